@@ -1,0 +1,767 @@
+#!/usr/bin/env bash
+# build.sh - the one entry point of pu: builds, tests, measures, installs. `./build.sh help` lists the commands.
+#
+# Everything it makes goes into build/. The sections below, top to bottom:
+#   settings, messages, packages, toolchain, greatest.h, job runner, test jobs, commands.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")"
+
+# ---------------------------------------------------------------------------------------------- settings
+
+JOBS=${JOBS:-$(nproc 2>/dev/null || echo 2)}
+TEST_TIMEOUT=${TEST_TIMEOUT:-300}
+PREFIX=${PREFIX:-/usr/local}
+CUDA_ARCH=${CUDA_ARCH:-sm_75}
+read -ra EXTRA_FLAGS <<<"${CFLAGS:-}"
+
+# The project's own code is clean under these, in every language and configuration it supports.
+STRICT=(-Wall -Wextra -Wconversion -Wdouble-promotion -Wshadow -pedantic -Werror)
+SANITIZE=("-fsanitize=address,undefined" -fno-sanitize-recover=all -fno-omit-frame-pointer)
+
+GREATEST_SHA256=1292593d95c35eeccc89ffa1c91d6fe53b49f81cbf2c2b7758842b7f3186fcc2
+GREATEST_URL=https://raw.githubusercontent.com/silentbicycle/greatest/v1.5.0/greatest.h
+GREATEST_DEB=dunst=1.12.2-1     # a Debian source package that ships this very file as test/greatest.h
+GREATEST_SUITE=trixie
+if [[ -n ${HOME:-} ]]; then default_cache=${XDG_CACHE_HOME:-$HOME/.cache}/pu; else default_cache=build/cache; fi
+CACHE=${PU_CACHE:-$default_cache}
+
+# ---------------------------------------------------------------------------------------------- messages
+
+say()  { printf '%s\n' "$*"; }
+warn() { printf 'build.sh: %s\n' "$*" >&2; }
+die()  { warn "$*"; exit 1; }
+have() { command -v "$1" >/dev/null 2>&1; }
+
+help()
+{
+    cat <<'HELP'
+usage: ./build.sh [command] [arguments]
+
+commands
+  demo [args]         build every examples/*.c into build/examples/, run the demo; the default command
+  test [name ...]     build and run the tests; with names, only those containing one of them
+                      (a unit test's topic, a variant such as float_asan, or unit, golden, compile, link)
+  bench [name args]   build tests/bench/*.c into build/bench/ and run them all, or one with arguments
+  cuda                compile the CUDA units with nvcc into build/cuda/
+  install             copy the header(s) and pu.pc below PREFIX (default /usr/local); DESTDIR is honoured
+  clean               remove build/
+  help                this text
+
+environment
+  CC                  C compiler (default gcc, then cc, then clang)
+  CFLAGS              extra flags, appended to every C and C++ compilation
+  NVCC                CUDA compiler (default: nvcc on the PATH, then /usr/local/cuda/bin/nvcc)
+  CUDA_ARCH           GPU architecture to compile for (default sm_75)
+  JOBS                how many things to do at once (default: the number of cores)
+  TEST_TIMEOUT        seconds one test program may take (default 300)
+  PU_GREATEST         path of greatest.h v1.5.0, the test harness; found or fetched when not set
+  PU_CACHE            where a fetched greatest.h is kept (default $XDG_CACHE_HOME/pu or ~/.cache/pu)
+  NO_APT=1            never call apt-get, neither to install a compiler nor to fetch greatest.h
+  PREFIX, DESTDIR     for install
+
+exit codes
+  0 success   1 something failed, or a needed tool is missing   2 wrong usage
+HELP
+}
+
+# ---------------------------------------------------------------------------------------------- packages
+
+apt_allowed() { [[ -z ${NO_APT:-} || ${NO_APT:-} == 0 ]] && have apt-get; }
+
+# apt_install PACKAGE...: true when they are installed afterwards; needs root. Silent, log in build/apt.log.
+APT_UPDATED=
+apt_install()
+{
+    apt_allowed && [[ $(id -u) == 0 ]] || return 1
+    say "installing: $*"
+    mkdir -p build
+    {
+        if [[ ! $APT_UPDATED ]]; then apt-get -o Acquire::Retries=1 -o Acquire::http::Timeout=20 update; fi &&
+        DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends "$@"
+    } >build/apt.log 2>&1 </dev/null || { APT_UPDATED=1; warn "apt-get could not install: $*"; return 1; }
+    APT_UPDATED=1
+    hash -r
+}
+
+# ---------------------------------------------------------------------------------------------- toolchain
+
+# Sets CC_CMD (the C compiler as an array), installing gcc when there is none.
+find_cc()
+{
+    local c
+    if [[ -z ${CC:-} ]]; then
+        for c in gcc cc clang ''; do if [[ -z $c ]] || have "$c"; then break; fi; done
+        if [[ -z $c ]]; then
+            apt_install gcc g++ libc6-dev || die "no C compiler; install one, e.g. as root: apt-get install gcc g++ libc6-dev"
+            c=gcc
+        fi
+        CC=$c
+    fi
+    read -ra CC_CMD <<<"$CC"
+    have "${CC_CMD[0]}" || die "CC=$CC: no such compiler"
+}
+
+# probe COMPILER... FLAG...: does this small program compile and link with these flags?
+probe()
+{
+    local program=$'#ifdef _OPENMP\n#include <omp.h>\nint main(void) { return omp_get_max_threads() < 1; }\n'
+    program+=$'#else\nint main(void) { return 0; }\n#endif\n'
+    local output=build/probe.$BASHPID rc=0
+    mkdir -p build
+    "$@" -x c - -o "$output" <<<"$program" >/dev/null 2>&1 || rc=1
+    rm -f "$output"
+    return $rc
+}
+
+find_nvcc()
+{
+    local c
+    NVCC_CMD=
+    for c in "${NVCC:-nvcc}" "${NVCC:-/usr/local/cuda/bin/nvcc}"; do
+        if have "$c"; then NVCC_CMD=$c; return 0; fi
+    done
+}
+
+yes_no() { if "$@"; then echo yes; else echo no; fi; }
+
+# Finds everything there is to find and prints it. Optional tools leave an empty variable.
+find_tools()
+{
+    local clang_omp=''
+    find_cc
+    find_nvcc
+    OMP=() NATIVE=() HAVE_ASAN=
+    if probe "${CC_CMD[@]}" -fopenmp; then OMP=(-fopenmp); fi
+    if probe "${CC_CMD[@]}" -march=native; then NATIVE=(-march=native); fi
+    if probe "${CC_CMD[@]}" "${SANITIZE[@]}"; then HAVE_ASAN=1; fi
+    if have clang && probe clang -fopenmp; then clang_omp=' with OpenMP'; fi
+    say "compiler   $("${CC_CMD[@]}" --version | head -n 1)"
+    say "OpenMP     $(yes_no test "${#OMP[@]}" -gt 0)"
+    say "sanitizers $(yes_no test -n "$HAVE_ASAN")"
+    say "clang      $(if have clang; then clang --version | head -n 1; else echo no; fi)$clang_omp"
+    say "nvcc       $(if [[ $NVCC_CMD ]]; then "$NVCC_CMD" --version | grep release; else echo no; fi)"
+}
+
+# ---------------------------------------------------------------------------------------------- greatest.h
+
+is_greatest() { [[ -f $1 ]] && echo "$GREATEST_SHA256  $1" | sha256sum --check --status 2>/dev/null; }
+
+# Each way below leaves the file at $1 and returns true, or returns false. is_greatest judges it afterwards.
+
+greatest_from_system()
+{
+    local path
+    path=$(echo '#include <greatest.h>' | "${CC_CMD[@]}" -E -x c - 2>/dev/null |
+           sed -n 's/^# [0-9]* "\(.*\/greatest\.h\)".*/\1/p' | head -n 1)
+    [[ $path ]] && cp "$path" "$1"
+}
+
+greatest_from_cache() { [[ -f $CACHE/greatest.h ]] && cp "$CACHE/greatest.h" "$1"; }
+
+greatest_from_upstream()
+{
+    if have curl; then
+        curl -fsSL --connect-timeout 5 --max-time 20 -o "$1" "$GREATEST_URL" 2>/dev/null
+    elif have wget; then
+        wget -q --tries=1 --timeout=5 -O "$1" "$GREATEST_URL" 2>/dev/null
+    else
+        return 1
+    fi
+}
+
+# Prints "URI keyring" for each archive this machine's apt uses (both formats of the configuration), security
+# archives left out; the keyring is - where none is named by path.
+apt_archives()
+{
+    local list='' parts=''
+    eval "$(apt-config shell list Dir::Etc::sourcelist/f parts Dir::Etc::sourceparts/d)"
+    {
+        find "$parts" -name '*.sources' -exec sh -c 'for f; do cat "$f"; echo; done' sh {} + | awk '
+            function stanza(    n, i, uri, key) {
+                key = v["signed-by"]; gsub(/[ \t]/, "", key); if (key !~ /^\/[^:]*$/) key = "-"
+                if (v["types"] ~ /deb/ && v["enabled"] !~ /no/ && v["suites"] !~ /security/ && v["components"] ~ /main/) {
+                    n = split(v["uris"], uri, " ")
+                    for (i = 1; i <= n; i++) print uri[i], key
+                }
+                split("", v)
+            }
+            /^#/          { next }
+            /^[ \t]*\r?$/ { stanza(); next }
+            /^[ \t]/      { v[field] = v[field] " " $0; next }
+                          { field = tolower($0); sub(/:.*/, "", field); sub(/^[^:]*:/, ""); v[field] = $0 }
+            END           { stanza() }'
+        find "$list" "$parts" -name '*.list' -exec cat {} + | awk '
+            /^[ \t]*deb(-src)?[ \t]/ && !/security/ && / main( |$)/ {
+                key = "-"
+                if (match($0, /signed-by=[^] \t]*/)) key = substr($0, RSTART + 10, RLENGTH - 10)
+                sub(/\[[^]]*\]/, ""); print $2, key
+            }'
+    } 2>/dev/null | awk '$1 ~ /^(https?|file|mirror\+[a-z]+):/ && !seen[$1]++'
+}
+
+# Fetches the Debian source package with an apt configuration of its own, in a temporary directory, so that the
+# machine's package lists stay as they are. Signatures are checked as usual. Works without root as well.
+greatest_from_debian() (
+    apt_allowed && have apt-config || exit 1
+    tmp=$(mktemp -d)
+    trap 'rm -rf "$tmp"' EXIT
+    mkdir -p "$tmp"/{parts,lists/partial,cache/archives/partial,src}
+    chmod 755 "$tmp"
+    if [[ $(id -u) == 0 ]] && id -u _apt >/dev/null 2>&1; then      # apt downloads as this user
+        chown _apt "$tmp"/lists/partial "$tmp"/cache/archives/partial "$tmp"/src
+    fi
+    cat >"$tmp/apt.conf" <<CONF
+Dir::Etc::sourcelist "/dev/null";
+Dir::Etc::sourceparts "$tmp/parts/";
+Dir::State::lists "$tmp/lists/";
+Dir::Cache "$tmp/cache/";
+Acquire::Languages "none";
+Acquire::Retries "1";
+Acquire::http::Timeout "20";
+Acquire::https::Timeout "20";
+#clear APT::Update::Pre-Invoke;
+#clear APT::Update::Post-Invoke;
+#clear APT::Update::Post-Invoke-Success;
+CONF
+    while read -r uri key; do
+        rm -f "$tmp"/src/*
+        if [[ ! -r $key ]]; then key=/usr/share/keyrings/debian-archive-keyring.gpg; fi
+        {
+            printf 'Types: deb-src\nURIs: %s\nSuites: %s\nComponents: main\n' "$uri" "$GREATEST_SUITE"
+            if [[ -r $key ]]; then printf 'Signed-By: %s\n' "$key"; fi
+        } >"$tmp/parts/pu.sources"
+        (cd "$tmp/src" && apt-get -c "$tmp/apt.conf" update &&
+         apt-get -c "$tmp/apt.conf" source --download-only --tar-only "$GREATEST_DEB") >"$tmp/log" 2>&1 </dev/null || continue
+        tar -xOf "$tmp"/src/*.orig.tar.* --wildcards '*/test/greatest.h' >"$1" 2>/dev/null && exit 0
+    done < <(apt_archives)
+    exit 1
+)
+
+# Puts greatest.h into build/include, alone there: that directory is given to the compiler with -isystem, which
+# keeps our strict warnings off a file that is not ours.
+need_greatest()
+{
+    local target=build/include/greatest.h try=build/include/greatest.h.try way
+    mkdir -p build/include
+    rm -f "$target"
+    if [[ -n ${PU_GREATEST:-} ]]; then
+        [[ -r $PU_GREATEST ]] || { warn "PU_GREATEST=$PU_GREATEST: no such file"; return 1; }
+        is_greatest "$PU_GREATEST" || warn "PU_GREATEST is not the v1.5.0 this project is tested with; using it all the same"
+        cp "$PU_GREATEST" "$target"
+        say "greatest.h $PU_GREATEST"
+        return 0
+    fi
+    for way in system cache upstream debian; do
+        rm -f "$try"
+        if "greatest_from_$way" "$try" && is_greatest "$try"; then
+            say "greatest.h from $way"
+            if [[ $way == upstream || $way == debian ]]; then
+                { mkdir -p "$CACHE" && cp "$try" "$CACHE/.greatest.$$" &&
+                  mv "$CACHE/.greatest.$$" "$CACHE/greatest.h"; } 2>/dev/null || warn "cannot keep greatest.h in $CACHE"
+            fi
+            mv "$try" "$target"
+            return 0
+        fi
+    done
+    rm -f "$try"
+    warn "greatest.h v1.5.0 (github.com/silentbicycle/greatest) is neither installed nor cached, and could not be fetched."
+    warn "Get that file and say where it is: PU_GREATEST=/path/greatest.h ./build.sh test"
+    warn "or put it into $CACHE/."
+    return 1
+}
+
+# ---------------------------------------------------------------------------------------------- job runner
+#
+# A job is a shell function that prints, as its last line, "N passed, N failed" or "N passed, N failed, N skipped",
+# and returns zero when nothing failed. Jobs are queued, then run JOBS at a time. Each leaves build/log/NAME.log and
+# build/log/NAME.res, prints one line when done, and the log is shown if it failed.
+
+FILTERS=()
+QUEUE=()
+
+wanted()
+{
+    local f
+    [[ ${#FILTERS[@]} == 0 ]] && return 0
+    for f in "${FILTERS[@]}"; do [[ $1 == *"$f"* ]] && return 0; done
+    return 1
+}
+
+# queue NAME FUNCTION ARGS...: adds the job when its name is wanted
+queue() { if wanted "$1"; then QUEUE+=("$(printf '%q ' "$@")"); fi; }
+
+# sum_line FILE: the last "N passed, N failed" line of a file as three numbers, or nothing
+sum_line()
+{
+    sed -nE 's/^([0-9]+) passed, ([0-9]+) failed(, ([0-9]+) skipped)?$/\1 \2 0\4/p' "$1" | tail -n 1
+}
+
+# counts P F S: the same, as words
+counts() { if (($3 > 0)); then echo "$1 passed, $2 failed, $3 skipped"; else echo "$1 passed, $2 failed"; fi; }
+
+run_job()
+{
+    local name=$1 base=build/log/${1//\//.} start rc p f s state note=''
+    shift
+    start=$(date +%s%N)
+    set +e
+    (set -e; "$@") >"$base.log" 2>&1 </dev/null
+    rc=$?
+    read -r p f s < <(sum_line "$base.log")
+    set -e
+    if [[ -z ${p:-} ]]; then p=0 f=0 s=0 note=" (no summary line, exit code $rc)"; fi
+    s=$((10#$s))
+    if ((rc != 0 && f == 0)); then f=1; note=${note:-" (exit code $rc)"}; fi
+    if ((p + f + s == 0)); then f=1; note=${note:-" (no test ran)"}; fi
+    if ((f > 0)); then state=FAIL; elif ((p == 0)); then state=skip; else state=ok; fi
+    echo "$p $f $s" >"$base.res"
+    printf '%-5s %-34s %s%s  %s s\n' "$state" "$name" "$(counts "$p" "$f" "$s")" "$note" \
+        "$(awk -v ns=$(($(date +%s%N) - start)) 'BEGIN { printf "%.1f", ns / 1e9 }')"
+}
+
+# Runs what is queued and empties the queue; shows the logs of failed jobs.
+run_queue()
+{
+    local job base running=0
+    for job in "${QUEUE[@]}"; do
+        if ((running >= JOBS)); then wait -n || true; running=$((running - 1)); fi
+        eval "run_job $job" &
+        running=$((running + 1))
+    done
+    wait
+    for job in "${QUEUE[@]}"; do
+        job=${job%% *} base=build/log/${job//\//.}
+        if [[ ! -f $base.res ]]; then echo "0 1 0" >"$base.res"; fi
+        if [[ $(cut -d ' ' -f 2 "$base.res") != 0 ]]; then
+            say "--- log of $job" && cat "$base.log" && say "--- end of $job"
+        fi
+    done
+    QUEUE=()
+}
+
+# ---------------------------------------------------------------------------------------------- test jobs
+
+job_missing() { echo "missing: $1"; echo "0 passed, 1 failed"; }
+job_skip()    { echo "skipped: $2"; echo "0 passed, 0 failed, $1 skipped"; }
+
+# variant_flags VARIANT: sets FLAGS for one of double, float, double_asan, float_asan
+variant_flags()
+{
+    FLAGS=(-std=c99 -I. -Itests -isystem build/include "${STRICT[@]}")
+    case $1 in
+        *_asan) FLAGS+=("${SANITIZE[@]}" -g -O1) ;;
+        *)      FLAGS+=("${OMP[@]}" -O2) ;;
+    esac
+    case $1 in float*) FLAGS+=(-DPU_FLOAT) ;; esac
+    FLAGS+=("${EXTRA_FLAGS[@]}")
+}
+
+# A test source that defines PU_IMPLEMENTATION itself (to reach private functions) is compiled alone; the others
+# share one object of the implementation per variant, which saves most of the compile time.
+brings_own_pu() { grep -qE '^[[:space:]]*#[[:space:]]*define[[:space:]]+PU_IMPLEMENTATION' "$1"; }
+
+job_object()    # VARIANT
+{
+    variant_flags "$1"
+    "${CC_CMD[@]}" "${FLAGS[@]}" -c tests/compile/impl.c -o "build/obj/pu.$1.o" || return
+    echo "1 passed, 0 failed"
+}
+
+job_program()   # VARIANT SOURCE OUTPUT ARGS...: builds a test program and runs it
+{
+    local variant=$1 source=$2 output=$3 inputs
+    shift 3
+    variant_flags "$variant"
+    inputs=("$source")
+    brings_own_pu "$source" || inputs+=("build/obj/pu.$variant.o")
+    "${CC_CMD[@]}" "${FLAGS[@]}" "${inputs[@]}" -o "$output" -lm || return
+    UBSAN_OPTIONS=${UBSAN_OPTIONS:-print_stacktrace=1} OMP_WAIT_POLICY=${OMP_WAIT_POLICY:-passive} \
+        timeout "$TEST_TIMEOUT" "$output" "$@"
+}
+
+# queue_program NAME SOURCE OUTPUT VARIANT ARGS...
+queue_program()
+{
+    local name=$1 source=$2 output=$3 variant=$4
+    shift 4
+    wanted "$name" || return 0
+    if [[ $variant == *_asan && -z $HAVE_ASAN ]]; then
+        queue "$name" job_skip 1 "the compiler has no sanitizers"
+        return 0
+    fi
+    brings_own_pu "$source" || NEED_OBJECT[$variant]=1
+    queue "$name" job_program "$variant" "$source" "$output" "$@"
+}
+
+queue_unit()
+{
+    local source topic variant found=
+    for source in tests/test_*.c; do
+        [[ -f $source ]] || continue
+        found=1 topic=${source#tests/test_} topic=${topic%.c}
+        for variant in double float double_asan float_asan; do
+            queue_program "unit/$topic.$variant" "$source" "build/tests/$topic.$variant" $variant
+        done
+    done
+    [[ $found ]] || queue unit job_missing "tests/test_*.c"
+}
+
+queue_golden()
+{
+    local variant output files=(tests/golden/*.txt)
+    if [[ ! -f tests/golden.c || ! -f ${files[0]} ]]; then
+        queue golden job_missing "tests/golden.c or tests/golden/*.txt"
+        return 0
+    fi
+    for variant in double float double_asan float_asan; do
+        output=golden_$variant output=${output/_double/}
+        queue_program "golden/$variant" tests/golden.c "build/$output" $variant "${files[@]}"
+    done
+}
+
+# One job per compiler and standard: {double, float} x {plain, OpenMP} x {implementation, static, declarations}.
+# No output is kept. clang only checks; gcc compiles, because it does not find unused functions otherwise.
+job_matrix()    # COMPILER LANGUAGE STANDARD
+{
+    local compiler=$1 language=$2 standard=$3 unit precision openmp what has_openmp='' p=0 f=0 s=0 flags
+    have "$compiler" || { job_skip 12 "no $compiler"; return; }
+    if probe "$compiler" -fopenmp; then has_openmp=1; fi
+    for precision in double float; do for openmp in plain openmp; do for unit in impl static decl; do
+        what="$unit $precision $openmp"
+        if [[ $openmp == openmp && ! $has_openmp ]]; then
+            echo "skip  $what"; s=$((s + 1)); continue
+        fi
+        flags=(-x "$language" "-std=$standard" -I. "${STRICT[@]}" "${EXTRA_FLAGS[@]}")
+        if [[ $compiler == clang* ]]; then flags+=(-fsyntax-only); else flags+=(-O0 -S -o /dev/null); fi
+        if [[ $precision == float ]]; then flags+=(-DPU_FLOAT); fi
+        if [[ $openmp == openmp ]]; then flags+=(-fopenmp); fi
+        if "$compiler" "${flags[@]}" "tests/compile/$unit.c"; then
+            echo "ok    $what"; p=$((p + 1))
+        else
+            echo "FAIL  $what"; f=$((f + 1))
+        fi
+    done; done; done
+    counts $p $f $s
+    ((f == 0))
+}
+
+# No -pedantic here: the line directives that nvcc itself writes for the host compiler are not ISO.
+nvcc_compile()  # SOURCE OUTPUT FLAGS...
+{
+    local source=$1 output=$2
+    shift 2
+    "$NVCC_CMD" "-arch=$CUDA_ARCH" -I. -Werror all-warnings \
+        -Xcompiler -Wall,-Wextra,-Wconversion,-Wdouble-promotion,-Wshadow "$@" -c "$source" -o "$output"
+}
+
+job_nvcc()      # PRECISION FLAGS...
+{
+    local precision=$1
+    shift
+    nvcc_compile tests/compile/impl.cu "build/obj/impl.cu.$precision.o" "$@" || return
+    echo "1 passed, 0 failed"
+}
+
+# Every switch of pu.h alone, and all of them together, both precisions.
+job_switches()
+{
+    local set precision p=0 f=0 flags
+    for precision in double float; do for set in PU_NO_MALLOC PU_NO_OPENMP 'PU_ASSERT(x)=((void)(x))' \
+            'PU_NO_MALLOC PU_NO_OPENMP PU_STATIC PU_ASSERT(x)=((void)(x))'; do
+        # shellcheck disable=SC2086  # one word per switch
+        mapfile -t flags < <(printf -- '-D%s\n' $set)
+        if [[ $precision == float ]]; then flags+=(-DPU_FLOAT); fi
+        if "${CC_CMD[@]}" -std=c99 -O0 -I. "${STRICT[@]}" "${OMP[@]}" "${EXTRA_FLAGS[@]}" "${flags[@]}" \
+            -S tests/compile/impl.c -o /dev/null; then
+            p=$((p + 1))
+        else
+            f=$((f + 1)); echo "FAIL  $precision ${flags[*]}"
+        fi
+    done; done
+    counts $p $f 0
+    ((f == 0))
+}
+
+# Examples and benchmarks under the strict flags, not run.
+job_sources()
+{
+    local source p=0 f=0
+    for source in "$@"; do
+        if "${CC_CMD[@]}" -std=c99 -O0 -I. "${STRICT[@]}" "${OMP[@]}" "${EXTRA_FLAGS[@]}" -S "$source" -o /dev/null; then
+            p=$((p + 1))
+        else
+            f=$((f + 1)); echo "FAIL  $source"
+        fi
+    done
+    counts $p $f 0
+    ((f == 0))
+}
+
+queue_compile()
+{
+    local compiler standard sources
+    if [[ $NVCC_CMD ]]; then
+        queue compile/nvcc.double job_nvcc double
+        queue compile/nvcc.float job_nvcc float -DPU_FLOAT
+    else
+        queue compile/nvcc job_skip 2 "no nvcc"
+    fi
+    for compiler in gcc clang; do for standard in c99 c11 c17; do
+        queue "compile/$compiler.$standard" job_matrix $compiler c $standard
+    done; done
+    for compiler in g++ clang++; do for standard in c++11 c++17; do
+        queue "compile/$compiler.$standard" job_matrix $compiler c++ $standard
+    done; done
+    queue compile/switches job_switches
+    mapfile -t sources < <(find examples tests/bench -maxdepth 1 -name '*.c' 2>/dev/null | sort)
+    if [[ ${#sources[@]} -gt 0 ]]; then queue compile/examples job_sources "${sources[@]}"; fi
+}
+
+# link_object OUTPUT SOURCE FLAGS...: one object of a link test; .cpp goes to the C++ compiler
+link_object()
+{
+    local output=build/link/$1 source=tests/compile/$2
+    shift 2
+    if [[ $source == *.cpp ]]; then
+        g++ -std=c++11 -O0 -I. "${STRICT[@]}" "${EXTRA_FLAGS[@]}" "$@" -c "$source" -o "$output"
+    else
+        "${CC_CMD[@]}" -std=c99 -O0 -I. "${STRICT[@]}" "${EXTRA_FLAGS[@]}" "$@" -c "$source" -o "$output"
+    fi
+}
+
+# A C user, a C++ user and the implementation, three translation units in one program.
+job_link_users()        # PRECISION FLAGS...
+{
+    local name=users.$1
+    shift
+    have g++ || { job_skip 1 "no g++"; return; }
+    link_object "$name.main.o" users_main.c "$@" && link_object "$name.cpp.o" users_cpp.cpp "$@" &&
+    link_object "$name.impl.o" impl.c "$@" || return
+    g++ build/link/"$name".{main,cpp,impl}.o -o "build/link/$name" -lm && "build/link/$name" || return
+    echo "1 passed, 0 failed"
+}
+
+# The float and the double build of the library in one program, each with its own user.
+job_link_precisions()
+{
+    link_object both.main.o both_main.c && link_object both.double.o both_user.c &&
+    link_object both.float.o both_user.c -DPU_FLOAT || return
+    "${CC_CMD[@]}" build/link/both.{main,double,float}.o -o build/link/both -lm && build/link/both || return
+    echo "1 passed, 0 failed"
+}
+
+# A float user with a double implementation must fail to link, not at run time.
+job_link_mismatch()
+{
+    link_object mismatch.main.o decl.c -DPU_FLOAT && link_object mismatch.impl.o impl.c || return
+    if "${CC_CMD[@]}" build/link/mismatch.{main,impl}.o -o build/link/mismatch -lm 2>build/link/mismatch.txt; then
+        echo "a float user linked with a double implementation"
+        return 1
+    fi
+    grep -q 'puf_' build/link/mismatch.txt || { cat build/link/mismatch.txt; return 1; }
+    echo "1 passed, 0 failed"
+}
+
+# Two translation units with a private copy each.
+job_link_static()
+{
+    link_object static.main.o static_main.c && link_object static.other.o static.c || return
+    "${CC_CMD[@]}" build/link/static.{main,other}.o -o build/link/static -lm && build/link/static || return
+    echo "1 passed, 0 failed"
+}
+
+# Exported names: pu_ in a double build, puf_ in a float build; with PU_STATIC none but the test's own pu_test_static.
+# Weak symbols of a C++ build are inline functions of the C++ library and not ours.
+job_link_symbols()      # NAME SOURCE EXPECTED FLAGS...
+{
+    local object=symbols.$1.o source=$2 expected=$3 bad all
+    shift 3
+    if [[ $source == *.cpp ]]; then have g++ || { job_skip 1 "no g++"; return; }; fi
+    link_object "$object" "$source" "$@" || return
+    all=$(nm -g --defined-only "build/link/$object" | awk '$2 !~ /^[WVu]$/ { print $3 }')
+    bad=$(grep -vE "$expected" <<<"$all" || true)
+    if [[ -z $all ]]; then echo "no symbol is exported at all"; return 1; fi
+    if [[ $bad ]]; then printf 'these names should not be exported:\n%s\n' "$bad"; return 1; fi
+    echo "1 passed, 0 failed"
+}
+
+queue_link()
+{
+    queue link/users.double job_link_users double
+    queue link/users.float job_link_users float -DPU_FLOAT
+    queue link/precisions job_link_precisions
+    queue link/mismatch job_link_mismatch
+    queue link/static job_link_static
+    queue link/symbols.double job_link_symbols double impl.c '^pu_'
+    queue link/symbols.float job_link_symbols float impl.c '^puf_' -DPU_FLOAT
+    queue link/symbols.static job_link_symbols static static.c '^pu_test_static$'
+    queue link/symbols.c++ job_link_symbols c++ impl.cpp '^pu_'
+}
+
+# ---------------------------------------------------------------------------------------------- commands
+
+# compile_program SOURCE OUTPUT: an example or benchmark, built for speed on this machine
+compile_program()
+{
+    local flags=(-std=c99 -O3 "${NATIVE[@]}" "${OMP[@]}" -Wall -Wextra -I.)
+    "${CC_CMD[@]}" "${flags[@]}" "${EXTRA_FLAGS[@]}" "$1" -o "$2" -lm
+}
+
+# compile_programs DIRECTORY OUTPUT_DIRECTORY: all of them, in parallel; false when one does not compile
+compile_programs()
+{
+    local source output pids=() pid ok=0
+    mkdir -p "$2"
+    for source in "$1"/*.c; do
+        output=$2/$(basename "$source" .c)
+        while (($(jobs -rp | wc -l) >= JOBS)); do sleep 0.05; done
+        say "building   $output"
+        compile_program "$source" "$output" &
+        pids+=($!)
+    done
+    for pid in "${pids[@]}"; do wait "$pid" || ok=1; done
+    return $ok
+}
+
+has_sources() { compgen -G "$1/*.c" >/dev/null; }
+
+cmd_demo()
+{
+    has_sources examples || die "there is no examples/*.c yet"
+    find_tools
+    compile_programs examples build/examples || die "an example does not compile"
+    if [[ -x build/examples/demo && -f examples/demo.c ]]; then build/examples/demo "$@"; fi
+}
+
+cmd_bench()
+{
+    local name
+    has_sources tests/bench || die "there is no tests/bench/*.c yet"
+    if [[ $# -gt 0 && ! -f tests/bench/$1.c ]]; then die "there is no tests/bench/$1.c"; fi
+    find_tools
+    mkdir -p build/bench
+    if [[ $# -gt 0 ]]; then
+        name=$1
+        shift
+        compile_program "tests/bench/$name.c" "build/bench/$name"
+        "build/bench/$name" "$@"
+        return
+    fi
+    compile_programs tests/bench build/bench || die "a benchmark does not compile"
+    for name in tests/bench/*.c; do
+        name=$(basename "$name" .c)
+        say "--- $name"
+        "build/bench/$name"
+    done
+}
+
+cmd_cuda()
+{
+    local source name
+    find_nvcc
+    [[ $NVCC_CMD ]] || die "nvcc was not found; install the CUDA toolkit or set NVCC"
+    say "nvcc       $("$NVCC_CMD" --version | grep release)"
+    mkdir -p build/cuda
+    for source in tests/compile/*.cu; do
+        name=$(basename "$source" .cu)
+        nvcc_compile "$source" "build/cuda/$name.double.o"
+        nvcc_compile "$source" "build/cuda/$name.float.o" -DPU_FLOAT
+        say "compiled   $source for $CUDA_ARCH, double and float"
+    done
+}
+
+cmd_install()
+{
+    local version include=${DESTDIR:-}$PREFIX/include pkgconfig=${DESTDIR:-}$PREFIX/lib/pkgconfig header
+    [[ $PREFIX == /* ]] || die "PREFIX=$PREFIX: give an absolute path"
+    [[ -f pu.h ]] || die "pu.h is missing"
+    version=$(sed -nE 's/^#[[:space:]]*define[[:space:]]+PU_VERSION[[:space:]]+"([^"]+)".*/\1/p' pu.h)
+    [[ $version ]] || die "pu.h has no PU_VERSION"
+    install -d "$include" "$pkgconfig"
+    for header in pu.h pu_cuda.cuh; do
+        if [[ -f $header ]]; then install -m 644 "$header" "$include/" && say "installed  $include/$header"; fi
+    done
+    cat >"$pkgconfig/pu.pc" <<PC
+prefix=$PREFIX
+includedir=\${prefix}/include
+
+Name: pu
+Description: latent Gaussian models in one C header
+Version: $version
+Cflags: -I\${includedir}
+Libs: -lm
+PC
+    chmod 644 "$pkgconfig/pu.pc"
+    say "installed  $pkgconfig/pu.pc (version $version)"
+}
+
+cmd_clean() { rm -rf build && say "removed    build/"; }
+
+# Prints the sum over all jobs as the last line; true when something passed and nothing failed.
+test_summary()
+{
+    local result p f s total=(0 0 0)
+    for result in build/log/*.res; do
+        [[ -f $result ]] || continue
+        read -r p f s <"$result"
+        total=($((total[0] + p)) $((total[1] + f)) $((total[2] + s)))
+    done
+    if ((total[0] + total[1] == 0)); then warn "no test ran"; fi
+    say "total time $SECONDS s"
+    counts "${total[@]}"
+    ((total[1] == 0 && total[0] > 0))
+}
+
+cmd_test()
+{
+    local variant programs
+    FILTERS=("$@")
+    find_cc
+    if ! have clang; then apt_install clang libomp-dev || apt_install clang || true; fi
+    if ! have g++; then apt_install g++ || true; fi
+    find_tools
+    rm -rf build/log build/tests build/obj build/link
+    mkdir -p build/log build/tests build/obj build/link
+
+    # Programs need greatest.h and, most of them, the shared object; got only when a program is wanted.
+    declare -gA NEED_OBJECT=()
+    queue_unit
+    queue_golden
+    programs=("${QUEUE[@]}")
+    QUEUE=()
+    if [[ ${#programs[@]} -gt 0 ]] && ! need_greatest; then
+        say "0 passed, 1 failed"
+        exit 1
+    fi
+    for variant in "${!NEED_OBJECT[@]}"; do QUEUE+=("object/$variant job_object $variant"); done
+    run_queue
+    for variant in "${!NEED_OBJECT[@]}"; do
+        if [[ ! -f build/obj/pu.$variant.o ]]; then
+            warn "pu.h does not compile; nothing else is run"
+            test_summary || exit 1
+        fi
+    done
+
+    QUEUE=("${programs[@]}")
+    queue_compile
+    queue_link
+    run_queue
+    test_summary || exit 1
+}
+
+main()
+{
+    local command=${1:-demo}
+    if [[ $# -gt 0 ]]; then shift; fi
+    case $command in
+        demo | test | bench | cuda | install | clean) "cmd_$command" "$@" ;;
+        help | -h | --help) help ;;
+        *)
+            warn "unknown command: $command"
+            help >&2
+            exit 2
+            ;;
+    esac
+}
+
+main "$@"

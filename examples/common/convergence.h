@@ -1,0 +1,120 @@
+/* convergence.h - how fast the output and the network gradient approach their limit with the solver's steps:
+   measured, printed as a table, drawn. Include after pu.h, program.h, problem.h and svg.h.
+*/
+#ifndef EXAMPLES_CONVERGENCE_H
+#define EXAMPLES_CONVERGENCE_H
+
+#include <float.h>
+
+enum { CONVERGENCE_SOLVERS = 4, CONVERGENCE_POINTS = 16 };
+
+typedef struct {
+    int points;
+    double steps[CONVERGENCE_POINTS]; /* I */
+    double error[CONVERGENCE_SOLVERS][2][CONVERGENCE_POINTS]; /* relative; [0] output, [1] network */
+    double rate[CONVERGENCE_SOLVERS][2]; /* decimal digits gained per step, fitted; 0: too few points */
+} convergence;
+
+static const pu_solver convergence_solver[CONVERGENCE_SOLVERS] = {PU_GD, PU_SD, PU_CG, PU_PCG};
+static const char *const convergence_name[CONVERGENCE_SOLVERS] = {"GD", "SD", "CG", "PCG"};
+static const char *const convergence_colour[CONVERGENCE_SOLVERS] = {"c0", "c1", "c2", "c3"};
+
+/* Minus the slope of a line fitted to log10(error) against I, between the first steps, which are not typical,
+   and the level where rounding takes over. */
+static inline double convergence_rate(int n, const double *steps, const double *error)
+{
+    const double eps = sizeof(pu_real) == sizeof(float) ? (double)FLT_EPSILON : DBL_EPSILON;
+    double count = 0, x = 0, y = 0, xx = 0, xy = 0;
+    int i;
+    for (i = 0; i < n; i++)
+        if (error[i] < 0.3 && error[i] > 100 * eps) {
+            const double digits = log10(error[i]);
+            count++, x += steps[i], y += digits, xx += steps[i] * steps[i], xy += steps[i] * digits;
+        }
+    return count < 2 ? 0 : -(count * xy - x * y) / (count * xx - x * x);
+}
+
+/* Errors relative to the Monte Carlo gradient: the same probes, solved to convergence. It has a sampling
+   error of its own, which more probes cure and more steps do not. */
+static inline void convergence_measure(convergence *c, problem *p, long samples, long seed)
+{
+    static const int steps[CONVERGENCE_POINTS] = {1, 2, 3, 4, 6, 8, 10, 12, 15, 18, 21, 25, 29, 33, 37, 41};
+    pu_real *limit = need_reals(2 * p->params), *grad = limit + p->params;
+    pu_options options;
+    pu_report report;
+    int s, network, i;
+    memset(&options, 0, sizeof options);
+    options.samples = (pu_int)samples;
+    options.seed = (uint64_t)seed;
+    options.kind = PU_MONTE_CARLO;
+    problem_gradient(p, &options, limit, &report);
+    c->points = CONVERGENCE_POINTS;
+    for (s = 0; s < CONVERGENCE_SOLVERS; s++)
+        for (network = 0; network < 2; network++) {
+            for (i = 0; i < c->points; i++) {
+                options.kind = network ? PU_NETWORK : PU_OUTPUT;
+                options.solve.solver = convergence_solver[s];
+                options.solve.iterations = steps[i];
+                problem_gradient(p, &options, grad, &report);
+                c->steps[i] = steps[i];
+                c->error[s][network][i] = relative_error(p->params, grad, limit);
+            }
+            c->rate[s][network] = convergence_rate(c->points, c->steps, c->error[s][network]);
+        }
+    free(limit);
+}
+
+/* The table, every `every`-th row, and the fitted rates below. */
+static inline void convergence_print(const convergence *c, int every)
+{
+    int s, i;
+    printf("        ");
+    for (s = 0; s < CONVERGENCE_SOLVERS; s++) printf("  ------ %-3s ------", convergence_name[s]);
+    printf("\n  steps ");
+    for (s = 0; s < CONVERGENCE_SOLVERS; s++) printf("  %8s %8s", "output", "network");
+    printf("\n");
+    for (i = 0; i < c->points; i++) {
+        if (i % every) continue;
+        printf("  %5.0f ", c->steps[i]);
+        for (s = 0; s < CONVERGENCE_SOLVERS; s++)
+            printf("  %8.1e %8.1e", c->error[s][0][i], c->error[s][1][i]);
+        printf("\n");
+    }
+    printf("  digits");
+    for (s = 0; s < CONVERGENCE_SOLVERS; s++) printf("  %8.3f %8.3f", c->rate[s][0], c->rate[s][1]);
+    printf("  per step, fitted\n  ratio ");
+    for (s = 0; s < CONVERGENCE_SOLVERS; s++) {
+        if (c->rate[s][0] > 0) printf("  %8s %8.2f", "", c->rate[s][1] / c->rate[s][0]);
+        else printf("  %8s %8s", "", "-");
+    }
+    printf("  of the two\n");
+}
+
+static inline void convergence_draw(const convergence *c, FILE *file, int standalone)
+{
+    double low = 0.1;
+    svg_plot p;
+    int s, network, i;
+    for (s = 0; s < CONVERGENCE_SOLVERS; s++)
+        for (network = 0; network < 2; network++)
+            for (i = 0; i < c->points; i++)
+                if (c->error[s][network][i] > 0) low = fmin(low, c->error[s][network][i]);
+    memset(&p, 0, sizeof p);
+    p.file = file, p.standalone = standalone;
+    p.title = "relative error of the gradient against solver steps", p.x_label = "solver steps";
+    p.y_label = "relative error";
+    p.x0 = 0, p.x1 = c->steps[c->points - 1] + 1;
+    p.y0 = low / 3, p.y1 = 1, p.log_y = 1;
+    p.top = 50;
+    svg_begin(&p);
+    for (s = 0; s < CONVERGENCE_SOLVERS; s++) {
+        svg_key(&p, p.left + 84 * s, 16, convergence_colour[s], 0, convergence_name[s]);
+        for (network = 0; network < 2; network++)
+            svg_line(&p, c->points, c->steps, c->error[s][network], convergence_colour[s], !network, 1);
+    }
+    svg_key(&p, p.left, 38, "note", 1, "output gradient");
+    svg_key(&p, p.left + 168, 38, "note", 0, "network gradient");
+    svg_end(&p);
+}
+
+#endif /* EXAMPLES_CONVERGENCE_H */

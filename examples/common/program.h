@@ -1,0 +1,119 @@
+/* program.h - what the larger examples share around the work itself: options, errors, memory, files, clock.
+
+   Options are --name VALUE or --name=VALUE, and --help. A wrong command line is explained on stderr and ends
+   the program with code 2, any other failure with code 1. Include after pu.h; needs POSIX 2008 for the clock.
+*/
+#ifndef EXAMPLES_PROGRAM_H
+#define EXAMPLES_PROGRAM_H
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+typedef struct {
+    const char *name; /* without the dashes */
+    const char *help;
+    long *number; /* an integer from min to max, or */
+    long min, max;
+    const char **text; /* a string that is not empty */
+} option;
+
+static const char *program_name = "example";
+
+static inline void fail(int code, const char *what, const char *why)
+{
+    fprintf(stderr, "%s: %s: %s\n", program_name, what, why);
+    exit(code);
+}
+
+/* After a call that sets errno. */
+static inline void fail_errno(const char *what, const char *path)
+{
+    fprintf(stderr, "%s: %s %s: %s\n", program_name, what, path, strerror(errno));
+    exit(1);
+}
+
+/* ---- options ---- */
+
+static inline void options_help(const char *about, int count, const option *list)
+{
+    int i;
+    printf("usage: %s [options]\n%s\n\noptions (default)\n", program_name, about);
+    for (i = 0; i < count; i++) {
+        printf("  --%-8s %-6s  %s", list[i].name, list[i].number ? "NUMBER" : "PATH", list[i].help);
+        if (list[i].number) printf(" (%ld)\n", *list[i].number);
+        else printf(" (%s)\n", *list[i].text ? *list[i].text : "none");
+    }
+    printf("  --help             this text\n");
+}
+
+static inline void options_read(int argc, char **argv, const char *name, const char *about, int count,
+                                const option *list)
+{
+    int i, j;
+    program_name = name;
+    for (i = 1; i < argc; i++) {
+        const char *word = argv[i], *value = strchr(word, '=');
+        const size_t length = value ? (size_t)(value - word) : strlen(word);
+        const option *o = NULL;
+        if (!strcmp(word, "--help") || !strcmp(word, "-h")) {
+            options_help(about, count, list);
+            exit(0);
+        }
+        for (j = 0; j < count && !o; j++)
+            if (!strncmp(word, "--", 2) && length == strlen(list[j].name) + 2 &&
+                !strncmp(word + 2, list[j].name, length - 2))
+                o = &list[j];
+        if (!o) fail(2, word, "no such option; see --help");
+        value = value ? value + 1 : i + 1 < argc ? argv[++i] : "";
+        if (!*value) fail(2, word, "needs a value; see --help");
+        if (o->number) {
+            char *end, why[100];
+            errno = 0;
+            *o->number = strtol(value, &end, 10);
+            snprintf(why, sizeof why, "needs an integer from %ld to %ld, not %.40s", o->min, o->max, value);
+            if (*end || errno || *o->number < o->min || *o->number > o->max) fail(2, word, why);
+        } else {
+            *o->text = value;
+        }
+    }
+}
+
+/* ---- errors, memory, files, time: an example has nothing better to do than to stop ---- */
+
+static inline void need(pu_status status, const pu_report *report)
+{
+    char text[200];
+    if (status != PU_OK) fail(1, "pu", pu_explain(report, text, sizeof text));
+}
+
+static inline pu_real *need_reals(pu_int count)
+{
+    void *block = calloc((size_t)count, sizeof(pu_real));
+    if (!block) fail(1, "memory", "there is not enough");
+    return (pu_real *)block;
+}
+
+static inline FILE *file_open(const char *path)
+{
+    FILE *file = fopen(path, "w");
+    if (!file) fail_errno("cannot write", path);
+    return file;
+}
+
+static inline void file_close(FILE *file, const char *path)
+{
+    const int bad = ferror(file);
+    if (fclose(file) || bad) fail(1, path, "writing failed");
+}
+
+static inline double seconds(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+#endif /* EXAMPLES_PROGRAM_H */

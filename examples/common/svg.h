@@ -1,0 +1,143 @@
+/* svg.h - line plots as SVG: one frame, linear x, linear or logarithmic y.
+
+   Colours are the classes c0 to c3 and note; svg_style has their values for light and dark, and goes into the
+   <style> of the page, or of the file when the picture stands alone. A plot is 480 units wide: narrow enough
+   for its text to stay readable on a phone.
+*/
+#ifndef EXAMPLES_SVG_H
+#define EXAMPLES_SVG_H
+
+#include <math.h>
+#include <stdio.h>
+
+static const char *const svg_style =
+    ".plot{font:15px system-ui,sans-serif;fill:#222;background:#fff}\n"
+    ".c0{color:#8a5fbf}.c1{color:#c2570c}.c2{color:#0b6bb8}.c3{color:#0a7d55}.note{color:#555}\n"
+    ".grid{stroke:#ddd}.axis{stroke:#888;fill:none}.line{stroke:currentColor;stroke-width:2;fill:none}\n"
+    ".dash{stroke-dasharray:6 4}.dot,.band{fill:currentColor}.band{opacity:.2}\n"
+    "@media (prefers-color-scheme:dark){.plot{fill:#ddd;background:#16181c}\n"
+    ".c0{color:#bb9af0}.c1{color:#f0964e}.c2{color:#62b0f5}.c3{color:#4fc79a}.note{color:#aaa}\n"
+    ".grid{stroke:#33373d}.axis{stroke:#777}}\n";
+
+typedef struct { /* zero it, then fill in */
+    FILE *file;
+    int standalone; /* a file of its own, not a part of a page */
+    const char *title, *x_label, *y_label;
+    double x0, x1, y0, y1; /* data coordinates of the frame */
+    int log_y;
+    double top;                 /* room above the frame, for keys */
+    double left, right, bottom; /* set by svg_begin */
+} svg_plot;
+
+static inline double svg_x(const svg_plot *p, double x)
+{
+    return p->left + (p->right - p->left) * (x - p->x0) / (p->x1 - p->x0);
+}
+
+static inline double svg_y(const svg_plot *p, double y)
+{
+    const double part = p->log_y ? log(y / p->y0) / log(p->y1 / p->y0) : (y - p->y0) / (p->y1 - p->y0);
+    return p->bottom - (p->bottom - p->top) * part;
+}
+
+/* A step of 1, 2 or 5 times a power of ten that cuts a range into at most `parts` parts. */
+static inline double svg_step(double range, int parts)
+{
+    const double raw = range / parts, ten = pow(10, floor(log10(raw)));
+    return raw <= ten ? ten : raw <= 2 * ten ? 2 * ten : raw <= 5 * ten ? 5 * ten : 10 * ten;
+}
+
+static inline void svg_text(const svg_plot *p, double x, double y, const char *anchor, const char *text)
+{
+    fprintf(p->file, "<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"%s\">%s</text>\n", x, y, anchor, text);
+}
+
+/* A tick of the y axis: rule, and label (for a logarithmic axis, the power of ten as a superscript). */
+static inline void svg_tick_y(const svg_plot *p, double y, const char *format, double value)
+{
+    fprintf(p->file, "<path class=\"grid\" d=\"M%.1f %.1fH%.1f\"/>\n", p->left, svg_y(p, y), p->right);
+    fprintf(p->file, "<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"end\">", p->left - 6, svg_y(p, y) + 5);
+    fprintf(p->file, format, value);
+    fprintf(p->file, "</text>\n");
+}
+
+/* Opens the plot, with rules, ticks and the labels of the axes. */
+static inline void svg_begin(svg_plot *p)
+{
+    const char *const power = "10<tspan dy=\"-5\" font-size=\"11\">%.0f</tspan>";
+    double tick, step;
+    p->left = 68, p->right = 462, p->bottom = p->top + 270;
+    fprintf(p->file, "<svg class=\"plot\" xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 480 %.0f\"",
+            p->bottom + 46);
+    fprintf(p->file, " role=\"img\" aria-label=\"%s\">\n", p->title);
+    if (p->standalone) fprintf(p->file, "<style>\n%s</style>\n", svg_style);
+    if (p->log_y) {
+        step = ceil(log10(p->y1 / p->y0) / 8);
+        for (tick = ceil(log10(p->y0) - 1e-9); tick <= log10(p->y1) + 1e-9; tick += step)
+            svg_tick_y(p, pow(10, tick), power, tick);
+    } else {
+        step = svg_step(p->y1 - p->y0, 6);
+        for (tick = ceil(p->y0 / step); tick * step <= p->y1 + 1e-9 * step; tick++)
+            svg_tick_y(p, tick * step, step < 0.1 ? "%.2f" : step < 1 ? "%.1f" : "%.0f", tick * step);
+    }
+    step = svg_step(p->x1 - p->x0, 8);
+    for (tick = ceil(p->x0 / step); tick * step <= p->x1 + 1e-9 * step; tick++) {
+        char label[32];
+        snprintf(label, sizeof label, "%g", tick * step);
+        fprintf(p->file, "<path class=\"axis\" d=\"M%.1f %.1fv5\"/>\n", svg_x(p, tick * step), p->bottom);
+        svg_text(p, svg_x(p, tick * step), p->bottom + 20, "middle", label);
+    }
+    fprintf(p->file, "<path class=\"axis\" d=\"M%.1f %.1fV%.1f", p->left, p->top, p->bottom);
+    fprintf(p->file, "H%.1f\"/>\n", p->right);
+    svg_text(p, (p->left + p->right) / 2, p->bottom + 40, "middle", p->x_label);
+    fprintf(p->file, "<text transform=\"translate(15 %.1f) rotate(-90)\" text-anchor=\"middle\">%s</text>\n",
+            (p->top + p->bottom) / 2, p->y_label);
+}
+
+static inline void svg_end(const svg_plot *p) { fprintf(p->file, "</svg>\n"); }
+
+static inline int svg_inside(const svg_plot *p, double y) { return y >= p->y0 && y <= p->y1; }
+
+/* A line through n points; points above or below the frame (or not a number) interrupt it. */
+static inline void svg_line(const svg_plot *p, int n, const double *x, const double *y, const char *colour,
+                            int dashed, int dots)
+{
+    FILE *f = p->file;
+    int i, pen = 0;
+    fprintf(f, "<g class=\"%s\"><path class=\"line%s\" d=\"", colour, dashed ? " dash" : "");
+    for (i = 0; i < n; i++) {
+        if (svg_inside(p, y[i])) fprintf(f, "%c%.1f %.1f", pen ? 'L' : 'M', svg_x(p, x[i]), svg_y(p, y[i]));
+        pen = svg_inside(p, y[i]);
+    }
+    fprintf(f, "\"/>");
+    for (i = 0; i < n && dots; i++)
+        if (svg_inside(p, y[i]))
+            fprintf(f, "<circle class=\"dot\" r=\"2.6\" cx=\"%.1f\" cy=\"%.1f\"/>", svg_x(p, x[i]),
+                    svg_y(p, y[i]));
+    fprintf(f, "</g>\n");
+}
+
+/* The area between two curves, cut off at the frame. */
+static inline void svg_band(const svg_plot *p, int n, const double *x, const double *low, const double *high,
+                            const char *colour)
+{
+    int i;
+    fprintf(p->file, "<g class=\"%s\"><path class=\"band\" d=\"", colour);
+    for (i = 0; i < 2 * n; i++) {
+        const int j = i < n ? i : 2 * n - 1 - i;
+        const double y = fmin(fmax(i < n ? low[j] : high[j], p->y0), p->y1);
+        fprintf(p->file, "%c%.1f %.1f", i ? 'L' : 'M', svg_x(p, x[j]), svg_y(p, y));
+    }
+    fprintf(p->file, "Z\"/></g>\n");
+}
+
+/* A sample of a line, with its name, at (x, y). */
+static inline void svg_key(const svg_plot *p, double x, double y, const char *colour, int dashed,
+                           const char *name)
+{
+    fprintf(p->file, "<g class=\"%s\"><path class=\"line%s\" d=\"M%.1f %.1fh26\"/></g>\n", colour,
+            dashed ? " dash" : "", x, y - 5);
+    svg_text(p, x + 32, y, "start", name);
+}
+
+#endif /* EXAMPLES_SVG_H */

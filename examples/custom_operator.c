@@ -1,0 +1,258 @@
+/* custom_operator.c - an operator of your own: the precision of an autoregression, with two parameters.
+
+   cc -O3 -march=native -fopenmp -I. examples/custom_operator.c -o custom_operator -lm
+
+   The hidden series is z_i = a z_{i-1} + noise of precision t, stationary; we see it through noise, in parts.
+   Its prior precision Gamma is tridiagonal:
+
+       Gamma_ii = t (1 + a^2), but t at both ends;      Gamma_{i,i+1} = Gamma_{i+1,i} = -t a
+
+   A pu_op is a struct of functions, so Gamma needs no matrix, and its gradient has the two entries one wants,
+   (d/da, d/dt), rather than n x n. The program then gives the library the same numbers as a dense matrix and
+   compares: gradients, solutions and likelihood must agree to rounding, or the exit code is 1.
+*/
+#define PU_IMPLEMENTATION
+#include "pu.h"
+
+#include <float.h>
+#include <math.h>
+#include <stdio.h>
+
+enum { LENGTH = 80, SERIES = 6, SAMPLES = 10, COLUMNS = SAMPLES + 1 }; /* columns: mean and probes */
+
+typedef struct { /* what op->data points to: the parameters, in the order of the gradient */
+    pu_real a, t;
+} ar1;
+
+/* Gamma_ii / t */
+static pu_real diagonal(const ar1 *p, pu_int i, pu_int n)
+{
+    return i == 0 || i == n - 1 ? PU_R(1) : PU_R(1) + p->a * p->a;
+}
+
+/* Y = Gamma X or Y += Gamma X. k columns at once, column j at at + j ld; they may not be contiguous. */
+static pu_status ar1_apply(const pu_op *op, pu_int k, pu_block X, pu_block Y, int add, pu_real *work)
+{
+    const ar1 *p = (const ar1 *)op->data;
+    const pu_int n = op->rows;
+    pu_int i, j;
+    (void)work; /* scratch of op->work reals per column, if one asks for it */
+    for (j = 0; j < k; j++) {
+        const pu_real *x = X.at + j * X.ld;
+        pu_real *y = Y.at + j * Y.ld;
+        for (i = 0; i < n; i++) {
+            pu_real neighbours = (i > 0 ? x[i - 1] : PU_R(0)) + (i < n - 1 ? x[i + 1] : PU_R(0));
+            pu_real value = p->t * (diagonal(p, i, n) * x[i] - p->a * neighbours);
+            y[i] = add ? y[i] + value : value;
+        }
+    }
+    return PU_OK;
+}
+
+/* grad += sum_j weight_j d(p'Gamma q)/d(a, t): the one derivative that every gradient is made of.
+   p'Gamma q = t (ends + (1 + a^2) inner - a cross), three sums that do not depend on the parameters. */
+static pu_status ar1_grad(const pu_op *op, pu_int k, pu_block P, pu_block Q, const pu_real *weight,
+                          pu_real *grad, pu_real *work)
+{
+    const ar1 *o = (const ar1 *)op->data;
+    const double a = (double)o->a, t = (double)o->t;
+    const pu_int n = op->rows;
+    double ends = 0, inner = 0, cross = 0; /* in double, also in a float build */
+    pu_int i, j;
+    (void)work;
+    for (j = 0; j < k; j++) {
+        const pu_real *p = P.at + j * P.ld, *q = Q.at + j * Q.ld;
+        const double w = (double)weight[j];
+        ends += w * ((double)(p[0] * q[0]) + (double)(p[n - 1] * q[n - 1]));
+        for (i = 1; i < n - 1; i++) inner += w * (double)(p[i] * q[i]);
+        for (i = 1; i < n; i++) cross += w * (double)(p[i] * q[i - 1] + p[i - 1] * q[i]);
+    }
+    grad[0] += (pu_real)(t * (2 * a * inner - cross));
+    grad[1] += (pu_real)(ends + (1 + a * a) * inner - a * cross);
+    return PU_OK;
+}
+
+/* y_i += Gamma_ii: the preconditioner of PCG is made from it. */
+static pu_status ar1_diag(const pu_op *op, pu_real *y, pu_real *work)
+{
+    const ar1 *p = (const ar1 *)op->data;
+    pu_int i;
+    (void)work;
+    for (i = 0; i < op->rows; i++) y[i] += p->t * diagonal(p, i, op->rows);
+    return PU_OK;
+}
+
+/* Y = F E with F F' = Gamma: probes. A stationary autoregression looks the same backwards in time; written
+   backwards, z_i = a z_{i+1} + noise, it makes F lower bidiagonal. That is the Cholesky factor, so the matrix
+   in main() gets the same probes from the same seed. */
+static pu_status ar1_sample(const pu_op *op, pu_int k, pu_block E, pu_block Y, pu_real *work)
+{
+    const ar1 *p = (const ar1 *)op->data;
+    const pu_real scale = (pu_real)sqrt((double)p->t);
+    const pu_real last = (pu_real)sqrt(1 - (double)p->a * (double)p->a);
+    pu_int i, j;
+    (void)work;
+    for (j = 0; j < k; j++) {
+        const pu_real *e = E.at + j * E.ld;
+        pu_real *y = Y.at + j * Y.ld;
+        for (i = 0; i < op->rows; i++) {
+            pu_real own = i == op->rows - 1 ? last * e[i] : e[i];
+            y[i] = scale * (i > 0 ? own - p->a * e[i - 1] : own);
+        }
+    }
+    return PU_OK;
+}
+
+/* log det Gamma = n log t + log(1 - a^2), from the diagonal of F */
+static pu_status ar1_logdet(const pu_op *op, double *value, pu_real *work)
+{
+    const ar1 *p = (const ar1 *)op->data;
+    (void)work;
+    *value = (double)op->rows * log((double)p->t) + log(1 - (double)p->a * (double)p->a);
+    return PU_OK;
+}
+
+static pu_status ar1_logdet_grad(const pu_op *op, pu_real weight, pu_real *grad, pu_real *work)
+{
+    const ar1 *p = (const ar1 *)op->data;
+    (void)work;
+    grad[0] -= weight * 2 * p->a / (1 - p->a * p->a);
+    grad[1] += weight * (pu_real)op->rows / p->t;
+    return PU_OK;
+}
+
+/* Called before every run: bad numbers are refused, with the index of the culprit. */
+static pu_status ar1_check(const pu_op *op, pu_int *index)
+{
+    const ar1 *p = (const ar1 *)op->data;
+    *index = 0;
+    if (!(p->a > PU_R(-1) && p->a < PU_R(1))) return PU_E_NOT_DEFINITE;
+    *index = 1;
+    if (!(p->t > PU_R(0))) return PU_E_NOT_POSITIVE;
+    *index = -1;
+    return PU_OK;
+}
+
+static pu_op ar1_op(pu_int n, const ar1 *parameters) /* n >= 2 */
+{
+    pu_op op = {0}; /* functions that stay NULL are not there, and a call that needs one says so */
+    op.rows = op.cols = n;
+    op.params = 2;
+    op.data = parameters;
+    op.apply = op.apply_t = ar1_apply; /* symmetric */
+    op.grad = ar1_grad;
+    op.diag = ar1_diag;
+    op.sample = ar1_sample;
+    op.logdet = ar1_logdet;
+    op.logdet_grad = ar1_logdet_grad;
+    op.check = ar1_check;
+    return op;
+}
+
+/* ---- the comparison ---------------------------------------------------------------------------------- */
+
+static int failed(pu_status status, const pu_report *report)
+{
+    char text[200];
+    if (status == PU_OK) return 0;
+    fprintf(stderr, "custom_operator: %s\n", pu_explain(report, text, sizeof text));
+    return 1;
+}
+
+/* One line of the table: first entries of x and y, |x - y| / |y| over all n; the largest stays in *worst. */
+static void compare(const char *what, pu_int n, const pu_real *x, const pu_real *y, double *worst)
+{
+    double error = 0, size = 0;
+    pu_int i;
+    for (i = 0; i < n; i++) {
+        error += ((double)x[i] - (double)y[i]) * ((double)x[i] - (double)y[i]);
+        size += (double)y[i] * (double)y[i];
+    }
+    error = sqrt(error / size);
+    if (!(error <= *worst) && *worst == *worst) *worst = error; /* a NaN comes in, and stays */
+    printf("%-32s %14.8f %14.8f   %8.1e\n", what, (double)x[0], (double)y[0], error);
+}
+
+/* The matrix has n^2 gradient entries G_ij. By the chain rule d/da = sum_ij G_ij dGamma_ij/da; t likewise. */
+static void chain_rule(pu_int n, const ar1 *p, const pu_real *Gamma, const pu_real *G, pu_real *grad)
+{
+    double a = 0, t = 0;
+    pu_int i, j;
+    for (i = 0; i < n; i++)
+        for (j = 0; j < n; j++) {
+            const double g = (double)G[i * n + j];
+            if (i == j && i > 0 && i < n - 1) a += g * 2 * (double)p->a * (double)p->t;
+            if (i - j == 1 || j - i == 1) a -= g * (double)p->t;
+            t += g * (double)Gamma[i * n + j] / (double)p->t;
+        }
+    grad[0] = (pu_real)a, grad[1] = (pu_real)t;
+}
+
+int main(void)
+{
+    static pu_real y[SERIES * LENGTH], psi[LENGTH], Gamma[LENGTH * LENGTH], factor[LENGTH * LENGTH];
+    static pu_real x[2][SERIES * COLUMNS * LENGTH], grad_psi[2][LENGTH], grad_matrix[LENGTH * LENGTH];
+    const double eps = sizeof(pu_real) == sizeof(float) ? (double)FLT_EPSILON : DBL_EPSILON;
+    ar1 prior = {PU_R(0.8), PU_R(2)};
+    pu_op own = ar1_op(LENGTH, &prior), matrix = pu_op_spd(LENGTH, Gamma, factor);
+    pu_op identity = pu_op_identity(LENGTH);
+    pu_lgm model[2] = {{&own, &identity, NULL, NULL, psi}, {&matrix, &identity, NULL, NULL, psi}};
+    pu_data data = pu_data_nan(SERIES, LENGTH, y);
+    pu_options options = {0};
+    pu_status status;
+    pu_int i, index;
+    double worst = 0;
+    int exact, m;
+
+    /* Data: any will do for the comparison. Stream 3 of the generator is not used by the library's probes. */
+    pu_normals(7, 0, 0, 0, 3, 0, SERIES * LENGTH, y);
+    for (i = 3; i < SERIES * LENGTH; i += 7) y[i] = (pu_real)NAN; /* gaps */
+    for (i = 0; i < LENGTH; i++) psi[i] = PU_R(4);
+
+    /* The same precision as a matrix, row by row (it is symmetric) as products with unit vectors. */
+    for (i = 0; i < LENGTH; i++) {
+        pu_real unit[LENGTH] = {0};
+        pu_block in = {unit, LENGTH}, out = {Gamma + i * LENGTH, LENGTH};
+        unit[i] = PU_R(1);
+        if (own.apply(&own, 1, in, out, 0, NULL) != PU_OK) return 1;
+    }
+    status = pu_op_spd_factor(LENGTH, Gamma, factor, &index);
+    if (status != PU_OK) {
+        fprintf(stderr, "custom_operator: %s: Gamma, index %ld\n", pu_status_text(status), (long)index);
+        return 1;
+    }
+
+    options.samples = SAMPLES;
+    options.solve.iterations = 25;
+    options.solve.solver = PU_PCG;
+    printf("%-32s %14s %14s   %s\n", "", "own operator", "as a matrix", "difference");
+    for (exact = 0; exact < 2; exact++) {
+        pu_real grad[2], chained[2], nll[2];
+        options.kind = exact ? PU_EXACT : PU_NETWORK;
+        for (m = 0; m < 2; m++) {
+            pu_results out = {0};
+            pu_report report;
+            out.Gamma = m == 0 ? grad : grad_matrix;
+            out.psi = grad_psi[m];
+            out.x = x[m];
+            if (failed(pu_gradient(&model[m], &data, &options, NULL, &out, &report), &report)) return 1;
+            nll[m] = (pu_real)report.nll;
+        }
+        chain_rule(LENGTH, &prior, Gamma, grad_matrix, chained);
+        printf("%s\n", exact ? "exact" : "network gradient, 25 steps of PCG");
+        compare("  d NLL / da", 1, grad, chained, &worst);
+        compare("  d NLL / dt", 1, grad + 1, chained + 1, &worst);
+        compare("  d NLL / dpsi, first entry", LENGTH, grad_psi[0], grad_psi[1], &worst);
+        compare("  solutions, first entry", SERIES * (exact ? 1 : COLUMNS) * LENGTH, x[0], x[1], &worst);
+        compare("  NLL", 1, nll, nll + 1, &worst);
+        /* An optimiser would rather work on u and v, free of bounds: a = tanh u, t = exp v. */
+        printf("%-32s %14.8f\n", "  d NLL / du, a = tanh u", (double)(grad[0] * (1 - prior.a * prior.a)));
+        printf("%-32s %14.8f\n", "  d NLL / dv, t = exp v", (double)(grad[1] * prior.t));
+    }
+    printf("\nlargest difference %.1e, allowed %.1e (1000 eps)\n", worst, 1000 * eps);
+    if (!(worst <= 1000 * eps)) {
+        fprintf(stderr, "custom_operator: the operator and the matrix disagree\n");
+        return 1;
+    }
+    return 0;
+}

@@ -1,0 +1,3701 @@
+/* pu.h - v0.1.0 - maximum likelihood in latent Gaussian models without matrix inversion
+   MIT licence (text at the end of this file). One file, C99 = C++11, no dependency but libm.
+
+USE
+    In exactly one source file:                      In every other file:
+        #define PU_IMPLEMENTATION                        #include "pu.h"
+        #include "pu.h"
+    cc -O3 -march=native -fopenmp program.c -lm      (-fopenmp is optional)
+
+EXAMPLE (complete; examples/first.c is the same program with more comments)
+        #define PU_IMPLEMENTATION
+        #include "pu.h"
+        #include <stdio.h>
+        int main(void)
+        {
+            pu_real Phi[3*2] = {1,0, 1,1, 0,1}, psi[3] = {4,4,4};    // y = Phi z + noise of precision psi
+            pu_real y[2*3] = {1, 2, 1, 0, NAN, 1};                   // two data, NAN marks a missing entry
+            pu_op prior = pu_op_identity(2), map = pu_op_dense(3, 2, Phi);
+            pu_lgm model = {&prior, &map, NULL, NULL, psi};          // z ~ N(0, I)
+            pu_data data = pu_data_nan(2, 3, y);
+            pu_real grad_Phi[3*2], grad_psi[3];
+            pu_results out = {0};  out.Phi = grad_Phi;  out.psi = grad_psi;
+            pu_report report;
+            if (pu_gradient(&model, &data, NULL, NULL, &out, &report) != PU_OK) {
+                char text[200];  puts(pu_explain(&report, text, sizeof text));  return 1;
+            }
+            printf("d NLL / d Phi[0] = %g   NLL = %g +- %g\n", (double)grad_Phi[0], report.nll, report.nll_se);
+            return 0;
+        }
+
+WHAT IT DOES
+    For   z ~ N(nu, Gamma^-1),   y | z ~ N(Phi z + eta, diag(psi)^-1),   entries of y missing at will,
+    gradient EM needs the posterior mean and covariance of z, i.e. an inverse per datum. pu.h solves
+    A X = [b | delta_1 .. delta_K] instead, with a few steps of GD, SD, CG or PCG, and forms the gradient
+    of the negative log-likelihood from the posterior samples that come out ("probabilistic unrolling").
+    Four gradients, one call: network (through the solver), output (of its result), Monte Carlo, exact.
+
+DOES NOT
+    - store or invert A, except where you ask for the dense engine;
+    - pivot, scale or repair: a precision that is not positive is refused, curvature that is not positive
+      stops the column and is reported;
+    - differentiate through the probes delta_k, the preconditioner or a GD step size: they are constants;
+    - print, exit, abort, read the environment, keep global state, or allocate inside an iteration;
+    - handle non-Gaussian likelihoods, or noise that is correlated between the entries of one y.
+
+CONTENTS (grep for the tag)
+    >>config >>types >>api           declarations
+    >>memory >>random >>vector >>operator >>solver >>exact >>lgm >>public        implementation
+
+SWITCHES (define before the include; every unit of a program must agree, except on PU_IMPLEMENTATION)
+    PU_IMPLEMENTATION    emit the function bodies here
+    PU_FLOAT             pu_real is float; every name becomes puf_..., so a float and a double build can
+                         live in one program and a mix-up fails at link time.  Default: double
+    PU_STATIC            all functions static (needs PU_IMPLEMENTATION in the same unit)
+    PU_NO_MALLOC         no malloc/free: memory comes from the caller's block or allocator hook only
+    PU_NO_OPENMP         ignore OpenMP even when the compiler has it switched on
+    PU_ASSERT(x)         internal consistency checks.  Default: nothing
+
+MEMORY
+    pu_gradient takes one block of memory per call and makes at most one allocation; a pu_workspace keeps
+    the block, so that a second call of the same size allocates nothing. pu_gradient_bytes() tells the size
+    beforehand, pu_workspace_block() lets you supply it. With n = D, k columns at a time and I steps the
+    network gradient holds about (11 + I) n k reals per thread (plus 2 M k for the observations, one copy
+    of the gradient per lane, and a copy of each of results.x, residual, alpha, beta that is wanted); with
+    options.solve.checkpoint = PU_AUTO the tape's I becomes about 2 sqrt(2 I) (CG, PCG) or 2 sqrt(I) (GD, SD)
+    at the price of one more product with A per step.
+
+STATUS
+    0 is success, negative: refused (misuse, sizes, memory, input), positive: ran, but. pu_report.where names
+    the array, datum, column and index. Output arrays are written only when the status is PU_OK, PU_CAP or
+    PU_DIVERGED; any other status leaves all of them as they were.
+
+DETERMINISM AND THREADS
+    Same inputs, seed and build: same bits, at any thread count. Random numbers are a function of (seed,
+    datum, sample, step, index). Work is cut into options.lanes parts (default 4) whose sums are added in a
+    fixed order; the number of lanes, not of threads, decides the rounding. Operators are called from
+    several threads at once. -ffast-math voids the NaN checks: do not use it. Across compilers or flags
+    the last bits may differ (contraction of a*b+c).
+    In a float build sums of squares below about 1e-37 read as zero: scale data of norm below 1e-18.
+
+MATHS (letters used throughout; W = diag(mask * psi), e = mask * (y - eta))
+    A = Gamma + Phi' W Phi        b = Gamma nu + Phi' W e          mu = A^-1 b        Sigma = A^-1
+    delta = Gamma^1/2 eps1 + Phi' W^1/2 eps2 ~ N(0, A)             sigma = A^-1 delta ~ N(0, Sigma)
+    c = 1/2 e'We + 1/2 nu'Gamma nu - 1/2 sum log psi - 1/2 log det Gamma           (sums over observed entries)
+    NLL = c + 1/2 log det A - 1/2 b'mu + M_n/2 log 2 pi
+    q   = c + 1/2 mu'A mu - b'mu + 1/2 tr(A Sigma)
+    Everything reported is the MEAN over the data of the batch.
+*/
+#ifndef PU_H
+#define PU_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define PU_VERSION "0.1.0"
+
+/* ------------------------------------------------------------------------------------------------
+   >>config
+   ------------------------------------------------------------------------------------------------ */
+
+#ifdef PU_FLOAT
+/* One line per public name: a float build exports puf_ symbols and nothing else. */
+#define pu_real puf_real
+#define pu_block puf_block
+#define pu_term puf_term
+#define pu_state puf_state
+#define pu_backend puf_backend
+#define pu_op puf_op
+#define pu_lgm puf_lgm
+#define pu_data puf_data
+#define pu_solve_options puf_solve_options
+#define pu_options puf_options
+#define pu_column puf_column
+#define pu_results puf_results
+#define pu_report puf_report
+#define pu_exact_result puf_exact_result
+#define pu_version puf_version
+#define pu_status_text puf_status_text
+#define pu_status_name puf_status_name
+#define pu_stop_text puf_stop_text
+#define pu_explain puf_explain
+#define pu_workspace_block puf_workspace_block
+#define pu_workspace_free puf_workspace_free
+#define pu_philox puf_philox
+#define pu_normals puf_normals
+#define pu_backend_cpu puf_backend_cpu
+#define pu_op_dense puf_op_dense
+#define pu_op_spd puf_op_spd
+#define pu_op_spd_factor puf_op_spd_factor
+#define pu_op_diagonal puf_op_diagonal
+#define pu_op_identity puf_op_identity
+#define pu_op_scaled_identity puf_op_scaled_identity
+#define pu_op_product puf_op_product
+#define pu_op_sum puf_op_sum
+#define pu_data_full puf_data_full
+#define pu_data_masked puf_data_masked
+#define pu_data_nan puf_data_nan
+#define pu_data_lists puf_data_lists
+#define pu_solve_bytes puf_solve_bytes
+#define pu_solve puf_solve
+#define pu_gradient_bytes puf_gradient_bytes
+#define pu_gradient puf_gradient
+#define pu_nll puf_nll
+#define pu_exact_bytes puf_exact_bytes
+#define pu_exact puf_exact
+typedef float pu_real;
+#else
+typedef double pu_real;
+#endif
+
+#define PU_R(x) ((pu_real)(x)) /* a literal or a count in the library's precision */
+
+#if defined(__GNUC__) || defined(__clang__)
+#define PU_UNUSED __attribute__((unused))
+#else
+#define PU_UNUSED
+#endif
+
+#ifdef PU_STATIC
+#define PU_DEF static PU_UNUSED
+#else
+#define PU_DEF extern
+#endif
+
+#ifdef __CUDACC__
+#define PU_HD __host__ __device__ /* per-column scalar arithmetic is shared with the GPU */
+#else
+#define PU_HD
+#endif
+
+#ifndef PU_ASSERT
+#define PU_ASSERT(x) ((void)0)
+#endif
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ------------------------------------------------------------------------------------------------
+   >>types
+   ------------------------------------------------------------------------------------------------ */
+
+typedef ptrdiff_t pu_int; /* sizes and indices: signed, so that a negative one is seen and refused */
+
+#define PU_NONE ((pu_int)-1) /* "exactly zero" where a zero field means the default */
+#define PU_AUTO ((pu_int)-2) /* "choose for me, and report it" */
+
+/* Statuses: enum, name and text from one list. */
+#define PU_STATUS_LIST(X)                                                                         \
+    X(PU_OK, 0, "ok")                                                                             \
+    X(PU_E_NULL, -1, "a required pointer is null")                                                \
+    X(PU_E_ARGUMENT, -2, "an argument is out of its range")                                       \
+    X(PU_E_SIZE, -3, "dimensions do not agree")                                                   \
+    X(PU_E_OVERFLOW, -4, "a size does not fit the machine's integers")                            \
+    X(PU_E_MEMORY, -5, "out of memory")                                                           \
+    X(PU_E_BLOCK, -6, "the caller's memory block is too small")                                   \
+    X(PU_E_NONFINITE, -7, "the input holds a NaN or an infinity")                                 \
+    X(PU_E_NOT_POSITIVE, -8, "a value that must be positive is not")                              \
+    X(PU_E_NOT_SYMMETRIC, -9, "an operator that must be symmetric is not")                        \
+    X(PU_E_NOT_DEFINITE, -10, "an operator that must be positive definite is not")                \
+    X(PU_E_UNSUPPORTED, -11, "the operator lacks a function that this call needs")                \
+    X(PU_E_OPERATOR, -12, "an operator's function reported failure")                              \
+    X(PU_CAP, 1, "the iteration cap was reached before the tolerance")                            \
+    X(PU_BREAKDOWN, 2, "curvature d'Ad was not positive: A is not positive definite")             \
+    X(PU_NONFINITE, 3, "a NaN or an infinity arose during the run")                               \
+    X(PU_DIVERGED, 4, "gradient descent ended with a larger residual than it began with")
+
+typedef enum {
+#define PU_X(name, value, text) name = value,
+    PU_STATUS_LIST(PU_X)
+#undef PU_X
+    PU_STATUS_END = 1000 /* not a status; closes the list */
+} pu_status;
+
+/* Why a column stopped changing. */
+#define PU_STOP_LIST(X)                                                                           \
+    X(PU_STOP_STEPS, 0, "ran all its steps")                                                      \
+    X(PU_STOP_TOLERANCE, 1, "residual reached the tolerance")                                     \
+    X(PU_STOP_ROUNDING, 2, "residual reached rounding level")                                     \
+    X(PU_STOP_ZERO, 3, "residual is exactly zero")                                                \
+    X(PU_STOP_BREAKDOWN, 4, "curvature not positive")                                             \
+    X(PU_STOP_NONFINITE, 5, "NaN or infinity")                                                    \
+    X(PU_STOP_DIRECT, 6, "solved by a direct factorisation")
+
+typedef enum {
+#define PU_X(name, value, text) name = value,
+    PU_STOP_LIST(PU_X)
+#undef PU_X
+    PU_STOP_COUNT /* number of reasons */
+} pu_stop;
+
+/* The culprit of a status. Numbers that do not apply are -1. */
+typedef struct {
+    const char *what; /* array, argument or operator function, e.g. "data.y"; never NULL */
+    pu_int datum;     /* which datum of the batch */
+    pu_int column;    /* which right-hand side: 0 the mean, 1.. the probes */
+    pu_int index;     /* entry of the array (of datum's part of it; data.y: the row of Phi), or the step */
+} pu_where;
+
+/* Memory. A pu_workspace must start zeroed. It grows by malloc; set `allocator` to use your own functions, or give it
+   a fixed block with pu_workspace_block(). Not to be shared by calls that run at the same time. */
+typedef struct {
+    void *(*alloc)(size_t bytes, void *user); /* NULL on failure; at least 16-byte aligned */
+    void (*free)(void *block, size_t bytes, void *user);
+    void *user;
+} pu_allocator;
+
+typedef struct {
+    void *block;
+    size_t bytes;
+    pu_allocator allocator; /* zero: malloc and free */
+    int fixed;              /* block belongs to the caller and must not grow */
+    size_t allocations;     /* how many times the allocator was asked, ever */
+} pu_workspace;
+
+/* A block of k columns: column j starts at at + j * ld and is contiguous. */
+typedef struct {
+    pu_real *at;
+    pu_int ld;
+} pu_block;
+
+/* ---- operators ----------------------------------------------------------------------------------
+   A linear map Op(theta): R^cols -> R^rows with `params` parameters theta. Everything built in is written
+   against this struct, and so is yours: zero it, fill rows, cols, data and the functions you have.
+   All functions are pure (state only in `data` and `work`), may run on several threads at once, must not
+   let input and output overlap, and return PU_OK or any other status to stop the run (PU_E_OPERATOR).
+   `work` is scratch of k * op->work reals (k: the columns of that call). Needed by the gradient:
+     Phi    apply, apply_t, and grad when its gradient is asked for
+     Gamma  apply, sample (unless probes are supplied), logdet (for values), and grad + logdet_grad when its
+            gradient is asked for. Gamma must be symmetric positive definite. */
+typedef struct pu_op pu_op;
+struct pu_op {
+    pu_int rows, cols, params;
+    pu_int work;  /* reals of scratch per column that any function below may use */
+    pu_int noise; /* normals per draw that sample consumes; 0 means rows */
+    int trusted;  /* skip the random symmetry test (built-in operators are checked exactly instead) */
+    const void *data, *aux;
+
+    /* Y = Op X, or Y += Op X when add is nonzero.  X: cols x k, Y: rows x k */
+    pu_status (*apply)(const pu_op *op, pu_int k, pu_block X, pu_block Y, int add, pu_real *work);
+    /* Y = Op' X, or Y += Op' X.  X: rows x k, Y: cols x k */
+    pu_status (*apply_t)(const pu_op *op, pu_int k, pu_block X, pu_block Y, int add, pu_real *work);
+    /* grad += sum_j weight[j] * d/dtheta p_j' Op(theta) q_j.  P: rows x k, Q: cols x k, grad: params.
+       A symmetric operator with redundant entries returns the symmetrised gradient. */
+    pu_status (*grad)(const pu_op *op, pu_int k, pu_block P, pu_block Q, const pu_real *weight, pu_real *grad,
+                      pu_real *work);
+    /* y_i += Op_ii */
+    pu_status (*diag)(const pu_op *op, pu_real *y, pu_real *work);
+    /* y_i += sum_m w_m Op_mi^2, the diagonal of Op' diag(w) Op */
+    pu_status (*gram_diag)(const pu_op *op, const pu_real *w, pu_real *y, pu_real *work);
+    /* Y = F E with F F' = Op: draws of N(0, Op) when E holds standard normals (op->noise x k) */
+    pu_status (*sample)(const pu_op *op, pu_int k, pu_block E, pu_block Y, pu_real *work);
+    /* log det Op */
+    pu_status (*logdet)(const pu_op *op, double *value, pu_real *work);
+    /* grad += weight * d/dtheta log det Op */
+    pu_status (*logdet_grad)(const pu_op *op, pu_real weight, pu_real *grad, pu_real *work);
+    /* PU_OK, or what is wrong with the numbers in `data` (and at which index) */
+    pu_status (*check)(const pu_op *op, pu_int *index);
+};
+
+/* ---- the vector backend --------------------------------------------------------------------------
+   The solver loop and the gradient assembly touch vectors and per-column scalars only through these
+   functions, so a GPU can supply them; the scalars (pu_state) then live in device memory, and the loop
+   never looks at them, except through `read` at a check in tolerance mode and at the end of a solve. */
+
+/* One term c_j * (m o x_j) of a combination; coefficient scale * (c ? c[j] : 1). Exactly zero: not read. */
+typedef struct {
+    pu_block x;
+    const pu_real *c; /* k coefficients, or NULL */
+    pu_real scale;
+    const pu_real *m; /* n entries multiplied in, or NULL */
+} pu_term;
+
+/* Everything per column. Histories are [step][column]: a[i*k + j]. alpha_{i+1} is a[i*k+j], rho_0 is rho[j]. */
+typedef struct {
+    pu_int k;
+    int fixed_step;               /* GD: alpha is `step`, not rho/pi */
+    int use_beta;                 /* CG, PCG: d = z + beta d;  GD, SD: d = r */
+    int detach;                   /* reverse pass: alpha and beta are constants */
+    pu_real *a, *be, *pi;         /* I x k */
+    pu_real *rho;                 /* (I+1) x k: r'(m o r) */
+    pu_real *s0, *s1;             /* k: results of dots */
+    pu_real *step, *target;       /* k: GD step; squared residual to stop at (0: none) */
+    pu_real *floor_;              /* k: rho at rounding level */
+    pu_real *scale;               /* k: norm taken out of xbar, times the column's weight */
+    pu_real *rhobar, *rhop, *pib; /* k: cotangents of scalars */
+    pu_real *c0, *c1, *c2;        /* k: coefficients for combine */
+    int32_t *steps, *stop;        /* k: steps taken; pu_stop, or 0 while running */
+    double tolerance2, absolute2; /* squared relative tolerance, absolute squared residual (0: none) */
+} pu_state;
+
+typedef enum { /* stages of per-column scalar arithmetic, in the order of the solver's text */
+    PU_STAGE_START,   /* s0 = u'(m o u), s1 = u'u, c0 = r'r, rho[0]: targets; finished columns stop */
+    PU_STAGE_ALPHA,   /* pi[i] -> a[i], or breakdown */
+    PU_STAGE_BETA,    /* rho[i+1] (s1 = r'r) -> be[i], steps, stop tests */
+    PU_STAGE_PROJECT, /* c0 = -s0 / rho[i], the Gram-Schmidt coefficient */
+    PU_STAGE_XBAR,    /* s0 = |r|^2: c0 = -1/|r|, scale *= |r| */
+    PU_STAGE_REV1,    /* s0 = dbar'd -> rhobar, rhop; c0 = 2 rhobar */
+    PU_STAGE_REV2,    /* s0 = xbar'd, s1 = rbar'q -> rhobar, pib; c0 = -alpha */
+    PU_STAGE_RPREV,   /* c0, c1, c2: r_{i-1} from d_{i-1}, d_{i-2} or r_i */
+    PU_STAGE_Q,       /* c0 = 1/alpha, c1 = -1/alpha */
+    PU_STAGE_END      /* c0 = 2 rhobar */
+} pu_stage;
+
+typedef struct {
+    void *user;
+    int host; /* scalars are in host memory: reading them is free, so a loop ends as soon as all columns have stopped */
+    /* s_j = sum_i m_i x_ij y_ij (m may be NULL). Order of summation fixed by n alone. */
+    void (*dot)(void *user, pu_int n, pu_int k, const pu_real *m, pu_block x, pu_block y, pu_real *s);
+    /* y = sum of `count` terms (at most 4); y may be one of them. */
+    void (*combine)(void *user, pu_int n, pu_int k, pu_block y, int count, const pu_term *terms);
+    /* x += a d;  r -= a q;  rho_j = r_j'(m o r_j). A column with a_j = 0 is not touched; rho_j still is. */
+    void (*advance)(void *user, pu_int n, pu_int k, const pu_real *a, const pu_real *m, pu_block d, pu_block q,
+                    pu_block x, pu_block r, pu_real *rho);
+    /* scalar arithmetic of one stage of step i, for all columns */
+    void (*stage)(void *user, const pu_state *s, pu_stage stage, pu_int i);
+    /* out_i += m_i sum_j w_j p_ij q_ij (m, w may be NULL) */
+    void (*row_dot)(void *user, pu_int n, pu_int k, const pu_real *m, const pu_real *w, pu_block p, pu_block q,
+                    pu_real *out);
+    /* standard normals for columns sample, sample+1, ..: value = f(seed, datum, sample, step, stream, index) */
+    void (*normals)(void *user, pu_int n, pu_int k, pu_block x, uint64_t seed, uint32_t datum, uint32_t sample,
+                    uint32_t step, uint32_t stream);
+    /* copy bytes to or from the backend's memory */
+    void (*read)(void *user, void *host, const void *device, size_t bytes);
+    void (*write)(void *user, void *device, const void *host, size_t bytes);
+} pu_backend;
+
+/* ---- model and data ------------------------------------------------------------------------------ */
+
+/* Latent Gaussian model; arrays and operators are borrowed, D = Gamma->rows, M = Phi->rows. */
+typedef struct {
+    const pu_op *Gamma; /* D x D prior precision, symmetric positive definite */
+    const pu_op *Phi;   /* M x D */
+    const pu_real *nu;  /* D prior mean, NULL = 0 */
+    const pu_real *eta; /* M offset, NULL = 0 */
+    const pu_real *psi; /* M noise precisions, > 0 */
+} pu_lgm;
+
+typedef enum { PU_DATA_FULL, PU_DATA_MASKED, PU_DATA_NAN, PU_DATA_LISTS } pu_data_kind;
+
+/* N data of M entries. Make one with pu_data_full, _masked, _nan or _lists; arrays are borrowed. */
+typedef struct {
+    pu_int n, m;
+    pu_data_kind kind;
+    const pu_real *y;          /* N x M rows (lists: start[N] values) */
+    pu_int ldy;                /* distance between rows; 0 = m */
+    const unsigned char *mask; /* N x M, same ldy: 0 = missing, that entry of y is never read */
+    const pu_int *start;       /* lists: datum n holds entries start[n] .. start[n+1]-1 */
+    const pu_int *index;       /* lists: rows of Phi, strictly increasing within a datum */
+    const pu_int *id;          /* N numbers that key each datum's random stream; NULL = 0, 1, 2, .. */
+} pu_data;
+
+/* ---- options: zero means the default written beside the field (C: = {0}, C++: = {}) ---------------- */
+
+typedef enum { PU_CG, PU_PCG, PU_SD, PU_GD } pu_solver;
+typedef enum { PU_NETWORK, PU_OUTPUT, PU_MONTE_CARLO, PU_EXACT } pu_kind;
+typedef enum { PU_ITERATIVE, PU_DENSE } pu_engine;
+
+/* How the network gradient goes back through CG and PCG (docs/design.md, "the reverse pass"):
+   FULL differentiates alpha and beta too; SHORTCUT treats them as constants, which is the same gradient in exact
+   arithmetic but unstable when A has a few far outlying eigenvalues; REORTHOGONAL is the shortcut with both
+   passes re-orthogonalised (O(I^2 D) per column, a second tape), stable on every spectrum; AUTO runs the shortcut
+   where a check made in the same solve calls it safe (orthogonality and growth, see pu_column), and repeats the others with
+   REORTHOGONAL. The report counts who got what. SD and GD know FULL and SHORTCUT only (AUTO and REORTHOGONAL run FULL, and the
+   columns say so); for GD the two agree, for SD the SHORTCUT is a different gradient. */
+typedef enum { PU_ADJOINT_FULL, PU_ADJOINT_SHORTCUT, PU_ADJOINT_REORTHOGONAL, PU_ADJOINT_AUTO } pu_adjoint;
+
+typedef struct {
+    pu_int iterations;  /* I; 0 = 30 (with a tolerance: 10 n + 100, at most 1000); PU_NONE = no step at all */
+    pu_solver solver;   /* default PU_CG */
+    double tolerance;   /* > 0: stop a column at |r| <= tolerance |u|; then I is a cap. 0 = run exactly I steps */
+    double absolute2;   /* > 0: stop at |r|^2 <= absolute2 as well (the paper's rule) */
+    pu_int check_every; /* with a tolerance, scalars on a device: steps between looks at the stop flags; 0 = 5 */
+    pu_adjoint adjoint; /* default PU_ADJOINT_FULL */
+    pu_int checkpoint;  /* tape: 0 = keep all I directions; s > 0 = keep every s-th state; PU_AUTO = about sqrt */
+    const pu_real *m;   /* PCG: diagonal of M^-1, positive. pu_solve: n; pu_gradient: N x D. NULL: 1/diag(A) */
+    const pu_real *step;/* GD step size. pu_solve: 1; pu_gradient: N. NULL: estimated from a few Lanczos steps */
+} pu_solve_options;
+
+typedef struct {
+    pu_int samples;         /* K; 0 = 10; PU_NONE = none (PU_EXACT only) */
+    pu_kind kind;           /* default PU_NETWORK */
+    pu_engine engine;       /* default PU_ITERATIVE; PU_EXACT always runs dense */
+    pu_solve_options solve; /* PU_MONTE_CARLO without a tolerance: 16 eps */
+    uint64_t seed;          /* default 0 */
+    uint32_t step;          /* changes the probes: keep it fixed for common random numbers, count it up for fresh ones */
+    const pu_real *delta;   /* N x K x D: use these probes instead of drawing */
+    const pu_real *x0;      /* N x (K+1) x D: warm start, a constant; NULL = 0 */
+    int threads;            /* 0 = OpenMP's choice, or 1 when the job is tiny (built-in operators' sizes decide) */
+    int lanes;              /* parts whose sums are kept apart; 0 = 4. Memory: one gradient each */
+    pu_int columns;         /* columns solved at a time; 0 = as many as fit the cache */
+    int no_control_variate; /* log det: leave out the free control variate tr(A Sigma) = D */
+    const pu_backend *backend; /* default pu_backend_cpu() */
+} pu_options;
+
+/* ---- results: arrays you own; NULL = not wanted ----------------------------------------------------- */
+
+typedef struct {
+    pu_int steps;      /* steps this column took */
+    pu_stop stop;      /* why it stopped */
+    pu_adjoint adjoint;/* how its reverse pass was done (network gradient) */
+    double rhs;        /* |u| */
+    double residual;   /* |r| as the recurrence has it */
+    double true_residual; /* |u - A x| recomputed */
+    double orthogonality; /* max_j |r_I'd_j| / (|u| |d_j|); -1 where not measured (only PU_ADJOINT_AUTO does) */
+    double growth;        /* factor by which the shortcut's recursion can enlarge an error; likewise */
+} pu_column;
+
+typedef struct {
+    pu_real *nu;       /* D               gradients of the mean objective */
+    pu_real *Gamma;    /* Gamma->params */
+    pu_real *Phi;      /* Phi->params */
+    pu_real *eta;      /* M */
+    pu_real *psi;      /* M */
+    pu_real *x;        /* N x (K+1) x D   [mu | sigma_1 .. sigma_K] */
+    pu_real *residual; /* N x (K+1) x D   u - A x, recomputed */
+    pu_real *alpha;    /* N x (K+1) x I   step sizes (iterative engine; zero where a column had stopped) */
+    pu_real *beta;     /* N x (K+1) x I */
+    pu_real *logdet;   /* N x K           log det A estimate of each probe (CG, PCG, no warm start; else refused) */
+    pu_column *columns;/* N x (K+1) */
+} pu_results;
+
+/* What happened. Written on every return (also on refusal: status and where). */
+typedef struct {
+    pu_status status;
+    pu_where where;
+    pu_kind kind; /* what was run, defaults resolved */
+    pu_engine engine;
+    pu_solver solver;
+    pu_int samples, iterations;
+    pu_int checkpoint; /* tape interval used, 0 = full tape */
+    int threads, lanes;
+    pu_int columns; /* columns at a time */
+    size_t bytes;   /* workspace used */
+
+    int has_objective; /* 0 when Gamma has no logdet: then c, q, network, nll are 0 */
+    double c, q;       /* means over data */
+    double network;    /* q - mean_k delta_k'sigma_k: the function whose derivative the network gradient is */
+    int has_nll;       /* dense engine, or CG / PCG with probes */
+    double nll;        /* mean negative log-likelihood, with 2 pi */
+    double nll_se;     /* its standard error over probes; 0 = exact, -1 = unknown (K = 1) */
+    double nll_gap;    /* last change of the log det quadrature when one more step was taken, halved, mean */
+    int nll_converged; /* 0: the gap exceeds a tenth of the standard error: take more iterations */
+
+    pu_int stops[PU_STOP_COUNT]; /* columns by stop reason */
+    pu_int reorthogonalised;     /* columns repeated with re-orthogonalisation (PU_ADJOINT_AUTO) */
+    double worst_orthogonality;  /* largest over columns, PU_ADJOINT_AUTO; else -1 */
+    double worst_growth;         /* likewise */
+    double worst_residual;       /* largest |u - Ax| / |u| over columns (0 / 0 counts as 0) */
+    pu_int worst_datum, worst_column;
+    double products; /* products A x column */
+} pu_report;
+
+/* ------------------------------------------------------------------------------------------------
+   >>api
+   ------------------------------------------------------------------------------------------------ */
+
+/* ---- tier 1: gradients and likelihood of a latent Gaussian model ------------------------------------ */
+
+/* Gradient of the mean objective over a batch, by the method of options->kind:
+     PU_EXACT        grad of q in its first argument with Sigma exact = gradient of the NLL (Fisher's identity)
+     PU_MONTE_CARLO  tr(A Sigma) replaced by mean_k sigma_k'A sigma_k, solves run to convergence
+     PU_OUTPUT       the same with x after I solver steps
+     PU_NETWORK      total derivative of q^<I> - mean_k delta_k'sigma_k^<I>, through the solver
+   options, ws, out, report may be NULL: defaults; a block allocated and freed within the call; nothing written.
+   Cost: N (K+1) (I+1) products with A; PU_NETWORK about 2 I + 1 of them and I + 1 gradient terms each (with a dense Phi about
+   3.5 times PU_OUTPUT); dense engine N D^3.
+   Status: PU_OK; PU_CAP (tolerance mode), PU_DIVERGED: outputs written; any other: no output array touched. */
+PU_DEF pu_status pu_gradient(const pu_lgm *model, const pu_data *data, const pu_options *options, pu_workspace *ws,
+                             const pu_results *out, pu_report *report);
+
+/* Bytes of workspace that pu_gradient with the same arguments needs. */
+PU_DEF pu_status pu_gradient_bytes(const pu_lgm *model, const pu_data *data, const pu_options *options,
+                                   const pu_results *out, size_t *bytes, pu_report *report);
+
+/* Mean negative log-likelihood without gradients: exact with engine = PU_DENSE, otherwise estimated from the CG
+   coefficients of the probes with its standard error. *se may be NULL; 0 for the dense engine. */
+PU_DEF pu_status pu_nll(const pu_lgm *model, const pu_data *data, const pu_options *options, pu_workspace *ws,
+                        double *nll, double *se, pu_report *report);
+
+/* Everything about one datum, densely: for tests, teaching and small problems. Any pointer may be NULL. */
+typedef struct {
+    pu_real *A, *Sigma; /* D x D row-major */
+    pu_real *b, *mu;    /* D */
+    double c, logdet, nll;
+    pu_int observed; /* M_n */
+} pu_exact_result;
+PU_DEF pu_status pu_exact(const pu_lgm *model, const pu_data *data, pu_int datum, pu_workspace *ws,
+                          pu_exact_result *result, pu_report *report);
+PU_DEF pu_status pu_exact_bytes(const pu_lgm *model, size_t *bytes, pu_report *report);
+
+/* ---- tier 2: linear systems with any symmetric positive definite operator --------------------------- */
+
+/* Solve A X = U for k columns and, when asked, differentiate F = sum_j w_j (1/2 x_j'A x_j - u_j'x_j) through the solver.
+     U, X        n x k, leading dimensions ldu, ldx (0 = n). x0 may be NULL (zero) or n x k packed: a constant
+     weight      k weights w_j, NULL = 1
+     grad_A      A->params, overwritten: dF/dtheta, needs A->grad. grad_U: n x k packed, overwritten: dF/dU. NULL = not wanted
+     columns     k records, or NULL
+   Cost: (I + 1) products per column, about 2 I + 1 with gradients. Same status rules as pu_gradient. */
+PU_DEF pu_status pu_solve(const pu_op *A, pu_int k, const pu_real *U, pu_int ldu, pu_real *X, pu_int ldx,
+                          const pu_real *x0, const pu_real *weight, const pu_solve_options *options,
+                          const pu_backend *backend, pu_workspace *ws, pu_real *grad_A, pu_real *grad_U,
+                          pu_column *columns, pu_report *report);
+PU_DEF pu_status pu_solve_bytes(const pu_op *A, pu_int k, const pu_solve_options *options, int gradients,
+                                size_t *bytes, pu_report *report);
+
+/* ---- operators --------------------------------------------------------------------------------------- */
+
+/* Row-major rows x cols matrix, borrowed; params = its entries. */
+PU_DEF pu_op pu_op_dense(pu_int rows, pu_int cols, const pu_real *a);
+/* Symmetric positive definite n x n matrix (both triangles), borrowed; gradient symmetrised. `factor` (n x n, may be
+   NULL) receives the lower Cholesky factor from pu_op_spd_factor, which must be called again whenever `a` changes;
+   without it there is no sample, logdet or logdet_grad. When the matrix is not positive definite (index: the entry where
+   it shows) the contents of `factor` are undefined. */
+PU_DEF pu_op pu_op_spd(pu_int n, const pu_real *a, const pu_real *factor);
+PU_DEF pu_status pu_op_spd_factor(pu_int n, const pu_real *a, pu_real *factor, pu_int *index);
+/* diag(a), a > 0 for sampling and log det; params = n. */
+PU_DEF pu_op pu_op_diagonal(pu_int n, const pu_real *a);
+/* I, no parameter. */
+PU_DEF pu_op pu_op_identity(pu_int n);
+/* a[0] I; one parameter. */
+PU_DEF pu_op pu_op_scaled_identity(pu_int n, const pu_real *a);
+/* left * right; params = those of left, then those of right. Both are borrowed. */
+PU_DEF pu_op pu_op_product(const pu_op *left, const pu_op *right);
+/* left + right, likewise; diag where both have it, sampling where both have it; no log det. */
+PU_DEF pu_op pu_op_sum(const pu_op *left, const pu_op *right);
+
+/* ---- data --------------------------------------------------------------------------------------------- */
+
+PU_DEF pu_data pu_data_full(pu_int n, pu_int m, const pu_real *y);
+PU_DEF pu_data pu_data_masked(pu_int n, pu_int m, const pu_real *y, const unsigned char *mask);
+PU_DEF pu_data pu_data_nan(pu_int n, pu_int m, const pu_real *y);
+PU_DEF pu_data pu_data_lists(pu_int n, pu_int m, const pu_int *start, const pu_int *index, const pu_real *y);
+
+/* ---- tier 3: random numbers, memory, texts -------------------------------------------------------------- */
+
+/* Philox4x32-10: out = f(key, counter). */
+PU_DEF void pu_philox(const uint32_t key[2], const uint32_t counter[4], uint32_t out[4]);
+/* n standard normals, entries first .. first+n-1 < 2^32 of the stream (seed, datum, sample, step, stream < 4). Pure function.
+   The library draws from streams 0, 1 (probes) and 2 (tests of operators); stream 3 is yours. */
+PU_DEF void pu_normals(uint64_t seed, uint32_t datum, uint32_t sample, uint32_t step, uint32_t stream, uint64_t first,
+                       pu_int n, pu_real *out);
+PU_DEF const pu_backend *pu_backend_cpu(void);
+
+PU_DEF void pu_workspace_block(pu_workspace *ws, void *block, size_t bytes); /* use this memory, never grow; *ws zeroed before */
+PU_DEF void pu_workspace_free(pu_workspace *ws);
+
+PU_DEF const char *pu_version(void);
+PU_DEF const char *pu_status_name(pu_status status); /* "PU_E_NULL" */
+PU_DEF const char *pu_status_text(pu_status status); /* in words */
+PU_DEF const char *pu_stop_text(pu_stop stop);
+/* One line: status in words, culprit, numbers. Returns buffer, always terminated (capacity >= 1). */
+PU_DEF const char *pu_explain(const pu_report *report, char *buffer, size_t capacity);
+
+#ifdef __cplusplus
+}
+#endif
+#endif /* PU_H */
+/* ==================================== end of the header part ==================================== */
+
+#if defined(PU_STATIC) && !defined(PU_IMPLEMENTATION)
+#error "PU_STATIC needs PU_IMPLEMENTATION in the same file"
+#endif
+
+#ifdef PU_IMPLEMENTATION
+#ifndef PU_IMPLEMENTATION_ONCE
+#define PU_IMPLEMENTATION_ONCE
+
+#include <float.h>
+#include <math.h>
+#include <string.h>
+#ifndef PU_NO_MALLOC
+#include <stdlib.h>
+#endif
+#if defined(_OPENMP) && !defined(PU_NO_OPENMP)
+#include <omp.h>
+#define PU__OPENMP 1
+#endif
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define PU__FN static PU_UNUSED
+
+#ifdef PU_FLOAT
+#define PU__EPS FLT_EPSILON
+#define PU__FLOOR2 PU_R(1e-13) /* rho / rho_0 at which a residual is rounding noise: (2.7 eps)^2 */
+PU__FN pu_real pu__sqrt(pu_real x) { return sqrtf(x); }
+#else
+#define PU__EPS DBL_EPSILON
+#define PU__FLOOR2 PU_R(1e-28) /* (45 eps)^2 */
+PU__FN pu_real pu__sqrt(pu_real x) { return sqrt(x); }
+#endif
+
+/* x - x is 0 for every finite x and NaN for the rest: usable on host and device, in C and C++. */
+PU__FN PU_HD int pu__finite(pu_real x) { return x - x == PU_R(0); }
+PU__FN int pu__finite_double(double x) { return x - x == 0.0; }
+PU__FN double pu__max(double x, double y) { return x > y ? x : y; }
+PU__FN pu_int pu__min(pu_int x, pu_int y) { return x < y ? x : y; }
+
+/* ------------------------------------------------------------------------------------------------
+   >>status
+   ------------------------------------------------------------------------------------------------ */
+
+PU_DEF const char *pu_version(void) { return PU_VERSION; }
+
+PU_DEF const char *pu_status_name(pu_status status)
+{
+    switch (status) {
+#define PU_X(name, value, text) case name: return #name;
+        PU_STATUS_LIST(PU_X)
+#undef PU_X
+    case PU_STATUS_END: break;
+    }
+    return "unknown";
+}
+
+PU_DEF const char *pu_status_text(pu_status status)
+{
+    switch (status) {
+#define PU_X(name, value, text) case name: return text;
+        PU_STATUS_LIST(PU_X)
+#undef PU_X
+    case PU_STATUS_END: break;
+    }
+    return "unknown status";
+}
+
+PU_DEF const char *pu_stop_text(pu_stop stop)
+{
+    switch (stop) {
+#define PU_X(name, value, text) case name: return text;
+        PU_STOP_LIST(PU_X)
+#undef PU_X
+    case PU_STOP_COUNT: break;
+    }
+    return "unknown reason";
+}
+
+/* Text into a bounded buffer; no stdio, so that nothing drags printf into an embedded build. */
+typedef struct {
+    char *at;
+    size_t used, capacity;
+} pu__text;
+
+PU__FN void pu__put(pu__text *t, const char *s)
+{
+    for (; *s && t->used + 1 < t->capacity; s++) t->at[t->used++] = *s;
+    t->at[t->used] = 0;
+}
+
+PU__FN void pu__put_number(pu__text *t, const char *label, pu_int v)
+{
+    char digits[24];
+    int i = 23;
+    if (v < 0) return; /* -1: does not apply */
+    digits[i] = 0;
+    do digits[--i] = (char)('0' + v % 10); while (v /= 10);
+    pu__put(t, label);
+    pu__put(t, digits + i);
+}
+
+PU_DEF const char *pu_explain(const pu_report *report, char *buffer, size_t capacity)
+{
+    pu__text t;
+    if (!buffer || capacity == 0) return "";
+    t.at = buffer, t.used = 0, t.capacity = capacity;
+    buffer[0] = 0;
+    if (!report) return buffer;
+    pu__put(&t, pu_status_text(report->status));
+    if (report->where.what && report->where.what[0]) {
+        pu__put(&t, ": ");
+        pu__put(&t, report->where.what);
+    }
+    pu__put_number(&t, ", datum ", report->where.datum);
+    pu__put_number(&t, ", column ", report->where.column);
+    pu__put_number(&t, report->status > 0 && report->where.column >= 0 ? ", step " : ", index ", report->where.index);
+    if (report->status == PU_E_BLOCK || report->status == PU_E_MEMORY)
+        pu__put_number(&t, ", bytes needed ", (pu_int)report->bytes);
+    return buffer;
+}
+
+/* Record the culprit and return the status: the only way a function here fails. */
+PU__FN pu_status pu__fail(pu_report *report, pu_status status, const char *what, pu_int datum, pu_int index)
+{
+    report->status = status;
+    report->where.what = what;
+    report->where.datum = datum;
+    report->where.column = -1;
+    report->where.index = index;
+    return status;
+}
+
+PU__FN void pu__report_clear(pu_report *report)
+{
+    memset(report, 0, sizeof *report);
+    (void)pu__fail(report, PU_OK, "", -1, -1);
+    report->worst_orthogonality = report->worst_growth = -1;
+    report->worst_datum = report->worst_column = -1;
+}
+
+/* ------------------------------------------------------------------------------------------------
+   >>memory   one arena; the same layout code measures (base NULL) and carves
+   ------------------------------------------------------------------------------------------------ */
+
+#define PU__ALIGN ((size_t)64) /* cache line and widest vector register */
+
+typedef struct {
+    unsigned char *base; /* NULL while measuring */
+    size_t used;
+    int overflow;
+} pu__arena;
+
+/* a * b and a + b, or overflow = 1 */
+PU__FN size_t pu__mul(size_t a, size_t b, int *overflow)
+{
+    if (b != 0 && a > (size_t)PTRDIFF_MAX / b) { *overflow = 1; return 0; }
+    return a * b;
+}
+
+PU__FN size_t pu__add(size_t a, size_t b, int *overflow)
+{
+    if (a > (size_t)PTRDIFF_MAX - b) { *overflow = 1; return 0; }
+    return a + b;
+}
+
+/* count * each * width bytes, rounded up to whole cache lines */
+PU__FN void *pu__take(pu__arena *arena, pu_int count, pu_int each, size_t width)
+{
+    size_t bytes, at = arena->used;
+    PU_ASSERT(count >= 0 && each >= 0);
+    bytes = pu__mul(pu__mul((size_t)count, (size_t)each, &arena->overflow), width, &arena->overflow);
+    bytes = pu__add(bytes, PU__ALIGN - 1, &arena->overflow) / PU__ALIGN * PU__ALIGN;
+    arena->used = pu__add(at, bytes, &arena->overflow);
+    return arena->base && !arena->overflow ? arena->base + at : NULL;
+}
+
+PU__FN pu_real *pu__reals(pu__arena *arena, pu_int count, pu_int each)
+{
+    return (pu_real *)pu__take(arena, count, each, sizeof(pu_real));
+}
+
+/* blocks of n x k reals, `count` of them */
+PU__FN pu_real *pu__blocks(pu__arena *arena, pu_int count, pu_int n, pu_int k)
+{
+    size_t block = pu__mul(pu__mul((size_t)n, (size_t)k, &arena->overflow), sizeof(pu_real), &arena->overflow);
+    return (pu_real *)pu__take(arena, count, 1, block);
+}
+
+PU__FN pu_block pu__cols(pu__arena *arena, pu_int n, pu_int k)
+{
+    pu_block b;
+    b.at = pu__reals(arena, n, k), b.ld = n;
+    return b;
+}
+
+/* Bytes the caller must provide for an arena of `used`: room to align any address. */
+PU__FN size_t pu__arena_bytes(const pu__arena *arena) { return arena->used + PU__ALIGN; }
+
+PU__FN void *pu__alloc(const pu_allocator *a, size_t bytes)
+{
+    if (a->alloc) return a->alloc(bytes, a->user);
+#ifdef PU_NO_MALLOC
+    return NULL;
+#else
+    return malloc(bytes);
+#endif
+}
+
+PU__FN void pu__release(const pu_allocator *a, void *block, size_t bytes)
+{
+    if (!block) return;
+    if (a->free) { a->free(block, bytes, a->user); return; }
+#ifndef PU_NO_MALLOC
+    free(block);
+#endif
+}
+
+PU_DEF void pu_workspace_block(pu_workspace *ws, void *block, size_t bytes)
+{
+    pu_workspace_free(ws);
+    ws->block = block, ws->bytes = bytes, ws->fixed = 1;
+}
+
+PU_DEF void pu_workspace_free(pu_workspace *ws)
+{
+    if (!ws) return;
+    if (!ws->fixed) pu__release(&ws->allocator, ws->block, ws->bytes);
+    ws->block = NULL, ws->bytes = 0, ws->fixed = 0;
+}
+
+/* Turn a measured arena into a real one, growing the workspace if it may. */
+PU__FN pu_status pu__arena_open(pu__arena *arena, pu_workspace *ws, pu_report *report)
+{
+    size_t need;
+    uintptr_t address;
+    if (arena->overflow) return pu__fail(report, PU_E_OVERFLOW, "workspace", -1, -1);
+    need = pu__arena_bytes(arena);
+    report->bytes = need;
+    if (!ws->allocator.alloc != !ws->allocator.free) return pu__fail(report, PU_E_NULL, "workspace.allocator", -1, -1);
+    if (ws->bytes < need || !ws->block) {
+        if (ws->fixed) return pu__fail(report, PU_E_BLOCK, "workspace", -1, -1);
+        pu_workspace_free(ws);
+        ws->block = pu__alloc(&ws->allocator, need);
+        ws->allocations++;
+        if (!ws->block) return pu__fail(report, PU_E_MEMORY, "workspace", -1, -1);
+        ws->bytes = need;
+    }
+    address = (uintptr_t)ws->block;
+    arena->base = (unsigned char *)ws->block + (PU__ALIGN - address % PU__ALIGN) % PU__ALIGN;
+    arena->used = 0;
+    return PU_OK;
+}
+
+/* ------------------------------------------------------------------------------------------------
+   >>random   Philox4x32-10 (Salmon et al. 2011): counter in, random words out
+   ------------------------------------------------------------------------------------------------ */
+
+PU_DEF void pu_philox(const uint32_t key[2], const uint32_t counter[4], uint32_t out[4])
+{
+    uint32_t k0 = key[0], k1 = key[1], c0 = counter[0], c1 = counter[1], c2 = counter[2], c3 = counter[3];
+    int round;
+    for (round = 0; round < 10; round++) {
+        uint64_t p0 = (uint64_t)0xD2511F53u * c0, p1 = (uint64_t)0xCD9E8D57u * c2;
+        uint32_t n0 = (uint32_t)(p1 >> 32) ^ c1 ^ k0, n2 = (uint32_t)(p0 >> 32) ^ c3 ^ k1;
+        c0 = n0, c1 = (uint32_t)p1, c2 = n2, c3 = (uint32_t)p0;
+        k0 += 0x9E3779B9u, k1 += 0xBB67AE85u;
+    }
+    out[0] = c0, out[1] = c1, out[2] = c2, out[3] = c3;
+}
+
+/* sum_i c[i] x^i */
+PU__FN pu_real pu__horner(pu_real x, const pu_real *c, int count)
+{
+    pu_real s = c[count - 1];
+    int i;
+    for (i = count - 2; i >= 0; i--) s = s * x + c[i];
+    return s;
+}
+
+/* Two normals from two words, by Box and Muller with our own series instead of libm: the same on every platform,
+   and open to vectorisation.
+     u = (2 floor(w0/2) + 1) / 2^32 in (0, 1), log u = -e log 2 + 2 atanh(s), s = (t-1)/(t+1), |s| < 0.172, where
+     t = 2^e u in [0.7, 1.42) and t-1, t+1 are formed in integers, so that u near 1 loses nothing;
+     angle = quadrant(w1) pi/2 + a, |a| < pi/4, Taylor series. */
+PU__FN void pu__normal_pair(uint32_t w0, uint32_t w1, pu_real *z)
+{
+#ifdef PU_FLOAT
+#define PU__TERMS 6
+#else
+#define PU__TERMS 11
+#endif
+    static const pu_real atanh_c[11] = {PU_R(1), PU_R(1.0 / 3), PU_R(1.0 / 5), PU_R(1.0 / 7), PU_R(1.0 / 9),
+                                        PU_R(1.0 / 11), PU_R(1.0 / 13), PU_R(1.0 / 15), PU_R(1.0 / 17),
+                                        PU_R(1.0 / 19), PU_R(1.0 / 21)};
+    static const pu_real sin_c[9] = {PU_R(1), PU_R(-1.0 / 6), PU_R(1.0 / 120), PU_R(-1.0 / 5040), PU_R(1.0 / 362880),
+                                     PU_R(-1.0 / 39916800), PU_R(1.0 / 6227020800.0), PU_R(-1.0 / 1307674368000.0),
+                                     PU_R(1.0 / 355687428096000.0)};
+    static const pu_real cos_c[10] = {PU_R(1), PU_R(-1.0 / 2), PU_R(1.0 / 24), PU_R(-1.0 / 720), PU_R(1.0 / 40320),
+                                      PU_R(-1.0 / 3628800), PU_R(1.0 / 479001600), PU_R(-1.0 / 87178291200.0),
+                                      PU_R(1.0 / 20922789888000.0), PU_R(-1.0 / 6402373705728000.0)};
+    const int terms = PU__TERMS, trig = PU__TERMS == 6 ? 6 : 9;
+    const int64_t one = (int64_t)1 << 32;
+    uint32_t v = w0 | 1u;
+    int e = 0;
+    int64_t t, angle;
+    pu_real s, log_u, radius, a, sn, cs, sw;
+    /* e = leading zeros of v, so that v 2^e is in [2^31, 2^32) */
+    if (!(v >> 16)) e += 16, v <<= 16;
+    if (!(v >> 24)) e += 8, v <<= 8;
+    if (!(v >> 28)) e += 4, v <<= 4;
+    if (!(v >> 30)) e += 2, v <<= 2;
+    if (!(v >> 31)) e += 1, v <<= 1;
+    t = (int64_t)v;
+    if (v < 0xB504F334u) t *= 2, e += 1; /* below sqrt(1/2) */
+    s = (pu_real)(t - one) / (pu_real)(t + one);
+    log_u = PU_R(2) * s * pu__horner(s * s, atanh_c, terms) - (pu_real)e * PU_R(0.69314718055994530942);
+    radius = pu__sqrt(PU_R(-2) * log_u);
+    angle = (int64_t)(w1 & 0x3FFFFFFFu) * 2 + 1 - ((int64_t)1 << 30); /* odd, |angle| < 2^30 */
+    a = (pu_real)angle * PU_R(3.14159265358979323846 / 4294967296.0);
+    sn = a * pu__horner(a * a, sin_c, trig);
+    cs = pu__horner(a * a, cos_c, trig + (trig == 9));
+    if (w1 >> 30 & 1) sw = cs, cs = -sn, sn = sw; /* + pi/2 */
+    if (w1 >> 31) cs = -cs, sn = -sn;             /* + pi */
+    z[0] = radius * cs, z[1] = radius * sn;
+#undef PU__TERMS
+}
+
+/* Counter = (index / 4 + stream 2^30, sample, datum, step); four normals per counter value. */
+PU_DEF void pu_normals(uint64_t seed, uint32_t datum, uint32_t sample, uint32_t step, uint32_t stream, uint64_t first,
+                       pu_int n, pu_real *out)
+{
+    uint32_t key[2], counter[4], w[4];
+    pu_real z[4];
+    uint64_t at = first, end = first + (uint64_t)(n > 0 ? n : 0);
+    key[0] = (uint32_t)seed, key[1] = (uint32_t)(seed >> 32);
+    counter[1] = sample, counter[2] = datum, counter[3] = step;
+    while (at < end) {
+        uint64_t block = at / 4;
+        counter[0] = (uint32_t)(block & 0x3FFFFFFFu) | stream << 30;
+        pu_philox(key, counter, w);
+        pu__normal_pair(w[0], w[1], z);
+        pu__normal_pair(w[2], w[3], z + 2);
+        for (; at < end && at / 4 == block; at++) *out++ = z[at % 4];
+    }
+}
+
+enum { PU__STREAM_PRIOR = 0, PU__STREAM_NOISE = 1, PU__STREAM_TEST = 2 };
+
+/* ------------------------------------------------------------------------------------------------
+   >>vector   the CPU backend: plain loops over columns
+   ------------------------------------------------------------------------------------------------ */
+
+#define PU__LANES 16  /* independent partial sums: compilers vectorise this without -ffast-math */
+#define PU__CHUNK 512 /* entries per pass: the partial sums of a chunk are closed and added in double */
+
+PU__FN pu_real *pu__col(pu_block b, pu_int j) { return b.at + j * b.ld; }
+
+PU__FN pu_block pu__from(pu_block b, pu_int column)
+{
+    b.at = pu__col(b, column);
+    return b;
+}
+
+/* sum m x y over at most PU__CHUNK entries; m may be NULL */
+PU__FN pu_real pu__dot_chunk(pu_int n, const pu_real *m, const pu_real *x, const pu_real *y)
+{
+    pu_real lane[PU__LANES] = {0};
+    pu_int i = 0, l, half;
+    if (n < PU__LANES) { /* short vectors: the tree below would cost more than the sum, and double is free */
+        double s = 0;
+        for (; i < n; i++) s += m ? (double)m[i] * (double)x[i] * (double)y[i] : (double)x[i] * (double)y[i];
+        return (pu_real)s;
+    }
+    if (m) {
+        for (; i + PU__LANES <= n; i += PU__LANES)
+            for (l = 0; l < PU__LANES; l++) lane[l] += m[i + l] * x[i + l] * y[i + l];
+        for (l = 0; i < n; i++, l++) lane[l] += m[i] * x[i] * y[i];
+    } else {
+        for (; i + PU__LANES <= n; i += PU__LANES)
+            for (l = 0; l < PU__LANES; l++) lane[l] += x[i + l] * y[i + l];
+        for (l = 0; i < n; i++, l++) lane[l] += x[i] * y[i];
+    }
+    for (half = PU__LANES / 2; half > 0; half /= 2)
+        for (l = 0; l < half; l++) lane[l] += lane[l + half];
+    return lane[0];
+}
+
+PU__FN double pu__dot(pu_int n, const pu_real *m, const pu_real *x, const pu_real *y)
+{
+    double s = 0;
+    pu_int i;
+    for (i = 0; i < n; i += PU__CHUNK)
+        s += (double)pu__dot_chunk(pu__min(PU__CHUNK, n - i), m ? m + i : NULL, x + i, y + i);
+    return s;
+}
+
+/* y += a x */
+PU__FN void pu__axpy(pu_int n, pu_real a, const pu_real *x, pu_real *y)
+{
+    pu_int i;
+    for (i = 0; i < n; i++) y[i] += a * x[i];
+}
+
+PU__FN void pu__cpu_dot(void *user, pu_int n, pu_int k, const pu_real *m, pu_block x, pu_block y, pu_real *s)
+{
+    pu_int j;
+    (void)user;
+    for (j = 0; j < k; j++) s[j] = (pu_real)pu__dot(n, m, pu__col(x, j), pu__col(y, j));
+}
+
+/* Chunk by chunk into a buffer that stays in the first-level cache: any term may alias y. */
+PU__FN void pu__cpu_combine(void *user, pu_int n, pu_int k, pu_block y, int count, const pu_term *terms)
+{
+    pu_real buffer[PU__CHUNK];
+    pu_int j, i, at;
+    int t;
+    (void)user;
+    for (j = 0; j < k; j++)
+        for (at = 0; at < n; at += PU__CHUNK) {
+            pu_int len = pu__min(PU__CHUNK, n - at);
+            memset(buffer, 0, (size_t)len * sizeof *buffer);
+            for (t = 0; t < count; t++) {
+                const pu_real *x = pu__col(terms[t].x, j) + at, *m = terms[t].m ? terms[t].m + at : NULL;
+                pu_real c = terms[t].c ? terms[t].scale * terms[t].c[j] : terms[t].scale;
+                if (c == PU_R(0)) continue; /* not read: a frozen column may hold anything */
+                if (m)
+                    for (i = 0; i < len; i++) buffer[i] += c * (m[i] * x[i]);
+                else
+                    for (i = 0; i < len; i++) buffer[i] += c * x[i];
+            }
+            memcpy(pu__col(y, j) + at, buffer, (size_t)len * sizeof *buffer);
+        }
+}
+
+PU__FN void pu__cpu_advance(void *user, pu_int n, pu_int k, const pu_real *a, const pu_real *m, pu_block d, pu_block q,
+                            pu_block x, pu_block r, pu_real *rho)
+{
+    pu_int j, i, at;
+    (void)user;
+    for (j = 0; j < k; j++) {
+        const pu_real *dj = pu__col(d, j), *qj = pu__col(q, j);
+        pu_real *xj = pu__col(x, j), *rj = pu__col(r, j), aj = a[j];
+        double s = 0;
+        for (at = 0; at < n; at += PU__CHUNK) { /* the chunk of r is still in cache for its norm */
+            pu_int len = pu__min(PU__CHUNK, n - at);
+            if (aj != PU_R(0)) {
+                for (i = at; i < at + len; i++) xj[i] += aj * dj[i];
+                for (i = at; i < at + len; i++) rj[i] -= aj * qj[i];
+            }
+            s += (double)pu__dot_chunk(len, m ? m + at : NULL, rj + at, rj + at);
+        }
+        rho[j] = (pu_real)s;
+    }
+}
+
+/* The scalar arithmetic of one column, written once for CPU and GPU. h: entry (i, j) of the histories. */
+PU__FN PU_HD void pu__stage_column(const pu_state *s, pu_stage stage, pu_int i, pu_int j)
+{
+    const pu_int h = i * s->k + j;
+    const int active = i < (pu_int)s->steps[j]; /* reverse pass: did this column take step i+1? */
+    switch (stage) {
+    case PU_STAGE_START: {
+        pu_real rho = s->rho[j], uu = s->s1[j];
+        s->steps[j] = 0;
+        s->stop[j] = 0;
+        s->floor_[j] = PU__FLOOR2 * s->s0[j];
+        s->target[j] = PU_R(0);
+        if (s->tolerance2 > 0) s->target[j] = (pu_real)s->tolerance2 * uu;
+        if (s->absolute2 > (double)s->target[j]) s->target[j] = (pu_real)s->absolute2;
+        if (!pu__finite(rho)) s->stop[j] = PU_STOP_NONFINITE;
+        else if (!(rho > PU_R(0))) s->stop[j] = PU_STOP_ZERO;
+        else if (s->target[j] > PU_R(0) && s->c0[j] <= s->target[j]) s->stop[j] = PU_STOP_TOLERANCE;
+        else if (rho <= s->floor_[j]) s->stop[j] = PU_STOP_ROUNDING;
+        break;
+    }
+    case PU_STAGE_ALPHA: {
+        pu_real pi = s->pi[h];
+        s->a[h] = PU_R(0);
+        if (s->stop[j]) break;
+        if (!pu__finite(pi)) s->stop[j] = PU_STOP_NONFINITE;
+        else if (!(pi > PU_R(0))) s->stop[j] = PU_STOP_BREAKDOWN; /* d != 0 here, so A is not positive definite */
+        else s->a[h] = s->fixed_step ? s->step[j] : s->rho[h] / pi;
+        if (!pu__finite(s->a[h])) s->a[h] = PU_R(0), s->stop[j] = PU_STOP_NONFINITE;
+        break;
+    }
+    case PU_STAGE_BETA: {
+        pu_real rho = s->rho[h + s->k];
+        s->be[h] = PU_R(0);
+        if (s->stop[j]) break;
+        s->steps[j] = (int32_t)(i + 1);
+        if (!pu__finite(rho)) s->stop[j] = PU_STOP_NONFINITE;
+        else if (!(rho > PU_R(0))) s->stop[j] = PU_STOP_ZERO;
+        else if (s->target[j] > PU_R(0) && s->s1[j] <= s->target[j]) s->stop[j] = PU_STOP_TOLERANCE;
+        else if (rho <= s->floor_[j]) s->stop[j] = PU_STOP_ROUNDING;
+        if (s->use_beta) s->be[h] = rho / s->rho[h];
+        break;
+    }
+    case PU_STAGE_PROJECT: s->c0[j] = s->rho[h] > PU_R(0) ? -s->s0[j] / s->rho[h] : PU_R(0); break;
+    case PU_STAGE_XBAR: {
+#ifdef PU_FLOAT
+        pu_real norm = sqrtf(s->s0[j]);
+#else
+        pu_real norm = sqrt(s->s0[j]);
+#endif
+        s->c0[j] = norm > PU_R(0) ? -PU_R(1) / norm : PU_R(0);
+        s->scale[j] *= norm;
+        s->rhobar[j] = s->rhop[j] = s->pib[j] = PU_R(0);
+        break;
+    }
+    case PU_STAGE_REV1:
+        s->rhop[j] = PU_R(0);
+        if (!active || s->detach || s->fixed_step) s->rhobar[j] = PU_R(0);
+        else if (s->use_beta) { /* beta_i = rho_i / rho_{i-1} */
+            pu_real beb = s->s0[j];
+            s->rhobar[j] += beb / s->rho[h];
+            s->rhop[j] = -beb * s->be[h] / s->rho[h];
+        }
+        s->c0[j] = PU_R(2) * s->rhobar[j];
+        break;
+    case PU_STAGE_REV2: /* alpha_i = rho_{i-1} / pi_i */
+        s->pib[j] = PU_R(0);
+        if (active && !s->detach && !s->fixed_step) {
+            pu_real ab = s->s0[j] - s->s1[j];
+            s->rhop[j] += ab / s->pi[h];
+            s->pib[j] = -ab * s->a[h] / s->pi[h];
+        }
+        s->rhobar[j] = s->rhop[j];
+        break;
+    case PU_STAGE_RPREV: /* z_{i-1} = d_{i-1} - be_{i-1} d_{i-2}; a step not taken leaves r */
+        s->c0[j] = active ? PU_R(1) : PU_R(0);
+        s->c1[j] = active && i > 0 ? -s->be[h - s->k] : PU_R(0);
+        s->c2[j] = active ? PU_R(0) : PU_R(1);
+        break;
+    case PU_STAGE_Q: s->c1[j] = active ? PU_R(1) / s->a[h] : PU_R(0); break;
+    case PU_STAGE_END: s->c0[j] = PU_R(2) * s->rhobar[j]; break;
+    }
+}
+
+PU__FN void pu__cpu_stage(void *user, const pu_state *s, pu_stage stage, pu_int i)
+{
+    pu_int j;
+    (void)user;
+    for (j = 0; j < s->k; j++) pu__stage_column(s, stage, i, j);
+}
+
+PU__FN void pu__cpu_row_dot(void *user, pu_int n, pu_int k, const pu_real *m, const pu_real *w, pu_block p, pu_block q,
+                            pu_real *out)
+{
+    pu_int i, j;
+    (void)user;
+    for (j = 0; j < k; j++) {
+        const pu_real *pj = pu__col(p, j), *qj = pu__col(q, j), wj = w ? w[j] : PU_R(1);
+        if (m)
+            for (i = 0; i < n; i++) out[i] += wj * (m[i] * pj[i] * qj[i]);
+        else
+            for (i = 0; i < n; i++) out[i] += wj * (pj[i] * qj[i]);
+    }
+}
+
+PU__FN void pu__cpu_normals(void *user, pu_int n, pu_int k, pu_block x, uint64_t seed, uint32_t datum, uint32_t sample,
+                            uint32_t step, uint32_t stream)
+{
+    pu_int j;
+    (void)user;
+    for (j = 0; j < k; j++) pu_normals(seed, datum, sample + (uint32_t)j, step, stream, 0, n, pu__col(x, j));
+}
+
+PU__FN void pu__cpu_copy(void *user, void *to, const void *from, size_t bytes)
+{
+    (void)user;
+    if (bytes) memcpy(to, from, bytes);
+}
+
+PU_DEF const pu_backend *pu_backend_cpu(void)
+{
+    static const pu_backend cpu = {NULL, 1, pu__cpu_dot, pu__cpu_combine, pu__cpu_advance, pu__cpu_stage,
+                                   pu__cpu_row_dot, pu__cpu_normals, pu__cpu_copy, pu__cpu_copy};
+    return &cpu;
+}
+
+/* y = scale x, the commonest combinations, to keep the text below short */
+PU__FN pu_term pu__t(pu_block x, pu_real scale, const pu_real *c, const pu_real *m)
+{
+    pu_term t;
+    t.x = x, t.c = c, t.scale = scale, t.m = m;
+    return t;
+}
+
+/* ------------------------------------------------------------------------------------------------
+   >>operator
+   ------------------------------------------------------------------------------------------------ */
+
+PU__FN pu_op pu__op_zero(pu_int rows, pu_int cols, pu_int params, const void *data)
+{
+    pu_op op;
+    memset(&op, 0, sizeof op);
+    op.rows = rows, op.cols = cols, op.params = params, op.data = data, op.trusted = 1;
+    return op;
+}
+
+/* Y = 0 unless the result is to be added */
+PU__FN void pu__clear(pu_int n, pu_int k, pu_block Y, int add)
+{
+    pu_int j;
+    for (j = 0; j < k && !add; j++) memset(pu__col(Y, j), 0, (size_t)n * sizeof(pu_real));
+}
+
+/* index of the first entry that is not finite, or -1 */
+PU__FN pu_int pu__find_nonfinite(pu_int n, const pu_real *x)
+{
+    pu_int i;
+    for (i = 0; i < n; i++)
+        if (!pu__finite(x[i])) return i;
+    return -1;
+}
+
+PU__FN pu_status pu__check_finite(pu_int n, const pu_real *x, pu_int *index)
+{
+    if (!x) return PU_E_NULL;
+    *index = pu__find_nonfinite(n, x);
+    return *index < 0 ? PU_OK : PU_E_NONFINITE;
+}
+
+/* ---- dense: rows are contiguous, so A x is one dot and A'x one axpy per row and column ---- */
+
+PU__FN pu_status pu__dense_apply(const pu_op *op, pu_int k, pu_block X, pu_block Y, int add, pu_real *work)
+{
+    const pu_real *a = (const pu_real *)op->data;
+    pu_int m, j;
+    (void)work;
+    for (m = 0; m < op->rows; m++)
+        for (j = 0; j < k; j++) {
+            pu_real s = (pu_real)pu__dot(op->cols, NULL, a + m * op->cols, pu__col(X, j));
+            pu__col(Y, j)[m] = add ? pu__col(Y, j)[m] + s : s;
+        }
+    return PU_OK;
+}
+
+PU__FN pu_status pu__dense_apply_t(const pu_op *op, pu_int k, pu_block X, pu_block Y, int add, pu_real *work)
+{
+    const pu_real *a = (const pu_real *)op->data;
+    pu_int m, j;
+    (void)work;
+    pu__clear(op->cols, k, Y, add);
+    for (m = 0; m < op->rows; m++)
+        for (j = 0; j < k; j++) {
+            pu_real x = pu__col(X, j)[m];
+            if (x != PU_R(0)) pu__axpy(op->cols, x, a + m * op->cols, pu__col(Y, j)); /* unobserved rows are zero */
+        }
+    return PU_OK;
+}
+
+PU__FN pu_status pu__dense_grad(const pu_op *op, pu_int k, pu_block P, pu_block Q, const pu_real *weight, pu_real *grad,
+                                pu_real *work)
+{
+    pu_int m, j;
+    (void)work;
+    for (m = 0; m < op->rows; m++)
+        for (j = 0; j < k; j++) {
+            pu_real c = weight[j] * pu__col(P, j)[m];
+            if (c != PU_R(0)) pu__axpy(op->cols, c, pu__col(Q, j), grad + m * op->cols);
+        }
+    return PU_OK;
+}
+
+PU__FN pu_status pu__dense_diag(const pu_op *op, pu_real *y, pu_real *work)
+{
+    const pu_real *a = (const pu_real *)op->data;
+    pu_int i;
+    (void)work;
+    for (i = 0; i < op->rows; i++) y[i] += a[i * op->cols + i];
+    return PU_OK;
+}
+
+PU__FN pu_status pu__dense_gram_diag(const pu_op *op, const pu_real *w, pu_real *y, pu_real *work)
+{
+    const pu_real *a = (const pu_real *)op->data;
+    pu_int m, d;
+    (void)work;
+    for (m = 0; m < op->rows; m++)
+        for (d = 0; d < op->cols; d++) y[d] += w[m] * (a[m * op->cols + d] * a[m * op->cols + d]);
+    return PU_OK;
+}
+
+PU__FN pu_status pu__dense_check(const pu_op *op, pu_int *index)
+{
+    return pu__check_finite(op->params, (const pu_real *)op->data, index);
+}
+
+PU_DEF pu_op pu_op_dense(pu_int rows, pu_int cols, const pu_real *a)
+{
+    int overflow = 0;
+    size_t entries = rows > 0 && cols > 0 ? pu__mul((size_t)rows, (size_t)cols, &overflow) : 0;
+    pu_op op = pu__op_zero(rows, cols, overflow ? PU_NONE : (pu_int)entries, a); /* PU_NONE: refused as overflow */
+    op.apply = pu__dense_apply, op.apply_t = pu__dense_apply_t, op.grad = pu__dense_grad;
+    op.gram_diag = pu__dense_gram_diag, op.check = pu__dense_check;
+    op.trusted = 0; /* as a prior precision it must show its symmetry; pu_op_spd checks it entry by entry */
+    return op;
+}
+
+/* ---- dense Cholesky, row-major lower triangle; all inner loops run along rows ---- */
+
+/* L L' = a in place (lower triangle); returns the failing row, or -1 */
+PU__FN pu_int pu__cholesky(pu_int n, pu_real *a)
+{
+    pu_int i, j;
+    for (i = 0; i < n; i++)
+        for (j = 0; j <= i; j++) {
+            double s = (double)a[i * n + j] - pu__dot(j, NULL, a + i * n, a + j * n);
+            if (j < i) a[i * n + j] = (pu_real)(s / (double)a[j * n + j]);
+            else if (s > 0 && pu__finite_double(s)) a[i * n + i] = (pu_real)sqrt(s);
+            else return i;
+        }
+    return -1;
+}
+
+/* x := L^-1 x for entries from `first` on (those before are zero) */
+PU__FN void pu__lower_solve(pu_int n, const pu_real *L, pu_int first, pu_real *x)
+{
+    pu_int i;
+    for (i = first; i < n; i++)
+        x[i] = (pu_real)(((double)x[i] - pu__dot(i - first, NULL, L + i * n + first, x + first)) / (double)L[i * n + i]);
+}
+
+/* x := L'^-1 x when entries after `last` are zero */
+PU__FN void pu__upper_solve(pu_int n, const pu_real *L, pu_int last, pu_real *x)
+{
+    pu_int i;
+    for (i = last; i >= 0; i--) {
+        x[i] /= L[i * n + i];
+        pu__axpy(i, -x[i], L + i * n, x);
+    }
+}
+
+PU__FN double pu__log_diagonal(pu_int n, const pu_real *a, pu_int stride)
+{
+    double s = 0;
+    pu_int i;
+    for (i = 0; i < n; i++) s += log((double)a[i * stride]);
+    return s;
+}
+
+/* ---- symmetric positive definite ---- */
+
+PU__FN pu_status pu__spd_grad(const pu_op *op, pu_int k, pu_block P, pu_block Q, const pu_real *weight, pu_real *grad,
+                              pu_real *work)
+{
+    const pu_int n = op->rows;
+    pu_int i, j;
+    (void)work;
+    for (i = 0; i < n; i++)
+        for (j = 0; j < k; j++) { /* w (p q' + q p') / 2 */
+            pu_real h = weight[j] / 2;
+            pu__axpy(n, h * pu__col(P, j)[i], pu__col(Q, j), grad + i * n);
+            pu__axpy(n, h * pu__col(Q, j)[i], pu__col(P, j), grad + i * n);
+        }
+    return PU_OK;
+}
+
+PU__FN pu_status pu__spd_sample(const pu_op *op, pu_int k, pu_block E, pu_block Y, pu_real *work)
+{
+    const pu_real *L = (const pu_real *)op->aux;
+    pu_int i, j;
+    (void)work;
+    for (i = 0; i < op->rows; i++)
+        for (j = 0; j < k; j++) pu__col(Y, j)[i] = (pu_real)pu__dot(i + 1, NULL, L + i * op->rows, pu__col(E, j));
+    return PU_OK;
+}
+
+PU__FN pu_status pu__spd_logdet(const pu_op *op, double *value, pu_real *work)
+{
+    (void)work;
+    *value = 2 * pu__log_diagonal(op->rows, (const pu_real *)op->aux, op->rows + 1);
+    return PU_OK;
+}
+
+/* d log det / dA = A^-1, column by column */
+PU__FN pu_status pu__spd_logdet_grad(const pu_op *op, pu_real weight, pu_real *grad, pu_real *work)
+{
+    const pu_int n = op->rows;
+    const pu_real *L = (const pu_real *)op->aux;
+    pu_int j;
+    for (j = 0; j < n; j++) {
+        memset(work, 0, (size_t)n * sizeof *work);
+        work[j] = PU_R(1);
+        pu__lower_solve(n, L, j, work);
+        pu__upper_solve(n, L, n - 1, work);
+        pu__axpy(n, weight, work, grad + j * n);
+    }
+    return PU_OK;
+}
+
+/* finite, symmetric to rounding, and (with a factor) factor of this very matrix, seen on the diagonal */
+PU__FN pu_status pu__spd_check(const pu_op *op, pu_int *index)
+{
+    const pu_int n = op->rows;
+    const pu_real *a = (const pu_real *)op->data, *L = (const pu_real *)op->aux;
+    const double tol = 100 * (double)PU__EPS;
+    pu_status status = pu__check_finite(op->params, a, index);
+    pu_int i, j;
+    if (status) return status;
+    for (i = 0; i < n; i++) {
+        *index = i * n + i;
+        if (!(a[i * n + i] > PU_R(0))) return PU_E_NOT_DEFINITE;
+        for (j = 0; j < i; j++) {
+            double x = (double)a[i * n + j], y = (double)a[j * n + i];
+            *index = i * n + j;
+            if (fabs(x - y) > tol * sqrt((double)a[i * n + i] * (double)a[j * n + j])) return PU_E_NOT_SYMMETRIC;
+        }
+        *index = i * n + i;
+        if (L) {
+            double s = pu__dot(i + 1, NULL, L + i * n, L + i * n), want = (double)a[i * n + i];
+            if (!(fabs(s - want) <= tol * (double)n * want)) return PU_E_ARGUMENT; /* stale factor */
+        }
+    }
+    *index = -1;
+    return PU_OK;
+}
+
+PU_DEF pu_op pu_op_spd(pu_int n, const pu_real *a, const pu_real *factor)
+{
+    pu_op op = pu_op_dense(n, n, a);
+    op.aux = factor, op.work = n, op.trusted = 1;
+    op.apply_t = pu__dense_apply; /* symmetric */
+    op.grad = pu__spd_grad, op.diag = pu__dense_diag, op.check = pu__spd_check;
+    if (factor) op.sample = pu__spd_sample, op.logdet = pu__spd_logdet, op.logdet_grad = pu__spd_logdet_grad;
+    return op;
+}
+
+PU_DEF pu_status pu_op_spd_factor(pu_int n, const pu_real *a, pu_real *factor, pu_int *index)
+{
+    pu_int at = -1, i;
+    pu_status status;
+    pu_op op = pu_op_spd(n, a, NULL);
+    if (index) *index = -1;
+    if (!a || !factor) return PU_E_NULL;
+    if (n <= 0) return PU_E_ARGUMENT;
+    if (op.params < 0) return PU_E_OVERFLOW;
+    status = pu__spd_check(&op, &at);
+    if (!status) {
+        for (i = 0; i < op.params; i++) factor[i] = i % n <= i / n ? a[i] : PU_R(0);
+        at = pu__cholesky(n, factor);
+        if (at >= 0) status = PU_E_NOT_DEFINITE, at = at * n + at;
+    }
+    if (index) *index = at;
+    return status;
+}
+
+/* ---- diagonal, identity, scaled identity: one apply, s_i x_i with s from the data ---- */
+
+PU__FN pu_status pu__diagonal_apply(const pu_op *op, pu_int k, pu_block X, pu_block Y, int add, pu_real *work)
+{
+    const pu_real *a = (const pu_real *)op->data, scale = op->params == 1 ? a[0] : PU_R(1);
+    const pu_int n = op->rows;
+    const int full = op->aux != NULL; /* aux == data marks a diagonal with an entry each */
+    pu_int i, j;
+    (void)work;
+    for (j = 0; j < k; j++) {
+        const pu_real *x = pu__col(X, j);
+        pu_real *y = pu__col(Y, j);
+        if (full && add) for (i = 0; i < n; i++) y[i] += a[i] * x[i];
+        else if (full) for (i = 0; i < n; i++) y[i] = a[i] * x[i];
+        else if (add) for (i = 0; i < n; i++) y[i] += scale * x[i];
+        else for (i = 0; i < n; i++) y[i] = scale * x[i];
+    }
+    return PU_OK;
+}
+
+PU__FN pu_status pu__diagonal_grad(const pu_op *op, pu_int k, pu_block P, pu_block Q, const pu_real *weight,
+                                   pu_real *grad, pu_real *work)
+{
+    pu_int j;
+    (void)work;
+    if (op->aux) pu__cpu_row_dot(NULL, op->rows, k, NULL, weight, P, Q, grad);
+    else if (op->params == 1)
+        for (j = 0; j < k; j++) grad[0] += weight[j] * (pu_real)pu__dot(op->rows, NULL, pu__col(P, j), pu__col(Q, j));
+    return PU_OK;
+}
+
+/* entry i of the diagonal */
+PU__FN pu_real pu__diagonal_at(const pu_op *op, pu_int i)
+{
+    const pu_real *a = (const pu_real *)op->data;
+    return op->aux ? a[i] : op->params == 1 ? a[0] : PU_R(1);
+}
+
+PU__FN pu_status pu__diagonal_diag(const pu_op *op, pu_real *y, pu_real *work)
+{
+    pu_int i;
+    (void)work;
+    for (i = 0; i < op->rows; i++) y[i] += pu__diagonal_at(op, i);
+    return PU_OK;
+}
+
+PU__FN pu_status pu__diagonal_gram_diag(const pu_op *op, const pu_real *w, pu_real *y, pu_real *work)
+{
+    pu_int i;
+    (void)work;
+    for (i = 0; i < op->rows; i++) y[i] += w[i] * (pu__diagonal_at(op, i) * pu__diagonal_at(op, i));
+    return PU_OK;
+}
+
+PU__FN pu_status pu__diagonal_sample(const pu_op *op, pu_int k, pu_block E, pu_block Y, pu_real *work)
+{
+    pu_int i, j;
+    (void)work;
+    for (i = 0; i < op->rows; i++) {
+        pu_real root = pu__sqrt(pu__diagonal_at(op, i));
+        for (j = 0; j < k; j++) pu__col(Y, j)[i] = root * pu__col(E, j)[i];
+    }
+    return PU_OK;
+}
+
+PU__FN pu_status pu__diagonal_logdet(const pu_op *op, double *value, pu_real *work)
+{
+    (void)work;
+    *value = 0;
+    if (op->aux) *value = pu__log_diagonal(op->rows, (const pu_real *)op->data, 1);
+    else if (op->params == 1) *value = (double)op->rows * log((double)pu__diagonal_at(op, 0));
+    return PU_OK;
+}
+
+PU__FN pu_status pu__diagonal_logdet_grad(const pu_op *op, pu_real weight, pu_real *grad, pu_real *work)
+{
+    pu_int i;
+    (void)work;
+    if (op->params == 1 && !op->aux) grad[0] += weight * (pu_real)op->rows / pu__diagonal_at(op, 0);
+    else
+        for (i = 0; i < op->params; i++) grad[i] += weight / pu__diagonal_at(op, i);
+    return PU_OK;
+}
+
+PU__FN pu_status pu__diagonal_check(const pu_op *op, pu_int *index)
+{
+    *index = -1;
+    return op->params ? pu__check_finite(op->params, (const pu_real *)op->data, index) : PU_OK;
+}
+
+PU__FN pu_op pu__op_diagonal(pu_int n, pu_int params, const pu_real *a, const pu_real *full)
+{
+    pu_op op = pu__op_zero(n, n, params, a);
+    op.aux = full;
+    op.apply = op.apply_t = pu__diagonal_apply, op.grad = pu__diagonal_grad;
+    op.diag = pu__diagonal_diag, op.gram_diag = pu__diagonal_gram_diag, op.sample = pu__diagonal_sample;
+    op.logdet = pu__diagonal_logdet, op.logdet_grad = pu__diagonal_logdet_grad, op.check = pu__diagonal_check;
+    return op;
+}
+
+PU_DEF pu_op pu_op_diagonal(pu_int n, const pu_real *a) { return pu__op_diagonal(n, n, a, a); }
+PU_DEF pu_op pu_op_identity(pu_int n) { return pu__op_diagonal(n, 0, NULL, NULL); }
+PU_DEF pu_op pu_op_scaled_identity(pu_int n, const pu_real *a) { return pu__op_diagonal(n, 1, a, NULL); }
+
+/* ---- composition: data = left, aux = right ---- */
+
+PU__FN const pu_op *pu__left(const pu_op *op) { return (const pu_op *)op->data; }
+PU__FN const pu_op *pu__right(const pu_op *op) { return (const pu_op *)op->aux; }
+PU__FN pu_int pu__noise(const pu_op *op) { return op->noise > 0 ? op->noise : op->rows; }
+
+/* a packed n x k block at the start of the scratch, which moves on */
+PU__FN pu_block pu__scratch(pu_real **work, pu_int n, pu_int k)
+{
+    pu_block b;
+    b.at = *work, b.ld = n;
+    *work += n * k;
+    return b;
+}
+
+PU__FN pu_status pu__product_apply(const pu_op *op, pu_int k, pu_block X, pu_block Y, int add, pu_real *work)
+{
+    pu_block T = pu__scratch(&work, pu__right(op)->rows, k);
+    pu_status status = pu__right(op)->apply(pu__right(op), k, X, T, 0, work);
+    return status ? status : pu__left(op)->apply(pu__left(op), k, T, Y, add, work);
+}
+
+PU__FN pu_status pu__product_apply_t(const pu_op *op, pu_int k, pu_block X, pu_block Y, int add, pu_real *work)
+{
+    pu_block T = pu__scratch(&work, pu__left(op)->cols, k);
+    pu_status status = pu__left(op)->apply_t(pu__left(op), k, X, T, 0, work);
+    return status ? status : pu__right(op)->apply_t(pu__right(op), k, T, Y, add, work);
+}
+
+/* p' L R q: p'L(Rq) for the left parameters, (L'p)'R q for the right ones */
+PU__FN pu_status pu__product_grad(const pu_op *op, pu_int k, pu_block P, pu_block Q, const pu_real *weight, pu_real *grad,
+                                  pu_real *work)
+{
+    const pu_op *L = pu__left(op), *R = pu__right(op);
+    pu_block T = pu__scratch(&work, R->rows, k);
+    pu_status status = PU_OK;
+    if (L->params) {
+        status = R->apply(R, k, Q, T, 0, work);
+        if (!status) status = L->grad(L, k, P, T, weight, grad, work);
+    }
+    if (!status && R->params) {
+        status = L->apply_t(L, k, P, T, 0, work);
+        if (!status) status = R->grad(R, k, T, Q, weight, grad + L->params, work);
+    }
+    return status;
+}
+
+PU__FN pu_status pu__pair_check(const pu_op *op, pu_int *index)
+{
+    const pu_op *L = pu__left(op), *R = pu__right(op);
+    pu_status status = PU_OK;
+    *index = -1;
+    if (L->check) status = L->check(L, index);
+    if (!status && R->check) {
+        status = R->check(R, index);
+        if (status && *index >= 0) *index += L->params;
+    }
+    return status;
+}
+
+PU__FN pu_status pu__sum_apply(const pu_op *op, pu_int k, pu_block X, pu_block Y, int add, pu_real *work)
+{
+    pu_status status = pu__left(op)->apply(pu__left(op), k, X, Y, add, work);
+    return status ? status : pu__right(op)->apply(pu__right(op), k, X, Y, 1, work);
+}
+
+PU__FN pu_status pu__sum_apply_t(const pu_op *op, pu_int k, pu_block X, pu_block Y, int add, pu_real *work)
+{
+    pu_status status = pu__left(op)->apply_t(pu__left(op), k, X, Y, add, work);
+    return status ? status : pu__right(op)->apply_t(pu__right(op), k, X, Y, 1, work);
+}
+
+PU__FN pu_status pu__sum_grad(const pu_op *op, pu_int k, pu_block P, pu_block Q, const pu_real *weight, pu_real *grad,
+                              pu_real *work)
+{
+    const pu_op *L = pu__left(op), *R = pu__right(op);
+    pu_status status = L->params ? L->grad(L, k, P, Q, weight, grad, work) : PU_OK;
+    return status || !R->params ? status : R->grad(R, k, P, Q, weight, grad + L->params, work);
+}
+
+PU__FN pu_status pu__sum_diag(const pu_op *op, pu_real *y, pu_real *work)
+{
+    pu_status status = pu__left(op)->diag(pu__left(op), y, work);
+    return status ? status : pu__right(op)->diag(pu__right(op), y, work);
+}
+
+/* independent draws of the two parts add up */
+PU__FN pu_status pu__sum_sample(const pu_op *op, pu_int k, pu_block E, pu_block Y, pu_real *work)
+{
+    const pu_op *L = pu__left(op), *R = pu__right(op);
+    pu_block T = pu__scratch(&work, op->rows, k), rest = E;
+    pu_int j;
+    pu_status status = L->sample(L, k, E, Y, work);
+    rest.at = E.at + pu__noise(L);
+    if (!status) status = R->sample(R, k, rest, T, work);
+    for (j = 0; j < k && !status; j++) pu__axpy(op->rows, PU_R(1), pu__col(T, j), pu__col(Y, j));
+    return status;
+}
+
+PU__FN pu_op pu__op_pair(const pu_op *left, const pu_op *right, pu_int extra)
+{
+    pu_op op = pu__op_zero(0, 0, 0, left); /* zero sizes: refused by whoever uses it */
+    if (!left || !right) return op;
+    op.aux = right;
+    op.rows = left->rows, op.cols = right->cols;
+    op.params = left->params < 0 || right->params < 0 || left->params > PTRDIFF_MAX - right->params
+                    ? PU_NONE /* refused as overflow */ : left->params + right->params;
+    op.work = left->work > right->work ? left->work : right->work;
+    op.work = op.work > PTRDIFF_MAX - extra ? PTRDIFF_MAX : op.work + extra; /* the size query overflows, and says so */
+    op.trusted = left->trusted && right->trusted;
+    op.check = pu__pair_check;
+    return op;
+}
+
+PU_DEF pu_op pu_op_product(const pu_op *left, const pu_op *right)
+{
+    pu_op op = pu__op_pair(left, right, right ? right->rows : 0);
+    if (!op.aux || left->cols != right->rows) return pu__op_zero(0, 0, 0, NULL);
+    if (left->apply && right->apply) op.apply = pu__product_apply;
+    if (left->apply_t && right->apply_t) op.apply_t = pu__product_apply_t;
+    if ((!left->params || left->grad) && (!right->params || right->grad)) op.grad = pu__product_grad;
+    op.trusted = 0; /* a product of symmetric operators need not be symmetric */
+    return op;
+}
+
+PU_DEF pu_op pu_op_sum(const pu_op *left, const pu_op *right)
+{
+    pu_op op = pu__op_pair(left, right, left ? left->rows : 0);
+    if (!op.aux || left->rows != right->rows || left->cols != right->cols) return pu__op_zero(0, 0, 0, NULL);
+    if (left->apply && right->apply) op.apply = pu__sum_apply;
+    if (left->apply_t && right->apply_t) op.apply_t = pu__sum_apply_t;
+    if ((!left->params || left->grad) && (!right->params || right->grad)) op.grad = pu__sum_grad;
+    if (left->diag && right->diag) op.diag = pu__sum_diag;
+    if (left->sample && right->sample) op.sample = pu__sum_sample, op.noise = pu__noise(left) + pu__noise(right);
+    return op;
+}
+
+/* ------------------------------------------------------------------------------------------------
+   >>solver   GD, SD, CG and PCG are one loop, and have one reverse pass:
+
+       r = u - A x;  d = m o r;  rho = r'(m o r)                  m = 1 except in PCG
+       q = A d;  pi = d'q
+       a = rho / pi           (GD: a = step)
+       x += a d;  r -= a q;  rho' = r'(m o r)
+       be = rho' / rho        (GD, SD: be = 0, so that d = r)
+       d = m o r + be d
+
+   Passes over vectors per step and column: 1 product, d'q 2 reads, advance 4 reads 2 writes, d 2 reads 1 write.
+
+   The tape is d_0 .. d_{I-1} alone: m o r_i = d_i - be_i d_{i-1} gives the residuals back, and q_i = (r_{i-1} - r_i) / a_i;
+   neither cancels, because successive residuals are orthogonal (in the m product).
+   ------------------------------------------------------------------------------------------------ */
+
+enum { PU__LANCZOS = 12 }; /* steps for the largest eigenvalue: within a few percent, and 1/lambda needs no more */
+
+typedef struct { /* options with the defaults filled in */
+    pu_solver solver;
+    pu_adjoint adjoint;
+    pu_int I, every, check_every; /* every: checkpoint interval, 0 = full tape */
+    int tolerance_mode;
+    double tolerance, absolute2;
+} pu__plan;
+
+typedef struct {
+    const pu_op *A;
+    const pu_backend *B;
+    pu__plan plan;
+    pu_int n, k, kmax, history;
+    pu_int done;      /* steps the loop executed: plan.I, or fewer when all columns had stopped */
+    int reorthogonal; /* this run re-orthogonalises */
+    int use_m;        /* PCG */
+    pu_real *m, *minv;
+    pu_block u, x, r, q, d, xbar, rbar, dbar, qbar, rprev;
+    pu_real *tape, *tape_r, *saved; /* directions; residuals; checkpoints (r, d) */
+    pu_state s;
+    pu_real *work;
+    pu_real *host;            /* kmax: scalars read back */
+    int32_t *host_int;        /* kmax */
+    pu_real *host_a, *host_b; /* history x kmax: read back for the quadrature */
+    double *tri;              /* 4 x (history + 1): tridiagonal matrix */
+    double *uu, *rr, *tt, *ux, *xt; /* kmax: |u|^2, |r|^2, |u-Ax|^2, u'x, x'(u-Ax) */
+    double *orth, *growth;          /* kmax: PU_ADJOINT_AUTO's two measures */
+    double products;
+} pu__run;
+
+PU__FN pu_int pu__ceil_sqrt(pu_int v)
+{
+    pu_int s = (pu_int)sqrt((double)v);
+    while (s * s < v) s++;
+    return s;
+}
+
+PU__FN pu_status pu__plan_make(const pu_solve_options *o, pu_int n, int converge, int network, pu__plan *plan,
+                               pu_report *report)
+{
+    const int momentum = o->solver == PU_CG || o->solver == PU_PCG;
+    memset(plan, 0, sizeof *plan);
+    if ((int)o->solver < PU_CG || (int)o->solver > PU_GD)
+        return pu__fail(report, PU_E_ARGUMENT, "options.solve.solver", -1, -1);
+    if ((int)o->adjoint < PU_ADJOINT_FULL || (int)o->adjoint > PU_ADJOINT_AUTO)
+        return pu__fail(report, PU_E_ARGUMENT, "options.solve.adjoint", -1, -1);
+    if (!(o->tolerance >= 0) || !(o->tolerance < 1))
+        return pu__fail(report, PU_E_ARGUMENT, "options.solve.tolerance", -1, -1);
+    if (!(o->absolute2 >= 0) || !pu__finite_double(o->absolute2))
+        return pu__fail(report, PU_E_ARGUMENT, "options.solve.absolute2", -1, -1);
+    if (o->iterations < 0 && o->iterations != PU_NONE)
+        return pu__fail(report, PU_E_ARGUMENT, "options.solve.iterations", -1, -1);
+    if (o->iterations > INT32_MAX) return pu__fail(report, PU_E_OVERFLOW, "options.solve.iterations", -1, -1);
+    if (o->check_every < 0) return pu__fail(report, PU_E_ARGUMENT, "options.solve.check_every", -1, -1);
+    if (o->checkpoint < 0 && o->checkpoint != PU_AUTO)
+        return pu__fail(report, PU_E_ARGUMENT, "options.solve.checkpoint", -1, -1);
+    plan->solver = o->solver;
+    plan->adjoint = o->adjoint;
+    if (!momentum && o->adjoint != PU_ADJOINT_SHORTCUT) plan->adjoint = PU_ADJOINT_FULL; /* others are CG's */
+    plan->tolerance = o->tolerance, plan->absolute2 = o->absolute2;
+    if (converge && !(o->tolerance > 0) && !(o->absolute2 > 0)) plan->tolerance = 16 * (double)PU__EPS;
+    plan->tolerance_mode = plan->tolerance > 0 || plan->absolute2 > 0;
+    plan->check_every = o->check_every ? o->check_every : 5;
+    plan->I = o->iterations;
+    if (o->iterations == PU_NONE) plan->I = 0;
+    else if (o->iterations == 0) plan->I = !plan->tolerance_mode ? 30 : n < 90 ? 10 * n + 100 : 1000;
+    if (network && o->checkpoint) {
+        if (plan->adjoint == PU_ADJOINT_REORTHOGONAL || plan->adjoint == PU_ADJOINT_AUTO)
+            return pu__fail(report, PU_E_ARGUMENT, "options.solve.checkpoint (needs adjoint FULL or SHORTCUT)", -1, -1);
+        plan->every = o->checkpoint == PU_AUTO ? pu__ceil_sqrt(momentum ? 2 * plan->I : plan->I) : o->checkpoint;
+        if (plan->every >= plan->I) plan->every = 0;
+    }
+    return PU_OK;
+}
+
+/* Lay out (or measure) everything a solve of up to kmax columns needs. */
+PU__FN void pu__run_layout(pu__run *g, pu__arena *arena, const pu_op *A, const pu_backend *B, const pu__plan *plan,
+                           pu_int kmax, int network)
+{
+    const pu_int n = A->rows, I = plan->I, saved = plan->every ? (I - 1) / plan->every : 0;
+    const int momentum = plan->solver == PU_CG || plan->solver == PU_PCG;
+    const int tape = network && I > 0;
+    pu_state *s = &g->s;
+    pu_real **small[] = {&s->s0, &s->s1, &s->step, &s->target, &s->floor_, &s->scale, &s->rhobar,
+                         &s->rhop, &s->pib, &s->c0, &s->c1, &s->c2, &g->host};
+    double **doubles[] = {&g->uu, &g->rr, &g->tt, &g->ux, &g->xt, &g->orth, &g->growth};
+    size_t i;
+    memset(g, 0, sizeof *g);
+    g->A = A, g->B = B, g->plan = *plan, g->n = n, g->kmax = kmax;
+    g->history = plan->solver == PU_GD && I < PU__LANCZOS ? (pu_int)PU__LANCZOS : I;
+    g->use_m = plan->solver == PU_PCG;
+    g->u = pu__cols(arena, n, kmax), g->x = pu__cols(arena, n, kmax), g->r = pu__cols(arena, n, kmax);
+    g->q = pu__cols(arena, n, kmax), g->xbar = pu__cols(arena, n, kmax), g->d = pu__cols(arena, n, kmax);
+    if (network) {
+        g->rbar = pu__cols(arena, n, kmax), g->dbar = pu__cols(arena, n, kmax);
+        g->qbar = pu__cols(arena, n, kmax), g->rprev = pu__cols(arena, n, kmax);
+    }
+    if (tape) g->tape = pu__blocks(arena, plan->every ? plan->every : I, n, kmax);
+    if (tape && (plan->adjoint == PU_ADJOINT_REORTHOGONAL || plan->adjoint == PU_ADJOINT_AUTO))
+        g->tape_r = pu__blocks(arena, I, n, kmax);
+    if (saved) g->saved = pu__blocks(arena, saved * (momentum ? 2 : 1), n, kmax);
+    if (g->use_m) g->m = pu__reals(arena, n, 1), g->minv = pu__reals(arena, n, 1);
+    s->a = pu__reals(arena, g->history, kmax), s->be = pu__reals(arena, g->history, kmax);
+    s->pi = pu__reals(arena, g->history, kmax), s->rho = pu__reals(arena, g->history + 1, kmax);
+    g->host_a = pu__reals(arena, g->history, kmax), g->host_b = pu__reals(arena, g->history, kmax);
+    for (i = 0; i < sizeof small / sizeof *small; i++) *small[i] = pu__reals(arena, kmax, 1);
+    for (i = 0; i < sizeof doubles / sizeof *doubles; i++) *doubles[i] = (double *)pu__take(arena, kmax, 1, sizeof(double));
+    s->steps = (int32_t *)pu__take(arena, kmax, 1, sizeof(int32_t));
+    s->stop = (int32_t *)pu__take(arena, kmax, 1, sizeof(int32_t));
+    g->host_int = (int32_t *)pu__take(arena, kmax, 1, sizeof(int32_t));
+    g->tri = (double *)pu__take(arena, g->history + 1, 4, sizeof(double));
+    g->work = pu__reals(arena, A->work, kmax);
+}
+
+/* k columns from here on; solver flags into the scalar state */
+PU__FN void pu__run_set(pu__run *g, pu_solver solver, pu_int k)
+{
+    g->k = g->s.k = k;
+    g->s.fixed_step = solver == PU_GD;
+    g->s.use_beta = solver == PU_CG || solver == PU_PCG;
+    g->s.tolerance2 = g->plan.tolerance * g->plan.tolerance;
+    g->s.absolute2 = g->plan.absolute2;
+}
+
+PU__FN pu_block pu__slot(const pu__run *g, pu_real *base, pu_int i)
+{
+    pu_block b;
+    b.at = base + i * g->n * g->kmax, b.ld = g->n;
+    return b;
+}
+
+PU__FN const pu_real *pu__m(const pu__run *g) { return g->use_m ? g->m : NULL; }
+
+/* y = combination of up to four terms, in one line */
+PU__FN void pu__combine1(const pu__run *g, pu_block y, pu_term t0) { g->B->combine(g->B->user, g->n, g->k, y, 1, &t0); }
+
+PU__FN void pu__combine2(const pu__run *g, pu_block y, pu_term t0, pu_term t1)
+{
+    pu_term t[2];
+    t[0] = t0, t[1] = t1;
+    g->B->combine(g->B->user, g->n, g->k, y, 2, t);
+}
+
+PU__FN void pu__combine3(const pu__run *g, pu_block y, pu_term t0, pu_term t1, pu_term t2)
+{
+    pu_term t[3];
+    t[0] = t0, t[1] = t1, t[2] = t2;
+    g->B->combine(g->B->user, g->n, g->k, y, 3, t);
+}
+
+PU__FN void pu__zero(const pu__run *g, pu_block y) { g->B->combine(g->B->user, g->n, g->k, y, 0, NULL); }
+
+PU__FN void pu__dots(const pu__run *g, const pu_real *m, pu_block x, pu_block y, pu_real *s)
+{
+    g->B->dot(g->B->user, g->n, g->k, m, x, y, s);
+}
+
+PU__FN void pu__stage(const pu__run *g, pu_stage stage, pu_int i) { g->B->stage(g->B->user, &g->s, stage, i); }
+
+/* Y = A X or Y += A X, counted */
+PU__FN pu_status pu__product(pu__run *g, pu_block X, pu_block Y, int add)
+{
+    g->products += (double)g->k;
+    return g->A->apply(g->A, g->k, X, Y, add, g->work);
+}
+
+/* V -= sum_{l <= last} (ma o r_l) (r_l'(mc o V)) / rho_l: Gram-Schmidt against the stored residuals */
+PU__FN void pu__project(pu__run *g, pu_block V, pu_int last, const pu_real *mc, const pu_real *ma)
+{
+    pu_int l;
+    for (l = 0; l <= last; l++) {
+        pu_block R = pu__slot(g, g->tape_r, l);
+        pu__dots(g, mc, R, V, g->s.s0);
+        pu__stage(g, PU_STAGE_PROJECT, l);
+        pu__combine2(g, V, pu__t(V, PU_R(1), NULL, NULL), pu__t(R, PU_R(1), g->s.c0, ma));
+    }
+}
+
+/* Are all columns stopped? The only look at the scalars inside a loop. On a device it is taken in tolerance mode only, every
+   few steps; stopped columns do not change, so how often one looks does not show in the results. */
+PU__FN int pu__all_stopped(pu__run *g)
+{
+    pu_int j;
+    g->B->read(g->B->user, g->host_int, g->s.stop, (size_t)g->k * sizeof(int32_t));
+    for (j = 0; j < g->k; j++)
+        if (!g->host_int[j]) return 0;
+    return 1;
+}
+
+/* where d_i lives during the forward pass: on the tape, or in place */
+PU__FN pu_block pu__direction(const pu__run *g, pu_int i)
+{
+    return g->tape && !g->plan.every ? pu__slot(g, g->tape, i) : g->d;
+}
+
+/* checkpoint number c holds r and, for CG and PCG, d (GD and SD: d = r) */
+PU__FN pu_block pu__checkpoint(const pu__run *g, pu_int c, int which)
+{
+    return pu__slot(g, g->saved, g->s.use_beta ? 2 * c + which : c);
+}
+
+/* r = u - A x0, x = x0 */
+PU__FN pu_status pu__start(pu__run *g, const pu_block *x0)
+{
+    pu_status status = PU_OK;
+    if (!x0) {
+        pu__combine1(g, g->r, pu__t(g->u, PU_R(1), NULL, NULL));
+        return PU_OK;
+    }
+    status = pu__product(g, *x0, g->q, 0);
+    pu__combine2(g, g->r, pu__t(g->u, PU_R(1), NULL, NULL), pu__t(g->q, PU_R(-1), NULL, NULL));
+    return status;
+}
+
+/* The solver. In: u, x0 (NULL = 0), m, step. Out: x, r, histories, tape. */
+PU__FN pu_status pu__forward(pu__run *g, const pu_block *x0, pu_int I)
+{
+    const pu_backend *B = g->B;
+    const pu_state *s = &g->s;
+    const pu_real *m = pu__m(g);
+    const pu_int k = g->k, every = g->plan.every;
+    pu_status status = pu__start(g, x0);
+    pu_int i;
+    if (status) return status;
+    if (x0) pu__combine1(g, g->x, pu__t(*x0, PU_R(1), NULL, NULL));
+    else pu__zero(g, g->x);
+    pu__dots(g, m, g->u, g->u, s->s0);
+    pu__dots(g, NULL, g->u, g->u, s->s1);
+    pu__dots(g, NULL, g->r, g->r, s->c0);
+    pu__dots(g, m, g->r, g->r, s->rho);
+    pu__stage(g, PU_STAGE_START, 0);
+    if (I > 0) pu__combine1(g, pu__direction(g, 0), pu__t(g->r, PU_R(1), NULL, m));        /* d = m o r */
+    if (I > 0 && g->reorthogonal) pu__combine1(g, pu__slot(g, g->tape_r, 0), pu__t(g->r, PU_R(1), NULL, NULL));
+    g->done = I;
+    for (i = 0; i < I; i++) {
+        const pu_block d = pu__direction(g, i);
+        if (g->saved && i > 0 && i % every == 0) {
+            pu__combine1(g, pu__checkpoint(g, i / every - 1, 0), pu__t(g->r, PU_R(1), NULL, NULL));
+            if (s->use_beta) pu__combine1(g, pu__checkpoint(g, i / every - 1, 1), pu__t(d, PU_R(1), NULL, NULL));
+        }
+        status = pu__product(g, d, g->q, 0);                                               /* q = A d */
+        if (status) return status;
+        pu__dots(g, NULL, d, g->q, s->pi + i * k);                                         /* pi = d'q */
+        pu__stage(g, PU_STAGE_ALPHA, i);                                                   /* a = rho / pi */
+        B->advance(B->user, g->n, k, s->a + i * k, m, d, g->q, g->x, g->r, s->rho + (i + 1) * k);
+        if (g->reorthogonal) {
+            pu__project(g, g->r, i, m, NULL);
+            pu__dots(g, m, g->r, g->r, s->rho + (i + 1) * k);
+        }
+        if (g->plan.tolerance_mode) pu__dots(g, NULL, g->r, g->r, s->s1);
+        pu__stage(g, PU_STAGE_BETA, i);                                                    /* be = rho' / rho */
+        if (i + 1 < I) {
+            if (g->reorthogonal) pu__combine1(g, pu__slot(g, g->tape_r, i + 1), pu__t(g->r, PU_R(1), NULL, NULL));
+            pu__combine2(g, pu__direction(g, i + 1), pu__t(g->r, PU_R(1), NULL, m),        /* d = m o r + be d */
+                         pu__t(d, PU_R(1), s->be + i * k, NULL));
+        }
+        if ((B->host || (g->plan.tolerance_mode && (i + 1) % g->plan.check_every == 0)) && pu__all_stopped(g)) {
+            g->done = i + 1;
+            break;
+        }
+    }
+    return PU_OK;
+}
+
+/* s_j to double on the host */
+PU__FN void pu__read_dots(pu__run *g, pu_block x, pu_block y, double *out)
+{
+    pu_int j;
+    pu__dots(g, NULL, x, y, g->s.s0);
+    g->B->read(g->B->user, g->host, g->s.s0, (size_t)g->k * sizeof(pu_real));
+    for (j = 0; j < g->k; j++) out[j] = (double)g->host[j];
+}
+
+/* xbar = u - A x, recomputed, and the inner products that reports and objectives need */
+PU__FN pu_status pu__residual(pu__run *g)
+{
+    pu_status status = pu__product(g, g->x, g->q, 0);
+    if (status) return status;
+    pu__combine2(g, g->xbar, pu__t(g->u, PU_R(1), NULL, NULL), pu__t(g->q, PU_R(-1), NULL, NULL));
+    pu__read_dots(g, g->u, g->u, g->uu);
+    pu__read_dots(g, g->r, g->r, g->rr);
+    pu__read_dots(g, g->xbar, g->xbar, g->tt);
+    pu__read_dots(g, g->u, g->x, g->ux);
+    pu__read_dots(g, g->x, g->xbar, g->xt);
+    return PU_OK;
+}
+
+/* orth_j = max_i |r'd_i| / (|u| |d_i|) with r = u - A x: zero in exact arithmetic. Relative to |u|, not |r|: what counts is
+   the error of the gradient, which has the size of x, while r may be rounding noise without any harm. */
+PU__FN void pu__orthogonality(pu__run *g)
+{
+    const size_t bytes = (size_t)g->k * sizeof(pu_real);
+    pu_int i, j;
+    g->B->read(g->B->user, g->host_int, g->s.steps, (size_t)g->k * sizeof(int32_t));
+    for (j = 0; j < g->k; j++) g->orth[j] = 0;
+    for (i = 0; i < g->done; i++) {
+        pu_block d = pu__slot(g, g->tape, i);
+        pu__dots(g, NULL, g->xbar, d, g->s.s0);
+        pu__dots(g, NULL, d, d, g->s.s1);
+        g->B->read(g->B->user, g->host, g->s.s0, bytes);
+        g->B->read(g->B->user, g->host_a, g->s.s1, bytes);
+        for (j = 0; j < g->k; j++) {
+            double size = sqrt(g->uu[j]) * sqrt((double)g->host_a[j]);
+            if (i < (pu_int)g->host_int[j] && size > 0)
+                g->orth[j] = pu__max(g->orth[j], fabs((double)g->host[j]) / size);
+        }
+    }
+}
+
+/* Step i of the reverse pass (0-based; undoes step i+1): cotangents of r_{i+1}, d_{i+1} become those of r_i, d_i.
+   grad += scale_j * d/dtheta of the terms p'A q found on the way. ri: r_i where a checkpoint has it, else NULL. */
+PU__FN pu_status pu__reverse_step(pu__run *g, pu_int i, pu_block d, pu_block dprev, const pu_block *ri, pu_real *grad)
+{
+    const pu_state *s = &g->s;
+    const pu_real *m = pu__m(g), *a = s->a + i * g->k, *be = s->be + i * g->k;
+    const int full = !s->detach && !s->fixed_step; /* alpha (and beta) depend on theta */
+    pu_status status = PU_OK;
+    if (full && s->use_beta) pu__dots(g, NULL, g->dbar, d, s->s0);                          /* beb = dbar'd */
+    pu__stage(g, PU_STAGE_REV1, i);                         /* rhobar += beb/rho; rhop = -beb be/rho */
+    pu__combine3(g, g->rbar, pu__t(g->rbar, PU_R(1), NULL, NULL), pu__t(g->dbar, PU_R(1), NULL, m),
+                 pu__t(g->r, PU_R(1), s->c0, m));           /* rbar += m o (dbar + 2 rhobar r) */
+    if (g->reorthogonal && i + 1 < g->done) pu__project(g, g->rbar, i + 1, NULL, m);
+    if (full) {
+        pu__stage(g, PU_STAGE_RPREV, i);                    /* r_i from d_i, d_{i-1} */
+        if (ri) pu__combine1(g, g->rprev, pu__t(*ri, PU_R(1), NULL, NULL));
+        else pu__combine3(g, g->rprev, pu__t(d, PU_R(1), s->c0, g->use_m ? g->minv : NULL),
+                     pu__t(dprev, PU_R(1), s->c1, g->use_m ? g->minv : NULL), pu__t(g->r, PU_R(1), s->c2, NULL));
+        pu__stage(g, PU_STAGE_Q, i);                        /* q = (r_i - r_{i+1}) / a */
+        pu__combine2(g, g->q, pu__t(g->rprev, PU_R(1), s->c1, NULL), pu__t(g->r, PU_R(-1), s->c1, NULL));
+        pu__dots(g, NULL, g->xbar, d, s->s0);
+        pu__dots(g, NULL, g->rbar, g->q, s->s1);
+    }
+    pu__stage(g, PU_STAGE_REV2, i);                         /* ab = xbar'd - rbar'q; rhop += ab/pi; pib = -ab a/pi */
+    pu__combine2(g, g->qbar, pu__t(g->rbar, PU_R(-1), a, NULL), pu__t(d, PU_R(1), s->pib, NULL));
+    {
+        pu_term t[3]; /* dbar = be dbar + a xbar + pib q + A qbar */
+        t[0] = pu__t(g->dbar, PU_R(1), be, NULL), t[1] = pu__t(g->xbar, PU_R(1), a, NULL);
+        t[2] = pu__t(g->q, PU_R(1), s->pib, NULL);
+        g->B->combine(g->B->user, g->n, g->k, g->dbar, 3, t);
+    }
+    if (full || i + 1 < g->done) { /* otherwise rbar, hence qbar, is still zero */
+        status = pu__product(g, g->qbar, g->dbar, 1);
+        if (!status && grad) status = g->A->grad(g->A, g->k, g->qbar, d, s->scale, grad, g->work);
+    }
+    if (g->reorthogonal) pu__project(g, g->dbar, i, m, NULL);
+    if (full) {
+        pu_block swap = g->r;
+        g->r = g->rprev, g->rprev = swap;
+    }
+    return status;
+}
+
+/* Steps first .. last of the tape again, from the checkpoint before them; alpha and beta are known. */
+PU__FN pu_status pu__replay(pu__run *g, const pu_block *x0, pu_int first, pu_int last)
+{
+    const pu_state *s = &g->s;
+    const pu_real *m = pu__m(g);
+    pu_block r = g->qbar, q = g->q; /* both free here */
+    pu_status status = PU_OK;
+    pu_int i;
+    if (first == 0) {
+        pu_block keep = g->r;
+        g->r = r;
+        status = pu__start(g, x0);
+        g->r = keep;
+        pu__combine1(g, pu__slot(g, g->tape, 0), pu__t(r, PU_R(1), NULL, m));
+    } else {
+        const pu_int c = first / g->plan.every - 1;
+        pu__combine1(g, r, pu__t(pu__checkpoint(g, c, 0), PU_R(1), NULL, NULL));
+        pu__combine1(g, pu__slot(g, g->tape, 0), pu__t(pu__checkpoint(g, c, s->use_beta), PU_R(1), NULL, NULL));
+    }
+    for (i = first; i < last && !status; i++) {
+        pu_block d = pu__slot(g, g->tape, i - first);
+        status = pu__product(g, d, q, 0);
+        pu__combine2(g, r, pu__t(r, PU_R(1), NULL, NULL), pu__t(q, PU_R(-1), s->a + i * g->k, NULL));
+        pu__combine2(g, pu__slot(g, g->tape, i + 1 - first), pu__t(r, PU_R(1), NULL, m),
+                     pu__t(d, PU_R(1), s->be + i * g->k, NULL));
+    }
+    return status;
+}
+
+/* Reverse pass. In: xbar = u - A x (from pu__residual), s.scale = weights w_j. Out: rbar, the cotangent of u through the
+   solver, to be multiplied by s.scale; grad += scale * terms. The direct part (w/2 x x', -w x) is the caller's.
+   Cotangents are linear in xbar = -w (u - A x), which can be tiny: its norm is taken out and kept in s.scale. */
+PU__FN pu_status pu__reverse(pu__run *g, const pu_block *x0, pu_real *grad)
+{
+    const pu_state *s = &g->s;
+    const pu_int every = g->plan.every;
+    pu_int i, first;
+    pu_block ri;
+    int saved;
+    pu_status status = PU_OK;
+    pu__dots(g, NULL, g->xbar, g->xbar, s->s0);
+    pu__stage(g, PU_STAGE_XBAR, 0);
+    pu__combine1(g, g->xbar, pu__t(g->xbar, PU_R(1), s->c0, NULL));
+    pu__zero(g, g->rbar);
+    pu__zero(g, g->dbar);
+    if (g->reorthogonal && g->done > 0) pu__project(g, g->xbar, g->done - 1, pu__m(g), NULL);
+    for (i = g->done - 1; i >= 0 && !status; i--) {
+        first = every ? i / every * every : 0;
+        if (every && (i == g->done - 1 || (i + 1) % every == 0)) status = pu__replay(g, x0, first, i);
+        if (status) break;
+        saved = i == first && first > 0; /* d_{i-1} belongs to the segment before, but the checkpoint has r_i */
+        if (saved) ri = pu__checkpoint(g, first / every - 1, 0);
+        status = pu__reverse_step(g, i, pu__slot(g, g->tape, i - first),
+                                  pu__slot(g, g->tape, i > first ? i - first - 1 : 0), saved ? &ri : NULL, grad);
+    }
+    if (status) return status;
+    pu__stage(g, PU_STAGE_END, 0);
+    pu__combine3(g, g->rbar, pu__t(g->rbar, PU_R(1), NULL, NULL), pu__t(g->dbar, PU_R(1), NULL, pu__m(g)),
+                 pu__t(g->r, PU_R(1), s->c0, pu__m(g)));     /* rbar += m o (dbar + 2 rhobar r_0) */
+    if (x0 && grad) { /* r_0 = u - A x0 */
+        pu__combine1(g, g->qbar, pu__t(g->rbar, PU_R(-1), NULL, NULL));
+        status = g->A->grad(g->A, g->k, g->qbar, *x0, s->scale, grad, g->work);
+    }
+    return status;
+}
+
+/* ---- what the CG coefficients know about the spectrum of A (of M^-1 A for PCG) ---- */
+
+/* Eigenvalues of a symmetric tridiagonal matrix into d, and the first components of the eigenvectors into z: implicit QL
+   with Wilkinson's shift. d: n diagonal entries; e: n entries, the last unused. Returns 0, or 1 without convergence. */
+PU__FN int pu__tridiagonal(pu_int n, double *d, double *e, double *z)
+{
+    pu_int l, m, i;
+    int sweep;
+    for (i = 0; i < n; i++) z[i] = i == 0;
+    if (n > 0) e[n - 1] = 0;
+    for (l = 0; l < n; l++)
+        for (sweep = 0;; sweep++) {
+            double shift, c = 1, s = 1, p = 0, h;
+            for (m = l; m + 1 < n; m++) /* a negligible off-diagonal entry cuts the matrix */
+                if (fabs(e[m]) <= DBL_EPSILON * (fabs(d[m]) + fabs(d[m + 1]))) break;
+            if (m == l) break;
+            if (sweep == 60) return 1;
+            h = (d[l + 1] - d[l]) / (2 * e[l]);
+            h = d[l] - e[l] / (h + (h >= 0 ? 1 : -1) * sqrt(h * h + 1)); /* the shift */
+            shift = d[m] - h;
+            for (i = m - 1; i >= l; i--) { /* chase the bulge upwards */
+                double f = s * e[i], b = c * e[i], r = sqrt(f * f + shift * shift), t, z1;
+                e[i + 1] = r;
+                if (!(r > 0)) break;
+                s = f / r, c = shift / r;
+                t = d[i + 1] - p;
+                r = (d[i] - t) * s + 2 * c * b;
+                p = s * r;
+                d[i + 1] = t + p;
+                shift = c * r - b;
+                z1 = z[i + 1];
+                z[i + 1] = s * z[i] + c * z1, z[i] = c * z[i] - s * z1;
+            }
+            d[i >= l ? i + 1 : l] -= p; /* i >= l: the rotation broke off */
+            if (i < l) e[l] = shift;
+            e[m] = 0;
+        }
+    return 0;
+}
+
+/* Lanczos matrix of column j after `steps` steps, diagonalised in g->tri: T_ii = 1/a_i + be_{i-1}/a_{i-1},
+   T_{i,i+1} = sqrt(be_i)/a_i. Needs host_a, host_b. */
+PU__FN int pu__spectrum(pu__run *g, pu_int j, pu_int steps)
+{
+    double *d = g->tri, *e = d + g->history + 1, *z = e + g->history + 1, a, be, before = 0;
+    pu_int i;
+    for (i = 0; i < steps; i++) {
+        a = (double)g->host_a[i * g->k + j], be = (double)g->host_b[i * g->k + j];
+        d[i] = 1 / a + before;
+        e[i] = sqrt(be) / a;
+        before = be / a;
+    }
+    return pu__tridiagonal(steps, d, e, z);
+}
+
+PU__FN void pu__read_history(pu__run *g)
+{
+    const size_t bytes = (size_t)(g->done * g->k) * sizeof(pu_real);
+    g->B->read(g->B->user, g->host_a, g->s.a, bytes);
+    g->B->read(g->B->user, g->host_b, g->s.be, bytes);
+    g->B->read(g->B->user, g->host_int, g->s.steps, (size_t)g->k * sizeof(int32_t));
+}
+
+/* How much the shortcut's reverse recursion can enlarge an error, seen on eigenvalue lambda of M^-1 A, where it is
+     rbar += dbar;  dbar = be dbar - a lambda rbar
+   with an error of size one entering dbar before any step: the largest dbar afterwards, over the 16 largest Ritz values. It
+   comes from the coefficients alone, so luck with roundings cannot hide an instability from it. */
+PU__FN void pu__growth(pu__run *g)
+{
+    pu_int j, l, from, i, best;
+    pu__read_history(g);
+    for (j = 0; j < g->k; j++) {
+        const pu_int steps = (pu_int)g->host_int[j];
+        g->growth[j] = steps > 0 ? 1 : 0;
+        if (steps == 0) continue;
+        if (pu__spectrum(g, j, steps)) g->growth[j] = DBL_MAX; /* no spectrum, no trust */
+        for (l = 0; l < 16 && l < steps && g->growth[j] < DBL_MAX; l++) {
+            double lambda;
+            for (best = l, i = l + 1; i < steps; i++) /* l-th largest to the front */
+                if (g->tri[i] > g->tri[best]) best = i;
+            lambda = g->tri[best], g->tri[best] = g->tri[l], g->tri[l] = lambda;
+            for (from = steps - 1; from >= 0; from--) {
+                double rbar = 0, dbar = 1;
+                for (i = from; i >= 0; i--) {
+                    rbar += dbar;
+                    dbar = (double)g->host_b[i * g->k + j] * dbar - (double)g->host_a[i * g->k + j] * lambda * rbar;
+                    g->growth[j] = pu__max(g->growth[j], fabs(dbar));
+                }
+            }
+        }
+    }
+}
+
+/* log det (M^-1 A) seen by probe j: n log s + rho_0 sum_i w_i log(lambda_i / s) / lambda_i, any s > 0 */
+PU__FN double pu__quadrature(pu__run *g, pu_int j, pu_int steps, double rho0, double s)
+{
+    double sum = 0, *z = g->tri + 2 * (g->history + 1);
+    pu_int i;
+    if (steps > 0 && pu__spectrum(g, j, steps)) return (double)NAN;
+    for (i = 0; i < steps; i++)
+        if (g->tri[i] > 0) sum += z[i] * z[i] * log(g->tri[i] / s) / g->tri[i];
+    return (double)g->n * log(s) + rho0 * sum;
+}
+
+/* Largest eigenvalue of A, from below by a few percent: Lanczos started at a random vector. Uses column 0 of g. */
+PU__FN pu_status pu__lambda_max(pu__run *g, double *lambda)
+{
+    const pu_int steps = pu__min(g->n, PU__LANCZOS), k = g->k;
+    const int use_m = g->use_m, tolerance_mode = g->plan.tolerance_mode, reorthogonal = g->reorthogonal;
+    pu_real *tape = g->tape, *saved = g->saved;
+    pu_status status;
+    pu_int i, taken;
+    pu__run_set(g, PU_CG, 1);
+    g->use_m = g->plan.tolerance_mode = g->reorthogonal = 0;
+    g->s.tolerance2 = g->s.absolute2 = 0;
+    g->tape = g->saved = NULL;
+    g->B->normals(g->B->user, g->n, 1, g->u, 0, 0, 0, 0, PU__STREAM_TEST);
+    status = pu__forward(g, NULL, steps);
+    *lambda = 0;
+    if (!status) {
+        pu__read_history(g);
+        taken = (pu_int)g->host_int[0];
+        if (taken > 0 && !pu__spectrum(g, 0, taken))
+            for (i = 0; i < taken; i++) *lambda = pu__max(*lambda, g->tri[i]);
+    }
+    g->use_m = use_m, g->plan.tolerance_mode = tolerance_mode, g->reorthogonal = reorthogonal;
+    g->tape = tape, g->saved = saved;
+    pu__run_set(g, g->plan.solver, k);
+    return status;
+}
+
+/* Outcome of the columns just solved: which stopped badly, if any. first: number of column 0 in the caller's count. */
+PU__FN pu_status pu__run_status(pu__run *g, pu_int datum, pu_int first, pu_report *report)
+{
+    static const pu_status of_stop[PU_STOP_COUNT] = {PU_OK, PU_OK, PU_OK, PU_OK, PU_BREAKDOWN, PU_NONFINITE, PU_OK};
+    pu_status worst = PU_OK;
+    pu_int j, at = -1;
+    pu__read_history(g); /* steps into host_int; stop below */
+    for (j = 0; j < g->k; j++) {
+        int32_t stop, steps = g->host_int[j];
+        pu_status status;
+        g->B->read(g->B->user, &stop, g->s.stop + j, sizeof stop);
+        status = of_stop[stop];
+        if (!status && !pu__finite_double(g->tt[j] + g->ux[j] + g->xt[j])) status = PU_NONFINITE;
+        if (!status && g->plan.tolerance_mode && stop == PU_STOP_STEPS) status = PU_CAP;
+        if (!status && g->plan.solver == PU_GD && stop == PU_STOP_STEPS && steps > 0) {
+            pu_real rho[2];
+            g->B->read(g->B->user, rho, g->s.rho + j, sizeof *rho);
+            g->B->read(g->B->user, rho + 1, g->s.rho + (pu_int)steps * g->k + j, sizeof *rho);
+            if (rho[1] > rho[0]) status = PU_DIVERGED;
+        }
+        /* breakdown and non-finite outrank the statuses that still leave a usable result */
+        if (status && (!worst || ((worst == PU_CAP || worst == PU_DIVERGED) && status != PU_CAP && status != PU_DIVERGED)))
+            worst = status, at = j;
+    }
+    if (worst) {
+        (void)pu__fail(report, worst, "solver", datum, (pu_int)g->host_int[at]);
+        report->where.column = first + at;
+    }
+    return worst;
+}
+
+/* Failures that leave no usable result. */
+PU__FN int pu__fatal(pu_status status) { return status != PU_OK && status != PU_CAP && status != PU_DIVERGED; }
+
+PU__FN pu_status pu__operator_failed(pu_report *report, const char *what, pu_int datum)
+{
+    return pu__fail(report, PU_E_OPERATOR, what, datum, -1);
+}
+
+/* The shortcut is trusted where both measures say so. Stable runs stay within 20 eps and a growth of 60, and their errors
+   within 80 eps; beyond a growth of 300 errors follow it (docs/design.md has the measurements). */
+#define PU__SAFE_ORTHOGONALITY (16 * (double)PU__EPS)
+#define PU__SAFE_GROWTH 100.0
+
+/* One block of columns from right-hand sides to gradient terms: A X = U, then
+   grad += sum_j w_j d/dtheta (1/2 x_j'A x_j) and, for the network gradient, what comes back through the solver.
+   In: g->u, weight[k] on the host. Out: x, xbar = u - A x (normalised after a reverse pass), rbar and s.scale.
+   residual (n x k packed, host) receives u - A x before the reverse pass uses it up; may be NULL. */
+PU__FN pu_status pu__run_block(pu__run *g, const pu_block *x0, const pu_real *weight, int network, pu_real *grad,
+                               pu_real *residual, pu_int datum, pu_int first, pu_report *report)
+{
+    pu_status status, outcome;
+    pu_int j;
+    int attempt, shortcut_ok = 1;
+    g->reorthogonal = network && g->plan.adjoint == PU_ADJOINT_REORTHOGONAL;
+    g->s.detach = network && g->plan.adjoint != PU_ADJOINT_FULL;
+    for (j = 0; j < g->k; j++) g->orth[j] = g->growth[j] = -1;
+    for (attempt = 0; attempt < 2; attempt++) {
+        status = pu__forward(g, x0, g->plan.I);
+        if (!status) status = pu__residual(g);
+        if (status) return pu__operator_failed(report, "A.apply", datum);
+        outcome = pu__run_status(g, datum, first, report);
+        if (pu__fatal(outcome)) return outcome;
+        if (!network || g->plan.adjoint != PU_ADJOINT_AUTO || g->reorthogonal) break;
+        pu__orthogonality(g);
+        pu__growth(g);
+        for (j = 0; j < g->k; j++)
+            shortcut_ok &= g->orth[j] <= PU__SAFE_ORTHOGONALITY && g->growth[j] <= PU__SAFE_GROWTH;
+        if (shortcut_ok) break;
+        g->reorthogonal = 1; /* once more, orthogonal this time; counted in the report */
+    }
+    if (residual)
+        for (j = 0; j < g->k; j++)
+            g->B->read(g->B->user, residual + j * g->n, pu__col(g->xbar, j), (size_t)g->n * sizeof(pu_real));
+    if (grad) {
+        for (j = 0; j < g->k; j++) g->host[j] = weight[j] / 2;
+        g->B->write(g->B->user, g->s.scale, g->host, (size_t)g->k * sizeof(pu_real));
+        status = g->A->grad(g->A, g->k, g->x, g->x, g->s.scale, grad, g->work);
+        if (status) return pu__operator_failed(report, "A.grad", datum);
+    }
+    if (!network) return outcome;
+    g->B->write(g->B->user, g->s.scale, weight, (size_t)g->k * sizeof(pu_real));
+    status = pu__reverse(g, x0, grad);
+    if (status) return pu__operator_failed(report, "A.apply or A.grad", datum);
+    return outcome;
+}
+
+/* What the report tells of column j of the block just solved. */
+PU__FN void pu__column_record(pu__run *g, pu_int j, int network, pu_column *c)
+{
+    int32_t v[2];
+    g->B->read(g->B->user, v, g->s.steps + j, sizeof *v);
+    g->B->read(g->B->user, v + 1, g->s.stop + j, sizeof *v);
+    c->steps = (pu_int)v[0];
+    c->stop = (pu_stop)v[1];
+    c->adjoint = !network ? PU_ADJOINT_FULL : g->reorthogonal ? PU_ADJOINT_REORTHOGONAL
+                 : g->s.detach ? PU_ADJOINT_SHORTCUT : PU_ADJOINT_FULL;
+    c->rhs = sqrt(g->uu[j]), c->residual = sqrt(g->rr[j]), c->true_residual = sqrt(g->tt[j]);
+    c->orthogonality = g->orth[j], c->growth = g->growth[j];
+}
+
+/* Add one column to the report's counts. */
+PU__FN void pu__report_column(pu_report *report, const pu_column *c, pu_int datum, pu_int column, int repeated)
+{
+    double relative = c->rhs > 0 ? c->true_residual / c->rhs : c->true_residual;
+    report->stops[c->stop]++;
+    if (repeated && c->adjoint == PU_ADJOINT_REORTHOGONAL) report->reorthogonalised++;
+    report->worst_orthogonality = pu__max(report->worst_orthogonality, c->orthogonality);
+    report->worst_growth = pu__max(report->worst_growth, c->growth);
+    if (relative > report->worst_residual || report->worst_column < 0)
+        report->worst_residual = relative, report->worst_datum = datum, report->worst_column = column;
+}
+
+/* Random test of an operator that nobody vouches for: p'Aq = q'Ap and p'Ap > 0. Blocks v, w, av: n x 1 each. */
+PU__FN pu_status pu__check_spd(const pu_op *op, const pu_backend *B, pu_real *p, pu_real *q, pu_real *ap, pu_real *aq,
+                               pu_real *work, const char *name, const char *apply, pu_report *report)
+{
+    const pu_int n = op->rows;
+    double asymmetry, size;
+    pu_block P, Q, AP, AQ;
+    P.at = p, Q.at = q, AP.at = ap, AQ.at = aq, P.ld = Q.ld = AP.ld = AQ.ld = n;
+    B->normals(B->user, n, 1, P, 0, 1, 0, 0, PU__STREAM_TEST);
+    B->normals(B->user, n, 1, Q, 0, 2, 0, 0, PU__STREAM_TEST);
+    if (op->apply(op, 1, P, AP, 0, work) || op->apply(op, 1, Q, AQ, 0, work)) return pu__operator_failed(report, apply, -1);
+    asymmetry = fabs(pu__dot(n, NULL, p, aq) - pu__dot(n, NULL, q, ap));
+    size = sqrt(pu__dot(n, NULL, p, p) * pu__dot(n, NULL, aq, aq)) + sqrt(pu__dot(n, NULL, q, q) * pu__dot(n, NULL, ap, ap));
+    if (!pu__finite_double(size)) return pu__fail(report, PU_NONFINITE, name, -1, -1);
+    if (asymmetry > 100 * sqrt((double)n) * (double)PU__EPS * size) return pu__fail(report, PU_E_NOT_SYMMETRIC, name, -1, -1);
+    if (!(pu__dot(n, NULL, p, ap) > 0) || !(pu__dot(n, NULL, q, aq) > 0))
+        return pu__fail(report, PU_E_NOT_DEFINITE, name, -1, -1);
+    return PU_OK;
+}
+
+/* Numbers of an operator, checked by itself where it can. Only refusals (negative statuses) make sense as an answer. */
+PU__FN pu_status pu__check_op(const pu_op *op, const char *name, const char *stale, const char *check, pu_report *report)
+{
+    pu_int index = -1;
+    pu_status status = op->check ? op->check(op, &index) : PU_OK;
+    if (status > 0) return pu__fail(report, PU_E_OPERATOR, check, -1, index);
+    return status ? pu__fail(report, status, status == PU_E_ARGUMENT ? stale : name, -1, index) : PU_OK;
+}
+
+PU__FN pu_status pu__check_array(pu_int n, const pu_real *x, int positive, const char *name, pu_int datum, pu_report *report)
+{
+    pu_int i;
+    for (i = 0; i < n; i++) {
+        if (!pu__finite(x[i])) return pu__fail(report, PU_E_NONFINITE, name, datum, i);
+        if (positive && !(x[i] > PU_R(0))) return pu__fail(report, PU_E_NOT_POSITIVE, name, datum, i);
+    }
+    return PU_OK;
+}
+
+PU__FN pu_status pu__check_backend(const pu_backend *B, pu_report *report)
+{
+    return B->dot && B->combine && B->advance && B->stage && B->row_dot && B->normals && B->read && B->write
+               ? PU_OK : pu__fail(report, PU_E_NULL, "backend", -1, -1);
+}
+
+/* ---- the public solve ---- */
+
+PU__FN pu_status pu__solve_check(const pu_op *A, pu_int k, pu_report *report)
+{
+    if (!A) return pu__fail(report, PU_E_NULL, "A", -1, -1);
+    if (A->rows <= 0) return pu__fail(report, PU_E_ARGUMENT, "A.rows", -1, -1);
+    if (A->rows != A->cols) return pu__fail(report, PU_E_SIZE, "A.cols", -1, -1);
+    if (!A->apply) return pu__fail(report, PU_E_NULL, "A.apply", -1, -1);
+    if (A->params < 0) return pu__fail(report, PU_E_OVERFLOW, "A.params", -1, -1);
+    if (A->work < 0) return pu__fail(report, PU_E_ARGUMENT, "A.work", -1, -1);
+    if (k <= 0) return pu__fail(report, PU_E_ARGUMENT, "k", -1, -1);
+    return PU_OK;
+}
+
+PU__FN const pu_solve_options *pu__solve_defaults(const pu_solve_options *options)
+{
+    static const pu_solve_options zero = {0, PU_CG, 0, 0, 0, PU_ADJOINT_FULL, 0, NULL, NULL};
+    return options ? options : &zero;
+}
+
+/* the run, plus staged results: nothing reaches the caller's arrays before the end */
+typedef struct {
+    pu__run run;
+    pu_real *grad, *host_weight, *test;
+} pu__solve_memory;
+
+PU__FN void pu__solve_layout(pu__solve_memory *w, pu__arena *arena, const pu_op *A, const pu_backend *B,
+                             const pu__plan *plan, pu_int k, int gradients)
+{
+    pu__run_layout(&w->run, arena, A, B, plan, k, gradients);
+    w->grad = gradients ? pu__reals(arena, A->params, 1) : NULL;
+    w->host_weight = pu__reals(arena, k, 1);
+    w->test = A->trusted ? NULL : pu__reals(arena, A->rows, 4);
+}
+
+PU_DEF pu_status pu_solve_bytes(const pu_op *A, pu_int k, const pu_solve_options *options, int gradients, size_t *bytes,
+                                pu_report *report)
+{
+    pu_report local;
+    pu__plan plan;
+    pu__solve_memory w;
+    pu__arena arena = {NULL, 0, 0};
+    pu_status status;
+    if (!report) report = &local;
+    pu__report_clear(report);
+    if (!bytes) return pu__fail(report, PU_E_NULL, "bytes", -1, -1);
+    status = pu__solve_check(A, k, report);
+    if (!status) status = pu__plan_make(pu__solve_defaults(options), A->rows, 0, gradients, &plan, report);
+    if (status) return status;
+    pu__solve_layout(&w, &arena, A, pu_backend_cpu(), &plan, k, gradients);
+    if (arena.overflow) return pu__fail(report, PU_E_OVERFLOW, "workspace", -1, -1);
+    report->bytes = *bytes = pu__arena_bytes(&arena);
+    return PU_OK;
+}
+
+/* M^-1 into g->m (and M into g->minv) from the caller's diagonal or from diag(A) in `diagonal` */
+PU__FN pu_status pu__set_m(pu__run *g, const pu_real *m, const pu_real *diagonal, pu_int datum, pu_report *report)
+{
+    pu_int i;
+    pu_status status = m ? pu__check_array(g->n, m, 1, "options.solve.m", datum, report)
+                         : pu__check_array(g->n, diagonal, 1, "diag(A)", datum, report);
+    for (i = 0; i < g->n && !status; i++) {
+        g->m[i] = m ? m[i] : PU_R(1) / diagonal[i];
+        g->minv[i] = PU_R(1) / g->m[i];
+    }
+    return status;
+}
+
+/* GD step of every column: the caller's, or 1 / lambda_max from below, kept 10 % on the safe side */
+PU__FN pu_status pu__set_step(pu__run *g, const pu_real *step, pu_int datum, pu_report *report)
+{
+    pu_int j;
+    double lambda = 0;
+    pu_status status = step ? pu__check_array(1, step, 1, "options.solve.step", datum, report) : pu__lambda_max(g, &lambda);
+    if (status) return step ? status : pu__operator_failed(report, "A.apply", datum);
+    if (!step && !(lambda > 0 && pu__finite_double(lambda))) return pu__fail(report, PU_BREAKDOWN, "solver", datum, 0);
+    for (j = 0; j < g->k; j++) g->host[j] = step ? *step : (pu_real)(1 / (1.1 * lambda));
+    g->B->write(g->B->user, g->s.step, g->host, (size_t)g->k * sizeof(pu_real));
+    return PU_OK;
+}
+
+PU__FN pu_status pu__solve_run(pu__solve_memory *w, const pu_real *U, pu_int ldu, const pu_real *x0,
+                               const pu_solve_options *o, int gradients, int want_A, pu_report *report)
+{
+    pu__run *g = &w->run;
+    pu_block start;
+    pu_status status = PU_OK;
+    pu_int j;
+    start.at = (pu_real *)(uintptr_t)x0, start.ld = g->n; /* read only */
+    pu__run_set(g, g->plan.solver, g->kmax);
+    if (w->test) {
+        status = pu__check_spd(g->A, g->B, w->test, w->test + g->n, w->test + 2 * g->n, w->test + 3 * g->n, g->work, "A", "A.apply", report);
+        if (status) return status;
+    }
+    if (g->use_m) {
+        if (!o->m) {
+            if (!g->A->diag) return pu__fail(report, PU_E_UNSUPPORTED, "A.diag (or give options.solve.m)", -1, -1);
+            memset(g->minv, 0, (size_t)g->n * sizeof(pu_real));
+            if (g->A->diag(g->A, g->minv, g->work)) return pu__operator_failed(report, "A.diag", -1);
+        }
+        status = pu__set_m(g, o->m, g->minv, -1, report);
+    }
+    if (!status && g->plan.solver == PU_GD) status = pu__set_step(g, o->step, -1, report);
+    if (status) return status;
+    for (j = 0; j < g->k; j++) g->B->write(g->B->user, pu__col(g->u, j), U + j * ldu, (size_t)g->n * sizeof(pu_real));
+    if (w->grad) memset(w->grad, 0, (size_t)g->A->params * sizeof(pu_real));
+    return pu__run_block(g, x0 ? &start : NULL, w->host_weight, gradients, want_A ? w->grad : NULL, NULL, -1, 0, report);
+}
+
+PU_DEF pu_status pu_solve(const pu_op *A, pu_int k, const pu_real *U, pu_int ldu, pu_real *X, pu_int ldx, const pu_real *x0,
+                          const pu_real *weight, const pu_solve_options *options, const pu_backend *backend,
+                          pu_workspace *ws, pu_real *grad_A, pu_real *grad_U, pu_column *columns, pu_report *report)
+{
+    const int gradients = grad_A || grad_U;
+    const pu_solve_options *o = pu__solve_defaults(options);
+    pu_report local;
+    pu_workspace own;
+    pu__arena arena = {NULL, 0, 0};
+    pu__plan plan;
+    pu__solve_memory w;
+    pu_status status;
+    pu_int j, i;
+    if (!report) report = &local;
+    memset(&own, 0, sizeof own);
+    if (!ws) ws = &own;
+    pu__report_clear(report);
+    status = pu__solve_check(A, k, report);
+    if (status) return status;
+    if (!U || !X) return pu__fail(report, PU_E_NULL, U ? "X" : "U", -1, -1);
+    ldu = ldu ? ldu : A->rows, ldx = ldx ? ldx : A->rows;
+    if (ldu < A->rows || ldx < A->rows) return pu__fail(report, PU_E_SIZE, ldu < A->rows ? "ldu" : "ldx", -1, -1);
+    if (ldu > PTRDIFF_MAX / (pu_int)sizeof(pu_real) / k) return pu__fail(report, PU_E_OVERFLOW, "ldu", -1, -1);
+    if (ldx > PTRDIFF_MAX / (pu_int)sizeof(pu_real) / k) return pu__fail(report, PU_E_OVERFLOW, "ldx", -1, -1);
+    if (grad_A && !A->grad) return pu__fail(report, PU_E_UNSUPPORTED, "A.grad", -1, -1);
+    status = pu__plan_make(o, A->rows, 0, gradients, &plan, report);
+    if (status) return status;
+    backend = backend ? backend : pu_backend_cpu();
+    status = pu__check_backend(backend, report);
+    if (status) return status;
+    pu__solve_layout(&w, &arena, A, backend, &plan, k, gradients);
+    if (arena.overflow) return pu__fail(report, PU_E_OVERFLOW, "workspace", -1, -1); /* before arrays of that size are read */
+    status = pu__check_op(A, "A", "A (stale factor)", "A.check", report);
+    for (j = 0; j < k && !status; j++) {
+        status = pu__check_array(A->rows, U + j * ldu, 0, "U", -1, report);
+        if (!status && x0) status = pu__check_array(A->rows, x0 + j * A->rows, 0, "x0", -1, report);
+        if (status) report->where.column = j;
+    }
+    if (!status && weight) status = pu__check_array(k, weight, 0, "weight", -1, report);
+    if (status) return status;
+    status = pu__arena_open(&arena, ws, report);
+    if (status) return status;
+    pu__solve_layout(&w, &arena, A, backend, &plan, k, gradients);
+    for (j = 0; j < k; j++) w.host_weight[j] = weight ? weight[j] : PU_R(1);
+    status = pu__solve_run(&w, U, ldu, x0, o, gradients, grad_A != NULL, report);
+    report->solver = plan.solver, report->iterations = plan.I, report->checkpoint = plan.every;
+    report->columns = k, report->products = w.run.products, report->threads = report->lanes = 1;
+    if (!pu__fatal(status) && w.grad && pu__find_nonfinite(A->params, w.grad) >= 0)
+        status = pu__fail(report, PU_NONFINITE, "grad_A", -1, pu__find_nonfinite(A->params, w.grad));
+    if (!pu__fatal(status)) {
+        pu__run *g = &w.run;
+        for (j = 0; j < k; j++) {
+            pu_column c;
+            g->B->read(g->B->user, X + j * ldx, pu__col(g->x, j), (size_t)g->n * sizeof(pu_real));
+            if (grad_U) { /* dF/du = -w x + scale rbar */
+                pu_real scale;
+                g->B->read(g->B->user, &scale, g->s.scale + j, sizeof scale);
+                g->B->read(g->B->user, grad_U + j * g->n, pu__col(g->rbar, j), (size_t)g->n * sizeof(pu_real));
+                for (i = 0; i < g->n; i++)
+                    grad_U[j * g->n + i] = scale * grad_U[j * g->n + i] - w.host_weight[j] * X[j * ldx + i];
+            }
+            pu__column_record(g, j, gradients, &c);
+            pu__report_column(report, &c, -1, j, plan.adjoint == PU_ADJOINT_AUTO);
+            if (columns) columns[j] = c;
+        }
+        if (grad_A) memcpy(grad_A, w.grad, (size_t)A->params * sizeof(pu_real));
+    }
+    pu_workspace_free(&own);
+    return status;
+}
+
+/* ------------------------------------------------------------------------------------------------
+   >>lgm   A, b, c, probes, the four gradients, the likelihood
+   ------------------------------------------------------------------------------------------------ */
+
+PU__FN pu_data pu__data(pu_int n, pu_int m, const pu_real *y, pu_data_kind kind)
+{
+    pu_data data;
+    memset(&data, 0, sizeof data);
+    data.n = n, data.m = m, data.y = y, data.kind = kind;
+    return data;
+}
+
+PU_DEF pu_data pu_data_full(pu_int n, pu_int m, const pu_real *y) { return pu__data(n, m, y, PU_DATA_FULL); }
+PU_DEF pu_data pu_data_nan(pu_int n, pu_int m, const pu_real *y) { return pu__data(n, m, y, PU_DATA_NAN); }
+
+PU_DEF pu_data pu_data_masked(pu_int n, pu_int m, const pu_real *y, const unsigned char *mask)
+{
+    pu_data data = pu__data(n, m, y, PU_DATA_MASKED);
+    data.mask = mask;
+    return data;
+}
+
+PU_DEF pu_data pu_data_lists(pu_int n, pu_int m, const pu_int *start, const pu_int *index, const pu_real *y)
+{
+    pu_data data = pu__data(n, m, y, PU_DATA_LISTS);
+    data.start = start, data.index = index;
+    return data;
+}
+
+/* Next observed entry of datum n at or after position p (a row, or a place in the list); -1 at the end. */
+PU__FN pu_int pu__observed(const pu_data *data, pu_int n, pu_int p, pu_int *row, pu_real *y)
+{
+    const pu_int ld = data->ldy ? data->ldy : data->m;
+    if (data->kind == PU_DATA_LISTS) {
+        const pu_int at = data->start[n] + p;
+        if (at >= data->start[n + 1]) return -1;
+        *row = data->index[at], *y = data->y[at];
+        return p;
+    }
+    for (; p < data->m; p++) {
+        if (data->kind == PU_DATA_MASKED && !data->mask[n * ld + p]) continue;
+        *y = data->y[n * ld + p];
+        if (data->kind == PU_DATA_NAN && *y != *y) continue;
+        *row = p;
+        return p;
+    }
+    return -1;
+}
+
+PU__FN pu_status pu__check_lists(const pu_data *data, pu_report *report)
+{
+    pu_int n, p;
+    if (!data->start) return pu__fail(report, PU_E_NULL, "data.start", -1, -1);
+    if (!data->index) return pu__fail(report, PU_E_NULL, "data.index", -1, -1);
+    if (data->start[0] < 0) return pu__fail(report, PU_E_ARGUMENT, "data.start", 0, 0);
+    for (n = 0; n < data->n; n++) /* all of start before any of index: a wrong start must not lead beyond its end */
+        if (data->start[n + 1] < data->start[n]) return pu__fail(report, PU_E_ARGUMENT, "data.start", n, n + 1);
+    for (n = 0; n < data->n; n++)
+        for (p = data->start[n]; p < data->start[n + 1]; p++) {
+            if (data->index[p] < 0 || data->index[p] >= data->m) return pu__fail(report, PU_E_ARGUMENT, "data.index", n, p);
+            if (p > data->start[n] && data->index[p] <= data->index[p - 1])
+                return pu__fail(report, PU_E_ARGUMENT, "data.index", n, p);
+        }
+    return PU_OK;
+}
+
+PU__FN pu_status pu__check_data(const pu_data *data, pu_int M, pu_report *report)
+{
+    pu_int n, p, row;
+    pu_real y;
+    int overflow = 0;
+    if (!data) return pu__fail(report, PU_E_NULL, "data", -1, -1);
+    if (data->n <= 0) return pu__fail(report, PU_E_ARGUMENT, "data.n", -1, -1);
+    if (data->m != M) return pu__fail(report, PU_E_SIZE, "data.m", -1, -1);
+    if (data->n > UINT32_MAX) return pu__fail(report, PU_E_OVERFLOW, "data.n", -1, -1);
+    if ((int)data->kind < PU_DATA_FULL || (int)data->kind > PU_DATA_LISTS)
+        return pu__fail(report, PU_E_ARGUMENT, "data.kind", -1, -1);
+    if (data->ldy && data->ldy < data->m) return pu__fail(report, PU_E_SIZE, "data.ldy", -1, -1);
+    if (!data->y) return pu__fail(report, PU_E_NULL, "data.y", -1, -1);
+    if (data->kind == PU_DATA_MASKED && !data->mask) return pu__fail(report, PU_E_NULL, "data.mask", -1, -1);
+    if (data->kind == PU_DATA_LISTS) {
+        pu_status status = pu__check_lists(data, report);
+        if (status) return status;
+    } else {
+        (void)pu__mul(pu__mul((size_t)data->n, (size_t)(data->ldy ? data->ldy : data->m), &overflow), sizeof(pu_real), &overflow);
+        if (overflow) return pu__fail(report, PU_E_OVERFLOW, data->ldy ? "data.ldy" : "data.n", -1, -1);
+    }
+    for (n = 0; n < data->n; n++) {
+        if (data->id && (data->id[n] < 0 || data->id[n] > UINT32_MAX)) return pu__fail(report, PU_E_ARGUMENT, "data.id", n, n);
+        for (p = 0; (p = pu__observed(data, n, p, &row, &y)) >= 0; p++)
+            if (!pu__finite(y)) return pu__fail(report, PU_E_NONFINITE, "data.y", n, row);
+    }
+    return PU_OK;
+}
+
+/* sizes and functions of the two operators, before any of them is called */
+PU__FN pu_status pu__check_model(const pu_lgm *model, pu_report *report)
+{
+    const pu_op *G, *P;
+    if (!model) return pu__fail(report, PU_E_NULL, "model", -1, -1);
+    G = model->Gamma, P = model->Phi;
+    if (!G) return pu__fail(report, PU_E_NULL, "model.Gamma", -1, -1);
+    if (!P) return pu__fail(report, PU_E_NULL, "model.Phi", -1, -1);
+    if (!model->psi) return pu__fail(report, PU_E_NULL, "model.psi", -1, -1);
+    if (G->rows <= 0) return pu__fail(report, PU_E_ARGUMENT, "Gamma.rows", -1, -1);
+    if (P->rows <= 0) return pu__fail(report, PU_E_ARGUMENT, "Phi.rows", -1, -1);
+    if (G->cols != G->rows) return pu__fail(report, PU_E_SIZE, "Gamma.cols", -1, -1);
+    if (P->cols != G->rows) return pu__fail(report, PU_E_SIZE, "Phi.cols", -1, -1);
+    if (G->params < 0 || G->rows > UINT32_MAX || G->noise > UINT32_MAX) return pu__fail(report, PU_E_OVERFLOW, "Gamma", -1, -1);
+    if (P->params < 0 || P->rows > UINT32_MAX) return pu__fail(report, PU_E_OVERFLOW, "Phi", -1, -1);
+    if (G->work < 0 || G->noise < 0) return pu__fail(report, PU_E_ARGUMENT, G->work < 0 ? "Gamma.work" : "Gamma.noise", -1, -1);
+    if (P->work < 0) return pu__fail(report, PU_E_ARGUMENT, "Phi.work", -1, -1);
+    if (!G->apply) return pu__fail(report, PU_E_NULL, "Gamma.apply", -1, -1);
+    if (!P->apply) return pu__fail(report, PU_E_NULL, "Phi.apply", -1, -1);
+    if (!P->apply_t) return pu__fail(report, PU_E_NULL, "Phi.apply_t", -1, -1);
+    return PU_OK;
+}
+
+/* the numbers: finite, positive where they must be */
+PU__FN pu_status pu__check_numbers(const pu_lgm *model, pu_report *report)
+{
+    const pu_int D = model->Gamma->rows, M = model->Phi->rows;
+    pu_status status = pu__check_array(M, model->psi, 1, "model.psi", -1, report);
+    if (!status && model->nu) status = pu__check_array(D, model->nu, 0, "model.nu", -1, report);
+    if (!status && model->eta) status = pu__check_array(M, model->eta, 0, "model.eta", -1, report);
+    if (!status) status = pu__check_op(model->Gamma, "Gamma", "Gamma (stale factor)", "Gamma.check", report);
+    if (!status) status = pu__check_op(model->Phi, "Phi", "Phi (stale factor)", "Phi.check", report);
+    return status;
+}
+
+/* ---- the posterior precision A = Gamma + Phi' W Phi as an operator; its parameters are
+        [Gamma | Phi | psi] at the offsets below, so that the solver's gradient terms land where they belong ---- */
+
+typedef struct {
+    pu_op op; /* the operator that the solver sees; op.data points back here */
+    const pu_lgm *model;
+    const pu_backend *B;
+    pu_int D, M;
+    int want_Gamma, want_Phi, want_psi;
+    pu_int at_Gamma, at_Phi, at_psi; /* offsets into the gradient vector */
+    pu_real *w, *w_root, *mask, *e;  /* M: mask psi, its square root, 0 or 1, mask (y - eta) */
+    pu_block t0, t1;                 /* M x kmax */
+    pu_real *work;
+    const char *failed; /* the operator function that reported failure last */
+} pu__posterior;
+
+PU__FN pu__posterior *pu__posterior_of(const pu_op *op) { return (pu__posterior *)(uintptr_t)op->data; }
+
+/* remember who failed, for the report */
+PU__FN pu_status pu__named(pu__posterior *p, pu_status status, const char *what)
+{
+    if (status) p->failed = what;
+    return status;
+}
+
+PU__FN void pu__weigh(const pu__posterior *p, pu_int k, pu_block t, pu_real scale, const pu_real *w)
+{
+    pu_term term = pu__t(t, scale, NULL, w);
+    p->B->combine(p->B->user, p->M, k, t, 1, &term);
+}
+
+PU__FN pu_status pu__posterior_apply(const pu_op *op, pu_int k, pu_block X, pu_block Y, int add, pu_real *work)
+{
+    pu__posterior *p = pu__posterior_of(op);
+    const pu_op *Gamma = p->model->Gamma, *Phi = p->model->Phi;
+    pu_status status = pu__named(p, Gamma->apply(Gamma, k, X, Y, add, p->work), "Gamma.apply");
+    (void)work;
+    if (!status) status = pu__named(p, Phi->apply(Phi, k, X, p->t0, 0, p->work), "Phi.apply");
+    if (status) return status;
+    pu__weigh(p, k, p->t0, PU_R(1), p->w);
+    return pu__named(p, Phi->apply_t(Phi, k, p->t0, Y, 1, p->work), "Phi.apply_t");
+}
+
+/* p'A q: Gamma's own terms; (W Phi p)'Phi q + (W Phi q)'Phi p for Phi; mask (Phi p)(Phi q) for psi */
+PU__FN pu_status pu__posterior_grad(const pu_op *op, pu_int k, pu_block P, pu_block Q, const pu_real *weight, pu_real *grad,
+                                    pu_real *work)
+{
+    pu__posterior *p = pu__posterior_of(op);
+    const pu_op *Gamma = p->model->Gamma, *Phi = p->model->Phi;
+    const int same = P.at == Q.at;
+    const pu_block tq = same ? p->t0 : p->t1;
+    pu_status status = PU_OK;
+    (void)work;
+    if (p->want_Gamma)
+        status = pu__named(p, Gamma->grad(Gamma, k, P, Q, weight, grad + p->at_Gamma, p->work), "Gamma.grad");
+    if (status || (!p->want_Phi && !p->want_psi)) return status;
+    status = pu__named(p, Phi->apply(Phi, k, P, p->t0, 0, p->work), "Phi.apply");
+    if (!status && !same) status = pu__named(p, Phi->apply(Phi, k, Q, p->t1, 0, p->work), "Phi.apply");
+    if (!status && p->want_psi) p->B->row_dot(p->B->user, p->M, k, p->mask, weight, p->t0, tq, grad + p->at_psi);
+    if (status || !p->want_Phi) return status;
+    pu__weigh(p, k, p->t0, same ? PU_R(2) : PU_R(1), p->w);
+    status = pu__named(p, Phi->grad(Phi, k, p->t0, Q, weight, grad + p->at_Phi, p->work), "Phi.grad");
+    if (status || same) return status;
+    pu__weigh(p, k, p->t1, PU_R(1), p->w);
+    return pu__named(p, Phi->grad(Phi, k, p->t1, P, weight, grad + p->at_Phi, p->work), "Phi.grad");
+}
+
+/* y += diag(A), where both operators can tell */
+PU__FN pu_status pu__posterior_diag(const pu_op *op, pu_real *y, pu_real *work)
+{
+    pu__posterior *p = pu__posterior_of(op);
+    const pu_op *Gamma = p->model->Gamma, *Phi = p->model->Phi;
+    pu_status status = pu__named(p, Gamma->diag(Gamma, y, p->work), "Gamma.diag");
+    (void)work;
+    return status ? status : pu__named(p, Phi->gram_diag(Phi, p->w, y, p->work), "Phi.gram_diag");
+}
+
+PU__FN int pu__has_diag(const pu_lgm *model) { return model->Gamma->diag && model->Phi->gram_diag; }
+
+PU__FN void pu__posterior_layout(pu__posterior *p, pu__arena *arena, const pu_lgm *model, const pu_backend *B, pu_int kmax,
+                                 pu_int params)
+{
+    const pu_int work_G = model->Gamma->work, work_P = model->Phi->work;
+    p->model = model, p->B = B, p->D = model->Gamma->rows, p->M = model->Phi->rows;
+    p->w = pu__reals(arena, p->M, 1), p->w_root = pu__reals(arena, p->M, 1);
+    p->mask = pu__reals(arena, p->M, 1), p->e = pu__reals(arena, p->M, 1);
+    p->t0 = pu__cols(arena, p->M, kmax), p->t1 = pu__cols(arena, p->M, kmax);
+    p->work = pu__reals(arena, work_G > work_P ? work_G : work_P, kmax);
+    memset(&p->op, 0, sizeof p->op);
+    p->op.rows = p->op.cols = p->D, p->op.params = params, p->op.trusted = 1, p->op.data = p;
+    p->op.apply = p->op.apply_t = pu__posterior_apply, p->op.grad = pu__posterior_grad;
+    if (pu__has_diag(model)) p->op.diag = pu__posterior_diag;
+}
+
+/* Observations of datum n into w, mask, e; returns M_n and the datum's own part of c. */
+PU__FN pu_int pu__posterior_load(pu__posterior *p, const pu_data *data, pu_int n, double *c)
+{
+    pu_int i, at, row = 0, observed = 0;
+    pu_real y = 0;
+    double sum = 0;
+    for (i = 0; i < p->M; i++) p->w[i] = p->w_root[i] = p->mask[i] = p->e[i] = PU_R(0);
+    for (at = 0; (at = pu__observed(data, n, at, &row, &y)) >= 0; at++) {
+        pu_real psi = p->model->psi[row], e = y - (p->model->eta ? p->model->eta[row] : PU_R(0));
+        p->w[row] = psi, p->w_root[row] = pu__sqrt(psi), p->mask[row] = PU_R(1), p->e[row] = e;
+        sum += (double)psi * (double)e * (double)e - log((double)psi); /* 1/2 e'We - 1/2 sum log psi */
+        observed++;
+    }
+    *c = sum / 2;
+    return observed;
+}
+
+/* b = Gamma nu + Phi' W e; gamma_nu may be NULL */
+PU__FN pu_status pu__posterior_rhs(pu__posterior *p, const pu_real *gamma_nu, pu_block b)
+{
+    pu_int i;
+    pu_status status;
+    for (i = 0; i < p->M; i++) p->t0.at[i] = p->w[i] * p->e[i];
+    status = p->model->Phi->apply_t(p->model->Phi, 1, p->t0, b, 0, p->work);
+    if (gamma_nu) pu__axpy(p->D, PU_R(1), gamma_nu, b.at);
+    return status;
+}
+
+/* ---- exact: A in full, and its Cholesky factor ------------------------------------------------------- >>exact */
+
+/* A row by row into a (D x D), kmax columns at a time through the blocks X and Y */
+PU__FN pu_status pu__posterior_dense(pu__posterior *p, pu_int kmax, pu_block X, pu_block Y, pu_real *a)
+{
+    const pu_int D = p->D;
+    pu_int first, j;
+    pu_status status = PU_OK;
+    for (first = 0; first < D && !status; first += kmax) {
+        const pu_int k = pu__min(kmax, D - first);
+        pu__clear(D, k, X, 0);
+        for (j = 0; j < k; j++) pu__col(X, j)[first + j] = PU_R(1);
+        status = p->op.apply(&p->op, k, X, Y, 0, NULL);
+        for (j = 0; j < k; j++) memcpy(a + (first + j) * D, pu__col(Y, j), (size_t)D * sizeof(pu_real));
+    }
+    return status;
+}
+
+/* L L' = A in place, or why not */
+PU__FN pu_status pu__factor(pu_int D, pu_real *a, pu_int datum, pu_report *report)
+{
+    pu_int bad = pu__find_nonfinite(D * D, a);
+    if (bad >= 0) return pu__fail(report, PU_NONFINITE, "A", datum, bad);
+    bad = pu__cholesky(D, a);
+    return bad >= 0 ? pu__fail(report, PU_E_NOT_DEFINITE, "A", datum, bad * D + bad) : PU_OK;
+}
+
+/* ---- one batch ---------------------------------------------------------------------------------------- */
+
+typedef struct { /* everything decided before work starts */
+    const pu_lgm *model;
+    const pu_data *data;
+    const pu_options *o;
+    const pu_results *out;
+    const pu_backend *B;
+    pu__plan plan;
+    pu_kind kind;
+    pu_int N, D, M, K;     /* K = 0 for PU_EXACT */
+    pu_int kmax, blocks;   /* columns at a time; blocks of columns per datum */
+    int dense, network, want_nll, any_grad;
+    int lanes, threads;
+    pu_int params;         /* gradient vector of a lane: [Gamma | Phi | psi | eta | sum of bbar] */
+    pu_int at_Phi, at_psi, at_eta, at_b;
+} pu__job;
+
+typedef struct { /* per thread */
+    pu__posterior post;
+    pu__run run;
+    pu_block eps;
+    pu_real *bbar, *diagonal, *weight, *L;
+    pu_int loaded; /* datum whose observations are in post; -1 none */
+    double shift;   /* s of the log det quadrature */
+} pu__worker;
+
+typedef struct { /* per column, staged */
+    pu_column record;
+    double ux, xax, logdet, gap;
+} pu__column;
+
+typedef struct {
+    pu__worker *workers;
+    pu_real *lanes;   /* lanes x params */
+    pu_real *gamma_nu, *test;
+    pu__column *columns; /* N x (K+1) */
+    double *c, *logdet;  /* N */
+    pu_int *observed;    /* N */
+    pu_report *lane_report;
+    pu_results stage; /* staged copies of the arrays that were asked for */
+} pu__memory;
+
+PU__FN void pu__job_layout(pu__memory *mem, pu__arena *arena, const pu__job *job)
+{
+    const pu_int cols = job->K + 1, all = job->N * cols;
+    int t;
+    memset(mem, 0, sizeof *mem);
+    mem->workers = (pu__worker *)pu__take(arena, job->threads, 1, sizeof(pu__worker));
+    mem->lane_report = (pu_report *)pu__take(arena, job->lanes, 1, sizeof(pu_report));
+    mem->lanes = pu__reals(arena, job->lanes, job->params);
+    mem->gamma_nu = pu__reals(arena, job->D, 1);
+    mem->test = pu__reals(arena, job->D, 4);
+    mem->columns = (pu__column *)pu__take(arena, all, 1, sizeof(pu__column));
+    mem->c = (double *)pu__take(arena, job->N, 1, sizeof(double));
+    mem->logdet = (double *)pu__take(arena, job->N, 1, sizeof(double));
+    mem->observed = (pu_int *)pu__take(arena, job->N, 1, sizeof(pu_int));
+    if (job->out->x) mem->stage.x = pu__reals(arena, all, job->D);
+    if (job->out->residual) mem->stage.residual = pu__reals(arena, all, job->D);
+    if (job->out->alpha) mem->stage.alpha = pu__reals(arena, all, job->plan.I);
+    if (job->out->beta) mem->stage.beta = pu__reals(arena, all, job->plan.I);
+    for (t = 0; t < job->threads; t++) {
+        pu__worker measure, *w = mem->workers ? mem->workers + t : &measure;
+        const pu_int noise = pu__noise(job->model->Gamma);
+        memset(w, 0, sizeof *w);
+        pu__posterior_layout(&w->post, arena, job->model, job->B, job->kmax, job->params);
+        w->post.want_Gamma = job->out->Gamma != NULL, w->post.want_Phi = job->out->Phi != NULL;
+        w->post.want_psi = job->out->psi != NULL;
+        w->post.at_Gamma = 0, w->post.at_Phi = job->at_Phi, w->post.at_psi = job->at_psi;
+        pu__run_layout(&w->run, arena, &w->post.op, job->B, &job->plan, job->kmax, job->network);
+        w->eps = pu__cols(arena, noise > job->M ? noise : job->M, job->kmax);
+        w->bbar = pu__reals(arena, job->D, 1), w->diagonal = pu__reals(arena, job->D, 1);
+        w->weight = pu__reals(arena, job->kmax, 1);
+        if (job->dense) w->L = pu__reals(arena, job->D, job->D);
+        w->loaded = -1;
+    }
+}
+
+/* Observations of datum n, and what depends on them alone. */
+PU__FN pu_status pu__load(const pu__job *job, pu__memory *mem, pu__worker *w, pu_int n, pu_int first, pu_report *report)
+{
+    pu_status status = PU_OK;
+    pu_int i, observed;
+    double sum = 0, c;
+    if (w->loaded == n) return PU_OK;
+    w->loaded = -1;
+    w->post.failed = NULL;
+    observed = pu__posterior_load(&w->post, job->data, n, &c);
+    if (first == 0) mem->observed[n] = observed, mem->c[n] = c; /* blocks of one datum may meet on two threads */
+    w->shift = 1;
+    if (job->dense) {
+        w->loaded = n;
+        return PU_OK;
+    }
+    if (w->post.op.diag && (job->plan.solver == PU_PCG || job->want_nll)) {
+        memset(w->diagonal, 0, (size_t)job->D * sizeof(pu_real));
+        if (w->post.op.diag(&w->post.op, w->diagonal, NULL))
+            return pu__operator_failed(report, w->post.failed, n);
+        /* the control variate's s: the geometric mean of diag(A), near the middle of the spectrum's logarithm */
+        for (i = 0; i < job->D; i++) sum += log((double)w->diagonal[i]);
+        w->shift = job->o->no_control_variate || !pu__finite_double(sum) ? 1 : exp(sum / (double)job->D);
+    }
+    if (job->plan.solver == PU_PCG) {
+        status = pu__set_m(&w->run, job->o->solve.m ? job->o->solve.m + n * job->D : NULL, w->diagonal, n, report);
+        w->shift = 1; /* M^-1 A is centred by M already */
+    }
+    if (!status) w->loaded = n;
+    return status;
+}
+
+/* Columns first .. first+k-1 of [b | delta_1 .. delta_K] into run.u */
+PU__FN pu_status pu__rhs(const pu__job *job, pu__memory *mem, pu__worker *w, pu_int n, pu_int first, pu_int k, pu_report *report)
+{
+    const pu_op *Gamma = job->model->Gamma, *Phi = job->model->Phi;
+    const pu_block u = w->run.u;
+    const pu_int lead = first == 0, probes = k - lead; /* column 0 of the first block is b */
+    const pu_block delta = pu__from(u, lead);
+    const uint32_t id = (uint32_t)(job->data->id ? job->data->id[n] : n), sample = (uint32_t)(first + lead - 1);
+    pu_int j;
+    if (lead && pu__posterior_rhs(&w->post, job->model->nu ? mem->gamma_nu : NULL, u))
+        return pu__operator_failed(report, "Phi.apply_t", n);
+    if (probes == 0) return PU_OK;
+    if (job->o->delta) {
+        for (j = 0; j < probes; j++)
+            memcpy(pu__col(delta, j), job->o->delta + (n * job->K + (pu_int)sample + j) * job->D, (size_t)job->D * sizeof(pu_real));
+        return PU_OK;
+    }
+    job->B->normals(job->B->user, pu__noise(Gamma), probes, w->eps, job->o->seed, id, sample, job->o->step, PU__STREAM_PRIOR);
+    if (Gamma->sample(Gamma, probes, w->eps, delta, w->post.work)) return pu__operator_failed(report, "Gamma.sample", n);
+    job->B->normals(job->B->user, job->M, probes, w->eps, job->o->seed, id, sample, job->o->step, PU__STREAM_NOISE);
+    pu__weigh(&w->post, probes, w->eps, PU_R(1), w->post.w_root);
+    if (Phi->apply_t(Phi, probes, w->eps, delta, 1, w->post.work)) return pu__operator_failed(report, "Phi.apply_t", n);
+    return PU_OK;
+}
+
+/* b depends on theta too: with bbar = dF/db,
+     Phi += (W e) bbar',  eta -= W (Phi bbar + e),  psi += mask (Phi bbar e + e^2/2 - 1/(2 psi)),
+   and bbar itself is summed up for Gamma and nu, whose terms are formed once per batch. */
+PU__FN pu_status pu__linear_terms(const pu__job *job, pu__worker *w, pu_real *lane)
+{
+    const pu_op *Phi = job->model->Phi;
+    pu__posterior *p = &w->post;
+    const pu_real one = PU_R(1), *psi = job->model->psi;
+    pu_real *t = p->t0.at;
+    pu_block b;
+    pu_int i;
+    b.at = w->bbar, b.ld = job->D;
+    pu__axpy(job->D, PU_R(1), w->bbar, lane + job->at_b);
+    if (job->out->psi || job->out->eta) {
+        if (pu__named(p, Phi->apply(Phi, 1, b, p->t0, 0, p->work), "Phi.apply")) return PU_E_OPERATOR;
+        for (i = 0; i < job->M; i++) {
+            lane[job->at_eta + i] -= p->w[i] * (t[i] + p->e[i]);
+            if (p->mask[i] != PU_R(0))
+                lane[job->at_psi + i] += (t[i] + p->e[i] / 2) * p->e[i] - PU_R(1) / (2 * psi[i]);
+        }
+    }
+    if (job->out->Phi) {
+        for (i = 0; i < job->M; i++) t[i] = p->w[i] * p->e[i];
+        if (pu__named(p, Phi->grad(Phi, 1, p->t0, b, &one, lane + job->at_Phi, p->work), "Phi.grad")) return PU_E_OPERATOR;
+    }
+    return PU_OK;
+}
+
+/* log det A as each probe column of the block sees it, and how much the last step changed that */
+PU__FN void pu__logdets(pu__worker *w, pu__column *columns, pu_int first)
+{
+    pu__run *g = &w->run;
+    double base = 0;
+    pu_int j, i;
+    for (i = 0; i < g->n && g->use_m; i++) base -= log((double)g->m[i]); /* log det M */
+    for (j = first == 0; j < g->k; j++) {
+        const pu_int steps = (pu_int)g->host_int[j];
+        pu_real rho0;
+        g->B->read(g->B->user, &rho0, g->s.rho + j, sizeof rho0);
+        columns[j].gap = steps > 0 ? pu__quadrature(g, j, steps - 1, (double)rho0, w->shift) : 0;
+        columns[j].logdet = pu__quadrature(g, j, steps, (double)rho0, w->shift);
+        columns[j].gap = steps > 0 ? fabs(columns[j].logdet - columns[j].gap) : fabs(columns[j].logdet);
+        columns[j].logdet += base;
+    }
+}
+
+/* A block of columns of datum n by the iterative engine. */
+PU__FN pu_status pu__iterative_block(const pu__job *job, pu__memory *mem, pu__worker *w, pu_int n, pu_int first, pu_int k,
+                                     pu_real *lane, pu_report *report)
+{
+    pu__run *g = &w->run;
+    const pu_int D = job->D, I = job->plan.I, at = n * (job->K + 1) + first;
+    pu__column *columns = mem->columns + at;
+    pu_block start;
+    pu_status status, outcome;
+    pu_int i, j;
+    pu__run_set(g, job->plan.solver, k);
+    if (job->plan.solver == PU_GD) {
+        status = pu__set_step(g, job->o->solve.step ? job->o->solve.step + n : NULL, n, report);
+        if (status) return status;
+    }
+    status = pu__rhs(job, mem, w, n, first, k, report);
+    if (status) return status;
+    start.at = (pu_real *)(uintptr_t)(job->o->x0 ? job->o->x0 + at * D : NULL), start.ld = D; /* read only */
+    for (j = 0; j < k; j++) w->weight[j] = first + j == 0 ? PU_R(1) : PU_R(1) / (pu_real)job->K;
+    outcome = pu__run_block(g, start.at ? &start : NULL, w->weight, job->network && job->any_grad,
+                            job->any_grad ? lane : NULL, mem->stage.residual ? mem->stage.residual + at * D : NULL, n, first,
+                            report);
+    if (pu__fatal(outcome)) return outcome;
+    pu__read_history(g);
+    for (j = 0; j < k; j++) {
+        pu__column_record(g, j, job->network && job->any_grad, &columns[j].record);
+        columns[j].ux = g->ux[j], columns[j].xax = g->ux[j] - g->xt[j];
+        if (mem->stage.x) memcpy(mem->stage.x + (at + j) * D, pu__col(g->x, j), (size_t)D * sizeof(pu_real));
+        for (i = 0; i < I; i++) {
+            if (mem->stage.alpha) mem->stage.alpha[(at + j) * I + i] = i < g->done ? g->host_a[i * k + j] : PU_R(0);
+            if (mem->stage.beta) mem->stage.beta[(at + j) * I + i] = i < g->done ? g->host_b[i * k + j] : PU_R(0);
+        }
+    }
+    if (job->want_nll) pu__logdets(w, columns, first);
+    if (first == 0 && job->any_grad) {
+        pu_term t[2]; /* bbar = -x + scale rbar */
+        pu_block bbar;
+        bbar.at = w->bbar, bbar.ld = D;
+        t[0] = pu__t(g->x, PU_R(-1), NULL, NULL), t[1] = pu__t(g->rbar, PU_R(1), g->s.scale, NULL);
+        job->B->combine(job->B->user, D, 1, bbar, job->network ? 2 : 1, t);
+        if (pu__linear_terms(job, w, lane)) return pu__operator_failed(report, w->post.failed, n);
+    }
+    return outcome;
+}
+
+/* grad += weight_j / 2 d/dtheta x_j'A x_j for the k columns in run.x */
+PU__FN pu_status pu__direct_terms(const pu__job *job, pu__worker *w, pu_int k, const pu_real *weight, pu_real *lane)
+{
+    pu_int j;
+    if (!job->any_grad) return PU_OK;
+    for (j = 0; j < k; j++) w->run.s.scale[j] = weight[j] / 2;
+    return w->post.op.grad(&w->post.op, k, w->run.x, w->run.x, w->run.s.scale, lane, NULL);
+}
+
+/* Datum n by the dense engine: A = L L', mu and the probes by substitution; Sigma = sum_j s_j s_j' with s_j the columns of
+   L'^-1, so that the exact gradient is the output gradient with those D columns, each of weight one. */
+PU__FN pu_status pu__dense_datum(const pu__job *job, pu__memory *mem, pu__worker *w, pu_int n, pu_real *lane, pu_report *report)
+{
+    pu__run *g = &w->run;
+    const pu_int D = job->D, cols = job->K + 1;
+    pu_int first, j, i, k;
+    pu_status status = PU_OK;
+    if (pu__posterior_dense(&w->post, job->kmax, g->x, g->q, w->L)) return pu__operator_failed(report, w->post.failed, n);
+    status = pu__factor(D, w->L, n, report);
+    if (status) return status;
+    mem->logdet[n] = 2 * pu__log_diagonal(D, w->L, D + 1);
+    for (first = 0; first < cols; first += k) {
+        k = pu__min(job->kmax, cols - first);
+        pu__run_set(g, job->plan.solver, k);
+        status = pu__rhs(job, mem, w, n, first, k, report);
+        if (status) return status;
+        for (j = 0; j < k; j++) {
+            pu_real *x = pu__col(g->x, j);
+            memcpy(x, pu__col(g->u, j), (size_t)D * sizeof(pu_real));
+            pu__lower_solve(D, w->L, 0, x);
+            pu__upper_solve(D, w->L, D - 1, x);
+            w->weight[j] = first + j == 0 ? PU_R(1) : PU_R(1) / (pu_real)job->K;
+        }
+        pu__zero(g, g->r); /* there is no recurrence */
+        if (pu__residual(g)) return pu__operator_failed(report, w->post.failed, n);
+        for (j = 0; j < k; j++) {
+            const pu_int at = n * cols + first + j;
+            pu__column *c = mem->columns + at;
+            memset(c, 0, sizeof *c);
+            c->record.stop = PU_STOP_DIRECT, c->record.orthogonality = c->record.growth = -1;
+            c->record.rhs = sqrt(g->uu[j]), c->record.residual = c->record.true_residual = sqrt(g->tt[j]);
+            c->ux = g->ux[j], c->xax = g->ux[j] - g->xt[j];
+            if (mem->stage.x) memcpy(mem->stage.x + at * D, pu__col(g->x, j), (size_t)D * sizeof(pu_real));
+            if (mem->stage.residual)
+                memcpy(mem->stage.residual + at * D, pu__col(g->xbar, j), (size_t)D * sizeof(pu_real));
+        }
+        if (pu__direct_terms(job, w, k, w->weight, lane)) return pu__operator_failed(report, w->post.failed, n);
+        if (first == 0 && job->any_grad) {
+            for (i = 0; i < D; i++) w->bbar[i] = -g->x.at[i];
+            if (pu__linear_terms(job, w, lane)) return pu__operator_failed(report, w->post.failed, n);
+        }
+    }
+    if (job->kind != PU_EXACT || !job->any_grad) return PU_OK;
+    for (first = 0; first < D; first += k) {
+        k = pu__min(job->kmax, D - first);
+        pu__clear(D, k, g->x, 0);
+        for (j = 0; j < k; j++) {
+            pu__col(g->x, j)[first + j] = PU_R(1);
+            pu__upper_solve(D, w->L, first + j, pu__col(g->x, j));
+            w->weight[j] = PU_R(1);
+        }
+        if (pu__direct_terms(job, w, k, w->weight, lane)) return pu__operator_failed(report, w->post.failed, n);
+    }
+    return PU_OK;
+}
+
+/* All items of one lane, in order. An item is a block of columns of a datum. */
+PU__FN void pu__lane(const pu__job *job, pu__memory *mem, pu__worker *w, int lane)
+{
+    const pu_int items = job->N * job->blocks;
+    const pu_int from = items / job->lanes * lane + pu__min(lane, items % job->lanes);
+    const pu_int to = from + items / job->lanes + (lane < items % job->lanes);
+    pu_report *report = mem->lane_report + lane;
+    pu_real *grad = mem->lanes + lane * job->params;
+    pu_int item;
+    pu__report_clear(report);
+    memset(grad, 0, (size_t)job->params * sizeof(pu_real));
+    w->run.products = 0;
+    w->loaded = -1;
+    for (item = from; item < to; item++) {
+        const pu_int n = item / job->blocks, first = item % job->blocks * job->kmax;
+        const pu_int k = pu__min(job->kmax, job->K + 1 - first);
+        pu_report one;
+        pu_status status;
+        pu__report_clear(&one);
+        status = pu__load(job, mem, w, n, first, &one);
+        if (!status)
+            status = job->dense ? pu__dense_datum(job, mem, w, n, grad, &one)
+                                : pu__iterative_block(job, mem, w, n, first, k, grad, &one);
+        if (status == PU_E_OPERATOR && w->post.failed) one.where.what = w->post.failed; /* the user's operator, not "A" */
+        if (status && (!report->status || pu__fatal(status))) report->status = status, report->where = one.where;
+        if (pu__fatal(status)) break;
+    }
+    report->products = w->run.products;
+}
+
+/* ------------------------------------------------------------------------------------------------
+   >>public
+   ------------------------------------------------------------------------------------------------ */
+
+/* Columns at a time: the solver's vectors of a block should stay in the second-level cache, but a dense operator wants a
+   few columns per sweep over its matrix. Depends on sizes and lanes only, so that it does not change the bits between machines. */
+PU__FN pu_int pu__columns_default(pu_int D, pu_int columns)
+{
+    const pu_int cache = 512 * 1024, fit = cache / (5 * (pu_int)sizeof(pu_real)) / D;
+    const pu_int k = fit < 4 ? 4 : fit > 64 ? 64 : fit;
+    return pu__min(k, columns);
+}
+
+/* Threads: as asked; otherwise OpenMP's choice, or 1 when the whole job is below about a millisecond, where waking a team
+   costs more than it saves. The report says which; the bits are the same. */
+PU__FN int pu__threads(int asked, double flops)
+{
+#ifdef PU__OPENMP
+    return asked > 0 ? asked : flops < 2e6 ? 1 : omp_get_max_threads();
+#else
+    (void)asked, (void)flops;
+    return 1;
+#endif
+}
+
+/* Which functions the operators must have for this job. */
+PU__FN pu_status pu__check_functions(const pu__job *job, pu_report *report)
+{
+    const pu_op *G = job->model->Gamma, *P = job->model->Phi;
+    if (job->out->Gamma && G->params > 0 && !G->grad) return pu__fail(report, PU_E_UNSUPPORTED, "Gamma.grad", -1, -1);
+    if (job->out->Gamma && G->params > 0 && !G->logdet_grad)
+        return pu__fail(report, PU_E_UNSUPPORTED, "Gamma.logdet_grad", -1, -1);
+    if (job->out->Phi && P->params > 0 && !P->grad) return pu__fail(report, PU_E_UNSUPPORTED, "Phi.grad", -1, -1);
+    if (job->K > 0 && !job->o->delta && !G->sample)
+        return pu__fail(report, PU_E_UNSUPPORTED, "Gamma.sample (or give options.delta)", -1, -1);
+    if (job->plan.solver == PU_PCG && !job->dense && !job->o->solve.m && !pu__has_diag(job->model))
+        return pu__fail(report, PU_E_UNSUPPORTED, G->diag ? "Phi.gram_diag (or give options.solve.m)"
+                                                          : "Gamma.diag (or give options.solve.m)", -1, -1);
+    return PU_OK;
+}
+
+/* Arrays handed in through the options. */
+PU__FN pu_status pu__check_option_arrays(const pu__job *job, pu_report *report)
+{
+    const pu_options *o = job->o;
+    pu_status status = PU_OK;
+    pu_int n;
+    for (n = 0; n < job->N && !status; n++) {
+        if (o->delta && job->K > 0) {
+            status = pu__check_array(job->K * job->D, o->delta + n * job->K * job->D, 0, "options.delta", n, report);
+            if (status) report->where.column = 1 + report->where.index / job->D;
+        }
+        if (!status && o->x0) {
+            status = pu__check_array((job->K + 1) * job->D, o->x0 + n * (job->K + 1) * job->D, 0, "options.x0", n, report);
+            if (status) report->where.column = report->where.index / job->D;
+        }
+        if (!status && o->solve.m && job->plan.solver == PU_PCG)
+            status = pu__check_array(job->D, o->solve.m + n * job->D, 1, "options.solve.m", n, report);
+        if (!status && o->solve.step && job->plan.solver == PU_GD)
+            status = pu__check_array(1, o->solve.step + n, 1, "options.solve.step", n, report);
+    }
+    return status;
+}
+
+/* Check everything that can be checked without memory, and decide everything that can be decided. */
+PU__FN pu_status pu__job_make(pu__job *job, const pu_lgm *model, const pu_data *data, const pu_options *options,
+                              const pu_results *out, int want_nll, pu_report *report)
+{
+    static const pu_options zero_options = {0, PU_NETWORK, PU_ITERATIVE, {0, PU_CG, 0, 0, 0, PU_ADJOINT_FULL, 0, NULL, NULL},
+                                            0, 0, NULL, NULL, 0, 0, 0, 0, NULL};
+    static const pu_results zero_results = {NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL};
+    const pu_options *o = options ? options : &zero_options;
+    pu_status status = pu__check_model(model, report);
+    int overflow = 0;
+    pu_int cols;
+    if (status) return status;
+    memset(job, 0, sizeof *job);
+    job->model = model, job->data = data, job->o = o, job->out = out ? out : &zero_results;
+    job->B = o->backend ? o->backend : pu_backend_cpu();
+    job->D = model->Gamma->rows, job->M = model->Phi->rows;
+    status = pu__check_backend(job->B, report);
+    if (!status) status = pu__check_data(data, job->M, report);
+    if (status) return status;
+    job->N = data->n;
+    if ((int)o->kind < PU_NETWORK || (int)o->kind > PU_EXACT) return pu__fail(report, PU_E_ARGUMENT, "options.kind", -1, -1);
+    if ((int)o->engine < PU_ITERATIVE || (int)o->engine > PU_DENSE)
+        return pu__fail(report, PU_E_ARGUMENT, "options.engine", -1, -1);
+    if (o->samples < 0 && o->samples != PU_NONE) return pu__fail(report, PU_E_ARGUMENT, "options.samples", -1, -1);
+    if (o->samples == PU_NONE && o->kind != PU_EXACT) return pu__fail(report, PU_E_ARGUMENT, "options.samples", -1, -1);
+    if (o->samples > UINT32_MAX / 2) return pu__fail(report, PU_E_OVERFLOW, "options.samples", -1, -1);
+    if (o->engine == PU_DENSE && (o->kind == PU_NETWORK || o->kind == PU_OUTPUT)) /* they are about a solver's steps */
+        return pu__fail(report, PU_E_ARGUMENT, "options.engine", -1, -1);
+    if (o->threads < 0) return pu__fail(report, PU_E_ARGUMENT, "options.threads", -1, -1);
+    if (o->lanes < 0) return pu__fail(report, PU_E_ARGUMENT, "options.lanes", -1, -1);
+    if (o->columns < 0) return pu__fail(report, PU_E_ARGUMENT, "options.columns", -1, -1);
+    job->kind = o->kind;
+    job->dense = o->engine == PU_DENSE || o->kind == PU_EXACT;
+    job->network = o->kind == PU_NETWORK;
+    job->K = o->kind == PU_EXACT ? 0 : o->samples ? o->samples : 10;
+    status = pu__plan_make(&o->solve, job->D, o->kind == PU_MONTE_CARLO, job->network, &job->plan, report);
+    if (status) return status;
+    if (job->dense) job->plan.I = job->plan.every = 0;
+    job->any_grad = job->out->nu || job->out->Gamma || job->out->Phi || job->out->eta || job->out->psi;
+    job->network = job->network && job->any_grad; /* no tape when no gradient is wanted */
+    /* log det comes from the Lanczos process of the probes: CG or PCG, started at zero */
+    job->want_nll = !job->dense && job->K > 0 && !o->x0 && (job->plan.solver == PU_CG || job->plan.solver == PU_PCG);
+    if (job->out->logdet && !job->want_nll) return pu__fail(report, PU_E_UNSUPPORTED, "results.logdet", -1, -1);
+    job->want_nll = job->want_nll && (want_nll || job->out->logdet);
+    status = pu__check_functions(job, report);
+    if (status) return status;
+    cols = job->K + 1;
+    (void)pu__mul(pu__mul((size_t)job->N, (size_t)cols, &overflow), pu__mul((size_t)job->D, sizeof(pu_real), &overflow), &overflow);
+    if (overflow) return pu__fail(report, PU_E_OVERFLOW, "N (K+1) D", -1, -1);
+    job->kmax = pu__min(o->columns ? o->columns : pu__columns_default(job->D, job->dense ? 64 : cols), job->dense ? job->D + cols : cols);
+    job->lanes = o->lanes ? o->lanes : 4;
+    if (!o->columns && !job->dense && job->N < job->lanes) { /* fewer data than lanes: share out the columns */
+        const pu_int parts = (job->lanes + job->N - 1) / job->N;
+        job->kmax = pu__min(job->kmax, (cols + parts - 1) / parts);
+    }
+    job->blocks = job->dense ? 1 : (cols + job->kmax - 1) / job->kmax;
+    if ((pu_int)job->lanes > job->N * job->blocks) job->lanes = (int)(job->N * job->blocks);
+    job->threads = pu__threads(o->threads, (double)job->N * (double)(job->dense ? job->D : cols * (job->plan.I + 1)) *
+                                               (4 * ((double)model->Gamma->params + (double)model->Phi->params) + 20 * (double)job->D));
+    if (job->threads > job->lanes) job->threads = job->lanes;
+    if (model->Gamma->params > PTRDIFF_MAX / 8 || model->Phi->params > PTRDIFF_MAX / 8)
+        return pu__fail(report, PU_E_OVERFLOW, "params", -1, -1);
+    job->at_Phi = job->out->Gamma ? model->Gamma->params : 0;
+    job->at_psi = job->at_Phi + (job->out->Phi ? model->Phi->params : 0);
+    job->at_eta = job->at_psi + job->M;
+    job->at_b = job->at_eta + job->M;
+    job->params = job->at_b + job->D;
+    report->kind = job->kind, report->engine = job->dense ? PU_DENSE : PU_ITERATIVE, report->solver = job->plan.solver;
+    report->samples = job->K, report->iterations = job->plan.I, report->checkpoint = job->plan.every;
+    report->threads = job->threads, report->lanes = job->lanes, report->columns = job->kmax;
+    return PU_OK;
+}
+
+PU_DEF pu_status pu_gradient_bytes(const pu_lgm *model, const pu_data *data, const pu_options *options, const pu_results *out,
+                                   size_t *bytes, pu_report *report)
+{
+    pu_report local;
+    pu__job job;
+    pu__memory mem;
+    pu__arena arena = {NULL, 0, 0};
+    pu_status status;
+    if (!report) report = &local;
+    pu__report_clear(report);
+    if (!bytes) return pu__fail(report, PU_E_NULL, "bytes", -1, -1);
+    status = pu__job_make(&job, model, data, options, out, 1, report);
+    if (status) return status;
+    pu__job_layout(&mem, &arena, &job);
+    if (arena.overflow) return pu__fail(report, PU_E_OVERFLOW, "workspace", -1, -1);
+    report->bytes = *bytes = pu__arena_bytes(&arena);
+    return PU_OK;
+}
+
+/* Parts of c and b that all data share, and the tests that need scratch. */
+PU__FN pu_status pu__shared_terms(const pu__job *job, pu__memory *mem, double *c, pu_report *report)
+{
+    const pu_op *Gamma = job->model->Gamma;
+    const pu_int D = job->D;
+    pu_real *work = mem->workers[0].post.work, *test = mem->test;
+    pu_block nu, out;
+    double logdet = 0;
+    pu_int i;
+    *c = 0;
+    if (Gamma->diag) {
+        memset(test, 0, (size_t)D * sizeof(pu_real));
+        if (Gamma->diag(Gamma, test, work)) return pu__operator_failed(report, "Gamma.diag", -1);
+        for (i = 0; i < D; i++)
+            if (!(test[i] > PU_R(0))) return pu__fail(report, PU_E_NOT_POSITIVE, "Gamma", -1, i);
+    }
+    if (!Gamma->trusted) {
+        pu_status status = pu__check_spd(Gamma, job->B, test, test + D, test + 2 * D, test + 3 * D, work, "Gamma", "Gamma.apply", report);
+        if (status) return status;
+    }
+    report->has_objective = Gamma->logdet != NULL;
+    if (Gamma->logdet) {
+        if (Gamma->logdet(Gamma, &logdet, work)) return pu__operator_failed(report, "Gamma.logdet", -1);
+        if (!pu__finite_double(logdet)) return pu__fail(report, PU_NONFINITE, "Gamma.logdet", -1, -1);
+        *c -= logdet / 2;
+    }
+    if (job->model->nu) {
+        nu.at = (pu_real *)(uintptr_t)job->model->nu, nu.ld = D; /* read only */
+        out.at = mem->gamma_nu, out.ld = D;
+        if (Gamma->apply(Gamma, 1, nu, out, 0, work)) return pu__operator_failed(report, "Gamma.apply", -1);
+        *c += pu__dot(D, NULL, job->model->nu, mem->gamma_nu) / 2;
+    }
+    return PU_OK;
+}
+
+/* Lane 0 becomes the mean gradient; Gamma and nu get the terms that are linear in bbar or free of the data:
+     Gamma += (bbar nu' + nu bbar')/2 + nu nu'/2 - Gamma^-1/2,    nu = Gamma (bbar + nu). */
+PU__FN pu_status pu__finish_gradient(const pu__job *job, pu__memory *mem, pu_report *report)
+{
+    const pu_op *Gamma = job->model->Gamma;
+    const pu_real *nu = job->model->nu, one = PU_R(1), half = PU_R(0.5), mean = PU_R(1) / (pu_real)job->N;
+    pu_real *g = mem->lanes, *work = mem->workers[0].post.work;
+    pu_block bbar, prior, out;
+    pu_status status = PU_OK;
+    pu_int i, bad;
+    int l;
+    for (l = 1; l < job->lanes; l++) pu__axpy(job->params, PU_R(1), mem->lanes + l * job->params, g);
+    for (i = 0; i < job->params; i++) g[i] *= mean;
+    bbar.at = g + job->at_b, prior.at = (pu_real *)(uintptr_t)nu, bbar.ld = prior.ld = out.ld = job->D; /* nu: read only */
+    if (job->out->Gamma && Gamma->params > 0) {
+        if (nu) status = Gamma->grad(Gamma, 1, bbar, prior, &one, g, work);
+        if (nu && !status) status = Gamma->grad(Gamma, 1, prior, prior, &half, g, work);
+        if (status) return pu__operator_failed(report, "Gamma.grad", -1);
+        if (Gamma->logdet_grad(Gamma, -half, g, work)) return pu__operator_failed(report, "Gamma.logdet_grad", -1);
+    }
+    if (job->out->nu) {
+        out.at = mem->gamma_nu; /* free by now */
+        if (nu) pu__axpy(job->D, PU_R(1), nu, bbar.at);
+        if (Gamma->apply(Gamma, 1, bbar, out, 0, work)) return pu__operator_failed(report, "Gamma.apply", -1);
+        bad = pu__find_nonfinite(job->D, out.at);
+        if (bad >= 0) return pu__fail(report, PU_NONFINITE, "gradient of nu", -1, bad);
+    }
+    bad = pu__find_nonfinite(job->at_b, g);
+    if (bad < 0) return PU_OK;
+    if (bad < job->at_Phi) return pu__fail(report, PU_NONFINITE, "gradient of Gamma", -1, bad);
+    if (bad < job->at_psi) return pu__fail(report, PU_NONFINITE, "gradient of Phi", -1, bad - job->at_Phi);
+    if (bad < job->at_eta) return pu__fail(report, PU_NONFINITE, "gradient of psi", -1, bad - job->at_psi);
+    return pu__fail(report, PU_NONFINITE, "gradient of eta", -1, bad - job->at_eta);
+}
+
+/* Means over the data, in order: c, q, the network objective, the likelihood and its error. */
+PU__FN pu_status pu__finish_values(const pu__job *job, const pu__memory *mem, double shared_c, pu_report *report)
+{
+    const double log_2pi = 1.8378770664093454836, N = (double)job->N, K = (double)job->K;
+    double variance = 0, gap = 0;
+    pu_int n, k;
+    report->has_nll = report->has_objective && (job->dense || job->want_nll);
+    for (n = 0; n < job->N; n++) {
+        const pu__column *col = mem->columns + n * (job->K + 1);
+        const double c = mem->c[n] + shared_c, fit = col->xax / 2 - col->ux;
+        double trace = 0, linear = 0, logdet = 0, square = 0;
+        for (k = 1; k <= job->K; k++) {
+            trace += col[k].xax / K, linear += col[k].ux / K;
+            logdet += col[k].logdet / K, gap += col[k].gap / (2 * K * N);
+        }
+        for (k = 1; k <= job->K; k++) square += (col[k].logdet - logdet) * (col[k].logdet - logdet);
+        if (job->kind == PU_EXACT) trace = (double)job->D; /* tr(A Sigma) */
+        if (job->dense) logdet = mem->logdet[n];
+        report->c += c / N;
+        report->q += (c + fit + trace / 2) / N;
+        report->network += (c + fit + trace / 2 - linear) / N;
+        report->nll += (c + logdet / 2 + fit + (double)mem->observed[n] * log_2pi / 2) / N;
+        if (job->K > 1) variance += square / (K - 1) / K / 4 / (N * N);
+    }
+    report->nll_se = job->dense ? 0 : job->K > 1 ? sqrt(variance) : -1;
+    report->nll_gap = job->dense ? 0 : gap;
+    report->nll_converged = job->dense || gap <= pu__max(0.1 * report->nll_se, 100 * (double)PU__EPS * fabs(report->nll));
+    if (!report->has_nll) report->nll = report->nll_gap = 0, report->nll_se = -1, report->nll_converged = 0;
+    if (!report->has_objective) report->c = report->q = report->network = 0;
+    if (!pu__finite_double(report->nll)) return pu__fail(report, PU_NONFINITE, "log det quadrature", -1, -1);
+    return PU_OK;
+}
+
+/* The only place where pu_gradient writes to the caller's arrays. */
+PU__FN void pu__write_results(const pu__job *job, const pu__memory *mem)
+{
+    const pu_results *out = job->out;
+    const pu_int all = job->N * (job->K + 1);
+    const size_t real = sizeof(pu_real);
+    const pu_real *g = mem->lanes;
+    pu_int n, k, j;
+    if (out->nu) memcpy(out->nu, mem->gamma_nu, (size_t)job->D * real);
+    if (out->Gamma && job->at_Phi > 0) memcpy(out->Gamma, g, (size_t)job->at_Phi * real);
+    if (out->Phi && job->at_psi > job->at_Phi) memcpy(out->Phi, g + job->at_Phi, (size_t)(job->at_psi - job->at_Phi) * real);
+    if (out->psi) memcpy(out->psi, g + job->at_psi, (size_t)job->M * real);
+    if (out->eta) memcpy(out->eta, g + job->at_eta, (size_t)job->M * real);
+    if (out->x) memcpy(out->x, mem->stage.x, (size_t)(all * job->D) * real);
+    if (out->residual) memcpy(out->residual, mem->stage.residual, (size_t)(all * job->D) * real);
+    if (out->alpha && job->plan.I > 0) memcpy(out->alpha, mem->stage.alpha, (size_t)(all * job->plan.I) * real);
+    if (out->beta && job->plan.I > 0) memcpy(out->beta, mem->stage.beta, (size_t)(all * job->plan.I) * real);
+    for (n = 0; n < job->N && out->logdet && job->want_nll; n++)
+        for (k = 0; k < job->K; k++) out->logdet[n * job->K + k] = (pu_real)mem->columns[n * (job->K + 1) + k + 1].logdet;
+    for (j = 0; j < all && out->columns; j++) out->columns[j] = mem->columns[j].record;
+}
+
+PU__FN pu_status pu__job_run(const pu__job *job, pu__memory *mem, pu_report *report)
+{
+    double shared_c;
+    int l;
+    pu_int i;
+    pu_status status = pu__shared_terms(job, mem, &shared_c, report), outcome = PU_OK;
+    if (status) return status;
+#ifdef PU__OPENMP
+#pragma omp parallel for schedule(dynamic, 1) num_threads(job->threads) if (job->threads > 1)
+    for (l = 0; l < job->lanes; l++) pu__lane(job, mem, mem->workers + omp_get_thread_num(), l);
+#else
+    for (l = 0; l < job->lanes; l++) pu__lane(job, mem, mem->workers, l);
+#endif
+    for (l = 0; l < job->lanes; l++) {
+        const pu_report *part = mem->lane_report + l;
+        report->products += part->products;
+        if (part->status && (!outcome || (pu__fatal(part->status) && !pu__fatal(outcome))))
+            outcome = report->status = part->status, report->where = part->where;
+    }
+    if (pu__fatal(outcome)) return outcome;
+    for (i = 0; i < job->N * (job->K + 1); i++)
+        pu__report_column(report, &mem->columns[i].record, i / (job->K + 1), i % (job->K + 1),
+                          job->plan.adjoint == PU_ADJOINT_AUTO);
+    status = pu__finish_values(job, mem, shared_c, report);
+    if (!status && job->any_grad) status = pu__finish_gradient(job, mem, report);
+    if (status) return status;
+    pu__write_results(job, mem);
+    return outcome;
+}
+
+PU_DEF pu_status pu_gradient(const pu_lgm *model, const pu_data *data, const pu_options *options, pu_workspace *ws,
+                             const pu_results *out, pu_report *report)
+{
+    pu_report local;
+    pu_workspace own;
+    pu__job job;
+    pu__memory mem;
+    pu__arena arena = {NULL, 0, 0};
+    const int want_nll = report != NULL; /* nobody to tell it to */
+    pu_status status;
+    if (!report) report = &local;
+    memset(&own, 0, sizeof own);
+    if (!ws) ws = &own;
+    pu__report_clear(report);
+    status = pu__job_make(&job, model, data, options, out, want_nll, report);
+    if (!status) status = pu__check_numbers(model, report);
+    if (!status) status = pu__check_option_arrays(&job, report);
+    if (status) return status;
+    pu__job_layout(&mem, &arena, &job);
+    status = pu__arena_open(&arena, ws, report);
+    if (status) return status;
+    pu__job_layout(&mem, &arena, &job);
+    status = pu__job_run(&job, &mem, report);
+    pu_workspace_free(&own);
+    return status;
+}
+
+PU_DEF pu_status pu_nll(const pu_lgm *model, const pu_data *data, const pu_options *options, pu_workspace *ws, double *nll,
+                        double *se, pu_report *report)
+{
+    pu_report local;
+    pu_options o;
+    pu_status status;
+    if (!report) report = &local;
+    memset(&o, 0, sizeof o);
+    if (options) o = *options;
+    if (o.engine == PU_DENSE) o.kind = PU_EXACT;
+    pu__report_clear(report);
+    if (!nll) return pu__fail(report, PU_E_NULL, "nll", -1, -1);
+    if (model && model->Gamma && !model->Gamma->logdet) return pu__fail(report, PU_E_UNSUPPORTED, "Gamma.logdet", -1, -1);
+    if (o.kind != PU_EXACT && (o.solve.solver == PU_SD || o.solve.solver == PU_GD)) /* no Lanczos coefficients */
+        return pu__fail(report, PU_E_UNSUPPORTED, "options.solve.solver (CG or PCG gives the log det)", -1, -1);
+    if (o.kind != PU_EXACT && o.x0) return pu__fail(report, PU_E_ARGUMENT, "options.x0 (a warm start gives no log det)", -1, -1);
+    if (o.kind == PU_MONTE_CARLO && o.engine == PU_DENSE) o.kind = PU_EXACT;
+    status = pu_gradient(model, data, &o, ws, NULL, report);
+    if (pu__fatal(status)) return status;
+    *nll = report->nll;
+    if (se) *se = report->nll_se;
+    return status;
+}
+
+/* ---- one datum, densely ---- */
+
+typedef struct {
+    pu__posterior post;
+    pu_block X, Y, b;
+    pu_real *A, *L, *gamma_nu, *test;
+} pu__exact_memory;
+
+PU__FN void pu__exact_layout(pu__exact_memory *w, pu__arena *arena, const pu_lgm *model)
+{
+    const pu_int D = model->Gamma->rows, kmax = pu__columns_default(D, D);
+    memset(w, 0, sizeof *w);
+    pu__posterior_layout(&w->post, arena, model, pu_backend_cpu(), kmax, 0);
+    w->X = pu__cols(arena, D, kmax), w->Y = pu__cols(arena, D, kmax), w->b = pu__cols(arena, D, 1);
+    w->A = pu__reals(arena, D, D), w->L = pu__reals(arena, D, D);
+    w->gamma_nu = pu__reals(arena, D, 1), w->test = pu__reals(arena, D, 4);
+}
+
+PU_DEF pu_status pu_exact_bytes(const pu_lgm *model, size_t *bytes, pu_report *report)
+{
+    pu_report local;
+    pu__exact_memory w;
+    pu__arena arena = {NULL, 0, 0};
+    pu_status status;
+    if (!report) report = &local;
+    pu__report_clear(report);
+    if (!bytes) return pu__fail(report, PU_E_NULL, "bytes", -1, -1);
+    status = pu__check_model(model, report);
+    if (status) return status;
+    pu__exact_layout(&w, &arena, model);
+    if (arena.overflow) return pu__fail(report, PU_E_OVERFLOW, "workspace", -1, -1);
+    report->bytes = *bytes = pu__arena_bytes(&arena);
+    return PU_OK;
+}
+
+PU__FN pu_status pu__exact_run(pu__exact_memory *w, const pu_data *data, pu_int datum, pu_exact_result *result, pu_report *report)
+{
+    pu__posterior *p = &w->post;
+    const pu_lgm *model = p->model;
+    const pu_int D = p->D;
+    const size_t square = (size_t)(D * D) * sizeof(pu_real);
+    pu_real *mu = w->X.at;
+    pu__job job; /* only what pu__shared_terms reads */
+    pu__memory mem;
+    pu__worker worker;
+    pu_int j;
+    double c = 0, fit;
+    pu_status status;
+    memset(&job, 0, sizeof job), memset(&mem, 0, sizeof mem), memset(&worker, 0, sizeof worker);
+    job.model = model, job.B = p->B, job.D = D;
+    worker.post.work = p->work, mem.workers = &worker, mem.gamma_nu = w->gamma_nu, mem.test = w->test;
+    status = pu__shared_terms(&job, &mem, &c, report);
+    if (status) return status;
+    if (!report->has_objective) return pu__fail(report, PU_E_UNSUPPORTED, "Gamma.logdet", -1, -1);
+    result->observed = pu__posterior_load(p, data, datum, &result->c);
+    if (pu__posterior_rhs(p, model->nu ? w->gamma_nu : NULL, w->b)) return pu__operator_failed(report, "Phi.apply_t", datum);
+    if (pu__posterior_dense(p, pu__columns_default(D, D), w->X, w->Y, w->A)) return pu__operator_failed(report, p->failed, datum);
+    memcpy(w->L, w->A, square);
+    status = pu__factor(D, w->L, datum, report);
+    if (status) return status;
+    memcpy(mu, w->b.at, (size_t)D * sizeof(pu_real));
+    pu__lower_solve(D, w->L, 0, mu);
+    pu__upper_solve(D, w->L, D - 1, mu);
+    fit = -pu__dot(D, NULL, w->b.at, mu) / 2;
+    result->c += c;
+    result->logdet = 2 * pu__log_diagonal(D, w->L, D + 1);
+    result->nll = result->c + result->logdet / 2 + fit + (double)result->observed * 1.8378770664093454836 / 2;
+    if (!pu__finite_double(result->nll)) return pu__fail(report, PU_NONFINITE, "nll", datum, -1);
+    if (result->A) memcpy(result->A, w->A, square);
+    if (result->b) memcpy(result->b, w->b.at, (size_t)D * sizeof(pu_real));
+    if (result->mu) memcpy(result->mu, mu, (size_t)D * sizeof(pu_real));
+    for (j = 0; j < D && result->Sigma; j++) {
+        pu_real *column = result->Sigma + j * D;
+        memset(column, 0, (size_t)D * sizeof(pu_real));
+        column[j] = PU_R(1);
+        pu__lower_solve(D, w->L, j, column);
+        pu__upper_solve(D, w->L, D - 1, column);
+    }
+    return PU_OK;
+}
+
+PU_DEF pu_status pu_exact(const pu_lgm *model, const pu_data *data, pu_int datum, pu_workspace *ws, pu_exact_result *result,
+                          pu_report *report)
+{
+    pu_report local;
+    pu_workspace own;
+    pu__exact_memory w;
+    pu__arena arena = {NULL, 0, 0};
+    pu_exact_result copy;
+    pu_status status;
+    if (!report) report = &local;
+    memset(&own, 0, sizeof own);
+    if (!ws) ws = &own;
+    pu__report_clear(report);
+    if (!result) return pu__fail(report, PU_E_NULL, "result", -1, -1);
+    status = pu__check_model(model, report);
+    if (!status) status = pu__check_data(data, model->Phi->rows, report);
+    if (status) return status;
+    if (datum < 0 || datum >= data->n) return pu__fail(report, PU_E_ARGUMENT, "datum", -1, -1);
+    status = pu__check_numbers(model, report);
+    if (status) return status;
+    pu__exact_layout(&w, &arena, model);
+    status = pu__arena_open(&arena, ws, report);
+    if (status) return status;
+    pu__exact_layout(&w, &arena, model);
+    copy = *result;
+    status = pu__exact_run(&w, data, datum, &copy, report);
+    if (!status) *result = copy;
+    report->kind = PU_EXACT, report->engine = PU_DENSE;
+    pu_workspace_free(&own);
+    return status;
+}
+
+#ifdef __cplusplus
+}
+#endif
+#endif /* PU_IMPLEMENTATION_ONCE */
+#endif /* PU_IMPLEMENTATION */
+
+/*
+MIT License
+
+Copyright (c) 2026 the pu authors
+
+Permission is hereby granted, free of charge, to any person obtaining a copy
+of this software and associated documentation files (the "Software"), to deal
+in the Software without restriction, including without limitation the rights
+to use, copy, modify, merge, publish, distribute, sublicense, and/or sell
+copies of the Software, and to permit persons to whom the Software is
+furnished to do so, subject to the following conditions:
+
+The above copyright notice and this permission notice shall be included in all
+copies or substantial portions of the Software.
+
+THE SOFTWARE IS PROVIDED "AS IS", WITHOUT WARRANTY OF ANY KIND, EXPRESS OR
+IMPLIED, INCLUDING BUT NOT LIMITED TO THE WARRANTIES OF MERCHANTABILITY,
+FITNESS FOR A PARTICULAR PURPOSE AND NONINFRINGEMENT. IN NO EVENT SHALL THE
+AUTHORS OR COPYRIGHT HOLDERS BE LIABLE FOR ANY CLAIM, DAMAGES OR OTHER
+LIABILITY, WHETHER IN AN ACTION OF CONTRACT, TORT OR OTHERWISE, ARISING FROM,
+OUT OF OR IN CONNECTION WITH THE SOFTWARE OR THE USE OR OTHER DEALINGS IN THE
+SOFTWARE.
+*/

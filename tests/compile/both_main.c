@@ -1,0 +1,7 @@
+/* Uses the double and the float build of the library in one program. */
+#include "link.h"
+
+int main(void)
+{
+    return both_double() || both_float();
+}

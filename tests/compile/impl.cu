@@ -1,0 +1,2 @@
+/* The implementation unit as nvcc sees it. */
+#include "impl.c"

@@ -1,0 +1,597 @@
+/* test_gradient.c - the gradients of a latent Gaussian model against finite differences, Fisher's identity, the law of
+   large numbers and the rates the theory promises. */
+#define PU_IMPLEMENTATION
+#include "pu_test.h"
+#include "test_common.h"
+
+/* ---- finite differences of a reported value ------------------------------------------------------- */
+
+typedef struct { /* one array of parameters and its gradient */
+    const char *name;
+    pu_real *theta, *grad;
+    pu_int n;
+    int symmetric;
+} slot;
+
+typedef struct {
+    tc_model model;
+    pu_options options;
+    slot slots[5];
+    pu_results out;
+    int nll; /* which value is differentiated: the NLL, or the network objective */
+} problem;
+
+static int value(problem *p, double *v)
+{
+    pu_report report;
+    pu_status status;
+    tc_model *t = &p->model;
+    if (t->factor && pu_op_spd_factor(t->D, t->gamma, t->factor, NULL) != PU_OK) return 0;
+    status = pu_gradient(&t->lgm, &t->data, &p->options, NULL, NULL, &report);
+    *v = p->nll ? report.nll : report.network;
+    return status == PU_OK && report.has_objective && (!p->nll || report.has_nll);
+}
+
+/* Derivative along `direction`, by the six-point rule: error h^6 f''''''' / 140, rounding eps / h. */
+static int slope(problem *p, const slot *s, const pu_real *direction, double h, double *result)
+{
+    static const double at[6] = {-3, -2, -1, 1, 2, 3}, weight[6] = {-1.0 / 60, 0.15, -0.75, 0.75, -0.15, 1.0 / 60};
+    pu_real *keep = tc_reals(s->n);
+    pu_int i;
+    int k, ok = 1;
+    double sum = 0, v = 0;
+    memcpy(keep, s->theta, (size_t)s->n * sizeof(pu_real));
+    for (k = 0; k < 6; k++) {
+        for (i = 0; i < s->n; i++) s->theta[i] = (pu_real)((double)keep[i] + h * at[k] * (double)direction[i]);
+        ok &= value(p, &v);
+        sum += weight[k] * v / h;
+    }
+    memcpy(s->theta, keep, (size_t)s->n * sizeof(pu_real));
+    ok &= value(p, &v); /* the factor of the spd prior is that of theta again */
+    *result = sum;
+    return ok;
+}
+
+static void fill_direction(const slot *s, uint64_t seed, pu_real *v)
+{
+    pu_int i, j, n = (pu_int)sqrt((double)s->n);
+    tc_fill_normal(seed, s->n, v);
+    for (i = 0; s->symmetric && i < n; i++)
+        for (j = 0; j < i; j++) v[i * n + j] = v[j * n + i];
+}
+
+static void set_slot(slot *s, const char *name, pu_real *theta, pu_int n, int symmetric)
+{
+    s->name = name;
+    s->theta = theta;
+    s->n = n;
+    s->grad = tc_reals(n);
+    s->symmetric = symmetric;
+}
+
+typedef enum { PRIOR_SPD, PRIOR_DIAGONAL, PRIOR_SCALED, PRIORS } prior_kind;
+static const char *const prior_name[PRIORS] = {"spd", "diagonal", "scaled identity"};
+
+static void make_problem(problem *p, prior_kind prior, pu_int D, pu_int M, pu_int N, uint64_t seed)
+{
+    tc_model *t = &p->model;
+    memset(p, 0, sizeof *p);
+    tc_random_model(t, prior == PRIOR_SPD ? TC_SPD : TC_DIAGONAL, D, M, N, seed);
+    set_slot(&p->slots[0], "Gamma", t->gamma, prior == PRIOR_SPD ? D * D : D, prior == PRIOR_SPD);
+    if (prior == PRIOR_SCALED) {
+        t->Gamma = pu_op_scaled_identity(D, t->gamma);
+        p->slots[0].n = 1;
+    }
+    set_slot(&p->slots[1], "Phi", t->phi, M * D, 0);
+    set_slot(&p->slots[2], "nu", t->nu, D, 0);
+    set_slot(&p->slots[3], "eta", t->eta, M, 0);
+    set_slot(&p->slots[4], "psi", t->psi, M, 0);
+    p->out.Gamma = p->slots[0].grad;
+    p->out.Phi = p->slots[1].grad;
+    p->out.nu = p->slots[2].grad;
+    p->out.eta = p->slots[3].grad;
+    p->out.psi = p->slots[4].grad;
+}
+
+/* Every array of gradients against two random unit directions. Allowed: the rule's rounding, 10 eps |value| / h, and
+   its h^6 term with a seventh derivative of up to 1e6 times the gradient (a solver's result is a steep function). */
+static enum greatest_test_res check_derivative(problem *p)
+{
+    const double h = PU_TEST_PICK(1e-3, 1e-2), tol = 1e6 * pow(h, 6) / 140;
+    pu_report report;
+    double size = 0; /* of the value, and of the terms that cancel in it */
+    int k, r;
+    TC_STATUS(pu_gradient(&p->model.lgm, &p->model.data, &p->options, NULL, &p->out, &report), PU_OK);
+    size = fabs(report.network) + 2 * fabs(report.c);
+    for (k = 0; k < 5; k++) {
+        const slot *s = &p->slots[k];
+        pu_real *v = tc_reals(s->n);
+        double grad_norm = 0;
+        pu_int i;
+        for (i = 0; i < s->n; i++) grad_norm += (double)s->grad[i] * (double)s->grad[i];
+        for (r = 0; r < 2; r++) {
+            double want = 0, got = 0, norm = 0;
+            fill_direction(s, 1000 + (uint64_t)(10 * k + r), v);
+            for (i = 0; i < s->n; i++) {
+                got += (double)s->grad[i] * (double)v[i];
+                norm += (double)v[i] * (double)v[i];
+            }
+            norm = sqrt(norm); /* unit directions: theta stays where Gamma and psi are positive */
+            for (i = 0; i < s->n; i++) v[i] = (pu_real)((double)v[i] / norm);
+            TC_ASSERT(slope(p, s, v, h, &want));
+            snprintf(pu_test_message, sizeof pu_test_message, "%s: gradient %.12g, difference quotient %.12g", s->name,
+                     got / norm, want);
+            if (!(fabs(got / norm - want) <= tol * sqrt(grad_norm) + 10 * PU_TEST_EPS * size / h))
+                FAILm(tc_say(pu_test_message));
+        }
+    }
+    PASS();
+}
+
+static const pu_solver all_solvers[4] = {PU_CG, PU_PCG, PU_SD, PU_GD};
+static const char *const solver_name[4] = {"cg", "pcg", "sd", "gd"};
+
+/* The network gradient is the total derivative of report.network, with delta, m, step and x0 held fixed. */
+static enum greatest_test_res network_case(prior_kind prior, int solver, pu_int I, int warm, pu_adjoint adjoint,
+                                           pu_int checkpoint)
+{
+    enum { D = 7, M = 9, N = 3, K = 2 };
+    problem p;
+    pu_real *m = tc_random_positive(77, N * D), step[N] = {PU_R(0.03), PU_R(0.05), PU_R(0.04)};
+    pu_int i;
+    make_problem(&p, prior, D, M, N, 100);
+    for (i = 0; i < N * D; i++) m[i] *= PU_R(0.2);
+    p.options.samples = K;
+    p.options.delta = tc_normal(5, N * K * D);
+    p.options.x0 = warm ? tc_normal(6, N * (K + 1) * D) : NULL;
+    p.options.solve.solver = all_solvers[solver];
+    p.options.solve.iterations = I ? I : PU_NONE;
+    p.options.solve.m = m;
+    p.options.solve.step = step;
+    p.options.solve.adjoint = adjoint;
+    p.options.solve.checkpoint = checkpoint;
+    tc_set_case("%s, %s, I = %d%s, adjoint %d, checkpoint %d", prior_name[prior], solver_name[solver], (int)I,
+                warm ? ", warm" : "", (int)adjoint, (int)checkpoint);
+    return check_derivative(&p);
+}
+
+TEST network_gradient_is_the_derivative_of_its_objective(void)
+{
+    static const pu_int steps[4] = {0, 1, 2, 5};
+    int s, i, prior, warm;
+    for (s = 0; s < 4; s++)
+        for (i = 0; i < 4; i++)
+            for (warm = 0; warm < 2; warm++) {
+                CHECK_CALL(network_case(PRIOR_SPD, s, steps[i], warm, PU_ADJOINT_FULL, 0));
+                tc_release(NULL);
+            }
+    for (prior = PRIOR_DIAGONAL; prior <= PRIOR_SCALED; prior++)
+        for (s = 0; s < 4; s++) {
+            CHECK_CALL(network_case((prior_kind)prior, s, 4, 0, PU_ADJOINT_FULL, 0));
+            tc_release(NULL);
+        }
+    PASS();
+}
+
+TEST every_reverse_pass_gives_that_derivative(void)
+{
+    int s;
+    for (s = 0; s < 2; s++) { /* CG and PCG; on SD the shortcut is another gradient */
+        CHECK_CALL(network_case(PRIOR_SPD, s, 4, 0, PU_ADJOINT_SHORTCUT, 0));
+        CHECK_CALL(network_case(PRIOR_SPD, s, 4, 1, PU_ADJOINT_SHORTCUT, 0));
+        CHECK_CALL(network_case(PRIOR_SPD, s, 6, 0, PU_ADJOINT_REORTHOGONAL, 0));
+        CHECK_CALL(network_case(PRIOR_SPD, s, 6, 1, PU_ADJOINT_REORTHOGONAL, 0));
+        CHECK_CALL(network_case(PRIOR_SPD, s, 6, 0, PU_ADJOINT_AUTO, 0));
+        CHECK_CALL(network_case(PRIOR_SPD, s, 4, 0, PU_ADJOINT_SHORTCUT, 2));
+        tc_release(NULL);
+    }
+    for (s = 0; s < 4; s++) {
+        CHECK_CALL(network_case(PRIOR_SPD, s, 6, 0, PU_ADJOINT_FULL, 1));
+        CHECK_CALL(network_case(PRIOR_SPD, s, 6, 1, PU_ADJOINT_FULL, 2));
+        CHECK_CALL(network_case(PRIOR_SPD, s, 5, 1, PU_ADJOINT_FULL, 3));
+        CHECK_CALL(network_case(PRIOR_SPD, s, 5, 0, PU_ADJOINT_FULL, PU_AUTO));
+        tc_release(NULL);
+    }
+    PASS();
+}
+
+/* SD with detached step sizes is another gradient (ADJOINT: 10 % and more off): the check above must refuse it. */
+TEST the_check_sees_a_wrong_gradient(void)
+{
+    enum { D = 7, M = 9, N = 3, K = 2 };
+    problem p;
+    pu_int i;
+    make_problem(&p, PRIOR_SPD, D, M, N, 100);
+    for (i = 0; i < M * D; i++) p.model.phi[i] *= PU_R(4); /* away from fast convergence */
+    p.options.samples = K;
+    p.options.delta = tc_normal(5, N * K * D);
+    p.options.solve.solver = PU_SD;
+    p.options.solve.iterations = 4;
+    tc_set_case("sd, full");
+    CHECK_CALL(check_derivative(&p));
+    tc_set_case("sd, detached");
+    p.options.solve.adjoint = PU_ADJOINT_SHORTCUT;
+    TC_ASSERT(check_derivative(&p) == GREATEST_TEST_RES_FAIL);
+    tc_release(NULL);
+    PASS();
+}
+
+/* ---- Fisher's identity: the exact EM gradient is the gradient of the NLL ---------------------------- */
+
+TEST exact_gradient_is_the_derivative_of_the_nll(void)
+{
+    int prior;
+    for (prior = PRIOR_SPD; prior <= PRIOR_SCALED; prior++) {
+        problem p;
+        make_problem(&p, (prior_kind)prior, 7, 9, 4, 300 + (uint64_t)prior);
+        p.options.kind = PU_EXACT;
+        p.nll = 1;
+        tc_set_case("Fisher, %s", prior_name[prior]);
+        CHECK_CALL(check_derivative(&p));
+        tc_release(NULL);
+    }
+    PASS();
+}
+
+/* The reported NLL is the density of y under the marginal N(Phi nu + eta, Phi Gamma^-1 Phi' + Psi^-1): an oracle that
+   shares no formula with the library. */
+TEST nll_is_the_marginal_density(void)
+{
+    enum { D = 6, M = 8, N = 3 };
+    tc_model t;
+    pu_options o;
+    pu_int n, i, j, k, l;
+    double want = 0, nll = 0;
+    memset(&o, 0, sizeof o);
+    tc_set_case("marginal");
+    tc_random_model(&t, TC_SPD, D, M, N, 900);
+    for (n = 0; n < N; n++) {
+        double gamma[D * D], inverse[D * D], cov[M * M], r[M], s[M];
+        pu_int row[M], rows = 0;
+        for (i = 0; i < D * D; i++) gamma[i] = (double)t.gamma[i];
+        TC_ASSERT(tc_cholesky(D, gamma));
+        tc_inverse(D, gamma, inverse);
+        for (i = 0; i < M; i++)
+            if (t.mask[n * M + i]) row[rows++] = i;
+        for (i = 0; i < rows; i++) {
+            r[i] = (double)t.y[n * M + row[i]] - (double)t.eta[row[i]];
+            for (k = 0; k < D; k++) r[i] -= (double)t.phi[row[i] * D + k] * (double)t.nu[k];
+            s[i] = r[i];
+            for (j = 0; j < rows; j++) {
+                double sum = i == j ? 1 / (double)t.psi[row[i]] : 0;
+                for (k = 0; k < D; k++)
+                    for (l = 0; l < D; l++)
+                        sum += (double)t.phi[row[i] * D + k] * inverse[k * D + l] * (double)t.phi[row[j] * D + l];
+                cov[i * rows + j] = sum;
+            }
+        }
+        TC_ASSERT(tc_cholesky(rows, cov));
+        tc_solve(rows, cov, s);
+        for (i = 0; i < rows; i++) want += r[i] * s[i] / 2 / N;
+        want += (tc_logdet(rows, cov) + (double)rows * log(8 * atan(1.0))) / 2 / N;
+    }
+    o.engine = PU_DENSE;
+    TC_STATUS(pu_nll(&t.lgm, &t.data, &o, NULL, &nll, NULL, NULL), PU_OK);
+    TC_CLOSE(nll, want, 200 * PU_TEST_EPS * fabs(want));
+    tc_release(NULL);
+    PASS();
+}
+
+/* ---- averages over probes -------------------------------------------------------------------------- */
+
+TEST monte_carlo_gradient_is_unbiased(void)
+{
+    enum { D = 5, M = 6, N = 2, RUNS = 1000, P = D * D + M * D + D + 2 * M };
+    problem p;
+    double sum[P], square[P], exact[P], worst = 0;
+    pu_int run, i;
+    int k, pass;
+    memset(sum, 0, sizeof sum);
+    memset(square, 0, sizeof square);
+    make_problem(&p, PRIOR_SPD, D, M, N, 42);
+    p.options.kind = PU_EXACT;
+    tc_set_case("unbiased");
+    for (run = -1; run < RUNS; run++) { /* run -1: the exact gradient */
+        pu_int at = 0;
+        TC_STATUS(pu_gradient(&p.model.lgm, &p.model.data, &p.options, NULL, &p.out, NULL), PU_OK);
+        for (k = 0; k < 5; k++)
+            for (i = 0; i < p.slots[k].n; i++, at++) {
+                double g = (double)p.slots[k].grad[i];
+                if (run < 0) exact[at] = g;
+                else sum[at] += g, square[at] += g * g;
+            }
+        p.options.kind = PU_MONTE_CARLO;
+        p.options.engine = PU_DENSE;
+        p.options.samples = 2;
+        p.options.step = (uint32_t)(run + 1);
+    }
+    for (i = 0, pass = 0; i < P; i++) {
+        double mean = sum[i] / RUNS, var = (square[i] / RUNS - mean * mean) / (RUNS - 1);
+        double z = fabs(mean - exact[i]) / sqrt(var + 1e-3 * PU_TEST_EPS + PU_TEST_EPS * PU_TEST_EPS * exact[i] * exact[i] * 1e4);
+        if (z > worst) worst = z;
+        pass += z < 2;
+    }
+    TC_ASSERT(worst < 4.5);     /* 72 components: P(max > 4.5) = 5e-4 */
+    TC_ASSERT(pass > P * 85 / 100);
+    tc_release(NULL);
+    PASS();
+}
+
+/* sigma_k are draws of N(0, Sigma), from probes drawn by the library: their covariance must come out. */
+TEST posterior_samples_have_the_posterior_covariance(void)
+{
+    enum { D = 4, M = 5, K = 5000 };
+    tc_model t;
+    pu_options o;
+    pu_results out;
+    pu_exact_result exact;
+    pu_real *x, sigma[D * D], mu[D];
+    pu_int i, j, k;
+    memset(&o, 0, sizeof o);
+    memset(&out, 0, sizeof out);
+    memset(&exact, 0, sizeof exact);
+    tc_set_case("covariance");
+    tc_random_model(&t, TC_SPD, D, M, 1, 4711);
+    x = tc_reals((K + 1) * D);
+    o.samples = K;
+    o.kind = PU_MONTE_CARLO;
+    out.x = x;
+    exact.Sigma = sigma;
+    exact.mu = mu;
+    TC_STATUS(pu_gradient(&t.lgm, &t.data, &o, NULL, &out, NULL), PU_OK);
+    TC_STATUS(pu_exact(&t.lgm, &t.data, 0, NULL, &exact, NULL), PU_OK);
+    for (i = 0; i < D; i++) {
+        TC_CLOSE(x[i], mu[i], 1e3 * PU_TEST_EPS);
+        for (j = 0; j < D; j++) {
+            double cov = 0, sii = (double)sigma[i * D + i], sjj = (double)sigma[j * D + j], sij = (double)sigma[i * D + j];
+            for (k = 1; k <= K; k++) cov += (double)x[k * D + i] * (double)x[k * D + j] / K;
+            TC_CLOSE(cov, sij, 4.5 * sqrt((sii * sjj + sij * sij) / K)); /* standard error of a covariance */
+        }
+    }
+    tc_release(NULL);
+    PASS();
+}
+
+/* The reported 95 % interval covers the exact NLL between 90 % and 99 % of the time, with and without control variate,
+   and the control variate makes it narrower. */
+TEST nll_interval_covers(void)
+{
+    enum { RUNS = 200 };
+    tc_model t;
+    pu_options o;
+    double exact = 0, mean_se[2] = {0, 0};
+    int variant, run, solver;
+    memset(&o, 0, sizeof o);
+    tc_random_model(&t, TC_SPD, 20, 25, 3, 31);
+    o.engine = PU_DENSE;
+    tc_set_case("interval");
+    TC_STATUS(pu_nll(&t.lgm, &t.data, &o, NULL, &exact, NULL, NULL), PU_OK);
+    o.engine = PU_ITERATIVE;
+    o.samples = 12;
+    o.solve.iterations = 19;
+    for (solver = 0; solver < 2; solver++)
+        for (variant = 0; variant < 2; variant++) {
+            int covered = 0;
+            mean_se[variant] = 0;
+            o.no_control_variate = variant;
+            o.solve.solver = all_solvers[solver];
+            for (run = 0; run < RUNS; run++) {
+                double nll = 0, se = 0;
+                pu_report report;
+                o.seed = (uint64_t)run;
+                TC_STATUS(pu_nll(&t.lgm, &t.data, &o, NULL, &nll, &se, &report), PU_OK);
+                TC_ASSERT(report.has_nll && report.nll_converged && se > 0);
+                covered += fabs(nll - exact) <= 1.96 * se;
+                mean_se[variant] += se / RUNS;
+            }
+            tc_set_case("%s, %s control variate: covered %d of %d, se %g", solver_name[solver],
+                        variant ? "no" : "with", covered, RUNS, mean_se[variant]);
+            TC_ASSERT(covered >= RUNS * 90 / 100 && covered <= RUNS * 99 / 100);
+        }
+    o.solve.solver = PU_CG;
+    tc_release(NULL);
+    PASS();
+}
+
+TEST nll_says_when_it_has_not_converged(void)
+{
+    tc_model t;
+    pu_options o;
+    pu_report report;
+    double nll = 0, se = 0, exact = 0;
+    pu_int i;
+    memset(&o, 0, sizeof o);
+    tc_random_model(&t, TC_SPD, 60, 90, 2, 32);
+    for (i = 0; i < t.M * t.D; i++) t.phi[i] *= PU_R(10); /* condition number in the thousands */
+    o.engine = PU_DENSE;
+    tc_set_case("quadrature");
+    TC_STATUS(pu_nll(&t.lgm, &t.data, &o, NULL, &exact, NULL, NULL), PU_OK);
+    o.engine = PU_ITERATIVE;
+    o.samples = 200;
+    o.solve.iterations = 3;
+    TC_STATUS(pu_nll(&t.lgm, &t.data, &o, NULL, &nll, &se, &report), PU_OK);
+    TC_ASSERT(!report.nll_converged && report.nll_gap > 0.1 * se);
+    TC_ASSERT(fabs(nll - exact) > 5 * se); /* the warning was deserved */
+    o.solve.iterations = 55;
+    TC_STATUS(pu_nll(&t.lgm, &t.data, &o, NULL, &nll, &se, &report), PU_OK);
+    TC_ASSERT(report.nll_converged);
+    TC_ASSERT(fabs(nll - exact) < 4 * se);
+    tc_release(NULL);
+    PASS();
+}
+
+/* ---- rates: the network gradient converges about twice as fast ------------------------------------- */
+
+static double distance(pu_int n, const pu_real *a, const pu_real *b)
+{
+    double s = 0, size = 0;
+    pu_int i;
+    for (i = 0; i < n; i++) {
+        s += ((double)a[i] - (double)b[i]) * ((double)a[i] - (double)b[i]);
+        size += (double)b[i] * (double)b[i];
+    }
+    return sqrt(s / size);
+}
+
+/* Slope of log error against I by least squares, over points above the rounding floor and below one third. */
+static double fitted_slope(int count, const double *at, const double *error, double floor_, int *used)
+{
+    double n = 0, sx = 0, sy = 0, sxx = 0, sxy = 0;
+    int i;
+    for (i = 0; i < count; i++)
+        if (error[i] > floor_ && error[i] < 0.34) {
+            double y = log(error[i]);
+            n += 1, sx += at[i], sy += y, sxx += at[i] * at[i], sxy += at[i] * y;
+        }
+    *used = (int)n;
+    return (n * sxy - sx * sy) / (n * sxx - sx * sx);
+}
+
+TEST network_gradient_is_super_efficient(void)
+{
+    enum { D = 200, M = 150, N = 2, K = 2, POINTS = 12 };
+    const double floor_ = PU_TEST_PICK(1e-11, 3e-5);
+    tc_model t;
+    pu_options o;
+    pu_results out;
+    pu_real *phi[2], *sharp;
+    int s, i, kind;
+    memset(&o, 0, sizeof o);
+    memset(&out, 0, sizeof out);
+    tc_random_model(&t, TC_DIAGONAL, D, M, N, 8);
+    for (i = 0; i < M * D; i++) t.phi[i] *= PU_R(2.5); /* a spectrum that takes some steps */
+    phi[0] = tc_reals(M * D), phi[1] = tc_reals(M * D), sharp = tc_reals(M * D);
+    o.samples = K;
+    o.kind = PU_MONTE_CARLO;
+    o.engine = PU_DENSE;
+    out.Phi = sharp;
+    tc_set_case("super-efficiency");
+    TC_STATUS(pu_gradient(&t.lgm, &t.data, &o, NULL, &out, NULL), PU_OK);
+    o.engine = PU_ITERATIVE;
+    for (s = 0; s < 4; s++) {
+        double at[POINTS], error[2][POINTS], rate[2];
+        int used[2];
+        o.solve.solver = all_solvers[s];
+        for (i = 0; i < POINTS; i++) {
+            pu_int I = s < 2 ? 2 + 2 * i : 6 * (1 + i); /* CG and PCG need fewer */
+            at[i] = (double)I;
+            o.solve.iterations = I;
+            for (kind = 0; kind < 2; kind++) {
+                o.kind = kind ? PU_NETWORK : PU_OUTPUT;
+                out.Phi = phi[kind];
+                TC_STATUS(pu_gradient(&t.lgm, &t.data, &o, NULL, &out, NULL), PU_OK);
+                error[kind][i] = distance(M * D, phi[kind], sharp);
+            }
+        }
+        for (kind = 0; kind < 2; kind++) rate[kind] = fitted_slope(POINTS, at, error[kind], floor_, &used[kind]);
+        printf("  %-3s slope of log error per step: output %.4f (%d points), network %.4f (%d points), ratio %.2f\n",
+               solver_name[s], rate[0], used[0], rate[1], used[1], rate[1] / rate[0]);
+        tc_set_case("%s, slopes %g and %g", solver_name[s], rate[0], rate[1]);
+        TC_ASSERT(used[0] >= 3 && used[1] >= 3);
+        TC_ASSERT(rate[0] < 0);
+        TC_ASSERT(rate[1] / rate[0] >= 1.4);
+    }
+    tc_release(NULL);
+    PASS();
+}
+
+/* ---- the same data in three dresses; nothing observed ------------------------------------------------ */
+
+TEST mask_styles_agree_to_the_bit(void)
+{
+    enum { D = 6, M = 7, N = 4, K = 3 };
+    problem p;
+    pu_real *marked = tc_reals(N * M), *values = tc_reals(N * M), *first = tc_reals(M * D);
+    pu_int start[N + 1], index[N * M], n, i, count = 0;
+    int style;
+    make_problem(&p, PRIOR_SPD, D, M, N, 12);
+    for (n = 0; n < N; n++) {
+        start[n] = count;
+        for (i = 0; i < M; i++) {
+            marked[n * M + i] = p.model.mask[n * M + i] ? p.model.y[n * M + i] : (pu_real)NAN;
+            if (!p.model.mask[n * M + i]) continue;
+            index[count] = i;
+            values[count++] = p.model.y[n * M + i];
+        }
+    }
+    start[N] = count;
+    p.options.samples = K;
+    for (style = 0; style < 3; style++) {
+        tc_set_case("mask style %d", style);
+        if (style == 1) p.model.data = pu_data_nan(N, M, marked);
+        if (style == 2) p.model.data = pu_data_lists(N, M, start, index, values);
+        TC_STATUS(pu_gradient(&p.model.lgm, &p.model.data, &p.options, NULL, &p.out, NULL), PU_OK);
+        if (style == 0) memcpy(first, p.out.Phi, (size_t)(M * D) * sizeof(pu_real));
+        else TC_ASSERT(memcmp(first, p.out.Phi, (size_t)(M * D) * sizeof(pu_real)) == 0);
+    }
+    tc_release(NULL);
+    PASS();
+}
+
+TEST nothing_observed_gives_the_prior(void)
+{
+    enum { D = 6, M = 7, K = 3 };
+    problem p;
+    pu_real x[(K + 1) * D];
+    pu_report report;
+    double nll = 1;
+    pu_int i;
+    make_problem(&p, PRIOR_SPD, D, M, 1, 13);
+    memset(p.model.mask, 0, M);
+    p.options.samples = K;
+    p.options.solve.iterations = 20;
+    p.out.x = x;
+    tc_set_case("empty mask");
+    TC_STATUS(pu_gradient(&p.model.lgm, &p.model.data, &p.options, NULL, &p.out, &report), PU_OK);
+    for (i = 0; i < D; i++) TC_CLOSE(x[i], p.model.nu[i], 100 * PU_TEST_EPS);
+    for (i = 0; i < M * D; i++) TC_ASSERT(p.out.Phi[i] == PU_R(0));
+    p.options.kind = PU_EXACT;
+    p.options.engine = PU_DENSE;
+    TC_STATUS(pu_nll(&p.model.lgm, &p.model.data, &p.options, NULL, &nll, NULL, NULL), PU_OK);
+    TC_CLOSE(nll, 0, 100 * PU_TEST_EPS); /* the density of nothing is one */
+    tc_release(NULL);
+    PASS();
+}
+
+/* Monte Carlo gradients by CG and by Cholesky are the same thing. */
+TEST engines_agree(void)
+{
+    problem p;
+    pu_real *dense = tc_reals(9 * 7);
+    pu_report report;
+    make_problem(&p, PRIOR_SPD, 7, 9, 3, 15);
+    p.options.kind = PU_MONTE_CARLO;
+    p.options.engine = PU_DENSE;
+    tc_set_case("engines");
+    TC_STATUS(pu_gradient(&p.model.lgm, &p.model.data, &p.options, NULL, &p.out, &report), PU_OK);
+    TC_ASSERT(report.engine == PU_DENSE && report.stops[PU_STOP_DIRECT] == 33);
+    memcpy(dense, p.out.Phi, 63 * sizeof(pu_real));
+    p.options.engine = PU_ITERATIVE;
+    TC_STATUS(pu_gradient(&p.model.lgm, &p.model.data, &p.options, NULL, &p.out, &report), PU_OK);
+    TC_ASSERT(report.engine == PU_ITERATIVE && report.stops[PU_STOP_TOLERANCE] == 33);
+    TC_ASSERT(distance(63, p.out.Phi, dense) < 1e3 * PU_TEST_EPS);
+    tc_release(NULL);
+    PASS();
+}
+
+GREATEST_MAIN_DEFS();
+
+int main(int argc, char **argv)
+{
+    GREATEST_MAIN_BEGIN();
+    SET_TEARDOWN(tc_release, NULL);
+    RUN_TEST(network_gradient_is_the_derivative_of_its_objective);
+    RUN_TEST(every_reverse_pass_gives_that_derivative);
+    RUN_TEST(the_check_sees_a_wrong_gradient);
+    RUN_TEST(exact_gradient_is_the_derivative_of_the_nll);
+    RUN_TEST(nll_is_the_marginal_density);
+    RUN_TEST(monte_carlo_gradient_is_unbiased);
+    RUN_TEST(posterior_samples_have_the_posterior_covariance);
+    RUN_TEST(nll_interval_covers);
+    RUN_TEST(nll_says_when_it_has_not_converged);
+    RUN_TEST(network_gradient_is_super_efficient);
+    RUN_TEST(mask_styles_agree_to_the_bit);
+    RUN_TEST(nothing_observed_gives_the_prior);
+    RUN_TEST(engines_agree);
+    PU_TEST_MAIN_END();
+}

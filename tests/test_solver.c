@@ -1,0 +1,468 @@
+/* test_solver.c - pu_solve on its own: identities that hold step by step, stopping, and gradients on spectra that ruin a
+   naive reverse pass. The oracle is exact CG in extended precision with full orthogonalisation. */
+#define PU_IMPLEMENTATION
+#include "pu_test.h"
+#include "test_common.h"
+
+/* ---- matrices with a given spectrum ------------------------------------------------------------------- */
+
+/* Q diag(lambda) Q' with Q a product of random reflections; symmetric to the bit. */
+static pu_real *with_spectrum(pu_int n, const double *lambda, uint64_t seed)
+{
+    double *b = tc_doubles(n * n);
+    pu_real *a = tc_reals(n * n);
+    pu_int i, j, h;
+    for (i = 0; i < n; i++) b[i * n + i] = lambda[i];
+    for (h = 0; h < 6; h++) {
+        pu_real *v = tc_normal(seed + (uint64_t)h, n);
+        double s = 0;
+        for (i = 0; i < n; i++) s += (double)v[i] * (double)v[i];
+        for (j = 0; j < n; j++) { /* columns, then rows */
+            double p = 0;
+            for (i = 0; i < n; i++) p += (double)v[i] * b[i * n + j];
+            for (i = 0; i < n; i++) b[i * n + j] -= 2 * p / s * (double)v[i];
+        }
+        for (j = 0; j < n; j++) {
+            double p = 0;
+            for (i = 0; i < n; i++) p += (double)v[i] * b[j * n + i];
+            for (i = 0; i < n; i++) b[j * n + i] -= 2 * p / s * (double)v[i];
+        }
+    }
+    for (i = 0; i < n; i++)
+        for (j = 0; j <= i; j++) a[i * n + j] = a[j * n + i] = (pu_real)((b[i * n + j] + b[j * n + i]) / 2);
+    return a;
+}
+
+/* a few far outliers over a tight bulk, or a tight bulk alone */
+static pu_real *outlier_matrix(pu_int n, int outliers, double far, uint64_t seed)
+{
+    double *lambda = tc_doubles(n);
+    pu_int i;
+    for (i = 0; i < n; i++) lambda[i] = 1 + 3 * (double)i / (double)n;
+    for (i = 0; i < outliers; i++) lambda[i] = far * (double)(i + 1);
+    return with_spectrum(n, lambda, seed);
+}
+
+/* F = -1/2 u'x_I with x_I the exact I-th CG iterate: the best point of the Krylov space, whose basis is orthogonalised
+   twice in extended precision. The matrix is a + t e. */
+static long double exact_cg_value(pu_int n, pu_int I, const pu_real *a, const pu_real *e, long double t, const pu_real *u)
+{
+    long double *q = (long double *)tc_bytes((size_t)(n * (I + 1)) * sizeof(long double));
+    long double *w = (long double *)tc_bytes((size_t)n * sizeof(long double));
+    long double diagonal[64] = {0}, off[64] = {0}, y[64] = {0}, norm = 0, value = 0;
+    pu_int i, j, k, l;
+    for (i = 0; i < n; i++) norm += (long double)u[i] * (long double)u[i];
+    norm = sqrtl(norm);
+    for (i = 0; i < n; i++) q[i] = (long double)u[i] / norm;
+    for (k = 0; k < I; k++) {
+        long double s = 0;
+        for (i = 0; i < n; i++) {
+            w[i] = 0;
+            for (j = 0; j < n; j++) w[i] += ((long double)a[i * n + j] + t * (long double)e[i * n + j]) * q[k * n + j];
+        }
+        diagonal[k] = 0;
+        for (i = 0; i < n; i++) diagonal[k] += w[i] * q[k * n + i];
+        for (l = 0; l < 2 * (k + 1); l++) {
+            const long double *b = q + (l % (k + 1)) * n;
+            s = 0;
+            for (i = 0; i < n; i++) s += w[i] * b[i];
+            for (i = 0; i < n; i++) w[i] -= s * b[i];
+        }
+        s = 0;
+        for (i = 0; i < n; i++) s += w[i] * w[i];
+        off[k] = sqrtl(s);
+        for (i = 0; i < n; i++) q[(k + 1) * n + i] = w[i] / off[k];
+    }
+    /* T y = norm e_1 by elimination from the end: y_0 = norm / (T_00 - off^2 / (..)) */
+    y[I - 1] = diagonal[I - 1];
+    for (k = I - 2; k >= 0; k--) y[k] = diagonal[k] - off[k] * off[k] / y[k + 1];
+    value = -norm * norm / y[0] / 2;
+    return value;
+}
+
+/* d/dt of that value, six-point rule */
+static double exact_cg_slope(pu_int n, pu_int I, const pu_real *a, const pu_real *e, const pu_real *u)
+{
+    static const double at[6] = {-3, -2, -1, 1, 2, 3}, weight[6] = {-1.0 / 60, 0.15, -0.75, 0.75, -0.15, 1.0 / 60};
+    const long double h = 1e-3L;
+    long double sum = 0;
+    int k;
+    for (k = 0; k < 6; k++) sum += (long double)weight[k] * exact_cg_value(n, I, a, e, h * (long double)at[k], u) / h;
+    return (double)sum;
+}
+
+/* Directional derivative of the network objective along a symmetric matrix, against the oracle. */
+static double gradient_error(const pu_real *a, pu_int n, pu_int I, pu_adjoint adjoint, pu_column *column)
+{
+    pu_op op = pu_op_spd(n, a, NULL);
+    pu_real *u = tc_normal(3, n), *x = tc_reals(n), *grad = tc_reals(n * n), *e = tc_reals(n * n);
+    pu_real *p = tc_normal(4, n), *q = tc_normal(5, n);
+    pu_solve_options o;
+    double got = 0, want, size = 0, direction = 0;
+    pu_int i, j;
+    memset(&o, 0, sizeof o);
+    o.iterations = I;
+    o.adjoint = adjoint;
+    for (i = 0; i < n; i++)
+        for (j = 0; j < n; j++) e[i * n + j] = (pu_real)(((double)p[i] * (double)q[j] + (double)p[j] * (double)q[i]) / (double)n);
+    if (pu_solve(&op, 1, u, 0, x, 0, NULL, NULL, &o, NULL, NULL, grad, NULL, column, NULL) != PU_OK) return HUGE_VAL;
+    want = exact_cg_slope(n, I, a, e, u);
+    for (i = 0; i < n * n; i++) {
+        got += (double)grad[i] * (double)e[i];
+        size += (double)grad[i] * (double)grad[i];
+        direction += (double)e[i] * (double)e[i];
+    }
+    return fabs(got - want) / sqrt(size * direction);
+}
+
+/* REORTHOGONAL and AUTO must be right on every spectrum, in float too; FULL is where no eigenvalue stands out. The bound
+   is 300 eps: sums of 80 terms and a relative error per step of a few eps, I = 2 .. 14 of them. */
+TEST reverse_pass_survives_outliers(void)
+{
+    static const struct { int outliers; double far; } spectra[] = {{0, 0}, {5, 100}, {2, 1e3}, {3, 6000}};
+    static const pu_int steps[] = {2, 5, 8, 11, 14};
+    const pu_int n = 80;
+    size_t s, i;
+    double worst_shortcut = 0;
+    for (s = 0; s < sizeof spectra / sizeof *spectra; s++)
+        for (i = 0; i < sizeof steps / sizeof *steps; i++) {
+            const pu_real *a = outlier_matrix(n, spectra[s].outliers, spectra[s].far, 50 + s);
+            pu_column column;
+            double error;
+            tc_set_case("%d outliers to %g, I = %d", spectra[s].outliers, spectra[s].far * spectra[s].outliers, (int)steps[i]);
+            error = gradient_error(a, n, steps[i], PU_ADJOINT_REORTHOGONAL, &column);
+            TC_CLOSE(error, 0, 300 * PU_TEST_EPS);
+            TC_ASSERT(column.adjoint == PU_ADJOINT_REORTHOGONAL);
+            error = gradient_error(a, n, steps[i], PU_ADJOINT_AUTO, &column);
+            TC_CLOSE(error, 0, 300 * PU_TEST_EPS);
+            TC_ASSERT(column.orthogonality >= 0);
+            TC_ASSERT((column.adjoint == PU_ADJOINT_SHORTCUT) == (column.orthogonality <= 16 * PU_TEST_EPS && column.growth <= 100));
+            if (spectra[s].outliers == 0) {
+                error = gradient_error(a, n, steps[i], PU_ADJOINT_FULL, &column);
+                TC_CLOSE(error, 0, 300 * PU_TEST_EPS);
+            }
+            error = gradient_error(a, n, steps[i], PU_ADJOINT_SHORTCUT, &column);
+            if (error > worst_shortcut) worst_shortcut = error;
+            tc_release(NULL);
+        }
+    tc_set_case("plain shortcut");
+    TC_ASSERT(worst_shortcut > 100 * 300 * PU_TEST_EPS); /* and that relative to its own exploded size: the danger is real */
+    PASS();
+}
+
+/* ---- identities ---------------------------------------------------------------------------------------- */
+
+typedef struct {
+    pu_int n, k;
+    pu_real *a, *u, *x, *grad_a, *grad_u;
+    pu_op op;
+} setup;
+
+static void make_setup(setup *s, pu_int n, pu_int k)
+{
+    s->n = n, s->k = k;
+    s->a = tc_random_spd(9, n);
+    s->u = tc_normal(10, n * k);
+    s->x = tc_reals(n * k), s->grad_a = tc_reals(n * n), s->grad_u = tc_reals(n * k);
+    s->op = pu_op_spd(n, s->a, NULL);
+}
+
+static double dot(pu_int n, const pu_real *x, const pu_real *y)
+{
+    double s = 0;
+    pu_int i;
+    for (i = 0; i < n; i++) s += (double)x[i] * (double)y[i];
+    return s;
+}
+
+/* GD: the network gradient in u after I steps is minus the iterate after 2I steps. */
+TEST gd_network_is_gd_twice_as_long(void)
+{
+    setup s;
+    pu_solve_options o;
+    pu_real step = PU_R(0.2), *twice;
+    pu_int I;
+    memset(&o, 0, sizeof o);
+    make_setup(&s, 23, 3);
+    twice = tc_reals(23 * 3);
+    o.solver = PU_GD;
+    o.step = &step;
+    for (I = 1; I < 12; I++) {
+        pu_int i;
+        tc_set_case("I = %d", (int)I);
+        o.iterations = I;
+        TC_STATUS(pu_solve(&s.op, 3, s.u, 0, s.x, 0, NULL, NULL, &o, NULL, NULL, s.grad_a, s.grad_u, NULL, NULL), PU_OK);
+        o.iterations = 2 * I;
+        TC_STATUS(pu_solve(&s.op, 3, s.u, 0, twice, 0, NULL, NULL, &o, NULL, NULL, NULL, NULL, NULL, NULL), PU_OK);
+        for (i = 0; i < 69; i++) twice[i] = -twice[i];
+        TC_ASSERT(pu_test_relerr(69, s.grad_u, twice) < 40 * PU_TEST_EPS);
+    }
+    PASS();
+}
+
+/* CG minimises 1/2 x'Ax - u'x over a Krylov space, so 1/2 x'Ax - u'x = -1/2 u'x, and dF/du = -x_I + (through the solver),
+   with u'dF/du = 2F because F is quadratic in u. The same for SD and PCG: x_I is homogeneous in u. */
+TEST value_identities(void)
+{
+    static const pu_solver solver[4] = {PU_CG, PU_PCG, PU_SD, PU_GD};
+    setup s;
+    int v;
+    pu_int I;
+    make_setup(&s, 31, 2);
+    for (v = 0; v < 4; v++)
+        for (I = 0; I < 7; I++) {
+            pu_solve_options o;
+            pu_int i, j;
+            memset(&o, 0, sizeof o);
+            o.solver = solver[v];
+            o.iterations = I ? I : PU_NONE;
+            tc_set_case("solver %d, I = %d", v, (int)I);
+            TC_STATUS(pu_solve(&s.op, 2, s.u, 0, s.x, 0, NULL, NULL, &o, NULL, NULL, s.grad_a, s.grad_u, NULL, NULL), PU_OK);
+            for (j = 0; j < 2; j++) {
+                const pu_real *u = s.u + j * 31, *x = s.x + j * 31;
+                double xax = 0, ux = dot(31, u, x);
+                for (i = 0; i < 31; i++) xax += (double)x[i] * dot(31, s.a + i * 31, x);
+                if (v < 2) TC_CLOSE(xax, ux, 300 * PU_TEST_EPS * fabs(ux));
+                TC_CLOSE(dot(31, u, s.grad_u + j * 31), xax - 2 * ux, 300 * PU_TEST_EPS * (fabs(ux) + dot(31, u, u)));
+            }
+        }
+    PASS();
+}
+
+/* ---- stopping ------------------------------------------------------------------------------------------- */
+
+/* More steps than a column needs: it freezes at rounding level, nothing divides by zero, and the gradient stays that of the
+   solution. Two distinct eigenvalues: converged after two steps. One right-hand side is zero. */
+TEST finished_columns_freeze(void)
+{
+    enum { n = 20, k = 3 };
+    static const pu_solver solver[3] = {PU_CG, PU_PCG, PU_SD};
+    double lambda[n];
+    pu_real *a, *u = tc_normal(2, n * k), x[n * k], grad[n * n], grad_u[n * k], m[n];
+    pu_op op;
+    pu_int i, j, v;
+    for (i = 0; i < n; i++) lambda[i] = i % 2 ? 1 : 3;
+    for (i = 0; i < n; i++) m[i] = PU_R(0.7); /* a preconditioner that keeps the two eigenvalues two */
+    a = with_spectrum(n, lambda, 1);
+    op = pu_op_spd(n, a, NULL);
+    for (i = 0; i < n; i++) u[n + i] = PU_R(0);
+    for (v = 0; v < 3; v++) {
+        pu_solve_options o;
+        pu_column columns[k];
+        pu_report report;
+        memset(&o, 0, sizeof o);
+        o.solver = solver[v];
+        o.iterations = 200;
+        o.m = m;
+        tc_set_case("solver %d", (int)v);
+        TC_STATUS(pu_solve(&op, k, u, 0, x, 0, NULL, NULL, &o, NULL, NULL, grad, grad_u, columns, &report), PU_OK);
+        TC_ASSERT(columns[1].stop == PU_STOP_ZERO && columns[1].steps == 0 && columns[1].true_residual == 0);
+        for (j = 0; j < k; j += 2) {
+            TC_ASSERT(columns[j].stop == PU_STOP_ROUNDING || columns[j].stop == PU_STOP_ZERO);
+            TC_ASSERT(v == 2 ? columns[j].steps < 200 : columns[j].steps <= 4);
+            TC_ASSERT(columns[j].true_residual <= 100 * PU_TEST_EPS * columns[j].rhs); /* floor: 45 eps */
+            for (i = 0; i < n; i++) TC_CLOSE(grad_u[j * n + i], -x[j * n + i], 200 * PU_TEST_EPS * columns[j].rhs);
+        }
+        for (i = 0; i < n; i++) TC_ASSERT(x[n + i] == PU_R(0) && grad_u[n + i] == PU_R(0));
+    }
+    PASS();
+}
+
+TEST tolerance_mode_stops_each_column_by_itself(void)
+{
+    setup s;
+    pu_solve_options o;
+    pu_column columns[4], again[4];
+    pu_report report;
+    pu_int j, i, every;
+    make_setup(&s, 40, 4);
+    memset(&o, 0, sizeof o);
+    for (i = 0; i < 40; i++) s.u[80 + i] = s.a[i]; /* A e_1: x is a unit vector, found no sooner than others */
+    for (i = 0; i < 40; i++) s.u[40 + i] *= PU_R(1e-3);
+    o.tolerance = 1e-4;
+    o.solver = PU_PCG;
+    for (every = 1; every < 8; every += 3) {
+        tc_set_case("every %d", (int)every);
+        o.check_every = every;
+        TC_STATUS(pu_solve(&s.op, 4, s.u, 0, s.x, 0, NULL, NULL, &o, NULL, NULL, s.grad_a, NULL, columns, &report), PU_OK);
+        for (j = 0; j < 4; j++) {
+            TC_ASSERT(columns[j].stop == PU_STOP_TOLERANCE);
+            TC_ASSERT(columns[j].residual <= 1e-4 * columns[j].rhs && columns[j].true_residual <= 1.1e-4 * columns[j].rhs);
+            if (every > 1) TC_ASSERT(columns[j].steps == again[j].steps); /* looking less often changes nothing */
+        }
+        memcpy(again, columns, sizeof again);
+    }
+    TC_ASSERT(report.stops[PU_STOP_TOLERANCE] == 4);
+    o.tolerance = 0;
+    o.absolute2 = 1e-2; /* the paper's rule, |r|^2 */
+    tc_set_case("absolute");
+    TC_STATUS(pu_solve(&s.op, 4, s.u, 0, s.x, 0, NULL, NULL, &o, NULL, NULL, NULL, NULL, columns, &report), PU_OK);
+    for (j = 0; j < 4; j++) TC_ASSERT(columns[j].stop == PU_STOP_TOLERANCE && columns[j].residual <= 0.1);
+    TC_ASSERT(columns[1].steps == 0 && columns[0].steps > 0); /* the small column starts below the target */
+    o.tolerance = 1e-6;
+    o.absolute2 = 0;
+    o.iterations = 2;
+    tc_set_case("cap");
+    TC_STATUS(pu_solve(&s.op, 4, s.u, 0, s.x, 0, NULL, NULL, &o, NULL, NULL, NULL, NULL, columns, &report), PU_CAP);
+    TC_ASSERT(report.where.column == 0 && report.where.index == 2 && columns[0].steps == 2);
+    PASS();
+}
+
+/* A warm start at the solution takes no step; one near it beats a cold start. */
+TEST warm_start(void)
+{
+    setup s;
+    pu_solve_options o;
+    pu_column cold[2], warm[2];
+    pu_real *solution;
+    pu_int i;
+    make_setup(&s, 40, 2);
+    memset(&o, 0, sizeof o);
+    solution = tc_reals(80);
+    tc_set_case("warm");
+    o.tolerance = 8 * PU_TEST_EPS;
+    TC_STATUS(pu_solve(&s.op, 2, s.u, 0, solution, 0, NULL, NULL, &o, NULL, NULL, NULL, NULL, cold, NULL), PU_OK);
+    o.tolerance = 1e-4;
+    TC_STATUS(pu_solve(&s.op, 2, s.u, 0, s.x, 0, solution, NULL, &o, NULL, NULL, NULL, NULL, warm, NULL), PU_OK);
+    TC_ASSERT(warm[0].steps == 0 && warm[1].steps == 0 && memcmp(solution, s.x, 80 * sizeof(pu_real)) == 0);
+    for (i = 0; i < 80; i++) solution[i] *= PU_R(1.01);
+    TC_STATUS(pu_solve(&s.op, 2, s.u, 0, s.x, 0, NULL, NULL, &o, NULL, NULL, NULL, NULL, cold, NULL), PU_OK);
+    TC_STATUS(pu_solve(&s.op, 2, s.u, 0, s.x, 0, solution, NULL, &o, NULL, NULL, NULL, NULL, warm, NULL), PU_OK);
+    TC_ASSERT(warm[0].steps < cold[0].steps && warm[1].steps < cold[1].steps);
+    PASS();
+}
+
+/* A GD step that is too large is told, not hidden; the estimated one converges. */
+TEST gd_step_sizes(void)
+{
+    setup s;
+    pu_solve_options o;
+    pu_report report;
+    pu_real step = PU_R(3);
+    make_setup(&s, 40, 1);
+    memset(&o, 0, sizeof o);
+    o.solver = PU_GD;
+    o.iterations = 5;
+    o.step = &step;
+    tc_set_case("step 3");
+    TC_STATUS(pu_solve(&s.op, 1, s.u, 0, s.x, 0, NULL, NULL, &o, NULL, NULL, NULL, NULL, NULL, &report), PU_DIVERGED);
+    o.step = NULL;
+    o.iterations = 400;
+    tc_set_case("estimated step");
+    TC_STATUS(pu_solve(&s.op, 1, s.u, 0, s.x, 0, NULL, NULL, &o, NULL, NULL, NULL, NULL, NULL, &report), PU_OK);
+    TC_ASSERT(report.worst_residual < 1e-5);
+    PASS();
+}
+
+/* Results scale exactly with the right-hand side (powers of two), down to cotangents of 1e-13 and less: nothing in the
+   reverse pass underflows in float. */
+TEST small_right_hand_sides(void)
+{
+    setup s;
+    pu_solve_options o;
+    pu_real *x, *grad, factor = PU_R(1) / PU_R(1099511627776.0); /* 2^-40 */
+    pu_int i;
+    make_setup(&s, 33, 1);
+    memset(&o, 0, sizeof o);
+    x = tc_reals(33), grad = tc_reals(33);
+    o.iterations = 9;
+    tc_set_case("scale");
+    TC_STATUS(pu_solve(&s.op, 1, s.u, 0, x, 0, NULL, NULL, &o, NULL, NULL, s.grad_a, grad, NULL, NULL), PU_OK);
+    for (i = 0; i < 33; i++) s.u[i] *= factor, x[i] *= factor, grad[i] *= factor;
+    TC_STATUS(pu_solve(&s.op, 1, s.u, 0, s.x, 0, NULL, NULL, &o, NULL, NULL, s.grad_a, s.grad_u, NULL, NULL), PU_OK);
+    TC_ASSERT(memcmp(x, s.x, 33 * sizeof(pu_real)) == 0);
+    TC_ASSERT(pu_test_relerr(33, s.grad_u, grad) < 20 * PU_TEST_EPS);
+    PASS();
+}
+
+/* Columns do not see each other: solving them one at a time gives the same bits. */
+TEST columns_are_independent(void)
+{
+    static const pu_solver solver[4] = {PU_CG, PU_PCG, PU_SD, PU_GD};
+    setup s;
+    int v;
+    pu_int j;
+    make_setup(&s, 45, 5);
+    for (v = 0; v < 4; v++) {
+        pu_solve_options o;
+        memset(&o, 0, sizeof o);
+        o.solver = solver[v];
+        o.iterations = 6;
+        tc_set_case("solver %d", v);
+        TC_STATUS(pu_solve(&s.op, 5, s.u, 0, s.x, 0, NULL, NULL, &o, NULL, NULL, NULL, s.grad_u, NULL, NULL), PU_OK);
+        for (j = 0; j < 5; j++) {
+            pu_real x[45], g[45];
+            TC_STATUS(pu_solve(&s.op, 1, s.u + j * 45, 0, x, 0, NULL, NULL, &o, NULL, NULL, NULL, g, NULL, NULL), PU_OK);
+            TC_ASSERT(memcmp(x, s.x + j * 45, sizeof x) == 0 && memcmp(g, s.grad_u + j * 45, sizeof g) == 0);
+        }
+    }
+    PASS();
+}
+
+/* Checkpointed tapes of every interval give the gradient of the full tape to rounding. */
+TEST checkpoints_change_memory_only(void)
+{
+    static const pu_solver solver[4] = {PU_CG, PU_PCG, PU_SD, PU_GD};
+    setup s;
+    pu_real *full;
+    int v;
+    pu_int every;
+    make_setup(&s, 37, 2);
+    full = tc_reals(37 * 37);
+    for (v = 0; v < 4; v++)
+        for (every = 0; every < 12; every++) {
+            pu_solve_options o;
+            memset(&o, 0, sizeof o);
+            o.solver = solver[v];
+            o.iterations = 11;
+            o.checkpoint = every == 11 ? PU_AUTO : every;
+            tc_set_case("solver %d, every %d", v, (int)o.checkpoint);
+            TC_STATUS(pu_solve(&s.op, 2, s.u, 0, s.x, 0, NULL, NULL, &o, NULL, NULL, s.grad_a, s.grad_u, NULL, NULL), PU_OK);
+            if (every == 0) memcpy(full, s.grad_a, 37 * 37 * sizeof(pu_real));
+            else TC_ASSERT(pu_test_relerr(37 * 37, s.grad_a, full) < 20 * PU_TEST_EPS);
+        }
+    PASS();
+}
+
+/* dF/dU alone needs no gradient of the operator, and is the same with one. A backend with a hole is refused. */
+TEST gradient_of_the_right_hand_side_alone(void)
+{
+    setup s;
+    pu_backend holed = *pu_backend_cpu();
+    pu_report report;
+    pu_real *alone;
+    pu_op bare;
+    make_setup(&s, 29, 2);
+    alone = tc_reals(58);
+    bare = s.op;
+    bare.grad = NULL;
+    tc_set_case("grad_U");
+    TC_STATUS(pu_solve(&s.op, 2, s.u, 0, s.x, 0, NULL, NULL, NULL, NULL, NULL, s.grad_a, s.grad_u, NULL, NULL), PU_OK);
+    TC_STATUS(pu_solve(&bare, 2, s.u, 0, s.x, 0, NULL, NULL, NULL, NULL, NULL, NULL, alone, NULL, NULL), PU_OK);
+    TC_ASSERT(memcmp(alone, s.grad_u, 58 * sizeof(pu_real)) == 0);
+    TC_STATUS(pu_solve(&bare, 2, s.u, 0, s.x, 0, NULL, NULL, NULL, NULL, NULL, s.grad_a, NULL, NULL, &report), PU_E_UNSUPPORTED);
+    holed.stage = NULL;
+    TC_STATUS(pu_solve(&s.op, 2, s.u, 0, s.x, 0, NULL, NULL, NULL, &holed, NULL, NULL, NULL, NULL, &report), PU_E_NULL);
+    TC_ASSERT(strcmp(report.where.what, "backend") == 0);
+    PASS();
+}
+
+GREATEST_MAIN_DEFS();
+
+int main(int argc, char **argv)
+{
+    GREATEST_MAIN_BEGIN();
+    SET_TEARDOWN(tc_release, NULL);
+    RUN_TEST(reverse_pass_survives_outliers);
+    RUN_TEST(gd_network_is_gd_twice_as_long);
+    RUN_TEST(value_identities);
+    RUN_TEST(finished_columns_freeze);
+    RUN_TEST(tolerance_mode_stops_each_column_by_itself);
+    RUN_TEST(warm_start);
+    RUN_TEST(gd_step_sizes);
+    RUN_TEST(small_right_hand_sides);
+    RUN_TEST(columns_are_independent);
+    RUN_TEST(checkpoints_change_memory_only);
+    RUN_TEST(gradient_of_the_right_hand_side_alone);
+    PU_TEST_MAIN_END();
+}

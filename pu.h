@@ -45,7 +45,7 @@ DOES NOT
 
 CONTENTS (grep for the tag)
     >>config >>types >>api           declarations
-    >>memory >>random >>vector >>operator >>solver >>exact >>lgm >>public        implementation
+    >>status >>memory >>random >>vector >>operator >>solver >>lgm >>exact >>public      implementation
 
 SWITCHES (define before the include; every unit of a program must agree, except on PU_IMPLEMENTATION)
     PU_IMPLEMENTATION    emit the function bodies here
@@ -60,15 +60,16 @@ MEMORY
     pu_gradient takes one block of memory per call and makes at most one allocation; a pu_workspace keeps
     the block, so that a second call of the same size allocates nothing. pu_gradient_bytes() tells the size
     beforehand, pu_workspace_block() lets you supply it. With n = D, k columns at a time and I steps the
-    network gradient holds about (11 + I) n k reals per thread (plus 2 M k for the observations, one copy
-    of the gradient per lane, and a copy of each of results.x, residual, alpha, beta that is wanted); with
+    network gradient holds about (10 + I) n k + max(n, M) k + 2 M k reals per thread (I more n k blocks with
+    PU_ADJOINT_REORTHOGONAL or AUTO; one copy
+    of the gradient per lane; a copy of each of results.x, residual, alpha, beta that is wanted); with
     options.solve.checkpoint = PU_AUTO the tape's I becomes about 2 sqrt(2 I) (CG, PCG) or 2 sqrt(I) (GD, SD)
     at the price of one more product with A per step.
 
 STATUS
     0 is success, negative: refused (misuse, sizes, memory, input), positive: ran, but. pu_report.where names
-    the array, datum, column and index. Output arrays are written only when the status is PU_OK, PU_CAP or
-    PU_DIVERGED; any other status leaves all of them as they were.
+    the array, datum, column and index. Output arrays are written only when the status is PU_OK, PU_CAP,
+    PU_DIVERGED or PU_STAGNATED; any other status leaves all of them as they were.
 
 DETERMINISM AND THREADS
     Same inputs, seed and build: same bits, at any thread count. Random numbers are a function of (seed,
@@ -200,10 +201,12 @@ typedef ptrdiff_t pu_int; /* sizes and indices: signed, so that a negative one i
     X(PU_E_NOT_DEFINITE, -10, "an operator that must be positive definite is not")                \
     X(PU_E_UNSUPPORTED, -11, "the operator lacks a function that this call needs")                \
     X(PU_E_OPERATOR, -12, "an operator's function reported failure")                              \
+    X(PU_E_NOT_ADJOINT, -13, "apply_t is not the transpose of apply")                             \
     X(PU_CAP, 1, "the iteration cap was reached before the tolerance")                            \
     X(PU_BREAKDOWN, 2, "curvature d'Ad was not positive: A is not positive definite")             \
     X(PU_NONFINITE, 3, "a NaN or an infinity arose during the run")                               \
-    X(PU_DIVERGED, 4, "gradient descent ended with a larger residual than it began with")
+    X(PU_DIVERGED, 4, "gradient descent ended with a larger residual than it began with")         \
+    X(PU_STAGNATED, 5, "the residual reached rounding level before the tolerance")
 
 typedef enum {
 #define PU_X(name, value, text) name = value,
@@ -273,7 +276,8 @@ struct pu_op {
     pu_int rows, cols, params;
     pu_int work;  /* reals of scratch per column that any function below may use */
     pu_int noise; /* normals per draw that sample consumes; 0 means rows */
-    int trusted;  /* skip the random symmetry test (built-in operators are checked exactly instead) */
+    int trusted;  /* 0: apply_t (of Phi) and symmetry (of Gamma, A) are tested on random vectors at every call;
+                     1: apply_t needs no test; 2: nor does symmetry. Built-in operators set it */
     const void *data, *aux;
 
     /* Y = Op X, or Y += Op X when add is nonzero.  X: cols x k, Y: rows x k */
@@ -299,9 +303,10 @@ struct pu_op {
 };
 
 /* ---- the vector backend --------------------------------------------------------------------------
-   The solver loop and the gradient assembly touch vectors and per-column scalars only through these
-   functions, so a GPU can supply them; the scalars (pu_state) then live in device memory, and the loop
-   never looks at them, except through `read` at a check in tolerance mode and at the end of a solve. */
+   The solver loop and its reverse pass touch vectors and per-column scalars only through these functions, so a
+   GPU can supply them; the scalars (pu_state) then live in device memory, and the loop never looks at them, except
+   through `read` at a check in tolerance mode and at the end of a solve. Loading a datum, the dense engine and the
+   tests of operators still work on host memory directly; they get their device side with the GPU companion. */
 
 /* One term c_j * (m o x_j) of a combination; coefficient scale * (c ? c[j] : 1). Exactly zero: not read. */
 typedef struct {
@@ -336,9 +341,9 @@ typedef enum { /* stages of per-column scalar arithmetic, in the order of the so
     PU_STAGE_PROJECT, /* c0 = -s0 / rho[i], the Gram-Schmidt coefficient */
     PU_STAGE_XBAR,    /* s0 = |r|^2: c0 = -1/|r|, scale *= |r| */
     PU_STAGE_REV1,    /* s0 = dbar'd -> rhobar, rhop; c0 = 2 rhobar */
-    PU_STAGE_REV2,    /* s0 = xbar'd, s1 = rbar'q -> rhobar, pib; c0 = -alpha */
+    PU_STAGE_REV2,    /* s0 = xbar'd, s1 = rbar'q -> rhobar, pib */
     PU_STAGE_RPREV,   /* c0, c1, c2: r_{i-1} from d_{i-1}, d_{i-2} or r_i */
-    PU_STAGE_Q,       /* c0 = 1/alpha, c1 = -1/alpha */
+    PU_STAGE_Q,       /* c1 = 1/alpha */
     PU_STAGE_END      /* c0 = 2 rhobar */
 } pu_stage;
 
@@ -400,15 +405,16 @@ typedef enum { PU_ITERATIVE, PU_DENSE } pu_engine;
    FULL differentiates alpha and beta too; SHORTCUT treats them as constants, which is the same gradient in exact
    arithmetic but unstable when A has a few far outlying eigenvalues; REORTHOGONAL is the shortcut with both
    passes re-orthogonalised (O(I^2 D) per column, a second tape), stable on every spectrum; AUTO runs the shortcut
-   where a check made in the same solve calls it safe (orthogonality and growth, see pu_column), and repeats the others with
-   REORTHOGONAL. The report counts who got what. SD and GD know FULL and SHORTCUT only (AUTO and REORTHOGONAL run FULL, and the
+   where a check made in the same solve calls it safe (orthogonality and growth, see pu_column), and repeats the block of
+   columns (options.columns) with REORTHOGONAL where one of them fails it. The report counts who got what. SD and GD know FULL and SHORTCUT only (AUTO and REORTHOGONAL run FULL, and the
    columns say so); for GD the two agree, for SD the SHORTCUT is a different gradient. */
 typedef enum { PU_ADJOINT_FULL, PU_ADJOINT_SHORTCUT, PU_ADJOINT_REORTHOGONAL, PU_ADJOINT_AUTO } pu_adjoint;
 
 typedef struct {
     pu_int iterations;  /* I; 0 = 30 (with a tolerance: 10 n + 100, at most 1000); PU_NONE = no step at all */
     pu_solver solver;   /* default PU_CG */
-    double tolerance;   /* > 0: stop a column at |r| <= tolerance |u|; then I is a cap. 0 = run exactly I steps */
+    double tolerance;   /* > 0: stop a column at |r| <= tolerance |u|; then I is a cap. 0 = run exactly I steps. Rounding
+                           level (1e-14 in double, 3e-7 in float) stops a column in any case */
     double absolute2;   /* > 0: stop at |r|^2 <= absolute2 as well (the paper's rule) */
     pu_int check_every; /* with a tolerance, scalars on a device: steps between looks at the stop flags; 0 = 5 */
     pu_adjoint adjoint; /* default PU_ADJOINT_FULL */
@@ -421,7 +427,7 @@ typedef struct {
     pu_int samples;         /* K; 0 = 10; PU_NONE = none (PU_EXACT only) */
     pu_kind kind;           /* default PU_NETWORK */
     pu_engine engine;       /* default PU_ITERATIVE; PU_EXACT always runs dense */
-    pu_solve_options solve; /* PU_MONTE_CARLO without a tolerance: 16 eps */
+    pu_solve_options solve; /* PU_MONTE_CARLO without a tolerance: to rounding level */
     uint64_t seed;          /* default 0 */
     uint32_t step;          /* changes the probes: keep it fixed for common random numbers, count it up for fresh ones */
     const pu_real *delta;   /* N x K x D: use these probes instead of drawing */
@@ -429,7 +435,7 @@ typedef struct {
     int threads;            /* 0 = OpenMP's choice, or 1 when the job is tiny (built-in operators' sizes decide) */
     int lanes;              /* parts whose sums are kept apart; 0 = 4. Memory: one gradient each */
     pu_int columns;         /* columns solved at a time; 0 = as many as fit the cache */
-    int no_control_variate; /* log det: leave out the free control variate tr(A Sigma) = D */
+    int no_control_variate; /* log det: leave out the free control variate tr(A Sigma) = D (used where diag(A) is known) */
     const pu_backend *backend; /* default pu_backend_cpu() */
 } pu_options;
 
@@ -479,8 +485,9 @@ typedef struct {
     int has_nll;       /* dense engine, or CG / PCG with probes */
     double nll;        /* mean negative log-likelihood, with 2 pi */
     double nll_se;     /* its standard error over probes; 0 = exact, -1 = unknown (K = 1) */
-    double nll_gap;    /* last change of the log det quadrature when one more step was taken, halved, mean */
-    int nll_converged; /* 0: the gap exceeds a tenth of the standard error: take more iterations */
+    double nll_gap;    /* estimate of what more iterations would still change through the log det, mean */
+    int nll_converged; /* 0: the gap exceeds a tenth of the standard error, or mean_k delta'sigma is too far below its
+                          expectation D: take more iterations */
 
     pu_int stops[PU_STOP_COUNT]; /* columns by stop reason */
     pu_int reorthogonalised;     /* columns repeated with re-orthogonalisation (PU_ADJOINT_AUTO) */
@@ -505,7 +512,7 @@ typedef struct {
    options, ws, out, report may be NULL: defaults; a block allocated and freed within the call; nothing written.
    Cost: N (K+1) (I+1) products with A; PU_NETWORK about 2 I + 1 of them and I + 1 gradient terms each (with a dense Phi about
    3.5 times PU_OUTPUT); dense engine N D^3.
-   Status: PU_OK; PU_CAP (tolerance mode), PU_DIVERGED: outputs written; any other: no output array touched. */
+   Status: PU_OK; PU_CAP, PU_STAGNATED (tolerance mode), PU_DIVERGED: outputs written; any other: no output array touched. */
 PU_DEF pu_status pu_gradient(const pu_lgm *model, const pu_data *data, const pu_options *options, pu_workspace *ws,
                              const pu_results *out, pu_report *report);
 
@@ -1065,7 +1072,7 @@ PU__FN PU_HD void pu__stage_column(const pu_state *s, pu_stage stage, pu_int i, 
         pu_real rho = s->rho[j], uu = s->s1[j];
         s->steps[j] = 0;
         s->stop[j] = 0;
-        s->floor_[j] = PU__FLOOR2 * s->s0[j];
+        s->floor_[j] = PU__FLOOR2 * (s->s0[j] > rho ? s->s0[j] : rho); /* u may be zero when x0 is not */
         s->target[j] = PU_R(0);
         if (s->tolerance2 > 0) s->target[j] = (pu_real)s->tolerance2 * uu;
         if (s->absolute2 > (double)s->target[j]) s->target[j] = (pu_real)s->absolute2;
@@ -1097,7 +1104,9 @@ PU__FN PU_HD void pu__stage_column(const pu_state *s, pu_stage stage, pu_int i, 
         if (s->use_beta) s->be[h] = rho / s->rho[h];
         break;
     }
-    case PU_STAGE_PROJECT: s->c0[j] = s->rho[h] > PU_R(0) ? -s->s0[j] / s->rho[h] : PU_R(0); break;
+    case PU_STAGE_PROJECT: /* a column stopped at step s has s residuals to be orthogonal to; slots from s on hold its own */
+        s->c0[j] = s->rho[h] > PU_R(0) && (!s->stop[j] || active) ? -s->s0[j] / s->rho[h] : PU_R(0);
+        break;
     case PU_STAGE_XBAR: {
 #ifdef PU_FLOAT
         pu_real norm = sqrtf(s->s0[j]);
@@ -1196,7 +1205,7 @@ PU__FN pu_op pu__op_zero(pu_int rows, pu_int cols, pu_int params, const void *da
 {
     pu_op op;
     memset(&op, 0, sizeof op);
-    op.rows = rows, op.cols = cols, op.params = params, op.data = data, op.trusted = 1;
+    op.rows = rows, op.cols = cols, op.params = params, op.data = data, op.trusted = 2;
     return op;
 }
 
@@ -1296,7 +1305,7 @@ PU_DEF pu_op pu_op_dense(pu_int rows, pu_int cols, const pu_real *a)
     pu_op op = pu__op_zero(rows, cols, overflow ? PU_NONE : (pu_int)entries, a); /* PU_NONE: refused as overflow */
     op.apply = pu__dense_apply, op.apply_t = pu__dense_apply_t, op.grad = pu__dense_grad;
     op.gram_diag = pu__dense_gram_diag, op.check = pu__dense_check;
-    op.trusted = 0; /* as a prior precision it must show its symmetry; pu_op_spd checks it entry by entry */
+    op.trusted = 1; /* as a prior precision it must show its symmetry; pu_op_spd checks it entry by entry */
     return op;
 }
 
@@ -1422,7 +1431,7 @@ PU__FN pu_status pu__spd_check(const pu_op *op, pu_int *index)
 PU_DEF pu_op pu_op_spd(pu_int n, const pu_real *a, const pu_real *factor)
 {
     pu_op op = pu_op_dense(n, n, a);
-    op.aux = factor, op.work = n, op.trusted = 1;
+    op.aux = factor, op.work = n, op.trusted = 2;
     op.apply_t = pu__dense_apply; /* symmetric */
     op.grad = pu__spd_grad, op.diag = pu__dense_diag, op.check = pu__spd_check;
     if (factor) op.sample = pu__spd_sample, op.logdet = pu__spd_logdet, op.logdet_grad = pu__spd_logdet_grad;
@@ -1661,7 +1670,7 @@ PU__FN pu_op pu__op_pair(const pu_op *left, const pu_op *right, pu_int extra)
                     ? PU_NONE /* refused as overflow */ : left->params + right->params;
     op.work = left->work > right->work ? left->work : right->work;
     op.work = op.work > PTRDIFF_MAX - extra ? PTRDIFF_MAX : op.work + extra; /* the size query overflows, and says so */
-    op.trusted = left->trusted && right->trusted;
+    op.trusted = left->trusted < right->trusted ? left->trusted : right->trusted;
     op.check = pu__pair_check;
     return op;
 }
@@ -1673,7 +1682,7 @@ PU_DEF pu_op pu_op_product(const pu_op *left, const pu_op *right)
     if (left->apply && right->apply) op.apply = pu__product_apply;
     if (left->apply_t && right->apply_t) op.apply_t = pu__product_apply_t;
     if ((!left->params || left->grad) && (!right->params || right->grad)) op.grad = pu__product_grad;
-    op.trusted = 0; /* a product of symmetric operators need not be symmetric */
+    if (op.trusted > 1) op.trusted = 1; /* a product of symmetric operators need not be symmetric */
     return op;
 }
 
@@ -1711,7 +1720,7 @@ typedef struct { /* options with the defaults filled in */
     pu_solver solver;
     pu_adjoint adjoint;
     pu_int I, every, check_every; /* every: checkpoint interval, 0 = full tape */
-    int tolerance_mode;
+    int tolerance_mode, converge; /* converge: to rounding level, which is what the caller asked for */
     double tolerance, absolute2;
 } pu__plan;
 
@@ -1759,7 +1768,7 @@ PU__FN pu_status pu__plan_make(const pu_solve_options *o, pu_int n, int converge
         return pu__fail(report, PU_E_ARGUMENT, "options.solve.absolute2", -1, -1);
     if (o->iterations < 0 && o->iterations != PU_NONE)
         return pu__fail(report, PU_E_ARGUMENT, "options.solve.iterations", -1, -1);
-    if (o->iterations > INT32_MAX) return pu__fail(report, PU_E_OVERFLOW, "options.solve.iterations", -1, -1);
+    if (o->iterations > INT32_MAX / 4) return pu__fail(report, PU_E_OVERFLOW, "options.solve.iterations", -1, -1);
     if (o->check_every < 0) return pu__fail(report, PU_E_ARGUMENT, "options.solve.check_every", -1, -1);
     if (o->checkpoint < 0 && o->checkpoint != PU_AUTO)
         return pu__fail(report, PU_E_ARGUMENT, "options.solve.checkpoint", -1, -1);
@@ -1767,7 +1776,8 @@ PU__FN pu_status pu__plan_make(const pu_solve_options *o, pu_int n, int converge
     plan->adjoint = o->adjoint;
     if (!momentum && o->adjoint != PU_ADJOINT_SHORTCUT) plan->adjoint = PU_ADJOINT_FULL; /* others are CG's */
     plan->tolerance = o->tolerance, plan->absolute2 = o->absolute2;
-    if (converge && !(o->tolerance > 0) && !(o->absolute2 > 0)) plan->tolerance = 16 * (double)PU__EPS;
+    plan->converge = converge && !(o->tolerance > 0) && !(o->absolute2 > 0);
+    if (plan->converge) plan->tolerance = sqrt((double)PU__FLOOR2);
     plan->tolerance_mode = plan->tolerance > 0 || plan->absolute2 > 0;
     plan->check_every = o->check_every ? o->check_every : 5;
     plan->I = o->iterations;
@@ -2218,14 +2228,19 @@ PU__FN void pu__growth(pu__run *g)
     }
 }
 
-/* log det (M^-1 A) seen by probe j: n log s + rho_0 sum_i w_i log(lambda_i / s) / lambda_i, any s > 0 */
-PU__FN double pu__quadrature(pu__run *g, pu_int j, pu_int steps, double rho0, double s)
+/* log det (M^-1 A) seen by probe j: n log s + rho_0 sum_i w_i log(lambda_i / s) / lambda_i, any s > 0. NaN where the
+   Lanczos matrix is not positive definite. *smallest: its smallest eigenvalue. */
+PU__FN double pu__quadrature(pu__run *g, pu_int j, pu_int steps, double rho0, double s, double *smallest)
 {
     double sum = 0, *z = g->tri + 2 * (g->history + 1);
     pu_int i;
+    *smallest = DBL_MAX;
     if (steps > 0 && pu__spectrum(g, j, steps)) return (double)NAN;
-    for (i = 0; i < steps; i++)
-        if (g->tri[i] > 0) sum += z[i] * z[i] * log(g->tri[i] / s) / g->tri[i];
+    for (i = 0; i < steps; i++) {
+        if (!(g->tri[i] > 0)) return (double)NAN;
+        if (g->tri[i] < *smallest) *smallest = g->tri[i];
+        sum += z[i] * z[i] * log(g->tri[i] / s) / g->tri[i];
+    }
     return (double)g->n * log(s) + rho0 * sum;
 }
 
@@ -2256,6 +2271,9 @@ PU__FN pu_status pu__lambda_max(pu__run *g, double *lambda)
     return status;
 }
 
+/* Failures that leave no usable result. */
+PU__FN int pu__fatal(pu_status status) { return status < 0 || status == PU_BREAKDOWN || status == PU_NONFINITE; }
+
 /* Outcome of the columns just solved: which stopped badly, if any. first: number of column 0 in the caller's count. */
 PU__FN pu_status pu__run_status(pu__run *g, pu_int datum, pu_int first, pu_report *report)
 {
@@ -2270,6 +2288,7 @@ PU__FN pu_status pu__run_status(pu__run *g, pu_int datum, pu_int first, pu_repor
         status = of_stop[stop];
         if (!status && !pu__finite_double(g->tt[j] + g->ux[j] + g->xt[j])) status = PU_NONFINITE;
         if (!status && g->plan.tolerance_mode && stop == PU_STOP_STEPS) status = PU_CAP;
+        if (!status && g->plan.tolerance_mode && !g->plan.converge && stop == PU_STOP_ROUNDING) status = PU_STAGNATED;
         if (!status && g->plan.solver == PU_GD && stop == PU_STOP_STEPS && steps > 0) {
             pu_real rho[2];
             g->B->read(g->B->user, rho, g->s.rho + j, sizeof *rho);
@@ -2277,8 +2296,7 @@ PU__FN pu_status pu__run_status(pu__run *g, pu_int datum, pu_int first, pu_repor
             if (rho[1] > rho[0]) status = PU_DIVERGED;
         }
         /* breakdown and non-finite outrank the statuses that still leave a usable result */
-        if (status && (!worst || ((worst == PU_CAP || worst == PU_DIVERGED) && status != PU_CAP && status != PU_DIVERGED)))
-            worst = status, at = j;
+        if (status && (!worst || (pu__fatal(status) && !pu__fatal(worst)))) worst = status, at = j;
     }
     if (worst) {
         (void)pu__fail(report, worst, "solver", datum, (pu_int)g->host_int[at]);
@@ -2286,9 +2304,6 @@ PU__FN pu_status pu__run_status(pu__run *g, pu_int datum, pu_int first, pu_repor
     }
     return worst;
 }
-
-/* Failures that leave no usable result. */
-PU__FN int pu__fatal(pu_status status) { return status != PU_OK && status != PU_CAP && status != PU_DIVERGED; }
 
 PU__FN pu_status pu__operator_failed(pu_report *report, const char *what, pu_int datum)
 {
@@ -2314,6 +2329,7 @@ PU__FN pu_status pu__run_block(pu__run *g, const pu_block *x0, const pu_real *we
     g->s.detach = network && g->plan.adjoint != PU_ADJOINT_FULL;
     for (j = 0; j < g->k; j++) g->orth[j] = g->growth[j] = -1;
     for (attempt = 0; attempt < 2; attempt++) {
+        (void)pu__fail(report, PU_OK, "", -1, -1); /* a repeated solve starts with a clean report */
         status = pu__forward(g, x0, g->plan.I);
         if (!status) status = pu__residual(g);
         if (status) return pu__operator_failed(report, "A.apply", datum);
@@ -2389,6 +2405,26 @@ PU__FN pu_status pu__check_spd(const pu_op *op, const pu_backend *B, pu_real *p,
     return PU_OK;
 }
 
+/* The same for a map: p'(Phi q) = q'(Phi'p). test: 2 (rows + cols) reals. */
+PU__FN pu_status pu__check_adjoint(const pu_op *op, const pu_backend *B, pu_real *test, pu_real *work, pu_report *report)
+{
+    pu_block P, Q, AQ, AP;
+    double one, two, size;
+    P.at = test, AQ.at = P.at + op->rows, Q.at = AQ.at + op->rows, AP.at = Q.at + op->cols;
+    P.ld = AQ.ld = op->rows, Q.ld = AP.ld = op->cols;
+    B->normals(B->user, op->rows, 1, P, 0, 3, 0, 0, PU__STREAM_TEST);
+    B->normals(B->user, op->cols, 1, Q, 0, 4, 0, 0, PU__STREAM_TEST);
+    if (op->apply(op, 1, Q, AQ, 0, work)) return pu__operator_failed(report, "Phi.apply", -1);
+    if (op->apply_t(op, 1, P, AP, 0, work)) return pu__operator_failed(report, "Phi.apply_t", -1);
+    one = pu__dot(op->rows, NULL, P.at, AQ.at), two = pu__dot(op->cols, NULL, Q.at, AP.at);
+    size = sqrt(pu__dot(op->rows, NULL, P.at, P.at) * pu__dot(op->rows, NULL, AQ.at, AQ.at)) +
+           sqrt(pu__dot(op->cols, NULL, Q.at, Q.at) * pu__dot(op->cols, NULL, AP.at, AP.at));
+    if (!pu__finite_double(size)) return pu__fail(report, PU_NONFINITE, "Phi", -1, -1);
+    if (fabs(one - two) > 100 * sqrt((double)(op->rows > op->cols ? op->rows : op->cols)) * (double)PU__EPS * size)
+        return pu__fail(report, PU_E_NOT_ADJOINT, "Phi.apply_t", -1, -1);
+    return PU_OK;
+}
+
 /* Numbers of an operator, checked by itself where it can. Only refusals (negative statuses) make sense as an answer. */
 PU__FN pu_status pu__check_op(const pu_op *op, const char *name, const char *stale, const char *check, pu_report *report)
 {
@@ -2446,7 +2482,7 @@ PU__FN void pu__solve_layout(pu__solve_memory *w, pu__arena *arena, const pu_op 
     pu__run_layout(&w->run, arena, A, B, plan, k, gradients);
     w->grad = gradients ? pu__reals(arena, A->params, 1) : NULL;
     w->host_weight = pu__reals(arena, k, 1);
-    w->test = A->trusted ? NULL : pu__reals(arena, A->rows, 4);
+    w->test = A->trusted > 1 ? NULL : pu__reals(arena, A->rows, 4);
 }
 
 PU_DEF pu_status pu_solve_bytes(const pu_op *A, pu_int k, const pu_solve_options *options, int gradients, size_t *bytes,
@@ -2572,6 +2608,11 @@ PU_DEF pu_status pu_solve(const pu_op *A, pu_int k, const pu_real *U, pu_int ldu
     report->columns = k, report->products = w.run.products, report->threads = report->lanes = 1;
     if (!pu__fatal(status) && w.grad && pu__find_nonfinite(A->params, w.grad) >= 0)
         status = pu__fail(report, PU_NONFINITE, "grad_A", -1, pu__find_nonfinite(A->params, w.grad));
+    if (!pu__fatal(status) && grad_U) {
+        pu__read_dots(&w.run, w.run.rbar, w.run.rbar, w.run.ux); /* |rbar|^2: finite when every entry is */
+        for (j = 0; j < k; j++)
+            if (!pu__finite_double(w.run.ux[j])) status = pu__fail(report, PU_NONFINITE, "grad_U", -1, -1);
+    }
     if (!pu__fatal(status)) {
         pu__run *g = &w.run;
         for (j = 0; j < k; j++) {
@@ -2702,9 +2743,10 @@ PU__FN pu_status pu__check_model(const pu_lgm *model, pu_report *report)
     if (P->rows <= 0) return pu__fail(report, PU_E_ARGUMENT, "Phi.rows", -1, -1);
     if (G->cols != G->rows) return pu__fail(report, PU_E_SIZE, "Gamma.cols", -1, -1);
     if (P->cols != G->rows) return pu__fail(report, PU_E_SIZE, "Phi.cols", -1, -1);
+    if (G->noise < 0) return pu__fail(report, PU_E_ARGUMENT, "Gamma.noise", -1, -1);
     if (G->params < 0 || G->rows > UINT32_MAX || G->noise > UINT32_MAX) return pu__fail(report, PU_E_OVERFLOW, "Gamma", -1, -1);
     if (P->params < 0 || P->rows > UINT32_MAX) return pu__fail(report, PU_E_OVERFLOW, "Phi", -1, -1);
-    if (G->work < 0 || G->noise < 0) return pu__fail(report, PU_E_ARGUMENT, G->work < 0 ? "Gamma.work" : "Gamma.noise", -1, -1);
+    if (G->work < 0) return pu__fail(report, PU_E_ARGUMENT, "Gamma.work", -1, -1);
     if (P->work < 0) return pu__fail(report, PU_E_ARGUMENT, "Phi.work", -1, -1);
     if (!G->apply) return pu__fail(report, PU_E_NULL, "Gamma.apply", -1, -1);
     if (!P->apply) return pu__fail(report, PU_E_NULL, "Phi.apply", -1, -1);
@@ -2813,7 +2855,7 @@ PU__FN void pu__posterior_layout(pu__posterior *p, pu__arena *arena, const pu_lg
     p->t0 = pu__cols(arena, p->M, kmax), p->t1 = pu__cols(arena, p->M, kmax);
     p->work = pu__reals(arena, work_G > work_P ? work_G : work_P, kmax);
     memset(&p->op, 0, sizeof p->op);
-    p->op.rows = p->op.cols = p->D, p->op.params = params, p->op.trusted = 1, p->op.data = p;
+    p->op.rows = p->op.cols = p->D, p->op.params = params, p->op.trusted = 2, p->op.data = p;
     p->op.apply = p->op.apply_t = pu__posterior_apply, p->op.grad = pu__posterior_grad;
     if (pu__has_diag(model)) p->op.diag = pu__posterior_diag;
 }
@@ -2925,7 +2967,7 @@ PU__FN void pu__job_layout(pu__memory *mem, pu__arena *arena, const pu__job *job
     mem->lane_report = (pu_report *)pu__take(arena, job->lanes, 1, sizeof(pu_report));
     mem->lanes = pu__reals(arena, job->lanes, job->params);
     mem->gamma_nu = pu__reals(arena, job->D, 1);
-    mem->test = pu__reals(arena, job->D, 4);
+    mem->test = pu__reals(arena, job->D + (job->M > job->D ? job->M : job->D), 2);
     mem->columns = (pu__column *)pu__take(arena, all, 1, sizeof(pu__column));
     mem->c = (double *)pu__take(arena, job->N, 1, sizeof(double));
     mem->logdet = (double *)pu__take(arena, job->N, 1, sizeof(double));
@@ -2939,7 +2981,8 @@ PU__FN void pu__job_layout(pu__memory *mem, pu__arena *arena, const pu__job *job
         const pu_int noise = pu__noise(job->model->Gamma);
         memset(w, 0, sizeof *w);
         pu__posterior_layout(&w->post, arena, job->model, job->B, job->kmax, job->params);
-        w->post.want_Gamma = job->out->Gamma != NULL, w->post.want_Phi = job->out->Phi != NULL;
+        w->post.want_Gamma = job->out->Gamma && job->model->Gamma->params > 0;
+        w->post.want_Phi = job->out->Phi && job->model->Phi->params > 0;
         w->post.want_psi = job->out->psi != NULL;
         w->post.at_Gamma = 0, w->post.at_Phi = job->at_Phi, w->post.at_psi = job->at_psi;
         pu__run_layout(&w->run, arena, &w->post.op, job->B, &job->plan, job->kmax, job->network);
@@ -2971,15 +3014,16 @@ PU__FN pu_status pu__load(const pu__job *job, pu__memory *mem, pu__worker *w, pu
         memset(w->diagonal, 0, (size_t)job->D * sizeof(pu_real));
         if (w->post.op.diag(&w->post.op, w->diagonal, NULL))
             return pu__operator_failed(report, w->post.failed, n);
-        /* the control variate's s: the geometric mean of diag(A), near the middle of the spectrum's logarithm */
+        /* the control variate's s: the geometric mean of diag(M^-1 A), near the middle of the spectrum's logarithm */
         for (i = 0; i < job->D; i++) sum += log((double)w->diagonal[i]);
-        w->shift = job->o->no_control_variate || !pu__finite_double(sum) ? 1 : exp(sum / (double)job->D);
     }
     if (job->plan.solver == PU_PCG) {
         status = pu__set_m(&w->run, job->o->solve.m ? job->o->solve.m + n * job->D : NULL, w->diagonal, n, report);
-        w->shift = 1; /* M^-1 A is centred by M already */
+        if (status) return status;
+        for (i = 0; i < job->D && w->post.op.diag; i++) sum += log((double)w->run.m[i]);
     }
-    if (!status) w->loaded = n;
+    w->shift = job->o->no_control_variate || !pu__finite_double(sum) ? 1 : exp(sum / (double)job->D);
+    w->loaded = n;
     return status;
 }
 
@@ -3029,14 +3073,16 @@ PU__FN pu_status pu__linear_terms(const pu__job *job, pu__worker *w, pu_real *la
                 lane[job->at_psi + i] += (t[i] + p->e[i] / 2) * p->e[i] - PU_R(1) / (2 * psi[i]);
         }
     }
-    if (job->out->Phi) {
+    if (p->want_Phi) {
         for (i = 0; i < job->M; i++) t[i] = p->w[i] * p->e[i];
         if (pu__named(p, Phi->grad(Phi, 1, p->t0, b, &one, lane + job->at_Phi, p->work), "Phi.grad")) return PU_E_OPERATOR;
     }
     return PU_OK;
 }
 
-/* log det A as each probe column of the block sees it, and how much the last step changed that */
+/* log det A as each probe column of the block sees it, and how far that may be from what more steps would give: the larger
+   of the last step's change and of the part of delta'A^-1 log(A/s) delta that the residual leaves open, about
+   r'A^-1 r (1 + |log(theta/s)|) with theta the smallest Ritz value. */
 PU__FN void pu__logdets(pu__worker *w, pu__column *columns, pu_int first)
 {
     pu__run *g = &w->run;
@@ -3045,12 +3091,18 @@ PU__FN void pu__logdets(pu__worker *w, pu__column *columns, pu_int first)
     for (i = 0; i < g->n && g->use_m; i++) base -= log((double)g->m[i]); /* log det M */
     for (j = first == 0; j < g->k; j++) {
         const pu_int steps = (pu_int)g->host_int[j];
-        pu_real rho0;
-        g->B->read(g->B->user, &rho0, g->s.rho + j, sizeof rho0);
-        columns[j].gap = steps > 0 ? pu__quadrature(g, j, steps - 1, (double)rho0, w->shift) : 0;
-        columns[j].logdet = pu__quadrature(g, j, steps, (double)rho0, w->shift);
-        columns[j].gap = steps > 0 ? fabs(columns[j].logdet - columns[j].gap) : fabs(columns[j].logdet);
-        columns[j].logdet += base;
+        double before, after, theta, open;
+        int32_t stop;
+        pu_real rho[2];
+        g->B->read(g->B->user, rho, g->s.rho + j, sizeof *rho);
+        g->B->read(g->B->user, rho + 1, g->s.rho + steps * g->k + j, sizeof *rho);
+        before = steps > 0 ? pu__quadrature(g, j, steps - 1, (double)rho[0], w->shift, &theta) : 0;
+        after = pu__quadrature(g, j, steps, (double)rho[0], w->shift, &theta);
+        open = steps > 0 ? (double)rho[1] / theta * (1 + fabs(log(theta / w->shift))) : (double)rho[0];
+        columns[j].logdet = after + base;
+        /* a column that ended at rounding level has nothing left to change, however much its last step did */
+        g->B->read(g->B->user, &stop, g->s.stop + j, sizeof stop);
+        columns[j].gap = stop == PU_STOP_ROUNDING || stop == PU_STOP_ZERO ? open : pu__max(fabs(after - before), open);
     }
 }
 
@@ -3081,6 +3133,7 @@ PU__FN pu_status pu__iterative_block(const pu__job *job, pu__memory *mem, pu__wo
     for (j = 0; j < k; j++) {
         pu__column_record(g, j, job->network && job->any_grad, &columns[j].record);
         columns[j].ux = g->ux[j], columns[j].xax = g->ux[j] - g->xt[j];
+        columns[j].logdet = columns[j].gap = 0;
         if (mem->stage.x) memcpy(mem->stage.x + (at + j) * D, pu__col(g->x, j), (size_t)D * sizeof(pu_real));
         for (i = 0; i < I; i++) {
             if (mem->stage.alpha) mem->stage.alpha[(at + j) * I + i] = i < g->done ? g->host_a[i * k + j] : PU_R(0);
@@ -3284,7 +3337,7 @@ PU__FN pu_status pu__job_make(pu__job *job, const pu_lgm *model, const pu_data *
         return pu__fail(report, PU_E_ARGUMENT, "options.engine", -1, -1);
     if (o->samples < 0 && o->samples != PU_NONE) return pu__fail(report, PU_E_ARGUMENT, "options.samples", -1, -1);
     if (o->samples == PU_NONE && o->kind != PU_EXACT) return pu__fail(report, PU_E_ARGUMENT, "options.samples", -1, -1);
-    if (o->samples > UINT32_MAX / 2) return pu__fail(report, PU_E_OVERFLOW, "options.samples", -1, -1);
+    if (o->samples > INT32_MAX) return pu__fail(report, PU_E_OVERFLOW, "options.samples", -1, -1);
     if (o->engine == PU_DENSE && (o->kind == PU_NETWORK || o->kind == PU_OUTPUT)) /* they are about a solver's steps */
         return pu__fail(report, PU_E_ARGUMENT, "options.engine", -1, -1);
     if (o->threads < 0) return pu__fail(report, PU_E_ARGUMENT, "options.threads", -1, -1);
@@ -3367,8 +3420,12 @@ PU__FN pu_status pu__shared_terms(const pu__job *job, pu__memory *mem, double *c
         for (i = 0; i < D; i++)
             if (!(test[i] > PU_R(0))) return pu__fail(report, PU_E_NOT_POSITIVE, "Gamma", -1, i);
     }
-    if (!Gamma->trusted) {
+    if (Gamma->trusted < 2) {
         pu_status status = pu__check_spd(Gamma, job->B, test, test + D, test + 2 * D, test + 3 * D, work, "Gamma", "Gamma.apply", report);
+        if (status) return status;
+    }
+    if (job->model->Phi->trusted < 1) {
+        pu_status status = pu__check_adjoint(job->model->Phi, job->B, test, work, report);
         if (status) return status;
     }
     report->has_objective = Gamma->logdet != NULL;
@@ -3425,7 +3482,7 @@ PU__FN pu_status pu__finish_gradient(const pu__job *job, pu__memory *mem, pu_rep
 PU__FN pu_status pu__finish_values(const pu__job *job, const pu__memory *mem, double shared_c, pu_report *report)
 {
     const double log_2pi = 1.8378770664093454836, N = (double)job->N, K = (double)job->K;
-    double variance = 0, gap = 0;
+    double variance = 0, gap = 0, traces = 0;
     pu_int n, k;
     report->has_nll = report->has_objective && (job->dense || job->want_nll);
     for (n = 0; n < job->N; n++) {
@@ -3433,7 +3490,7 @@ PU__FN pu_status pu__finish_values(const pu__job *job, const pu__memory *mem, do
         const double c = mem->c[n] + shared_c, fit = col->xax / 2 - col->ux;
         double trace = 0, linear = 0, logdet = 0, square = 0;
         for (k = 1; k <= job->K; k++) {
-            trace += col[k].xax / K, linear += col[k].ux / K;
+            trace += col[k].xax / K, linear += col[k].ux / K, traces += col[k].ux / (K * N);
             logdet += col[k].logdet / K, gap += col[k].gap / (2 * K * N);
         }
         for (k = 1; k <= job->K; k++) square += (col[k].logdet - logdet) * (col[k].logdet - logdet);
@@ -3447,7 +3504,9 @@ PU__FN pu_status pu__finish_values(const pu__job *job, const pu__memory *mem, do
     }
     report->nll_se = job->dense ? 0 : job->K > 1 ? sqrt(variance) : -1;
     report->nll_gap = job->dense ? 0 : gap;
-    report->nll_converged = job->dense || gap <= pu__max(0.1 * report->nll_se, 100 * (double)PU__EPS * fabs(report->nll));
+    /* the probes also know tr(A Sigma) = D: solves cut short fall below it by more than chance */
+    report->nll_converged = job->dense || (gap <= pu__max(0.1 * report->nll_se, 100 * (double)PU__EPS * fabs(report->nll)) &&
+                                           (double)job->D - traces <= 3 * sqrt(2 * (double)job->D / (N * K)));
     if (!report->has_nll) report->nll = report->nll_gap = 0, report->nll_se = -1, report->nll_converged = 0;
     if (!report->has_objective) report->c = report->q = report->network = 0;
     if (!pu__finite_double(report->nll)) return pu__fail(report, PU_NONFINITE, "log det quadrature", -1, -1);
@@ -3549,7 +3608,6 @@ PU_DEF pu_status pu_nll(const pu_lgm *model, const pu_data *data, const pu_optio
     if (o.kind != PU_EXACT && (o.solve.solver == PU_SD || o.solve.solver == PU_GD)) /* no Lanczos coefficients */
         return pu__fail(report, PU_E_UNSUPPORTED, "options.solve.solver (CG or PCG gives the log det)", -1, -1);
     if (o.kind != PU_EXACT && o.x0) return pu__fail(report, PU_E_ARGUMENT, "options.x0 (a warm start gives no log det)", -1, -1);
-    if (o.kind == PU_MONTE_CARLO && o.engine == PU_DENSE) o.kind = PU_EXACT;
     status = pu_gradient(model, data, &o, ws, NULL, report);
     if (pu__fatal(status)) return status;
     *nll = report->nll;
@@ -3572,7 +3630,8 @@ PU__FN void pu__exact_layout(pu__exact_memory *w, pu__arena *arena, const pu_lgm
     pu__posterior_layout(&w->post, arena, model, pu_backend_cpu(), kmax, 0);
     w->X = pu__cols(arena, D, kmax), w->Y = pu__cols(arena, D, kmax), w->b = pu__cols(arena, D, 1);
     w->A = pu__reals(arena, D, D), w->L = pu__reals(arena, D, D);
-    w->gamma_nu = pu__reals(arena, D, 1), w->test = pu__reals(arena, D, 4);
+    w->gamma_nu = pu__reals(arena, D, 1);
+    w->test = pu__reals(arena, D + (model->Phi->rows > D ? model->Phi->rows : D), 2);
 }
 
 PU_DEF pu_status pu_exact_bytes(const pu_lgm *model, size_t *bytes, pu_report *report)

@@ -479,7 +479,7 @@ SPOIL(stale_factor, prior_spd(s); s->factor[r->index] *= PU_R(1.5))
 
 /* ---- spoilers: user functions that fail ------------------------------------------------------ */
 
-SPOIL(gamma_apply_fails, user_gamma(s); s->Gamma.trusted = 1; user.fail = FAIL_APPLY)
+SPOIL(gamma_apply_fails, user_gamma(s); s->Gamma.trusted = 2; user.fail = FAIL_APPLY)
 SPOIL(gamma_apply_fails_in_test, user_gamma(s); user.fail = FAIL_APPLY)
 SPOIL(gamma_apply_fails_late, user_gamma(s); user.fail = FAIL_APPLY; user.fail_after = 12)
 SPOIL(phi_apply_fails, user_phi(s); user.fail = FAIL_APPLY)
@@ -497,7 +497,7 @@ SPOIL(phi_check_fails, s->Phi.check = fail_check)
 SPOIL(phi_check_positive, s->Phi.check = odd_check)
 SPOIL(gamma_diag_fails, s->options.solve.solver = PU_PCG; s->Gamma.diag = fail_diag)
 SPOIL(phi_gram_diag_fails, s->options.solve.solver = PU_PCG; s->Phi.gram_diag = fail_gram_diag)
-SPOIL(gamma_apply_nan, user_gamma(s); s->Gamma.trusted = 1; user.nan_after = 0)
+SPOIL(gamma_apply_nan, user_gamma(s); s->Gamma.trusted = 2; user.nan_after = 0)
 SPOIL(gamma_apply_nan_in_test, user_gamma(s); user.nan_after = 0)
 SPOIL(gamma_apply_nan_late, user_gamma(s); user.nan_after = 8)
 SPOIL(phi_apply_nan, user_phi(s); user.nan_after = 0)
@@ -596,10 +596,10 @@ static void user_A(setup *s)
 
 SPOIL(A_not_symmetric, user_A(s); user.a[1] = PU_R(1))
 SPOIL(A_negative, user_A(s); set_user_diagonal(PU_R(-2)))
-SPOIL(A_apply_fails, user_A(s); user.fail = FAIL_APPLY; s->A.trusted = 1)
+SPOIL(A_apply_fails, user_A(s); user.fail = FAIL_APPLY; s->A.trusted = 2)
 SPOIL(A_apply_fails_late, user_A(s); user.a[0] = PU_R(5); user.a[6] = PU_R(3);
       user.fail = FAIL_APPLY; user.fail_after = 3)
-SPOIL(A_apply_nan, user_A(s); user.nan_after = 0; s->A.trusted = 1)
+SPOIL(A_apply_nan, user_A(s); user.nan_after = 0; s->A.trusted = 2)
 SPOIL(A_apply_nan_late, user_A(s); user.a[0] = PU_R(5); user.a[6] = PU_R(3); user.nan_after = 3)
 SPOIL(A_dense_not_symmetric, prior_spd(s); s->gamma[1] = PU_R(0.25);
       s->A = pu_op_dense(D, D, s->gamma))
@@ -746,9 +746,9 @@ static const row rows[] = {
      NOWHERE},
     {"Gamma apply fails late", gamma_apply_fails_late, GRADIENT, PU_E_OPERATOR, "Gamma.apply", ANY, ANY, ANY,
      0},
-    {"Phi apply fails", phi_apply_fails, NUMBERS, PU_E_OPERATOR, "Phi.apply", 0, -1, -1, 0},
+    {"Phi apply fails", phi_apply_fails, NUMBERS, PU_E_OPERATOR, "Phi.apply", NOWHERE},
     {"Phi apply fails late", phi_apply_fails_late, GRADIENT, PU_E_OPERATOR, "Phi.apply", ANY, ANY, ANY, 0},
-    {"Phi apply_t fails", phi_apply_t_fails, NUMBERS, PU_E_OPERATOR, "Phi.apply_t", 0, -1, -1, 0},
+    {"Phi apply_t fails", phi_apply_t_fails, NUMBERS, PU_E_OPERATOR, "Phi.apply_t", NOWHERE},
     {"Phi apply_t fails late", phi_apply_t_fails_late, GRADIENT, PU_E_OPERATOR, "Phi.apply_t", ANY, ANY, ANY,
      0},
     {"Gamma grad fails", gamma_grad_fails, GRADIENT, PU_E_OPERATOR, "Gamma.grad", 0, -1, -1, 0},

@@ -95,7 +95,7 @@ static int same_report(const pu_report *a, const pu_report *b)
            SAME(iterations) && SAME(checkpoint) && SAME(lanes) && SAME(columns) &&
            SAME(has_objective) && SAME(c) && SAME(q) && SAME(network) && SAME(has_nll) &&
            SAME(nll) && SAME(nll_se) && SAME(nll_gap) && SAME(nll_converged) && SAME(stops) &&
-           SAME(reorthogonalised) && SAME(worst_orthogonality) && SAME(worst_residual) &&
+           SAME(reorthogonalised) && SAME(worst_orthogonality) && SAME(worst_growth) && SAME(worst_residual) &&
            SAME(worst_datum) && SAME(worst_column) && SAME(products);
 }
 

@@ -398,7 +398,7 @@ TEST nll_is_not_fooled_by_slow_convergence(void)
 {
     enum { D = 400 };
     static const pu_int steps[] = {5, 15, 60, 163, 250, 400};
-    pu_real gamma[D], phi[D], psi = PU_R(1), y = PU_R(0.5);
+    pu_real gamma[D] = {0}, phi[D] = {0}, psi = PU_R(1), y = PU_R(0.5);
     pu_op Gamma = pu_op_diagonal(D, gamma), Phi = pu_op_dense(1, D, phi);
     pu_lgm model = {&Gamma, &Phi, NULL, NULL, NULL};
     pu_data data = pu_data_full(1, 1, &y);

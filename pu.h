@@ -300,6 +300,14 @@ struct pu_op {
     pu_status (*logdet_grad)(const pu_op *op, pu_real weight, pu_real *grad, pu_real *work);
     /* PU_OK, or what is wrong with the numbers in `data` (and at which index) */
     pu_status (*check)(const pu_op *op, pu_int *index);
+    /* The first three restricted to rows[0] < .. < rows[n-1] (Phi with missing entries; NULL: they work on all rows, and
+       unobserved ones are multiplied by zero). Y of apply, X of apply_t and P of grad then have n rows. All or none. */
+    pu_status (*apply_rows)(const pu_op *op, pu_int n, const pu_int *rows, pu_int k, pu_block X, pu_block Y, int add,
+                            pu_real *work);
+    pu_status (*apply_rows_t)(const pu_op *op, pu_int n, const pu_int *rows, pu_int k, pu_block X, pu_block Y, int add,
+                              pu_real *work);
+    pu_status (*grad_rows)(const pu_op *op, pu_int n, const pu_int *rows, pu_int k, pu_block P, pu_block Q,
+                           const pu_real *weight, pu_real *grad, pu_real *work);
 };
 
 /* ---- the vector backend --------------------------------------------------------------------------
@@ -1232,46 +1240,136 @@ PU__FN pu_status pu__check_finite(pu_int n, const pu_real *x, pu_int *index)
     return *index < 0 ? PU_OK : PU_E_NONFINITE;
 }
 
-/* ---- dense: rows are contiguous, so A x is one dot and A'x one axpy per row and column ---- */
+/* ---- dense: rows are contiguous, so A x is one dot and A'x one axpy per row and column. A row serves several columns (or
+        a column several rows) per sweep; every column's own sums run in the same order as alone. ---- */
+
+/* what pu__dot_chunk does after its main loop: entries from i on, then the tree */
+PU__FN double pu__close_lanes(pu_real *lane, pu_int i, pu_int n, const pu_real *a, const pu_real *x)
+{
+    pu_int l, half;
+    for (l = 0; i < n; i++, l++) lane[l] += a[i] * x[i];
+    for (half = PU__LANES / 2; half > 0; half /= 2)
+        for (l = 0; l < half; l++) lane[l] += lane[l + half];
+    return (double)lane[0];
+}
+
+/* out_c = a'x_c for four columns, each exactly as pu__dot would have it. Four arrays and one inner loop: compilers then keep
+   all the partial sums in registers (a two-dimensional array goes through memory and is ten times slower). */
+PU__FN void pu__dot4(pu_int n, const pu_real *a, const pu_real *x0, const pu_real *x1, const pu_real *x2, const pu_real *x3,
+                     double *out)
+{
+    out[0] = out[1] = out[2] = out[3] = 0;
+    while (n > 0) {
+        const pu_int len = pu__min(PU__CHUNK, n);
+        if (len < PU__LANES) {
+            out[0] += (double)pu__dot_chunk(len, NULL, a, x0), out[1] += (double)pu__dot_chunk(len, NULL, a, x1);
+            out[2] += (double)pu__dot_chunk(len, NULL, a, x2), out[3] += (double)pu__dot_chunk(len, NULL, a, x3);
+        } else {
+            pu_real l0[PU__LANES] = {0}, l1[PU__LANES] = {0}, l2[PU__LANES] = {0}, l3[PU__LANES] = {0};
+            pu_int i, l;
+            for (i = 0; i + PU__LANES <= len; i += PU__LANES)
+                for (l = 0; l < PU__LANES; l++) {
+                    l0[l] += a[i + l] * x0[i + l];
+                    l1[l] += a[i + l] * x1[i + l];
+                    l2[l] += a[i + l] * x2[i + l];
+                    l3[l] += a[i + l] * x3[i + l];
+                }
+            out[0] += pu__close_lanes(l0, i, len, a, x0), out[1] += pu__close_lanes(l1, i, len, a, x1);
+            out[2] += pu__close_lanes(l2, i, len, a, x2), out[3] += pu__close_lanes(l3, i, len, a, x3);
+        }
+        a += len, x0 += len, x1 += len, x2 += len, x3 += len, n -= len;
+    }
+}
+
+/* y += c0 x0 + c1 x1 + c2 x2 + c3 x3, added in this order */
+PU__FN void pu__axpy4(pu_int n, const pu_real *c, const pu_real *x0, const pu_real *x1, const pu_real *x2, const pu_real *x3,
+                      pu_real *y)
+{
+    const pu_real c0 = c[0], c1 = c[1], c2 = c[2], c3 = c[3];
+    pu_int i;
+    for (i = 0; i < n; i++) {
+        pu_real v = y[i];
+        v += c0 * x0[i];
+        v += c1 * x1[i];
+        v += c2 * x2[i];
+        v += c3 * x3[i];
+        y[i] = v;
+    }
+}
+
+PU__FN const pu_real *pu__dense_row(const pu_op *op, const pu_int *rows, pu_int m)
+{
+    return (const pu_real *)op->data + (rows ? rows[m] : m) * op->cols;
+}
+
+PU__FN pu_status pu__dense_apply_rows(const pu_op *op, pu_int n, const pu_int *rows, pu_int k, pu_block X, pu_block Y, int add,
+                                      pu_real *work)
+{
+    double s[4];
+    pu_int m, j, c;
+    (void)work;
+    for (m = 0; m < n; m++) {
+        const pu_real *a = pu__dense_row(op, rows, m);
+        for (j = 0; j < k; j += 4) {
+            const pu_int count = pu__min(4, k - j);
+            if (count == 4)
+                pu__dot4(op->cols, a, pu__col(X, j), pu__col(X, j + 1), pu__col(X, j + 2), pu__col(X, j + 3), s);
+            else
+                for (c = 0; c < count; c++) s[c] = pu__dot(op->cols, NULL, a, pu__col(X, j + c));
+            for (c = 0; c < count; c++) pu__col(Y, j + c)[m] = (pu_real)s[c] + (add ? pu__col(Y, j + c)[m] : PU_R(0));
+        }
+    }
+    return PU_OK;
+}
+
+PU__FN pu_status pu__dense_apply_rows_t(const pu_op *op, pu_int n, const pu_int *rows, pu_int k, pu_block X, pu_block Y,
+                                        int add, pu_real *work)
+{
+    pu_int m, j;
+    (void)work;
+    pu__clear(op->cols, k, Y, add);
+    for (m = 0; m + 4 <= n; m += 4)
+        for (j = 0; j < k; j++)
+            pu__axpy4(op->cols, pu__col(X, j) + m, pu__dense_row(op, rows, m), pu__dense_row(op, rows, m + 1),
+                      pu__dense_row(op, rows, m + 2), pu__dense_row(op, rows, m + 3), pu__col(Y, j));
+    for (; m < n; m++)
+        for (j = 0; j < k; j++) pu__axpy(op->cols, pu__col(X, j)[m], pu__dense_row(op, rows, m), pu__col(Y, j));
+    return PU_OK;
+}
+
+PU__FN pu_status pu__dense_grad_rows(const pu_op *op, pu_int n, const pu_int *rows, pu_int k, pu_block P, pu_block Q,
+                                     const pu_real *weight, pu_real *grad, pu_real *work)
+{
+    pu_int m, j, c;
+    (void)work;
+    for (m = 0; m < n; m++) {
+        pu_real *g = grad + (rows ? rows[m] : m) * op->cols, coefficient[4];
+        for (j = 0; j < k; j += 4) {
+            const pu_int count = pu__min(4, k - j);
+            for (c = 0; c < count; c++) coefficient[c] = weight[j + c] * pu__col(P, j + c)[m];
+            if (count == 4)
+                pu__axpy4(op->cols, coefficient, pu__col(Q, j), pu__col(Q, j + 1), pu__col(Q, j + 2), pu__col(Q, j + 3), g);
+            else
+                for (c = 0; c < count; c++) pu__axpy(op->cols, coefficient[c], pu__col(Q, j + c), g);
+        }
+    }
+    return PU_OK;
+}
 
 PU__FN pu_status pu__dense_apply(const pu_op *op, pu_int k, pu_block X, pu_block Y, int add, pu_real *work)
 {
-    const pu_real *a = (const pu_real *)op->data;
-    pu_int m, j;
-    (void)work;
-    for (m = 0; m < op->rows; m++)
-        for (j = 0; j < k; j++) {
-            pu_real s = (pu_real)pu__dot(op->cols, NULL, a + m * op->cols, pu__col(X, j));
-            pu__col(Y, j)[m] = add ? pu__col(Y, j)[m] + s : s;
-        }
-    return PU_OK;
+    return pu__dense_apply_rows(op, op->rows, NULL, k, X, Y, add, work);
 }
 
 PU__FN pu_status pu__dense_apply_t(const pu_op *op, pu_int k, pu_block X, pu_block Y, int add, pu_real *work)
 {
-    const pu_real *a = (const pu_real *)op->data;
-    pu_int m, j;
-    (void)work;
-    pu__clear(op->cols, k, Y, add);
-    for (m = 0; m < op->rows; m++)
-        for (j = 0; j < k; j++) {
-            pu_real x = pu__col(X, j)[m];
-            if (x != PU_R(0)) pu__axpy(op->cols, x, a + m * op->cols, pu__col(Y, j)); /* unobserved rows are zero */
-        }
-    return PU_OK;
+    return pu__dense_apply_rows_t(op, op->rows, NULL, k, X, Y, add, work);
 }
 
 PU__FN pu_status pu__dense_grad(const pu_op *op, pu_int k, pu_block P, pu_block Q, const pu_real *weight, pu_real *grad,
                                 pu_real *work)
 {
-    pu_int m, j;
-    (void)work;
-    for (m = 0; m < op->rows; m++)
-        for (j = 0; j < k; j++) {
-            pu_real c = weight[j] * pu__col(P, j)[m];
-            if (c != PU_R(0)) pu__axpy(op->cols, c, pu__col(Q, j), grad + m * op->cols);
-        }
-    return PU_OK;
+    return pu__dense_grad_rows(op, op->rows, NULL, k, P, Q, weight, grad, work);
 }
 
 PU__FN pu_status pu__dense_diag(const pu_op *op, pu_real *y, pu_real *work)
@@ -1305,6 +1403,7 @@ PU_DEF pu_op pu_op_dense(pu_int rows, pu_int cols, const pu_real *a)
     pu_op op = pu__op_zero(rows, cols, overflow ? PU_NONE : (pu_int)entries, a); /* PU_NONE: refused as overflow */
     op.apply = pu__dense_apply, op.apply_t = pu__dense_apply_t, op.grad = pu__dense_grad;
     op.gram_diag = pu__dense_gram_diag, op.check = pu__dense_check;
+    op.apply_rows = pu__dense_apply_rows, op.apply_rows_t = pu__dense_apply_rows_t, op.grad_rows = pu__dense_grad_rows;
     op.trusted = 1; /* as a prior precision it must show its symmetry; pu_op_spd checks it entry by entry */
     return op;
 }
@@ -2776,8 +2875,12 @@ typedef struct {
     pu_int D, M;
     int want_Gamma, want_Phi, want_psi;
     pu_int at_Gamma, at_Phi, at_psi; /* offsets into the gradient vector */
-    pu_real *w, *w_root, *mask, *e;  /* M: mask psi, its square root, 0 or 1, mask (y - eta) */
-    pu_block t0, t1;                 /* M x kmax */
+    /* The rows of Phi at work: all M, or the observed ones alone when Phi can restrict itself (rows != NULL). */
+    pu_int n_rows, *list;
+    const pu_int *rows;
+    pu_real *w, *w_root, *mask, *e;  /* n_rows: mask psi, its square root, 0 or 1, mask (y - eta) */
+    pu_real *w_all, *row_sum;        /* M: mask psi of every row; scratch */
+    pu_block t0, t1;                 /* n_rows x kmax */
     pu_real *work;
     const char *failed; /* the operator function that reported failure last */
 } pu__posterior;
@@ -2794,19 +2897,57 @@ PU__FN pu_status pu__named(pu__posterior *p, pu_status status, const char *what)
 PU__FN void pu__weigh(const pu__posterior *p, pu_int k, pu_block t, pu_real scale, const pu_real *w)
 {
     pu_term term = pu__t(t, scale, NULL, w);
-    p->B->combine(p->B->user, p->M, k, t, 1, &term);
+    p->B->combine(p->B->user, p->n_rows, k, t, 1, &term);
+}
+
+/* number of row i of the blocks t0, t1 in the model */
+PU__FN pu_int pu__row(const pu__posterior *p, pu_int i) { return p->rows ? p->rows[i] : i; }
+
+/* Phi and its transpose on the rows at work */
+PU__FN pu_status pu__phi_apply(pu__posterior *p, pu_int k, pu_block X, pu_block Y)
+{
+    const pu_op *Phi = p->model->Phi;
+    return pu__named(p, p->rows ? Phi->apply_rows(Phi, p->n_rows, p->rows, k, X, Y, 0, p->work)
+                                : Phi->apply(Phi, k, X, Y, 0, p->work), "Phi.apply");
+}
+
+PU__FN pu_status pu__phi_apply_t(pu__posterior *p, pu_int k, pu_block X, pu_block Y, int add)
+{
+    const pu_op *Phi = p->model->Phi;
+    return pu__named(p, p->rows ? Phi->apply_rows_t(Phi, p->n_rows, p->rows, k, X, Y, add, p->work)
+                                : Phi->apply_t(Phi, k, X, Y, add, p->work), "Phi.apply_t");
+}
+
+PU__FN pu_status pu__phi_grad(pu__posterior *p, pu_int k, pu_block P, pu_block Q, const pu_real *weight, pu_real *grad)
+{
+    const pu_op *Phi = p->model->Phi;
+    return pu__named(p, p->rows ? Phi->grad_rows(Phi, p->n_rows, p->rows, k, P, Q, weight, grad, p->work)
+                                : Phi->grad(Phi, k, P, Q, weight, grad, p->work), "Phi.grad");
+}
+
+/* out_m += mask_m sum_j w_j p_mj q_mj over the rows at work */
+PU__FN void pu__row_dot(pu__posterior *p, pu_int k, const pu_real *weight, pu_block P, pu_block Q, pu_real *out)
+{
+    pu_int i;
+    if (!p->rows) {
+        p->B->row_dot(p->B->user, p->M, k, p->mask, weight, P, Q, out);
+        return;
+    }
+    memset(p->row_sum, 0, (size_t)p->n_rows * sizeof(pu_real));
+    p->B->row_dot(p->B->user, p->n_rows, k, NULL, weight, P, Q, p->row_sum);
+    for (i = 0; i < p->n_rows; i++) out[p->rows[i]] += p->row_sum[i];
 }
 
 PU__FN pu_status pu__posterior_apply(const pu_op *op, pu_int k, pu_block X, pu_block Y, int add, pu_real *work)
 {
     pu__posterior *p = pu__posterior_of(op);
-    const pu_op *Gamma = p->model->Gamma, *Phi = p->model->Phi;
+    const pu_op *Gamma = p->model->Gamma;
     pu_status status = pu__named(p, Gamma->apply(Gamma, k, X, Y, add, p->work), "Gamma.apply");
     (void)work;
-    if (!status) status = pu__named(p, Phi->apply(Phi, k, X, p->t0, 0, p->work), "Phi.apply");
+    if (!status) status = pu__phi_apply(p, k, X, p->t0);
     if (status) return status;
     pu__weigh(p, k, p->t0, PU_R(1), p->w);
-    return pu__named(p, Phi->apply_t(Phi, k, p->t0, Y, 1, p->work), "Phi.apply_t");
+    return pu__phi_apply_t(p, k, p->t0, Y, 1);
 }
 
 /* p'A q: Gamma's own terms; (W Phi p)'Phi q + (W Phi q)'Phi p for Phi; mask (Phi p)(Phi q) for psi */
@@ -2814,7 +2955,7 @@ PU__FN pu_status pu__posterior_grad(const pu_op *op, pu_int k, pu_block P, pu_bl
                                     pu_real *work)
 {
     pu__posterior *p = pu__posterior_of(op);
-    const pu_op *Gamma = p->model->Gamma, *Phi = p->model->Phi;
+    const pu_op *Gamma = p->model->Gamma;
     const int same = P.at == Q.at;
     const pu_block tq = same ? p->t0 : p->t1;
     pu_status status = PU_OK;
@@ -2822,15 +2963,15 @@ PU__FN pu_status pu__posterior_grad(const pu_op *op, pu_int k, pu_block P, pu_bl
     if (p->want_Gamma)
         status = pu__named(p, Gamma->grad(Gamma, k, P, Q, weight, grad + p->at_Gamma, p->work), "Gamma.grad");
     if (status || (!p->want_Phi && !p->want_psi)) return status;
-    status = pu__named(p, Phi->apply(Phi, k, P, p->t0, 0, p->work), "Phi.apply");
-    if (!status && !same) status = pu__named(p, Phi->apply(Phi, k, Q, p->t1, 0, p->work), "Phi.apply");
-    if (!status && p->want_psi) p->B->row_dot(p->B->user, p->M, k, p->mask, weight, p->t0, tq, grad + p->at_psi);
+    status = pu__phi_apply(p, k, P, p->t0);
+    if (!status && !same) status = pu__phi_apply(p, k, Q, p->t1);
+    if (!status && p->want_psi) pu__row_dot(p, k, weight, p->t0, tq, grad + p->at_psi);
     if (status || !p->want_Phi) return status;
     pu__weigh(p, k, p->t0, same ? PU_R(2) : PU_R(1), p->w);
-    status = pu__named(p, Phi->grad(Phi, k, p->t0, Q, weight, grad + p->at_Phi, p->work), "Phi.grad");
+    status = pu__phi_grad(p, k, p->t0, Q, weight, grad + p->at_Phi);
     if (status || same) return status;
     pu__weigh(p, k, p->t1, PU_R(1), p->w);
-    return pu__named(p, Phi->grad(Phi, k, p->t1, P, weight, grad + p->at_Phi, p->work), "Phi.grad");
+    return pu__phi_grad(p, k, p->t1, P, weight, grad + p->at_Phi);
 }
 
 /* y += diag(A), where both operators can tell */
@@ -2840,7 +2981,7 @@ PU__FN pu_status pu__posterior_diag(const pu_op *op, pu_real *y, pu_real *work)
     const pu_op *Gamma = p->model->Gamma, *Phi = p->model->Phi;
     pu_status status = pu__named(p, Gamma->diag(Gamma, y, p->work), "Gamma.diag");
     (void)work;
-    return status ? status : pu__named(p, Phi->gram_diag(Phi, p->w, y, p->work), "Phi.gram_diag");
+    return status ? status : pu__named(p, Phi->gram_diag(Phi, p->w_all, y, p->work), "Phi.gram_diag");
 }
 
 PU__FN int pu__has_diag(const pu_lgm *model) { return model->Gamma->diag && model->Phi->gram_diag; }
@@ -2852,6 +2993,8 @@ PU__FN void pu__posterior_layout(pu__posterior *p, pu__arena *arena, const pu_lg
     p->model = model, p->B = B, p->D = model->Gamma->rows, p->M = model->Phi->rows;
     p->w = pu__reals(arena, p->M, 1), p->w_root = pu__reals(arena, p->M, 1);
     p->mask = pu__reals(arena, p->M, 1), p->e = pu__reals(arena, p->M, 1);
+    p->w_all = pu__reals(arena, p->M, 1), p->row_sum = pu__reals(arena, p->M, 1);
+    p->list = (pu_int *)pu__take(arena, p->M, 1, sizeof(pu_int));
     p->t0 = pu__cols(arena, p->M, kmax), p->t1 = pu__cols(arena, p->M, kmax);
     p->work = pu__reals(arena, work_G > work_P ? work_G : work_P, kmax);
     memset(&p->op, 0, sizeof p->op);
@@ -2860,19 +3003,24 @@ PU__FN void pu__posterior_layout(pu__posterior *p, pu__arena *arena, const pu_lg
     if (pu__has_diag(model)) p->op.diag = pu__posterior_diag;
 }
 
-/* Observations of datum n into w, mask, e; returns M_n and the datum's own part of c. */
+/* Observations of datum n into rows, w, mask, e; returns M_n and the datum's own part of c. */
 PU__FN pu_int pu__posterior_load(pu__posterior *p, const pu_data *data, pu_int n, double *c)
 {
+    const pu_op *Phi = p->model->Phi;
+    const int restrict_rows = Phi->apply_rows && Phi->apply_rows_t && Phi->grad_rows;
     pu_int i, at, row = 0, observed = 0;
     pu_real y = 0;
     double sum = 0;
-    for (i = 0; i < p->M; i++) p->w[i] = p->w_root[i] = p->mask[i] = p->e[i] = PU_R(0);
+    for (i = 0; i < p->M; i++) p->w[i] = p->w_root[i] = p->mask[i] = p->e[i] = p->w_all[i] = PU_R(0);
     for (at = 0; (at = pu__observed(data, n, at, &row, &y)) >= 0; at++) {
-        pu_real psi = p->model->psi[row], e = y - (p->model->eta ? p->model->eta[row] : PU_R(0));
-        p->w[row] = psi, p->w_root[row] = pu__sqrt(psi), p->mask[row] = PU_R(1), p->e[row] = e;
+        const pu_real psi = p->model->psi[row], e = y - (p->model->eta ? p->model->eta[row] : PU_R(0));
+        i = restrict_rows ? observed : row;
+        p->w[i] = p->w_all[row] = psi, p->w_root[i] = pu__sqrt(psi), p->mask[i] = PU_R(1), p->e[i] = e;
+        p->list[observed++] = row;
         sum += (double)psi * (double)e * (double)e - log((double)psi); /* 1/2 e'We - 1/2 sum log psi */
-        observed++;
     }
+    p->n_rows = restrict_rows ? observed : p->M;
+    p->rows = restrict_rows && observed < p->M ? p->list : NULL; /* all observed: no list needed */
     *c = sum / 2;
     return observed;
 }
@@ -2882,8 +3030,8 @@ PU__FN pu_status pu__posterior_rhs(pu__posterior *p, const pu_real *gamma_nu, pu
 {
     pu_int i;
     pu_status status;
-    for (i = 0; i < p->M; i++) p->t0.at[i] = p->w[i] * p->e[i];
-    status = p->model->Phi->apply_t(p->model->Phi, 1, p->t0, b, 0, p->work);
+    for (i = 0; i < p->n_rows; i++) p->t0.at[i] = p->w[i] * p->e[i];
+    status = pu__phi_apply_t(p, 1, p->t0, b, 0);
     if (gamma_nu) pu__axpy(p->D, PU_R(1), gamma_nu, b.at);
     return status;
 }
@@ -3030,12 +3178,12 @@ PU__FN pu_status pu__load(const pu__job *job, pu__memory *mem, pu__worker *w, pu
 /* Columns first .. first+k-1 of [b | delta_1 .. delta_K] into run.u */
 PU__FN pu_status pu__rhs(const pu__job *job, pu__memory *mem, pu__worker *w, pu_int n, pu_int first, pu_int k, pu_report *report)
 {
-    const pu_op *Gamma = job->model->Gamma, *Phi = job->model->Phi;
+    const pu_op *Gamma = job->model->Gamma;
     const pu_block u = w->run.u;
     const pu_int lead = first == 0, probes = k - lead; /* column 0 of the first block is b */
     const pu_block delta = pu__from(u, lead);
     const uint32_t id = (uint32_t)(job->data->id ? job->data->id[n] : n), sample = (uint32_t)(first + lead - 1);
-    pu_int j;
+    pu_int j, i;
     if (lead && pu__posterior_rhs(&w->post, job->model->nu ? mem->gamma_nu : NULL, u))
         return pu__operator_failed(report, "Phi.apply_t", n);
     if (probes == 0) return PU_OK;
@@ -3046,9 +3194,18 @@ PU__FN pu_status pu__rhs(const pu__job *job, pu__memory *mem, pu__worker *w, pu_
     }
     job->B->normals(job->B->user, pu__noise(Gamma), probes, w->eps, job->o->seed, id, sample, job->o->step, PU__STREAM_PRIOR);
     if (Gamma->sample(Gamma, probes, w->eps, delta, w->post.work)) return pu__operator_failed(report, "Gamma.sample", n);
-    job->B->normals(job->B->user, job->M, probes, w->eps, job->o->seed, id, sample, job->o->step, PU__STREAM_NOISE);
+    if (4 * w->post.n_rows < job->M) { /* few rows: draw just theirs */
+        for (j = 0; j < probes; j++)
+            for (i = 0; i < w->post.n_rows; i++)
+                pu_normals(job->o->seed, id, sample + (uint32_t)j, job->o->step, PU__STREAM_NOISE,
+                           (uint64_t)pu__row(&w->post, i), 1, pu__col(w->eps, j) + i);
+    } else { /* draw all, keep theirs: the same numbers, since each belongs to its row */
+        job->B->normals(job->B->user, job->M, probes, w->eps, job->o->seed, id, sample, job->o->step, PU__STREAM_NOISE);
+        for (j = 0; j < probes && w->post.rows; j++)
+            for (i = 0; i < w->post.n_rows; i++) pu__col(w->eps, j)[i] = pu__col(w->eps, j)[w->post.rows[i]];
+    }
     pu__weigh(&w->post, probes, w->eps, PU_R(1), w->post.w_root);
-    if (Phi->apply_t(Phi, probes, w->eps, delta, 1, w->post.work)) return pu__operator_failed(report, "Phi.apply_t", n);
+    if (pu__phi_apply_t(&w->post, probes, w->eps, delta, 1)) return pu__operator_failed(report, w->post.failed, n);
     return PU_OK;
 }
 
@@ -3057,7 +3214,6 @@ PU__FN pu_status pu__rhs(const pu__job *job, pu__memory *mem, pu__worker *w, pu_
    and bbar itself is summed up for Gamma and nu, whose terms are formed once per batch. */
 PU__FN pu_status pu__linear_terms(const pu__job *job, pu__worker *w, pu_real *lane)
 {
-    const pu_op *Phi = job->model->Phi;
     pu__posterior *p = &w->post;
     const pu_real one = PU_R(1), *psi = job->model->psi;
     pu_real *t = p->t0.at;
@@ -3066,18 +3222,17 @@ PU__FN pu_status pu__linear_terms(const pu__job *job, pu__worker *w, pu_real *la
     b.at = w->bbar, b.ld = job->D;
     pu__axpy(job->D, PU_R(1), w->bbar, lane + job->at_b);
     if (job->out->psi || job->out->eta) {
-        if (pu__named(p, Phi->apply(Phi, 1, b, p->t0, 0, p->work), "Phi.apply")) return PU_E_OPERATOR;
-        for (i = 0; i < job->M; i++) {
-            lane[job->at_eta + i] -= p->w[i] * (t[i] + p->e[i]);
+        if (pu__phi_apply(p, 1, b, p->t0)) return PU_E_OPERATOR;
+        for (i = 0; i < p->n_rows; i++) {
+            const pu_int row = pu__row(p, i);
+            lane[job->at_eta + row] -= p->w[i] * (t[i] + p->e[i]);
             if (p->mask[i] != PU_R(0))
-                lane[job->at_psi + i] += (t[i] + p->e[i] / 2) * p->e[i] - PU_R(1) / (2 * psi[i]);
+                lane[job->at_psi + row] += (t[i] + p->e[i] / 2) * p->e[i] - PU_R(1) / (2 * psi[row]);
         }
     }
-    if (p->want_Phi) {
-        for (i = 0; i < job->M; i++) t[i] = p->w[i] * p->e[i];
-        if (pu__named(p, Phi->grad(Phi, 1, p->t0, b, &one, lane + job->at_Phi, p->work), "Phi.grad")) return PU_E_OPERATOR;
-    }
-    return PU_OK;
+    if (!p->want_Phi) return PU_OK;
+    for (i = 0; i < p->n_rows; i++) t[i] = p->w[i] * p->e[i];
+    return pu__phi_grad(p, 1, p->t0, b, &one, lane + job->at_Phi);
 }
 
 /* log det A as each probe column of the block sees it, and how far that may be from what more steps would give: the larger

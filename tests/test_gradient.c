@@ -646,6 +646,43 @@ TEST nothing_observed_gives_the_prior(void)
     PASS();
 }
 
+/* A map that can restrict itself to the observed rows gives what it gives on all rows with zero weights: solutions and gradients
+   to rounding. From nearly everything to nearly nothing observed, where the probes are drawn row by row. */
+TEST observed_rows_alone_are_enough(void)
+{
+    enum { D = 7, M = 33, N = 5, K = 3 };
+    static const pu_kind kinds[3] = {PU_NETWORK, PU_OUTPUT, PU_EXACT};
+    problem p;
+    pu_real *phi = tc_reals(M * D), psi[M], eta[M], x[2][N * (K + 1) * D];
+    pu_op all;
+    int k;
+    pu_int i;
+    make_problem(&p, PRIOR_SPD, D, M, N, 23);
+    for (i = 0; i < N * M; i++) p.model.mask[i] = (unsigned char)(tc_hash((uint64_t)i) % 8 < (uint64_t)(1 + 2 * (i / M)));
+    all = p.model.Phi;
+    all.apply_rows = all.apply_rows_t = NULL;
+    all.grad_rows = NULL;
+    p.options.samples = K;
+    for (k = 0; k < 3; k++) {
+        p.options.kind = kinds[k];
+        tc_set_case("kind %d", k);
+        p.model.lgm.Phi = &all;
+        p.out.x = x[0];
+        TC_STATUS(pu_gradient(&p.model.lgm, &p.model.data, &p.options, NULL, &p.out, NULL), PU_OK);
+        memcpy(phi, p.out.Phi, (size_t)(M * D) * sizeof(pu_real));
+        memcpy(psi, p.out.psi, sizeof psi);
+        memcpy(eta, p.out.eta, sizeof eta);
+        p.model.lgm.Phi = &p.model.Phi;
+        p.out.x = x[1];
+        TC_STATUS(pu_gradient(&p.model.lgm, &p.model.data, &p.options, NULL, &p.out, NULL), PU_OK);
+        TC_ASSERT(pu_test_relerr(N * (k < 2 ? K + 1 : 1) * D, x[1], x[0]) < 1e3 * PU_TEST_EPS);
+        TC_ASSERT(pu_test_relerr(M * D, p.out.Phi, phi) < 1e3 * PU_TEST_EPS);
+        TC_ASSERT(pu_test_relerr(M, p.out.psi, psi) < 1e3 * PU_TEST_EPS);
+        TC_ASSERT(pu_test_relerr(M, p.out.eta, eta) < 1e3 * PU_TEST_EPS);
+    }
+    PASS();
+}
+
 /* Monte Carlo gradients by CG and by Cholesky are the same thing. */
 TEST engines_agree(void)
 {
@@ -689,6 +726,7 @@ int main(int argc, char **argv)
     RUN_TEST(network_gradient_is_super_efficient);
     RUN_TEST(mask_styles_agree_to_the_bit);
     RUN_TEST(nothing_observed_gives_the_prior);
+    RUN_TEST(observed_rows_alone_are_enough);
     RUN_TEST(engines_agree);
     PU_TEST_MAIN_END();
 }

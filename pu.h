@@ -270,7 +270,7 @@ typedef struct {
    `work` is scratch of k * op->work reals (k: the columns of that call). Needed by the gradient:
      Phi    apply, apply_t, and grad when its gradient is asked for
      Gamma  apply, sample (unless probes are supplied), logdet (for values), and grad + logdet_grad when its
-            gradient is asked for. Gamma must be symmetric positive definite. */
+            gradient is asked for; solve for the dual engine. Gamma must be symmetric positive definite. */
 typedef struct pu_op pu_op;
 struct pu_op {
     pu_int rows, cols, params;
@@ -294,6 +294,8 @@ struct pu_op {
     pu_status (*gram_diag)(const pu_op *op, const pu_real *w, pu_real *y, pu_real *work);
     /* Y = F E with F F' = Op: draws of N(0, Op) when E holds standard normals (op->noise x k) */
     pu_status (*sample)(const pu_op *op, pu_int k, pu_block E, pu_block Y, pu_real *work);
+    /* Y = Op^-1 X, where that is easy (dual engine) */
+    pu_status (*solve)(const pu_op *op, pu_int k, pu_block X, pu_block Y, pu_real *work);
     /* log det Op */
     pu_status (*logdet)(const pu_op *op, double *value, pu_real *work);
     /* grad += weight * d/dtheta log det Op */
@@ -407,7 +409,7 @@ typedef struct {
 
 typedef enum { PU_CG, PU_PCG, PU_SD, PU_GD } pu_solver;
 typedef enum { PU_NETWORK, PU_OUTPUT, PU_MONTE_CARLO, PU_EXACT } pu_kind;
-typedef enum { PU_ITERATIVE, PU_DENSE } pu_engine;
+typedef enum { PU_ITERATIVE, PU_DENSE, PU_DUAL } pu_engine;
 
 /* How the network gradient goes back through CG and PCG (docs/design.md, "the reverse pass"):
    FULL differentiates alpha and beta too; SHORTCUT treats them as constants, which is the same gradient in exact
@@ -434,7 +436,8 @@ typedef struct {
 typedef struct {
     pu_int samples;         /* K; 0 = 10; PU_NONE = none (PU_EXACT only) */
     pu_kind kind;           /* default PU_NETWORK */
-    pu_engine engine;       /* default PU_ITERATIVE; PU_EXACT always runs dense */
+    pu_engine engine;       /* default PU_ITERATIVE. PU_EXACT runs PU_DENSE (D^3 per datum) unless PU_DUAL is asked for: the
+                               same numbers in the observed space (m^2 D + m^3 for m observed entries; needs Gamma.solve) */
     pu_solve_options solve; /* PU_MONTE_CARLO without a tolerance: to rounding level */
     uint64_t seed;          /* default 0 */
     uint32_t step;          /* changes the probes: keep it fixed for common random numbers, count it up for fresh ones */
@@ -1329,9 +1332,12 @@ PU__FN pu_status pu__dense_apply_rows_t(const pu_op *op, pu_int n, const pu_int 
     (void)work;
     pu__clear(op->cols, k, Y, add);
     for (m = 0; m + 4 <= n; m += 4)
-        for (j = 0; j < k; j++)
-            pu__axpy4(op->cols, pu__col(X, j) + m, pu__dense_row(op, rows, m), pu__dense_row(op, rows, m + 1),
+        for (j = 0; j < k; j++) {
+            const pu_real *x = pu__col(X, j) + m;
+            if (x[0] == PU_R(0) && x[1] == PU_R(0) && x[2] == PU_R(0) && x[3] == PU_R(0)) continue; /* unit vectors */
+            pu__axpy4(op->cols, x, pu__dense_row(op, rows, m), pu__dense_row(op, rows, m + 1),
                       pu__dense_row(op, rows, m + 2), pu__dense_row(op, rows, m + 3), pu__col(Y, j));
+        }
     for (; m < n; m++)
         for (j = 0; j < k; j++) pu__axpy(op->cols, pu__col(X, j)[m], pu__dense_row(op, rows, m), pu__col(Y, j));
     return PU_OK;
@@ -1477,6 +1483,19 @@ PU__FN pu_status pu__spd_sample(const pu_op *op, pu_int k, pu_block E, pu_block 
     return PU_OK;
 }
 
+PU__FN pu_status pu__spd_solve(const pu_op *op, pu_int k, pu_block X, pu_block Y, pu_real *work)
+{
+    const pu_real *L = (const pu_real *)op->aux;
+    pu_int j;
+    (void)work;
+    for (j = 0; j < k; j++) {
+        memcpy(pu__col(Y, j), pu__col(X, j), (size_t)op->rows * sizeof(pu_real));
+        pu__lower_solve(op->rows, L, 0, pu__col(Y, j));
+        pu__upper_solve(op->rows, L, op->rows - 1, pu__col(Y, j));
+    }
+    return PU_OK;
+}
+
 PU__FN pu_status pu__spd_logdet(const pu_op *op, double *value, pu_real *work)
 {
     (void)work;
@@ -1534,6 +1553,7 @@ PU_DEF pu_op pu_op_spd(pu_int n, const pu_real *a, const pu_real *factor)
     op.apply_t = pu__dense_apply; /* symmetric */
     op.grad = pu__spd_grad, op.diag = pu__dense_diag, op.check = pu__spd_check;
     if (factor) op.sample = pu__spd_sample, op.logdet = pu__spd_logdet, op.logdet_grad = pu__spd_logdet_grad;
+    if (factor) op.solve = pu__spd_solve;
     return op;
 }
 
@@ -1621,6 +1641,15 @@ PU__FN pu_status pu__diagonal_sample(const pu_op *op, pu_int k, pu_block E, pu_b
     return PU_OK;
 }
 
+PU__FN pu_status pu__diagonal_solve(const pu_op *op, pu_int k, pu_block X, pu_block Y, pu_real *work)
+{
+    pu_int i, j;
+    (void)work;
+    for (j = 0; j < k; j++)
+        for (i = 0; i < op->rows; i++) pu__col(Y, j)[i] = pu__col(X, j)[i] / pu__diagonal_at(op, i);
+    return PU_OK;
+}
+
 PU__FN pu_status pu__diagonal_logdet(const pu_op *op, double *value, pu_real *work)
 {
     (void)work;
@@ -1652,6 +1681,7 @@ PU__FN pu_op pu__op_diagonal(pu_int n, pu_int params, const pu_real *a, const pu
     op.aux = full;
     op.apply = op.apply_t = pu__diagonal_apply, op.grad = pu__diagonal_grad;
     op.diag = pu__diagonal_diag, op.gram_diag = pu__diagonal_gram_diag, op.sample = pu__diagonal_sample;
+    op.solve = pu__diagonal_solve;
     op.logdet = pu__diagonal_logdet, op.logdet_grad = pu__diagonal_logdet_grad, op.check = pu__diagonal_check;
     return op;
 }
@@ -3075,7 +3105,8 @@ typedef struct { /* everything decided before work starts */
     pu_kind kind;
     pu_int N, D, M, K;     /* K = 0 for PU_EXACT */
     pu_int kmax, blocks;   /* columns at a time; blocks of columns per datum */
-    int dense, network, want_nll, any_grad;
+    int dense, dual, network, want_nll, any_grad; /* dense: a direct engine; dual: the one in the observed space */
+    pu_int most; /* dual: most rows at work in any datum */
     int lanes, threads;
     pu_int params;         /* gradient vector of a lane: [Gamma | Phi | psi | eta | sum of bbar] */
     pu_int at_Phi, at_psi, at_eta, at_b;
@@ -3086,6 +3117,8 @@ typedef struct { /* per thread */
     pu__run run;
     pu_block eps;
     pu_real *bbar, *diagonal, *weight, *L;
+    pu_block V;                        /* dual: D x most */
+    pu_real *s;                        /* dual: most */
     pu_int loaded; /* datum whose observations are in post; -1 none */
     double shift;   /* s of the log det quadrature */
 } pu__worker;
@@ -3137,7 +3170,9 @@ PU__FN void pu__job_layout(pu__memory *mem, pu__arena *arena, const pu__job *job
         w->eps = pu__cols(arena, noise > job->M ? noise : job->M, job->kmax);
         w->bbar = pu__reals(arena, job->D, 1), w->diagonal = pu__reals(arena, job->D, 1);
         w->weight = pu__reals(arena, job->kmax, 1);
-        if (job->dense) w->L = pu__reals(arena, job->D, job->D);
+        if (job->dense && !job->dual) w->L = pu__reals(arena, job->D, job->D);
+        if (job->dual) w->L = pu__reals(arena, job->most, job->most), w->V = pu__cols(arena, job->D, job->most);
+        if (job->dual) w->s = pu__reals(arena, job->most, 1);
         w->loaded = -1;
     }
 }
@@ -3373,6 +3408,93 @@ PU__FN pu_status pu__dense_datum(const pu__job *job, pu__memory *mem, pu__worker
     return PU_OK;
 }
 
+/* Datum n in the observed space. With R = W^1/2 Phi (m rows), B = I + R Gamma^-1 R' = L L' and V = Gamma^-1 R' L'^-1:
+     Sigma = Gamma^-1 - V V',   log det A = log det Gamma + log det B,   mu = nu + Gamma^-1 R' B^-1 (W^1/2 e - R nu).
+   The gradient of 1/2 tr(A Sigma) is that of the pairs (v_j, v_j) with weight -1/2, plus the part of Gamma^-1: for Phi the
+   rows W Phi Gamma^-1, for psi half the diagonal of Phi Gamma^-1 Phi'; for Gamma it cancels -1/2 log det Gamma in c. */
+PU__FN pu_status pu__dual_datum(const pu__job *job, pu__memory *mem, pu__worker *w, pu_int n, pu_real *lane, pu_report *report)
+{
+    pu__run *g = &w->run;
+    pu__posterior *p = &w->post;
+    const pu_op *Gamma = job->model->Gamma;
+    const pu_int D = job->D, m = p->n_rows;
+    const pu_real *nu = job->model->nu;
+    pu__column *c = mem->columns + n;
+    pu_real *B = w->L, minus = PU_R(-1);
+    pu_int first, i, j, k, bad;
+    pu_status status = PU_OK;
+    /* V := Gamma^-1 R', B := I + R V, a few columns at a time */
+    for (first = 0; first < m; first += k) {
+        k = pu__min(job->kmax, m - first);
+        pu__clear(m, k, p->t0, 0);
+        for (j = 0; j < k; j++) pu__col(p->t0, j)[first + j] = p->w_root[first + j];
+        if (pu__phi_apply_t(p, k, p->t0, g->x, 0)) return pu__operator_failed(report, p->failed, n);
+        if (Gamma->solve(Gamma, k, g->x, pu__from(w->V, first), p->work)) return pu__operator_failed(report, "Gamma.solve", n);
+        if (pu__phi_apply(p, k, pu__from(w->V, first), p->t1)) return pu__operator_failed(report, p->failed, n);
+        for (j = 0; j < k; j++)
+            for (i = 0; i < m; i++)
+                B[(first + j) * m + i] = p->w_root[i] * pu__col(p->t1, j)[i] + (i == first + j ? PU_R(1) : PU_R(0));
+    }
+    if (job->any_grad && m > 0) { /* the part of Gamma^-1, while V and B are still what they are */
+        for (i = 0; i < m; i++)
+            if (p->w[i] > PU_R(0)) lane[job->at_psi + pu__row(p, i)] += (B[i * m + i] - PU_R(1)) / (2 * p->w[i]);
+        for (first = 0; first < m && p->want_Phi; first += k) {
+            k = pu__min(job->kmax, m - first);
+            pu__clear(m, k, p->t0, 0);
+            for (j = 0; j < k; j++) pu__col(p->t0, j)[first + j] = p->w_root[first + j], w->weight[j] = PU_R(1);
+            if (pu__phi_grad(p, k, p->t0, pu__from(w->V, first), w->weight, lane + job->at_Phi))
+                return pu__operator_failed(report, p->failed, n);
+        }
+    }
+    bad = pu__find_nonfinite(m * m, B);
+    if (bad >= 0) return pu__fail(report, PU_NONFINITE, "I + R Gamma^-1 R'", n, bad);
+    bad = pu__cholesky(m, B);
+    if (bad >= 0) return pu__fail(report, PU_E_NOT_DEFINITE, "I + R Gamma^-1 R'", n, bad * m + bad);
+    mem->logdet[n] = 2 * pu__log_diagonal(m, B, m + 1); /* log det Gamma is added at the end */
+    /* mu = nu + V_old B^-1 s, s = W^1/2 e - R nu */
+    for (i = 0; i < m; i++) w->s[i] = p->w_root[i] * p->e[i];
+    if (nu) {
+        pu_block prior;
+        prior.at = (pu_real *)(uintptr_t)nu, prior.ld = D; /* read only */
+        if (pu__phi_apply(p, 1, prior, p->t0)) return pu__operator_failed(report, p->failed, n);
+        for (i = 0; i < m; i++) w->s[i] -= p->w_root[i] * p->t0.at[i];
+    }
+    pu__lower_solve(m, B, 0, w->s);
+    pu__upper_solve(m, B, m - 1, w->s);
+    pu__run_set(g, job->plan.solver, 1);
+    status = pu__rhs(job, mem, w, n, 0, 1, report); /* b, for the report and the objective */
+    if (status) return status;
+    if (nu) memcpy(g->x.at, nu, (size_t)D * sizeof(pu_real));
+    else memset(g->x.at, 0, (size_t)D * sizeof(pu_real));
+    for (i = 0; i < m; i++) pu__axpy(D, w->s[i], pu__col(w->V, i), g->x.at);
+    pu__zero(g, g->r);
+    if (pu__residual(g)) return pu__operator_failed(report, p->failed, n);
+    memset(c, 0, sizeof *c);
+    c->record.stop = PU_STOP_DIRECT, c->record.orthogonality = c->record.growth = -1;
+    c->record.rhs = sqrt(g->uu[0]), c->record.residual = c->record.true_residual = sqrt(g->tt[0]);
+    c->ux = g->ux[0], c->xax = g->ux[0] - g->xt[0];
+    if (mem->stage.x) memcpy(mem->stage.x + n * D, g->x.at, (size_t)D * sizeof(pu_real));
+    if (mem->stage.residual) memcpy(mem->stage.residual + n * D, g->xbar.at, (size_t)D * sizeof(pu_real));
+    if (!job->any_grad) return PU_OK;
+    w->weight[0] = PU_R(1);
+    if (pu__direct_terms(job, w, 1, w->weight, lane)) return pu__operator_failed(report, p->failed, n);
+    for (i = 0; i < D; i++) w->bbar[i] = -g->x.at[i];
+    if (pu__linear_terms(job, w, lane)) return pu__operator_failed(report, p->failed, n);
+    for (j = 0; j < m; j++) { /* V := V L'^-1, column by column */
+        for (i = 0; i < j; i++) pu__axpy(D, -B[j * m + i], pu__col(w->V, i), pu__col(w->V, j));
+        for (i = 0; i < D; i++) pu__col(w->V, j)[i] /= B[j * m + j];
+    }
+    for (first = 0; first < m; first += k) {
+        k = pu__min(job->kmax, m - first);
+        for (j = 0; j < k; j++) {
+            memcpy(pu__col(g->x, j), pu__col(w->V, first + j), (size_t)D * sizeof(pu_real));
+            w->weight[j] = minus;
+        }
+        if (pu__direct_terms(job, w, k, w->weight, lane)) return pu__operator_failed(report, p->failed, n);
+    }
+    return PU_OK;
+}
+
 /* All items of one lane, in order. An item is a block of columns of a datum. */
 PU__FN void pu__lane(const pu__job *job, pu__memory *mem, pu__worker *w, int lane)
 {
@@ -3394,7 +3516,8 @@ PU__FN void pu__lane(const pu__job *job, pu__memory *mem, pu__worker *w, int lan
         pu__report_clear(&one);
         status = pu__load(job, mem, w, n, first, &one);
         if (!status)
-            status = job->dense ? pu__dense_datum(job, mem, w, n, grad, &one)
+            status = job->dual ? pu__dual_datum(job, mem, w, n, grad, &one)
+                     : job->dense ? pu__dense_datum(job, mem, w, n, grad, &one)
                                 : pu__iterative_block(job, mem, w, n, first, k, grad, &one);
         if (status == PU_E_OPERATOR && w->post.failed) one.where.what = w->post.failed; /* the user's operator, not "A" */
         if (status && (!report->status || pu__fatal(status))) report->status = status, report->where = one.where;
@@ -3438,6 +3561,7 @@ PU__FN pu_status pu__check_functions(const pu__job *job, pu_report *report)
     if (job->out->Phi && P->params > 0 && !P->grad) return pu__fail(report, PU_E_UNSUPPORTED, "Phi.grad", -1, -1);
     if (job->K > 0 && !job->o->delta && !G->sample)
         return pu__fail(report, PU_E_UNSUPPORTED, "Gamma.sample (or give options.delta)", -1, -1);
+    if (job->dual && !G->solve) return pu__fail(report, PU_E_UNSUPPORTED, "Gamma.solve", -1, -1);
     if (job->plan.solver == PU_PCG && !job->dense && !job->o->solve.m && !pu__has_diag(job->model))
         return pu__fail(report, PU_E_UNSUPPORTED, G->diag ? "Phi.gram_diag (or give options.solve.m)"
                                                           : "Gamma.diag (or give options.solve.m)", -1, -1);
@@ -3467,6 +3591,19 @@ PU__FN pu_status pu__check_option_arrays(const pu__job *job, pu_report *report)
     return status;
 }
 
+/* Most rows of Phi that any datum puts to work. */
+PU__FN pu_int pu__most_rows(const pu_op *Phi, const pu_data *data)
+{
+    pu_int n, at, row = 0, count, most = 0;
+    pu_real y = 0;
+    if (!Phi->apply_rows || !Phi->apply_rows_t || !Phi->grad_rows) return data->m;
+    for (n = 0; n < data->n; n++) {
+        for (at = 0, count = 0; (at = pu__observed(data, n, at, &row, &y)) >= 0; at++) count++;
+        if (count > most) most = count;
+    }
+    return most;
+}
+
 /* Check everything that can be checked without memory, and decide everything that can be decided. */
 PU__FN pu_status pu__job_make(pu__job *job, const pu_lgm *model, const pu_data *data, const pu_options *options,
                               const pu_results *out, int want_nll, pu_report *report)
@@ -3488,18 +3625,20 @@ PU__FN pu_status pu__job_make(pu__job *job, const pu_lgm *model, const pu_data *
     if (status) return status;
     job->N = data->n;
     if ((int)o->kind < PU_NETWORK || (int)o->kind > PU_EXACT) return pu__fail(report, PU_E_ARGUMENT, "options.kind", -1, -1);
-    if ((int)o->engine < PU_ITERATIVE || (int)o->engine > PU_DENSE)
+    if ((int)o->engine < PU_ITERATIVE || (int)o->engine > PU_DUAL)
         return pu__fail(report, PU_E_ARGUMENT, "options.engine", -1, -1);
     if (o->samples < 0 && o->samples != PU_NONE) return pu__fail(report, PU_E_ARGUMENT, "options.samples", -1, -1);
     if (o->samples == PU_NONE && o->kind != PU_EXACT) return pu__fail(report, PU_E_ARGUMENT, "options.samples", -1, -1);
     if (o->samples > INT32_MAX) return pu__fail(report, PU_E_OVERFLOW, "options.samples", -1, -1);
     if (o->engine == PU_DENSE && (o->kind == PU_NETWORK || o->kind == PU_OUTPUT)) /* they are about a solver's steps */
         return pu__fail(report, PU_E_ARGUMENT, "options.engine", -1, -1);
+    if (o->engine == PU_DUAL && o->kind != PU_EXACT) return pu__fail(report, PU_E_ARGUMENT, "options.engine", -1, -1);
     if (o->threads < 0) return pu__fail(report, PU_E_ARGUMENT, "options.threads", -1, -1);
     if (o->lanes < 0) return pu__fail(report, PU_E_ARGUMENT, "options.lanes", -1, -1);
     if (o->columns < 0) return pu__fail(report, PU_E_ARGUMENT, "options.columns", -1, -1);
     job->kind = o->kind;
     job->dense = o->engine == PU_DENSE || o->kind == PU_EXACT;
+    job->dual = o->engine == PU_DUAL;
     job->network = o->kind == PU_NETWORK;
     job->K = o->kind == PU_EXACT ? 0 : o->samples ? o->samples : 10;
     status = pu__plan_make(&o->solve, job->D, o->kind == PU_MONTE_CARLO, job->network, &job->plan, report);
@@ -3518,6 +3657,7 @@ PU__FN pu_status pu__job_make(pu__job *job, const pu_lgm *model, const pu_data *
     if (overflow) return pu__fail(report, PU_E_OVERFLOW, "N (K+1) D", -1, -1);
     job->kmax = pu__min(o->columns ? o->columns : pu__columns_default(job->D, job->dense ? 64 : cols), job->dense ? job->D + cols : cols);
     job->lanes = o->lanes ? o->lanes : 4;
+    if (job->dual) job->most = pu__most_rows(model->Phi, data);
     if (!o->columns && !job->dense && job->N < job->lanes) { /* fewer data than lanes: share out the columns */
         const pu_int parts = (job->lanes + job->N - 1) / job->N;
         job->kmax = pu__min(job->kmax, (cols + parts - 1) / parts);
@@ -3534,7 +3674,7 @@ PU__FN pu_status pu__job_make(pu__job *job, const pu_lgm *model, const pu_data *
     job->at_eta = job->at_psi + job->M;
     job->at_b = job->at_eta + job->M;
     job->params = job->at_b + job->D;
-    report->kind = job->kind, report->engine = job->dense ? PU_DENSE : PU_ITERATIVE, report->solver = job->plan.solver;
+    report->kind = job->kind, report->engine = job->dual ? PU_DUAL : job->dense ? PU_DENSE : PU_ITERATIVE, report->solver = job->plan.solver;
     report->samples = job->K, report->iterations = job->plan.I, report->checkpoint = job->plan.every;
     report->threads = job->threads, report->lanes = job->lanes, report->columns = job->kmax;
     return PU_OK;
@@ -3560,7 +3700,7 @@ PU_DEF pu_status pu_gradient_bytes(const pu_lgm *model, const pu_data *data, con
 }
 
 /* Parts of c and b that all data share, and the tests that need scratch. */
-PU__FN pu_status pu__shared_terms(const pu__job *job, pu__memory *mem, double *c, pu_report *report)
+PU__FN pu_status pu__shared_terms(const pu__job *job, pu__memory *mem, double *c, double *gamma_logdet, pu_report *report)
 {
     const pu_op *Gamma = job->model->Gamma;
     const pu_int D = job->D;
@@ -3588,6 +3728,7 @@ PU__FN pu_status pu__shared_terms(const pu__job *job, pu__memory *mem, double *c
         if (Gamma->logdet(Gamma, &logdet, work)) return pu__operator_failed(report, "Gamma.logdet", -1);
         if (!pu__finite_double(logdet)) return pu__fail(report, PU_NONFINITE, "Gamma.logdet", -1, -1);
         *c -= logdet / 2;
+        *gamma_logdet = logdet;
     }
     if (job->model->nu) {
         nu.at = (pu_real *)(uintptr_t)job->model->nu, nu.ld = D; /* read only */
@@ -3616,7 +3757,8 @@ PU__FN pu_status pu__finish_gradient(const pu__job *job, pu__memory *mem, pu_rep
         if (nu) status = Gamma->grad(Gamma, 1, bbar, prior, &one, g, work);
         if (nu && !status) status = Gamma->grad(Gamma, 1, prior, prior, &half, g, work);
         if (status) return pu__operator_failed(report, "Gamma.grad", -1);
-        if (Gamma->logdet_grad(Gamma, -half, g, work)) return pu__operator_failed(report, "Gamma.logdet_grad", -1);
+        /* in the dual engine -1/2 log det Gamma has met its opposite in 1/2 tr(A Gamma^-1) */
+        if (!job->dual && Gamma->logdet_grad(Gamma, -half, g, work)) return pu__operator_failed(report, "Gamma.logdet_grad", -1);
     }
     if (job->out->nu) {
         out.at = mem->gamma_nu; /* free by now */
@@ -3634,7 +3776,8 @@ PU__FN pu_status pu__finish_gradient(const pu__job *job, pu__memory *mem, pu_rep
 }
 
 /* Means over the data, in order: c, q, the network objective, the likelihood and its error. */
-PU__FN pu_status pu__finish_values(const pu__job *job, const pu__memory *mem, double shared_c, pu_report *report)
+PU__FN pu_status pu__finish_values(const pu__job *job, const pu__memory *mem, double shared_c, double gamma_logdet,
+                                   pu_report *report)
 {
     const double log_2pi = 1.8378770664093454836, N = (double)job->N, K = (double)job->K;
     double variance = 0, gap = 0, traces = 0;
@@ -3650,7 +3793,7 @@ PU__FN pu_status pu__finish_values(const pu__job *job, const pu__memory *mem, do
         }
         for (k = 1; k <= job->K; k++) square += (col[k].logdet - logdet) * (col[k].logdet - logdet);
         if (job->kind == PU_EXACT) trace = (double)job->D; /* tr(A Sigma) */
-        if (job->dense) logdet = mem->logdet[n];
+        if (job->dense) logdet = mem->logdet[n] + (job->dual ? gamma_logdet : 0);
         report->c += c / N;
         report->q += (c + fit + trace / 2) / N;
         report->network += (c + fit + trace / 2 - linear) / N;
@@ -3692,10 +3835,10 @@ PU__FN void pu__write_results(const pu__job *job, const pu__memory *mem)
 
 PU__FN pu_status pu__job_run(const pu__job *job, pu__memory *mem, pu_report *report)
 {
-    double shared_c;
+    double shared_c, gamma_logdet = 0;
     int l;
     pu_int i;
-    pu_status status = pu__shared_terms(job, mem, &shared_c, report), outcome = PU_OK;
+    pu_status status = pu__shared_terms(job, mem, &shared_c, &gamma_logdet, report), outcome = PU_OK;
     if (status) return status;
 #ifdef PU__OPENMP
 #pragma omp parallel for schedule(dynamic, 1) num_threads(job->threads) if (job->threads > 1)
@@ -3713,7 +3856,7 @@ PU__FN pu_status pu__job_run(const pu__job *job, pu__memory *mem, pu_report *rep
     for (i = 0; i < job->N * (job->K + 1); i++)
         pu__report_column(report, &mem->columns[i].record, i / (job->K + 1), i % (job->K + 1),
                           job->plan.adjoint == PU_ADJOINT_AUTO);
-    status = pu__finish_values(job, mem, shared_c, report);
+    status = pu__finish_values(job, mem, shared_c, gamma_logdet, report);
     if (!status && job->any_grad) status = pu__finish_gradient(job, mem, report);
     if (status) return status;
     pu__write_results(job, mem);
@@ -3756,7 +3899,7 @@ PU_DEF pu_status pu_nll(const pu_lgm *model, const pu_data *data, const pu_optio
     if (!report) report = &local;
     memset(&o, 0, sizeof o);
     if (options) o = *options;
-    if (o.engine == PU_DENSE) o.kind = PU_EXACT;
+    if (o.engine == PU_DENSE || o.engine == PU_DUAL) o.kind = PU_EXACT;
     pu__report_clear(report);
     if (!nll) return pu__fail(report, PU_E_NULL, "nll", -1, -1);
     if (model && model->Gamma && !model->Gamma->logdet) return pu__fail(report, PU_E_UNSUPPORTED, "Gamma.logdet", -1, -1);
@@ -3822,7 +3965,7 @@ PU__FN pu_status pu__exact_run(pu__exact_memory *w, const pu_data *data, pu_int 
     memset(&job, 0, sizeof job), memset(&mem, 0, sizeof mem), memset(&worker, 0, sizeof worker);
     job.model = model, job.B = p->B, job.D = D;
     worker.post.work = p->work, mem.workers = &worker, mem.gamma_nu = w->gamma_nu, mem.test = w->test;
-    status = pu__shared_terms(&job, &mem, &c, report);
+    status = pu__shared_terms(&job, &mem, &c, &fit, report);
     if (status) return status;
     if (!report->has_objective) return pu__fail(report, PU_E_UNSUPPORTED, "Gamma.logdet", -1, -1);
     result->observed = pu__posterior_load(p, data, datum, &result->c);

@@ -705,6 +705,45 @@ TEST engines_agree(void)
     PASS();
 }
 
+/* The dual engine is the dense one in other coordinates: values, solutions and all gradients to rounding; few and many
+   observations, an empty datum, every prior, with and without row restriction. */
+TEST dual_engine_is_exact(void)
+{
+    static const pu_int sizes[4][2] = {{9, 5}, {5, 9}, {20, 7}, {1, 1}};
+    int prior, size, k, restricted;
+    for (prior = PRIOR_SPD; prior < PRIORS; prior++)
+        for (size = 0; size < 4; size++)
+            for (restricted = 0; restricted < 2; restricted++) {
+                const pu_int D = sizes[size][0], M = sizes[size][1], N = 4;
+                problem p;
+                pu_real *keep[5];
+                pu_report dense, dual;
+                make_problem(&p, (prior_kind)prior, D, M, N, 400 + (uint64_t)size);
+                memset(p.model.mask, 0, (size_t)M); /* datum 0: nothing observed */
+                if (!restricted) p.model.Phi.apply_rows = NULL;
+                p.options.kind = PU_EXACT;
+                tc_set_case("%s, D = %d, M = %d, %s", prior_name[prior], (int)D, (int)M, restricted ? "rows" : "all rows");
+                TC_STATUS(pu_gradient(&p.model.lgm, &p.model.data, &p.options, NULL, &p.out, &dense), PU_OK);
+                for (k = 0; k < 5; k++) {
+                    keep[k] = tc_reals(p.slots[k].n);
+                    memcpy(keep[k], p.slots[k].grad, (size_t)p.slots[k].n * sizeof(pu_real));
+                }
+                p.options.engine = PU_DUAL;
+                TC_STATUS(pu_gradient(&p.model.lgm, &p.model.data, &p.options, NULL, &p.out, &dual), PU_OK);
+                TC_ASSERT(dual.engine == PU_DUAL && dense.engine == PU_DENSE && dual.has_nll);
+                TC_CLOSE(dual.nll, dense.nll, 1e3 * PU_TEST_EPS * (1 + fabs(dense.nll)));
+                TC_CLOSE(dual.q, dense.q, 1e3 * PU_TEST_EPS * (1 + fabs(dense.c)));
+                TC_ASSERT(dual.worst_residual < 1e3 * PU_TEST_EPS);
+                for (k = 0; k < 5; k++) {
+                    pu_int i;
+                    for (i = 0; i < p.slots[k].n; i++) /* gradients are sums of terms of order one */
+                        TC_CLOSE(p.slots[k].grad[i], keep[k][i], 3e3 * PU_TEST_EPS * (1 + fabs((double)keep[k][i])));
+                }
+                tc_release(NULL);
+            }
+    PASS();
+}
+
 GREATEST_MAIN_DEFS();
 
 int main(int argc, char **argv)
@@ -728,5 +767,6 @@ int main(int argc, char **argv)
     RUN_TEST(nothing_observed_gives_the_prior);
     RUN_TEST(observed_rows_alone_are_enough);
     RUN_TEST(engines_agree);
+    RUN_TEST(dual_engine_is_exact);
     PU_TEST_MAIN_END();
 }

@@ -144,6 +144,11 @@ MATHS (letters used throughout; W = diag(mask * psi), e = mask * (y - eta))
 #define pu_nll puf_nll
 #define pu_exact_bytes puf_exact_bytes
 #define pu_exact puf_exact
+#define pu_ar puf_ar
+#define pu_ar_set puf_ar_set
+#define pu_ar_set_phi puf_ar_set_phi
+#define pu_ar_pull_phi puf_ar_pull_phi
+#define pu_op_ar puf_op_ar
 typedef float pu_real;
 #else
 typedef double pu_real;
@@ -582,6 +587,35 @@ PU_DEF pu_op pu_op_scaled_identity(pu_int n, const pu_real *a);
 PU_DEF pu_op pu_op_product(const pu_op *left, const pu_op *right);
 /* left + right, likewise; diag where both have it, sampling where both have it; no log det. */
 PU_DEF pu_op pu_op_sum(const pu_op *left, const pu_op *right);
+
+/* Stationary autoregression of order P and length n >= P, z_t = phi_1 z_{t-1} + .. + phi_P z_{t-P} + N(0, kappa), begun
+   in its stationary distribution. Parameters: the partial autocorrelations gamma_1 .. gamma_P, each in (-1, 1) (all of
+   these and no others are stationary: optimise atanh gamma), then the innovation variance kappa > 0. P = 0 is white
+   noise. The struct is yours, about 700 reals; fill it with pu_ar_set or pu_ar_set_phi, then only read it. */
+#define PU_AR_MAX 32 /* largest order */
+typedef struct pu_ar {
+    pu_int n, order;
+    pu_real gamma[PU_AR_MAX], phi[PU_AR_MAX], kappa;
+    pu_real band[2 * PU_AR_MAX + 1]; /* row of Gamma away from the ends: lags -P .. P */
+    /* rows 0 .. P of X, X'X = Gamma, lower triangular; later rows repeat row P. Entry (t, t-j) at t (t+1) / 2 + j */
+    pu_real rows[(PU_AR_MAX + 1) * (PU_AR_MAX + 2) / 2];
+} pu_ar;
+/* From partial autocorrelations; phi by the Durbin-Levinson recursion. A refused call leaves *ar as it was. *index
+   (may be NULL) = the culprit's parameter number (kappa: P), else -1. PU_E_ARGUMENT: n < 1, order not in
+   0 .. min(n, PU_AR_MAX), |gamma| >= 1, kappa so small that Gamma overflows; PU_E_NONFINITE; PU_E_NOT_POSITIVE: kappa;
+   PU_E_NULL. */
+PU_DEF pu_status pu_ar_set(pu_ar *ar, pu_int n, pu_int order, const pu_real *gamma, pu_real kappa, pu_int *index);
+/* From coefficients phi, gamma by the recursion backwards. PU_E_ARGUMENT with an index < P: phi is not stationary,
+   that partial autocorrelation is not inside (-1, 1). phi is then recomputed from the rounded gamma. */
+PU_DEF pu_status pu_ar_set_phi(pu_ar *ar, pu_int n, pu_int order, const pu_real *phi, pu_real kappa, pu_int *index);
+/* For those who optimise phi: the gradient in gamma (what a gradient call delivers) turned into that in phi, P numbers
+   each; may be the same array. */
+PU_DEF void pu_ar_pull_phi(const pu_ar *ar, const pu_real *grad_gamma, pu_real *grad_phi);
+/* Its n x n precision Gamma = X'X, banded, P each side; params = P + 1: gamma, kappa. *ar is borrowed and may be set
+   anew with the same n and P. Products, draws and gradients are O(n P) per column, without scratch. Bands are rounded
+   like any sum of squares: in a float build a process with a root within about 1e-3 of the unit circle has a Gamma
+   that is positive definite only together with Phi'W Phi. */
+PU_DEF pu_op pu_op_ar(const pu_ar *ar);
 
 /* ---- data --------------------------------------------------------------------------------------------- */
 
@@ -1824,6 +1858,404 @@ PU_DEF pu_op pu_op_sum(const pu_op *left, const pu_op *right)
     if ((!left->params || left->grad) && (!right->params || right->grad)) op.grad = pu__sum_grad;
     if (left->diag && right->diag) op.diag = pu__sum_diag;
     if (left->sample && right->sample) op.sample = pu__sum_sample, op.noise = pu__noise(left) + pu__noise(right);
+    return op;
+}
+
+/* ---- autoregression ----
+   a = (1, -phi_1, .., -phi_P). Prediction errors of growing order are independent, so Gamma = X'X, X lower triangular:
+     row t of X:  (s_m / kappa)^1/2 a^(m)_j at column t - j,  j = 0 .. m,    m = min(t, P),
+   where a^(m) predicts from the last m values only (Durbin-Levinson) and s_m = prod_{i > m} (1 - gamma_i^2):
+     a^(0) = (1),   a^(m) = (a^(m-1), 0) - gamma_m (0, a^(m-1) reversed).
+   This is the R'R = Dm of the stationary start without forming Dm or factorising it. Where n >= 2 P, multiplied out:
+     a row at least P away from both ends:  sum_j a_j a_{j+k} / kappa at lag k, the same for all: a filter;
+     rows i < P:  (U U')_ij with U_il = a_{i-l} / kappa^1/2, i >= l >= 0 (Gamma is persymmetric: its upper end is the
+     lower end turned around, and there X is Toeplitz). No difference of large numbers; lower end likewise. */
+
+#define PU__AR_TRIANGLE ((PU_AR_MAX + 1) * (PU_AR_MAX + 2) / 2)
+#define PU__AR_BLOCK 32 /* outputs of a filter that are held in registers at a time */
+
+PU__FN pu_int pu__ar_row(pu_int m) { return m * (m + 1) / 2; }
+PU__FN double pu__ar_gap(pu_real gamma) { return (1 - (double)gamma) * (1 + (double)gamma); } /* 1 - gamma^2 */
+
+/* a^(m) at a + pu__ar_row(m), and s_m, m = 0 .. P */
+PU__FN void pu__ar_levinson(pu_int P, const pu_real *gamma, double *a, double *s)
+{
+    pu_int m, j;
+    a[0] = 1;
+    for (m = 1; m <= P; m++) {
+        const double g = (double)gamma[m - 1], *old = a + pu__ar_row(m - 1);
+        double *now = a + pu__ar_row(m);
+        now[0] = 1, now[m] = -g;
+        for (j = 1; j < m; j++) now[j] = old[j] - g * old[m - j];
+    }
+    s[P] = 1;
+    for (m = P; m > 0; m--) s[m - 1] = s[m] * pu__ar_gap(gamma[m - 1]);
+}
+
+/* everything that follows from n, order, gamma, kappa */
+PU__FN void pu__ar_derive(pu_ar *ar)
+{
+    double a[PU__AR_TRIANGLE], s[PU_AR_MAX + 1];
+    const double kappa = (double)ar->kappa, *last;
+    const pu_int P = ar->order;
+    pu_int m, j, k;
+    pu__ar_levinson(P, ar->gamma, a, s);
+    last = a + pu__ar_row(P);
+    for (j = 0; j < P; j++) ar->phi[j] = (pu_real)-last[j + 1];
+    for (m = 0; m <= P; m++)
+        for (j = 0; j <= m; j++) ar->rows[pu__ar_row(m) + j] = (pu_real)(sqrt(s[m] / kappa) * a[pu__ar_row(m) + j]);
+    for (k = 0; k <= P; k++) {
+        double sum = 0;
+        for (j = 0; j + k <= P; j++) sum += last[j] * last[j + k];
+        ar->band[P + k] = ar->band[P - k] = (pu_real)(sum / kappa);
+    }
+}
+
+/* y_i = sum_t c_t x_{i+t} (added to y_i if add), i < n: a block of outputs stays in registers while the taps run */
+PU__FN void pu__ar_filter(pu_int n, pu_int taps, const pu_real *c, const pu_real *x, pu_real *y, int add)
+{
+    pu_real s[PU__AR_BLOCK];
+    pu_int i = 0, t, l;
+    for (; i + PU__AR_BLOCK <= n; i += PU__AR_BLOCK) {
+        const pu_real *at = x + i;
+        for (l = 0; l < PU__AR_BLOCK; l++) s[l] = c[0] * at[l];
+        for (t = 1; t < taps; t++)
+            for (l = 0; l < PU__AR_BLOCK; l++) s[l] += c[t] * at[t + l];
+        if (add) for (l = 0; l < PU__AR_BLOCK; l++) y[i + l] += s[l];
+        else for (l = 0; l < PU__AR_BLOCK; l++) y[i + l] = s[l];
+    }
+    for (; i < n; i++) {
+        pu_real sum = c[0] * x[i];
+        for (t = 1; t < taps; t++) sum += c[t] * x[i + t];
+        y[i] = add ? y[i] + sum : sum;
+    }
+}
+
+/* row t of X: entry j is at column t - j, j = 0 .. min(t, P) */
+PU__FN const pu_real *pu__ar_x(const pu_ar *ar, pu_int t) { return ar->rows + pu__ar_row(pu__min(t, ar->order)); }
+
+/* entry i of X'x */
+PU__FN pu_real pu__ar_xt(const pu_ar *ar, const pu_real *x, pu_int i)
+{
+    const pu_int end = pu__min(ar->n, i + ar->order + 1);
+    pu_real s = PU_R(0);
+    pu_int t;
+    for (t = i; t < end; t++) s += pu__ar_x(ar, t)[t - i] * x[t];
+    return s;
+}
+
+/* the P rows at one end, for n >= 2 P; dir = 1: x, y are the first entries, dir = -1: the last ones, going back */
+PU__FN void pu__ar_end(const pu_ar *ar, pu_int dir, const pu_real *x, pu_real *y, int add)
+{
+    const pu_int P = ar->order;
+    const pu_real *a = ar->rows + pu__ar_row(P);
+    pu_real z[PU_AR_MAX];
+    pu_int i, l;
+    for (l = 0; l < P; l++) { /* z = U'x */
+        z[l] = PU_R(0);
+        for (i = 0; i <= P; i++) z[l] += a[i] * x[(l + i) * dir];
+    }
+    for (i = 0; i < P; i++) { /* y = U z */
+        pu_real s = PU_R(0);
+        for (l = 0; l <= i; l++) s += a[i - l] * z[l];
+        y[i * dir] = add ? y[i * dir] + s : s;
+    }
+}
+
+PU__FN pu_status pu__ar_apply(const pu_op *op, pu_int k, pu_block X, pu_block Y, int add, pu_real *work)
+{
+    const pu_ar *ar = (const pu_ar *)op->data;
+    const pu_int n = ar->n, P = ar->order;
+    pu_int i, j, c;
+    (void)work;
+    for (c = 0; c < k; c++) {
+        const pu_real *x = pu__col(X, c);
+        pu_real *y = pu__col(Y, c);
+        if (n >= 2 * P) {
+            pu__ar_end(ar, 1, x, y, add);
+            pu__ar_filter(n - 2 * P, 2 * P + 1, ar->band, x, y + P, add);
+            pu__ar_end(ar, -1, x + n - 1, y + n - 1, add);
+        } else { /* the two ends overlap: X'(X x) */
+            pu_real u[2 * PU_AR_MAX];
+            for (i = 0; i < n; i++) {
+                const pu_int m = pu__min(i, P);
+                for (j = 0, u[i] = PU_R(0); j <= m; j++) u[i] += pu__ar_x(ar, i)[j] * x[i - j];
+            }
+            for (i = 0; i < n; i++) {
+                pu_real s = pu__ar_xt(ar, u, i);
+                y[i] = add ? y[i] + s : s;
+            }
+        }
+    }
+    return PU_OK;
+}
+
+/* X'e */
+PU__FN pu_status pu__ar_sample(const pu_op *op, pu_int k, pu_block E, pu_block Y, pu_real *work)
+{
+    const pu_ar *ar = (const pu_ar *)op->data;
+    const pu_int n = ar->n, P = ar->order, last = n - P > P ? n - P : P; /* rows P .. last-1 are a filter */
+    pu_int i, c;
+    (void)work;
+    for (c = 0; c < k; c++) {
+        const pu_real *e = pu__col(E, c);
+        pu_real *y = pu__col(Y, c);
+        for (i = 0; i < P; i++) y[i] = pu__ar_xt(ar, e, i);
+        pu__ar_filter(last - P, P + 1, ar->rows + pu__ar_row(P), e + P, y + P, 0);
+        for (i = last; i < n; i++) y[i] = pu__ar_xt(ar, e, i);
+    }
+    return PU_OK;
+}
+
+/* sum_t X_ti^2, the same for all but the P rows at each end */
+PU__FN pu_status pu__ar_diag(const pu_op *op, pu_real *y, pu_real *work)
+{
+    const pu_ar *ar = (const pu_ar *)op->data;
+    const pu_int n = ar->n, P = ar->order;
+    pu_int i, t;
+    (void)work;
+    for (i = 0; i < n; i++) {
+        const pu_int end = pu__min(n, i + P + 1);
+        pu_real s = PU_R(0);
+        if (i >= P && i < n - P) s = ar->band[P];
+        else
+            for (t = i; t < end; t++) s += pu__ar_x(ar, t)[t - i] * pu__ar_x(ar, t)[t - i];
+        y[i] += s;
+    }
+    return PU_OK;
+}
+
+/* s_l = sum_u x_u y_{u+l}, l = 0 .. 3, over at most PU__CHUNK entries: one load of x serves four lags. One inner loop
+   over four named arrays is the form that compilers keep in vector registers; an array of arrays is far slower. */
+PU__FN void pu__ar_lag4(pu_int n, const pu_real *x, const pu_real *y, double *s)
+{
+    pu_real s0[PU__LANES] = {0}, s1[PU__LANES] = {0}, s2[PU__LANES] = {0}, s3[PU__LANES] = {0};
+    pu_int i = 0, l, half;
+    for (; i + PU__LANES <= n; i += PU__LANES)
+        for (l = 0; l < PU__LANES; l++) {
+            const pu_real v = x[i + l];
+            s0[l] += v * y[i + l], s1[l] += v * y[i + l + 1], s2[l] += v * y[i + l + 2], s3[l] += v * y[i + l + 3];
+        }
+    for (l = 0; i < n; i++, l++)
+        s0[l] += x[i] * y[i], s1[l] += x[i] * y[i + 1], s2[l] += x[i] * y[i + 2], s3[l] += x[i] * y[i + 3];
+    for (half = PU__LANES / 2; half > 0; half /= 2)
+        for (l = 0; l < half; l++)
+            s0[l] += s0[l + half], s1[l] += s1[l + half], s2[l] += s2[l + half], s3[l] += s3[l + half];
+    s[0] = (double)s0[0], s[1] = (double)s1[0], s[2] = (double)s2[0], s[3] = (double)s3[0];
+}
+
+/* C_d += w sum_u p_u q_{u+d}, d = -P .. P, entries outside 0 .. n-1 being zero; n >= 2 P. Chunk by chunk, so that all
+   lags find their entries in the first-level cache. */
+PU__FN void pu__ar_lags(pu_int n, pu_int P, double w, const pu_real *p, const pu_real *q, double *C)
+{
+    const pu_int first = p == q ? 0 : -P, count = P - first + 1; /* p = q: the lags -d and d agree */
+    double sum[2 * PU_AR_MAX + 1] = {0}, four[4];
+    pu_int u, d, l, at;
+    for (at = P; at < n - P; at += PU__CHUNK) {
+        const pu_int len = pu__min(PU__CHUNK, n - P - at);
+        for (d = 0; d < count && count < 4; d++)
+            sum[d] += (double)pu__dot_chunk(len, NULL, p + at, q + at + first + d);
+        for (; d < count; d += 4) { /* the last four may overlap those before; what is known is not added again */
+            const pu_int from = pu__min(d, count - 4);
+            pu__ar_lag4(len, p + at, q + at + first + from, four);
+            for (l = d - from; l < 4; l++) sum[from + l] += four[l];
+        }
+    }
+    for (d = 0; d < count; d++) {
+        for (l = 0; l < 2 * P; l++) { /* the P entries at each end */
+            u = l < P ? l : n - 2 * P + l;
+            if (u + first + d >= 0 && u + first + d < n) sum[d] += (double)p[u] * (double)q[u + first + d];
+        }
+        C[first + d] += w * sum[d];
+        if (p == q && d > 0) C[-d] += w * sum[d];
+    }
+}
+
+/* value of w (a*p)_t (a*q)_t, taps lo .. hi; abar += its derivative */
+PU__FN double pu__ar_pair(pu_int t, pu_int lo, pu_int hi, const double *a, double w, const pu_real *p, const pu_real *q,
+                          double *abar)
+{
+    double u = 0, v = 0;
+    pu_int j;
+    for (j = lo; j <= hi; j++) u += a[j] * (double)p[t - j], v += a[j] * (double)q[t - j];
+    for (j = lo; j <= hi; j++) abar[j] += w * (u * (double)q[t - j] + v * (double)p[t - j]);
+    return w * u * v;
+}
+
+/* kappa p'Gamma q = sum_{t < P} s_t (a^(t)*p)_t (a^(t)*q)_t + sum_{t >= P} (a*p)_t (a*q)_t. Taken over all t that the
+   taps reach, the second sum is sum_ij a_i a_j C_{i-j} with the lag sums C of p and q; what that has too much at the
+   two ends comes off term by term. Then back through the Durbin-Levinson recursion. Sums over columns and the O(P^2)
+   work at the ends are in double. */
+PU__FN pu_status pu__ar_grad(const pu_op *op, pu_int k, pu_block P_, pu_block Q_, const pu_real *weight, pu_real *grad,
+                             pu_real *work)
+{
+    const pu_ar *ar = (const pu_ar *)op->data;
+    const pu_int n = ar->n, P = ar->order;
+    const double kappa = (double)ar->kappa;
+    double a[PU__AR_TRIANGLE], abar[PU__AR_TRIANGLE], s[PU_AR_MAX + 1], value[PU_AR_MAX + 1] = {0};
+    double lag[2 * PU_AR_MAX + 1] = {0}, *C = lag + P, sum = 0;
+    const double *last;
+    double *lastbar;
+    pu_int c, t, i, j;
+    (void)work;
+    memset(abar, 0, (size_t)pu__ar_row(P + 1) * sizeof *abar);
+    pu__ar_levinson(P, ar->gamma, a, s);
+    last = a + pu__ar_row(P), lastbar = abar + pu__ar_row(P);
+    for (c = 0; c < k; c++) {
+        const pu_real *p = pu__col(P_, c), *q = pu__col(Q_, c);
+        const double w = (double)weight[c];
+        if (weight[c] == PU_R(0)) continue;
+        for (t = 0; t < P; t++)
+            value[t] += pu__ar_pair(t, 0, t, a + pu__ar_row(t), w * s[t], p, q, abar + pu__ar_row(t));
+        if (n >= 2 * P) {
+            pu__ar_lags(n, P, w, p, q, C);
+            for (t = 0; t < P; t++) value[P] += pu__ar_pair(t, 0, t, last, -w, p, q, lastbar);
+            for (t = n; t < n + P; t++) value[P] += pu__ar_pair(t, t - n + 1, P, last, -w, p, q, lastbar);
+        } else
+            for (t = P; t < n; t++) value[P] += pu__ar_pair(t, 0, P, last, w, p, q, lastbar);
+    }
+    for (i = 0; i <= P; i++)
+        for (j = 0; j <= P; j++) {
+            value[P] += last[i] * last[j] * C[i - j];
+            lastbar[i] += last[j] * (C[i - j] + C[j - i]);
+        }
+    for (t = P; t > 0; t--) { /* a^(t) = (a^(t-1), 0) - gamma_t (0, a^(t-1) reversed) */
+        const double g = (double)ar->gamma[t - 1], *old = a + pu__ar_row(t - 1), *now = abar + pu__ar_row(t);
+        double *before = abar + pu__ar_row(t - 1), gbar = 0;
+        for (j = 1; j <= t; j++) gbar -= now[j] * old[t - j];
+        for (j = 1; j < t; j++) before[j] += now[j] - g * now[t - j];
+        for (j = 0, sum = 0; j < t; j++) sum += value[j]; /* s_0 .. s_{t-1} hold the factor 1 - gamma_t^2 */
+        grad[t - 1] += (pu_real)((gbar - 2 * g / pu__ar_gap(ar->gamma[t - 1]) * sum) / kappa);
+    }
+    for (j = 0, sum = 0; j <= P; j++) sum += value[j];
+    grad[P] -= (pu_real)(sum / kappa / kappa);
+    return PU_OK;
+}
+
+PU__FN pu_status pu__ar_logdet(const pu_op *op, double *value, pu_real *work)
+{
+    const pu_ar *ar = (const pu_ar *)op->data;
+    double sum = -(double)ar->n * log((double)ar->kappa);
+    pu_int i;
+    (void)work;
+    for (i = 0; i < ar->order; i++) sum += (double)(i + 1) * log(pu__ar_gap(ar->gamma[i]));
+    *value = sum;
+    return PU_OK;
+}
+
+PU__FN pu_status pu__ar_logdet_grad(const pu_op *op, pu_real weight, pu_real *grad, pu_real *work)
+{
+    const pu_ar *ar = (const pu_ar *)op->data;
+    pu_int i;
+    (void)work;
+    for (i = 0; i < ar->order; i++)
+        grad[i] -= (pu_real)((double)weight * 2 * (double)(i + 1) * (double)ar->gamma[i] / pu__ar_gap(ar->gamma[i]));
+    grad[ar->order] -= (pu_real)((double)weight * (double)ar->n / (double)ar->kappa);
+    return PU_OK;
+}
+
+/* n and order; then gamma (or phi: any finite number) and kappa, numbered as the parameters are */
+PU__FN pu_status pu__ar_refuse(pu_int n, pu_int order, const pu_real *theta, int stationary, pu_real kappa,
+                               pu_int *index)
+{
+    *index = -1;
+    if (n < 1 || order < 0 || order > n || order > PU_AR_MAX) return PU_E_ARGUMENT;
+    if (order > 0 && !theta) return PU_E_NULL;
+    for (*index = 0; *index < order; ++*index) {
+        const pu_real x = theta[*index];
+        if (!pu__finite(x)) return PU_E_NONFINITE;
+        if (stationary && !(x > PU_R(-1) && x < PU_R(1))) return PU_E_ARGUMENT;
+    }
+    if (!pu__finite(kappa)) return PU_E_NONFINITE;
+    if (!(kappa > PU_R(0))) return PU_E_NOT_POSITIVE;
+    *index = -1;
+    return PU_OK;
+}
+
+/* the parameters are what pu_ar_set accepts, and the rest of the struct belongs to them */
+PU__FN pu_status pu__ar_check(const pu_op *op, pu_int *index)
+{
+    const pu_ar *ar = (const pu_ar *)op->data;
+    const double tol = 100 * (double)PU__EPS;
+    pu_status status = pu__ar_refuse(ar->n, ar->order, ar->gamma, 1, ar->kappa, index);
+    pu_ar now;
+    pu_int i;
+    if (status) return status;
+    if (ar->n != op->rows || ar->order + 1 != op->params) return PU_E_SIZE; /* another n or P since pu_op_ar */
+    now = *ar;
+    pu__ar_derive(&now);
+    for (i = 0; i <= ar->order; i++) {
+        const double x = (double)ar->band[ar->order + i], y = (double)now.band[ar->order + i];
+        *index = i; /* the lag; a band depends on all parameters */
+        if (!(fabs(x - y) <= tol * (double)now.band[ar->order])) return PU_E_ARGUMENT; /* stale */
+    }
+    *index = -1;
+    return PU_OK;
+}
+
+PU_DEF pu_status pu_ar_set(pu_ar *ar, pu_int n, pu_int order, const pu_real *gamma, pu_real kappa, pu_int *index)
+{
+    pu_int at = -1;
+    pu_status status = ar ? pu__ar_refuse(n, order, gamma, 1, kappa, &at) : PU_E_NULL;
+    if (!status) {
+        pu_ar now;
+        memset(&now, 0, sizeof now);
+        now.n = n, now.order = order, now.kappa = kappa;
+        if (order > 0) memcpy(now.gamma, gamma, (size_t)order * sizeof *gamma);
+        pu__ar_derive(&now);
+        if (pu__finite(now.band[order])) *ar = now; /* the largest entry of Gamma */
+        else status = PU_E_ARGUMENT, at = order;
+    }
+    if (index) *index = at;
+    return status;
+}
+
+PU_DEF pu_status pu_ar_set_phi(pu_ar *ar, pu_int n, pu_int order, const pu_real *phi, pu_real kappa, pu_int *index)
+{
+    double now[PU_AR_MAX], old[PU_AR_MAX];
+    pu_real gamma[PU_AR_MAX];
+    pu_int at = -1, m, j;
+    pu_status status = ar ? pu__ar_refuse(n, order, phi, 0, kappa, &at) : PU_E_NULL;
+    for (j = 0; j < order && !status; j++) now[j] = (double)phi[j];
+    /* gamma_m = phi^(m)_m,   phi^(m-1)_j = (phi^(m)_j + gamma_m phi^(m)_{m-j}) / (1 - gamma_m^2) */
+    for (m = order; m > 0 && !status; m--) {
+        const double g = now[m - 1], gap = (1 - g) * (1 + g);
+        gamma[m - 1] = (pu_real)g;
+        if (!(pu__ar_gap(gamma[m - 1]) > 0)) status = PU_E_ARGUMENT, at = m - 1;
+        for (j = 1; j < m; j++) old[j - 1] = (now[j - 1] + g * now[m - j - 1]) / gap;
+        for (j = 1; j < m; j++) now[j - 1] = old[j - 1];
+    }
+    if (!status) return pu_ar_set(ar, n, order, gamma, kappa, index);
+    if (index) *index = at;
+    return status;
+}
+
+/* The reverse pass from phi^(P) to gamma is linear: solved for its input. With b = the cotangent of phi^(m),
+     gammabar_m = b_m - sum_{j < m} b_j phi^(m-1)_{m-j},   b^(m-1)_j = b_j - gamma_m b_{m-j}. */
+PU_DEF void pu_ar_pull_phi(const pu_ar *ar, const pu_real *grad_gamma, pu_real *grad_phi)
+{
+    double a[PU__AR_TRIANGLE], s[PU_AR_MAX + 1], b[PU_AR_MAX], old[PU_AR_MAX];
+    const pu_int P = ar->order;
+    pu_int m, j;
+    pu__ar_levinson(P, ar->gamma, a, s);
+    for (m = 1; m <= P; m++) {
+        const double g = (double)ar->gamma[m - 1], gap = pu__ar_gap(ar->gamma[m - 1]), *before = a + pu__ar_row(m - 1);
+        double sum = (double)grad_gamma[m - 1];
+        for (j = 1; j < m; j++) old[j - 1] = b[j - 1];
+        for (j = 1; j < m; j++) b[j - 1] = (old[j - 1] + g * old[m - j - 1]) / gap;
+        for (j = 1; j < m; j++) sum -= b[j - 1] * before[m - j]; /* phi = -a */
+        b[m - 1] = sum;
+    }
+    for (j = 0; j < P; j++) grad_phi[j] = (pu_real)b[j];
+}
+
+PU_DEF pu_op pu_op_ar(const pu_ar *ar)
+{
+    pu_op op = pu__op_zero(0, 0, 0, ar); /* zero sizes: refused by whoever uses it */
+    if (!ar || ar->n < 1 || ar->order < 0 || ar->order > PU_AR_MAX || ar->order > ar->n) return op;
+    op.rows = op.cols = ar->n, op.params = ar->order + 1;
+    op.apply = op.apply_t = pu__ar_apply, op.grad = pu__ar_grad, op.diag = pu__ar_diag, op.sample = pu__ar_sample;
+    op.logdet = pu__ar_logdet, op.logdet_grad = pu__ar_logdet_grad, op.check = pu__ar_check;
     return op;
 }
 

@@ -149,6 +149,12 @@ MATHS (letters used throughout; W = diag(mask * psi), e = mask * (y - eta))
 #define pu_ar_set_phi puf_ar_set_phi
 #define pu_ar_pull_phi puf_ar_pull_phi
 #define pu_op_ar puf_op_ar
+#define pu_ssm puf_ssm
+#define pu_ssm_set puf_ssm_set
+#define pu_ssm_mean puf_ssm_mean
+#define pu_ssm_mean_grad puf_ssm_mean_grad
+#define pu_op_ssm puf_op_ssm
+#define pu_op_readout puf_op_readout
 typedef float pu_real;
 #else
 typedef double pu_real;
@@ -616,6 +622,47 @@ PU_DEF void pu_ar_pull_phi(const pu_ar *ar, const pu_real *grad_gamma, pu_real *
    like any sum of squares: in a float build a process with a root within about 1e-3 of the unit circle has a Gamma
    that is positive definite only together with Phi'W Phi. */
 PU_DEF pu_op pu_op_ar(const pu_ar *ar);
+
+/* State space: z_1 ~ N(m0, P0), z_t = A z_{t-1} + N(0, Q), t = 2 .. T = `steps`, each z_t of S = `states` entries,
+   stacked t by t, D = S T. With B = I and -A below the diagonal, Gamma = B' blockdiag(P0^-1, Q^-1, .., Q^-1) B, block
+   tridiagonal; it is never formed. The start is one of
+     PU_SSM_ZERO        P0 = Q: z_0 = 0
+     PU_SSM_STATIONARY  P0 = A P0 A' + Q: every z_t has the same covariance; the spectral radius of A must be below 1
+     PU_SSM_GIVEN       P0 is yours
+   params: A (S x S, row-major), then Q (S x S, gradient symmetrised), then for PU_SSM_GIVEN P0 (likewise). The gradient
+   includes the way through P0 in the other two cases.
+   pu_ssm_set copies A, Q and P0 (NULL unless PU_SSM_GIVEN) into *m, together with what follows from them, O(S^3); call
+   it again whenever they change. index (may be NULL) receives the culprit, counted through the params as above, or -1:
+     PU_E_NULL; PU_E_ARGUMENT (steps or states < 1, states > PU_SSM_MAX, a P0 that nothing would read); PU_E_OVERFLOW
+     PU_E_NONFINITE, PU_E_NOT_SYMMETRIC, PU_E_NOT_DEFINITE   at that entry of A, Q or P0; NOT_DEFINITE with index 0, an
+                       entry of A: A has no stationary covariance
+   A pu_ssm that was refused has no size, and an operator made from it is refused in turn. */
+#define PU_SSM_MAX 16
+typedef enum { PU_SSM_ZERO, PU_SSM_STATIONARY, PU_SSM_GIVEN } pu_ssm_start;
+typedef struct {
+    pu_int steps, states;
+    pu_ssm_start start;
+    pu_real A[PU_SSM_MAX * PU_SSM_MAX], Q[PU_SSM_MAX * PU_SSM_MAX]; /* S x S, packed, as all below; read only */
+    double P0[PU_SSM_MAX * PU_SSM_MAX];                             /* the covariance of z_1, whatever the start */
+    /* private */
+    pu_real W[PU_SSM_MAX * PU_SSM_MAX], W0[PU_SSM_MAX * PU_SSM_MAX]; /* Q^-1, P0^-1 */
+    pu_real F[PU_SSM_MAX * PU_SSM_MAX], F0[PU_SSM_MAX * PU_SSM_MAX]; /* F F' = Q^-1, F0 F0' = P0^-1 */
+    double Qi[PU_SSM_MAX * PU_SSM_MAX], Pi[PU_SSM_MAX * PU_SSM_MAX]; /* the inverses once more, for the gradients */
+    double logdet;
+    int doublings;  /* squarings of A after which the series for P0 has converged */
+    uint64_t print; /* of what was set, to see that A, Q or P0 was changed since */
+} pu_ssm;
+PU_DEF pu_status pu_ssm_set(pu_ssm *m, pu_int steps, pu_int states, const pu_real *A, const pu_real *Q,
+                            pu_ssm_start start, const pu_real *P0, pu_int *index);
+/* Gamma, borrowing *m. About 3 S^2 T multiplications per column, no scratch; grad 5 S^2 T. */
+PU_DEF pu_op pu_op_ssm(const pu_ssm *m);
+/* The prior mean that belongs to a start at m0 (S): nu_t = A^(t-1) m0, D entries; m0 = 0 needs none. Its reverse takes
+   d/dnu (results.nu) back: grad_A (S x S, may be results.Gamma) += d/dA, grad_m0 (S) += d/dm0; NULL = not wanted. */
+PU_DEF pu_status pu_ssm_mean(const pu_ssm *m, const pu_real *m0, pu_real *nu);
+PU_DEF pu_status pu_ssm_mean_grad(const pu_ssm *m, const pu_real *nu, const pu_real *grad_nu, pu_real *grad_A,
+                                  pu_real *grad_m0);
+/* Phi = I (x) c', steps x (states steps): one observation c'z_t per step. c borrowed, of any length; params = c. */
+PU_DEF pu_op pu_op_readout(pu_int steps, pu_int states, const pu_real *c);
 
 /* ---- data --------------------------------------------------------------------------------------------- */
 
@@ -2256,6 +2303,522 @@ PU_DEF pu_op pu_op_ar(const pu_ar *ar)
     op.rows = op.cols = ar->n, op.params = ar->order + 1;
     op.apply = op.apply_t = pu__ar_apply, op.grad = pu__ar_grad, op.diag = pu__ar_diag, op.sample = pu__ar_sample;
     op.logdet = pu__ar_logdet, op.logdet_grad = pu__ar_logdet_grad, op.check = pu__ar_check;
+    return op;
+}
+
+/* ---- state space: Gamma = B' blockdiag(P0^-1, Q^-1, .., Q^-1) B, (B x)_t = x_t - A x_{t-1} ----
+   Kept as this product, not as blocks of Gamma: rounding then leaves it positive definite, and the gradient sees the
+   small x_t - A x_{t-1} itself instead of differences of large moments. Blocks of S are too short for vector
+   registers, so the loops run over time: PU__SSM_W steps at a time are turned into one row per state. Below, t counts
+   from 0, and W_0 = P0^-1, W_t = Q^-1. */
+
+#define PU__SSM_W 64                /* steps at a time, a multiple of PU__LANES */
+#define PU__SSM_ROW (PU__SSM_W + 8) /* a row: those steps, the one before or after, and unused ones */
+#define PU__SSM_TILE (PU_SSM_MAX * PU__SSM_ROW)
+#define PU__SSM_SQUARE (PU_SSM_MAX * PU_SSM_MAX)
+
+PU__FN const pu_ssm *pu__ssm(const pu_op *op) { return (const pu_ssm *)op->data; }
+
+/* tile column l = x_{first + l}, l < n; zero where there is no such step */
+PU__FN void pu__ssm_load(const pu_ssm *m, const pu_real *x, pu_int first, pu_int n, pu_real *tile)
+{
+    const pu_int S = m->states;
+    const pu_int from = first < 0 ? -first : 0, to = pu__min(n, m->steps - first); /* columns that exist */
+    pu_int i, l;
+    for (i = 0; i < S; i++) {
+        pu_real *row = tile + i * PU__SSM_ROW;
+        for (l = 0; l < from; l++) row[l] = PU_R(0);
+        for (l = from; l < to; l++) row[l] = x[(first + l) * S + i];
+        for (l = to; l < n; l++) row[l] = PU_R(0);
+    }
+}
+
+/* out = C in, or base - C in; C_ij = c[i row + j col], so that C' is as good as C. Four terms per pass over a row. */
+PU__FN void pu__ssm_mix(pu_int S, const pu_real *c, pu_int row, pu_int col, const pu_real *in, const pu_real *base,
+                        pu_real *out)
+{
+    pu_int i, j, l;
+    for (i = 0; i < S; i++) {
+        pu_real sum[PU__SSM_W] = {0};
+        const pu_real *a = c + i * row, *x = in;
+        for (j = 0; j + 4 <= S; j += 4, a += 4 * col, x += 4 * PU__SSM_ROW) {
+            const pu_real a0 = a[0], a1 = a[col], a2 = a[2 * col], a3 = a[3 * col];
+            for (l = 0; l < PU__SSM_W; l++)
+                sum[l] += (a0 * x[l] + a1 * x[PU__SSM_ROW + l]) +
+                          (a2 * x[2 * PU__SSM_ROW + l] + a3 * x[3 * PU__SSM_ROW + l]);
+        }
+        for (; j < S; j++, a += col, x += PU__SSM_ROW)
+            for (l = 0; l < PU__SSM_W; l++) sum[l] += a[0] * x[l];
+        for (l = 0; l < PU__SSM_W; l++) out[i * PU__SSM_ROW + l] = base ? base[i * PU__SSM_ROW + l] - sum[l] : sum[l];
+    }
+}
+
+/* y = B' s (or y += B' s) with s_t = W_t (B x)_t, or, to sample, s_t = F_t x_t */
+PU__FN void pu__ssm_pass(const pu_ssm *m, const pu_real *x, pu_real *y, int add, int sample)
+{
+    const pu_int S = m->states, T = m->steps;
+    const pu_real *C = sample ? m->F : m->W, *C0 = sample ? m->F0 : m->W0;
+    pu_real in[PU__SSM_TILE], mid[PU__SSM_TILE], s[PU__SSM_TILE];
+    pu_int first, i, j, l;
+    for (first = 0; first < T; first += PU__SSM_W - 1) { /* y_t needs s_{t+1}: one column less comes out than goes in */
+        const pu_int n = pu__min(PU__SSM_W - 1, T - first);
+        pu__ssm_load(m, x, first - 1, PU__SSM_W + 1, in); /* column 0: the step before */
+        if (sample) pu__ssm_mix(S, C, S, 1, in + 1, NULL, s);
+        else {
+            pu__ssm_mix(S, m->A, S, 1, in, in + 1, mid); /* x_t - A x_{t-1} */
+            pu__ssm_mix(S, C, S, 1, mid, NULL, s);
+        }
+        for (i = 0; i < S && first == 0; i++) {
+            pu_real sum = PU_R(0);
+            for (j = 0; j < S; j++) sum += C0[i * S + j] * x[j]; /* there is no step before */
+            s[i * PU__SSM_ROW] = sum;
+        }
+        for (i = 0; i < S; i++) /* nor one after the last */
+            for (l = n; l <= PU__SSM_W; l++)
+                if (l == PU__SSM_W || first + l >= T) s[i * PU__SSM_ROW + l] = PU_R(0);
+        pu__ssm_mix(S, m->A, 1, S, s + 1, s, mid); /* s_t - A's_{t+1} */
+        for (i = 0; i < S; i++) {
+            const pu_real *row = mid + i * PU__SSM_ROW;
+            pu_real *out = y + first * S + i;
+            if (add) for (l = 0; l < n; l++) out[l * S] += row[l];
+            else for (l = 0; l < n; l++) out[l * S] = row[l];
+        }
+    }
+}
+
+PU__FN pu_status pu__ssm_apply(const pu_op *op, pu_int k, pu_block X, pu_block Y, int add, pu_real *work)
+{
+    pu_int j;
+    (void)work;
+    for (j = 0; j < k; j++) pu__ssm_pass(pu__ssm(op), pu__col(X, j), pu__col(Y, j), add, 0);
+    return PU_OK;
+}
+
+PU__FN pu_status pu__ssm_sample(const pu_op *op, pu_int k, pu_block E, pu_block Y, pu_real *work)
+{
+    pu_int j;
+    (void)work;
+    for (j = 0; j < k; j++) pu__ssm_pass(pu__ssm(op), pu__col(E, j), pu__col(Y, j), 0, 1);
+    return PU_OK;
+}
+
+/* W_t + A'Q^-1 A, without the second term at the last step */
+PU__FN pu_status pu__ssm_diag(const pu_op *op, pu_real *y, pu_real *work)
+{
+    const pu_ssm *m = pu__ssm(op);
+    const pu_int S = m->states, T = m->steps;
+    pu_int i, j, l, t;
+    (void)work;
+    for (i = 0; i < S; i++) {
+        double next = 0;
+        for (j = 0; j < S; j++)
+            for (l = 0; l < S; l++) next += (double)m->A[j * S + i] * m->Qi[j * S + l] * (double)m->A[l * S + i];
+        for (t = 0; t < T; t++) {
+            double own = t ? m->Qi[i * S + i] : m->Pi[i * S + i];
+            y[t * S + i] += (pu_real)(t + 1 < T ? own + next : own);
+        }
+    }
+    return PU_OK;
+}
+
+/* c = a b of S x S matrices; ta, tb: transposed */
+PU__FN void pu__ssm_mul(pu_int S, const double *a, int ta, const double *b, int tb, double *c)
+{
+    pu_int i, j, l;
+    for (i = 0; i < S; i++)
+        for (j = 0; j < S; j++) {
+            double s = 0;
+            for (l = 0; l < S; l++) s += (ta ? a[l * S + i] : a[i * S + l]) * (tb ? b[j * S + l] : b[l * S + j]);
+            c[i * S + j] = s;
+        }
+}
+
+PU__FN void pu__ssm_widen(pu_int n, const pu_real *x, double *out)
+{
+    pu_int i;
+    for (i = 0; i < n; i++) out[i] = (double)x[i];
+}
+
+/* X := sum_i A^i X A'^i, i.e. the solution of X = A X A' + X_0, by doubling: X += M X M', M := M M, M = A at first.
+   doublings > 0: so many, for an X of any sign. 0: X is positive definite, until its diagonal (which bounds the rest)
+   has not moved twice running. Returns how many, or -1 when A is not stable. */
+PU__FN int pu__ssm_lyapunov(pu_int S, const pu_real *A, int transposed, int doublings, double *X)
+{
+    double M[PU__SSM_SQUARE], N[PU__SSM_SQUARE], MX[PU__SSM_SQUARE];
+    int step, quiet = 0;
+    pu_int i, j;
+    for (i = 0; i < S; i++)
+        for (j = 0; j < S; j++) M[i * S + j] = (double)(transposed ? A[j * S + i] : A[i * S + j]);
+    for (step = 1; step <= (doublings ? doublings : 64); step++) { /* a radius of 1 - 1e-16 needs about 59 */
+        int moved = 0;
+        pu__ssm_mul(S, M, 0, X, 0, MX);
+        pu__ssm_mul(S, MX, 0, M, 1, N);
+        for (i = 0; i < S * S; i++) X[i] += N[i];
+        for (i = 0; i < S; i++) {
+            if (!doublings && !pu__finite_double(X[i * S + i])) return -1;
+            if (!(N[i * S + i] <= 1e-16 * X[i * S + i])) moved = 1;
+        }
+        quiet = moved ? 0 : quiet + 1;
+        if (!doublings && quiet == 2) return step;
+        pu__ssm_mul(S, M, 0, M, 0, N);
+        memcpy(M, N, (size_t)(S * S) * sizeof *M);
+    }
+    return doublings ? doublings : -1;
+}
+
+/* From d/dA, d/dQ, d/dP0 with the three held apart (symmetric; dQ is spoilt) to grad +=. For the stationary start
+   dP = A dP A' + (dA P A' + A P dA' + dQ), so with Lambda = A'Lambda A + d/dP0:
+   d/dA += 2 Lambda A P0, d/dQ += Lambda. */
+PU__FN void pu__ssm_push(const pu_ssm *m, const double *dA, double *dQ, const double *dP, pu_real *grad)
+{
+    const pu_int S = m->states, SS = S * S;
+    double Lambda[PU__SSM_SQUARE], A[PU__SSM_SQUARE], AP[PU__SSM_SQUARE], way[PU__SSM_SQUARE];
+    pu_int i;
+    if (m->start == PU_SSM_STATIONARY) {
+        memcpy(Lambda, dP, (size_t)SS * sizeof *Lambda);
+        pu__ssm_lyapunov(S, m->A, 1, m->doublings, Lambda);
+        pu__ssm_widen(SS, m->A, A);
+        pu__ssm_mul(S, A, 0, m->P0, 0, AP);
+        pu__ssm_mul(S, Lambda, 0, AP, 0, way);
+        for (i = 0; i < SS; i++) grad[i] += (pu_real)(dA[i] + 2 * way[i]), dQ[i] += Lambda[i];
+    } else {
+        for (i = 0; i < SS; i++) grad[i] += (pu_real)dA[i];
+        if (m->start == PU_SSM_ZERO) for (i = 0; i < SS; i++) dQ[i] += dP[i];
+        else for (i = 0; i < SS; i++) grad[2 * SS + i] += (pu_real)dP[i];
+    }
+    for (i = 0; i < SS; i++) grad[SS + i] += (pu_real)dQ[i];
+}
+
+/* out = -V (G + G')/2 V: from the gradient for a precision to that for its covariance, V the precision */
+PU__FN void pu__ssm_to_covariance(pu_int S, const double *V, const double *G, double *out)
+{
+    double VG[PU__SSM_SQUARE], sum[PU__SSM_SQUARE];
+    pu_int i, j;
+    pu__ssm_mul(S, V, 0, G, 0, VG);
+    pu__ssm_mul(S, VG, 0, V, 0, sum);
+    for (i = 0; i < S; i++)
+        for (j = 0; j < S; j++) out[i * S + j] = -(sum[i * S + j] + sum[j * S + i]) / 2;
+}
+
+/* p'Gamma q = p_0'W_0 q_0 + sum_{t>0} u_t'W v_t, u = B p, v = B q, so
+   d/dW_0 = p_0 q_0', d/dW = sum u_t v_t', d/dA = -W sum (v_t p_{t-1}' + u_t q_{t-1}') */
+PU__FN pu_status pu__ssm_grad(const pu_op *op, pu_int k, pu_block P, pu_block Q, const pu_real *weight, pu_real *grad,
+                              pu_real *work)
+{
+    const pu_ssm *m = pu__ssm(op);
+    const pu_int S = m->states, T = m->steps;
+    double uv[PU__SSM_SQUARE] = {0}, lag[PU__SSM_SQUARE] = {0}, pq[PU__SSM_SQUARE] = {0};
+    double dA[PU__SSM_SQUARE], dQ[PU__SSM_SQUARE], dP[PU__SSM_SQUARE];
+    pu_real p[PU__SSM_TILE], q[PU__SSM_TILE], u[PU__SSM_TILE], v[PU__SSM_TILE];
+    pu_int first, a, b, j;
+    (void)work;
+    for (j = 0; j < k; j++) {
+        const double w = (double)weight[j];
+        if (weight[j] == PU_R(0)) continue;
+        for (a = 0; a < S; a++)
+            for (b = 0; b < S; b++) pq[a * S + b] += w * (double)pu__col(P, j)[a] * (double)pu__col(Q, j)[b];
+        for (first = 1; first < T; first += PU__SSM_W) {
+            const pu_int n = pu__min(PU__SSM_W, T - first);
+            pu__ssm_load(m, pu__col(P, j), first - 1, PU__SSM_W + 1, p); /* column 0: the step before */
+            pu__ssm_load(m, pu__col(Q, j), first - 1, PU__SSM_W + 1, q);
+            pu__ssm_mix(S, m->A, S, 1, p, p + 1, u);
+            pu__ssm_mix(S, m->A, S, 1, q, q + 1, v);
+            for (a = 0; a < S; a++)
+                for (b = 0; b < S; b++) {
+                    const pu_real *ua = u + a * PU__SSM_ROW, *va = v + a * PU__SSM_ROW, *vb = v + b * PU__SSM_ROW;
+                    uv[a * S + b] += w * (double)pu__dot_chunk(n, NULL, ua, vb);
+                    lag[a * S + b] += w * ((double)pu__dot_chunk(n, NULL, va, p + b * PU__SSM_ROW) +
+                                           (double)pu__dot_chunk(n, NULL, ua, q + b * PU__SSM_ROW));
+                }
+        }
+    }
+    pu__ssm_mul(S, m->Qi, 0, lag, 0, dA);
+    for (a = 0; a < S * S; a++) dA[a] = -dA[a];
+    pu__ssm_to_covariance(S, m->Qi, uv, dQ);
+    pu__ssm_to_covariance(S, m->Pi, pq, dP);
+    pu__ssm_push(m, dA, dQ, dP, grad);
+    return PU_OK;
+}
+
+/* -log det P0 - (T-1) log det Q; det B = 1 */
+PU__FN pu_status pu__ssm_logdet(const pu_op *op, double *value, pu_real *work)
+{
+    (void)work;
+    *value = pu__ssm(op)->logdet;
+    return PU_OK;
+}
+
+PU__FN pu_status pu__ssm_logdet_grad(const pu_op *op, pu_real weight, pu_real *grad, pu_real *work)
+{
+    const pu_ssm *m = pu__ssm(op);
+    double dA[PU__SSM_SQUARE] = {0}, dQ[PU__SSM_SQUARE], dP[PU__SSM_SQUARE];
+    pu_int i;
+    (void)work;
+    for (i = 0; i < m->states * m->states; i++) {
+        dQ[i] = -(double)weight * (double)(m->steps - 1) * m->Qi[i];
+        dP[i] = -(double)weight * m->Pi[i];
+    }
+    pu__ssm_push(m, dA, dQ, dP, grad);
+    return PU_OK;
+}
+
+/* FNV-1a over the bytes of what was set */
+PU__FN uint64_t pu__ssm_print(const pu_ssm *m)
+{
+    const pu_int sizes[3] = {m->steps, m->states, (pu_int)m->start};
+    const size_t n = (size_t)(m->states * m->states);
+    const unsigned char *at[4];
+    size_t bytes[4], i;
+    uint64_t h = UINT64_C(0xcbf29ce484222325);
+    int part;
+    at[0] = (const unsigned char *)sizes, bytes[0] = sizeof sizes;
+    at[1] = (const unsigned char *)m->A, bytes[1] = n * sizeof m->A[0];
+    at[2] = (const unsigned char *)m->Q, bytes[2] = n * sizeof m->Q[0];
+    at[3] = (const unsigned char *)m->P0, bytes[3] = n * sizeof m->P0[0];
+    for (part = 0; part < 4; part++)
+        for (i = 0; i < bytes[part]; i++) h = (h ^ at[part][i]) * UINT64_C(0x100000001b3);
+    return h;
+}
+
+/* finite, and what pu_ssm_set saw (definiteness and stability were its business) */
+PU__FN pu_status pu__ssm_check(const pu_op *op, pu_int *index)
+{
+    const pu_ssm *m = pu__ssm(op);
+    const pu_int S = m->states, SS = S * S;
+    pu_int i;
+    *index = -1;
+    if (S < 1 || S > PU_SSM_MAX || op->rows != S * m->steps) return PU_E_ARGUMENT; /* set for another size since */
+    for (i = 0; i < SS && *index < 0; i++)
+        if (!pu__finite(m->A[i])) *index = i;
+    for (i = 0; i < SS && *index < 0; i++)
+        if (!pu__finite(m->Q[i])) *index = SS + i;
+    for (i = 0; i < SS && *index < 0; i++)
+        if (!pu__finite_double(m->P0[i])) *index = op->params > 2 * SS ? 2 * SS + i : 0; /* else A's and Q's doing */
+    if (*index >= 0) return PU_E_NONFINITE;
+    return m->print == pu__ssm_print(m) ? PU_OK : PU_E_ARGUMENT; /* changed without pu_ssm_set */
+}
+
+/* V = C^-1 and F F' = V with F = L'^-1, L L' = C (lower triangle); adds log det C. Returns the failing row, or -1 */
+PU__FN pu_int pu__ssm_invert(pu_int S, const double *C, double *V, pu_real *narrow, pu_real *F, double *logdet)
+{
+    double L[PU__SSM_SQUARE] = {0}, R[PU__SSM_SQUARE] = {0}; /* R = L^-1 */
+    pu_int i, j, l;
+    for (i = 0; i < S; i++)
+        for (j = 0; j <= i; j++) {
+            double s = C[i * S + j];
+            for (l = 0; l < j; l++) s -= L[i * S + l] * L[j * S + l];
+            if (j < i) L[i * S + j] = s / L[j * S + j];
+            else if (s > 0 && pu__finite_double(s)) L[i * S + i] = sqrt(s), *logdet += log(s);
+            else return i;
+        }
+    for (j = 0; j < S; j++)
+        for (i = j; i < S; i++) {
+            double s = i == j;
+            for (l = j; l < i; l++) s -= L[i * S + l] * R[l * S + j];
+            R[i * S + j] = s / L[i * S + i];
+        }
+    pu__ssm_mul(S, R, 1, R, 0, V);
+    for (i = 0; i < S; i++)
+        for (j = 0; j < S; j++) {
+            narrow[i * S + j] = (pu_real)V[i * S + j], F[i * S + j] = (pu_real)R[j * S + i];
+            if (!pu__finite(narrow[i * S + j])) return i; /* singular as far as this precision can tell */
+        }
+    return -1;
+}
+
+/* (C + C')/2 of a matrix that is symmetric to rounding */
+PU__FN void pu__ssm_symmetric(pu_int S, const pu_real *C, double *out)
+{
+    pu_int i, j;
+    for (i = 0; i < S; i++)
+        for (j = 0; j < S; j++) out[i * S + j] = ((double)C[i * S + j] + (double)C[j * S + i]) / 2;
+}
+
+/* pu_ssm_set after the tests of its arguments */
+PU__FN pu_status pu__ssm_fill(pu_ssm *m, const pu_real *A, const pu_real *Q, const pu_real *P0, pu_int *at)
+{
+    const pu_int S = m->states, SS = S * S;
+    const size_t bytes = (size_t)SS * sizeof(pu_real);
+    double wide[PU__SSM_SQUARE], logdet_Q = 0, logdet_P = 0;
+    pu_op op = pu_op_spd(S, Q, NULL);
+    pu_int i;
+    pu_status status = pu__check_finite(SS, A, at);
+    if (status) return status;
+    status = pu__spd_check(&op, at);
+    if (status) return *at += SS, status;
+    memcpy(m->A, A, bytes), memcpy(m->Q, Q, bytes);
+    pu__ssm_symmetric(S, Q, wide);
+    *at = pu__ssm_invert(S, wide, m->Qi, m->W, m->F, &logdet_Q);
+    if (*at >= 0) return *at = SS + *at * (S + 1), PU_E_NOT_DEFINITE;
+    if (m->start == PU_SSM_GIVEN) {
+        op = pu_op_spd(S, P0, NULL);
+        status = pu__spd_check(&op, at);
+        if (status) return *at += 2 * SS, status;
+        pu__ssm_symmetric(S, P0, wide);
+    } else if (m->start == PU_SSM_STATIONARY) {
+        m->doublings = pu__ssm_lyapunov(S, A, 0, 0, wide);
+        if (m->doublings < 0) return *at = 0, PU_E_NOT_DEFINITE;
+    }
+    for (i = 0; i < SS; i++) m->P0[i] = (wide[i] + wide[i % S * S + i / S]) / 2;
+    *at = pu__ssm_invert(S, m->P0, m->Pi, m->W0, m->F0, &logdet_P);
+    if (*at >= 0) return *at = m->start == PU_SSM_GIVEN ? 2 * SS + *at * (S + 1) : 0, PU_E_NOT_DEFINITE;
+    m->logdet = -logdet_P - (double)(m->steps - 1) * logdet_Q;
+    m->print = pu__ssm_print(m);
+    return PU_OK;
+}
+
+PU_DEF pu_status pu_ssm_set(pu_ssm *m, pu_int steps, pu_int states, const pu_real *A, const pu_real *Q,
+                            pu_ssm_start start, const pu_real *P0, pu_int *index)
+{
+    pu_int at = -1;
+    pu_status status = PU_OK;
+    if (index) *index = -1;
+    if (!m) return PU_E_NULL;
+    memset(m, 0, sizeof *m); /* no size until all is well */
+    if (!A || !Q || (start == PU_SSM_GIVEN && !P0)) return PU_E_NULL;
+    if (steps < 1 || states < 1 || states > PU_SSM_MAX) return PU_E_ARGUMENT;
+    if (start != PU_SSM_ZERO && start != PU_SSM_STATIONARY && start != PU_SSM_GIVEN) return PU_E_ARGUMENT;
+    if (start != PU_SSM_GIVEN && P0) return PU_E_ARGUMENT;
+    if (steps > PTRDIFF_MAX / (pu_int)sizeof(pu_real) / states) return PU_E_OVERFLOW;
+    m->steps = steps, m->states = states, m->start = start;
+    status = pu__ssm_fill(m, A, Q, P0, &at);
+    if (status) memset(m, 0, sizeof *m);
+    if (index) *index = at;
+    return status;
+}
+
+PU_DEF pu_op pu_op_ssm(const pu_ssm *m)
+{
+    pu_op op;
+    if (!m || m->steps < 1) return pu__op_zero(0, 0, 0, NULL); /* refused by whoever uses it */
+    op = pu__op_zero(m->steps * m->states, m->steps * m->states, 0, m);
+    op.params = (m->start == PU_SSM_GIVEN ? 3 : 2) * m->states * m->states;
+    op.apply = op.apply_t = pu__ssm_apply, op.grad = pu__ssm_grad, op.diag = pu__ssm_diag, op.sample = pu__ssm_sample;
+    op.logdet = pu__ssm_logdet, op.logdet_grad = pu__ssm_logdet_grad, op.check = pu__ssm_check;
+    return op;
+}
+
+/* nu_0 = m0, nu_t = A nu_{t-1} */
+PU_DEF pu_status pu_ssm_mean(const pu_ssm *m, const pu_real *m0, pu_real *nu)
+{
+    pu_int t, i;
+    if (!m || !m0 || !nu) return PU_E_NULL;
+    if (m->steps < 1) return PU_E_ARGUMENT;
+    for (i = 0; i < m->states; i++) nu[i] = m0[i];
+    for (t = 1; t < m->steps; t++)
+        for (i = 0; i < m->states; i++)
+            nu[t * m->states + i] =
+                (pu_real)pu__dot(m->states, NULL, m->A + i * m->states, nu + (t - 1) * m->states);
+    return PU_OK;
+}
+
+/* lambda_{T-1} = g_{T-1}, lambda_t = g_t + A'lambda_{t+1}; d/dA = sum_{t>0} lambda_t nu_{t-1}', d/dm0 = lambda_0 */
+PU_DEF pu_status pu_ssm_mean_grad(const pu_ssm *m, const pu_real *nu, const pu_real *grad_nu, pu_real *grad_A,
+                                  pu_real *grad_m0)
+{
+    double lambda[PU_SSM_MAX] = {0}, next[PU_SSM_MAX], dA[PU__SSM_SQUARE] = {0};
+    pu_int t, i, j, S;
+    if (!m || !nu || !grad_nu) return PU_E_NULL;
+    if (m->steps < 1) return PU_E_ARGUMENT;
+    S = m->states;
+    for (t = m->steps - 1; t >= 0; t--) {
+        for (i = 0; i < S; i++) {
+            next[i] = (double)grad_nu[t * S + i];
+            for (j = 0; j < S; j++) next[i] += (double)m->A[j * S + i] * lambda[j];
+        }
+        for (i = 0; i < S; i++) {
+            lambda[i] = next[i];
+            for (j = 0; j < S && t > 0; j++) dA[i * S + j] += lambda[i] * (double)nu[(t - 1) * S + j];
+        }
+    }
+    for (i = 0; i < S * S && grad_A; i++) grad_A[i] += (pu_real)dA[i];
+    for (i = 0; i < S && grad_m0; i++) grad_m0[i] += (pu_real)lambda[i];
+    return PU_OK;
+}
+
+/* ---- readout: Phi = I (x) c', data = c, S = params ---- */
+
+PU__FN pu_status pu__readout_apply(const pu_op *op, pu_int k, pu_block X, pu_block Y, int add, pu_real *work)
+{
+    const pu_real *c = (const pu_real *)op->data;
+    const pu_int S = op->params;
+    pu_int t, i, j;
+    (void)work;
+    for (j = 0; j < k; j++) {
+        const pu_real *x = pu__col(X, j);
+        pu_real *y = pu__col(Y, j);
+        for (t = 0; t < op->rows; t++) {
+            pu_real s = PU_R(0);
+            if (S < PU__LANES) for (i = 0; i < S; i++) s += c[i] * x[t * S + i]; /* not worth a call */
+            else s = (pu_real)pu__dot(S, NULL, c, x + t * S);
+            y[t] = add ? y[t] + s : s;
+        }
+    }
+    return PU_OK;
+}
+
+PU__FN pu_status pu__readout_apply_t(const pu_op *op, pu_int k, pu_block X, pu_block Y, int add, pu_real *work)
+{
+    const pu_real *c = (const pu_real *)op->data;
+    const pu_int S = op->params;
+    pu_int t, i, j;
+    (void)work;
+    for (j = 0; j < k; j++) {
+        const pu_real *x = pu__col(X, j);
+        pu_real *y = pu__col(Y, j);
+        for (t = 0; t < op->rows; t++) {
+            const pu_real a = x[t];
+            if (add) for (i = 0; i < S; i++) y[t * S + i] += a * c[i];
+            else for (i = 0; i < S; i++) y[t * S + i] = a * c[i];
+        }
+    }
+    return PU_OK;
+}
+
+/* d/dc_i = sum_t p_t q_{t,i}: 16 states at a time, PU__SSM_W steps of one state gathered for a dot */
+PU__FN pu_status pu__readout_grad(const pu_op *op, pu_int k, pu_block P, pu_block Q, const pu_real *weight,
+                                  pu_real *grad, pu_real *work)
+{
+    const pu_int S = op->params;
+    pu_int from, first, i, j, l;
+    (void)work;
+    for (j = 0; j < k; j++)
+        for (from = 0; from < S; from += PU__LANES) {
+            const pu_int width = pu__min(PU__LANES, S - from);
+            double sum[PU__LANES] = {0};
+            for (first = 0; first < op->rows; first += PU__SSM_W) {
+                const pu_int n = pu__min(PU__SSM_W, op->rows - first);
+                for (i = 0; i < width; i++) {
+                    const pu_real *q = pu__col(Q, j) + first * S + from + i;
+                    pu_real row[PU__SSM_W];
+                    for (l = 0; l < n; l++) row[l] = q[l * S];
+                    sum[i] += (double)pu__dot_chunk(n, NULL, pu__col(P, j) + first, row);
+                }
+            }
+            for (i = 0; i < width; i++) grad[from + i] += (pu_real)((double)weight[j] * sum[i]);
+        }
+    return PU_OK;
+}
+
+PU__FN pu_status pu__readout_gram_diag(const pu_op *op, const pu_real *w, pu_real *y, pu_real *work)
+{
+    const pu_real *c = (const pu_real *)op->data;
+    const pu_int S = op->params;
+    pu_int t, i;
+    (void)work;
+    for (t = 0; t < op->rows; t++)
+        for (i = 0; i < S; i++) y[t * S + i] += w[t] * (c[i] * c[i]);
+    return PU_OK;
+}
+
+PU_DEF pu_op pu_op_readout(pu_int steps, pu_int states, const pu_real *c)
+{
+    int overflow = 0;
+    size_t cols = steps > 0 && states > 0 ? pu__mul((size_t)steps, (size_t)states, &overflow) : 0;
+    pu_op op = pu__op_zero(steps, (pu_int)cols, overflow ? PU_NONE : states, c); /* PU_NONE: refused as overflow */
+    op.apply = pu__readout_apply, op.apply_t = pu__readout_apply_t, op.grad = pu__readout_grad;
+    op.gram_diag = pu__readout_gram_diag, op.check = pu__dense_check; /* its params are the numbers in data */
+    op.trusted = 1;
     return op;
 }
 

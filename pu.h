@@ -155,6 +155,16 @@ MATHS (letters used throughout; W = diag(mask * psi), e = mask * (y - eta))
 #define pu_ssm_mean_grad puf_ssm_mean_grad
 #define pu_op_ssm puf_op_ssm
 #define pu_op_readout puf_op_readout
+#define pu_csr puf_csr
+#define pu_low_rank puf_low_rank
+#define pu_op_csr puf_op_csr
+#define pu_op_low_rank puf_op_low_rank
+#define pu_low_rank_factor puf_low_rank_factor
+#define pu_op_kronecker puf_op_kronecker
+#define pu_op_toeplitz puf_op_toeplitz
+#define pu_toeplitz_factor puf_toeplitz_factor
+#define pu_op_circulant puf_op_circulant
+#define pu_circulant_factor puf_circulant_factor
 typedef float pu_real;
 #else
 typedef double pu_real;
@@ -663,6 +673,56 @@ PU_DEF pu_status pu_ssm_mean_grad(const pu_ssm *m, const pu_real *nu, const pu_r
                                   pu_real *grad_m0);
 /* Phi = I (x) c', steps x (states steps): one observation c'z_t per step. c borrowed, of any length; params = c. */
 PU_DEF pu_op pu_op_readout(pu_int steps, pu_int states, const pu_real *c);
+
+/* Sparse rows x cols matrix, compressed rows: row i holds value[s] in column index[s] for start[i] <= s < start[i+1].
+   start[0] = 0, columns strictly increase within a row (check refuses anything else with PU_E_SIZE; index: the entry of
+   `start` or `index` at fault). params = the start[rows] stored values; the pattern is fixed, and the gradient has no
+   entry outside it. diag when square. The struct and its arrays are borrowed. A product costs 2 start[rows] flops
+   per column. */
+typedef struct {
+    pu_int rows, cols;
+    const pu_int *start; /* rows + 1 */
+    const pu_int *index;
+    const pu_real *value;
+} pu_csr;
+PU_DEF pu_op pu_op_csr(const pu_csr *a);
+
+/* diag(d) + U U', d > 0, U n x r row-major; params = n + n r, ordered [d | U]. The struct and its arrays are borrowed.
+   `factor` (r x r, may be NULL) receives the lower Cholesky factor of C = I + U' diag(d)^-1 U from pu_low_rank_factor,
+   which must be called again whenever d or U changes (check compares the diagonal of C); without it there is no logdet
+   or logdet_grad. A draw takes n + r normals: sqrt(d) e1 + U e2. Product 4 n r flops, log det O(n + r), its gradient
+   and the factor O(n r^2). */
+typedef struct {
+    pu_int n, r;
+    const pu_real *d; /* n */
+    const pu_real *u; /* n x r */
+    pu_real *factor;
+} pu_low_rank;
+PU_DEF pu_op pu_op_low_rank(const pu_low_rank *a);
+/* Refuses NULL arrays, sizes below 1, numbers that are not finite, d <= 0 (index: the parameter), and C when it
+   overflows (PU_E_NOT_DEFINITE, index: the entry of C, contents of `factor` undefined). */
+PU_DEF pu_status pu_low_rank_factor(const pu_low_rank *a, pu_int *index);
+
+/* Kronecker product left (x) right of any two operators, borrowed; params = those of left, then those of right. A
+   vector of left->cols * right->cols entries is a row-major matrix X with one row per column of left, and the product
+   is left X right'. Every function is there whose counterparts both operands have (diag, log det: square operands). A
+   product costs left->cols products with right and right->rows products with left. */
+PU_DEF pu_op pu_op_kronecker(const pu_op *left, const pu_op *right);
+
+/* Symmetric Toeplitz n x n, entry (i, j) = t[|i - j|]; params = n. `factor` (2 n reals, may be NULL) receives the
+   reflection coefficients and a copy of t from pu_toeplitz_factor, to be called again whenever t changes; without it
+   there is no sample, logdet or logdet_grad. Product, factor, draw and gradient of log det: O(n^2); log det: O(n). */
+PU_DEF pu_op pu_op_toeplitz(pu_int n, const pu_real *t, const pu_real *factor);
+/* PU_E_NOT_DEFINITE when the matrix is not positive definite (index: the entry of t where it shows). */
+PU_DEF pu_status pu_toeplitz_factor(pu_int n, const pu_real *t, pu_real *factor, pu_int *index);
+
+/* Symmetric circulant n x n, entry (i, j) = c[min(l, n - l)], l = |i - j|; params = n/2 + 1, the free lags. `factor`
+   (4 (n/2 + 1) reals, may be NULL) receives from pu_circulant_factor, lag by lag: the eigenvalues, the first columns of
+   the square root and of the inverse, and a copy of c; to be called again whenever c changes; without it there is no
+   sample, logdet or logdet_grad. Product, factor and a draw: O(n^2); log det and its gradient O(n). */
+PU_DEF pu_op pu_op_circulant(pu_int n, const pu_real *c, const pu_real *factor);
+/* PU_E_NOT_DEFINITE when an eigenvalue is not positive (index: its frequency). */
+PU_DEF pu_status pu_circulant_factor(pu_int n, const pu_real *c, pu_real *factor, pu_int *index);
 
 /* ---- data --------------------------------------------------------------------------------------------- */
 
@@ -2822,6 +2882,970 @@ PU_DEF pu_op pu_op_readout(pu_int steps, pu_int states, const pu_real *c)
     return op;
 }
 
+/* ---- sparse, compressed rows. Four columns at a time are interleaved in the scratch: an entry then touches one cache
+   line instead of four and feeds one vector instruction. Two or three that remain are filled up with zeros where the
+   scratch (cols reals per column) has room, and taken singly otherwise. ---- */
+
+#define PU__CSR_WIDE 4
+
+/* how many of the k columns go together from column j on */
+PU__FN int pu__csr_group(pu_int k, pu_int j)
+{
+    return k < PU__CSR_WIDE ? 1 : (int)pu__min(PU__CSR_WIDE, k - j);
+}
+
+/* interleave `wide` columns of X, and back (Y = or += T) */
+PU__FN void pu__csr_pack(pu_int n, int wide, pu_block X, pu_real *T)
+{
+    const pu_real *x0 = X.at, *x1 = x0 + X.ld, *x2 = wide > 2 ? x1 + X.ld : x1, *x3 = wide > 3 ? x2 + X.ld : x2;
+    pu_int i;
+    for (i = 0; i < n; i++, T += PU__CSR_WIDE) {
+        T[0] = x0[i], T[1] = x1[i];
+        T[2] = wide > 2 ? x2[i] : PU_R(0), T[3] = wide > 3 ? x3[i] : PU_R(0);
+    }
+}
+
+PU__FN void pu__csr_unpack(pu_int n, int wide, const pu_real *T, pu_block Y, int add)
+{
+    pu_int i;
+    int c;
+    for (c = 0; c < wide; c++) {
+        pu_real *y = pu__col(Y, c);
+        if (add) for (i = 0; i < n; i++) y[i] += T[i * PU__CSR_WIDE + c];
+        else for (i = 0; i < n; i++) y[i] = T[i * PU__CSR_WIDE + c];
+    }
+}
+
+/* s[c] = sum value[i] T[index[i]][c] over one row; chunks are added in double, as in pu__dot */
+PU__FN void pu__csr_dots(pu_int count, const pu_real *value, const pu_int *index, const pu_real *T, double *s)
+{
+    pu_int i, at;
+    int c;
+    for (c = 0; c < PU__CSR_WIDE; c++) s[c] = 0;
+    for (at = 0; at < count; at += PU__CHUNK) {
+        const pu_int end = pu__min(count, at + PU__CHUNK);
+        pu_real part[PU__CSR_WIDE] = {0};
+        for (i = at; i < end; i++) {
+            const pu_real v = value[i], *x = T + index[i] * PU__CSR_WIDE;
+            for (c = 0; c < PU__CSR_WIDE; c++) part[c] += v * x[c];
+        }
+        for (c = 0; c < PU__CSR_WIDE; c++) s[c] += (double)part[c];
+    }
+}
+
+PU__FN double pu__csr_dot(pu_int count, const pu_real *value, const pu_int *index, const pu_real *x)
+{
+    double s = 0;
+    pu_int i, at;
+    for (at = 0; at < count; at += PU__CHUNK) {
+        const pu_int end = pu__min(count, at + PU__CHUNK);
+        pu_real part = PU_R(0);
+        for (i = at; i < end; i++) part += value[i] * x[index[i]];
+        s += (double)part;
+    }
+    return s;
+}
+
+PU__FN pu_status pu__csr_apply(const pu_op *op, pu_int k, pu_block X, pu_block Y, int add, pu_real *work)
+{
+    const pu_csr *a = (const pu_csr *)op->data;
+    double s[PU__CSR_WIDE];
+    pu_int m, j;
+    int wide, c;
+    for (j = 0; j < k; j += wide) {
+        wide = pu__csr_group(k, j);
+        if (wide > 1) pu__csr_pack(a->cols, wide, pu__from(X, j), work);
+        for (m = 0; m < a->rows; m++) {
+            const pu_int at = a->start[m], count = a->start[m + 1] - at;
+            if (wide > 1) pu__csr_dots(count, a->value + at, a->index + at, work, s);
+            else s[0] = pu__csr_dot(count, a->value + at, a->index + at, pu__col(X, j));
+            for (c = 0; c < wide; c++) {
+                pu_real *y = pu__col(Y, j + c) + m;
+                *y = add ? *y + (pu_real)s[c] : (pu_real)s[c];
+            }
+        }
+    }
+    return PU_OK;
+}
+
+/* x[c] = (weight[c] times) entry m of column c, zeros for columns that are not there; 0 when all are zero */
+PU__FN int pu__csr_row(int wide, pu_block X, pu_int m, const pu_real *weight, pu_real *x)
+{
+    int c, some = 0;
+    for (c = 0; c < PU__CSR_WIDE; c++) {
+        x[c] = c < wide ? pu__col(X, c)[m] : PU_R(0);
+        if (weight && c < wide) x[c] *= weight[c];
+        some |= x[c] != PU_R(0);
+    }
+    return some;
+}
+
+/* rows in their order, no atomics: every sum has one order. Rows of zeros (unobserved entries) cost nothing. */
+PU__FN pu_status pu__csr_apply_t(const pu_op *op, pu_int k, pu_block X, pu_block Y, int add, pu_real *work)
+{
+    const pu_csr *a = (const pu_csr *)op->data;
+    pu_real x[PU__CSR_WIDE], *y;
+    pu_int m, i, j;
+    int wide, c;
+    for (j = 0; j < k; j += wide) {
+        wide = pu__csr_group(k, j);
+        if (wide == 1) pu__clear(a->cols, 1, pu__from(Y, j), add);
+        else memset(work, 0, (size_t)(a->cols * PU__CSR_WIDE) * sizeof *work);
+        for (m = 0; m < a->rows; m++) {
+            if (!pu__csr_row(wide, pu__from(X, j), m, NULL, x)) continue;
+            if (wide == 1)
+                for (i = a->start[m], y = pu__col(Y, j); i < a->start[m + 1]; i++) y[a->index[i]] += a->value[i] * x[0];
+            else
+                for (i = a->start[m]; i < a->start[m + 1]; i++) {
+                    const pu_real v = a->value[i];
+                    y = work + a->index[i] * PU__CSR_WIDE;
+                    for (c = 0; c < PU__CSR_WIDE; c++) y[c] += v * x[c];
+                }
+        }
+        if (wide > 1) pu__csr_unpack(a->cols, wide, work, pu__from(Y, j), add);
+    }
+    return PU_OK;
+}
+
+/* stored entries only: d p'Aq / d value_s = p_row q_index */
+PU__FN pu_status pu__csr_grad(const pu_op *op, pu_int k, pu_block P, pu_block Q, const pu_real *weight, pu_real *grad,
+                              pu_real *work)
+{
+    const pu_csr *a = (const pu_csr *)op->data;
+    const pu_real *q;
+    pu_real p[PU__CSR_WIDE];
+    pu_int m, i, j;
+    int wide;
+    for (j = 0; j < k; j += wide) {
+        wide = pu__csr_group(k, j);
+        if (wide > 1) pu__csr_pack(a->cols, wide, pu__from(Q, j), work);
+        for (m = 0; m < a->rows; m++) {
+            if (!pu__csr_row(wide, pu__from(P, j), m, weight + j, p)) continue;
+            if (wide == 1)
+                for (i = a->start[m], q = pu__col(Q, j); i < a->start[m + 1]; i++) grad[i] += p[0] * q[a->index[i]];
+            else
+                for (i = a->start[m]; i < a->start[m + 1]; i++) {
+                    q = work + a->index[i] * PU__CSR_WIDE;
+                    grad[i] += (p[0] * q[0] + p[1] * q[1]) + (p[2] * q[2] + p[3] * q[3]);
+                }
+        }
+    }
+    return PU_OK;
+}
+
+PU__FN pu_status pu__csr_diag(const pu_op *op, pu_real *y, pu_real *work)
+{
+    const pu_csr *a = (const pu_csr *)op->data;
+    pu_int m, i;
+    (void)work;
+    for (m = 0; m < a->rows; m++) {
+        for (i = a->start[m]; i < a->start[m + 1] && a->index[i] < m; i++) {}
+        if (i < a->start[m + 1] && a->index[i] == m) y[m] += a->value[i];
+    }
+    return PU_OK;
+}
+
+PU__FN pu_status pu__csr_gram_diag(const pu_op *op, const pu_real *w, pu_real *y, pu_real *work)
+{
+    const pu_csr *a = (const pu_csr *)op->data;
+    pu_int m, i;
+    (void)work;
+    for (m = 0; m < a->rows; m++)
+        for (i = a->start[m]; i < a->start[m + 1]; i++) y[a->index[i]] += w[m] * (a->value[i] * a->value[i]);
+    return PU_OK;
+}
+
+/* `start` in full before any of it is used as an index; then columns, then values */
+PU__FN pu_status pu__csr_check(const pu_op *op, pu_int *index)
+{
+    const pu_csr *a = (const pu_csr *)op->data;
+    pu_int m, i, last;
+    *index = -1;
+    if (!a || !a->start || !a->index || !a->value) return PU_E_NULL;
+    if (a->rows != op->rows || a->cols != op->cols) return PU_E_SIZE; /* changed since the operator was made */
+    *index = 0;
+    if (a->start[0] != 0) return PU_E_SIZE;
+    for (m = 0; m < a->rows; m++) {
+        *index = m + 1;
+        if (a->start[m + 1] < a->start[m]) return PU_E_SIZE;
+    }
+    if (a->start[a->rows] != op->params) return PU_E_SIZE;
+    for (m = 0; m < a->rows; m++)
+        for (i = a->start[m], last = -1; i < a->start[m + 1]; i++) {
+            *index = i;
+            if (a->index[i] <= last || a->index[i] >= a->cols) return PU_E_SIZE;
+            last = a->index[i];
+        }
+    *index = -1;
+    return pu__check_finite(op->params, a->value, index);
+}
+
+PU_DEF pu_op pu_op_csr(const pu_csr *a)
+{
+    pu_op op = pu__op_zero(0, 0, 0, a); /* zero sizes: refused by whoever uses it */
+    if (!a || a->rows <= 0 || a->cols <= 0) return op;
+    op.rows = a->rows, op.cols = op.work = a->cols;
+    op.params = a->start && a->start[a->rows] > 0 ? a->start[a->rows] : 0; /* check compares */
+    op.apply = pu__csr_apply, op.apply_t = pu__csr_apply_t, op.grad = pu__csr_grad;
+    op.gram_diag = pu__csr_gram_diag, op.check = pu__csr_check;
+    if (a->rows == a->cols) op.diag = pu__csr_diag;
+    op.trusted = 1;
+    return op;
+}
+
+/* ---- diagonal plus low rank: Op = D + U U', C = I + U'D^-1 U = L L' ---- */
+
+/* T = U'X (r x k packed). The sums over n rows are closed every PU__CHUNK rows, in `part` (r x k). */
+PU__FN void pu__low_rank_project(const pu_low_rank *a, pu_int k, pu_block X, pu_real *T, pu_real *part)
+{
+    const pu_int r = a->r;
+    pu_int i, j, at;
+    memset(T, 0, (size_t)(r * k) * sizeof *T);
+    for (at = 0; at < a->n; at += PU__CHUNK) {
+        const pu_int end = pu__min(a->n, at + PU__CHUNK);
+        memset(part, 0, (size_t)(r * k) * sizeof *part);
+        for (i = at; i < end; i++)
+            for (j = 0; j < k; j++) pu__axpy(r, pu__col(X, j)[i], a->u + i * r, part + j * r);
+        pu__axpy(r * k, PU_R(1), part, T);
+    }
+}
+
+PU__FN pu_status pu__low_rank_apply(const pu_op *op, pu_int k, pu_block X, pu_block Y, int add, pu_real *work)
+{
+    const pu_low_rank *a = (const pu_low_rank *)op->data;
+    const pu_int r = a->r;
+    pu_int i, j;
+    pu__low_rank_project(a, k, X, work, work + r * k);
+    for (i = 0; i < a->n; i++)
+        for (j = 0; j < k; j++) {
+            pu_real s = a->d[i] * pu__col(X, j)[i] + (pu_real)pu__dot(r, NULL, a->u + i * r, work + j * r);
+            pu__col(Y, j)[i] = add ? pu__col(Y, j)[i] + s : s;
+        }
+    return PU_OK;
+}
+
+/* p'Dq + (U'p)'(U'q): d = p q entry by entry, row i of U gets p_i (U'q)' + q_i (U'p)' */
+PU__FN pu_status pu__low_rank_grad(const pu_op *op, pu_int k, pu_block P, pu_block Q, const pu_real *weight,
+                                   pu_real *grad, pu_real *work)
+{
+    const pu_low_rank *a = (const pu_low_rank *)op->data;
+    const pu_int n = a->n, r = a->r;
+    pu_real *Up = work, *Uq = work + r * k, *part = work + 2 * r * k;
+    pu_int i, j;
+    pu__cpu_row_dot(NULL, n, k, NULL, weight, P, Q, grad);
+    pu__low_rank_project(a, k, P, Up, part);
+    pu__low_rank_project(a, k, Q, Uq, part);
+    for (i = 0; i < n; i++)
+        for (j = 0; j < k; j++) {
+            pu__axpy(r, weight[j] * pu__col(P, j)[i], Uq + j * r, grad + n + i * r);
+            pu__axpy(r, weight[j] * pu__col(Q, j)[i], Up + j * r, grad + n + i * r);
+        }
+    return PU_OK;
+}
+
+PU__FN pu_status pu__low_rank_diag(const pu_op *op, pu_real *y, pu_real *work)
+{
+    const pu_low_rank *a = (const pu_low_rank *)op->data;
+    pu_int i;
+    (void)work;
+    for (i = 0; i < a->n; i++) y[i] += a->d[i] + (pu_real)pu__dot(a->r, NULL, a->u + i * a->r, a->u + i * a->r);
+    return PU_OK;
+}
+
+/* F = [D^1/2 | U] */
+PU__FN pu_status pu__low_rank_sample(const pu_op *op, pu_int k, pu_block E, pu_block Y, pu_real *work)
+{
+    const pu_low_rank *a = (const pu_low_rank *)op->data;
+    const pu_int n = a->n, r = a->r;
+    pu_int i, j;
+    (void)work;
+    for (i = 0; i < n; i++) {
+        const pu_real root = pu__sqrt(a->d[i]);
+        for (j = 0; j < k; j++) {
+            const pu_real *e = pu__col(E, j);
+            pu__col(Y, j)[i] = root * e[i] + (pu_real)pu__dot(r, NULL, a->u + i * r, e + n);
+        }
+    }
+    return PU_OK;
+}
+
+/* log det Op = log det D + log det C (matrix determinant lemma) */
+PU__FN pu_status pu__low_rank_logdet(const pu_op *op, double *value, pu_real *work)
+{
+    const pu_low_rank *a = (const pu_low_rank *)op->data;
+    (void)work;
+    *value = pu__log_diagonal(a->n, a->d, 1) + 2 * pu__log_diagonal(a->r, a->factor, a->r + 1);
+    return PU_OK;
+}
+
+/* Op^-1 = D^-1 - D^-1 U C^-1 U' D^-1 (Woodbury), so with u the row i of U
+     d log det / d d_i = (Op^-1)_ii  = (1 - |L^-1 u|^2 / d_i) / d_i
+     d log det / d U   = 2 Op^-1 U   = 2 D^-1 U C^-1            (I - C^-1 (C - I) = C^-1: nothing cancels) */
+PU__FN pu_status pu__low_rank_logdet_grad(const pu_op *op, pu_real weight, pu_real *grad, pu_real *work)
+{
+    const pu_low_rank *a = (const pu_low_rank *)op->data;
+    const pu_int n = a->n, r = a->r;
+    pu_int i;
+    for (i = 0; i < n; i++) {
+        const pu_real d = a->d[i];
+        memcpy(work, a->u + i * r, (size_t)r * sizeof *work);
+        pu__lower_solve(r, a->factor, 0, work);
+        grad[i] += weight * ((PU_R(1) - (pu_real)pu__dot(r, NULL, work, work) / d) / d);
+        pu__upper_solve(r, a->factor, r - 1, work);
+        pu__axpy(r, 2 * weight / d, work, grad + n + i * r);
+    }
+    return PU_OK;
+}
+
+/* entries (row, first .. first + 7) of C - I, those up to the diagonal; sums over all n in double */
+#define PU__CAPACITANCE 8
+PU__FN void pu__low_rank_capacitance(const pu_low_rank *a, pu_int row, pu_int first, double *c)
+{
+    const pu_int r = a->r, count = pu__min(PU__CAPACITANCE, row + 1 - first);
+    pu_int i, l;
+    for (l = 0; l < PU__CAPACITANCE; l++) c[l] = 0;
+    for (i = 0; i < a->n; i++) {
+        const pu_real *u = a->u + i * r + first;
+        const double s = (double)a->u[i * r + row] / (double)a->d[i];
+        for (l = 0; l < count; l++) c[l] += s * (double)u[l];
+    }
+}
+
+PU__FN pu_status pu__low_rank_numbers(const pu_low_rank *a, pu_int *index)
+{
+    pu_status status = pu__check_finite(a->n, a->d, index);
+    pu_int i;
+    if (status) return status;
+    for (i = 0; i < a->n; i++)
+        if (!(a->d[i] > PU_R(0))) { *index = i; return PU_E_NOT_POSITIVE; }
+    status = pu__check_finite(a->n * a->r, a->u, index);
+    if (status == PU_E_NONFINITE) *index += a->n;
+    return status;
+}
+
+/* finite, d > 0, and (with a factor) factor of this very C, seen on its diagonal */
+PU__FN pu_status pu__low_rank_check(const pu_op *op, pu_int *index)
+{
+    const pu_low_rank *a = (const pu_low_rank *)op->data;
+    const pu_int r = a->r;
+    double c[PU__CAPACITANCE];
+    pu_int i;
+    pu_status status;
+    *index = -1;
+    if (a->n != op->rows || a->n * (r + 1) != op->params) return PU_E_SIZE; /* changed since the operator was made */
+    status = pu__low_rank_numbers(a, index);
+    for (i = 0; i < r && a->factor && !status; i++) {
+        double s = pu__dot(i + 1, NULL, a->factor + i * r, a->factor + i * r), want;
+        pu__low_rank_capacitance(a, i, i, c);
+        want = 1 + c[0];
+        *index = i * r + i;
+        if (!(fabs(s - want) <= 100 * (double)PU__EPS * (double)r * want)) return PU_E_ARGUMENT; /* stale factor */
+    }
+    if (!status) *index = -1;
+    return status;
+}
+
+PU_DEF pu_op pu_op_low_rank(const pu_low_rank *a)
+{
+    pu_op op = pu__op_zero(0, 0, 0, a); /* zero sizes: refused by whoever uses it */
+    int overflow = 0;
+    size_t params;
+    if (!a || a->n <= 0 || a->r <= 0) return op;
+    params = pu__mul((size_t)a->n, (size_t)a->r + 1, &overflow);
+    (void)pu__mul((size_t)a->r, pu__mul((size_t)a->r, 3, &overflow), &overflow); /* factor, scratch */
+    op.rows = op.cols = a->n;
+    op.params = overflow ? PU_NONE : (pu_int)params; /* PU_NONE: refused as overflow */
+    op.noise = a->n > PTRDIFF_MAX - a->r ? PTRDIFF_MAX : a->n + a->r;
+    op.work = overflow ? PTRDIFF_MAX : 3 * a->r;
+    op.apply = op.apply_t = pu__low_rank_apply, op.grad = pu__low_rank_grad, op.diag = pu__low_rank_diag;
+    op.sample = pu__low_rank_sample, op.check = pu__low_rank_check;
+    if (a->factor) op.logdet = pu__low_rank_logdet, op.logdet_grad = pu__low_rank_logdet_grad;
+    return op;
+}
+
+PU_DEF pu_status pu_low_rank_factor(const pu_low_rank *a, pu_int *index)
+{
+    double c[PU__CAPACITANCE];
+    pu_int at = -1, i, j, l, r;
+    pu_status status;
+    if (index) *index = -1;
+    if (!a || !a->d || !a->u || !a->factor) return PU_E_NULL;
+    if (a->n <= 0 || a->r <= 0) return PU_E_ARGUMENT;
+    if (pu_op_low_rank(a).params < 0) return PU_E_OVERFLOW;
+    r = a->r;
+    status = pu__low_rank_numbers(a, &at);
+    if (!status) {
+        for (i = 0; i < r; i++)
+            for (j = 0; j < r; j += PU__CAPACITANCE) {
+                if (j <= i) pu__low_rank_capacitance(a, i, j, c);
+                for (l = j; l < pu__min(r, j + PU__CAPACITANCE); l++)
+                    a->factor[i * r + l] = l > i ? PU_R(0) : (pu_real)(c[l - j] + (l == i ? 1.0 : 0.0));
+            }
+        at = pu__cholesky(r, a->factor);
+        if (at >= 0) status = PU_E_NOT_DEFINITE, at = at * r + at;
+    }
+    if (index) *index = at;
+    return status;
+}
+
+/* ---- Kronecker product: data = left = A, aux = right = B, and (A (x) B) vec X = vec A X B' with X row-major.
+   B runs along the rows of X, which are contiguous; A needs its columns, so it runs on the transpose. ---- */
+
+/* b (cols x rows) = a' or += a', a: rows x cols, both row-major; tiles, so that either side stays in cache */
+PU__FN void pu__transpose(pu_int rows, pu_int cols, const pu_real *a, pu_real *b, int add)
+{
+    enum { TILE = 16 };
+    pu_int i, j, p, q;
+    for (i = 0; i < rows; i += TILE)
+        for (j = 0; j < cols; j += TILE) {
+            const pu_int pe = pu__min(rows, i + TILE), qe = pu__min(cols, j + TILE);
+            for (q = j; q < qe; q++) {
+                if (add) for (p = i; p < pe; p++) b[q * rows + p] += a[p * cols + q];
+                else for (p = i; p < pe; p++) b[q * rows + p] = a[p * cols + q];
+            }
+        }
+}
+
+typedef enum { PU__KRON_APPLY, PU__KRON_APPLY_T, PU__KRON_SAMPLE } pu__kron_part;
+
+/* entries that `part` of an operator takes in, and gives out */
+PU__FN pu_int pu__kron_in(const pu_op *op, pu__kron_part part)
+{
+    return part == PU__KRON_APPLY ? op->cols : part == PU__KRON_APPLY_T ? op->rows : pu__noise(op);
+}
+PU__FN pu_int pu__kron_out(const pu_op *op, pu__kron_part part)
+{
+    return part == PU__KRON_APPLY_T ? op->cols : op->rows;
+}
+
+PU__FN pu_status pu__kron_call(const pu_op *op, pu__kron_part part, pu_int k, pu_block X, pu_block Y, pu_real *work)
+{
+    if (part == PU__KRON_APPLY) return op->apply(op, k, X, Y, 0, work);
+    if (part == PU__KRON_APPLY_T) return op->apply_t(op, k, X, Y, 0, work);
+    return op->sample(op, k, X, Y, work);
+}
+
+PU__FN pu_block pu__packed(pu_real *at, pu_int ld)
+{
+    pu_block b;
+    b.at = at, b.ld = ld;
+    return b;
+}
+
+/* T (packed) = B on each of the `count` segments of each column of X; one call when the columns are packed too */
+PU__FN pu_status pu__kron_right(const pu_op *B, pu__kron_part part, pu_int count, pu_int k, pu_block X, pu_real *T,
+                                pu_real *work)
+{
+    const pu_int in = pu__kron_in(B, part), out = pu__kron_out(B, part);
+    pu_status status = PU_OK;
+    pu_int j;
+    if (k == 1 || X.ld == count * in)
+        return pu__kron_call(B, part, k * count, pu__packed(X.at, in), pu__packed(T, out), work);
+    for (j = 0; j < k && !status; j++, T += count * out)
+        status = pu__kron_call(B, part, count, pu__packed(pu__col(X, j), in), pu__packed(T, out), work);
+    return status;
+}
+
+/* the longest of an operator's three kinds of vectors; area of the matrices between them */
+PU__FN pu_int pu__kron_side(const pu_op *op)
+{
+    const pu_int noise = op->sample ? pu__noise(op) : 0, side = op->rows > op->cols ? op->rows : op->cols;
+    return side > noise ? side : noise;
+}
+PU__FN pu_int pu__kron_area(const pu_op *op) { return pu__kron_side(pu__left(op)) * pu__kron_side(pu__right(op)); }
+
+/* T = X B', T', Z' = A T', Y = Z: for apply, for its transpose (A', B') and for sampling (the operands' F) alike */
+PU__FN pu_status pu__kron_run(const pu_op *op, pu__kron_part part, pu_int k, pu_block X, pu_block Y, int add,
+                              pu_real *work)
+{
+    const pu_op *A = pu__left(op), *B = pu__right(op);
+    const pu_int ca = pu__kron_in(A, part), ra = pu__kron_out(A, part), rb = pu__kron_out(B, part);
+    const pu_int area = pu__kron_area(op);
+    pu_real *S = work, *T = work + k * area, *rest = work + 2 * k * area;
+    pu_status status = pu__kron_right(B, part, ca, k, X, S, rest);
+    pu_int j;
+    if (status) return status;
+    for (j = 0; j < k; j++) pu__transpose(ca, rb, S + j * ca * rb, T + j * ca * rb, 0);
+    status = pu__kron_call(A, part, k * rb, pu__packed(T, ca), pu__packed(S, ra), rest);
+    for (j = 0; j < k && !status; j++) pu__transpose(rb, ra, S + j * ra * rb, pu__col(Y, j), add);
+    return status;
+}
+
+PU__FN pu_status pu__kron_apply(const pu_op *op, pu_int k, pu_block X, pu_block Y, int add, pu_real *work)
+{
+    return pu__kron_run(op, PU__KRON_APPLY, k, X, Y, add, work);
+}
+
+PU__FN pu_status pu__kron_apply_t(const pu_op *op, pu_int k, pu_block X, pu_block Y, int add, pu_real *work)
+{
+    return pu__kron_run(op, PU__KRON_APPLY_T, k, X, Y, add, work);
+}
+
+/* (F_A (x) F_B)(F_A (x) F_B)' = A (x) B */
+PU__FN pu_status pu__kron_sample(const pu_op *op, pu_int k, pu_block E, pu_block Y, pu_real *work)
+{
+    return pu__kron_run(op, PU__KRON_SAMPLE, k, E, Y, 0, work);
+}
+
+/* count copies of each of the k weights */
+PU__FN void pu__kron_weights(pu_int k, pu_int count, const pu_real *weight, pu_real *out)
+{
+    pu_int i, j;
+    for (j = 0; j < k; j++)
+        for (i = 0; i < count; i++) out[j * count + i] = weight[j];
+}
+
+/* p'(A (x) B) q = tr(P' A Q B'), P: ra x rb, Q: ca x cb.
+     A: with R = Q B', the sum over the rb columns of p_s' A r_s;
+     B: with S = A'P, the sum over the ca rows of s_i' B q_i. */
+PU__FN pu_status pu__kron_grad(const pu_op *op, pu_int k, pu_block P, pu_block Q, const pu_real *weight, pu_real *grad,
+                               pu_real *work)
+{
+    const pu_op *A = pu__left(op), *B = pu__right(op);
+    const pu_int ra = A->rows, ca = A->cols, rb = B->rows, cb = B->cols, area = pu__kron_area(op);
+    pu_real *Pt = work, *R = work + k * area, *Rt = work + 2 * k * area, *w = work + 3 * k * area;
+    pu_real *rest = w + k * (ca > rb ? ca : rb);
+    pu_status status = PU_OK;
+    pu_int j;
+    for (j = 0; j < k; j++) pu__transpose(ra, rb, pu__col(P, j), Pt + j * ra * rb, 0);
+    if (A->params) {
+        status = pu__kron_right(B, PU__KRON_APPLY, ca, k, Q, R, rest);
+        for (j = 0; j < k && !status; j++) pu__transpose(ca, rb, R + j * ca * rb, Rt + j * ca * rb, 0);
+        pu__kron_weights(k, rb, weight, w);
+        if (!status) status = A->grad(A, k * rb, pu__packed(Pt, ra), pu__packed(Rt, ca), w, grad, rest);
+    }
+    if (!status && B->params) {
+        pu_real *St = R, *S = Rt;
+        status = A->apply_t(A, k * rb, pu__packed(Pt, ra), pu__packed(St, ca), 0, rest);
+        for (j = 0; j < k && !status; j++) pu__transpose(rb, ca, St + j * ca * rb, S + j * ca * rb, 0);
+        pu__kron_weights(k, ca, weight, w);
+        for (j = 0; j < k && !status; j++)
+            status = B->grad(B, ca, pu__packed(S + j * ca * rb, rb), pu__packed(pu__col(Q, j), cb), w + j * ca,
+                             grad + A->params, rest);
+    }
+    return status;
+}
+
+PU__FN pu_status pu__kron_diag(const pu_op *op, pu_real *y, pu_real *work)
+{
+    const pu_op *A = pu__left(op), *B = pu__right(op);
+    const pu_int ra = A->rows, rb = B->rows;
+    pu_real *a = work, *b = work + ra, *rest = work + 2 * pu__kron_area(op); /* ra + rb <= 2 ra rb */
+    pu_status status;
+    pu_int i;
+    memset(work, 0, (size_t)(ra + rb) * sizeof *work);
+    status = A->diag(A, a, rest);
+    if (!status) status = B->diag(B, b, rest);
+    for (i = 0; i < ra && !status; i++) pu__axpy(rb, a[i], b, y + i * rb);
+    return status;
+}
+
+/* sum_mn w_mn A_mi^2 B_ns^2: B's own function on each row of w, then A's on each column of what comes out */
+PU__FN pu_status pu__kron_gram_diag(const pu_op *op, const pu_real *w, pu_real *y, pu_real *work)
+{
+    const pu_op *A = pu__left(op), *B = pu__right(op);
+    const pu_int ra = A->rows, ca = A->cols, rb = B->rows, cb = B->cols, area = pu__kron_area(op);
+    pu_real *G = work, *Gt = work + area, *rest = work + 2 * area;
+    pu_status status = PU_OK;
+    pu_int i;
+    memset(G, 0, (size_t)(ra * cb) * sizeof *G);
+    for (i = 0; i < ra && !status; i++) status = B->gram_diag(B, w + i * rb, G + i * cb, rest);
+    pu__transpose(ra, cb, G, Gt, 0);
+    memset(G, 0, (size_t)(ca * cb) * sizeof *G);
+    for (i = 0; i < cb && !status; i++) status = A->gram_diag(A, Gt + i * ra, G + i * ca, rest);
+    if (!status) pu__transpose(cb, ca, G, y, 1);
+    return status;
+}
+
+/* det (A (x) B) = det(A)^rb det(B)^ra */
+PU__FN pu_status pu__kron_logdet(const pu_op *op, double *value, pu_real *work)
+{
+    const pu_op *A = pu__left(op), *B = pu__right(op);
+    double a = 0, b = 0;
+    pu_status status = A->logdet(A, &a, work);
+    if (!status) status = B->logdet(B, &b, work);
+    *value = (double)B->rows * a + (double)A->rows * b;
+    return status;
+}
+
+PU__FN pu_status pu__kron_logdet_grad(const pu_op *op, pu_real weight, pu_real *grad, pu_real *work)
+{
+    const pu_op *A = pu__left(op), *B = pu__right(op);
+    pu_status status = A->params ? A->logdet_grad(A, weight * (pu_real)B->rows, grad, work) : PU_OK;
+    return status || !B->params ? status : B->logdet_grad(B, weight * (pu_real)A->rows, grad + A->params, work);
+}
+
+PU_DEF pu_op pu_op_kronecker(const pu_op *left, const pu_op *right)
+{
+    pu_op op = pu__op_pair(left, right, 0);
+    int overflow = 0, square;
+    size_t a, b, need, inner;
+    if (!op.aux || left->rows <= 0 || left->cols <= 0 || right->rows <= 0 || right->cols <= 0 || left->work < 0 ||
+        right->work < 0 || left->noise < 0 || right->noise < 0)
+        return pu__op_zero(0, 0, 0, NULL);
+    a = (size_t)pu__kron_side(left), b = (size_t)pu__kron_side(right);
+    /* three matrices, the weights of grad, and what the operands need for a or b columns */
+    need = pu__add(pu__mul(3, pu__mul(a, b, &overflow), &overflow), a > b ? a : b, &overflow);
+    inner = pu__mul(b, (size_t)left->work, &overflow);
+    if (inner < pu__mul(a, (size_t)right->work, &overflow)) inner = pu__mul(a, (size_t)right->work, &overflow);
+    need = pu__add(need, inner, &overflow);
+    op.rows = op.cols = 1; /* a size that overflows is refused as such, through params */
+    if (overflow) { op.params = PU_NONE, op.work = PTRDIFF_MAX; return op; }
+    op.rows = left->rows * right->rows, op.cols = left->cols * right->cols, op.work = (pu_int)need;
+    square = left->rows == left->cols && right->rows == right->cols;
+    if (left->apply && right->apply) op.apply = pu__kron_apply;
+    if (left->apply_t && right->apply_t) op.apply_t = pu__kron_apply_t;
+    if ((!left->params || (left->grad && right->apply)) && (!right->params || (right->grad && left->apply_t)))
+        op.grad = pu__kron_grad;
+    if (left->gram_diag && right->gram_diag) op.gram_diag = pu__kron_gram_diag;
+    if (square && left->diag && right->diag) op.diag = pu__kron_diag;
+    if (square && left->sample && right->sample)
+        op.sample = pu__kron_sample, op.noise = pu__noise(left) * pu__noise(right);
+    if (square && left->logdet && right->logdet) op.logdet = pu__kron_logdet;
+    if (square && (!left->params || left->logdet_grad) && (!right->params || right->logdet_grad))
+        op.logdet_grad = pu__kron_logdet_grad;
+    return op;
+}
+
+/* ---- symmetric Toeplitz and circulant: row i is a window of n entries into a sequence s, entry (i, j) = s[n - i + j].
+   The products are direct, O(n^2), one contiguous dot per row. An FFT (length 2n, or n for the circulant) belongs into
+   pu__window_apply: the kernel s is the only thing it needs. ---- */
+
+PU__FN void pu__toeplitz_window(pu_int n, const pu_real *t, pu_real *s) /* s: 2n */
+{
+    pu_int i;
+    s[0] = PU_R(0); /* no row reaches it */
+    for (i = 0; i < n; i++) s[n + i] = t[i];
+    for (i = 1; i < n; i++) s[n - i] = t[i];
+}
+
+PU__FN void pu__circulant_window(pu_int n, const pu_real *c, pu_real *s)
+{
+    pu_int i;
+    for (i = 0; i < n; i++) s[i] = c[i < n - i ? i : n - i];
+    memcpy(s + n, s, (size_t)n * sizeof *s);
+}
+
+PU__FN void pu__window_apply(pu_int n, const pu_real *s, pu_int k, pu_block X, pu_block Y, int add)
+{
+    pu_int i, j;
+    for (i = 0; i < n; i++)
+        for (j = 0; j < k; j++) {
+            pu_real v = (pu_real)pu__dot(n, NULL, s + n - i, pu__col(X, j));
+            pu__col(Y, j)[i] = add ? pu__col(Y, j)[i] + v : v;
+        }
+}
+
+/* y_i += sum_m w_m s_im^2: the same product with the squares */
+PU__FN void pu__window_gram(pu_int n, pu_real *s, const pu_real *w, pu_real *y)
+{
+    pu_int i;
+    for (i = 0; i < 2 * n; i++) s[i] *= s[i];
+    for (i = 0; i < n; i++) y[i] += (pu_real)pu__dot(n, NULL, s + n - i, w);
+}
+
+PU__FN pu_status pu__window_diag(const pu_op *op, pu_real *y, pu_real *work)
+{
+    pu_int i;
+    (void)work;
+    for (i = 0; i < op->rows; i++) y[i] += ((const pu_real *)op->data)[0];
+    return PU_OK;
+}
+
+/* finite, and the copy kept with the factor is of these very numbers */
+PU__FN pu_status pu__window_check(const pu_op *op, const pu_real *copy, pu_int *index)
+{
+    const pu_real *t = (const pu_real *)op->data;
+    pu_status status = pu__check_finite(op->params, t, index);
+    pu_int i;
+    for (i = 0; i < op->params && copy && !status; i++)
+        if (!(copy[i] == t[i])) { *index = i; return PU_E_ARGUMENT; } /* stale factor */
+    return status;
+}
+
+PU__FN pu_status pu__toeplitz_apply(const pu_op *op, pu_int k, pu_block X, pu_block Y, int add, pu_real *work)
+{
+    pu__toeplitz_window(op->rows, (const pu_real *)op->data, work);
+    pu__window_apply(op->rows, work, k, X, Y, add);
+    return PU_OK;
+}
+
+/* lag sums: sum_i p_i q_{i+l} + p_{i+l} q_i */
+PU__FN pu_status pu__toeplitz_grad(const pu_op *op, pu_int k, pu_block P, pu_block Q, const pu_real *weight,
+                                   pu_real *grad, pu_real *work)
+{
+    const pu_int n = op->rows;
+    pu_int j, l;
+    (void)work;
+    for (j = 0; j < k; j++) {
+        const pu_real *p = pu__col(P, j), *q = pu__col(Q, j);
+        if (weight[j] == PU_R(0)) continue;
+        grad[0] += weight[j] * (pu_real)pu__dot(n, NULL, p, q);
+        for (l = 1; l < n; l++)
+            grad[l] += weight[j] * (pu_real)(pu__dot(n - l, NULL, p, q + l) + pu__dot(n - l, NULL, p + l, q));
+    }
+    return PU_OK;
+}
+
+PU__FN pu_status pu__toeplitz_gram_diag(const pu_op *op, const pu_real *w, pu_real *y, pu_real *work)
+{
+    pu__toeplitz_window(op->rows, (const pu_real *)op->data, work);
+    pu__window_gram(op->rows, work, w, y);
+    return PU_OK;
+}
+
+/* Durbin and Levinson: from the best predictor of y_{m-1} from all entries before it to that of y_m,
+     phi_j := phi_j - kappa phi_{m-j},  j < m,   phi_m = kappa,
+   with phi_j in z[n - j]: the m coefficients then lie in the order of y_0 .. y_{m-1}. */
+PU__FN void pu__levinson_step(pu_int n, pu_int m, pu_real kappa, pu_real *z)
+{
+    pu_real *f = z + n - m, *b = z + n; /* b[-j], f[j] */
+    pu_int j;
+    for (j = 1; 2 * j < m; j++) {
+        const pu_real x = b[-j], y = f[j];
+        b[-j] = x - kappa * y, f[j] = y - kappa * x;
+    }
+    if (2 * j == m) f[j] -= kappa * f[j];
+    f[0] = kappa;
+}
+
+/* y_m = sum_j phi_j y_{m-j} + sqrt(v_m) e_m, v_m = v_{m-1} (1 - kappa_m^2): T's own Cholesky factor, a row at a time */
+PU__FN pu_status pu__toeplitz_sample(const pu_op *op, pu_int k, pu_block E, pu_block Y, pu_real *work)
+{
+    const pu_int n = op->rows;
+    const pu_real *kappa = (const pu_real *)op->aux;
+    pu_real root = pu__sqrt(kappa[0]);
+    pu_int j, m;
+    for (m = 0; m < n; m++) {
+        if (m > 0) {
+            pu__levinson_step(n, m, kappa[m], work);
+            root *= pu__sqrt((PU_R(1) - kappa[m]) * (PU_R(1) + kappa[m]));
+        }
+        for (j = 0; j < k; j++) {
+            pu_real *y = pu__col(Y, j);
+            y[m] = (pu_real)(pu__dot(m, NULL, work + n - m, y) + (double)root * (double)pu__col(E, j)[m]);
+        }
+    }
+    return PU_OK;
+}
+
+/* log v_0 + .. + log v_{n-1} = n log t_0 + sum_m (n - m) log(1 - kappa_m^2); *last: log v_{n-1} */
+PU__FN double pu__toeplitz_logs(pu_int n, const pu_real *kappa, double *last)
+{
+    double sum = (double)n * log((double)kappa[0]);
+    pu_int m;
+    *last = log((double)kappa[0]);
+    for (m = 1; m < n; m++) {
+        const double step = log((1 - (double)kappa[m]) * (1 + (double)kappa[m]));
+        sum += (double)(n - m) * step;
+        *last += step;
+    }
+    return sum;
+}
+
+PU__FN pu_status pu__toeplitz_logdet(const pu_op *op, double *value, pu_real *work)
+{
+    double last;
+    (void)work;
+    *value = pu__toeplitz_logs(op->rows, (const pu_real *)op->aux, &last);
+    return PU_OK;
+}
+
+/* d log det / d t_l = sum of T^-1 over |i - j| = l. By Gohberg and Semencul v T^-1 = L L' - H H' with lower
+   Toeplitz matrices L, H of first columns a = (1, -phi_1, ..) and (0, a_{n-1}, .., a_1), v = v_{n-1};
+   summed along a diagonal,
+     sum_i (T^-1)_{i,i+l} = (1/v) sum_j (n - l - 2j) a_j a_{j+l}. */
+PU__FN pu_status pu__toeplitz_logdet_grad(const pu_op *op, pu_real weight, pu_real *grad, pu_real *work)
+{
+    const pu_int n = op->rows;
+    const pu_real *kappa = (const pu_real *)op->aux;
+    pu_real *a = work, *ja = work + n;
+    double last, scale;
+    pu_int j, l, m;
+    (void)pu__toeplitz_logs(n, kappa, &last);
+    scale = (double)weight * exp(-last);
+    for (m = 1; m < n; m++) pu__levinson_step(n, m, kappa[m], ja); /* phi_j in ja[n - j] */
+    a[0] = PU_R(1);
+    for (j = 1; j < n; j++) a[j] = -ja[n - j];
+    for (j = 0; j < n; j++) ja[j] = (pu_real)j * a[j];
+    for (l = 0; l < n; l++) {
+        double s = (double)(n - l) * pu__dot(n - l, NULL, a, a + l) - 2 * pu__dot(n - l, NULL, ja, a + l);
+        grad[l] += (pu_real)((l ? 2 : 1) * scale * s);
+    }
+    return PU_OK;
+}
+
+PU__FN pu_status pu__toeplitz_check(const pu_op *op, pu_int *index)
+{
+    return pu__window_check(op, op->aux ? (const pu_real *)op->aux + op->rows : NULL, index);
+}
+
+PU_DEF pu_op pu_op_toeplitz(pu_int n, const pu_real *t, const pu_real *factor)
+{
+    pu_op op = pu__op_zero(n, n, n, t);
+    op.aux = factor, op.work = n > PTRDIFF_MAX / 2 ? PTRDIFF_MAX : n > 0 ? 2 * n : 0;
+    op.apply = op.apply_t = pu__toeplitz_apply, op.grad = pu__toeplitz_grad;
+    op.diag = pu__window_diag, op.gram_diag = pu__toeplitz_gram_diag, op.check = pu__toeplitz_check;
+    if (factor)
+        op.sample = pu__toeplitz_sample, op.logdet = pu__toeplitz_logdet, op.logdet_grad = pu__toeplitz_logdet_grad;
+    return op;
+}
+
+/* factor = [t_0, kappa_1 .. kappa_{n-1} | copy of t]; the second half holds the predictor until the end */
+PU_DEF pu_status pu_toeplitz_factor(pu_int n, const pu_real *t, pu_real *factor, pu_int *index)
+{
+    pu_real *z;
+    double v;
+    pu_int m, at = -1;
+    pu_status status;
+    if (index) *index = -1;
+    if (!t || !factor) return PU_E_NULL;
+    if (n <= 0) return PU_E_ARGUMENT;
+    if (n > PTRDIFF_MAX / 2) return PU_E_OVERFLOW;
+    status = pu__check_finite(n, t, &at);
+    if (!status) {
+        z = factor + n, v = (double)t[0], factor[0] = t[0];
+        if (!(v > 0)) status = PU_E_NOT_DEFINITE, at = 0;
+        for (m = 1; m < n && !status; m++) { /* kappa_m = (t_m - sum_{j<m} phi_j t_{m-j}) / v_{m-1} */
+            factor[m] = (pu_real)(((double)t[m] - pu__dot(m - 1, NULL, z + n - m + 1, t + 1)) / v);
+            v *= (1 - (double)factor[m]) * (1 + (double)factor[m]);
+            if (!(v > 0 && pu__finite_double(v))) status = PU_E_NOT_DEFINITE, at = m;
+            else pu__levinson_step(n, m, factor[m], z);
+        }
+        if (!status) memcpy(factor + n, t, (size_t)n * sizeof *t);
+    }
+    if (index) *index = at;
+    return status;
+}
+
+PU__FN pu_status pu__circulant_apply(const pu_op *op, pu_int k, pu_block X, pu_block Y, int add, pu_real *work)
+{
+    pu__circulant_window(op->rows, (const pu_real *)op->data, work);
+    pu__window_apply(op->rows, work, k, X, Y, add);
+    return PU_OK;
+}
+
+/* 1 for the lags that occur once per row (0, and n/2 for even n), else 2 */
+PU__FN pu_int pu__circulant_times(pu_int n, pu_int lag) { return lag == 0 || 2 * lag == n ? 1 : 2; }
+
+/* lag sums around the circle: sum_i p_i q_{i+l} and, where the lag occurs twice, p_{i+l} q_i */
+PU__FN pu_status pu__circulant_grad(const pu_op *op, pu_int k, pu_block P, pu_block Q, const pu_real *weight,
+                                    pu_real *grad, pu_real *work)
+{
+    const pu_int n = op->rows;
+    pu_int j, l;
+    (void)work;
+    for (j = 0; j < k; j++) {
+        const pu_real *p = pu__col(P, j), *q = pu__col(Q, j);
+        if (weight[j] == PU_R(0)) continue;
+        for (l = 0; l < op->params; l++) {
+            double s = pu__dot(n - l, NULL, p, q + l) + pu__dot(l, NULL, p + n - l, q);
+            if (pu__circulant_times(n, l) == 2) s += pu__dot(n - l, NULL, p + l, q) + pu__dot(l, NULL, p, q + n - l);
+            grad[l] += weight[j] * (pu_real)s;
+        }
+    }
+    return PU_OK;
+}
+
+PU__FN pu_status pu__circulant_gram_diag(const pu_op *op, const pu_real *w, pu_real *y, pu_real *work)
+{
+    pu__circulant_window(op->rows, (const pu_real *)op->data, work);
+    pu__window_gram(op->rows, work, w, y);
+    return PU_OK;
+}
+
+/* F = Op^1/2, a circulant itself */
+PU__FN pu_status pu__circulant_sample(const pu_op *op, pu_int k, pu_block E, pu_block Y, pu_real *work)
+{
+    pu__circulant_window(op->rows, (const pu_real *)op->aux + op->params, work);
+    pu__window_apply(op->rows, work, k, E, Y, 0);
+    return PU_OK;
+}
+
+PU__FN pu_status pu__circulant_logdet(const pu_op *op, double *value, pu_real *work)
+{
+    const pu_real *eigen = (const pu_real *)op->aux;
+    pu_int l;
+    (void)work;
+    *value = 0;
+    for (l = 0; l < op->params; l++) *value += (double)pu__circulant_times(op->rows, l) * log((double)eigen[l]);
+    return PU_OK;
+}
+
+/* the entry of Op^-1 at lag l, as often as it occurs */
+PU__FN pu_status pu__circulant_logdet_grad(const pu_op *op, pu_real weight, pu_real *grad, pu_real *work)
+{
+    const pu_real *inverse = (const pu_real *)op->aux + 2 * op->params;
+    pu_int l;
+    (void)work;
+    for (l = 0; l < op->params; l++)
+        grad[l] += weight * (pu_real)(op->rows * pu__circulant_times(op->rows, l)) * inverse[l];
+    return PU_OK;
+}
+
+PU__FN pu_status pu__circulant_check(const pu_op *op, pu_int *index)
+{
+    return pu__window_check(op, op->aux ? (const pu_real *)op->aux + 3 * op->params : NULL, index);
+}
+
+PU_DEF pu_op pu_op_circulant(pu_int n, const pu_real *c, const pu_real *factor)
+{
+    pu_op op = pu__op_zero(n, n, n > 0 ? n / 2 + 1 : 0, c);
+    op.aux = factor, op.work = n > PTRDIFF_MAX / 2 ? PTRDIFF_MAX : n > 0 ? 2 * n : 0;
+    op.apply = op.apply_t = pu__circulant_apply, op.grad = pu__circulant_grad;
+    op.diag = pu__window_diag, op.gram_diag = pu__circulant_gram_diag, op.check = pu__circulant_check;
+    if (factor)
+        op.sample = pu__circulant_sample, op.logdet = pu__circulant_logdet, op.logdet_grad = pu__circulant_logdet_grad;
+    return op;
+}
+
+/* out_f = scale sum_l times_l x_l cos(2 pi f l / n): the DFT of an even sequence given by its lags, or with scale = 1/n
+   the inverse. cosine: n/2 + 1 values of cos(2 pi j / n). */
+PU__FN void pu__circulant_dft(pu_int n, const pu_real *cosine, const pu_real *x, double scale, pu_real *out)
+{
+    const pu_int half = n / 2 + 1;
+    pu_int f, l, at;
+    for (f = 0; f < half; f++) {
+        double s = 0;
+        for (l = 0, at = 0; l < half; l++) {
+            s += (double)pu__circulant_times(n, l) * ((double)x[l] * (double)cosine[at < n - at ? at : n - at]);
+            at = at < n - f ? at + f : at - (n - f); /* f l mod n */
+        }
+        out[f] = (pu_real)(scale * s);
+    }
+}
+
+/* factor = [eigenvalues | lags of the root | lags of the inverse | copy of c]; the last part holds the cosines, and the
+   two before it what is to be transformed */
+PU_DEF pu_status pu_circulant_factor(pu_int n, const pu_real *c, pu_real *factor, pu_int *index)
+{
+    pu_real *eigen, *root, *inverse, *copy;
+    pu_int l, half, at = -1;
+    pu_status status;
+    if (index) *index = -1;
+    if (!c || !factor) return PU_E_NULL;
+    if (n <= 0) return PU_E_ARGUMENT;
+    if (n > PTRDIFF_MAX / 4) return PU_E_OVERFLOW;
+    half = n / 2 + 1;
+    eigen = factor, root = factor + half, inverse = factor + 2 * half, copy = factor + 3 * half;
+    status = pu__check_finite(half, c, &at);
+    if (!status) {
+        for (l = 0; l < half; l++) copy[l] = (pu_real)cos(6.283185307179586477 * (double)l / (double)n);
+        pu__circulant_dft(n, copy, c, 1, eigen);
+        for (l = 0; l < half && !status; l++)
+            if (!(eigen[l] > PU_R(0) && pu__finite(eigen[l]))) status = PU_E_NOT_DEFINITE, at = l;
+        for (l = 0; l < half && !status; l++) inverse[l] = pu__sqrt(eigen[l]);
+        if (!status) pu__circulant_dft(n, copy, inverse, 1 / (double)n, root);
+        /* 1/lambda takes the place of lambda for one transform: there is no other room */
+        for (l = 0; l < half && !status; l++) eigen[l] = PU_R(1) / eigen[l];
+        if (!status) pu__circulant_dft(n, copy, eigen, 1 / (double)n, inverse);
+        if (!status) pu__circulant_dft(n, copy, c, 1, eigen);
+        if (!status) memcpy(copy, c, (size_t)half * sizeof *c);
+    }
+    if (index) *index = at;
+    return status;
+}
+
 /* ------------------------------------------------------------------------------------------------
    >>solver   GD, SD, CG and PCG are one loop, and have one reverse pass:
 
@@ -3865,11 +4889,11 @@ PU__FN pu_status pu__check_model(const pu_lgm *model, pu_report *report)
     if (!model->psi) return pu__fail(report, PU_E_NULL, "model.psi", -1, -1);
     if (G->rows <= 0) return pu__fail(report, PU_E_ARGUMENT, "Gamma.rows", -1, -1);
     if (P->rows <= 0) return pu__fail(report, PU_E_ARGUMENT, "Phi.rows", -1, -1);
-    if (G->cols != G->rows) return pu__fail(report, PU_E_SIZE, "Gamma.cols", -1, -1);
-    if (P->cols != G->rows) return pu__fail(report, PU_E_SIZE, "Phi.cols", -1, -1);
     if (G->noise < 0) return pu__fail(report, PU_E_ARGUMENT, "Gamma.noise", -1, -1);
     if (G->params < 0 || G->rows > UINT32_MAX || G->noise > UINT32_MAX) return pu__fail(report, PU_E_OVERFLOW, "Gamma", -1, -1);
     if (P->params < 0 || P->rows > UINT32_MAX) return pu__fail(report, PU_E_OVERFLOW, "Phi", -1, -1);
+    if (G->cols != G->rows) return pu__fail(report, PU_E_SIZE, "Gamma.cols", -1, -1);
+    if (P->cols != G->rows) return pu__fail(report, PU_E_SIZE, "Phi.cols", -1, -1);
     if (G->work < 0) return pu__fail(report, PU_E_ARGUMENT, "Gamma.work", -1, -1);
     if (P->work < 0) return pu__fail(report, PU_E_ARGUMENT, "Phi.work", -1, -1);
     if (!G->apply) return pu__fail(report, PU_E_NULL, "Gamma.apply", -1, -1);

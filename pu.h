@@ -165,6 +165,15 @@ MATHS (letters used throughout; W = diag(mask * psi), e = mask * (y - eta))
 #define pu_toeplitz_factor puf_toeplitz_factor
 #define pu_op_circulant puf_op_circulant
 #define pu_circulant_factor puf_circulant_factor
+#define pu_fft puf_fft
+#define pu_fft_bytes puf_fft_bytes
+#define pu_fft_init puf_fft_init
+#define pu_fft_run puf_fft_run
+#define pu_fourier puf_fourier
+#define pu_fourier_bytes puf_fourier_bytes
+#define pu_fourier_init puf_fourier_init
+#define pu_fourier_run puf_fourier_run
+#define pu_op_fourier puf_op_fourier
 typedef float pu_real;
 #else
 typedef double pu_real;
@@ -723,6 +732,45 @@ PU_DEF pu_status pu_toeplitz_factor(pu_int n, const pu_real *t, pu_real *factor,
 PU_DEF pu_op pu_op_circulant(pu_int n, const pu_real *c, const pu_real *factor);
 /* PU_E_NOT_DEFINITE when an eigenvalue is not positive (index: its frequency). */
 PU_DEF pu_status pu_circulant_factor(pu_int n, const pu_real *c, pu_real *factor, pu_int *index);
+
+/* Discrete Fourier transform of any length n >= 1, unitary both ways:
+     X_k = n^-1/2 sum_j x_j e^(-2 pi i j k / n),   inverse: the same with e^(+2 pi i j k / n).
+   Mixed radix (4, 2, 3, 5 and any odd prime up to 64); a length with a larger prime factor goes through a convolution
+   of the next power of two (Bluestein), so that no length costs more than O(n log n). The plan keeps its tables in
+   `memory` (pu_fft_bytes tells how many bytes; any alignment), which must outlive it; once made it is constant and
+   may be used by several threads, each with scratch `work` of plan->work reals of its own.
+   Statuses: PU_E_NULL; PU_E_ARGUMENT (n < 1); PU_E_OVERFLOW; PU_E_BLOCK (memory too small). */
+typedef struct {
+    pu_int n, work; /* length; reals of scratch for pu_fft_run */
+    /* private from here on */
+    pu_int length;           /* of the mixed radix transform: n, or the power of two of the convolution */
+    int convolve, passes;
+    int radix[64];           /* length = product */
+    const pu_real *table;    /* per pass: (radix - 1) x m factors, re then im; radix > 5: the roots, re then im */
+    const pu_real *chirp;    /* e^(-pi i k^2 / n), re then im: n each */
+    const pu_real *filter;   /* transform of the wrapped conjugate chirp / length: length each */
+} pu_fft;
+PU_DEF pu_status pu_fft_bytes(pu_int n, size_t *bytes);
+PU_DEF pu_status pu_fft_init(pu_fft *plan, pu_int n, void *memory, size_t bytes);
+/* re + i im (n each) is replaced by its transform. */
+PU_DEF pu_status pu_fft_run(const pu_fft *plan, int inverse, pu_real *re, pu_real *im, pu_real *work);
+
+/* The same in two dimensions, arrays of rows x cols, row-major: along the rows, then along the columns. rows = 1 (or
+   cols = 1) is the transform in one dimension. */
+typedef struct {
+    pu_int rows, cols, work; /* reals of scratch for pu_fourier_run */
+    pu_real scale;           /* (rows cols)^-1/2 */
+    pu_fft along, down;      /* private: of length cols (rows if cols = 1), of length rows (1 if cols = 1) */
+} pu_fourier;
+PU_DEF pu_status pu_fourier_bytes(pu_int rows, pu_int cols, size_t *bytes);
+PU_DEF pu_status pu_fourier_init(pu_fourier *f, pu_int rows, pu_int cols, void *memory, size_t bytes);
+PU_DEF pu_status pu_fourier_run(const pu_fourier *f, int inverse, pu_real *re, pu_real *im, pu_real *work);
+
+/* Fourier sensing of a real image of D = rows cols pixels (row-major): Phi = [Re F; Im F], F the unitary transform, so
+   2 D rows: row m is Re F_m, row D + m is Im F_m, m = frequency along rows * cols + frequency along columns.
+   A frequency that was not sampled is hidden by masking both of its rows. No parameters; *f is borrowed.
+   Phi' [a; b] = Re F^H (a + i b), Phi'Phi = I. Two columns share a transform: a product costs k/2 of them. */
+PU_DEF pu_op pu_op_fourier(const pu_fourier *f);
 
 /* ---- data --------------------------------------------------------------------------------------------- */
 
@@ -3844,6 +3892,595 @@ PU_DEF pu_status pu_circulant_factor(pu_int n, const pu_real *c, pu_real *factor
     }
     if (index) *index = at;
     return status;
+}
+
+/* ---- Fourier: our own transform, then Phi = [Re F; Im F] for real images ----------------------------------
+   Stockham's form: x, of length r m s, is read as x[c + s (p + m l)] and becomes, for j = 0 .. r-1,
+       y[c + s (r p + j)] = e^(-2 pi i p j / (r m)) sum_l e^(-2 pi i j l / r) x[c + s (p + m l)],
+   after which s is r times as large; no bit reversal. Every index stands for `lanes` neighbouring numbers (columns of
+   an image, or rows after a transposition), so that the innermost loop runs over at least `lanes` contiguous reals with
+   the same factors. Real and imaginary parts are kept apart: the loops then hold no shuffles, and the inverse is the
+   forward transform with re and im exchanged. */
+
+#define PU__FFT_LANES 8 /* transforms side by side: 64 bytes of doubles, and the buffers of length 128 stay in L1 */
+#define PU__FFT_PRIME 64 /* larger prime factors: O(r^2) would lose against Bluestein's convolution */
+#define PU__FFT_CHUNK 8  /* lanes per pass of the general odd radix */
+
+#if defined(__GNUC__) || defined(__clang__) || defined(__CUDACC__)
+#define PU__RESTRICT __restrict__
+#elif defined(_MSC_VER)
+#define PU__RESTRICT __restrict
+#else
+#define PU__RESTRICT
+#endif
+
+/* e^(-2 pi i k / n), 0 <= k < n: the angle is brought into [0, pi/4] in integers, where sin and cos are accurate */
+PU__FN void pu__fft_root(pu_int k, pu_int n, pu_real *re, pu_real *im)
+{
+    pu_int t = 8 * k; /* in units of 2 pi / (8 n) */
+    int below = 1, left = 0, swap = 0;
+    double angle, c, s;
+    if (t > 4 * n) t = 8 * n - t, below = 0;
+    if (t > 2 * n) t = 4 * n - t, left = 1;
+    if (t > n) t = 2 * n - t, swap = 1;
+    angle = 0.78539816339744830962 * (double)t / (double)n;
+    c = swap ? sin(angle) : cos(angle), s = swap ? cos(angle) : sin(angle);
+    *re = (pu_real)(left ? -c : c), *im = (pu_real)(below ? -s : s);
+}
+
+/* The sums of one pass for `count` neighbours. Inputs lie dx apart, outputs dy; w: r - 1 factors as (re, im) pairs. */
+
+PU__FN void pu__fft_2(pu_int count, const pu_real *PU__RESTRICT x0r, const pu_real *PU__RESTRICT x0i, pu_int dx,
+                      pu_real *PU__RESTRICT y0r, pu_real *PU__RESTRICT y0i, pu_real *PU__RESTRICT y1r,
+                      pu_real *PU__RESTRICT y1i, const pu_real *w)
+{
+    const pu_real *x1r = x0r + dx, *x1i = x0i + dx, wr = w[0], wi = w[1];
+    pu_int q;
+    for (q = 0; q < count; q++) {
+        pu_real ar = x0r[q], ai = x0i[q], br = x1r[q], bi = x1i[q], dr = ar - br, di = ai - bi;
+        y0r[q] = ar + br, y0i[q] = ai + bi;
+        y1r[q] = dr * wr - di * wi, y1i[q] = dr * wi + di * wr;
+    }
+}
+
+PU__FN void pu__fft_3(pu_int count, const pu_real *PU__RESTRICT x0r, const pu_real *PU__RESTRICT x0i, pu_int dx,
+                      pu_real *PU__RESTRICT y0r, pu_real *PU__RESTRICT y0i, pu_real *PU__RESTRICT y1r,
+                      pu_real *PU__RESTRICT y1i, pu_real *PU__RESTRICT y2r, pu_real *PU__RESTRICT y2i, const pu_real *w)
+{
+    const pu_real *x1r = x0r + dx, *x1i = x0i + dx, *x2r = x1r + dx, *x2i = x1i + dx;
+    const pu_real w1r = w[0], w1i = w[1], w2r = w[2], w2i = w[3], h = PU_R(0.5), k = PU_R(0.86602540378443864676);
+    pu_int q;
+    for (q = 0; q < count; q++) {
+        pu_real tr = x1r[q] + x2r[q], ti = x1i[q] + x2i[q];
+        pu_real dr = k * (x1i[q] - x2i[q]), di = k * (x2r[q] - x1r[q]); /* -i k (x1 - x2) */
+        pu_real mr = x0r[q] - h * tr, mi = x0i[q] - h * ti;
+        pu_real ar = mr + dr, ai = mi + di, br = mr - dr, bi = mi - di;
+        y0r[q] = x0r[q] + tr, y0i[q] = x0i[q] + ti;
+        y1r[q] = ar * w1r - ai * w1i, y1i[q] = ar * w1i + ai * w1r;
+        y2r[q] = br * w2r - bi * w2i, y2i[q] = br * w2i + bi * w2r;
+    }
+}
+
+PU__FN void pu__fft_4(pu_int count, const pu_real *PU__RESTRICT x0r, const pu_real *PU__RESTRICT x0i, pu_int dx,
+                      pu_real *PU__RESTRICT y0r, pu_real *PU__RESTRICT y0i, pu_real *PU__RESTRICT y1r,
+                      pu_real *PU__RESTRICT y1i, pu_real *PU__RESTRICT y2r, pu_real *PU__RESTRICT y2i,
+                      pu_real *PU__RESTRICT y3r, pu_real *PU__RESTRICT y3i, const pu_real *w)
+{
+    const pu_real *x1r = x0r + dx, *x1i = x0i + dx, *x2r = x1r + dx, *x2i = x1i + dx, *x3r = x2r + dx, *x3i = x2i + dx;
+    const pu_real w1r = w[0], w1i = w[1], w2r = w[2], w2i = w[3], w3r = w[4], w3i = w[5];
+    pu_int q;
+    for (q = 0; q < count; q++) {
+        pu_real ar = x0r[q] + x2r[q], ai = x0i[q] + x2i[q], br = x0r[q] - x2r[q], bi = x0i[q] - x2i[q];
+        pu_real cr = x1r[q] + x3r[q], ci = x1i[q] + x3i[q], dr = x1i[q] - x3i[q], di = x3r[q] - x1r[q];
+        pu_real er = br + dr, ei = bi + di, fr = ar - cr, fi = ai - ci, gr = br - dr, gi = bi - di;
+        y0r[q] = ar + cr, y0i[q] = ai + ci;
+        y1r[q] = er * w1r - ei * w1i, y1i[q] = er * w1i + ei * w1r;
+        y2r[q] = fr * w2r - fi * w2i, y2i[q] = fr * w2i + fi * w2r;
+        y3r[q] = gr * w3r - gi * w3i, y3i[q] = gr * w3i + gi * w3r;
+    }
+}
+
+/* With c_k, s_k = cos, sin of 2 pi k / 5:  y_1, y_4 = (x0 + c1 t + c2 u) -+ i (s1 d + s2 e),
+   y_2, y_3 = (x0 + c2 t + c1 u) -+ i (s2 d - s1 e),  t, d = x1 +- x4,  u, e = x2 +- x3. */
+PU__FN void pu__fft_5(pu_int count, const pu_real *PU__RESTRICT x0r, const pu_real *PU__RESTRICT x0i, pu_int dx,
+                      pu_real *PU__RESTRICT y0r, pu_real *PU__RESTRICT y0i, pu_real *PU__RESTRICT y1r,
+                      pu_real *PU__RESTRICT y1i, pu_real *PU__RESTRICT y2r, pu_real *PU__RESTRICT y2i,
+                      pu_real *PU__RESTRICT y3r, pu_real *PU__RESTRICT y3i, pu_real *PU__RESTRICT y4r,
+                      pu_real *PU__RESTRICT y4i, const pu_real *w)
+{
+    const pu_real *x1r = x0r + dx, *x1i = x0i + dx, *x2r = x1r + dx, *x2i = x1i + dx, *x3r = x2r + dx, *x3i = x2i + dx;
+    const pu_real *x4r = x3r + dx, *x4i = x3i + dx;
+    const pu_real c1 = PU_R(0.30901699437494742410), c2 = PU_R(-0.80901699437494742410);
+    const pu_real s1 = PU_R(0.95105651629515357212), s2 = PU_R(0.58778525229247312917);
+    pu_int q;
+    for (q = 0; q < count; q++) {
+        pu_real tr = x1r[q] + x4r[q], ti = x1i[q] + x4i[q], dr = x1r[q] - x4r[q], di = x1i[q] - x4i[q];
+        pu_real ur = x2r[q] + x3r[q], ui = x2i[q] + x3i[q], er = x2r[q] - x3r[q], ei = x2i[q] - x3i[q];
+        pu_real ar = x0r[q] + (c1 * tr + c2 * ur), ai = x0i[q] + (c1 * ti + c2 * ui);
+        pu_real br = x0r[q] + (c2 * tr + c1 * ur), bi = x0i[q] + (c2 * ti + c1 * ui);
+        pu_real fr = s1 * di + s2 * ei, fi = s1 * dr + s2 * er, gr = s2 * di - s1 * ei, gi = s2 * dr - s1 * er;
+        pu_real hr = ar + fr, hi = ai - fi, kr = br + gr, ki = bi - gi;
+        pu_real lr = br - gr, li = bi + gi, mr = ar - fr, mi = ai + fi;
+        y0r[q] = x0r[q] + (tr + ur), y0i[q] = x0i[q] + (ti + ui);
+        y1r[q] = hr * w[0] - hi * w[1], y1i[q] = hr * w[1] + hi * w[0];
+        y2r[q] = kr * w[2] - ki * w[3], y2i[q] = kr * w[3] + ki * w[2];
+        y3r[q] = lr * w[4] - li * w[5], y3i[q] = lr * w[5] + li * w[4];
+        y4r[q] = mr * w[6] - mi * w[7], y4i[q] = mr * w[7] + mi * w[6];
+    }
+}
+
+/* Odd r: y_j, y_{r-j} = (x0 + sum_l c_jl t_l) -+ i sum_l s_jl d_l with t_l, d_l = x_l +- x_{r-l}, l = 1 .. (r-1)/2.
+   root: the r roots of unity, re then im (= -sin). */
+PU__FN void pu__fft_odd(pu_int r, pu_int count, const pu_real *xr, const pu_real *xi, pu_int dx, pu_real *yr,
+                        pu_real *yi, pu_int dy, const pu_real *w, const pu_real *root)
+{
+    pu_int q, j, l, v;
+    for (q = 0; q < count; q += PU__FFT_CHUNK) {
+        const pu_int width = pu__min(PU__FFT_CHUNK, count - q);
+        pu_real ar[PU__FFT_CHUNK], ai[PU__FFT_CHUNK], br[PU__FFT_CHUNK], bi[PU__FFT_CHUNK];
+        for (v = 0; v < width; v++) ar[v] = xr[q + v], ai[v] = xi[q + v];
+        for (l = 1; l < r; l++)
+            for (v = 0; v < width; v++) ar[v] += xr[l * dx + q + v], ai[v] += xi[l * dx + q + v];
+        for (v = 0; v < width; v++) yr[q + v] = ar[v], yi[q + v] = ai[v];
+        for (j = 1; j <= r / 2; j++) {
+            const pu_real *w1 = w + 2 * (j - 1), *w2 = w + 2 * (r - j - 1);
+            pu_int at = 0; /* j l mod r */
+            for (v = 0; v < width; v++) ar[v] = xr[q + v], ai[v] = xi[q + v], br[v] = bi[v] = PU_R(0);
+            for (l = 1; l <= r / 2; l++) {
+                const pu_real *fr = xr + l * dx + q, *fi = xi + l * dx + q;
+                const pu_real *gr = xr + (r - l) * dx + q, *gi = xi + (r - l) * dx + q;
+                pu_real c, s;
+                at = at + j < r ? at + j : at + j - r;
+                c = root[at], s = root[r + at];
+                for (v = 0; v < width; v++) {
+                    ar[v] += c * (fr[v] + gr[v]), ai[v] += c * (fi[v] + gi[v]);
+                    br[v] += s * (gi[v] - fi[v]), bi[v] += s * (fr[v] - gr[v]); /* i s (f - g) */
+                }
+            }
+            for (v = 0; v < width; v++) {
+                pu_real hr = ar[v] + br[v], hi = ai[v] + bi[v], kr = ar[v] - br[v], ki = ai[v] - bi[v];
+                yr[j * dy + q + v] = hr * w1[0] - hi * w1[1], yi[j * dy + q + v] = hr * w1[1] + hi * w1[0];
+                yr[(r - j) * dy + q + v] = kr * w2[0] - ki * w2[1], yi[(r - j) * dy + q + v] = kr * w2[1] + ki * w2[0];
+            }
+        }
+    }
+}
+
+/* All passes: unscaled forward transform of `lanes` neighbours, from x (index step sx) to y (step sy); x may be y.
+   work: 4 * length * lanes. Where source and target are packed (step = lanes), c and the lanes form one loop. */
+PU__FN void pu__fft_passes(const pu_fft *f, pu_int lanes, const pu_real *xr, const pu_real *xi, pu_int sx, pu_real *yr,
+                           pu_real *yi, pu_int sy, pu_real *work)
+{
+    const pu_int n = f->length, size = n * lanes;
+    const pu_real *table = f->table;
+    pu_int s = 1, left = n, i, p, c, j;
+    int pass;
+    if (f->passes < 2) { /* nothing to alternate with: go through the scratch */
+        for (i = 0; i < n; i++) {
+            memcpy(work + i * lanes, xr + i * sx, (size_t)lanes * sizeof(pu_real));
+            memcpy(work + size + i * lanes, xi + i * sx, (size_t)lanes * sizeof(pu_real));
+        }
+        xr = work, xi = work + size, sx = lanes;
+        if (n == 1) {
+            memcpy(yr, xr, (size_t)lanes * sizeof(pu_real));
+            memcpy(yi, xi, (size_t)lanes * sizeof(pu_real));
+        }
+    }
+    for (pass = 0; pass < f->passes; pass++) {
+        const pu_int r = f->radix[pass], m = left / r, last = pass + 1 == f->passes;
+        const pu_real *tr = table, *ti = table + (r - 1) * m, *root = ti + (r - 1) * m;
+        pu_real *to = work + (pass % 2 ? 0 : 2 * size);
+        pu_real *zr = last ? yr : to, *zi = last ? yi : to + size;
+        const pu_int sz = last ? sy : lanes, packed = sx == lanes && sz == lanes;
+        const pu_int outer = packed ? 1 : s, count = packed ? s * lanes : lanes, dx = s * m * sx, d = s * sz;
+        for (p = 0; p < m; p++) {
+            pu_real w[2 * PU__FFT_PRIME];
+            for (j = 0; j < r - 1; j++) w[2 * j] = tr[j * m + p], w[2 * j + 1] = ti[j * m + p];
+            for (c = 0; c < outer; c++) {
+                const pu_real *ar = xr + (c + s * p) * sx, *ai = xi + (c + s * p) * sx;
+                pu_real *br = zr + (c + s * r * p) * sz, *bi = zi + (c + s * r * p) * sz;
+                if (r == 4)
+                    pu__fft_4(count, ar, ai, dx, br, bi, br + d, bi + d, br + 2 * d, bi + 2 * d, br + 3 * d,
+                              bi + 3 * d, w);
+                else if (r == 2) pu__fft_2(count, ar, ai, dx, br, bi, br + d, bi + d, w);
+                else if (r == 3) pu__fft_3(count, ar, ai, dx, br, bi, br + d, bi + d, br + 2 * d, bi + 2 * d, w);
+                else if (r == 5)
+                    pu__fft_5(count, ar, ai, dx, br, bi, br + d, bi + d, br + 2 * d, bi + 2 * d, br + 3 * d, bi + 3 * d,
+                              br + 4 * d, bi + 4 * d, w);
+                else pu__fft_odd(r, count, ar, ai, dx, br, bi, d, w, root);
+            }
+        }
+        table = root + (r > 5 ? 2 * r : 0);
+        xr = zr, xi = zi, sx = lanes;
+        s *= r, left = m;
+    }
+}
+
+/* z = a o x, complex, one factor a_i for `lanes` neighbours; z may be x */
+PU__FN void pu__fft_scale(pu_int n, pu_int lanes, const pu_real *ar, const pu_real *ai, const pu_real *xr,
+                          const pu_real *xi, pu_int sx, pu_real *zr, pu_real *zi, pu_int sz)
+{
+    pu_int i, q;
+    for (i = 0; i < n; i++) {
+        const pu_real cr = ar[i], ci = ai[i], *ur = xr + i * sx, *ui = xi + i * sx;
+        pu_real *vr = zr + i * sz, *vi = zi + i * sz;
+        for (q = 0; q < lanes; q++) {
+            pu_real re = ur[q] * cr - ui[q] * ci, im = ur[q] * ci + ui[q] * cr;
+            vr[q] = re, vi[q] = im;
+        }
+    }
+}
+
+/* Any length, unscaled, contract of pu__fft_passes (work: f->work * lanes). Bluestein, with g_k = e^(-pi i k^2 / n) and
+   j k = (j^2 + k^2 - (k - j)^2) / 2:  X_k = g_k sum_j (g_j x_j) conj(g_{k-j}), a convolution of period `length`. */
+PU__FN void pu__fft_lanes(const pu_fft *f, pu_int lanes, const pu_real *xr, const pu_real *xi, pu_int sx, pu_real *yr,
+                          pu_real *yi, pu_int sy, pu_real *work)
+{
+    const pu_int n = f->n, N = f->length, size = N * lanes, pad = (N - n) * lanes;
+    pu_real *zr = work, *zi = work + size, *rest = work + 2 * size;
+    if (!f->convolve) {
+        pu__fft_passes(f, lanes, xr, xi, sx, yr, yi, sy, work);
+        return;
+    }
+    pu__fft_scale(n, lanes, f->chirp, f->chirp + n, xr, xi, sx, zr, zi, lanes);
+    memset(zr + n * lanes, 0, (size_t)pad * sizeof(pu_real));
+    memset(zi + n * lanes, 0, (size_t)pad * sizeof(pu_real));
+    pu__fft_passes(f, lanes, zr, zi, lanes, zr, zi, lanes, rest);
+    pu__fft_scale(N, lanes, f->filter, f->filter + N, zr, zi, lanes, zr, zi, lanes);
+    pu__fft_passes(f, lanes, zi, zr, lanes, zi, zr, lanes, rest); /* exchanged: the inverse */
+    pu__fft_scale(n, lanes, f->chirp, f->chirp + n, zr, zi, lanes, yr, yi, sy);
+}
+
+/* Factors of n into f->radix, 4 first; the largest prime factor is returned (2 for a power of two, 1 for n = 1). */
+PU__FN pu_int pu__fft_factor(pu_fft *f, pu_int n)
+{
+    pu_int r = 4, largest = 1;
+    f->passes = 0;
+    while (n > 1) {
+        if (r > PU__FFT_PRIME) return n;
+        if (n % r == 0) {
+            f->radix[f->passes++] = (int)r, n /= r;
+            largest = r == 4 ? 2 : r > largest ? r : largest;
+        } else r = r == 4 ? 2 : r == 2 ? 3 : r + 2;
+    }
+    return largest;
+}
+
+/* Sizes of everything and, with arena->base set, the addresses. Returned: scratch to make the filter in, or NULL. */
+PU__FN pu_real *pu__fft_layout(pu_fft *f, pu_int n, pu__arena *arena)
+{
+    pu_int entries = 0, left, pass;
+    memset(f, 0, sizeof *f);
+    f->n = f->length = n;
+    if (n > PTRDIFF_MAX / 256) { /* angles are counted in units of 2 pi / (16 n); work < 24 n reals */
+        arena->overflow = 1;
+        return NULL;
+    }
+    f->convolve = pu__fft_factor(f, n) > PU__FFT_PRIME;
+    if (f->convolve) {
+        for (f->length = 1; f->length < 2 * n - 1;) f->length *= 2;
+        pu__fft_factor(f, f->length);
+    }
+    f->work = (f->convolve ? 6 : 4) * f->length;
+    for (left = f->length, pass = 0; pass < f->passes; pass++) {
+        pu_int r = f->radix[pass];
+        left /= r;
+        entries += 2 * (r - 1) * left + (r > 5 ? 2 * r : 0);
+    }
+    f->table = pu__reals(arena, entries, 1);
+    if (!f->convolve) return NULL;
+    f->chirp = pu__reals(arena, n, 2), f->filter = pu__reals(arena, f->length, 2);
+    return pu__reals(arena, f->length, 4);
+}
+
+PU__FN void pu__fft_fill(pu_fft *f, pu_real *table, pu_real *chirp, pu_real *filter, pu_real *work)
+{
+    const pu_int n = f->n, N = f->length;
+    pu_int left = N, square = 0, i, j;
+    int pass;
+    for (pass = 0; pass < f->passes; pass++) {
+        const pu_int r = f->radix[pass], m = left / r;
+        for (j = 1; j < r; j++)
+            for (i = 0; i < m; i++)
+                pu__fft_root(i * j, left, table + (j - 1) * m + i, table + (r - 1 + j - 1) * m + i);
+        table += 2 * (r - 1) * m;
+        for (i = 0; i < r && r > 5; i++) pu__fft_root(i, r, table + i, table + r + i);
+        table += r > 5 ? 2 * r : 0;
+        left = m;
+    }
+    if (!f->convolve) return;
+    memset(filter, 0, (size_t)N * 2 * sizeof(pu_real));
+    for (i = 0; i < n; i++) {
+        const pu_real scale = (pu_real)(1 / (double)N); /* a power of two: exact */
+        pu__fft_root(square, 2 * n, chirp + i, chirp + n + i);
+        j = i > 0 ? N - i : 0;
+        filter[i] = filter[j] = scale * chirp[i], filter[N + i] = filter[N + j] = -scale * chirp[n + i];
+        square = (square + 2 * i + 1) % (2 * n); /* (i + 1)^2 mod 2 n */
+    }
+    pu__fft_passes(f, 1, filter, filter + N, 1, filter, filter + N, 1, work);
+}
+
+/* the first aligned address of the block, or a status */
+PU__FN pu_status pu__fft_open(pu__arena *arena, void *memory, size_t bytes)
+{
+    if (arena->overflow) return PU_E_OVERFLOW;
+    if (bytes < pu__arena_bytes(arena)) return PU_E_BLOCK;
+    arena->base = (unsigned char *)memory + (PU__ALIGN - (uintptr_t)memory % PU__ALIGN) % PU__ALIGN;
+    arena->used = 0;
+    return PU_OK;
+}
+
+PU__FN void pu__fft_make(pu_fft *f, pu_int n, pu__arena *arena)
+{
+    pu_real *work = pu__fft_layout(f, n, arena);
+    pu__fft_fill(f, (pu_real *)f->table, (pu_real *)f->chirp, (pu_real *)f->filter, work);
+}
+
+PU_DEF pu_status pu_fft_bytes(pu_int n, size_t *bytes)
+{
+    pu__arena arena = {NULL, 0, 0};
+    pu_fft f;
+    if (!bytes) return PU_E_NULL;
+    if (n < 1) return PU_E_ARGUMENT;
+    pu__fft_layout(&f, n, &arena);
+    if (arena.overflow) return PU_E_OVERFLOW;
+    *bytes = pu__arena_bytes(&arena);
+    return PU_OK;
+}
+
+PU_DEF pu_status pu_fft_init(pu_fft *plan, pu_int n, void *memory, size_t bytes)
+{
+    pu__arena arena = {NULL, 0, 0};
+    pu_status status;
+    if (!plan || !memory) return PU_E_NULL;
+    if (n < 1) return PU_E_ARGUMENT;
+    pu__fft_layout(plan, n, &arena);
+    status = pu__fft_open(&arena, memory, bytes);
+    if (status) memset(plan, 0, sizeof *plan); /* a plan of length 0 is refused everywhere */
+    else pu__fft_make(plan, n, &arena);
+    return status;
+}
+
+PU_DEF pu_status pu_fft_run(const pu_fft *plan, int inverse, pu_real *re, pu_real *im, pu_real *work)
+{
+    pu_real *a = inverse ? im : re, *b = inverse ? re : im, scale;
+    pu_int i;
+    if (!plan || !re || !im || !work) return PU_E_NULL;
+    if (plan->n < 1) return PU_E_ARGUMENT;
+    scale = (pu_real)(1 / sqrt((double)plan->n));
+    pu__fft_lanes(plan, 1, a, b, 1, a, b, 1, work);
+    for (i = 0; i < plan->n; i++) re[i] *= scale, im[i] *= scale;
+    return PU_OK;
+}
+
+/* ---- two dimensions ---- */
+
+PU__FN void pu__fourier_layout(pu_fourier *f, pu_int rows, pu_int cols, pu__arena *arena, int make)
+{
+    const pu_int flat = cols == 1, n = flat ? rows : cols, m = flat ? 1 : rows;
+    pu_int a, b;
+    memset(f, 0, sizeof *f);
+    f->rows = rows, f->cols = cols;
+    f->scale = (pu_real)(1 / sqrt((double)rows * (double)cols));
+    if (rows > PTRDIFF_MAX / 256 / cols / (pu_int)sizeof(pu_real)) { /* 2 D + work <= 28 D reals */
+        arena->overflow = 1;
+        return;
+    }
+    if (make) pu__fft_make(&f->along, n, arena);
+    else pu__fft_layout(&f->along, n, arena);
+    if (m == n) f->down = f->along;
+    else if (make) pu__fft_make(&f->down, m, arena);
+    else pu__fft_layout(&f->down, m, arena);
+    a = f->along.work * pu__min(PU__FFT_LANES, m), b = f->down.work * pu__min(PU__FFT_LANES, n);
+    a += 2 * n * pu__min(PU__FFT_LANES, m); /* the transposed rows */
+    f->work = a > b ? a : b;
+}
+
+PU_DEF pu_status pu_fourier_bytes(pu_int rows, pu_int cols, size_t *bytes)
+{
+    pu__arena arena = {NULL, 0, 0};
+    pu_fourier f;
+    if (!bytes) return PU_E_NULL;
+    if (rows < 1 || cols < 1) return PU_E_ARGUMENT;
+    pu__fourier_layout(&f, rows, cols, &arena, 0);
+    if (arena.overflow) return PU_E_OVERFLOW;
+    *bytes = pu__arena_bytes(&arena);
+    return PU_OK;
+}
+
+PU_DEF pu_status pu_fourier_init(pu_fourier *f, pu_int rows, pu_int cols, void *memory, size_t bytes)
+{
+    pu__arena arena = {NULL, 0, 0};
+    pu_status status;
+    if (!f || !memory) return PU_E_NULL;
+    if (rows < 1 || cols < 1) return PU_E_ARGUMENT;
+    pu__fourier_layout(f, rows, cols, &arena, 0);
+    status = pu__fft_open(&arena, memory, bytes);
+    if (status) memset(f, 0, sizeof *f);
+    else pu__fourier_layout(f, rows, cols, &arena, 1);
+    return status;
+}
+
+/* t (cols x rows) = scale * transpose of x (rows x cols), in blocks of 4 x 4 that fit the registers */
+PU__FN void pu__fourier_turn(pu_int rows, pu_int cols, pu_real scale, const pu_real *PU__RESTRICT x,
+                             pu_real *PU__RESTRICT t)
+{
+    const pu_int r4 = rows / 4 * 4, c4 = cols / 4 * 4;
+    pu_real block[4][4];
+    pu_int i, j, a, b;
+    for (i = 0; i < r4; i += 4) {
+        for (j = 0; j < c4; j += 4) {
+            for (a = 0; a < 4; a++)
+                for (b = 0; b < 4; b++) block[a][b] = scale * x[(i + a) * cols + j + b];
+            for (b = 0; b < 4; b++)
+                for (a = 0; a < 4; a++) t[(j + b) * rows + i + a] = block[a][b];
+        }
+        for (; j < cols; j++)
+            for (a = 0; a < 4; a++) t[j * rows + i + a] = scale * x[(i + a) * cols + j];
+    }
+    for (; i < rows; i++)
+        for (j = 0; j < cols; j++) t[j * rows + i] = scale * x[i * cols + j];
+}
+
+/* y = F x, scaled; x may be y, xi may be NULL (zero). Strips of rows go through a transposed copy, strips of columns
+   are read and written in place by the first and the last pass. */
+PU__FN void pu__fourier_forward(const pu_fourier *f, const pu_real *xr, const pu_real *xi, pu_real *yr, pu_real *yi,
+                                pu_real *work)
+{
+    const pu_int n = f->along.n, m = f->down.n;
+    pu_int i, lanes;
+    for (i = 0; i < m; i += lanes) {
+        pu_real *tr = work, *ti;
+        lanes = pu__min(PU__FFT_LANES, m - i);
+        ti = work + n * lanes;
+        pu__fourier_turn(lanes, n, f->scale, xr + i * n, tr);
+        if (xi) pu__fourier_turn(lanes, n, f->scale, xi + i * n, ti);
+        else memset(ti, 0, (size_t)(n * lanes) * sizeof(pu_real));
+        pu__fft_lanes(&f->along, lanes, tr, ti, lanes, tr, ti, lanes, work + 2 * n * lanes);
+        pu__fourier_turn(n, lanes, PU_R(1), tr, yr + i * n);
+        pu__fourier_turn(n, lanes, PU_R(1), ti, yi + i * n);
+    }
+    for (i = 0; i < n && m > 1; i += lanes) {
+        lanes = pu__min(PU__FFT_LANES, n - i);
+        pu__fft_lanes(&f->down, lanes, yr + i, yi + i, n, yr + i, yi + i, n, work);
+    }
+}
+
+PU_DEF pu_status pu_fourier_run(const pu_fourier *f, int inverse, pu_real *re, pu_real *im, pu_real *work)
+{
+    pu_real *a = inverse ? im : re, *b = inverse ? re : im;
+    if (!f || !re || !im || !work) return PU_E_NULL;
+    if (f->rows < 1) return PU_E_ARGUMENT;
+    pu__fourier_forward(f, a, b, a, b, work);
+    return PU_OK;
+}
+
+/* ---- the operator. Real x, y as z = x + i y:  F x = (Z_m + conj Z_-m) / 2,  F y = (Z_m - conj Z_-m) / 2i ---- */
+
+/* y_c = a u_c + b v_-c (or +=) along one row of frequencies; v is the row of the negative one */
+PU__FN void pu__fourier_fold(pu_int n, const pu_real *u, const pu_real *v, pu_real a, pu_real b,
+                             pu_real *PU__RESTRICT y, int add)
+{
+    pu_int c;
+    if (add) {
+        y[0] += a * u[0] + b * v[0];
+        for (c = 1; c < n; c++) y[c] += a * u[c] + b * v[n - c];
+    } else {
+        y[0] = a * u[0] + b * v[0];
+        for (c = 1; c < n; c++) y[c] = a * u[c] + b * v[n - c];
+    }
+}
+
+PU__FN pu_status pu__fourier_apply(const pu_op *op, pu_int k, pu_block X, pu_block Y, int add, pu_real *work)
+{
+    const pu_fourier *f = (const pu_fourier *)op->data;
+    const pu_int D = op->cols, n = f->along.n, m = f->down.n;
+    const pu_real h = PU_R(0.5);
+    pu_real *zr = work, *zi = work + D;
+    pu_int j, r;
+    for (j = 0; j < k; j += 2) {
+        const int pair = j + 1 < k;
+        pu_real *y = pu__col(Y, j), *yy = pair ? pu__col(Y, j + 1) : NULL;
+        if (!pair && !add) { /* alone: straight into place */
+            pu__fourier_forward(f, pu__col(X, j), NULL, y, y + D, work + 2 * D);
+            break;
+        }
+        pu__fourier_forward(f, pu__col(X, j), pair ? pu__col(X, j + 1) : NULL, zr, zi, work + 2 * D);
+        if (!pair) {
+            pu__axpy(D, PU_R(1), zr, y), pu__axpy(D, PU_R(1), zi, y + D);
+            break;
+        }
+        for (r = 0; r < m; r++) {
+            const pu_int u = r * n, v = r > 0 ? (m - r) * n : 0;
+            pu__fourier_fold(n, zr + u, zr + v, h, h, y + u, add);
+            pu__fourier_fold(n, zi + u, zi + v, h, -h, y + D + u, add);
+            pu__fourier_fold(n, zi + u, zi + v, h, h, yy + u, add);
+            pu__fourier_fold(n, zr + u, zr + v, -h, h, yy + D + u, add);
+        }
+    }
+    return PU_OK;
+}
+
+/* Re F^H g = F^H of the Hermitian part (g_m + conj g_-m) / 2, which makes the results real: two fit in one transform */
+PU__FN pu_status pu__fourier_apply_t(const pu_op *op, pu_int k, pu_block X, pu_block Y, int add, pu_real *work)
+{
+    const pu_fourier *f = (const pu_fourier *)op->data;
+    const pu_int D = op->cols, n = f->along.n, m = f->down.n;
+    const pu_real h = PU_R(0.5);
+    pu_real *zr = work, *zi = work + D;
+    pu_int j, r;
+    for (j = 0; j < k; j += 2) {
+        const int pair = j + 1 < k;
+        const pu_real *g = pu__col(X, j), *gg = pair ? pu__col(X, j + 1) : NULL;
+        if (!pair) { /* alone: no folding, the real part is taken at the end */
+            pu__fourier_forward(f, g + D, g, zi, zr, work + 2 * D);
+        } else {
+            for (r = 0; r < m; r++) { /* z = fold(g) + i fold(gg) */
+                const pu_int u = r * n, v = r > 0 ? (m - r) * n : 0;
+                pu__fourier_fold(n, g + u, g + v, h, h, zr + u, 0);
+                pu__fourier_fold(n, gg + D + u, gg + D + v, -h, h, zr + u, 1);
+                pu__fourier_fold(n, g + D + u, g + D + v, h, -h, zi + u, 0);
+                pu__fourier_fold(n, gg + u, gg + v, h, h, zi + u, 1);
+            }
+            pu__fourier_forward(f, zi, zr, zi, zr, work + 2 * D);
+        }
+        if (add) pu__axpy(D, PU_R(1), zr, pu__col(Y, j));
+        else memcpy(pu__col(Y, j), zr, (size_t)D * sizeof(pu_real));
+        if (pair && add) pu__axpy(D, PU_R(1), zi, pu__col(Y, j + 1));
+        else if (pair) memcpy(pu__col(Y, j + 1), zi, (size_t)D * sizeof(pu_real));
+    }
+    return PU_OK;
+}
+
+/* no parameters: nothing to add */
+PU__FN pu_status pu__fourier_grad(const pu_op *op, pu_int k, pu_block P, pu_block Q, const pu_real *weight,
+                                  pu_real *grad, pu_real *work)
+{
+    (void)op, (void)k, (void)P, (void)Q, (void)weight, (void)grad, (void)work;
+    return PU_OK;
+}
+
+/* With weights u of the real and v of the imaginary rows, cos^2 a, sin^2 a = (1 +- cos 2a) / 2 give
+     y_d += 1/D sum_m (u_m + v_m)/2  +  1/D sum_m (u_m - v_m)/2 cos 2 a_md,
+   and the second sum is sqrt(D) Re F((u - v)/2) at the frequency 2 d. It is zero, and no transform is made, when real
+   and imaginary part of every frequency weigh the same. Rounding is that of the first term, also where the sum is 0. */
+PU__FN pu_status pu__fourier_gram_diag(const pu_op *op, const pu_real *w, pu_real *y, pu_real *work)
+{
+    const pu_fourier *f = (const pu_fourier *)op->data;
+    const pu_int D = op->cols, n = f->along.n, m = f->down.n;
+    pu_real *zr = work, *zi = work + D, mean;
+    double sum = 0;
+    pu_int i, r, c, unequal = 0;
+    for (i = 0; i < 2 * D; i++) sum += (double)w[i];
+    mean = (pu_real)(sum / 2 / (double)D);
+    for (i = 0; i < D; i++) zr[i] = (w[i] - w[D + i]) * PU_R(0.5), unequal += w[i] != w[D + i];
+    if (!unequal) {
+        for (i = 0; i < D; i++) y[i] += mean;
+        return PU_OK;
+    }
+    pu__fourier_forward(f, zr, NULL, zr, zi, work + 2 * D);
+    for (r = 0; r < m; r++)
+        for (c = 0; c < n; c++) y[r * n + c] += mean + f->scale * zr[2 * r % m * n + 2 * c % n];
+    return PU_OK;
+}
+
+PU__FN pu_status pu__fourier_check(const pu_op *op, pu_int *index)
+{
+    const pu_fourier *f = (const pu_fourier *)op->data;
+    *index = -1;
+    if (!f || !f->along.table) return PU_E_NULL;
+    return f->rows * f->cols == op->cols ? PU_OK : PU_E_SIZE; /* made anew for another size since */
+}
+
+PU_DEF pu_op pu_op_fourier(const pu_fourier *f)
+{
+    pu_op op = pu__op_zero(f ? 2 * f->rows * f->cols : 0, f ? f->rows * f->cols : 0, 0, f); /* zero sizes are refused */
+    if (!f) return op;
+    op.apply = pu__fourier_apply, op.apply_t = pu__fourier_apply_t, op.grad = pu__fourier_grad;
+    op.gram_diag = pu__fourier_gram_diag, op.check = pu__fourier_check;
+    op.work = 2 * op.cols + f->work;
+    op.trusted = 1;
+    return op;
 }
 
 /* ------------------------------------------------------------------------------------------------

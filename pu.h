@@ -36,7 +36,7 @@ WHAT IT DOES
     Four gradients, one call: network (through the solver), output (of its result), Monte Carlo, exact.
 
 DOES NOT
-    - store or invert A, except where you ask for the dense engine;
+    - store or invert A, except where you ask for an exact engine (dense, or dual in the observed space);
     - pivot, scale or repair: a precision that is not positive is refused, curvature that is not positive
       stops the column and is reported;
     - differentiate through the probes delta_k, the preconditioner or a GD step size: they are constants;

@@ -1,5 +1,4 @@
 /* test_backend.c - the primitives of the CPU vector backend against plain loops in double. */
-#define PU_IMPLEMENTATION
 #include "pu_test.h"
 #include "test_common.h"
 

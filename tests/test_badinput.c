@@ -1,7 +1,6 @@
 /* test_badinput.c - a table of spoilt calls: each must be refused with the right status, name the
    culprit, and leave every output as it was. A few rows at the end look odd but are legal and must
    run. */
-#define PU_IMPLEMENTATION
 #include "pu_test.h"
 #include "test_common.h"
 

@@ -1,6 +1,5 @@
 /* test_gradient.c - the gradients of a latent Gaussian model against finite differences, Fisher's identity, the law of
    large numbers and the rates the theory promises. */
-#define PU_IMPLEMENTATION
 #include "pu_test.h"
 #include "test_common.h"
 

@@ -1,5 +1,4 @@
 /* test_memory.c - where memory comes from, how much of it, and what happens when there is none. */
-#define PU_IMPLEMENTATION
 #include "pu_test.h"
 #include "test_common.h"
 

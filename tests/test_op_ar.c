@@ -1,6 +1,5 @@
 /* test_op_ar.c - the autoregressive precision against matrices built from its definition in double,
    and those against the inverse of the process's autocovariances. */
-#define PU_IMPLEMENTATION
 #include "pu_test.h"
 #include "test_common.h"
 

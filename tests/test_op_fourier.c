@@ -1,6 +1,5 @@
 /* test_op_fourier.c - the Fourier transform against its definition in long double, and the Fourier
    sensing operator against the dense matrix [Re F; Im F]. */
-#define PU_IMPLEMENTATION
 #include "pu_test.h"
 #include "test_common.h"
 
@@ -299,7 +298,7 @@ static double product_error(const pu_op *op, const double *a, int transpose, pu_
         scale = largest(out, want);
         for (i = 0; i < k; i++)
             for (l = 0; l < in; l++)
-                scale = pu__max(scale, fabs((double)x[i * ldx + l]) * (transpose ? 1 : 0.5));
+                scale = fmax(scale, fabs((double)x[i * ldx + l]) * (transpose ? 1 : 0.5));
         if (!(error / scale <= worst)) worst = error / scale;
         for (i = out; i < ldy; i++) /* the gap between columns */
             if (memcmp(&y[j * ldy + i], &before[j * ldy + i], sizeof(pu_real)) != 0) return HUGE_VAL;
@@ -447,7 +446,7 @@ TEST gradient_is_that_of_the_matrix(const sbl_case *t)
        times that of a product, and steps add up */
     tolerance = (double)(2 * I + 1) * allowed(D);
     error = pu_test_relerr(D, o2.out.Gamma, o1.out.Gamma);
-    error = pu__max(error, pu_test_relerr(M, o2.out.psi, o1.out.psi));
+    error = fmax(error, pu_test_relerr(M, o2.out.psi, o1.out.psi));
     note(&worst_gradient, error / tolerance);
     PU_CHECK_VECTOR(D, o2.out.Gamma, o1.out.Gamma, tolerance);
     PU_CHECK_VECTOR(M, o2.out.psi, o1.out.psi, tolerance);

@@ -1,6 +1,5 @@
 /* test_op_misc.c - sparse rows, diagonal plus low rank, Kronecker products, Toeplitz and circulant matrices, each
    against the dense matrix built from the same parameters by plain loops in double. */
-#define PU_IMPLEMENTATION
 #include "pu_test.h"
 #include "test_common.h"
 

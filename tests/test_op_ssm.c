@@ -1,7 +1,6 @@
 /* test_op_ssm.c - the state-space precision and its readout against dense matrices built in double:
    the precision from its definition, its derivatives from the covariance recursion, which the
    library never uses. Run with -v for the worst errors. */
-#define PU_IMPLEMENTATION
 #include "pu_test.h"
 #include "test_common.h"
 

@@ -1,6 +1,5 @@
 /* test_operators.c - every operator against a dense matrix built from the same parameters by plain
    loops in double. */
-#define PU_IMPLEMENTATION
 #include "pu_test.h"
 #include "test_common.h"
 

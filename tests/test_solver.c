@@ -1,6 +1,5 @@
 /* test_solver.c - pu_solve on its own: identities that hold step by step, stopping, and gradients on spectra that ruin a
    naive reverse pass. The oracle is exact CG in extended precision with full orthogonalisation. */
-#define PU_IMPLEMENTATION
 #include "pu_test.h"
 #include "test_common.h"
 

@@ -3,7 +3,6 @@
 
    Without OpenMP the option `threads` is accepted and has no effect, so all of this must hold as
    well. */
-#define PU_IMPLEMENTATION
 #include "pu_test.h"
 #include "test_common.h"
 #ifdef _OPENMP

@@ -159,6 +159,25 @@ PU_TEST_FN pu_block tc_block(pu_real *at, pu_int ld)
     return block;
 }
 
+/* n x k normals, leading dimension ld, NaN between the columns; *seed moves on. */
+PU_TEST_FN pu_block tc_random_block(uint64_t *seed, pu_int n, pu_int k, pu_int ld)
+{
+    pu_block b = tc_block(tc_reals(ld * (k - 1) + n), ld);
+    pu_int j;
+    tc_fill(ld * (k - 1) + n, b.at, PU_R(NAN));
+    for (j = 0; j < k; j++) tc_fill_normal(++*seed, n, b.at + j * ld);
+    return b;
+}
+
+/* column j in double */
+PU_TEST_FN double *tc_column(pu_block b, pu_int n, pu_int j)
+{
+    double *x = tc_doubles(n);
+    pu_int i;
+    for (i = 0; i < n; i++) x[i] = (double)b.at[j * b.ld + i];
+    return x;
+}
+
 /* ---- dense linear algebra, row-major, in double ---------------------------------------------- */
 
 /* y = A x, A: rows x cols. */

@@ -303,36 +303,18 @@ TEST golden_numbers(void)
 
 /* ---- apply ----------------------------------------------------------------------------------- */
 
-/* n x k normals, leading dimension ld, NaN between the columns. */
-static pu_block random_block(pu_int n, pu_int k, pu_int ld)
-{
-    pu_block b = tc_block(tc_reals(ld * (k - 1) + n), ld);
-    pu_int j;
-    tc_fill(ld * (k - 1) + n, b.at, PU_R(NAN));
-    for (j = 0; j < k; j++) tc_fill_normal(++next_seed, n, b.at + j * ld);
-    return b;
-}
-
-static double *column(pu_block b, pu_int n, pu_int j)
-{
-    double *x = tc_doubles(n);
-    pu_int i;
-    for (i = 0; i < n; i++) x[i] = (double)b.at[j * b.ld + i];
-    return x;
-}
-
 TEST check_apply(const fixture *f, pu_int k, pu_int pad, int add, const double *a,
                  const double *size)
 {
     pu_int i, j, n = f->n;
-    pu_block X = random_block(n, k, n + pad), Y = random_block(n, k, n + pad), before;
+    pu_block X = tc_random_block(&next_seed, n, k, n + pad), Y = tc_random_block(&next_seed, n, k, n + pad), before;
     double *want = tc_doubles(n), *bound = tc_doubles(n), unit = roundings(f) * PU_TEST_EPS;
     before = tc_block(tc_reals(Y.ld * (k - 1) + n), Y.ld);
     memcpy(before.at, Y.at, (size_t)(Y.ld * (k - 1) + n) * sizeof *Y.at);
     for (j = 0; !add && j < k; j++) tc_fill(n, Y.at + j * Y.ld, PU_R(NAN));
     TC_ASSERT((k % 2 ? f->op.apply : f->op.apply_t)(&f->op, k, X, Y, add, NULL) == PU_OK);
     for (j = 0; j < k; j++) {
-        double *x = column(X, n, j);
+        double *x = tc_column(X, n, j);
         tc_matvec(n, n, a, x, want);
         for (i = 0; i < n; i++) x[i] = fabs(x[i]);
         tc_matvec(n, n, size, x, bound);
@@ -370,7 +352,7 @@ TEST apply_is_symmetric(const ar_case *c)
 {
     fixture *f = build(c);
     pu_int i, l, n = f->n;
-    pu_block X = random_block(n, 2, n), Y = tc_block(tc_reals(2 * n), n);
+    pu_block X = tc_random_block(&next_seed, n, 2, n), Y = tc_block(tc_reals(2 * n), n);
     double left = 0, right = 0, bound = 0, *size = size_of(f);
     TC_ASSERT(f->op.apply(&f->op, 2, X, Y, 0, NULL) == PU_OK);
     for (i = 0; i < n; i++) {
@@ -431,7 +413,7 @@ TEST grad_is_the_derivative(const ar_case *c)
     for (w = 0; w < sizeof widths / sizeof widths[0]; w++) {
         pu_int k = widths[w], pad = k == 2 ? 3 : 0;
         pu_real *weight = tc_normal(++next_seed, k);
-        pu_block P = random_block(f->n, k, f->n + pad), Q = random_block(f->n, k, f->n + 2 * pad);
+        pu_block P = tc_random_block(&next_seed, f->n, k, f->n + pad), Q = tc_random_block(&next_seed, f->n, k, f->n + 2 * pad);
         if (k > 2) weight[1] = PU_R(0);
         tc_set_case("n %d P %d k %d", (int)f->n, (int)f->P, (int)k);
         CHECK_CALL(check_grad(f, k, P, Q, weight));
@@ -465,7 +447,7 @@ TEST sample_has_the_right_covariance(const ar_case *c)
 {
     fixture *f = build(c);
     pu_int i, j, l, n = f->n;
-    pu_block E = tc_block(tc_reals(n * n), n), Y = random_block(n, n, n + 2);
+    pu_block E = tc_block(tc_reals(n * n), n), Y = tc_random_block(&next_seed, n, n, n + 2);
     double *a = precision(n, f->P, f->theta, 0), *size = size_of(f), *ff = tc_doubles(n * n);
     for (i = 0; i < n; i++) E.at[i * n + i] = PU_R(1);
     TC_ASSERT(f->op.noise == 0);

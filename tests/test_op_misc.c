@@ -372,23 +372,6 @@ static pu_real *scratch(const pu_op *op, pu_int k)
     return work;
 }
 
-static pu_block random_block(pu_int n, pu_int k, pu_int ld)
-{
-    pu_block b = tc_block(tc_reals(ld * (k - 1) + n), ld);
-    pu_int j;
-    tc_fill(ld * (k - 1) + n, b.at, PU_R(NAN));
-    for (j = 0; j < k; j++) tc_fill_normal(++next_seed, n, b.at + j * ld);
-    return b;
-}
-
-static double *column(pu_block b, pu_int n, pu_int j)
-{
-    double *x = tc_doubles(n);
-    pu_int i;
-    for (i = 0; i < n; i++) x[i] = (double)b.at[j * b.ld + i];
-    return x;
-}
-
 /* TC_CLOSE that can also show the largest share of the tolerance used: compile with -DOP_MISC_WORST. */
 #ifdef OP_MISC_WORST
 static double worst[KRONECKER + 1][8];
@@ -427,7 +410,7 @@ TEST dimensions(const op_case *c)
 TEST check_apply(const fixture *f, int transpose, pu_int k, pu_int pad, int add, const double *a, const double *size)
 {
     pu_int rows = transpose ? f->op.cols : f->op.rows, cols = transpose ? f->op.rows : f->op.cols;
-    pu_block X = random_block(cols, k, cols + pad), Y = random_block(rows, k, rows + pad);
+    pu_block X = tc_random_block(&next_seed, cols, k, cols + pad), Y = tc_random_block(&next_seed, rows, k, rows + pad);
     double *want = tc_doubles(rows), *bound = tc_doubles(rows);
     double unit = roundings(f) * PU_TEST_EPS;
     pu_real *before = tc_reals(rows * k), *work = scratch(&f->op, k);
@@ -437,7 +420,7 @@ TEST check_apply(const fixture *f, int transpose, pu_int k, pu_int pad, int add,
     for (j = 0; !add && j < k; j++) tc_fill(rows, Y.at + j * Y.ld, PU_R(NAN));
     TC_ASSERT((transpose ? f->op.apply_t : f->op.apply)(&f->op, k, X, Y, add, work) == PU_OK);
     for (j = 0; j < k; j++) {
-        double *x = column(X, cols, j);
+        double *x = tc_column(X, cols, j);
         tc_matvec(rows, cols, a, x, want);
         for (i = 0; i < cols; i++) x[i] = fabs(x[i]);
         tc_matvec(rows, cols, size, x, bound);
@@ -478,13 +461,13 @@ TEST transpose_is_the_adjoint(const op_case *c)
 {
     fixture *f = build(c);
     pu_int i, j, l, rows = f->op.rows, cols = f->op.cols, k = 5;
-    pu_block X = random_block(cols, k, cols), Y = random_block(rows, k, rows);
+    pu_block X = tc_random_block(&next_seed, cols, k, cols), Y = tc_random_block(&next_seed, rows, k, rows);
     pu_block OpX = tc_block(tc_reals(rows * k), rows), OpY = tc_block(tc_reals(cols * k), cols);
     double *size = matrix(f, 1);
     TC_ASSERT(f->op.apply(&f->op, k, X, OpX, 0, scratch(&f->op, k)) == PU_OK);
     TC_ASSERT(f->op.apply_t(&f->op, k, Y, OpY, 0, scratch(&f->op, k)) == PU_OK);
     for (j = 0; j < k; j++) {
-        double left = 0, right = 0, bound = 0, *x = column(X, cols, j), *y = column(Y, rows, j);
+        double left = 0, right = 0, bound = 0, *x = tc_column(X, cols, j), *y = tc_column(Y, rows, j);
         for (i = 0; i < rows; i++) left += y[i] * (double)OpX.at[j * rows + i];
         for (i = 0; i < cols; i++) right += x[i] * (double)OpY.at[j * cols + i];
         for (i = 0; i < rows; i++) {
@@ -500,12 +483,12 @@ TEST transpose_is_the_adjoint(const op_case *c)
 TEST check_grad(const fixture *f, pu_int k, pu_int pad, const pu_real *weight)
 {
     pu_int rows = f->op.rows, cols = f->op.cols, i, j, a, b, n = f->op.params;
-    pu_block P = random_block(rows, k, rows + pad), Q = random_block(cols, k, cols + pad);
+    pu_block P = tc_random_block(&next_seed, rows, k, rows + pad), Q = tc_random_block(&next_seed, cols, k, cols + pad);
     pu_real *before = tc_normal(++next_seed, n), *grad = tc_reals(n);
     double unit = ((double)k + roundings(f)) * PU_TEST_EPS, size = 0, *outer = tc_doubles(rows * cols), most = gain(f);
     P.at[0] = PU_R(0);
     for (j = 0; j < k; j++) {
-        double *p = column(P, rows, j), *q = column(Q, cols, j);
+        double *p = tc_column(P, rows, j), *q = tc_column(Q, cols, j);
         size += fabs((double)weight[j]) * norm(rows, p) * norm(cols, q);
         for (a = 0; a < rows; a++) {
             for (b = 0; b < cols; b++) outer[a * cols + b] += (double)weight[j] * p[a] * q[b];
@@ -604,7 +587,7 @@ TEST sample_has_the_right_covariance(const op_case *c)
 {
     fixture *f = build(c);
     pu_int i, j, l, n = f->op.rows, noise = f->op.noise ? f->op.noise : n;
-    pu_block E = tc_block(tc_reals(noise * noise), noise), Y = random_block(n, noise, n + 2);
+    pu_block E = tc_block(tc_reals(noise * noise), noise), Y = tc_random_block(&next_seed, n, noise, n + 2);
     double *a = matrix(f, 0), grow = c->kind == LOW_RANK ? 1 : condition(f, tc_doubles(n * n));
     for (i = 0; i < noise; i++) E.at[i * noise + i] = PU_R(1);
     TC_ASSERT(f->op.sample(&f->op, noise, E, Y, scratch(&f->op, noise)) == PU_OK);
@@ -625,7 +608,7 @@ TEST sample_is_linear(const op_case *c)
 {
     fixture *f = build(c);
     pu_int i, j, l, n = f->op.rows, noise = f->op.noise ? f->op.noise : n;
-    pu_block E = random_block(noise, 3, noise + 1), Y = random_block(n, 3, n + 4);
+    pu_block E = tc_random_block(&next_seed, noise, 3, noise + 1), Y = tc_random_block(&next_seed, n, 3, n + 4);
     pu_block I = tc_block(tc_reals(noise * noise), noise), F = tc_block(tc_reals(n * noise), n);
     double grow = c->kind == LOW_RANK ? 1 : condition(f, tc_doubles(n * n));
     for (i = 0; i < noise; i++) I.at[i * noise + i] = PU_R(1);

@@ -424,24 +424,6 @@ static pu_real *scratch(const pu_op *op, pu_int k)
     return work;
 }
 
-/* n x k normals, leading dimension ld, NaN between the columns. */
-static pu_block random_block(pu_int n, pu_int k, pu_int ld)
-{
-    pu_block b = tc_block(tc_reals(ld * (k - 1) + n), ld);
-    pu_int j;
-    tc_fill(ld * (k - 1) + n, b.at, PU_R(NAN));
-    for (j = 0; j < k; j++) tc_fill_normal(++next_seed, n, b.at + j * ld);
-    return b;
-}
-
-static double *column(pu_block b, pu_int n, pu_int j)
-{
-    double *x = tc_doubles(n);
-    pu_int i;
-    for (i = 0; i < n; i++) x[i] = (double)b.at[j * b.ld + i];
-    return x;
-}
-
 /* ---- shape ----------------------------------------------------------------------------------- */
 
 TEST dimensions(const op_case *c)
@@ -468,7 +450,7 @@ TEST check_apply(const fixture *f, int transpose, pu_int k, pu_int pad, int add,
                  const double *size)
 {
     pu_int rows = transpose ? f->op.cols : f->op.rows, cols = transpose ? f->op.rows : f->op.cols;
-    pu_block X = random_block(cols, k, cols + pad), Y = random_block(rows, k, rows + pad);
+    pu_block X = tc_random_block(&next_seed, cols, k, cols + pad), Y = tc_random_block(&next_seed, rows, k, rows + pad);
     double *want = tc_doubles(rows), *bound = tc_doubles(rows);
     double unit = roundings(f) * PU_TEST_EPS;
     pu_real *before = tc_reals(rows * k), *work = scratch(&f->op, k);
@@ -478,7 +460,7 @@ TEST check_apply(const fixture *f, int transpose, pu_int k, pu_int pad, int add,
     for (j = 0; !add && j < k; j++) tc_fill(rows, Y.at + j * Y.ld, PU_R(NAN));
     TC_ASSERT((transpose ? f->op.apply_t : f->op.apply)(&f->op, k, X, Y, add, work) == PU_OK);
     for (j = 0; j < k; j++) {
-        double *x = column(X, cols, j);
+        double *x = tc_column(X, cols, j);
         tc_matvec(rows, cols, a, x, want);
         for (i = 0; i < cols; i++) x[i] = fabs(x[i]);
         tc_matvec(rows, cols, size, x, bound);
@@ -518,13 +500,13 @@ TEST transpose_is_the_adjoint(const op_case *c)
 {
     fixture *f = build(c);
     pu_int i, j, rows = f->op.rows, cols = f->op.cols, k = 5;
-    pu_block X = random_block(cols, k, cols), Y = random_block(rows, k, rows);
+    pu_block X = tc_random_block(&next_seed, cols, k, cols), Y = tc_random_block(&next_seed, rows, k, rows);
     pu_block OpX = tc_block(tc_reals(rows * k), rows), OpY = tc_block(tc_reals(cols * k), cols);
     double *size = matrix(f, 1);
     TC_ASSERT(f->op.apply(&f->op, k, X, OpX, 0, scratch(&f->op, k)) == PU_OK);
     TC_ASSERT(f->op.apply_t(&f->op, k, Y, OpY, 0, scratch(&f->op, k)) == PU_OK);
     for (j = 0; j < k; j++) {
-        double left = 0, right = 0, bound = 0, *x = column(X, cols, j), *y = column(Y, rows, j);
+        double left = 0, right = 0, bound = 0, *x = tc_column(X, cols, j), *y = tc_column(Y, rows, j);
         pu_int l;
         for (i = 0; i < rows; i++) left += y[i] * (double)OpX.at[j * rows + i];
         for (i = 0; i < cols; i++) right += x[i] * (double)OpY.at[j * cols + i];
@@ -599,8 +581,8 @@ static double form_size(const fixture *f, pu_int k, pu_block P, pu_block Q, cons
 /* All parameters, on top of what grad held before. */
 TEST check_grad(const fixture *f, pu_int k, pu_int pad, const pu_real *weight)
 {
-    pu_block P = random_block(f->op.rows, k, f->op.rows + pad);
-    pu_block Q = random_block(f->op.cols, k, f->op.cols + pad);
+    pu_block P = tc_random_block(&next_seed, f->op.rows, k, f->op.rows + pad);
+    pu_block Q = tc_random_block(&next_seed, f->op.cols, k, f->op.cols + pad);
     pu_int i, n = f->op.params;
     pu_real *before = tc_normal(++next_seed, n), *grad = tc_reals(n);
     double unit = ((double)k + roundings(f)) * PU_TEST_EPS, size;
@@ -685,7 +667,7 @@ TEST sample_has_the_right_covariance(const op_case *c)
     pu_block E = tc_block(tc_reals(noise * noise), noise), Y;
     double *a = matrix(f, 0);
     TC_ASSERT(f->op.sample != NULL);
-    Y = random_block(n, noise, n + 2);
+    Y = tc_random_block(&next_seed, n, noise, n + 2);
     for (i = 0; i < noise; i++) E.at[i * noise + i] = PU_R(1);
     TC_ASSERT(f->op.sample(&f->op, noise, E, Y, scratch(&f->op, noise)) == PU_OK);
     for (i = 0; i < n; i++) {
@@ -708,8 +690,8 @@ TEST sample_is_linear(const op_case *c)
     pu_int i, l, n = f->op.rows, noise = f->op.noise ? f->op.noise : n;
     pu_block E, Y, I, F;
     TC_ASSERT(f->op.sample != NULL);
-    E = random_block(noise, 3, noise + 1);
-    Y = random_block(n, 3, n + 4);
+    E = tc_random_block(&next_seed, noise, 3, noise + 1);
+    Y = tc_random_block(&next_seed, n, 3, n + 4);
     I = tc_block(tc_reals(noise * noise), noise);
     F = tc_block(tc_reals(n * noise), n);
     for (i = 0; i < noise; i++) I.at[i * noise + i] = PU_R(1);

@@ -120,6 +120,7 @@ MATHS (letters used throughout; W = diag(mask * psi), e = mask * (y - eta))
 #define pu_status_name puf_status_name
 #define pu_stop_text puf_stop_text
 #define pu_explain puf_explain
+#define pu_engine_text puf_engine_text
 #define pu_workspace_block puf_workspace_block
 #define pu_workspace_free puf_workspace_free
 #define pu_philox puf_philox
@@ -340,6 +341,19 @@ struct pu_op {
                               pu_real *work);
     pu_status (*grad_rows)(const pu_op *op, pu_int n, const pu_int *rows, pu_int k, pu_block P, pu_block Q,
                            const pu_real *weight, pu_real *grad, pu_real *work);
+    /* For the banded engine. A symmetric matrix with entries (i, i - j), j = 0 .. width, is stored at B[i (width + 1) + j];
+       places with i - j < 0 are not used. Gamma: Op_ij = 0 for |i - j| > band, and */
+    pu_int band;
+    /* B += Op, width >= band */
+    pu_status (*band_add)(const pu_op *op, pu_int width, double *B);
+    /* grad += weight * d/dtheta tr(Op S); reads the entries of S where Op is not zero, no others */
+    pu_status (*band_grad)(const pu_op *op, pu_int width, const double *S, double weight, pu_real *grad);
+    /* Phi: row m is zero outside of a short stretch that begins at column *first; value receives its entries, at most
+       band + 1. Returns how many */
+    pu_int (*row)(const pu_op *op, pu_int m, pu_int *first, pu_real *value);
+    /* grad += d/dtheta sum_j g_j Op_{m, first + j} */
+    pu_status (*row_grad)(const pu_op *op, pu_int m, const double *g, pu_real *grad);
+    double flops; /* multiplications of a product with one column, for the planner; 0: params + rows + cols is assumed */
 };
 
 /* ---- the vector backend --------------------------------------------------------------------------
@@ -439,7 +453,23 @@ typedef struct {
 
 typedef enum { PU_CG, PU_PCG, PU_SD, PU_GD } pu_solver;
 typedef enum { PU_NETWORK, PU_OUTPUT, PU_MONTE_CARLO, PU_EXACT } pu_kind;
-typedef enum { PU_ITERATIVE, PU_DENSE, PU_DUAL } pu_engine;
+
+/* How a datum's systems are solved. All but the first are exact; what they need is beside them. */
+#define PU_ENGINE_LIST(X)                                                                                   \
+    X(PU_ITERATIVE, 0, "iterative")      /* a few steps of options.solve.solver, K probes */               \
+    X(PU_DENSE, 1, "dense")              /* Cholesky of A: D^3 */                                          \
+    X(PU_DUAL, 2, "dual")                /* Woodbury, m observed entries: 4 m^2 D + m^3; Gamma.solve */    \
+    X(PU_BANDED, 3, "banded")            /* band (block tridiagonal) Cholesky, selected inverse: D band^2; \
+                                            Gamma.band_add, band_grad, Phi.row, row_grad */                \
+    X(PU_KALMAN, 4, "Kalman smoother")   /* the textbook baseline: T S^3; Gamma a pu_op_ssm or pu_op_ar (order <= \
+                                            PU_SSM_MAX), each row of Phi within one time step; PU_EXACT only */ \
+    X(PU_ENGINE_AUTO, 5, "auto")         /* per datum the cheapest of those that apply; see report.plan */
+typedef enum {
+#define PU_X(name, value, text) name = value,
+    PU_ENGINE_LIST(PU_X)
+#undef PU_X
+    PU_ENGINES
+} pu_engine;
 
 /* How the network gradient goes back through CG and PCG (docs/design.md, "the reverse pass"):
    FULL differentiates alpha and beta too; SHORTCUT treats them as constants, which is the same gradient in exact
@@ -466,8 +496,9 @@ typedef struct {
 typedef struct {
     pu_int samples;         /* K; 0 = 10; PU_NONE = none (PU_EXACT only) */
     pu_kind kind;           /* default PU_NETWORK */
-    pu_engine engine;       /* default PU_ITERATIVE. PU_EXACT runs PU_DENSE (D^3 per datum) unless PU_DUAL is asked for: the
-                               same numbers in the observed space (m^2 D + m^3 for m observed entries; needs Gamma.solve) */
+    pu_engine engine;       /* default PU_ITERATIVE. Exact engines serve PU_EXACT (which takes PU_DENSE for the default) and, but
+                               for Kalman, PU_MONTE_CARLO; PU_ENGINE_AUTO serves all kinds: a datum that an exact engine
+                               takes gets the exact gradient, the others what `kind` says */
     pu_solve_options solve; /* PU_MONTE_CARLO without a tolerance: to rounding level */
     uint64_t seed;          /* default 0 */
     uint32_t step;          /* changes the probes: keep it fixed for common random numbers, count it up for fresh ones */
@@ -519,6 +550,8 @@ typedef struct {
     int threads, lanes;
     pu_int columns; /* columns at a time */
     size_t bytes;   /* workspace used */
+    pu_int served[PU_ENGINES]; /* data by the engine that served them */
+    char plan[400];            /* the same in words, with the reason */
 
     int has_objective; /* 0 when Gamma has no logdet: then c, q, network, nll are 0 */
     double c, q;       /* means over data */
@@ -796,6 +829,7 @@ PU_DEF const char *pu_version(void);
 PU_DEF const char *pu_status_name(pu_status status); /* "PU_E_NULL" */
 PU_DEF const char *pu_status_text(pu_status status); /* in words */
 PU_DEF const char *pu_stop_text(pu_stop stop);
+PU_DEF const char *pu_engine_text(pu_engine engine);
 /* One line: status in words, culprit, numbers. Returns buffer, always terminated (capacity >= 1). */
 PU_DEF const char *pu_explain(const pu_report *report, char *buffer, size_t capacity);
 
@@ -883,6 +917,17 @@ PU_DEF const char *pu_stop_text(pu_stop stop)
     case PU_STOP_COUNT: break;
     }
     return "unknown reason";
+}
+
+PU_DEF const char *pu_engine_text(pu_engine engine)
+{
+    switch (engine) {
+#define PU_X(name, value, text) case name: return text;
+        PU_ENGINE_LIST(PU_X)
+#undef PU_X
+    case PU_ENGINES: break;
+    }
+    return "unknown engine";
 }
 
 /* Text into a bounded buffer; no stdio, so that nothing drags printf into an embedded build. */
@@ -1858,6 +1903,35 @@ PU__FN pu_status pu__diagonal_logdet_grad(const pu_op *op, pu_real weight, pu_re
     return PU_OK;
 }
 
+PU__FN pu_status pu__diagonal_band_add(const pu_op *op, pu_int width, double *B)
+{
+    pu_int i;
+    for (i = 0; i < op->rows; i++) B[i * (width + 1)] += (double)pu__diagonal_at(op, i);
+    return PU_OK;
+}
+
+PU__FN pu_status pu__diagonal_band_grad(const pu_op *op, pu_int width, const double *S, double weight, pu_real *grad)
+{
+    double sum = 0;
+    pu_int i;
+    for (i = 0; i < op->rows && op->aux; i++) grad[i] += (pu_real)(weight * S[i * (width + 1)]);
+    for (i = 0; i < op->rows && !op->aux && op->params; i++) sum += S[i * (width + 1)];
+    if (!op->aux && op->params) grad[0] += (pu_real)(weight * sum);
+    return PU_OK;
+}
+
+PU__FN pu_int pu__diagonal_row(const pu_op *op, pu_int m, pu_int *first, pu_real *value)
+{
+    *first = m, *value = pu__diagonal_at(op, m);
+    return 1;
+}
+
+PU__FN pu_status pu__diagonal_row_grad(const pu_op *op, pu_int m, const double *g, pu_real *grad)
+{
+    if (op->params) grad[op->aux ? m : 0] += (pu_real)*g;
+    return PU_OK;
+}
+
 PU__FN pu_status pu__diagonal_check(const pu_op *op, pu_int *index)
 {
     *index = -1;
@@ -1872,6 +1946,8 @@ PU__FN pu_op pu__op_diagonal(pu_int n, pu_int params, const pu_real *a, const pu
     op.diag = pu__diagonal_diag, op.gram_diag = pu__diagonal_gram_diag, op.sample = pu__diagonal_sample;
     op.solve = pu__diagonal_solve;
     op.logdet = pu__diagonal_logdet, op.logdet_grad = pu__diagonal_logdet_grad, op.check = pu__diagonal_check;
+    op.band_add = pu__diagonal_band_add, op.band_grad = pu__diagonal_band_grad;
+    op.row = pu__diagonal_row, op.row_grad = pu__diagonal_row_grad, op.flops = (double)n;
     return op;
 }
 
@@ -2237,18 +2313,35 @@ PU__FN double pu__ar_pair(pu_int t, pu_int lo, pu_int hi, const double *a, doubl
     return w * u * v;
 }
 
+/* From the terms value[t] (t < P: with the factor s_t) and the cotangents of a^(0) .. a^(P) back through the Durbin-Levinson
+   recursion: grad += the gradient of sum value / kappa */
+PU__FN void pu__ar_pull(const pu_ar *ar, const double *a, double *abar, const double *value, pu_real *grad)
+{
+    const double kappa = (double)ar->kappa;
+    double sum = 0;
+    pu_int t, j;
+    for (t = ar->order; t > 0; t--) { /* a^(t) = (a^(t-1), 0) - gamma_t (0, a^(t-1) reversed) */
+        const double g = (double)ar->gamma[t - 1], *old = a + pu__ar_row(t - 1), *now = abar + pu__ar_row(t);
+        double *before = abar + pu__ar_row(t - 1), gbar = 0;
+        for (j = 1; j <= t; j++) gbar -= now[j] * old[t - j];
+        for (j = 1; j < t; j++) before[j] += now[j] - g * now[t - j];
+        for (j = 0, sum = 0; j < t; j++) sum += value[j]; /* s_0 .. s_{t-1} hold the factor 1 - gamma_t^2 */
+        grad[t - 1] += (pu_real)((gbar - 2 * g / pu__ar_gap(ar->gamma[t - 1]) * sum) / kappa);
+    }
+    for (j = 0, sum = 0; j <= ar->order; j++) sum += value[j];
+    grad[ar->order] -= (pu_real)(sum / kappa / kappa);
+}
+
 /* kappa p'Gamma q = sum_{t < P} s_t (a^(t)*p)_t (a^(t)*q)_t + sum_{t >= P} (a*p)_t (a*q)_t. Taken over all t that the
    taps reach, the second sum is sum_ij a_i a_j C_{i-j} with the lag sums C of p and q; what that has too much at the
-   two ends comes off term by term. Then back through the Durbin-Levinson recursion. Sums over columns and the O(P^2)
-   work at the ends are in double. */
+   two ends comes off term by term. Sums over columns and the O(P^2) work at the ends are in double. */
 PU__FN pu_status pu__ar_grad(const pu_op *op, pu_int k, pu_block P_, pu_block Q_, const pu_real *weight, pu_real *grad,
                              pu_real *work)
 {
     const pu_ar *ar = (const pu_ar *)op->data;
     const pu_int n = ar->n, P = ar->order;
-    const double kappa = (double)ar->kappa;
     double a[PU__AR_TRIANGLE], abar[PU__AR_TRIANGLE], s[PU_AR_MAX + 1], value[PU_AR_MAX + 1] = {0};
-    double lag[2 * PU_AR_MAX + 1] = {0}, *C = lag + P, sum = 0;
+    double lag[2 * PU_AR_MAX + 1] = {0}, *C = lag + P;
     const double *last;
     double *lastbar;
     pu_int c, t, i, j;
@@ -2274,16 +2367,56 @@ PU__FN pu_status pu__ar_grad(const pu_op *op, pu_int k, pu_block P_, pu_block Q_
             value[P] += last[i] * last[j] * C[i - j];
             lastbar[i] += last[j] * (C[i - j] + C[j - i]);
         }
-    for (t = P; t > 0; t--) { /* a^(t) = (a^(t-1), 0) - gamma_t (0, a^(t-1) reversed) */
-        const double g = (double)ar->gamma[t - 1], *old = a + pu__ar_row(t - 1), *now = abar + pu__ar_row(t);
-        double *before = abar + pu__ar_row(t - 1), gbar = 0;
-        for (j = 1; j <= t; j++) gbar -= now[j] * old[t - j];
-        for (j = 1; j < t; j++) before[j] += now[j] - g * now[t - j];
-        for (j = 0, sum = 0; j < t; j++) sum += value[j]; /* s_0 .. s_{t-1} hold the factor 1 - gamma_t^2 */
-        grad[t - 1] += (pu_real)((gbar - 2 * g / pu__ar_gap(ar->gamma[t - 1]) * sum) / kappa);
+    pu__ar_pull(ar, a, abar, value, grad);
+    return PU_OK;
+}
+
+/* entry (i, i - j) = sum_t X_ti X_{t, i-j}, the same for all but the P rows at each end */
+PU__FN pu_status pu__ar_band_add(const pu_op *op, pu_int width, double *B)
+{
+    const pu_ar *ar = (const pu_ar *)op->data;
+    const pu_int n = ar->n, P = ar->order;
+    pu_int i, j, t;
+    for (i = 0; i < n; i++)
+        for (j = 0; j <= pu__min(i, P); j++) {
+            const pu_int end = pu__min(n, i - j + P + 1);
+            double s = 0;
+            if (i - j >= P && i < n - P) s = (double)ar->band[P + j];
+            else
+                for (t = i; t < end; t++) s += (double)pu__ar_x(ar, t)[t - i] * (double)pu__ar_x(ar, t)[t - i + j];
+            B[i * (width + 1) + j] += s;
+        }
+    return PU_OK;
+}
+
+/* kappa tr(Gamma S) = sum_{t < P} s_t a^(t)'S_t a^(t) + a'C a, with S_t the entries (t-i, t-j) of S and
+   C_ij = sum_{t >= P} S_{t-i, t-j}: the sum along a diagonal of S without its ends */
+PU__FN pu_status pu__ar_band_grad(const pu_op *op, pu_int width, const double *S, double weight, pu_real *grad)
+{
+    const pu_ar *ar = (const pu_ar *)op->data;
+    const pu_int n = ar->n, P = ar->order, w = width + 1;
+    double a[PU__AR_TRIANGLE], abar[PU__AR_TRIANGLE], s[PU_AR_MAX + 1], value[PU_AR_MAX + 1] = {0}, lag[PU_AR_MAX + 1] = {0};
+    pu_int t, i, j, u;
+    memset(abar, 0, (size_t)pu__ar_row(P + 1) * sizeof *abar);
+    pu__ar_levinson(P, ar->gamma, a, s);
+    for (u = 0; u < n; u++)
+        for (j = 0; j <= pu__min(u, P); j++) lag[j] += S[u * w + j];
+    for (t = 0; t <= P; t++) {
+        const double *at = a + pu__ar_row(t), factor = weight * (t < P ? s[t] : 1);
+        for (i = 0; i <= t; i++)
+            for (j = i; j <= t; j++) {
+                double C = lag[j - i];
+                if (t < P) C = S[(t - i) * w + j - i];
+                else {
+                    for (u = j - i; u < P - i; u++) C -= S[u * w + j - i];
+                    for (u = n - i; u < n; u++) C -= S[u * w + j - i];
+                }
+                C *= i == j ? factor : 2 * factor;
+                value[t] += at[i] * at[j] * C;
+                abar[pu__ar_row(t) + i] += at[j] * C, abar[pu__ar_row(t) + j] += at[i] * C;
+            }
     }
-    for (j = 0, sum = 0; j <= P; j++) sum += value[j];
-    grad[P] -= (pu_real)(sum / kappa / kappa);
+    pu__ar_pull(ar, a, abar, value, grad);
     return PU_OK;
 }
 
@@ -2411,6 +2544,8 @@ PU_DEF pu_op pu_op_ar(const pu_ar *ar)
     op.rows = op.cols = ar->n, op.params = ar->order + 1;
     op.apply = op.apply_t = pu__ar_apply, op.grad = pu__ar_grad, op.diag = pu__ar_diag, op.sample = pu__ar_sample;
     op.logdet = pu__ar_logdet, op.logdet_grad = pu__ar_logdet_grad, op.check = pu__ar_check;
+    op.band = ar->order, op.band_add = pu__ar_band_add, op.band_grad = pu__ar_band_grad;
+    op.flops = (double)ar->n * (double)(2 * ar->order + 1);
     return op;
 }
 
@@ -2648,6 +2783,57 @@ PU__FN pu_status pu__ssm_grad(const pu_op *op, pu_int k, pu_block P, pu_block Q,
     return PU_OK;
 }
 
+/* blocks (t, t): W_t + A'W A (the last: W alone), (t, t-1): -W A */
+PU__FN pu_status pu__ssm_band_add(const pu_op *op, pu_int width, double *B)
+{
+    const pu_ssm *m = pu__ssm(op);
+    const pu_int S = m->states, T = m->steps, w = width + 1;
+    double A[PU__SSM_SQUARE], WA[PU__SSM_SQUARE], AWA[PU__SSM_SQUARE];
+    pu_int t, i, j;
+    pu__ssm_widen(S * S, m->A, A);
+    pu__ssm_mul(S, m->Qi, 0, A, 0, WA);
+    pu__ssm_mul(S, A, 1, WA, 0, AWA);
+    for (t = 0; t < T; t++)
+        for (i = 0; i < S; i++) {
+            double *row = B + (t * S + i) * w;
+            for (j = 0; j <= i; j++)
+                row[i - j] += (t > 0 ? m->Qi[i * S + j] : m->Pi[i * S + j]) + (t + 1 < T ? AWA[i * S + j] : 0);
+            for (j = 0; j < S && t > 0; j++) row[S + i - j] -= WA[i * S + j];
+        }
+    return PU_OK;
+}
+
+/* tr(Gamma S) = tr(W_0 S_00) + sum_{t>0} tr(W [S_tt - A S_{t-1,t} - S_{t,t-1} A' + A S_{t-1,t-1} A']) */
+PU__FN pu_status pu__ssm_band_grad(const pu_op *op, pu_int width, const double *S_, double weight, pu_real *grad)
+{
+    const pu_ssm *m = pu__ssm(op);
+    const pu_int S = m->states, T = m->steps, w = width + 1;
+    double now[PU__SSM_SQUARE] = {0}, lag[PU__SSM_SQUARE] = {0}, before[PU__SSM_SQUARE] = {0}, start[PU__SSM_SQUARE];
+    double A[PU__SSM_SQUARE], AS[PU__SSM_SQUARE], ASA[PU__SSM_SQUARE], AL[PU__SSM_SQUARE], dA[PU__SSM_SQUARE];
+    double dQ[PU__SSM_SQUARE], dP[PU__SSM_SQUARE];
+    pu_int t, i, j;
+    for (t = 0; t < T; t++) /* sums of S_tt (t > 0), S_{t,t-1}, S_{t-1,t-1} */
+        for (i = 0; i < S; i++)
+            for (j = 0; j < S; j++) {
+                const double tt = S_[(t * S + (i > j ? i : j)) * w + (i > j ? i - j : j - i)];
+                if (t == 0) start[i * S + j] = weight * tt;
+                else now[i * S + j] += weight * tt, lag[i * S + j] += weight * S_[(t * S + i) * w + S + i - j];
+                if (t + 1 < T) before[i * S + j] += weight * tt;
+            }
+    pu__ssm_widen(S * S, m->A, A);
+    pu__ssm_mul(S, A, 0, before, 0, AS);
+    pu__ssm_mul(S, AS, 0, A, 1, ASA);
+    pu__ssm_mul(S, A, 0, lag, 1, AL);
+    for (i = 0; i < S; i++)
+        for (j = 0; j < S; j++) now[i * S + j] += ASA[i * S + j] - AL[i * S + j] - AL[j * S + i];
+    for (i = 0; i < S * S; i++) AS[i] = 2 * (AS[i] - lag[i]);
+    pu__ssm_mul(S, m->Qi, 0, AS, 0, dA);
+    pu__ssm_to_covariance(S, m->Qi, now, dQ);
+    pu__ssm_to_covariance(S, m->Pi, start, dP);
+    pu__ssm_push(m, dA, dQ, dP, grad);
+    return PU_OK;
+}
+
 /* -log det P0 - (T-1) log det Q; det B = 1 */
 PU__FN pu_status pu__ssm_logdet(const pu_op *op, double *value, pu_real *work)
 {
@@ -2803,6 +2989,9 @@ PU_DEF pu_op pu_op_ssm(const pu_ssm *m)
     op.params = (m->start == PU_SSM_GIVEN ? 3 : 2) * m->states * m->states;
     op.apply = op.apply_t = pu__ssm_apply, op.grad = pu__ssm_grad, op.diag = pu__ssm_diag, op.sample = pu__ssm_sample;
     op.logdet = pu__ssm_logdet, op.logdet_grad = pu__ssm_logdet_grad, op.check = pu__ssm_check;
+    op.band = m->steps > 1 ? 2 * m->states - 1 : m->states - 1;
+    op.band_add = pu__ssm_band_add, op.band_grad = pu__ssm_band_grad;
+    op.flops = 3 * (double)(m->states * m->states) * (double)m->steps;
     return op;
 }
 
@@ -2919,6 +3108,21 @@ PU__FN pu_status pu__readout_gram_diag(const pu_op *op, const pu_real *w, pu_rea
     return PU_OK;
 }
 
+PU__FN pu_int pu__readout_row(const pu_op *op, pu_int m, pu_int *first, pu_real *value)
+{
+    *first = m * op->params;
+    memcpy(value, op->data, (size_t)op->params * sizeof *value);
+    return op->params;
+}
+
+PU__FN pu_status pu__readout_row_grad(const pu_op *op, pu_int m, const double *g, pu_real *grad)
+{
+    pu_int i;
+    (void)m;
+    for (i = 0; i < op->params; i++) grad[i] += (pu_real)g[i];
+    return PU_OK;
+}
+
 PU_DEF pu_op pu_op_readout(pu_int steps, pu_int states, const pu_real *c)
 {
     int overflow = 0;
@@ -2926,6 +3130,7 @@ PU_DEF pu_op pu_op_readout(pu_int steps, pu_int states, const pu_real *c)
     pu_op op = pu__op_zero(steps, (pu_int)cols, overflow ? PU_NONE : states, c); /* PU_NONE: refused as overflow */
     op.apply = pu__readout_apply, op.apply_t = pu__readout_apply_t, op.grad = pu__readout_grad;
     op.gram_diag = pu__readout_gram_diag, op.check = pu__dense_check; /* its params are the numbers in data */
+    op.band = states - 1, op.row = pu__readout_row, op.row_grad = pu__readout_row_grad, op.flops = (double)cols;
     op.trusted = 1;
     return op;
 }
@@ -5562,8 +5767,9 @@ typedef struct {
     int want_Gamma, want_Phi, want_psi;
     pu_int at_Gamma, at_Phi, at_psi; /* offsets into the gradient vector */
     /* The rows of Phi at work: all M, or the observed ones alone when Phi can restrict itself (rows != NULL). */
-    pu_int n_rows, *list;
+    pu_int n_rows, observed, *list; /* list: the observed rows, in any case */
     const pu_int *rows;
+    int restricted;
     pu_real *w, *w_root, *mask, *e;  /* n_rows: mask psi, its square root, 0 or 1, mask (y - eta) */
     pu_real *w_all, *row_sum;        /* M: mask psi of every row; scratch */
     pu_block t0, t1;                 /* n_rows x kmax */
@@ -5689,6 +5895,17 @@ PU__FN void pu__posterior_layout(pu__posterior *p, pu__arena *arena, const pu_lg
     if (pu__has_diag(model)) p->op.diag = pu__posterior_diag;
 }
 
+/* a sum of logarithms with one log for many terms */
+typedef struct {
+    double sum, product;
+} pu__logs;
+
+PU__FN void pu__logs_add(pu__logs *s, double x)
+{
+    if (!(x > 1e-150 && x < 1e150)) s->sum += log(x);
+    else if (s->product *= x, !(s->product > 1e-150 && s->product < 1e150)) s->sum += log(s->product), s->product = 1;
+}
+
 /* Observations of datum n into rows, w, mask, e; returns M_n and the datum's own part of c. */
 PU__FN pu_int pu__posterior_load(pu__posterior *p, const pu_data *data, pu_int n, double *c)
 {
@@ -5697,17 +5914,20 @@ PU__FN pu_int pu__posterior_load(pu__posterior *p, const pu_data *data, pu_int n
     pu_int i, at, row = 0, observed = 0;
     pu_real y = 0;
     double sum = 0;
+    pu__logs logs = {0, 1};
     for (i = 0; i < p->M; i++) p->w[i] = p->w_root[i] = p->mask[i] = p->e[i] = p->w_all[i] = PU_R(0);
     for (at = 0; (at = pu__observed(data, n, at, &row, &y)) >= 0; at++) {
         const pu_real psi = p->model->psi[row], e = y - (p->model->eta ? p->model->eta[row] : PU_R(0));
         i = restrict_rows ? observed : row;
         p->w[i] = p->w_all[row] = psi, p->w_root[i] = pu__sqrt(psi), p->mask[i] = PU_R(1), p->e[i] = e;
         p->list[observed++] = row;
-        sum += (double)psi * (double)e * (double)e - log((double)psi); /* 1/2 e'We - 1/2 sum log psi */
+        sum += (double)psi * (double)e * (double)e;
+        pu__logs_add(&logs, (double)psi);
     }
+    p->observed = observed, p->restricted = restrict_rows;
     p->n_rows = restrict_rows ? observed : p->M;
     p->rows = restrict_rows && observed < p->M ? p->list : NULL; /* all observed: no list needed */
-    *c = sum / 2;
+    *c = (sum - logs.sum - log(logs.product)) / 2; /* 1/2 e'We - 1/2 sum log psi */
     return observed;
 }
 
@@ -5760,21 +5980,36 @@ typedef struct { /* everything decided before work starts */
     pu__plan plan;
     pu_kind kind;
     pu_int N, D, M, K;     /* K = 0 for PU_EXACT */
-    pu_int kmax, blocks;   /* columns at a time; blocks of columns per datum */
-    int dense, dual, network, want_nll, any_grad; /* dense: a direct engine; dual: the one in the observed space */
-    pu_int most; /* dual: most rows at work in any datum */
+    pu_int kmax;           /* columns that there is room for */
+    pu_int block, blocks;  /* iterative engine: columns at a time; blocks of columns per datum */
+    int network, want_nll, any_grad;
+    int exact;             /* what a direct engine serves gets Sigma itself; otherwise K direct solves */
+    pu_engine engine;      /* as asked */
+    unsigned can;          /* bit e: engine e applies here */
+    double rows_sum[PU_ENGINES]; /* rows at work, summed over the data of each engine */
+    pu_int served[PU_ENGINES], most; /* data per engine; dual: most rows at work in any of its data */
+    pu_int width;          /* of the band of A */
     int lanes, threads;
     pu_int params;         /* gradient vector of a lane: [Gamma | Phi | psi | eta | sum of bbar] */
     pu_int at_Phi, at_psi, at_eta, at_b;
 } pu__job;
 
+typedef struct { /* a state space for the Kalman engine: s_t = F s_{t-1} + N(0, Q), s_0 ~ N(0, P0) */
+    pu_int S, T, block; /* states, steps, entries of z per step */
+    double F[PU__SSM_SQUARE], Q[PU__SSM_SQUARE], P0[PU__SSM_SQUARE];
+} pu__markov;
+
 typedef struct { /* per thread */
     pu__posterior post;
     pu__run run;
     pu_block eps;
-    pu_real *bbar, *diagonal, *weight, *L;
-    pu_block V;                        /* dual: D x most */
-    pu_real *s;                        /* dual: most */
+    pu_engine engine; /* of the datum at hand */
+    pu_real *bbar, *diagonal, *weight;
+    pu_real *L, *s;   /* dense: L is D x D; dual: L is m x m, s has m */
+    pu_block V;       /* dual: D x most */
+    pu_real *row;     /* banded, Kalman: a row of Phi */
+    double *band, *inverse, *Z, *wide, *kalman; /* the factor, 1/d, Sigma inside the band: D x (width + 1); D */
+    pu__markov *markov;
     pu_int loaded; /* datum whose observations are in post; -1 none */
     double shift;   /* s of the log det quadrature */
 } pu__worker;
@@ -5790,14 +6025,105 @@ typedef struct {
     pu_real *gamma_nu, *test;
     pu__column *columns; /* N x (K+1) */
     double *c, *logdet;  /* N */
+    double gamma_logdet;
     pu_int *observed;    /* N */
+    unsigned char *engine; /* N */
     pu_report *lane_report;
     pu_results stage; /* staged copies of the arrays that were asked for */
 } pu__memory;
 
+/* 0 when Gamma is neither */
+PU__FN int pu__markov_of(const pu_op *Gamma, pu__markov *k)
+{
+    pu_int i, j;
+    if (Gamma->apply == pu__ssm_apply) {
+        const pu_ssm *m = pu__ssm(Gamma);
+        k->S = k->block = m->states, k->T = m->steps;
+        pu__ssm_widen(k->S * k->S, m->A, k->F);
+        pu__ssm_symmetric(k->S, m->Q, k->Q);
+        memcpy(k->P0, m->P0, sizeof k->P0);
+        return 1;
+    }
+    if (Gamma->apply == pu__ar_apply && ((const pu_ar *)Gamma->data)->order <= PU_SSM_MAX) {
+        const pu_ar *ar = (const pu_ar *)Gamma->data;
+        pu_real F[PU__SSM_SQUARE] = {0};
+        const pu_int S = ar->order > 1 ? ar->order : 1;
+        k->S = S, k->T = ar->n, k->block = 1;
+        memset(k->Q, 0, sizeof k->Q);
+        k->Q[0] = (double)ar->kappa;
+        for (j = 0; j < ar->order; j++) F[j] = ar->phi[j];
+        for (i = 1; i < S; i++) F[i * S + i - 1] = PU_R(1);
+        pu__ssm_widen(S * S, F, k->F);
+        memcpy(k->P0, k->Q, sizeof k->P0);
+        return pu__ssm_lyapunov(S, F, 0, 0, k->P0) >= 0;
+    }
+    return 0;
+}
+
+/* per step: filtered and predicted mean (S each) and covariance (S x S each) */
+PU__FN pu_int pu__kalman_reals(const pu__markov *k) { return 2 * (k->S + k->S * k->S); }
+
+/* ------------------------------------------------------------------------------------------------
+   >>plan   which engine for which datum. A choice depends on sizes alone, never on a clock: same inputs, same bits.
+   ------------------------------------------------------------------------------------------------ */
+
+/* What this engine lacks here, or NULL. */
+PU__FN const char *pu__missing(const pu__job *job, pu_engine engine)
+{
+    const pu_op *G = job->model->Gamma, *P = job->model->Phi;
+    pu__markov k;
+    if (engine == PU_ITERATIVE && job->K > 0 && !job->o->delta && !G->sample) return "Gamma.sample (or give options.delta)";
+    if (engine == PU_DUAL && !G->solve) return "Gamma.solve";
+    if (engine != PU_BANDED && engine != PU_KALMAN) return NULL;
+    if (!G->band_add || G->band < 0) return "Gamma.band_add";
+    if (!P->row || P->band < 0) return "Phi.row";
+    if (job->out->Gamma && G->params > 0 && !G->band_grad) return "Gamma.band_grad";
+    if (job->out->Phi && P->params > 0 && !P->row_grad) return "Phi.row_grad";
+    if (engine == PU_KALMAN && !pu__markov_of(G, &k)) return "Kalman: Gamma must be a pu_op_ssm, or a pu_op_ar of order at most 16";
+    return NULL;
+}
+
+PU__FN double pu__flops(const pu_op *op)
+{
+    return op->flops > 0 ? op->flops : (double)op->params + (double)op->rows + (double)op->cols;
+}
+
+/* Predicted nanoseconds for a datum with `rows` rows at work, on one core. The constants were measured on one machine
+   (docs/design.md, "the planner"); what matters here is their ratios. */
+PU__FN double pu__cost(const pu__job *job, pu_engine engine, pu_int rows)
+{
+    const double D = (double)job->D, m = (double)rows, cols = (double)job->K + 1, w = (double)job->width + 1, I = (double)job->plan.I;
+    const double phi = pu__flops(job->model->Phi) * m / (double)job->M, gamma = pu__flops(job->model->Gamma);
+    const double product = gamma + 2 * phi + 8 * D, pair = gamma + 3 * phi; /* one product with A; one gradient term */
+    const double ns = sizeof(pu_real) == sizeof(float) ? 0.12 : 0.25; /* per multiplication in a long loop */
+    const double grad = job->any_grad ? 1 : 0;
+    switch (engine) {
+    case PU_ITERATIVE:
+        return ns * cols * (job->network ? (2 * I + 1) * product + (I + 1) * pair : (I + 1) * product + grad * pair) + 10 * cols * D;
+    case PU_DENSE: return ns * (D * product + D * D * D / 3 + grad * (D * D * D / 6 + D * pair));
+    case PU_DUAL: return ns * (1.2 * m * m * D * (1 + grad) + m * m * m * (1 + 4 * grad) / 6) + 10 * D;
+    case PU_BANDED: return D * (20 + 2 * w * w * (1 + grad));
+    case PU_KALMAN: return 1e300; /* never cheaper than banded, which can do whatever it can */
+    case PU_ENGINE_AUTO: case PU_ENGINES: break;
+    }
+    return 1e300;
+}
+
+/* The engine for a datum with `rows` rows at work. */
+PU__FN pu_engine pu__engine_for(const pu__job *job, pu_int rows)
+{
+    pu_engine best = job->kind == PU_EXACT ? PU_DENSE : PU_ITERATIVE;
+    int e;
+    if (job->engine != PU_ENGINE_AUTO) return job->engine;
+    for (e = PU_ITERATIVE; e < PU_ENGINE_AUTO; e++)
+        if ((job->can >> e & 1u) && pu__cost(job, (pu_engine)e, rows) < pu__cost(job, best, rows)) best = (pu_engine)e;
+    return best;
+}
+
 PU__FN void pu__job_layout(pu__memory *mem, pu__arena *arena, const pu__job *job)
 {
-    const pu_int cols = job->K + 1, all = job->N * cols;
+    const pu_int cols = job->K + 1, all = job->N * cols, wide = job->served[PU_DENSE] ? job->D : 0;
+    const pu_int side = job->served[PU_DUAL] && job->most > wide ? job->most : wide;
     int t;
     memset(mem, 0, sizeof *mem);
     mem->workers = (pu__worker *)pu__take(arena, job->threads, 1, sizeof(pu__worker));
@@ -5809,6 +6135,7 @@ PU__FN void pu__job_layout(pu__memory *mem, pu__arena *arena, const pu__job *job
     mem->c = (double *)pu__take(arena, job->N, 1, sizeof(double));
     mem->logdet = (double *)pu__take(arena, job->N, 1, sizeof(double));
     mem->observed = (pu_int *)pu__take(arena, job->N, 1, sizeof(pu_int));
+    mem->engine = (unsigned char *)pu__take(arena, job->N, 1, 1);
     if (job->out->x) mem->stage.x = pu__reals(arena, all, job->D);
     if (job->out->residual) mem->stage.residual = pu__reals(arena, all, job->D);
     if (job->out->alpha) mem->stage.alpha = pu__reals(arena, all, job->plan.I);
@@ -5826,9 +6153,22 @@ PU__FN void pu__job_layout(pu__memory *mem, pu__arena *arena, const pu__job *job
         w->eps = pu__cols(arena, noise > job->M ? noise : job->M, job->kmax);
         w->bbar = pu__reals(arena, job->D, 1), w->diagonal = pu__reals(arena, job->D, 1);
         w->weight = pu__reals(arena, job->kmax, 1);
-        if (job->dense && !job->dual) w->L = pu__reals(arena, job->D, job->D);
-        if (job->dual) w->L = pu__reals(arena, job->most, job->most), w->V = pu__cols(arena, job->D, job->most);
-        if (job->dual) w->s = pu__reals(arena, job->most, 1);
+        if (side > 0) w->L = pu__reals(arena, side, side);
+        if (job->served[PU_DUAL]) w->V = pu__cols(arena, job->D, job->most), w->s = pu__reals(arena, job->most, 1);
+        if (job->served[PU_BANDED] || job->served[PU_KALMAN]) {
+            w->row = pu__reals(arena, job->width + 1, 1);
+            w->band = (double *)pu__take(arena, job->D, job->width + 1, sizeof(double));
+            w->Z = (double *)pu__take(arena, job->D, job->width + 1, sizeof(double));
+            w->inverse = (double *)pu__take(arena, job->D, 1, sizeof(double));
+            w->wide = (double *)pu__take(arena, job->D, 1, sizeof(double));
+        }
+        if (job->served[PU_KALMAN]) {
+            pu__markov k;
+            w->markov = (pu__markov *)pu__take(arena, 1, 1, sizeof k);
+            if (pu__markov_of(job->model->Gamma, &k))
+                w->kalman = (double *)pu__take(arena, k.T + 2, pu__kalman_reals(&k), sizeof(double));
+            if (w->markov) *w->markov = k;
+        }
         w->loaded = -1;
     }
 }
@@ -5843,9 +6183,13 @@ PU__FN pu_status pu__load(const pu__job *job, pu__memory *mem, pu__worker *w, pu
     w->loaded = -1;
     w->post.failed = NULL;
     observed = pu__posterior_load(&w->post, job->data, n, &c);
-    if (first == 0) mem->observed[n] = observed, mem->c[n] = c; /* blocks of one datum may meet on two threads */
+    w->engine = pu__engine_for(job, w->post.n_rows);
+    if (first == 0) { /* blocks of one datum may meet on two threads */
+        mem->observed[n] = observed, mem->c[n] = c;
+        mem->engine[n] = (unsigned char)w->engine;
+    }
     w->shift = 1;
-    if (job->dense) {
+    if (w->engine != PU_ITERATIVE) {
         w->loaded = n;
         return PU_OK;
     }
@@ -6007,30 +6351,407 @@ PU__FN pu_status pu__direct_terms(const pu__job *job, pu__worker *w, pu_int k, c
     return w->post.op.grad(&w->post.op, k, w->run.x, w->run.x, w->run.s.scale, lane, NULL);
 }
 
-/* Datum n by the dense engine: A = L L', mu and the probes by substitution; Sigma = sum_j s_j s_j' with s_j the columns of
-   L'^-1, so that the exact gradient is the output gradient with those D columns, each of weight one. */
-PU__FN pu_status pu__dense_datum(const pu__job *job, pu__memory *mem, pu__worker *w, pu_int n, pu_real *lane, pu_report *report)
+/* ---- direct engines: a factor of A, solves with it, and the gradient of 1/2 tr(A Sigma) ----------------- */
+
+/* dense: A = L L'; Sigma = sum_j s_j s_j' with s_j the columns of L'^-1, so that the exact gradient is the output gradient
+   with those D columns, each of weight one */
+PU__FN pu_status pu__dense_prepare(const pu__job *job, pu__memory *mem, pu__worker *w, pu_int n, pu_report *report)
 {
-    pu__run *g = &w->run;
-    const pu_int D = job->D, cols = job->K + 1;
-    pu_int first, j, i, k;
-    pu_status status = PU_OK;
-    if (pu__posterior_dense(&w->post, job->kmax, g->x, g->q, w->L)) return pu__operator_failed(report, w->post.failed, n);
+    const pu_int D = job->D;
+    pu_status status;
+    if (pu__posterior_dense(&w->post, job->kmax, w->run.x, w->run.q, w->L)) return pu__operator_failed(report, w->post.failed, n);
     status = pu__factor(D, w->L, n, report);
+    if (!status) mem->logdet[n] = 2 * pu__log_diagonal(D, w->L, D + 1);
+    return status;
+}
+
+PU__FN pu_status pu__dense_solve(const pu__job *job, pu__worker *w, pu_int first, pu_int k)
+{
+    pu_int j;
+    (void)first;
+    for (j = 0; j < k; j++) {
+        pu_real *x = pu__col(w->run.x, j);
+        memcpy(x, pu__col(w->run.u, j), (size_t)job->D * sizeof(pu_real));
+        pu__lower_solve(job->D, w->L, 0, x);
+        pu__upper_solve(job->D, w->L, job->D - 1, x);
+    }
+    return PU_OK;
+}
+
+PU__FN pu_status pu__dense_sigma(const pu__job *job, pu__worker *w, pu_real *lane)
+{
+    const pu_int D = job->D;
+    pu_int first, j, k;
+    for (first = 0; first < D; first += k) {
+        k = pu__min(job->kmax, D - first);
+        pu__clear(D, k, w->run.x, 0);
+        for (j = 0; j < k; j++) {
+            pu__col(w->run.x, j)[first + j] = PU_R(1);
+            pu__upper_solve(D, w->L, first + j, pu__col(w->run.x, j));
+            w->weight[j] = PU_R(1);
+        }
+        if (pu__direct_terms(job, w, k, w->weight, lane)) return PU_E_OPERATOR;
+    }
+    return PU_OK;
+}
+
+/* dual, in the observed space: with R = W^1/2 Phi (m rows), G = Gamma^-1 R' and B = I + R G = L L',
+     log det A = log det Gamma + log det B,    A^-1 u = Gamma^-1 u - G B^-1 G'u,    mu = nu + G B^-1 (W^1/2 e - R nu),
+     Sigma = Gamma^-1 - G B^-1 G',    W Phi Sigma = W^1/2 B^-1 G',    R Sigma R' = I - B^-1 */
+PU__FN pu_status pu__dual_prepare(const pu__job *job, pu__memory *mem, pu__worker *w, pu_int n, pu_report *report)
+{
+    pu__posterior *p = &w->post;
+    const pu_op *Gamma = job->model->Gamma;
+    const pu_int m = p->n_rows;
+    pu_real *B = w->L;
+    pu_int first, i, j, k, bad;
+    for (first = 0; first < m; first += k) {
+        const pu_block G = pu__from(w->V, first);
+        k = pu__min(job->kmax, m - first);
+        pu__clear(m, k, p->t0, 0);
+        for (j = 0; j < k; j++) pu__col(p->t0, j)[first + j] = p->w_root[first + j];
+        if (pu__phi_apply_t(p, k, p->t0, w->run.x, 0)) return pu__operator_failed(report, p->failed, n);
+        if (Gamma->solve(Gamma, k, w->run.x, G, p->work)) return pu__operator_failed(report, "Gamma.solve", n);
+        if (pu__phi_apply(p, k, G, p->t1)) return pu__operator_failed(report, p->failed, n);
+        for (j = 0; j < k; j++)
+            for (i = 0; i < m; i++)
+                B[(first + j) * m + i] = p->w_root[i] * pu__col(p->t1, j)[i] + (i == first + j ? PU_R(1) : PU_R(0));
+    }
+    bad = pu__find_nonfinite(m * m, B);
+    if (bad >= 0) return pu__fail(report, PU_NONFINITE, "I + R Gamma^-1 R'", n, bad);
+    bad = pu__cholesky(m, B);
+    if (bad >= 0) return pu__fail(report, PU_E_NOT_DEFINITE, "I + R Gamma^-1 R'", n, bad * m + bad);
+    mem->logdet[n] = mem->gamma_logdet + 2 * pu__log_diagonal(m, B, m + 1);
+    return PU_OK;
+}
+
+PU__FN pu_status pu__dual_solve(const pu__job *job, pu__worker *w, pu_int first, pu_int k)
+{
+    pu__posterior *p = &w->post;
+    const pu_op *Gamma = job->model->Gamma;
+    const pu_int D = job->D, m = p->n_rows;
+    const pu_real *nu = job->model->nu;
+    pu_int i, j;
+    for (j = 0; j < k; j++) {
+        const pu_block x = pu__from(w->run.x, j);
+        if (first + j == 0) { /* the mean: W^1/2 e - R nu has no cancellation to suffer */
+            memset(x.at, 0, (size_t)D * sizeof(pu_real));
+            if (nu) memcpy(x.at, nu, (size_t)D * sizeof(pu_real));
+            if (nu && pu__phi_apply(p, 1, x, p->t0)) return PU_E_OPERATOR;
+            for (i = 0; i < m; i++) w->s[i] = p->w_root[i] * (p->e[i] - (nu ? p->t0.at[i] : PU_R(0)));
+        } else {
+            if (Gamma->solve(Gamma, 1, pu__from(w->run.u, j), x, p->work)) return pu__named(p, PU_E_OPERATOR, "Gamma.solve");
+            for (i = 0; i < m; i++) w->s[i] = -(pu_real)pu__dot(D, NULL, pu__col(w->V, i), pu__col(w->run.u, j));
+        }
+        pu__lower_solve(m, w->L, 0, w->s);
+        pu__upper_solve(m, w->L, m - 1, w->s);
+        for (i = 0; i < m; i++) pu__axpy(D, w->s[i], pu__col(w->V, i), x.at);
+    }
+    return PU_OK;
+}
+
+/* 1/2 Gamma^-1 of Gamma's gradient is left to pu__finish_gradient, where it meets -1/2 log det Gamma */
+PU__FN pu_status pu__dual_sigma(const pu__job *job, pu__worker *w, pu_real *lane)
+{
+    pu__posterior *p = &w->post;
+    const pu_op *Gamma = job->model->Gamma;
+    const pu_int D = job->D, m = p->n_rows;
+    pu_int first, i, j, k;
+    for (first = 0; first < m && (p->want_Phi || p->want_psi); first += k) { /* columns of B^-1 */
+        k = pu__min(job->kmax, m - first);
+        pu__clear(m, k, p->t0, 0);
+        for (j = 0; j < k; j++) {
+            pu_real *column = pu__col(p->t0, j), wj = p->w[first + j];
+            column[first + j] = PU_R(1);
+            pu__lower_solve(m, w->L, first + j, column);
+            pu__upper_solve(m, w->L, m - 1, column);
+            if (wj > PU_R(0)) lane[job->at_psi + pu__row(p, first + j)] += (PU_R(1) - column[first + j]) / (2 * wj);
+            w->weight[j] = PU_R(1);
+        }
+        if (!p->want_Phi) continue;
+        pu__weigh(p, k, p->t0, PU_R(1), p->w_root);
+        if (pu__phi_grad(p, k, p->t0, pu__from(w->V, first), w->weight, lane + job->at_Phi)) return PU_E_OPERATOR;
+    }
+    for (j = 0; j < m && p->want_Gamma; j++) { /* V = G L'^-1, Sigma = Gamma^-1 - V V' */
+        const pu_block v = pu__from(w->V, j);
+        const pu_real minus_half = PU_R(-0.5);
+        for (i = 0; i < j; i++) pu__axpy(D, -w->L[j * m + i], pu__col(w->V, i), v.at);
+        for (i = 0; i < D; i++) v.at[i] /= w->L[j * m + j];
+        if (Gamma->grad(Gamma, 1, v, v, &minus_half, lane, p->work)) return pu__named(p, PU_E_OPERATOR, "Gamma.grad");
+    }
+    return PU_OK;
+}
+
+/* banded: A = L diag(d) L', L unit lower triangular within the band; row i of `a` becomes d_i, L_{i,i-1} .. L_{i,i-p}. A block
+   tridiagonal A with blocks of S is a band of 2 S - 1. In double in every build: a float band of Gamma can be nearly
+   singular, and these recursions are bound by latency, not by the width of a register. Returns the failing row, or -1. */
+PU__FN pu_int pu__band_factor(pu_int n, pu_int p, double *a, double *inverse)
+{
+    const pu_int w = p + 1;
+    pu_int i, j, l;
+    for (i = 0; i < n; i++) {
+        double *row = a + i * w, d = row[0];
+        const pu_int q = pu__min(i, p);
+        for (j = q; j > 0; j--) { /* L_{i,i-j} d_{i-j} */
+            const double *up = a + (i - j) * w - j;
+            double s = row[j];
+            for (l = j + 1; l <= q; l++) s -= row[l] * up[l];
+            row[j] = s;
+        }
+        for (j = q; j > 0; j--) {
+            const double scaled = row[j] * inverse[i - j];
+            d -= row[j] * scaled;
+            row[j] = scaled;
+        }
+        if (!(d > 0 && pu__finite_double(d))) return i;
+        row[0] = d;
+        inverse[i] = 1 / d;
+    }
+    return -1;
+}
+
+/* x := A^-1 x */
+PU__FN void pu__band_solve(pu_int n, pu_int p, const double *a, const double *inverse, double *x)
+{
+    const pu_int w = p + 1;
+    pu_int i, j;
+    for (i = 0; i < n; i++) {
+        double s = x[i];
+        for (j = pu__min(i, p); j > 0; j--) s -= a[i * w + j] * x[i - j];
+        x[i] = s;
+    }
+    for (i = 0; i < n; i++) x[i] *= inverse[i];
+    for (i = n - 1; i >= 0; i--)
+        for (j = pu__min(i, p); j > 0; j--) x[i - j] -= a[i * w + j] * x[i];
+}
+
+/* The entries of Z = A^-1 inside the band, last row first (Takahashi):
+     Z_ji = -sum_{k > i} L_ki Z_kj (j > i),   Z_ii = 1/d_i - sum_{k > i} L_ki Z_ki */
+PU__FN void pu__band_inverse(pu_int n, pu_int p, const double *a, const double *inverse, double *Z)
+{
+    const pu_int w = p + 1;
+    pu_int i, j, k;
+    for (i = n - 1; i >= 0; i--) {
+        const pu_int q = pu__min(p, n - 1 - i);
+        const double *L = a + i * w;
+        double *z = Z + i * w, sum = inverse[i];
+        for (j = 1; j <= q; j++) {
+            double s = 0;
+            for (k = 1; k < j; k++) s -= L[k * w + k] * z[j * w + j - k];
+            for (k = j; k <= q; k++) s -= L[k * w + k] * z[k * w + k - j];
+            z[j * w + j] = s;
+        }
+        for (k = 1; k <= q; k++) sum -= L[k * w + k] * z[k * w + k];
+        z[0] = sum;
+    }
+}
+
+PU__FN pu_status pu__banded_prepare(const pu__job *job, pu__memory *mem, pu__worker *w, pu_int n, pu_report *report)
+{
+    const pu_op *Gamma = job->model->Gamma, *Phi = job->model->Phi;
+    const pu_int D = job->D, width = job->width;
+    pu__logs logs = {0, 1};
+    pu_int i, j, l, bad;
+    memset(w->band, 0, (size_t)(D * (width + 1)) * sizeof *w->band);
+    if (Gamma->band_add(Gamma, width, w->band)) return pu__operator_failed(report, "Gamma.band_add", n);
+    for (i = 0; i < w->post.observed; i++) { /* A += psi_m phi_m phi_m' */
+        const pu_int row = w->post.list[i];
+        pu_int at, count = Phi->row(Phi, row, &at, w->row);
+        if (count < 0 || count > Phi->band + 1 || at < 0 || at + count > D) return pu__operator_failed(report, "Phi.row", n);
+        for (j = 0; j < count; j++) {
+            const double scaled = (double)job->model->psi[row] * (double)w->row[j];
+            for (l = 0; l <= j; l++) w->band[(at + j) * (width + 1) + j - l] += scaled * (double)w->row[l];
+        }
+    }
+    bad = pu__band_factor(D, width, w->band, w->inverse);
+    if (bad >= 0) return pu__fail(report, PU_E_NOT_DEFINITE, "A", n, bad * D + bad);
+    for (i = 0; i < D; i++) pu__logs_add(&logs, w->band[i * (width + 1)]);
+    mem->logdet[n] = logs.sum + log(logs.product);
+    return PU_OK;
+}
+
+PU__FN pu_status pu__banded_solve(const pu__job *job, pu__worker *w, pu_int first, pu_int k)
+{
+    pu_int i, j;
+    (void)first;
+    for (j = 0; j < k; j++) {
+        for (i = 0; i < job->D; i++) w->wide[i] = (double)pu__col(w->run.u, j)[i];
+        pu__band_solve(job->D, job->width, w->band, w->inverse, w->wide);
+        for (i = 0; i < job->D; i++) pu__col(w->run.x, j)[i] = (pu_real)w->wide[i];
+    }
+    return PU_OK;
+}
+
+/* lane += gradient of 1/2 tr(A Z), Z inside the band: <Z, Gamma>, psi_m phi_m'Z phi_m */
+PU__FN pu_status pu__band_terms(const pu__job *job, pu__worker *w, pu_real *lane)
+{
+    pu__posterior *p = &w->post;
+    const pu_op *Gamma = job->model->Gamma, *Phi = job->model->Phi;
+    const pu_int width = job->width;
+    pu_int i, j, l;
+    if (p->want_Gamma && Gamma->band_grad(Gamma, width, w->Z, 0.5, lane))
+        return pu__named(p, PU_E_OPERATOR, "Gamma.band_grad");
+    for (i = 0; i < p->observed && (p->want_Phi || p->want_psi); i++) {
+        const pu_int row = p->list[i];
+        pu_int at, count = Phi->row(Phi, row, &at, w->row);
+        double sum = 0;
+        for (j = 0; j < count; j++) {
+            double s = 0; /* (Z phi_m)_j */
+            for (l = 0; l < count; l++)
+                s += w->Z[(at + (j > l ? j : l)) * (width + 1) + (j > l ? j - l : l - j)] * (double)w->row[l];
+            sum += s * (double)w->row[j];
+            w->wide[j] = s * (double)job->model->psi[row];
+        }
+        lane[job->at_psi + row] += (pu_real)(sum / 2);
+        if (p->want_Phi && Phi->row_grad(Phi, row, w->wide, lane + job->at_Phi))
+            return pu__named(p, PU_E_OPERATOR, "Phi.row_grad");
+    }
+    return PU_OK;
+}
+
+PU__FN pu_status pu__banded_sigma(const pu__job *job, pu__worker *w, pu_real *lane)
+{
+    pu__band_inverse(job->D, job->width, w->band, w->inverse, w->Z);
+    return pu__band_terms(job, w, lane);
+}
+
+/* Kalman filter and smoother (Rauch, Tung, Striebel), the textbook way to the same numbers. The prior becomes a pu__markov: a
+   pu_ssm as it is, an AR(P) in companion form, s_t = (z_t .. z_{t-P+1}); z counts from nu. Every observed row of Phi sees
+   one time step; rows come in order of time and are absorbed one by one. */
+/* x'C x over S states, C x into Cx */
+PU__FN double pu__kalman_gain(pu_int S, const double *C, const double *h, double *Cx)
+{
+    double sum = 0;
+    pu_int i, j;
+    for (i = 0; i < S; i++) {
+        for (j = 0, Cx[i] = 0; j < S; j++) Cx[i] += C[i * S + j] * h[j];
+        sum += h[i] * Cx[i];
+    }
+    return sum;
+}
+
+PU__FN pu_status pu__kalman_prepare(const pu__job *job, pu__memory *mem, pu__worker *w, pu_int n, pu_report *report)
+{
+    pu__markov *k = w->markov;
+    pu__posterior *p = &w->post;
+    const pu_op *Phi = job->model->Phi;
+    const pu_real *nu = job->model->nu;
+    const pu_int S = k->S, SS = S * S, width = job->width, step = pu__kalman_reals(k);
+    double FP[PU__SSM_SQUARE], J[PU__SSM_SQUARE], inverse[PU__SSM_SQUARE], cross[PU__SSM_SQUARE], change[PU__SSM_SQUARE];
+    double h[PU_SSM_MAX], gain[PU_SSM_MAX], mean[PU_SSM_MAX], *smooth = w->kalman + k->T * step, *later = smooth + SS;
+    pu_real narrow[PU__SSM_SQUARE], root[PU__SSM_SQUARE];
+    pu__logs logs = {0, 1};
+    pu_int t, i, j, seen = 0;
+    for (t = 0; t < k->T; t++) { /* forward */
+        double *m = w->kalman + t * step, *P = m + S, *m_ahead = P + SS, *P_ahead = m_ahead + S;
+        if (t == 0) {
+            memset(m_ahead, 0, (size_t)S * sizeof *m_ahead);
+            memcpy(P_ahead, k->P0, (size_t)SS * sizeof *P_ahead);
+        } else {
+            const double *before = m - step;
+            for (i = 0; i < S; i++)
+                for (j = 0, m_ahead[i] = 0; j < S; j++) m_ahead[i] += k->F[i * S + j] * before[j];
+            pu__ssm_mul(S, k->F, 0, before + S, 0, FP);
+            pu__ssm_mul(S, FP, 0, k->F, 1, P_ahead);
+            for (i = 0; i < SS; i++) P_ahead[i] += k->Q[i];
+        }
+        memcpy(m, m_ahead, (size_t)S * sizeof *m);
+        memcpy(P, P_ahead, (size_t)SS * sizeof *P);
+        for (; seen < p->observed; seen++) {
+            const pu_int row = p->list[seen];
+            pu_int at, count = Phi->row(Phi, row, &at, w->row);
+            double e = (double)p->e[p->restricted ? seen : row], variance;
+            if (count < 1 || at < t * k->block || at % k->block + count > k->block) /* out of order, or two steps at once */
+                return pu__fail(report, PU_E_UNSUPPORTED, "Phi.row (Kalman: one time step per row, in order)", n, row);
+            if (at >= (t + 1) * k->block) break;
+            memset(h, 0, sizeof h);
+            for (j = 0; j < count; j++) {
+                h[at % k->block + j] = (double)w->row[j];
+                if (nu) e -= (double)w->row[j] * (double)nu[at + j];
+            }
+            variance = pu__kalman_gain(S, P, h, gain) + 1 / (double)job->model->psi[row];
+            for (i = 0; i < S; i++) e -= h[i] * m[i];
+            if (!(variance > 0 && pu__finite_double(variance))) return pu__fail(report, PU_E_NOT_DEFINITE, "A", n, row);
+            pu__logs_add(&logs, variance * (double)job->model->psi[row]);
+            for (i = 0; i < S; i++) {
+                m[i] += gain[i] * e / variance;
+                for (j = 0; j < S; j++) P[i * S + j] -= gain[i] * gain[j] / variance;
+            }
+        }
+    }
+    mem->logdet[n] = mem->gamma_logdet + logs.sum + log(logs.product); /* det(y's covariance) det Gamma det Psi = det A */
+    for (t = k->T - 1; t >= 0; t--) { /* backward: smooth = Sigma_tt, cross = cov(s_{t+1}, s_t) */
+        const double *m = w->kalman + t * step, *P = m + S, *m_ahead = m + step + S + SS, *P_ahead = m_ahead + S;
+        memcpy(smooth, P, (size_t)SS * sizeof *smooth);
+        if (t == k->T - 1) memcpy(mean, m, (size_t)S * sizeof *mean);
+        else { /* J = P F' P_ahead^-1 */
+            double ignored = 0, difference[PU_SSM_MAX];
+            pu_int bad = pu__ssm_invert(S, P_ahead, inverse, narrow, root, &ignored);
+            if (bad >= 0) return pu__fail(report, PU_E_NOT_DEFINITE, "Kalman: predicted covariance", n, t + 1);
+            pu__ssm_mul(S, P, 0, k->F, 1, FP);
+            pu__ssm_mul(S, FP, 0, inverse, 0, J);
+            for (i = 0; i < S; i++) difference[i] = mean[i] - m_ahead[i];
+            for (i = 0; i < S; i++)
+                for (j = 0, mean[i] = m[i]; j < S; j++) mean[i] += J[i * S + j] * difference[j];
+            for (i = 0; i < SS; i++) change[i] = later[i] - P_ahead[i];
+            pu__ssm_mul(S, J, 0, change, 0, FP);
+            pu__ssm_mul(S, FP, 0, J, 1, change);
+            for (i = 0; i < SS; i++) smooth[i] += change[i];
+            pu__ssm_mul(S, later, 0, J, 1, cross);
+        }
+        for (i = 0; i < k->block; i++) {
+            const pu_int at = t * k->block + i;
+            w->wide[at] = mean[i] + (nu ? (double)nu[at] : 0);
+            if (k->block > 1)
+                for (j = 0; j <= i; j++) w->Z[at * (width + 1) + i - j] = smooth[i * S + j];
+            else
+                for (j = 0; j <= pu__min(t, pu__min(width, S - 1)); j++) w->Z[at * (width + 1) + j] = smooth[j];
+        }
+        if (t + 1 < k->T && k->block > 1)
+            for (i = 0; i < S; i++)
+                for (j = 0; j < S; j++) w->Z[((t + 1) * S + i) * (width + 1) + S + i - j] = cross[i * S + j];
+        else if (t + 1 < k->T && t + 1 >= S && width >= S) w->Z[(t + 1) * (width + 1) + S] = cross[S - 1];
+        memcpy(later, smooth, (size_t)SS * sizeof *later);
+    }
+    return PU_OK;
+}
+
+PU__FN pu_status pu__kalman_solve(const pu__job *job, pu__worker *w, pu_int first, pu_int k)
+{
+    pu_int i;
+    PU_ASSERT(first == 0 && k == 1);
+    (void)first, (void)k;
+    for (i = 0; i < job->D; i++) w->run.x.at[i] = (pu_real)w->wide[i];
+    return PU_OK;
+}
+
+typedef struct {
+    pu_status (*prepare)(const pu__job *job, pu__memory *mem, pu__worker *w, pu_int n, pu_report *report);
+    pu_status (*solve)(const pu__job *job, pu__worker *w, pu_int first, pu_int k); /* run.x = A^-1 run.u */
+    pu_status (*sigma)(const pu__job *job, pu__worker *w, pu_real *lane); /* lane += gradient of 1/2 tr(A Sigma) */
+} pu__direct;
+
+/* Datum n by a direct engine: columns solved and, where Sigma itself is known, the gradient of its term. */
+PU__FN pu_status pu__direct_datum(const pu__job *job, pu__memory *mem, pu__worker *w, pu_int n, pu_real *lane, pu_report *report)
+{
+    static const pu__direct engines[PU_ENGINES] = {{NULL, NULL, NULL},
+                                                   {pu__dense_prepare, pu__dense_solve, pu__dense_sigma},
+                                                   {pu__dual_prepare, pu__dual_solve, pu__dual_sigma},
+                                                   {pu__banded_prepare, pu__banded_solve, pu__banded_sigma},
+                                                   {pu__kalman_prepare, pu__kalman_solve, pu__band_terms},
+                                                   {NULL, NULL, NULL}};
+    const pu__direct *engine = &engines[w->engine];
+    pu__run *g = &w->run;
+    const pu_int D = job->D, cols = job->K + 1, solved = job->exact && !job->out->x && !job->out->residual ? 1 : cols;
+    pu_int first, j, i, k;
+    pu_status status = engine->prepare(job, mem, w, n, report);
     if (status) return status;
-    mem->logdet[n] = 2 * pu__log_diagonal(D, w->L, D + 1);
-    for (first = 0; first < cols; first += k) {
-        k = pu__min(job->kmax, cols - first);
+    for (first = 0; first < solved; first += k) {
+        k = pu__min(job->kmax, solved - first);
         pu__run_set(g, job->plan.solver, k);
         status = pu__rhs(job, mem, w, n, first, k, report);
         if (status) return status;
-        for (j = 0; j < k; j++) {
-            pu_real *x = pu__col(g->x, j);
-            memcpy(x, pu__col(g->u, j), (size_t)D * sizeof(pu_real));
-            pu__lower_solve(D, w->L, 0, x);
-            pu__upper_solve(D, w->L, D - 1, x);
-            w->weight[j] = first + j == 0 ? PU_R(1) : PU_R(1) / (pu_real)job->K;
-        }
+        if (engine->solve(job, w, first, k)) return pu__operator_failed(report, w->post.failed, n);
         pu__zero(g, g->r); /* there is no recurrence */
         if (pu__residual(g)) return pu__operator_failed(report, w->post.failed, n);
         for (j = 0; j < k; j++) {
@@ -6039,116 +6760,30 @@ PU__FN pu_status pu__dense_datum(const pu__job *job, pu__memory *mem, pu__worker
             memset(c, 0, sizeof *c);
             c->record.stop = PU_STOP_DIRECT, c->record.orthogonality = c->record.growth = -1;
             c->record.rhs = sqrt(g->uu[j]), c->record.residual = c->record.true_residual = sqrt(g->tt[j]);
-            c->ux = g->ux[j], c->xax = g->ux[j] - g->xt[j];
+            c->ux = g->ux[j], c->xax = g->ux[j] - g->xt[j], c->logdet = mem->logdet[n];
             if (mem->stage.x) memcpy(mem->stage.x + at * D, pu__col(g->x, j), (size_t)D * sizeof(pu_real));
             if (mem->stage.residual)
                 memcpy(mem->stage.residual + at * D, pu__col(g->xbar, j), (size_t)D * sizeof(pu_real));
+            w->weight[j] = first + j == 0 ? PU_R(1) : PU_R(1) / (pu_real)job->K;
+            /* a factor of A solves with a small residual whatever the conditioning: a large one means another matrix */
+            if (w->engine >= PU_BANDED && !(c->record.true_residual <= 0.01 * c->record.rhs))
+                return pu__operator_failed(report, "Gamma.band_add or Phi.row (not the operator that apply is)", n);
         }
-        if (pu__direct_terms(job, w, k, w->weight, lane)) return pu__operator_failed(report, w->post.failed, n);
+        if (first == 0 || !job->exact) {
+            if (pu__direct_terms(job, w, job->exact ? 1 : k, w->weight, lane)) return pu__operator_failed(report, w->post.failed, n);
+        }
         if (first == 0 && job->any_grad) {
             for (i = 0; i < D; i++) w->bbar[i] = -g->x.at[i];
             if (pu__linear_terms(job, w, lane)) return pu__operator_failed(report, w->post.failed, n);
         }
     }
-    if (job->kind != PU_EXACT || !job->any_grad) return PU_OK;
-    for (first = 0; first < D; first += k) {
-        k = pu__min(job->kmax, D - first);
-        pu__clear(D, k, g->x, 0);
-        for (j = 0; j < k; j++) {
-            pu__col(g->x, j)[first + j] = PU_R(1);
-            pu__upper_solve(D, w->L, first + j, pu__col(g->x, j));
-            w->weight[j] = PU_R(1);
-        }
-        if (pu__direct_terms(job, w, k, w->weight, lane)) return pu__operator_failed(report, w->post.failed, n);
+    for (j = solved; j < cols; j++) {
+        pu__column *c = mem->columns + n * cols + j;
+        memset(c, 0, sizeof *c);
+        c->record.stop = PU_STOP_DIRECT, c->record.orthogonality = c->record.growth = -1, c->logdet = mem->logdet[n];
     }
-    return PU_OK;
-}
-
-/* Datum n in the observed space. With R = W^1/2 Phi (m rows), B = I + R Gamma^-1 R' = L L' and V = Gamma^-1 R' L'^-1:
-     Sigma = Gamma^-1 - V V',   log det A = log det Gamma + log det B,   mu = nu + Gamma^-1 R' B^-1 (W^1/2 e - R nu).
-   The gradient of 1/2 tr(A Sigma) is that of the pairs (v_j, v_j) with weight -1/2, plus the part of Gamma^-1: for Phi the
-   rows W Phi Gamma^-1, for psi half the diagonal of Phi Gamma^-1 Phi'; for Gamma it cancels -1/2 log det Gamma in c. */
-PU__FN pu_status pu__dual_datum(const pu__job *job, pu__memory *mem, pu__worker *w, pu_int n, pu_real *lane, pu_report *report)
-{
-    pu__run *g = &w->run;
-    pu__posterior *p = &w->post;
-    const pu_op *Gamma = job->model->Gamma;
-    const pu_int D = job->D, m = p->n_rows;
-    const pu_real *nu = job->model->nu;
-    pu__column *c = mem->columns + n;
-    pu_real *B = w->L, minus = PU_R(-1);
-    pu_int first, i, j, k, bad;
-    pu_status status = PU_OK;
-    /* V := Gamma^-1 R', B := I + R V, a few columns at a time */
-    for (first = 0; first < m; first += k) {
-        k = pu__min(job->kmax, m - first);
-        pu__clear(m, k, p->t0, 0);
-        for (j = 0; j < k; j++) pu__col(p->t0, j)[first + j] = p->w_root[first + j];
-        if (pu__phi_apply_t(p, k, p->t0, g->x, 0)) return pu__operator_failed(report, p->failed, n);
-        if (Gamma->solve(Gamma, k, g->x, pu__from(w->V, first), p->work)) return pu__operator_failed(report, "Gamma.solve", n);
-        if (pu__phi_apply(p, k, pu__from(w->V, first), p->t1)) return pu__operator_failed(report, p->failed, n);
-        for (j = 0; j < k; j++)
-            for (i = 0; i < m; i++)
-                B[(first + j) * m + i] = p->w_root[i] * pu__col(p->t1, j)[i] + (i == first + j ? PU_R(1) : PU_R(0));
-    }
-    if (job->any_grad && m > 0) { /* the part of Gamma^-1, while V and B are still what they are */
-        for (i = 0; i < m; i++)
-            if (p->w[i] > PU_R(0)) lane[job->at_psi + pu__row(p, i)] += (B[i * m + i] - PU_R(1)) / (2 * p->w[i]);
-        for (first = 0; first < m && p->want_Phi; first += k) {
-            k = pu__min(job->kmax, m - first);
-            pu__clear(m, k, p->t0, 0);
-            for (j = 0; j < k; j++) pu__col(p->t0, j)[first + j] = p->w_root[first + j], w->weight[j] = PU_R(1);
-            if (pu__phi_grad(p, k, p->t0, pu__from(w->V, first), w->weight, lane + job->at_Phi))
-                return pu__operator_failed(report, p->failed, n);
-        }
-    }
-    bad = pu__find_nonfinite(m * m, B);
-    if (bad >= 0) return pu__fail(report, PU_NONFINITE, "I + R Gamma^-1 R'", n, bad);
-    bad = pu__cholesky(m, B);
-    if (bad >= 0) return pu__fail(report, PU_E_NOT_DEFINITE, "I + R Gamma^-1 R'", n, bad * m + bad);
-    mem->logdet[n] = 2 * pu__log_diagonal(m, B, m + 1); /* log det Gamma is added at the end */
-    /* mu = nu + V_old B^-1 s, s = W^1/2 e - R nu */
-    for (i = 0; i < m; i++) w->s[i] = p->w_root[i] * p->e[i];
-    if (nu) {
-        pu_block prior;
-        prior.at = (pu_real *)(uintptr_t)nu, prior.ld = D; /* read only */
-        if (pu__phi_apply(p, 1, prior, p->t0)) return pu__operator_failed(report, p->failed, n);
-        for (i = 0; i < m; i++) w->s[i] -= p->w_root[i] * p->t0.at[i];
-    }
-    pu__lower_solve(m, B, 0, w->s);
-    pu__upper_solve(m, B, m - 1, w->s);
-    pu__run_set(g, job->plan.solver, 1);
-    status = pu__rhs(job, mem, w, n, 0, 1, report); /* b, for the report and the objective */
-    if (status) return status;
-    if (nu) memcpy(g->x.at, nu, (size_t)D * sizeof(pu_real));
-    else memset(g->x.at, 0, (size_t)D * sizeof(pu_real));
-    for (i = 0; i < m; i++) pu__axpy(D, w->s[i], pu__col(w->V, i), g->x.at);
-    pu__zero(g, g->r);
-    if (pu__residual(g)) return pu__operator_failed(report, p->failed, n);
-    memset(c, 0, sizeof *c);
-    c->record.stop = PU_STOP_DIRECT, c->record.orthogonality = c->record.growth = -1;
-    c->record.rhs = sqrt(g->uu[0]), c->record.residual = c->record.true_residual = sqrt(g->tt[0]);
-    c->ux = g->ux[0], c->xax = g->ux[0] - g->xt[0];
-    if (mem->stage.x) memcpy(mem->stage.x + n * D, g->x.at, (size_t)D * sizeof(pu_real));
-    if (mem->stage.residual) memcpy(mem->stage.residual + n * D, g->xbar.at, (size_t)D * sizeof(pu_real));
-    if (!job->any_grad) return PU_OK;
-    w->weight[0] = PU_R(1);
-    if (pu__direct_terms(job, w, 1, w->weight, lane)) return pu__operator_failed(report, p->failed, n);
-    for (i = 0; i < D; i++) w->bbar[i] = -g->x.at[i];
-    if (pu__linear_terms(job, w, lane)) return pu__operator_failed(report, p->failed, n);
-    for (j = 0; j < m; j++) { /* V := V L'^-1, column by column */
-        for (i = 0; i < j; i++) pu__axpy(D, -B[j * m + i], pu__col(w->V, i), pu__col(w->V, j));
-        for (i = 0; i < D; i++) pu__col(w->V, j)[i] /= B[j * m + j];
-    }
-    for (first = 0; first < m; first += k) {
-        k = pu__min(job->kmax, m - first);
-        for (j = 0; j < k; j++) {
-            memcpy(pu__col(g->x, j), pu__col(w->V, first + j), (size_t)D * sizeof(pu_real));
-            w->weight[j] = minus;
-        }
-        if (pu__direct_terms(job, w, k, w->weight, lane)) return pu__operator_failed(report, p->failed, n);
-    }
-    return PU_OK;
+    if (!job->exact || !job->any_grad) return PU_OK;
+    return engine->sigma(job, w, lane) ? pu__operator_failed(report, w->post.failed, n) : PU_OK;
 }
 
 /* All items of one lane, in order. An item is a block of columns of a datum. */
@@ -6165,16 +6800,14 @@ PU__FN void pu__lane(const pu__job *job, pu__memory *mem, pu__worker *w, int lan
     w->run.products = 0;
     w->loaded = -1;
     for (item = from; item < to; item++) {
-        const pu_int n = item / job->blocks, first = item % job->blocks * job->kmax;
-        const pu_int k = pu__min(job->kmax, job->K + 1 - first);
+        const pu_int n = item / job->blocks, first = item % job->blocks * job->block;
+        const pu_int k = pu__min(job->block, job->K + 1 - first);
         pu_report one;
         pu_status status;
         pu__report_clear(&one);
         status = pu__load(job, mem, w, n, first, &one);
-        if (!status)
-            status = job->dual ? pu__dual_datum(job, mem, w, n, grad, &one)
-                     : job->dense ? pu__dense_datum(job, mem, w, n, grad, &one)
-                                : pu__iterative_block(job, mem, w, n, first, k, grad, &one);
+        if (!status && w->engine == PU_ITERATIVE) status = pu__iterative_block(job, mem, w, n, first, k, grad, &one);
+        else if (!status && first == 0) status = pu__direct_datum(job, mem, w, n, grad, &one);
         if (status == PU_E_OPERATOR && w->post.failed) one.where.what = w->post.failed; /* the user's operator, not "A" */
         if (status && (!report->status || pu__fatal(status))) report->status = status, report->where = one.where;
         if (pu__fatal(status)) break;
@@ -6195,14 +6828,14 @@ PU__FN pu_int pu__columns_default(pu_int D, pu_int columns)
     return pu__min(k, columns);
 }
 
-/* Threads: as asked; otherwise OpenMP's choice, or 1 when the whole job is below about a millisecond, where waking a team
-   costs more than it saves. The report says which; the bits are the same. */
-PU__FN int pu__threads(int asked, double flops)
+/* Threads: as asked; otherwise OpenMP's choice, or 1 when the whole job is predicted to take less than half a millisecond,
+   where waking a team costs more than it saves. The report says which; the bits are the same. */
+PU__FN int pu__threads(int asked, double ns)
 {
 #ifdef PU__OPENMP
-    return asked > 0 ? asked : flops < 2e6 ? 1 : omp_get_max_threads();
+    return asked > 0 ? asked : ns < 5e5 ? 1 : omp_get_max_threads();
 #else
-    (void)asked, (void)flops;
+    (void)asked, (void)ns;
     return 1;
 #endif
 }
@@ -6216,9 +6849,10 @@ PU__FN pu_status pu__check_functions(const pu__job *job, pu_report *report)
         return pu__fail(report, PU_E_UNSUPPORTED, "Gamma.logdet_grad", -1, -1);
     if (job->out->Phi && P->params > 0 && !P->grad) return pu__fail(report, PU_E_UNSUPPORTED, "Phi.grad", -1, -1);
     if (job->K > 0 && !job->o->delta && !G->sample)
-        return pu__fail(report, PU_E_UNSUPPORTED, "Gamma.sample (or give options.delta)", -1, -1);
-    if (job->dual && !G->solve) return pu__fail(report, PU_E_UNSUPPORTED, "Gamma.solve", -1, -1);
-    if (job->plan.solver == PU_PCG && !job->dense && !job->o->solve.m && !pu__has_diag(job->model))
+        return pu__fail(report, PU_E_UNSUPPORTED, pu__missing(job, PU_ITERATIVE), -1, -1);
+    if (job->engine != PU_ENGINE_AUTO && pu__missing(job, job->engine))
+        return pu__fail(report, PU_E_UNSUPPORTED, pu__missing(job, job->engine), -1, -1);
+    if (job->plan.solver == PU_PCG && job->served[PU_ITERATIVE] && !job->o->solve.m && !pu__has_diag(job->model))
         return pu__fail(report, PU_E_UNSUPPORTED, G->diag ? "Phi.gram_diag (or give options.solve.m)"
                                                           : "Gamma.diag (or give options.solve.m)", -1, -1);
     return PU_OK;
@@ -6247,17 +6881,53 @@ PU__FN pu_status pu__check_option_arrays(const pu__job *job, pu_report *report)
     return status;
 }
 
-/* Most rows of Phi that any datum puts to work. */
-PU__FN pu_int pu__most_rows(const pu_op *Phi, const pu_data *data)
+/* Who serves whom: data per engine, and the most rows of Phi that a datum of the dual engine puts to work. Returns the
+   predicted time in ns. */
+PU__FN double pu__assign(pu__job *job)
 {
-    pu_int n, at, row = 0, count, most = 0;
+    const pu_op *Gamma = job->model->Gamma, *Phi = job->model->Phi;
+    const int restricted = Phi->apply_rows && Phi->apply_rows_t && Phi->grad_rows;
+    double total = 0;
+    pu_int n, at, row = 0, count;
     pu_real y = 0;
-    if (!Phi->apply_rows || !Phi->apply_rows_t || !Phi->grad_rows) return data->m;
-    for (n = 0; n < data->n; n++) {
-        for (at = 0, count = 0; (at = pu__observed(data, n, at, &row, &y)) >= 0; at++) count++;
-        if (count > most) most = count;
+    int e;
+    job->width = Gamma->band > Phi->band ? Gamma->band : Phi->band;
+    for (e = job->kind == PU_EXACT ? PU_DENSE : PU_ITERATIVE; e < PU_ENGINE_AUTO; e++)
+        if (!pu__missing(job, (pu_engine)e)) job->can |= 1u << e;
+    for (n = 0; n < job->N; n++) {
+        for (at = 0, count = restricted ? 0 : job->M; restricted && (at = pu__observed(job->data, n, at, &row, &y)) >= 0; at++) count++;
+        e = (int)pu__engine_for(job, count);
+        job->served[e]++, job->rows_sum[e] += (double)count;
+        if (e == PU_DUAL && count > job->most) job->most = count;
+        total += pu__cost(job, e == PU_KALMAN ? PU_BANDED : (pu_engine)e, count);
     }
-    return most;
+    return total;
+}
+
+/* The plan in words. */
+PU__FN void pu__plan_words(const pu__job *job, pu_report *report)
+{
+    pu__text t;
+    int e, other;
+    t.at = report->plan, t.used = 0, t.capacity = sizeof report->plan;
+    for (e = PU_ITERATIVE; e < PU_ENGINE_AUTO; e++) {
+        report->served[e] = job->served[e];
+        if (!job->served[e]) continue;
+        pu__put(&t, t.used ? "; " : "");
+        pu__put_number(&t, "", job->served[e]);
+        pu__put_number(&t, " of ", job->N);
+        pu__put(&t, " data by ");
+        pu__put(&t, pu_engine_text((pu_engine)e));
+        if (job->engine != PU_ENGINE_AUTO) { pu__put(&t, ", as asked"); continue; }
+        pu__put(&t, ", the cheapest (predicted us per datum of the mean size:");
+        for (other = PU_ITERATIVE; other < PU_KALMAN; other++) {
+            if (!(job->can >> other & 1u)) continue;
+            pu__put(&t, " ");
+            pu__put(&t, pu_engine_text((pu_engine)other));
+            pu__put_number(&t, " ", (pu_int)(pu__cost(job, (pu_engine)other, (pu_int)(job->rows_sum[e] / (double)job->served[e])) / 1000));
+        }
+        pu__put(&t, ")");
+    }
 }
 
 /* Check everything that can be checked without memory, and decide everything that can be decided. */
@@ -6269,8 +6939,9 @@ PU__FN pu_status pu__job_make(pu__job *job, const pu_lgm *model, const pu_data *
     static const pu_results zero_results = {NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL};
     const pu_options *o = options ? options : &zero_options;
     pu_status status = pu__check_model(model, report);
-    int overflow = 0;
+    int overflow = 0, iterative;
     pu_int cols;
+    double ns;
     if (status) return status;
     memset(job, 0, sizeof *job);
     job->model = model, job->data = data, job->o = o, job->out = out ? out : &zero_results;
@@ -6281,29 +6952,31 @@ PU__FN pu_status pu__job_make(pu__job *job, const pu_lgm *model, const pu_data *
     if (status) return status;
     job->N = data->n;
     if ((int)o->kind < PU_NETWORK || (int)o->kind > PU_EXACT) return pu__fail(report, PU_E_ARGUMENT, "options.kind", -1, -1);
-    if ((int)o->engine < PU_ITERATIVE || (int)o->engine > PU_DUAL)
+    if ((int)o->engine < PU_ITERATIVE || (int)o->engine > PU_ENGINE_AUTO)
         return pu__fail(report, PU_E_ARGUMENT, "options.engine", -1, -1);
     if (o->samples < 0 && o->samples != PU_NONE) return pu__fail(report, PU_E_ARGUMENT, "options.samples", -1, -1);
     if (o->samples == PU_NONE && o->kind != PU_EXACT) return pu__fail(report, PU_E_ARGUMENT, "options.samples", -1, -1);
     if (o->samples > INT32_MAX) return pu__fail(report, PU_E_OVERFLOW, "options.samples", -1, -1);
-    if (o->engine == PU_DENSE && (o->kind == PU_NETWORK || o->kind == PU_OUTPUT)) /* they are about a solver's steps */
+    if (o->engine != PU_ITERATIVE && o->engine != PU_ENGINE_AUTO && /* these kinds are about a solver's steps */
+        (o->kind == PU_NETWORK || o->kind == PU_OUTPUT || (o->kind == PU_MONTE_CARLO && o->engine == PU_KALMAN)))
         return pu__fail(report, PU_E_ARGUMENT, "options.engine", -1, -1);
-    if (o->engine == PU_DUAL && o->kind != PU_EXACT) return pu__fail(report, PU_E_ARGUMENT, "options.engine", -1, -1);
     if (o->threads < 0) return pu__fail(report, PU_E_ARGUMENT, "options.threads", -1, -1);
     if (o->lanes < 0) return pu__fail(report, PU_E_ARGUMENT, "options.lanes", -1, -1);
     if (o->columns < 0) return pu__fail(report, PU_E_ARGUMENT, "options.columns", -1, -1);
     job->kind = o->kind;
-    job->dense = o->engine == PU_DENSE || o->kind == PU_EXACT;
-    job->dual = o->engine == PU_DUAL;
+    job->engine = o->kind == PU_EXACT && o->engine == PU_ITERATIVE ? PU_DENSE : o->engine;
+    job->exact = o->kind == PU_EXACT || o->engine == PU_ENGINE_AUTO;
     job->network = o->kind == PU_NETWORK;
     job->K = o->kind == PU_EXACT ? 0 : o->samples ? o->samples : 10;
     status = pu__plan_make(&o->solve, job->D, o->kind == PU_MONTE_CARLO, job->network, &job->plan, report);
     if (status) return status;
-    if (job->dense) job->plan.I = job->plan.every = 0;
     job->any_grad = job->out->nu || job->out->Gamma || job->out->Phi || job->out->eta || job->out->psi;
     job->network = job->network && job->any_grad; /* no tape when no gradient is wanted */
     /* log det comes from the Lanczos process of the probes: CG or PCG, started at zero */
-    job->want_nll = !job->dense && job->K > 0 && !o->x0 && (job->plan.solver == PU_CG || job->plan.solver == PU_PCG);
+    ns = pu__assign(job);
+    iterative = job->served[PU_ITERATIVE] > 0;
+    if (!iterative) job->plan.I = job->plan.every = 0, job->network = 0;
+    job->want_nll = iterative && job->K > 0 && !o->x0 && (job->plan.solver == PU_CG || job->plan.solver == PU_PCG);
     if (job->out->logdet && !job->want_nll) return pu__fail(report, PU_E_UNSUPPORTED, "results.logdet", -1, -1);
     job->want_nll = job->want_nll && (want_nll || job->out->logdet);
     status = pu__check_functions(job, report);
@@ -6311,17 +6984,20 @@ PU__FN pu_status pu__job_make(pu__job *job, const pu_lgm *model, const pu_data *
     cols = job->K + 1;
     (void)pu__mul(pu__mul((size_t)job->N, (size_t)cols, &overflow), pu__mul((size_t)job->D, sizeof(pu_real), &overflow), &overflow);
     if (overflow) return pu__fail(report, PU_E_OVERFLOW, "N (K+1) D", -1, -1);
-    job->kmax = pu__min(o->columns ? o->columns : pu__columns_default(job->D, job->dense ? 64 : cols), job->dense ? job->D + cols : cols);
     job->lanes = o->lanes ? o->lanes : 4;
-    if (job->dual) job->most = pu__most_rows(model->Phi, data);
-    if (!o->columns && !job->dense && job->N < job->lanes) { /* fewer data than lanes: share out the columns */
+    job->block = pu__min(o->columns ? o->columns : pu__columns_default(job->D, cols), cols);
+    if (!o->columns && iterative && job->N < job->lanes) { /* fewer data than lanes: share out the columns */
         const pu_int parts = (job->lanes + job->N - 1) / job->N;
-        job->kmax = pu__min(job->kmax, (cols + parts - 1) / parts);
+        job->block = pu__min(job->block, (cols + parts - 1) / parts);
     }
-    job->blocks = job->dense ? 1 : (cols + job->kmax - 1) / job->kmax;
+    job->kmax = job->block;
+    if (job->served[PU_ITERATIVE] < job->N) { /* direct engines like wider blocks, the band has just the columns */
+        const pu_int wide = o->columns ? o->columns : pu__columns_default(job->D, job->served[PU_DENSE] + job->served[PU_DUAL] ? 64 : cols);
+        if (wide > job->kmax) job->kmax = pu__min(wide, job->D + cols);
+    }
+    job->blocks = iterative ? (cols + job->block - 1) / job->block : 1;
     if ((pu_int)job->lanes > job->N * job->blocks) job->lanes = (int)(job->N * job->blocks);
-    job->threads = pu__threads(o->threads, (double)job->N * (double)(job->dense ? job->D : cols * (job->plan.I + 1)) *
-                                               (4 * ((double)model->Gamma->params + (double)model->Phi->params) + 20 * (double)job->D));
+    job->threads = pu__threads(o->threads, ns);
     if (job->threads > job->lanes) job->threads = job->lanes;
     if (model->Gamma->params > PTRDIFF_MAX / 8 || model->Phi->params > PTRDIFF_MAX / 8)
         return pu__fail(report, PU_E_OVERFLOW, "params", -1, -1);
@@ -6330,9 +7006,11 @@ PU__FN pu_status pu__job_make(pu__job *job, const pu_lgm *model, const pu_data *
     job->at_eta = job->at_psi + job->M;
     job->at_b = job->at_eta + job->M;
     job->params = job->at_b + job->D;
-    report->kind = job->kind, report->engine = job->dual ? PU_DUAL : job->dense ? PU_DENSE : PU_ITERATIVE, report->solver = job->plan.solver;
+    report->kind = job->kind, report->engine = job->engine, report->solver = job->plan.solver;
+    pu__plan_words(job, report);
     report->samples = job->K, report->iterations = job->plan.I, report->checkpoint = job->plan.every;
-    report->threads = job->threads, report->lanes = job->lanes, report->columns = job->kmax;
+    report->threads = job->threads, report->lanes = job->lanes;
+    report->columns = iterative ? job->block : job->kmax;
     return PU_OK;
 }
 
@@ -6356,7 +7034,7 @@ PU_DEF pu_status pu_gradient_bytes(const pu_lgm *model, const pu_data *data, con
 }
 
 /* Parts of c and b that all data share, and the tests that need scratch. */
-PU__FN pu_status pu__shared_terms(const pu__job *job, pu__memory *mem, double *c, double *gamma_logdet, pu_report *report)
+PU__FN pu_status pu__shared_terms(const pu__job *job, pu__memory *mem, double *c, pu_report *report)
 {
     const pu_op *Gamma = job->model->Gamma;
     const pu_int D = job->D;
@@ -6384,7 +7062,7 @@ PU__FN pu_status pu__shared_terms(const pu__job *job, pu__memory *mem, double *c
         if (Gamma->logdet(Gamma, &logdet, work)) return pu__operator_failed(report, "Gamma.logdet", -1);
         if (!pu__finite_double(logdet)) return pu__fail(report, PU_NONFINITE, "Gamma.logdet", -1, -1);
         *c -= logdet / 2;
-        *gamma_logdet = logdet;
+        mem->gamma_logdet = logdet;
     }
     if (job->model->nu) {
         nu.at = (pu_real *)(uintptr_t)job->model->nu, nu.ld = D; /* read only */
@@ -6401,6 +7079,7 @@ PU__FN pu_status pu__finish_gradient(const pu__job *job, pu__memory *mem, pu_rep
 {
     const pu_op *Gamma = job->model->Gamma;
     const pu_real *nu = job->model->nu, one = PU_R(1), half = PU_R(0.5), mean = PU_R(1) / (pu_real)job->N;
+    const pu_int others = job->N - (job->exact ? job->served[PU_DUAL] : 0);
     pu_real *g = mem->lanes, *work = mem->workers[0].post.work;
     pu_block bbar, prior, out;
     pu_status status = PU_OK;
@@ -6413,8 +7092,9 @@ PU__FN pu_status pu__finish_gradient(const pu__job *job, pu__memory *mem, pu_rep
         if (nu) status = Gamma->grad(Gamma, 1, bbar, prior, &one, g, work);
         if (nu && !status) status = Gamma->grad(Gamma, 1, prior, prior, &half, g, work);
         if (status) return pu__operator_failed(report, "Gamma.grad", -1);
-        /* in the dual engine -1/2 log det Gamma has met its opposite in 1/2 tr(A Gamma^-1) */
-        if (!job->dual && Gamma->logdet_grad(Gamma, -half, g, work)) return pu__operator_failed(report, "Gamma.logdet_grad", -1);
+        /* -1/2 log det Gamma, which in the dual engine has met its opposite in 1/2 tr(A Gamma^-1) */
+        if (others > 0 && Gamma->logdet_grad(Gamma, -half * (pu_real)others * mean, g, work))
+            return pu__operator_failed(report, "Gamma.logdet_grad", -1);
     }
     if (job->out->nu) {
         out.at = mem->gamma_nu; /* free by now */
@@ -6432,35 +7112,37 @@ PU__FN pu_status pu__finish_gradient(const pu__job *job, pu__memory *mem, pu_rep
 }
 
 /* Means over the data, in order: c, q, the network objective, the likelihood and its error. */
-PU__FN pu_status pu__finish_values(const pu__job *job, const pu__memory *mem, double shared_c, double gamma_logdet,
-                                   pu_report *report)
+PU__FN pu_status pu__finish_values(const pu__job *job, const pu__memory *mem, double shared_c, pu_report *report)
 {
     const double log_2pi = 1.8378770664093454836, N = (double)job->N, K = (double)job->K;
+    const double sampled = (double)job->served[PU_ITERATIVE]; /* data whose log det is an estimate */
     double variance = 0, gap = 0, traces = 0;
     pu_int n, k;
-    report->has_nll = report->has_objective && (job->dense || job->want_nll);
+    report->has_nll = report->has_objective && (!job->served[PU_ITERATIVE] || job->want_nll);
     for (n = 0; n < job->N; n++) {
         const pu__column *col = mem->columns + n * (job->K + 1);
         const double c = mem->c[n] + shared_c, fit = col->xax / 2 - col->ux;
+        const int direct = mem->engine[n] != PU_ITERATIVE;
         double trace = 0, linear = 0, logdet = 0, square = 0;
         for (k = 1; k <= job->K; k++) {
-            trace += col[k].xax / K, linear += col[k].ux / K, traces += col[k].ux / (K * N);
+            trace += col[k].xax / K, linear += col[k].ux / K;
             logdet += col[k].logdet / K, gap += col[k].gap / (2 * K * N);
         }
         for (k = 1; k <= job->K; k++) square += (col[k].logdet - logdet) * (col[k].logdet - logdet);
-        if (job->kind == PU_EXACT) trace = (double)job->D; /* tr(A Sigma) */
-        if (job->dense) logdet = mem->logdet[n] + (job->dual ? gamma_logdet : 0);
+        if (!direct) traces += linear / sampled;
+        if (direct && job->exact) trace = (double)job->D, linear = 0; /* tr(A Sigma) */
+        if (direct) logdet = mem->logdet[n];
         report->c += c / N;
         report->q += (c + fit + trace / 2) / N;
         report->network += (c + fit + trace / 2 - linear) / N;
         report->nll += (c + logdet / 2 + fit + (double)mem->observed[n] * log_2pi / 2) / N;
-        if (job->K > 1) variance += square / (K - 1) / K / 4 / (N * N);
+        if (job->K > 1 && !direct) variance += square / (K - 1) / K / 4 / (N * N);
     }
-    report->nll_se = job->dense ? 0 : job->K > 1 ? sqrt(variance) : -1;
-    report->nll_gap = job->dense ? 0 : gap;
+    report->nll_se = sampled > 0 && job->K < 2 ? -1 : sqrt(variance);
+    report->nll_gap = gap;
     /* the probes also know tr(A Sigma) = D: solves cut short fall below it by more than chance */
-    report->nll_converged = job->dense || (gap <= pu__max(0.1 * report->nll_se, 100 * (double)PU__EPS * fabs(report->nll)) &&
-                                           (double)job->D - traces <= 3 * sqrt(2 * (double)job->D / (N * K)));
+    report->nll_converged = !(sampled > 0) || (gap <= pu__max(0.1 * report->nll_se, 100 * (double)PU__EPS * fabs(report->nll)) &&
+                                               (double)job->D - traces <= 3 * sqrt(2 * (double)job->D / (sampled * K)));
     if (!report->has_nll) report->nll = report->nll_gap = 0, report->nll_se = -1, report->nll_converged = 0;
     if (!report->has_objective) report->c = report->q = report->network = 0;
     if (!pu__finite_double(report->nll)) return pu__fail(report, PU_NONFINITE, "log det quadrature", -1, -1);
@@ -6491,10 +7173,10 @@ PU__FN void pu__write_results(const pu__job *job, const pu__memory *mem)
 
 PU__FN pu_status pu__job_run(const pu__job *job, pu__memory *mem, pu_report *report)
 {
-    double shared_c, gamma_logdet = 0;
+    double shared_c;
     int l;
     pu_int i;
-    pu_status status = pu__shared_terms(job, mem, &shared_c, &gamma_logdet, report), outcome = PU_OK;
+    pu_status status = pu__shared_terms(job, mem, &shared_c, report), outcome = PU_OK;
     if (status) return status;
 #ifdef PU__OPENMP
 #pragma omp parallel for schedule(dynamic, 1) num_threads(job->threads) if (job->threads > 1)
@@ -6512,7 +7194,7 @@ PU__FN pu_status pu__job_run(const pu__job *job, pu__memory *mem, pu_report *rep
     for (i = 0; i < job->N * (job->K + 1); i++)
         pu__report_column(report, &mem->columns[i].record, i / (job->K + 1), i % (job->K + 1),
                           job->plan.adjoint == PU_ADJOINT_AUTO);
-    status = pu__finish_values(job, mem, shared_c, gamma_logdet, report);
+    status = pu__finish_values(job, mem, shared_c, report);
     if (!status && job->any_grad) status = pu__finish_gradient(job, mem, report);
     if (status) return status;
     pu__write_results(job, mem);
@@ -6555,7 +7237,7 @@ PU_DEF pu_status pu_nll(const pu_lgm *model, const pu_data *data, const pu_optio
     if (!report) report = &local;
     memset(&o, 0, sizeof o);
     if (options) o = *options;
-    if (o.engine == PU_DENSE || o.engine == PU_DUAL) o.kind = PU_EXACT;
+    if (o.engine != PU_ITERATIVE && o.engine != PU_ENGINE_AUTO) o.kind = PU_EXACT;
     pu__report_clear(report);
     if (!nll) return pu__fail(report, PU_E_NULL, "nll", -1, -1);
     if (model && model->Gamma && !model->Gamma->logdet) return pu__fail(report, PU_E_UNSUPPORTED, "Gamma.logdet", -1, -1);
@@ -6621,7 +7303,7 @@ PU__FN pu_status pu__exact_run(pu__exact_memory *w, const pu_data *data, pu_int 
     memset(&job, 0, sizeof job), memset(&mem, 0, sizeof mem), memset(&worker, 0, sizeof worker);
     job.model = model, job.B = p->B, job.D = D;
     worker.post.work = p->work, mem.workers = &worker, mem.gamma_nu = w->gamma_nu, mem.test = w->test;
-    status = pu__shared_terms(&job, &mem, &c, &fit, report);
+    status = pu__shared_terms(&job, &mem, &c, report);
     if (status) return status;
     if (!report->has_objective) return pu__fail(report, PU_E_UNSUPPORTED, "Gamma.logdet", -1, -1);
     result->observed = pu__posterior_load(p, data, datum, &result->c);

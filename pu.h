@@ -5986,6 +5986,8 @@ typedef struct { /* everything decided before work starts */
     int exact;             /* what a direct engine serves gets Sigma itself; otherwise K direct solves */
     pu_engine engine;      /* as asked */
     unsigned can;          /* bit e: engine e applies here */
+    pu_int asked_steps;    /* what the iterative engine would do, for its price */
+    int asked_network;
     double rows_sum[PU_ENGINES]; /* rows at work, summed over the data of each engine */
     pu_int served[PU_ENGINES], most; /* data per engine; dual: most rows at work in any of its data */
     pu_int width;          /* of the band of A */
@@ -6092,14 +6094,15 @@ PU__FN double pu__flops(const pu_op *op)
    (docs/design.md, "the planner"); what matters here is their ratios. */
 PU__FN double pu__cost(const pu__job *job, pu_engine engine, pu_int rows)
 {
-    const double D = (double)job->D, m = (double)rows, cols = (double)job->K + 1, w = (double)job->width + 1, I = (double)job->plan.I;
+    const double D = (double)job->D, m = (double)rows, cols = (double)job->K + 1, w = (double)job->width + 1;
+    const double I = (double)job->asked_steps;
     const double phi = pu__flops(job->model->Phi) * m / (double)job->M, gamma = pu__flops(job->model->Gamma);
     const double product = gamma + 2 * phi + 8 * D, pair = gamma + 3 * phi; /* one product with A; one gradient term */
     const double ns = sizeof(pu_real) == sizeof(float) ? 0.12 : 0.25; /* per multiplication in a long loop */
     const double grad = job->any_grad ? 1 : 0;
     switch (engine) {
     case PU_ITERATIVE:
-        return ns * cols * (job->network ? (2 * I + 1) * product + (I + 1) * pair : (I + 1) * product + grad * pair) + 10 * cols * D;
+        return ns * cols * (job->asked_network ? (2 * I + 1) * product + (I + 1) * pair : (I + 1) * product + grad * pair) + 10 * cols * D;
     case PU_DENSE: return ns * (D * product + D * D * D / 3 + grad * (D * D * D / 6 + D * pair));
     case PU_DUAL: return ns * (1.2 * m * m * D * (1 + grad) + m * m * m * (1 + 4 * grad) / 6) + 10 * D;
     case PU_BANDED: return D * (20 + 2 * w * w * (1 + grad));
@@ -6973,6 +6976,7 @@ PU__FN pu_status pu__job_make(pu__job *job, const pu_lgm *model, const pu_data *
     job->any_grad = job->out->nu || job->out->Gamma || job->out->Phi || job->out->eta || job->out->psi;
     job->network = job->network && job->any_grad; /* no tape when no gradient is wanted */
     /* log det comes from the Lanczos process of the probes: CG or PCG, started at zero */
+    job->asked_steps = job->plan.I, job->asked_network = job->network;
     ns = pu__assign(job);
     iterative = job->served[PU_ITERATIVE] > 0;
     if (!iterative) job->plan.I = job->plan.every = 0, job->network = 0;

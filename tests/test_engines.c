@@ -1,0 +1,341 @@
+/* test_engines.c - the exact engines against each other: dense, dual, banded, Kalman; auto; time series and other bands.
+
+   Tolerances: every engine solves with A in double or in pu_real, so two of them differ by rounding times the condition
+   of A, which is a few hundred for the models below; 1e4 eps of the largest entry allows for that and for sums over the
+   series. The dense engine is the reference in pu_real itself, so its own rounding counts too. */
+#include "pu_test.h"
+#include "test_common.h"
+
+enum { STEPS = 23, DATA = 3, STATES = 3 };
+
+typedef struct {
+    pu_ar ar;
+    pu_ssm ssm;
+    pu_op Gamma, Phi;
+    pu_lgm lgm;
+    pu_data data;
+    pu_real *c, *psi;
+} series;
+
+typedef struct {
+    pu_results out;
+    pu_report report;
+} answer;
+
+/* z in D entries, N data with gaps, one datum wholly missing; a prior mean and an offset */
+static void finish(series *s, uint64_t seed)
+{
+    const pu_int D = s->Gamma.rows, M = s->Phi.rows;
+    pu_real *y = tc_normal(seed, DATA * M);
+    pu_int i;
+    for (i = 0; i < DATA * M; i++)
+        if (i / M == 1 || tc_hash(seed * 1000 + (uint64_t)i) % 4 == 0) y[i] = PU_R(NAN);
+    s->psi = tc_reals(M);
+    for (i = 0; i < M; i++) s->psi[i] = PU_R(0.5) + (pu_real)(tc_hash((uint64_t)i) % 100) / PU_R(50);
+    s->lgm.Gamma = &s->Gamma, s->lgm.Phi = &s->Phi, s->lgm.psi = s->psi;
+    s->lgm.nu = tc_normal(seed + 1, D), s->lgm.eta = tc_normal(seed + 2, M);
+    s->data = pu_data_nan(DATA, M, y);
+}
+
+static int make_ar(series *s, pu_int n, pu_int order)
+{
+    pu_real gamma[PU_AR_MAX];
+    pu_int i;
+    memset(s, 0, sizeof *s);
+    for (i = 0; i < order; i++) gamma[i] = PU_R(0.7) * (i % 2 ? PU_R(-1) : PU_R(1)) / (pu_real)(1 + i / 2);
+    if (pu_ar_set(&s->ar, n, order, gamma, PU_R(0.6), NULL)) return 0;
+    s->Gamma = pu_op_ar(&s->ar), s->Phi = pu_op_identity(n);
+    finish(s, (uint64_t)(n + 100 * order));
+    return 1;
+}
+
+static int make_ssm(series *s, pu_int steps, pu_int S, pu_ssm_start start)
+{
+    pu_real A[STATES * STATES], Q[STATES * STATES], P0[STATES * STATES];
+    pu_int i, j;
+    memset(s, 0, sizeof *s);
+    for (i = 0; i < S; i++)
+        for (j = 0; j < S; j++) {
+            A[i * S + j] = i == j ? PU_R(0.6) : PU_R(0.2) * (pu_real)(i - j);
+            Q[i * S + j] = i == j ? PU_R(0.5) + PU_R(0.1) * (pu_real)i : PU_R(0.1);
+            P0[i * S + j] = i == j ? PU_R(2) : PU_R(0.3);
+        }
+    if (pu_ssm_set(&s->ssm, steps, S, A, Q, start, start == PU_SSM_GIVEN ? P0 : NULL, NULL)) return 0;
+    s->c = tc_normal(77, S);
+    s->Gamma = pu_op_ssm(&s->ssm), s->Phi = pu_op_readout(steps, S, s->c);
+    finish(s, (uint64_t)(steps + 10 * S));
+    return 1;
+}
+
+static answer ask(const series *s, pu_kind kind, pu_engine engine, pu_status *status)
+{
+    pu_options o;
+    answer a;
+    memset(&a, 0, sizeof a), memset(&o, 0, sizeof o);
+    o.kind = kind, o.engine = engine, o.seed = 5;
+    a.out.nu = tc_reals(s->Gamma.rows), a.out.Gamma = tc_reals(s->Gamma.params), a.out.Phi = tc_reals(s->Phi.params);
+    a.out.eta = tc_reals(s->Phi.rows), a.out.psi = tc_reals(s->Phi.rows);
+    a.out.x = tc_reals(DATA * (kind == PU_EXACT ? 1 : 11) * s->Gamma.rows);
+    *status = pu_gradient(&s->lgm, &s->data, &o, NULL, &a.out, &a.report);
+    return a;
+}
+
+/* largest |x - y|, relative to the largest |y|: more than tol? */
+static int differ(pu_int n, const pu_real *x, const pu_real *y, double tol, const char *name)
+{
+    double worst = 0, size = 0;
+    pu_int i;
+    for (i = 0; i < n; i++) {
+        const double e = fabs((double)x[i] - (double)y[i]);
+        if (!(e <= worst)) worst = e;
+        if (fabs((double)y[i]) > size) size = fabs((double)y[i]);
+    }
+    if (worst <= tol * size || (worst == 0 && size == 0)) return 0;
+    snprintf(pu_test_message, sizeof pu_test_message, "%s: off by %g of %g, allowed %g", name, worst, size, tol * size);
+    return 1;
+}
+
+static int answers_differ(const series *s, const answer *a, const answer *b, pu_int columns, double tol)
+{
+    return differ(s->Gamma.rows, a->out.nu, b->out.nu, tol, "nu") ||
+           differ(s->Gamma.params, a->out.Gamma, b->out.Gamma, tol, "Gamma") ||
+           differ(s->Phi.params, a->out.Phi, b->out.Phi, tol, "Phi") ||
+           differ(s->Phi.rows, a->out.eta, b->out.eta, tol, "eta") ||
+           differ(s->Phi.rows, a->out.psi, b->out.psi, tol, "psi") ||
+           differ(DATA * columns * s->Gamma.rows, a->out.x, b->out.x, tol, "x");
+}
+
+static greatest_test_res agree(const series *s)
+{
+    static const pu_engine engines[] = {PU_DUAL, PU_BANDED, PU_KALMAN};
+    const double tol = 1e4 * PU_TEST_EPS;
+    pu_status status;
+    answer dense = ask(s, PU_EXACT, PU_DENSE, &status);
+    size_t e;
+    TC_STATUS(status, PU_OK);
+    for (e = 0; e < sizeof engines / sizeof *engines; e++) {
+        answer a;
+        if (engines[e] == PU_DUAL && !s->Gamma.solve) continue;
+        a = ask(s, PU_EXACT, engines[e], &status);
+        snprintf(tc_case + strlen(tc_case), sizeof tc_case - strlen(tc_case), ", %s", pu_engine_text(engines[e]));
+        TC_STATUS(status, PU_OK);
+        TC_ASSERT(a.report.served[engines[e]] == DATA && a.report.engine == engines[e] && strstr(a.report.plan, "as asked"));
+        TC_CLOSE(a.report.nll, dense.report.nll, tol * (1 + fabs(dense.report.c)));
+        TC_CLOSE(a.report.q, dense.report.q, tol * (1 + fabs(dense.report.c)));
+        TC_ASSERT(a.report.worst_residual < tol);
+        if (answers_differ(s, &a, &dense, 1, tol)) FAILm(tc_say(pu_test_message));
+        if (engines[e] == PU_KALMAN) continue;
+        { /* K direct solves */
+            answer mc = ask(s, PU_MONTE_CARLO, engines[e], &status), want;
+            TC_STATUS(status, PU_OK);
+            want = ask(s, PU_MONTE_CARLO, PU_DENSE, &status);
+            TC_STATUS(status, PU_OK);
+            TC_CLOSE(mc.report.q, want.report.q, tol * (1 + fabs(dense.report.c)));
+            if (answers_differ(s, &mc, &want, 11, tol)) FAILm(tc_say(pu_test_message));
+            TC_ASSERT(differ(s->Gamma.params, mc.out.Gamma, dense.out.Gamma, 1e-3, "")); /* it is an estimate */
+        }
+    }
+    PASS();
+}
+
+TEST autoregressions_agree(void)
+{
+    static const pu_int orders[] = {0, 1, 2, 5, 9, 16};
+    size_t i;
+    pu_int n;
+    for (i = 0; i < sizeof orders / sizeof *orders; i++)
+        for (n = orders[i] > 0 ? orders[i] : 1; n <= 40; n += 1 + orders[i] / 2 + n / 3) {
+            series s;
+            tc_set_case("AR(%d), n = %d", (int)orders[i], (int)n);
+            TC_ASSERT(make_ar(&s, n, orders[i]));
+            CHECK_CALL(agree(&s));
+        }
+    PASS();
+}
+
+TEST state_spaces_agree(void)
+{
+    static const pu_ssm_start starts[] = {PU_SSM_ZERO, PU_SSM_STATIONARY, PU_SSM_GIVEN};
+    pu_int S, steps;
+    size_t i;
+    for (i = 0; i < 3; i++)
+        for (S = 1; S <= STATES; S++)
+            for (steps = 1; steps <= STEPS; steps += 11) {
+                series s;
+                tc_set_case("S = %d, T = %d, start %d", (int)S, (int)steps, (int)i);
+                TC_ASSERT(make_ssm(&s, steps, S, starts[i]));
+                CHECK_CALL(agree(&s));
+            }
+    PASS();
+}
+
+/* Diagonal bands are bands too: sparse Bayesian learning with one reading per coefficient. */
+TEST diagonals_agree(void)
+{
+    const pu_int D = 17;
+    pu_real *alpha = tc_reals(D), *scale = tc_reals(D), one = PU_R(1.5);
+    pu_int i;
+    int which;
+    for (i = 0; i < D; i++) alpha[i] = PU_R(0.3) + (pu_real)i, scale[i] = PU_R(2) - (pu_real)i / 7;
+    for (which = 0; which < 2; which++) {
+        series s;
+        pu_status status;
+        answer dense, banded;
+        tc_set_case("diagonal %d", which);
+        memset(&s, 0, sizeof s);
+        s.Gamma = which ? pu_op_scaled_identity(D, &one) : pu_op_diagonal(D, alpha);
+        s.Phi = which ? pu_op_diagonal(D, scale) : pu_op_scaled_identity(D, &one);
+        finish(&s, 40 + (uint64_t)which);
+        dense = ask(&s, PU_EXACT, PU_DENSE, &status);
+        TC_STATUS(status, PU_OK);
+        banded = ask(&s, PU_EXACT, PU_BANDED, &status);
+        TC_STATUS(status, PU_OK);
+        if (answers_differ(&s, &banded, &dense, 1, 1e3 * PU_TEST_EPS)) FAILm(tc_say(pu_test_message));
+        ask(&s, PU_EXACT, PU_KALMAN, &status);
+        TC_STATUS(status, PU_E_UNSUPPORTED);
+    }
+    PASS();
+}
+
+/* A long series that CG has solved to rounding: the banded engine is its limit. */
+TEST banded_is_the_limit_of_cg(void)
+{
+    series s;
+    pu_options o;
+    pu_results out;
+    pu_report report;
+    pu_real *x, *y;
+    const pu_int n = 2000;
+    memset(&o, 0, sizeof o), memset(&out, 0, sizeof out);
+    tc_set_case("AR(5), n = 2000");
+    TC_ASSERT(make_ar(&s, n, 5));
+    x = out.x = tc_reals(DATA * n);
+    o.kind = PU_EXACT, o.engine = PU_BANDED;
+    TC_STATUS(pu_gradient(&s.lgm, &s.data, &o, NULL, &out, &report), PU_OK);
+    y = out.x = tc_reals(DATA * 2 * n);
+    o.kind = PU_MONTE_CARLO, o.engine = PU_ITERATIVE, o.samples = 1;
+    TC_STATUS(pu_gradient(&s.lgm, &s.data, &o, NULL, &out, &report), PU_OK);
+    {
+        pu_int d;
+        for (d = 0; d < DATA; d++)
+            if (differ(n, x + d * n, y + d * 2 * n, 1e4 * PU_TEST_EPS, "mean")) FAILm(tc_say(pu_test_message));
+    }
+    PASS();
+}
+
+/* auto: exact where that is cheaper, and it says so; the same gradient as the engine it names, to the last bit */
+TEST auto_says_what_it_chose(void)
+{
+    series s;
+    pu_status status;
+    answer chosen, banded;
+    tc_set_case("auto on a series");
+    TC_ASSERT(make_ar(&s, 400, 5));
+    chosen = ask(&s, PU_NETWORK, PU_ENGINE_AUTO, &status);
+    TC_STATUS(status, PU_OK);
+    banded = ask(&s, PU_EXACT, PU_BANDED, &status);
+    TC_STATUS(status, PU_OK);
+    TC_ASSERT(chosen.report.served[PU_BANDED] == DATA && chosen.report.nll_se == 0 && chosen.report.nll == banded.report.nll);
+    TC_ASSERT(strstr(chosen.report.plan, "3 of 3 data by banded, the cheapest") != NULL);
+    TC_ASSERT(memcmp(chosen.out.Gamma, banded.out.Gamma, (size_t)s.Gamma.params * sizeof(pu_real)) == 0);
+    PASS();
+}
+
+/* Factor model with very ragged data: a few entries by the dual engine, many by CG, all in one call. The gradient is the sum
+   of what the two give apart. */
+TEST auto_mixes(void)
+{
+    enum { M = 1200, D = 24 };
+    const pu_int sizes[] = {3, 1100, 0, 900, 5};
+    pu_int start[6], *index = (pu_int *)tc_bytes(3000 * sizeof *index), n, i, at = 0;
+    pu_real *Phi = tc_normal(1, M * D), *psi = tc_reals(M), *y = tc_normal(2, 3000), *grad[3], *sum = tc_reals(M * D);
+    pu_op prior = pu_op_identity(D), map = pu_op_dense(M, D, Phi);
+    pu_lgm lgm = {&prior, &map, NULL, NULL, NULL};
+    pu_options o;
+    pu_results out;
+    pu_report report;
+    double nll = 0;
+    memset(&o, 0, sizeof o), memset(&out, 0, sizeof out);
+    tc_set_case("ragged factors");
+    tc_fill(M, psi, PU_R(2)), lgm.psi = psi;
+    for (n = 0; n < 5; n++) {
+        start[n] = at;
+        for (i = 0; i < sizes[n]; i++) index[at++] = i;
+    }
+    start[5] = at;
+    o.kind = PU_OUTPUT, o.engine = PU_ENGINE_AUTO, o.solve.iterations = 4, o.samples = 2;
+    for (i = 0; i < 3; i++) grad[i] = tc_reals(M * D);
+    {
+        pu_data data = pu_data_lists(5, M, start, index, y);
+        out.Phi = grad[0];
+        TC_STATUS(pu_gradient(&lgm, &data, &o, NULL, &out, &report), PU_OK);
+        TC_ASSERT(report.served[PU_DUAL] == 3 && report.served[PU_ITERATIVE] == 2 && report.nll_se > 0);
+        TC_ASSERT(strstr(report.plan, "2 of 5 data by iterative") && strstr(report.plan, "3 of 5 data by dual"));
+        nll = report.nll;
+    }
+    for (n = 0; n < 5; n++) { /* one by one, by the engine named, with the same stream of random numbers */
+        pu_data data = pu_data_lists(1, M, start + n, index, y);
+        pu_int id = n;
+        data.id = &id;
+        o.engine = sizes[n] > 100 ? PU_ITERATIVE : PU_DUAL, o.kind = sizes[n] > 100 ? PU_OUTPUT : PU_EXACT;
+        out.Phi = grad[1];
+        TC_STATUS(pu_gradient(&lgm, &data, &o, NULL, &out, &report), PU_OK);
+        for (i = 0; i < M * D; i++) sum[i] += grad[1][i] / 5;
+        nll -= report.nll / 5;
+    }
+    TC_CLOSE(nll, 0, 1e4 * PU_TEST_EPS * 1100);
+    if (differ(M * D, grad[0], sum, 1e3 * PU_TEST_EPS, "Phi")) FAILm(tc_say(pu_test_message));
+    PASS();
+}
+
+/* What cannot be, is refused by name; a band that is not the operator is seen. */
+static pu_status wrong_band(const pu_op *op, pu_int width, double *B)
+{
+    pu_int i;
+    for (i = 0; i < op->rows; i++) B[i * (width + 1)] += 3;
+    return PU_OK;
+}
+
+TEST refusals(void)
+{
+    series s;
+    pu_status status;
+    answer a;
+    static const pu_kind kinds[] = {PU_NETWORK, PU_OUTPUT, PU_MONTE_CARLO};
+    size_t i;
+    tc_set_case("refusals");
+    TC_ASSERT(make_ar(&s, 12, 2));
+    for (i = 0; i < 3; i++) {
+        a = ask(&s, kinds[i], PU_KALMAN, &status);
+        TC_STATUS(status, PU_E_ARGUMENT);
+        TC_ASSERT(strcmp(a.report.where.what, "options.engine") == 0);
+    }
+    s.Gamma.band_add = wrong_band;
+    a = ask(&s, PU_EXACT, PU_BANDED, &status);
+    TC_STATUS(status, PU_E_OPERATOR);
+    TC_ASSERT(strstr(a.report.where.what, "band_add") != NULL);
+    s.Gamma.band_add = NULL;
+    a = ask(&s, PU_EXACT, PU_BANDED, &status);
+    TC_STATUS(status, PU_E_UNSUPPORTED);
+    TC_ASSERT(strcmp(a.report.where.what, "Gamma.band_add") == 0);
+    TC_ASSERT(make_ar(&s, 40, 17));
+    ask(&s, PU_EXACT, PU_KALMAN, &status);
+    TC_STATUS(status, PU_E_UNSUPPORTED);
+    PASS();
+}
+
+GREATEST_MAIN_DEFS();
+
+int main(int argc, char **argv)
+{
+    GREATEST_MAIN_BEGIN();
+    GREATEST_SET_TEARDOWN_CB(tc_release, NULL);
+    RUN_TEST(autoregressions_agree);
+    RUN_TEST(state_spaces_agree);
+    RUN_TEST(diagonals_agree);
+    RUN_TEST(banded_is_the_limit_of_cg);
+    RUN_TEST(auto_says_what_it_chose);
+    RUN_TEST(auto_mixes);
+    RUN_TEST(refusals);
+    PU_TEST_MAIN_END();
+}

@@ -143,6 +143,7 @@ MATHS (letters used throughout; W = diag(mask * psi), e = mask * (y - eta))
 #define pu_gradient_bytes puf_gradient_bytes
 #define pu_gradient puf_gradient
 #define pu_nll puf_nll
+#define pu_tune puf_tune
 #define pu_exact_bytes puf_exact_bytes
 #define pu_exact puf_exact
 #define pu_ar puf_ar
@@ -481,7 +482,8 @@ typedef enum {
 typedef enum { PU_ADJOINT_FULL, PU_ADJOINT_SHORTCUT, PU_ADJOINT_REORTHOGONAL, PU_ADJOINT_AUTO } pu_adjoint;
 
 typedef struct {
-    pu_int iterations;  /* I; 0 = 30 (with a tolerance: 10 n + 100, at most 1000); PU_NONE = no step at all */
+    pu_int iterations;  /* I; 0 = 30 (with a tolerance: 10 n + 100, at most 1000); PU_NONE = no step at all; PU_AUTO (pu_gradient,
+                           CG and PCG): see pu_options.error */
     pu_solver solver;   /* default PU_CG */
     double tolerance;   /* > 0: stop a column at |r| <= tolerance |u|; then I is a cap. 0 = run exactly I steps. Rounding
                            level (1e-14 in double, 3e-7 in float) stops a column in any case */
@@ -494,7 +496,7 @@ typedef struct {
 } pu_solve_options;
 
 typedef struct {
-    pu_int samples;         /* K; 0 = 10; PU_NONE = none (PU_EXACT only) */
+    pu_int samples;         /* K; 0 = 10; PU_NONE = none (PU_EXACT only); PU_AUTO: see `error` */
     pu_kind kind;           /* default PU_NETWORK */
     pu_engine engine;       /* default PU_ITERATIVE. Exact engines serve PU_EXACT (which takes PU_DENSE for the default) and, but
                                for Kalman, PU_MONTE_CARLO; PU_ENGINE_AUTO serves all kinds: a datum that an exact engine
@@ -511,6 +513,11 @@ typedef struct {
     int rao_blackwell;      /* replace sigma_j^2 in Gamma's gradient by 1/A_jj + (sigma_j - delta_j/A_jj)^2: the same mean, less
                                variance where A_jj dominates its row. Needs diag(A) and Gamma.band_grad. The difference is a
                                control variate; PU_NETWORK does not differentiate it through the solver */
+    double error;           /* with samples or solve.iterations = PU_AUTO: the relative error wanted of the gradient; 0 = 0.1. A pilot
+                               (pu_tune) on the first data finds K for the statistical error and then I for a solver error
+                               below half of what K leaves. The report says what was chosen and from what */
+    pu_int most_samples;    /* limit of that K; 0 = 100 */
+    pu_int most_iterations; /* limit of that I; 0 = 100 */
     int no_control_variate; /* log det: leave out the free control variate tr(A Sigma) = D (used where diag(A) is known) */
     const pu_backend *backend; /* default pu_backend_cpu() */
 } pu_options;
@@ -561,7 +568,7 @@ typedef struct {
     pu_int columns; /* columns at a time */
     size_t bytes;   /* workspace used */
     pu_int served[PU_ENGINES]; /* data by the engine that served them */
-    char plan[400];            /* the same in words, with the reason */
+    char plan[600];            /* the same in words, with the reason; before that, how K and I were chosen */
 
     pu_int groups;             /* of probes behind the standard errors; 0: none were asked for */
     double se_95;              /* a 95 % interval of a component is +- se_95 times its standard error (Student's t, G - 1) */
@@ -609,7 +616,15 @@ typedef struct {
 PU_DEF pu_status pu_gradient(const pu_lgm *model, const pu_data *data, const pu_options *options, pu_workspace *ws,
                              const pu_results *out, pu_report *report);
 
-/* Bytes of workspace that pu_gradient with the same arguments needs. */
+/* K and I for a wanted error (options->error), as pu_gradient itself does for PU_AUTO: *tuned = *options with both replaced by
+   numbers. A fit tunes once in a while, not at every step. A pilot of 8 probes and 20 steps on the first 4 data measures
+   the error of one probe and the decay of the solver's; K falls with the number of data. `out` tells which gradients count (at
+   least one of Gamma, Phi, psi) and is not written. options->engine = PU_ENGINE_AUTO: no pilot where exact engines are
+   cheaper than 2 probes of 4 steps. Status: as pu_gradient; PU_E_UNSUPPORTED: GD, SD, x0, or delta with samples = PU_AUTO. */
+PU_DEF pu_status pu_tune(const pu_lgm *model, const pu_data *data, const pu_options *options, pu_workspace *ws,
+                         const pu_results *out, pu_options *tuned, pu_report *report);
+
+/* Bytes of workspace that pu_gradient with the same arguments needs (PU_AUTO: at the limits of K and I). */
 PU_DEF pu_status pu_gradient_bytes(const pu_lgm *model, const pu_data *data, const pu_options *options,
                                    const pu_results *out, size_t *bytes, pu_report *report);
 
@@ -970,6 +985,15 @@ PU__FN void pu__put_number(pu__text *t, const char *label, pu_int v)
     do digits[--i] = (char)('0' + v % 10); while (v /= 10);
     pu__put(t, label);
     pu__put(t, digits + i);
+}
+
+/* x >= 0 in percent, three decimals */
+PU__FN void pu__put_percent(pu__text *t, const char *label, double x)
+{
+    const pu_int v = x < 1e9 ? (pu_int)(1e5 * x + 0.5) : (pu_int)1e14;
+    pu__put_number(t, label, v / 1000);
+    pu__put_number(t, v % 1000 < 10 ? ".00" : v % 1000 < 100 ? ".0" : ".", v % 1000);
+    pu__put(t, " %");
 }
 
 PU_DEF const char *pu_explain(const pu_report *report, char *buffer, size_t capacity)
@@ -1647,7 +1671,7 @@ PU__FN pu_status pu__dense_gram_diag(const pu_op *op, const pu_real *w, pu_real 
     pu_int m, d;
     (void)work;
     for (m = 0; m < op->rows; m++)
-        for (d = 0; d < op->cols; d++) y[d] += w[m] * (a[m * op->cols + d] * a[m * op->cols + d]);
+        for (d = 0; d < op->cols && w[m] != PU_R(0); d++) y[d] += w[m] * (a[m * op->cols + d] * a[m * op->cols + d]);
     return PU_OK;
 }
 
@@ -6035,6 +6059,7 @@ typedef struct { /* everything decided before work starts */
     pu_int kmax;           /* columns that there is room for */
     pu_int block, blocks;  /* iterative engine: columns at a time; blocks of columns per datum */
     int network, want_nll, any_grad;
+    int dry;               /* a pilot: nothing is written */
     int exact;             /* what a direct engine serves gets Sigma itself; otherwise K direct solves */
     pu_engine engine;      /* as asked */
     unsigned can;          /* bit e: engine e applies here */
@@ -7010,12 +7035,12 @@ PU__FN double pu__assign(pu__job *job)
 PU__FN void pu__plan_words(const pu__job *job, pu_report *report)
 {
     pu__text t;
-    int e, other;
-    t.at = report->plan, t.used = 0, t.capacity = sizeof report->plan;
+    int e, other, some = 0;
+    t.at = report->plan, t.used = strlen(report->plan), t.capacity = sizeof report->plan;
     for (e = PU_ITERATIVE; e < PU_ENGINE_AUTO; e++) {
         report->served[e] = job->served[e];
         if (!job->served[e]) continue;
-        pu__put(&t, t.used ? "; " : "");
+        pu__put(&t, some++ ? "; " : "");
         pu__put_number(&t, "", job->served[e]);
         pu__put_number(&t, " of ", job->N);
         pu__put(&t, " data by ");
@@ -7037,7 +7062,7 @@ PU__FN pu_status pu__job_make(pu__job *job, const pu_lgm *model, const pu_data *
                               const pu_results *out, int want_nll, pu_report *report)
 {
     static const pu_options zero_options = {0, PU_NETWORK, PU_ITERATIVE, {0, PU_CG, 0, 0, 0, PU_ADJOINT_FULL, 0, NULL, NULL},
-                                            0, 0, NULL, NULL, 0, 0, 0, 0, 0, 0, NULL};
+                                            0, 0, NULL, NULL, 0, 0, 0, 0, 0, 0, 0, 0, 0, NULL};
     static const pu_results zero_results = {NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL};
     const pu_options *o = options ? options : &zero_options;
     pu_status status = pu__check_model(model, report);
@@ -7125,6 +7150,53 @@ PU__FN pu_status pu__job_make(pu__job *job, const pu_lgm *model, const pu_data *
     return PU_OK;
 }
 
+enum { PU__PILOT_PROBES = 8, PU__PILOT_STEPS = 20, PU__PILOT_DATA = 4, PU__MOST = 100 };
+
+PU__FN int pu__to_tune(const pu_options *o)
+{
+    return o && o->kind != PU_EXACT && (o->samples == PU_AUTO || o->solve.iterations == PU_AUTO);
+}
+
+PU__FN pu_options pu__at_limits(const pu_options *options)
+{
+    pu_options o = *options;
+    if (o.samples == PU_AUTO) o.samples = o.most_samples > 0 ? o.most_samples : PU__MOST;
+    if (o.solve.iterations == PU_AUTO) o.solve.iterations = o.most_iterations > 0 ? o.most_iterations : PU__MOST;
+    return o;
+}
+
+PU__FN pu_status pu__check_tuning(const pu_options *o, const pu_results *out, pu_report *report)
+{
+    if (!(o->error >= 0 && o->error < 1)) return pu__fail(report, PU_E_ARGUMENT, "options.error", -1, -1);
+    if (o->most_samples < 0 || o->most_samples == 1) return pu__fail(report, PU_E_ARGUMENT, "options.most_samples", -1, -1);
+    if (o->most_iterations < 0) return pu__fail(report, PU_E_ARGUMENT, "options.most_iterations", -1, -1);
+    if (!out || (!out->Gamma && !out->Phi && !out->psi))
+        return pu__fail(report, PU_E_ARGUMENT, "results (PU_AUTO needs a gradient to tune for)", -1, -1);
+    if (o->solve.solver != PU_CG && o->solve.solver != PU_PCG)
+        return pu__fail(report, PU_E_UNSUPPORTED, "options.solve.solver (PU_AUTO needs CG or PCG)", -1, -1);
+    if (o->x0) return pu__fail(report, PU_E_UNSUPPORTED, "options.x0 (PU_AUTO)", -1, -1);
+    if (o->delta && o->samples == PU_AUTO) return pu__fail(report, PU_E_UNSUPPORTED, "options.delta (samples = PU_AUTO)", -1, -1);
+    return PU_OK;
+}
+
+/* The job of the pilot: few data, probes and steps, standard errors, nothing written. */
+PU__FN pu_status pu__pilot_job(pu__job *job, const pu_lgm *model, const pu_data *data, const pu_options *options, const pu_results *out,
+                               pu_options *o, pu_data *few, pu_results *wanted, pu_report *report)
+{
+    pu_status status;
+    *o = pu__at_limits(options), *few = *data;
+    o->kind = PU_OUTPUT, o->engine = PU_ITERATIVE, o->solve.tolerance = o->solve.absolute2 = 0, o->groups = 0, o->delta = NULL;
+    o->samples = PU__PILOT_PROBES;
+    o->solve.iterations = PU__PILOT_STEPS; /* whatever the limit: fewer would not show what a converged gradient is like */
+    few->n = pu__min(data->n, PU__PILOT_DATA);
+    memset(wanted, 0, sizeof *wanted);
+    wanted->Gamma = out->Gamma, wanted->Phi = out->Phi, wanted->psi = out->psi;
+    wanted->se_psi = out->Gamma ? out->Gamma : out->Phi ? out->Phi : out->psi; /* any address: standard errors, please */
+    status = pu__job_make(job, model, few, o, wanted, 1, report);
+    job->dry = 1;
+    return status;
+}
+
 PU_DEF pu_status pu_gradient_bytes(const pu_lgm *model, const pu_data *data, const pu_options *options, const pu_results *out,
                                    size_t *bytes, pu_report *report)
 {
@@ -7136,6 +7208,31 @@ PU_DEF pu_status pu_gradient_bytes(const pu_lgm *model, const pu_data *data, con
     if (!report) report = &local;
     pu__report_clear(report);
     if (!bytes) return pu__fail(report, PU_E_NULL, "bytes", -1, -1);
+    if (pu__to_tune(options)) { /* the larger of the pilot and of all that may come after it */
+        pu_options pilot, most = pu__at_limits(options);
+        pu_data few;
+        pu_results wanted;
+        size_t first;
+        status = pu__check_data(data, model && model->Phi ? model->Phi->rows : 0, report);
+        if (!status) status = pu__check_tuning(options, out, report);
+        if (!status) status = pu__pilot_job(&job, model, data, options, out, &pilot, &few, &wanted, report);
+        if (status) return status;
+        pu__job_layout(&mem, &arena, &job);
+        first = arena.used, arena.used = 0;
+        if (most.engine == PU_ENGINE_AUTO) { /* exact engines for those that want them at the limits, and the solver for the rest */
+            status = pu__job_make(&job, model, data, &most, out, 1, report);
+            if (status) return status;
+            pu__job_layout(&mem, &arena, &job);
+            most.engine = PU_ITERATIVE;
+        }
+        status = pu__job_make(&job, model, data, &most, out, 1, report);
+        if (status) return status;
+        pu__job_layout(&mem, &arena, &job);
+        if (first > arena.used) arena.used = first;
+        if (arena.overflow) return pu__fail(report, PU_E_OVERFLOW, "workspace", -1, -1);
+        report->bytes = *bytes = pu__arena_bytes(&arena);
+        return PU_OK;
+    }
     status = pu__job_make(&job, model, data, options, out, 1, report);
     if (status) return status;
     pu__job_layout(&mem, &arena, &job);
@@ -7373,8 +7470,123 @@ PU__FN pu_status pu__job_run(const pu__job *job, pu__memory *mem, pu_report *rep
     if (!status && job->any_grad) status = pu__finish_gradient(job, mem, report);
     if (status) return status;
     if (job->groups && job->any_grad) pu__standard_errors(job, mem, report);
-    pu__write_results(job, mem);
+    if (!job->dry) pu__write_results(job, mem);
     return outcome;
+}
+
+/* ---- choosing K and I ---- */
+
+/* The pilot: its report, the steps that its longest column took, and the data it saw. */
+PU__FN pu_status pu__pilot(const pu_lgm *model, const pu_data *data, const pu_options *options, pu_workspace *ws,
+                           const pu_results *out, pu_int *steps, pu_int *seen, pu_report *report)
+{
+    pu_options o;
+    pu_data few;
+    pu_results wanted;
+    pu__job job;
+    pu__memory mem;
+    pu__arena arena = {NULL, 0, 0};
+    pu_status status = pu__pilot_job(&job, model, data, options, out, &o, &few, &wanted, report);
+    pu_int i;
+    if (status) return status;
+    *seen = few.n;
+    pu__job_layout(&mem, &arena, &job);
+    status = pu__arena_open(&arena, ws, report);
+    if (status) return status;
+    pu__job_layout(&mem, &arena, &job);
+    status = pu__job_run(&job, &mem, report);
+    for (i = 0, *steps = 1; i < few.n * (job.K + 1) && !pu__fatal(status); i++)
+        if (mem.columns[i].record.steps > *steps) *steps = mem.columns[i].record.steps;
+    return pu__fatal(status) ? status : PU_OK;
+}
+
+/* Statistical error falls as 1/sqrt(N K). The solver's: eps(i), measured as eps_p after p steps of the pilot, is taken to have
+   fallen evenly until then and to fall by rho = (sqrt c - 1) / (sqrt c + 1) per step afterwards, c the ratio of the extreme Ritz
+   values; the network gradient errs by i eps(i)^2. */
+PU__FN pu_status pu__tune(const pu_lgm *model, const pu_data *data, const pu_options *options, pu_workspace *ws,
+                          const pu_results *out, pu_options *tuned, pu_report *report)
+{
+    const pu_options top = pu__at_limits(options);
+    const double wanted = options->error > 0 ? options->error : 0.1;
+    double one, left, c, rho, eps, error = 1;
+    pu_int p, seen, K = 2, I = 4;
+    pu__text t;
+    pu_status status = pu__check_tuning(options, out, report);
+    if (status) return status;
+    *tuned = top;
+    if (options->engine == PU_ENGINE_AUTO) { /* would anyone be served by the solver? */
+        pu_options least = top;
+        pu__job job;
+        if (options->samples == PU_AUTO) least.samples = K;
+        if (options->solve.iterations == PU_AUTO) least.solve.iterations = I;
+        status = pu__job_make(&job, model, data, &least, out, 0, report);
+        if (status) return status;
+        report->plan[0] = 0;
+        if (!job.served[PU_ITERATIVE]) {
+            *tuned = least;
+            return PU_OK;
+        }
+    }
+    status = pu__pilot(model, data, options, ws, out, &p, &seen, report);
+    if (status) return status;
+    one = report->statistical_error * sqrt((double)PU__PILOT_PROBES * (double)seen / (double)data->n); /* one probe per datum */
+    if (options->samples == PU_AUTO) {
+        const double k = ceil(one * one / (wanted * wanted));
+        K = k < 2 ? 2 : k > (double)top.samples ? top.samples : (pu_int)k;
+        tuned->samples = K;
+    }
+    left = one / sqrt((double)(tuned->samples ? tuned->samples : 10)) / 2; /* 0 means the default, 10 */
+    if (left < wanted / 20) left = wanted / 20; /* nothing is gained by a solver far better than what was asked for */
+    c = sqrt(report->ritz_max / report->ritz_min), rho = (c - 1) / (c + 1), eps = pu__max(report->solver_error, (double)PU__EPS);
+    if (options->solve.iterations == PU_AUTO) {
+        for (I = 1; I < top.solve.iterations; I++) {
+            error = I <= p ? pow(eps, (double)I / (double)p) : eps * pow(rho, (double)(I - p));
+            if (options->kind == PU_NETWORK) error = (double)I * error * error;
+            if (error <= left) break;
+        }
+        tuned->solve.iterations = I;
+    }
+    t.at = report->plan, t.used = 0, t.capacity = sizeof report->plan; /* kept in front of the plan of the run itself */
+    if (options->samples == PU_AUTO) {
+        pu__put_number(&t, "K = ", K);
+        pu__put_percent(&t, " (one probe per datum errs by ", one);
+        pu__put_percent(&t, ", wanted ", wanted);
+        pu__put(&t, K == top.samples ? "; at its limit); " : "); ");
+    }
+    if (options->solve.iterations == PU_AUTO) {
+        pu__put_number(&t, "I = ", I);
+        pu__put_number(&t, " (", p);
+        pu__put_percent(&t, " steps leave a solver error of ", eps);
+        pu__put_percent(&t, ", each more ", rho);
+        pu__put_percent(&t, " of it, wanted ", left);
+        pu__put(&t, !(error <= left) ? "; at its limit); " : "); ");
+    }
+    return PU_OK;
+}
+
+PU_DEF pu_status pu_tune(const pu_lgm *model, const pu_data *data, const pu_options *options, pu_workspace *ws,
+                         const pu_results *out, pu_options *tuned, pu_report *report)
+{
+    pu_report local;
+    pu_workspace own;
+    pu_status status;
+    if (!report) report = &local;
+    memset(&own, 0, sizeof own);
+    if (!ws) ws = &own;
+    pu__report_clear(report);
+    if (!options || !tuned) return pu__fail(report, PU_E_NULL, options ? "tuned" : "options", -1, -1);
+    status = pu__check_model(model, report);
+    if (!status) status = pu__check_data(data, model->Phi->rows, report);
+    if (!status) status = pu__check_numbers(model, report);
+    if (status) return status;
+    if (!pu__to_tune(options)) *tuned = *options;
+    else {
+        pu_options result;
+        status = pu__tune(model, data, options, ws, out, &result, report);
+        if (!status) *tuned = result, report->samples = result.samples, report->iterations = result.solve.iterations;
+    }
+    pu_workspace_free(&own);
+    return status;
 }
 
 PU_DEF pu_status pu_gradient(const pu_lgm *model, const pu_data *data, const pu_options *options, pu_workspace *ws,
@@ -7385,21 +7597,36 @@ PU_DEF pu_status pu_gradient(const pu_lgm *model, const pu_data *data, const pu_
     pu__job job;
     pu__memory mem;
     pu__arena arena = {NULL, 0, 0};
+    pu_options tuned;
     const int want_nll = report != NULL; /* nobody to tell it to */
     pu_status status;
     if (!report) report = &local;
     memset(&own, 0, sizeof own);
     if (!ws) ws = &own;
-    pu__report_clear(report);
-    status = pu__job_make(&job, model, data, options, out, want_nll, report);
+    if (pu__to_tune(options)) {
+        char words[sizeof report->plan];
+        status = pu_tune(model, data, options, ws, out, &tuned, report);
+        if (!status) {
+            memcpy(words, report->plan, sizeof words);
+            pu__report_clear(report);
+            memcpy(report->plan, words, sizeof words);
+        }
+        options = &tuned;
+    } else {
+        pu__report_clear(report);
+        status = PU_OK;
+    }
+    if (!status) status = pu__job_make(&job, model, data, options, out, want_nll, report);
     if (!status) status = pu__check_numbers(model, report);
     if (!status) status = pu__check_option_arrays(&job, report);
-    if (status) return status;
-    pu__job_layout(&mem, &arena, &job);
-    status = pu__arena_open(&arena, ws, report);
-    if (status) return status;
-    pu__job_layout(&mem, &arena, &job);
-    status = pu__job_run(&job, &mem, report);
+    if (!status) {
+        pu__job_layout(&mem, &arena, &job);
+        status = pu__arena_open(&arena, ws, report);
+    }
+    if (!status) {
+        pu__job_layout(&mem, &arena, &job);
+        status = pu__job_run(&job, &mem, report);
+    }
     pu_workspace_free(&own);
     return status;
 }

@@ -339,6 +339,70 @@ TEST solver_error_is_told(void)
     PASS();
 }
 
+/* PU_AUTO: the error that was wanted is the error that comes, in the mean over seeds, within a factor of two below and 1.5
+   above; K and I are said; the same call with those numbers gives the same bits. */
+static greatest_test_res tuned(problem *p, pu_kind kind, double wanted)
+{
+    enum { RUNS = 12 };
+    const pu_int size[3] = {p->Gamma.params, p->Phi.params, p->Phi.rows};
+    pu_real *exact[3], *got[3], *again[3];
+    pu_options o = options_for(p, PU_EXACT, 0), fixed;
+    pu_results out;
+    pu_report report;
+    double error = 0, norm = 0;
+    size_t bytes = 0;
+    pu_workspace ws = tc_workspace();
+    int b, run;
+    pu_int i;
+    tc_set_case("%s, kind %d, error %g", p->name, (int)kind, wanted);
+    memset(&out, 0, sizeof out);
+    for (b = 0; b < 3; b++) exact[b] = tc_reals(size[b]), got[b] = tc_reals(size[b]), again[b] = tc_reals(size[b]);
+    out.Gamma = exact[0], out.Phi = exact[1], out.psi = exact[2];
+    TC_STATUS(pu_gradient(&p->lgm, &p->data, &o, NULL, &out, &report), PU_OK);
+    out.Gamma = got[0], out.Phi = got[1], out.psi = got[2];
+    o = options_for(p, kind, PU_AUTO);
+    o.solve.iterations = PU_AUTO, o.error = wanted, o.most_samples = 2000;
+    TC_STATUS(pu_gradient_bytes(&p->lgm, &p->data, &o, &out, &bytes, &report), PU_OK);
+    for (run = 0; run < RUNS; run++) {
+        o.seed = (uint64_t)run + 77;
+        TC_STATUS(pu_gradient(&p->lgm, &p->data, &o, &ws, &out, &report), PU_OK);
+        for (b = 0; b < 3; b++)
+            for (i = 0; i < size[b]; i++) {
+                error += pow((double)got[b][i] - (double)exact[b][i], 2) / RUNS;
+                norm += pow((double)exact[b][i], 2) / RUNS;
+            }
+    }
+    error = sqrt(error / norm);
+    if (getenv("PU_SHOW")) printf("%s, wanted %g, got %g: %s\n", p->name, wanted, error, report.plan);
+    TC_ASSERT(report.samples >= 2 && report.samples < 2000 && report.iterations >= 1 && strstr(report.plan, "K = "));
+    TC_ASSERT(strstr(report.plan, "I = ") && report.bytes <= bytes);
+    TC_ASSERT(error < 1.5 * wanted && error > wanted / 2);
+    TC_STATUS(pu_tune(&p->lgm, &p->data, &o, &ws, &out, &fixed, &report), PU_OK);
+    TC_ASSERT(fixed.samples == report.samples && fixed.solve.iterations == report.iterations && fixed.samples > 0);
+    out.Gamma = again[0], out.Phi = again[1], out.psi = again[2];
+    TC_STATUS(pu_gradient(&p->lgm, &p->data, &fixed, &ws, &out, &report), PU_OK);
+    for (b = 0; b < 3; b++) TC_ASSERT(memcmp(got[b], again[b], (size_t)size[b] * sizeof(pu_real)) == 0);
+    o.most_samples = 3, o.most_iterations = 2;
+    TC_STATUS(pu_gradient(&p->lgm, &p->data, &o, &ws, &out, &report), PU_OK);
+    if (getenv("PU_SHOW")) printf("limited: %d %d %s\n", (int)report.samples, (int)report.iterations, report.plan);
+    TC_ASSERT(report.samples == 3 && report.iterations <= 2 && strstr(report.plan, "at its limit"));
+    PASS();
+}
+
+TEST auto_meets_the_wanted_error(void)
+{
+    problem p;
+    noisy_ar(&p);
+    CHECK_CALL(tuned(&p, PU_OUTPUT, 0.05));
+    noisy_ar(&p);
+    CHECK_CALL(tuned(&p, PU_NETWORK, 0.1));
+    factors(&p);
+    CHECK_CALL(tuned(&p, PU_OUTPUT, 0.03));
+    factors(&p);
+    CHECK_CALL(tuned(&p, PU_NETWORK, 0.03));
+    PASS();
+}
+
 TEST refusals(void)
 {
     problem p;
@@ -360,6 +424,16 @@ TEST refusals(void)
     TC_ASSERT(strcmp(report.where.what, "options.groups") == 0);
     o.groups = 1;
     TC_STATUS(pu_gradient(&p.lgm, &p.data, &o, NULL, &out, &report), PU_E_ARGUMENT);
+    o = options_for(&p, PU_OUTPUT, PU_AUTO);
+    o.solve.solver = PU_SD;
+    TC_STATUS(pu_gradient(&p.lgm, &p.data, &o, NULL, &out, &report), PU_E_UNSUPPORTED);
+    TC_ASSERT(strstr(report.where.what, "CG or PCG") != NULL);
+    o.solve.solver = PU_CG, o.error = 2;
+    TC_STATUS(pu_gradient(&p.lgm, &p.data, &o, NULL, &out, &report), PU_E_ARGUMENT);
+    TC_ASSERT(strcmp(report.where.what, "options.error") == 0);
+    o.error = 0;
+    TC_STATUS(pu_gradient(&p.lgm, &p.data, &o, NULL, NULL, &report), PU_E_ARGUMENT);
+    TC_ASSERT(strstr(report.where.what, "results") != NULL && se[0] == PU_R(7));
     PASS();
 }
 
@@ -374,6 +448,7 @@ int main(int argc, char **argv)
     RUN_TEST(rao_blackwell_saves_variance);
     RUN_TEST(rao_blackwell_on_a_band);
     RUN_TEST(solver_error_is_told);
+    RUN_TEST(auto_meets_the_wanted_error);
     RUN_TEST(refusals);
     PU_TEST_MAIN_END();
 }

@@ -7191,7 +7191,8 @@ PU__FN pu_status pu__pilot_job(pu__job *job, const pu_lgm *model, const pu_data 
     few->n = pu__min(data->n, PU__PILOT_DATA);
     memset(wanted, 0, sizeof *wanted);
     wanted->Gamma = out->Gamma, wanted->Phi = out->Phi, wanted->psi = out->psi;
-    wanted->se_psi = out->Gamma ? out->Gamma : out->Phi ? out->Phi : out->psi; /* any address: standard errors, please */
+    wanted->se_psi = out->Gamma ? out->Gamma : out->Phi ? out->Phi : out->psi; /* any address: standard errors, please, */
+    wanted->alpha = wanted->beta = wanted->se_psi;                             /* and the coefficients of the solver */
     status = pu__job_make(job, model, few, o, wanted, 1, report);
     job->dry = 1;
     return status;
@@ -7476,9 +7477,10 @@ PU__FN pu_status pu__job_run(const pu__job *job, pu__memory *mem, pu_report *rep
 
 /* ---- choosing K and I ---- */
 
-/* The pilot: its report, the steps that its longest column took, and the data it saw. */
+/* The pilot: its report, the data it saw, and eps(i), the solver's error after i = 0 .. PU__PILOT_STEPS steps. CG from zero takes
+   alpha_l rho_l off |x - A^-1 u|_A^2 in step l, in all x'A x; rho_{l+1} = beta_l rho_l. */
 PU__FN pu_status pu__pilot(const pu_lgm *model, const pu_data *data, const pu_options *options, pu_workspace *ws,
-                           const pu_results *out, pu_int *steps, pu_int *seen, pu_report *report)
+                           const pu_results *out, double *eps, pu_int *seen, pu_report *report)
 {
     pu_options o;
     pu_data few;
@@ -7487,7 +7489,9 @@ PU__FN pu_status pu__pilot(const pu_lgm *model, const pu_data *data, const pu_op
     pu__memory mem;
     pu__arena arena = {NULL, 0, 0};
     pu_status status = pu__pilot_job(&job, model, data, options, out, &o, &few, &wanted, report);
-    pu_int i;
+    const pu_int I = PU__PILOT_STEPS;
+    double size = 0;
+    pu_int i, n;
     if (status) return status;
     *seen = few.n;
     pu__job_layout(&mem, &arena, &job);
@@ -7495,21 +7499,34 @@ PU__FN pu_status pu__pilot(const pu_lgm *model, const pu_data *data, const pu_op
     if (status) return status;
     pu__job_layout(&mem, &arena, &job);
     status = pu__job_run(&job, &mem, report);
-    for (i = 0, *steps = 1; i < few.n * (job.K + 1) && !pu__fatal(status); i++)
-        if (mem.columns[i].record.steps > *steps) *steps = mem.columns[i].record.steps;
-    return pu__fatal(status) ? status : PU_OK;
+    if (pu__fatal(status)) return status;
+    for (i = 0; i <= I; i++) eps[i] = 0;
+    for (n = 0; n < few.n * (job.K + 1); n++) {
+        const pu_real *alpha = mem.stage.alpha + n * I, *beta = mem.stage.beta + n * I;
+        const double weight = n % (job.K + 1) ? 1 / (double)job.K : 1, energy = pu__max(mem.columns[n].energy, 0);
+        double rho = 1, sum = 0, tail = 0;
+        for (i = 0; i < I; i++) sum += (double)alpha[i] * rho, rho *= (double)beta[i];
+        for (i = 0, rho = sum > 0 ? mem.columns[n].xax / sum : 0; i <= I; i++) { /* what steps i .. I-1 took off, from the front */
+            eps[i] += weight * (pu__max(mem.columns[n].xax - tail, 0) + energy);
+            if (i < I) tail += (double)alpha[i] * rho, rho *= (double)beta[i];
+        }
+        size += weight * mem.columns[n].xax;
+    }
+    for (i = 0; i <= I; i++) eps[i] = size > 0 ? pu__max(sqrt(eps[i] / size), (double)PU__EPS) : (double)PU__EPS;
+    return PU_OK;
 }
 
-/* Statistical error falls as 1/sqrt(N K). The solver's: eps(i), measured as eps_p after p steps of the pilot, is taken to have
-   fallen evenly until then and to fall by rho = (sqrt c - 1) / (sqrt c + 1) per step afterwards, c the ratio of the extreme Ritz
-   values; the network gradient errs by i eps(i)^2. */
+/* Statistical error falls as 1/sqrt(N K). The solver's, eps(i), was measured by the pilot; after its last step it is taken to
+   fall by rho = (sqrt c - 1) / (sqrt c + 1) per step, c the ratio of the extreme Ritz values. The network gradient errs by
+   i eps(i)^2. */
 PU__FN pu_status pu__tune(const pu_lgm *model, const pu_data *data, const pu_options *options, pu_workspace *ws,
                           const pu_results *out, pu_options *tuned, pu_report *report)
 {
     const pu_options top = pu__at_limits(options);
     const double wanted = options->error > 0 ? options->error : 0.1;
-    double one, left, c, rho, eps, error = 1;
-    pu_int p, seen, K = 2, I = 4;
+    double one, left, c, rho, eps[PU__PILOT_STEPS + 1], error = 1;
+    const pu_int p = PU__PILOT_STEPS;
+    pu_int seen, K = 2, I = 4;
     pu__text t;
     pu_status status = pu__check_tuning(options, out, report);
     if (status) return status;
@@ -7527,7 +7544,7 @@ PU__FN pu_status pu__tune(const pu_lgm *model, const pu_data *data, const pu_opt
             return PU_OK;
         }
     }
-    status = pu__pilot(model, data, options, ws, out, &p, &seen, report);
+    status = pu__pilot(model, data, options, ws, out, eps, &seen, report);
     if (status) return status;
     one = report->statistical_error * sqrt((double)PU__PILOT_PROBES * (double)seen / (double)data->n); /* one probe per datum */
     if (options->samples == PU_AUTO) {
@@ -7537,11 +7554,11 @@ PU__FN pu_status pu__tune(const pu_lgm *model, const pu_data *data, const pu_opt
     }
     left = one / sqrt((double)(tuned->samples ? tuned->samples : 10)) / 2; /* 0 means the default, 10 */
     if (left < wanted / 20) left = wanted / 20; /* nothing is gained by a solver far better than what was asked for */
-    c = sqrt(report->ritz_max / report->ritz_min), rho = (c - 1) / (c + 1), eps = pu__max(report->solver_error, (double)PU__EPS);
+    c = sqrt(report->ritz_max / report->ritz_min), rho = (c - 1) / (c + 1);
     if (options->solve.iterations == PU_AUTO) {
         for (I = 1; I < top.solve.iterations; I++) {
-            error = I <= p ? pow(eps, (double)I / (double)p) : eps * pow(rho, (double)(I - p));
-            if (options->kind == PU_NETWORK) error = (double)I * error * error;
+            error = I <= p ? eps[I] : eps[p] * pow(rho, (double)(I - p));
+            if (options->kind == PU_NETWORK) error = 3 * (double)I * error * error; /* at few steps the estimate is up to 3 times low */
             if (error <= left) break;
         }
         tuned->solve.iterations = I;
@@ -7555,10 +7572,8 @@ PU__FN pu_status pu__tune(const pu_lgm *model, const pu_data *data, const pu_opt
     }
     if (options->solve.iterations == PU_AUTO) {
         pu__put_number(&t, "I = ", I);
-        pu__put_number(&t, " (", p);
-        pu__put_percent(&t, " steps leave a solver error of ", eps);
-        pu__put_percent(&t, ", each more ", rho);
-        pu__put_percent(&t, " of it, wanted ", left);
+        pu__put_percent(&t, " (leaves a solver error of ", error);
+        pu__put_percent(&t, ", wanted ", left);
         pu__put(&t, !(error <= left) ? "; at its limit); " : "); ");
     }
     return PU_OK;

@@ -45,7 +45,7 @@ DOES NOT
 
 CONTENTS (grep for the tag)
     >>config >>types >>api           declarations
-    >>status >>memory >>random >>vector >>operator >>solver >>lgm >>exact >>public      implementation
+    >>status >>memory >>random >>vector >>operator >>solver >>lgm >>exact >>public >>model      implementation
 
 SWITCHES (define before the include; every unit of a program must agree, except on PU_IMPLEMENTATION)
     PU_IMPLEMENTATION    emit the function bodies here
@@ -115,6 +115,21 @@ MATHS (letters used throughout; W = diag(mask * psi), e = mask * (y - eta))
 #define pu_results puf_results
 #define pu_report puf_report
 #define pu_exact_result puf_exact_result
+#define pu_model puf_model
+#define pu_model_set puf_model_set
+#define pu_model_gradient puf_model_gradient
+#define pu_model_gradient_bytes puf_model_gradient_bytes
+#define pu_model_nll puf_model_nll
+#define pu_model_start puf_model_start
+#define pu_model_param puf_model_param
+#define pu_model_natural puf_model_natural
+#define pu_model_theta puf_model_theta
+#define pu_model_free puf_model_free
+#define pu_model_factors puf_model_factors
+#define pu_model_ppca puf_model_ppca
+#define pu_model_sparse puf_model_sparse
+#define pu_model_regression puf_model_regression
+#define pu_model_neural puf_model_neural
 #define pu_version puf_version
 #define pu_status_text puf_status_text
 #define pu_status_name puf_status_name
@@ -493,6 +508,7 @@ typedef struct {
     pu_int checkpoint;  /* tape: 0 = keep all I directions; s > 0 = keep every s-th state; PU_AUTO = about sqrt */
     const pu_real *m;   /* PCG: diagonal of M^-1, positive. pu_solve: n; pu_gradient: N x D. NULL: 1/diag(A) */
     const pu_real *step;/* GD step size. pu_solve: 1; pu_gradient: N. NULL: estimated from a few Lanczos steps */
+    pu_int m_stride;    /* pu_gradient: reals from one datum's m to the next; 0 = D, PU_NONE = all data share one m */
 } pu_solve_options;
 
 typedef struct {
@@ -598,9 +614,105 @@ typedef struct {
     double products; /* products A x column */
 } pu_report;
 
+/* ---- models in their own parameters theta ------------------------------------------------------------ */
+
+typedef enum { PU_SCALE_FREE, PU_SCALE_LOG, PU_SCALE_ATANH } pu_scale; /* theta = x, log x, atanh x */
+
+typedef struct {
+    char name[32];       /* of the natural value x, e.g. "Phi[3,7]", "kappa"; indices from 0 */
+    pu_scale scale;      /* how theta codes it */
+    double lower, upper; /* x lies strictly between (infinite where free) */
+} pu_param;
+
+enum { PU_USES_NU = 1, PU_USES_GAMMA = 2, PU_USES_PHI = 4, PU_USES_ETA = 8, PU_USES_PSI = 16 };
+
+/* `set` turns theta into the canonical form, `pull` brings a gradient back. Start zeroed; made by pu_model_*(), or filled
+   in by you (examples/custom_model.c). Holds pointers into itself: not to be copied once made, nor to be shared by calls
+   that run at the same time. */
+typedef struct pu_model pu_model;
+struct pu_model {
+    const char *name;    /* "factor analysis" */
+    pu_int params;       /* length of theta */
+    unsigned uses;       /* PU_USES_*: the canonical gradients that pull reads */
+    pu_lgm lgm;          /* canonical form as of the last set: what pu_gradient wants */
+    pu_op Gamma, Phi;    /* lgm's operators, when the model keeps them here (rows > 0); then lgm is pointed at them */
+    const pu_real *m;    /* D: the model's own diagonal of M^-1 for PCG, NULL = 1/diag(A) */
+    void *data;          /* the model's own state */
+    pu_workspace memory; /* of the built-in models: malloc, your allocator, or your block (set it before pu_model_*()) */
+    /* theta (params, finite) -> canonical. PU_OK, or what is wrong, *index = the entry of theta at fault (as given: -1) */
+    pu_status (*set)(pu_model *model, const pu_real *theta, pu_int *index);
+    /* grad (params, overwritten) = (d canonical / d theta)' g, at the theta of the last set; g holds the arrays in `uses`.
+       Linear in g. Anything but PU_OK stops the call (PU_E_OPERATOR) */
+    pu_status (*pull)(const pu_model *model, const pu_results *g, pu_real *grad);
+    /* a sensible start for these data, which have been checked; random parts are a function of seed. May be NULL */
+    pu_status (*start)(const pu_model *model, const pu_data *data, uint64_t seed, pu_real *theta);
+    /* what entry i of theta is; *param comes as free, unbounded and called "theta[i]". May be NULL */
+    void (*describe)(const pu_model *model, pu_int i, pu_param *param);
+};
+
 /* ------------------------------------------------------------------------------------------------
    >>api
    ------------------------------------------------------------------------------------------------ */
+
+/* ---- tier 0: models in their own parameters ----------------------------------------------------------- */
+
+/* theta (params) -> model->lgm. PU_E_NONFINITE or the model's own status with where = "theta" and the index; the built-in
+   models then keep the canonical form they had. */
+PU_DEF pu_status pu_model_set(pu_model *model, const pu_real *theta, pu_report *report);
+
+/* Gradient of the mean objective in theta: set, pu_gradient, pull.
+     grad   params, overwritten
+     se     params or NULL: standard error of grad over the probes, from options.groups of them (0 where no probe enters)
+   options, ws, report as for pu_gradient; with PU_PCG and no options.solve.m the model's own m is used. One block of ws for
+   everything. Cost: that of pu_gradient, and of one pull, with se one more per group. Status rules as pu_gradient's; grad and se are untouched
+   wherever pu_gradient's outputs would be. */
+PU_DEF pu_status pu_model_gradient(pu_model *model, const pu_real *theta, const pu_data *data, const pu_options *options,
+                                   pu_workspace *ws, pu_real *grad, pu_real *se, pu_report *report);
+/* Bytes of workspace that it needs (se: whether that is wanted). No theta: the model need not have been set, unless it is
+   one of yours that fills in lgm no sooner. */
+PU_DEF pu_status pu_model_gradient_bytes(pu_model *model, const pu_data *data, const pu_options *options, int se,
+                                         size_t *bytes, pu_report *report);
+/* set, then pu_nll. */
+PU_DEF pu_status pu_model_nll(pu_model *model, const pu_real *theta, const pu_data *data, const pu_options *options,
+                              pu_workspace *ws, double *nll, double *se, pu_report *report);
+/* A start for these data; same seed, same theta (params). PU_E_UNSUPPORTED: the model has none. */
+PU_DEF pu_status pu_model_start(const pu_model *model, const pu_data *data, uint64_t seed, pu_real *theta,
+                                pu_report *report);
+
+/* What entry i of theta is. PU_E_NULL, PU_E_ARGUMENT (no such entry). */
+PU_DEF pu_status pu_model_param(const pu_model *model, pu_int i, pu_param *param);
+/* Its natural value x for an entry theta, and the way back (NaN or infinite when x is out of bounds). */
+PU_DEF double pu_model_natural(const pu_param *param, double theta);
+PU_DEF double pu_model_theta(const pu_param *param, double x);
+
+/* Give back model->memory and zero the rest. NULL is fine. */
+PU_DEF void pu_model_free(pu_model *model);
+
+/* The built-in models. *model starts zeroed, except that model->memory may name an allocator or a block of yours. One block
+   of memory each, taken here; report->bytes is its size, also when a block was too small (PU_E_BLOCK; a block of 0 bytes
+   asks for the size). theta = the parts in brackets, one after the other, matrices row-major; a theta whose exp is 0 or
+   infinite is refused by pu_model_set (PU_E_ARGUMENT, index). Starts are made from the moments of the observed entries.
+   Statuses: PU_E_NULL, PU_E_ARGUMENT (a size below 1), PU_E_OVERFLOW, PU_E_MEMORY, PU_E_BLOCK; *model is as it was, but
+   zeroed when memory failed. */
+
+/* Factor analysis: z ~ N(0, I), y = Phi z + eta + N(0, diag(psi)^-1), Phi M x D.   [Phi | eta | log psi], M D + 2 M */
+PU_DEF pu_status pu_model_factors(pu_model *model, pu_int M, pu_int D, pu_report *report);
+/* Probabilistic PCA: the same with psi = beta everywhere.   [Phi | eta | log beta], M D + M + 1 */
+PU_DEF pu_status pu_model_ppca(pu_model *model, pu_int M, pu_int D, pu_report *report);
+/* Sparse Bayesian learning: z_j ~ N(0, 1/alpha_j), y = Phi z + N(0, 1/beta), any operator as dictionary, borrowed.
+   [log alpha | log beta], D + 1. model->m = 1 / (alpha_j + beta |Phi_j|^2), where Phi has no gram_diag with |Phi_j| = 1: A's
+   diagonal when nothing is missing. PU_E_OPERATOR, or the status of Phi's check: as for pu_gradient. */
+PU_DEF pu_status pu_model_sparse(pu_model *model, const pu_op *Phi, pu_report *report);
+/* Bayesian linear regression: one alpha for all.   [log alpha | log beta], 2 */
+PU_DEF pu_status pu_model_regression(pu_model *model, const pu_op *Phi, pu_report *report);
+/* Neural linear model: regression on features of `points` inputs, X points x inputs, borrowed; M = points, and several
+   targets are several data, which share the features.
+     features = 0   Phi = tanh(X W1' + b1),            D = hidden      [W1 | b1 | log alpha | log beta]
+     features > 0   Phi = tanh(X W1' + b1) W2' + b2,   D = features    [W1 | b1 | W2 | b2 | log alpha | log beta]
+   W1 hidden x inputs, W2 features x hidden. Setting theta costs 2 points hidden (inputs + features) flops, pulling a
+   gradient back twice that. PU_E_NONFINITE: X, with its index. */
+PU_DEF pu_status pu_model_neural(pu_model *model, pu_int points, pu_int inputs, const pu_real *X, pu_int hidden,
+                                 pu_int features, pu_report *report);
 
 /* ---- tier 1: gradients and likelihood of a latent Gaussian model ------------------------------------ */
 
@@ -902,10 +1014,12 @@ extern "C" {
 #define PU__EPS FLT_EPSILON
 #define PU__FLOOR2 PU_R(1e-13) /* rho / rho_0 at which a residual is rounding noise: (2.7 eps)^2 */
 PU__FN pu_real pu__sqrt(pu_real x) { return sqrtf(x); }
+PU__FN pu_real pu__tanh(pu_real x) { return tanhf(x); }
 #else
 #define PU__EPS DBL_EPSILON
 #define PU__FLOOR2 PU_R(1e-28) /* (45 eps)^2 */
 PU__FN pu_real pu__sqrt(pu_real x) { return sqrt(x); }
+PU__FN pu_real pu__tanh(pu_real x) { return tanh(x); }
 #endif
 
 /* x - x is 0 for every finite x and NaN for the rest: usable on host and device, in C and C++. */
@@ -5500,7 +5614,7 @@ PU__FN pu_status pu__solve_check(const pu_op *A, pu_int k, pu_report *report)
 
 PU__FN const pu_solve_options *pu__solve_defaults(const pu_solve_options *options)
 {
-    static const pu_solve_options zero = {0, PU_CG, 0, 0, 0, PU_ADJOINT_FULL, 0, NULL, NULL};
+    static const pu_solve_options zero = {0, PU_CG, 0, 0, 0, PU_ADJOINT_FULL, 0, NULL, NULL, 0};
     return options ? options : &zero;
 }
 
@@ -6260,6 +6374,12 @@ PU__FN void pu__job_layout(pu__memory *mem, pu__arena *arena, const pu__job *job
     }
 }
 
+PU__FN pu_int pu__m_stride(const pu__job *job)
+{
+    const pu_int stride = job->o->solve.m_stride;
+    return stride == PU_NONE ? 0 : stride ? stride : job->D;
+}
+
 /* Observations of datum n, and what depends on them alone. */
 PU__FN pu_status pu__load(const pu__job *job, pu__memory *mem, pu__worker *w, pu_int n, pu_int first, pu_report *report)
 {
@@ -6288,7 +6408,8 @@ PU__FN pu_status pu__load(const pu__job *job, pu__memory *mem, pu__worker *w, pu
         for (i = 0; i < job->D; i++) sum += log((double)w->diagonal[i]);
     }
     if (job->plan.solver == PU_PCG) {
-        status = pu__set_m(&w->run, job->o->solve.m ? job->o->solve.m + n * job->D : NULL, w->diagonal, n, report);
+        const pu_real *m = job->o->solve.m;
+        status = pu__set_m(&w->run, m ? m + n * pu__m_stride(job) : NULL, w->diagonal, n, report);
         if (status) return status;
         for (i = 0; i < job->D && w->post.op.diag; i++) sum += log((double)w->run.m[i]);
     }
@@ -6990,7 +7111,9 @@ PU__FN pu_status pu__check_option_arrays(const pu__job *job, pu_report *report)
 {
     const pu_options *o = job->o;
     pu_status status = PU_OK;
+    const pu_int stride = pu__m_stride(job);
     pu_int n;
+    if (o->solve.m && stride && stride < job->D) return pu__fail(report, PU_E_ARGUMENT, "options.solve.m_stride", -1, -1);
     for (n = 0; n < job->N && !status; n++) {
         if (o->delta && job->K > 0) {
             status = pu__check_array(job->K * job->D, o->delta + n * job->K * job->D, 0, "options.delta", n, report);
@@ -7000,8 +7123,8 @@ PU__FN pu_status pu__check_option_arrays(const pu__job *job, pu_report *report)
             status = pu__check_array((job->K + 1) * job->D, o->x0 + n * (job->K + 1) * job->D, 0, "options.x0", n, report);
             if (status) report->where.column = report->where.index / job->D;
         }
-        if (!status && o->solve.m && job->plan.solver == PU_PCG)
-            status = pu__check_array(job->D, o->solve.m + n * job->D, 1, "options.solve.m", n, report);
+        if (!status && o->solve.m && job->plan.solver == PU_PCG && (n == 0 || stride))
+            status = pu__check_array(job->D, o->solve.m + n * stride, 1, "options.solve.m", n, report);
         if (!status && o->solve.step && job->plan.solver == PU_GD)
             status = pu__check_array(1, o->solve.step + n, 1, "options.solve.step", n, report);
     }
@@ -7061,7 +7184,7 @@ PU__FN void pu__plan_words(const pu__job *job, pu_report *report)
 PU__FN pu_status pu__job_make(pu__job *job, const pu_lgm *model, const pu_data *data, const pu_options *options,
                               const pu_results *out, int want_nll, pu_report *report)
 {
-    static const pu_options zero_options = {0, PU_NETWORK, PU_ITERATIVE, {0, PU_CG, 0, 0, 0, PU_ADJOINT_FULL, 0, NULL, NULL},
+    static const pu_options zero_options = {0, PU_NETWORK, PU_ITERATIVE, {0, PU_CG, 0, 0, 0, PU_ADJOINT_FULL, 0, NULL, NULL, 0},
                                             0, 0, NULL, NULL, 0, 0, 0, 0, 0, 0, 0, 0, 0, NULL};
     static const pu_results zero_results = {NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL};
     const pu_options *o = options ? options : &zero_options;
@@ -7781,6 +7904,643 @@ PU_DEF pu_status pu_exact(const pu_lgm *model, const pu_data *data, pu_int datum
     report->kind = PU_EXACT, report->engine = PU_DENSE;
     pu_workspace_free(&own);
     return status;
+}
+
+/* ------------------------------------------------------------------------------------------------
+   >>model   theta -> canonical form -> gradient -> theta
+   ------------------------------------------------------------------------------------------------ */
+
+/* lgm's operators live in the struct itself, whose address is final only after it was made */
+PU__FN void pu__model_link(pu_model *model)
+{
+    if (model->Gamma.rows > 0) model->lgm.Gamma = &model->Gamma;
+    if (model->Phi.rows > 0) model->lgm.Phi = &model->Phi;
+}
+
+/* What a function of the model reported: any status of its own that is a refusal, PU_E_OPERATOR for other nonsense. */
+PU__FN pu_status pu__model_failed(pu_report *report, pu_status status, const char *what, pu_int index)
+{
+    return pu__fail(report, status < 0 ? status : PU_E_OPERATOR, what, -1, index);
+}
+
+PU_DEF pu_status pu_model_set(pu_model *model, const pu_real *theta, pu_report *report)
+{
+    pu_report local;
+    pu_int index = -1;
+    pu_status status;
+    if (!report) report = &local;
+    pu__report_clear(report);
+    if (!model) return pu__fail(report, PU_E_NULL, "model", -1, -1);
+    if (!model->set) return pu__fail(report, PU_E_NULL, "model.set", -1, -1);
+    if (!theta) return pu__fail(report, PU_E_NULL, "theta", -1, -1);
+    if (model->params < 1) return pu__fail(report, PU_E_ARGUMENT, "model.params", -1, -1);
+    status = pu__check_array(model->params, theta, 0, "theta", -1, report);
+    if (status) return status;
+    status = model->set(model, theta, &index);
+    if (status) return pu__model_failed(report, status, "theta", index);
+    pu__model_link(model);
+    return PU_OK;
+}
+
+/* options with the model's own preconditioner */
+PU__FN pu_options pu__model_options(const pu_model *model, const pu_options *options)
+{
+    pu_options o;
+    memset(&o, 0, sizeof o);
+    if (options) o = *options;
+    if (o.solve.solver == PU_PCG && !o.solve.m && model->m) o.solve.m = model->m, o.solve.m_stride = PU_NONE;
+    return o;
+}
+
+typedef struct {
+    pu_results g;  /* canonical gradients, those the model uses */
+    pu_real *grad; /* staged: nothing reaches the caller's arrays before the end */
+    pu_real *t;    /* gradient of one group of probes */
+    double *square;/* of its distance from grad, summed over groups */
+    void *rest;    /* for pu_gradient */
+    size_t bytes;
+} pu__model_memory;
+
+/* Canonical arrays and pu_gradient's block; the latter's size depends on which of the former there are. */
+PU__FN pu_status pu__model_layout(pu__model_memory *w, pu__arena *arena, const pu_model *model, const pu_data *data,
+                                  const pu_options *o, int se, pu_report *report)
+{
+    const pu_lgm *lgm = &model->lgm;
+    pu_status status = pu__check_model(lgm, report);
+    pu_results want; /* never NULL where wanted, also while measuring */
+    pu_real some;
+    if (status) return status;
+    memset(w, 0, sizeof *w), memset(&want, 0, sizeof want);
+    if (model->uses & PU_USES_NU) want.nu = &some, w->g.nu = pu__reals(arena, lgm->Gamma->rows, 1);
+    if (model->uses & PU_USES_GAMMA) want.Gamma = &some, w->g.Gamma = pu__reals(arena, lgm->Gamma->params, 1);
+    if (model->uses & PU_USES_PHI) want.Phi = &some, w->g.Phi = pu__reals(arena, lgm->Phi->params, 1);
+    if (model->uses & PU_USES_ETA) want.eta = &some, w->g.eta = pu__reals(arena, lgm->Phi->rows, 1);
+    if (model->uses & PU_USES_PSI) want.psi = &some, w->g.psi = pu__reals(arena, lgm->Phi->rows, 1);
+    w->grad = pu__reals(arena, model->params, 1);
+    if (se) want.replicates = &some;
+    status = pu_gradient_bytes(lgm, data, o, &want, &w->bytes, report);
+    if (status) return status;
+    w->rest = pu__take(arena, 1, 1, w->bytes);
+    if (se) {
+        w->g.replicates = pu__reals(arena, report->groups, lgm->Gamma->params + lgm->Phi->params + lgm->Phi->rows);
+        w->t = pu__reals(arena, model->params, 1);
+        w->square = (double *)pu__take(arena, model->params, 1, sizeof(double));
+    }
+    return PU_OK;
+}
+
+/* Squares of the standard errors: every group of probes has a gradient of its own, which is pulled back like the whole
+   one. Gradients of nu and eta do not depend on probes. */
+PU__FN pu_status pu__model_se(pu__model_memory *w, const pu_model *model, pu_int K, pu_int G)
+{
+    const pu_int Gamma = model->lgm.Gamma->params, Phi = model->lgm.Phi->params, each = Gamma + Phi + model->lgm.Phi->rows;
+    pu_results one = w->g;
+    pu_int g, i;
+    memset(w->square, 0, (size_t)model->params * sizeof(double));
+    for (g = 0; g < G; g++) {
+        const double share = (double)pu__group_size(K, G, g) / (double)K;
+        pu_real *at = w->g.replicates + g * each;
+        if (one.Gamma) one.Gamma = at;
+        if (one.Phi) one.Phi = at + Gamma;
+        if (one.psi) one.psi = at + Gamma + Phi;
+        if (model->pull(model, &one, w->t)) return PU_E_OPERATOR;
+        for (i = 0; i < model->params; i++) {
+            const double off = (double)w->t[i] - (double)w->grad[i];
+            w->square[i] += share * off * off / (double)(G - 1);
+        }
+    }
+    return PU_OK;
+}
+
+PU_DEF pu_status pu_model_gradient_bytes(pu_model *model, const pu_data *data, const pu_options *options, int se, size_t *bytes,
+                                         pu_report *report)
+{
+    pu_report local;
+    pu__model_memory w;
+    pu__arena arena = {NULL, 0, 0};
+    pu_options o;
+    pu_status status;
+    if (!report) report = &local;
+    pu__report_clear(report);
+    if (!model) return pu__fail(report, PU_E_NULL, "model", -1, -1);
+    if (!bytes) return pu__fail(report, PU_E_NULL, "bytes", -1, -1);
+    if (model->params < 1) return pu__fail(report, PU_E_ARGUMENT, "model.params", -1, -1);
+    pu__model_link(model);
+    o = pu__model_options(model, options);
+    status = pu__model_layout(&w, &arena, model, data, &o, se, report);
+    if (status) return status;
+    if (arena.overflow) return pu__fail(report, PU_E_OVERFLOW, "workspace", -1, -1);
+    report->bytes = *bytes = pu__arena_bytes(&arena);
+    return PU_OK;
+}
+
+PU_DEF pu_status pu_model_gradient(pu_model *model, const pu_real *theta, const pu_data *data, const pu_options *options,
+                                   pu_workspace *ws, pu_real *grad, pu_real *se, pu_report *report)
+{
+    pu_report local, *told = report; /* without a report pu_gradient leaves out the likelihood */
+    pu_workspace own, rest;
+    pu__model_memory w;
+    pu__arena arena = {NULL, 0, 0};
+    pu_options o;
+    pu_status status;
+    size_t bytes;
+    pu_int bad, G, K, i;
+    if (!report) report = &local;
+    status = pu_model_set(model, theta, report);
+    if (status) return status;
+    if (!model->pull) return pu__fail(report, PU_E_NULL, "model.pull", -1, -1);
+    if (!grad) return pu__fail(report, PU_E_NULL, "grad", -1, -1);
+    memset(&own, 0, sizeof own), memset(&rest, 0, sizeof rest);
+    if (!ws) ws = &own;
+    o = pu__model_options(model, options);
+    status = pu__model_layout(&w, &arena, model, data, &o, se != NULL, report);
+    if (!status) status = pu__arena_open(&arena, ws, report);
+    if (status) return status;
+    bytes = report->bytes;
+    (void)pu__model_layout(&w, &arena, model, data, &o, se != NULL, report);
+    G = report->groups, K = report->samples;
+    pu_workspace_block(&rest, w.rest, w.bytes);
+    status = pu_gradient(&model->lgm, data, &o, &rest, &w.g, told ? report : NULL);
+    if (!pu__fatal(status)) {
+        bad = -1;
+        if (model->pull(model, &w.g, w.grad) || (se && pu__model_se(&w, model, K, G)))
+            status = pu__fail(report, PU_E_OPERATOR, "model.pull", -1, -1);
+        else bad = pu__find_nonfinite(model->params, w.grad);
+        if (bad >= 0) status = pu__fail(report, PU_NONFINITE, "gradient of theta", -1, bad);
+    }
+    if (!pu__fatal(status)) {
+        memcpy(grad, w.grad, (size_t)model->params * sizeof(pu_real));
+        for (i = 0; i < model->params && se; i++) se[i] = (pu_real)sqrt(w.square[i]);
+    }
+    report->bytes = bytes;
+    pu_workspace_free(&own);
+    return status;
+}
+
+PU_DEF pu_status pu_model_nll(pu_model *model, const pu_real *theta, const pu_data *data, const pu_options *options,
+                              pu_workspace *ws, double *nll, double *se, pu_report *report)
+{
+    pu_options o;
+    pu_status status = pu_model_set(model, theta, report);
+    if (status) return status;
+    o = pu__model_options(model, options);
+    return pu_nll(&model->lgm, data, &o, ws, nll, se, report);
+}
+
+PU_DEF pu_status pu_model_start(const pu_model *model, const pu_data *data, uint64_t seed, pu_real *theta, pu_report *report)
+{
+    pu_report local;
+    pu_status status;
+    if (!report) report = &local;
+    pu__report_clear(report);
+    if (!model) return pu__fail(report, PU_E_NULL, "model", -1, -1);
+    if (!theta) return pu__fail(report, PU_E_NULL, "theta", -1, -1);
+    if (!model->start) return pu__fail(report, PU_E_UNSUPPORTED, "model.start", -1, -1);
+    status = pu__check_data(data, model->Phi.rows > 0 ? model->Phi.rows : model->lgm.Phi ? model->lgm.Phi->rows : 0, report);
+    if (status) return status;
+    status = model->start(model, data, seed, theta);
+    return status ? pu__model_failed(report, status, "model.start", -1) : PU_OK;
+}
+
+PU_DEF double pu_model_natural(const pu_param *param, double theta)
+{
+    return param->scale == PU_SCALE_LOG ? exp(theta) : param->scale == PU_SCALE_ATANH ? tanh(theta) : theta;
+}
+
+PU_DEF double pu_model_theta(const pu_param *param, double x)
+{
+    return param->scale == PU_SCALE_LOG ? log(x) : param->scale == PU_SCALE_ATANH ? log((1 + x) / (1 - x)) / 2 : x;
+}
+
+/* "name[i]" or "name[i,j]" (j < 0: no second index), its scale and bounds: for describe functions */
+PU__FN void pu__describe(pu_param *param, const char *name, pu_int i, pu_int j, pu_scale scale)
+{
+    pu__text t;
+    t.at = param->name, t.used = 0, t.capacity = sizeof param->name;
+    pu__put(&t, name);
+    pu__put_number(&t, "[", i);
+    pu__put_number(&t, ",", j);
+    if (i >= 0) pu__put(&t, "]");
+    param->scale = scale;
+    param->lower = scale == PU_SCALE_LOG ? 0 : scale == PU_SCALE_ATANH ? -1 : -HUGE_VAL;
+    param->upper = scale == PU_SCALE_ATANH ? 1 : HUGE_VAL;
+}
+
+PU_DEF pu_status pu_model_param(const pu_model *model, pu_int i, pu_param *param)
+{
+    if (!model || !param) return PU_E_NULL;
+    if (i < 0 || i >= model->params) return PU_E_ARGUMENT;
+    pu__describe(param, "theta", i, -1, PU_SCALE_FREE);
+    if (model->describe) model->describe(model, i, param);
+    return PU_OK;
+}
+
+PU_DEF void pu_model_free(pu_model *model)
+{
+    if (!model) return;
+    pu_workspace_free(&model->memory);
+    memset(model, 0, sizeof *model);
+}
+
+/* ---- what the built-in models share ---- */
+
+/* First lines of every pu_model_*(): *made is the new model, zero but for its memory. A refused call leaves *model alone. */
+PU__FN pu_status pu__model_begin(pu_model *model, pu_model *made, pu_report *report)
+{
+    pu__report_clear(report);
+    if (!model) return pu__fail(report, PU_E_NULL, "model", -1, -1);
+    memset(made, 0, sizeof *made);
+    made->memory = model->memory;
+    return PU_OK;
+}
+
+/* Memory for a measured arena. When there is none, *model is zeroed: a block it had may be gone. */
+PU__FN pu_status pu__model_open(pu_model *model, pu_model *made, pu__arena *arena, pu_report *report)
+{
+    const pu_status status = pu__arena_open(arena, &made->memory, report);
+    if (!status) return PU_OK;
+    memset(model, 0, sizeof *model);
+    model->memory = made->memory;
+    return status;
+}
+
+/* Last line: the model moves to its place. */
+PU__FN pu_status pu__model_done(pu_model *model, const pu_model *made)
+{
+    *model = *made;
+    pu__model_link(model);
+    return PU_OK;
+}
+
+/* x = exp theta; 0 unless x and 1/x are both finite, and thereby positive */
+PU__FN int pu__exp(pu_real theta, pu_real *x)
+{
+#ifdef PU_FLOAT
+    *x = expf(theta);
+#else
+    *x = exp(theta);
+#endif
+    return pu__finite(*x) && pu__finite(PU_R(1) / *x);
+}
+
+/* ---- models whose theta is a row of named parts, each free or on a log scale: factor analysis, probabilistic PCA, sparse
+        Bayesian learning, Bayesian linear and neural linear regression ---- */
+
+typedef struct {
+    const char *name;
+    pu_int rows, cols, at; /* cols 0: a vector, rows 0: a number; at: offset in theta */
+    pu_scale scale;
+} pu__part;
+
+typedef struct {
+    pu__part part[6];
+    int parts;
+    pu_int M, D, params;
+    int Phi, eta, psi, alpha, W1, W2;    /* numbers of parts, or -1. W1: b1 follows, W2: b2 follows; psi: of length M or 1 */
+    const pu_op *dictionary;             /* of the user */
+    const pu_real *X;                    /* neural: M x inputs, of the user */
+    pu_int inputs, hidden;
+    double gain;                         /* |Phi|_F^2 / M, about: what a unit prior does to the variance of y */
+    pu_real *x;                          /* params: natural values as of the last set; vector psi and Phi are read here */
+    pu_real *y, *norm, *m, *work;        /* M: psi written out; D: |Phi_j|^2, M^-1; scratch of the dictionary */
+    pu_real *H, *Hbar, *features, *ones; /* M x hidden: tanh, scratch; M x D; M */
+} pu__basic;
+
+PU__FN pu__basic pu__basic_zero(pu_int M, pu_int D)
+{
+    pu__basic s;
+    memset(&s, 0, sizeof s);
+    s.M = M, s.D = D, s.gain = (double)D / (double)M;
+    s.Phi = s.eta = s.psi = s.alpha = s.W1 = s.W2 = -1;
+    return s;
+}
+
+PU__FN int pu__basic_part(pu__basic *s, pu__arena *arena, const char *name, pu_int rows, pu_int cols, pu_scale scale)
+{
+    pu__part *p = &s->part[s->parts];
+    const size_t count = pu__mul((size_t)(rows ? rows : 1), (size_t)(cols ? cols : 1), &arena->overflow);
+    p->name = name, p->rows = rows, p->cols = cols, p->at = s->params, p->scale = scale;
+    s->params = (pu_int)pu__add((size_t)s->params, count, &arena->overflow);
+    return s->parts++;
+}
+
+PU__FN pu_real *pu__at(const pu__basic *s, pu_real *x, int part) { return x + s->part[part].at; }
+PU__FN pu_int pu__end(const pu__basic *s, int part) { return part + 1 < s->parts ? s->part[part + 1].at : s->params; }
+
+PU__FN pu__basic *pu__basic_layout(pu__basic *s, pu__arena *arena)
+{
+    pu__basic *self = (pu__basic *)pu__take(arena, 1, 1, sizeof *s);
+    const int vector = s->part[s->psi].rows > 0;
+    s->x = pu__reals(arena, s->params, 1);
+    s->y = vector ? s->x : pu__reals(arena, s->M, 1);
+    if (vector && s->x) s->y = pu__at(s, s->x, s->psi);
+    if (s->dictionary) s->norm = pu__reals(arena, s->D, 1), s->work = pu__reals(arena, s->dictionary->work, 1);
+    if (s->dictionary && s->part[s->alpha].rows > 0) s->m = pu__reals(arena, s->D, 1);
+    if (s->W1 >= 0) {
+        s->H = pu__reals(arena, s->M, s->hidden), s->Hbar = pu__reals(arena, s->M, s->hidden);
+        s->features = s->W2 >= 0 ? pu__reals(arena, s->M, s->D) : s->H;
+        s->ones = pu__reals(arena, s->M, 1);
+    }
+    return self;
+}
+
+PU__FN pu_block pu__rows(const pu_real *at, pu_int ld) /* row-major rows are the columns of a block */
+{
+    pu_block b;
+    b.at = (pu_real *)(uintptr_t)at, b.ld = ld;
+    return b;
+}
+
+/* Y = X W' + 1 b', rows of X and Y being data points */
+PU__FN void pu__affine(pu_int points, pu_int from, pu_int to, const pu_real *W, const pu_real *b, const pu_real *X, pu_real *Y)
+{
+    const pu_op op = pu_op_dense(to, from, W);
+    pu_int p;
+    for (p = 0; p < points; p++) memcpy(Y + p * to, b, (size_t)to * sizeof(pu_real));
+    (void)op.apply(&op, points, pu__rows(X, from), pu__rows(Y, to), 1, NULL);
+}
+
+/* and back: grad = [Ybar'X | Ybar'1], Xbar = Ybar W unless NULL */
+PU__FN void pu__affine_back(pu_int points, pu_int from, pu_int to, const pu_real *W, const pu_real *X, const pu_real *Ybar,
+                            const pu_real *ones, pu_real *grad, pu_real *Xbar)
+{
+    const pu_op op = pu_op_dense(to, from, W);
+    pu_int p;
+    memset(grad, 0, (size_t)(to * from + to) * sizeof(pu_real));
+    (void)op.grad(&op, points, pu__rows(Ybar, to), pu__rows(X, from), ones, grad, NULL);
+    for (p = 0; p < points; p++) pu__axpy(to, PU_R(1), Ybar + p * to, grad + to * from);
+    if (Xbar) (void)op.apply_t(&op, points, pu__rows(Ybar, to), pu__rows(Xbar, from), 0, NULL);
+}
+
+PU__FN pu_status pu__basic_set(pu_model *model, const pu_real *theta, pu_int *index)
+{
+    pu__basic *s = (pu__basic *)model->data;
+    pu_real value;
+    pu_int i;
+    int p, write;
+    for (write = 0; write < 2; write++) /* look first: a refused theta leaves the model as it was */
+        for (p = 0; p < s->parts; p++)
+            for (i = s->part[p].at; i < pu__end(s, p); i++) {
+                value = theta[i];
+                if (s->part[p].scale == PU_SCALE_LOG && !pu__exp(theta[i], &value)) {
+                    *index = i;
+                    return PU_E_ARGUMENT;
+                }
+                if (write) s->x[i] = value;
+            }
+    value = *pu__at(s, s->x, s->psi);
+    for (i = 0; i < s->M && s->part[s->psi].rows == 0; i++) s->y[i] = value;
+    for (i = 0; i < s->D && s->m; i++) s->m[i] = PU_R(1) / (pu__at(s, s->x, s->alpha)[i] + value * s->norm[i]);
+    if (s->W1 >= 0) {
+        pu__affine(s->M, s->inputs, s->hidden, s->x, pu__at(s, s->x, s->W1 + 1), s->X, s->H);
+        for (i = 0; i < s->M * s->hidden; i++) s->H[i] = pu__tanh(s->H[i]);
+    }
+    if (s->W2 >= 0) pu__affine(s->M, s->hidden, s->D, pu__at(s, s->x, s->W2), pu__at(s, s->x, s->W2 + 1), s->H, s->features);
+    return PU_OK;
+}
+
+PU__FN pu_status pu__basic_pull(const pu_model *model, const pu_results *g, pu_real *grad)
+{
+    const pu__basic *s = (const pu__basic *)model->data;
+    const size_t real = sizeof(pu_real);
+    double sum = 0;
+    pu_int i;
+    int p;
+    if (s->Phi >= 0) memcpy(pu__at(s, grad, s->Phi), g->Phi, (size_t)(s->M * s->D) * real);
+    if (s->eta >= 0) memcpy(pu__at(s, grad, s->eta), g->eta, (size_t)s->M * real);
+    if (s->alpha >= 0) memcpy(pu__at(s, grad, s->alpha), g->Gamma, (size_t)model->Gamma.params * real);
+    if (s->part[s->psi].rows > 0) memcpy(pu__at(s, grad, s->psi), g->psi, (size_t)s->M * real);
+    else { /* psi_m = beta for all m */
+        for (i = 0; i < s->M; i++) sum += (double)g->psi[i];
+        *pu__at(s, grad, s->psi) = (pu_real)sum;
+    }
+    if (s->W1 >= 0) { /* Phi -> H -> tanh' -> W1 */
+        if (s->W2 >= 0) pu__affine_back(s->M, s->hidden, s->D, pu__at(s, s->x, s->W2), s->H, g->Phi, s->ones,
+                                        pu__at(s, grad, s->W2), s->Hbar);
+        else memcpy(s->Hbar, g->Phi, (size_t)(s->M * s->D) * real);
+        for (i = 0; i < s->M * s->hidden; i++) s->Hbar[i] *= PU_R(1) - s->H[i] * s->H[i];
+        pu__affine_back(s->M, s->inputs, s->hidden, s->x, s->X, s->Hbar, s->ones, pu__at(s, grad, s->W1), NULL);
+    }
+    for (p = 0; p < s->parts; p++) /* d/d log x = x d/dx */
+        for (i = s->part[p].at; i < pu__end(s, p) && s->part[p].scale == PU_SCALE_LOG; i++) grad[i] *= s->x[i];
+    return PU_OK;
+}
+
+/* Row number `row` of a start's normals: stream 2, with a sample number that no test of an operator has. */
+PU__FN void pu__start_normals(uint64_t seed, pu_int row, pu_int n, double scale, pu_real *out)
+{
+    pu_int i;
+    pu_normals(seed, (uint32_t)row, UINT32_MAX - 1, 0, PU__STREAM_TEST, 0, n, out);
+    for (i = 0; i < n; i++) out[i] = (pu_real)(scale * (double)out[i]);
+}
+
+/* Factors: eta = the mean of each column; a quarter of its variance goes to the loadings, at random, the rest to the noise. */
+PU__FN void pu__start_factors(const pu__basic *s, const pu_data *data, uint64_t seed, pu_real *theta)
+{
+    pu_real *Phi = pu__at(s, theta, s->Phi), *mean = pu__at(s, theta, s->eta), *psi = pu__at(s, theta, s->psi), y = 0;
+    const int vector = s->part[s->psi].rows > 0;
+    double squares = 0, all = 0, v;
+    pu_int n, at, m = 0;
+    memset(theta, 0, (size_t)s->params * sizeof(pu_real));
+    for (n = 0; n < data->n; n++) /* running means and squares about them; Phi's place serves for the counts */
+        for (at = 0; (at = pu__observed(data, n, at, &m, &y)) >= 0; at++) {
+            const pu_real off = y - mean[m];
+            Phi[m] += PU_R(1), all += 1;
+            mean[m] += off / Phi[m];
+            if (vector) psi[m] += off * (y - mean[m]);
+            squares += (double)off * (double)(y - mean[m]);
+        }
+    for (m = 0; m < (vector ? s->M : 1); m++) {
+        v = vector ? (double)psi[m] / (double)Phi[m] : squares / all;
+        if (!(v > 0 && pu__finite_double(v))) v = squares > 0 ? squares / all : 1; /* no or one value: like the others */
+        psi[m] = (pu_real)-log(0.75 * v);
+    }
+    for (m = 0; m < s->M; m++)
+        pu__start_normals(seed, m, s->D, sqrt(exp(-(double)psi[vector ? m : 0]) / (3 * (double)s->D)), Phi + m * s->D);
+}
+
+/* Regressions: nine tenths of the second moment of y go to Phi z, the rest to the noise. Weights of the network: sums of
+   about unit variance into every tanh, whatever the scale of the inputs, and random places to bend; then alike for W2. */
+PU__FN void pu__start_regression(const pu__basic *s, const pu_data *data, uint64_t seed, pu_real *theta)
+{
+    double square = 0, count = 0;
+    pu_real y = 0;
+    pu_int n, at, m = 0, i, j;
+    for (n = 0; n < data->n; n++)
+        for (at = 0; (at = pu__observed(data, n, at, &m, &y)) >= 0; at++) square += (double)y * (double)y, count += 1;
+    square = square > 0 ? square / count : 1;
+    *pu__at(s, theta, s->psi) = (pu_real)-log(0.1 * square);
+    for (i = s->part[s->alpha].at; i < pu__end(s, s->alpha); i++) theta[i] = (pu_real)log(s->gain / (0.9 * square));
+    if (s->W1 < 0) return;
+    for (i = 0; i < s->hidden; i++) pu__start_normals(seed, i, s->inputs, 1 / sqrt((double)s->inputs), theta + i * s->inputs);
+    for (j = 0; j < s->inputs; j++) {
+        for (square = 0, m = 0; m < s->M; m++) square += (double)s->X[m * s->inputs + j] * (double)s->X[m * s->inputs + j];
+        square = square > 0 ? sqrt((double)s->M / square) : 1;
+        for (i = 0; i < s->hidden; i++) theta[i * s->inputs + j] = (pu_real)(square * (double)theta[i * s->inputs + j]);
+    }
+    pu__start_normals(seed, s->hidden, s->hidden, 1, pu__at(s, theta, s->W1 + 1));
+    if (s->W2 < 0) return;
+    for (i = 0; i < s->D; i++)
+        pu__start_normals(seed, s->hidden + 1 + i, s->hidden, 1 / sqrt((double)s->hidden), pu__at(s, theta, s->W2) + i * s->hidden);
+    memset(pu__at(s, theta, s->W2 + 1), 0, (size_t)s->D * sizeof(pu_real));
+}
+
+PU__FN pu_status pu__basic_start(const pu_model *model, const pu_data *data, uint64_t seed, pu_real *theta)
+{
+    const pu__basic *s = (const pu__basic *)model->data;
+    (s->eta >= 0 ? pu__start_factors : pu__start_regression)(s, data, seed, theta);
+    return PU_OK;
+}
+
+PU__FN void pu__basic_describe(const pu_model *model, pu_int i, pu_param *param)
+{
+    const pu__basic *s = (const pu__basic *)model->data;
+    const pu__part *p = s->part;
+    int n = 0;
+    while (i >= pu__end(s, n)) n++;
+    p += n, i -= p->at;
+    if (p->cols) pu__describe(param, p->name, i / p->cols, i % p->cols, p->scale);
+    else pu__describe(param, p->name, p->rows ? i : -1, -1, p->scale);
+}
+
+/* Memory, operators and functions of a model whose parts are known. */
+PU__FN pu_status pu__basic_make(pu_model *model, pu_model *made, pu__basic *s, pu__arena *arena, pu_report *report)
+{
+    const pu_op *Phi = s->dictionary;
+    pu__basic *self;
+    double sum = 0;
+    pu_int i;
+    pu_status status;
+    (void)pu__basic_layout(s, arena);
+    status = pu__model_open(model, made, arena, report);
+    if (status) return status;
+    self = pu__basic_layout(s, arena);
+    model->memory = made->memory;
+    if (Phi) {
+        for (i = 0; i < s->D; i++) s->norm[i] = Phi->gram_diag ? PU_R(0) : PU_R(1);
+        for (i = 0; i < s->M; i++) s->y[i] = PU_R(1);
+        if (Phi->gram_diag && Phi->gram_diag(Phi, s->y, s->norm, s->work))
+            return pu__operator_failed(report, "Phi.gram_diag", -1);
+        for (i = 0; i < s->D; i++) sum += (double)s->norm[i];
+        if (sum > 0 && pu__finite_double(sum)) s->gain = sum / (double)s->M;
+    }
+    memset(s->x, 0, (size_t)s->params * sizeof(pu_real)); /* not set yet: pu_gradient refuses a psi of 0 */
+    memset(s->y, 0, (size_t)s->M * sizeof(pu_real));
+    for (i = 0; i < s->M && s->ones; i++) s->ones[i] = PU_R(1);
+    made->params = s->params, made->lgm.psi = s->y, made->m = s->m, made->data = self;
+    made->set = pu__basic_set, made->pull = pu__basic_pull, made->start = pu__basic_start, made->describe = pu__basic_describe;
+    made->uses = PU_USES_PSI;
+    if (s->alpha >= 0) made->uses |= PU_USES_GAMMA;
+    if (s->eta >= 0) made->uses |= PU_USES_ETA;
+    if (!s->dictionary) made->uses |= PU_USES_PHI;
+    if (s->alpha < 0) made->Gamma = pu_op_identity(s->D);
+    else if (s->part[s->alpha].rows) made->Gamma = pu_op_diagonal(s->D, pu__at(s, s->x, s->alpha));
+    else made->Gamma = pu_op_scaled_identity(s->D, pu__at(s, s->x, s->alpha));
+    if (Phi) made->lgm.Phi = Phi;
+    else made->Phi = pu_op_dense(s->M, s->D, s->W1 >= 0 ? s->features : s->x);
+    if (s->eta >= 0) made->lgm.eta = pu__at(s, s->x, s->eta);
+    *self = *s;
+    return pu__model_done(model, made);
+}
+
+PU__FN pu_status pu__model_factors(pu_model *model, pu_int M, pu_int D, int isotropic, pu_report *report)
+{
+    pu_report local;
+    pu_model made;
+    pu__basic s;
+    pu__arena arena = {NULL, 0, 0};
+    pu_status status;
+    if (!report) report = &local;
+    status = pu__model_begin(model, &made, report);
+    if (status) return status;
+    if (M < 1) return pu__fail(report, PU_E_ARGUMENT, "M", -1, -1);
+    if (D < 1) return pu__fail(report, PU_E_ARGUMENT, "D", -1, -1);
+    s = pu__basic_zero(M, D);
+    made.name = isotropic ? "probabilistic PCA" : "factor analysis";
+    s.Phi = pu__basic_part(&s, &arena, "Phi", M, D, PU_SCALE_FREE);
+    s.eta = pu__basic_part(&s, &arena, "eta", M, 0, PU_SCALE_FREE);
+    s.psi = isotropic ? pu__basic_part(&s, &arena, "beta", 0, 0, PU_SCALE_LOG)
+                      : pu__basic_part(&s, &arena, "psi", M, 0, PU_SCALE_LOG);
+    return pu__basic_make(model, &made, &s, &arena, report);
+}
+
+PU_DEF pu_status pu_model_factors(pu_model *model, pu_int M, pu_int D, pu_report *report)
+{
+    return pu__model_factors(model, M, D, 0, report);
+}
+
+PU_DEF pu_status pu_model_ppca(pu_model *model, pu_int M, pu_int D, pu_report *report)
+{
+    return pu__model_factors(model, M, D, 1, report);
+}
+
+PU__FN pu_status pu__model_regression(pu_model *model, const pu_op *Phi, int sparse, pu_report *report)
+{
+    pu_report local;
+    pu_model made;
+    pu__basic s;
+    pu__arena arena = {NULL, 0, 0};
+    pu_status status;
+    if (!report) report = &local;
+    status = pu__model_begin(model, &made, report);
+    if (status) return status;
+    if (!Phi) return pu__fail(report, PU_E_NULL, "Phi", -1, -1);
+    if (Phi->rows < 1) return pu__fail(report, PU_E_ARGUMENT, "Phi.rows", -1, -1);
+    if (Phi->cols < 1) return pu__fail(report, PU_E_ARGUMENT, "Phi.cols", -1, -1);
+    if (Phi->work < 0) return pu__fail(report, PU_E_ARGUMENT, "Phi.work", -1, -1);
+    status = pu__check_op(Phi, "Phi", "Phi (stale factor)", "Phi.check", report);
+    if (status) return status;
+    s = pu__basic_zero(Phi->rows, Phi->cols);
+    s.dictionary = Phi;
+    made.name = sparse ? "sparse Bayesian learning" : "Bayesian linear regression";
+    s.alpha = pu__basic_part(&s, &arena, "alpha", sparse ? Phi->cols : 0, 0, PU_SCALE_LOG);
+    s.psi = pu__basic_part(&s, &arena, "beta", 0, 0, PU_SCALE_LOG);
+    return pu__basic_make(model, &made, &s, &arena, report);
+}
+
+PU_DEF pu_status pu_model_sparse(pu_model *model, const pu_op *Phi, pu_report *report)
+{
+    return pu__model_regression(model, Phi, 1, report);
+}
+
+PU_DEF pu_status pu_model_regression(pu_model *model, const pu_op *Phi, pu_report *report)
+{
+    return pu__model_regression(model, Phi, 0, report);
+}
+
+PU_DEF pu_status pu_model_neural(pu_model *model, pu_int points, pu_int inputs, const pu_real *X, pu_int hidden,
+                                 pu_int features, pu_report *report)
+{
+    pu_report local;
+    pu_model made;
+    pu__basic s;
+    pu__arena arena = {NULL, 0, 0};
+    pu_status status;
+    if (!report) report = &local;
+    status = pu__model_begin(model, &made, report);
+    if (status) return status;
+    if (points < 1) return pu__fail(report, PU_E_ARGUMENT, "points", -1, -1);
+    if (inputs < 1) return pu__fail(report, PU_E_ARGUMENT, "inputs", -1, -1);
+    if (hidden < 1) return pu__fail(report, PU_E_ARGUMENT, "hidden", -1, -1);
+    if (features < 0) return pu__fail(report, PU_E_ARGUMENT, "features", -1, -1);
+    if (!X) return pu__fail(report, PU_E_NULL, "X", -1, -1);
+    s = pu__basic_zero(points, features ? features : hidden);
+    s.X = X, s.inputs = inputs, s.hidden = hidden;
+    (void)pu__mul(pu__mul((size_t)points, (size_t)inputs, &arena.overflow), sizeof(pu_real), &arena.overflow);
+    if (arena.overflow) return pu__fail(report, PU_E_OVERFLOW, "X", -1, -1);
+    status = pu__check_array(points * inputs, X, 0, "X", -1, report);
+    if (status) return status;
+    made.name = "neural linear model";
+    s.gain = 0.45 * (double)s.D; /* E tanh(u)^2, u ~ N(0, 2), as the start has it */
+    s.W1 = pu__basic_part(&s, &arena, "W1", hidden, inputs, PU_SCALE_FREE);
+    (void)pu__basic_part(&s, &arena, "b1", hidden, 0, PU_SCALE_FREE);
+    if (features) {
+        s.W2 = pu__basic_part(&s, &arena, "W2", features, hidden, PU_SCALE_FREE);
+        (void)pu__basic_part(&s, &arena, "b2", features, 0, PU_SCALE_FREE);
+    }
+    s.alpha = pu__basic_part(&s, &arena, "alpha", 0, 0, PU_SCALE_LOG);
+    s.psi = pu__basic_part(&s, &arena, "beta", 0, 0, PU_SCALE_LOG);
+    return pu__basic_make(model, &made, &s, &arena, report);
 }
 
 #ifdef __cplusplus

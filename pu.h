@@ -45,7 +45,7 @@ DOES NOT
 
 CONTENTS (grep for the tag)
     >>config >>types >>api           declarations
-    >>status >>memory >>random >>vector >>operator >>solver >>lgm >>exact >>public      implementation
+    >>status >>memory >>random >>vector >>operator >>solver >>lgm >>exact >>public >>model      implementation
 
 SWITCHES (define before the include; every unit of a program must agree, except on PU_IMPLEMENTATION)
     PU_IMPLEMENTATION    emit the function bodies here
@@ -115,6 +115,16 @@ MATHS (letters used throughout; W = diag(mask * psi), e = mask * (y - eta))
 #define pu_results puf_results
 #define pu_report puf_report
 #define pu_exact_result puf_exact_result
+#define pu_model puf_model
+#define pu_model_set puf_model_set
+#define pu_model_gradient puf_model_gradient
+#define pu_model_gradient_bytes puf_model_gradient_bytes
+#define pu_model_nll puf_model_nll
+#define pu_model_start puf_model_start
+#define pu_model_param puf_model_param
+#define pu_model_natural puf_model_natural
+#define pu_model_theta puf_model_theta
+#define pu_model_free puf_model_free
 #define pu_version puf_version
 #define pu_status_text puf_status_text
 #define pu_status_name puf_status_name
@@ -493,6 +503,7 @@ typedef struct {
     pu_int checkpoint;  /* tape: 0 = keep all I directions; s > 0 = keep every s-th state; PU_AUTO = about sqrt */
     const pu_real *m;   /* PCG: diagonal of M^-1, positive. pu_solve: n; pu_gradient: N x D. NULL: 1/diag(A) */
     const pu_real *step;/* GD step size. pu_solve: 1; pu_gradient: N. NULL: estimated from a few Lanczos steps */
+    pu_int m_stride;    /* pu_gradient: reals from one datum's m to the next; 0 = D, PU_NONE = all data share one m */
 } pu_solve_options;
 
 typedef struct {
@@ -598,9 +609,79 @@ typedef struct {
     double products; /* products A x column */
 } pu_report;
 
+/* ---- models in their own parameters theta ------------------------------------------------------------ */
+
+typedef enum { PU_SCALE_FREE, PU_SCALE_LOG, PU_SCALE_ATANH } pu_scale; /* theta = x, log x, atanh x */
+
+typedef struct {
+    char name[32];       /* of the natural value x, e.g. "Phi[3,7]", "kappa"; indices from 0 */
+    pu_scale scale;      /* how theta codes it */
+    double lower, upper; /* x lies strictly between (infinite where free) */
+} pu_param;
+
+enum { PU_USES_NU = 1, PU_USES_GAMMA = 2, PU_USES_PHI = 4, PU_USES_ETA = 8, PU_USES_PSI = 16 };
+
+/* `set` turns theta into the canonical form, `pull` brings a gradient back. Start zeroed; made by pu_model_*(), or filled
+   in by you (examples/custom_model.c). Holds pointers into itself: not to be copied once made, nor to be shared by calls
+   that run at the same time. */
+typedef struct pu_model pu_model;
+struct pu_model {
+    const char *name;    /* "factor analysis" */
+    pu_int params;       /* length of theta */
+    unsigned uses;       /* PU_USES_*: the canonical gradients that pull reads */
+    pu_lgm lgm;          /* canonical form as of the last set: what pu_gradient wants */
+    pu_op Gamma, Phi;    /* lgm's operators, when the model keeps them here (rows > 0); then lgm is pointed at them */
+    const pu_real *m;    /* D: the model's own diagonal of M^-1 for PCG, NULL = 1/diag(A) */
+    void *data;          /* the model's own state */
+    pu_workspace memory; /* of the built-in models: malloc, your allocator, or your block (set it before pu_model_*()) */
+    /* theta (params, finite) -> canonical. PU_OK, or what is wrong, *index = the entry of theta at fault (as given: -1) */
+    pu_status (*set)(pu_model *model, const pu_real *theta, pu_int *index);
+    /* grad (params, overwritten) = (d canonical / d theta)' g, at the theta of the last set; g holds the arrays in `uses`.
+       Linear in g. Anything but PU_OK stops the call (PU_E_OPERATOR) */
+    pu_status (*pull)(const pu_model *model, const pu_results *g, pu_real *grad);
+    /* a sensible start for these data, which have been checked; random parts are a function of seed. May be NULL */
+    pu_status (*start)(const pu_model *model, const pu_data *data, uint64_t seed, pu_real *theta);
+    /* what entry i of theta is; *param comes as free, unbounded and called "theta[i]". May be NULL */
+    void (*describe)(const pu_model *model, pu_int i, pu_param *param);
+};
+
 /* ------------------------------------------------------------------------------------------------
    >>api
    ------------------------------------------------------------------------------------------------ */
+
+/* ---- tier 0: models in their own parameters ----------------------------------------------------------- */
+
+/* theta (params) -> model->lgm. PU_E_NONFINITE or the model's own status with where = "theta" and the index; the built-in
+   models then keep the canonical form they had. */
+PU_DEF pu_status pu_model_set(pu_model *model, const pu_real *theta, pu_report *report);
+
+/* Gradient of the mean objective in theta: set, pu_gradient, pull.
+     grad   params, overwritten
+     se     params or NULL: standard error of grad over the probes (0 where no probe enters)
+   options, ws, report as for pu_gradient; with PU_PCG and no options.solve.m the model's own m is used. One block of ws for
+   everything. Cost: that of pu_gradient, and of one pull. Status rules as pu_gradient's; grad and se are untouched
+   wherever pu_gradient's outputs would be. */
+PU_DEF pu_status pu_model_gradient(pu_model *model, const pu_real *theta, const pu_data *data, const pu_options *options,
+                                   pu_workspace *ws, pu_real *grad, pu_real *se, pu_report *report);
+/* Bytes of workspace that it needs (se: whether that is wanted). No theta: the model need not have been set, unless it is
+   one of yours that fills in lgm no sooner. */
+PU_DEF pu_status pu_model_gradient_bytes(pu_model *model, const pu_data *data, const pu_options *options, int se,
+                                         size_t *bytes, pu_report *report);
+/* set, then pu_nll. */
+PU_DEF pu_status pu_model_nll(pu_model *model, const pu_real *theta, const pu_data *data, const pu_options *options,
+                              pu_workspace *ws, double *nll, double *se, pu_report *report);
+/* A start for these data; same seed, same theta (params). PU_E_UNSUPPORTED: the model has none. */
+PU_DEF pu_status pu_model_start(const pu_model *model, const pu_data *data, uint64_t seed, pu_real *theta,
+                                pu_report *report);
+
+/* What entry i of theta is. PU_E_NULL, PU_E_ARGUMENT (no such entry). */
+PU_DEF pu_status pu_model_param(const pu_model *model, pu_int i, pu_param *param);
+/* Its natural value x for an entry theta, and the way back (NaN or infinite when x is out of bounds). */
+PU_DEF double pu_model_natural(const pu_param *param, double theta);
+PU_DEF double pu_model_theta(const pu_param *param, double x);
+
+/* Give back model->memory and zero the rest. NULL is fine. */
+PU_DEF void pu_model_free(pu_model *model);
 
 /* ---- tier 1: gradients and likelihood of a latent Gaussian model ------------------------------------ */
 
@@ -5500,7 +5581,7 @@ PU__FN pu_status pu__solve_check(const pu_op *A, pu_int k, pu_report *report)
 
 PU__FN const pu_solve_options *pu__solve_defaults(const pu_solve_options *options)
 {
-    static const pu_solve_options zero = {0, PU_CG, 0, 0, 0, PU_ADJOINT_FULL, 0, NULL, NULL};
+    static const pu_solve_options zero = {0, PU_CG, 0, 0, 0, PU_ADJOINT_FULL, 0, NULL, NULL, 0};
     return options ? options : &zero;
 }
 
@@ -6260,6 +6341,12 @@ PU__FN void pu__job_layout(pu__memory *mem, pu__arena *arena, const pu__job *job
     }
 }
 
+PU__FN pu_int pu__m_stride(const pu__job *job)
+{
+    const pu_int stride = job->o->solve.m_stride;
+    return stride == PU_NONE ? 0 : stride ? stride : job->D;
+}
+
 /* Observations of datum n, and what depends on them alone. */
 PU__FN pu_status pu__load(const pu__job *job, pu__memory *mem, pu__worker *w, pu_int n, pu_int first, pu_report *report)
 {
@@ -6288,7 +6375,8 @@ PU__FN pu_status pu__load(const pu__job *job, pu__memory *mem, pu__worker *w, pu
         for (i = 0; i < job->D; i++) sum += log((double)w->diagonal[i]);
     }
     if (job->plan.solver == PU_PCG) {
-        status = pu__set_m(&w->run, job->o->solve.m ? job->o->solve.m + n * job->D : NULL, w->diagonal, n, report);
+        const pu_real *m = job->o->solve.m;
+        status = pu__set_m(&w->run, m ? m + n * pu__m_stride(job) : NULL, w->diagonal, n, report);
         if (status) return status;
         for (i = 0; i < job->D && w->post.op.diag; i++) sum += log((double)w->run.m[i]);
     }
@@ -6990,7 +7078,9 @@ PU__FN pu_status pu__check_option_arrays(const pu__job *job, pu_report *report)
 {
     const pu_options *o = job->o;
     pu_status status = PU_OK;
+    const pu_int stride = pu__m_stride(job);
     pu_int n;
+    if (o->solve.m && stride && stride < job->D) return pu__fail(report, PU_E_ARGUMENT, "options.solve.m_stride", -1, -1);
     for (n = 0; n < job->N && !status; n++) {
         if (o->delta && job->K > 0) {
             status = pu__check_array(job->K * job->D, o->delta + n * job->K * job->D, 0, "options.delta", n, report);
@@ -7000,8 +7090,8 @@ PU__FN pu_status pu__check_option_arrays(const pu__job *job, pu_report *report)
             status = pu__check_array((job->K + 1) * job->D, o->x0 + n * (job->K + 1) * job->D, 0, "options.x0", n, report);
             if (status) report->where.column = report->where.index / job->D;
         }
-        if (!status && o->solve.m && job->plan.solver == PU_PCG)
-            status = pu__check_array(job->D, o->solve.m + n * job->D, 1, "options.solve.m", n, report);
+        if (!status && o->solve.m && job->plan.solver == PU_PCG && (n == 0 || stride))
+            status = pu__check_array(job->D, o->solve.m + n * stride, 1, "options.solve.m", n, report);
         if (!status && o->solve.step && job->plan.solver == PU_GD)
             status = pu__check_array(1, o->solve.step + n, 1, "options.solve.step", n, report);
     }
@@ -7061,7 +7151,7 @@ PU__FN void pu__plan_words(const pu__job *job, pu_report *report)
 PU__FN pu_status pu__job_make(pu__job *job, const pu_lgm *model, const pu_data *data, const pu_options *options,
                               const pu_results *out, int want_nll, pu_report *report)
 {
-    static const pu_options zero_options = {0, PU_NETWORK, PU_ITERATIVE, {0, PU_CG, 0, 0, 0, PU_ADJOINT_FULL, 0, NULL, NULL},
+    static const pu_options zero_options = {0, PU_NETWORK, PU_ITERATIVE, {0, PU_CG, 0, 0, 0, PU_ADJOINT_FULL, 0, NULL, NULL, 0},
                                             0, 0, NULL, NULL, 0, 0, 0, 0, 0, 0, 0, 0, 0, NULL};
     static const pu_results zero_results = {NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL};
     const pu_options *o = options ? options : &zero_options;
@@ -7766,6 +7856,249 @@ PU_DEF pu_status pu_exact(const pu_lgm *model, const pu_data *data, pu_int datum
     report->kind = PU_EXACT, report->engine = PU_DENSE;
     pu_workspace_free(&own);
     return status;
+}
+
+/* ------------------------------------------------------------------------------------------------
+   >>model   theta -> canonical form -> gradient -> theta
+   ------------------------------------------------------------------------------------------------ */
+
+/* lgm's operators live in the struct itself, whose address is final only after it was made */
+PU__FN void pu__model_link(pu_model *model)
+{
+    if (model->Gamma.rows > 0) model->lgm.Gamma = &model->Gamma;
+    if (model->Phi.rows > 0) model->lgm.Phi = &model->Phi;
+}
+
+/* What a function of the model reported: any status of its own that is a refusal, PU_E_OPERATOR for other nonsense. */
+PU__FN pu_status pu__model_failed(pu_report *report, pu_status status, const char *what, pu_int index)
+{
+    return pu__fail(report, status < 0 ? status : PU_E_OPERATOR, what, -1, index);
+}
+
+PU_DEF pu_status pu_model_set(pu_model *model, const pu_real *theta, pu_report *report)
+{
+    pu_report local;
+    pu_int index = -1;
+    pu_status status;
+    if (!report) report = &local;
+    pu__report_clear(report);
+    if (!model) return pu__fail(report, PU_E_NULL, "model", -1, -1);
+    if (!model->set) return pu__fail(report, PU_E_NULL, "model.set", -1, -1);
+    if (!theta) return pu__fail(report, PU_E_NULL, "theta", -1, -1);
+    if (model->params < 1) return pu__fail(report, PU_E_ARGUMENT, "model.params", -1, -1);
+    status = pu__check_array(model->params, theta, 0, "theta", -1, report);
+    if (status) return status;
+    status = model->set(model, theta, &index);
+    if (status) return pu__model_failed(report, status, "theta", index);
+    pu__model_link(model);
+    return PU_OK;
+}
+
+/* options with the model's own preconditioner */
+PU__FN pu_options pu__model_options(const pu_model *model, const pu_options *options)
+{
+    pu_options o;
+    memset(&o, 0, sizeof o);
+    if (options) o = *options;
+    if (o.solve.solver == PU_PCG && !o.solve.m && model->m) o.solve.m = model->m, o.solve.m_stride = PU_NONE;
+    return o;
+}
+
+typedef struct {
+    pu_results g;  /* canonical gradients, those the model uses */
+    pu_real *grad; /* staged: nothing reaches the caller's arrays before the end */
+    void *rest;    /* for pu_gradient */
+    size_t bytes;
+} pu__model_memory;
+
+/* Canonical arrays and pu_gradient's block; the latter's size depends on which of the former there are. */
+PU__FN pu_status pu__model_layout(pu__model_memory *w, pu__arena *arena, const pu_model *model, const pu_data *data,
+                                  const pu_options *o, pu_report *report)
+{
+    const pu_lgm *lgm = &model->lgm;
+    pu_status status = pu__check_model(lgm, report);
+    pu_results want; /* never NULL where wanted, also while measuring */
+    pu_real some;
+    if (status) return status;
+    memset(w, 0, sizeof *w), memset(&want, 0, sizeof want);
+    if (model->uses & PU_USES_NU) want.nu = &some, w->g.nu = pu__reals(arena, lgm->Gamma->rows, 1);
+    if (model->uses & PU_USES_GAMMA) want.Gamma = &some, w->g.Gamma = pu__reals(arena, lgm->Gamma->params, 1);
+    if (model->uses & PU_USES_PHI) want.Phi = &some, w->g.Phi = pu__reals(arena, lgm->Phi->params, 1);
+    if (model->uses & PU_USES_ETA) want.eta = &some, w->g.eta = pu__reals(arena, lgm->Phi->rows, 1);
+    if (model->uses & PU_USES_PSI) want.psi = &some, w->g.psi = pu__reals(arena, lgm->Phi->rows, 1);
+    w->grad = pu__reals(arena, model->params, 1);
+    status = pu_gradient_bytes(lgm, data, o, &want, &w->bytes, report);
+    if (!status) w->rest = pu__take(arena, 1, 1, w->bytes);
+    return status;
+}
+
+PU_DEF pu_status pu_model_gradient_bytes(pu_model *model, const pu_data *data, const pu_options *options, int se, size_t *bytes,
+                                         pu_report *report)
+{
+    pu_report local;
+    pu__model_memory w;
+    pu__arena arena = {NULL, 0, 0};
+    pu_options o;
+    pu_status status;
+    if (!report) report = &local;
+    pu__report_clear(report);
+    if (!model) return pu__fail(report, PU_E_NULL, "model", -1, -1);
+    if (!bytes) return pu__fail(report, PU_E_NULL, "bytes", -1, -1);
+    if (model->params < 1) return pu__fail(report, PU_E_ARGUMENT, "model.params", -1, -1);
+    if (se) return pu__fail(report, PU_E_UNSUPPORTED, "se", -1, -1);
+    pu__model_link(model);
+    o = pu__model_options(model, options);
+    status = pu__model_layout(&w, &arena, model, data, &o, report);
+    if (status) return status;
+    if (arena.overflow) return pu__fail(report, PU_E_OVERFLOW, "workspace", -1, -1);
+    report->bytes = *bytes = pu__arena_bytes(&arena);
+    return PU_OK;
+}
+
+PU_DEF pu_status pu_model_gradient(pu_model *model, const pu_real *theta, const pu_data *data, const pu_options *options,
+                                   pu_workspace *ws, pu_real *grad, pu_real *se, pu_report *report)
+{
+    pu_report local, *told = report; /* without a report pu_gradient leaves out the likelihood */
+    pu_workspace own, rest;
+    pu__model_memory w;
+    pu__arena arena = {NULL, 0, 0};
+    pu_options o;
+    pu_status status, outcome;
+    size_t bytes;
+    pu_int bad;
+    if (!report) report = &local;
+    status = pu_model_set(model, theta, report);
+    if (status) return status;
+    if (!model->pull) return pu__fail(report, PU_E_NULL, "model.pull", -1, -1);
+    if (!grad) return pu__fail(report, PU_E_NULL, "grad", -1, -1);
+    if (se) return pu__fail(report, PU_E_UNSUPPORTED, "se", -1, -1);
+    memset(&own, 0, sizeof own), memset(&rest, 0, sizeof rest);
+    if (!ws) ws = &own;
+    o = pu__model_options(model, options);
+    status = pu__model_layout(&w, &arena, model, data, &o, report);
+    if (!status) status = pu__arena_open(&arena, ws, report);
+    if (status) return status;
+    bytes = report->bytes;
+    (void)pu__model_layout(&w, &arena, model, data, &o, report);
+    pu_workspace_block(&rest, w.rest, w.bytes);
+    outcome = pu_gradient(&model->lgm, data, &o, &rest, &w.g, told ? report : NULL);
+    if (!told) report->status = outcome;
+    if (!pu__fatal(outcome)) {
+        bad = -1;
+        if (model->pull(model, &w.g, w.grad)) outcome = pu__fail(report, PU_E_OPERATOR, "model.pull", -1, -1);
+        else bad = pu__find_nonfinite(model->params, w.grad);
+        if (bad >= 0) outcome = pu__fail(report, PU_NONFINITE, "gradient of theta", -1, bad);
+        if (!pu__fatal(outcome)) memcpy(grad, w.grad, (size_t)model->params * sizeof(pu_real));
+    }
+    report->bytes = bytes;
+    pu_workspace_free(&own);
+    return outcome;
+}
+
+PU_DEF pu_status pu_model_nll(pu_model *model, const pu_real *theta, const pu_data *data, const pu_options *options,
+                              pu_workspace *ws, double *nll, double *se, pu_report *report)
+{
+    pu_options o;
+    pu_status status = pu_model_set(model, theta, report);
+    if (status) return status;
+    o = pu__model_options(model, options);
+    return pu_nll(&model->lgm, data, &o, ws, nll, se, report);
+}
+
+PU_DEF pu_status pu_model_start(const pu_model *model, const pu_data *data, uint64_t seed, pu_real *theta, pu_report *report)
+{
+    pu_report local;
+    pu_status status;
+    if (!report) report = &local;
+    pu__report_clear(report);
+    if (!model) return pu__fail(report, PU_E_NULL, "model", -1, -1);
+    if (!theta) return pu__fail(report, PU_E_NULL, "theta", -1, -1);
+    if (!model->start) return pu__fail(report, PU_E_UNSUPPORTED, "model.start", -1, -1);
+    status = pu__check_data(data, model->Phi.rows > 0 ? model->Phi.rows : model->lgm.Phi ? model->lgm.Phi->rows : 0, report);
+    if (status) return status;
+    status = model->start(model, data, seed, theta);
+    return status ? pu__model_failed(report, status, "model.start", -1) : PU_OK;
+}
+
+PU_DEF double pu_model_natural(const pu_param *param, double theta)
+{
+    return param->scale == PU_SCALE_LOG ? exp(theta) : param->scale == PU_SCALE_ATANH ? tanh(theta) : theta;
+}
+
+PU_DEF double pu_model_theta(const pu_param *param, double x)
+{
+    return param->scale == PU_SCALE_LOG ? log(x) : param->scale == PU_SCALE_ATANH ? log((1 + x) / (1 - x)) / 2 : x;
+}
+
+/* "name[i]" or "name[i,j]" (j < 0: no second index), its scale and bounds: for describe functions */
+PU__FN void pu__describe(pu_param *param, const char *name, pu_int i, pu_int j, pu_scale scale)
+{
+    pu__text t;
+    t.at = param->name, t.used = 0, t.capacity = sizeof param->name;
+    pu__put(&t, name);
+    pu__put_number(&t, "[", i);
+    pu__put_number(&t, ",", j);
+    if (i >= 0) pu__put(&t, "]");
+    param->scale = scale;
+    param->lower = scale == PU_SCALE_LOG ? 0 : scale == PU_SCALE_ATANH ? -1 : -HUGE_VAL;
+    param->upper = scale == PU_SCALE_ATANH ? 1 : HUGE_VAL;
+}
+
+PU_DEF pu_status pu_model_param(const pu_model *model, pu_int i, pu_param *param)
+{
+    if (!model || !param) return PU_E_NULL;
+    if (i < 0 || i >= model->params) return PU_E_ARGUMENT;
+    pu__describe(param, "theta", i, -1, PU_SCALE_FREE);
+    if (model->describe) model->describe(model, i, param);
+    return PU_OK;
+}
+
+PU_DEF void pu_model_free(pu_model *model)
+{
+    if (!model) return;
+    pu_workspace_free(&model->memory);
+    memset(model, 0, sizeof *model);
+}
+
+/* ---- what the built-in models share ---- */
+
+/* First lines of every pu_model_*(): *made is the new model, zero but for its memory. A refused call leaves *model alone. */
+PU__FN pu_status pu__model_begin(pu_model *model, pu_model *made, pu_report *report)
+{
+    pu__report_clear(report);
+    if (!model) return pu__fail(report, PU_E_NULL, "model", -1, -1);
+    memset(made, 0, sizeof *made);
+    made->memory = model->memory;
+    return PU_OK;
+}
+
+/* Memory for a measured arena. When there is none, *model is zeroed: a block it had may be gone. */
+PU__FN pu_status pu__model_open(pu_model *model, pu_model *made, pu__arena *arena, pu_report *report)
+{
+    const pu_status status = pu__arena_open(arena, &made->memory, report);
+    if (!status) return PU_OK;
+    memset(model, 0, sizeof *model);
+    model->memory = made->memory;
+    return status;
+}
+
+/* Last line: the model moves to its place. */
+PU__FN pu_status pu__model_done(pu_model *model, const pu_model *made)
+{
+    *model = *made;
+    pu__model_link(model);
+    return PU_OK;
+}
+
+/* x = exp theta; 0 unless x and 1/x are both finite, and thereby positive */
+PU__FN int pu__exp(pu_real theta, pu_real *x)
+{
+#ifdef PU_FLOAT
+    *x = expf(theta);
+#else
+    *x = exp(theta);
+#endif
+    return pu__finite(*x) && pu__finite(PU_R(1) / *x);
 }
 
 #ifdef __cplusplus

@@ -125,6 +125,11 @@ MATHS (letters used throughout; W = diag(mask * psi), e = mask * (y - eta))
 #define pu_model_natural puf_model_natural
 #define pu_model_theta puf_model_theta
 #define pu_model_free puf_model_free
+#define pu_model_factors puf_model_factors
+#define pu_model_ppca puf_model_ppca
+#define pu_model_sparse puf_model_sparse
+#define pu_model_regression puf_model_regression
+#define pu_model_neural puf_model_neural
 #define pu_version puf_version
 #define pu_status_text puf_status_text
 #define pu_status_name puf_status_name
@@ -683,6 +688,32 @@ PU_DEF double pu_model_theta(const pu_param *param, double x);
 /* Give back model->memory and zero the rest. NULL is fine. */
 PU_DEF void pu_model_free(pu_model *model);
 
+/* The built-in models. *model starts zeroed, except that model->memory may name an allocator or a block of yours. One block
+   of memory each, taken here; report->bytes is its size, also when a block was too small (PU_E_BLOCK; a block of 0 bytes
+   asks for the size). theta = the parts in brackets, one after the other, matrices row-major; a theta whose exp is 0 or
+   infinite is refused by pu_model_set (PU_E_ARGUMENT, index). Starts are made from the moments of the observed entries.
+   Statuses: PU_E_NULL, PU_E_ARGUMENT (a size below 1), PU_E_OVERFLOW, PU_E_MEMORY, PU_E_BLOCK; *model is as it was, but
+   zeroed when memory failed. */
+
+/* Factor analysis: z ~ N(0, I), y = Phi z + eta + N(0, diag(psi)^-1), Phi M x D.   [Phi | eta | log psi], M D + 2 M */
+PU_DEF pu_status pu_model_factors(pu_model *model, pu_int M, pu_int D, pu_report *report);
+/* Probabilistic PCA: the same with psi = beta everywhere.   [Phi | eta | log beta], M D + M + 1 */
+PU_DEF pu_status pu_model_ppca(pu_model *model, pu_int M, pu_int D, pu_report *report);
+/* Sparse Bayesian learning: z_j ~ N(0, 1/alpha_j), y = Phi z + N(0, 1/beta), any operator as dictionary, borrowed.
+   [log alpha | log beta], D + 1. model->m = 1 / (alpha_j + beta |Phi_j|^2), where Phi has no gram_diag with |Phi_j| = 1: A's
+   diagonal when nothing is missing. PU_E_OPERATOR, or the status of Phi's check: as for pu_gradient. */
+PU_DEF pu_status pu_model_sparse(pu_model *model, const pu_op *Phi, pu_report *report);
+/* Bayesian linear regression: one alpha for all.   [log alpha | log beta], 2 */
+PU_DEF pu_status pu_model_regression(pu_model *model, const pu_op *Phi, pu_report *report);
+/* Neural linear model: regression on features of `points` inputs, X points x inputs, borrowed; M = points, and several
+   targets are several data, which share the features.
+     features = 0   Phi = tanh(X W1' + b1),            D = hidden      [W1 | b1 | log alpha | log beta]
+     features > 0   Phi = tanh(X W1' + b1) W2' + b2,   D = features    [W1 | b1 | W2 | b2 | log alpha | log beta]
+   W1 hidden x inputs, W2 features x hidden. Setting theta costs 2 points hidden (inputs + features) flops, pulling a
+   gradient back twice that. PU_E_NONFINITE: X, with its index. */
+PU_DEF pu_status pu_model_neural(pu_model *model, pu_int points, pu_int inputs, const pu_real *X, pu_int hidden,
+                                 pu_int features, pu_report *report);
+
 /* ---- tier 1: gradients and likelihood of a latent Gaussian model ------------------------------------ */
 
 /* Gradient of the mean objective over a batch, by the method of options->kind:
@@ -983,10 +1014,12 @@ extern "C" {
 #define PU__EPS FLT_EPSILON
 #define PU__FLOOR2 PU_R(1e-13) /* rho / rho_0 at which a residual is rounding noise: (2.7 eps)^2 */
 PU__FN pu_real pu__sqrt(pu_real x) { return sqrtf(x); }
+PU__FN pu_real pu__tanh(pu_real x) { return tanhf(x); }
 #else
 #define PU__EPS DBL_EPSILON
 #define PU__FLOOR2 PU_R(1e-28) /* (45 eps)^2 */
 PU__FN pu_real pu__sqrt(pu_real x) { return sqrt(x); }
+PU__FN pu_real pu__tanh(pu_real x) { return tanh(x); }
 #endif
 
 /* x - x is 0 for every finite x and NaN for the rest: usable on host and device, in C and C++. */
@@ -8099,6 +8132,366 @@ PU__FN int pu__exp(pu_real theta, pu_real *x)
     *x = exp(theta);
 #endif
     return pu__finite(*x) && pu__finite(PU_R(1) / *x);
+}
+
+/* ---- models whose theta is a row of named parts, each free or on a log scale: factor analysis, probabilistic PCA, sparse
+        Bayesian learning, Bayesian linear and neural linear regression ---- */
+
+typedef struct {
+    const char *name;
+    pu_int rows, cols, at; /* cols 0: a vector, rows 0: a number; at: offset in theta */
+    pu_scale scale;
+} pu__part;
+
+typedef struct {
+    pu__part part[6];
+    int parts;
+    pu_int M, D, params;
+    int Phi, eta, psi, alpha, W1, W2;    /* numbers of parts, or -1. W1: b1 follows, W2: b2 follows; psi: of length M or 1 */
+    const pu_op *dictionary;             /* of the user */
+    const pu_real *X;                    /* neural: M x inputs, of the user */
+    pu_int inputs, hidden;
+    double gain;                         /* |Phi|_F^2 / M, about: what a unit prior does to the variance of y */
+    pu_real *x;                          /* params: natural values as of the last set; vector psi and Phi are read here */
+    pu_real *y, *norm, *m, *work;        /* M: psi written out; D: |Phi_j|^2, M^-1; scratch of the dictionary */
+    pu_real *H, *Hbar, *features, *ones; /* M x hidden: tanh, scratch; M x D; M */
+} pu__basic;
+
+PU__FN pu__basic pu__basic_zero(pu_int M, pu_int D)
+{
+    pu__basic s;
+    memset(&s, 0, sizeof s);
+    s.M = M, s.D = D, s.gain = (double)D / (double)M;
+    s.Phi = s.eta = s.psi = s.alpha = s.W1 = s.W2 = -1;
+    return s;
+}
+
+PU__FN int pu__basic_part(pu__basic *s, pu__arena *arena, const char *name, pu_int rows, pu_int cols, pu_scale scale)
+{
+    pu__part *p = &s->part[s->parts];
+    const size_t count = pu__mul((size_t)(rows ? rows : 1), (size_t)(cols ? cols : 1), &arena->overflow);
+    p->name = name, p->rows = rows, p->cols = cols, p->at = s->params, p->scale = scale;
+    s->params = (pu_int)pu__add((size_t)s->params, count, &arena->overflow);
+    return s->parts++;
+}
+
+PU__FN pu_real *pu__at(const pu__basic *s, pu_real *x, int part) { return x + s->part[part].at; }
+PU__FN pu_int pu__end(const pu__basic *s, int part) { return part + 1 < s->parts ? s->part[part + 1].at : s->params; }
+
+PU__FN pu__basic *pu__basic_layout(pu__basic *s, pu__arena *arena)
+{
+    pu__basic *self = (pu__basic *)pu__take(arena, 1, 1, sizeof *s);
+    const int vector = s->part[s->psi].rows > 0;
+    s->x = pu__reals(arena, s->params, 1);
+    s->y = vector ? s->x : pu__reals(arena, s->M, 1);
+    if (vector && s->x) s->y = pu__at(s, s->x, s->psi);
+    if (s->dictionary) s->norm = pu__reals(arena, s->D, 1), s->work = pu__reals(arena, s->dictionary->work, 1);
+    if (s->dictionary && s->part[s->alpha].rows > 0) s->m = pu__reals(arena, s->D, 1);
+    if (s->W1 >= 0) {
+        s->H = pu__reals(arena, s->M, s->hidden), s->Hbar = pu__reals(arena, s->M, s->hidden);
+        s->features = s->W2 >= 0 ? pu__reals(arena, s->M, s->D) : s->H;
+        s->ones = pu__reals(arena, s->M, 1);
+    }
+    return self;
+}
+
+PU__FN pu_block pu__rows(const pu_real *at, pu_int ld) /* row-major rows are the columns of a block */
+{
+    pu_block b;
+    b.at = (pu_real *)(uintptr_t)at, b.ld = ld;
+    return b;
+}
+
+/* Y = X W' + 1 b', rows of X and Y being data points */
+PU__FN void pu__affine(pu_int points, pu_int from, pu_int to, const pu_real *W, const pu_real *b, const pu_real *X, pu_real *Y)
+{
+    const pu_op op = pu_op_dense(to, from, W);
+    pu_int p;
+    for (p = 0; p < points; p++) memcpy(Y + p * to, b, (size_t)to * sizeof(pu_real));
+    (void)op.apply(&op, points, pu__rows(X, from), pu__rows(Y, to), 1, NULL);
+}
+
+/* and back: grad = [Ybar'X | Ybar'1], Xbar = Ybar W unless NULL */
+PU__FN void pu__affine_back(pu_int points, pu_int from, pu_int to, const pu_real *W, const pu_real *X, const pu_real *Ybar,
+                            const pu_real *ones, pu_real *grad, pu_real *Xbar)
+{
+    const pu_op op = pu_op_dense(to, from, W);
+    pu_int p;
+    memset(grad, 0, (size_t)(to * from + to) * sizeof(pu_real));
+    (void)op.grad(&op, points, pu__rows(Ybar, to), pu__rows(X, from), ones, grad, NULL);
+    for (p = 0; p < points; p++) pu__axpy(to, PU_R(1), Ybar + p * to, grad + to * from);
+    if (Xbar) (void)op.apply_t(&op, points, pu__rows(Ybar, to), pu__rows(Xbar, from), 0, NULL);
+}
+
+PU__FN pu_status pu__basic_set(pu_model *model, const pu_real *theta, pu_int *index)
+{
+    pu__basic *s = (pu__basic *)model->data;
+    pu_real value;
+    pu_int i;
+    int p, write;
+    for (write = 0; write < 2; write++) /* look first: a refused theta leaves the model as it was */
+        for (p = 0; p < s->parts; p++)
+            for (i = s->part[p].at; i < pu__end(s, p); i++) {
+                value = theta[i];
+                if (s->part[p].scale == PU_SCALE_LOG && !pu__exp(theta[i], &value)) {
+                    *index = i;
+                    return PU_E_ARGUMENT;
+                }
+                if (write) s->x[i] = value;
+            }
+    value = *pu__at(s, s->x, s->psi);
+    for (i = 0; i < s->M && s->part[s->psi].rows == 0; i++) s->y[i] = value;
+    for (i = 0; i < s->D && s->m; i++) s->m[i] = PU_R(1) / (pu__at(s, s->x, s->alpha)[i] + value * s->norm[i]);
+    if (s->W1 >= 0) {
+        pu__affine(s->M, s->inputs, s->hidden, s->x, pu__at(s, s->x, s->W1 + 1), s->X, s->H);
+        for (i = 0; i < s->M * s->hidden; i++) s->H[i] = pu__tanh(s->H[i]);
+    }
+    if (s->W2 >= 0) pu__affine(s->M, s->hidden, s->D, pu__at(s, s->x, s->W2), pu__at(s, s->x, s->W2 + 1), s->H, s->features);
+    return PU_OK;
+}
+
+PU__FN pu_status pu__basic_pull(const pu_model *model, const pu_results *g, pu_real *grad)
+{
+    const pu__basic *s = (const pu__basic *)model->data;
+    const size_t real = sizeof(pu_real);
+    double sum = 0;
+    pu_int i;
+    int p;
+    if (s->Phi >= 0) memcpy(pu__at(s, grad, s->Phi), g->Phi, (size_t)(s->M * s->D) * real);
+    if (s->eta >= 0) memcpy(pu__at(s, grad, s->eta), g->eta, (size_t)s->M * real);
+    if (s->alpha >= 0) memcpy(pu__at(s, grad, s->alpha), g->Gamma, (size_t)model->Gamma.params * real);
+    if (s->part[s->psi].rows > 0) memcpy(pu__at(s, grad, s->psi), g->psi, (size_t)s->M * real);
+    else { /* psi_m = beta for all m */
+        for (i = 0; i < s->M; i++) sum += (double)g->psi[i];
+        *pu__at(s, grad, s->psi) = (pu_real)sum;
+    }
+    if (s->W1 >= 0) { /* Phi -> H -> tanh' -> W1 */
+        if (s->W2 >= 0) pu__affine_back(s->M, s->hidden, s->D, pu__at(s, s->x, s->W2), s->H, g->Phi, s->ones,
+                                        pu__at(s, grad, s->W2), s->Hbar);
+        else memcpy(s->Hbar, g->Phi, (size_t)(s->M * s->D) * real);
+        for (i = 0; i < s->M * s->hidden; i++) s->Hbar[i] *= PU_R(1) - s->H[i] * s->H[i];
+        pu__affine_back(s->M, s->inputs, s->hidden, s->x, s->X, s->Hbar, s->ones, pu__at(s, grad, s->W1), NULL);
+    }
+    for (p = 0; p < s->parts; p++) /* d/d log x = x d/dx */
+        for (i = s->part[p].at; i < pu__end(s, p) && s->part[p].scale == PU_SCALE_LOG; i++) grad[i] *= s->x[i];
+    return PU_OK;
+}
+
+/* Row number `row` of a start's normals: stream 2, with a sample number that no test of an operator has. */
+PU__FN void pu__start_normals(uint64_t seed, pu_int row, pu_int n, double scale, pu_real *out)
+{
+    pu_int i;
+    pu_normals(seed, (uint32_t)row, UINT32_MAX - 1, 0, PU__STREAM_TEST, 0, n, out);
+    for (i = 0; i < n; i++) out[i] = (pu_real)(scale * (double)out[i]);
+}
+
+/* Factors: eta = the mean of each column; a quarter of its variance goes to the loadings, at random, the rest to the noise. */
+PU__FN void pu__start_factors(const pu__basic *s, const pu_data *data, uint64_t seed, pu_real *theta)
+{
+    pu_real *Phi = pu__at(s, theta, s->Phi), *mean = pu__at(s, theta, s->eta), *psi = pu__at(s, theta, s->psi), y = 0;
+    const int vector = s->part[s->psi].rows > 0;
+    double squares = 0, all = 0, v;
+    pu_int n, at, m = 0;
+    memset(theta, 0, (size_t)s->params * sizeof(pu_real));
+    for (n = 0; n < data->n; n++) /* running means and squares about them; Phi's place serves for the counts */
+        for (at = 0; (at = pu__observed(data, n, at, &m, &y)) >= 0; at++) {
+            const pu_real off = y - mean[m];
+            Phi[m] += PU_R(1), all += 1;
+            mean[m] += off / Phi[m];
+            if (vector) psi[m] += off * (y - mean[m]);
+            squares += (double)off * (double)(y - mean[m]);
+        }
+    for (m = 0; m < (vector ? s->M : 1); m++) {
+        v = vector ? (double)psi[m] / (double)Phi[m] : squares / all;
+        if (!(v > 0 && pu__finite_double(v))) v = squares > 0 ? squares / all : 1; /* no or one value: like the others */
+        psi[m] = (pu_real)-log(0.75 * v);
+    }
+    for (m = 0; m < s->M; m++)
+        pu__start_normals(seed, m, s->D, sqrt(exp(-(double)psi[vector ? m : 0]) / (3 * (double)s->D)), Phi + m * s->D);
+}
+
+/* Regressions: nine tenths of the second moment of y go to Phi z, the rest to the noise. Weights of the network: sums of
+   about unit variance into every tanh, whatever the scale of the inputs, and random places to bend; then alike for W2. */
+PU__FN void pu__start_regression(const pu__basic *s, const pu_data *data, uint64_t seed, pu_real *theta)
+{
+    double square = 0, count = 0;
+    pu_real y = 0;
+    pu_int n, at, m = 0, i, j;
+    for (n = 0; n < data->n; n++)
+        for (at = 0; (at = pu__observed(data, n, at, &m, &y)) >= 0; at++) square += (double)y * (double)y, count += 1;
+    square = square > 0 ? square / count : 1;
+    *pu__at(s, theta, s->psi) = (pu_real)-log(0.1 * square);
+    for (i = s->part[s->alpha].at; i < pu__end(s, s->alpha); i++) theta[i] = (pu_real)log(s->gain / (0.9 * square));
+    if (s->W1 < 0) return;
+    for (i = 0; i < s->hidden; i++) pu__start_normals(seed, i, s->inputs, 1 / sqrt((double)s->inputs), theta + i * s->inputs);
+    for (j = 0; j < s->inputs; j++) {
+        for (square = 0, m = 0; m < s->M; m++) square += (double)s->X[m * s->inputs + j] * (double)s->X[m * s->inputs + j];
+        square = square > 0 ? sqrt((double)s->M / square) : 1;
+        for (i = 0; i < s->hidden; i++) theta[i * s->inputs + j] = (pu_real)(square * (double)theta[i * s->inputs + j]);
+    }
+    pu__start_normals(seed, s->hidden, s->hidden, 1, pu__at(s, theta, s->W1 + 1));
+    if (s->W2 < 0) return;
+    for (i = 0; i < s->D; i++)
+        pu__start_normals(seed, s->hidden + 1 + i, s->hidden, 1 / sqrt((double)s->hidden), pu__at(s, theta, s->W2) + i * s->hidden);
+    memset(pu__at(s, theta, s->W2 + 1), 0, (size_t)s->D * sizeof(pu_real));
+}
+
+PU__FN pu_status pu__basic_start(const pu_model *model, const pu_data *data, uint64_t seed, pu_real *theta)
+{
+    const pu__basic *s = (const pu__basic *)model->data;
+    (s->eta >= 0 ? pu__start_factors : pu__start_regression)(s, data, seed, theta);
+    return PU_OK;
+}
+
+PU__FN void pu__basic_describe(const pu_model *model, pu_int i, pu_param *param)
+{
+    const pu__basic *s = (const pu__basic *)model->data;
+    const pu__part *p = s->part;
+    int n = 0;
+    while (i >= pu__end(s, n)) n++;
+    p += n, i -= p->at;
+    if (p->cols) pu__describe(param, p->name, i / p->cols, i % p->cols, p->scale);
+    else pu__describe(param, p->name, p->rows ? i : -1, -1, p->scale);
+}
+
+/* Memory, operators and functions of a model whose parts are known. */
+PU__FN pu_status pu__basic_make(pu_model *model, pu_model *made, pu__basic *s, pu__arena *arena, pu_report *report)
+{
+    const pu_op *Phi = s->dictionary;
+    pu__basic *self;
+    double sum = 0;
+    pu_int i;
+    pu_status status;
+    (void)pu__basic_layout(s, arena);
+    status = pu__model_open(model, made, arena, report);
+    if (status) return status;
+    self = pu__basic_layout(s, arena);
+    model->memory = made->memory;
+    if (Phi) {
+        for (i = 0; i < s->D; i++) s->norm[i] = Phi->gram_diag ? PU_R(0) : PU_R(1);
+        for (i = 0; i < s->M; i++) s->y[i] = PU_R(1);
+        if (Phi->gram_diag && Phi->gram_diag(Phi, s->y, s->norm, s->work))
+            return pu__operator_failed(report, "Phi.gram_diag", -1);
+        for (i = 0; i < s->D; i++) sum += (double)s->norm[i];
+        if (sum > 0 && pu__finite_double(sum)) s->gain = sum / (double)s->M;
+    }
+    memset(s->x, 0, (size_t)s->params * sizeof(pu_real)); /* not set yet: pu_gradient refuses a psi of 0 */
+    memset(s->y, 0, (size_t)s->M * sizeof(pu_real));
+    for (i = 0; i < s->M && s->ones; i++) s->ones[i] = PU_R(1);
+    made->params = s->params, made->lgm.psi = s->y, made->m = s->m, made->data = self;
+    made->set = pu__basic_set, made->pull = pu__basic_pull, made->start = pu__basic_start, made->describe = pu__basic_describe;
+    made->uses = PU_USES_PSI;
+    if (s->alpha >= 0) made->uses |= PU_USES_GAMMA;
+    if (s->eta >= 0) made->uses |= PU_USES_ETA;
+    if (!s->dictionary) made->uses |= PU_USES_PHI;
+    if (s->alpha < 0) made->Gamma = pu_op_identity(s->D);
+    else if (s->part[s->alpha].rows) made->Gamma = pu_op_diagonal(s->D, pu__at(s, s->x, s->alpha));
+    else made->Gamma = pu_op_scaled_identity(s->D, pu__at(s, s->x, s->alpha));
+    if (Phi) made->lgm.Phi = Phi;
+    else made->Phi = pu_op_dense(s->M, s->D, s->W1 >= 0 ? s->features : s->x);
+    if (s->eta >= 0) made->lgm.eta = pu__at(s, s->x, s->eta);
+    *self = *s;
+    return pu__model_done(model, made);
+}
+
+PU__FN pu_status pu__model_factors(pu_model *model, pu_int M, pu_int D, int isotropic, pu_report *report)
+{
+    pu_report local;
+    pu_model made;
+    pu__basic s;
+    pu__arena arena = {NULL, 0, 0};
+    pu_status status;
+    if (!report) report = &local;
+    status = pu__model_begin(model, &made, report);
+    if (status) return status;
+    if (M < 1) return pu__fail(report, PU_E_ARGUMENT, "M", -1, -1);
+    if (D < 1) return pu__fail(report, PU_E_ARGUMENT, "D", -1, -1);
+    s = pu__basic_zero(M, D);
+    made.name = isotropic ? "probabilistic PCA" : "factor analysis";
+    s.Phi = pu__basic_part(&s, &arena, "Phi", M, D, PU_SCALE_FREE);
+    s.eta = pu__basic_part(&s, &arena, "eta", M, 0, PU_SCALE_FREE);
+    s.psi = isotropic ? pu__basic_part(&s, &arena, "beta", 0, 0, PU_SCALE_LOG)
+                      : pu__basic_part(&s, &arena, "psi", M, 0, PU_SCALE_LOG);
+    return pu__basic_make(model, &made, &s, &arena, report);
+}
+
+PU_DEF pu_status pu_model_factors(pu_model *model, pu_int M, pu_int D, pu_report *report)
+{
+    return pu__model_factors(model, M, D, 0, report);
+}
+
+PU_DEF pu_status pu_model_ppca(pu_model *model, pu_int M, pu_int D, pu_report *report)
+{
+    return pu__model_factors(model, M, D, 1, report);
+}
+
+PU__FN pu_status pu__model_regression(pu_model *model, const pu_op *Phi, int sparse, pu_report *report)
+{
+    pu_report local;
+    pu_model made;
+    pu__basic s;
+    pu__arena arena = {NULL, 0, 0};
+    pu_status status;
+    if (!report) report = &local;
+    status = pu__model_begin(model, &made, report);
+    if (status) return status;
+    if (!Phi) return pu__fail(report, PU_E_NULL, "Phi", -1, -1);
+    if (Phi->rows < 1) return pu__fail(report, PU_E_ARGUMENT, "Phi.rows", -1, -1);
+    if (Phi->cols < 1) return pu__fail(report, PU_E_ARGUMENT, "Phi.cols", -1, -1);
+    if (Phi->work < 0) return pu__fail(report, PU_E_ARGUMENT, "Phi.work", -1, -1);
+    status = pu__check_op(Phi, "Phi", "Phi (stale factor)", "Phi.check", report);
+    if (status) return status;
+    s = pu__basic_zero(Phi->rows, Phi->cols);
+    s.dictionary = Phi;
+    made.name = sparse ? "sparse Bayesian learning" : "Bayesian linear regression";
+    s.alpha = pu__basic_part(&s, &arena, "alpha", sparse ? Phi->cols : 0, 0, PU_SCALE_LOG);
+    s.psi = pu__basic_part(&s, &arena, "beta", 0, 0, PU_SCALE_LOG);
+    return pu__basic_make(model, &made, &s, &arena, report);
+}
+
+PU_DEF pu_status pu_model_sparse(pu_model *model, const pu_op *Phi, pu_report *report)
+{
+    return pu__model_regression(model, Phi, 1, report);
+}
+
+PU_DEF pu_status pu_model_regression(pu_model *model, const pu_op *Phi, pu_report *report)
+{
+    return pu__model_regression(model, Phi, 0, report);
+}
+
+PU_DEF pu_status pu_model_neural(pu_model *model, pu_int points, pu_int inputs, const pu_real *X, pu_int hidden,
+                                 pu_int features, pu_report *report)
+{
+    pu_report local;
+    pu_model made;
+    pu__basic s;
+    pu__arena arena = {NULL, 0, 0};
+    pu_status status;
+    if (!report) report = &local;
+    status = pu__model_begin(model, &made, report);
+    if (status) return status;
+    if (points < 1) return pu__fail(report, PU_E_ARGUMENT, "points", -1, -1);
+    if (inputs < 1) return pu__fail(report, PU_E_ARGUMENT, "inputs", -1, -1);
+    if (hidden < 1) return pu__fail(report, PU_E_ARGUMENT, "hidden", -1, -1);
+    if (features < 0) return pu__fail(report, PU_E_ARGUMENT, "features", -1, -1);
+    if (!X) return pu__fail(report, PU_E_NULL, "X", -1, -1);
+    s = pu__basic_zero(points, features ? features : hidden);
+    s.X = X, s.inputs = inputs, s.hidden = hidden;
+    (void)pu__mul(pu__mul((size_t)points, (size_t)inputs, &arena.overflow), sizeof(pu_real), &arena.overflow);
+    if (arena.overflow) return pu__fail(report, PU_E_OVERFLOW, "X", -1, -1);
+    status = pu__check_array(points * inputs, X, 0, "X", -1, report);
+    if (status) return status;
+    made.name = "neural linear model";
+    s.gain = 0.45 * (double)s.D; /* E tanh(u)^2, u ~ N(0, 2), as the start has it */
+    s.W1 = pu__basic_part(&s, &arena, "W1", hidden, inputs, PU_SCALE_FREE);
+    (void)pu__basic_part(&s, &arena, "b1", hidden, 0, PU_SCALE_FREE);
+    if (features) {
+        s.W2 = pu__basic_part(&s, &arena, "W2", features, hidden, PU_SCALE_FREE);
+        (void)pu__basic_part(&s, &arena, "b2", features, 0, PU_SCALE_FREE);
+    }
+    s.alpha = pu__basic_part(&s, &arena, "alpha", 0, 0, PU_SCALE_LOG);
+    s.psi = pu__basic_part(&s, &arena, "beta", 0, 0, PU_SCALE_LOG);
+    return pu__basic_make(model, &made, &s, &arena, report);
 }
 
 #ifdef __cplusplus

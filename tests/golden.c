@@ -6,9 +6,8 @@
    "N passed, N failed". A file fails when it is malformed, lacks a record, holds one that no check
    uses, or when a number is off by more than its tolerance.
 
-   Adding a model: write the two functions of `struct model` and add a line to `models`. Until then
-   the files of that model are compared as far as theta plays no part, with the dense matrices of
-   their canonical.* records, and count as skipped.
+   Adding a model: write the two functions of `struct model` and add a line to `models`; for one of the
+   library's own models these are a line in setup_named and pull_named.
 
    TOLERANCES. The error of a record is max|got - want| / max|want| over the record; cond is the
    largest |A| |Sigma| (infinity norms) over the data; eps is the rounding unit of pu_real.
@@ -59,7 +58,7 @@ static int verbose = 0;
 
 /* ---- files ----------------------------------------------------------------------------------- */
 
-typedef enum { UNUSED, INPUT, CHECKED, NOT_COMPARABLE, SKIPPED, USES } use;
+typedef enum { UNUSED, INPUT, CHECKED, NOT_COMPARABLE, USES } use;
 
 typedef struct {
     const char *name;
@@ -374,7 +373,8 @@ typedef struct model {
 
 struct problem {
     file *f;
-    const model *model; /* NULL: theta is not understood, the canonical matrices are used */
+    const model *model;
+    pu_model named;     /* fa, ppca, sbl, blr, nlm */
     pu_int D, M, N, K;
     pu_op prior, map;
     pu_ar *ar;         /* ar, ar_phi */
@@ -567,13 +567,6 @@ static int dense_model(problem *p, pu_real *nu, const double *G, pu_real *Phi, p
     return status == PU_OK;
 }
 
-static int setup_canonical(problem *p)
-{
-    return dense_model(p, input_reals(p, "canonical.nu", "D"), input(p, "canonical.Gamma", "DD"),
-                       input_reals(p, "canonical.Phi", "MD"), input_reals(p, "canonical.eta", "M"),
-                       input_reals(p, "canonical.psi", "M"));
-}
-
 static int setup_generic(problem *p)
 {
     return dense_model(p, input_reals(p, "theta.nu", "D"), input(p, "theta.Gamma", "DD"),
@@ -594,8 +587,15 @@ static void pull_back_generic(problem *p, const gradient *g, const record *theta
     for (i = 0; i < theta->count; i++) out[i] = (double)from[i];
 }
 
-/* ---- the paper's models through the structured operators; the chain rules from canonical parameters to theta are written
-        here as long as the library has no models of its own ---- */
+static pu_real *take_nan(file *f, pu_int count)
+{
+    pu_real *v = take_reals(f, count);
+    pu_int i;
+    for (i = 0; i < count; i++) v[i] = (pu_real)NAN; /* what the library does not write shows */
+    return v;
+}
+
+/* ---- the paper's models ---- */
 
 /* A record of any length, as input. */
 static const record *raw(problem *p, const char *name)
@@ -646,30 +646,18 @@ static double pull_log_psi(const problem *p, const gradient *g, double sign)
     return sum;
 }
 
+static pu_real *copy_in(problem *p, const record *r)
+{
+    pu_real *x = take_reals(p->f, (pu_int)r->count);
+    size_t i;
+    for (i = 0; i < r->count; i++) x[i] = (pu_real)r->value[i];
+    return x;
+}
+
 static void copy_out(size_t n, const pu_real *from, double *out)
 {
     size_t i;
     for (i = 0; i < n; i++) out[i] = (double)from[i];
-}
-
-static int setup_factors(problem *p)
-{
-    pu_real *Phi = input_reals(p, "theta.Phi", "MD"), *eta = input_reals(p, "theta.eta", "M");
-    const int each = find(p->f, "theta.log_psi") != NULL; /* factor analysis; else probabilistic PCA */
-    pu_real *psi = exponentials(p, p->M, each ? input(p, "theta.log_psi", "M") : input(p, "theta.log_beta", ""), each);
-    if (!Phi || !eta) return 0;
-    p->prior = pu_op_identity(p->D);
-    p->map = pu_op_dense(p->M, p->D, Phi);
-    return finish_model(p, eta, psi);
-}
-
-static void pull_factors(problem *p, const gradient *g, const record *theta, double *out)
-{
-    size_t i;
-    if (is(theta, "Phi")) copy_out(theta->count, g->Phi, out);
-    if (is(theta, "eta")) copy_out(theta->count, g->eta, out);
-    for (i = 0; is(theta, "log_psi") && i < theta->count; i++) out[i] = (double)p->lgm.psi[i] * (double)g->psi[i];
-    if (is(theta, "log_beta")) out[0] = pull_log_psi(p, g, 1);
 }
 
 /* A Fourier dictionary where the file has a grid, else the matrix. */
@@ -692,22 +680,81 @@ static int setup_dictionary(problem *p)
     return p->map.data != NULL;
 }
 
-/* sparse Bayesian learning: an alpha for each; Bayesian linear regression: one for all */
-static int setup_regression(problem *p)
+/* The library's own models. The theta records in the order of its theta; *at of one: its offset there, *params: their lengths
+   together. */
+static const record *theta_part(problem *p, const char *name, pu_int *at, pu_int *params)
 {
-    const record *log_alpha = raw(p, "theta.log_alpha");
-    pu_real *alpha = log_alpha ? exponentials(p, (pu_int)log_alpha->count, log_alpha->value, 1) : NULL;
-    if (!alpha || !setup_dictionary(p)) return 0;
-    p->prior = log_alpha->count == 1 ? pu_op_scaled_identity(p->D, alpha) : pu_op_diagonal(p->D, alpha);
-    return finish_model(p, NULL, exponentials(p, p->M, input(p, "theta.log_beta", ""), 0));
+    static const char *const parts[] = {"Phi", "eta", "log_psi", "W1", "b1", "W2", "b2", "log_alpha", "log_beta"};
+    const record *found = NULL;
+    char full[MAX_NAME];
+    size_t i;
+    *params = 0;
+    for (i = 0; i < sizeof parts / sizeof *parts; i++) {
+        snprintf(full, sizeof full, "theta.%s", parts[i]);
+        if (!find(p->f, full)) continue;
+        if (strcmp(parts[i], name) == 0) found = raw(p, full), *at = *params;
+        *params += (pu_int)find(p->f, full)->count;
+    }
+    return found;
 }
 
-static void pull_regression(problem *p, const gradient *g, const record *theta, double *out)
+static int setup_named(problem *p)
 {
-    const pu_real *alpha = (const pu_real *)p->prior.data;
-    size_t i;
-    for (i = 0; is(theta, "log_alpha") && i < theta->count; i++) out[i] = (double)alpha[i] * (double)g->Gamma[i];
-    if (is(theta, "log_beta")) out[0] = pull_log_psi(p, g, 1);
+    const char *name = p->model->name;
+    const record *W1 = find(p->f, "theta.W1"), *W2 = find(p->f, "theta.W2"), *part;
+    pu_model *m = &p->named;
+    pu_report report;
+    pu_status status;
+    pu_real *theta;
+    pu_int i, j, at = 0, params;
+    char text[256];
+    if (strcmp(name, "fa") == 0) status = pu_model_factors(m, p->M, p->D, &report);
+    else if (strcmp(name, "ppca") == 0) status = pu_model_ppca(m, p->M, p->D, &report);
+    else if (strcmp(name, "nlm") == 0) {
+        const record *X = raw(p, "extra.X"), *form = raw(p, "extra.features");
+        if (!X || !form || !W1 || X->ndim != 2 || X->dim[0] != (size_t)p->M || W1->ndim != 2 || W1->dim[1] != X->dim[1] ||
+            (strcmp(form->text, "linear") == 0) != (W2 != NULL)) {
+            fail(p->f, "extra.X, extra.features, theta.W1, theta.W2 do not agree");
+            return 0;
+        }
+        status = pu_model_neural(m, p->M, (pu_int)X->dim[1], copy_in(p, X), (pu_int)W1->dim[0], W2 ? p->D : 0, &report);
+    } else {
+        if (!setup_dictionary(p)) return 0;
+        status = strcmp(name, "sbl") == 0 ? pu_model_sparse(m, &p->map, &report) : pu_model_regression(m, &p->map, &report);
+    }
+    if (status == PU_OK) {
+        theta_part(p, "", &at, &params);
+        if (params != m->params) {
+            fail(p->f, "theta has %ld entries, the model wants %ld", (long)params, (long)m->params);
+            return 0;
+        }
+        theta = take_reals(p->f, params);
+        for (i = 0; i < (pu_int)p->f->count; i++) {
+            if (strncmp(p->f->records[i].name, "theta.", 6) != 0) continue;
+            part = theta_part(p, p->f->records[i].name + 6, &at, &params);
+            for (j = 0; part && j < (pu_int)part->count; j++) theta[at + j] = (pu_real)part->value[j];
+        }
+        status = pu_model_set(m, theta, &report);
+    }
+    if (status != PU_OK) fail(p->f, "%s: %s", name, pu_explain(&report, text, sizeof text));
+    p->lgm = m->lgm;
+    return status == PU_OK;
+}
+
+static void pull_named(problem *p, const gradient *g, const record *theta, double *out)
+{
+    pu_results r;
+    pu_int at = 0, params = 0;
+    pu_real *grad = take_nan(p->f, p->named.params);
+    memset(&r, 0, sizeof r); /* pull may read nothing but what it says it uses */
+    if (p->named.uses & PU_USES_NU) r.nu = g->nu;
+    if (p->named.uses & PU_USES_GAMMA) r.Gamma = g->Gamma;
+    if (p->named.uses & PU_USES_PHI) r.Phi = g->Phi;
+    if (p->named.uses & PU_USES_ETA) r.eta = g->eta;
+    if (p->named.uses & PU_USES_PSI) r.psi = g->psi;
+    if (p->named.pull(&p->named, &r, grad) != PU_OK) fail(p->f, "pull failed");
+    theta_part(p, theta->name + 6, &at, &params);
+    copy_out(theta->count, grad + at, out);
 }
 
 static int setup_ar(problem *p)
@@ -783,14 +830,12 @@ static void pull_ssm(problem *p, const gradient *g, const record *theta, double 
 }
 
 static const model models[] = {
-    {"generic", setup_generic, pull_back_generic}, {"fa", setup_factors, pull_factors},
-    {"ppca", setup_factors, pull_factors},         {"sbl", setup_regression, pull_regression},
-    {"blr", setup_regression, pull_regression},    {"ar", setup_ar, pull_ar},
-    {"ar_phi", setup_ar, pull_ar},                 {"ssm", setup_ssm, pull_ssm},
+    {"generic", setup_generic, pull_back_generic}, {"fa", setup_named, pull_named},
+    {"ppca", setup_named, pull_named},             {"sbl", setup_named, pull_named},
+    {"blr", setup_named, pull_named},              {"nlm", setup_named, pull_named},
+    {"ar", setup_ar, pull_ar},                     {"ar_phi", setup_ar, pull_ar},
+    {"ssm", setup_ssm, pull_ssm},
 };
-
-/* Models that files exist for and the library does not have yet. */
-static const char *const later[] = {"nlm"};
 
 static const model *find_model(const char *name)
 {
@@ -798,14 +843,6 @@ static const model *find_model(const char *name)
     for (i = 0; i < sizeof models / sizeof *models; i++)
         if (strcmp(models[i].name, name) == 0) return &models[i];
     return NULL;
-}
-
-static int is_later(const char *name)
-{
-    size_t i;
-    for (i = 0; i < sizeof later / sizeof *later; i++)
-        if (strcmp(later[i], name) == 0) return 1;
-    return 0;
 }
 
 /* ---- setting up ------------------------------------------------------------------------------ */
@@ -884,7 +921,7 @@ static int setup(problem *p, file *f)
     name = input_text(f, "model");
     if (!name) return 0;
     p->model = find_model(name);
-    if (!p->model && !is_later(name)) {
+    if (!p->model) {
         fail(f, "model: \"%s\" is unknown", name);
         return 0;
     }
@@ -907,7 +944,7 @@ static int setup(problem *p, file *f)
     p->u = input(p, "probe.delta", "NKD");
     p->m = input(p, "minv", "ND");
     p->c = largest(c->count, c->value);
-    return p->model ? p->model->setup(p) : setup_canonical(p);
+    return p->model->setup(p);
 }
 
 /* ---- the model and the probes ---------------------------------------------------------------- */
@@ -1021,14 +1058,6 @@ typedef struct {
     pu_report report;
 } outcome;
 
-static pu_real *take_nan(file *f, pu_int count)
-{
-    pu_real *v = take_reals(f, count);
-    pu_int i;
-    for (i = 0; i < count; i++) v[i] = (pu_real)NAN; /* what the library does not write shows */
-    return v;
-}
-
 static pu_options base_options(const problem *p, pu_kind method)
 {
     pu_options o;
@@ -1114,7 +1143,6 @@ static void compare_gradients(problem *p, kind k, const char *prefix, const grad
 {
     size_t i;
     double whole = 0; /* largest entry of the whole gradient */
-    if (!p->model) return;
     for (i = 0; i < p->f->count; i++)
         if (strncmp(p->f->records[i].name, prefix, strlen(prefix)) == 0 && p->f->records[i].value)
             whole = fmax(whole, largest(p->f->records[i].count, p->f->records[i].value));
@@ -1668,35 +1696,11 @@ static void check_data_kinds(problem *p)
 
 /* ---- accounting and output ------------------------------------------------------------------- */
 
-/* Records that only a model's own code can use: theta, extra, and gradients shaped like a theta. */
-static int belongs_to_model(const file *f, const record *r)
-{
-    static const char *const prefixes[] = {"exact.g_star", "exact.g_nll", "mc.g_sharp",
-                                           "out_grad",     "net_grad",    "net_grad_detached"};
-    char name[2 * MAX_NAME];
-    const char *dot = strrchr(r->name, '.'), *from = r->name;
-    const record *theta;
-    size_t i;
-    if (!dot) return 0;
-    if (strncmp(r->name, "theta.", 6) == 0 || strncmp(r->name, "extra.", 6) == 0) return 1;
-    if (strncmp(from, "solver.", 7) == 0) from += 7 + strcspn(from + 7, ".") + 1;
-    snprintf(name, sizeof name, "theta%s", dot);
-    theta = find(f, name);
-    if (!theta || theta->ndim != r->ndim || memcmp(theta->dim, r->dim, sizeof r->dim) != 0)
-        return 0;
-    for (i = 0; i < sizeof prefixes / sizeof *prefixes; i++)
-        if (strlen(prefixes[i]) == (size_t)(dot - from) &&
-            strncmp(prefixes[i], from, (size_t)(dot - from)) == 0)
-            return 1;
-    return 0;
-}
-
 static void account(problem *p, long uses[USES])
 {
     size_t i;
     for (i = 0; i < p->f->count; i++) {
         record *r = &p->f->records[i];
-        if (r->use == UNUSED && !p->model && belongs_to_model(p->f, r)) r->use = SKIPPED;
         if (r->use == UNUSED)
             fail(p->f, "line %d: %s: no check uses this record", r->line, r->name);
         uses[r->use]++;
@@ -1716,21 +1720,14 @@ static void print_line(const problem *p, const long uses[USES])
     }
     printf("  worst/allowed %.2g; %ld records checked, %ld read", ratio, uses[CHECKED],
            uses[INPUT]);
-    if (uses[SKIPPED]) printf(", %ld skipped", uses[SKIPPED]);
     if (uses[NOT_COMPARABLE]) printf(", %ld not comparable", uses[NOT_COMPARABLE]);
     if (p->beyond) printf("; %ld step sizes beyond rounding level left out", p->beyond);
     for (k = 0; k < KINDS; k++)
         if (p->notes[k][0])
             printf("; %s not comparable in " PRECISION " at%s", headings[k], p->notes[k]);
     printf("  ");
-    if (p->f->errors) {
-        printf("FAILED (%d)\n", p->f->errors);
-    } else if (p->model) {
-        printf("ok\n");
-    } else {
-        printf("canonical parts ok; theta gradients skipped: model \"%s\" not supported yet\n",
-               find(p->f, "model")->text);
-    }
+    if (p->f->errors) printf("FAILED (%d)\n", p->f->errors);
+    else printf("ok\n");
 }
 
 static void check_problem(problem *p)
@@ -1748,7 +1745,7 @@ static void check_problem(problem *p)
     print_line(p, uses);
 }
 
-typedef enum { FILE_PASSED, FILE_FAILED, FILE_SKIPPED, FILE_RESULTS } file_result;
+typedef enum { FILE_PASSED, FILE_FAILED, FILE_RESULTS } file_result;
 
 static file_result check_file(const char *path)
 {
@@ -1760,9 +1757,10 @@ static file_result check_file(const char *path)
         printf("%-18s FAILED (%d)\n", f.name, f.errors);
     } else {
         check_problem(&p);
-        if (f.errors == 0) result = p.model ? FILE_PASSED : FILE_SKIPPED;
+        if (f.errors == 0) result = FILE_PASSED;
     }
     pu_workspace_free(&p.ws);
+    pu_model_free(&p.named);
     release(&f);
     return result;
 }
@@ -1779,7 +1777,6 @@ int main(int argc, char **argv)
     }
     if (argc < 2) fprintf(stderr, "usage: golden [--verbose] FILE...\n");
     printf("%d passed, %d failed", results[FILE_PASSED], results[FILE_FAILED]);
-    if (results[FILE_SKIPPED]) printf(", %d skipped", results[FILE_SKIPPED]);
     printf("\n");
     return results[FILE_FAILED] > 0 || results[FILE_PASSED] == 0;
 }

@@ -1,0 +1,729 @@
+/* test_models.c - models in their own parameters: the struct, the calls on it, and the built-in models. */
+#include "pu_test.h"
+#include "test_common.h"
+
+/* ---- small problems, one per model ------------------------------------------------------------ */
+
+typedef enum { FACTORS, PPCA, SPARSE, SPARSE_FOURIER, REGRESSION, NEURAL, NEURAL_FEATURES, CASES } which;
+
+static const char *const names[CASES] = {
+    "factor analysis",     "probabilistic PCA", "sparse Bayesian learning", "sparse Bayesian learning", "Bayesian linear regression",
+    "neural linear model", "neural linear model"};
+
+enum { POINTS = 8, INPUTS = 2, HIDDEN = 4, FEATURES = 3 };
+
+typedef struct {
+    which kind;
+    pu_model model;
+    pu_op dictionary;
+    pu_fourier fourier;
+    pu_real *X, *y, *theta;
+    unsigned char *mask;
+    pu_int M, D, N;
+    pu_data data;
+    pu_workspace ws;
+} problem;
+
+/* Makes the model into p->model, whose memory is set already. */
+static pu_status make_model(problem *p, pu_report *report)
+{
+    switch (p->kind) {
+    case FACTORS: return pu_model_factors(&p->model, p->M, p->D, report);
+    case PPCA: return pu_model_ppca(&p->model, p->M, p->D, report);
+    case SPARSE:
+    case SPARSE_FOURIER: return pu_model_sparse(&p->model, &p->dictionary, report);
+    case REGRESSION: return pu_model_regression(&p->model, &p->dictionary, report);
+    case NEURAL: return pu_model_neural(&p->model, POINTS, INPUTS, p->X, HIDDEN, 0, report);
+    default: return pu_model_neural(&p->model, POINTS, INPUTS, p->X, HIDDEN, FEATURES, report);
+    }
+}
+
+/* Everything of a problem but its model: sizes, dictionary or inputs, data with about a quarter missing, a theta. */
+static void new_problem(problem *p, which kind)
+{
+    static const pu_int sizes[CASES][3] = {{6, 3, 4}, {5, 2, 4}, {7, 5, 3}, {12, 6, 2}, {8, 4, 2}, {POINTS, HIDDEN, 2},
+                                           {POINTS, FEATURES, 2}}; /* M, D, N */
+    const uint64_t seed = 100 * (uint64_t)kind;
+    size_t bytes = 0;
+    pu_int i;
+    memset(p, 0, sizeof *p);
+    p->kind = kind;
+    p->M = sizes[kind][0], p->D = sizes[kind][1], p->N = sizes[kind][2];
+    if (kind == SPARSE || kind == REGRESSION) p->dictionary = pu_op_dense(p->M, p->D, tc_normal(seed + 1, p->M * p->D));
+    if (kind == SPARSE_FOURIER) {
+        if (pu_fourier_bytes(2, 3, &bytes) || pu_fourier_init(&p->fourier, 2, 3, tc_bytes(bytes), bytes)) exit(2);
+        p->dictionary = pu_op_fourier(&p->fourier);
+    }
+    p->X = tc_normal(seed + 2, POINTS * INPUTS);
+    p->y = tc_normal(seed + 3, p->N * p->M);
+    p->mask = (unsigned char *)tc_bytes((size_t)(p->N * p->M));
+    for (i = 0; i < p->N * p->M; i++) {
+        p->mask[i] = tc_hash(seed + 1000 + (uint64_t)i) % 4 != 0;
+        if (!p->mask[i]) p->y[i] = PU_R(NAN); /* never to be read */
+    }
+    p->data = pu_data_masked(p->N, p->M, p->y, p->mask);
+    p->theta = tc_normal(seed + 4, 64);
+    for (i = 0; i < 64; i++) p->theta[i] *= PU_R(0.5);
+    p->ws = tc_workspace();
+    p->model.memory = tc_workspace();
+}
+
+static void make(problem *p, which kind)
+{
+    pu_report report;
+    char text[200];
+    new_problem(p, kind);
+    if (make_model(p, &report) != PU_OK || p->model.params > 64) {
+        fprintf(stderr, "test_models: %s\n", pu_explain(&report, text, sizeof text));
+        exit(2);
+    }
+    tc_set_case("%s, %d", names[kind], (int)kind);
+}
+
+static pu_options exact_options(pu_engine engine)
+{
+    pu_options o;
+    memset(&o, 0, sizeof o);
+    o.kind = PU_EXACT, o.engine = engine;
+    return o;
+}
+
+/* ---- parameters ------------------------------------------------------------------------------- */
+
+TEST descriptions(void)
+{
+    static const struct {
+        which kind;
+        pu_int i;
+        const char *name;
+        pu_scale scale;
+    } want[] = {
+        {FACTORS, 0, "Phi[0,0]", PU_SCALE_FREE},       {FACTORS, 17, "Phi[5,2]", PU_SCALE_FREE},
+        {FACTORS, 18, "eta[0]", PU_SCALE_FREE},        {FACTORS, 29, "psi[5]", PU_SCALE_LOG},
+        {PPCA, 3, "Phi[1,1]", PU_SCALE_FREE},          {PPCA, 14, "eta[4]", PU_SCALE_FREE},
+        {PPCA, 15, "beta", PU_SCALE_LOG},              {SPARSE, 4, "alpha[4]", PU_SCALE_LOG},
+        {SPARSE, 5, "beta", PU_SCALE_LOG},             {SPARSE_FOURIER, 6, "beta", PU_SCALE_LOG},
+        {REGRESSION, 0, "alpha", PU_SCALE_LOG},        {REGRESSION, 1, "beta", PU_SCALE_LOG},
+        {NEURAL, 7, "W1[3,1]", PU_SCALE_FREE},         {NEURAL, 11, "b1[3]", PU_SCALE_FREE},
+        {NEURAL, 12, "alpha", PU_SCALE_LOG},           {NEURAL, 13, "beta", PU_SCALE_LOG},
+        {NEURAL_FEATURES, 23, "W2[2,3]", PU_SCALE_FREE}, {NEURAL_FEATURES, 26, "b2[2]", PU_SCALE_FREE},
+        {NEURAL_FEATURES, 28, "beta", PU_SCALE_LOG},
+    };
+    static const pu_int params[CASES] = {30, 16, 6, 7, 2, 14, 29};
+    problem p;
+    pu_param param;
+    size_t i;
+    int k;
+    pu_int j;
+    for (i = 0; i < sizeof want / sizeof *want; i++) {
+        make(&p, want[i].kind);
+        TC_STATUS(pu_model_param(&p.model, want[i].i, &param), PU_OK);
+        TC_ASSERT(strcmp(param.name, want[i].name) == 0);
+        TC_ASSERT(param.scale == want[i].scale);
+    }
+    for (k = 0; k < CASES; k++) {
+        make(&p, (which)k);
+        TC_ASSERT(strcmp(p.model.name, names[k]) == 0);
+        TC_ASSERT(p.model.params == params[k]);
+        for (j = 0; j < p.model.params; j++) {
+            double theta = (double)p.theta[j], x;
+            TC_STATUS(pu_model_param(&p.model, j, &param), PU_OK);
+            x = pu_model_natural(&param, theta);
+            TC_ASSERT(x > param.lower && x < param.upper);
+            TC_CLOSE(x, param.scale == PU_SCALE_LOG ? exp(theta) : theta, 0);
+            /* log exp: the error of exp, relative, becomes absolute */
+            TC_CLOSE(pu_model_theta(&param, x), theta, 4 * DBL_EPSILON);
+        }
+        TC_STATUS(pu_model_param(&p.model, -1, &param), PU_E_ARGUMENT);
+        TC_STATUS(pu_model_param(&p.model, p.model.params, &param), PU_E_ARGUMENT);
+        TC_STATUS(pu_model_param(&p.model, 0, NULL), PU_E_NULL);
+    }
+    TC_STATUS(pu_model_param(NULL, 0, &param), PU_E_NULL);
+    param.scale = PU_SCALE_ATANH;
+    PU_CHECK_CLOSE(pu_model_natural(&param, 0.3), tanh(0.3), 0);
+    PU_CHECK_CLOSE(pu_model_theta(&param, tanh(0.3)), 0.3, 4 * DBL_EPSILON);
+    PASS();
+}
+
+/* The canonical form, written out here once more from the definitions. */
+TEST canonical_forms(void)
+{
+    const double eps = PU_TEST_EPS;
+    problem p;
+    pu_report report;
+    pu_int i, j, l;
+    make(&p, FACTORS);
+    TC_STATUS(pu_model_set(&p.model, p.theta, &report), PU_OK);
+    TC_ASSERT(p.model.lgm.Gamma == &p.model.Gamma && p.model.lgm.Phi == &p.model.Phi && !p.model.lgm.nu && !p.model.m);
+    TC_ASSERT(p.model.uses == (PU_USES_PHI | PU_USES_ETA | PU_USES_PSI));
+    for (i = 0; i < 18; i++) TC_CLOSE(((const pu_real *)p.model.Phi.data)[i], p.theta[i], 0);
+    for (i = 0; i < 6; i++) TC_CLOSE(p.model.lgm.eta[i], p.theta[18 + i], 0);
+    for (i = 0; i < 6; i++) PU_CHECK_REL(p.model.lgm.psi[i], exp((double)p.theta[24 + i]), 2 * eps);
+    make(&p, PPCA);
+    TC_STATUS(pu_model_set(&p.model, p.theta, &report), PU_OK);
+    for (i = 0; i < 5; i++) PU_CHECK_REL(p.model.lgm.psi[i], exp((double)p.theta[15]), 2 * eps);
+    make(&p, SPARSE);
+    TC_STATUS(pu_model_set(&p.model, p.theta, &report), PU_OK);
+    TC_ASSERT(p.model.lgm.Phi == &p.dictionary);
+    for (j = 0; j < 5; j++) {
+        double norm = 0, alpha = exp((double)p.theta[j]), beta = exp((double)p.theta[5]);
+        for (i = 0; i < 7; i++) norm += pow((double)((const pu_real *)p.dictionary.data)[i * 5 + j], 2);
+        PU_CHECK_REL(((const pu_real *)p.model.Gamma.data)[j], alpha, 2 * eps);
+        PU_CHECK_REL(p.model.m[j], 1 / (alpha + beta * norm), 16 * eps); /* positive terms: each rounding once */
+    }
+    make(&p, NEURAL_FEATURES);
+    TC_STATUS(pu_model_set(&p.model, p.theta, &report), PU_OK);
+    for (i = 0; i < POINTS; i++)
+        for (j = 0; j < FEATURES; j++) {
+            double sum = (double)p.theta[24 + j], size = fabs(sum);
+            for (l = 0; l < HIDDEN; l++) {
+                double a = (double)p.theta[8 + l] + (double)p.theta[2 * l] * (double)p.X[2 * i] +
+                           (double)p.theta[2 * l + 1] * (double)p.X[2 * i + 1];
+                double term = (double)p.theta[12 + j * HIDDEN + l] * tanh(a);
+                sum += term, size += fabs(term);
+            }
+            TC_CLOSE(((const pu_real *)p.model.Phi.data)[i * FEATURES + j], sum, 8 * eps * size);
+        }
+    PASS();
+}
+
+/* ---- gradients -------------------------------------------------------------------------------- */
+
+/* NLL at theta with entry i moved by `by`. The distance that was really moved, after rounding, comes back in *moved. */
+static double moved_nll(problem *p, pu_int i, double by, double *moved)
+{
+    const pu_options o = exact_options(PU_DENSE);
+    const pu_real keep = p->theta[i];
+    double nll = NAN;
+    p->theta[i] = (pu_real)((double)keep + by);
+    *moved = (double)p->theta[i] - (double)keep;
+    if (pu_model_nll(&p->model, p->theta, &p->data, &o, &p->ws, &nll, NULL, NULL) != PU_OK) nll = NAN;
+    p->theta[i] = keep;
+    return nll;
+}
+
+/* Fisher's identity: the exact gradient is that of the NLL. Differences by the six-point rule, whose own error is
+   h^6 f^(7) / 140. Seventh derivatives reach 4e6 here (features of the last case); at these h that is below a tenth of what
+   is allowed, ten times the rounding of the values over h. */
+TEST fisher(void)
+{
+    static const double weight[3] = {45.0 / 60, -9.0 / 60, 1.0 / 60};
+    const double h = PU_TEST_PICK(0.002, 0.03);
+    int k, s;
+    for (k = 0; k < CASES; k++) {
+        const pu_options o = exact_options(PU_DENSE);
+        pu_real grad[64];
+        pu_report report;
+        problem p;
+        pu_int i;
+        make(&p, (which)k);
+        TC_STATUS(pu_model_gradient(&p.model, p.theta, &p.data, &o, &p.ws, grad, NULL, &report), PU_OK);
+        for (i = 0; i < p.model.params; i++) {
+            double slope = 0, size = fabs(report.nll) + fabs(report.c), up, down;
+            for (s = 0; s < 3; s++) {
+                double high = moved_nll(&p, i, (s + 1) * h, &up), low = moved_nll(&p, i, -(s + 1) * h, &down);
+                /* entries are rounded, so that h is not quite h: as far as it matters, that is a factor */
+                slope += weight[s] * (high - low) * (2 * (s + 1) / (up - down));
+            }
+            TC_CLOSE(grad[i], slope, 10 * PU_TEST_EPS * size / h);
+        }
+    }
+    PASS();
+}
+
+/* The two direct engines, and the converged network gradient against Monte Carlo: the same sums in another order. A has a
+   condition number below 100 in all these problems, and its solutions carry eps times that. */
+TEST engines_agree(void)
+{
+    int k;
+    for (k = 0; k < CASES; k++) {
+        pu_options dense = exact_options(PU_DENSE), dual = exact_options(PU_DUAL), mc, network;
+        pu_real a[64], b[64];
+        pu_report ra, rb;
+        problem p;
+        make(&p, (which)k);
+        TC_STATUS(pu_model_gradient(&p.model, p.theta, &p.data, &dense, &p.ws, a, NULL, &ra), PU_OK);
+        TC_STATUS(pu_model_gradient(&p.model, p.theta, &p.data, &dual, &p.ws, b, NULL, &rb), PU_OK);
+        TC_ASSERT(ra.engine == PU_DENSE && rb.engine == PU_DUAL);
+        GREATEST_ASSERTm(tc_say(pu_test_message),
+                         pu_test_vector_close("dual", (size_t)p.model.params, b, a, 100 * PU_TEST_EPS));
+        TC_CLOSE(rb.nll, ra.nll, 100 * PU_TEST_EPS * (fabs(ra.nll) + fabs(ra.c)));
+        memset(&mc, 0, sizeof mc);
+        mc.samples = 3, mc.kind = PU_MONTE_CARLO, mc.engine = PU_DENSE;
+        memset(&network, 0, sizeof network);
+        network.samples = 3, network.solve.iterations = p.D, network.solve.adjoint = PU_ADJOINT_REORTHOGONAL;
+        TC_STATUS(pu_model_gradient(&p.model, p.theta, &p.data, &mc, &p.ws, a, NULL, &ra), PU_OK);
+        TC_STATUS(pu_model_gradient(&p.model, p.theta, &p.data, &network, &p.ws, b, NULL, &rb), PU_OK);
+        GREATEST_ASSERTm(tc_say(pu_test_message),
+                         pu_test_vector_close("network", (size_t)p.model.params, b, a, 100 * PU_TEST_EPS));
+    }
+    PASS();
+}
+
+/* Mean over 1,000 sets of probes against the exact gradient, in units of its standard error. Under the hypothesis the z are
+   standard normal: the chance that one of about a hundred exceeds 4.5 is below 1e-3, and their mean square is 1 with a
+   standard deviation of sqrt(2 / n), n the number of independent ones. Components of a model are correlated; with n = 20 of
+   the hundred, three standard deviations are 0.95. The draws are fixed by seed and step, so the outcome is too. */
+TEST unbiased(void)
+{
+    enum { SETS = 1000 };
+    double squares = 0;
+    int k, count = 0, still = 0;
+    for (k = 0; k < CASES; k++) {
+        pu_options exact = exact_options(PU_DENSE), o;
+        double sum[64] = {0}, square[64] = {0};
+        pu_real grad[64], want[64];
+        problem p;
+        pu_int i;
+        make(&p, (which)k);
+        TC_STATUS(pu_model_gradient(&p.model, p.theta, &p.data, &exact, &p.ws, want, NULL, NULL), PU_OK);
+        memset(&o, 0, sizeof o);
+        o.kind = PU_MONTE_CARLO, o.samples = 2, o.seed = 12, o.threads = 1;
+        for (o.step = 0; o.step < SETS; o.step++) {
+            TC_STATUS(pu_model_gradient(&p.model, p.theta, &p.data, &o, &p.ws, grad, NULL, NULL), PU_OK);
+            for (i = 0; i < p.model.params; i++) {
+                const double off = (double)grad[i] - (double)want[i];
+                sum[i] += off / SETS, square[i] += off * off / SETS;
+            }
+        }
+        for (i = 0; i < p.model.params; i++) {
+            const double se = sqrt((square[i] - sum[i] * sum[i]) / (SETS - 1));
+            const double rounding = 100 * PU_TEST_EPS * (fabs((double)want[i]) + 1); /* as in engines_agree */
+            if (sqrt(square[i]) <= rounding) { /* no probe enters: eta */
+                still++;
+                continue;
+            }
+            TC_ASSERT(se > 0);
+            TC_CLOSE(sum[i] / se, 0, 4.5);
+            squares += sum[i] * sum[i] / (se * se), count++;
+        }
+    }
+    ASSERT_EQ_FMT(11, still, "%d"); /* eta of the two factor models */
+    PU_CHECK_CLOSE(squares / count, 1, 0.95);
+    PASS();
+}
+
+/* Targets that share the features: the mean over both is the mean of each alone. */
+TEST targets_share_features(void)
+{
+    const pu_options o = exact_options(PU_DENSE);
+    pu_real both[64], one[2][64];
+    pu_report report;
+    double nll[2], mean;
+    problem p;
+    pu_data data;
+    pu_int i, n;
+    make(&p, NEURAL_FEATURES);
+    TC_STATUS(pu_model_gradient(&p.model, p.theta, &p.data, &o, &p.ws, both, NULL, &report), PU_OK);
+    mean = report.nll;
+    for (n = 0; n < 2; n++) {
+        data = pu_data_masked(1, POINTS, p.y + n * POINTS, p.mask + n * POINTS);
+        TC_STATUS(pu_model_gradient(&p.model, p.theta, &data, &o, &p.ws, one[n], NULL, &report), PU_OK);
+        nll[n] = report.nll;
+    }
+    TC_CLOSE(mean, (nll[0] + nll[1]) / 2, 16 * PU_TEST_EPS * (fabs(nll[0]) + fabs(nll[1])));
+    for (i = 0; i < p.model.params; i++)
+        TC_CLOSE(both[i], ((double)one[0][i] + (double)one[1][i]) / 2,
+                 16 * PU_TEST_EPS * (fabs((double)one[0][i]) + fabs((double)one[1][i])));
+    PASS();
+}
+
+/* ---- the preconditioner ------------------------------------------------------------------------ */
+
+/* PCG uses the model's m; the same numbers given by hand, once, per datum, or farther apart, give the same bits. */
+TEST preconditioner(void)
+{
+    enum { FAR = 9 };
+    pu_real grad[4][64], *m;
+    pu_options o;
+    pu_report report;
+    problem p;
+    pu_int i, n;
+    int v;
+    make(&p, SPARSE);
+    memset(&o, 0, sizeof o);
+    o.samples = 2, o.solve.iterations = 3, o.solve.solver = PU_PCG;
+    TC_STATUS(pu_model_gradient(&p.model, p.theta, &p.data, &o, &p.ws, grad[0], NULL, &report), PU_OK);
+    m = tc_reals((p.N - 1) * FAR + p.D);
+    for (v = 1; v < 4; v++) {
+        const pu_int stride = v == 1 ? 0 : v == 2 ? p.D : FAR;
+        tc_fill((p.N - 1) * FAR + p.D, m, PU_R(NAN));
+        for (n = 0; n < p.N; n++)
+            for (i = 0; i < p.D; i++) m[n * stride + i] = p.model.m[i];
+        o.solve.m = m, o.solve.m_stride = v == 1 ? PU_NONE : v == 2 ? 0 : FAR;
+        TC_STATUS(pu_model_gradient(&p.model, p.theta, &p.data, &o, &p.ws, grad[v], NULL, &report), PU_OK);
+        TC_ASSERT(memcmp(grad[0], grad[v], (size_t)p.model.params * sizeof(pu_real)) == 0);
+    }
+    o.solve.m = NULL, o.solve.m_stride = 0, p.model.m = NULL; /* 1/diag(A) of each datum: another solver */
+    TC_STATUS(pu_model_gradient(&p.model, p.theta, &p.data, &o, &p.ws, grad[1], NULL, &report), PU_OK);
+    TC_ASSERT(memcmp(grad[0], grad[1], (size_t)p.model.params * sizeof(pu_real)) != 0);
+    o.solve.m = m;
+    for (v = 0; v < 3; v++) {
+        static const pu_int bad[3] = {4, -5, PU_AUTO}; /* D = 5 */
+        o.solve.m_stride = bad[v];
+        TC_STATUS(pu_model_gradient(&p.model, p.theta, &p.data, &o, &p.ws, grad[1], NULL, &report), PU_E_ARGUMENT);
+        TC_ASSERT(strcmp(report.where.what, "options.solve.m_stride") == 0);
+    }
+    PASS();
+}
+
+/* ---- starts ------------------------------------------------------------------------------------ */
+
+/* Data far from unit scale: the start must fit them far better than theta = 0 does, be the same for the same seed, and
+   differ for another where it has random parts. */
+TEST starts(void)
+{
+    const pu_options o = exact_options(PU_DENSE);
+    pu_real start[3][64], zero[64] = {0};
+    pu_report report;
+    problem p;
+    double good, bad;
+    pu_int i;
+    int k;
+    for (k = 0; k < CASES; k++) {
+        const int factors = k == FACTORS || k == PPCA, random = factors || k == NEURAL || k == NEURAL_FEATURES;
+        const size_t bytes = sizeof start[0];
+        make(&p, (which)k);
+        for (i = 0; i < p.N * p.M; i++) p.y[i] = PU_R(10) * p.y[i] + (factors ? PU_R(50) : PU_R(0));
+        memset(start, 0, sizeof start);
+        TC_STATUS(pu_model_start(&p.model, &p.data, 3, start[0], &report), PU_OK);
+        TC_STATUS(pu_model_start(&p.model, &p.data, 3, start[1], NULL), PU_OK);
+        TC_STATUS(pu_model_start(&p.model, &p.data, 4, start[2], &report), PU_OK);
+        TC_ASSERT(memcmp(start[0], start[1], bytes) == 0);
+        TC_ASSERT((memcmp(start[0], start[2], bytes) != 0) == random);
+        TC_STATUS(pu_model_nll(&p.model, start[0], &p.data, &o, &p.ws, &good, NULL, &report), PU_OK);
+        TC_STATUS(pu_model_nll(&p.model, zero, &p.data, &o, &p.ws, &bad, NULL, &report), PU_OK);
+        TC_ASSERT(good < 0.5 * bad); /* y^2 of 100, in units of a variance of 1 or, SBL and BLR, a few */
+    }
+    PASS();
+}
+
+/* Factor models: means of the observed entries, and a total variance that is theirs. */
+TEST factor_start_has_the_moments(void)
+{
+    pu_real theta[64];
+    problem p;
+    pu_int m, n, d;
+    make(&p, FACTORS);
+    for (n = 0; n < p.N * p.M; n++) { /* every column misses one of its four values, or none */
+        p.y[n] = (pu_real)(tc_hash((uint64_t)n) % 1000) / 100;
+        p.mask[n] = n % 5 != 0;
+    }
+    TC_STATUS(pu_model_start(&p.model, &p.data, 3, theta, NULL), PU_OK);
+    for (m = 0; m < p.M; m++) {
+        double mean = 0, square = 0, count = 0, loadings = 0, noise = exp(-(double)theta[24 + m]);
+        for (n = 0; n < p.N; n++)
+            if (p.mask[n * p.M + m]) mean += (double)p.y[n * p.M + m], count += 1;
+        mean /= count;
+        for (n = 0; n < p.N; n++)
+            if (p.mask[n * p.M + m]) square += pow((double)p.y[n * p.M + m] - mean, 2) / count;
+        TC_ASSERT(count >= 3);
+        TC_CLOSE(theta[18 + m], mean, 16 * PU_TEST_EPS * 10); /* y up to 10 */
+        PU_CHECK_REL(noise, 0.75 * square, 64 * PU_TEST_EPS);
+        for (d = 0; d < 3; d++) loadings += pow((double)theta[3 * m + d], 2);
+        TC_ASSERT(loadings > 0 && loadings < 4 * square); /* square / 4 times a chi^2 of 3, over 3 */
+    }
+    PASS();
+}
+
+/* Nothing observed, one value, all values equal: still a theta that can be set and has a likelihood. */
+TEST starts_of_poor_data(void)
+{
+    const pu_options o = exact_options(PU_DENSE);
+    pu_real theta[64];
+    pu_report report;
+    problem p;
+    double nll;
+    pu_int i;
+    int k, poor;
+    for (k = 0; k < CASES; k++)
+        for (poor = 0; poor < 4; poor++) {
+            make(&p, (which)k);
+            for (i = 0; i < p.N * p.M; i++) {
+                p.y[i] = poor == 3 ? PU_R(0) : PU_R(7);
+                p.mask[i] = poor >= 2 || (poor == 1 && i == 0);
+            }
+            TC_STATUS(pu_model_start(&p.model, &p.data, 3, theta, &report), PU_OK);
+            TC_STATUS(pu_model_nll(&p.model, theta, &p.data, &o, &p.ws, &nll, NULL, &report), PU_OK);
+            TC_ASSERT(fabs(nll) < DBL_MAX);
+        }
+    PASS();
+}
+
+/* ---- memory ------------------------------------------------------------------------------------ */
+
+TEST allocations(void)
+{
+    pu_real grad[64];
+    problem p;
+    int k;
+    for (k = 0; k < CASES; k++) {
+        make(&p, (which)k);
+        TC_ASSERT(p.model.memory.allocations == 1);
+        TC_STATUS(pu_model_gradient(&p.model, p.theta, &p.data, NULL, &p.ws, grad, NULL, NULL), PU_OK);
+        TC_ASSERT(p.ws.allocations == 1);
+        TC_STATUS(pu_model_gradient(&p.model, p.theta, &p.data, NULL, &p.ws, grad, NULL, NULL), PU_OK);
+        TC_ASSERT(p.ws.allocations == 1 && p.model.memory.allocations == 1);
+        pu_model_free(&p.model);
+        TC_ASSERT(!p.model.memory.block && !p.model.set);
+    }
+    pu_model_free(NULL);
+    PASS();
+}
+
+/* Blocks of exactly the size asked for, for the model and for the gradient; one byte less is refused. */
+TEST exact_blocks(void)
+{
+    int k;
+    for (k = 0; k < CASES; k++) {
+        pu_real want[64], got[64];
+        pu_report report;
+        pu_workspace ws;
+        problem p, q;
+        size_t bytes = 0, model_bytes;
+        make(&p, (which)k);
+        TC_STATUS(pu_model_gradient(&p.model, p.theta, &p.data, NULL, &p.ws, want, NULL, &report), PU_OK);
+        new_problem(&q, (which)k);
+        memset(&q.model, 0, sizeof q.model);
+        pu_workspace_block(&q.model.memory, NULL, 0);
+        TC_STATUS(make_model(&q, &report), PU_E_BLOCK);
+        model_bytes = report.bytes;
+        TC_ASSERT(model_bytes > 0 && !q.model.set);
+        pu_workspace_block(&q.model.memory, tc_bytes(model_bytes - 1), model_bytes - 1);
+        TC_STATUS(make_model(&q, &report), PU_E_BLOCK);
+        pu_workspace_block(&q.model.memory, tc_bytes(model_bytes), model_bytes);
+        TC_STATUS(make_model(&q, &report), PU_OK);
+        TC_ASSERT(q.model.memory.allocations == 0);
+        /* not set yet */
+        TC_STATUS(pu_model_gradient_bytes(&q.model, &q.data, NULL, 0, &bytes, &report), PU_OK);
+        TC_ASSERT(bytes > 0 && report.bytes == bytes);
+        memset(&ws, 0, sizeof ws);
+        pu_workspace_block(&ws, tc_bytes(bytes - 1), bytes - 1);
+        TC_STATUS(pu_model_gradient(&q.model, q.theta, &q.data, NULL, &ws, got, NULL, &report), PU_E_BLOCK);
+        TC_ASSERT(report.bytes == bytes);
+        pu_workspace_block(&ws, tc_bytes(bytes), bytes);
+        TC_STATUS(pu_model_gradient(&q.model, q.theta, &q.data, NULL, &ws, got, NULL, &report), PU_OK);
+        TC_ASSERT(report.bytes == bytes);
+        TC_ASSERT(memcmp(want, got, (size_t)p.model.params * sizeof(pu_real)) == 0);
+    }
+    PASS();
+}
+
+static void *no_memory(size_t bytes, void *user)
+{
+    (void)bytes, (void)user;
+    return NULL;
+}
+
+TEST no_memory_for_a_model(void)
+{
+    pu_report report;
+    problem p;
+    new_problem(&p, FACTORS);
+    p.model.memory.allocator.alloc = no_memory;
+    ASSERT_EQ(PU_E_MEMORY, make_model(&p, &report));
+    ASSERT(report.bytes > 0 && p.model.set == NULL && p.model.memory.block == NULL);
+    PASS();
+}
+
+/* ---- refusals ---------------------------------------------------------------------------------- */
+
+static int says(const pu_report *report, pu_status status, const char *what, pu_int index)
+{
+    return report->status == status && strcmp(report->where.what, what) == 0 && report->where.index == index;
+}
+
+TEST constructors_refuse(void)
+{
+    const pu_int huge = PTRDIFF_MAX / 4;
+    pu_real X[4] = {0, 1, PU_R(NAN), 3}, a[6] = {1, 2, 3, 4, 5, PU_R(INFINITY)};
+    pu_op op = pu_op_dense(3, 2, a), none = pu_op_dense(3, 2, NULL), flat = pu_op_dense(0, 2, a);
+    pu_model model, before;
+    pu_report r;
+    memset(&model, 0, sizeof model);
+    before = model;
+    ASSERT_EQ(PU_E_NULL, pu_model_factors(NULL, 3, 2, &r));
+    ASSERT(says(&r, PU_E_NULL, "model", -1));
+    ASSERT_EQ(PU_E_ARGUMENT, pu_model_factors(&model, 0, 2, &r));
+    ASSERT(says(&r, PU_E_ARGUMENT, "M", -1));
+    ASSERT_EQ(PU_E_ARGUMENT, pu_model_ppca(&model, 3, -2, &r));
+    ASSERT(says(&r, PU_E_ARGUMENT, "D", -1));
+    ASSERT_EQ(PU_E_OVERFLOW, pu_model_factors(&model, huge, huge, &r));
+    ASSERT_EQ(PU_E_OVERFLOW, pu_model_factors(&model, huge, 3, NULL));
+    ASSERT_EQ(PU_E_NULL, pu_model_sparse(&model, NULL, &r));
+    ASSERT(says(&r, PU_E_NULL, "Phi", -1));
+    ASSERT_EQ(PU_E_NONFINITE, pu_model_sparse(&model, &op, &r));
+    ASSERT(says(&r, PU_E_NONFINITE, "Phi", 5));
+    ASSERT_EQ(PU_E_NULL, pu_model_regression(&model, &none, &r));
+    ASSERT_EQ(PU_E_ARGUMENT, pu_model_regression(&model, &flat, &r));
+    ASSERT(says(&r, PU_E_ARGUMENT, "Phi.rows", -1));
+    ASSERT_EQ(PU_E_NONFINITE, pu_model_neural(&model, 2, 2, X, 3, 0, &r));
+    ASSERT(says(&r, PU_E_NONFINITE, "X", 2));
+    ASSERT_EQ(PU_E_NULL, pu_model_neural(&model, 2, 2, NULL, 3, 0, &r));
+    ASSERT_EQ(PU_E_ARGUMENT, pu_model_neural(&model, 0, 2, X, 3, 0, &r));
+    ASSERT_EQ(PU_E_ARGUMENT, pu_model_neural(&model, 2, 0, X, 3, 0, &r));
+    ASSERT_EQ(PU_E_ARGUMENT, pu_model_neural(&model, 2, 2, X, 0, 0, &r));
+    ASSERT_EQ(PU_E_ARGUMENT, pu_model_neural(&model, 2, 2, X, 3, -1, &r));
+    ASSERT(says(&r, PU_E_ARGUMENT, "features", -1));
+    ASSERT_EQ(PU_E_OVERFLOW, pu_model_neural(&model, huge, 8, X, 3, 0, &r));
+    ASSERT_EQ(PU_E_OVERFLOW, pu_model_neural(&model, 1, 2, X, huge, 3, &r));
+    ASSERT(memcmp(&model, &before, sizeof model) == 0);
+    PASS();
+}
+
+/* Every refusal leaves grad and se as they were; a theta that is refused leaves the canonical form. */
+TEST calls_refuse(void)
+{
+    const pu_real most = PU_R(PU_TEST_PICK(1000, 100));
+    pu_real grad[64], se[64], psi[16];
+    pu_report r;
+    size_t bytes = 77;
+    double nll = 77;
+    problem p;
+    pu_data narrow;
+    int k, v;
+    for (k = 0; k < CASES; k++) {
+        pu_int last;
+        make(&p, (which)k);
+        last = p.model.params - 1; /* on a log scale in all of them */
+        tc_fill(64, grad, PU_R(7)), tc_fill(64, se, PU_R(7));
+        TC_STATUS(pu_model_gradient(&p.model, p.theta, &p.data, NULL, &p.ws, grad, NULL, &r), PU_OK);
+        TC_ASSERT(grad[0] != PU_R(7) && grad[last + 1] == PU_R(7));
+        memcpy(psi, p.model.lgm.psi, (size_t)p.M * sizeof(pu_real));
+        tc_fill(64, grad, PU_R(7));
+        for (v = 0; v < 4; v++) {
+            static const pu_status want[4] = {PU_E_NONFINITE, PU_E_NONFINITE, PU_E_ARGUMENT, PU_E_ARGUMENT};
+            const pu_real bad[4] = {PU_R(NAN), PU_R(-INFINITY), most, -most}, keep = p.theta[last];
+            p.theta[last] = bad[v];
+            TC_STATUS(pu_model_set(&p.model, p.theta, &r), want[v]);
+            TC_ASSERT(says(&r, want[v], "theta", last));
+            TC_STATUS(pu_model_gradient(&p.model, p.theta, &p.data, NULL, &p.ws, grad, NULL, &r), want[v]);
+            TC_ASSERT(says(&r, want[v], "theta", last));
+            TC_STATUS(pu_model_nll(&p.model, p.theta, &p.data, NULL, &p.ws, &nll, NULL, &r), want[v]);
+            p.theta[last] = keep;
+            TC_ASSERT(memcmp(psi, p.model.lgm.psi, (size_t)p.M * sizeof(pu_real)) == 0);
+        }
+        narrow = pu_data_full(1, p.M + 1, p.y);
+        TC_STATUS(pu_model_gradient(&p.model, p.theta, &narrow, NULL, &p.ws, grad, NULL, &r), PU_E_SIZE);
+        TC_ASSERT(says(&r, PU_E_SIZE, "data.m", -1));
+        TC_STATUS(pu_model_start(&p.model, &narrow, 1, grad, &r), PU_E_SIZE);
+        TC_STATUS(pu_model_gradient(&p.model, p.theta, NULL, NULL, &p.ws, grad, NULL, &r), PU_E_NULL);
+        TC_STATUS(pu_model_start(&p.model, NULL, 1, grad, &r), PU_E_NULL);
+        TC_STATUS(pu_model_start(&p.model, &p.data, 1, NULL, &r), PU_E_NULL);
+        TC_STATUS(pu_model_start(NULL, &p.data, 1, grad, &r), PU_E_NULL);
+        TC_STATUS(pu_model_gradient(&p.model, NULL, &p.data, NULL, &p.ws, grad, NULL, &r), PU_E_NULL);
+        TC_STATUS(pu_model_gradient(&p.model, p.theta, &p.data, NULL, &p.ws, NULL, NULL, &r), PU_E_NULL);
+        TC_STATUS(pu_model_gradient(NULL, p.theta, &p.data, NULL, &p.ws, grad, NULL, &r), PU_E_NULL);
+        TC_STATUS(pu_model_gradient_bytes(NULL, &p.data, NULL, 0, &bytes, &r), PU_E_NULL);
+        TC_STATUS(pu_model_gradient_bytes(&p.model, &p.data, NULL, 0, NULL, &r), PU_E_NULL);
+        TC_STATUS(pu_model_gradient_bytes(&p.model, NULL, NULL, 0, &bytes, &r), PU_E_NULL);
+        TC_STATUS(pu_model_set(NULL, p.theta, &r), PU_E_NULL);
+        TC_STATUS(pu_model_set(&p.model, NULL, NULL), PU_E_NULL);
+        TC_ASSERT(bytes == 77 && nll == 77);
+        for (v = 0; v < 64; v++) TC_ASSERT(grad[v] == PU_R(7) && se[v] == PU_R(7));
+    }
+    PASS();
+}
+
+/* ---- a model that is not built in, and misbehaves ----------------------------------------------- */
+
+typedef struct {
+    pu_real Phi[2], psi[2];
+    pu_status set, pull;
+    pu_real factor; /* of the gradient */
+} odd_state;
+
+static pu_status odd_set(pu_model *model, const pu_real *theta, pu_int *index)
+{
+    odd_state *s = (odd_state *)model->data;
+    if (s->set) *index = 1;
+    s->Phi[0] = theta[0], s->Phi[1] = theta[1];
+    model->lgm.psi = s->psi;
+    return s->set;
+}
+
+static pu_status odd_pull(const pu_model *model, const pu_results *g, pu_real *grad)
+{
+    const odd_state *s = (const odd_state *)model->data;
+    grad[0] = g->Phi[0], grad[1] = s->factor * g->Phi[1];
+    return g->psi || g->Gamma || g->eta || g->nu ? PU_E_NULL : s->pull; /* only what it uses */
+}
+
+TEST own_model(void)
+{
+    odd_state s = {{0, 0}, {1, 2}, PU_OK, PU_OK, 1};
+    pu_real y[4] = {1, -2, PU_R(0.5), 3}, theta[2] = {1, PU_R(-0.5)}, grad[2] = {7, 7}, direct[2], se[2] = {7, 7};
+    pu_data data = pu_data_full(2, 2, y);
+    pu_results out;
+    pu_report r;
+    pu_param param;
+    pu_model m;
+    size_t bytes = 0;
+    memset(&m, 0, sizeof m);
+    ASSERT_EQ(PU_E_NULL, pu_model_set(&m, theta, &r));
+    ASSERT(says(&r, PU_E_NULL, "model.set", -1));
+    m.set = odd_set, m.data = &s;
+    ASSERT_EQ(PU_E_ARGUMENT, pu_model_set(&m, theta, &r));
+    ASSERT(says(&r, PU_E_ARGUMENT, "model.params", -1));
+    m.params = 2, m.uses = PU_USES_PHI;
+    m.Gamma = pu_op_identity(1), m.Phi = pu_op_dense(2, 1, s.Phi);
+    ASSERT_EQ(PU_E_NULL, pu_model_gradient_bytes(&m, &data, NULL, 0, &bytes, &r)); /* psi comes with set */
+    ASSERT_EQ(PU_E_NULL, pu_model_gradient(&m, theta, &data, NULL, NULL, grad, NULL, &r));
+    ASSERT(says(&r, PU_E_NULL, "model.pull", -1));
+    m.pull = odd_pull;
+    ASSERT_EQ(PU_OK, pu_model_gradient(&m, theta, &data, NULL, NULL, grad, NULL, &r));
+    ASSERT(r.has_nll);
+    memset(&out, 0, sizeof out);
+    out.Phi = direct;
+    ASSERT_EQ(PU_OK, pu_gradient(&m.lgm, &data, NULL, NULL, &out, NULL));
+    ASSERT(memcmp(grad, direct, sizeof grad) == 0);
+    ASSERT_EQ(PU_OK, pu_model_param(&m, 1, &param));
+    ASSERT_STR_EQ("theta[1]", param.name);
+    ASSERT(param.scale == PU_SCALE_FREE && param.lower < -DBL_MAX && param.upper > DBL_MAX);
+    ASSERT_EQ(PU_E_UNSUPPORTED, pu_model_start(&m, &data, 1, grad, &r));
+
+    grad[0] = grad[1] = 7;
+    s.pull = PU_E_ARGUMENT;
+    ASSERT_EQ(PU_E_OPERATOR, pu_model_gradient(&m, theta, &data, NULL, NULL, grad, NULL, &r));
+    ASSERT(says(&r, PU_E_OPERATOR, "model.pull", -1));
+    s.pull = PU_OK, s.factor = PU_R(INFINITY);
+    ASSERT_EQ(PU_NONFINITE, pu_model_gradient(&m, theta, &data, NULL, NULL, grad, NULL, &r));
+    ASSERT(says(&r, PU_NONFINITE, "gradient of theta", 1));
+    s.set = PU_E_NOT_DEFINITE;
+    ASSERT_EQ(PU_E_NOT_DEFINITE, pu_model_gradient(&m, theta, &data, NULL, NULL, grad, NULL, &r));
+    ASSERT(says(&r, PU_E_NOT_DEFINITE, "theta", 1));
+    s.set = PU_CAP; /* not a refusal: nothing would be known about the canonical form */
+    ASSERT_EQ(PU_E_OPERATOR, pu_model_set(&m, theta, &r));
+    ASSERT(grad[0] == PU_R(7) && grad[1] == PU_R(7) && se[0] == PU_R(7));
+    PASS();
+}
+
+SUITE(models)
+{
+    GREATEST_SET_TEARDOWN_CB(tc_release, NULL);
+    RUN_TEST(descriptions);
+    RUN_TEST(canonical_forms);
+    RUN_TEST(fisher);
+    RUN_TEST(engines_agree);
+    RUN_TEST(unbiased);
+    RUN_TEST(targets_share_features);
+    RUN_TEST(preconditioner);
+    RUN_TEST(starts);
+    RUN_TEST(factor_start_has_the_moments);
+    RUN_TEST(starts_of_poor_data);
+    RUN_TEST(allocations);
+    RUN_TEST(exact_blocks);
+    RUN_TEST(no_memory_for_a_model);
+    RUN_TEST(constructors_refuse);
+    RUN_TEST(calls_refuse);
+    RUN_TEST(own_model);
+}
+
+GREATEST_MAIN_DEFS();
+
+int main(int argc, char **argv)
+{
+    GREATEST_MAIN_BEGIN();
+    RUN_SUITE(models);
+    PU_TEST_MAIN_END();
+}

@@ -662,9 +662,9 @@ PU_DEF pu_status pu_model_set(pu_model *model, const pu_real *theta, pu_report *
 
 /* Gradient of the mean objective in theta: set, pu_gradient, pull.
      grad   params, overwritten
-     se     params or NULL: standard error of grad over the probes (0 where no probe enters)
+     se     params or NULL: standard error of grad over the probes, from options.groups of them (0 where no probe enters)
    options, ws, report as for pu_gradient; with PU_PCG and no options.solve.m the model's own m is used. One block of ws for
-   everything. Cost: that of pu_gradient, and of one pull. Status rules as pu_gradient's; grad and se are untouched
+   everything. Cost: that of pu_gradient, and of one pull, with se one more per group. Status rules as pu_gradient's; grad and se are untouched
    wherever pu_gradient's outputs would be. */
 PU_DEF pu_status pu_model_gradient(pu_model *model, const pu_real *theta, const pu_data *data, const pu_options *options,
                                    pu_workspace *ws, pu_real *grad, pu_real *se, pu_report *report);
@@ -7940,13 +7940,15 @@ PU__FN pu_options pu__model_options(const pu_model *model, const pu_options *opt
 typedef struct {
     pu_results g;  /* canonical gradients, those the model uses */
     pu_real *grad; /* staged: nothing reaches the caller's arrays before the end */
+    pu_real *t;    /* gradient of one group of probes */
+    double *square;/* of its distance from grad, summed over groups */
     void *rest;    /* for pu_gradient */
     size_t bytes;
 } pu__model_memory;
 
 /* Canonical arrays and pu_gradient's block; the latter's size depends on which of the former there are. */
 PU__FN pu_status pu__model_layout(pu__model_memory *w, pu__arena *arena, const pu_model *model, const pu_data *data,
-                                  const pu_options *o, pu_report *report)
+                                  const pu_options *o, int se, pu_report *report)
 {
     const pu_lgm *lgm = &model->lgm;
     pu_status status = pu__check_model(lgm, report);
@@ -7960,9 +7962,39 @@ PU__FN pu_status pu__model_layout(pu__model_memory *w, pu__arena *arena, const p
     if (model->uses & PU_USES_ETA) want.eta = &some, w->g.eta = pu__reals(arena, lgm->Phi->rows, 1);
     if (model->uses & PU_USES_PSI) want.psi = &some, w->g.psi = pu__reals(arena, lgm->Phi->rows, 1);
     w->grad = pu__reals(arena, model->params, 1);
+    if (se) want.replicates = &some;
     status = pu_gradient_bytes(lgm, data, o, &want, &w->bytes, report);
-    if (!status) w->rest = pu__take(arena, 1, 1, w->bytes);
-    return status;
+    if (status) return status;
+    w->rest = pu__take(arena, 1, 1, w->bytes);
+    if (se) {
+        w->g.replicates = pu__reals(arena, report->groups, lgm->Gamma->params + lgm->Phi->params + lgm->Phi->rows);
+        w->t = pu__reals(arena, model->params, 1);
+        w->square = (double *)pu__take(arena, model->params, 1, sizeof(double));
+    }
+    return PU_OK;
+}
+
+/* Squares of the standard errors: every group of probes has a gradient of its own, which is pulled back like the whole
+   one. Gradients of nu and eta do not depend on probes. */
+PU__FN pu_status pu__model_se(pu__model_memory *w, const pu_model *model, pu_int K, pu_int G)
+{
+    const pu_int Gamma = model->lgm.Gamma->params, Phi = model->lgm.Phi->params, each = Gamma + Phi + model->lgm.Phi->rows;
+    pu_results one = w->g;
+    pu_int g, i;
+    memset(w->square, 0, (size_t)model->params * sizeof(double));
+    for (g = 0; g < G; g++) {
+        const double share = (double)pu__group_size(K, G, g) / (double)K;
+        pu_real *at = w->g.replicates + g * each;
+        if (one.Gamma) one.Gamma = at;
+        if (one.Phi) one.Phi = at + Gamma;
+        if (one.psi) one.psi = at + Gamma + Phi;
+        if (model->pull(model, &one, w->t)) return PU_E_OPERATOR;
+        for (i = 0; i < model->params; i++) {
+            const double off = (double)w->t[i] - (double)w->grad[i];
+            w->square[i] += share * off * off / (double)(G - 1);
+        }
+    }
+    return PU_OK;
 }
 
 PU_DEF pu_status pu_model_gradient_bytes(pu_model *model, const pu_data *data, const pu_options *options, int se, size_t *bytes,
@@ -7978,10 +8010,9 @@ PU_DEF pu_status pu_model_gradient_bytes(pu_model *model, const pu_data *data, c
     if (!model) return pu__fail(report, PU_E_NULL, "model", -1, -1);
     if (!bytes) return pu__fail(report, PU_E_NULL, "bytes", -1, -1);
     if (model->params < 1) return pu__fail(report, PU_E_ARGUMENT, "model.params", -1, -1);
-    if (se) return pu__fail(report, PU_E_UNSUPPORTED, "se", -1, -1);
     pu__model_link(model);
     o = pu__model_options(model, options);
-    status = pu__model_layout(&w, &arena, model, data, &o, report);
+    status = pu__model_layout(&w, &arena, model, data, &o, se, report);
     if (status) return status;
     if (arena.overflow) return pu__fail(report, PU_E_OVERFLOW, "workspace", -1, -1);
     report->bytes = *bytes = pu__arena_bytes(&arena);
@@ -7996,36 +8027,39 @@ PU_DEF pu_status pu_model_gradient(pu_model *model, const pu_real *theta, const 
     pu__model_memory w;
     pu__arena arena = {NULL, 0, 0};
     pu_options o;
-    pu_status status, outcome;
+    pu_status status;
     size_t bytes;
-    pu_int bad;
+    pu_int bad, G, K, i;
     if (!report) report = &local;
     status = pu_model_set(model, theta, report);
     if (status) return status;
     if (!model->pull) return pu__fail(report, PU_E_NULL, "model.pull", -1, -1);
     if (!grad) return pu__fail(report, PU_E_NULL, "grad", -1, -1);
-    if (se) return pu__fail(report, PU_E_UNSUPPORTED, "se", -1, -1);
     memset(&own, 0, sizeof own), memset(&rest, 0, sizeof rest);
     if (!ws) ws = &own;
     o = pu__model_options(model, options);
-    status = pu__model_layout(&w, &arena, model, data, &o, report);
+    status = pu__model_layout(&w, &arena, model, data, &o, se != NULL, report);
     if (!status) status = pu__arena_open(&arena, ws, report);
     if (status) return status;
     bytes = report->bytes;
-    (void)pu__model_layout(&w, &arena, model, data, &o, report);
+    (void)pu__model_layout(&w, &arena, model, data, &o, se != NULL, report);
+    G = report->groups, K = report->samples;
     pu_workspace_block(&rest, w.rest, w.bytes);
-    outcome = pu_gradient(&model->lgm, data, &o, &rest, &w.g, told ? report : NULL);
-    if (!told) report->status = outcome;
-    if (!pu__fatal(outcome)) {
+    status = pu_gradient(&model->lgm, data, &o, &rest, &w.g, told ? report : NULL);
+    if (!pu__fatal(status)) {
         bad = -1;
-        if (model->pull(model, &w.g, w.grad)) outcome = pu__fail(report, PU_E_OPERATOR, "model.pull", -1, -1);
+        if (model->pull(model, &w.g, w.grad) || (se && pu__model_se(&w, model, K, G)))
+            status = pu__fail(report, PU_E_OPERATOR, "model.pull", -1, -1);
         else bad = pu__find_nonfinite(model->params, w.grad);
-        if (bad >= 0) outcome = pu__fail(report, PU_NONFINITE, "gradient of theta", -1, bad);
-        if (!pu__fatal(outcome)) memcpy(grad, w.grad, (size_t)model->params * sizeof(pu_real));
+        if (bad >= 0) status = pu__fail(report, PU_NONFINITE, "gradient of theta", -1, bad);
+    }
+    if (!pu__fatal(status)) {
+        memcpy(grad, w.grad, (size_t)model->params * sizeof(pu_real));
+        for (i = 0; i < model->params && se; i++) se[i] = (pu_real)sqrt(w.square[i]);
     }
     report->bytes = bytes;
     pu_workspace_free(&own);
-    return outcome;
+    return status;
 }
 
 PU_DEF pu_status pu_model_nll(pu_model *model, const pu_real *theta, const pu_data *data, const pu_options *options,

@@ -263,27 +263,32 @@ TEST engines_agree(void)
 /* Mean over 1,000 sets of probes against the exact gradient, in units of its standard error. Under the hypothesis the z are
    standard normal: the chance that one of about a hundred exceeds 4.5 is below 1e-3, and their mean square is 1 with a
    standard deviation of sqrt(2 / n), n the number of independent ones. Components of a model are correlated; with n = 20 of
-   the hundred, three standard deviations are 0.95. The draws are fixed by seed and step, so the outcome is too. */
+   the hundred, three standard deviations are 0.95. The draws are fixed by seed and step, so the outcome is too.
+   The standard errors that came with the gradients: the mean of their squares estimates the variance, and so does the
+   spread of the 1,000. Components are sums of squares of normals, of kurtosis up to 15 (one square), so each of the two is good
+   to sqrt(14 / 1000) = 12 % or better, their ratio to 17 %, three times which is allowed; their mean over components
+   to far less. */
 TEST unbiased(void)
 {
     enum { SETS = 1000 };
-    double squares = 0;
+    double squares = 0, ratios = 0;
     int k, count = 0, still = 0;
     for (k = 0; k < CASES; k++) {
         pu_options exact = exact_options(PU_DENSE), o;
-        double sum[64] = {0}, square[64] = {0};
-        pu_real grad[64], want[64];
+        double sum[64] = {0}, square[64] = {0}, se2[64] = {0};
+        pu_real grad[64], want[64], one_se[64];
         problem p;
         pu_int i;
         make(&p, (which)k);
         TC_STATUS(pu_model_gradient(&p.model, p.theta, &p.data, &exact, &p.ws, want, NULL, NULL), PU_OK);
         memset(&o, 0, sizeof o);
-        o.kind = PU_MONTE_CARLO, o.samples = 2, o.seed = 12, o.threads = 1;
+        o.kind = PU_MONTE_CARLO, o.samples = 4, o.seed = 12, o.threads = 1;
         for (o.step = 0; o.step < SETS; o.step++) {
-            TC_STATUS(pu_model_gradient(&p.model, p.theta, &p.data, &o, &p.ws, grad, NULL, NULL), PU_OK);
+            TC_STATUS(pu_model_gradient(&p.model, p.theta, &p.data, &o, &p.ws, grad, one_se, NULL), PU_OK);
             for (i = 0; i < p.model.params; i++) {
                 const double off = (double)grad[i] - (double)want[i];
                 sum[i] += off / SETS, square[i] += off * off / SETS;
+                se2[i] += (double)one_se[i] * (double)one_se[i] / SETS;
             }
         }
         for (i = 0; i < p.model.params; i++) {
@@ -291,15 +296,54 @@ TEST unbiased(void)
             const double rounding = 100 * PU_TEST_EPS * (fabs((double)want[i]) + 1); /* as in engines_agree */
             if (sqrt(square[i]) <= rounding) { /* no probe enters: eta */
                 still++;
+                TC_ASSERT(se2[i] == 0);
                 continue;
             }
             TC_ASSERT(se > 0);
             TC_CLOSE(sum[i] / se, 0, 4.5);
+            TC_CLOSE(se2[i] / (SETS * se * se), 1, 0.5);
             squares += sum[i] * sum[i] / (se * se), count++;
+            ratios += se2[i] / (SETS * se * se);
         }
     }
     ASSERT_EQ_FMT(11, still, "%d"); /* eta of the two factor models */
     PU_CHECK_CLOSE(squares / count, 1, 0.95);
+    PU_CHECK_CLOSE(ratios / count, 1, 0.05);
+    PASS();
+}
+
+/* Where theta is the canonical parameter, or its logarithm, the standard errors are those of pu_gradient. None without
+   probes; groups as asked for; one probe is refused. */
+TEST standard_errors(void)
+{
+    pu_real grad[64], se[64], Phi[18], psi[6], se_Phi[18], se_psi[6];
+    pu_options exact = exact_options(PU_DENSE), o;
+    pu_results out;
+    pu_report report;
+    problem p;
+    pu_int i;
+    make(&p, FACTORS);
+    memset(&o, 0, sizeof o);
+    memset(&out, 0, sizeof out);
+    out.Phi = Phi, out.psi = psi, out.se_Phi = se_Phi, out.se_psi = se_psi;
+    o.samples = 7, o.groups = 3;
+    TC_STATUS(pu_model_gradient(&p.model, p.theta, &p.data, &o, &p.ws, grad, se, &report), PU_OK);
+    TC_ASSERT(report.groups == 3 && report.se_95 > 4 && report.se_95 < 4.5); /* two degrees of freedom */
+    TC_STATUS(pu_gradient(&p.model.lgm, &p.data, &o, &p.ws, &out, NULL), PU_OK);
+    /* a replicate is rounded once, relative to the gradient, before the mean is taken away again */
+    for (i = 0; i < 18; i++) TC_CLOSE(se[i], se_Phi[i], 8 * PU_TEST_EPS * (fabs((double)Phi[i]) + (double)se_Phi[i]));
+    for (i = 0; i < 6; i++) TC_ASSERT(se[18 + i] == PU_R(0));
+    for (i = 0; i < 6; i++)
+        TC_CLOSE(se[24 + i], se_psi[i] * p.model.lgm.psi[i],
+                 8 * PU_TEST_EPS * (double)p.model.lgm.psi[i] * (fabs((double)psi[i]) + (double)se_psi[i]));
+    TC_STATUS(pu_model_gradient(&p.model, p.theta, &p.data, &exact, &p.ws, grad, se, &report), PU_OK);
+    for (i = 0; i < 30; i++) TC_ASSERT(se[i] == PU_R(0));
+    tc_fill(64, grad, PU_R(7)), tc_fill(64, se, PU_R(7));
+    o.samples = 1, o.groups = 0;
+    TC_STATUS(pu_model_gradient(&p.model, p.theta, &p.data, &o, &p.ws, grad, se, &report), PU_E_ARGUMENT);
+    o.samples = 4, o.groups = 5;
+    TC_STATUS(pu_model_gradient(&p.model, p.theta, &p.data, &o, &p.ws, grad, se, &report), PU_E_ARGUMENT);
+    for (i = 0; i < 64; i++) TC_ASSERT(grad[i] == PU_R(7) && se[i] == PU_R(7));
     PASS();
 }
 
@@ -454,15 +498,15 @@ TEST starts_of_poor_data(void)
 
 TEST allocations(void)
 {
-    pu_real grad[64];
+    pu_real grad[64], se[64];
     problem p;
     int k;
     for (k = 0; k < CASES; k++) {
         make(&p, (which)k);
         TC_ASSERT(p.model.memory.allocations == 1);
-        TC_STATUS(pu_model_gradient(&p.model, p.theta, &p.data, NULL, &p.ws, grad, NULL, NULL), PU_OK);
+        TC_STATUS(pu_model_gradient(&p.model, p.theta, &p.data, NULL, &p.ws, grad, se, NULL), PU_OK);
         TC_ASSERT(p.ws.allocations == 1);
-        TC_STATUS(pu_model_gradient(&p.model, p.theta, &p.data, NULL, &p.ws, grad, NULL, NULL), PU_OK);
+        TC_STATUS(pu_model_gradient(&p.model, p.theta, &p.data, NULL, &p.ws, grad, se, NULL), PU_OK);
         TC_ASSERT(p.ws.allocations == 1 && p.model.memory.allocations == 1);
         pu_model_free(&p.model);
         TC_ASSERT(!p.model.memory.block && !p.model.set);
@@ -476,13 +520,13 @@ TEST exact_blocks(void)
 {
     int k;
     for (k = 0; k < CASES; k++) {
-        pu_real want[64], got[64];
+        pu_real want[64], got[64], want_se[64], se[64];
         pu_report report;
         pu_workspace ws;
         problem p, q;
         size_t bytes = 0, model_bytes;
         make(&p, (which)k);
-        TC_STATUS(pu_model_gradient(&p.model, p.theta, &p.data, NULL, &p.ws, want, NULL, &report), PU_OK);
+        TC_STATUS(pu_model_gradient(&p.model, p.theta, &p.data, NULL, &p.ws, want, want_se, &report), PU_OK);
         new_problem(&q, (which)k);
         memset(&q.model, 0, sizeof q.model);
         pu_workspace_block(&q.model.memory, NULL, 0);
@@ -495,16 +539,19 @@ TEST exact_blocks(void)
         TC_STATUS(make_model(&q, &report), PU_OK);
         TC_ASSERT(q.model.memory.allocations == 0);
         /* not set yet */
-        TC_STATUS(pu_model_gradient_bytes(&q.model, &q.data, NULL, 0, &bytes, &report), PU_OK);
+        TC_STATUS(pu_model_gradient_bytes(&q.model, &q.data, NULL, 1, &bytes, &report), PU_OK);
         TC_ASSERT(bytes > 0 && report.bytes == bytes);
         memset(&ws, 0, sizeof ws);
         pu_workspace_block(&ws, tc_bytes(bytes - 1), bytes - 1);
-        TC_STATUS(pu_model_gradient(&q.model, q.theta, &q.data, NULL, &ws, got, NULL, &report), PU_E_BLOCK);
+        TC_STATUS(pu_model_gradient(&q.model, q.theta, &q.data, NULL, &ws, got, se, &report), PU_E_BLOCK);
         TC_ASSERT(report.bytes == bytes);
         pu_workspace_block(&ws, tc_bytes(bytes), bytes);
-        TC_STATUS(pu_model_gradient(&q.model, q.theta, &q.data, NULL, &ws, got, NULL, &report), PU_OK);
+        TC_STATUS(pu_model_gradient(&q.model, q.theta, &q.data, NULL, &ws, got, se, &report), PU_OK);
         TC_ASSERT(report.bytes == bytes);
         TC_ASSERT(memcmp(want, got, (size_t)p.model.params * sizeof(pu_real)) == 0);
+        TC_ASSERT(memcmp(want_se, se, (size_t)p.model.params * sizeof(pu_real)) == 0);
+        TC_STATUS(pu_model_gradient_bytes(&q.model, &q.data, NULL, 0, &model_bytes, &report), PU_OK);
+        TC_ASSERT(model_bytes < bytes);
     }
     PASS();
 }
@@ -597,7 +644,7 @@ TEST calls_refuse(void)
             p.theta[last] = bad[v];
             TC_STATUS(pu_model_set(&p.model, p.theta, &r), want[v]);
             TC_ASSERT(says(&r, want[v], "theta", last));
-            TC_STATUS(pu_model_gradient(&p.model, p.theta, &p.data, NULL, &p.ws, grad, NULL, &r), want[v]);
+            TC_STATUS(pu_model_gradient(&p.model, p.theta, &p.data, NULL, &p.ws, grad, se, &r), want[v]);
             TC_ASSERT(says(&r, want[v], "theta", last));
             TC_STATUS(pu_model_nll(&p.model, p.theta, &p.data, NULL, &p.ws, &nll, NULL, &r), want[v]);
             p.theta[last] = keep;
@@ -684,7 +731,7 @@ TEST own_model(void)
 
     grad[0] = grad[1] = 7;
     s.pull = PU_E_ARGUMENT;
-    ASSERT_EQ(PU_E_OPERATOR, pu_model_gradient(&m, theta, &data, NULL, NULL, grad, NULL, &r));
+    ASSERT_EQ(PU_E_OPERATOR, pu_model_gradient(&m, theta, &data, NULL, NULL, grad, se, &r));
     ASSERT(says(&r, PU_E_OPERATOR, "model.pull", -1));
     s.pull = PU_OK, s.factor = PU_R(INFINITY);
     ASSERT_EQ(PU_NONFINITE, pu_model_gradient(&m, theta, &data, NULL, NULL, grad, NULL, &r));
@@ -706,6 +753,7 @@ SUITE(models)
     RUN_TEST(fisher);
     RUN_TEST(engines_agree);
     RUN_TEST(unbiased);
+    RUN_TEST(standard_errors);
     RUN_TEST(targets_share_features);
     RUN_TEST(preconditioner);
     RUN_TEST(starts);

@@ -816,7 +816,7 @@ PU_DEF pu_status pu_ar_set_phi(pu_ar *ar, pu_int n, pu_int order, const pu_real 
    each; may be the same array. */
 PU_DEF void pu_ar_pull_phi(const pu_ar *ar, const pu_real *grad_gamma, pu_real *grad_phi);
 /* Its n x n precision Gamma = X'X, banded, P each side; params = P + 1: gamma, kappa. *ar is borrowed and may be set
-   anew with the same n and P. Products, draws and gradients are O(n P) per column, without scratch. Bands are rounded
+   anew with the same n and P. Products, solves, draws and gradients are O(n P) per column, no scratch. Bands are rounded
    like any sum of squares: in a float build a process with a root within about 1e-3 of the unit circle has a Gamma
    that is positive definite only together with Phi'W Phi. */
 PU_DEF pu_op pu_op_ar(const pu_ar *ar);
@@ -852,7 +852,7 @@ typedef struct {
 } pu_ssm;
 PU_DEF pu_status pu_ssm_set(pu_ssm *m, pu_int steps, pu_int states, const pu_real *A, const pu_real *Q,
                             pu_ssm_start start, const pu_real *P0, pu_int *index);
-/* Gamma, borrowing *m. About 3 S^2 T multiplications per column, no scratch; grad 5 S^2 T. */
+/* Gamma, borrowing *m. About 3 S^2 T multiplications per column, no scratch; grad 5 S^2 T; solve 3 S^2 T. */
 PU_DEF pu_op pu_op_ssm(const pu_ssm *m);
 /* The prior mean that belongs to a start at m0 (S): nu_t = A^(t-1) m0, D entries; m0 = 0 needs none. Its reverse takes
    d/dnu (results.nu) back: grad_A (S x S, may be results.Gamma) += d/dA, grad_m0 (S) += d/dm0; NULL = not wanted. */
@@ -2396,6 +2396,29 @@ PU__FN pu_status pu__ar_sample(const pu_op *op, pu_int k, pu_block E, pu_block Y
     return PU_OK;
 }
 
+/* X'u = x from the last entry back, then X y = u from the first one on */
+PU__FN pu_status pu__ar_solve(const pu_op *op, pu_int k, pu_block X, pu_block Y, pu_real *work)
+{
+    const pu_ar *ar = (const pu_ar *)op->data;
+    pu_int t, j, c;
+    (void)work;
+    for (c = 0; c < k; c++) {
+        pu_real *y = pu__col(Y, c);
+        memcpy(y, pu__col(X, c), (size_t)ar->n * sizeof(pu_real));
+        for (t = ar->n - 1; t >= 0; t--) {
+            const pu_real *row = pu__ar_x(ar, t);
+            y[t] /= row[0];
+            for (j = pu__min(t, ar->order); j > 0; j--) y[t - j] -= row[j] * y[t];
+        }
+        for (t = 0; t < ar->n; t++) {
+            const pu_real *row = pu__ar_x(ar, t);
+            for (j = pu__min(t, ar->order); j > 0; j--) y[t] -= row[j] * y[t - j];
+            y[t] /= row[0];
+        }
+    }
+    return PU_OK;
+}
+
 /* sum_t X_ti^2, the same for all but the P rows at each end */
 PU__FN pu_status pu__ar_diag(const pu_op *op, pu_real *y, pu_real *work)
 {
@@ -2701,7 +2724,7 @@ PU_DEF pu_op pu_op_ar(const pu_ar *ar)
     if (!ar || ar->n < 1 || ar->order < 0 || ar->order > PU_AR_MAX || ar->order > ar->n) return op;
     op.rows = op.cols = ar->n, op.params = ar->order + 1;
     op.apply = op.apply_t = pu__ar_apply, op.grad = pu__ar_grad, op.diag = pu__ar_diag, op.sample = pu__ar_sample;
-    op.logdet = pu__ar_logdet, op.logdet_grad = pu__ar_logdet_grad, op.check = pu__ar_check;
+    op.solve = pu__ar_solve, op.logdet = pu__ar_logdet, op.logdet_grad = pu__ar_logdet_grad, op.check = pu__ar_check;
     op.band = ar->order, op.band_add = pu__ar_band_add, op.band_grad = pu__ar_band_grad;
     op.flops = (double)ar->n * (double)(2 * ar->order + 1);
     return op;
@@ -2803,6 +2826,32 @@ PU__FN pu_status pu__ssm_sample(const pu_op *op, pu_int k, pu_block E, pu_block 
     return PU_OK;
 }
 
+/* Gamma^-1 x: u_t = x_t + A'u_{t+1} back in time, then y_t = A y_{t-1} + (P0 or Q) u_t */
+PU__FN pu_status pu__ssm_solve(const pu_op *op, pu_int k, pu_block X, pu_block Y, pu_real *work)
+{
+    const pu_ssm *m = pu__ssm(op);
+    const pu_int S = m->states, T = m->steps;
+    pu_int t, i, j, c;
+    (void)work;
+    for (c = 0; c < k; c++) {
+        pu_real *y = pu__col(Y, c), u[PU_SSM_MAX];
+        memcpy(y, pu__col(X, c), (size_t)(S * T) * sizeof(pu_real));
+        for (t = T - 2; t >= 0; t--)
+            for (j = 0; j < S; j++) pu__axpy(S, y[(t + 1) * S + j], m->A + j * S, y + t * S);
+        for (t = 0; t < T; t++) {
+            memcpy(u, y + t * S, (size_t)S * sizeof(pu_real));
+            for (i = 0; i < S; i++) {
+                double sum = 0;
+                for (j = 0; j < S; j++)
+                    sum += t ? (double)m->Q[i * S + j] * (double)u[j] + (double)m->A[i * S + j] * (double)y[(t - 1) * S + j]
+                             : m->P0[i * S + j] * (double)u[j];
+                y[t * S + i] = (pu_real)sum;
+            }
+        }
+    }
+    return PU_OK;
+}
+
 /* W_t + A'Q^-1 A, without the second term at the last step */
 PU__FN pu_status pu__ssm_diag(const pu_op *op, pu_real *y, pu_real *work)
 {
@@ -2873,7 +2922,7 @@ PU__FN int pu__ssm_lyapunov(pu_int S, const pu_real *A, int transposed, int doub
 PU__FN void pu__ssm_push(const pu_ssm *m, const double *dA, double *dQ, const double *dP, pu_real *grad)
 {
     const pu_int S = m->states, SS = S * S;
-    double Lambda[PU__SSM_SQUARE], A[PU__SSM_SQUARE], AP[PU__SSM_SQUARE], way[PU__SSM_SQUARE];
+    double Lambda[PU__SSM_SQUARE], A[PU__SSM_SQUARE] = {0}, AP[PU__SSM_SQUARE], way[PU__SSM_SQUARE];
     pu_int i;
     if (m->start == PU_SSM_STATIONARY) {
         memcpy(Lambda, dP, (size_t)SS * sizeof *Lambda);
@@ -3146,7 +3195,7 @@ PU_DEF pu_op pu_op_ssm(const pu_ssm *m)
     op = pu__op_zero(m->steps * m->states, m->steps * m->states, 0, m);
     op.params = (m->start == PU_SSM_GIVEN ? 3 : 2) * m->states * m->states;
     op.apply = op.apply_t = pu__ssm_apply, op.grad = pu__ssm_grad, op.diag = pu__ssm_diag, op.sample = pu__ssm_sample;
-    op.logdet = pu__ssm_logdet, op.logdet_grad = pu__ssm_logdet_grad, op.check = pu__ssm_check;
+    op.solve = pu__ssm_solve, op.logdet = pu__ssm_logdet, op.logdet_grad = pu__ssm_logdet_grad, op.check = pu__ssm_check;
     op.band = m->steps > 1 ? 2 * m->states - 1 : m->states - 1;
     op.band_add = pu__ssm_band_add, op.band_grad = pu__ssm_band_grad;
     op.flops = 3 * (double)(m->states * m->states) * (double)m->steps;

@@ -45,7 +45,8 @@ DOES NOT
 
 CONTENTS (grep for the tag)
     >>config >>types >>api           declarations
-    >>status >>memory >>random >>vector >>operator >>solver >>lgm >>exact >>public >>model      implementation
+    >>status >>memory >>random >>vector >>operator >>solver >>lgm >>exact >>public >>predict >>model
+                                     implementation
 
 SWITCHES (define before the include; every unit of a program must agree, except on PU_IMPLEMENTATION)
     PU_IMPLEMENTATION    emit the function bodies here
@@ -161,6 +162,11 @@ MATHS (letters used throughout; W = diag(mask * psi), e = mask * (y - eta))
 #define pu_tune puf_tune
 #define pu_exact_bytes puf_exact_bytes
 #define pu_exact puf_exact
+#define pu_posterior_result puf_posterior_result
+#define pu_prediction puf_prediction
+#define pu_simulate puf_simulate
+#define pu_posterior puf_posterior
+#define pu_predict puf_predict
 #define pu_ar puf_ar
 #define pu_ar_set puf_ar_set
 #define pu_ar_set_phi puf_ar_set_phi
@@ -756,6 +762,42 @@ PU_DEF pu_status pu_exact(const pu_lgm *model, const pu_data *data, pu_int datum
                           pu_exact_result *result, pu_report *report);
 PU_DEF pu_status pu_exact_bytes(const pu_lgm *model, size_t *bytes, pu_report *report);
 
+/* n draws from the model: z = nu + Gamma^-1 delta, delta ~ N(0, Gamma), so that z ~ N(nu, Gamma^-1), and y = Phi z + eta +
+   noise. z: n x D, y: n x M; either may be NULL. Draw i is a function of (seed, i) alone. Needs Gamma.sample. Gamma^-1 is
+   Gamma.solve; without it CG (PCG where Gamma.diag is there) to rounding level, PU_CAP or PU_STAGNATED when it does not get
+   there. One block of workspace, about n (D + M) reals; like the two calls below, a fixed block that is too small is refused
+   with PU_E_BLOCK, the size in report.bytes. Outputs are written under the same statuses as pu_gradient's. */
+PU_DEF pu_status pu_simulate(const pu_lgm *model, pu_int n, uint64_t seed, pu_workspace *ws, pu_real *z, pu_real *y,
+                             pu_report *report);
+
+/* The posterior z | y of every datum, by the engine of `options` (gradients are not formed; kind = PU_MONTE_CARLO runs the
+   solves to convergence, PU_NETWORK and PU_OUTPUT take what I steps give). Arrays are yours, NULL = not wanted.
+   The variance is exact with a direct engine (`exact` = 1), otherwise estimated from the K = `probes` probes, relative
+   standard error at most (2 / K)^1/2: where diag(A) is known 1/A_jj + mean_k (sigma_kj - delta_kj / A_jj)^2, whose error
+   vanishes where A_jj dominates; else mean_k sigma_kj^2. samples: draws of N(mu, Sigma); PU_EXACT has none (refused), use
+   PU_MONTE_CARLO with PU_DENSE. With the mean alone wanted a single probe is solved. Cost, statuses as pu_gradient. */
+typedef struct {
+    pu_real *mean;     /* N x D       mu */
+    pu_real *variance; /* N x D       diagonal of Sigma */
+    pu_real *samples;  /* N x K x D   mu + sigma_k */
+    int exact;         /* set: the variance of every datum is exact (report.served: who did what) */
+    pu_int probes;     /* set: K */
+} pu_posterior_result;
+PU_DEF pu_status pu_posterior(const pu_lgm *model, const pu_data *data, const pu_options *options, pu_workspace *ws,
+                              pu_posterior_result *out, pu_report *report);
+
+/* What the model says about every entry of y, observed or not. Variances exact or mean_k (Phi sigma_k)_m^2, as above. */
+typedef struct {
+    pu_real *mean;     /* N x M   Phi mu + eta */
+    pu_real *fit;      /* N x M   variance of the noiseless Phi z + eta: (Phi Sigma Phi')_mm */
+    pu_real *variance; /* N x M   variance of a new observation: fit + 1/psi_m */
+    pu_real *imputed;  /* N x M   y where observed, else mean; may be data.y (not of lists) */
+    int exact;         /* set: all variances are exact */
+    pu_int probes;     /* set: K */
+} pu_prediction;
+PU_DEF pu_status pu_predict(const pu_lgm *model, const pu_data *data, const pu_options *options, pu_workspace *ws,
+                            pu_prediction *out, pu_report *report);
+
 /* ---- tier 2: linear systems with any symmetric positive definite operator --------------------------- */
 
 /* Solve A X = U for k columns and, when asked, differentiate F = sum_j w_j (1/2 x_j'A x_j - u_j'x_j) through the solver.
@@ -963,7 +1005,7 @@ PU_DEF pu_data pu_data_lists(pu_int n, pu_int m, const pu_int *start, const pu_i
 /* Philox4x32-10: out = f(key, counter). */
 PU_DEF void pu_philox(const uint32_t key[2], const uint32_t counter[4], uint32_t out[4]);
 /* n standard normals, entries first .. first+n-1 < 2^32 of the stream (seed, datum, sample, step, stream < 4). Pure function.
-   The library draws from streams 0, 1 (probes) and 2 (tests of operators); stream 3 is yours. */
+   The library draws from streams 0, 1 (probes) and 2 (tests of operators, pu_simulate); stream 3 is yours. */
 PU_DEF void pu_normals(uint64_t seed, uint32_t datum, uint32_t sample, uint32_t step, uint32_t stream, uint64_t first,
                        pu_int n, pu_real *out);
 PU_DEF const pu_backend *pu_backend_cpu(void);
@@ -6275,6 +6317,7 @@ typedef struct {
     unsigned char *engine; /* N */
     pu_report *lane_report;
     pu_results stage; /* staged copies of the arrays that were asked for */
+    pu_real *variance, *fit; /* N x D, N x M: diagonals of Sigma, Phi Sigma Phi' for >>predict; NULL = not wanted */
 } pu__memory;
 
 /* 0 when Gamma is neither */
@@ -7015,6 +7058,63 @@ PU__FN pu_status pu__kalman_solve(const pu__job *job, pu__worker *w, pu_int firs
     return PU_OK;
 }
 
+/* ---- diagonals of Sigma and of Phi Sigma Phi', for >>predict ---- */
+
+/* Sigma += sum_j weight_j x_j x_j' for the k columns in run.x: the diagonals that are wanted of it */
+PU__FN pu_status pu__spread(const pu__job *job, pu__memory *mem, pu__worker *w, pu_int n, pu_int k)
+{
+    const pu_op *Phi = job->model->Phi;
+    const pu_block x = w->run.x, t = w->post.t0;
+    if (mem->variance) job->B->row_dot(job->B->user, job->D, k, NULL, w->weight, x, x, mem->variance + n * job->D);
+    if (!mem->fit) return PU_OK;
+    if (pu__named(&w->post, Phi->apply(Phi, k, x, t, 0, w->post.work), "Phi.apply")) return PU_E_OPERATOR; /* all rows */
+    job->B->row_dot(job->B->user, job->M, k, NULL, w->weight, t, t, mem->fit + n * job->M);
+    return PU_OK;
+}
+
+/* dense: columns of L'^-1; dual: minus those of V = G L'^-1, what Gamma^-1 is too much */
+PU__FN pu_status pu__columns_spread(const pu__job *job, pu__memory *mem, pu__worker *w, pu_int n)
+{
+    const int dense = w->engine == PU_DENSE;
+    const pu_int D = job->D, m = w->post.n_rows, count = dense ? D : m;
+    pu_int first, i, j, k;
+    for (first = 0; first < count; first += k) {
+        k = pu__min(job->kmax, count - first);
+        pu__clear(D, k, w->run.x, 0);
+        for (j = 0; j < k; j++) {
+            pu_real *x = pu__col(w->run.x, j), *v = dense ? NULL : pu__col(w->V, first + j);
+            w->weight[j] = dense ? PU_R(1) : PU_R(-1);
+            if (dense) x[first + j] = PU_R(1), pu__upper_solve(D, w->L, first + j, x);
+            for (i = 0; i < first + j && v; i++) pu__axpy(D, -w->L[(first + j) * m + i], pu__col(w->V, i), v);
+            for (i = 0; i < D && v; i++) x[i] = v[i] /= w->L[(first + j) * m + first + j];
+        }
+        if (pu__spread(job, mem, w, n, k)) return PU_E_OPERATOR;
+    }
+    return PU_OK;
+}
+
+/* banded, Kalman: Z_ii and phi_m'Z phi_m */
+PU__FN pu_status pu__band_spread(const pu__job *job, pu__memory *mem, pu__worker *w, pu_int n)
+{
+    const pu_op *Phi = job->model->Phi;
+    const pu_int wide = job->width + 1;
+    pu_int m, i, j, at = 0;
+    if (w->engine == PU_BANDED) pu__band_inverse(job->D, job->width, w->band, w->inverse, w->Z);
+    for (i = 0; i < job->D && mem->variance; i++) mem->variance[n * job->D + i] = (pu_real)w->Z[i * wide];
+    for (m = 0; m < job->M && mem->fit; m++) {
+        const pu_int count = Phi->row(Phi, m, &at, w->row);
+        double sum = 0;
+        if (count < 0 || count > Phi->band + 1 || at < 0 || at + count > job->D ||
+            (w->engine == PU_KALMAN && at % w->markov->block + count > w->markov->block)) /* its Z is not the whole band */
+            return pu__named(&w->post, PU_E_OPERATOR, "Phi.row");
+        for (i = 0; i < count; i++)
+            for (j = 0; j <= i; j++)
+                sum += (i == j ? 1 : 2) * (double)w->row[i] * (double)w->row[j] * w->Z[(at + i) * wide + i - j];
+        mem->fit[n * job->M + m] = (pu_real)sum;
+    }
+    return PU_OK;
+}
+
 typedef struct {
     pu_status (*prepare)(const pu__job *job, pu__memory *mem, pu__worker *w, pu_int n, pu_report *report);
     pu_status (*solve)(const pu__job *job, pu__worker *w, pu_int first, pu_int k); /* run.x = A^-1 run.u */
@@ -7032,7 +7132,7 @@ PU__FN pu_status pu__direct_datum(const pu__job *job, pu__memory *mem, pu__worke
                                                    {NULL, NULL, NULL}};
     const pu__direct *engine = &engines[w->engine];
     pu__run *g = &w->run;
-    const pu_int D = job->D, cols = job->K + 1, solved = job->exact && !job->out->x && !job->out->residual ? 1 : cols;
+    const pu_int D = job->D, cols = job->K + 1, solved = job->exact && !mem->stage.x && !mem->stage.residual ? 1 : cols;
     pu_int first, j, i, k;
     pu_status status = engine->prepare(job, mem, w, n, report);
     if (status) return status;
@@ -7075,6 +7175,8 @@ PU__FN pu_status pu__direct_datum(const pu__job *job, pu__memory *mem, pu__worke
         memset(c, 0, sizeof *c);
         c->record.stop = PU_STOP_DIRECT, c->record.orthogonality = c->record.growth = -1, c->logdet = mem->logdet[n];
     }
+    if ((mem->variance || mem->fit) && (w->engine >= PU_BANDED ? pu__band_spread : pu__columns_spread)(job, mem, w, n))
+        return pu__operator_failed(report, w->post.failed, n);
     if (!job->exact || !job->any_grad) return PU_OK;
     return engine->sigma(job, w, lane) ? pu__operator_failed(report, w->post.failed, n) : PU_OK;
 }
@@ -7937,6 +8039,300 @@ PU_DEF pu_status pu_exact(const pu_lgm *model, const pu_data *data, pu_int datum
     if (!status) *result = copy;
     report->kind = PU_EXACT, report->engine = PU_DENSE;
     pu_workspace_free(&own);
+    return status;
+}
+
+/* ------------------------------------------------------------------------------------------------
+   >>predict   draws from the model; moments of z and y given the data
+   ------------------------------------------------------------------------------------------------ */
+
+#define PU__SIMULATE UINT32_C(0xffffffff) /* sample number, in the stream of the tests, which use 0; step 0: z, step 1: y */
+
+typedef struct {
+    pu_block eps, delta; /* max(noise, M) x kmax, D x kmax */
+    pu_block z, y;       /* D x n, M x n: staged */
+    pu_real *work, *gamma_nu, *test;
+    pu_workspace nested; /* of pu_solve */
+} pu__simulation;
+
+PU__FN void pu__simulate_layout(pu__simulation *w, pu__arena *arena, const pu_lgm *model, pu_int n, pu_int kmax, size_t nested)
+{
+    const pu_op *G = model->Gamma, *P = model->Phi;
+    const pu_int D = G->rows, M = P->rows, noise = pu__noise(G);
+    memset(w, 0, sizeof *w);
+    w->eps = pu__cols(arena, noise > M ? noise : M, kmax), w->delta = pu__cols(arena, D, kmax);
+    w->z = pu__cols(arena, D, n), w->y = pu__cols(arena, M, n);
+    w->work = pu__reals(arena, G->work > P->work ? G->work : P->work, kmax);
+    w->gamma_nu = pu__reals(arena, D, 1), w->test = pu__reals(arena, D + (M > D ? M : D), 2);
+    if (nested) w->nested.block = pu__take(arena, 1, 1, nested), w->nested.bytes = nested, w->nested.fixed = 1;
+}
+
+/* The tests of the operators that need scratch, as a gradient makes them. */
+PU__FN pu_status pu__simulate_tests(const pu__simulation *w, const pu_lgm *model, pu_report *report)
+{
+    pu__job job; /* only what pu__shared_terms reads */
+    pu__memory mem;
+    pu__worker worker;
+    double c;
+    memset(&job, 0, sizeof job), memset(&mem, 0, sizeof mem), memset(&worker, 0, sizeof worker);
+    job.model = model, job.B = pu_backend_cpu(), job.D = model->Gamma->rows, job.M = model->Phi->rows;
+    worker.post.work = w->work, mem.workers = &worker, mem.gamma_nu = w->gamma_nu, mem.test = w->test;
+    return pu__shared_terms(&job, &mem, &c, report);
+}
+
+/* Draws first .. first+k-1 into w->z and w->y. */
+PU__FN pu_status pu__simulate_block(pu__simulation *w, const pu_lgm *model, pu_int first, pu_int k, uint64_t seed,
+                                    const pu_solve_options *o, pu_report *report)
+{
+    const pu_op *Gamma = model->Gamma, *Phi = model->Phi;
+    const pu_int D = Gamma->rows, M = Phi->rows;
+    const pu_block z = pu__from(w->z, first), y = pu__from(w->y, first);
+    pu_status status = PU_OK;
+    pu_report part;
+    pu_int j, i, bad;
+    for (j = 0; j < k; j++)
+        pu_normals(seed, (uint32_t)(first + j), PU__SIMULATE, 0, PU__STREAM_TEST, 0, pu__noise(Gamma), pu__col(w->eps, j));
+    if (Gamma->sample(Gamma, k, w->eps, w->delta, w->work)) return pu__operator_failed(report, "Gamma.sample", first);
+    if (Gamma->solve) {
+        if (Gamma->solve(Gamma, k, w->delta, z, w->work)) return pu__operator_failed(report, "Gamma.solve", first);
+    } else {
+        status = pu_solve(Gamma, k, w->delta.at, D, z.at, D, NULL, NULL, o, NULL, &w->nested, NULL, NULL, NULL, &part);
+        if (status == PU_E_OPERATOR) return pu__operator_failed(report, "Gamma.apply", first);
+        if (status)
+            (void)pu__fail(report, status, "Gamma^-1 (by CG: there is no Gamma.solve)", first + part.where.column, part.where.index);
+        if (pu__fatal(status)) return status;
+    }
+    for (j = 0; j < k && model->nu; j++) pu__axpy(D, PU_R(1), model->nu, pu__col(z, j));
+    if (Phi->apply(Phi, k, z, y, 0, w->work)) return pu__operator_failed(report, "Phi.apply", first);
+    for (j = 0; j < k; j++) {
+        pu_normals(seed, (uint32_t)(first + j), PU__SIMULATE, 1, PU__STREAM_TEST, 0, M, w->eps.at);
+        for (i = 0; i < M; i++) pu__col(y, j)[i] += w->eps.at[i] / pu__sqrt(model->psi[i]);
+        if (model->eta) pu__axpy(M, PU_R(1), model->eta, pu__col(y, j));
+        bad = pu__find_nonfinite(D, pu__col(z, j));
+        if (bad >= 0) return pu__fail(report, PU_NONFINITE, "z", first + j, bad);
+        bad = pu__find_nonfinite(M, pu__col(y, j));
+        if (bad >= 0) return pu__fail(report, PU_NONFINITE, "y", first + j, bad);
+    }
+    return status;
+}
+
+PU_DEF pu_status pu_simulate(const pu_lgm *model, pu_int n, uint64_t seed, pu_workspace *ws, pu_real *z, pu_real *y,
+                             pu_report *report)
+{
+    pu_report local;
+    pu_workspace own;
+    pu__simulation w;
+    pu__arena arena = {NULL, 0, 0};
+    pu_solve_options o = *pu__solve_defaults(NULL);
+    size_t nested = 0;
+    pu_int first, k, kmax;
+    pu_status status, outcome = PU_OK;
+    if (!report) report = &local;
+    memset(&own, 0, sizeof own);
+    if (!ws) ws = &own;
+    pu__report_clear(report);
+    status = pu__check_model(model, report);
+    if (status) return status;
+    if (n < 1) return pu__fail(report, PU_E_ARGUMENT, "n", -1, -1);
+    if (n > UINT32_MAX) return pu__fail(report, PU_E_OVERFLOW, "n", -1, -1);
+    if (!z && !y) return pu__fail(report, PU_E_NULL, "z and y", -1, -1);
+    if (!model->Gamma->sample) return pu__fail(report, PU_E_UNSUPPORTED, "Gamma.sample", -1, -1);
+    status = pu__check_numbers(model, report);
+    if (status) return status;
+    kmax = pu__columns_default(model->Gamma->rows, n);
+    o.solver = model->Gamma->diag ? PU_PCG : PU_CG, o.tolerance = 4 * sqrt((double)PU__FLOOR2); /* a little above rounding */
+    if (!model->Gamma->solve) status = pu_solve_bytes(model->Gamma, kmax, &o, 0, &nested, report);
+    if (status) return status;
+    pu__simulate_layout(&w, &arena, model, n, kmax, nested);
+    status = pu__arena_open(&arena, ws, report);
+    if (status) return status;
+    pu__simulate_layout(&w, &arena, model, n, kmax, nested);
+    status = pu__simulate_tests(&w, model, report);
+    for (first = 0; first < n && !pu__fatal(status); first += k) {
+        k = pu__min(kmax, n - first);
+        status = pu__simulate_block(&w, model, first, k, seed, &o, report);
+        if (status) outcome = status;
+    }
+    if (!pu__fatal(status)) {
+        status = outcome;
+        if (z) memcpy(z, w.z.at, (size_t)(n * w.z.ld) * sizeof(pu_real));
+        if (y) memcpy(y, w.y.at, (size_t)(n * w.y.ld) * sizeof(pu_real));
+    }
+    pu_workspace_free(&own);
+    return status;
+}
+
+/* What pu_posterior and pu_predict share: a job without gradients whose x stays in the workspace, and the diagonals of Sigma
+   or Phi Sigma Phi', which the direct engines deliver on the way and the iterative one through its probes. */
+typedef struct {
+    pu__job job;
+    pu__memory mem;
+    pu_options o;
+    pu_results keep;
+    pu_workspace own;
+    int latent, observed; /* whose variance is wanted: of z, of y */
+    pu_real *mean;        /* M */
+} pu__moments;
+
+PU__FN void pu__moments_layout(pu__moments *w, pu__arena *arena)
+{
+    pu__job_layout(&w->mem, arena, &w->job);
+    if (w->latent) w->mem.variance = pu__reals(arena, w->job.N, w->job.D);
+    if (w->observed) w->mem.fit = pu__reals(arena, w->job.N, w->job.M);
+    w->mean = pu__reals(arena, w->job.N, w->job.M);
+}
+
+/* Datum n's variances from its probes; for z with the conditional variance 1/A_jj taken out of what chance decides. */
+PU__FN pu_status pu__moments_sampled(const pu__job *job, pu__memory *mem, pu_int n, pu_report *report)
+{
+    pu__worker *w = mem->workers;
+    pu__run *g = &w->run;
+    const pu_int D = job->D, K = job->K;
+    const pu_real *sigma = mem->stage.x + n * (K + 1) * D;
+    const int known = mem->variance && w->post.op.diag;
+    pu_real *diagonal = w->bbar; /* free by now */
+    pu_int first, k, j, i;
+    pu_status status = known ? pu__load(job, mem, w, n, 1, report) : PU_OK;
+    if (status) return status;
+    memset(diagonal, 0, (size_t)D * sizeof(pu_real));
+    if (known && w->post.op.diag(&w->post.op, diagonal, NULL)) return pu__operator_failed(report, w->post.failed, n);
+    for (first = 1; first <= K; first += k) {
+        k = pu__min(job->kmax, K + 1 - first);
+        pu__run_set(g, job->plan.solver, k);
+        if (known) status = pu__rhs(job, mem, w, n, first, k, report); /* the probes once more */
+        if (status) return status;
+        for (j = 0; j < k; j++) {
+            memcpy(pu__col(g->x, j), sigma + (first + j) * D, (size_t)D * sizeof(pu_real));
+            for (i = 0; i < D && known; i++) pu__col(g->x, j)[i] -= pu__col(g->u, j)[i] / diagonal[i];
+            w->weight[j] = PU_R(1) / (pu_real)K;
+        }
+        if (pu__spread(job, mem, w, n, k)) return pu__operator_failed(report, w->post.failed, n);
+    }
+    for (i = 0; i < D && known; i++) mem->variance[n * D + i] += PU_R(1) / diagonal[i];
+    return PU_OK;
+}
+
+/* The dual engine has Sigma - Gamma^-1: adds diag(Gamma^-1), or diag(Phi Gamma^-1 Phi'), to its data. */
+PU__FN pu_status pu__moments_prior(const pu__job *job, pu__memory *mem, pu_report *report)
+{
+    pu__worker *w = mem->workers;
+    const pu_op *Gamma = job->model->Gamma, *Phi = job->model->Phi;
+    const pu_block x = w->run.x, q = w->run.q, t = w->post.t0;
+    const pu_int size = mem->variance ? job->D : job->M;
+    pu_real *out = mem->variance ? mem->variance : mem->fit;
+    pu_int first, k, j, n;
+    for (first = 0; first < size; first += k) {
+        k = pu__min(job->kmax, size - first);
+        pu__clear(size, k, mem->variance ? x : t, 0);
+        for (j = 0; j < k; j++) pu__col(mem->variance ? x : t, j)[first + j] = PU_R(1);
+        if (!mem->variance && Phi->apply_t(Phi, k, t, x, 0, w->post.work))
+            return pu__operator_failed(report, "Phi.apply_t", -1);
+        if (Gamma->solve(Gamma, k, x, q, w->post.work)) return pu__operator_failed(report, "Gamma.solve", -1);
+        for (j = 0; j < k; j++) {
+            const double prior = pu__dot(job->D, NULL, pu__col(x, j), pu__col(q, j));
+            for (n = 0; n < job->N; n++) { /* a difference: rounding must not make it negative */
+                pu_real *v = out + n * size + first + j;
+                if (mem->engine[n] == PU_DUAL) *v = (pu_real)pu__max(prior + (double)*v, 0);
+            }
+        }
+    }
+    return PU_OK;
+}
+
+/* Checks, memory, and the run; what a caller still does is copy. latent: of z, else of y. */
+PU__FN pu_status pu__moments_run(pu__moments *w, const pu_lgm *model, const pu_data *data, const pu_options *options,
+                                 pu_workspace *ws, int latent, int variance, int samples, pu_report *report)
+{
+    const pu__job *job = &w->job;
+    pu__memory *mem = &w->mem;
+    pu__arena arena = {NULL, 0, 0};
+    pu_real token, *spread;
+    pu_status status, outcome;
+    pu_int n, bad, size;
+    pu_block x, y;
+    memset(w, 0, sizeof *w);
+    if (options) w->o = *options;
+    if (samples && w->o.kind == PU_EXACT)
+        return pu__fail(report, PU_E_ARGUMENT, "out.samples (PU_EXACT has none, PU_MONTE_CARLO with PU_DENSE has)", -1, -1);
+    if (!variance && !samples && !w->o.delta && !w->o.x0 && w->o.samples > PU_NONE) w->o.samples = 1;
+    w->latent = latent && variance, w->observed = !latent && variance;
+    w->keep.x = &token;
+    status = pu__job_make(&w->job, model, data, &w->o, &w->keep, 0, report);
+    if (!status) status = pu__check_numbers(model, report);
+    if (!status) status = pu__check_option_arrays(job, report);
+    if (status) return status;
+    pu__moments_layout(w, &arena);
+    status = pu__arena_open(&arena, ws ? ws : &w->own, report);
+    if (status) return status;
+    pu__moments_layout(w, &arena);
+    w->keep.x = NULL; /* staged, and read from there */
+    spread = w->latent ? mem->variance : mem->fit, size = job->N * (w->latent ? job->D : job->M);
+    if (variance) memset(spread, 0, (size_t)size * sizeof(pu_real));
+    status = outcome = pu__job_run(job, mem, report);
+    if (pu__fatal(status)) return status;
+    status = variance && job->served[PU_DUAL] ? pu__moments_prior(job, mem, report) : PU_OK;
+    for (n = 0; n < job->N && !status; n++) {
+        if (variance && mem->engine[n] == PU_ITERATIVE) status = pu__moments_sampled(job, mem, n, report);
+        if (status || latent) continue;
+        x.at = mem->stage.x + n * (job->K + 1) * job->D, x.ld = job->D, y.at = w->mean + n * job->M, y.ld = job->M;
+        if (model->Phi->apply(model->Phi, 1, x, y, 0, mem->workers[0].post.work))
+            return pu__operator_failed(report, "Phi.apply", n);
+        if (model->eta) pu__axpy(job->M, PU_R(1), model->eta, y.at);
+        bad = pu__find_nonfinite(job->M, y.at);
+        if (bad >= 0) return pu__fail(report, PU_NONFINITE, "mean", n, bad);
+    }
+    bad = variance && !status ? pu__find_nonfinite(size, spread) : -1;
+    if (bad >= 0) return pu__fail(report, PU_NONFINITE, "variance", bad / (size / job->N), bad % (size / job->N));
+    return status ? status : outcome;
+}
+
+PU_DEF pu_status pu_posterior(const pu_lgm *model, const pu_data *data, const pu_options *options, pu_workspace *ws,
+                              pu_posterior_result *out, pu_report *report)
+{
+    pu_report local;
+    pu__moments w;
+    pu_status status;
+    pu_int n, k, i;
+    if (!report) report = &local;
+    pu__report_clear(report);
+    if (!out) return pu__fail(report, PU_E_NULL, "out", -1, -1);
+    status = pu__moments_run(&w, model, data, options, ws, 1, out->variance != NULL, out->samples != NULL, report);
+    for (n = 0; n < w.job.N && !pu__fatal(status); n++) {
+        const pu_int D = w.job.D, K = w.job.K;
+        const pu_real *mu = w.mem.stage.x + n * (K + 1) * D;
+        if (out->mean) memcpy(out->mean + n * D, mu, (size_t)D * sizeof(pu_real));
+        if (out->variance) memcpy(out->variance + n * D, w.mem.variance + n * D, (size_t)D * sizeof(pu_real));
+        for (k = 0; k < K && out->samples; k++)
+            for (i = 0; i < D; i++) out->samples[(n * K + k) * D + i] = mu[i] + mu[(k + 1) * D + i];
+    }
+    if (!pu__fatal(status)) out->exact = !w.job.served[PU_ITERATIVE], out->probes = w.job.K;
+    pu_workspace_free(&w.own);
+    return status;
+}
+
+PU_DEF pu_status pu_predict(const pu_lgm *model, const pu_data *data, const pu_options *options, pu_workspace *ws,
+                            pu_prediction *out, pu_report *report)
+{
+    pu_report local;
+    pu__moments w;
+    pu_status status;
+    pu_int n, i, row = 0;
+    pu_real y = 0;
+    if (!report) report = &local;
+    pu__report_clear(report);
+    if (!out) return pu__fail(report, PU_E_NULL, "out", -1, -1);
+    status = pu__moments_run(&w, model, data, options, ws, 0, out->fit || out->variance, 0, report);
+    for (n = 0; n < w.job.N && !pu__fatal(status); n++) {
+        const pu_int M = w.job.M;
+        const size_t bytes = (size_t)M * sizeof(pu_real);
+        if (out->mean) memcpy(out->mean + n * M, w.mean + n * M, bytes);
+        if (out->fit) memcpy(out->fit + n * M, w.mem.fit + n * M, bytes);
+        for (i = 0; i < M && out->variance; i++) out->variance[n * M + i] = w.mem.fit[n * M + i] + PU_R(1) / model->psi[i];
+        for (i = 0; (i = pu__observed(data, n, i, &row, &y)) >= 0; i++) w.mean[n * M + row] = y;
+        if (out->imputed) memcpy(out->imputed + n * M, w.mean + n * M, bytes); /* data.y itself is as good a place as any */
+    }
+    if (!pu__fatal(status)) out->exact = !w.job.served[PU_ITERATIVE], out->probes = w.job.K;
+    pu_workspace_free(&w.own);
     return status;
 }
 

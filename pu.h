@@ -178,6 +178,10 @@ MATHS (letters used throughout; W = diag(mask * psi), e = mask * (y - eta))
 #define pu_ssm_mean_grad puf_ssm_mean_grad
 #define pu_op_ssm puf_op_ssm
 #define pu_op_readout puf_op_readout
+#define pu_model_noisy_ar puf_model_noisy_ar
+#define pu_model_ar puf_model_ar
+#define pu_model_state_space puf_model_state_space
+#define pu_model_ssm puf_model_ssm
 #define pu_csr puf_csr
 #define pu_low_rank puf_low_rank
 #define pu_op_csr puf_op_csr
@@ -763,7 +767,7 @@ PU_DEF pu_status pu_exact(const pu_lgm *model, const pu_data *data, pu_int datum
 PU_DEF pu_status pu_exact_bytes(const pu_lgm *model, size_t *bytes, pu_report *report);
 
 /* n draws from the model: z = nu + Gamma^-1 delta, delta ~ N(0, Gamma), so that z ~ N(nu, Gamma^-1), and y = Phi z + eta +
-   noise. z: n x D, y: n x M; either may be NULL. Draw i is a function of (seed, i) alone. Needs Gamma.sample. Gamma^-1 is
+   noise. z: n x D, y: n x M; either may be NULL. Draw i is a function of (seed, i), up to rounding. Needs Gamma.sample. Gamma^-1 is
    Gamma.solve; without it CG (PCG where Gamma.diag is there) to rounding level, PU_CAP or PU_STAGNATED when it does not get
    there. One block of workspace, about n (D + M) reals; like the two calls below, a fixed block that is too small is refused
    with PU_E_BLOCK, the size in report.bytes. Outputs are written under the same statuses as pu_gradient's. */
@@ -903,6 +907,20 @@ PU_DEF pu_status pu_ssm_mean_grad(const pu_ssm *m, const pu_real *nu, const pu_r
                                   pu_real *grad_m0);
 /* Phi = I (x) c', steps x (states steps): one observation c'z_t per step. c borrowed, of any length; params = c. */
 PU_DEF pu_op pu_op_readout(pu_int steps, pu_int states, const pu_real *c);
+
+/* Models of series (see pu_model for memory and statuses; PU_E_ARGUMENT also for an order or a number of states that the
+   operators above do not take). One datum is one series, M of its length.
+   Noisy autoregression: z an AR of this order and length n, y = z + N(0, lambda).
+     [atanh gamma | log kappa | log lambda], order + 2. Start: gamma from the autocovariances of the observed pairs.
+   State space: z as above, y_t = c'z_t + N(0, sigma2); L L' = Q, L0 L0' = P0, lower triangles row by row, diagonals as log.
+     [A | c | L | log sigma2], PU_SSM_GIVEN: [A | c | L | log sigma2 | m0 | L0]
+     pu_model_set: PU_E_NOT_DEFINITE with index 0 when A has no stationary covariance but needs one.
+     Start: independent states that decay at different rates. */
+PU_DEF pu_status pu_model_noisy_ar(pu_model *model, pu_int n, pu_int order, pu_report *report);
+PU_DEF pu_status pu_model_state_space(pu_model *model, pu_int steps, pu_int states, pu_ssm_start start, pu_report *report);
+/* The process as of the last set, e.g. phi of the AR; only of these models. */
+PU_DEF const pu_ar *pu_model_ar(const pu_model *model);
+PU_DEF const pu_ssm *pu_model_ssm(const pu_model *model);
 
 /* Sparse rows x cols matrix, compressed rows: row i holds value[s] in column index[s] for start[i] <= s < start[i+1].
    start[0] = 0, columns strictly increase within a row (check refuses anything else with PU_E_SIZE; index: the entry of
@@ -8971,6 +8989,282 @@ PU_DEF pu_status pu_model_neural(pu_model *model, pu_int points, pu_int inputs, 
     s.alpha = pu__basic_part(&s, &arena, "alpha", 0, 0, PU_SCALE_LOG);
     s.psi = pu__basic_part(&s, &arena, "beta", 0, 0, PU_SCALE_LOG);
     return pu__basic_make(model, &made, &s, &arena, report);
+}
+
+/* ---- models of series: noisy autoregression ---- */
+
+typedef struct {
+    pu_ar ar;
+    pu_real *psi; /* n */
+} pu__noisy_ar;
+
+PU__FN pu_status pu__noisy_ar_set(pu_model *model, const pu_real *theta, pu_int *index)
+{
+    pu__noisy_ar *s = (pu__noisy_ar *)model->data;
+    const pu_int n = s->ar.n, P = s->ar.order;
+    pu_real gamma[PU_AR_MAX], kappa, lambda;
+    pu_int i;
+    pu_status status;
+    for (i = 0; i < P; i++) gamma[i] = (pu_real)tanh((double)theta[i]);
+    if (!pu__exp(theta[P], &kappa)) return *index = P, PU_E_ARGUMENT;
+    if (!pu__exp(theta[P + 1], &lambda)) return *index = P + 1, PU_E_ARGUMENT;
+    status = pu_ar_set(&s->ar, n, P, gamma, kappa, index); /* its parameters are numbered like theta */
+    for (i = 0; i < n && !status; i++) s->psi[i] = PU_R(1) / lambda;
+    return status;
+}
+
+/* the end of both pulls: d/d log v of psi = 1/v everywhere */
+PU__FN pu_real pu__noise_pull(pu_int n, const pu_real *psi, const pu_real *g) { return (pu_real)-pu__dot(n, NULL, psi, g); }
+
+PU__FN pu_status pu__noisy_ar_pull(const pu_model *model, const pu_results *g, pu_real *grad)
+{
+    const pu__noisy_ar *s = (const pu__noisy_ar *)model->data;
+    const pu_int P = s->ar.order;
+    pu_int i;
+    for (i = 0; i < P; i++) grad[i] = (pu_real)((double)g->Gamma[i] * pu__ar_gap(s->ar.gamma[i])); /* tanh' = 1 - tanh^2 */
+    grad[P] = g->Gamma[P] * s->ar.kappa;
+    grad[P + 1] = pu__noise_pull(s->ar.n, s->psi, g->psi);
+    return PU_OK;
+}
+
+/* c_k = mean y_t y_{t+k} over the observed pairs, k <= lags; c_0 > 0 */
+PU__FN void pu__autocovariances(const pu_data *data, pu_int lags, double *c)
+{
+    double count[PU_AR_MAX + 1] = {0};
+    pu_int n, at, to, t = 0, u = 0, k;
+    pu_real y = 0, v = 0;
+    for (k = 0; k <= lags; k++) c[k] = 0;
+    for (n = 0; n < data->n; n++)
+        for (at = 0; (at = pu__observed(data, n, at, &t, &y)) >= 0; at++)
+            for (to = at; (to = pu__observed(data, n, to, &u, &v)) >= 0 && u - t <= lags; to++)
+                c[u - t] += (double)y * (double)v, count[u - t] += 1;
+    for (k = 0; k <= lags; k++) c[k] = count[k] > 0 ? c[k] / count[k] : 0;
+    if (!(c[0] > 0 && pu__finite_double(c[0]))) c[0] = 1;
+}
+
+/* White noise is in c_0 alone. Of an AR(1) c_1^2 / c_2 would be the rest, the signal's variance: a guess good enough for any
+   order, kept between 1/2 and 0.95 of c_0. Then Durbin-Levinson. */
+PU__FN pu_status pu__noisy_ar_start(const pu_model *model, const pu_data *data, uint64_t seed, pu_real *theta)
+{
+    const pu_int P = ((const pu__noisy_ar *)model->data)->ar.order;
+    double c[PU_AR_MAX + 1], phi[PU_AR_MAX], old[PU_AR_MAX], share, v;
+    pu_int m, j;
+    (void)seed;
+    pu__autocovariances(data, P < 2 ? 2 : P, c);
+    share = c[2] > 0 ? c[1] * c[1] / (c[2] * c[0]) : 0.75;
+    share = share < 0.5 ? 0.5 : share > 0.95 ? 0.95 : share;
+    v = share * c[0]; /* of the prediction error */
+    for (m = 1; m <= P; m++) {
+        double g = c[m];
+        for (j = 1; j < m; j++) g -= phi[j - 1] * c[m - j], old[j - 1] = phi[j - 1];
+        g /= v;
+        g = g > 0.95 ? 0.95 : g > -0.95 ? g : -0.95;
+        for (j = 1; j < m; j++) phi[j - 1] -= g * old[m - j - 1];
+        phi[m - 1] = g, v *= 1 - g * g;
+        theta[m - 1] = (pu_real)(log((1 + g) / (1 - g)) / 2);
+    }
+    theta[P] = (pu_real)log(v), theta[P + 1] = (pu_real)log((1 - share) * c[0]);
+    return PU_OK;
+}
+
+PU__FN void pu__noisy_ar_describe(const pu_model *model, pu_int i, pu_param *param)
+{
+    const pu_int P = ((const pu__noisy_ar *)model->data)->ar.order;
+    if (i < P) pu__describe(param, "gamma", i, -1, PU_SCALE_ATANH);
+    else pu__describe(param, i == P ? "kappa" : "lambda", -1, -1, PU_SCALE_LOG);
+}
+
+PU_DEF const pu_ar *pu_model_ar(const pu_model *model)
+{
+    return model && model->set == pu__noisy_ar_set ? &((const pu__noisy_ar *)model->data)->ar : NULL;
+}
+
+PU_DEF pu_status pu_model_noisy_ar(pu_model *model, pu_int n, pu_int order, pu_report *report)
+{
+    static const pu_real gamma[PU_AR_MAX] = {0};
+    pu_report local;
+    pu_model made;
+    pu_ar ar;
+    pu__noisy_ar *s = NULL;
+    pu__arena arena = {NULL, 0, 0};
+    pu_status status;
+    int pass;
+    if (!report) report = &local;
+    status = pu__model_begin(model, &made, report);
+    if (status) return status;
+    if (pu_ar_set(&ar, n, order, gamma, PU_R(1), NULL)) return pu__fail(report, PU_E_ARGUMENT, n < 1 ? "n" : "order", -1, -1);
+    for (pass = 0; pass < 2; pass++) { /* measure, carve */
+        pu_real *psi;
+        s = (pu__noisy_ar *)pu__take(&arena, 1, 1, sizeof *s), psi = pu__reals(&arena, n, 1);
+        if (pass) s->ar = ar, s->psi = psi;
+        else if ((status = pu__model_open(model, &made, &arena, report)) != PU_OK) return status;
+    }
+    memset(s->psi, 0, (size_t)n * sizeof(pu_real)); /* not set yet: refused */
+    made.name = "noisy autoregression", made.params = order + 2, made.uses = PU_USES_GAMMA | PU_USES_PSI, made.data = s;
+    made.Gamma = pu_op_ar(&s->ar), made.Phi = pu_op_identity(n), made.lgm.psi = s->psi;
+    made.set = pu__noisy_ar_set, made.pull = pu__noisy_ar_pull;
+    made.start = pu__noisy_ar_start, made.describe = pu__noisy_ar_describe;
+    return pu__model_done(model, &made);
+}
+
+/* ---- state space ---- */
+
+typedef struct {
+    pu_ssm ssm;
+    pu_real c[PU_SSM_MAX], m0[PU_SSM_MAX];
+    double L[PU__SSM_SQUARE], L0[PU__SSM_SQUARE];  /* S x S, zero above the diagonal */
+    pu_real *psi, *nu;                             /* T; D (PU_SSM_GIVEN) */
+    pu_int at_c, at_L, at_sigma2, at_m0, at_L0; /* offsets in theta */
+} pu__state_space;
+
+/* lower triangle, diagonal as log -> L and C = L L' */
+PU__FN void pu__triangle_set(pu_int S, const pu_real *theta, double *L, pu_real *C)
+{
+    pu_int i, j, l;
+    memset(L, 0, (size_t)(S * S) * sizeof *L);
+    for (i = 0; i < S; i++)
+        for (j = 0; j <= i; j++, theta++) L[i * S + j] = i == j ? exp((double)*theta) : (double)*theta;
+    for (i = 0; i < S; i++)
+        for (j = 0; j <= i; j++) {
+            double sum = 0;
+            for (l = 0; l <= j; l++) sum += L[i * S + l] * L[j * S + l];
+            C[i * S + j] = C[j * S + i] = (pu_real)sum;
+        }
+}
+
+/* dC = dL L' + L dL', and the gradient G for C is symmetric: 2 G L for L, times L_ii on the diagonal for its log */
+PU__FN void pu__triangle_pull(pu_int S, const double *L, const pu_real *G, pu_real *grad)
+{
+    pu_int i, j, l;
+    for (i = 0; i < S; i++)
+        for (j = 0; j <= i; j++) {
+            double sum = 0;
+            for (l = j; l < S; l++) sum += 2 * (double)G[i * S + l] * L[l * S + j];
+            *grad++ = (pu_real)(i == j ? sum * L[i * S + i] : sum);
+        }
+}
+
+PU__FN pu_status pu__state_space_set(pu_model *model, const pu_real *theta, pu_int *index)
+{
+    pu__state_space *s = (pu__state_space *)model->data;
+    const pu_int T = s->ssm.steps, S = s->ssm.states, SS = S * S;
+    const int given = s->ssm.start == PU_SSM_GIVEN;
+    pu_ssm now;
+    double L[PU__SSM_SQUARE], L0[PU__SSM_SQUARE];
+    pu_real Q[PU__SSM_SQUARE], P0[PU__SSM_SQUARE], sigma2;
+    pu_int i;
+    pu_status status;
+    if (!pu__exp(theta[s->at_sigma2], &sigma2)) return *index = s->at_sigma2, PU_E_ARGUMENT;
+    pu__triangle_set(S, theta + s->at_L, L, Q);
+    if (given) pu__triangle_set(S, theta + s->at_L0, L0, P0);
+    status = pu_ssm_set(&now, T, S, theta, Q, s->ssm.start, given ? P0 : NULL, &i);
+    if (status) { /* an entry (r, c) of Q or P0 is the doing of row r of its triangle: tell the last of that row */
+        const pu_int row = i % SS / S, last = row * (row + 1) / 2 + row;
+        *index = i < SS ? i : i < 2 * SS ? s->at_L + last : s->at_L0 + last;
+        return status;
+    }
+    s->ssm = now;
+    memcpy(s->c, theta + s->at_c, (size_t)S * sizeof(pu_real));
+    memcpy(s->L, L, sizeof L);
+    for (i = 0; i < T; i++) s->psi[i] = PU_R(1) / sigma2;
+    if (!given) return PU_OK;
+    memcpy(s->L0, L0, sizeof L0);
+    memcpy(s->m0, theta + s->at_m0, (size_t)S * sizeof(pu_real));
+    return pu_ssm_mean(&s->ssm, s->m0, s->nu);
+}
+
+PU__FN pu_status pu__state_space_pull(const pu_model *model, const pu_results *g, pu_real *grad)
+{
+    const pu__state_space *s = (const pu__state_space *)model->data;
+    const pu_int S = s->ssm.states, SS = S * S;
+    const size_t real = sizeof(pu_real);
+    memcpy(grad, g->Gamma, (size_t)SS * real);
+    memcpy(grad + s->at_c, g->Phi, (size_t)S * real);
+    pu__triangle_pull(S, s->L, g->Gamma + SS, grad + s->at_L);
+    grad[s->at_sigma2] = pu__noise_pull(s->ssm.steps, s->psi, g->psi);
+    if (s->ssm.start != PU_SSM_GIVEN) return PU_OK;
+    memset(grad + s->at_m0, 0, (size_t)S * real);
+    pu__triangle_pull(S, s->L0, g->Gamma + 2 * SS, grad + s->at_L0);
+    return pu_ssm_mean_grad(&s->ssm, s->nu, g->nu, grad, grad + s->at_m0);
+}
+
+/* S independent states of variance one, z_i forgetting at the rate 0.9 (S - i)/S, with equal shares of 3/4 of the variance */
+PU__FN pu_status pu__state_space_start(const pu_model *model, const pu_data *data, uint64_t seed, pu_real *theta)
+{
+    const pu__state_space *s = (const pu__state_space *)model->data;
+    const pu_int S = s->ssm.states;
+    double v;
+    pu_int i;
+    (void)seed;
+    pu__autocovariances(data, 0, &v);
+    memset(theta, 0, (size_t)model->params * sizeof(pu_real)); /* m0 = 0, P0 = I */
+    for (i = 0; i < S; i++) {
+        const double rate = 0.9 * (double)(S - i) / (double)S;
+        theta[i * S + i] = (pu_real)rate;
+        theta[s->at_c + i] = (pu_real)sqrt(0.75 * v / (double)S);
+        theta[s->at_L + i * (i + 1) / 2 + i] = (pu_real)(log((1 - rate) * (1 + rate)) / 2);
+    }
+    theta[s->at_sigma2] = (pu_real)log(0.25 * v);
+    return PU_OK;
+}
+
+PU__FN void pu__state_space_describe(const pu_model *model, pu_int i, pu_param *param)
+{
+    const pu__state_space *s = (const pu__state_space *)model->data;
+    const pu_int S = s->ssm.states, in_m0 = i - s->at_m0;
+    const int start = i >= s->at_L0;
+    pu_int row = 0;
+    if (i < s->at_c) pu__describe(param, "A", i / S, i % S, PU_SCALE_FREE);
+    else if (i < s->at_L) pu__describe(param, "c", i - s->at_c, -1, PU_SCALE_FREE);
+    else if (i == s->at_sigma2) pu__describe(param, "sigma2", -1, -1, PU_SCALE_LOG);
+    else if (in_m0 >= 0 && in_m0 < S) pu__describe(param, "m0", in_m0, -1, PU_SCALE_FREE);
+    else {
+        for (i -= start ? s->at_L0 : s->at_L; i > row; i -= row) row++; /* row r holds r + 1 entries */
+        pu__describe(param, start ? "L0" : "L", row, i, i == row ? PU_SCALE_LOG : PU_SCALE_FREE);
+    }
+}
+
+PU_DEF const pu_ssm *pu_model_ssm(const pu_model *model)
+{
+    return model && model->set == pu__state_space_set ? &((const pu__state_space *)model->data)->ssm : NULL;
+}
+
+PU_DEF pu_status pu_model_state_space(pu_model *model, pu_int steps, pu_int states, pu_ssm_start start, pu_report *report)
+{
+    const pu_int S = states, triangle = S * (S + 1) / 2;
+    pu_report local;
+    pu_model made;
+    pu__state_space *s = NULL;
+    pu__arena arena = {NULL, 0, 0};
+    pu_real A[PU__SSM_SQUARE] = {0}, unit[PU__SSM_SQUARE] = {0};
+    pu_ssm ssm;
+    pu_int i;
+    pu_status status;
+    int pass;
+    if (!report) report = &local;
+    status = pu__model_begin(model, &made, report);
+    if (status) return status;
+    if (steps < 1) return pu__fail(report, PU_E_ARGUMENT, "steps", -1, -1);
+    if (S < 1 || S > PU_SSM_MAX) return pu__fail(report, PU_E_ARGUMENT, "states", -1, -1);
+    for (i = 0; i < S; i++) unit[i * S + i] = PU_R(1);
+    status = pu_ssm_set(&ssm, steps, S, A, unit, start, start == PU_SSM_GIVEN ? unit : NULL, NULL);
+    if (status) return pu__fail(report, status, status == PU_E_OVERFLOW ? "steps" : "start", -1, -1);
+    for (pass = 0; pass < 2; pass++) { /* measure, carve */
+        pu_real *psi, *nu;
+        s = (pu__state_space *)pu__take(&arena, 1, 1, sizeof *s), psi = pu__reals(&arena, steps, 1);
+        nu = start == PU_SSM_GIVEN ? pu__reals(&arena, steps, S) : NULL;
+        if (pass) memset(s, 0, sizeof *s), s->ssm = ssm, s->psi = psi, s->nu = nu;
+        else if ((status = pu__model_open(model, &made, &arena, report)) != PU_OK) return status;
+    }
+    s->at_c = S * S, s->at_L = s->at_c + S, s->at_sigma2 = s->at_L + triangle, s->at_m0 = s->at_sigma2 + 1, s->at_L0 = s->at_m0 + S;
+    memset(s->psi, 0, (size_t)steps * sizeof(pu_real)); /* not set yet: refused */
+    if (s->nu) memset(s->nu, 0, (size_t)(steps * S) * sizeof(pu_real));
+    made.name = "state space", made.params = start == PU_SSM_GIVEN ? s->at_L0 + triangle : s->at_m0, made.data = s;
+    made.uses = PU_USES_GAMMA | PU_USES_PHI | PU_USES_PSI | (start == PU_SSM_GIVEN ? (unsigned)PU_USES_NU : 0u);
+    made.Gamma = pu_op_ssm(&s->ssm), made.Phi = pu_op_readout(steps, S, s->c), made.lgm.psi = s->psi, made.lgm.nu = s->nu;
+    made.set = pu__state_space_set, made.pull = pu__state_space_pull;
+    made.start = pu__state_space_start, made.describe = pu__state_space_describe;
+    return pu__model_done(model, &made);
 }
 
 #ifdef __cplusplus

@@ -767,8 +767,8 @@ PU_DEF pu_status pu_exact(const pu_lgm *model, const pu_data *data, pu_int datum
 PU_DEF pu_status pu_exact_bytes(const pu_lgm *model, size_t *bytes, pu_report *report);
 
 /* n draws from the model: z = nu + Gamma^-1 delta, delta ~ N(0, Gamma), so that z ~ N(nu, Gamma^-1), and y = Phi z + eta +
-   noise. z: n x D, y: n x M; either may be NULL. Draw i is a function of (seed, i), up to rounding. Needs Gamma.sample. Gamma^-1 is
-   Gamma.solve; without it CG (PCG where Gamma.diag is there) to rounding level, PU_CAP or PU_STAGNATED when it does not get
+   noise. z: n x D, y: n x M; either may be NULL. Draw i is a function of (seed, i), up to rounding. Needs Gamma.sample.
+   Gamma^-1 is Gamma.solve; without it CG (PCG where Gamma.diag is there) to rounding level, PU_CAP or PU_STAGNATED when it does not get
    there. One block of workspace, about n (D + M) reals; like the two calls below, a fixed block that is too small is refused
    with PU_E_BLOCK, the size in report.bytes. Outputs are written under the same statuses as pu_gradient's. */
 PU_DEF pu_status pu_simulate(const pu_lgm *model, pu_int n, uint64_t seed, pu_workspace *ws, pu_real *z, pu_real *y,
@@ -8117,7 +8117,8 @@ PU__FN pu_status pu__simulate_block(pu__simulation *w, const pu_lgm *model, pu_i
         status = pu_solve(Gamma, k, w->delta.at, D, z.at, D, NULL, NULL, o, NULL, &w->nested, NULL, NULL, NULL, &part);
         if (status == PU_E_OPERATOR) return pu__operator_failed(report, "Gamma.apply", first);
         if (status)
-            (void)pu__fail(report, status, "Gamma^-1 (by CG: there is no Gamma.solve)", first + part.where.column, part.where.index);
+            (void)pu__fail(report, status, "Gamma^-1 (by CG: there is no Gamma.solve)",
+                           part.where.column < 0 ? -1 : first + part.where.column, part.where.index);
         if (pu__fatal(status)) return status;
     }
     for (j = 0; j < k && model->nu; j++) pu__axpy(D, PU_R(1), model->nu, pu__col(z, j));
@@ -9256,7 +9257,8 @@ PU_DEF pu_status pu_model_state_space(pu_model *model, pu_int steps, pu_int stat
         if (pass) memset(s, 0, sizeof *s), s->ssm = ssm, s->psi = psi, s->nu = nu;
         else if ((status = pu__model_open(model, &made, &arena, report)) != PU_OK) return status;
     }
-    s->at_c = S * S, s->at_L = s->at_c + S, s->at_sigma2 = s->at_L + triangle, s->at_m0 = s->at_sigma2 + 1, s->at_L0 = s->at_m0 + S;
+    s->at_c = S * S, s->at_L = s->at_c + S, s->at_sigma2 = s->at_L + triangle;
+    s->at_m0 = s->at_sigma2 + 1, s->at_L0 = s->at_m0 + S;
     memset(s->psi, 0, (size_t)steps * sizeof(pu_real)); /* not set yet: refused */
     if (s->nu) memset(s->nu, 0, (size_t)(steps * S) * sizeof(pu_real));
     made.name = "state space", made.params = start == PU_SSM_GIVEN ? s->at_L0 + triangle : s->at_m0, made.data = s;

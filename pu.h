@@ -915,7 +915,7 @@ PU_DEF pu_op pu_op_readout(pu_int steps, pu_int states, const pu_real *c);
    State space: z as above, y_t = c'z_t + N(0, sigma2); L L' = Q, L0 L0' = P0, lower triangles row by row, diagonals as log.
      [A | c | L | log sigma2], PU_SSM_GIVEN: [A | c | L | log sigma2 | m0 | L0]
      pu_model_set: PU_E_NOT_DEFINITE with index 0 when A has no stationary covariance but needs one.
-     Start: independent states that decay at different rates. */
+     Start: independent states that forget at different rates, from the variance and the autocovariances at lags 1, 2. */
 PU_DEF pu_status pu_model_noisy_ar(pu_model *model, pu_int n, pu_int order, pu_report *report);
 PU_DEF pu_status pu_model_state_space(pu_model *model, pu_int steps, pu_int states, pu_ssm_start start, pu_report *report);
 /* The process as of the last set, e.g. phi of the AR; only of these models. */
@@ -9044,26 +9044,35 @@ PU__FN void pu__autocovariances(const pu_data *data, pu_int lags, double *c)
 }
 
 /* White noise is in c_0 alone. Of an AR(1) c_1^2 / c_2 would be the rest, the signal's variance: a guess good enough for any
-   order, kept between 1/2 and 0.95 of c_0. Then Durbin-Levinson. */
+   process, as a share of c_0 kept between 1/2 and 0.95. */
+PU__FN double pu__signal_share(const double *c)
+{
+    const double share = c[2] > 0 ? c[1] * c[1] / (c[2] * c[0]) : 0.75;
+    return share < 0.5 ? 0.5 : share > 0.95 ? 0.95 : share;
+}
+
+/* Durbin-Levinson on what is left of the autocovariances without the noise. With too much taken for noise the rest is hardly
+   a covariance, and some |gamma| comes out next to one or beyond: then half of that noise is given back, a few times. */
 PU__FN pu_status pu__noisy_ar_start(const pu_model *model, const pu_data *data, uint64_t seed, pu_real *theta)
 {
     const pu_int P = ((const pu__noisy_ar *)model->data)->ar.order;
-    double c[PU_AR_MAX + 1], phi[PU_AR_MAX], old[PU_AR_MAX], share, v;
+    double c[PU_AR_MAX + 1], phi[PU_AR_MAX], old[PU_AR_MAX], share, v = 1;
     pu_int m, j;
+    int tries, calm = 0;
     (void)seed;
     pu__autocovariances(data, P < 2 ? 2 : P, c);
-    share = c[2] > 0 ? c[1] * c[1] / (c[2] * c[0]) : 0.75;
-    share = share < 0.5 ? 0.5 : share > 0.95 ? 0.95 : share;
-    v = share * c[0]; /* of the prediction error */
-    for (m = 1; m <= P; m++) {
-        double g = c[m];
-        for (j = 1; j < m; j++) g -= phi[j - 1] * c[m - j], old[j - 1] = phi[j - 1];
-        g /= v;
-        g = g > 0.95 ? 0.95 : g > -0.95 ? g : -0.95;
-        for (j = 1; j < m; j++) phi[j - 1] -= g * old[m - j - 1];
-        phi[m - 1] = g, v *= 1 - g * g;
-        theta[m - 1] = (pu_real)(log((1 + g) / (1 - g)) / 2);
-    }
+    share = pu__signal_share(c);
+    for (tries = 0; tries < 6 && !calm; tries++, share = calm ? share : (1 + share) / 2)
+        for (m = 1, calm = 1, v = share * c[0]; m <= P; m++) { /* v: of the prediction error */
+            double g = c[m];
+            for (j = 1; j < m; j++) g -= phi[j - 1] * c[m - j], old[j - 1] = phi[j - 1];
+            g /= v;
+            calm = calm && fabs(g) < 0.9;
+            g = g > 0.95 ? 0.95 : g > -0.95 ? g : -0.95;
+            for (j = 1; j < m; j++) phi[j - 1] -= g * old[m - j - 1];
+            phi[m - 1] = g, v *= 1 - g * g;
+            theta[m - 1] = (pu_real)(log((1 + g) / (1 - g)) / 2);
+        }
     theta[P] = (pu_real)log(v), theta[P + 1] = (pu_real)log((1 - share) * c[0]);
     return PU_OK;
 }
@@ -9118,19 +9127,24 @@ typedef struct {
     pu_int at_c, at_L, at_sigma2, at_m0, at_L0; /* offsets in theta */
 } pu__state_space;
 
-/* lower triangle, diagonal as log -> L and C = L L' */
-PU__FN void pu__triangle_set(pu_int S, const pu_real *theta, double *L, pu_real *C)
+/* lower triangle, diagonal as log -> L and C = L L'; returns the entry of theta whose exp is 0 or infinite, or -1 */
+PU__FN pu_int pu__triangle_set(pu_int S, const pu_real *theta, double *L, pu_real *C)
 {
-    pu_int i, j, l;
+    pu_int i, j, l, at = 0;
+    pu_real x;
     memset(L, 0, (size_t)(S * S) * sizeof *L);
     for (i = 0; i < S; i++)
-        for (j = 0; j <= i; j++, theta++) L[i * S + j] = i == j ? exp((double)*theta) : (double)*theta;
+        for (j = 0; j <= i; j++, at++) {
+            if (i == j && !pu__exp(theta[at], &x)) return at;
+            L[i * S + j] = i == j ? exp((double)theta[at]) : (double)theta[at];
+        }
     for (i = 0; i < S; i++)
         for (j = 0; j <= i; j++) {
             double sum = 0;
             for (l = 0; l <= j; l++) sum += L[i * S + l] * L[j * S + l];
             C[i * S + j] = C[j * S + i] = (pu_real)sum;
         }
+    return -1;
 }
 
 /* dC = dL L' + L dL', and the gradient G for C is symmetric: 2 G L for L, times L_ii on the diagonal for its log */
@@ -9156,8 +9170,10 @@ PU__FN pu_status pu__state_space_set(pu_model *model, const pu_real *theta, pu_i
     pu_int i;
     pu_status status;
     if (!pu__exp(theta[s->at_sigma2], &sigma2)) return *index = s->at_sigma2, PU_E_ARGUMENT;
-    pu__triangle_set(S, theta + s->at_L, L, Q);
-    if (given) pu__triangle_set(S, theta + s->at_L0, L0, P0);
+    i = pu__triangle_set(S, theta + s->at_L, L, Q);
+    if (i >= 0) return *index = s->at_L + i, PU_E_ARGUMENT;
+    i = given ? pu__triangle_set(S, theta + s->at_L0, L0, P0) : -1;
+    if (i >= 0) return *index = s->at_L0 + i, PU_E_ARGUMENT;
     status = pu_ssm_set(&now, T, S, theta, Q, s->ssm.start, given ? P0 : NULL, &i);
     if (status) { /* an entry (r, c) of Q or P0 is the doing of row r of its triangle: tell the last of that row */
         const pu_int row = i % SS / S, last = row * (row + 1) / 2 + row;
@@ -9189,23 +9205,26 @@ PU__FN pu_status pu__state_space_pull(const pu_model *model, const pu_results *g
     return pu_ssm_mean_grad(&s->ssm, s->nu, g->nu, grad, grad + s->at_m0);
 }
 
-/* S independent states of variance one, z_i forgetting at the rate 0.9 (S - i)/S, with equal shares of 3/4 of the variance */
+/* S independent states of variance one and equal shares in the signal, with rates r^e, e spread evenly over (0, 2), where r
+   is the signal's autocorrelation at lag one: different rates, since equal states would stay equal in training. */
 PU__FN pu_status pu__state_space_start(const pu_model *model, const pu_data *data, uint64_t seed, pu_real *theta)
 {
     const pu__state_space *s = (const pu__state_space *)model->data;
     const pu_int S = s->ssm.states;
-    double v;
+    double c[3], share, r;
     pu_int i;
     (void)seed;
-    pu__autocovariances(data, 0, &v);
+    pu__autocovariances(data, 2, c);
+    share = pu__signal_share(c), r = fabs(c[1]) / (share * c[0]);
+    r = r < 0.1 ? 0.1 : r > 0.9 ? 0.9 : r;
     memset(theta, 0, (size_t)model->params * sizeof(pu_real)); /* m0 = 0, P0 = I */
     for (i = 0; i < S; i++) {
-        const double rate = 0.9 * (double)(S - i) / (double)S;
-        theta[i * S + i] = (pu_real)rate;
-        theta[s->at_c + i] = (pu_real)sqrt(0.75 * v / (double)S);
+        const double rate = pow(r, 2 * (double)(i + 1) / (double)(S + 1));
+        theta[i * S + i] = (pu_real)(c[1] < 0 ? -rate : rate);
+        theta[s->at_c + i] = (pu_real)sqrt(share * c[0] / (double)S);
         theta[s->at_L + i * (i + 1) / 2 + i] = (pu_real)(log((1 - rate) * (1 + rate)) / 2);
     }
-    theta[s->at_sigma2] = (pu_real)log(0.25 * v);
+    theta[s->at_sigma2] = (pu_real)log((1 - share) * c[0]);
     return PU_OK;
 }
 

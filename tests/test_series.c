@@ -212,30 +212,70 @@ static double worst_gradient, worst_z;
 
 /* ---- gradients ------------------------------------------------------------------------------- */
 
-/* Dense and dual: the derivative of the likelihood, and the likelihood itself. Precisions span about a factor of 100 in
+/* Every exact engine: the derivative of the likelihood, and the likelihood itself. Precisions span about a factor of 100 in
    these models, and a gradient passes through a few products with them; its entries cancel from terms of the size of M. */
-TEST gradient_is_the_slope_of_the_likelihood(const series *c)
+TEST gradient_is_the_slope_of_the_likelihood(const series *c, pu_engine engine)
 {
     fixture *f = build(c);
     pu_int i;
-    pu_real *dense = tc_reals(f->params), *dual = tc_reals(f->params);
-    double *theta = tc_doubles(f->params), tol = 500 * (double)c->length * PU_TEST_EPS + PU_TEST_PICK(1e-9, 0), nll, se;
-    pu_options o = engine_options(PU_EXACT, PU_DENSE), d = engine_options(PU_EXACT, PU_DUAL);
+    pu_real *grad = tc_reals(f->params), *dense = tc_reals(f->params);
+    double *theta = tc_doubles(f->params), rounding = 500 * (double)c->length * PU_TEST_EPS, tol = rounding + PU_TEST_PICK(1e-9, 0);
+    double nll, se;
+    pu_options o = engine_options(PU_EXACT, PU_DENSE);
     pu_workspace ws = tc_workspace();
     pu_report report;
     for (i = 0; i < f->params; i++) theta[i] = (double)f->theta[i];
     TC_STATUS(pu_model_gradient(&f->model, f->theta, &f->data, &o, &ws, dense, NULL, &report), PU_OK);
+    o.engine = engine;
+    TC_STATUS(pu_model_gradient(&f->model, f->theta, &f->data, &o, &ws, grad, NULL, &report), PU_OK);
     TC_CLOSE(report.nll, oracle_nll(f, theta), tol);
-    TC_STATUS(pu_model_gradient(&f->model, f->theta, &f->data, &d, &ws, dual, NULL, &report), PU_OK);
-    TC_CLOSE(report.nll, oracle_nll(f, theta), tol);
-    TC_STATUS(pu_model_nll(&f->model, f->theta, &f->data, &d, &ws, &nll, &se, NULL), PU_OK);
+    TC_STATUS(pu_model_nll(&f->model, f->theta, &f->data, &o, &ws, &nll, &se, NULL), PU_OK);
     TC_CLOSE(nll, oracle_nll(f, theta), tol);
+    TC_ASSERT(se == 0);
     for (i = 0; i < f->params; i++) {
         double want = slope(f, theta, i);
-        if (fabs((double)dense[i] - want) > worst_gradient) worst_gradient = fabs((double)dense[i] - want);
-        TC_CLOSE(dense[i], want, tol);
-        TC_CLOSE(dual[i], want, tol);
-        TC_CLOSE(dual[i], dense[i], 500 * (double)c->length * PU_TEST_EPS);
+        if (fabs((double)grad[i] - want) > worst_gradient) worst_gradient = fabs((double)grad[i] - want);
+        TC_CLOSE(grad[i], want, tol);
+        TC_CLOSE(grad[i], dense[i], rounding);
+    }
+    PASS();
+}
+
+/* Posterior and predictions by every exact engine: those of the dense one, which test_predict.c holds against an oracle. AUTO
+   with K probes serves by a direct engine or not, and delivers samples either way. */
+TEST engines_agree_on_moments(const series *c)
+{
+    static const pu_engine engines[] = {PU_DENSE, PU_DUAL, PU_BANDED, PU_KALMAN, PU_ENGINE_AUTO};
+    fixture *f = build(c);
+    pu_int M = c->length, d = f->model.lgm.Gamma->rows, K = 2, i, n;
+    pu_posterior_result z[5];
+    pu_prediction y[5];
+    pu_results x;
+    double tol = 500 * (double)M * PU_TEST_EPS;
+    int e;
+    memset(z, 0, sizeof z), memset(y, 0, sizeof y), memset(&x, 0, sizeof x);
+    for (e = 0; e < 5; e++) {
+        pu_options o = engine_options(engines[e] == PU_ENGINE_AUTO ? PU_MONTE_CARLO : PU_EXACT, engines[e]);
+        z[e].mean = tc_reals(N * d), z[e].variance = tc_reals(N * d), y[e].fit = tc_reals(N * M);
+        y[e].mean = tc_reals(N * M), y[e].variance = tc_reals(N * M);
+        if (e == 4) z[e].samples = tc_reals(N * K * d);
+        TC_STATUS(pu_posterior(&f->model.lgm, &f->data, &o, NULL, &z[e], NULL), PU_OK);
+        TC_STATUS(pu_predict(&f->model.lgm, &f->data, &o, NULL, &y[e], NULL), PU_OK);
+        TC_ASSERT(e == 4 || z[e].exact);
+        for (i = 0; i < N * d; i++) TC_CLOSE(z[e].mean[i], z[0].mean[i], tol);
+        for (i = 0; i < N * d && z[e].exact; i++) TC_CLOSE(z[e].variance[i], z[0].variance[i], tol);
+        for (i = 0; i < N * M; i++) TC_CLOSE(y[e].mean[i], y[0].mean[i], tol);
+        for (i = 0; i < N * M && y[e].exact; i++) {
+            TC_CLOSE(y[e].fit[i], y[0].fit[i], tol);
+            TC_CLOSE(y[e].variance[i], (double)y[e].fit[i] + 1 / (double)f->model.lgm.psi[0], tol);
+        }
+        if (e < 4) continue;
+        o.engine = PU_DENSE, x.x = tc_reals(N * (K + 1) * d); /* the same probes, solved densely */
+        TC_STATUS(pu_gradient(&f->model.lgm, &f->data, &o, NULL, &x, NULL), PU_OK);
+        for (n = 0; n < N; n++) {
+            const pu_real *mu = x.x + n * (K + 1) * d;
+            for (i = 0; i < K * d; i++) TC_CLOSE(z[e].samples[n * K * d + i], (double)mu[i % d] + (double)mu[d + i], tol);
+        }
     }
     PASS();
 }
@@ -522,7 +562,11 @@ int main(int argc, char **argv)
     GREATEST_MAIN_BEGIN();
     GREATEST_SET_TEARDOWN_CB(tc_release, NULL);
     for (i = 0; i < CASES; i++) {
-        RUN_TESTp(gradient_is_the_slope_of_the_likelihood, &cases[i]);
+        RUN_TESTp(gradient_is_the_slope_of_the_likelihood, &cases[i], PU_DENSE);
+        RUN_TESTp(gradient_is_the_slope_of_the_likelihood, &cases[i], PU_DUAL);
+        RUN_TESTp(gradient_is_the_slope_of_the_likelihood, &cases[i], PU_BANDED);
+        RUN_TESTp(gradient_is_the_slope_of_the_likelihood, &cases[i], PU_KALMAN);
+        RUN_TESTp(engines_agree_on_moments, &cases[i]);
         RUN_TESTp(describe_names_and_bounds, &cases[i]);
         RUN_TESTp(start_survives_odd_data, &cases[i]);
         RUN_TESTp(set_refuses, &cases[i]);

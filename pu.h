@@ -45,7 +45,8 @@ DOES NOT
 
 CONTENTS (grep for the tag)
     >>config >>types >>api           declarations
-    >>status >>memory >>random >>vector >>operator >>solver >>lgm >>exact >>public >>model      implementation
+    >>status >>memory >>random >>vector >>operator >>solver >>lgm >>exact >>plan >>public >>predict >>model
+                                     implementation
 
 SWITCHES (define before the include; every unit of a program must agree, except on PU_IMPLEMENTATION)
     PU_IMPLEMENTATION    emit the function bodies here
@@ -161,6 +162,11 @@ MATHS (letters used throughout; W = diag(mask * psi), e = mask * (y - eta))
 #define pu_tune puf_tune
 #define pu_exact_bytes puf_exact_bytes
 #define pu_exact puf_exact
+#define pu_posterior_result puf_posterior_result
+#define pu_prediction puf_prediction
+#define pu_simulate puf_simulate
+#define pu_posterior puf_posterior
+#define pu_predict puf_predict
 #define pu_ar puf_ar
 #define pu_ar_set puf_ar_set
 #define pu_ar_set_phi puf_ar_set_phi
@@ -172,6 +178,10 @@ MATHS (letters used throughout; W = diag(mask * psi), e = mask * (y - eta))
 #define pu_ssm_mean_grad puf_ssm_mean_grad
 #define pu_op_ssm puf_op_ssm
 #define pu_op_readout puf_op_readout
+#define pu_model_noisy_ar puf_model_noisy_ar
+#define pu_model_ar puf_model_ar
+#define pu_model_state_space puf_model_state_space
+#define pu_model_ssm puf_model_ssm
 #define pu_csr puf_csr
 #define pu_low_rank puf_low_rank
 #define pu_op_csr puf_op_csr
@@ -756,6 +766,42 @@ PU_DEF pu_status pu_exact(const pu_lgm *model, const pu_data *data, pu_int datum
                           pu_exact_result *result, pu_report *report);
 PU_DEF pu_status pu_exact_bytes(const pu_lgm *model, size_t *bytes, pu_report *report);
 
+/* n draws from the model: z = nu + Gamma^-1 delta, delta ~ N(0, Gamma), so that z ~ N(nu, Gamma^-1), and y = Phi z + eta +
+   noise. z: n x D, y: n x M; either may be NULL. Draw i is a function of (seed, i), up to rounding. Needs Gamma.sample.
+   Gamma^-1 is Gamma.solve; without it CG (PCG where Gamma.diag is there) to rounding level, PU_CAP or PU_STAGNATED when it does not get
+   there. One block of workspace, about n (D + M) reals; like the two calls below, a fixed block that is too small is refused
+   with PU_E_BLOCK, the size in report.bytes. Outputs are written under the same statuses as pu_gradient's. */
+PU_DEF pu_status pu_simulate(const pu_lgm *model, pu_int n, uint64_t seed, pu_workspace *ws, pu_real *z, pu_real *y,
+                             pu_report *report);
+
+/* The posterior z | y of every datum, by the engine of `options` (gradients are not formed; kind = PU_MONTE_CARLO runs the
+   solves to convergence, PU_NETWORK and PU_OUTPUT take what I steps give). Arrays are yours, NULL = not wanted.
+   The variance is exact with a direct engine (`exact` = 1), otherwise estimated from the K = `probes` probes, relative
+   standard error at most (2 / K)^1/2: where diag(A) is known 1/A_jj + mean_k (sigma_kj - delta_kj / A_jj)^2, whose error
+   vanishes where A_jj dominates; else mean_k sigma_kj^2. samples: draws of N(mu, Sigma); PU_EXACT has none (refused), use
+   PU_MONTE_CARLO with PU_DENSE. With the mean alone wanted a single probe is solved. Cost, statuses as pu_gradient. */
+typedef struct {
+    pu_real *mean;     /* N x D       mu */
+    pu_real *variance; /* N x D       diagonal of Sigma */
+    pu_real *samples;  /* N x K x D   mu + sigma_k */
+    int exact;         /* set: the variance of every datum is exact (report.served: who did what) */
+    pu_int probes;     /* set: K */
+} pu_posterior_result;
+PU_DEF pu_status pu_posterior(const pu_lgm *model, const pu_data *data, const pu_options *options, pu_workspace *ws,
+                              pu_posterior_result *out, pu_report *report);
+
+/* What the model says about every entry of y, observed or not. Variances exact or mean_k (Phi sigma_k)_m^2, as above. */
+typedef struct {
+    pu_real *mean;     /* N x M   Phi mu + eta */
+    pu_real *fit;      /* N x M   variance of the noiseless Phi z + eta: (Phi Sigma Phi')_mm */
+    pu_real *variance; /* N x M   variance of a new observation: fit + 1/psi_m */
+    pu_real *imputed;  /* N x M   y where observed, else mean; may be data.y (not of lists) */
+    int exact;         /* set: all variances are exact */
+    pu_int probes;     /* set: K */
+} pu_prediction;
+PU_DEF pu_status pu_predict(const pu_lgm *model, const pu_data *data, const pu_options *options, pu_workspace *ws,
+                            pu_prediction *out, pu_report *report);
+
 /* ---- tier 2: linear systems with any symmetric positive definite operator --------------------------- */
 
 /* Solve A X = U for k columns and, when asked, differentiate F = sum_j w_j (1/2 x_j'A x_j - u_j'x_j) through the solver.
@@ -816,7 +862,7 @@ PU_DEF pu_status pu_ar_set_phi(pu_ar *ar, pu_int n, pu_int order, const pu_real 
    each; may be the same array. */
 PU_DEF void pu_ar_pull_phi(const pu_ar *ar, const pu_real *grad_gamma, pu_real *grad_phi);
 /* Its n x n precision Gamma = X'X, banded, P each side; params = P + 1: gamma, kappa. *ar is borrowed and may be set
-   anew with the same n and P. Products, draws and gradients are O(n P) per column, without scratch. Bands are rounded
+   anew with the same n and P. Products, solves, draws and gradients are O(n P) per column, no scratch. Bands are rounded
    like any sum of squares: in a float build a process with a root within about 1e-3 of the unit circle has a Gamma
    that is positive definite only together with Phi'W Phi. */
 PU_DEF pu_op pu_op_ar(const pu_ar *ar);
@@ -852,7 +898,7 @@ typedef struct {
 } pu_ssm;
 PU_DEF pu_status pu_ssm_set(pu_ssm *m, pu_int steps, pu_int states, const pu_real *A, const pu_real *Q,
                             pu_ssm_start start, const pu_real *P0, pu_int *index);
-/* Gamma, borrowing *m. About 3 S^2 T multiplications per column, no scratch; grad 5 S^2 T. */
+/* Gamma, borrowing *m. About 3 S^2 T multiplications per column, no scratch; grad 5 S^2 T; solve 3 S^2 T. */
 PU_DEF pu_op pu_op_ssm(const pu_ssm *m);
 /* The prior mean that belongs to a start at m0 (S): nu_t = A^(t-1) m0, D entries; m0 = 0 needs none. Its reverse takes
    d/dnu (results.nu) back: grad_A (S x S, may be results.Gamma) += d/dA, grad_m0 (S) += d/dm0; NULL = not wanted. */
@@ -861,6 +907,20 @@ PU_DEF pu_status pu_ssm_mean_grad(const pu_ssm *m, const pu_real *nu, const pu_r
                                   pu_real *grad_m0);
 /* Phi = I (x) c', steps x (states steps): one observation c'z_t per step. c borrowed, of any length; params = c. */
 PU_DEF pu_op pu_op_readout(pu_int steps, pu_int states, const pu_real *c);
+
+/* Models of series (see pu_model for memory and statuses; PU_E_ARGUMENT also for an order or a number of states that the
+   operators above do not take). One datum is one series, M of its length.
+   Noisy autoregression: z an AR of this order and length n, y = z + N(0, lambda).
+     [atanh gamma | log kappa | log lambda], order + 2. Start: gamma from the autocovariances of the observed pairs.
+   State space: z as above, y_t = c'z_t + N(0, sigma2); L L' = Q, L0 L0' = P0, lower triangles row by row, diagonals as log.
+     [A | c | L | log sigma2], PU_SSM_GIVEN: [A | c | L | log sigma2 | m0 | L0]
+     pu_model_set: PU_E_NOT_DEFINITE with index 0 when A has no stationary covariance but needs one.
+     Start: independent states that forget at different rates, from the variance and the autocovariances at lags 1, 2. */
+PU_DEF pu_status pu_model_noisy_ar(pu_model *model, pu_int n, pu_int order, pu_report *report);
+PU_DEF pu_status pu_model_state_space(pu_model *model, pu_int steps, pu_int states, pu_ssm_start start, pu_report *report);
+/* The process as of the last set, e.g. phi of the AR; only of these models. */
+PU_DEF const pu_ar *pu_model_ar(const pu_model *model);
+PU_DEF const pu_ssm *pu_model_ssm(const pu_model *model);
 
 /* Sparse rows x cols matrix, compressed rows: row i holds value[s] in column index[s] for start[i] <= s < start[i+1].
    start[0] = 0, columns strictly increase within a row (check refuses anything else with PU_E_SIZE; index: the entry of
@@ -963,7 +1023,7 @@ PU_DEF pu_data pu_data_lists(pu_int n, pu_int m, const pu_int *start, const pu_i
 /* Philox4x32-10: out = f(key, counter). */
 PU_DEF void pu_philox(const uint32_t key[2], const uint32_t counter[4], uint32_t out[4]);
 /* n standard normals, entries first .. first+n-1 < 2^32 of the stream (seed, datum, sample, step, stream < 4). Pure function.
-   The library draws from streams 0, 1 (probes) and 2 (tests of operators); stream 3 is yours. */
+   The library draws from streams 0, 1 (probes) and 2 (tests of operators, pu_simulate); stream 3 is yours. */
 PU_DEF void pu_normals(uint64_t seed, uint32_t datum, uint32_t sample, uint32_t step, uint32_t stream, uint64_t first,
                        pu_int n, pu_real *out);
 PU_DEF const pu_backend *pu_backend_cpu(void);
@@ -2396,6 +2456,29 @@ PU__FN pu_status pu__ar_sample(const pu_op *op, pu_int k, pu_block E, pu_block Y
     return PU_OK;
 }
 
+/* X'u = x from the last entry back, then X y = u from the first one on */
+PU__FN pu_status pu__ar_solve(const pu_op *op, pu_int k, pu_block X, pu_block Y, pu_real *work)
+{
+    const pu_ar *ar = (const pu_ar *)op->data;
+    pu_int t, j, c;
+    (void)work;
+    for (c = 0; c < k; c++) {
+        pu_real *y = pu__col(Y, c);
+        memcpy(y, pu__col(X, c), (size_t)ar->n * sizeof(pu_real));
+        for (t = ar->n - 1; t >= 0; t--) {
+            const pu_real *row = pu__ar_x(ar, t);
+            y[t] /= row[0];
+            for (j = pu__min(t, ar->order); j > 0; j--) y[t - j] -= row[j] * y[t];
+        }
+        for (t = 0; t < ar->n; t++) {
+            const pu_real *row = pu__ar_x(ar, t);
+            for (j = pu__min(t, ar->order); j > 0; j--) y[t] -= row[j] * y[t - j];
+            y[t] /= row[0];
+        }
+    }
+    return PU_OK;
+}
+
 /* sum_t X_ti^2, the same for all but the P rows at each end */
 PU__FN pu_status pu__ar_diag(const pu_op *op, pu_real *y, pu_real *work)
 {
@@ -2701,7 +2784,7 @@ PU_DEF pu_op pu_op_ar(const pu_ar *ar)
     if (!ar || ar->n < 1 || ar->order < 0 || ar->order > PU_AR_MAX || ar->order > ar->n) return op;
     op.rows = op.cols = ar->n, op.params = ar->order + 1;
     op.apply = op.apply_t = pu__ar_apply, op.grad = pu__ar_grad, op.diag = pu__ar_diag, op.sample = pu__ar_sample;
-    op.logdet = pu__ar_logdet, op.logdet_grad = pu__ar_logdet_grad, op.check = pu__ar_check;
+    op.solve = pu__ar_solve, op.logdet = pu__ar_logdet, op.logdet_grad = pu__ar_logdet_grad, op.check = pu__ar_check;
     op.band = ar->order, op.band_add = pu__ar_band_add, op.band_grad = pu__ar_band_grad;
     op.flops = (double)ar->n * (double)(2 * ar->order + 1);
     return op;
@@ -2803,6 +2886,32 @@ PU__FN pu_status pu__ssm_sample(const pu_op *op, pu_int k, pu_block E, pu_block 
     return PU_OK;
 }
 
+/* Gamma^-1 x: u_t = x_t + A'u_{t+1} back in time, then y_t = A y_{t-1} + (P0 or Q) u_t */
+PU__FN pu_status pu__ssm_solve(const pu_op *op, pu_int k, pu_block X, pu_block Y, pu_real *work)
+{
+    const pu_ssm *m = pu__ssm(op);
+    const pu_int S = m->states, T = m->steps;
+    pu_int t, i, j, c;
+    (void)work;
+    for (c = 0; c < k; c++) {
+        pu_real *y = pu__col(Y, c), u[PU_SSM_MAX];
+        memcpy(y, pu__col(X, c), (size_t)(S * T) * sizeof(pu_real));
+        for (t = T - 2; t >= 0; t--)
+            for (j = 0; j < S; j++) pu__axpy(S, y[(t + 1) * S + j], m->A + j * S, y + t * S);
+        for (t = 0; t < T; t++) {
+            memcpy(u, y + t * S, (size_t)S * sizeof(pu_real));
+            for (i = 0; i < S; i++) {
+                double sum = 0;
+                for (j = 0; j < S; j++)
+                    sum += t ? (double)m->Q[i * S + j] * (double)u[j] + (double)m->A[i * S + j] * (double)y[(t - 1) * S + j]
+                             : m->P0[i * S + j] * (double)u[j];
+                y[t * S + i] = (pu_real)sum;
+            }
+        }
+    }
+    return PU_OK;
+}
+
 /* W_t + A'Q^-1 A, without the second term at the last step */
 PU__FN pu_status pu__ssm_diag(const pu_op *op, pu_real *y, pu_real *work)
 {
@@ -2873,7 +2982,7 @@ PU__FN int pu__ssm_lyapunov(pu_int S, const pu_real *A, int transposed, int doub
 PU__FN void pu__ssm_push(const pu_ssm *m, const double *dA, double *dQ, const double *dP, pu_real *grad)
 {
     const pu_int S = m->states, SS = S * S;
-    double Lambda[PU__SSM_SQUARE], A[PU__SSM_SQUARE], AP[PU__SSM_SQUARE], way[PU__SSM_SQUARE];
+    double Lambda[PU__SSM_SQUARE], A[PU__SSM_SQUARE] = {0}, AP[PU__SSM_SQUARE], way[PU__SSM_SQUARE];
     pu_int i;
     if (m->start == PU_SSM_STATIONARY) {
         memcpy(Lambda, dP, (size_t)SS * sizeof *Lambda);
@@ -3146,7 +3255,7 @@ PU_DEF pu_op pu_op_ssm(const pu_ssm *m)
     op = pu__op_zero(m->steps * m->states, m->steps * m->states, 0, m);
     op.params = (m->start == PU_SSM_GIVEN ? 3 : 2) * m->states * m->states;
     op.apply = op.apply_t = pu__ssm_apply, op.grad = pu__ssm_grad, op.diag = pu__ssm_diag, op.sample = pu__ssm_sample;
-    op.logdet = pu__ssm_logdet, op.logdet_grad = pu__ssm_logdet_grad, op.check = pu__ssm_check;
+    op.solve = pu__ssm_solve, op.logdet = pu__ssm_logdet, op.logdet_grad = pu__ssm_logdet_grad, op.check = pu__ssm_check;
     op.band = m->steps > 1 ? 2 * m->states - 1 : m->states - 1;
     op.band_add = pu__ssm_band_add, op.band_grad = pu__ssm_band_grad;
     op.flops = 3 * (double)(m->states * m->states) * (double)m->steps;
@@ -6226,6 +6335,7 @@ typedef struct {
     unsigned char *engine; /* N */
     pu_report *lane_report;
     pu_results stage; /* staged copies of the arrays that were asked for */
+    pu_real *variance, *fit; /* N x D, N x M: diagonals of Sigma, Phi Sigma Phi' for >>predict; NULL = not wanted */
 } pu__memory;
 
 /* 0 when Gamma is neither */
@@ -6966,6 +7076,63 @@ PU__FN pu_status pu__kalman_solve(const pu__job *job, pu__worker *w, pu_int firs
     return PU_OK;
 }
 
+/* ---- diagonals of Sigma and of Phi Sigma Phi', for >>predict ---- */
+
+/* Sigma += sum_j weight_j x_j x_j' for the k columns in run.x: the diagonals that are wanted of it */
+PU__FN pu_status pu__spread(const pu__job *job, pu__memory *mem, pu__worker *w, pu_int n, pu_int k)
+{
+    const pu_op *Phi = job->model->Phi;
+    const pu_block x = w->run.x, t = w->post.t0;
+    if (mem->variance) job->B->row_dot(job->B->user, job->D, k, NULL, w->weight, x, x, mem->variance + n * job->D);
+    if (!mem->fit) return PU_OK;
+    if (pu__named(&w->post, Phi->apply(Phi, k, x, t, 0, w->post.work), "Phi.apply")) return PU_E_OPERATOR; /* all rows */
+    job->B->row_dot(job->B->user, job->M, k, NULL, w->weight, t, t, mem->fit + n * job->M);
+    return PU_OK;
+}
+
+/* dense: columns of L'^-1; dual: minus those of V = G L'^-1, what Gamma^-1 is too much */
+PU__FN pu_status pu__columns_spread(const pu__job *job, pu__memory *mem, pu__worker *w, pu_int n)
+{
+    const int dense = w->engine == PU_DENSE;
+    const pu_int D = job->D, m = w->post.n_rows, count = dense ? D : m;
+    pu_int first, i, j, k;
+    for (first = 0; first < count; first += k) {
+        k = pu__min(job->kmax, count - first);
+        pu__clear(D, k, w->run.x, 0);
+        for (j = 0; j < k; j++) {
+            pu_real *x = pu__col(w->run.x, j), *v = dense ? NULL : pu__col(w->V, first + j);
+            w->weight[j] = dense ? PU_R(1) : PU_R(-1);
+            if (dense) x[first + j] = PU_R(1), pu__upper_solve(D, w->L, first + j, x);
+            for (i = 0; i < first + j && v; i++) pu__axpy(D, -w->L[(first + j) * m + i], pu__col(w->V, i), v);
+            for (i = 0; i < D && v; i++) x[i] = v[i] /= w->L[(first + j) * m + first + j];
+        }
+        if (pu__spread(job, mem, w, n, k)) return PU_E_OPERATOR;
+    }
+    return PU_OK;
+}
+
+/* banded, Kalman: Z_ii and phi_m'Z phi_m */
+PU__FN pu_status pu__band_spread(const pu__job *job, pu__memory *mem, pu__worker *w, pu_int n)
+{
+    const pu_op *Phi = job->model->Phi;
+    const pu_int wide = job->width + 1;
+    pu_int m, i, j, at = 0;
+    if (w->engine == PU_BANDED) pu__band_inverse(job->D, job->width, w->band, w->inverse, w->Z);
+    for (i = 0; i < job->D && mem->variance; i++) mem->variance[n * job->D + i] = (pu_real)w->Z[i * wide];
+    for (m = 0; m < job->M && mem->fit; m++) {
+        const pu_int count = Phi->row(Phi, m, &at, w->row);
+        double sum = 0;
+        if (count < 0 || count > Phi->band + 1 || at < 0 || at + count > job->D ||
+            (w->engine == PU_KALMAN && at % w->markov->block + count > w->markov->block)) /* its Z is not the whole band */
+            return pu__named(&w->post, PU_E_OPERATOR, "Phi.row");
+        for (i = 0; i < count; i++)
+            for (j = 0; j <= i; j++)
+                sum += (i == j ? 1 : 2) * (double)w->row[i] * (double)w->row[j] * w->Z[(at + i) * wide + i - j];
+        mem->fit[n * job->M + m] = (pu_real)sum;
+    }
+    return PU_OK;
+}
+
 typedef struct {
     pu_status (*prepare)(const pu__job *job, pu__memory *mem, pu__worker *w, pu_int n, pu_report *report);
     pu_status (*solve)(const pu__job *job, pu__worker *w, pu_int first, pu_int k); /* run.x = A^-1 run.u */
@@ -6983,7 +7150,7 @@ PU__FN pu_status pu__direct_datum(const pu__job *job, pu__memory *mem, pu__worke
                                                    {NULL, NULL, NULL}};
     const pu__direct *engine = &engines[w->engine];
     pu__run *g = &w->run;
-    const pu_int D = job->D, cols = job->K + 1, solved = job->exact && !job->out->x && !job->out->residual ? 1 : cols;
+    const pu_int D = job->D, cols = job->K + 1, solved = job->exact && !mem->stage.x && !mem->stage.residual ? 1 : cols;
     pu_int first, j, i, k;
     pu_status status = engine->prepare(job, mem, w, n, report);
     if (status) return status;
@@ -7026,6 +7193,8 @@ PU__FN pu_status pu__direct_datum(const pu__job *job, pu__memory *mem, pu__worke
         memset(c, 0, sizeof *c);
         c->record.stop = PU_STOP_DIRECT, c->record.orthogonality = c->record.growth = -1, c->logdet = mem->logdet[n];
     }
+    if ((mem->variance || mem->fit) && (w->engine >= PU_BANDED ? pu__band_spread : pu__columns_spread)(job, mem, w, n))
+        return pu__operator_failed(report, w->post.failed, n);
     if (!job->exact || !job->any_grad) return PU_OK;
     return engine->sigma(job, w, lane) ? pu__operator_failed(report, w->post.failed, n) : PU_OK;
 }
@@ -7907,6 +8076,301 @@ PU_DEF pu_status pu_exact(const pu_lgm *model, const pu_data *data, pu_int datum
 }
 
 /* ------------------------------------------------------------------------------------------------
+   >>predict   draws from the model; moments of z and y given the data
+   ------------------------------------------------------------------------------------------------ */
+
+#define PU__SIMULATE UINT32_C(0xffffffff) /* sample number, in the stream of the tests, which use 0; step 0: z, step 1: y */
+
+typedef struct {
+    pu_block eps, delta; /* max(noise, M) x kmax, D x kmax */
+    pu_block z, y;       /* D x n, M x n: staged */
+    pu_real *work, *gamma_nu, *test;
+    pu_workspace nested; /* of pu_solve */
+} pu__simulation;
+
+PU__FN void pu__simulate_layout(pu__simulation *w, pu__arena *arena, const pu_lgm *model, pu_int n, pu_int kmax, size_t nested)
+{
+    const pu_op *G = model->Gamma, *P = model->Phi;
+    const pu_int D = G->rows, M = P->rows, noise = pu__noise(G);
+    memset(w, 0, sizeof *w);
+    w->eps = pu__cols(arena, noise > M ? noise : M, kmax), w->delta = pu__cols(arena, D, kmax);
+    w->z = pu__cols(arena, D, n), w->y = pu__cols(arena, M, n);
+    w->work = pu__reals(arena, G->work > P->work ? G->work : P->work, kmax);
+    w->gamma_nu = pu__reals(arena, D, 1), w->test = pu__reals(arena, D + (M > D ? M : D), 2);
+    if (nested) w->nested.block = pu__take(arena, 1, 1, nested), w->nested.bytes = nested, w->nested.fixed = 1;
+}
+
+/* The tests of the operators that need scratch, as a gradient makes them. */
+PU__FN pu_status pu__simulate_tests(const pu__simulation *w, const pu_lgm *model, pu_report *report)
+{
+    pu__job job; /* only what pu__shared_terms reads */
+    pu__memory mem;
+    pu__worker worker;
+    double c;
+    memset(&job, 0, sizeof job), memset(&mem, 0, sizeof mem), memset(&worker, 0, sizeof worker);
+    job.model = model, job.B = pu_backend_cpu(), job.D = model->Gamma->rows, job.M = model->Phi->rows;
+    worker.post.work = w->work, mem.workers = &worker, mem.gamma_nu = w->gamma_nu, mem.test = w->test;
+    return pu__shared_terms(&job, &mem, &c, report);
+}
+
+/* Draws first .. first+k-1 into w->z and w->y. */
+PU__FN pu_status pu__simulate_block(pu__simulation *w, const pu_lgm *model, pu_int first, pu_int k, uint64_t seed,
+                                    const pu_solve_options *o, pu_report *report)
+{
+    const pu_op *Gamma = model->Gamma, *Phi = model->Phi;
+    const pu_int D = Gamma->rows, M = Phi->rows;
+    const pu_block z = pu__from(w->z, first), y = pu__from(w->y, first);
+    pu_status status = PU_OK;
+    pu_report part;
+    pu_int j, i, bad;
+    for (j = 0; j < k; j++)
+        pu_normals(seed, (uint32_t)(first + j), PU__SIMULATE, 0, PU__STREAM_TEST, 0, pu__noise(Gamma), pu__col(w->eps, j));
+    if (Gamma->sample(Gamma, k, w->eps, w->delta, w->work)) return pu__operator_failed(report, "Gamma.sample", first);
+    if (Gamma->solve) {
+        if (Gamma->solve(Gamma, k, w->delta, z, w->work)) return pu__operator_failed(report, "Gamma.solve", first);
+    } else {
+        status = pu_solve(Gamma, k, w->delta.at, D, z.at, D, NULL, NULL, o, NULL, &w->nested, NULL, NULL, NULL, &part);
+        if (status == PU_E_OPERATOR) return pu__operator_failed(report, "Gamma.apply", first);
+        if (status)
+            (void)pu__fail(report, status, "Gamma^-1 (by CG: there is no Gamma.solve)",
+                           part.where.column < 0 ? -1 : first + part.where.column, part.where.index);
+        if (pu__fatal(status)) return status;
+    }
+    for (j = 0; j < k && model->nu; j++) pu__axpy(D, PU_R(1), model->nu, pu__col(z, j));
+    if (Phi->apply(Phi, k, z, y, 0, w->work)) return pu__operator_failed(report, "Phi.apply", first);
+    for (j = 0; j < k; j++) {
+        pu_normals(seed, (uint32_t)(first + j), PU__SIMULATE, 1, PU__STREAM_TEST, 0, M, w->eps.at);
+        for (i = 0; i < M; i++) pu__col(y, j)[i] += w->eps.at[i] / pu__sqrt(model->psi[i]);
+        if (model->eta) pu__axpy(M, PU_R(1), model->eta, pu__col(y, j));
+        bad = pu__find_nonfinite(D, pu__col(z, j));
+        if (bad >= 0) return pu__fail(report, PU_NONFINITE, "z", first + j, bad);
+        bad = pu__find_nonfinite(M, pu__col(y, j));
+        if (bad >= 0) return pu__fail(report, PU_NONFINITE, "y", first + j, bad);
+    }
+    return status;
+}
+
+PU_DEF pu_status pu_simulate(const pu_lgm *model, pu_int n, uint64_t seed, pu_workspace *ws, pu_real *z, pu_real *y,
+                             pu_report *report)
+{
+    pu_report local;
+    pu_workspace own;
+    pu__simulation w;
+    pu__arena arena = {NULL, 0, 0};
+    pu_solve_options o = *pu__solve_defaults(NULL);
+    size_t nested = 0;
+    pu_int first, k, kmax;
+    pu_status status, outcome = PU_OK;
+    if (!report) report = &local;
+    memset(&own, 0, sizeof own);
+    if (!ws) ws = &own;
+    pu__report_clear(report);
+    status = pu__check_model(model, report);
+    if (status) return status;
+    if (n < 1) return pu__fail(report, PU_E_ARGUMENT, "n", -1, -1);
+    if (n > UINT32_MAX) return pu__fail(report, PU_E_OVERFLOW, "n", -1, -1);
+    if (!z && !y) return pu__fail(report, PU_E_NULL, "z and y", -1, -1);
+    if (!model->Gamma->sample) return pu__fail(report, PU_E_UNSUPPORTED, "Gamma.sample", -1, -1);
+    status = pu__check_numbers(model, report);
+    if (status) return status;
+    kmax = pu__columns_default(model->Gamma->rows, n);
+    o.solver = model->Gamma->diag ? PU_PCG : PU_CG, o.tolerance = 4 * sqrt((double)PU__FLOOR2); /* a little above rounding */
+    if (!model->Gamma->solve) status = pu_solve_bytes(model->Gamma, kmax, &o, 0, &nested, report);
+    if (status) return status;
+    pu__simulate_layout(&w, &arena, model, n, kmax, nested);
+    status = pu__arena_open(&arena, ws, report);
+    if (status) return status;
+    pu__simulate_layout(&w, &arena, model, n, kmax, nested);
+    status = pu__simulate_tests(&w, model, report);
+    for (first = 0; first < n && !pu__fatal(status); first += k) {
+        k = pu__min(kmax, n - first);
+        status = pu__simulate_block(&w, model, first, k, seed, &o, report);
+        if (status) outcome = status;
+    }
+    if (!pu__fatal(status)) {
+        status = outcome;
+        if (z) memcpy(z, w.z.at, (size_t)(n * w.z.ld) * sizeof(pu_real));
+        if (y) memcpy(y, w.y.at, (size_t)(n * w.y.ld) * sizeof(pu_real));
+    }
+    pu_workspace_free(&own);
+    return status;
+}
+
+/* What pu_posterior and pu_predict share: a job without gradients whose x stays in the workspace, and the diagonals of Sigma
+   or Phi Sigma Phi', which the direct engines deliver on the way and the iterative one through its probes. */
+typedef struct {
+    pu__job job;
+    pu__memory mem;
+    pu_options o;
+    pu_results keep;
+    pu_workspace own;
+    int latent, observed; /* whose variance is wanted: of z, of y */
+    pu_real *mean;        /* M */
+} pu__moments;
+
+PU__FN void pu__moments_layout(pu__moments *w, pu__arena *arena)
+{
+    pu__job_layout(&w->mem, arena, &w->job);
+    if (w->latent) w->mem.variance = pu__reals(arena, w->job.N, w->job.D);
+    if (w->observed) w->mem.fit = pu__reals(arena, w->job.N, w->job.M);
+    w->mean = pu__reals(arena, w->job.N, w->job.M);
+}
+
+/* Datum n's variances from its probes; for z with the conditional variance 1/A_jj taken out of what chance decides. */
+PU__FN pu_status pu__moments_sampled(const pu__job *job, pu__memory *mem, pu_int n, pu_report *report)
+{
+    pu__worker *w = mem->workers;
+    pu__run *g = &w->run;
+    const pu_int D = job->D, K = job->K;
+    const pu_real *sigma = mem->stage.x + n * (K + 1) * D;
+    const int known = mem->variance && w->post.op.diag;
+    pu_real *diagonal = w->bbar; /* free by now */
+    pu_int first, k, j, i;
+    pu_status status = known ? pu__load(job, mem, w, n, 1, report) : PU_OK;
+    if (status) return status;
+    memset(diagonal, 0, (size_t)D * sizeof(pu_real));
+    if (known && w->post.op.diag(&w->post.op, diagonal, NULL)) return pu__operator_failed(report, w->post.failed, n);
+    for (first = 1; first <= K; first += k) {
+        k = pu__min(job->kmax, K + 1 - first);
+        pu__run_set(g, job->plan.solver, k);
+        if (known) status = pu__rhs(job, mem, w, n, first, k, report); /* the probes once more */
+        if (status) return status;
+        for (j = 0; j < k; j++) {
+            memcpy(pu__col(g->x, j), sigma + (first + j) * D, (size_t)D * sizeof(pu_real));
+            for (i = 0; i < D && known; i++) pu__col(g->x, j)[i] -= pu__col(g->u, j)[i] / diagonal[i];
+            w->weight[j] = PU_R(1) / (pu_real)K;
+        }
+        if (pu__spread(job, mem, w, n, k)) return pu__operator_failed(report, w->post.failed, n);
+    }
+    for (i = 0; i < D && known; i++) mem->variance[n * D + i] += PU_R(1) / diagonal[i];
+    return PU_OK;
+}
+
+/* The dual engine has Sigma - Gamma^-1: adds diag(Gamma^-1), or diag(Phi Gamma^-1 Phi'), to its data. */
+PU__FN pu_status pu__moments_prior(const pu__job *job, pu__memory *mem, pu_report *report)
+{
+    pu__worker *w = mem->workers;
+    const pu_op *Gamma = job->model->Gamma, *Phi = job->model->Phi;
+    const pu_block x = w->run.x, q = w->run.q, t = w->post.t0;
+    const pu_int size = mem->variance ? job->D : job->M;
+    pu_real *out = mem->variance ? mem->variance : mem->fit;
+    pu_int first, k, j, n;
+    for (first = 0; first < size; first += k) {
+        k = pu__min(job->kmax, size - first);
+        pu__clear(size, k, mem->variance ? x : t, 0);
+        for (j = 0; j < k; j++) pu__col(mem->variance ? x : t, j)[first + j] = PU_R(1);
+        if (!mem->variance && Phi->apply_t(Phi, k, t, x, 0, w->post.work))
+            return pu__operator_failed(report, "Phi.apply_t", -1);
+        if (Gamma->solve(Gamma, k, x, q, w->post.work)) return pu__operator_failed(report, "Gamma.solve", -1);
+        for (j = 0; j < k; j++) {
+            const double prior = pu__dot(job->D, NULL, pu__col(x, j), pu__col(q, j));
+            for (n = 0; n < job->N; n++) { /* a difference: rounding must not make it negative */
+                pu_real *v = out + n * size + first + j;
+                if (mem->engine[n] == PU_DUAL) *v = (pu_real)pu__max(prior + (double)*v, 0);
+            }
+        }
+    }
+    return PU_OK;
+}
+
+/* Checks, memory, and the run; what a caller still does is copy. latent: of z, else of y. */
+PU__FN pu_status pu__moments_run(pu__moments *w, const pu_lgm *model, const pu_data *data, const pu_options *options,
+                                 pu_workspace *ws, int latent, int variance, int samples, pu_report *report)
+{
+    const pu__job *job = &w->job;
+    pu__memory *mem = &w->mem;
+    pu__arena arena = {NULL, 0, 0};
+    pu_real token, *spread;
+    pu_status status, outcome;
+    pu_int n, bad, size;
+    pu_block x, y;
+    memset(w, 0, sizeof *w);
+    if (options) w->o = *options;
+    if (samples && w->o.kind == PU_EXACT)
+        return pu__fail(report, PU_E_ARGUMENT, "out.samples (PU_EXACT has none, PU_MONTE_CARLO with PU_DENSE has)", -1, -1);
+    if (!variance && !samples && !w->o.delta && !w->o.x0 && w->o.samples > PU_NONE) w->o.samples = 1;
+    w->latent = latent && variance, w->observed = !latent && variance;
+    w->keep.x = &token;
+    status = pu__job_make(&w->job, model, data, &w->o, &w->keep, 0, report);
+    if (!status) status = pu__check_numbers(model, report);
+    if (!status) status = pu__check_option_arrays(job, report);
+    if (status) return status;
+    pu__moments_layout(w, &arena);
+    status = pu__arena_open(&arena, ws ? ws : &w->own, report);
+    if (status) return status;
+    pu__moments_layout(w, &arena);
+    w->keep.x = NULL; /* staged, and read from there */
+    spread = w->latent ? mem->variance : mem->fit, size = job->N * (w->latent ? job->D : job->M);
+    if (variance) memset(spread, 0, (size_t)size * sizeof(pu_real));
+    status = outcome = pu__job_run(job, mem, report);
+    if (pu__fatal(status)) return status;
+    status = variance && job->served[PU_DUAL] ? pu__moments_prior(job, mem, report) : PU_OK;
+    for (n = 0; n < job->N && !status; n++) {
+        if (variance && mem->engine[n] == PU_ITERATIVE) status = pu__moments_sampled(job, mem, n, report);
+        if (status || latent) continue;
+        x.at = mem->stage.x + n * (job->K + 1) * job->D, x.ld = job->D, y.at = w->mean + n * job->M, y.ld = job->M;
+        if (model->Phi->apply(model->Phi, 1, x, y, 0, mem->workers[0].post.work))
+            return pu__operator_failed(report, "Phi.apply", n);
+        if (model->eta) pu__axpy(job->M, PU_R(1), model->eta, y.at);
+        bad = pu__find_nonfinite(job->M, y.at);
+        if (bad >= 0) return pu__fail(report, PU_NONFINITE, "mean", n, bad);
+    }
+    bad = variance && !status ? pu__find_nonfinite(size, spread) : -1;
+    if (bad >= 0) return pu__fail(report, PU_NONFINITE, "variance", bad / (size / job->N), bad % (size / job->N));
+    return status ? status : outcome;
+}
+
+PU_DEF pu_status pu_posterior(const pu_lgm *model, const pu_data *data, const pu_options *options, pu_workspace *ws,
+                              pu_posterior_result *out, pu_report *report)
+{
+    pu_report local;
+    pu__moments w;
+    pu_status status;
+    pu_int n, k, i;
+    if (!report) report = &local;
+    pu__report_clear(report);
+    if (!out) return pu__fail(report, PU_E_NULL, "out", -1, -1);
+    status = pu__moments_run(&w, model, data, options, ws, 1, out->variance != NULL, out->samples != NULL, report);
+    for (n = 0; n < w.job.N && !pu__fatal(status); n++) {
+        const pu_int D = w.job.D, K = w.job.K;
+        const pu_real *mu = w.mem.stage.x + n * (K + 1) * D;
+        if (out->mean) memcpy(out->mean + n * D, mu, (size_t)D * sizeof(pu_real));
+        if (out->variance) memcpy(out->variance + n * D, w.mem.variance + n * D, (size_t)D * sizeof(pu_real));
+        for (k = 0; k < K && out->samples; k++)
+            for (i = 0; i < D; i++) out->samples[(n * K + k) * D + i] = mu[i] + mu[(k + 1) * D + i];
+    }
+    if (!pu__fatal(status)) out->exact = !w.job.served[PU_ITERATIVE], out->probes = w.job.K;
+    pu_workspace_free(&w.own);
+    return status;
+}
+
+PU_DEF pu_status pu_predict(const pu_lgm *model, const pu_data *data, const pu_options *options, pu_workspace *ws,
+                            pu_prediction *out, pu_report *report)
+{
+    pu_report local;
+    pu__moments w;
+    pu_status status;
+    pu_int n, i, row = 0;
+    pu_real y = 0;
+    if (!report) report = &local;
+    pu__report_clear(report);
+    if (!out) return pu__fail(report, PU_E_NULL, "out", -1, -1);
+    status = pu__moments_run(&w, model, data, options, ws, 0, out->fit || out->variance, 0, report);
+    for (n = 0; n < w.job.N && !pu__fatal(status); n++) {
+        const pu_int M = w.job.M;
+        const size_t bytes = (size_t)M * sizeof(pu_real);
+        if (out->mean) memcpy(out->mean + n * M, w.mean + n * M, bytes);
+        if (out->fit) memcpy(out->fit + n * M, w.mem.fit + n * M, bytes);
+        for (i = 0; i < M && out->variance; i++) out->variance[n * M + i] = w.mem.fit[n * M + i] + PU_R(1) / model->psi[i];
+        for (i = 0; (i = pu__observed(data, n, i, &row, &y)) >= 0; i++) w.mean[n * M + row] = y;
+        if (out->imputed) memcpy(out->imputed + n * M, w.mean + n * M, bytes); /* data.y itself is as good a place as any */
+    }
+    if (!pu__fatal(status)) out->exact = !w.job.served[PU_ITERATIVE], out->probes = w.job.K;
+    pu_workspace_free(&w.own);
+    return status;
+}
+
+/* ------------------------------------------------------------------------------------------------
    >>model   theta -> canonical form -> gradient -> theta
    ------------------------------------------------------------------------------------------------ */
 
@@ -8541,6 +9005,302 @@ PU_DEF pu_status pu_model_neural(pu_model *model, pu_int points, pu_int inputs, 
     s.alpha = pu__basic_part(&s, &arena, "alpha", 0, 0, PU_SCALE_LOG);
     s.psi = pu__basic_part(&s, &arena, "beta", 0, 0, PU_SCALE_LOG);
     return pu__basic_make(model, &made, &s, &arena, report);
+}
+
+/* ---- models of series: noisy autoregression ---- */
+
+typedef struct {
+    pu_ar ar;
+    pu_real *psi; /* n */
+} pu__noisy_ar;
+
+PU__FN pu_status pu__noisy_ar_set(pu_model *model, const pu_real *theta, pu_int *index)
+{
+    pu__noisy_ar *s = (pu__noisy_ar *)model->data;
+    const pu_int n = s->ar.n, P = s->ar.order;
+    pu_real gamma[PU_AR_MAX], kappa, lambda;
+    pu_int i;
+    pu_status status;
+    for (i = 0; i < P; i++) gamma[i] = (pu_real)tanh((double)theta[i]);
+    if (!pu__exp(theta[P], &kappa)) return *index = P, PU_E_ARGUMENT;
+    if (!pu__exp(theta[P + 1], &lambda)) return *index = P + 1, PU_E_ARGUMENT;
+    status = pu_ar_set(&s->ar, n, P, gamma, kappa, index); /* its parameters are numbered like theta */
+    for (i = 0; i < n && !status; i++) s->psi[i] = PU_R(1) / lambda;
+    return status;
+}
+
+/* the end of both pulls: d/d log v of psi = 1/v everywhere */
+PU__FN pu_real pu__noise_pull(pu_int n, const pu_real *psi, const pu_real *g) { return (pu_real)-pu__dot(n, NULL, psi, g); }
+
+PU__FN pu_status pu__noisy_ar_pull(const pu_model *model, const pu_results *g, pu_real *grad)
+{
+    const pu__noisy_ar *s = (const pu__noisy_ar *)model->data;
+    const pu_int P = s->ar.order;
+    pu_int i;
+    for (i = 0; i < P; i++) grad[i] = (pu_real)((double)g->Gamma[i] * pu__ar_gap(s->ar.gamma[i])); /* tanh' = 1 - tanh^2 */
+    grad[P] = g->Gamma[P] * s->ar.kappa;
+    grad[P + 1] = pu__noise_pull(s->ar.n, s->psi, g->psi);
+    return PU_OK;
+}
+
+/* c_k = mean y_t y_{t+k} over the observed pairs, k <= lags; c_0 > 0 */
+PU__FN void pu__autocovariances(const pu_data *data, pu_int lags, double *c)
+{
+    double count[PU_AR_MAX + 1] = {0};
+    pu_int n, at, to, t = 0, u = 0, k;
+    pu_real y = 0, v = 0;
+    for (k = 0; k <= lags; k++) c[k] = 0;
+    for (n = 0; n < data->n; n++)
+        for (at = 0; (at = pu__observed(data, n, at, &t, &y)) >= 0; at++)
+            for (to = at; (to = pu__observed(data, n, to, &u, &v)) >= 0 && u - t <= lags; to++)
+                c[u - t] += (double)y * (double)v, count[u - t] += 1;
+    for (k = 0; k <= lags; k++) c[k] = count[k] > 0 ? c[k] / count[k] : 0;
+    if (!(c[0] > 0 && pu__finite_double(c[0]))) c[0] = 1;
+}
+
+/* White noise is in c_0 alone. Of an AR(1) c_1^2 / c_2 would be the rest, the signal's variance: a guess good enough for any
+   process, as a share of c_0 kept between 1/2 and 0.95. */
+PU__FN double pu__signal_share(const double *c)
+{
+    const double share = c[2] > 0 ? c[1] * c[1] / (c[2] * c[0]) : 0.75;
+    return share < 0.5 ? 0.5 : share > 0.95 ? 0.95 : share;
+}
+
+/* Durbin-Levinson on what is left of the autocovariances without the noise. With too much taken for noise the rest is hardly
+   a covariance, and some |gamma| comes out next to one or beyond: then half of that noise is given back, a few times. */
+PU__FN pu_status pu__noisy_ar_start(const pu_model *model, const pu_data *data, uint64_t seed, pu_real *theta)
+{
+    const pu_int P = ((const pu__noisy_ar *)model->data)->ar.order;
+    double c[PU_AR_MAX + 1], phi[PU_AR_MAX], old[PU_AR_MAX], share, v = 1;
+    pu_int m, j;
+    int tries, calm = 0;
+    (void)seed;
+    pu__autocovariances(data, P < 2 ? 2 : P, c);
+    share = pu__signal_share(c);
+    for (tries = 0; tries < 6 && !calm; tries++, share = calm ? share : (1 + share) / 2)
+        for (m = 1, calm = 1, v = share * c[0]; m <= P; m++) { /* v: of the prediction error */
+            double g = c[m];
+            for (j = 1; j < m; j++) g -= phi[j - 1] * c[m - j], old[j - 1] = phi[j - 1];
+            g /= v;
+            calm = calm && fabs(g) < 0.9;
+            g = g > 0.95 ? 0.95 : g > -0.95 ? g : -0.95;
+            for (j = 1; j < m; j++) phi[j - 1] -= g * old[m - j - 1];
+            phi[m - 1] = g, v *= 1 - g * g;
+            theta[m - 1] = (pu_real)(log((1 + g) / (1 - g)) / 2);
+        }
+    theta[P] = (pu_real)log(v), theta[P + 1] = (pu_real)log((1 - share) * c[0]);
+    return PU_OK;
+}
+
+PU__FN void pu__noisy_ar_describe(const pu_model *model, pu_int i, pu_param *param)
+{
+    const pu_int P = ((const pu__noisy_ar *)model->data)->ar.order;
+    if (i < P) pu__describe(param, "gamma", i, -1, PU_SCALE_ATANH);
+    else pu__describe(param, i == P ? "kappa" : "lambda", -1, -1, PU_SCALE_LOG);
+}
+
+PU_DEF const pu_ar *pu_model_ar(const pu_model *model)
+{
+    return model && model->set == pu__noisy_ar_set ? &((const pu__noisy_ar *)model->data)->ar : NULL;
+}
+
+PU_DEF pu_status pu_model_noisy_ar(pu_model *model, pu_int n, pu_int order, pu_report *report)
+{
+    static const pu_real gamma[PU_AR_MAX] = {0};
+    pu_report local;
+    pu_model made;
+    pu_ar ar;
+    pu__noisy_ar *s = NULL;
+    pu__arena arena = {NULL, 0, 0};
+    pu_status status;
+    int pass;
+    if (!report) report = &local;
+    status = pu__model_begin(model, &made, report);
+    if (status) return status;
+    if (pu_ar_set(&ar, n, order, gamma, PU_R(1), NULL)) return pu__fail(report, PU_E_ARGUMENT, n < 1 ? "n" : "order", -1, -1);
+    for (pass = 0; pass < 2; pass++) { /* measure, carve */
+        pu_real *psi;
+        s = (pu__noisy_ar *)pu__take(&arena, 1, 1, sizeof *s), psi = pu__reals(&arena, n, 1);
+        if (pass) s->ar = ar, s->psi = psi;
+        else if ((status = pu__model_open(model, &made, &arena, report)) != PU_OK) return status;
+    }
+    memset(s->psi, 0, (size_t)n * sizeof(pu_real)); /* not set yet: refused */
+    made.name = "noisy autoregression", made.params = order + 2, made.uses = PU_USES_GAMMA | PU_USES_PSI, made.data = s;
+    made.Gamma = pu_op_ar(&s->ar), made.Phi = pu_op_identity(n), made.lgm.psi = s->psi;
+    made.set = pu__noisy_ar_set, made.pull = pu__noisy_ar_pull;
+    made.start = pu__noisy_ar_start, made.describe = pu__noisy_ar_describe;
+    return pu__model_done(model, &made);
+}
+
+/* ---- state space ---- */
+
+typedef struct {
+    pu_ssm ssm;
+    pu_real c[PU_SSM_MAX], m0[PU_SSM_MAX];
+    double L[PU__SSM_SQUARE], L0[PU__SSM_SQUARE];  /* S x S, zero above the diagonal */
+    pu_real *psi, *nu;                             /* T; D (PU_SSM_GIVEN) */
+    pu_int at_c, at_L, at_sigma2, at_m0, at_L0; /* offsets in theta */
+} pu__state_space;
+
+/* lower triangle, diagonal as log -> L and C = L L'; returns the entry of theta whose exp is 0 or infinite, or -1 */
+PU__FN pu_int pu__triangle_set(pu_int S, const pu_real *theta, double *L, pu_real *C)
+{
+    pu_int i, j, l, at = 0;
+    pu_real x;
+    memset(L, 0, (size_t)(S * S) * sizeof *L);
+    for (i = 0; i < S; i++)
+        for (j = 0; j <= i; j++, at++) {
+            if (i == j && !pu__exp(theta[at], &x)) return at;
+            L[i * S + j] = i == j ? exp((double)theta[at]) : (double)theta[at];
+        }
+    for (i = 0; i < S; i++)
+        for (j = 0; j <= i; j++) {
+            double sum = 0;
+            for (l = 0; l <= j; l++) sum += L[i * S + l] * L[j * S + l];
+            C[i * S + j] = C[j * S + i] = (pu_real)sum;
+        }
+    return -1;
+}
+
+/* dC = dL L' + L dL', and the gradient G for C is symmetric: 2 G L for L, times L_ii on the diagonal for its log */
+PU__FN void pu__triangle_pull(pu_int S, const double *L, const pu_real *G, pu_real *grad)
+{
+    pu_int i, j, l;
+    for (i = 0; i < S; i++)
+        for (j = 0; j <= i; j++) {
+            double sum = 0;
+            for (l = j; l < S; l++) sum += 2 * (double)G[i * S + l] * L[l * S + j];
+            *grad++ = (pu_real)(i == j ? sum * L[i * S + i] : sum);
+        }
+}
+
+PU__FN pu_status pu__state_space_set(pu_model *model, const pu_real *theta, pu_int *index)
+{
+    pu__state_space *s = (pu__state_space *)model->data;
+    const pu_int T = s->ssm.steps, S = s->ssm.states, SS = S * S;
+    const int given = s->ssm.start == PU_SSM_GIVEN;
+    pu_ssm now;
+    double L[PU__SSM_SQUARE], L0[PU__SSM_SQUARE];
+    pu_real Q[PU__SSM_SQUARE], P0[PU__SSM_SQUARE], sigma2;
+    pu_int i;
+    pu_status status;
+    if (!pu__exp(theta[s->at_sigma2], &sigma2)) return *index = s->at_sigma2, PU_E_ARGUMENT;
+    i = pu__triangle_set(S, theta + s->at_L, L, Q);
+    if (i >= 0) return *index = s->at_L + i, PU_E_ARGUMENT;
+    i = given ? pu__triangle_set(S, theta + s->at_L0, L0, P0) : -1;
+    if (i >= 0) return *index = s->at_L0 + i, PU_E_ARGUMENT;
+    status = pu_ssm_set(&now, T, S, theta, Q, s->ssm.start, given ? P0 : NULL, &i);
+    if (status) { /* an entry (r, c) of Q or P0 is the doing of row r of its triangle: tell the last of that row */
+        const pu_int row = i % SS / S, last = row * (row + 1) / 2 + row;
+        *index = i < SS ? i : i < 2 * SS ? s->at_L + last : s->at_L0 + last;
+        return status;
+    }
+    s->ssm = now;
+    memcpy(s->c, theta + s->at_c, (size_t)S * sizeof(pu_real));
+    memcpy(s->L, L, sizeof L);
+    for (i = 0; i < T; i++) s->psi[i] = PU_R(1) / sigma2;
+    if (!given) return PU_OK;
+    memcpy(s->L0, L0, sizeof L0);
+    memcpy(s->m0, theta + s->at_m0, (size_t)S * sizeof(pu_real));
+    return pu_ssm_mean(&s->ssm, s->m0, s->nu);
+}
+
+PU__FN pu_status pu__state_space_pull(const pu_model *model, const pu_results *g, pu_real *grad)
+{
+    const pu__state_space *s = (const pu__state_space *)model->data;
+    const pu_int S = s->ssm.states, SS = S * S;
+    const size_t real = sizeof(pu_real);
+    memcpy(grad, g->Gamma, (size_t)SS * real);
+    memcpy(grad + s->at_c, g->Phi, (size_t)S * real);
+    pu__triangle_pull(S, s->L, g->Gamma + SS, grad + s->at_L);
+    grad[s->at_sigma2] = pu__noise_pull(s->ssm.steps, s->psi, g->psi);
+    if (s->ssm.start != PU_SSM_GIVEN) return PU_OK;
+    memset(grad + s->at_m0, 0, (size_t)S * real);
+    pu__triangle_pull(S, s->L0, g->Gamma + 2 * SS, grad + s->at_L0);
+    return pu_ssm_mean_grad(&s->ssm, s->nu, g->nu, grad, grad + s->at_m0);
+}
+
+/* S independent states of variance one and equal shares in the signal, with rates r^e, e spread evenly over (0, 2), where r
+   is the signal's autocorrelation at lag one: different rates, since equal states would stay equal in training. */
+PU__FN pu_status pu__state_space_start(const pu_model *model, const pu_data *data, uint64_t seed, pu_real *theta)
+{
+    const pu__state_space *s = (const pu__state_space *)model->data;
+    const pu_int S = s->ssm.states;
+    double c[3], share, r;
+    pu_int i;
+    (void)seed;
+    pu__autocovariances(data, 2, c);
+    share = pu__signal_share(c), r = fabs(c[1]) / (share * c[0]);
+    r = r < 0.1 ? 0.1 : r > 0.9 ? 0.9 : r;
+    memset(theta, 0, (size_t)model->params * sizeof(pu_real)); /* m0 = 0, P0 = I */
+    for (i = 0; i < S; i++) {
+        const double rate = pow(r, 2 * (double)(i + 1) / (double)(S + 1));
+        theta[i * S + i] = (pu_real)(c[1] < 0 ? -rate : rate);
+        theta[s->at_c + i] = (pu_real)sqrt(share * c[0] / (double)S);
+        theta[s->at_L + i * (i + 1) / 2 + i] = (pu_real)(log((1 - rate) * (1 + rate)) / 2);
+    }
+    theta[s->at_sigma2] = (pu_real)log((1 - share) * c[0]);
+    return PU_OK;
+}
+
+PU__FN void pu__state_space_describe(const pu_model *model, pu_int i, pu_param *param)
+{
+    const pu__state_space *s = (const pu__state_space *)model->data;
+    const pu_int S = s->ssm.states, in_m0 = i - s->at_m0;
+    const int start = i >= s->at_L0;
+    pu_int row = 0;
+    if (i < s->at_c) pu__describe(param, "A", i / S, i % S, PU_SCALE_FREE);
+    else if (i < s->at_L) pu__describe(param, "c", i - s->at_c, -1, PU_SCALE_FREE);
+    else if (i == s->at_sigma2) pu__describe(param, "sigma2", -1, -1, PU_SCALE_LOG);
+    else if (in_m0 >= 0 && in_m0 < S) pu__describe(param, "m0", in_m0, -1, PU_SCALE_FREE);
+    else {
+        for (i -= start ? s->at_L0 : s->at_L; i > row; i -= row) row++; /* row r holds r + 1 entries */
+        pu__describe(param, start ? "L0" : "L", row, i, i == row ? PU_SCALE_LOG : PU_SCALE_FREE);
+    }
+}
+
+PU_DEF const pu_ssm *pu_model_ssm(const pu_model *model)
+{
+    return model && model->set == pu__state_space_set ? &((const pu__state_space *)model->data)->ssm : NULL;
+}
+
+PU_DEF pu_status pu_model_state_space(pu_model *model, pu_int steps, pu_int states, pu_ssm_start start, pu_report *report)
+{
+    const pu_int S = states, triangle = S * (S + 1) / 2;
+    pu_report local;
+    pu_model made;
+    pu__state_space *s = NULL;
+    pu__arena arena = {NULL, 0, 0};
+    pu_real A[PU__SSM_SQUARE] = {0}, unit[PU__SSM_SQUARE] = {0};
+    pu_ssm ssm;
+    pu_int i;
+    pu_status status;
+    int pass;
+    if (!report) report = &local;
+    status = pu__model_begin(model, &made, report);
+    if (status) return status;
+    if (steps < 1) return pu__fail(report, PU_E_ARGUMENT, "steps", -1, -1);
+    if (S < 1 || S > PU_SSM_MAX) return pu__fail(report, PU_E_ARGUMENT, "states", -1, -1);
+    for (i = 0; i < S; i++) unit[i * S + i] = PU_R(1);
+    status = pu_ssm_set(&ssm, steps, S, A, unit, start, start == PU_SSM_GIVEN ? unit : NULL, NULL);
+    if (status) return pu__fail(report, status, status == PU_E_OVERFLOW ? "steps" : "start", -1, -1);
+    for (pass = 0; pass < 2; pass++) { /* measure, carve */
+        pu_real *psi, *nu;
+        s = (pu__state_space *)pu__take(&arena, 1, 1, sizeof *s), psi = pu__reals(&arena, steps, 1);
+        nu = start == PU_SSM_GIVEN ? pu__reals(&arena, steps, S) : NULL;
+        if (pass) memset(s, 0, sizeof *s), s->ssm = ssm, s->psi = psi, s->nu = nu;
+        else if ((status = pu__model_open(model, &made, &arena, report)) != PU_OK) return status;
+    }
+    s->at_c = S * S, s->at_L = s->at_c + S, s->at_sigma2 = s->at_L + triangle;
+    s->at_m0 = s->at_sigma2 + 1, s->at_L0 = s->at_m0 + S;
+    memset(s->psi, 0, (size_t)steps * sizeof(pu_real)); /* not set yet: refused */
+    if (s->nu) memset(s->nu, 0, (size_t)(steps * S) * sizeof(pu_real));
+    made.name = "state space", made.params = start == PU_SSM_GIVEN ? s->at_L0 + triangle : s->at_m0, made.data = s;
+    made.uses = PU_USES_GAMMA | PU_USES_PHI | PU_USES_PSI | (start == PU_SSM_GIVEN ? (unsigned)PU_USES_NU : 0u);
+    made.Gamma = pu_op_ssm(&s->ssm), made.Phi = pu_op_readout(steps, S, s->c), made.lgm.psi = s->psi, made.lgm.nu = s->nu;
+    made.set = pu__state_space_set, made.pull = pu__state_space_pull;
+    made.start = pu__state_space_start, made.describe = pu__state_space_describe;
+    return pu__model_done(model, &made);
 }
 
 #ifdef __cplusplus

@@ -463,6 +463,26 @@ TEST sample_has_the_right_covariance(const ar_case *c)
     PASS();
 }
 
+/* Gamma^-1 x = the process's covariance times x. The two sweeps are backward stable for X' and X, so that the error is
+   that of Gamma passed through its inverse. */
+TEST solve_is_the_covariance(const ar_case *c)
+{
+    fixture *f = build(c);
+    pu_int i, j, n = f->n, k = 3;
+    pu_block X = tc_random_block(&next_seed, n, k, n + 1), Y = tc_random_block(&next_seed, n, k, n + 2);
+    double *Q = toeplitz(n, autocovariances(f->P, f->ar.phi, f->theta[f->P], n)), *want = tc_doubles(n), tol;
+    TC_ASSERT(f->op.solve(&f->op, k, X, Y, NULL) == PU_OK);
+    tol = 4 * roundings(f) * PU_TEST_EPS * norm(n, size_of(f)) * norm(n, Q);
+    for (j = 0; j < k; j++) {
+        double scale = 0;
+        tc_matvec(n, n, Q, tc_column(X, n, j), want);
+        for (i = 0; i < n; i++) scale = fmax(scale, fabs(want[i]));
+        for (i = 0; i < n; i++) TC_CLOSE(Y.at[j * Y.ld + i], want[i], tol * scale);
+        for (i = n; j + 1 < k && i < Y.ld; i++) TC_ASSERT(isnan(Y.at[j * Y.ld + i]));
+    }
+    PASS();
+}
+
 /* gamma and kappa are exact doubles even in a float build, and so must be the value. */
 TEST logdet_is_the_log_determinant(const ar_case *c)
 {
@@ -763,6 +783,7 @@ static void run_case(const ar_case *c)
     RUN_TESTp(set_phi_is_the_inverse, c);
     if (c->n > 200) return; /* what follows is cubic in n */
     RUN_TESTp(precision_inverts_the_autocovariances, c);
+    RUN_TESTp(solve_is_the_covariance, c);
     RUN_TESTp(logdet_is_the_log_determinant, c);
     RUN_TESTp(logdet_grad_is_the_derivative, c);
 }

@@ -260,9 +260,9 @@ static reference *build(const ssm_case *c)
     return r;
 }
 
-enum { APPLY, ADJOINT, GRAD, DIAG, SAMPLE, LOGDET, LOGDET_GRAD, INVERSE, END_TO_END, FIGURES };
+enum { APPLY, ADJOINT, GRAD, DIAG, SAMPLE, LOGDET, LOGDET_GRAD, INVERSE, END_TO_END, SOLVE, FIGURES };
 static const char *const figure_name[] = {"apply",  "adjoint",     "grad",    "diag",      "sample",
-                                          "logdet", "logdet_grad", "inverse", "end to end"};
+                                          "logdet", "logdet_grad", "inverse", "end to end", "solve"};
 static double figure[FIGURES];
 
 /* error relative to `scale`, remembered */
@@ -446,6 +446,32 @@ TEST sample_has_the_right_covariance(const ssm_case *c)
 }
 
 /* linear in the noise: all columns at once are the sum of one at a time */
+/* Gamma^-1 x = Sigma x. What the two recursions add up is bounded by the covariance of the process whose A, Q and P0 are
+   the magnitudes of these; a term passes at most 2 T steps of S + 1 roundings. */
+TEST solve_is_the_covariance(const ssm_case *c)
+{
+    reference *r = build(c), positive = *r;
+    pu_int D = r->D, SS = r->S * r->S, k = 3, i, j, l;
+    pu_block X = random_block(21, D, k, D + 1), Y = random_block(22, D, k, D + 2);
+    double *size, unit = (2 * (double)r->T * ((double)r->S + 1) + 8) * PU_TEST_EPS;
+    positive.a = magnitudes(SS, r->a, 0), positive.q = magnitudes(SS, r->q, 0), positive.p = magnitudes(SS, r->p, 0);
+    size = covariance(&positive, NULL, NULL, NULL);
+    TC_STATUS(r->op.solve(&r->op, k, X, Y, NULL), PU_OK);
+    for (j = 0; j < k; j++) {
+        for (i = 0; i < D; i++) {
+            double want = 0, bound = 0;
+            for (l = 0; l < D; l++) {
+                want += r->Sigma[i * D + l] * (double)X.at[j * X.ld + l];
+                bound += size[i * D + l] * fabs((double)X.at[j * X.ld + l]);
+            }
+            note(SOLVE, (double)Y.at[j * Y.ld + i], want, bound);
+            TC_CLOSE(Y.at[j * Y.ld + i], want, unit * bound);
+        }
+        for (i = D; i < Y.ld; i++) TC_ASSERT(isnan(Y.at[j * Y.ld + i]));
+    }
+    PASS();
+}
+
 TEST sample_is_linear(const ssm_case *c)
 {
     reference *r = build(c);
@@ -966,6 +992,7 @@ int main(int argc, char **argv)
             RUN_TESTp(grad_is_the_derivative, &c, 1);
             RUN_TESTp(grad_is_the_derivative, &c, 3);
             RUN_TESTp(sample_has_the_right_covariance, &c);
+            RUN_TESTp(solve_is_the_covariance, &c);
             RUN_TESTp(sample_is_linear, &c);
             RUN_TESTp(logdet_is_the_log_determinant, &c);
             RUN_TESTp(mean_and_its_reverse, &c);

@@ -842,10 +842,20 @@ PU_DEF const char *pu_explain(const pu_report *report, char *buffer, size_t capa
 #include <omp.h>
 #define PU__OPENMP 1
 #endif
-#ifdef PU_USE_FFTW
-#include <fftw3.h>
+#if defined(PU_USE_FFTW) || defined(PU_USE_CBLAS)
 #include <limits.h>
 #endif
+#ifdef PU_USE_FFTW
+#include <fftw3.h>
+#endif
+#ifdef PU_USE_CBLAS
+#ifndef PU_CBLAS_HEADER
+#define PU_CBLAS_HEADER <cblas.h>
+#endif
+#include PU_CBLAS_HEADER
+#endif
+#pragma push_macro("I") /* <complex.h>, also inside OpenBLAS's cblas.h, has it; here I is the number of steps */
+#undef I
 
 #ifdef __cplusplus
 extern "C" {
@@ -1574,19 +1584,49 @@ PU__FN pu_status pu__dense_grad_rows(const pu_op *op, pu_int n, const pu_int *ro
     return PU_OK;
 }
 
+/* All rows by gemm, when that is asked for. Row lists stay with the code above: gathering the rows first costs more than
+   gemm gains. So do single columns, where reading the matrix is all there is to do. In row-major eyes blocks of columns
+   are transposed: Y' = X'A' etc.  C (m x n, row-major) = (add ? C : 0) + A B with inner dimension k, or 0: not for gemm. */
+#ifdef PU_USE_CBLAS
+PU__FN int pu__gemm(int turn_a, int turn_b, pu_int m, pu_int n, pu_int k, const pu_real *a, pu_int lda, const pu_real *b,
+                    pu_int ldb, int add, pu_real *c, pu_int ldc)
+{
+    if (m > INT_MAX || n > INT_MAX || k > INT_MAX || lda > INT_MAX || ldb > INT_MAX || ldc > INT_MAX) return 0;
+    if (m < 1 || n < 1 || k < 1 || lda < (turn_a ? m : k) || ldb < (turn_b ? k : n) || ldc < n) return 0;
+#ifdef PU_FLOAT
+    cblas_sgemm
+#else
+    cblas_dgemm
+#endif
+        (CblasRowMajor, turn_a ? CblasTrans : CblasNoTrans, turn_b ? CblasTrans : CblasNoTrans, (int)m, (int)n, (int)k,
+         PU_R(1), a, (int)lda, b, (int)ldb, add ? PU_R(1) : PU_R(0), c, (int)ldc);
+    return 1;
+}
+#else
+#define pu__gemm(turn_a, turn_b, m, n, k, a, lda, b, ldb, add, c, ldc) 0
+#endif
+
 PU__FN pu_status pu__dense_apply(const pu_op *op, pu_int k, pu_block X, pu_block Y, int add, pu_real *work)
 {
+    if (k > 1 && pu__gemm(0, 1, k, op->rows, op->cols, X.at, X.ld, (const pu_real *)op->data, op->cols, add, Y.at, Y.ld))
+        return PU_OK;
     return pu__dense_apply_rows(op, op->rows, NULL, k, X, Y, add, work);
 }
 
 PU__FN pu_status pu__dense_apply_t(const pu_op *op, pu_int k, pu_block X, pu_block Y, int add, pu_real *work)
 {
+    if (k > 1 && pu__gemm(0, 0, k, op->cols, op->rows, X.at, X.ld, (const pu_real *)op->data, op->cols, add, Y.at, Y.ld))
+        return PU_OK;
     return pu__dense_apply_rows_t(op, op->rows, NULL, k, X, Y, add, work);
 }
 
 PU__FN pu_status pu__dense_grad(const pu_op *op, pu_int k, pu_block P, pu_block Q, const pu_real *weight, pu_real *grad,
                                 pu_real *work)
 {
+    pu_int j, d;
+    for (j = 0; j < k && op->work; j++) /* gemm knows no weights: work = Q diag(weight) */
+        for (d = 0; d < op->cols; d++) work[j * op->cols + d] = weight[j] * pu__col(Q, j)[d];
+    if (k > 1 && pu__gemm(1, 0, op->rows, op->cols, k, P.at, P.ld, work, op->cols, 1, grad, op->cols)) return PU_OK;
     return pu__dense_grad_rows(op, op->rows, NULL, k, P, Q, weight, grad, work);
 }
 
@@ -1623,6 +1663,9 @@ PU_DEF pu_op pu_op_dense(pu_int rows, pu_int cols, const pu_real *a)
     op.gram_diag = pu__dense_gram_diag, op.check = pu__dense_check;
     op.apply_rows = pu__dense_apply_rows, op.apply_rows_t = pu__dense_apply_rows_t, op.grad_rows = pu__dense_grad_rows;
     op.trusted = 1; /* as a prior precision it must show its symmetry; pu_op_spd checks it entry by entry */
+#ifdef PU_USE_CBLAS
+    op.work = cols; /* grad only */
+#endif
     return op;
 }
 
@@ -6781,6 +6824,7 @@ PU_DEF pu_status pu_exact(const pu_lgm *model, const pu_data *data, pu_int datum
     return status;
 }
 
+#pragma pop_macro("I")
 #ifdef __cplusplus
 }
 #endif

@@ -377,6 +377,7 @@ struct problem {
     const model *model; /* NULL: theta is not understood, the canonical matrices are used */
     pu_int D, M, N, K;
     pu_op prior, map;
+    pu_fourier *fourier; /* sbl on a grid */
     pu_ar *ar;         /* ar, ar_phi */
     pu_int states;     /* ssm */
     pu_lgm lgm;
@@ -685,6 +686,7 @@ static int setup_dictionary(problem *p)
         if (pu_fourier_bytes(rows, cols, &bytes) != PU_OK) return 0;
         memory = take(p->f, bytes, 1);
         if (pu_fourier_init(f, rows, cols, memory, bytes) != PU_OK) return 0;
+        p->fourier = f;
         p->map = pu_op_fourier(f);
         return 1;
     }
@@ -1763,6 +1765,7 @@ static file_result check_file(const char *path)
         if (f.errors == 0) result = p.model ? FILE_PASSED : FILE_SKIPPED;
     }
     pu_workspace_free(&p.ws);
+    pu_fourier_free(p.fourier);
     release(&f);
     return result;
 }

@@ -56,7 +56,7 @@ environment
   TEST_TIMEOUT        seconds one test program may take (default 300)
   PU_GREATEST         path of greatest.h v1.5.0, the test harness; found or fetched when not set
   PU_CACHE            where a fetched greatest.h is kept (default $XDG_CACHE_HOME/pu or ~/.cache/pu)
-  NO_APT=1            never call apt-get, neither to install a compiler nor to fetch greatest.h
+  NO_APT=1            never call apt-get, neither to install compilers and libraries nor to fetch greatest.h
   PREFIX, DESTDIR     for install
 
 exit codes
@@ -111,6 +111,34 @@ probe()
     "$@" -x c - -o "$output" <<<"$program" >/dev/null 2>&1 || rc=1
     rm -f "$output"
     return $rc
+}
+
+# probe_library HEADER CALL FLAGS...: is there a library with this header, and does a call of it link?
+probe_library()
+{
+    local header=$1 call=$2 output=build/probe.$BASHPID rc=0
+    shift 2
+    mkdir -p build
+    printf '#include <%s>\nint main(void) { %s; return 0; }\n' "$header" "$call" |
+        "${CC_CMD[@]}" -x c - -o "$output" "$@" >/dev/null 2>&1 || rc=1
+    rm -f "$output"
+    return $rc
+}
+
+# The libraries behind PU_USE_FFTW and PU_USE_CBLAS. OpenBLAS's header would bring <complex.h> and its macro I along.
+find_libraries()
+{
+    local link
+    HAVE_FFTW='' HAVE_CBLAS='' LIBRARY_FLAGS=(-DFORCE_OPENBLAS_COMPLEX_STRUCT) LIBRARY_LINK=()
+    if probe_library fftw3.h 'fftw_cleanup(); fftwf_cleanup()' -lfftw3 -lfftw3f -lm; then
+        HAVE_FFTW=1 LIBRARY_FLAGS+=(-DPU_USE_FFTW) LIBRARY_LINK+=(-lfftw3 -lfftw3f)
+    fi
+    for link in -lopenblas -lcblas -lblas; do
+        if probe_library cblas.h 'cblas_dscal(0, 1, 0, 1)' $link -lm; then
+            HAVE_CBLAS=$link LIBRARY_FLAGS+=(-DPU_USE_CBLAS) LIBRARY_LINK+=("$link")
+            break
+        fi
+    done
 }
 
 find_nvcc()
@@ -344,12 +372,14 @@ run_queue()
 job_missing() { echo "missing: $1"; echo "0 passed, 1 failed"; }
 job_skip()    { echo "skipped: $2"; echo "0 passed, 0 failed, $1 skipped"; }
 
-# variant_flags VARIANT: sets FLAGS for one of double, float, double_asan, float_asan
+# variant_flags VARIANT: sets FLAGS for one of double, float, and these with _asan or _libs (FFTW, CBLAS); LINK
 variant_flags()
 {
     FLAGS=(-std=c99 -I. -Itests -isystem build/include "${STRICT[@]}")
+    LINK=(-lm)
     case $1 in
         *_asan) FLAGS+=("${SANITIZE[@]}" -g -O1) ;;
+        *_libs) FLAGS+=("${LIBRARY_FLAGS[@]}" "${OMP[@]}" -O0) LINK=("${LIBRARY_LINK[@]}" -lm) ;;
         *)      FLAGS+=("${OMP[@]}" -O2) ;;
     esac
     case $1 in float*) FLAGS+=(-DPU_FLOAT) ;; esac
@@ -374,8 +404,8 @@ job_program()   # VARIANT SOURCE OUTPUT ARGS...: builds a test program and runs 
     variant_flags "$variant"
     inputs=("$source")
     brings_own_pu "$source" || inputs+=("build/obj/pu.$variant.o")
-    "${CC_CMD[@]}" "${FLAGS[@]}" "${inputs[@]}" -o "$output" -lm || return
-    UBSAN_OPTIONS=${UBSAN_OPTIONS:-print_stacktrace=1} OMP_WAIT_POLICY=${OMP_WAIT_POLICY:-passive} \
+    "${CC_CMD[@]}" "${FLAGS[@]}" "${inputs[@]}" -o "$output" "${LINK[@]}" || return
+    UBSAN_OPTIONS=${UBSAN_OPTIONS:-print_stacktrace=1} OMP_WAIT_POLICY=${OMP_WAIT_POLICY:-passive} OPENBLAS_NUM_THREADS=1 \
         timeout "$TEST_TIMEOUT" "$output" "$@"
 }
 
@@ -416,6 +446,28 @@ queue_golden()
     for variant in double float double_asan float_asan; do
         output=golden_$variant output=${output/_double/}
         queue_program "golden/$variant" tests/golden.c "build/$output" $variant "${files[@]}"
+    done
+}
+
+# What an optional library changes, once more with it. Unoptimised: the glue is tested, and compiling is most of the time.
+queue_libraries()
+{
+    local variant topic lib
+    for variant in double_libs float_libs; do
+        for topic in op_fourier operators; do
+            lib=$HAVE_FFTW
+            if [[ $topic == operators ]]; then lib=$HAVE_CBLAS; fi
+            if [[ $lib ]]; then
+                queue_program "unit/$topic.$variant" "tests/test_$topic.c" "build/tests/$topic.$variant" $variant
+            else
+                queue "unit/$topic.$variant" job_skip 1 "no library for it (FFTW: op_fourier, CBLAS: operators)"
+            fi
+        done
+        if [[ $HAVE_FFTW$HAVE_CBLAS ]]; then
+            queue_program "golden/$variant" tests/golden.c "build/golden_$variant" $variant tests/golden/*.txt
+        else
+            queue "golden/$variant" job_skip 1 "neither FFTW nor CBLAS"
+        fi
     done
 }
 
@@ -460,6 +512,27 @@ job_nvcc()      # PRECISION FLAGS...
     shift
     nvcc_compile tests/compile/impl.cu "build/obj/impl.cu.$precision.o" "$@" || return
     echo "1 passed, 0 failed"
+}
+
+# The optional libraries' headers in both languages and compilers, with <complex.h> and its macro I before them.
+job_libraries()
+{
+    local compiler precision p=0 f=0 s=0 flags=(-include complex.h "${LIBRARY_FLAGS[@]:1}")
+    echo "with ${flags[*]}"
+    for compiler in "gcc -std=c99" "clang -std=c99" "g++ -std=c++11 -x c++" "clang++ -std=c++11 -x c++"; do
+        if ! have "${compiler%% *}"; then s=$((s + 2)); continue; fi
+        for precision in -UPU_FLOAT -DPU_FLOAT; do
+            # shellcheck disable=SC2086  # words
+            if $compiler "${flags[@]}" $precision -fsyntax-only -I. "${STRICT[@]}" "${EXTRA_FLAGS[@]}" \
+                tests/compile/impl.c; then
+                p=$((p + 1))
+            else
+                f=$((f + 1)); echo "FAIL  $compiler $precision"
+            fi
+        done
+    done
+    counts $p $f $s
+    ((f == 0))
 }
 
 # Every switch of pu.h alone, and all of them together, both precisions.
@@ -513,6 +586,7 @@ queue_compile()
         queue "compile/$compiler.$standard" job_matrix $compiler c++ $standard
     done; done
     queue compile/switches job_switches
+    queue compile/libraries job_libraries
     mapfile -t sources < <(find examples tests/bench -maxdepth 1 -name '*.c' 2>/dev/null | sort)
     if [[ ${#sources[@]} -gt 0 ]]; then queue compile/examples job_sources "${sources[@]}"; fi
 }
@@ -719,7 +793,13 @@ cmd_test()
     find_cc
     if ! have clang; then apt_install clang libomp-dev || apt_install clang || true; fi
     if ! have g++; then apt_install g++ || true; fi
+    find_libraries
+    if [[ ! $HAVE_FFTW ]]; then apt_install libfftw3-dev || true; fi
+    if [[ ! $HAVE_CBLAS ]]; then apt_install libopenblas-dev || true; fi
+    find_libraries
     find_tools
+    say "FFTW       $(yes_no test -n "$HAVE_FFTW")"
+    say "CBLAS      ${HAVE_CBLAS:-no}"
     rm -rf build/log build/tests build/obj build/link
     mkdir -p build/log build/tests build/obj build/link
 
@@ -727,6 +807,7 @@ cmd_test()
     declare -gA NEED_OBJECT=()
     queue_unit
     queue_golden
+    queue_libraries
     programs=("${QUEUE[@]}")
     QUEUE=()
     if [[ ${#programs[@]} -gt 0 ]] && ! need_greatest; then

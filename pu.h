@@ -56,6 +56,17 @@ SWITCHES (define before the include; every unit of a program must agree, except 
     PU_NO_MALLOC         no malloc/free: memory comes from the caller's block or allocator hook only
     PU_NO_OPENMP         ignore OpenMP even when the compiler has it switched on
     PU_ASSERT(x)         internal consistency checks.  Default: nothing
+    The next two concern the unit with PU_IMPLEMENTATION alone; results agree with the built-in code to
+    rounding, not bit by bit. They are off by default because the built-in code is as fast for many sizes:
+    docs/design.md has the figures.
+    PU_USE_FFTW          transforms by FFTW 3 (link -lfftw3, or -lfftw3f with PU_FLOAT). Give plans back with
+                         pu_fft_free, pu_fourier_free. FFTW's planner, so our init and free, must not run on two
+                         threads at once. Plans are FFTW_ESTIMATE, the same at every run; where you loaded
+                         wisdom for in-place interleaved plans, it is used. Plan with one thread
+    PU_USE_CBLAS         products of dense operators by gemm (link any CBLAS, e.g. -lopenblas). Keep the BLAS to
+                         one thread (OPENBLAS_NUM_THREADS=1): ours are threads already, and its own may change
+                         the rounding from run to run. The bits of a column then depend on options.columns
+    PU_CBLAS_HEADER      where gemm is declared.  Default: <cblas.h>
 
 MEMORY
     pu_gradient takes one block of memory per call and makes at most one allocation; a pu_workspace keeps
@@ -196,10 +207,12 @@ MATHS (letters used throughout; W = diag(mask * psi), e = mask * (y - eta))
 #define pu_fft_bytes puf_fft_bytes
 #define pu_fft_init puf_fft_init
 #define pu_fft_run puf_fft_run
+#define pu_fft_free puf_fft_free
 #define pu_fourier puf_fourier
 #define pu_fourier_bytes puf_fourier_bytes
 #define pu_fourier_init puf_fourier_init
 #define pu_fourier_run puf_fourier_run
+#define pu_fourier_free puf_fourier_free
 #define pu_op_fourier puf_op_fourier
 typedef float pu_real;
 #else
@@ -988,11 +1001,15 @@ typedef struct {
     const pu_real *table;    /* per pass: (radix - 1) x m factors, re then im; radix > 5: the roots, re then im */
     const pu_real *chirp;    /* e^(-pi i k^2 / n), re then im: n each */
     const pu_real *filter;   /* transform of the wrapped conjugate chirp / length: length each */
+    void *fftw;              /* FFTW's plan with PU_USE_FFTW, else NULL */
 } pu_fft;
 PU_DEF pu_status pu_fft_bytes(pu_int n, size_t *bytes);
 PU_DEF pu_status pu_fft_init(pu_fft *plan, pu_int n, void *memory, size_t bytes);
 /* re + i im (n each) is replaced by its transform. */
 PU_DEF pu_status pu_fft_run(const pu_fft *plan, int inverse, pu_real *re, pu_real *im, pu_real *work);
+/* Empties the plan; `memory` is yours to free after that. It returns what FFTW allocated: without PU_USE_FFTW nothing
+   is lost by leaving the call out. Call it before making a plan anew in the same struct. NULL is allowed. */
+PU_DEF void pu_fft_free(pu_fft *plan);
 
 /* The same in two dimensions, arrays of rows x cols, row-major: along the rows, then along the columns. rows = 1 (or
    cols = 1) is the transform in one dimension. */
@@ -1000,10 +1017,12 @@ typedef struct {
     pu_int rows, cols, work; /* reals of scratch for pu_fourier_run */
     pu_real scale;           /* (rows cols)^-1/2 */
     pu_fft along, down;      /* private: of length cols (rows if cols = 1), of length rows (1 if cols = 1) */
+    void *fftw;              /* private, as in pu_fft */
 } pu_fourier;
 PU_DEF pu_status pu_fourier_bytes(pu_int rows, pu_int cols, size_t *bytes);
 PU_DEF pu_status pu_fourier_init(pu_fourier *f, pu_int rows, pu_int cols, void *memory, size_t bytes);
 PU_DEF pu_status pu_fourier_run(const pu_fourier *f, int inverse, pu_real *re, pu_real *im, pu_real *work);
+PU_DEF void pu_fourier_free(pu_fourier *f); /* as pu_fft_free */
 
 /* Fourier sensing of a real image of D = rows cols pixels (row-major): Phi = [Re F; Im F], F the unitary transform, so
    2 D rows: row m is Re F_m, row D + m is Im F_m, m = frequency along rows * cols + frequency along columns.
@@ -1063,6 +1082,20 @@ PU_DEF const char *pu_explain(const pu_report *report, char *buffer, size_t capa
 #include <omp.h>
 #define PU__OPENMP 1
 #endif
+#if defined(PU_USE_FFTW) || defined(PU_USE_CBLAS)
+#include <limits.h>
+#endif
+#ifdef PU_USE_FFTW
+#include <fftw3.h>
+#endif
+#ifdef PU_USE_CBLAS
+#ifndef PU_CBLAS_HEADER
+#define PU_CBLAS_HEADER <cblas.h>
+#endif
+#include PU_CBLAS_HEADER
+#endif
+#pragma push_macro("I") /* <complex.h>, also inside OpenBLAS's cblas.h, has it; here I is the number of steps */
+#undef I
 
 #ifdef __cplusplus
 extern "C" {
@@ -1814,19 +1847,49 @@ PU__FN pu_status pu__dense_grad_rows(const pu_op *op, pu_int n, const pu_int *ro
     return PU_OK;
 }
 
+/* All rows by gemm, when that is asked for. Row lists stay with the code above: gathering the rows first costs more than
+   gemm gains. So do single columns, where reading the matrix is all there is to do. In row-major eyes blocks of columns
+   are transposed: Y' = X'A' etc.  C (m x n, row-major) = (add ? C : 0) + A B with inner dimension k, or 0: not for gemm. */
+#ifdef PU_USE_CBLAS
+PU__FN int pu__gemm(int turn_a, int turn_b, pu_int m, pu_int n, pu_int k, const pu_real *a, pu_int lda, const pu_real *b,
+                    pu_int ldb, int add, pu_real *c, pu_int ldc)
+{
+    if (m > INT_MAX || n > INT_MAX || k > INT_MAX || lda > INT_MAX || ldb > INT_MAX || ldc > INT_MAX) return 0;
+    if (m < 1 || n < 1 || k < 1 || lda < (turn_a ? m : k) || ldb < (turn_b ? k : n) || ldc < n) return 0;
+#ifdef PU_FLOAT
+    cblas_sgemm
+#else
+    cblas_dgemm
+#endif
+        (CblasRowMajor, turn_a ? CblasTrans : CblasNoTrans, turn_b ? CblasTrans : CblasNoTrans, (int)m, (int)n, (int)k,
+         PU_R(1), a, (int)lda, b, (int)ldb, add ? PU_R(1) : PU_R(0), c, (int)ldc);
+    return 1;
+}
+#else
+#define pu__gemm(turn_a, turn_b, m, n, k, a, lda, b, ldb, add, c, ldc) 0
+#endif
+
 PU__FN pu_status pu__dense_apply(const pu_op *op, pu_int k, pu_block X, pu_block Y, int add, pu_real *work)
 {
+    if (k > 1 && pu__gemm(0, 1, k, op->rows, op->cols, X.at, X.ld, (const pu_real *)op->data, op->cols, add, Y.at, Y.ld))
+        return PU_OK;
     return pu__dense_apply_rows(op, op->rows, NULL, k, X, Y, add, work);
 }
 
 PU__FN pu_status pu__dense_apply_t(const pu_op *op, pu_int k, pu_block X, pu_block Y, int add, pu_real *work)
 {
+    if (k > 1 && pu__gemm(0, 0, k, op->cols, op->rows, X.at, X.ld, (const pu_real *)op->data, op->cols, add, Y.at, Y.ld))
+        return PU_OK;
     return pu__dense_apply_rows_t(op, op->rows, NULL, k, X, Y, add, work);
 }
 
 PU__FN pu_status pu__dense_grad(const pu_op *op, pu_int k, pu_block P, pu_block Q, const pu_real *weight, pu_real *grad,
                                 pu_real *work)
 {
+    pu_int j, d;
+    for (j = 0; j < k && op->work; j++) /* gemm knows no weights: work = Q diag(weight) */
+        for (d = 0; d < op->cols; d++) work[j * op->cols + d] = weight[j] * pu__col(Q, j)[d];
+    if (k > 1 && pu__gemm(1, 0, op->rows, op->cols, k, P.at, P.ld, work, op->cols, 1, grad, op->cols)) return PU_OK;
     return pu__dense_grad_rows(op, op->rows, NULL, k, P, Q, weight, grad, work);
 }
 
@@ -1863,6 +1926,9 @@ PU_DEF pu_op pu_op_dense(pu_int rows, pu_int cols, const pu_real *a)
     op.gram_diag = pu__dense_gram_diag, op.check = pu__dense_check;
     op.apply_rows = pu__dense_apply_rows, op.apply_rows_t = pu__dense_apply_rows_t, op.grad_rows = pu__dense_grad_rows;
     op.trusted = 1; /* as a prior precision it must show its symmetry; pu_op_spd checks it entry by entry */
+#ifdef PU_USE_CBLAS
+    op.work = cols; /* grad only */
+#endif
     return op;
 }
 
@@ -4688,6 +4754,52 @@ PU__FN void pu__fft_make(pu_fft *f, pu_int n, pu__arena *arena)
     pu__fft_fill(f, (pu_real *)f->table, (pu_real *)f->chirp, (pu_real *)f->filter, work);
 }
 
+/* ---- FFTW, when it is asked for: the whole transform in place in an interleaved, aligned copy. Of everything FFTW
+        offers this was the fastest with plans that are the same at every run; split arrays would also tie a plan to the
+        distance between re and im. A size FFTW has no plan for leaves NULL, and the code above serves. ---- */
+
+#ifdef PU_USE_FFTW
+#ifdef PU_FLOAT
+#define PU__FFTW(name) fftwf_##name
+#else
+#define PU__FFTW(name) fftw_##name
+#endif
+
+/* reals of scratch that pu__fftw_run takes; up to 63 bytes go into the alignment */
+PU__FN pu_int pu__fftw_work(pu_int n, pu_int work)
+{
+    const pu_int mine = 2 * n + (pu_int)(PU__ALIGN / sizeof(pu_real));
+    return mine > work ? mine : work;
+}
+
+PU__FN void *pu__fftw_plan(pu_int rows, pu_int cols, const pu_real *aligned)
+{
+    PU__FFTW(complex) *c = (PU__FFTW(complex) *)(uintptr_t)aligned; /* FFTW_ESTIMATE looks at the address alone */
+    if (rows > INT_MAX || cols > INT_MAX) return NULL;
+    return PU__FFTW(plan_dft_2d)((int)rows, (int)cols, c, c, FFTW_FORWARD, FFTW_ESTIMATE);
+}
+
+PU__FN void pu__fftw_run(void *plan, pu_int n, pu_real scale, const pu_real *xr, const pu_real *xi, pu_real *yr,
+                         pu_real *yi, pu_real *work)
+{
+    pu_real *c = (pu_real *)(((uintptr_t)work + PU__ALIGN - 1) / PU__ALIGN * PU__ALIGN);
+    pu_int i;
+    for (i = 0; i < n; i++) c[2 * i] = scale * xr[i], c[2 * i + 1] = xi ? scale * xi[i] : PU_R(0);
+    PU__FFTW(execute_dft)((PU__FFTW(plan))plan, (PU__FFTW(complex) *)c, (PU__FFTW(complex) *)c);
+    for (i = 0; i < n; i++) yr[i] = c[2 * i], yi[i] = c[2 * i + 1];
+}
+
+PU__FN void pu__fftw_free(void *plan)
+{
+    if (plan) PU__FFTW(destroy_plan)((PU__FFTW(plan))plan);
+}
+#else
+#define pu__fftw_work(n, work) (work)
+#define pu__fftw_plan(rows, cols, aligned) NULL
+#define pu__fftw_run(plan, n, scale, xr, xi, yr, yi, work) ((void)0)
+#define pu__fftw_free(plan) ((void)0)
+#endif
+
 PU_DEF pu_status pu_fft_bytes(pu_int n, size_t *bytes)
 {
     pu__arena arena = {NULL, 0, 0};
@@ -4709,7 +4821,11 @@ PU_DEF pu_status pu_fft_init(pu_fft *plan, pu_int n, void *memory, size_t bytes)
     pu__fft_layout(plan, n, &arena);
     status = pu__fft_open(&arena, memory, bytes);
     if (status) memset(plan, 0, sizeof *plan); /* a plan of length 0 is refused everywhere */
-    else pu__fft_make(plan, n, &arena);
+    else {
+        pu__fft_make(plan, n, &arena);
+        plan->work = pu__fftw_work(n, plan->work);
+        plan->fftw = pu__fftw_plan(1, n, plan->table);
+    }
     return status;
 }
 
@@ -4720,9 +4836,20 @@ PU_DEF pu_status pu_fft_run(const pu_fft *plan, int inverse, pu_real *re, pu_rea
     if (!plan || !re || !im || !work) return PU_E_NULL;
     if (plan->n < 1) return PU_E_ARGUMENT;
     scale = (pu_real)(1 / sqrt((double)plan->n));
+    if (plan->fftw) {
+        pu__fftw_run(plan->fftw, plan->n, scale, a, b, a, b, work);
+        return PU_OK;
+    }
     pu__fft_lanes(plan, 1, a, b, 1, a, b, 1, work);
     for (i = 0; i < plan->n; i++) re[i] *= scale, im[i] *= scale;
     return PU_OK;
+}
+
+PU_DEF void pu_fft_free(pu_fft *plan)
+{
+    if (!plan) return;
+    pu__fftw_free(plan->fftw);
+    memset(plan, 0, sizeof *plan);
 }
 
 /* ---- two dimensions ---- */
@@ -4745,7 +4872,7 @@ PU__FN void pu__fourier_layout(pu_fourier *f, pu_int rows, pu_int cols, pu__aren
     else pu__fft_layout(&f->down, m, arena);
     a = f->along.work * pu__min(PU__FFT_LANES, m), b = f->down.work * pu__min(PU__FFT_LANES, n);
     a += 2 * n * pu__min(PU__FFT_LANES, m); /* the transposed rows */
-    f->work = a > b ? a : b;
+    f->work = pu__fftw_work(rows * cols, a > b ? a : b);
 }
 
 PU_DEF pu_status pu_fourier_bytes(pu_int rows, pu_int cols, size_t *bytes)
@@ -4769,7 +4896,10 @@ PU_DEF pu_status pu_fourier_init(pu_fourier *f, pu_int rows, pu_int cols, void *
     pu__fourier_layout(f, rows, cols, &arena, 0);
     status = pu__fft_open(&arena, memory, bytes);
     if (status) memset(f, 0, sizeof *f);
-    else pu__fourier_layout(f, rows, cols, &arena, 1);
+    else {
+        pu__fourier_layout(f, rows, cols, &arena, 1);
+        f->fftw = pu__fftw_plan(rows, cols, f->along.table);
+    }
     return status;
 }
 
@@ -4801,6 +4931,10 @@ PU__FN void pu__fourier_forward(const pu_fourier *f, const pu_real *xr, const pu
 {
     const pu_int n = f->along.n, m = f->down.n;
     pu_int i, lanes;
+    if (f->fftw) {
+        pu__fftw_run(f->fftw, m * n, f->scale, xr, xi, yr, yi, work);
+        return;
+    }
     for (i = 0; i < m; i += lanes) {
         pu_real *tr = work, *ti;
         lanes = pu__min(PU__FFT_LANES, m - i);
@@ -4825,6 +4959,13 @@ PU_DEF pu_status pu_fourier_run(const pu_fourier *f, int inverse, pu_real *re, p
     if (f->rows < 1) return PU_E_ARGUMENT;
     pu__fourier_forward(f, a, b, a, b, work);
     return PU_OK;
+}
+
+PU_DEF void pu_fourier_free(pu_fourier *f)
+{
+    if (!f) return;
+    pu__fftw_free(f->fftw);
+    memset(f, 0, sizeof *f);
 }
 
 /* ---- the operator. Real x, y as z = x + i y:  F x = (Z_m + conj Z_-m) / 2,  F y = (Z_m - conj Z_-m) / 2i ---- */
@@ -9303,6 +9444,7 @@ PU_DEF pu_status pu_model_state_space(pu_model *model, pu_int steps, pu_int stat
     return pu__model_done(model, &made);
 }
 
+#pragma pop_macro("I")
 #ifdef __cplusplus
 }
 #endif

@@ -377,6 +377,7 @@ struct problem {
     pu_model named;     /* fa, ppca, sbl, blr, nlm */
     pu_int D, M, N, K;
     pu_op prior, map;
+    pu_fourier *fourier; /* sbl on a grid */
     pu_ar *ar;         /* ar, ar_phi */
     pu_int states;     /* ssm */
     pu_lgm lgm;
@@ -673,6 +674,7 @@ static int setup_dictionary(problem *p)
         if (pu_fourier_bytes(rows, cols, &bytes) != PU_OK) return 0;
         memory = take(p->f, bytes, 1);
         if (pu_fourier_init(f, rows, cols, memory, bytes) != PU_OK) return 0;
+        p->fourier = f;
         p->map = pu_op_fourier(f);
         return 1;
     }
@@ -1761,6 +1763,7 @@ static file_result check_file(const char *path)
     }
     pu_workspace_free(&p.ws);
     pu_model_free(&p.named);
+    pu_fourier_free(p.fourier);
     release(&f);
     return result;
 }

@@ -81,22 +81,33 @@ static double complex_error(pu_int n, const pu_real *gr, const pu_real *gi, cons
     return error / scale;
 }
 
-/* ---- plans ----------------------------------------------------------------------------------- */
+/* ---- plans, given back after each test ------------------------------------------------------- */
+
+static pu_fft plans_1d[8];
+static pu_fourier plans_2d[8];
+static int count_1d, count_2d;
+
+static void release(void *unused)
+{
+    while (count_1d > 0) pu_fft_free(&plans_1d[--count_1d]);
+    while (count_2d > 0) pu_fourier_free(&plans_2d[--count_2d]);
+    tc_release(unused);
+}
 
 static pu_fft *plan_1d(pu_int n)
 {
-    pu_fft *plan = (pu_fft *)tc_bytes(sizeof *plan);
     size_t bytes = 0;
-    if (pu_fft_bytes(n, &bytes) != PU_OK) return NULL;
-    return pu_fft_init(plan, n, tc_bytes(bytes), bytes) == PU_OK ? plan : NULL;
+    if (pu_fft_bytes(n, &bytes) != PU_OK || count_1d == 8) return NULL;
+    if (pu_fft_init(&plans_1d[count_1d], n, tc_bytes(bytes), bytes) != PU_OK) return NULL;
+    return &plans_1d[count_1d++];
 }
 
 static pu_fourier *plan_2d(pu_int rows, pu_int cols)
 {
-    pu_fourier *plan = (pu_fourier *)tc_bytes(sizeof *plan);
     size_t bytes = 0;
-    if (pu_fourier_bytes(rows, cols, &bytes) != PU_OK) return NULL;
-    return pu_fourier_init(plan, rows, cols, tc_bytes(bytes), bytes) == PU_OK ? plan : NULL;
+    if (pu_fourier_bytes(rows, cols, &bytes) != PU_OK || count_2d == 8) return NULL;
+    if (pu_fourier_init(&plans_2d[count_2d], rows, cols, tc_bytes(bytes), bytes) != PU_OK) return NULL;
+    return &plans_2d[count_2d++];
 }
 
 TEST one_dimension(pu_int n)
@@ -188,9 +199,52 @@ TEST memory_of_any_alignment(void)
             work = tc_reals(plan.work);
             naive(n, 1, 1, 0, wr, wi);
             TC_STATUS(pu_fft_run(&plan, 0, re, im, work), PU_OK);
+            pu_fft_free(&plan);
             TC_CLOSE(complex_error(n, re, im, wr, wi), 0, allowed(n));
         }
     }
+    PASS();
+}
+
+/* Scratch of any alignment, and no more of it than promised: the same bits. */
+TEST scratch_of_any_alignment(void)
+{
+    const pu_int rows = 12, cols = 10, D = rows * cols;
+    pu_fourier *f = plan_2d(rows, cols);
+    pu_fft *plan = plan_1d(D);
+    pu_real *first[4] = {NULL, NULL, NULL, NULL}, *x[4];
+    pu_int shift, i;
+    tc_set_case("scratch");
+    TC_ASSERT(f != NULL && plan != NULL);
+    for (shift = 0; shift < 8; shift++) {
+        for (i = 0; i < 4; i++) x[i] = tc_normal((uint64_t)(51 + i), D);
+        TC_STATUS(pu_fourier_run(f, 0, x[0], x[1], tc_reals(f->work + shift) + shift), PU_OK);
+        TC_STATUS(pu_fft_run(plan, 1, x[2], x[3], tc_reals(plan->work + shift) + shift), PU_OK);
+        for (i = 0; i < 4; i++) {
+            if (!first[i]) first[i] = x[i];
+            TC_ASSERT(memcmp(first[i], x[i], (size_t)D * sizeof(pu_real)) == 0);
+        }
+    }
+    PASS();
+}
+
+TEST freeing_empties(void)
+{
+    pu_fft *plan = plan_1d(12);
+    pu_fourier *f = plan_2d(3, 4);
+    pu_real x[12] = {0}, y[12] = {0}, *work;
+    pu_int index = 0;
+    pu_op op;
+    tc_set_case("free");
+    TC_ASSERT(plan != NULL && f != NULL);
+    work = tc_reals(plan->work + f->work);
+    op = pu_op_fourier(f);
+    pu_fft_free(plan), pu_fourier_free(f);
+    TC_STATUS(pu_fft_run(plan, 0, x, y, work), PU_E_ARGUMENT);
+    TC_STATUS(pu_fourier_run(f, 0, x, y, work), PU_E_ARGUMENT);
+    TC_STATUS(op.check(&op, &index), PU_E_NULL);
+    pu_fft_free(plan), pu_fourier_free(f); /* twice does no harm */
+    pu_fft_free(NULL), pu_fourier_free(NULL);
     PASS();
 }
 
@@ -239,8 +293,10 @@ TEST refusals(void)
     TC_STATUS(pu_fourier_run(&f, 0, &x, &x, NULL), PU_E_NULL);
     op = pu_op_fourier(&f);
     TC_STATUS(op.check(&op, &index), PU_OK);
+    pu_fourier_free(&f);
     TC_STATUS(pu_fourier_init(&f, 6, 7, memory, bytes2), PU_OK);
     TC_STATUS(op.check(&op, &index), PU_E_SIZE); /* the plan changed under the operator */
+    pu_fourier_free(&f);
     PASS();
 }
 
@@ -481,12 +537,14 @@ int main(int argc, char **argv)
     pu_int n;
     size_t i;
     GREATEST_MAIN_BEGIN();
-    GREATEST_SET_TEARDOWN_CB(tc_release, NULL);
+    GREATEST_SET_TEARDOWN_CB(release, NULL);
     for (n = 1; n <= 64; n++) RUN_TESTp(one_dimension, n);
     for (i = 0; i < sizeof lengths / sizeof lengths[0]; i++) RUN_TESTp(one_dimension, lengths[i]);
     RUN_TEST(inverse_of_a_peak_is_a_wave);
     for (i = 0; i < sizeof images / sizeof images[0]; i++) RUN_TESTp(two_dimensions, &images[i]);
     RUN_TEST(memory_of_any_alignment);
+    RUN_TEST(scratch_of_any_alignment);
+    RUN_TEST(freeing_empties);
     RUN_TEST(refusals);
     for (i = 0; i < sizeof operators / sizeof operators[0]; i++) {
         RUN_TESTp(apply_is_the_matrix, &operators[i]);

@@ -485,7 +485,9 @@ typedef struct {
     const unsigned char *mask; /* N x M, same ldy: 0 = missing, that entry of y is never read */
     const pu_int *start;       /* lists: datum n holds entries start[n] .. start[n+1]-1 */
     const pu_int *index;       /* lists: rows of Phi, strictly increasing within a datum */
-    const pu_int *id;          /* N numbers that key each datum's random stream; NULL = 0, 1, 2, .. */
+    const pu_int *id;          /* numbers that key each datum's random stream; NULL = 0, 1, 2, .. */
+    const pu_int *pick;        /* N numbers: datum n of the batch is number pick[n] of the arrays above (and of id, and in its random
+                                  stream); NULL = n. For mini-batches; everything else counts data as the batch does */
 } pu_data;
 
 /* ---- options: zero means the default written beside the field (C: = {0}, C++: = {}) ---------------- */
@@ -6062,10 +6064,14 @@ PU_DEF pu_data pu_data_lists(pu_int n, pu_int m, const pu_int *start, const pu_i
     return data;
 }
 
+/* where datum n of the batch is in the arrays */
+PU__FN pu_int pu__datum(const pu_data *data, pu_int n) { return data->pick ? data->pick[n] : n; }
+
 /* Next observed entry of datum n at or after position p (a row, or a place in the list); -1 at the end. */
 PU__FN pu_int pu__observed(const pu_data *data, pu_int n, pu_int p, pu_int *row, pu_real *y)
 {
     const pu_int ld = data->ldy ? data->ldy : data->m;
+    n = pu__datum(data, n);
     if (data->kind == PU_DATA_LISTS) {
         const pu_int at = data->start[n] + p;
         if (at >= data->start[n + 1]) return -1;
@@ -6087,15 +6093,19 @@ PU__FN pu_status pu__check_lists(const pu_data *data, pu_report *report)
     pu_int n, p;
     if (!data->start) return pu__fail(report, PU_E_NULL, "data.start", -1, -1);
     if (!data->index) return pu__fail(report, PU_E_NULL, "data.index", -1, -1);
-    if (data->start[0] < 0) return pu__fail(report, PU_E_ARGUMENT, "data.start", 0, 0);
-    for (n = 0; n < data->n; n++) /* all of start before any of index: a wrong start must not lead beyond its end */
-        if (data->start[n + 1] < data->start[n]) return pu__fail(report, PU_E_ARGUMENT, "data.start", n, n + 1);
-    for (n = 0; n < data->n; n++)
-        for (p = data->start[n]; p < data->start[n + 1]; p++) {
+    for (n = 0; n < data->n; n++) { /* all of start before any of index: a wrong start must not lead beyond its end */
+        const pu_int at = pu__datum(data, n);
+        if (data->start[at] < 0) return pu__fail(report, PU_E_ARGUMENT, "data.start", n, at);
+        if (data->start[at + 1] < data->start[at]) return pu__fail(report, PU_E_ARGUMENT, "data.start", n, at + 1);
+    }
+    for (n = 0; n < data->n; n++) {
+        const pu_int at = pu__datum(data, n);
+        for (p = data->start[at]; p < data->start[at + 1]; p++) {
             if (data->index[p] < 0 || data->index[p] >= data->m) return pu__fail(report, PU_E_ARGUMENT, "data.index", n, p);
-            if (p > data->start[n] && data->index[p] <= data->index[p - 1])
+            if (p > data->start[at] && data->index[p] <= data->index[p - 1])
                 return pu__fail(report, PU_E_ARGUMENT, "data.index", n, p);
         }
+    }
     return PU_OK;
 }
 
@@ -6113,6 +6123,8 @@ PU__FN pu_status pu__check_data(const pu_data *data, pu_int M, pu_report *report
     if (data->ldy && data->ldy < data->m) return pu__fail(report, PU_E_SIZE, "data.ldy", -1, -1);
     if (!data->y) return pu__fail(report, PU_E_NULL, "data.y", -1, -1);
     if (data->kind == PU_DATA_MASKED && !data->mask) return pu__fail(report, PU_E_NULL, "data.mask", -1, -1);
+    for (n = 0; n < data->n && data->pick; n++)
+        if (data->pick[n] < 0 || data->pick[n] > UINT32_MAX) return pu__fail(report, PU_E_ARGUMENT, "data.pick", n, n);
     if (data->kind == PU_DATA_LISTS) {
         pu_status status = pu__check_lists(data, report);
         if (status) return status;
@@ -6121,7 +6133,8 @@ PU__FN pu_status pu__check_data(const pu_data *data, pu_int M, pu_report *report
         if (overflow) return pu__fail(report, PU_E_OVERFLOW, data->ldy ? "data.ldy" : "data.n", -1, -1);
     }
     for (n = 0; n < data->n; n++) {
-        if (data->id && (data->id[n] < 0 || data->id[n] > UINT32_MAX)) return pu__fail(report, PU_E_ARGUMENT, "data.id", n, n);
+        const pu_int at = pu__datum(data, n);
+        if (data->id && (data->id[at] < 0 || data->id[at] > UINT32_MAX)) return pu__fail(report, PU_E_ARGUMENT, "data.id", n, n);
         for (p = 0; (p = pu__observed(data, n, p, &row, &y)) >= 0; p++)
             if (!pu__finite(y)) return pu__fail(report, PU_E_NONFINITE, "data.y", n, row);
     }
@@ -6676,7 +6689,8 @@ PU__FN pu_status pu__rhs(const pu__job *job, pu__memory *mem, pu__worker *w, pu_
     const pu_block u = w->run.u;
     const pu_int lead = first == 0, probes = k - lead; /* column 0 of the first block is b */
     const pu_block delta = pu__from(u, lead);
-    const uint32_t id = (uint32_t)(job->data->id ? job->data->id[n] : n), sample = (uint32_t)(first + lead - 1);
+    const pu_int datum = pu__datum(job->data, n);
+    const uint32_t id = (uint32_t)(job->data->id ? job->data->id[datum] : datum), sample = (uint32_t)(first + lead - 1);
     pu_int j, i;
     if (lead && pu__posterior_rhs(&w->post, job->model->nu ? mem->gamma_nu : NULL, u))
         return pu__operator_failed(report, "Phi.apply_t", n);

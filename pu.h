@@ -794,7 +794,8 @@ PU_DEF pu_status pu_simulate(const pu_lgm *model, pu_int n, uint64_t seed, pu_wo
    The variance is exact with a direct engine (`exact` = 1), otherwise estimated from the K = `probes` probes, relative
    standard error at most (2 / K)^1/2: where diag(A) is known 1/A_jj + mean_k (sigma_kj - delta_kj / A_jj)^2, whose error
    vanishes where A_jj dominates; else mean_k sigma_kj^2. samples: draws of N(mu, Sigma); PU_EXACT has none (refused), use
-   PU_MONTE_CARLO with PU_DENSE. With the mean alone wanted a single probe is solved. Cost, statuses as pu_gradient. */
+   PU_MONTE_CARLO with PU_DENSE. With the mean alone wanted a single probe is solved. Cost, statuses as pu_gradient;
+   PU_E_ARGUMENT: PU_AUTO for K or I, there being no gradient to tune them for. */
 typedef struct {
     pu_real *mean;     /* N x D       mu */
     pu_real *variance; /* N x D       diagonal of Sigma */

@@ -508,6 +508,13 @@ TEST refusals(void)
     TC_STATUS(pu_posterior(&t->lgm, &t->data, &options, NULL, &g.o.z, &report), PU_E_ARGUMENT);
     TC_ASSERT(strstr(report.where.what, "out.samples"));
     options.kind = PU_MONTE_CARLO;
+    options.samples = PU_AUTO;
+    TC_STATUS(pu_posterior(&t->lgm, &t->data, &options, NULL, &g.o.z, &report), PU_E_ARGUMENT);
+    TC_ASSERT(!strcmp(report.where.what, "options.samples"));
+    options.samples = 4, options.solve.iterations = PU_AUTO;
+    TC_STATUS(pu_predict(&t->lgm, &t->data, &options, NULL, &g.o.y, &report), PU_E_ARGUMENT);
+    TC_ASSERT(!strcmp(report.where.what, "options.solve.iterations"));
+    options.solve.iterations = 0;
     keep = t->psi[3], t->psi[3] = PU_R(-1);
     TC_STATUS(pu_posterior(&t->lgm, &t->data, &options, NULL, &g.o.z, &report), PU_E_NOT_POSITIVE);
     TC_ASSERT(report.where.index == 3);

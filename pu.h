@@ -45,7 +45,7 @@ DOES NOT
 
 CONTENTS (grep for the tag)
     >>config >>types >>api           declarations
-    >>status >>memory >>random >>vector >>operator >>solver >>lgm >>exact >>plan >>public >>predict >>model
+    >>status >>memory >>random >>vector >>operator >>solver >>lgm >>exact >>plan >>public >>predict >>model >>fit
                                      implementation
 
 SWITCHES (define before the include; every unit of a program must agree, except on PU_IMPLEMENTATION)
@@ -54,6 +54,7 @@ SWITCHES (define before the include; every unit of a program must agree, except 
                          live in one program and a mix-up fails at link time.  Default: double
     PU_STATIC            all functions static (needs PU_IMPLEMENTATION in the same unit)
     PU_NO_MALLOC         no malloc/free: memory comes from the caller's block or allocator hook only
+    PU_NO_STDIO          no files: pu_fit without checkpoints
     PU_NO_OPENMP         ignore OpenMP even when the compiler has it switched on
     PU_ASSERT(x)         internal consistency checks.  Default: nothing
     The next two concern the unit with PU_IMPLEMENTATION alone; results agree with the built-in code to
@@ -170,6 +171,11 @@ MATHS (letters used throughout; W = diag(mask * psi), e = mask * (y - eta))
 #define pu_gradient_bytes puf_gradient_bytes
 #define pu_gradient puf_gradient
 #define pu_nll puf_nll
+#define pu_fit puf_fit
+#define pu_fit_report puf_fit_report
+#define pu_fit_options puf_fit_options
+#define pu_fit_errors puf_fit_errors
+#define pu_fit_stop_text puf_fit_stop_text
 #define pu_tune puf_tune
 #define pu_exact_bytes puf_exact_bytes
 #define pu_exact puf_exact
@@ -272,6 +278,7 @@ typedef ptrdiff_t pu_int; /* sizes and indices: signed, so that a negative one i
     X(PU_E_UNSUPPORTED, -11, "the operator lacks a function that this call needs")                \
     X(PU_E_OPERATOR, -12, "an operator's function reported failure")                              \
     X(PU_E_NOT_ADJOINT, -13, "apply_t is not the transpose of apply")                             \
+    X(PU_E_FILE, -14, "a file cannot be read or written as asked")                                \
     X(PU_CAP, 1, "the iteration cap was reached before the tolerance")                            \
     X(PU_BREAKDOWN, 2, "curvature d'Ad was not positive: A is not positive definite")             \
     X(PU_NONFINITE, 3, "a NaN or an infinity arose during the run")                               \
@@ -739,6 +746,98 @@ PU_DEF pu_status pu_model_regression(pu_model *model, const pu_op *Phi, pu_repor
 PU_DEF pu_status pu_model_neural(pu_model *model, pu_int points, pu_int inputs, const pu_real *X, pu_int hidden,
                                  pu_int features, pu_report *report);
 
+/* ---- training ------------------------------------------------------------------------------------------ */
+
+typedef enum { PU_ADAM, PU_SGD, PU_LBFGS } pu_optimizer;
+
+/* The rate of step t of T: rate; rate (1 + cos(pi t / T)) / 2; rate / (1 + t / decay); rate, and zero linearly over the last fifth */
+typedef enum { PU_RATE_CONSTANT, PU_RATE_COSINE, PU_RATE_HYPERBOLIC, PU_RATE_TAIL } pu_schedule;
+
+#define PU_FIT_STOP_LIST(X)                                                                       \
+    X(PU_FIT_STEPS, 0, "all steps done")                                                          \
+    X(PU_FIT_GRADIENT, 1, "gradient within its own error, or below the tolerance")                \
+    X(PU_FIT_VALIDATION, 2, "validation no longer improves")                                      \
+    X(PU_FIT_TIME, 3, "time is up")                                                               \
+    X(PU_FIT_CALLBACK, 4, "stopped by the caller")                                                \
+    X(PU_FIT_STUCK, 5, "no acceptable step in this direction")
+
+typedef enum {
+#define PU_X(name, value, text) name = value,
+    PU_FIT_STOP_LIST(PU_X)
+#undef PU_X
+    PU_FIT_STOPS
+} pu_fit_stop;
+PU_DEF const char *pu_fit_stop_text(pu_fit_stop stop);
+
+/* Where a fit stands: for the progress function after every step, and the report at the end. */
+typedef struct {
+    pu_status status;
+    pu_where where;
+    pu_fit_stop stop;        /* why it ended */
+    pu_int step, steps;      /* steps done; of so many */
+    pu_int epoch;            /* passes through the data begun (mini-batches) */
+    pu_int gradients;        /* pu_model_gradient calls */
+    pu_int rejected;         /* steps that led to a theta the model refuses, halved until it did not */
+    double objective;        /* of the last step, at the theta before it: NLL per datum of its batch (q where there is no NLL) */
+    double objective_se;     /* its standard error over probes; 0 exact, -1 unknown */
+    double gradient;         /* |g| */
+    double gradient_se;      /* |standard errors of g|; -1: not measured */
+    double rate;
+    double validation;       /* last value; NaN: never measured */
+    double best;             /* the smallest of what theta is kept by: validation, or an exact objective of all data */
+    pu_int best_step;        /* of that; -1: the last theta is kept, because nothing comparable was measured */
+    double seconds, steps_per_second, seconds_left; /* by options.clock; -1 without */
+    int resumed;             /* began from a checkpoint */
+    const pu_real *theta;    /* params: the current point (valid within the call) */
+    pu_report last;          /* of the last gradient: engine, plan, errors */
+} pu_fit_report;
+
+typedef struct {
+    pu_int steps;            /* 0 = 200 */
+    pu_optimizer optimizer;  /* default PU_ADAM. PU_LBFGS is for a deterministic gradient: all data, and exact engines or fixed probes */
+    double rate;             /* 0 = 0.1 (Adam), 0.01 (SGD), 1 (L-BFGS) */
+    pu_schedule schedule;
+    double decay;            /* PU_RATE_HYPERBOLIC: 0 = a tenth of the steps */
+    double momentum;         /* SGD; 0 = 0.9, negative = none */
+    double beta1, beta2, epsilon; /* Adam; 0 = 0.9, 0.999, 1e-8 */
+    pu_int history;          /* L-BFGS pairs; 0 = 10 */
+    pu_options gradient;     /* kind, samples, engine, solver, seed, threads ..; seed also orders the mini-batches */
+    pu_int batch;            /* data per gradient, drawn without replacement; 0 = all */
+    pu_int accumulate;       /* gradients per step, averaged; 0 = 1 */
+    int fixed_probes;        /* the probes of a datum never change (common random numbers); otherwise fresh at every step */
+    int warm_start;          /* with fixed probes: solves begin at the last solution. N (K+1) D reals; no NLL from probes, so q is told */
+    double tolerance;        /* > 0: stop when |g| <= tolerance times |its standard errors| in 3 steps running (or, with exact or
+                                fixed noise, when |g| <= tolerance) */
+    double seconds;          /* > 0: stop after that time; needs clock */
+    double (*clock)(void *user);                                                     /* seconds since whenever */
+    double (*validate)(pu_model *model, const pu_real *theta, void *user);           /* smaller is better; NaN stops the fit */
+    pu_int validate_every;   /* steps; 0 = 10 */
+    pu_int patience;         /* validations without improvement before stopping; 0 = never */
+    int (*progress)(const pu_fit_report *now, void *user);                           /* nonzero: stop */
+    void *user;
+    const char *checkpoint;  /* file to keep the state in: written beside it and renamed, so that it is whole at any moment */
+    pu_int checkpoint_every; /* steps; 0 = 10; always at the end */
+    int resume;              /* begin from `checkpoint` if it is there; the end is the same to the bit as without the break.
+                                A file that is damaged, or of another model, data size, precision or options, is refused */
+} pu_fit_options;
+
+/* Minimise the mean objective over theta (params; the start on entry, see pu_model_start; the result on return: the best
+   point where points can be compared, else the last). A step to a theta that the model refuses, or where numbers give out
+   (not finite, not definite), is halved, up to 40 times, and counted.
+   Same start, options and data: same bits, at any thread count, with or without interruptions.
+   Memory: about 4 params (L-BFGS 2 (history + 3) params) and what pu_model_gradient needs, from ws or its allocator, taken
+   at the start. Statuses: PU_OK; those of pu_model_gradient (theta is then the best or last good point); PU_E_ARGUMENT, PU_E_NULL (options);
+   PU_E_FILE: the checkpoint cannot be written, or cannot be taken up (where.what says why). */
+PU_DEF pu_status pu_fit(pu_model *model, const pu_data *data, const pu_fit_options *options, pu_workspace *ws, pu_real *theta,
+                        pu_fit_report *report);
+
+/* Standard errors of fitted parameters, on the scale of theta: square roots of the diagonal of (N H)^-1, H the second
+   derivative of the mean NLL by central differences of the gradient of `options` (exact engines, or the probes held fixed).
+   se: params. Cost: 2 params gradients, params^3; meant for tens of parameters. PU_E_NOT_DEFINITE: H is not positive, theta is no minimum
+   (index: the parameter). A gradient from K probes brings noise into H. */
+PU_DEF pu_status pu_fit_errors(pu_model *model, const pu_data *data, const pu_options *options, pu_workspace *ws,
+                               const pu_real *theta, pu_real *se, pu_report *report);
+
 /* ---- tier 1: gradients and likelihood of a latent Gaussian model ------------------------------------ */
 
 /* Gradient of the mean objective over a batch, by the method of options->kind:
@@ -1080,6 +1179,9 @@ PU_DEF const char *pu_explain(const pu_report *report, char *buffer, size_t capa
 #include <string.h>
 #ifndef PU_NO_MALLOC
 #include <stdlib.h>
+#endif
+#ifndef PU_NO_STDIO
+#include <stdio.h>
 #endif
 #if defined(_OPENMP) && !defined(PU_NO_OPENMP)
 #include <omp.h>
@@ -7329,9 +7431,12 @@ PU__FN pu_status pu__direct_datum(const pu__job *job, pu__memory *mem, pu__worke
             if (mem->stage.residual)
                 memcpy(mem->stage.residual + at * D, pu__col(g->xbar, j), (size_t)D * sizeof(pu_real));
             w->weight[j] = first + j == 0 ? PU_R(1) : PU_R(1) / (pu_real)job->K;
-            /* a factor of A solves with a small residual whatever the conditioning: a large one means another matrix */
-            if (w->engine >= PU_BANDED && !(c->record.true_residual <= 0.01 * c->record.rhs))
+            /* a factor of A solves with a small residual unless A is singular to rounding: else it is of another matrix */
+            if (w->engine >= PU_BANDED && !(c->record.true_residual <= 0.01 * c->record.rhs)) {
+                if (job->model->Gamma->band_add == pu__ar_band_add || job->model->Gamma->band_add == pu__ssm_band_add)
+                    return pu__fail(report, PU_E_NOT_DEFINITE, "A (to rounding)", n, -1);
                 return pu__operator_failed(report, "Gamma.band_add or Phi.row (not the operator that apply is)", n);
+            }
         }
         if (first == 0 || !job->exact) {
             w->post.column = job->exact ? -1 : first;
@@ -7598,7 +7703,10 @@ PU__FN pu_status pu__job_make(pu__job *job, const pu_lgm *model, const pu_data *
     return PU_OK;
 }
 
-enum { PU__PILOT_PROBES = 8, PU__PILOT_STEPS = 20, PU__PILOT_DATA = 4, PU__MOST = 100 };
+#define PU__PILOT_PROBES 8
+#define PU__PILOT_STEPS 20
+#define PU__PILOT_DATA 4
+#define PU__MOST 100
 
 PU__FN int pu__to_tune(const pu_options *o)
 {
@@ -7620,6 +7728,8 @@ PU__FN pu_status pu__check_tuning(const pu_options *o, const pu_results *out, pu
     if (o->most_iterations < 0) return pu__fail(report, PU_E_ARGUMENT, "options.most_iterations", -1, -1);
     if (!out || (!out->Gamma && !out->Phi && !out->psi))
         return pu__fail(report, PU_E_ARGUMENT, "results (PU_AUTO needs a gradient to tune for)", -1, -1);
+    if ((o->samples == PU_AUTO && (out->x || out->residual || out->logdet || out->columns)) || out->alpha || out->beta || out->replicates)
+        return pu__fail(report, PU_E_ARGUMENT, "results (PU_AUTO: arrays whose size depends on K or I; pu_tune first)", -1, -1);
     if (o->solve.solver != PU_CG && o->solve.solver != PU_PCG)
         return pu__fail(report, PU_E_UNSUPPORTED, "options.solve.solver (PU_AUTO needs CG or PCG)", -1, -1);
     if (o->x0) return pu__fail(report, PU_E_UNSUPPORTED, "options.x0 (PU_AUTO)", -1, -1);
@@ -8581,22 +8691,36 @@ typedef struct {
     size_t bytes;
 } pu__model_memory;
 
+/* the canonical gradients that the model uses, all at the same address: to ask for sizes */
+PU__FN pu_results pu__model_wants(const pu_model *model, pu_real *some)
+{
+    pu_results want;
+    memset(&want, 0, sizeof want);
+    if (model->uses & PU_USES_NU) want.nu = some;
+    if (model->uses & PU_USES_GAMMA) want.Gamma = some;
+    if (model->uses & PU_USES_PHI) want.Phi = some;
+    if (model->uses & PU_USES_ETA) want.eta = some;
+    if (model->uses & PU_USES_PSI) want.psi = some;
+    return want;
+}
+
 /* Canonical arrays and pu_gradient's block; the latter's size depends on which of the former there are. */
 PU__FN pu_status pu__model_layout(pu__model_memory *w, pu__arena *arena, const pu_model *model, const pu_data *data,
-                                  const pu_options *o, int se, pu_report *report)
+                                  const pu_options *o, int se, pu_real *x, pu_report *report)
 {
     const pu_lgm *lgm = &model->lgm;
     pu_status status = pu__check_model(lgm, report);
-    pu_results want; /* never NULL where wanted, also while measuring */
     pu_real some;
+    pu_results want = pu__model_wants(model, &some); /* never NULL where wanted, also while measuring */
     if (status) return status;
-    memset(w, 0, sizeof *w), memset(&want, 0, sizeof want);
-    if (model->uses & PU_USES_NU) want.nu = &some, w->g.nu = pu__reals(arena, lgm->Gamma->rows, 1);
-    if (model->uses & PU_USES_GAMMA) want.Gamma = &some, w->g.Gamma = pu__reals(arena, lgm->Gamma->params, 1);
-    if (model->uses & PU_USES_PHI) want.Phi = &some, w->g.Phi = pu__reals(arena, lgm->Phi->params, 1);
-    if (model->uses & PU_USES_ETA) want.eta = &some, w->g.eta = pu__reals(arena, lgm->Phi->rows, 1);
-    if (model->uses & PU_USES_PSI) want.psi = &some, w->g.psi = pu__reals(arena, lgm->Phi->rows, 1);
+    memset(w, 0, sizeof *w);
+    if (want.nu) w->g.nu = pu__reals(arena, lgm->Gamma->rows, 1);
+    if (want.Gamma) w->g.Gamma = pu__reals(arena, lgm->Gamma->params, 1);
+    if (want.Phi) w->g.Phi = pu__reals(arena, lgm->Phi->params, 1);
+    if (want.eta) w->g.eta = pu__reals(arena, lgm->Phi->rows, 1);
+    if (want.psi) w->g.psi = pu__reals(arena, lgm->Phi->rows, 1);
     w->grad = pu__reals(arena, model->params, 1);
+    want.x = w->g.x = x;
     if (se) want.replicates = &some;
     status = pu_gradient_bytes(lgm, data, o, &want, &w->bytes, report);
     if (status) return status;
@@ -8647,16 +8771,19 @@ PU_DEF pu_status pu_model_gradient_bytes(pu_model *model, const pu_data *data, c
     if (model->params < 1) return pu__fail(report, PU_E_ARGUMENT, "model.params", -1, -1);
     pu__model_link(model);
     o = pu__model_options(model, options);
-    status = pu__model_layout(&w, &arena, model, data, &o, se, report);
+    if (se && pu__to_tune(&o)) o = pu__at_limits(&o); /* the run itself tunes before it looks for memory */
+    status = pu__model_layout(&w, &arena, model, data, &o, se, NULL, report);
     if (status) return status;
     if (arena.overflow) return pu__fail(report, PU_E_OVERFLOW, "workspace", -1, -1);
     report->bytes = *bytes = pu__arena_bytes(&arena);
     return PU_OK;
 }
 
-PU_DEF pu_status pu_model_gradient(pu_model *model, const pu_real *theta, const pu_data *data, const pu_options *options,
-                                   pu_workspace *ws, pu_real *grad, pu_real *se, pu_report *report)
+/* pu_model_gradient, and the solutions (N x (K+1) x D) into x where that is not NULL */
+PU__FN pu_status pu__model_run(pu_model *model, const pu_real *theta, const pu_data *data, const pu_options *options, pu_workspace *ws,
+                               pu_real *grad, pu_real *se, pu_real *x, pu_report *report)
 {
+    char words[sizeof report->plan] = "";
     pu_report local, *told = report; /* without a report pu_gradient leaves out the likelihood */
     pu_workspace own, rest;
     pu__model_memory w;
@@ -8673,11 +8800,20 @@ PU_DEF pu_status pu_model_gradient(pu_model *model, const pu_real *theta, const 
     memset(&own, 0, sizeof own), memset(&rest, 0, sizeof rest);
     if (!ws) ws = &own;
     o = pu__model_options(model, options);
-    status = pu__model_layout(&w, &arena, model, data, &o, se != NULL, report);
+    if (pu__to_tune(&o)) { /* here already: the sizes below depend on K and I */
+        pu_options tuned;
+        pu_results want = pu__model_wants(model, grad);
+        status = pu_tune(&model->lgm, data, &o, ws, &want, &tuned, report);
+        if (!status) o = tuned, memcpy(words, report->plan, sizeof words);
+    }
+    if (!status) status = pu__model_layout(&w, &arena, model, data, &o, se != NULL, x, report);
     if (!status) status = pu__arena_open(&arena, ws, report);
-    if (status) return status;
+    if (status) {
+        pu_workspace_free(&own);
+        return status;
+    }
     bytes = report->bytes;
-    (void)pu__model_layout(&w, &arena, model, data, &o, se != NULL, report);
+    (void)pu__model_layout(&w, &arena, model, data, &o, se != NULL, x, report);
     G = report->groups, K = report->samples;
     pu_workspace_block(&rest, w.rest, w.bytes);
     status = pu_gradient(&model->lgm, data, &o, &rest, &w.g, told ? report : NULL);
@@ -8693,8 +8829,21 @@ PU_DEF pu_status pu_model_gradient(pu_model *model, const pu_real *theta, const 
         for (i = 0; i < model->params && se; i++) se[i] = (pu_real)sqrt(w.square[i]);
     }
     report->bytes = bytes;
+    if (words[0]) { /* how K and I were found goes before the plan of the run */
+        const size_t used = strlen(words);
+        pu__text t;
+        t.at = words, t.used = used, t.capacity = sizeof words;
+        pu__put(&t, report->plan);
+        memcpy(report->plan, words, sizeof words);
+    }
     pu_workspace_free(&own);
     return status;
+}
+
+PU_DEF pu_status pu_model_gradient(pu_model *model, const pu_real *theta, const pu_data *data, const pu_options *options,
+                                   pu_workspace *ws, pu_real *grad, pu_real *se, pu_report *report)
+{
+    return pu__model_run(model, theta, data, options, ws, grad, se, NULL, report);
 }
 
 PU_DEF pu_status pu_model_nll(pu_model *model, const pu_real *theta, const pu_data *data, const pu_options *options,
@@ -9457,6 +9606,673 @@ PU_DEF pu_status pu_model_state_space(pu_model *model, pu_int steps, pu_int stat
     made.set = pu__state_space_set, made.pull = pu__state_space_pull;
     made.start = pu__state_space_start, made.describe = pu__state_space_describe;
     return pu__model_done(model, &made);
+}
+
+/* ------------------------------------------------------------------------------------------------
+   >>fit   from gradients to parameters: Adam, SGD, L-BFGS; mini-batches; checkpoints
+   ------------------------------------------------------------------------------------------------ */
+
+PU_DEF const char *pu_fit_stop_text(pu_fit_stop stop)
+{
+    switch (stop) {
+#define PU_X(name, value, text) case name: return text;
+        PU_FIT_STOP_LIST(PU_X)
+#undef PU_X
+    case PU_FIT_STOPS: break;
+    }
+    return "unknown reason";
+}
+
+/* What a checkpoint keeps besides arrays. Doubles throughout: every count here is below 2^53. */
+typedef struct {
+    double step, epoch, at;            /* steps done; epoch and place in it of the next datum */
+    double gradients, rejected, within;/* steps running whose gradient was within its error */
+    double best, best_step, stale;     /* smallest criterion, its step, validations since then */
+    double validation, objective, objective_se, gradient, gradient_se, rate;
+    double pairs, newest;              /* L-BFGS: pairs kept, place of the newest */
+    double known;                      /* L-BFGS: g is the gradient at theta */
+} pu__counts;
+
+typedef struct {
+    pu_model *model;
+    const pu_data *data;
+    const pu_fit_options *o;
+    pu_fit_report *report;
+    pu_workspace *ws;   /* of the gradients */
+    pu__counts c;
+    pu_int n, N, K, D, pairs;
+    int exact;          /* gradient without noise; or with the same noise always: fixed */
+    int fixed, se, compare; /* compare: objectives of different steps can be compared */
+    pu_real *theta;     /* staged: the caller's array is written at the end */
+    pu_real *best, *g, *part, *part_se, *m, *v, *trial, *before; /* n each; before: the last point with a gradient */
+    pu_real *S, *Y;     /* L-BFGS: pairs x n */
+    double *square, *rho; /* n: squared standard errors, of a step; pairs */
+    pu_int *order;      /* N: this epoch's */
+    pu_real *x;         /* warm starts: N x (K+1) x D */
+    pu_real *x_part;    /* of the batch */
+} pu__fit;
+
+PU__FN void pu__fit_layout(pu__fit *f, pu__arena *arena)
+{
+    const int lbfgs = f->o->optimizer == PU_LBFGS;
+    const pu_int batch = f->o->batch ? f->o->batch : f->N;
+    f->theta = pu__reals(arena, f->n, 1), f->best = pu__reals(arena, f->n, 1), f->g = pu__reals(arena, f->n, 1);
+    f->trial = pu__reals(arena, f->n, 1), f->m = pu__reals(arena, f->n, 1), f->before = pu__reals(arena, f->n, 1);
+    f->part = f->o->batch ? pu__reals(arena, f->n, 1) : NULL;
+    f->v = f->o->optimizer != PU_SGD ? pu__reals(arena, f->n, 1) : NULL; /* L-BFGS: the gradient at the trial point */
+    if (f->se) f->part_se = pu__reals(arena, f->n, 1), f->square = (double *)pu__take(arena, f->n, 1, sizeof(double));
+    if (f->o->batch) f->order = (pu_int *)pu__take(arena, f->N, 1, sizeof(pu_int));
+    if (lbfgs) {
+        f->S = pu__reals(arena, f->pairs, f->n), f->Y = pu__reals(arena, f->pairs, f->n);
+        f->rho = (double *)pu__take(arena, 2 * f->pairs, 1, sizeof(double)); /* and the coefficients of the recursion */
+    }
+    if (f->o->warm_start) {
+        f->x = pu__reals(arena, f->N * (f->K + 1), f->D);
+        f->x_part = f->o->batch ? pu__reals(arena, batch * (f->K + 1), f->D) : NULL;
+    }
+}
+
+/* ---- checkpoints: a header, the counts, the arrays, a checksum of all that ---- */
+
+PU__FN uint64_t pu__fnv(uint64_t h, const void *data, size_t bytes)
+{
+    const unsigned char *at = (const unsigned char *)data;
+    size_t i;
+    for (i = 0; i < bytes; i++) h = (h ^ at[i]) * UINT64_C(0x100000001b3);
+    return h;
+}
+
+#ifndef PU_NO_STDIO
+
+/* Numbers that the checkpoint must share with the fit: sizes, precision, and every option that the next step depends on. */
+PU__FN uint64_t pu__fit_print(const pu__fit *f)
+{
+    const pu_fit_options *o = f->o;
+    const pu_options *g = &o->gradient;
+    const double number[] = {(double)sizeof(pu_real), (double)f->n, (double)f->N, (double)f->data->m, (double)f->D, (double)o->steps,
+        (double)o->optimizer, o->rate, (double)o->schedule, o->decay, o->momentum, o->beta1, o->beta2, o->epsilon, (double)f->pairs,
+        (double)o->batch, (double)o->accumulate, (double)(o->fixed_probes != 0), (double)(o->warm_start != 0), o->tolerance,
+        (double)o->validate_every, (double)o->patience, (double)(o->validate != NULL), (double)g->samples, (double)g->kind, (double)g->engine,
+        (double)(g->seed >> 32), (double)(g->seed & 0xffffffffu), (double)g->step, (double)g->lanes, (double)g->columns,
+        (double)g->groups, (double)(g->rao_blackwell != 0), g->error, (double)g->most_samples, (double)g->most_iterations,
+        (double)(g->no_control_variate != 0), (double)g->solve.iterations, (double)g->solve.solver, g->solve.tolerance, g->solve.absolute2,
+        (double)g->solve.check_every, (double)g->solve.adjoint, (double)g->solve.checkpoint};
+    uint64_t h = pu__fnv(UINT64_C(0xcbf29ce484222325), PU_VERSION, sizeof PU_VERSION);
+    if (f->model->name) h = pu__fnv(h, f->model->name, strlen(f->model->name));
+    return pu__fnv(h, number, sizeof number);
+}
+
+/* One array to or from the file; h runs along. 0 when that fails. */
+PU__FN int pu__fit_array(FILE *file, int write, void *data, size_t bytes, uint64_t *h)
+{
+    if (bytes == 0 || !data) return 1;
+    if ((write ? fwrite(data, 1, bytes, file) : fread(data, 1, bytes, file)) != bytes) return 0;
+    *h = pu__fnv(*h, data, bytes);
+    return 1;
+}
+
+PU__FN int pu__fit_arrays(pu__fit *f, FILE *file, int write, uint64_t *h)
+{
+    const size_t n = (size_t)f->n * sizeof(pu_real), x = f->x ? (size_t)(f->N * (f->K + 1) * f->D) * sizeof(pu_real) : 0;
+    return pu__fit_array(file, write, &f->c, sizeof f->c, h) && pu__fit_array(file, write, f->theta, n, h) &&
+           pu__fit_array(file, write, f->best, n, h) && pu__fit_array(file, write, f->m, n, h) &&
+           pu__fit_array(file, write, f->before, n, h) &&
+           pu__fit_array(file, write, f->v, f->v ? n : 0, h) && pu__fit_array(file, write, f->g, n, h) &&
+           pu__fit_array(file, write, f->S, f->S ? (size_t)f->pairs * n : 0, h) &&
+           pu__fit_array(file, write, f->Y, f->Y ? (size_t)f->pairs * n : 0, h) &&
+           pu__fit_array(file, write, f->rho, f->rho ? (size_t)f->pairs * sizeof(double) : 0, h) &&
+           pu__fit_array(file, write, f->x, x, h);
+}
+
+#define PU__MAGIC "pu fit 1"
+
+/* Beside the file and renamed: whoever looks finds the old state or the new one, never half of either. */
+PU__FN const char *pu__fit_save(pu__fit *f, char *path, size_t room)
+{
+    uint64_t h = UINT64_C(0xcbf29ce484222325), print = pu__fit_print(f);
+    pu__text t;
+    FILE *file;
+    int ok;
+    t.at = path, t.used = 0, t.capacity = room;
+    pu__put(&t, f->o->checkpoint);
+    pu__put(&t, ".new");
+    if (t.used + 1 >= room) return "checkpoint: the name is too long";
+    file = fopen(path, "wb");
+    if (!file) return "checkpoint: cannot be opened for writing";
+    ok = fwrite(PU__MAGIC, 1, 8, file) == 8 && fwrite(&print, 1, sizeof print, file) == sizeof print &&
+         pu__fit_arrays(f, file, 1, &h) && fwrite(&h, 1, sizeof h, file) == sizeof h;
+    if (fclose(file)) ok = 0;
+    if (!ok) {
+        remove(path);
+        return "checkpoint: cannot be written (disk full?)";
+    }
+    if (rename(path, f->o->checkpoint)) { /* where rename does not replace */
+        remove(f->o->checkpoint);
+        if (rename(path, f->o->checkpoint)) return "checkpoint: cannot be renamed into place";
+    }
+    return NULL;
+}
+
+/* NULL: taken up, or there is none (*found = 0); else what is wrong with it. */
+PU__FN const char *pu__fit_load(pu__fit *f, int *found)
+{
+    uint64_t h = UINT64_C(0xcbf29ce484222325), print = 0, sum = 0;
+    char magic[8];
+    const char *wrong = NULL;
+    FILE *file = fopen(f->o->checkpoint, "rb");
+    *found = file != NULL;
+    if (!file) return NULL;
+    if (fread(magic, 1, 8, file) != 8 || memcmp(magic, PU__MAGIC, 8) != 0) wrong = "checkpoint: not a checkpoint of this library";
+    else if (fread(&print, 1, sizeof print, file) != sizeof print || print != pu__fit_print(f))
+        wrong = "checkpoint: of another model, data, precision, version or options";
+    else if (!pu__fit_arrays(f, file, 0, &h) || fread(&sum, 1, sizeof sum, file) != sizeof sum || sum != h || fgetc(file) != EOF)
+        wrong = "checkpoint: damaged (checksum or length)";
+    fclose(file);
+    return wrong;
+}
+
+#endif
+
+/* ---- one gradient of all the data of a step ---- */
+
+/* The order of epoch e: Fisher and Yates with numbers of the counter-based generator. */
+PU__FN void pu__fit_shuffle(pu__fit *f)
+{
+    const uint64_t seed = f->o->gradient.seed;
+    uint32_t key[2], counter[4] = {0, 0, 0, 0}, word[4];
+    pu_int i;
+    key[0] = (uint32_t)seed, key[1] = (uint32_t)(seed >> 32) ^ 0x6f726465u; /* away from the streams of normals */
+    counter[1] = (uint32_t)f->c.epoch;
+    for (i = 0; i < f->N; i++) f->order[i] = i;
+    for (i = f->N - 1; i > 0; i--) {
+        pu_int j, keep;
+        counter[0] = (uint32_t)i;
+        pu_philox(key, counter, word);
+        j = (pu_int)(((uint64_t)word[0] << 32 | word[1]) % (uint64_t)(i + 1));
+        keep = f->order[i], f->order[i] = f->order[j], f->order[j] = keep;
+    }
+}
+
+/* Gradient of n data (pick, or all) at theta into grad and, if wanted, se; solutions from and to x. */
+PU__FN pu_status pu__fit_part(pu__fit *f, const pu_real *theta, const pu_int *pick, pu_int n, pu_real *grad, pu_real *se)
+{
+    const pu_int each = (f->K + 1) * f->D;
+    pu_real *x = pick ? f->x_part : f->x;
+    pu_options o = f->o->gradient;
+    pu_data batch = *f->data;
+    pu_status status;
+    pu_int i;
+    batch.n = n, batch.pick = pick;
+    if (!f->fixed) o.step += (uint32_t)f->c.step;
+    for (i = 0; i < n && x && pick; i++) memcpy(x + i * each, f->x + pick[i] * each, (size_t)each * sizeof(pu_real));
+    if (x) o.x0 = x;
+    f->c.gradients++;
+    status = pu__model_run(f->model, theta, &batch, &o, f->ws, grad, se, x, &f->report->last);
+    for (i = 0; i < n && x && pick && !pu__fatal(status); i++)
+        memcpy(f->x + pick[i] * each, x + i * each, (size_t)each * sizeof(pu_real));
+    return status;
+}
+
+/* Gradient of a step into g, with its objective and their errors. */
+PU__FN pu_status pu__fit_gradient(pu__fit *f, const pu_real *theta, pu_real *g)
+{
+    const pu_report *last = &f->report->last;
+    const pu_int parts = f->o->batch ? (f->o->accumulate ? f->o->accumulate : 1) : 1;
+    double total = 0, objective = 0, variance = 0, errors = 0;
+    int part, known = 1;
+    pu_int i;
+    pu_status status;
+    if (f->square) memset(f->square, 0, (size_t)f->n * sizeof(double));
+    for (part = 0; part < (int)parts; part++) {
+        pu_real *to = part ? f->part : g;
+        pu_int n = f->N;
+        const pu_int *pick = NULL;
+        if (f->order) {
+            if ((pu_int)f->c.at >= f->N) f->c.epoch++, f->c.at = 0, pu__fit_shuffle(f);
+            n = pu__min(f->o->batch, f->N - (pu_int)f->c.at), pick = f->order + (pu_int)f->c.at;
+            f->c.at += (double)n;
+        }
+        status = pu__fit_part(f, theta, pick, n, to, f->se ? f->part_se : NULL);
+        if (pu__fatal(status)) return status;
+        total += (double)n;
+        objective += (double)n * (last->has_nll ? last->nll : last->q);
+        variance += (double)n * (double)n * last->nll_se * last->nll_se;
+        if (!last->has_nll || last->nll_se < 0) known = 0;
+        for (i = 0; i < f->n && f->square; i++) f->square[i] += (double)n * (double)n * (double)f->part_se[i] * (double)f->part_se[i];
+        for (i = 0; i < f->n && parts > 1; i++) g[i] = (part ? g[i] : PU_R(0)) + (pu_real)n * to[i];
+    }
+    for (i = 0; i < f->n && parts > 1; i++) g[i] /= (pu_real)total;
+    for (i = 0; i < f->n && f->square; i++) errors += f->square[i] / (total * total);
+    f->c.objective = objective / total;
+    f->c.objective_se = known ? sqrt(variance) / total : -1;
+    f->c.gradient = sqrt(pu__dot(f->n, NULL, g, g));
+    f->c.gradient_se = f->square ? sqrt(errors) : -1;
+    return PU_OK;
+}
+
+/* A point where the numbers give out, as opposed to a mistake of the caller's: to be stepped back from. */
+PU__FN int pu__fit_beyond(pu_status status)
+{
+    return status == PU_NONFINITE || status == PU_BREAKDOWN || status == PU_E_NOT_DEFINITE || status == PU_E_NOT_POSITIVE;
+}
+
+/* ---- steps ---- */
+
+PU__FN double pu__fit_rate(const pu_fit_options *o, double t)
+{
+    const double T = (double)(o->steps ? o->steps : 200), decay = o->decay > 0 ? o->decay : T / 10;
+    const double rate = o->rate > 0 ? o->rate : o->optimizer == PU_ADAM ? 0.1 : o->optimizer == PU_SGD ? 0.01 : 1;
+    switch (o->schedule) {
+    case PU_RATE_COSINE: return rate * (1 + cos(3.14159265358979323846 * t / T)) / 2;
+    case PU_RATE_HYPERBOLIC: return rate / (1 + t / decay);
+    case PU_RATE_TAIL: return t < 0.8 * T ? rate : rate * (T - t) / (0.2 * T);
+    case PU_RATE_CONSTANT: break;
+    }
+    return rate;
+}
+
+/* trial = theta + t d, halved until the model takes it; 0 when it never does */
+PU__FN int pu__fit_move(pu__fit *f, const pu_real *d, double *t)
+{
+    int halvings;
+    pu_int i;
+    for (halvings = 0; halvings < 40; halvings++, *t /= 2) {
+        for (i = 0; i < f->n; i++) f->trial[i] = (pu_real)((double)f->theta[i] + *t * (double)d[i]);
+        if (pu_model_set(f->model, f->trial, &f->report->last) == PU_OK) return 1;
+        f->c.rejected++;
+    }
+    return 0;
+}
+
+/* Adam and SGD: the update direction goes into `part of the trial`, i.e. is computed in place from g, m and v. */
+PU__FN pu_status pu__fit_first_order(pu__fit *f, int *stuck)
+{
+    const pu_fit_options *o = f->o;
+    const double b1 = o->beta1 > 0 ? o->beta1 : 0.9, b2 = o->beta2 > 0 ? o->beta2 : 0.999, eps = o->epsilon > 0 ? o->epsilon : 1e-8;
+    const double momentum = o->momentum < 0 ? 0 : o->momentum > 0 ? o->momentum : 0.9;
+    double t = 1, c1, c2;
+    pu_int i;
+    int back;
+    pu_status status = pu__fit_gradient(f, f->theta, f->g);
+    for (back = 0; back < 40 && f->c.step > 0 && pu__fit_beyond(status); back++) { /* half way back, until there is a gradient */
+        for (i = 0; i < f->n; i++) f->theta[i] = (f->theta[i] + f->before[i]) / 2;
+        f->c.rejected++;
+        status = pu__fit_gradient(f, f->theta, f->g);
+    }
+    if (status) return status;
+    memcpy(f->before, f->theta, (size_t)f->n * sizeof(pu_real));
+    if (f->compare && f->c.objective_se == 0 && f->c.objective < f->c.best) { /* of the point before this step */
+        f->c.best = f->c.objective, f->c.best_step = f->c.step;
+        memcpy(f->best, f->theta, (size_t)f->n * sizeof(pu_real));
+    }
+    f->c.rate = pu__fit_rate(o, f->c.step);
+    c1 = 1 - pow(b1, f->c.step + 1), c2 = 1 - pow(b2, f->c.step + 1);
+    for (i = 0; i < f->n; i++) {
+        const double g = (double)f->g[i];
+        if (o->optimizer == PU_SGD) {
+            f->m[i] = (pu_real)(momentum * (double)f->m[i] + g);
+            f->g[i] = (pu_real)(-f->c.rate * (double)f->m[i]);
+        } else {
+            f->m[i] = (pu_real)(b1 * (double)f->m[i] + (1 - b1) * g);
+            f->v[i] = (pu_real)(b2 * (double)f->v[i] + (1 - b2) * g * g);
+            f->g[i] = (pu_real)(-f->c.rate * ((double)f->m[i] / c1) / (sqrt((double)f->v[i] / c2) + eps));
+        }
+    }
+    *stuck = !pu__fit_move(f, f->g, &t);
+    if (!*stuck) memcpy(f->theta, f->trial, (size_t)f->n * sizeof(pu_real));
+    return PU_OK;
+}
+
+/* L-BFGS. d = -H g by the two-loop recursion, then a step t with
+     f(t) <= f + 1e-4 t g'd (only where f is exact; with fixed probes the gradient is not quite that of f) and |g(t)'d| <= 0.9 |g'd|. */
+PU__FN pu_status pu__fit_lbfgs(pu__fit *f, int *stuck)
+{
+    const pu_int n = f->n, h = f->pairs;
+    pu_real *d = f->m, *gn = f->v;
+    double *a = f->rho + h, slope, t, lo = 0, hi = -1, value, yy;
+    pu_int i, j, q;
+    int tries;
+    pu_status status;
+    if (!(f->c.known > 0)) {
+        status = pu__fit_gradient(f, f->theta, f->g);
+        if (status) return status;
+        f->c.known = 1;
+    }
+    value = f->c.objective;
+    for (i = 0; i < n; i++) d[i] = -f->g[i];
+    for (q = 0; q < (pu_int)f->c.pairs; q++) { /* newest first */
+        j = ((pu_int)f->c.newest - q + h) % h;
+        a[j] = f->rho[j] * pu__dot(n, NULL, f->S + j * n, d);
+        pu__axpy(n, (pu_real)-a[j], f->Y + j * n, d);
+    }
+    if (f->c.pairs > 0) { /* the newest pair's s'y / y'y */
+        j = (pu_int)f->c.newest, yy = pu__dot(n, NULL, f->Y + j * n, f->Y + j * n);
+        for (i = 0; i < n; i++) d[i] = (pu_real)((double)d[i] / (f->rho[j] * yy));
+    }
+    for (q = (pu_int)f->c.pairs - 1; q >= 0; q--) {
+        j = ((pu_int)f->c.newest - q + h) % h;
+        pu__axpy(n, (pu_real)(a[j] - f->rho[j] * pu__dot(n, NULL, f->Y + j * n, d)), f->S + j * n, d);
+    }
+    slope = pu__dot(n, NULL, f->g, d);
+    if (!(slope < 0)) { /* no descent: forget the past */
+        f->c.pairs = 0;
+        for (i = 0; i < n; i++) d[i] = -f->g[i];
+        slope = -pu__dot(n, NULL, f->g, f->g);
+    }
+    f->c.rate = t = (f->c.pairs > 0 ? 1 : 1 / pu__max(1, sqrt(-slope))) * pu__fit_rate(f->o, f->c.step);
+    for (tries = 0; tries < 20; tries++) {
+        const double asked = t;
+        double now, curve;
+        if (!pu__fit_move(f, d, &t)) break;
+        if (t < asked) hi = asked;
+        status = pu__fit_gradient(f, f->trial, gn);
+        if (pu__fit_beyond(status)) {
+            f->c.rejected++;
+            hi = t, t = (lo + hi) / 2;
+            continue;
+        }
+        if (status) return status;
+        now = pu__dot(n, NULL, gn, d);
+        curve = f->exact ? value + 1e-4 * t * slope + 16 * (double)PU__EPS * fabs(value) : HUGE_VAL;
+        if (!(f->c.objective <= curve) || now > -0.9 * slope) hi = t;
+        else if (now < 0.9 * slope && hi < 0 && tries < 10) lo = t;
+        else { /* taken */
+            const pu_int next = ((pu_int)f->c.newest + 1) % h;
+            double sy = 0, ss = 0;
+            pu_real *s = f->S + next * n, *y = f->Y + next * n;
+            for (i = 0; i < n; i++) s[i] = f->trial[i] - f->theta[i], y[i] = gn[i] - f->g[i];
+            sy = pu__dot(n, NULL, s, y), ss = pu__dot(n, NULL, s, s), yy = pu__dot(n, NULL, y, y);
+            if (sy > 1e-10 * sqrt(ss * yy)) {
+                f->rho[next] = 1 / sy, f->c.newest = (double)next;
+                if ((pu_int)f->c.pairs < h) f->c.pairs++;
+            }
+            memcpy(f->theta, f->trial, (size_t)n * sizeof(pu_real));
+            memcpy(f->g, gn, (size_t)n * sizeof(pu_real));
+            f->c.rate = t;
+            if (f->compare && f->exact) { /* lower by the rule of the search, up to rounding */
+                f->c.best = f->c.objective, f->c.best_step = f->c.step + 1;
+                memcpy(f->best, f->theta, (size_t)n * sizeof(pu_real));
+            }
+            return PU_OK;
+        }
+        t = hi < 0 ? 2 * t : (lo + hi) / 2;
+    }
+    *stuck = 1; /* at rounding level, or a gradient that is not one */
+    f->c.objective = value, f->c.gradient = sqrt(pu__dot(n, NULL, f->g, f->g));
+    return PU_OK;
+}
+
+/* ---- the loop ---- */
+
+PU__FN pu_status pu__fit_fail(pu_fit_report *report, pu_status status, const char *what)
+{
+    (void)pu__fail(&report->last, status, what, -1, -1);
+    report->status = status, report->where = report->last.where;
+    return status;
+}
+
+PU__FN pu_status pu__fit_check(const pu_model *model, const pu_data *data, const pu_fit_options *o, const pu_real *theta,
+                               pu_fit_report *report)
+{
+    if (!model) return pu__fit_fail(report, PU_E_NULL, "model");
+    if (!data) return pu__fit_fail(report, PU_E_NULL, "data");
+    if (!theta) return pu__fit_fail(report, PU_E_NULL, "theta");
+    if (data->pick) return pu__fit_fail(report, PU_E_ARGUMENT, "data.pick (the fit picks)");
+    if (o->steps < 0) return pu__fit_fail(report, PU_E_ARGUMENT, "fit.steps");
+    if ((int)o->optimizer < PU_ADAM || (int)o->optimizer > PU_LBFGS) return pu__fit_fail(report, PU_E_ARGUMENT, "fit.optimizer");
+    if ((int)o->schedule < PU_RATE_CONSTANT || (int)o->schedule > PU_RATE_TAIL) return pu__fit_fail(report, PU_E_ARGUMENT, "fit.schedule");
+    if (!(o->rate >= 0) || !pu__finite_double(o->rate)) return pu__fit_fail(report, PU_E_ARGUMENT, "fit.rate");
+    if (!(o->beta1 >= 0 && o->beta1 < 1)) return pu__fit_fail(report, PU_E_ARGUMENT, "fit.beta1");
+    if (!(o->beta2 >= 0 && o->beta2 < 1)) return pu__fit_fail(report, PU_E_ARGUMENT, "fit.beta2");
+    if (!(o->epsilon >= 0)) return pu__fit_fail(report, PU_E_ARGUMENT, "fit.epsilon");
+    if (!(o->momentum < 1)) return pu__fit_fail(report, PU_E_ARGUMENT, "fit.momentum");
+    if (!(o->tolerance >= 0)) return pu__fit_fail(report, PU_E_ARGUMENT, "fit.tolerance");
+    if (o->batch < 0 || o->batch > data->n) return pu__fit_fail(report, PU_E_ARGUMENT, "fit.batch");
+    if (o->accumulate < 0 || o->accumulate > INT32_MAX || (o->accumulate > 1 && !o->batch))
+        return pu__fit_fail(report, PU_E_ARGUMENT, "fit.accumulate (of mini-batches)");
+    if (o->history < 0) return pu__fit_fail(report, PU_E_ARGUMENT, "fit.history");
+    if (o->validate_every < 0) return pu__fit_fail(report, PU_E_ARGUMENT, "fit.validate_every");
+    if (o->patience < 0) return pu__fit_fail(report, PU_E_ARGUMENT, "fit.patience");
+    if (o->checkpoint_every < 0) return pu__fit_fail(report, PU_E_ARGUMENT, "fit.checkpoint_every");
+    if (!(o->seconds >= 0)) return pu__fit_fail(report, PU_E_ARGUMENT, "fit.seconds");
+    if (o->seconds > 0 && !o->clock) return pu__fit_fail(report, PU_E_NULL, "fit.clock");
+    if (o->warm_start && !o->fixed_probes) return pu__fit_fail(report, PU_E_ARGUMENT, "fit.warm_start (only with fixed_probes)");
+    if (o->warm_start && (o->gradient.samples == PU_AUTO || o->gradient.solve.iterations == PU_AUTO))
+        return pu__fit_fail(report, PU_E_ARGUMENT, "fit.warm_start (not with PU_AUTO; pu_tune first)");
+    if (o->gradient.x0 || o->gradient.delta) return pu__fit_fail(report, PU_E_ARGUMENT, "fit.gradient.x0 or delta (of the fit itself)");
+    if (o->optimizer == PU_LBFGS && o->batch) return pu__fit_fail(report, PU_E_ARGUMENT, "fit.batch (L-BFGS takes all data)");
+    if (o->optimizer == PU_LBFGS && !o->fixed_probes && o->gradient.kind != PU_EXACT && o->gradient.engine != PU_ENGINE_AUTO)
+        return pu__fit_fail(report, PU_E_ARGUMENT, "fit.fixed_probes (L-BFGS: or an exact gradient)");
+    if (o->resume && !o->checkpoint) return pu__fit_fail(report, PU_E_NULL, "fit.checkpoint");
+#ifdef PU_NO_STDIO
+    if (o->checkpoint) return pu__fit_fail(report, PU_E_UNSUPPORTED, "fit.checkpoint (PU_NO_STDIO)");
+#endif
+    return PU_OK;
+}
+
+/* memory: from the front of a fixed block, whose rest is for the gradients; else a block of its own */
+PU__FN pu_status pu__front(pu__arena *arena, pu_workspace *ws, pu_workspace *own, pu_workspace *rest, pu_report *report)
+{
+    const size_t need = pu__arena_bytes(arena);
+    memset(own, 0, sizeof *own), memset(rest, 0, sizeof *rest);
+    own->allocator = rest->allocator = ws->allocator;
+    if (!ws->fixed) return pu__arena_open(arena, own, report);
+    own->fixed = rest->fixed = 1, own->block = ws->block, own->bytes = ws->bytes;
+    if (!arena->overflow && need <= ws->bytes) rest->block = (unsigned char *)ws->block + need, rest->bytes = ws->bytes - need;
+    return pu__arena_open(arena, own, report);
+}
+
+PU__FN void pu__fit_tell(pu__fit *f, double start)
+{
+    pu_fit_report *r = f->report;
+    r->step = (pu_int)f->c.step, r->epoch = (pu_int)f->c.epoch, r->gradients = (pu_int)f->c.gradients, r->rejected = (pu_int)f->c.rejected;
+    r->objective = f->c.objective, r->objective_se = f->c.objective_se, r->gradient = f->c.gradient, r->gradient_se = f->c.gradient_se;
+    r->rate = f->c.rate, r->validation = f->c.validation, r->best = f->c.best, r->best_step = (pu_int)f->c.best_step;
+    r->theta = f->theta;
+    if (f->o->clock) {
+        const double done = (double)(r->step - r->resumed);
+        r->seconds = f->o->clock(f->o->user) - start;
+        r->steps_per_second = r->seconds > 0 ? done / r->seconds : 0;
+        r->seconds_left = r->steps_per_second > 0 ? (double)(r->steps - r->step) / r->steps_per_second : -1;
+        if (f->o->seconds > 0 && r->seconds_left > f->o->seconds - r->seconds) r->seconds_left = pu__max(0, f->o->seconds - r->seconds);
+    }
+}
+
+/* After a step: validation, best point, reasons to end. 1: stop (report->stop says why) */
+PU__FN int pu__fit_after(pu__fit *f, double start)
+{
+    const pu_fit_options *o = f->o;
+    pu_fit_report *r = f->report;
+    const pu_int every = o->validate_every ? o->validate_every : 10;
+    const int quiet = f->exact || f->fixed; /* no fresh noise in the gradient: the tolerance is absolute */
+    int end = 0;
+    if (o->validate && ((pu_int)f->c.step % every == 0 || (pu_int)f->c.step == r->steps)) {
+        f->c.validation = o->validate(f->model, f->theta, o->user);
+        if (f->c.validation < f->c.best) {
+            f->c.best = f->c.validation, f->c.best_step = f->c.step, f->c.stale = 0;
+            memcpy(f->best, f->theta, (size_t)f->n * sizeof(pu_real));
+        } else f->c.stale++;
+        if (f->c.validation != f->c.validation || (o->patience > 0 && (pu_int)f->c.stale >= o->patience)) end = 1, r->stop = PU_FIT_VALIDATION;
+    }
+    if (o->tolerance > 0) {
+        const double limit = quiet ? o->tolerance : o->tolerance * f->c.gradient_se;
+        f->c.within = f->c.gradient <= limit ? f->c.within + 1 : 0;
+        if (!end && (int)f->c.within >= (quiet ? 1 : 3)) end = 1, r->stop = PU_FIT_GRADIENT;
+    }
+    pu__fit_tell(f, start);
+    if (!end && o->seconds > 0 && r->seconds >= o->seconds) end = 1, r->stop = PU_FIT_TIME;
+    if (o->progress && o->progress(r, o->user) && !end) end = 1, r->stop = PU_FIT_CALLBACK;
+    return end;
+}
+
+PU__FN pu_status pu__fit_loop(pu__fit *f, double start)
+{
+    const pu_fit_options *o = f->o;
+    pu_fit_report *r = f->report;
+    const pu_int every = o->checkpoint_every ? o->checkpoint_every : 10;
+    int end = 0, stuck = 0;
+    char path[1024];
+    (void)path, (void)every;
+    while (!end && (pu_int)f->c.step < r->steps) {
+        pu_status status = o->optimizer == PU_LBFGS ? pu__fit_lbfgs(f, &stuck) : pu__fit_first_order(f, &stuck);
+        if (status) {
+            r->status = status, r->where = r->last.where;
+            pu__fit_tell(f, start);
+            return status;
+        }
+        f->exact = r->last.served[PU_ITERATIVE] == 0;
+        if (stuck) {
+            r->stop = PU_FIT_STUCK;
+            pu__fit_tell(f, start);
+            break;
+        }
+        f->c.step++;
+        end = pu__fit_after(f, start);
+#ifndef PU_NO_STDIO
+        if (o->checkpoint && (end || (pu_int)f->c.step % every == 0 || (pu_int)f->c.step == r->steps)) {
+            const char *wrong = pu__fit_save(f, path, sizeof path);
+            if (wrong) return pu__fit_fail(r, PU_E_FILE, wrong);
+        }
+#endif
+    }
+    return PU_OK;
+}
+
+PU_DEF pu_status pu_fit(pu_model *model, const pu_data *data, const pu_fit_options *options, pu_workspace *ws, pu_real *theta,
+                        pu_fit_report *report)
+{
+    pu_fit_report local;
+    pu_fit_options o;
+    pu_workspace mine, own, rest;
+    pu__arena arena = {NULL, 0, 0};
+    pu__fit f;
+    double start = 0;
+    size_t bytes = 0;
+    pu_status status;
+    if (!report) report = &local;
+    memset(report, 0, sizeof *report), memset(&o, 0, sizeof o), memset(&f, 0, sizeof f), memset(&mine, 0, sizeof mine);
+    if (options) o = *options;
+    if (!ws) ws = &mine;
+    pu__report_clear(&report->last);
+    report->where = report->last.where;
+    report->seconds = report->steps_per_second = report->seconds_left = -1;
+    report->steps = o.steps ? o.steps : 200, report->best_step = -1;
+    status = pu__fit_check(model, data, &o, theta, report);
+    if (status) return status;
+    status = pu_model_set(model, theta, &report->last);
+    if (!status) status = pu_model_gradient_bytes(model, data, &o.gradient, 0, &bytes, &report->last); /* everything else, too */
+    if (status) {
+        report->status = status, report->where = report->last.where;
+        return status;
+    }
+    f.model = model, f.data = data, f.o = &o, f.report = report;
+    f.n = model->params, f.N = data->n, f.D = model->lgm.Gamma->rows, f.K = report->last.samples;
+    f.pairs = o.history ? o.history : 10;
+    f.fixed = o.fixed_probes != 0;
+    f.se = o.tolerance > 0 && !f.fixed && o.gradient.kind != PU_EXACT;
+    f.compare = !o.batch && !o.validate;
+    pu__fit_layout(&f, &arena);
+    status = pu__front(&arena, ws, &own, &rest, &report->last);
+    if (status) return pu__fit_fail(report, status, "workspace");
+    f.ws = ws->fixed ? &rest : ws;
+    pu__fit_layout(&f, &arena);
+    memcpy(f.theta, theta, (size_t)f.n * sizeof(pu_real));
+    memcpy(f.best, theta, (size_t)f.n * sizeof(pu_real));
+    memcpy(f.before, theta, (size_t)f.n * sizeof(pu_real));
+    memset(f.m, 0, (size_t)f.n * sizeof(pu_real)), memset(f.g, 0, (size_t)f.n * sizeof(pu_real));
+    if (f.v) memset(f.v, 0, (size_t)f.n * sizeof(pu_real));
+    if (f.S) memset(f.S, 0, (size_t)(f.pairs * f.n) * sizeof(pu_real)), memset(f.Y, 0, (size_t)(f.pairs * f.n) * sizeof(pu_real));
+    if (f.rho) memset(f.rho, 0, (size_t)(2 * f.pairs) * sizeof(double));
+    if (f.x) memset(f.x, 0, (size_t)(f.N * (f.K + 1) * f.D) * sizeof(pu_real));
+    f.c.best = HUGE_VAL, f.c.best_step = -1, f.c.validation = (double)NAN;
+#ifndef PU_NO_STDIO
+    if (o.resume) {
+        int found = 0;
+        const char *wrong = pu__fit_load(&f, &found);
+        if (wrong) status = pu__fit_fail(report, PU_E_FILE, wrong);
+        report->resumed = found ? (int)f.c.step : 0;
+    }
+#endif
+    if (!status && f.order) pu__fit_shuffle(&f);
+    if (o.clock) start = o.clock(o.user);
+    pu__fit_tell(&f, start);
+    if (!status) {
+        status = pu__fit_loop(&f, start);
+        if (status != PU_E_FILE || f.c.step > (double)report->resumed) /* whatever happened, the best point so far */
+            memcpy(theta, f.c.best_step >= 0 ? f.best : f.theta, (size_t)f.n * sizeof(pu_real));
+        if (!pu__fatal(status)) (void)pu_model_set(model, theta, NULL);
+    }
+    report->theta = theta;
+    pu_workspace_free(&own), pu_workspace_free(&mine);
+    return status;
+}
+
+PU_DEF pu_status pu_fit_errors(pu_model *model, const pu_data *data, const pu_options *options, pu_workspace *ws,
+                               const pu_real *theta, pu_real *se, pu_report *report)
+{
+    pu_report local;
+    pu_workspace mine, own, rest;
+    pu__arena arena = {NULL, 0, 0};
+    pu_real *at = NULL, *g = NULL, *column = NULL;
+    double *H = NULL;
+    const double step = pow((double)PU__EPS, 1.0 / 3);
+    pu_status status;
+    pu_int n, i, j, l, pass;
+    if (!report) report = &local;
+    memset(&mine, 0, sizeof mine);
+    if (!ws) ws = &mine;
+    status = pu_model_set(model, theta, report);
+    if (status) return status;
+    if (!se) return pu__fail(report, PU_E_NULL, "se", -1, -1);
+    n = model->params;
+    for (pass = 0; pass < 2; pass++) {
+        at = pu__reals(&arena, n, 1), g = pu__reals(&arena, n, 1), column = pu__reals(&arena, n, 1);
+        H = (double *)pu__take(&arena, n, n, sizeof(double));
+        if (pass == 0) status = pu__front(&arena, ws, &own, &rest, report);
+        if (status) return status;
+    }
+    memcpy(at, theta, (size_t)n * sizeof(pu_real));
+    for (i = 0; i < n && !status; i++) {
+        double h = step * pu__max(1, fabs((double)theta[i]));
+        at[i] = (pu_real)((double)theta[i] + h);
+        h = (double)at[i];
+        status = pu_model_gradient(model, at, data, options, ws->fixed ? &rest : ws, column, NULL, report);
+        if (pu__fatal(status)) break;
+        at[i] = (pu_real)(2 * (double)theta[i] - h), h -= (double)at[i]; /* what was really added, twice */
+        status = pu_model_gradient(model, at, data, options, ws->fixed ? &rest : ws, g, NULL, report);
+        if (pu__fatal(status)) break;
+        status = PU_OK;
+        at[i] = theta[i];
+        for (j = 0; j < n; j++) H[i * n + j] = ((double)column[j] - (double)g[j]) / h;
+    }
+    if (!status) { /* L L' = (H + H')/2, then L^-1 row by row: the diagonal of H^-1 is the squared columns of L^-1 */
+        for (i = 0; i < n; i++)
+            for (j = 0; j <= i; j++) H[i * n + j] = (H[i * n + j] + H[j * n + i]) / 2;
+        for (i = 0; i < n && !status; i++)
+            for (j = 0; j <= i && !status; j++) {
+                double s = H[i * n + j];
+                for (l = 0; l < j; l++) s -= H[i * n + l] * H[j * n + l];
+                if (j < i) H[i * n + j] = s / H[j * n + j];
+                else if (s > 0 && pu__finite_double(s)) H[i * n + i] = sqrt(s);
+                else status = pu__fail(report, PU_E_NOT_DEFINITE, "second derivative in theta", -1, i);
+            }
+    }
+    for (j = 0; j < n && !status; j++) {
+        double sum = 0;
+        for (i = j; i < n; i++) { /* column j of L^-1, kept above the diagonal, in row j */
+            double s = i == j;
+            for (l = j; l < i; l++) s -= H[i * n + l] * (l == j ? H[j * n + j] : H[j * n + l]);
+            s /= H[i * n + i];
+            if (i == j) H[j * n + j] = s;
+            else H[j * n + i] = s;
+            sum += s * s;
+        }
+        at[j] = (pu_real)sqrt(sum / (double)data->n);
+    }
+    if (!status) memcpy(se, at, (size_t)n * sizeof(pu_real));
+    (void)pu_model_set(model, theta, NULL);
+    pu_workspace_free(&own), pu_workspace_free(&mine);
+    return status;
 }
 
 #pragma pop_macro("I")

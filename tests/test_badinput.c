@@ -526,9 +526,9 @@ SPOIL(no_samples_output, s->options.samples = PU_NONE; s->options.kind = PU_OUTP
 SPOIL(no_samples_mc, s->options.samples = PU_NONE; s->options.kind = PU_MONTE_CARLO)
 SPOIL(no_samples_mc_dense, s->options.samples = PU_NONE; s->options.kind = PU_MONTE_CARLO;
       s->options.engine = PU_DENSE)
-SPOIL(samples_auto, s->options.samples = PU_AUTO)
+SPOIL(samples_wrong, s->options.samples = -7)
 SPOIL(samples_negative, s->options.samples = -5)
-SPOIL(iterations_auto, s->options.solve.iterations = PU_AUTO)
+SPOIL(iterations_wrong, s->options.solve.iterations = -7)
 SPOIL(iterations_negative, s->options.solve.iterations = -7)
 SPOIL(tolerance_negative, s->options.solve.tolerance = -1e-3)
 SPOIL(tolerance_nan, s->options.solve.tolerance = (double)NAN)
@@ -809,9 +809,9 @@ static const row rows[] = {
     {"K none, Monte Carlo", no_samples_mc, OPTIONS, PU_E_ARGUMENT, "options.samples", NOWHERE},
     {"K none, Monte Carlo dense", no_samples_mc_dense, GRADIENT | BYTES, PU_E_ARGUMENT,
      "options.samples", NOWHERE},
-    {"K auto", samples_auto, OPTIONS, PU_E_ARGUMENT, "options.samples", NOWHERE},
+    {"K = -7", samples_wrong, OPTIONS, PU_E_ARGUMENT, "options.samples", NOWHERE},
     {"K < 0", samples_negative, OPTIONS, PU_E_ARGUMENT, "options.samples", NOWHERE},
-    {"I auto", iterations_auto, OPTIONS, PU_E_ARGUMENT, "options.solve.iterations", NOWHERE},
+    {"I = -7", iterations_wrong, OPTIONS, PU_E_ARGUMENT, "options.solve.iterations", NOWHERE},
     {"I < 0", iterations_negative, OPTIONS, PU_E_ARGUMENT, "options.solve.iterations", NOWHERE},
     {"tolerance < 0", tolerance_negative, OPTIONS, PU_E_ARGUMENT, "options.solve.tolerance",
      NOWHERE},

@@ -1,0 +1,422 @@
+/* test_fit.c - training: optimisers reach the optimum, stop for the reason they say, mini-batches see every datum once per
+   epoch, an interrupted fit ends on the same bits, damaged and foreign checkpoints are refused, standard errors are right. */
+#include "pu_test.h"
+#include "test_common.h"
+
+#include <stdio.h>
+
+enum { LENGTH = 300, ORDER = 2, SERIES = 2, ITEMS = 12, FACTORS = 2, USERS = 60 };
+
+typedef struct {
+    pu_model model;
+    pu_data data;
+    pu_real *theta, *y;
+} problem;
+
+static double ticks; /* a clock that a test can set */
+static double tick(void *user)
+{
+    (void)user;
+    return ticks += 0.5;
+}
+
+static int series(problem *p)
+{
+    const pu_real gamma[ORDER] = {PU_R(0.7), PU_R(-0.3)};
+    pu_real truth[ORDER + 2];
+    memset(p, 0, sizeof *p);
+    p->model.memory = tc_workspace();
+    if (pu_model_noisy_ar(&p->model, LENGTH, ORDER, NULL)) return 0;
+    truth[0] = (pu_real)atanh((double)gamma[0]), truth[1] = (pu_real)atanh((double)gamma[1]);
+    truth[2] = PU_R(0), truth[3] = (pu_real)log(0.3);
+    p->y = tc_reals(SERIES * LENGTH), p->theta = tc_reals(p->model.params);
+    if (pu_model_set(&p->model, truth, NULL) || pu_simulate(&p->model.lgm, SERIES, 3, NULL, NULL, p->y, NULL)) return 0;
+    p->y[17] = p->y[200] = PU_R(NAN);
+    p->data = pu_data_nan(SERIES, LENGTH, p->y);
+    return pu_model_start(&p->model, &p->data, 1, p->theta, NULL) == PU_OK;
+}
+
+static int factors(problem *p)
+{
+    pu_int i;
+    memset(p, 0, sizeof *p);
+    p->model.memory = tc_workspace();
+    if (pu_model_factors(&p->model, ITEMS, FACTORS, NULL)) return 0;
+    p->y = tc_reals(USERS * ITEMS), p->theta = tc_normal(8, p->model.params);
+    for (i = 0; i < ITEMS; i++) p->theta[ITEMS * FACTORS + ITEMS + i] = PU_R(0.7);
+    if (pu_model_set(&p->model, p->theta, NULL) || pu_simulate(&p->model.lgm, USERS, 4, NULL, NULL, p->y, NULL)) return 0;
+    for (i = 0; i < USERS * ITEMS; i++)
+        if (tc_hash((uint64_t)i) % 3 == 0) p->y[i] = PU_R(NAN);
+    p->data = pu_data_nan(USERS, ITEMS, p->y);
+    return pu_model_start(&p->model, &p->data, 1, p->theta, NULL) == PU_OK;
+}
+
+static pu_fit_options exact(pu_optimizer optimizer, pu_int steps)
+{
+    pu_fit_options o;
+    memset(&o, 0, sizeof o);
+    o.optimizer = optimizer, o.steps = steps, o.gradient.kind = PU_EXACT, o.gradient.engine = PU_ENGINE_AUTO;
+    return o;
+}
+
+static double nll(problem *p, const pu_real *theta)
+{
+    pu_options o;
+    double value = (double)NAN;
+    memset(&o, 0, sizeof o);
+    o.engine = PU_DENSE;
+    return pu_model_nll(&p->model, theta, &p->data, &o, NULL, &value, NULL, NULL) ? (double)NAN : value;
+}
+
+/* L-BFGS and Adam find the same minimum, where the gradient vanishes; SGD gets close. */
+TEST optimisers_agree(void)
+{
+    problem p;
+    pu_fit_options o = exact(PU_LBFGS, 100);
+    pu_fit_report report;
+    pu_real best[ORDER + 2], grad[ORDER + 2];
+    const double tol = PU_TEST_PICK(1e-7, 1e-2);
+    double lowest;
+    pu_int i;
+    tc_set_case("AR");
+    TC_ASSERT(series(&p));
+    memcpy(best, p.theta, sizeof best);
+    o.tolerance = tol;
+    TC_STATUS(pu_fit(&p.model, &p.data, &o, NULL, best, &report), PU_OK);
+    TC_ASSERT(report.stop == PU_FIT_GRADIENT && report.step < 60 && report.last.served[PU_BANDED] == SERIES);
+    TC_ASSERT(report.objective_se == 0 && report.best_step == report.step && report.gradient <= tol);
+    TC_STATUS(pu_model_gradient(&p.model, best, &p.data, &o.gradient, NULL, grad, NULL, NULL), PU_OK);
+    for (i = 0; i < ORDER + 2; i++) TC_CLOSE(grad[i], 0, 2 * tol);
+    lowest = nll(&p, best);
+    {
+        pu_real theta[ORDER + 2];
+        memcpy(theta, p.theta, sizeof theta);
+        o = exact(PU_ADAM, 400);
+        o.schedule = PU_RATE_COSINE;
+        TC_STATUS(pu_fit(&p.model, &p.data, &o, NULL, theta, &report), PU_OK);
+        TC_ASSERT(report.stop == PU_FIT_STEPS && report.step == 400 && report.gradients == 400);
+        for (i = 0; i < ORDER + 2; i++) TC_CLOSE(theta[i], best[i], PU_TEST_PICK(1e-4, 1e-2));
+        memcpy(theta, p.theta, sizeof theta);
+        o = exact(PU_SGD, 1000);
+        o.rate = 1e-3;
+        TC_STATUS(pu_fit(&p.model, &p.data, &o, NULL, theta, &report), PU_OK);
+        if (getenv("PU_SHOW")) printf("SGD %g above, gradient %g\n", nll(&p, theta) - lowest, report.gradient);
+        TC_ASSERT(nll(&p, theta) < lowest + 0.5); /* of some hundred */
+    }
+    PASS();
+}
+
+/* With fixed probes L-BFGS solves g(theta; probes) = 0, which is near the maximum of the likelihood. */
+TEST frozen_noise(void)
+{
+    problem p;
+    pu_fit_options o = exact(PU_LBFGS, 60);
+    pu_fit_report report;
+    pu_real best[ORDER + 2], theta[ORDER + 2];
+    tc_set_case("fixed probes");
+    TC_ASSERT(series(&p));
+    memcpy(best, p.theta, sizeof best), memcpy(theta, p.theta, sizeof theta);
+    TC_STATUS(pu_fit(&p.model, &p.data, &o, NULL, best, &report), PU_OK);
+    o.gradient.kind = PU_NETWORK, o.gradient.engine = PU_ITERATIVE, o.gradient.samples = 20, o.gradient.solve.iterations = 40;
+    TC_STATUS(pu_fit(&p.model, &p.data, &o, NULL, theta, &report), PU_E_ARGUMENT); /* fresh probes */
+    TC_ASSERT(strstr(report.where.what, "fixed_probes") != NULL);
+    o.fixed_probes = 1, o.tolerance = PU_TEST_PICK(1e-6, 1e-2);
+    TC_STATUS(pu_fit(&p.model, &p.data, &o, NULL, theta, &report), PU_OK);
+    TC_ASSERT(report.stop == PU_FIT_GRADIENT || (report.stop == PU_FIT_STUCK && report.gradient < 0.05));
+    TC_ASSERT(nll(&p, theta) < nll(&p, best) + 1); /* of a likelihood of some hundred */
+    o.warm_start = 1, o.optimizer = PU_ADAM, o.steps = 20, o.tolerance = 0;
+    TC_STATUS(pu_fit(&p.model, &p.data, &o, NULL, theta, &report), PU_OK);
+    TC_ASSERT(!report.last.has_nll && report.last.worst_residual < 1e-3);
+    PASS();
+}
+
+/* ---- mini-batches, validation, callbacks, time ---- */
+
+typedef struct {
+    int calls, stop_at;
+    double values[64];
+} watcher;
+
+static int watch(const pu_fit_report *now, void *user)
+{
+    watcher *w = (watcher *)user;
+    w->calls++;
+    return now->step == w->stop_at;
+}
+
+static double validate(pu_model *model, const pu_real *theta, void *user)
+{
+    watcher *w = (watcher *)user;
+    (void)model, (void)theta;
+    return w->values[w->calls / 2];
+}
+
+TEST batches_epochs_and_stops(void)
+{
+    problem p;
+    pu_fit_options o = exact(PU_ADAM, 12);
+    pu_fit_report report;
+    watcher w;
+    pu_real *theta, *kept;
+    int i;
+    tc_set_case("batches");
+    TC_ASSERT(factors(&p));
+    theta = tc_reals(p.model.params), kept = tc_reals(p.model.params);
+    memcpy(theta, p.theta, (size_t)p.model.params * sizeof(pu_real));
+    o.batch = 7, o.accumulate = 2; /* 60 = 8 x 7 + 4: nine batches an epoch, 24 in all */
+    TC_STATUS(pu_fit(&p.model, &p.data, &o, NULL, theta, &report), PU_OK);
+    TC_ASSERT(report.gradients == 24 && report.epoch == 2 && report.best_step == -1);
+    memset(&w, 0, sizeof w);
+    o.progress = watch, o.user = &w, w.stop_at = 5;
+    TC_STATUS(pu_fit(&p.model, &p.data, &o, NULL, theta, &report), PU_OK);
+    TC_ASSERT(report.stop == PU_FIT_CALLBACK && report.step == 5 && w.calls == 5);
+    /* validation every 2 steps: 3, 1, 2, 4, ..: the best is the second, and two worse ones end it */
+    memset(&w, 0, sizeof w);
+    for (i = 0; i < 64; i++) w.values[i] = 4;
+    w.values[0] = 3, w.values[1] = 1, w.values[2] = 2;
+    o.validate = validate, o.validate_every = 2, o.patience = 2, o.steps = 40;
+    memcpy(theta, p.theta, (size_t)p.model.params * sizeof(pu_real));
+    TC_STATUS(pu_fit(&p.model, &p.data, &o, NULL, theta, &report), PU_OK);
+    TC_ASSERT(report.stop == PU_FIT_VALIDATION && report.step == 8 && report.best_step == 4 && report.best == 1);
+    o.steps = 4, o.validate = NULL, o.patience = 0, w.stop_at = -1; /* the point after four steps is what was kept */
+    memcpy(kept, p.theta, (size_t)p.model.params * sizeof(pu_real));
+    TC_STATUS(pu_fit(&p.model, &p.data, &o, NULL, kept, &report), PU_OK);
+    TC_ASSERT(memcmp(kept, theta, (size_t)p.model.params * sizeof(pu_real)) == 0);
+    o.progress = NULL, o.seconds = 3, o.clock = tick, o.steps = 1000, ticks = 0;
+    TC_STATUS(pu_fit(&p.model, &p.data, &o, NULL, theta, &report), PU_OK);
+    TC_ASSERT(report.stop == PU_FIT_TIME && report.step < 10 && report.seconds >= 3 && report.steps_per_second > 0);
+    PASS();
+}
+
+/* Fresh probes: |g| against its own standard error ends the fit near the optimum. */
+TEST stops_within_its_noise(void)
+{
+    problem p;
+    pu_fit_options o = exact(PU_ADAM, 400);
+    pu_fit_report report;
+    pu_real theta[ORDER + 2], best[ORDER + 2];
+    TC_ASSERT(series(&p));
+    tc_set_case("noise");
+    memcpy(theta, p.theta, sizeof theta), memcpy(best, p.theta, sizeof best);
+    TC_STATUS(pu_fit(&p.model, &p.data, &o, NULL, best, &report), PU_OK);
+    o.gradient.kind = PU_NETWORK, o.gradient.engine = PU_ITERATIVE, o.gradient.samples = 8, o.tolerance = 1.5, o.rate = 0.02;
+    TC_STATUS(pu_fit(&p.model, &p.data, &o, NULL, theta, &report), PU_OK);
+    TC_ASSERT(report.stop == PU_FIT_GRADIENT && report.gradient <= 1.5 * report.gradient_se);
+    TC_ASSERT(nll(&p, theta) < nll(&p, best) + 3);
+    PASS();
+}
+
+/* ---- checkpoints ---- */
+
+static const char *const FILE_NAME = "test_fit.checkpoint";
+
+static int stop_at_step(const pu_fit_report *now, void *user) { return now->step == *(const pu_int *)user; }
+
+static greatest_test_res interrupted(problem *p, pu_fit_options o)
+{
+    const size_t bytes = (size_t)p->model.params * sizeof(pu_real);
+    pu_real *whole = tc_reals(p->model.params), *broken = tc_reals(p->model.params);
+    pu_fit_report report, again;
+    pu_int stop;
+    memcpy(whole, p->theta, bytes);
+    TC_STATUS(pu_fit(&p->model, &p->data, &o, NULL, whole, &report), PU_OK);
+    for (stop = 1; stop < o.steps; stop += 4) {
+        remove(FILE_NAME);
+        o.checkpoint = FILE_NAME, o.checkpoint_every = 3, o.resume = 1;
+        o.progress = stop_at_step, o.user = &stop;
+        memcpy(broken, p->theta, bytes);
+        TC_STATUS(pu_fit(&p->model, &p->data, &o, NULL, broken, &again), PU_OK);
+        TC_ASSERT(again.step == stop && again.stop == PU_FIT_CALLBACK && !again.resumed);
+        o.progress = NULL;
+        memset(broken, 0, bytes); /* the start is in the file */
+        if (p->model.set(&p->model, broken, &stop) != PU_OK) memcpy(broken, p->theta, bytes);
+        stop = again.step;
+        TC_STATUS(pu_fit(&p->model, &p->data, &o, NULL, broken, &again), PU_OK);
+        TC_ASSERT(again.resumed == (int)stop && again.step == report.step && again.gradients == report.gradients);
+        TC_ASSERT(memcmp(whole, broken, bytes) == 0 && again.objective == report.objective);
+    }
+    remove(FILE_NAME);
+    PASS();
+}
+
+TEST interruptions_leave_no_trace(void)
+{
+    problem p;
+    pu_fit_options o = exact(PU_ADAM, 14);
+    tc_set_case("mini-batches, Adam, probes");
+    TC_ASSERT(factors(&p));
+    o.gradient.kind = PU_OUTPUT, o.gradient.engine = PU_ITERATIVE, o.gradient.samples = 3, o.gradient.solve.iterations = 3;
+    o.batch = 13, o.accumulate = 2;
+    CHECK_CALL(interrupted(&p, o));
+    tc_set_case("mini-batches, SGD, warm starts");
+    o.optimizer = PU_SGD, o.fixed_probes = o.warm_start = 1;
+    CHECK_CALL(interrupted(&p, o));
+    tc_set_case("L-BFGS");
+    TC_ASSERT(series(&p));
+    o = exact(PU_LBFGS, 12);
+    CHECK_CALL(interrupted(&p, o));
+    PASS();
+}
+
+TEST bad_checkpoints_are_refused(void)
+{
+    problem p;
+    pu_fit_options o = exact(PU_ADAM, 6);
+    pu_fit_report report;
+    pu_real *theta;
+    unsigned char *bytes;
+    size_t size, i;
+    FILE *file;
+    tc_set_case("bad checkpoints");
+    TC_ASSERT(series(&p));
+    theta = tc_reals(p.model.params);
+    o.checkpoint = FILE_NAME, o.resume = 1;
+    remove(FILE_NAME);
+    memcpy(theta, p.theta, (size_t)p.model.params * sizeof(pu_real));
+    TC_STATUS(pu_fit(&p.model, &p.data, &o, NULL, theta, &report), PU_OK);
+    file = fopen(FILE_NAME, "rb");
+    TC_ASSERT(file != NULL);
+    bytes = (unsigned char *)tc_bytes(100000);
+    size = fread(bytes, 1, 100000, file);
+    fclose(file);
+    for (i = 0; i < size + 2; i += i + 40 < size ? 37 : 1) { /* one byte changed, the last missing, one too many */
+        size_t length = i == size ? size - 1 : i == size + 1 ? size + 1 : size;
+        file = fopen(FILE_NAME, "wb");
+        TC_ASSERT(file != NULL);
+        if (i < size) bytes[i] ^= 0x10;
+        fwrite(bytes, 1, length, file);
+        if (i < size) bytes[i] ^= 0x10;
+        fclose(file);
+        memcpy(theta, p.theta, (size_t)p.model.params * sizeof(pu_real));
+        TC_STATUS(pu_fit(&p.model, &p.data, &o, NULL, theta, &report), PU_E_FILE);
+        TC_ASSERT(strstr(report.where.what, "checkpoint") != NULL);
+        TC_ASSERT(memcmp(theta, p.theta, (size_t)p.model.params * sizeof(pu_real)) == 0);
+    }
+    file = fopen(FILE_NAME, "wb");
+    TC_ASSERT(file != NULL);
+    fwrite(bytes, 1, size, file);
+    fclose(file);
+    o.rate = 0.07; /* other options */
+    TC_STATUS(pu_fit(&p.model, &p.data, &o, NULL, theta, &report), PU_E_FILE);
+    TC_ASSERT(strstr(report.where.what, "options") != NULL);
+    o.rate = 0;
+    TC_STATUS(pu_fit(&p.model, &p.data, &o, NULL, theta, &report), PU_OK); /* nothing left to do */
+    TC_ASSERT(report.resumed == 6 && report.step == 6);
+    o.checkpoint = "no such directory/x", o.resume = 0;
+    TC_STATUS(pu_fit(&p.model, &p.data, &o, NULL, theta, &report), PU_E_FILE);
+    remove(FILE_NAME);
+    PASS();
+}
+
+/* ---- the rest ---- */
+
+/* A huge rate leads out of the model's range: halved and counted, never a failure. */
+TEST refused_steps_are_halved(void)
+{
+    problem p;
+    pu_fit_options o = exact(PU_ADAM, 3);
+    pu_fit_report report;
+    tc_set_case("halving");
+    TC_ASSERT(series(&p));
+    o.rate = 2000;
+    TC_STATUS(pu_fit(&p.model, &p.data, &o, NULL, p.theta, &report), PU_OK);
+    TC_ASSERT(report.rejected > 0);
+    PASS();
+}
+
+/* Standard errors against the spread of estimates over simulated data sets. */
+TEST errors_of_parameters(void)
+{
+    enum { SETS = 60 };
+    problem p;
+    pu_fit_options o = exact(PU_LBFGS, 60);
+    pu_fit_report report;
+    pu_real truth[ORDER + 2], theta[ORDER + 2], se[ORDER + 2];
+    double mean[ORDER + 2] = {0}, square[ORDER + 2] = {0}, told[ORDER + 2] = {0};
+    int set, i;
+    tc_set_case("standard errors");
+    TC_ASSERT(series(&p));
+    memcpy(truth, p.theta, sizeof truth);
+    TC_STATUS(pu_fit(&p.model, &p.data, &o, NULL, truth, &report), PU_OK);
+    for (set = 0; set < SETS; set++) {
+        TC_STATUS(pu_model_set(&p.model, truth, NULL), PU_OK);
+        TC_STATUS(pu_simulate(&p.model.lgm, SERIES, 100 + (uint64_t)set, NULL, NULL, p.y, NULL), PU_OK);
+        memcpy(theta, truth, sizeof theta);
+        TC_STATUS(pu_fit(&p.model, &p.data, &o, NULL, theta, &report), PU_OK);
+        TC_STATUS(pu_fit_errors(&p.model, &p.data, &o.gradient, NULL, theta, se, NULL), PU_OK);
+        for (i = 0; i < ORDER + 2; i++) {
+            const double off = (double)theta[i] - (double)truth[i];
+            mean[i] += off / SETS, square[i] += off * off / SETS, told[i] += (double)se[i] * (double)se[i] / SETS;
+        }
+    }
+    for (i = 0; i < ORDER + 2; i++) /* a variance from 60 values is good to 18 %: three of those; sets with odd likelihoods come on top */
+        TC_CLOSE(sqrt(square[i] - mean[i] * mean[i]) / sqrt(told[i]), 1, 0.35);
+    PASS();
+}
+
+TEST fixed_blocks_and_refusals(void)
+{
+    static const struct {
+        const char *what;
+        int which;
+    } cases[] = {{"fit.steps", 0}, {"fit.rate", 1}, {"fit.batch", 2}, {"fit.accumulate", 3}, {"fit.clock", 4}, {"fit.warm_start", 5},
+                 {"fit.checkpoint", 6}, {"fit.beta1", 7}, {"fit.tolerance", 8}, {"fit.schedule", 9}, {"fit.optimizer", 10}};
+    problem p;
+    pu_fit_options o;
+    pu_fit_report report;
+    pu_workspace ws;
+    pu_real *theta, *want;
+    size_t i;
+    TC_ASSERT(factors(&p));
+    tc_set_case("fixed block");
+    theta = tc_reals(p.model.params), want = tc_reals(p.model.params);
+    memcpy(want, p.theta, (size_t)p.model.params * sizeof(pu_real)), memcpy(theta, want, (size_t)p.model.params * sizeof(pu_real));
+    o = exact(PU_ADAM, 3);
+    TC_STATUS(pu_fit(&p.model, &p.data, &o, NULL, want, &report), PU_OK);
+    memset(&ws, 0, sizeof ws);
+    pu_workspace_block(&ws, tc_bytes(4000000), 4000000);
+    TC_STATUS(pu_fit(&p.model, &p.data, &o, &ws, theta, &report), PU_OK);
+    TC_ASSERT(memcmp(theta, want, (size_t)p.model.params * sizeof(pu_real)) == 0);
+    pu_workspace_block(&ws, tc_bytes(2000), 2000);
+    TC_STATUS(pu_fit(&p.model, &p.data, &o, &ws, theta, &report), PU_E_BLOCK);
+    for (i = 0; i < sizeof cases / sizeof *cases; i++) {
+        o = exact(PU_ADAM, 3);
+        switch (cases[i].which) {
+        case 0: o.steps = -1; break;
+        case 1: o.rate = -1; break;
+        case 2: o.batch = USERS + 1; break;
+        case 3: o.accumulate = 2; break;
+        case 4: o.seconds = 1; break;
+        case 5: o.warm_start = 1; break;
+        case 6: o.resume = 1; break;
+        case 7: o.beta1 = 1; break;
+        case 8: o.tolerance = -1; break;
+        case 9: o.schedule = (pu_schedule)9; break;
+        default: o.optimizer = (pu_optimizer)9; break;
+        }
+        tc_set_case("%s", cases[i].what);
+        memcpy(theta, p.theta, (size_t)p.model.params * sizeof(pu_real));
+        TC_ASSERT(pu_fit(&p.model, &p.data, &o, NULL, theta, &report) < 0);
+        TC_ASSERT(strncmp(report.where.what, cases[i].what, strlen(cases[i].what)) == 0);
+        TC_ASSERT(memcmp(theta, p.theta, (size_t)p.model.params * sizeof(pu_real)) == 0);
+    }
+    PASS();
+}
+
+GREATEST_MAIN_DEFS();
+
+int main(int argc, char **argv)
+{
+    GREATEST_MAIN_BEGIN();
+    GREATEST_SET_TEARDOWN_CB(tc_release, NULL);
+    RUN_TEST(optimisers_agree);
+    RUN_TEST(frozen_noise);
+    RUN_TEST(batches_epochs_and_stops);
+    RUN_TEST(stops_within_its_noise);
+    RUN_TEST(interruptions_leave_no_trace);
+    RUN_TEST(bad_checkpoints_are_refused);
+    RUN_TEST(refused_steps_are_halved);
+    RUN_TEST(errors_of_parameters);
+    RUN_TEST(fixed_blocks_and_refusals);
+    PU_TEST_MAIN_END();
+}

@@ -7,8 +7,8 @@
 typedef enum { FACTORS, PPCA, SPARSE, SPARSE_FOURIER, REGRESSION, NEURAL, NEURAL_FEATURES, CASES } which;
 
 static const char *const names[CASES] = {
-    "factor analysis",     "probabilistic PCA", "sparse Bayesian learning", "sparse Bayesian learning", "Bayesian linear regression",
-    "neural linear model", "neural linear model"};
+    "factor analysis",            "probabilistic PCA",   "sparse Bayesian learning", "sparse Bayesian learning",
+    "Bayesian linear regression", "neural linear model", "neural linear model"};
 
 enum { POINTS = 8, INPUTS = 2, HIDDEN = 4, FEATURES = 3 };
 

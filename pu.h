@@ -8664,7 +8664,7 @@ PU_DEF pu_status pu_model_gradient(pu_model *model, const pu_real *theta, const 
     pu_options o;
     pu_status status;
     size_t bytes;
-    pu_int bad, G, K, i;
+    pu_int bad, i;
     if (!report) report = &local;
     status = pu_model_set(model, theta, report);
     if (status) return status;
@@ -8678,12 +8678,11 @@ PU_DEF pu_status pu_model_gradient(pu_model *model, const pu_real *theta, const 
     if (status) return status;
     bytes = report->bytes;
     (void)pu__model_layout(&w, &arena, model, data, &o, se != NULL, report);
-    G = report->groups, K = report->samples;
     pu_workspace_block(&rest, w.rest, w.bytes);
-    status = pu_gradient(&model->lgm, data, &o, &rest, &w.g, told ? report : NULL);
+    status = pu_gradient(&model->lgm, data, &o, &rest, &w.g, told || se ? report : NULL); /* se: K may be known only now */
     if (!pu__fatal(status)) {
         bad = -1;
-        if (model->pull(model, &w.g, w.grad) || (se && pu__model_se(&w, model, K, G)))
+        if (model->pull(model, &w.g, w.grad) || (se && pu__model_se(&w, model, report->samples, report->groups)))
             status = pu__fail(report, PU_E_OPERATOR, "model.pull", -1, -1);
         else bad = pu__find_nonfinite(model->params, w.grad);
         if (bad >= 0) status = pu__fail(report, PU_NONFINITE, "gradient of theta", -1, bad);

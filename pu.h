@@ -696,8 +696,8 @@ PU_DEF pu_status pu_model_set(pu_model *model, const pu_real *theta, pu_report *
      grad   params, overwritten
      se     params or NULL: standard error of grad over the probes, from options.groups of them (0 where no probe enters)
    options, ws, report as for pu_gradient; with PU_PCG and no options.solve.m the model's own m is used. One block of ws for
-   everything. Cost: that of pu_gradient, and of one pull, with se one more per group. Status rules as pu_gradient's; grad and se are untouched
-   wherever pu_gradient's outputs would be. */
+   everything. Cost: that of pu_gradient, and of one pull, with se one more per group. Status rules as pu_gradient's; grad
+   and se are untouched wherever pu_gradient's outputs would be. */
 PU_DEF pu_status pu_model_gradient(pu_model *model, const pu_real *theta, const pu_data *data, const pu_options *options,
                                    pu_workspace *ws, pu_real *grad, pu_real *se, pu_report *report);
 /* Bytes of workspace that it needs (se: whether that is wanted). No theta: the model need not have been set, unless it is
@@ -8791,7 +8791,7 @@ PU__FN pu_status pu__model_run(pu_model *model, const pu_real *theta, const pu_d
     pu_options o;
     pu_status status;
     size_t bytes;
-    pu_int bad, G, K, i;
+    pu_int bad, i;
     if (!report) report = &local;
     status = pu_model_set(model, theta, report);
     if (status) return status;
@@ -8813,13 +8813,12 @@ PU__FN pu_status pu__model_run(pu_model *model, const pu_real *theta, const pu_d
         return status;
     }
     bytes = report->bytes;
-    (void)pu__model_layout(&w, &arena, model, data, &o, se != NULL, x, report);
-    G = report->groups, K = report->samples;
+    (void)pu__model_layout(&w, &arena, model, data, &o, se != NULL, x, report); /* report: K and the groups */
     pu_workspace_block(&rest, w.rest, w.bytes);
     status = pu_gradient(&model->lgm, data, &o, &rest, &w.g, told ? report : NULL);
     if (!pu__fatal(status)) {
         bad = -1;
-        if (model->pull(model, &w.g, w.grad) || (se && pu__model_se(&w, model, K, G)))
+        if (model->pull(model, &w.g, w.grad) || (se && pu__model_se(&w, model, report->samples, report->groups)))
             status = pu__fail(report, PU_E_OPERATOR, "model.pull", -1, -1);
         else bad = pu__find_nonfinite(model->params, w.grad);
         if (bad >= 0) status = pu__fail(report, PU_NONFINITE, "gradient of theta", -1, bad);
@@ -9150,7 +9149,8 @@ PU__FN void pu__start_regression(const pu__basic *s, const pu_data *data, uint64
     pu__start_normals(seed, s->hidden, s->hidden, 1, pu__at(s, theta, s->W1 + 1));
     if (s->W2 < 0) return;
     for (i = 0; i < s->D; i++)
-        pu__start_normals(seed, s->hidden + 1 + i, s->hidden, 1 / sqrt((double)s->hidden), pu__at(s, theta, s->W2) + i * s->hidden);
+        pu__start_normals(seed, s->hidden + 1 + i, s->hidden, 1 / sqrt((double)s->hidden),
+                          pu__at(s, theta, s->W2) + i * s->hidden);
     memset(pu__at(s, theta, s->W2 + 1), 0, (size_t)s->D * sizeof(pu_real));
 }
 

@@ -7,8 +7,8 @@
 typedef enum { FACTORS, PPCA, SPARSE, SPARSE_FOURIER, REGRESSION, NEURAL, NEURAL_FEATURES, CASES } which;
 
 static const char *const names[CASES] = {
-    "factor analysis",     "probabilistic PCA", "sparse Bayesian learning", "sparse Bayesian learning", "Bayesian linear regression",
-    "neural linear model", "neural linear model"};
+    "factor analysis",            "probabilistic PCA",   "sparse Bayesian learning", "sparse Bayesian learning",
+    "Bayesian linear regression", "neural linear model", "neural linear model"};
 
 enum { POINTS = 8, INPUTS = 2, HIDDEN = 4, FEATURES = 3 };
 
@@ -344,6 +344,29 @@ TEST standard_errors(void)
     o.samples = 4, o.groups = 5;
     TC_STATUS(pu_model_gradient(&p.model, p.theta, &p.data, &o, &p.ws, grad, se, &report), PU_E_ARGUMENT);
     for (i = 0; i < 64; i++) TC_ASSERT(grad[i] == PU_R(7) && se[i] == PU_R(7));
+    PASS();
+}
+
+/* K chosen by the call: replicates are those of the K that was run, not of the largest that might have been. */
+TEST standard_errors_of_a_tuned_run(void)
+{
+    pu_real grad[3][64], se[3][64];
+    pu_options o;
+    pu_report report;
+    problem p;
+    size_t bytes;
+    make(&p, FACTORS);
+    memset(&o, 0, sizeof o);
+    o.samples = o.solve.iterations = PU_AUTO;
+    o.error = 0.9; /* few probes */
+    TC_STATUS(pu_model_gradient(&p.model, p.theta, &p.data, &o, &p.ws, grad[0], se[0], &report), PU_OK);
+    TC_ASSERT(report.samples >= 2 && report.samples < 16 && report.groups == report.samples);
+    TC_STATUS(pu_model_gradient(&p.model, p.theta, &p.data, &o, &p.ws, grad[1], se[1], NULL), PU_OK);
+    o.samples = report.samples, o.solve.iterations = report.iterations;
+    TC_STATUS(pu_model_gradient(&p.model, p.theta, &p.data, &o, &p.ws, grad[2], se[2], NULL), PU_OK);
+    bytes = (size_t)p.model.params * sizeof(pu_real);
+    TC_ASSERT(memcmp(se[0], se[1], bytes) == 0 && memcmp(se[0], se[2], bytes) == 0);
+    TC_ASSERT(memcmp(grad[0], grad[1], bytes) == 0 && memcmp(grad[0], grad[2], bytes) == 0);
     PASS();
 }
 
@@ -754,6 +777,7 @@ SUITE(models)
     RUN_TEST(engines_agree);
     RUN_TEST(unbiased);
     RUN_TEST(standard_errors);
+    RUN_TEST(standard_errors_of_a_tuned_run);
     RUN_TEST(targets_share_features);
     RUN_TEST(preconditioner);
     RUN_TEST(starts);

@@ -227,9 +227,10 @@ int main(int argc, char **argv)
     pu_workspace ws = {0};
     pu_report report;
     double se[PARAMS], error, allowed, first, last, worst = 0;
-    long seed = 1, quiet = 0;
-    const option list[] = {{"seed", "of all random numbers", &seed, 0, 1000000000, NULL},
-                           {"quiet", "1: print nothing unless something is wrong", &quiet, 0, 1, NULL}};
+    long seed = 1;
+    int quiet = 0;
+    const option list[] = {opt_number("seed", "of all random numbers", &seed, 0, 1000000000),
+                           opt_flag("quiet", "print nothing unless something is wrong", &quiet)};
     int i;
     options_read(argc, argv, "custom_model", "Fits a user-defined model, random growth curves, to simulated data.", 2, list);
 

@@ -312,8 +312,8 @@ int main(int argc, char **argv)
     const char *out = "build/demo";
     long seed = 1;
     const option list[] = {
-        {"out", "directory for report.html", NULL, 0, 0, &out},
-        {"seed", "of all random numbers", &seed, 0, 1000000000, NULL},
+        opt_text("out", "directory for report.html", &out),
+        opt_number("seed", "of all random numbers", &seed, 0, 1000000000),
     };
     char path[1100];
     problem p;

@@ -22,10 +22,10 @@ int main(int argc, char **argv)
     long dim = 200, samples = 10, seed = 1;
     const char *path = NULL;
     const option list[] = {
-        {"dim", "hidden dimensions D, and entries of y", &dim, 1, 4000, NULL},
-        {"samples", "probes per datum K", &samples, 1, 1000, NULL},
-        {"seed", "of the model and the probes", &seed, 0, 1000000000, NULL},
-        {"svg", "draw the table into this file", NULL, 0, 0, &path},
+        opt_number("dim", "hidden dimensions D, and entries of y", &dim, 1, 4000),
+        opt_number("samples", "probes per datum K", &samples, 1, 1000),
+        opt_number("seed", "of the model and the probes", &seed, 0, 1000000000),
+        opt_text("svg", "draw the table into this file", &path),
     };
     FILE *file = NULL;
     problem p;

@@ -1,7 +1,8 @@
 /* program.h - what the larger examples share around the work itself: options, errors, memory, files, clock.
 
-   Options are --name VALUE or --name=VALUE, and --help. A wrong command line is explained on stderr and ends
-   the program with code 2, any other failure with code 1. Include after pu.h; needs POSIX 2008 for the clock.
+   Options are --name VALUE or --name=VALUE, flags are --name, and --help. A wrong command line is explained on
+   stderr and ends the program with code 2, any other failure with code 1. Include after pu.h; needs POSIX 2008
+   for the clock.
 */
 #ifndef EXAMPLES_PROGRAM_H
 #define EXAMPLES_PROGRAM_H
@@ -17,8 +18,46 @@ typedef struct {
     const char *help;
     long *number; /* an integer from min to max, or */
     long min, max;
-    const char **text; /* a string that is not empty */
+    const char **text; /* a string that is not empty, or */
+    double *real;      /* a number from low to high, or */
+    double low, high;
+    int *choice; /* the place of a word in `choices`, or, without those, a flag that becomes 1 */
+    const char *choices; /* words with a comma between */
 } option;
+
+/* One line of an option table each. */
+static inline option opt_number(const char *name, const char *help, long *number, long min, long max)
+{
+    option o = {NULL, NULL, NULL, 0, 0, NULL, NULL, 0, 0, NULL, NULL};
+    o.name = name, o.help = help, o.number = number, o.min = min, o.max = max;
+    return o;
+}
+
+static inline option opt_real(const char *name, const char *help, double *real, double low, double high)
+{
+    option o = {NULL, NULL, NULL, 0, 0, NULL, NULL, 0, 0, NULL, NULL};
+    o.name = name, o.help = help, o.real = real, o.low = low, o.high = high;
+    return o;
+}
+
+static inline option opt_text(const char *name, const char *help, const char **text)
+{
+    option o = {NULL, NULL, NULL, 0, 0, NULL, NULL, 0, 0, NULL, NULL};
+    o.name = name, o.help = help, o.text = text;
+    return o;
+}
+
+static inline option opt_choice(const char *name, const char *help, int *choice, const char *choices)
+{
+    option o = {NULL, NULL, NULL, 0, 0, NULL, NULL, 0, 0, NULL, NULL};
+    o.name = name, o.help = help, o.choice = choice, o.choices = choices;
+    return o;
+}
+
+static inline option opt_flag(const char *name, const char *help, int *flag)
+{
+    return opt_choice(name, help, flag, NULL);
+}
 
 static const char *program_name = "example";
 
@@ -37,16 +76,45 @@ static inline void fail_errno(const char *what, const char *path)
 
 /* ---- options ---- */
 
+/* where word number `place` of the choices begins */
+static inline const char *option_word(const option *o, int place)
+{
+    const char *at = o->choices;
+    for (; place > 0 && strchr(at, ','); place--) at = strchr(at, ',') + 1;
+    return at;
+}
+
 static inline void options_help(const char *about, int count, const option *list)
 {
     int i;
     printf("usage: %s [options]\n%s\n\noptions (default)\n", program_name, about);
     for (i = 0; i < count; i++) {
-        printf("  --%-8s %-6s  %s", list[i].name, list[i].number ? "NUMBER" : "PATH", list[i].help);
-        if (list[i].number) printf(" (%ld)\n", *list[i].number);
-        else printf(" (%s)\n", *list[i].text ? *list[i].text : "none");
+        const option *o = &list[i];
+        printf("  --%-12s %-6s  %s", o->name, o->number || o->real ? "NUMBER" : o->choices ? "WORD" : o->text ? "TEXT" : "", o->help);
+        if (o->number) printf(" (%ld)\n", *o->number);
+        else if (o->real) printf(" (%g)\n", *o->real);
+        else if (o->choices) printf(": %s (%.*s)\n", o->choices, (int)strcspn(option_word(o, *o->choice), ","), option_word(o, *o->choice));
+        else if (o->text) printf(" (%s)\n", *o->text ? *o->text : "none");
+        else printf("\n");
     }
-    printf("  --help             this text\n");
+    printf("  --help                 this text\n");
+}
+
+/* *o->choice = the place of this word */
+static inline void option_choose(const option *o, const char *word, const char *value)
+{
+    const char *at = o->choices;
+    int place;
+    for (place = 0; at; place++, at = strchr(at, ','), at = at ? at + 1 : NULL)
+        if (strlen(value) == strcspn(at, ",") && !strncmp(at, value, strlen(value))) {
+            *o->choice = place;
+            return;
+        }
+    {
+        char why[300];
+        snprintf(why, sizeof why, "needs one of %.200s, not %.40s", o->choices, value);
+        fail(2, word, why);
+    }
 }
 
 static inline void options_read(int argc, char **argv, const char *name, const char *about, int count,
@@ -67,9 +135,20 @@ static inline void options_read(int argc, char **argv, const char *name, const c
                 !strncmp(word + 2, list[j].name, length - 2))
                 o = &list[j];
         if (!o) fail(2, word, "no such option; see --help");
+        if (o->choice && !o->choices) { /* a flag */
+            if (value) fail(2, word, "takes no value; see --help");
+            *o->choice = 1;
+            continue;
+        }
         value = value ? value + 1 : i + 1 < argc ? argv[++i] : "";
         if (!*value) fail(2, word, "needs a value; see --help");
-        if (o->number) {
+        if (o->choices) option_choose(o, word, value);
+        else if (o->real) {
+            char *end, why[120];
+            *o->real = strtod(value, &end);
+            snprintf(why, sizeof why, "needs a number from %g to %g, not %.40s", o->low, o->high, value);
+            if (*end || !(*o->real >= o->low && *o->real <= o->high)) fail(2, word, why);
+        } else if (o->number) {
             char *end, why[100];
             errno = 0;
             *o->number = strtol(value, &end, 10);

@@ -1,0 +1,203 @@
+/* fit.h - what the programs that fit a model share: the flags that scripts may rely on, a line of progress, JSON.
+
+       fit_flags flags;
+       option list[FIT_FLAGS + 2];
+       int count = 0;
+       fit_flags_default(&flags);
+       list[count++] = opt_number("length", ..);       the program's own
+       count += fit_flags_table(&flags, list + count); --seed --threads --samples .. --quiet
+       options_read(argc, argv, "name", "about", count, list);
+       fit_flags_options(&flags, &fit_options);
+       status = pu_fit(..);
+       json = json_open(flags.json);  json_fit(json, &flags, &report, nll, nll_se);  json_..;  json_close(json);
+
+   Include after program.h. Needs POSIX 2008, and getrusage for the peak of memory. */
+#ifndef EXAMPLES_FIT_H
+#define EXAMPLES_FIT_H
+
+#include <math.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+enum { FIT_FLAGS = 12 };
+
+typedef struct {
+    long seed, threads, samples, iterations, steps;
+    double rate;
+    int solver, gradient, engine, quiet; /* places in the lists of fit_flags_table */
+    const char *json;
+    /* of the run, for the progress line */
+    double started, drawn;
+    int lines;
+} fit_flags;
+
+static inline void fit_flags_default(fit_flags *f)
+{
+    memset(f, 0, sizeof *f);
+    f->seed = 1, f->samples = 10, f->iterations = 30, f->steps = 200, f->rate = 0.1;
+    f->solver = 2 /* cg */, f->gradient = 3 /* network */, f->engine = 0 /* auto */;
+}
+
+static inline int fit_flags_table(fit_flags *f, option *list)
+{
+    int n = 0;
+    list[n++] = opt_number("seed", "of all random numbers", &f->seed, 0, 1000000000);
+    list[n++] = opt_number("threads", "0 = as many as there are cores", &f->threads, 0, 1024);
+    list[n++] = opt_number("samples", "probes per datum K", &f->samples, 1, 100000);
+    list[n++] = opt_number("iterations", "solver steps I", &f->iterations, 1, 100000);
+    list[n++] = opt_choice("solver", "of the iterative engine", &f->solver, "gd,sd,cg,pcg");
+    list[n++] = opt_choice("gradient", "of the iterative engine", &f->gradient, "exact,mc,output,network");
+    list[n++] = opt_choice("engine", "exact engines give the exact gradient", &f->engine, "auto,iterative,dense,dual,banded,kalman");
+    list[n++] = opt_number("steps", "of the optimiser", &f->steps, 0, 100000000);
+    list[n++] = opt_real("rate", "of the optimiser", &f->rate, 1e-9, 1e3);
+    list[n++] = opt_text("json", "write the results to this file", &f->json);
+    list[n++] = opt_flag("quiet", "no progress, no tables", &f->quiet);
+    return n;
+}
+
+static inline double fit_clock(void *user)
+{
+    (void)user;
+    return seconds();
+}
+
+/* kind, engine, solver, K, I, seed, threads */
+static inline void fit_flags_gradient(const fit_flags *f, pu_options *o)
+{
+    static const pu_solver solvers[] = {PU_GD, PU_SD, PU_CG, PU_PCG};
+    static const pu_kind kinds[] = {PU_EXACT, PU_MONTE_CARLO, PU_OUTPUT, PU_NETWORK};
+    static const pu_engine engines[] = {PU_ENGINE_AUTO, PU_ITERATIVE, PU_DENSE, PU_DUAL, PU_BANDED, PU_KALMAN};
+    memset(o, 0, sizeof *o);
+    o->kind = kinds[f->gradient], o->engine = engines[f->engine], o->solve.solver = solvers[f->solver];
+    if (o->engine != PU_ENGINE_AUTO && o->engine != PU_ITERATIVE) o->kind = PU_EXACT;
+    if (o->kind == PU_EXACT && o->engine == PU_ITERATIVE) fail(2, "--gradient exact", "needs an exact --engine, or auto");
+    o->samples = (pu_int)f->samples, o->solve.iterations = (pu_int)f->iterations;
+    if (o->kind == PU_MONTE_CARLO) o->solve.iterations = 0; /* to convergence */
+    o->seed = (uint64_t)f->seed, o->threads = (int)f->threads;
+}
+
+/* A line that is rewritten about five times a second on a terminal; nothing elsewhere. */
+static inline int fit_progress(const pu_fit_report *now, void *user)
+{
+    fit_flags *f = (fit_flags *)user;
+    const double t = seconds();
+    if (f->quiet || !isatty(2) || (t - f->drawn < 0.2 && now->step < now->steps)) return 0;
+    f->drawn = t;
+    fprintf(stderr, "\r  step %ld of %ld  objective %.6g", (long)now->step, (long)now->steps, now->objective);
+    if (now->objective_se > 0) fprintf(stderr, " +- %.2g", now->objective_se);
+    fprintf(stderr, "  |gradient| %.3g  %.1f steps/s  %.0f s left \033[K", now->gradient, now->steps_per_second,
+            now->seconds_left > 0 ? now->seconds_left : 0);
+    if (now->step >= now->steps) fprintf(stderr, "\r\033[K");
+    fflush(stderr);
+    return 0;
+}
+
+/* steps and rate of the flags; user = the flags */
+static inline void fit_flags_options(fit_flags *f, pu_fit_options *o)
+{
+    memset(o, 0, sizeof *o);
+    fit_flags_gradient(f, &o->gradient);
+    o->steps = (pu_int)f->steps, o->rate = f->rate;
+    o->clock = fit_clock, o->progress = fit_progress, o->user = f;
+}
+
+/* Ends the program when a fit failed. */
+static inline void need_fit(pu_status status, const pu_fit_report *report)
+{
+    pu_report told = report->last;
+    char text[300];
+    if (status == PU_OK) return;
+    told.status = report->status, told.where = report->where;
+    fail(1, "pu_fit", pu_explain(&told, text, sizeof text));
+}
+
+/* Most memory this process has had, in MB. */
+static inline double peak_mb(void)
+{
+    struct rusage use;
+    return getrusage(RUSAGE_SELF, &use) == 0 ? (double)use.ru_maxrss / 1024 : 0; /* Linux: in kB */
+}
+
+/* ---- JSON: one object, one key a line; a NULL file writes nothing. Numbers that are not finite become null. ---- */
+
+typedef struct {
+    FILE *file;
+    const char *path;
+    int keys;
+} json;
+
+static inline json json_open(const char *path)
+{
+    json j = {NULL, NULL, 0};
+    j.path = path;
+    if (path) j.file = file_open(path), fprintf(j.file, "{");
+    return j;
+}
+
+static inline void json_key(json *j, const char *key)
+{
+    if (j->file) fprintf(j->file, "%s\n  \"%s\": ", j->keys++ ? "," : "", key);
+}
+
+static inline void json_value(json *j, double x)
+{
+    if (!j->file) return;
+    if (x - x == 0) fprintf(j->file, "%.10g", x);
+    else fprintf(j->file, "null");
+}
+
+static inline void json_number(json *j, const char *key, double x) { json_key(j, key), json_value(j, x); }
+
+static inline void json_array(json *j, const char *key, pu_int n, const pu_real *x)
+{
+    pu_int i;
+    json_key(j, key);
+    if (!j->file) return;
+    fprintf(j->file, "[");
+    for (i = 0; i < n; i++) {
+        if (i) fprintf(j->file, ", ");
+        json_value(j, (double)x[i]);
+    }
+    fprintf(j->file, "]");
+}
+
+static inline void json_text(json *j, const char *key, const char *text)
+{
+    json_key(j, key);
+    if (!j->file) return;
+    fputc('"', j->file);
+    for (; *text; text++) {
+        if (*text == '"' || *text == '\\') fprintf(j->file, "\\%c", *text);
+        else if ((unsigned char)*text < 32) fprintf(j->file, "\\u%04x", (unsigned char)*text);
+        else fputc(*text, j->file);
+    }
+    fputc('"', j->file);
+}
+
+static inline void json_close(json *j)
+{
+    if (!j->file) return;
+    fprintf(j->file, "\n}\n");
+    file_close(j->file, j->path);
+}
+
+/* The keys that every program has. engine: the one that served most data of the last gradient. */
+static inline void json_fit(json *j, const fit_flags *f, const pu_fit_report *r, double nll, double nll_se)
+{
+    int e, most = 0;
+    for (e = 0; e < PU_ENGINES; e++)
+        if (r->last.served[e] > r->last.served[most]) most = e;
+    json_text(j, "engine", pu_engine_text((pu_engine)most));
+    json_text(j, "plan", r->last.plan);
+    json_number(j, "seed", (double)f->seed);
+    json_number(j, "steps", (double)r->step);
+    json_number(j, "seconds", r->seconds);
+    json_number(j, "seconds_per_step", r->step > r->resumed ? r->seconds / (double)(r->step - r->resumed) : 0);
+    json_number(j, "peak_mb", peak_mb());
+    json_number(j, "nll", nll);
+    json_number(j, "nll_se", nll_se);
+    json_text(j, "status", pu_status_name(r->status));
+    json_text(j, "stopped", pu_fit_stop_text(r->stop));
+}
+
+#endif /* EXAMPLES_FIT_H */

@@ -1895,12 +1895,120 @@ PU__FN const pu_real *pu__dense_row(const pu_op *op, const pu_int *rows, pu_int 
     return (const pu_real *)op->data + (rows ? rows[m] : m) * op->cols;
 }
 
+/* Two kernels that keep eight vectors of sums in registers. With arrays compilers do that at some flags and sizes only,
+   so they get vectors where they know them; elsewhere a vector is one number. */
+#if (defined(__GNUC__) || defined(__clang__)) && !defined(__CUDACC__)
+#ifdef __AVX__
+#define PU__WIDTH (32 / (int)sizeof(pu_real))
+#else
+#define PU__WIDTH (16 / (int)sizeof(pu_real))
+#endif
+typedef pu_real pu__vector __attribute__((vector_size(PU__WIDTH * sizeof(pu_real)), aligned(sizeof(pu_real)), may_alias));
+#else
+#define PU__WIDTH 1
+typedef pu_real pu__vector;
+#endif
+#define PU__SUM 64 /* of a sum in pu_real */
+
+PU__FN pu__vector *pu__v(pu_real *x) { return (pu__vector *)x; }
+PU__FN const pu__vector *pu__cv(const pu_real *x) { return (const pu__vector *)x; }
+
+/* out (8 x W) = sum_i a_r[at + i] x_i, r < 8; x_i: W numbers */
+PU__FN void pu__panel(pu_int n, const pu_real *const *a, pu_int at, const pu_real *x, pu_real *out)
+{
+    const pu_int W = PU__WIDTH;
+    const pu_real *a0 = a[0] + at, *a1 = a[1] + at, *a2 = a[2] + at, *a3 = a[3] + at;
+    const pu_real *a4 = a[4] + at, *a5 = a[5] + at, *a6 = a[6] + at, *a7 = a[7] + at;
+    pu__vector s0, s1, s2, s3, s4, s5, s6, s7;
+    pu_int i;
+    memset(&s0, 0, sizeof s0);
+    s1 = s2 = s3 = s4 = s5 = s6 = s7 = s0;
+    for (i = 0; i < n; i++) {
+        const pu__vector v = *pu__cv(x + i * W);
+        s0 += a0[i] * v, s1 += a1[i] * v, s2 += a2[i] * v, s3 += a3[i] * v;
+        s4 += a4[i] * v, s5 += a5[i] * v, s6 += a6[i] * v, s7 += a7[i] * v;
+    }
+    *pu__v(out) = s0, *pu__v(out + W) = s1, *pu__v(out + 2 * W) = s2, *pu__v(out + 3 * W) = s3;
+    *pu__v(out + 4 * W) = s4, *pu__v(out + 5 * W) = s5, *pu__v(out + 6 * W) = s6, *pu__v(out + 7 * W) = s7;
+}
+
+/* to_r[shift + c] = from_r[d + c] + sum_i b[4 i + r] v_i[d + c], r < 4, c < 2 W, in the order of i */
+PU__FN void pu__tile(pu_int n, const pu_real *b, const pu_real *const *v, pu_int d, pu_real *const *from, pu_real *const *to,
+                     pu_int shift)
+{
+    const pu_int W = PU__WIDTH;
+    const pu_real *x0 = from[0] + d, *x1 = from[1] + d, *x2 = from[2] + d, *x3 = from[3] + d;
+    pu_real *y0 = to[0] + shift, *y1 = to[1] + shift, *y2 = to[2] + shift, *y3 = to[3] + shift;
+    pu__vector s0 = *pu__cv(x0), s1 = *pu__cv(x1), s2 = *pu__cv(x2), s3 = *pu__cv(x3);
+    pu__vector t0 = *pu__cv(x0 + W), t1 = *pu__cv(x1 + W), t2 = *pu__cv(x2 + W), t3 = *pu__cv(x3 + W);
+    pu_int i;
+    for (i = 0; i < n; i++) {
+        const pu_real *c = b + 4 * i;
+        const pu__vector p = *pu__cv(v[i] + d), q = *pu__cv(v[i] + d + W);
+        s0 += c[0] * p, t0 += c[0] * q, s1 += c[1] * p, t1 += c[1] * q;
+        s2 += c[2] * p, t2 += c[2] * q, s3 += c[3] * p, t3 += c[3] * q;
+    }
+    *pu__v(y0) = s0, *pu__v(y1) = s1, *pu__v(y2) = s2, *pu__v(y3) = s3;
+    *pu__v(y0 + W) = t0, *pu__v(y1 + W) = t1, *pu__v(y2 + W) = t2, *pu__v(y3 + W) = t3;
+}
+
+/* out_r[d] += sum_i b[4 i + r] v_i[d], r < 4, d < wide; out_r may repeat if b does. The rest of a tile at the end is made
+   first, in a copy, by a tile that overlaps its neighbour. */
+PU__FN void pu__tiles(pu_int n, const pu_real *b, const pu_real *const *v, pu_int wide, pu_real *const *out)
+{
+    const pu_int T = 2 * PU__WIDTH, rest = wide % T;
+    pu_real copy[4 * 2 * PU__WIDTH], *last[4];
+    pu_int d, i, r;
+    for (r = 0; r < 4; r++) last[r] = copy + r * T;
+    if (wide >= T && rest) pu__tile(n, b, v, wide - T, out, last, 0);
+    for (r = 0; r < 4 && wide < T; r++) {
+        memcpy(last[r] + T - rest, out[r], (size_t)rest * sizeof(pu_real));
+        for (i = 0; i < n; i++) pu__axpy(rest, b[4 * i + r], v[i], last[r] + T - rest);
+    }
+    for (d = 0; d + T <= wide; d += T) pu__tile(n, b, v, d, out, out, d);
+    for (r = 0; r < 4 && rest; r++) memcpy(out[r] + d, last[r] + T - rest, (size_t)rest * sizeof(pu_real));
+}
+
+/* Short rows: W columns of X are interleaved, so that nothing is left to add up across a vector at the end of a row. (Long
+   rows lose nothing there, and single columns of them run at the speed of memory in the form of dot products.) */
+PU__FN void pu__dense_apply_short(const pu_op *op, pu_int n, const pu_int *rows, pu_int k, pu_block X, pu_block Y, int add)
+{
+    enum { PANEL = 256 };
+    const pu_int W = PU__WIDTH, D = op->cols;
+    pu_real x[PU__CHUNK * PU__WIDTH], s[8 * PU__WIDTH];
+    pu_int m0, m, j, d, c, i;
+    for (m0 = 0; m0 < n; m0 += PANEL)
+        for (j = 0; j < k; j += W) {
+            const pu_int count = pu__min(W, k - j), end = pu__min(m0 + PANEL, n);
+            for (c = 0; c < W; c++)
+                for (d = 0; d < D; d++) x[d * W + c] = pu__col(X, j + pu__min(c, count - 1))[d];
+            for (m = m0; m < end; m += 8) {
+                const pu_real *a[8];
+                double total[8 * PU__WIDTH] = {0};
+                for (i = 0; i < 8; i++) a[i] = pu__dense_row(op, rows, pu__min(m + i, end - 1));
+                for (d = 0; d < D; d += PU__SUM) {
+                    pu__panel(pu__min(PU__SUM, D - d), a, d, x + d * W, s);
+                    for (i = 0; i < 8 * W; i++) total[i] += (double)s[i];
+                }
+                for (c = 0; c < count; c++)
+                    for (i = 0; i < pu__min(8, end - m); i++) {
+                        pu_real *y = pu__col(Y, j + c) + m + i;
+                        *y = (pu_real)total[i * W + c] + (add ? *y : PU_R(0));
+                    }
+            }
+        }
+}
+
 PU__FN pu_status pu__dense_apply_rows(const pu_op *op, pu_int n, const pu_int *rows, pu_int k, pu_block X, pu_block Y, int add,
                                       pu_real *work)
 {
     double s[4];
     pu_int m, j, c;
     (void)work;
+    if (op->cols < PU__CHUNK) {
+        pu__dense_apply_short(op, n, rows, k, X, Y, add);
+        return PU_OK;
+    }
     for (m = 0; m < n; m++) {
         const pu_real *a = pu__dense_row(op, rows, m);
         for (j = 0; j < k; j += 4) {
@@ -1915,38 +2023,58 @@ PU__FN pu_status pu__dense_apply_rows(const pu_op *op, pu_int n, const pu_int *r
     return PU_OK;
 }
 
+/* Few rows at a time, a stretch of each that stays in cache for all columns. One or two columns alone gain nothing. */
 PU__FN pu_status pu__dense_apply_rows_t(const pu_op *op, pu_int n, const pu_int *rows, pu_int k, pu_block X, pu_block Y,
                                         int add, pu_real *work)
 {
-    pu_int m, j;
+    enum { DEEP = 16, STRETCH = 256 };
+    const pu_real *v[DEEP];
+    pu_real b[4 * DEEP], *y[4];
+    pu_int m, d, wide, j, i, r;
     (void)work;
     pu__clear(op->cols, k, Y, add);
-    for (m = 0; m + 4 <= n; m += 4)
-        for (j = 0; j < k; j++) {
-            const pu_real *x = pu__col(X, j) + m;
-            if (x[0] == PU_R(0) && x[1] == PU_R(0) && x[2] == PU_R(0) && x[3] == PU_R(0)) continue; /* unit vectors */
-            pu__axpy4(op->cols, x, pu__dense_row(op, rows, m), pu__dense_row(op, rows, m + 1),
-                      pu__dense_row(op, rows, m + 2), pu__dense_row(op, rows, m + 3), pu__col(Y, j));
+    for (m = 0; m < n; m += DEEP)
+        for (d = 0; d < op->cols; d += wide) {
+            const pu_int deep = pu__min(DEEP, n - m);
+            wide = op->cols - d < STRETCH + 2 * PU__WIDTH ? op->cols - d : (pu_int)STRETCH; /* no short end */
+            for (i = 0; i < deep; i++) v[i] = pu__dense_row(op, rows, m + i) + d;
+            for (j = 0; j < k; j += 4) {
+                int zero = 1;
+                for (r = 0; r < 4; r++) { /* a missing column repeats the last one */
+                    const pu_int column = pu__min(j + r, k - 1);
+                    const pu_real *x = pu__col(X, column) + m;
+                    y[r] = pu__col(Y, column) + d;
+                    for (i = 0; i < deep; i++) b[4 * i + r] = x[i], zero &= x[i] == PU_R(0);
+                }
+                if (zero) continue; /* unit vectors */
+                if (k - j > 2) pu__tiles(deep, b, v, wide, y);
+                for (r = 0; r < k - j && k - j <= 2; r++) {
+                    const pu_real *x = pu__col(X, j + r) + m;
+                    for (i = 0; i + 4 <= deep; i += 4) pu__axpy4(wide, x + i, v[i], v[i + 1], v[i + 2], v[i + 3], y[r]);
+                    for (; i < deep; i++) pu__axpy(wide, x[i], v[i], y[r]);
+                }
+            }
         }
-    for (; m < n; m++)
-        for (j = 0; j < k; j++) pu__axpy(op->cols, pu__col(X, j)[m], pu__dense_row(op, rows, m), pu__col(Y, j));
     return PU_OK;
 }
 
 PU__FN pu_status pu__dense_grad_rows(const pu_op *op, pu_int n, const pu_int *rows, pu_int k, pu_block P, pu_block Q,
                                      const pu_real *weight, pu_real *grad, pu_real *work)
 {
-    pu_int m, j, c;
+    const pu_real *v[PU__SUM];
+    pu_real b[4 * PU__SUM], *g[4];
+    pu_int m, j, i, r;
     (void)work;
-    for (m = 0; m < n; m++) {
-        pu_real *g = grad + (rows ? rows[m] : m) * op->cols, coefficient[4];
-        for (j = 0; j < k; j += 4) {
-            const pu_int count = pu__min(4, k - j);
-            for (c = 0; c < count; c++) coefficient[c] = weight[j + c] * pu__col(P, j + c)[m];
-            if (count == 4)
-                pu__axpy4(op->cols, coefficient, pu__col(Q, j), pu__col(Q, j + 1), pu__col(Q, j + 2), pu__col(Q, j + 3), g);
-            else
-                for (c = 0; c < count; c++) pu__axpy(op->cols, coefficient[c], pu__col(Q, j + c), g);
+    for (j = 0; j < k; j += PU__SUM) {
+        const pu_int terms = pu__min(PU__SUM, k - j);
+        for (i = 0; i < terms; i++) v[i] = pu__col(Q, j + i);
+        for (m = 0; m < n; m += 4) {
+            for (r = 0; r < 4; r++) { /* a missing row repeats the last one */
+                const pu_int row = pu__min(m + r, n - 1);
+                g[r] = grad + (rows ? rows[row] : row) * op->cols;
+                for (i = 0; i < terms; i++) b[4 * i + r] = weight[j + i] * pu__col(P, j + i)[row];
+            }
+            pu__tiles(terms, b, v, op->cols, g);
         }
     }
     return PU_OK;

@@ -2571,6 +2571,12 @@ PU__FN pu_status pu__sum_sample(const pu_op *op, pu_int k, pu_block E, pu_block 
     return status;
 }
 
+/* multiplications of a product with one column */
+PU__FN double pu__flops(const pu_op *op)
+{
+    return op->flops > 0 ? op->flops : (double)op->params + (double)op->rows + (double)op->cols;
+}
+
 PU__FN pu_op pu__op_pair(const pu_op *left, const pu_op *right, pu_int extra)
 {
     pu_op op = pu__op_zero(0, 0, 0, left); /* zero sizes: refused by whoever uses it */
@@ -2583,6 +2589,7 @@ PU__FN pu_op pu__op_pair(const pu_op *left, const pu_op *right, pu_int extra)
     op.work = op.work > PTRDIFF_MAX - extra ? PTRDIFF_MAX : op.work + extra; /* the size query overflows, and says so */
     op.trusted = left->trusted < right->trusted ? left->trusted : right->trusted;
     op.check = pu__pair_check;
+    op.flops = pu__flops(left) + pu__flops(right);
     return op;
 }
 
@@ -4308,6 +4315,7 @@ PU_DEF pu_op pu_op_kronecker(const pu_op *left, const pu_op *right)
     inner = pu__mul(b, (size_t)left->work, &overflow);
     if (inner < pu__mul(a, (size_t)right->work, &overflow)) inner = pu__mul(a, (size_t)right->work, &overflow);
     need = pu__add(need, inner, &overflow);
+    op.flops = (double)left->cols * pu__flops(right) + (double)right->rows * pu__flops(left);
     op.rows = op.cols = 1; /* a size that overflows is refused as such, through params */
     if (overflow) { op.params = PU_NONE, op.work = PTRDIFF_MAX; return op; }
     op.rows = left->rows * right->rows, op.cols = left->cols * right->cols, op.work = (pu_int)need;
@@ -4505,6 +4513,7 @@ PU_DEF pu_op pu_op_toeplitz(pu_int n, const pu_real *t, const pu_real *factor)
     op.aux = factor, op.work = n > PTRDIFF_MAX / 2 ? PTRDIFF_MAX : n > 0 ? 2 * n : 0;
     op.apply = op.apply_t = pu__toeplitz_apply, op.grad = pu__toeplitz_grad;
     op.diag = pu__window_diag, op.gram_diag = pu__toeplitz_gram_diag, op.check = pu__toeplitz_check;
+    op.flops = (double)n * (double)n;
     if (factor)
         op.sample = pu__toeplitz_sample, op.logdet = pu__toeplitz_logdet, op.logdet_grad = pu__toeplitz_logdet_grad;
     return op;
@@ -4613,6 +4622,7 @@ PU_DEF pu_op pu_op_circulant(pu_int n, const pu_real *c, const pu_real *factor)
     op.aux = factor, op.work = n > PTRDIFF_MAX / 2 ? PTRDIFF_MAX : n > 0 ? 2 * n : 0;
     op.apply = op.apply_t = pu__circulant_apply, op.grad = pu__circulant_grad;
     op.diag = pu__window_diag, op.gram_diag = pu__circulant_gram_diag, op.check = pu__circulant_check;
+    op.flops = (double)n * (double)n;
     if (factor)
         op.sample = pu__circulant_sample, op.logdet = pu__circulant_logdet, op.logdet_grad = pu__circulant_logdet_grad;
     return op;
@@ -5325,6 +5335,7 @@ PU_DEF pu_op pu_op_fourier(const pu_fourier *f)
     op.apply = pu__fourier_apply, op.apply_t = pu__fourier_apply_t, op.grad = pu__fourier_grad;
     op.gram_diag = pu__fourier_gram_diag, op.check = pu__fourier_check;
     op.work = 2 * op.cols + f->work;
+    op.flops = 4 * (double)op.cols * log2((double)op.cols + 1); /* as long as that many in other loops take */
     op.trusted = 1;
     return op;
 }
@@ -6774,28 +6785,28 @@ PU__FN const char *pu__missing(const pu__job *job, pu_engine engine)
     return NULL;
 }
 
-PU__FN double pu__flops(const pu_op *op)
-{
-    return op->flops > 0 ? op->flops : (double)op->params + (double)op->rows + (double)op->cols;
-}
-
-/* Predicted nanoseconds for a datum with `rows` rows at work, on one core. The constants were measured on one machine
-   (docs/design.md, "the planner"); what matters here is their ratios. */
+/* Predicted nanoseconds for a datum with `rows` rows at work, on one core: multiplications at the rate of long loops, and what
+   each vector, row and column costs besides. The constants are a fit to measurements on one machine (docs/design.md, "the
+   planner"), good to 30 %; what matters is which engine is cheaper, and near the crossover both are about as good. */
 PU__FN double pu__cost(const pu__job *job, pu_engine engine, pu_int rows)
 {
+    const int single = sizeof(pu_real) == sizeof(float);
     const double D = (double)job->D, m = (double)rows, cols = (double)job->K + 1, w = (double)job->width + 1;
-    const double I = (double)job->asked_steps;
+    const double I = (double)job->asked_steps, grad = job->any_grad ? 1 : 0;
     const double phi = pu__flops(job->model->Phi) * m / (double)job->M, gamma = pu__flops(job->model->Gamma);
-    const double product = gamma + 2 * phi + 8 * D, pair = gamma + 3 * phi; /* one product with A; one gradient term */
-    const double ns = sizeof(pu_real) == sizeof(float) ? 0.12 : 0.25; /* per multiplication in a long loop */
-    const double grad = job->any_grad ? 1 : 0;
+    const double ns = single ? 0.054 : 0.108, vector = single ? 4.5 : 5.2, row = single ? 8.1 : 2.1; /* per entry or row and step */
+    const double product = ns * (gamma + 2 * phi), pair = ns * (gamma + 4 * phi); /* one product with A; one gradient term */
+    const double step = product + vector * D + row * m;
     switch (engine) {
     case PU_ITERATIVE:
-        return ns * cols * (job->asked_network ? (2 * I + 1) * product + (I + 1) * pair : (I + 1) * product + grad * pair) + 10 * cols * D;
-    case PU_DENSE: return ns * (D * product + D * D * D / 3 + grad * (D * D * D / 6 + D * pair));
-    case PU_DUAL: return ns * (1.2 * m * m * D * (1 + grad) + m * m * m * (1 + 4 * grad) / 6) + 10 * D;
+        return cols * (job->asked_network ? (2 * I + 1) * step + (I + 1) * pair : (I + 1) * step + grad * pair) + 1900 * cols;
+    case PU_DENSE:
+        return D * (product + grad * pair) + (single ? 0.035 : 0.07) * (1 + grad) * D * D * D + 15 * (1 + grad) * D * D;
+    case PU_DUAL:
+        return (single ? 0.0225 : 0.082) * (1 + grad) * m * m * D + (single ? 0.032 : 0.036) * (1 + 3 * grad) * m * m * m +
+               (single ? 10 : 4) * (1 + grad) * m * m + 5 * (1 + grad) * m * D;
     case PU_BANDED: return D * (20 + 2 * w * w * (1 + grad));
-    case PU_KALMAN: return 1e300; /* never cheaper than banded, which can do whatever it can */
+    case PU_KALMAN: return 1e300; /* the baseline is never cheaper than banded, which can do whatever it can */
     case PU_ENGINE_AUTO: case PU_ENGINES: break;
     }
     return 1e300;

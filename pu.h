@@ -64,7 +64,8 @@ SWITCHES (define before the include; every unit of a program must agree, except 
                          pu_fft_free, pu_fourier_free. FFTW's planner, so our init and free, must not run on two
                          threads at once. Plans are FFTW_ESTIMATE, the same at every run; where you loaded
                          wisdom for in-place interleaved plans, it is used. Plan with one thread
-    PU_USE_CBLAS         products of dense operators by gemm (link any CBLAS, e.g. -lopenblas). Keep the BLAS to
+    PU_USE_CBLAS         products of dense operators with all rows and 8 or more columns by gemm (link any CBLAS,
+                         e.g. -lopenblas). Keep the BLAS to
                          one thread (OPENBLAS_NUM_THREADS=1): ours are threads already, and its own may change
                          the rounding from run to run. The bits of a column then depend on options.columns
     PU_CBLAS_HEADER      where gemm is declared.  Default: <cblas.h>
@@ -2081,8 +2082,9 @@ PU__FN pu_status pu__dense_grad_rows(const pu_op *op, pu_int n, const pu_int *ro
 }
 
 /* All rows by gemm, when that is asked for. Row lists stay with the code above: gathering the rows first costs more than
-   gemm gains. So do single columns, where reading the matrix is all there is to do. In row-major eyes blocks of columns
-   are transposed: Y' = X'A' etc.  C (m x n, row-major) = (add ? C : 0) + A B with inner dimension k, or 0: not for gemm. */
+   gemm gains. So do few columns, where reading the matrix is most of the work. In row-major eyes blocks of columns are
+   transposed: Y' = X'A' etc.  C (m x n, row-major) = (add ? C : 0) + A B with inner dimension k, or 0: not for gemm. */
+#define PU__GEMM_COLUMNS 8
 #ifdef PU_USE_CBLAS
 PU__FN int pu__gemm(int turn_a, int turn_b, pu_int m, pu_int n, pu_int k, const pu_real *a, pu_int lda, const pu_real *b,
                     pu_int ldb, int add, pu_real *c, pu_int ldc)
@@ -2104,25 +2106,30 @@ PU__FN int pu__gemm(int turn_a, int turn_b, pu_int m, pu_int n, pu_int k, const 
 
 PU__FN pu_status pu__dense_apply(const pu_op *op, pu_int k, pu_block X, pu_block Y, int add, pu_real *work)
 {
-    if (k > 1 && pu__gemm(0, 1, k, op->rows, op->cols, X.at, X.ld, (const pu_real *)op->data, op->cols, add, Y.at, Y.ld))
+    const pu_real *a = (const pu_real *)op->data;
+    if (k >= PU__GEMM_COLUMNS && pu__gemm(0, 1, k, op->rows, op->cols, X.at, X.ld, a, op->cols, add, Y.at, Y.ld))
         return PU_OK;
+    (void)a;
     return pu__dense_apply_rows(op, op->rows, NULL, k, X, Y, add, work);
 }
 
 PU__FN pu_status pu__dense_apply_t(const pu_op *op, pu_int k, pu_block X, pu_block Y, int add, pu_real *work)
 {
-    if (k > 1 && pu__gemm(0, 0, k, op->cols, op->rows, X.at, X.ld, (const pu_real *)op->data, op->cols, add, Y.at, Y.ld))
+    const pu_real *a = (const pu_real *)op->data;
+    if (k >= PU__GEMM_COLUMNS && pu__gemm(0, 0, k, op->cols, op->rows, X.at, X.ld, a, op->cols, add, Y.at, Y.ld))
         return PU_OK;
+    (void)a;
     return pu__dense_apply_rows_t(op, op->rows, NULL, k, X, Y, add, work);
 }
 
 PU__FN pu_status pu__dense_grad(const pu_op *op, pu_int k, pu_block P, pu_block Q, const pu_real *weight, pu_real *grad,
                                 pu_real *work)
 {
+    const int gemm = op->work && work && k >= PU__GEMM_COLUMNS;
     pu_int j, d;
-    for (j = 0; j < k && op->work; j++) /* gemm knows no weights: work = Q diag(weight) */
+    for (j = 0; j < k && gemm; j++) /* gemm knows no weights: work = Q diag(weight) */
         for (d = 0; d < op->cols; d++) work[j * op->cols + d] = weight[j] * pu__col(Q, j)[d];
-    if (k > 1 && pu__gemm(1, 0, op->rows, op->cols, k, P.at, P.ld, work, op->cols, 1, grad, op->cols)) return PU_OK;
+    if (gemm && pu__gemm(1, 0, op->rows, op->cols, k, P.at, P.ld, work, op->cols, 1, grad, op->cols)) return PU_OK;
     return pu__dense_grad_rows(op, op->rows, NULL, k, P, Q, weight, grad, work);
 }
 

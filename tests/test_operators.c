@@ -816,6 +816,78 @@ TEST abilities(void)
     PASS();
 }
 
+/* ---- dense: kernels work in panels and tiles, so every kind of rest must occur ------------------ */
+
+typedef struct {
+    pu_int cols, n, k; /* n of n + 3 rows are at work, or all n */
+} dense_case;
+
+/* Products and gradient on all rows and on a list of rows, against plain sums; both roundings of the
+   sums are bounded by the number of terms. Each column alone gives the same bits, except that gemm (k >= 8, all
+   rows, with PU_USE_CBLAS) rounds in its own way: that is why the comparison is made with lists. */
+TEST dense_rows(const dense_case *c, int listed)
+{
+    const pu_int D = c->cols, n = c->n, k = c->k, M = listed ? n + 3 : n, ldx = D + 1, ldy = n + 2;
+    pu_real *a = tc_normal(81, M * D), *x = tc_normal(82, ldx * k), *y = tc_normal(83, ldy * k);
+    pu_real *y1 = tc_normal(84, ldy * k), *x1 = tc_normal(85, ldx * k), *g = tc_normal(86, M * D), *g0 = tc_normal(86, M * D);
+    pu_real *y0 = tc_normal(84, ldy * k), *x0 = tc_normal(85, ldx * k), *alone, *weight = tc_normal(87, k), *work;
+    pu_int *rows = (pu_int *)tc_bytes((size_t)n * sizeof(pu_int)), i, j, d, at;
+    pu_op op = pu_op_dense(M, D, a);
+    tc_set_case("%d columns, %d rows, %d at a time, listed %d", (int)D, (int)n, (int)k, listed);
+    work = scratch(&op, k);
+    for (i = 0; i < n; i++) rows[i] = listed ? i + (i > n / 3) + 2 * (i > n / 2) : i;
+    if (listed) {
+        TC_STATUS(op.apply_rows(&op, n, rows, k, tc_block(x, ldx), tc_block(y1, ldy), 1, work), PU_OK);
+        TC_STATUS(op.apply_rows_t(&op, n, rows, k, tc_block(y, ldy), tc_block(x1, ldx), 1, work), PU_OK);
+        TC_STATUS(op.grad_rows(&op, n, rows, k, tc_block(y, ldy), tc_block(x, ldx), weight, g, work), PU_OK);
+    } else {
+        TC_STATUS(op.apply(&op, k, tc_block(x, ldx), tc_block(y1, ldy), 1, work), PU_OK);
+        TC_STATUS(op.apply_t(&op, k, tc_block(y, ldy), tc_block(x1, ldx), 1, work), PU_OK);
+        TC_STATUS(op.grad(&op, k, tc_block(y, ldy), tc_block(x, ldx), weight, g, work), PU_OK);
+    }
+    for (j = 0; j < k; j++) {
+        for (i = 0; i < n; i++) {
+            double sum = (double)y0[j * ldy + i], size = fabs(sum);
+            for (d = 0; d < D; d++) {
+                double term = (double)a[rows[i] * D + d] * (double)x[j * ldx + d];
+                sum += term, size += fabs(term);
+            }
+            TC_CLOSE(y1[j * ldy + i], sum, (double)(D + 2) * PU_TEST_EPS * size);
+        }
+        for (d = 0; d < D; d++) {
+            double sum = (double)x0[j * ldx + d], size = fabs(sum);
+            for (i = 0; i < n; i++) {
+                double term = (double)a[rows[i] * D + d] * (double)y[j * ldy + i];
+                sum += term, size += fabs(term);
+            }
+            TC_CLOSE(x1[j * ldx + d], sum, (double)(n + 2) * PU_TEST_EPS * size);
+        }
+        TC_ASSERT(memcmp(x1 + j * ldx + D, x0 + j * ldx + D, sizeof *x) == 0); /* the gaps */
+        TC_ASSERT(memcmp(y1 + j * ldy + n, y0 + j * ldy + n, 2 * sizeof *y) == 0);
+    }
+    for (i = 0, at = 0; i < M; i++) {
+        int used = at < n && rows[at] == i;
+        for (d = 0; d < D; d++) {
+            double sum = (double)g0[i * D + d], size = fabs(sum);
+            for (j = 0; j < k && used; j++) {
+                double term = (double)weight[j] * (double)y[j * ldy + at] * (double)x[j * ldx + d];
+                sum += term, size += fabs(term);
+            }
+            TC_CLOSE(g[i * D + d], sum, used ? (double)(k + 3) * PU_TEST_EPS * size : 0);
+        }
+        at += used;
+    }
+    for (j = 0; j < k && listed; j++) {
+        alone = tc_normal(84, ldy * k);
+        TC_STATUS(op.apply_rows(&op, n, rows, 1, tc_block(x + j * ldx, ldx), tc_block(alone + j * ldy, ldy), 1, work), PU_OK);
+        TC_ASSERT(memcmp(alone + j * ldy, y1 + j * ldy, (size_t)n * sizeof *y) == 0);
+        alone = tc_normal(85, ldx * k);
+        TC_STATUS(op.apply_rows_t(&op, n, rows, 1, tc_block(y + j * ldy, ldy), tc_block(alone + j * ldx, ldx), 1, work), PU_OK);
+        TC_ASSERT(memcmp(alone + j * ldx, x1 + j * ldx, (size_t)D * sizeof *x) == 0);
+    }
+    PASS();
+}
+
 /* ---- spd factor ------------------------------------------------------------------------------ */
 
 TEST spd_factor_is_cholesky(pu_int n)
@@ -1006,12 +1078,20 @@ GREATEST_MAIN_DEFS();
 int main(int argc, char **argv)
 {
     static const pu_int sides[] = {1, 2, 3, 17, 64};
+    /* rests of tiles (2 or 4 .. 16 wide), stretches (256), panels (8, 256 rows), chunks (512), groups of columns (4) */
+    static const dense_case shapes[] = {{1, 1, 1},   {3, 5, 2},   {4, 9, 3},    {7, 4, 4},    {8, 8, 5},    {15, 17, 11},
+                                        {16, 16, 8}, {17, 33, 9}, {31, 2, 66},  {64, 15, 6},  {65, 31, 7},  {103, 24, 11},
+                                        {257, 7, 3}, {270, 6, 5}, {511, 3, 12}, {512, 3, 12}, {533, 5, 11}, {9, 261, 9}};
     size_t i;
     GREATEST_MAIN_BEGIN();
     GREATEST_SET_TEARDOWN_CB(tc_release, NULL);
     for (i = 0; i < OP_CASES; i++) run_case(&op_cases[i]);
     for (i = 0; i < sizeof sides / sizeof sides[0]; i++) {
         RUN_TESTp(spd_factor_is_cholesky, sides[i]);
+    }
+    for (i = 0; i < sizeof shapes / sizeof shapes[0]; i++) {
+        RUN_TESTp(dense_rows, &shapes[i], 0);
+        RUN_TESTp(dense_rows, &shapes[i], 1);
     }
     RUN_TEST(abilities);
     RUN_TEST(spd_factor_refuses_indefinite);

@@ -65,9 +65,9 @@ SWITCHES (define before the include; every unit of a program must agree, except 
                          threads at once. Plans are FFTW_ESTIMATE, the same at every run; where you loaded
                          wisdom for in-place interleaved plans, it is used. Plan with one thread
     PU_USE_CBLAS         products of dense operators with all rows and 8 or more columns by gemm (link any CBLAS,
-                         e.g. -lopenblas). Keep the BLAS to
-                         one thread (OPENBLAS_NUM_THREADS=1): ours are threads already, and its own may change
-                         the rounding from run to run. The bits of a column then depend on options.columns
+                         e.g. -lopenblas). Keep the BLAS to one thread (OPENBLAS_NUM_THREADS=1): ours are threads
+                         already, and its own may change the rounding from run to run. The bits of a column
+                         then depend on options.columns
     PU_CBLAS_HEADER      where gemm is declared.  Default: <cblas.h>
 
 MEMORY
@@ -1834,8 +1834,8 @@ PU__FN pu_status pu__check_finite(pu_int n, const pu_real *x, pu_int *index)
     return *index < 0 ? PU_OK : PU_E_NONFINITE;
 }
 
-/* ---- dense: rows are contiguous, so A x is one dot and A'x one axpy per row and column. A row serves several columns (or
-        a column several rows) per sweep; every column's own sums run in the same order as alone. ---- */
+/* ---- dense: rows are contiguous. A row serves several columns (or a column several rows) per sweep; every column's own
+        sums run in the same order as alone. ---- */
 
 /* what pu__dot_chunk does after its main loop: entries from i on, then the tree */
 PU__FN double pu__close_lanes(pu_real *lane, pu_int i, pu_int n, const pu_real *a, const pu_real *x)

@@ -2086,7 +2086,7 @@ PU__FN pu_status pu__dense_grad_rows(const pu_op *op, pu_int n, const pu_int *ro
    transposed: Y' = X'A' etc.  C (m x n, row-major) = (add ? C : 0) + A B with inner dimension k, or 0: not for gemm. */
 #define PU__GEMM_COLUMNS 8
 #ifdef PU_USE_CBLAS
-PU__FN int pu__gemm(int turn_a, int turn_b, pu_int m, pu_int n, pu_int k, const pu_real *a, pu_int lda, const pu_real *b,
+PU__FN int pu__gemm(int turn_a, int turn_b, pu_int m, pu_int n, pu_int k, const pu_real *a, pu_int lda, const void *b,
                     pu_int ldb, int add, pu_real *c, pu_int ldc)
 {
     if (m > INT_MAX || n > INT_MAX || k > INT_MAX || lda > INT_MAX || ldb > INT_MAX || ldc > INT_MAX) return 0;
@@ -2097,7 +2097,7 @@ PU__FN int pu__gemm(int turn_a, int turn_b, pu_int m, pu_int n, pu_int k, const 
     cblas_dgemm
 #endif
         (CblasRowMajor, turn_a ? CblasTrans : CblasNoTrans, turn_b ? CblasTrans : CblasNoTrans, (int)m, (int)n, (int)k,
-         PU_R(1), a, (int)lda, b, (int)ldb, add ? PU_R(1) : PU_R(0), c, (int)ldc);
+         PU_R(1), a, (int)lda, (const pu_real *)b, (int)ldb, add ? PU_R(1) : PU_R(0), c, (int)ldc);
     return 1;
 }
 #else
@@ -2106,19 +2106,15 @@ PU__FN int pu__gemm(int turn_a, int turn_b, pu_int m, pu_int n, pu_int k, const 
 
 PU__FN pu_status pu__dense_apply(const pu_op *op, pu_int k, pu_block X, pu_block Y, int add, pu_real *work)
 {
-    const pu_real *a = (const pu_real *)op->data;
-    if (k >= PU__GEMM_COLUMNS && pu__gemm(0, 1, k, op->rows, op->cols, X.at, X.ld, a, op->cols, add, Y.at, Y.ld))
+    if (k >= PU__GEMM_COLUMNS && pu__gemm(0, 1, k, op->rows, op->cols, X.at, X.ld, op->data, op->cols, add, Y.at, Y.ld))
         return PU_OK;
-    (void)a;
     return pu__dense_apply_rows(op, op->rows, NULL, k, X, Y, add, work);
 }
 
 PU__FN pu_status pu__dense_apply_t(const pu_op *op, pu_int k, pu_block X, pu_block Y, int add, pu_real *work)
 {
-    const pu_real *a = (const pu_real *)op->data;
-    if (k >= PU__GEMM_COLUMNS && pu__gemm(0, 0, k, op->cols, op->rows, X.at, X.ld, a, op->cols, add, Y.at, Y.ld))
+    if (k >= PU__GEMM_COLUMNS && pu__gemm(0, 0, k, op->cols, op->rows, X.at, X.ld, op->data, op->cols, add, Y.at, Y.ld))
         return PU_OK;
-    (void)a;
     return pu__dense_apply_rows_t(op, op->rows, NULL, k, X, Y, add, work);
 }
 

@@ -10016,11 +10016,12 @@ PU__FN double pu__fit_rate(const pu_fit_options *o, double t)
 /* trial = theta + t d, halved until the model takes it; 0 when it never does */
 PU__FN int pu__fit_move(pu__fit *f, const pu_real *d, double *t)
 {
+    pu_report ignored; /* report->last stays that of the gradient */
     int halvings;
     pu_int i;
     for (halvings = 0; halvings < 40; halvings++, *t /= 2) {
         for (i = 0; i < f->n; i++) f->trial[i] = (pu_real)((double)f->theta[i] + *t * (double)d[i]);
-        if (pu_model_set(f->model, f->trial, &f->report->last) == PU_OK) return 1;
+        if (pu_model_set(f->model, f->trial, &ignored) == PU_OK) return 1;
         f->c.rejected++;
     }
     return 0;

@@ -33,6 +33,8 @@ typedef struct {
     fit_flags flags; /* first: pu_fit's user pointer serves the progress line, too */
     long factors, batch, accumulate, epochs, split_seed, validate, keep, recommend, top, lanes;
     double loadings_prior, means_prior, noise_prior; /* see prior_pull */
+    double epsilon;
+    int decay;
     const char *path, *checkpoint, *resume;
     movielens all;
     pu_int users, seen, items; /* users with training ratings are numbered first */
@@ -44,7 +46,7 @@ typedef struct {
     pu_workspace ws;
     pu_model model;
     pu_status (*pull)(const pu_model *model, const pu_results *g, pu_real *grad); /* the model's own */
-    double mean, log_psi; /* what the priors pull towards */
+    double mean, spread, log_psi; /* what the priors pull towards */
     char name[100];
     const pu_real *theta;
 } app;
@@ -175,7 +177,7 @@ static double validate(pu_model *model, const pu_real *theta, void *user)
 
 /* ---- the model --------------------------------------------------------------------------------------------------- */
 
-/* Maximum a posteriori: entries of Phi ~ N(0, 1/loadings), eta ~ N(mean rating, 1/means), log psi ~ N(its mean at the start,
+/* Maximum a posteriori: entries of Phi ~ N(0, 1/loadings), but the first of a row about the spread of the users' means, eta ~ N(mean rating, 1/means), log psi ~ N(its mean at the start,
    1/noise); 0 = no prior. They matter for items with few ratings. The objective that is told leaves them out. */
 static pu_status prior_pull(const pu_model *model, const pu_results *g, pu_real *grad)
 {
@@ -185,7 +187,8 @@ static pu_status prior_pull(const pu_model *model, const pu_results *g, pu_real 
     const double n = (double)a->seen;
     pu_status status = a->pull(model, g, grad);
     pu_int i;
-    for (i = 0; i < M * D && a->loadings_prior > 0; i++) grad[i] += (pu_real)(a->loadings_prior / n) * Phi[i];
+    for (i = 0; i < M * D && a->loadings_prior > 0; i++)
+        grad[i] += (pu_real)(a->loadings_prior / n * ((double)Phi[i] - (i % D ? 0 : a->spread)));
     for (i = 0; i < M; i++) {
         grad[M * D + i] += (pu_real)(a->means_prior / n * ((double)eta[i] - a->mean));
         grad[M * D + M + i] += (pu_real)(a->noise_prior / n * (log((double)psi[i]) - a->log_psi));
@@ -200,16 +203,25 @@ static pu_real *start(app *a)
     pu_real *theta;
     pu_report report;
     double sum = 0;
-    pu_int i;
+    pu_int i, k;
     need(pu_model_factors(&a->model, M, D, &report), &report);
     theta = need_reals(a->model.params);
     need(pu_model_start(&a->model, &a->data, (uint64_t)a->flags.seed, theta, &report), &report);
     for (i = 0; i < a->train.start[a->seen]; i++) a->mean += (double)a->train.y[i];
     a->mean /= (double)a->train.start[a->seen];
+    for (i = 0; i < a->seen; i++) { /* the first factor begins as how kind a user is: the same for all items */
+        double off = 0;
+        for (k = a->train.start[i]; k < a->train.start[i + 1]; k++) off += (double)(a->train.y[k] - theta[M * D + a->train.item[k]]);
+        off /= (double)(a->train.start[i + 1] - a->train.start[i]);
+        a->spread += off * off / (double)a->seen;
+    }
+    a->spread = sqrt(a->spread);
+    for (i = 0; i < M; i++) theta[i * D] = (pu_real)a->spread;
     for (i = 0; i < M; i++) sum += (double)theta[M * D + M + i];
     a->log_psi = sum / (double)M;
     a->pull = a->model.pull, a->model.pull = prior_pull;
-    snprintf(a->name, sizeof a->name, "ratings, priors %g %g %g", a->loadings_prior, a->means_prior, a->noise_prior);
+    snprintf(a->name, sizeof a->name, "ratings, priors %g %g %g", a->loadings_prior, a->means_prior,
+             a->noise_prior);
     a->model.name = a->name; /* a checkpoint belongs to a model of this name */
     return theta;
 }
@@ -259,7 +271,7 @@ static void read_options(app *a, int argc, char **argv)
     fit_flags_default(&a->flags);
     a->flags.gradient = 2 /* output */, a->flags.iterations = 10, a->flags.rate = 0.001, a->flags.steps = 0;
     a->factors = 50, a->batch = 25, a->accumulate = 4, a->epochs = 20, a->split_seed = 1, a->recommend = -1, a->top = 10;
-    a->keep = 20, a->lanes = 2;
+    a->keep = 20, a->lanes = 2, a->epsilon = 1e-8;
     list[n++] = opt_text("data", "ratings.csv, ratings.dat or u.data of MovieLens", &a->path);
     list[n++] = opt_number("factors", "D", &a->factors, 1, 100000);
     list[n++] = opt_number("batch", "users per gradient", &a->batch, 1, 1000000);
@@ -270,6 +282,8 @@ static void read_options(app *a, int argc, char **argv)
     list[n++] = opt_real("prior-loadings", "precision of a normal prior on Phi", &a->loadings_prior, 0, 1e9);
     list[n++] = opt_real("prior-means", "the same for eta about the mean rating", &a->means_prior, 0, 1e9);
     list[n++] = opt_real("prior-noise", "the same for log psi about its mean", &a->noise_prior, 0, 1e9);
+    list[n++] = opt_flag("decay", "the rate falls to 0 like a cosine", &a->decay);
+    list[n++] = opt_real("epsilon", "of Adam", &a->epsilon, 1e-30, 1);
     list[n++] = opt_text("checkpoint", "file to keep the state of the fit in", &a->checkpoint);
     list[n++] = opt_text("resume", "go on from this checkpoint, and keep the state there", &a->resume);
     list[n++] = opt_number("keep-every", "steps between checkpoints", &a->keep, 1, 1000000);
@@ -293,9 +307,10 @@ static pu_fit_options fit_setup(app *a)
     o.gradient.seed |= (uint64_t)fingerprint(a) << 32, o.gradient.lanes = (int)a->lanes;
     o.validate = validate, o.validate_every = a->validate ? (pu_int)a->validate : 2 * each, o.user = a;
     o.checkpoint = a->resume ? a->resume : a->checkpoint, o.resume = a->resume != NULL, o.checkpoint_every = (pu_int)a->keep;
-    a->posterior = o.gradient; /* means to convergence, whatever the gradients are */
-    a->posterior.kind = o.gradient.engine == PU_ITERATIVE ? PU_MONTE_CARLO : PU_EXACT;
-    a->posterior.solve.iterations = 0, a->posterior.solve.tolerance = a->posterior.kind == PU_EXACT ? 0 : 1e-4;
+    o.schedule = a->decay ? PU_RATE_COSINE : PU_RATE_CONSTANT, o.epsilon = a->epsilon;
+    a->posterior = o.gradient; /* means alone: one system per user, solved to convergence, whatever the gradients are */
+    a->posterior.engine = PU_ITERATIVE, a->posterior.kind = PU_MONTE_CARLO, a->posterior.solve.solver = PU_CG;
+    a->posterior.solve.iterations = 0, a->posterior.solve.tolerance = 1e-4;
     return o;
 }
 
@@ -327,7 +342,7 @@ int main(int argc, char **argv)
     if (options.steps > 0) need_fit(pu_fit(&a.model, &a.data, &options, &a.ws, theta, &report), &report);
     else memset(&report, 0, sizeof report), report.best = validate(&a.model, theta, &a);
     test = rmse(&a, &a.test);
-    if (pu_nll(&a.model.lgm, &a.data, &a.posterior, &a.ws, &nll, &nll_se, &last) < 0) need(last.status, &last);
+    if (pu_nll(&a.model.lgm, &a.data, &options.gradient, &a.ws, &nll, &nll_se, &last) < 0) need(last.status, &last);
     if (!a.flags.quiet) {
         printf("test RMSE %.4f (validation %.4f at step %ld of %ld)\n", test, report.best, (long)report.best_step, (long)report.step);
         printf("training NLL per user %.3f, %.3g s per step, peak memory %.0f MB\n%s\n", nll,

@@ -9230,22 +9230,24 @@ PU__FN void pu__start_normals(uint64_t seed, pu_int row, pu_int n, double scale,
     for (i = 0; i < n; i++) out[i] = (pu_real)(scale * (double)out[i]);
 }
 
-/* Factors: eta = the mean of each column; a quarter of its variance goes to the loadings, at random, the rest to the noise. */
+/* Factors: eta = the mean of each column (one without values: of all values); a quarter of its variance goes to the loadings, at random, the rest to the noise. */
 PU__FN void pu__start_factors(const pu__basic *s, const pu_data *data, uint64_t seed, pu_real *theta)
 {
     pu_real *Phi = pu__at(s, theta, s->Phi), *mean = pu__at(s, theta, s->eta), *psi = pu__at(s, theta, s->psi), y = 0;
     const int vector = s->part[s->psi].rows > 0;
-    double squares = 0, all = 0, v;
+    double squares = 0, all = 0, total = 0, v;
     pu_int n, at, m = 0;
     memset(theta, 0, (size_t)s->params * sizeof(pu_real));
     for (n = 0; n < data->n; n++) /* running means and squares about them; Phi's place serves for the counts */
         for (at = 0; (at = pu__observed(data, n, at, &m, &y)) >= 0; at++) {
             const pu_real off = y - mean[m];
-            Phi[m] += PU_R(1), all += 1;
+            Phi[m] += PU_R(1), all += 1, total += (double)y;
             mean[m] += off / Phi[m];
             if (vector) psi[m] += off * (y - mean[m]);
             squares += (double)off * (double)(y - mean[m]);
         }
+    for (m = 0; m < s->M && all > 0; m++)
+        if (!(Phi[m] > PU_R(0))) mean[m] = (pu_real)(total / all);
     for (m = 0; m < (vector ? s->M : 1); m++) {
         v = vector ? (double)psi[m] / (double)Phi[m] : squares / all;
         if (!(v > 0 && pu__finite_double(v))) v = squares > 0 ? squares / all : 1; /* no or one value: like the others */

@@ -9952,6 +9952,7 @@ PU__FN pu_status pu__fit_gradient(pu__fit *f, const pu_real *theta, pu_real *g)
     int part, known = 1;
     pu_int i;
     pu_status status;
+    f->exact = 1;
     if (f->square) memset(f->square, 0, (size_t)f->n * sizeof(double));
     for (part = 0; part < (int)parts; part++) {
         pu_real *to = part ? f->part : g;
@@ -9964,6 +9965,7 @@ PU__FN pu_status pu__fit_gradient(pu__fit *f, const pu_real *theta, pu_real *g)
         }
         status = pu__fit_part(f, theta, pick, n, to, f->se ? f->part_se : NULL);
         if (pu__fatal(status)) return status;
+        f->exact = f->exact && last->served[PU_ITERATIVE] == 0;
         total += (double)n;
         objective += (double)n * (last->has_nll ? last->nll : last->q);
         variance += (double)n * (double)n * last->nll_se * last->nll_se;
@@ -10008,7 +10010,7 @@ PU__FN int pu__fit_move(pu__fit *f, const pu_real *d, double *t)
     pu_int i;
     for (halvings = 0; halvings < 40; halvings++, *t /= 2) {
         for (i = 0; i < f->n; i++) f->trial[i] = (pu_real)((double)f->theta[i] + *t * (double)d[i]);
-        if (pu_model_set(f->model, f->trial, &f->report->last) == PU_OK) return 1;
+        if (pu_model_set(f->model, f->trial, NULL) == PU_OK) return 1; /* report->last stays that of the gradient */
         f->c.rejected++;
     }
     return 0;
@@ -10250,7 +10252,6 @@ PU__FN pu_status pu__fit_loop(pu__fit *f, double start)
             pu__fit_tell(f, start);
             return status;
         }
-        f->exact = r->last.served[PU_ITERATIVE] == 0;
         if (stuck) {
             r->stop = PU_FIT_STUCK;
             pu__fit_tell(f, start);

@@ -32,7 +32,7 @@ typedef struct {
 typedef struct {
     fit_flags flags; /* first: pu_fit's user pointer serves the progress line, too */
     long factors, batch, accumulate, epochs, split_seed, validate, keep, recommend, top, lanes;
-    double loadings_prior, means_prior, noise_prior; /* see prior_pull */
+    double loadings_prior, graded, means_prior, noise_prior; /* see prior_pull */
     double epsilon;
     int decay;
     const char *path, *checkpoint, *resume;
@@ -177,52 +177,64 @@ static double validate(pu_model *model, const pu_real *theta, void *user)
 
 /* ---- the model --------------------------------------------------------------------------------------------------- */
 
-/* Maximum a posteriori: entries of Phi ~ N(0, 1/loadings), but the first of a row about the spread of the users' means, eta ~ N(mean rating, 1/means), log psi ~ N(its mean at the start,
-   1/noise); 0 = no prior. They matter for items with few ratings. The objective that is told leaves them out. */
+/* Maximum a posteriori. Entry j of a row of Phi ~ N(0, 1/(loadings (1 + j/graded))): later factors are smaller, so that many of
+   them do no harm; but the first is about the spread of the users' means. eta ~ N(mean rating, 1/means), log psi ~ N(its mean at
+   the start, 1/noise). A precision of 0 means no prior. Matters for items with few ratings; the NLL that is told leaves it out. */
+static double loadings_precision(const app *a, pu_int j)
+{
+    return a->loadings_prior * (a->graded > 0 ? 1 + (double)j / a->graded : 1);
+}
+
 static pu_status prior_pull(const pu_model *model, const pu_results *g, pu_real *grad)
 {
     const app *a = (const app *)((const char *)model - offsetof(app, model));
     const pu_real *Phi = (const pu_real *)model->lgm.Phi->data, *eta = model->lgm.eta, *psi = model->lgm.psi;
     const pu_int M = a->items, D = (pu_int)a->factors;
-    const double n = (double)a->seen;
+    const double n = (double)a->seen; /* the objective is a mean over users */
     pu_status status = a->pull(model, g, grad);
-    pu_int i;
-    for (i = 0; i < M * D && a->loadings_prior > 0; i++)
-        grad[i] += (pu_real)(a->loadings_prior / n * ((double)Phi[i] - (i % D ? 0 : a->spread)));
-    for (i = 0; i < M; i++) {
-        grad[M * D + i] += (pu_real)(a->means_prior / n * ((double)eta[i] - a->mean));
-        grad[M * D + M + i] += (pu_real)(a->noise_prior / n * (log((double)psi[i]) - a->log_psi));
+    pu_int m, j;
+    for (j = 0; j < D && a->loadings_prior > 0; j++) {
+        const pu_real precision = (pu_real)(loadings_precision(a, j) / n), centre = j ? PU_R(0) : (pu_real)a->spread;
+        for (m = 0; m < M; m++) grad[m * D + j] += precision * (Phi[m * D + j] - centre);
+    }
+    for (m = 0; m < M; m++) {
+        grad[M * D + m] += (pu_real)(a->means_prior / n * ((double)eta[m] - a->mean));
+        grad[M * D + M + m] += (pu_real)(a->noise_prior / n * (log((double)psi[m]) - a->log_psi));
     }
     return status;
 }
 
-/* A start from the training ratings; what the priors pull towards. */
+/* A start from the training ratings, and what the priors pull towards. */
 static pu_real *start(app *a)
 {
-    const pu_int M = a->items, D = (pu_int)a->factors;
-    pu_real *theta;
+    const pu_int M = a->items, D = (pu_int)a->factors, all = a->train.start[a->seen];
+    pu_real *theta, *count = need_reals(M), *eta, *log_psi;
     pu_report report;
-    double sum = 0;
-    pu_int i, k;
+    pu_int i, k, m, j;
     need(pu_model_factors(&a->model, M, D, &report), &report);
-    theta = need_reals(a->model.params);
+    theta = need_reals(a->model.params), eta = theta + M * D, log_psi = eta + M;
     need(pu_model_start(&a->model, &a->data, (uint64_t)a->flags.seed, theta, &report), &report);
-    for (i = 0; i < a->train.start[a->seen]; i++) a->mean += (double)a->train.y[i];
-    a->mean /= (double)a->train.start[a->seen];
-    for (i = 0; i < a->seen; i++) { /* the first factor begins as how kind a user is: the same for all items */
+    for (i = 0; i < all; i++) a->mean += (double)a->train.y[i] / (double)all, count[a->train.item[i]] += 1;
+    for (m = 0; m < M; m++) a->log_psi += (double)log_psi[m] / (double)M;
+    for (i = 0; i < a->seen; i++) { /* the first factor begins as how kind a user is, the same for all items */
         double off = 0;
-        for (k = a->train.start[i]; k < a->train.start[i + 1]; k++) off += (double)(a->train.y[k] - theta[M * D + a->train.item[k]]);
+        for (k = a->train.start[i]; k < a->train.start[i + 1]; k++) off += (double)(a->train.y[k] - eta[a->train.item[k]]);
         off /= (double)(a->train.start[i + 1] - a->train.start[i]);
         a->spread += off * off / (double)a->seen;
     }
     a->spread = sqrt(a->spread);
-    for (i = 0; i < M; i++) theta[i * D] = (pu_real)a->spread;
-    for (i = 0; i < M; i++) sum += (double)theta[M * D + M + i];
-    a->log_psi = sum / (double)M;
+    for (m = 0; m < M; m++) {
+        const double known = (double)count[m] / ((double)count[m] + 10); /* few ratings: near the middle of the prior */
+        for (j = 0; j < D && a->loadings_prior > 0; j++) /* the library's random row has entries of variance 1 / (3 D psi) */
+            theta[m * D + j] *= (pu_real)(known * sqrt(3 * (double)D * exp((double)log_psi[m]) / loadings_precision(a, j)));
+        theta[m * D] = (pu_real)a->spread;
+        if (a->means_prior > 0) eta[m] = (pu_real)(a->mean + known * ((double)eta[m] - a->mean));
+        if (a->noise_prior > 0) log_psi[m] = (pu_real)(a->log_psi + known * ((double)log_psi[m] - a->log_psi));
+    }
     a->pull = a->model.pull, a->model.pull = prior_pull;
-    snprintf(a->name, sizeof a->name, "ratings, priors %g %g %g", a->loadings_prior, a->means_prior,
-             a->noise_prior);
+    snprintf(a->name, sizeof a->name, "ratings, priors %g %g %g %g", a->loadings_prior, a->graded, a->means_prior, a->noise_prior);
     a->model.name = a->name; /* a checkpoint belongs to a model of this name */
+    free(count);
     return theta;
 }
 
@@ -280,6 +292,7 @@ static void read_options(app *a, int argc, char **argv)
     list[n++] = opt_number("split-seed", "of training, validation and test ratings", &a->split_seed, 0, 1000000000);
     list[n++] = opt_number("validate", "steps between validations; 0 = two epochs", &a->validate, 0, 1000000);
     list[n++] = opt_real("prior-loadings", "precision of a normal prior on Phi", &a->loadings_prior, 0, 1e9);
+    list[n++] = opt_real("prior-graded", "1 + j / this times that for factor j; 0 = all alike", &a->graded, 0, 1e9);
     list[n++] = opt_real("prior-means", "the same for eta about the mean rating", &a->means_prior, 0, 1e9);
     list[n++] = opt_real("prior-noise", "the same for log psi about its mean", &a->noise_prior, 0, 1e9);
     list[n++] = opt_flag("decay", "the rate falls to 0 like a cosine", &a->decay);
@@ -322,6 +335,7 @@ int main(int argc, char **argv)
     pu_real *theta;
     pu_report last;
     double test, nll = 0, nll_se = 0;
+    size_t bytes;
     json out;
     read_options(&a, argc, argv);
     if (a.resume) {
@@ -342,6 +356,7 @@ int main(int argc, char **argv)
     if (options.steps > 0) need_fit(pu_fit(&a.model, &a.data, &options, &a.ws, theta, &report), &report);
     else memset(&report, 0, sizeof report), report.best = validate(&a.model, theta, &a);
     test = rmse(&a, &a.test);
+    if (pu_model_gradient_bytes(&a.model, &a.data, &options.gradient, 0, &bytes, &last) == PU_OK) report.last = last; /* who serves whom */
     if (pu_nll(&a.model.lgm, &a.data, &options.gradient, &a.ws, &nll, &nll_se, &last) < 0) need(last.status, &last);
     if (!a.flags.quiet) {
         printf("test RMSE %.4f (validation %.4f at step %ld of %ld)\n", test, report.best, (long)report.best_step, (long)report.step);

@@ -40,7 +40,7 @@ usage: ./build.sh [command] [arguments]
 commands
   demo [args]         build every examples/*.c into build/examples/, run the demo; the default command
   test [name ...]     build and run the tests; with names, only those containing one of them
-                      (a unit test's topic, a variant such as float_asan, or unit, golden, compile, link)
+                      (a unit test's topic, a variant such as float_asan, or unit, golden, compile, link, programs)
   bench [name args]   build tests/bench/*.c into build/bench/ and run them all, or one with arguments
   cuda                compile the CUDA units with nvcc into build/cuda/
   install             copy the header(s) and pu.pc below PREFIX (default /usr/local); DESTDIR is honoured
@@ -672,6 +672,13 @@ queue_link()
     queue link/symbols.c++ job_link_symbols c++ impl.cpp '^pu_'
 }
 
+# A program killed at random moments and resumed ends with the results of one that ran through.
+job_kill_resume()
+{
+    "${CC_CMD[@]}" -std=c99 -O1 -I. "${STRICT[@]}" "${OMP[@]}" "${EXTRA_FLAGS[@]}" examples/ratings.c -o build/tests/ratings -lm &&
+    timeout "$TEST_TIMEOUT" tests/kill_resume.sh build/tests/ratings
+}
+
 # ---------------------------------------------------------------------------------------------- commands
 
 # compile_program SOURCE OUTPUT: an example or benchmark, built for speed on this machine
@@ -826,6 +833,7 @@ cmd_test()
     QUEUE=("${programs[@]}")
     queue_compile
     queue_link
+    queue programs/kill_resume job_kill_resume
     run_queue
     test_summary || exit 1
 }

@@ -9244,22 +9244,24 @@ PU__FN void pu__start_normals(uint64_t seed, pu_int row, pu_int n, double scale,
     for (i = 0; i < n; i++) out[i] = (pu_real)(scale * (double)out[i]);
 }
 
-/* Factors: eta = the mean of each column; a quarter of its variance goes to the loadings, at random, the rest to the noise. */
+/* Factors: eta = the mean of each column (one without values: of all values); a quarter of its variance goes to the loadings, at random, the rest to the noise. */
 PU__FN void pu__start_factors(const pu__basic *s, const pu_data *data, uint64_t seed, pu_real *theta)
 {
     pu_real *Phi = pu__at(s, theta, s->Phi), *mean = pu__at(s, theta, s->eta), *psi = pu__at(s, theta, s->psi), y = 0;
     const int vector = s->part[s->psi].rows > 0;
-    double squares = 0, all = 0, v;
+    double squares = 0, all = 0, total = 0, v;
     pu_int n, at, m = 0;
     memset(theta, 0, (size_t)s->params * sizeof(pu_real));
     for (n = 0; n < data->n; n++) /* running means and squares about them; Phi's place serves for the counts */
         for (at = 0; (at = pu__observed(data, n, at, &m, &y)) >= 0; at++) {
             const pu_real off = y - mean[m];
-            Phi[m] += PU_R(1), all += 1;
+            Phi[m] += PU_R(1), all += 1, total += (double)y;
             mean[m] += off / Phi[m];
             if (vector) psi[m] += off * (y - mean[m]);
             squares += (double)off * (double)(y - mean[m]);
         }
+    for (m = 0; m < s->M && all > 0; m++)
+        if (!(Phi[m] > PU_R(0))) mean[m] = (pu_real)(total / all);
     for (m = 0; m < (vector ? s->M : 1); m++) {
         v = vector ? (double)psi[m] / (double)Phi[m] : squares / all;
         if (!(v > 0 && pu__finite_double(v))) v = squares > 0 ? squares / all : 1; /* no or one value: like the others */
@@ -9964,6 +9966,7 @@ PU__FN pu_status pu__fit_gradient(pu__fit *f, const pu_real *theta, pu_real *g)
     int part, known = 1;
     pu_int i;
     pu_status status;
+    f->exact = 1;
     if (f->square) memset(f->square, 0, (size_t)f->n * sizeof(double));
     for (part = 0; part < (int)parts; part++) {
         pu_real *to = part ? f->part : g;
@@ -9976,6 +9979,7 @@ PU__FN pu_status pu__fit_gradient(pu__fit *f, const pu_real *theta, pu_real *g)
         }
         status = pu__fit_part(f, theta, pick, n, to, f->se ? f->part_se : NULL);
         if (pu__fatal(status)) return status;
+        f->exact = f->exact && last->served[PU_ITERATIVE] == 0;
         total += (double)n;
         objective += (double)n * (last->has_nll ? last->nll : last->q);
         variance += (double)n * (double)n * last->nll_se * last->nll_se;
@@ -10016,12 +10020,11 @@ PU__FN double pu__fit_rate(const pu_fit_options *o, double t)
 /* trial = theta + t d, halved until the model takes it; 0 when it never does */
 PU__FN int pu__fit_move(pu__fit *f, const pu_real *d, double *t)
 {
-    pu_report ignored; /* report->last stays that of the gradient */
     int halvings;
     pu_int i;
     for (halvings = 0; halvings < 40; halvings++, *t /= 2) {
         for (i = 0; i < f->n; i++) f->trial[i] = (pu_real)((double)f->theta[i] + *t * (double)d[i]);
-        if (pu_model_set(f->model, f->trial, &ignored) == PU_OK) return 1;
+        if (pu_model_set(f->model, f->trial, NULL) == PU_OK) return 1; /* report->last stays that of the gradient */
         f->c.rejected++;
     }
     return 0;
@@ -10263,7 +10266,6 @@ PU__FN pu_status pu__fit_loop(pu__fit *f, double start)
             pu__fit_tell(f, start);
             return status;
         }
-        f->exact = r->last.served[PU_ITERATIVE] == 0;
         if (stuck) {
             r->stop = PU_FIT_STUCK;
             pu__fit_tell(f, start);

@@ -203,6 +203,7 @@ TEST stops_within_its_noise(void)
     TC_STATUS(pu_fit(&p.model, &p.data, &o, NULL, theta, &report), PU_OK);
     TC_ASSERT(report.stop == PU_FIT_GRADIENT && report.gradient <= 1.5 * report.gradient_se);
     TC_ASSERT(report.last.served[PU_ITERATIVE] == SERIES && report.objective_se > 0 && report.best_step == -1);
+    TC_ASSERT(report.last.served[PU_ITERATIVE] == SERIES && report.last.plan[0]); /* the last gradient's, not wiped by the step */
     TC_ASSERT(nll(&p, theta) < nll(&p, best) + 3);
     PASS();
 }

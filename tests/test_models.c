@@ -493,6 +493,23 @@ TEST factor_start_has_the_moments(void)
     PASS();
 }
 
+/* A column that nobody has observed is taken for an average one, not for zero. */
+TEST factor_start_of_an_empty_column(void)
+{
+    pu_real theta[64];
+    problem p;
+    double total = 0, count = 0;
+    pu_int n;
+    make(&p, FACTORS);
+    for (n = 0; n < p.N * p.M; n++) {
+        p.y[n] = (pu_real)(n % 7), p.mask[n] = n % p.M != 2;
+        if (p.mask[n]) total += (double)p.y[n], count += 1;
+    }
+    TC_STATUS(pu_model_start(&p.model, &p.data, 3, theta, NULL), PU_OK);
+    TC_CLOSE(theta[18 + 2], total / count, 4 * PU_TEST_EPS * 7);
+    PASS();
+}
+
 /* Nothing observed, one value, all values equal: still a theta that can be set and has a likelihood. */
 TEST starts_of_poor_data(void)
 {
@@ -782,6 +799,7 @@ SUITE(models)
     RUN_TEST(preconditioner);
     RUN_TEST(starts);
     RUN_TEST(factor_start_has_the_moments);
+    RUN_TEST(factor_start_of_an_empty_column);
     RUN_TEST(starts_of_poor_data);
     RUN_TEST(allocations);
     RUN_TEST(exact_blocks);

@@ -1,0 +1,381 @@
+/* ratings.c - who will like which film: factor analysis of MovieLens ratings, with an uncertainty for every prediction.
+
+   cc -O3 -march=native -fopenmp -I. examples/ratings.c -o ratings -lm
+   ./ratings --data ratings.csv --factors 100 --recommend 1
+
+   User n has factors z_n ~ N(0, I) and gives item m the rating y = Phi_m'z_n + eta_m + N(0, 1/psi_m). Phi, eta, psi are found by
+   maximum likelihood from the ratings that are there. A tenth of the ratings is kept for the test and a tenth of the others for
+   validation; the parameters with the best validation error are tested. Predictions are made from the training ratings of the
+   user, kept within the rating scale, and are 3 for a user without any.
+
+   Numbers are float here: half the memory, and ratings are not known to six digits. -DRATINGS_DOUBLE makes them double.
+*/
+#define _POSIX_C_SOURCE 200809L /* the clock and the terminal in common/ */
+#if !defined(PU_FLOAT) && !defined(RATINGS_DOUBLE)
+#define PU_FLOAT
+#endif
+#define PU_IMPLEMENTATION
+#include "pu.h"
+
+#include "common/program.h"
+#include "common/fit.h"
+#include "common/movielens.h"
+
+enum { AT_ONCE = 256, TOP = 100 }; /* users predicted at a time; most recommendations */
+
+/* Ratings by user: entries start[u] .. start[u+1]-1 are of user u. */
+typedef struct {
+    pu_int *start, *item;
+    pu_real *y;
+} lists;
+
+typedef struct {
+    fit_flags flags; /* first: pu_fit's user pointer serves the progress line, too */
+    long factors, batch, accumulate, epochs, split_seed, validate, keep, recommend, top, lanes;
+    double loadings_prior, graded, means_prior, noise_prior; /* see prior_pull */
+    double epsilon;
+    int decay;
+    const char *path, *checkpoint, *resume;
+    movielens all;
+    pu_int users, seen, items; /* users with training ratings are numbered first */
+    pu_int *number;            /* of users: number[place in the file's order] */
+    unsigned char *part;       /* of ratings: 0 training, 1 validation, 2 test */
+    lists train, valid, test;
+    pu_data data;
+    pu_options posterior;
+    pu_workspace ws;
+    pu_model model;
+    pu_status (*pull)(const pu_model *model, const pu_results *g, pu_real *grad); /* the model's own */
+    double mean, spread, log_psi; /* what the priors pull towards */
+    char name[100];
+    const pu_real *theta;
+} app;
+
+/* ---- the data ---------------------------------------------------------------------------------------------- */
+
+/* 10 % test, then 10 % of the rest validation: the first places of a random order. */
+static void split(app *a)
+{
+    const pu_int n = (pu_int)a->all.count, test = n / 10, valid = (n - test) / 10;
+    pu_int *order = (pu_int *)calloc((size_t)n, sizeof *order), i;
+    uint32_t key[2] = {0, 0x73706c74u}, counter[4] = {0, 0, 0, 0}, word[4];
+    a->part = (unsigned char *)calloc((size_t)n, 1);
+    if (!order || !a->part) fail(1, "memory", "there is not enough");
+    key[0] = (uint32_t)a->split_seed;
+    for (i = 0; i < n; i++) order[i] = i;
+    for (i = 0; i < test + valid; i++) {
+        pu_int j, keep = order[i];
+        counter[0] = (uint32_t)i;
+        pu_philox(key, counter, word);
+        j = i + (pu_int)(((uint64_t)word[0] << 32 | word[1]) % (uint64_t)(n - i));
+        order[i] = order[j], order[j] = keep;
+        a->part[order[i]] = i < test ? 2 : 1;
+    }
+    free(order);
+}
+
+/* The ratings of one part, by the users' new numbers. */
+static lists make_lists(const app *a, int part)
+{
+    const movielens_rating *r = a->all.rating;
+    pu_int i, count = 0, *at = (pu_int *)calloc((size_t)a->users + 1, sizeof(pu_int));
+    lists l;
+    for (i = 0; i < a->all.count; i++) count += a->part[i] == part;
+    l.start = (pu_int *)calloc((size_t)a->users + 1, sizeof(pu_int)), l.item = (pu_int *)calloc((size_t)count + 1, sizeof(pu_int));
+    l.y = need_reals(count + 1);
+    if (!at || !l.start || !l.item) fail(1, "memory", "there is not enough");
+    for (i = 0; i < a->all.count; i++) l.start[a->number[r[i].user] + 1] += a->part[i] == part;
+    for (i = 0; i < a->users; i++) l.start[i + 1] += l.start[i], at[i] = l.start[i];
+    for (i = 0; i < a->all.count; i++)
+        if (a->part[i] == part) {
+            const pu_int to = at[a->number[r[i].user]]++;
+            l.item[to] = r[i].item, l.y[to] = (pu_real)r[i].value;
+        }
+    free(at);
+    return l;
+}
+
+static void load(app *a)
+{
+    pu_int i, seen = 0, unseen;
+    if (!movielens_read(a->path, &a->all)) fail(1, a->path, a->all.error);
+    if (a->all.count < 100) fail(1, a->path, "fewer than 100 ratings cannot be split");
+    a->users = a->all.users, a->items = a->all.items;
+    split(a);
+    a->number = (pu_int *)calloc((size_t)a->users, sizeof(pu_int));
+    if (!a->number) fail(1, "memory", "there is not enough");
+    for (i = 0; i < a->all.count; i++)
+        if (a->part[i] == 0) a->number[a->all.rating[i].user] = 1;
+    for (i = 0; i < a->users; i++) a->seen += a->number[i];
+    for (unseen = a->seen, i = 0; i < a->users; i++) a->number[i] = a->number[i] ? seen++ : unseen++;
+    a->train = make_lists(a, 0), a->valid = make_lists(a, 1), a->test = make_lists(a, 2);
+    a->data = pu_data_lists(a->seen, a->items, a->train.start, a->train.item, a->train.y);
+}
+
+/* A number of the training data and the split: a checkpoint of others does not fit. */
+static uint32_t fingerprint(const app *a)
+{
+    uint32_t h = 2166136261u;
+    pu_int i;
+    for (i = 0; i < a->train.start[a->seen]; i++) h = (h ^ (uint32_t)(a->train.item[i] * 1000 + (pu_int)(20 * a->train.y[i]))) * 16777619u;
+    return h ^ (uint32_t)a->seen;
+}
+
+/* ---- predictions --------------------------------------------------------------------------------------------- */
+
+static double clip(const app *a, double y) { return y < a->all.low ? a->all.low : y > a->all.high ? a->all.high : y; }
+
+/* Root mean square error of the held-out ratings, from posterior means of a few users at a time: no users x items array.
+   The model must have been set. */
+static double rmse(app *a, const lists *held)
+{
+    const pu_int D = (pu_int)a->factors;
+    const pu_real *Phi = (const pu_real *)a->model.lgm.Phi->data, *eta = a->model.lgm.eta;
+    pu_real *mean = need_reals(AT_ONCE * D);
+    pu_int pick[AT_ONCE], u = 0, n, i, k, j;
+    double sum = 0;
+    while (u < a->users) {
+        pu_data some = a->data;
+        pu_posterior_result out;
+        pu_report report;
+        pu_status status;
+        memset(&out, 0, sizeof out);
+        for (n = 0; u < a->seen && n < AT_ONCE; u++)
+            if (held->start[u] < held->start[u + 1]) pick[n++] = u;
+        some.n = n, some.pick = pick, out.mean = mean;
+        status = n ? pu_posterior(&a->model.lgm, &some, &a->posterior, &a->ws, &out, &report) : PU_OK;
+        if (status != PU_OK && status != PU_STAGNATED && status != PU_CAP) need(status, &report);
+        for (i = 0; i < n; i++)
+            for (k = held->start[pick[i]]; k < held->start[pick[i] + 1]; k++) {
+                double y = (double)eta[held->item[k]], off;
+                for (j = 0; j < D; j++) y += (double)Phi[held->item[k] * D + j] * (double)mean[i * D + j];
+                off = clip(a, y) - (double)held->y[k];
+                sum += off * off;
+            }
+        if (u >= a->seen) { /* nothing is known about the others */
+            for (k = held->start[a->seen]; k < held->start[a->users]; k++) {
+                const double off = clip(a, 3) - (double)held->y[k];
+                sum += off * off;
+            }
+            u = a->users;
+        }
+    }
+    free(mean);
+    return sqrt(sum / (double)held->start[a->users]);
+}
+
+static double validate(pu_model *model, const pu_real *theta, void *user)
+{
+    app *a = (app *)user;
+    pu_report report;
+    double error;
+    need(pu_model_set(model, theta, &report), &report);
+    error = rmse(a, &a->valid);
+    if (!a->flags.quiet) printf("  validation RMSE %.4f\n", error), fflush(stdout);
+    return error;
+}
+
+/* ---- the model --------------------------------------------------------------------------------------------------- */
+
+/* Maximum a posteriori. Entry j of a row of Phi ~ N(0, 1/(loadings (1 + j/graded))): later factors are smaller, so that many of
+   them do no harm; but the first is about the spread of the users' means. eta ~ N(mean rating, 1/means), log psi ~ N(its mean at
+   the start, 1/noise). A precision of 0 means no prior. Matters for items with few ratings; the NLL that is told leaves it out. */
+static double loadings_precision(const app *a, pu_int j)
+{
+    return a->loadings_prior * (a->graded > 0 ? 1 + (double)j / a->graded : 1);
+}
+
+static pu_status prior_pull(const pu_model *model, const pu_results *g, pu_real *grad)
+{
+    const app *a = (const app *)((const char *)model - offsetof(app, model));
+    const pu_real *Phi = (const pu_real *)model->lgm.Phi->data, *eta = model->lgm.eta, *psi = model->lgm.psi;
+    const pu_int M = a->items, D = (pu_int)a->factors;
+    const double n = (double)a->seen; /* the objective is a mean over users */
+    pu_status status = a->pull(model, g, grad);
+    pu_int m, j;
+    for (j = 0; j < D && a->loadings_prior > 0; j++) {
+        const pu_real precision = (pu_real)(loadings_precision(a, j) / n), centre = j ? PU_R(0) : (pu_real)a->spread;
+        for (m = 0; m < M; m++) grad[m * D + j] += precision * (Phi[m * D + j] - centre);
+    }
+    for (m = 0; m < M; m++) {
+        grad[M * D + m] += (pu_real)(a->means_prior / n * ((double)eta[m] - a->mean));
+        grad[M * D + M + m] += (pu_real)(a->noise_prior / n * (log((double)psi[m]) - a->log_psi));
+    }
+    return status;
+}
+
+/* A start from the training ratings, and what the priors pull towards. */
+static pu_real *start(app *a)
+{
+    const pu_int M = a->items, D = (pu_int)a->factors, all = a->train.start[a->seen];
+    pu_real *theta, *count = need_reals(M), *eta, *log_psi;
+    pu_report report;
+    pu_int i, k, m, j;
+    need(pu_model_factors(&a->model, M, D, &report), &report);
+    theta = need_reals(a->model.params), eta = theta + M * D, log_psi = eta + M;
+    need(pu_model_start(&a->model, &a->data, (uint64_t)a->flags.seed, theta, &report), &report);
+    for (i = 0; i < all; i++) a->mean += (double)a->train.y[i] / (double)all, count[a->train.item[i]] += 1;
+    for (m = 0; m < M; m++) a->log_psi += (double)log_psi[m] / (double)M;
+    for (i = 0; i < a->seen; i++) { /* the first factor begins as how kind a user is, the same for all items */
+        double off = 0;
+        for (k = a->train.start[i]; k < a->train.start[i + 1]; k++) off += (double)(a->train.y[k] - eta[a->train.item[k]]);
+        off /= (double)(a->train.start[i + 1] - a->train.start[i]);
+        a->spread += off * off / (double)a->seen;
+    }
+    a->spread = sqrt(a->spread);
+    for (m = 0; m < M; m++) {
+        const double known = (double)count[m] / ((double)count[m] + 10); /* few ratings: near the middle of the prior */
+        for (j = 0; j < D && a->loadings_prior > 0; j++) /* the library's random row has entries of variance 1 / (3 D psi) */
+            theta[m * D + j] *= (pu_real)(known * sqrt(3 * (double)D * exp((double)log_psi[m]) / loadings_precision(a, j)));
+        theta[m * D] = (pu_real)a->spread;
+        if (a->means_prior > 0) eta[m] = (pu_real)(a->mean + known * ((double)eta[m] - a->mean));
+        if (a->noise_prior > 0) log_psi[m] = (pu_real)(a->log_psi + known * ((double)log_psi[m] - a->log_psi));
+    }
+    a->pull = a->model.pull, a->model.pull = prior_pull;
+    snprintf(a->name, sizeof a->name, "ratings, priors %g %g %g %g", a->loadings_prior, a->graded, a->means_prior, a->noise_prior);
+    a->model.name = a->name; /* a checkpoint belongs to a model of this name */
+    free(count);
+    return theta;
+}
+
+/* ---- recommendations ------------------------------------------------------------------------------------------ */
+
+/* The items with the highest expected rating among those that this user has not rated, given all ratings of the user. */
+static void recommend(app *a, json *out)
+{
+    const pu_int M = a->items;
+    pu_real *mean = need_reals(M), *variance = need_reals(M), *y = need_reals(M), best[TOP], sd[TOP], id[TOP];
+    pu_int *item = (pu_int *)calloc((size_t)M, sizeof(pu_int)), start[2] = {0, 0}, i, n, count = 0;
+    const int32_t wanted = (int32_t)a->recommend;
+    const int32_t *user = (const int32_t *)bsearch(&wanted, a->all.user_id, (size_t)a->users, sizeof wanted, movielens_int_order);
+    pu_prediction p;
+    pu_data one;
+    pu_report report;
+    if (!item) fail(1, "memory", "there is not enough");
+    for (i = 0; i < a->all.count; i++)
+        if (a->all.rating[i].user == user - a->all.user_id)
+            item[start[1]] = a->all.rating[i].item, y[start[1]++] = (pu_real)a->all.rating[i].value;
+    one = pu_data_lists(1, M, start, item, y);
+    memset(&p, 0, sizeof p);
+    p.mean = mean, p.fit = variance;
+    need(pu_predict(&a->model.lgm, &one, &a->posterior, &a->ws, &p, &report), &report);
+    for (i = 0; i < start[1]; i++) mean[item[i]] = -PU_R(1e30); /* seen already */
+    if (!a->flags.quiet) printf("\nfor user %ld, who has rated %ld:\n    item  expected rating\n", a->recommend, (long)start[1]);
+    for (; count < a->top && count < M - start[1]; count++) {
+        for (n = 0, i = 1; i < M; i++)
+            if (mean[i] > mean[n]) n = i;
+        best[count] = mean[n], sd[count] = (pu_real)sqrt((double)variance[n]), id[count] = (pu_real)a->all.item_id[n];
+        if (!a->flags.quiet) printf("%8ld  %.2f +- %.2f\n", (long)a->all.item_id[n], clip(a, (double)mean[n]), (double)sd[count]);
+        mean[n] = -PU_R(1e30);
+    }
+    json_array(out, "recommended", count, id);
+    json_array(out, "recommended_mean", count, best);
+    json_array(out, "recommended_sd", count, sd);
+    free(mean), free(variance), free(y), free(item);
+}
+
+/* ---- the program ----------------------------------------------------------------------------------------------- */
+
+static void read_options(app *a, int argc, char **argv)
+{
+    option list[FIT_FLAGS + 20];
+    int n = 0;
+    fit_flags_default(&a->flags);
+    a->flags.gradient = 2 /* output */, a->flags.iterations = 10, a->flags.rate = 0.001, a->flags.steps = 0;
+    a->factors = 50, a->batch = 25, a->accumulate = 4, a->epochs = 20, a->split_seed = 1, a->recommend = -1, a->top = 10;
+    a->keep = 20, a->lanes = 2, a->epsilon = 1e-8;
+    list[n++] = opt_text("data", "ratings.csv, ratings.dat or u.data of MovieLens", &a->path);
+    list[n++] = opt_number("factors", "D", &a->factors, 1, 100000);
+    list[n++] = opt_number("batch", "users per gradient", &a->batch, 1, 1000000);
+    list[n++] = opt_number("accumulate", "gradients per step", &a->accumulate, 1, 100000);
+    list[n++] = opt_number("epochs", "passes through the users (--steps 0)", &a->epochs, 0, 1000000);
+    list[n++] = opt_number("split-seed", "of training, validation and test ratings", &a->split_seed, 0, 1000000000);
+    list[n++] = opt_number("validate", "steps between validations; 0 = two epochs", &a->validate, 0, 1000000);
+    list[n++] = opt_real("prior-loadings", "precision of a normal prior on Phi", &a->loadings_prior, 0, 1e9);
+    list[n++] = opt_real("prior-graded", "1 + j / this times that for factor j; 0 = all alike", &a->graded, 0, 1e9);
+    list[n++] = opt_real("prior-means", "the same for eta about the mean rating", &a->means_prior, 0, 1e9);
+    list[n++] = opt_real("prior-noise", "the same for log psi about its mean", &a->noise_prior, 0, 1e9);
+    list[n++] = opt_flag("decay", "the rate falls to 0 like a cosine", &a->decay);
+    list[n++] = opt_real("epsilon", "of Adam", &a->epsilon, 1e-30, 1);
+    list[n++] = opt_text("checkpoint", "file to keep the state of the fit in", &a->checkpoint);
+    list[n++] = opt_text("resume", "go on from this checkpoint, and keep the state there", &a->resume);
+    list[n++] = opt_number("keep-every", "steps between checkpoints", &a->keep, 1, 1000000);
+    list[n++] = opt_number("recommend", "what this user might like", &a->recommend, -1, INT32_MAX);
+    list[n++] = opt_number("top", "how many recommendations", &a->top, 1, TOP);
+    list[n++] = opt_number("lanes", "sums kept apart, a gradient of memory each", &a->lanes, 1, 64);
+    n += fit_flags_table(&a->flags, list + n);
+    options_read(argc, argv, "ratings", "Factor analysis of ratings; predictions and recommendations with their uncertainty.", n, list);
+    if (!a->path) fail(2, "--data", "is needed; see --help");
+    if (a->checkpoint && a->resume && strcmp(a->checkpoint, a->resume) != 0) fail(2, "--resume", "names another file than --checkpoint");
+}
+
+/* What pu_fit is to do. */
+static pu_fit_options fit_setup(app *a)
+{
+    const pu_int step = (pu_int)(a->batch * a->accumulate), each = (a->seen + step - 1) / step;
+    pu_fit_options o;
+    fit_flags_options(&a->flags, &o);
+    if (o.steps == 0) o.steps = (pu_int)a->epochs * each;
+    o.batch = (pu_int)a->batch < a->seen ? (pu_int)a->batch : a->seen, o.accumulate = (pu_int)a->accumulate;
+    o.gradient.seed |= (uint64_t)fingerprint(a) << 32, o.gradient.lanes = (int)a->lanes;
+    o.validate = validate, o.validate_every = a->validate ? (pu_int)a->validate : 2 * each, o.user = a;
+    o.checkpoint = a->resume ? a->resume : a->checkpoint, o.resume = a->resume != NULL, o.checkpoint_every = (pu_int)a->keep;
+    o.schedule = a->decay ? PU_RATE_COSINE : PU_RATE_CONSTANT, o.epsilon = a->epsilon;
+    a->posterior = o.gradient; /* means alone: one system per user, solved to convergence, whatever the gradients are */
+    a->posterior.engine = PU_ITERATIVE, a->posterior.kind = PU_MONTE_CARLO, a->posterior.solve.solver = PU_CG;
+    a->posterior.solve.iterations = 0, a->posterior.solve.tolerance = 1e-4;
+    return o;
+}
+
+int main(int argc, char **argv)
+{
+    static app a;
+    pu_fit_options options;
+    pu_fit_report report;
+    pu_real *theta;
+    pu_report last;
+    double test, nll = 0, nll_se = 0;
+    size_t bytes;
+    json out;
+    read_options(&a, argc, argv);
+    if (a.resume) {
+        FILE *file = fopen(a.resume, "rb");
+        if (!file) fail_errno("cannot read", a.resume);
+        fclose(file);
+    }
+    load(&a);
+    if (a.recommend >= 0) {
+        const int32_t user = (int32_t)a.recommend;
+        if (!bsearch(&user, a.all.user_id, (size_t)a.users, sizeof user, movielens_int_order)) fail(1, "--recommend", "there is no such user");
+    }
+    theta = start(&a);
+    options = fit_setup(&a);
+    if (!a.flags.quiet)
+        printf("%ld ratings of %ld items by %ld users; %ld for training, %ld for validation, %ld for the test\n", a.all.count, (long)a.items,
+               (long)a.users, (long)a.train.start[a.users], (long)a.valid.start[a.users], (long)a.test.start[a.users]);
+    if (options.steps > 0) need_fit(pu_fit(&a.model, &a.data, &options, &a.ws, theta, &report), &report);
+    else memset(&report, 0, sizeof report), report.best = validate(&a.model, theta, &a);
+    test = rmse(&a, &a.test);
+    if (pu_model_gradient_bytes(&a.model, &a.data, &options.gradient, 0, &bytes, &last) == PU_OK) report.last = last; /* who serves whom */
+    if (pu_nll(&a.model.lgm, &a.data, &options.gradient, &a.ws, &nll, &nll_se, &last) < 0) need(last.status, &last);
+    if (!a.flags.quiet) {
+        printf("test RMSE %.4f (validation %.4f at step %ld of %ld)\n", test, report.best, (long)report.best_step, (long)report.step);
+        printf("training NLL per user %.3f, %.3g s per step, peak memory %.0f MB\n%s\n", nll,
+               report.step > report.resumed ? report.seconds / (double)(report.step - report.resumed) : 0, peak_mb(), report.last.plan);
+    }
+    out = json_open(a.flags.json);
+    json_fit(&out, &a.flags, &report, nll, nll_se);
+    json_number(&out, "test_rmse", test);
+    json_number(&out, "validation_rmse", report.best);
+    json_number(&out, "best_step", (double)report.best_step);
+    json_number(&out, "factors", (double)a.factors);
+    json_number(&out, "users", (double)a.users);
+    json_number(&out, "items", (double)a.items);
+    if (a.recommend >= 0) recommend(&a, &out);
+    json_close(&out);
+    pu_workspace_free(&a.ws), pu_model_free(&a.model), movielens_free(&a.all);
+    free(theta), free(a.part), free(a.number);
+    free(a.train.start), free(a.train.item), free(a.train.y), free(a.valid.start), free(a.valid.item), free(a.valid.y);
+    free(a.test.start), free(a.test.item), free(a.test.y);
+    return 0;
+}

@@ -176,6 +176,7 @@ MATHS (letters used throughout; W = diag(mask * psi), e = mask * (y - eta))
 #define pu_fit_report puf_fit_report
 #define pu_fit_options puf_fit_options
 #define pu_fit_errors puf_fit_errors
+#define pu_fit_covariance puf_fit_covariance
 #define pu_fit_stop_text puf_fit_stop_text
 #define pu_tune puf_tune
 #define pu_exact_bytes puf_exact_bytes
@@ -838,6 +839,10 @@ PU_DEF pu_status pu_fit(pu_model *model, const pu_data *data, const pu_fit_optio
    (index: the parameter). A gradient from K probes brings noise into H. */
 PU_DEF pu_status pu_fit_errors(pu_model *model, const pu_data *data, const pu_options *options, pu_workspace *ws,
                                const pu_real *theta, pu_real *se, pu_report *report);
+/* The whole of (N H)^-1 (params x params), for errors of what is computed from several parameters: J C J' of its derivatives
+   J. Likewise in all else. */
+PU_DEF pu_status pu_fit_covariance(pu_model *model, const pu_data *data, const pu_options *options, pu_workspace *ws,
+                                   const pu_real *theta, pu_real *covariance, pu_report *report);
 
 /* ---- tier 1: gradients and likelihood of a latent Gaussian model ------------------------------------ */
 
@@ -10352,8 +10357,9 @@ PU_DEF pu_status pu_fit(pu_model *model, const pu_data *data, const pu_fit_optio
     return status;
 }
 
-PU_DEF pu_status pu_fit_errors(pu_model *model, const pu_data *data, const pu_options *options, pu_workspace *ws,
-                               const pu_real *theta, pu_real *se, pu_report *report)
+/* (N H)^-1 in full (`full`), or the roots of its diagonal */
+PU__FN pu_status pu__fit_covariance(pu_model *model, const pu_data *data, const pu_options *options, pu_workspace *ws,
+                                    const pu_real *theta, int full, pu_real *out, pu_report *report)
 {
     pu_report local;
     pu_workspace mine, own, rest;
@@ -10368,7 +10374,7 @@ PU_DEF pu_status pu_fit_errors(pu_model *model, const pu_data *data, const pu_op
     if (!ws) ws = &mine;
     status = pu_model_set(model, theta, report);
     if (status) return status;
-    if (!se) return pu__fail(report, PU_E_NULL, "se", -1, -1);
+    if (!out) return pu__fail(report, PU_E_NULL, full ? "covariance" : "se", -1, -1);
     n = model->params;
     for (pass = 0; pass < 2; pass++) {
         at = pu__reals(&arena, n, 1), g = pu__reals(&arena, n, 1), column = pu__reals(&arena, n, 1);
@@ -10402,22 +10408,35 @@ PU_DEF pu_status pu_fit_errors(pu_model *model, const pu_data *data, const pu_op
                 else status = pu__fail(report, PU_E_NOT_DEFINITE, "second derivative in theta", -1, i);
             }
     }
-    for (j = 0; j < n && !status; j++) {
-        double sum = 0;
+    for (j = 0; j < n && !status; j++)
         for (i = j; i < n; i++) { /* column j of L^-1, kept above the diagonal, in row j */
             double s = i == j;
-            for (l = j; l < i; l++) s -= H[i * n + l] * (l == j ? H[j * n + j] : H[j * n + l]);
-            s /= H[i * n + i];
-            if (i == j) H[j * n + j] = s;
-            else H[j * n + i] = s;
-            sum += s * s;
+            for (l = j; l < i; l++) s -= H[i * n + l] * H[j * n + l];
+            H[j * n + i] = s / H[i * n + i];
         }
-        at[j] = (pu_real)sqrt(sum / (double)data->n);
-    }
-    if (!status) memcpy(se, at, (size_t)n * sizeof(pu_real));
+    for (i = 0; i < n && !status; i++) /* H^-1 = L^-T L^-1 */
+        for (j = full ? 0 : i; j <= i; j++) {
+            double sum = 0;
+            for (l = i; l < n; l++) sum += H[i * n + l] * H[j * n + l];
+            sum /= (double)data->n;
+            if (full) out[i * n + j] = out[j * n + i] = (pu_real)sum;
+            else out[i] = (pu_real)sqrt(sum);
+        }
     (void)pu_model_set(model, theta, NULL);
     pu_workspace_free(&own), pu_workspace_free(&mine);
     return status;
+}
+
+PU_DEF pu_status pu_fit_errors(pu_model *model, const pu_data *data, const pu_options *options, pu_workspace *ws,
+                               const pu_real *theta, pu_real *se, pu_report *report)
+{
+    return pu__fit_covariance(model, data, options, ws, theta, 0, se, report);
+}
+
+PU_DEF pu_status pu_fit_covariance(pu_model *model, const pu_data *data, const pu_options *options, pu_workspace *ws,
+                                   const pu_real *theta, pu_real *covariance, pu_report *report)
+{
+    return pu__fit_covariance(model, data, options, ws, theta, 1, covariance, report);
 }
 
 #pragma pop_macro("I")

@@ -356,6 +356,43 @@ TEST errors_of_parameters(void)
     PASS();
 }
 
+/* C H = I / N, the columns of H from differences of the gradient taken here; and its diagonal is that of the standard errors. */
+TEST covariance_of_parameters(void)
+{
+    enum { PARAMS = ORDER + 2 };
+    problem p;
+    pu_fit_options o = exact(PU_LBFGS, 60);
+    pu_real theta[PARAMS], at[PARAMS], up[PARAMS], down[PARAMS], se[PARAMS], C[PARAMS * PARAMS];
+    double error = 0, off = 0;
+    const double h = PU_TEST_PICK(1e-4, 1e-2);
+    int i, j, l;
+    tc_set_case("covariance");
+    TC_ASSERT(series(&p));
+    memcpy(theta, p.theta, sizeof theta);
+    TC_STATUS(pu_fit(&p.model, &p.data, &o, NULL, theta, NULL), PU_OK);
+    TC_STATUS(pu_fit_errors(&p.model, &p.data, &o.gradient, NULL, theta, se, NULL), PU_OK);
+    TC_STATUS(pu_fit_covariance(&p.model, &p.data, &o.gradient, NULL, theta, C, NULL), PU_OK);
+    TC_STATUS(pu_fit_covariance(&p.model, &p.data, &o.gradient, NULL, theta, NULL, NULL), PU_E_NULL);
+    for (l = 0; l < PARAMS; l++) {
+        TC_CLOSE(sqrt((double)C[l * PARAMS + l]) / (double)se[l], 1, 4 * PU_TEST_EPS);
+        memcpy(at, theta, sizeof at);
+        at[l] = theta[l] + (pu_real)h;
+        TC_STATUS(pu_model_gradient(&p.model, at, &p.data, &o.gradient, NULL, up, NULL, NULL), PU_OK);
+        at[l] = theta[l] - (pu_real)h;
+        TC_STATUS(pu_model_gradient(&p.model, at, &p.data, &o.gradient, NULL, down, NULL, NULL), PU_OK);
+        for (i = 0; i < PARAMS; i++) {
+            double sum = i == l ? -1.0 / SERIES : 0;
+            for (j = 0; j < PARAMS; j++) sum += (double)C[i * PARAMS + j] * ((double)up[j] - (double)down[j]) / (2 * h);
+            error += sum * sum;
+            if (i != l) off += fabs((double)C[i * PARAMS + l]);
+        }
+    }
+    TC_ASSERT(off > 0); /* not a diagonal */
+    /* second-order differences: h^2 here, eps^(2/3) in the library, times third derivatives and the condition of H, about 100 */
+    TC_CLOSE(sqrt(error) * SERIES, 0, PU_TEST_PICK(1e-4, 5e-2));
+    PASS();
+}
+
 TEST fixed_blocks_and_refusals(void)
 {
     static const struct {
@@ -419,6 +456,7 @@ int main(int argc, char **argv)
     RUN_TEST(bad_checkpoints_are_refused);
     RUN_TEST(refused_steps_are_halved);
     RUN_TEST(errors_of_parameters);
+    RUN_TEST(covariance_of_parameters);
     RUN_TEST(fixed_blocks_and_refusals);
     PU_TEST_MAIN_END();
 }

@@ -98,6 +98,17 @@ static inline void svg_end(const svg_plot *p) { fprintf(p->file, "</svg>\n"); }
 
 static inline int svg_inside(const svg_plot *p, double y) { return y >= p->y0 && y <= p->y1; }
 
+/* The points alone, of those within the frame. */
+static inline void svg_dots(const svg_plot *p, int n, const double *x, const double *y, const char *colour)
+{
+    int i;
+    fprintf(p->file, "<g class=\"%s\">", colour);
+    for (i = 0; i < n; i++)
+        if (svg_inside(p, y[i]))
+            fprintf(p->file, "<circle class=\"dot\" r=\"2.6\" cx=\"%.1f\" cy=\"%.1f\"/>", svg_x(p, x[i]), svg_y(p, y[i]));
+    fprintf(p->file, "</g>\n");
+}
+
 /* A line through n points; points above or below the frame (or not a number) interrupt it. */
 static inline void svg_line(const svg_plot *p, int n, const double *x, const double *y, const char *colour,
                             int dashed, int dots)
@@ -110,11 +121,8 @@ static inline void svg_line(const svg_plot *p, int n, const double *x, const dou
         pen = svg_inside(p, y[i]);
     }
     fprintf(f, "\"/>");
-    for (i = 0; i < n && dots; i++)
-        if (svg_inside(p, y[i]))
-            fprintf(f, "<circle class=\"dot\" r=\"2.6\" cx=\"%.1f\" cy=\"%.1f\"/>", svg_x(p, x[i]),
-                    svg_y(p, y[i]));
     fprintf(f, "</g>\n");
+    if (dots) svg_dots(p, n, x, y, colour);
 }
 
 /* The area between two curves, cut off at the frame. */

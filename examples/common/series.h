@@ -1,0 +1,363 @@
+/* series.h - time series for the programs that model them: from a CSV file or simulated, gaps, hiding known values to see how
+   well they are filled in, forecasts, a picture.
+
+       series s;
+       series_default(&s);
+       count += series_flags_table(&s, list + count);   --data --columns .. --hide --forecast --svg
+       options_read(..);
+       if (s.data) series_load(&s);  else series_simulate(&s, lgm, ..);
+       series_hide(&s, seed);
+       .. fit to pu_data_nan(s.count, s.length, s.y) ..
+       series_look(&s, lgm, options);   mean and variance of every entry; how the hidden ones came out
+       series_print(&s);  series_json(&s, &json);  series_draw(&s);  series_free(&s);
+
+   A forecast is the posterior of a longer series whose end is missing: the series simply get `forecast` more entries, NaN.
+   What a model with mean zero cannot know is taken out of a file's columns first: --transform, then by least squares a
+   polynomial of degree --trend (0: the mean) and --harmonics waves of period --period. Include after program.h, fit.h. */
+#ifndef EXAMPLES_SERIES_H
+#define EXAMPLES_SERIES_H
+
+#include "csv.h"
+#include "svg.h"
+
+enum { SERIES_FLAGS = 14, SERIES_LEVEL = 24 }; /* options; terms of the level */
+
+typedef struct {
+    /* flags */
+    const char *data, *columns, *save, *svg;
+    int separator, no_header, transform;
+    long trend, harmonics, forecast;
+    double period, mark, hide;
+    /* the series */
+    pu_int count, known, length; /* how many; entries; with the forecast */
+    csv_table table;
+    pu_real *y, *hidden;      /* count x length: what is fitted; what was hidden, NaN elsewhere */
+    pu_real *mean, *variance; /* count x length, of a new observation: set by series_look */
+    double level[CSV_COLUMNS][SERIES_LEVEL];
+    /* of the hidden values: how many, share within the 95 % interval, root mean square errors (transformed scale) */
+    long checked;
+    double coverage, error, error_linear;
+} series;
+
+static inline void series_default(series *s)
+{
+    memset(s, 0, sizeof *s);
+    s->mark = (double)NAN, s->harmonics = 2;
+}
+
+static inline int series_flags_table(series *s, option *list)
+{
+    int n = 0;
+    list[n++] = opt_text("data", "CSV file; empty, NA, NaN = missing", &s->data);
+    list[n++] = opt_text("columns", "of it, names with commas between (none: all)", &s->columns);
+    list[n++] = opt_choice("separator", "of its cells", &s->separator, "comma,semicolon,tab");
+    list[n++] = opt_flag("no-header", "its first line is data; columns are numbers from 1", &s->no_header);
+    list[n++] = opt_real("mark", "a number in it that means missing, too", &s->mark, -1e300, 1e300);
+    list[n++] = opt_choice("transform", "of its numbers", &s->transform, "none,log,log1p,sqrt");
+    list[n++] = opt_number("trend", "degree of the polynomial taken out of it", &s->trend, 0, 9);
+    list[n++] = opt_real("period", "of a season taken out of it, in rows; 0 = none", &s->period, 0, 1e9);
+    list[n++] = opt_number("harmonics", "waves of that season", &s->harmonics, 1, 6);
+    list[n++] = opt_real("hide", "share of known values to hide and compare with", &s->hide, 0, 0.9);
+    list[n++] = opt_number("forecast", "steps beyond the end", &s->forecast, 0, 100000);
+    list[n++] = opt_text("save", "write the series that are fitted to this CSV file", &s->save);
+    list[n++] = opt_text("svg", "write a picture of the first series to this file", &s->svg);
+    return n;
+}
+
+static inline double series_transform(const series *s, double x)
+{
+    return s->transform == 1 ? log(x) : s->transform == 2 ? log1p(x) : s->transform == 3 ? sqrt(x) : x;
+}
+
+static inline double series_back(const series *s, double x)
+{
+    return s->transform == 1 ? exp(x) : s->transform == 2 ? expm1(x) : s->transform == 3 ? (x > 0 ? x * x : 0) : x;
+}
+
+/* ---- the level: polynomial and season ---- */
+
+static inline int series_terms(const series *s) { return (int)s->trend + 1 + (s->period > 0 ? 2 * (int)s->harmonics : 0); }
+
+/* Chebyshev polynomials of the time, scaled to -1 .. 1 over the known part; cosines and sines */
+static inline void series_basis(const series *s, pu_int t, double *b)
+{
+    const double pi = 3.14159265358979323846, x = s->known > 1 ? 2 * (double)t / (double)(s->known - 1) - 1 : 0;
+    int i, n = (int)s->trend + 1, h;
+    for (i = 0; i < n; i++) b[i] = i == 0 ? 1 : i == 1 ? x : 2 * x * b[i - 1] - b[i - 2];
+    for (h = 1; s->period > 0 && h <= s->harmonics; h++, n += 2)
+        b[n] = cos(2 * pi * h * (double)t / s->period), b[n + 1] = sin(2 * pi * h * (double)t / s->period);
+}
+
+static inline double series_level(const series *s, pu_int n, pu_int t)
+{
+    double b[SERIES_LEVEL], sum = 0;
+    int i;
+    series_basis(s, t, b);
+    for (i = 0; i < series_terms(s); i++) sum += b[i] * s->level[n][i];
+    return sum;
+}
+
+/* Least squares over the known entries: normal equations G w = r, by Cholesky. */
+static inline void series_fit_level(series *s, pu_int n)
+{
+    const int m = series_terms(s);
+    double G[SERIES_LEVEL][SERIES_LEVEL], r[SERIES_LEVEL], b[SERIES_LEVEL], *w = s->level[n];
+    pu_real *y = s->y + n * s->length;
+    pu_int t;
+    int i, j, l;
+    memset(G, 0, sizeof G), memset(r, 0, sizeof r);
+    for (t = 0; t < s->known; t++) {
+        if (y[t] != y[t]) continue;
+        series_basis(s, t, b);
+        for (i = 0; i < m; i++)
+            for (r[i] += b[i] * (double)y[t], j = 0; j <= i; j++) G[i][j] += b[i] * b[j];
+    }
+    for (i = 0; i < m; i++)
+        for (j = 0; j <= i; j++) {
+            double sum = G[i][j];
+            for (l = 0; l < j; l++) sum -= G[i][l] * G[j][l];
+            if (j == i && !(sum > 1e-9 * G[i][i])) fail(1, s->table.name[n], "too few values for --trend, --harmonics");
+            G[i][j] = j == i ? sqrt(sum) : sum / G[j][j];
+        }
+    for (i = 0; i < m; w[i] = r[i] / G[i][i], i++)
+        for (l = 0; l < i; l++) r[i] -= G[i][l] * w[l];
+    for (i = m - 1; i >= 0; w[i] /= G[i][i], i--)
+        for (l = i + 1; l < m; l++) w[i] -= G[l][i] * w[l];
+    for (t = 0; t < s->known; t++) y[t] = (pu_real)((double)y[t] - series_level(s, n, t)); /* NaN stays NaN */
+}
+
+/* ---- where series come from ---- */
+
+static inline void series_alloc(series *s, pu_int count, pu_int known)
+{
+    pu_int i;
+    s->count = count, s->known = known, s->length = known + (pu_int)s->forecast;
+    s->y = need_reals(4 * count * s->length), s->hidden = s->y + count * s->length;
+    s->mean = s->hidden + count * s->length, s->variance = s->mean + count * s->length;
+    for (i = 0; i < 2 * count * s->length; i++) s->y[i] = (pu_real)NAN;
+}
+
+static inline void series_load(series *s)
+{
+    csv_format format = {',', 1, NULL, 0, 0};
+    char why[CSV_WHY];
+    pu_int n, t, gaps;
+    format.separator = ",;\t"[s->separator], format.header = !s->no_header, format.columns = s->columns;
+    format.marked = s->mark == s->mark, format.mark = s->mark;
+    if (!csv_read(s->data, &format, &s->table, why)) fail(1, s->data, why);
+    series_alloc(s, s->table.columns, s->table.rows);
+    for (n = 0; n < s->count; n++) {
+        for (t = 0, gaps = 0; t < s->known; t++) {
+            const double x = (double)s->table.value[n * s->known + t], v = series_transform(s, x);
+            if (x == x && !(v - v == 0)) {
+                snprintf(why, sizeof why, "row %ld of column %.60s: no --transform of %g", (long)t + 1, s->table.name[n], x);
+                fail(1, s->data, why);
+            }
+            s->y[n * s->length + t] = (pu_real)v, gaps += x != x;
+        }
+        if (gaps == s->known) fail(1, s->table.name[n], "the column has no value at all");
+    }
+}
+
+/* Uniform in (0, 1), a function of its arguments; other random numbers of the library have other keys. */
+static inline double series_uniform(uint64_t seed, uint32_t what, uint64_t index)
+{
+    uint32_t key[2], counter[4] = {0, 0, 0, 0}, out[4];
+    key[0] = (uint32_t)seed ^ 0x73657269u, key[1] = (uint32_t)(seed >> 32) ^ 0x65732e68u;
+    counter[0] = (uint32_t)index, counter[1] = (uint32_t)(index >> 32), counter[2] = what;
+    pu_philox(key, counter, out);
+    return ((double)(out[0] >> 5) * 67108864.0 + (double)(out[1] >> 6) + 0.5) / 9007199254740992.0;
+}
+
+/* Takes share of the known values of each series out of y, into `to` where that is given: which ones is a function of the seed. */
+static inline void series_take(series *s, double share, uint64_t seed, uint32_t what, pu_real *to)
+{
+    pu_int n, t, left, want;
+    for (n = 0; n < s->count; n++) {
+        pu_real *y = s->y + n * s->length;
+        for (t = 0, left = 0; t < s->known; t++) left += y[t] == y[t];
+        want = (pu_int)(share * (double)left + 0.5);
+        for (t = 0; t < s->known; t++) { /* `want` of the `left` that are still to come */
+            if (y[t] != y[t]) continue;
+            if (series_uniform(seed, what, (uint64_t)(n * s->known + t)) * (double)left < (double)want) {
+                if (to) to[n * s->length + t] = y[t];
+                y[t] = (pu_real)NAN, want--;
+            }
+            left--;
+        }
+    }
+}
+
+/* `count` draws of the model (whose series have the length with the forecast), with a share of values missing. */
+static inline void series_simulate(series *s, const pu_lgm *lgm, pu_int count, double missing, uint64_t seed)
+{
+    pu_report report;
+    pu_int n, t;
+    series_alloc(s, count, lgm->Phi->rows - (pu_int)s->forecast);
+    need(pu_simulate(lgm, count, seed, NULL, NULL, s->y, &report), &report);
+    for (n = 0; n < count; n++)
+        for (t = s->known; t < s->length; t++) s->y[n * s->length + t] = (pu_real)NAN;
+    for (n = 0; n < count && n < CSV_COLUMNS; n++) snprintf(s->table.name[n], CSV_NAME, "y%ld", (long)n + 1);
+    series_take(s, missing, seed, 1, NULL);
+}
+
+/* Hides what --hide asks for and takes the level out (of what is left, so that nothing leaks); --save. */
+static inline void series_hide(series *s, uint64_t seed)
+{
+    pu_int n, t;
+    if (s->hide > 0) series_take(s, s->hide, seed, 2, s->hidden);
+    for (n = 0; n < s->count && s->data; n++) {
+        series_fit_level(s, n);
+        for (t = 0; t < s->known; t++) s->hidden[n * s->length + t] -= (pu_real)series_level(s, n, t);
+    }
+    if (s->save) {
+        FILE *file = file_open(s->save);
+        for (n = 0; n < s->count; n++) fprintf(file, "%sy%ld", n ? "," : "", (long)n + 1);
+        for (t = 0; t < s->known; t++)
+            for (n = 0; n < s->count; n++) {
+                const double y = (double)s->y[n * s->length + t];
+                fprintf(file, n ? "," : "\n");
+                if (y == y) fprintf(file, "%.17g", y);
+            }
+        fprintf(file, "\n");
+        file_close(file, s->save);
+    }
+}
+
+/* ---- what a fitted model says about them ---- */
+
+/* y + level at t from the nearest known values on both sides, or on the one that has any */
+static inline double series_interpolate(const series *s, pu_int n, pu_int t)
+{
+    const pu_real *y = s->y + n * s->length;
+    pu_int a = t, b = t;
+    double low, high;
+    while (a >= 0 && y[a] != y[a]) a--;
+    while (b < s->known && y[b] != y[b]) b++;
+    if (a < 0) a = b;
+    if (b == s->known) b = a;
+    low = (double)y[a] + series_level(s, n, a), high = (double)y[b] + series_level(s, n, b);
+    return a == b ? low : low + (high - low) * (double)(t - a) / (double)(b - a);
+}
+
+static inline void series_look(series *s, const pu_lgm *lgm, const pu_options *options)
+{
+    pu_data data = pu_data_nan(s->count, s->length, s->y);
+    pu_prediction out;
+    pu_report report;
+    double inside = 0, square = 0, square_linear = 0;
+    pu_int n, t;
+    memset(&out, 0, sizeof out);
+    out.mean = s->mean, out.variance = s->variance;
+    need(pu_predict(lgm, &data, options, NULL, &out, &report), &report);
+    for (n = 0, s->checked = 0; n < s->count; n++)
+        for (t = 0; t < s->known; t++) {
+            const pu_int i = n * s->length + t;
+            const double off = (double)(s->hidden[i] - s->mean[i]);
+            double linear;
+            if (off != off) continue;
+            linear = (double)s->hidden[i] + series_level(s, n, t) - series_interpolate(s, n, t);
+            inside += fabs(off) <= 1.96 * sqrt((double)s->variance[i]);
+            square += off * off, square_linear += linear * linear, s->checked++;
+        }
+    if (s->checked == 0) return;
+    s->coverage = inside / (double)s->checked;
+    s->error = sqrt(square / (double)s->checked), s->error_linear = sqrt(square_linear / (double)s->checked);
+}
+
+/* A 95 % interval of entry t of series n, on the scale of the file: -1 its lower end, 0 the middle, 1 the upper end. */
+static inline double series_value(const series *s, pu_int n, pu_int t, int side)
+{
+    const pu_int i = n * s->length + t;
+    return series_back(s, (double)s->mean[i] + series_level(s, n, t) + side * 1.96 * sqrt((double)s->variance[i]));
+}
+
+static inline void series_print(const series *s)
+{
+    pu_int t, show = (pu_int)s->forecast < 12 ? (pu_int)s->forecast : 12;
+    if (s->checked)
+        printf("\n  hidden values: %ld, %.1f %% within their 95 %% interval, rms error %.4g (linear interpolation %.4g)\n", s->checked,
+               100 * s->coverage, s->error, s->error_linear);
+    if (show) printf("\n  forecast of %s     95 %% interval\n", s->table.name[0]);
+    for (t = s->known; t < s->known + show; t++)
+        printf("    + %-4ld %10.4g   %10.4g .. %.4g\n", (long)(t - s->known) + 1, series_value(s, 0, t, 0), series_value(s, 0, t, -1),
+               series_value(s, 0, t, 1));
+}
+
+static inline void series_json(const series *s, json *j)
+{
+    pu_int n, t;
+    json_number(j, "length", (double)s->known);
+    json_number(j, "series", (double)s->count);
+    if (s->checked) {
+        json_number(j, "hidden", (double)s->checked);
+        json_number(j, "coverage", s->coverage);
+        json_number(j, "rmse", s->error);
+        json_number(j, "rmse_linear", s->error_linear);
+    }
+    if (!s->forecast || !j->file) return;
+    json_key(j, "forecast"); /* per series a list of [lower, middle, upper] */
+    for (n = 0; n < s->count; n++)
+        for (t = s->known; t < s->length; t++) {
+            fprintf(j->file, t > s->known ? ", [" : n ? "], [[" : "[[[");
+            json_value(j, series_value(s, n, t, -1)), fprintf(j->file, ", ");
+            json_value(j, series_value(s, n, t, 0)), fprintf(j->file, ", ");
+            json_value(j, series_value(s, n, t, 1)), fprintf(j->file, "]");
+        }
+    fprintf(j->file, "]]");
+}
+
+/* The end of the first series: observations, 95 % band, forecast, hidden values. */
+static inline void series_draw(const series *s, const char *title)
+{
+    enum { SHOW = 160 };
+    double x[SHOW + 1], y[SHOW + 1], secret[SHOW + 1], middle[SHOW + 1], low[SHOW + 1], high[SHOW + 1];
+    const pu_int ahead = s->length - s->known < SHOW / 2 ? s->length - s->known : SHOW / 2, end = s->known + ahead;
+    const pu_int begin = end > SHOW ? end - SHOW : 0;
+    const int n = (int)(end - begin), past = (int)(s->known - begin);
+    char label[CSV_NAME];
+    svg_plot p;
+    int i;
+    if (!s->svg) return;
+    memcpy(label, s->table.name[0], CSV_NAME);
+    for (i = 0; label[i]; i++)
+        if (strchr("<>&\"", label[i])) label[i] = '_'; /* of a file: not to be taken for markup */
+    memset(&p, 0, sizeof p);
+    p.y0 = HUGE_VAL, p.y1 = -HUGE_VAL;
+    for (i = 0; i < n; i++) {
+        const pu_int t = begin + i;
+        x[i] = (double)t + 1, y[i] = series_back(s, (double)s->y[t] + series_level(s, 0, t));
+        secret[i] = series_back(s, (double)s->hidden[t] + series_level(s, 0, t));
+        middle[i] = series_value(s, 0, t, 0), low[i] = series_value(s, 0, t, -1), high[i] = series_value(s, 0, t, 1);
+        p.y0 = fmin(p.y0, fmin(low[i], fmin(y[i], secret[i]))), p.y1 = fmax(p.y1, fmax(high[i], fmax(y[i], secret[i])));
+    }
+    p.file = file_open(s->svg), p.standalone = 1, p.title = title, p.top = 50;
+    p.x_label = "time", p.y_label = label, p.x0 = (double)begin + 1, p.x1 = (double)(n > 1 ? end : begin + 2);
+    if (!(p.y1 > p.y0)) p.y1 = p.y0 + 1;
+    svg_begin(&p);
+    svg_key(&p, p.left, 16, "c2", 0, "mean given the data, 95 % of observations");
+    svg_key(&p, p.left, 38, "c1", 0, "forecast");
+    fprintf(p.file, "<g class=\"note\"><circle class=\"dot\" r=\"2.6\" cx=\"%.1f\" cy=\"33\"/></g>\n", p.left + 130);
+    svg_text(&p, p.left + 140, 38, "start", "observed");
+    fprintf(p.file, "<g class=\"c3\"><circle class=\"dot\" r=\"2.6\" cx=\"%.1f\" cy=\"33\"/></g>\n", p.left + 230);
+    svg_text(&p, p.left + 240, 38, "start", "hidden");
+    svg_band(&p, past, x, low, high, "c2");
+    svg_line(&p, past, x, middle, "c2", 0, 0);
+    if (n > past) { /* from the last known time on, so that the two meet */
+        const int from = past > 0 ? past - 1 : 0;
+        svg_band(&p, n - from, x + from, low + from, high + from, "c1");
+        svg_line(&p, n - from, x + from, middle + from, "c1", 0, 0);
+    }
+    svg_dots(&p, past, x, y, "note");
+    svg_dots(&p, past, x, secret, "c3");
+    svg_end(&p);
+    file_close(p.file, s->svg);
+}
+
+static inline void series_free(series *s)
+{
+    csv_free(&s->table);
+    free(s->y);
+}
+
+#endif /* EXAMPLES_SERIES_H */

@@ -1,0 +1,199 @@
+/* noisy_ar.c - an autoregression seen through noise, with gaps: fit, standard errors, imputation, forecast.
+
+   cc -O3 -march=native -fopenmp -I. examples/noisy_ar.c -o noisy_ar -lm
+   ./noisy_ar --length 3000 --hide 0.1 --forecast 24 --svg ar.svg       simulated: what comes back of the truth
+   ./noisy_ar --data air.csv --columns PM2.5 --transform log --order 5  columns of a file
+
+   z_t = phi_1 z_{t-1} + .. + phi_P z_{t-P} + N(0, kappa),   y_t = z_t + N(0, lambda),   entries of y missing at will.
+
+   The precision of z is banded, so the automatic engine finds the exact likelihood and its gradient in O(P^2) per entry, and
+   the default is L-BFGS on it, begun at moments of the data. The paper's experiment is
+   --optimizer adam --start zero --engine iterative (K = 10 probes, I = 30 steps of CG, network gradient, 200 steps, rate 0.1).
+*/
+#define _POSIX_C_SOURCE 200809L /* the clock in program.h */
+#define PU_IMPLEMENTATION
+#include "pu.h"
+
+#include "common/program.h"
+#include "common/fit.h"
+#include "common/series.h"
+
+enum { P_MAX = PU_AR_MAX, THETA = P_MAX + 2 }; /* theta = [atanh gamma | log kappa | log lambda] */
+
+/* The natural values that somebody wants to read: phi, kappa, lambda. */
+static void natural(const pu_model *model, const pu_real *theta, pu_real *x)
+{
+    const pu_ar *ar = pu_model_ar(model); /* as of the last pu_model_set */
+    memcpy(x, ar->phi, (size_t)ar->order * sizeof(pu_real));
+    x[ar->order] = ar->kappa, x[ar->order + 1] = (pu_real)exp((double)theta[ar->order + 1]);
+}
+
+/* As the paper draws its truths: gamma_p uniform in (-1, 1), kappa and lambda uniform in the logarithm from 0.1 to 10. */
+static void draw_truth(int P, uint64_t seed, pu_real *theta)
+{
+    int i;
+    for (i = 0; i < P; i++) {
+        const double gamma = 2 * series_uniform(seed, 0, (uint64_t)i) - 1;
+        theta[i] = (pu_real)(log((1 + gamma) / (1 - gamma)) / 2);
+    }
+    for (i = P; i < P + 2; i++) theta[i] = (pu_real)(log(0.1) + log(100.0) * series_uniform(seed, 0, (uint64_t)i));
+}
+
+/* Standard errors of the natural values from the covariance C of theta: the diagonal of J C J', J = d natural / d theta. The
+   columns of J by differentiating phi^(k)_j = phi^(k-1)_j - gamma_k phi^(k-1)_{k-j}, phi^(k)_k = gamma_k, gamma = tanh theta. */
+static void delta_method(const pu_ar *ar, pu_real lambda, const pu_real *C, pu_real *se)
+{
+    const int P = (int)ar->order, n = P + 2;
+    double J[THETA][THETA];
+    int p, k, i, j;
+    memset(J, 0, sizeof J);
+    for (p = 0; p < P; p++) {
+        double phi[P_MAX], d[P_MAX], old[P_MAX], d_old[P_MAX];
+        for (k = 0; k < P; k++) {
+            const double g = (double)ar->gamma[k], dg = k == p ? 1 - g * g : 0;
+            memcpy(old, phi, (size_t)k * sizeof *phi), memcpy(d_old, d, (size_t)k * sizeof *d);
+            for (j = 0; j < k; j++) {
+                phi[j] = old[j] - g * old[k - 1 - j];
+                d[j] = d_old[j] - g * d_old[k - 1 - j] - dg * old[k - 1 - j];
+            }
+            phi[k] = g, d[k] = dg;
+        }
+        for (j = 0; j < P; j++) J[j][p] = d[j];
+    }
+    J[P][P] = (double)ar->kappa, J[P + 1][P + 1] = (double)lambda;
+    for (k = 0; k < n; k++) {
+        double sum = 0;
+        for (i = 0; i < n; i++)
+            for (j = 0; j < n; j++) sum += J[k][i] * J[k][j] * (double)C[i * n + j];
+        se[k] = (pu_real)sqrt(sum);
+    }
+}
+
+/* |x - truth| / |truth| in percent */
+static double nrmse(int n, const pu_real *x, const pu_real *truth)
+{
+    double off = 0, size = 0;
+    int i;
+    for (i = 0; i < n; i++) {
+        off += ((double)x[i] - (double)truth[i]) * ((double)x[i] - (double)truth[i]);
+        size += (double)truth[i] * (double)truth[i];
+    }
+    return 100 * sqrt(off / size);
+}
+
+int main(int argc, char **argv)
+{
+    static series s;
+    static pu_real C[THETA * THETA];
+    pu_real theta[THETA], x[THETA], se[THETA], truth[THETA];
+    fit_flags flags;
+    option list[FIT_FLAGS + SERIES_FLAGS + 8];
+    long length = 1000, count = 5, order = 5;
+    double missing = 0.1, nll = 0, nll_se = 0, nll_exact = 0, error[3] = {0, 0, 0}, began;
+    int optimizer = 0, start = 0, options = 0, P, i, has_se;
+    pu_model model;
+    pu_data data;
+    pu_fit_options fit;
+    pu_fit_report report;
+    pu_options exact;
+    pu_report told;
+    pu_status status;
+    json j;
+
+    series_default(&s), fit_flags_default(&flags);
+    flags.rate = 0;
+    list[options++] = opt_number("order", "P of the autoregression", &order, 1, P_MAX);
+    list[options++] = opt_number("length", "simulate: entries of a series", &length, 1, 100000000);
+    list[options++] = opt_number("series", "simulate: how many", &count, 1, CSV_COLUMNS);
+    list[options++] = opt_real("missing", "simulate: share of missing entries", &missing, 0, 0.99);
+    list[options++] = opt_choice("optimizer", "0 as --rate: 1, 0.1, 0.01", &optimizer, "lbfgs,adam,sgd");
+    list[options++] = opt_choice("start", "from the data, or gamma = 0, kappa = lambda = 1", &start, "moments,zero");
+    options += series_flags_table(&s, list + options);
+    options += fit_flags_table(&flags, list + options);
+    options_read(argc, argv, "noisy_ar", "Fits an autoregression with observation noise to series with gaps.", options, list);
+    P = (int)order;
+
+    /* the series: --forecast more entries than are known, all missing */
+    memset(&model, 0, sizeof model);
+    if (s.data) series_load(&s);
+    if (!s.data && length < order) fail(2, "--length", "must be at least --order");
+    need(pu_model_noisy_ar(&model, s.data ? s.length : (pu_int)(length + s.forecast), P, &told), &told);
+    if (!s.data) {
+        draw_truth(P, (uint64_t)flags.seed, theta);
+        need(pu_model_set(&model, theta, &told), &told);
+        natural(&model, theta, truth);
+        series_simulate(&s, &model.lgm, (pu_int)count, missing, (uint64_t)flags.seed);
+    }
+    series_hide(&s, (uint64_t)flags.seed);
+    data = pu_data_nan(s.count, s.length, s.y);
+
+    /* the fit */
+    fit_flags_options(&flags, &fit);
+    fit.optimizer = optimizer == 0 ? PU_LBFGS : optimizer == 1 ? PU_ADAM : PU_SGD;
+    if (fit.optimizer == PU_LBFGS) { /* a deterministic gradient; stop where its steps are small against standard errors */
+        fit.fixed_probes = 1;
+        fit.tolerance = 1e-5 * sqrt((double)s.known / (double)s.count);
+    }
+    memset(theta, 0, sizeof theta);
+    if (start == 0) need(pu_model_start(&model, &data, (uint64_t)flags.seed, theta, &told), &told);
+    status = flags.steps ? pu_fit(&model, &data, &fit, NULL, theta, &report) : PU_OK;
+    if (!flags.steps) memset(&report, 0, sizeof report);
+    need_fit(status, &report);
+
+    /* what came out: NLL as the fit sees it, the rest by an exact engine */
+    began = seconds();
+    memset(&exact, 0, sizeof exact);
+    exact.engine = PU_ENGINE_AUTO, exact.kind = PU_EXACT, exact.threads = fit.gradient.threads;
+    need(pu_model_nll(&model, theta, &data, &fit.gradient, NULL, &nll, &nll_se, &told), &told);
+    if (!flags.steps) report.last = told;
+    need(pu_model_nll(&model, theta, &data, &exact, NULL, &nll_exact, NULL, &told), &told);
+    natural(&model, theta, x);
+    has_se = pu_fit_covariance(&model, &data, &exact, NULL, theta, C, &told) == PU_OK;
+    if (has_se) delta_method(pu_model_ar(&model), x[P + 1], C, se);
+    for (i = 0; i < P + 2 && !has_se; i++) se[i] = (pu_real)NAN;
+    need(pu_model_set(&model, theta, &told), &told);
+    series_look(&s, &model.lgm, &exact);
+    if (!s.data) error[0] = nrmse(P, x, truth), error[1] = nrmse(1, x + P, truth + P), error[2] = nrmse(1, x + P + 1, truth + P + 1);
+
+    if (!flags.quiet) {
+        printf("noisy autoregression of order %d: %ld series of %ld entries\n", P, (long)s.count, (long)s.known);
+        printf("  %ld steps, %ld gradients in %.2f s (%s); %.2f s for errors and posterior\n  %s\n\n", (long)report.step,
+               (long)report.gradients, report.seconds, pu_fit_stop_text(report.stop), seconds() - began, report.last.plan);
+        printf("              estimate   std. error%s\n", s.data ? "" : "        truth");
+        for (i = 0; i < P + 2; i++) {
+            if (i < P) printf("  phi %-4d", i + 1);
+            else printf("  %-8s", i == P ? "kappa" : "lambda");
+            printf(" %12.5g", (double)x[i]);
+            if (has_se) printf(" %12.2g", (double)se[i]);
+            else printf(" %12s", "-");
+            if (!s.data) printf(" %12.5g", (double)truth[i]);
+            printf("\n");
+        }
+        if (!has_se) printf("  no standard errors: this is no interior minimum (lambda near 0, a root near 1, or steps too few)\n");
+        printf("\n  NLL per series %.6f", nll);
+        if (nll_se > 0) printf(" +- %.2g from probes, exactly %.6f", nll_se, nll_exact);
+        if (!s.data) printf("\n  NRMSE: phi %.2f %%, kappa %.2f %%, lambda %.2f %%", error[0], error[1], error[2]);
+        printf("\n");
+        series_print(&s);
+    }
+    j = json_open(flags.json);
+    json_fit(&j, &flags, &report, nll, nll_se);
+    json_number(&j, "nll_exact", nll_exact);
+    json_number(&j, "order", (double)P);
+    json_number(&j, "gradients", (double)report.gradients);
+    json_array(&j, "phi", P, x);
+    json_number(&j, "kappa", (double)x[P]);
+    json_number(&j, "lambda", (double)x[P + 1]);
+    json_array(&j, "standard_errors", P + 2, se); /* of phi, kappa, lambda */
+    if (!s.data) {
+        json_array(&j, "truth", P + 2, truth);
+        json_key(&j, "nrmse");
+        if (j.file) fprintf(j.file, "{\"phi\": %.6g, \"kappa\": %.6g, \"lambda\": %.6g}", error[0], error[1], error[2]);
+    }
+    series_json(&s, &j);
+    json_close(&j);
+    series_draw(&s, "series, posterior band and forecast");
+    series_free(&s);
+    pu_model_free(&model);
+    return 0;
+}

@@ -24,7 +24,7 @@
 #include "common/strokes.h"
 
 typedef struct {
-    long digit, count, size, trace;
+    long digit, count, size, shrink, trace;
     double share, noise;
     int plain, schedule, rao_blackwell;
     const char *images, *labels, *picture;
@@ -69,7 +69,7 @@ static void shuffle(uint64_t seed, uint32_t what, uint32_t datum, pu_int n, pu_i
     free(key);
 }
 
-/* `count` images of the digit, drawn at random from the file; with --size the middle part of them. */
+/* `count` images of the digit, drawn at random from the file; pixels are means over --shrink by --shrink of the file's. */
 static void read_images(const flags *f, scene *s)
 {
     char why[IDX_WHY];
@@ -80,7 +80,7 @@ static void read_images(const flags *f, scene *s)
     if (!idx_open(&images, f->images, 3, why)) fail(1, f->images, why);
     if (f->labels && !idx_open(&labels, f->labels, 1, why)) fail(1, f->labels, why);
     if (f->labels && labels.size[0] != images.size[0]) fail(1, f->labels, "has another number of items than the images");
-    if (f->size > images.size[1] || f->size > images.size[2]) fail(2, "--size", "is larger than the images");
+    if (images.size[1] % f->shrink || images.size[2] % f->shrink) fail(2, "--shrink", "does not divide the size of the images");
     found = (pu_int *)need_bytes((size_t)images.size[0] * sizeof *found);
     for (i = 0; i < images.size[0]; i++) {
         if (f->labels && !idx_read(&labels, i, &label, why)) fail(1, f->labels, why);
@@ -89,15 +89,15 @@ static void read_images(const flags *f, scene *s)
     if (n < f->count) fail(1, f->images, "has fewer images of this digit than --count asks for");
     order = (pu_int *)need_bytes((size_t)n * sizeof *order);
     shuffle((uint64_t)f->fit.seed, DRAW_IMAGES, (uint32_t)f->digit, n, f->count, order);
-    s->rows = f->size ? f->size : images.size[1], s->cols = f->size ? f->size : images.size[2], s->D = s->rows * s->cols;
+    s->rows = images.size[1] / f->shrink, s->cols = images.size[2] / f->shrink, s->D = s->rows * s->cols;
     s->truth = need_reals(s->N * s->D);
     pixels = (unsigned char *)need_bytes((size_t)images.item);
     for (n = 0; n < s->N; n++) {
-        const pu_int top = (images.size[1] - s->rows) / 2, left = (images.size[2] - s->cols) / 2;
         if (!idx_read(&images, (long)found[order[n]], pixels, why)) fail(1, f->images, why);
-        for (r = 0; r < s->rows; r++)
-            for (c = 0; c < s->cols; c++)
-                s->truth[n * s->D + r * s->cols + c] = (pu_real)pixels[(top + r) * images.size[2] + left + c] / PU_R(255);
+        for (r = 0; r < images.size[1]; r++)
+            for (c = 0; c < images.size[2]; c++)
+                s->truth[n * s->D + r / f->shrink * s->cols + c / f->shrink] +=
+                    (pu_real)pixels[r * images.size[2] + c] / (pu_real)(255 * f->shrink * f->shrink);
     }
     free(pixels), free(order), free(found);
     if (f->labels) idx_close(&labels);
@@ -107,7 +107,7 @@ static void read_images(const flags *f, scene *s)
 static void draw_images(const flags *f, scene *s)
 {
     pu_int n;
-    s->rows = s->cols = f->size ? f->size : 128, s->D = s->rows * s->cols;
+    s->rows = s->cols = f->size, s->D = s->rows * s->cols;
     s->truth = need_reals(s->N * s->D);
     for (n = 0; n < s->N; n++) strokes_draw((int)f->digit, s->rows, (uint64_t)f->fit.seed, n, s->truth + n * s->D);
 }
@@ -235,7 +235,7 @@ int main(int argc, char **argv)
 {
     static const pu_schedule schedules[] = {PU_RATE_CONSTANT, PU_RATE_COSINE, PU_RATE_HYPERBOLIC, PU_RATE_TAIL};
     flags f;
-    option list[FIT_FLAGS + 12];
+    option list[FIT_FLAGS + 13];
     scene s;
     watcher w;
     pu_op Phi;
@@ -253,12 +253,13 @@ int main(int argc, char **argv)
     fit_flags_default(&f.fit); /* the paper's settings, where it has any */
     f.fit.samples = 30, f.fit.iterations = 25, f.fit.solver = 3 /* pcg */, f.fit.engine = 1 /* iterative */, f.fit.rate = 1;
     f.fit.steps = 60;
-    f.digit = 3, f.count = 10, f.share = 0.15, f.noise = 0.01;
+    f.digit = 3, f.count = 10, f.size = 128, f.shrink = 1, f.share = 0.15, f.noise = 0.01;
     list[count++] = opt_text("images", "IDX file; without it, digits are drawn", &f.images);
     list[count++] = opt_text("labels", "IDX file of the images' digits; without it, all images count", &f.labels);
     list[count++] = opt_number("digit", "which one", &f.digit, 0, 9);
     list[count++] = opt_number("count", "images N", &f.count, 1, 10000);
-    list[count++] = opt_number("size", "side of the image: of those drawn (0 = 128), or of the middle part of those read (0 = all)", &f.size, 0, 4096);
+    list[count++] = opt_number("size", "side of the drawn images", &f.size, 2, 4096);
+    list[count++] = opt_number("shrink", "images of a file to this part of their width and height", &f.shrink, 1, 64);
     list[count++] = opt_real("share", "of the frequencies that is measured", &f.share, 0, 1);
     list[count++] = opt_real("noise", "standard deviation, in units of the convention", &f.noise, 0, 1e6);
     list[count++] = opt_choice("convention", "of the transform", &f.plain, "unitary,plain");

@@ -371,6 +371,8 @@ struct pu_op {
     pu_status (*diag)(const pu_op *op, pu_real *y, pu_real *work);
     /* y_i += sum_m w_m Op_mi^2, the diagonal of Op' diag(w) Op */
     pu_status (*gram_diag)(const pu_op *op, const pu_real *w, pu_real *y, pu_real *work);
+    /* Y = Op' diag(w) Op X, or Y += .., where that is cheaper than the two products (w may hold zeros).  X, Y: cols x k */
+    pu_status (*gram)(const pu_op *op, const pu_real *w, pu_int k, pu_block X, pu_block Y, int add, pu_real *work);
     /* Y = F E with F F' = Op: draws of N(0, Op) when E holds standard normals (op->noise x k) */
     pu_status (*sample)(const pu_op *op, pu_int k, pu_block E, pu_block Y, pu_real *work);
     /* Y = Op^-1 X, where that is easy (dual engine) */
@@ -481,6 +483,8 @@ typedef struct {
     const pu_real *nu;  /* D prior mean, NULL = 0 */
     const pu_real *eta; /* M offset, NULL = 0 */
     const pu_real *psi; /* M noise precisions, > 0 */
+    int tied;           /* psi is one number, written M times (else refused): of its gradient, replicates and standard errors only
+                           the sum over the rows is meant, which saves products where Phi has gram */
 } pu_lgm;
 
 typedef enum { PU_DATA_FULL, PU_DATA_MASKED, PU_DATA_NAN, PU_DATA_LISTS } pu_data_kind;
@@ -5296,6 +5300,42 @@ PU__FN pu_status pu__fourier_apply_t(const pu_op *op, pu_int k, pu_block X, pu_b
     return PU_OK;
 }
 
+/* Phi' diag(u, v) Phi of two real columns as one complex z without taking them apart: with the means a, b of u, v over a
+   frequency and its negative, s = (a + b)/2 and t = (a - b)/2, it is F^H (s_m Z_m + t_m Z_-m). t = 0 where real and imaginary
+   part of each frequency weigh the same. */
+PU__FN pu_status pu__fourier_gram(const pu_op *op, const pu_real *w, pu_int k, pu_block X, pu_block Y, int add, pu_real *work)
+{
+    const pu_fourier *f = (const pu_fourier *)op->data;
+    const pu_int D = op->cols, n = f->along.n, m = f->down.n;
+    const pu_real quarter = PU_R(0.25);
+    pu_real *zr = work, *zi = work + D, *s = work + 2 * D, *rest = work + 3 * D;
+    pu_int i, j, r, c, unequal = 0;
+    for (r = 0; r < m; r++) {
+        const pu_int a = r * n, b = r > 0 ? (m - r) * n : 0;
+        pu__fourier_fold(n, w + a, w + b, quarter, quarter, s + a, 0);
+        pu__fourier_fold(n, w + D + a, w + D + b, quarter, quarter, s + a, 1);
+    }
+    for (i = 0; i < D; i++) unequal += w[i] != w[D + i];
+    for (j = 0; j < k; j += 2) {
+        const int pair = j + 1 < k;
+        pu__fourier_forward(f, pu__col(X, j), pair ? pu__col(X, j + 1) : NULL, zr, zi, rest);
+        for (r = 0; r < m && unequal; r++)
+            for (c = 0; c < n; c++) {
+                const pu_int a = r * n + c, b = (r > 0 ? m - r : 0) * n + (c > 0 ? n - c : 0);
+                const pu_real t = quarter * (w[a] + w[b] - w[D + a] - w[D + b]), ar = zr[a], ai = zi[a];
+                if (a > b) continue; /* done with its partner */
+                zr[a] = s[a] * ar + t * zr[b], zi[a] = s[a] * ai + t * zi[b];
+                if (a < b) zr[b] = s[b] * zr[b] + t * ar, zi[b] = s[b] * zi[b] + t * ai;
+            }
+        for (i = 0; i < D && !unequal; i++) zr[i] *= s[i], zi[i] *= s[i];
+        /* exchanged: the inverse */
+        pu__fourier_forward(f, zi, zr, add || !pair ? zi : pu__col(Y, j + 1), add ? zr : pu__col(Y, j), rest);
+        if (add) pu__axpy(D, PU_R(1), zr, pu__col(Y, j));
+        if (add && pair) pu__axpy(D, PU_R(1), zi, pu__col(Y, j + 1));
+    }
+    return PU_OK;
+}
+
 /* no parameters: nothing to add */
 PU__FN pu_status pu__fourier_grad(const pu_op *op, pu_int k, pu_block P, pu_block Q, const pu_real *weight,
                                   pu_real *grad, pu_real *work)
@@ -5341,8 +5381,8 @@ PU_DEF pu_op pu_op_fourier(const pu_fourier *f)
     pu_op op = pu__op_zero(f ? 2 * f->rows * f->cols : 0, f ? f->rows * f->cols : 0, 0, f); /* zero sizes are refused */
     if (!f) return op;
     op.apply = pu__fourier_apply, op.apply_t = pu__fourier_apply_t, op.grad = pu__fourier_grad;
-    op.gram_diag = pu__fourier_gram_diag, op.check = pu__fourier_check;
-    op.work = 2 * op.cols + f->work;
+    op.gram_diag = pu__fourier_gram_diag, op.gram = pu__fourier_gram, op.check = pu__fourier_check;
+    op.work = 3 * op.cols + f->work;
     op.flops = 4 * (double)op.cols * log2((double)op.cols + 1); /* as long as that many in other loops take */
     op.trusted = 1;
     return op;
@@ -6420,6 +6460,9 @@ PU__FN pu_status pu__check_numbers(const pu_lgm *model, pu_report *report)
 {
     const pu_int D = model->Gamma->rows, M = model->Phi->rows;
     pu_status status = pu__check_array(M, model->psi, 1, "model.psi", -1, report);
+    pu_int i;
+    for (i = 0; i < M && model->tied && !status; i++)
+        if (model->psi[i] != model->psi[0]) return pu__fail(report, PU_E_ARGUMENT, "model.psi (tied)", -1, i);
     if (!status && model->nu) status = pu__check_array(D, model->nu, 0, "model.nu", -1, report);
     if (!status && model->eta) status = pu__check_array(M, model->eta, 0, "model.eta", -1, report);
     if (!status) status = pu__check_op(model->Gamma, "Gamma", "Gamma (stale factor)", "Gamma.check", report);
@@ -6444,6 +6487,8 @@ typedef struct {
     pu_real *w, *w_root, *mask, *e;  /* n_rows: mask psi, its square root, 0 or 1, mask (y - eta) */
     pu_real *w_all, *row_sum;        /* M: mask psi of every row; scratch */
     pu_block t0, t1;                 /* n_rows x kmax */
+    pu_block g;                      /* D x kmax, psi tied and Phi.gram: Phi'W Phi x for the x of the last product, */
+    const pu_real *g_of;             /* which is here */
     pu_real *work;
     /* Probes in groups: column c > 0 of a datum adds its gradient to the copy of [Gamma | Phi | psi] of its group, `stride` long,
        the first at at_group; column 0 and everything else to the common one. groups = 0: all to the common one. */
@@ -6526,7 +6571,16 @@ PU__FN pu_status pu__posterior_apply(const pu_op *op, pu_int k, pu_block X, pu_b
     const pu_op *Gamma = p->model->Gamma;
     pu_status status = pu__named(p, Gamma->apply(Gamma, k, X, Y, add, p->work), "Gamma.apply");
     (void)work;
-    if (!status) status = pu__phi_apply(p, k, X, p->t0);
+    if (status) return status;
+    if (p->model->Phi->gram && !p->rows) {
+        const pu_block to = p->g.at ? p->g : Y;
+        pu_term t[2];
+        status = pu__named(p, p->model->Phi->gram(p->model->Phi, p->w_all, k, X, to, !p->g.at, p->work), "Phi.gram");
+        t[0] = pu__t(Y, PU_R(1), NULL, NULL), t[1] = pu__t(p->g, PU_R(1), NULL, NULL);
+        if (p->g.at) p->B->combine(p->B->user, p->D, k, Y, 2, t), p->g_of = X.at;
+        return status;
+    }
+    status = pu__phi_apply(p, k, X, p->t0);
     if (status) return status;
     pu__weigh(p, k, p->t0, PU_R(1), p->w);
     return pu__phi_apply_t(p, k, p->t0, Y, 1);
@@ -6549,6 +6603,15 @@ PU__FN pu_status pu__posterior_grad(const pu_op *op, pu_int k, pu_block P, pu_bl
                                           grad + pu__group_at(p, j) + p->at_Gamma, p->work), "Gamma.grad");
     }
     if (status || (!p->want_Phi && !p->want_psi)) return status;
+    if (p->g.at && !p->want_Phi && !p->rows) { /* the sum over psi: q'(Phi'W Phi p) / psi, and the solver has just made A p */
+        if (p->g_of != P.at)
+            status = pu__named(p, p->model->Phi->gram(p->model->Phi, p->w_all, k, P, p->g, 0, p->work), "Phi.gram");
+        for (j = 0; j < k && !status && p->observed; j++)
+            grad[pu__group_at(p, j) + p->at_psi] += (pu_real)((double)weight[j] * pu__dot(p->D, NULL, pu__col(Q, j), pu__col(p->g, j)) /
+                                                              (double)p->model->psi[0]);
+        p->g_of = NULL; /* p may change from here on */
+        return status;
+    }
     status = pu__phi_apply(p, k, P, p->t0);
     if (!status && !same) status = pu__phi_apply(p, k, Q, p->t1);
     if (status) return status;
@@ -6590,6 +6653,8 @@ PU__FN void pu__posterior_layout(pu__posterior *p, pu__arena *arena, const pu_lg
     p->w_all = pu__reals(arena, p->M, 1), p->row_sum = pu__reals(arena, p->M, 1);
     p->list = (pu_int *)pu__take(arena, p->M, 1, sizeof(pu_int));
     p->t0 = pu__cols(arena, p->M, kmax), p->t1 = pu__cols(arena, p->M, kmax);
+    p->g.at = NULL, p->g_of = NULL;
+    if (model->tied && model->Phi->gram) p->g = pu__cols(arena, p->D, kmax);
     p->work = pu__reals(arena, work_G > work_P ? work_G : work_P, kmax);
     p->column = -1;
     memset(&p->op, 0, sizeof p->op);
@@ -9345,6 +9410,7 @@ PU__FN pu_status pu__basic_make(pu_model *model, pu_model *made, pu__basic *s, p
     memset(s->x, 0, (size_t)s->params * sizeof(pu_real)); /* not set yet: pu_gradient refuses a psi of 0 */
     memset(s->y, 0, (size_t)s->M * sizeof(pu_real));
     for (i = 0; i < s->M && s->ones; i++) s->ones[i] = PU_R(1);
+    made->lgm.tied = s->part[s->psi].rows == 0;
     made->params = s->params, made->lgm.psi = s->y, made->m = s->m, made->data = self;
     made->set = pu__basic_set, made->pull = pu__basic_pull, made->start = pu__basic_start, made->describe = pu__basic_describe;
     made->uses = PU_USES_PSI;

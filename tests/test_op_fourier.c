@@ -451,7 +451,116 @@ TEST gram_diag_is_the_diagonal(const shape *size)
     PASS();
 }
 
+/* Y (+)= Phi' diag(w) Phi X with the same kinds of weights, one to three columns */
+TEST gram_is_the_product(const shape *size)
+{
+    pu_fourier *f = plan_2d(size->rows, size->cols);
+    pu_int D = size->rows * size->cols, ld = D + 3, k, j, m, d;
+    double *a = dense_matrix(size->rows, size->cols), *t = tc_doubles(2 * D);
+    int kind, add;
+    for (kind = 0; kind < 4; kind++)
+        for (k = 1; k <= 3; k++)
+            for (add = 0; add < 2; add++) {
+                size_t mark = tc_kept_count;
+                pu_real *w = kind == 3 ? tc_normal(31, 2 * D) : tc_random_positive(31, 2 * D);
+                pu_real *x = tc_normal(33, ld * k), *y = tc_normal(34, ld * k), *before = tc_normal(34, ld * k);
+                double scale = 0, heaviest = 0;
+                pu_op op;
+                tc_set_case("%d x %d, weights %d, k = %d, add %d", (int)size->rows, (int)size->cols, kind, (int)k, add);
+                TC_ASSERT(f != NULL);
+                op = pu_op_fourier(f);
+                for (m = 0; m < D && kind == 1; m++) w[D + m] = w[m];
+                for (m = 0; m < 2 * D && kind == 2; m++) w[m] = m == D + D / 2 ? PU_R(1) : PU_R(0);
+                for (m = 0; m < 2 * D; m++) heaviest = fmax(heaviest, fabs((double)w[m]));
+                for (m = 0; m < ld * k; m++) scale = fmax(scale, fabs((double)x[m]));
+                TC_STATUS(op.gram(&op, w, k, tc_block(x, ld), tc_block(y, ld), add, tc_reals(k * op.work)), PU_OK);
+                for (j = 0; j < k; j++) {
+                    for (m = 0; m < 2 * D; m++) {
+                        t[m] = 0;
+                        for (d = 0; d < D; d++) t[m] += a[m * D + d] * (double)x[j * ld + d];
+                        t[m] *= (double)w[m];
+                    }
+                    for (d = 0; d < D; d++) {
+                        double want = add ? (double)before[j * ld + d] : 0;
+                        for (m = 0; m < 2 * D; m++) want += a[m * D + d] * t[m];
+                        /* two unitary transforms of numbers up to |w| sqrt(D) |x|, in pairs; at most that in any entry */
+                        TC_CLOSE(y[j * ld + d], want,
+                                 2 * allowed(D) * heaviest * scale * sqrt((double)D) + PU_TEST_EPS * (fabs(want) + 4));
+                    }
+                    for (d = D; d < ld; d++)
+                        TC_ASSERT(memcmp(&y[j * ld + d], &before[j * ld + d], sizeof(pu_real)) == 0);
+                }
+                tc_release_to(mark);
+            }
+    PASS();
+}
+
 /* ---- sparse Bayesian learning: the operator in a whole gradient ------------------------------ */
+
+static pu_status gram_fails(const pu_op *op, const pu_real *w, pu_int k, pu_block X, pu_block Y, int add, pu_real *work)
+{
+    (void)op, (void)w, (void)k, (void)X, (void)Y, (void)add, (void)work;
+    return PU_E_OPERATOR;
+}
+
+static double total(pu_int n, const pu_real *x, double *size)
+{
+    double sum = 0;
+    pu_int i;
+    for (*size = 0, i = 0; i < n; i++) sum += (double)x[i], *size += fabs((double)x[i]);
+    return sum;
+}
+
+/* psi tied: the sum of its gradient and of each replicate, and all else, as without; warm or cold start; one datum
+   has observed nothing */
+TEST tied_psi_is_the_sum(int warm)
+{
+    enum { R = 5, C = 6, D = R * C, M = 2 * D, N = 3, K = 4, I = 5, P = D + M };
+    pu_fourier *f = plan_2d(R, C);
+    pu_real *alpha = tc_random_positive(41, D), *psi = tc_reals(M), *y = tc_normal(43, N * M), *x0 = tc_normal(45, N * (K + 1) * D);
+    pu_real *Gamma_grad[2], *psi_grad[2], *replicates[2];
+    unsigned char *mask = (unsigned char *)tc_bytes(N * M);
+    pu_op Gamma = pu_op_diagonal(D, alpha), Phi;
+    pu_lgm lgm;
+    pu_data data;
+    pu_options options;
+    pu_report report;
+    pu_workspace ws = tc_workspace();
+    pu_results out;
+    double sums[2], size, tolerance = (2 * I + 1) * allowed(D);
+    pu_int i, n, g;
+    int tied;
+    TC_ASSERT(f != NULL);
+    Phi = pu_op_fourier(f);
+    for (i = 0; i < M; i++) psi[i] = PU_R(2.5);
+    for (n = 1; n < N; n++) /* the first datum has nothing */
+        for (i = 0; i < M; i++) mask[n * M + i] = tc_hash((uint64_t)(n * M + i)) % 3 != 0; /* also half a frequency */
+    memset(&lgm, 0, sizeof lgm);
+    lgm.Gamma = &Gamma, lgm.Phi = &Phi, lgm.psi = psi;
+    data = pu_data_masked(N, M, y, mask);
+    memset(&options, 0, sizeof options);
+    options.samples = K, options.solve.iterations = I, options.solve.solver = PU_PCG, options.x0 = warm ? x0 : NULL, options.threads = 1;
+    for (tied = 0; tied < 2; tied++) {
+        lgm.tied = tied;
+        memset(&out, 0, sizeof out);
+        out.Gamma = Gamma_grad[tied] = tc_reals(D), out.psi = psi_grad[tied] = tc_reals(M);
+        out.replicates = replicates[tied] = tc_reals(K * P);
+        TC_STATUS(pu_gradient(&lgm, &data, &options, &ws, &out, &report), PU_OK);
+        TC_ASSERT(report.groups == K);
+    }
+    PU_CHECK_VECTOR(D, Gamma_grad[1], Gamma_grad[0], tolerance);
+    for (g = -1; g < K; g++) {
+        for (tied = 0; tied < 2; tied++) sums[1 - tied] = total(M, g < 0 ? psi_grad[1 - tied] : replicates[1 - tied] + g * P + D, &size);
+        tc_set_case("warm %d, replicate %d", warm, (int)g);
+        TC_CLOSE(sums[1], sums[0], tolerance * size);
+    }
+    Phi.gram = gram_fails;
+    TC_STATUS(pu_gradient(&lgm, &data, &options, &ws, &out, &report), PU_E_OPERATOR);
+    psi[7] = PU_R(2.25);
+    TC_STATUS(pu_gradient(&lgm, &data, &options, &ws, &out, &report), PU_E_ARGUMENT);
+    TC_ASSERT(report.where.index == 7 && strcmp(report.where.what, "model.psi (tied)") == 0);
+    PASS();
+}
 
 typedef struct {
     pu_int rows, cols;
@@ -550,10 +659,13 @@ int main(int argc, char **argv)
         RUN_TESTp(apply_is_the_matrix, &operators[i]);
         RUN_TESTp(transpose_is_the_adjoint, &operators[i]);
         RUN_TESTp(gram_diag_is_the_diagonal, &operators[i]);
+        RUN_TESTp(gram_is_the_product, &operators[i]);
     }
     for (i = 0; i < sizeof models / sizeof models[0]; i++) {
         RUN_TESTp(gradient_is_that_of_the_matrix, &models[i]);
     }
+    RUN_TESTp(tied_psi_is_the_sum, 0);
+    RUN_TESTp(tied_psi_is_the_sum, 1);
     printf("worst error / allowed: forward %.2g, round trip %.2g, apply %.2g, gram_diag %.2g, gradient %.2g\n",
            worst_forward, worst_round, worst_apply, worst_gram, worst_gradient);
     PU_TEST_MAIN_END();

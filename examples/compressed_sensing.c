@@ -1,0 +1,323 @@
+/* compressed_sensing.c - images from a sixth of their Fourier transform, by sparse Bayesian learning.
+
+   cc -O3 -march=native -fopenmp -I. examples/compressed_sensing.c -o compressed_sensing -lm
+   ./compressed_sensing --picture digits.png
+   ./compressed_sensing --images images.idx --labels labels.idx --digit 3 --count 10 --picture digits.png
+
+   N images of one digit; of the D frequencies of each, a random share is measured, another one for every image, with noise.
+   The model: pixel j of every image is N(0, 1/alpha_j), measurements are F z + N(0, 1/beta). The images share alpha, so that
+   a pixel that is paper in all of them is found to be zero (alpha_j grows without bound), and share beta. Maximum likelihood
+   for these D + 1 numbers; the reconstruction is the posterior mean of each image.
+
+   Conventions. Real and imaginary part of a measured frequency each get noise of the standard deviation --noise. It is relative
+   to the transform: with --convention unitary F has a factor D^-1/2, with plain it has none, so that the same number is
+   D^1/2 times less noise. Either way the program computes with the unitary F; plain divides data and noise by D^1/2, and
+   beta by D when it is told, which changes nothing else. */
+#define _POSIX_C_SOURCE 200809L /* the clock in program.h */
+#define PU_IMPLEMENTATION
+#include "pu.h"
+
+#include "common/program.h"
+#include "common/fit.h"
+#include "common/idx.h"
+#include "common/picture.h"
+#include "common/strokes.h"
+
+typedef struct {
+    long digit, count, size, shrink, trace;
+    double share, noise;
+    int plain, schedule, rao_blackwell;
+    const char *images, *labels, *picture;
+    fit_flags fit;
+} flags;
+
+typedef struct { /* everything that is known about the images */
+    pu_int N, rows, cols, D;
+    pu_real *truth;      /* N x D */
+    pu_real *y;          /* N x 2 D: real parts, imaginary parts */
+    unsigned char *mask; /* likewise; 1 = measured */
+    pu_real *filled;     /* N x D: the inverse transform with zeros where nothing was measured */
+    pu_fourier plan;
+    void *plan_memory;
+} scene;
+
+/* ---- images ---- */
+
+static void *need_bytes(size_t bytes)
+{
+    void *block = calloc(bytes, 1);
+    if (!block) fail(1, "memory", "there is not enough");
+    return block;
+}
+
+/* Random numbers of the program: streams 0 to 2 of a seed are the library's. */
+enum { STREAM_SCENE = 3 };
+enum { DRAW_IMAGES, DRAW_FREQUENCIES, DRAW_NOISE, DRAW_START };
+
+/* The first `count` places of a random order of 0 .. n-1. */
+static void shuffle(uint64_t seed, uint32_t what, uint32_t datum, pu_int n, pu_int count, pu_int *order)
+{
+    pu_real *key = need_reals(n);
+    pu_int i;
+    pu_normals(seed, datum, what, 0, STREAM_SCENE, 0, n, key);
+    for (i = 0; i < n; i++) order[i] = i;
+    for (i = 0; i < count; i++) { /* a normal as a uniform number, for the choice among the n - i that are left */
+        const double u = 0.5 * erfc(-(double)key[i] / sqrt(2.0));
+        const pu_int j = i + (pu_int)(u * (double)(n - i)), other = j < n ? j : n - 1, swap = order[i];
+        order[i] = order[other], order[other] = swap;
+    }
+    free(key);
+}
+
+/* `count` images of the digit, drawn at random from the file; pixels are means over --shrink by --shrink of the file's. */
+static void read_images(const flags *f, scene *s)
+{
+    char why[IDX_WHY];
+    idx images, labels;
+    pu_int *found, *order, n = 0, r, c;
+    unsigned char *pixels, label;
+    long i;
+    if (!idx_open(&images, f->images, 3, why)) fail(1, f->images, why);
+    if (f->labels && !idx_open(&labels, f->labels, 1, why)) fail(1, f->labels, why);
+    if (f->labels && labels.size[0] != images.size[0]) fail(1, f->labels, "has another number of items than the images");
+    if (images.size[1] % f->shrink || images.size[2] % f->shrink) fail(2, "--shrink", "does not divide the size of the images");
+    found = (pu_int *)need_bytes((size_t)images.size[0] * sizeof *found);
+    for (i = 0; i < images.size[0]; i++) {
+        if (f->labels && !idx_read(&labels, i, &label, why)) fail(1, f->labels, why);
+        if (!f->labels || label == f->digit) found[n++] = i;
+    }
+    if (n < f->count) fail(1, f->images, "has fewer images of this digit than --count asks for");
+    order = (pu_int *)need_bytes((size_t)n * sizeof *order);
+    shuffle((uint64_t)f->fit.seed, DRAW_IMAGES, (uint32_t)f->digit, n, f->count, order);
+    s->rows = images.size[1] / f->shrink, s->cols = images.size[2] / f->shrink, s->D = s->rows * s->cols;
+    s->truth = need_reals(s->N * s->D);
+    pixels = (unsigned char *)need_bytes((size_t)images.item);
+    for (n = 0; n < s->N; n++) {
+        if (!idx_read(&images, (long)found[order[n]], pixels, why)) fail(1, f->images, why);
+        for (r = 0; r < images.size[1]; r++)
+            for (c = 0; c < images.size[2]; c++)
+                s->truth[n * s->D + r / f->shrink * s->cols + c / f->shrink] +=
+                    (pu_real)pixels[r * images.size[2] + c] / (pu_real)(255 * f->shrink * f->shrink);
+    }
+    free(pixels), free(order), free(found);
+    if (f->labels) idx_close(&labels);
+    idx_close(&images);
+}
+
+static void draw_images(const flags *f, scene *s)
+{
+    pu_int n;
+    s->rows = s->cols = f->size, s->D = s->rows * s->cols;
+    s->truth = need_reals(s->N * s->D);
+    for (n = 0; n < s->N; n++) strokes_draw((int)f->digit, s->rows, (uint64_t)f->fit.seed, n, s->truth + n * s->D);
+}
+
+/* ---- measurements ---- */
+
+static void measure(const flags *f, scene *s)
+{
+    const pu_int D = s->D, M = (pu_int)(f->share * (double)D + 0.5);
+    const pu_real noise = (pu_real)(f->noise / (f->plain ? sqrt((double)D) : 1));
+    pu_real *work, *wild = need_reals(2 * D), *zero = need_reals(D);
+    pu_int *order = (pu_int *)need_bytes((size_t)D * sizeof *order), n, i;
+    size_t bytes;
+    if (M < 1) fail(2, "--share", "measures nothing at all");
+    if (pu_fourier_bytes(s->rows, s->cols, &bytes)) fail(1, "images", "are too large");
+    s->plan_memory = need_bytes(bytes);
+    if (pu_fourier_init(&s->plan, s->rows, s->cols, s->plan_memory, bytes)) fail(1, "images", "cannot be transformed");
+    work = need_reals(s->plan.work);
+    s->y = need_reals(2 * s->N * D), s->filled = need_reals(s->N * D);
+    s->mask = (unsigned char *)need_bytes((size_t)(2 * s->N * D));
+    for (n = 0; n < s->N; n++) {
+        pu_real *re = s->y + 2 * n * D, *im = re + D, *filled = s->filled + n * D;
+        memcpy(re, s->truth + n * D, (size_t)D * sizeof *re);
+        (void)pu_fourier_run(&s->plan, 0, re, im, work); /* the plan is good: no way to fail */
+        pu_normals((uint64_t)f->fit.seed, (uint32_t)n, DRAW_NOISE, 0, STREAM_SCENE, 0, 2 * D, wild);
+        shuffle((uint64_t)f->fit.seed, DRAW_FREQUENCIES, (uint32_t)n, D, M, order);
+        for (i = 0; i < 2 * D; i++) re[i] += noise * wild[i];
+        for (i = 0; i < M; i++) s->mask[2 * n * D + order[i]] = s->mask[(2 * n + 1) * D + order[i]] = 1;
+        for (i = 0; i < D; i++) {
+            const int seen = s->mask[2 * n * D + i];
+            if (!seen) re[i] = im[i] = 0; /* so that nobody can peep */
+            filled[i] = re[i], zero[i] = im[i];
+        }
+        (void)pu_fourier_run(&s->plan, 1, filled, zero, work);
+    }
+    free(work), free(wild), free(zero), free(order);
+}
+
+/* Percent. */
+static double nrmse(const scene *s, const pu_real *guess)
+{
+    double error = 0, size = 0;
+    pu_int i;
+    for (i = 0; i < s->N * s->D; i++) {
+        const double z = (double)s->truth[i], e = (double)guess[i] - z;
+        error += e * e, size += z * z;
+    }
+    return 100 * sqrt(error / size);
+}
+
+/* ---- fitting ---- */
+
+typedef struct { /* for the progress of a fit */
+    fit_flags *fit; /* first: fit_progress wants it */
+    const flags *f;
+    const scene *s;
+    pu_model *model;
+    const pu_data *data;
+    const pu_options *options;
+    pu_workspace ws;
+    pu_real *mean;
+} watcher;
+
+static void posterior(pu_model *model, const pu_real *theta, const pu_data *data, const pu_options *options, pu_workspace *ws,
+                      pu_real *mean, pu_real *variance)
+{
+    pu_options o = *options;
+    pu_posterior_result out;
+    pu_report report;
+    memset(&out, 0, sizeof out);
+    out.mean = mean, out.variance = variance;
+    if (o.kind != PU_EXACT) o.kind = PU_MONTE_CARLO, o.solve.tolerance = 1e-5, o.solve.iterations = 1000; /* solved, not unrolled */
+    o.solve.m = model->m, o.solve.m_stride = PU_NONE;
+    need(pu_model_set(model, theta, &report), &report);
+    if (pu_posterior(&model->lgm, data, &o, ws, &out, &report) != PU_CAP) need(report.status, &report);
+}
+
+/* With --trace the error on the way; the fit never learns of it. */
+static int watch(const pu_fit_report *now, void *user)
+{
+    watcher *w = (watcher *)user;
+    if (w->f->trace && (now->step % w->f->trace == 0 || now->step == now->steps)) {
+        posterior(w->model, now->theta, w->data, w->options, &w->ws, w->mean, NULL);
+        printf("  step %4ld  objective %12.6g  beta %10.4g  NRMSE %6.2f %%\n", (long)now->step, now->objective,
+               exp((double)now->theta[w->s->D]) / (w->f->plain ? (double)w->s->D : 1), nrmse(w->s, w->mean));
+        fflush(stdout);
+    }
+    return fit_progress(now, w->fit);
+}
+
+/* Four tiles per image: truth, inverse, reconstruction, standard deviation (black: the largest of all). */
+static void draw(const flags *f, const scene *s, const pu_real *mean, const pu_real *variance)
+{
+    static const char *const names = "truth, zero-filled inverse, reconstruction, posterior standard deviation";
+    const pu_int shown = s->N < 5 ? s->N : 5, gap = 4, high = s->rows + gap, wide = s->cols + gap;
+    pu_real *deviation = need_reals(s->N * s->D);
+    picture p = picture_new((long)(4 * wide - gap), (long)(shown * high - gap));
+    double largest = 1e-30;
+    pu_int i;
+    for (i = 0; i < shown * s->D; i++) {
+        deviation[i] = (pu_real)sqrt((double)variance[i]);
+        largest = fmax(largest, (double)deviation[i]);
+    }
+    for (i = 0; i < shown; i++) {
+        picture_tile(&p, 0, (long)(i * high), s->rows, s->cols, s->truth + i * s->D, 0, 1);
+        picture_tile(&p, (long)wide, (long)(i * high), s->rows, s->cols, s->filled + i * s->D, 0, 1);
+        picture_tile(&p, (long)(2 * wide), (long)(i * high), s->rows, s->cols, mean + i * s->D, 0, 1);
+        picture_tile(&p, (long)(3 * wide), (long)(i * high), s->rows, s->cols, deviation + i * s->D, 0, largest);
+    }
+    if (picture_ends(f->picture, ".html")) {
+        FILE *file = file_open(f->picture);
+        fprintf(file, "<!doctype html><meta charset=\"utf-8\"><title>compressed sensing</title>\n"
+                      "<meta name=\"viewport\" content=\"width=device-width\"><style>:root{color-scheme:light dark}"
+                      "body{font:16px system-ui,sans-serif}img{max-width:100%%;height:auto}</style>\n<p>From left to right: %s.</p>\n", names);
+        picture_embed(&p, file, names);
+        file_close(file, f->picture);
+    } else {
+        picture_write(&p, f->picture);
+    }
+    picture_free(&p);
+    free(deviation);
+}
+
+int main(int argc, char **argv)
+{
+    static const pu_schedule schedules[] = {PU_RATE_CONSTANT, PU_RATE_COSINE, PU_RATE_HYPERBOLIC, PU_RATE_TAIL};
+    flags f;
+    option list[FIT_FLAGS + 13];
+    scene s;
+    watcher w;
+    pu_op Phi;
+    pu_model model;
+    pu_data data;
+    pu_fit_options options;
+    pu_fit_report report;
+    pu_workspace ws;
+    pu_real *theta, *mean, *variance;
+    double error, blind, beta, nll = NAN, nll_se = NAN;
+    json out;
+    int count = 0;
+
+    memset(&f, 0, sizeof f), memset(&s, 0, sizeof s), memset(&w, 0, sizeof w), memset(&model, 0, sizeof model), memset(&ws, 0, sizeof ws);
+    fit_flags_default(&f.fit); /* the paper's settings, where it has any */
+    f.fit.samples = 30, f.fit.iterations = 25, f.fit.solver = 3 /* pcg */, f.fit.engine = 1 /* iterative */, f.fit.rate = 1;
+    f.fit.steps = 60;
+    f.digit = 3, f.count = 10, f.size = 128, f.shrink = 1, f.share = 0.15, f.noise = 0.01;
+    list[count++] = opt_text("images", "IDX file; without it, digits are drawn", &f.images);
+    list[count++] = opt_text("labels", "IDX file of the images' digits; without it, all images count", &f.labels);
+    list[count++] = opt_number("digit", "which one", &f.digit, 0, 9);
+    list[count++] = opt_number("count", "images N", &f.count, 1, 10000);
+    list[count++] = opt_number("size", "side of the drawn images", &f.size, 2, 4096);
+    list[count++] = opt_number("shrink", "images of a file to this part of their width and height", &f.shrink, 1, 64);
+    list[count++] = opt_real("share", "of the frequencies that is measured", &f.share, 0, 1);
+    list[count++] = opt_real("noise", "standard deviation, in units of the convention", &f.noise, 0, 1e6);
+    list[count++] = opt_choice("convention", "of the transform", &f.plain, "unitary,plain");
+    list[count++] = opt_choice("schedule", "of the rate", &f.schedule, "constant,cosine,hyperbolic,tail");
+    list[count++] = opt_flag("rao-blackwell", "less variance in the gradient of alpha", &f.rao_blackwell);
+    list[count++] = opt_number("trace", "print the error every so many steps (0 = never)", &f.trace, 0, 1000000);
+    list[count++] = opt_text("picture", "truth, inverse, reconstruction, deviation as .png, .pgm or .html", &f.picture);
+    count += fit_flags_table(&f.fit, list + count);
+    options_read(argc, argv, "compressed_sensing", "Images from a part of their Fourier transform, by sparse Bayesian learning.",
+                 count, list);
+    if (f.labels && !f.images) fail(2, "--labels", "needs --images");
+    if (f.picture && !picture_ends(f.picture, ".png") && !picture_ends(f.picture, ".pgm") && !picture_ends(f.picture, ".html"))
+        fail(2, "--picture", "needs a name that ends in .png, .pgm or .html");
+    out = json_open(f.fit.json); /* better to fail now than after the work */
+
+    s.N = f.count;
+    if (f.images) read_images(&f, &s);
+    else draw_images(&f, &s);
+    measure(&f, &s);
+    blind = nrmse(&s, s.filled);
+    data = pu_data_masked(s.N, 2 * s.D, s.y, s.mask);
+    Phi = pu_op_fourier(&s.plan);
+    need(pu_model_sparse(&model, &Phi, &report.last), &report.last);
+
+    /* log alpha from N(0, 1), log beta from 0 in units of the convention */
+    theta = need_reals(model.params);
+    pu_normals((uint64_t)f.fit.seed, 0, DRAW_START, 0, STREAM_SCENE, 0, s.D, theta);
+    theta[s.D] = (pu_real)(f.plain ? log((double)s.D) : 0);
+
+    mean = need_reals(s.N * s.D), variance = need_reals(s.N * s.D);
+    fit_flags_options(&f.fit, &options);
+    options.schedule = schedules[f.schedule], options.gradient.rao_blackwell = f.rao_blackwell;
+    w.fit = &f.fit, w.f = &f, w.s = &s, w.model = &model, w.data = &data, w.options = &options.gradient, w.mean = mean;
+    options.progress = watch, options.user = &w;
+    need_fit(pu_fit(&model, &data, &options, &ws, theta, &report), &report);
+
+    posterior(&model, theta, &data, &options.gradient, &ws, mean, f.picture ? variance : NULL);
+    error = nrmse(&s, mean), beta = exp((double)theta[s.D]) / (f.plain ? (double)s.D : 1);
+    need(pu_model_nll(&model, theta, &data, &options.gradient, &ws, &nll, &nll_se, &report.last), &report.last);
+    if (f.picture) draw(&f, &s, mean, variance);
+    if (!f.fit.quiet) {
+        printf("%s %ld: %ld images of %ld x %ld, %.3g %% of the frequencies, noise %g (%s transform)\n", f.images ? "digit" : "drawn digit",
+               f.digit, (long)s.N, (long)s.rows, (long)s.cols, 100 * f.share, f.noise, f.plain ? "plain" : "unitary");
+        printf("  NRMSE of the zero-filled inverse  %6.2f %%\n  NRMSE of the reconstruction       %6.2f %%\n", blind, error);
+        printf("  noise found %.4g (beta %.4g); NLL per image %.6g +- %.2g\n", 1 / sqrt(beta), beta, nll, nll_se);
+        printf("  %ld steps, %.1f s, %.2f s each; %.0f MB\n", (long)report.step, report.seconds,
+               report.step ? report.seconds / (double)report.step : 0, peak_mb());
+    }
+    json_fit(&out, &f.fit, &report, nll, nll_se);
+    json_number(&out, "nrmse", error);
+    json_number(&out, "nrmse_zero_filled", blind);
+    json_number(&out, "beta", beta);
+    json_number(&out, "digit", (double)f.digit);
+    json_number(&out, "count", (double)s.N);
+    json_text(&out, "convention", f.plain ? "plain" : "unitary");
+    json_close(&out);
+
+    pu_model_free(&model), pu_workspace_free(&ws), pu_workspace_free(&w.ws), pu_fourier_free(&s.plan);
+    free(theta), free(mean), free(variance), free(s.truth), free(s.y), free(s.mask), free(s.filled), free(s.plan_memory);
+    return 0;
+}

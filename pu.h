@@ -36,7 +36,7 @@ WHAT IT DOES
     Four gradients, one call: network (through the solver), output (of its result), Monte Carlo, exact.
 
 DOES NOT
-    - store or invert A, except where you ask for an exact engine (dense, or dual in the observed space);
+    - store or invert A, except where you ask for an exact engine (dense, dual, banded), or for auto, which tells;
     - pivot, scale or repair: a precision that is not positive is refused, curvature that is not positive
       stops the column and is reported;
     - differentiate through the probes delta_k, the preconditioner or a GD step size: they are constants;
@@ -176,6 +176,7 @@ MATHS (letters used throughout; W = diag(mask * psi), e = mask * (y - eta))
 #define pu_fit_report puf_fit_report
 #define pu_fit_options puf_fit_options
 #define pu_fit_errors puf_fit_errors
+#define pu_fit_bytes puf_fit_bytes
 #define pu_fit_covariance puf_fit_covariance
 #define pu_fit_stop_text puf_fit_stop_text
 #define pu_tune puf_tune
@@ -500,7 +501,7 @@ typedef struct {
     const pu_int *index;       /* lists: rows of Phi, strictly increasing within a datum */
     const pu_int *id;          /* numbers that key each datum's random stream; NULL = 0, 1, 2, .. */
     const pu_int *pick;        /* N numbers: datum n of the batch is number pick[n] of the arrays above (and of id, and in its random
-                                  stream); NULL = n. For mini-batches; everything else counts data as the batch does */
+                                  stream), below the number of data there; NULL = n. For mini-batches; all else counts data as the batch does */
 } pu_data;
 
 /* ---- options: zero means the default written beside the field (C: = {0}, C++: = {}) ---------------- */
@@ -635,7 +636,7 @@ typedef struct {
     int has_objective; /* 0 when Gamma has no logdet: then c, q, network, nll are 0 */
     double c, q;       /* means over data */
     double network;    /* q - mean_k delta_k'sigma_k: the function whose derivative the network gradient is */
-    int has_nll;       /* dense engine, or CG / PCG with probes */
+    int has_nll;       /* exact engines, or CG / PCG with probes */
     double nll;        /* mean negative log-likelihood, with 2 pi */
     double nll_se;     /* its standard error over probes; 0 = exact, -1 = unknown (K = 1) */
     double nll_95;     /* half the width of a 95 % interval: Student's t with N (K - 1) degrees of freedom times nll_se */
@@ -773,7 +774,7 @@ typedef enum {
 #undef PU_X
     PU_FIT_STOPS
 } pu_fit_stop;
-PU_DEF const char *pu_fit_stop_text(pu_fit_stop stop);
+PU_DEF const char *pu_fit_stop_text(pu_fit_stop stop); /* in words */
 
 /* Where a fit stands: for the progress function after every step, and the report at the end. */
 typedef struct {
@@ -793,7 +794,7 @@ typedef struct {
     double best;             /* the smallest of what theta is kept by: validation, or an exact objective of all data */
     pu_int best_step;        /* of that; -1: the last theta is kept, because nothing comparable was measured */
     double seconds, steps_per_second, seconds_left; /* by options.clock; -1 without */
-    int resumed;             /* began from a checkpoint */
+    int resumed;             /* steps that were in the checkpoint it began from; 0: began at the start */
     const pu_real *theta;    /* params: the current point (valid within the call) */
     pu_report last;          /* of the last gradient: engine, plan, errors */
 } pu_fit_report;
@@ -837,6 +838,9 @@ typedef struct {
 PU_DEF pu_status pu_fit(pu_model *model, const pu_data *data, const pu_fit_options *options, pu_workspace *ws, pu_real *theta,
                         pu_fit_report *report);
 
+/* Bytes of workspace that pu_fit needs at most, whatever the mini-batches: for a block of your own. */
+PU_DEF pu_status pu_fit_bytes(pu_model *model, const pu_data *data, const pu_fit_options *options, size_t *bytes, pu_report *report);
+
 /* Standard errors of fitted parameters, on the scale of theta: square roots of the diagonal of (N H)^-1, H the second
    derivative of the mean NLL by central differences of the gradient of `options` (exact engines, or the probes held fixed).
    se: params. Cost: 2 params gradients, params^3; meant for tens of parameters. PU_E_NOT_DEFINITE: H is not positive, theta is no minimum
@@ -874,8 +878,9 @@ PU_DEF pu_status pu_tune(const pu_lgm *model, const pu_data *data, const pu_opti
 PU_DEF pu_status pu_gradient_bytes(const pu_lgm *model, const pu_data *data, const pu_options *options,
                                    const pu_results *out, size_t *bytes, pu_report *report);
 
-/* Mean negative log-likelihood without gradients: exact with engine = PU_DENSE, otherwise estimated from the CG
-   coefficients of the probes with its standard error. *se may be NULL; 0 for the dense engine. */
+/* Mean negative log-likelihood without gradients: exact with an exact engine (also where PU_ENGINE_AUTO chooses one), otherwise
+   estimated from the CG coefficients of the probes with its standard error. *se may be NULL; 0 where exact. Cost as pu_gradient's, without
+   gradients. Statuses: those of pu_gradient; PU_E_UNSUPPORTED: GD, SD, a Gamma without logdet; PU_E_ARGUMENT: x0, PU_AUTO. */
 PU_DEF pu_status pu_nll(const pu_lgm *model, const pu_data *data, const pu_options *options, pu_workspace *ws,
                         double *nll, double *se, pu_report *report);
 
@@ -920,7 +925,7 @@ typedef struct {
     pu_real *mean;     /* N x M   Phi mu + eta */
     pu_real *fit;      /* N x M   variance of the noiseless Phi z + eta: (Phi Sigma Phi')_mm */
     pu_real *variance; /* N x M   variance of a new observation: fit + 1/psi_m */
-    pu_real *imputed;  /* N x M   y where observed, else mean; may be data.y (not of lists) */
+    pu_real *imputed;  /* N x M, rows next to each other   y where observed, else mean; may be data.y (not of lists) */
     int exact;         /* set: all variances are exact */
     pu_int probes;     /* set: K */
 } pu_prediction;
@@ -1144,6 +1149,8 @@ PU_DEF pu_op pu_op_fourier(const pu_fourier *f);
 
 /* ---- data --------------------------------------------------------------------------------------------- */
 
+/* N data of m entries each, arrays borrowed: complete; gaps where mask is 0; gaps where y is NaN; lists of what is there. What is
+   wrong with them is found by the call that uses them. */
 PU_DEF pu_data pu_data_full(pu_int n, pu_int m, const pu_real *y);
 PU_DEF pu_data pu_data_masked(pu_int n, pu_int m, const pu_real *y, const unsigned char *mask);
 PU_DEF pu_data pu_data_nan(pu_int n, pu_int m, const pu_real *y);
@@ -1166,7 +1173,7 @@ PU_DEF const char *pu_version(void);
 PU_DEF const char *pu_status_name(pu_status status); /* "PU_E_NULL" */
 PU_DEF const char *pu_status_text(pu_status status); /* in words */
 PU_DEF const char *pu_stop_text(pu_stop stop);
-PU_DEF const char *pu_engine_text(pu_engine engine);
+PU_DEF const char *pu_engine_text(pu_engine engine); /* "iterative", "dense", .. */
 /* One line: status in words, culprit, numbers. Returns buffer, always terminated (capacity >= 1). */
 PU_DEF const char *pu_explain(const pu_report *report, char *buffer, size_t capacity);
 
@@ -6780,6 +6787,7 @@ typedef struct { /* per thread */
     pu_real *L, *s;   /* dense: L is D x D; dual: L is m x m, s has m */
     pu_block V;       /* dual: D x most */
     pu_real *row;     /* banded, Kalman: a row of Phi */
+    double norm;      /* banded: largest row sum of |A| */
     double *band, *inverse, *Z, *wide, *kalman; /* the factor, 1/d, Sigma inside the band: D x (width + 1); D */
     pu__markov *markov;
     pu_int loaded; /* datum whose observations are in post; -1 none */
@@ -7225,6 +7233,7 @@ PU__FN pu_status pu__dual_prepare(const pu__job *job, pu__memory *mem, pu__worke
     const pu_op *Gamma = job->model->Gamma;
     const pu_int m = p->n_rows;
     pu_real *B = w->L;
+    double low = HUGE_VAL, high = 0;
     pu_int first, i, j, k, bad;
     for (first = 0; first < m; first += k) {
         const pu_block G = pu__from(w->V, first);
@@ -7242,6 +7251,9 @@ PU__FN pu_status pu__dual_prepare(const pu__job *job, pu__memory *mem, pu__worke
     if (bad >= 0) return pu__fail(report, PU_NONFINITE, "I + R Gamma^-1 R'", n, bad);
     bad = pu__cholesky(m, B);
     if (bad >= 0) return pu__fail(report, PU_E_NOT_DEFINITE, "I + R Gamma^-1 R'", n, bad * m + bad);
+    for (i = 0; i < m; i++) low = low < (double)B[i * m + i] ? low : (double)B[i * m + i], high = pu__max(high, (double)B[i * m + i]);
+    if (high * high * (double)PU__EPS > 0.01 * low * low) /* no digit is left; the other engines may have some */
+        return pu__fail(report, PU_E_NOT_DEFINITE, "I + R Gamma^-1 R' (too ill-conditioned for the dual engine)", n, -1);
     mem->logdet[n] = mem->gamma_logdet + 2 * pu__log_diagonal(m, B, m + 1);
     return PU_OK;
 }
@@ -7383,6 +7395,11 @@ PU__FN pu_status pu__banded_prepare(const pu__job *job, pu__memory *mem, pu__wor
             const double scaled = (double)job->model->psi[row] * (double)w->row[j];
             for (l = 0; l <= j; l++) w->band[(at + j) * (width + 1) + j - l] += scaled * (double)w->row[l];
         }
+    }
+    for (i = 0, w->norm = 0; i < D; i++) { /* a bound: twice the largest sum of a lower row */
+        double sum = 0;
+        for (j = 0; j <= width; j++) sum += fabs(w->band[i * (width + 1) + j]);
+        w->norm = pu__max(w->norm, 2 * sum);
     }
     bad = pu__band_factor(D, width, w->band, w->inverse);
     if (bad >= 0) return pu__fail(report, PU_E_NOT_DEFINITE, "A", n, bad * D + bad);
@@ -7643,12 +7660,10 @@ PU__FN pu_status pu__direct_datum(const pu__job *job, pu__memory *mem, pu__worke
             if (mem->stage.residual)
                 memcpy(mem->stage.residual + at * D, pu__col(g->xbar, j), (size_t)D * sizeof(pu_real));
             w->weight[j] = first + j == 0 ? PU_R(1) : PU_R(1) / (pu_real)job->K;
-            /* a factor of A solves with a small residual unless A is singular to rounding: else it is of another matrix */
-            if (w->engine >= PU_BANDED && !(c->record.true_residual <= 0.01 * c->record.rhs)) {
-                if (job->model->Gamma->band_add == pu__ar_band_add || job->model->Gamma->band_add == pu__ssm_band_add)
-                    return pu__fail(report, PU_E_NOT_DEFINITE, "A (to rounding)", n, -1);
+            /* x is rounded to pu_real; beyond what that leaves, the factor is of another matrix */
+            if (w->engine == PU_BANDED && !(c->record.true_residual <= 0.01 * c->record.rhs + 100 * (double)PU__EPS * w->norm *
+                                                                           sqrt(pu__dot(D, NULL, pu__col(g->x, j), pu__col(g->x, j)))))
                 return pu__operator_failed(report, "Gamma.band_add or Phi.row (not the operator that apply is)", n);
-            }
         }
         if (first == 0 || !job->exact) {
             w->post.column = job->exact ? -1 : first;
@@ -7660,6 +7675,11 @@ PU__FN pu_status pu__direct_datum(const pu__job *job, pu__memory *mem, pu__worke
             for (i = 0; i < D; i++) w->bbar[i] = -g->x.at[i];
             if (pu__linear_terms(job, w, lane)) return pu__operator_failed(report, w->post.failed, n);
         }
+    }
+    for (j = 0; j < cols; j++) { /* there were no steps */
+        const size_t steps = (size_t)job->plan.I * sizeof(pu_real);
+        if (mem->stage.alpha) memset(mem->stage.alpha + (n * cols + j) * job->plan.I, 0, steps);
+        if (mem->stage.beta) memset(mem->stage.beta + (n * cols + j) * job->plan.I, 0, steps);
     }
     for (j = solved; j < cols; j++) {
         pu__column *c = mem->columns + n * cols + j;
@@ -7738,6 +7758,8 @@ PU__FN pu_status pu__check_functions(const pu__job *job, pu_report *report)
         return pu__fail(report, PU_E_UNSUPPORTED, pu__missing(job, PU_ITERATIVE), -1, -1);
     if (job->engine != PU_ENGINE_AUTO && pu__missing(job, job->engine))
         return pu__fail(report, PU_E_UNSUPPORTED, pu__missing(job, job->engine), -1, -1);
+    if (job->o->rao_blackwell && job->kind == PU_MONTE_CARLO && !job->exact && job->engine != PU_ITERATIVE)
+        return pu__fail(report, PU_E_UNSUPPORTED, "options.rao_blackwell (of the iterative engine)", -1, -1);
     if (job->o->rao_blackwell && job->served[PU_ITERATIVE] && job->out->Gamma && (!pu__has_diag(job->model) || !G->band_grad))
         return pu__fail(report, PU_E_UNSUPPORTED, !G->band_grad ? "Gamma.band_grad (options.rao_blackwell)"
                                                 : G->diag ? "Phi.gram_diag (options.rao_blackwell)"
@@ -7929,7 +7951,8 @@ PU__FN pu_options pu__at_limits(const pu_options *options)
 {
     pu_options o = *options;
     if (o.samples == PU_AUTO) o.samples = o.most_samples > 0 ? o.most_samples : PU__MOST;
-    if (o.solve.iterations == PU_AUTO) o.solve.iterations = o.most_iterations > 0 ? o.most_iterations : PU__MOST;
+    if (o.solve.iterations == PU_AUTO) /* Monte Carlo means converged */
+        o.solve.iterations = o.kind == PU_MONTE_CARLO ? 0 : o.most_iterations > 0 ? o.most_iterations : PU__MOST;
     return o;
 }
 
@@ -7940,13 +7963,21 @@ PU__FN pu_status pu__check_tuning(const pu_options *o, const pu_results *out, pu
     if (o->most_iterations < 0) return pu__fail(report, PU_E_ARGUMENT, "options.most_iterations", -1, -1);
     if (!out || (!out->Gamma && !out->Phi && !out->psi))
         return pu__fail(report, PU_E_ARGUMENT, "results (PU_AUTO needs a gradient to tune for)", -1, -1);
-    if ((o->samples == PU_AUTO && (out->x || out->residual || out->logdet || out->columns)) || out->alpha || out->beta || out->replicates)
-        return pu__fail(report, PU_E_ARGUMENT, "results (PU_AUTO: arrays whose size depends on K or I; pu_tune first)", -1, -1);
     if (o->solve.solver != PU_CG && o->solve.solver != PU_PCG)
         return pu__fail(report, PU_E_UNSUPPORTED, "options.solve.solver (PU_AUTO needs CG or PCG)", -1, -1);
     if (o->x0) return pu__fail(report, PU_E_UNSUPPORTED, "options.x0 (PU_AUTO)", -1, -1);
     if (o->delta && o->samples == PU_AUTO) return pu__fail(report, PU_E_UNSUPPORTED, "options.delta (samples = PU_AUTO)", -1, -1);
     return PU_OK;
+}
+
+/* The most memory that a job like this can take: with fewer columns there may be more lanes, threads and blocks. */
+PU__FN void pu__widest(pu__job *job)
+{
+    const pu_int cols = job->K + 1, block = pu__min(job->o->columns ? job->o->columns : pu__columns_default(job->D, cols), cols);
+    job->lanes = job->o->lanes ? job->o->lanes : 4;
+    job->threads = pu__threads(job->o->threads, 1e30);
+    if (job->threads > job->lanes) job->threads = job->lanes;
+    if (block > job->kmax) job->kmax = block;
 }
 
 /* The job of the pilot: few data, probes and steps, standard errors, nothing written. */
@@ -7991,13 +8022,17 @@ PU_DEF pu_status pu_gradient_bytes(const pu_lgm *model, const pu_data *data, con
         pu__job_layout(&mem, &arena, &job);
         first = arena.used, arena.used = 0;
         if (most.engine == PU_ENGINE_AUTO) { /* exact engines for those that want them at the limits, and the solver for the rest */
+            report->plan[0] = 0;
             status = pu__job_make(&job, model, data, &most, out, 1, report);
             if (status) return status;
+            pu__widest(&job);
             pu__job_layout(&mem, &arena, &job);
             most.engine = PU_ITERATIVE;
         }
+        report->plan[0] = 0;
         status = pu__job_make(&job, model, data, &most, out, 1, report);
         if (status) return status;
+        pu__widest(&job);
         pu__job_layout(&mem, &arena, &job);
         if (first > arena.used) arena.used = first;
         if (arena.overflow) return pu__fail(report, PU_E_OVERFLOW, "workspace", -1, -1);
@@ -8262,6 +8297,7 @@ PU__FN pu_status pu__pilot(const pu_lgm *model, const pu_data *data, const pu_op
     const pu_int I = PU__PILOT_STEPS;
     double size = 0;
     pu_int i, n;
+    if (!status) status = pu__check_option_arrays(&job, report);
     if (status) return status;
     *seen = few.n;
     pu__job_layout(&mem, &arena, &job);
@@ -8295,17 +8331,19 @@ PU__FN pu_status pu__tune(const pu_lgm *model, const pu_data *data, const pu_opt
     const pu_options top = pu__at_limits(options);
     const double wanted = options->error > 0 ? options->error : 0.1;
     double one, left, c, rho, eps[PU__PILOT_STEPS + 1], error = 1;
+    const int pick_K = options->samples == PU_AUTO, pick_I = options->solve.iterations == PU_AUTO && options->kind != PU_MONTE_CARLO;
     const pu_int p = PU__PILOT_STEPS;
     pu_int seen, K = 2, I = 4;
     pu__text t;
     pu_status status = pu__check_tuning(options, out, report);
     if (status) return status;
     *tuned = top;
+    if (!pick_K && !pick_I) return PU_OK;
     if (options->engine == PU_ENGINE_AUTO) { /* would anyone be served by the solver? */
         pu_options least = top;
         pu__job job;
-        if (options->samples == PU_AUTO) least.samples = K;
-        if (options->solve.iterations == PU_AUTO) least.solve.iterations = I;
+        if (pick_K) least.samples = K;
+        if (pick_I) least.solve.iterations = I;
         status = pu__job_make(&job, model, data, &least, out, 0, report);
         if (status) return status;
         report->plan[0] = 0;
@@ -8317,7 +8355,7 @@ PU__FN pu_status pu__tune(const pu_lgm *model, const pu_data *data, const pu_opt
     status = pu__pilot(model, data, options, ws, out, eps, &seen, report);
     if (status) return status;
     one = report->statistical_error * sqrt((double)PU__PILOT_PROBES * (double)seen / (double)data->n); /* one probe per datum */
-    if (options->samples == PU_AUTO) {
+    if (pick_K) {
         const double k = ceil(one * one / (wanted * wanted));
         K = k < 2 ? 2 : k > (double)top.samples ? top.samples : (pu_int)k;
         tuned->samples = K;
@@ -8325,22 +8363,22 @@ PU__FN pu_status pu__tune(const pu_lgm *model, const pu_data *data, const pu_opt
     left = one / sqrt((double)(tuned->samples ? tuned->samples : 10)) / 2; /* 0 means the default, 10 */
     if (left < wanted / 20) left = wanted / 20; /* nothing is gained by a solver far better than what was asked for */
     c = sqrt(report->ritz_max / report->ritz_min), rho = (c - 1) / (c + 1);
-    if (options->solve.iterations == PU_AUTO) {
-        for (I = 1; I < top.solve.iterations; I++) {
+    if (pick_I) {
+        for (I = 1;; I++) {
             error = I <= p ? eps[I] : eps[p] * pow(rho, (double)(I - p));
             if (options->kind == PU_NETWORK) error = 3 * (double)I * error * error; /* at few steps the estimate is up to 3 times low */
-            if (error <= left) break;
+            if (error <= left || I >= top.solve.iterations) break;
         }
         tuned->solve.iterations = I;
     }
     t.at = report->plan, t.used = 0, t.capacity = sizeof report->plan; /* kept in front of the plan of the run itself */
-    if (options->samples == PU_AUTO) {
+    if (pick_K) {
         pu__put_number(&t, "K = ", K);
         pu__put_percent(&t, " (one probe per datum errs by ", one);
         pu__put_percent(&t, ", wanted ", wanted);
         pu__put(&t, K == top.samples ? "; at its limit); " : "); ");
     }
-    if (options->solve.iterations == PU_AUTO) {
+    if (pick_I) {
         pu__put_number(&t, "I = ", I);
         pu__put_percent(&t, " (leaves a solver error of ", error);
         pu__put_percent(&t, ", wanted ", left);
@@ -8390,6 +8428,10 @@ PU_DEF pu_status pu_gradient(const pu_lgm *model, const pu_data *data, const pu_
     if (!ws) ws = &own;
     if (pu__to_tune(options)) {
         char words[sizeof report->plan];
+        if (out && (out->x || out->residual || out->logdet || out->columns || out->alpha || out->beta || out->replicates)) {
+            pu__report_clear(report); /* nobody can have sized them */
+            return pu__fail(report, PU_E_ARGUMENT, "results (PU_AUTO: arrays whose size depends on K or I; pu_tune first)", -1, -1);
+        }
         status = pu_tune(model, data, options, ws, out, &tuned, report);
         if (!status) {
             memcpy(words, report->plan, sizeof words);
@@ -8841,8 +8883,9 @@ PU_DEF pu_status pu_predict(const pu_lgm *model, const pu_data *data, const pu_o
         if (out->fit) memcpy(out->fit + n * M, w.mem.fit + n * M, bytes);
         for (i = 0; i < M && out->variance; i++) out->variance[n * M + i] = w.mem.fit[n * M + i] + PU_R(1) / model->psi[i];
         for (i = 0; (i = pu__observed(data, n, i, &row, &y)) >= 0; i++) w.mean[n * M + row] = y;
-        if (out->imputed) memcpy(out->imputed + n * M, w.mean + n * M, bytes); /* data.y itself is as good a place as any */
     }
+    if (out->imputed && !pu__fatal(status)) /* when nothing is read any more: it may be data.y itself */
+        memcpy(out->imputed, w.mean, (size_t)(w.job.N * w.job.M) * sizeof(pu_real));
     if (!pu__fatal(status)) out->exact = !w.job.served[PU_ITERATIVE], out->probes = w.job.K;
     pu_workspace_free(&w.own);
     return status;
@@ -8983,7 +9026,6 @@ PU_DEF pu_status pu_model_gradient_bytes(pu_model *model, const pu_data *data, c
     if (model->params < 1) return pu__fail(report, PU_E_ARGUMENT, "model.params", -1, -1);
     pu__model_link(model);
     o = pu__model_options(model, options);
-    if (se && pu__to_tune(&o)) o = pu__at_limits(&o); /* the run itself tunes before it looks for memory */
     status = pu__model_layout(&w, &arena, model, data, &o, se, NULL, report);
     if (status) return status;
     if (arena.overflow) return pu__fail(report, PU_E_OVERFLOW, "workspace", -1, -1);
@@ -9846,6 +9888,7 @@ typedef struct {
     double validation, objective, objective_se, gradient, gradient_se, rate;
     double pairs, newest;              /* L-BFGS: pairs kept, place of the newest */
     double known;                      /* L-BFGS: g is the gradient at theta */
+    double samples, iterations;        /* K and I where the fit chose them */
 } pu__counts;
 
 typedef struct {
@@ -9855,6 +9898,7 @@ typedef struct {
     pu_fit_report *report;
     pu_workspace *ws;   /* of the gradients */
     pu__counts c;
+    uint64_t print;     /* of sizes and options as given */
     pu_int n, N, K, D, pairs;
     int exact;          /* gradient without noise; or with the same noise always: fixed */
     int fixed, se, compare; /* compare: objectives of different steps can be compared */
@@ -9944,7 +9988,7 @@ PU__FN int pu__fit_arrays(pu__fit *f, FILE *file, int write, uint64_t *h)
 /* Beside the file and renamed: whoever looks finds the old state or the new one, never half of either. */
 PU__FN const char *pu__fit_save(pu__fit *f, char *path, size_t room)
 {
-    uint64_t h = UINT64_C(0xcbf29ce484222325), print = pu__fit_print(f);
+    uint64_t h = UINT64_C(0xcbf29ce484222325), print = f->print;
     pu__text t;
     FILE *file;
     int ok;
@@ -9978,7 +10022,7 @@ PU__FN const char *pu__fit_load(pu__fit *f, int *found)
     *found = file != NULL;
     if (!file) return NULL;
     if (fread(magic, 1, 8, file) != 8 || memcmp(magic, PU__MAGIC, 8) != 0) wrong = "checkpoint: not a checkpoint of this library";
-    else if (fread(&print, 1, sizeof print, file) != sizeof print || print != pu__fit_print(f))
+    else if (fread(&print, 1, sizeof print, file) != sizeof print || print != f->print)
         wrong = "checkpoint: of another model, data, precision, version or options";
     else if (!pu__fit_arrays(f, file, 0, &h) || fread(&sum, 1, sizeof sum, file) != sizeof sum || sum != h || fgetc(file) != EOF)
         wrong = "checkpoint: damaged (checksum or length)";
@@ -10070,7 +10114,8 @@ PU__FN pu_status pu__fit_gradient(pu__fit *f, const pu_real *theta, pu_real *g)
 /* A point where the numbers give out, as opposed to a mistake of the caller's: to be stepped back from. */
 PU__FN int pu__fit_beyond(pu_status status)
 {
-    return status == PU_NONFINITE || status == PU_BREAKDOWN || status == PU_E_NOT_DEFINITE || status == PU_E_NOT_POSITIVE;
+    return status == PU_NONFINITE || status == PU_BREAKDOWN || status == PU_E_NOT_DEFINITE || status == PU_E_NOT_POSITIVE ||
+           status == PU_E_NONFINITE; /* of canonical arrays that theta made; the data's would have shown at the first step */
 }
 
 /* ---- steps ---- */
@@ -10219,6 +10264,20 @@ PU__FN pu_status pu__fit_lbfgs(pu__fit *f, int *stuck)
     return PU_OK;
 }
 
+/* K and I of PU_AUTO, once for a whole fit: the gradients of its steps must be comparable, and a pilot costs as much as some of them. */
+PU__FN pu_status pu__tune_once(pu_model *model, const pu_data *data, pu_int n, pu_options *o, pu_workspace *ws, pu_report *report)
+{
+    pu_options used = pu__model_options(model, o), tuned;
+    pu_data few = *data;
+    pu_real some;
+    const pu_results want = pu__model_wants(model, &some);
+    pu_status status;
+    few.n = pu__min(n, data->n);
+    status = pu_tune(&model->lgm, &few, &used, ws, &want, &tuned, report);
+    if (!status) o->samples = tuned.samples, o->solve.iterations = tuned.solve.iterations;
+    return status;
+}
+
 /* ---- the loop ---- */
 
 PU__FN pu_status pu__fit_fail(pu_fit_report *report, pu_status status, const char *what)
@@ -10247,7 +10306,9 @@ PU__FN pu_status pu__fit_check(const pu_model *model, const pu_data *data, const
     if (o->batch < 0 || o->batch > data->n) return pu__fit_fail(report, PU_E_ARGUMENT, "fit.batch");
     if (o->accumulate < 0 || o->accumulate > INT32_MAX || (o->accumulate > 1 && !o->batch))
         return pu__fit_fail(report, PU_E_ARGUMENT, "fit.accumulate (of mini-batches)");
-    if (o->history < 0) return pu__fit_fail(report, PU_E_ARGUMENT, "fit.history");
+    if (o->history < 0 || o->history > 10000) return pu__fit_fail(report, PU_E_ARGUMENT, "fit.history");
+    if (o->batch && ((o->gradient.solve.m && o->gradient.solve.m_stride != PU_NONE) || o->gradient.solve.step))
+        return pu__fit_fail(report, PU_E_ARGUMENT, "fit.gradient.solve.m or step (of each datum: not with mini-batches)");
     if (o->validate_every < 0) return pu__fit_fail(report, PU_E_ARGUMENT, "fit.validate_every");
     if (o->patience < 0) return pu__fit_fail(report, PU_E_ARGUMENT, "fit.patience");
     if (o->checkpoint_every < 0) return pu__fit_fail(report, PU_E_ARGUMENT, "fit.checkpoint_every");
@@ -10338,12 +10399,12 @@ PU__FN pu_status pu__fit_loop(pu__fit *f, double start)
             return status;
         }
         if (stuck) {
-            r->stop = PU_FIT_STUCK;
+            end = 1, r->stop = PU_FIT_STUCK;
             pu__fit_tell(f, start);
-            break;
+        } else {
+            f->c.step++;
+            end = pu__fit_after(f, start);
         }
-        f->c.step++;
-        end = pu__fit_after(f, start);
 #ifndef PU_NO_STDIO
         if (o->checkpoint && (end || (pu_int)f->c.step % every == 0 || (pu_int)f->c.step == r->steps)) {
             const char *wrong = pu__fit_save(f, path, sizeof path);
@@ -10352,6 +10413,42 @@ PU__FN pu_status pu__fit_loop(pu__fit *f, double start)
 #endif
     }
     return PU_OK;
+}
+
+PU__FN void pu__fit_sizes(pu__fit *f, pu_int K)
+{
+    const pu_fit_options *o = f->o;
+    f->n = f->model->params, f->N = f->data->n, f->D = f->model->lgm.Gamma->rows, f->K = K;
+    f->pairs = o->history ? o->history : 10;
+    f->fixed = o->fixed_probes != 0;
+    f->se = o->tolerance > 0 && !f->fixed && o->gradient.kind != PU_EXACT;
+    f->compare = !o->batch && !o->validate;
+}
+
+PU_DEF pu_status pu_fit_bytes(pu_model *model, const pu_data *data, const pu_fit_options *options, size_t *bytes, pu_report *report)
+{
+    pu_report local;
+    pu_fit_options o;
+    pu__arena arena = {NULL, 0, 0};
+    pu__fit f;
+    size_t gradients = 0;
+    pu_status status;
+    if (!report) report = &local;
+    memset(&o, 0, sizeof o), memset(&f, 0, sizeof f);
+    if (options) o = *options;
+    f.model = model, f.data = data, f.o = &o;
+    if (!bytes) {
+        pu__report_clear(report);
+        return pu__fail(report, PU_E_NULL, "bytes", -1, -1);
+    }
+    f.se = o.tolerance > 0 && !o.fixed_probes && o.gradient.kind != PU_EXACT;
+    status = pu_model_gradient_bytes(model, data, &o.gradient, f.se, &gradients, report); /* all data as one batch: no batch needs more */
+    if (status) return status;
+    pu__fit_sizes(&f, report->samples);
+    pu__fit_layout(&f, &arena);
+    if (o.warm_start) (void)pu__blocks(&arena, 1, f.N * (f.K + 1), f.D); /* pu_gradient stages the solutions */
+    report->bytes = *bytes = pu__add(pu__arena_bytes(&arena), gradients, &arena.overflow);
+    return arena.overflow ? pu__fail(report, PU_E_OVERFLOW, "workspace", -1, -1) : PU_OK;
 }
 
 PU_DEF pu_status pu_fit(pu_model *model, const pu_data *data, const pu_fit_options *options, pu_workspace *ws, pu_real *theta,
@@ -10382,11 +10479,7 @@ PU_DEF pu_status pu_fit(pu_model *model, const pu_data *data, const pu_fit_optio
         return status;
     }
     f.model = model, f.data = data, f.o = &o, f.report = report;
-    f.n = model->params, f.N = data->n, f.D = model->lgm.Gamma->rows, f.K = report->last.samples;
-    f.pairs = o.history ? o.history : 10;
-    f.fixed = o.fixed_probes != 0;
-    f.se = o.tolerance > 0 && !f.fixed && o.gradient.kind != PU_EXACT;
-    f.compare = !o.batch && !o.validate;
+    pu__fit_sizes(&f, report->last.samples);
     pu__fit_layout(&f, &arena);
     status = pu__front(&arena, ws, &own, &rest, &report->last);
     if (status) return pu__fit_fail(report, status, "workspace");
@@ -10402,13 +10495,24 @@ PU_DEF pu_status pu_fit(pu_model *model, const pu_data *data, const pu_fit_optio
     if (f.x) memset(f.x, 0, (size_t)(f.N * (f.K + 1) * f.D) * sizeof(pu_real));
     f.c.best = HUGE_VAL, f.c.best_step = -1, f.c.validation = (double)NAN;
 #ifndef PU_NO_STDIO
+    f.print = pu__fit_print(&f);
     if (o.resume) {
         int found = 0;
+        const pu__counts fresh = f.c;
         const char *wrong = pu__fit_load(&f, &found);
-        if (wrong) status = pu__fit_fail(report, PU_E_FILE, wrong);
-        report->resumed = found ? (int)f.c.step : 0;
+        if (wrong) status = pu__fit_fail(report, PU_E_FILE, wrong), f.c = fresh; /* what was read means nothing */
+        report->resumed = found && !wrong ? (int)f.c.step : 0;
     }
 #endif
+    if (!status && pu__to_tune(&o.gradient)) {
+        if (!(f.c.samples > 0)) {
+            const pu_int parts = o.accumulate ? o.accumulate : 1;
+            status = pu__tune_once(model, data, o.batch ? pu__min(o.batch, f.N / parts + 1) * parts : f.N, &o.gradient, f.ws, &report->last);
+            if (status) report->status = status, report->where = report->last.where;
+            f.c.samples = (double)o.gradient.samples, f.c.iterations = (double)o.gradient.solve.iterations;
+        }
+        o.gradient.samples = (pu_int)f.c.samples, o.gradient.solve.iterations = (pu_int)f.c.iterations;
+    }
     if (!status && f.order) pu__fit_shuffle(&f);
     if (o.clock) start = o.clock(o.user);
     pu__fit_tell(&f, start);

@@ -220,6 +220,14 @@ TEST banded_is_the_limit_of_cg(void)
         for (d = 0; d < DATA; d++)
             if (differ(n, x + d * n, y + d * 2 * n, 1e4 * PU_TEST_EPS, "mean")) FAILm(tc_say(pu_test_message));
     }
+    { /* the same probes, solved by CG to rounding and by the factor: the same gradient */
+        pu_real cg[6], band[6];
+        out.x = NULL, out.Gamma = cg, o.samples = 3;
+        TC_STATUS(pu_gradient(&s.lgm, &s.data, &o, NULL, &out, &report), PU_OK);
+        out.Gamma = band, o.engine = PU_BANDED;
+        TC_STATUS(pu_gradient(&s.lgm, &s.data, &o, NULL, &out, &report), PU_OK);
+        if (differ(6, cg, band, 1e5 * PU_TEST_EPS, "gradient")) FAILm(tc_say(pu_test_message));
+    }
     PASS();
 }
 
@@ -267,11 +275,16 @@ TEST auto_mixes(void)
     for (i = 0; i < 3; i++) grad[i] = tc_reals(M * D);
     {
         pu_data data = pu_data_lists(5, M, start, index, y);
-        out.Phi = grad[0];
+        pu_real alpha[5 * 3 * 4], beta[5 * 3 * 4];
+        tc_fill(60, alpha, PU_R(7)), tc_fill(60, beta, PU_R(7));
+        out.Phi = grad[0], out.alpha = alpha, out.beta = beta;
         TC_STATUS(pu_gradient(&lgm, &data, &o, NULL, &out, &report), PU_OK);
         TC_ASSERT(report.served[PU_DUAL] == 3 && report.served[PU_ITERATIVE] == 2 && report.nll_se > 0);
         TC_ASSERT(strstr(report.plan, "2 of 5 data by iterative") && strstr(report.plan, "3 of 5 data by dual"));
         nll = report.nll;
+        for (i = 0; i < 60; i++) /* no steps for those served exactly */
+            TC_ASSERT(sizes[i / 12] > 100 ? alpha[i] > PU_R(0) : alpha[i] == PU_R(0) && beta[i] == PU_R(0));
+        out.alpha = out.beta = NULL;
     }
     for (n = 0; n < 5; n++) { /* one by one, by the engine named, with the same stream of random numbers */
         pu_data data = pu_data_lists(1, M, start + n, index, y);
@@ -285,6 +298,39 @@ TEST auto_mixes(void)
     }
     TC_CLOSE(nll, 0, 1e4 * PU_TEST_EPS * 1100);
     if (differ(M * D, grad[0], sum, 1e3 * PU_TEST_EPS, "Phi")) FAILm(tc_say(pu_test_message));
+    PASS();
+}
+
+/* A random walk that hardly moves: A is nearly singular. The band, factored in double, has the right answer in float too; the dual
+   engine, which has not, says so. */
+TEST nearly_singular(void)
+{
+    const pu_int T = 1000;
+    pu_real A = PU_R(1), Q = PU_TEST_PICK(PU_R(1e-14), PU_R(1e-7)), P0 = PU_R(1), c = PU_R(1), *psi = tc_reals(T), *y = tc_normal(3, T), x0;
+    series s;
+    pu_options o;
+    pu_results out;
+    pu_report report;
+    pu_real *x = tc_reals(T);
+    double mean = 0;
+    pu_int i;
+    memset(&s, 0, sizeof s), memset(&o, 0, sizeof o), memset(&out, 0, sizeof out);
+    tc_set_case("nearly singular");
+    tc_fill(T, psi, PU_R(1));
+    TC_STATUS(pu_ssm_set(&s.ssm, T, 1, &A, &Q, PU_SSM_GIVEN, &P0, NULL), PU_OK);
+    s.Gamma = pu_op_ssm(&s.ssm), s.Phi = pu_op_readout(T, 1, &c);
+    s.lgm.Gamma = &s.Gamma, s.lgm.Phi = &s.Phi, s.lgm.psi = psi, s.data = pu_data_full(1, T, y);
+    out.x = x;
+    o.kind = PU_EXACT, o.engine = PU_BANDED;
+    TC_STATUS(pu_gradient(&s.lgm, &s.data, &o, NULL, &out, &report), PU_OK);
+    for (i = 0; i < T; i++) mean += (double)y[i] / (double)(T + 1); /* a constant of prior variance 1 */
+    x0 = x[T / 2];
+    TC_CLOSE(x0, mean, 0.002); /* it moves by sqrt(T Q) */
+    o.engine = PU_DUAL;
+    {
+        const pu_status status = pu_gradient(&s.lgm, &s.data, &o, NULL, &out, &report);
+        TC_ASSERT(status == PU_E_NOT_DEFINITE || fabs((double)x[T / 2] - mean) < 0.01);
+    }
     PASS();
 }
 
@@ -336,6 +382,7 @@ int main(int argc, char **argv)
     RUN_TEST(banded_is_the_limit_of_cg);
     RUN_TEST(auto_says_what_it_chose);
     RUN_TEST(auto_mixes);
+    RUN_TEST(nearly_singular);
     RUN_TEST(refusals);
     PU_TEST_MAIN_END();
 }

@@ -222,7 +222,7 @@ static greatest_test_res interrupted(problem *p, pu_fit_options o)
     pu_int stop;
     memcpy(whole, p->theta, bytes);
     TC_STATUS(pu_fit(&p->model, &p->data, &o, NULL, whole, &report), PU_OK);
-    for (stop = 1; stop < o.steps; stop += 4) {
+    for (stop = 1; stop < report.step; stop += stop + 4 < report.step - 1 || stop == report.step - 1 ? 4 : report.step - 1 - stop) {
         remove(FILE_NAME);
         o.checkpoint = FILE_NAME, o.checkpoint_every = 3, o.resume = 1;
         o.progress = stop_at_step, o.user = &stop;
@@ -293,6 +293,7 @@ TEST bad_checkpoints_are_refused(void)
         TC_STATUS(pu_fit(&p.model, &p.data, &o, NULL, theta, &report), PU_E_FILE);
         TC_ASSERT(strstr(report.where.what, "checkpoint") != NULL);
         TC_ASSERT(memcmp(theta, p.theta, (size_t)p.model.params * sizeof(pu_real)) == 0);
+        TC_ASSERT(report.step == 0 && report.resumed == 0);
     }
     file = fopen(FILE_NAME, "wb");
     TC_ASSERT(file != NULL);
@@ -416,6 +417,19 @@ TEST fixed_blocks_and_refusals(void)
     pu_workspace_block(&ws, tc_bytes(4000000), 4000000);
     TC_STATUS(pu_fit(&p.model, &p.data, &o, &ws, theta, &report), PU_OK);
     TC_ASSERT(memcmp(theta, want, (size_t)p.model.params * sizeof(pu_real)) == 0);
+    { /* and one of the size that is told */
+        size_t bytes = 0;
+        o.batch = 9, o.accumulate = 2, o.gradient.kind = PU_OUTPUT, o.gradient.samples = 3;
+        TC_STATUS(pu_fit_bytes(&p.model, &p.data, &o, &bytes, NULL), PU_OK);
+        pu_workspace_block(&ws, tc_bytes(bytes), bytes);
+        TC_STATUS(pu_fit(&p.model, &p.data, &o, &ws, theta, &report), PU_OK);
+        o.gradient.samples = PU_AUTO, o.gradient.solve.iterations = PU_AUTO, o.gradient.engine = PU_ITERATIVE, o.gradient.error = 0.3;
+        TC_STATUS(pu_fit_bytes(&p.model, &p.data, &o, &bytes, NULL), PU_OK);
+        pu_workspace_block(&ws, tc_bytes(bytes), bytes);
+        TC_STATUS(pu_fit(&p.model, &p.data, &o, &ws, theta, &report), PU_OK); /* tuned once, at the start */
+        TC_ASSERT(report.last.samples >= 2 && report.last.samples <= 100 && report.gradients == 6);
+        o = exact(PU_ADAM, 3);
+    }
     pu_workspace_block(&ws, tc_bytes(2000), 2000);
     TC_STATUS(pu_fit(&p.model, &p.data, &o, &ws, theta, &report), PU_E_BLOCK);
     for (i = 0; i < sizeof cases / sizeof *cases; i++) {

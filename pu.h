@@ -484,8 +484,6 @@ typedef struct {
     const pu_real *nu;  /* D prior mean, NULL = 0 */
     const pu_real *eta; /* M offset, NULL = 0 */
     const pu_real *psi; /* M noise precisions, > 0 */
-    int tied;           /* psi is one number, written M times (else refused): of its gradient, replicates and standard errors only
-                           the sum over the rows is meant, which saves products where Phi has gram */
 } pu_lgm;
 
 typedef enum { PU_DATA_FULL, PU_DATA_MASKED, PU_DATA_NAN, PU_DATA_LISTS } pu_data_kind;
@@ -573,6 +571,8 @@ typedef struct {
                                below half of what K leaves. The report says what was chosen and from what */
     pu_int most_samples;    /* limit of that K; 0 = 100 */
     pu_int most_iterations; /* limit of that I; 0 = 100 */
+    int tied_psi;           /* psi is one number, written M times (else refused): of its gradient, replicates and standard errors
+                               only the sum over the rows is meant, which saves products where Phi has gram. Models set it */
     int no_control_variate; /* log det: leave out the free control variate tr(A Sigma) = D (used where diag(A) is known) */
     const pu_backend *backend; /* default pu_backend_cpu() */
 } pu_options;
@@ -673,6 +673,7 @@ struct pu_model {
     const char *name;    /* "factor analysis" */
     pu_int params;       /* length of theta */
     unsigned uses;       /* PU_USES_*: the canonical gradients that pull reads */
+    int tied_psi;       /* pull reads only the sum of psi's, and psi is M times the same (pu_options.tied_psi) */
     pu_lgm lgm;          /* canonical form as of the last set: what pu_gradient wants */
     pu_op Gamma, Phi;    /* lgm's operators, when the model keeps them here (rows > 0); then lgm is pointed at them */
     const pu_real *m;    /* D: the model's own diagonal of M^-1 for PCG, NULL = 1/diag(A) */
@@ -6468,8 +6469,6 @@ PU__FN pu_status pu__check_numbers(const pu_lgm *model, pu_report *report)
     const pu_int D = model->Gamma->rows, M = model->Phi->rows;
     pu_status status = pu__check_array(M, model->psi, 1, "model.psi", -1, report);
     pu_int i;
-    for (i = 0; i < M && model->tied && !status; i++)
-        if (model->psi[i] != model->psi[0]) return pu__fail(report, PU_E_ARGUMENT, "model.psi (tied)", -1, i);
     if (!status && model->nu) status = pu__check_array(D, model->nu, 0, "model.nu", -1, report);
     if (!status && model->eta) status = pu__check_array(M, model->eta, 0, "model.eta", -1, report);
     if (!status) status = pu__check_op(model->Gamma, "Gamma", "Gamma (stale factor)", "Gamma.check", report);
@@ -6661,7 +6660,6 @@ PU__FN void pu__posterior_layout(pu__posterior *p, pu__arena *arena, const pu_lg
     p->list = (pu_int *)pu__take(arena, p->M, 1, sizeof(pu_int));
     p->t0 = pu__cols(arena, p->M, kmax), p->t1 = pu__cols(arena, p->M, kmax);
     p->g.at = NULL, p->g_of = NULL;
-    if (model->tied && model->Phi->gram) p->g = pu__cols(arena, p->D, kmax);
     p->work = pu__reals(arena, work_G > work_P ? work_G : work_P, kmax);
     p->column = -1;
     memset(&p->op, 0, sizeof p->op);
@@ -6930,6 +6928,7 @@ PU__FN void pu__job_layout(pu__memory *mem, pu__arena *arena, const pu__job *job
         const pu_int noise = pu__noise(job->model->Gamma);
         memset(w, 0, sizeof *w);
         pu__posterior_layout(&w->post, arena, job->model, job->B, job->kmax, job->params);
+        if (job->o->tied_psi && job->model->Phi->gram) w->post.g = pu__cols(arena, job->D, job->kmax);
         w->post.want_Gamma = job->out->Gamma && job->model->Gamma->params > 0;
         w->post.want_Phi = job->out->Phi && job->model->Phi->params > 0;
         w->post.want_psi = job->out->psi != NULL;
@@ -7778,6 +7777,9 @@ PU__FN pu_status pu__check_option_arrays(const pu__job *job, pu_report *report)
     const pu_int stride = pu__m_stride(job);
     pu_int n;
     if (o->solve.m && stride && stride < job->D) return pu__fail(report, PU_E_ARGUMENT, "options.solve.m_stride", -1, -1);
+    for (n = 0; n < job->M && o->tied_psi; n++)
+        if (job->model->psi[n] != job->model->psi[0])
+            return pu__fail(report, PU_E_ARGUMENT, "model.psi (options.tied_psi)", -1, n);
     for (n = 0; n < job->N && !status; n++) {
         if (o->delta && job->K > 0) {
             status = pu__check_array(job->K * job->D, o->delta + n * job->K * job->D, 0, "options.delta", n, report);
@@ -7849,7 +7851,7 @@ PU__FN pu_status pu__job_make(pu__job *job, const pu_lgm *model, const pu_data *
                               const pu_results *out, int want_nll, pu_report *report)
 {
     static const pu_options zero_options = {0, PU_NETWORK, PU_ITERATIVE, {0, PU_CG, 0, 0, 0, PU_ADJOINT_FULL, 0, NULL, NULL, 0},
-                                            0, 0, NULL, NULL, 0, 0, 0, 0, 0, 0, 0, 0, 0, NULL};
+                                            0, 0, NULL, NULL, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, NULL};
     static const pu_results zero_results = {NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL};
     const pu_options *o = options ? options : &zero_options;
     pu_status status = pu__check_model(model, report);
@@ -8934,6 +8936,7 @@ PU__FN pu_options pu__model_options(const pu_model *model, const pu_options *opt
     memset(&o, 0, sizeof o);
     if (options) o = *options;
     if (o.solve.solver == PU_PCG && !o.solve.m && model->m) o.solve.m = model->m, o.solve.m_stride = PU_NONE;
+    if (model->tied_psi) o.tied_psi = 1;
     return o;
 }
 
@@ -9452,7 +9455,7 @@ PU__FN pu_status pu__basic_make(pu_model *model, pu_model *made, pu__basic *s, p
     memset(s->x, 0, (size_t)s->params * sizeof(pu_real)); /* not set yet: pu_gradient refuses a psi of 0 */
     memset(s->y, 0, (size_t)s->M * sizeof(pu_real));
     for (i = 0; i < s->M && s->ones; i++) s->ones[i] = PU_R(1);
-    made->lgm.tied = s->part[s->psi].rows == 0;
+    made->tied_psi = s->part[s->psi].rows == 0;
     made->params = s->params, made->lgm.psi = s->y, made->m = s->m, made->data = self;
     made->set = pu__basic_set, made->pull = pu__basic_pull, made->start = pu__basic_start, made->describe = pu__basic_describe;
     made->uses = PU_USES_PSI;

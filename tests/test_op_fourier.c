@@ -541,7 +541,7 @@ TEST tied_psi_is_the_sum(int warm)
     memset(&options, 0, sizeof options);
     options.samples = K, options.solve.iterations = I, options.solve.solver = PU_PCG, options.x0 = warm ? x0 : NULL, options.threads = 1;
     for (tied = 0; tied < 2; tied++) {
-        lgm.tied = tied;
+        options.tied_psi = tied;
         memset(&out, 0, sizeof out);
         out.Gamma = Gamma_grad[tied] = tc_reals(D), out.psi = psi_grad[tied] = tc_reals(M);
         out.replicates = replicates[tied] = tc_reals(K * P);
@@ -558,7 +558,7 @@ TEST tied_psi_is_the_sum(int warm)
     TC_STATUS(pu_gradient(&lgm, &data, &options, &ws, &out, &report), PU_E_OPERATOR);
     psi[7] = PU_R(2.25);
     TC_STATUS(pu_gradient(&lgm, &data, &options, &ws, &out, &report), PU_E_ARGUMENT);
-    TC_ASSERT(report.where.index == 7 && strcmp(report.where.what, "model.psi (tied)") == 0);
+    TC_ASSERT(report.where.index == 7 && strcmp(report.where.what, "model.psi (options.tied_psi)") == 0);
     PASS();
 }
 

@@ -6468,7 +6468,6 @@ PU__FN pu_status pu__check_numbers(const pu_lgm *model, pu_report *report)
 {
     const pu_int D = model->Gamma->rows, M = model->Phi->rows;
     pu_status status = pu__check_array(M, model->psi, 1, "model.psi", -1, report);
-    pu_int i;
     if (!status && model->nu) status = pu__check_array(D, model->nu, 0, "model.nu", -1, report);
     if (!status && model->eta) status = pu__check_array(M, model->eta, 0, "model.eta", -1, report);
     if (!status) status = pu__check_op(model->Gamma, "Gamma", "Gamma (stale factor)", "Gamma.check", report);
@@ -10540,6 +10539,7 @@ PU__FN pu_status pu__fit_covariance(pu_model *model, const pu_data *data, const 
     pu_real *at = NULL, *g = NULL, *column = NULL;
     double *H = NULL;
     const double step = pow((double)PU__EPS, 1.0 / 3);
+    pu_options fixed;
     pu_status status;
     pu_int n, i, j, l, pass;
     if (!report) report = &local;
@@ -10555,15 +10555,18 @@ PU__FN pu_status pu__fit_covariance(pu_model *model, const pu_data *data, const 
         if (pass == 0) status = pu__front(&arena, ws, &own, &rest, report);
         if (status) return status;
     }
+    memset(&fixed, 0, sizeof fixed);
+    if (options) fixed = *options;
+    if (pu__to_tune(&fixed)) status = pu__tune_once(model, data, data->n, &fixed, ws->fixed ? &rest : ws, report);
     memcpy(at, theta, (size_t)n * sizeof(pu_real));
     for (i = 0; i < n && !status; i++) {
         double h = step * pu__max(1, fabs((double)theta[i]));
         at[i] = (pu_real)((double)theta[i] + h);
         h = (double)at[i];
-        status = pu_model_gradient(model, at, data, options, ws->fixed ? &rest : ws, column, NULL, report);
+        status = pu_model_gradient(model, at, data, &fixed, ws->fixed ? &rest : ws, column, NULL, report);
         if (pu__fatal(status)) break;
         at[i] = (pu_real)(2 * (double)theta[i] - h), h -= (double)at[i]; /* what was really added, twice */
-        status = pu_model_gradient(model, at, data, options, ws->fixed ? &rest : ws, g, NULL, report);
+        status = pu_model_gradient(model, at, data, &fixed, ws->fixed ? &rest : ws, g, NULL, report);
         if (pu__fatal(status)) break;
         status = PU_OK;
         at[i] = theta[i];

@@ -498,8 +498,9 @@ typedef struct {
     const pu_int *start;       /* lists: datum n holds entries start[n] .. start[n+1]-1 */
     const pu_int *index;       /* lists: rows of Phi, strictly increasing within a datum */
     const pu_int *id;          /* numbers that key each datum's random stream; NULL = 0, 1, 2, .. */
-    const pu_int *pick;        /* N numbers: datum n of the batch is number pick[n] of the arrays above (and of id, and in its random
-                                  stream), below the number of data there; NULL = n. For mini-batches; all else counts data as the batch does */
+    const pu_int *pick;        /* N numbers: datum n of the batch is number pick[n] of the arrays above (and of id, and in its
+                                  random stream), below the number of data there; NULL = n. For mini-batches; all else counts
+                                  data as the batch does */
 } pu_data;
 
 /* ---- options: zero means the default written beside the field (C: = {0}, C++: = {}) ---------------- */
@@ -529,13 +530,14 @@ typedef enum {
    arithmetic but unstable when A has a few far outlying eigenvalues; REORTHOGONAL is the shortcut with both
    passes re-orthogonalised (O(I^2 D) per column, a second tape), stable on every spectrum; AUTO runs the shortcut
    where a check made in the same solve calls it safe (orthogonality and growth, see pu_column), and repeats the block of
-   columns (options.columns) with REORTHOGONAL where one of them fails it. The report counts who got what. SD and GD know FULL and SHORTCUT only (AUTO and REORTHOGONAL run FULL, and the
-   columns say so); for GD the two agree, for SD the SHORTCUT is a different gradient. */
+   columns (options.columns) with REORTHOGONAL where one of them fails it. The report counts who got what. SD and GD know FULL
+   and SHORTCUT only (AUTO and REORTHOGONAL run FULL, and the columns say so); for GD the two agree, for SD the SHORTCUT is a
+   different gradient. */
 typedef enum { PU_ADJOINT_FULL, PU_ADJOINT_SHORTCUT, PU_ADJOINT_REORTHOGONAL, PU_ADJOINT_AUTO } pu_adjoint;
 
 typedef struct {
-    pu_int iterations;  /* I; 0 = 30 (with a tolerance: 10 n + 100, at most 1000); PU_NONE = no step at all; PU_AUTO (pu_gradient,
-                           CG and PCG): see pu_options.error */
+    pu_int iterations;  /* I; 0 = 30 (with a tolerance: 10 n + 100, at most 1000); PU_NONE = no step at all; PU_AUTO
+                           (pu_gradient, CG and PCG): see pu_options.error */
     pu_solver solver;   /* default PU_CG */
     double tolerance;   /* > 0: stop a column at |r| <= tolerance |u|; then I is a cap. 0 = run exactly I steps. Rounding
                            level (1e-14 in double, 3e-7 in float) stops a column in any case */
@@ -551,8 +553,8 @@ typedef struct {
 typedef struct {
     pu_int samples;         /* K; 0 = 10; PU_NONE = none (PU_EXACT only); PU_AUTO: see `error` */
     pu_kind kind;           /* default PU_NETWORK */
-    pu_engine engine;       /* default PU_ITERATIVE. Exact engines serve PU_EXACT (which takes PU_DENSE for the default) and, but
-                               for Kalman, PU_MONTE_CARLO; PU_ENGINE_AUTO serves all kinds: a datum that an exact engine
+    pu_engine engine;       /* default PU_ITERATIVE. Exact engines serve PU_EXACT (which takes PU_DENSE for the default) and,
+                               but for Kalman, PU_MONTE_CARLO; PU_ENGINE_AUTO serves all kinds: a datum that an exact engine
                                takes gets the exact gradient, the others what `kind` says */
     pu_solve_options solve; /* PU_MONTE_CARLO without a tolerance: to rounding level */
     uint64_t seed;          /* default 0 */
@@ -562,17 +564,19 @@ typedef struct {
     int threads;            /* 0 = OpenMP's choice, or 1 when the job is tiny (built-in operators' sizes decide) */
     int lanes;              /* parts whose sums are kept apart; 0 = 4. Memory: one gradient each */
     pu_int columns;         /* columns solved at a time; 0 = as many as fit the cache */
-    pu_int groups;          /* of probes, for standard errors (2 .. K); 0 = K, at most 16. Memory: a gradient per group and lane */
+    pu_int groups;          /* of probes, for standard errors (2 .. K); 0 = K, at most 16. Memory: a gradient per group and lane
+                               */
     int rao_blackwell;      /* replace sigma_j^2 in Gamma's gradient by 1/A_jj + (sigma_j - delta_j/A_jj)^2: the same mean, less
                                variance where A_jj dominates its row. Needs diag(A) and Gamma.band_grad. The difference is a
                                control variate; PU_NETWORK does not differentiate it through the solver */
-    double error;           /* with samples or solve.iterations = PU_AUTO: the relative error wanted of the gradient; 0 = 0.1. A pilot
-                               (pu_tune) on the first data finds K for the statistical error and then I for a solver error
+    double error;           /* with samples or solve.iterations = PU_AUTO: the relative error wanted of the gradient; 0 = 0.1. A
+                               pilot (pu_tune) on the first data finds K for the statistical error and then I for a solver error
                                below half of what K leaves. The report says what was chosen and from what */
     pu_int most_samples;    /* limit of that K; 0 = 100 */
     pu_int most_iterations; /* limit of that I; 0 = 100 */
-    int tied_psi;           /* psi is one number, written M times (else refused): of its gradient, replicates and standard errors
-                               only the sum over the rows is meant, which saves products where Phi has gram. Models set it */
+    int tied_psi;           /* psi is one number, written M times (else refused): of its gradient, replicates and standard
+                               errors only the sum over the rows is meant, which saves products where Phi has gram. Models set
+                               it */
     int no_control_variate; /* log det: leave out the free control variate tr(A Sigma) = D (used where diag(A) is known) */
     const pu_backend *backend; /* default pu_backend_cpu() */
 } pu_options;
@@ -607,7 +611,8 @@ typedef struct {
     pu_real *se_Gamma; /* Gamma->params */
     pu_real *se_Phi;   /* Phi->params */
     pu_real *se_psi;   /* M */
-    pu_real *replicates; /* G x (Gamma->params + Phi->params + M): [Gamma | Phi | psi]; parts whose gradient is not asked for: 0 */
+    pu_real *replicates; /* G x (Gamma->params + Phi->params + M): [Gamma | Phi | psi]; parts whose gradient is not asked for: 0
+                            */
 } pu_results;
 
 /* What happened. Written on every return (also on refusal: status and where). */
@@ -629,8 +634,8 @@ typedef struct {
     double se_95;              /* a 95 % interval of a component is +- se_95 times its standard error (Student's t, G - 1) */
     double statistical_error;  /* |standard errors| / |gradient| over [Gamma | Phi | psi]; -1: not asked for */
     double solver_error;       /* estimate of the relative error that ending the solver early leaves in the gradient:
-                                  eps (PU_NETWORK: I eps^2), eps^2 = sum |x - A^-1 u|_A^2 / sum |x|_A^2; -1: unknown (GD, SD, warm start,
-                                  or nobody asked for the likelihood) */
+                                  eps (PU_NETWORK: I eps^2), eps^2 = sum |x - A^-1 u|_A^2 / sum |x|_A^2; -1: unknown (GD, SD,
+                                  warm start, or nobody asked for the likelihood) */
     double ritz_min, ritz_max; /* extreme Ritz values of A (PCG: of M^-1 A) over all columns; 0 where unknown */
 
     int has_objective; /* 0 when Gamma has no logdet: then c, q, network, nll are 0 */
@@ -758,7 +763,8 @@ PU_DEF pu_status pu_model_neural(pu_model *model, pu_int points, pu_int inputs, 
 
 typedef enum { PU_ADAM, PU_SGD, PU_LBFGS } pu_optimizer;
 
-/* The rate of step t of T: rate; rate (1 + cos(pi t / T)) / 2; rate / (1 + t / decay); rate, and zero linearly over the last fifth */
+/* The rate of step t of T: rate; rate (1 + cos(pi t / T)) / 2; rate / (1 + t / decay); rate, and zero linearly over the last
+   fifth */
 typedef enum { PU_RATE_CONSTANT, PU_RATE_COSINE, PU_RATE_HYPERBOLIC, PU_RATE_TAIL } pu_schedule;
 
 #define PU_FIT_STOP_LIST(X)                                                                       \
@@ -786,7 +792,8 @@ typedef struct {
     pu_int epoch;            /* passes through the data begun (mini-batches) */
     pu_int gradients;        /* pu_model_gradient calls */
     pu_int rejected;         /* steps that led to a theta the model refuses, halved until it did not */
-    double objective;        /* of the last step, at the theta before it: NLL per datum of its batch (q where there is no NLL) */
+    double objective;        /* of the last step, at the theta before it: NLL per datum of its batch (q where there is no NLL)
+                                */
     double objective_se;     /* its standard error over probes; 0 exact, -1 unknown */
     double gradient;         /* |g| */
     double gradient_se;      /* |standard errors of g|; -1: not measured */
@@ -802,7 +809,8 @@ typedef struct {
 
 typedef struct {
     pu_int steps;            /* 0 = 200 */
-    pu_optimizer optimizer;  /* default PU_ADAM. PU_LBFGS is for a deterministic gradient: all data, and exact engines or fixed probes */
+    pu_optimizer optimizer;  /* default PU_ADAM. PU_LBFGS is for a deterministic gradient: all data, and exact engines or fixed
+                                probes */
     double rate;             /* 0 = 0.1 (Adam), 0.01 (SGD), 1 (L-BFGS) */
     pu_schedule schedule;
     double decay;            /* PU_RATE_HYPERBOLIC: 0 = a tenth of the steps */
@@ -813,9 +821,10 @@ typedef struct {
     pu_int batch;            /* data per gradient, drawn without replacement; 0 = all */
     pu_int accumulate;       /* gradients per step, averaged; 0 = 1 */
     int fixed_probes;        /* the probes of a datum never change (common random numbers); otherwise fresh at every step */
-    int warm_start;          /* with fixed probes: solves begin at the last solution. N (K+1) D reals; no NLL from probes, so q is told */
-    double tolerance;        /* > 0: stop when |g| <= tolerance times |its standard errors| in 3 steps running (or, with exact or
-                                fixed noise, when |g| <= tolerance) */
+    int warm_start;          /* with fixed probes: solves begin at the last solution. N (K+1) D reals; no NLL from probes, so q
+                                is told */
+    double tolerance;        /* > 0: stop when |g| <= tolerance times |its standard errors| in 3 steps running (or, with exact
+                                or fixed noise, when |g| <= tolerance) */
     double seconds;          /* > 0: stop after that time; needs clock */
     double (*clock)(void *user);                                                     /* seconds since whenever */
     double (*validate)(pu_model *model, const pu_real *theta, void *user);           /* smaller is better; NaN stops the fit */
@@ -834,18 +843,19 @@ typedef struct {
    (not finite, not definite), is halved, up to 40 times, and counted.
    Same start, options and data: same bits, at any thread count, with or without interruptions.
    Memory: about 4 params (L-BFGS 2 (history + 3) params) and what pu_model_gradient needs, from ws or its allocator, taken
-   at the start. Statuses: PU_OK; those of pu_model_gradient (theta is then the best or last good point); PU_E_ARGUMENT, PU_E_NULL (options);
-   PU_E_FILE: the checkpoint cannot be written, or cannot be taken up (where.what says why). */
+   at the start. Statuses: PU_OK; those of pu_model_gradient (theta is then the best or last good point); PU_E_ARGUMENT,
+   PU_E_NULL (options); PU_E_FILE: the checkpoint cannot be written, or cannot be taken up (where.what says why). */
 PU_DEF pu_status pu_fit(pu_model *model, const pu_data *data, const pu_fit_options *options, pu_workspace *ws, pu_real *theta,
                         pu_fit_report *report);
 
 /* Bytes of workspace that pu_fit needs at most, whatever the mini-batches: for a block of your own. */
-PU_DEF pu_status pu_fit_bytes(pu_model *model, const pu_data *data, const pu_fit_options *options, size_t *bytes, pu_report *report);
+PU_DEF pu_status pu_fit_bytes(pu_model *model, const pu_data *data, const pu_fit_options *options, size_t *bytes,
+                              pu_report *report);
 
 /* Standard errors of fitted parameters, on the scale of theta: square roots of the diagonal of (N H)^-1, H the second
    derivative of the mean NLL by central differences of the gradient of `options` (exact engines, or the probes held fixed).
-   se: params. Cost: 2 params gradients, params^3; meant for tens of parameters. PU_E_NOT_DEFINITE: H is not positive, theta is no minimum
-   (index: the parameter). A gradient from K probes brings noise into H. */
+   se: params. Cost: 2 params gradients, params^3; meant for tens of parameters. PU_E_NOT_DEFINITE: H is not positive, theta is
+   no minimum (index: the parameter). A gradient from K probes brings noise into H. */
 PU_DEF pu_status pu_fit_errors(pu_model *model, const pu_data *data, const pu_options *options, pu_workspace *ws,
                                const pu_real *theta, pu_real *se, pu_report *report);
 /* The whole of (N H)^-1 (params x params), for errors of what is computed from several parameters: J C J' of its derivatives
@@ -880,8 +890,9 @@ PU_DEF pu_status pu_gradient_bytes(const pu_lgm *model, const pu_data *data, con
                                    const pu_results *out, size_t *bytes, pu_report *report);
 
 /* Mean negative log-likelihood without gradients: exact with an exact engine (also where PU_ENGINE_AUTO chooses one), otherwise
-   estimated from the CG coefficients of the probes with its standard error. *se may be NULL; 0 where exact. Cost as pu_gradient's, without
-   gradients. Statuses: those of pu_gradient; PU_E_UNSUPPORTED: GD, SD, a Gamma without logdet; PU_E_ARGUMENT: x0, PU_AUTO. */
+   estimated from the CG coefficients of the probes with its standard error. *se may be NULL; 0 where exact. Cost as
+   pu_gradient's, without gradients. Statuses: those of pu_gradient; PU_E_UNSUPPORTED: GD, SD, a Gamma without logdet;
+   PU_E_ARGUMENT: x0, PU_AUTO. */
 PU_DEF pu_status pu_nll(const pu_lgm *model, const pu_data *data, const pu_options *options, pu_workspace *ws,
                         double *nll, double *se, pu_report *report);
 
@@ -898,9 +909,9 @@ PU_DEF pu_status pu_exact_bytes(const pu_lgm *model, size_t *bytes, pu_report *r
 
 /* n draws from the model: z = nu + Gamma^-1 delta, delta ~ N(0, Gamma), so that z ~ N(nu, Gamma^-1), and y = Phi z + eta +
    noise. z: n x D, y: n x M; either may be NULL. Draw i is a function of (seed, i), up to rounding. Needs Gamma.sample.
-   Gamma^-1 is Gamma.solve; without it CG (PCG where Gamma.diag is there) to rounding level, PU_CAP or PU_STAGNATED when it does not get
-   there. One block of workspace, about n (D + M) reals; like the two calls below, a fixed block that is too small is refused
-   with PU_E_BLOCK, the size in report.bytes. Outputs are written under the same statuses as pu_gradient's. */
+   Gamma^-1 is Gamma.solve; without it CG (PCG where Gamma.diag is there) to rounding level, PU_CAP or PU_STAGNATED when it does
+   not get there. One block of workspace, about n (D + M) reals; like the two calls below, a fixed block that is too small is
+   refused with PU_E_BLOCK, the size in report.bytes. Outputs are written under the same statuses as pu_gradient's. */
 PU_DEF pu_status pu_simulate(const pu_lgm *model, pu_int n, uint64_t seed, pu_workspace *ws, pu_real *z, pu_real *y,
                              pu_report *report);
 
@@ -1150,8 +1161,8 @@ PU_DEF pu_op pu_op_fourier(const pu_fourier *f);
 
 /* ---- data --------------------------------------------------------------------------------------------- */
 
-/* N data of m entries each, arrays borrowed: complete; gaps where mask is 0; gaps where y is NaN; lists of what is there. What is
-   wrong with them is found by the call that uses them. */
+/* N data of m entries each, arrays borrowed: complete; gaps where mask is 0; gaps where y is NaN; lists of what is there. What
+   is wrong with them is found by the call that uses them. */
 PU_DEF pu_data pu_data_full(pu_int n, pu_int m, const pu_real *y);
 PU_DEF pu_data pu_data_masked(pu_int n, pu_int m, const pu_real *y, const unsigned char *mask);
 PU_DEF pu_data pu_data_nan(pu_int n, pu_int m, const pu_real *y);
@@ -1167,7 +1178,8 @@ PU_DEF void pu_normals(uint64_t seed, uint32_t datum, uint32_t sample, uint32_t 
                        pu_int n, pu_real *out);
 PU_DEF const pu_backend *pu_backend_cpu(void);
 
-PU_DEF void pu_workspace_block(pu_workspace *ws, void *block, size_t bytes); /* use this memory, never grow; *ws zeroed before */
+PU_DEF void pu_workspace_block(pu_workspace *ws, void *block, size_t bytes); /* use this memory, never grow; *ws zeroed before
+                                                                                */
 PU_DEF void pu_workspace_free(pu_workspace *ws);
 
 PU_DEF const char *pu_version(void);
@@ -6239,7 +6251,8 @@ PU__FN pu_status pu__solve_run(pu__solve_memory *w, const pu_real *U, pu_int ldu
     start.at = (pu_real *)(uintptr_t)x0, start.ld = g->n; /* read only */
     pu__run_set(g, g->plan.solver, g->kmax);
     if (w->test) {
-        status = pu__check_spd(g->A, g->B, w->test, w->test + g->n, w->test + 2 * g->n, w->test + 3 * g->n, g->work, "A", "A.apply", report);
+        status = pu__check_spd(g->A, g->B, w->test, w->test + g->n, w->test + 2 * g->n, w->test + 3 * g->n, g->work, "A",
+                               "A.apply", report);
         if (status) return status;
     }
     if (g->use_m) {
@@ -6427,12 +6440,14 @@ PU__FN pu_status pu__check_data(const pu_data *data, pu_int M, pu_report *report
         pu_status status = pu__check_lists(data, report);
         if (status) return status;
     } else {
-        (void)pu__mul(pu__mul((size_t)data->n, (size_t)(data->ldy ? data->ldy : data->m), &overflow), sizeof(pu_real), &overflow);
+        (void)pu__mul(pu__mul((size_t)data->n, (size_t)(data->ldy ? data->ldy : data->m), &overflow), sizeof(pu_real),
+                      &overflow);
         if (overflow) return pu__fail(report, PU_E_OVERFLOW, data->ldy ? "data.ldy" : "data.n", -1, -1);
     }
     for (n = 0; n < data->n; n++) {
         const pu_int at = pu__datum(data, n);
-        if (data->id && (data->id[at] < 0 || data->id[at] > UINT32_MAX)) return pu__fail(report, PU_E_ARGUMENT, "data.id", n, n);
+        if (data->id && (data->id[at] < 0 || data->id[at] > UINT32_MAX))
+            return pu__fail(report, PU_E_ARGUMENT, "data.id", n, n);
         for (p = 0; (p = pu__observed(data, n, p, &row, &y)) >= 0; p++)
             if (!pu__finite(y)) return pu__fail(report, PU_E_NONFINITE, "data.y", n, row);
     }
@@ -6495,8 +6510,8 @@ typedef struct {
     pu_block g;                      /* D x kmax, psi tied and Phi.gram: Phi'W Phi x for the x of the last product, */
     const pu_real *g_of;             /* which is here */
     pu_real *work;
-    /* Probes in groups: column c > 0 of a datum adds its gradient to the copy of [Gamma | Phi | psi] of its group, `stride` long,
-       the first at at_group; column 0 and everything else to the common one. groups = 0: all to the common one. */
+    /* Probes in groups: column c > 0 of a datum adds its gradient to the copy of [Gamma | Phi | psi] of its group, `stride`
+       long, the first at at_group; column 0 and everything else to the common one. groups = 0: all to the common one. */
     pu_int groups, probes, at_group, stride;
     pu_int column; /* of the datum, that column 0 of the next grad call is; -1: none of them, all common */
     const char *failed; /* the operator function that reported failure last */
@@ -6612,8 +6627,8 @@ PU__FN pu_status pu__posterior_grad(const pu_op *op, pu_int k, pu_block P, pu_bl
         if (p->g_of != P.at)
             status = pu__named(p, p->model->Phi->gram(p->model->Phi, p->w_all, k, P, p->g, 0, p->work), "Phi.gram");
         for (j = 0; j < k && !status && p->observed; j++)
-            grad[pu__group_at(p, j) + p->at_psi] += (pu_real)((double)weight[j] * pu__dot(p->D, NULL, pu__col(Q, j), pu__col(p->g, j)) /
-                                                              (double)p->model->psi[0]);
+            grad[pu__group_at(p, j) + p->at_psi] +=
+                (pu_real)((double)weight[j] * pu__dot(p->D, NULL, pu__col(Q, j), pu__col(p->g, j)) / (double)p->model->psi[0]);
         p->g_of = NULL; /* p may change from here on */
         return status;
     }
@@ -6766,7 +6781,8 @@ typedef struct { /* everything decided before work starts */
     pu_int width;          /* of the band of A */
     int lanes, threads;
     pu_int groups;         /* of probes, for standard errors */
-    pu_int params;         /* gradient vector of a lane: [Gamma | Phi | psi | eta | sum of bbar], then groups x [Gamma | Phi | psi] */
+    pu_int params;         /* gradient vector of a lane: [Gamma | Phi | psi | eta | sum of bbar], then groups x [Gamma | Phi |
+                              psi] */
     pu_int at_Phi, at_psi, at_eta, at_b;
 } pu__job;
 
@@ -6859,7 +6875,8 @@ PU__FN const char *pu__missing(const pu__job *job, pu_engine engine)
     if (!P->row || P->band < 0) return "Phi.row";
     if (job->out->Gamma && G->params > 0 && !G->band_grad) return "Gamma.band_grad";
     if (job->out->Phi && P->params > 0 && !P->row_grad) return "Phi.row_grad";
-    if (engine == PU_KALMAN && !pu__markov_of(G, &k)) return "Kalman: Gamma must be a pu_op_ssm, or a pu_op_ar of order at most 16";
+    if (engine == PU_KALMAN && !pu__markov_of(G, &k))
+        return "Kalman: Gamma must be a pu_op_ssm, or a pu_op_ar of order at most 16";
     return NULL;
 }
 
@@ -6872,7 +6889,8 @@ PU__FN double pu__cost(const pu__job *job, pu_engine engine, pu_int rows)
     const double D = (double)job->D, m = (double)rows, cols = (double)job->K + 1, w = (double)job->width + 1;
     const double I = (double)job->asked_steps, grad = job->any_grad ? 1 : 0;
     const double phi = pu__flops(job->model->Phi) * m / (double)job->M, gamma = pu__flops(job->model->Gamma);
-    const double ns = single ? 0.054 : 0.108, vector = single ? 4.5 : 5.2, row = single ? 8.1 : 2.1; /* per entry or row and step */
+    const double ns = single ? 0.054 : 0.108, vector = single ? 4.5 : 5.2, row = single ? 8.1 : 2.1; /* per entry or row and
+                                                                                                        step */
     const double product = ns * (gamma + 2 * phi), pair = ns * (gamma + 4 * phi); /* one product with A; one gradient term */
     const double step = product + vector * D + row * m;
     switch (engine) {
@@ -7004,7 +7022,8 @@ PU__FN pu_status pu__load(const pu__job *job, pu__memory *mem, pu__worker *w, pu
 }
 
 /* Columns first .. first+k-1 of [b | delta_1 .. delta_K] into run.u */
-PU__FN pu_status pu__rhs(const pu__job *job, pu__memory *mem, pu__worker *w, pu_int n, pu_int first, pu_int k, pu_report *report)
+PU__FN pu_status pu__rhs(const pu__job *job, pu__memory *mem, pu__worker *w, pu_int n, pu_int first, pu_int k,
+                         pu_report *report)
 {
     const pu_op *Gamma = job->model->Gamma;
     const pu_block u = w->run.u;
@@ -7018,7 +7037,8 @@ PU__FN pu_status pu__rhs(const pu__job *job, pu__memory *mem, pu__worker *w, pu_
     if (probes == 0) return PU_OK;
     if (job->o->delta) {
         for (j = 0; j < probes; j++)
-            memcpy(pu__col(delta, j), job->o->delta + (n * job->K + (pu_int)sample + j) * job->D, (size_t)job->D * sizeof(pu_real));
+            memcpy(pu__col(delta, j), job->o->delta + (n * job->K + (pu_int)sample + j) * job->D,
+                   (size_t)job->D * sizeof(pu_real));
         return PU_OK;
     }
     job->B->normals(job->B->user, pu__noise(Gamma), probes, w->eps, job->o->seed, id, sample, job->o->step, PU__STREAM_PRIOR);
@@ -7186,7 +7206,8 @@ PU__FN pu_status pu__dense_prepare(const pu__job *job, pu__memory *mem, pu__work
 {
     const pu_int D = job->D;
     pu_status status;
-    if (pu__posterior_dense(&w->post, job->kmax, w->run.x, w->run.q, w->L)) return pu__operator_failed(report, w->post.failed, n);
+    if (pu__posterior_dense(&w->post, job->kmax, w->run.x, w->run.q, w->L))
+        return pu__operator_failed(report, w->post.failed, n);
     status = pu__factor(D, w->L, n, report);
     if (!status) mem->logdet[n] = 2 * pu__log_diagonal(D, w->L, D + 1);
     return status;
@@ -7249,7 +7270,8 @@ PU__FN pu_status pu__dual_prepare(const pu__job *job, pu__memory *mem, pu__worke
     if (bad >= 0) return pu__fail(report, PU_NONFINITE, "I + R Gamma^-1 R'", n, bad);
     bad = pu__cholesky(m, B);
     if (bad >= 0) return pu__fail(report, PU_E_NOT_DEFINITE, "I + R Gamma^-1 R'", n, bad * m + bad);
-    for (i = 0; i < m; i++) low = low < (double)B[i * m + i] ? low : (double)B[i * m + i], high = pu__max(high, (double)B[i * m + i]);
+    for (i = 0; i < m; i++)
+        low = low < (double)B[i * m + i] ? low : (double)B[i * m + i], high = pu__max(high, (double)B[i * m + i]);
     if (high * high * (double)PU__EPS > 0.01 * low * low) /* no digit is left; the other engines may have some */
         return pu__fail(report, PU_E_NOT_DEFINITE, "I + R Gamma^-1 R' (too ill-conditioned for the dual engine)", n, -1);
     mem->logdet[n] = mem->gamma_logdet + 2 * pu__log_diagonal(m, B, m + 1);
@@ -7625,7 +7647,8 @@ typedef struct {
 } pu__direct;
 
 /* Datum n by a direct engine: columns solved and, where Sigma itself is known, the gradient of its term. */
-PU__FN pu_status pu__direct_datum(const pu__job *job, pu__memory *mem, pu__worker *w, pu_int n, pu_real *lane, pu_report *report)
+PU__FN pu_status pu__direct_datum(const pu__job *job, pu__memory *mem, pu__worker *w, pu_int n, pu_real *lane,
+                                  pu_report *report)
 {
     static const pu__direct engines[PU_ENGINES] = {{NULL, NULL, NULL},
                                                    {pu__dense_prepare, pu__dense_solve, pu__dense_sigma},
@@ -7659,8 +7682,10 @@ PU__FN pu_status pu__direct_datum(const pu__job *job, pu__memory *mem, pu__worke
                 memcpy(mem->stage.residual + at * D, pu__col(g->xbar, j), (size_t)D * sizeof(pu_real));
             w->weight[j] = first + j == 0 ? PU_R(1) : PU_R(1) / (pu_real)job->K;
             /* x is rounded to pu_real; beyond what that leaves, the factor is of another matrix */
-            if (w->engine == PU_BANDED && !(c->record.true_residual <= 0.01 * c->record.rhs + 100 * (double)PU__EPS * w->norm *
-                                                                           sqrt(pu__dot(D, NULL, pu__col(g->x, j), pu__col(g->x, j)))))
+            if (w->engine == PU_BANDED &&
+                !(c->record.true_residual <=
+                  0.01 * c->record.rhs +
+                      100 * (double)PU__EPS * w->norm * sqrt(pu__dot(D, NULL, pu__col(g->x, j), pu__col(g->x, j)))))
                 return pu__operator_failed(report, "Gamma.band_add or Phi.row (not the operator that apply is)", n);
         }
         if (first == 0 || !job->exact) {
@@ -7724,7 +7749,8 @@ PU__FN void pu__lane(const pu__job *job, pu__memory *mem, pu__worker *w, int lan
    ------------------------------------------------------------------------------------------------ */
 
 /* Columns at a time: the solver's vectors of a block should stay in the second-level cache, but a dense operator wants a
-   few columns per sweep over its matrix. Depends on sizes and lanes only, so that it does not change the bits between machines. */
+   few columns per sweep over its matrix. Depends on sizes and lanes only, so that it does not change the bits between machines.
+   */
 PU__FN pu_int pu__columns_default(pu_int D, pu_int columns)
 {
     const pu_int cache = 512 * 1024, fit = cache / (5 * (pu_int)sizeof(pu_real)) / D;
@@ -7810,7 +7836,8 @@ PU__FN double pu__assign(pu__job *job)
     for (e = job->kind == PU_EXACT ? PU_DENSE : PU_ITERATIVE; e < PU_ENGINE_AUTO; e++)
         if (!pu__missing(job, (pu_engine)e)) job->can |= 1u << e;
     for (n = 0; n < job->N; n++) {
-        for (at = 0, count = restricted ? 0 : job->M; restricted && (at = pu__observed(job->data, n, at, &row, &y)) >= 0; at++) count++;
+        for (at = 0, count = restricted ? 0 : job->M; restricted && (at = pu__observed(job->data, n, at, &row, &y)) >= 0; at++)
+            count++;
         e = (int)pu__engine_for(job, count);
         job->served[e]++, job->rows_sum[e] += (double)count;
         if (e == PU_DUAL && count > job->most) job->most = count;
@@ -7839,7 +7866,8 @@ PU__FN void pu__plan_words(const pu__job *job, pu_report *report)
             if (!(job->can >> other & 1u)) continue;
             pu__put(&t, " ");
             pu__put(&t, pu_engine_text((pu_engine)other));
-            pu__put_number(&t, " ", (pu_int)(pu__cost(job, (pu_engine)other, (pu_int)(job->rows_sum[e] / (double)job->served[e])) / 1000));
+            pu__put_number(
+                &t, " ", (pu_int)(pu__cost(job, (pu_engine)other, (pu_int)(job->rows_sum[e] / (double)job->served[e])) / 1000));
         }
         pu__put(&t, ")");
     }
@@ -7851,7 +7879,8 @@ PU__FN pu_status pu__job_make(pu__job *job, const pu_lgm *model, const pu_data *
 {
     static const pu_options zero_options = {0, PU_NETWORK, PU_ITERATIVE, {0, PU_CG, 0, 0, 0, PU_ADJOINT_FULL, 0, NULL, NULL, 0},
                                             0, 0, NULL, NULL, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, NULL};
-    static const pu_results zero_results = {NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL};
+    static const pu_results zero_results = {NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
+                                            NULL, NULL, NULL, NULL, NULL, NULL, NULL};
     const pu_options *o = options ? options : &zero_options;
     pu_status status = pu__check_model(model, report);
     int overflow = 0, iterative;
@@ -7898,7 +7927,8 @@ PU__FN pu_status pu__job_make(pu__job *job, const pu_lgm *model, const pu_data *
     status = pu__check_functions(job, report);
     if (status) return status;
     cols = job->K + 1;
-    (void)pu__mul(pu__mul((size_t)job->N, (size_t)cols, &overflow), pu__mul((size_t)job->D, sizeof(pu_real), &overflow), &overflow);
+    (void)pu__mul(pu__mul((size_t)job->N, (size_t)cols, &overflow), pu__mul((size_t)job->D, sizeof(pu_real), &overflow),
+                  &overflow);
     if (overflow) return pu__fail(report, PU_E_OVERFLOW, "N (K+1) D", -1, -1);
     job->lanes = o->lanes ? o->lanes : 4;
     job->block = pu__min(o->columns ? o->columns : pu__columns_default(job->D, cols), cols);
@@ -7908,7 +7938,8 @@ PU__FN pu_status pu__job_make(pu__job *job, const pu_lgm *model, const pu_data *
     }
     job->kmax = job->block;
     if (job->served[PU_ITERATIVE] < job->N) { /* direct engines like wider blocks, the band has just the columns */
-        const pu_int wide = o->columns ? o->columns : pu__columns_default(job->D, job->served[PU_DENSE] + job->served[PU_DUAL] ? 64 : cols);
+        const pu_int wide =
+            o->columns ? o->columns : pu__columns_default(job->D, job->served[PU_DENSE] + job->served[PU_DUAL] ? 64 : cols);
         if (wide > job->kmax) job->kmax = pu__min(wide, job->D + cols);
     }
     job->blocks = iterative ? (cols + job->block - 1) / job->block : 1;
@@ -7923,10 +7954,12 @@ PU__FN pu_status pu__job_make(pu__job *job, const pu_lgm *model, const pu_data *
     job->at_b = job->at_eta + job->M;
     job->params = job->at_b + job->D;
     if (job->out->se_Gamma || job->out->se_Phi || job->out->se_psi || job->out->replicates) {
-        if (o->groups < 0 || o->groups > job->K || o->groups == 1) return pu__fail(report, PU_E_ARGUMENT, "options.groups", -1, -1);
+        if (o->groups < 0 || o->groups > job->K || o->groups == 1)
+            return pu__fail(report, PU_E_ARGUMENT, "options.groups", -1, -1);
         if (job->K == 1) return pu__fail(report, PU_E_ARGUMENT, "options.samples (a standard error takes two)", -1, -1);
         job->groups = o->groups ? o->groups : pu__min(job->K, 16);
-        if (job->at_eta > (PTRDIFF_MAX / 8 - job->params) / (job->groups + 1)) return pu__fail(report, PU_E_OVERFLOW, "params", -1, -1);
+        if (job->at_eta > (PTRDIFF_MAX / 8 - job->params) / (job->groups + 1))
+            return pu__fail(report, PU_E_OVERFLOW, "params", -1, -1);
         job->params += job->groups * job->at_eta;
     }
     report->groups = job->groups;
@@ -7967,14 +8000,16 @@ PU__FN pu_status pu__check_tuning(const pu_options *o, const pu_results *out, pu
     if (o->solve.solver != PU_CG && o->solve.solver != PU_PCG)
         return pu__fail(report, PU_E_UNSUPPORTED, "options.solve.solver (PU_AUTO needs CG or PCG)", -1, -1);
     if (o->x0) return pu__fail(report, PU_E_UNSUPPORTED, "options.x0 (PU_AUTO)", -1, -1);
-    if (o->delta && o->samples == PU_AUTO) return pu__fail(report, PU_E_UNSUPPORTED, "options.delta (samples = PU_AUTO)", -1, -1);
+    if (o->delta && o->samples == PU_AUTO)
+        return pu__fail(report, PU_E_UNSUPPORTED, "options.delta (samples = PU_AUTO)", -1, -1);
     return PU_OK;
 }
 
 /* The most memory that a job like this can take: with fewer columns there may be more lanes, threads and blocks. */
 PU__FN void pu__widest(pu__job *job)
 {
-    const pu_int cols = job->K + 1, block = pu__min(job->o->columns ? job->o->columns : pu__columns_default(job->D, cols), cols);
+    const pu_int cols = job->K + 1,
+                 block = pu__min(job->o->columns ? job->o->columns : pu__columns_default(job->D, cols), cols);
     job->lanes = job->o->lanes ? job->o->lanes : 4;
     job->threads = pu__threads(job->o->threads, 1e30);
     if (job->threads > job->lanes) job->threads = job->lanes;
@@ -7982,8 +8017,8 @@ PU__FN void pu__widest(pu__job *job)
 }
 
 /* The job of the pilot: few data, probes and steps, standard errors, nothing written. */
-PU__FN pu_status pu__pilot_job(pu__job *job, const pu_lgm *model, const pu_data *data, const pu_options *options, const pu_results *out,
-                               pu_options *o, pu_data *few, pu_results *wanted, pu_report *report)
+PU__FN pu_status pu__pilot_job(pu__job *job, const pu_lgm *model, const pu_data *data, const pu_options *options,
+                               const pu_results *out, pu_options *o, pu_data *few, pu_results *wanted, pu_report *report)
 {
     pu_status status;
     *o = pu__at_limits(options), *few = *data;
@@ -8022,7 +8057,8 @@ PU_DEF pu_status pu_gradient_bytes(const pu_lgm *model, const pu_data *data, con
         if (status) return status;
         pu__job_layout(&mem, &arena, &job);
         first = arena.used, arena.used = 0;
-        if (most.engine == PU_ENGINE_AUTO) { /* exact engines for those that want them at the limits, and the solver for the rest */
+        if (most.engine == PU_ENGINE_AUTO) { /* exact engines for those that want them at the limits, and the solver for the
+                                                rest */
             report->plan[0] = 0;
             status = pu__job_make(&job, model, data, &most, out, 1, report);
             if (status) return status;
@@ -8065,7 +8101,8 @@ PU__FN pu_status pu__shared_terms(const pu__job *job, pu__memory *mem, double *c
             if (!(test[i] > PU_R(0))) return pu__fail(report, PU_E_NOT_POSITIVE, "Gamma", -1, i);
     }
     if (Gamma->trusted < 2) {
-        pu_status status = pu__check_spd(Gamma, job->B, test, test + D, test + 2 * D, test + 3 * D, work, "Gamma", "Gamma.apply", report);
+        pu_status status =
+            pu__check_spd(Gamma, job->B, test, test + D, test + 2 * D, test + 3 * D, work, "Gamma", "Gamma.apply", report);
         if (status) return status;
     }
     if (job->model->Phi->trusted < 1) {
@@ -8177,8 +8214,9 @@ PU__FN pu_status pu__finish_values(const pu__job *job, const pu__memory *mem, do
     else if (known && size > 0)
         report->solver_error = job->kind == PU_NETWORK ? (double)job->plan.I * energy / size : sqrt(energy / size);
     /* the probes also know tr(A Sigma) = D: solves cut short fall below it by more than chance */
-    report->nll_converged = !(sampled > 0) || (gap <= pu__max(0.1 * report->nll_se, 100 * (double)PU__EPS * fabs(report->nll)) &&
-                                               (double)job->D - traces <= 3 * sqrt(2 * (double)job->D / (sampled * K)));
+    report->nll_converged =
+        !(sampled > 0) || (gap <= pu__max(0.1 * report->nll_se, 100 * (double)PU__EPS * fabs(report->nll)) &&
+                           (double)job->D - traces <= 3 * sqrt(2 * (double)job->D / (sampled * K)));
     if (!report->has_nll) report->nll = report->nll_gap = 0, report->nll_se = report->nll_95 = -1, report->nll_converged = 0;
     if (!report->has_objective) report->c = report->q = report->network = 0;
     if (!pu__finite_double(report->nll)) return pu__fail(report, PU_NONFINITE, "log det quadrature", -1, -1);
@@ -8283,8 +8321,8 @@ PU__FN pu_status pu__job_run(const pu__job *job, pu__memory *mem, pu_report *rep
 
 /* ---- choosing K and I ---- */
 
-/* The pilot: its report, the data it saw, and eps(i), the solver's error after i = 0 .. PU__PILOT_STEPS steps. CG from zero takes
-   alpha_l rho_l off |x - A^-1 u|_A^2 in step l, in all x'A x; rho_{l+1} = beta_l rho_l. */
+/* The pilot: its report, the data it saw, and eps(i), the solver's error after i = 0 .. PU__PILOT_STEPS steps. CG from zero
+   takes alpha_l rho_l off |x - A^-1 u|_A^2 in step l, in all x'A x; rho_{l+1} = beta_l rho_l. */
 PU__FN pu_status pu__pilot(const pu_lgm *model, const pu_data *data, const pu_options *options, pu_workspace *ws,
                            const pu_results *out, double *eps, pu_int *seen, pu_report *report)
 {
@@ -8313,7 +8351,8 @@ PU__FN pu_status pu__pilot(const pu_lgm *model, const pu_data *data, const pu_op
         const double weight = n % (job.K + 1) ? 1 / (double)job.K : 1, energy = pu__max(mem.columns[n].energy, 0);
         double rho = 1, sum = 0, tail = 0;
         for (i = 0; i < I; i++) sum += (double)alpha[i] * rho, rho *= (double)beta[i];
-        for (i = 0, rho = sum > 0 ? mem.columns[n].xax / sum : 0; i <= I; i++) { /* what steps i .. I-1 took off, from the front */
+        for (i = 0, rho = sum > 0 ? mem.columns[n].xax / sum : 0; i <= I; i++) { /* what steps i .. I-1 took off, from the front
+                                                                                    */
             eps[i] += weight * (pu__max(mem.columns[n].xax - tail, 0) + energy);
             if (i < I) tail += (double)alpha[i] * rho, rho *= (double)beta[i];
         }
@@ -8332,7 +8371,8 @@ PU__FN pu_status pu__tune(const pu_lgm *model, const pu_data *data, const pu_opt
     const pu_options top = pu__at_limits(options);
     const double wanted = options->error > 0 ? options->error : 0.1;
     double one, left, c, rho, eps[PU__PILOT_STEPS + 1], error = 1;
-    const int pick_K = options->samples == PU_AUTO, pick_I = options->solve.iterations == PU_AUTO && options->kind != PU_MONTE_CARLO;
+    const int pick_K = options->samples == PU_AUTO,
+              pick_I = options->solve.iterations == PU_AUTO && options->kind != PU_MONTE_CARLO;
     const pu_int p = PU__PILOT_STEPS;
     pu_int seen, K = 2, I = 4;
     pu__text t;
@@ -8367,7 +8407,8 @@ PU__FN pu_status pu__tune(const pu_lgm *model, const pu_data *data, const pu_opt
     if (pick_I) {
         for (I = 1;; I++) {
             error = I <= p ? eps[I] : eps[p] * pow(rho, (double)(I - p));
-            if (options->kind == PU_NETWORK) error = 3 * (double)I * error * error; /* at few steps the estimate is up to 3 times low */
+            if (options->kind == PU_NETWORK) error = 3 * (double)I * error * error; /* at few steps the estimate is up to 3
+                                                                                       times low */
             if (error <= left || I >= top.solve.iterations) break;
         }
         tuned->solve.iterations = I;
@@ -8431,7 +8472,8 @@ PU_DEF pu_status pu_gradient(const pu_lgm *model, const pu_data *data, const pu_
         char words[sizeof report->plan];
         if (out && (out->x || out->residual || out->logdet || out->columns || out->alpha || out->beta || out->replicates)) {
             pu__report_clear(report); /* nobody can have sized them */
-            return pu__fail(report, PU_E_ARGUMENT, "results (PU_AUTO: arrays whose size depends on K or I; pu_tune first)", -1, -1);
+            return pu__fail(report, PU_E_ARGUMENT, "results (PU_AUTO: arrays whose size depends on K or I; pu_tune first)", -1,
+                            -1);
         }
         status = pu_tune(model, data, options, ws, out, &tuned, report);
         if (!status) {
@@ -8474,7 +8516,8 @@ PU_DEF pu_status pu_nll(const pu_lgm *model, const pu_data *data, const pu_optio
     if (model && model->Gamma && !model->Gamma->logdet) return pu__fail(report, PU_E_UNSUPPORTED, "Gamma.logdet", -1, -1);
     if (o.kind != PU_EXACT && (o.solve.solver == PU_SD || o.solve.solver == PU_GD)) /* no Lanczos coefficients */
         return pu__fail(report, PU_E_UNSUPPORTED, "options.solve.solver (CG or PCG gives the log det)", -1, -1);
-    if (o.kind != PU_EXACT && o.x0) return pu__fail(report, PU_E_ARGUMENT, "options.x0 (a warm start gives no log det)", -1, -1);
+    if (o.kind != PU_EXACT && o.x0)
+        return pu__fail(report, PU_E_ARGUMENT, "options.x0 (a warm start gives no log det)", -1, -1);
     status = pu_gradient(model, data, &o, ws, NULL, report);
     if (pu__fatal(status)) return status;
     *nll = report->nll;
@@ -8518,7 +8561,8 @@ PU_DEF pu_status pu_exact_bytes(const pu_lgm *model, size_t *bytes, pu_report *r
     return PU_OK;
 }
 
-PU__FN pu_status pu__exact_run(pu__exact_memory *w, const pu_data *data, pu_int datum, pu_exact_result *result, pu_report *report)
+PU__FN pu_status pu__exact_run(pu__exact_memory *w, const pu_data *data, pu_int datum, pu_exact_result *result,
+                               pu_report *report)
 {
     pu__posterior *p = &w->post;
     const pu_lgm *model = p->model;
@@ -8539,7 +8583,8 @@ PU__FN pu_status pu__exact_run(pu__exact_memory *w, const pu_data *data, pu_int 
     if (!report->has_objective) return pu__fail(report, PU_E_UNSUPPORTED, "Gamma.logdet", -1, -1);
     result->observed = pu__posterior_load(p, data, datum, &result->c);
     if (pu__posterior_rhs(p, model->nu ? w->gamma_nu : NULL, w->b)) return pu__operator_failed(report, "Phi.apply_t", datum);
-    if (pu__posterior_dense(p, pu__columns_default(D, D), w->X, w->Y, w->A)) return pu__operator_failed(report, p->failed, datum);
+    if (pu__posterior_dense(p, pu__columns_default(D, D), w->X, w->Y, w->A))
+        return pu__operator_failed(report, p->failed, datum);
     memcpy(w->L, w->A, square);
     status = pu__factor(D, w->L, datum, report);
     if (status) return status;
@@ -9036,8 +9081,8 @@ PU_DEF pu_status pu_model_gradient_bytes(pu_model *model, const pu_data *data, c
 }
 
 /* pu_model_gradient, and the solutions (N x (K+1) x D) into x where that is not NULL */
-PU__FN pu_status pu__model_run(pu_model *model, const pu_real *theta, const pu_data *data, const pu_options *options, pu_workspace *ws,
-                               pu_real *grad, pu_real *se, pu_real *x, pu_report *report)
+PU__FN pu_status pu__model_run(pu_model *model, const pu_real *theta, const pu_data *data, const pu_options *options,
+                               pu_workspace *ws, pu_real *grad, pu_real *se, pu_real *x, pu_report *report)
 {
     char words[sizeof report->plan] = "";
     pu_report local, *told = report; /* without a report pu_gradient leaves out the likelihood */
@@ -9358,7 +9403,8 @@ PU__FN void pu__start_normals(uint64_t seed, pu_int row, pu_int n, double scale,
     for (i = 0; i < n; i++) out[i] = (pu_real)(scale * (double)out[i]);
 }
 
-/* Factors: eta = the mean of each column (one without values: of all values); a quarter of its variance goes to the loadings, at random, the rest to the noise. */
+/* Factors: eta = the mean of each column (one without values: of all values); a quarter of its variance goes to the loadings,
+   at random, the rest to the noise. */
 PU__FN void pu__start_factors(const pu__basic *s, const pu_data *data, uint64_t seed, pu_real *theta)
 {
     pu_real *Phi = pu__at(s, theta, s->Phi), *mean = pu__at(s, theta, s->eta), *psi = pu__at(s, theta, s->psi), y = 0;
@@ -9950,14 +9996,50 @@ PU__FN uint64_t pu__fit_print(const pu__fit *f)
 {
     const pu_fit_options *o = f->o;
     const pu_options *g = &o->gradient;
-    const double number[] = {(double)sizeof(pu_real), (double)f->n, (double)f->N, (double)f->data->m, (double)f->D, (double)o->steps,
-        (double)o->optimizer, o->rate, (double)o->schedule, o->decay, o->momentum, o->beta1, o->beta2, o->epsilon, (double)f->pairs,
-        (double)o->batch, (double)o->accumulate, (double)(o->fixed_probes != 0), (double)(o->warm_start != 0), o->tolerance,
-        (double)o->validate_every, (double)o->patience, (double)(o->validate != NULL), (double)g->samples, (double)g->kind, (double)g->engine,
-        (double)(g->seed >> 32), (double)(g->seed & 0xffffffffu), (double)g->step, (double)g->lanes, (double)g->columns,
-        (double)g->groups, (double)(g->rao_blackwell != 0), g->error, (double)g->most_samples, (double)g->most_iterations,
-        (double)(g->no_control_variate != 0), (double)g->solve.iterations, (double)g->solve.solver, g->solve.tolerance, g->solve.absolute2,
-        (double)g->solve.check_every, (double)g->solve.adjoint, (double)g->solve.checkpoint};
+    const double number[] = {(double)sizeof(pu_real),
+                             (double)f->n,
+                             (double)f->N,
+                             (double)f->data->m,
+                             (double)f->D,
+                             (double)o->steps,
+                             (double)o->optimizer,
+                             o->rate,
+                             (double)o->schedule,
+                             o->decay,
+                             o->momentum,
+                             o->beta1,
+                             o->beta2,
+                             o->epsilon,
+                             (double)f->pairs,
+                             (double)o->batch,
+                             (double)o->accumulate,
+                             (double)(o->fixed_probes != 0),
+                             (double)(o->warm_start != 0),
+                             o->tolerance,
+                             (double)o->validate_every,
+                             (double)o->patience,
+                             (double)(o->validate != NULL),
+                             (double)g->samples,
+                             (double)g->kind,
+                             (double)g->engine,
+                             (double)(g->seed >> 32),
+                             (double)(g->seed & 0xffffffffu),
+                             (double)g->step,
+                             (double)g->lanes,
+                             (double)g->columns,
+                             (double)g->groups,
+                             (double)(g->rao_blackwell != 0),
+                             g->error,
+                             (double)g->most_samples,
+                             (double)g->most_iterations,
+                             (double)(g->no_control_variate != 0),
+                             (double)g->solve.iterations,
+                             (double)g->solve.solver,
+                             g->solve.tolerance,
+                             g->solve.absolute2,
+                             (double)g->solve.check_every,
+                             (double)g->solve.adjoint,
+                             (double)g->solve.checkpoint};
     uint64_t h = pu__fnv(UINT64_C(0xcbf29ce484222325), PU_VERSION, sizeof PU_VERSION);
     if (f->model->name) h = pu__fnv(h, f->model->name, strlen(f->model->name));
     return pu__fnv(h, number, sizeof number);
@@ -10023,10 +10105,12 @@ PU__FN const char *pu__fit_load(pu__fit *f, int *found)
     FILE *file = fopen(f->o->checkpoint, "rb");
     *found = file != NULL;
     if (!file) return NULL;
-    if (fread(magic, 1, 8, file) != 8 || memcmp(magic, PU__MAGIC, 8) != 0) wrong = "checkpoint: not a checkpoint of this library";
+    if (fread(magic, 1, 8, file) != 8 || memcmp(magic, PU__MAGIC, 8) != 0)
+        wrong = "checkpoint: not a checkpoint of this library";
     else if (fread(&print, 1, sizeof print, file) != sizeof print || print != f->print)
         wrong = "checkpoint: of another model, data, precision, version or options";
-    else if (!pu__fit_arrays(f, file, 0, &h) || fread(&sum, 1, sizeof sum, file) != sizeof sum || sum != h || fgetc(file) != EOF)
+    else if (!pu__fit_arrays(f, file, 0, &h) || fread(&sum, 1, sizeof sum, file) != sizeof sum || sum != h ||
+             fgetc(file) != EOF)
         wrong = "checkpoint: damaged (checksum or length)";
     fclose(file);
     return wrong;
@@ -10101,7 +10185,8 @@ PU__FN pu_status pu__fit_gradient(pu__fit *f, const pu_real *theta, pu_real *g)
         objective += (double)n * (last->has_nll ? last->nll : last->q);
         variance += (double)n * (double)n * last->nll_se * last->nll_se;
         if (!last->has_nll || last->nll_se < 0) known = 0;
-        for (i = 0; i < f->n && f->square; i++) f->square[i] += (double)n * (double)n * (double)f->part_se[i] * (double)f->part_se[i];
+        for (i = 0; i < f->n && f->square; i++)
+            f->square[i] += (double)n * (double)n * (double)f->part_se[i] * (double)f->part_se[i];
         for (i = 0; i < f->n && parts > 1; i++) g[i] = (part ? g[i] : PU_R(0)) + (pu_real)n * to[i];
     }
     for (i = 0; i < f->n && parts > 1; i++) g[i] /= (pu_real)total;
@@ -10152,13 +10237,15 @@ PU__FN int pu__fit_move(pu__fit *f, const pu_real *d, double *t)
 PU__FN pu_status pu__fit_first_order(pu__fit *f, int *stuck)
 {
     const pu_fit_options *o = f->o;
-    const double b1 = o->beta1 > 0 ? o->beta1 : 0.9, b2 = o->beta2 > 0 ? o->beta2 : 0.999, eps = o->epsilon > 0 ? o->epsilon : 1e-8;
+    const double b1 = o->beta1 > 0 ? o->beta1 : 0.9, b2 = o->beta2 > 0 ? o->beta2 : 0.999,
+                 eps = o->epsilon > 0 ? o->epsilon : 1e-8;
     const double momentum = o->momentum < 0 ? 0 : o->momentum > 0 ? o->momentum : 0.9;
     double t = 1, c1, c2;
     pu_int i;
     int back;
     pu_status status = pu__fit_gradient(f, f->theta, f->g);
-    for (back = 0; back < 40 && f->c.step > 0 && pu__fit_beyond(status); back++) { /* half way back, until there is a gradient */
+    for (back = 0; back < 40 && f->c.step > 0 && pu__fit_beyond(status); back++) { /* half way back, until there is a gradient
+                                                                                      */
         for (i = 0; i < f->n; i++) f->theta[i] = (f->theta[i] + f->before[i]) / 2;
         f->c.rejected++;
         status = pu__fit_gradient(f, f->theta, f->g);
@@ -10188,7 +10275,8 @@ PU__FN pu_status pu__fit_first_order(pu__fit *f, int *stuck)
 }
 
 /* L-BFGS. d = -H g by the two-loop recursion, then a step t with
-     f(t) <= f + 1e-4 t g'd (only where f is exact; with fixed probes the gradient is not quite that of f) and |g(t)'d| <= 0.9 |g'd|. */
+     f(t) <= f + 1e-4 t g'd (only where f is exact; with fixed probes the gradient is not quite that of f) and |g(t)'d| <= 0.9
+     |g'd|. */
 PU__FN pu_status pu__fit_lbfgs(pu__fit *f, int *stuck)
 {
     const pu_int n = f->n, h = f->pairs;
@@ -10266,8 +10354,10 @@ PU__FN pu_status pu__fit_lbfgs(pu__fit *f, int *stuck)
     return PU_OK;
 }
 
-/* K and I of PU_AUTO, once for a whole fit: the gradients of its steps must be comparable, and a pilot costs as much as some of them. */
-PU__FN pu_status pu__tune_once(pu_model *model, const pu_data *data, pu_int n, pu_options *o, pu_workspace *ws, pu_report *report)
+/* K and I of PU_AUTO, once for a whole fit: the gradients of its steps must be comparable, and a pilot costs as much as some of
+   them. */
+PU__FN pu_status pu__tune_once(pu_model *model, const pu_data *data, pu_int n, pu_options *o, pu_workspace *ws,
+                               pu_report *report)
 {
     pu_options used = pu__model_options(model, o), tuned;
     pu_data few = *data;
@@ -10297,8 +10387,10 @@ PU__FN pu_status pu__fit_check(const pu_model *model, const pu_data *data, const
     if (!theta) return pu__fit_fail(report, PU_E_NULL, "theta");
     if (data->pick) return pu__fit_fail(report, PU_E_ARGUMENT, "data.pick (the fit picks)");
     if (o->steps < 0) return pu__fit_fail(report, PU_E_ARGUMENT, "fit.steps");
-    if ((int)o->optimizer < PU_ADAM || (int)o->optimizer > PU_LBFGS) return pu__fit_fail(report, PU_E_ARGUMENT, "fit.optimizer");
-    if ((int)o->schedule < PU_RATE_CONSTANT || (int)o->schedule > PU_RATE_TAIL) return pu__fit_fail(report, PU_E_ARGUMENT, "fit.schedule");
+    if ((int)o->optimizer < PU_ADAM || (int)o->optimizer > PU_LBFGS)
+        return pu__fit_fail(report, PU_E_ARGUMENT, "fit.optimizer");
+    if ((int)o->schedule < PU_RATE_CONSTANT || (int)o->schedule > PU_RATE_TAIL)
+        return pu__fit_fail(report, PU_E_ARGUMENT, "fit.schedule");
     if (!(o->rate >= 0) || !pu__finite_double(o->rate)) return pu__fit_fail(report, PU_E_ARGUMENT, "fit.rate");
     if (!(o->beta1 >= 0 && o->beta1 < 1)) return pu__fit_fail(report, PU_E_ARGUMENT, "fit.beta1");
     if (!(o->beta2 >= 0 && o->beta2 < 1)) return pu__fit_fail(report, PU_E_ARGUMENT, "fit.beta2");
@@ -10316,10 +10408,12 @@ PU__FN pu_status pu__fit_check(const pu_model *model, const pu_data *data, const
     if (o->checkpoint_every < 0) return pu__fit_fail(report, PU_E_ARGUMENT, "fit.checkpoint_every");
     if (!(o->seconds >= 0)) return pu__fit_fail(report, PU_E_ARGUMENT, "fit.seconds");
     if (o->seconds > 0 && !o->clock) return pu__fit_fail(report, PU_E_NULL, "fit.clock");
-    if (o->warm_start && !o->fixed_probes) return pu__fit_fail(report, PU_E_ARGUMENT, "fit.warm_start (only with fixed_probes)");
+    if (o->warm_start && !o->fixed_probes)
+        return pu__fit_fail(report, PU_E_ARGUMENT, "fit.warm_start (only with fixed_probes)");
     if (o->warm_start && (o->gradient.samples == PU_AUTO || o->gradient.solve.iterations == PU_AUTO))
         return pu__fit_fail(report, PU_E_ARGUMENT, "fit.warm_start (not with PU_AUTO; pu_tune first)");
-    if (o->gradient.x0 || o->gradient.delta) return pu__fit_fail(report, PU_E_ARGUMENT, "fit.gradient.x0 or delta (of the fit itself)");
+    if (o->gradient.x0 || o->gradient.delta)
+        return pu__fit_fail(report, PU_E_ARGUMENT, "fit.gradient.x0 or delta (of the fit itself)");
     if (o->optimizer == PU_LBFGS && o->batch) return pu__fit_fail(report, PU_E_ARGUMENT, "fit.batch (L-BFGS takes all data)");
     if (o->optimizer == PU_LBFGS && !o->fixed_probes && o->gradient.kind != PU_EXACT && o->gradient.engine != PU_ENGINE_AUTO)
         return pu__fit_fail(report, PU_E_ARGUMENT, "fit.fixed_probes (L-BFGS: or an exact gradient)");
@@ -10345,8 +10439,10 @@ PU__FN pu_status pu__front(pu__arena *arena, pu_workspace *ws, pu_workspace *own
 PU__FN void pu__fit_tell(pu__fit *f, double start)
 {
     pu_fit_report *r = f->report;
-    r->step = (pu_int)f->c.step, r->epoch = (pu_int)f->c.epoch, r->gradients = (pu_int)f->c.gradients, r->rejected = (pu_int)f->c.rejected;
-    r->objective = f->c.objective, r->objective_se = f->c.objective_se, r->gradient = f->c.gradient, r->gradient_se = f->c.gradient_se;
+    r->step = (pu_int)f->c.step, r->epoch = (pu_int)f->c.epoch, r->gradients = (pu_int)f->c.gradients,
+    r->rejected = (pu_int)f->c.rejected;
+    r->objective = f->c.objective, r->objective_se = f->c.objective_se, r->gradient = f->c.gradient,
+    r->gradient_se = f->c.gradient_se;
     r->rate = f->c.rate, r->validation = f->c.validation, r->best = f->c.best, r->best_step = (pu_int)f->c.best_step;
     r->theta = f->theta;
     if (f->o->clock) {
@@ -10354,7 +10450,8 @@ PU__FN void pu__fit_tell(pu__fit *f, double start)
         r->seconds = f->o->clock(f->o->user) - start;
         r->steps_per_second = r->seconds > 0 ? done / r->seconds : 0;
         r->seconds_left = r->steps_per_second > 0 ? (double)(r->steps - r->step) / r->steps_per_second : -1;
-        if (f->o->seconds > 0 && r->seconds_left > f->o->seconds - r->seconds) r->seconds_left = pu__max(0, f->o->seconds - r->seconds);
+        if (f->o->seconds > 0 && r->seconds_left > f->o->seconds - r->seconds)
+            r->seconds_left = pu__max(0, f->o->seconds - r->seconds);
     }
 }
 
@@ -10372,7 +10469,8 @@ PU__FN int pu__fit_after(pu__fit *f, double start)
             f->c.best = f->c.validation, f->c.best_step = f->c.step, f->c.stale = 0;
             memcpy(f->best, f->theta, (size_t)f->n * sizeof(pu_real));
         } else f->c.stale++;
-        if (f->c.validation != f->c.validation || (o->patience > 0 && (pu_int)f->c.stale >= o->patience)) end = 1, r->stop = PU_FIT_VALIDATION;
+        if (f->c.validation != f->c.validation || (o->patience > 0 && (pu_int)f->c.stale >= o->patience))
+            end = 1, r->stop = PU_FIT_VALIDATION;
     }
     if (o->tolerance > 0) {
         const double limit = quiet ? o->tolerance : o->tolerance * f->c.gradient_se;
@@ -10427,7 +10525,8 @@ PU__FN void pu__fit_sizes(pu__fit *f, pu_int K)
     f->compare = !o->batch && !o->validate;
 }
 
-PU_DEF pu_status pu_fit_bytes(pu_model *model, const pu_data *data, const pu_fit_options *options, size_t *bytes, pu_report *report)
+PU_DEF pu_status pu_fit_bytes(pu_model *model, const pu_data *data, const pu_fit_options *options, size_t *bytes,
+                              pu_report *report)
 {
     pu_report local;
     pu_fit_options o;
@@ -10444,7 +10543,8 @@ PU_DEF pu_status pu_fit_bytes(pu_model *model, const pu_data *data, const pu_fit
         return pu__fail(report, PU_E_NULL, "bytes", -1, -1);
     }
     f.se = o.tolerance > 0 && !o.fixed_probes && o.gradient.kind != PU_EXACT;
-    status = pu_model_gradient_bytes(model, data, &o.gradient, f.se, &gradients, report); /* all data as one batch: no batch needs more */
+    status = pu_model_gradient_bytes(model, data, &o.gradient, f.se, &gradients, report); /* all data as one batch: no batch
+                                                                                             needs more */
     if (status) return status;
     pu__fit_sizes(&f, report->samples);
     pu__fit_layout(&f, &arena);
@@ -10475,7 +10575,8 @@ PU_DEF pu_status pu_fit(pu_model *model, const pu_data *data, const pu_fit_optio
     status = pu__fit_check(model, data, &o, theta, report);
     if (status) return status;
     status = pu_model_set(model, theta, &report->last);
-    if (!status) status = pu_model_gradient_bytes(model, data, &o.gradient, 0, &bytes, &report->last); /* everything else, too */
+    if (!status) status = pu_model_gradient_bytes(model, data, &o.gradient, 0, &bytes, &report->last); /* everything else, too
+                                                                                                          */
     if (status) {
         report->status = status, report->where = report->last.where;
         return status;
@@ -10492,7 +10593,8 @@ PU_DEF pu_status pu_fit(pu_model *model, const pu_data *data, const pu_fit_optio
     memcpy(f.before, theta, (size_t)f.n * sizeof(pu_real));
     memset(f.m, 0, (size_t)f.n * sizeof(pu_real)), memset(f.g, 0, (size_t)f.n * sizeof(pu_real));
     if (f.v) memset(f.v, 0, (size_t)f.n * sizeof(pu_real));
-    if (f.S) memset(f.S, 0, (size_t)(f.pairs * f.n) * sizeof(pu_real)), memset(f.Y, 0, (size_t)(f.pairs * f.n) * sizeof(pu_real));
+    if (f.S)
+        memset(f.S, 0, (size_t)(f.pairs * f.n) * sizeof(pu_real)), memset(f.Y, 0, (size_t)(f.pairs * f.n) * sizeof(pu_real));
     if (f.rho) memset(f.rho, 0, (size_t)(2 * f.pairs) * sizeof(double));
     if (f.x) memset(f.x, 0, (size_t)(f.N * (f.K + 1) * f.D) * sizeof(pu_real));
     f.c.best = HUGE_VAL, f.c.best_step = -1, f.c.validation = (double)NAN;
@@ -10509,7 +10611,8 @@ PU_DEF pu_status pu_fit(pu_model *model, const pu_data *data, const pu_fit_optio
     if (!status && pu__to_tune(&o.gradient)) {
         if (!(f.c.samples > 0)) {
             const pu_int parts = o.accumulate ? o.accumulate : 1;
-            status = pu__tune_once(model, data, o.batch ? pu__min(o.batch, f.N / parts + 1) * parts : f.N, &o.gradient, f.ws, &report->last);
+            status = pu__tune_once(model, data, o.batch ? pu__min(o.batch, f.N / parts + 1) * parts : f.N, &o.gradient, f.ws,
+                                   &report->last);
             if (status) report->status = status, report->where = report->last.where;
             f.c.samples = (double)o.gradient.samples, f.c.iterations = (double)o.gradient.solve.iterations;
         }

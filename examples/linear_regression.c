@@ -1,9 +1,11 @@
-/* linear_regression.c - Bayesian linear regression: how stiff a curve should be, and how noisy its points are, from the points alone.
+/* linear_regression.c - Bayesian linear regression: how stiff a curve should be, and how noisy its points are, from the points
+   alone.
 
    cc -O3 -march=native -fopenmp -I. examples/linear_regression.c -o linear_regression -lm
 
-   y = Phi z + noise of precision beta, z ~ N(0, 1/alpha), the columns of Phi being bumps along x. alpha and beta maximise the likelihood with
-   z integrated out; no validation set is needed. `--svg FILE` draws the curve with its 95 % band: wide where there are no points. */
+   y = Phi z + noise of precision beta, z ~ N(0, 1/alpha), the columns of Phi being bumps along x. alpha and beta maximise the
+   likelihood with z integrated out; no validation set is needed. `--svg FILE` draws the curve with its 95 % band: wide where
+   there are no points. */
 #define _POSIX_C_SOURCE 200809L /* the clock in program.h */
 #define _DEFAULT_SOURCE         /* getrusage in fit.h */
 #define PU_IMPLEMENTATION
@@ -46,7 +48,8 @@ int main(int argc, char **argv)
     bumps = need_reals(c.all * features);
     for (i = 0; i < c.all; i++)
         for (j = 0; j < features; j++) {
-            const double width = 9.0 / (double)features + 0.15, u = ((double)c.x[i] + 3 - 6 * ((double)j + 0.5) / (double)features) / width;
+            const double width = 9.0 / (double)features + 0.15,
+                         u = ((double)c.x[i] + 3 - 6 * ((double)j + 0.5) / (double)features) / width;
             bumps[i * features + j] = (pu_real)exp(-u * u / 2);
         }
     Phi = pu_op_dense(c.all, features, bumps);
@@ -64,10 +67,10 @@ int main(int argc, char **argv)
     need(pu_predict(&model.lgm, &data, &options.gradient, NULL, &prediction, &told), &told);
     curve_error(&c, &error, &inside);
     if (!flags.quiet) {
-        printf("%ld points of %ld curve%s, %ld bumps: %s, %ld steps, %.3f s\n", points, targets, targets > 1 ? "s" : "", features,
-               report.last.plan, (long)report.step, report.seconds);
-        printf("prior precision alpha %.3g (+- %.0f %%), noise %.3f (+- %.0f %%; truth %.3f), NLL per curve %.3f\n", exp((double)theta[0]),
-               100 * (double)se[0], exp(-(double)theta[1] / 2), 50 * (double)se[1], CURVE_NOISE, nll);
+        printf("%ld points of %ld curve%s, %ld bumps: %s, %ld steps, %.3f s\n", points, targets, targets > 1 ? "s" : "",
+               features, report.last.plan, (long)report.step, report.seconds);
+        printf("prior precision alpha %.3g (+- %.0f %%), noise %.3f (+- %.0f %%; truth %.3f), NLL per curve %.3f\n",
+               exp((double)theta[0]), 100 * (double)se[0], exp(-(double)theta[1] / 2), 50 * (double)se[1], CURVE_NOISE, nll);
         printf("error on [-3, 3] %.3f, of which the 95 %% band holds %.1f %%\n", error, 100 * inside);
     }
     curve_draw(&c, svg, "Bayesian linear regression");

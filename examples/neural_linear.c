@@ -1,9 +1,11 @@
-/* neural_linear.c - a neural linear model: learnt features below, Bayesian regression above, several targets sharing the features.
+/* neural_linear.c - a neural linear model: learnt features below, Bayesian regression above, several targets sharing the
+   features.
 
    cc -O3 -march=native -fopenmp -I. examples/neural_linear.c -o neural_linear -lm
 
-   y_t = Phi_w z_t + noise, Phi_w = tanh(x W1' + b1) (with --features: times W2' + b2), z_t ~ N(0, 1/alpha). The weights w, alpha and beta maximise the
-   likelihood with all z_t integrated out, so the band is honest about z, though not about w. `--svg FILE` draws the first target. */
+   y_t = Phi_w z_t + noise, Phi_w = tanh(x W1' + b1) (with --features: times W2' + b2), z_t ~ N(0, 1/alpha). The weights w,
+   alpha and beta maximise the likelihood with all z_t integrated out, so the band is honest about z, though not about w. `--svg
+   FILE` draws the first target. */
 #define _POSIX_C_SOURCE 200809L /* the clock in program.h */
 #define _DEFAULT_SOURCE         /* getrusage in fit.h */
 #define PU_IMPLEMENTATION

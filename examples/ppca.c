@@ -2,8 +2,8 @@
 
    cc -O3 -march=native -fopenmp -I. examples/ppca.c -o ppca -lm
 
-   Rows are data, y = Phi z + eta + noise of one precision beta, z ~ N(0, I). The table is simulated: `--rank` directions of falling
-   strength under noise; a share of the entries is lost, another is hidden to see how well it is filled in.
+   Rows are data, y = Phi z + eta + noise of one precision beta, z ~ N(0, I). The table is simulated: `--rank` directions of
+   falling strength under noise; a share of the entries is lost, another is hidden to see how well it is filled in.
    After the fit Phi is turned to the principal axes (its right singular vectors): a likelihood does not see rotations of z. */
 #define _POSIX_C_SOURCE 200809L /* the clock in program.h */
 #define _DEFAULT_SOURCE         /* getrusage in fit.h */
@@ -117,13 +117,14 @@ int main(int argc, char **argv)
     principal(columns, factors, theta, strength);
 
     if (!flags.quiet) {
-        printf("%ld x %ld table of rank %ld, %g lost, %g hidden; %ld factors, %s, %.2f s\n", rows, columns, rank, missing, hidden,
-               factors, report.last.plan, report.seconds);
-        printf("noise precision beta %.3f (truth 4);  NLL per row %.4f\nstrength of the principal directions:", exp((double)theta[model.params - 1]), nll);
+        printf("%ld x %ld table of rank %ld, %g lost, %g hidden; %ld factors, %s, %.2f s\n", rows, columns, rank, missing,
+               hidden, factors, report.last.plan, report.seconds);
+        printf("noise precision beta %.3f (truth 4);  NLL per row %.4f\nstrength of the principal directions:",
+               exp((double)theta[model.params - 1]), nll);
         for (i = 0; i < factors; i++) printf(" %.2f", strength[i]);
         if (checked > 0)
-            printf("\nhidden entries: error %.3f (column mean %.3f, noise 0.5), 95 %% interval holds %.1f %%\n", sqrt(error / checked),
-                   sqrt(flat / checked), 100 * inside / checked);
+            printf("\nhidden entries: error %.3f (column mean %.3f, noise 0.5), 95 %% interval holds %.1f %%\n",
+                   sqrt(error / checked), sqrt(flat / checked), 100 * inside / checked);
         else printf("\n");
     }
     out = json_open(flags.json);

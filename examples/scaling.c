@@ -2,9 +2,9 @@
 
    cc -O3 -march=native -fopenmp -I. examples/scaling.c -o scaling -lm
 
-   Noisy AR, Fourier sensing and factor analysis, each over a range of sizes by the iterative engine with K probes and I steps, and by an exact engine as
-   far as that is affordable. Times are the best of several runs; the exponent is the slope of a line through the logarithms,
-   the smallest sizes left out, where calls and not numbers cost. */
+   Noisy AR, Fourier sensing and factor analysis, each over a range of sizes by the iterative engine with K probes and I steps,
+   and by an exact engine as far as that is affordable. Times are the best of several runs; the exponent is the slope of a line
+   through the logarithms, the smallest sizes left out, where calls and not numbers cost. */
 #define _POSIX_C_SOURCE 200809L /* the clock in program.h */
 #define _DEFAULT_SOURCE         /* getrusage in fit.h */
 #define PU_IMPLEMENTATION
@@ -151,8 +151,10 @@ static void factors(int grow_users, pu_int most, int exact, json *out)
     if (exact) o.kind = PU_EXACT, o.engine = PU_DUAL;
     for (size = grow_users ? 100 : 50; size <= most && s.sizes < SIZES; size = (pu_int)(2.1544 * (double)size + 0.5)) {
         const pu_int D = grow_users ? 50 : size, N = grow_users ? size : 50;
-        pu_real *phi = need_reals(films * D), *grad = need_reals(films * D), *psi = need_reals(films), *y = need_reals(N * ratings);
-        pu_int *start = (pu_int *)calloc((size_t)N + 1, sizeof *start), *index = (pu_int *)calloc((size_t)(N * ratings), sizeof *index), i;
+        pu_real *phi = need_reals(films * D), *grad = need_reals(films * D), *psi = need_reals(films),
+                *y = need_reals(N * ratings);
+        pu_int *start = (pu_int *)calloc((size_t)N + 1, sizeof *start),
+               *index = (pu_int *)calloc((size_t)(N * ratings), sizeof *index), i;
         pu_op Gamma = pu_op_identity(D), Phi = pu_op_dense(films, D, phi);
         pu_lgm model = {NULL, NULL, NULL, NULL, NULL};
         pu_data data;
@@ -186,7 +188,8 @@ int main(int argc, char **argv)
     count += fit_flags_table(&flags, list + count);
     options_read(argc, argv, "scaling", "Time and memory of a gradient against the size of the problem.", count, list);
     out = json_open(flags.json);
-    if (!flags.quiet) printf("K = %ld, I = %ld, %s\n", flags.samples, flags.iterations, sizeof(pu_real) == 4 ? "float" : "double");
+    if (!flags.quiet)
+        printf("K = %ld, I = %ld, %s\n", flags.samples, flags.iterations, sizeof(pu_real) == 4 ? "float" : "double");
     series(length, 0, &out);
     series(length, 1, &out);
     sensing(side, &out);

@@ -301,12 +301,13 @@ TEST auto_mixes(void)
     PASS();
 }
 
-/* A random walk that hardly moves: A is nearly singular. The band, factored in double, has the right answer in float too; the dual
-   engine, which has not, says so. */
+/* A random walk that hardly moves: A is nearly singular. The band, factored in double, has the right answer in float too; the
+   dual engine, which has not, says so. */
 TEST nearly_singular(void)
 {
     const pu_int T = 1000;
-    pu_real A = PU_R(1), Q = PU_TEST_PICK(PU_R(1e-14), PU_R(1e-7)), P0 = PU_R(1), c = PU_R(1), *psi = tc_reals(T), *y = tc_normal(3, T), x0;
+    pu_real A = PU_R(1), Q = PU_TEST_PICK(PU_R(1e-14), PU_R(1e-7)), P0 = PU_R(1), c = PU_R(1), *psi = tc_reals(T),
+            *y = tc_normal(3, T), x0;
     series s;
     pu_options o;
     pu_results out;

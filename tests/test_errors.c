@@ -54,8 +54,8 @@ static void factors(problem *p)
     common(p, "factor analysis", 4, PU_R(0.5), 12);
 }
 
-/* Fourier compressed sensing after pruning: nine of ten coefficients have a large alpha, the rest 1. Both parts of a frequency are seen
-   or not. */
+/* Fourier compressed sensing after pruning: nine of ten coefficients have a large alpha, the rest 1. Both parts of a frequency
+   are seen or not. */
 static int sensing(problem *p, pu_int side, pu_real pruned)
 {
     const pu_int D = side * side;
@@ -175,8 +175,8 @@ static greatest_test_res coverage(problem *p, pu_int K)
             }
     }
     if (getenv("PU_SHOW"))
-        printf("%s, K = %d: 95 %% intervals cover the likelihood %d of %d, gradient components %.1f %% of %g\n", p->name, (int)K,
-               covered, SEEDS, 100 * inside / components, components);
+        printf("%s, K = %d: 95 %% intervals cover the likelihood %d of %d, gradient components %.1f %% of %g\n", p->name,
+               (int)K, covered, SEEDS, 100 * inside / components, components);
     TC_ASSERT(converged >= SEEDS - 5);
     TC_ASSERT(covered >= SEEDS * 90 / 100 && covered <= SEEDS * 99 / 100);
     TC_ASSERT(components >= SEEDS && inside >= 0.90 * components && inside <= 0.99 * components);
@@ -237,7 +237,8 @@ static greatest_test_res rao_blackwell(pu_real pruned)
         }
     }
     if (getenv("PU_SHOW"))
-        printf("Rao-Blackwell, pruned at %g: variance of the gradient in log alpha %g without, %g with: %.1f times less; bias z^2 %.2f\n",
+        printf("Rao-Blackwell, pruned at %g: variance of the gradient in log alpha %g without, %g with: %.1f times less; bias "
+               "z^2 %.2f\n",
                (double)pruned, variance[0], variance[1], variance[0] / variance[1], bias / terms);
     TC_ASSERT(variance[0] > 5 * variance[1]);
     /* z^2 of 64 components averages 1 within 3 sqrt(2/64), were it not for a common solver error and unlike tails */
@@ -283,9 +284,9 @@ TEST rao_blackwell_on_a_band(void)
     PASS();
 }
 
-/* The estimate of the solver's error against the error itself: at most 10 times too low and 30 too high while it is above rounding, from
-   the third step on (before that the Ritz values say nothing). It is an energy norm, the error is one of the gradient: for the
-   pruned coefficients of sparse learning the former is up to 15 times larger. */
+/* The estimate of the solver's error against the error itself: at most 10 times too low and 30 too high while it is above
+   rounding, from the third step on (before that the Ritz values say nothing). It is an energy norm, the error is one of the
+   gradient: for the pruned coefficients of sparse learning the former is up to 15 times larger. */
 TEST solver_error_is_told(void)
 {
     enum { K = 10 };
@@ -324,8 +325,8 @@ TEST solver_error_is_told(void)
                     }
                 error = sqrt(error / norm);
                 if (getenv("PU_SHOW"))
-                    printf("%s, %s, I = %d: solver error %.2e, estimate %.2e\n", p.name, k ? "network" : "output", (int)I, error,
-                           report.solver_error);
+                    printf("%s, %s, I = %d: solver error %.2e, estimate %.2e\n", p.name, k ? "network" : "output", (int)I,
+                           error, report.solver_error);
                 if (error < 1e3 * PU_TEST_EPS) break;
                 ratio = report.solver_error / error;
                 tc_set_case("%s, %s, I = %d, error %g, estimate %g", p.name, k ? "network" : "output", (int)I, error,

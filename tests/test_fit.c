@@ -203,7 +203,8 @@ TEST stops_within_its_noise(void)
     TC_STATUS(pu_fit(&p.model, &p.data, &o, NULL, theta, &report), PU_OK);
     TC_ASSERT(report.stop == PU_FIT_GRADIENT && report.gradient <= 1.5 * report.gradient_se);
     TC_ASSERT(report.last.served[PU_ITERATIVE] == SERIES && report.objective_se > 0 && report.best_step == -1);
-    TC_ASSERT(report.last.served[PU_ITERATIVE] == SERIES && report.last.plan[0]); /* the last gradient's, not wiped by the step */
+    TC_ASSERT(report.last.served[PU_ITERATIVE] == SERIES && report.last.plan[0]); /* the last gradient's, not wiped by the step
+                                                                                     */
     TC_ASSERT(nll(&p, theta) < nll(&p, best) + 3);
     PASS();
 }
@@ -222,7 +223,8 @@ static greatest_test_res interrupted(problem *p, pu_fit_options o)
     pu_int stop;
     memcpy(whole, p->theta, bytes);
     TC_STATUS(pu_fit(&p->model, &p->data, &o, NULL, whole, &report), PU_OK);
-    for (stop = 1; stop < report.step; stop += stop + 4 < report.step - 1 || stop == report.step - 1 ? 4 : report.step - 1 - stop) {
+    for (stop = 1; stop < report.step;
+         stop += stop + 4 < report.step - 1 || stop == report.step - 1 ? 4 : report.step - 1 - stop) {
         remove(FILE_NAME);
         o.checkpoint = FILE_NAME, o.checkpoint_every = 3, o.resume = 1;
         o.progress = stop_at_step, o.user = &stop;
@@ -352,12 +354,14 @@ TEST errors_of_parameters(void)
             mean[i] += off / SETS, square[i] += off * off / SETS, told[i] += (double)se[i] * (double)se[i] / SETS;
         }
     }
-    for (i = 0; i < ORDER + 2; i++) /* a variance from 60 values is good to 18 %: three of those; sets with odd likelihoods come on top */
+    for (i = 0; i < ORDER + 2; i++) /* a variance from 60 values is good to 18 %: three of those; sets with odd likelihoods come
+                                       on top */
         TC_CLOSE(sqrt(square[i] - mean[i] * mean[i]) / sqrt(told[i]), 1, 0.35);
     PASS();
 }
 
-/* C H = I / N, the columns of H from differences of the gradient taken here; and its diagonal is that of the standard errors. */
+/* C H = I / N, the columns of H from differences of the gradient taken here; and its diagonal is that of the standard errors.
+   */
 TEST covariance_of_parameters(void)
 {
     enum { PARAMS = ORDER + 2 };
@@ -389,7 +393,8 @@ TEST covariance_of_parameters(void)
         }
     }
     TC_ASSERT(off > 0); /* not a diagonal */
-    /* second-order differences: h^2 here, eps^(2/3) in the library, times third derivatives and the condition of H, about 100 */
+    /* second-order differences: h^2 here, eps^(2/3) in the library, times third derivatives and the condition of H, about 100
+       */
     TC_CLOSE(sqrt(error) * SERIES, 0, PU_TEST_PICK(1e-4, 5e-2));
     PASS();
 }
@@ -399,8 +404,9 @@ TEST fixed_blocks_and_refusals(void)
     static const struct {
         const char *what;
         int which;
-    } cases[] = {{"fit.steps", 0}, {"fit.rate", 1}, {"fit.batch", 2}, {"fit.accumulate", 3}, {"fit.clock", 4}, {"fit.warm_start", 5},
-                 {"fit.checkpoint", 6}, {"fit.beta1", 7}, {"fit.tolerance", 8}, {"fit.schedule", 9}, {"fit.optimizer", 10}};
+    } cases[] = {{"fit.steps", 0},     {"fit.rate", 1},       {"fit.batch", 2},      {"fit.accumulate", 3},
+                 {"fit.clock", 4},     {"fit.warm_start", 5}, {"fit.checkpoint", 6}, {"fit.beta1", 7},
+                 {"fit.tolerance", 8}, {"fit.schedule", 9},   {"fit.optimizer", 10}};
     problem p;
     pu_fit_options o;
     pu_fit_report report;
@@ -410,7 +416,8 @@ TEST fixed_blocks_and_refusals(void)
     TC_ASSERT(factors(&p));
     tc_set_case("fixed block");
     theta = tc_reals(p.model.params), want = tc_reals(p.model.params);
-    memcpy(want, p.theta, (size_t)p.model.params * sizeof(pu_real)), memcpy(theta, want, (size_t)p.model.params * sizeof(pu_real));
+    memcpy(want, p.theta, (size_t)p.model.params * sizeof(pu_real)),
+        memcpy(theta, want, (size_t)p.model.params * sizeof(pu_real));
     o = exact(PU_ADAM, 3);
     TC_STATUS(pu_fit(&p.model, &p.data, &o, NULL, want, &report), PU_OK);
     memset(&ws, 0, sizeof ws);
@@ -423,7 +430,8 @@ TEST fixed_blocks_and_refusals(void)
         TC_STATUS(pu_fit_bytes(&p.model, &p.data, &o, &bytes, NULL), PU_OK);
         pu_workspace_block(&ws, tc_bytes(bytes), bytes);
         TC_STATUS(pu_fit(&p.model, &p.data, &o, &ws, theta, &report), PU_OK);
-        o.gradient.samples = PU_AUTO, o.gradient.solve.iterations = PU_AUTO, o.gradient.engine = PU_ITERATIVE, o.gradient.error = 0.3;
+        o.gradient.samples = PU_AUTO, o.gradient.solve.iterations = PU_AUTO, o.gradient.engine = PU_ITERATIVE,
+        o.gradient.error = 0.3;
         TC_STATUS(pu_fit_bytes(&p.model, &p.data, &o, &bytes, NULL), PU_OK);
         pu_workspace_block(&ws, tc_bytes(bytes), bytes);
         TC_STATUS(pu_fit(&p.model, &p.data, &o, &ws, theta, &report), PU_OK); /* tuned once, at the start */

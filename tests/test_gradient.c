@@ -306,7 +306,8 @@ TEST monte_carlo_gradient_is_unbiased(void)
     }
     for (i = 0, pass = 0; i < P; i++) {
         double mean = sum[i] / RUNS, var = (square[i] / RUNS - mean * mean) / (RUNS - 1);
-        double z = fabs(mean - exact[i]) / sqrt(var + 1e-3 * PU_TEST_EPS + PU_TEST_EPS * PU_TEST_EPS * exact[i] * exact[i] * 1e4);
+        double z =
+            fabs(mean - exact[i]) / sqrt(var + 1e-3 * PU_TEST_EPS + PU_TEST_EPS * PU_TEST_EPS * exact[i] * exact[i] * 1e4);
         if (z > worst) worst = z;
         pass += z < 2;
     }
@@ -418,7 +419,8 @@ TEST nll_is_not_fooled_by_slow_convergence(void)
             o.samples = run % 2 ? 10 : 60;
             o.seed = (uint64_t)run;
             TC_STATUS(pu_nll(&model, &data, &o, NULL, &nll, &se, &report), PU_OK);
-            tc_set_case("I = %d, K = %d: off by %g, se %g, gap %g", (int)steps[i], (int)o.samples, nll - exact, se, report.nll_gap);
+            tc_set_case("I = %d, K = %d: off by %g, se %g, gap %g", (int)steps[i], (int)o.samples, nll - exact, se,
+                        report.nll_gap);
             TC_ASSERT(!report.nll_converged || fabs(nll - exact) < 5 * se);
         }
     o.solve.solver = PU_PCG; /* the diagonal takes five decades out: now 25 steps are enough, and the flag agrees */
@@ -645,8 +647,8 @@ TEST nothing_observed_gives_the_prior(void)
     PASS();
 }
 
-/* A map that can restrict itself to the observed rows gives what it gives on all rows with zero weights: solutions and gradients
-   to rounding. From nearly everything to nearly nothing observed, where the probes are drawn row by row. */
+/* A map that can restrict itself to the observed rows gives what it gives on all rows with zero weights: solutions and
+   gradients to rounding. From nearly everything to nearly nothing observed, where the probes are drawn row by row. */
 TEST observed_rows_alone_are_enough(void)
 {
     enum { D = 7, M = 33, N = 5, K = 3 };

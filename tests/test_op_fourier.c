@@ -517,7 +517,8 @@ TEST tied_psi_is_the_sum(int warm)
 {
     enum { R = 5, C = 6, D = R * C, M = 2 * D, N = 3, K = 4, I = 5, P = D + M };
     pu_fourier *f = plan_2d(R, C);
-    pu_real *alpha = tc_random_positive(41, D), *psi = tc_reals(M), *y = tc_normal(43, N * M), *x0 = tc_normal(45, N * (K + 1) * D);
+    pu_real *alpha = tc_random_positive(41, D), *psi = tc_reals(M), *y = tc_normal(43, N * M),
+            *x0 = tc_normal(45, N * (K + 1) * D);
     pu_real *Gamma_grad[2], *psi_grad[2], *replicates[2];
     unsigned char *mask = (unsigned char *)tc_bytes(N * M);
     pu_op Gamma = pu_op_diagonal(D, alpha), Phi;
@@ -539,7 +540,8 @@ TEST tied_psi_is_the_sum(int warm)
     lgm.Gamma = &Gamma, lgm.Phi = &Phi, lgm.psi = psi;
     data = pu_data_masked(N, M, y, mask);
     memset(&options, 0, sizeof options);
-    options.samples = K, options.solve.iterations = I, options.solve.solver = PU_PCG, options.x0 = warm ? x0 : NULL, options.threads = 1;
+    options.samples = K, options.solve.iterations = I, options.solve.solver = PU_PCG, options.x0 = warm ? x0 : NULL,
+    options.threads = 1;
     for (tied = 0; tied < 2; tied++) {
         options.tied_psi = tied;
         memset(&out, 0, sizeof out);
@@ -550,7 +552,8 @@ TEST tied_psi_is_the_sum(int warm)
     }
     PU_CHECK_VECTOR(D, Gamma_grad[1], Gamma_grad[0], tolerance);
     for (g = -1; g < K; g++) {
-        for (tied = 0; tied < 2; tied++) sums[1 - tied] = total(M, g < 0 ? psi_grad[1 - tied] : replicates[1 - tied] + g * P + D, &size);
+        for (tied = 0; tied < 2; tied++)
+            sums[1 - tied] = total(M, g < 0 ? psi_grad[1 - tied] : replicates[1 - tied] + g * P + D, &size);
         tc_set_case("warm %d, replicate %d", warm, (int)g);
         TC_CLOSE(sums[1], sums[0], tolerance * size);
     }

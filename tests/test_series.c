@@ -219,7 +219,8 @@ TEST gradient_is_the_slope_of_the_likelihood(const series *c, pu_engine engine)
     fixture *f = build(c);
     pu_int i;
     pu_real *grad = tc_reals(f->params), *dense = tc_reals(f->params);
-    double *theta = tc_doubles(f->params), rounding = 500 * (double)c->length * PU_TEST_EPS, tol = rounding + PU_TEST_PICK(1e-9, 0);
+    double *theta = tc_doubles(f->params), rounding = 500 * (double)c->length * PU_TEST_EPS,
+           tol = rounding + PU_TEST_PICK(1e-9, 0);
     double nll, se;
     pu_options o = engine_options(PU_EXACT, PU_DENSE);
     pu_workspace ws = tc_workspace();

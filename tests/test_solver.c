@@ -103,7 +103,8 @@ static double gradient_error(const pu_real *a, pu_int n, pu_int I, pu_adjoint ad
     o.iterations = I;
     o.adjoint = adjoint;
     for (i = 0; i < n; i++)
-        for (j = 0; j < n; j++) e[i * n + j] = (pu_real)(((double)p[i] * (double)q[j] + (double)p[j] * (double)q[i]) / (double)n);
+        for (j = 0; j < n; j++)
+            e[i * n + j] = (pu_real)(((double)p[i] * (double)q[j] + (double)p[j] * (double)q[i]) / (double)n);
     if (pu_solve(&op, 1, u, 0, x, 0, NULL, NULL, &o, NULL, NULL, grad, NULL, column, NULL) != PU_OK) return HUGE_VAL;
     want = exact_cg_slope(n, I, a, e, u);
     for (i = 0; i < n * n; i++) {
@@ -135,7 +136,8 @@ TEST reverse_pass_survives_outliers(void)
             error = gradient_error(a, n, steps[i], PU_ADJOINT_AUTO, &column);
             TC_CLOSE(error, 0, 300 * PU_TEST_EPS);
             TC_ASSERT(column.orthogonality >= 0);
-            TC_ASSERT((column.adjoint == PU_ADJOINT_SHORTCUT) == (column.orthogonality <= 16 * PU_TEST_EPS && column.growth <= 100));
+            TC_ASSERT((column.adjoint == PU_ADJOINT_SHORTCUT) ==
+                      (column.orthogonality <= 16 * PU_TEST_EPS && column.growth <= 100));
             if (spectra[s].outliers == 0) {
                 error = gradient_error(a, n, steps[i], PU_ADJOINT_FULL, &column);
                 TC_CLOSE(error, 0, 300 * PU_TEST_EPS);
@@ -455,7 +457,8 @@ TEST columns_of_different_length_agree(void)
             o.tolerance = 0.03;
             o.iterations = 300;
             tc_set_case("solver %d, adjoint %d", v, (int)adjoint[a]);
-            TC_STATUS(pu_solve(&s.op, 3, s.u, 0, s.x, 0, NULL, NULL, &o, NULL, NULL, s.grad_a, s.grad_u, columns, &report), PU_OK);
+            TC_STATUS(pu_solve(&s.op, 3, s.u, 0, s.x, 0, NULL, NULL, &o, NULL, NULL, s.grad_a, s.grad_u, columns, &report),
+                      PU_OK);
             TC_ASSERT(report.status == PU_OK);
             if (v == 0) TC_ASSERT(columns[0].steps != columns[1].steps); /* otherwise this tests nothing */
             if (a == 0) memcpy(full_u, s.grad_u, 120 * sizeof(pu_real));
@@ -485,7 +488,8 @@ TEST zero_right_hand_side_with_a_warm_start(void)
     o.iterations = 200;
     tc_set_case("u = 0");
     for (i = 0; i < 12; i++) s.u[i] = PU_R(0);
-    TC_STATUS(pu_solve(&s.op, 1, s.u, 0, s.x, 0, tc_normal(8, 12), NULL, &o, NULL, NULL, s.grad_a, s.grad_u, &column, NULL), PU_OK);
+    TC_STATUS(pu_solve(&s.op, 1, s.u, 0, s.x, 0, tc_normal(8, 12), NULL, &o, NULL, NULL, s.grad_a, s.grad_u, &column, NULL),
+              PU_OK);
     for (i = 0; i < 12; i++) TC_CLOSE(s.x[i], 0, 1e3 * PU_TEST_EPS);
     PASS();
 }
@@ -536,7 +540,8 @@ TEST gradient_of_the_right_hand_side_alone(void)
     TC_STATUS(pu_solve(&s.op, 2, s.u, 0, s.x, 0, NULL, NULL, NULL, NULL, NULL, s.grad_a, s.grad_u, NULL, NULL), PU_OK);
     TC_STATUS(pu_solve(&bare, 2, s.u, 0, s.x, 0, NULL, NULL, NULL, NULL, NULL, NULL, alone, NULL, NULL), PU_OK);
     TC_ASSERT(memcmp(alone, s.grad_u, 58 * sizeof(pu_real)) == 0);
-    TC_STATUS(pu_solve(&bare, 2, s.u, 0, s.x, 0, NULL, NULL, NULL, NULL, NULL, s.grad_a, NULL, NULL, &report), PU_E_UNSUPPORTED);
+    TC_STATUS(pu_solve(&bare, 2, s.u, 0, s.x, 0, NULL, NULL, NULL, NULL, NULL, s.grad_a, NULL, NULL, &report),
+              PU_E_UNSUPPORTED);
     holed.stage = NULL;
     TC_STATUS(pu_solve(&s.op, 2, s.u, 0, s.x, 0, NULL, NULL, NULL, &holed, NULL, NULL, NULL, NULL, &report), PU_E_NULL);
     TC_ASSERT(strcmp(report.where.what, "backend") == 0);

@@ -1,7 +1,7 @@
 /* curve.h - a curve to be learnt from noisy points, for the regression examples: data, errors on a grid, a picture.
 
-   Targets t = 0, 1, .. are f_t(x) = sin(2 x + t) + x^2 / 4 - t / 2 on [-3, 3], with noise; nothing is seen of (0.3, 1.5). One pu_data
-   holds the points and, after them, a grid of GRID points that are always missing: predictions there come with the fit.
+   Targets t = 0, 1, .. are f_t(x) = sin(2 x + t) + x^2 / 4 - t / 2 on [-3, 3], with noise; nothing is seen of (0.3, 1.5). One
+   pu_data holds the points and, after them, a grid of GRID points that are always missing: predictions there come with the fit.
    Include after program.h and fit.h. */
 #ifndef EXAMPLES_CURVE_H
 #define EXAMPLES_CURVE_H
@@ -41,7 +41,8 @@ static inline void curve_make(curve *c, pu_int points, pu_int targets, uint64_t 
     }
 }
 
-/* Root mean square error of the mean on the grid, and the share of the grid where +- 1.96 standard deviations hold the truth. */
+/* Root mean square error of the mean on the grid, and the share of the grid where +- 1.96 standard deviations hold the truth.
+   */
 static inline void curve_error(const curve *c, double *error, double *inside)
 {
     pu_int i, t;
@@ -78,7 +79,8 @@ static inline void curve_draw(const curve *c, const char *path, const char *titl
     svg_line(&p, GRID, x, mean, "a", 0, 0);
     for (i = 0; i < c->points; i++) {
         double px = (double)c->x[i], py = (double)c->y[i];
-        if (svg_inside(&p, py)) fprintf(file, "<circle cx=\"%.1f\" cy=\"%.1f\" r=\"2\" fill=\"currentColor\"/>\n", svg_x(&p, px), svg_y(&p, py));
+        if (svg_inside(&p, py))
+            fprintf(file, "<circle cx=\"%.1f\" cy=\"%.1f\" r=\"2\" fill=\"currentColor\"/>\n", svg_x(&p, px), svg_y(&p, py));
     }
     svg_key(&p, 70, 16, "a", 0, "mean and 95 % band");
     svg_key(&p, 300, 16, "b", 1, "truth");

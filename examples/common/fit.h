@@ -47,7 +47,8 @@ static inline int fit_flags_table(fit_flags *f, option *list)
     list[n++] = opt_number("iterations", "solver steps I", &f->iterations, 1, 100000);
     list[n++] = opt_choice("solver", "of the iterative engine", &f->solver, "gd,sd,cg,pcg");
     list[n++] = opt_choice("gradient", "of the iterative engine", &f->gradient, "exact,mc,output,network");
-    list[n++] = opt_choice("engine", "exact engines give the exact gradient", &f->engine, "auto,iterative,dense,dual,banded,kalman");
+    list[n++] =
+        opt_choice("engine", "exact engines give the exact gradient", &f->engine, "auto,iterative,dense,dual,banded,kalman");
     list[n++] = opt_number("steps", "of the optimiser", &f->steps, 1, 100000000);
     list[n++] = opt_real("rate", "of the optimiser", &f->rate, 1e-9, 1e3);
     list[n++] = opt_text("json", "write the results to this file", &f->json);

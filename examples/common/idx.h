@@ -63,7 +63,8 @@ static inline int idx_open(idx *x, const char *path, int dims, char *why)
     }
     x->item = bytes / x->size[0];
     if (fseek(x->file, 0, SEEK_END) || (length = ftell(x->file)) < 0) return idx_refuse(x, why, "cannot be searched", 0, 0);
-    if (length != x->head + bytes) return idx_refuse(x, why, "has %ld bytes where its head promises %ld", length, x->head + bytes);
+    if (length != x->head + bytes)
+        return idx_refuse(x, why, "has %ld bytes where its head promises %ld", length, x->head + bytes);
     return 1;
 }
 
@@ -74,7 +75,8 @@ static inline int idx_read(idx *x, long n, unsigned char *out, char *why)
         snprintf(why, IDX_WHY, "has no item %ld", n);
         return 0;
     }
-    if (!fseek(x->file, x->head + n * x->item, SEEK_SET) && fread(out, 1, (size_t)x->item, x->file) == (size_t)x->item) return 1;
+    if (!fseek(x->file, x->head + n * x->item, SEEK_SET) && fread(out, 1, (size_t)x->item, x->file) == (size_t)x->item)
+        return 1;
     snprintf(why, IDX_WHY, "cannot be read at item %ld", n);
     return 0;
 }

@@ -132,7 +132,8 @@ static inline void picture_embed(const picture *p, FILE *file, const char *alt)
     fprintf(file, "<img alt=\"%s\" width=\"%ld\" height=\"%ld\" src=\"data:image/png;base64,", alt, p->width, p->height);
     for (i = 0; i < png.length; i += 3) {
         const size_t left = png.length - i;
-        const unsigned x = (unsigned)png.at[i] << 16 | (left > 1 ? (unsigned)png.at[i + 1] << 8 : 0) | (left > 2 ? png.at[i + 2] : 0);
+        const unsigned x =
+            (unsigned)png.at[i] << 16 | (left > 1 ? (unsigned)png.at[i + 1] << 8 : 0) | (left > 2 ? png.at[i + 2] : 0);
         fputc(digit[x >> 18], file), fputc(digit[x >> 12 & 63], file);
         fputc(left > 1 ? digit[x >> 6 & 63] : '=', file), fputc(left > 2 ? digit[x & 63] : '=', file);
     }

@@ -90,10 +90,16 @@ static inline void options_help(const char *about, int count, const option *list
     printf("usage: %s [options]\n%s\n\noptions (default)\n", program_name, about);
     for (i = 0; i < count; i++) {
         const option *o = &list[i];
-        printf("  --%-12s %-6s  %s", o->name, o->number || o->real ? "NUMBER" : o->choices ? "WORD" : o->text ? "TEXT" : "", o->help);
+        printf("  --%-12s %-6s  %s", o->name,
+               o->number || o->real ? "NUMBER"
+               : o->choices         ? "WORD"
+               : o->text            ? "TEXT"
+                                    : "",
+               o->help);
         if (o->number) printf(" (%ld)\n", *o->number);
         else if (o->real) printf(" (%g)\n", *o->real);
-        else if (o->choices) printf(": %s (%.*s)\n", o->choices, (int)strcspn(option_word(o, *o->choice), ","), option_word(o, *o->choice));
+        else if (o->choices)
+            printf(": %s (%.*s)\n", o->choices, (int)strcspn(option_word(o, *o->choice), ","), option_word(o, *o->choice));
         else if (o->text) printf(" (%s)\n", *o->text ? *o->text : "none");
         else printf("\n");
     }

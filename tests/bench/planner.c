@@ -3,8 +3,8 @@
    First table: factor analysis with users of one size class at a time, 5 to 2,000 ratings of 3,706 films, output gradient with
    K = I = 10. Columns: milliseconds per user by the dual engine (exact), by CG, and by auto, taken in turns, best of several;
    what auto chose; auto over the better of the two, which should stay below 1.15.
-   Second table: noisy AR(5), one series of 30,000: the exact engines against CG with K = 10, I = 30. The dense engine is timed at
-   D = 1,000 and 2,000 and extrapolated as D^3 from the latter.
+   Second table: noisy AR(5), one series of 30,000: the exact engines against CG with K = 10, I = 30. The dense engine is timed
+   at D = 1,000 and 2,000 and extrapolated as D^3 from the latter.
    One thread and processor time, so that the figures are those of the engines whatever else runs; settings as printed. */
 #define _POSIX_C_SOURCE 199309L
 #define PU_IMPLEMENTATION
@@ -46,8 +46,8 @@ static double once(const pu_lgm *model, const pu_data *data, const pu_options *o
 }
 
 /* Best time of each set of options, taken in turns until `patience` seconds have gone into each. */
-static void race(const pu_lgm *model, const pu_data *data, const pu_results *out, int count, const pu_options *o, pu_workspace *ws,
-                 pu_report *reports, double patience, double *best)
+static void race(const pu_lgm *model, const pu_data *data, const pu_results *out, int count, const pu_options *o,
+                 pu_workspace *ws, pu_report *reports, double patience, double *best)
 {
     double spent = 0;
     int run, e;
@@ -69,8 +69,8 @@ static void options(pu_options *o, pu_kind kind, pu_engine engine, pu_int K, pu_
 static double factors(pu_int D)
 {
     static const pu_int sizes[] = {5, 10, 20, 40, 60, 80, 100, 120, 140, 160, 200, 300, 500, 1000, MOST};
-    pu_real *phi = reals(FILMS * D), *grad = reals(FILMS * D), *psi = reals(FILMS), *grad_psi = reals(FILMS), *eta = reals(FILMS),
-            *grad_eta = reals(FILMS);
+    pu_real *phi = reals(FILMS * D), *grad = reals(FILMS * D), *psi = reals(FILMS), *grad_psi = reals(FILMS),
+            *eta = reals(FILMS), *grad_eta = reals(FILMS);
     pu_op Gamma = pu_op_identity(D), Phi = pu_op_dense(FILMS, D, phi);
     pu_lgm model = {&Gamma, &Phi, NULL, NULL, NULL};
     pu_results out;
@@ -88,7 +88,8 @@ static double factors(pu_int D)
     printf("%8s %6s %10s %10s %10s  %-10s %10s\n", "ratings", "users", "dual", "CG", "auto", "chosen", "auto/best");
     for (s = 0; s < sizeof sizes / sizeof *sizes; s++) {
         const pu_int m = sizes[s], users = m > 300 ? 1 : m * D > 200000 ? 4 : 16;
-        pu_int *start = (pu_int *)take((size_t)(users + 1) * sizeof *start), *index = (pu_int *)take((size_t)(users * m) * sizeof *index);
+        pu_int *start = (pu_int *)take((size_t)(users + 1) * sizeof *start),
+               *index = (pu_int *)take((size_t)(users * m) * sizeof *index);
         pu_real *y = reals(users * m);
         pu_data data = pu_data_lists(users, FILMS, start, index, y);
         pu_options o[3];
@@ -154,7 +155,8 @@ static void series(void)
         options(&o[0], PU_EXACT, PU_DENSE, 0, 0);
         once(&model, &data, &o[0], &out, &ws[0], &report[0]);
         dense = once(&model, &data, &o[0], &out, &ws[0], &report[0]);
-        printf("\n%s D = %d: dense %.3f s", n == 1000 ? "noisy AR(5), 10 % missing, K = 10, I = 30, 1 thread\n" : "", (int)n, dense);
+        printf("\n%s D = %d: dense %.3f s", n == 1000 ? "noisy AR(5), 10 % missing, K = 10, I = 30, 1 thread\n" : "", (int)n,
+               dense);
     }
     dense *= (double)D * (double)D * (double)D / 8e9;
     printf(", i.e. about %.0f s at D = %d\n", dense, (int)D);

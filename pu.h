@@ -1850,9 +1850,14 @@ PU__FN void pu__clear(pu_int n, pu_int k, pu_block Y, int add)
 /* index of the first entry that is not finite, or -1 */
 PU__FN pu_int pu__find_nonfinite(pu_int n, const pu_real *x)
 {
-    pu_int i;
-    for (i = 0; i < n; i++)
-        if (!pu__finite(x[i])) return i;
+    pu_int i, at, len;
+    for (at = 0; at < n; at += len) { /* chunk by chunk: a loop without a way out vectorises */
+        int bad = 0;
+        len = pu__min(PU__CHUNK, n - at);
+        for (i = at; i < at + len; i++) bad |= !pu__finite(x[i]);
+        for (i = at; bad; i++)
+            if (!pu__finite(x[i])) return i;
+    }
     return -1;
 }
 
@@ -8135,10 +8140,13 @@ PU__FN pu_status pu__finish_gradient(const pu__job *job, pu__memory *mem, pu_rep
     pu_real *g = mem->lanes, *work = mem->workers[0].post.work;
     pu_block bbar, prior, out;
     pu_status status = PU_OK;
-    pu_int i, bad;
+    pu_int i, at, len, bad;
     int l;
-    for (l = 1; l < job->lanes; l++) pu__axpy(job->params, PU_R(1), mem->lanes + l * job->params, g);
-    for (i = 0; i < job->params; i++) g[i] *= mean;
+    for (at = 0; at < job->params; at += len) { /* one pass over each lane: they are larger than any cache */
+        len = pu__min(PU__CHUNK, job->params - at);
+        for (l = 1; l < job->lanes; l++) pu__axpy(len, PU_R(1), mem->lanes + l * job->params + at, g + at);
+        for (i = at; i < at + len; i++) g[i] *= mean;
+    }
     for (l = 0; l < (int)job->groups; l++) pu__axpy(job->at_eta, PU_R(1), g + job->at_b + job->D + l * job->at_eta, g);
     bbar.at = g + job->at_b, prior.at = (pu_real *)(uintptr_t)nu, bbar.ld = prior.ld = out.ld = job->D; /* nu: read only */
     if (job->out->Gamma && Gamma->params > 0) {
@@ -9348,15 +9356,17 @@ PU__FN pu_status pu__basic_set(pu_model *model, const pu_real *theta, pu_int *in
     pu_int i;
     int p, write;
     for (write = 0; write < 2; write++) /* look first: a refused theta leaves the model as it was */
-        for (p = 0; p < s->parts; p++)
-            for (i = s->part[p].at; i < pu__end(s, p); i++) {
-                value = theta[i];
-                if (s->part[p].scale == PU_SCALE_LOG && !pu__exp(theta[i], &value)) {
+        for (p = 0; p < s->parts; p++) {
+            const pu_int at = s->part[p].at, end = pu__end(s, p);
+            if (write && s->part[p].scale != PU_SCALE_LOG) memcpy(s->x + at, theta + at, (size_t)(end - at) * sizeof(pu_real));
+            for (i = at; i < end && s->part[p].scale == PU_SCALE_LOG; i++) {
+                if (!pu__exp(theta[i], &value)) {
                     *index = i;
                     return PU_E_ARGUMENT;
                 }
                 if (write) s->x[i] = value;
             }
+        }
     value = *pu__at(s, s->x, s->psi);
     for (i = 0; i < s->M && s->part[s->psi].rows == 0; i++) s->y[i] = value;
     for (i = 0; i < s->D && s->m; i++) s->m[i] = PU_R(1) / (pu__at(s, s->x, s->alpha)[i] + value * s->norm[i]);

@@ -34,7 +34,7 @@ typedef struct {
     long factors, batch, accumulate, epochs, split_seed, validate, keep, recommend, top, lanes;
     double loadings_prior, graded, means_prior, noise_prior; /* see prior_pull */
     double epsilon;
-    int decay;
+    int decay, no_validation;
     const char *path, *checkpoint, *resume;
     movielens all;
     pu_int users, seen, items; /* users with training ratings are numbered first */
@@ -69,7 +69,7 @@ static void split(app *a)
         pu_philox(key, counter, word);
         j = i + (pu_int)(((uint64_t)word[0] << 32 | word[1]) % (uint64_t)(n - i));
         order[i] = order[j], order[j] = keep;
-        a->part[order[i]] = i < test ? 2 : 1;
+        a->part[order[i]] = i < test ? 2 : !a->no_validation;
     }
     free(order);
 }
@@ -131,9 +131,11 @@ static double rmse(app *a, const lists *held)
 {
     const pu_int D = (pu_int)a->factors;
     const pu_real *Phi = (const pu_real *)a->model.lgm.Phi->data, *eta = a->model.lgm.eta;
-    pu_real *mean = need_reals(AT_ONCE * D);
+    pu_real *mean;
     pu_int pick[AT_ONCE], u = 0, n, i, k, j;
     double sum = 0;
+    if (held->start[a->users] == 0) return (double)NAN;
+    mean = need_reals(AT_ONCE * D);
     while (u < a->users) {
         pu_data some = a->data;
         pu_posterior_result out;
@@ -291,6 +293,7 @@ static void read_options(app *a, int argc, char **argv)
     list[n++] = opt_number("epochs", "passes through the users (--steps 0)", &a->epochs, 0, 1000000);
     list[n++] = opt_number("split-seed", "of training, validation and test ratings", &a->split_seed, 0, 1000000000);
     list[n++] = opt_number("validate", "steps between validations; 0 = two epochs", &a->validate, 0, 1000000);
+    list[n++] = opt_flag("no-validation", "those ratings train, too; the last parameters are tested", &a->no_validation);
     list[n++] = opt_real("prior-loadings", "precision of a normal prior on Phi", &a->loadings_prior, 0, 1e9);
     list[n++] = opt_real("prior-graded", "1 + j / this times that for factor j; 0 = all alike", &a->graded, 0, 1e9);
     list[n++] = opt_real("prior-means", "the same for eta about the mean rating", &a->means_prior, 0, 1e9);
@@ -318,7 +321,7 @@ static pu_fit_options fit_setup(app *a)
     if (o.steps == 0) o.steps = (pu_int)a->epochs * each;
     o.batch = (pu_int)a->batch < a->seen ? (pu_int)a->batch : a->seen, o.accumulate = (pu_int)a->accumulate;
     o.gradient.seed |= (uint64_t)fingerprint(a) << 32, o.gradient.lanes = (int)a->lanes;
-    o.validate = validate, o.validate_every = a->validate ? (pu_int)a->validate : 2 * each, o.user = a;
+    o.validate = a->no_validation ? NULL : validate, o.validate_every = a->validate ? (pu_int)a->validate : 2 * each, o.user = a;
     o.checkpoint = a->resume ? a->resume : a->checkpoint, o.resume = a->resume != NULL, o.checkpoint_every = (pu_int)a->keep;
     o.schedule = a->decay ? PU_RATE_COSINE : PU_RATE_CONSTANT, o.epsilon = a->epsilon;
     a->posterior = o.gradient; /* means alone: one system per user, solved to convergence, whatever the gradients are */
@@ -355,12 +358,14 @@ int main(int argc, char **argv)
                (long)a.users, (long)a.train.start[a.users], (long)a.valid.start[a.users], (long)a.test.start[a.users]);
     if (options.steps > 0) need_fit(pu_fit(&a.model, &a.data, &options, &a.ws, theta, &report), &report);
     else memset(&report, 0, sizeof report), report.best = validate(&a.model, theta, &a);
+    if (a.no_validation) report.best = (double)NAN;
     test = rmse(&a, &a.test);
     if (pu_model_gradient_bytes(&a.model, &a.data, &options.gradient, 0, &bytes, &last) == PU_OK) report.last = last; /* who serves whom */
     if (pu_nll(&a.model.lgm, &a.data, &options.gradient, &a.ws, &nll, &nll_se, &last) < 0) need(last.status, &last);
     if (!a.flags.quiet) {
-        printf("test RMSE %.4f (validation %.4f at step %ld of %ld)\n", test, report.best, (long)report.best_step, (long)report.step);
-        printf("training NLL per user %.3f, %.3g s per step, peak memory %.0f MB\n%s\n", nll,
+        printf("test RMSE %.4f", test);
+        if (!a.no_validation) printf(" (validation %.4f at step %ld of %ld)", report.best, (long)report.best_step, (long)report.step);
+        printf("\ntraining NLL per user %.3f, %.3g s per step, peak memory %.0f MB\n%s\n", nll,
                report.step > report.resumed ? report.seconds / (double)(report.step - report.resumed) : 0, peak_mb(), report.last.plan);
     }
     out = json_open(a.flags.json);

@@ -3,10 +3,10 @@
    cc -O3 -march=native -fopenmp -I. examples/ratings.c -o ratings -lm
    ./ratings --data ratings.csv --factors 100 --recommend 1
 
-   User n has factors z_n ~ N(0, I) and gives item m the rating y = Phi_m'z_n + eta_m + N(0, 1/psi_m). Phi, eta, psi are found by
-   maximum likelihood from the ratings that are there. A tenth of the ratings is kept for the test and a tenth of the others for
-   validation; the parameters with the best validation error are tested. Predictions are made from the training ratings of the
-   user, kept within the rating scale, and are 3 for a user without any.
+   User n has factors z_n ~ N(0, I) and gives item m the rating y = Phi_m'z_n + eta_m + N(0, 1/psi_m). Phi, eta, psi are found
+   by maximum likelihood from the ratings that are there (with --prior-.. by maximum a posteriori). A tenth of the ratings is
+   kept for the test and a tenth of the others for validation; the parameters with the best validation error are tested.
+   Predictions are made from the training ratings of the user, kept within the rating scale, and are 3 for a user without any.
 
    Numbers are float here: half the memory, and ratings are not known to six digits. -DRATINGS_DOUBLE makes them double.
 */
@@ -46,9 +46,8 @@ typedef struct {
     pu_workspace ws;
     pu_model model;
     pu_status (*pull)(const pu_model *model, const pu_results *g, pu_real *grad); /* the model's own */
-    double mean, spread, log_psi; /* what the priors pull towards */
+    double mean, spread, log_psi;                                                 /* what the priors pull towards */
     char name[100];
-    const pu_real *theta;
 } app;
 
 /* ---- the data ---------------------------------------------------------------------------------------------- */
@@ -81,7 +80,8 @@ static lists make_lists(const app *a, int part)
     pu_int i, count = 0, *at = (pu_int *)calloc((size_t)a->users + 1, sizeof(pu_int));
     lists l;
     for (i = 0; i < a->all.count; i++) count += a->part[i] == part;
-    l.start = (pu_int *)calloc((size_t)a->users + 1, sizeof(pu_int)), l.item = (pu_int *)calloc((size_t)count + 1, sizeof(pu_int));
+    l.start = (pu_int *)calloc((size_t)a->users + 1, sizeof(pu_int)),
+    l.item = (pu_int *)calloc((size_t)count + 1, sizeof(pu_int));
     l.y = need_reals(count + 1);
     if (!at || !l.start || !l.item) fail(1, "memory", "there is not enough");
     for (i = 0; i < a->all.count; i++) l.start[a->number[r[i].user] + 1] += a->part[i] == part;
@@ -117,13 +117,17 @@ static uint32_t fingerprint(const app *a)
 {
     uint32_t h = 2166136261u;
     pu_int i;
-    for (i = 0; i < a->train.start[a->seen]; i++) h = (h ^ (uint32_t)(a->train.item[i] * 1000 + (pu_int)(20 * a->train.y[i]))) * 16777619u;
+    for (i = 0; i < a->train.start[a->seen]; i++)
+        h = (h ^ (uint32_t)(a->train.item[i] * 1000 + (pu_int)(20 * a->train.y[i]))) * 16777619u;
     return h ^ (uint32_t)a->seen;
 }
 
 /* ---- predictions --------------------------------------------------------------------------------------------- */
 
-static double clip(const app *a, double y) { return y < a->all.low ? a->all.low : y > a->all.high ? a->all.high : y; }
+static double clip(const app *a, double y)
+{
+    return y < a->all.low ? a->all.low : y > a->all.high ? a->all.high : y;
+}
 
 /* Root mean square error of the held-out ratings, from posterior means of a few users at a time: no users x items array.
    The model must have been set. */
@@ -179,9 +183,10 @@ static double validate(pu_model *model, const pu_real *theta, void *user)
 
 /* ---- the model --------------------------------------------------------------------------------------------------- */
 
-/* Maximum a posteriori. Entry j of a row of Phi ~ N(0, 1/(loadings (1 + j/graded))): later factors are smaller, so that many of
-   them do no harm; but the first is about the spread of the users' means. eta ~ N(mean rating, 1/means), log psi ~ N(its mean at
-   the start, 1/noise). A precision of 0 means no prior. Matters for items with few ratings; the NLL that is told leaves it out. */
+/* Maximum a posteriori. Entry j of a row of Phi ~ N(0, 1/(loadings (1 + j/graded))): later factors are smaller, so that many
+   of them do no harm; but the first is about the spread of the users' means. eta ~ N(mean rating, 1/means), log psi ~ N(its
+   mean at the start, 1/noise). A precision of 0 means no prior. Matters for items with few ratings; the NLL that is told
+   leaves it out. */
 static double loadings_precision(const app *a, pu_int j)
 {
     return a->loadings_prior * (a->graded > 0 ? 1 + (double)j / a->graded : 1);
@@ -234,7 +239,8 @@ static pu_real *start(app *a)
         if (a->noise_prior > 0) log_psi[m] = (pu_real)(a->log_psi + known * ((double)log_psi[m] - a->log_psi));
     }
     a->pull = a->model.pull, a->model.pull = prior_pull;
-    snprintf(a->name, sizeof a->name, "ratings, priors %g %g %g %g", a->loadings_prior, a->graded, a->means_prior, a->noise_prior);
+    snprintf(a->name, sizeof a->name, "ratings, priors %g %g %g %g", a->loadings_prior, a->graded, a->means_prior,
+             a->noise_prior);
     a->model.name = a->name; /* a checkpoint belongs to a model of this name */
     free(count);
     return theta;
@@ -246,31 +252,37 @@ static pu_real *start(app *a)
 static void recommend(app *a, json *out)
 {
     const pu_int M = a->items;
-    pu_real *mean = need_reals(M), *variance = need_reals(M), *y = need_reals(M), best[TOP], sd[TOP], id[TOP];
+    pu_real *mean = need_reals(M), *variance = need_reals(M), *y = need_reals(M), best[TOP], sd[TOP];
+    int32_t id[TOP];
+    pu_options exact = a->posterior;
     pu_int *item = (pu_int *)calloc((size_t)M, sizeof(pu_int)), start[2] = {0, 0}, i, n, count = 0;
-    const int32_t wanted = (int32_t)a->recommend;
-    const int32_t *user = (const int32_t *)bsearch(&wanted, a->all.user_id, (size_t)a->users, sizeof wanted, movielens_int_order);
+    const int32_t user = movielens_place((int32_t)a->recommend, a->all.users, a->all.user_id);
     pu_prediction p;
     pu_data one;
     pu_report report;
     if (!item) fail(1, "memory", "there is not enough");
     for (i = 0; i < a->all.count; i++)
-        if (a->all.rating[i].user == user - a->all.user_id)
+        if (a->all.rating[i].user == user)
             item[start[1]] = a->all.rating[i].item, y[start[1]++] = (pu_real)a->all.rating[i].value;
     one = pu_data_lists(1, M, start, item, y);
     memset(&p, 0, sizeof p);
     p.mean = mean, p.fit = variance;
-    need(pu_predict(&a->model.lgm, &one, &a->posterior, &a->ws, &p, &report), &report);
+    exact.kind = PU_EXACT, exact.engine = PU_ENGINE_AUTO, exact.solve.tolerance = 0;
+    need(pu_predict(&a->model.lgm, &one, &exact, &a->ws, &p, &report), &report);
     for (i = 0; i < start[1]; i++) mean[item[i]] = -PU_R(1e30); /* seen already */
-    if (!a->flags.quiet) printf("\nfor user %ld, who has rated %ld:\n    item  expected rating\n", a->recommend, (long)start[1]);
+    if (!a->flags.quiet)
+        printf("\nfor user %ld, who has rated %ld:\n    item  expected rating\n", a->recommend, (long)start[1]);
     for (; count < a->top && count < M - start[1]; count++) {
         for (n = 0, i = 1; i < M; i++)
             if (mean[i] > mean[n]) n = i;
-        best[count] = mean[n], sd[count] = (pu_real)sqrt((double)variance[n]), id[count] = (pu_real)a->all.item_id[n];
-        if (!a->flags.quiet) printf("%8ld  %.2f +- %.2f\n", (long)a->all.item_id[n], clip(a, (double)mean[n]), (double)sd[count]);
+        best[count] = mean[n], sd[count] = (pu_real)sqrt((double)variance[n]), id[count] = a->all.item_id[n];
+        if (!a->flags.quiet)
+            printf("%8ld  %.2f +- %.2f\n", (long)a->all.item_id[n], clip(a, (double)mean[n]), (double)sd[count]);
         mean[n] = -PU_R(1e30);
     }
-    json_array(out, "recommended", count, id);
+    json_key(out, "recommended");
+    for (i = 0; i < count && out->file; i++) fprintf(out->file, "%s%ld", i ? ", " : "[", (long)id[i]);
+    if (out->file) fprintf(out->file, count ? "]" : "[]");
     json_array(out, "recommended_mean", count, best);
     json_array(out, "recommended_sd", count, sd);
     free(mean), free(variance), free(y), free(item);
@@ -307,9 +319,11 @@ static void read_options(app *a, int argc, char **argv)
     list[n++] = opt_number("top", "how many recommendations", &a->top, 1, TOP);
     list[n++] = opt_number("lanes", "sums kept apart, a gradient of memory each", &a->lanes, 1, 64);
     n += fit_flags_table(&a->flags, list + n);
-    options_read(argc, argv, "ratings", "Factor analysis of ratings; predictions and recommendations with their uncertainty.", n, list);
+    options_read(argc, argv, "ratings", "Factor analysis of ratings; predictions and recommendations with their uncertainty.",
+                 n, list);
     if (!a->path) fail(2, "--data", "is needed; see --help");
-    if (a->checkpoint && a->resume && strcmp(a->checkpoint, a->resume) != 0) fail(2, "--resume", "names another file than --checkpoint");
+    if (a->checkpoint && a->resume && strcmp(a->checkpoint, a->resume) != 0)
+        fail(2, "--resume", "names another file than --checkpoint");
 }
 
 /* What pu_fit is to do. */
@@ -321,7 +335,8 @@ static pu_fit_options fit_setup(app *a)
     if (o.steps == 0) o.steps = (pu_int)a->epochs * each;
     o.batch = (pu_int)a->batch < a->seen ? (pu_int)a->batch : a->seen, o.accumulate = (pu_int)a->accumulate;
     o.gradient.seed |= (uint64_t)fingerprint(a) << 32, o.gradient.lanes = (int)a->lanes;
-    o.validate = a->no_validation ? NULL : validate, o.validate_every = a->validate ? (pu_int)a->validate : 2 * each, o.user = a;
+    o.validate = a->no_validation ? NULL : validate, o.validate_every = a->validate ? (pu_int)a->validate : 2 * each,
+    o.user = a;
     o.checkpoint = a->resume ? a->resume : a->checkpoint, o.resume = a->resume != NULL, o.checkpoint_every = (pu_int)a->keep;
     o.schedule = a->decay ? PU_RATE_COSINE : PU_RATE_CONSTANT, o.epsilon = a->epsilon;
     a->posterior = o.gradient; /* means alone: one system per user, solved to convergence, whatever the gradients are */
@@ -347,26 +362,30 @@ int main(int argc, char **argv)
         fclose(file);
     }
     load(&a);
-    if (a.recommend >= 0) {
-        const int32_t user = (int32_t)a.recommend;
-        if (!bsearch(&user, a.all.user_id, (size_t)a.users, sizeof user, movielens_int_order)) fail(1, "--recommend", "there is no such user");
-    }
+    if (a.recommend >= 0 && movielens_place((int32_t)a.recommend, a.all.users, a.all.user_id) < 0)
+        fail(1, "--recommend", "there is no such user");
     theta = start(&a);
     options = fit_setup(&a);
     if (!a.flags.quiet)
-        printf("%ld ratings of %ld items by %ld users; %ld for training, %ld for validation, %ld for the test\n", a.all.count, (long)a.items,
-               (long)a.users, (long)a.train.start[a.users], (long)a.valid.start[a.users], (long)a.test.start[a.users]);
-    if (options.steps > 0) need_fit(pu_fit(&a.model, &a.data, &options, &a.ws, theta, &report), &report);
-    else memset(&report, 0, sizeof report), report.best = validate(&a.model, theta, &a);
+        printf("%ld ratings of %ld items by %ld users; %ld for training, %ld for validation, %ld for the test\n", a.all.count,
+               (long)a.items, (long)a.users, (long)a.train.start[a.users], (long)a.valid.start[a.users],
+               (long)a.test.start[a.users]);
+    if (options.steps > 0)
+        need_fit(pu_fit(&a.model, &a.data, &options, &a.ws, theta, &report), &report);
+    else
+        memset(&report, 0, sizeof report), report.best = validate(&a.model, theta, &a);
     if (a.no_validation) report.best = (double)NAN;
     test = rmse(&a, &a.test);
-    if (pu_model_gradient_bytes(&a.model, &a.data, &options.gradient, 0, &bytes, &last) == PU_OK) report.last = last; /* who serves whom */
+    if (pu_model_gradient_bytes(&a.model, &a.data, &options.gradient, 0, &bytes, &last) == PU_OK)
+        report.last = last; /* who serves whom */
     if (pu_nll(&a.model.lgm, &a.data, &options.gradient, &a.ws, &nll, &nll_se, &last) < 0) need(last.status, &last);
     if (!a.flags.quiet) {
         printf("test RMSE %.4f", test);
-        if (!a.no_validation) printf(" (validation %.4f at step %ld of %ld)", report.best, (long)report.best_step, (long)report.step);
+        if (!a.no_validation)
+            printf(" (validation %.4f at step %ld of %ld)", report.best, (long)report.best_step, (long)report.step);
         printf("\ntraining NLL per user %.3f, %.3g s per step, peak memory %.0f MB\n%s\n", nll,
-               report.step > report.resumed ? report.seconds / (double)(report.step - report.resumed) : 0, peak_mb(), report.last.plan);
+               report.step > report.resumed ? report.seconds / (double)(report.step - report.resumed) : 0, peak_mb(),
+               report.last.plan);
     }
     out = json_open(a.flags.json);
     json_fit(&out, &a.flags, &report, nll, nll_se);

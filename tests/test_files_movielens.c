@@ -15,7 +15,10 @@ static int read_bytes(const void *bytes, size_t count, movielens *m)
     return movielens_read(path, m);
 }
 
-static int read_text(const char *text, movielens *m) { return read_bytes(text, strlen(text), m); }
+static int read_text(const char *text, movielens *m)
+{
+    return read_bytes(text, strlen(text), m);
+}
 
 /* Refused, and the reason holds this. */
 static int refused(const char *text, const char *why)
@@ -29,8 +32,10 @@ static int refused(const char *text, const char *why)
 
 TEST three_formats(void)
 {
-    static const char *const text[] = {"7::30::4.5::99\n3::20::1::98\n7::10::3::97\n", "7\t30\t4.5\t99\r\n3\t20\t1\t98\r\n7\t10\t3\t97\r\n",
-                                       "userId,movieId,rating,timestamp\n7,30,4.5,99\n3,20,1.0,98\n7,10,3,97", "UserID,MovieID,Rating\n7,30,4.5\n3,20,1\n7,10,3\n"};
+    static const char *const text[] = {"7::30::4.5::99\n3::20::1::98\n7::10::3::97\n",
+                                       "7\t30\t4.5\t99\r\n3\t20\t1\t98\r\n7\t10\t3\t97\r\n",
+                                       "userId,movieId,rating,timestamp\n7,30,4.5,99\n3,20,1.0,98\n7,10,3,97",
+                                       "UserID,MovieID,Rating\n7,30,4.5\n3,20,1\n7,10,3\n"};
     size_t i;
     for (i = 0; i < sizeof text / sizeof *text; i++) {
         movielens m;
@@ -80,10 +85,10 @@ TEST malformed_is_refused(void)
     ASSERT(refused("1::2::3::4::5\n", "line 1: there must be 3 or 4 fields"));
     ASSERT(refused("1::2::3::4\n1::3::3\n", "line 2: another count"));
     ASSERT(refused("1::2::3\n1::3::3::4\n", "line 2: another count"));
-    ASSERT(refused("1::2::3::4\n1::3", "line 2: another count"));     /* cut off */
+    ASSERT(refused("1::2::3::4\n1::3", "line 2: another count")); /* cut off */
     ASSERT(refused("1::2::3::4\n1::3::", "line 2: the rating"));
     ASSERT(refused("1::2::3::4\n\n1::3::4::5\n", "line 2: the user"));
-    ASSERT(refused("1::2::3::4\n1\t3\t3\t4\n", "line 2: the user"));  /* another separator */
+    ASSERT(refused("1::2::3::4\n1\t3\t3\t4\n", "line 2: the user")); /* another separator */
     ASSERT(refused("1::2::3\n-1::3::3\n", "line 2: the user"));
     ASSERT(refused("1::2::3\n1::0x3::3\n", "line 2: the item"));
     ASSERT(refused("1::2::3\n1:: 3::3\n", "line 2: the item"));
@@ -131,7 +136,8 @@ TEST bytes_that_are_no_text(void)
         if (status) {
             ASSERT(m.count >= 1 && m.count <= 4 && m.users >= 1 && m.items >= 1 && m.high <= 1000 && m.low >= 0);
             movielens_free(&m);
-        } else ASSERT(m.error[0]);
+        } else
+            ASSERT(m.error[0]);
     }
     PASS();
 }

@@ -5,10 +5,10 @@
        userId,movieId,rating,timestamp  ratings.csv: commas, and a header that names the columns in this order
        1,1,4.0,964982703
 
-   The separator of the first line holds for all; a file has 3 columns or, with time stamps, 4. Numbers of users and items are
-   integers from 0 to 2^31 - 1 in any order and with gaps, ratings are plain decimals from 0 to 1000. Anything else is refused
-   with the number of its line: a wrong count of fields, signs, spaces, empty or endless lines, zero bytes, a second rating of the same item by
-   the same user. Lines may end in CR LF; the last one need not end at all.
+   The separator of the first line holds for all; a file has 3 columns or, with time stamps, 4. Numbers of users and items
+   are integers from 0 to 2^31 - 1 in any order and with gaps, ratings are plain decimals from 0 to 1000. Anything else is
+   refused with the number of its line: a wrong count of fields, signs, spaces, empty or endless lines, zero bytes, a second
+   rating of the same item by the same user. Lines may end in CR LF; the last one need not end at all.
 
        movielens m;
        if (!movielens_read(path, &m)) fail(1, path, m.error);
@@ -48,8 +48,10 @@ static inline void movielens_free(movielens *m)
 
 static inline int movielens_fail(movielens *m, long line, const char *why)
 {
-    if (line > 0) snprintf(m->error, sizeof m->error, "line %ld: %s", line, why);
-    else snprintf(m->error, sizeof m->error, "%s", why);
+    if (line > 0)
+        snprintf(m->error, sizeof m->error, "line %ld: %s", line, why);
+    else
+        snprintf(m->error, sizeof m->error, "%s", why);
     movielens_free(m);
     return 0;
 }
@@ -60,7 +62,8 @@ static inline const char *movielens_number(const char *at, int whole, double mos
     double digits = 0, scale = 1;
     int count = 0, point = 0;
     for (; (*at >= '0' && *at <= '9') || (*at == '.' && !whole && !point); at++) {
-        if (*at == '.') point = 1;
+        if (*at == '.')
+            point = 1;
         else {
             digits = 10 * digits + (*at - '0'), count++;
             if (point) scale *= 10;
@@ -87,7 +90,8 @@ static inline const char *movielens_next(const char *at, const char *separator)
 /* One line of fields into r; what is wrong with it, or NULL. */
 static inline const char *movielens_line(const char *at, const char *separator, int fields, movielens_rating *r)
 {
-    static const char *const wrong[] = {"the user is not an integer from 0 to 2147483647", "the item is not an integer from 0 to 2147483647",
+    static const char *const wrong[] = {"the user is not an integer from 0 to 2147483647",
+                                        "the item is not an integer from 0 to 2147483647",
                                         "the rating is not a number from 0 to 1000", "the time stamp is not an integer"};
     static const double most[] = {INT32_MAX, INT32_MAX, 1000, 1e15};
     double x[4];
@@ -142,6 +146,13 @@ static inline int32_t movielens_unique(long n, int32_t *x)
     return kept;
 }
 
+/* Where in a sorted array a number is, or -1. */
+static inline int32_t movielens_place(int32_t number, int32_t n, const int32_t *x)
+{
+    const int32_t *at = (const int32_t *)bsearch(&number, x, (size_t)n, sizeof *x, movielens_int_order);
+    return at ? (int32_t)(at - x) : -1;
+}
+
 /* Sorts, refuses repetitions, turns numbers of the file into places. */
 static inline int movielens_index(movielens *m)
 {
@@ -163,8 +174,7 @@ static inline int movielens_index(movielens *m)
     m->users = movielens_unique(m->count, m->user_id), m->items = movielens_unique(m->count, m->item_id);
     for (i = 0; i < m->count; i++) {
         movielens_rating *r = &m->rating[i];
-        r->user = (int32_t)((const int32_t *)bsearch(&r->user, m->user_id, (size_t)m->users, sizeof(int32_t), movielens_int_order) - m->user_id);
-        r->item = (int32_t)((const int32_t *)bsearch(&r->item, m->item_id, (size_t)m->items, sizeof(int32_t), movielens_int_order) - m->item_id);
+        r->user = movielens_place(r->user, m->users, m->user_id), r->item = movielens_place(r->item, m->items, m->item_id);
     }
     return 1;
 }
@@ -176,8 +186,10 @@ static inline int movielens_text(FILE *file, size_t room, char *line, const char
     int c = getc(file);
     if (c == EOF) return 0;
     for (; c != EOF && c != '\n'; c = getc(file)) {
-        if (c == 0) *wrong = "a zero byte: this is not a text file";
-        else if (length + 1 == room) *wrong = "the line is too long";
+        if (c == 0)
+            *wrong = "a zero byte: this is not a text file";
+        else if (length + 1 == room)
+            *wrong = "the line is too long";
         if (*wrong) return 1;
         line[length++] = (char)c;
     }
@@ -206,8 +218,10 @@ static inline int movielens_read(const char *path, movielens *m)
             movielens_rating *more;
             room = room ? 2 * room : 4096;
             more = (movielens_rating *)realloc(m->rating, (size_t)room * sizeof *more);
-            if (more) m->rating = more;
-            else wrong = "there is not enough memory";
+            if (more)
+                m->rating = more;
+            else
+                wrong = "there is not enough memory";
         }
         if (!wrong) wrong = movielens_line(line, separator, fields, &m->rating[m->count]);
         if (!wrong) m->rating[m->count++].line = (int32_t)number;

@@ -9975,7 +9975,7 @@ PU__FN void pu__fit_layout(pu__fit *f, pu__arena *arena)
     const pu_int batch = f->o->batch ? f->o->batch : f->N;
     f->theta = pu__reals(arena, f->n, 1), f->best = pu__reals(arena, f->n, 1), f->g = pu__reals(arena, f->n, 1);
     f->trial = pu__reals(arena, f->n, 1), f->m = pu__reals(arena, f->n, 1), f->before = pu__reals(arena, f->n, 1);
-    f->part = f->o->batch ? pu__reals(arena, f->n, 1) : NULL;
+    f->part = f->o->accumulate > 1 ? pu__reals(arena, f->n, 1) : NULL;
     f->v = f->o->optimizer != PU_SGD ? pu__reals(arena, f->n, 1) : NULL; /* L-BFGS: the gradient at the trial point */
     if (f->se) f->part_se = pu__reals(arena, f->n, 1), f->square = (double *)pu__take(arena, f->n, 1, sizeof(double));
     if (f->o->batch) f->order = (pu_int *)pu__take(arena, f->N, 1, sizeof(pu_int));

@@ -109,6 +109,7 @@ static void load(app *a)
     for (i = 0; i < a->users; i++) a->seen += a->number[i];
     for (unseen = a->seen, i = 0; i < a->users; i++) a->number[i] = a->number[i] ? seen++ : unseen++;
     a->train = make_lists(a, 0), a->valid = make_lists(a, 1), a->test = make_lists(a, 2);
+    free(a->part), free(a->all.rating), a->part = NULL, a->all.rating = NULL; /* the lists have it all */
     a->data = pu_data_lists(a->seen, a->items, a->train.start, a->train.item, a->train.y);
 }
 
@@ -256,14 +257,17 @@ static void recommend(app *a, json *out)
     int32_t id[TOP];
     pu_options exact = a->posterior;
     pu_int *item = (pu_int *)calloc((size_t)M, sizeof(pu_int)), start[2] = {0, 0}, i, n, count = 0;
-    const int32_t user = movielens_place((int32_t)a->recommend, a->all.users, a->all.user_id);
+    const pu_int user = a->number[movielens_place((int32_t)a->recommend, a->all.users, a->all.user_id)];
+    const lists *const part[3] = {&a->train, &a->valid, &a->test};
     pu_prediction p;
     pu_data one;
     pu_report report;
     if (!item) fail(1, "memory", "there is not enough");
-    for (i = 0; i < a->all.count; i++)
-        if (a->all.rating[i].user == user)
-            item[start[1]] = a->all.rating[i].item, y[start[1]++] = (pu_real)a->all.rating[i].value;
+    for (i = 0; i < M; i++) mean[i] = -PU_R(1); /* all ratings of the user in the order of items: marked, then collected */
+    for (n = 0; n < 3; n++)
+        for (i = part[n]->start[user]; i < part[n]->start[user + 1]; i++) mean[part[n]->item[i]] = part[n]->y[i];
+    for (i = 0; i < M; i++)
+        if (mean[i] >= PU_R(0)) item[start[1]] = i, y[start[1]++] = mean[i];
     one = pu_data_lists(1, M, start, item, y);
     memset(&p, 0, sizeof p);
     p.mean = mean, p.fit = variance;

@@ -10285,13 +10285,15 @@ PU__FN pu_status pu__fit_first_order(pu__fit *f, int *stuck)
 }
 
 /* L-BFGS. d = -H g by the two-loop recursion, then a step t with
-     f(t) <= f + 1e-4 t g'd (only where f is exact; with fixed probes the gradient is not quite that of f) and |g(t)'d| <= 0.9
-     |g'd|. */
+     f(t) <= f + 1e-4 t g'd (only where f is exact; with fixed probes the gradient is not quite that of f) and |g(t)'d| <= 0.9 |g'd|.
+   f is a difference of much larger numbers when the noise is small (c against b'mu), the gradient is not: within 1e-10 of each
+   other two values count as equal, and the second condition decides alone (as in Hager and Zhang 2005). */
 PU__FN pu_status pu__fit_lbfgs(pu__fit *f, int *stuck)
 {
     const pu_int n = f->n, h = f->pairs;
     pu_real *d = f->m, *gn = f->v;
     double *a = f->rho + h, slope, t, lo = 0, hi = -1, value, yy;
+    const double noise = pu__max(16 * (double)PU__EPS, 1e-10);
     pu_int i, j, q;
     int tries;
     pu_status status;
@@ -10335,7 +10337,7 @@ PU__FN pu_status pu__fit_lbfgs(pu__fit *f, int *stuck)
         }
         if (status) return status;
         now = pu__dot(n, NULL, gn, d);
-        curve = f->exact ? value + 1e-4 * t * slope + 16 * (double)PU__EPS * fabs(value) : HUGE_VAL;
+        curve = f->exact ? value + 1e-4 * t * slope + noise * fabs(value) : HUGE_VAL;
         if (!(f->c.objective <= curve) || now > -0.9 * slope) hi = t;
         else if (now < 0.9 * slope && hi < 0 && tries < 10) lo = t;
         else { /* taken */

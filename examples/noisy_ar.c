@@ -107,7 +107,7 @@ int main(int argc, char **argv)
     list[options++] = opt_number("series", "simulate: how many", &count, 1, CSV_COLUMNS);
     list[options++] = opt_real("missing", "simulate: share of missing entries", &missing, 0, 0.99);
     list[options++] = opt_choice("optimizer", "0 as --rate: 1, 0.1, 0.01", &optimizer, "lbfgs,adam,sgd");
-    list[options++] = opt_choice("start", "from the data, or gamma = 0, kappa = lambda = 1", &start, "moments,zero");
+    list[options++] = opt_choice("start", "from the data; gamma = 0, kappa = lambda = 1; the truth", &start, "moments,zero,truth");
     options += series_flags_table(&s, list + options);
     options += fit_flags_table(&flags, list + options);
     options_read(argc, argv, "noisy_ar", "Fits an autoregression with observation noise to series with gaps.", options, list);
@@ -134,7 +134,8 @@ int main(int argc, char **argv)
         fit.fixed_probes = 1;
         fit.tolerance = 1e-5 * sqrt((double)s.known / (double)s.count);
     }
-    memset(theta, 0, sizeof theta);
+    if (start == 2 && s.data) fail(2, "--start truth", "is for simulated series");
+    if (start < 2) memset(theta, 0, sizeof theta);
     if (start == 0) need(pu_model_start(&model, &data, (uint64_t)flags.seed, theta, &told), &told);
     status = flags.steps ? pu_fit(&model, &data, &fit, NULL, theta, &report) : PU_OK;
     if (!flags.steps) memset(&report, 0, sizeof report);
@@ -181,6 +182,7 @@ int main(int argc, char **argv)
     json_number(&j, "nll_exact", nll_exact);
     json_number(&j, "order", (double)P);
     json_number(&j, "gradients", (double)report.gradients);
+    json_number(&j, "gradient", report.gradient);
     json_array(&j, "phi", P, x);
     json_number(&j, "kappa", (double)x[P]);
     json_number(&j, "lambda", (double)x[P + 1]);

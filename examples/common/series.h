@@ -218,6 +218,7 @@ static inline void series_hide(series *s, uint64_t seed)
                 const double y = (double)s->y[n * s->length + t];
                 fprintf(file, n ? "," : "\n");
                 if (y == y) fprintf(file, "%.17g", y);
+                else fprintf(file, "NA"); /* an empty line would be lost on many a reader */
             }
         fprintf(file, "\n");
         file_close(file, s->save);

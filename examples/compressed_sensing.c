@@ -245,7 +245,7 @@ int main(int argc, char **argv)
     pu_fit_report report;
     pu_workspace ws;
     pu_real *theta, *mean, *variance;
-    double error, blind, beta, nll = NAN, nll_se = NAN;
+    double error, blind, beta, nll = 0, nll_se = 0;
     json out;
     int count = 0;
 

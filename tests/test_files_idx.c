@@ -203,5 +203,5 @@ int main(int argc, char **argv)
     RUN_TESTp(png_holds_the_pixels, 300, 500);
     RUN_TEST(tiles);
     remove(path);
-    GREATEST_MAIN_END();
+    PU_TEST_MAIN_END();
 }

@@ -26,7 +26,7 @@
 typedef struct {
     long digit, count, size, shrink, trace;
     double share, noise;
-    int plain, schedule, rao_blackwell;
+    int plain, schedule, plain_variance, warm;
     const char *images, *labels, *picture;
     fit_flags fit;
 } flags;
@@ -235,7 +235,7 @@ int main(int argc, char **argv)
 {
     static const pu_schedule schedules[] = {PU_RATE_CONSTANT, PU_RATE_COSINE, PU_RATE_HYPERBOLIC, PU_RATE_TAIL};
     flags f;
-    option list[FIT_FLAGS + 13];
+    option list[FIT_FLAGS + 14];
     scene s;
     watcher w;
     pu_op Phi;
@@ -245,7 +245,7 @@ int main(int argc, char **argv)
     pu_fit_report report;
     pu_workspace ws;
     pu_real *theta, *mean, *variance;
-    double error, blind, beta, nll = NAN, nll_se = NAN;
+    double error, blind, beta, nll = 0, nll_se = 0;
     json out;
     int count = 0;
 
@@ -264,7 +264,8 @@ int main(int argc, char **argv)
     list[count++] = opt_real("noise", "standard deviation, in units of the convention", &f.noise, 0, 1e6);
     list[count++] = opt_choice("convention", "of the transform", &f.plain, "unitary,plain");
     list[count++] = opt_choice("schedule", "of the rate", &f.schedule, "constant,cosine,hyperbolic,tail");
-    list[count++] = opt_flag("rao-blackwell", "less variance in the gradient of alpha", &f.rao_blackwell);
+    list[count++] = opt_choice("rao-blackwell", "less variance in the gradient of alpha", &f.plain_variance, "on,off");
+    list[count++] = opt_flag("warm", "the same probes at every step, each solve begun where the last one ended", &f.warm);
     list[count++] = opt_number("trace", "print the error every so many steps (0 = never)", &f.trace, 0, 1000000);
     list[count++] = opt_text("picture", "truth, inverse, reconstruction, deviation as .png, .pgm or .html", &f.picture);
     count += fit_flags_table(&f.fit, list + count);
@@ -291,7 +292,8 @@ int main(int argc, char **argv)
 
     mean = need_reals(s.N * s.D), variance = need_reals(s.N * s.D);
     fit_flags_options(&f.fit, &options);
-    options.schedule = schedules[f.schedule], options.gradient.rao_blackwell = f.rao_blackwell;
+    options.schedule = schedules[f.schedule], options.gradient.rao_blackwell = !f.plain_variance;
+    options.fixed_probes = options.warm_start = f.warm;
     w.fit = &f.fit, w.f = &f, w.s = &s, w.model = &model, w.data = &data, w.options = &options.gradient, w.mean = mean;
     options.progress = watch, options.user = &w;
     need_fit(pu_fit(&model, &data, &options, &ws, theta, &report), &report);

@@ -211,7 +211,12 @@ TEST stops_within_its_noise(void)
 
 /* ---- checkpoints ---- */
 
-static const char *const FILE_NAME = "test_fit.checkpoint";
+/* the builds of this test run side by side, in one directory */
+#ifdef __SANITIZE_ADDRESS__
+static const char *const FILE_NAME = PU_TEST_PICK("test_fit.double_asan", "test_fit.float_asan");
+#else
+static const char *const FILE_NAME = PU_TEST_PICK("test_fit.double", "test_fit.float");
+#endif
 
 static int stop_at_step(const pu_fit_report *now, void *user) { return now->step == *(const pu_int *)user; }
 

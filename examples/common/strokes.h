@@ -1,7 +1,7 @@
 /* strokes.h - digits drawn with a pen, for programs that want images without a file. Include after pu.h.
 
-   Each digit is a path or two of straight strokes; an image bends it by a random shift, turn, size and trembling of the corners.
-   Paper is 0, ink is 1, the edge of a stroke in between. */
+   Each digit is a path or two of straight strokes; an image bends it by a random shift, turn, size and trembling of the
+   corners. Paper is 0, ink is 1, the edge of a stroke in between. */
 #ifndef EXAMPLES_STROKES_H
 #define EXAMPLES_STROKES_H
 

@@ -347,7 +347,8 @@ int main(int argc, char **argv)
     if (f.picture) draw(&f, &s, mean, variance);
     if (!f.fit.quiet) {
         printf("%s %ld: %ld images of %ld x %ld, %.3g %% of the frequencies, noise %g (%s transform)\n",
-               f.images ? "digit" : "drawn digit", f.digit, (long)s.N, (long)s.rows, (long)s.cols, 100 * f.share, f.noise, f.plain ? "plain" : "unitary");
+               f.images ? "digit" : "drawn digit", f.digit, (long)s.N, (long)s.rows, (long)s.cols, 100 * f.share, f.noise,
+               f.plain ? "plain" : "unitary");
         printf("  NRMSE of the zero-filled inverse  %6.2f %%\n  NRMSE of the reconstruction       %6.2f %%\n", blind, error);
         printf("  noise found %.4g (beta %.4g); NLL per image %.6g +- %.2g\n", 1 / sqrt(beta), beta, nll, nll_se);
         printf("  %ld steps, %.1f s, %.2f s each; %.0f MB\n", (long)report.step, report.seconds,

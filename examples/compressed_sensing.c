@@ -12,7 +12,14 @@
    Conventions. Real and imaginary part of a measured frequency each get noise of the standard deviation --noise. It is relative
    to the transform: with --convention unitary F has a factor D^-1/2, with plain it has none, so that the same number is
    D^1/2 times less noise. Either way the program computes with the unitary F; plain divides data and noise by D^1/2, and
-   beta by D when it is told, which changes nothing else. */
+   beta by D when it is told, which changes nothing else.
+
+   When it works. With little noise A is badly conditioned until most pixels are known to be paper, and I steps of the
+   solver say little. Two things help, and together find the images also with --convention plain:
+     --warm --gradient output   probes stay the same, and a solve goes on from the last solution
+     --hold 0.01                for the first 3/5 of the steps beta is kept from exceeding 1 / 0.01^2 (unitary units;
+                                pixels are from 0 to 1): first the paper, then the noise
+   docs/results/compressed_sensing.md has the figures. */
 #define _POSIX_C_SOURCE 200809L /* the clock in program.h */
 #define PU_IMPLEMENTATION
 #include "pu.h"
@@ -25,7 +32,7 @@
 
 typedef struct {
     long digit, count, size, shrink, trace;
-    double share, noise;
+    double share, noise, hold;
     int plain, schedule, plain_variance, warm;
     const char *images, *labels, *picture;
     fit_flags fit;
@@ -179,10 +186,43 @@ static void posterior(pu_model *model, const pu_real *theta, const pu_data *data
     pu_report report;
     memset(&out, 0, sizeof out);
     out.mean = mean, out.variance = variance;
-    if (o.kind != PU_EXACT) o.kind = PU_MONTE_CARLO, o.solve.tolerance = 1e-5, o.solve.iterations = 1000; /* solved, not unrolled */
+    if (o.kind != PU_EXACT) o.kind = PU_MONTE_CARLO, o.solve.tolerance = 1e-5, o.solve.iterations = 1000; /* not unrolled */
     o.solve.m = model->m, o.solve.m_stride = PU_NONE;
     need(pu_model_set(model, theta, &report), &report);
     if (pu_posterior(&model->lgm, data, &o, ws, &out, &report) != PU_CAP) need(report.status, &report);
+}
+
+/* The model's own set with beta held down. The program fits one model, so that this can be kept here. */
+static struct {
+    pu_status (*set)(pu_model *model, const pu_real *theta, pu_int *index);
+    pu_real *theta, most; /* the most that log beta may be */
+} held;
+
+static pu_status held_set(pu_model *model, const pu_real *theta, pu_int *index)
+{
+    const pu_int last = model->params - 1;
+    memcpy(held.theta, theta, (size_t)model->params * sizeof *theta);
+    if (theta[last] > held.most) held.theta[last] = held.most;
+    return held.set(model, held.theta, index);
+}
+
+/* One fit, or two: with beta held down, then from there without. The report counts both. */
+static void fit(const flags *f, pu_model *model, const pu_data *data, pu_fit_options *options, pu_workspace *ws, pu_real *theta,
+                pu_fit_report *report)
+{
+    const pu_int last = model->params - 1, steps = options->steps;
+    pu_fit_report first;
+    memset(&first, 0, sizeof first);
+    if (f->hold > 0 && steps > 1) {
+        held.set = model->set, held.theta = need_reals(model->params), held.most = (pu_real)(-2 * log(f->hold));
+        model->set = held_set, options->steps = steps * 3 / 5 + 1;
+        need_fit(pu_fit(model, data, options, ws, theta, &first), &first);
+        model->set = held.set, options->steps = steps - first.step;
+        if (theta[last] > held.most) theta[last] = held.most;
+        free(held.theta);
+    }
+    need_fit(pu_fit(model, data, options, ws, theta, report), report);
+    report->step += first.step, report->seconds += first.seconds;
 }
 
 /* With --trace the error on the way; the fit never learns of it. */
@@ -221,7 +261,8 @@ static void draw(const flags *f, const scene *s, const pu_real *mean, const pu_r
         FILE *file = file_open(f->picture);
         fprintf(file, "<!doctype html><meta charset=\"utf-8\"><title>compressed sensing</title>\n"
                       "<meta name=\"viewport\" content=\"width=device-width\"><style>:root{color-scheme:light dark}"
-                      "body{font:16px system-ui,sans-serif}img{max-width:100%%;height:auto}</style>\n<p>From left to right: %s.</p>\n", names);
+                      "body{font:16px system-ui,sans-serif}img{max-width:100%%;height:auto}</style>\n"
+                      "<p>From left to right: %s.</p>\n", names);
         picture_embed(&p, file, names);
         file_close(file, f->picture);
     } else {
@@ -235,7 +276,7 @@ int main(int argc, char **argv)
 {
     static const pu_schedule schedules[] = {PU_RATE_CONSTANT, PU_RATE_COSINE, PU_RATE_HYPERBOLIC, PU_RATE_TAIL};
     flags f;
-    option list[FIT_FLAGS + 14];
+    option list[FIT_FLAGS + 15];
     scene s;
     watcher w;
     pu_op Phi;
@@ -249,7 +290,8 @@ int main(int argc, char **argv)
     json out;
     int count = 0;
 
-    memset(&f, 0, sizeof f), memset(&s, 0, sizeof s), memset(&w, 0, sizeof w), memset(&model, 0, sizeof model), memset(&ws, 0, sizeof ws);
+    memset(&f, 0, sizeof f), memset(&s, 0, sizeof s), memset(&w, 0, sizeof w);
+    memset(&model, 0, sizeof model), memset(&ws, 0, sizeof ws);
     fit_flags_default(&f.fit); /* the paper's settings, where it has any */
     f.fit.samples = 30, f.fit.iterations = 25, f.fit.solver = 3 /* pcg */, f.fit.engine = 1 /* iterative */, f.fit.rate = 1;
     f.fit.steps = 60;
@@ -265,12 +307,13 @@ int main(int argc, char **argv)
     list[count++] = opt_choice("convention", "of the transform", &f.plain, "unitary,plain");
     list[count++] = opt_choice("schedule", "of the rate", &f.schedule, "constant,cosine,hyperbolic,tail");
     list[count++] = opt_choice("rao-blackwell", "less variance in the gradient of alpha", &f.plain_variance, "on,off");
+    list[count++] = opt_real("hold", "noise that the first part of the fit assumes at least (0 = none)", &f.hold, 0, 1e6);
     list[count++] = opt_flag("warm", "the same probes at every step, each solve begun where the last one ended", &f.warm);
     list[count++] = opt_number("trace", "print the error every so many steps (0 = never)", &f.trace, 0, 1000000);
     list[count++] = opt_text("picture", "truth, inverse, reconstruction, deviation as .png, .pgm or .html", &f.picture);
     count += fit_flags_table(&f.fit, list + count);
-    options_read(argc, argv, "compressed_sensing", "Images from a part of their Fourier transform, by sparse Bayesian learning.",
-                 count, list);
+    options_read(argc, argv, "compressed_sensing",
+                 "Images from a part of their Fourier transform, by sparse Bayesian learning.", count, list);
     if (f.labels && !f.images) fail(2, "--labels", "needs --images");
     if (f.picture && !picture_ends(f.picture, ".png") && !picture_ends(f.picture, ".pgm") && !picture_ends(f.picture, ".html"))
         fail(2, "--picture", "needs a name that ends in .png, .pgm or .html");
@@ -296,15 +339,16 @@ int main(int argc, char **argv)
     options.fixed_probes = options.warm_start = f.warm;
     w.fit = &f.fit, w.f = &f, w.s = &s, w.model = &model, w.data = &data, w.options = &options.gradient, w.mean = mean;
     options.progress = watch, options.user = &w;
-    need_fit(pu_fit(&model, &data, &options, &ws, theta, &report), &report);
+    fit(&f, &model, &data, &options, &ws, theta, &report);
 
     posterior(&model, theta, &data, &options.gradient, &ws, mean, f.picture ? variance : NULL);
     error = nrmse(&s, mean), beta = exp((double)theta[s.D]) / (f.plain ? (double)s.D : 1);
     need(pu_model_nll(&model, theta, &data, &options.gradient, &ws, &nll, &nll_se, &report.last), &report.last);
     if (f.picture) draw(&f, &s, mean, variance);
     if (!f.fit.quiet) {
-        printf("%s %ld: %ld images of %ld x %ld, %.3g %% of the frequencies, noise %g (%s transform)\n", f.images ? "digit" : "drawn digit",
-               f.digit, (long)s.N, (long)s.rows, (long)s.cols, 100 * f.share, f.noise, f.plain ? "plain" : "unitary");
+        printf("%s %ld: %ld images of %ld x %ld, %.3g %% of the frequencies, noise %g (%s transform)\n",
+               f.images ? "digit" : "drawn digit", f.digit, (long)s.N, (long)s.rows, (long)s.cols, 100 * f.share, f.noise,
+               f.plain ? "plain" : "unitary");
         printf("  NRMSE of the zero-filled inverse  %6.2f %%\n  NRMSE of the reconstruction       %6.2f %%\n", blind, error);
         printf("  noise found %.4g (beta %.4g); NLL per image %.6g +- %.2g\n", 1 / sqrt(beta), beta, nll, nll_se);
         printf("  %ld steps, %.1f s, %.2f s each; %.0f MB\n", (long)report.step, report.seconds,

@@ -49,10 +49,12 @@ TEST wrong_heads(void)
         int at;
         unsigned char value;
         const char *word;
-    } wrong[] = {{0, 1, "zero bytes"},  {1, 7, "zero bytes"}, {2, 9, "type 9"},         {2, 13, "type 13"},      {3, 1, "1 dimensions"},
-                 {3, 4, "4 dimensions"}, {4, 128, "dimension 1"}, {4, 1, "promises"},     {7, 0, "dimension 1 is 0"}, {7, 1, "promises"},
-                 {7, 3, "promises"},    {11, 0, "dimension 2"}, {15, 0, "dimension 3"},  {15, 4, "promises"},      {12, 255, "dimension 3"},
-                 {0, 0x1f, NULL}};
+    } wrong[] = {
+        {0, 1, "zero bytes"},       {1, 7, "zero bytes"},    {2, 9, "type 9"},         {2, 13, "type 13"},
+        {3, 1, "1 dimensions"},     {3, 4, "4 dimensions"},  {4, 128, "dimension 1"},  {4, 1, "promises"},
+        {7, 0, "dimension 1 is 0"}, {7, 1, "promises"},      {7, 3, "promises"},       {11, 0, "dimension 2"},
+        {15, 0, "dimension 3"},     {15, 4, "promises"},     {12, 255, "dimension 3"}, {0, 0x1f, NULL},
+    };
     unsigned char bytes[sizeof images];
     char why[IDX_WHY];
     size_t i;

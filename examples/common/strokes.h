@@ -1,7 +1,7 @@
 /* strokes.h - digits drawn with a pen, for programs that want images without a file. Include after pu.h.
 
-   Each digit is a path or two of straight strokes; an image bends it by a random shift, turn, size and trembling of the corners.
-   Paper is 0, ink is 1, the edge of a stroke in between. */
+   Each digit is a path or two of straight strokes; an image bends it by a random shift, turn, size and trembling of the
+   corners. Paper is 0, ink is 1, the edge of a stroke in between. */
 #ifndef EXAMPLES_STROKES_H
 #define EXAMPLES_STROKES_H
 
@@ -30,7 +30,7 @@ static inline void strokes_draw(int digit, pu_int size, uint64_t seed, pu_int n,
     int count = 0, c;
     pu_int i, j;
     pu_normals(seed, (uint32_t)n, (uint32_t)digit, 0, 4, 0, 70, wild);
-    pen = (0.034 + 0.003 * (double)wild[0]) * (double)size;
+    pen = (0.015 + 0.002 * (double)wild[0]) * (double)size;
     for (; *path; path++) {
         const double turn = 0.06 * (double)wild[1];
         double x, y;

@@ -71,7 +71,7 @@ SWITCHES (define before the include; every unit of a program must agree, except 
     PU_CBLAS_HEADER      where gemm is declared.  Default: <cblas.h>
 
 MEMORY
-    pu_gradient takes one block of memory per call and makes at most one allocation; a pu_workspace keeps
+    pu_gradient takes one block of memory per call and makes at most one allocation (PU_AUTO: two); a pu_workspace keeps
     the block, so that a second call of the same size allocates nothing. pu_gradient_bytes() tells the size
     beforehand, pu_workspace_block() lets you supply it. With n = D, k columns at a time and I steps the
     network gradient holds about (10 + I) n k + max(n, M) k + 2 M k reals per thread (I more n k blocks with

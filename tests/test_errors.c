@@ -427,6 +427,80 @@ TEST auto_tells_enough_memory(void)
     PASS();
 }
 
+/* The control variate belongs to the solver's probes: with K direct solves it is refused, not left out in silence. PU_EXACT, and
+   what PU_ENGINE_AUTO gives to an exact engine, has no variance that it could take away. */
+TEST rao_blackwell_is_of_the_iterative_engine(void)
+{
+    static const pu_engine engines[] = {PU_DENSE, PU_DUAL, PU_BANDED};
+    problem p;
+    pu_options o;
+    pu_results out;
+    pu_report report;
+    pu_real grad[4];
+    size_t i;
+    noisy_ar(&p);
+    memset(&out, 0, sizeof out);
+    out.Gamma = grad;
+    for (i = 0; i < sizeof engines / sizeof *engines; i++) {
+        tc_set_case("engine %d", (int)engines[i]);
+        o = options_for(&p, PU_MONTE_CARLO, 3);
+        o.engine = engines[i];
+        TC_STATUS(pu_gradient(&p.lgm, &p.data, &o, NULL, &out, &report), PU_OK);
+        o.rao_blackwell = 1;
+        grad[0] = PU_R(7);
+        TC_STATUS(pu_gradient(&p.lgm, &p.data, &o, NULL, &out, &report), PU_E_UNSUPPORTED);
+        TC_ASSERT(strncmp(report.where.what, "options.rao_blackwell", 21) == 0 && grad[0] == PU_R(7));
+        o.kind = PU_EXACT;
+        TC_STATUS(pu_gradient(&p.lgm, &p.data, &o, NULL, &out, &report), PU_OK);
+    }
+    tc_set_case("allowed");
+    o = options_for(&p, PU_MONTE_CARLO, 3);
+    o.rao_blackwell = 1, o.solve.iterations = 0;
+    TC_STATUS(pu_gradient(&p.lgm, &p.data, &o, NULL, &out, &report), PU_OK);
+    o.engine = PU_ENGINE_AUTO;
+    TC_STATUS(pu_gradient(&p.lgm, &p.data, &o, NULL, &out, &report), PU_OK);
+    TC_ASSERT(report.served[PU_BANDED] == p.data.n);
+    PASS();
+}
+
+/* A block whose gradient is not asked for is held fixed: its standard errors are zero, and it has no part in the choice of K and
+   I nor in the errors of the other blocks. The gradient of eta is asked for as well, since that of psi comes along with it. */
+TEST a_fixed_block_has_no_error_under_auto(int fixed_psi)
+{
+    problem p;
+    pu_real *grad, *eta, *se[2], *alone;
+    pu_int size[2], i;
+    pu_options o;
+    pu_results out;
+    pu_report report, want;
+    const int free_ = fixed_psi ? 0 : 1;
+    factors(&p);
+    tc_set_case("%s fixed", fixed_psi ? "psi" : "Phi");
+    size[0] = p.Phi.params, size[1] = p.Phi.rows;
+    grad = tc_reals(size[free_]), eta = tc_reals(p.Phi.rows), alone = tc_reals(size[free_]);
+    for (i = 0; i < 2; i++) se[i] = tc_reals(size[i]), tc_fill(size[i], se[i], PU_R(7));
+    o = options_for(&p, PU_OUTPUT, PU_AUTO);
+    o.solve.iterations = PU_AUTO, o.error = 0.2;
+    memset(&out, 0, sizeof out);
+    out.eta = eta;
+    if (fixed_psi) out.Phi = grad, out.se_Phi = alone;
+    else out.psi = grad, out.se_psi = alone;
+    TC_STATUS(pu_gradient(&p.lgm, &p.data, &o, NULL, &out, &want), PU_OK);
+    out.se_Phi = se[0], out.se_psi = se[1];
+    TC_STATUS(pu_gradient(&p.lgm, &p.data, &o, NULL, &out, &report), PU_OK);
+    TC_ASSERT(want.samples >= 2 && report.samples == want.samples && report.iterations == want.iterations);
+    TC_ASSERT(report.statistical_error == want.statistical_error && report.groups == want.groups && report.groups >= 2);
+    for (i = 0; i < size[!free_]; i++) TC_ASSERT(se[!free_][i] == PU_R(0));
+    for (i = 0; i < size[free_]; i++) TC_ASSERT(se[free_][i] == alone[i] && alone[i] > PU_R(0));
+    { /* the relative error that is told is that of the free block alone */
+        double errors = 0, whole = 0;
+        for (i = 0; i < size[free_]; i++)
+            errors += (double)alone[i] * (double)alone[i], whole += (double)grad[i] * (double)grad[i];
+        TC_CLOSE(report.statistical_error, sqrt(errors / whole), 100 * PU_TEST_EPS);
+    }
+    PASS();
+}
+
 TEST auto_meets_the_wanted_error(void)
 {
     problem p;
@@ -494,6 +568,9 @@ int main(int argc, char **argv)
     RUN_TEST(solver_error_is_told);
     RUN_TEST(auto_meets_the_wanted_error);
     RUN_TEST(auto_tells_enough_memory);
+    RUN_TESTp(a_fixed_block_has_no_error_under_auto, 0);
+    RUN_TESTp(a_fixed_block_has_no_error_under_auto, 1);
+    RUN_TEST(rao_blackwell_is_of_the_iterative_engine);
     RUN_TEST(refusals);
     PU_TEST_MAIN_END();
 }

@@ -334,6 +334,83 @@ TEST refused_steps_are_halved(void)
     PASS();
 }
 
+/* A step to a theta that the model takes, but whose prior mean A^(t-1) m0 overflows on the way: stepped back from and counted.
+   A start of that kind is refused, and left as it is. */
+TEST overflow_is_stepped_back_from(pu_optimizer optimizer)
+{
+    enum { STEPS = 320, PARAMS = 6 }; /* [A | c | L | log sigma2 | m0 | L0] of one state */
+    problem p;
+    pu_fit_options o = exact(optimizer, 2);
+    pu_fit_report report;
+    pu_report told;
+    pu_real grad[PARAMS], beyond[PARAMS];
+    const pu_real start[PARAMS] = {PU_R(0.5), PU_R(1), PU_R(0), PU_R(0), PU_R(1), PU_R(0)};
+    tc_set_case("overflow, optimiser %d", (int)optimizer);
+    memset(&p, 0, sizeof p);
+    p.model.memory = tc_workspace();
+    TC_STATUS(pu_model_state_space(&p.model, STEPS, 1, PU_SSM_GIVEN, NULL), PU_OK);
+    TC_ASSERT(p.model.params == PARAMS);
+    p.y = tc_normal(21, STEPS), p.data = pu_data_full(1, STEPS, p.y), p.theta = tc_reals(PARAMS);
+    memcpy(p.theta, start, sizeof start);
+    memcpy(beyond, start, sizeof start);
+    beyond[0] = PU_R(-15); /* (-15)^319 is beyond double and float */
+    TC_STATUS(pu_model_set(&p.model, beyond, NULL), PU_OK);
+    TC_STATUS(pu_model_gradient(&p.model, beyond, &p.data, &o.gradient, NULL, grad, NULL, &told), PU_E_NONFINITE);
+    TC_ASSERT(strcmp(told.where.what, "model.nu") == 0);
+    TC_STATUS(pu_model_gradient(&p.model, start, &p.data, &o.gradient, NULL, grad, NULL, &told), PU_OK);
+    /* a first step of 30 in A (Adam: the rate; else the rate times the gradient, over its norm where that exceeds 1 for L-BFGS) */
+    o.rate = 30;
+    if (optimizer != PU_ADAM) {
+        double norm = 0;
+        int i;
+        for (i = 0; i < PARAMS; i++) norm += (double)grad[i] * (double)grad[i];
+        o.rate = 30 * (optimizer == PU_LBFGS ? sqrt(norm) : 1) / fabs((double)grad[0]);
+    }
+    TC_STATUS(pu_fit(&p.model, &p.data, &o, NULL, p.theta, &report), PU_OK);
+    TC_ASSERT(report.rejected > 0 && report.step > 0 && fabs((double)p.theta[0]) < 30);
+    TC_STATUS(pu_model_gradient(&p.model, p.theta, &p.data, &o.gradient, NULL, grad, NULL, NULL), PU_OK);
+    memcpy(p.theta, beyond, sizeof beyond);
+    TC_STATUS(pu_fit(&p.model, &p.data, &o, NULL, p.theta, &report), PU_E_NONFINITE);
+    TC_ASSERT(report.status == PU_E_NONFINITE && strcmp(report.where.what, "model.nu") == 0 && report.step == 0);
+    TC_ASSERT(memcmp(p.theta, beyond, sizeof beyond) == 0);
+    PASS();
+}
+
+/* A preconditioner or a step size of each datum has no meaning for mini-batches, which renumber the data: refused. One that all
+   data share is fine. */
+TEST arrays_of_each_datum_need_all_data(void)
+{
+    problem p;
+    pu_fit_options o = exact(PU_ADAM, 2);
+    pu_fit_report report;
+    pu_real *m, *theta;
+    pu_int stride;
+    TC_ASSERT(factors(&p));
+    m = tc_reals(USERS * FACTORS), theta = tc_reals(p.model.params);
+    tc_fill(USERS * FACTORS, m, PU_R(0.5));
+    memcpy(theta, p.theta, (size_t)p.model.params * sizeof(pu_real));
+    o.gradient.kind = PU_OUTPUT, o.gradient.engine = PU_ITERATIVE, o.gradient.samples = 3, o.gradient.solve.iterations = 3;
+    o.gradient.solve.solver = PU_PCG, o.gradient.solve.m = m, o.batch = 7;
+    for (stride = 0; stride <= FACTORS; stride += FACTORS) {
+        tc_set_case("m, stride %d", (int)stride);
+        o.gradient.solve.m_stride = stride;
+        TC_STATUS(pu_fit(&p.model, &p.data, &o, NULL, theta, &report), PU_E_ARGUMENT);
+        TC_ASSERT(strncmp(report.where.what, "fit.gradient.solve.m ", 21) == 0 && report.gradients == 0);
+        TC_ASSERT(memcmp(theta, p.theta, (size_t)p.model.params * sizeof(pu_real)) == 0);
+    }
+    tc_set_case("step");
+    o.gradient.solve.solver = PU_GD, o.gradient.solve.m = NULL, o.gradient.solve.m_stride = 0, o.gradient.solve.step = m;
+    TC_STATUS(pu_fit(&p.model, &p.data, &o, NULL, theta, &report), PU_E_ARGUMENT);
+    TC_ASSERT(strncmp(report.where.what, "fit.gradient.solve.m or step", 28) == 0);
+    tc_set_case("shared m, or all data");
+    o.gradient.solve.solver = PU_PCG, o.gradient.solve.m = m, o.gradient.solve.step = NULL;
+    o.gradient.solve.m_stride = PU_NONE;
+    TC_STATUS(pu_fit(&p.model, &p.data, &o, NULL, theta, &report), PU_OK);
+    o.gradient.solve.m_stride = 0, o.batch = 0;
+    TC_STATUS(pu_fit(&p.model, &p.data, &o, NULL, theta, &report), PU_OK);
+    PASS();
+}
+
 /* Standard errors against the spread of estimates over simulated data sets. */
 TEST errors_of_parameters(void)
 {
@@ -482,6 +559,10 @@ int main(int argc, char **argv)
     RUN_TEST(interruptions_leave_no_trace);
     RUN_TEST(bad_checkpoints_are_refused);
     RUN_TEST(refused_steps_are_halved);
+    RUN_TESTp(overflow_is_stepped_back_from, PU_ADAM);
+    RUN_TESTp(overflow_is_stepped_back_from, PU_SGD);
+    RUN_TESTp(overflow_is_stepped_back_from, PU_LBFGS);
+    RUN_TEST(arrays_of_each_datum_need_all_data);
     RUN_TEST(errors_of_parameters);
     RUN_TEST(covariance_of_parameters);
     RUN_TEST(fixed_blocks_and_refusals);

@@ -314,6 +314,33 @@ TEST imputation(void)
     PASS();
 }
 
+/* A batch picked out of the data, imputed into the data's own array: the rows of the batch go to its front in the batch's order,
+   and each of them is made from the data as they were, although earlier rows lie where later ones are read from. */
+TEST imputation_of_a_batch_in_place(int masked)
+{
+    enum { BATCH = 5 };
+    static const pu_int pick[BATCH] = {1, 0, N - 1, 3, 0};
+    tc_model *t = build(TC_SPD, 510);
+    pu_options options = engine_options(PU_EXACT, PU_DENSE, 0);
+    pu_real *y = tc_reals(N * M), *before = tc_reals(N * M);
+    outputs all = make_outputs(N, 0), batch = make_outputs(BATCH, 0);
+    pu_data data;
+    pu_int n, i;
+    tc_set_case(masked ? "mask" : "NaN");
+    for (i = 0; i < N * M; i++) y[i] = before[i] = t->mask[i] || masked ? t->y[i] : PU_R(NAN);
+    data = masked ? pu_data_masked(N, M, y, t->mask) : pu_data_nan(N, M, y);
+    TC_STATUS(pu_predict(&t->lgm, &data, &options, NULL, &all.y, NULL), PU_OK);
+    data.n = BATCH, data.pick = pick, batch.y.imputed = y;
+    TC_STATUS(pu_predict(&t->lgm, &data, &options, NULL, &batch.y, NULL), PU_OK);
+    for (n = 0; n < BATCH; n++) {
+        TC_ASSERT(!memcmp(y + n * M, all.y.imputed + pick[n] * M, M * sizeof *y));
+        TC_ASSERT(!memcmp(batch.y.mean + n * M, all.y.mean + pick[n] * M, M * sizeof *y));
+        TC_ASSERT(!memcmp(batch.y.variance + n * M, all.y.variance + pick[n] * M, M * sizeof *y));
+    }
+    TC_ASSERT(!memcmp(y + BATCH * M, before + BATCH * M, (N - BATCH) * M * sizeof *y));
+    PASS();
+}
+
 /* ---- simulation ------------------------------------------------------------------------------ */
 
 /* Covariances of z and y over `draws` draws against C = Gamma^-1 and Phi C Phi' + Psi^-1; a sample covariance has variance
@@ -612,6 +639,8 @@ int main(int argc, char **argv)
     RUN_TESTp(formula_with_given_probes, 1);
     RUN_TEST(mean_alone_is_cheap);
     RUN_TEST(imputation);
+    RUN_TESTp(imputation_of_a_batch_in_place, 0);
+    RUN_TESTp(imputation_of_a_batch_in_place, 1);
     RUN_TESTp(simulate_by_iteration, 0);
     RUN_TESTp(simulate_by_iteration, 1);
     RUN_TEST(simulate_says_when_it_does_not_converge);

@@ -6507,6 +6507,7 @@ typedef struct {
     pu_int at_Gamma, at_Phi, at_psi; /* offsets into the gradient vector */
     /* The rows of Phi at work: all M, or the observed ones alone when Phi can restrict itself (rows != NULL). */
     pu_int n_rows, observed, *list; /* list: the observed rows, in any case */
+    double log_psi;                 /* sum of log psi over them */
     const pu_int *rows;
     int restricted;
     pu_real *w, *w_root, *mask, *e;  /* n_rows: mask psi, its square root, 0 or 1, mask (y - eta) */
@@ -6719,7 +6720,8 @@ PU__FN pu_int pu__posterior_load(pu__posterior *p, const pu_data *data, pu_int n
     p->observed = observed, p->restricted = restrict_rows;
     p->n_rows = restrict_rows ? observed : p->M;
     p->rows = restrict_rows && observed < p->M ? p->list : NULL; /* all observed: no list needed */
-    *c = (sum - logs.sum - log(logs.product)) / 2; /* 1/2 e'We - 1/2 sum log psi */
+    p->log_psi = logs.sum + log(logs.product);
+    *c = (sum - p->log_psi) / 2; /* 1/2 e'We - 1/2 sum log psi */
     return observed;
 }
 
@@ -6731,6 +6733,27 @@ PU__FN pu_status pu__posterior_rhs(pu__posterior *p, const pu_real *gamma_nu, pu
     for (i = 0; i < p->n_rows; i++) p->t0.at[i] = p->w[i] * p->e[i];
     status = pu__phi_apply_t(p, 1, p->t0, b, 0);
     if (gamma_nu) pu__axpy(p->D, PU_R(1), gamma_nu, b.at);
+    return status;
+}
+
+/* c + 1/2 x'A x - b'x + 1/2 log det Gamma, as 1/2 (e - Phi x)'W (e - Phi x) + 1/2 (x - nu)'Gamma (x - nu) - 1/2 sum log psi:
+   the same for every x, but a sum of squares, where c and b'x are far larger than their difference when the noise is small. At
+   x = mu a rounding of x counts to second order only. d, q: D reals of scratch. */
+PU__FN pu_status pu__posterior_value(pu__posterior *p, pu_block x, pu_real *d, pu_real *q, double *value)
+{
+    const pu_op *Gamma = p->model->Gamma;
+    const pu_real *nu = p->model->nu;
+    pu_real *t = p->t0.at;
+    pu_block from, to;
+    pu_int i;
+    pu_status status = pu__phi_apply(p, 1, x, p->t0);
+    if (status) return status;
+    for (i = 0; i < p->n_rows; i++) t[i] = p->mask[i] != PU_R(0) ? p->e[i] - t[i] : PU_R(0);
+    for (i = 0; i < p->D; i++) d[i] = x.at[i] - (nu ? nu[i] : PU_R(0));
+    from.at = d, to.at = q, from.ld = to.ld = p->D;
+    *value = (pu__dot(p->n_rows, p->w, t, t) - p->log_psi) / 2;
+    status = pu__named(p, Gamma->apply(Gamma, 1, from, to, 0, p->work), "Gamma.apply");
+    *value += pu__dot(p->D, NULL, d, q) / 2;
     return status;
 }
 
@@ -6815,6 +6838,7 @@ typedef struct { /* per thread */
 typedef struct { /* per column, staged */
     pu_column record;
     double ux, xax, logdet, gap;
+    double value;             /* direct engines, the mean: see pu__posterior_value */
     double energy, low, high; /* |x - A^-1 u|_A^2 as estimated, extreme Ritz values; high = 0: unknown */
 } pu__column;
 
@@ -7699,6 +7723,8 @@ PU__FN pu_status pu__direct_datum(const pu__job *job, pu__memory *mem, pu__worke
             w->post.column = -1;
             if (status) return pu__operator_failed(report, w->post.failed, n);
         }
+        if (first == 0 && pu__posterior_value(&w->post, g->x, w->bbar, g->q.at, &mem->columns[n * cols].value))
+            return pu__operator_failed(report, w->post.failed, n);
         if (first == 0 && job->any_grad) {
             for (i = 0; i < D; i++) w->bbar[i] = -g->x.at[i];
             if (pu__linear_terms(job, w, lane)) return pu__operator_failed(report, w->post.failed, n);
@@ -8190,8 +8216,9 @@ PU__FN pu_status pu__finish_values(const pu__job *job, const pu__memory *mem, do
     report->has_nll = report->has_objective && (!job->served[PU_ITERATIVE] || job->want_nll);
     for (n = 0; n < job->N; n++) {
         const pu__column *col = mem->columns + n * (job->K + 1);
-        const double c = mem->c[n] + shared_c, fit = col->xax / 2 - col->ux;
         const int direct = mem->engine[n] != PU_ITERATIVE;
+        const double c = mem->c[n] + shared_c, fit = direct ? col->value : col->xax / 2 - col->ux;
+        const double base = direct ? -mem->gamma_logdet / 2 : c; /* base + fit = c + 1/2 mu'A mu - b'mu */
         double trace = 0, linear = 0, logdet = 0, square = 0;
         for (k = 1; k <= job->K; k++) {
             trace += col[k].xax / K, linear += col[k].ux / K;
@@ -8210,9 +8237,9 @@ PU__FN pu_status pu__finish_values(const pu__job *job, const pu__memory *mem, do
         if (direct && job->exact) trace = (double)job->D, linear = 0; /* tr(A Sigma) */
         if (direct) logdet = mem->logdet[n];
         report->c += c / N;
-        report->q += (c + fit + trace / 2) / N;
-        report->network += (c + fit + trace / 2 - linear) / N;
-        report->nll += (c + logdet / 2 + fit + (double)mem->observed[n] * log_2pi / 2) / N;
+        report->q += (base + fit + trace / 2) / N;
+        report->network += (base + fit + trace / 2 - linear) / N;
+        report->nll += (base + logdet / 2 + fit + (double)mem->observed[n] * log_2pi / 2) / N;
         if (job->K > 1 && !direct) variance += square / (K - 1) / K / 4 / (N * N);
     }
     report->nll_se = sampled > 0 && job->K < 2 ? -1 : sqrt(variance);
@@ -8581,7 +8608,7 @@ PU__FN pu_status pu__exact_run(pu__exact_memory *w, const pu_data *data, pu_int 
     pu__memory mem;
     pu__worker worker;
     pu_int j;
-    double c = 0, fit;
+    double c = 0, value;
     pu_status status;
     memset(&job, 0, sizeof job), memset(&mem, 0, sizeof mem), memset(&worker, 0, sizeof worker);
     job.model = model, job.B = p->B, job.D = D;
@@ -8599,10 +8626,10 @@ PU__FN pu_status pu__exact_run(pu__exact_memory *w, const pu_data *data, pu_int 
     memcpy(mu, w->b.at, (size_t)D * sizeof(pu_real));
     pu__lower_solve(D, w->L, 0, mu);
     pu__upper_solve(D, w->L, D - 1, mu);
-    fit = -pu__dot(D, NULL, w->b.at, mu) / 2;
+    if (pu__posterior_value(p, w->X, w->gamma_nu, w->Y.at, &value)) return pu__operator_failed(report, p->failed, datum);
     result->c += c;
     result->logdet = 2 * pu__log_diagonal(D, w->L, D + 1);
-    result->nll = result->c + result->logdet / 2 + fit + (double)result->observed * 1.8378770664093454836 / 2;
+    result->nll = (result->logdet - mem.gamma_logdet) / 2 + value + (double)result->observed * 1.8378770664093454836 / 2;
     if (!pu__finite_double(result->nll)) return pu__fail(report, PU_NONFINITE, "nll", datum, -1);
     if (result->A) memcpy(result->A, w->A, square);
     if (result->b) memcpy(result->b, w->b.at, (size_t)D * sizeof(pu_real));
@@ -10286,8 +10313,8 @@ PU__FN pu_status pu__fit_first_order(pu__fit *f, int *stuck)
 
 /* L-BFGS. d = -H g by the two-loop recursion, then a step t with
      f(t) <= f + 1e-4 t g'd (only where f is exact; with fixed probes the gradient is not quite that of f) and |g(t)'d| <= 0.9 |g'd|.
-   f is a difference of much larger numbers when the noise is small (c against b'mu), the gradient is not: within 1e-10 of each
-   other two values count as equal, and the second condition decides alone (as in Hager and Zhang 2005). */
+   Near the minimum the changes of f drown in its rounding long before the gradient does: within 1e-10 of each other two values
+   count as equal, and the second condition decides alone (as in Hager and Zhang 2005). */
 PU__FN pu_status pu__fit_lbfgs(pu__fit *f, int *stuck)
 {
     const pu_int n = f->n, h = f->pairs;

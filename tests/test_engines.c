@@ -335,6 +335,66 @@ TEST nearly_singular(void)
     PASS();
 }
 
+/* NLL of an AR(1) about nu with noise 1/psi: innovations of a scalar filter, where nothing cancels. */
+static double innovations(pu_int T, double phi, double kappa, double psi, const pu_real *y, const pu_real *nu)
+{
+    double m = 0, P = kappa / (1 - phi * phi), sum = 0;
+    pu_int t;
+    for (t = 0; t < T; t++, m *= phi, P = phi * phi * P + kappa) {
+        const double S = P + 1 / psi, v = (double)y[t] - (double)nu[t] - m;
+        if (y[t] != y[t]) continue;
+        sum += (log(2 * 3.14159265358979323846 * S) + v * v / S) / 2;
+        m += P / S * v, P *= 1 / (psi * S);
+    }
+    return sum;
+}
+
+/* Little noise, far from zero: c and b'mu are about 1e10 times the likelihood (float: 1e6 times), which would leave 6 digits of it
+   (float: one). Formed as a sum of squares it keeps the digits of its terms: e - Phi mu is rounded by eps |e|, and multiplied by
+   W (e - Phi mu), of order one; in float the entries of Gamma, rounded to eps and added up, are what is left. */
+TEST little_noise(void)
+{
+    enum { T = 300 };
+    static const pu_engine engines[] = {PU_DENSE, PU_DUAL, PU_BANDED, PU_KALMAN};
+    const pu_real gamma = PU_R(0.9), kappa = PU_R(0.7), precision = PU_TEST_PICK(PU_R(1e6), PU_R(1e4));
+    pu_real *nu = tc_reals(T), *psi = tc_reals(T), *z = tc_normal(5, T), *y = tc_reals(T), last = PU_R(0);
+    series s;
+    pu_exact_result dense;
+    const double tol = PU_TEST_PICK(1e-12, 16 * PU_TEST_EPS);
+    double want;
+    size_t e;
+    pu_int t;
+    tc_set_case("little noise");
+    memset(&s, 0, sizeof s), memset(&dense, 0, sizeof dense);
+    tc_fill(T, psi, precision);
+    for (t = 0; t < T; t++) {
+        nu[t] = PU_TEST_PICK(PU_R(100), PU_R(10));
+        last = gamma * last + z[t];
+        y[t] = t % 7 == 3 ? PU_R(NAN) : nu[t] + last;
+    }
+    TC_STATUS(pu_ar_set(&s.ar, T, 1, &gamma, kappa, NULL), PU_OK);
+    s.Gamma = pu_op_ar(&s.ar), s.Phi = pu_op_identity(T), s.data = pu_data_nan(1, T, y);
+    s.lgm.Gamma = &s.Gamma, s.lgm.Phi = &s.Phi, s.lgm.nu = nu, s.lgm.psi = psi;
+    want = innovations(T, (double)gamma, (double)kappa, (double)precision, y, nu);
+    for (e = 0; e < sizeof engines / sizeof *engines; e++) {
+        pu_options o;
+        pu_report report;
+        double got;
+        memset(&o, 0, sizeof o);
+        o.kind = PU_EXACT, o.engine = engines[e];
+        tc_set_case("little noise, engine %d", (int)engines[e]);
+        TC_STATUS(pu_nll(&s.lgm, &s.data, &o, NULL, &got, NULL, &report), PU_OK);
+        if (getenv("PU_SHOW")) printf("engine %d: NLL %.12g, off by %.1e of it\n", (int)engines[e], got, fabs(got / want - 1));
+        TC_CLOSE(got / want, 1, tol);
+        TC_CLOSE(report.q - report.network, 0, 0); /* no probes */
+    }
+    tc_set_case("little noise, pu_exact");
+    TC_STATUS(pu_exact(&s.lgm, &s.data, 0, NULL, &dense, NULL), PU_OK);
+    if (getenv("PU_SHOW")) printf("pu_exact: off by %.1e\n", fabs(dense.nll / want - 1));
+    TC_CLOSE(dense.nll / want, 1, tol);
+    PASS();
+}
+
 /* What cannot be, is refused by name; a band that is not the operator is seen. */
 static pu_status wrong_band(const pu_op *op, pu_int width, double *B)
 {
@@ -384,6 +444,7 @@ int main(int argc, char **argv)
     RUN_TEST(auto_says_what_it_chose);
     RUN_TEST(auto_mixes);
     RUN_TEST(nearly_singular);
+    RUN_TEST(little_noise);
     RUN_TEST(refusals);
     PU_TEST_MAIN_END();
 }

@@ -349,9 +349,9 @@ static double innovations(pu_int T, double phi, double kappa, double psi, const 
     return sum;
 }
 
-/* Little noise, far from zero: c and b'mu are about 1e10 times the likelihood (float: 1e6 times), which would leave 6 digits of it
-   (float: one). Formed as a sum of squares it keeps the digits of its terms: e - Phi mu is rounded by eps |e|, and multiplied by
-   W (e - Phi mu), of order one; in float the entries of Gamma, rounded to eps and added up, are what is left. */
+/* Little noise, far from zero: c and b'mu are about 1e10 times the likelihood (float: 1e6 times), which would leave 6 digits
+   of it (float: one). Formed as a sum of squares it keeps the digits of its terms: e - Phi mu is rounded by eps |e|, and
+   multiplied by W (e - Phi mu), of order one; in float the entries of Gamma, rounded to eps and added up, are what is left. */
 TEST little_noise(void)
 {
     enum { T = 300 };

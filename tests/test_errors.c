@@ -427,8 +427,8 @@ TEST auto_tells_enough_memory(void)
     PASS();
 }
 
-/* The control variate belongs to the solver's probes: with K direct solves it is refused, not left out in silence. PU_EXACT, and
-   what PU_ENGINE_AUTO gives to an exact engine, has no variance that it could take away. */
+/* The control variate belongs to the solver's probes: with K direct solves it is refused, not left out in silence. PU_EXACT,
+   and what PU_ENGINE_AUTO gives to an exact engine, has no variance that it could take away. */
 TEST rao_blackwell_is_of_the_iterative_engine(void)
 {
     static const pu_engine engines[] = {PU_DENSE, PU_DUAL, PU_BANDED};
@@ -463,8 +463,8 @@ TEST rao_blackwell_is_of_the_iterative_engine(void)
     PASS();
 }
 
-/* A block whose gradient is not asked for is held fixed: its standard errors are zero, and it has no part in the choice of K and
-   I nor in the errors of the other blocks. The gradient of eta is asked for as well, since that of psi comes along with it. */
+/* A block whose gradient is not asked for is held fixed: its standard errors are zero, and it has no part in the choice of K
+   and I nor in the errors of the other blocks. The gradient of eta is asked for as well: that of psi comes along with it. */
 TEST a_fixed_block_has_no_error_under_auto(int fixed_psi)
 {
     problem p;

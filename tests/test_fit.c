@@ -358,7 +358,7 @@ TEST overflow_is_stepped_back_from(pu_optimizer optimizer)
     TC_STATUS(pu_model_gradient(&p.model, beyond, &p.data, &o.gradient, NULL, grad, NULL, &told), PU_E_NONFINITE);
     TC_ASSERT(strcmp(told.where.what, "model.nu") == 0);
     TC_STATUS(pu_model_gradient(&p.model, start, &p.data, &o.gradient, NULL, grad, NULL, &told), PU_OK);
-    /* a first step of 30 in A (Adam: the rate; else the rate times the gradient, over its norm where that exceeds 1 for L-BFGS) */
+    /* a first step of 30 in A: Adam's is the rate, SGD's that times the gradient, which L-BFGS divides by its norm */
     o.rate = 30;
     if (optimizer != PU_ADAM) {
         double norm = 0;

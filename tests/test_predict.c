@@ -314,8 +314,8 @@ TEST imputation(void)
     PASS();
 }
 
-/* A batch picked out of the data, imputed into the data's own array: the rows of the batch go to its front in the batch's order,
-   and each of them is made from the data as they were, although earlier rows lie where later ones are read from. */
+/* A batch picked out of the data, imputed into the data's own array: the rows of the batch go to its front in the batch's
+   order, and each is made from the data as they were, although earlier rows lie where later ones are read from. */
 TEST imputation_of_a_batch_in_place(int masked)
 {
     enum { BATCH = 5 };

@@ -713,10 +713,10 @@ at_once()
 # work. PU_IMPLEMENTATION_ONCE says that it is there already; without it every program compiles alone, as its first lines tell.
 fast_object()   # SOURCE NAME FLAGS...: build/fast/NAME.o
 {
-    local source=$1 object=build/fast/$2.o sources="pu.h $1"
+    local source=$1 object=build/fast/$2.o from="pu.h $1"
     shift 2
-    if [[ $source == examples/* ]]; then sources+=" $(echo examples/common/*.h)"; fi
-    build_once "$object" "$sources" "${FAST[@]}" "$@" -c "$source" -o "$object"
+    if [[ $source == examples/* ]]; then from+=" $(echo examples/common/*.h)"; fi
+    build_once "$object" "$from" "${FAST[@]}" "$@" -c "$source" -o "$object"
 }
 
 fast_part()     # double, float, or the source of a program

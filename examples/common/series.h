@@ -337,10 +337,8 @@ static inline void series_plot(const series *s, FILE *file, int standalone, cons
     svg_begin(&p);
     svg_key(&p, p.left, 16, "c2", 0, "mean given the data, 95 % of observations");
     svg_key(&p, p.left, 38, "c1", 0, "forecast");
-    fprintf(p.file, "<g class=\"note\"><circle class=\"dot\" r=\"2.6\" cx=\"%.1f\" cy=\"33\"/></g>\n", p.left + 130);
-    svg_text(&p, p.left + 140, 38, "start", "observed");
-    fprintf(p.file, "<g class=\"c3\"><circle class=\"dot\" r=\"2.6\" cx=\"%.1f\" cy=\"33\"/></g>\n", p.left + 230);
-    svg_text(&p, p.left + 240, 38, "start", "hidden");
+    svg_key_dot(&p, p.left + 130, 38, "note", "observed");
+    svg_key_dot(&p, p.left + 230, 38, "c3", "hidden");
     svg_band(&p, past, x, low, high, "c2");
     svg_line(&p, past, x, middle, "c2", 0, 0);
     if (n > past) { /* from the last known time on, so that the two meet */

@@ -149,4 +149,11 @@ static inline void svg_key(const svg_plot *p, double x, double y, const char *co
     svg_text(p, x + 32, y, "start", name);
 }
 
+/* The same for points. */
+static inline void svg_key_dot(const svg_plot *p, double x, double y, const char *colour, const char *name)
+{
+    fprintf(p->file, "<g class=\"%s\"><circle class=\"dot\" r=\"2.6\" cx=\"%.1f\" cy=\"%.1f\"/></g>\n", colour, x, y - 5);
+    svg_text(p, x + 10, y, "start", name);
+}
+
 #endif /* EXAMPLES_SVG_H */

@@ -173,20 +173,22 @@ static void ar_draw(const ar_record *r, FILE *file)
     const double best = r->nll[AR_METHODS - 1], ends[2] = {0, AR_STEPS}, bottom[2] = {best, best};
     double low[AR_STEPS], high[AR_STEPS];
     svg_plot p;
-    int i;
+    int i, from = 0;
     for (i = 0; i < AR_STEPS; i++) low[i] = r->probes[i] - 2 * r->se[i], high[i] = r->probes[i] + 2 * r->se[i];
     memset(&p, 0, sizeof p);
     p.file = file, p.title = "negative log-likelihood during the fit by PU", p.top = 72;
     p.x_label = "steps of Adam", p.y_label = "negative log-likelihood";
-    p.x1 = AR_STEPS, p.y0 = best - 6, p.y1 = fmax(best + 20, r->exact[AR_STEPS / 10]); /* the start may be far above */
+    p.x1 = AR_STEPS, p.y0 = best - 6, p.y1 = best + 24;
+    for (i = 0; i < AR_STEPS / 2; i++)
+        if (!svg_inside(&p, r->exact[i])) from = i + 1; /* the start is far above the frame */
     svg_begin(&p);
     svg_key(&p, p.left, 16, "c2", 0, "PU sees, from probes, &#177; 2 standard errors");
     svg_key(&p, p.left, 38, "c1", 1, "exactly, at the same parameters");
     svg_key(&p, p.left, 60, "note", 1, "the best there is, found by L-BFGS");
     svg_line(&p, 2, ends, bottom, "note", 1, 0);
-    svg_band(&p, AR_STEPS, r->step, low, high, "c2");
-    svg_line(&p, AR_STEPS, r->step, r->probes, "c2", 0, 0);
-    svg_line(&p, AR_STEPS, r->step, r->exact, "c1", 1, 0);
+    svg_band(&p, AR_STEPS - from, r->step + from, low + from, high + from, "c2");
+    svg_line(&p, AR_STEPS - from, r->step + from, r->probes + from, "c2", 0, 0);
+    svg_line(&p, AR_STEPS - from, r->step + from, r->exact + from, "c1", 1, 0);
     svg_end(&p);
 }
 
@@ -471,7 +473,7 @@ static const char *const page_style =
     "body{max-width:40rem;margin:0 auto;padding:1rem;font:16px/1.5 system-ui,sans-serif;\n"
     "color:var(--ink);background:var(--paper)}\n"
     "h1{font-size:1.5rem}h2{font-size:1.15rem;margin-top:2.2rem}small,.soft{color:var(--soft)}\n"
-    ".plot{display:block;width:100%;max-width:34rem;margin:1rem auto}\n"
+    ".plot{display:block;width:100%;max-width:30rem;margin:1rem auto}\n"
     "table{border-collapse:collapse;width:100%;font-variant-numeric:tabular-nums}\n"
     "th,td{text-align:right;vertical-align:bottom;padding:.3rem;border-bottom:1px solid var(--rule)}\n"
     "th:first-child,td:first-child{text-align:left}td+td{white-space:nowrap}\n"
@@ -520,7 +522,8 @@ static void page_ar(FILE *f, const ar_record *r)
     ar_draw(r, f);
     fprintf(f, "<p>PU never forms the exact likelihood: it goes by what random probes tell it. It ends %.2f above the\n"
                "best there is; the exact gradient ends %.2f above after as many steps of the same optimiser. The\n"
-               "parameters that made the data are %.2f above.</p>\n"
+               "parameters that made the data are %.2f above, so that differences of that size mean little. The first\n"
+               "steps, far above, are left out.</p>\n"
                "<table>\n<tr><th>method<th>phi<th>kappa<th>lambda<th>NLL\n",
             r->nll[0] - r->nll[2], r->nll[1] - r->nll[2], r->nll_truth - r->nll[2]);
     for (i = 0; i < AR_METHODS; i++)

@@ -556,12 +556,13 @@ job_switches()
     ((f == 0))
 }
 
-# Examples and benchmarks under the strict flags, not run.
+# Examples and benchmarks under the strict flags, not run: alone, and as compile_programs has them.
 job_sources()
 {
-    local source p=0 f=0
+    local source p=0 f=0 flags=(-std=c99 -O0 -I. "${STRICT[@]}" "${OMP[@]}" "${EXTRA_FLAGS[@]}")
     for source in "$@"; do
-        if "${CC_CMD[@]}" -std=c99 -O0 -I. "${STRICT[@]}" "${OMP[@]}" "${EXTRA_FLAGS[@]}" -S "$source" -o /dev/null; then
+        if "${CC_CMD[@]}" "${flags[@]}" -S "$source" -o /dev/null &&
+           "${CC_CMD[@]}" "${flags[@]}" -DPU_IMPLEMENTATION_ONCE -fsyntax-only "$source"; then
             p=$((p + 1))
         else
             f=$((f + 1)); echo "FAIL  $source"

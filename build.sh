@@ -38,7 +38,8 @@ help()
 usage: ./build.sh [command] [arguments]
 
 commands
-  demo [args]         build every examples/*.c into build/examples/, run the demo; the default command
+  demo [args]         build the demo and run it on built-in data: build/demo/report.html; the default command
+  examples [name ...] build examples/*.c, or those named, into build/examples/
   test [name ...]     build and run the tests; with names, only those containing one of them
                       (a unit test's topic, a variant such as float_asan, or unit, golden, compile, link, programs)
   bench [name args]   build tests/bench/*.c into build/bench/ and run them all, or one with arguments
@@ -555,12 +556,13 @@ job_switches()
     ((f == 0))
 }
 
-# Examples and benchmarks under the strict flags, not run.
+# Examples and benchmarks under the strict flags, not run: alone, and as compile_programs has them.
 job_sources()
 {
-    local source p=0 f=0
+    local source p=0 f=0 flags=(-std=c99 -O0 -I. "${STRICT[@]}" "${OMP[@]}" "${EXTRA_FLAGS[@]}")
     for source in "$@"; do
-        if "${CC_CMD[@]}" -std=c99 -O0 -I. "${STRICT[@]}" "${OMP[@]}" "${EXTRA_FLAGS[@]}" -S "$source" -o /dev/null; then
+        if "${CC_CMD[@]}" "${flags[@]}" -S "$source" -o /dev/null &&
+           "${CC_CMD[@]}" "${flags[@]}" -DPU_IMPLEMENTATION_ONCE -fsyntax-only "$source"; then
             p=$((p + 1))
         else
             f=$((f + 1)); echo "FAIL  $source"
@@ -681,58 +683,111 @@ job_kill_resume()
 
 # ---------------------------------------------------------------------------------------------- commands
 
-# compile_program SOURCE OUTPUT: an example or benchmark, built for speed on this machine
-compile_program()
+# build_once OUTPUT SOURCES COMMAND...: runs the command, unless the same one has made OUTPUT since the files in SOURCES changed
+build_once()
 {
-    local flags=(-std=c99 -O3 "${NATIVE[@]}" "${OMP[@]}" -Wall -Wextra -I.)
-    "${CC_CMD[@]}" "${flags[@]}" "${EXTRA_FLAGS[@]}" "$1" -o "$2" -lm
+    local output=$1 source sources made=''
+    read -ra sources <<<"$2"
+    shift 2
+    if [[ -f $output && -f $output.how ]]; then made=$(<"$output.how"); fi
+    for source in "${sources[@]}"; do if [[ $source -nt $output ]]; then made=''; fi; done
+    [[ $made != "$*" ]] || return 0
+    say "building   $output"
+    "$@" && printf '%s\n' "$*" >"$output.how"
 }
 
-# compile_programs DIRECTORY OUTPUT_DIRECTORY: all of them, in parallel; false when one does not compile
-compile_programs()
+# at_once FUNCTION WORDS: calls it with each of the words, JOBS of them at a time; false when one call was
+at_once()
 {
-    local source output pids=() pid ok=0
-    mkdir -p "$2"
-    for source in "$1"/*.c; do
-        output=$2/$(basename "$source" .c)
+    local function=$1 word pids=() pid ok=0
+    shift
+    for word in "$@"; do
         while (($(jobs -rp | wc -l) >= JOBS)); do sleep 0.05; done
-        say "building   $output"
-        compile_program "$source" "$output" &
+        "$function" "$word" &
         pids+=($!)
     done
     for pid in "${pids[@]}"; do wait "$pid" || ok=1; done
     return $ok
 }
 
-has_sources() { compgen -G "$1/*.c" >/dev/null; }
+# Programs built for speed on this machine share one object of the implementation in each precision, for that is most of the
+# work. PU_IMPLEMENTATION_ONCE says that it is there already; without it every program compiles alone, as its first lines tell.
+fast_object()   # SOURCE NAME FLAGS...: build/fast/NAME.o
+{
+    local source=$1 object=build/fast/$2.o from="pu.h $1"
+    shift 2
+    if [[ $source == examples/* ]]; then from+=" $(echo examples/common/*.h)"; fi
+    build_once "$object" "$from" "${FAST[@]}" "$@" -c "$source" -o "$object"
+}
+
+fast_part()     # double, float, or the source of a program
+{
+    case $1 in
+        double) fast_object tests/compile/impl.c pu.double ;;
+        float)  fast_object tests/compile/impl.c pu.float -DPU_FLOAT ;;
+        *)      fast_object "$1" "$(basename "$1" .c)" -DPU_IMPLEMENTATION_ONCE ;;
+    esac
+}
+
+# compile_programs OUTPUT_DIRECTORY SOURCES...: false when one does not compile
+compile_programs()
+{
+    local directory=$1 source name precisions=(double) objects
+    shift
+    mkdir -p "$directory" build/fast
+    FAST=("${CC_CMD[@]}" -std=c99 -O3 "${NATIVE[@]}" "${OMP[@]}" -Wall -Wextra -I. "${EXTRA_FLAGS[@]}")
+    if grep -qE '^[[:space:]]*#[[:space:]]*define[[:space:]]+PU_FLOAT' "$@"; then precisions+=(float); fi
+    at_once fast_part "${precisions[@]}" "$@" || return
+    objects=("${precisions[@]/#/build/fast/pu.}")
+    rm -f build/fast/libpu.a                    # a library, so that a program gets the precision that it calls
+    ar rcs build/fast/libpu.a "${objects[@]/%/.o}" || return
+    for source in "$@"; do
+        name=$(basename "$source" .c)
+        "${FAST[@]}" "build/fast/$name.o" -o "$directory/$name" build/fast/libpu.a -lm || return
+    done
+}
+
+# sources_of DIRECTORY NAMES...: sets SOURCES to these programs, or to all of the directory
+sources_of()
+{
+    local directory=$1 name
+    shift
+    SOURCES=()
+    for name in "$@"; do
+        [[ -f $directory/$name.c ]] || die "there is no $directory/$name.c"
+        SOURCES+=("$directory/$name.c")
+    done
+    if [[ $# == 0 ]]; then SOURCES=("$directory"/*.c); fi
+    [[ -f ${SOURCES[0]} ]] || die "there is no $directory/*.c"
+}
 
 cmd_demo()
 {
-    has_sources examples || die "there is no examples/*.c yet"
+    sources_of examples demo
     find_tools
-    compile_programs examples build/examples || die "an example does not compile"
-    if [[ -x build/examples/demo && -f examples/demo.c ]]; then build/examples/demo "$@"; fi
+    compile_programs build/examples "${SOURCES[@]}" || die "the demo does not compile"
+    build/examples/demo "$@"
+}
+
+cmd_examples()
+{
+    local source
+    sources_of examples "$@"
+    find_tools
+    compile_programs build/examples "${SOURCES[@]}" || die "an example does not compile"
+    for source in "${SOURCES[@]}"; do say "built      build/examples/$(basename "$source" .c)"; done
 }
 
 cmd_bench()
 {
-    local name
-    has_sources tests/bench || die "there is no tests/bench/*.c yet"
-    if [[ $# -gt 0 && ! -f tests/bench/$1.c ]]; then die "there is no tests/bench/$1.c"; fi
+    local source name
+    sources_of tests/bench "${@:1:1}"
     find_tools
-    mkdir -p build/bench
-    if [[ $# -gt 0 ]]; then
-        name=$1
-        shift
-        compile_program "tests/bench/$name.c" "build/bench/$name"
-        "build/bench/$name" "$@"
-        return
-    fi
-    compile_programs tests/bench build/bench || die "a benchmark does not compile"
-    for name in tests/bench/*.c; do
-        name=$(basename "$name" .c)
+    compile_programs build/bench "${SOURCES[@]}" || die "a benchmark does not compile"
+    for source in "${SOURCES[@]}"; do
+        name=$(basename "$source" .c)
         say "--- $name"
-        "build/bench/$name"
+        "build/bench/$name" "${@:2}"
     done
 }
 
@@ -843,7 +898,7 @@ main()
     local command=${1:-demo}
     if [[ $# -gt 0 ]]; then shift; fi
     case $command in
-        demo | test | bench | cuda | install | clean) "cmd_$command" "$@" ;;
+        demo | examples | test | bench | cuda | install | clean) "cmd_$command" "$@" ;;
         help | -h | --help) help ;;
         *)
             warn "unknown command: $command"

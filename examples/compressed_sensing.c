@@ -29,6 +29,7 @@
 #include "common/idx.h"
 #include "common/picture.h"
 #include "common/strokes.h"
+#include "common/sensing.h"
 
 typedef struct {
     long digit, count, size, shrink, trace;
@@ -38,43 +39,7 @@ typedef struct {
     fit_flags fit;
 } flags;
 
-typedef struct { /* everything that is known about the images */
-    pu_int N, rows, cols, D;
-    pu_real *truth;      /* N x D */
-    pu_real *y;          /* N x 2 D: real parts, imaginary parts */
-    unsigned char *mask; /* likewise; 1 = measured */
-    pu_real *filled;     /* N x D: the inverse transform with zeros where nothing was measured */
-    pu_fourier plan;
-    void *plan_memory;
-} scene;
-
 /* ---- images ---- */
-
-static void *need_bytes(size_t bytes)
-{
-    void *block = calloc(bytes, 1);
-    if (!block) fail(1, "memory", "there is not enough");
-    return block;
-}
-
-/* Random numbers of the program: streams 0 to 2 of a seed are the library's. */
-enum { STREAM_SCENE = 3 };
-enum { DRAW_IMAGES, DRAW_FREQUENCIES, DRAW_NOISE, DRAW_START };
-
-/* The first `count` places of a random order of 0 .. n-1. */
-static void shuffle(uint64_t seed, uint32_t what, uint32_t datum, pu_int n, pu_int count, pu_int *order)
-{
-    pu_real *key = need_reals(n);
-    pu_int i;
-    pu_normals(seed, datum, what, 0, STREAM_SCENE, 0, n, key);
-    for (i = 0; i < n; i++) order[i] = i;
-    for (i = 0; i < count; i++) { /* a normal as a uniform number, for the choice among the n - i that are left */
-        const double u = 0.5 * erfc(-(double)key[i] / sqrt(2.0));
-        const pu_int j = i + (pu_int)(u * (double)(n - i)), other = j < n ? j : n - 1, swap = order[i];
-        order[i] = order[other], order[other] = swap;
-    }
-    free(key);
-}
 
 /* `count` images of the digit, drawn at random from the file; pixels are means over --shrink by --shrink of the file's. */
 static void read_images(const flags *f, scene *s)
@@ -95,7 +60,7 @@ static void read_images(const flags *f, scene *s)
     }
     if (n < f->count) fail(1, f->images, "has fewer images of this digit than --count asks for");
     order = (pu_int *)need_bytes((size_t)n * sizeof *order);
-    shuffle((uint64_t)f->fit.seed, DRAW_IMAGES, (uint32_t)f->digit, n, f->count, order);
+    scene_shuffle((uint64_t)f->fit.seed, DRAW_IMAGES, (uint32_t)f->digit, n, f->count, order);
     s->rows = images.size[1] / f->shrink, s->cols = images.size[2] / f->shrink, s->D = s->rows * s->cols;
     s->truth = need_reals(s->N * s->D);
     pixels = (unsigned char *)need_bytes((size_t)images.item);
@@ -111,60 +76,6 @@ static void read_images(const flags *f, scene *s)
     idx_close(&images);
 }
 
-static void draw_images(const flags *f, scene *s)
-{
-    pu_int n;
-    s->rows = s->cols = f->size, s->D = s->rows * s->cols;
-    s->truth = need_reals(s->N * s->D);
-    for (n = 0; n < s->N; n++) strokes_draw((int)f->digit, s->rows, (uint64_t)f->fit.seed, n, s->truth + n * s->D);
-}
-
-/* ---- measurements ---- */
-
-static void measure(const flags *f, scene *s)
-{
-    const pu_int D = s->D, M = (pu_int)(f->share * (double)D + 0.5);
-    const pu_real noise = (pu_real)(f->noise / (f->plain ? sqrt((double)D) : 1));
-    pu_real *work, *wild = need_reals(2 * D), *zero = need_reals(D);
-    pu_int *order = (pu_int *)need_bytes((size_t)D * sizeof *order), n, i;
-    size_t bytes;
-    if (M < 1) fail(2, "--share", "measures nothing at all");
-    if (pu_fourier_bytes(s->rows, s->cols, &bytes)) fail(1, "images", "are too large");
-    s->plan_memory = need_bytes(bytes);
-    if (pu_fourier_init(&s->plan, s->rows, s->cols, s->plan_memory, bytes)) fail(1, "images", "cannot be transformed");
-    work = need_reals(s->plan.work);
-    s->y = need_reals(2 * s->N * D), s->filled = need_reals(s->N * D);
-    s->mask = (unsigned char *)need_bytes((size_t)(2 * s->N * D));
-    for (n = 0; n < s->N; n++) {
-        pu_real *re = s->y + 2 * n * D, *im = re + D, *filled = s->filled + n * D;
-        memcpy(re, s->truth + n * D, (size_t)D * sizeof *re);
-        (void)pu_fourier_run(&s->plan, 0, re, im, work); /* the plan is good: no way to fail */
-        pu_normals((uint64_t)f->fit.seed, (uint32_t)n, DRAW_NOISE, 0, STREAM_SCENE, 0, 2 * D, wild);
-        shuffle((uint64_t)f->fit.seed, DRAW_FREQUENCIES, (uint32_t)n, D, M, order);
-        for (i = 0; i < 2 * D; i++) re[i] += noise * wild[i];
-        for (i = 0; i < M; i++) s->mask[2 * n * D + order[i]] = s->mask[(2 * n + 1) * D + order[i]] = 1;
-        for (i = 0; i < D; i++) {
-            const int seen = s->mask[2 * n * D + i];
-            if (!seen) re[i] = im[i] = 0; /* so that nobody can peep */
-            filled[i] = re[i], zero[i] = im[i];
-        }
-        (void)pu_fourier_run(&s->plan, 1, filled, zero, work);
-    }
-    free(work), free(wild), free(zero), free(order);
-}
-
-/* Percent. */
-static double nrmse(const scene *s, const pu_real *guess)
-{
-    double error = 0, size = 0;
-    pu_int i;
-    for (i = 0; i < s->N * s->D; i++) {
-        const double z = (double)s->truth[i], e = (double)guess[i] - z;
-        error += e * e, size += z * z;
-    }
-    return 100 * sqrt(error / size);
-}
-
 /* ---- fitting ---- */
 
 typedef struct { /* for the progress of a fit */
@@ -177,20 +88,6 @@ typedef struct { /* for the progress of a fit */
     pu_workspace ws;
     pu_real *mean;
 } watcher;
-
-static void posterior(pu_model *model, const pu_real *theta, const pu_data *data, const pu_options *options, pu_workspace *ws,
-                      pu_real *mean, pu_real *variance)
-{
-    pu_options o = *options;
-    pu_posterior_result out;
-    pu_report report;
-    memset(&out, 0, sizeof out);
-    out.mean = mean, out.variance = variance;
-    if (o.kind != PU_EXACT) o.kind = PU_MONTE_CARLO, o.solve.tolerance = 1e-5, o.solve.iterations = 1000; /* not unrolled */
-    o.solve.m = model->m, o.solve.m_stride = PU_NONE;
-    need(pu_model_set(model, theta, &report), &report);
-    if (pu_posterior(&model->lgm, data, &o, ws, &out, &report) != PU_CAP) need(report.status, &report);
-}
 
 /* The model's own set with beta held down. The program fits one model, so that this can be kept here. */
 static struct {
@@ -230,33 +127,19 @@ static int watch(const pu_fit_report *now, void *user)
 {
     watcher *w = (watcher *)user;
     if (w->f->trace && (now->step % w->f->trace == 0 || now->step == now->steps)) {
-        posterior(w->model, now->theta, w->data, w->options, &w->ws, w->mean, NULL);
+        scene_posterior(w->model, now->theta, w->data, w->options, &w->ws, w->mean, NULL);
         printf("  step %4ld  objective %12.6g  beta %10.4g  NRMSE %6.2f %%\n", (long)now->step, now->objective,
-               exp((double)now->theta[w->s->D]) / (w->f->plain ? (double)w->s->D : 1), nrmse(w->s, w->mean));
+               exp((double)now->theta[w->s->D]) / (w->f->plain ? (double)w->s->D : 1), scene_error(w->s, w->mean));
         fflush(stdout);
     }
     return fit_progress(now, w->fit);
 }
 
-/* Four tiles per image: truth, inverse, reconstruction, standard deviation (black: the largest of all). */
+/* The sheet of at most five images. */
 static void draw(const flags *f, const scene *s, const pu_real *mean, const pu_real *variance)
 {
     static const char *const names = "truth, zero-filled inverse, reconstruction, posterior standard deviation";
-    const pu_int shown = s->N < 5 ? s->N : 5, gap = 4, high = s->rows + gap, wide = s->cols + gap;
-    pu_real *deviation = need_reals(s->N * s->D);
-    picture p = picture_new((long)(4 * wide - gap), (long)(shown * high - gap));
-    double largest = 1e-30;
-    pu_int i;
-    for (i = 0; i < shown * s->D; i++) {
-        deviation[i] = (pu_real)sqrt((double)variance[i]);
-        largest = fmax(largest, (double)deviation[i]);
-    }
-    for (i = 0; i < shown; i++) {
-        picture_tile(&p, 0, (long)(i * high), s->rows, s->cols, s->truth + i * s->D, 0, 1);
-        picture_tile(&p, (long)wide, (long)(i * high), s->rows, s->cols, s->filled + i * s->D, 0, 1);
-        picture_tile(&p, (long)(2 * wide), (long)(i * high), s->rows, s->cols, mean + i * s->D, 0, 1);
-        picture_tile(&p, (long)(3 * wide), (long)(i * high), s->rows, s->cols, deviation + i * s->D, 0, largest);
-    }
+    picture p = scene_sheet(s, s->N < 5 ? s->N : 5, mean, variance);
     if (picture_ends(f->picture, ".html")) {
         FILE *file = file_open(f->picture);
         fprintf(file, "<!doctype html><meta charset=\"utf-8\"><title>compressed sensing</title>\n"
@@ -269,7 +152,6 @@ static void draw(const flags *f, const scene *s, const pu_real *mean, const pu_r
         picture_write(&p, f->picture);
     }
     picture_free(&p);
-    free(deviation);
 }
 
 int main(int argc, char **argv)
@@ -321,9 +203,9 @@ int main(int argc, char **argv)
 
     s.N = f.count;
     if (f.images) read_images(&f, &s);
-    else draw_images(&f, &s);
-    measure(&f, &s);
-    blind = nrmse(&s, s.filled);
+    else scene_draw(&s, (int)f.digit, f.size, (uint64_t)f.fit.seed);
+    scene_measure(&s, f.share, f.noise / (f.plain ? sqrt((double)s.D) : 1), (uint64_t)f.fit.seed);
+    blind = scene_error(&s, s.filled);
     data = pu_data_masked(s.N, 2 * s.D, s.y, s.mask);
     Phi = pu_op_fourier(&s.plan);
     need(pu_model_sparse(&model, &Phi, &report.last), &report.last);
@@ -341,8 +223,8 @@ int main(int argc, char **argv)
     options.progress = watch, options.user = &w;
     fit(&f, &model, &data, &options, &ws, theta, &report);
 
-    posterior(&model, theta, &data, &options.gradient, &ws, mean, f.picture ? variance : NULL);
-    error = nrmse(&s, mean), beta = exp((double)theta[s.D]) / (f.plain ? (double)s.D : 1);
+    scene_posterior(&model, theta, &data, &options.gradient, &ws, mean, f.picture ? variance : NULL);
+    error = scene_error(&s, mean), beta = exp((double)theta[s.D]) / (f.plain ? (double)s.D : 1);
     need(pu_model_nll(&model, theta, &data, &options.gradient, &ws, &nll, &nll_se, &report.last), &report.last);
     if (f.picture) draw(&f, &s, mean, variance);
     if (!f.fit.quiet) {
@@ -363,7 +245,7 @@ int main(int argc, char **argv)
     json_text(&out, "convention", f.plain ? "plain" : "unitary");
     json_close(&out);
 
-    pu_model_free(&model), pu_workspace_free(&ws), pu_workspace_free(&w.ws), pu_fourier_free(&s.plan);
-    free(theta), free(mean), free(variance), free(s.truth), free(s.y), free(s.mask), free(s.filled), free(s.plan_memory);
+    pu_model_free(&model), pu_workspace_free(&ws), pu_workspace_free(&w.ws), scene_free(&s);
+    free(theta), free(mean), free(variance);
     return 0;
 }

@@ -17,27 +17,9 @@
 #include "common/program.h"
 #include "common/fit.h"
 #include "common/series.h"
+#include "common/ar.h"
 
-enum { P_MAX = PU_AR_MAX, THETA = P_MAX + 2 }; /* theta = [atanh gamma | log kappa | log lambda] */
-
-/* The natural values that somebody wants to read: phi, kappa, lambda. */
-static void natural(const pu_model *model, const pu_real *theta, pu_real *x)
-{
-    const pu_ar *ar = pu_model_ar(model); /* as of the last pu_model_set */
-    memcpy(x, ar->phi, (size_t)ar->order * sizeof(pu_real));
-    x[ar->order] = ar->kappa, x[ar->order + 1] = (pu_real)exp((double)theta[ar->order + 1]);
-}
-
-/* As the paper draws its truths: gamma_p uniform in (-1, 1), kappa and lambda uniform in the logarithm from 0.1 to 10. */
-static void draw_truth(int P, uint64_t seed, pu_real *theta)
-{
-    int i;
-    for (i = 0; i < P; i++) {
-        const double gamma = 2 * series_uniform(seed, 0, (uint64_t)i) - 1;
-        theta[i] = (pu_real)(log((1 + gamma) / (1 - gamma)) / 2);
-    }
-    for (i = P; i < P + 2; i++) theta[i] = (pu_real)(log(0.1) + log(100.0) * series_uniform(seed, 0, (uint64_t)i));
-}
+enum { P_MAX = PU_AR_MAX, THETA = P_MAX + 2 };
 
 /* Standard errors of the natural values from the covariance C of theta: the diagonal of J C J', J = d natural / d theta. The
    columns of J by differentiating phi^(k)_j = phi^(k-1)_j - gamma_k phi^(k-1)_{k-j}, phi^(k)_k = gamma_k, gamma = tanh theta. */
@@ -67,18 +49,6 @@ static void delta_method(const pu_ar *ar, pu_real lambda, const pu_real *C, pu_r
             for (j = 0; j < n; j++) sum += J[k][i] * J[k][j] * (double)C[i * n + j];
         se[k] = (pu_real)sqrt(sum);
     }
-}
-
-/* |x - truth| / |truth| in percent */
-static double nrmse(int n, const pu_real *x, const pu_real *truth)
-{
-    double off = 0, size = 0;
-    int i;
-    for (i = 0; i < n; i++) {
-        off += ((double)x[i] - (double)truth[i]) * ((double)x[i] - (double)truth[i]);
-        size += (double)truth[i] * (double)truth[i];
-    }
-    return 100 * sqrt(off / size);
 }
 
 int main(int argc, char **argv)
@@ -119,9 +89,9 @@ int main(int argc, char **argv)
     if (!s.data && length < order) fail(2, "--length", "must be at least --order");
     need(pu_model_noisy_ar(&model, s.data ? s.length : (pu_int)(length + s.forecast), P, &told), &told);
     if (!s.data) {
-        draw_truth(P, (uint64_t)flags.seed, theta);
+        ar_truth(P, (uint64_t)flags.seed, theta);
         need(pu_model_set(&model, theta, &told), &told);
-        natural(&model, theta, truth);
+        ar_natural(&model, theta, truth);
         series_simulate(&s, &model.lgm, (pu_int)count, missing, (uint64_t)flags.seed);
     }
     series_hide(&s, (uint64_t)flags.seed);
@@ -148,13 +118,13 @@ int main(int argc, char **argv)
     need(pu_model_nll(&model, theta, &data, &fit.gradient, NULL, &nll, &nll_se, &told), &told);
     if (!flags.steps) report.last = told;
     need(pu_model_nll(&model, theta, &data, &exact, NULL, &nll_exact, NULL, &told), &told);
-    natural(&model, theta, x);
+    ar_natural(&model, theta, x);
     has_se = pu_fit_covariance(&model, &data, &exact, NULL, theta, C, &told) == PU_OK;
     if (has_se) delta_method(pu_model_ar(&model), x[P + 1], C, se);
     for (i = 0; i < P + 2 && !has_se; i++) se[i] = (pu_real)NAN;
     need(pu_model_set(&model, theta, &told), &told);
     series_look(&s, &model.lgm, &exact);
-    if (!s.data) error[0] = nrmse(P, x, truth), error[1] = nrmse(1, x + P, truth + P), error[2] = nrmse(1, x + P + 1, truth + P + 1);
+    if (!s.data) ar_errors(P, x, truth, error);
 
     if (!flags.quiet) {
         printf("noisy autoregression of order %d: %ld series of %ld entries\n", P, (long)s.count, (long)s.known);

@@ -20,14 +20,9 @@
 #include "common/program.h"
 #include "common/fit.h"
 #include "common/movielens.h"
+#include "common/ratings.h"
 
-enum { AT_ONCE = 256, TOP = 100 }; /* users predicted at a time; most recommendations */
-
-/* Ratings by user: entries start[u] .. start[u+1]-1 are of user u. */
-typedef struct {
-    pu_int *start, *item;
-    pu_real *y;
-} lists;
+enum { TOP = 100 }; /* most recommendations */
 
 typedef struct {
     fit_flags flags; /* first: pu_fit's user pointer serves the progress line, too */
@@ -36,12 +31,7 @@ typedef struct {
     double epsilon;
     int decay, no_validation;
     const char *path, *checkpoint, *resume;
-    movielens all;
-    pu_int users, seen, items; /* users with training ratings are numbered first */
-    pu_int *number;            /* of users: number[place in the file's order] */
-    unsigned char *part;       /* of ratings: 0 training, 1 validation, 2 test */
-    lists train, valid, test;
-    pu_data data;
+    ratings r;
     pu_options posterior;
     pu_workspace ws;
     pu_model model;
@@ -52,124 +42,17 @@ typedef struct {
 
 /* ---- the data ---------------------------------------------------------------------------------------------- */
 
-/* 10 % test, then 10 % of the rest validation: the first places of a random order. */
-static void split(app *a)
-{
-    const pu_int n = (pu_int)a->all.count, test = n / 10, valid = (n - test) / 10;
-    pu_int *order = (pu_int *)calloc((size_t)n, sizeof *order), i;
-    uint32_t key[2] = {0, 0x73706c74u}, counter[4] = {0, 0, 0, 0}, word[4];
-    a->part = (unsigned char *)calloc((size_t)n, 1);
-    if (!order || !a->part) fail(1, "memory", "there is not enough");
-    key[0] = (uint32_t)a->split_seed;
-    for (i = 0; i < n; i++) order[i] = i;
-    for (i = 0; i < test + valid; i++) {
-        pu_int j, keep = order[i];
-        counter[0] = (uint32_t)i;
-        pu_philox(key, counter, word);
-        j = i + (pu_int)(((uint64_t)word[0] << 32 | word[1]) % (uint64_t)(n - i));
-        order[i] = order[j], order[j] = keep;
-        a->part[order[i]] = i < test ? 2 : !a->no_validation;
-    }
-    free(order);
-}
-
-/* The ratings of one part, by the users' new numbers. */
-static lists make_lists(const app *a, int part)
-{
-    const movielens_rating *r = a->all.rating;
-    pu_int i, count = 0, *at = (pu_int *)calloc((size_t)a->users + 1, sizeof(pu_int));
-    lists l;
-    for (i = 0; i < a->all.count; i++) count += a->part[i] == part;
-    l.start = (pu_int *)calloc((size_t)a->users + 1, sizeof(pu_int)),
-    l.item = (pu_int *)calloc((size_t)count + 1, sizeof(pu_int));
-    l.y = need_reals(count + 1);
-    if (!at || !l.start || !l.item) fail(1, "memory", "there is not enough");
-    for (i = 0; i < a->all.count; i++) l.start[a->number[r[i].user] + 1] += a->part[i] == part;
-    for (i = 0; i < a->users; i++) l.start[i + 1] += l.start[i], at[i] = l.start[i];
-    for (i = 0; i < a->all.count; i++)
-        if (a->part[i] == part) {
-            const pu_int to = at[a->number[r[i].user]]++;
-            l.item[to] = r[i].item, l.y[to] = (pu_real)r[i].value;
-        }
-    free(at);
-    return l;
-}
-
-static void load(app *a)
-{
-    pu_int i, seen = 0, unseen;
-    if (!movielens_read(a->path, &a->all)) fail(1, a->path, a->all.error);
-    if (a->all.count < 100) fail(1, a->path, "fewer than 100 ratings cannot be split");
-    a->users = a->all.users, a->items = a->all.items;
-    split(a);
-    a->number = (pu_int *)calloc((size_t)a->users, sizeof(pu_int));
-    if (!a->number) fail(1, "memory", "there is not enough");
-    for (i = 0; i < a->all.count; i++)
-        if (a->part[i] == 0) a->number[a->all.rating[i].user] = 1;
-    for (i = 0; i < a->users; i++) a->seen += a->number[i];
-    for (unseen = a->seen, i = 0; i < a->users; i++) a->number[i] = a->number[i] ? seen++ : unseen++;
-    a->train = make_lists(a, 0), a->valid = make_lists(a, 1), a->test = make_lists(a, 2);
-    free(a->part), free(a->all.rating), a->part = NULL, a->all.rating = NULL; /* the lists have it all */
-    a->data = pu_data_lists(a->seen, a->items, a->train.start, a->train.item, a->train.y);
-}
-
 /* A number of the training data and the split: a checkpoint of others does not fit. */
 static uint32_t fingerprint(const app *a)
 {
     uint32_t h = 2166136261u;
     pu_int i;
-    for (i = 0; i < a->train.start[a->seen]; i++)
-        h = (h ^ (uint32_t)(a->train.item[i] * 1000 + (pu_int)(20 * a->train.y[i]))) * 16777619u;
-    return h ^ (uint32_t)a->seen;
+    for (i = 0; i < a->r.train.start[a->r.seen]; i++)
+        h = (h ^ (uint32_t)(a->r.train.item[i] * 1000 + (pu_int)(20 * a->r.train.y[i]))) * 16777619u;
+    return h ^ (uint32_t)a->r.seen;
 }
 
 /* ---- predictions --------------------------------------------------------------------------------------------- */
-
-static double clip(const app *a, double y)
-{
-    return y < a->all.low ? a->all.low : y > a->all.high ? a->all.high : y;
-}
-
-/* Root mean square error of the held-out ratings, from posterior means of a few users at a time: no users x items array.
-   The model must have been set. */
-static double rmse(app *a, const lists *held)
-{
-    const pu_int D = (pu_int)a->factors;
-    const pu_real *Phi = (const pu_real *)a->model.lgm.Phi->data, *eta = a->model.lgm.eta;
-    pu_real *mean;
-    pu_int pick[AT_ONCE], u = 0, n, i, k, j;
-    double sum = 0;
-    if (held->start[a->users] == 0) return (double)NAN;
-    mean = need_reals(AT_ONCE * D);
-    while (u < a->users) {
-        pu_data some = a->data;
-        pu_posterior_result out;
-        pu_report report;
-        pu_status status;
-        memset(&out, 0, sizeof out);
-        for (n = 0; u < a->seen && n < AT_ONCE; u++)
-            if (held->start[u] < held->start[u + 1]) pick[n++] = u;
-        some.n = n, some.pick = pick, out.mean = mean;
-        status = n ? pu_posterior(&a->model.lgm, &some, &a->posterior, &a->ws, &out, &report) : PU_OK;
-        if (status != PU_OK && status != PU_STAGNATED && status != PU_CAP) need(status, &report);
-        for (i = 0; i < n; i++)
-            for (k = held->start[pick[i]]; k < held->start[pick[i] + 1]; k++) {
-                double y = (double)eta[held->item[k]], off;
-                for (j = 0; j < D; j++) y += (double)Phi[held->item[k] * D + j] * (double)mean[i * D + j];
-                off = clip(a, y) - (double)held->y[k];
-                sum += off * off;
-            }
-        if (u >= a->seen) { /* nothing is known about the others */
-            for (k = held->start[a->seen]; k < held->start[a->users]; k++) {
-                const double off = clip(a, 3) - (double)held->y[k];
-                sum += off * off;
-            }
-            u = a->users;
-        }
-    }
-    free(mean);
-    return sqrt(sum / (double)held->start[a->users]);
-}
 
 static double validate(pu_model *model, const pu_real *theta, void *user)
 {
@@ -177,7 +60,7 @@ static double validate(pu_model *model, const pu_real *theta, void *user)
     pu_report report;
     double error;
     need(pu_model_set(model, theta, &report), &report);
-    error = rmse(a, &a->valid);
+    error = ratings_rmse(&a->r, &model->lgm, &a->r.valid, &a->posterior, &a->ws);
     if (!a->flags.quiet) printf("  validation RMSE %.4f\n", error), fflush(stdout);
     return error;
 }
@@ -197,8 +80,8 @@ static pu_status prior_pull(const pu_model *model, const pu_results *g, pu_real 
 {
     const app *a = (const app *)((const char *)model - offsetof(app, model));
     const pu_real *Phi = (const pu_real *)model->lgm.Phi->data, *eta = model->lgm.eta, *psi = model->lgm.psi;
-    const pu_int M = a->items, D = (pu_int)a->factors;
-    const double n = (double)a->seen; /* the objective is a mean over users */
+    const pu_int M = a->r.items, D = (pu_int)a->factors;
+    const double n = (double)a->r.seen; /* the objective is a mean over users */
     pu_status status = a->pull(model, g, grad);
     pu_int m, j;
     for (j = 0; j < D && a->loadings_prior > 0; j++) {
@@ -215,20 +98,21 @@ static pu_status prior_pull(const pu_model *model, const pu_results *g, pu_real 
 /* A start from the training ratings, and what the priors pull towards. */
 static pu_real *start(app *a)
 {
-    const pu_int M = a->items, D = (pu_int)a->factors, all = a->train.start[a->seen];
+    const pu_int M = a->r.items, D = (pu_int)a->factors, all = a->r.train.start[a->r.seen];
     pu_real *theta, *count = need_reals(M), *eta, *log_psi;
     pu_report report;
     pu_int i, k, m, j;
     need(pu_model_factors(&a->model, M, D, &report), &report);
     theta = need_reals(a->model.params), eta = theta + M * D, log_psi = eta + M;
-    need(pu_model_start(&a->model, &a->data, (uint64_t)a->flags.seed, theta, &report), &report);
-    for (i = 0; i < all; i++) a->mean += (double)a->train.y[i] / (double)all, count[a->train.item[i]] += 1;
+    need(pu_model_start(&a->model, &a->r.data, (uint64_t)a->flags.seed, theta, &report), &report);
+    for (i = 0; i < all; i++) a->mean += (double)a->r.train.y[i] / (double)all, count[a->r.train.item[i]] += 1;
     for (m = 0; m < M; m++) a->log_psi += (double)log_psi[m] / (double)M;
-    for (i = 0; i < a->seen; i++) { /* the first factor begins as how kind a user is, the same for all items */
+    for (i = 0; i < a->r.seen; i++) { /* the first factor begins as how kind a user is, the same for all items */
         double off = 0;
-        for (k = a->train.start[i]; k < a->train.start[i + 1]; k++) off += (double)(a->train.y[k] - eta[a->train.item[k]]);
-        off /= (double)(a->train.start[i + 1] - a->train.start[i]);
-        a->spread += off * off / (double)a->seen;
+        for (k = a->r.train.start[i]; k < a->r.train.start[i + 1]; k++)
+            off += (double)(a->r.train.y[k] - eta[a->r.train.item[k]]);
+        off /= (double)(a->r.train.start[i + 1] - a->r.train.start[i]);
+        a->spread += off * off / (double)a->r.seen;
     }
     a->spread = sqrt(a->spread);
     for (m = 0; m < M; m++) {
@@ -252,13 +136,13 @@ static pu_real *start(app *a)
 /* The items with the highest expected rating among those that this user has not rated, given all ratings of the user. */
 static void recommend(app *a, json *out)
 {
-    const pu_int M = a->items;
+    const pu_int M = a->r.items;
     pu_real *mean = need_reals(M), *variance = need_reals(M), *y = need_reals(M), best[TOP], sd[TOP];
     int32_t id[TOP];
     pu_options exact = a->posterior;
     pu_int *item = (pu_int *)calloc((size_t)M, sizeof(pu_int)), start[2] = {0, 0}, i, n, count = 0;
-    const pu_int user = a->number[movielens_place((int32_t)a->recommend, a->all.users, a->all.user_id)];
-    const lists *const part[3] = {&a->train, &a->valid, &a->test};
+    const pu_int user = a->r.number[movielens_place((int32_t)a->recommend, a->r.all.users, a->r.all.user_id)];
+    const ratings_lists *const part[3] = {&a->r.train, &a->r.valid, &a->r.test};
     pu_prediction p;
     pu_data one;
     pu_report report;
@@ -279,9 +163,9 @@ static void recommend(app *a, json *out)
     for (; count < a->top && count < M - start[1]; count++) {
         for (n = 0, i = 1; i < M; i++)
             if (mean[i] > mean[n]) n = i;
-        best[count] = mean[n], sd[count] = (pu_real)sqrt((double)variance[n]), id[count] = a->all.item_id[n];
+        best[count] = mean[n], sd[count] = (pu_real)sqrt((double)variance[n]), id[count] = a->r.all.item_id[n];
         if (!a->flags.quiet)
-            printf("%8ld  %.2f +- %.2f\n", (long)a->all.item_id[n], clip(a, (double)mean[n]), (double)sd[count]);
+            printf("%8ld  %.2f +- %.2f\n", (long)a->r.all.item_id[n], ratings_clip(&a->r, (double)mean[n]), (double)sd[count]);
         mean[n] = -PU_R(1e30);
     }
     json_key(out, "recommended");
@@ -333,19 +217,17 @@ static void read_options(app *a, int argc, char **argv)
 /* What pu_fit is to do. */
 static pu_fit_options fit_setup(app *a)
 {
-    const pu_int step = (pu_int)(a->batch * a->accumulate), each = (a->seen + step - 1) / step;
+    const pu_int step = (pu_int)(a->batch * a->accumulate), each = (a->r.seen + step - 1) / step;
     pu_fit_options o;
     fit_flags_options(&a->flags, &o);
     if (o.steps == 0) o.steps = (pu_int)a->epochs * each;
-    o.batch = (pu_int)a->batch < a->seen ? (pu_int)a->batch : a->seen, o.accumulate = (pu_int)a->accumulate;
+    o.batch = (pu_int)a->batch < a->r.seen ? (pu_int)a->batch : a->r.seen, o.accumulate = (pu_int)a->accumulate;
     o.gradient.seed |= (uint64_t)fingerprint(a) << 32, o.gradient.lanes = (int)a->lanes;
     o.validate = a->no_validation ? NULL : validate, o.validate_every = a->validate ? (pu_int)a->validate : 2 * each,
     o.user = a;
     o.checkpoint = a->resume ? a->resume : a->checkpoint, o.resume = a->resume != NULL, o.checkpoint_every = (pu_int)a->keep;
     o.schedule = a->decay ? PU_RATE_COSINE : PU_RATE_CONSTANT, o.epsilon = a->epsilon;
-    a->posterior = o.gradient; /* means alone: one system per user, solved to convergence, whatever the gradients are */
-    a->posterior.engine = PU_ITERATIVE, a->posterior.kind = PU_MONTE_CARLO, a->posterior.solve.solver = PU_CG;
-    a->posterior.solve.iterations = 0, a->posterior.solve.tolerance = 1e-4;
+    a->posterior = ratings_posterior(&o.gradient);
     return o;
 }
 
@@ -365,24 +247,26 @@ int main(int argc, char **argv)
         if (!file) fail_errno("cannot read", a.resume);
         fclose(file);
     }
-    load(&a);
-    if (a.recommend >= 0 && movielens_place((int32_t)a.recommend, a.all.users, a.all.user_id) < 0)
+    if (!movielens_read(a.path, &a.r.all)) fail(1, a.path, a.r.all.error);
+    if (a.r.all.count < 100) fail(1, a.path, "fewer than 100 ratings cannot be split");
+    ratings_split(&a.r, a.split_seed, !a.no_validation);
+    if (a.recommend >= 0 && movielens_place((int32_t)a.recommend, a.r.all.users, a.r.all.user_id) < 0)
         fail(1, "--recommend", "there is no such user");
     theta = start(&a);
     options = fit_setup(&a);
     if (!a.flags.quiet)
-        printf("%ld ratings of %ld items by %ld users; %ld for training, %ld for validation, %ld for the test\n", a.all.count,
-               (long)a.items, (long)a.users, (long)a.train.start[a.users], (long)a.valid.start[a.users],
-               (long)a.test.start[a.users]);
+        printf("%ld ratings of %ld items by %ld users; %ld for training, %ld for validation, %ld for the test\n", a.r.all.count,
+               (long)a.r.items, (long)a.r.users, (long)a.r.train.start[a.r.users], (long)a.r.valid.start[a.r.users],
+               (long)a.r.test.start[a.r.users]);
     if (options.steps > 0)
-        need_fit(pu_fit(&a.model, &a.data, &options, &a.ws, theta, &report), &report);
+        need_fit(pu_fit(&a.model, &a.r.data, &options, &a.ws, theta, &report), &report);
     else
         memset(&report, 0, sizeof report), report.best = validate(&a.model, theta, &a);
     if (a.no_validation) report.best = (double)NAN;
-    test = rmse(&a, &a.test);
-    if (pu_model_gradient_bytes(&a.model, &a.data, &options.gradient, 0, &bytes, &last) == PU_OK)
+    test = ratings_rmse(&a.r, &a.model.lgm, &a.r.test, &a.posterior, &a.ws);
+    if (pu_model_gradient_bytes(&a.model, &a.r.data, &options.gradient, 0, &bytes, &last) == PU_OK)
         report.last = last; /* who serves whom */
-    if (pu_nll(&a.model.lgm, &a.data, &options.gradient, &a.ws, &nll, &nll_se, &last) < 0) need(last.status, &last);
+    if (pu_nll(&a.model.lgm, &a.r.data, &options.gradient, &a.ws, &nll, &nll_se, &last) < 0) need(last.status, &last);
     if (!a.flags.quiet) {
         printf("test RMSE %.4f", test);
         if (!a.no_validation)
@@ -397,13 +281,11 @@ int main(int argc, char **argv)
     json_number(&out, "validation_rmse", report.best);
     json_number(&out, "best_step", (double)report.best_step);
     json_number(&out, "factors", (double)a.factors);
-    json_number(&out, "users", (double)a.users);
-    json_number(&out, "items", (double)a.items);
+    json_number(&out, "users", (double)a.r.users);
+    json_number(&out, "items", (double)a.r.items);
     if (a.recommend >= 0) recommend(&a, &out);
     json_close(&out);
-    pu_workspace_free(&a.ws), pu_model_free(&a.model), movielens_free(&a.all);
-    free(theta), free(a.part), free(a.number);
-    free(a.train.start), free(a.train.item), free(a.train.y), free(a.valid.start), free(a.valid.item), free(a.valid.y);
-    free(a.test.start), free(a.test.item), free(a.test.y);
+    pu_workspace_free(&a.ws), pu_model_free(&a.model), ratings_free(&a.r);
+    free(theta);
     return 0;
 }

@@ -74,16 +74,15 @@ static inline void curve_draw(const curve *c, const char *path, const char *titl
         truth[i] = curve_truth(0, x[i]);
     }
     svg_begin(&p);
-    svg_band(&p, GRID, x, low, high, "a");
-    svg_line(&p, GRID, x, truth, "b", 1, 0);
-    svg_line(&p, GRID, x, mean, "a", 0, 0);
+    svg_band(&p, GRID, x, low, high, "c2");
+    svg_line(&p, GRID, x, truth, "c1", 1, 0);
+    svg_line(&p, GRID, x, mean, "c2", 0, 0);
     for (i = 0; i < c->points; i++) {
-        double px = (double)c->x[i], py = (double)c->y[i];
-        if (svg_inside(&p, py))
-            fprintf(file, "<circle cx=\"%.1f\" cy=\"%.1f\" r=\"2\" fill=\"currentColor\"/>\n", svg_x(&p, px), svg_y(&p, py));
+        const double px = (double)c->x[i], py = (double)c->y[i];
+        svg_dots(&p, 1, &px, &py, "note");
     }
-    svg_key(&p, 70, 16, "a", 0, "mean and 95 % band");
-    svg_key(&p, 300, 16, "b", 1, "truth");
+    svg_key(&p, 70, 16, "c2", 0, "mean and 95 % band");
+    svg_key(&p, 300, 16, "c1", 1, "truth");
     svg_end(&p);
     file_close(file, path);
 }

@@ -78,16 +78,4 @@ static inline void problem_gradient(problem *p, const pu_options *options, pu_re
     need(pu_gradient(&p->model, &p->data, options, &p->ws, &out, report), report);
 }
 
-/* |x - y| / |y| */
-static inline double relative_error(pu_int n, const pu_real *x, const pu_real *y)
-{
-    double error = 0, size = 0;
-    pu_int i;
-    for (i = 0; i < n; i++) {
-        error += ((double)x[i] - (double)y[i]) * ((double)x[i] - (double)y[i]);
-        size += (double)y[i] * (double)y[i];
-    }
-    return sqrt(error / size);
-}
-
 #endif /* EXAMPLES_PROBLEM_H */

@@ -8,6 +8,7 @@
 #define EXAMPLES_PROGRAM_H
 
 #include <errno.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -174,11 +175,16 @@ static inline void need(pu_status status, const pu_report *report)
     if (status != PU_OK) fail(1, "pu", pu_explain(report, text, sizeof text));
 }
 
+static inline void *need_bytes(size_t bytes)
+{
+    void *block = calloc(bytes ? bytes : 1, 1);
+    if (!block) fail(1, "memory", "there is not enough");
+    return block;
+}
+
 static inline pu_real *need_reals(pu_int count)
 {
-    void *block = calloc((size_t)count, sizeof(pu_real));
-    if (!block) fail(1, "memory", "there is not enough");
-    return (pu_real *)block;
+    return (pu_real *)need_bytes((size_t)count * sizeof(pu_real));
 }
 
 static inline FILE *file_open(const char *path)
@@ -199,6 +205,18 @@ static inline double seconds(void)
     struct timespec t;
     clock_gettime(CLOCK_MONOTONIC, &t);
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+/* |x - y| / |y| */
+static inline double relative_error(pu_int n, const pu_real *x, const pu_real *y)
+{
+    double error = 0, size = 0;
+    pu_int i;
+    for (i = 0; i < n; i++) {
+        error += ((double)x[i] - (double)y[i]) * ((double)x[i] - (double)y[i]);
+        size += (double)y[i] * (double)y[i];
+    }
+    return sqrt(error / size);
 }
 
 #endif /* EXAMPLES_PROGRAM_H */

@@ -309,7 +309,7 @@ static inline void series_json(const series *s, json *j)
 }
 
 /* The end of the first series: observations, 95 % band, forecast, hidden values. */
-static inline void series_draw(const series *s, const char *title)
+static inline void series_plot(const series *s, FILE *file, int standalone, const char *title)
 {
     enum { SHOW = 160 };
     double x[SHOW + 1], y[SHOW + 1], secret[SHOW + 1], middle[SHOW + 1], low[SHOW + 1], high[SHOW + 1];
@@ -319,7 +319,6 @@ static inline void series_draw(const series *s, const char *title)
     char label[CSV_NAME];
     svg_plot p;
     int i;
-    if (!s->svg) return;
     memcpy(label, s->table.name[0], CSV_NAME);
     for (i = 0; label[i]; i++)
         if (strchr("<>&\"", label[i])) label[i] = '_'; /* of a file: not to be taken for markup */
@@ -332,16 +331,14 @@ static inline void series_draw(const series *s, const char *title)
         middle[i] = series_value(s, 0, t, 0), low[i] = series_value(s, 0, t, -1), high[i] = series_value(s, 0, t, 1);
         p.y0 = fmin(p.y0, fmin(low[i], fmin(y[i], secret[i]))), p.y1 = fmax(p.y1, fmax(high[i], fmax(y[i], secret[i])));
     }
-    p.file = file_open(s->svg), p.standalone = 1, p.title = title, p.top = 50;
+    p.file = file, p.standalone = standalone, p.title = title, p.top = 50;
     p.x_label = "time", p.y_label = label, p.x0 = (double)begin + 1, p.x1 = (double)(n > 1 ? end : begin + 2);
     if (!(p.y1 > p.y0)) p.y1 = p.y0 + 1;
     svg_begin(&p);
     svg_key(&p, p.left, 16, "c2", 0, "mean given the data, 95 % of observations");
     svg_key(&p, p.left, 38, "c1", 0, "forecast");
-    fprintf(p.file, "<g class=\"note\"><circle class=\"dot\" r=\"2.6\" cx=\"%.1f\" cy=\"33\"/></g>\n", p.left + 130);
-    svg_text(&p, p.left + 140, 38, "start", "observed");
-    fprintf(p.file, "<g class=\"c3\"><circle class=\"dot\" r=\"2.6\" cx=\"%.1f\" cy=\"33\"/></g>\n", p.left + 230);
-    svg_text(&p, p.left + 240, 38, "start", "hidden");
+    svg_key_dot(&p, p.left + 130, 38, "note", "observed");
+    svg_key_dot(&p, p.left + 230, 38, "c3", "hidden");
     svg_band(&p, past, x, low, high, "c2");
     svg_line(&p, past, x, middle, "c2", 0, 0);
     if (n > past) { /* from the last known time on, so that the two meet */
@@ -352,7 +349,15 @@ static inline void series_draw(const series *s, const char *title)
     svg_dots(&p, past, x, y, "note");
     svg_dots(&p, past, x, secret, "c3");
     svg_end(&p);
-    file_close(p.file, s->svg);
+}
+
+static inline void series_draw(const series *s, const char *title)
+{
+    FILE *file;
+    if (!s->svg) return;
+    file = file_open(s->svg);
+    series_plot(s, file, 1, title);
+    file_close(file, s->svg);
 }
 
 static inline void series_free(series *s)

@@ -1,7 +1,7 @@
 /* svg.h - line plots as SVG: one frame, linear x, linear or logarithmic y.
 
-   Colours are the classes c0 to c3 and note; svg_style has their values for light and dark, and goes into the
-   <style> of the page, or of the file when the picture stands alone. A plot is 480 units wide: narrow enough
+   Colours are the classes c0 to c3 and note; svg_style has their values for light and dark as variables, and goes into
+   the <style> of the page, or of the file when the picture stands alone. A plot is 480 units wide: narrow enough
    for its text to stay readable on a phone.
 */
 #ifndef EXAMPLES_SVG_H
@@ -11,13 +11,14 @@
 #include <stdio.h>
 
 static const char *const svg_style =
-    ".plot{font:15px system-ui,sans-serif;fill:#222;background:#fff}\n"
-    ".c0{color:#8a5fbf}.c1{color:#c2570c}.c2{color:#0b6bb8}.c3{color:#0a7d55}.note{color:#555}\n"
-    ".grid{stroke:#ddd}.axis{stroke:#888;fill:none}.line{stroke:currentColor;stroke-width:2;fill:none}\n"
-    ".dash{stroke-dasharray:6 4}.dot,.band{fill:currentColor}.band{opacity:.2}\n"
-    "@media (prefers-color-scheme:dark){.plot{fill:#ddd;background:#16181c}\n"
-    ".c0{color:#bb9af0}.c1{color:#f0964e}.c2{color:#62b0f5}.c3{color:#4fc79a}.note{color:#aaa}\n"
-    ".grid{stroke:#33373d}.axis{stroke:#777}}\n";
+    ":root{--ink:#222;--paper:#fff;--soft:#555;--rule:#ddd;--axis:#888;\n"
+    "--c0:#8a5fbf;--c1:#c2570c;--c2:#0b6bb8;--c3:#0a7d55}\n"
+    "@media (prefers-color-scheme:dark){:root{--ink:#ddd;--paper:#16181c;--soft:#aaa;--rule:#33373d;--axis:#777;\n"
+    "--c0:#bb9af0;--c1:#f0964e;--c2:#62b0f5;--c3:#4fc79a}}\n"
+    ".plot{font:15px system-ui,sans-serif;fill:var(--ink);background:var(--paper)}\n"
+    ".c0{color:var(--c0)}.c1{color:var(--c1)}.c2{color:var(--c2)}.c3{color:var(--c3)}.note{color:var(--soft)}\n"
+    ".grid{stroke:var(--rule)}.axis{stroke:var(--axis);fill:none}.line{stroke:currentColor;stroke-width:2;fill:none}\n"
+    ".dash{stroke-dasharray:6 4}.dot,.band{fill:currentColor}.band{opacity:.2}\n";
 
 typedef struct { /* zero it, then fill in */
     FILE *file;
@@ -146,6 +147,13 @@ static inline void svg_key(const svg_plot *p, double x, double y, const char *co
     fprintf(p->file, "<g class=\"%s\"><path class=\"line%s\" d=\"M%.1f %.1fh26\"/></g>\n", colour,
             dashed ? " dash" : "", x, y - 5);
     svg_text(p, x + 32, y, "start", name);
+}
+
+/* The same for points. */
+static inline void svg_key_dot(const svg_plot *p, double x, double y, const char *colour, const char *name)
+{
+    fprintf(p->file, "<g class=\"%s\"><circle class=\"dot\" r=\"2.6\" cx=\"%.1f\" cy=\"%.1f\"/></g>\n", colour, x, y - 5);
+    svg_text(p, x + 10, y, "start", name);
 }
 
 #endif /* EXAMPLES_SVG_H */

@@ -6,8 +6,10 @@
 #define _POSIX_C_SOURCE 199309L
 #define PU_IMPLEMENTATION
 #include "pu.h"
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
 
 enum { M = 400, N = 8, K = 10, I = 30 };

@@ -9,6 +9,7 @@
 #define _POSIX_C_SOURCE 199309L
 #define PU_IMPLEMENTATION
 #include "pu.h"
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

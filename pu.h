@@ -39,8 +39,8 @@ DOES NOT
     - store or invert A, except where you ask for an exact engine (dense, dual, banded), or for auto, which tells;
     - pivot, scale or repair: a precision that is not positive is refused, curvature that is not positive
       stops the column and is reported;
-    - differentiate through the probes delta_k or a GD step size: they are constants, and so is the preconditioner unless
-      options.through_m or results.m asks for it;
+    - differentiate through the probes delta_k or a GD step size: they are constants. So is a preconditioner of
+      yours, unless results.m asks for its gradient; that of a model (model.m) is not, unless options.constant_m says so;
     - print, exit, abort, read the environment, keep global state, or allocate inside an iteration;
     - handle non-Gaussian likelihoods, or noise that is correlated between the entries of one y.
 
@@ -578,9 +578,9 @@ typedef struct {
     int tied_psi;           /* psi is one number, written M times (else refused): of its gradient, replicates and standard
                                errors only the sum over the rows is meant, which saves products where Phi has gram. Models set
                                it */
-    int through_m;          /* pu_model_gradient, PU_NETWORK with PU_PCG and the model's own m: differentiate that, too. With few
-                               steps the solution depends on it; then only this is the derivative of report.network. Standard
-                               errors leave its part out */
+    int constant_m;         /* pu_model_gradient, PU_NETWORK with PU_PCG and the model's own m, which depends on theta: leave
+                               that out of the derivative. Only good for comparisons: with few steps the two parts are large and
+                               cancel (docs/design.md). Standard errors leave it out in any case */
     int no_control_variate; /* log det: leave out the free control variate tr(A Sigma) = D (used where diag(A) is known) */
     const pu_backend *backend; /* default pu_backend_cpu() */
 } pu_options;
@@ -604,8 +604,8 @@ typedef struct {
     pu_real *Phi;      /* Phi->params */
     pu_real *eta;      /* M */
     pu_real *psi;      /* M */
-    pu_real *m;        /* D               through the preconditioner: gradient in options.solve.m. Only PU_NETWORK with PU_PCG and
-                                          one m for all data (m_stride = PU_NONE), else refused */
+    pu_real *m;        /* D               in options.solve.m, through the solver. Refused unless PU_NETWORK, PU_PCG and one m
+                                          for all data (m_stride = PU_NONE) */
     pu_real *x;        /* N x (K+1) x D   [mu | sigma_1 .. sigma_K] */
     pu_real *residual; /* N x (K+1) x D   u - A x, recomputed */
     pu_real *alpha;    /* N x (K+1) x I   step sizes (iterative engine; zero where a column had stopped) */
@@ -692,7 +692,8 @@ struct pu_model {
     pu_workspace memory; /* of the built-in models: malloc, your allocator, or your block (set it before pu_model_*()) */
     /* theta (params, finite) -> canonical. PU_OK, or what is wrong, *index = the entry of theta at fault (as given: -1) */
     pu_status (*set)(pu_model *model, const pu_real *theta, pu_int *index);
-    /* grad (params, overwritten) = (d canonical / d theta)' g, at the theta of the last set; g holds the arrays in `uses`.
+    /* grad (params, overwritten) = (d canonical / d theta)' g, at the theta of the last set; g holds the arrays in `uses`
+       (m: NULL where nothing went through it).
        Linear in g. Anything but PU_OK stops the call (PU_E_OPERATOR) */
     pu_status (*pull)(const pu_model *model, const pu_results *g, pu_real *grad);
     /* a sensible start for these data, which have been checked; random parts are a function of seed. May be NULL */
@@ -714,8 +715,9 @@ PU_DEF pu_status pu_model_set(pu_model *model, const pu_real *theta, pu_report *
 /* Gradient of the mean objective in theta: set, pu_gradient, pull.
      grad   params, overwritten
      se     params or NULL: standard error of grad over the probes, from options.groups of them (0 where no probe enters)
-   options, ws, report as for pu_gradient; with PU_PCG and no options.solve.m the model's own m is used. One block of ws for
-   everything. Cost: that of pu_gradient, and of one pull, with se one more per group. Status rules as pu_gradient's; grad
+   options, ws, report as for pu_gradient; with PU_PCG and no options.solve.m the model's own m is used, and the network
+   gradient goes through it, too (options.constant_m). One block of ws for everything. Cost: that of pu_gradient, and of one
+   pull, with se one more per group. Status rules as pu_gradient's; grad
    and se are untouched wherever pu_gradient's outputs would be. */
 PU_DEF pu_status pu_model_gradient(pu_model *model, const pu_real *theta, const pu_data *data, const pu_options *options,
                                    pu_workspace *ws, pu_real *grad, pu_real *se, pu_report *report);
@@ -9039,7 +9041,8 @@ PU__FN pu_results pu__model_wants(const pu_model *model, const pu_options *o, pu
     if (model->uses & PU_USES_PHI) want.Phi = some;
     if (model->uses & PU_USES_ETA) want.eta = some;
     if (model->uses & PU_USES_PSI) want.psi = some;
-    if ((model->uses & PU_USES_M) && o->through_m && o->kind == PU_NETWORK && o->solve.solver == PU_PCG && o->solve.m == model->m)
+    if ((model->uses & PU_USES_M) && model->m && o->solve.m == model->m && o->kind == PU_NETWORK &&
+        o->solve.solver == PU_PCG && !o->constant_m)
         want.m = some;
     return want;
 }
@@ -9425,7 +9428,8 @@ PU__FN pu_status pu__basic_pull(const pu_model *model, const pu_results *g, pu_r
         for (i = 0; i < s->D && g->m; i++) sum -= (double)(s->m[i] * s->m[i] * s->norm[i] * g->m[i]);
         *pu__at(s, grad, s->psi) = (pu_real)sum;
     }
-    for (i = 0; i < s->D && g->m; i++) pu__at(s, grad, s->alpha)[i] -= s->m[i] * s->m[i] * g->m[i]; /* m = 1/(alpha + beta norm) */
+    for (i = 0; i < s->D && g->m; i++) /* m = 1 / (alpha + beta norm), here and in beta above */
+        pu__at(s, grad, s->alpha)[i] -= s->m[i] * s->m[i] * g->m[i];
     if (s->W1 >= 0) { /* Phi -> H -> tanh' -> W1 */
         if (s->W2 >= 0) pu__affine_back(s->M, s->hidden, s->D, pu__at(s, s->x, s->W2), s->H, g->Phi, s->ones,
                                         pu__at(s, grad, s->W2), s->Hbar);

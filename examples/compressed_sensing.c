@@ -337,7 +337,7 @@ int main(int argc, char **argv)
     mean = need_reals(s.N * s.D), variance = need_reals(s.N * s.D);
     fit_flags_options(&f.fit, &options);
     options.schedule = schedules[f.schedule], options.gradient.rao_blackwell = !f.plain_variance;
-    options.gradient.through_m = !f.constant_m;
+    options.gradient.constant_m = f.constant_m;
     options.fixed_probes = options.warm_start = f.warm;
     w.fit = &f.fit, w.f = &f, w.s = &s, w.model = &model, w.data = &data, w.options = &options.gradient, w.mean = mean;
     options.progress = watch, options.user = &w;

@@ -409,7 +409,7 @@ TEST preconditioner(void)
     int v;
     make(&p, SPARSE);
     memset(&o, 0, sizeof o);
-    o.samples = 2, o.solve.iterations = 3, o.solve.solver = PU_PCG;
+    o.samples = 2, o.solve.iterations = 3, o.solve.solver = PU_PCG, o.constant_m = 1;
     TC_STATUS(pu_model_gradient(&p.model, p.theta, &p.data, &o, &p.ws, grad[0], NULL, &report), PU_OK);
     m = tc_reals((p.N - 1) * FAR + p.D);
     for (v = 1; v < 4; v++) {
@@ -785,8 +785,8 @@ TEST own_model(void)
     PASS();
 }
 
-/* With options.through_m the gradient is the total derivative of report.network, m = 1/(alpha + beta) included; without, m
-   is a constant, and at two steps that is another number. */
+/* The gradient is the total derivative of report.network, m = 1/(alpha + beta) included; with options.constant_m it is
+   not, and at two steps that is another number. */
 TEST network_gradient_through_the_preconditioner(void)
 {
     static const which kinds[2] = {SPARSE, SPARSE_FOURIER};
@@ -802,10 +802,10 @@ TEST network_gradient_through_the_preconditioner(void)
         pu_int i;
         make(&p, kinds[k]);
         memset(&o, 0, sizeof o);
-        o.samples = 3, o.solve.solver = PU_PCG, o.solve.iterations = 2;
+        o.samples = 3, o.solve.solver = PU_PCG, o.solve.iterations = 2, o.constant_m = 1;
         o.delta = tc_normal(9, p.N * 3 * p.D); /* drawn ones would move with theta */
         TC_STATUS(pu_model_gradient(&p.model, p.theta, &p.data, &o, &p.ws, constant, NULL, &report), PU_OK);
-        o.through_m = 1;
+        o.constant_m = 0;
         TC_STATUS(pu_model_gradient(&p.model, p.theta, &p.data, &o, &p.ws, grad, NULL, &report), PU_OK);
         size = fabs(report.network) + 2 * fabs(report.c);
         for (i = 0; i < p.model.params; i++) {

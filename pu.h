@@ -39,7 +39,8 @@ DOES NOT
     - store or invert A, except where you ask for an exact engine (dense, dual, banded), or for auto, which tells;
     - pivot, scale or repair: a precision that is not positive is refused, curvature that is not positive
       stops the column and is reported;
-    - differentiate through the probes delta_k, the preconditioner or a GD step size: they are constants;
+    - differentiate through the probes delta_k or a GD step size: they are constants. So is a preconditioner of
+      yours, unless results.m asks for its gradient; that of a model (model.m) is not, unless options.constant_m says so;
     - print, exit, abort, read the environment, keep global state, or allocate inside an iteration;
     - handle non-Gaussian likelihoods, or noise that is correlated between the entries of one y.
 
@@ -577,6 +578,9 @@ typedef struct {
     int tied_psi;           /* psi is one number, written M times (else refused): of its gradient, replicates and standard
                                errors only the sum over the rows is meant, which saves products where Phi has gram. Models set
                                it */
+    int constant_m;         /* pu_model_gradient, PU_NETWORK with PU_PCG and the model's own m, which depends on theta: leave
+                               that out of the derivative. Only good for comparisons: with few steps the two parts are large and
+                               cancel (docs/design.md). Standard errors leave it out in any case */
     int no_control_variate; /* log det: leave out the free control variate tr(A Sigma) = D (used where diag(A) is known) */
     const pu_backend *backend; /* default pu_backend_cpu() */
 } pu_options;
@@ -600,6 +604,8 @@ typedef struct {
     pu_real *Phi;      /* Phi->params */
     pu_real *eta;      /* M */
     pu_real *psi;      /* M */
+    pu_real *m;        /* D               in options.solve.m, through the solver. Refused unless PU_NETWORK, PU_PCG and one m
+                                          for all data (m_stride = PU_NONE) */
     pu_real *x;        /* N x (K+1) x D   [mu | sigma_1 .. sigma_K] */
     pu_real *residual; /* N x (K+1) x D   u - A x, recomputed */
     pu_real *alpha;    /* N x (K+1) x I   step sizes (iterative engine; zero where a column had stopped) */
@@ -668,7 +674,7 @@ typedef struct {
     double lower, upper; /* x lies strictly between (infinite where free) */
 } pu_param;
 
-enum { PU_USES_NU = 1, PU_USES_GAMMA = 2, PU_USES_PHI = 4, PU_USES_ETA = 8, PU_USES_PSI = 16 };
+enum { PU_USES_NU = 1, PU_USES_GAMMA = 2, PU_USES_PHI = 4, PU_USES_ETA = 8, PU_USES_PSI = 16, PU_USES_M = 32 };
 
 /* `set` turns theta into the canonical form, `pull` brings a gradient back. Start zeroed; made by pu_model_*(), or filled
    in by you (examples/custom_model.c). Holds pointers into itself: not to be copied once made, nor to be shared by calls
@@ -686,7 +692,8 @@ struct pu_model {
     pu_workspace memory; /* of the built-in models: malloc, your allocator, or your block (set it before pu_model_*()) */
     /* theta (params, finite) -> canonical. PU_OK, or what is wrong, *index = the entry of theta at fault (as given: -1) */
     pu_status (*set)(pu_model *model, const pu_real *theta, pu_int *index);
-    /* grad (params, overwritten) = (d canonical / d theta)' g, at the theta of the last set; g holds the arrays in `uses`.
+    /* grad (params, overwritten) = (d canonical / d theta)' g, at the theta of the last set; g holds the arrays in `uses`
+       (m: NULL where nothing went through it).
        Linear in g. Anything but PU_OK stops the call (PU_E_OPERATOR) */
     pu_status (*pull)(const pu_model *model, const pu_results *g, pu_real *grad);
     /* a sensible start for these data, which have been checked; random parts are a function of seed. May be NULL */
@@ -708,8 +715,9 @@ PU_DEF pu_status pu_model_set(pu_model *model, const pu_real *theta, pu_report *
 /* Gradient of the mean objective in theta: set, pu_gradient, pull.
      grad   params, overwritten
      se     params or NULL: standard error of grad over the probes, from options.groups of them (0 where no probe enters)
-   options, ws, report as for pu_gradient; with PU_PCG and no options.solve.m the model's own m is used. One block of ws for
-   everything. Cost: that of pu_gradient, and of one pull, with se one more per group. Status rules as pu_gradient's; grad
+   options, ws, report as for pu_gradient; with PU_PCG and no options.solve.m the model's own m is used, and the network
+   gradient goes through it, too (options.constant_m). One block of ws for everything. Cost: that of pu_gradient, and of one
+   pull, with se one more per group. Status rules as pu_gradient's; grad
    and se are untouched wherever pu_gradient's outputs would be. */
 PU_DEF pu_status pu_model_gradient(pu_model *model, const pu_real *theta, const pu_data *data, const pu_options *options,
                                    pu_workspace *ws, pu_real *grad, pu_real *se, pu_report *report);
@@ -5448,6 +5456,7 @@ typedef struct {
     int reorthogonal; /* this run re-orthogonalises */
     int use_m;        /* PCG */
     pu_real *m, *minv;
+    pu_real *mbar; /* n: gradient in m, or NULL */
     pu_block u, x, r, q, d, xbar, rbar, dbar, qbar, rprev;
     pu_real *tape, *tape_r, *saved; /* directions; residuals; checkpoints (r, d) */
     pu_state s;
@@ -5741,6 +5750,13 @@ PU__FN void pu__orthogonality(pu__run *g)
     }
 }
 
+/* mbar += r o (dbar + rhobar r), what z = m o r and rho = r'z owe to m; c0 = 2 rhobar. Uses up qbar. */
+PU__FN void pu__through_m(pu__run *g)
+{
+    pu__combine2(g, g->qbar, pu__t(g->dbar, PU_R(1), NULL, NULL), pu__t(g->r, PU_R(0.5), g->s.c0, NULL));
+    g->B->row_dot(g->B->user, g->n, g->k, NULL, g->s.scale, g->qbar, g->r, g->mbar);
+}
+
 /* Step i of the reverse pass (0-based; undoes step i+1): cotangents of r_{i+1}, d_{i+1} become those of r_i, d_i.
    grad += scale_j * d/dtheta of the terms p'A q found on the way. ri: r_i where a checkpoint has it, else NULL. */
 PU__FN pu_status pu__reverse_step(pu__run *g, pu_int i, pu_block d, pu_block dprev, const pu_block *ri, pu_real *grad)
@@ -5748,17 +5764,21 @@ PU__FN pu_status pu__reverse_step(pu__run *g, pu_int i, pu_block d, pu_block dpr
     const pu_state *s = &g->s;
     const pu_real *m = pu__m(g), *a = s->a + i * g->k, *be = s->be + i * g->k;
     const int full = !s->detach && !s->fixed_step; /* alpha (and beta) depend on theta */
+    const int back = full || g->mbar;              /* the residuals are needed */
     pu_status status = PU_OK;
     if (full && s->use_beta) pu__dots(g, NULL, g->dbar, d, s->s0);                          /* beb = dbar'd */
     pu__stage(g, PU_STAGE_REV1, i);                         /* rhobar += beb/rho; rhop = -beb be/rho */
     pu__combine3(g, g->rbar, pu__t(g->rbar, PU_R(1), NULL, NULL), pu__t(g->dbar, PU_R(1), NULL, m),
                  pu__t(g->r, PU_R(1), s->c0, m));           /* rbar += m o (dbar + 2 rhobar r) */
+    if (g->mbar) pu__through_m(g);
     if (g->reorthogonal && i + 1 < g->done) pu__project(g, g->rbar, i + 1, NULL, m);
-    if (full) {
+    if (back) {
         pu__stage(g, PU_STAGE_RPREV, i);                    /* r_i from d_i, d_{i-1} */
         if (ri) pu__combine1(g, g->rprev, pu__t(*ri, PU_R(1), NULL, NULL));
         else pu__combine3(g, g->rprev, pu__t(d, PU_R(1), s->c0, g->use_m ? g->minv : NULL),
                      pu__t(dprev, PU_R(1), s->c1, g->use_m ? g->minv : NULL), pu__t(g->r, PU_R(1), s->c2, NULL));
+    }
+    if (full) {
         pu__stage(g, PU_STAGE_Q, i);                        /* q = (r_i - r_{i+1}) / a */
         pu__combine2(g, g->q, pu__t(g->rprev, PU_R(1), s->c1, NULL), pu__t(g->r, PU_R(-1), s->c1, NULL));
         pu__dots(g, NULL, g->xbar, d, s->s0);
@@ -5777,7 +5797,7 @@ PU__FN pu_status pu__reverse_step(pu__run *g, pu_int i, pu_block d, pu_block dpr
         if (!status && grad) status = g->A->grad(g->A, g->k, g->qbar, d, s->scale, grad, g->work);
     }
     if (g->reorthogonal) pu__project(g, g->dbar, i, m, NULL);
-    if (full) {
+    if (back) {
         pu_block swap = g->r;
         g->r = g->rprev, g->rprev = swap;
     }
@@ -5841,6 +5861,7 @@ PU__FN pu_status pu__reverse(pu__run *g, const pu_block *x0, pu_real *grad)
     }
     if (status) return status;
     pu__stage(g, PU_STAGE_END, 0);
+    if (g->mbar) pu__through_m(g);
     pu__combine3(g, g->rbar, pu__t(g->rbar, PU_R(1), NULL, NULL), pu__t(g->dbar, PU_R(1), NULL, pu__m(g)),
                  pu__t(g->r, PU_R(1), s->c0, pu__m(g)));     /* rbar += m o (dbar + 2 rhobar r_0) */
     if (x0 && grad) { /* r_0 = u - A x0 */
@@ -6811,7 +6832,7 @@ typedef struct { /* everything decided before work starts */
     pu_int groups;         /* of probes, for standard errors */
     pu_int params;         /* gradient vector of a lane: [Gamma | Phi | psi | eta | sum of bbar], then groups x [Gamma | Phi |
                               psi] */
-    pu_int at_Phi, at_psi, at_eta, at_b;
+    pu_int at_Phi, at_psi, at_eta, at_b, at_m, at_group;
 } pu__job;
 
 typedef struct { /* a state space for the Kalman engine: s_t = F s_{t-1} + N(0, Q), s_0 ~ N(0, P0) */
@@ -6980,7 +7001,7 @@ PU__FN void pu__job_layout(pu__memory *mem, pu__arena *arena, const pu__job *job
         w->post.want_psi = job->out->psi != NULL;
         w->post.at_Gamma = 0, w->post.at_Phi = job->at_Phi, w->post.at_psi = job->at_psi;
         w->post.groups = job->groups, w->post.probes = job->K;
-        w->post.at_group = job->at_b + job->D, w->post.stride = job->at_eta;
+        w->post.at_group = job->at_group, w->post.stride = job->at_eta;
         pu__run_layout(&w->run, arena, &w->post.op, job->B, &job->plan, job->kmax, job->network);
         w->eps = pu__cols(arena, noise > job->M ? noise : job->M, job->kmax);
         w->bbar = pu__reals(arena, job->D, 1), w->diagonal = pu__reals(arena, job->D, 1);
@@ -7188,6 +7209,7 @@ PU__FN pu_status pu__iterative_block(const pu__job *job, pu__memory *mem, pu__wo
     start.at = (pu_real *)(uintptr_t)(job->o->x0 ? job->o->x0 + at * D : NULL), start.ld = D; /* read only */
     for (j = 0; j < k; j++) w->weight[j] = first + j == 0 ? PU_R(1) : PU_R(1) / (pu_real)job->K;
     w->post.column = first;
+    g->mbar = job->out->m ? lane + job->at_m : NULL;
     outcome = pu__run_block(g, start.at ? &start : NULL, w->weight, job->network && job->any_grad,
                             job->any_grad ? lane : NULL, mem->stage.residual ? mem->stage.residual + at * D : NULL, n, first,
                             report);
@@ -7822,6 +7844,8 @@ PU__FN pu_status pu__check_functions(const pu__job *job, pu_report *report)
     if (job->plan.solver == PU_PCG && job->served[PU_ITERATIVE] && !job->o->solve.m && !pu__has_diag(job->model))
         return pu__fail(report, PU_E_UNSUPPORTED, G->diag ? "Phi.gram_diag (or give options.solve.m)"
                                                           : "Gamma.diag (or give options.solve.m)", -1, -1);
+    if (job->out->m && !(job->network && job->plan.solver == PU_PCG && job->o->solve.m && job->o->solve.m_stride == PU_NONE))
+        return pu__fail(report, PU_E_UNSUPPORTED, "results.m (PU_NETWORK, PU_PCG, options.solve.m for all data)", -1, -1);
     return PU_OK;
 }
 
@@ -7909,9 +7933,9 @@ PU__FN pu_status pu__job_make(pu__job *job, const pu_lgm *model, const pu_data *
                               const pu_results *out, int want_nll, pu_report *report)
 {
     static const pu_options zero_options = {0, PU_NETWORK, PU_ITERATIVE, {0, PU_CG, 0, 0, 0, PU_ADJOINT_FULL, 0, NULL, NULL, 0},
-                                            0, 0, NULL, NULL, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, NULL};
+                                            0, 0, NULL, NULL, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, NULL};
     static const pu_results zero_results = {NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
-                                            NULL, NULL, NULL, NULL, NULL, NULL, NULL};
+                                            NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL};
     const pu_options *o = options ? options : &zero_options;
     pu_status status = pu__check_model(model, report);
     int overflow = 0, iterative;
@@ -7945,7 +7969,8 @@ PU__FN pu_status pu__job_make(pu__job *job, const pu_lgm *model, const pu_data *
     job->K = o->kind == PU_EXACT ? 0 : o->samples ? o->samples : 10;
     status = pu__plan_make(&o->solve, job->D, o->kind == PU_MONTE_CARLO, job->network, &job->plan, report);
     if (status) return status;
-    job->any_grad = job->out->nu || job->out->Gamma || job->out->Phi || job->out->eta || job->out->psi;
+    job->any_grad = job->out->nu || job->out->Gamma || job->out->Phi || job->out->eta || job->out->psi ||
+                    job->out->m;
     job->network = job->network && job->any_grad; /* no tape when no gradient is wanted */
     /* log det comes from the Lanczos process of the probes: CG or PCG, started at zero */
     job->asked_steps = job->plan.I, job->asked_network = job->network;
@@ -7983,7 +8008,9 @@ PU__FN pu_status pu__job_make(pu__job *job, const pu_lgm *model, const pu_data *
     job->at_psi = job->at_Phi + (job->out->Phi ? model->Phi->params : 0);
     job->at_eta = job->at_psi + job->M;
     job->at_b = job->at_eta + job->M;
-    job->params = job->at_b + job->D;
+    job->at_m = job->at_b + job->D;
+    job->at_group = job->at_m + (job->out->m ? job->D : 0);
+    job->params = job->at_group;
     if (job->out->se_Gamma || job->out->se_Phi || job->out->se_psi || job->out->replicates) {
         if (o->groups < 0 || o->groups > job->K || o->groups == 1)
             return pu__fail(report, PU_E_ARGUMENT, "options.groups", -1, -1);
@@ -8173,7 +8200,7 @@ PU__FN pu_status pu__finish_gradient(const pu__job *job, pu__memory *mem, pu_rep
         for (l = 1; l < job->lanes; l++) pu__axpy(len, PU_R(1), mem->lanes + l * job->params + at, g + at);
         for (i = at; i < at + len; i++) g[i] *= mean;
     }
-    for (l = 0; l < (int)job->groups; l++) pu__axpy(job->at_eta, PU_R(1), g + job->at_b + job->D + l * job->at_eta, g);
+    for (l = 0; l < (int)job->groups; l++) pu__axpy(job->at_eta, PU_R(1), g + job->at_group + l * job->at_eta, g);
     bbar.at = g + job->at_b, prior.at = (pu_real *)(uintptr_t)nu, bbar.ld = prior.ld = out.ld = job->D; /* nu: read only */
     if (job->out->Gamma && Gamma->params > 0) {
         if (nu) status = Gamma->grad(Gamma, 1, bbar, prior, &one, g, work);
@@ -8190,6 +8217,8 @@ PU__FN pu_status pu__finish_gradient(const pu__job *job, pu__memory *mem, pu_rep
         bad = pu__find_nonfinite(job->D, out.at);
         if (bad >= 0) return pu__fail(report, PU_NONFINITE, "gradient of nu", -1, bad);
     }
+    bad = job->out->m ? pu__find_nonfinite(job->D, g + job->at_m) : -1;
+    if (bad >= 0) return pu__fail(report, PU_NONFINITE, "gradient of m", -1, bad);
     bad = pu__find_nonfinite(job->at_b, g);
     if (bad < 0) return PU_OK;
     if (bad < job->at_Phi) return pu__fail(report, PU_NONFINITE, "gradient of Gamma", -1, bad);
@@ -8267,7 +8296,7 @@ PU__FN pu_int pu__group_size(pu_int K, pu_int G, pu_int g) { return ((g + 1) * K
 PU__FN void pu__standard_errors(const pu__job *job, pu__memory *mem, pu_report *report)
 {
     const pu_int G = job->groups, K = job->K, n = job->at_eta, wanted = job->out->psi ? n : job->at_psi;
-    pu_real *grad = mem->lanes, *group = mem->lanes + job->at_b + job->D;
+    pu_real *grad = mem->lanes, *group = mem->lanes + job->at_group;
     double errors = 0, size = 0;
     pu_int i, g;
     for (i = 0; i < wanted; i++) {
@@ -8302,7 +8331,7 @@ PU__FN void pu__write_results(const pu__job *job, const pu__memory *mem)
     if (out->se_psi) memset(out->se_psi, 0, (size_t)job->M * real);
     if (out->se_psi && job->groups && out->psi) memcpy(out->se_psi, mem->se + job->at_psi, (size_t)job->M * real);
     for (k = 0; k < job->groups && out->replicates; k++) {
-        const pu_real *from = g + job->at_b + job->D + k * job->at_eta;
+        const pu_real *from = g + job->at_group + k * job->at_eta;
         pu_real *to = out->replicates + k * each;
         memset(to, 0, (size_t)each * real);
         if (out->Gamma) memcpy(to, from, (size_t)job->at_Phi * real);
@@ -8314,6 +8343,7 @@ PU__FN void pu__write_results(const pu__job *job, const pu__memory *mem)
     if (out->Phi && job->at_psi > job->at_Phi) memcpy(out->Phi, g + job->at_Phi, (size_t)(job->at_psi - job->at_Phi) * real);
     if (out->psi) memcpy(out->psi, g + job->at_psi, (size_t)job->M * real);
     if (out->eta) memcpy(out->eta, g + job->at_eta, (size_t)job->M * real);
+    if (out->m) memcpy(out->m, g + job->at_m, (size_t)job->D * real);
     if (out->x) memcpy(out->x, mem->stage.x, (size_t)(all * job->D) * real);
     if (out->residual) memcpy(out->residual, mem->stage.residual, (size_t)(all * job->D) * real);
     if (out->alpha && job->plan.I > 0) memcpy(out->alpha, mem->stage.alpha, (size_t)(all * job->plan.I) * real);
@@ -9029,7 +9059,7 @@ typedef struct {
 } pu__model_memory;
 
 /* the canonical gradients that the model uses, all at the same address: to ask for sizes */
-PU__FN pu_results pu__model_wants(const pu_model *model, pu_real *some)
+PU__FN pu_results pu__model_wants(const pu_model *model, const pu_options *o, pu_real *some)
 {
     pu_results want;
     memset(&want, 0, sizeof want);
@@ -9038,6 +9068,9 @@ PU__FN pu_results pu__model_wants(const pu_model *model, pu_real *some)
     if (model->uses & PU_USES_PHI) want.Phi = some;
     if (model->uses & PU_USES_ETA) want.eta = some;
     if (model->uses & PU_USES_PSI) want.psi = some;
+    if ((model->uses & PU_USES_M) && model->m && o->solve.m == model->m && o->kind == PU_NETWORK &&
+        o->solve.solver == PU_PCG && !o->constant_m)
+        want.m = some;
     return want;
 }
 
@@ -9048,7 +9081,7 @@ PU__FN pu_status pu__model_layout(pu__model_memory *w, pu__arena *arena, const p
     const pu_lgm *lgm = &model->lgm;
     pu_status status = pu__check_model(lgm, report);
     pu_real some;
-    pu_results want = pu__model_wants(model, &some); /* never NULL where wanted, also while measuring */
+    pu_results want = pu__model_wants(model, o, &some); /* never NULL where wanted, also while measuring */
     if (status) return status;
     memset(w, 0, sizeof *w);
     if (want.nu) w->g.nu = pu__reals(arena, lgm->Gamma->rows, 1);
@@ -9056,6 +9089,7 @@ PU__FN pu_status pu__model_layout(pu__model_memory *w, pu__arena *arena, const p
     if (want.Phi) w->g.Phi = pu__reals(arena, lgm->Phi->params, 1);
     if (want.eta) w->g.eta = pu__reals(arena, lgm->Phi->rows, 1);
     if (want.psi) w->g.psi = pu__reals(arena, lgm->Phi->rows, 1);
+    if (want.m) w->g.m = pu__reals(arena, lgm->Gamma->rows, 1);
     w->grad = pu__reals(arena, model->params, 1);
     want.x = w->g.x = x;
     if (se) want.replicates = &some;
@@ -9138,7 +9172,7 @@ PU__FN pu_status pu__model_run(pu_model *model, const pu_real *theta, const pu_d
     o = pu__model_options(model, options);
     if (pu__to_tune(&o)) { /* here already: the sizes below depend on K and I */
         pu_options tuned;
-        pu_results want = pu__model_wants(model, grad);
+        pu_results want = pu__model_wants(model, &o, grad);
         status = pu_tune(&model->lgm, data, &o, ws, &want, &tuned, report);
         if (!status) o = tuned, memcpy(words, report->plan, sizeof words);
     }
@@ -9418,8 +9452,11 @@ PU__FN pu_status pu__basic_pull(const pu_model *model, const pu_results *g, pu_r
     if (s->part[s->psi].rows > 0) memcpy(pu__at(s, grad, s->psi), g->psi, (size_t)s->M * real);
     else { /* psi_m = beta for all m */
         for (i = 0; i < s->M; i++) sum += (double)g->psi[i];
+        for (i = 0; i < s->D && g->m; i++) sum -= (double)(s->m[i] * s->m[i] * s->norm[i] * g->m[i]);
         *pu__at(s, grad, s->psi) = (pu_real)sum;
     }
+    for (i = 0; i < s->D && g->m; i++) /* m = 1 / (alpha + beta norm), here and in beta above */
+        pu__at(s, grad, s->alpha)[i] -= s->m[i] * s->m[i] * g->m[i];
     if (s->W1 >= 0) { /* Phi -> H -> tanh' -> W1 */
         if (s->W2 >= 0) pu__affine_back(s->M, s->hidden, s->D, pu__at(s, s->x, s->W2), s->H, g->Phi, s->ones,
                                         pu__at(s, grad, s->W2), s->Hbar);
@@ -9544,6 +9581,7 @@ PU__FN pu_status pu__basic_make(pu_model *model, pu_model *made, pu__basic *s, p
     if (s->alpha >= 0) made->uses |= PU_USES_GAMMA;
     if (s->eta >= 0) made->uses |= PU_USES_ETA;
     if (!s->dictionary) made->uses |= PU_USES_PHI;
+    if (s->m) made->uses |= PU_USES_M;
     if (s->alpha < 0) made->Gamma = pu_op_identity(s->D);
     else if (s->part[s->alpha].rows) made->Gamma = pu_op_diagonal(s->D, pu__at(s, s->x, s->alpha));
     else made->Gamma = pu_op_scaled_identity(s->D, pu__at(s, s->x, s->alpha));
@@ -10401,7 +10439,7 @@ PU__FN pu_status pu__tune_once(pu_model *model, const pu_data *data, pu_int n, p
     pu_options used = pu__model_options(model, o), tuned;
     pu_data few = *data;
     pu_real some;
-    const pu_results want = pu__model_wants(model, &some);
+    const pu_results want = pu__model_wants(model, &used, &some);
     pu_status status;
     few.n = pu__min(n, data->n);
     status = pu_tune(&model->lgm, &few, &used, ws, &want, &tuned, report);

@@ -34,7 +34,7 @@
 typedef struct {
     long digit, count, size, shrink, trace;
     double share, noise, hold;
-    int plain, schedule, plain_variance, warm;
+    int plain, schedule, plain_variance, constant_m, warm;
     const char *images, *labels, *picture;
     fit_flags fit;
 } flags;
@@ -158,7 +158,7 @@ int main(int argc, char **argv)
 {
     static const pu_schedule schedules[] = {PU_RATE_CONSTANT, PU_RATE_COSINE, PU_RATE_HYPERBOLIC, PU_RATE_TAIL};
     flags f;
-    option list[FIT_FLAGS + 15];
+    option list[FIT_FLAGS + 16];
     scene s;
     watcher w;
     pu_op Phi;
@@ -189,6 +189,7 @@ int main(int argc, char **argv)
     list[count++] = opt_choice("convention", "of the transform", &f.plain, "unitary,plain");
     list[count++] = opt_choice("schedule", "of the rate", &f.schedule, "constant,cosine,hyperbolic,tail");
     list[count++] = opt_choice("rao-blackwell", "less variance in the gradient of alpha", &f.plain_variance, "on,off");
+    list[count++] = opt_choice("through-m", "network gradient also through the preconditioner", &f.constant_m, "on,off");
     list[count++] = opt_real("hold", "noise that the first part of the fit assumes at least (0 = none)", &f.hold, 0, 1e6);
     list[count++] = opt_flag("warm", "the same probes at every step, each solve begun where the last one ended", &f.warm);
     list[count++] = opt_number("trace", "print the error every so many steps (0 = never)", &f.trace, 0, 1000000);
@@ -218,6 +219,7 @@ int main(int argc, char **argv)
     mean = need_reals(s.N * s.D), variance = need_reals(s.N * s.D);
     fit_flags_options(&f.fit, &options);
     options.schedule = schedules[f.schedule], options.gradient.rao_blackwell = !f.plain_variance;
+    options.gradient.constant_m = f.constant_m;
     options.fixed_probes = options.warm_start = f.warm;
     w.fit = &f.fit, w.f = &f, w.s = &s, w.model = &model, w.data = &data, w.options = &options.gradient, w.mean = mean;
     options.progress = watch, options.user = &w;

@@ -15,7 +15,7 @@ typedef struct { /* one array of parameters and its gradient */
 typedef struct {
     tc_model model;
     pu_options options;
-    slot slots[5];
+    slot slots[6]; /* the last: m, where that is differentiated */
     pu_results out;
     int nll; /* which value is differentiated: the NLL, or the network objective */
 } problem;
@@ -102,7 +102,7 @@ static enum greatest_test_res check_derivative(problem *p)
     int k, r;
     TC_STATUS(pu_gradient(&p->model.lgm, &p->model.data, &p->options, NULL, &p->out, &report), PU_OK);
     size = fabs(report.network) + 2 * fabs(report.c);
-    for (k = 0; k < 5; k++) {
+    for (k = 0; k < 6 && p->slots[k].n > 0; k++) {
         const slot *s = &p->slots[k];
         pu_real *v = tc_reals(s->n);
         double grad_norm = 0;
@@ -130,7 +130,8 @@ static enum greatest_test_res check_derivative(problem *p)
 static const pu_solver all_solvers[4] = {PU_CG, PU_PCG, PU_SD, PU_GD};
 static const char *const solver_name[4] = {"cg", "pcg", "sd", "gd"};
 
-/* The network gradient is the total derivative of report.network, with delta, m, step and x0 held fixed. */
+/* The network gradient is the total derivative of report.network, with delta, step and x0 held fixed; m is held fixed when
+   every datum has its own, and differentiated, too, when they share one. */
 static enum greatest_test_res network_case(prior_kind prior, int solver, pu_int I, int warm, pu_adjoint adjoint,
                                            pu_int checkpoint)
 {
@@ -139,13 +140,18 @@ static enum greatest_test_res network_case(prior_kind prior, int solver, pu_int 
     pu_real *m = tc_random_positive(77, N * D), step[N] = {PU_R(0.03), PU_R(0.05), PU_R(0.04)};
     pu_int i;
     make_problem(&p, prior, D, M, N, 100);
-    for (i = 0; i < N * D; i++) m[i] *= PU_R(0.2);
+    for (i = 0; i < N * D; i++) m[i] *= PU_R(8); /* far from 0 for the steps of the rule; PCG does not mind a factor */
     p.options.samples = K;
     p.options.delta = tc_normal(5, N * K * D);
     p.options.x0 = warm ? tc_normal(6, N * (K + 1) * D) : NULL;
     p.options.solve.solver = all_solvers[solver];
     p.options.solve.iterations = I ? I : PU_NONE;
     p.options.solve.m = m;
+    if (prior == PRIOR_SPD && all_solvers[solver] == PU_PCG) {
+        p.options.solve.m_stride = PU_NONE;
+        set_slot(&p.slots[5], "m", m, D, 0);
+        p.out.m = p.slots[5].grad;
+    }
     p.options.solve.step = step;
     p.options.solve.adjoint = adjoint;
     p.options.solve.checkpoint = checkpoint;

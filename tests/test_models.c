@@ -409,7 +409,7 @@ TEST preconditioner(void)
     int v;
     make(&p, SPARSE);
     memset(&o, 0, sizeof o);
-    o.samples = 2, o.solve.iterations = 3, o.solve.solver = PU_PCG;
+    o.samples = 2, o.solve.iterations = 3, o.solve.solver = PU_PCG, o.constant_m = 1;
     TC_STATUS(pu_model_gradient(&p.model, p.theta, &p.data, &o, &p.ws, grad[0], NULL, &report), PU_OK);
     m = tc_reals((p.N - 1) * FAR + p.D);
     for (v = 1; v < 4; v++) {
@@ -785,10 +785,54 @@ TEST own_model(void)
     PASS();
 }
 
+/* The gradient is the total derivative of report.network, m = 1/(alpha + beta) included; with options.constant_m it is
+   not, and at two steps that is another number. */
+TEST network_gradient_through_the_preconditioner(void)
+{
+    static const which kinds[2] = {SPARSE, SPARSE_FOURIER};
+    static const double at[6] = {-3, -2, -1, 1, 2, 3}, weight[6] = {-1.0 / 60, 0.15, -0.75, 0.75, -0.15, 1.0 / 60};
+    const double h = PU_TEST_PICK(1e-2, 5e-2);
+    int k, j;
+    for (k = 0; k < 2; k++) {
+        problem p;
+        pu_options o;
+        pu_report report;
+        pu_real grad[64], constant[64], *some = tc_reals(64);
+        double size, apart = 0;
+        pu_int i;
+        make(&p, kinds[k]);
+        memset(&o, 0, sizeof o);
+        o.samples = 3, o.solve.solver = PU_PCG, o.solve.iterations = 2, o.constant_m = 1;
+        o.delta = tc_normal(9, p.N * 3 * p.D); /* drawn ones would move with theta */
+        TC_STATUS(pu_model_gradient(&p.model, p.theta, &p.data, &o, &p.ws, constant, NULL, &report), PU_OK);
+        o.constant_m = 0;
+        TC_STATUS(pu_model_gradient(&p.model, p.theta, &p.data, &o, &p.ws, grad, NULL, &report), PU_OK);
+        size = fabs(report.network) + 2 * fabs(report.c);
+        for (i = 0; i < p.model.params; i++) {
+            double want = 0;
+            for (j = 0; j < 6; j++) {
+                memcpy(some, p.theta, 64 * sizeof *some);
+                some[i] = (pu_real)((double)some[i] + h * at[j]);
+                TC_STATUS(pu_model_gradient(&p.model, some, &p.data, &o, &p.ws, some + 40, NULL, &report), PU_OK);
+                want += weight[j] * report.network / h;
+            }
+            /* rounding 10 eps |value| / h, and the rule's own error, h^6 times a seventh derivative of up to 1e4 */
+            snprintf(pu_test_message, sizeof pu_test_message, "theta[%d]: %.12g, not %.12g", (int)i, (double)grad[i], want);
+            if (!(fabs((double)grad[i] - want) <= 10 * PU_TEST_EPS * size / h + 1e4 * pow(h, 6) / 140))
+                FAILm(tc_say(pu_test_message));
+            apart = fmax(apart, fabs((double)grad[i] - (double)constant[i]));
+        }
+        TC_ASSERT(apart > 1e-3);
+        tc_release(NULL);
+    }
+    PASS();
+}
+
 SUITE(models)
 {
     GREATEST_SET_TEARDOWN_CB(tc_release, NULL);
     RUN_TEST(descriptions);
+    RUN_TEST(network_gradient_through_the_preconditioner);
     RUN_TEST(canonical_forms);
     RUN_TEST(fisher);
     RUN_TEST(engines_agree);

@@ -15,10 +15,12 @@
    beta by D when it is told, which changes nothing else.
 
    When it works. With little noise A is badly conditioned until most pixels are known to be paper, and I steps of the
-   solver say little. Two things help, and together find the images also with --convention plain:
+   solver say little. These help (noise in unitary units, pixels are from 0 to 1):
      --warm --gradient output   probes stay the same, and a solve goes on from the last solution
-     --hold 0.01                for the first 3/5 of the steps beta is kept from exceeding 1 / 0.01^2 (unitary units;
-                                pixels are from 0 to 1): first the paper, then the noise
+     --start-noise 1            begin with much noise, also with --convention plain: first the outlines
+     --hold 0.01                for the first 3/5 of the steps the noise found stays above 0.01: first the paper, then the noise
+     --least-noise 0.01         it always does; for noise that is known, since maximum likelihood finds too little
+   All together, and fast:  --samples 8 --warm --gradient output --schedule cosine --start-noise 1 --hold 0.01 --steps 150
    docs/results/compressed_sensing.md has the figures. */
 #define _POSIX_C_SOURCE 200809L /* the clock in program.h */
 #define PU_IMPLEMENTATION
@@ -33,7 +35,7 @@
 
 typedef struct {
     long digit, count, size, shrink, trace;
-    double share, noise, hold;
+    double share, noise, start_noise, hold, least_noise;
     int plain, schedule, plain_variance, constant_m, warm;
     const char *images, *labels, *picture;
     fit_flags fit;
@@ -103,23 +105,31 @@ static pu_status held_set(pu_model *model, const pu_real *theta, pu_int *index)
     return held.set(model, held.theta, index);
 }
 
+/* `steps` steps that assume noise of at least this much (0 = any). */
+static void fit_part(double noise, pu_int steps, pu_model *model, const pu_data *data, pu_fit_options *options, pu_workspace *ws,
+                     pu_real *theta, pu_fit_report *report)
+{
+    options->steps = steps;
+    if (noise > 0) held.set = model->set, model->set = held_set, held.most = (pu_real)(-2 * log(noise));
+    need_fit(pu_fit(model, data, options, ws, theta, report), report);
+    if (noise <= 0) return;
+    model->set = held.set;
+    if (theta[model->params - 1] > held.most) theta[model->params - 1] = held.most;
+}
+
 /* One fit, or two: with beta held down, then from there without. The report counts both. */
 static void fit(const flags *f, pu_model *model, const pu_data *data, pu_fit_options *options, pu_workspace *ws, pu_real *theta,
                 pu_fit_report *report)
 {
-    const pu_int last = model->params - 1, steps = options->steps;
+    const pu_int steps = options->steps;
+    const double hold = fmax(f->hold, f->least_noise);
     pu_fit_report first;
     memset(&first, 0, sizeof first);
-    if (f->hold > 0 && steps > 1) {
-        held.set = model->set, held.theta = need_reals(model->params), held.most = (pu_real)(-2 * log(f->hold));
-        model->set = held_set, options->steps = steps * 3 / 5 + 1;
-        need_fit(pu_fit(model, data, options, ws, theta, &first), &first);
-        model->set = held.set, options->steps = steps - first.step;
-        if (theta[last] > held.most) theta[last] = held.most;
-        free(held.theta);
-    }
-    need_fit(pu_fit(model, data, options, ws, theta, report), report);
+    held.theta = need_reals(model->params);
+    if (hold > f->least_noise && steps > 1) fit_part(hold, steps * 3 / 5 + 1, model, data, options, ws, theta, &first);
+    fit_part(f->least_noise, steps - first.step, model, data, options, ws, theta, report);
     report->step += first.step, report->seconds += first.seconds;
+    free(held.theta);
 }
 
 /* With --trace the error on the way; the fit never learns of it. */
@@ -158,13 +168,14 @@ int main(int argc, char **argv)
 {
     static const pu_schedule schedules[] = {PU_RATE_CONSTANT, PU_RATE_COSINE, PU_RATE_HYPERBOLIC, PU_RATE_TAIL};
     flags f;
-    option list[FIT_FLAGS + 16];
+    option list[FIT_FLAGS + 18];
     scene s;
     watcher w;
     pu_op Phi;
     pu_model model;
     pu_data data;
     pu_fit_options options;
+    pu_options accurate;
     pu_fit_report report;
     pu_workspace ws;
     pu_real *theta, *mean, *variance;
@@ -190,7 +201,11 @@ int main(int argc, char **argv)
     list[count++] = opt_choice("schedule", "of the rate", &f.schedule, "constant,cosine,hyperbolic,tail");
     list[count++] = opt_choice("rao-blackwell", "less variance in the gradient of alpha", &f.plain_variance, "on,off");
     list[count++] = opt_choice("through-m", "network gradient also through the preconditioner", &f.constant_m, "on,off");
-    list[count++] = opt_real("hold", "noise that the first part of the fit assumes at least (0 = none)", &f.hold, 0, 1e6);
+    list[count++] = opt_real("start-noise", "noise at the start, unitary units (0 = 1 in units of the convention)",
+                             &f.start_noise, 0, 1e6);
+    list[count++] = opt_real("least-noise", "noise that the fit assumes at least, unitary units (0 = any)", &f.least_noise, 0,
+                             1e6);
+    list[count++] = opt_real("hold", "the same for the first 3/5 of the steps", &f.hold, 0, 1e6);
     list[count++] = opt_flag("warm", "the same probes at every step, each solve begun where the last one ended", &f.warm);
     list[count++] = opt_number("trace", "print the error every so many steps (0 = never)", &f.trace, 0, 1000000);
     list[count++] = opt_text("picture", "truth, inverse, reconstruction, deviation as .png, .pgm or .html", &f.picture);
@@ -211,10 +226,10 @@ int main(int argc, char **argv)
     Phi = pu_op_fourier(&s.plan);
     need(pu_model_sparse(&model, &Phi, &report.last), &report.last);
 
-    /* log alpha from N(0, 1), log beta from 0 in units of the convention */
+    /* log alpha from N(0, 1), log beta from 0 in units of the convention, or as asked */
     theta = need_reals(model.params);
     pu_normals((uint64_t)f.fit.seed, 0, DRAW_START, 0, STREAM_SCENE, 0, s.D, theta);
-    theta[s.D] = (pu_real)(f.plain ? log((double)s.D) : 0);
+    theta[s.D] = (pu_real)(f.start_noise > 0 ? -2 * log(f.start_noise) : f.plain ? log((double)s.D) : 0);
 
     mean = need_reals(s.N * s.D), variance = need_reals(s.N * s.D);
     fit_flags_options(&f.fit, &options);
@@ -227,14 +242,17 @@ int main(int argc, char **argv)
 
     scene_posterior(&model, theta, &data, &options.gradient, &ws, mean, f.picture ? variance : NULL);
     error = scene_error(&s, mean), beta = exp((double)theta[s.D]) / (f.plain ? (double)s.D : 1);
-    need(pu_model_nll(&model, theta, &data, &options.gradient, &ws, &nll, &nll_se, &report.last), &report.last);
+    accurate = options.gradient;
+    if (accurate.kind != PU_EXACT) accurate.solve.tolerance = 1e-5, accurate.solve.iterations = 1000; /* not unrolled */
+    need(pu_model_nll(&model, theta, &data, &accurate, &ws, &nll, &nll_se, &report.last), &report.last);
     if (f.picture) draw(&f, &s, mean, variance);
     if (!f.fit.quiet) {
         printf("%s %ld: %ld images of %ld x %ld, %.3g %% of the frequencies, noise %g (%s transform)\n",
                f.images ? "digit" : "drawn digit", f.digit, (long)s.N, (long)s.rows, (long)s.cols, 100 * f.share, f.noise,
                f.plain ? "plain" : "unitary");
         printf("  NRMSE of the zero-filled inverse  %6.2f %%\n  NRMSE of the reconstruction       %6.2f %%\n", blind, error);
-        printf("  noise found %.4g (beta %.4g); NLL per image %.6g +- %.2g\n", 1 / sqrt(beta), beta, nll, nll_se);
+        printf("  noise found %.4g (beta %.4g); NLL per image %.6g +- %.2g%s\n", 1 / sqrt(beta), beta, nll, nll_se,
+               report.last.nll_converged ? "" : " (not converged)");
         printf("  %ld steps, %.1f s, %.2f s each; %.0f MB\n", (long)report.step, report.seconds,
                report.step ? report.seconds / (double)report.step : 0, peak_mb());
     }

@@ -1238,6 +1238,14 @@ extern "C" {
 
 #define PU__FN static PU_UNUSED
 
+#if defined(__GNUC__) || defined(__clang__) || defined(__CUDACC__)
+#define PU__RESTRICT __restrict__
+#elif defined(_MSC_VER)
+#define PU__RESTRICT __restrict
+#else
+#define PU__RESTRICT
+#endif
+
 #ifdef PU_FLOAT
 #define PU__EPS FLT_EPSILON
 #define PU__FLOOR2 PU_R(1e-13) /* rho / rho_0 at which a residual is rounding noise: (2.7 eps)^2 */
@@ -2177,8 +2185,11 @@ PU__FN pu_status pu__dense_gram_diag(const pu_op *op, const pu_real *w, pu_real 
     const pu_real *a = (const pu_real *)op->data;
     pu_int m, d;
     (void)work;
-    for (m = 0; m < op->rows; m++)
-        for (d = 0; d < op->cols && w[m] != PU_R(0); d++) y[d] += w[m] * (a[m * op->cols + d] * a[m * op->cols + d]);
+    for (m = 0; m < op->rows; m++) {
+        const pu_real *row = a + m * op->cols;
+        if (w[m] == PU_R(0)) continue;
+        for (d = 0; d < op->cols; d++) y[d] += w[m] * (row[d] * row[d]);
+    }
     return PU_OK;
 }
 
@@ -2202,23 +2213,185 @@ PU_DEF pu_op pu_op_dense(pu_int rows, pu_int cols, const pu_real *a)
     return op;
 }
 
-/* ---- dense Cholesky, row-major lower triangle; all inner loops run along rows ---- */
+/* ---- products and triangles: what the exact engines are made of. Row-major, of any size. ---- */
 
-/* L L' = a in place (lower triangle); returns the failing row, or -1 */
-PU__FN pu_int pu__cholesky(pu_int n, pu_real *a)
+#define PU__TALL 6                /* rows and columns of a tile: its 12 vectors of sums, two of B and one of A fill the */
+#define PU__BROAD (2 * PU__WIDTH) /* registers */
+#define PU__DEEP 128              /* of B, this much is copied at a time into panels as broad as a tile: */
+#define PU__SPAN 128              /* depth and columns */
+#define PU__FEW 4                 /* sides below this are better solved one by one */
+#define PU__LEAF 8                /* triangles up to this size are done entry by entry */
+
+typedef struct { /* entry (i, j) is at[i row + j col] */
+    const pu_real *at;
+    pu_int row, col;
+} pu__matrix;
+
+PU__FN pu__matrix pu__mat(const pu_real *at, pu_int row, pu_int col)
 {
-    pu_int i, j;
-    for (i = 0; i < n; i++)
-        for (j = 0; j <= i; j++) {
-            double s = (double)a[i * n + j] - pu__dot(j, NULL, a + i * n, a + j * n);
-            if (j < i) a[i * n + j] = (pu_real)(s / (double)a[j * n + j]);
-            else if (s > 0 && pu__finite_double(s)) a[i * n + i] = (pu_real)sqrt(s);
-            else return i;
-        }
-    return -1;
+    pu__matrix m;
+    m.at = at, m.row = row, m.col = col;
+    return m;
 }
 
-/* x := L^-1 x for entries from `first` on (those before are zero) */
+/* out (6 x 2 W) = sum_p a[r step + offset[p]] b[2 W p + c]; a row from `rows` on repeats the last one */
+PU__FN void pu__core(pu_int depth, pu_int rows, const pu_real *a, pu_int step, const pu_int *offset, const pu_real *b,
+                     pu_real *out)
+{
+    const pu_int W = PU__WIDTH, last = rows - 1;
+    const pu_real *a1 = a + pu__min(1, last) * step, *a2 = a + pu__min(2, last) * step, *a3 = a + pu__min(3, last) * step,
+                  *a4 = a + pu__min(4, last) * step, *a5 = a + pu__min(5, last) * step;
+    pu__vector s0, s1, s2, s3, s4, s5, t0, t1, t2, t3, t4, t5;
+    pu_int p;
+    memset(&s0, 0, sizeof s0);
+    s1 = s2 = s3 = s4 = s5 = t0 = t1 = t2 = t3 = t4 = t5 = s0;
+    for (p = 0; p < depth; p++, b += 2 * W) {
+        const pu_int i = offset[p];
+        const pu__vector u = *pu__cv(b), v = *pu__cv(b + W);
+        s0 += a[i] * u, t0 += a[i] * v, s1 += a1[i] * u, t1 += a1[i] * v;
+        s2 += a2[i] * u, t2 += a2[i] * v, s3 += a3[i] * u, t3 += a3[i] * v;
+        s4 += a4[i] * u, t4 += a4[i] * v, s5 += a5[i] * u, t5 += a5[i] * v;
+    }
+    *pu__v(out) = s0, *pu__v(out + 2 * W) = s1, *pu__v(out + 4 * W) = s2, *pu__v(out + 6 * W) = s3;
+    *pu__v(out + 8 * W) = s4, *pu__v(out + 10 * W) = s5;
+    out += W;
+    *pu__v(out) = t0, *pu__v(out + 2 * W) = t1, *pu__v(out + 4 * W) = t2, *pu__v(out + 6 * W) = t3;
+    *pu__v(out + 8 * W) = t4, *pu__v(out + 10 * W) = t5;
+}
+
+/* panels of b (depth x cols), the last one filled up with zeros; rows of b from a list, times a weight */
+PU__FN void pu__pack(pu_int depth, pu_int cols, pu__matrix b, const pu_int *list, const pu_real *w, pu_real *PU__RESTRICT to)
+{
+    const pu_int T = PU__BROAD;
+    pu_int j, p, c;
+    for (j = 0; j < cols; j += T, b.at += T * b.col, to += T * depth) {
+        const pu_int wide = pu__min(T, cols - j);
+        if (wide < T) memset(to, 0, (size_t)(T * depth) * sizeof *to);
+        if (b.row == 1 && !list)
+            for (c = 0; c < wide; c++)
+                for (p = 0; p < depth; p++) to[p * T + c] = b.at[p + c * b.col];
+        else
+            for (p = 0; p < depth; p++) {
+                const pu_real *row = b.at + (list ? list[p] : p) * b.row;
+                for (c = 0; c < wide; c++) to[p * T + c] = row[c * b.col];
+            }
+        for (p = 0; p < depth && w; p++)
+            for (c = 0; c < T; c++) to[p * T + c] *= w[list[p]];
+    }
+}
+
+#define PU__FAR (PTRDIFF_MAX / 4)
+
+/* C += s A B for the entries of C (rows x cols) with i + from <= j <= i + to. With a list, column p of A and row p of B are
+   those of number list[p], and weighted by w[list[p]]. The rounding of an entry depends on its own row and column alone. */
+PU__FN void pu__multiply(pu_int rows, pu_int cols, pu_int depth, pu_real s, pu__matrix A, pu__matrix B, const pu_int *list,
+                         const pu_real *w, pu_real *C, pu_int ld, pu_int from, pu_int to)
+{
+    const pu_int T = PU__BROAD;
+    pu_real panels[PU__DEEP * PU__SPAN], tile[PU__TALL * PU__BROAD];
+    pu_int offset[PU__DEEP], p, j, i, k, r, c;
+    for (p = 0; p < depth; p += PU__DEEP) {
+        const pu_int deep = pu__min(PU__DEEP, depth - p);
+        for (i = 0; i < deep; i++) offset[i] = (list ? list[p + i] : p + i) * A.col;
+        for (j = 0; j < cols; j += PU__SPAN) {
+            const pu_int wide = pu__min(PU__SPAN, cols - j);
+            pu__pack(deep, wide, pu__mat(B.at + (list ? 0 : p * B.row) + j * B.col, B.row, B.col), list ? list + p : NULL, w,
+                     panels);
+            for (i = 0; i < rows; i += PU__TALL) {
+                const pu_int tall = pu__min(PU__TALL, rows - i);
+                for (k = 0; k < wide; k += T) {
+                    const pu_int column = j + k, most = pu__min(T, wide - k);
+                    if (i + tall - 1 + to < column || i + from > column + most - 1) continue;
+                    pu__core(deep, tall, A.at + i * A.row, A.row, offset, panels + k * deep, tile);
+                    for (r = 0; r < tall; r++) {
+                        pu_real *row = C + (i + r) * ld + column;
+                        const pu_real *sum = tile + r * T;
+                        const pu_int first = i + r + from - column, end = pu__min(most, i + r + to + 1 - column);
+                        if (first <= 0 && end == T)
+                            for (c = 0; c < PU__BROAD; c++) row[c] += s * sum[c];
+                        else
+                            for (c = first > 0 ? first : 0; c < end; c++) row[c] += s * sum[c];
+                    }
+                }
+            }
+        }
+    }
+}
+
+/* C -= A B */
+PU__FN void pu__subtract(pu_int rows, pu_int cols, pu_int depth, pu__matrix A, pu__matrix B, pu_real *C, pu_int ld)
+{
+    pu__multiply(rows, cols, depth, PU_R(-1), A, B, NULL, NULL, C, ld, -PU__FAR, PU__FAR);
+}
+
+/* X := L^-1 X, or L'^-1 X when `turn`, for n <= PU__LEAF and at most PU__SIDES sides: in a copy, where sides are adjacent */
+#define PU__SIDES 32
+PU__FN void pu__leaf(pu_int n, const pu_real *L, pu_int ld, int turn, pu_int k, pu_real *x, pu_int xi, pu_int xc)
+{
+    pu_real t[PU__LEAF][PU__SIDES];
+    pu_int q, i, p, c;
+    for (i = 0; i < n; i++)
+        for (c = 0; c < k; c++) t[i][c] = x[i * xi + c * xc];
+    for (q = 0; q < n; q++) {
+        const pu_real scale = PU_R(1) / L[(turn ? n - 1 - q : q) * (ld + 1)];
+        i = turn ? n - 1 - q : q;
+        for (p = turn ? i + 1 : 0; p < (turn ? n : i); p++) {
+            const pu_real l = turn ? L[p * ld + i] : L[i * ld + p];
+            for (c = 0; c < PU__SIDES; c++) t[i][c] -= l * t[p][c];
+        }
+        for (c = 0; c < PU__SIDES; c++) t[i][c] *= scale;
+    }
+    for (i = 0; i < n; i++)
+        for (c = 0; c < k; c++) x[i * xi + c * xc] = t[i][c];
+}
+
+/* The same for any n and any number k of sides: entry i of side c is x[i xi + c xc], where xi or xc is 1. */
+PU__FN void pu__triangle(pu_int n, const pu_real *L, pu_int ld, int turn, pu_int k, pu_real *x, pu_int xi, pu_int xc)
+{
+    const pu_int h = (n / 2 + PU__LEAF - 1) / PU__LEAF * PU__LEAF, rest = n - h;
+    const pu_real *corner = L + h * ld;
+    pu_real *x2 = x + h * xi;
+    pu_int c;
+    if (n <= PU__LEAF) {
+        for (c = 0; c < k; c += PU__SIDES) pu__leaf(n, L, ld, turn, pu__min(PU__SIDES, k - c), x + c * xc, xi, xc);
+        return;
+    }
+    if (turn) pu__triangle(rest, corner + h, ld, 1, k, x2, xi, xc);
+    else pu__triangle(h, L, ld, 0, k, x, xi, xc);
+    if (xc == 1 && !turn) pu__subtract(rest, k, h, pu__mat(corner, ld, 1), pu__mat(x, xi, 1), x2, xi);
+    if (xc == 1 && turn) pu__subtract(h, k, rest, pu__mat(corner, 1, ld), pu__mat(x2, xi, 1), x, xi);
+    if (xc != 1 && !turn) pu__subtract(k, rest, h, pu__mat(x, xc, 1), pu__mat(corner, 1, ld), x2, xc);
+    if (xc != 1 && turn) pu__subtract(k, h, rest, pu__mat(x2, xc, 1), pu__mat(corner, ld, 1), x, xc);
+    if (turn) pu__triangle(h, L, ld, 1, k, x, xi, xc);
+    else pu__triangle(rest, corner + h, ld, 0, k, x2, xi, xc);
+}
+
+/* L L' = a in place (lower triangle); returns the failing row, or -1 */
+PU__FN pu_int pu__cholesky(pu_int n, pu_real *a, pu_int ld)
+{
+    const pu_int h = (n / 2 + PU__LEAF - 1) / PU__LEAF * PU__LEAF, rest = n - h;
+    pu_real *below = a + h * ld;
+    pu_int i, j, p;
+    if (n <= PU__LEAF) {
+        for (i = 0; i < n; i++)
+            for (j = 0; j <= i; j++) {
+                pu_real s = a[i * ld + j];
+                for (p = 0; p < j; p++) s -= a[i * ld + p] * a[j * ld + p];
+                if (j < i) a[i * ld + j] = s / a[j * ld + j];
+                else if (s > PU_R(0) && pu__finite(s)) a[i * ld + i] = pu__sqrt(s);
+                else return i;
+            }
+        return -1;
+    }
+    i = pu__cholesky(h, a, ld);
+    if (i >= 0) return i;
+    pu__triangle(h, a, ld, 0, rest, below, 1, ld);
+    pu__multiply(rest, rest, h, PU_R(-1), pu__mat(below, ld, 1), pu__mat(below, 1, ld), NULL, NULL, below + h, ld, -PU__FAR, 0);
+    i = pu__cholesky(rest, below + h, ld);
+    return i < 0 ? -1 : h + i;
+}
+
+/* One side: x := L^-1 x for entries from `first` on (those before are zero) */
 PU__FN void pu__lower_solve(pu_int n, const pu_real *L, pu_int first, pu_real *x)
 {
     pu_int i;
@@ -2274,13 +2447,12 @@ PU__FN pu_status pu__spd_sample(const pu_op *op, pu_int k, pu_block E, pu_block 
 PU__FN pu_status pu__spd_solve(const pu_op *op, pu_int k, pu_block X, pu_block Y, pu_real *work)
 {
     const pu_real *L = (const pu_real *)op->aux;
+    const pu_int n = op->rows;
     pu_int j;
     (void)work;
-    for (j = 0; j < k; j++) {
-        memcpy(pu__col(Y, j), pu__col(X, j), (size_t)op->rows * sizeof(pu_real));
-        pu__lower_solve(op->rows, L, 0, pu__col(Y, j));
-        pu__upper_solve(op->rows, L, op->rows - 1, pu__col(Y, j));
-    }
+    for (j = 0; j < k; j++) memcpy(pu__col(Y, j), pu__col(X, j), (size_t)n * sizeof(pu_real));
+    if (k >= PU__FEW) pu__triangle(n, L, n, 0, k, Y.at, 1, Y.ld), pu__triangle(n, L, n, 1, k, Y.at, 1, Y.ld);
+    for (j = 0; j < k && k < PU__FEW; j++) pu__lower_solve(n, L, 0, pu__col(Y, j)), pu__upper_solve(n, L, n - 1, pu__col(Y, j));
     return PU_OK;
 }
 
@@ -2357,7 +2529,7 @@ PU_DEF pu_status pu_op_spd_factor(pu_int n, const pu_real *a, pu_real *factor, p
     status = pu__spd_check(&op, &at);
     if (!status) {
         for (i = 0; i < op.params; i++) factor[i] = i % n <= i / n ? a[i] : PU_R(0);
-        at = pu__cholesky(n, factor);
+        at = pu__cholesky(n, factor, n);
         if (at >= 0) status = PU_E_NOT_DEFINITE, at = at * n + at;
     }
     if (index) *index = at;
@@ -4144,7 +4316,7 @@ PU_DEF pu_status pu_low_rank_factor(const pu_low_rank *a, pu_int *index)
                 for (l = j; l < pu__min(r, j + PU__CAPACITANCE); l++)
                     a->factor[i * r + l] = l > i ? PU_R(0) : (pu_real)(c[l - j] + (l == i ? 1.0 : 0.0));
             }
-        at = pu__cholesky(r, a->factor);
+        at = pu__cholesky(r, a->factor, r);
         if (at >= 0) status = PU_E_NOT_DEFINITE, at = at * r + at;
     }
     if (index) *index = at;
@@ -4723,14 +4895,6 @@ PU_DEF pu_status pu_circulant_factor(pu_int n, const pu_real *c, pu_real *factor
 #define PU__FFT_LANES 8 /* transforms side by side: 64 bytes of doubles, and the buffers of length 128 stay in L1 */
 #define PU__FFT_PRIME 64 /* larger prime factors: O(r^2) would lose against Bluestein's convolution */
 #define PU__FFT_CHUNK 8  /* lanes per pass of the general odd radix */
-
-#if defined(__GNUC__) || defined(__clang__) || defined(__CUDACC__)
-#define PU__RESTRICT __restrict__
-#elif defined(_MSC_VER)
-#define PU__RESTRICT __restrict
-#else
-#define PU__RESTRICT
-#endif
 
 /* e^(-2 pi i k / n), 0 <= k < n: the angle is brought into [0, pi/4] in integers, where sin and cos are accurate */
 PU__FN void pu__fft_root(pu_int k, pu_int n, pu_real *re, pu_real *im)
@@ -6736,20 +6900,72 @@ PU__FN pu_status pu__posterior_rhs(pu__posterior *p, const pu_real *gamma_nu, pu
 
 /* ---- exact: A in full, and its Cholesky factor ------------------------------------------------------- >>exact */
 
-/* A row by row into a (D x D), kmax columns at a time through the blocks X and Y */
+/* where the i-th observed row is in blocks over rows */
+PU__FN pu_int pu__place(const pu__posterior *p, pu_int i) { return p->restricted ? i : p->list[i]; }
+
+/* Phi where it is a plain matrix, whose rows need not be asked for by products with unit vectors; otherwise NULL */
+PU__FN const pu_real *pu__phi_matrix(const pu__posterior *p)
+{
+    const pu_op *Phi = p->model->Phi;
+    const int plain = Phi->apply == pu__dense_apply && Phi->apply_t == pu__dense_apply_t && Phi->grad == pu__dense_grad;
+    return plain ? (const pu_real *)Phi->data : NULL;
+}
+
+/* Y_j = W^1/2 row j of Phi, for the observed rows from `first` on */
+PU__FN pu_status pu__phi_rows(pu__posterior *p, pu_int first, pu_int k, pu_block Y)
+{
+    const pu_real *matrix = pu__phi_matrix(p);
+    pu_int j, i;
+    for (j = 0; j < k && matrix; j++) {
+        const pu_real *row = matrix + p->list[first + j] * p->D, root = p->w_root[pu__place(p, first + j)];
+        pu_real *y = pu__col(Y, j);
+        for (i = 0; i < p->D; i++) y[i] = root * row[i];
+    }
+    if (matrix) return PU_OK;
+    pu__clear(p->n_rows, k, p->t0, 0);
+    for (j = 0; j < k; j++) {
+        i = pu__place(p, first + j);
+        pu__col(p->t0, j)[i] = p->w_root[i];
+    }
+    return pu__phi_apply_t(p, k, p->t0, Y, 0);
+}
+
+/* the strict lower triangle of a (n x n) becomes the mirror image of the upper one, or the other way round */
+PU__FN void pu__mirror(pu_int n, pu_real *a, int to_lower)
+{
+    enum { TILE = 16 };
+    pu_int i, j, i0, j0;
+    for (i0 = 0; i0 < n; i0 += TILE)
+        for (j0 = 0; j0 <= i0; j0 += TILE)
+            for (i = i0; i < pu__min(n, i0 + TILE); i++)
+                for (j = j0; j < pu__min(i, j0 + TILE); j++)
+                    if (to_lower) a[i * n + j] = a[j * n + i];
+                    else a[j * n + i] = a[i * n + j];
+}
+
+/* A into a (D x D), kmax columns at a time through the blocks X and Y */
 PU__FN pu_status pu__posterior_dense(pu__posterior *p, pu_int kmax, pu_block X, pu_block Y, pu_real *a)
 {
+    const pu_op *Gamma = p->model->Gamma;
+    const pu_real *Phi = pu__phi_matrix(p);
+    const int split = Phi != NULL; /* then Gamma by columns and Phi'W Phi as a product of matrices */
     const pu_int D = p->D;
-    pu_int first, j;
+    pu_int first, j, k;
     pu_status status = PU_OK;
-    for (first = 0; first < D && !status; first += kmax) {
-        const pu_int k = pu__min(kmax, D - first);
-        pu__clear(D, k, X, 0);
-        for (j = 0; j < k; j++) pu__col(X, j)[first + j] = PU_R(1);
-        status = p->op.apply(&p->op, k, X, Y, 0, NULL);
-        for (j = 0; j < k; j++) memcpy(a + (first + j) * D, pu__col(Y, j), (size_t)D * sizeof(pu_real));
-    }
-    return status;
+    if (split && Gamma->apply == pu__dense_apply) memcpy(a, Gamma->data, (size_t)(D * D) * sizeof(pu_real));
+    else
+        for (first = 0; first < D && !status; first += k) {
+            k = pu__min(kmax, D - first);
+            pu__clear(D, k, X, 0);
+            for (j = 0; j < k; j++) pu__col(X, j)[first + j] = PU_R(1);
+            status = split ? pu__named(p, Gamma->apply(Gamma, k, X, Y, 0, p->work), "Gamma.apply")
+                           : p->op.apply(&p->op, k, X, Y, 0, NULL);
+            for (j = 0; j < k; j++) memcpy(a + (first + j) * D, pu__col(Y, j), (size_t)D * sizeof(pu_real));
+        }
+    if (!split || status) return status;
+    pu__multiply(D, D, p->observed, PU_R(1), pu__mat(Phi, 1, D), pu__mat(Phi, D, 1), p->list, p->w_all, a, D, -PU__FAR, 0);
+    pu__mirror(D, a, 0);
+    return PU_OK;
 }
 
 /* L L' = A in place, or why not */
@@ -6757,7 +6973,7 @@ PU__FN pu_status pu__factor(pu_int D, pu_real *a, pu_int datum, pu_report *repor
 {
     pu_int bad = pu__find_nonfinite(D * D, a);
     if (bad >= 0) return pu__fail(report, PU_NONFINITE, "A", datum, bad);
-    bad = pu__cholesky(D, a);
+    bad = pu__cholesky(D, a, D);
     return bad >= 0 ? pu__fail(report, PU_E_NOT_DEFINITE, "A", datum, bad * D + bad) : PU_OK;
 }
 
@@ -6776,13 +6992,14 @@ typedef struct { /* everything decided before work starts */
     pu_int block, blocks;  /* iterative engine: columns at a time; blocks of columns per datum */
     int network, want_nll, any_grad;
     int dry;               /* a pilot: nothing is written */
+    int restricted;        /* Phi works on the observed rows alone */
     int exact;             /* what a direct engine serves gets Sigma itself; otherwise K direct solves */
     pu_engine engine;      /* as asked */
     unsigned can;          /* bit e: engine e applies here */
     pu_int asked_steps;    /* what the iterative engine would do, for its price */
     int asked_network;
-    double rows_sum[PU_ENGINES]; /* rows at work, summed over the data of each engine */
-    pu_int served[PU_ENGINES], most; /* data per engine; dual: most rows at work in any of its data */
+    double rows_sum[PU_ENGINES]; /* observed rows, summed over the data of each engine */
+    pu_int served[PU_ENGINES], most; /* data per engine; dual: most observed rows in any of its data */
     pu_int width;          /* of the band of A */
     int lanes, threads;
     pu_int groups;         /* of probes, for standard errors */
@@ -6885,11 +7102,12 @@ PU__FN const char *pu__missing(const pu__job *job, pu_engine engine)
     return NULL;
 }
 
-/* Predicted nanoseconds for a datum with `rows` rows at work, on one core: multiplications at the rate of long loops, and what
-   each vector, row and column costs besides. The constants are a fit to measurements on one machine (docs/design.md, "the
+/* Predicted nanoseconds for a datum with that many observed rows, on one core: multiplications at the rate of long loops, and
+   what each vector, row and column costs besides. The constants are a fit to measurements on one machine (docs/design.md, "the
    planner"), good to 30 %; what matters is which engine is cheaper, and near the crossover both are about as good. */
-PU__FN double pu__cost(const pu__job *job, pu_engine engine, pu_int rows)
+PU__FN double pu__cost(const pu__job *job, pu_engine engine, pu_int observed)
 {
+    const pu_int rows = job->restricted ? observed : job->M; /* at work */
     const int single = sizeof(pu_real) == sizeof(float);
     const double D = (double)job->D, m = (double)rows, cols = (double)job->K + 1, w = (double)job->width + 1;
     const double I = (double)job->asked_steps, grad = job->any_grad ? 1 : 0;
@@ -6913,14 +7131,14 @@ PU__FN double pu__cost(const pu__job *job, pu_engine engine, pu_int rows)
     return 1e300;
 }
 
-/* The engine for a datum with `rows` rows at work. */
-PU__FN pu_engine pu__engine_for(const pu__job *job, pu_int rows)
+/* The engine for a datum with that many observed rows. */
+PU__FN pu_engine pu__engine_for(const pu__job *job, pu_int observed)
 {
     pu_engine best = job->kind == PU_EXACT ? PU_DENSE : PU_ITERATIVE;
     int e;
     if (job->engine != PU_ENGINE_AUTO) return job->engine;
     for (e = PU_ITERATIVE; e < PU_ENGINE_AUTO; e++)
-        if ((job->can >> e & 1u) && pu__cost(job, (pu_engine)e, rows) < pu__cost(job, best, rows)) best = (pu_engine)e;
+        if ((job->can >> e & 1u) && pu__cost(job, (pu_engine)e, observed) < pu__cost(job, best, observed)) best = (pu_engine)e;
     return best;
 }
 
@@ -6998,7 +7216,7 @@ PU__FN pu_status pu__load(const pu__job *job, pu__memory *mem, pu__worker *w, pu
     w->loaded = -1;
     w->post.failed = NULL;
     observed = pu__posterior_load(&w->post, job->data, n, &c);
-    w->engine = pu__engine_for(job, w->post.n_rows);
+    w->engine = pu__engine_for(job, observed);
     if (first == 0) { /* blocks of one datum may meet on two threads */
         mem->observed[n] = observed, mem->c[n] = c;
         mem->engine[n] = (unsigned char)w->engine;
@@ -7231,18 +7449,22 @@ PU__FN pu_status pu__dense_solve(const pu__job *job, pu__worker *w, pu_int first
     return PU_OK;
 }
 
+/* columns `first` on of L'^-1 into run.x */
+PU__FN void pu__dense_columns(const pu__job *job, pu__worker *w, pu_int first, pu_int k)
+{
+    pu_int j;
+    pu__clear(job->D, k, w->run.x, 0);
+    for (j = 0; j < k; j++) pu__col(w->run.x, j)[first + j] = PU_R(1), w->weight[j] = PU_R(1);
+    pu__triangle(first + k, w->L, job->D, 1, k, w->run.x.at, 1, w->run.x.ld);
+}
+
 PU__FN pu_status pu__dense_sigma(const pu__job *job, pu__worker *w, pu_real *lane)
 {
     const pu_int D = job->D;
-    pu_int first, j, k;
+    pu_int first, k;
     for (first = 0; first < D; first += k) {
         k = pu__min(job->kmax, D - first);
-        pu__clear(D, k, w->run.x, 0);
-        for (j = 0; j < k; j++) {
-            pu__col(w->run.x, j)[first + j] = PU_R(1);
-            pu__upper_solve(D, w->L, first + j, pu__col(w->run.x, j));
-            w->weight[j] = PU_R(1);
-        }
+        pu__dense_columns(job, w, first, k);
         if (pu__direct_terms(job, w, k, w->weight, lane)) return PU_E_OPERATOR;
     }
     return PU_OK;
@@ -7255,25 +7477,24 @@ PU__FN pu_status pu__dual_prepare(const pu__job *job, pu__memory *mem, pu__worke
 {
     pu__posterior *p = &w->post;
     const pu_op *Gamma = job->model->Gamma;
-    const pu_int m = p->n_rows;
+    const pu_int m = p->observed;
+    const pu_block V = w->V, R = w->run.x;
     pu_real *B = w->L;
     double low = HUGE_VAL, high = 0;
-    pu_int first, i, j, k, bad;
-    for (first = 0; first < m; first += k) {
-        const pu_block G = pu__from(w->V, first);
+    pu_int first, i, k, bad;
+    memset(B, 0, (size_t)(m * m) * sizeof(pu_real));
+    for (first = 0; first < m; first += k) { /* k rows of R and of G', then those columns of B down to the diagonal */
         k = pu__min(job->kmax, m - first);
-        pu__clear(m, k, p->t0, 0);
-        for (j = 0; j < k; j++) pu__col(p->t0, j)[first + j] = p->w_root[first + j];
-        if (pu__phi_apply_t(p, k, p->t0, w->run.x, 0)) return pu__operator_failed(report, p->failed, n);
-        if (Gamma->solve(Gamma, k, w->run.x, G, p->work)) return pu__operator_failed(report, "Gamma.solve", n);
-        if (pu__phi_apply(p, k, G, p->t1)) return pu__operator_failed(report, p->failed, n);
-        for (j = 0; j < k; j++)
-            for (i = 0; i < m; i++)
-                B[(first + j) * m + i] = p->w_root[i] * pu__col(p->t1, j)[i] + (i == first + j ? PU_R(1) : PU_R(0));
+        if (pu__phi_rows(p, first, k, R)) return pu__operator_failed(report, p->failed, n);
+        if (Gamma->solve(Gamma, k, R, pu__from(V, first), p->work)) return pu__operator_failed(report, "Gamma.solve", n);
+        pu__multiply(first + k, k, job->D, PU_R(1), pu__mat(V.at, V.ld, 1), pu__mat(R.at, 1, R.ld), NULL, NULL, B + first, m,
+                     -first, PU__FAR);
     }
+    pu__mirror(m, B, 1);
+    for (i = 0; i < m; i++) B[i * m + i] += PU_R(1);
     bad = pu__find_nonfinite(m * m, B);
     if (bad >= 0) return pu__fail(report, PU_NONFINITE, "I + R Gamma^-1 R'", n, bad);
-    bad = pu__cholesky(m, B);
+    bad = pu__cholesky(m, B, m);
     if (bad >= 0) return pu__fail(report, PU_E_NOT_DEFINITE, "I + R Gamma^-1 R'", n, bad * m + bad);
     for (i = 0; i < m; i++)
         low = low < (double)B[i * m + i] ? low : (double)B[i * m + i], high = pu__max(high, (double)B[i * m + i]);
@@ -7287,7 +7508,7 @@ PU__FN pu_status pu__dual_solve(const pu__job *job, pu__worker *w, pu_int first,
 {
     pu__posterior *p = &w->post;
     const pu_op *Gamma = job->model->Gamma;
-    const pu_int D = job->D, m = p->n_rows;
+    const pu_int D = job->D, m = p->observed;
     const pu_real *nu = job->model->nu;
     pu_int i, j;
     for (j = 0; j < k; j++) {
@@ -7296,14 +7517,48 @@ PU__FN pu_status pu__dual_solve(const pu__job *job, pu__worker *w, pu_int first,
             memset(x.at, 0, (size_t)D * sizeof(pu_real));
             if (nu) memcpy(x.at, nu, (size_t)D * sizeof(pu_real));
             if (nu && pu__phi_apply(p, 1, x, p->t0)) return PU_E_OPERATOR;
-            for (i = 0; i < m; i++) w->s[i] = p->w_root[i] * (p->e[i] - (nu ? p->t0.at[i] : PU_R(0)));
+            for (i = 0; i < m; i++) {
+                const pu_int at = pu__place(p, i);
+                w->s[i] = p->w_root[at] * (p->e[at] - (nu ? p->t0.at[at] : PU_R(0)));
+            }
         } else {
             if (Gamma->solve(Gamma, 1, pu__from(w->run.u, j), x, p->work)) return pu__named(p, PU_E_OPERATOR, "Gamma.solve");
             for (i = 0; i < m; i++) w->s[i] = -(pu_real)pu__dot(D, NULL, pu__col(w->V, i), pu__col(w->run.u, j));
         }
         pu__lower_solve(m, w->L, 0, w->s);
         pu__upper_solve(m, w->L, m - 1, w->s);
-        for (i = 0; i < m; i++) pu__axpy(D, w->s[i], pu__col(w->V, i), x.at);
+        for (i = 0; i + 4 <= m; i += 4)
+            pu__axpy4(D, w->s + i, pu__col(w->V, i), pu__col(w->V, i + 1), pu__col(w->V, i + 2), pu__col(w->V, i + 3), x.at);
+        for (; i < m; i++) pu__axpy(D, w->s[i], pu__col(w->V, i), x.at);
+    }
+    return PU_OK;
+}
+
+/* V := L^-1 V or L'^-1 V by rows, that is V = G L'^-1 or G B^-1; as many columns of L^-1 V at a time as stay in cache */
+PU__FN void pu__dual_sweep(const pu__job *job, pu__worker *w, int turn)
+{
+    const pu_int m = w->post.observed, wide = 256;
+    pu_int at;
+    for (at = 0; at < job->D; at += wide)
+        pu__triangle(m, w->L, m, turn, pu__min(wide, job->D - at), w->V.at + at, w->V.ld, 1);
+}
+
+/* grad += W^1/2 V' for the columns of V, one per observed row of Phi */
+PU__FN pu_status pu__dual_phi_grad(const pu__job *job, pu__worker *w, pu_real *grad)
+{
+    pu__posterior *p = &w->post;
+    const pu_int m = p->observed;
+    pu_int first, j, k;
+    for (j = 0; j < m && pu__phi_matrix(p); j++)
+        pu__axpy(job->D, p->w_root[pu__place(p, j)], pu__col(w->V, j), grad + p->list[j] * job->D);
+    for (first = 0; first < m && !pu__phi_matrix(p); first += k) {
+        k = pu__min(job->kmax, m - first);
+        pu__clear(p->n_rows, k, p->t0, 0);
+        for (j = 0; j < k; j++) {
+            const pu_int at = pu__place(p, first + j);
+            pu__col(p->t0, j)[at] = p->w_root[at], w->weight[j] = PU_R(1);
+        }
+        if (pu__phi_grad(p, k, p->t0, pu__from(w->V, first), w->weight, grad)) return PU_E_OPERATOR;
     }
     return PU_OK;
 }
@@ -7313,31 +7568,29 @@ PU__FN pu_status pu__dual_sigma(const pu__job *job, pu__worker *w, pu_real *lane
 {
     pu__posterior *p = &w->post;
     const pu_op *Gamma = job->model->Gamma;
-    const pu_int D = job->D, m = p->n_rows;
-    pu_int first, i, j, k;
-    for (first = 0; first < m && (p->want_Phi || p->want_psi); first += k) { /* columns of B^-1 */
+    const pu_int m = p->observed;
+    const pu_block y = p->t0;
+    pu_int first, j, k;
+    for (first = 0; first < m && p->want_psi; first += k) { /* (B^-1)_jj = |L^-1 e_j|^2, whose entries before j are zero */
         k = pu__min(job->kmax, m - first);
-        pu__clear(m, k, p->t0, 0);
+        pu__clear(m - first, k, y, 0);
+        for (j = 0; j < k; j++) pu__col(y, j)[j] = PU_R(1);
+        pu__triangle(m - first, w->L + first * (m + 1), m, 0, k, y.at, 1, y.ld);
         for (j = 0; j < k; j++) {
-            pu_real *column = pu__col(p->t0, j), wj = p->w[first + j];
-            column[first + j] = PU_R(1);
-            pu__lower_solve(m, w->L, first + j, column);
-            pu__upper_solve(m, w->L, m - 1, column);
-            if (wj > PU_R(0)) lane[job->at_psi + pu__row(p, first + j)] += (PU_R(1) - column[first + j]) / (2 * wj);
-            w->weight[j] = PU_R(1);
+            const double inverse = pu__dot(m - first, NULL, pu__col(y, j), pu__col(y, j));
+            lane[job->at_psi + p->list[first + j]] += (pu_real)((1 - inverse) / (2 * (double)p->w[pu__place(p, first + j)]));
         }
-        if (!p->want_Phi) continue;
-        pu__weigh(p, k, p->t0, PU_R(1), p->w_root);
-        if (pu__phi_grad(p, k, p->t0, pu__from(w->V, first), w->weight, lane + job->at_Phi)) return PU_E_OPERATOR;
     }
-    for (j = 0; j < m && p->want_Gamma; j++) { /* V = G L'^-1, Sigma = Gamma^-1 - V V' */
-        const pu_block v = pu__from(w->V, j);
-        const pu_real minus_half = PU_R(-0.5);
-        for (i = 0; i < j; i++) pu__axpy(D, -w->L[j * m + i], pu__col(w->V, i), v.at);
-        for (i = 0; i < D; i++) v.at[i] /= w->L[j * m + j];
-        if (Gamma->grad(Gamma, 1, v, v, &minus_half, lane, p->work)) return pu__named(p, PU_E_OPERATOR, "Gamma.grad");
+    if (p->want_Phi || p->want_Gamma) pu__dual_sweep(job, w, 0);
+    for (first = 0; first < m && p->want_Gamma; first += k) { /* V = G L'^-1, Sigma = Gamma^-1 - V V' */
+        k = pu__min(job->kmax, m - first);
+        for (j = 0; j < k; j++) w->weight[j] = PU_R(-0.5);
+        if (Gamma->grad(Gamma, k, pu__from(w->V, first), pu__from(w->V, first), w->weight, lane, p->work))
+            return pu__named(p, PU_E_OPERATOR, "Gamma.grad");
     }
-    return PU_OK;
+    if (!p->want_Phi) return PU_OK;
+    pu__dual_sweep(job, w, 1); /* V = G B^-1 = Sigma R' */
+    return pu__dual_phi_grad(job, w, lane + job->at_Phi);
 }
 
 /* banded: A = L diag(d) L', L unit lower triangular within the band; row i of `a` becomes d_i, L_{i,i-1} .. L_{i,i-p}. A block
@@ -7606,17 +7859,15 @@ PU__FN pu_status pu__spread(const pu__job *job, pu__memory *mem, pu__worker *w, 
 PU__FN pu_status pu__columns_spread(const pu__job *job, pu__memory *mem, pu__worker *w, pu_int n)
 {
     const int dense = w->engine == PU_DENSE;
-    const pu_int D = job->D, m = w->post.n_rows, count = dense ? D : m;
-    pu_int first, i, j, k;
+    const pu_int D = job->D, count = dense ? D : w->post.observed;
+    pu_int first, j, k;
+    if (!dense) pu__dual_sweep(job, w, 0);
     for (first = 0; first < count; first += k) {
         k = pu__min(job->kmax, count - first);
-        pu__clear(D, k, w->run.x, 0);
-        for (j = 0; j < k; j++) {
-            pu_real *x = pu__col(w->run.x, j), *v = dense ? NULL : pu__col(w->V, first + j);
-            w->weight[j] = dense ? PU_R(1) : PU_R(-1);
-            if (dense) x[first + j] = PU_R(1), pu__upper_solve(D, w->L, first + j, x);
-            for (i = 0; i < first + j && v; i++) pu__axpy(D, -w->L[(first + j) * m + i], pu__col(w->V, i), v);
-            for (i = 0; i < D && v; i++) x[i] = v[i] /= w->L[(first + j) * m + first + j];
+        if (dense) pu__dense_columns(job, w, first, k);
+        for (j = 0; j < k && !dense; j++) {
+            memcpy(pu__col(w->run.x, j), pu__col(w->V, first + j), (size_t)D * sizeof(pu_real));
+            w->weight[j] = PU_R(-1);
         }
         if (pu__spread(job, mem, w, n, k)) return PU_E_OPERATOR;
     }
@@ -7756,12 +8007,16 @@ PU__FN void pu__lane(const pu__job *job, pu__memory *mem, pu__worker *w, int lan
 /* Columns at a time: the solver's vectors of a block should stay in the second-level cache, but a dense operator wants a
    few columns per sweep over its matrix. Depends on sizes and lanes only, so that it does not change the bits between machines.
    */
-PU__FN pu_int pu__columns_default(pu_int D, pu_int columns)
+PU__FN pu_int pu__columns_fit(pu_int cache, pu_int D, pu_int columns)
 {
-    const pu_int cache = 512 * 1024, fit = cache / (5 * (pu_int)sizeof(pu_real)) / D;
-    const pu_int k = fit < 4 ? 4 : fit > 64 ? 64 : fit;
+    const pu_int fit = cache / (5 * (pu_int)sizeof(pu_real)) / D, k = fit < 4 ? 4 : fit > 64 ? 64 : fit;
     return pu__min(k, columns);
 }
+
+PU__FN pu_int pu__columns_default(pu_int D, pu_int columns) { return pu__columns_fit(512 * 1024, D, columns); }
+
+/* Matrix products, which copy what they need into cache themselves, want as many as are no burden. */
+PU__FN pu_int pu__columns_wide(pu_int D, pu_int columns) { return pu__columns_fit(8192 * 1024, D, columns); }
 
 /* Threads: as asked; otherwise OpenMP's choice, or 1 when the whole job is predicted to take less than half a millisecond,
    where waking a team costs more than it saves. The report says which; the bits are the same. */
@@ -7827,22 +8082,21 @@ PU__FN pu_status pu__check_option_arrays(const pu__job *job, pu_report *report)
     return status;
 }
 
-/* Who serves whom: data per engine, and the most rows of Phi that a datum of the dual engine puts to work. Returns the
-   predicted time in ns. */
+/* Who serves whom: data per engine, and the most observed rows of a datum of the dual engine. Returns the predicted time in
+   ns. */
 PU__FN double pu__assign(pu__job *job)
 {
     const pu_op *Gamma = job->model->Gamma, *Phi = job->model->Phi;
-    const int restricted = Phi->apply_rows && Phi->apply_rows_t && Phi->grad_rows;
     double total = 0;
     pu_int n, at, row = 0, count;
     pu_real y = 0;
     int e;
     job->width = Gamma->band > Phi->band ? Gamma->band : Phi->band;
+    job->restricted = Phi->apply_rows && Phi->apply_rows_t && Phi->grad_rows;
     for (e = job->kind == PU_EXACT ? PU_DENSE : PU_ITERATIVE; e < PU_ENGINE_AUTO; e++)
         if (!pu__missing(job, (pu_engine)e)) job->can |= 1u << e;
     for (n = 0; n < job->N; n++) {
-        for (at = 0, count = restricted ? 0 : job->M; restricted && (at = pu__observed(job->data, n, at, &row, &y)) >= 0; at++)
-            count++;
+        for (at = 0, count = 0; (at = pu__observed(job->data, n, at, &row, &y)) >= 0; at++) count++;
         e = (int)pu__engine_for(job, count);
         job->served[e]++, job->rows_sum[e] += (double)count;
         if (e == PU_DUAL && count > job->most) job->most = count;
@@ -7944,7 +8198,8 @@ PU__FN pu_status pu__job_make(pu__job *job, const pu_lgm *model, const pu_data *
     job->kmax = job->block;
     if (job->served[PU_ITERATIVE] < job->N) { /* direct engines like wider blocks, the band has just the columns */
         const pu_int wide =
-            o->columns ? o->columns : pu__columns_default(job->D, job->served[PU_DENSE] + job->served[PU_DUAL] ? 64 : cols);
+            o->columns ? o->columns
+            : job->served[PU_DENSE] + job->served[PU_DUAL] ? pu__columns_wide(job->D, 64) : pu__columns_default(job->D, cols);
         if (wide > job->kmax) job->kmax = pu__min(wide, job->D + cols);
     }
     job->blocks = iterative ? (cols + job->block - 1) / job->block : 1;
@@ -8543,7 +8798,7 @@ typedef struct {
 
 PU__FN void pu__exact_layout(pu__exact_memory *w, pu__arena *arena, const pu_lgm *model)
 {
-    const pu_int D = model->Gamma->rows, kmax = pu__columns_default(D, D);
+    const pu_int D = model->Gamma->rows, kmax = pu__columns_wide(D, D);
     memset(w, 0, sizeof *w);
     pu__posterior_layout(&w->post, arena, model, pu_backend_cpu(), kmax, 0);
     w->X = pu__cols(arena, D, kmax), w->Y = pu__cols(arena, D, kmax), w->b = pu__cols(arena, D, 1);
@@ -8591,7 +8846,7 @@ PU__FN pu_status pu__exact_run(pu__exact_memory *w, const pu_data *data, pu_int 
     if (!report->has_objective) return pu__fail(report, PU_E_UNSUPPORTED, "Gamma.logdet", -1, -1);
     result->observed = pu__posterior_load(p, data, datum, &result->c);
     if (pu__posterior_rhs(p, model->nu ? w->gamma_nu : NULL, w->b)) return pu__operator_failed(report, "Phi.apply_t", datum);
-    if (pu__posterior_dense(p, pu__columns_default(D, D), w->X, w->Y, w->A))
+    if (pu__posterior_dense(p, pu__columns_wide(D, D), w->X, w->Y, w->A))
         return pu__operator_failed(report, p->failed, datum);
     memcpy(w->L, w->A, square);
     status = pu__factor(D, w->L, datum, report);
@@ -8607,13 +8862,12 @@ PU__FN pu_status pu__exact_run(pu__exact_memory *w, const pu_data *data, pu_int 
     if (result->A) memcpy(result->A, w->A, square);
     if (result->b) memcpy(result->b, w->b.at, (size_t)D * sizeof(pu_real));
     if (result->mu) memcpy(result->mu, mu, (size_t)D * sizeof(pu_real));
-    for (j = 0; j < D && result->Sigma; j++) {
-        pu_real *column = result->Sigma + j * D;
-        memset(column, 0, (size_t)D * sizeof(pu_real));
-        column[j] = PU_R(1);
-        pu__lower_solve(D, w->L, j, column);
-        pu__upper_solve(D, w->L, D - 1, column);
-    }
+    if (!result->Sigma) return PU_OK;
+    memset(result->Sigma, 0, square);
+    for (j = 0; j < D; j++) result->Sigma[j * D + j] = PU_R(1);
+    for (j = 0; j < D; j += PU__SIDES) /* rows before j of these columns of L^-1 are zero */
+        pu__triangle(D - j, w->L + j * (D + 1), D, 0, pu__min(PU__SIDES, D - j), result->Sigma + j * (D + 1), 1, D);
+    pu__triangle(D, w->L, D, 1, D, result->Sigma, 1, D);
     return PU_OK;
 }
 

@@ -2213,6 +2213,14 @@ PU_DEF pu_op pu_op_dense(pu_int rows, pu_int cols, const pu_real *a)
     return op;
 }
 
+/* is the operator its matrix, and nothing but that? */
+PU__FN int pu__plain(const pu_op *op)
+{
+    return op->apply == pu__dense_apply && op->apply_t == pu__dense_apply_t && op->grad == pu__dense_grad &&
+           op->apply_rows == pu__dense_apply_rows && op->apply_rows_t == pu__dense_apply_rows_t &&
+           op->grad_rows == pu__dense_grad_rows;
+}
+
 /* ---- products and triangles: what the exact engines are made of. Row-major, of any size. ---- */
 
 #define PU__TALL 6                /* rows and columns of a tile: its 12 vectors of sums, two of B and one of A fill the */
@@ -2234,9 +2242,9 @@ PU__FN pu__matrix pu__mat(const pu_real *at, pu_int row, pu_int col)
     return m;
 }
 
-/* out (6 x 2 W) = sum_p a[r step + offset[p]] b[2 W p + c]; a row from `rows` on repeats the last one */
-PU__FN void pu__core(pu_int depth, pu_int rows, const pu_real *a, pu_int step, const pu_int *offset, const pu_real *b,
-                     pu_real *out)
+/* C (6 x 2 W) += s sum_p a[r step + offset[p]] b[2 W p + c]; a row of a from `rows` on repeats the last one */
+PU__FN void pu__core(pu_int depth, pu_real s, pu_int rows, const pu_real *a, pu_int step, const pu_int *offset,
+                     const pu_real *b, pu_real *C, pu_int ld)
 {
     const pu_int W = PU__WIDTH, last = rows - 1;
     const pu_real *a1 = a + pu__min(1, last) * step, *a2 = a + pu__min(2, last) * step, *a3 = a + pu__min(3, last) * step,
@@ -2252,11 +2260,12 @@ PU__FN void pu__core(pu_int depth, pu_int rows, const pu_real *a, pu_int step, c
         s2 += a2[i] * u, t2 += a2[i] * v, s3 += a3[i] * u, t3 += a3[i] * v;
         s4 += a4[i] * u, t4 += a4[i] * v, s5 += a5[i] * u, t5 += a5[i] * v;
     }
-    *pu__v(out) = s0, *pu__v(out + 2 * W) = s1, *pu__v(out + 4 * W) = s2, *pu__v(out + 6 * W) = s3;
-    *pu__v(out + 8 * W) = s4, *pu__v(out + 10 * W) = s5;
-    out += W;
-    *pu__v(out) = t0, *pu__v(out + 2 * W) = t1, *pu__v(out + 4 * W) = t2, *pu__v(out + 6 * W) = t3;
-    *pu__v(out + 8 * W) = t4, *pu__v(out + 10 * W) = t5;
+    *pu__v(C) += s * s0, *pu__v(C + W) += s * t0, C += ld;
+    *pu__v(C) += s * s1, *pu__v(C + W) += s * t1, C += ld;
+    *pu__v(C) += s * s2, *pu__v(C + W) += s * t2, C += ld;
+    *pu__v(C) += s * s3, *pu__v(C + W) += s * t3, C += ld;
+    *pu__v(C) += s * s4, *pu__v(C + W) += s * t4, C += ld;
+    *pu__v(C) += s * s5, *pu__v(C + W) += s * t5;
 }
 
 /* panels of b (depth x cols), the last one filled up with zeros; rows of b from a list, times a weight */
@@ -2267,7 +2276,10 @@ PU__FN void pu__pack(pu_int depth, pu_int cols, pu__matrix b, const pu_int *list
     for (j = 0; j < cols; j += T, b.at += T * b.col, to += T * depth) {
         const pu_int wide = pu__min(T, cols - j);
         if (wide < T) memset(to, 0, (size_t)(T * depth) * sizeof *to);
-        if (b.row == 1 && !list)
+        if (b.col == 1 && wide == T)
+            for (p = 0; p < depth; p++)
+                memcpy(to + p * T, b.at + (list ? list[p] : p) * b.row, PU__BROAD * sizeof *to);
+        else if (b.row == 1 && !list)
             for (c = 0; c < wide; c++)
                 for (p = 0; p < depth; p++) to[p * T + c] = b.at[p + c * b.col];
         else
@@ -2301,16 +2313,17 @@ PU__FN void pu__multiply(pu_int rows, pu_int cols, pu_int depth, pu_real s, pu__
                 const pu_int tall = pu__min(PU__TALL, rows - i);
                 for (k = 0; k < wide; k += T) {
                     const pu_int column = j + k, most = pu__min(T, wide - k);
+                    const pu_real *panel = panels + k * deep;
                     if (i + tall - 1 + to < column || i + from > column + most - 1) continue;
-                    pu__core(deep, tall, A.at + i * A.row, A.row, offset, panels + k * deep, tile);
+                    if (tall == PU__TALL && most == T && i + PU__TALL - 1 + from <= column && column + T - 1 <= i + to) {
+                        pu__core(deep, s, tall, A.at + i * A.row, A.row, offset, panel, C + i * ld + column, ld);
+                        continue;
+                    }
+                    memset(tile, 0, sizeof tile); /* at an edge: the whole tile, of which a part is used */
+                    pu__core(deep, s, tall, A.at + i * A.row, A.row, offset, panel, tile, T);
                     for (r = 0; r < tall; r++) {
-                        pu_real *row = C + (i + r) * ld + column;
-                        const pu_real *sum = tile + r * T;
                         const pu_int first = i + r + from - column, end = pu__min(most, i + r + to + 1 - column);
-                        if (first <= 0 && end == T)
-                            for (c = 0; c < PU__BROAD; c++) row[c] += s * sum[c];
-                        else
-                            for (c = first > 0 ? first : 0; c < end; c++) row[c] += s * sum[c];
+                        for (c = first > 0 ? first : 0; c < end; c++) C[(i + r) * ld + column + c] += tile[r * T + c];
                     }
                 }
             }
@@ -6906,9 +6919,7 @@ PU__FN pu_int pu__place(const pu__posterior *p, pu_int i) { return p->restricted
 /* Phi where it is a plain matrix, whose rows need not be asked for by products with unit vectors; otherwise NULL */
 PU__FN const pu_real *pu__phi_matrix(const pu__posterior *p)
 {
-    const pu_op *Phi = p->model->Phi;
-    const int plain = Phi->apply == pu__dense_apply && Phi->apply_t == pu__dense_apply_t && Phi->grad == pu__dense_grad;
-    return plain ? (const pu_real *)Phi->data : NULL;
+    return pu__plain(p->model->Phi) ? (const pu_real *)p->model->Phi->data : NULL;
 }
 
 /* Y_j = W^1/2 row j of Phi, for the observed rows from `first` on */
@@ -6993,6 +7004,7 @@ typedef struct { /* everything decided before work starts */
     int network, want_nll, any_grad;
     int dry;               /* a pilot: nothing is written */
     int restricted;        /* Phi works on the observed rows alone */
+    int by_rows;           /* so does its gradient, row by row */
     int exact;             /* what a direct engine serves gets Sigma itself; otherwise K direct solves */
     pu_engine engine;      /* as asked */
     unsigned can;          /* bit e: engine e applies here */
@@ -7038,6 +7050,7 @@ typedef struct { /* per column, staged */
 typedef struct {
     pu__worker *workers;
     pu_real *lanes;   /* lanes x params */
+    unsigned char *touched; /* lanes x M: rows of a plain Phi that have a gradient in the lane; others are not even cleared */
     pu_real *gamma_nu, *test;
     pu_real *se;      /* at_eta */
     pu__column *columns; /* N x (K+1) */
@@ -7111,19 +7124,22 @@ PU__FN double pu__cost(const pu__job *job, pu_engine engine, pu_int observed)
     const int single = sizeof(pu_real) == sizeof(float);
     const double D = (double)job->D, m = (double)rows, cols = (double)job->K + 1, w = (double)job->width + 1;
     const double I = (double)job->asked_steps, grad = job->any_grad ? 1 : 0;
-    const double phi = pu__flops(job->model->Phi) * m / (double)job->M, gamma = pu__flops(job->model->Gamma);
-    const double ns = single ? 0.054 : 0.108, vector = single ? 4.5 : 5.2, row = single ? 8.1 : 2.1; /* per entry or row and
-                                                                                                        step */
+    const double flops = pu__flops(job->model->Phi), phi = flops * m / (double)job->M, gamma = pu__flops(job->model->Gamma);
+    const double seen = (double)(observed > 0 ? observed : rows); /* an empty datum goes where full ones go: no second engine */
+    const double matrix = single ? 0.055 : 0.1;                   /* of a product of matrices */
+    const int plain = pu__plain(job->model->Phi);
+    const double ns = single ? 0.061 : 0.119, vector = 1.5, row = single ? 7.5 : 9.7; /* per entry or row and step */
     const double product = ns * (gamma + 2 * phi), pair = ns * (gamma + 4 * phi); /* one product with A; one gradient term */
     const double step = product + vector * D + row * m;
     switch (engine) {
     case PU_ITERATIVE:
-        return cols * (job->asked_network ? (2 * I + 1) * step + (I + 1) * pair : (I + 1) * step + grad * pair) + 1900 * cols;
+        return cols * (job->asked_network ? (2 * I + 1) * step + (I + 1) * pair : (I + 1) * step + grad * pair) + 2800 * cols;
     case PU_DENSE:
-        return D * (product + grad * pair) + (single ? 0.035 : 0.07) * (1 + grad) * D * D * D + 15 * (1 + grad) * D * D;
-    case PU_DUAL:
-        return (single ? 0.0225 : 0.082) * (1 + grad) * m * m * D + (single ? 0.032 : 0.036) * (1 + 3 * grad) * m * m * m +
-               (single ? 10 : 4) * (1 + grad) * m * m + 5 * (1 + grad) * m * D;
+        return (plain ? matrix * (0.35 + 1.75 * grad) * m * D * D + (single ? 170 : 260) * m : D * (product + grad * pair)) +
+               (1 + grad) * (0.115 * matrix * D * D * D + 2 * D * D);
+    case PU_DUAL: /* of the observed rows alone */
+        return matrix * seen * seen * ((0.25 + 0.5 * grad) * D + (0.1 + 0.1 * grad) * seen) +
+               (1 + grad) * (2 * seen * seen + (single ? 4.4 : 8) * seen * D) + seen * ns * (gamma + (plain ? 0 : 2 * flops));
     case PU_BANDED: return D * (20 + 2 * w * w * (1 + grad));
     case PU_KALMAN: return 1e300; /* the baseline is never cheaper than banded, which can do whatever it can */
     case PU_ENGINE_AUTO: case PU_ENGINES: break;
@@ -7151,6 +7167,7 @@ PU__FN void pu__job_layout(pu__memory *mem, pu__arena *arena, const pu__job *job
     mem->workers = (pu__worker *)pu__take(arena, job->threads, 1, sizeof(pu__worker));
     mem->lane_report = (pu_report *)pu__take(arena, job->lanes, 1, sizeof(pu_report));
     mem->lanes = pu__reals(arena, job->lanes, job->params);
+    if (job->by_rows) mem->touched = (unsigned char *)pu__take(arena, job->lanes, job->M, 1);
     mem->gamma_nu = pu__reals(arena, job->D, 1);
     if (job->groups) mem->se = pu__reals(arena, job->at_eta, 1);
     mem->test = pu__reals(arena, job->D + (job->M > job->D ? job->M : job->D), 2);
@@ -7971,6 +7988,17 @@ PU__FN pu_status pu__direct_datum(const pu__job *job, pu__memory *mem, pu__worke
     return engine->sigma(job, w, lane) ? pu__operator_failed(report, w->post.failed, n) : PU_OK;
 }
 
+/* Rows of Phi that a lane meets for the first time: zero. Most batches touch few of the rows in any one lane. */
+PU__FN void pu__touch(const pu__job *job, const pu__posterior *p, unsigned char *touched, pu_real *lane)
+{
+    pu_int i;
+    for (i = 0; i < p->observed; i++) {
+        const pu_int row = p->list[i];
+        if (!touched[row]) memset(lane + job->at_Phi + row * job->D, 0, (size_t)job->D * sizeof(pu_real));
+        touched[row] = 1;
+    }
+}
+
 /* All items of one lane, in order. An item is a block of columns of a datum. */
 PU__FN void pu__lane(const pu__job *job, pu__memory *mem, pu__worker *w, int lane)
 {
@@ -7981,7 +8009,11 @@ PU__FN void pu__lane(const pu__job *job, pu__memory *mem, pu__worker *w, int lan
     pu_real *grad = mem->lanes + lane * job->params;
     pu_int item;
     pu__report_clear(report);
-    memset(grad, 0, (size_t)job->params * sizeof(pu_real));
+    memset(grad, 0, (size_t)(job->by_rows ? job->at_Phi : job->params) * sizeof(pu_real));
+    if (job->by_rows) {
+        memset(grad + job->at_psi, 0, (size_t)(job->params - job->at_psi) * sizeof(pu_real));
+        memset(mem->touched + lane * job->M, 0, (size_t)job->M);
+    }
     w->run.products = 0;
     w->loaded = -1;
     for (item = from; item < to; item++) {
@@ -7991,6 +8023,7 @@ PU__FN void pu__lane(const pu__job *job, pu__memory *mem, pu__worker *w, int lan
         pu_status status;
         pu__report_clear(&one);
         status = pu__load(job, mem, w, n, first, &one);
+        if (!status && job->by_rows) pu__touch(job, &w->post, mem->touched + lane * job->M, grad);
         if (!status && w->engine == PU_ITERATIVE) status = pu__iterative_block(job, mem, w, n, first, k, grad, &one);
         else if (!status && first == 0) status = pu__direct_datum(job, mem, w, n, grad, &one);
         if (status == PU_E_OPERATOR && w->post.failed) one.where.what = w->post.failed; /* the user's operator, not "A" */
@@ -8213,6 +8246,7 @@ PU__FN pu_status pu__job_make(pu__job *job, const pu_lgm *model, const pu_data *
     job->at_eta = job->at_psi + job->M;
     job->at_b = job->at_eta + job->M;
     job->params = job->at_b + job->D;
+    job->by_rows = job->out->Phi && pu__plain(model->Phi);
     if (job->out->se_Gamma || job->out->se_Phi || job->out->se_psi || job->out->replicates) {
         if (o->groups < 0 || o->groups > job->K || o->groups == 1)
             return pu__fail(report, PU_E_ARGUMENT, "options.groups", -1, -1);
@@ -8221,6 +8255,7 @@ PU__FN pu_status pu__job_make(pu__job *job, const pu_lgm *model, const pu_data *
         if (job->at_eta > (PTRDIFF_MAX / 8 - job->params) / (job->groups + 1))
             return pu__fail(report, PU_E_OVERFLOW, "params", -1, -1);
         job->params += job->groups * job->at_eta;
+        job->by_rows = 0; /* the groups have copies of their own */
     }
     report->groups = job->groups;
     report->kind = job->kind, report->engine = job->engine, report->solver = job->plan.solver;
@@ -8385,6 +8420,22 @@ PU__FN pu_status pu__shared_terms(const pu__job *job, pu__memory *mem, double *c
     return PU_OK;
 }
 
+/* Entries `at` to end of the lanes that have any, added up in order in lane 0 and divided by N: one pass over each lane, since
+   they are larger than any cache */
+PU__FN void pu__add_lanes(const pu__job *job, pu__memory *mem, pu_int at, pu_int end, const unsigned char *touched)
+{
+    const pu_real mean = PU_R(1) / (pu_real)job->N;
+    pu_real *g = mem->lanes;
+    pu_int i, len;
+    int l;
+    for (; at < end; at += len) {
+        len = pu__min(PU__CHUNK, end - at);
+        for (l = 1; l < job->lanes; l++)
+            if (!touched || touched[l * job->M]) pu__axpy(len, PU_R(1), mem->lanes + l * job->params + at, g + at);
+        for (i = at; i < at + len; i++) g[i] *= mean;
+    }
+}
+
 /* Lane 0 becomes the mean gradient; Gamma and nu get the terms that are linear in bbar or free of the data:
      Gamma += (bbar nu' + nu bbar')/2 + nu nu'/2 - Gamma^-1/2,    nu = Gamma (bbar + nu). */
 PU__FN pu_status pu__finish_gradient(const pu__job *job, pu__memory *mem, pu_report *report)
@@ -8395,13 +8446,15 @@ PU__FN pu_status pu__finish_gradient(const pu__job *job, pu__memory *mem, pu_rep
     pu_real *g = mem->lanes, *work = mem->workers[0].post.work;
     pu_block bbar, prior, out;
     pu_status status = PU_OK;
-    pu_int i, at, len, bad;
+    pu_int i, bad;
     int l;
-    for (at = 0; at < job->params; at += len) { /* one pass over each lane: they are larger than any cache */
-        len = pu__min(PU__CHUNK, job->params - at);
-        for (l = 1; l < job->lanes; l++) pu__axpy(len, PU_R(1), mem->lanes + l * job->params + at, g + at);
-        for (i = at; i < at + len; i++) g[i] *= mean;
+    pu__add_lanes(job, mem, 0, job->by_rows ? job->at_Phi : job->params, NULL);
+    for (i = 0; i < job->M && job->by_rows; i++) {
+        const unsigned char *touched = mem->touched + i;
+        if (!touched[0]) memset(g + job->at_Phi + i * job->D, 0, (size_t)job->D * sizeof(pu_real));
+        pu__add_lanes(job, mem, job->at_Phi + i * job->D, job->at_Phi + (i + 1) * job->D, touched);
     }
+    if (job->by_rows) pu__add_lanes(job, mem, job->at_psi, job->params, NULL);
     for (l = 0; l < (int)job->groups; l++) pu__axpy(job->at_eta, PU_R(1), g + job->at_b + job->D + l * job->at_eta, g);
     bbar.at = g + job->at_b, prior.at = (pu_real *)(uintptr_t)nu, bbar.ld = prior.ld = out.ld = job->D; /* nu: read only */
     if (job->out->Gamma && Gamma->params > 0) {

@@ -1246,6 +1246,14 @@ extern "C" {
 
 #define PU__FN static PU_UNUSED
 
+#if defined(__GNUC__) || defined(__clang__) || defined(__CUDACC__)
+#define PU__RESTRICT __restrict__
+#elif defined(_MSC_VER)
+#define PU__RESTRICT __restrict
+#else
+#define PU__RESTRICT
+#endif
+
 #ifdef PU_FLOAT
 #define PU__EPS FLT_EPSILON
 #define PU__FLOOR2 PU_R(1e-13) /* rho / rho_0 at which a residual is rounding noise: (2.7 eps)^2 */
@@ -2185,8 +2193,11 @@ PU__FN pu_status pu__dense_gram_diag(const pu_op *op, const pu_real *w, pu_real 
     const pu_real *a = (const pu_real *)op->data;
     pu_int m, d;
     (void)work;
-    for (m = 0; m < op->rows; m++)
-        for (d = 0; d < op->cols && w[m] != PU_R(0); d++) y[d] += w[m] * (a[m * op->cols + d] * a[m * op->cols + d]);
+    for (m = 0; m < op->rows; m++) {
+        const pu_real *row = a + m * op->cols;
+        if (w[m] == PU_R(0)) continue;
+        for (d = 0; d < op->cols; d++) y[d] += w[m] * (row[d] * row[d]);
+    }
     return PU_OK;
 }
 
@@ -2210,23 +2221,198 @@ PU_DEF pu_op pu_op_dense(pu_int rows, pu_int cols, const pu_real *a)
     return op;
 }
 
-/* ---- dense Cholesky, row-major lower triangle; all inner loops run along rows ---- */
-
-/* L L' = a in place (lower triangle); returns the failing row, or -1 */
-PU__FN pu_int pu__cholesky(pu_int n, pu_real *a)
+/* is the operator its matrix, and nothing but that? */
+PU__FN int pu__plain(const pu_op *op)
 {
-    pu_int i, j;
-    for (i = 0; i < n; i++)
-        for (j = 0; j <= i; j++) {
-            double s = (double)a[i * n + j] - pu__dot(j, NULL, a + i * n, a + j * n);
-            if (j < i) a[i * n + j] = (pu_real)(s / (double)a[j * n + j]);
-            else if (s > 0 && pu__finite_double(s)) a[i * n + i] = (pu_real)sqrt(s);
-            else return i;
-        }
-    return -1;
+    return op->apply == pu__dense_apply && op->apply_t == pu__dense_apply_t && op->grad == pu__dense_grad &&
+           op->apply_rows == pu__dense_apply_rows && op->apply_rows_t == pu__dense_apply_rows_t &&
+           op->grad_rows == pu__dense_grad_rows;
 }
 
-/* x := L^-1 x for entries from `first` on (those before are zero) */
+/* ---- products and triangles: what the exact engines are made of. Row-major, of any size. ---- */
+
+#define PU__TALL 6                /* rows and columns of a tile: its 12 vectors of sums, two of B and one of A fill the */
+#define PU__BROAD (2 * PU__WIDTH) /* registers */
+#define PU__DEEP 128              /* of B, this much is copied at a time into panels as broad as a tile: */
+#define PU__SPAN 128              /* depth and columns */
+#define PU__FEW 4                 /* sides below this are better solved one by one */
+#define PU__LEAF 8                /* triangles up to this size are done entry by entry */
+
+typedef struct { /* entry (i, j) is at[i row + j col] */
+    const pu_real *at;
+    pu_int row, col;
+} pu__matrix;
+
+PU__FN pu__matrix pu__mat(const pu_real *at, pu_int row, pu_int col)
+{
+    pu__matrix m;
+    m.at = at, m.row = row, m.col = col;
+    return m;
+}
+
+/* C (6 x 2 W) += s sum_p a[r step + offset[p]] b[2 W p + c]; a row of a from `rows` on repeats the last one */
+PU__FN void pu__core(pu_int depth, pu_real s, pu_int rows, const pu_real *a, pu_int step, const pu_int *offset,
+                     const pu_real *b, pu_real *C, pu_int ld)
+{
+    const pu_int W = PU__WIDTH, last = rows - 1;
+    const pu_real *a1 = a + pu__min(1, last) * step, *a2 = a + pu__min(2, last) * step, *a3 = a + pu__min(3, last) * step,
+                  *a4 = a + pu__min(4, last) * step, *a5 = a + pu__min(5, last) * step;
+    pu__vector s0, s1, s2, s3, s4, s5, t0, t1, t2, t3, t4, t5;
+    pu_int p;
+    memset(&s0, 0, sizeof s0);
+    s1 = s2 = s3 = s4 = s5 = t0 = t1 = t2 = t3 = t4 = t5 = s0;
+    for (p = 0; p < depth; p++, b += 2 * W) {
+        const pu_int i = offset[p];
+        const pu__vector u = *pu__cv(b), v = *pu__cv(b + W);
+        s0 += a[i] * u, t0 += a[i] * v, s1 += a1[i] * u, t1 += a1[i] * v;
+        s2 += a2[i] * u, t2 += a2[i] * v, s3 += a3[i] * u, t3 += a3[i] * v;
+        s4 += a4[i] * u, t4 += a4[i] * v, s5 += a5[i] * u, t5 += a5[i] * v;
+    }
+    *pu__v(C) += s * s0, *pu__v(C + W) += s * t0, C += ld;
+    *pu__v(C) += s * s1, *pu__v(C + W) += s * t1, C += ld;
+    *pu__v(C) += s * s2, *pu__v(C + W) += s * t2, C += ld;
+    *pu__v(C) += s * s3, *pu__v(C + W) += s * t3, C += ld;
+    *pu__v(C) += s * s4, *pu__v(C + W) += s * t4, C += ld;
+    *pu__v(C) += s * s5, *pu__v(C + W) += s * t5;
+}
+
+/* panels of b (depth x cols), the last one filled up with zeros; rows of b from a list, times a weight */
+PU__FN void pu__pack(pu_int depth, pu_int cols, pu__matrix b, const pu_int *list, const pu_real *w, pu_real *PU__RESTRICT to)
+{
+    const pu_int T = PU__BROAD;
+    pu_int j, p, c;
+    for (j = 0; j < cols; j += T, b.at += T * b.col, to += T * depth) {
+        const pu_int wide = pu__min(T, cols - j);
+        if (wide < T) memset(to, 0, (size_t)(T * depth) * sizeof *to);
+        if (b.col == 1 && wide == T)
+            for (p = 0; p < depth; p++)
+                memcpy(to + p * T, b.at + (list ? list[p] : p) * b.row, PU__BROAD * sizeof *to);
+        else if (b.row == 1 && !list)
+            for (c = 0; c < wide; c++)
+                for (p = 0; p < depth; p++) to[p * T + c] = b.at[p + c * b.col];
+        else
+            for (p = 0; p < depth; p++) {
+                const pu_real *row = b.at + (list ? list[p] : p) * b.row;
+                for (c = 0; c < wide; c++) to[p * T + c] = row[c * b.col];
+            }
+        for (p = 0; p < depth && w; p++)
+            for (c = 0; c < T; c++) to[p * T + c] *= w[list[p]];
+    }
+}
+
+#define PU__FAR (PTRDIFF_MAX / 4)
+
+/* C += s A B for the entries of C (rows x cols) with i + from <= j <= i + to. With a list, column p of A and row p of B are
+   those of number list[p], and weighted by w[list[p]]. The rounding of an entry depends on its own row and column alone. */
+PU__FN void pu__multiply(pu_int rows, pu_int cols, pu_int depth, pu_real s, pu__matrix A, pu__matrix B, const pu_int *list,
+                         const pu_real *w, pu_real *C, pu_int ld, pu_int from, pu_int to)
+{
+    const pu_int T = PU__BROAD;
+    pu_real panels[PU__DEEP * PU__SPAN], tile[PU__TALL * PU__BROAD];
+    pu_int offset[PU__DEEP], p, j, i, k, r, c;
+    for (p = 0; p < depth; p += PU__DEEP) {
+        const pu_int deep = pu__min(PU__DEEP, depth - p);
+        for (i = 0; i < deep; i++) offset[i] = (list ? list[p + i] : p + i) * A.col;
+        for (j = 0; j < cols; j += PU__SPAN) {
+            const pu_int wide = pu__min(PU__SPAN, cols - j);
+            pu__pack(deep, wide, pu__mat(B.at + (list ? 0 : p * B.row) + j * B.col, B.row, B.col), list ? list + p : NULL, w,
+                     panels);
+            for (i = 0; i < rows; i += PU__TALL) {
+                const pu_int tall = pu__min(PU__TALL, rows - i);
+                for (k = 0; k < wide; k += T) {
+                    const pu_int column = j + k, most = pu__min(T, wide - k);
+                    const pu_real *panel = panels + k * deep;
+                    if (i + tall - 1 + to < column || i + from > column + most - 1) continue;
+                    if (tall == PU__TALL && most == T && i + PU__TALL - 1 + from <= column && column + T - 1 <= i + to) {
+                        pu__core(deep, s, tall, A.at + i * A.row, A.row, offset, panel, C + i * ld + column, ld);
+                        continue;
+                    }
+                    memset(tile, 0, sizeof tile); /* at an edge: the whole tile, of which a part is used */
+                    pu__core(deep, s, tall, A.at + i * A.row, A.row, offset, panel, tile, T);
+                    for (r = 0; r < tall; r++) {
+                        const pu_int first = i + r + from - column, end = pu__min(most, i + r + to + 1 - column);
+                        for (c = first > 0 ? first : 0; c < end; c++) C[(i + r) * ld + column + c] += tile[r * T + c];
+                    }
+                }
+            }
+        }
+    }
+}
+
+/* C -= A B */
+PU__FN void pu__subtract(pu_int rows, pu_int cols, pu_int depth, pu__matrix A, pu__matrix B, pu_real *C, pu_int ld)
+{
+    pu__multiply(rows, cols, depth, PU_R(-1), A, B, NULL, NULL, C, ld, -PU__FAR, PU__FAR);
+}
+
+/* X := L^-1 X, or L'^-1 X when `turn`, for n <= PU__LEAF and at most PU__SIDES sides: in a copy, where sides are adjacent */
+#define PU__SIDES 32
+PU__FN void pu__leaf(pu_int n, const pu_real *L, pu_int ld, int turn, pu_int k, pu_real *x, pu_int xi, pu_int xc)
+{
+    pu_real t[PU__LEAF][PU__SIDES];
+    pu_int q, i, p, c;
+    for (i = 0; i < n; i++)
+        for (c = 0; c < k; c++) t[i][c] = x[i * xi + c * xc];
+    for (q = 0; q < n; q++) {
+        const pu_real scale = PU_R(1) / L[(turn ? n - 1 - q : q) * (ld + 1)];
+        i = turn ? n - 1 - q : q;
+        for (p = turn ? i + 1 : 0; p < (turn ? n : i); p++) {
+            const pu_real l = turn ? L[p * ld + i] : L[i * ld + p];
+            for (c = 0; c < PU__SIDES; c++) t[i][c] -= l * t[p][c];
+        }
+        for (c = 0; c < PU__SIDES; c++) t[i][c] *= scale;
+    }
+    for (i = 0; i < n; i++)
+        for (c = 0; c < k; c++) x[i * xi + c * xc] = t[i][c];
+}
+
+/* The same for any n and any number k of sides: entry i of side c is x[i xi + c xc], where xi or xc is 1. */
+PU__FN void pu__triangle(pu_int n, const pu_real *L, pu_int ld, int turn, pu_int k, pu_real *x, pu_int xi, pu_int xc)
+{
+    const pu_int h = (n / 2 + PU__LEAF - 1) / PU__LEAF * PU__LEAF, rest = n - h;
+    const pu_real *corner = L + h * ld;
+    pu_real *x2 = x + h * xi;
+    pu_int c;
+    if (n <= PU__LEAF) {
+        for (c = 0; c < k; c += PU__SIDES) pu__leaf(n, L, ld, turn, pu__min(PU__SIDES, k - c), x + c * xc, xi, xc);
+        return;
+    }
+    if (turn) pu__triangle(rest, corner + h, ld, 1, k, x2, xi, xc);
+    else pu__triangle(h, L, ld, 0, k, x, xi, xc);
+    if (xc == 1 && !turn) pu__subtract(rest, k, h, pu__mat(corner, ld, 1), pu__mat(x, xi, 1), x2, xi);
+    if (xc == 1 && turn) pu__subtract(h, k, rest, pu__mat(corner, 1, ld), pu__mat(x2, xi, 1), x, xi);
+    if (xc != 1 && !turn) pu__subtract(k, rest, h, pu__mat(x, xc, 1), pu__mat(corner, 1, ld), x2, xc);
+    if (xc != 1 && turn) pu__subtract(k, h, rest, pu__mat(x2, xc, 1), pu__mat(corner, ld, 1), x, xc);
+    if (turn) pu__triangle(h, L, ld, 1, k, x, xi, xc);
+    else pu__triangle(rest, corner + h, ld, 0, k, x2, xi, xc);
+}
+
+/* L L' = a in place (lower triangle); returns the failing row, or -1 */
+PU__FN pu_int pu__cholesky(pu_int n, pu_real *a, pu_int ld)
+{
+    const pu_int h = (n / 2 + PU__LEAF - 1) / PU__LEAF * PU__LEAF, rest = n - h;
+    pu_real *below = a + h * ld;
+    pu_int i, j, p;
+    if (n <= PU__LEAF) {
+        for (i = 0; i < n; i++)
+            for (j = 0; j <= i; j++) {
+                pu_real s = a[i * ld + j];
+                for (p = 0; p < j; p++) s -= a[i * ld + p] * a[j * ld + p];
+                if (j < i) a[i * ld + j] = s / a[j * ld + j];
+                else if (s > PU_R(0) && pu__finite(s)) a[i * ld + i] = pu__sqrt(s);
+                else return i;
+            }
+        return -1;
+    }
+    i = pu__cholesky(h, a, ld);
+    if (i >= 0) return i;
+    pu__triangle(h, a, ld, 0, rest, below, 1, ld);
+    pu__multiply(rest, rest, h, PU_R(-1), pu__mat(below, ld, 1), pu__mat(below, 1, ld), NULL, NULL, below + h, ld, -PU__FAR, 0);
+    i = pu__cholesky(rest, below + h, ld);
+    return i < 0 ? -1 : h + i;
+}
+
+/* One side: x := L^-1 x for entries from `first` on (those before are zero) */
 PU__FN void pu__lower_solve(pu_int n, const pu_real *L, pu_int first, pu_real *x)
 {
     pu_int i;
@@ -2282,13 +2468,12 @@ PU__FN pu_status pu__spd_sample(const pu_op *op, pu_int k, pu_block E, pu_block 
 PU__FN pu_status pu__spd_solve(const pu_op *op, pu_int k, pu_block X, pu_block Y, pu_real *work)
 {
     const pu_real *L = (const pu_real *)op->aux;
+    const pu_int n = op->rows;
     pu_int j;
     (void)work;
-    for (j = 0; j < k; j++) {
-        memcpy(pu__col(Y, j), pu__col(X, j), (size_t)op->rows * sizeof(pu_real));
-        pu__lower_solve(op->rows, L, 0, pu__col(Y, j));
-        pu__upper_solve(op->rows, L, op->rows - 1, pu__col(Y, j));
-    }
+    for (j = 0; j < k; j++) memcpy(pu__col(Y, j), pu__col(X, j), (size_t)n * sizeof(pu_real));
+    if (k >= PU__FEW) pu__triangle(n, L, n, 0, k, Y.at, 1, Y.ld), pu__triangle(n, L, n, 1, k, Y.at, 1, Y.ld);
+    for (j = 0; j < k && k < PU__FEW; j++) pu__lower_solve(n, L, 0, pu__col(Y, j)), pu__upper_solve(n, L, n - 1, pu__col(Y, j));
     return PU_OK;
 }
 
@@ -2365,7 +2550,7 @@ PU_DEF pu_status pu_op_spd_factor(pu_int n, const pu_real *a, pu_real *factor, p
     status = pu__spd_check(&op, &at);
     if (!status) {
         for (i = 0; i < op.params; i++) factor[i] = i % n <= i / n ? a[i] : PU_R(0);
-        at = pu__cholesky(n, factor);
+        at = pu__cholesky(n, factor, n);
         if (at >= 0) status = PU_E_NOT_DEFINITE, at = at * n + at;
     }
     if (index) *index = at;
@@ -4152,7 +4337,7 @@ PU_DEF pu_status pu_low_rank_factor(const pu_low_rank *a, pu_int *index)
                 for (l = j; l < pu__min(r, j + PU__CAPACITANCE); l++)
                     a->factor[i * r + l] = l > i ? PU_R(0) : (pu_real)(c[l - j] + (l == i ? 1.0 : 0.0));
             }
-        at = pu__cholesky(r, a->factor);
+        at = pu__cholesky(r, a->factor, r);
         if (at >= 0) status = PU_E_NOT_DEFINITE, at = at * r + at;
     }
     if (index) *index = at;
@@ -4731,14 +4916,6 @@ PU_DEF pu_status pu_circulant_factor(pu_int n, const pu_real *c, pu_real *factor
 #define PU__FFT_LANES 8 /* transforms side by side: 64 bytes of doubles, and the buffers of length 128 stay in L1 */
 #define PU__FFT_PRIME 64 /* larger prime factors: O(r^2) would lose against Bluestein's convolution */
 #define PU__FFT_CHUNK 8  /* lanes per pass of the general odd radix */
-
-#if defined(__GNUC__) || defined(__clang__) || defined(__CUDACC__)
-#define PU__RESTRICT __restrict__
-#elif defined(_MSC_VER)
-#define PU__RESTRICT __restrict
-#else
-#define PU__RESTRICT
-#endif
 
 /* e^(-2 pi i k / n), 0 <= k < n: the angle is brought into [0, pi/4] in integers, where sin and cos are accurate */
 PU__FN void pu__fft_root(pu_int k, pu_int n, pu_real *re, pu_real *im)
@@ -6780,20 +6957,70 @@ PU__FN pu_status pu__posterior_value(pu__posterior *p, pu_block x, pu_real *d, p
 
 /* ---- exact: A in full, and its Cholesky factor ------------------------------------------------------- >>exact */
 
-/* A row by row into a (D x D), kmax columns at a time through the blocks X and Y */
+/* where the i-th observed row is in blocks over rows */
+PU__FN pu_int pu__place(const pu__posterior *p, pu_int i) { return p->restricted ? i : p->list[i]; }
+
+/* Phi where it is a plain matrix, whose rows need not be asked for by products with unit vectors; otherwise NULL */
+PU__FN const pu_real *pu__phi_matrix(const pu__posterior *p)
+{
+    return pu__plain(p->model->Phi) ? (const pu_real *)p->model->Phi->data : NULL;
+}
+
+/* Y_j = W^1/2 row j of Phi, for the observed rows from `first` on */
+PU__FN pu_status pu__phi_rows(pu__posterior *p, pu_int first, pu_int k, pu_block Y)
+{
+    const pu_real *matrix = pu__phi_matrix(p);
+    pu_int j, i;
+    for (j = 0; j < k && matrix; j++) {
+        const pu_real *row = matrix + p->list[first + j] * p->D, root = p->w_root[pu__place(p, first + j)];
+        pu_real *y = pu__col(Y, j);
+        for (i = 0; i < p->D; i++) y[i] = root * row[i];
+    }
+    if (matrix) return PU_OK;
+    pu__clear(p->n_rows, k, p->t0, 0);
+    for (j = 0; j < k; j++) {
+        i = pu__place(p, first + j);
+        pu__col(p->t0, j)[i] = p->w_root[i];
+    }
+    return pu__phi_apply_t(p, k, p->t0, Y, 0);
+}
+
+/* the strict lower triangle of a (n x n) becomes the mirror image of the upper one, or the other way round */
+PU__FN void pu__mirror(pu_int n, pu_real *a, int to_lower)
+{
+    enum { TILE = 16 };
+    pu_int i, j, i0, j0;
+    for (i0 = 0; i0 < n; i0 += TILE)
+        for (j0 = 0; j0 <= i0; j0 += TILE)
+            for (i = i0; i < pu__min(n, i0 + TILE); i++)
+                for (j = j0; j < pu__min(i, j0 + TILE); j++)
+                    if (to_lower) a[i * n + j] = a[j * n + i];
+                    else a[j * n + i] = a[i * n + j];
+}
+
+/* A into a (D x D), kmax columns at a time through the blocks X and Y */
 PU__FN pu_status pu__posterior_dense(pu__posterior *p, pu_int kmax, pu_block X, pu_block Y, pu_real *a)
 {
+    const pu_op *Gamma = p->model->Gamma;
+    const pu_real *Phi = pu__phi_matrix(p);
+    const int split = Phi != NULL; /* then Gamma by columns and Phi'W Phi as a product of matrices */
     const pu_int D = p->D;
-    pu_int first, j;
+    pu_int first, j, k;
     pu_status status = PU_OK;
-    for (first = 0; first < D && !status; first += kmax) {
-        const pu_int k = pu__min(kmax, D - first);
-        pu__clear(D, k, X, 0);
-        for (j = 0; j < k; j++) pu__col(X, j)[first + j] = PU_R(1);
-        status = p->op.apply(&p->op, k, X, Y, 0, NULL);
-        for (j = 0; j < k; j++) memcpy(a + (first + j) * D, pu__col(Y, j), (size_t)D * sizeof(pu_real));
-    }
-    return status;
+    if (split && Gamma->apply == pu__dense_apply) memcpy(a, Gamma->data, (size_t)(D * D) * sizeof(pu_real));
+    else
+        for (first = 0; first < D && !status; first += k) {
+            k = pu__min(kmax, D - first);
+            pu__clear(D, k, X, 0);
+            for (j = 0; j < k; j++) pu__col(X, j)[first + j] = PU_R(1);
+            status = split ? pu__named(p, Gamma->apply(Gamma, k, X, Y, 0, p->work), "Gamma.apply")
+                           : p->op.apply(&p->op, k, X, Y, 0, NULL);
+            for (j = 0; j < k; j++) memcpy(a + (first + j) * D, pu__col(Y, j), (size_t)D * sizeof(pu_real));
+        }
+    if (!split || status) return status;
+    pu__multiply(D, D, p->observed, PU_R(1), pu__mat(Phi, 1, D), pu__mat(Phi, D, 1), p->list, p->w_all, a, D, -PU__FAR, 0);
+    pu__mirror(D, a, 0);
+    return PU_OK;
 }
 
 /* L L' = A in place, or why not */
@@ -6801,7 +7028,7 @@ PU__FN pu_status pu__factor(pu_int D, pu_real *a, pu_int datum, pu_report *repor
 {
     pu_int bad = pu__find_nonfinite(D * D, a);
     if (bad >= 0) return pu__fail(report, PU_NONFINITE, "A", datum, bad);
-    bad = pu__cholesky(D, a);
+    bad = pu__cholesky(D, a, D);
     return bad >= 0 ? pu__fail(report, PU_E_NOT_DEFINITE, "A", datum, bad * D + bad) : PU_OK;
 }
 
@@ -6820,13 +7047,15 @@ typedef struct { /* everything decided before work starts */
     pu_int block, blocks;  /* iterative engine: columns at a time; blocks of columns per datum */
     int network, want_nll, any_grad;
     int dry;               /* a pilot: nothing is written */
+    int restricted;        /* Phi works on the observed rows alone */
+    int by_rows;           /* so does its gradient, row by row */
     int exact;             /* what a direct engine serves gets Sigma itself; otherwise K direct solves */
     pu_engine engine;      /* as asked */
     unsigned can;          /* bit e: engine e applies here */
     pu_int asked_steps;    /* what the iterative engine would do, for its price */
     int asked_network;
-    double rows_sum[PU_ENGINES]; /* rows at work, summed over the data of each engine */
-    pu_int served[PU_ENGINES], most; /* data per engine; dual: most rows at work in any of its data */
+    double rows_sum[PU_ENGINES]; /* observed rows, summed over the data of each engine */
+    pu_int served[PU_ENGINES], most; /* data per engine; dual: most observed rows in any of its data */
     pu_int width;          /* of the band of A */
     int lanes, threads;
     pu_int groups;         /* of probes, for standard errors */
@@ -6866,6 +7095,7 @@ typedef struct { /* per column, staged */
 typedef struct {
     pu__worker *workers;
     pu_real *lanes;   /* lanes x params */
+    unsigned char *touched; /* lanes x M: rows of a plain Phi that have a gradient in the lane; others are not even cleared */
     pu_real *gamma_nu, *test;
     pu_real *se;      /* at_eta */
     pu__column *columns; /* N x (K+1) */
@@ -6930,27 +7160,31 @@ PU__FN const char *pu__missing(const pu__job *job, pu_engine engine)
     return NULL;
 }
 
-/* Predicted nanoseconds for a datum with `rows` rows at work, on one core: multiplications at the rate of long loops, and what
-   each vector, row and column costs besides. The constants are a fit to measurements on one machine (docs/design.md, "the
+/* Predicted nanoseconds for a datum with that many observed rows, on one core: multiplications at the rate of long loops, and
+   what each vector, row and column costs besides. The constants are a fit to measurements on one machine (docs/design.md, "the
    planner"), good to 30 %; what matters is which engine is cheaper, and near the crossover both are about as good. */
-PU__FN double pu__cost(const pu__job *job, pu_engine engine, pu_int rows)
+PU__FN double pu__cost(const pu__job *job, pu_engine engine, pu_int observed)
 {
+    const pu_int rows = job->restricted ? observed : job->M; /* at work */
     const int single = sizeof(pu_real) == sizeof(float);
     const double D = (double)job->D, m = (double)rows, cols = (double)job->K + 1, w = (double)job->width + 1;
     const double I = (double)job->asked_steps, grad = job->any_grad ? 1 : 0;
-    const double phi = pu__flops(job->model->Phi) * m / (double)job->M, gamma = pu__flops(job->model->Gamma);
-    const double ns = single ? 0.054 : 0.108, vector = single ? 4.5 : 5.2, row = single ? 8.1 : 2.1; /* per entry or row and
-                                                                                                        step */
+    const double flops = pu__flops(job->model->Phi), phi = flops * m / (double)job->M, gamma = pu__flops(job->model->Gamma);
+    const double seen = (double)(observed > 0 ? observed : rows); /* an empty datum goes where full ones go: no second engine */
+    const double matrix = single ? 0.055 : 0.1;                   /* of a product of matrices */
+    const int plain = pu__plain(job->model->Phi);
+    const double ns = single ? 0.061 : 0.119, vector = 1.5, row = single ? 7.5 : 9.7; /* per entry or row and step */
     const double product = ns * (gamma + 2 * phi), pair = ns * (gamma + 4 * phi); /* one product with A; one gradient term */
     const double step = product + vector * D + row * m;
     switch (engine) {
     case PU_ITERATIVE:
-        return cols * (job->asked_network ? (2 * I + 1) * step + (I + 1) * pair : (I + 1) * step + grad * pair) + 1900 * cols;
+        return cols * (job->asked_network ? (2 * I + 1) * step + (I + 1) * pair : (I + 1) * step + grad * pair) + 2800 * cols;
     case PU_DENSE:
-        return D * (product + grad * pair) + (single ? 0.035 : 0.07) * (1 + grad) * D * D * D + 15 * (1 + grad) * D * D;
-    case PU_DUAL:
-        return (single ? 0.0225 : 0.082) * (1 + grad) * m * m * D + (single ? 0.032 : 0.036) * (1 + 3 * grad) * m * m * m +
-               (single ? 10 : 4) * (1 + grad) * m * m + 5 * (1 + grad) * m * D;
+        return (plain ? matrix * (0.35 + 1.75 * grad) * m * D * D + (single ? 170 : 260) * m : D * (product + grad * pair)) +
+               (1 + grad) * (0.115 * matrix * D * D * D + 2 * D * D);
+    case PU_DUAL: /* of the observed rows alone */
+        return matrix * seen * seen * ((0.25 + 0.5 * grad) * D + (0.1 + 0.1 * grad) * seen) +
+               (1 + grad) * (2 * seen * seen + (single ? 4.4 : 8) * seen * D) + seen * ns * (gamma + (plain ? 0 : 2 * flops));
     case PU_BANDED: return D * (20 + 2 * w * w * (1 + grad));
     case PU_KALMAN: return 1e300; /* the baseline is never cheaper than banded, which can do whatever it can */
     case PU_ENGINE_AUTO: case PU_ENGINES: break;
@@ -6958,14 +7192,14 @@ PU__FN double pu__cost(const pu__job *job, pu_engine engine, pu_int rows)
     return 1e300;
 }
 
-/* The engine for a datum with `rows` rows at work. */
-PU__FN pu_engine pu__engine_for(const pu__job *job, pu_int rows)
+/* The engine for a datum with that many observed rows. */
+PU__FN pu_engine pu__engine_for(const pu__job *job, pu_int observed)
 {
     pu_engine best = job->kind == PU_EXACT ? PU_DENSE : PU_ITERATIVE;
     int e;
     if (job->engine != PU_ENGINE_AUTO) return job->engine;
     for (e = PU_ITERATIVE; e < PU_ENGINE_AUTO; e++)
-        if ((job->can >> e & 1u) && pu__cost(job, (pu_engine)e, rows) < pu__cost(job, best, rows)) best = (pu_engine)e;
+        if ((job->can >> e & 1u) && pu__cost(job, (pu_engine)e, observed) < pu__cost(job, best, observed)) best = (pu_engine)e;
     return best;
 }
 
@@ -6978,6 +7212,7 @@ PU__FN void pu__job_layout(pu__memory *mem, pu__arena *arena, const pu__job *job
     mem->workers = (pu__worker *)pu__take(arena, job->threads, 1, sizeof(pu__worker));
     mem->lane_report = (pu_report *)pu__take(arena, job->lanes, 1, sizeof(pu_report));
     mem->lanes = pu__reals(arena, job->lanes, job->params);
+    if (job->by_rows) mem->touched = (unsigned char *)pu__take(arena, job->lanes, job->M, 1);
     mem->gamma_nu = pu__reals(arena, job->D, 1);
     if (job->groups) mem->se = pu__reals(arena, job->at_eta, 1);
     mem->test = pu__reals(arena, job->D + (job->M > job->D ? job->M : job->D), 2);
@@ -7043,7 +7278,7 @@ PU__FN pu_status pu__load(const pu__job *job, pu__memory *mem, pu__worker *w, pu
     w->loaded = -1;
     w->post.failed = NULL;
     observed = pu__posterior_load(&w->post, job->data, n, &c);
-    w->engine = pu__engine_for(job, w->post.n_rows);
+    w->engine = pu__engine_for(job, observed);
     if (first == 0) { /* blocks of one datum may meet on two threads */
         mem->observed[n] = observed, mem->c[n] = c;
         mem->engine[n] = (unsigned char)w->engine;
@@ -7277,18 +7512,22 @@ PU__FN pu_status pu__dense_solve(const pu__job *job, pu__worker *w, pu_int first
     return PU_OK;
 }
 
+/* columns `first` on of L'^-1 into run.x */
+PU__FN void pu__dense_columns(const pu__job *job, pu__worker *w, pu_int first, pu_int k)
+{
+    pu_int j;
+    pu__clear(job->D, k, w->run.x, 0);
+    for (j = 0; j < k; j++) pu__col(w->run.x, j)[first + j] = PU_R(1), w->weight[j] = PU_R(1);
+    pu__triangle(first + k, w->L, job->D, 1, k, w->run.x.at, 1, w->run.x.ld);
+}
+
 PU__FN pu_status pu__dense_sigma(const pu__job *job, pu__worker *w, pu_real *lane)
 {
     const pu_int D = job->D;
-    pu_int first, j, k;
+    pu_int first, k;
     for (first = 0; first < D; first += k) {
         k = pu__min(job->kmax, D - first);
-        pu__clear(D, k, w->run.x, 0);
-        for (j = 0; j < k; j++) {
-            pu__col(w->run.x, j)[first + j] = PU_R(1);
-            pu__upper_solve(D, w->L, first + j, pu__col(w->run.x, j));
-            w->weight[j] = PU_R(1);
-        }
+        pu__dense_columns(job, w, first, k);
         if (pu__direct_terms(job, w, k, w->weight, lane)) return PU_E_OPERATOR;
     }
     return PU_OK;
@@ -7301,25 +7540,24 @@ PU__FN pu_status pu__dual_prepare(const pu__job *job, pu__memory *mem, pu__worke
 {
     pu__posterior *p = &w->post;
     const pu_op *Gamma = job->model->Gamma;
-    const pu_int m = p->n_rows;
+    const pu_int m = p->observed;
+    const pu_block V = w->V, R = w->run.x;
     pu_real *B = w->L;
     double low = HUGE_VAL, high = 0;
-    pu_int first, i, j, k, bad;
-    for (first = 0; first < m; first += k) {
-        const pu_block G = pu__from(w->V, first);
+    pu_int first, i, k, bad;
+    memset(B, 0, (size_t)(m * m) * sizeof(pu_real));
+    for (first = 0; first < m; first += k) { /* k rows of R and of G', then those columns of B down to the diagonal */
         k = pu__min(job->kmax, m - first);
-        pu__clear(m, k, p->t0, 0);
-        for (j = 0; j < k; j++) pu__col(p->t0, j)[first + j] = p->w_root[first + j];
-        if (pu__phi_apply_t(p, k, p->t0, w->run.x, 0)) return pu__operator_failed(report, p->failed, n);
-        if (Gamma->solve(Gamma, k, w->run.x, G, p->work)) return pu__operator_failed(report, "Gamma.solve", n);
-        if (pu__phi_apply(p, k, G, p->t1)) return pu__operator_failed(report, p->failed, n);
-        for (j = 0; j < k; j++)
-            for (i = 0; i < m; i++)
-                B[(first + j) * m + i] = p->w_root[i] * pu__col(p->t1, j)[i] + (i == first + j ? PU_R(1) : PU_R(0));
+        if (pu__phi_rows(p, first, k, R)) return pu__operator_failed(report, p->failed, n);
+        if (Gamma->solve(Gamma, k, R, pu__from(V, first), p->work)) return pu__operator_failed(report, "Gamma.solve", n);
+        pu__multiply(first + k, k, job->D, PU_R(1), pu__mat(V.at, V.ld, 1), pu__mat(R.at, 1, R.ld), NULL, NULL, B + first, m,
+                     -first, PU__FAR);
     }
+    pu__mirror(m, B, 1);
+    for (i = 0; i < m; i++) B[i * m + i] += PU_R(1);
     bad = pu__find_nonfinite(m * m, B);
     if (bad >= 0) return pu__fail(report, PU_NONFINITE, "I + R Gamma^-1 R'", n, bad);
-    bad = pu__cholesky(m, B);
+    bad = pu__cholesky(m, B, m);
     if (bad >= 0) return pu__fail(report, PU_E_NOT_DEFINITE, "I + R Gamma^-1 R'", n, bad * m + bad);
     for (i = 0; i < m; i++)
         low = low < (double)B[i * m + i] ? low : (double)B[i * m + i], high = pu__max(high, (double)B[i * m + i]);
@@ -7333,7 +7571,7 @@ PU__FN pu_status pu__dual_solve(const pu__job *job, pu__worker *w, pu_int first,
 {
     pu__posterior *p = &w->post;
     const pu_op *Gamma = job->model->Gamma;
-    const pu_int D = job->D, m = p->n_rows;
+    const pu_int D = job->D, m = p->observed;
     const pu_real *nu = job->model->nu;
     pu_int i, j;
     for (j = 0; j < k; j++) {
@@ -7342,14 +7580,48 @@ PU__FN pu_status pu__dual_solve(const pu__job *job, pu__worker *w, pu_int first,
             memset(x.at, 0, (size_t)D * sizeof(pu_real));
             if (nu) memcpy(x.at, nu, (size_t)D * sizeof(pu_real));
             if (nu && pu__phi_apply(p, 1, x, p->t0)) return PU_E_OPERATOR;
-            for (i = 0; i < m; i++) w->s[i] = p->w_root[i] * (p->e[i] - (nu ? p->t0.at[i] : PU_R(0)));
+            for (i = 0; i < m; i++) {
+                const pu_int at = pu__place(p, i);
+                w->s[i] = p->w_root[at] * (p->e[at] - (nu ? p->t0.at[at] : PU_R(0)));
+            }
         } else {
             if (Gamma->solve(Gamma, 1, pu__from(w->run.u, j), x, p->work)) return pu__named(p, PU_E_OPERATOR, "Gamma.solve");
             for (i = 0; i < m; i++) w->s[i] = -(pu_real)pu__dot(D, NULL, pu__col(w->V, i), pu__col(w->run.u, j));
         }
         pu__lower_solve(m, w->L, 0, w->s);
         pu__upper_solve(m, w->L, m - 1, w->s);
-        for (i = 0; i < m; i++) pu__axpy(D, w->s[i], pu__col(w->V, i), x.at);
+        for (i = 0; i + 4 <= m; i += 4)
+            pu__axpy4(D, w->s + i, pu__col(w->V, i), pu__col(w->V, i + 1), pu__col(w->V, i + 2), pu__col(w->V, i + 3), x.at);
+        for (; i < m; i++) pu__axpy(D, w->s[i], pu__col(w->V, i), x.at);
+    }
+    return PU_OK;
+}
+
+/* V := L^-1 V or L'^-1 V by rows, that is V = G L'^-1 or G B^-1; as many columns of L^-1 V at a time as stay in cache */
+PU__FN void pu__dual_sweep(const pu__job *job, pu__worker *w, int turn)
+{
+    const pu_int m = w->post.observed, wide = 256;
+    pu_int at;
+    for (at = 0; at < job->D; at += wide)
+        pu__triangle(m, w->L, m, turn, pu__min(wide, job->D - at), w->V.at + at, w->V.ld, 1);
+}
+
+/* grad += W^1/2 V' for the columns of V, one per observed row of Phi */
+PU__FN pu_status pu__dual_phi_grad(const pu__job *job, pu__worker *w, pu_real *grad)
+{
+    pu__posterior *p = &w->post;
+    const pu_int m = p->observed;
+    pu_int first, j, k;
+    for (j = 0; j < m && pu__phi_matrix(p); j++)
+        pu__axpy(job->D, p->w_root[pu__place(p, j)], pu__col(w->V, j), grad + p->list[j] * job->D);
+    for (first = 0; first < m && !pu__phi_matrix(p); first += k) {
+        k = pu__min(job->kmax, m - first);
+        pu__clear(p->n_rows, k, p->t0, 0);
+        for (j = 0; j < k; j++) {
+            const pu_int at = pu__place(p, first + j);
+            pu__col(p->t0, j)[at] = p->w_root[at], w->weight[j] = PU_R(1);
+        }
+        if (pu__phi_grad(p, k, p->t0, pu__from(w->V, first), w->weight, grad)) return PU_E_OPERATOR;
     }
     return PU_OK;
 }
@@ -7359,31 +7631,29 @@ PU__FN pu_status pu__dual_sigma(const pu__job *job, pu__worker *w, pu_real *lane
 {
     pu__posterior *p = &w->post;
     const pu_op *Gamma = job->model->Gamma;
-    const pu_int D = job->D, m = p->n_rows;
-    pu_int first, i, j, k;
-    for (first = 0; first < m && (p->want_Phi || p->want_psi); first += k) { /* columns of B^-1 */
+    const pu_int m = p->observed;
+    const pu_block y = p->t0;
+    pu_int first, j, k;
+    for (first = 0; first < m && p->want_psi; first += k) { /* (B^-1)_jj = |L^-1 e_j|^2, whose entries before j are zero */
         k = pu__min(job->kmax, m - first);
-        pu__clear(m, k, p->t0, 0);
+        pu__clear(m - first, k, y, 0);
+        for (j = 0; j < k; j++) pu__col(y, j)[j] = PU_R(1);
+        pu__triangle(m - first, w->L + first * (m + 1), m, 0, k, y.at, 1, y.ld);
         for (j = 0; j < k; j++) {
-            pu_real *column = pu__col(p->t0, j), wj = p->w[first + j];
-            column[first + j] = PU_R(1);
-            pu__lower_solve(m, w->L, first + j, column);
-            pu__upper_solve(m, w->L, m - 1, column);
-            if (wj > PU_R(0)) lane[job->at_psi + pu__row(p, first + j)] += (PU_R(1) - column[first + j]) / (2 * wj);
-            w->weight[j] = PU_R(1);
+            const double inverse = pu__dot(m - first, NULL, pu__col(y, j), pu__col(y, j));
+            lane[job->at_psi + p->list[first + j]] += (pu_real)((1 - inverse) / (2 * (double)p->w[pu__place(p, first + j)]));
         }
-        if (!p->want_Phi) continue;
-        pu__weigh(p, k, p->t0, PU_R(1), p->w_root);
-        if (pu__phi_grad(p, k, p->t0, pu__from(w->V, first), w->weight, lane + job->at_Phi)) return PU_E_OPERATOR;
     }
-    for (j = 0; j < m && p->want_Gamma; j++) { /* V = G L'^-1, Sigma = Gamma^-1 - V V' */
-        const pu_block v = pu__from(w->V, j);
-        const pu_real minus_half = PU_R(-0.5);
-        for (i = 0; i < j; i++) pu__axpy(D, -w->L[j * m + i], pu__col(w->V, i), v.at);
-        for (i = 0; i < D; i++) v.at[i] /= w->L[j * m + j];
-        if (Gamma->grad(Gamma, 1, v, v, &minus_half, lane, p->work)) return pu__named(p, PU_E_OPERATOR, "Gamma.grad");
+    if (p->want_Phi || p->want_Gamma) pu__dual_sweep(job, w, 0);
+    for (first = 0; first < m && p->want_Gamma; first += k) { /* V = G L'^-1, Sigma = Gamma^-1 - V V' */
+        k = pu__min(job->kmax, m - first);
+        for (j = 0; j < k; j++) w->weight[j] = PU_R(-0.5);
+        if (Gamma->grad(Gamma, k, pu__from(w->V, first), pu__from(w->V, first), w->weight, lane, p->work))
+            return pu__named(p, PU_E_OPERATOR, "Gamma.grad");
     }
-    return PU_OK;
+    if (!p->want_Phi) return PU_OK;
+    pu__dual_sweep(job, w, 1); /* V = G B^-1 = Sigma R' */
+    return pu__dual_phi_grad(job, w, lane + job->at_Phi);
 }
 
 /* banded: A = L diag(d) L', L unit lower triangular within the band; row i of `a` becomes d_i, L_{i,i-1} .. L_{i,i-p}. A block
@@ -7652,17 +7922,15 @@ PU__FN pu_status pu__spread(const pu__job *job, pu__memory *mem, pu__worker *w, 
 PU__FN pu_status pu__columns_spread(const pu__job *job, pu__memory *mem, pu__worker *w, pu_int n)
 {
     const int dense = w->engine == PU_DENSE;
-    const pu_int D = job->D, m = w->post.n_rows, count = dense ? D : m;
-    pu_int first, i, j, k;
+    const pu_int D = job->D, count = dense ? D : w->post.observed;
+    pu_int first, j, k;
+    if (!dense) pu__dual_sweep(job, w, 0);
     for (first = 0; first < count; first += k) {
         k = pu__min(job->kmax, count - first);
-        pu__clear(D, k, w->run.x, 0);
-        for (j = 0; j < k; j++) {
-            pu_real *x = pu__col(w->run.x, j), *v = dense ? NULL : pu__col(w->V, first + j);
-            w->weight[j] = dense ? PU_R(1) : PU_R(-1);
-            if (dense) x[first + j] = PU_R(1), pu__upper_solve(D, w->L, first + j, x);
-            for (i = 0; i < first + j && v; i++) pu__axpy(D, -w->L[(first + j) * m + i], pu__col(w->V, i), v);
-            for (i = 0; i < D && v; i++) x[i] = v[i] /= w->L[(first + j) * m + first + j];
+        if (dense) pu__dense_columns(job, w, first, k);
+        for (j = 0; j < k && !dense; j++) {
+            memcpy(pu__col(w->run.x, j), pu__col(w->V, first + j), (size_t)D * sizeof(pu_real));
+            w->weight[j] = PU_R(-1);
         }
         if (pu__spread(job, mem, w, n, k)) return PU_E_OPERATOR;
     }
@@ -7768,6 +8036,17 @@ PU__FN pu_status pu__direct_datum(const pu__job *job, pu__memory *mem, pu__worke
     return engine->sigma(job, w, lane) ? pu__operator_failed(report, w->post.failed, n) : PU_OK;
 }
 
+/* Rows of Phi that a lane meets for the first time: zero. Most batches touch few of the rows in any one lane. */
+PU__FN void pu__touch(const pu__job *job, const pu__posterior *p, unsigned char *touched, pu_real *lane)
+{
+    pu_int i;
+    for (i = 0; i < p->observed; i++) {
+        const pu_int row = p->list[i];
+        if (!touched[row]) memset(lane + job->at_Phi + row * job->D, 0, (size_t)job->D * sizeof(pu_real));
+        touched[row] = 1;
+    }
+}
+
 /* All items of one lane, in order. An item is a block of columns of a datum. */
 PU__FN void pu__lane(const pu__job *job, pu__memory *mem, pu__worker *w, int lane)
 {
@@ -7778,7 +8057,11 @@ PU__FN void pu__lane(const pu__job *job, pu__memory *mem, pu__worker *w, int lan
     pu_real *grad = mem->lanes + lane * job->params;
     pu_int item;
     pu__report_clear(report);
-    memset(grad, 0, (size_t)job->params * sizeof(pu_real));
+    memset(grad, 0, (size_t)(job->by_rows ? job->at_Phi : job->params) * sizeof(pu_real));
+    if (job->by_rows) {
+        memset(grad + job->at_psi, 0, (size_t)(job->params - job->at_psi) * sizeof(pu_real));
+        memset(mem->touched + lane * job->M, 0, (size_t)job->M);
+    }
     w->run.products = 0;
     w->loaded = -1;
     for (item = from; item < to; item++) {
@@ -7788,6 +8071,7 @@ PU__FN void pu__lane(const pu__job *job, pu__memory *mem, pu__worker *w, int lan
         pu_status status;
         pu__report_clear(&one);
         status = pu__load(job, mem, w, n, first, &one);
+        if (!status && job->by_rows) pu__touch(job, &w->post, mem->touched + lane * job->M, grad);
         if (!status && w->engine == PU_ITERATIVE) status = pu__iterative_block(job, mem, w, n, first, k, grad, &one);
         else if (!status && first == 0) status = pu__direct_datum(job, mem, w, n, grad, &one);
         if (status == PU_E_OPERATOR && w->post.failed) one.where.what = w->post.failed; /* the user's operator, not "A" */
@@ -7804,12 +8088,16 @@ PU__FN void pu__lane(const pu__job *job, pu__memory *mem, pu__worker *w, int lan
 /* Columns at a time: the solver's vectors of a block should stay in the second-level cache, but a dense operator wants a
    few columns per sweep over its matrix. Depends on sizes and lanes only, so that it does not change the bits between machines.
    */
-PU__FN pu_int pu__columns_default(pu_int D, pu_int columns)
+PU__FN pu_int pu__columns_fit(pu_int cache, pu_int D, pu_int columns)
 {
-    const pu_int cache = 512 * 1024, fit = cache / (5 * (pu_int)sizeof(pu_real)) / D;
-    const pu_int k = fit < 4 ? 4 : fit > 64 ? 64 : fit;
+    const pu_int fit = cache / (5 * (pu_int)sizeof(pu_real)) / D, k = fit < 4 ? 4 : fit > 64 ? 64 : fit;
     return pu__min(k, columns);
 }
+
+PU__FN pu_int pu__columns_default(pu_int D, pu_int columns) { return pu__columns_fit(512 * 1024, D, columns); }
+
+/* Matrix products, which copy what they need into cache themselves, want as many as are no burden. */
+PU__FN pu_int pu__columns_wide(pu_int D, pu_int columns) { return pu__columns_fit(8192 * 1024, D, columns); }
 
 /* Threads: as asked; otherwise OpenMP's choice, or 1 when the whole job is predicted to take less than half a millisecond,
    where waking a team costs more than it saves. The report says which; the bits are the same. */
@@ -7877,22 +8165,21 @@ PU__FN pu_status pu__check_option_arrays(const pu__job *job, pu_report *report)
     return status;
 }
 
-/* Who serves whom: data per engine, and the most rows of Phi that a datum of the dual engine puts to work. Returns the
-   predicted time in ns. */
+/* Who serves whom: data per engine, and the most observed rows of a datum of the dual engine. Returns the predicted time in
+   ns. */
 PU__FN double pu__assign(pu__job *job)
 {
     const pu_op *Gamma = job->model->Gamma, *Phi = job->model->Phi;
-    const int restricted = Phi->apply_rows && Phi->apply_rows_t && Phi->grad_rows;
     double total = 0;
     pu_int n, at, row = 0, count;
     pu_real y = 0;
     int e;
     job->width = Gamma->band > Phi->band ? Gamma->band : Phi->band;
+    job->restricted = Phi->apply_rows && Phi->apply_rows_t && Phi->grad_rows;
     for (e = job->kind == PU_EXACT ? PU_DENSE : PU_ITERATIVE; e < PU_ENGINE_AUTO; e++)
         if (!pu__missing(job, (pu_engine)e)) job->can |= 1u << e;
     for (n = 0; n < job->N; n++) {
-        for (at = 0, count = restricted ? 0 : job->M; restricted && (at = pu__observed(job->data, n, at, &row, &y)) >= 0; at++)
-            count++;
+        for (at = 0, count = 0; (at = pu__observed(job->data, n, at, &row, &y)) >= 0; at++) count++;
         e = (int)pu__engine_for(job, count);
         job->served[e]++, job->rows_sum[e] += (double)count;
         if (e == PU_DUAL && count > job->most) job->most = count;
@@ -7995,7 +8282,8 @@ PU__FN pu_status pu__job_make(pu__job *job, const pu_lgm *model, const pu_data *
     job->kmax = job->block;
     if (job->served[PU_ITERATIVE] < job->N) { /* direct engines like wider blocks, the band has just the columns */
         const pu_int wide =
-            o->columns ? o->columns : pu__columns_default(job->D, job->served[PU_DENSE] + job->served[PU_DUAL] ? 64 : cols);
+            o->columns ? o->columns
+            : job->served[PU_DENSE] + job->served[PU_DUAL] ? pu__columns_wide(job->D, 64) : pu__columns_default(job->D, cols);
         if (wide > job->kmax) job->kmax = pu__min(wide, job->D + cols);
     }
     job->blocks = iterative ? (cols + job->block - 1) / job->block : 1;
@@ -8011,6 +8299,7 @@ PU__FN pu_status pu__job_make(pu__job *job, const pu_lgm *model, const pu_data *
     job->at_m = job->at_b + job->D;
     job->at_group = job->at_m + (job->out->m ? job->D : 0);
     job->params = job->at_group;
+    job->by_rows = job->out->Phi && pu__plain(model->Phi);
     if (job->out->se_Gamma || job->out->se_Phi || job->out->se_psi || job->out->replicates) {
         if (o->groups < 0 || o->groups > job->K || o->groups == 1)
             return pu__fail(report, PU_E_ARGUMENT, "options.groups", -1, -1);
@@ -8019,6 +8308,7 @@ PU__FN pu_status pu__job_make(pu__job *job, const pu_lgm *model, const pu_data *
         if (job->at_eta > (PTRDIFF_MAX / 8 - job->params) / (job->groups + 1))
             return pu__fail(report, PU_E_OVERFLOW, "params", -1, -1);
         job->params += job->groups * job->at_eta;
+        job->by_rows = 0; /* the groups have copies of their own */
     }
     report->groups = job->groups;
     report->kind = job->kind, report->engine = job->engine, report->solver = job->plan.solver;
@@ -8183,6 +8473,22 @@ PU__FN pu_status pu__shared_terms(const pu__job *job, pu__memory *mem, double *c
     return PU_OK;
 }
 
+/* Entries `at` to end of the lanes that have any, added up in order in lane 0 and divided by N: one pass over each lane, since
+   they are larger than any cache */
+PU__FN void pu__add_lanes(const pu__job *job, pu__memory *mem, pu_int at, pu_int end, const unsigned char *touched)
+{
+    const pu_real mean = PU_R(1) / (pu_real)job->N;
+    pu_real *g = mem->lanes;
+    pu_int i, len;
+    int l;
+    for (; at < end; at += len) {
+        len = pu__min(PU__CHUNK, end - at);
+        for (l = 1; l < job->lanes; l++)
+            if (!touched || touched[l * job->M]) pu__axpy(len, PU_R(1), mem->lanes + l * job->params + at, g + at);
+        for (i = at; i < at + len; i++) g[i] *= mean;
+    }
+}
+
 /* Lane 0 becomes the mean gradient; Gamma and nu get the terms that are linear in bbar or free of the data:
      Gamma += (bbar nu' + nu bbar')/2 + nu nu'/2 - Gamma^-1/2,    nu = Gamma (bbar + nu). */
 PU__FN pu_status pu__finish_gradient(const pu__job *job, pu__memory *mem, pu_report *report)
@@ -8193,13 +8499,15 @@ PU__FN pu_status pu__finish_gradient(const pu__job *job, pu__memory *mem, pu_rep
     pu_real *g = mem->lanes, *work = mem->workers[0].post.work;
     pu_block bbar, prior, out;
     pu_status status = PU_OK;
-    pu_int i, at, len, bad;
+    pu_int i, bad;
     int l;
-    for (at = 0; at < job->params; at += len) { /* one pass over each lane: they are larger than any cache */
-        len = pu__min(PU__CHUNK, job->params - at);
-        for (l = 1; l < job->lanes; l++) pu__axpy(len, PU_R(1), mem->lanes + l * job->params + at, g + at);
-        for (i = at; i < at + len; i++) g[i] *= mean;
+    pu__add_lanes(job, mem, 0, job->by_rows ? job->at_Phi : job->params, NULL);
+    for (i = 0; i < job->M && job->by_rows; i++) {
+        const unsigned char *touched = mem->touched + i;
+        if (!touched[0]) memset(g + job->at_Phi + i * job->D, 0, (size_t)job->D * sizeof(pu_real));
+        pu__add_lanes(job, mem, job->at_Phi + i * job->D, job->at_Phi + (i + 1) * job->D, touched);
     }
+    if (job->by_rows) pu__add_lanes(job, mem, job->at_psi, job->params, NULL);
     for (l = 0; l < (int)job->groups; l++) pu__axpy(job->at_eta, PU_R(1), g + job->at_group + l * job->at_eta, g);
     bbar.at = g + job->at_b, prior.at = (pu_real *)(uintptr_t)nu, bbar.ld = prior.ld = out.ld = job->D; /* nu: read only */
     if (job->out->Gamma && Gamma->params > 0) {
@@ -8600,7 +8908,7 @@ typedef struct {
 
 PU__FN void pu__exact_layout(pu__exact_memory *w, pu__arena *arena, const pu_lgm *model)
 {
-    const pu_int D = model->Gamma->rows, kmax = pu__columns_default(D, D);
+    const pu_int D = model->Gamma->rows, kmax = pu__columns_wide(D, D);
     memset(w, 0, sizeof *w);
     pu__posterior_layout(&w->post, arena, model, pu_backend_cpu(), kmax, 0);
     w->X = pu__cols(arena, D, kmax), w->Y = pu__cols(arena, D, kmax), w->b = pu__cols(arena, D, 1);
@@ -8648,7 +8956,7 @@ PU__FN pu_status pu__exact_run(pu__exact_memory *w, const pu_data *data, pu_int 
     if (!report->has_objective) return pu__fail(report, PU_E_UNSUPPORTED, "Gamma.logdet", -1, -1);
     result->observed = pu__posterior_load(p, data, datum, &result->c);
     if (pu__posterior_rhs(p, model->nu ? w->gamma_nu : NULL, w->b)) return pu__operator_failed(report, "Phi.apply_t", datum);
-    if (pu__posterior_dense(p, pu__columns_default(D, D), w->X, w->Y, w->A))
+    if (pu__posterior_dense(p, pu__columns_wide(D, D), w->X, w->Y, w->A))
         return pu__operator_failed(report, p->failed, datum);
     memcpy(w->L, w->A, square);
     status = pu__factor(D, w->L, datum, report);
@@ -8664,13 +8972,12 @@ PU__FN pu_status pu__exact_run(pu__exact_memory *w, const pu_data *data, pu_int 
     if (result->A) memcpy(result->A, w->A, square);
     if (result->b) memcpy(result->b, w->b.at, (size_t)D * sizeof(pu_real));
     if (result->mu) memcpy(result->mu, mu, (size_t)D * sizeof(pu_real));
-    for (j = 0; j < D && result->Sigma; j++) {
-        pu_real *column = result->Sigma + j * D;
-        memset(column, 0, (size_t)D * sizeof(pu_real));
-        column[j] = PU_R(1);
-        pu__lower_solve(D, w->L, j, column);
-        pu__upper_solve(D, w->L, D - 1, column);
-    }
+    if (!result->Sigma) return PU_OK;
+    memset(result->Sigma, 0, square);
+    for (j = 0; j < D; j++) result->Sigma[j * D + j] = PU_R(1);
+    for (j = 0; j < D; j += PU__SIDES) /* rows before j of these columns of L^-1 are zero */
+        pu__triangle(D - j, w->L + j * (D + 1), D, 0, pu__min(PU__SIDES, D - j), result->Sigma + j * (D + 1), 1, D);
+    pu__triangle(D, w->L, D, 1, D, result->Sigma, 1, D);
     return PU_OK;
 }
 

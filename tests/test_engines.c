@@ -431,6 +431,125 @@ TEST refusals(void)
     PASS();
 }
 
+/* ---- matrices of every size around the edges of blocks, against plain loops in double ---- */
+
+static const pu_int edges[] = {1, 5, 6, 7, 8, 9, 12, 15, 16, 17, 31, 32, 33, 63, 64, 65, 127, 128, 129, 257};
+enum { EDGES = sizeof edges / sizeof *edges };
+
+/* A factor entry by entry, and a pivot that is not positive at every place that matters. */
+TEST factors_of_all_sizes(void)
+{
+    size_t e;
+    for (e = 0; e < EDGES; e++) {
+        const pu_int n = edges[e];
+        pu_real *a = tc_random_spd((uint64_t)n, n), *L = tc_reals(n * n);
+        double *want = tc_doubles(n * n);
+        pu_int i, index, bad;
+        tc_set_case("factor, n = %d", (int)n);
+        for (i = 0; i < n * n; i++) want[i] = (double)a[i];
+        TC_ASSERT(tc_cholesky(n, want));
+        TC_STATUS(pu_op_spd_factor(n, a, L, &index), PU_OK);
+        for (i = 0; i < n * n; i++) TC_CLOSE(L[i], want[i], 100 * PU_TEST_EPS * sqrt((double)a[i / n * (n + 1)]));
+        for (bad = 0; bad < n; bad += bad / 4 + 1) { /* A_bad,bad just below what the rows before it leave */
+            const pu_real keep = a[bad * (n + 1)];
+            double used = 0;
+            for (i = 0; i < bad; i++) used += want[bad * n + i] * want[bad * n + i];
+            a[bad * (n + 1)] = (pu_real)(bad ? used * 0.99 : 0.5);
+            if (bad == 0) a[0] = PU_R(-1);
+            TC_STATUS(pu_op_spd_factor(n, a, L, &index), PU_E_NOT_DEFINITE);
+            TC_ASSERT(index == bad * n + bad);
+            a[bad * (n + 1)] = keep;
+        }
+    }
+    PASS();
+}
+
+/* One datum, m of M rows seen, z = D entries with a diagonal prior: everything there is, in loops. */
+static greatest_test_res sizes_agree(pu_int D, pu_int m, int whole)
+{
+    static const pu_engine engines[] = {PU_DENSE, PU_DUAL};
+    const pu_int M = m + (whole ? 0 : m / 3 + 2);
+    double tol = 200 * PU_TEST_EPS;
+    pu_real *Phi = tc_normal((uint64_t)(1000 * D + m), M * D), *psi = tc_random_positive(3, M),
+            *gamma = tc_random_positive(4, D), *y = tc_normal(5, M);
+    pu_real *gPhi = tc_reals(M * D), *gpsi = tc_reals(M), *ggamma = tc_reals(D), *Sigma = tc_reals(D * D);
+    pu_real *want_Phi = tc_reals(M * D), *want_psi = tc_reals(M), *want_gamma = tc_reals(D), *want_Sigma = tc_reals(D * D);
+    double *A = tc_doubles(D * D), *S = tc_doubles(D * D), *mu = tc_doubles(D), logdet;
+    pu_op prior = pu_op_diagonal(D, gamma), map = pu_op_dense(M, D, Phi);
+    pu_lgm lgm = {&prior, &map, NULL, NULL, NULL};
+    pu_data data = pu_data_nan(1, M, y);
+    pu_exact_result exact;
+    pu_report report;
+    pu_int i, j, k, seen = 0;
+    size_t e;
+    tc_set_case("D = %d, m = %d of %d", (int)D, (int)m, (int)M);
+    lgm.psi = psi;
+    for (i = 0; i < M * D; i++) Phi[i] /= (pu_real)sqrt((double)D);
+    for (i = 0; i < M; i++) { /* m rows, spread out */
+        if (i * m / M == seen && seen < m) seen++;
+        else y[i] = PU_R(NAN);
+    }
+    for (i = 0; i < D; i++) A[i * D + i] = (double)gamma[i];
+    for (k = 0, seen = 0; k < M; k++) {
+        if (y[k] != y[k]) continue;
+        seen++;
+        for (i = 0; i < D; i++) {
+            mu[i] += (double)Phi[k * D + i] * (double)psi[k] * (double)y[k];
+            for (j = 0; j < D; j++) A[i * D + j] += (double)Phi[k * D + i] * (double)psi[k] * (double)Phi[k * D + j];
+        }
+    }
+    TC_ASSERT(seen == m);
+    TC_ASSERT(tc_cholesky(D, A));
+    logdet = tc_logdet(D, A);
+    tc_solve(D, A, mu);
+    tc_inverse(D, A, S);
+    for (i = 0; i < D * D; i++) want_Sigma[i] = (pu_real)S[i], S[i] += mu[i / D] * mu[i % D];
+    for (i = 0; i < D; i++) want_gamma[i] = (pu_real)(S[i * D + i] / 2);
+    for (k = 0; k < M; k++) {
+        double fit = 0, spread = 0;
+        if (y[k] != y[k]) continue;
+        for (i = 0; i < D; i++) {
+            double row = 0;
+            for (j = 0; j < D; j++) row += (double)Phi[k * D + j] * S[j * D + i];
+            want_Phi[k * D + i] = (pu_real)((double)psi[k] * (row - (double)y[k] * mu[i]));
+            spread += row * (double)Phi[k * D + i], fit += (double)Phi[k * D + i] * mu[i];
+        }
+        want_psi[k] = (pu_real)(spread / 2 - (double)y[k] * fit + (double)y[k] * (double)y[k] / 2 - 1 / (2 * (double)psi[k]));
+    }
+    memset(&exact, 0, sizeof exact);
+    exact.Sigma = Sigma;
+    TC_STATUS(pu_exact(&lgm, &data, 0, NULL, &exact, &report), PU_OK);
+    TC_CLOSE(exact.logdet, logdet, tol * (1 + fabs(logdet)));
+    if (differ(D * D, Sigma, want_Sigma, tol, "Sigma")) FAILm(tc_say(pu_test_message));
+    for (e = 0; e < 2; e++) {
+        pu_options o;
+        pu_results out;
+        memset(&o, 0, sizeof o), memset(&out, 0, sizeof out);
+        tc_set_case("D = %d, m = %d of %d, %s", (int)D, (int)m, (int)M, pu_engine_text(engines[e]));
+        if (engines[e] == PU_DUAL) tol *= 1 + (double)m / (double)D; /* about the condition of I + R Gamma^-1 R' */
+        o.kind = PU_EXACT, o.engine = engines[e], out.Phi = gPhi, out.psi = gpsi, out.Gamma = ggamma;
+        TC_STATUS(pu_gradient(&lgm, &data, &o, NULL, &out, &report), PU_OK);
+        for (i = 0; i < D; i++) ggamma[i] += PU_R(1) / (2 * gamma[i]); /* where m is small they nearly cancel */
+        if (differ(M * D, gPhi, want_Phi, tol, "Phi") || differ(M, gpsi, want_psi, tol, "psi") ||
+            differ(D, ggamma, want_gamma, tol, "Gamma"))
+            FAILm(tc_say(pu_test_message));
+    }
+    PASS();
+}
+
+TEST engines_of_all_sizes(void)
+{
+    size_t e;
+    for (e = 0; e < EDGES; e++) {
+        const size_t mark = tc_kept_count;
+        CHECK_CALL(sizes_agree(edges[e], edges[EDGES - 1 - e], e % 2 != 0));
+        CHECK_CALL(sizes_agree(edges[e], edges[e] / 2 + 3, e % 2 == 0));
+        CHECK_CALL(sizes_agree(edges[e] / 2 + 3, edges[e], 1));
+        tc_release_to(mark);
+    }
+    PASS();
+}
+
 GREATEST_MAIN_DEFS();
 
 int main(int argc, char **argv)
@@ -446,5 +565,7 @@ int main(int argc, char **argv)
     RUN_TEST(nearly_singular);
     RUN_TEST(little_noise);
     RUN_TEST(refusals);
+    RUN_TEST(factors_of_all_sizes);
+    RUN_TEST(engines_of_all_sizes);
     PU_TEST_MAIN_END();
 }

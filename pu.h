@@ -404,6 +404,12 @@ struct pu_op {
     pu_int (*row)(const pu_op *op, pu_int m, pu_int *first, pu_real *value);
     /* grad += d/dtheta sum_j g_j Op_{m, first + j} */
     pu_status (*row_grad)(const pu_op *op, pu_int m, const double *g, pu_real *grad);
+    /* The product, and the gradient of p'Op q, in one sweep with a diagonal; optional (AR has them). Y = (Op + diag(w)) X or
+       Y += that, s_j = x_j'(Op + diag(w)) x_j (w, s may be NULL; no s with add) */
+    pu_status (*apply_plus)(const pu_op *op, const pu_real *w, pu_int k, pu_block X, pu_block Y, int add, pu_real *s);
+    /* grad as grad does; s_j = sum_i w_i p_ij q_ij */
+    pu_status (*grad_plus)(const pu_op *op, const pu_real *w, pu_int k, pu_block P, pu_block Q, const pu_real *weight,
+                           pu_real *grad, double *s);
     double flops; /* multiplications of a product with one column, for the planner; 0: params + rows + cols is assumed */
 };
 
@@ -473,6 +479,10 @@ typedef struct {
     /* copy bytes to or from the backend's memory */
     void (*read)(void *user, void *host, const void *device, size_t bytes);
     void (*write)(void *user, void *device, const void *host, size_t bytes);
+    /* The reverse of advance where alpha and beta are constants:  rbar += m o dbar;  qbar = -a rbar;  dbar = be dbar + a xbar.
+       Terms with a coefficient of exactly zero are not read. */
+    void (*retreat)(void *user, pu_int n, pu_int k, const pu_real *a, const pu_real *be, const pu_real *m, pu_block xbar,
+                    pu_block rbar, pu_block qbar, pu_block dbar);
 } pu_backend;
 
 /* ---- model and data ------------------------------------------------------------------------------ */
@@ -1237,6 +1247,13 @@ extern "C" {
 #endif
 
 #define PU__FN static PU_UNUSED
+#if defined(__GNUC__) || defined(__clang__) || defined(__CUDACC__)
+#define PU__RESTRICT __restrict__
+#elif defined(_MSC_VER)
+#define PU__RESTRICT __restrict
+#else
+#define PU__RESTRICT
+#endif
 
 #ifdef PU_FLOAT
 #define PU__EPS FLT_EPSILON
@@ -1517,12 +1534,13 @@ PU__FN pu_real pu__horner(pu_real x, const pu_real *c, int count)
     return s;
 }
 
-/* Two normals from two words, by Box and Muller with our own series instead of libm: the same on every platform,
-   and open to vectorisation.
+/* Two normals radius (cs, sn) from two words, by Box and Muller with our own series instead of libm: the same on every
+   platform, and without branches, so that a loop over many pairs is vectorised.
      u = (2 floor(w0/2) + 1) / 2^32 in (0, 1), log u = -e log 2 + 2 atanh(s), s = (t-1)/(t+1), |s| < 0.172, where
-     t = 2^e u in [0.7, 1.42) and t-1, t+1 are formed in integers, so that u near 1 loses nothing;
-     angle = quadrant(w1) pi/2 + a, |a| < pi/4, Taylor series. */
-PU__FN void pu__normal_pair(uint32_t w0, uint32_t w1, pu_real *z)
+     t = 2^e u in [0.7, 1.42) and t-1 is formed in integers, so that u near 1 loses nothing;
+     angle = quadrant(w1) pi/2 + a, |a| < pi/4, Taylor series.
+   The root is the caller's: a library function that may set errno would keep the loop from being vectorised. */
+PU__FN void pu__normal_parts(uint32_t w0, uint32_t w1, pu_real *radius2, pu_real *cs, pu_real *sn)
 {
 #ifdef PU_FLOAT
 #define PU__TERMS 6
@@ -1539,48 +1557,78 @@ PU__FN void pu__normal_pair(uint32_t w0, uint32_t w1, pu_real *z)
                                       PU_R(-1.0 / 3628800), PU_R(1.0 / 479001600), PU_R(-1.0 / 87178291200.0),
                                       PU_R(1.0 / 20922789888000.0), PU_R(-1.0 / 6402373705728000.0)};
     const int terms = PU__TERMS, trig = PU__TERMS == 6 ? 6 : 9;
-    const int64_t one = (int64_t)1 << 32;
-    uint32_t v = w0 | 1u;
-    int e = 0;
-    int64_t t, angle;
-    pu_real s, log_u, radius, a, sn, cs, sw;
+    uint32_t v = w0 | 1u, small, e;
+    int32_t t, angle;
+    pu_real s, log_u, a, c, d, swap;
     /* e = leading zeros of v, so that v 2^e is in [2^31, 2^32) */
-    if (!(v >> 16)) e += 16, v <<= 16;
-    if (!(v >> 24)) e += 8, v <<= 8;
-    if (!(v >> 28)) e += 4, v <<= 4;
-    if (!(v >> 30)) e += 2, v <<= 2;
-    if (!(v >> 31)) e += 1, v <<= 1;
-    t = (int64_t)v;
-    if (v < 0xB504F334u) t *= 2, e += 1; /* below sqrt(1/2) */
-    s = (pu_real)(t - one) / (pu_real)(t + one);
-    log_u = PU_R(2) * s * pu__horner(s * s, atanh_c, terms) - (pu_real)e * PU_R(0.69314718055994530942);
-    radius = pu__sqrt(PU_R(-2) * log_u);
-    angle = (int64_t)(w1 & 0x3FFFFFFFu) * 2 + 1 - ((int64_t)1 << 30); /* odd, |angle| < 2^30 */
+    e = v >> 16 ? 0u : 16u, v = v >> 16 ? v : v << 16;
+    e += v >> 24 ? 0u : 8u, v = v >> 24 ? v : v << 8;
+    e += v >> 28 ? 0u : 4u, v = v >> 28 ? v : v << 4;
+    e += v >> 30 ? 0u : 2u, v = v >> 30 ? v : v << 2;
+    e += v >> 31 ? 0u : 1u, v = v >> 31 ? v : v << 1;
+    small = v < 0xB504F334u; /* below sqrt(1/2): double it */
+    e += small;
+    t = small ? (int32_t)((v & 0x7FFFFFFFu) << 1) : -(int32_t)(~v) - 1; /* 2 v - 2^32 or v - 2^32 */
+    s = (pu_real)t / (pu_real)((double)t + 8589934592.0);
+    log_u = PU_R(2) * s * pu__horner(s * s, atanh_c, terms) - (pu_real)(int32_t)e * PU_R(0.69314718055994530942);
+    angle = (int32_t)((w1 & 0x3FFFFFFFu) << 1) + 1 - ((int32_t)1 << 30); /* odd, |angle| < 2^30 */
     a = (pu_real)angle * PU_R(3.14159265358979323846 / 4294967296.0);
-    sn = a * pu__horner(a * a, sin_c, trig);
-    cs = pu__horner(a * a, cos_c, trig + (trig == 9));
-    if (w1 >> 30 & 1) sw = cs, cs = -sn, sn = sw; /* + pi/2 */
-    if (w1 >> 31) cs = -cs, sn = -sn;             /* + pi */
-    z[0] = radius * cs, z[1] = radius * sn;
+    d = a * pu__horner(a * a, sin_c, trig);
+    c = pu__horner(a * a, cos_c, trig + (trig == 9));
+    swap = w1 >> 30 & 1 ? -d : c, d = w1 >> 30 & 1 ? c : d; /* + pi/2 */
+    *radius2 = PU_R(-2) * log_u;
+    *cs = w1 >> 31 ? -swap : swap, *sn = w1 >> 31 ? -d : d; /* + pi */
 #undef PU__TERMS
+}
+
+PU__FN void pu__normal_pair(uint32_t w0, uint32_t w1, pu_real *z)
+{
+    pu_real radius2;
+    pu__normal_parts(w0, w1, &radius2, z, z + 1);
+    z[0] *= pu__sqrt(radius2), z[1] *= pu__sqrt(radius2);
+}
+
+#define PU__DRAW 64 /* counter values at a time */
+
+/* the same over arrays: pairs of words w0, w1 give z0, z1 */
+PU__FN void pu__normal_pairs(int n, const uint32_t *w0, const uint32_t *w1, pu_real *z0, pu_real *z1)
+{
+    pu_real radius[PU__DRAW], cs[PU__DRAW], sn[PU__DRAW];
+    int l;
+    for (l = 0; l < n; l++) pu__normal_parts(w0[l], w1[l], radius + l, cs + l, sn + l);
+    for (l = 0; l < n; l++) radius[l] = pu__sqrt(radius[l]);
+    for (l = 0; l < n; l++) z0[l] = radius[l] * cs[l], z1[l] = radius[l] * sn[l];
 }
 
 /* Counter = (index / 4 + stream 2^30, sample, datum, step); four normals per counter value. */
 PU_DEF void pu_normals(uint64_t seed, uint32_t datum, uint32_t sample, uint32_t step, uint32_t stream, uint64_t first,
                        pu_int n, pu_real *out)
 {
-    uint32_t key[2], counter[4], w[4];
-    pu_real z[4];
-    uint64_t at = first, end = first + (uint64_t)(n > 0 ? n : 0);
-    key[0] = (uint32_t)seed, key[1] = (uint32_t)(seed >> 32);
-    counter[1] = sample, counter[2] = datum, counter[3] = step;
+    uint32_t c0[PU__DRAW], c1[PU__DRAW], c2[PU__DRAW], c3[PU__DRAW];
+    pu_real z0[PU__DRAW], z1[PU__DRAW], z2[PU__DRAW], z3[PU__DRAW];
+    uint64_t at = first, end = first + (uint64_t)(n > 0 ? n : 0), block;
+    int l, round, count;
     while (at < end) {
-        uint64_t block = at / 4;
-        counter[0] = (uint32_t)(block & 0x3FFFFFFFu) | stream << 30;
-        pu_philox(key, counter, w);
-        pu__normal_pair(w[0], w[1], z);
-        pu__normal_pair(w[2], w[3], z + 2);
-        for (; at < end && at / 4 == block; at++) *out++ = z[at % 4];
+        const uint64_t left = (end - 1) / 4 - at / 4 + 1;
+        uint32_t k0 = (uint32_t)seed, k1 = (uint32_t)(seed >> 32);
+        block = at / 4, count = left < PU__DRAW ? (int)left : PU__DRAW;
+        for (l = 0; l < count; l++) {
+            c0[l] = (((uint32_t)block + (uint32_t)l) & 0x3FFFFFFFu) | stream << 30;
+            c1[l] = sample, c2[l] = datum, c3[l] = step;
+        }
+        for (round = 0; round < 10; round++, k0 += 0x9E3779B9u, k1 += 0xBB67AE85u) /* pu_philox, side by side */
+            for (l = 0; l < count; l++) {
+                const uint64_t p0 = (uint64_t)0xD2511F53u * c0[l], p1 = (uint64_t)0xCD9E8D57u * c2[l];
+                c0[l] = (uint32_t)(p1 >> 32) ^ c1[l] ^ k0, c1[l] = (uint32_t)p1;
+                c2[l] = (uint32_t)(p0 >> 32) ^ c3[l] ^ k1, c3[l] = (uint32_t)p0;
+            }
+        pu__normal_pairs(count, c0, c1, z0, z1);
+        pu__normal_pairs(count, c2, c3, z2, z3);
+        for (l = 0; l < count && at % 4 == 0 && at + 4 <= end; l++, at += 4, out += 4)
+            out[0] = z0[l], out[1] = z1[l], out[2] = z2[l], out[3] = z3[l];
+        for (; l < count; l++) /* a counter value of which not all is wanted */
+            for (; at < end && at / 4 == block + (uint64_t)l; at++)
+                *out++ = at % 4 < 2 ? (at % 4 ? z1 : z0)[l] : (at % 4 == 2 ? z2 : z3)[l];
     }
 }
 
@@ -1648,28 +1696,60 @@ PU__FN void pu__cpu_dot(void *user, pu_int n, pu_int k, const pu_real *m, pu_blo
     for (j = 0; j < k; j++) s[j] = (pu_real)pu__dot(n, m, pu__col(x, j), pu__col(y, j));
 }
 
-/* Chunk by chunk into a buffer that stays in the first-level cache: any term may alias y. */
+#define PU__BLOCK 32 /* outputs that are computed before the first of them is stored: in registers, whatever aliases what */
+
+/* y = c0 x0 + c1 x1 + c2 x2, the last one or two absent when NULL; any of them may be y */
+PU__FN void pu__mix(pu_int n, const pu_real *c, const pu_real *x0, const pu_real *x1, const pu_real *x2, pu_real *y)
+{
+    const pu_real c0 = c[0], c1 = x1 ? c[1] : PU_R(0), c2 = x2 ? c[2] : PU_R(0);
+    pu_real s[PU__BLOCK];
+    pu_int i = 0, l;
+    for (; i + PU__BLOCK <= n; i += PU__BLOCK) {
+        if (x2) for (l = 0; l < PU__BLOCK; l++) s[l] = c0 * x0[i + l] + c1 * x1[i + l] + c2 * x2[i + l];
+        else if (x1) for (l = 0; l < PU__BLOCK; l++) s[l] = c0 * x0[i + l] + c1 * x1[i + l];
+        else for (l = 0; l < PU__BLOCK; l++) s[l] = c0 * x0[i + l];
+        for (l = 0; l < PU__BLOCK; l++) y[i + l] = s[l];
+    }
+    for (; i < n; i++) {
+        pu_real sum = c0 * x0[i];
+        if (x1) sum += c1 * x1[i];
+        if (x2) sum += c2 * x2[i];
+        y[i] = sum;
+    }
+}
+
+/* With factors m, or four terms: chunk by chunk into a buffer that stays in the first-level cache. Any term may alias y. */
 PU__FN void pu__cpu_combine(void *user, pu_int n, pu_int k, pu_block y, int count, const pu_term *terms)
 {
     pu_real buffer[PU__CHUNK];
     pu_int j, i, at;
     int t;
     (void)user;
-    for (j = 0; j < k; j++)
+    for (j = 0; j < k; j++) {
+        const pu_real *x[4] = {NULL, NULL, NULL, NULL}, *m[4];
+        pu_real c[4];
+        int used = 0, plain = 1;
+        for (t = 0; t < count; t++) {
+            c[used] = terms[t].c ? terms[t].scale * terms[t].c[j] : terms[t].scale;
+            if (c[used] == PU_R(0)) continue; /* not read: a frozen column may hold anything */
+            x[used] = pu__col(terms[t].x, j), m[used] = terms[t].m, plain = plain && !terms[t].m;
+            used++;
+        }
+        if (used > 0 && used < 4 && plain) {
+            pu__mix(n, c, x[0], x[1], x[2], pu__col(y, j));
+            continue;
+        }
         for (at = 0; at < n; at += PU__CHUNK) {
-            pu_int len = pu__min(PU__CHUNK, n - at);
+            const pu_int len = pu__min(PU__CHUNK, n - at);
             memset(buffer, 0, (size_t)len * sizeof *buffer);
-            for (t = 0; t < count; t++) {
-                const pu_real *x = pu__col(terms[t].x, j) + at, *m = terms[t].m ? terms[t].m + at : NULL;
-                pu_real c = terms[t].c ? terms[t].scale * terms[t].c[j] : terms[t].scale;
-                if (c == PU_R(0)) continue; /* not read: a frozen column may hold anything */
-                if (m)
-                    for (i = 0; i < len; i++) buffer[i] += c * (m[i] * x[i]);
+            for (t = 0; t < used; t++)
+                if (m[t])
+                    for (i = 0; i < len; i++) buffer[i] += c[t] * (m[t][at + i] * x[t][at + i]);
                 else
-                    for (i = 0; i < len; i++) buffer[i] += c * x[i];
-            }
+                    for (i = 0; i < len; i++) buffer[i] += c[t] * x[t][at + i];
             memcpy(pu__col(y, j) + at, buffer, (size_t)len * sizeof *buffer);
         }
+    }
 }
 
 PU__FN void pu__cpu_advance(void *user, pu_int n, pu_int k, const pu_real *a, const pu_real *m, pu_block d, pu_block q,
@@ -1678,8 +1758,8 @@ PU__FN void pu__cpu_advance(void *user, pu_int n, pu_int k, const pu_real *a, co
     pu_int j, i, at;
     (void)user;
     for (j = 0; j < k; j++) {
-        const pu_real *dj = pu__col(d, j), *qj = pu__col(q, j);
-        pu_real *xj = pu__col(x, j), *rj = pu__col(r, j), aj = a[j];
+        const pu_real *PU__RESTRICT dj = pu__col(d, j), *PU__RESTRICT qj = pu__col(q, j);
+        pu_real *PU__RESTRICT xj = pu__col(x, j), *PU__RESTRICT rj = pu__col(r, j), aj = a[j];
         double s = 0;
         for (at = 0; at < n; at += PU__CHUNK) { /* the chunk of r is still in cache for its norm */
             pu_int len = pu__min(PU__CHUNK, n - at);
@@ -1690,6 +1770,31 @@ PU__FN void pu__cpu_advance(void *user, pu_int n, pu_int k, const pu_real *a, co
             s += (double)pu__dot_chunk(len, m ? m + at : NULL, rj + at, rj + at);
         }
         rho[j] = (pu_real)s;
+    }
+}
+
+PU__FN void pu__cpu_retreat(void *user, pu_int n, pu_int k, const pu_real *a, const pu_real *be, const pu_real *m,
+                            pu_block xbar, pu_block rbar, pu_block qbar, pu_block dbar)
+{
+    pu_int j, i, at, end;
+    (void)user;
+    for (j = 0; j < k; j++) {
+        const pu_real *PU__RESTRICT xj = pu__col(xbar, j);
+        pu_real *PU__RESTRICT rj = pu__col(rbar, j), *PU__RESTRICT qj = pu__col(qbar, j), *PU__RESTRICT dj = pu__col(dbar, j);
+        const pu_real aj = a[j], bj = be[j];
+        for (at = 0; at < n; at = end) { /* a chunk is in the first-level cache after its first line */
+            end = pu__min(at + PU__CHUNK, n);
+            if (m) for (i = at; i < end; i++) rj[i] += m[i] * dj[i];
+            else for (i = at; i < end; i++) rj[i] += dj[i];
+            if (aj == PU_R(0)) { /* not read: a frozen column may hold anything */
+                for (i = at; i < end; i++) qj[i] = PU_R(0);
+                for (i = at; i < end; i++) dj[i] = bj == PU_R(0) ? PU_R(0) : bj * dj[i];
+            } else {
+                for (i = at; i < end; i++) qj[i] = -aj * rj[i];
+                if (bj == PU_R(0)) for (i = at; i < end; i++) dj[i] = aj * xj[i];
+                else for (i = at; i < end; i++) dj[i] = bj * dj[i] + aj * xj[i];
+            }
+        }
     }
 }
 
@@ -1816,7 +1921,7 @@ PU__FN void pu__cpu_copy(void *user, void *to, const void *from, size_t bytes)
 PU_DEF const pu_backend *pu_backend_cpu(void)
 {
     static const pu_backend cpu = {NULL, 1, pu__cpu_dot, pu__cpu_combine, pu__cpu_advance, pu__cpu_stage,
-                                   pu__cpu_row_dot, pu__cpu_normals, pu__cpu_copy, pu__cpu_copy};
+                                   pu__cpu_row_dot, pu__cpu_normals, pu__cpu_copy, pu__cpu_copy, pu__cpu_retreat};
     return &cpu;
 }
 
@@ -2664,7 +2769,6 @@ PU_DEF pu_op pu_op_sum(const pu_op *left, const pu_op *right)
      lower end turned around, and there X is Toeplitz). No difference of large numbers; lower end likewise. */
 
 #define PU__AR_TRIANGLE ((PU_AR_MAX + 1) * (PU_AR_MAX + 2) / 2)
-#define PU__AR_BLOCK 32 /* outputs of a filter that are held in registers at a time */
 
 PU__FN pu_int pu__ar_row(pu_int m) { return m * (m + 1) / 2; }
 PU__FN double pu__ar_gap(pu_real gamma) { return (1 - (double)gamma) * (1 + (double)gamma); } /* 1 - gamma^2 */
@@ -2703,21 +2807,24 @@ PU__FN void pu__ar_derive(pu_ar *ar)
     }
 }
 
-/* y_i = sum_t c_t x_{i+t} (added to y_i if add), i < n: a block of outputs stays in registers while the taps run */
-PU__FN void pu__ar_filter(pu_int n, pu_int taps, const pu_real *c, const pu_real *x, pu_real *y, int add)
+/* y_i = sum_t c_t x_{i+t} + w_i v_i (added to y_i if add; w may be NULL), i < n: a block of outputs stays in registers while
+   the taps run */
+PU__FN void pu__ar_filter(pu_int n, pu_int taps, const pu_real *c, const pu_real *x, const pu_real *w, const pu_real *v,
+                          pu_real *y, int add)
 {
-    pu_real s[PU__AR_BLOCK];
+    pu_real s[PU__BLOCK];
     pu_int i = 0, t, l;
-    for (; i + PU__AR_BLOCK <= n; i += PU__AR_BLOCK) {
+    for (; i + PU__BLOCK <= n; i += PU__BLOCK) {
         const pu_real *at = x + i;
-        for (l = 0; l < PU__AR_BLOCK; l++) s[l] = c[0] * at[l];
+        if (w) for (l = 0; l < PU__BLOCK; l++) s[l] = w[i + l] * v[i + l] + c[0] * at[l];
+        else for (l = 0; l < PU__BLOCK; l++) s[l] = c[0] * at[l];
         for (t = 1; t < taps; t++)
-            for (l = 0; l < PU__AR_BLOCK; l++) s[l] += c[t] * at[t + l];
-        if (add) for (l = 0; l < PU__AR_BLOCK; l++) y[i + l] += s[l];
-        else for (l = 0; l < PU__AR_BLOCK; l++) y[i + l] = s[l];
+            for (l = 0; l < PU__BLOCK; l++) s[l] += c[t] * at[t + l];
+        if (add) for (l = 0; l < PU__BLOCK; l++) y[i + l] += s[l];
+        else for (l = 0; l < PU__BLOCK; l++) y[i + l] = s[l];
     }
     for (; i < n; i++) {
-        pu_real sum = c[0] * x[i];
+        pu_real sum = w ? w[i] * v[i] + c[0] * x[i] : c[0] * x[i];
         for (t = 1; t < taps; t++) sum += c[t] * x[i + t];
         y[i] = add ? y[i] + sum : sum;
     }
@@ -2754,18 +2861,18 @@ PU__FN void pu__ar_end(const pu_ar *ar, pu_int dir, const pu_real *x, pu_real *y
     }
 }
 
-PU__FN pu_status pu__ar_apply(const pu_op *op, pu_int k, pu_block X, pu_block Y, int add, pu_real *work)
+/* Chunk by chunk, so that a product is still in the first-level cache for its sum. */
+PU__FN pu_status pu__ar_apply_plus(const pu_op *op, const pu_real *w, pu_int k, pu_block X, pu_block Y, int add, pu_real *s)
 {
     const pu_ar *ar = (const pu_ar *)op->data;
-    const pu_int n = ar->n, P = ar->order;
-    pu_int i, j, c;
-    (void)work;
+    const pu_int n = ar->n, P = ar->order, from = n >= 2 * P ? P : n, to = n >= 2 * P ? n - P : n; /* rows of the filter */
+    pu_int i, j, c, at;
     for (c = 0; c < k; c++) {
         const pu_real *x = pu__col(X, c);
         pu_real *y = pu__col(Y, c);
+        double sum = 0;
         if (n >= 2 * P) {
             pu__ar_end(ar, 1, x, y, add);
-            pu__ar_filter(n - 2 * P, 2 * P + 1, ar->band, x, y + P, add);
             pu__ar_end(ar, -1, x + n - 1, y + n - 1, add);
         } else { /* the two ends overlap: X'(X x) */
             pu_real u[2 * PU_AR_MAX];
@@ -2774,12 +2881,26 @@ PU__FN pu_status pu__ar_apply(const pu_op *op, pu_int k, pu_block X, pu_block Y,
                 for (j = 0, u[i] = PU_R(0); j <= m; j++) u[i] += pu__ar_x(ar, i)[j] * x[i - j];
             }
             for (i = 0; i < n; i++) {
-                pu_real s = pu__ar_xt(ar, u, i);
-                y[i] = add ? y[i] + s : s;
+                pu_real entry = pu__ar_xt(ar, u, i);
+                y[i] = add ? y[i] + entry : entry;
             }
         }
+        for (i = 0; i < from && w; i++) y[i] += w[i] * x[i]; /* what lies between is the filter's */
+        for (i = to; i < n && w; i++) y[i] += w[i] * x[i];
+        for (at = 0; at < n; at += PU__CHUNK) {
+            const pu_int row = at < from ? from : at, rows = pu__min(at + PU__CHUNK, to) - row;
+            if (rows > 0) pu__ar_filter(rows, 2 * P + 1, ar->band, x + row - P, w ? w + row : NULL, x + row, y + row, add);
+            if (s) sum += (double)pu__dot_chunk(pu__min(PU__CHUNK, n - at), NULL, x + at, y + at);
+        }
+        if (s) s[c] = (pu_real)sum;
     }
     return PU_OK;
+}
+
+PU__FN pu_status pu__ar_apply(const pu_op *op, pu_int k, pu_block X, pu_block Y, int add, pu_real *work)
+{
+    (void)work;
+    return pu__ar_apply_plus(op, NULL, k, X, Y, add, NULL);
 }
 
 /* X'e */
@@ -2793,7 +2914,7 @@ PU__FN pu_status pu__ar_sample(const pu_op *op, pu_int k, pu_block E, pu_block Y
         const pu_real *e = pu__col(E, c);
         pu_real *y = pu__col(Y, c);
         for (i = 0; i < P; i++) y[i] = pu__ar_xt(ar, e, i);
-        pu__ar_filter(last - P, P + 1, ar->rows + pu__ar_row(P), e + P, y + P, 0);
+        pu__ar_filter(last - P, P + 1, ar->rows + pu__ar_row(P), e + P, NULL, NULL, y + P, 0);
         for (i = last; i < n; i++) y[i] = pu__ar_xt(ar, e, i);
     }
     return PU_OK;
@@ -2840,50 +2961,59 @@ PU__FN pu_status pu__ar_diag(const pu_op *op, pu_real *y, pu_real *work)
     return PU_OK;
 }
 
-/* s_l = sum_u x_u y_{u+l}, l = 0 .. 3, over at most PU__CHUNK entries: one load of x serves four lags. One inner loop
-   over four named arrays is the form that compilers keep in vector registers; an array of arrays is far slower. */
-PU__FN void pu__ar_lag4(pu_int n, const pu_real *x, const pu_real *y, double *s)
+/* s_l = sum_u x_u (y_{u+d+l} + y_{u-d-l}), l = 0 .. 2, over at most PU__CHUNK entries: one load of x serves three lags. One
+   inner loop over named arrays is the form that compilers keep in vector registers; an array of arrays is far slower. */
+PU__FN void pu__ar_lag3(pu_int n, const pu_real *x, const pu_real *y, pu_int d, double *s)
 {
-    pu_real s0[PU__LANES] = {0}, s1[PU__LANES] = {0}, s2[PU__LANES] = {0}, s3[PU__LANES] = {0};
+    const pu_real *up = y + d, *down = y - d;
+    pu_real s0[PU__LANES] = {0}, s1[PU__LANES] = {0}, s2[PU__LANES] = {0};
     pu_int i = 0, l, half;
     for (; i + PU__LANES <= n; i += PU__LANES)
         for (l = 0; l < PU__LANES; l++) {
             const pu_real v = x[i + l];
-            s0[l] += v * y[i + l], s1[l] += v * y[i + l + 1], s2[l] += v * y[i + l + 2], s3[l] += v * y[i + l + 3];
+            s0[l] += v * (up[i + l] + down[i + l]);
+            s1[l] += v * (up[i + l + 1] + down[i + l - 1]);
+            s2[l] += v * (up[i + l + 2] + down[i + l - 2]);
         }
-    for (l = 0; i < n; i++, l++)
-        s0[l] += x[i] * y[i], s1[l] += x[i] * y[i + 1], s2[l] += x[i] * y[i + 2], s3[l] += x[i] * y[i + 3];
+    for (l = 0; i < n; i++, l++) {
+        s0[l] += x[i] * (up[i] + down[i]);
+        s1[l] += x[i] * (up[i + 1] + down[i - 1]);
+        s2[l] += x[i] * (up[i + 2] + down[i - 2]);
+    }
     for (half = PU__LANES / 2; half > 0; half /= 2)
-        for (l = 0; l < half; l++)
-            s0[l] += s0[l + half], s1[l] += s1[l + half], s2[l] += s2[l + half], s3[l] += s3[l + half];
-    s[0] = (double)s0[0], s[1] = (double)s1[0], s[2] = (double)s2[0], s[3] = (double)s3[0];
+        for (l = 0; l < half; l++) s0[l] += s0[l + half], s1[l] += s1[l + half], s2[l] += s2[l + half];
+    s[0] = (double)s0[0], s[1] = (double)s1[0], s[2] = (double)s2[0];
 }
 
-/* C_d += w sum_u p_u q_{u+d}, d = -P .. P, entries outside 0 .. n-1 being zero; n >= 2 P. Chunk by chunk, so that all
-   lags find their entries in the first-level cache. */
-PU__FN void pu__ar_lags(pu_int n, pu_int P, double w, const pu_real *p, const pu_real *q, double *C)
+/* C_d += w sum_u p_u (q_{u+d} + q_{u-d}), d = 0 .. P, entries outside 0 .. n-1 being zero; n >= 2 P. Gamma is symmetric, so
+   that no lag is wanted without its opposite. Chunk by chunk, so that all lags find their entries in the first-level cache,
+   and so does the sum m_u p_u q_u, which is the result (m NULL: 0). */
+PU__FN double pu__ar_lags(pu_int n, pu_int P, double w, const pu_real *m, const pu_real *p, const pu_real *q, double *C)
 {
-    const pu_int first = p == q ? 0 : -P, count = P - first + 1; /* p = q: the lags -d and d agree */
-    double sum[2 * PU_AR_MAX + 1] = {0}, four[4];
+    double sum[PU_AR_MAX + 1] = {0}, three[3], with_m = 0;
     pu_int u, d, l, at;
     for (at = P; at < n - P; at += PU__CHUNK) {
         const pu_int len = pu__min(PU__CHUNK, n - P - at);
-        for (d = 0; d < count && count < 4; d++)
-            sum[d] += (double)pu__dot_chunk(len, NULL, p + at, q + at + first + d);
-        for (; d < count; d += 4) { /* the last four may overlap those before; what is known is not added again */
-            const pu_int from = pu__min(d, count - 4);
-            pu__ar_lag4(len, p + at, q + at + first + from, four);
-            for (l = d - from; l < 4; l++) sum[from + l] += four[l];
+        for (d = 0; d <= P && P < 2; d++)
+            sum[d] += (double)pu__dot_chunk(len, NULL, p + at, q + at + d) +
+                      (double)pu__dot_chunk(len, NULL, p + at, q + at - d);
+        for (; d <= P; d += 3) { /* the last three may overlap those before; what is known is not added again */
+            const pu_int from = pu__min(d, P - 2);
+            pu__ar_lag3(len, p + at, q + at, from, three);
+            for (l = d - from; l < 3; l++) sum[from + l] += three[l];
         }
+        if (m) with_m += (double)pu__dot_chunk(len, m + at, p + at, q + at);
     }
-    for (d = 0; d < count; d++) {
-        for (l = 0; l < 2 * P; l++) { /* the P entries at each end */
-            u = l < P ? l : n - 2 * P + l;
-            if (u + first + d >= 0 && u + first + d < n) sum[d] += (double)p[u] * (double)q[u + first + d];
+    for (l = 0; l < 2 * P; l++) { /* the P entries at each end */
+        u = l < P ? l : n - 2 * P + l;
+        for (d = 0; d <= P; d++) {
+            if (u + d < n) sum[d] += (double)p[u] * (double)q[u + d];
+            if (u >= d) sum[d] += (double)p[u] * (double)q[u - d];
         }
-        C[first + d] += w * sum[d];
-        if (p == q && d > 0) C[-d] += w * sum[d];
+        if (m) with_m += (double)m[u] * (double)p[u] * (double)q[u];
     }
+    for (d = 0; d <= P; d++) C[d] += w * sum[d];
+    return with_m;
 }
 
 /* value of w (a*p)_t (a*q)_t, taps lo .. hi; abar += its derivative */
@@ -2917,42 +3047,52 @@ PU__FN void pu__ar_pull(const pu_ar *ar, const double *a, double *abar, const do
 }
 
 /* kappa p'Gamma q = sum_{t < P} s_t (a^(t)*p)_t (a^(t)*q)_t + sum_{t >= P} (a*p)_t (a*q)_t. Taken over all t that the
-   taps reach, the second sum is sum_ij a_i a_j C_{i-j} with the lag sums C of p and q; what that has too much at the
+   taps reach, the second sum is 1/2 sum_ij a_i a_j C_{|i-j|} with the lag sums C of p and q; what that has too much at the
    two ends comes off term by term. Sums over columns and the O(P^2) work at the ends are in double. */
-PU__FN pu_status pu__ar_grad(const pu_op *op, pu_int k, pu_block P_, pu_block Q_, const pu_real *weight, pu_real *grad,
-                             pu_real *work)
+PU__FN pu_status pu__ar_grad_plus(const pu_op *op, const pu_real *m, pu_int k, pu_block P_, pu_block Q_, const pu_real *weight,
+                                  pu_real *grad, double *sum)
 {
     const pu_ar *ar = (const pu_ar *)op->data;
     const pu_int n = ar->n, P = ar->order;
     double a[PU__AR_TRIANGLE], abar[PU__AR_TRIANGLE], s[PU_AR_MAX + 1], value[PU_AR_MAX + 1] = {0};
-    double lag[2 * PU_AR_MAX + 1] = {0}, *C = lag + P;
+    double C[PU_AR_MAX + 1] = {0}, with_m;
     const double *last;
     double *lastbar;
     pu_int c, t, i, j;
-    (void)work;
     memset(abar, 0, (size_t)pu__ar_row(P + 1) * sizeof *abar);
     pu__ar_levinson(P, ar->gamma, a, s);
     last = a + pu__ar_row(P), lastbar = abar + pu__ar_row(P);
     for (c = 0; c < k; c++) {
         const pu_real *p = pu__col(P_, c), *q = pu__col(Q_, c);
         const double w = (double)weight[c];
+        if (sum) sum[c] = 0;
         if (weight[c] == PU_R(0)) continue;
         for (t = 0; t < P; t++)
             value[t] += pu__ar_pair(t, 0, t, a + pu__ar_row(t), w * s[t], p, q, abar + pu__ar_row(t));
         if (n >= 2 * P) {
-            pu__ar_lags(n, P, w, p, q, C);
+            with_m = pu__ar_lags(n, P, w, m, p, q, C);
             for (t = 0; t < P; t++) value[P] += pu__ar_pair(t, 0, t, last, -w, p, q, lastbar);
             for (t = n; t < n + P; t++) value[P] += pu__ar_pair(t, t - n + 1, P, last, -w, p, q, lastbar);
-        } else
+        } else {
             for (t = P; t < n; t++) value[P] += pu__ar_pair(t, 0, P, last, w, p, q, lastbar);
+            with_m = m ? pu__dot(n, m, p, q) : 0;
+        }
+        if (sum) sum[c] = with_m;
     }
     for (i = 0; i <= P; i++)
         for (j = 0; j <= P; j++) {
-            value[P] += last[i] * last[j] * C[i - j];
-            lastbar[i] += last[j] * (C[i - j] + C[j - i]);
+            value[P] += last[i] * last[j] * C[i > j ? i - j : j - i] / 2;
+            lastbar[i] += last[j] * C[i > j ? i - j : j - i];
         }
     pu__ar_pull(ar, a, abar, value, grad);
     return PU_OK;
+}
+
+PU__FN pu_status pu__ar_grad(const pu_op *op, pu_int k, pu_block P, pu_block Q, const pu_real *weight, pu_real *grad,
+                             pu_real *work)
+{
+    (void)work;
+    return pu__ar_grad_plus(op, NULL, k, P, Q, weight, grad, NULL);
 }
 
 /* entry (i, i - j) = sum_t X_ti X_{t, i-j}, the same for all but the P rows at each end */
@@ -3126,6 +3266,7 @@ PU_DEF pu_op pu_op_ar(const pu_ar *ar)
     pu_op op = pu__op_zero(0, 0, 0, ar); /* zero sizes: refused by whoever uses it */
     if (!ar || ar->n < 1 || ar->order < 0 || ar->order > PU_AR_MAX || ar->order > ar->n) return op;
     op.rows = op.cols = ar->n, op.params = ar->order + 1;
+    op.apply_plus = pu__ar_apply_plus, op.grad_plus = pu__ar_grad_plus;
     op.apply = op.apply_t = pu__ar_apply, op.grad = pu__ar_grad, op.diag = pu__ar_diag, op.sample = pu__ar_sample;
     op.solve = pu__ar_solve, op.logdet = pu__ar_logdet, op.logdet_grad = pu__ar_logdet_grad, op.check = pu__ar_check;
     op.band = ar->order, op.band_add = pu__ar_band_add, op.band_grad = pu__ar_band_grad;
@@ -4724,13 +4865,6 @@ PU_DEF pu_status pu_circulant_factor(pu_int n, const pu_real *c, pu_real *factor
 #define PU__FFT_PRIME 64 /* larger prime factors: O(r^2) would lose against Bluestein's convolution */
 #define PU__FFT_CHUNK 8  /* lanes per pass of the general odd radix */
 
-#if defined(__GNUC__) || defined(__clang__) || defined(__CUDACC__)
-#define PU__RESTRICT __restrict__
-#elif defined(_MSC_VER)
-#define PU__RESTRICT __restrict
-#else
-#define PU__RESTRICT
-#endif
 
 /* e^(-2 pi i k / n), 0 <= k < n: the angle is brought into [0, pi/4] in integers, where sin and cos are accurate */
 PU__FN void pu__fft_root(pu_int k, pu_int n, pu_real *re, pu_real *im)
@@ -5423,7 +5557,9 @@ PU_DEF pu_op pu_op_fourier(const pu_fourier *f)
        be = rho' / rho        (GD, SD: be = 0, so that d = r)
        d = m o r + be d
 
-   Passes over vectors per step and column: 1 product, d'q 2 reads, advance 4 reads 2 writes, d 2 reads 1 write.
+   Passes over vectors per step and column: product with d'q 1 read 1 write and what the operator itself reads (2 more reads
+   where it cannot do both in one sweep), advance 4 reads 2 writes, d 2 reads 1 write. Reverse pass, alpha and beta constant:
+   retreat 3 reads 3 writes, product 2 reads 1 write, gradient terms 2 reads; FULL: 17 reads and 2 writes more.
 
    The tape is d_0 .. d_{I-1} alone: m o r_i = d_i - be_i d_{i-1} gives the residuals back, and q_i = (r_{i-1} - r_i) / a_i;
    neither cancels, because successive residuals are orthogonal (in the m product).
@@ -5598,6 +5734,19 @@ PU__FN pu_status pu__product(pu__run *g, pu_block X, pu_block Y, int add)
     return g->A->apply(g->A, g->k, X, Y, add, g->work);
 }
 
+/* Y = A X, s_j = x_j'A x_j: in one sweep where the operator can */
+PU__FN pu_status pu__product_dot(pu__run *g, pu_block X, pu_block Y, pu_real *s)
+{
+    pu_status status;
+    if (g->A->apply_plus) {
+        g->products += (double)g->k;
+        return g->A->apply_plus(g->A, NULL, g->k, X, Y, 0, s);
+    }
+    status = pu__product(g, X, Y, 0);
+    if (!status) pu__dots(g, NULL, X, Y, s);
+    return status;
+}
+
 /* V -= sum_{l <= last} (ma o r_l) (r_l'(mc o V)) / rho_l: Gram-Schmidt against the stored residuals */
 PU__FN void pu__project(pu__run *g, pu_block V, pu_int last, const pu_real *mc, const pu_real *ma)
 {
@@ -5672,9 +5821,8 @@ PU__FN pu_status pu__forward(pu__run *g, const pu_block *x0, pu_int I)
             pu__combine1(g, pu__checkpoint(g, i / every - 1, 0), pu__t(g->r, PU_R(1), NULL, NULL));
             if (s->use_beta) pu__combine1(g, pu__checkpoint(g, i / every - 1, 1), pu__t(d, PU_R(1), NULL, NULL));
         }
-        status = pu__product(g, d, g->q, 0);                                               /* q = A d */
+        status = pu__product_dot(g, d, g->q, s->pi + i * k);                               /* q = A d;  pi = d'q */
         if (status) return status;
-        pu__dots(g, NULL, d, g->q, s->pi + i * k);                                         /* pi = d'q */
         pu__stage(g, PU_STAGE_ALPHA, i);                                                   /* a = rho / pi */
         B->advance(B->user, g->n, k, s->a + i * k, m, d, g->q, g->x, g->r, s->rho + (i + 1) * k);
         if (g->reorthogonal) {
@@ -5749,28 +5897,31 @@ PU__FN pu_status pu__reverse_step(pu__run *g, pu_int i, pu_block d, pu_block dpr
     const pu_real *m = pu__m(g), *a = s->a + i * g->k, *be = s->be + i * g->k;
     const int full = !s->detach && !s->fixed_step; /* alpha (and beta) depend on theta */
     pu_status status = PU_OK;
-    if (full && s->use_beta) pu__dots(g, NULL, g->dbar, d, s->s0);                          /* beb = dbar'd */
-    pu__stage(g, PU_STAGE_REV1, i);                         /* rhobar += beb/rho; rhop = -beb be/rho */
-    pu__combine3(g, g->rbar, pu__t(g->rbar, PU_R(1), NULL, NULL), pu__t(g->dbar, PU_R(1), NULL, m),
-                 pu__t(g->r, PU_R(1), s->c0, m));           /* rbar += m o (dbar + 2 rhobar r) */
-    if (g->reorthogonal && i + 1 < g->done) pu__project(g, g->rbar, i + 1, NULL, m);
-    if (full) {
-        pu__stage(g, PU_STAGE_RPREV, i);                    /* r_i from d_i, d_{i-1} */
-        if (ri) pu__combine1(g, g->rprev, pu__t(*ri, PU_R(1), NULL, NULL));
-        else pu__combine3(g, g->rprev, pu__t(d, PU_R(1), s->c0, g->use_m ? g->minv : NULL),
-                     pu__t(dprev, PU_R(1), s->c1, g->use_m ? g->minv : NULL), pu__t(g->r, PU_R(1), s->c2, NULL));
-        pu__stage(g, PU_STAGE_Q, i);                        /* q = (r_i - r_{i+1}) / a */
-        pu__combine2(g, g->q, pu__t(g->rprev, PU_R(1), s->c1, NULL), pu__t(g->r, PU_R(-1), s->c1, NULL));
-        pu__dots(g, NULL, g->xbar, d, s->s0);
-        pu__dots(g, NULL, g->rbar, g->q, s->s1);
-    }
-    pu__stage(g, PU_STAGE_REV2, i);                         /* ab = xbar'd - rbar'q; rhop += ab/pi; pib = -ab a/pi */
-    pu__combine2(g, g->qbar, pu__t(g->rbar, PU_R(-1), a, NULL), pu__t(d, PU_R(1), s->pib, NULL));
-    {
-        pu_term t[3]; /* dbar = be dbar + a xbar + pib q + A qbar */
-        t[0] = pu__t(g->dbar, PU_R(1), be, NULL), t[1] = pu__t(g->xbar, PU_R(1), a, NULL);
-        t[2] = pu__t(g->q, PU_R(1), s->pib, NULL);
-        g->B->combine(g->B->user, g->n, g->k, g->dbar, 3, t);
+    if (!full && !g->reorthogonal) g->B->retreat(g->B->user, g->n, g->k, a, be, m, g->xbar, g->rbar, g->qbar, g->dbar);
+    else {
+        if (full && s->use_beta) pu__dots(g, NULL, g->dbar, d, s->s0);                          /* beb = dbar'd */
+        pu__stage(g, PU_STAGE_REV1, i);                         /* rhobar += beb/rho; rhop = -beb be/rho */
+        pu__combine3(g, g->rbar, pu__t(g->rbar, PU_R(1), NULL, NULL), pu__t(g->dbar, PU_R(1), NULL, m),
+                     pu__t(g->r, PU_R(1), s->c0, m));           /* rbar += m o (dbar + 2 rhobar r) */
+        if (g->reorthogonal && i + 1 < g->done) pu__project(g, g->rbar, i + 1, NULL, m);
+        if (full) {
+            pu__stage(g, PU_STAGE_RPREV, i);                    /* r_i from d_i, d_{i-1} */
+            if (ri) pu__combine1(g, g->rprev, pu__t(*ri, PU_R(1), NULL, NULL));
+            else pu__combine3(g, g->rprev, pu__t(d, PU_R(1), s->c0, g->use_m ? g->minv : NULL),
+                         pu__t(dprev, PU_R(1), s->c1, g->use_m ? g->minv : NULL), pu__t(g->r, PU_R(1), s->c2, NULL));
+            pu__stage(g, PU_STAGE_Q, i);                        /* q = (r_i - r_{i+1}) / a */
+            pu__combine2(g, g->q, pu__t(g->rprev, PU_R(1), s->c1, NULL), pu__t(g->r, PU_R(-1), s->c1, NULL));
+            pu__dots(g, NULL, g->xbar, d, s->s0);
+            pu__dots(g, NULL, g->rbar, g->q, s->s1);
+        }
+        pu__stage(g, PU_STAGE_REV2, i);                         /* ab = xbar'd - rbar'q; rhop += ab/pi; pib = -ab a/pi */
+        pu__combine2(g, g->qbar, pu__t(g->rbar, PU_R(-1), a, NULL), pu__t(d, PU_R(1), s->pib, NULL));
+        {
+            pu_term t[3]; /* dbar = be dbar + a xbar + pib q + A qbar */
+            t[0] = pu__t(g->dbar, PU_R(1), be, NULL), t[1] = pu__t(g->xbar, PU_R(1), a, NULL);
+            t[2] = pu__t(g->q, PU_R(1), s->pib, NULL);
+            g->B->combine(g->B->user, g->n, g->k, g->dbar, 3, t);
+        }
     }
     if (full || i + 1 < g->done) { /* otherwise rbar, hence qbar, is still zero */
         status = pu__product(g, g->qbar, g->dbar, 1);
@@ -5919,27 +6070,36 @@ PU__FN void pu__read_history(pu__run *g)
    comes from the coefficients alone, so luck with roundings cannot hide an instability from it. */
 PU__FN void pu__growth(pu__run *g)
 {
+    double lambda[16], rbar[16], dbar[16], top[16];
     pu_int j, l, from, i, best;
     pu__read_history(g);
     for (j = 0; j < g->k; j++) {
         const pu_int steps = (pu_int)g->host_int[j];
         g->growth[j] = steps > 0 ? 1 : 0;
         if (steps == 0) continue;
-        if (pu__spectrum(g, j, steps)) g->growth[j] = DBL_MAX; /* no spectrum, no trust */
-        for (l = 0; l < 16 && l < steps && g->growth[j] < DBL_MAX; l++) {
-            double lambda;
+        if (pu__spectrum(g, j, steps)) { /* no spectrum, no trust */
+            g->growth[j] = DBL_MAX;
+            continue;
+        }
+        for (l = 0; l < 16; l++) {
             for (best = l, i = l + 1; i < steps; i++) /* l-th largest to the front */
                 if (g->tri[i] > g->tri[best]) best = i;
-            lambda = g->tri[best], g->tri[best] = g->tri[l], g->tri[l] = lambda;
-            for (from = steps - 1; from >= 0; from--) {
-                double rbar = 0, dbar = 1;
-                for (i = from; i >= 0; i--) {
-                    rbar += dbar;
-                    dbar = (double)g->host_b[i * g->k + j] * dbar - (double)g->host_a[i * g->k + j] * lambda * rbar;
-                    g->growth[j] = pu__max(g->growth[j], fabs(dbar));
+            lambda[l] = l < steps ? g->tri[best] : lambda[0]; /* fewer: the largest again */
+            if (l < steps) g->tri[best] = g->tri[l], g->tri[l] = lambda[l];
+            top[l] = 1;
+        }
+        for (from = steps - 1; from >= 0; from--) {
+            for (l = 0; l < 16; l++) rbar[l] = 0, dbar[l] = 1;
+            for (i = from; i >= 0; i--) {
+                const double a = (double)g->host_a[i * g->k + j], be = (double)g->host_b[i * g->k + j];
+                for (l = 0; l < 16; l++) { /* all at once: the recursion of one is a chain */
+                    rbar[l] += dbar[l];
+                    dbar[l] = be * dbar[l] - a * lambda[l] * rbar[l];
+                    top[l] = top[l] > fabs(dbar[l]) ? top[l] : fabs(dbar[l]);
                 }
             }
         }
+        for (l = 0; l < 16; l++) g->growth[j] = pu__max(g->growth[j], top[l]);
     }
 }
 
@@ -6161,7 +6321,7 @@ PU__FN pu_status pu__check_array(pu_int n, const pu_real *x, int positive, const
 
 PU__FN pu_status pu__check_backend(const pu_backend *B, pu_report *report)
 {
-    return B->dot && B->combine && B->advance && B->stage && B->row_dot && B->normals && B->read && B->write
+    return B->dot && B->combine && B->advance && B->stage && B->row_dot && B->normals && B->read && B->write && B->retreat
                ? PU_OK : pu__fail(report, PU_E_NULL, "backend", -1, -1);
 }
 
@@ -6514,6 +6674,9 @@ typedef struct {
     pu_block t0, t1;                 /* n_rows x kmax */
     pu_block g;                      /* D x kmax, psi tied and Phi.gram: Phi'W Phi x for the x of the last product, */
     const pu_real *g_of;             /* which is here */
+    pu_real *shift, *seen;           /* D, Phi diagonal and Gamma.apply_plus: Phi'W Phi and Phi'Phi of the observed rows */
+    double *sum;                     /* kmax, with these two: what grad_plus returns */
+    int tied;                        /* of psi's gradient only the sum is wanted */
     pu_real *work;
     /* Probes in groups: column c > 0 of a datum adds its gradient to the copy of [Gamma | Phi | psi] of its group, `stride`
        long, the first at at_group; column 0 and everything else to the common one. groups = 0: all to the common one. */
@@ -6594,8 +6757,10 @@ PU__FN pu_status pu__posterior_apply(const pu_op *op, pu_int k, pu_block X, pu_b
 {
     pu__posterior *p = pu__posterior_of(op);
     const pu_op *Gamma = p->model->Gamma;
-    pu_status status = pu__named(p, Gamma->apply(Gamma, k, X, Y, add, p->work), "Gamma.apply");
+    pu_status status;
     (void)work;
+    if (p->shift) return pu__named(p, Gamma->apply_plus(Gamma, p->shift, k, X, Y, add, NULL), "Gamma.apply");
+    status = pu__named(p, Gamma->apply(Gamma, k, X, Y, add, p->work), "Gamma.apply");
     if (status) return status;
     if (p->model->Phi->gram && !p->rows) {
         const pu_block to = p->g.at ? p->g : Y;
@@ -6611,6 +6776,15 @@ PU__FN pu_status pu__posterior_apply(const pu_op *op, pu_int k, pu_block X, pu_b
     return pu__phi_apply_t(p, k, p->t0, Y, 1);
 }
 
+/* its apply_plus, where there is a shift; w is NULL */
+PU__FN pu_status pu__posterior_apply_plus(const pu_op *op, const pu_real *w, pu_int k, pu_block X, pu_block Y, int add,
+                                          pu_real *s)
+{
+    pu__posterior *p = pu__posterior_of(op);
+    (void)w;
+    return pu__named(p, p->model->Gamma->apply_plus(p->model->Gamma, p->shift, k, X, Y, add, s), "Gamma.apply");
+}
+
 /* p'A q: Gamma's own terms; (W Phi p)'Phi q + (W Phi q)'Phi p for Phi; mask (Phi p)(Phi q) for psi */
 PU__FN pu_status pu__posterior_grad(const pu_op *op, pu_int k, pu_block P, pu_block Q, const pu_real *weight, pu_real *grad,
                                     pu_real *work)
@@ -6622,6 +6796,17 @@ PU__FN pu_status pu__posterior_grad(const pu_op *op, pu_int k, pu_block P, pu_bl
     pu_status status = PU_OK;
     pu_int j, end;
     (void)work;
+    if (p->shift && p->tied && p->want_Gamma && p->want_psi && !p->want_Phi) {
+        for (j = 0; j < k && !status; j = end) {
+            pu_real *at = grad + pu__group_at(p, j);
+            const pu_int from = j;
+            end = pu__group_end(p, j, k);
+            status = pu__named(p, Gamma->grad_plus(Gamma, p->seen, end - j, pu__from(P, j), pu__from(Q, j), weight + j,
+                                                   at + p->at_Gamma, p->sum), "Gamma.grad");
+            for (; j < end; j++) at[p->at_psi] += (pu_real)((double)weight[j] * p->sum[j - from]);
+        }
+        return status;
+    }
     for (j = 0; j < k && p->want_Gamma && !status; j = end) {
         end = pu__group_end(p, j, k);
         status = pu__named(p, Gamma->grad(Gamma, end - j, pu__from(P, j), pu__from(Q, j), weight + j,
@@ -6668,6 +6853,12 @@ PU__FN pu_status pu__posterior_diag(const pu_op *op, pu_real *y, pu_real *work)
 
 PU__FN int pu__has_diag(const pu_lgm *model) { return model->Gamma->diag && model->Phi->gram_diag; }
 
+/* Is A = Gamma + a diagonal, and can Gamma take that along? Then the columns of a block have nothing to share. */
+PU__FN int pu__is_shift(const pu_lgm *model)
+{
+    return model->Phi->apply == pu__diagonal_apply && model->Gamma->apply_plus && model->Gamma->grad_plus;
+}
+
 PU__FN void pu__posterior_layout(pu__posterior *p, pu__arena *arena, const pu_lgm *model, const pu_backend *B, pu_int kmax,
                                  pu_int params)
 {
@@ -6679,11 +6870,17 @@ PU__FN void pu__posterior_layout(pu__posterior *p, pu__arena *arena, const pu_lg
     p->list = (pu_int *)pu__take(arena, p->M, 1, sizeof(pu_int));
     p->t0 = pu__cols(arena, p->M, kmax), p->t1 = pu__cols(arena, p->M, kmax);
     p->g.at = NULL, p->g_of = NULL;
+    p->shift = p->seen = NULL, p->sum = NULL, p->tied = 0;
+    if (pu__is_shift(model)) {
+        p->shift = pu__reals(arena, p->D, 1), p->seen = pu__reals(arena, p->D, 1);
+        p->sum = (double *)pu__take(arena, kmax, 1, sizeof(double));
+    }
     p->work = pu__reals(arena, work_G > work_P ? work_G : work_P, kmax);
     p->column = -1;
     memset(&p->op, 0, sizeof p->op);
     p->op.rows = p->op.cols = p->D, p->op.params = params, p->op.trusted = 2, p->op.data = p;
     p->op.apply = p->op.apply_t = pu__posterior_apply, p->op.grad = pu__posterior_grad;
+    if (pu__is_shift(model)) p->op.apply_plus = pu__posterior_apply_plus;
     if (pu__has_diag(model)) p->op.diag = pu__posterior_diag;
 }
 
@@ -6719,6 +6916,10 @@ PU__FN pu_int pu__posterior_load(pu__posterior *p, const pu_data *data, pu_int n
     p->observed = observed, p->restricted = restrict_rows;
     p->n_rows = restrict_rows ? observed : p->M;
     p->rows = restrict_rows && observed < p->M ? p->list : NULL; /* all observed: no list needed */
+    if (p->shift) {
+        memset(p->shift, 0, (size_t)p->D * sizeof(pu_real)), memset(p->seen, 0, (size_t)p->D * sizeof(pu_real));
+        (void)pu__diagonal_gram_diag(Phi, p->w_all, p->shift, NULL), (void)pu__diagonal_gram_diag(Phi, p->mask, p->seen, NULL);
+    }
     *c = (sum - logs.sum - log(logs.product)) / 2; /* 1/2 e'We - 1/2 sum log psi */
     return observed;
 }
@@ -6953,7 +7154,7 @@ PU__FN void pu__job_layout(pu__memory *mem, pu__arena *arena, const pu__job *job
         if (job->o->tied_psi && job->model->Phi->gram) w->post.g = pu__cols(arena, job->D, job->kmax);
         w->post.want_Gamma = job->out->Gamma && job->model->Gamma->params > 0;
         w->post.want_Phi = job->out->Phi && job->model->Phi->params > 0;
-        w->post.want_psi = job->out->psi != NULL;
+        w->post.want_psi = job->out->psi != NULL, w->post.tied = job->o->tied_psi;
         w->post.at_Gamma = 0, w->post.at_Phi = job->at_Phi, w->post.at_psi = job->at_psi;
         w->post.groups = job->groups, w->post.probes = job->K;
         w->post.at_group = job->at_b + job->D, w->post.stride = job->at_eta;
@@ -7754,12 +7955,12 @@ PU__FN void pu__lane(const pu__job *job, pu__memory *mem, pu__worker *w, int lan
    ------------------------------------------------------------------------------------------------ */
 
 /* Columns at a time: the solver's vectors of a block should stay in the second-level cache, but a dense operator wants a
-   few columns per sweep over its matrix. Depends on sizes and lanes only, so that it does not change the bits between machines.
-   */
-PU__FN pu_int pu__columns_default(pu_int D, pu_int columns)
+   few columns per sweep over its matrix (least = 4; 1 where columns have nothing to share). Depends on sizes and lanes only,
+   so that it does not change the bits between machines. */
+PU__FN pu_int pu__columns_default(pu_int D, pu_int columns, pu_int least)
 {
     const pu_int cache = 512 * 1024, fit = cache / (5 * (pu_int)sizeof(pu_real)) / D;
-    const pu_int k = fit < 4 ? 4 : fit > 64 ? 64 : fit;
+    const pu_int k = fit < least ? least : fit > 64 ? 64 : fit;
     return pu__min(k, columns);
 }
 
@@ -7936,7 +8137,7 @@ PU__FN pu_status pu__job_make(pu__job *job, const pu_lgm *model, const pu_data *
                   &overflow);
     if (overflow) return pu__fail(report, PU_E_OVERFLOW, "N (K+1) D", -1, -1);
     job->lanes = o->lanes ? o->lanes : 4;
-    job->block = pu__min(o->columns ? o->columns : pu__columns_default(job->D, cols), cols);
+    job->block = pu__min(o->columns ? o->columns : pu__columns_default(job->D, cols, pu__is_shift(job->model) ? 1 : 4), cols);
     if (!o->columns && iterative && job->N < job->lanes) { /* fewer data than lanes: share out the columns */
         const pu_int parts = (job->lanes + job->N - 1) / job->N;
         job->block = pu__min(job->block, (cols + parts - 1) / parts);
@@ -7944,7 +8145,7 @@ PU__FN pu_status pu__job_make(pu__job *job, const pu_lgm *model, const pu_data *
     job->kmax = job->block;
     if (job->served[PU_ITERATIVE] < job->N) { /* direct engines like wider blocks, the band has just the columns */
         const pu_int wide =
-            o->columns ? o->columns : pu__columns_default(job->D, job->served[PU_DENSE] + job->served[PU_DUAL] ? 64 : cols);
+            o->columns ? o->columns : pu__columns_default(job->D, job->served[PU_DENSE] + job->served[PU_DUAL] ? 64 : cols, 4);
         if (wide > job->kmax) job->kmax = pu__min(wide, job->D + cols);
     }
     job->blocks = iterative ? (cols + job->block - 1) / job->block : 1;
@@ -8014,7 +8215,8 @@ PU__FN pu_status pu__check_tuning(const pu_options *o, const pu_results *out, pu
 PU__FN void pu__widest(pu__job *job)
 {
     const pu_int cols = job->K + 1,
-                 block = pu__min(job->o->columns ? job->o->columns : pu__columns_default(job->D, cols), cols);
+                 least = pu__is_shift(job->model) ? 1 : 4,
+                 block = pu__min(job->o->columns ? job->o->columns : pu__columns_default(job->D, cols, least), cols);
     job->lanes = job->o->lanes ? job->o->lanes : 4;
     job->threads = pu__threads(job->o->threads, 1e30);
     if (job->threads > job->lanes) job->threads = job->lanes;
@@ -8543,7 +8745,7 @@ typedef struct {
 
 PU__FN void pu__exact_layout(pu__exact_memory *w, pu__arena *arena, const pu_lgm *model)
 {
-    const pu_int D = model->Gamma->rows, kmax = pu__columns_default(D, D);
+    const pu_int D = model->Gamma->rows, kmax = pu__columns_default(D, D, 4);
     memset(w, 0, sizeof *w);
     pu__posterior_layout(&w->post, arena, model, pu_backend_cpu(), kmax, 0);
     w->X = pu__cols(arena, D, kmax), w->Y = pu__cols(arena, D, kmax), w->b = pu__cols(arena, D, 1);
@@ -8591,7 +8793,7 @@ PU__FN pu_status pu__exact_run(pu__exact_memory *w, const pu_data *data, pu_int 
     if (!report->has_objective) return pu__fail(report, PU_E_UNSUPPORTED, "Gamma.logdet", -1, -1);
     result->observed = pu__posterior_load(p, data, datum, &result->c);
     if (pu__posterior_rhs(p, model->nu ? w->gamma_nu : NULL, w->b)) return pu__operator_failed(report, "Phi.apply_t", datum);
-    if (pu__posterior_dense(p, pu__columns_default(D, D), w->X, w->Y, w->A))
+    if (pu__posterior_dense(p, pu__columns_default(D, D, 4), w->X, w->Y, w->A))
         return pu__operator_failed(report, p->failed, datum);
     memcpy(w->L, w->A, square);
     status = pu__factor(D, w->L, datum, report);
@@ -8747,7 +8949,7 @@ PU_DEF pu_status pu_simulate(const pu_lgm *model, pu_int n, uint64_t seed, pu_wo
     if (!model->Gamma->sample) return pu__fail(report, PU_E_UNSUPPORTED, "Gamma.sample", -1, -1);
     status = pu__check_numbers(model, report);
     if (status) return status;
-    kmax = pu__columns_default(model->Gamma->rows, n);
+    kmax = pu__columns_default(model->Gamma->rows, n, 4);
     o.solver = model->Gamma->diag ? PU_PCG : PU_CG, o.tolerance = 4 * sqrt((double)PU__FLOOR2); /* a little above rounding */
     if (!model->Gamma->solve) status = pu_solve_bytes(model->Gamma, kmax, &o, 0, &nested, report);
     if (status) return status;
@@ -9747,7 +9949,7 @@ PU_DEF pu_status pu_model_noisy_ar(pu_model *model, pu_int n, pu_int order, pu_r
     memset(s->psi, 0, (size_t)n * sizeof(pu_real)); /* not set yet: refused */
     made.name = "noisy autoregression", made.params = order + 2, made.uses = PU_USES_GAMMA | PU_USES_PSI, made.data = s;
     made.Gamma = pu_op_ar(&s->ar), made.Phi = pu_op_identity(n), made.lgm.psi = s->psi;
-    made.set = pu__noisy_ar_set, made.pull = pu__noisy_ar_pull;
+    made.tied_psi = 1, made.set = pu__noisy_ar_set, made.pull = pu__noisy_ar_pull;
     made.start = pu__noisy_ar_start, made.describe = pu__noisy_ar_describe;
     return pu__model_done(model, &made);
 }

@@ -407,9 +407,10 @@ struct pu_op {
     /* The product, and the gradient of p'Op q, in one sweep with a diagonal; optional (AR has them). Y = (Op + diag(w)) X or
        Y += that, s_j = x_j'(Op + diag(w)) x_j (w, s may be NULL; no s with add) */
     pu_status (*apply_plus)(const pu_op *op, const pu_real *w, pu_int k, pu_block X, pu_block Y, int add, pu_real *s);
-    /* grad as grad does; s_j = sum_i w_i p_ij q_ij */
-    pu_status (*grad_plus)(const pu_op *op, const pu_real *w, pu_int k, pu_block P, pu_block Q, const pu_real *weight,
-                           pu_real *grad, double *s);
+    /* grad as grad does, s_j = sum_i m_i p_ij q_ij, and Y += (Op + diag(w)) P, as a reverse step of the solver wants them (w, m
+       and with it s may be NULL; Y.at NULL: no product) */
+    pu_status (*grad_plus)(const pu_op *op, const pu_real *w, const pu_real *m, pu_int k, pu_block P, pu_block Q, pu_block Y,
+                           const pu_real *weight, pu_real *grad, double *s);
     double flops; /* multiplications of a product with one column, for the planner; 0: params + rows + cols is assumed */
 };
 
@@ -1680,6 +1681,13 @@ PU__FN double pu__dot(pu_int n, const pu_real *m, const pu_real *x, const pu_rea
     for (i = 0; i < n; i += PU__CHUNK)
         s += (double)pu__dot_chunk(pu__min(PU__CHUNK, n - i), m ? m + i : NULL, x + i, y + i);
     return s;
+}
+
+/* y += a o x */
+PU__FN void pu__add_product(pu_int n, const pu_real *PU__RESTRICT a, const pu_real *PU__RESTRICT x, pu_real *PU__RESTRICT y)
+{
+    pu_int i;
+    for (i = 0; i < n; i++) y[i] += a[i] * x[i];
 }
 
 /* y += a x */
@@ -2985,12 +2993,39 @@ PU__FN void pu__ar_lag3(pu_int n, const pu_real *x, const pu_real *y, pu_int d, 
     s[0] = (double)s0[0], s[1] = (double)s1[0], s[2] = (double)s2[0];
 }
 
+/* the same, and y_u += sum_l c_l (p_{u+d+l} + p_{u-d-l}) with x_u the factor of the sums: their loads are the same */
+PU__FN void pu__ar_both3(pu_int n, const pu_real *x, const pu_real *p, pu_int d, const pu_real *c, pu_real *PU__RESTRICT y,
+                         double *s)
+{
+    const pu_real *up = p + d, *down = p - d, c0 = c[0], c1 = c[1], c2 = c[2];
+    pu_real s0[PU__LANES] = {0}, s1[PU__LANES] = {0}, s2[PU__LANES] = {0};
+    pu_int i = 0, l, half;
+    for (; i + PU__LANES <= n; i += PU__LANES)
+        for (l = 0; l < PU__LANES; l++) {
+            const pu_real v = x[i + l], v0 = up[i + l] + down[i + l], v1 = up[i + l + 1] + down[i + l - 1],
+                          v2 = up[i + l + 2] + down[i + l - 2];
+            y[i + l] += c0 * v0 + c1 * v1 + c2 * v2;
+            s0[l] += v * v0, s1[l] += v * v1, s2[l] += v * v2;
+        }
+    for (l = 0; i < n; i++, l++) {
+        const pu_real v0 = up[i] + down[i], v1 = up[i + 1] + down[i - 1], v2 = up[i + 2] + down[i - 2];
+        y[i] += c0 * v0 + c1 * v1 + c2 * v2;
+        s0[l] += x[i] * v0, s1[l] += x[i] * v1, s2[l] += x[i] * v2;
+    }
+    for (half = PU__LANES / 2; half > 0; half /= 2)
+        for (l = 0; l < half; l++) s0[l] += s0[l + half], s1[l] += s1[l + half], s2[l] += s2[l + half];
+    s[0] = (double)s0[0], s[1] = (double)s1[0], s[2] = (double)s2[0];
+}
+
 /* C_d += w sum_u p_u (q_{u+d} + q_{u-d}), d = 0 .. P, entries outside 0 .. n-1 being zero; n >= 2 P. Gamma is symmetric, so
    that no lag is wanted without its opposite. Chunk by chunk, so that all lags find their entries in the first-level cache,
-   and so does the sum m_u p_u q_u, which is the result (m NULL: 0). */
-PU__FN double pu__ar_lags(pu_int n, pu_int P, double w, const pu_real *m, const pu_real *p, const pu_real *q, double *C)
+   and so does the sum m_u p_u q_u, which is the result (m NULL: 0). y not NULL, P > 1: filter and shift (may be NULL) of q are
+   added to the rows P .. n-P-1 of y. */
+PU__FN double pu__ar_lags(pu_int n, pu_int P, double w, const pu_real *m, const pu_real *p, const pu_real *q, double *C,
+                          const pu_real *band, const pu_real *shift, pu_real *y)
 {
     double sum[PU_AR_MAX + 1] = {0}, three[3], with_m = 0;
+    pu_real c[3];
     pu_int u, d, l, at;
     for (at = P; at < n - P; at += PU__CHUNK) {
         const pu_int len = pu__min(PU__CHUNK, n - P - at);
@@ -2999,9 +3034,12 @@ PU__FN double pu__ar_lags(pu_int n, pu_int P, double w, const pu_real *m, const 
                       (double)pu__dot_chunk(len, NULL, p + at, q + at - d);
         for (; d <= P; d += 3) { /* the last three may overlap those before; what is known is not added again */
             const pu_int from = pu__min(d, P - 2);
-            pu__ar_lag3(len, p + at, q + at, from, three);
+            for (l = 0; l < 3; l++) c[l] = from + l < d ? PU_R(0) : from + l ? band[P + from + l] : band[P] / 2;
+            if (y) pu__ar_both3(len, p + at, q + at, from, c, y + at, three);
+            else pu__ar_lag3(len, p + at, q + at, from, three);
             for (l = d - from; l < 3; l++) sum[from + l] += three[l];
         }
+        if (y && shift) pu__add_product(len, shift + at, q + at, y + at);
         if (m) with_m += (double)pu__dot_chunk(len, m + at, p + at, q + at);
     }
     for (l = 0; l < 2 * P; l++) { /* the P entries at each end */
@@ -3049,8 +3087,8 @@ PU__FN void pu__ar_pull(const pu_ar *ar, const double *a, double *abar, const do
 /* kappa p'Gamma q = sum_{t < P} s_t (a^(t)*p)_t (a^(t)*q)_t + sum_{t >= P} (a*p)_t (a*q)_t. Taken over all t that the
    taps reach, the second sum is 1/2 sum_ij a_i a_j C_{|i-j|} with the lag sums C of p and q; what that has too much at the
    two ends comes off term by term. Sums over columns and the O(P^2) work at the ends are in double. */
-PU__FN pu_status pu__ar_grad_plus(const pu_op *op, const pu_real *m, pu_int k, pu_block P_, pu_block Q_, const pu_real *weight,
-                                  pu_real *grad, double *sum)
+PU__FN pu_status pu__ar_grad_plus(const pu_op *op, const pu_real *shift, const pu_real *m, pu_int k, pu_block P_, pu_block Q_,
+                                  pu_block Y, const pu_real *weight, pu_real *grad, double *sum)
 {
     const pu_ar *ar = (const pu_ar *)op->data;
     const pu_int n = ar->n, P = ar->order;
@@ -3065,12 +3103,20 @@ PU__FN pu_status pu__ar_grad_plus(const pu_op *op, const pu_real *m, pu_int k, p
     for (c = 0; c < k; c++) {
         const pu_real *p = pu__col(P_, c), *q = pu__col(Q_, c);
         const double w = (double)weight[c];
+        pu_real *y = Y.at ? pu__col(Y, c) : NULL;
+        const int fused = n >= 2 * P && P > 1 && weight[c] != PU_R(0);
         if (sum) sum[c] = 0;
+        if (y && !fused) (void)pu__ar_apply_plus(op, shift, 1, pu__from(P_, c), pu__from(Y, c), 1, NULL);
         if (weight[c] == PU_R(0)) continue;
+        if (y && fused) {
+            pu__ar_end(ar, 1, p, y, 1);
+            pu__ar_end(ar, -1, p + n - 1, y + n - 1, 1);
+            if (shift) pu__add_product(P, shift, p, y), pu__add_product(P, shift + n - P, p + n - P, y + n - P);
+        }
         for (t = 0; t < P; t++)
             value[t] += pu__ar_pair(t, 0, t, a + pu__ar_row(t), w * s[t], p, q, abar + pu__ar_row(t));
         if (n >= 2 * P) {
-            with_m = pu__ar_lags(n, P, w, m, p, q, C);
+            with_m = pu__ar_lags(n, P, w, m, q, p, C, ar->band, shift, fused ? y : NULL);
             for (t = 0; t < P; t++) value[P] += pu__ar_pair(t, 0, t, last, -w, p, q, lastbar);
             for (t = n; t < n + P; t++) value[P] += pu__ar_pair(t, t - n + 1, P, last, -w, p, q, lastbar);
         } else {
@@ -3091,8 +3137,9 @@ PU__FN pu_status pu__ar_grad_plus(const pu_op *op, const pu_real *m, pu_int k, p
 PU__FN pu_status pu__ar_grad(const pu_op *op, pu_int k, pu_block P, pu_block Q, const pu_real *weight, pu_real *grad,
                              pu_real *work)
 {
+    const pu_block none = {NULL, 0};
     (void)work;
-    return pu__ar_grad_plus(op, NULL, k, P, Q, weight, grad, NULL);
+    return pu__ar_grad_plus(op, NULL, NULL, k, P, Q, none, weight, grad, NULL);
 }
 
 /* entry (i, i - j) = sum_t X_ti X_{t, i-j}, the same for all but the P rows at each end */
@@ -5747,6 +5794,19 @@ PU__FN pu_status pu__product_dot(pu__run *g, pu_block X, pu_block Y, pu_real *s)
     return status;
 }
 
+/* Y += A P;  grad += scale_j * d/dtheta p_j'A q_j (grad may be NULL) */
+PU__FN pu_status pu__product_back(pu__run *g, pu_block P, pu_block Q, pu_block Y, pu_real *grad)
+{
+    pu_status status;
+    if (g->A->grad_plus && grad) {
+        g->products += (double)g->k;
+        return g->A->grad_plus(g->A, NULL, NULL, g->k, P, Q, Y, g->s.scale, grad, NULL);
+    }
+    status = pu__product(g, P, Y, 1);
+    if (!status && grad) status = g->A->grad(g->A, g->k, P, Q, g->s.scale, grad, g->work);
+    return status;
+}
+
 /* V -= sum_{l <= last} (ma o r_l) (r_l'(mc o V)) / rho_l: Gram-Schmidt against the stored residuals */
 PU__FN void pu__project(pu__run *g, pu_block V, pu_int last, const pu_real *mc, const pu_real *ma)
 {
@@ -5923,10 +5983,8 @@ PU__FN pu_status pu__reverse_step(pu__run *g, pu_int i, pu_block d, pu_block dpr
             g->B->combine(g->B->user, g->n, g->k, g->dbar, 3, t);
         }
     }
-    if (full || i + 1 < g->done) { /* otherwise rbar, hence qbar, is still zero */
-        status = pu__product(g, g->qbar, g->dbar, 1);
-        if (!status && grad) status = g->A->grad(g->A, g->k, g->qbar, d, s->scale, grad, g->work);
-    }
+    if (full || i + 1 < g->done) /* otherwise rbar, hence qbar, is still zero */
+        status = pu__product_back(g, g->qbar, d, g->dbar, grad);
     if (g->reorthogonal) pu__project(g, g->dbar, i, m, NULL);
     if (full) {
         pu_block swap = g->r;
@@ -6676,7 +6734,6 @@ typedef struct {
     const pu_real *g_of;             /* which is here */
     pu_real *shift, *seen;           /* D, Phi diagonal and Gamma.apply_plus: Phi'W Phi and Phi'Phi of the observed rows */
     double *sum;                     /* kmax, with these two: what grad_plus returns */
-    int tied;                        /* of psi's gradient only the sum is wanted */
     pu_real *work;
     /* Probes in groups: column c > 0 of a datum adds its gradient to the copy of [Gamma | Phi | psi] of its group, `stride`
        long, the first at at_group; column 0 and everything else to the common one. groups = 0: all to the common one. */
@@ -6785,6 +6842,26 @@ PU__FN pu_status pu__posterior_apply_plus(const pu_op *op, const pu_real *w, pu_
     return pu__named(p, p->model->Gamma->apply_plus(p->model->Gamma, p->shift, k, X, Y, add, s), "Gamma.apply");
 }
 
+/* its grad_plus, where besides only the sum of psi's gradient is wanted, which is Phi'Phi of the observed rows */
+PU__FN pu_status pu__posterior_grad_plus(const pu_op *op, const pu_real *w, const pu_real *m, pu_int k, pu_block P, pu_block Q,
+                                         pu_block Y, const pu_real *weight, pu_real *grad, double *s)
+{
+    pu__posterior *p = pu__posterior_of(op);
+    const pu_op *Gamma = p->model->Gamma;
+    pu_status status = PU_OK;
+    pu_int j, end;
+    (void)w, (void)m, (void)s;
+    for (j = 0; j < k && !status; j = end) {
+        pu_real *at = grad + pu__group_at(p, j);
+        const pu_int from = j;
+        end = pu__group_end(p, j, k);
+        status = pu__named(p, Gamma->grad_plus(Gamma, p->shift, p->seen, end - j, pu__from(P, j), pu__from(Q, j),
+                                               Y.at ? pu__from(Y, j) : Y, weight + j, at + p->at_Gamma, p->sum), "Gamma.grad");
+        for (; j < end; j++) at[p->at_psi] += (pu_real)((double)weight[j] * p->sum[j - from]);
+    }
+    return status;
+}
+
 /* p'A q: Gamma's own terms; (W Phi p)'Phi q + (W Phi q)'Phi p for Phi; mask (Phi p)(Phi q) for psi */
 PU__FN pu_status pu__posterior_grad(const pu_op *op, pu_int k, pu_block P, pu_block Q, const pu_real *weight, pu_real *grad,
                                     pu_real *work)
@@ -6792,21 +6869,11 @@ PU__FN pu_status pu__posterior_grad(const pu_op *op, pu_int k, pu_block P, pu_bl
     pu__posterior *p = pu__posterior_of(op);
     const pu_op *Gamma = p->model->Gamma;
     const int same = P.at == Q.at;
-    const pu_block tq = same ? p->t0 : p->t1;
+    const pu_block tq = same ? p->t0 : p->t1, none = {NULL, 0};
     pu_status status = PU_OK;
     pu_int j, end;
     (void)work;
-    if (p->shift && p->tied && p->want_Gamma && p->want_psi && !p->want_Phi) {
-        for (j = 0; j < k && !status; j = end) {
-            pu_real *at = grad + pu__group_at(p, j);
-            const pu_int from = j;
-            end = pu__group_end(p, j, k);
-            status = pu__named(p, Gamma->grad_plus(Gamma, p->seen, end - j, pu__from(P, j), pu__from(Q, j), weight + j,
-                                                   at + p->at_Gamma, p->sum), "Gamma.grad");
-            for (; j < end; j++) at[p->at_psi] += (pu_real)((double)weight[j] * p->sum[j - from]);
-        }
-        return status;
-    }
+    if (p->op.grad_plus) return p->op.grad_plus(op, NULL, NULL, k, P, Q, none, weight, grad, NULL);
     for (j = 0; j < k && p->want_Gamma && !status; j = end) {
         end = pu__group_end(p, j, k);
         status = pu__named(p, Gamma->grad(Gamma, end - j, pu__from(P, j), pu__from(Q, j), weight + j,
@@ -6870,7 +6937,7 @@ PU__FN void pu__posterior_layout(pu__posterior *p, pu__arena *arena, const pu_lg
     p->list = (pu_int *)pu__take(arena, p->M, 1, sizeof(pu_int));
     p->t0 = pu__cols(arena, p->M, kmax), p->t1 = pu__cols(arena, p->M, kmax);
     p->g.at = NULL, p->g_of = NULL;
-    p->shift = p->seen = NULL, p->sum = NULL, p->tied = 0;
+    p->shift = p->seen = NULL, p->sum = NULL;
     if (pu__is_shift(model)) {
         p->shift = pu__reals(arena, p->D, 1), p->seen = pu__reals(arena, p->D, 1);
         p->sum = (double *)pu__take(arena, kmax, 1, sizeof(double));
@@ -7154,7 +7221,9 @@ PU__FN void pu__job_layout(pu__memory *mem, pu__arena *arena, const pu__job *job
         if (job->o->tied_psi && job->model->Phi->gram) w->post.g = pu__cols(arena, job->D, job->kmax);
         w->post.want_Gamma = job->out->Gamma && job->model->Gamma->params > 0;
         w->post.want_Phi = job->out->Phi && job->model->Phi->params > 0;
-        w->post.want_psi = job->out->psi != NULL, w->post.tied = job->o->tied_psi;
+        w->post.want_psi = job->out->psi != NULL;
+        if (w->post.shift && job->o->tied_psi && w->post.want_Gamma && w->post.want_psi && !w->post.want_Phi)
+            w->post.op.grad_plus = pu__posterior_grad_plus;
         w->post.at_Gamma = 0, w->post.at_Phi = job->at_Phi, w->post.at_psi = job->at_psi;
         w->post.groups = job->groups, w->post.probes = job->K;
         w->post.at_group = job->at_b + job->D, w->post.stride = job->at_eta;

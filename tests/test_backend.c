@@ -319,6 +319,40 @@ TEST advance(pu_int n, pu_int k, int with_m)
     PASS();
 }
 
+/* ---- retreat --------------------------------------------------------------------------------- */
+
+/* rbar += m o dbar, qbar = -a rbar, dbar = be dbar + a xbar. Every third column is frozen (a = 0): its
+   xbar holds NaN. Every other column has be = 0; qbar starts as NaN everywhere. */
+TEST retreat(pu_int n, pu_int k, int with_m)
+{
+    const pu_backend *cpu = pu_backend_cpu();
+    guarded xbar = normal_block(n, k, 0), rbar = normal_block(n, k, 1), qbar = normal_block(n, k, 2);
+    guarded dbar = normal_block(n, k, 3), r0 = copy_block(&rbar), d0 = copy_block(&dbar);
+    pu_real *m = with_m ? tc_random_positive(++next_seed, n) : NULL;
+    pu_real *a = tc_normal(++next_seed, k), *be = tc_normal(++next_seed, k);
+    pu_int i, j;
+    tc_set_case("n %d k %d m %d", (int)n, (int)k, with_m);
+    for (j = 0; j < k; j++) poison_column(&qbar, j);
+    for (j = 0; j < k; j += 3) {
+        a[j] = PU_R(0);
+        poison_column(&xbar, j);
+    }
+    for (j = 0; j < k; j += 2) be[j] = PU_R(0);
+    cpu->retreat(cpu->user, n, k, a, be, m, xbar.b, rbar.b, qbar.b, dbar.b);
+    for (j = 0; j < k; j++) {
+        for (i = 0; i < n; i++) {
+            double md = (m ? (double)m[i] : 1) * at(&d0, i, j), ax = j % 3 ? (double)a[j] * at(&xbar, i, j) : 0;
+            double bd = (double)be[j] * at(&d0, i, j);
+            TC_CLOSE(at(&rbar, i, j), at(&r0, i, j) + md, 2 * PU_TEST_EPS * (fabs(at(&r0, i, j)) + fabs(md)));
+            TC_CLOSE(at(&qbar, i, j), -(double)a[j] * at(&rbar, i, j),
+                     PU_TEST_EPS * fabs((double)a[j] * at(&rbar, i, j)));
+            TC_CLOSE(at(&dbar, i, j), bd + ax, 2 * PU_TEST_EPS * (fabs(bd) + fabs(ax)));
+        }
+    }
+    TC_ASSERT(padding_intact(&rbar) && padding_intact(&qbar) && padding_intact(&dbar));
+    PASS();
+}
+
 /* ---- row_dot --------------------------------------------------------------------------------- */
 
 TEST row_dot(pu_int n, pu_int k, int with_m, int with_w)
@@ -387,7 +421,7 @@ TEST backend_is_complete(void)
 {
     const pu_backend *cpu = pu_backend_cpu();
     ASSERT(cpu != NULL && cpu == pu_backend_cpu());
-    ASSERT(cpu->dot && cpu->combine && cpu->advance && cpu->stage && cpu->row_dot);
+    ASSERT(cpu->dot && cpu->combine && cpu->advance && cpu->stage && cpu->row_dot && cpu->retreat);
     ASSERT(cpu->normals && cpu->read && cpu->write);
     PASS();
 }
@@ -402,6 +436,8 @@ static void run_shape(pu_int n, pu_int k)
         RUN_TESTp(dot, n, k, with_m);
         greatest_set_test_suffix(suffix);
         RUN_TESTp(advance, n, k, with_m);
+        greatest_set_test_suffix(suffix);
+        RUN_TESTp(retreat, n, k, with_m);
         for (with_w = 0; with_w <= 1; with_w++) {
             greatest_set_test_suffix(suffix);
             RUN_TESTp(row_dot, n, k, with_m, with_w);

@@ -407,8 +407,8 @@ struct pu_op {
     /* The product, and the gradient of p'Op q, in one sweep with a diagonal; optional (AR has them). Y = (Op + diag(w)) X or
        Y += that, s_j = x_j'(Op + diag(w)) x_j (w, s may be NULL; no s with add) */
     pu_status (*apply_plus)(const pu_op *op, const pu_real *w, pu_int k, pu_block X, pu_block Y, int add, pu_real *s);
-    /* grad as grad does, s_j = sum_i m_i p_ij q_ij, and Y += (Op + diag(w)) P, as a reverse step of the solver wants them (w, m
-       and with it s may be NULL; Y.at NULL: no product) */
+    /* grad as grad does, s_j = sum_i m_i p_ij q_ij (0 where weight_j is 0), and Y += (Op + diag(w)) P, as a reverse step of
+       the solver wants them (w, m and with it s may be NULL; Y.at NULL: no product) */
     pu_status (*grad_plus)(const pu_op *op, const pu_real *w, const pu_real *m, pu_int k, pu_block P, pu_block Q, pu_block Y,
                            const pu_real *weight, pu_real *grad, double *s);
     double flops; /* multiplications of a product with one column, for the planner; 0: params + rows + cols is assumed */
@@ -8158,7 +8158,7 @@ PU__FN pu_status pu__job_make(pu__job *job, const pu_lgm *model, const pu_data *
                                             NULL, NULL, NULL, NULL, NULL, NULL, NULL};
     const pu_options *o = options ? options : &zero_options;
     pu_status status = pu__check_model(model, report);
-    int overflow = 0, iterative;
+    int overflow = 0, iterative, shift;
     pu_int cols;
     double ns;
     if (status) return status;
@@ -8206,9 +8206,11 @@ PU__FN pu_status pu__job_make(pu__job *job, const pu_lgm *model, const pu_data *
                   &overflow);
     if (overflow) return pu__fail(report, PU_E_OVERFLOW, "N (K+1) D", -1, -1);
     job->lanes = o->lanes ? o->lanes : 4;
-    job->block = pu__min(o->columns ? o->columns : pu__columns_default(job->D, cols, pu__is_shift(job->model) ? 1 : 4), cols);
-    if (!o->columns && iterative && job->N < job->lanes) { /* fewer data than lanes: share out the columns */
-        const pu_int parts = (job->lanes + job->N - 1) / job->N;
+    shift = pu__is_shift(model);
+    job->block = pu__min(o->columns ? o->columns : pu__columns_default(job->D, cols, shift ? 1 : 4), cols);
+    /* fewer data than lanes: share out the columns; where narrow blocks cost little, so that no lane has a datum too many */
+    if (!o->columns && iterative && job->N < (shift ? 4 : 1) * job->lanes) {
+        const pu_int parts = ((shift ? 4 : 1) * job->lanes + job->N - 1) / job->N;
         job->block = pu__min(job->block, (cols + parts - 1) / parts);
     }
     job->kmax = job->block;

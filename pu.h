@@ -407,9 +407,10 @@ struct pu_op {
     /* The product, and the gradient of p'Op q, in one sweep with a diagonal; optional (AR has them). Y = (Op + diag(w)) X or
        Y += that, s_j = x_j'(Op + diag(w)) x_j (w, s may be NULL; no s with add) */
     pu_status (*apply_plus)(const pu_op *op, const pu_real *w, pu_int k, pu_block X, pu_block Y, int add, pu_real *s);
-    /* grad as grad does, s_j = sum_i m_i p_ij q_ij (0 where weight_j is 0), and Y += (Op + diag(w)) P, as a reverse step of
-       the solver wants them (w, m and with it s may be NULL; Y.at NULL: no product) */
-    pu_status (*grad_plus)(const pu_op *op, const pu_real *w, const pu_real *m, pu_int k, pu_block P, pu_block Q, pu_block Y,
+    /* What a reverse step of the solver wants, with c_j p_j in the place of p_j: grad as grad does; s_j = sum_i w_i p_ij q_ij,
+       without c_j, and 0 where c_j is 0; Y += (Op + diag(w)) P (c NULL: ones; w, and with it s, may be NULL; Y.at
+       NULL: no product) */
+    pu_status (*grad_plus)(const pu_op *op, const pu_real *w, pu_int k, const pu_real *c, pu_block P, pu_block Q, pu_block Y,
                            const pu_real *weight, pu_real *grad, double *s);
     double flops; /* multiplications of a product with one column, for the planner; 0: params + rows + cols is assumed */
 };
@@ -453,7 +454,7 @@ typedef enum { /* stages of per-column scalar arithmetic, in the order of the so
     PU_STAGE_PROJECT, /* c0 = -s0 / rho[i], the Gram-Schmidt coefficient */
     PU_STAGE_XBAR,    /* s0 = |r|^2: c0 = -1/|r|, scale *= |r| */
     PU_STAGE_REV1,    /* s0 = dbar'd -> rhobar, rhop; c0 = 2 rhobar */
-    PU_STAGE_REV2,    /* s0 = xbar'd, s1 = rbar'q -> rhobar, pib */
+    PU_STAGE_REV2,    /* s0 = xbar'd, s1 = rbar'q -> rhobar, pib; c0 = -alpha */
     PU_STAGE_RPREV,   /* c0, c1, c2: r_{i-1} from d_{i-1}, d_{i-2} or r_i */
     PU_STAGE_Q,       /* c1 = 1/alpha */
     PU_STAGE_END      /* c0 = 2 rhobar */
@@ -466,7 +467,7 @@ typedef struct {
     void (*dot)(void *user, pu_int n, pu_int k, const pu_real *m, pu_block x, pu_block y, pu_real *s);
     /* y = sum of `count` terms (at most 4); y may be one of them. */
     void (*combine)(void *user, pu_int n, pu_int k, pu_block y, int count, const pu_term *terms);
-    /* x += a d;  r -= a q;  rho_j = r_j'(m o r_j). A column with a_j = 0 is not touched; rho_j still is. */
+    /* x += a d;  r -= a q;  rho_j = r_j'(m o r_j). A column with a_j = 0 is not touched; rho_j still is. x.at NULL: no x */
     void (*advance)(void *user, pu_int n, pu_int k, const pu_real *a, const pu_real *m, pu_block d, pu_block q,
                     pu_block x, pu_block r, pu_real *rho);
     /* scalar arithmetic of one stage of step i, for all columns */
@@ -480,10 +481,10 @@ typedef struct {
     /* copy bytes to or from the backend's memory */
     void (*read)(void *user, void *host, const void *device, size_t bytes);
     void (*write)(void *user, void *device, const void *host, size_t bytes);
-    /* The reverse of advance where alpha and beta are constants:  rbar += m o dbar;  qbar = -a rbar;  dbar = be dbar + a xbar.
-       Terms with a coefficient of exactly zero are not read. */
+    /* The reverse of advance where alpha and beta are constants:  rbar += m o dbar;  dbar = be dbar + a xbar.  Terms with a
+       coefficient of exactly zero are not read. */
     void (*retreat)(void *user, pu_int n, pu_int k, const pu_real *a, const pu_real *be, const pu_real *m, pu_block xbar,
-                    pu_block rbar, pu_block qbar, pu_block dbar);
+                    pu_block rbar, pu_block dbar);
 } pu_backend;
 
 /* ---- model and data ------------------------------------------------------------------------------ */
@@ -1683,11 +1684,11 @@ PU__FN double pu__dot(pu_int n, const pu_real *m, const pu_real *x, const pu_rea
     return s;
 }
 
-/* y += a o x */
-PU__FN void pu__add_product(pu_int n, const pu_real *PU__RESTRICT a, const pu_real *PU__RESTRICT x, pu_real *PU__RESTRICT y)
+/* y += c a o x */
+PU__FN void pu__add_product(pu_int n, pu_real c, const pu_real *a, const pu_real *x, pu_real *PU__RESTRICT y)
 {
     pu_int i;
-    for (i = 0; i < n; i++) y[i] += a[i] * x[i];
+    for (i = 0; i < n; i++) y[i] += c * (a[i] * x[i]);
 }
 
 /* y += a x */
@@ -1706,14 +1707,16 @@ PU__FN void pu__cpu_dot(void *user, pu_int n, pu_int k, const pu_real *m, pu_blo
 
 #define PU__BLOCK 32 /* outputs that are computed before the first of them is stored: in registers, whatever aliases what */
 
-/* y = c0 x0 + c1 x1 + c2 x2, the last one or two absent when NULL; any of them may be y */
-PU__FN void pu__mix(pu_int n, const pu_real *c, const pu_real *x0, const pu_real *x1, const pu_real *x2, pu_real *y)
+/* y = c0 x0 + c1 x1 + c2 x2 + c3 x3, the last ones absent when NULL; any of them may be y */
+PU__FN void pu__mix(pu_int n, const pu_real *c, const pu_real *const *x, pu_real *y)
 {
-    const pu_real c0 = c[0], c1 = x1 ? c[1] : PU_R(0), c2 = x2 ? c[2] : PU_R(0);
+    const pu_real *x0 = x[0], *x1 = x[1], *x2 = x[2], *x3 = x[3];
+    const pu_real c0 = c[0], c1 = x1 ? c[1] : PU_R(0), c2 = x2 ? c[2] : PU_R(0), c3 = x3 ? c[3] : PU_R(0);
     pu_real s[PU__BLOCK];
     pu_int i = 0, l;
     for (; i + PU__BLOCK <= n; i += PU__BLOCK) {
-        if (x2) for (l = 0; l < PU__BLOCK; l++) s[l] = c0 * x0[i + l] + c1 * x1[i + l] + c2 * x2[i + l];
+        if (x3) for (l = 0; l < PU__BLOCK; l++) s[l] = c0 * x0[i + l] + c1 * x1[i + l] + c2 * x2[i + l] + c3 * x3[i + l];
+        else if (x2) for (l = 0; l < PU__BLOCK; l++) s[l] = c0 * x0[i + l] + c1 * x1[i + l] + c2 * x2[i + l];
         else if (x1) for (l = 0; l < PU__BLOCK; l++) s[l] = c0 * x0[i + l] + c1 * x1[i + l];
         else for (l = 0; l < PU__BLOCK; l++) s[l] = c0 * x0[i + l];
         for (l = 0; l < PU__BLOCK; l++) y[i + l] = s[l];
@@ -1722,11 +1725,12 @@ PU__FN void pu__mix(pu_int n, const pu_real *c, const pu_real *x0, const pu_real
         pu_real sum = c0 * x0[i];
         if (x1) sum += c1 * x1[i];
         if (x2) sum += c2 * x2[i];
+        if (x3) sum += c3 * x3[i];
         y[i] = sum;
     }
 }
 
-/* With factors m, or four terms: chunk by chunk into a buffer that stays in the first-level cache. Any term may alias y. */
+/* With factors m: chunk by chunk into a buffer that stays in the first-level cache. Any term may alias y. */
 PU__FN void pu__cpu_combine(void *user, pu_int n, pu_int k, pu_block y, int count, const pu_term *terms)
 {
     pu_real buffer[PU__CHUNK];
@@ -1743,8 +1747,8 @@ PU__FN void pu__cpu_combine(void *user, pu_int n, pu_int k, pu_block y, int coun
             x[used] = pu__col(terms[t].x, j), m[used] = terms[t].m, plain = plain && !terms[t].m;
             used++;
         }
-        if (used > 0 && used < 4 && plain) {
-            pu__mix(n, c, x[0], x[1], x[2], pu__col(y, j));
+        if (used > 0 && plain) {
+            pu__mix(n, c, x, pu__col(y, j));
             continue;
         }
         for (at = 0; at < n; at += PU__CHUNK) {
@@ -1767,12 +1771,12 @@ PU__FN void pu__cpu_advance(void *user, pu_int n, pu_int k, const pu_real *a, co
     (void)user;
     for (j = 0; j < k; j++) {
         const pu_real *PU__RESTRICT dj = pu__col(d, j), *PU__RESTRICT qj = pu__col(q, j);
-        pu_real *PU__RESTRICT xj = pu__col(x, j), *PU__RESTRICT rj = pu__col(r, j), aj = a[j];
+        pu_real *PU__RESTRICT xj = x.at ? pu__col(x, j) : NULL, *PU__RESTRICT rj = pu__col(r, j), aj = a[j];
         double s = 0;
         for (at = 0; at < n; at += PU__CHUNK) { /* the chunk of r is still in cache for its norm */
             pu_int len = pu__min(PU__CHUNK, n - at);
             if (aj != PU_R(0)) {
-                for (i = at; i < at + len; i++) xj[i] += aj * dj[i];
+                for (i = at; i < at + len && xj; i++) xj[i] += aj * dj[i];
                 for (i = at; i < at + len; i++) rj[i] -= aj * qj[i];
             }
             s += (double)pu__dot_chunk(len, m ? m + at : NULL, rj + at, rj + at);
@@ -1782,26 +1786,20 @@ PU__FN void pu__cpu_advance(void *user, pu_int n, pu_int k, const pu_real *a, co
 }
 
 PU__FN void pu__cpu_retreat(void *user, pu_int n, pu_int k, const pu_real *a, const pu_real *be, const pu_real *m,
-                            pu_block xbar, pu_block rbar, pu_block qbar, pu_block dbar)
+                            pu_block xbar, pu_block rbar, pu_block dbar)
 {
     pu_int j, i, at, end;
     (void)user;
     for (j = 0; j < k; j++) {
-        const pu_real *PU__RESTRICT xj = pu__col(xbar, j);
-        pu_real *PU__RESTRICT rj = pu__col(rbar, j), *PU__RESTRICT qj = pu__col(qbar, j), *PU__RESTRICT dj = pu__col(dbar, j);
-        const pu_real aj = a[j], bj = be[j];
+        const pu_real *PU__RESTRICT xj = pu__col(xbar, j), aj = a[j], bj = be[j];
+        pu_real *PU__RESTRICT rj = pu__col(rbar, j), *PU__RESTRICT dj = pu__col(dbar, j);
         for (at = 0; at < n; at = end) { /* a chunk is in the first-level cache after its first line */
             end = pu__min(at + PU__CHUNK, n);
             if (m) for (i = at; i < end; i++) rj[i] += m[i] * dj[i];
             else for (i = at; i < end; i++) rj[i] += dj[i];
-            if (aj == PU_R(0)) { /* not read: a frozen column may hold anything */
-                for (i = at; i < end; i++) qj[i] = PU_R(0);
-                for (i = at; i < end; i++) dj[i] = bj == PU_R(0) ? PU_R(0) : bj * dj[i];
-            } else {
-                for (i = at; i < end; i++) qj[i] = -aj * rj[i];
-                if (bj == PU_R(0)) for (i = at; i < end; i++) dj[i] = aj * xj[i];
-                else for (i = at; i < end; i++) dj[i] = bj * dj[i] + aj * xj[i];
-            }
+            if (aj != PU_R(0) && bj != PU_R(0)) for (i = at; i < end; i++) dj[i] = bj * dj[i] + aj * xj[i];
+            else if (aj != PU_R(0)) for (i = at; i < end; i++) dj[i] = aj * xj[i];
+            else for (i = at; i < end; i++) dj[i] = bj == PU_R(0) ? PU_R(0) : bj * dj[i];
         }
     }
 }
@@ -1880,6 +1878,7 @@ PU__FN PU_HD void pu__stage_column(const pu_state *s, pu_stage stage, pu_int i, 
             s->pib[j] = -ab * s->a[h] / s->pi[h];
         }
         s->rhobar[j] = s->rhop[j];
+        s->c0[j] = -s->a[h];
         break;
     case PU_STAGE_RPREV: /* z_{i-1} = d_{i-1} - be_{i-1} d_{i-2}; a step not taken leaves r */
         s->c0[j] = active ? PU_R(1) : PU_R(0);
@@ -2851,8 +2850,8 @@ PU__FN pu_real pu__ar_xt(const pu_ar *ar, const pu_real *x, pu_int i)
     return s;
 }
 
-/* the P rows at one end, for n >= 2 P; dir = 1: x, y are the first entries, dir = -1: the last ones, going back */
-PU__FN void pu__ar_end(const pu_ar *ar, pu_int dir, const pu_real *x, pu_real *y, int add)
+/* the P rows at one end, times `by`, for n >= 2 P; dir = 1: x, y are the first entries, dir = -1: the last ones, going back */
+PU__FN void pu__ar_end(const pu_ar *ar, pu_int dir, pu_real by, const pu_real *x, pu_real *y, int add)
 {
     const pu_int P = ar->order;
     const pu_real *a = ar->rows + pu__ar_row(P);
@@ -2865,7 +2864,7 @@ PU__FN void pu__ar_end(const pu_ar *ar, pu_int dir, const pu_real *x, pu_real *y
     for (i = 0; i < P; i++) { /* y = U z */
         pu_real s = PU_R(0);
         for (l = 0; l <= i; l++) s += a[i - l] * z[l];
-        y[i * dir] = add ? y[i * dir] + s : s;
+        y[i * dir] = add ? y[i * dir] + by * s : by * s;
     }
 }
 
@@ -2880,8 +2879,8 @@ PU__FN pu_status pu__ar_apply_plus(const pu_op *op, const pu_real *w, pu_int k, 
         pu_real *y = pu__col(Y, c);
         double sum = 0;
         if (n >= 2 * P) {
-            pu__ar_end(ar, 1, x, y, add);
-            pu__ar_end(ar, -1, x + n - 1, y + n - 1, add);
+            pu__ar_end(ar, 1, PU_R(1), x, y, add);
+            pu__ar_end(ar, -1, PU_R(1), x + n - 1, y + n - 1, add);
         } else { /* the two ends overlap: X'(X x) */
             pu_real u[2 * PU_AR_MAX];
             for (i = 0; i < n; i++) {
@@ -3019,10 +3018,10 @@ PU__FN void pu__ar_both3(pu_int n, const pu_real *x, const pu_real *p, pu_int d,
 
 /* C_d += w sum_u p_u (q_{u+d} + q_{u-d}), d = 0 .. P, entries outside 0 .. n-1 being zero; n >= 2 P. Gamma is symmetric, so
    that no lag is wanted without its opposite. Chunk by chunk, so that all lags find their entries in the first-level cache,
-   and so does the sum m_u p_u q_u, which is the result (m NULL: 0). y not NULL, P > 1: filter and shift (may be NULL) of q are
+   and so does the sum m_u p_u q_u, which is the result (m NULL: 0). y not NULL: filter and shift (may be NULL) of `by` q are
    added to the rows P .. n-P-1 of y. */
 PU__FN double pu__ar_lags(pu_int n, pu_int P, double w, const pu_real *m, const pu_real *p, const pu_real *q, double *C,
-                          const pu_real *band, const pu_real *shift, pu_real *y)
+                          pu_real by, const pu_real *band, const pu_real *shift, pu_real *y)
 {
     double sum[PU_AR_MAX + 1] = {0}, three[3], with_m = 0;
     pu_real c[3];
@@ -3032,14 +3031,16 @@ PU__FN double pu__ar_lags(pu_int n, pu_int P, double w, const pu_real *m, const 
         for (d = 0; d <= P && P < 2; d++)
             sum[d] += (double)pu__dot_chunk(len, NULL, p + at, q + at + d) +
                       (double)pu__dot_chunk(len, NULL, p + at, q + at - d);
+        for (l = 0; l < 2 * P + 1 && P < 2; l++) c[l] = by * band[l];
+        if (y && P < 2) pu__ar_filter(len, 2 * P + 1, c, q + at - P, NULL, NULL, y + at, 1);
         for (; d <= P; d += 3) { /* the last three may overlap those before; what is known is not added again */
             const pu_int from = pu__min(d, P - 2);
-            for (l = 0; l < 3; l++) c[l] = from + l < d ? PU_R(0) : from + l ? band[P + from + l] : band[P] / 2;
+            for (l = 0; l < 3; l++) c[l] = from + l < d ? PU_R(0) : from + l ? by * band[P + from + l] : by * band[P] / 2;
             if (y) pu__ar_both3(len, p + at, q + at, from, c, y + at, three);
             else pu__ar_lag3(len, p + at, q + at, from, three);
             for (l = d - from; l < 3; l++) sum[from + l] += three[l];
         }
-        if (y && shift) pu__add_product(len, shift + at, q + at, y + at);
+        if (y && shift) pu__add_product(len, by, shift + at, q + at, y + at);
         if (m) with_m += (double)pu__dot_chunk(len, m + at, p + at, q + at);
     }
     for (l = 0; l < 2 * P; l++) { /* the P entries at each end */
@@ -3087,8 +3088,8 @@ PU__FN void pu__ar_pull(const pu_ar *ar, const double *a, double *abar, const do
 /* kappa p'Gamma q = sum_{t < P} s_t (a^(t)*p)_t (a^(t)*q)_t + sum_{t >= P} (a*p)_t (a*q)_t. Taken over all t that the
    taps reach, the second sum is 1/2 sum_ij a_i a_j C_{|i-j|} with the lag sums C of p and q; what that has too much at the
    two ends comes off term by term. Sums over columns and the O(P^2) work at the ends are in double. */
-PU__FN pu_status pu__ar_grad_plus(const pu_op *op, const pu_real *shift, const pu_real *m, pu_int k, pu_block P_, pu_block Q_,
-                                  pu_block Y, const pu_real *weight, pu_real *grad, double *sum)
+PU__FN pu_status pu__ar_grad_plus(const pu_op *op, const pu_real *shift, pu_int k, const pu_real *scale, pu_block P_,
+                                  pu_block Q_, pu_block Y, const pu_real *weight, pu_real *grad, double *sum)
 {
     const pu_ar *ar = (const pu_ar *)op->data;
     const pu_int n = ar->n, P = ar->order;
@@ -3102,26 +3103,31 @@ PU__FN pu_status pu__ar_grad_plus(const pu_op *op, const pu_real *shift, const p
     last = a + pu__ar_row(P), lastbar = abar + pu__ar_row(P);
     for (c = 0; c < k; c++) {
         const pu_real *p = pu__col(P_, c), *q = pu__col(Q_, c);
-        const double w = (double)weight[c];
+        const pu_real by = scale ? scale[c] : PU_R(1);
+        const double w = (double)weight[c] * (double)by;
         pu_real *y = Y.at ? pu__col(Y, c) : NULL;
-        const int fused = n >= 2 * P && P > 1 && weight[c] != PU_R(0);
         if (sum) sum[c] = 0;
-        if (y && !fused) (void)pu__ar_apply_plus(op, shift, 1, pu__from(P_, c), pu__from(Y, c), 1, NULL);
-        if (weight[c] == PU_R(0)) continue;
-        if (y && fused) {
-            pu__ar_end(ar, 1, p, y, 1);
-            pu__ar_end(ar, -1, p + n - 1, y + n - 1, 1);
-            if (shift) pu__add_product(P, shift, p, y), pu__add_product(P, shift + n - P, p + n - P, y + n - P);
+        if (by == PU_R(0) || (weight[c] == PU_R(0) && !y)) continue;
+        if (y && n < 2 * P) {
+            pu_real scaled[2 * PU_AR_MAX];
+            pu_block x;
+            x.at = scaled, x.ld = n;
+            for (i = 0; i < n; i++) scaled[i] = by * p[i];
+            (void)pu__ar_apply_plus(op, shift, 1, x, pu__from(Y, c), 1, NULL);
+        } else if (y) {
+            pu__ar_end(ar, 1, by, p, y, 1);
+            pu__ar_end(ar, -1, by, p + n - 1, y + n - 1, 1);
+            for (i = 0; i < 2 * P && shift; i++) t = i < P ? i : n - 2 * P + i, y[t] += by * (shift[t] * p[t]);
         }
         for (t = 0; t < P; t++)
             value[t] += pu__ar_pair(t, 0, t, a + pu__ar_row(t), w * s[t], p, q, abar + pu__ar_row(t));
         if (n >= 2 * P) {
-            with_m = pu__ar_lags(n, P, w, m, q, p, C, ar->band, shift, fused ? y : NULL);
+            with_m = pu__ar_lags(n, P, w, sum ? shift : NULL, q, p, C, by, ar->band, shift, y);
             for (t = 0; t < P; t++) value[P] += pu__ar_pair(t, 0, t, last, -w, p, q, lastbar);
             for (t = n; t < n + P; t++) value[P] += pu__ar_pair(t, t - n + 1, P, last, -w, p, q, lastbar);
         } else {
             for (t = P; t < n; t++) value[P] += pu__ar_pair(t, 0, P, last, w, p, q, lastbar);
-            with_m = m ? pu__dot(n, m, p, q) : 0;
+            with_m = sum && shift ? pu__dot(n, shift, p, q) : 0;
         }
         if (sum) sum[c] = with_m;
     }
@@ -3139,7 +3145,7 @@ PU__FN pu_status pu__ar_grad(const pu_op *op, pu_int k, pu_block P, pu_block Q, 
 {
     const pu_block none = {NULL, 0};
     (void)work;
-    return pu__ar_grad_plus(op, NULL, NULL, k, P, Q, none, weight, grad, NULL);
+    return pu__ar_grad_plus(op, NULL, k, NULL, P, Q, none, weight, grad, NULL);
 }
 
 /* entry (i, i - j) = sum_t X_ti X_{t, i-j}, the same for all but the P rows at each end */
@@ -5605,8 +5611,10 @@ PU_DEF pu_op pu_op_fourier(const pu_fourier *f)
        d = m o r + be d
 
    Passes over vectors per step and column: product with d'q 1 read 1 write and what the operator itself reads (2 more reads
-   where it cannot do both in one sweep), advance 4 reads 2 writes, d 2 reads 1 write. Reverse pass, alpha and beta constant:
-   retreat 3 reads 3 writes, product 2 reads 1 write, gradient terms 2 reads; FULL: 17 reads and 2 writes more.
+   where it cannot do both in one sweep); advance 4 reads 2 writes (with a full tape 2 reads 1 write, and x takes 4 reads and 1
+   write every three steps at the end); d 2 reads 1 write. Reverse pass, alpha and beta constant: retreat 3 reads 2 writes,
+   product 2 reads 1 write, gradient terms 1 read (3, and 2 more reads and 1 write for qbar, where the operator cannot do both
+   in one sweep); FULL: 17 reads and 4 writes more.
 
    The tape is d_0 .. d_{I-1} alone: m o r_i = d_i - be_i d_{i-1} gives the residuals back, and q_i = (r_{i-1} - r_i) / a_i;
    neither cancels, because successive residuals are orthogonal (in the m product).
@@ -5794,14 +5802,15 @@ PU__FN pu_status pu__product_dot(pu__run *g, pu_block X, pu_block Y, pu_real *s)
     return status;
 }
 
-/* Y += A P;  grad += scale_j * d/dtheta p_j'A q_j (grad may be NULL) */
-PU__FN pu_status pu__product_back(pu__run *g, pu_block P, pu_block Q, pu_block Y, pu_real *grad)
+/* Y += A (c o P);  grad += scale_j * d/dtheta (c_j p_j)'A q_j (c NULL: ones; grad may be NULL). P is qbar, or qbar is free. */
+PU__FN pu_status pu__product_back(pu__run *g, const pu_real *c, pu_block P, pu_block Q, pu_block Y, pu_real *grad)
 {
     pu_status status;
     if (g->A->grad_plus && grad) {
         g->products += (double)g->k;
-        return g->A->grad_plus(g->A, NULL, NULL, g->k, P, Q, Y, g->s.scale, grad, NULL);
+        return g->A->grad_plus(g->A, NULL, g->k, c, P, Q, Y, g->s.scale, grad, NULL);
     }
+    if (c) pu__combine1(g, g->qbar, pu__t(P, PU_R(1), c, NULL)), P = g->qbar;
     status = pu__product(g, P, Y, 1);
     if (!status && grad) status = g->A->grad(g->A, g->k, P, Q, g->s.scale, grad, g->work);
     return status;
@@ -5862,6 +5871,8 @@ PU__FN pu_status pu__forward(pu__run *g, const pu_block *x0, pu_int I)
     const pu_state *s = &g->s;
     const pu_real *m = pu__m(g);
     const pu_int k = g->k, every = g->plan.every;
+    const int later = g->tape && !every; /* all directions stay: x = x0 + sum a_i d_i afterwards, three of them at a time */
+    const pu_block none = {NULL, 0};
     pu_status status = pu__start(g, x0);
     pu_int i;
     if (status) return status;
@@ -5884,7 +5895,7 @@ PU__FN pu_status pu__forward(pu__run *g, const pu_block *x0, pu_int I)
         status = pu__product_dot(g, d, g->q, s->pi + i * k);                               /* q = A d;  pi = d'q */
         if (status) return status;
         pu__stage(g, PU_STAGE_ALPHA, i);                                                   /* a = rho / pi */
-        B->advance(B->user, g->n, k, s->a + i * k, m, d, g->q, g->x, g->r, s->rho + (i + 1) * k);
+        B->advance(B->user, g->n, k, s->a + i * k, m, d, g->q, later ? none : g->x, g->r, s->rho + (i + 1) * k);
         if (g->reorthogonal) {
             pu__project(g, g->r, i, m, NULL);
             pu__dots(g, m, g->r, g->r, s->rho + (i + 1) * k);
@@ -5900,6 +5911,13 @@ PU__FN pu_status pu__forward(pu__run *g, const pu_block *x0, pu_int I)
             g->done = i + 1;
             break;
         }
+    }
+    for (i = 0; i < g->done && later; i += 3) {
+        pu_term t[4];
+        pu_int l;
+        t[0] = pu__t(g->x, PU_R(1), NULL, NULL);
+        for (l = i; l < i + 3 && l < g->done; l++) t[l - i + 1] = pu__t(pu__slot(g, g->tape, l), PU_R(1), s->a + l * k, NULL);
+        B->combine(B->user, g->n, k, g->x, (int)(l - i) + 1, t);
     }
     return PU_OK;
 }
@@ -5956,9 +5974,12 @@ PU__FN pu_status pu__reverse_step(pu__run *g, pu_int i, pu_block d, pu_block dpr
     const pu_state *s = &g->s;
     const pu_real *m = pu__m(g), *a = s->a + i * g->k, *be = s->be + i * g->k;
     const int full = !s->detach && !s->fixed_step; /* alpha (and beta) depend on theta */
+    const int plain = !full && !g->reorthogonal;
     pu_status status = PU_OK;
-    if (!full && !g->reorthogonal) g->B->retreat(g->B->user, g->n, g->k, a, be, m, g->xbar, g->rbar, g->qbar, g->dbar);
-    else {
+    if (plain) { /* rbar += m o dbar;  dbar = be dbar + a xbar + A qbar,  qbar = -a rbar */
+        pu__stage(g, PU_STAGE_REV2, i);
+        g->B->retreat(g->B->user, g->n, g->k, a, be, m, g->xbar, g->rbar, g->dbar);
+    } else {
         if (full && s->use_beta) pu__dots(g, NULL, g->dbar, d, s->s0);                          /* beb = dbar'd */
         pu__stage(g, PU_STAGE_REV1, i);                         /* rhobar += beb/rho; rhop = -beb be/rho */
         pu__combine3(g, g->rbar, pu__t(g->rbar, PU_R(1), NULL, NULL), pu__t(g->dbar, PU_R(1), NULL, m),
@@ -5984,7 +6005,7 @@ PU__FN pu_status pu__reverse_step(pu__run *g, pu_int i, pu_block d, pu_block dpr
         }
     }
     if (full || i + 1 < g->done) /* otherwise rbar, hence qbar, is still zero */
-        status = pu__product_back(g, g->qbar, d, g->dbar, grad);
+        status = pu__product_back(g, plain ? s->c0 : NULL, plain ? g->rbar : g->qbar, d, g->dbar, grad);
     if (g->reorthogonal) pu__project(g, g->dbar, i, m, NULL);
     if (full) {
         pu_block swap = g->r;
@@ -6732,8 +6753,8 @@ typedef struct {
     pu_block t0, t1;                 /* n_rows x kmax */
     pu_block g;                      /* D x kmax, psi tied and Phi.gram: Phi'W Phi x for the x of the last product, */
     const pu_real *g_of;             /* which is here */
-    pu_real *shift, *seen;           /* D, Phi diagonal and Gamma.apply_plus: Phi'W Phi and Phi'Phi of the observed rows */
-    double *sum;                     /* kmax, with these two: what grad_plus returns */
+    pu_real *shift;                  /* D, Phi diagonal and Gamma.apply_plus: Phi'W Phi */
+    double *sum;                     /* kmax, with that: what grad_plus returns */
     pu_real *work;
     /* Probes in groups: column c > 0 of a datum adds its gradient to the copy of [Gamma | Phi | psi] of its group, `stride`
        long, the first at at_group; column 0 and everything else to the common one. groups = 0: all to the common one. */
@@ -6842,22 +6863,24 @@ PU__FN pu_status pu__posterior_apply_plus(const pu_op *op, const pu_real *w, pu_
     return pu__named(p, p->model->Gamma->apply_plus(p->model->Gamma, p->shift, k, X, Y, add, s), "Gamma.apply");
 }
 
-/* its grad_plus, where besides only the sum of psi's gradient is wanted, which is Phi'Phi of the observed rows */
-PU__FN pu_status pu__posterior_grad_plus(const pu_op *op, const pu_real *w, const pu_real *m, pu_int k, pu_block P, pu_block Q,
+/* its grad_plus, where besides only the sum of psi's gradient is wanted, which is p'(Phi'W Phi) q / psi; w is NULL */
+PU__FN pu_status pu__posterior_grad_plus(const pu_op *op, const pu_real *w, pu_int k, const pu_real *c, pu_block P, pu_block Q,
                                          pu_block Y, const pu_real *weight, pu_real *grad, double *s)
 {
     pu__posterior *p = pu__posterior_of(op);
     const pu_op *Gamma = p->model->Gamma;
     pu_status status = PU_OK;
     pu_int j, end;
-    (void)w, (void)m, (void)s;
+    (void)w, (void)s;
     for (j = 0; j < k && !status; j = end) {
         pu_real *at = grad + pu__group_at(p, j);
         const pu_int from = j;
         end = pu__group_end(p, j, k);
-        status = pu__named(p, Gamma->grad_plus(Gamma, p->shift, p->seen, end - j, pu__from(P, j), pu__from(Q, j),
+        status = pu__named(p, Gamma->grad_plus(Gamma, p->shift, end - j, c ? c + j : NULL, pu__from(P, j), pu__from(Q, j),
                                                Y.at ? pu__from(Y, j) : Y, weight + j, at + p->at_Gamma, p->sum), "Gamma.grad");
-        for (; j < end; j++) at[p->at_psi] += (pu_real)((double)weight[j] * p->sum[j - from]);
+        for (; j < end; j++)
+            at[p->at_psi] += (pu_real)((double)weight[j] * (c ? (double)c[j] : 1) * p->sum[j - from] /
+                                       (double)p->model->psi[0]);
     }
     return status;
 }
@@ -6873,7 +6896,7 @@ PU__FN pu_status pu__posterior_grad(const pu_op *op, pu_int k, pu_block P, pu_bl
     pu_status status = PU_OK;
     pu_int j, end;
     (void)work;
-    if (p->op.grad_plus) return p->op.grad_plus(op, NULL, NULL, k, P, Q, none, weight, grad, NULL);
+    if (p->op.grad_plus) return p->op.grad_plus(op, NULL, k, NULL, P, Q, none, weight, grad, NULL);
     for (j = 0; j < k && p->want_Gamma && !status; j = end) {
         end = pu__group_end(p, j, k);
         status = pu__named(p, Gamma->grad(Gamma, end - j, pu__from(P, j), pu__from(Q, j), weight + j,
@@ -6937,9 +6960,9 @@ PU__FN void pu__posterior_layout(pu__posterior *p, pu__arena *arena, const pu_lg
     p->list = (pu_int *)pu__take(arena, p->M, 1, sizeof(pu_int));
     p->t0 = pu__cols(arena, p->M, kmax), p->t1 = pu__cols(arena, p->M, kmax);
     p->g.at = NULL, p->g_of = NULL;
-    p->shift = p->seen = NULL, p->sum = NULL;
+    p->shift = NULL, p->sum = NULL;
     if (pu__is_shift(model)) {
-        p->shift = pu__reals(arena, p->D, 1), p->seen = pu__reals(arena, p->D, 1);
+        p->shift = pu__reals(arena, p->D, 1);
         p->sum = (double *)pu__take(arena, kmax, 1, sizeof(double));
     }
     p->work = pu__reals(arena, work_G > work_P ? work_G : work_P, kmax);
@@ -6984,8 +7007,8 @@ PU__FN pu_int pu__posterior_load(pu__posterior *p, const pu_data *data, pu_int n
     p->n_rows = restrict_rows ? observed : p->M;
     p->rows = restrict_rows && observed < p->M ? p->list : NULL; /* all observed: no list needed */
     if (p->shift) {
-        memset(p->shift, 0, (size_t)p->D * sizeof(pu_real)), memset(p->seen, 0, (size_t)p->D * sizeof(pu_real));
-        (void)pu__diagonal_gram_diag(Phi, p->w_all, p->shift, NULL), (void)pu__diagonal_gram_diag(Phi, p->mask, p->seen, NULL);
+        memset(p->shift, 0, (size_t)p->D * sizeof(pu_real));
+        (void)pu__diagonal_gram_diag(Phi, p->w_all, p->shift, NULL);
     }
     *c = (sum - logs.sum - log(logs.product)) / 2; /* 1/2 e'We - 1/2 sum log psi */
     return observed;

@@ -443,41 +443,46 @@ TEST apply_plus_adds_a_diagonal(const ar_case *c)
     PASS();
 }
 
-/* grad_plus: grad's gradient, the masked sum, and the product, which also a column of weight zero gets */
+/* grad_plus with c p in the place of p: grad's gradient, the weighted sum, and the product, which also a column of weight zero
+   gets; c = 0 leaves everything as it was */
 TEST grad_plus_is_grad_and_apply(const ar_case *c)
 {
-    enum { K = 3 };
+    enum { K = 4 };
     fixture *f = build(c);
     const pu_int n = f->n, params = f->P + 1;
     pu_block P = tc_random_block(&next_seed, n, K, n + 2), Q = tc_random_block(&next_seed, n, K, n);
     pu_block Y = tc_random_block(&next_seed, n, K, n + 1), want = tc_block(tc_reals(Y.ld * K), Y.ld);
-    pu_real *w = tc_normal(++next_seed, n), *m = tc_random_positive(++next_seed, n), *weight = tc_normal(++next_seed, K);
+    pu_block cP = tc_block(tc_reals(n * K), n);
+    pu_real *w = tc_normal(++next_seed, n), *weight = tc_normal(++next_seed, K), *by = tc_normal(++next_seed, K);
     pu_real *grad = tc_reals(params), *plus = tc_reals(params), *alone = tc_reals(params);
-    double *size = size_of(f), *bound = tc_doubles(n), s[K], unit = (roundings(f) + 40) * PU_TEST_EPS;
+    double *size = size_of(f), *bound = tc_doubles(n), s[K], unit = (roundings(f) + 42) * PU_TEST_EPS;
     const pu_block none = {NULL, 0};
     pu_int i, j;
     tc_set_case("n %d P %d", (int)n, (int)f->P);
-    weight[1] = PU_R(0);
+    weight[1] = by[3] = PU_R(0);
     for (i = 0; i < params; i++) grad[i] = plus[i] = alone[i] = PU_R(0);
-    for (j = 0; j < K; j++) memcpy(want.at + j * Y.ld, Y.at + j * Y.ld, (size_t)n * sizeof *Y.at);
-    TC_ASSERT(f->op.grad(&f->op, K, P, Q, weight, grad, NULL) == PU_OK);
-    TC_ASSERT(f->op.grad_plus(&f->op, NULL, NULL, K, P, Q, none, weight, alone, NULL) == PU_OK);
-    TC_ASSERT(f->op.apply_plus(&f->op, w, K, P, want, 1, NULL) == PU_OK);
-    TC_ASSERT(f->op.grad_plus(&f->op, w, m, K, P, Q, Y, weight, plus, s) == PU_OK);
+    for (j = 0; j < K; j++) {
+        memcpy(want.at + j * Y.ld, Y.at + j * Y.ld, (size_t)n * sizeof *Y.at);
+        for (i = 0; i < n; i++) cP.at[j * n + i] = by[j] * P.at[j * P.ld + i];
+    }
+    TC_ASSERT(f->op.grad(&f->op, K, cP, Q, weight, grad, NULL) == PU_OK);
+    TC_ASSERT(f->op.grad_plus(&f->op, NULL, K, NULL, cP, Q, none, weight, alone, NULL) == PU_OK);
+    TC_ASSERT(f->op.apply_plus(&f->op, w, K, cP, want, 1, NULL) == PU_OK);
+    TC_ASSERT(f->op.grad_plus(&f->op, w, K, by, P, Q, Y, weight, plus, s) == PU_OK);
     for (i = 0; i < params; i++) {
         size_t mark = tc_kept_count;
-        double bar = unit * bilinear(n, slope(f, i, 2), K, P, Q, weight, 1);
+        double bar = unit * bilinear(n, slope(f, i, 2), K, cP, Q, weight, 1);
         TC_CLOSE(plus[i], grad[i], bar);
         TC_CLOSE(alone[i], grad[i], bar);
         tc_release_to(mark);
     }
     for (j = 0; j < K; j++) {
-        double *p = tc_column(P, n, j), sum = 0, total = 0;
+        double *p = tc_column(cP, n, j), sum = 0, total = 0;
         for (i = 0; i < n; i++) {
-            const double term = (double)m[i] * p[i] * (double)Q.at[j * Q.ld + i];
+            const double term = (double)w[i] * (double)P.at[j * P.ld + i] * (double)Q.at[j * Q.ld + i];
             sum += term, total += fabs(term), p[i] = fabs(p[i]);
         }
-        TC_CLOSE(s[j], j == 1 ? 0 : sum, 40 * PU_TEST_EPS * total);
+        if (j != 1) TC_CLOSE(s[j], j == 3 ? 0 : sum, 40 * PU_TEST_EPS * total);
         tc_matvec(n, n, size, p, bound);
         for (i = 0; i < n; i++)
             TC_CLOSE(Y.at[j * Y.ld + i], want.at[j * Y.ld + i],

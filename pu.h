@@ -3016,6 +3016,33 @@ PU__FN void pu__ar_both3(pu_int n, const pu_real *x, const pu_real *p, pu_int d,
     s[0] = (double)s0[0], s[1] = (double)s1[0], s[2] = (double)s2[0];
 }
 
+#define PU__AR_LANES (32 / (int)sizeof(pu_real)) /* seven sums at a time: in fewer lanes each, or registers run out */
+#define PU__AR_CHUNK (32 * PU__AR_LANES)         /* and fewer entries */
+
+/* The lags 0 .. 5 at once, with y_u += by shift_u p_u and s_6 = sum_u x_u shift_u p_u: one load of everything. n is a
+   multiple of the lanes. */
+PU__FN void pu__ar_both6(pu_int n, const pu_real *x, const pu_real *p, const pu_real *c, pu_real by, const pu_real *shift,
+                         pu_real *PU__RESTRICT y, double *s)
+{
+    const pu_real c0 = c[0], c1 = c[1], c2 = c[2], c3 = c[3], c4 = c[4], c5 = c[5];
+    pu_real s0[PU__AR_LANES] = {0}, s1[PU__AR_LANES] = {0}, s2[PU__AR_LANES] = {0}, s3[PU__AR_LANES] = {0},
+            s4[PU__AR_LANES] = {0}, s5[PU__AR_LANES] = {0}, s6[PU__AR_LANES] = {0};
+    pu_int i, l;
+    for (i = 0; i < n; i += PU__AR_LANES)
+        for (l = 0; l < PU__AR_LANES; l++) {
+            const pu_real *at = p + i + l, v = x[i + l], v0 = at[0], v1 = at[1] + at[-1], v2 = at[2] + at[-2],
+                          v3 = at[3] + at[-3], v4 = at[4] + at[-4], v5 = at[5] + at[-5], v6 = shift[i + l] * v0;
+            y[i + l] += c0 * v0 + c1 * v1 + c2 * v2 + c3 * v3 + c4 * v4 + c5 * v5 + by * v6;
+            s0[l] += v * v0, s1[l] += v * v1, s2[l] += v * v2, s3[l] += v * v3, s4[l] += v * v4, s5[l] += v * v5;
+            s6[l] += v * v6;
+        }
+    for (l = 0; l < 7; l++) s[l] = 0;
+    for (l = 0; l < PU__AR_LANES; l++) {
+        s[0] += 2 * (double)s0[l], s[1] += (double)s1[l], s[2] += (double)s2[l], s[3] += (double)s3[l];
+        s[4] += (double)s4[l], s[5] += (double)s5[l], s[6] += (double)s6[l];
+    }
+}
+
 /* C_d += w sum_u p_u (q_{u+d} + q_{u-d}), d = 0 .. P, entries outside 0 .. n-1 being zero; n >= 2 P. Gamma is symmetric, so
    that no lag is wanted without its opposite. Chunk by chunk, so that all lags find their entries in the first-level cache,
    and so does the sum m_u p_u q_u, which is the result (m NULL: 0). y not NULL: filter and shift (may be NULL) of `by` q are
@@ -3023,10 +3050,17 @@ PU__FN void pu__ar_both3(pu_int n, const pu_real *x, const pu_real *p, pu_int d,
 PU__FN double pu__ar_lags(pu_int n, pu_int P, double w, const pu_real *m, const pu_real *p, const pu_real *q, double *C,
                           pu_real by, const pu_real *band, const pu_real *shift, pu_real *y)
 {
-    double sum[PU_AR_MAX + 1] = {0}, three[3], with_m = 0;
-    pu_real c[3];
-    pu_int u, d, l, at;
-    for (at = P; at < n - P; at += PU__CHUNK) {
+    double sum[PU_AR_MAX + 1] = {0}, three[3], seven[7], with_m = 0;
+    pu_real c[6];
+    pu_int u, d, l, at = P;
+    for (; y && shift && m && P == 5 && at + PU__AR_LANES <= n - P; at += u) { /* most of it, at the commonest order */
+        u = pu__min(PU__AR_CHUNK, (n - P - at) / PU__AR_LANES * PU__AR_LANES);
+        for (l = 0; l < 6; l++) c[l] = by * band[P + l];
+        pu__ar_both6(u, p + at, q + at, c, by, shift + at, y + at, seven);
+        for (l = 0; l < 6; l++) sum[l] += seven[l];
+        with_m += seven[6];
+    }
+    for (; at < n - P; at += PU__CHUNK) {
         const pu_int len = pu__min(PU__CHUNK, n - P - at);
         for (d = 0; d <= P && P < 2; d++)
             sum[d] += (double)pu__dot_chunk(len, NULL, p + at, q + at + d) +

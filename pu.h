@@ -5980,21 +5980,27 @@ PU__FN pu_status pu__residual(pu__run *g)
 }
 
 /* orth_j = max_i |r'd_i| / (|u| |d_i|) with r = u - A x: zero in exact arithmetic. Relative to |u|, not |r|: what counts is
-   the error of the gradient, which has the size of x, while r may be rounding noise without any harm. */
+   the error of the gradient, which has the size of x, while r may be rounding noise without any harm. Without a preconditioner
+   |d_i|^2 = rho_i + be_{i-1}^2 |d_{i-1}|^2, because r_i is orthogonal to d_{i-1}, which holds locally in any arithmetic. */
 PU__FN void pu__orthogonality(pu__run *g)
 {
     const size_t bytes = (size_t)g->k * sizeof(pu_real);
+    double *dd = g->growth; /* |d_i|^2; free until the growth is known */
     pu_int i, j;
     g->B->read(g->B->user, g->host_int, g->s.steps, (size_t)g->k * sizeof(int32_t));
     for (j = 0; j < g->k; j++) g->orth[j] = 0;
     for (i = 0; i < g->done; i++) {
         pu_block d = pu__slot(g, g->tape, i);
         pu__dots(g, NULL, g->xbar, d, g->s.s0);
-        pu__dots(g, NULL, d, d, g->s.s1);
+        if (g->use_m) pu__dots(g, NULL, d, d, g->s.s1);
         g->B->read(g->B->user, g->host, g->s.s0, bytes);
-        g->B->read(g->B->user, g->host_a, g->s.s1, bytes);
+        g->B->read(g->B->user, g->host_a, g->use_m ? g->s.s1 : g->s.rho + i * g->k, bytes);
+        if (i > 0) g->B->read(g->B->user, g->host_b, g->s.be + (i - 1) * g->k, bytes);
         for (j = 0; j < g->k; j++) {
-            double size = sqrt(g->uu[j]) * sqrt((double)g->host_a[j]);
+            const double be = i > 0 && !g->use_m ? (double)g->host_b[j] : 0;
+            double size;
+            dd[j] = (double)g->host_a[j] + (be > 0 ? be * be * dd[j] : 0);
+            size = sqrt(g->uu[j]) * sqrt(dd[j]);
             if (i < (pu_int)g->host_int[j] && size > 0)
                 g->orth[j] = pu__max(g->orth[j], fabs((double)g->host[j]) / size);
         }
@@ -6016,6 +6022,7 @@ PU__FN pu_status pu__reverse_step(pu__run *g, pu_int i, pu_block d, pu_block dpr
     } else {
         if (full && s->use_beta) pu__dots(g, NULL, g->dbar, d, s->s0);                          /* beb = dbar'd */
         pu__stage(g, PU_STAGE_REV1, i);                         /* rhobar += beb/rho; rhop = -beb be/rho */
+        if (full) pu__dots(g, NULL, g->xbar, d, s->s0);         /* for REV2; d is in the cache now */
         pu__combine3(g, g->rbar, pu__t(g->rbar, PU_R(1), NULL, NULL), pu__t(g->dbar, PU_R(1), NULL, m),
                      pu__t(g->r, PU_R(1), s->c0, m));           /* rbar += m o (dbar + 2 rhobar r) */
         if (g->reorthogonal && i + 1 < g->done) pu__project(g, g->rbar, i + 1, NULL, m);
@@ -6026,7 +6033,6 @@ PU__FN pu_status pu__reverse_step(pu__run *g, pu_int i, pu_block d, pu_block dpr
                          pu__t(dprev, PU_R(1), s->c1, g->use_m ? g->minv : NULL), pu__t(g->r, PU_R(1), s->c2, NULL));
             pu__stage(g, PU_STAGE_Q, i);                        /* q = (r_i - r_{i+1}) / a */
             pu__combine2(g, g->q, pu__t(g->rprev, PU_R(1), s->c1, NULL), pu__t(g->r, PU_R(-1), s->c1, NULL));
-            pu__dots(g, NULL, g->xbar, d, s->s0);
             pu__dots(g, NULL, g->rbar, g->q, s->s1);
         }
         pu__stage(g, PU_STAGE_REV2, i);                         /* ab = xbar'd - rbar'q; rhop += ab/pi; pib = -ab a/pi */

@@ -3016,8 +3016,8 @@ PU__FN void pu__ar_both3(pu_int n, const pu_real *x, const pu_real *p, pu_int d,
     s[0] = (double)s0[0], s[1] = (double)s1[0], s[2] = (double)s2[0];
 }
 
-#define PU__AR_LANES (32 / (int)sizeof(pu_real)) /* seven sums at a time: in fewer lanes each, or registers run out */
-#define PU__AR_CHUNK (32 * PU__AR_LANES)         /* and fewer entries */
+#define PU__AR_LANES 8   /* seven sums at a time: in fewer lanes each, or registers run out (4 are unrolled to scalars) */
+#define PU__AR_CHUNK 256 /* and fewer entries */
 
 /* The lags 0 .. 5 at once, with y_u += by shift_u p_u and s_6 = sum_u x_u shift_u p_u: one load of everything. n is a
    multiple of the lanes. */

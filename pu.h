@@ -405,6 +405,14 @@ struct pu_op {
     pu_int (*row)(const pu_op *op, pu_int m, pu_int *first, pu_real *value);
     /* grad += d/dtheta sum_j g_j Op_{m, first + j} */
     pu_status (*row_grad)(const pu_op *op, pu_int m, const double *g, pu_real *grad);
+    /* The product, and the gradient of p'Op q, in one sweep with a diagonal; optional (AR has them). Y = (Op + diag(w)) X or
+       Y += that, s_j = x_j'(Op + diag(w)) x_j (w, s may be NULL; no s with add) */
+    pu_status (*apply_plus)(const pu_op *op, const pu_real *w, pu_int k, pu_block X, pu_block Y, int add, pu_real *s);
+    /* What a reverse step of the solver wants, with c_j p_j in the place of p_j: grad as grad does; s_j = sum_i w_i p_ij q_ij,
+       without c_j, and 0 where c_j is 0; Y += (Op + diag(w)) P (c NULL: ones; w, and with it s, may be NULL; Y.at
+       NULL: no product) */
+    pu_status (*grad_plus)(const pu_op *op, const pu_real *w, pu_int k, const pu_real *c, pu_block P, pu_block Q, pu_block Y,
+                           const pu_real *weight, pu_real *grad, double *s);
     double flops; /* multiplications of a product with one column, for the planner; 0: params + rows + cols is assumed */
 };
 
@@ -447,7 +455,7 @@ typedef enum { /* stages of per-column scalar arithmetic, in the order of the so
     PU_STAGE_PROJECT, /* c0 = -s0 / rho[i], the Gram-Schmidt coefficient */
     PU_STAGE_XBAR,    /* s0 = |r|^2: c0 = -1/|r|, scale *= |r| */
     PU_STAGE_REV1,    /* s0 = dbar'd -> rhobar, rhop; c0 = 2 rhobar */
-    PU_STAGE_REV2,    /* s0 = xbar'd, s1 = rbar'q -> rhobar, pib */
+    PU_STAGE_REV2,    /* s0 = xbar'd, s1 = rbar'q -> rhobar, pib; c0 = -alpha */
     PU_STAGE_RPREV,   /* c0, c1, c2: r_{i-1} from d_{i-1}, d_{i-2} or r_i */
     PU_STAGE_Q,       /* c1 = 1/alpha */
     PU_STAGE_END      /* c0 = 2 rhobar */
@@ -460,7 +468,7 @@ typedef struct {
     void (*dot)(void *user, pu_int n, pu_int k, const pu_real *m, pu_block x, pu_block y, pu_real *s);
     /* y = sum of `count` terms (at most 4); y may be one of them. */
     void (*combine)(void *user, pu_int n, pu_int k, pu_block y, int count, const pu_term *terms);
-    /* x += a d;  r -= a q;  rho_j = r_j'(m o r_j). A column with a_j = 0 is not touched; rho_j still is. */
+    /* x += a d;  r -= a q;  rho_j = r_j'(m o r_j). A column with a_j = 0 is not touched; rho_j still is. x.at NULL: no x */
     void (*advance)(void *user, pu_int n, pu_int k, const pu_real *a, const pu_real *m, pu_block d, pu_block q,
                     pu_block x, pu_block r, pu_real *rho);
     /* scalar arithmetic of one stage of step i, for all columns */
@@ -474,6 +482,10 @@ typedef struct {
     /* copy bytes to or from the backend's memory */
     void (*read)(void *user, void *host, const void *device, size_t bytes);
     void (*write)(void *user, void *device, const void *host, size_t bytes);
+    /* The reverse of advance where alpha and beta are constants:  rbar += m o dbar;  dbar = be dbar + a xbar.  Terms with a
+       coefficient of exactly zero are not read. */
+    void (*retreat)(void *user, pu_int n, pu_int k, const pu_real *a, const pu_real *be, const pu_real *m, pu_block xbar,
+                    pu_block rbar, pu_block dbar);
 } pu_backend;
 
 /* ---- model and data ------------------------------------------------------------------------------ */
@@ -1245,6 +1257,13 @@ extern "C" {
 #endif
 
 #define PU__FN static PU_UNUSED
+#if defined(__GNUC__) || defined(__clang__) || defined(__CUDACC__)
+#define PU__RESTRICT __restrict__
+#elif defined(_MSC_VER)
+#define PU__RESTRICT __restrict
+#else
+#define PU__RESTRICT
+#endif
 
 #if defined(__GNUC__) || defined(__clang__) || defined(__CUDACC__)
 #define PU__RESTRICT __restrict__
@@ -1533,12 +1552,13 @@ PU__FN pu_real pu__horner(pu_real x, const pu_real *c, int count)
     return s;
 }
 
-/* Two normals from two words, by Box and Muller with our own series instead of libm: the same on every platform,
-   and open to vectorisation.
+/* Two normals radius (cs, sn) from two words, by Box and Muller with our own series instead of libm: the same on every
+   platform, and without branches, so that a loop over many pairs is vectorised.
      u = (2 floor(w0/2) + 1) / 2^32 in (0, 1), log u = -e log 2 + 2 atanh(s), s = (t-1)/(t+1), |s| < 0.172, where
-     t = 2^e u in [0.7, 1.42) and t-1, t+1 are formed in integers, so that u near 1 loses nothing;
-     angle = quadrant(w1) pi/2 + a, |a| < pi/4, Taylor series. */
-PU__FN void pu__normal_pair(uint32_t w0, uint32_t w1, pu_real *z)
+     t = 2^e u in [0.7, 1.42) and t-1 is formed in integers, so that u near 1 loses nothing;
+     angle = quadrant(w1) pi/2 + a, |a| < pi/4, Taylor series.
+   The root is the caller's: a library function that may set errno would keep the loop from being vectorised. */
+PU__FN void pu__normal_parts(uint32_t w0, uint32_t w1, pu_real *radius2, pu_real *cs, pu_real *sn)
 {
 #ifdef PU_FLOAT
 #define PU__TERMS 6
@@ -1555,48 +1575,78 @@ PU__FN void pu__normal_pair(uint32_t w0, uint32_t w1, pu_real *z)
                                       PU_R(-1.0 / 3628800), PU_R(1.0 / 479001600), PU_R(-1.0 / 87178291200.0),
                                       PU_R(1.0 / 20922789888000.0), PU_R(-1.0 / 6402373705728000.0)};
     const int terms = PU__TERMS, trig = PU__TERMS == 6 ? 6 : 9;
-    const int64_t one = (int64_t)1 << 32;
-    uint32_t v = w0 | 1u;
-    int e = 0;
-    int64_t t, angle;
-    pu_real s, log_u, radius, a, sn, cs, sw;
+    uint32_t v = w0 | 1u, small, e;
+    int32_t t, angle;
+    pu_real s, log_u, a, c, d, swap;
     /* e = leading zeros of v, so that v 2^e is in [2^31, 2^32) */
-    if (!(v >> 16)) e += 16, v <<= 16;
-    if (!(v >> 24)) e += 8, v <<= 8;
-    if (!(v >> 28)) e += 4, v <<= 4;
-    if (!(v >> 30)) e += 2, v <<= 2;
-    if (!(v >> 31)) e += 1, v <<= 1;
-    t = (int64_t)v;
-    if (v < 0xB504F334u) t *= 2, e += 1; /* below sqrt(1/2) */
-    s = (pu_real)(t - one) / (pu_real)(t + one);
-    log_u = PU_R(2) * s * pu__horner(s * s, atanh_c, terms) - (pu_real)e * PU_R(0.69314718055994530942);
-    radius = pu__sqrt(PU_R(-2) * log_u);
-    angle = (int64_t)(w1 & 0x3FFFFFFFu) * 2 + 1 - ((int64_t)1 << 30); /* odd, |angle| < 2^30 */
+    e = v >> 16 ? 0u : 16u, v = v >> 16 ? v : v << 16;
+    e += v >> 24 ? 0u : 8u, v = v >> 24 ? v : v << 8;
+    e += v >> 28 ? 0u : 4u, v = v >> 28 ? v : v << 4;
+    e += v >> 30 ? 0u : 2u, v = v >> 30 ? v : v << 2;
+    e += v >> 31 ? 0u : 1u, v = v >> 31 ? v : v << 1;
+    small = v < 0xB504F334u; /* below sqrt(1/2): double it */
+    e += small;
+    t = small ? (int32_t)((v & 0x7FFFFFFFu) << 1) : -(int32_t)(~v) - 1; /* 2 v - 2^32 or v - 2^32 */
+    s = (pu_real)t / (pu_real)((double)t + 8589934592.0);
+    log_u = PU_R(2) * s * pu__horner(s * s, atanh_c, terms) - (pu_real)(int32_t)e * PU_R(0.69314718055994530942);
+    angle = (int32_t)((w1 & 0x3FFFFFFFu) << 1) + 1 - ((int32_t)1 << 30); /* odd, |angle| < 2^30 */
     a = (pu_real)angle * PU_R(3.14159265358979323846 / 4294967296.0);
-    sn = a * pu__horner(a * a, sin_c, trig);
-    cs = pu__horner(a * a, cos_c, trig + (trig == 9));
-    if (w1 >> 30 & 1) sw = cs, cs = -sn, sn = sw; /* + pi/2 */
-    if (w1 >> 31) cs = -cs, sn = -sn;             /* + pi */
-    z[0] = radius * cs, z[1] = radius * sn;
+    d = a * pu__horner(a * a, sin_c, trig);
+    c = pu__horner(a * a, cos_c, trig + (trig == 9));
+    swap = w1 >> 30 & 1 ? -d : c, d = w1 >> 30 & 1 ? c : d; /* + pi/2 */
+    *radius2 = PU_R(-2) * log_u;
+    *cs = w1 >> 31 ? -swap : swap, *sn = w1 >> 31 ? -d : d; /* + pi */
 #undef PU__TERMS
+}
+
+PU__FN void pu__normal_pair(uint32_t w0, uint32_t w1, pu_real *z)
+{
+    pu_real radius2;
+    pu__normal_parts(w0, w1, &radius2, z, z + 1);
+    z[0] *= pu__sqrt(radius2), z[1] *= pu__sqrt(radius2);
+}
+
+#define PU__DRAW 64 /* counter values at a time */
+
+/* the same over arrays: pairs of words w0, w1 give z0, z1 */
+PU__FN void pu__normal_pairs(int n, const uint32_t *w0, const uint32_t *w1, pu_real *z0, pu_real *z1)
+{
+    pu_real radius[PU__DRAW], cs[PU__DRAW], sn[PU__DRAW];
+    int l;
+    for (l = 0; l < n; l++) pu__normal_parts(w0[l], w1[l], radius + l, cs + l, sn + l);
+    for (l = 0; l < n; l++) radius[l] = pu__sqrt(radius[l]);
+    for (l = 0; l < n; l++) z0[l] = radius[l] * cs[l], z1[l] = radius[l] * sn[l];
 }
 
 /* Counter = (index / 4 + stream 2^30, sample, datum, step); four normals per counter value. */
 PU_DEF void pu_normals(uint64_t seed, uint32_t datum, uint32_t sample, uint32_t step, uint32_t stream, uint64_t first,
                        pu_int n, pu_real *out)
 {
-    uint32_t key[2], counter[4], w[4];
-    pu_real z[4];
-    uint64_t at = first, end = first + (uint64_t)(n > 0 ? n : 0);
-    key[0] = (uint32_t)seed, key[1] = (uint32_t)(seed >> 32);
-    counter[1] = sample, counter[2] = datum, counter[3] = step;
+    uint32_t c0[PU__DRAW], c1[PU__DRAW], c2[PU__DRAW], c3[PU__DRAW];
+    pu_real z0[PU__DRAW], z1[PU__DRAW], z2[PU__DRAW], z3[PU__DRAW];
+    uint64_t at = first, end = first + (uint64_t)(n > 0 ? n : 0), block;
+    int l, round, count;
     while (at < end) {
-        uint64_t block = at / 4;
-        counter[0] = (uint32_t)(block & 0x3FFFFFFFu) | stream << 30;
-        pu_philox(key, counter, w);
-        pu__normal_pair(w[0], w[1], z);
-        pu__normal_pair(w[2], w[3], z + 2);
-        for (; at < end && at / 4 == block; at++) *out++ = z[at % 4];
+        const uint64_t left = (end - 1) / 4 - at / 4 + 1;
+        uint32_t k0 = (uint32_t)seed, k1 = (uint32_t)(seed >> 32);
+        block = at / 4, count = left < PU__DRAW ? (int)left : PU__DRAW;
+        for (l = 0; l < count; l++) {
+            c0[l] = (((uint32_t)block + (uint32_t)l) & 0x3FFFFFFFu) | stream << 30;
+            c1[l] = sample, c2[l] = datum, c3[l] = step;
+        }
+        for (round = 0; round < 10; round++, k0 += 0x9E3779B9u, k1 += 0xBB67AE85u) /* pu_philox, side by side */
+            for (l = 0; l < count; l++) {
+                const uint64_t p0 = (uint64_t)0xD2511F53u * c0[l], p1 = (uint64_t)0xCD9E8D57u * c2[l];
+                c0[l] = (uint32_t)(p1 >> 32) ^ c1[l] ^ k0, c1[l] = (uint32_t)p1;
+                c2[l] = (uint32_t)(p0 >> 32) ^ c3[l] ^ k1, c3[l] = (uint32_t)p0;
+            }
+        pu__normal_pairs(count, c0, c1, z0, z1);
+        pu__normal_pairs(count, c2, c3, z2, z3);
+        for (l = 0; l < count && at % 4 == 0 && at + 4 <= end; l++, at += 4, out += 4)
+            out[0] = z0[l], out[1] = z1[l], out[2] = z2[l], out[3] = z3[l];
+        for (; l < count; l++) /* a counter value of which not all is wanted */
+            for (; at < end && at / 4 == block + (uint64_t)l; at++)
+                *out++ = at % 4 < 2 ? (at % 4 ? z1 : z0)[l] : (at % 4 == 2 ? z2 : z3)[l];
     }
 }
 
@@ -1650,6 +1700,13 @@ PU__FN double pu__dot(pu_int n, const pu_real *m, const pu_real *x, const pu_rea
     return s;
 }
 
+/* y += c a o x */
+PU__FN void pu__add_product(pu_int n, pu_real c, const pu_real *a, const pu_real *x, pu_real *PU__RESTRICT y)
+{
+    pu_int i;
+    for (i = 0; i < n; i++) y[i] += c * (a[i] * x[i]);
+}
+
 /* y += a x */
 PU__FN void pu__axpy(pu_int n, pu_real a, const pu_real *x, pu_real *y)
 {
@@ -1664,28 +1721,63 @@ PU__FN void pu__cpu_dot(void *user, pu_int n, pu_int k, const pu_real *m, pu_blo
     for (j = 0; j < k; j++) s[j] = (pu_real)pu__dot(n, m, pu__col(x, j), pu__col(y, j));
 }
 
-/* Chunk by chunk into a buffer that stays in the first-level cache: any term may alias y. */
+#define PU__BLOCK 32 /* outputs that are computed before the first of them is stored: in registers, whatever aliases what */
+
+/* y = c0 x0 + c1 x1 + c2 x2 + c3 x3, the last ones absent when NULL; any of them may be y */
+PU__FN void pu__mix(pu_int n, const pu_real *c, const pu_real *const *x, pu_real *y)
+{
+    const pu_real *x0 = x[0], *x1 = x[1], *x2 = x[2], *x3 = x[3];
+    const pu_real c0 = c[0], c1 = x1 ? c[1] : PU_R(0), c2 = x2 ? c[2] : PU_R(0), c3 = x3 ? c[3] : PU_R(0);
+    pu_real s[PU__BLOCK];
+    pu_int i = 0, l;
+    for (; i + PU__BLOCK <= n; i += PU__BLOCK) {
+        if (x3) for (l = 0; l < PU__BLOCK; l++) s[l] = c0 * x0[i + l] + c1 * x1[i + l] + c2 * x2[i + l] + c3 * x3[i + l];
+        else if (x2) for (l = 0; l < PU__BLOCK; l++) s[l] = c0 * x0[i + l] + c1 * x1[i + l] + c2 * x2[i + l];
+        else if (x1) for (l = 0; l < PU__BLOCK; l++) s[l] = c0 * x0[i + l] + c1 * x1[i + l];
+        else for (l = 0; l < PU__BLOCK; l++) s[l] = c0 * x0[i + l];
+        for (l = 0; l < PU__BLOCK; l++) y[i + l] = s[l];
+    }
+    for (; i < n; i++) {
+        pu_real sum = c0 * x0[i];
+        if (x1) sum += c1 * x1[i];
+        if (x2) sum += c2 * x2[i];
+        if (x3) sum += c3 * x3[i];
+        y[i] = sum;
+    }
+}
+
+/* With factors m: chunk by chunk into a buffer that stays in the first-level cache. Any term may alias y. */
 PU__FN void pu__cpu_combine(void *user, pu_int n, pu_int k, pu_block y, int count, const pu_term *terms)
 {
     pu_real buffer[PU__CHUNK];
     pu_int j, i, at;
     int t;
     (void)user;
-    for (j = 0; j < k; j++)
+    for (j = 0; j < k; j++) {
+        const pu_real *x[4] = {NULL, NULL, NULL, NULL}, *m[4];
+        pu_real c[4];
+        int used = 0, plain = 1;
+        for (t = 0; t < count; t++) {
+            c[used] = terms[t].c ? terms[t].scale * terms[t].c[j] : terms[t].scale;
+            if (c[used] == PU_R(0)) continue; /* not read: a frozen column may hold anything */
+            x[used] = pu__col(terms[t].x, j), m[used] = terms[t].m, plain = plain && !terms[t].m;
+            used++;
+        }
+        if (used > 0 && plain) {
+            pu__mix(n, c, x, pu__col(y, j));
+            continue;
+        }
         for (at = 0; at < n; at += PU__CHUNK) {
-            pu_int len = pu__min(PU__CHUNK, n - at);
+            const pu_int len = pu__min(PU__CHUNK, n - at);
             memset(buffer, 0, (size_t)len * sizeof *buffer);
-            for (t = 0; t < count; t++) {
-                const pu_real *x = pu__col(terms[t].x, j) + at, *m = terms[t].m ? terms[t].m + at : NULL;
-                pu_real c = terms[t].c ? terms[t].scale * terms[t].c[j] : terms[t].scale;
-                if (c == PU_R(0)) continue; /* not read: a frozen column may hold anything */
-                if (m)
-                    for (i = 0; i < len; i++) buffer[i] += c * (m[i] * x[i]);
+            for (t = 0; t < used; t++)
+                if (m[t])
+                    for (i = 0; i < len; i++) buffer[i] += c[t] * (m[t][at + i] * x[t][at + i]);
                 else
-                    for (i = 0; i < len; i++) buffer[i] += c * x[i];
-            }
+                    for (i = 0; i < len; i++) buffer[i] += c[t] * x[t][at + i];
             memcpy(pu__col(y, j) + at, buffer, (size_t)len * sizeof *buffer);
         }
+    }
 }
 
 PU__FN void pu__cpu_advance(void *user, pu_int n, pu_int k, const pu_real *a, const pu_real *m, pu_block d, pu_block q,
@@ -1694,18 +1786,37 @@ PU__FN void pu__cpu_advance(void *user, pu_int n, pu_int k, const pu_real *a, co
     pu_int j, i, at;
     (void)user;
     for (j = 0; j < k; j++) {
-        const pu_real *dj = pu__col(d, j), *qj = pu__col(q, j);
-        pu_real *xj = pu__col(x, j), *rj = pu__col(r, j), aj = a[j];
+        const pu_real *PU__RESTRICT dj = pu__col(d, j), *PU__RESTRICT qj = pu__col(q, j);
+        pu_real *PU__RESTRICT xj = x.at ? pu__col(x, j) : NULL, *PU__RESTRICT rj = pu__col(r, j), aj = a[j];
         double s = 0;
         for (at = 0; at < n; at += PU__CHUNK) { /* the chunk of r is still in cache for its norm */
             pu_int len = pu__min(PU__CHUNK, n - at);
             if (aj != PU_R(0)) {
-                for (i = at; i < at + len; i++) xj[i] += aj * dj[i];
+                for (i = at; i < at + len && xj; i++) xj[i] += aj * dj[i];
                 for (i = at; i < at + len; i++) rj[i] -= aj * qj[i];
             }
             s += (double)pu__dot_chunk(len, m ? m + at : NULL, rj + at, rj + at);
         }
         rho[j] = (pu_real)s;
+    }
+}
+
+PU__FN void pu__cpu_retreat(void *user, pu_int n, pu_int k, const pu_real *a, const pu_real *be, const pu_real *m,
+                            pu_block xbar, pu_block rbar, pu_block dbar)
+{
+    pu_int j, i, at, end;
+    (void)user;
+    for (j = 0; j < k; j++) {
+        const pu_real *PU__RESTRICT xj = pu__col(xbar, j), aj = a[j], bj = be[j];
+        pu_real *PU__RESTRICT rj = pu__col(rbar, j), *PU__RESTRICT dj = pu__col(dbar, j);
+        for (at = 0; at < n; at = end) { /* a chunk is in the first-level cache after its first line */
+            end = pu__min(at + PU__CHUNK, n);
+            if (m) for (i = at; i < end; i++) rj[i] += m[i] * dj[i];
+            else for (i = at; i < end; i++) rj[i] += dj[i];
+            if (aj != PU_R(0) && bj != PU_R(0)) for (i = at; i < end; i++) dj[i] = bj * dj[i] + aj * xj[i];
+            else if (aj != PU_R(0)) for (i = at; i < end; i++) dj[i] = aj * xj[i];
+            else for (i = at; i < end; i++) dj[i] = bj == PU_R(0) ? PU_R(0) : bj * dj[i];
+        }
     }
 }
 
@@ -1783,6 +1894,7 @@ PU__FN PU_HD void pu__stage_column(const pu_state *s, pu_stage stage, pu_int i, 
             s->pib[j] = -ab * s->a[h] / s->pi[h];
         }
         s->rhobar[j] = s->rhop[j];
+        s->c0[j] = -s->a[h];
         break;
     case PU_STAGE_RPREV: /* z_{i-1} = d_{i-1} - be_{i-1} d_{i-2}; a step not taken leaves r */
         s->c0[j] = active ? PU_R(1) : PU_R(0);
@@ -1832,7 +1944,7 @@ PU__FN void pu__cpu_copy(void *user, void *to, const void *from, size_t bytes)
 PU_DEF const pu_backend *pu_backend_cpu(void)
 {
     static const pu_backend cpu = {NULL, 1, pu__cpu_dot, pu__cpu_combine, pu__cpu_advance, pu__cpu_stage,
-                                   pu__cpu_row_dot, pu__cpu_normals, pu__cpu_copy, pu__cpu_copy};
+                                   pu__cpu_row_dot, pu__cpu_normals, pu__cpu_copy, pu__cpu_copy, pu__cpu_retreat};
     return &cpu;
 }
 
@@ -2857,7 +2969,6 @@ PU_DEF pu_op pu_op_sum(const pu_op *left, const pu_op *right)
      lower end turned around, and there X is Toeplitz). No difference of large numbers; lower end likewise. */
 
 #define PU__AR_TRIANGLE ((PU_AR_MAX + 1) * (PU_AR_MAX + 2) / 2)
-#define PU__AR_BLOCK 32 /* outputs of a filter that are held in registers at a time */
 
 PU__FN pu_int pu__ar_row(pu_int m) { return m * (m + 1) / 2; }
 PU__FN double pu__ar_gap(pu_real gamma) { return (1 - (double)gamma) * (1 + (double)gamma); } /* 1 - gamma^2 */
@@ -2896,21 +3007,24 @@ PU__FN void pu__ar_derive(pu_ar *ar)
     }
 }
 
-/* y_i = sum_t c_t x_{i+t} (added to y_i if add), i < n: a block of outputs stays in registers while the taps run */
-PU__FN void pu__ar_filter(pu_int n, pu_int taps, const pu_real *c, const pu_real *x, pu_real *y, int add)
+/* y_i = sum_t c_t x_{i+t} + w_i v_i (added to y_i if add; w may be NULL), i < n: a block of outputs stays in registers while
+   the taps run */
+PU__FN void pu__ar_filter(pu_int n, pu_int taps, const pu_real *c, const pu_real *x, const pu_real *w, const pu_real *v,
+                          pu_real *y, int add)
 {
-    pu_real s[PU__AR_BLOCK];
+    pu_real s[PU__BLOCK];
     pu_int i = 0, t, l;
-    for (; i + PU__AR_BLOCK <= n; i += PU__AR_BLOCK) {
+    for (; i + PU__BLOCK <= n; i += PU__BLOCK) {
         const pu_real *at = x + i;
-        for (l = 0; l < PU__AR_BLOCK; l++) s[l] = c[0] * at[l];
+        if (w) for (l = 0; l < PU__BLOCK; l++) s[l] = w[i + l] * v[i + l] + c[0] * at[l];
+        else for (l = 0; l < PU__BLOCK; l++) s[l] = c[0] * at[l];
         for (t = 1; t < taps; t++)
-            for (l = 0; l < PU__AR_BLOCK; l++) s[l] += c[t] * at[t + l];
-        if (add) for (l = 0; l < PU__AR_BLOCK; l++) y[i + l] += s[l];
-        else for (l = 0; l < PU__AR_BLOCK; l++) y[i + l] = s[l];
+            for (l = 0; l < PU__BLOCK; l++) s[l] += c[t] * at[t + l];
+        if (add) for (l = 0; l < PU__BLOCK; l++) y[i + l] += s[l];
+        else for (l = 0; l < PU__BLOCK; l++) y[i + l] = s[l];
     }
     for (; i < n; i++) {
-        pu_real sum = c[0] * x[i];
+        pu_real sum = w ? w[i] * v[i] + c[0] * x[i] : c[0] * x[i];
         for (t = 1; t < taps; t++) sum += c[t] * x[i + t];
         y[i] = add ? y[i] + sum : sum;
     }
@@ -2929,8 +3043,8 @@ PU__FN pu_real pu__ar_xt(const pu_ar *ar, const pu_real *x, pu_int i)
     return s;
 }
 
-/* the P rows at one end, for n >= 2 P; dir = 1: x, y are the first entries, dir = -1: the last ones, going back */
-PU__FN void pu__ar_end(const pu_ar *ar, pu_int dir, const pu_real *x, pu_real *y, int add)
+/* the P rows at one end, times `by`, for n >= 2 P; dir = 1: x, y are the first entries, dir = -1: the last ones, going back */
+PU__FN void pu__ar_end(const pu_ar *ar, pu_int dir, pu_real by, const pu_real *x, pu_real *y, int add)
 {
     const pu_int P = ar->order;
     const pu_real *a = ar->rows + pu__ar_row(P);
@@ -2943,23 +3057,23 @@ PU__FN void pu__ar_end(const pu_ar *ar, pu_int dir, const pu_real *x, pu_real *y
     for (i = 0; i < P; i++) { /* y = U z */
         pu_real s = PU_R(0);
         for (l = 0; l <= i; l++) s += a[i - l] * z[l];
-        y[i * dir] = add ? y[i * dir] + s : s;
+        y[i * dir] = add ? y[i * dir] + by * s : by * s;
     }
 }
 
-PU__FN pu_status pu__ar_apply(const pu_op *op, pu_int k, pu_block X, pu_block Y, int add, pu_real *work)
+/* Chunk by chunk, so that a product is still in the first-level cache for its sum. */
+PU__FN pu_status pu__ar_apply_plus(const pu_op *op, const pu_real *w, pu_int k, pu_block X, pu_block Y, int add, pu_real *s)
 {
     const pu_ar *ar = (const pu_ar *)op->data;
-    const pu_int n = ar->n, P = ar->order;
-    pu_int i, j, c;
-    (void)work;
+    const pu_int n = ar->n, P = ar->order, from = n >= 2 * P ? P : n, to = n >= 2 * P ? n - P : n; /* rows of the filter */
+    pu_int i, j, c, at;
     for (c = 0; c < k; c++) {
         const pu_real *x = pu__col(X, c);
         pu_real *y = pu__col(Y, c);
+        double sum = 0;
         if (n >= 2 * P) {
-            pu__ar_end(ar, 1, x, y, add);
-            pu__ar_filter(n - 2 * P, 2 * P + 1, ar->band, x, y + P, add);
-            pu__ar_end(ar, -1, x + n - 1, y + n - 1, add);
+            pu__ar_end(ar, 1, PU_R(1), x, y, add);
+            pu__ar_end(ar, -1, PU_R(1), x + n - 1, y + n - 1, add);
         } else { /* the two ends overlap: X'(X x) */
             pu_real u[2 * PU_AR_MAX];
             for (i = 0; i < n; i++) {
@@ -2967,12 +3081,26 @@ PU__FN pu_status pu__ar_apply(const pu_op *op, pu_int k, pu_block X, pu_block Y,
                 for (j = 0, u[i] = PU_R(0); j <= m; j++) u[i] += pu__ar_x(ar, i)[j] * x[i - j];
             }
             for (i = 0; i < n; i++) {
-                pu_real s = pu__ar_xt(ar, u, i);
-                y[i] = add ? y[i] + s : s;
+                pu_real entry = pu__ar_xt(ar, u, i);
+                y[i] = add ? y[i] + entry : entry;
             }
         }
+        for (i = 0; i < from && w; i++) y[i] += w[i] * x[i]; /* what lies between is the filter's */
+        for (i = to; i < n && w; i++) y[i] += w[i] * x[i];
+        for (at = 0; at < n; at += PU__CHUNK) {
+            const pu_int row = at < from ? from : at, rows = pu__min(at + PU__CHUNK, to) - row;
+            if (rows > 0) pu__ar_filter(rows, 2 * P + 1, ar->band, x + row - P, w ? w + row : NULL, x + row, y + row, add);
+            if (s) sum += (double)pu__dot_chunk(pu__min(PU__CHUNK, n - at), NULL, x + at, y + at);
+        }
+        if (s) s[c] = (pu_real)sum;
     }
     return PU_OK;
+}
+
+PU__FN pu_status pu__ar_apply(const pu_op *op, pu_int k, pu_block X, pu_block Y, int add, pu_real *work)
+{
+    (void)work;
+    return pu__ar_apply_plus(op, NULL, k, X, Y, add, NULL);
 }
 
 /* X'e */
@@ -2986,7 +3114,7 @@ PU__FN pu_status pu__ar_sample(const pu_op *op, pu_int k, pu_block E, pu_block Y
         const pu_real *e = pu__col(E, c);
         pu_real *y = pu__col(Y, c);
         for (i = 0; i < P; i++) y[i] = pu__ar_xt(ar, e, i);
-        pu__ar_filter(last - P, P + 1, ar->rows + pu__ar_row(P), e + P, y + P, 0);
+        pu__ar_filter(last - P, P + 1, ar->rows + pu__ar_row(P), e + P, NULL, NULL, y + P, 0);
         for (i = last; i < n; i++) y[i] = pu__ar_xt(ar, e, i);
     }
     return PU_OK;
@@ -3033,50 +3161,125 @@ PU__FN pu_status pu__ar_diag(const pu_op *op, pu_real *y, pu_real *work)
     return PU_OK;
 }
 
-/* s_l = sum_u x_u y_{u+l}, l = 0 .. 3, over at most PU__CHUNK entries: one load of x serves four lags. One inner loop
-   over four named arrays is the form that compilers keep in vector registers; an array of arrays is far slower. */
-PU__FN void pu__ar_lag4(pu_int n, const pu_real *x, const pu_real *y, double *s)
+/* s_l = sum_u x_u (y_{u+d+l} + y_{u-d-l}), l = 0 .. 2, over at most PU__CHUNK entries: one load of x serves three lags. One
+   inner loop over named arrays is the form that compilers keep in vector registers; an array of arrays is far slower. */
+PU__FN void pu__ar_lag3(pu_int n, const pu_real *x, const pu_real *y, pu_int d, double *s)
 {
-    pu_real s0[PU__LANES] = {0}, s1[PU__LANES] = {0}, s2[PU__LANES] = {0}, s3[PU__LANES] = {0};
+    const pu_real *up = y + d, *down = y - d;
+    pu_real s0[PU__LANES] = {0}, s1[PU__LANES] = {0}, s2[PU__LANES] = {0};
     pu_int i = 0, l, half;
     for (; i + PU__LANES <= n; i += PU__LANES)
         for (l = 0; l < PU__LANES; l++) {
             const pu_real v = x[i + l];
-            s0[l] += v * y[i + l], s1[l] += v * y[i + l + 1], s2[l] += v * y[i + l + 2], s3[l] += v * y[i + l + 3];
+            s0[l] += v * (up[i + l] + down[i + l]);
+            s1[l] += v * (up[i + l + 1] + down[i + l - 1]);
+            s2[l] += v * (up[i + l + 2] + down[i + l - 2]);
         }
-    for (l = 0; i < n; i++, l++)
-        s0[l] += x[i] * y[i], s1[l] += x[i] * y[i + 1], s2[l] += x[i] * y[i + 2], s3[l] += x[i] * y[i + 3];
+    for (l = 0; i < n; i++, l++) {
+        s0[l] += x[i] * (up[i] + down[i]);
+        s1[l] += x[i] * (up[i + 1] + down[i - 1]);
+        s2[l] += x[i] * (up[i + 2] + down[i - 2]);
+    }
     for (half = PU__LANES / 2; half > 0; half /= 2)
-        for (l = 0; l < half; l++)
-            s0[l] += s0[l + half], s1[l] += s1[l + half], s2[l] += s2[l + half], s3[l] += s3[l + half];
-    s[0] = (double)s0[0], s[1] = (double)s1[0], s[2] = (double)s2[0], s[3] = (double)s3[0];
+        for (l = 0; l < half; l++) s0[l] += s0[l + half], s1[l] += s1[l + half], s2[l] += s2[l + half];
+    s[0] = (double)s0[0], s[1] = (double)s1[0], s[2] = (double)s2[0];
 }
 
-/* C_d += w sum_u p_u q_{u+d}, d = -P .. P, entries outside 0 .. n-1 being zero; n >= 2 P. Chunk by chunk, so that all
-   lags find their entries in the first-level cache. */
-PU__FN void pu__ar_lags(pu_int n, pu_int P, double w, const pu_real *p, const pu_real *q, double *C)
+/* the same, and y_u += sum_l c_l (p_{u+d+l} + p_{u-d-l}) with x_u the factor of the sums: their loads are the same */
+PU__FN void pu__ar_both3(pu_int n, const pu_real *x, const pu_real *p, pu_int d, const pu_real *c, pu_real *PU__RESTRICT y,
+                         double *s)
 {
-    const pu_int first = p == q ? 0 : -P, count = P - first + 1; /* p = q: the lags -d and d agree */
-    double sum[2 * PU_AR_MAX + 1] = {0}, four[4];
-    pu_int u, d, l, at;
-    for (at = P; at < n - P; at += PU__CHUNK) {
+    const pu_real *up = p + d, *down = p - d, c0 = c[0], c1 = c[1], c2 = c[2];
+    pu_real s0[PU__LANES] = {0}, s1[PU__LANES] = {0}, s2[PU__LANES] = {0};
+    pu_int i = 0, l, half;
+    for (; i + PU__LANES <= n; i += PU__LANES)
+        for (l = 0; l < PU__LANES; l++) {
+            const pu_real v = x[i + l], v0 = up[i + l] + down[i + l], v1 = up[i + l + 1] + down[i + l - 1],
+                          v2 = up[i + l + 2] + down[i + l - 2];
+            y[i + l] += c0 * v0 + c1 * v1 + c2 * v2;
+            s0[l] += v * v0, s1[l] += v * v1, s2[l] += v * v2;
+        }
+    for (l = 0; i < n; i++, l++) {
+        const pu_real v0 = up[i] + down[i], v1 = up[i + 1] + down[i - 1], v2 = up[i + 2] + down[i - 2];
+        y[i] += c0 * v0 + c1 * v1 + c2 * v2;
+        s0[l] += x[i] * v0, s1[l] += x[i] * v1, s2[l] += x[i] * v2;
+    }
+    for (half = PU__LANES / 2; half > 0; half /= 2)
+        for (l = 0; l < half; l++) s0[l] += s0[l + half], s1[l] += s1[l + half], s2[l] += s2[l + half];
+    s[0] = (double)s0[0], s[1] = (double)s1[0], s[2] = (double)s2[0];
+}
+
+#define PU__AR_LANES 8   /* seven sums at a time: in fewer lanes each, or registers run out (4 are unrolled to scalars) */
+#define PU__AR_CHUNK 256 /* and fewer entries */
+
+/* The lags 0 .. 5 at once, with y_u += by shift_u p_u and s_6 = sum_u x_u shift_u p_u: one load of everything. n is a
+   multiple of the lanes. */
+PU__FN void pu__ar_both6(pu_int n, const pu_real *x, const pu_real *p, const pu_real *c, pu_real by, const pu_real *shift,
+                         pu_real *PU__RESTRICT y, double *s)
+{
+    const pu_real c0 = c[0], c1 = c[1], c2 = c[2], c3 = c[3], c4 = c[4], c5 = c[5];
+    pu_real s0[PU__AR_LANES] = {0}, s1[PU__AR_LANES] = {0}, s2[PU__AR_LANES] = {0}, s3[PU__AR_LANES] = {0},
+            s4[PU__AR_LANES] = {0}, s5[PU__AR_LANES] = {0}, s6[PU__AR_LANES] = {0};
+    pu_int i, l;
+    for (i = 0; i < n; i += PU__AR_LANES)
+        for (l = 0; l < PU__AR_LANES; l++) {
+            const pu_real *at = p + i + l, v = x[i + l], v0 = at[0], v1 = at[1] + at[-1], v2 = at[2] + at[-2],
+                          v3 = at[3] + at[-3], v4 = at[4] + at[-4], v5 = at[5] + at[-5], v6 = shift[i + l] * v0;
+            y[i + l] += c0 * v0 + c1 * v1 + c2 * v2 + c3 * v3 + c4 * v4 + c5 * v5 + by * v6;
+            s0[l] += v * v0, s1[l] += v * v1, s2[l] += v * v2, s3[l] += v * v3, s4[l] += v * v4, s5[l] += v * v5;
+            s6[l] += v * v6;
+        }
+    for (l = 0; l < 7; l++) s[l] = 0;
+    for (l = 0; l < PU__AR_LANES; l++) {
+        s[0] += 2 * (double)s0[l], s[1] += (double)s1[l], s[2] += (double)s2[l], s[3] += (double)s3[l];
+        s[4] += (double)s4[l], s[5] += (double)s5[l], s[6] += (double)s6[l];
+    }
+}
+
+/* C_d += w sum_u p_u (q_{u+d} + q_{u-d}), d = 0 .. P, entries outside 0 .. n-1 being zero; n >= 2 P. Gamma is symmetric, so
+   that no lag is wanted without its opposite. Chunk by chunk, so that all lags find their entries in the first-level cache,
+   and so does the sum m_u p_u q_u, which is the result (m NULL: 0). y not NULL: filter and shift (may be NULL) of `by` q are
+   added to the rows P .. n-P-1 of y. */
+PU__FN double pu__ar_lags(pu_int n, pu_int P, double w, const pu_real *m, const pu_real *p, const pu_real *q, double *C,
+                          pu_real by, const pu_real *band, const pu_real *shift, pu_real *y)
+{
+    double sum[PU_AR_MAX + 1] = {0}, three[3], seven[7], with_m = 0;
+    pu_real c[6];
+    pu_int u, d, l, at = P;
+    for (; y && shift && m && P == 5 && at + PU__AR_LANES <= n - P; at += u) { /* most of it, at the commonest order */
+        u = pu__min(PU__AR_CHUNK, (n - P - at) / PU__AR_LANES * PU__AR_LANES);
+        for (l = 0; l < 6; l++) c[l] = by * band[P + l];
+        pu__ar_both6(u, p + at, q + at, c, by, shift + at, y + at, seven);
+        for (l = 0; l < 6; l++) sum[l] += seven[l];
+        with_m += seven[6];
+    }
+    for (; at < n - P; at += PU__CHUNK) {
         const pu_int len = pu__min(PU__CHUNK, n - P - at);
-        for (d = 0; d < count && count < 4; d++)
-            sum[d] += (double)pu__dot_chunk(len, NULL, p + at, q + at + first + d);
-        for (; d < count; d += 4) { /* the last four may overlap those before; what is known is not added again */
-            const pu_int from = pu__min(d, count - 4);
-            pu__ar_lag4(len, p + at, q + at + first + from, four);
-            for (l = d - from; l < 4; l++) sum[from + l] += four[l];
+        for (d = 0; d <= P && P < 2; d++)
+            sum[d] += (double)pu__dot_chunk(len, NULL, p + at, q + at + d) +
+                      (double)pu__dot_chunk(len, NULL, p + at, q + at - d);
+        for (l = 0; l < 2 * P + 1 && P < 2; l++) c[l] = by * band[l];
+        if (y && P < 2) pu__ar_filter(len, 2 * P + 1, c, q + at - P, NULL, NULL, y + at, 1);
+        for (; d <= P; d += 3) { /* the last three may overlap those before; what is known is not added again */
+            const pu_int from = pu__min(d, P - 2);
+            for (l = 0; l < 3; l++) c[l] = from + l < d ? PU_R(0) : from + l ? by * band[P + from + l] : by * band[P] / 2;
+            if (y) pu__ar_both3(len, p + at, q + at, from, c, y + at, three);
+            else pu__ar_lag3(len, p + at, q + at, from, three);
+            for (l = d - from; l < 3; l++) sum[from + l] += three[l];
         }
+        if (y && shift) pu__add_product(len, by, shift + at, q + at, y + at);
+        if (m) with_m += (double)pu__dot_chunk(len, m + at, p + at, q + at);
     }
-    for (d = 0; d < count; d++) {
-        for (l = 0; l < 2 * P; l++) { /* the P entries at each end */
-            u = l < P ? l : n - 2 * P + l;
-            if (u + first + d >= 0 && u + first + d < n) sum[d] += (double)p[u] * (double)q[u + first + d];
+    for (l = 0; l < 2 * P; l++) { /* the P entries at each end */
+        u = l < P ? l : n - 2 * P + l;
+        for (d = 0; d <= P; d++) {
+            if (u + d < n) sum[d] += (double)p[u] * (double)q[u + d];
+            if (u >= d) sum[d] += (double)p[u] * (double)q[u - d];
         }
-        C[first + d] += w * sum[d];
-        if (p == q && d > 0) C[-d] += w * sum[d];
+        if (m) with_m += (double)m[u] * (double)p[u] * (double)q[u];
     }
+    for (d = 0; d <= P; d++) C[d] += w * sum[d];
+    return with_m;
 }
 
 /* value of w (a*p)_t (a*q)_t, taps lo .. hi; abar += its derivative */
@@ -3110,42 +3313,66 @@ PU__FN void pu__ar_pull(const pu_ar *ar, const double *a, double *abar, const do
 }
 
 /* kappa p'Gamma q = sum_{t < P} s_t (a^(t)*p)_t (a^(t)*q)_t + sum_{t >= P} (a*p)_t (a*q)_t. Taken over all t that the
-   taps reach, the second sum is sum_ij a_i a_j C_{i-j} with the lag sums C of p and q; what that has too much at the
+   taps reach, the second sum is 1/2 sum_ij a_i a_j C_{|i-j|} with the lag sums C of p and q; what that has too much at the
    two ends comes off term by term. Sums over columns and the O(P^2) work at the ends are in double. */
-PU__FN pu_status pu__ar_grad(const pu_op *op, pu_int k, pu_block P_, pu_block Q_, const pu_real *weight, pu_real *grad,
-                             pu_real *work)
+PU__FN pu_status pu__ar_grad_plus(const pu_op *op, const pu_real *shift, pu_int k, const pu_real *scale, pu_block P_,
+                                  pu_block Q_, pu_block Y, const pu_real *weight, pu_real *grad, double *sum)
 {
     const pu_ar *ar = (const pu_ar *)op->data;
     const pu_int n = ar->n, P = ar->order;
     double a[PU__AR_TRIANGLE], abar[PU__AR_TRIANGLE], s[PU_AR_MAX + 1], value[PU_AR_MAX + 1] = {0};
-    double lag[2 * PU_AR_MAX + 1] = {0}, *C = lag + P;
+    double C[PU_AR_MAX + 1] = {0}, with_m;
     const double *last;
     double *lastbar;
     pu_int c, t, i, j;
-    (void)work;
     memset(abar, 0, (size_t)pu__ar_row(P + 1) * sizeof *abar);
     pu__ar_levinson(P, ar->gamma, a, s);
     last = a + pu__ar_row(P), lastbar = abar + pu__ar_row(P);
     for (c = 0; c < k; c++) {
         const pu_real *p = pu__col(P_, c), *q = pu__col(Q_, c);
-        const double w = (double)weight[c];
-        if (weight[c] == PU_R(0)) continue;
+        const pu_real by = scale ? scale[c] : PU_R(1);
+        const double w = (double)weight[c] * (double)by;
+        pu_real *y = Y.at ? pu__col(Y, c) : NULL;
+        if (sum) sum[c] = 0;
+        if (by == PU_R(0) || (weight[c] == PU_R(0) && !y)) continue;
+        if (y && n < 2 * P) {
+            pu_real scaled[2 * PU_AR_MAX];
+            pu_block x;
+            x.at = scaled, x.ld = n;
+            for (i = 0; i < n; i++) scaled[i] = by * p[i];
+            (void)pu__ar_apply_plus(op, shift, 1, x, pu__from(Y, c), 1, NULL);
+        } else if (y) {
+            pu__ar_end(ar, 1, by, p, y, 1);
+            pu__ar_end(ar, -1, by, p + n - 1, y + n - 1, 1);
+            for (i = 0; i < 2 * P && shift; i++) t = i < P ? i : n - 2 * P + i, y[t] += by * (shift[t] * p[t]);
+        }
         for (t = 0; t < P; t++)
             value[t] += pu__ar_pair(t, 0, t, a + pu__ar_row(t), w * s[t], p, q, abar + pu__ar_row(t));
         if (n >= 2 * P) {
-            pu__ar_lags(n, P, w, p, q, C);
+            with_m = pu__ar_lags(n, P, w, sum ? shift : NULL, q, p, C, by, ar->band, shift, y);
             for (t = 0; t < P; t++) value[P] += pu__ar_pair(t, 0, t, last, -w, p, q, lastbar);
             for (t = n; t < n + P; t++) value[P] += pu__ar_pair(t, t - n + 1, P, last, -w, p, q, lastbar);
-        } else
+        } else {
             for (t = P; t < n; t++) value[P] += pu__ar_pair(t, 0, P, last, w, p, q, lastbar);
+            with_m = sum && shift ? pu__dot(n, shift, p, q) : 0;
+        }
+        if (sum) sum[c] = with_m;
     }
     for (i = 0; i <= P; i++)
         for (j = 0; j <= P; j++) {
-            value[P] += last[i] * last[j] * C[i - j];
-            lastbar[i] += last[j] * (C[i - j] + C[j - i]);
+            value[P] += last[i] * last[j] * C[i > j ? i - j : j - i] / 2;
+            lastbar[i] += last[j] * C[i > j ? i - j : j - i];
         }
     pu__ar_pull(ar, a, abar, value, grad);
     return PU_OK;
+}
+
+PU__FN pu_status pu__ar_grad(const pu_op *op, pu_int k, pu_block P, pu_block Q, const pu_real *weight, pu_real *grad,
+                             pu_real *work)
+{
+    const pu_block none = {NULL, 0};
+    (void)work;
+    return pu__ar_grad_plus(op, NULL, k, NULL, P, Q, none, weight, grad, NULL);
 }
 
 /* entry (i, i - j) = sum_t X_ti X_{t, i-j}, the same for all but the P rows at each end */
@@ -3319,6 +3546,7 @@ PU_DEF pu_op pu_op_ar(const pu_ar *ar)
     pu_op op = pu__op_zero(0, 0, 0, ar); /* zero sizes: refused by whoever uses it */
     if (!ar || ar->n < 1 || ar->order < 0 || ar->order > PU_AR_MAX || ar->order > ar->n) return op;
     op.rows = op.cols = ar->n, op.params = ar->order + 1;
+    op.apply_plus = pu__ar_apply_plus, op.grad_plus = pu__ar_grad_plus;
     op.apply = op.apply_t = pu__ar_apply, op.grad = pu__ar_grad, op.diag = pu__ar_diag, op.sample = pu__ar_sample;
     op.solve = pu__ar_solve, op.logdet = pu__ar_logdet, op.logdet_grad = pu__ar_logdet_grad, op.check = pu__ar_check;
     op.band = ar->order, op.band_add = pu__ar_band_add, op.band_grad = pu__ar_band_grad;
@@ -5608,7 +5836,11 @@ PU_DEF pu_op pu_op_fourier(const pu_fourier *f)
        be = rho' / rho        (GD, SD: be = 0, so that d = r)
        d = m o r + be d
 
-   Passes over vectors per step and column: 1 product, d'q 2 reads, advance 4 reads 2 writes, d 2 reads 1 write.
+   Passes over vectors per step and column: product with d'q 1 read 1 write and what the operator itself reads (2 more reads
+   where it cannot do both in one sweep); advance 4 reads 2 writes (with a full tape 2 reads 1 write, and x takes 4 reads and 1
+   write every three steps at the end); d 2 reads 1 write. Reverse pass, alpha and beta constant: retreat 3 reads 2 writes,
+   product 2 reads 1 write, gradient terms 1 read (3, and 2 more reads and 1 write for qbar, where the operator cannot do both
+   in one sweep); FULL: 17 reads and 4 writes more.
 
    The tape is d_0 .. d_{I-1} alone: m o r_i = d_i - be_i d_{i-1} gives the residuals back, and q_i = (r_{i-1} - r_i) / a_i;
    neither cancels, because successive residuals are orthogonal (in the m product).
@@ -5784,6 +6016,33 @@ PU__FN pu_status pu__product(pu__run *g, pu_block X, pu_block Y, int add)
     return g->A->apply(g->A, g->k, X, Y, add, g->work);
 }
 
+/* Y = A X, s_j = x_j'A x_j: in one sweep where the operator can */
+PU__FN pu_status pu__product_dot(pu__run *g, pu_block X, pu_block Y, pu_real *s)
+{
+    pu_status status;
+    if (g->A->apply_plus) {
+        g->products += (double)g->k;
+        return g->A->apply_plus(g->A, NULL, g->k, X, Y, 0, s);
+    }
+    status = pu__product(g, X, Y, 0);
+    if (!status) pu__dots(g, NULL, X, Y, s);
+    return status;
+}
+
+/* Y += A (c o P);  grad += scale_j * d/dtheta (c_j p_j)'A q_j (c NULL: ones; grad may be NULL). P is qbar, or qbar is free. */
+PU__FN pu_status pu__product_back(pu__run *g, const pu_real *c, pu_block P, pu_block Q, pu_block Y, pu_real *grad)
+{
+    pu_status status;
+    if (g->A->grad_plus && grad) {
+        g->products += (double)g->k;
+        return g->A->grad_plus(g->A, NULL, g->k, c, P, Q, Y, g->s.scale, grad, NULL);
+    }
+    if (c) pu__combine1(g, g->qbar, pu__t(P, PU_R(1), c, NULL)), P = g->qbar;
+    status = pu__product(g, P, Y, 1);
+    if (!status && grad) status = g->A->grad(g->A, g->k, P, Q, g->s.scale, grad, g->work);
+    return status;
+}
+
 /* V -= sum_{l <= last} (ma o r_l) (r_l'(mc o V)) / rho_l: Gram-Schmidt against the stored residuals */
 PU__FN void pu__project(pu__run *g, pu_block V, pu_int last, const pu_real *mc, const pu_real *ma)
 {
@@ -5839,6 +6098,8 @@ PU__FN pu_status pu__forward(pu__run *g, const pu_block *x0, pu_int I)
     const pu_state *s = &g->s;
     const pu_real *m = pu__m(g);
     const pu_int k = g->k, every = g->plan.every;
+    const int later = g->tape && !every; /* all directions stay: x = x0 + sum a_i d_i afterwards, three of them at a time */
+    const pu_block none = {NULL, 0};
     pu_status status = pu__start(g, x0);
     pu_int i;
     if (status) return status;
@@ -5858,11 +6119,10 @@ PU__FN pu_status pu__forward(pu__run *g, const pu_block *x0, pu_int I)
             pu__combine1(g, pu__checkpoint(g, i / every - 1, 0), pu__t(g->r, PU_R(1), NULL, NULL));
             if (s->use_beta) pu__combine1(g, pu__checkpoint(g, i / every - 1, 1), pu__t(d, PU_R(1), NULL, NULL));
         }
-        status = pu__product(g, d, g->q, 0);                                               /* q = A d */
+        status = pu__product_dot(g, d, g->q, s->pi + i * k);                               /* q = A d;  pi = d'q */
         if (status) return status;
-        pu__dots(g, NULL, d, g->q, s->pi + i * k);                                         /* pi = d'q */
         pu__stage(g, PU_STAGE_ALPHA, i);                                                   /* a = rho / pi */
-        B->advance(B->user, g->n, k, s->a + i * k, m, d, g->q, g->x, g->r, s->rho + (i + 1) * k);
+        B->advance(B->user, g->n, k, s->a + i * k, m, d, g->q, later ? none : g->x, g->r, s->rho + (i + 1) * k);
         if (g->reorthogonal) {
             pu__project(g, g->r, i, m, NULL);
             pu__dots(g, m, g->r, g->r, s->rho + (i + 1) * k);
@@ -5878,6 +6138,13 @@ PU__FN pu_status pu__forward(pu__run *g, const pu_block *x0, pu_int I)
             g->done = i + 1;
             break;
         }
+    }
+    for (i = 0; i < g->done && later; i += 3) {
+        pu_term t[4];
+        pu_int l;
+        t[0] = pu__t(g->x, PU_R(1), NULL, NULL);
+        for (l = i; l < i + 3 && l < g->done; l++) t[l - i + 1] = pu__t(pu__slot(g, g->tape, l), PU_R(1), s->a + l * k, NULL);
+        B->combine(B->user, g->n, k, g->x, (int)(l - i) + 1, t);
     }
     return PU_OK;
 }
@@ -5906,21 +6173,27 @@ PU__FN pu_status pu__residual(pu__run *g)
 }
 
 /* orth_j = max_i |r'd_i| / (|u| |d_i|) with r = u - A x: zero in exact arithmetic. Relative to |u|, not |r|: what counts is
-   the error of the gradient, which has the size of x, while r may be rounding noise without any harm. */
+   the error of the gradient, which has the size of x, while r may be rounding noise without any harm. Without a preconditioner
+   |d_i|^2 = rho_i + be_{i-1}^2 |d_{i-1}|^2, because r_i is orthogonal to d_{i-1}, which holds locally in any arithmetic. */
 PU__FN void pu__orthogonality(pu__run *g)
 {
     const size_t bytes = (size_t)g->k * sizeof(pu_real);
+    double *dd = g->growth; /* |d_i|^2; free until the growth is known */
     pu_int i, j;
     g->B->read(g->B->user, g->host_int, g->s.steps, (size_t)g->k * sizeof(int32_t));
     for (j = 0; j < g->k; j++) g->orth[j] = 0;
     for (i = 0; i < g->done; i++) {
         pu_block d = pu__slot(g, g->tape, i);
         pu__dots(g, NULL, g->xbar, d, g->s.s0);
-        pu__dots(g, NULL, d, d, g->s.s1);
+        if (g->use_m) pu__dots(g, NULL, d, d, g->s.s1);
         g->B->read(g->B->user, g->host, g->s.s0, bytes);
-        g->B->read(g->B->user, g->host_a, g->s.s1, bytes);
+        g->B->read(g->B->user, g->host_a, g->use_m ? g->s.s1 : g->s.rho + i * g->k, bytes);
+        if (i > 0) g->B->read(g->B->user, g->host_b, g->s.be + (i - 1) * g->k, bytes);
         for (j = 0; j < g->k; j++) {
-            double size = sqrt(g->uu[j]) * sqrt((double)g->host_a[j]);
+            const double be = i > 0 && !g->use_m ? (double)g->host_b[j] : 0;
+            double size;
+            dd[j] = (double)g->host_a[j] + (be > 0 ? be * be * dd[j] : 0);
+            size = sqrt(g->uu[j]) * sqrt(dd[j]);
             if (i < (pu_int)g->host_int[j] && size > 0)
                 g->orth[j] = pu__max(g->orth[j], fabs((double)g->host[j]) / size);
         }
@@ -5942,37 +6215,41 @@ PU__FN pu_status pu__reverse_step(pu__run *g, pu_int i, pu_block d, pu_block dpr
     const pu_real *m = pu__m(g), *a = s->a + i * g->k, *be = s->be + i * g->k;
     const int full = !s->detach && !s->fixed_step; /* alpha (and beta) depend on theta */
     const int back = full || g->mbar;              /* the residuals are needed */
+    const int plain = !back && !g->reorthogonal;
     pu_status status = PU_OK;
-    if (full && s->use_beta) pu__dots(g, NULL, g->dbar, d, s->s0);                          /* beb = dbar'd */
-    pu__stage(g, PU_STAGE_REV1, i);                         /* rhobar += beb/rho; rhop = -beb be/rho */
-    pu__combine3(g, g->rbar, pu__t(g->rbar, PU_R(1), NULL, NULL), pu__t(g->dbar, PU_R(1), NULL, m),
-                 pu__t(g->r, PU_R(1), s->c0, m));           /* rbar += m o (dbar + 2 rhobar r) */
-    if (g->mbar) pu__through_m(g);
-    if (g->reorthogonal && i + 1 < g->done) pu__project(g, g->rbar, i + 1, NULL, m);
-    if (back) {
-        pu__stage(g, PU_STAGE_RPREV, i);                    /* r_i from d_i, d_{i-1} */
-        if (ri) pu__combine1(g, g->rprev, pu__t(*ri, PU_R(1), NULL, NULL));
-        else pu__combine3(g, g->rprev, pu__t(d, PU_R(1), s->c0, g->use_m ? g->minv : NULL),
-                     pu__t(dprev, PU_R(1), s->c1, g->use_m ? g->minv : NULL), pu__t(g->r, PU_R(1), s->c2, NULL));
+    if (plain) { /* rbar += m o dbar;  dbar = be dbar + a xbar + A qbar,  qbar = -a rbar */
+        pu__stage(g, PU_STAGE_REV2, i);
+        g->B->retreat(g->B->user, g->n, g->k, a, be, m, g->xbar, g->rbar, g->dbar);
+    } else {
+        if (full && s->use_beta) pu__dots(g, NULL, g->dbar, d, s->s0);                          /* beb = dbar'd */
+        pu__stage(g, PU_STAGE_REV1, i);                         /* rhobar += beb/rho; rhop = -beb be/rho */
+        if (full) pu__dots(g, NULL, g->xbar, d, s->s0);         /* for REV2; d is in the cache now */
+        pu__combine3(g, g->rbar, pu__t(g->rbar, PU_R(1), NULL, NULL), pu__t(g->dbar, PU_R(1), NULL, m),
+                     pu__t(g->r, PU_R(1), s->c0, m));           /* rbar += m o (dbar + 2 rhobar r) */
+        if (g->mbar) pu__through_m(g);
+        if (g->reorthogonal && i + 1 < g->done) pu__project(g, g->rbar, i + 1, NULL, m);
+        if (back) {
+            pu__stage(g, PU_STAGE_RPREV, i);                    /* r_i from d_i, d_{i-1} */
+            if (ri) pu__combine1(g, g->rprev, pu__t(*ri, PU_R(1), NULL, NULL));
+            else pu__combine3(g, g->rprev, pu__t(d, PU_R(1), s->c0, g->use_m ? g->minv : NULL),
+                         pu__t(dprev, PU_R(1), s->c1, g->use_m ? g->minv : NULL), pu__t(g->r, PU_R(1), s->c2, NULL));
+        }
+        if (full) {
+            pu__stage(g, PU_STAGE_Q, i);                        /* q = (r_i - r_{i+1}) / a */
+            pu__combine2(g, g->q, pu__t(g->rprev, PU_R(1), s->c1, NULL), pu__t(g->r, PU_R(-1), s->c1, NULL));
+            pu__dots(g, NULL, g->rbar, g->q, s->s1);
+        }
+        pu__stage(g, PU_STAGE_REV2, i);                         /* ab = xbar'd - rbar'q; rhop += ab/pi; pib = -ab a/pi */
+        pu__combine2(g, g->qbar, pu__t(g->rbar, PU_R(-1), a, NULL), pu__t(d, PU_R(1), s->pib, NULL));
+        {
+            pu_term t[3]; /* dbar = be dbar + a xbar + pib q + A qbar */
+            t[0] = pu__t(g->dbar, PU_R(1), be, NULL), t[1] = pu__t(g->xbar, PU_R(1), a, NULL);
+            t[2] = pu__t(g->q, PU_R(1), s->pib, NULL);
+            g->B->combine(g->B->user, g->n, g->k, g->dbar, 3, t);
+        }
     }
-    if (full) {
-        pu__stage(g, PU_STAGE_Q, i);                        /* q = (r_i - r_{i+1}) / a */
-        pu__combine2(g, g->q, pu__t(g->rprev, PU_R(1), s->c1, NULL), pu__t(g->r, PU_R(-1), s->c1, NULL));
-        pu__dots(g, NULL, g->xbar, d, s->s0);
-        pu__dots(g, NULL, g->rbar, g->q, s->s1);
-    }
-    pu__stage(g, PU_STAGE_REV2, i);                         /* ab = xbar'd - rbar'q; rhop += ab/pi; pib = -ab a/pi */
-    pu__combine2(g, g->qbar, pu__t(g->rbar, PU_R(-1), a, NULL), pu__t(d, PU_R(1), s->pib, NULL));
-    {
-        pu_term t[3]; /* dbar = be dbar + a xbar + pib q + A qbar */
-        t[0] = pu__t(g->dbar, PU_R(1), be, NULL), t[1] = pu__t(g->xbar, PU_R(1), a, NULL);
-        t[2] = pu__t(g->q, PU_R(1), s->pib, NULL);
-        g->B->combine(g->B->user, g->n, g->k, g->dbar, 3, t);
-    }
-    if (full || i + 1 < g->done) { /* otherwise rbar, hence qbar, is still zero */
-        status = pu__product(g, g->qbar, g->dbar, 1);
-        if (!status && grad) status = g->A->grad(g->A, g->k, g->qbar, d, s->scale, grad, g->work);
-    }
+    if (full || i + 1 < g->done) /* otherwise rbar, hence qbar, is still zero */
+        status = pu__product_back(g, plain ? s->c0 : NULL, plain ? g->rbar : g->qbar, d, g->dbar, grad);
     if (g->reorthogonal) pu__project(g, g->dbar, i, m, NULL);
     if (back) {
         pu_block swap = g->r;
@@ -6117,27 +6394,36 @@ PU__FN void pu__read_history(pu__run *g)
    comes from the coefficients alone, so luck with roundings cannot hide an instability from it. */
 PU__FN void pu__growth(pu__run *g)
 {
+    double lambda[16], rbar[16], dbar[16], top[16];
     pu_int j, l, from, i, best;
     pu__read_history(g);
     for (j = 0; j < g->k; j++) {
         const pu_int steps = (pu_int)g->host_int[j];
         g->growth[j] = steps > 0 ? 1 : 0;
         if (steps == 0) continue;
-        if (pu__spectrum(g, j, steps)) g->growth[j] = DBL_MAX; /* no spectrum, no trust */
-        for (l = 0; l < 16 && l < steps && g->growth[j] < DBL_MAX; l++) {
-            double lambda;
+        if (pu__spectrum(g, j, steps)) { /* no spectrum, no trust */
+            g->growth[j] = DBL_MAX;
+            continue;
+        }
+        for (l = 0; l < 16; l++) {
             for (best = l, i = l + 1; i < steps; i++) /* l-th largest to the front */
                 if (g->tri[i] > g->tri[best]) best = i;
-            lambda = g->tri[best], g->tri[best] = g->tri[l], g->tri[l] = lambda;
-            for (from = steps - 1; from >= 0; from--) {
-                double rbar = 0, dbar = 1;
-                for (i = from; i >= 0; i--) {
-                    rbar += dbar;
-                    dbar = (double)g->host_b[i * g->k + j] * dbar - (double)g->host_a[i * g->k + j] * lambda * rbar;
-                    g->growth[j] = pu__max(g->growth[j], fabs(dbar));
+            lambda[l] = l < steps ? g->tri[best] : lambda[0]; /* fewer: the largest again */
+            if (l < steps) g->tri[best] = g->tri[l], g->tri[l] = lambda[l];
+            top[l] = 1;
+        }
+        for (from = steps - 1; from >= 0; from--) {
+            for (l = 0; l < 16; l++) rbar[l] = 0, dbar[l] = 1;
+            for (i = from; i >= 0; i--) {
+                const double a = (double)g->host_a[i * g->k + j], be = (double)g->host_b[i * g->k + j];
+                for (l = 0; l < 16; l++) { /* all at once: the recursion of one is a chain */
+                    rbar[l] += dbar[l];
+                    dbar[l] = be * dbar[l] - a * lambda[l] * rbar[l];
+                    top[l] = top[l] > fabs(dbar[l]) ? top[l] : fabs(dbar[l]);
                 }
             }
         }
+        for (l = 0; l < 16; l++) g->growth[j] = pu__max(g->growth[j], top[l]);
     }
 }
 
@@ -6359,7 +6645,7 @@ PU__FN pu_status pu__check_array(pu_int n, const pu_real *x, int positive, const
 
 PU__FN pu_status pu__check_backend(const pu_backend *B, pu_report *report)
 {
-    return B->dot && B->combine && B->advance && B->stage && B->row_dot && B->normals && B->read && B->write
+    return B->dot && B->combine && B->advance && B->stage && B->row_dot && B->normals && B->read && B->write && B->retreat
                ? PU_OK : pu__fail(report, PU_E_NULL, "backend", -1, -1);
 }
 
@@ -6713,6 +6999,8 @@ typedef struct {
     pu_block t0, t1;                 /* n_rows x kmax */
     pu_block g;                      /* D x kmax, psi tied and Phi.gram: Phi'W Phi x for the x of the last product, */
     const pu_real *g_of;             /* which is here */
+    pu_real *shift;                  /* D, Phi diagonal and Gamma.apply_plus: Phi'W Phi */
+    double *sum;                     /* kmax, with that: what grad_plus returns */
     pu_real *work;
     /* Probes in groups: column c > 0 of a datum adds its gradient to the copy of [Gamma | Phi | psi] of its group, `stride`
        long, the first at at_group; column 0 and everything else to the common one. groups = 0: all to the common one. */
@@ -6793,8 +7081,10 @@ PU__FN pu_status pu__posterior_apply(const pu_op *op, pu_int k, pu_block X, pu_b
 {
     pu__posterior *p = pu__posterior_of(op);
     const pu_op *Gamma = p->model->Gamma;
-    pu_status status = pu__named(p, Gamma->apply(Gamma, k, X, Y, add, p->work), "Gamma.apply");
+    pu_status status;
     (void)work;
+    if (p->shift) return pu__named(p, Gamma->apply_plus(Gamma, p->shift, k, X, Y, add, NULL), "Gamma.apply");
+    status = pu__named(p, Gamma->apply(Gamma, k, X, Y, add, p->work), "Gamma.apply");
     if (status) return status;
     if (p->model->Phi->gram && !p->rows) {
         const pu_block to = p->g.at ? p->g : Y;
@@ -6810,6 +7100,37 @@ PU__FN pu_status pu__posterior_apply(const pu_op *op, pu_int k, pu_block X, pu_b
     return pu__phi_apply_t(p, k, p->t0, Y, 1);
 }
 
+/* its apply_plus, where there is a shift; w is NULL */
+PU__FN pu_status pu__posterior_apply_plus(const pu_op *op, const pu_real *w, pu_int k, pu_block X, pu_block Y, int add,
+                                          pu_real *s)
+{
+    pu__posterior *p = pu__posterior_of(op);
+    (void)w;
+    return pu__named(p, p->model->Gamma->apply_plus(p->model->Gamma, p->shift, k, X, Y, add, s), "Gamma.apply");
+}
+
+/* its grad_plus, where besides only the sum of psi's gradient is wanted, which is p'(Phi'W Phi) q / psi; w is NULL */
+PU__FN pu_status pu__posterior_grad_plus(const pu_op *op, const pu_real *w, pu_int k, const pu_real *c, pu_block P, pu_block Q,
+                                         pu_block Y, const pu_real *weight, pu_real *grad, double *s)
+{
+    pu__posterior *p = pu__posterior_of(op);
+    const pu_op *Gamma = p->model->Gamma;
+    pu_status status = PU_OK;
+    pu_int j, end;
+    (void)w, (void)s;
+    for (j = 0; j < k && !status; j = end) {
+        pu_real *at = grad + pu__group_at(p, j);
+        const pu_int from = j;
+        end = pu__group_end(p, j, k);
+        status = pu__named(p, Gamma->grad_plus(Gamma, p->shift, end - j, c ? c + j : NULL, pu__from(P, j), pu__from(Q, j),
+                                               Y.at ? pu__from(Y, j) : Y, weight + j, at + p->at_Gamma, p->sum), "Gamma.grad");
+        for (; j < end; j++)
+            at[p->at_psi] += (pu_real)((double)weight[j] * (c ? (double)c[j] : 1) * p->sum[j - from] /
+                                       (double)p->model->psi[0]);
+    }
+    return status;
+}
+
 /* p'A q: Gamma's own terms; (W Phi p)'Phi q + (W Phi q)'Phi p for Phi; mask (Phi p)(Phi q) for psi */
 PU__FN pu_status pu__posterior_grad(const pu_op *op, pu_int k, pu_block P, pu_block Q, const pu_real *weight, pu_real *grad,
                                     pu_real *work)
@@ -6817,10 +7138,11 @@ PU__FN pu_status pu__posterior_grad(const pu_op *op, pu_int k, pu_block P, pu_bl
     pu__posterior *p = pu__posterior_of(op);
     const pu_op *Gamma = p->model->Gamma;
     const int same = P.at == Q.at;
-    const pu_block tq = same ? p->t0 : p->t1;
+    const pu_block tq = same ? p->t0 : p->t1, none = {NULL, 0};
     pu_status status = PU_OK;
     pu_int j, end;
     (void)work;
+    if (p->op.grad_plus) return p->op.grad_plus(op, NULL, k, NULL, P, Q, none, weight, grad, NULL);
     for (j = 0; j < k && p->want_Gamma && !status; j = end) {
         end = pu__group_end(p, j, k);
         status = pu__named(p, Gamma->grad(Gamma, end - j, pu__from(P, j), pu__from(Q, j), weight + j,
@@ -6867,6 +7189,12 @@ PU__FN pu_status pu__posterior_diag(const pu_op *op, pu_real *y, pu_real *work)
 
 PU__FN int pu__has_diag(const pu_lgm *model) { return model->Gamma->diag && model->Phi->gram_diag; }
 
+/* Is A = Gamma + a diagonal, and can Gamma take that along? Then the columns of a block have nothing to share. */
+PU__FN int pu__is_shift(const pu_lgm *model)
+{
+    return model->Phi->apply == pu__diagonal_apply && model->Gamma->apply_plus && model->Gamma->grad_plus;
+}
+
 PU__FN void pu__posterior_layout(pu__posterior *p, pu__arena *arena, const pu_lgm *model, const pu_backend *B, pu_int kmax,
                                  pu_int params)
 {
@@ -6878,11 +7206,17 @@ PU__FN void pu__posterior_layout(pu__posterior *p, pu__arena *arena, const pu_lg
     p->list = (pu_int *)pu__take(arena, p->M, 1, sizeof(pu_int));
     p->t0 = pu__cols(arena, p->M, kmax), p->t1 = pu__cols(arena, p->M, kmax);
     p->g.at = NULL, p->g_of = NULL;
+    p->shift = NULL, p->sum = NULL;
+    if (pu__is_shift(model)) {
+        p->shift = pu__reals(arena, p->D, 1);
+        p->sum = (double *)pu__take(arena, kmax, 1, sizeof(double));
+    }
     p->work = pu__reals(arena, work_G > work_P ? work_G : work_P, kmax);
     p->column = -1;
     memset(&p->op, 0, sizeof p->op);
     p->op.rows = p->op.cols = p->D, p->op.params = params, p->op.trusted = 2, p->op.data = p;
     p->op.apply = p->op.apply_t = pu__posterior_apply, p->op.grad = pu__posterior_grad;
+    if (pu__is_shift(model)) p->op.apply_plus = pu__posterior_apply_plus;
     if (pu__has_diag(model)) p->op.diag = pu__posterior_diag;
 }
 
@@ -6918,6 +7252,10 @@ PU__FN pu_int pu__posterior_load(pu__posterior *p, const pu_data *data, pu_int n
     p->observed = observed, p->restricted = restrict_rows;
     p->n_rows = restrict_rows ? observed : p->M;
     p->rows = restrict_rows && observed < p->M ? p->list : NULL; /* all observed: no list needed */
+    if (p->shift) {
+        memset(p->shift, 0, (size_t)p->D * sizeof(pu_real));
+        (void)pu__diagonal_gram_diag(Phi, p->w_all, p->shift, NULL);
+    }
     p->log_psi = logs.sum + log(logs.product);
     *c = (sum - p->log_psi) / 2; /* 1/2 e'We - 1/2 sum log psi */
     return observed;
@@ -7234,6 +7572,8 @@ PU__FN void pu__job_layout(pu__memory *mem, pu__arena *arena, const pu__job *job
         w->post.want_Gamma = job->out->Gamma && job->model->Gamma->params > 0;
         w->post.want_Phi = job->out->Phi && job->model->Phi->params > 0;
         w->post.want_psi = job->out->psi != NULL;
+        if (w->post.shift && job->o->tied_psi && w->post.want_Gamma && w->post.want_psi && !w->post.want_Phi)
+            w->post.op.grad_plus = pu__posterior_grad_plus;
         w->post.at_Gamma = 0, w->post.at_Phi = job->at_Phi, w->post.at_psi = job->at_psi;
         w->post.groups = job->groups, w->post.probes = job->K;
         w->post.at_group = job->at_group, w->post.stride = job->at_eta;
@@ -8086,18 +8426,21 @@ PU__FN void pu__lane(const pu__job *job, pu__memory *mem, pu__worker *w, int lan
    ------------------------------------------------------------------------------------------------ */
 
 /* Columns at a time: the solver's vectors of a block should stay in the second-level cache, but a dense operator wants a
-   few columns per sweep over its matrix. Depends on sizes and lanes only, so that it does not change the bits between machines.
-   */
-PU__FN pu_int pu__columns_fit(pu_int cache, pu_int D, pu_int columns)
+   few columns per sweep over its matrix (least = 4; 1 where columns have nothing to share). Depends on sizes and lanes only,
+   so that it does not change the bits between machines. */
+PU__FN pu_int pu__columns_fit(pu_int cache, pu_int D, pu_int columns, pu_int least)
 {
-    const pu_int fit = cache / (5 * (pu_int)sizeof(pu_real)) / D, k = fit < 4 ? 4 : fit > 64 ? 64 : fit;
+    const pu_int fit = cache / (5 * (pu_int)sizeof(pu_real)) / D, k = fit < least ? least : fit > 64 ? 64 : fit;
     return pu__min(k, columns);
 }
 
-PU__FN pu_int pu__columns_default(pu_int D, pu_int columns) { return pu__columns_fit(512 * 1024, D, columns); }
+PU__FN pu_int pu__columns_default(pu_int D, pu_int columns, pu_int least)
+{
+    return pu__columns_fit(512 * 1024, D, columns, least);
+}
 
 /* Matrix products, which copy what they need into cache themselves, want as many as are no burden. */
-PU__FN pu_int pu__columns_wide(pu_int D, pu_int columns) { return pu__columns_fit(8192 * 1024, D, columns); }
+PU__FN pu_int pu__columns_wide(pu_int D, pu_int columns) { return pu__columns_fit(8192 * 1024, D, columns, 4); }
 
 /* Threads: as asked; otherwise OpenMP's choice, or 1 when the whole job is predicted to take less than half a millisecond,
    where waking a team costs more than it saves. The report says which; the bits are the same. */
@@ -8225,7 +8568,7 @@ PU__FN pu_status pu__job_make(pu__job *job, const pu_lgm *model, const pu_data *
                                             NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL};
     const pu_options *o = options ? options : &zero_options;
     pu_status status = pu__check_model(model, report);
-    int overflow = 0, iterative;
+    int overflow = 0, iterative, shift;
     pu_int cols;
     double ns;
     if (status) return status;
@@ -8274,16 +8617,18 @@ PU__FN pu_status pu__job_make(pu__job *job, const pu_lgm *model, const pu_data *
                   &overflow);
     if (overflow) return pu__fail(report, PU_E_OVERFLOW, "N (K+1) D", -1, -1);
     job->lanes = o->lanes ? o->lanes : 4;
-    job->block = pu__min(o->columns ? o->columns : pu__columns_default(job->D, cols), cols);
-    if (!o->columns && iterative && job->N < job->lanes) { /* fewer data than lanes: share out the columns */
-        const pu_int parts = (job->lanes + job->N - 1) / job->N;
+    shift = pu__is_shift(model);
+    job->block = pu__min(o->columns ? o->columns : pu__columns_default(job->D, cols, shift ? 1 : 4), cols);
+    /* fewer data than lanes: share out the columns; where narrow blocks cost little, so that no lane has a datum too many */
+    if (!o->columns && iterative && job->N < (shift ? 4 : 1) * job->lanes) {
+        const pu_int parts = ((shift ? 4 : 1) * job->lanes + job->N - 1) / job->N;
         job->block = pu__min(job->block, (cols + parts - 1) / parts);
     }
     job->kmax = job->block;
     if (job->served[PU_ITERATIVE] < job->N) { /* direct engines like wider blocks, the band has just the columns */
         const pu_int wide =
             o->columns ? o->columns
-            : job->served[PU_DENSE] + job->served[PU_DUAL] ? pu__columns_wide(job->D, 64) : pu__columns_default(job->D, cols);
+            : job->served[PU_DENSE] + job->served[PU_DUAL] ? pu__columns_wide(job->D, 64) : pu__columns_default(job->D, cols, 4);
         if (wide > job->kmax) job->kmax = pu__min(wide, job->D + cols);
     }
     job->blocks = iterative ? (cols + job->block - 1) / job->block : 1;
@@ -8357,7 +8702,8 @@ PU__FN pu_status pu__check_tuning(const pu_options *o, const pu_results *out, pu
 PU__FN void pu__widest(pu__job *job)
 {
     const pu_int cols = job->K + 1,
-                 block = pu__min(job->o->columns ? job->o->columns : pu__columns_default(job->D, cols), cols);
+                 least = pu__is_shift(job->model) ? 1 : 4,
+                 block = pu__min(job->o->columns ? job->o->columns : pu__columns_default(job->D, cols, least), cols);
     job->lanes = job->o->lanes ? job->o->lanes : 4;
     job->threads = pu__threads(job->o->threads, 1e30);
     if (job->threads > job->lanes) job->threads = job->lanes;
@@ -9111,7 +9457,7 @@ PU_DEF pu_status pu_simulate(const pu_lgm *model, pu_int n, uint64_t seed, pu_wo
     if (!model->Gamma->sample) return pu__fail(report, PU_E_UNSUPPORTED, "Gamma.sample", -1, -1);
     status = pu__check_numbers(model, report);
     if (status) return status;
-    kmax = pu__columns_default(model->Gamma->rows, n);
+    kmax = pu__columns_default(model->Gamma->rows, n, 4);
     o.solver = model->Gamma->diag ? PU_PCG : PU_CG, o.tolerance = 4 * sqrt((double)PU__FLOOR2); /* a little above rounding */
     if (!model->Gamma->solve) status = pu_solve_bytes(model->Gamma, kmax, &o, 0, &nested, report);
     if (status) return status;
@@ -10119,7 +10465,7 @@ PU_DEF pu_status pu_model_noisy_ar(pu_model *model, pu_int n, pu_int order, pu_r
     memset(s->psi, 0, (size_t)n * sizeof(pu_real)); /* not set yet: refused */
     made.name = "noisy autoregression", made.params = order + 2, made.uses = PU_USES_GAMMA | PU_USES_PSI, made.data = s;
     made.Gamma = pu_op_ar(&s->ar), made.Phi = pu_op_identity(n), made.lgm.psi = s->psi;
-    made.set = pu__noisy_ar_set, made.pull = pu__noisy_ar_pull;
+    made.tied_psi = 1, made.set = pu__noisy_ar_set, made.pull = pu__noisy_ar_pull;
     made.start = pu__noisy_ar_start, made.describe = pu__noisy_ar_describe;
     return pu__model_done(model, &made);
 }

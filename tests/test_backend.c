@@ -285,8 +285,8 @@ TEST combine_zeros(pu_int n, pu_int k)
 /* ---- advance --------------------------------------------------------------------------------- */
 
 /* x += a d, r -= a q, rho = r'(m o r); every third column is frozen (a = 0) and its d and q hold
-   NaN. */
-TEST advance(pu_int n, pu_int k, int with_m)
+   NaN. Without x the rest is the same. */
+TEST advance(pu_int n, pu_int k, int with_m, int without_x)
 {
     const pu_backend *cpu = pu_backend_cpu();
     guarded d = normal_block(n, k, 0), q = normal_block(n, k, 1), x = normal_block(n, k, 2);
@@ -301,7 +301,14 @@ TEST advance(pu_int n, pu_int k, int with_m)
         poison_column(&d, j);
         poison_column(&q, j);
     }
-    cpu->advance(cpu->user, n, k, a, m, d.b, q.b, x.b, r.b, rho);
+    if (without_x) {
+        x.b.at = NULL;
+        cpu->advance(cpu->user, n, k, a, m, d.b, q.b, x.b, r.b, rho);
+        x = copy_block(&x0);
+        for (j = 0; j < k; j++) { /* what was left to the caller */
+            for (i = 0; i < n && j % 3; i++) x.b.at[j * x.ld + i] += a[j] * d.b.at[j * d.ld + i];
+        }
+    } else cpu->advance(cpu->user, n, k, a, m, d.b, q.b, x.b, r.b, rho);
     for (j = 0; j < k; j++) {
         double want = 0, step = (double)a[j];
         if (j % 3 == 0) TC_ASSERT(column_same_bits(&x, &x0, j) && column_same_bits(&r, &r0, j));
@@ -316,6 +323,37 @@ TEST advance(pu_int n, pu_int k, int with_m)
         TC_CLOSE(rho[j], want, sum_unit(n) * want);
     }
     TC_ASSERT(padding_intact(&x) && padding_intact(&r));
+    PASS();
+}
+
+/* ---- retreat --------------------------------------------------------------------------------- */
+
+/* rbar += m o dbar, dbar = be dbar + a xbar. Every third column is frozen (a = 0): its xbar holds NaN.
+   Every other column has be = 0. */
+TEST retreat(pu_int n, pu_int k, int with_m)
+{
+    const pu_backend *cpu = pu_backend_cpu();
+    guarded xbar = normal_block(n, k, 0), rbar = normal_block(n, k, 1);
+    guarded dbar = normal_block(n, k, 3), r0 = copy_block(&rbar), d0 = copy_block(&dbar);
+    pu_real *m = with_m ? tc_random_positive(++next_seed, n) : NULL;
+    pu_real *a = tc_normal(++next_seed, k), *be = tc_normal(++next_seed, k);
+    pu_int i, j;
+    tc_set_case("n %d k %d m %d", (int)n, (int)k, with_m);
+    for (j = 0; j < k; j += 3) {
+        a[j] = PU_R(0);
+        poison_column(&xbar, j);
+    }
+    for (j = 0; j < k; j += 2) be[j] = PU_R(0);
+    cpu->retreat(cpu->user, n, k, a, be, m, xbar.b, rbar.b, dbar.b);
+    for (j = 0; j < k; j++) {
+        for (i = 0; i < n; i++) {
+            double md = (m ? (double)m[i] : 1) * at(&d0, i, j), ax = j % 3 ? (double)a[j] * at(&xbar, i, j) : 0;
+            double bd = (double)be[j] * at(&d0, i, j);
+            TC_CLOSE(at(&rbar, i, j), at(&r0, i, j) + md, 2 * PU_TEST_EPS * (fabs(at(&r0, i, j)) + fabs(md)));
+            TC_CLOSE(at(&dbar, i, j), bd + ax, 2 * PU_TEST_EPS * (fabs(bd) + fabs(ax)));
+        }
+    }
+    TC_ASSERT(padding_intact(&rbar) && padding_intact(&dbar));
     PASS();
 }
 
@@ -387,7 +425,7 @@ TEST backend_is_complete(void)
 {
     const pu_backend *cpu = pu_backend_cpu();
     ASSERT(cpu != NULL && cpu == pu_backend_cpu());
-    ASSERT(cpu->dot && cpu->combine && cpu->advance && cpu->stage && cpu->row_dot);
+    ASSERT(cpu->dot && cpu->combine && cpu->advance && cpu->stage && cpu->row_dot && cpu->retreat);
     ASSERT(cpu->normals && cpu->read && cpu->write);
     PASS();
 }
@@ -401,7 +439,11 @@ static void run_shape(pu_int n, pu_int k)
         greatest_set_test_suffix(suffix);
         RUN_TESTp(dot, n, k, with_m);
         greatest_set_test_suffix(suffix);
-        RUN_TESTp(advance, n, k, with_m);
+        RUN_TESTp(advance, n, k, with_m, 0);
+        greatest_set_test_suffix(suffix);
+        RUN_TESTp(advance, n, k, with_m, 1);
+        greatest_set_test_suffix(suffix);
+        RUN_TESTp(retreat, n, k, with_m);
         for (with_w = 0; with_w <= 1; with_w++) {
             greatest_set_test_suffix(suffix);
             RUN_TESTp(row_dot, n, k, with_m, with_w);

@@ -16,6 +16,7 @@ static const ar_case ar_cases[] = {
     {6, 3, 0.6},   {41, 3, 0.6},  {5, 5, 0.5},   {7, 5, 0.5},   {9, 5, 0.5},    {10, 5, 0.5},
     {11, 5, 0.5},  {75, 5, 0.5},  {33, 8, 0.4},  {32, 32, 0.1}, {45, 32, 0.1},  {63, 32, 0.1},
     {64, 32, 0.1}, {65, 32, 0.1}, {131, 32, 0.1}, {1, 1, 2.5},   {23, 2, 1.5},   {1067, 3, 0.5},
+    {577, 5, 0.4},
 };
 
 #define AR_CASES (sizeof ar_cases / sizeof ar_cases[0])
@@ -405,6 +406,92 @@ TEST check_grad(const fixture *f, pu_int k, pu_block P, pu_block Q, const pu_rea
     PASS();
 }
 
+/* Y = Gamma X + w o X, Y += that, and x'y, against apply, which is tested above */
+TEST check_apply_plus(const fixture *f, pu_int k, int add, int with_w)
+{
+    const pu_int n = f->n;
+    pu_block X = tc_random_block(&next_seed, n, k, n + 3), Y = tc_random_block(&next_seed, n, k, n + 3);
+    pu_block want = tc_block(tc_reals(Y.ld * k), Y.ld);
+    pu_real *w = with_w ? tc_normal(++next_seed, n) : NULL, *s = tc_reals(k);
+    double *size = size_of(f), *bound = tc_doubles(n), unit = (roundings(f) + 3) * PU_TEST_EPS;
+    pu_int i, j;
+    for (j = 0; j < k; j++) memcpy(want.at + j * Y.ld, Y.at + j * Y.ld, (size_t)n * sizeof *Y.at);
+    TC_ASSERT(f->op.apply(&f->op, k, X, want, add, NULL) == PU_OK);
+    TC_ASSERT(f->op.apply_plus(&f->op, w, k, X, Y, add, add ? NULL : s) == PU_OK);
+    for (j = 0; j < k; j++) {
+        double *x = tc_column(X, n, j), dot = 0, sum = 0;
+        for (i = 0; i < n; i++) x[i] = fabs(x[i]);
+        tc_matvec(n, n, size, x, bound);
+        for (i = 0; i < n; i++) {
+            double wx = w ? (double)w[i] * (double)X.at[j * X.ld + i] : 0, y = (double)Y.at[j * Y.ld + i];
+            TC_CLOSE(y, (double)want.at[j * Y.ld + i] + wx, unit * (bound[i] + fabs(wx) + fabs((double)want.at[j * Y.ld + i])));
+            dot += (double)X.at[j * X.ld + i] * y, sum += x[i] * fabs(y);
+        }
+        if (!add) TC_CLOSE(s[j], dot, 40 * PU_TEST_EPS * sum);
+    }
+    PASS();
+}
+
+TEST apply_plus_adds_a_diagonal(const ar_case *c)
+{
+    fixture *f = build(c);
+    int add, with_w;
+    for (add = 0; add <= 1; add++)
+        for (with_w = 0; with_w <= 1; with_w++) {
+            tc_set_case("n %d P %d add %d w %d", (int)f->n, (int)f->P, add, with_w);
+            CHECK_CALL(check_apply_plus(f, 3, add, with_w));
+        }
+    PASS();
+}
+
+/* grad_plus with c p in the place of p: grad's gradient, the weighted sum, and the product, which also a column of weight zero
+   gets; c = 0 leaves everything as it was */
+TEST grad_plus_is_grad_and_apply(const ar_case *c)
+{
+    enum { K = 4 };
+    fixture *f = build(c);
+    const pu_int n = f->n, params = f->P + 1;
+    pu_block P = tc_random_block(&next_seed, n, K, n + 2), Q = tc_random_block(&next_seed, n, K, n);
+    pu_block Y = tc_random_block(&next_seed, n, K, n + 1), want = tc_block(tc_reals(Y.ld * K), Y.ld);
+    pu_block cP = tc_block(tc_reals(n * K), n);
+    pu_real *w = tc_normal(++next_seed, n), *weight = tc_normal(++next_seed, K), *by = tc_normal(++next_seed, K);
+    pu_real *grad = tc_reals(params), *plus = tc_reals(params), *alone = tc_reals(params);
+    double *size = size_of(f), *bound = tc_doubles(n), s[K], unit = (roundings(f) + 42) * PU_TEST_EPS;
+    const pu_block none = {NULL, 0};
+    pu_int i, j;
+    tc_set_case("n %d P %d", (int)n, (int)f->P);
+    weight[1] = by[3] = PU_R(0);
+    for (i = 0; i < params; i++) grad[i] = plus[i] = alone[i] = PU_R(0);
+    for (j = 0; j < K; j++) {
+        memcpy(want.at + j * Y.ld, Y.at + j * Y.ld, (size_t)n * sizeof *Y.at);
+        for (i = 0; i < n; i++) cP.at[j * n + i] = by[j] * P.at[j * P.ld + i];
+    }
+    TC_ASSERT(f->op.grad(&f->op, K, cP, Q, weight, grad, NULL) == PU_OK);
+    TC_ASSERT(f->op.grad_plus(&f->op, NULL, K, NULL, cP, Q, none, weight, alone, NULL) == PU_OK);
+    TC_ASSERT(f->op.apply_plus(&f->op, w, K, cP, want, 1, NULL) == PU_OK);
+    TC_ASSERT(f->op.grad_plus(&f->op, w, K, by, P, Q, Y, weight, plus, s) == PU_OK);
+    for (i = 0; i < params; i++) {
+        size_t mark = tc_kept_count;
+        double bar = unit * bilinear(n, slope(f, i, 2), K, cP, Q, weight, 1);
+        TC_CLOSE(plus[i], grad[i], bar);
+        TC_CLOSE(alone[i], grad[i], bar);
+        tc_release_to(mark);
+    }
+    for (j = 0; j < K; j++) {
+        double *p = tc_column(cP, n, j), sum = 0, total = 0;
+        for (i = 0; i < n; i++) {
+            const double term = (double)w[i] * (double)P.at[j * P.ld + i] * (double)Q.at[j * Q.ld + i];
+            sum += term, total += fabs(term), p[i] = fabs(p[i]);
+        }
+        if (j != 1) TC_CLOSE(s[j], j == 3 ? 0 : sum, 40 * PU_TEST_EPS * total);
+        tc_matvec(n, n, size, p, bound);
+        for (i = 0; i < n; i++)
+            TC_CLOSE(Y.at[j * Y.ld + i], want.at[j * Y.ld + i],
+                     unit * (bound[i] + fabs((double)w[i]) * p[i] + fabs((double)want.at[j * Y.ld + i])));
+    }
+    PASS();
+}
+
 TEST grad_is_the_derivative(const ar_case *c)
 {
     static const pu_int widths[] = {1, 2, 5};
@@ -777,6 +864,8 @@ static void run_case(const ar_case *c)
     RUN_TESTp(apply_is_the_matrix, c);
     RUN_TESTp(apply_is_symmetric, c);
     RUN_TESTp(grad_is_the_derivative, c);
+    RUN_TESTp(apply_plus_adds_a_diagonal, c);
+    RUN_TESTp(grad_plus_is_grad_and_apply, c);
     RUN_TESTp(diag_is_the_diagonal, c);
     RUN_TESTp(sample_has_the_right_covariance, c);
     RUN_TESTp(pull_phi_is_the_gradient_in_phi, c);

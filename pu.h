@@ -7885,7 +7885,7 @@ PU__FN pu_status pu__dual_prepare(const pu__job *job, pu__memory *mem, pu__worke
     pu_real *B = w->L;
     double low = HUGE_VAL, high = 0;
     pu_int first, i, k, bad;
-    memset(B, 0, (size_t)(m * m) * sizeof(pu_real));
+    if (m > 0) memset(B, 0, (size_t)(m * m) * sizeof(pu_real));
     for (first = 0; first < m; first += k) { /* k rows of R and of G', then those columns of B down to the diagonal */
         k = pu__min(job->kmax, m - first);
         if (pu__phi_rows(p, first, k, R)) return pu__operator_failed(report, p->failed, n);

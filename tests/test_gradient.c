@@ -200,6 +200,31 @@ TEST every_reverse_pass_gives_that_derivative(void)
     PASS();
 }
 
+/* There is a gradient in m only where one m serves all data on the way through the solver. */
+TEST gradient_in_m_needs_one_m_and_a_network(void)
+{
+    enum { D = 7, M = 9, N = 3, GOOD, CG, OUTPUT, EACH, NONE, CASES };
+    int c;
+    for (c = GOOD; c < CASES; c++) {
+        problem p;
+        pu_report report;
+        pu_real *m = tc_random_positive(77, N * D), *grad = tc_reals(D);
+        make_problem(&p, PRIOR_DIAGONAL, D, M, N, 100);
+        p.options.samples = 2, p.options.solve.solver = c == CG ? PU_CG : PU_PCG, p.options.solve.m = c == NONE ? NULL : m;
+        p.options.solve.m_stride = c == EACH ? 0 : PU_NONE;
+        p.options.kind = c == OUTPUT ? PU_OUTPUT : PU_NETWORK;
+        memset(&p.out, 0, sizeof p.out);
+        p.out.m = grad, grad[0] = PU_R(42);
+        tc_set_case("case %d", c - GOOD);
+        TC_STATUS(pu_gradient(&p.model.lgm, &p.model.data, &p.options, NULL, &p.out, &report),
+                  c == GOOD ? PU_OK : PU_E_UNSUPPORTED);
+        TC_ASSERT((grad[0] == PU_R(42)) == (c != GOOD));
+        TC_ASSERT(c == GOOD || strncmp(report.where.what, "results.m", 9) == 0);
+        tc_release(NULL);
+    }
+    PASS();
+}
+
 /* SD with detached step sizes is another gradient (ADJOINT: 10 % and more off): the check above must refuse it. */
 TEST the_check_sees_a_wrong_gradient(void)
 {
@@ -759,6 +784,7 @@ int main(int argc, char **argv)
     SET_TEARDOWN(tc_release, NULL);
     RUN_TEST(network_gradient_is_the_derivative_of_its_objective);
     RUN_TEST(every_reverse_pass_gives_that_derivative);
+    RUN_TEST(gradient_in_m_needs_one_m_and_a_network);
     RUN_TEST(the_check_sees_a_wrong_gradient);
     RUN_TEST(exact_gradient_is_the_derivative_of_the_nll);
     RUN_TEST(nll_is_the_marginal_density);

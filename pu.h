@@ -108,7 +108,7 @@ MATHS (letters used throughout; W = diag(mask * psi), e = mask * (y - eta))
 #include <stddef.h>
 #include <stdint.h>
 
-#define PU_VERSION "0.1.0"
+#define PU_VERSION "0.2.0"
 
 /* ------------------------------------------------------------------------------------------------
    >>config
@@ -525,10 +525,10 @@ typedef enum { PU_NETWORK, PU_OUTPUT, PU_MONTE_CARLO, PU_EXACT } pu_kind;
 #define PU_ENGINE_LIST(X)                                                                                   \
     X(PU_ITERATIVE, 0, "iterative")      /* a few steps of options.solve.solver, K probes */               \
     X(PU_DENSE, 1, "dense")              /* Cholesky of A: D^3 */                                          \
-    X(PU_DUAL, 2, "dual")                /* Woodbury, m observed entries: 4 m^2 D + m^3; Gamma.solve */    \
+    X(PU_DUAL, 2, "dual")                /* Woodbury, m observed entries: 2 m^2 D + m^3/3; Gamma.solve */  \
     X(PU_BANDED, 3, "banded")            /* band (block tridiagonal) Cholesky, selected inverse: D band^2; \
                                             Gamma.band_add, band_grad, Phi.row, row_grad */                \
-    X(PU_KALMAN, 4, "Kalman smoother")   /* the textbook baseline: T S^3; Gamma a pu_op_ssm or pu_op_ar (order <= \
+    X(PU_KALMAN, 4, "kalman")            /* smoother, the textbook baseline: T S^3; Gamma a pu_op_ssm or pu_op_ar (order <= \
                                             PU_SSM_MAX), each row of Phi within one time step; PU_EXACT only */ \
     X(PU_ENGINE_AUTO, 5, "auto")         /* per datum the cheapest of those that apply; see report.plan */
 typedef enum {
@@ -1257,14 +1257,6 @@ extern "C" {
 #endif
 
 #define PU__FN static PU_UNUSED
-#if defined(__GNUC__) || defined(__clang__) || defined(__CUDACC__)
-#define PU__RESTRICT __restrict__
-#elif defined(_MSC_VER)
-#define PU__RESTRICT __restrict
-#else
-#define PU__RESTRICT
-#endif
-
 #if defined(__GNUC__) || defined(__clang__) || defined(__CUDACC__)
 #define PU__RESTRICT __restrict__
 #elif defined(_MSC_VER)
@@ -2464,7 +2456,7 @@ PU__FN void pu__leaf(pu_int n, const pu_real *L, pu_int ld, int turn, pu_int k, 
     pu_real t[PU__LEAF][PU__SIDES];
     pu_int q, i, p, c;
     for (i = 0; i < n; i++)
-        for (c = 0; c < k; c++) t[i][c] = x[i * xi + c * xc];
+        for (c = 0; c < PU__SIDES; c++) t[i][c] = c < k ? x[i * xi + c * xc] : PU_R(0);
     for (q = 0; q < n; q++) {
         const pu_real scale = PU_R(1) / L[(turn ? n - 1 - q : q) * (ld + 1)];
         i = turn ? n - 1 - q : q;
@@ -8475,7 +8467,8 @@ PU__FN pu_status pu__check_functions(const pu__job *job, pu_report *report)
     if (job->plan.solver == PU_PCG && job->served[PU_ITERATIVE] && !job->o->solve.m && !pu__has_diag(job->model))
         return pu__fail(report, PU_E_UNSUPPORTED, G->diag ? "Phi.gram_diag (or give options.solve.m)"
                                                           : "Gamma.diag (or give options.solve.m)", -1, -1);
-    if (job->out->m && !(job->network && job->plan.solver == PU_PCG && job->o->solve.m && job->o->solve.m_stride == PU_NONE))
+    if (job->out->m && !(job->asked_network && job->plan.solver == PU_PCG && job->o->solve.m &&
+                         job->o->solve.m_stride == PU_NONE)) /* zero, where direct engines serve all data */
         return pu__fail(report, PU_E_UNSUPPORTED, "results.m (PU_NETWORK, PU_PCG, options.solve.m for all data)", -1, -1);
     return PU_OK;
 }
@@ -10761,6 +10754,8 @@ PU__FN uint64_t pu__fit_print(const pu__fit *f)
                              (double)g->most_samples,
                              (double)g->most_iterations,
                              (double)(g->no_control_variate != 0),
+                             (double)(g->tied_psi != 0),
+                             (double)(g->constant_m != 0),
                              (double)g->solve.iterations,
                              (double)g->solve.solver,
                              g->solve.tolerance,

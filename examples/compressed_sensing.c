@@ -127,8 +127,11 @@ static void fit(const flags *f, pu_model *model, const pu_data *data, pu_fit_opt
     memset(&first, 0, sizeof first);
     held.theta = need_reals(model->params);
     if (hold > f->least_noise && steps > 1) fit_part(hold, steps * 3 / 5 + 1, model, data, options, ws, theta, &first);
-    fit_part(f->least_noise, steps - first.step, model, data, options, ws, theta, report);
-    report->step += first.step, report->seconds += first.seconds;
+    *report = first;
+    if (first.step < steps) {
+        fit_part(f->least_noise, steps - first.step, model, data, options, ws, theta, report);
+        report->step += first.step, report->seconds += first.seconds;
+    }
     free(held.theta);
 }
 
@@ -215,7 +218,7 @@ int main(int argc, char **argv)
     if (f.labels && !f.images) fail(2, "--labels", "needs --images");
     if (f.picture && !picture_ends(f.picture, ".png") && !picture_ends(f.picture, ".pgm") && !picture_ends(f.picture, ".html"))
         fail(2, "--picture", "needs a name that ends in .png, .pgm or .html");
-    out = json_open(f.fit.json); /* better to fail now than after the work */
+    file_ready(f.picture);
 
     s.N = f.count;
     if (f.images) read_images(&f, &s);
@@ -244,7 +247,7 @@ int main(int argc, char **argv)
     error = scene_error(&s, mean), beta = exp((double)theta[s.D]) / (f.plain ? (double)s.D : 1);
     accurate = options.gradient;
     if (accurate.kind != PU_EXACT) accurate.solve.tolerance = 1e-5, accurate.solve.iterations = 1000; /* not unrolled */
-    need(pu_model_nll(&model, theta, &data, &accurate, &ws, &nll, &nll_se, &report.last), &report.last);
+    fit_nll(&model, theta, &data, &accurate, &ws, &nll, &nll_se, &report.last);
     if (f.picture) draw(&f, &s, mean, variance);
     if (!f.fit.quiet) {
         printf("%s %ld: %ld images of %ld x %ld, %.3g %% of the frequencies, noise %g (%s transform)\n",
@@ -256,6 +259,7 @@ int main(int argc, char **argv)
         printf("  %ld steps, %.1f s, %.2f s each; %.0f MB\n", (long)report.step, report.seconds,
                report.step ? report.seconds / (double)report.step : 0, peak_mb());
     }
+    out = json_open(f.fit.json);
     json_fit(&out, &f.fit, &report, nll, nll_se);
     json_number(&out, "nrmse", error);
     json_number(&out, "nrmse_zero_filled", blind);

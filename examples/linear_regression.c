@@ -60,7 +60,7 @@ int main(int argc, char **argv)
     fit_flags_options(&flags, &options);
     if (options.gradient.kind == PU_EXACT) options.optimizer = PU_LBFGS, options.tolerance = 1e-5;
     need_fit(pu_fit(&model, &data, &options, NULL, theta, &report), &report);
-    need(pu_model_nll(&model, theta, &data, &options.gradient, NULL, &nll, &nll_se, &told), &told);
+    fit_nll(&model, theta, &data, &options.gradient, NULL, &nll, &nll_se, &told);
     need(pu_fit_errors(&model, &data, &options.gradient, NULL, theta, se, &told), &told);
 
     prediction.mean = c.mean, prediction.fit = c.variance;

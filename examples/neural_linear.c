@@ -50,9 +50,9 @@ int main(int argc, char **argv)
     need(pu_model_start(&model, &data, (uint64_t)flags.seed, theta, &told), &told);
     fit_flags_options(&flags, &options);
     options.schedule = PU_RATE_COSINE;
-    need(pu_model_nll(&model, theta, &data, &options.gradient, NULL, &first, &nll_se, &told), &told);
+    fit_nll(&model, theta, &data, &options.gradient, NULL, &first, &nll_se, &told);
     need_fit(pu_fit(&model, &data, &options, NULL, theta, &report), &report);
-    need(pu_model_nll(&model, theta, &data, &options.gradient, NULL, &nll, &nll_se, &told), &told);
+    fit_nll(&model, theta, &data, &options.gradient, NULL, &nll, &nll_se, &told);
 
     prediction.mean = c.mean, prediction.fit = c.variance;
     need(pu_predict(&model.lgm, &data, &options.gradient, NULL, &prediction, &told), &told);

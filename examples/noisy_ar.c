@@ -67,7 +67,6 @@ int main(int argc, char **argv)
     pu_fit_report report;
     pu_options exact;
     pu_report told;
-    pu_status status;
     json j;
 
     series_default(&s), fit_flags_default(&flags);
@@ -76,7 +75,7 @@ int main(int argc, char **argv)
     list[options++] = opt_number("length", "simulate: entries of a series", &length, 1, 100000000);
     list[options++] = opt_number("series", "simulate: how many", &count, 1, CSV_COLUMNS);
     list[options++] = opt_real("missing", "simulate: share of missing entries", &missing, 0, 0.99);
-    list[options++] = opt_choice("optimizer", "0 as --rate: 1, 0.1, 0.01", &optimizer, "lbfgs,adam,sgd");
+    list[options++] = opt_choice("optimizer", "without --rate: 1, 0.1, 0.01", &optimizer, "lbfgs,adam,sgd");
     list[options++] = opt_choice("start", "from the data; gamma = 0, kappa = lambda = 1; the truth", &start, "moments,zero,truth");
     options += series_flags_table(&s, list + options);
     options += fit_flags_table(&flags, list + options);
@@ -107,16 +106,13 @@ int main(int argc, char **argv)
     if (start == 2 && s.data) fail(2, "--start truth", "is for simulated series");
     if (start < 2) memset(theta, 0, sizeof theta);
     if (start == 0) need(pu_model_start(&model, &data, (uint64_t)flags.seed, theta, &told), &told);
-    status = flags.steps ? pu_fit(&model, &data, &fit, NULL, theta, &report) : PU_OK;
-    if (!flags.steps) memset(&report, 0, sizeof report);
-    need_fit(status, &report);
+    need_fit(pu_fit(&model, &data, &fit, NULL, theta, &report), &report);
 
     /* what came out: NLL as the fit sees it, the rest by an exact engine */
     began = seconds();
     memset(&exact, 0, sizeof exact);
     exact.engine = PU_ENGINE_AUTO, exact.kind = PU_EXACT, exact.threads = fit.gradient.threads;
-    need(pu_model_nll(&model, theta, &data, &fit.gradient, NULL, &nll, &nll_se, &told), &told);
-    if (!flags.steps) report.last = told;
+    fit_nll(&model, theta, &data, &fit.gradient, NULL, &nll, &nll_se, &told);
     need(pu_model_nll(&model, theta, &data, &exact, NULL, &nll_exact, NULL, &told), &told);
     ar_natural(&model, theta, x);
     has_se = pu_fit_covariance(&model, &data, &exact, NULL, theta, C, &told) == PU_OK;

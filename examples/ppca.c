@@ -102,7 +102,7 @@ int main(int argc, char **argv)
     fit_flags_options(&flags, &options);
     options.schedule = PU_RATE_COSINE;
     need_fit(pu_fit(&model, &data, &options, NULL, theta, &report), &report);
-    need(pu_model_nll(&model, theta, &data, &options.gradient, NULL, &nll, &nll_se, &told), &told);
+    fit_nll(&model, theta, &data, &options.gradient, NULL, &nll, &nll_se, &told);
 
     prediction.mean = mean, prediction.variance = variance;
     need(pu_predict(&model.lgm, &data, &options.gradient, NULL, &prediction, &told), &told);

@@ -163,9 +163,9 @@ static void recommend(app *a, json *out)
     for (; count < a->top && count < M - start[1]; count++) {
         for (n = 0, i = 1; i < M; i++)
             if (mean[i] > mean[n]) n = i;
-        best[count] = mean[n], sd[count] = (pu_real)sqrt((double)variance[n]), id[count] = a->r.all.item_id[n];
+        best[count] = (pu_real)ratings_clip(&a->r, (double)mean[n]), sd[count] = (pu_real)sqrt((double)variance[n]), id[count] = a->r.all.item_id[n];
         if (!a->flags.quiet)
-            printf("%8ld  %.2f +- %.2f\n", (long)a->r.all.item_id[n], ratings_clip(&a->r, (double)mean[n]), (double)sd[count]);
+            printf("%8ld  %.2f +- %.2f\n", (long)a->r.all.item_id[n], (double)best[count], (double)sd[count]);
         mean[n] = -PU_R(1e30);
     }
     json_key(out, "recommended");
@@ -190,7 +190,7 @@ static void read_options(app *a, int argc, char **argv)
     list[n++] = opt_number("factors", "D", &a->factors, 1, 100000);
     list[n++] = opt_number("batch", "users per gradient", &a->batch, 1, 1000000);
     list[n++] = opt_number("accumulate", "gradients per step", &a->accumulate, 1, 100000);
-    list[n++] = opt_number("epochs", "passes through the users (--steps 0)", &a->epochs, 0, 1000000);
+    list[n++] = opt_number("epochs", "passes through the users, unless --steps says", &a->epochs, 0, 1000000);
     list[n++] = opt_number("split-seed", "of training, validation and test ratings", &a->split_seed, 0, 1000000000);
     list[n++] = opt_number("validate", "steps between validations; 0 = two epochs", &a->validate, 0, 1000000);
     list[n++] = opt_flag("no-validation", "those ratings train, too; the last parameters are tested", &a->no_validation);
@@ -266,7 +266,7 @@ int main(int argc, char **argv)
     test = ratings_rmse(&a.r, &a.model.lgm, &a.r.test, &a.posterior, &a.ws);
     if (pu_model_gradient_bytes(&a.model, &a.r.data, &options.gradient, 0, &bytes, &last) == PU_OK)
         report.last = last; /* who serves whom */
-    if (pu_nll(&a.model.lgm, &a.r.data, &options.gradient, &a.ws, &nll, &nll_se, &last) < 0) need(last.status, &last);
+    fit_nll(&a.model, theta, &a.r.data, &options.gradient, &a.ws, &nll, &nll_se, &last);
     if (!a.flags.quiet) {
         printf("test RMSE %.4f", test);
         if (!a.no_validation)

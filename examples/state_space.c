@@ -80,16 +80,16 @@ int main(int argc, char **argv)
     list[options++] = opt_number("length", "simulate: entries of a series", &length, 1, 100000000);
     list[options++] = opt_number("series", "simulate: how many", &count, 1, CSV_COLUMNS);
     list[options++] = opt_real("missing", "simulate: share of missing entries", &missing, 0, 0.99);
-    list[options++] = opt_choice("optimizer", "0 as --rate: 1, 0.1, 0.01", &optimizer, "lbfgs,adam,sgd");
+    list[options++] = opt_choice("optimizer", "without --rate: 1, 0.1, 0.01", &optimizer, "lbfgs,adam,sgd");
     options += series_flags_table(&s, list + options);
     options += fit_flags_table(&flags, list + options);
     options_read(argc, argv, "state_space", "Fits a linear state space model to series with gaps.", options, list);
-    if (flags.steps == 0) fail(2, "--steps", "at least 1");
 
     memset(&model, 0, sizeof model), memset(&exact, 0, sizeof exact);
     exact.engine = PU_ENGINE_AUTO, exact.kind = PU_EXACT, exact.threads = (int)flags.threads;
     if (s.data) series_load(&s);
-    need(pu_model_state_space(&model, s.data ? s.length : (pu_int)(length + s.forecast), (pu_int)states, PU_SSM_STATIONARY, &told), &told);
+    need(pu_model_state_space(&model, s.data ? s.length : (pu_int)(length + s.forecast), (pu_int)states, PU_SSM_STATIONARY,
+                              &told), &told);
     theta = need_reals(model.params), at_noise = model.params - 1;
     if (!s.data) {
         make_truth((int)states, theta);
@@ -105,7 +105,7 @@ int main(int argc, char **argv)
     if (fit.optimizer == PU_LBFGS) fit.fixed_probes = 1, fit.tolerance = 1e-4 * sqrt((double)s.known / (double)s.count);
     need(pu_model_start(&model, &data, (uint64_t)flags.seed, theta, &told), &told);
     need_fit(pu_fit(&model, &data, &fit, NULL, theta, &report), &report);
-    need(pu_model_nll(&model, theta, &data, &fit.gradient, NULL, &nll, &nll_se, &told), &told);
+    fit_nll(&model, theta, &data, &fit.gradient, NULL, &nll, &nll_se, &told);
     series_look(&s, &model.lgm, &exact);
 
     if (!flags.quiet) {

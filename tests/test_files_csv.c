@@ -55,6 +55,10 @@ TEST gaps(void)
     ASSERT_EQ(3, table.rows);
     ASSERT(isnan(VALUE(0, 1)));
     PU_CHECK_CLOSE(VALUE(0, 2), 3, 0);
+    ASSERTm(why, parse("x\n1\n\n3\n\n\r\n\n", ',', 1, NULL)); /* but not at the end of the file */
+    ASSERT_EQ(3, table.rows);
+    ASSERTm(why, parse("a,b\n1,2\n\n", ',', 1, NULL));
+    ASSERT_EQ(1, table.rows);
     PASS();
 }
 
@@ -96,7 +100,7 @@ TEST refusals(void)
     CHECK_REFUSED("# only\n# comments\n", NULL, "no rows");
     CHECK_REFUSED("a,b\n1,2\n3\n", NULL, "line 3: fewer cells");
     CHECK_REFUSED("a,b\n1,2,3\n", NULL, "line 2: more cells");
-    CHECK_REFUSED("a,b\n1,2\n\n", NULL, "line 3: fewer cells");
+    CHECK_REFUSED("a,b\n1,2\n\n3,4\n", NULL, "line 3: fewer cells");
     CHECK_REFUSED("a,b\n1,2\n3,x4\n", NULL, "line 3, column 2: not a number: x4");
     CHECK_REFUSED("# c\na,b\n1,2e\n", NULL, "line 3, column 2: not a number: 2e");
     CHECK_REFUSED("a\n1 2\n", NULL, "not a number");

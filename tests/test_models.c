@@ -828,11 +828,31 @@ TEST network_gradient_through_the_preconditioner(void)
     PASS();
 }
 
+/* Asked for the network gradient, auto may find direct engines cheaper for all data: then nothing goes through m, and nothing
+   is refused. */
+TEST preconditioner_and_auto(void)
+{
+    pu_real grad[2][64];
+    pu_options o;
+    pu_report report;
+    problem p;
+    make(&p, SPARSE_FOURIER);
+    memset(&o, 0, sizeof o);
+    o.samples = 2, o.solve.iterations = 3, o.solve.solver = PU_PCG, o.engine = PU_ENGINE_AUTO;
+    TC_STATUS(pu_model_gradient(&p.model, p.theta, &p.data, &o, &p.ws, grad[0], NULL, &report), PU_OK);
+    TC_ASSERT(report.served[PU_ITERATIVE] == 0);
+    o.constant_m = 1;
+    TC_STATUS(pu_model_gradient(&p.model, p.theta, &p.data, &o, &p.ws, grad[1], NULL, &report), PU_OK);
+    TC_ASSERT(memcmp(grad[0], grad[1], (size_t)p.model.params * sizeof(pu_real)) == 0);
+    PASS();
+}
+
 SUITE(models)
 {
     GREATEST_SET_TEARDOWN_CB(tc_release, NULL);
     RUN_TEST(descriptions);
     RUN_TEST(network_gradient_through_the_preconditioner);
+    RUN_TEST(preconditioner_and_auto);
     RUN_TEST(canonical_forms);
     RUN_TEST(fisher);
     RUN_TEST(engines_agree);

@@ -11,6 +11,7 @@
    cells. Cells may be quoted ("a, ""b"""), but hold no line end. Spaces and tabs around a cell do not count. Lines that begin
    with # are comments, and so is a byte order mark. The first line names the columns, unless the format says that it does
    not. A cell of a wanted column is a decimal number, or missing: empty, NA, NaN, or the format's own mark (such as -999.99).
+   Blank lines at the end of the file are no rows.
    Anything else is refused with its line and column: no infinities, hexadecimals, thousands separators, numbers too large for
    pu_real. Columns that are not wanted may hold anything. Include after pu.h. */
 #ifndef EXAMPLES_CSV_H
@@ -132,12 +133,14 @@ static inline int csv_scan(const char *text, size_t length, const csv_format *fo
 {
     char names[CSV_COLUMNS][CSV_NAME], cell[128];
     int place[CSV_COLUMNS];
-    const char *at = text, *const stop = text + length;
+    const char *at = text, *stop = text + length;
     pu_int lines = 1, row = 0, i;
     long line = 0;
     int cells = 0; /* of a line; 0 before the first */
     if (memchr(text, 0, length)) return snprintf(why, CSV_WHY, "not a text file: it holds a zero byte"), 0;
     if (length >= 3 && !memcmp(text, "\xef\xbb\xbf", 3)) at += 3;
+    while (stop - at > 1 && stop[-1] == '\n' && (stop[-2] == '\n' || (stop - at > 2 && stop[-2] == '\r' && stop[-3] == '\n')))
+        stop -= stop[-2] == '\r' ? 2 : 1; /* blank lines at the end are no rows */
     for (i = 0; i < (pu_int)length; i++) lines += text[i] == '\n'; /* at least as many as rows */
     while (at < stop) {
         const char *const begin = at, *p = at, *end = (const char *)memchr(at, '\n', (size_t)(stop - at));

@@ -49,8 +49,8 @@ static inline int fit_flags_table(fit_flags *f, option *list)
     list[n++] = opt_choice("gradient", "of the iterative engine", &f->gradient, "exact,mc,output,network");
     list[n++] =
         opt_choice("engine", "exact engines give the exact gradient", &f->engine, "auto,iterative,dense,dual,banded,kalman");
-    list[n++] = opt_number("steps", "of the optimiser", &f->steps, 1, 100000000);
-    list[n++] = opt_real("rate", "of the optimiser", &f->rate, 1e-9, 1e3);
+    list[n++] = opt_number("steps", "of the optimiser", &f->steps, f->steps > 0, 100000000);
+    list[n++] = opt_real("rate", "of the optimiser", &f->rate, f->rate > 0 ? 1e-9 : 0, 1e3);
     list[n++] = opt_text("json", "write the results to this file", &f->json);
     list[n++] = opt_flag("quiet", "no progress, no tables", &f->quiet);
     return n;
@@ -88,15 +88,15 @@ static inline int fit_progress(const pu_fit_report *now, void *user)
     if (now->objective_se > 0) fprintf(stderr, " +- %.2g", now->objective_se);
     fprintf(stderr, "  |gradient| %.3g  %.1f steps/s  %.0f s left \033[K", now->gradient, now->steps_per_second,
             now->seconds_left > 0 ? now->seconds_left : 0);
-    if (now->step >= now->steps) fprintf(stderr, "\r\033[K");
     fflush(stderr);
     return 0;
 }
 
-/* steps and rate of the flags; user = the flags */
+/* steps and rate of the flags; user = the flags. Sees to it that --json can be written. */
 static inline void fit_flags_options(fit_flags *f, pu_fit_options *o)
 {
     memset(o, 0, sizeof *o);
+    file_ready(f->json);
     fit_flags_gradient(f, &o->gradient);
     o->steps = (pu_int)f->steps, o->rate = f->rate;
     o->clock = fit_clock, o->progress = fit_progress, o->user = f;
@@ -107,9 +107,19 @@ static inline void need_fit(pu_status status, const pu_fit_report *report)
 {
     pu_report told = report->last;
     char text[300];
+    if (isatty(2)) fprintf(stderr, "\r\033[K"); /* the line of progress */
     if (status == PU_OK) return;
     told.status = report->status, told.where = report->where;
     fail(1, "pu_fit", pu_explain(&told, text, sizeof text));
+}
+
+/* Likelihood of a fitted model with the options of its fit; GD and SD know no log det, so CG steps in for them. */
+static inline void fit_nll(pu_model *model, const pu_real *theta, const pu_data *data, const pu_options *options, pu_workspace *ws,
+                           double *nll, double *nll_se, pu_report *report)
+{
+    pu_options o = *options;
+    if (o.solve.solver == PU_GD || o.solve.solver == PU_SD) o.solve.solver = PU_CG;
+    need_result(pu_model_nll(model, theta, data, &o, ws, nll, nll_se, report), report);
 }
 
 /* Most memory this process has had, in MB. */

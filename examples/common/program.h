@@ -175,6 +175,15 @@ static inline void need(pu_status status, const pu_report *report)
     if (status != PU_OK) fail(1, "pu", pu_explain(report, text, sizeof text));
 }
 
+/* The same for a call whose result can be used although a solve ended at its cap or at rounding level; says so. */
+static inline void need_result(pu_status status, const pu_report *report)
+{
+    char text[200];
+    if (status == PU_CAP || status == PU_STAGNATED)
+        fprintf(stderr, "%s: %s\n", program_name, pu_explain(report, text, sizeof text));
+    else need(status, report);
+}
+
 static inline void *need_bytes(size_t bytes)
 {
     void *block = calloc(bytes ? bytes : 1, 1);
@@ -192,6 +201,16 @@ static inline FILE *file_open(const char *path)
     FILE *file = fopen(path, "w");
     if (!file) fail_errno("cannot write", path);
     return file;
+}
+
+/* Better to fail now than after the work: can this file be written? NULL: none is wanted. */
+static inline void file_ready(const char *path)
+{
+    FILE *there = path ? fopen(path, "r") : NULL, *file = path ? fopen(path, "a") : NULL;
+    if (path && !file) fail_errno("cannot write", path);
+    if (file) fclose(file);
+    if (there) fclose(there);
+    else if (path) remove(path); /* an empty file would look like a result */
 }
 
 static inline void file_close(FILE *file, const char *path)

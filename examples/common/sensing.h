@@ -101,7 +101,7 @@ static inline void scene_posterior(pu_model *model, const pu_real *theta, const 
     if (o.kind != PU_EXACT) o.kind = PU_MONTE_CARLO, o.solve.tolerance = 1e-5, o.solve.iterations = 1000; /* not unrolled */
     o.solve.m = model->m, o.solve.m_stride = PU_NONE;
     need(pu_model_set(model, theta, &report), &report);
-    if (pu_posterior(&model->lgm, data, &o, ws, &out, &report) != PU_CAP) need(report.status, &report);
+    need_result(pu_posterior(&model->lgm, data, &o, ws, &out, &report), &report);
 }
 
 /* A row per image of four tiles: truth, zero-filled inverse, mean, standard deviation (black: the largest of all). */

@@ -205,6 +205,8 @@ static inline void series_simulate(series *s, const pu_lgm *lgm, pu_int count, d
 static inline void series_hide(series *s, uint64_t seed)
 {
     pu_int n, t;
+    if (s->columns && !s->data) fail(2, "--columns", "needs --data");
+    file_ready(s->svg);
     if (s->hide > 0) series_take(s, s->hide, seed, 2, s->hidden);
     for (n = 0; n < s->count && s->data; n++) {
         series_fit_level(s, n);

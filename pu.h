@@ -1667,6 +1667,14 @@ PU__FN pu_block pu__from(pu_block b, pu_int column)
     return b;
 }
 
+/* a block to be read; row-major rows are the columns of one */
+PU__FN pu_block pu__rows(const pu_real *at, pu_int ld)
+{
+    pu_block b;
+    b.at = (pu_real *)(uintptr_t)at, b.ld = ld;
+    return b;
+}
+
 /* sum m x y over at most PU__CHUNK entries; m may be NULL */
 PU__FN pu_real pu__dot_chunk(pu_int n, const pu_real *m, const pu_real *x, const pu_real *y)
 {
@@ -1999,44 +2007,6 @@ PU__FN pu_status pu__check_finite(pu_int n, const pu_real *x, pu_int *index)
 /* ---- dense: rows are contiguous. A row serves several columns (or a column several rows) per sweep; every column's own
         sums run in the same order as alone. ---- */
 
-/* what pu__dot_chunk does after its main loop: entries from i on, then the tree */
-PU__FN double pu__close_lanes(pu_real *lane, pu_int i, pu_int n, const pu_real *a, const pu_real *x)
-{
-    pu_int l, half;
-    for (l = 0; i < n; i++, l++) lane[l] += a[i] * x[i];
-    for (half = PU__LANES / 2; half > 0; half /= 2)
-        for (l = 0; l < half; l++) lane[l] += lane[l + half];
-    return (double)lane[0];
-}
-
-/* out_c = a'x_c for four columns, each exactly as pu__dot would have it. Four arrays and one inner loop: compilers then keep
-   all the partial sums in registers (a two-dimensional array goes through memory and is ten times slower). */
-PU__FN void pu__dot4(pu_int n, const pu_real *a, const pu_real *x0, const pu_real *x1, const pu_real *x2, const pu_real *x3,
-                     double *out)
-{
-    out[0] = out[1] = out[2] = out[3] = 0;
-    while (n > 0) {
-        const pu_int len = pu__min(PU__CHUNK, n);
-        if (len < PU__LANES) {
-            out[0] += (double)pu__dot_chunk(len, NULL, a, x0), out[1] += (double)pu__dot_chunk(len, NULL, a, x1);
-            out[2] += (double)pu__dot_chunk(len, NULL, a, x2), out[3] += (double)pu__dot_chunk(len, NULL, a, x3);
-        } else {
-            pu_real l0[PU__LANES] = {0}, l1[PU__LANES] = {0}, l2[PU__LANES] = {0}, l3[PU__LANES] = {0};
-            pu_int i, l;
-            for (i = 0; i + PU__LANES <= len; i += PU__LANES)
-                for (l = 0; l < PU__LANES; l++) {
-                    l0[l] += a[i + l] * x0[i + l];
-                    l1[l] += a[i + l] * x1[i + l];
-                    l2[l] += a[i + l] * x2[i + l];
-                    l3[l] += a[i + l] * x3[i + l];
-                }
-            out[0] += pu__close_lanes(l0, i, len, a, x0), out[1] += pu__close_lanes(l1, i, len, a, x1);
-            out[2] += pu__close_lanes(l2, i, len, a, x2), out[3] += pu__close_lanes(l3, i, len, a, x3);
-        }
-        a += len, x0 += len, x1 += len, x2 += len, x3 += len, n -= len;
-    }
-}
-
 /* y += c0 x0 + c1 x1 + c2 x2 + c3 x3, added in this order */
 PU__FN void pu__axpy4(pu_int n, const pu_real *c, const pu_real *x0, const pu_real *x1, const pu_real *x2, const pu_real *x3,
                       pu_real *y)
@@ -2162,63 +2132,197 @@ PU__FN void pu__dense_apply_short(const pu_op *op, pu_int n, const pu_int *rows,
         }
 }
 
+/* Long rows run along their own vectors, few at a time (at most PU__ROWS), so that a block of them is read from far away
+   once. Of each row and column one vector of sums runs over PU__REACH entries; then it is closed and added in double. Which
+   rows and columns share a tile does not show in the sums. */
+#define PU__ROWS 24
+#define PU__REACH (PU__SUM * PU__WIDTH)
+
+/* out[r step] += sum of the W entries of s[r W ..] and of a_r'x over the n entries after the vectors, r < count */
+PU__FN void pu__close(int count, pu_real *s, pu_int n, const pu_real *const *a, const pu_real *x, pu_int at, double *out,
+                      pu_int step)
+{
+    const pu_int W = PU__WIDTH;
+    pu_int i, half;
+    int r;
+    for (r = 0; r < count; r++, s += W) {
+        for (i = 0; i < n; i++) s[0] += a[r][at + i] * x[at + i];
+        for (half = W / 2; half > 0; half /= 2)
+            for (i = 0; i < half; i++) s[i] += s[i + half];
+        out[r * step] += (double)s[0];
+    }
+}
+
+/* out[4 r + c] += a_r'x_c over n entries from `at` on, r < 3, c < 4 */
+PU__FN void pu__dots12(pu_int n, const pu_real *const *a, const pu_real *const *x, pu_int at, double *out)
+{
+    const pu_int W = PU__WIDTH;
+    const pu_real *a0 = a[0] + at, *a1 = a[1] + at, *a2 = a[2] + at;
+    const pu_real *x0 = x[0] + at, *x1 = x[1] + at, *x2 = x[2] + at, *x3 = x[3] + at;
+    pu__vector s0, s1, s2, t0, t1, t2, u0, u1, u2, v0, v1, v2;
+    pu_real s[12 * PU__WIDTH];
+    pu_int i;
+    memset(&s0, 0, sizeof s0);
+    s1 = s2 = t0 = t1 = t2 = u0 = u1 = u2 = v0 = v1 = v2 = s0;
+    for (i = 0; i + W <= n; i += W) {
+        const pu__vector p = *pu__cv(a0 + i), q = *pu__cv(a1 + i), r = *pu__cv(a2 + i);
+        pu__vector y = *pu__cv(x0 + i);
+        s0 += p * y, s1 += q * y, s2 += r * y, y = *pu__cv(x1 + i);
+        t0 += p * y, t1 += q * y, t2 += r * y, y = *pu__cv(x2 + i);
+        u0 += p * y, u1 += q * y, u2 += r * y, y = *pu__cv(x3 + i);
+        v0 += p * y, v1 += q * y, v2 += r * y;
+    }
+    *pu__v(s) = s0, *pu__v(s + W) = s1, *pu__v(s + 2 * W) = s2, *pu__v(s + 3 * W) = t0, *pu__v(s + 4 * W) = t1;
+    *pu__v(s + 5 * W) = t2, *pu__v(s + 6 * W) = u0, *pu__v(s + 7 * W) = u1, *pu__v(s + 8 * W) = u2;
+    *pu__v(s + 9 * W) = v0, *pu__v(s + 10 * W) = v1, *pu__v(s + 11 * W) = v2;
+    pu__close(3, s, n - i, a, x[0], at + i, out, 4), pu__close(3, s + 3 * W, n - i, a, x[1], at + i, out + 1, 4);
+    pu__close(3, s + 6 * W, n - i, a, x[2], at + i, out + 2, 4), pu__close(3, s + 9 * W, n - i, a, x[3], at + i, out + 3, 4);
+}
+
+/* out[4 r] += a_r'x over n entries from `at` on, r < 6: the same sums for a column alone */
+PU__FN void pu__dots6(pu_int n, const pu_real *const *a, const pu_real *x, pu_int at, double *out)
+{
+    const pu_int W = PU__WIDTH;
+    const pu_real *a0 = a[0] + at, *a1 = a[1] + at, *a2 = a[2] + at, *a3 = a[3] + at, *a4 = a[4] + at, *a5 = a[5] + at;
+    pu__vector s0, s1, s2, s3, s4, s5;
+    pu_real s[6 * PU__WIDTH];
+    pu_int i;
+    memset(&s0, 0, sizeof s0);
+    s1 = s2 = s3 = s4 = s5 = s0;
+    for (i = 0; i + W <= n; i += W) {
+        const pu__vector y = *pu__cv(x + at + i);
+        s0 += *pu__cv(a0 + i) * y, s1 += *pu__cv(a1 + i) * y, s2 += *pu__cv(a2 + i) * y;
+        s3 += *pu__cv(a3 + i) * y, s4 += *pu__cv(a4 + i) * y, s5 += *pu__cv(a5 + i) * y;
+    }
+    *pu__v(s) = s0, *pu__v(s + W) = s1, *pu__v(s + 2 * W) = s2, *pu__v(s + 3 * W) = s3, *pu__v(s + 4 * W) = s4;
+    *pu__v(s + 5 * W) = s5;
+    pu__close(6, s, n - i, a, x, at + i, out, 4);
+}
+
+/* Y = A X for n <= PU__ROWS rows v of A, D long. A stretch of 12 columns of X stays in the first-level cache. */
+PU__FN void pu__rows_apply(pu_int n, const pu_real *const *v, pu_int D, pu_int k, pu_block X, pu_block Y, int add)
+{
+    enum { WIDE = 12 };
+    double s[WIDE * PU__ROWS];
+    pu_int first, d, m, j, r, c;
+    for (first = 0; first < k; first += WIDE) {
+        const pu_int count = pu__min(WIDE, k - first);
+        memset(s, 0, sizeof s);
+        for (d = 0; d < D; d += PU__REACH)
+            for (m = 0; m < n; m += 6) {
+                const pu_int len = pu__min(PU__REACH, D - d);
+                const pu_real *a[6], *x[4];
+                for (r = 0; r < 6; r++) a[r] = v[pu__min(m + r, n - 1)]; /* a missing row or column repeats the last one */
+                for (j = 0; j < count; j += 4) {
+                    double *out = s + j * PU__ROWS + m * 4;
+                    for (c = 0; c < 4; c++) x[c] = pu__col(X, first + pu__min(j + c, count - 1));
+                    if (count - j > 2) {
+                        pu__dots12(len, a, x, d, out);
+                        if (m + 3 < n) pu__dots12(len, a + 3, x, d, out + 12);
+                    } else
+                        for (c = 0; c < count - j; c++) pu__dots6(len, a, x[c], d, out + c);
+                }
+            }
+        for (j = 0; j < count; j++)
+            for (m = 0; m < n; m++) {
+                pu_real *y = pu__col(Y, first + j) + m;
+                *y = (pu_real)s[(j - j % 4) * PU__ROWS + 4 * m + j % 4] + (add ? *y : PU_R(0));
+            }
+    }
+}
+
+/* Y += A'(w o X) for n <= PU__ROWS rows v of A; w may be NULL. A stretch of each row stays in cache for all columns. One or
+   two columns alone gain nothing. */
+PU__FN void pu__rows_apply_t(pu_int n, const pu_real *const *v, pu_int D, const pu_real *w, pu_int k, pu_block X, pu_block Y)
+{
+    enum { STRETCH = 256 };
+    const pu_real *a[PU__ROWS];
+    pu_real b[4 * PU__ROWS], x[PU__ROWS], *y[4];
+    pu_int d, wide, j, i, r;
+    for (d = 0; d < D; d += wide) {
+        wide = D - d < STRETCH + 2 * PU__WIDTH ? D - d : (pu_int)STRETCH; /* no short end */
+        for (i = 0; i < n; i++) a[i] = v[i] + d;
+        for (j = 0; j < k; j += 4) {
+            int zero = 1;
+            for (r = 0; r < 4; r++) { /* a missing column repeats the last one */
+                const pu_int column = pu__min(j + r, k - 1);
+                y[r] = pu__col(Y, column) + d;
+                for (i = 0; i < n; i++) {
+                    const pu_real c = pu__col(X, column)[i];
+                    b[4 * i + r] = w ? w[i] * c : c, zero &= c == PU_R(0);
+                }
+            }
+            if (zero) continue; /* unit vectors */
+            if (k - j > 2) pu__tiles(n, b, a, wide, y);
+            for (r = 0; r < k - j && k - j <= 2; r++) {
+                for (i = 0; i < n; i++) x[i] = b[4 * i + r];
+                for (i = 0; i + 4 <= n; i += 4) pu__axpy4(wide, x + i, a[i], a[i + 1], a[i + 2], a[i + 3], y[r]);
+                for (; i < n; i++) pu__axpy(wide, x[i], a[i], y[r]);
+            }
+        }
+    }
+}
+
+/* the rows from m on, at most PU__ROWS of them */
+PU__FN pu_int pu__dense_some(const pu_op *op, pu_int n, const pu_int *rows, pu_int m, const pu_real **v)
+{
+    const pu_int some = pu__min(PU__ROWS, n - m);
+    pu_int i;
+    for (i = 0; i < some; i++) v[i] = pu__dense_row(op, rows, m + i);
+    return some;
+}
+
+PU__FN pu_block pu__below(pu_block b, pu_int row)
+{
+    b.at += row;
+    return b;
+}
+
 PU__FN pu_status pu__dense_apply_rows(const pu_op *op, pu_int n, const pu_int *rows, pu_int k, pu_block X, pu_block Y, int add,
                                       pu_real *work)
 {
-    double s[4];
-    pu_int m, j, c;
+    const pu_real *v[PU__ROWS];
+    pu_int m, some;
     (void)work;
     if (op->cols < PU__CHUNK) {
         pu__dense_apply_short(op, n, rows, k, X, Y, add);
         return PU_OK;
     }
-    for (m = 0; m < n; m++) {
-        const pu_real *a = pu__dense_row(op, rows, m);
-        for (j = 0; j < k; j += 4) {
-            const pu_int count = pu__min(4, k - j);
-            if (count == 4)
-                pu__dot4(op->cols, a, pu__col(X, j), pu__col(X, j + 1), pu__col(X, j + 2), pu__col(X, j + 3), s);
-            else
-                for (c = 0; c < count; c++) s[c] = pu__dot(op->cols, NULL, a, pu__col(X, j + c));
-            for (c = 0; c < count; c++) pu__col(Y, j + c)[m] = (pu_real)s[c] + (add ? pu__col(Y, j + c)[m] : PU_R(0));
-        }
+    for (m = 0; m < n; m += some) {
+        some = pu__dense_some(op, n, rows, m, v);
+        pu__rows_apply(some, v, op->cols, k, X, pu__below(Y, m), add);
     }
     return PU_OK;
 }
 
-/* Few rows at a time, a stretch of each that stays in cache for all columns. One or two columns alone gain nothing. */
 PU__FN pu_status pu__dense_apply_rows_t(const pu_op *op, pu_int n, const pu_int *rows, pu_int k, pu_block X, pu_block Y,
                                         int add, pu_real *work)
 {
-    enum { DEEP = 16, STRETCH = 256 };
-    const pu_real *v[DEEP];
-    pu_real b[4 * DEEP], *y[4];
-    pu_int m, d, wide, j, i, r;
+    const pu_real *v[PU__ROWS];
+    pu_int m, some;
     (void)work;
     pu__clear(op->cols, k, Y, add);
-    for (m = 0; m < n; m += DEEP)
-        for (d = 0; d < op->cols; d += wide) {
-            const pu_int deep = pu__min(DEEP, n - m);
-            wide = op->cols - d < STRETCH + 2 * PU__WIDTH ? op->cols - d : (pu_int)STRETCH; /* no short end */
-            for (i = 0; i < deep; i++) v[i] = pu__dense_row(op, rows, m + i) + d;
-            for (j = 0; j < k; j += 4) {
-                int zero = 1;
-                for (r = 0; r < 4; r++) { /* a missing column repeats the last one */
-                    const pu_int column = pu__min(j + r, k - 1);
-                    const pu_real *x = pu__col(X, column) + m;
-                    y[r] = pu__col(Y, column) + d;
-                    for (i = 0; i < deep; i++) b[4 * i + r] = x[i], zero &= x[i] == PU_R(0);
-                }
-                if (zero) continue; /* unit vectors */
-                if (k - j > 2) pu__tiles(deep, b, v, wide, y);
-                for (r = 0; r < k - j && k - j <= 2; r++) {
-                    const pu_real *x = pu__col(X, j + r) + m;
-                    for (i = 0; i + 4 <= deep; i += 4) pu__axpy4(wide, x + i, v[i], v[i + 1], v[i + 2], v[i + 3], y[r]);
-                    for (; i < deep; i++) pu__axpy(wide, x[i], v[i], y[r]);
-                }
-            }
-        }
+    for (m = 0; m < n; m += some) {
+        some = pu__dense_some(op, n, rows, m, v);
+        pu__rows_apply_t(some, v, op->cols, NULL, k, pu__below(X, m), Y);
+    }
     return PU_OK;
+}
+
+/* T = A X, Y += A'(w o T): what the two above would do, but a row is read for both while it is near. Short rows are near
+   anyway. */
+PU__FN void pu__dense_gram_rows(const pu_op *op, pu_int n, const pu_int *rows, const pu_real *w, pu_int k, pu_block X,
+                                pu_block T, pu_block Y)
+{
+    const pu_real *v[PU__ROWS];
+    const int brief = op->cols < PU__CHUNK;
+    pu_int m, some;
+    if (brief) pu__dense_apply_short(op, n, rows, k, X, T, 0);
+    for (m = 0; m < n; m += some) {
+        some = pu__dense_some(op, n, rows, m, v);
+        if (!brief) pu__rows_apply(some, v, op->cols, k, X, pu__below(T, m), 0);
+        pu__rows_apply_t(some, v, op->cols, w + m, k, pu__below(T, m), Y);
+    }
 }
 
 PU__FN pu_status pu__dense_grad_rows(const pu_op *op, pu_int n, const pu_int *rows, pu_int k, pu_block P, pu_block Q,
@@ -6996,7 +7100,9 @@ typedef struct {
     int restricted;
     pu_real *w, *w_root, *mask, *e;  /* n_rows: mask psi, its square root, 0 or 1, mask (y - eta) */
     pu_real *w_all, *row_sum;        /* M: mask psi of every row; scratch */
-    pu_block t0, t1;                 /* n_rows x kmax */
+    pu_block t0, t1;                 /* n_rows x kmax; t0 is Phi x for the x of the last product, */
+    const pu_real *t_of;             /* which is here, unless NULL */
+    int fused;                       /* Phi is a plain matrix: Phi'W Phi in one sweep */
     pu_block g;                      /* D x kmax, psi tied and Phi.gram: Phi'W Phi x for the x of the last product, */
     const pu_real *g_of;             /* which is here */
     pu_real *shift;                  /* D, Phi diagonal and Gamma.apply_plus: Phi'W Phi */
@@ -7033,10 +7139,11 @@ PU__FN pu_status pu__named(pu__posterior *p, pu_status status, const char *what)
     return status;
 }
 
-PU__FN void pu__weigh(const pu__posterior *p, pu_int k, pu_block t, pu_real scale, const pu_real *w)
+/* to = scale w o t over the rows at work */
+PU__FN void pu__weigh(const pu__posterior *p, pu_int k, pu_block t, pu_block to, pu_real scale, const pu_real *w)
 {
     pu_term term = pu__t(t, scale, NULL, w);
-    p->B->combine(p->B->user, p->n_rows, k, t, 1, &term);
+    p->B->combine(p->B->user, p->n_rows, k, to, 1, &term);
 }
 
 /* number of row i of the blocks t0, t1 in the model */
@@ -7046,6 +7153,7 @@ PU__FN pu_int pu__row(const pu__posterior *p, pu_int i) { return p->rows ? p->ro
 PU__FN pu_status pu__phi_apply(pu__posterior *p, pu_int k, pu_block X, pu_block Y)
 {
     const pu_op *Phi = p->model->Phi;
+    if (Y.at == p->t0.at) p->t_of = NULL;
     return pu__named(p, p->rows ? Phi->apply_rows(Phi, p->n_rows, p->rows, k, X, Y, 0, p->work)
                                 : Phi->apply(Phi, k, X, Y, 0, p->work), "Phi.apply");
 }
@@ -7094,10 +7202,15 @@ PU__FN pu_status pu__posterior_apply(const pu_op *op, pu_int k, pu_block X, pu_b
         if (p->g.at) p->B->combine(p->B->user, p->D, k, Y, 2, t), p->g_of = X.at;
         return status;
     }
-    status = pu__phi_apply(p, k, X, p->t0);
-    if (status) return status;
-    pu__weigh(p, k, p->t0, PU_R(1), p->w);
-    return pu__phi_apply_t(p, k, p->t0, Y, 1);
+    if (p->fused) pu__dense_gram_rows(p->model->Phi, p->n_rows, p->rows, p->w, k, X, p->t0, Y);
+    else {
+        status = pu__phi_apply(p, k, X, p->t0);
+        if (status) return status;
+        pu__weigh(p, k, p->t0, p->t1, PU_R(1), p->w);
+        status = pu__phi_apply_t(p, k, p->t1, Y, 1);
+    }
+    p->t_of = X.at;
+    return status;
 }
 
 /* its apply_plus, where there is a shift; w is NULL */
@@ -7138,7 +7251,7 @@ PU__FN pu_status pu__posterior_grad(const pu_op *op, pu_int k, pu_block P, pu_bl
     pu__posterior *p = pu__posterior_of(op);
     const pu_op *Gamma = p->model->Gamma;
     const int same = P.at == Q.at;
-    const pu_block tq = same ? p->t0 : p->t1, none = {NULL, 0};
+    const pu_block tq = same ? p->t0 : p->t1, tp = same ? p->t1 : p->t0, none = {NULL, 0};
     pu_status status = PU_OK;
     pu_int j, end;
     (void)work;
@@ -7158,7 +7271,7 @@ PU__FN pu_status pu__posterior_grad(const pu_op *op, pu_int k, pu_block P, pu_bl
         p->g_of = NULL; /* p may change from here on */
         return status;
     }
-    status = pu__phi_apply(p, k, P, p->t0);
+    if (p->t_of != P.at) status = pu__phi_apply(p, k, P, p->t0);
     if (!status && !same) status = pu__phi_apply(p, k, Q, p->t1);
     if (status) return status;
     for (j = 0; j < k && p->want_psi; j = end) {
@@ -7166,12 +7279,13 @@ PU__FN pu_status pu__posterior_grad(const pu_op *op, pu_int k, pu_block P, pu_bl
         pu__row_dot(p, end - j, weight + j, pu__from(p->t0, j), pu__from(tq, j), grad + pu__group_at(p, j) + p->at_psi);
     }
     if (!p->want_Phi) return PU_OK;
-    pu__weigh(p, k, p->t0, same ? PU_R(2) : PU_R(1), p->w);
-    if (!same) pu__weigh(p, k, p->t1, PU_R(1), p->w);
+    if (!same) pu__weigh(p, k, p->t1, p->t1, PU_R(1), p->w);
+    if (!same) p->t_of = NULL; /* weighted in place */
+    pu__weigh(p, k, p->t0, tp, same ? PU_R(2) : PU_R(1), p->w);
     for (j = 0; j < k && !status; j = end) {
         pu_real *at = grad + pu__group_at(p, j) + p->at_Phi;
         end = pu__group_end(p, j, k);
-        status = pu__phi_grad(p, end - j, pu__from(p->t0, j), pu__from(Q, j), weight + j, at);
+        status = pu__phi_grad(p, end - j, pu__from(tp, j), pu__from(Q, j), weight + j, at);
         if (!status && !same) status = pu__phi_grad(p, end - j, pu__from(p->t1, j), pu__from(P, j), weight + j, at);
     }
     return status;
@@ -7205,7 +7319,8 @@ PU__FN void pu__posterior_layout(pu__posterior *p, pu__arena *arena, const pu_lg
     p->w_all = pu__reals(arena, p->M, 1), p->row_sum = pu__reals(arena, p->M, 1);
     p->list = (pu_int *)pu__take(arena, p->M, 1, sizeof(pu_int));
     p->t0 = pu__cols(arena, p->M, kmax), p->t1 = pu__cols(arena, p->M, kmax);
-    p->g.at = NULL, p->g_of = NULL;
+    p->g.at = NULL, p->g_of = p->t_of = NULL;
+    p->fused = pu__plain(model->Phi) && B->host;
     p->shift = NULL, p->sum = NULL;
     if (pu__is_shift(model)) {
         p->shift = pu__reals(arena, p->D, 1);
@@ -7252,6 +7367,7 @@ PU__FN pu_int pu__posterior_load(pu__posterior *p, const pu_data *data, pu_int n
     p->observed = observed, p->restricted = restrict_rows;
     p->n_rows = restrict_rows ? observed : p->M;
     p->rows = restrict_rows && observed < p->M ? p->list : NULL; /* all observed: no list needed */
+    p->t_of = NULL;
     if (p->shift) {
         memset(p->shift, 0, (size_t)p->D * sizeof(pu_real));
         (void)pu__diagonal_gram_diag(Phi, p->w_all, p->shift, NULL);
@@ -7266,8 +7382,8 @@ PU__FN pu_status pu__posterior_rhs(pu__posterior *p, const pu_real *gamma_nu, pu
 {
     pu_int i;
     pu_status status;
-    for (i = 0; i < p->n_rows; i++) p->t0.at[i] = p->w[i] * p->e[i];
-    status = pu__phi_apply_t(p, 1, p->t0, b, 0);
+    for (i = 0; i < p->n_rows; i++) p->row_sum[i] = p->w[i] * p->e[i];
+    status = pu__phi_apply_t(p, 1, pu__rows(p->row_sum, p->M), b, 0);
     if (gamma_nu) pu__axpy(p->D, PU_R(1), gamma_nu, b.at);
     return status;
 }
@@ -7279,12 +7395,12 @@ PU__FN pu_status pu__posterior_value(pu__posterior *p, pu_block x, pu_real *d, p
 {
     const pu_op *Gamma = p->model->Gamma;
     const pu_real *nu = p->model->nu;
-    pu_real *t = p->t0.at;
+    pu_real *t = p->row_sum;
     pu_block from, to;
     pu_int i;
-    pu_status status = pu__phi_apply(p, 1, x, p->t0);
+    pu_status status = p->t_of == x.at ? PU_OK : pu__phi_apply(p, 1, x, p->t0);
     if (status) return status;
-    for (i = 0; i < p->n_rows; i++) t[i] = p->mask[i] != PU_R(0) ? p->e[i] - t[i] : PU_R(0);
+    for (i = 0; i < p->n_rows; i++) t[i] = p->mask[i] != PU_R(0) ? p->e[i] - p->t0.at[i] : PU_R(0);
     for (i = 0; i < p->D; i++) d[i] = x.at[i] - (nu ? nu[i] : PU_R(0));
     from.at = d, to.at = q, from.ld = to.ld = p->D;
     *value = (pu__dot(p->n_rows, p->w, t, t) - p->log_psi) / 2;
@@ -7315,12 +7431,12 @@ PU__FN pu_status pu__phi_rows(pu__posterior *p, pu_int first, pu_int k, pu_block
         for (i = 0; i < p->D; i++) y[i] = root * row[i];
     }
     if (matrix) return PU_OK;
-    pu__clear(p->n_rows, k, p->t0, 0);
+    pu__clear(p->n_rows, k, p->t1, 0);
     for (j = 0; j < k; j++) {
         i = pu__place(p, first + j);
-        pu__col(p->t0, j)[i] = p->w_root[i];
+        pu__col(p->t1, j)[i] = p->w_root[i];
     }
-    return pu__phi_apply_t(p, k, p->t0, Y, 0);
+    return pu__phi_apply_t(p, k, p->t1, Y, 0);
 }
 
 /* the strict lower triangle of a (n x n) becomes the mirror image of the upper one, or the other way round */
@@ -7678,7 +7794,7 @@ PU__FN pu_status pu__rhs(const pu__job *job, pu__memory *mem, pu__worker *w, pu_
         for (j = 0; j < probes && w->post.rows; j++)
             for (i = 0; i < w->post.n_rows; i++) pu__col(w->eps, j)[i] = pu__col(w->eps, j)[w->post.rows[i]];
     }
-    pu__weigh(&w->post, probes, w->eps, PU_R(1), w->post.w_root);
+    pu__weigh(&w->post, probes, w->eps, w->eps, PU_R(1), w->post.w_root);
     if (pu__phi_apply_t(&w->post, probes, w->eps, delta, 1)) return pu__operator_failed(report, w->post.failed, n);
     return PU_OK;
 }
@@ -7690,13 +7806,14 @@ PU__FN pu_status pu__linear_terms(const pu__job *job, pu__worker *w, pu_real *la
 {
     pu__posterior *p = &w->post;
     const pu_real one = PU_R(1), *psi = job->model->psi;
-    pu_real *t = p->t0.at;
-    pu_block b;
+    const int seen = !job->network && p->t_of == w->run.x.at; /* bbar = -x, and Phi x is there */
+    const pu_block b = pu__rows(w->bbar, job->D), sum = pu__rows(p->row_sum, p->M);
+    pu_real *t = p->row_sum;
     pu_int i;
-    b.at = w->bbar, b.ld = job->D;
     pu__axpy(job->D, PU_R(1), w->bbar, lane + job->at_b);
     if (job->out->psi || job->out->eta) {
-        if (pu__phi_apply(p, 1, b, p->t0)) return PU_E_OPERATOR;
+        for (i = 0; i < p->n_rows && seen; i++) t[i] = -p->t0.at[i];
+        if (!seen && pu__phi_apply(p, 1, b, sum)) return PU_E_OPERATOR;
         for (i = 0; i < p->n_rows; i++) {
             const pu_int row = pu__row(p, i);
             lane[job->at_eta + row] -= p->w[i] * (t[i] + p->e[i]);
@@ -7706,7 +7823,7 @@ PU__FN pu_status pu__linear_terms(const pu__job *job, pu__worker *w, pu_real *la
     }
     if (!p->want_Phi) return PU_OK;
     for (i = 0; i < p->n_rows; i++) t[i] = p->w[i] * p->e[i];
-    return pu__phi_grad(p, 1, p->t0, b, &one, lane + job->at_Phi);
+    return pu__phi_grad(p, 1, sum, b, &one, lane + job->at_Phi);
 }
 
 /* log det A as each probe column of the block sees it, and how far that may be from what more steps would give: the larger
@@ -7856,6 +7973,7 @@ PU__FN pu_status pu__dense_solve(const pu__job *job, pu__worker *w, pu_int first
 PU__FN void pu__dense_columns(const pu__job *job, pu__worker *w, pu_int first, pu_int k)
 {
     pu_int j;
+    w->post.t_of = NULL; /* x changes */
     pu__clear(job->D, k, w->run.x, 0);
     for (j = 0; j < k; j++) pu__col(w->run.x, j)[first + j] = PU_R(1), w->weight[j] = PU_R(1);
     pu__triangle(first + k, w->L, job->D, 1, k, w->run.x.at, 1, w->run.x.ld);
@@ -7956,12 +8074,12 @@ PU__FN pu_status pu__dual_phi_grad(const pu__job *job, pu__worker *w, pu_real *g
         pu__axpy(job->D, p->w_root[pu__place(p, j)], pu__col(w->V, j), grad + p->list[j] * job->D);
     for (first = 0; first < m && !pu__phi_matrix(p); first += k) {
         k = pu__min(job->kmax, m - first);
-        pu__clear(p->n_rows, k, p->t0, 0);
+        pu__clear(p->n_rows, k, p->t1, 0);
         for (j = 0; j < k; j++) {
             const pu_int at = pu__place(p, first + j);
-            pu__col(p->t0, j)[at] = p->w_root[at], w->weight[j] = PU_R(1);
+            pu__col(p->t1, j)[at] = p->w_root[at], w->weight[j] = PU_R(1);
         }
-        if (pu__phi_grad(p, k, p->t0, pu__from(w->V, first), w->weight, grad)) return PU_E_OPERATOR;
+        if (pu__phi_grad(p, k, p->t1, pu__from(w->V, first), w->weight, grad)) return PU_E_OPERATOR;
     }
     return PU_OK;
 }
@@ -7972,7 +8090,7 @@ PU__FN pu_status pu__dual_sigma(const pu__job *job, pu__worker *w, pu_real *lane
     pu__posterior *p = &w->post;
     const pu_op *Gamma = job->model->Gamma;
     const pu_int m = p->observed;
-    const pu_block y = p->t0;
+    const pu_block y = p->t1;
     pu_int first, j, k;
     for (first = 0; first < m && p->want_psi; first += k) { /* (B^-1)_jj = |L^-1 e_j|^2, whose entries before j are zero */
         k = pu__min(job->kmax, m - first);
@@ -10033,13 +10151,6 @@ PU__FN pu__basic *pu__basic_layout(pu__basic *s, pu__arena *arena)
         s->ones = pu__reals(arena, s->M, 1);
     }
     return self;
-}
-
-PU__FN pu_block pu__rows(const pu_real *at, pu_int ld) /* row-major rows are the columns of a block */
-{
-    pu_block b;
-    b.at = (pu_real *)(uintptr_t)at, b.ld = ld;
-    return b;
 }
 
 /* Y = X W' + 1 b', rows of X and Y being data points */

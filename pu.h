@@ -7102,6 +7102,7 @@ typedef struct {
     pu_real *w_all, *row_sum;        /* M: mask psi of every row; scratch */
     pu_block t0, t1;                 /* n_rows x kmax; t0 is Phi x for the x of the last product, */
     const pu_real *t_of;             /* which is here, unless NULL */
+    int joint;                       /* the next grad call is that of the mean (and probes), bbar = -x: with b's term of Phi */
     int fused;                       /* Phi is a plain matrix: Phi'W Phi in one sweep */
     pu_block g;                      /* D x kmax, psi tied and Phi.gram: Phi'W Phi x for the x of the last product, */
     const pu_real *g_of;             /* which is here */
@@ -7282,6 +7283,7 @@ PU__FN pu_status pu__posterior_grad(const pu_op *op, pu_int k, pu_block P, pu_bl
     if (!same) pu__weigh(p, k, p->t1, p->t1, PU_R(1), p->w);
     if (!same) p->t_of = NULL; /* weighted in place */
     pu__weigh(p, k, p->t0, tp, same ? PU_R(2) : PU_R(1), p->w);
+    for (j = 0; j < p->n_rows && p->joint; j++) tp.at[j] -= 2 * p->w[j] * p->e[j]; /* (W Phi x) x' + (W e) bbar', bbar = -x */
     for (j = 0; j < k && !status; j = end) {
         pu_real *at = grad + pu__group_at(p, j) + p->at_Phi;
         end = pu__group_end(p, j, k);
@@ -7367,7 +7369,7 @@ PU__FN pu_int pu__posterior_load(pu__posterior *p, const pu_data *data, pu_int n
     p->observed = observed, p->restricted = restrict_rows;
     p->n_rows = restrict_rows ? observed : p->M;
     p->rows = restrict_rows && observed < p->M ? p->list : NULL; /* all observed: no list needed */
-    p->t_of = NULL;
+    p->t_of = NULL, p->joint = 0;
     if (p->shift) {
         memset(p->shift, 0, (size_t)p->D * sizeof(pu_real));
         (void)pu__diagonal_gram_diag(Phi, p->w_all, p->shift, NULL);
@@ -7501,6 +7503,7 @@ typedef struct { /* everything decided before work starts */
     pu_int block, blocks;  /* iterative engine: columns at a time; blocks of columns per datum */
     int network, want_nll, any_grad;
     int dry;               /* a pilot: nothing is written */
+    int lend;              /* gradients stay in the workspace, where pu__lend finds them */
     int restricted;        /* Phi works on the observed rows alone */
     int by_rows;           /* so does its gradient, row by row */
     int exact;             /* what a direct engine serves gets Sigma itself; otherwise K direct solves */
@@ -7821,7 +7824,7 @@ PU__FN pu_status pu__linear_terms(const pu__job *job, pu__worker *w, pu_real *la
                 lane[job->at_psi + row] += (t[i] + p->e[i] / 2) * p->e[i] - PU_R(1) / (2 * psi[row]);
         }
     }
-    if (!p->want_Phi) return PU_OK;
+    if (!p->want_Phi || p->joint) return PU_OK;
     for (i = 0; i < p->n_rows; i++) t[i] = p->w[i] * p->e[i];
     return pu__phi_grad(p, 1, sum, b, &one, lane + job->at_Phi);
 }
@@ -7900,7 +7903,7 @@ PU__FN pu_status pu__iterative_block(const pu__job *job, pu__memory *mem, pu__wo
     if (status) return status;
     start.at = (pu_real *)(uintptr_t)(job->o->x0 ? job->o->x0 + at * D : NULL), start.ld = D; /* read only */
     for (j = 0; j < k; j++) w->weight[j] = first + j == 0 ? PU_R(1) : PU_R(1) / (pu_real)job->K;
-    w->post.column = first;
+    w->post.column = first, w->post.joint = first == 0 && !job->network;
     g->mbar = job->out->m ? lane + job->at_m : NULL;
     outcome = pu__run_block(g, start.at ? &start : NULL, w->weight, job->network && job->any_grad,
                             job->any_grad ? lane : NULL, mem->stage.residual ? mem->stage.residual + at * D : NULL, n, first,
@@ -7929,6 +7932,7 @@ PU__FN pu_status pu__iterative_block(const pu__job *job, pu__memory *mem, pu__wo
         job->B->combine(job->B->user, D, 1, bbar, job->network ? 2 : 1, t);
         if (pu__linear_terms(job, w, lane)) return pu__operator_failed(report, w->post.failed, n);
     }
+    w->post.joint = 0;
     return outcome;
 }
 
@@ -7999,15 +8003,18 @@ PU__FN pu_status pu__dual_prepare(const pu__job *job, pu__memory *mem, pu__worke
     pu__posterior *p = &w->post;
     const pu_op *Gamma = job->model->Gamma;
     const pu_int m = p->observed;
-    const pu_block V = w->V, R = w->run.x;
+    const pu_block V = w->V;
+    const int unit = Gamma->solve == pu__diagonal_solve && !Gamma->aux && Gamma->params == 0; /* G' = R */
     pu_real *B = w->L;
     double low = HUGE_VAL, high = 0;
     pu_int first, i, k, bad;
     memset(B, 0, (size_t)(m * m) * sizeof(pu_real));
     for (first = 0; first < m; first += k) { /* k rows of R and of G', then those columns of B down to the diagonal */
+        const pu_block R = unit ? pu__from(V, first) : w->run.x;
         k = pu__min(job->kmax, m - first);
         if (pu__phi_rows(p, first, k, R)) return pu__operator_failed(report, p->failed, n);
-        if (Gamma->solve(Gamma, k, R, pu__from(V, first), p->work)) return pu__operator_failed(report, "Gamma.solve", n);
+        if (!unit && Gamma->solve(Gamma, k, R, pu__from(V, first), p->work))
+            return pu__operator_failed(report, "Gamma.solve", n);
         pu__multiply(first + k, k, job->D, PU_R(1), pu__mat(V.at, V.ld, 1), pu__mat(R.at, 1, R.ld), NULL, NULL, B + first, m,
                      -first, PU__FAR);
     }
@@ -8466,7 +8473,7 @@ PU__FN pu_status pu__direct_datum(const pu__job *job, pu__memory *mem, pu__worke
                 return pu__operator_failed(report, "Gamma.band_add or Phi.row (not the operator that apply is)", n);
         }
         if (first == 0 || !job->exact) {
-            w->post.column = job->exact ? -1 : first;
+            w->post.column = job->exact ? -1 : first, w->post.joint = first == 0;
             status = pu__direct_terms(job, w, job->exact ? 1 : k, w->weight, lane);
             w->post.column = -1;
             if (status) return pu__operator_failed(report, w->post.failed, n);
@@ -8477,6 +8484,7 @@ PU__FN pu_status pu__direct_datum(const pu__job *job, pu__memory *mem, pu__worke
             for (i = 0; i < D; i++) w->bbar[i] = -g->x.at[i];
             if (pu__linear_terms(job, w, lane)) return pu__operator_failed(report, w->post.failed, n);
         }
+        w->post.joint = 0;
     }
     for (j = 0; j < cols; j++) { /* there were no steps */
         const size_t steps = (size_t)job->plan.I * sizeof(pu_real);
@@ -8938,19 +8946,29 @@ PU__FN pu_status pu__shared_terms(const pu__job *job, pu__memory *mem, double *c
 }
 
 /* Entries `at` to end of the lanes that have any, added up in order in lane 0 and divided by N: one pass over each lane, since
-   they are larger than any cache */
-PU__FN void pu__add_lanes(const pu__job *job, pu__memory *mem, pu_int at, pu_int end, const unsigned char *touched)
+   they are larger than any cache. Returns whether an entry is not finite. */
+PU__FN int pu__add_lanes(const pu__job *job, pu__memory *mem, pu_int at, pu_int end, const unsigned char *touched)
 {
     const pu_real mean = PU_R(1) / (pu_real)job->N;
     pu_real *g = mem->lanes;
     pu_int i, len;
-    int l;
+    int l, bad = 0;
     for (; at < end; at += len) {
         len = pu__min(PU__CHUNK, end - at);
         for (l = 1; l < job->lanes; l++)
             if (!touched || touched[l * job->M]) pu__axpy(len, PU_R(1), mem->lanes + l * job->params + at, g + at);
         for (i = at; i < at + len; i++) g[i] *= mean;
+        for (i = at; i < at + len; i++) bad |= !pu__finite(g[i]);
     }
+    return bad;
+}
+
+/* Row i of a plain Phi: lane 0 may not have met it. */
+PU__FN int pu__add_row(const pu__job *job, pu__memory *mem, pu_int i)
+{
+    const pu_int at = job->at_Phi + i * job->D;
+    if (!mem->touched[i]) memset(mem->lanes + at, 0, (size_t)job->D * sizeof(pu_real));
+    return pu__add_lanes(job, mem, at, at + job->D, mem->touched + i);
 }
 
 /* Lane 0 becomes the mean gradient; Gamma and nu get the terms that are linear in bbar or free of the data:
@@ -8964,14 +8982,15 @@ PU__FN pu_status pu__finish_gradient(const pu__job *job, pu__memory *mem, pu_rep
     pu_block bbar, prior, out;
     pu_status status = PU_OK;
     pu_int i, bad;
-    int l;
-    pu__add_lanes(job, mem, 0, job->by_rows ? job->at_Phi : job->params, NULL);
-    for (i = 0; i < job->M && job->by_rows; i++) {
-        const unsigned char *touched = mem->touched + i;
-        if (!touched[0]) memset(g + job->at_Phi + i * job->D, 0, (size_t)job->D * sizeof(pu_real));
-        pu__add_lanes(job, mem, job->at_Phi + i * job->D, job->at_Phi + (i + 1) * job->D, touched);
+    int l, lost = 0;
+    (void)pu__add_lanes(job, mem, 0, job->by_rows ? job->at_Phi : job->params, NULL);
+    if (job->by_rows) {
+        (void)pu__add_lanes(job, mem, job->at_psi, job->params, NULL);
+#ifdef PU__OPENMP
+#pragma omp parallel for schedule(static) reduction(| : lost) num_threads(job->threads) if (job->threads > 1)
+#endif
+        for (i = 0; i < job->M; i++) lost |= pu__add_row(job, mem, i);
     }
-    if (job->by_rows) pu__add_lanes(job, mem, job->at_psi, job->params, NULL);
     for (l = 0; l < (int)job->groups; l++) pu__axpy(job->at_eta, PU_R(1), g + job->at_group + l * job->at_eta, g);
     bbar.at = g + job->at_b, prior.at = (pu_real *)(uintptr_t)nu, bbar.ld = prior.ld = out.ld = job->D; /* nu: read only */
     if (job->out->Gamma && Gamma->params > 0) {
@@ -8991,7 +9010,11 @@ PU__FN pu_status pu__finish_gradient(const pu__job *job, pu__memory *mem, pu_rep
     }
     bad = job->out->m ? pu__find_nonfinite(job->D, g + job->at_m) : -1;
     if (bad >= 0) return pu__fail(report, PU_NONFINITE, "gradient of m", -1, bad);
-    bad = pu__find_nonfinite(job->at_b, g);
+    bad = pu__find_nonfinite(job->by_rows && !lost ? job->at_Phi : job->at_b, g); /* rows of Phi were looked at above */
+    if (bad < 0 && job->by_rows && !lost) {
+        bad = pu__find_nonfinite(job->at_b - job->at_psi, g + job->at_psi);
+        if (bad >= 0) bad += job->at_psi;
+    }
     if (bad < 0) return PU_OK;
     if (bad < job->at_Phi) return pu__fail(report, PU_NONFINITE, "gradient of Gamma", -1, bad);
     if (bad < job->at_psi) return pu__fail(report, PU_NONFINITE, "gradient of Phi", -1, bad - job->at_Phi);
@@ -9110,12 +9133,14 @@ PU__FN void pu__write_results(const pu__job *job, const pu__memory *mem)
         if (out->Phi) memcpy(to + job->model->Gamma->params, from + job->at_Phi, (size_t)(job->at_psi - job->at_Phi) * real);
         if (out->psi) memcpy(to + at_psi, from + job->at_psi, (size_t)job->M * real);
     }
-    if (out->nu) memcpy(out->nu, mem->gamma_nu, (size_t)job->D * real);
-    if (out->Gamma && job->at_Phi > 0) memcpy(out->Gamma, g, (size_t)job->at_Phi * real);
-    if (out->Phi && job->at_psi > job->at_Phi) memcpy(out->Phi, g + job->at_Phi, (size_t)(job->at_psi - job->at_Phi) * real);
-    if (out->psi) memcpy(out->psi, g + job->at_psi, (size_t)job->M * real);
-    if (out->eta) memcpy(out->eta, g + job->at_eta, (size_t)job->M * real);
-    if (out->m) memcpy(out->m, g + job->at_m, (size_t)job->D * real);
+    if (!job->lend) {
+        if (out->nu) memcpy(out->nu, mem->gamma_nu, (size_t)job->D * real);
+        if (out->Gamma && job->at_Phi > 0) memcpy(out->Gamma, g, (size_t)job->at_Phi * real);
+        if (out->Phi && job->at_psi > job->at_Phi) memcpy(out->Phi, g + job->at_Phi, (size_t)(job->at_psi - job->at_Phi) * real);
+        if (out->psi) memcpy(out->psi, g + job->at_psi, (size_t)job->M * real);
+        if (out->eta) memcpy(out->eta, g + job->at_eta, (size_t)job->M * real);
+        if (out->m) memcpy(out->m, g + job->at_m, (size_t)job->D * real);
+    }
     if (out->x) memcpy(out->x, mem->stage.x, (size_t)(all * job->D) * real);
     if (out->residual) memcpy(out->residual, mem->stage.residual, (size_t)(all * job->D) * real);
     if (out->alpha && job->plan.I > 0) memcpy(out->alpha, mem->stage.alpha, (size_t)(all * job->plan.I) * real);
@@ -9291,14 +9316,44 @@ PU_DEF pu_status pu_tune(const pu_lgm *model, const pu_data *data, const pu_opti
     return status;
 }
 
+/* the gradients that are wanted, where they are */
+PU__FN void pu__lend(const pu__job *job, const pu__memory *mem, pu_results *g)
+{
+    if (g->nu) g->nu = mem->gamma_nu;
+    if (g->Gamma) g->Gamma = mem->lanes;
+    if (g->Phi) g->Phi = mem->lanes + job->at_Phi;
+    if (g->psi) g->psi = mem->lanes + job->at_psi;
+    if (g->eta) g->eta = mem->lanes + job->at_eta;
+    if (g->m) g->m = mem->lanes + job->at_m;
+}
+
+/* pu_gradient for a given K and I. With lent (a copy of *out) gradients are not written but left in ws, which must not be
+   NULL then; lent says where. */
+PU__FN pu_status pu__gradient(const pu_lgm *model, const pu_data *data, const pu_options *options, pu_workspace *ws,
+                              const pu_results *out, pu_results *lent, int want_nll, pu_report *report)
+{
+    pu__job job;
+    pu__memory mem;
+    pu__arena arena = {NULL, 0, 0};
+    pu_status status = pu__job_make(&job, model, data, options, out, want_nll, report);
+    if (!status) status = pu__check_numbers(model, report);
+    if (!status) status = pu__check_option_arrays(&job, report);
+    if (status) return status;
+    job.lend = lent != NULL;
+    pu__job_layout(&mem, &arena, &job);
+    status = pu__arena_open(&arena, ws, report);
+    if (status) return status;
+    pu__job_layout(&mem, &arena, &job);
+    status = pu__job_run(&job, &mem, report);
+    if (lent && !pu__fatal(status)) pu__lend(&job, &mem, lent);
+    return status;
+}
+
 PU_DEF pu_status pu_gradient(const pu_lgm *model, const pu_data *data, const pu_options *options, pu_workspace *ws,
                              const pu_results *out, pu_report *report)
 {
     pu_report local;
     pu_workspace own;
-    pu__job job;
-    pu__memory mem;
-    pu__arena arena = {NULL, 0, 0};
     pu_options tuned;
     const int want_nll = report != NULL; /* nobody to tell it to */
     pu_status status;
@@ -9323,17 +9378,7 @@ PU_DEF pu_status pu_gradient(const pu_lgm *model, const pu_data *data, const pu_
         pu__report_clear(report);
         status = PU_OK;
     }
-    if (!status) status = pu__job_make(&job, model, data, options, out, want_nll, report);
-    if (!status) status = pu__check_numbers(model, report);
-    if (!status) status = pu__check_option_arrays(&job, report);
-    if (!status) {
-        pu__job_layout(&mem, &arena, &job);
-        status = pu__arena_open(&arena, ws, report);
-    }
-    if (!status) {
-        pu__job_layout(&mem, &arena, &job);
-        status = pu__job_run(&job, &mem, report);
-    }
+    if (!status) status = pu__gradient(model, data, options, ws, out, NULL, want_nll, report);
     pu_workspace_free(&own);
     return status;
 }
@@ -9821,10 +9866,11 @@ PU__FN pu_options pu__model_options(const pu_model *model, const pu_options *opt
 }
 
 typedef struct {
-    pu_results g;  /* canonical gradients, those the model uses */
+    pu_results want, g; /* canonical gradients, those the model uses: which, and where they are in the end */
     pu_real *grad; /* staged: nothing reaches the caller's arrays before the end */
     pu_real *t;    /* gradient of one group of probes */
     double *square;/* of its distance from grad, summed over groups */
+    pu_real some;  /* an address */
     void *rest;    /* for pu_gradient */
     size_t bytes;
 } pu__model_memory;
@@ -9845,30 +9891,23 @@ PU__FN pu_results pu__model_wants(const pu_model *model, const pu_options *o, pu
     return want;
 }
 
-/* Canonical arrays and pu_gradient's block; the latter's size depends on which of the former there are. */
+/* Staged arrays and pu_gradient's block, where the canonical gradients stay. */
 PU__FN pu_status pu__model_layout(pu__model_memory *w, pu__arena *arena, const pu_model *model, const pu_data *data,
                                   const pu_options *o, int se, pu_real *x, pu_report *report)
 {
     const pu_lgm *lgm = &model->lgm;
     pu_status status = pu__check_model(lgm, report);
-    pu_real some;
-    pu_results want = pu__model_wants(model, o, &some); /* never NULL where wanted, also while measuring */
     if (status) return status;
     memset(w, 0, sizeof *w);
-    if (want.nu) w->g.nu = pu__reals(arena, lgm->Gamma->rows, 1);
-    if (want.Gamma) w->g.Gamma = pu__reals(arena, lgm->Gamma->params, 1);
-    if (want.Phi) w->g.Phi = pu__reals(arena, lgm->Phi->params, 1);
-    if (want.eta) w->g.eta = pu__reals(arena, lgm->Phi->rows, 1);
-    if (want.psi) w->g.psi = pu__reals(arena, lgm->Phi->rows, 1);
-    if (want.m) w->g.m = pu__reals(arena, lgm->Gamma->rows, 1);
+    w->want = pu__model_wants(model, o, &w->some); /* never NULL where wanted, also while measuring */
     w->grad = pu__reals(arena, model->params, 1);
-    want.x = w->g.x = x;
-    if (se) want.replicates = &some;
-    status = pu_gradient_bytes(lgm, data, o, &want, &w->bytes, report);
+    w->want.x = x;
+    if (se) w->want.replicates = &w->some;
+    status = pu_gradient_bytes(lgm, data, o, &w->want, &w->bytes, report);
     if (status) return status;
     w->rest = pu__take(arena, 1, 1, w->bytes);
     if (se) {
-        w->g.replicates = pu__reals(arena, report->groups, lgm->Gamma->params + lgm->Phi->params + lgm->Phi->rows);
+        w->want.replicates = pu__reals(arena, report->groups, lgm->Gamma->params + lgm->Phi->params + lgm->Phi->rows);
         w->t = pu__reals(arena, model->params, 1);
         w->square = (double *)pu__take(arena, model->params, 1, sizeof(double));
     }
@@ -9920,6 +9959,8 @@ PU_DEF pu_status pu_model_gradient_bytes(pu_model *model, const pu_data *data, c
     return PU_OK;
 }
 
+PU__FN int pu__basic_sure(const pu_model *model, const pu_results *g); /* below, with pu__basic_pull */
+
 /* pu_model_gradient, and the solutions (N x (K+1) x D) into x where that is not NULL */
 PU__FN pu_status pu__model_run(pu_model *model, const pu_real *theta, const pu_data *data, const pu_options *options,
                                pu_workspace *ws, pu_real *grad, pu_real *se, pu_real *x, pu_report *report)
@@ -9956,17 +9997,18 @@ PU__FN pu_status pu__model_run(pu_model *model, const pu_real *theta, const pu_d
     bytes = report->bytes;
     (void)pu__model_layout(&w, &arena, model, data, &o, se != NULL, x, report); /* report: K and the groups */
     pu_workspace_block(&rest, w.rest, w.bytes);
-    status = pu_gradient(&model->lgm, data, &o, &rest, &w.g, told ? report : NULL);
-    if (!pu__fatal(status)) {
+    pu__report_clear(report);
+    w.g = w.want;
+    status = pu__gradient(&model->lgm, data, &o, &rest, &w.want, &w.g, told != NULL, report);
+    if (!pu__fatal(status) && !se && pu__basic_sure(model, &w.g)) (void)model->pull(model, &w.g, grad);
+    else if (!pu__fatal(status)) {
         bad = -1;
         if (model->pull(model, &w.g, w.grad) || (se && pu__model_se(&w, model, report->samples, report->groups)))
             status = pu__fail(report, PU_E_OPERATOR, "model.pull", -1, -1);
         else bad = pu__find_nonfinite(model->params, w.grad);
         if (bad >= 0) status = pu__fail(report, PU_NONFINITE, "gradient of theta", -1, bad);
-    }
-    if (!pu__fatal(status)) {
-        memcpy(grad, w.grad, (size_t)model->params * sizeof(pu_real));
-        for (i = 0; i < model->params && se; i++) se[i] = (pu_real)sqrt(w.square[i]);
+        if (!pu__fatal(status)) memcpy(grad, w.grad, (size_t)model->params * sizeof(pu_real));
+        for (i = 0; i < model->params && se && !pu__fatal(status); i++) se[i] = (pu_real)sqrt(w.square[i]);
     }
     report->bytes = bytes;
     if (words[0]) { /* how K and I were found goes before the plan of the run */
@@ -10233,6 +10275,21 @@ PU__FN pu_status pu__basic_pull(const pu_model *model, const pu_results *g, pu_r
     return PU_OK;
 }
 
+/* Will pu__basic_pull give finite numbers, so that it may write to the caller's array? Its input is finite; most of it is
+   only copied, and what is multiplied is tried here. */
+PU__FN int pu__basic_sure(const pu_model *model, const pu_results *g)
+{
+    const pu__basic *s = (const pu__basic *)model->data;
+    double sum = 0;
+    pu_int i;
+    int sure = model->pull == pu__basic_pull && s->alpha < 0 && s->W1 < 0 && !g->m;
+    for (i = 0; sure && i < s->M; i++) {
+        const pu_real x = *(pu__at(s, s->x, s->psi) + (s->part[s->psi].rows > 0 ? i : 0));
+        sum += (double)g->psi[i], sure = pu__finite(g->psi[i] * x) && pu__finite((pu_real)sum * x);
+    }
+    return sure;
+}
+
 /* Row number `row` of a start's normals: stream 2, with a sample number that no test of an operator has. */
 PU__FN void pu__start_normals(uint64_t seed, pu_int row, pu_int n, double scale, pu_real *out)
 {
@@ -10351,6 +10408,7 @@ PU__FN pu_status pu__basic_make(pu_model *model, pu_model *made, pu__basic *s, p
     else made->Gamma = pu_op_scaled_identity(s->D, pu__at(s, s->x, s->alpha));
     if (Phi) made->lgm.Phi = Phi;
     else made->Phi = pu_op_dense(s->M, s->D, s->W1 >= 0 ? s->features : s->x);
+    if (!Phi && s->W1 < 0) made->Phi.check = NULL; /* it is a part of theta, which pu_model_set has checked */
     if (s->eta >= 0) made->lgm.eta = pu__at(s, s->x, s->eta);
     *self = *s;
     return pu__model_done(model, made);

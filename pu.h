@@ -7473,6 +7473,7 @@ PU__FN pu_status pu__posterior_dense(pu__posterior *p, pu_int kmax, pu_block X, 
                            : p->op.apply(&p->op, k, X, Y, 0, NULL);
             for (j = 0; j < k; j++) memcpy(a + (first + j) * D, pu__col(Y, j), (size_t)D * sizeof(pu_real));
         }
+    p->t_of = NULL; /* X is the caller's again */
     if (!split || status) return status;
     pu__multiply(D, D, p->observed, PU_R(1), pu__mat(Phi, 1, D), pu__mat(Phi, D, 1), p->list, p->w_all, a, D, -PU__FAR, 0);
     pu__mirror(D, a, 0);
@@ -9136,7 +9137,8 @@ PU__FN void pu__write_results(const pu__job *job, const pu__memory *mem)
     if (!job->lend) {
         if (out->nu) memcpy(out->nu, mem->gamma_nu, (size_t)job->D * real);
         if (out->Gamma && job->at_Phi > 0) memcpy(out->Gamma, g, (size_t)job->at_Phi * real);
-        if (out->Phi && job->at_psi > job->at_Phi) memcpy(out->Phi, g + job->at_Phi, (size_t)(job->at_psi - job->at_Phi) * real);
+        if (out->Phi && job->at_psi > job->at_Phi)
+            memcpy(out->Phi, g + job->at_Phi, (size_t)(job->at_psi - job->at_Phi) * real);
         if (out->psi) memcpy(out->psi, g + job->at_psi, (size_t)job->M * real);
         if (out->eta) memcpy(out->eta, g + job->at_eta, (size_t)job->M * real);
         if (out->m) memcpy(out->m, g + job->at_m, (size_t)job->D * real);

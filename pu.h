@@ -1659,6 +1659,14 @@ PU__FN pu_block pu__from(pu_block b, pu_int column)
     return b;
 }
 
+/* a block to be read; row-major rows are the columns of one */
+PU__FN pu_block pu__rows(const pu_real *at, pu_int ld)
+{
+    pu_block b;
+    b.at = (pu_real *)(uintptr_t)at, b.ld = ld;
+    return b;
+}
+
 /* sum m x y over at most PU__CHUNK entries; m may be NULL */
 PU__FN pu_real pu__dot_chunk(pu_int n, const pu_real *m, const pu_real *x, const pu_real *y)
 {
@@ -1991,44 +1999,6 @@ PU__FN pu_status pu__check_finite(pu_int n, const pu_real *x, pu_int *index)
 /* ---- dense: rows are contiguous. A row serves several columns (or a column several rows) per sweep; every column's own
         sums run in the same order as alone. ---- */
 
-/* what pu__dot_chunk does after its main loop: entries from i on, then the tree */
-PU__FN double pu__close_lanes(pu_real *lane, pu_int i, pu_int n, const pu_real *a, const pu_real *x)
-{
-    pu_int l, half;
-    for (l = 0; i < n; i++, l++) lane[l] += a[i] * x[i];
-    for (half = PU__LANES / 2; half > 0; half /= 2)
-        for (l = 0; l < half; l++) lane[l] += lane[l + half];
-    return (double)lane[0];
-}
-
-/* out_c = a'x_c for four columns, each exactly as pu__dot would have it. Four arrays and one inner loop: compilers then keep
-   all the partial sums in registers (a two-dimensional array goes through memory and is ten times slower). */
-PU__FN void pu__dot4(pu_int n, const pu_real *a, const pu_real *x0, const pu_real *x1, const pu_real *x2, const pu_real *x3,
-                     double *out)
-{
-    out[0] = out[1] = out[2] = out[3] = 0;
-    while (n > 0) {
-        const pu_int len = pu__min(PU__CHUNK, n);
-        if (len < PU__LANES) {
-            out[0] += (double)pu__dot_chunk(len, NULL, a, x0), out[1] += (double)pu__dot_chunk(len, NULL, a, x1);
-            out[2] += (double)pu__dot_chunk(len, NULL, a, x2), out[3] += (double)pu__dot_chunk(len, NULL, a, x3);
-        } else {
-            pu_real l0[PU__LANES] = {0}, l1[PU__LANES] = {0}, l2[PU__LANES] = {0}, l3[PU__LANES] = {0};
-            pu_int i, l;
-            for (i = 0; i + PU__LANES <= len; i += PU__LANES)
-                for (l = 0; l < PU__LANES; l++) {
-                    l0[l] += a[i + l] * x0[i + l];
-                    l1[l] += a[i + l] * x1[i + l];
-                    l2[l] += a[i + l] * x2[i + l];
-                    l3[l] += a[i + l] * x3[i + l];
-                }
-            out[0] += pu__close_lanes(l0, i, len, a, x0), out[1] += pu__close_lanes(l1, i, len, a, x1);
-            out[2] += pu__close_lanes(l2, i, len, a, x2), out[3] += pu__close_lanes(l3, i, len, a, x3);
-        }
-        a += len, x0 += len, x1 += len, x2 += len, x3 += len, n -= len;
-    }
-}
-
 /* y += c0 x0 + c1 x1 + c2 x2 + c3 x3, added in this order */
 PU__FN void pu__axpy4(pu_int n, const pu_real *c, const pu_real *x0, const pu_real *x1, const pu_real *x2, const pu_real *x3,
                       pu_real *y)
@@ -2154,63 +2124,197 @@ PU__FN void pu__dense_apply_short(const pu_op *op, pu_int n, const pu_int *rows,
         }
 }
 
+/* Long rows run along their own vectors, few at a time (at most PU__ROWS), so that a block of them is read from far away
+   once. Of each row and column one vector of sums runs over PU__REACH entries; then it is closed and added in double. Which
+   rows and columns share a tile does not show in the sums. */
+#define PU__ROWS 24
+#define PU__REACH (PU__SUM * PU__WIDTH)
+
+/* out[r step] += sum of the W entries of s[r W ..] and of a_r'x over the n entries after the vectors, r < count */
+PU__FN void pu__close(int count, pu_real *s, pu_int n, const pu_real *const *a, const pu_real *x, pu_int at, double *out,
+                      pu_int step)
+{
+    const pu_int W = PU__WIDTH;
+    pu_int i, half;
+    int r;
+    for (r = 0; r < count; r++, s += W) {
+        for (i = 0; i < n; i++) s[0] += a[r][at + i] * x[at + i];
+        for (half = W / 2; half > 0; half /= 2)
+            for (i = 0; i < half; i++) s[i] += s[i + half];
+        out[r * step] += (double)s[0];
+    }
+}
+
+/* out[4 r + c] += a_r'x_c over n entries from `at` on, r < 3, c < 4 */
+PU__FN void pu__dots12(pu_int n, const pu_real *const *a, const pu_real *const *x, pu_int at, double *out)
+{
+    const pu_int W = PU__WIDTH;
+    const pu_real *a0 = a[0] + at, *a1 = a[1] + at, *a2 = a[2] + at;
+    const pu_real *x0 = x[0] + at, *x1 = x[1] + at, *x2 = x[2] + at, *x3 = x[3] + at;
+    pu__vector s0, s1, s2, t0, t1, t2, u0, u1, u2, v0, v1, v2;
+    pu_real s[12 * PU__WIDTH];
+    pu_int i;
+    memset(&s0, 0, sizeof s0);
+    s1 = s2 = t0 = t1 = t2 = u0 = u1 = u2 = v0 = v1 = v2 = s0;
+    for (i = 0; i + W <= n; i += W) {
+        const pu__vector p = *pu__cv(a0 + i), q = *pu__cv(a1 + i), r = *pu__cv(a2 + i);
+        pu__vector y = *pu__cv(x0 + i);
+        s0 += p * y, s1 += q * y, s2 += r * y, y = *pu__cv(x1 + i);
+        t0 += p * y, t1 += q * y, t2 += r * y, y = *pu__cv(x2 + i);
+        u0 += p * y, u1 += q * y, u2 += r * y, y = *pu__cv(x3 + i);
+        v0 += p * y, v1 += q * y, v2 += r * y;
+    }
+    *pu__v(s) = s0, *pu__v(s + W) = s1, *pu__v(s + 2 * W) = s2, *pu__v(s + 3 * W) = t0, *pu__v(s + 4 * W) = t1;
+    *pu__v(s + 5 * W) = t2, *pu__v(s + 6 * W) = u0, *pu__v(s + 7 * W) = u1, *pu__v(s + 8 * W) = u2;
+    *pu__v(s + 9 * W) = v0, *pu__v(s + 10 * W) = v1, *pu__v(s + 11 * W) = v2;
+    pu__close(3, s, n - i, a, x[0], at + i, out, 4), pu__close(3, s + 3 * W, n - i, a, x[1], at + i, out + 1, 4);
+    pu__close(3, s + 6 * W, n - i, a, x[2], at + i, out + 2, 4), pu__close(3, s + 9 * W, n - i, a, x[3], at + i, out + 3, 4);
+}
+
+/* out[4 r] += a_r'x over n entries from `at` on, r < 6: the same sums for a column alone */
+PU__FN void pu__dots6(pu_int n, const pu_real *const *a, const pu_real *x, pu_int at, double *out)
+{
+    const pu_int W = PU__WIDTH;
+    const pu_real *a0 = a[0] + at, *a1 = a[1] + at, *a2 = a[2] + at, *a3 = a[3] + at, *a4 = a[4] + at, *a5 = a[5] + at;
+    pu__vector s0, s1, s2, s3, s4, s5;
+    pu_real s[6 * PU__WIDTH];
+    pu_int i;
+    memset(&s0, 0, sizeof s0);
+    s1 = s2 = s3 = s4 = s5 = s0;
+    for (i = 0; i + W <= n; i += W) {
+        const pu__vector y = *pu__cv(x + at + i);
+        s0 += *pu__cv(a0 + i) * y, s1 += *pu__cv(a1 + i) * y, s2 += *pu__cv(a2 + i) * y;
+        s3 += *pu__cv(a3 + i) * y, s4 += *pu__cv(a4 + i) * y, s5 += *pu__cv(a5 + i) * y;
+    }
+    *pu__v(s) = s0, *pu__v(s + W) = s1, *pu__v(s + 2 * W) = s2, *pu__v(s + 3 * W) = s3, *pu__v(s + 4 * W) = s4;
+    *pu__v(s + 5 * W) = s5;
+    pu__close(6, s, n - i, a, x, at + i, out, 4);
+}
+
+/* Y = A X for n <= PU__ROWS rows v of A, D long. A stretch of 12 columns of X stays in the first-level cache. */
+PU__FN void pu__rows_apply(pu_int n, const pu_real *const *v, pu_int D, pu_int k, pu_block X, pu_block Y, int add)
+{
+    enum { WIDE = 12 };
+    double s[WIDE * PU__ROWS];
+    pu_int first, d, m, j, r, c;
+    for (first = 0; first < k; first += WIDE) {
+        const pu_int count = pu__min(WIDE, k - first);
+        memset(s, 0, sizeof s);
+        for (d = 0; d < D; d += PU__REACH)
+            for (m = 0; m < n; m += 6) {
+                const pu_int len = pu__min(PU__REACH, D - d);
+                const pu_real *a[6], *x[4];
+                for (r = 0; r < 6; r++) a[r] = v[pu__min(m + r, n - 1)]; /* a missing row or column repeats the last one */
+                for (j = 0; j < count; j += 4) {
+                    double *out = s + j * PU__ROWS + m * 4;
+                    for (c = 0; c < 4; c++) x[c] = pu__col(X, first + pu__min(j + c, count - 1));
+                    if (count - j > 2) {
+                        pu__dots12(len, a, x, d, out);
+                        if (m + 3 < n) pu__dots12(len, a + 3, x, d, out + 12);
+                    } else
+                        for (c = 0; c < count - j; c++) pu__dots6(len, a, x[c], d, out + c);
+                }
+            }
+        for (j = 0; j < count; j++)
+            for (m = 0; m < n; m++) {
+                pu_real *y = pu__col(Y, first + j) + m;
+                *y = (pu_real)s[(j - j % 4) * PU__ROWS + 4 * m + j % 4] + (add ? *y : PU_R(0));
+            }
+    }
+}
+
+/* Y += A'(w o X) for n <= PU__ROWS rows v of A; w may be NULL. A stretch of each row stays in cache for all columns. One or
+   two columns alone gain nothing. */
+PU__FN void pu__rows_apply_t(pu_int n, const pu_real *const *v, pu_int D, const pu_real *w, pu_int k, pu_block X, pu_block Y)
+{
+    enum { STRETCH = 256 };
+    const pu_real *a[PU__ROWS];
+    pu_real b[4 * PU__ROWS], x[PU__ROWS], *y[4];
+    pu_int d, wide, j, i, r;
+    for (d = 0; d < D; d += wide) {
+        wide = D - d < STRETCH + 2 * PU__WIDTH ? D - d : (pu_int)STRETCH; /* no short end */
+        for (i = 0; i < n; i++) a[i] = v[i] + d;
+        for (j = 0; j < k; j += 4) {
+            int zero = 1;
+            for (r = 0; r < 4; r++) { /* a missing column repeats the last one */
+                const pu_int column = pu__min(j + r, k - 1);
+                y[r] = pu__col(Y, column) + d;
+                for (i = 0; i < n; i++) {
+                    const pu_real c = pu__col(X, column)[i];
+                    b[4 * i + r] = w ? w[i] * c : c, zero &= c == PU_R(0);
+                }
+            }
+            if (zero) continue; /* unit vectors */
+            if (k - j > 2) pu__tiles(n, b, a, wide, y);
+            for (r = 0; r < k - j && k - j <= 2; r++) {
+                for (i = 0; i < n; i++) x[i] = b[4 * i + r];
+                for (i = 0; i + 4 <= n; i += 4) pu__axpy4(wide, x + i, a[i], a[i + 1], a[i + 2], a[i + 3], y[r]);
+                for (; i < n; i++) pu__axpy(wide, x[i], a[i], y[r]);
+            }
+        }
+    }
+}
+
+/* the rows from m on, at most PU__ROWS of them */
+PU__FN pu_int pu__dense_some(const pu_op *op, pu_int n, const pu_int *rows, pu_int m, const pu_real **v)
+{
+    const pu_int some = pu__min(PU__ROWS, n - m);
+    pu_int i;
+    for (i = 0; i < some; i++) v[i] = pu__dense_row(op, rows, m + i);
+    return some;
+}
+
+PU__FN pu_block pu__below(pu_block b, pu_int row)
+{
+    b.at += row;
+    return b;
+}
+
 PU__FN pu_status pu__dense_apply_rows(const pu_op *op, pu_int n, const pu_int *rows, pu_int k, pu_block X, pu_block Y, int add,
                                       pu_real *work)
 {
-    double s[4];
-    pu_int m, j, c;
+    const pu_real *v[PU__ROWS];
+    pu_int m, some;
     (void)work;
     if (op->cols < PU__CHUNK) {
         pu__dense_apply_short(op, n, rows, k, X, Y, add);
         return PU_OK;
     }
-    for (m = 0; m < n; m++) {
-        const pu_real *a = pu__dense_row(op, rows, m);
-        for (j = 0; j < k; j += 4) {
-            const pu_int count = pu__min(4, k - j);
-            if (count == 4)
-                pu__dot4(op->cols, a, pu__col(X, j), pu__col(X, j + 1), pu__col(X, j + 2), pu__col(X, j + 3), s);
-            else
-                for (c = 0; c < count; c++) s[c] = pu__dot(op->cols, NULL, a, pu__col(X, j + c));
-            for (c = 0; c < count; c++) pu__col(Y, j + c)[m] = (pu_real)s[c] + (add ? pu__col(Y, j + c)[m] : PU_R(0));
-        }
+    for (m = 0; m < n; m += some) {
+        some = pu__dense_some(op, n, rows, m, v);
+        pu__rows_apply(some, v, op->cols, k, X, pu__below(Y, m), add);
     }
     return PU_OK;
 }
 
-/* Few rows at a time, a stretch of each that stays in cache for all columns. One or two columns alone gain nothing. */
 PU__FN pu_status pu__dense_apply_rows_t(const pu_op *op, pu_int n, const pu_int *rows, pu_int k, pu_block X, pu_block Y,
                                         int add, pu_real *work)
 {
-    enum { DEEP = 16, STRETCH = 256 };
-    const pu_real *v[DEEP];
-    pu_real b[4 * DEEP], *y[4];
-    pu_int m, d, wide, j, i, r;
+    const pu_real *v[PU__ROWS];
+    pu_int m, some;
     (void)work;
     pu__clear(op->cols, k, Y, add);
-    for (m = 0; m < n; m += DEEP)
-        for (d = 0; d < op->cols; d += wide) {
-            const pu_int deep = pu__min(DEEP, n - m);
-            wide = op->cols - d < STRETCH + 2 * PU__WIDTH ? op->cols - d : (pu_int)STRETCH; /* no short end */
-            for (i = 0; i < deep; i++) v[i] = pu__dense_row(op, rows, m + i) + d;
-            for (j = 0; j < k; j += 4) {
-                int zero = 1;
-                for (r = 0; r < 4; r++) { /* a missing column repeats the last one */
-                    const pu_int column = pu__min(j + r, k - 1);
-                    const pu_real *x = pu__col(X, column) + m;
-                    y[r] = pu__col(Y, column) + d;
-                    for (i = 0; i < deep; i++) b[4 * i + r] = x[i], zero &= x[i] == PU_R(0);
-                }
-                if (zero) continue; /* unit vectors */
-                if (k - j > 2) pu__tiles(deep, b, v, wide, y);
-                for (r = 0; r < k - j && k - j <= 2; r++) {
-                    const pu_real *x = pu__col(X, j + r) + m;
-                    for (i = 0; i + 4 <= deep; i += 4) pu__axpy4(wide, x + i, v[i], v[i + 1], v[i + 2], v[i + 3], y[r]);
-                    for (; i < deep; i++) pu__axpy(wide, x[i], v[i], y[r]);
-                }
-            }
-        }
+    for (m = 0; m < n; m += some) {
+        some = pu__dense_some(op, n, rows, m, v);
+        pu__rows_apply_t(some, v, op->cols, NULL, k, pu__below(X, m), Y);
+    }
     return PU_OK;
+}
+
+/* T = A X, Y += A'(w o T): what the two above would do, but a row is read for both while it is near. Short rows are near
+   anyway. */
+PU__FN void pu__dense_gram_rows(const pu_op *op, pu_int n, const pu_int *rows, const pu_real *w, pu_int k, pu_block X,
+                                pu_block T, pu_block Y)
+{
+    const pu_real *v[PU__ROWS];
+    const int brief = op->cols < PU__CHUNK;
+    pu_int m, some;
+    if (brief) pu__dense_apply_short(op, n, rows, k, X, T, 0);
+    for (m = 0; m < n; m += some) {
+        some = pu__dense_some(op, n, rows, m, v);
+        if (!brief) pu__rows_apply(some, v, op->cols, k, X, pu__below(T, m), 0);
+        pu__rows_apply_t(some, v, op->cols, w + m, k, pu__below(T, m), Y);
+    }
 }
 
 PU__FN pu_status pu__dense_grad_rows(const pu_op *op, pu_int n, const pu_int *rows, pu_int k, pu_block P, pu_block Q,
@@ -6988,7 +7092,10 @@ typedef struct {
     int restricted;
     pu_real *w, *w_root, *mask, *e;  /* n_rows: mask psi, its square root, 0 or 1, mask (y - eta) */
     pu_real *w_all, *row_sum;        /* M: mask psi of every row; scratch */
-    pu_block t0, t1;                 /* n_rows x kmax */
+    pu_block t0, t1;                 /* n_rows x kmax; t0 is Phi x for the x of the last product, */
+    const pu_real *t_of;             /* which is here, unless NULL */
+    int joint;                       /* the next grad call is that of the mean (and probes), bbar = -x: with b's term of Phi */
+    int fused;                       /* Phi is a plain matrix: Phi'W Phi in one sweep */
     pu_block g;                      /* D x kmax, psi tied and Phi.gram: Phi'W Phi x for the x of the last product, */
     const pu_real *g_of;             /* which is here */
     pu_real *shift;                  /* D, Phi diagonal and Gamma.apply_plus: Phi'W Phi */
@@ -7025,10 +7132,11 @@ PU__FN pu_status pu__named(pu__posterior *p, pu_status status, const char *what)
     return status;
 }
 
-PU__FN void pu__weigh(const pu__posterior *p, pu_int k, pu_block t, pu_real scale, const pu_real *w)
+/* to = scale w o t over the rows at work */
+PU__FN void pu__weigh(const pu__posterior *p, pu_int k, pu_block t, pu_block to, pu_real scale, const pu_real *w)
 {
     pu_term term = pu__t(t, scale, NULL, w);
-    p->B->combine(p->B->user, p->n_rows, k, t, 1, &term);
+    p->B->combine(p->B->user, p->n_rows, k, to, 1, &term);
 }
 
 /* number of row i of the blocks t0, t1 in the model */
@@ -7038,6 +7146,7 @@ PU__FN pu_int pu__row(const pu__posterior *p, pu_int i) { return p->rows ? p->ro
 PU__FN pu_status pu__phi_apply(pu__posterior *p, pu_int k, pu_block X, pu_block Y)
 {
     const pu_op *Phi = p->model->Phi;
+    if (Y.at == p->t0.at) p->t_of = NULL;
     return pu__named(p, p->rows ? Phi->apply_rows(Phi, p->n_rows, p->rows, k, X, Y, 0, p->work)
                                 : Phi->apply(Phi, k, X, Y, 0, p->work), "Phi.apply");
 }
@@ -7086,10 +7195,15 @@ PU__FN pu_status pu__posterior_apply(const pu_op *op, pu_int k, pu_block X, pu_b
         if (p->g.at) p->B->combine(p->B->user, p->D, k, Y, 2, t), p->g_of = X.at;
         return status;
     }
-    status = pu__phi_apply(p, k, X, p->t0);
-    if (status) return status;
-    pu__weigh(p, k, p->t0, PU_R(1), p->w);
-    return pu__phi_apply_t(p, k, p->t0, Y, 1);
+    if (p->fused) pu__dense_gram_rows(p->model->Phi, p->n_rows, p->rows, p->w, k, X, p->t0, Y);
+    else {
+        status = pu__phi_apply(p, k, X, p->t0);
+        if (status) return status;
+        pu__weigh(p, k, p->t0, p->t1, PU_R(1), p->w);
+        status = pu__phi_apply_t(p, k, p->t1, Y, 1);
+    }
+    p->t_of = X.at;
+    return status;
 }
 
 /* its apply_plus, where there is a shift; w is NULL */
@@ -7130,7 +7244,7 @@ PU__FN pu_status pu__posterior_grad(const pu_op *op, pu_int k, pu_block P, pu_bl
     pu__posterior *p = pu__posterior_of(op);
     const pu_op *Gamma = p->model->Gamma;
     const int same = P.at == Q.at;
-    const pu_block tq = same ? p->t0 : p->t1, none = {NULL, 0};
+    const pu_block tq = same ? p->t0 : p->t1, tp = same ? p->t1 : p->t0, none = {NULL, 0};
     pu_status status = PU_OK;
     pu_int j, end;
     (void)work;
@@ -7150,7 +7264,7 @@ PU__FN pu_status pu__posterior_grad(const pu_op *op, pu_int k, pu_block P, pu_bl
         p->g_of = NULL; /* p may change from here on */
         return status;
     }
-    status = pu__phi_apply(p, k, P, p->t0);
+    if (p->t_of != P.at) status = pu__phi_apply(p, k, P, p->t0);
     if (!status && !same) status = pu__phi_apply(p, k, Q, p->t1);
     if (status) return status;
     for (j = 0; j < k && p->want_psi; j = end) {
@@ -7158,12 +7272,14 @@ PU__FN pu_status pu__posterior_grad(const pu_op *op, pu_int k, pu_block P, pu_bl
         pu__row_dot(p, end - j, weight + j, pu__from(p->t0, j), pu__from(tq, j), grad + pu__group_at(p, j) + p->at_psi);
     }
     if (!p->want_Phi) return PU_OK;
-    pu__weigh(p, k, p->t0, same ? PU_R(2) : PU_R(1), p->w);
-    if (!same) pu__weigh(p, k, p->t1, PU_R(1), p->w);
+    if (!same) pu__weigh(p, k, p->t1, p->t1, PU_R(1), p->w);
+    if (!same) p->t_of = NULL; /* weighted in place */
+    pu__weigh(p, k, p->t0, tp, same ? PU_R(2) : PU_R(1), p->w);
+    for (j = 0; j < p->n_rows && p->joint; j++) tp.at[j] -= 2 * p->w[j] * p->e[j]; /* (W Phi x) x' + (W e) bbar', bbar = -x */
     for (j = 0; j < k && !status; j = end) {
         pu_real *at = grad + pu__group_at(p, j) + p->at_Phi;
         end = pu__group_end(p, j, k);
-        status = pu__phi_grad(p, end - j, pu__from(p->t0, j), pu__from(Q, j), weight + j, at);
+        status = pu__phi_grad(p, end - j, pu__from(tp, j), pu__from(Q, j), weight + j, at);
         if (!status && !same) status = pu__phi_grad(p, end - j, pu__from(p->t1, j), pu__from(P, j), weight + j, at);
     }
     return status;
@@ -7197,7 +7313,8 @@ PU__FN void pu__posterior_layout(pu__posterior *p, pu__arena *arena, const pu_lg
     p->w_all = pu__reals(arena, p->M, 1), p->row_sum = pu__reals(arena, p->M, 1);
     p->list = (pu_int *)pu__take(arena, p->M, 1, sizeof(pu_int));
     p->t0 = pu__cols(arena, p->M, kmax), p->t1 = pu__cols(arena, p->M, kmax);
-    p->g.at = NULL, p->g_of = NULL;
+    p->g.at = NULL, p->g_of = p->t_of = NULL;
+    p->fused = pu__plain(model->Phi) && B->host;
     p->shift = NULL, p->sum = NULL;
     if (pu__is_shift(model)) {
         p->shift = pu__reals(arena, p->D, 1);
@@ -7244,6 +7361,7 @@ PU__FN pu_int pu__posterior_load(pu__posterior *p, const pu_data *data, pu_int n
     p->observed = observed, p->restricted = restrict_rows;
     p->n_rows = restrict_rows ? observed : p->M;
     p->rows = restrict_rows && observed < p->M ? p->list : NULL; /* all observed: no list needed */
+    p->t_of = NULL, p->joint = 0;
     if (p->shift) {
         memset(p->shift, 0, (size_t)p->D * sizeof(pu_real));
         (void)pu__diagonal_gram_diag(Phi, p->w_all, p->shift, NULL);
@@ -7258,8 +7376,8 @@ PU__FN pu_status pu__posterior_rhs(pu__posterior *p, const pu_real *gamma_nu, pu
 {
     pu_int i;
     pu_status status;
-    for (i = 0; i < p->n_rows; i++) p->t0.at[i] = p->w[i] * p->e[i];
-    status = pu__phi_apply_t(p, 1, p->t0, b, 0);
+    for (i = 0; i < p->n_rows; i++) p->row_sum[i] = p->w[i] * p->e[i];
+    status = pu__phi_apply_t(p, 1, pu__rows(p->row_sum, p->M), b, 0);
     if (gamma_nu) pu__axpy(p->D, PU_R(1), gamma_nu, b.at);
     return status;
 }
@@ -7271,12 +7389,12 @@ PU__FN pu_status pu__posterior_value(pu__posterior *p, pu_block x, pu_real *d, p
 {
     const pu_op *Gamma = p->model->Gamma;
     const pu_real *nu = p->model->nu;
-    pu_real *t = p->t0.at;
+    pu_real *t = p->row_sum;
     pu_block from, to;
     pu_int i;
-    pu_status status = pu__phi_apply(p, 1, x, p->t0);
+    pu_status status = p->t_of == x.at ? PU_OK : pu__phi_apply(p, 1, x, p->t0);
     if (status) return status;
-    for (i = 0; i < p->n_rows; i++) t[i] = p->mask[i] != PU_R(0) ? p->e[i] - t[i] : PU_R(0);
+    for (i = 0; i < p->n_rows; i++) t[i] = p->mask[i] != PU_R(0) ? p->e[i] - p->t0.at[i] : PU_R(0);
     for (i = 0; i < p->D; i++) d[i] = x.at[i] - (nu ? nu[i] : PU_R(0));
     from.at = d, to.at = q, from.ld = to.ld = p->D;
     *value = (pu__dot(p->n_rows, p->w, t, t) - p->log_psi) / 2;
@@ -7307,12 +7425,12 @@ PU__FN pu_status pu__phi_rows(pu__posterior *p, pu_int first, pu_int k, pu_block
         for (i = 0; i < p->D; i++) y[i] = root * row[i];
     }
     if (matrix) return PU_OK;
-    pu__clear(p->n_rows, k, p->t0, 0);
+    pu__clear(p->n_rows, k, p->t1, 0);
     for (j = 0; j < k; j++) {
         i = pu__place(p, first + j);
-        pu__col(p->t0, j)[i] = p->w_root[i];
+        pu__col(p->t1, j)[i] = p->w_root[i];
     }
-    return pu__phi_apply_t(p, k, p->t0, Y, 0);
+    return pu__phi_apply_t(p, k, p->t1, Y, 0);
 }
 
 /* the strict lower triangle of a (n x n) becomes the mirror image of the upper one, or the other way round */
@@ -7347,6 +7465,7 @@ PU__FN pu_status pu__posterior_dense(pu__posterior *p, pu_int kmax, pu_block X, 
                            : p->op.apply(&p->op, k, X, Y, 0, NULL);
             for (j = 0; j < k; j++) memcpy(a + (first + j) * D, pu__col(Y, j), (size_t)D * sizeof(pu_real));
         }
+    p->t_of = NULL; /* X is the caller's again */
     if (!split || status) return status;
     pu__multiply(D, D, p->observed, PU_R(1), pu__mat(Phi, 1, D), pu__mat(Phi, D, 1), p->list, p->w_all, a, D, -PU__FAR, 0);
     pu__mirror(D, a, 0);
@@ -7377,6 +7496,7 @@ typedef struct { /* everything decided before work starts */
     pu_int block, blocks;  /* iterative engine: columns at a time; blocks of columns per datum */
     int network, want_nll, any_grad;
     int dry;               /* a pilot: nothing is written */
+    int lend;              /* gradients stay in the workspace, where pu__lend finds them */
     int restricted;        /* Phi works on the observed rows alone */
     int by_rows;           /* so does its gradient, row by row */
     int exact;             /* what a direct engine serves gets Sigma itself; otherwise K direct solves */
@@ -7670,7 +7790,7 @@ PU__FN pu_status pu__rhs(const pu__job *job, pu__memory *mem, pu__worker *w, pu_
         for (j = 0; j < probes && w->post.rows; j++)
             for (i = 0; i < w->post.n_rows; i++) pu__col(w->eps, j)[i] = pu__col(w->eps, j)[w->post.rows[i]];
     }
-    pu__weigh(&w->post, probes, w->eps, PU_R(1), w->post.w_root);
+    pu__weigh(&w->post, probes, w->eps, w->eps, PU_R(1), w->post.w_root);
     if (pu__phi_apply_t(&w->post, probes, w->eps, delta, 1)) return pu__operator_failed(report, w->post.failed, n);
     return PU_OK;
 }
@@ -7682,13 +7802,14 @@ PU__FN pu_status pu__linear_terms(const pu__job *job, pu__worker *w, pu_real *la
 {
     pu__posterior *p = &w->post;
     const pu_real one = PU_R(1), *psi = job->model->psi;
-    pu_real *t = p->t0.at;
-    pu_block b;
+    const int seen = !job->network && p->t_of == w->run.x.at; /* bbar = -x, and Phi x is there */
+    const pu_block b = pu__rows(w->bbar, job->D), sum = pu__rows(p->row_sum, p->M);
+    pu_real *t = p->row_sum;
     pu_int i;
-    b.at = w->bbar, b.ld = job->D;
     pu__axpy(job->D, PU_R(1), w->bbar, lane + job->at_b);
     if (job->out->psi || job->out->eta) {
-        if (pu__phi_apply(p, 1, b, p->t0)) return PU_E_OPERATOR;
+        for (i = 0; i < p->n_rows && seen; i++) t[i] = -p->t0.at[i];
+        if (!seen && pu__phi_apply(p, 1, b, sum)) return PU_E_OPERATOR;
         for (i = 0; i < p->n_rows; i++) {
             const pu_int row = pu__row(p, i);
             lane[job->at_eta + row] -= p->w[i] * (t[i] + p->e[i]);
@@ -7696,9 +7817,9 @@ PU__FN pu_status pu__linear_terms(const pu__job *job, pu__worker *w, pu_real *la
                 lane[job->at_psi + row] += (t[i] + p->e[i] / 2) * p->e[i] - PU_R(1) / (2 * psi[row]);
         }
     }
-    if (!p->want_Phi) return PU_OK;
+    if (!p->want_Phi || p->joint) return PU_OK;
     for (i = 0; i < p->n_rows; i++) t[i] = p->w[i] * p->e[i];
-    return pu__phi_grad(p, 1, p->t0, b, &one, lane + job->at_Phi);
+    return pu__phi_grad(p, 1, sum, b, &one, lane + job->at_Phi);
 }
 
 /* log det A as each probe column of the block sees it, and how far that may be from what more steps would give: the larger
@@ -7775,7 +7896,7 @@ PU__FN pu_status pu__iterative_block(const pu__job *job, pu__memory *mem, pu__wo
     if (status) return status;
     start.at = (pu_real *)(uintptr_t)(job->o->x0 ? job->o->x0 + at * D : NULL), start.ld = D; /* read only */
     for (j = 0; j < k; j++) w->weight[j] = first + j == 0 ? PU_R(1) : PU_R(1) / (pu_real)job->K;
-    w->post.column = first;
+    w->post.column = first, w->post.joint = first == 0 && !job->network;
     g->mbar = job->out->m ? lane + job->at_m : NULL;
     outcome = pu__run_block(g, start.at ? &start : NULL, w->weight, job->network && job->any_grad,
                             job->any_grad ? lane : NULL, mem->stage.residual ? mem->stage.residual + at * D : NULL, n, first,
@@ -7804,6 +7925,7 @@ PU__FN pu_status pu__iterative_block(const pu__job *job, pu__memory *mem, pu__wo
         job->B->combine(job->B->user, D, 1, bbar, job->network ? 2 : 1, t);
         if (pu__linear_terms(job, w, lane)) return pu__operator_failed(report, w->post.failed, n);
     }
+    w->post.joint = 0;
     return outcome;
 }
 
@@ -7848,6 +7970,7 @@ PU__FN pu_status pu__dense_solve(const pu__job *job, pu__worker *w, pu_int first
 PU__FN void pu__dense_columns(const pu__job *job, pu__worker *w, pu_int first, pu_int k)
 {
     pu_int j;
+    w->post.t_of = NULL; /* x changes */
     pu__clear(job->D, k, w->run.x, 0);
     for (j = 0; j < k; j++) pu__col(w->run.x, j)[first + j] = PU_R(1), w->weight[j] = PU_R(1);
     pu__triangle(first + k, w->L, job->D, 1, k, w->run.x.at, 1, w->run.x.ld);
@@ -7873,15 +7996,18 @@ PU__FN pu_status pu__dual_prepare(const pu__job *job, pu__memory *mem, pu__worke
     pu__posterior *p = &w->post;
     const pu_op *Gamma = job->model->Gamma;
     const pu_int m = p->observed;
-    const pu_block V = w->V, R = w->run.x;
+    const pu_block V = w->V;
+    const int unit = Gamma->solve == pu__diagonal_solve && !Gamma->aux && Gamma->params == 0; /* G' = R */
     pu_real *B = w->L;
     double low = HUGE_VAL, high = 0;
     pu_int first, i, k, bad;
     if (m > 0) memset(B, 0, (size_t)(m * m) * sizeof(pu_real));
     for (first = 0; first < m; first += k) { /* k rows of R and of G', then those columns of B down to the diagonal */
+        const pu_block R = unit ? pu__from(V, first) : w->run.x;
         k = pu__min(job->kmax, m - first);
         if (pu__phi_rows(p, first, k, R)) return pu__operator_failed(report, p->failed, n);
-        if (Gamma->solve(Gamma, k, R, pu__from(V, first), p->work)) return pu__operator_failed(report, "Gamma.solve", n);
+        if (!unit && Gamma->solve(Gamma, k, R, pu__from(V, first), p->work))
+            return pu__operator_failed(report, "Gamma.solve", n);
         pu__multiply(first + k, k, job->D, PU_R(1), pu__mat(V.at, V.ld, 1), pu__mat(R.at, 1, R.ld), NULL, NULL, B + first, m,
                      -first, PU__FAR);
     }
@@ -7948,12 +8074,12 @@ PU__FN pu_status pu__dual_phi_grad(const pu__job *job, pu__worker *w, pu_real *g
         pu__axpy(job->D, p->w_root[pu__place(p, j)], pu__col(w->V, j), grad + p->list[j] * job->D);
     for (first = 0; first < m && !pu__phi_matrix(p); first += k) {
         k = pu__min(job->kmax, m - first);
-        pu__clear(p->n_rows, k, p->t0, 0);
+        pu__clear(p->n_rows, k, p->t1, 0);
         for (j = 0; j < k; j++) {
             const pu_int at = pu__place(p, first + j);
-            pu__col(p->t0, j)[at] = p->w_root[at], w->weight[j] = PU_R(1);
+            pu__col(p->t1, j)[at] = p->w_root[at], w->weight[j] = PU_R(1);
         }
-        if (pu__phi_grad(p, k, p->t0, pu__from(w->V, first), w->weight, grad)) return PU_E_OPERATOR;
+        if (pu__phi_grad(p, k, p->t1, pu__from(w->V, first), w->weight, grad)) return PU_E_OPERATOR;
     }
     return PU_OK;
 }
@@ -7964,7 +8090,7 @@ PU__FN pu_status pu__dual_sigma(const pu__job *job, pu__worker *w, pu_real *lane
     pu__posterior *p = &w->post;
     const pu_op *Gamma = job->model->Gamma;
     const pu_int m = p->observed;
-    const pu_block y = p->t0;
+    const pu_block y = p->t1;
     pu_int first, j, k;
     for (first = 0; first < m && p->want_psi; first += k) { /* (B^-1)_jj = |L^-1 e_j|^2, whose entries before j are zero */
         k = pu__min(job->kmax, m - first);
@@ -8340,7 +8466,7 @@ PU__FN pu_status pu__direct_datum(const pu__job *job, pu__memory *mem, pu__worke
                 return pu__operator_failed(report, "Gamma.band_add or Phi.row (not the operator that apply is)", n);
         }
         if (first == 0 || !job->exact) {
-            w->post.column = job->exact ? -1 : first;
+            w->post.column = job->exact ? -1 : first, w->post.joint = first == 0;
             status = pu__direct_terms(job, w, job->exact ? 1 : k, w->weight, lane);
             w->post.column = -1;
             if (status) return pu__operator_failed(report, w->post.failed, n);
@@ -8351,6 +8477,7 @@ PU__FN pu_status pu__direct_datum(const pu__job *job, pu__memory *mem, pu__worke
             for (i = 0; i < D; i++) w->bbar[i] = -g->x.at[i];
             if (pu__linear_terms(job, w, lane)) return pu__operator_failed(report, w->post.failed, n);
         }
+        w->post.joint = 0;
     }
     for (j = 0; j < cols; j++) { /* there were no steps */
         const size_t steps = (size_t)job->plan.I * sizeof(pu_real);
@@ -8813,19 +8940,29 @@ PU__FN pu_status pu__shared_terms(const pu__job *job, pu__memory *mem, double *c
 }
 
 /* Entries `at` to end of the lanes that have any, added up in order in lane 0 and divided by N: one pass over each lane, since
-   they are larger than any cache */
-PU__FN void pu__add_lanes(const pu__job *job, pu__memory *mem, pu_int at, pu_int end, const unsigned char *touched)
+   they are larger than any cache. Returns whether an entry is not finite. */
+PU__FN int pu__add_lanes(const pu__job *job, pu__memory *mem, pu_int at, pu_int end, const unsigned char *touched)
 {
     const pu_real mean = PU_R(1) / (pu_real)job->N;
     pu_real *g = mem->lanes;
     pu_int i, len;
-    int l;
+    int l, bad = 0;
     for (; at < end; at += len) {
         len = pu__min(PU__CHUNK, end - at);
         for (l = 1; l < job->lanes; l++)
             if (!touched || touched[l * job->M]) pu__axpy(len, PU_R(1), mem->lanes + l * job->params + at, g + at);
         for (i = at; i < at + len; i++) g[i] *= mean;
+        for (i = at; i < at + len; i++) bad |= !pu__finite(g[i]);
     }
+    return bad;
+}
+
+/* Row i of a plain Phi: lane 0 may not have met it. */
+PU__FN int pu__add_row(const pu__job *job, pu__memory *mem, pu_int i)
+{
+    const pu_int at = job->at_Phi + i * job->D;
+    if (!mem->touched[i]) memset(mem->lanes + at, 0, (size_t)job->D * sizeof(pu_real));
+    return pu__add_lanes(job, mem, at, at + job->D, mem->touched + i);
 }
 
 /* Lane 0 becomes the mean gradient; Gamma and nu get the terms that are linear in bbar or free of the data:
@@ -8839,14 +8976,15 @@ PU__FN pu_status pu__finish_gradient(const pu__job *job, pu__memory *mem, pu_rep
     pu_block bbar, prior, out;
     pu_status status = PU_OK;
     pu_int i, bad;
-    int l;
-    pu__add_lanes(job, mem, 0, job->by_rows ? job->at_Phi : job->params, NULL);
-    for (i = 0; i < job->M && job->by_rows; i++) {
-        const unsigned char *touched = mem->touched + i;
-        if (!touched[0]) memset(g + job->at_Phi + i * job->D, 0, (size_t)job->D * sizeof(pu_real));
-        pu__add_lanes(job, mem, job->at_Phi + i * job->D, job->at_Phi + (i + 1) * job->D, touched);
+    int l, lost = 0;
+    (void)pu__add_lanes(job, mem, 0, job->by_rows ? job->at_Phi : job->params, NULL);
+    if (job->by_rows) {
+        (void)pu__add_lanes(job, mem, job->at_psi, job->params, NULL);
+#ifdef PU__OPENMP
+#pragma omp parallel for schedule(static) reduction(| : lost) num_threads(job->threads) if (job->threads > 1)
+#endif
+        for (i = 0; i < job->M; i++) lost |= pu__add_row(job, mem, i);
     }
-    if (job->by_rows) pu__add_lanes(job, mem, job->at_psi, job->params, NULL);
     for (l = 0; l < (int)job->groups; l++) pu__axpy(job->at_eta, PU_R(1), g + job->at_group + l * job->at_eta, g);
     bbar.at = g + job->at_b, prior.at = (pu_real *)(uintptr_t)nu, bbar.ld = prior.ld = out.ld = job->D; /* nu: read only */
     if (job->out->Gamma && Gamma->params > 0) {
@@ -8866,7 +9004,11 @@ PU__FN pu_status pu__finish_gradient(const pu__job *job, pu__memory *mem, pu_rep
     }
     bad = job->out->m ? pu__find_nonfinite(job->D, g + job->at_m) : -1;
     if (bad >= 0) return pu__fail(report, PU_NONFINITE, "gradient of m", -1, bad);
-    bad = pu__find_nonfinite(job->at_b, g);
+    bad = pu__find_nonfinite(job->by_rows && !lost ? job->at_Phi : job->at_b, g); /* rows of Phi were looked at above */
+    if (bad < 0 && job->by_rows && !lost) {
+        bad = pu__find_nonfinite(job->at_b - job->at_psi, g + job->at_psi);
+        if (bad >= 0) bad += job->at_psi;
+    }
     if (bad < 0) return PU_OK;
     if (bad < job->at_Phi) return pu__fail(report, PU_NONFINITE, "gradient of Gamma", -1, bad);
     if (bad < job->at_psi) return pu__fail(report, PU_NONFINITE, "gradient of Phi", -1, bad - job->at_Phi);
@@ -8985,12 +9127,15 @@ PU__FN void pu__write_results(const pu__job *job, const pu__memory *mem)
         if (out->Phi) memcpy(to + job->model->Gamma->params, from + job->at_Phi, (size_t)(job->at_psi - job->at_Phi) * real);
         if (out->psi) memcpy(to + at_psi, from + job->at_psi, (size_t)job->M * real);
     }
-    if (out->nu) memcpy(out->nu, mem->gamma_nu, (size_t)job->D * real);
-    if (out->Gamma && job->at_Phi > 0) memcpy(out->Gamma, g, (size_t)job->at_Phi * real);
-    if (out->Phi && job->at_psi > job->at_Phi) memcpy(out->Phi, g + job->at_Phi, (size_t)(job->at_psi - job->at_Phi) * real);
-    if (out->psi) memcpy(out->psi, g + job->at_psi, (size_t)job->M * real);
-    if (out->eta) memcpy(out->eta, g + job->at_eta, (size_t)job->M * real);
-    if (out->m) memcpy(out->m, g + job->at_m, (size_t)job->D * real);
+    if (!job->lend) {
+        if (out->nu) memcpy(out->nu, mem->gamma_nu, (size_t)job->D * real);
+        if (out->Gamma && job->at_Phi > 0) memcpy(out->Gamma, g, (size_t)job->at_Phi * real);
+        if (out->Phi && job->at_psi > job->at_Phi)
+            memcpy(out->Phi, g + job->at_Phi, (size_t)(job->at_psi - job->at_Phi) * real);
+        if (out->psi) memcpy(out->psi, g + job->at_psi, (size_t)job->M * real);
+        if (out->eta) memcpy(out->eta, g + job->at_eta, (size_t)job->M * real);
+        if (out->m) memcpy(out->m, g + job->at_m, (size_t)job->D * real);
+    }
     if (out->x) memcpy(out->x, mem->stage.x, (size_t)(all * job->D) * real);
     if (out->residual) memcpy(out->residual, mem->stage.residual, (size_t)(all * job->D) * real);
     if (out->alpha && job->plan.I > 0) memcpy(out->alpha, mem->stage.alpha, (size_t)(all * job->plan.I) * real);
@@ -9166,14 +9311,44 @@ PU_DEF pu_status pu_tune(const pu_lgm *model, const pu_data *data, const pu_opti
     return status;
 }
 
+/* the gradients that are wanted, where they are */
+PU__FN void pu__lend(const pu__job *job, const pu__memory *mem, pu_results *g)
+{
+    if (g->nu) g->nu = mem->gamma_nu;
+    if (g->Gamma) g->Gamma = mem->lanes;
+    if (g->Phi) g->Phi = mem->lanes + job->at_Phi;
+    if (g->psi) g->psi = mem->lanes + job->at_psi;
+    if (g->eta) g->eta = mem->lanes + job->at_eta;
+    if (g->m) g->m = mem->lanes + job->at_m;
+}
+
+/* pu_gradient for a given K and I. With lent (a copy of *out) gradients are not written but left in ws, which must not be
+   NULL then; lent says where. */
+PU__FN pu_status pu__gradient(const pu_lgm *model, const pu_data *data, const pu_options *options, pu_workspace *ws,
+                              const pu_results *out, pu_results *lent, int want_nll, pu_report *report)
+{
+    pu__job job;
+    pu__memory mem;
+    pu__arena arena = {NULL, 0, 0};
+    pu_status status = pu__job_make(&job, model, data, options, out, want_nll, report);
+    if (!status) status = pu__check_numbers(model, report);
+    if (!status) status = pu__check_option_arrays(&job, report);
+    if (status) return status;
+    job.lend = lent != NULL;
+    pu__job_layout(&mem, &arena, &job);
+    status = pu__arena_open(&arena, ws, report);
+    if (status) return status;
+    pu__job_layout(&mem, &arena, &job);
+    status = pu__job_run(&job, &mem, report);
+    if (lent && !pu__fatal(status)) pu__lend(&job, &mem, lent);
+    return status;
+}
+
 PU_DEF pu_status pu_gradient(const pu_lgm *model, const pu_data *data, const pu_options *options, pu_workspace *ws,
                              const pu_results *out, pu_report *report)
 {
     pu_report local;
     pu_workspace own;
-    pu__job job;
-    pu__memory mem;
-    pu__arena arena = {NULL, 0, 0};
     pu_options tuned;
     const int want_nll = report != NULL; /* nobody to tell it to */
     pu_status status;
@@ -9198,17 +9373,7 @@ PU_DEF pu_status pu_gradient(const pu_lgm *model, const pu_data *data, const pu_
         pu__report_clear(report);
         status = PU_OK;
     }
-    if (!status) status = pu__job_make(&job, model, data, options, out, want_nll, report);
-    if (!status) status = pu__check_numbers(model, report);
-    if (!status) status = pu__check_option_arrays(&job, report);
-    if (!status) {
-        pu__job_layout(&mem, &arena, &job);
-        status = pu__arena_open(&arena, ws, report);
-    }
-    if (!status) {
-        pu__job_layout(&mem, &arena, &job);
-        status = pu__job_run(&job, &mem, report);
-    }
+    if (!status) status = pu__gradient(model, data, options, ws, out, NULL, want_nll, report);
     pu_workspace_free(&own);
     return status;
 }
@@ -9696,10 +9861,11 @@ PU__FN pu_options pu__model_options(const pu_model *model, const pu_options *opt
 }
 
 typedef struct {
-    pu_results g;  /* canonical gradients, those the model uses */
+    pu_results want, g; /* canonical gradients, those the model uses: which, and where they are in the end */
     pu_real *grad; /* staged: nothing reaches the caller's arrays before the end */
     pu_real *t;    /* gradient of one group of probes */
     double *square;/* of its distance from grad, summed over groups */
+    pu_real some;  /* an address */
     void *rest;    /* for pu_gradient */
     size_t bytes;
 } pu__model_memory;
@@ -9720,30 +9886,23 @@ PU__FN pu_results pu__model_wants(const pu_model *model, const pu_options *o, pu
     return want;
 }
 
-/* Canonical arrays and pu_gradient's block; the latter's size depends on which of the former there are. */
+/* Staged arrays and pu_gradient's block, where the canonical gradients stay. */
 PU__FN pu_status pu__model_layout(pu__model_memory *w, pu__arena *arena, const pu_model *model, const pu_data *data,
                                   const pu_options *o, int se, pu_real *x, pu_report *report)
 {
     const pu_lgm *lgm = &model->lgm;
     pu_status status = pu__check_model(lgm, report);
-    pu_real some;
-    pu_results want = pu__model_wants(model, o, &some); /* never NULL where wanted, also while measuring */
     if (status) return status;
     memset(w, 0, sizeof *w);
-    if (want.nu) w->g.nu = pu__reals(arena, lgm->Gamma->rows, 1);
-    if (want.Gamma) w->g.Gamma = pu__reals(arena, lgm->Gamma->params, 1);
-    if (want.Phi) w->g.Phi = pu__reals(arena, lgm->Phi->params, 1);
-    if (want.eta) w->g.eta = pu__reals(arena, lgm->Phi->rows, 1);
-    if (want.psi) w->g.psi = pu__reals(arena, lgm->Phi->rows, 1);
-    if (want.m) w->g.m = pu__reals(arena, lgm->Gamma->rows, 1);
+    w->want = pu__model_wants(model, o, &w->some); /* never NULL where wanted, also while measuring */
     w->grad = pu__reals(arena, model->params, 1);
-    want.x = w->g.x = x;
-    if (se) want.replicates = &some;
-    status = pu_gradient_bytes(lgm, data, o, &want, &w->bytes, report);
+    w->want.x = x;
+    if (se) w->want.replicates = &w->some;
+    status = pu_gradient_bytes(lgm, data, o, &w->want, &w->bytes, report);
     if (status) return status;
     w->rest = pu__take(arena, 1, 1, w->bytes);
     if (se) {
-        w->g.replicates = pu__reals(arena, report->groups, lgm->Gamma->params + lgm->Phi->params + lgm->Phi->rows);
+        w->want.replicates = pu__reals(arena, report->groups, lgm->Gamma->params + lgm->Phi->params + lgm->Phi->rows);
         w->t = pu__reals(arena, model->params, 1);
         w->square = (double *)pu__take(arena, model->params, 1, sizeof(double));
     }
@@ -9795,6 +9954,8 @@ PU_DEF pu_status pu_model_gradient_bytes(pu_model *model, const pu_data *data, c
     return PU_OK;
 }
 
+PU__FN int pu__basic_sure(const pu_model *model, const pu_results *g); /* below, with pu__basic_pull */
+
 /* pu_model_gradient, and the solutions (N x (K+1) x D) into x where that is not NULL */
 PU__FN pu_status pu__model_run(pu_model *model, const pu_real *theta, const pu_data *data, const pu_options *options,
                                pu_workspace *ws, pu_real *grad, pu_real *se, pu_real *x, pu_report *report)
@@ -9831,17 +9992,18 @@ PU__FN pu_status pu__model_run(pu_model *model, const pu_real *theta, const pu_d
     bytes = report->bytes;
     (void)pu__model_layout(&w, &arena, model, data, &o, se != NULL, x, report); /* report: K and the groups */
     pu_workspace_block(&rest, w.rest, w.bytes);
-    status = pu_gradient(&model->lgm, data, &o, &rest, &w.g, told ? report : NULL);
-    if (!pu__fatal(status)) {
+    pu__report_clear(report);
+    w.g = w.want;
+    status = pu__gradient(&model->lgm, data, &o, &rest, &w.want, &w.g, told != NULL, report);
+    if (!pu__fatal(status) && !se && pu__basic_sure(model, &w.g)) (void)model->pull(model, &w.g, grad);
+    else if (!pu__fatal(status)) {
         bad = -1;
         if (model->pull(model, &w.g, w.grad) || (se && pu__model_se(&w, model, report->samples, report->groups)))
             status = pu__fail(report, PU_E_OPERATOR, "model.pull", -1, -1);
         else bad = pu__find_nonfinite(model->params, w.grad);
         if (bad >= 0) status = pu__fail(report, PU_NONFINITE, "gradient of theta", -1, bad);
-    }
-    if (!pu__fatal(status)) {
-        memcpy(grad, w.grad, (size_t)model->params * sizeof(pu_real));
-        for (i = 0; i < model->params && se; i++) se[i] = (pu_real)sqrt(w.square[i]);
+        if (!pu__fatal(status)) memcpy(grad, w.grad, (size_t)model->params * sizeof(pu_real));
+        for (i = 0; i < model->params && se && !pu__fatal(status); i++) se[i] = (pu_real)sqrt(w.square[i]);
     }
     report->bytes = bytes;
     if (words[0]) { /* how K and I were found goes before the plan of the run */
@@ -10028,13 +10190,6 @@ PU__FN pu__basic *pu__basic_layout(pu__basic *s, pu__arena *arena)
     return self;
 }
 
-PU__FN pu_block pu__rows(const pu_real *at, pu_int ld) /* row-major rows are the columns of a block */
-{
-    pu_block b;
-    b.at = (pu_real *)(uintptr_t)at, b.ld = ld;
-    return b;
-}
-
 /* Y = X W' + 1 b', rows of X and Y being data points */
 PU__FN void pu__affine(pu_int points, pu_int from, pu_int to, const pu_real *W, const pu_real *b, const pu_real *X, pu_real *Y)
 {
@@ -10113,6 +10268,21 @@ PU__FN pu_status pu__basic_pull(const pu_model *model, const pu_results *g, pu_r
     for (p = 0; p < s->parts; p++) /* d/d log x = x d/dx */
         for (i = s->part[p].at; i < pu__end(s, p) && s->part[p].scale == PU_SCALE_LOG; i++) grad[i] *= s->x[i];
     return PU_OK;
+}
+
+/* Will pu__basic_pull give finite numbers, so that it may write to the caller's array? Its input is finite; most of it is
+   only copied, and what is multiplied is tried here. */
+PU__FN int pu__basic_sure(const pu_model *model, const pu_results *g)
+{
+    const pu__basic *s = (const pu__basic *)model->data;
+    double sum = 0;
+    pu_int i;
+    int sure = model->pull == pu__basic_pull && s->alpha < 0 && s->W1 < 0 && !g->m;
+    for (i = 0; sure && i < s->M; i++) {
+        const pu_real x = *(pu__at(s, s->x, s->psi) + (s->part[s->psi].rows > 0 ? i : 0));
+        sum += (double)g->psi[i], sure = pu__finite(g->psi[i] * x) && pu__finite((pu_real)sum * x);
+    }
+    return sure;
 }
 
 /* Row number `row` of a start's normals: stream 2, with a sample number that no test of an operator has. */
@@ -10233,6 +10403,7 @@ PU__FN pu_status pu__basic_make(pu_model *model, pu_model *made, pu__basic *s, p
     else made->Gamma = pu_op_scaled_identity(s->D, pu__at(s, s->x, s->alpha));
     if (Phi) made->lgm.Phi = Phi;
     else made->Phi = pu_op_dense(s->M, s->D, s->W1 >= 0 ? s->features : s->x);
+    if (!Phi && s->W1 < 0) made->Phi.check = NULL; /* it is a part of theta, which pu_model_set has checked */
     if (s->eta >= 0) made->lgm.eta = pu__at(s, s->x, s->eta);
     *self = *s;
     return pu__model_done(model, made);

@@ -238,8 +238,8 @@ int main(int argc, char **argv)
         }
         chain_rule(LENGTH, &prior, Gamma, grad_matrix, chained);
         if (!quiet) printf("%s\n", exact ? "exact" : "network gradient, 25 steps of PCG");
-        compare("  d NLL / da", 1, grad, chained, &worst);
-        compare("  d NLL / dt", 1, grad + 1, chained + 1, &worst);
+        /* as one vector: either entry alone may happen to be near zero, and then consists of rounding */
+        compare("  d NLL / d(a, t), first entry", 2, grad, chained, &worst);
         compare("  d NLL / dpsi, first entry", LENGTH, grad_psi[0], grad_psi[1], &worst);
         compare("  solutions, first entry", SERIES * (exact ? 1 : COLUMNS) * LENGTH, x[0], x[1], &worst);
         compare("  NLL", 1, nll, nll + 1, &worst);

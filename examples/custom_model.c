@@ -21,6 +21,7 @@
 #include <math.h>
 
 #include "common/program.h"
+#include "common/fit.h"
 
 enum { TIMES = 8, CHILDREN = 200, STEPS = 300, A = 0, B, LOG_S0, LOG_S1, ATANH_R, G0, G1, PARAMS };
 
@@ -134,15 +135,15 @@ static void simulate(const growth *w, uint64_t seed, pu_real *y)
     }
 }
 
+static pu_options exact; /* of all that follows but the fit */
+
 static double nll_at(pu_model *model, const pu_data *data, pu_workspace *ws, const pu_real *theta, int i, double by)
 {
     pu_real moved[PARAMS];
-    pu_options exact = {0};
     pu_report report;
     double nll;
     memcpy(moved, theta, sizeof moved);
     moved[i] = (pu_real)((double)moved[i] + by);
-    exact.engine = PU_DENSE, exact.kind = PU_EXACT;
     need(pu_model_nll(model, moved, data, &exact, ws, &nll, NULL, &report), &report);
     return nll;
 }
@@ -151,11 +152,9 @@ static double nll_at(pu_model *model, const pu_data *data, pu_workspace *ws, con
 static double gradient_error(pu_model *model, const pu_data *data, pu_workspace *ws, const pu_real *theta, double h)
 {
     pu_real grad[PARAMS];
-    pu_options exact = {0};
     pu_report report;
     double worst = 0;
     int i;
-    exact.kind = PU_EXACT;
     need(pu_model_gradient(model, theta, data, &exact, ws, grad, NULL, &report), &report);
     for (i = 0; i < PARAMS; i++) {
         const double near = nll_at(model, data, ws, theta, i, h) - nll_at(model, data, ws, theta, i, -h);
@@ -171,10 +170,8 @@ static void standard_errors(pu_model *model, const pu_data *data, pu_workspace *
 {
     const double h = 0.02;
     double T[PARAMS][2 * PARAMS]; /* [Hessian | I] -> [I | inverse] */
-    pu_options exact = {0};
     pu_report report;
     int i, j, k;
-    exact.kind = PU_EXACT;
     for (j = 0; j < PARAMS; j++) {
         pu_real moved[PARAMS], up[PARAMS], down[PARAMS];
         memcpy(moved, theta, sizeof moved);
@@ -194,13 +191,13 @@ static void standard_errors(pu_model *model, const pu_data *data, pu_workspace *
 }
 
 /* Adam, with steps that shrink to nothing at the end. Fresh probes at every step. */
-static void fit(pu_model *model, const pu_data *data, pu_workspace *ws, uint64_t seed, pu_real *theta)
+static void fit(pu_model *model, const pu_data *data, pu_workspace *ws, long seed, long threads, pu_real *theta)
 {
     double mean[PARAMS] = {0}, square[PARAMS] = {0};
-    pu_options options = {0}; /* the network gradient */
+    pu_options options = {0}; /* the network gradient of the iterative engine */
     pu_report report;
     int i, k;
-    options.seed = seed, options.samples = 5;
+    options.seed = (uint64_t)seed, options.threads = (int)threads, options.samples = 5;
     options.solve.iterations = 2; /* two unknowns per child: two steps of CG */
     for (k = 1; k <= STEPS; k++) {
         pu_real grad[PARAMS];
@@ -226,13 +223,21 @@ int main(int argc, char **argv)
     pu_data data = pu_data_nan(CHILDREN, TIMES, y);
     pu_workspace ws = {0};
     pu_report report;
-    double se[PARAMS], error, allowed, first, last, worst = 0;
-    long seed = 1;
+    static const char *const key[PARAMS] = {"a", "b", "s0", "s1", "r", "g0", "g1"};
+    double se[PARAMS], error, allowed, first, last, worst = 0, began, spent;
+    long seed = 1, threads = 0;
+    const char *path = NULL;
     int quiet = 0;
     const option list[] = {opt_number("seed", "of all random numbers", &seed, 0, 1000000000),
+                           opt_number("threads", "0 = as many as there are cores", &threads, 0, 1024),
+                           opt_text("json", "write the results to this file", &path),
                            opt_flag("quiet", "print nothing unless something is wrong", &quiet)};
     int i;
-    options_read(argc, argv, "custom_model", "Fits a user-defined model, random growth curves, to simulated data.", 2, list);
+    json j;
+    options_read(argc, argv, "custom_model", "Fits a user-defined model, random growth curves, to simulated data.",
+                 (int)(sizeof list / sizeof *list), list);
+    file_ready(path);
+    exact.engine = PU_DENSE, exact.kind = PU_EXACT, exact.threads = (int)threads;
 
     growth_model(&model, &state);
     need(pu_model_set(&model, truth, &report), &report);
@@ -245,18 +250,34 @@ int main(int argc, char **argv)
     if (!quiet) printf("gradient at the start: off by %.1e, allowed %.1e\n\n", error, allowed);
     if (!(error <= allowed)) fail(1, "gradient", "pull disagrees with finite differences");
 
-    fit(&model, &data, &ws, (uint64_t)seed, theta);
+    began = seconds();
+    fit(&model, &data, &ws, seed, threads, theta);
+    spent = seconds() - began;
     last = nll_at(&model, &data, &ws, theta, 0, 0);
     standard_errors(&model, &data, &ws, theta, se);
+
+    j = json_open(path);
+    json_text(&j, "engine", pu_engine_text(PU_ITERATIVE));
+    json_number(&j, "seed", (double)seed);
+    json_number(&j, "steps", STEPS);
+    json_number(&j, "seconds", spent); /* of the fit */
+    json_number(&j, "seconds_per_step", spent / STEPS);
+    json_number(&j, "peak_mb", peak_mb());
+    json_number(&j, "nll", last);
+    json_number(&j, "nll_se", 0); /* exact */
+    json_text(&j, "status", pu_status_name(PU_OK)); /* the program ends where a call fails */
     if (!quiet) printf("%-24s %10s %10s   %s\n", "", "truth", "estimate", "error / its standard error");
     for (i = 0; i < PARAMS; i++) {
         const double z = ((double)theta[i] - (double)truth[i]) / se[i];
         pu_param param;
         pu_model_param(&model, i, &param);
         if (!(fabs(z) <= worst)) worst = fabs(z);
+        json_number(&j, key[i], pu_model_natural(&param, (double)theta[i]));
         if (!quiet) printf("%-24s %10.4f %10.4f   %+.1f\n", param.name, pu_model_natural(&param, (double)truth[i]),
                            pu_model_natural(&param, (double)theta[i]), z);
     }
+    json_number(&j, "largest_error", worst); /* in standard errors */
+    json_close(&j);
     if (!quiet) printf("\nNLL per child: %.4f at the start, %.4f after %d steps, %.4f at the truth\n", first, last, STEPS,
                        nll_at(&model, &data, &ws, truth, 0, 0));
     pu_workspace_free(&ws);

@@ -9,6 +9,7 @@
 enum { CONVERGENCE_SOLVERS = 4, CONVERGENCE_POINTS = 16 };
 
 typedef struct {
+    int threads; /* to be set before measuring: 0 = as many as there are cores */
     int points;
     double steps[CONVERGENCE_POINTS]; /* I */
     double error[CONVERGENCE_SOLVERS][2][CONVERGENCE_POINTS]; /* relative; [0] output, [1] network */
@@ -45,7 +46,7 @@ static inline void convergence_measure(convergence *c, problem *p, long samples,
     int s, network, i;
     memset(&options, 0, sizeof options);
     options.samples = (pu_int)samples;
-    options.seed = (uint64_t)seed;
+    options.seed = (uint64_t)seed, options.threads = c->threads;
     options.kind = PU_MONTE_CARLO;
     problem_gradient(p, &options, limit, &report);
     c->points = CONVERGENCE_POINTS;

@@ -278,12 +278,17 @@ static void run_ar_fit(const flags *f)
     fit.optimizer = PU_LBFGS, fit.gradient.kind = PU_EXACT, fit.gradient.engine = PU_ENGINE_AUTO;
     fit.gradient.threads = (int)f->threads, fit.clock = fit_clock;
     fit.tolerance = 1e-3 * sqrt((double)n / (double)N); /* a step is then about a thousandth of a standard error */
-    for (run = 0; run < f->runs; run++) {
+    if (f->once) {
+        need(pu_model_start(&model, &data, (uint64_t)f->seed, theta, &set), &set);
+        (void)time_gradient(f, &model, theta, &data, &fit.gradient, &set);
+    }
+    for (run = 0; run < f->runs && !f->once; run++) {
         start = seconds(); /* the starting values count as well */
         need(pu_model_start(&model, &data, (uint64_t)f->seed, theta, &set), &set);
         need_fit(pu_fit(&model, &data, &fit, NULL, theta, &report), &report);
         best = fmin(best, seconds() - start);
     }
+    if (f->once) memset(&report, 0, sizeof report), report.last = set;
     need(pu_model_nll(&model, theta, &data, &fit.gradient, NULL, &nll, NULL, &set), &set);
     need(pu_model_set(&model, theta, &set), &set);
     for (i = 0; i < ORDER; i++) fitted[i] = (double)pu_model_ar(&model)->phi[i];

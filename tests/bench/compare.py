@@ -7,17 +7,20 @@ Rivals, each left out with a word when it is not there:
     PU_PEER=DIR      has bench_torch.py, the same method in PyTorch (default ../shared/peer); run by the system's python3 with
                      OpenBLAS's OpenMP variant where that is installed
     statsmodels      SARIMAX, by the same script or, without it, by statsmodels_ar.py beside this file
-PU_RATINGS=FILE      ratings of MovieLens-1M for ours; without it they are made up. The PyTorch script makes up its own, equally many
-                     per user.
-Both sides use the same number of threads and single precision (statsmodels: double, one thread, its own choice). A row's programs
-take turns for --rounds rounds and the best of each counts; ratio = rival / ours. Standard library only.
+PU_RATINGS=FILE      ratings of MovieLens-1M for ours; without it they are made up. The PyTorch script makes up its own, equally
+                     many per user.
+Both sides use the same number of threads and single precision (statsmodels: double, one thread, its own choice). A row's
+programs take turns for --rounds rounds and the best of each counts; ratio = rival / ours. When it is interrupted, what has
+been measured is told. Standard library only.
 """
 import argparse
+import atexit
 import datetime
 import glob
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
 
@@ -154,32 +157,79 @@ def progress(text):
         sys.stderr.flush()
 
 
+single = []
+quick = args.quick
+temporary = os.path.join(os.path.dirname(args.json) or ".", "bench_problem_")
+
+
+# ---- the table
+
+@atexit.register
+def report():
+    progress("")
+    cpu = next((line.split(":")[1].strip() for line in open("/proc/cpuinfo") if line.startswith("model name")), "?") \
+        if os.path.exists("/proc/cpuinfo") else "?"
+    date = datetime.datetime.now().isoformat(timespec="seconds")
+    print("%s, %d threads, float, load %.1f, best of %d%s" % (cpu, args.threads, os.getloadavg()[0], args.rounds,
+                                                           "; QUICK: small sizes, ratios mean nothing" if quick else ""))
+    print("\n| workload | ours s | MB | rival | rival s | MB | ratio | target |\n|---|---|---|---|---|---|---|---|")
+    for row in rows:
+        mine, theirs = row["best"].get("ours") or {}, row["best"].get("rival") or {}
+        number = lambda x, form: form % x if x else "-"
+        print("| %s | %s | %s | %s | %s | %s | %s | %g x |" % (
+            row["name"], number(mine.get("seconds"), "%.4g"), number(mine.get("peak_mb"), "%.0f"), row["rival_name"],
+            number(theirs.get("seconds"), "%.4g"), number(theirs.get("peak_mb"), "%.0f"), number(row.get("ratio"), "%.1f x"),
+            row["target"]))
+        for who, other in row["best"].items():
+            if who not in ("ours", "rival"):
+                print("| - %s | %.4g | %.0f | | | | %s | |" % (who, other["seconds"], other["peak_mb"], number(
+                    theirs.get("seconds") and theirs["seconds"] / other["seconds"], "%.1f x")))
+    for name, words, target in single:
+        print("| %s | %s | | | | | | %s |" % (name, words, target))
+    print()
+    for row in rows:
+        if row["settings"]:
+            print("%s: %s" % (row["name"], row["settings"]))
+    for text in notes:
+        print("note: " + text)
+    os.makedirs(os.path.dirname(args.json) or ".", exist_ok=True)
+    with open(args.json, "w") as file:
+        json.dump(dict(date=date, cpu=cpu, cores=os.cpu_count(), threads=args.threads, rounds=args.rounds, quick=quick,
+                       notes=notes, table=rows, runs=log), file, indent=1)
+    for path in glob.glob(temporary + "*"):
+        os.remove(path)
+    print("every figure with its settings: " + args.json)
+
+
+signal.signal(signal.SIGTERM, lambda *ignored: sys.exit(1))
+
+
+def wanted(name):
+    return not args.only or args.only in name
+
+
 def race(name, target, mine, rival, rival_name, settings="", extra=None):
     """One row: mine against the rival, in turns; extra: other settings of ours, by name, in the same turns."""
-    if args.only and args.only not in name:
+    if not wanted(name):
         return None
-    runners = {"ours": mine, "rival": rival, **(extra or {})}
     best = {}
+    row = dict(name=name, target=target, rival_name=rival_name, settings=settings, best=best)
+    rows.append(row)
     for turn in range(args.rounds):
-        for who, go in runners.items():
+        for who, go in {"ours": mine, "rival": rival, **(extra or {})}.items():
             progress("%s: %s, round %d of %d" % (name, who, turn + 1, args.rounds))
             result = go() if go else None
             if not result:
                 continue
             log.append(dict(row=name, who=who, round=turn + 1, load=os.getloadavg()[0], result=result))
-            if who not in best or (result["seconds"] or 1e30) < (best[who]["seconds"] or 1e30):
+            if who not in best or result["seconds"] < best[who]["seconds"]:
                 best[who] = result
-    progress("")
-    row = dict(name=name, target=target, rival_name=rival_name, settings=settings, best=best)
-    if "ours" in best and "rival" in best and best["ours"]["seconds"]:
-        row["ratio"] = best["rival"]["seconds"] / best["ours"]["seconds"]
-    rows.append(row)
+            if "ours" in best and "rival" in best:
+                row["ratio"] = best["rival"]["seconds"] / best["ours"]["seconds"]
     return row
 
 
-quick = args.quick
 LENGTH, SIDE = (1000, 32) if quick else (30000, 128)
-temporary = os.path.join(os.path.dirname(args.json) or ".", "bench_problem_")
 ratings_flag = ["--ratings", RATINGS] if RATINGS else []
 
 for length, target, steps in ((LENGTH, 8, 13), (1000, 16, 61)):
@@ -188,8 +238,9 @@ for length, target, steps in ((LENGTH, 8, 13), (1000, 16, 61)):
          "network gradient; adjoint auto: the shortcut where its check allows; rival: full, written by hand",
          {"ours, full adjoint": ours("ar", "--length", length, "--adjoint", "full")})
 
-path, csv = export("ar", temporary + "ar.bin"), temporary + "ar.csv"
-row = race("noisy AR fit, N=5, D=%d" % LENGTH, 25,
+name, csv = "noisy AR fit, N=5, D=%d" % LENGTH, temporary + "ar.csv"
+path = export("ar", temporary + "ar.bin") if wanted(name) else None
+row = race(name, 25,
            ours("ar-fit", "--length", LENGTH, *(["--data", path] if path else ["--save", csv])),
            (peer("ar-sarimax", "--D", LENGTH) if path else statsmodels(csv)) if has_statsmodels else None, "SARIMAX",
            "to the optimum, same series; ours: L-BFGS, exact gradients by the engine that auto picks")
@@ -208,7 +259,7 @@ if os.path.exists(FFTW):
          peer(*rival_sensing, "--steps", 5), "PyTorch", "PU_USE_FFTW")
 
 # To the same error: the rival's least one within its steps, and the time at which it had it; once each.
-if has_peer and not (args.only and args.only not in "sensing to the same error"):
+if has_peer and wanted("sensing to NRMSE"):
     progress("sensing to the same error: rival")
     theirs = peer(*rival_sensing, "--steps", args.sensing_steps, "--eval-every", 1)()
     if theirs and "trace" in theirs:
@@ -237,14 +288,13 @@ for factors, first, second in ((20, 6, 5),) if quick else ((1000, 5, 4), (100, 6
          peer("fa-pu", "--D", factors, "--mode", "loop", "--steps", 7), "PyTorch iterative",
          "100 users, K=I=10, output gradient, Adam included")
     race("factor analysis step, auto, D=%d" % factors, second, ours(*flags, "--engine", "auto"),
-         peer("fa-em", "--D", factors, "--mode", "woodbury", "--steps", 7), "PyTorch Woodbury", "the same; auto may solve exactly")
-
-single = []
+         peer("fa-em", "--D", factors, "--mode", "woodbury", "--steps", 7), "PyTorch Woodbury",
+         "the same; auto may solve exactly")
 
 
 def alone(name, target, go, words):
     """A row without a rival; words(result) tells it."""
-    if args.only and args.only not in name:
+    if not wanted(name):
         return
     progress(name)
     result = go()
@@ -256,43 +306,8 @@ def alone(name, target, go, words):
 
 alone("2,000 steps of 100 users, D=1000", "350 s on two cores, 200 MB",
       ours("ratings", "--factors", 50 if quick else 1000, "--steps", 5 if quick else 40, *ratings_flag),
-      lambda r: "%.0f s (%.0f steps times %.0f), %.0f MB" % (2000 * r["seconds_mean"], r["steps"], 2000 / r["steps"], r["peak_mb"]))
+      lambda r: "%.0f s (extrapolated from %.0f steps), %.0f MB" % (2000 * r["seconds_mean"], r["steps"], r["peak_mb"]))
 for which, small in (("ar", 10000), ("fourier", 64), ("factors", 1), ("users", 1)):
     alone("growth-" + which, "0.1 off, %d threads 1.8" % args.threads,
           ours("growth-" + which, *(["--most", small, "--runs", 1] if quick else [])),
           lambda r: "slope %.2f, theory %.2f; gain of threads %.2f" % (r["slope"], r["slope_expected"], r["threads_gain"]))
-
-# ---- the table
-
-cpu = next((line.split(":")[1].strip() for line in open("/proc/cpuinfo") if line.startswith("model name")), "?") \
-    if os.path.exists("/proc/cpuinfo") else "?"
-date = datetime.datetime.now().isoformat(timespec="seconds")
-print("%s, %d threads, float, load %.1f, best of %d%s" % (cpu, args.threads, os.getloadavg()[0], args.rounds,
-                                                       "; QUICK: small sizes, ratios mean nothing" if quick else ""))
-print("\n| workload | ours s | MB | rival | rival s | MB | ratio | target |\n|---|---|---|---|---|---|---|---|")
-for row in rows:
-    mine, theirs = row["best"].get("ours") or {}, row["best"].get("rival") or {}
-    number = lambda x, form: form % x if x else "-"
-    print("| %s | %s | %s | %s | %s | %s | %s | %g x |" % (
-        row["name"], number(mine.get("seconds"), "%.4g"), number(mine.get("peak_mb"), "%.0f"), row["rival_name"],
-        number(theirs.get("seconds"), "%.4g"), number(theirs.get("peak_mb"), "%.0f"), number(row.get("ratio"), "%.1f x"),
-        row["target"]))
-    for who, other in row["best"].items():
-        if who not in ("ours", "rival"):
-            print("| - %s | %.4g | %.0f | | | | %s | |" % (who, other["seconds"], other["peak_mb"], number(
-                theirs.get("seconds") and theirs["seconds"] / other["seconds"], "%.1f x")))
-for name, words, target in single:
-    print("| %s | %s | | | | | | %s |" % (name, words, target))
-print()
-for row in rows:
-    if row["settings"]:
-        print("%s: %s" % (row["name"], row["settings"]))
-for text in notes:
-    print("note: " + text)
-os.makedirs(os.path.dirname(args.json) or ".", exist_ok=True)
-with open(args.json, "w") as file:
-    json.dump(dict(date=date, cpu=cpu, cores=os.cpu_count(), threads=args.threads, rounds=args.rounds, quick=quick, notes=notes,
-                   table=rows, runs=log), file, indent=1)
-for path in glob.glob(temporary + "*"):
-    os.remove(path)
-print("every figure with its settings: " + args.json)

@@ -1,11 +1,11 @@
 /* roofline.c - what this machine can do, and the share of it that each kernel reaches. One thread.
 
-   Limits, measured here: bytes per second of a triad a = b + c d in arrays that fit the second-level cache (192 kB together) and
-   in arrays that fit none (192 MB), and multiply-adds per second of 12 independent chains in registers. A kernel's limit is the larger
-   of its bytes over the bandwidth and its flops over the peak rate; the share is that limit over the time it took. Bytes:
-   every array read or written once, and one more for an array that is written without having been read, since the cache fetches
-   it first. A Fourier transform is set at 5 n log2 n flops. Shares a little above 100 % happen: the triad is no upper bound (reads
-   are cheaper than writes), and neighbours on the machine disturb one measurement and not the other.
+   Limits, measured here: bytes per second of a triad a = b + c d in arrays that fit the second-level cache (192 kB in all) and
+   in arrays that fit none (192 MB), and multiply-adds per second of 12 independent chains in registers. A kernel's limit is
+   the larger of its bytes over the bandwidth and its flops over the peak rate; the share is that limit over the time it took.
+   Bytes: every array read or written once, and once more where it is written without having been read, since the cache
+   fetches it first. A Fourier transform is set at 5 n log2 n flops. Shares a little above 100 % happen: the triad is no upper
+   bound (reads are cheaper than writes), and neighbours on the machine disturb one measurement and not the other.
    Times are processor time, the best of many runs. Build: ./build.sh bench roofline (FFTW beside ours where it is there). */
 #define _POSIX_C_SOURCE 200809L
 #define PU_IMPLEMENTATION
@@ -113,7 +113,8 @@ enum { CHAINS = 12, ROUNDS = 1000 };
 FUSED static void peak_run(void *user)
 {
     vector *v = (vector *)user, x = v[12], y = v[13];
-    vector a = v[0], b = v[1], c = v[2], d = v[3], e = v[4], f = v[5], g = v[6], h = v[7], i = v[8], j = v[9], k = v[10], l = v[11];
+    vector a = v[0], b = v[1], c = v[2], d = v[3], e = v[4], f = v[5];
+    vector g = v[6], h = v[7], i = v[8], j = v[9], k = v[10], l = v[11];
     int r;
     for (r = 0; r < ROUNDS; r++) {
         a = a * x + y, b = b * x + y, c = c * x + y, d = d * x + y, e = e * x + y, f = f * x + y;
@@ -284,7 +285,7 @@ static void cholesky(pu_int n)
     k.n = n, k.a = (pu_real *)take((size_t)(n * n) * sizeof(pu_real)), k.keep = reals(n * n);
     for (i = 0; i < n * n; i++) k.a[i] = i % (n + 1) == 0 ? PU_R(2) : PU_R(1) / (pu_real)n;
     snprintf(name, sizeof name, "Cholesky (spd_factor, checks included), %ld", (long)n);
-    line(name, best_of(run_cholesky, &k), (double)(n * n) * 1.5 * (double)sizeof(pu_real), (double)n * (double)n * (double)n / 3);
+    line(name, best_of(run_cholesky, &k), 1.5 * (double)(n * n) * (double)sizeof(pu_real), (double)(n * n) * (double)n / 3);
     free(k.a), free(k.keep);
 }
 

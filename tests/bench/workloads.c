@@ -11,10 +11,10 @@
    growth-ar, growth-fourier, growth-factors, growth-users      seconds of a gradient over a range of sizes, and threads
 
    Every line of --json is one object with its settings. A gradient is timed where no column of the solver ends before its I
-   steps (the share that ran them all is told, "full_columns"), since a rival without that rule does them all; so neither
-   noisy AR nor sensing is timed at its usual start, where A is nearly diagonal. Times are wall time: the best of --runs gradients, or
-   for ratings the best of three means over thirds of the steps, the first step left out. --once runs one gradient and times nothing:
-   for counting instructions. --data: the problem of a rival, as compare.py writes it; without it one is made here.
+   steps (the share that ran them all is told, "full_columns"), since a rival without that rule does them all; so neither noisy
+   AR nor sensing is timed at its usual start, where A is nearly diagonal. Times are wall time: the best of --runs gradients, or
+   for ratings the best of three means over thirds of the steps, the first step left out. --once runs one gradient and times
+   nothing: for counting instructions. --data: the problem of a rival, as compare.py writes it; without it one is made here.
    --ratings FILE: a file of MovieLens; without it ratings are made up, 6,040 users with as many ratings as those have. */
 #define _POSIX_C_SOURCE 200809L /* the clock in program.h */
 #define _DEFAULT_SOURCE         /* getrusage in fit.h */
@@ -543,7 +543,8 @@ static void run_ratings(const flags *f)
 
 typedef struct {
     int count;
-    double x[SIZES], theory[SIZES], t[SIZES], one; /* size, work that theory expects, seconds; seconds of the last by one thread */
+    double x[SIZES], theory[SIZES], t[SIZES]; /* size, work that theory expects, seconds */
+    double one;                               /* seconds of the last by one thread */
 } sweep;
 
 static double slope(const sweep *s, const double *y)

@@ -42,7 +42,11 @@ commands
   examples [name ...] build examples/*.c, or those named, into build/examples/
   test [name ...]     build and run the tests; with names, only those containing one of them
                       (a unit test's topic, a variant such as float_asan, or unit, golden, compile, link, programs)
-  bench [name args]   build tests/bench/*.c into build/bench/ and run them all, or one with arguments
+  bench [options]     the paper's workloads against their rivals: one table, all figures in build/bench.json
+                      (--quick: small sizes; --only WORD; --rounds N; --threads T)
+  bench roofline      the share of this machine's bandwidth and arithmetic that each kernel reaches
+  bench instructions  instructions per gradient against docs/instructions.txt (--update, --check RATIO); needs valgrind
+  bench NAME [args]   build and run tests/bench/NAME.c: workloads, gradient or planner
   cuda                compile the CUDA units with nvcc into build/cuda/
   install             copy the header(s) and pu.pc below PREFIX (default /usr/local); DESTDIR is honoured
   clean               remove build/
@@ -58,6 +62,8 @@ environment
   PU_GREATEST         path of greatest.h v1.5.0, the test harness; found or fetched when not set
   PU_CACHE            where a fetched greatest.h is kept (default $XDG_CACHE_HOME/pu or ~/.cache/pu)
   NO_APT=1            never call apt-get, neither to install compilers and libraries nor to fetch greatest.h
+  PU_PEER             bench: directory of bench_torch.py, the PyTorch rival (default ../shared/peer)
+  PU_RATINGS          bench: file of MovieLens-1M ratings; made up when not set
   PREFIX, DESTDIR     for install
 
 exit codes
@@ -716,7 +722,7 @@ fast_object()   # SOURCE NAME FLAGS...: build/fast/NAME.o
 {
     local source=$1 object=build/fast/$2.o from="pu.h $1"
     shift 2
-    if [[ $source == examples/* ]]; then from+=" $(echo examples/common/*.h)"; fi
+    if [[ $source == examples/* || $source == */workloads.c ]]; then from+=" $(echo examples/common/*.h)"; fi
     build_once "$object" "$from" "${FAST[@]}" "$@" -c "$source" -o "$object"
 }
 
@@ -729,13 +735,15 @@ fast_part()     # double, float, or the source of a program
     esac
 }
 
+fast_flags() { FAST=("${CC_CMD[@]}" -std=c99 -O3 "${NATIVE[@]}" "${OMP[@]}" -Wall -Wextra -I. "${EXTRA_FLAGS[@]}"); }
+
 # compile_programs OUTPUT_DIRECTORY SOURCES...: false when one does not compile
 compile_programs()
 {
     local directory=$1 source name precisions=(double) objects
     shift
     mkdir -p "$directory" build/fast
-    FAST=("${CC_CMD[@]}" -std=c99 -O3 "${NATIVE[@]}" "${OMP[@]}" -Wall -Wextra -I. "${EXTRA_FLAGS[@]}")
+    fast_flags
     if grep -qE '^[[:space:]]*#[[:space:]]*define[[:space:]]+PU_FLOAT' "$@"; then precisions+=(float); fi
     at_once fast_part "${precisions[@]}" "$@" || return
     objects=("${precisions[@]/#/build/fast/pu.}")
@@ -778,17 +786,103 @@ cmd_examples()
     for source in "${SOURCES[@]}"; do say "built      build/examples/$(basename "$source" .c)"; done
 }
 
+# The workloads against their rivals, in one table; without python3 only ours.
+bench_compare()
+{
+    compile_programs build/bench tests/bench/workloads.c || die "a benchmark does not compile"
+    rm -f build/bench/workloads_fftw
+    if [[ $HAVE_FFTW ]]; then
+        "${FAST[@]}" -DPU_USE_FFTW tests/bench/workloads.c -o build/bench/workloads_fftw -lfftw3f -lm ||
+            die "a benchmark does not compile with FFTW"
+    fi
+    if have python3; then
+        python3 -B tests/bench/compare.py "$@"
+    else
+        warn "no python3, so no rivals: ours alone"
+        build/bench/workloads ${PU_RATINGS:+--ratings "$PU_RATINGS"} | tee build/bench.txt
+    fi
+}
+
+# Both precisions, each against the limits of this machine.
+bench_roofline()
+{
+    local precision flags link=(-lm)
+    mkdir -p build/bench
+    fast_flags
+    for precision in float double; do
+        flags=()
+        if [[ $precision == float ]]; then flags+=(-DPU_FLOAT); fi
+        if [[ $HAVE_FFTW ]]; then flags+=(-DBENCH_FFTW); link=(-lfftw3f -lfftw3 -lm); fi
+        "${FAST[@]}" "${flags[@]}" tests/bench/roofline.c -o "build/bench/roofline_$precision" "${link[@]}" ||
+            die "a benchmark does not compile"
+        "build/bench/roofline_$precision" "$@"
+    done
+}
+
+# One gradient of each workload, small, one thread, fixed flags: instructions, against those in docs/instructions.txt.
+bench_instructions()    # [--update] [--check RATIO]
+{
+    local update='' check='' kept=docs/instructions.txt new=build/instructions.txt name words count old compiler worst=0 entry
+    local flags=(-std=c99 -O2 -march=x86-64-v2)
+    while [[ $# -gt 0 ]]; do
+        case $1 in
+            --update) update=1 ;;
+            --check) [[ ${2:-} =~ ^[0-9.]+$ ]] || die "--check needs a ratio, e.g. 1.05"; check=$2; shift ;;
+            *) die "bench instructions knows --update and --check RATIO, not $1" ;;
+        esac
+        shift
+    done
+    have valgrind || die "valgrind is missing"
+    mkdir -p build/bench
+    compiler=$("${CC_CMD[@]}" --version | head -n 1)
+    # the library on its own, so that no call of it is inlined into the program
+    "${CC_CMD[@]}" "${flags[@]}" -DPU_FLOAT -I. -c tests/compile/impl.c -o build/bench/count.o &&
+        "${CC_CMD[@]}" "${flags[@]}" -DPU_IMPLEMENTATION_ONCE -I. tests/bench/workloads.c build/bench/count.o \
+            -o build/bench/workloads_count -lm || die "a benchmark does not compile"
+    printf '# instructions of one gradient, float, one thread: ./build.sh bench instructions --update\n# %s; %s\n' \
+        "$compiler" "${flags[*]}" >"$new"
+    if [[ -f $kept ]] && ! grep -qF "$compiler" "$kept"; then
+        warn "$kept was made with another compiler: $(sed -n '2s/^# //p' "$kept")"
+    fi
+    printf '%-22s %14s %14s %8s\n' workload instructions before ratio
+    for entry in "ar_auto ar --length 1000 --series 2" "ar_full ar --length 1000 --series 2 --adjoint full" \
+                 "ar_exact ar-fit --length 1000 --series 2" "sensing sensing --size 32 --images 2 --samples 7 --adjoint full" \
+                 "ratings_iterative ratings --factors 100 --batch 20 --engine iterative" \
+                 "ratings_auto ratings --factors 100 --batch 20"; do
+        read -r name words <<<"$entry"
+        # shellcheck disable=SC2086  # words
+        count=$(valgrind --tool=callgrind --callgrind-out-file=/dev/null --toggle-collect=puf_model_gradient \
+            build/bench/workloads_count $words --threads 1 --once 2>&1 | sed -n 's/^==[0-9]*== Collected : \([0-9]*\).*/\1/p')
+        [[ ${count:-0} != 0 ]] || die "valgrind counted nothing for: $words"
+        printf '%s %s\n' "$name" "$count" >>"$new"
+        old=$(if [[ -f $kept ]]; then awk -v n="$name" '$1 == n { print $2 }' "$kept"; fi)
+        if [[ $old ]]; then
+            worst=$(awk -v a="$count" -v b="$old" -v w="$worst" 'BEGIN { r = a / b; print r > w ? r : w }')
+            printf '%-22s %14d %14d %8.4f\n' "$name" "$count" "$old" "$(awk -v a="$count" -v b="$old" 'BEGIN { print a / b }')"
+        else
+            printf '%-22s %14d %14s %8s\n' "$name" "$count" - -
+        fi
+    done
+    if [[ $update ]]; then cp "$new" "$kept" && say "written    $kept"; fi
+    if [[ $check ]] && awk -v w="$worst" -v c="$check" 'BEGIN { exit !(w > c) }'; then
+        die "a workload takes $worst times its instructions, more than $check"
+    fi
+}
+
 cmd_bench()
 {
-    local source name
-    sources_of tests/bench "${@:1:1}"
+    local name=${1:-}
+    if [[ -n $name && $name != -* ]]; then shift; else name=compare; fi
     find_tools
-    compile_programs build/bench "${SOURCES[@]}" || die "a benchmark does not compile"
-    for source in "${SOURCES[@]}"; do
-        name=$(basename "$source" .c)
-        say "--- $name"
-        "build/bench/$name" "${@:2}"
-    done
+    find_libraries
+    case $name in
+        compare | roofline | instructions) "bench_$name" "$@" ;;
+        *)
+            sources_of tests/bench "$name"
+            compile_programs build/bench "${SOURCES[@]}" || die "a benchmark does not compile"
+            "build/bench/$name" "$@"
+            ;;
+    esac
 }
 
 cmd_cuda()

@@ -5296,8 +5296,10 @@ PU__FN void pu__fft_wide_4(pu_int m, pu_int outer, pu_int count, const pu_real *
             for (q = 0; q < count; q += PU__WIDTH) {
                 const pu_real *ur = xr + p * next + c * across + q, *ui = xi + p * next + c * across + q;
                 pu_real *vr = yr + p * 4 * d + c * beside + q, *vi = yi + p * 4 * d + c * beside + q;
-                const pu__vector x0r = *pu__cv(ur), x1r = *pu__cv(ur + dx), x2r = *pu__cv(ur + 2 * dx), x3r = *pu__cv(ur + 3 * dx);
-                const pu__vector x0i = *pu__cv(ui), x1i = *pu__cv(ui + dx), x2i = *pu__cv(ui + 2 * dx), x3i = *pu__cv(ui + 3 * dx);
+                const pu__vector x0r = *pu__cv(ur), x1r = *pu__cv(ur + dx);
+                const pu__vector x2r = *pu__cv(ur + 2 * dx), x3r = *pu__cv(ur + 3 * dx);
+                const pu__vector x0i = *pu__cv(ui), x1i = *pu__cv(ui + dx);
+                const pu__vector x2i = *pu__cv(ui + 2 * dx), x3i = *pu__cv(ui + 3 * dx);
                 const pu__vector ar = x0r + x2r, ai = x0i + x2i, br = x0r - x2r, bi = x0i - x2i;
                 const pu__vector cr = x1r + x3r, ci = x1i + x3i, er = x1i - x3i, ei = x3r - x1r;
                 *pu__v(vr) = ar + cr, *pu__v(vi) = ai + ci;

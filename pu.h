@@ -5237,7 +5237,7 @@ PU_DEF pu_status pu_circulant_factor(pu_int n, const pu_real *c, pu_real *factor
    the same factors. Real and imaginary parts are kept apart: the loops then hold no shuffles, and the inverse is the
    forward transform with re and im exchanged. */
 
-#define PU__FFT_LANES 8 /* transforms side by side: 64 bytes of doubles, and the buffers of length 128 stay in L1 */
+#define PU__FFT_LANES (64 / (int)sizeof(pu_real)) /* transforms side by side: a cache line */
 #define PU__FFT_PRIME 64 /* larger prime factors: O(r^2) would lose against Bluestein's convolution */
 #define PU__FFT_CHUNK 8  /* lanes per pass of the general odd radix */
 
@@ -5373,6 +5373,92 @@ PU__FN void pu__fft_odd(pu_int r, pu_int count, const pu_real *xr, const pu_real
     }
 }
 
+/* Whole passes of radix 4 and 8 with lanes that fill vectors, where a call for every factor would cost more than the sums.
+   `outer` groups of `count` neighbours, `across` apart in x and `beside` in y, p steps apart by `next` and r d. The last pass
+   has no factors but 1 (m = 1). */
+
+PU__FN void pu__fft_turned(pu_real *yr, pu_real *yi, pu__vector re, pu__vector im, pu_real wr, pu_real wi)
+{
+    *pu__v(yr) = re * wr - im * wi, *pu__v(yi) = re * wi + im * wr;
+}
+
+PU__FN void pu__fft_wide_4(pu_int m, pu_int outer, pu_int count, const pu_real *xr, const pu_real *xi, pu_int across,
+                           pu_int next, pu_int dx, pu_real *yr, pu_real *yi, pu_int beside, pu_int d, const pu_real *tr,
+                           const pu_real *ti)
+{
+    pu_int p, c, q;
+    for (p = 0; p < m; p++)
+        for (c = 0; c < outer; c++)
+            for (q = 0; q < count; q += PU__WIDTH) {
+                const pu_real *ur = xr + p * next + c * across + q, *ui = xi + p * next + c * across + q;
+                pu_real *vr = yr + p * 4 * d + c * beside + q, *vi = yi + p * 4 * d + c * beside + q;
+                const pu__vector x0r = *pu__cv(ur), x1r = *pu__cv(ur + dx);
+                const pu__vector x2r = *pu__cv(ur + 2 * dx), x3r = *pu__cv(ur + 3 * dx);
+                const pu__vector x0i = *pu__cv(ui), x1i = *pu__cv(ui + dx);
+                const pu__vector x2i = *pu__cv(ui + 2 * dx), x3i = *pu__cv(ui + 3 * dx);
+                const pu__vector ar = x0r + x2r, ai = x0i + x2i, br = x0r - x2r, bi = x0i - x2i;
+                const pu__vector cr = x1r + x3r, ci = x1i + x3i, er = x1i - x3i, ei = x3r - x1r;
+                *pu__v(vr) = ar + cr, *pu__v(vi) = ai + ci;
+                if (m == 1) {
+                    *pu__v(vr + d) = br + er, *pu__v(vi + d) = bi + ei;
+                    *pu__v(vr + 2 * d) = ar - cr, *pu__v(vi + 2 * d) = ai - ci;
+                    *pu__v(vr + 3 * d) = br - er, *pu__v(vi + 3 * d) = bi - ei;
+                    continue;
+                }
+                pu__fft_turned(vr + d, vi + d, br + er, bi + ei, tr[p], ti[p]);
+                pu__fft_turned(vr + 2 * d, vi + 2 * d, ar - cr, ai - ci, tr[m + p], ti[m + p]);
+                pu__fft_turned(vr + 3 * d, vi + 3 * d, br - er, bi - ei, tr[2 * m + p], ti[2 * m + p]);
+            }
+}
+
+/* e, o: the transforms of length 4 of the even and the odd ones, o_j turned by e^(-2 pi i j / 8);  y_j, y_{j+4} = e_j +- o_j */
+PU__FN void pu__fft_wide_8(pu_int m, pu_int outer, pu_int count, const pu_real *xr, const pu_real *xi, pu_int across,
+                           pu_int next, pu_int dx, pu_real *yr, pu_real *yi, pu_int beside, pu_int d, const pu_real *tr,
+                           const pu_real *ti)
+{
+    const pu_real h = PU_R(0.70710678118654752440);
+    pu_int p, c, q;
+    for (p = 0; p < m; p++)
+        for (c = 0; c < outer; c++)
+            for (q = 0; q < count; q += PU__WIDTH) {
+                const pu_real *ur = xr + p * next + c * across + q, *ui = xi + p * next + c * across + q;
+                pu_real *vr = yr + p * 8 * d + c * beside + q, *vi = yi + p * 8 * d + c * beside + q;
+                const pu__vector x1r = *pu__cv(ur + dx), x3r = *pu__cv(ur + 3 * dx), x5r = *pu__cv(ur + 5 * dx);
+                const pu__vector x1i = *pu__cv(ui + dx), x3i = *pu__cv(ui + 3 * dx), x5i = *pu__cv(ui + 5 * dx);
+                const pu__vector x7r = *pu__cv(ur + 7 * dx), x7i = *pu__cv(ui + 7 * dx);
+                const pu__vector fr = x1r + x5r, fi = x1i + x5i, gr = x1r - x5r, gi = x1i - x5i;
+                const pu__vector kr = x3r + x7r, ki = x3i + x7i, lr = x3i - x7i, li = x7r - x3r; /* -i (x3 - x7) */
+                const pu__vector ar = gr + lr, ai = gi + li, br = gr - lr, bi = gi - li;
+                const pu__vector o0r = fr + kr, o0i = fi + ki, o2r = fi - ki, o2i = kr - fr;
+                const pu__vector o1r = h * (ar + ai), o1i = h * (ai - ar), o3r = h * (bi - br), o3i = -h * (br + bi);
+                const pu__vector x0r = *pu__cv(ur), x2r = *pu__cv(ur + 2 * dx), x4r = *pu__cv(ur + 4 * dx);
+                const pu__vector x0i = *pu__cv(ui), x2i = *pu__cv(ui + 2 * dx), x4i = *pu__cv(ui + 4 * dx);
+                const pu__vector x6r = *pu__cv(ur + 6 * dx), x6i = *pu__cv(ui + 6 * dx);
+                const pu__vector sr = x0r + x4r, si = x0i + x4i, ur_ = x0r - x4r, ui_ = x0i - x4i;
+                const pu__vector wr = x2r + x6r, wi = x2i + x6i, zr = x2i - x6i, zi = x6r - x2r;
+                const pu__vector e0r = sr + wr, e0i = si + wi, e2r = sr - wr, e2i = si - wi;
+                const pu__vector e1r = ur_ + zr, e1i = ui_ + zi, e3r = ur_ - zr, e3i = ui_ - zi;
+                *pu__v(vr) = e0r + o0r, *pu__v(vi) = e0i + o0i;
+                if (m == 1) {
+                    *pu__v(vr + d) = e1r + o1r, *pu__v(vi + d) = e1i + o1i;
+                    *pu__v(vr + 2 * d) = e2r + o2r, *pu__v(vi + 2 * d) = e2i + o2i;
+                    *pu__v(vr + 3 * d) = e3r + o3r, *pu__v(vi + 3 * d) = e3i + o3i;
+                    *pu__v(vr + 4 * d) = e0r - o0r, *pu__v(vi + 4 * d) = e0i - o0i;
+                    *pu__v(vr + 5 * d) = e1r - o1r, *pu__v(vi + 5 * d) = e1i - o1i;
+                    *pu__v(vr + 6 * d) = e2r - o2r, *pu__v(vi + 6 * d) = e2i - o2i;
+                    *pu__v(vr + 7 * d) = e3r - o3r, *pu__v(vi + 7 * d) = e3i - o3i;
+                    continue;
+                }
+                pu__fft_turned(vr + d, vi + d, e1r + o1r, e1i + o1i, tr[p], ti[p]);
+                pu__fft_turned(vr + 2 * d, vi + 2 * d, e2r + o2r, e2i + o2i, tr[m + p], ti[m + p]);
+                pu__fft_turned(vr + 3 * d, vi + 3 * d, e3r + o3r, e3i + o3i, tr[2 * m + p], ti[2 * m + p]);
+                pu__fft_turned(vr + 4 * d, vi + 4 * d, e0r - o0r, e0i - o0i, tr[3 * m + p], ti[3 * m + p]);
+                pu__fft_turned(vr + 5 * d, vi + 5 * d, e1r - o1r, e1i - o1i, tr[4 * m + p], ti[4 * m + p]);
+                pu__fft_turned(vr + 6 * d, vi + 6 * d, e2r - o2r, e2i - o2i, tr[5 * m + p], ti[5 * m + p]);
+                pu__fft_turned(vr + 7 * d, vi + 7 * d, e3r - o3r, e3i - o3i, tr[6 * m + p], ti[6 * m + p]);
+            }
+}
+
 /* All passes: unscaled forward transform of `lanes` neighbours, from x (index step sx) to y (step sy); x may be y.
    work: 4 * length * lanes. Where source and target are packed (step = lanes), c and the lanes form one loop. */
 PU__FN void pu__fft_passes(const pu_fft *f, pu_int lanes, const pu_real *xr, const pu_real *xi, pu_int sx, pu_real *yr,
@@ -5380,6 +5466,7 @@ PU__FN void pu__fft_passes(const pu_fft *f, pu_int lanes, const pu_real *xr, con
 {
     const pu_int n = f->length, size = n * lanes;
     const pu_real *table = f->table;
+    const int aside = f->passes && f->radix[f->passes - 1] == 8 && sy != lanes && lanes % PU__WIDTH; /* 8 takes vectors only */
     pu_int s = 1, left = n, i, p, c, j;
     int pass;
     if (f->passes < 2) { /* nothing to alternate with: go through the scratch */
@@ -5394,13 +5481,16 @@ PU__FN void pu__fft_passes(const pu_fft *f, pu_int lanes, const pu_real *xr, con
         }
     }
     for (pass = 0; pass < f->passes; pass++) {
-        const pu_int r = f->radix[pass], m = left / r, last = pass + 1 == f->passes;
+        const pu_int r = f->radix[pass], m = left / r, last = pass + 1 == f->passes && !aside;
         const pu_real *tr = table, *ti = table + (r - 1) * m, *root = ti + (r - 1) * m;
         pu_real *to = work + (pass % 2 ? 0 : 2 * size);
         pu_real *zr = last ? yr : to, *zi = last ? yi : to + size;
         const pu_int sz = last ? sy : lanes, packed = sx == lanes && sz == lanes;
         const pu_int outer = packed ? 1 : s, count = packed ? s * lanes : lanes, dx = s * m * sx, d = s * sz;
-        for (p = 0; p < m; p++) {
+        if ((r == 4 && count % PU__WIDTH == 0) || r == 8) {
+            if (r == 4) pu__fft_wide_4(m, outer, count, xr, xi, sx, s * sx, dx, zr, zi, sz, d, tr, ti);
+            else pu__fft_wide_8(m, outer, count, xr, xi, sx, s * sx, dx, zr, zi, sz, d, tr, ti);
+        } else for (p = 0; p < m; p++) {
             pu_real w[2 * PU__FFT_PRIME];
             for (j = 0; j < r - 1; j++) w[2 * j] = tr[j * m + p], w[2 * j + 1] = ti[j * m + p];
             for (c = 0; c < outer; c++) {
@@ -5417,9 +5507,13 @@ PU__FN void pu__fft_passes(const pu_fft *f, pu_int lanes, const pu_real *xr, con
                 else pu__fft_odd(r, count, ar, ai, dx, br, bi, d, w, root);
             }
         }
-        table = root + (r > 5 ? 2 * r : 0);
+        table = root + (r > 5 && r != 8 ? 2 * r : 0);
         xr = zr, xi = zi, sx = lanes;
         s *= r, left = m;
+    }
+    for (i = 0; i < n && aside; i++) {
+        memcpy(yr + i * sy, xr + i * lanes, (size_t)lanes * sizeof(pu_real));
+        memcpy(yi + i * sy, xi + i * lanes, (size_t)lanes * sizeof(pu_real));
     }
 }
 
@@ -5458,11 +5552,15 @@ PU__FN void pu__fft_lanes(const pu_fft *f, pu_int lanes, const pu_real *xr, cons
     pu__fft_scale(n, lanes, f->chirp, f->chirp + n, zr, zi, lanes, yr, yi, sy);
 }
 
-/* Factors of n into f->radix, 4 first; the largest prime factor is returned (2 for a power of two, 1 for n = 1). */
+/* Factors of n into f->radix, 4 first; the largest prime factor is returned (2 for a power of two, 1 for n = 1). An 8 at the
+   end takes the place of 4 and 2; then s is a multiple of 16 there, and vectors are filled with any number of lanes. */
 PU__FN pu_int pu__fft_factor(pu_fft *f, pu_int n)
 {
-    pu_int r = 4, largest = 1;
+    pu_int r = 4, largest = 1, last;
     f->passes = 0;
+    for (last = n; last > 0 && last % 4 == 0;) last /= 4;
+    last = n % 128 == 0 && last % 2 == 0 ? 8 : 1;
+    n /= last;
     while (n > 1) {
         if (r > PU__FFT_PRIME) return n;
         if (n % r == 0) {
@@ -5470,6 +5568,7 @@ PU__FN pu_int pu__fft_factor(pu_fft *f, pu_int n)
             largest = r == 4 ? 2 : r > largest ? r : largest;
         } else r = r == 4 ? 2 : r == 2 ? 3 : r + 2;
     }
+    if (last == 8) f->radix[f->passes++] = 8;
     return largest;
 }
 
@@ -5492,7 +5591,7 @@ PU__FN pu_real *pu__fft_layout(pu_fft *f, pu_int n, pu__arena *arena)
     for (left = f->length, pass = 0; pass < f->passes; pass++) {
         pu_int r = f->radix[pass];
         left /= r;
-        entries += 2 * (r - 1) * left + (r > 5 ? 2 * r : 0);
+        entries += 2 * (r - 1) * left + (r > 5 && r != 8 ? 2 * r : 0);
     }
     f->table = pu__reals(arena, entries, 1);
     if (!f->convolve) return NULL;
@@ -5511,8 +5610,8 @@ PU__FN void pu__fft_fill(pu_fft *f, pu_real *table, pu_real *chirp, pu_real *fil
             for (i = 0; i < m; i++)
                 pu__fft_root(i * j, left, table + (j - 1) * m + i, table + (r - 1 + j - 1) * m + i);
         table += 2 * (r - 1) * m;
-        for (i = 0; i < r && r > 5; i++) pu__fft_root(i, r, table + i, table + r + i);
-        table += r > 5 ? 2 * r : 0;
+        for (i = 0; i < r && r > 5 && r != 8; i++) pu__fft_root(i, r, table + i, table + r + i);
+        table += r > 5 && r != 8 ? 2 * r : 0;
         left = m;
     }
     if (!f->convolve) return;
@@ -5578,6 +5677,25 @@ PU__FN void pu__fftw_run(void *plan, pu_int n, pu_real scale, const pu_real *xr,
     for (i = 0; i < n; i++) yr[i] = c[2 * i], yi[i] = c[2 * i + 1];
 }
 
+/* pu__fourier_sandwich, s in the order of the image */
+PU__FN void pu__fftw_sandwich(void *plan, pu_int n, const pu_real *s, const pu_real *xr, const pu_real *xi, pu_real *yr,
+                              pu_real *yi, int add, pu_real *work)
+{
+    pu_real *c = (pu_real *)(((uintptr_t)work + PU__ALIGN - 1) / PU__ALIGN * PU__ALIGN);
+    pu_int i;
+    for (i = 0; i < n; i++) c[2 * i] = xr[i], c[2 * i + 1] = xi[i];
+    PU__FFTW(execute_dft)((PU__FFTW(plan))plan, (PU__FFTW(complex) *)c, (PU__FFTW(complex) *)c);
+    for (i = 0; i < n; i++) { /* exchanged: the inverse */
+        const pu_real re = s[i] * c[2 * i];
+        c[2 * i] = s[i] * c[2 * i + 1], c[2 * i + 1] = re;
+    }
+    PU__FFTW(execute_dft)((PU__FFTW(plan))plan, (PU__FFTW(complex) *)c, (PU__FFTW(complex) *)c);
+    if (add) for (i = 0; i < n; i++) yr[i] += c[2 * i + 1];
+    else for (i = 0; i < n; i++) yr[i] = c[2 * i + 1];
+    if (yi && add) for (i = 0; i < n; i++) yi[i] += c[2 * i];
+    else if (yi) for (i = 0; i < n; i++) yi[i] = c[2 * i];
+}
+
 PU__FN void pu__fftw_free(void *plan)
 {
     if (plan) PU__FFTW(destroy_plan)((PU__FFTW(plan))plan);
@@ -5586,6 +5704,7 @@ PU__FN void pu__fftw_free(void *plan)
 #define pu__fftw_work(n, work) (work)
 #define pu__fftw_plan(rows, cols, aligned) NULL
 #define pu__fftw_run(plan, n, scale, xr, xi, yr, yi, work) ((void)0)
+#define pu__fftw_sandwich(plan, n, s, xr, xi, yr, yi, add, work) ((void)0)
 #define pu__fftw_free(plan) ((void)0)
 #endif
 
@@ -5692,20 +5811,45 @@ PU_DEF pu_status pu_fourier_init(pu_fourier *f, pu_int rows, pu_int cols, void *
     return status;
 }
 
+/* t (4 x 4, rows dt apart) = scale * transpose of x (rows dx apart) */
+#if defined(__has_builtin) && !defined(__CUDACC__)
+#if __has_builtin(__builtin_shufflevector)
+#define PU__SHUFFLE 1
+#endif
+#endif
+#ifdef PU__SHUFFLE
+typedef pu_real pu__four __attribute__((vector_size(4 * sizeof(pu_real)), aligned(sizeof(pu_real)), may_alias));
+PU__FN void pu__fourier_turn_4(pu_real scale, const pu_real *x, pu_int dx, pu_real *t, pu_int dt)
+{
+    const pu__four a = scale * *(const pu__four *)x, b = scale * *(const pu__four *)(x + dx);
+    const pu__four c = scale * *(const pu__four *)(x + 2 * dx), d = scale * *(const pu__four *)(x + 3 * dx);
+    const pu__four e = __builtin_shufflevector(a, b, 0, 4, 1, 5), f = __builtin_shufflevector(a, b, 2, 6, 3, 7);
+    const pu__four g = __builtin_shufflevector(c, d, 0, 4, 1, 5), h = __builtin_shufflevector(c, d, 2, 6, 3, 7);
+    *(pu__four *)t = __builtin_shufflevector(e, g, 0, 1, 4, 5);
+    *(pu__four *)(t + dt) = __builtin_shufflevector(e, g, 2, 3, 6, 7);
+    *(pu__four *)(t + 2 * dt) = __builtin_shufflevector(f, h, 0, 1, 4, 5);
+    *(pu__four *)(t + 3 * dt) = __builtin_shufflevector(f, h, 2, 3, 6, 7);
+}
+#else
+PU__FN void pu__fourier_turn_4(pu_real scale, const pu_real *x, pu_int dx, pu_real *t, pu_int dt)
+{
+    pu_real block[4][4];
+    pu_int a, b;
+    for (a = 0; a < 4; a++)
+        for (b = 0; b < 4; b++) block[a][b] = scale * x[a * dx + b];
+    for (b = 0; b < 4; b++)
+        for (a = 0; a < 4; a++) t[b * dt + a] = block[a][b];
+}
+#endif
+
 /* t (cols x rows) = scale * transpose of x (rows x cols), in blocks of 4 x 4 that fit the registers */
 PU__FN void pu__fourier_turn(pu_int rows, pu_int cols, pu_real scale, const pu_real *PU__RESTRICT x,
                              pu_real *PU__RESTRICT t)
 {
     const pu_int r4 = rows / 4 * 4, c4 = cols / 4 * 4;
-    pu_real block[4][4];
-    pu_int i, j, a, b;
+    pu_int i, j, a;
     for (i = 0; i < r4; i += 4) {
-        for (j = 0; j < c4; j += 4) {
-            for (a = 0; a < 4; a++)
-                for (b = 0; b < 4; b++) block[a][b] = scale * x[(i + a) * cols + j + b];
-            for (b = 0; b < 4; b++)
-                for (a = 0; a < 4; a++) t[(j + b) * rows + i + a] = block[a][b];
-        }
+        for (j = 0; j < c4; j += 4) pu__fourier_turn_4(scale, x + i * cols + j, cols, t + j * rows + i, rows);
         for (; j < cols; j++)
             for (a = 0; a < 4; a++) t[j * rows + i + a] = scale * x[(i + a) * cols + j];
     }
@@ -5834,6 +5978,47 @@ PU__FN pu_status pu__fourier_apply_t(const pu_op *op, pu_int k, pu_block X, pu_b
     return PU_OK;
 }
 
+/* z = F^H (s o F x) without scaling, for pu__fourier_gram: down the columns, along the rows and back while a strip of rows is
+   in the cache, up the columns. In between, z is kept in strips of columns, a strip's rows next to each other; what lies in
+   the first-level cache then never strides by powers of two, and rows are transposed twice instead of four times. s: strips of
+   rows, transposed. Y: two columns, += if add; the second is not there if !yi. rest: f->work. */
+PU__FN void pu__fourier_sandwich(const pu_fourier *f, const pu_real *s, const pu_real *xr, const pu_real *xi, pu_real *yr,
+                                 pu_real *yi, int add, pu_real *zr, pu_real *zi, pu_real *rest)
+{
+    const pu_int n = f->along.n, m = f->down.n, L = PU__FFT_LANES;
+    pu_int i, j, r, q;
+    for (j = 0; j < n; j += L)
+        pu__fft_lanes(&f->down, pu__min(L, n - j), xr + j, xi + j, n, zr + j * m, zi + j * m, pu__min(L, n - j), rest);
+    for (i = 0; i < m; i += L) {
+        const pu_int h = pu__min(L, m - i);
+        pu_real *tr = rest, *ti = rest + n * h, *work = rest + 2 * n * h;
+        for (j = 0; j < n; j += L) {
+            const pu_int l = pu__min(L, n - j), at = j * m + i * l;
+            pu__fourier_turn(h, l, PU_R(1), zr + at, tr + j * h), pu__fourier_turn(h, l, PU_R(1), zi + at, ti + j * h);
+        }
+        pu__fft_lanes(&f->along, h, tr, ti, h, tr, ti, h, work);
+        for (q = 0; q < n * h; q++) tr[q] *= s[i * n + q];
+        for (q = 0; q < n * h; q++) ti[q] *= s[i * n + q];
+        pu__fft_lanes(&f->along, h, ti, tr, h, ti, tr, h, work); /* exchanged: the inverse */
+        for (j = 0; j < n; j += L) {
+            const pu_int l = pu__min(L, n - j), at = j * m + i * l;
+            pu__fourier_turn(l, h, PU_R(1), tr + j * h, zr + at), pu__fourier_turn(l, h, PU_R(1), ti + j * h, zi + at);
+        }
+    }
+    for (j = 0; j < n; j += L) {
+        const pu_int l = pu__min(L, n - j);
+        pu_real *ur = zr + j * m, *ui = zi + j * m;
+        const int straight = !add && yi;
+        pu__fft_lanes(&f->down, l, ui, ur, l, straight ? yi + j : ui, straight ? yr + j : ur, straight ? n : l, rest);
+        for (r = 0; r < m && !straight; r++)
+            for (q = 0; q < l; q++) {
+                const pu_int to = r * n + j + q, from = r * l + q;
+                yr[to] = add ? yr[to] + ur[from] : ur[from];
+                if (yi) yi[to] = add ? yi[to] + ui[from] : ui[from];
+            }
+    }
+}
+
 /* Phi' diag(u, v) Phi of two real columns as one complex z without taking them apart: with the means a, b of u, v over a
    frequency and its negative, s = (a + b)/2 and t = (a - b)/2, it is F^H (s_m Z_m + t_m Z_-m). t = 0 where real and imaginary
    part of each frequency weigh the same. */
@@ -5841,19 +6026,29 @@ PU__FN pu_status pu__fourier_gram(const pu_op *op, const pu_real *w, pu_int k, p
 {
     const pu_fourier *f = (const pu_fourier *)op->data;
     const pu_int D = op->cols, n = f->along.n, m = f->down.n;
-    const pu_real quarter = PU_R(0.25);
-    pu_real *zr = work, *zi = work + D, *s = work + 2 * D, *rest = work + 3 * D;
+    pu_real *zr = work, *zi = work + D, *s = work + 2 * D, *rest = work + 3 * D, quarter = PU_R(0.25);
     pu_int i, j, r, c, unequal = 0;
+    int strips;
+    for (i = 0; i < D; i++) unequal += w[i] != w[D + i];
+    strips = !unequal && !f->fftw;
+    if (!unequal) quarter *= f->scale * f->scale;
     for (r = 0; r < m; r++) {
         const pu_int a = r * n, b = r > 0 ? (m - r) * n : 0;
-        pu__fourier_fold(n, w + a, w + b, quarter, quarter, s + a, 0);
-        pu__fourier_fold(n, w + D + a, w + D + b, quarter, quarter, s + a, 1);
+        pu_real *to = strips ? zr : s;
+        pu__fourier_fold(n, w + a, w + b, quarter, quarter, to + a, 0);
+        pu__fourier_fold(n, w + D + a, w + D + b, quarter, quarter, to + a, 1);
     }
-    for (i = 0; i < D; i++) unequal += w[i] != w[D + i];
+    for (r = 0; r < m && strips; r += PU__FFT_LANES)
+        pu__fourier_turn(pu__min(PU__FFT_LANES, m - r), n, PU_R(1), zr + r * n, s + r * n);
     for (j = 0; j < k; j += 2) {
         const int pair = j + 1 < k;
-        pu__fourier_forward(f, pu__col(X, j), pair ? pu__col(X, j + 1) : NULL, zr, zi, rest);
-        for (r = 0; r < m && unequal; r++)
+        const pu_real *x = pu__col(X, j), *xx = pair ? pu__col(X, j + 1) : x;
+        pu_real *y = pu__col(Y, j), *yy = pair ? pu__col(Y, j + 1) : NULL;
+        if (strips) pu__fourier_sandwich(f, s, x, xx, y, yy, add, zr, zi, rest);
+        else if (!unequal) pu__fftw_sandwich(f->fftw, D, s, x, xx, y, yy, add, rest);
+        if (!unequal) continue;
+        pu__fourier_forward(f, x, xx, zr, zi, rest);
+        for (r = 0; r < m; r++)
             for (c = 0; c < n; c++) {
                 const pu_int a = r * n + c, b = (r > 0 ? m - r : 0) * n + (c > 0 ? n - c : 0);
                 const pu_real t = quarter * (w[a] + w[b] - w[D + a] - w[D + b]), ar = zr[a], ai = zi[a];
@@ -5861,11 +6056,10 @@ PU__FN pu_status pu__fourier_gram(const pu_op *op, const pu_real *w, pu_int k, p
                 zr[a] = s[a] * ar + t * zr[b], zi[a] = s[a] * ai + t * zi[b];
                 if (a < b) zr[b] = s[b] * zr[b] + t * ar, zi[b] = s[b] * zi[b] + t * ai;
             }
-        for (i = 0; i < D && !unequal; i++) zr[i] *= s[i], zi[i] *= s[i];
         /* exchanged: the inverse */
-        pu__fourier_forward(f, zi, zr, add || !pair ? zi : pu__col(Y, j + 1), add ? zr : pu__col(Y, j), rest);
-        if (add) pu__axpy(D, PU_R(1), zr, pu__col(Y, j));
-        if (add && pair) pu__axpy(D, PU_R(1), zi, pu__col(Y, j + 1));
+        pu__fourier_forward(f, zi, zr, add || !pair ? zi : yy, add ? zr : y, rest);
+        if (add) pu__axpy(D, PU_R(1), zr, y);
+        if (add && pair) pu__axpy(D, PU_R(1), zi, yy);
     }
     return PU_OK;
 }

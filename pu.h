@@ -5812,25 +5812,6 @@ PU_DEF pu_status pu_fourier_init(pu_fourier *f, pu_int rows, pu_int cols, void *
 }
 
 /* t (4 x 4, rows dt apart) = scale * transpose of x (rows dx apart) */
-#if defined(__has_builtin) && !defined(__CUDACC__)
-#if __has_builtin(__builtin_shufflevector)
-#define PU__SHUFFLE 1
-#endif
-#endif
-#ifdef PU__SHUFFLE
-typedef pu_real pu__four __attribute__((vector_size(4 * sizeof(pu_real)), aligned(sizeof(pu_real)), may_alias));
-PU__FN void pu__fourier_turn_4(pu_real scale, const pu_real *x, pu_int dx, pu_real *t, pu_int dt)
-{
-    const pu__four a = scale * *(const pu__four *)x, b = scale * *(const pu__four *)(x + dx);
-    const pu__four c = scale * *(const pu__four *)(x + 2 * dx), d = scale * *(const pu__four *)(x + 3 * dx);
-    const pu__four e = __builtin_shufflevector(a, b, 0, 4, 1, 5), f = __builtin_shufflevector(a, b, 2, 6, 3, 7);
-    const pu__four g = __builtin_shufflevector(c, d, 0, 4, 1, 5), h = __builtin_shufflevector(c, d, 2, 6, 3, 7);
-    *(pu__four *)t = __builtin_shufflevector(e, g, 0, 1, 4, 5);
-    *(pu__four *)(t + dt) = __builtin_shufflevector(e, g, 2, 3, 6, 7);
-    *(pu__four *)(t + 2 * dt) = __builtin_shufflevector(f, h, 0, 1, 4, 5);
-    *(pu__four *)(t + 3 * dt) = __builtin_shufflevector(f, h, 2, 3, 6, 7);
-}
-#else
 PU__FN void pu__fourier_turn_4(pu_real scale, const pu_real *x, pu_int dx, pu_real *t, pu_int dt)
 {
     pu_real block[4][4];
@@ -5840,7 +5821,6 @@ PU__FN void pu__fourier_turn_4(pu_real scale, const pu_real *x, pu_int dx, pu_re
     for (b = 0; b < 4; b++)
         for (a = 0; a < 4; a++) t[b * dt + a] = block[a][b];
 }
-#endif
 
 /* t (cols x rows) = scale * transpose of x (rows x cols), in blocks of 4 x 4 that fit the registers */
 PU__FN void pu__fourier_turn(pu_int rows, pu_int cols, pu_real scale, const pu_real *PU__RESTRICT x,

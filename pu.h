@@ -8922,7 +8922,8 @@ PU__FN pu_status pu__job_make(pu__job *job, const pu_lgm *model, const pu_data *
     if (job->served[PU_ITERATIVE] < job->N) { /* direct engines like wider blocks, the band has just the columns */
         const pu_int wide =
             o->columns ? o->columns
-            : job->served[PU_DENSE] + job->served[PU_DUAL] ? pu__columns_wide(job->D, 64) : pu__columns_default(job->D, cols, 4);
+            : job->served[PU_DENSE] + job->served[PU_DUAL] ? pu__columns_wide(job->D, 64)
+                                                           : pu__columns_default(job->D, cols, 4);
         if (wide > job->kmax) job->kmax = pu__min(wide, job->D + cols);
     }
     job->blocks = iterative ? (cols + job->block - 1) / job->block : 1;
@@ -11343,7 +11344,8 @@ PU__FN pu_status pu__fit_first_order(pu__fit *f, int *stuck)
 }
 
 /* L-BFGS. d = -H g by the two-loop recursion, then a step t with
-     f(t) <= f + 1e-4 t g'd (only where f is exact; with fixed probes the gradient is not quite that of f) and |g(t)'d| <= 0.9 |g'd|.
+     f(t) <= f + 1e-4 t g'd (only where f is exact; with fixed probes the gradient is not quite that of f) and
+     |g(t)'d| <= 0.9 |g'd|.
    Near the minimum the changes of f drown in its rounding long before the gradient does: within 1e-10 of each other two values
    count as equal, and the second condition decides alone (as in Hager and Zhang 2005). */
 PU__FN pu_status pu__fit_lbfgs(pu__fit *f, int *stuck)

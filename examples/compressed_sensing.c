@@ -106,8 +106,8 @@ static pu_status held_set(pu_model *model, const pu_real *theta, pu_int *index)
 }
 
 /* `steps` steps that assume noise of at least this much (0 = any). */
-static void fit_part(double noise, pu_int steps, pu_model *model, const pu_data *data, pu_fit_options *options, pu_workspace *ws,
-                     pu_real *theta, pu_fit_report *report)
+static void fit_part(double noise, pu_int steps, pu_model *model, const pu_data *data, pu_fit_options *options,
+                     pu_workspace *ws, pu_real *theta, pu_fit_report *report)
 {
     options->steps = steps;
     if (noise > 0) held.set = model->set, model->set = held_set, held.most = (pu_real)(-2 * log(noise));

@@ -440,6 +440,7 @@ static void cost_run(cost_record *c, convergence *e)
     int i;
     heading("4. Gradients: error after a number of solver steps (D = 200), time against the exact one");
     problem_open(&p, 200, 200, 1, (uint64_t)flags.seed);
+    e->threads = (int)flags.threads;
     convergence_measure(e, &p, 10, flags.seed);
     problem_close(&p);
     if (!flags.quiet) convergence_print(e, 3), printf("\n      D       exact     network   exact : network\n");

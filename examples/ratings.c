@@ -163,7 +163,8 @@ static void recommend(app *a, json *out)
     for (; count < a->top && count < M - start[1]; count++) {
         for (n = 0, i = 1; i < M; i++)
             if (mean[i] > mean[n]) n = i;
-        best[count] = (pu_real)ratings_clip(&a->r, (double)mean[n]), sd[count] = (pu_real)sqrt((double)variance[n]), id[count] = a->r.all.item_id[n];
+        best[count] = (pu_real)ratings_clip(&a->r, (double)mean[n]), sd[count] = (pu_real)sqrt((double)variance[n]);
+        id[count] = a->r.all.item_id[n];
         if (!a->flags.quiet)
             printf("%8ld  %.2f +- %.2f\n", (long)a->r.all.item_id[n], (double)best[count], (double)sd[count]);
         mean[n] = -PU_R(1e30);

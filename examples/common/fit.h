@@ -114,8 +114,8 @@ static inline void need_fit(pu_status status, const pu_fit_report *report)
 }
 
 /* Likelihood of a fitted model with the options of its fit; GD and SD know no log det, so CG steps in for them. */
-static inline void fit_nll(pu_model *model, const pu_real *theta, const pu_data *data, const pu_options *options, pu_workspace *ws,
-                           double *nll, double *nll_se, pu_report *report)
+static inline void fit_nll(pu_model *model, const pu_real *theta, const pu_data *data, const pu_options *options,
+                           pu_workspace *ws, double *nll, double *nll_se, pu_report *report)
 {
     pu_options o = *options;
     if (o.solve.solver == PU_GD || o.solve.solver == PU_SD) o.solve.solver = PU_CG;

@@ -857,7 +857,7 @@ bench_instructions()    # [--update] [--check RATIO]
         printf '%s %s\n' "$name" "$count" >>"$new"
         old=$(if [[ -f $kept ]]; then awk -v n="$name" '$1 == n { print $2 }' "$kept"; fi)
         if [[ $old ]]; then
-            worst=$(awk -v a="$count" -v b="$old" -v w="$worst" 'BEGIN { r = a / b; print r > w ? r : w }')
+            worst=$(awk -v a="$count" -v b="$old" -v w="$worst" 'BEGIN { r = a / b; print (r > w ? r : w) }')
             printf '%-22s %14d %14d %8.4f\n' "$name" "$count" "$old" "$(awk -v a="$count" -v b="$old" 'BEGIN { print a / b }')"
         else
             printf '%-22s %14d %14s %8s\n' "$name" "$count" - -

@@ -795,6 +795,8 @@ bench_compare()
         "${FAST[@]}" -DPU_USE_FFTW tests/bench/workloads.c -o build/bench/workloads_fftw -lfftw3f -lm ||
             die "a benchmark does not compile with FFTW"
     fi
+    "${CC_CMD[@]}" -std=c99 -O2 "${OMP[@]}" -Wall -Wextra -I. tests/bench/workloads.c -o build/bench/workloads_O2 -lm ||
+        die "a benchmark does not compile with -O2"
     if have python3; then
         python3 -B tests/bench/compare.py "$@"
     else

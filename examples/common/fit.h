@@ -122,11 +122,19 @@ static inline void fit_nll(pu_model *model, const pu_real *theta, const pu_data 
     need_result(pu_model_nll(model, theta, data, &o, ws, nll, nll_se, report), report);
 }
 
-/* Most memory this process has had, in MB. */
+/* Most memory this process has had, in MB. Linux tells it of the program itself; getrusage counts the parent's, too, as it was
+   when it started this program. */
 static inline double peak_mb(void)
 {
     struct rusage use;
-    return getrusage(RUSAGE_SELF, &use) == 0 ? (double)use.ru_maxrss / 1024 : 0; /* Linux: in kB */
+    char line[256];
+    double kb = -1;
+    FILE *status = fopen("/proc/self/status", "r");
+    while (status && kb < 0 && fgets(line, sizeof line, status))
+        if (sscanf(line, "VmHWM: %lf kB", &kb) != 1) kb = -1;
+    if (status) fclose(status);
+    if (kb >= 0) return kb / 1024;
+    return getrusage(RUSAGE_SELF, &use) == 0 ? (double)use.ru_maxrss / 1024 : 0;
 }
 
 /* ---- JSON: one object, one key a line; a NULL file writes nothing. Numbers that are not finite become null. ---- */

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Runs build/bench/workloads and its rivals in turns, prints one table, keeps every figure in build/bench.json.
 
-    ./build.sh bench [--quick] [--only WORD] [--rounds N] [--threads T] [--sensing-steps N]
+    ./build.sh bench [--quick] [--only WORD] [--runs N] [--rounds N] [--threads T] [--sensing-steps N]
 
 Rivals, each left out with a word when it is not there:
     PU_PEER=DIR      has bench_torch.py, the same method in PyTorch (default ../shared/peer); run by the system's python3 with
@@ -10,14 +10,17 @@ Rivals, each left out with a word when it is not there:
 PU_RATINGS=FILE      ratings of MovieLens-1M for ours; without it they are made up. The PyTorch script makes up its own, equally
                      many per user.
 Both sides use the same number of threads and single precision (statsmodels: double, one thread, its own choice). A row's
-programs take turns for --rounds rounds and the best of each counts; ratio = rival / ours. When it is interrupted, what has
-been measured is told. Standard library only.
+programs take turns for --rounds rounds and the best of each counts; ratio = rival / ours. The whole table is measured --runs
+times, one after the other: seconds are the best of all, the ratios of the runs stand side by side, with their geometric mean.
+Ours is also timed as plain -O2 without -march, in the first round of a run. When it is interrupted, what has been measured is
+told. Standard library only.
 """
 import argparse
 import atexit
 import datetime
 import glob
 import json
+import math
 import os
 import re
 import signal
@@ -28,7 +31,8 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 parser = argparse.ArgumentParser()
 parser.add_argument("--quick", action="store_true", help="small sizes, one round: to see that all of it runs")
 parser.add_argument("--only", help="rows whose name contains this")
-parser.add_argument("--rounds", type=int, default=3)
+parser.add_argument("--runs", type=int, default=1, help="of the whole table")
+parser.add_argument("--rounds", type=int, default=3, help="of a row in each run")
 parser.add_argument("--threads", type=int, default=2)
 parser.add_argument("--sensing-steps", type=int, default=60, help="of the rival, on its way to its least error")
 parser.add_argument("--programs", default="build/bench")
@@ -41,7 +45,7 @@ PYTHON = "/usr/bin/python3"
 PEER = os.environ.get("PU_PEER") or os.path.join(HERE, "..", "..", "..", "shared", "peer")
 SCRIPT = os.path.join(PEER, "bench_torch.py")
 RATINGS = os.environ.get("PU_RATINGS")
-OURS, FFTW = os.path.join(args.programs, "workloads"), os.path.join(args.programs, "workloads_fftw")
+OURS, FFTW, PLAIN = (os.path.join(args.programs, name) for name in ("workloads", "workloads_fftw", "workloads_O2"))
 notes, log = [], []
 
 
@@ -164,38 +168,61 @@ temporary = os.path.join(os.path.dirname(args.json) or ".", "bench_problem_")
 
 # ---- the table
 
+def geometric_mean(x):
+    return math.exp(sum(map(math.log, x)) / len(x)) if x else None
+
+
+def number(x, form):
+    return form % x if x else "-"
+
+
+def ratio(theirs, mine):
+    return theirs["seconds"] / mine["seconds"] if theirs.get("seconds") and mine.get("seconds") else None
+
+
+def line(name, mine, rival_name, theirs, ratios, target):
+    print("| %s | %s | %s | %s | %s | %s | %s | %s | %s |" % (
+        name, number(mine.get("seconds"), "%.4g"), number(mine.get("peak_mb"), "%.0f"), rival_name,
+        number(theirs.get("seconds"), "%.4g"), number(theirs.get("peak_mb"), "%.0f"),
+        " / ".join("%.1f" % x for x in ratios) or "-", number(geometric_mean(ratios), "**%.1f**"), target))
+
+
 @atexit.register
 def report():
     progress("")
     cpu = next((line.split(":")[1].strip() for line in open("/proc/cpuinfo") if line.startswith("model name")), "?") \
         if os.path.exists("/proc/cpuinfo") else "?"
     date = datetime.datetime.now().isoformat(timespec="seconds")
-    print("%s, %d threads, float, load %.1f, best of %d%s" % (cpu, args.threads, os.getloadavg()[0], args.rounds,
-                                                           "; QUICK: small sizes, ratios mean nothing" if quick else ""))
-    print("\n| workload | ours s | MB | rival | rival s | MB | ratio | target |\n|---|---|---|---|---|---|---|---|")
+    loads = [entry["load"] for entry in log if "load" in entry]
+    print("%s, %d threads, float, load %.1f to %.1f (%d of it ours), %d runs, best of %d in each%s" % (
+        cpu, args.threads, min(loads, default=0), max(loads, default=0), args.threads, args.runs, args.rounds,
+        "; QUICK: small sizes, ratios mean nothing" if quick else ""))
+    print("\n| workload | ours s | MB | rival | rival s | MB | ratio, each run | mean | target |\n" + "|---" * 9 + "|")
     for row in rows:
-        mine, theirs = row["best"].get("ours") or {}, row["best"].get("rival") or {}
-        number = lambda x, form: form % x if x else "-"
-        print("| %s | %s | %s | %s | %s | %s | %s | %g x |" % (
-            row["name"], number(mine.get("seconds"), "%.4g"), number(mine.get("peak_mb"), "%.0f"), row["rival_name"],
-            number(theirs.get("seconds"), "%.4g"), number(theirs.get("peak_mb"), "%.0f"), number(row.get("ratio"), "%.1f x"),
-            row["target"]))
-        for who, other in row["best"].items():
+        best = row["best"]
+        line(row["name"], best.get("ours", {}), row["rival_name"], best.get("rival", {}), row["ratios"].get("ours", []),
+             "%g" % row["target"])
+        for who in best:
             if who not in ("ours", "rival"):
-                print("| - %s | %.4g | %.0f | | | | %s | |" % (who, other["seconds"], other["peak_mb"], number(
-                    theirs.get("seconds") and theirs["seconds"] / other["seconds"], "%.1f x")))
-    for name, words, target in single:
-        print("| %s | %s | | | | | | %s |" % (name, words, target))
+                line("- " + who, best[who], "", {}, row["ratios"].get(who, []), "")
+    for turn in range(args.runs):
+        ratios = [row["ratios"]["ours"][turn] for row in rows if len(row["ratios"].get("ours", [])) > turn]
+        targets = [row["target"] for row in rows if len(row["ratios"].get("ours", [])) > turn]
+        if ratios:
+            line("geometric mean of %d rows, run %d" % (len(ratios), turn + 1), {}, "", {}, [geometric_mean(ratios)],
+                 "%.1f" % geometric_mean(targets))
     print()
+    for name, words, target in single:
+        print("- %s: %s (target: %s)" % (name, words, target))
     for row in rows:
         if row["settings"]:
-            print("%s: %s" % (row["name"], row["settings"]))
+            print("- %s: %s" % (row["name"], row["settings"]))
     for text in notes:
-        print("note: " + text)
+        print("- note: " + text)
     os.makedirs(os.path.dirname(args.json) or ".", exist_ok=True)
     with open(args.json, "w") as file:
-        json.dump(dict(date=date, cpu=cpu, cores=os.cpu_count(), threads=args.threads, rounds=args.rounds, quick=quick,
-                       notes=notes, table=rows, runs=log), file, indent=1)
+        json.dump(dict(date=date, cpu=cpu, cores=os.cpu_count(), threads=args.threads, runs=args.runs, rounds=args.rounds,
+                       quick=quick, notes=notes, table=rows, alone=single, log=log), file, indent=1)
     for path in glob.glob(temporary + "*"):
         os.remove(path)
     print("every figure with its settings: " + args.json)
@@ -208,106 +235,151 @@ def wanted(name):
     return not args.only or args.only in name
 
 
-def race(name, target, mine, rival, rival_name, settings="", extra=None):
-    """One row: mine against the rival, in turns; extra: other settings of ours, by name, in the same turns."""
+def row_of(name, target, rival_name, settings):
+    for row in rows:
+        if row["name"] == name:
+            return row
+    rows.append(dict(name=name, target=target, rival_name=rival_name, settings=settings, best={}, ratios={}))
+    return rows[-1]
+
+
+def keep(row, best, who, result, turn):
+    """One measurement of this row: into the log, and into the best of this run and of all runs."""
+    log.append(dict(row=row["name"], who=who, run=run_number, round=turn, load=os.getloadavg()[0], result=result))
+    for those in (best, row["best"]):
+        if who not in those or result["seconds"] < those[who]["seconds"]:
+            those[who] = result
+
+
+def race(name, target, mine, rival, rival_name, settings="", extra=None, plain=None):
+    """One row: mine against the rival, in turns; extra: other settings of ours, by name, in the same turns; plain: ours
+    without optimisation for this machine, in the first round only."""
     if not wanted(name):
         return None
-    best = {}
-    row = dict(name=name, target=target, rival_name=rival_name, settings=settings, best=best)
-    rows.append(row)
+    row, best = row_of(name, target, rival_name, settings), {}
+    everyone = {"ours": mine, "rival": rival, **(extra or {}), "ours, plain -O2": plain}
     for turn in range(args.rounds):
-        for who, go in {"ours": mine, "rival": rival, **(extra or {})}.items():
-            progress("%s: %s, round %d of %d" % (name, who, turn + 1, args.rounds))
-            result = go() if go else None
-            if not result:
+        for who, go in everyone.items():
+            if not go or (go is plain and turn):
                 continue
-            log.append(dict(row=name, who=who, round=turn + 1, load=os.getloadavg()[0], result=result))
-            if who not in best or result["seconds"] < best[who]["seconds"]:
-                best[who] = result
-            if "ours" in best and "rival" in best:
-                row["ratio"] = best["rival"]["seconds"] / best["ours"]["seconds"]
+            progress("run %d of %d: %s: %s, round %d of %d" % (run_number, args.runs, name, who, turn + 1, args.rounds))
+            result = go()
+            if result:
+                keep(row, best, who, result, turn + 1)
+    for who in best:
+        if who != "rival" and "rival" in best:
+            row["ratios"].setdefault(who, []).append(ratio(best["rival"], best[who]))
     return row
 
 
 LENGTH, SIDE = (1000, 32) if quick else (30000, 128)
 ratings_flag = ["--ratings", RATINGS] if RATINGS else []
-
-for length, target, steps in ((LENGTH, 8, 13), (1000, 16, 61)):
-    race("noisy AR step, N=5 K=10 I=30, D=%d" % length, target, ours("ar", "--length", length),
-         peer("ar-pu", "--D", length, "--backward", "adjoint", "--steps", steps), "PyTorch",
-         "network gradient; adjoint auto: the shortcut where its check allows; rival: full, written by hand",
-         {"ours, full adjoint": ours("ar", "--length", length, "--adjoint", "full")})
-
-name, csv = "noisy AR fit, N=5, D=%d" % LENGTH, temporary + "ar.csv"
-path = export("ar", temporary + "ar.bin") if wanted(name) else None
-row = race(name, 25,
-           ours("ar-fit", "--length", LENGTH, *(["--data", path] if path else ["--save", csv])),
-           (peer("ar-sarimax", "--D", LENGTH) if path else statsmodels(csv)) if has_statsmodels else None, "SARIMAX",
-           "to the optimum, same series; ours: L-BFGS, exact gradients by the engine that auto picks")
-if row and "ratio" in row:
-    theirs = row["best"]["rival"].get("nll")
-    mine = row["best"]["ours"]["nll_per_entry" if path else "nll"]
-    row["settings"] += "; NLL %.8g, rival's %.8g" % (mine, theirs)
-
 sensing = ["--size", SIDE]
 rival_sensing = ["bcs-pu", "--backward", "adjoint", "--fft", "scipy", "--img", SIDE]
-race("sensing step %dx%d, N=10 K=30 I=25" % (SIDE, SIDE), 4, ours("sensing", *sensing, "--adjoint", "full"),
-     peer(*rival_sensing, "--steps", 5), "PyTorch", "network gradient, PCG, full adjoint; memory below 300 MB",
-     {"ours, adjoint auto": ours("sensing", *sensing)})
-if os.path.exists(FFTW):
-    race("the same with FFTW", 7, ours("sensing", *sensing, "--adjoint", "full", program=FFTW),
-         peer(*rival_sensing, "--steps", 5), "PyTorch", "PU_USE_FFTW")
 
-# To the same error: the rival's least one within its steps, and the time at which it had it; once each.
-if has_peer and wanted("sensing to NRMSE"):
+
+def steps_of_noisy_ar():
+    for length, target, steps in ((LENGTH, 8, 13), (1000, 16, 61))[int(quick):]:
+        words = ["ar", "--length", length]
+        race("noisy AR step, N=5 K=10 I=30, D=%d" % length, target, ours(*words),
+             peer("ar-pu", "--D", length, "--backward", "adjoint", "--steps", steps), "PyTorch",
+             "network gradient; adjoint auto: the shortcut where its check allows; rival: full, written by hand",
+             {"ours, full adjoint": ours(*words, "--adjoint", "full")}, ours(*words, program=PLAIN))
+
+
+def fit_of_noisy_ar():
+    name, csv = "noisy AR fit, N=5, D=%d" % LENGTH, temporary + "ar.csv"
+    if not wanted(name):
+        return
+    path = export("ar", temporary + "ar.bin")
+    words = ["ar-fit", "--length", LENGTH, *(["--data", path] if path else ["--save", csv])]
+    row = race(name, 25, ours(*words),
+               (peer("ar-sarimax", "--D", LENGTH) if path else statsmodels(csv)) if has_statsmodels else None, "SARIMAX",
+               "to the optimum, same series; ours: L-BFGS, exact gradients by the engine that auto picks",
+               plain=ours(*words, program=PLAIN))
+    if row["ratios"]:
+        row["nll"] = [row["best"]["ours"]["nll_per_entry" if path else "nll"], row["best"]["rival"].get("nll")]
+        row["settings"] = row["settings"].split("; NLL")[0] + "; NLL %.8g, rival's %.8g" % tuple(row["nll"])
+
+
+def steps_of_sensing():
+    words = ["sensing", *sensing, "--adjoint", "full"]
+    race("sensing step %dx%d, N=10 K=30 I=25" % (SIDE, SIDE), 4, ours(*words), peer(*rival_sensing, "--steps", 5), "PyTorch",
+         "network gradient, PCG, full adjoint; memory below 300 MB", {"ours, adjoint auto": ours("sensing", *sensing)},
+         ours(*words, program=PLAIN))
+    if os.path.exists(FFTW):
+        race("the same with FFTW", 7, ours(*words, program=FFTW), peer(*rival_sensing, "--steps", 5), "PyTorch", "PU_USE_FFTW")
+
+
+def sensing_to_the_same_error():
+    """The rival's least error within its steps, and the time at which it had it; once in all runs."""
+    if not has_peer or not wanted("sensing to NRMSE") or run_number > 1:
+        return
     progress("sensing to the same error: rival")
     theirs = peer(*rival_sensing, "--steps", args.sensing_steps, "--eval-every", 1)()
-    if theirs and "trace" in theirs:
-        least = min(t[1] for t in theirs["trace"])
-        when = next(t[0] for t in theirs["trace"] if t[1] <= least)
-        theirs["seconds"], theirs["steps_to_least"] = sum(t[2] for t in theirs["trace"][:when]), when
-        path = export("sensing", temporary + "sensing.bin")
-        progress("sensing to the same error: ours")
+    if not theirs or "trace" not in theirs:
+        return
+    least = min(t[1] for t in theirs["trace"])
+    when = next(t[0] for t in theirs["trace"] if t[1] <= least)
+    theirs["seconds"], theirs["steps_to_least"] = sum(t[2] for t in theirs["trace"][:when]), when
+    path = export("sensing", temporary + "sensing.bin")
+    row, best = row_of("sensing to NRMSE %.2f %%" % least, 12, "PyTorch",
+                       "same images; the least error of the rival, at its step %d of %d; in the first run only" % (
+                           when, args.sensing_steps)), {}
+    keep(row, best, "rival", theirs, 1)
+    for turn in range(args.rounds):
+        progress("sensing to the same error: ours, round %d" % (turn + 1))
         mine = ours("sensing-fit", "--data", path, "--target", least)()
-        row = dict(name="sensing to NRMSE %.2f %%" % least, target=12, rival_name="PyTorch", best=dict(rival=theirs))
-        row["settings"] = "same images; the least error of the rival, at its step %d of %d" % (when, args.sensing_steps)
-        if mine:
-            row["best"]["ours"] = mine
-            if mine["seconds"]:
-                row["ratio"] = theirs["seconds"] / mine["seconds"]
-            row["settings"] += "; ours: K=%g I=%g, output gradient, warm starts, step %s, error %.4g %%" % (
-                mine["K"], mine["I"], mine["steps_to_target"], mine["nrmse"] or float("nan"))
-            log.append(dict(row=row["name"], who="ours", result=mine))
-        log.append(dict(row=row["name"], who="rival", result=theirs))
-        rows.append(row)
-    progress("")
+        if mine and mine["seconds"]:
+            keep(row, best, "ours", mine, turn + 1)
+        elif mine:
+            note("sensing to NRMSE %.2f %%: ours ended at %s %%" % (least, mine["nrmse"]))
+    if "ours" in best:
+        mine = best["ours"]
+        row["ratios"]["ours"] = [ratio(theirs, mine)]
+        row["settings"] += "; ours: K=%g I=%g, output gradient, warm starts, step %s, error %.4g %%" % (
+            mine["K"], mine["I"], mine["steps_to_target"], mine["nrmse"])
 
-for factors, first, second in ((20, 6, 5),) if quick else ((1000, 5, 4), (100, 6, 5)):
-    flags = ["ratings", "--factors", factors, *ratings_flag]
-    race("factor analysis step, iterative, D=%d" % factors, first, ours(*flags, "--engine", "iterative"),
-         peer("fa-pu", "--D", factors, "--mode", "loop", "--steps", 7), "PyTorch iterative",
-         "100 users, K=I=10, output gradient, Adam included")
-    race("factor analysis step, auto, D=%d" % factors, second, ours(*flags, "--engine", "auto"),
-         peer("fa-em", "--D", factors, "--mode", "woodbury", "--steps", 7), "PyTorch Woodbury",
-         "the same; auto may solve exactly")
+
+def steps_of_factor_analysis():
+    for factors, first, second in ((20, 6, 5),) if quick else ((1000, 5, 4), (100, 6, 5)):
+        for engine, target, rival, name in (
+                ("iterative", first, ["fa-pu", "--mode", "loop"], "PyTorch iterative"),
+                ("auto", second, ["fa-em", "--mode", "woodbury"], "PyTorch Woodbury")):
+            words = ["ratings", "--factors", factors, *ratings_flag, "--engine", engine]
+            race("factor analysis step, %s, D=%d" % (engine, factors), target, ours(*words),
+                 peer(*rival, "--D", factors, "--steps", 7), name, "100 users, K=I=10, output gradient, Adam included"
+                 + ("; auto may solve exactly" if engine == "auto" else ""), plain=ours(*words, program=PLAIN))
 
 
 def alone(name, target, go, words):
-    """A row without a rival; words(result) tells it."""
-    if not wanted(name):
+    """A row without a rival, once; words(result) tells it."""
+    if not wanted(name) or run_number > 1:
         return
     progress(name)
     result = go()
     progress("")
     if result:
-        log.append(dict(row=name, who="ours", result=result))
+        log.append(dict(row=name, who="ours", run=run_number, load=os.getloadavg()[0], result=result))
         single.append((name, words(result), target))
 
 
-alone("2,000 steps of 100 users, D=1000", "350 s on two cores, 200 MB",
-      ours("ratings", "--factors", 50 if quick else 1000, "--steps", 5 if quick else 40, *ratings_flag),
-      lambda r: "%.0f s (extrapolated from %.0f steps), %.0f MB" % (2000 * r["seconds_mean"], r["steps"], r["peak_mb"]))
-for which, small in (("ar", 10000), ("fourier", 64), ("factors", 1), ("users", 1)):
-    alone("growth-" + which, "0.1 off, %d threads 1.8" % args.threads,
-          ours("growth-" + which, *(["--most", small, "--runs", 1] if quick else [])),
-          lambda r: "slope %.2f, theory %.2f; gain of threads %.2f" % (r["slope"], r["slope_expected"], r["threads_gain"]))
+def rows_without_a_rival():
+    alone("2,000 steps of 100 users, D=1000", "350 s on two cores, 200 MB",
+          ours("ratings", "--factors", 50 if quick else 1000, "--steps", 5 if quick else 2000, *ratings_flag),
+          lambda r: "%.0f s%s, %.0f MB" % (2000 * r["seconds_mean"],
+                                           "" if r["steps"] == 2000 else " (extrapolated from %.0f steps)" % r["steps"],
+                                           r["peak_mb"]))
+    for which, small in (("ar", 10000), ("fourier", 64), ("factors", 1), ("users", 1)):
+        alone("growth-" + which, "0.1 off, %d threads 1.8" % args.threads,
+              ours("growth-" + which, *(["--most", small, "--runs", 1] if quick else [])),
+              lambda r: "slope %.2f, theory %.2f; gain of threads %.2f" % (r["slope"], r["slope_expected"], r["threads_gain"]))
+
+
+for run_number in range(1, args.runs + 1):
+    steps_of_noisy_ar()
+    fit_of_noisy_ar()
+    steps_of_sensing()
+    sensing_to_the_same_error()
+    steps_of_factor_analysis()
+    rows_without_a_rival()

@@ -54,7 +54,7 @@ static void tell_key(const flags *f, const char *key)
 static void tell(const flags *f, const char *key, double x)
 {
     tell_key(f, key);
-    if (x - x == 0) printf("%.6g", x);
+    if (x - x == 0) printf("%.9g", x);
     else printf("null");
 }
 

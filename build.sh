@@ -687,6 +687,27 @@ job_kill_resume()
     timeout "$TEST_TIMEOUT" tests/kill_resume.sh build/tests/ratings
 }
 
+# Command lines that a program must refuse, with code 2 and the option's name.
+job_refusals()
+{
+    local p=0 f=0 words
+    "${CC_CMD[@]}" -std=c99 -O0 -I. "${STRICT[@]}" "${OMP[@]}" "${EXTRA_FLAGS[@]}" examples/noisy_ar.c -o build/tests/noisy_ar -lm ||
+        return
+    printf 'y\n1\n2\n3\n' >build/tests/refusals.csv
+    for words in "--length 10" "--series=2" "--missing 0.5"; do
+        # shellcheck disable=SC2086  # words
+        if build/tests/noisy_ar --data build/tests/refusals.csv $words >build/tests/refusals.txt 2>&1; then
+            f=$((f + 1)); echo "FAIL  not refused beside --data: $words"
+        elif [[ $? == 2 ]] && grep -q -- "${words%%[ =]*}" build/tests/refusals.txt; then
+            p=$((p + 1))
+        else
+            f=$((f + 1)); echo "FAIL  $words: $(<build/tests/refusals.txt)"
+        fi
+    done
+    counts $p $f 0
+    ((f == 0))
+}
+
 # ---------------------------------------------------------------------------------------------- commands
 
 # build_once OUTPUT SOURCES COMMAND...: runs the command, unless the same one has made OUTPUT since the files in SOURCES changed
@@ -985,6 +1006,7 @@ cmd_test()
     queue_compile
     queue_link
     queue programs/kill_resume job_kill_resume
+    queue programs/refusals job_refusals
     run_queue
     test_summary || exit 1
 }

@@ -80,6 +80,7 @@ int main(int argc, char **argv)
     options += series_flags_table(&s, list + options);
     options += fit_flags_table(&flags, list + options);
     options_read(argc, argv, "noisy_ar", "Fits an autoregression with observation noise to series with gaps.", options, list);
+    options_apart(argc, argv, "data", "length,series,missing");
     P = (int)order;
 
     /* the series: --forecast more entries than are known, all missing */

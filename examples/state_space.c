@@ -84,6 +84,7 @@ int main(int argc, char **argv)
     options += series_flags_table(&s, list + options);
     options += fit_flags_table(&flags, list + options);
     options_read(argc, argv, "state_space", "Fits a linear state space model to series with gaps.", options, list);
+    options_apart(argc, argv, "data", "length,series,missing");
 
     memset(&model, 0, sizeof model), memset(&exact, 0, sizeof exact);
     exact.engine = PU_ENGINE_AUTO, exact.kind = PU_EXACT, exact.threads = (int)flags.threads;

@@ -167,6 +167,28 @@ static inline void options_read(int argc, char **argv, const char *name, const c
     }
 }
 
+/* was --name, or --name=VALUE, on the command line? */
+static inline int option_given(int argc, char **argv, const char *name, size_t length)
+{
+    int i;
+    for (i = 1; i < argc; i++)
+        if (!strncmp(argv[i], "--", 2) && !strncmp(argv[i] + 2, name, length) && strchr("=", argv[i][2 + length])) return 1;
+    return 0;
+}
+
+/* Options that mean nothing beside --one are refused beside it; words with a comma between. */
+static inline void options_apart(int argc, char **argv, const char *one, const char *others)
+{
+    if (!option_given(argc, argv, one, strlen(one))) return;
+    for (; *others; others += strcspn(others, ","), others += *others == ',') {
+        char word[64], why[128];
+        if (!option_given(argc, argv, others, strcspn(others, ","))) continue;
+        snprintf(word, sizeof word, "--%.*s", (int)strcspn(others, ","), others);
+        snprintf(why, sizeof why, "says how to simulate, but --%.60s names what is there", one);
+        fail(2, word, why);
+    }
+}
+
 /* ---- errors, memory, files, time: an example has nothing better to do than to stop ---- */
 
 static inline void need(pu_status status, const pu_report *report)

@@ -53,19 +53,25 @@ static inline void svg_text(const svg_plot *p, double x, double y, const char *a
     fprintf(p->file, "<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"%s\">%s</text>\n", x, y, anchor, text);
 }
 
-/* A tick of the y axis: rule, and label (for a logarithmic axis, the power of ten as a superscript). */
-static inline void svg_tick_y(const svg_plot *p, double y, const char *format, double value)
+/* A tick of the y axis: rule and label. */
+static inline void svg_tick_y(const svg_plot *p, double y, const char *label)
 {
     fprintf(p->file, "<path class=\"grid\" d=\"M%.1f %.1fH%.1f\"/>\n", p->left, svg_y(p, y), p->right);
-    fprintf(p->file, "<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"end\">", p->left - 6, svg_y(p, y) + 5);
-    fprintf(p->file, format, value);
-    fprintf(p->file, "</text>\n");
+    svg_text(p, p->left - 6, svg_y(p, y) + 5, "end", label);
+}
+
+/* A tick's number, with as many decimals as its step has, so that neighbours differ; very small ones as a power of ten. */
+static inline void svg_number(char *label, size_t size, double tick, double step)
+{
+    const int decimals = (int)fmax(0, -floor(log10(step) + 1e-9));
+    if (decimals > 4) snprintf(label, size, "%.3g", tick * step);
+    else snprintf(label, size, "%.*f", decimals, tick * step);
 }
 
 /* Opens the plot, with rules, ticks and the labels of the axes. */
 static inline void svg_begin(svg_plot *p)
 {
-    const char *const power = "10<tspan dy=\"-5\" font-size=\"11\">%.0f</tspan>";
+    char label[64];
     double tick, step;
     p->left = 68, p->right = 462, p->bottom = p->top + 270;
     fprintf(p->file, "<svg class=\"plot\" xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 480 %.0f\"",
@@ -74,16 +80,19 @@ static inline void svg_begin(svg_plot *p)
     if (p->standalone) fprintf(p->file, "<style>\n%s</style>\n", svg_style);
     if (p->log_y) {
         step = ceil(log10(p->y1 / p->y0) / 8);
-        for (tick = ceil(log10(p->y0) - 1e-9); tick <= log10(p->y1) + 1e-9; tick += step)
-            svg_tick_y(p, pow(10, tick), power, tick);
+        for (tick = ceil(log10(p->y0) - 1e-9); tick <= log10(p->y1) + 1e-9; tick += step) {
+            snprintf(label, sizeof label, "10<tspan dy=\"-5\" font-size=\"11\">%.0f</tspan>", tick);
+            svg_tick_y(p, pow(10, tick), label);
+        }
     } else {
         step = svg_step(p->y1 - p->y0, 6);
-        for (tick = ceil(p->y0 / step); tick * step <= p->y1 + 1e-9 * step; tick++)
-            svg_tick_y(p, tick * step, step < 0.1 ? "%.2f" : step < 1 ? "%.1f" : "%.0f", tick * step);
+        for (tick = ceil(p->y0 / step); tick * step <= p->y1 + 1e-9 * step; tick++) {
+            svg_number(label, sizeof label, tick, step);
+            svg_tick_y(p, tick * step, label);
+        }
     }
     step = svg_step(p->x1 - p->x0, 8);
     for (tick = ceil(p->x0 / step); tick * step <= p->x1 + 1e-9 * step; tick++) {
-        char label[32];
         snprintf(label, sizeof label, "%g", tick * step);
         fprintf(p->file, "<path class=\"axis\" d=\"M%.1f %.1fv5\"/>\n", svg_x(p, tick * step), p->bottom);
         svg_text(p, svg_x(p, tick * step), p->bottom + 20, "middle", label);

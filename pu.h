@@ -7672,6 +7672,7 @@ typedef struct { /* everything decided before work starts */
     int network, want_nll, any_grad;
     int dry;               /* a pilot: nothing is written */
     int lend;              /* gradients stay in the workspace, where pu__lend finds them */
+    int ragged;            /* data differ in their cost: lanes take them by cost, not in order */
     int restricted;        /* Phi works on the observed rows alone */
     int by_rows;           /* so does its gradient, row by row */
     int exact;             /* what a direct engine serves gets Sigma itself; otherwise K direct solves */
@@ -7728,6 +7729,7 @@ typedef struct {
     double *c, *logdet;  /* N */
     double gamma_logdet;
     pu_int *observed;    /* N */
+    int *lane_of;        /* N, ragged data: the lane that each goes to */
     unsigned char *engine; /* N */
     pu_report *lane_report;
     pu_results stage; /* staged copies of the arrays that were asked for */
@@ -7847,6 +7849,7 @@ PU__FN void pu__job_layout(pu__memory *mem, pu__arena *arena, const pu__job *job
     mem->c = (double *)pu__take(arena, job->N, 1, sizeof(double));
     mem->logdet = (double *)pu__take(arena, job->N, 1, sizeof(double));
     mem->observed = (pu_int *)pu__take(arena, job->N, 1, sizeof(pu_int));
+    if (job->ragged) mem->lane_of = (int *)pu__take(arena, job->N, 1, sizeof(int));
     mem->engine = (unsigned char *)pu__take(arena, job->N, 1, 1);
     if (job->out->x) mem->stage.x = pu__reals(arena, all, job->D);
     if (job->out->residual) mem->stage.residual = pu__reals(arena, all, job->D);
@@ -8683,12 +8686,38 @@ PU__FN void pu__touch(const pu__job *job, const pu__posterior *p, unsigned char 
     }
 }
 
+/* Ragged data to lanes, so that these cost about the same: the largest first, each to the lane that has least. Largest up to a
+   factor of sqrt(2), which makes a sort of 24 passes; the last one takes whatever is left. Depends on sizes alone. */
+PU__FN void pu__share_out(const pu__job *job, pu__memory *mem)
+{
+    enum { PASSES = 24 };
+    double *cost = mem->c, *load = mem->logdet, limit = 0; /* both are free until a lane begins; lanes <= N */
+    pu_int n, at, row = 0, count;
+    pu_real y = 0;
+    int pass, l, least;
+    for (n = 0; n < job->N; n++) {
+        for (at = 0, count = 0; (at = pu__observed(job->data, n, at, &row, &y)) >= 0; at++) count++;
+        cost[n] = pu__cost(job, pu__engine_for(job, count), count);
+        limit = pu__max(limit, cost[n]), mem->lane_of[n] = -1;
+    }
+    for (l = 0; l < job->lanes; l++) load[l] = 0;
+    for (pass = 1; pass <= PASSES; pass++) {
+        limit *= 0.70710678118654752440;
+        for (n = 0; n < job->N; n++) {
+            if (mem->lane_of[n] >= 0 || (cost[n] < limit && pass < PASSES)) continue;
+            for (least = 0, l = 1; l < job->lanes; l++)
+                if (load[l] < load[least]) least = l;
+            load[least] += cost[n], mem->lane_of[n] = least;
+        }
+    }
+}
+
 /* All items of one lane, in order. An item is a block of columns of a datum. */
 PU__FN void pu__lane(const pu__job *job, pu__memory *mem, pu__worker *w, int lane)
 {
     const pu_int items = job->N * job->blocks;
-    const pu_int from = items / job->lanes * lane + pu__min(lane, items % job->lanes);
-    const pu_int to = from + items / job->lanes + (lane < items % job->lanes);
+    const pu_int from = job->ragged ? 0 : items / job->lanes * lane + pu__min(lane, items % job->lanes);
+    const pu_int to = job->ragged ? items : from + items / job->lanes + (lane < items % job->lanes);
     pu_report *report = mem->lane_report + lane;
     pu_real *grad = mem->lanes + lane * job->params;
     pu_int item;
@@ -8705,6 +8734,7 @@ PU__FN void pu__lane(const pu__job *job, pu__memory *mem, pu__worker *w, int lan
         const pu_int k = pu__min(job->block, job->K + 1 - first);
         pu_report one;
         pu_status status;
+        if (job->ragged && mem->lane_of[n] != lane) continue;
         pu__report_clear(&one);
         status = pu__load(job, mem, w, n, first, &one);
         if (!status && job->by_rows) pu__touch(job, &w->post, mem->touched + lane * job->M, grad);
@@ -8811,7 +8841,7 @@ PU__FN double pu__assign(pu__job *job)
 {
     const pu_op *Gamma = job->model->Gamma, *Phi = job->model->Phi;
     double total = 0;
-    pu_int n, at, row = 0, count;
+    pu_int n, at, row = 0, count, first = 0;
     pu_real y = 0;
     int e;
     job->width = Gamma->band > Phi->band ? Gamma->band : Phi->band;
@@ -8824,6 +8854,8 @@ PU__FN double pu__assign(pu__job *job)
         job->served[e]++, job->rows_sum[e] += (double)count;
         if (e == PU_DUAL && count > job->most) job->most = count;
         total += pu__cost(job, e == PU_KALMAN ? PU_BANDED : (pu_engine)e, count);
+        if (n == 0) first = count;
+        job->ragged |= count != first;
     }
     return total;
 }
@@ -8931,6 +8963,7 @@ PU__FN pu_status pu__job_make(pu__job *job, const pu_lgm *model, const pu_data *
     }
     job->blocks = iterative ? (cols + job->block - 1) / job->block : 1;
     if ((pu_int)job->lanes > job->N * job->blocks) job->lanes = (int)(job->N * job->blocks);
+    if (job->N < job->lanes) job->ragged = 0; /* shared out by columns */
     job->threads = pu__threads(o->threads, ns);
     if (job->threads > job->lanes) job->threads = job->lanes;
     if (model->Gamma->params > PTRDIFF_MAX / 8 || model->Phi->params > PTRDIFF_MAX / 8)
@@ -9325,6 +9358,7 @@ PU__FN pu_status pu__job_run(const pu__job *job, pu__memory *mem, pu_report *rep
     pu_int i;
     pu_status status = pu__shared_terms(job, mem, &shared_c, report), outcome = PU_OK;
     if (status) return status;
+    if (job->ragged) pu__share_out(job, mem);
 #ifdef PU__OPENMP
 #pragma omp parallel for schedule(dynamic, 1) num_threads(job->threads) if (job->threads > 1)
     for (l = 0; l < job->lanes; l++) pu__lane(job, mem, mem->workers + omp_get_thread_num(), l);

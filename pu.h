@@ -1611,35 +1611,61 @@ PU__FN void pu__normal_pairs(int n, const uint32_t *w0, const uint32_t *w1, pu_r
     for (l = 0; l < n; l++) z0[l] = radius[l] * cs[l], z1[l] = radius[l] * sn[l];
 }
 
-/* Counter = (index / 4 + stream 2^30, sample, datum, step); four normals per counter value. */
+/* The four normals z0 .. z3 of each of count <= PU__DRAW counter values (index / 4 + stream 2^30, sample, datum, step), whose
+   first words are in c0. */
+PU__FN void pu__draw(uint64_t seed, uint32_t datum, uint32_t sample, uint32_t step, int count, uint32_t *c0,
+                     pu_real z[4][PU__DRAW])
+{
+    uint32_t c1[PU__DRAW], c2[PU__DRAW], c3[PU__DRAW], k0 = (uint32_t)seed, k1 = (uint32_t)(seed >> 32);
+    int l, round;
+    for (l = 0; l < count; l++) c1[l] = sample, c2[l] = datum, c3[l] = step;
+    for (round = 0; round < 10; round++, k0 += 0x9E3779B9u, k1 += 0xBB67AE85u) /* pu_philox, side by side */
+        for (l = 0; l < count; l++) {
+            const uint64_t p0 = (uint64_t)0xD2511F53u * c0[l], p1 = (uint64_t)0xCD9E8D57u * c2[l];
+            c0[l] = (uint32_t)(p1 >> 32) ^ c1[l] ^ k0, c1[l] = (uint32_t)p1;
+            c2[l] = (uint32_t)(p0 >> 32) ^ c3[l] ^ k1, c3[l] = (uint32_t)p0;
+        }
+    pu__normal_pairs(count, c0, c1, z[0], z[1]);
+    pu__normal_pairs(count, c2, c3, z[2], z[3]);
+}
+
+PU__FN uint32_t pu__counter(uint64_t block, uint32_t stream) { return ((uint32_t)block & 0x3FFFFFFFu) | stream << 30; }
+
 PU_DEF void pu_normals(uint64_t seed, uint32_t datum, uint32_t sample, uint32_t step, uint32_t stream, uint64_t first,
                        pu_int n, pu_real *out)
 {
-    uint32_t c0[PU__DRAW], c1[PU__DRAW], c2[PU__DRAW], c3[PU__DRAW];
-    pu_real z0[PU__DRAW], z1[PU__DRAW], z2[PU__DRAW], z3[PU__DRAW];
+    uint32_t c0[PU__DRAW];
+    pu_real z[4][PU__DRAW];
     uint64_t at = first, end = first + (uint64_t)(n > 0 ? n : 0), block;
-    int l, round, count;
+    int l, count;
     while (at < end) {
         const uint64_t left = (end - 1) / 4 - at / 4 + 1;
-        uint32_t k0 = (uint32_t)seed, k1 = (uint32_t)(seed >> 32);
         block = at / 4, count = left < PU__DRAW ? (int)left : PU__DRAW;
-        for (l = 0; l < count; l++) {
-            c0[l] = (((uint32_t)block + (uint32_t)l) & 0x3FFFFFFFu) | stream << 30;
-            c1[l] = sample, c2[l] = datum, c3[l] = step;
-        }
-        for (round = 0; round < 10; round++, k0 += 0x9E3779B9u, k1 += 0xBB67AE85u) /* pu_philox, side by side */
-            for (l = 0; l < count; l++) {
-                const uint64_t p0 = (uint64_t)0xD2511F53u * c0[l], p1 = (uint64_t)0xCD9E8D57u * c2[l];
-                c0[l] = (uint32_t)(p1 >> 32) ^ c1[l] ^ k0, c1[l] = (uint32_t)p1;
-                c2[l] = (uint32_t)(p0 >> 32) ^ c3[l] ^ k1, c3[l] = (uint32_t)p0;
-            }
-        pu__normal_pairs(count, c0, c1, z0, z1);
-        pu__normal_pairs(count, c2, c3, z2, z3);
+        for (l = 0; l < count; l++) c0[l] = pu__counter(block + (uint64_t)l, stream);
+        pu__draw(seed, datum, sample, step, count, c0, z);
         for (l = 0; l < count && at % 4 == 0 && at + 4 <= end; l++, at += 4, out += 4)
-            out[0] = z0[l], out[1] = z1[l], out[2] = z2[l], out[3] = z3[l];
+            out[0] = z[0][l], out[1] = z[1][l], out[2] = z[2][l], out[3] = z[3][l];
         for (; l < count; l++) /* a counter value of which not all is wanted */
-            for (; at < end && at / 4 == block + (uint64_t)l; at++)
-                *out++ = at % 4 < 2 ? (at % 4 ? z1 : z0)[l] : (at % 4 == 2 ? z2 : z3)[l];
+            for (; at < end && at / 4 == block + (uint64_t)l; at++) *out++ = z[at % 4][l];
+    }
+}
+
+/* those of the indices in a list, which ascend */
+PU__FN void pu__normals_at(uint64_t seed, uint32_t datum, uint32_t sample, uint32_t step, uint32_t stream, pu_int n,
+                           const pu_int *list, pu_real *out)
+{
+    uint32_t c0[PU__DRAW];
+    pu_real z[4][PU__DRAW];
+    pu_int i, from, block;
+    int l, count;
+    for (from = 0; from < n; from = i) {
+        for (i = from, count = 0, block = -1; i < n && (count < PU__DRAW || list[i] / 4 == block); i++)
+            if (list[i] / 4 != block) block = list[i] / 4, c0[count++] = pu__counter((uint64_t)block, stream);
+        pu__draw(seed, datum, sample, step, count, c0, z);
+        for (l = -1, block = -1; from < i; from++) {
+            if (list[from] / 4 != block) block = list[from] / 4, l++;
+            out[from] = z[list[from] % 4][l];
+        }
     }
 }
 
@@ -7948,7 +7974,7 @@ PU__FN pu_status pu__rhs(const pu__job *job, pu__memory *mem, pu__worker *w, pu_
     const pu_block delta = pu__from(u, lead);
     const pu_int datum = pu__datum(job->data, n);
     const uint32_t id = (uint32_t)(job->data->id ? job->data->id[datum] : datum), sample = (uint32_t)(first + lead - 1);
-    pu_int j, i;
+    pu_int j;
     if (lead && pu__posterior_rhs(&w->post, job->model->nu ? mem->gamma_nu : NULL, u))
         return pu__operator_failed(report, "Phi.apply_t", n);
     if (probes == 0) return PU_OK;
@@ -7960,16 +7986,11 @@ PU__FN pu_status pu__rhs(const pu__job *job, pu__memory *mem, pu__worker *w, pu_
     }
     job->B->normals(job->B->user, pu__noise(Gamma), probes, w->eps, job->o->seed, id, sample, job->o->step, PU__STREAM_PRIOR);
     if (Gamma->sample(Gamma, probes, w->eps, delta, w->post.work)) return pu__operator_failed(report, "Gamma.sample", n);
-    if (4 * w->post.n_rows < job->M) { /* few rows: draw just theirs */
-        for (j = 0; j < probes; j++)
-            for (i = 0; i < w->post.n_rows; i++)
-                pu_normals(job->o->seed, id, sample + (uint32_t)j, job->o->step, PU__STREAM_NOISE,
-                           (uint64_t)pu__row(&w->post, i), 1, pu__col(w->eps, j) + i);
-    } else { /* draw all, keep theirs: the same numbers, since each belongs to its row */
+    for (j = 0; j < probes && w->post.rows; j++) /* each number belongs to its row, whoever else is there */
+        pu__normals_at(job->o->seed, id, sample + (uint32_t)j, job->o->step, PU__STREAM_NOISE, w->post.n_rows, w->post.rows,
+                       pu__col(w->eps, j));
+    if (!w->post.rows)
         job->B->normals(job->B->user, job->M, probes, w->eps, job->o->seed, id, sample, job->o->step, PU__STREAM_NOISE);
-        for (j = 0; j < probes && w->post.rows; j++)
-            for (i = 0; i < w->post.n_rows; i++) pu__col(w->eps, j)[i] = pu__col(w->eps, j)[w->post.rows[i]];
-    }
     pu__weigh(&w->post, probes, w->eps, w->eps, PU_R(1), w->post.w_root);
     if (pu__phi_apply_t(&w->post, probes, w->eps, delta, 1)) return pu__operator_failed(report, w->post.failed, n);
     return PU_OK;

@@ -701,6 +701,7 @@ struct pu_model {
     pu_op Gamma, Phi;    /* lgm's operators, when the model keeps them here (rows > 0); then lgm is pointed at them */
     const pu_real *m;    /* D: the model's own diagonal of M^-1 for PCG, NULL = 1/diag(A) */
     void *data;          /* the model's own state */
+    uint32_t sets;       /* calls of pu_model_set so far: pu_fit sees whether its own was the last */
     pu_workspace memory; /* of the built-in models: malloc, your allocator, or your block (set it before pu_model_*()) */
     /* theta (params, finite) -> canonical. PU_OK, or what is wrong, *index = the entry of theta at fault (as given: -1) */
     pu_status (*set)(pu_model *model, const pu_real *theta, pu_int *index);
@@ -1610,35 +1611,61 @@ PU__FN void pu__normal_pairs(int n, const uint32_t *w0, const uint32_t *w1, pu_r
     for (l = 0; l < n; l++) z0[l] = radius[l] * cs[l], z1[l] = radius[l] * sn[l];
 }
 
-/* Counter = (index / 4 + stream 2^30, sample, datum, step); four normals per counter value. */
+/* The four normals z0 .. z3 of each of count <= PU__DRAW counter values (index / 4 + stream 2^30, sample, datum, step), whose
+   first words are in c0. */
+PU__FN void pu__draw(uint64_t seed, uint32_t datum, uint32_t sample, uint32_t step, int count, uint32_t *c0,
+                     pu_real z[4][PU__DRAW])
+{
+    uint32_t c1[PU__DRAW], c2[PU__DRAW], c3[PU__DRAW], k0 = (uint32_t)seed, k1 = (uint32_t)(seed >> 32);
+    int l, round;
+    for (l = 0; l < count; l++) c1[l] = sample, c2[l] = datum, c3[l] = step;
+    for (round = 0; round < 10; round++, k0 += 0x9E3779B9u, k1 += 0xBB67AE85u) /* pu_philox, side by side */
+        for (l = 0; l < count; l++) {
+            const uint64_t p0 = (uint64_t)0xD2511F53u * c0[l], p1 = (uint64_t)0xCD9E8D57u * c2[l];
+            c0[l] = (uint32_t)(p1 >> 32) ^ c1[l] ^ k0, c1[l] = (uint32_t)p1;
+            c2[l] = (uint32_t)(p0 >> 32) ^ c3[l] ^ k1, c3[l] = (uint32_t)p0;
+        }
+    pu__normal_pairs(count, c0, c1, z[0], z[1]);
+    pu__normal_pairs(count, c2, c3, z[2], z[3]);
+}
+
+PU__FN uint32_t pu__counter(uint64_t block, uint32_t stream) { return ((uint32_t)block & 0x3FFFFFFFu) | stream << 30; }
+
 PU_DEF void pu_normals(uint64_t seed, uint32_t datum, uint32_t sample, uint32_t step, uint32_t stream, uint64_t first,
                        pu_int n, pu_real *out)
 {
-    uint32_t c0[PU__DRAW], c1[PU__DRAW], c2[PU__DRAW], c3[PU__DRAW];
-    pu_real z0[PU__DRAW], z1[PU__DRAW], z2[PU__DRAW], z3[PU__DRAW];
+    uint32_t c0[PU__DRAW];
+    pu_real z[4][PU__DRAW];
     uint64_t at = first, end = first + (uint64_t)(n > 0 ? n : 0), block;
-    int l, round, count;
+    int l, count;
     while (at < end) {
         const uint64_t left = (end - 1) / 4 - at / 4 + 1;
-        uint32_t k0 = (uint32_t)seed, k1 = (uint32_t)(seed >> 32);
         block = at / 4, count = left < PU__DRAW ? (int)left : PU__DRAW;
-        for (l = 0; l < count; l++) {
-            c0[l] = (((uint32_t)block + (uint32_t)l) & 0x3FFFFFFFu) | stream << 30;
-            c1[l] = sample, c2[l] = datum, c3[l] = step;
-        }
-        for (round = 0; round < 10; round++, k0 += 0x9E3779B9u, k1 += 0xBB67AE85u) /* pu_philox, side by side */
-            for (l = 0; l < count; l++) {
-                const uint64_t p0 = (uint64_t)0xD2511F53u * c0[l], p1 = (uint64_t)0xCD9E8D57u * c2[l];
-                c0[l] = (uint32_t)(p1 >> 32) ^ c1[l] ^ k0, c1[l] = (uint32_t)p1;
-                c2[l] = (uint32_t)(p0 >> 32) ^ c3[l] ^ k1, c3[l] = (uint32_t)p0;
-            }
-        pu__normal_pairs(count, c0, c1, z0, z1);
-        pu__normal_pairs(count, c2, c3, z2, z3);
+        for (l = 0; l < count; l++) c0[l] = pu__counter(block + (uint64_t)l, stream);
+        pu__draw(seed, datum, sample, step, count, c0, z);
         for (l = 0; l < count && at % 4 == 0 && at + 4 <= end; l++, at += 4, out += 4)
-            out[0] = z0[l], out[1] = z1[l], out[2] = z2[l], out[3] = z3[l];
+            out[0] = z[0][l], out[1] = z[1][l], out[2] = z[2][l], out[3] = z[3][l];
         for (; l < count; l++) /* a counter value of which not all is wanted */
-            for (; at < end && at / 4 == block + (uint64_t)l; at++)
-                *out++ = at % 4 < 2 ? (at % 4 ? z1 : z0)[l] : (at % 4 == 2 ? z2 : z3)[l];
+            for (; at < end && at / 4 == block + (uint64_t)l; at++) *out++ = z[at % 4][l];
+    }
+}
+
+/* those of the indices in a list, which ascend */
+PU__FN void pu__normals_at(uint64_t seed, uint32_t datum, uint32_t sample, uint32_t step, uint32_t stream, pu_int n,
+                           const pu_int *list, pu_real *out)
+{
+    uint32_t c0[PU__DRAW];
+    pu_real z[4][PU__DRAW];
+    pu_int i, from, block;
+    int l, count;
+    for (from = 0; from < n; from = i) {
+        for (i = from, count = 0, block = -1; i < n && (count < PU__DRAW || list[i] / 4 == block); i++)
+            if (list[i] / 4 != block) block = list[i] / 4, c0[count++] = pu__counter((uint64_t)block, stream);
+        pu__draw(seed, datum, sample, step, count, c0, z);
+        for (l = -1, block = -1; from < i; from++) {
+            if (list[from] / 4 != block) block = list[from] / 4, l++;
+            out[from] = z[list[from] % 4][l];
+        }
     }
 }
 
@@ -7671,6 +7698,7 @@ typedef struct { /* everything decided before work starts */
     int network, want_nll, any_grad;
     int dry;               /* a pilot: nothing is written */
     int lend;              /* gradients stay in the workspace, where pu__lend finds them */
+    int ragged;            /* data differ in their cost: lanes take them by cost, not in order */
     int restricted;        /* Phi works on the observed rows alone */
     int by_rows;           /* so does its gradient, row by row */
     int exact;             /* what a direct engine serves gets Sigma itself; otherwise K direct solves */
@@ -7719,6 +7747,7 @@ typedef struct { /* per column, staged */
 typedef struct {
     pu__worker *workers;
     pu_real *lanes;   /* lanes x params */
+    pu_real *home;    /* of Phi's gradient in the end, where rows are added up one by one; else it stays in lane 0 */
     unsigned char *touched; /* lanes x M: rows of a plain Phi that have a gradient in the lane; others are not even cleared */
     pu_real *gamma_nu, *test;
     pu_real *se;      /* at_eta */
@@ -7726,6 +7755,7 @@ typedef struct {
     double *c, *logdet;  /* N */
     double gamma_logdet;
     pu_int *observed;    /* N */
+    int *lane_of;        /* N, ragged data: the lane that each goes to */
     unsigned char *engine; /* N */
     pu_report *lane_report;
     pu_results stage; /* staged copies of the arrays that were asked for */
@@ -7836,6 +7866,7 @@ PU__FN void pu__job_layout(pu__memory *mem, pu__arena *arena, const pu__job *job
     mem->workers = (pu__worker *)pu__take(arena, job->threads, 1, sizeof(pu__worker));
     mem->lane_report = (pu_report *)pu__take(arena, job->lanes, 1, sizeof(pu_report));
     mem->lanes = pu__reals(arena, job->lanes, job->params);
+    mem->home = mem->lanes ? mem->lanes + job->at_Phi : NULL;
     if (job->by_rows) mem->touched = (unsigned char *)pu__take(arena, job->lanes, job->M, 1);
     mem->gamma_nu = pu__reals(arena, job->D, 1);
     if (job->groups) mem->se = pu__reals(arena, job->at_eta, 1);
@@ -7844,6 +7875,7 @@ PU__FN void pu__job_layout(pu__memory *mem, pu__arena *arena, const pu__job *job
     mem->c = (double *)pu__take(arena, job->N, 1, sizeof(double));
     mem->logdet = (double *)pu__take(arena, job->N, 1, sizeof(double));
     mem->observed = (pu_int *)pu__take(arena, job->N, 1, sizeof(pu_int));
+    if (job->ragged) mem->lane_of = (int *)pu__take(arena, job->N, 1, sizeof(int));
     mem->engine = (unsigned char *)pu__take(arena, job->N, 1, 1);
     if (job->out->x) mem->stage.x = pu__reals(arena, all, job->D);
     if (job->out->residual) mem->stage.residual = pu__reals(arena, all, job->D);
@@ -7942,7 +7974,7 @@ PU__FN pu_status pu__rhs(const pu__job *job, pu__memory *mem, pu__worker *w, pu_
     const pu_block delta = pu__from(u, lead);
     const pu_int datum = pu__datum(job->data, n);
     const uint32_t id = (uint32_t)(job->data->id ? job->data->id[datum] : datum), sample = (uint32_t)(first + lead - 1);
-    pu_int j, i;
+    pu_int j;
     if (lead && pu__posterior_rhs(&w->post, job->model->nu ? mem->gamma_nu : NULL, u))
         return pu__operator_failed(report, "Phi.apply_t", n);
     if (probes == 0) return PU_OK;
@@ -7954,16 +7986,11 @@ PU__FN pu_status pu__rhs(const pu__job *job, pu__memory *mem, pu__worker *w, pu_
     }
     job->B->normals(job->B->user, pu__noise(Gamma), probes, w->eps, job->o->seed, id, sample, job->o->step, PU__STREAM_PRIOR);
     if (Gamma->sample(Gamma, probes, w->eps, delta, w->post.work)) return pu__operator_failed(report, "Gamma.sample", n);
-    if (4 * w->post.n_rows < job->M) { /* few rows: draw just theirs */
-        for (j = 0; j < probes; j++)
-            for (i = 0; i < w->post.n_rows; i++)
-                pu_normals(job->o->seed, id, sample + (uint32_t)j, job->o->step, PU__STREAM_NOISE,
-                           (uint64_t)pu__row(&w->post, i), 1, pu__col(w->eps, j) + i);
-    } else { /* draw all, keep theirs: the same numbers, since each belongs to its row */
+    for (j = 0; j < probes && w->post.rows; j++) /* each number belongs to its row, whoever else is there */
+        pu__normals_at(job->o->seed, id, sample + (uint32_t)j, job->o->step, PU__STREAM_NOISE, w->post.n_rows, w->post.rows,
+                       pu__col(w->eps, j));
+    if (!w->post.rows)
         job->B->normals(job->B->user, job->M, probes, w->eps, job->o->seed, id, sample, job->o->step, PU__STREAM_NOISE);
-        for (j = 0; j < probes && w->post.rows; j++)
-            for (i = 0; i < w->post.n_rows; i++) pu__col(w->eps, j)[i] = pu__col(w->eps, j)[w->post.rows[i]];
-    }
     pu__weigh(&w->post, probes, w->eps, w->eps, PU_R(1), w->post.w_root);
     if (pu__phi_apply_t(&w->post, probes, w->eps, delta, 1)) return pu__operator_failed(report, w->post.failed, n);
     return PU_OK;
@@ -8680,12 +8707,38 @@ PU__FN void pu__touch(const pu__job *job, const pu__posterior *p, unsigned char 
     }
 }
 
+/* Ragged data to lanes, so that these cost about the same: the largest first, each to the lane that has least. Largest up to a
+   factor of sqrt(2), which makes a sort of 24 passes; the last one takes whatever is left. Depends on sizes alone. */
+PU__FN void pu__share_out(const pu__job *job, pu__memory *mem)
+{
+    enum { PASSES = 24 };
+    double *cost = mem->c, *load = mem->logdet, limit = 0; /* both are free until a lane begins; lanes <= N */
+    pu_int n, at, row = 0, count;
+    pu_real y = 0;
+    int pass, l, least;
+    for (n = 0; n < job->N; n++) {
+        for (at = 0, count = 0; (at = pu__observed(job->data, n, at, &row, &y)) >= 0; at++) count++;
+        cost[n] = pu__cost(job, pu__engine_for(job, count), count);
+        limit = pu__max(limit, cost[n]), mem->lane_of[n] = -1;
+    }
+    for (l = 0; l < job->lanes; l++) load[l] = 0;
+    for (pass = 1; pass <= PASSES; pass++) {
+        limit *= 0.70710678118654752440;
+        for (n = 0; n < job->N; n++) {
+            if (mem->lane_of[n] >= 0 || (cost[n] < limit && pass < PASSES)) continue;
+            for (least = 0, l = 1; l < job->lanes; l++)
+                if (load[l] < load[least]) least = l;
+            load[least] += cost[n], mem->lane_of[n] = least;
+        }
+    }
+}
+
 /* All items of one lane, in order. An item is a block of columns of a datum. */
 PU__FN void pu__lane(const pu__job *job, pu__memory *mem, pu__worker *w, int lane)
 {
     const pu_int items = job->N * job->blocks;
-    const pu_int from = items / job->lanes * lane + pu__min(lane, items % job->lanes);
-    const pu_int to = from + items / job->lanes + (lane < items % job->lanes);
+    const pu_int from = job->ragged ? 0 : items / job->lanes * lane + pu__min(lane, items % job->lanes);
+    const pu_int to = job->ragged ? items : from + items / job->lanes + (lane < items % job->lanes);
     pu_report *report = mem->lane_report + lane;
     pu_real *grad = mem->lanes + lane * job->params;
     pu_int item;
@@ -8702,6 +8755,7 @@ PU__FN void pu__lane(const pu__job *job, pu__memory *mem, pu__worker *w, int lan
         const pu_int k = pu__min(job->block, job->K + 1 - first);
         pu_report one;
         pu_status status;
+        if (job->ragged && mem->lane_of[n] != lane) continue;
         pu__report_clear(&one);
         status = pu__load(job, mem, w, n, first, &one);
         if (!status && job->by_rows) pu__touch(job, &w->post, mem->touched + lane * job->M, grad);
@@ -8808,7 +8862,7 @@ PU__FN double pu__assign(pu__job *job)
 {
     const pu_op *Gamma = job->model->Gamma, *Phi = job->model->Phi;
     double total = 0;
-    pu_int n, at, row = 0, count;
+    pu_int n, at, row = 0, count, first = 0;
     pu_real y = 0;
     int e;
     job->width = Gamma->band > Phi->band ? Gamma->band : Phi->band;
@@ -8821,6 +8875,8 @@ PU__FN double pu__assign(pu__job *job)
         job->served[e]++, job->rows_sum[e] += (double)count;
         if (e == PU_DUAL && count > job->most) job->most = count;
         total += pu__cost(job, e == PU_KALMAN ? PU_BANDED : (pu_engine)e, count);
+        if (n == 0) first = count;
+        job->ragged |= count != first;
     }
     return total;
 }
@@ -8928,6 +8984,7 @@ PU__FN pu_status pu__job_make(pu__job *job, const pu_lgm *model, const pu_data *
     }
     job->blocks = iterative ? (cols + job->block - 1) / job->block : 1;
     if ((pu_int)job->lanes > job->N * job->blocks) job->lanes = (int)(job->N * job->blocks);
+    if (job->N < job->lanes) job->ragged = 0; /* shared out by columns */
     job->threads = pu__threads(o->threads, ns);
     if (job->threads > job->lanes) job->threads = job->lanes;
     if (model->Gamma->params > PTRDIFF_MAX / 8 || model->Phi->params > PTRDIFF_MAX / 8)
@@ -9114,30 +9171,23 @@ PU__FN pu_status pu__shared_terms(const pu__job *job, pu__memory *mem, double *c
     return PU_OK;
 }
 
-/* Entries `at` to end of the lanes that have any, added up in order in lane 0 and divided by N: one pass over each lane, since
-   they are larger than any cache. Returns whether an entry is not finite. */
-PU__FN int pu__add_lanes(const pu__job *job, pu__memory *mem, pu_int at, pu_int end, const unsigned char *touched)
+/* Entries `at` to `at + n` of the lanes that have any (all of them when touched is NULL), added up in order into g and
+   divided by N: one pass over each lane, since they are larger than any cache. Returns whether an entry is not finite. */
+PU__FN int pu__add_lanes(const pu__job *job, pu__memory *mem, pu_int at, pu_int n, const unsigned char *touched, pu_real *g)
 {
-    const pu_real mean = PU_R(1) / (pu_real)job->N;
-    pu_real *g = mem->lanes;
+    const pu_real mean = PU_R(1) / (pu_real)job->N, *lane = mem->lanes + at;
     pu_int i, len;
     int l, bad = 0;
-    for (; at < end; at += len) {
-        len = pu__min(PU__CHUNK, end - at);
+    for (; n > 0; n -= len, g += len, lane += len) {
+        len = pu__min(PU__CHUNK, n);
+        if (touched && !touched[0]) memset(g, 0, (size_t)len * sizeof *g);
+        else if (g != lane) memcpy(g, lane, (size_t)len * sizeof *g);
         for (l = 1; l < job->lanes; l++)
-            if (!touched || touched[l * job->M]) pu__axpy(len, PU_R(1), mem->lanes + l * job->params + at, g + at);
-        for (i = at; i < at + len; i++) g[i] *= mean;
-        for (i = at; i < at + len; i++) bad |= !pu__finite(g[i]);
+            if (!touched || touched[l * job->M]) pu__axpy(len, PU_R(1), lane + l * job->params, g);
+        for (i = 0; i < len; i++) g[i] *= mean;
+        for (i = 0; i < len; i++) bad |= !pu__finite(g[i]);
     }
     return bad;
-}
-
-/* Row i of a plain Phi: lane 0 may not have met it. */
-PU__FN int pu__add_row(const pu__job *job, pu__memory *mem, pu_int i)
-{
-    const pu_int at = job->at_Phi + i * job->D;
-    if (!mem->touched[i]) memset(mem->lanes + at, 0, (size_t)job->D * sizeof(pu_real));
-    return pu__add_lanes(job, mem, at, at + job->D, mem->touched + i);
 }
 
 /* Lane 0 becomes the mean gradient; Gamma and nu get the terms that are linear in bbar or free of the data:
@@ -9152,13 +9202,14 @@ PU__FN pu_status pu__finish_gradient(const pu__job *job, pu__memory *mem, pu_rep
     pu_status status = PU_OK;
     pu_int i, bad;
     int l, lost = 0;
-    (void)pu__add_lanes(job, mem, 0, job->by_rows ? job->at_Phi : job->params, NULL);
+    (void)pu__add_lanes(job, mem, 0, job->by_rows ? job->at_Phi : job->params, NULL, g);
     if (job->by_rows) {
-        (void)pu__add_lanes(job, mem, job->at_psi, job->params, NULL);
+        (void)pu__add_lanes(job, mem, job->at_psi, job->params - job->at_psi, NULL, g + job->at_psi);
 #ifdef PU__OPENMP
 #pragma omp parallel for schedule(static) reduction(| : lost) num_threads(job->threads) if (job->threads > 1)
 #endif
-        for (i = 0; i < job->M; i++) lost |= pu__add_row(job, mem, i);
+        for (i = 0; i < job->M; i++)
+            lost |= pu__add_lanes(job, mem, job->at_Phi + i * job->D, job->D, mem->touched + i, mem->home + i * job->D);
     }
     for (l = 0; l < (int)job->groups; l++) pu__axpy(job->at_eta, PU_R(1), g + job->at_group + l * job->at_eta, g);
     bbar.at = g + job->at_b, prior.at = (pu_real *)(uintptr_t)nu, bbar.ld = prior.ld = out.ld = job->D; /* nu: read only */
@@ -9179,8 +9230,9 @@ PU__FN pu_status pu__finish_gradient(const pu__job *job, pu__memory *mem, pu_rep
     }
     bad = job->out->m ? pu__find_nonfinite(job->D, g + job->at_m) : -1;
     if (bad >= 0) return pu__fail(report, PU_NONFINITE, "gradient of m", -1, bad);
-    bad = pu__find_nonfinite(job->by_rows && !lost ? job->at_Phi : job->at_b, g); /* rows of Phi were looked at above */
-    if (bad < 0 && job->by_rows && !lost) {
+    bad = pu__find_nonfinite(job->by_rows ? job->at_Phi : job->at_b, g);
+    if (bad < 0 && lost) bad = job->at_Phi + pu__find_nonfinite(job->at_psi - job->at_Phi, mem->home); /* looked at above */
+    if (bad < 0 && job->by_rows) {
         bad = pu__find_nonfinite(job->at_b - job->at_psi, g + job->at_psi);
         if (bad >= 0) bad += job->at_psi;
     }
@@ -9306,7 +9358,7 @@ PU__FN void pu__write_results(const pu__job *job, const pu__memory *mem)
         if (out->nu) memcpy(out->nu, mem->gamma_nu, (size_t)job->D * real);
         if (out->Gamma && job->at_Phi > 0) memcpy(out->Gamma, g, (size_t)job->at_Phi * real);
         if (out->Phi && job->at_psi > job->at_Phi)
-            memcpy(out->Phi, g + job->at_Phi, (size_t)(job->at_psi - job->at_Phi) * real);
+            memcpy(out->Phi, mem->home, (size_t)(job->at_psi - job->at_Phi) * real);
         if (out->psi) memcpy(out->psi, g + job->at_psi, (size_t)job->M * real);
         if (out->eta) memcpy(out->eta, g + job->at_eta, (size_t)job->M * real);
         if (out->m) memcpy(out->m, g + job->at_m, (size_t)job->D * real);
@@ -9327,6 +9379,7 @@ PU__FN pu_status pu__job_run(const pu__job *job, pu__memory *mem, pu_report *rep
     pu_int i;
     pu_status status = pu__shared_terms(job, mem, &shared_c, report), outcome = PU_OK;
     if (status) return status;
+    if (job->ragged) pu__share_out(job, mem);
 #ifdef PU__OPENMP
 #pragma omp parallel for schedule(dynamic, 1) num_threads(job->threads) if (job->threads > 1)
     for (l = 0; l < job->lanes; l++) pu__lane(job, mem, mem->workers + omp_get_thread_num(), l);
@@ -9491,7 +9544,7 @@ PU__FN void pu__lend(const pu__job *job, const pu__memory *mem, pu_results *g)
 {
     if (g->nu) g->nu = mem->gamma_nu;
     if (g->Gamma) g->Gamma = mem->lanes;
-    if (g->Phi) g->Phi = mem->lanes + job->at_Phi;
+    if (job->out->Phi) g->Phi = mem->home;
     if (g->psi) g->psi = mem->lanes + job->at_psi;
     if (g->eta) g->eta = mem->lanes + job->at_eta;
     if (g->m) g->m = mem->lanes + job->at_m;
@@ -9514,6 +9567,7 @@ PU__FN pu_status pu__gradient(const pu_lgm *model, const pu_data *data, const pu
     status = pu__arena_open(&arena, ws, report);
     if (status) return status;
     pu__job_layout(&mem, &arena, &job);
+    if (job.by_rows && lent && lent->Phi) mem.home = lent->Phi;
     status = pu__job_run(&job, &mem, report);
     if (lent && !pu__fatal(status)) pu__lend(&job, &mem, lent);
     return status;
@@ -10016,8 +10070,9 @@ PU_DEF pu_status pu_model_set(pu_model *model, const pu_real *theta, pu_report *
     if (!model->set) return pu__fail(report, PU_E_NULL, "model.set", -1, -1);
     if (!theta) return pu__fail(report, PU_E_NULL, "theta", -1, -1);
     if (model->params < 1) return pu__fail(report, PU_E_ARGUMENT, "model.params", -1, -1);
-    status = pu__check_array(model->params, theta, 0, "theta", -1, report);
-    if (status) return status;
+    index = pu__find_nonfinite(model->params, theta);
+    if (index >= 0) return pu__fail(report, PU_E_NONFINITE, "theta", -1, index);
+    model->sets++;
     status = model->set(model, theta, &index);
     if (status) return pu__model_failed(report, status, "theta", index);
     pu__model_link(model);
@@ -10130,27 +10185,30 @@ PU_DEF pu_status pu_model_gradient_bytes(pu_model *model, const pu_data *data, c
 }
 
 PU__FN int pu__basic_sure(const pu_model *model, const pu_results *g); /* below, with pu__basic_pull */
+PU__FN pu_real *pu__basic_home(const pu_model *model, pu_real *grad);
 
-/* pu_model_gradient, and the solutions (N x (K+1) x D) into x where that is not NULL */
+/* pu_model_gradient, and the solutions (N x (K+1) x D) into x where that is not NULL. theta NULL: the model is set already.
+   own: grad is ours, and may be written before it is sure that all went well. */
 PU__FN pu_status pu__model_run(pu_model *model, const pu_real *theta, const pu_data *data, const pu_options *options,
-                               pu_workspace *ws, pu_real *grad, pu_real *se, pu_real *x, pu_report *report)
+                               pu_workspace *ws, pu_real *grad, int own, pu_real *se, pu_real *x, pu_report *report)
 {
     char words[sizeof report->plan] = "";
     pu_report local, *told = report; /* without a report pu_gradient leaves out the likelihood */
-    pu_workspace own, rest;
+    pu_workspace mine, rest;
     pu__model_memory w;
     pu__arena arena = {NULL, 0, 0};
     pu_options o;
-    pu_status status;
+    pu_status status = PU_OK;
     size_t bytes;
     pu_int bad, i;
     if (!report) report = &local;
-    status = pu_model_set(model, theta, report);
+    if (theta) status = pu_model_set(model, theta, report);
+    else pu__report_clear(report);
     if (status) return status;
     if (!model->pull) return pu__fail(report, PU_E_NULL, "model.pull", -1, -1);
     if (!grad) return pu__fail(report, PU_E_NULL, "grad", -1, -1);
-    memset(&own, 0, sizeof own), memset(&rest, 0, sizeof rest);
-    if (!ws) ws = &own;
+    memset(&mine, 0, sizeof mine), memset(&rest, 0, sizeof rest);
+    if (!ws) ws = &mine;
     o = pu__model_options(model, options);
     if (pu__to_tune(&o)) { /* here already: the sizes below depend on K and I */
         pu_options tuned;
@@ -10161,7 +10219,7 @@ PU__FN pu_status pu__model_run(pu_model *model, const pu_real *theta, const pu_d
     if (!status) status = pu__model_layout(&w, &arena, model, data, &o, se != NULL, x, report);
     if (!status) status = pu__arena_open(&arena, ws, report);
     if (status) {
-        pu_workspace_free(&own);
+        pu_workspace_free(&mine);
         return status;
     }
     bytes = report->bytes;
@@ -10169,6 +10227,7 @@ PU__FN pu_status pu__model_run(pu_model *model, const pu_real *theta, const pu_d
     pu_workspace_block(&rest, w.rest, w.bytes);
     pu__report_clear(report);
     w.g = w.want;
+    w.g.Phi = own && !se ? pu__basic_home(model, grad) : NULL;
     status = pu__gradient(&model->lgm, data, &o, &rest, &w.want, &w.g, told != NULL, report);
     if (!pu__fatal(status) && !se && pu__basic_sure(model, &w.g)) (void)model->pull(model, &w.g, grad);
     else if (!pu__fatal(status)) {
@@ -10188,14 +10247,16 @@ PU__FN pu_status pu__model_run(pu_model *model, const pu_real *theta, const pu_d
         pu__put(&t, report->plan);
         memcpy(report->plan, words, sizeof words);
     }
-    pu_workspace_free(&own);
+    pu_workspace_free(&mine);
     return status;
 }
 
 PU_DEF pu_status pu_model_gradient(pu_model *model, const pu_real *theta, const pu_data *data, const pu_options *options,
                                    pu_workspace *ws, pu_real *grad, pu_real *se, pu_report *report)
 {
-    return pu__model_run(model, theta, data, options, ws, grad, se, NULL, report);
+    if (!theta) (void)pu_model_set(model, theta, report); /* says so */
+    if (!theta) return PU_E_NULL;
+    return pu__model_run(model, theta, data, options, ws, grad, 0, se, NULL, report);
 }
 
 PU_DEF pu_status pu_model_nll(pu_model *model, const pu_real *theta, const pu_data *data, const pu_options *options,
@@ -10422,7 +10483,8 @@ PU__FN pu_status pu__basic_pull(const pu_model *model, const pu_results *g, pu_r
     double sum = 0;
     pu_int i;
     int p;
-    if (s->Phi >= 0) memcpy(pu__at(s, grad, s->Phi), g->Phi, (size_t)(s->M * s->D) * real);
+    if (s->Phi >= 0 && g->Phi != pu__at(s, grad, s->Phi)) /* or it is there already */
+        memcpy(pu__at(s, grad, s->Phi), g->Phi, (size_t)(s->M * s->D) * real);
     if (s->eta >= 0) memcpy(pu__at(s, grad, s->eta), g->eta, (size_t)s->M * real);
     if (s->alpha >= 0) memcpy(pu__at(s, grad, s->alpha), g->Gamma, (size_t)model->Gamma.params * real);
     if (s->part[s->psi].rows > 0) memcpy(pu__at(s, grad, s->psi), g->psi, (size_t)s->M * real);
@@ -10458,6 +10520,13 @@ PU__FN int pu__basic_sure(const pu_model *model, const pu_results *g)
         sum += (double)g->psi[i], sure = pu__finite(g->psi[i] * x) && pu__finite((pu_real)sum * x);
     }
     return sure;
+}
+
+/* The place in grad that pu__basic_pull would only copy Phi's gradient to, or NULL. */
+PU__FN pu_real *pu__basic_home(const pu_model *model, pu_real *grad)
+{
+    const pu__basic *s = (const pu__basic *)model->data;
+    return model->pull == pu__basic_pull && s->Phi >= 0 ? pu__at(s, grad, s->Phi) : NULL;
 }
 
 /* Row number `row` of a start's normals: stream 2, with a sample number that no test of an operator has. */
@@ -11017,8 +11086,13 @@ typedef struct {
     pu_int n, N, K, D, pairs;
     int exact;          /* gradient without noise; or with the same noise always: fixed */
     int fixed, se, compare; /* compare: objectives of different steps can be compared */
+    int threads;        /* for passes over n */
+    uint32_t sets;      /* of the model, after it was last set to the point here: */
+    const pu_real *set;
     pu_real *theta;     /* staged: the caller's array is written at the end */
-    pu_real *best, *g, *part, *part_se, *m, *v, *trial, *before; /* n each; before: the last point with a gradient */
+    pu_real *before;    /* the last point with a gradient, and where the next point is made; L-BFGS: the point tried */
+    pu_real *best;      /* NULL where points are never compared */
+    pu_real *g, *part, *part_se, *m, *v; /* n each */
     pu_real *S, *Y;     /* L-BFGS: pairs x n */
     double *square, *rho; /* n: squared standard errors, of a step; pairs */
     pu_int *order;      /* N: this epoch's */
@@ -11030,8 +11104,9 @@ PU__FN void pu__fit_layout(pu__fit *f, pu__arena *arena)
 {
     const int lbfgs = f->o->optimizer == PU_LBFGS;
     const pu_int batch = f->o->batch ? f->o->batch : f->N;
-    f->theta = pu__reals(arena, f->n, 1), f->best = pu__reals(arena, f->n, 1), f->g = pu__reals(arena, f->n, 1);
-    f->trial = pu__reals(arena, f->n, 1), f->m = pu__reals(arena, f->n, 1), f->before = pu__reals(arena, f->n, 1);
+    f->theta = pu__reals(arena, f->n, 1), f->before = pu__reals(arena, f->n, 1);
+    f->best = f->compare || f->o->validate ? pu__reals(arena, f->n, 1) : NULL;
+    f->g = pu__reals(arena, f->n, 1), f->m = pu__reals(arena, f->n, 1);
     f->part = f->o->accumulate > 1 ? pu__reals(arena, f->n, 1) : NULL;
     f->v = f->o->optimizer != PU_SGD ? pu__reals(arena, f->n, 1) : NULL; /* L-BFGS: the gradient at the trial point */
     if (f->se) f->part_se = pu__reals(arena, f->n, 1), f->square = (double *)pu__take(arena, f->n, 1, sizeof(double));
@@ -11221,10 +11296,31 @@ PU__FN pu_status pu__fit_part(pu__fit *f, const pu_real *theta, const pu_int *pi
     for (i = 0; i < n && x && pick; i++) memcpy(x + i * each, f->x + pick[i] * each, (size_t)each * sizeof(pu_real));
     if (x) o.x0 = x;
     f->c.gradients++;
-    status = pu__model_run(f->model, theta, &batch, &o, f->ws, grad, se, x, &f->report->last);
+    status = pu__model_run(f->model, f->set == theta && f->sets == f->model->sets ? NULL : theta, &batch, &o, f->ws, grad, 1, se,
+                           x, &f->report->last);
     for (i = 0; i < n && x && pick && !pu__fatal(status); i++)
         memcpy(f->x + pick[i] * each, x + i * each, (size_t)each * sizeof(pu_real));
     return status;
+}
+
+#define PU__PARTS 64 /* that passes over n are shared out in, whatever the number of threads */
+
+PU__FN pu_int pu__fit_share(const pu__fit *f, int part) { return f->n / PU__PARTS * part + pu__min(part, f->n % PU__PARTS); }
+
+/* |x| */
+PU__FN double pu__fit_norm(const pu__fit *f, const pu_real *x)
+{
+    double sum[PU__PARTS], all = 0;
+    int p;
+#ifdef PU__OPENMP
+#pragma omp parallel for schedule(static) num_threads(f->threads) if (f->threads > 1)
+#endif
+    for (p = 0; p < PU__PARTS; p++) {
+        const pu_int at = pu__fit_share(f, p);
+        sum[p] = pu__dot(pu__fit_share(f, p + 1) - at, NULL, x + at, x + at);
+    }
+    for (p = 0; p < PU__PARTS; p++) all += sum[p];
+    return sqrt(all);
 }
 
 /* Gradient of a step into g, with its objective and their errors. */
@@ -11262,7 +11358,7 @@ PU__FN pu_status pu__fit_gradient(pu__fit *f, const pu_real *theta, pu_real *g)
     for (i = 0; i < f->n && f->square; i++) errors += f->square[i] / (total * total);
     f->c.objective = objective / total;
     f->c.objective_se = known ? sqrt(variance) / total : -1;
-    f->c.gradient = sqrt(pu__dot(f->n, NULL, g, g));
+    f->c.gradient = pu__fit_norm(f, g);
     f->c.gradient_se = f->square ? sqrt(errors) : -1;
     return PU_OK;
 }
@@ -11289,57 +11385,92 @@ PU__FN double pu__fit_rate(const pu_fit_options *o, double t)
     return rate;
 }
 
-/* trial = theta + t d, halved until the model takes it; 0 when it never does */
-PU__FN int pu__fit_move(pu__fit *f, const pu_real *d, double *t)
+typedef struct { /* one step of Adam or SGD */
+    int sgd;
+    pu_real b1, a1, b2, a2, eps; /* a = 1 - b; SGD: b1 is the momentum, a1 = 1 */
+    pu_real c1, rate;            /* sqrt(v) / c1 is the root of v without its bias; rate with that of m */
+} pu__adam;
+
+/* m and v with the gradient g taken in */
+PU__FN void pu__adam_moments(const pu__adam *a, pu_int n, const pu_real *g, pu_real *PU__RESTRICT m, pu_real *PU__RESTRICT v)
 {
-    int halvings;
     pu_int i;
+    for (i = 0; i < n; i++) m[i] = a->b1 * m[i] + a->a1 * g[i];
+    for (i = 0; i < n && !a->sgd; i++) v[i] = a->b2 * v[i] + a->a2 * (g[i] * g[i]);
+}
+
+/* to = theta - t rate m / (sqrt(v) + eps), m and v without bias; SGD: theta - t rate m */
+PU__FN void pu__adam_move(const pu__adam *a, pu_real t, pu_int n, const pu_real *theta, const pu_real *m, const pu_real *v,
+                          pu_real *PU__RESTRICT to)
+{
+    const pu_real step = t * a->rate;
+    pu_int i;
+    for (i = 0; i < n && a->sgd; i++) to[i] = theta[i] - step * m[i];
+    for (i = 0; i < n && !a->sgd; i++) to[i] = theta[i] - step * m[i] / (a->c1 * pu__sqrt(v[i]) + a->eps);
+}
+
+/* before = theta + t d, halved until the model takes it; 0 when it never does. The direction d is that of Adam or SGD, whose
+   moments are brought up to date on the way, or given. */
+PU__FN int pu__fit_move(pu__fit *f, const pu__adam *a, const pu_real *d, double *t)
+{
+    int halvings, p;
     for (halvings = 0; halvings < 40; halvings++, *t /= 2) {
-        for (i = 0; i < f->n; i++) f->trial[i] = (pu_real)((double)f->theta[i] + *t * (double)d[i]);
-        if (pu_model_set(f->model, f->trial, NULL) == PU_OK) return 1; /* report->last stays that of the gradient */
+#ifdef PU__OPENMP
+#pragma omp parallel for schedule(static) num_threads(f->threads) if (f->threads > 1)
+#endif
+        for (p = 0; p < PU__PARTS; p++) {
+            const pu_int end = pu__fit_share(f, p + 1);
+            pu_int i, at, n;
+            for (at = pu__fit_share(f, p); at < end; at += n) { /* a chunk stays in cache for both */
+                n = pu__min(PU__CHUNK, end - at);
+                if (a && halvings == 0) pu__adam_moments(a, n, f->g + at, f->m + at, a->sgd ? NULL : f->v + at);
+                if (a) pu__adam_move(a, (pu_real)*t, n, f->theta + at, f->m + at, a->sgd ? NULL : f->v + at, f->before + at);
+                for (i = at; i < at + n && d; i++) f->before[i] = (pu_real)((double)f->theta[i] + *t * (double)d[i]);
+            }
+        }
+        if (pu_model_set(f->model, f->before, NULL) == PU_OK) { /* report->last stays that of the gradient */
+            f->set = f->before, f->sets = f->model->sets;
+            return 1;
+        }
         f->c.rejected++;
     }
+    f->set = NULL;
     return 0;
 }
 
-/* Adam and SGD: the update direction goes into `part of the trial`, i.e. is computed in place from g, m and v. */
+/* Adam and SGD */
 PU__FN pu_status pu__fit_first_order(pu__fit *f, int *stuck)
 {
     const pu_fit_options *o = f->o;
-    const double b1 = o->beta1 > 0 ? o->beta1 : 0.9, b2 = o->beta2 > 0 ? o->beta2 : 0.999,
-                 eps = o->epsilon > 0 ? o->epsilon : 1e-8;
+    const int sgd = o->optimizer == PU_SGD;
     const double momentum = o->momentum < 0 ? 0 : o->momentum > 0 ? o->momentum : 0.9;
-    double t = 1, c1, c2;
+    const double b1 = sgd ? momentum : o->beta1 > 0 ? o->beta1 : 0.9, b2 = o->beta2 > 0 ? o->beta2 : 0.999;
+    double t = 1;
+    pu__adam a;
+    pu_real *keep;
     pu_int i;
     int back;
     pu_status status = pu__fit_gradient(f, f->theta, f->g);
     for (back = 0; back < 40 && f->c.step > 0 && pu__fit_beyond(status); back++) { /* half way back, until there is a gradient
                                                                                       */
         for (i = 0; i < f->n; i++) f->theta[i] = (f->theta[i] + f->before[i]) / 2;
+        f->set = NULL;
         f->c.rejected++;
         status = pu__fit_gradient(f, f->theta, f->g);
     }
     if (status) return status;
-    memcpy(f->before, f->theta, (size_t)f->n * sizeof(pu_real));
     if (f->compare && f->c.objective_se == 0 && f->c.objective < f->c.best) { /* of the point before this step */
         f->c.best = f->c.objective, f->c.best_step = f->c.step;
         memcpy(f->best, f->theta, (size_t)f->n * sizeof(pu_real));
     }
     f->c.rate = pu__fit_rate(o, f->c.step);
-    c1 = 1 - pow(b1, f->c.step + 1), c2 = 1 - pow(b2, f->c.step + 1);
-    for (i = 0; i < f->n; i++) {
-        const double g = (double)f->g[i];
-        if (o->optimizer == PU_SGD) {
-            f->m[i] = (pu_real)(momentum * (double)f->m[i] + g);
-            f->g[i] = (pu_real)(-f->c.rate * (double)f->m[i]);
-        } else {
-            f->m[i] = (pu_real)(b1 * (double)f->m[i] + (1 - b1) * g);
-            f->v[i] = (pu_real)(b2 * (double)f->v[i] + (1 - b2) * g * g);
-            f->g[i] = (pu_real)(-f->c.rate * ((double)f->m[i] / c1) / (sqrt((double)f->v[i] / c2) + eps));
-        }
-    }
-    *stuck = !pu__fit_move(f, f->g, &t);
-    if (!*stuck) memcpy(f->theta, f->trial, (size_t)f->n * sizeof(pu_real));
+    a.sgd = sgd, a.b1 = (pu_real)b1, a.a1 = sgd ? PU_R(1) : (pu_real)(1 - b1), a.b2 = (pu_real)b2, a.a2 = (pu_real)(1 - b2);
+    a.eps = (pu_real)(o->epsilon > 0 ? o->epsilon : 1e-8);
+    a.c1 = (pu_real)(1 / sqrt(1 - pow(b2, f->c.step + 1)));
+    a.rate = (pu_real)(f->c.rate / (sgd ? 1 : 1 - pow(b1, f->c.step + 1)));
+    *stuck = !pu__fit_move(f, &a, NULL, &t);
+    if (*stuck) memcpy(f->before, f->theta, (size_t)f->n * sizeof(pu_real));
+    else keep = f->theta, f->theta = f->before, f->before = keep;
     return PU_OK;
 }
 
@@ -11387,9 +11518,9 @@ PU__FN pu_status pu__fit_lbfgs(pu__fit *f, int *stuck)
     for (tries = 0; tries < 20; tries++) {
         const double asked = t;
         double now, curve;
-        if (!pu__fit_move(f, d, &t)) break;
+        if (!pu__fit_move(f, NULL, d, &t)) break;
         if (t < asked) hi = asked;
-        status = pu__fit_gradient(f, f->trial, gn);
+        status = pu__fit_gradient(f, f->before, gn);
         if (pu__fit_beyond(status)) {
             f->c.rejected++;
             hi = t, t = (lo + hi) / 2;
@@ -11404,13 +11535,13 @@ PU__FN pu_status pu__fit_lbfgs(pu__fit *f, int *stuck)
             const pu_int next = ((pu_int)f->c.newest + 1) % h;
             double sy = 0, ss = 0;
             pu_real *s = f->S + next * n, *y = f->Y + next * n;
-            for (i = 0; i < n; i++) s[i] = f->trial[i] - f->theta[i], y[i] = gn[i] - f->g[i];
+            for (i = 0; i < n; i++) s[i] = f->before[i] - f->theta[i], y[i] = gn[i] - f->g[i];
             sy = pu__dot(n, NULL, s, y), ss = pu__dot(n, NULL, s, s), yy = pu__dot(n, NULL, y, y);
             if (sy > 1e-10 * sqrt(ss * yy)) {
                 f->rho[next] = 1 / sy, f->c.newest = (double)next;
                 if ((pu_int)f->c.pairs < h) f->c.pairs++;
             }
-            memcpy(f->theta, f->trial, (size_t)n * sizeof(pu_real));
+            memcpy(f->theta, f->before, (size_t)n * sizeof(pu_real));
             memcpy(f->g, gn, (size_t)n * sizeof(pu_real));
             f->c.rate = t;
             if (f->compare && f->exact) { /* lower by the rule of the search, up to rounding */
@@ -11422,7 +11553,7 @@ PU__FN pu_status pu__fit_lbfgs(pu__fit *f, int *stuck)
         t = hi < 0 ? 2 * t : (lo + hi) / 2;
     }
     *stuck = 1; /* at rounding level, or a gradient that is not one */
-    f->c.objective = value, f->c.gradient = sqrt(pu__dot(n, NULL, f->g, f->g));
+    f->c.objective = value, f->c.gradient = pu__fit_norm(f, f->g);
     return PU_OK;
 }
 
@@ -11595,6 +11726,7 @@ PU__FN void pu__fit_sizes(pu__fit *f, pu_int K)
     f->fixed = o->fixed_probes != 0;
     f->se = o->tolerance > 0 && !f->fixed && o->gradient.kind != PU_EXACT;
     f->compare = !o->batch && !o->validate;
+    f->threads = pu__threads(o->gradient.threads, 3.0 * (double)f->n);
 }
 
 PU_DEF pu_status pu_fit_bytes(pu_model *model, const pu_data *data, const pu_fit_options *options, size_t *bytes,
@@ -11661,7 +11793,7 @@ PU_DEF pu_status pu_fit(pu_model *model, const pu_data *data, const pu_fit_optio
     f.ws = ws->fixed ? &rest : ws;
     pu__fit_layout(&f, &arena);
     memcpy(f.theta, theta, (size_t)f.n * sizeof(pu_real));
-    memcpy(f.best, theta, (size_t)f.n * sizeof(pu_real));
+    if (f.best) memcpy(f.best, theta, (size_t)f.n * sizeof(pu_real));
     memcpy(f.before, theta, (size_t)f.n * sizeof(pu_real));
     memset(f.m, 0, (size_t)f.n * sizeof(pu_real)), memset(f.g, 0, (size_t)f.n * sizeof(pu_real));
     if (f.v) memset(f.v, 0, (size_t)f.n * sizeof(pu_real));

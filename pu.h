@@ -118,6 +118,7 @@ MATHS (letters used throughout; W = diag(mask * psi), e = mask * (y - eta))
 /* One line per public name: a float build exports puf_ symbols and nothing else. */
 #define pu_real puf_real
 #define pu_block puf_block
+#define pu_lead puf_lead
 #define pu_term puf_term
 #define pu_state puf_state
 #define pu_backend puf_backend
@@ -343,6 +344,14 @@ typedef struct {
     pu_int ld;
 } pu_block;
 
+/* Makes rows of vectors just before they are used: whoever is given one calls rows(user, first + j, from, to) before he reads
+   or changes rows from .. to-1 of column j, for each column from row 0 on without gaps, every row once. */
+typedef struct {
+    void (*rows)(void *user, pu_int column, pu_int from, pu_int to);
+    void *user;
+    pu_int first;
+} pu_lead;
+
 /* ---- operators ----------------------------------------------------------------------------------
    A linear map Op(theta): R^cols -> R^rows with `params` parameters theta. Everything built in is written
    against this struct, and so is yours: zero it, fill rows, cols, data and the functions you have.
@@ -414,6 +423,12 @@ struct pu_op {
     pu_status (*grad_plus)(const pu_op *op, const pu_real *w, pu_int k, const pu_real *c, pu_block P, pu_block Q, pu_block Y,
                            const pu_real *weight, pu_real *grad, double *s);
     double flops; /* multiplications of a product with one column, for the planner; 0: params + rows + cols is assumed */
+    /* apply_plus and grad_plus for vectors that come into being piece by piece, each just before it is used, while it is in
+       the nearest cache; optional. lead may be NULL: all is there already. */
+    pu_status (*apply_led)(const pu_op *op, const pu_real *w, pu_int k, pu_block X, pu_block Y, int add, pu_real *s,
+                           const pu_lead *lead);
+    pu_status (*grad_led)(const pu_op *op, const pu_real *w, pu_int k, const pu_real *c, pu_block P, pu_block Q, pu_block Y,
+                          const pu_real *weight, pu_real *grad, double *s, const pu_lead *lead);
 };
 
 /* ---- the vector backend --------------------------------------------------------------------------
@@ -2023,6 +2038,7 @@ PU__FN const pu_real *pu__dense_row(const pu_op *op, const pu_int *rows, pu_int 
 /* Two kernels that keep eight vectors of sums in registers. With arrays compilers do that at some flags and sizes only,
    so they get vectors where they know them; elsewhere a vector is one number. */
 #if (defined(__GNUC__) || defined(__clang__)) && !defined(__CUDACC__)
+#define PU__VECTORS 1
 #ifdef __AVX__
 #define PU__WIDTH (32 / (int)sizeof(pu_real))
 #else
@@ -2030,6 +2046,7 @@ PU__FN const pu_real *pu__dense_row(const pu_op *op, const pu_int *rows, pu_int 
 #endif
 typedef pu_real pu__vector __attribute__((vector_size(PU__WIDTH * sizeof(pu_real)), aligned(sizeof(pu_real)), may_alias));
 #else
+#define PU__VECTORS 0
 #define PU__WIDTH 1
 typedef pu_real pu__vector;
 #endif
@@ -3157,40 +3174,106 @@ PU__FN void pu__ar_end(const pu_ar *ar, pu_int dir, pu_real by, const pu_real *x
     }
 }
 
-/* Chunk by chunk, so that a product is still in the first-level cache for its sum. */
-PU__FN pu_status pu__ar_apply_plus(const pu_op *op, const pu_real *w, pu_int k, pu_block X, pu_block Y, int add, pu_real *s)
+/* Order 5, the commonest one, has kernels of its own: a vector of outputs at a time, p_{u-l} from memory and p_{u+l} out of two
+   registers where the compiler can. Either way alone is slower: two loads in five lie on two cache lines, and ten shuffles are
+   more than the additions that wait for them. */
+#ifdef __has_builtin
+#if __has_builtin(__builtin_shufflevector) && defined(PU_FLOAT) && defined(__AVX__) && PU__VECTORS
+#define PU__UP(at, b, c, l) __builtin_shufflevector(b, c, l, l + 1, l + 2, l + 3, l + 4, l + 5, l + 6, l + 7)
+#endif
+#endif
+#ifndef PU__UP
+#define PU__UP(at, b, c, l) (*pu__cv((at) + (l)))
+#endif
+#define PU__AR_SUM(at, b, c, l) (PU__UP(at, b, c, l) + *pu__cv((at) - (l))) /* p_{u+l} + p_{u-l} */
+
+/* How many of the rows from .. to-1 these kernels take, beginning with row *first: whole vectors, and one more can be read. */
+PU__FN pu_int pu__ar_vectors(pu_int n, pu_int from, pu_int to, pu_int *first)
+{
+    const pu_int W = PU__WIDTH, start = (from + W - 1) / W * W, end = pu__min(to, n - W) / W * W;
+    *first = end > start ? start : to;
+    return end > start ? end - start : 0;
+}
+
+/* y_u = c_0 p_u + sum_{l = 1 .. 5} c_l (p_{u+l} + p_{u-l}) + w_u p_u, u < n, a multiple of the vectors' width */
+PU__FN void pu__ar_filter5(pu_int n, const pu_real *c, const pu_real *p, const pu_real *w, pu_real *PU__RESTRICT y)
+{
+    const pu_real c0 = c[0], c1 = c[1], c2 = c[2], c3 = c[3], c4 = c[4], c5 = c[5];
+    pu__vector b = *pu__cv(p), next;
+    pu_int i;
+    for (i = 0; i < n; i += PU__WIDTH, b = next) {
+        const pu_real *at = p + i;
+        pu__vector s = *pu__cv(w + i) * b + c0 * b;
+        next = *pu__cv(at + PU__WIDTH);
+        s += c1 * PU__AR_SUM(at, b, next, 1), s += c2 * PU__AR_SUM(at, b, next, 2), s += c3 * PU__AR_SUM(at, b, next, 3);
+        s += c4 * PU__AR_SUM(at, b, next, 4), s += c5 * PU__AR_SUM(at, b, next, 5);
+        *pu__v(y + i) = s;
+    }
+}
+
+/* rows from .. to-1 of the filter: y = or y += */
+PU__FN void pu__ar_rows(const pu_ar *ar, pu_int from, pu_int to, const pu_real *x, const pu_real *w, pu_real *y, int add)
+{
+    const pu_int P = ar->order, taps = 2 * P + 1;
+    pu_int first = to, rows = P == 5 && w && !add ? pu__ar_vectors(ar->n, from, to, &first) : 0;
+    pu__ar_filter(first - from, taps, ar->band, x + from - P, w ? w + from : NULL, x + from, y + from, add);
+    if (rows) pu__ar_filter5(rows, ar->band + P, x + first, w + first, y + first);
+    first += rows;
+    pu__ar_filter(to - first, taps, ar->band, x + first - P, w ? w + first : NULL, x + first, y + first, add);
+}
+
+/* The vectors are made up to row `to` and as many more as a product reaches beyond it. */
+PU__FN void pu__ar_lead(const pu_ar *ar, const pu_lead *lead, pu_int column, pu_int to, pu_int *made)
+{
+    const pu_int reach = ar->order > PU__WIDTH ? ar->order : PU__WIDTH, end = pu__min(to + reach, ar->n);
+    if (lead && end > *made) lead->rows(lead->user, lead->first + column, *made, end);
+    *made = end;
+}
+
+/* Chunk by chunk, so that a product is still in the first-level cache for its sum. The last chunk takes all rows of the lower
+   end. */
+PU__FN pu_status pu__ar_apply_led(const pu_op *op, const pu_real *w, pu_int k, pu_block X, pu_block Y, int add, pu_real *s,
+                                  const pu_lead *lead)
 {
     const pu_ar *ar = (const pu_ar *)op->data;
     const pu_int n = ar->n, P = ar->order, from = n >= 2 * P ? P : n, to = n >= 2 * P ? n - P : n; /* rows of the filter */
-    pu_int i, j, c, at;
+    pu_int i, j, c, at, end;
     for (c = 0; c < k; c++) {
         const pu_real *x = pu__col(X, c);
         pu_real *y = pu__col(Y, c);
         double sum = 0;
-        if (n >= 2 * P) {
-            pu__ar_end(ar, 1, PU_R(1), x, y, add);
-            pu__ar_end(ar, -1, PU_R(1), x + n - 1, y + n - 1, add);
-        } else { /* the two ends overlap: X'(X x) */
-            pu_real u[2 * PU_AR_MAX];
-            for (i = 0; i < n; i++) {
-                const pu_int m = pu__min(i, P);
-                for (j = 0, u[i] = PU_R(0); j <= m; j++) u[i] += pu__ar_x(ar, i)[j] * x[i - j];
+        pu_int made = 0;
+        for (at = 0; at < n; at = end) {
+            end = n - at <= PU__CHUNK + P ? n : at + PU__CHUNK;
+            pu__ar_lead(ar, lead, c, end, &made);
+            if (n < 2 * P) { /* the two ends overlap: X'(X x); one chunk */
+                pu_real u[2 * PU_AR_MAX];
+                for (i = 0; i < n; i++) {
+                    const pu_int m = pu__min(i, P);
+                    for (j = 0, u[i] = PU_R(0); j <= m; j++) u[i] += pu__ar_x(ar, i)[j] * x[i - j];
+                }
+                for (i = 0; i < n; i++) {
+                    pu_real entry = pu__ar_xt(ar, u, i);
+                    y[i] = add ? y[i] + entry : entry;
+                }
+            } else {
+                const pu_int row = at < from ? from : at, last = pu__min(end, to);
+                if (at == 0) pu__ar_end(ar, 1, PU_R(1), x, y, add);
+                if (end == n) pu__ar_end(ar, -1, PU_R(1), x + n - 1, y + n - 1, add);
+                if (last > row) pu__ar_rows(ar, row, last, x, w, y, add);
             }
-            for (i = 0; i < n; i++) {
-                pu_real entry = pu__ar_xt(ar, u, i);
-                y[i] = add ? y[i] + entry : entry;
-            }
-        }
-        for (i = 0; i < from && w; i++) y[i] += w[i] * x[i]; /* what lies between is the filter's */
-        for (i = to; i < n && w; i++) y[i] += w[i] * x[i];
-        for (at = 0; at < n; at += PU__CHUNK) {
-            const pu_int row = at < from ? from : at, rows = pu__min(at + PU__CHUNK, to) - row;
-            if (rows > 0) pu__ar_filter(rows, 2 * P + 1, ar->band, x + row - P, w ? w + row : NULL, x + row, y + row, add);
-            if (s) sum += (double)pu__dot_chunk(pu__min(PU__CHUNK, n - at), NULL, x + at, y + at);
+            for (i = 0; at == 0 && i < from && w; i++) y[i] += w[i] * x[i]; /* what lies between is the filter's */
+            for (i = to; end == n && i < n && w; i++) y[i] += w[i] * x[i];
+            if (s) sum += (double)pu__dot_chunk(end - at, NULL, x + at, y + at);
         }
         if (s) s[c] = (pu_real)sum;
     }
     return PU_OK;
+}
+
+PU__FN pu_status pu__ar_apply_plus(const pu_op *op, const pu_real *w, pu_int k, pu_block X, pu_block Y, int add, pu_real *s)
+{
+    return pu__ar_apply_led(op, w, k, X, Y, add, s, NULL);
 }
 
 PU__FN pu_status pu__ar_apply(const pu_op *op, pu_int k, pu_block X, pu_block Y, int add, pu_real *work)
@@ -3305,67 +3388,91 @@ PU__FN void pu__ar_both3(pu_int n, const pu_real *x, const pu_real *p, pu_int d,
     s[0] = (double)s0[0], s[1] = (double)s1[0], s[2] = (double)s2[0];
 }
 
-#define PU__AR_LANES 8   /* seven sums at a time: in fewer lanes each, or registers run out (4 are unrolled to scalars) */
-#define PU__AR_CHUNK 256 /* and fewer entries */
+#define PU__AR_CHUNK 256 /* entries per pass of the lag sums: a vector's worth of partial sums each */
 
-/* The lags 0 .. 5 at once, with y_u += by shift_u p_u and s_6 = sum_u x_u shift_u p_u: one load of everything. n is a
-   multiple of the lanes. */
-PU__FN void pu__ar_both6(pu_int n, const pu_real *x, const pu_real *p, const pu_real *c, pu_real by, const pu_real *shift,
-                         pu_real *PU__RESTRICT y, double *s)
+PU__FN double pu__across(pu__vector v)
+{
+    pu_real lane[PU__WIDTH];
+    double s = 0;
+    int l;
+    *pu__v(lane) = v;
+    for (l = 0; l < PU__WIDTH; l++) s += (double)lane[l];
+    return s;
+}
+
+/* Order 5, at most PU__AR_CHUNK entries and whole vectors of them: y_u += by (filter of p + w_u p_u); s_l += sum_u x_u (p_{u+l} +
+   p_{u-l}), l = 0 .. 5, and the result sum_u x_u w_u p_u, all with one load of everything. */
+PU__FN double pu__ar_both5(pu_int n, const pu_real *x, const pu_real *p, const pu_real *c, pu_real by, const pu_real *w,
+                           pu_real *PU__RESTRICT y, double *s)
 {
     const pu_real c0 = c[0], c1 = c[1], c2 = c[2], c3 = c[3], c4 = c[4], c5 = c[5];
-    pu_real s0[PU__AR_LANES] = {0}, s1[PU__AR_LANES] = {0}, s2[PU__AR_LANES] = {0}, s3[PU__AR_LANES] = {0},
-            s4[PU__AR_LANES] = {0}, s5[PU__AR_LANES] = {0}, s6[PU__AR_LANES] = {0};
-    pu_int i, l;
-    for (i = 0; i < n; i += PU__AR_LANES)
-        for (l = 0; l < PU__AR_LANES; l++) {
-            const pu_real *at = p + i + l, v = x[i + l], v0 = at[0], v1 = at[1] + at[-1], v2 = at[2] + at[-2],
-                          v3 = at[3] + at[-3], v4 = at[4] + at[-4], v5 = at[5] + at[-5], v6 = shift[i + l] * v0;
-            y[i + l] += c0 * v0 + c1 * v1 + c2 * v2 + c3 * v3 + c4 * v4 + c5 * v5 + by * v6;
-            s0[l] += v * v0, s1[l] += v * v1, s2[l] += v * v2, s3[l] += v * v3, s4[l] += v * v4, s5[l] += v * v5;
-            s6[l] += v * v6;
-        }
-    for (l = 0; l < 7; l++) s[l] = 0;
-    for (l = 0; l < PU__AR_LANES; l++) {
-        s[0] += 2 * (double)s0[l], s[1] += (double)s1[l], s[2] += (double)s2[l], s[3] += (double)s3[l];
-        s[4] += (double)s4[l], s[5] += (double)s5[l], s[6] += (double)s6[l];
+    pu__vector s0, s1, s2, s3, s4, s5, s6, b = *pu__cv(p), next;
+    pu_int i;
+    memset(&s0, 0, sizeof s0);
+    s1 = s2 = s3 = s4 = s5 = s6 = s0;
+    for (i = 0; i < n; i += PU__WIDTH, b = next) {
+        const pu_real *at = p + i;
+        const pu__vector v = *pu__cv(x + i), shifted = *pu__cv(w + i) * b;
+        pu__vector t, sum = shifted + c0 * b;
+        next = *pu__cv(at + PU__WIDTH);
+        s6 += v * shifted, s0 += v * b;
+        t = PU__AR_SUM(at, b, next, 1), sum += c1 * t, s1 += v * t;
+        t = PU__AR_SUM(at, b, next, 2), sum += c2 * t, s2 += v * t;
+        t = PU__AR_SUM(at, b, next, 3), sum += c3 * t, s3 += v * t;
+        t = PU__AR_SUM(at, b, next, 4), sum += c4 * t, s4 += v * t;
+        t = PU__AR_SUM(at, b, next, 5), sum += c5 * t, s5 += v * t;
+        *pu__v(y + i) += by * sum;
     }
+    s[0] += 2 * pu__across(s0), s[1] += pu__across(s1), s[2] += pu__across(s2), s[3] += pu__across(s3);
+    s[4] += pu__across(s4), s[5] += pu__across(s5);
+    return pu__across(s6);
+}
+
+/* What pu__ar_lags does, for the rows from .. to-1 of the filter, at most PU__CHUNK of them: sum_d += their part of C_d / w */
+PU__FN double pu__ar_lags_of(const pu_ar *ar, pu_int from, pu_int to, const pu_real *m, const pu_real *p, const pu_real *q,
+                             double *sum, pu_real by, const pu_real *shift, pu_real *y)
+{
+    const pu_real *band = ar->band;
+    const pu_int n = to - from, P = ar->order;
+    pu_real c[3];
+    double three[3];
+    pu_int d, l;
+    if (n <= 0) return 0;
+    p += from, q += from, y = y ? y + from : NULL;
+    for (d = 0; d <= P && P < 2; d++)
+        sum[d] += (double)pu__dot_chunk(n, NULL, p, q + d) + (double)pu__dot_chunk(n, NULL, p, q - d);
+    for (l = 0; l < 2 * P + 1 && P < 2; l++) c[l] = by * band[l];
+    if (y && P < 2) pu__ar_filter(n, 2 * P + 1, c, q - P, NULL, NULL, y, 1);
+    for (; d <= P; d += 3) { /* the last three may overlap those before; what is known is not added again */
+        const pu_int lag = pu__min(d, P - 2);
+        for (l = 0; l < 3; l++) c[l] = lag + l < d ? PU_R(0) : lag + l ? by * band[P + lag + l] : by * band[P] / 2;
+        if (y) pu__ar_both3(n, p, q, lag, c, y, three);
+        else pu__ar_lag3(n, p, q, lag, three);
+        for (l = d - lag; l < 3; l++) sum[lag + l] += three[l];
+    }
+    if (y && shift) pu__add_product(n, by, shift + from, q, y);
+    return m ? (double)pu__dot_chunk(n, m + from, p, q) : 0;
 }
 
 /* C_d += w sum_u p_u (q_{u+d} + q_{u-d}), d = 0 .. P, entries outside 0 .. n-1 being zero; n >= 2 P. Gamma is symmetric, so
    that no lag is wanted without its opposite. Chunk by chunk, so that all lags find their entries in the first-level cache,
    and so does the sum m_u p_u q_u, which is the result (m NULL: 0). y not NULL: filter and shift (may be NULL) of `by` q are
    added to the rows P .. n-P-1 of y. */
-PU__FN double pu__ar_lags(pu_int n, pu_int P, double w, const pu_real *m, const pu_real *p, const pu_real *q, double *C,
-                          pu_real by, const pu_real *band, const pu_real *shift, pu_real *y)
+PU__FN double pu__ar_lags(const pu_ar *ar, double w, const pu_real *m, const pu_real *p, const pu_real *q, double *C,
+                          pu_real by, const pu_real *shift, pu_real *y, const pu_lead *lead, pu_int column)
 {
-    double sum[PU_AR_MAX + 1] = {0}, three[3], seven[7], with_m = 0;
-    pu_real c[6];
-    pu_int u, d, l, at = P;
-    for (; y && shift && m && P == 5 && at + PU__AR_LANES <= n - P; at += u) { /* most of it, at the commonest order */
-        u = pu__min(PU__AR_CHUNK, (n - P - at) / PU__AR_LANES * PU__AR_LANES);
-        for (l = 0; l < 6; l++) c[l] = by * band[P + l];
-        pu__ar_both6(u, p + at, q + at, c, by, shift + at, y + at, seven);
-        for (l = 0; l < 6; l++) sum[l] += seven[l];
-        with_m += seven[6];
+    const pu_int n = ar->n, P = ar->order;
+    double sum[PU_AR_MAX + 1] = {0}, with_m = 0;
+    pu_int u, d, l, at, end, first, rows, made = 0;
+    for (at = P; at < n - P; at = end) {
+        end = pu__min(at / PU__AR_CHUNK * PU__AR_CHUNK + PU__AR_CHUNK, n - P);
+        pu__ar_lead(ar, lead, column, end, &made);
+        first = end, rows = y && shift && m && P == 5 ? pu__ar_vectors(n, at, end, &first) : 0;
+        with_m += pu__ar_lags_of(ar, at, first, m, p, q, sum, by, shift, y);
+        if (rows) with_m += pu__ar_both5(rows, p + first, q + first, ar->band + P, by, shift + first, y + first, sum);
+        with_m += pu__ar_lags_of(ar, first + rows, end, m, p, q, sum, by, shift, y);
     }
-    for (; at < n - P; at += PU__CHUNK) {
-        const pu_int len = pu__min(PU__CHUNK, n - P - at);
-        for (d = 0; d <= P && P < 2; d++)
-            sum[d] += (double)pu__dot_chunk(len, NULL, p + at, q + at + d) +
-                      (double)pu__dot_chunk(len, NULL, p + at, q + at - d);
-        for (l = 0; l < 2 * P + 1 && P < 2; l++) c[l] = by * band[l];
-        if (y && P < 2) pu__ar_filter(len, 2 * P + 1, c, q + at - P, NULL, NULL, y + at, 1);
-        for (; d <= P; d += 3) { /* the last three may overlap those before; what is known is not added again */
-            const pu_int from = pu__min(d, P - 2);
-            for (l = 0; l < 3; l++) c[l] = from + l < d ? PU_R(0) : from + l ? by * band[P + from + l] : by * band[P] / 2;
-            if (y) pu__ar_both3(len, p + at, q + at, from, c, y + at, three);
-            else pu__ar_lag3(len, p + at, q + at, from, three);
-            for (l = d - from; l < 3; l++) sum[from + l] += three[l];
-        }
-        if (y && shift) pu__add_product(len, by, shift + at, q + at, y + at);
-        if (m) with_m += (double)pu__dot_chunk(len, m + at, p + at, q + at);
-    }
+    pu__ar_lead(ar, lead, column, n, &made);
     for (l = 0; l < 2 * P; l++) { /* the P entries at each end */
         u = l < P ? l : n - 2 * P + l;
         for (d = 0; d <= P; d++) {
@@ -3411,8 +3518,9 @@ PU__FN void pu__ar_pull(const pu_ar *ar, const double *a, double *abar, const do
 /* kappa p'Gamma q = sum_{t < P} s_t (a^(t)*p)_t (a^(t)*q)_t + sum_{t >= P} (a*p)_t (a*q)_t. Taken over all t that the
    taps reach, the second sum is 1/2 sum_ij a_i a_j C_{|i-j|} with the lag sums C of p and q; what that has too much at the
    two ends comes off term by term. Sums over columns and the O(P^2) work at the ends are in double. */
-PU__FN pu_status pu__ar_grad_plus(const pu_op *op, const pu_real *shift, pu_int k, const pu_real *scale, pu_block P_,
-                                  pu_block Q_, pu_block Y, const pu_real *weight, pu_real *grad, double *sum)
+PU__FN pu_status pu__ar_grad_led(const pu_op *op, const pu_real *shift, pu_int k, const pu_real *scale, pu_block P_,
+                                 pu_block Q_, pu_block Y, const pu_real *weight, pu_real *grad, double *sum,
+                                 const pu_lead *lead)
 {
     const pu_ar *ar = (const pu_ar *)op->data;
     const pu_int n = ar->n, P = ar->order;
@@ -3430,7 +3538,21 @@ PU__FN pu_status pu__ar_grad_plus(const pu_op *op, const pu_real *shift, pu_int 
         const double w = (double)weight[c] * (double)by;
         pu_real *y = Y.at ? pu__col(Y, c) : NULL;
         if (sum) sum[c] = 0;
-        if (by == PU_R(0) || (weight[c] == PU_R(0) && !y)) continue;
+        if (by == PU_R(0) || (weight[c] == PU_R(0) && !y)) {
+            if (lead) lead->rows(lead->user, lead->first + c, 0, n);
+            continue;
+        }
+        if (n >= 2 * P) {
+            with_m = pu__ar_lags(ar, w, sum ? shift : NULL, q, p, C, by, shift, y, lead, c);
+            for (t = 0; t < P; t++) value[P] += pu__ar_pair(t, 0, t, last, -w, p, q, lastbar);
+            for (t = n; t < n + P; t++) value[P] += pu__ar_pair(t, t - n + 1, P, last, -w, p, q, lastbar);
+        } else {
+            if (lead) lead->rows(lead->user, lead->first + c, 0, n);
+            for (t = P; t < n; t++) value[P] += pu__ar_pair(t, 0, P, last, w, p, q, lastbar);
+            with_m = sum && shift ? pu__dot(n, shift, p, q) : 0;
+        }
+        for (t = 0; t < P; t++)
+            value[t] += pu__ar_pair(t, 0, t, a + pu__ar_row(t), w * s[t], p, q, abar + pu__ar_row(t));
         if (y && n < 2 * P) {
             pu_real scaled[2 * PU_AR_MAX];
             pu_block x;
@@ -3442,16 +3564,6 @@ PU__FN pu_status pu__ar_grad_plus(const pu_op *op, const pu_real *shift, pu_int 
             pu__ar_end(ar, -1, by, p + n - 1, y + n - 1, 1);
             for (i = 0; i < 2 * P && shift; i++) t = i < P ? i : n - 2 * P + i, y[t] += by * (shift[t] * p[t]);
         }
-        for (t = 0; t < P; t++)
-            value[t] += pu__ar_pair(t, 0, t, a + pu__ar_row(t), w * s[t], p, q, abar + pu__ar_row(t));
-        if (n >= 2 * P) {
-            with_m = pu__ar_lags(n, P, w, sum ? shift : NULL, q, p, C, by, ar->band, shift, y);
-            for (t = 0; t < P; t++) value[P] += pu__ar_pair(t, 0, t, last, -w, p, q, lastbar);
-            for (t = n; t < n + P; t++) value[P] += pu__ar_pair(t, t - n + 1, P, last, -w, p, q, lastbar);
-        } else {
-            for (t = P; t < n; t++) value[P] += pu__ar_pair(t, 0, P, last, w, p, q, lastbar);
-            with_m = sum && shift ? pu__dot(n, shift, p, q) : 0;
-        }
         if (sum) sum[c] = with_m;
     }
     for (i = 0; i <= P; i++)
@@ -3461,6 +3573,12 @@ PU__FN pu_status pu__ar_grad_plus(const pu_op *op, const pu_real *shift, pu_int 
         }
     pu__ar_pull(ar, a, abar, value, grad);
     return PU_OK;
+}
+
+PU__FN pu_status pu__ar_grad_plus(const pu_op *op, const pu_real *shift, pu_int k, const pu_real *scale, pu_block P,
+                                  pu_block Q, pu_block Y, const pu_real *weight, pu_real *grad, double *sum)
+{
+    return pu__ar_grad_led(op, shift, k, scale, P, Q, Y, weight, grad, sum, NULL);
 }
 
 PU__FN pu_status pu__ar_grad(const pu_op *op, pu_int k, pu_block P, pu_block Q, const pu_real *weight, pu_real *grad,
@@ -3643,6 +3761,7 @@ PU_DEF pu_op pu_op_ar(const pu_ar *ar)
     if (!ar || ar->n < 1 || ar->order < 0 || ar->order > PU_AR_MAX || ar->order > ar->n) return op;
     op.rows = op.cols = ar->n, op.params = ar->order + 1;
     op.apply_plus = pu__ar_apply_plus, op.grad_plus = pu__ar_grad_plus;
+    op.apply_led = pu__ar_apply_led, op.grad_led = pu__ar_grad_led;
     op.apply = op.apply_t = pu__ar_apply, op.grad = pu__ar_grad, op.diag = pu__ar_diag, op.sample = pu__ar_sample;
     op.solve = pu__ar_solve, op.logdet = pu__ar_logdet, op.logdet_grad = pu__ar_logdet_grad, op.check = pu__ar_check;
     op.band = ar->order, op.band_add = pu__ar_band_add, op.band_grad = pu__ar_band_grad;
@@ -6286,10 +6405,14 @@ PU__FN pu_status pu__product(pu__run *g, pu_block X, pu_block Y, int add)
     return g->A->apply(g->A, g->k, X, Y, add, g->work);
 }
 
-/* Y = A X, s_j = x_j'A x_j: in one sweep where the operator can */
-PU__FN pu_status pu__product_dot(pu__run *g, pu_block X, pu_block Y, pu_real *s)
+/* Y = A X, s_j = x_j'A x_j: in one sweep where the operator can. lead: makes X, where A has apply_led; else NULL */
+PU__FN pu_status pu__product_dot(pu__run *g, pu_block X, pu_block Y, pu_real *s, const pu_lead *lead)
 {
     pu_status status;
+    if (lead) {
+        g->products += (double)g->k;
+        return g->A->apply_led(g->A, NULL, g->k, X, Y, 0, s, lead);
+    }
     if (g->A->apply_plus) {
         g->products += (double)g->k;
         return g->A->apply_plus(g->A, NULL, g->k, X, Y, 0, s);
@@ -6299,10 +6422,16 @@ PU__FN pu_status pu__product_dot(pu__run *g, pu_block X, pu_block Y, pu_real *s)
     return status;
 }
 
-/* Y += A (c o P);  grad += scale_j * d/dtheta (c_j p_j)'A q_j (c NULL: ones; grad may be NULL). P is qbar, or qbar is free. */
-PU__FN pu_status pu__product_back(pu__run *g, const pu_real *c, pu_block P, pu_block Q, pu_block Y, pu_real *grad)
+/* Y += A (c o P);  grad += scale_j * d/dtheta (c_j p_j)'A q_j (c NULL: ones; grad may be NULL). P is qbar, or qbar is free.
+   lead: makes P and Y, where A has grad_led and there is a grad; else NULL */
+PU__FN pu_status pu__product_back(pu__run *g, const pu_real *c, pu_block P, pu_block Q, pu_block Y, pu_real *grad,
+                                  const pu_lead *lead)
 {
     pu_status status;
+    if (lead) {
+        g->products += (double)g->k;
+        return g->A->grad_led(g->A, NULL, g->k, c, P, Q, Y, g->s.scale, grad, NULL, lead);
+    }
     if (g->A->grad_plus && grad) {
         g->products += (double)g->k;
         return g->A->grad_plus(g->A, NULL, g->k, c, P, Q, Y, g->s.scale, grad, NULL);
@@ -6361,6 +6490,40 @@ PU__FN pu_status pu__start(pu__run *g, const pu_block *x0)
     return status;
 }
 
+/* What the two leads below have to know. */
+typedef struct {
+    const pu__run *g;
+    pu_block to, from;    /* d_i, d_{i-1} */
+    const pu_real *a, *be;
+} pu__step;
+
+/* some rows of one column */
+PU__FN pu_block pu__piece(pu_block b, pu_int column, pu_int from)
+{
+    b.at = pu__col(b, column) + from;
+    return b;
+}
+
+/* d = m o r + be d for rows from .. to-1 of column j */
+PU__FN void pu__next_direction(void *user, pu_int j, pu_int from, pu_int to)
+{
+    const pu__step *p = (const pu__step *)user;
+    const pu__run *g = p->g;
+    pu_term t[2];
+    t[0] = pu__t(pu__piece(g->r, j, from), PU_R(1), NULL, g->use_m ? g->m + from : NULL);
+    t[1] = pu__t(pu__piece(p->from, j, from), PU_R(1), p->be + j, NULL);
+    g->B->combine(g->B->user, to - from, 1, pu__piece(p->to, j, from), 2, t);
+}
+
+/* rbar += m o dbar;  dbar = be dbar + a xbar for rows from .. to-1 of column j */
+PU__FN void pu__retreat_rows(void *user, pu_int j, pu_int from, pu_int to)
+{
+    const pu__step *p = (const pu__step *)user;
+    const pu__run *g = p->g;
+    g->B->retreat(g->B->user, to - from, 1, p->a + j, p->be + j, g->use_m ? g->m + from : NULL, pu__piece(g->xbar, j, from),
+                  pu__piece(g->rbar, j, from), pu__piece(g->dbar, j, from));
+}
+
 /* The solver. In: u, x0 (NULL = 0), m, step. Out: x, r, histories, tape. */
 PU__FN pu_status pu__forward(pu__run *g, const pu_block *x0, pu_int I)
 {
@@ -6369,9 +6532,14 @@ PU__FN pu_status pu__forward(pu__run *g, const pu_block *x0, pu_int I)
     const pu_real *m = pu__m(g);
     const pu_int k = g->k, every = g->plan.every;
     const int later = g->tape && !every; /* all directions stay: x = x0 + sum a_i d_i afterwards, three of them at a time */
+    const int led = B->host && g->A->apply_led && !g->saved; /* a direction is made while it is multiplied with A */
     const pu_block none = {NULL, 0};
     pu_status status = pu__start(g, x0);
+    pu__step step;
+    pu_lead lead;
     pu_int i;
+    lead.rows = pu__next_direction, lead.user = &step, lead.first = 0;
+    step.g = g, step.a = NULL;
     if (status) return status;
     if (x0) pu__combine1(g, g->x, pu__t(*x0, PU_R(1), NULL, NULL));
     else pu__zero(g, g->x);
@@ -6389,7 +6557,8 @@ PU__FN pu_status pu__forward(pu__run *g, const pu_block *x0, pu_int I)
             pu__combine1(g, pu__checkpoint(g, i / every - 1, 0), pu__t(g->r, PU_R(1), NULL, NULL));
             if (s->use_beta) pu__combine1(g, pu__checkpoint(g, i / every - 1, 1), pu__t(d, PU_R(1), NULL, NULL));
         }
-        status = pu__product_dot(g, d, g->q, s->pi + i * k);                               /* q = A d;  pi = d'q */
+        if (i > 0) step.from = pu__direction(g, i - 1), step.to = d, step.be = s->be + (i - 1) * k;
+        status = pu__product_dot(g, d, g->q, s->pi + i * k, led && i > 0 ? &lead : NULL);  /* q = A d;  pi = d'q */
         if (status) return status;
         pu__stage(g, PU_STAGE_ALPHA, i);                                                   /* a = rho / pi */
         B->advance(B->user, g->n, k, s->a + i * k, m, d, g->q, later ? none : g->x, g->r, s->rho + (i + 1) * k);
@@ -6401,8 +6570,9 @@ PU__FN pu_status pu__forward(pu__run *g, const pu_block *x0, pu_int I)
         pu__stage(g, PU_STAGE_BETA, i);                                                    /* be = rho' / rho */
         if (i + 1 < I) {
             if (g->reorthogonal) pu__combine1(g, pu__slot(g, g->tape_r, i + 1), pu__t(g->r, PU_R(1), NULL, NULL));
-            pu__combine2(g, pu__direction(g, i + 1), pu__t(g->r, PU_R(1), NULL, m),        /* d = m o r + be d */
-                         pu__t(d, PU_R(1), s->be + i * k, NULL));
+            if (!led)
+                pu__combine2(g, pu__direction(g, i + 1), pu__t(g->r, PU_R(1), NULL, m),    /* d = m o r + be d */
+                             pu__t(d, PU_R(1), s->be + i * k, NULL));
         }
         if ((B->host || (g->plan.tolerance_mode && (i + 1) % g->plan.check_every == 0)) && pu__all_stopped(g)) {
             g->done = i + 1;
@@ -6486,10 +6656,16 @@ PU__FN pu_status pu__reverse_step(pu__run *g, pu_int i, pu_block d, pu_block dpr
     const int full = !s->detach && !s->fixed_step; /* alpha (and beta) depend on theta */
     const int back = full || g->mbar;              /* the residuals are needed */
     const int plain = !back && !g->reorthogonal;
+    const int last = !full && i + 1 == g->done;    /* rbar, hence qbar, is still zero: no product */
+    const int led = plain && !last && g->B->host && g->A->grad_led && grad;
     pu_status status = PU_OK;
+    pu__step step;
+    pu_lead lead;
+    lead.rows = pu__retreat_rows, lead.user = &step, lead.first = 0;
+    step.g = g, step.a = a, step.be = be;
     if (plain) { /* rbar += m o dbar;  dbar = be dbar + a xbar + A qbar,  qbar = -a rbar */
         pu__stage(g, PU_STAGE_REV2, i);
-        g->B->retreat(g->B->user, g->n, g->k, a, be, m, g->xbar, g->rbar, g->dbar);
+        if (!led) g->B->retreat(g->B->user, g->n, g->k, a, be, m, g->xbar, g->rbar, g->dbar);
     } else {
         if (full && s->use_beta) pu__dots(g, NULL, g->dbar, d, s->s0);                          /* beb = dbar'd */
         pu__stage(g, PU_STAGE_REV1, i);                         /* rhobar += beb/rho; rhop = -beb be/rho */
@@ -6518,8 +6694,8 @@ PU__FN pu_status pu__reverse_step(pu__run *g, pu_int i, pu_block d, pu_block dpr
             g->B->combine(g->B->user, g->n, g->k, g->dbar, 3, t);
         }
     }
-    if (full || i + 1 < g->done) /* otherwise rbar, hence qbar, is still zero */
-        status = pu__product_back(g, plain ? s->c0 : NULL, plain ? g->rbar : g->qbar, d, g->dbar, grad);
+    if (!last)
+        status = pu__product_back(g, plain ? s->c0 : NULL, plain ? g->rbar : g->qbar, d, g->dbar, grad, led ? &lead : NULL);
     if (g->reorthogonal) pu__project(g, g->dbar, i, m, NULL);
     if (back) {
         pu_block swap = g->r;
@@ -7389,9 +7565,18 @@ PU__FN pu_status pu__posterior_apply_plus(const pu_op *op, const pu_real *w, pu_
     return pu__named(p, p->model->Gamma->apply_plus(p->model->Gamma, p->shift, k, X, Y, add, s), "Gamma.apply");
 }
 
-/* its grad_plus, where besides only the sum of psi's gradient is wanted, which is p'(Phi'W Phi) q / psi; w is NULL */
-PU__FN pu_status pu__posterior_grad_plus(const pu_op *op, const pu_real *w, pu_int k, const pu_real *c, pu_block P, pu_block Q,
-                                         pu_block Y, const pu_real *weight, pu_real *grad, double *s)
+PU__FN pu_status pu__posterior_apply_led(const pu_op *op, const pu_real *w, pu_int k, pu_block X, pu_block Y, int add,
+                                         pu_real *s, const pu_lead *lead)
+{
+    pu__posterior *p = pu__posterior_of(op);
+    (void)w;
+    return pu__named(p, p->model->Gamma->apply_led(p->model->Gamma, p->shift, k, X, Y, add, s, lead), "Gamma.apply");
+}
+
+/* its grad_led, where besides only the sum of psi's gradient is wanted, which is p'(Phi'W Phi) q / psi; w is NULL. Without a
+   lead it is grad_plus. */
+PU__FN pu_status pu__posterior_grad_led(const pu_op *op, const pu_real *w, pu_int k, const pu_real *c, pu_block P, pu_block Q,
+                                        pu_block Y, const pu_real *weight, pu_real *grad, double *s, const pu_lead *lead)
 {
     pu__posterior *p = pu__posterior_of(op);
     const pu_op *Gamma = p->model->Gamma;
@@ -7400,15 +7585,29 @@ PU__FN pu_status pu__posterior_grad_plus(const pu_op *op, const pu_real *w, pu_i
     (void)w, (void)s;
     for (j = 0; j < k && !status; j = end) {
         pu_real *at = grad + pu__group_at(p, j);
+        const pu_real *some = c ? c + j : NULL;
+        const pu_block Pj = pu__from(P, j), Qj = pu__from(Q, j), Yj = Y.at ? pu__from(Y, j) : Y;
         const pu_int from = j;
         end = pu__group_end(p, j, k);
-        status = pu__named(p, Gamma->grad_plus(Gamma, p->shift, end - j, c ? c + j : NULL, pu__from(P, j), pu__from(Q, j),
-                                               Y.at ? pu__from(Y, j) : Y, weight + j, at + p->at_Gamma, p->sum), "Gamma.grad");
+        if (lead) {
+            pu_lead rest = *lead;
+            rest.first += j;
+            status = Gamma->grad_led(Gamma, p->shift, end - j, some, Pj, Qj, Yj, weight + j, at + p->at_Gamma, p->sum, &rest);
+        } else {
+            status = Gamma->grad_plus(Gamma, p->shift, end - j, some, Pj, Qj, Yj, weight + j, at + p->at_Gamma, p->sum);
+        }
+        status = pu__named(p, status, "Gamma.grad");
         for (; j < end; j++)
             at[p->at_psi] += (pu_real)((double)weight[j] * (c ? (double)c[j] : 1) * p->sum[j - from] /
                                        (double)p->model->psi[0]);
     }
     return status;
+}
+
+PU__FN pu_status pu__posterior_grad_plus(const pu_op *op, const pu_real *w, pu_int k, const pu_real *c, pu_block P, pu_block Q,
+                                         pu_block Y, const pu_real *weight, pu_real *grad, double *s)
+{
+    return pu__posterior_grad_led(op, w, k, c, P, Q, Y, weight, grad, s, NULL);
 }
 
 /* p'A q: Gamma's own terms; (W Phi p)'Phi q + (W Phi q)'Phi p for Phi; mask (Phi p)(Phi q) for psi */
@@ -7500,6 +7699,7 @@ PU__FN void pu__posterior_layout(pu__posterior *p, pu__arena *arena, const pu_lg
     p->op.rows = p->op.cols = p->D, p->op.params = params, p->op.trusted = 2, p->op.data = p;
     p->op.apply = p->op.apply_t = pu__posterior_apply, p->op.grad = pu__posterior_grad;
     if (pu__is_shift(model)) p->op.apply_plus = pu__posterior_apply_plus;
+    if (pu__is_shift(model) && model->Gamma->apply_led) p->op.apply_led = pu__posterior_apply_led;
     if (pu__has_diag(model)) p->op.diag = pu__posterior_diag;
 }
 
@@ -7859,7 +8059,8 @@ PU__FN void pu__job_layout(pu__memory *mem, pu__arena *arena, const pu__job *job
         w->post.want_Phi = job->out->Phi && job->model->Phi->params > 0;
         w->post.want_psi = job->out->psi != NULL;
         if (w->post.shift && job->o->tied_psi && w->post.want_Gamma && w->post.want_psi && !w->post.want_Phi)
-            w->post.op.grad_plus = pu__posterior_grad_plus;
+            w->post.op.grad_plus = pu__posterior_grad_plus,
+            w->post.op.grad_led = job->model->Gamma->grad_led ? pu__posterior_grad_led : NULL;
         w->post.at_Gamma = 0, w->post.at_Phi = job->at_Phi, w->post.at_psi = job->at_psi;
         w->post.groups = job->groups, w->post.probes = job->K;
         w->post.at_group = job->at_group, w->post.stride = job->at_eta;

@@ -6262,7 +6262,8 @@ typedef struct {
     pu_real *host;            /* kmax: scalars read back */
     int32_t *host_int;        /* kmax */
     pu_real *host_a, *host_b; /* history x kmax: read back for the quadrature */
-    double *tri;              /* 4 x (history + 1): tridiagonal matrix */
+    double *off, *ritz;       /* history + 1: off-diagonal of a tridiagonal matrix; kmax x 2 (history + 1): spectra */
+    pu_int *known;            /* kmax: steps that the spectrum in ritz belongs to, -1: none */
     double *uu, *rr, *tt, *ux, *xt; /* kmax: |u|^2, |r|^2, |u-Ax|^2, u'x, x'(u-Ax) */
     double *orth, *growth;          /* kmax: PU_ADJOINT_AUTO's two measures */
     double products;
@@ -6349,7 +6350,9 @@ PU__FN void pu__run_layout(pu__run *g, pu__arena *arena, const pu_op *A, const p
     s->steps = (int32_t *)pu__take(arena, kmax, 1, sizeof(int32_t));
     s->stop = (int32_t *)pu__take(arena, kmax, 1, sizeof(int32_t));
     g->host_int = (int32_t *)pu__take(arena, kmax, 1, sizeof(int32_t));
-    g->tri = (double *)pu__take(arena, g->history + 1, 4, sizeof(double));
+    g->off = (double *)pu__take(arena, g->history + 1, 1, sizeof(double));
+    g->ritz = (double *)pu__take(arena, 2 * (g->history + 1), kmax, sizeof(double));
+    g->known = (pu_int *)pu__take(arena, kmax, 1, sizeof(pu_int));
     g->work = pu__reals(arena, A->work, kmax);
 }
 
@@ -6551,6 +6554,7 @@ PU__FN pu_status pu__forward(pu__run *g, const pu_block *x0, pu_int I)
     if (I > 0) pu__combine1(g, pu__direction(g, 0), pu__t(g->r, PU_R(1), NULL, m));        /* d = m o r */
     if (I > 0 && g->reorthogonal) pu__combine1(g, pu__slot(g, g->tape_r, 0), pu__t(g->r, PU_R(1), NULL, NULL));
     g->done = I;
+    for (i = 0; i < k; i++) g->known[i] = -1;
     for (i = 0; i < I; i++) {
         const pu_block d = pu__direction(g, i);
         if (g->saved && i > 0 && i % every == 0) {
@@ -6811,19 +6815,26 @@ PU__FN int pu__tridiagonal(pu_int n, double *d, double *e, double *z)
     return 0;
 }
 
-/* Lanczos matrix of column j after `steps` steps, diagonalised in g->tri: T_ii = 1/a_i + be_{i-1}/a_{i-1},
-   T_{i,i+1} = sqrt(be_i)/a_i. Needs host_a, host_b. */
+/* Ritz values of column j; the squares of the first components of their vectors are history + 1 further on */
+PU__FN double *pu__ritz(const pu__run *g, pu_int j) { return g->ritz + 2 * (g->history + 1) * j; }
+
+/* Lanczos matrix of column j after `steps` steps, diagonalised into pu__ritz(g, j): T_ii = 1/a_i + be_{i-1}/a_{i-1},
+   T_{i,i+1} = sqrt(be_i)/a_i. Needs host_a, host_b. Returns 0, or 1 without convergence. Once for all who ask. */
 PU__FN int pu__spectrum(pu__run *g, pu_int j, pu_int steps)
 {
-    double *d = g->tri, *e = d + g->history + 1, *z = e + g->history + 1, a, be, before = 0;
+    double *d = pu__ritz(g, j), *z = d + g->history + 1, a, be, before = 0;
     pu_int i;
+    if (g->known[j] == steps) return 0;
     for (i = 0; i < steps; i++) {
         a = (double)g->host_a[i * g->k + j], be = (double)g->host_b[i * g->k + j];
         d[i] = 1 / a + before;
-        e[i] = sqrt(be) / a;
+        g->off[i] = sqrt(be) / a;
         before = be / a;
     }
-    return pu__tridiagonal(steps, d, e, z);
+    if (pu__tridiagonal(steps, d, g->off, z)) return 1;
+    for (i = 0; i < steps; i++) z[i] *= z[i];
+    g->known[j] = steps;
+    return 0;
 }
 
 PU__FN void pu__read_history(pu__run *g)
@@ -6841,7 +6852,7 @@ PU__FN void pu__read_history(pu__run *g)
 PU__FN void pu__growth(pu__run *g)
 {
     double lambda[16], rbar[16], dbar[16], top[16];
-    pu_int j, l, from, i, best;
+    pu_int j, l, from, i;
     pu__read_history(g);
     for (j = 0; j < g->k; j++) {
         const pu_int steps = (pu_int)g->host_int[j];
@@ -6851,13 +6862,13 @@ PU__FN void pu__growth(pu__run *g)
             g->growth[j] = DBL_MAX;
             continue;
         }
-        for (l = 0; l < 16; l++) {
-            for (best = l, i = l + 1; i < steps; i++) /* l-th largest to the front */
-                if (g->tri[i] > g->tri[best]) best = i;
-            lambda[l] = l < steps ? g->tri[best] : lambda[0]; /* fewer: the largest again */
-            if (l < steps) g->tri[best] = g->tri[l], g->tri[l] = lambda[l];
-            top[l] = 1;
+        for (l = 0; l < 16; l++) lambda[l] = 0, top[l] = 1;
+        for (i = 0; i < steps; i++) {
+            double value = pu__ritz(g, j)[i], smaller;
+            for (l = 0; l < 16; l++) /* into its place among the largest */
+                smaller = value < lambda[l] ? value : lambda[l], lambda[l] = pu__max(value, lambda[l]), value = smaller;
         }
+        for (l = steps; l < 16; l++) lambda[l] = lambda[0]; /* fewer: the largest again */
         for (from = steps - 1; from >= 0; from--) {
             for (l = 0; l < 16; l++) rbar[l] = 0, dbar[l] = 1;
             for (i = from; i >= 0; i--) {
@@ -6874,19 +6885,45 @@ PU__FN void pu__growth(pu__run *g)
 }
 
 /* log det (M^-1 A) seen by probe j: n log s + rho_0 sum_i w_i log(lambda_i / s) / lambda_i, any s > 0. NaN where the
-   Lanczos matrix is not positive definite. *smallest: its smallest eigenvalue. */
-PU__FN double pu__quadrature(pu__run *g, pu_int j, pu_int steps, double rho0, double s, double *smallest)
+   Lanczos matrix is not positive definite. *smallest, *largest: of its eigenvalues. */
+PU__FN double pu__quadrature(pu__run *g, pu_int j, pu_int steps, double rho0, double s, double *smallest, double *largest)
 {
-    double sum = 0, *z = g->tri + 2 * (g->history + 1);
+    const double *lambda = pu__ritz(g, j), *weight = lambda + g->history + 1;
+    double sum = 0;
     pu_int i;
-    *smallest = DBL_MAX;
+    *smallest = DBL_MAX, *largest = 0;
     if (steps > 0 && pu__spectrum(g, j, steps)) return (double)NAN;
     for (i = 0; i < steps; i++) {
-        if (!(g->tri[i] > 0)) return (double)NAN;
-        if (g->tri[i] < *smallest) *smallest = g->tri[i];
-        sum += z[i] * z[i] * log(g->tri[i] / s) / g->tri[i];
+        if (!(lambda[i] > 0)) return (double)NAN;
+        if (lambda[i] < *smallest) *smallest = lambda[i];
+        *largest = pu__max(*largest, lambda[i]);
+        sum += weight[i] * log(lambda[i] / s) / lambda[i];
     }
     return (double)g->n * log(s) + rho0 * sum;
+}
+
+/* What the last of these steps has changed in that. log(lambda/s)/lambda is the integral over t > 0 of 1/(t (t + lambda)) -
+   s/(t (t + s) lambda), and step i adds to e_1'(T + t)^-1 e_1 a positive term, which at t = 0 is a_i rho_{i-1} / rho_0 and from
+   there falls by
+     F(t) = (q_i/p_i) prod_{l < i} (q_l/p_l)^2,   q = 1/a,   p_1 = q_1 + t,   p_{l+1} = q_{l+1} + t + be_l q_l (p_l - q_l)/p_l.
+   So it is a_i rho_{i-1} times the integral of F(s exp(u)) - 1/(1 + exp(u)) over all u, by the trapezoidal rule: 64 points
+   one apart have a relative error of 1e-6, which is plenty, and no eigenproblem is solved. */
+PU__FN double pu__last_change(const pu__run *g, pu_int j, pu_int steps, double rho, double s)
+{
+    double t[64], over[64], F[64], sum = 0, t_l = s * 1.2664165549094176e-14; /* exp(-32) */
+    pu_int i, l;
+    for (l = 0; l < 64; l++, t_l *= 2.718281828459045) t[l] = over[l] = t_l, F[l] = 1; /* over: p - q */
+    for (i = 0; i < steps; i++) {
+        const double q = 1 / (double)g->host_a[i * g->k + j], e = (double)g->host_b[i * g->k + j] * q;
+        const int last = i + 1 == steps;
+        for (l = 0; l < 64; l++) {
+            const double inverse = 1 / (q + over[l]), ratio = q * inverse;
+            F[l] *= last ? ratio : ratio * ratio;
+            over[l] = t[l] + e * (over[l] * inverse);
+        }
+    }
+    for (l = 0; l < 64; l++) sum += F[l] - s / (s + t[l]);
+    return steps > 0 ? rho * (double)g->host_a[(steps - 1) * g->k + j] * sum : 0;
 }
 
 /* Largest eigenvalue of A, from below by a few percent: Lanczos started at a random vector. Uses column 0 of g. */
@@ -6908,7 +6945,7 @@ PU__FN pu_status pu__lambda_max(pu__run *g, double *lambda)
         pu__read_history(g);
         taken = (pu_int)g->host_int[0];
         if (taken > 0 && !pu__spectrum(g, 0, taken))
-            for (i = 0; i < taken; i++) *lambda = pu__max(*lambda, g->tri[i]);
+            for (i = 0; i < taken; i++) *lambda = pu__max(*lambda, pu__ritz(g, 0)[i]);
     }
     g->use_m = use_m, g->plan.tolerance_mode = tolerance_mode, g->reorthogonal = reorthogonal;
     g->tape = tape, g->saved = saved;
@@ -8208,22 +8245,22 @@ PU__FN void pu__logdets(pu__worker *w, pu__column *columns, pu_int first)
     for (i = 0; i < g->n && g->use_m; i++) base -= log((double)g->m[i]); /* log det M */
     for (j = 0; j < g->k; j++) {
         const pu_int steps = (pu_int)g->host_int[j];
-        double before, after, theta, open;
+        double after, change, theta, largest, open;
         int32_t stop;
-        pu_real rho[2];
+        pu_real rho[3];
         g->B->read(g->B->user, rho, g->s.rho + j, sizeof *rho);
         g->B->read(g->B->user, rho + 1, g->s.rho + steps * g->k + j, sizeof *rho);
-        before = steps > 0 ? pu__quadrature(g, j, steps - 1, (double)rho[0], w->shift, &theta) : 0;
-        after = pu__quadrature(g, j, steps, (double)rho[0], w->shift, &theta);
+        g->B->read(g->B->user, rho + 2, g->s.rho + (steps > 0 ? steps - 1 : 0) * g->k + j, sizeof *rho);
+        after = pu__quadrature(g, j, steps, (double)rho[0], w->shift, &theta, &largest);
+        change = fabs(pu__last_change(g, j, steps, (double)rho[2], w->shift));
         open = steps > 0 ? (double)rho[1] / theta * (1 + fabs(log(theta / w->shift))) : (double)rho[0];
-        columns[j].low = theta, columns[j].high = 0;
-        for (i = 0; i < steps; i++) columns[j].high = pu__max(columns[j].high, g->tri[i]);
+        columns[j].low = theta, columns[j].high = largest;
         columns[j].energy = steps > 0 ? (double)rho[1] / theta : -1;
         if (first + j == 0) continue; /* the mean has no part in the log det */
         columns[j].logdet = after + base;
         /* a column that ended at rounding level has nothing left to change, however much its last step did */
         g->B->read(g->B->user, &stop, g->s.stop + j, sizeof stop);
-        columns[j].gap = stop == PU_STOP_ROUNDING || stop == PU_STOP_ZERO ? open : pu__max(fabs(after - before), open);
+        columns[j].gap = stop == PU_STOP_ROUNDING || stop == PU_STOP_ZERO ? open : pu__max(change, open);
     }
 }
 

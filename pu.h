@@ -121,6 +121,7 @@ MATHS (letters used throughout; W = diag(mask * psi), e = mask * (y - eta))
 #define pu_lead puf_lead
 #define pu_term puf_term
 #define pu_state puf_state
+#define pu_unwinding puf_unwinding
 #define pu_backend puf_backend
 #define pu_op puf_op
 #define pu_lgm puf_lgm
@@ -473,8 +474,23 @@ typedef enum { /* stages of per-column scalar arithmetic, in the order of the so
     PU_STAGE_REV2,    /* s0 = xbar'd, s1 = rbar'q -> rhobar, pib; c0 = -alpha */
     PU_STAGE_RPREV,   /* c0, c1, c2: r_{i-1} from d_{i-1}, d_{i-2} or r_i */
     PU_STAGE_Q,       /* c1 = 1/alpha */
-    PU_STAGE_END      /* c0 = 2 rhobar */
+    PU_STAGE_END,     /* c0 = 2 rhobar */
+    PU_STAGE_UNWIND   /* REV1 and REV2 in one, from the sums of unwind_sums in s0, s1, c1; c0 = 2 rhobar */
 } pu_stage;
+
+/* A reverse step where alpha and beta depend on theta. Columns with a_j = 0 took no such step. */
+typedef struct {
+    pu_block d, before;                  /* d_i and d_{i-1} */
+    pu_block kept;                       /* r_i; at NULL: it is 1/m o (d - be_before before) */
+    pu_block xbar;
+    pu_block r, rbar, dbar;              /* r_{i+1}, which becomes r_i; cotangents of r_{i+1}, d_{i+1}, which become those of r_i, d_i
+                                            but for the product with A */
+    pu_block qbar;                       /* out */
+    const pu_real *a, *be;               /* alpha_{i+1}, beta_{i+1} */
+    const pu_real *be_before;            /* beta_i; NULL: there is no d_{i-1} */
+    const pu_real *twice_rhobar, *pib;
+    const pu_real *m, *minv;             /* n, or NULL */
+} pu_unwinding;
 
 typedef struct {
     void *user;
@@ -501,6 +517,12 @@ typedef struct {
        coefficient of exactly zero are not read. */
     void (*retreat)(void *user, pu_int n, pu_int k, const pu_real *a, const pu_real *be, const pu_real *m, pu_block xbar,
                     pu_block rbar, pu_block dbar);
+    /* The same where they are not, in two sweeps; optional, both or none (else dot and combine do it in ten). With q = (r_i - r) / a
+         s0 = dbar'd,   s1 = xbar'd - (rbar + m o dbar)'q,   s2 = r'(m o q)          (zero where a is)
+         rbar += m o (dbar + 2 rhobar r);  qbar = -a rbar + pib d;  dbar = be dbar + a xbar + pib q;  r = r_i
+       and where a is zero qbar = 0, and nothing else is read or written. */
+    void (*unwind_sums)(void *user, pu_int n, pu_int k, const pu_unwinding *v, pu_real *s0, pu_real *s1, pu_real *s2);
+    void (*unwind)(void *user, pu_int n, pu_int k, const pu_unwinding *v);
 } pu_backend;
 
 /* ---- model and data ------------------------------------------------------------------------------ */
@@ -1835,6 +1857,89 @@ PU__FN void pu__cpu_retreat(void *user, pu_int n, pu_int k, const pu_real *a, co
     }
 }
 
+/* Entries `at` on of one column of a reverse step: r_i, at most PU__CHUNK entries. */
+PU__FN const pu_real *pu__residual_before(const pu_unwinding *v, pu_int j, pu_int at, pu_int n, pu_real *PU__RESTRICT buffer)
+{
+    const pu_real *PU__RESTRICT d = pu__col(v->d, j) + at, *PU__RESTRICT b, *m = v->minv ? v->minv + at : NULL;
+    const pu_real be = v->be_before ? v->be_before[j] : PU_R(0);
+    pu_int i;
+    if (v->kept.at) return pu__col(v->kept, j) + at;
+    if (be == PU_R(0) && !m) return d;
+    b = be == PU_R(0) ? d : pu__col(v->before, j) + at;
+    for (i = 0; i < n; i++) buffer[i] = d[i] - be * b[i];
+    for (i = 0; i < n && m; i++) buffer[i] *= m[i];
+    return buffer;
+}
+
+PU__FN void pu__cpu_unwind_sums(void *user, pu_int n, pu_int k, const pu_unwinding *v, pu_real *s0, pu_real *s1, pu_real *s2)
+{
+    pu_real buffer[PU__CHUNK], with_m[2][PU__CHUNK];
+    pu_int j, i, l, at;
+    (void)user;
+    for (j = 0; j < k; j++) {
+        const double a = (double)v->a[j];
+        double dd = 0, xd = 0, tq = 0, rq = 0;
+        for (at = 0; at < n && v->a[j] != PU_R(0); at += PU__CHUNK) {
+            const pu_int len = pu__min(PU__CHUNK, n - at), whole = len / PU__LANES * PU__LANES;
+            const pu_real *PU__RESTRICT d = pu__col(v->d, j) + at, *PU__RESTRICT xbar = pu__col(v->xbar, j) + at;
+            const pu_real *PU__RESTRICT rbar = pu__col(v->rbar, j) + at, *PU__RESTRICT dbar = pu__col(v->dbar, j) + at;
+            const pu_real *PU__RESTRICT r = pu__col(v->r, j) + at, *PU__RESTRICT mr = r, *PU__RESTRICT mdbar = dbar;
+            const pu_real *PU__RESTRICT ri = pu__residual_before(v, j, at, len, buffer);
+            pu_real t0[PU__LANES] = {0}, t1[PU__LANES] = {0}, t2[PU__LANES] = {0}, t3[PU__LANES] = {0};
+            if (v->m) {
+                for (i = 0; i < len; i++) with_m[0][i] = v->m[at + i] * r[i], with_m[1][i] = v->m[at + i] * dbar[i];
+                mr = with_m[0], mdbar = with_m[1];
+            }
+            for (i = 0; i < whole; i += PU__LANES)
+                for (l = 0; l < PU__LANES; l++) {
+                    const pu_real q = ri[i + l] - r[i + l];
+                    t0[l] += dbar[i + l] * d[i + l], t1[l] += xbar[i + l] * d[i + l];
+                    t2[l] += (rbar[i + l] + mdbar[i + l]) * q, t3[l] += mr[i + l] * q;
+                }
+            for (l = 0; i < len; i++, l++) {
+                const pu_real q = ri[i] - r[i];
+                t0[l] += dbar[i] * d[i], t1[l] += xbar[i] * d[i], t2[l] += (rbar[i] + mdbar[i]) * q, t3[l] += mr[i] * q;
+            }
+            for (l = 0; l < PU__LANES; l++) dd += (double)t0[l], xd += (double)t1[l], tq += (double)t2[l], rq += (double)t3[l];
+        }
+        s0[j] = (pu_real)dd, s1[j] = (pu_real)(a != 0 ? xd - tq / a : 0), s2[j] = (pu_real)(a != 0 ? rq / a : 0);
+    }
+}
+
+/* unwind, some entries of one column; c: a, be, pib, 2 rhobar. Restricted parameters: pointers inside a function would not do */
+PU__FN void pu__unwind(pu_int n, const pu_real *c, const pu_real *m, const pu_real *PU__RESTRICT d, const pu_real *PU__RESTRICT ri,
+                       const pu_real *PU__RESTRICT xbar, pu_real *PU__RESTRICT r, pu_real *PU__RESTRICT rbar,
+                       pu_real *PU__RESTRICT dbar, pu_real *PU__RESTRICT qbar)
+{
+    const pu_real a = c[0], be = c[1], pib = c[2], two = c[3], by = pib / a;
+    pu_int i;
+    if (m) for (i = 0; i < n; i++) rbar[i] += m[i] * (dbar[i] + two * r[i]);
+    for (i = 0; i < n; i++) {
+        const pu_real now = m ? rbar[i] : rbar[i] + (dbar[i] + two * r[i]);
+        rbar[i] = now;
+        qbar[i] = pib * d[i] - a * now;
+        dbar[i] = be * dbar[i] + a * xbar[i] + by * (ri[i] - r[i]);
+        r[i] = ri[i];
+    }
+}
+
+PU__FN void pu__cpu_unwind(void *user, pu_int n, pu_int k, const pu_unwinding *v)
+{
+    pu_real buffer[PU__CHUNK], c[4];
+    pu_int j, at;
+    (void)user;
+    for (j = 0; j < k; j++) {
+        c[0] = v->a[j], c[1] = v->be[j], c[2] = v->pib[j], c[3] = v->twice_rhobar[j];
+        if (c[0] == PU_R(0)) memset(pu__col(v->qbar, j), 0, (size_t)n * sizeof(pu_real));
+        for (at = 0; at < n && c[0] != PU_R(0); at += PU__CHUNK) {
+            const pu_int len = pu__min(PU__CHUNK, n - at);
+            pu__unwind(len, c, v->m ? v->m + at : NULL, pu__col(v->d, j) + at, pu__residual_before(v, j, at, len, buffer),
+                       pu__col(v->xbar, j) + at, pu__col(v->r, j) + at, pu__col(v->rbar, j) + at, pu__col(v->dbar, j) + at,
+                       pu__col(v->qbar, j) + at);
+        }
+    }
+}
+
 /* The scalar arithmetic of one column, written once for CPU and GPU. h: entry (i, j) of the histories. */
 PU__FN PU_HD void pu__stage_column(const pu_state *s, pu_stage stage, pu_int i, pu_int j)
 {
@@ -1918,6 +2023,20 @@ PU__FN PU_HD void pu__stage_column(const pu_state *s, pu_stage stage, pu_int i, 
         break;
     case PU_STAGE_Q: s->c1[j] = active ? PU_R(1) / s->a[h] : PU_R(0); break;
     case PU_STAGE_END: s->c0[j] = PU_R(2) * s->rhobar[j]; break;
+    case PU_STAGE_UNWIND: { /* beta_i = rho_i / rho_{i-1}, alpha_i = rho_{i-1} / pi_i */
+        const pu_real beb = s->s0[j];
+        s->c0[j] = s->rhop[j] = s->pib[j] = PU_R(0);
+        if (active) {
+            pu_real ab;
+            if (s->use_beta) s->rhobar[j] += beb / s->rho[h], s->rhop[j] = -beb * s->be[h] / s->rho[h];
+            s->c0[j] = PU_R(2) * s->rhobar[j];
+            ab = s->s1[j] - s->c0[j] * s->c1[j];
+            s->rhop[j] += ab / s->pi[h];
+            s->pib[j] = -ab * s->a[h] / s->pi[h];
+        }
+        s->rhobar[j] = s->rhop[j];
+        break;
+    }
     }
 }
 
@@ -1959,7 +2078,8 @@ PU__FN void pu__cpu_copy(void *user, void *to, const void *from, size_t bytes)
 PU_DEF const pu_backend *pu_backend_cpu(void)
 {
     static const pu_backend cpu = {NULL, 1, pu__cpu_dot, pu__cpu_combine, pu__cpu_advance, pu__cpu_stage,
-                                   pu__cpu_row_dot, pu__cpu_normals, pu__cpu_copy, pu__cpu_copy, pu__cpu_retreat};
+                                   pu__cpu_row_dot, pu__cpu_normals, pu__cpu_copy, pu__cpu_copy, pu__cpu_retreat,
+                                   pu__cpu_unwind_sums, pu__cpu_unwind};
     return &cpu;
 }
 
@@ -6493,11 +6613,12 @@ PU__FN pu_status pu__start(pu__run *g, const pu_block *x0)
     return status;
 }
 
-/* What the two leads below have to know. */
+/* What the leads below have to know. */
 typedef struct {
     const pu__run *g;
     pu_block to, from;    /* d_i, d_{i-1} */
     const pu_real *a, *be;
+    pu_unwinding unwinding;
 } pu__step;
 
 /* some rows of one column */
@@ -6525,6 +6646,21 @@ PU__FN void pu__retreat_rows(void *user, pu_int j, pu_int from, pu_int to)
     const pu__run *g = p->g;
     g->B->retreat(g->B->user, to - from, 1, p->a + j, p->be + j, g->use_m ? g->m + from : NULL, pu__piece(g->xbar, j, from),
                   pu__piece(g->rbar, j, from), pu__piece(g->dbar, j, from));
+}
+
+/* unwind for rows from .. to-1 of column j */
+PU__FN void pu__unwind_rows(void *user, pu_int j, pu_int from, pu_int to)
+{
+    const pu__step *p = (const pu__step *)user;
+    pu_unwinding v = p->unwinding;
+    pu_block *blocks[] = {&v.d, &v.before, &v.xbar, &v.r, &v.rbar, &v.dbar, &v.qbar};
+    size_t i;
+    for (i = 0; i < sizeof blocks / sizeof *blocks; i++) *blocks[i] = pu__piece(*blocks[i], j, from);
+    if (v.kept.at) v.kept = pu__piece(v.kept, j, from);
+    v.a += j, v.be += j, v.twice_rhobar += j, v.pib += j;
+    if (v.be_before) v.be_before += j;
+    if (v.m) v.m += from, v.minv += from;
+    p->g->B->unwind(p->g->B->user, to - from, 1, &v);
 }
 
 /* The solver. In: u, x0 (NULL = 0), m, step. Out: x, r, histories, tape. */
@@ -6660,8 +6796,9 @@ PU__FN pu_status pu__reverse_step(pu__run *g, pu_int i, pu_block d, pu_block dpr
     const int full = !s->detach && !s->fixed_step; /* alpha (and beta) depend on theta */
     const int back = full || g->mbar;              /* the residuals are needed */
     const int plain = !back && !g->reorthogonal;
+    const int fused = full && !g->reorthogonal && g->B->unwind_sums && g->B->unwind;
     const int last = !full && i + 1 == g->done;    /* rbar, hence qbar, is still zero: no product */
-    const int led = plain && !last && g->B->host && g->A->grad_led && grad;
+    const int led = (plain || fused) && !last && g->B->host && g->A->grad_led && grad;
     pu_status status = PU_OK;
     pu__step step;
     pu_lead lead;
@@ -6670,6 +6807,17 @@ PU__FN pu_status pu__reverse_step(pu__run *g, pu_int i, pu_block d, pu_block dpr
     if (plain) { /* rbar += m o dbar;  dbar = be dbar + a xbar + A qbar,  qbar = -a rbar */
         pu__stage(g, PU_STAGE_REV2, i);
         if (!led) g->B->retreat(g->B->user, g->n, g->k, a, be, m, g->xbar, g->rbar, g->dbar);
+    } else if (fused) { /* what the long form below does, with rbar'q as a sum over the terms of rbar */
+        pu_unwinding *v = &step.unwinding;
+        const pu_block none = {NULL, 0};
+        v->d = d, v->before = dprev, v->kept = ri ? *ri : none, v->xbar = g->xbar, v->r = g->r, v->rbar = g->rbar;
+        v->dbar = g->dbar, v->qbar = g->qbar, v->a = a, v->be = be, v->be_before = i > 0 ? be - g->k : NULL;
+        v->twice_rhobar = s->c0, v->pib = s->pib, v->m = m, v->minv = m ? g->minv : NULL;
+        g->B->unwind_sums(g->B->user, g->n, g->k, v, s->s0, s->s1, s->c1);
+        pu__stage(g, PU_STAGE_UNWIND, i);
+        if (g->mbar) pu__through_m(g);
+        lead.rows = pu__unwind_rows;
+        if (!led) g->B->unwind(g->B->user, g->n, g->k, v);
     } else {
         if (full && s->use_beta) pu__dots(g, NULL, g->dbar, d, s->s0);                          /* beb = dbar'd */
         pu__stage(g, PU_STAGE_REV1, i);                         /* rhobar += beb/rho; rhop = -beb be/rho */
@@ -6701,7 +6849,7 @@ PU__FN pu_status pu__reverse_step(pu__run *g, pu_int i, pu_block d, pu_block dpr
     if (!last)
         status = pu__product_back(g, plain ? s->c0 : NULL, plain ? g->rbar : g->qbar, d, g->dbar, grad, led ? &lead : NULL);
     if (g->reorthogonal) pu__project(g, g->dbar, i, m, NULL);
-    if (back) {
+    if (back && !fused) {
         pu_block swap = g->r;
         g->r = g->rprev, g->rprev = swap;
     }

@@ -118,8 +118,10 @@ MATHS (letters used throughout; W = diag(mask * psi), e = mask * (y - eta))
 /* One line per public name: a float build exports puf_ symbols and nothing else. */
 #define pu_real puf_real
 #define pu_block puf_block
+#define pu_lead puf_lead
 #define pu_term puf_term
 #define pu_state puf_state
+#define pu_unwinding puf_unwinding
 #define pu_backend puf_backend
 #define pu_op puf_op
 #define pu_lgm puf_lgm
@@ -343,6 +345,14 @@ typedef struct {
     pu_int ld;
 } pu_block;
 
+/* Makes rows of vectors just before they are used: whoever is given one calls rows(user, first + j, from, to) before he reads
+   or changes rows from .. to-1 of column j, for each column from row 0 on without gaps, every row once. */
+typedef struct {
+    void (*rows)(void *user, pu_int column, pu_int from, pu_int to);
+    void *user;
+    pu_int first;
+} pu_lead;
+
 /* ---- operators ----------------------------------------------------------------------------------
    A linear map Op(theta): R^cols -> R^rows with `params` parameters theta. Everything built in is written
    against this struct, and so is yours: zero it, fill rows, cols, data and the functions you have.
@@ -414,6 +424,12 @@ struct pu_op {
     pu_status (*grad_plus)(const pu_op *op, const pu_real *w, pu_int k, const pu_real *c, pu_block P, pu_block Q, pu_block Y,
                            const pu_real *weight, pu_real *grad, double *s);
     double flops; /* multiplications of a product with one column, for the planner; 0: params + rows + cols is assumed */
+    /* apply_plus and grad_plus for vectors that come into being piece by piece, each just before it is used, while it is in
+       the nearest cache; optional. lead may be NULL: all is there already. */
+    pu_status (*apply_led)(const pu_op *op, const pu_real *w, pu_int k, pu_block X, pu_block Y, int add, pu_real *s,
+                           const pu_lead *lead);
+    pu_status (*grad_led)(const pu_op *op, const pu_real *w, pu_int k, const pu_real *c, pu_block P, pu_block Q, pu_block Y,
+                          const pu_real *weight, pu_real *grad, double *s, const pu_lead *lead);
 };
 
 /* ---- the vector backend --------------------------------------------------------------------------
@@ -458,8 +474,23 @@ typedef enum { /* stages of per-column scalar arithmetic, in the order of the so
     PU_STAGE_REV2,    /* s0 = xbar'd, s1 = rbar'q -> rhobar, pib; c0 = -alpha */
     PU_STAGE_RPREV,   /* c0, c1, c2: r_{i-1} from d_{i-1}, d_{i-2} or r_i */
     PU_STAGE_Q,       /* c1 = 1/alpha */
-    PU_STAGE_END      /* c0 = 2 rhobar */
+    PU_STAGE_END,     /* c0 = 2 rhobar */
+    PU_STAGE_UNWIND   /* REV1 and REV2 in one, from the sums of unwind_sums in s0, s1, c1; c0 = 2 rhobar */
 } pu_stage;
+
+/* A reverse step where alpha and beta depend on theta. Columns with a_j = 0 took no such step. */
+typedef struct {
+    pu_block d, before;                  /* d_i and d_{i-1} */
+    pu_block kept;                       /* r_i; at NULL: it is 1/m o (d - be_before before) */
+    pu_block xbar;
+    pu_block r, rbar, dbar;              /* r_{i+1}, which becomes r_i; cotangents of r_{i+1}, d_{i+1}, which become those of r_i, d_i
+                                            but for the product with A */
+    pu_block qbar;                       /* out */
+    const pu_real *a, *be;               /* alpha_{i+1}, beta_{i+1} */
+    const pu_real *be_before;            /* beta_i; NULL: there is no d_{i-1} */
+    const pu_real *twice_rhobar, *pib;
+    const pu_real *m, *minv;             /* n, or NULL */
+} pu_unwinding;
 
 typedef struct {
     void *user;
@@ -486,6 +517,12 @@ typedef struct {
        coefficient of exactly zero are not read. */
     void (*retreat)(void *user, pu_int n, pu_int k, const pu_real *a, const pu_real *be, const pu_real *m, pu_block xbar,
                     pu_block rbar, pu_block dbar);
+    /* The same where they are not, in two sweeps; optional, both or none (else dot and combine do it in ten). With q = (r_i - r) / a
+         s0 = dbar'd,   s1 = xbar'd - (rbar + m o dbar)'q,   s2 = r'(m o q)          (zero where a is)
+         rbar += m o (dbar + 2 rhobar r);  qbar = -a rbar + pib d;  dbar = be dbar + a xbar + pib q;  r = r_i
+       and where a is zero qbar = 0, and nothing else is read or written. */
+    void (*unwind_sums)(void *user, pu_int n, pu_int k, const pu_unwinding *v, pu_real *s0, pu_real *s1, pu_real *s2);
+    void (*unwind)(void *user, pu_int n, pu_int k, const pu_unwinding *v);
 } pu_backend;
 
 /* ---- model and data ------------------------------------------------------------------------------ */
@@ -1847,6 +1884,89 @@ PU__FN void pu__cpu_retreat(void *user, pu_int n, pu_int k, const pu_real *a, co
     }
 }
 
+/* Entries `at` on of one column of a reverse step: r_i, at most PU__CHUNK entries. */
+PU__FN const pu_real *pu__residual_before(const pu_unwinding *v, pu_int j, pu_int at, pu_int n, pu_real *PU__RESTRICT buffer)
+{
+    const pu_real *PU__RESTRICT d = pu__col(v->d, j) + at, *PU__RESTRICT b, *m = v->minv ? v->minv + at : NULL;
+    const pu_real be = v->be_before ? v->be_before[j] : PU_R(0);
+    pu_int i;
+    if (v->kept.at) return pu__col(v->kept, j) + at;
+    if (be == PU_R(0) && !m) return d;
+    b = be == PU_R(0) ? d : pu__col(v->before, j) + at;
+    for (i = 0; i < n; i++) buffer[i] = d[i] - be * b[i];
+    for (i = 0; i < n && m; i++) buffer[i] *= m[i];
+    return buffer;
+}
+
+PU__FN void pu__cpu_unwind_sums(void *user, pu_int n, pu_int k, const pu_unwinding *v, pu_real *s0, pu_real *s1, pu_real *s2)
+{
+    pu_real buffer[PU__CHUNK], with_m[2][PU__CHUNK];
+    pu_int j, i, l, at;
+    (void)user;
+    for (j = 0; j < k; j++) {
+        const double a = (double)v->a[j];
+        double dd = 0, xd = 0, tq = 0, rq = 0;
+        for (at = 0; at < n && v->a[j] != PU_R(0); at += PU__CHUNK) {
+            const pu_int len = pu__min(PU__CHUNK, n - at), whole = len / PU__LANES * PU__LANES;
+            const pu_real *PU__RESTRICT d = pu__col(v->d, j) + at, *PU__RESTRICT xbar = pu__col(v->xbar, j) + at;
+            const pu_real *PU__RESTRICT rbar = pu__col(v->rbar, j) + at, *PU__RESTRICT dbar = pu__col(v->dbar, j) + at;
+            const pu_real *PU__RESTRICT r = pu__col(v->r, j) + at, *PU__RESTRICT mr = r, *PU__RESTRICT mdbar = dbar;
+            const pu_real *PU__RESTRICT ri = pu__residual_before(v, j, at, len, buffer);
+            pu_real t0[PU__LANES] = {0}, t1[PU__LANES] = {0}, t2[PU__LANES] = {0}, t3[PU__LANES] = {0};
+            if (v->m) {
+                for (i = 0; i < len; i++) with_m[0][i] = v->m[at + i] * r[i], with_m[1][i] = v->m[at + i] * dbar[i];
+                mr = with_m[0], mdbar = with_m[1];
+            }
+            for (i = 0; i < whole; i += PU__LANES)
+                for (l = 0; l < PU__LANES; l++) {
+                    const pu_real q = ri[i + l] - r[i + l];
+                    t0[l] += dbar[i + l] * d[i + l], t1[l] += xbar[i + l] * d[i + l];
+                    t2[l] += (rbar[i + l] + mdbar[i + l]) * q, t3[l] += mr[i + l] * q;
+                }
+            for (l = 0; i < len; i++, l++) {
+                const pu_real q = ri[i] - r[i];
+                t0[l] += dbar[i] * d[i], t1[l] += xbar[i] * d[i], t2[l] += (rbar[i] + mdbar[i]) * q, t3[l] += mr[i] * q;
+            }
+            for (l = 0; l < PU__LANES; l++) dd += (double)t0[l], xd += (double)t1[l], tq += (double)t2[l], rq += (double)t3[l];
+        }
+        s0[j] = (pu_real)dd, s1[j] = (pu_real)(a != 0 ? xd - tq / a : 0), s2[j] = (pu_real)(a != 0 ? rq / a : 0);
+    }
+}
+
+/* unwind, some entries of one column; c: a, be, pib, 2 rhobar. Restricted parameters: pointers inside a function would not do */
+PU__FN void pu__unwind(pu_int n, const pu_real *c, const pu_real *m, const pu_real *PU__RESTRICT d, const pu_real *PU__RESTRICT ri,
+                       const pu_real *PU__RESTRICT xbar, pu_real *PU__RESTRICT r, pu_real *PU__RESTRICT rbar,
+                       pu_real *PU__RESTRICT dbar, pu_real *PU__RESTRICT qbar)
+{
+    const pu_real a = c[0], be = c[1], pib = c[2], two = c[3], by = pib / a;
+    pu_int i;
+    if (m) for (i = 0; i < n; i++) rbar[i] += m[i] * (dbar[i] + two * r[i]);
+    for (i = 0; i < n; i++) {
+        const pu_real now = m ? rbar[i] : rbar[i] + (dbar[i] + two * r[i]);
+        rbar[i] = now;
+        qbar[i] = pib * d[i] - a * now;
+        dbar[i] = be * dbar[i] + a * xbar[i] + by * (ri[i] - r[i]);
+        r[i] = ri[i];
+    }
+}
+
+PU__FN void pu__cpu_unwind(void *user, pu_int n, pu_int k, const pu_unwinding *v)
+{
+    pu_real buffer[PU__CHUNK], c[4];
+    pu_int j, at;
+    (void)user;
+    for (j = 0; j < k; j++) {
+        c[0] = v->a[j], c[1] = v->be[j], c[2] = v->pib[j], c[3] = v->twice_rhobar[j];
+        if (c[0] == PU_R(0)) memset(pu__col(v->qbar, j), 0, (size_t)n * sizeof(pu_real));
+        for (at = 0; at < n && c[0] != PU_R(0); at += PU__CHUNK) {
+            const pu_int len = pu__min(PU__CHUNK, n - at);
+            pu__unwind(len, c, v->m ? v->m + at : NULL, pu__col(v->d, j) + at, pu__residual_before(v, j, at, len, buffer),
+                       pu__col(v->xbar, j) + at, pu__col(v->r, j) + at, pu__col(v->rbar, j) + at, pu__col(v->dbar, j) + at,
+                       pu__col(v->qbar, j) + at);
+        }
+    }
+}
+
 /* The scalar arithmetic of one column, written once for CPU and GPU. h: entry (i, j) of the histories. */
 PU__FN PU_HD void pu__stage_column(const pu_state *s, pu_stage stage, pu_int i, pu_int j)
 {
@@ -1930,6 +2050,20 @@ PU__FN PU_HD void pu__stage_column(const pu_state *s, pu_stage stage, pu_int i, 
         break;
     case PU_STAGE_Q: s->c1[j] = active ? PU_R(1) / s->a[h] : PU_R(0); break;
     case PU_STAGE_END: s->c0[j] = PU_R(2) * s->rhobar[j]; break;
+    case PU_STAGE_UNWIND: { /* beta_i = rho_i / rho_{i-1}, alpha_i = rho_{i-1} / pi_i */
+        const pu_real beb = s->s0[j];
+        s->c0[j] = s->rhop[j] = s->pib[j] = PU_R(0);
+        if (active) {
+            pu_real ab;
+            if (s->use_beta) s->rhobar[j] += beb / s->rho[h], s->rhop[j] = -beb * s->be[h] / s->rho[h];
+            s->c0[j] = PU_R(2) * s->rhobar[j];
+            ab = s->s1[j] - s->c0[j] * s->c1[j];
+            s->rhop[j] += ab / s->pi[h];
+            s->pib[j] = -ab * s->a[h] / s->pi[h];
+        }
+        s->rhobar[j] = s->rhop[j];
+        break;
+    }
     }
 }
 
@@ -1971,7 +2105,8 @@ PU__FN void pu__cpu_copy(void *user, void *to, const void *from, size_t bytes)
 PU_DEF const pu_backend *pu_backend_cpu(void)
 {
     static const pu_backend cpu = {NULL, 1, pu__cpu_dot, pu__cpu_combine, pu__cpu_advance, pu__cpu_stage,
-                                   pu__cpu_row_dot, pu__cpu_normals, pu__cpu_copy, pu__cpu_copy, pu__cpu_retreat};
+                                   pu__cpu_row_dot, pu__cpu_normals, pu__cpu_copy, pu__cpu_copy, pu__cpu_retreat,
+                                   pu__cpu_unwind_sums, pu__cpu_unwind};
     return &cpu;
 }
 
@@ -2050,6 +2185,7 @@ PU__FN const pu_real *pu__dense_row(const pu_op *op, const pu_int *rows, pu_int 
 /* Two kernels that keep eight vectors of sums in registers. With arrays compilers do that at some flags and sizes only,
    so they get vectors where they know them; elsewhere a vector is one number. */
 #if (defined(__GNUC__) || defined(__clang__)) && !defined(__CUDACC__)
+#define PU__VECTORS 1
 #ifdef __AVX__
 #define PU__WIDTH (32 / (int)sizeof(pu_real))
 #else
@@ -2057,6 +2193,7 @@ PU__FN const pu_real *pu__dense_row(const pu_op *op, const pu_int *rows, pu_int 
 #endif
 typedef pu_real pu__vector __attribute__((vector_size(PU__WIDTH * sizeof(pu_real)), aligned(sizeof(pu_real)), may_alias));
 #else
+#define PU__VECTORS 0
 #define PU__WIDTH 1
 typedef pu_real pu__vector;
 #endif
@@ -3184,40 +3321,106 @@ PU__FN void pu__ar_end(const pu_ar *ar, pu_int dir, pu_real by, const pu_real *x
     }
 }
 
-/* Chunk by chunk, so that a product is still in the first-level cache for its sum. */
-PU__FN pu_status pu__ar_apply_plus(const pu_op *op, const pu_real *w, pu_int k, pu_block X, pu_block Y, int add, pu_real *s)
+/* Order 5, the commonest one, has kernels of its own: a vector of outputs at a time, p_{u-l} from memory and p_{u+l} out of two
+   registers where the compiler can. Either way alone is slower: two loads in five lie on two cache lines, and ten shuffles are
+   more than the additions that wait for them. */
+#ifdef __has_builtin
+#if __has_builtin(__builtin_shufflevector) && defined(PU_FLOAT) && defined(__AVX__) && PU__VECTORS
+#define PU__UP(at, b, c, l) __builtin_shufflevector(b, c, l, l + 1, l + 2, l + 3, l + 4, l + 5, l + 6, l + 7)
+#endif
+#endif
+#ifndef PU__UP
+#define PU__UP(at, b, c, l) (*pu__cv((at) + (l)))
+#endif
+#define PU__AR_SUM(at, b, c, l) (PU__UP(at, b, c, l) + *pu__cv((at) - (l))) /* p_{u+l} + p_{u-l} */
+
+/* How many of the rows from .. to-1 these kernels take, beginning with row *first: whole vectors, and one more can be read. */
+PU__FN pu_int pu__ar_vectors(pu_int n, pu_int from, pu_int to, pu_int *first)
+{
+    const pu_int W = PU__WIDTH, start = (from + W - 1) / W * W, end = pu__min(to, n - W) / W * W;
+    *first = end > start ? start : to;
+    return end > start ? end - start : 0;
+}
+
+/* y_u = c_0 p_u + sum_{l = 1 .. 5} c_l (p_{u+l} + p_{u-l}) + w_u p_u, u < n, a multiple of the vectors' width */
+PU__FN void pu__ar_filter5(pu_int n, const pu_real *c, const pu_real *p, const pu_real *w, pu_real *PU__RESTRICT y)
+{
+    const pu_real c0 = c[0], c1 = c[1], c2 = c[2], c3 = c[3], c4 = c[4], c5 = c[5];
+    pu__vector b = *pu__cv(p), next;
+    pu_int i;
+    for (i = 0; i < n; i += PU__WIDTH, b = next) {
+        const pu_real *at = p + i;
+        pu__vector s = *pu__cv(w + i) * b + c0 * b;
+        next = *pu__cv(at + PU__WIDTH);
+        s += c1 * PU__AR_SUM(at, b, next, 1), s += c2 * PU__AR_SUM(at, b, next, 2), s += c3 * PU__AR_SUM(at, b, next, 3);
+        s += c4 * PU__AR_SUM(at, b, next, 4), s += c5 * PU__AR_SUM(at, b, next, 5);
+        *pu__v(y + i) = s;
+    }
+}
+
+/* rows from .. to-1 of the filter: y = or y += */
+PU__FN void pu__ar_rows(const pu_ar *ar, pu_int from, pu_int to, const pu_real *x, const pu_real *w, pu_real *y, int add)
+{
+    const pu_int P = ar->order, taps = 2 * P + 1;
+    pu_int first = to, rows = P == 5 && w && !add ? pu__ar_vectors(ar->n, from, to, &first) : 0;
+    pu__ar_filter(first - from, taps, ar->band, x + from - P, w ? w + from : NULL, x + from, y + from, add);
+    if (rows) pu__ar_filter5(rows, ar->band + P, x + first, w + first, y + first);
+    first += rows;
+    pu__ar_filter(to - first, taps, ar->band, x + first - P, w ? w + first : NULL, x + first, y + first, add);
+}
+
+/* The vectors are made up to row `to` and as many more as a product reaches beyond it. */
+PU__FN void pu__ar_lead(const pu_ar *ar, const pu_lead *lead, pu_int column, pu_int to, pu_int *made)
+{
+    const pu_int reach = ar->order > PU__WIDTH ? ar->order : PU__WIDTH, end = pu__min(to + reach, ar->n);
+    if (lead && end > *made) lead->rows(lead->user, lead->first + column, *made, end);
+    *made = end;
+}
+
+/* Chunk by chunk, so that a product is still in the first-level cache for its sum. The last chunk takes all rows of the lower
+   end. */
+PU__FN pu_status pu__ar_apply_led(const pu_op *op, const pu_real *w, pu_int k, pu_block X, pu_block Y, int add, pu_real *s,
+                                  const pu_lead *lead)
 {
     const pu_ar *ar = (const pu_ar *)op->data;
     const pu_int n = ar->n, P = ar->order, from = n >= 2 * P ? P : n, to = n >= 2 * P ? n - P : n; /* rows of the filter */
-    pu_int i, j, c, at;
+    pu_int i, j, c, at, end;
     for (c = 0; c < k; c++) {
         const pu_real *x = pu__col(X, c);
         pu_real *y = pu__col(Y, c);
         double sum = 0;
-        if (n >= 2 * P) {
-            pu__ar_end(ar, 1, PU_R(1), x, y, add);
-            pu__ar_end(ar, -1, PU_R(1), x + n - 1, y + n - 1, add);
-        } else { /* the two ends overlap: X'(X x) */
-            pu_real u[2 * PU_AR_MAX];
-            for (i = 0; i < n; i++) {
-                const pu_int m = pu__min(i, P);
-                for (j = 0, u[i] = PU_R(0); j <= m; j++) u[i] += pu__ar_x(ar, i)[j] * x[i - j];
+        pu_int made = 0;
+        for (at = 0; at < n; at = end) {
+            end = n - at <= PU__CHUNK + P ? n : at + PU__CHUNK;
+            pu__ar_lead(ar, lead, c, end, &made);
+            if (n < 2 * P) { /* the two ends overlap: X'(X x); one chunk */
+                pu_real u[2 * PU_AR_MAX];
+                for (i = 0; i < n; i++) {
+                    const pu_int m = pu__min(i, P);
+                    for (j = 0, u[i] = PU_R(0); j <= m; j++) u[i] += pu__ar_x(ar, i)[j] * x[i - j];
+                }
+                for (i = 0; i < n; i++) {
+                    pu_real entry = pu__ar_xt(ar, u, i);
+                    y[i] = add ? y[i] + entry : entry;
+                }
+            } else {
+                const pu_int row = at < from ? from : at, last = pu__min(end, to);
+                if (at == 0) pu__ar_end(ar, 1, PU_R(1), x, y, add);
+                if (end == n) pu__ar_end(ar, -1, PU_R(1), x + n - 1, y + n - 1, add);
+                if (last > row) pu__ar_rows(ar, row, last, x, w, y, add);
             }
-            for (i = 0; i < n; i++) {
-                pu_real entry = pu__ar_xt(ar, u, i);
-                y[i] = add ? y[i] + entry : entry;
-            }
-        }
-        for (i = 0; i < from && w; i++) y[i] += w[i] * x[i]; /* what lies between is the filter's */
-        for (i = to; i < n && w; i++) y[i] += w[i] * x[i];
-        for (at = 0; at < n; at += PU__CHUNK) {
-            const pu_int row = at < from ? from : at, rows = pu__min(at + PU__CHUNK, to) - row;
-            if (rows > 0) pu__ar_filter(rows, 2 * P + 1, ar->band, x + row - P, w ? w + row : NULL, x + row, y + row, add);
-            if (s) sum += (double)pu__dot_chunk(pu__min(PU__CHUNK, n - at), NULL, x + at, y + at);
+            for (i = 0; at == 0 && i < from && w; i++) y[i] += w[i] * x[i]; /* what lies between is the filter's */
+            for (i = to; end == n && i < n && w; i++) y[i] += w[i] * x[i];
+            if (s) sum += (double)pu__dot_chunk(end - at, NULL, x + at, y + at);
         }
         if (s) s[c] = (pu_real)sum;
     }
     return PU_OK;
+}
+
+PU__FN pu_status pu__ar_apply_plus(const pu_op *op, const pu_real *w, pu_int k, pu_block X, pu_block Y, int add, pu_real *s)
+{
+    return pu__ar_apply_led(op, w, k, X, Y, add, s, NULL);
 }
 
 PU__FN pu_status pu__ar_apply(const pu_op *op, pu_int k, pu_block X, pu_block Y, int add, pu_real *work)
@@ -3332,67 +3535,91 @@ PU__FN void pu__ar_both3(pu_int n, const pu_real *x, const pu_real *p, pu_int d,
     s[0] = (double)s0[0], s[1] = (double)s1[0], s[2] = (double)s2[0];
 }
 
-#define PU__AR_LANES 8   /* seven sums at a time: in fewer lanes each, or registers run out (4 are unrolled to scalars) */
-#define PU__AR_CHUNK 256 /* and fewer entries */
+#define PU__AR_CHUNK 256 /* entries per pass of the lag sums: a vector's worth of partial sums each */
 
-/* The lags 0 .. 5 at once, with y_u += by shift_u p_u and s_6 = sum_u x_u shift_u p_u: one load of everything. n is a
-   multiple of the lanes. */
-PU__FN void pu__ar_both6(pu_int n, const pu_real *x, const pu_real *p, const pu_real *c, pu_real by, const pu_real *shift,
-                         pu_real *PU__RESTRICT y, double *s)
+PU__FN double pu__across(pu__vector v)
+{
+    pu_real lane[PU__WIDTH];
+    double s = 0;
+    int l;
+    *pu__v(lane) = v;
+    for (l = 0; l < PU__WIDTH; l++) s += (double)lane[l];
+    return s;
+}
+
+/* Order 5, at most PU__AR_CHUNK entries and whole vectors of them: y_u += by (filter of p + w_u p_u); s_l += sum_u x_u (p_{u+l} +
+   p_{u-l}), l = 0 .. 5, and the result sum_u x_u w_u p_u, all with one load of everything. */
+PU__FN double pu__ar_both5(pu_int n, const pu_real *x, const pu_real *p, const pu_real *c, pu_real by, const pu_real *w,
+                           pu_real *PU__RESTRICT y, double *s)
 {
     const pu_real c0 = c[0], c1 = c[1], c2 = c[2], c3 = c[3], c4 = c[4], c5 = c[5];
-    pu_real s0[PU__AR_LANES] = {0}, s1[PU__AR_LANES] = {0}, s2[PU__AR_LANES] = {0}, s3[PU__AR_LANES] = {0},
-            s4[PU__AR_LANES] = {0}, s5[PU__AR_LANES] = {0}, s6[PU__AR_LANES] = {0};
-    pu_int i, l;
-    for (i = 0; i < n; i += PU__AR_LANES)
-        for (l = 0; l < PU__AR_LANES; l++) {
-            const pu_real *at = p + i + l, v = x[i + l], v0 = at[0], v1 = at[1] + at[-1], v2 = at[2] + at[-2],
-                          v3 = at[3] + at[-3], v4 = at[4] + at[-4], v5 = at[5] + at[-5], v6 = shift[i + l] * v0;
-            y[i + l] += c0 * v0 + c1 * v1 + c2 * v2 + c3 * v3 + c4 * v4 + c5 * v5 + by * v6;
-            s0[l] += v * v0, s1[l] += v * v1, s2[l] += v * v2, s3[l] += v * v3, s4[l] += v * v4, s5[l] += v * v5;
-            s6[l] += v * v6;
-        }
-    for (l = 0; l < 7; l++) s[l] = 0;
-    for (l = 0; l < PU__AR_LANES; l++) {
-        s[0] += 2 * (double)s0[l], s[1] += (double)s1[l], s[2] += (double)s2[l], s[3] += (double)s3[l];
-        s[4] += (double)s4[l], s[5] += (double)s5[l], s[6] += (double)s6[l];
+    pu__vector s0, s1, s2, s3, s4, s5, s6, b = *pu__cv(p), next;
+    pu_int i;
+    memset(&s0, 0, sizeof s0);
+    s1 = s2 = s3 = s4 = s5 = s6 = s0;
+    for (i = 0; i < n; i += PU__WIDTH, b = next) {
+        const pu_real *at = p + i;
+        const pu__vector v = *pu__cv(x + i), shifted = *pu__cv(w + i) * b;
+        pu__vector t, sum = shifted + c0 * b;
+        next = *pu__cv(at + PU__WIDTH);
+        s6 += v * shifted, s0 += v * b;
+        t = PU__AR_SUM(at, b, next, 1), sum += c1 * t, s1 += v * t;
+        t = PU__AR_SUM(at, b, next, 2), sum += c2 * t, s2 += v * t;
+        t = PU__AR_SUM(at, b, next, 3), sum += c3 * t, s3 += v * t;
+        t = PU__AR_SUM(at, b, next, 4), sum += c4 * t, s4 += v * t;
+        t = PU__AR_SUM(at, b, next, 5), sum += c5 * t, s5 += v * t;
+        *pu__v(y + i) += by * sum;
     }
+    s[0] += 2 * pu__across(s0), s[1] += pu__across(s1), s[2] += pu__across(s2), s[3] += pu__across(s3);
+    s[4] += pu__across(s4), s[5] += pu__across(s5);
+    return pu__across(s6);
+}
+
+/* What pu__ar_lags does, for the rows from .. to-1 of the filter, at most PU__CHUNK of them: sum_d += their part of C_d / w */
+PU__FN double pu__ar_lags_of(const pu_ar *ar, pu_int from, pu_int to, const pu_real *m, const pu_real *p, const pu_real *q,
+                             double *sum, pu_real by, const pu_real *shift, pu_real *y)
+{
+    const pu_real *band = ar->band;
+    const pu_int n = to - from, P = ar->order;
+    pu_real c[3];
+    double three[3];
+    pu_int d, l;
+    if (n <= 0) return 0;
+    p += from, q += from, y = y ? y + from : NULL;
+    for (d = 0; d <= P && P < 2; d++)
+        sum[d] += (double)pu__dot_chunk(n, NULL, p, q + d) + (double)pu__dot_chunk(n, NULL, p, q - d);
+    for (l = 0; l < 2 * P + 1 && P < 2; l++) c[l] = by * band[l];
+    if (y && P < 2) pu__ar_filter(n, 2 * P + 1, c, q - P, NULL, NULL, y, 1);
+    for (; d <= P; d += 3) { /* the last three may overlap those before; what is known is not added again */
+        const pu_int lag = pu__min(d, P - 2);
+        for (l = 0; l < 3; l++) c[l] = lag + l < d ? PU_R(0) : lag + l ? by * band[P + lag + l] : by * band[P] / 2;
+        if (y) pu__ar_both3(n, p, q, lag, c, y, three);
+        else pu__ar_lag3(n, p, q, lag, three);
+        for (l = d - lag; l < 3; l++) sum[lag + l] += three[l];
+    }
+    if (y && shift) pu__add_product(n, by, shift + from, q, y);
+    return m ? (double)pu__dot_chunk(n, m + from, p, q) : 0;
 }
 
 /* C_d += w sum_u p_u (q_{u+d} + q_{u-d}), d = 0 .. P, entries outside 0 .. n-1 being zero; n >= 2 P. Gamma is symmetric, so
    that no lag is wanted without its opposite. Chunk by chunk, so that all lags find their entries in the first-level cache,
    and so does the sum m_u p_u q_u, which is the result (m NULL: 0). y not NULL: filter and shift (may be NULL) of `by` q are
    added to the rows P .. n-P-1 of y. */
-PU__FN double pu__ar_lags(pu_int n, pu_int P, double w, const pu_real *m, const pu_real *p, const pu_real *q, double *C,
-                          pu_real by, const pu_real *band, const pu_real *shift, pu_real *y)
+PU__FN double pu__ar_lags(const pu_ar *ar, double w, const pu_real *m, const pu_real *p, const pu_real *q, double *C,
+                          pu_real by, const pu_real *shift, pu_real *y, const pu_lead *lead, pu_int column)
 {
-    double sum[PU_AR_MAX + 1] = {0}, three[3], seven[7], with_m = 0;
-    pu_real c[6];
-    pu_int u, d, l, at = P;
-    for (; y && shift && m && P == 5 && at + PU__AR_LANES <= n - P; at += u) { /* most of it, at the commonest order */
-        u = pu__min(PU__AR_CHUNK, (n - P - at) / PU__AR_LANES * PU__AR_LANES);
-        for (l = 0; l < 6; l++) c[l] = by * band[P + l];
-        pu__ar_both6(u, p + at, q + at, c, by, shift + at, y + at, seven);
-        for (l = 0; l < 6; l++) sum[l] += seven[l];
-        with_m += seven[6];
+    const pu_int n = ar->n, P = ar->order;
+    double sum[PU_AR_MAX + 1] = {0}, with_m = 0;
+    pu_int u, d, l, at, end, first, rows, made = 0;
+    for (at = P; at < n - P; at = end) {
+        end = pu__min(at / PU__AR_CHUNK * PU__AR_CHUNK + PU__AR_CHUNK, n - P);
+        pu__ar_lead(ar, lead, column, end, &made);
+        first = end, rows = y && shift && m && P == 5 ? pu__ar_vectors(n, at, end, &first) : 0;
+        with_m += pu__ar_lags_of(ar, at, first, m, p, q, sum, by, shift, y);
+        if (rows) with_m += pu__ar_both5(rows, p + first, q + first, ar->band + P, by, shift + first, y + first, sum);
+        with_m += pu__ar_lags_of(ar, first + rows, end, m, p, q, sum, by, shift, y);
     }
-    for (; at < n - P; at += PU__CHUNK) {
-        const pu_int len = pu__min(PU__CHUNK, n - P - at);
-        for (d = 0; d <= P && P < 2; d++)
-            sum[d] += (double)pu__dot_chunk(len, NULL, p + at, q + at + d) +
-                      (double)pu__dot_chunk(len, NULL, p + at, q + at - d);
-        for (l = 0; l < 2 * P + 1 && P < 2; l++) c[l] = by * band[l];
-        if (y && P < 2) pu__ar_filter(len, 2 * P + 1, c, q + at - P, NULL, NULL, y + at, 1);
-        for (; d <= P; d += 3) { /* the last three may overlap those before; what is known is not added again */
-            const pu_int from = pu__min(d, P - 2);
-            for (l = 0; l < 3; l++) c[l] = from + l < d ? PU_R(0) : from + l ? by * band[P + from + l] : by * band[P] / 2;
-            if (y) pu__ar_both3(len, p + at, q + at, from, c, y + at, three);
-            else pu__ar_lag3(len, p + at, q + at, from, three);
-            for (l = d - from; l < 3; l++) sum[from + l] += three[l];
-        }
-        if (y && shift) pu__add_product(len, by, shift + at, q + at, y + at);
-        if (m) with_m += (double)pu__dot_chunk(len, m + at, p + at, q + at);
-    }
+    pu__ar_lead(ar, lead, column, n, &made);
     for (l = 0; l < 2 * P; l++) { /* the P entries at each end */
         u = l < P ? l : n - 2 * P + l;
         for (d = 0; d <= P; d++) {
@@ -3438,8 +3665,9 @@ PU__FN void pu__ar_pull(const pu_ar *ar, const double *a, double *abar, const do
 /* kappa p'Gamma q = sum_{t < P} s_t (a^(t)*p)_t (a^(t)*q)_t + sum_{t >= P} (a*p)_t (a*q)_t. Taken over all t that the
    taps reach, the second sum is 1/2 sum_ij a_i a_j C_{|i-j|} with the lag sums C of p and q; what that has too much at the
    two ends comes off term by term. Sums over columns and the O(P^2) work at the ends are in double. */
-PU__FN pu_status pu__ar_grad_plus(const pu_op *op, const pu_real *shift, pu_int k, const pu_real *scale, pu_block P_,
-                                  pu_block Q_, pu_block Y, const pu_real *weight, pu_real *grad, double *sum)
+PU__FN pu_status pu__ar_grad_led(const pu_op *op, const pu_real *shift, pu_int k, const pu_real *scale, pu_block P_,
+                                 pu_block Q_, pu_block Y, const pu_real *weight, pu_real *grad, double *sum,
+                                 const pu_lead *lead)
 {
     const pu_ar *ar = (const pu_ar *)op->data;
     const pu_int n = ar->n, P = ar->order;
@@ -3457,7 +3685,21 @@ PU__FN pu_status pu__ar_grad_plus(const pu_op *op, const pu_real *shift, pu_int 
         const double w = (double)weight[c] * (double)by;
         pu_real *y = Y.at ? pu__col(Y, c) : NULL;
         if (sum) sum[c] = 0;
-        if (by == PU_R(0) || (weight[c] == PU_R(0) && !y)) continue;
+        if (by == PU_R(0) || (weight[c] == PU_R(0) && !y)) {
+            if (lead) lead->rows(lead->user, lead->first + c, 0, n);
+            continue;
+        }
+        if (n >= 2 * P) {
+            with_m = pu__ar_lags(ar, w, sum ? shift : NULL, q, p, C, by, shift, y, lead, c);
+            for (t = 0; t < P; t++) value[P] += pu__ar_pair(t, 0, t, last, -w, p, q, lastbar);
+            for (t = n; t < n + P; t++) value[P] += pu__ar_pair(t, t - n + 1, P, last, -w, p, q, lastbar);
+        } else {
+            if (lead) lead->rows(lead->user, lead->first + c, 0, n);
+            for (t = P; t < n; t++) value[P] += pu__ar_pair(t, 0, P, last, w, p, q, lastbar);
+            with_m = sum && shift ? pu__dot(n, shift, p, q) : 0;
+        }
+        for (t = 0; t < P; t++)
+            value[t] += pu__ar_pair(t, 0, t, a + pu__ar_row(t), w * s[t], p, q, abar + pu__ar_row(t));
         if (y && n < 2 * P) {
             pu_real scaled[2 * PU_AR_MAX];
             pu_block x;
@@ -3469,16 +3711,6 @@ PU__FN pu_status pu__ar_grad_plus(const pu_op *op, const pu_real *shift, pu_int 
             pu__ar_end(ar, -1, by, p + n - 1, y + n - 1, 1);
             for (i = 0; i < 2 * P && shift; i++) t = i < P ? i : n - 2 * P + i, y[t] += by * (shift[t] * p[t]);
         }
-        for (t = 0; t < P; t++)
-            value[t] += pu__ar_pair(t, 0, t, a + pu__ar_row(t), w * s[t], p, q, abar + pu__ar_row(t));
-        if (n >= 2 * P) {
-            with_m = pu__ar_lags(n, P, w, sum ? shift : NULL, q, p, C, by, ar->band, shift, y);
-            for (t = 0; t < P; t++) value[P] += pu__ar_pair(t, 0, t, last, -w, p, q, lastbar);
-            for (t = n; t < n + P; t++) value[P] += pu__ar_pair(t, t - n + 1, P, last, -w, p, q, lastbar);
-        } else {
-            for (t = P; t < n; t++) value[P] += pu__ar_pair(t, 0, P, last, w, p, q, lastbar);
-            with_m = sum && shift ? pu__dot(n, shift, p, q) : 0;
-        }
         if (sum) sum[c] = with_m;
     }
     for (i = 0; i <= P; i++)
@@ -3488,6 +3720,12 @@ PU__FN pu_status pu__ar_grad_plus(const pu_op *op, const pu_real *shift, pu_int 
         }
     pu__ar_pull(ar, a, abar, value, grad);
     return PU_OK;
+}
+
+PU__FN pu_status pu__ar_grad_plus(const pu_op *op, const pu_real *shift, pu_int k, const pu_real *scale, pu_block P,
+                                  pu_block Q, pu_block Y, const pu_real *weight, pu_real *grad, double *sum)
+{
+    return pu__ar_grad_led(op, shift, k, scale, P, Q, Y, weight, grad, sum, NULL);
 }
 
 PU__FN pu_status pu__ar_grad(const pu_op *op, pu_int k, pu_block P, pu_block Q, const pu_real *weight, pu_real *grad,
@@ -3670,6 +3908,7 @@ PU_DEF pu_op pu_op_ar(const pu_ar *ar)
     if (!ar || ar->n < 1 || ar->order < 0 || ar->order > PU_AR_MAX || ar->order > ar->n) return op;
     op.rows = op.cols = ar->n, op.params = ar->order + 1;
     op.apply_plus = pu__ar_apply_plus, op.grad_plus = pu__ar_grad_plus;
+    op.apply_led = pu__ar_apply_led, op.grad_led = pu__ar_grad_led;
     op.apply = op.apply_t = pu__ar_apply, op.grad = pu__ar_grad, op.diag = pu__ar_diag, op.sample = pu__ar_sample;
     op.solve = pu__ar_solve, op.logdet = pu__ar_logdet, op.logdet_grad = pu__ar_logdet_grad, op.check = pu__ar_check;
     op.band = ar->order, op.band_add = pu__ar_band_add, op.band_grad = pu__ar_band_grad;
@@ -6170,7 +6409,8 @@ typedef struct {
     pu_real *host;            /* kmax: scalars read back */
     int32_t *host_int;        /* kmax */
     pu_real *host_a, *host_b; /* history x kmax: read back for the quadrature */
-    double *tri;              /* 4 x (history + 1): tridiagonal matrix */
+    double *off, *ritz;       /* history + 1: off-diagonal of a tridiagonal matrix; kmax x 2 (history + 1): spectra */
+    pu_int *known;            /* kmax: steps that the spectrum in ritz belongs to, -1: none */
     double *uu, *rr, *tt, *ux, *xt; /* kmax: |u|^2, |r|^2, |u-Ax|^2, u'x, x'(u-Ax) */
     double *orth, *growth;          /* kmax: PU_ADJOINT_AUTO's two measures */
     double products;
@@ -6257,7 +6497,9 @@ PU__FN void pu__run_layout(pu__run *g, pu__arena *arena, const pu_op *A, const p
     s->steps = (int32_t *)pu__take(arena, kmax, 1, sizeof(int32_t));
     s->stop = (int32_t *)pu__take(arena, kmax, 1, sizeof(int32_t));
     g->host_int = (int32_t *)pu__take(arena, kmax, 1, sizeof(int32_t));
-    g->tri = (double *)pu__take(arena, g->history + 1, 4, sizeof(double));
+    g->off = (double *)pu__take(arena, g->history + 1, 1, sizeof(double));
+    g->ritz = (double *)pu__take(arena, 2 * (g->history + 1), kmax, sizeof(double));
+    g->known = (pu_int *)pu__take(arena, kmax, 1, sizeof(pu_int));
     g->work = pu__reals(arena, A->work, kmax);
 }
 
@@ -6313,10 +6555,14 @@ PU__FN pu_status pu__product(pu__run *g, pu_block X, pu_block Y, int add)
     return g->A->apply(g->A, g->k, X, Y, add, g->work);
 }
 
-/* Y = A X, s_j = x_j'A x_j: in one sweep where the operator can */
-PU__FN pu_status pu__product_dot(pu__run *g, pu_block X, pu_block Y, pu_real *s)
+/* Y = A X, s_j = x_j'A x_j: in one sweep where the operator can. lead: makes X, where A has apply_led; else NULL */
+PU__FN pu_status pu__product_dot(pu__run *g, pu_block X, pu_block Y, pu_real *s, const pu_lead *lead)
 {
     pu_status status;
+    if (lead) {
+        g->products += (double)g->k;
+        return g->A->apply_led(g->A, NULL, g->k, X, Y, 0, s, lead);
+    }
     if (g->A->apply_plus) {
         g->products += (double)g->k;
         return g->A->apply_plus(g->A, NULL, g->k, X, Y, 0, s);
@@ -6326,10 +6572,16 @@ PU__FN pu_status pu__product_dot(pu__run *g, pu_block X, pu_block Y, pu_real *s)
     return status;
 }
 
-/* Y += A (c o P);  grad += scale_j * d/dtheta (c_j p_j)'A q_j (c NULL: ones; grad may be NULL). P is qbar, or qbar is free. */
-PU__FN pu_status pu__product_back(pu__run *g, const pu_real *c, pu_block P, pu_block Q, pu_block Y, pu_real *grad)
+/* Y += A (c o P);  grad += scale_j * d/dtheta (c_j p_j)'A q_j (c NULL: ones; grad may be NULL). P is qbar, or qbar is free.
+   lead: makes P and Y, where A has grad_led and there is a grad; else NULL */
+PU__FN pu_status pu__product_back(pu__run *g, const pu_real *c, pu_block P, pu_block Q, pu_block Y, pu_real *grad,
+                                  const pu_lead *lead)
 {
     pu_status status;
+    if (lead) {
+        g->products += (double)g->k;
+        return g->A->grad_led(g->A, NULL, g->k, c, P, Q, Y, g->s.scale, grad, NULL, lead);
+    }
     if (g->A->grad_plus && grad) {
         g->products += (double)g->k;
         return g->A->grad_plus(g->A, NULL, g->k, c, P, Q, Y, g->s.scale, grad, NULL);
@@ -6388,6 +6640,56 @@ PU__FN pu_status pu__start(pu__run *g, const pu_block *x0)
     return status;
 }
 
+/* What the leads below have to know. */
+typedef struct {
+    const pu__run *g;
+    pu_block to, from;    /* d_i, d_{i-1} */
+    const pu_real *a, *be;
+    pu_unwinding unwinding;
+} pu__step;
+
+/* some rows of one column */
+PU__FN pu_block pu__piece(pu_block b, pu_int column, pu_int from)
+{
+    b.at = pu__col(b, column) + from;
+    return b;
+}
+
+/* d = m o r + be d for rows from .. to-1 of column j */
+PU__FN void pu__next_direction(void *user, pu_int j, pu_int from, pu_int to)
+{
+    const pu__step *p = (const pu__step *)user;
+    const pu__run *g = p->g;
+    pu_term t[2];
+    t[0] = pu__t(pu__piece(g->r, j, from), PU_R(1), NULL, g->use_m ? g->m + from : NULL);
+    t[1] = pu__t(pu__piece(p->from, j, from), PU_R(1), p->be + j, NULL);
+    g->B->combine(g->B->user, to - from, 1, pu__piece(p->to, j, from), 2, t);
+}
+
+/* rbar += m o dbar;  dbar = be dbar + a xbar for rows from .. to-1 of column j */
+PU__FN void pu__retreat_rows(void *user, pu_int j, pu_int from, pu_int to)
+{
+    const pu__step *p = (const pu__step *)user;
+    const pu__run *g = p->g;
+    g->B->retreat(g->B->user, to - from, 1, p->a + j, p->be + j, g->use_m ? g->m + from : NULL, pu__piece(g->xbar, j, from),
+                  pu__piece(g->rbar, j, from), pu__piece(g->dbar, j, from));
+}
+
+/* unwind for rows from .. to-1 of column j */
+PU__FN void pu__unwind_rows(void *user, pu_int j, pu_int from, pu_int to)
+{
+    const pu__step *p = (const pu__step *)user;
+    pu_unwinding v = p->unwinding;
+    pu_block *blocks[] = {&v.d, &v.before, &v.xbar, &v.r, &v.rbar, &v.dbar, &v.qbar};
+    size_t i;
+    for (i = 0; i < sizeof blocks / sizeof *blocks; i++) *blocks[i] = pu__piece(*blocks[i], j, from);
+    if (v.kept.at) v.kept = pu__piece(v.kept, j, from);
+    v.a += j, v.be += j, v.twice_rhobar += j, v.pib += j;
+    if (v.be_before) v.be_before += j;
+    if (v.m) v.m += from, v.minv += from;
+    p->g->B->unwind(p->g->B->user, to - from, 1, &v);
+}
+
 /* The solver. In: u, x0 (NULL = 0), m, step. Out: x, r, histories, tape. */
 PU__FN pu_status pu__forward(pu__run *g, const pu_block *x0, pu_int I)
 {
@@ -6396,9 +6698,14 @@ PU__FN pu_status pu__forward(pu__run *g, const pu_block *x0, pu_int I)
     const pu_real *m = pu__m(g);
     const pu_int k = g->k, every = g->plan.every;
     const int later = g->tape && !every; /* all directions stay: x = x0 + sum a_i d_i afterwards, three of them at a time */
+    const int led = B->host && g->A->apply_led && !g->saved; /* a direction is made while it is multiplied with A */
     const pu_block none = {NULL, 0};
     pu_status status = pu__start(g, x0);
+    pu__step step;
+    pu_lead lead;
     pu_int i;
+    lead.rows = pu__next_direction, lead.user = &step, lead.first = 0;
+    step.g = g, step.a = NULL;
     if (status) return status;
     if (x0) pu__combine1(g, g->x, pu__t(*x0, PU_R(1), NULL, NULL));
     else pu__zero(g, g->x);
@@ -6410,13 +6717,15 @@ PU__FN pu_status pu__forward(pu__run *g, const pu_block *x0, pu_int I)
     if (I > 0) pu__combine1(g, pu__direction(g, 0), pu__t(g->r, PU_R(1), NULL, m));        /* d = m o r */
     if (I > 0 && g->reorthogonal) pu__combine1(g, pu__slot(g, g->tape_r, 0), pu__t(g->r, PU_R(1), NULL, NULL));
     g->done = I;
+    for (i = 0; i < k; i++) g->known[i] = -1;
     for (i = 0; i < I; i++) {
         const pu_block d = pu__direction(g, i);
         if (g->saved && i > 0 && i % every == 0) {
             pu__combine1(g, pu__checkpoint(g, i / every - 1, 0), pu__t(g->r, PU_R(1), NULL, NULL));
             if (s->use_beta) pu__combine1(g, pu__checkpoint(g, i / every - 1, 1), pu__t(d, PU_R(1), NULL, NULL));
         }
-        status = pu__product_dot(g, d, g->q, s->pi + i * k);                               /* q = A d;  pi = d'q */
+        if (i > 0) step.from = pu__direction(g, i - 1), step.to = d, step.be = s->be + (i - 1) * k;
+        status = pu__product_dot(g, d, g->q, s->pi + i * k, led && i > 0 ? &lead : NULL);  /* q = A d;  pi = d'q */
         if (status) return status;
         pu__stage(g, PU_STAGE_ALPHA, i);                                                   /* a = rho / pi */
         B->advance(B->user, g->n, k, s->a + i * k, m, d, g->q, later ? none : g->x, g->r, s->rho + (i + 1) * k);
@@ -6428,8 +6737,9 @@ PU__FN pu_status pu__forward(pu__run *g, const pu_block *x0, pu_int I)
         pu__stage(g, PU_STAGE_BETA, i);                                                    /* be = rho' / rho */
         if (i + 1 < I) {
             if (g->reorthogonal) pu__combine1(g, pu__slot(g, g->tape_r, i + 1), pu__t(g->r, PU_R(1), NULL, NULL));
-            pu__combine2(g, pu__direction(g, i + 1), pu__t(g->r, PU_R(1), NULL, m),        /* d = m o r + be d */
-                         pu__t(d, PU_R(1), s->be + i * k, NULL));
+            if (!led)
+                pu__combine2(g, pu__direction(g, i + 1), pu__t(g->r, PU_R(1), NULL, m),    /* d = m o r + be d */
+                             pu__t(d, PU_R(1), s->be + i * k, NULL));
         }
         if ((B->host || (g->plan.tolerance_mode && (i + 1) % g->plan.check_every == 0)) && pu__all_stopped(g)) {
             g->done = i + 1;
@@ -6513,10 +6823,28 @@ PU__FN pu_status pu__reverse_step(pu__run *g, pu_int i, pu_block d, pu_block dpr
     const int full = !s->detach && !s->fixed_step; /* alpha (and beta) depend on theta */
     const int back = full || g->mbar;              /* the residuals are needed */
     const int plain = !back && !g->reorthogonal;
+    const int fused = full && !g->reorthogonal && g->B->unwind_sums && g->B->unwind;
+    const int last = !full && i + 1 == g->done;    /* rbar, hence qbar, is still zero: no product */
+    const int led = (plain || fused) && !last && g->B->host && g->A->grad_led && grad;
     pu_status status = PU_OK;
+    pu__step step;
+    pu_lead lead;
+    lead.rows = pu__retreat_rows, lead.user = &step, lead.first = 0;
+    step.g = g, step.a = a, step.be = be;
     if (plain) { /* rbar += m o dbar;  dbar = be dbar + a xbar + A qbar,  qbar = -a rbar */
         pu__stage(g, PU_STAGE_REV2, i);
-        g->B->retreat(g->B->user, g->n, g->k, a, be, m, g->xbar, g->rbar, g->dbar);
+        if (!led) g->B->retreat(g->B->user, g->n, g->k, a, be, m, g->xbar, g->rbar, g->dbar);
+    } else if (fused) { /* what the long form below does, with rbar'q as a sum over the terms of rbar */
+        pu_unwinding *v = &step.unwinding;
+        const pu_block none = {NULL, 0};
+        v->d = d, v->before = dprev, v->kept = ri ? *ri : none, v->xbar = g->xbar, v->r = g->r, v->rbar = g->rbar;
+        v->dbar = g->dbar, v->qbar = g->qbar, v->a = a, v->be = be, v->be_before = i > 0 ? be - g->k : NULL;
+        v->twice_rhobar = s->c0, v->pib = s->pib, v->m = m, v->minv = m ? g->minv : NULL;
+        g->B->unwind_sums(g->B->user, g->n, g->k, v, s->s0, s->s1, s->c1);
+        pu__stage(g, PU_STAGE_UNWIND, i);
+        if (g->mbar) pu__through_m(g);
+        lead.rows = pu__unwind_rows;
+        if (!led) g->B->unwind(g->B->user, g->n, g->k, v);
     } else {
         if (full && s->use_beta) pu__dots(g, NULL, g->dbar, d, s->s0);                          /* beb = dbar'd */
         pu__stage(g, PU_STAGE_REV1, i);                         /* rhobar += beb/rho; rhop = -beb be/rho */
@@ -6545,10 +6873,10 @@ PU__FN pu_status pu__reverse_step(pu__run *g, pu_int i, pu_block d, pu_block dpr
             g->B->combine(g->B->user, g->n, g->k, g->dbar, 3, t);
         }
     }
-    if (full || i + 1 < g->done) /* otherwise rbar, hence qbar, is still zero */
-        status = pu__product_back(g, plain ? s->c0 : NULL, plain ? g->rbar : g->qbar, d, g->dbar, grad);
+    if (!last)
+        status = pu__product_back(g, plain ? s->c0 : NULL, plain ? g->rbar : g->qbar, d, g->dbar, grad, led ? &lead : NULL);
     if (g->reorthogonal) pu__project(g, g->dbar, i, m, NULL);
-    if (back) {
+    if (back && !fused) {
         pu_block swap = g->r;
         g->r = g->rprev, g->rprev = swap;
     }
@@ -6662,19 +6990,26 @@ PU__FN int pu__tridiagonal(pu_int n, double *d, double *e, double *z)
     return 0;
 }
 
-/* Lanczos matrix of column j after `steps` steps, diagonalised in g->tri: T_ii = 1/a_i + be_{i-1}/a_{i-1},
-   T_{i,i+1} = sqrt(be_i)/a_i. Needs host_a, host_b. */
+/* Ritz values of column j; the squares of the first components of their vectors are history + 1 further on */
+PU__FN double *pu__ritz(const pu__run *g, pu_int j) { return g->ritz + 2 * (g->history + 1) * j; }
+
+/* Lanczos matrix of column j after `steps` steps, diagonalised into pu__ritz(g, j): T_ii = 1/a_i + be_{i-1}/a_{i-1},
+   T_{i,i+1} = sqrt(be_i)/a_i. Needs host_a, host_b. Returns 0, or 1 without convergence. Once for all who ask. */
 PU__FN int pu__spectrum(pu__run *g, pu_int j, pu_int steps)
 {
-    double *d = g->tri, *e = d + g->history + 1, *z = e + g->history + 1, a, be, before = 0;
+    double *d = pu__ritz(g, j), *z = d + g->history + 1, a, be, before = 0;
     pu_int i;
+    if (g->known[j] == steps) return 0;
     for (i = 0; i < steps; i++) {
         a = (double)g->host_a[i * g->k + j], be = (double)g->host_b[i * g->k + j];
         d[i] = 1 / a + before;
-        e[i] = sqrt(be) / a;
+        g->off[i] = sqrt(be) / a;
         before = be / a;
     }
-    return pu__tridiagonal(steps, d, e, z);
+    if (pu__tridiagonal(steps, d, g->off, z)) return 1;
+    for (i = 0; i < steps; i++) z[i] *= z[i];
+    g->known[j] = steps;
+    return 0;
 }
 
 PU__FN void pu__read_history(pu__run *g)
@@ -6692,7 +7027,7 @@ PU__FN void pu__read_history(pu__run *g)
 PU__FN void pu__growth(pu__run *g)
 {
     double lambda[16], rbar[16], dbar[16], top[16];
-    pu_int j, l, from, i, best;
+    pu_int j, l, from, i;
     pu__read_history(g);
     for (j = 0; j < g->k; j++) {
         const pu_int steps = (pu_int)g->host_int[j];
@@ -6702,13 +7037,13 @@ PU__FN void pu__growth(pu__run *g)
             g->growth[j] = DBL_MAX;
             continue;
         }
-        for (l = 0; l < 16; l++) {
-            for (best = l, i = l + 1; i < steps; i++) /* l-th largest to the front */
-                if (g->tri[i] > g->tri[best]) best = i;
-            lambda[l] = l < steps ? g->tri[best] : lambda[0]; /* fewer: the largest again */
-            if (l < steps) g->tri[best] = g->tri[l], g->tri[l] = lambda[l];
-            top[l] = 1;
+        for (l = 0; l < 16; l++) lambda[l] = 0, top[l] = 1;
+        for (i = 0; i < steps; i++) {
+            double value = pu__ritz(g, j)[i], smaller;
+            for (l = 0; l < 16; l++) /* into its place among the largest */
+                smaller = value < lambda[l] ? value : lambda[l], lambda[l] = pu__max(value, lambda[l]), value = smaller;
         }
+        for (l = steps; l < 16; l++) lambda[l] = lambda[0]; /* fewer: the largest again */
         for (from = steps - 1; from >= 0; from--) {
             for (l = 0; l < 16; l++) rbar[l] = 0, dbar[l] = 1;
             for (i = from; i >= 0; i--) {
@@ -6725,19 +7060,45 @@ PU__FN void pu__growth(pu__run *g)
 }
 
 /* log det (M^-1 A) seen by probe j: n log s + rho_0 sum_i w_i log(lambda_i / s) / lambda_i, any s > 0. NaN where the
-   Lanczos matrix is not positive definite. *smallest: its smallest eigenvalue. */
-PU__FN double pu__quadrature(pu__run *g, pu_int j, pu_int steps, double rho0, double s, double *smallest)
+   Lanczos matrix is not positive definite. *smallest, *largest: of its eigenvalues. */
+PU__FN double pu__quadrature(pu__run *g, pu_int j, pu_int steps, double rho0, double s, double *smallest, double *largest)
 {
-    double sum = 0, *z = g->tri + 2 * (g->history + 1);
+    const double *lambda = pu__ritz(g, j), *weight = lambda + g->history + 1;
+    double sum = 0;
     pu_int i;
-    *smallest = DBL_MAX;
+    *smallest = DBL_MAX, *largest = 0;
     if (steps > 0 && pu__spectrum(g, j, steps)) return (double)NAN;
     for (i = 0; i < steps; i++) {
-        if (!(g->tri[i] > 0)) return (double)NAN;
-        if (g->tri[i] < *smallest) *smallest = g->tri[i];
-        sum += z[i] * z[i] * log(g->tri[i] / s) / g->tri[i];
+        if (!(lambda[i] > 0)) return (double)NAN;
+        if (lambda[i] < *smallest) *smallest = lambda[i];
+        *largest = pu__max(*largest, lambda[i]);
+        sum += weight[i] * log(lambda[i] / s) / lambda[i];
     }
     return (double)g->n * log(s) + rho0 * sum;
+}
+
+/* What the last of these steps has changed in that. log(lambda/s)/lambda is the integral over t > 0 of 1/(t (t + lambda)) -
+   s/(t (t + s) lambda), and step i adds to e_1'(T + t)^-1 e_1 a positive term, which at t = 0 is a_i rho_{i-1} / rho_0 and from
+   there falls by
+     F(t) = (q_i/p_i) prod_{l < i} (q_l/p_l)^2,   q = 1/a,   p_1 = q_1 + t,   p_{l+1} = q_{l+1} + t + be_l q_l (p_l - q_l)/p_l.
+   So it is a_i rho_{i-1} times the integral of F(s exp(u)) - 1/(1 + exp(u)) over all u, by the trapezoidal rule: 64 points
+   one apart have a relative error of 1e-6, which is plenty, and no eigenproblem is solved. */
+PU__FN double pu__last_change(const pu__run *g, pu_int j, pu_int steps, double rho, double s)
+{
+    double t[64], over[64], F[64], sum = 0, t_l = s * 1.2664165549094176e-14; /* exp(-32) */
+    pu_int i, l;
+    for (l = 0; l < 64; l++, t_l *= 2.718281828459045) t[l] = over[l] = t_l, F[l] = 1; /* over: p - q */
+    for (i = 0; i < steps; i++) {
+        const double q = 1 / (double)g->host_a[i * g->k + j], e = (double)g->host_b[i * g->k + j] * q;
+        const int last = i + 1 == steps;
+        for (l = 0; l < 64; l++) {
+            const double inverse = 1 / (q + over[l]), ratio = q * inverse;
+            F[l] *= last ? ratio : ratio * ratio;
+            over[l] = t[l] + e * (over[l] * inverse);
+        }
+    }
+    for (l = 0; l < 64; l++) sum += F[l] - s / (s + t[l]);
+    return steps > 0 ? rho * (double)g->host_a[(steps - 1) * g->k + j] * sum : 0;
 }
 
 /* Largest eigenvalue of A, from below by a few percent: Lanczos started at a random vector. Uses column 0 of g. */
@@ -6759,7 +7120,7 @@ PU__FN pu_status pu__lambda_max(pu__run *g, double *lambda)
         pu__read_history(g);
         taken = (pu_int)g->host_int[0];
         if (taken > 0 && !pu__spectrum(g, 0, taken))
-            for (i = 0; i < taken; i++) *lambda = pu__max(*lambda, g->tri[i]);
+            for (i = 0; i < taken; i++) *lambda = pu__max(*lambda, pu__ritz(g, 0)[i]);
     }
     g->use_m = use_m, g->plan.tolerance_mode = tolerance_mode, g->reorthogonal = reorthogonal;
     g->tape = tape, g->saved = saved;
@@ -7416,9 +7777,18 @@ PU__FN pu_status pu__posterior_apply_plus(const pu_op *op, const pu_real *w, pu_
     return pu__named(p, p->model->Gamma->apply_plus(p->model->Gamma, p->shift, k, X, Y, add, s), "Gamma.apply");
 }
 
-/* its grad_plus, where besides only the sum of psi's gradient is wanted, which is p'(Phi'W Phi) q / psi; w is NULL */
-PU__FN pu_status pu__posterior_grad_plus(const pu_op *op, const pu_real *w, pu_int k, const pu_real *c, pu_block P, pu_block Q,
-                                         pu_block Y, const pu_real *weight, pu_real *grad, double *s)
+PU__FN pu_status pu__posterior_apply_led(const pu_op *op, const pu_real *w, pu_int k, pu_block X, pu_block Y, int add,
+                                         pu_real *s, const pu_lead *lead)
+{
+    pu__posterior *p = pu__posterior_of(op);
+    (void)w;
+    return pu__named(p, p->model->Gamma->apply_led(p->model->Gamma, p->shift, k, X, Y, add, s, lead), "Gamma.apply");
+}
+
+/* its grad_led, where besides only the sum of psi's gradient is wanted, which is p'(Phi'W Phi) q / psi; w is NULL. Without a
+   lead it is grad_plus. */
+PU__FN pu_status pu__posterior_grad_led(const pu_op *op, const pu_real *w, pu_int k, const pu_real *c, pu_block P, pu_block Q,
+                                        pu_block Y, const pu_real *weight, pu_real *grad, double *s, const pu_lead *lead)
 {
     pu__posterior *p = pu__posterior_of(op);
     const pu_op *Gamma = p->model->Gamma;
@@ -7427,15 +7797,29 @@ PU__FN pu_status pu__posterior_grad_plus(const pu_op *op, const pu_real *w, pu_i
     (void)w, (void)s;
     for (j = 0; j < k && !status; j = end) {
         pu_real *at = grad + pu__group_at(p, j);
+        const pu_real *some = c ? c + j : NULL;
+        const pu_block Pj = pu__from(P, j), Qj = pu__from(Q, j), Yj = Y.at ? pu__from(Y, j) : Y;
         const pu_int from = j;
         end = pu__group_end(p, j, k);
-        status = pu__named(p, Gamma->grad_plus(Gamma, p->shift, end - j, c ? c + j : NULL, pu__from(P, j), pu__from(Q, j),
-                                               Y.at ? pu__from(Y, j) : Y, weight + j, at + p->at_Gamma, p->sum), "Gamma.grad");
+        if (lead) {
+            pu_lead rest = *lead;
+            rest.first += j;
+            status = Gamma->grad_led(Gamma, p->shift, end - j, some, Pj, Qj, Yj, weight + j, at + p->at_Gamma, p->sum, &rest);
+        } else {
+            status = Gamma->grad_plus(Gamma, p->shift, end - j, some, Pj, Qj, Yj, weight + j, at + p->at_Gamma, p->sum);
+        }
+        status = pu__named(p, status, "Gamma.grad");
         for (; j < end; j++)
             at[p->at_psi] += (pu_real)((double)weight[j] * (c ? (double)c[j] : 1) * p->sum[j - from] /
                                        (double)p->model->psi[0]);
     }
     return status;
+}
+
+PU__FN pu_status pu__posterior_grad_plus(const pu_op *op, const pu_real *w, pu_int k, const pu_real *c, pu_block P, pu_block Q,
+                                         pu_block Y, const pu_real *weight, pu_real *grad, double *s)
+{
+    return pu__posterior_grad_led(op, w, k, c, P, Q, Y, weight, grad, s, NULL);
 }
 
 /* p'A q: Gamma's own terms; (W Phi p)'Phi q + (W Phi q)'Phi p for Phi; mask (Phi p)(Phi q) for psi */
@@ -7527,6 +7911,7 @@ PU__FN void pu__posterior_layout(pu__posterior *p, pu__arena *arena, const pu_lg
     p->op.rows = p->op.cols = p->D, p->op.params = params, p->op.trusted = 2, p->op.data = p;
     p->op.apply = p->op.apply_t = pu__posterior_apply, p->op.grad = pu__posterior_grad;
     if (pu__is_shift(model)) p->op.apply_plus = pu__posterior_apply_plus;
+    if (pu__is_shift(model) && model->Gamma->apply_led) p->op.apply_led = pu__posterior_apply_led;
     if (pu__has_diag(model)) p->op.diag = pu__posterior_diag;
 }
 
@@ -7891,7 +8276,8 @@ PU__FN void pu__job_layout(pu__memory *mem, pu__arena *arena, const pu__job *job
         w->post.want_Phi = job->out->Phi && job->model->Phi->params > 0;
         w->post.want_psi = job->out->psi != NULL;
         if (w->post.shift && job->o->tied_psi && w->post.want_Gamma && w->post.want_psi && !w->post.want_Phi)
-            w->post.op.grad_plus = pu__posterior_grad_plus;
+            w->post.op.grad_plus = pu__posterior_grad_plus,
+            w->post.op.grad_led = job->model->Gamma->grad_led ? pu__posterior_grad_led : NULL;
         w->post.at_Gamma = 0, w->post.at_Phi = job->at_Phi, w->post.at_psi = job->at_psi;
         w->post.groups = job->groups, w->post.probes = job->K;
         w->post.at_group = job->at_group, w->post.stride = job->at_eta;
@@ -8034,22 +8420,22 @@ PU__FN void pu__logdets(pu__worker *w, pu__column *columns, pu_int first)
     for (i = 0; i < g->n && g->use_m; i++) base -= log((double)g->m[i]); /* log det M */
     for (j = 0; j < g->k; j++) {
         const pu_int steps = (pu_int)g->host_int[j];
-        double before, after, theta, open;
+        double after, change, theta, largest, open;
         int32_t stop;
-        pu_real rho[2];
+        pu_real rho[3];
         g->B->read(g->B->user, rho, g->s.rho + j, sizeof *rho);
         g->B->read(g->B->user, rho + 1, g->s.rho + steps * g->k + j, sizeof *rho);
-        before = steps > 0 ? pu__quadrature(g, j, steps - 1, (double)rho[0], w->shift, &theta) : 0;
-        after = pu__quadrature(g, j, steps, (double)rho[0], w->shift, &theta);
+        g->B->read(g->B->user, rho + 2, g->s.rho + (steps > 0 ? steps - 1 : 0) * g->k + j, sizeof *rho);
+        after = pu__quadrature(g, j, steps, (double)rho[0], w->shift, &theta, &largest);
+        change = fabs(pu__last_change(g, j, steps, (double)rho[2], w->shift));
         open = steps > 0 ? (double)rho[1] / theta * (1 + fabs(log(theta / w->shift))) : (double)rho[0];
-        columns[j].low = theta, columns[j].high = 0;
-        for (i = 0; i < steps; i++) columns[j].high = pu__max(columns[j].high, g->tri[i]);
+        columns[j].low = theta, columns[j].high = largest;
         columns[j].energy = steps > 0 ? (double)rho[1] / theta : -1;
         if (first + j == 0) continue; /* the mean has no part in the log det */
         columns[j].logdet = after + base;
         /* a column that ended at rounding level has nothing left to change, however much its last step did */
         g->B->read(g->B->user, &stop, g->s.stop + j, sizeof stop);
-        columns[j].gap = stop == PU_STOP_ROUNDING || stop == PU_STOP_ZERO ? open : pu__max(fabs(after - before), open);
+        columns[j].gap = stop == PU_STOP_ROUNDING || stop == PU_STOP_ZERO ? open : pu__max(change, open);
     }
 }
 

@@ -1754,6 +1754,20 @@ PU__FN void pu__mix(pu_int n, const pu_real *c, const pu_real *const *x, pu_real
     }
 }
 
+/* y = c0 (m o x0) + c1 x1, the last one absent when NULL; any of them may be y */
+PU__FN void pu__mix_m(pu_int n, const pu_real *m, const pu_real *c, const pu_real *const *x, pu_real *y)
+{
+    const pu_real *x0 = x[0], *x1 = x[1], c0 = c[0], c1 = x1 ? c[1] : PU_R(0);
+    pu_real s[PU__BLOCK];
+    pu_int i = 0, l;
+    for (; i + PU__BLOCK <= n; i += PU__BLOCK) {
+        if (x1) for (l = 0; l < PU__BLOCK; l++) s[l] = c0 * (m[i + l] * x0[i + l]) + c1 * x1[i + l];
+        else for (l = 0; l < PU__BLOCK; l++) s[l] = c0 * (m[i + l] * x0[i + l]);
+        for (l = 0; l < PU__BLOCK; l++) y[i + l] = s[l];
+    }
+    for (; i < n; i++) y[i] = x1 ? c0 * (m[i] * x0[i]) + c1 * x1[i] : c0 * (m[i] * x0[i]);
+}
+
 /* With factors m: chunk by chunk into a buffer that stays in the first-level cache. Any term may alias y. */
 PU__FN void pu__cpu_combine(void *user, pu_int n, pu_int k, pu_block y, int count, const pu_term *terms)
 {
@@ -1773,6 +1787,10 @@ PU__FN void pu__cpu_combine(void *user, pu_int n, pu_int k, pu_block y, int coun
         }
         if (used > 0 && plain) {
             pu__mix(n, c, x, pu__col(y, j));
+            continue;
+        }
+        if ((used == 1 && m[0]) || (used == 2 && m[0] && !m[1])) { /* m o r + be d */
+            pu__mix_m(n, m[0], c, x, pu__col(y, j));
             continue;
         }
         for (at = 0; at < n; at += PU__CHUNK) {
@@ -7393,7 +7411,7 @@ typedef struct {
     const pu_real *g_of;             /* which is here */
     pu_real *shift;                  /* D, Phi diagonal and Gamma.apply_plus: Phi'W Phi */
     pu_real *made, *scaled;          /* Gamma diagonal and Phi.gram_plus: what gram_make made; kmax */
-    double *sum;                     /* 2 kmax, with one of these: what grad_plus, gram_plus return; */
+    double *sum;                     /* kmax, 2 kmax, with these: what grad_plus, gram_plus return; */
     const pu_real *sum_of;           /* x'(Phi'W Phi) x for the x that is here, unless NULL */
     pu_real *work;
     /* Probes in groups: column c > 0 of a datum adds its gradient to the copy of [Gamma | Phi | psi] of its group, `stride`
@@ -7476,13 +7494,23 @@ PU__FN void pu__row_dot(pu__posterior *p, pu_int k, const pu_real *weight, pu_bl
     for (i = 0; i < p->n_rows; i++) out[p->rows[i]] += p->row_sum[i];
 }
 
+/* c_j A p_j into Y, or added (Y.at NULL: not wanted), and the two parts of q_j'A p_j into sum, by gram_plus */
+PU__FN pu_status pu__posterior_gram(pu__posterior *p, pu_int k, const pu_real *c, pu_block P, pu_block Q, pu_block Y, int add)
+{
+    const pu_op *Phi = p->model->Phi;
+    p->sum_of = P.at == Q.at && !c ? P.at : NULL;
+    return pu__named(p, Phi->gram_plus(Phi, p->made, (const pu_real *)p->model->Gamma->aux, k, c, P, Q, Y, add, p->sum,
+                                       p->sum + k, p->work), "Phi.gram");
+}
+
 PU__FN pu_status pu__posterior_apply(const pu_op *op, pu_int k, pu_block X, pu_block Y, int add, pu_real *work)
 {
     pu__posterior *p = pu__posterior_of(op);
     const pu_op *Gamma = p->model->Gamma;
     pu_status status;
     (void)work;
-    if (p->op.apply_plus) return p->op.apply_plus(op, NULL, k, X, Y, add, NULL);
+    if (p->shift) return pu__named(p, Gamma->apply_plus(Gamma, p->shift, k, X, Y, add, NULL), "Gamma.apply");
+    if (p->made) return pu__posterior_gram(p, k, NULL, X, X, Y, add);
     status = pu__named(p, Gamma->apply(Gamma, k, X, Y, add, p->work), "Gamma.apply");
     if (status) return status;
     if (p->model->Phi->gram && !p->rows) {
@@ -7504,27 +7532,13 @@ PU__FN pu_status pu__posterior_apply(const pu_op *op, pu_int k, pu_block X, pu_b
     return status;
 }
 
-/* Y = or += c_j A p_j (Y.at NULL: not wanted), and the two parts of q_j'A p_j into sum, from gram_plus */
-PU__FN pu_status pu__posterior_gram(pu__posterior *p, pu_int k, const pu_real *c, pu_block P, pu_block Q, pu_block Y, int add)
-{
-    const pu_op *Phi = p->model->Phi;
-    p->sum_of = P.at == Q.at && !c ? P.at : NULL;
-    return pu__named(p, Phi->gram_plus(Phi, p->made, (const pu_real *)p->model->Gamma->aux, k, c, P, Q, Y, add, p->sum,
-                                       p->sum + k, p->work), "Phi.gram");
-}
-
-/* its apply_plus, where there is a shift or gram_plus; w is NULL */
+/* its apply_plus, where there is a shift; w is NULL */
 PU__FN pu_status pu__posterior_apply_plus(const pu_op *op, const pu_real *w, pu_int k, pu_block X, pu_block Y, int add,
                                           pu_real *s)
 {
     pu__posterior *p = pu__posterior_of(op);
-    pu_status status;
-    pu_int j;
     (void)w;
-    if (p->shift) return pu__named(p, p->model->Gamma->apply_plus(p->model->Gamma, p->shift, k, X, Y, add, s), "Gamma.apply");
-    status = pu__posterior_gram(p, k, NULL, X, X, Y, add);
-    for (j = 0; j < k && s; j++) s[j] = (pu_real)(p->sum[j] + p->sum[k + j]);
-    return status;
+    return pu__named(p, p->model->Gamma->apply_plus(p->model->Gamma, p->shift, k, X, Y, add, s), "Gamma.apply");
 }
 
 /* its grad_plus, where besides only the sum of psi's gradient is wanted, which is p'(Phi'W Phi) q / psi; w is NULL */
@@ -7536,23 +7550,51 @@ PU__FN pu_status pu__posterior_grad_plus(const pu_op *op, const pu_real *w, pu_i
     pu_status status = PU_OK;
     pu_int j, end;
     (void)w, (void)s;
-    if (!p->shift && (Y.at || p->sum_of != P.at || P.at != Q.at)) status = pu__posterior_gram(p, k, c, P, Q, Y, 1);
-    for (j = 0; j < k && c && !p->shift; j++) p->scaled[j] = weight[j] * c[j];
     for (j = 0; j < k && !status; j = end) {
         pu_real *at = grad + pu__group_at(p, j);
-        const pu_int from = p->shift ? j : 0; /* sums of this group, or of all columns */
+        const pu_int from = j;
         end = pu__group_end(p, j, k);
-        if (p->shift)
-            status = pu__named(p, Gamma->grad_plus(Gamma, p->shift, end - j, c ? c + j : NULL, pu__from(P, j), pu__from(Q, j),
-                                                   Y.at ? pu__from(Y, j) : Y, weight + j, at + p->at_Gamma, p->sum),
-                               "Gamma.grad");
-        else
-            status = pu__named(p, Gamma->grad(Gamma, end - j, pu__from(P, j), pu__from(Q, j), (c ? p->scaled : weight) + j,
-                                              at + p->at_Gamma, p->work), "Gamma.grad");
-        for (; j < end && p->observed; j++)
+        status = pu__named(p, Gamma->grad_plus(Gamma, p->shift, end - j, c ? c + j : NULL, pu__from(P, j), pu__from(Q, j),
+                                               Y.at ? pu__from(Y, j) : Y, weight + j, at + p->at_Gamma, p->sum), "Gamma.grad");
+        for (; j < end; j++)
             at[p->at_psi] += (pu_real)((double)weight[j] * (c ? (double)c[j] : 1) * p->sum[j - from] /
                                        (double)p->model->psi[0]);
-        j = end;
+    }
+    return status;
+}
+
+/* apply_plus with gram_plus; w is NULL */
+PU__FN pu_status pu__posterior_gram_apply(const pu_op *op, const pu_real *w, pu_int k, pu_block X, pu_block Y, int add,
+                                          pu_real *s)
+{
+    pu__posterior *p = pu__posterior_of(op);
+    const pu_status status = pu__posterior_gram(p, k, NULL, X, X, Y, add);
+    pu_int j;
+    (void)w;
+    for (j = 0; j < k && s; j++) s[j] = (pu_real)(p->sum[j] + p->sum[k + j]);
+    return status;
+}
+
+/* grad_plus with gram_plus, where of psi's gradient only the sum is wanted, and none of Phi's; w is NULL. All columns take the
+   product together, because they share transforms; the gradients go to their groups. */
+PU__FN pu_status pu__posterior_gram_grad(const pu_op *op, const pu_real *w, pu_int k, const pu_real *c, pu_block P, pu_block Q,
+                                         pu_block Y, const pu_real *weight, pu_real *grad, double *s)
+{
+    pu__posterior *p = pu__posterior_of(op);
+    const pu_op *Gamma = p->model->Gamma;
+    pu_status status = PU_OK;
+    pu_int j, end;
+    (void)w, (void)s;
+    if (Y.at || P.at != Q.at || p->sum_of != P.at) status = pu__posterior_gram(p, k, c, P, Q, Y, 1);
+    for (j = 0; j < k; j++) p->scaled[j] = c ? weight[j] * c[j] : weight[j];
+    for (j = 0; j < k && !status; j = end) {
+        pu_real *at = grad + pu__group_at(p, j);
+        end = pu__group_end(p, j, k);
+        if (p->want_Gamma)
+            status = pu__named(p, Gamma->grad(Gamma, end - j, pu__from(P, j), pu__from(Q, j), p->scaled + j, at + p->at_Gamma,
+                                              p->work), "Gamma.grad");
+        for (; j < end && p->want_psi && p->observed; j++)
+            at[p->at_psi] += (pu_real)((double)p->scaled[j] * p->sum[j] / (double)p->model->psi[0]);
     }
     p->sum_of = NULL; /* p may change from here on */
     return status;
@@ -7628,7 +7670,7 @@ PU__FN int pu__is_shift(const pu_lgm *model)
 PU__FN int pu__is_gram_plus(const pu_lgm *model)
 {
     const pu_op *Gamma = model->Gamma, *Phi = model->Phi;
-    return Gamma->apply == pu__diagonal_apply && Gamma->aux && Phi->gram_plus && Phi->gram_make && !Phi->apply_rows;
+    return Gamma->apply == pu__diagonal_apply && Gamma->aux && Phi->gram_plus && !Phi->apply_rows && !pu__is_shift(model);
 }
 
 PU__FN void pu__posterior_layout(pu__posterior *p, pu__arena *arena, const pu_lgm *model, const pu_backend *B, pu_int kmax,
@@ -7645,16 +7687,21 @@ PU__FN void pu__posterior_layout(pu__posterior *p, pu__arena *arena, const pu_lg
     pu__forget(p);
     p->fused = pu__plain(model->Phi) && B->host;
     p->shift = p->made = p->scaled = NULL, p->sum = NULL;
-    if (pu__is_shift(model)) p->shift = pu__reals(arena, p->D, 1);
-    else if (pu__is_gram_plus(model))
+    if (pu__is_shift(model)) {
+        p->shift = pu__reals(arena, p->D, 1);
+        p->sum = (double *)pu__take(arena, kmax, 1, sizeof(double));
+    }
+    if (pu__is_gram_plus(model)) {
         p->made = pu__reals(arena, model->Phi->gram_size, 1), p->scaled = pu__reals(arena, kmax, 1);
-    if (pu__is_shift(model) || pu__is_gram_plus(model)) p->sum = (double *)pu__take(arena, kmax, 2, sizeof(double));
+        p->sum = (double *)pu__take(arena, kmax, 2, sizeof(double));
+    }
     p->work = pu__reals(arena, work_G > work_P ? work_G : work_P, kmax);
     p->column = -1;
     memset(&p->op, 0, sizeof p->op);
     p->op.rows = p->op.cols = p->D, p->op.params = params, p->op.trusted = 2, p->op.data = p;
     p->op.apply = p->op.apply_t = pu__posterior_apply, p->op.grad = pu__posterior_grad;
-    if (pu__is_shift(model) || pu__is_gram_plus(model)) p->op.apply_plus = pu__posterior_apply_plus;
+    if (pu__is_shift(model)) p->op.apply_plus = pu__posterior_apply_plus;
+    if (pu__is_gram_plus(model)) p->op.apply_plus = pu__posterior_gram_apply;
     if (pu__has_diag(model)) p->op.diag = pu__posterior_diag;
 }
 
@@ -8011,12 +8058,15 @@ PU__FN void pu__job_layout(pu__memory *mem, pu__arena *arena, const pu__job *job
         const pu_int noise = pu__noise(job->model->Gamma);
         memset(w, 0, sizeof *w);
         pu__posterior_layout(&w->post, arena, job->model, job->B, job->kmax, job->params);
-        if (job->o->tied_psi && job->model->Phi->gram && !pu__is_gram_plus(job->model)) w->post.g = pu__cols(arena, job->D, job->kmax);
+        if (job->o->tied_psi && job->model->Phi->gram && !pu__is_gram_plus(job->model))
+            w->post.g = pu__cols(arena, job->D, job->kmax);
         w->post.want_Gamma = job->out->Gamma && job->model->Gamma->params > 0;
         w->post.want_Phi = job->out->Phi && job->model->Phi->params > 0;
         w->post.want_psi = job->out->psi != NULL;
-        if (w->post.op.apply_plus && job->o->tied_psi && w->post.want_Gamma && w->post.want_psi && !w->post.want_Phi)
+        if (w->post.shift && job->o->tied_psi && w->post.want_Gamma && w->post.want_psi && !w->post.want_Phi)
             w->post.op.grad_plus = pu__posterior_grad_plus;
+        if (pu__is_gram_plus(job->model) && job->o->tied_psi && !w->post.want_Phi)
+            w->post.op.grad_plus = pu__posterior_gram_grad;
         w->post.at_Gamma = 0, w->post.at_Phi = job->at_Phi, w->post.at_psi = job->at_psi;
         w->post.groups = job->groups, w->post.probes = job->K;
         w->post.at_group = job->at_group, w->post.stride = job->at_eta;

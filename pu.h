@@ -385,6 +385,14 @@ struct pu_op {
     pu_status (*gram_diag)(const pu_op *op, const pu_real *w, pu_real *y, pu_real *work);
     /* Y = Op' diag(w) Op X, or Y += .., where that is cheaper than the two products (w may hold zeros).  X, Y: cols x k */
     pu_status (*gram)(const pu_op *op, const pu_real *w, pu_int k, pu_block X, pu_block Y, int add, pu_real *work);
+    /* The same with a diagonal and inner products on the way; optional, both or none. gram_make turns the weights into what
+       gram_plus reads, gram_size reals. Y = c_j (Op' diag(w) Op + diag(a)) p_j, or Y += .. (c NULL: ones; Y.at NULL: none of
+       it); s_j = q_j'Op' diag(w) Op p_j and t_j = sum_i a_i p_ij q_ij, without c_j. Where c_j is 0 nothing is read, s_j = t_j
+       = 0, and Y_j is left as it is */
+    pu_int gram_size;
+    void (*gram_make)(const pu_op *op, const pu_real *w, pu_real *made);
+    pu_status (*gram_plus)(const pu_op *op, const pu_real *made, const pu_real *a, pu_int k, const pu_real *c, pu_block P,
+                           pu_block Q, pu_block Y, int add, double *s, double *t, pu_real *work);
     /* Y = F E with F F' = Op: draws of N(0, Op) when E holds standard normals (op->noise x k) */
     pu_status (*sample)(const pu_op *op, pu_int k, pu_block E, pu_block Y, pu_real *work);
     /* Y = Op^-1 X, where that is easy (dual engine) */
@@ -1810,6 +1818,20 @@ PU__FN void pu__mix(pu_int n, const pu_real *c, const pu_real *const *x, pu_real
     }
 }
 
+/* y = c0 (m o x0) + c1 x1, the last one absent when NULL; any of them may be y */
+PU__FN void pu__mix_m(pu_int n, const pu_real *m, const pu_real *c, const pu_real *const *x, pu_real *y)
+{
+    const pu_real *x0 = x[0], *x1 = x[1], c0 = c[0], c1 = x1 ? c[1] : PU_R(0);
+    pu_real s[PU__BLOCK];
+    pu_int i = 0, l;
+    for (; i + PU__BLOCK <= n; i += PU__BLOCK) {
+        if (x1) for (l = 0; l < PU__BLOCK; l++) s[l] = c0 * (m[i + l] * x0[i + l]) + c1 * x1[i + l];
+        else for (l = 0; l < PU__BLOCK; l++) s[l] = c0 * (m[i + l] * x0[i + l]);
+        for (l = 0; l < PU__BLOCK; l++) y[i + l] = s[l];
+    }
+    for (; i < n; i++) y[i] = x1 ? c0 * (m[i] * x0[i]) + c1 * x1[i] : c0 * (m[i] * x0[i]);
+}
+
 /* With factors m: chunk by chunk into a buffer that stays in the first-level cache. Any term may alias y. */
 PU__FN void pu__cpu_combine(void *user, pu_int n, pu_int k, pu_block y, int count, const pu_term *terms)
 {
@@ -1829,6 +1851,10 @@ PU__FN void pu__cpu_combine(void *user, pu_int n, pu_int k, pu_block y, int coun
         }
         if (used > 0 && plain) {
             pu__mix(n, c, x, pu__col(y, j));
+            continue;
+        }
+        if ((used == 1 && m[0]) || (used == 2 && m[0] && !m[1])) { /* m o r + be d */
+            pu__mix_m(n, m[0], c, x, pu__col(y, j));
             continue;
         }
         for (at = 0; at < n; at += PU__CHUNK) {
@@ -2083,7 +2109,7 @@ PU__FN void pu__cpu_row_dot(void *user, pu_int n, pu_int k, const pu_real *m, co
         const pu_real *pj = pu__col(p, j), *qj = pu__col(q, j), wj = w ? w[j] : PU_R(1);
         if (m)
             for (i = 0; i < n; i++) out[i] += wj * (m[i] * pj[i] * qj[i]);
-        else
+        else if (wj != PU_R(0)) /* otherwise not read, as in a combination */
             for (i = 0; i < n; i++) out[i] += wj * (pj[i] * qj[i]);
     }
 }
@@ -5908,6 +5934,65 @@ PU__FN void pu__fft_make(pu_fft *f, pu_int n, pu__arena *arena)
     pu__fft_fill(f, (pu_real *)f->table, (pu_real *)f->chirp, (pu_real *)f->filter, work);
 }
 
+/* ---- what becomes of z = Phi' W Phi p, a piece at a time, in the only sweep over the vectors around it ---- */
+
+typedef struct {
+    const pu_real *a, *p, *q; /* the diagonal and the two vectors; NULL: z alone */
+    pu_real *y, c;            /* y may be NULL */
+    int add, used;
+    double s, t;
+} pu__gram_column;
+
+/* y = c (z + a o p) or += that, s += q'z, t += q'(a o p), for rows x cols of them: rows d apart from `at` on, and dz in z.
+   Sums of at most PU__CHUNK are in pu_real, as in a dot product. */
+PU__FN void pu__gram_rows(pu__gram_column *o, pu_int rows, pu_int cols, const pu_real *z, pu_int dz, pu_int at, pu_int d)
+{
+    const pu_int W = PU__WIDTH, whole = cols / W * W;
+    const pu_real c = o->c;
+    const int add = o->add;
+    pu_real zero[PU__WIDTH] = {0}, part[2 * PU__WIDTH];
+    pu__vector s = *pu__cv(zero), t = s;
+    pu_int r, q;
+    for (r = 0; r < rows; r++) {
+        const pu_real *u = z + r * dz, *a = o->a + at + r * d, *p = o->p + at + r * d, *g = o->q + at + r * d;
+        pu_real *y = o->y ? o->y + at + r * d : NULL;
+        for (q = 0; q < whole; q += W) {
+            const pu__vector v = *pu__cv(a + q) * *pu__cv(p + q), sum = *pu__cv(u + q) + v;
+            s += *pu__cv(g + q) * *pu__cv(u + q), t += *pu__cv(g + q) * v;
+            if (y) *pu__v(y + q) = add ? *pu__cv(y + q) + c * sum : c * sum;
+        }
+        for (; q < cols; q++) {
+            const pu_real v = a[q] * p[q], sum = c * (u[q] + v);
+            o->s += (double)(g[q] * u[q]), o->t += (double)(g[q] * v);
+            if (y) y[q] = add ? y[q] + sum : sum;
+        }
+    }
+    *pu__v(part) = s, *pu__v(part + W) = t;
+    for (q = 0; q < W; q++) o->s += (double)part[q], o->t += (double)part[W + q];
+}
+
+PU__FN void pu__gram_piece(pu__gram_column *o, pu_int rows, pu_int cols, const pu_real *z, pu_int dz, pu_int at, pu_int d)
+{
+    const pu_int most = cols < PU__CHUNK ? PU__CHUNK / cols : 1;
+    pu_int r, q;
+    if (!o->used) return;
+    for (r = 0; r < rows && o->a; r += most)
+        pu__gram_rows(o, pu__min(most, rows - r), cols, z + r * dz, dz, at + r * d, d);
+    for (r = 0; r < rows && !o->a; r++) {
+        const pu_real *u = z + r * dz;
+        pu_real *PU__RESTRICT y = o->y + at + r * d;
+        if (o->add) for (q = 0; q < cols; q++) y[q] += u[q];
+        else for (q = 0; q < cols; q++) y[q] = u[q];
+    }
+}
+
+/* the same for n in a row */
+PU__FN void pu__gram_flat(pu__gram_column *o, pu_int n, const pu_real *z, pu_int at)
+{
+    pu_int i;
+    for (i = 0; i < n; i += PU__CHUNK) pu__gram_piece(o, 1, pu__min(PU__CHUNK, n - i), z + i, 0, at + i, 0);
+}
+
 /* ---- FFTW, when it is asked for: the whole transform in place in an interleaved, aligned copy. Of everything FFTW
         offers this was the fastest with plans that are the same at every run; split arrays would also tie a plan to the
         distance between re and im. A size FFTW has no plan for leaves NULL, and the code above serves. ---- */
@@ -5944,22 +6029,23 @@ PU__FN void pu__fftw_run(void *plan, pu_int n, pu_real scale, const pu_real *xr,
 }
 
 /* pu__fourier_sandwich, s in the order of the image */
-PU__FN void pu__fftw_sandwich(void *plan, pu_int n, const pu_real *s, const pu_real *xr, const pu_real *xi, pu_real *yr,
-                              pu_real *yi, int add, pu_real *work)
+PU__FN void pu__fftw_sandwich(void *plan, pu_int n, const pu_real *s, const pu_real *xr, const pu_real *xi,
+                              pu__gram_column *first, pu__gram_column *second, pu_real *work)
 {
-    pu_real *c = (pu_real *)(((uintptr_t)work + PU__ALIGN - 1) / PU__ALIGN * PU__ALIGN);
-    pu_int i;
+    pu_real *c = (pu_real *)(((uintptr_t)work + PU__ALIGN - 1) / PU__ALIGN * PU__ALIGN), re[PU__CHUNK], im[PU__CHUNK];
+    pu_int i, at;
     for (i = 0; i < n; i++) c[2 * i] = xr[i], c[2 * i + 1] = xi[i];
     PU__FFTW(execute_dft)((PU__FFTW(plan))plan, (PU__FFTW(complex) *)c, (PU__FFTW(complex) *)c);
     for (i = 0; i < n; i++) { /* exchanged: the inverse */
-        const pu_real re = s[i] * c[2 * i];
-        c[2 * i] = s[i] * c[2 * i + 1], c[2 * i + 1] = re;
+        const pu_real keep = s[i] * c[2 * i];
+        c[2 * i] = s[i] * c[2 * i + 1], c[2 * i + 1] = keep;
     }
     PU__FFTW(execute_dft)((PU__FFTW(plan))plan, (PU__FFTW(complex) *)c, (PU__FFTW(complex) *)c);
-    if (add) for (i = 0; i < n; i++) yr[i] += c[2 * i + 1];
-    else for (i = 0; i < n; i++) yr[i] = c[2 * i + 1];
-    if (yi && add) for (i = 0; i < n; i++) yi[i] += c[2 * i];
-    else if (yi) for (i = 0; i < n; i++) yi[i] = c[2 * i];
+    for (at = 0; at < n; at += PU__CHUNK) {
+        const pu_int len = pu__min(PU__CHUNK, n - at);
+        for (i = 0; i < len; i++) re[i] = c[2 * (at + i) + 1], im[i] = c[2 * (at + i)];
+        pu__gram_flat(first, len, re, at), pu__gram_flat(second, len, im, at);
+    }
 }
 
 PU__FN void pu__fftw_free(void *plan)
@@ -5970,7 +6056,7 @@ PU__FN void pu__fftw_free(void *plan)
 #define pu__fftw_work(n, work) (work)
 #define pu__fftw_plan(rows, cols, aligned) NULL
 #define pu__fftw_run(plan, n, scale, xr, xi, yr, yi, work) ((void)0)
-#define pu__fftw_sandwich(plan, n, s, xr, xi, yr, yi, add, work) ((void)0)
+#define pu__fftw_sandwich(plan, n, s, xr, xi, first, second, work) ((void)0)
 #define pu__fftw_free(plan) ((void)0)
 #endif
 
@@ -6077,8 +6163,36 @@ PU_DEF pu_status pu_fourier_init(pu_fourier *f, pu_int rows, pu_int cols, void *
     return status;
 }
 
-/* t (4 x 4, rows dt apart) = scale * transpose of x (rows dx apart) */
-PU__FN void pu__fourier_turn_4(pu_real scale, const pu_real *x, pu_int dx, pu_real *t, pu_int dt)
+/* t (B x B, rows dt apart) = scale * transpose of x (rows dx apart) */
+#if defined(PU_FLOAT) && defined(__AVX__) && !defined(__CUDACC__) && (defined(__clang__) || __GNUC__ >= 12)
+/* Left to itself a compiler moves the numbers one by one. The halves of rows four apart change places, then two rows are zipped
+   within each half, twice. */
+#define PU__TURN 8
+#define PU__HALF_0(a, b) __builtin_shufflevector(a, b, 0, 1, 2, 3, 8, 9, 10, 11)
+#define PU__HALF_1(a, b) __builtin_shufflevector(a, b, 4, 5, 6, 7, 12, 13, 14, 15)
+#define PU__ZIP_0(a, b) __builtin_shufflevector(a, b, 0, 8, 1, 9, 4, 12, 5, 13)
+#define PU__ZIP_1(a, b) __builtin_shufflevector(a, b, 2, 10, 3, 11, 6, 14, 7, 15)
+PU__FN void pu__fourier_turn_block(pu_real scale, const pu_real *x, pu_int dx, pu_real *t, pu_int dt)
+{
+    const pu__vector x0 = *pu__cv(x) * scale, x1 = *pu__cv(x + dx) * scale, x2 = *pu__cv(x + 2 * dx) * scale;
+    const pu__vector x3 = *pu__cv(x + 3 * dx) * scale, x4 = *pu__cv(x + 4 * dx) * scale, x5 = *pu__cv(x + 5 * dx) * scale;
+    const pu__vector x6 = *pu__cv(x + 6 * dx) * scale, x7 = *pu__cv(x + 7 * dx) * scale;
+    const pu__vector a0 = PU__HALF_0(x0, x4), a1 = PU__HALF_0(x1, x5), a2 = PU__HALF_0(x2, x6), a3 = PU__HALF_0(x3, x7);
+    const pu__vector b0 = PU__HALF_1(x0, x4), b1 = PU__HALF_1(x1, x5), b2 = PU__HALF_1(x2, x6), b3 = PU__HALF_1(x3, x7);
+    const pu__vector c0 = PU__ZIP_0(a0, a2), c1 = PU__ZIP_1(a0, a2), c2 = PU__ZIP_0(a1, a3), c3 = PU__ZIP_1(a1, a3);
+    const pu__vector d0 = PU__ZIP_0(b0, b2), d1 = PU__ZIP_1(b0, b2), d2 = PU__ZIP_0(b1, b3), d3 = PU__ZIP_1(b1, b3);
+    *pu__v(t) = PU__ZIP_0(c0, c2), *pu__v(t + dt) = PU__ZIP_1(c0, c2);
+    *pu__v(t + 2 * dt) = PU__ZIP_0(c1, c3), *pu__v(t + 3 * dt) = PU__ZIP_1(c1, c3);
+    *pu__v(t + 4 * dt) = PU__ZIP_0(d0, d2), *pu__v(t + 5 * dt) = PU__ZIP_1(d0, d2);
+    *pu__v(t + 6 * dt) = PU__ZIP_0(d1, d3), *pu__v(t + 7 * dt) = PU__ZIP_1(d1, d3);
+}
+#undef PU__HALF_0
+#undef PU__HALF_1
+#undef PU__ZIP_0
+#undef PU__ZIP_1
+#else
+#define PU__TURN 4
+PU__FN void pu__fourier_turn_block(pu_real scale, const pu_real *x, pu_int dx, pu_real *t, pu_int dt)
 {
     pu_real block[4][4];
     pu_int a, b;
@@ -6087,17 +6201,18 @@ PU__FN void pu__fourier_turn_4(pu_real scale, const pu_real *x, pu_int dx, pu_re
     for (b = 0; b < 4; b++)
         for (a = 0; a < 4; a++) t[b * dt + a] = block[a][b];
 }
+#endif
 
-/* t (cols x rows) = scale * transpose of x (rows x cols), in blocks of 4 x 4 that fit the registers */
+/* t (cols x rows) = scale * transpose of x (rows x cols), in blocks that fit the registers */
 PU__FN void pu__fourier_turn(pu_int rows, pu_int cols, pu_real scale, const pu_real *PU__RESTRICT x,
                              pu_real *PU__RESTRICT t)
 {
-    const pu_int r4 = rows / 4 * 4, c4 = cols / 4 * 4;
+    const pu_int B = PU__TURN, whole = rows / B * B, blocks = cols / B * B;
     pu_int i, j, a;
-    for (i = 0; i < r4; i += 4) {
-        for (j = 0; j < c4; j += 4) pu__fourier_turn_4(scale, x + i * cols + j, cols, t + j * rows + i, rows);
+    for (i = 0; i < whole; i += B) {
+        for (j = 0; j < blocks; j += B) pu__fourier_turn_block(scale, x + i * cols + j, cols, t + j * rows + i, rows);
         for (; j < cols; j++)
-            for (a = 0; a < 4; a++) t[j * rows + i + a] = scale * x[(i + a) * cols + j];
+            for (a = 0; a < B; a++) t[j * rows + i + a] = scale * x[(i + a) * cols + j];
     }
     for (; i < rows; i++)
         for (j = 0; j < cols; j++) t[j * rows + i] = scale * x[i * cols + j];
@@ -6227,12 +6342,12 @@ PU__FN pu_status pu__fourier_apply_t(const pu_op *op, pu_int k, pu_block X, pu_b
 /* z = F^H (s o F x) without scaling, for pu__fourier_gram: down the columns, along the rows and back while a strip of rows is
    in the cache, up the columns. In between, z is kept in strips of columns, a strip's rows next to each other; what lies in
    the first-level cache then never strides by powers of two, and rows are transposed twice instead of four times. s: strips of
-   rows, transposed. Y: two columns, += if add; the second is not there if !yi. rest: f->work. */
-PU__FN void pu__fourier_sandwich(const pu_fourier *f, const pu_real *s, const pu_real *xr, const pu_real *xi, pu_real *yr,
-                                 pu_real *yi, int add, pu_real *zr, pu_real *zi, pu_real *rest)
+   rows, transposed. rest: f->work. */
+PU__FN void pu__fourier_sandwich(const pu_fourier *f, const pu_real *s, const pu_real *xr, const pu_real *xi,
+                                 pu__gram_column *first, pu__gram_column *second, pu_real *zr, pu_real *zi, pu_real *rest)
 {
     const pu_int n = f->along.n, m = f->down.n, L = PU__FFT_LANES;
-    pu_int i, j, r, q;
+    pu_int i, j, q;
     for (j = 0; j < n; j += L)
         pu__fft_lanes(&f->down, pu__min(L, n - j), xr + j, xi + j, n, zr + j * m, zi + j * m, pu__min(L, n - j), rest);
     for (i = 0; i < m; i += L) {
@@ -6254,60 +6369,80 @@ PU__FN void pu__fourier_sandwich(const pu_fourier *f, const pu_real *s, const pu
     for (j = 0; j < n; j += L) {
         const pu_int l = pu__min(L, n - j);
         pu_real *ur = zr + j * m, *ui = zi + j * m;
-        const int straight = !add && yi;
-        pu__fft_lanes(&f->down, l, ui, ur, l, straight ? yi + j : ui, straight ? yr + j : ur, straight ? n : l, rest);
-        for (r = 0; r < m && !straight; r++)
-            for (q = 0; q < l; q++) {
-                const pu_int to = r * n + j + q, from = r * l + q;
-                yr[to] = add ? yr[to] + ur[from] : ur[from];
-                if (yi) yi[to] = add ? yi[to] + ui[from] : ui[from];
-            }
+        pu__fft_lanes(&f->down, l, ui, ur, l, ui, ur, l, rest);
+        pu__gram_piece(first, m, l, ur, l, j, n), pu__gram_piece(second, m, l, ui, l, j, n);
     }
 }
 
 /* Phi' diag(u, v) Phi of two real columns as one complex z without taking them apart: with the means a, b of u, v over a
    frequency and its negative, s = (a + b)/2 and t = (a - b)/2, it is F^H (s_m Z_m + t_m Z_-m). t = 0 where real and imaginary
-   part of each frequency weigh the same. */
-PU__FN pu_status pu__fourier_gram(const pu_op *op, const pu_real *w, pu_int k, pu_block X, pu_block Y, int add, pu_real *work)
+   part of each frequency weigh the same. made: s, t, and whether there is any t; s with the scale of two transforms and in
+   strips of rows, transposed, where nothing else touches the frequencies. */
+PU__FN void pu__fourier_gram_make(const pu_op *op, const pu_real *w, pu_real *made)
 {
     const pu_fourier *f = (const pu_fourier *)op->data;
     const pu_int D = op->cols, n = f->along.n, m = f->down.n;
-    pu_real *zr = work, *zi = work + D, *s = work + 2 * D, *rest = work + 3 * D, quarter = PU_R(0.25);
-    pu_int i, j, r, c, unequal = 0;
-    int strips;
-    for (i = 0; i < D; i++) unequal += w[i] != w[D + i];
-    strips = !unequal && !f->fftw;
-    if (!unequal) quarter *= f->scale * f->scale;
+    const int unequal = memcmp(w, w + D, (size_t)D * sizeof(pu_real)) != 0, strips = !unequal && !f->fftw;
+    const pu_real quarter = PU_R(0.25) * (unequal ? PU_R(1) : f->scale * f->scale);
+    pu_real *s = made, *t = made + D, *to = strips ? t : s;
+    pu_int r;
+    made[2 * D] = unequal ? PU_R(1) : PU_R(0);
     for (r = 0; r < m; r++) {
         const pu_int a = r * n, b = r > 0 ? (m - r) * n : 0;
-        pu_real *to = strips ? zr : s;
         pu__fourier_fold(n, w + a, w + b, quarter, quarter, to + a, 0);
         pu__fourier_fold(n, w + D + a, w + D + b, quarter, quarter, to + a, 1);
+        if (strips) continue;
+        pu__fourier_fold(n, w + a, w + b, quarter, quarter, t + a, 0);
+        pu__fourier_fold(n, w + D + a, w + D + b, -quarter, -quarter, t + a, 1);
     }
     for (r = 0; r < m && strips; r += PU__FFT_LANES)
-        pu__fourier_turn(pu__min(PU__FFT_LANES, m - r), n, PU_R(1), zr + r * n, s + r * n);
+        pu__fourier_turn(pu__min(PU__FFT_LANES, m - r), n, PU_R(1), t + r * n, s + r * n);
+}
+
+PU__FN pu_status pu__fourier_gram_plus(const pu_op *op, const pu_real *made, const pu_real *a, pu_int k, const pu_real *c,
+                                       pu_block P, pu_block Q, pu_block Y, int add, double *s, double *t, pu_real *work)
+{
+    const pu_fourier *f = (const pu_fourier *)op->data;
+    const pu_int D = op->cols, n = f->along.n, m = f->down.n;
+    pu_real *zr = work, *zi = work + D, *rest = work + 2 * D;
+    const pu_real *equal = made, *other = made + D;
+    pu_int i, j, l, b;
     for (j = 0; j < k; j += 2) {
-        const int pair = j + 1 < k;
-        const pu_real *x = pu__col(X, j), *xx = pair ? pu__col(X, j + 1) : x;
-        pu_real *y = pu__col(Y, j), *yy = pair ? pu__col(Y, j + 1) : NULL;
-        if (strips) pu__fourier_sandwich(f, s, x, xx, y, yy, add, zr, zi, rest);
-        else if (!unequal) pu__fftw_sandwich(f->fftw, D, s, x, xx, y, yy, add, rest);
-        if (!unequal) continue;
-        pu__fourier_forward(f, x, xx, zr, zi, rest);
-        for (r = 0; r < m; r++)
-            for (c = 0; c < n; c++) {
-                const pu_int a = r * n + c, b = (r > 0 ? m - r : 0) * n + (c > 0 ? n - c : 0);
-                const pu_real t = quarter * (w[a] + w[b] - w[D + a] - w[D + b]), ar = zr[a], ai = zi[a];
-                if (a > b) continue; /* done with its partner */
-                zr[a] = s[a] * ar + t * zr[b], zi[a] = s[a] * ai + t * zi[b];
-                if (a < b) zr[b] = s[b] * zr[b] + t * ar, zi[b] = s[b] * zi[b] + t * ai;
+        pu__gram_column o[2];
+        const pu_real *xr, *xi;
+        for (l = 0; l < 2; l++) {
+            const pu_real cj = j + l == k ? PU_R(0) : c ? c[j + l] : PU_R(1);
+            memset(o + l, 0, sizeof *o);
+            if (cj == PU_R(0)) continue;
+            o[l].used = 1, o[l].add = add, o[l].c = cj, o[l].a = a, o[l].p = pu__col(P, j + l);
+            if (a) o[l].q = pu__col(Q, j + l);
+            if (Y.at) o[l].y = pu__col(Y, j + l);
+        }
+        xr = o[0].used ? o[0].p : o[1].p, xi = o[1].used ? o[1].p : o[0].p; /* the place of a column that is not there */
+        if (xr && made[2 * D] == PU_R(0)) {
+            if (f->fftw) pu__fftw_sandwich(f->fftw, D, equal, xr, xi, o, o + 1, rest);
+            else pu__fourier_sandwich(f, equal, xr, xi, o, o + 1, zr, zi, rest);
+        } else if (xr) {
+            pu__fourier_forward(f, xr, xi, zr, zi, rest);
+            for (i = 0; i < D; i++) {
+                const pu_real re = zr[i], im = zi[i];
+                b = (i / n > 0 ? m - i / n : 0) * n + (i % n > 0 ? n - i % n : 0);
+                if (i > b) continue; /* done with its partner */
+                zr[i] = equal[i] * re + other[i] * zr[b], zi[i] = equal[i] * im + other[i] * zi[b];
+                if (i < b) zr[b] = equal[b] * zr[b] + other[b] * re, zi[b] = equal[b] * zi[b] + other[b] * im;
             }
-        /* exchanged: the inverse */
-        pu__fourier_forward(f, zi, zr, add || !pair ? zi : yy, add ? zr : y, rest);
-        if (add) pu__axpy(D, PU_R(1), zr, y);
-        if (add && pair) pu__axpy(D, PU_R(1), zi, yy);
+            pu__fourier_forward(f, zi, zr, zi, zr, rest); /* exchanged: the inverse */
+            pu__gram_flat(o, D, zr, 0), pu__gram_flat(o + 1, D, zi, 0);
+        }
+        for (l = 0; l < 2 && j + l < k && s; l++) s[j + l] = o[l].s, t[j + l] = o[l].t;
     }
     return PU_OK;
+}
+
+PU__FN pu_status pu__fourier_gram(const pu_op *op, const pu_real *w, pu_int k, pu_block X, pu_block Y, int add, pu_real *work)
+{
+    pu__fourier_gram_make(op, w, work);
+    return pu__fourier_gram_plus(op, work, NULL, k, NULL, X, X, Y, add, NULL, NULL, work + op->gram_size);
 }
 
 /* no parameters: nothing to add */
@@ -6356,7 +6491,9 @@ PU_DEF pu_op pu_op_fourier(const pu_fourier *f)
     if (!f) return op;
     op.apply = pu__fourier_apply, op.apply_t = pu__fourier_apply_t, op.grad = pu__fourier_grad;
     op.gram_diag = pu__fourier_gram_diag, op.gram = pu__fourier_gram, op.check = pu__fourier_check;
-    op.work = 3 * op.cols + f->work;
+    op.gram_make = pu__fourier_gram_make, op.gram_plus = pu__fourier_gram_plus;
+    op.gram_size = 2 * op.cols + (pu_int)(PU__ALIGN / sizeof(pu_real)); /* one is used, and what follows is aligned */
+    op.work = op.gram_size + 2 * op.cols + f->work;
     op.flops = 4 * (double)op.cols * log2((double)op.cols + 1); /* as long as that many in other loops take */
     op.trusted = 1;
     return op;
@@ -7661,7 +7798,9 @@ typedef struct {
     pu_block g;                      /* D x kmax, psi tied and Phi.gram: Phi'W Phi x for the x of the last product, */
     const pu_real *g_of;             /* which is here */
     pu_real *shift;                  /* D, Phi diagonal and Gamma.apply_plus: Phi'W Phi */
-    double *sum;                     /* kmax, with that: what grad_plus returns */
+    pu_real *made, *scaled;          /* Gamma diagonal and Phi.gram_plus: what gram_make made; kmax */
+    double *sum;                     /* kmax, 2 kmax, with these: what grad_plus, gram_plus return; */
+    const pu_real *sum_of;           /* x'(Phi'W Phi) x for the x that is here, unless NULL */
     pu_real *work;
     /* Probes in groups: column c > 0 of a datum adds its gradient to the copy of [Gamma | Phi | psi] of its group, `stride`
        long, the first at at_group; column 0 and everything else to the common one. groups = 0: all to the common one. */
@@ -7686,6 +7825,9 @@ PU__FN pu_int pu__group_end(const pu__posterior *p, pu_int j, pu_int k)
 }
 
 PU__FN pu__posterior *pu__posterior_of(const pu_op *op) { return (pu__posterior *)(uintptr_t)op->data; }
+
+/* what is kept of the last product is of no use: its vector changes */
+PU__FN void pu__forget(pu__posterior *p) { p->t_of = p->g_of = p->sum_of = NULL; }
 
 /* remember who failed, for the report */
 PU__FN pu_status pu__named(pu__posterior *p, pu_status status, const char *what)
@@ -7740,6 +7882,15 @@ PU__FN void pu__row_dot(pu__posterior *p, pu_int k, const pu_real *weight, pu_bl
     for (i = 0; i < p->n_rows; i++) out[p->rows[i]] += p->row_sum[i];
 }
 
+/* c_j A p_j into Y, or added (Y.at NULL: not wanted), and the two parts of q_j'A p_j into sum, by gram_plus */
+PU__FN pu_status pu__posterior_gram(pu__posterior *p, pu_int k, const pu_real *c, pu_block P, pu_block Q, pu_block Y, int add)
+{
+    const pu_op *Phi = p->model->Phi;
+    p->sum_of = P.at == Q.at && !c ? P.at : NULL;
+    return pu__named(p, Phi->gram_plus(Phi, p->made, (const pu_real *)p->model->Gamma->aux, k, c, P, Q, Y, add, p->sum,
+                                       p->sum + k, p->work), "Phi.gram");
+}
+
 PU__FN pu_status pu__posterior_apply(const pu_op *op, pu_int k, pu_block X, pu_block Y, int add, pu_real *work)
 {
     pu__posterior *p = pu__posterior_of(op);
@@ -7747,6 +7898,7 @@ PU__FN pu_status pu__posterior_apply(const pu_op *op, pu_int k, pu_block X, pu_b
     pu_status status;
     (void)work;
     if (p->shift) return pu__named(p, Gamma->apply_plus(Gamma, p->shift, k, X, Y, add, NULL), "Gamma.apply");
+    if (p->made) return pu__posterior_gram(p, k, NULL, X, X, Y, add);
     status = pu__named(p, Gamma->apply(Gamma, k, X, Y, add, p->work), "Gamma.apply");
     if (status) return status;
     if (p->model->Phi->gram && !p->rows) {
@@ -7822,6 +7974,43 @@ PU__FN pu_status pu__posterior_grad_plus(const pu_op *op, const pu_real *w, pu_i
     return pu__posterior_grad_led(op, w, k, c, P, Q, Y, weight, grad, s, NULL);
 }
 
+/* apply_plus with gram_plus; w is NULL */
+PU__FN pu_status pu__posterior_gram_apply(const pu_op *op, const pu_real *w, pu_int k, pu_block X, pu_block Y, int add,
+                                          pu_real *s)
+{
+    pu__posterior *p = pu__posterior_of(op);
+    const pu_status status = pu__posterior_gram(p, k, NULL, X, X, Y, add);
+    pu_int j;
+    (void)w;
+    for (j = 0; j < k && s; j++) s[j] = (pu_real)(p->sum[j] + p->sum[k + j]);
+    return status;
+}
+
+/* grad_plus with gram_plus, where of psi's gradient only the sum is wanted, and none of Phi's; w is NULL. All columns take the
+   product together, because they share transforms; the gradients go to their groups. */
+PU__FN pu_status pu__posterior_gram_grad(const pu_op *op, const pu_real *w, pu_int k, const pu_real *c, pu_block P, pu_block Q,
+                                         pu_block Y, const pu_real *weight, pu_real *grad, double *s)
+{
+    pu__posterior *p = pu__posterior_of(op);
+    const pu_op *Gamma = p->model->Gamma;
+    pu_status status = PU_OK;
+    pu_int j, end;
+    (void)w, (void)s;
+    if (Y.at || P.at != Q.at || p->sum_of != P.at) status = pu__posterior_gram(p, k, c, P, Q, Y, 1);
+    for (j = 0; j < k; j++) p->scaled[j] = c ? weight[j] * c[j] : weight[j];
+    for (j = 0; j < k && !status; j = end) {
+        pu_real *at = grad + pu__group_at(p, j);
+        end = pu__group_end(p, j, k);
+        if (p->want_Gamma)
+            status = pu__named(p, Gamma->grad(Gamma, end - j, pu__from(P, j), pu__from(Q, j), p->scaled + j, at + p->at_Gamma,
+                                              p->work), "Gamma.grad");
+        for (; j < end && p->want_psi && p->observed; j++)
+            at[p->at_psi] += (pu_real)((double)p->scaled[j] * p->sum[j] / (double)p->model->psi[0]);
+    }
+    p->sum_of = NULL; /* p may change from here on */
+    return status;
+}
+
 /* p'A q: Gamma's own terms; (W Phi p)'Phi q + (W Phi q)'Phi p for Phi; mask (Phi p)(Phi q) for psi */
 PU__FN pu_status pu__posterior_grad(const pu_op *op, pu_int k, pu_block P, pu_block Q, const pu_real *weight, pu_real *grad,
                                     pu_real *work)
@@ -7888,6 +8077,13 @@ PU__FN int pu__is_shift(const pu_lgm *model)
     return model->Phi->apply == pu__diagonal_apply && model->Gamma->apply_plus && model->Gamma->grad_plus;
 }
 
+/* Is Gamma a diagonal that Phi can take along? */
+PU__FN int pu__is_gram_plus(const pu_lgm *model)
+{
+    const pu_op *Gamma = model->Gamma, *Phi = model->Phi;
+    return Gamma->apply == pu__diagonal_apply && Gamma->aux && Phi->gram_plus && !Phi->apply_rows && !pu__is_shift(model);
+}
+
 PU__FN void pu__posterior_layout(pu__posterior *p, pu__arena *arena, const pu_lgm *model, const pu_backend *B, pu_int kmax,
                                  pu_int params)
 {
@@ -7898,12 +8094,17 @@ PU__FN void pu__posterior_layout(pu__posterior *p, pu__arena *arena, const pu_lg
     p->w_all = pu__reals(arena, p->M, 1), p->row_sum = pu__reals(arena, p->M, 1);
     p->list = (pu_int *)pu__take(arena, p->M, 1, sizeof(pu_int));
     p->t0 = pu__cols(arena, p->M, kmax), p->t1 = pu__cols(arena, p->M, kmax);
-    p->g.at = NULL, p->g_of = p->t_of = NULL;
+    p->g.at = NULL;
+    pu__forget(p);
     p->fused = pu__plain(model->Phi) && B->host;
-    p->shift = NULL, p->sum = NULL;
+    p->shift = p->made = p->scaled = NULL, p->sum = NULL;
     if (pu__is_shift(model)) {
         p->shift = pu__reals(arena, p->D, 1);
         p->sum = (double *)pu__take(arena, kmax, 1, sizeof(double));
+    }
+    if (pu__is_gram_plus(model)) {
+        p->made = pu__reals(arena, model->Phi->gram_size, 1), p->scaled = pu__reals(arena, kmax, 1);
+        p->sum = (double *)pu__take(arena, kmax, 2, sizeof(double));
     }
     p->work = pu__reals(arena, work_G > work_P ? work_G : work_P, kmax);
     p->column = -1;
@@ -7912,6 +8113,7 @@ PU__FN void pu__posterior_layout(pu__posterior *p, pu__arena *arena, const pu_lg
     p->op.apply = p->op.apply_t = pu__posterior_apply, p->op.grad = pu__posterior_grad;
     if (pu__is_shift(model)) p->op.apply_plus = pu__posterior_apply_plus;
     if (pu__is_shift(model) && model->Gamma->apply_led) p->op.apply_led = pu__posterior_apply_led;
+    if (pu__is_gram_plus(model)) p->op.apply_plus = pu__posterior_gram_apply;
     if (pu__has_diag(model)) p->op.diag = pu__posterior_diag;
 }
 
@@ -7947,7 +8149,9 @@ PU__FN pu_int pu__posterior_load(pu__posterior *p, const pu_data *data, pu_int n
     p->observed = observed, p->restricted = restrict_rows;
     p->n_rows = restrict_rows ? observed : p->M;
     p->rows = restrict_rows && observed < p->M ? p->list : NULL; /* all observed: no list needed */
-    p->t_of = NULL, p->joint = 0;
+    p->joint = 0;
+    pu__forget(p);
+    if (p->made) Phi->gram_make(Phi, p->w_all, p->made);
     if (p->shift) {
         memset(p->shift, 0, (size_t)p->D * sizeof(pu_real));
         (void)pu__diagonal_gram_diag(Phi, p->w_all, p->shift, NULL);
@@ -8051,7 +8255,7 @@ PU__FN pu_status pu__posterior_dense(pu__posterior *p, pu_int kmax, pu_block X, 
                            : p->op.apply(&p->op, k, X, Y, 0, NULL);
             for (j = 0; j < k; j++) memcpy(a + (first + j) * D, pu__col(Y, j), (size_t)D * sizeof(pu_real));
         }
-    p->t_of = NULL; /* X is the caller's again */
+    pu__forget(p); /* X is the caller's again */
     if (!split || status) return status;
     pu__multiply(D, D, p->observed, PU_R(1), pu__mat(Phi, 1, D), pu__mat(Phi, D, 1), p->list, p->w_all, a, D, -PU__FAR, 0);
     pu__mirror(D, a, 0);
@@ -8271,13 +8475,16 @@ PU__FN void pu__job_layout(pu__memory *mem, pu__arena *arena, const pu__job *job
         const pu_int noise = pu__noise(job->model->Gamma);
         memset(w, 0, sizeof *w);
         pu__posterior_layout(&w->post, arena, job->model, job->B, job->kmax, job->params);
-        if (job->o->tied_psi && job->model->Phi->gram) w->post.g = pu__cols(arena, job->D, job->kmax);
+        if (job->o->tied_psi && job->model->Phi->gram && !pu__is_gram_plus(job->model))
+            w->post.g = pu__cols(arena, job->D, job->kmax);
         w->post.want_Gamma = job->out->Gamma && job->model->Gamma->params > 0;
         w->post.want_Phi = job->out->Phi && job->model->Phi->params > 0;
         w->post.want_psi = job->out->psi != NULL;
         if (w->post.shift && job->o->tied_psi && w->post.want_Gamma && w->post.want_psi && !w->post.want_Phi)
             w->post.op.grad_plus = pu__posterior_grad_plus,
             w->post.op.grad_led = job->model->Gamma->grad_led ? pu__posterior_grad_led : NULL;
+        if (pu__is_gram_plus(job->model) && job->o->tied_psi && !w->post.want_Phi)
+            w->post.op.grad_plus = pu__posterior_gram_grad;
         w->post.at_Gamma = 0, w->post.at_Phi = job->at_Phi, w->post.at_psi = job->at_psi;
         w->post.groups = job->groups, w->post.probes = job->K;
         w->post.at_group = job->at_group, w->post.stride = job->at_eta;
@@ -8557,7 +8764,7 @@ PU__FN pu_status pu__dense_solve(const pu__job *job, pu__worker *w, pu_int first
 PU__FN void pu__dense_columns(const pu__job *job, pu__worker *w, pu_int first, pu_int k)
 {
     pu_int j;
-    w->post.t_of = NULL; /* x changes */
+    pu__forget(&w->post); /* x changes */
     pu__clear(job->D, k, w->run.x, 0);
     for (j = 0; j < k; j++) pu__col(w->run.x, j)[first + j] = PU_R(1), w->weight[j] = PU_R(1);
     pu__triangle(first + k, w->L, job->D, 1, k, w->run.x.at, 1, w->run.x.ld);

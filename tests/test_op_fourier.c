@@ -495,11 +495,77 @@ TEST gram_is_the_product(const shape *size)
     PASS();
 }
 
+/* gram_plus against gram: the product with and without c (a zero: column not touched), added or not, and the two sums */
+TEST gram_plus_is_gram_and_more(const shape *size)
+{
+    enum { K = 3 };
+    pu_fourier *f = plan_2d(size->rows, size->cols);
+    pu_int D = size->rows * size->cols, ld = D + 3, j, d;
+    int kind, add, scaled, same, dry;
+    TC_ASSERT(f != NULL);
+    for (kind = 0; kind < 2; kind++)
+        for (add = 0; add < 2; add++)
+            for (scaled = 0; scaled < 3; scaled++)
+                for (same = 0; same < 2; same++)
+                    for (dry = 0; dry < 2; dry++) {
+                        size_t mark = tc_kept_count;
+                        const pu_real some[2][K] = {{PU_R(0.5), PU_R(-2), PU_R(3)}, {PU_R(0), PU_R(-2), PU_R(0)}};
+                        const pu_real *c = scaled ? some[scaled - 1] : NULL;
+                        pu_real *w = tc_random_positive(51, 2 * D), *a = tc_random_positive(52, D), *p = tc_normal(53, ld * K);
+                        pu_real *q = same ? p : tc_normal(54, ld * K), *y = tc_normal(55, ld * K), *was = tc_normal(55, ld * K);
+                        pu_real *z = tc_reals(ld * K);
+                        const pu_block none = {NULL, 0};
+                        double s[K], t[K], limit = 0;
+                        pu_op op = pu_op_fourier(f);
+                        pu_real *made = tc_reals(op.gram_size), *work = tc_reals(op.work);
+                        tc_set_case("%d x %d, weights %d, add %d, c %d, same %d, dry %d", (int)size->rows, (int)size->cols, kind,
+                                    add, scaled, same, dry);
+                        for (d = 0; d < D && kind; d++) w[D + d] = w[d];
+                        TC_STATUS(op.gram(&op, w, K, tc_block(p, ld), tc_block(z, ld), 0, work), PU_OK);
+                        for (d = 0; d < ld && scaled == 2; d++) p[d] = p[2 * ld + d] = (pu_real)NAN; /* not read */
+                        op.gram_make(&op, w, made);
+                        TC_STATUS(op.gram_plus(&op, made, a, K, c, tc_block(p, ld), tc_block(q, ld),
+                                               dry ? none : tc_block(y, ld), add, s, t, work), PU_OK);
+                        for (j = 0; j < K; j++) {
+                            const double cj = c ? (double)c[j] : 1;
+                            double want_s = 0, want_t = 0, sizes[2] = {0, 0};
+                            for (d = 0; d < D; d++) limit = fmax(limit, fabs((double)z[j * ld + d]));
+                            for (d = 0; d < D && cj != 0; d++) {
+                                const double zi = (double)z[j * ld + d], ap = (double)a[d] * (double)p[j * ld + d];
+                                const double qi = (double)q[j * ld + d];
+                                want_s += qi * zi, want_t += qi * ap;
+                                sizes[0] += fabs(qi) * (limit + fabs(zi)), sizes[1] += fabs(qi * ap);
+                            }
+                            TC_CLOSE(s[j], want_s, allowed(D) * sizes[0]);
+                            TC_CLOSE(t[j], want_t, allowed(D) * sizes[1]);
+                            for (d = 0; d < ld; d++) {
+                                const double before = (double)was[j * ld + d], zi = (double)z[j * ld + d];
+                                if (dry || cj == 0 || d >= D) {
+                                    TC_ASSERT(memcmp(&y[j * ld + d], &was[j * ld + d], sizeof(pu_real)) == 0);
+                                    continue;
+                                }
+                                TC_CLOSE(y[j * ld + d],
+                                         (add ? before : 0) + cj * (zi + (double)a[d] * (double)p[j * ld + d]),
+                                         allowed(D) * fabs(cj) * (limit + 1) + 8 * PU_TEST_EPS * (fabs(before) + fabs(cj) * 4));
+                            }
+                        }
+                        tc_release_to(mark);
+                    }
+    PASS();
+}
+
 /* ---- sparse Bayesian learning: the operator in a whole gradient ------------------------------ */
 
 static pu_status gram_fails(const pu_op *op, const pu_real *w, pu_int k, pu_block X, pu_block Y, int add, pu_real *work)
 {
     (void)op, (void)w, (void)k, (void)X, (void)Y, (void)add, (void)work;
+    return PU_E_OPERATOR;
+}
+
+static pu_status gram_plus_fails(const pu_op *op, const pu_real *made, const pu_real *a, pu_int k, const pu_real *c, pu_block P,
+                                 pu_block Q, pu_block Y, int add, double *s, double *t, pu_real *work)
+{
+    (void)op, (void)made, (void)a, (void)k, (void)c, (void)P, (void)Q, (void)Y, (void)add, (void)s, (void)t, (void)work;
     return PU_E_OPERATOR;
 }
 
@@ -513,7 +579,7 @@ static double total(pu_int n, const pu_real *x, double *size)
 
 /* psi tied: the sum of its gradient and of each replicate, and all else, as without; warm or cold start; one datum
    has observed nothing */
-TEST tied_psi_is_the_sum(int warm)
+TEST tied_psi_is_the_sum(int warm, int plus)
 {
     enum { R = 5, C = 6, D = R * C, M = 2 * D, N = 3, K = 4, I = 5, P = D + M };
     pu_fourier *f = plan_2d(R, C);
@@ -533,6 +599,7 @@ TEST tied_psi_is_the_sum(int warm)
     int tied;
     TC_ASSERT(f != NULL);
     Phi = pu_op_fourier(f);
+    if (!plus) Phi.gram_plus = NULL;
     for (i = 0; i < M; i++) psi[i] = PU_R(2.5);
     for (n = 1; n < N; n++) /* the first datum has nothing */
         for (i = 0; i < M; i++) mask[n * M + i] = tc_hash((uint64_t)(n * M + i)) % 3 != 0; /* also half a frequency */
@@ -558,6 +625,7 @@ TEST tied_psi_is_the_sum(int warm)
         TC_CLOSE(sums[1], sums[0], tolerance * size);
     }
     Phi.gram = gram_fails;
+    if (plus) Phi.gram_plus = gram_plus_fails;
     TC_STATUS(pu_gradient(&lgm, &data, &options, &ws, &out, &report), PU_E_OPERATOR);
     psi[7] = PU_R(2.25);
     TC_STATUS(pu_gradient(&lgm, &data, &options, &ws, &out, &report), PU_E_ARGUMENT);
@@ -641,9 +709,10 @@ int main(int argc, char **argv)
     static const pu_int lengths[] = {67, 81, 100, 121, 125, 127, 128, 134, 243, 360, 512, 625, 1009, 1024, 2001};
     static const shape images[] = {{1, 1},  {1, 7},   {7, 1},   {2, 2},   {3, 4},    {4, 3},    {8, 8},
                                    {5, 17}, {17, 16}, {33, 31}, {67, 9},  {100, 75}, {128, 128}, {1, 127},
-                                   {2, 71}, {64, 1},  {16, 48}, {127, 3}};
-    static const shape operators[] = {{1, 1}, {1, 2}, {2, 1}, {1, 9}, {7, 1}, {3, 4},  {4, 3},
-                                      {5, 6}, {8, 8}, {1, 67}, {9, 17}, {2, 2}};
+                                   {2, 71}, {64, 1},  {16, 48}, {127, 3}, {128, 5},  {5, 128},  {128, 19},
+                                   {3, 512}, {512, 3}};
+    static const shape operators[] = {{1, 1}, {1, 2},  {2, 1},  {1, 9}, {7, 1},   {3, 4},  {4, 3},
+                                      {5, 6}, {8, 8}, {1, 67}, {9, 17}, {2, 2}, {128, 3}, {3, 128}};
     static const sbl_case models[] = {{3, 4, PU_CG, 0},  {4, 3, PU_CG, 0}, {4, 3, PU_PCG, 0}, {4, 3, PU_SD, 2},
                                       {8, 8, PU_CG, 0},  {8, 8, PU_CG, 3}, {8, 8, PU_PCG, 1}, {1, 15, PU_CG, 0}};
     pu_int n;
@@ -663,12 +732,15 @@ int main(int argc, char **argv)
         RUN_TESTp(transpose_is_the_adjoint, &operators[i]);
         RUN_TESTp(gram_diag_is_the_diagonal, &operators[i]);
         RUN_TESTp(gram_is_the_product, &operators[i]);
+        RUN_TESTp(gram_plus_is_gram_and_more, &operators[i]);
     }
     for (i = 0; i < sizeof models / sizeof models[0]; i++) {
         RUN_TESTp(gradient_is_that_of_the_matrix, &models[i]);
     }
-    RUN_TESTp(tied_psi_is_the_sum, 0);
-    RUN_TESTp(tied_psi_is_the_sum, 1);
+    RUN_TESTp(tied_psi_is_the_sum, 0, 0);
+    RUN_TESTp(tied_psi_is_the_sum, 0, 1);
+    RUN_TESTp(tied_psi_is_the_sum, 1, 0);
+    RUN_TESTp(tied_psi_is_the_sum, 1, 1);
     printf("worst error / allowed: forward %.2g, round trip %.2g, apply %.2g, gram_diag %.2g, gradient %.2g\n",
            worst_forward, worst_round, worst_apply, worst_gram, worst_gradient);
     PU_TEST_MAIN_END();

@@ -2705,11 +2705,11 @@ PU__FN void pu__pack(pu_int depth, pu_int cols, pu__matrix b, const pu_int *list
 PU__FN void pu__multiply(pu_int rows, pu_int cols, pu_int depth, pu_real s, pu__matrix A, pu__matrix B, const pu_int *list,
                          const pu_real *w, pu_real *C, pu_int ld, pu_int from, pu_int to)
 {
-    const pu_int T = PU__BROAD;
+    const pu_int T = PU__BROAD, parts = (depth + PU__DEEP - 1) / PU__DEEP, most_deep = parts ? (depth + parts - 1) / parts : 0;
     pu_real panels[PU__DEEP * PU__SPAN], tile[PU__TALL * PU__BROAD];
     pu_int offset[PU__DEEP], p, j, i, k, r, c;
-    for (p = 0; p < depth; p += PU__DEEP) {
-        const pu_int deep = pu__min(PU__DEEP, depth - p);
+    for (p = 0; p < depth; p += most_deep) { /* of about the same depth: a shallow one would cost far more than its share */
+        const pu_int deep = pu__min(most_deep, depth - p);
         for (i = 0; i < deep; i++) offset[i] = (list ? list[p + i] : p + i) * A.col;
         for (j = 0; j < cols; j += PU__SPAN) {
             const pu_int wide = pu__min(PU__SPAN, cols - j);
@@ -7794,7 +7794,9 @@ typedef struct {
     pu_block t0, t1;                 /* n_rows x kmax; t0 is Phi x for the x of the last product, */
     const pu_real *t_of;             /* which is here, unless NULL */
     int joint;                       /* the next grad call is that of the mean (and probes), bbar = -x: with b's term of Phi */
-    int fused;                       /* Phi is a plain matrix: Phi'W Phi in one sweep */
+    int fused;                       /* Phi is a plain matrix: Phi'W Phi in one sweep, */
+    pu_op formed;                    /* or A itself is one, because the datum has so many rows that this is cheaper: rows > 0 */
+    pu_real *A;                      /* D x D, room for it */
     pu_block g;                      /* D x kmax, psi tied and Phi.gram: Phi'W Phi x for the x of the last product, */
     const pu_real *g_of;             /* which is here */
     pu_real *shift;                  /* D, Phi diagonal and Gamma.apply_plus: Phi'W Phi */
@@ -7899,6 +7901,7 @@ PU__FN pu_status pu__posterior_apply(const pu_op *op, pu_int k, pu_block X, pu_b
     (void)work;
     if (p->shift) return pu__named(p, Gamma->apply_plus(Gamma, p->shift, k, X, Y, add, NULL), "Gamma.apply");
     if (p->made) return pu__posterior_gram(p, k, NULL, X, X, Y, add);
+    if (p->formed.rows) return p->formed.apply(&p->formed, k, X, Y, add, NULL);
     status = pu__named(p, Gamma->apply(Gamma, k, X, Y, add, p->work), "Gamma.apply");
     if (status) return status;
     if (p->model->Phi->gram && !p->rows) {
@@ -8098,6 +8101,7 @@ PU__FN void pu__posterior_layout(pu__posterior *p, pu__arena *arena, const pu_lg
     pu__forget(p);
     p->fused = pu__plain(model->Phi) && B->host;
     p->shift = p->made = p->scaled = NULL, p->sum = NULL;
+    memset(&p->formed, 0, sizeof p->formed), p->A = NULL;
     if (pu__is_shift(model)) {
         p->shift = pu__reals(arena, p->D, 1);
         p->sum = (double *)pu__take(arena, kmax, 1, sizeof(double));
@@ -8149,7 +8153,7 @@ PU__FN pu_int pu__posterior_load(pu__posterior *p, const pu_data *data, pu_int n
     p->observed = observed, p->restricted = restrict_rows;
     p->n_rows = restrict_rows ? observed : p->M;
     p->rows = restrict_rows && observed < p->M ? p->list : NULL; /* all observed: no list needed */
-    p->joint = 0;
+    p->joint = 0, p->formed.rows = 0;
     pu__forget(p);
     if (p->made) Phi->gram_make(Phi, p->w_all, p->made);
     if (p->shift) {
@@ -8287,6 +8291,7 @@ typedef struct { /* everything decided before work starts */
     int network, want_nll, any_grad;
     int dry;               /* a pilot: nothing is written */
     int lend;              /* gradients stay in the workspace, where pu__lend finds them */
+    int form;              /* for some data of the iterative engine A is made a matrix */
     int ragged;            /* data differ in their cost: lanes take them by cost, not in order */
     int restricted;        /* Phi works on the observed rows alone */
     int by_rows;           /* so does its gradient, row by row */
@@ -8296,7 +8301,8 @@ typedef struct { /* everything decided before work starts */
     pu_int asked_steps;    /* what the iterative engine would do, for its price */
     int asked_network;
     double rows_sum[PU_ENGINES]; /* observed rows, summed over the data of each engine */
-    pu_int served[PU_ENGINES], most; /* data per engine; dual: most observed rows in any of its data */
+    pu_int served[PU_ENGINES], most; /* data per engine; dual: most observed rows in any of its data, */
+    pu_int most_iterative; /* and likewise of the iterative engine */
     pu_int width;          /* of the band of A */
     int lanes, threads;
     pu_int groups;         /* of probes, for standard errors */
@@ -8316,7 +8322,8 @@ typedef struct { /* per thread */
     pu_block eps;
     pu_engine engine; /* of the datum at hand */
     pu_real *bbar, *diagonal, *weight;
-    pu_real *L, *s;   /* dense: L is D x D; dual: L is m x m, s has m */
+    pu_real *L, *s;   /* dense: L is D x D; dual: L is m x m, s has m, */
+    pu_real *Y;       /* and Y, scratch, is m x m, and at least PU__SPAN wide */
     pu_block V;       /* dual: D x most */
     pu_real *row;     /* banded, Kalman: a row of Phi */
     double norm;      /* banded: largest row sum of |A| */
@@ -8403,6 +8410,28 @@ PU__FN const char *pu__missing(const pu__job *job, pu_engine engine)
     return NULL;
 }
 
+/* per multiplication of a product with few columns, in ns, and per row of it and column besides */
+#ifdef PU_FLOAT
+#define PU__NS 0.037
+#define PU__NS_ROW 10
+#else
+#define PU__NS 0.08
+#define PU__NS_ROW 8
+#endif
+
+/* Predicted nanoseconds of the solver's products with A, and of making A a matrix first, where that is cheaper: then *form = 1 */
+PU__FN double pu__products_cost(const pu__job *job, pu_int rows, int *form)
+{
+    const double D = (double)job->D, m = (double)rows, matrix = sizeof(pu_real) == sizeof(float) ? 0.055 : 0.1;
+    const double gamma = pu__flops(job->model->Gamma), phi = pu__flops(job->model->Phi) * m / (double)job->M;
+    const double count = ((job->asked_network ? 2 : 1) * (double)job->asked_steps + 1) * ((double)job->K + 1);
+    const double each = count * (PU__NS * (gamma + 2 * phi) + PU__NS_ROW * m);
+    const double formed = 0.35 * matrix * m * D * D + 4 * D * D + count * (PU__NS * D * D + PU__NS_ROW * D) +
+                          ((double)job->K + 1) * PU__NS * phi; /* the product with Phi that the gradient then lacks */
+    *form = pu__plain(job->model->Phi) && job->B->host && !job->asked_network && formed < each;
+    return *form ? formed : each;
+}
+
 /* Predicted nanoseconds for a datum with that many observed rows, on one core: multiplications at the rate of long loops, and
    what each vector, row and column costs besides. The constants are a fit to measurements on one machine (docs/design.md, "the
    planner"), good to 30 %; what matters is which engine is cheaper, and near the crossover both are about as good. */
@@ -8416,18 +8445,19 @@ PU__FN double pu__cost(const pu__job *job, pu_engine engine, pu_int observed)
     const double seen = (double)(observed > 0 ? observed : rows); /* an empty datum goes where full ones go: no second engine */
     const double matrix = single ? 0.055 : 0.1;                   /* of a product of matrices */
     const int plain = pu__plain(job->model->Phi);
-    const double ns = single ? 0.061 : 0.119, vector = 1.5, row = single ? 7.5 : 9.7; /* per entry or row and step */
+    const double ns = PU__NS, vector = single ? 0.5 : 1.2; /* per entry and step */
     const double product = ns * (gamma + 2 * phi), pair = ns * (gamma + 4 * phi); /* one product with A; one gradient term */
-    const double step = product + vector * D + row * m;
+    int form;
     switch (engine) {
     case PU_ITERATIVE:
-        return cols * (job->asked_network ? (2 * I + 1) * step + (I + 1) * pair : (I + 1) * step + grad * pair) + 2800 * cols;
+        return pu__products_cost(job, rows, &form) + 2800 * cols +
+               cols * (job->asked_network ? (2 * I + 1) * vector * D + (I + 1) * pair : (I + 1) * vector * D + grad * pair);
     case PU_DENSE:
         return (plain ? matrix * (0.35 + 1.75 * grad) * m * D * D + (single ? 170 : 260) * m : D * (product + grad * pair)) +
                (1 + grad) * (0.115 * matrix * D * D * D + 2 * D * D);
     case PU_DUAL: /* of the observed rows alone */
-        return matrix * seen * seen * ((0.25 + 0.5 * grad) * D + (0.1 + 0.1 * grad) * seen) +
-               (1 + grad) * (2 * seen * seen + (single ? 4.4 : 8) * seen * D) + seen * ns * (gamma + (plain ? 0 : 2 * flops));
+        return matrix * seen * seen * ((0.27 + 0.54 * grad) * D + (0.1 + 0.1 * grad) * seen) +
+               (1 + grad) * (2 * seen * seen + (single ? 1.3 : 3) * seen * D) + seen * ns * (gamma + (plain ? 0 : 2 * flops));
     case PU_BANDED: return D * (20 + 2 * w * w * (1 + grad));
     case PU_KALMAN: return 1e300; /* the baseline is never cheaper than banded, which can do whatever it can */
     case PU_ENGINE_AUTO: case PU_ENGINES: break;
@@ -8490,11 +8520,15 @@ PU__FN void pu__job_layout(pu__memory *mem, pu__arena *arena, const pu__job *job
         w->post.at_group = job->at_group, w->post.stride = job->at_eta;
         pu__run_layout(&w->run, arena, &w->post.op, job->B, &job->plan, job->kmax, job->network);
         w->eps = pu__cols(arena, noise > job->M ? noise : job->M, job->kmax);
+        if (job->form) w->post.A = pu__reals(arena, job->D, job->D);
         w->bbar = pu__reals(arena, job->D, 1), w->diagonal = pu__reals(arena, job->D, 1);
         w->weight = pu__reals(arena, job->kmax, 1);
         if (job->o->rao_blackwell) w->Z = (double *)pu__take(arena, job->D, job->model->Gamma->band + 1, sizeof(double));
         if (side > 0) w->L = pu__reals(arena, side, side);
-        if (job->served[PU_DUAL]) w->V = pu__cols(arena, job->D, job->most), w->s = pu__reals(arena, job->most, 1);
+        if (job->served[PU_DUAL]) {
+            w->V = pu__cols(arena, job->D, job->most), w->s = pu__reals(arena, job->most, 1);
+            w->Y = pu__reals(arena, job->most, job->most > PU__SPAN ? job->most : PU__SPAN);
+        }
         if (job->served[PU_BANDED] || job->served[PU_KALMAN]) {
             w->row = pu__reals(arena, job->width + 1, 1);
             w->band = (double *)pu__take(arena, job->D, job->width + 1, sizeof(double));
@@ -8538,6 +8572,13 @@ PU__FN pu_status pu__load(const pu__job *job, pu__memory *mem, pu__worker *w, pu
     if (w->engine != PU_ITERATIVE) {
         w->loaded = n;
         return PU_OK;
+    }
+    if (job->form) {
+        int form;
+        (void)pu__products_cost(job, observed, &form);
+        if (form && pu__posterior_dense(&w->post, job->kmax, w->run.x, w->run.q, w->post.A))
+            return pu__operator_failed(report, w->post.failed, n);
+        if (form) w->post.formed = pu_op_dense(job->D, job->D, w->post.A);
     }
     if (w->post.op.diag && (job->plan.solver == PU_PCG || job->want_nll || job->o->rao_blackwell)) {
         memset(w->diagonal, 0, (size_t)job->D * sizeof(pu_real));
@@ -8858,6 +8899,41 @@ PU__FN void pu__dual_sweep(const pu__job *job, pu__worker *w, int turn)
         pu__triangle(m, w->L, m, turn, pu__min(wide, job->D - at), w->V.at + at, w->V.ld, 1);
 }
 
+/* L := B^-1 = L'^-1 L^-1, both triangles. (L^-1)_ij and its part in (B^-1)_jk are zero where i < j. */
+PU__FN void pu__dual_invert(pu__worker *w)
+{
+    const pu_int m = w->post.observed, some = 64;
+    pu_real *Y = w->Y;
+    pu_int first, end, j;
+    memset(Y, 0, (size_t)(m * m) * sizeof(pu_real));
+    for (first = 0; first < m; first += some) {
+        end = pu__min(first + some, m);
+        for (j = first; j < end; j++) Y[j * m + j] = PU_R(1);
+        pu__triangle(m - first, w->L + first * (m + 1), m, 0, end - first, Y + first * (m + 1), m, 1);
+    }
+    memset(w->L, 0, (size_t)(m * m) * sizeof(pu_real));
+    for (first = 0; first < m; first += some) {
+        end = pu__min(first + some, m);
+        pu__multiply(end, end, end - first, PU_R(1), pu__mat(Y + first * m, 1, m), pu__mat(Y + first * m, m, 1), NULL, NULL,
+                     w->L, m, -PU__FAR, 0);
+    }
+    pu__mirror(m, w->L, 0);
+}
+
+/* V := B^-1 V by rows, that is V = G B^-1, with B^-1 in L */
+PU__FN void pu__dual_product(const pu__job *job, pu__worker *w)
+{
+    const pu_int m = w->post.observed;
+    pu_int at, wide, i;
+    for (at = 0; at < job->D; at += wide) {
+        wide = pu__min(PU__SPAN, job->D - at);
+        memset(w->Y, 0, (size_t)(m * wide) * sizeof(pu_real));
+        pu__multiply(m, wide, m, PU_R(1), pu__mat(w->L, m, 1), pu__mat(w->V.at + at, w->V.ld, 1), NULL, NULL, w->Y, wide,
+                     -PU__FAR, PU__FAR);
+        for (i = 0; i < m; i++) memcpy(pu__col(w->V, i) + at, w->Y + i * wide, (size_t)wide * sizeof(pu_real));
+    }
+}
+
 /* grad += W^1/2 V' for the columns of V, one per observed row of Phi */
 PU__FN pu_status pu__dual_phi_grad(const pu__job *job, pu__worker *w, pu_real *grad)
 {
@@ -8884,27 +8960,20 @@ PU__FN pu_status pu__dual_sigma(const pu__job *job, pu__worker *w, pu_real *lane
     pu__posterior *p = &w->post;
     const pu_op *Gamma = job->model->Gamma;
     const pu_int m = p->observed;
-    const pu_block y = p->t1;
     pu_int first, j, k;
-    for (first = 0; first < m && p->want_psi; first += k) { /* (B^-1)_jj = |L^-1 e_j|^2, whose entries before j are zero */
-        k = pu__min(job->kmax, m - first);
-        pu__clear(m - first, k, y, 0);
-        for (j = 0; j < k; j++) pu__col(y, j)[j] = PU_R(1);
-        pu__triangle(m - first, w->L + first * (m + 1), m, 0, k, y.at, 1, y.ld);
-        for (j = 0; j < k; j++) {
-            const double inverse = pu__dot(m - first, NULL, pu__col(y, j), pu__col(y, j));
-            lane[job->at_psi + p->list[first + j]] += (pu_real)((1 - inverse) / (2 * (double)p->w[pu__place(p, first + j)]));
-        }
-    }
-    if (p->want_Phi || p->want_Gamma) pu__dual_sweep(job, w, 0);
+    if (p->want_Gamma) pu__dual_sweep(job, w, 0);
     for (first = 0; first < m && p->want_Gamma; first += k) { /* V = G L'^-1, Sigma = Gamma^-1 - V V' */
         k = pu__min(job->kmax, m - first);
         for (j = 0; j < k; j++) w->weight[j] = PU_R(-0.5);
         if (Gamma->grad(Gamma, k, pu__from(w->V, first), pu__from(w->V, first), w->weight, lane, p->work))
             return pu__named(p, PU_E_OPERATOR, "Gamma.grad");
     }
+    if (p->want_Gamma && p->want_Phi) pu__dual_sweep(job, w, 1); /* V = G B^-1 = Sigma R' */
+    if (p->want_psi || p->want_Phi) pu__dual_invert(w);
+    for (j = 0; j < m && p->want_psi; j++)
+        lane[job->at_psi + p->list[j]] += (pu_real)((1 - (double)w->L[j * (m + 1)]) / (2 * (double)p->w[pu__place(p, j)]));
     if (!p->want_Phi) return PU_OK;
-    pu__dual_sweep(job, w, 1); /* V = G B^-1 = Sigma R' */
+    if (!p->want_Gamma) pu__dual_product(job, w); /* the same V: one product of matrices costs less than two sweeps */
     return pu__dual_phi_grad(job, w, lane + job->at_Phi);
 }
 
@@ -9467,6 +9536,7 @@ PU__FN double pu__assign(pu__job *job)
         e = (int)pu__engine_for(job, count);
         job->served[e]++, job->rows_sum[e] += (double)count;
         if (e == PU_DUAL && count > job->most) job->most = count;
+        if (e == PU_ITERATIVE && count > job->most_iterative) job->most_iterative = count;
         total += pu__cost(job, e == PU_KALMAN ? PU_BANDED : (pu_engine)e, count);
         if (n == 0) first = count;
         job->ragged |= count != first;
@@ -9549,6 +9619,7 @@ PU__FN pu_status pu__job_make(pu__job *job, const pu_lgm *model, const pu_data *
     job->asked_steps = job->plan.I, job->asked_network = job->network;
     ns = pu__assign(job);
     iterative = job->served[PU_ITERATIVE] > 0;
+    if (iterative) (void)pu__products_cost(job, job->restricted ? job->most_iterative : job->M, &job->form);
     if (!iterative) job->plan.I = job->plan.every = 0, job->network = 0;
     job->want_nll = iterative && job->K > 0 && !o->x0 && (job->plan.solver == PU_CG || job->plan.solver == PU_PCG);
     if (job->out->logdet && !job->want_nll) return pu__fail(report, PU_E_UNSUPPORTED, "results.logdet", -1, -1);

@@ -1682,14 +1682,16 @@ PU_DEF void pu_normals(uint64_t seed, uint32_t datum, uint32_t sample, uint32_t 
     uint32_t c0[PU__DRAW];
     pu_real z[4][PU__DRAW];
     uint64_t at = first, end = first + (uint64_t)(n > 0 ? n : 0), block;
-    int l, count;
+    int l, count, whole;
     while (at < end) {
         const uint64_t left = (end - 1) / 4 - at / 4 + 1;
         block = at / 4, count = left < PU__DRAW ? (int)left : PU__DRAW;
         for (l = 0; l < count; l++) c0[l] = pu__counter(block + (uint64_t)l, stream);
         pu__draw(seed, datum, sample, step, count, c0, z);
-        for (l = 0; l < count && at % 4 == 0 && at + 4 <= end; l++, at += 4, out += 4)
-            out[0] = z[0][l], out[1] = z[1][l], out[2] = z[2][l], out[3] = z[3][l];
+        whole = at % 4 ? 0 : (end - at) / 4 < (uint64_t)count ? (int)((end - at) / 4) : count;
+        for (l = 0; l < whole; l++)
+            out[4 * l] = z[0][l], out[4 * l + 1] = z[1][l], out[4 * l + 2] = z[2][l], out[4 * l + 3] = z[3][l];
+        at += (uint64_t)(4 * whole), out += 4 * whole;
         for (; l < count; l++) /* a counter value of which not all is wanted */
             for (; at < end && at / 4 == block + (uint64_t)l; at++) *out++ = z[at % 4][l];
     }
@@ -1870,6 +1872,27 @@ PU__FN void pu__cpu_combine(void *user, pu_int n, pu_int k, pu_block y, int coun
     }
 }
 
+/* r -= a q;  sum m r r over at most PU__CHUNK entries; m may be NULL */
+PU__FN pu_real pu__descend(pu_int n, pu_real a, const pu_real *m, const pu_real *PU__RESTRICT q, pu_real *PU__RESTRICT r)
+{
+    pu_real lane[PU__LANES] = {0};
+    pu_int i, l, half;
+    if (m || n < PU__LANES) {
+        for (i = 0; i < n; i++) r[i] -= a * q[i];
+        return pu__dot_chunk(n, m, r, r);
+    }
+    for (i = 0; i + PU__LANES <= n; i += PU__LANES)
+        for (l = 0; l < PU__LANES; l++) {
+            const pu_real v = r[i + l] - a * q[i + l];
+            r[i + l] = v;
+            lane[l] += v * v;
+        }
+    for (l = 0; i < n; i++, l++) r[i] -= a * q[i], lane[l] += r[i] * r[i];
+    for (half = PU__LANES / 2; half > 0; half /= 2)
+        for (l = 0; l < half; l++) lane[l] += lane[l + half];
+    return lane[0];
+}
+
 PU__FN void pu__cpu_advance(void *user, pu_int n, pu_int k, const pu_real *a, const pu_real *m, pu_block d, pu_block q,
                             pu_block x, pu_block r, pu_real *rho)
 {
@@ -1879,13 +1902,11 @@ PU__FN void pu__cpu_advance(void *user, pu_int n, pu_int k, const pu_real *a, co
         const pu_real *PU__RESTRICT dj = pu__col(d, j), *PU__RESTRICT qj = pu__col(q, j);
         pu_real *PU__RESTRICT xj = x.at ? pu__col(x, j) : NULL, *PU__RESTRICT rj = pu__col(r, j), aj = a[j];
         double s = 0;
-        for (at = 0; at < n; at += PU__CHUNK) { /* the chunk of r is still in cache for its norm */
-            pu_int len = pu__min(PU__CHUNK, n - at);
-            if (aj != PU_R(0)) {
-                for (i = at; i < at + len && xj; i++) xj[i] += aj * dj[i];
-                for (i = at; i < at + len; i++) rj[i] -= aj * qj[i];
-            }
-            s += (double)pu__dot_chunk(len, m ? m + at : NULL, rj + at, rj + at);
+        for (at = 0; at < n; at += PU__CHUNK) {
+            const pu_int len = pu__min(PU__CHUNK, n - at);
+            const pu_real *mj = m ? m + at : NULL;
+            for (i = at; i < at + len && xj && aj != PU_R(0); i++) xj[i] += aj * dj[i];
+            s += (double)(aj != PU_R(0) ? pu__descend(len, aj, mj, qj + at, rj + at) : pu__dot_chunk(len, mj, rj + at, rj + at));
         }
         rho[j] = (pu_real)s;
     }
@@ -3336,10 +3357,9 @@ PU__FN void pu__ar_end(const pu_ar *ar, pu_int dir, pu_real by, const pu_real *x
     const pu_real *a = ar->rows + pu__ar_row(P);
     pu_real z[PU_AR_MAX];
     pu_int i, l;
-    for (l = 0; l < P; l++) { /* z = U'x */
-        z[l] = PU_R(0);
-        for (i = 0; i <= P; i++) z[l] += a[i] * x[(l + i) * dir];
-    }
+    for (l = 0; l < P; l++) z[l] = a[0] * x[l * dir]; /* z = U'x */
+    for (i = 1; i <= P; i++)
+        for (l = 0; l < P; l++) z[l] += a[i] * x[(l + i) * dir];
     for (i = 0; i < P; i++) { /* y = U z */
         pu_real s = PU_R(0);
         for (l = 0; l <= i; l++) s += a[i - l] * z[l];
@@ -3360,6 +3380,16 @@ PU__FN void pu__ar_end(const pu_ar *ar, pu_int dir, pu_real by, const pu_real *x
 #endif
 #define PU__AR_SUM(at, b, c, l) (PU__UP(at, b, c, l) + *pu__cv((at) - (l))) /* p_{u+l} + p_{u-l} */
 
+PU__FN double pu__across(pu__vector v)
+{
+    pu_real lane[PU__WIDTH];
+    double s = 0;
+    int l;
+    *pu__v(lane) = v;
+    for (l = 0; l < PU__WIDTH; l++) s += (double)lane[l];
+    return s;
+}
+
 /* How many of the rows from .. to-1 these kernels take, beginning with row *first: whole vectors, and one more can be read. */
 PU__FN pu_int pu__ar_vectors(pu_int n, pu_int from, pu_int to, pu_int *first)
 {
@@ -3368,12 +3398,14 @@ PU__FN pu_int pu__ar_vectors(pu_int n, pu_int from, pu_int to, pu_int *first)
     return end > start ? end - start : 0;
 }
 
-/* y_u = c_0 p_u + sum_{l = 1 .. 5} c_l (p_{u+l} + p_{u-l}) + w_u p_u, u < n, a multiple of the vectors' width */
-PU__FN void pu__ar_filter5(pu_int n, const pu_real *c, const pu_real *p, const pu_real *w, pu_real *PU__RESTRICT y)
+/* y_u = c_0 p_u + sum_{l = 1 .. 5} c_l (p_{u+l} + p_{u-l}) + w_u p_u, u < n, a multiple of the vectors' width; returns the sum of
+   p_u y_u */
+PU__FN double pu__ar_filter5(pu_int n, const pu_real *c, const pu_real *p, const pu_real *w, pu_real *PU__RESTRICT y)
 {
     const pu_real c0 = c[0], c1 = c[1], c2 = c[2], c3 = c[3], c4 = c[4], c5 = c[5];
-    pu__vector b = *pu__cv(p), next;
+    pu__vector b = *pu__cv(p), next, sum;
     pu_int i;
+    memset(&sum, 0, sizeof sum);
     for (i = 0; i < n; i += PU__WIDTH, b = next) {
         const pu_real *at = p + i;
         pu__vector s = *pu__cv(w + i) * b + c0 * b;
@@ -3381,18 +3413,28 @@ PU__FN void pu__ar_filter5(pu_int n, const pu_real *c, const pu_real *p, const p
         s += c1 * PU__AR_SUM(at, b, next, 1), s += c2 * PU__AR_SUM(at, b, next, 2), s += c3 * PU__AR_SUM(at, b, next, 3);
         s += c4 * PU__AR_SUM(at, b, next, 4), s += c5 * PU__AR_SUM(at, b, next, 5);
         *pu__v(y + i) = s;
+        sum += b * s;
     }
+    return pu__across(sum);
 }
 
-/* rows from .. to-1 of the filter: y = or y += */
-PU__FN void pu__ar_rows(const pu_ar *ar, pu_int from, pu_int to, const pu_real *x, const pu_real *w, pu_real *y, int add)
+/* rows from .. to-1 of the filter, y = or y +=, and the sum of their x_u y_u */
+PU__FN double pu__ar_rows(const pu_ar *ar, pu_int from, pu_int to, const pu_real *x, const pu_real *w, pu_real *y, int add)
 {
     const pu_int P = ar->order, taps = 2 * P + 1;
     pu_int first = to, rows = P == 5 && w && !add ? pu__ar_vectors(ar->n, from, to, &first) : 0;
-    pu__ar_filter(first - from, taps, ar->band, x + from - P, w ? w + from : NULL, x + from, y + from, add);
-    if (rows) pu__ar_filter5(rows, ar->band + P, x + first, w + first, y + first);
+    double sum = 0;
+    if (first > from) {
+        pu__ar_filter(first - from, taps, ar->band, x + from - P, w ? w + from : NULL, x + from, y + from, add);
+        sum += (double)pu__dot_chunk(first - from, NULL, x + from, y + from);
+    }
+    if (rows) sum += pu__ar_filter5(rows, ar->band + P, x + first, w + first, y + first);
     first += rows;
-    pu__ar_filter(to - first, taps, ar->band, x + first - P, w ? w + first : NULL, x + first, y + first, add);
+    if (to > first) {
+        pu__ar_filter(to - first, taps, ar->band, x + first - P, w ? w + first : NULL, x + first, y + first, add);
+        sum += (double)pu__dot_chunk(to - first, NULL, x + first, y + first);
+    }
+    return sum;
 }
 
 /* The vectors are made up to row `to` and as many more as a product reaches beyond it. */
@@ -3433,11 +3475,12 @@ PU__FN pu_status pu__ar_apply_led(const pu_op *op, const pu_real *w, pu_int k, p
                 const pu_int row = at < from ? from : at, last = pu__min(end, to);
                 if (at == 0) pu__ar_end(ar, 1, PU_R(1), x, y, add);
                 if (end == n) pu__ar_end(ar, -1, PU_R(1), x + n - 1, y + n - 1, add);
-                if (last > row) pu__ar_rows(ar, row, last, x, w, y, add);
+                if (last > row) sum += pu__ar_rows(ar, row, last, x, w, y, add);
             }
-            for (i = 0; at == 0 && i < from && w; i++) y[i] += w[i] * x[i]; /* what lies between is the filter's */
-            for (i = to; end == n && i < n && w; i++) y[i] += w[i] * x[i];
-            if (s) sum += (double)pu__dot_chunk(end - at, NULL, x + at, y + at);
+        }
+        for (i = 0; i < n; i = i + 1 == from ? to : i + 1) { /* what lies between is the filter's */
+            if (w) y[i] += w[i] * x[i];
+            sum += (double)x[i] * (double)y[i];
         }
         if (s) s[c] = (pu_real)sum;
     }
@@ -3563,18 +3606,8 @@ PU__FN void pu__ar_both3(pu_int n, const pu_real *x, const pu_real *p, pu_int d,
 
 #define PU__AR_CHUNK 256 /* entries per pass of the lag sums: a vector's worth of partial sums each */
 
-PU__FN double pu__across(pu__vector v)
-{
-    pu_real lane[PU__WIDTH];
-    double s = 0;
-    int l;
-    *pu__v(lane) = v;
-    for (l = 0; l < PU__WIDTH; l++) s += (double)lane[l];
-    return s;
-}
-
-/* Order 5, at most PU__AR_CHUNK entries and whole vectors of them: y_u += by (filter of p + w_u p_u); s_l += sum_u x_u (p_{u+l} +
-   p_{u-l}), l = 0 .. 5, and the result sum_u x_u w_u p_u, all with one load of everything. */
+/* Order 5, at most PU__AR_CHUNK entries and whole vectors of them: y_u += by (filter of p + w_u p_u) where there is a y; s_l +=
+   sum_u x_u (p_{u+l} + p_{u-l}), l = 0 .. 5, and the result sum_u x_u w_u p_u, all with one load of everything. */
 PU__FN double pu__ar_both5(pu_int n, const pu_real *x, const pu_real *p, const pu_real *c, pu_real by, const pu_real *w,
                            pu_real *PU__RESTRICT y, double *s)
 {
@@ -3594,7 +3627,7 @@ PU__FN double pu__ar_both5(pu_int n, const pu_real *x, const pu_real *p, const p
         t = PU__AR_SUM(at, b, next, 3), sum += c3 * t, s3 += v * t;
         t = PU__AR_SUM(at, b, next, 4), sum += c4 * t, s4 += v * t;
         t = PU__AR_SUM(at, b, next, 5), sum += c5 * t, s5 += v * t;
-        *pu__v(y + i) += by * sum;
+        if (y) *pu__v(y + i) += by * sum;
     }
     s[0] += 2 * pu__across(s0), s[1] += pu__across(s1), s[2] += pu__across(s2), s[3] += pu__across(s3);
     s[4] += pu__across(s4), s[5] += pu__across(s5);
@@ -3612,6 +3645,21 @@ PU__FN double pu__ar_lags_of(const pu_ar *ar, pu_int from, pu_int to, const pu_r
     pu_int d, l;
     if (n <= 0) return 0;
     p += from, q += from, y = y ? y + from : NULL;
+    if (n < PU__LANES) { /* too few for the partial sums to pay */
+        double with_m = 0;
+        pu_int u;
+        for (u = 0; u < n; u++) {
+            pu_real s = shift ? (band[P] + shift[from + u]) * q[u] : band[P] * q[u];
+            sum[0] += 2 * (double)(p[u] * q[u]);
+            for (d = 1; d <= P; d++) {
+                const pu_real v = q[u + d] + q[u - d];
+                s += band[P + d] * v, sum[d] += (double)(p[u] * v);
+            }
+            if (y) y[u] += by * s;
+            if (m) with_m += (double)(m[from + u] * p[u] * q[u]);
+        }
+        return with_m;
+    }
     for (d = 0; d <= P && P < 2; d++)
         sum[d] += (double)pu__dot_chunk(n, NULL, p, q + d) + (double)pu__dot_chunk(n, NULL, p, q - d);
     for (l = 0; l < 2 * P + 1 && P < 2; l++) c[l] = by * band[l];
@@ -3640,9 +3688,9 @@ PU__FN double pu__ar_lags(const pu_ar *ar, double w, const pu_real *m, const pu_
     for (at = P; at < n - P; at = end) {
         end = pu__min(at / PU__AR_CHUNK * PU__AR_CHUNK + PU__AR_CHUNK, n - P);
         pu__ar_lead(ar, lead, column, end, &made);
-        first = end, rows = y && shift && m && P == 5 ? pu__ar_vectors(n, at, end, &first) : 0;
+        first = end, rows = shift && m && P == 5 ? pu__ar_vectors(n, at, end, &first) : 0;
         with_m += pu__ar_lags_of(ar, at, first, m, p, q, sum, by, shift, y);
-        if (rows) with_m += pu__ar_both5(rows, p + first, q + first, ar->band + P, by, shift + first, y + first, sum);
+        if (rows) with_m += pu__ar_both5(rows, p + first, q + first, ar->band + P, by, shift + first, y ? y + first : NULL, sum);
         with_m += pu__ar_lags_of(ar, first + rows, end, m, p, q, sum, by, shift, y);
     }
     pu__ar_lead(ar, lead, column, n, &made);
@@ -6792,6 +6840,9 @@ PU__FN pu_block pu__piece(pu_block b, pu_int column, pu_int from)
     return b;
 }
 
+/* Rows for the sweeps that look at the whole tape: on a host as many as stay in the nearest cache, on a device all. */
+PU__FN pu_int pu__rows_at_once(const pu__run *g) { return g->B->host ? 2048 : g->n; }
+
 /* d = m o r + be d for rows from .. to-1 of column j */
 PU__FN void pu__next_direction(void *user, pu_int j, pu_int from, pu_int to)
 {
@@ -6838,9 +6889,10 @@ PU__FN pu_status pu__forward(pu__run *g, const pu_block *x0, pu_int I)
     const int led = B->host && g->A->apply_led && !g->saved; /* a direction is made while it is multiplied with A */
     const pu_block none = {NULL, 0};
     pu_status status = pu__start(g, x0);
+    const pu_int rows = pu__rows_at_once(g);
     pu__step step;
     pu_lead lead;
-    pu_int i;
+    pu_int i, at;
     lead.rows = pu__next_direction, lead.user = &step, lead.first = 0;
     step.g = g, step.a = NULL;
     if (status) return status;
@@ -6883,12 +6935,16 @@ PU__FN pu_status pu__forward(pu__run *g, const pu_block *x0, pu_int I)
             break;
         }
     }
-    for (i = 0; i < g->done && later; i += 3) {
-        pu_term t[4];
-        pu_int l;
-        t[0] = pu__t(g->x, PU_R(1), NULL, NULL);
-        for (l = i; l < i + 3 && l < g->done; l++) t[l - i + 1] = pu__t(pu__slot(g, g->tape, l), PU_R(1), s->a + l * k, NULL);
-        B->combine(B->user, g->n, k, g->x, (int)(l - i) + 1, t);
+    for (at = 0; at < g->n && later; at += rows) { /* some rows of x take all steps while they are in the nearest cache */
+        const pu_int len = pu__min(rows, g->n - at);
+        for (i = 0; i < g->done; i += 3) {
+            pu_term t[4];
+            pu_int l;
+            t[0] = pu__t(pu__piece(g->x, 0, at), PU_R(1), NULL, NULL);
+            for (l = i; l < i + 3 && l < g->done; l++)
+                t[l - i + 1] = pu__t(pu__piece(pu__slot(g, g->tape, l), 0, at), PU_R(1), s->a + l * k, NULL);
+            B->combine(B->user, len, k, t[0].x, (int)(l - i) + 1, t);
+        }
     }
     return PU_OK;
 }
@@ -6922,15 +6978,22 @@ PU__FN pu_status pu__residual(pu__run *g)
 PU__FN void pu__orthogonality(pu__run *g)
 {
     const size_t bytes = (size_t)g->k * sizeof(pu_real);
-    double *dd = g->growth; /* |d_i|^2; free until the growth is known */
-    pu_int i, j;
+    const pu_int rows = pu__rows_at_once(g);
+    double *dd = g->growth, *rd = g->ritz; /* |d_i|^2 and r'd_i; free until growth and spectra are known */
+    pu_int i, j, at;
     g->B->read(g->B->user, g->host_int, g->s.steps, (size_t)g->k * sizeof(int32_t));
     for (j = 0; j < g->k; j++) g->orth[j] = 0;
+    for (i = 0; i < g->done * g->k; i++) rd[i] = 0;
+    for (at = 0; at < g->n; at += rows)
+        for (i = 0; i < g->done; i++) {
+            g->B->dot(g->B->user, pu__min(rows, g->n - at), g->k, NULL, pu__piece(g->xbar, 0, at),
+                      pu__piece(pu__slot(g, g->tape, i), 0, at), g->s.s0);
+            g->B->read(g->B->user, g->host, g->s.s0, bytes);
+            for (j = 0; j < g->k; j++) rd[i * g->k + j] += (double)g->host[j];
+        }
     for (i = 0; i < g->done; i++) {
         pu_block d = pu__slot(g, g->tape, i);
-        pu__dots(g, NULL, g->xbar, d, g->s.s0);
         if (g->use_m) pu__dots(g, NULL, d, d, g->s.s1);
-        g->B->read(g->B->user, g->host, g->s.s0, bytes);
         g->B->read(g->B->user, g->host_a, g->use_m ? g->s.s1 : g->s.rho + i * g->k, bytes);
         if (i > 0) g->B->read(g->B->user, g->host_b, g->s.be + (i - 1) * g->k, bytes);
         for (j = 0; j < g->k; j++) {
@@ -6939,7 +7002,7 @@ PU__FN void pu__orthogonality(pu__run *g)
             dd[j] = (double)g->host_a[j] + (be > 0 ? be * be * dd[j] : 0);
             size = sqrt(g->uu[j]) * sqrt(dd[j]);
             if (i < (pu_int)g->host_int[j] && size > 0)
-                g->orth[j] = pu__max(g->orth[j], fabs((double)g->host[j]) / size);
+                g->orth[j] = pu__max(g->orth[j], fabs(rd[i * g->k + j]) / size);
         }
     }
 }
@@ -7108,10 +7171,11 @@ PU__FN int pu__tridiagonal(pu_int n, double *d, double *e, double *z)
             h = d[l] - e[l] / (h + (h >= 0 ? 1 : -1) * sqrt(h * h + 1)); /* the shift */
             shift = d[m] - h;
             for (i = m - 1; i >= l; i--) { /* chase the bulge upwards */
-                double f = s * e[i], b = c * e[i], r = sqrt(f * f + shift * shift), t, z1;
+                double f = s * e[i], b = c * e[i], r2 = f * f + shift * shift, over = 1 / r2, r = sqrt(r2), t, z1;
+                if (!(r2 > DBL_MIN)) r = 0;
                 e[i + 1] = r;
                 if (!(r > 0)) break;
-                s = f / r, c = shift / r;
+                s = f * over * r, c = shift * over * r; /* f / r, shift / r: the division need not wait for the root */
                 t = d[i + 1] - p;
                 r = (d[i] - t) * s + 2 * c * b;
                 p = s * r;
@@ -7163,8 +7227,9 @@ PU__FN void pu__read_history(pu__run *g)
    comes from the coefficients alone, so luck with roundings cannot hide an instability from it. */
 PU__FN void pu__growth(pu__run *g)
 {
-    double lambda[16], rbar[16], dbar[16], top[16];
-    pu_int j, l, from, i;
+    enum { LARGEST = 16, LANES = 8 };
+    pu_real value[LARGEST], lambda[LANES], rbar[LANES], dbar[LANES], top[LANES];
+    pu_int j, l, from, i, first;
     pu__read_history(g);
     for (j = 0; j < g->k; j++) {
         const pu_int steps = (pu_int)g->host_int[j];
@@ -7174,25 +7239,31 @@ PU__FN void pu__growth(pu__run *g)
             g->growth[j] = DBL_MAX;
             continue;
         }
-        for (l = 0; l < 16; l++) lambda[l] = 0, top[l] = 1;
+        for (l = 0; l < LARGEST; l++) value[l] = PU_R(0);
         for (i = 0; i < steps; i++) {
-            double value = pu__ritz(g, j)[i], smaller;
-            for (l = 0; l < 16; l++) /* into its place among the largest */
-                smaller = value < lambda[l] ? value : lambda[l], lambda[l] = pu__max(value, lambda[l]), value = smaller;
+            pu_real v = (pu_real)pu__ritz(g, j)[i], smaller;
+            for (l = 0; l < LARGEST; l++) /* into its place among the largest */
+                smaller = v < value[l] ? v : value[l], value[l] = v > value[l] ? v : value[l], v = smaller;
         }
-        for (l = steps; l < 16; l++) lambda[l] = lambda[0]; /* fewer: the largest again */
-        for (from = steps - 1; from >= 0; from--) {
-            for (l = 0; l < 16; l++) rbar[l] = 0, dbar[l] = 1;
-            for (i = from; i >= 0; i--) {
-                const double a = (double)g->host_a[i * g->k + j], be = (double)g->host_b[i * g->k + j];
-                for (l = 0; l < 16; l++) { /* all at once: the recursion of one is a chain */
-                    rbar[l] += dbar[l];
-                    dbar[l] = be * dbar[l] - a * lambda[l] * rbar[l];
-                    top[l] = top[l] > fabs(dbar[l]) ? top[l] : fabs(dbar[l]);
+        for (l = steps; l < LARGEST; l++) value[l] = value[0]; /* fewer: the largest again */
+        for (first = 0; first < LARGEST; first += LANES) {
+            for (l = 0; l < LANES; l++) lambda[l] = value[first + l], top[l] = PU_R(1);
+            for (from = steps - 1; from >= 0; from--) {
+                for (l = 0; l < LANES; l++) rbar[l] = PU_R(0), dbar[l] = PU_R(1);
+                for (i = from; i >= 0; i--) {
+                    const pu_real a = g->host_a[i * g->k + j], be = g->host_b[i * g->k + j];
+                    for (l = 0; l < LANES; l++) { /* several at once: the recursion of one is a chain */
+                        pu_real size;
+                        rbar[l] += dbar[l];
+                        dbar[l] = be * dbar[l] - a * lambda[l] * rbar[l];
+                        size = dbar[l] > PU_R(0) ? dbar[l] : -dbar[l];
+                        top[l] = size > top[l] ? size : top[l]; /* in this order: a NaN comes after an infinity, which stays */
+                    }
                 }
             }
+            for (l = 0; l < LANES; l++) g->growth[j] = pu__max(g->growth[j], (double)top[l]);
         }
-        for (l = 0; l < 16; l++) g->growth[j] = pu__max(g->growth[j], top[l]);
+        if (!pu__finite_double(g->growth[j])) g->growth[j] = DBL_MAX;
     }
 }
 
@@ -8558,7 +8629,8 @@ PU__FN pu_status pu__load(const pu__job *job, pu__memory *mem, pu__worker *w, pu
 {
     pu_status status = PU_OK;
     pu_int i, observed;
-    double sum = 0, c;
+    pu__logs logs = {0, 1};
+    double sum, c;
     if (w->loaded == n) return PU_OK;
     w->loaded = -1;
     w->post.failed = NULL;
@@ -8585,14 +8657,15 @@ PU__FN pu_status pu__load(const pu__job *job, pu__memory *mem, pu__worker *w, pu
         if (w->post.op.diag(&w->post.op, w->diagonal, NULL))
             return pu__operator_failed(report, w->post.failed, n);
         /* the control variate's s: the geometric mean of diag(M^-1 A), near the middle of the spectrum's logarithm */
-        for (i = 0; i < job->D; i++) sum += log((double)w->diagonal[i]);
+        for (i = 0; i < job->D; i++) pu__logs_add(&logs, (double)w->diagonal[i]);
     }
     if (job->plan.solver == PU_PCG) {
         const pu_real *m = job->o->solve.m;
         status = pu__set_m(&w->run, m ? m + n * pu__m_stride(job) : NULL, w->diagonal, n, report);
         if (status) return status;
-        for (i = 0; i < job->D && w->post.op.diag; i++) sum += log((double)w->run.m[i]);
+        for (i = 0; i < job->D && w->post.op.diag; i++) pu__logs_add(&logs, (double)w->run.m[i]);
     }
+    sum = logs.sum + log(logs.product);
     w->shift = job->o->no_control_variate || !pu__finite_double(sum) ? 1 : exp(sum / (double)job->D);
     w->loaded = n;
     return status;

@@ -494,6 +494,18 @@ typedef struct {
        coefficient of exactly zero are not read. */
     void (*retreat)(void *user, pu_int n, pu_int k, const pu_real *a, const pu_real *be, const pu_real *m, pu_block xbar,
                     pu_block rbar, pu_block dbar);
+    /* A reverse step where alpha and beta depend on theta, in two sweeps; optional, both or none (NULL: by combine, dot and
+       row_dot). The first, with r_i and r_{i+1}:
+         mbar += sum_j w_j r_{i+1} o (dbar + rhobar r_{i+1});  rbar += m o (dbar + 2 rhobar r_{i+1});
+         r_i = (d - be1 dprev) / m;  s = rbar'(r_i - r_{i+1}) / a,  be1 the beta before.
+       The second:  qbar = pib d - a rbar;  dbar = be dbar + a xbar + pib (r_i - r_{i+1}) / a.
+       m, minv, mbar may be NULL. Columns that have not taken the step (state->steps <= i) have r_i = r_{i+1}, s = 0, qbar = dbar
+       = 0, and no other effect. */
+    void (*back_residual)(void *user, pu_int n, pu_int i, const pu_state *state, const pu_real *m, const pu_real *minv,
+                          pu_block d, pu_block dprev, pu_block dbar, pu_block next, pu_block rbar, pu_block r, pu_real *mbar,
+                          pu_real *s);
+    void (*back_direction)(void *user, pu_int n, pu_int i, const pu_state *state, pu_block d, pu_block xbar, pu_block rbar,
+                           pu_block r, pu_block next, pu_block qbar, pu_block dbar);
 } pu_backend;
 
 /* ---- model and data ------------------------------------------------------------------------------ */
@@ -1846,6 +1858,65 @@ PU__FN void pu__cpu_retreat(void *user, pu_int n, pu_int k, const pu_real *a, co
     }
 }
 
+/* In chunks that stay in the first-level cache from one line to the next. */
+PU__FN void pu__cpu_back_residual(void *user, pu_int n, pu_int i, const pu_state *state, const pu_real *m, const pu_real *minv,
+                                  pu_block d, pu_block dprev, pu_block dbar, pu_block next, pu_block rbar, pu_block r,
+                                  pu_real *mbar, pu_real *s)
+{
+    pu_int j, at, l;
+    (void)user;
+    for (j = 0; j < state->k; j++) {
+        const pu_real rhobar = state->rhobar[j], two = PU_R(2) * rhobar, w = state->scale[j];
+        const pu_real be = i > 0 ? state->be[(i - 1) * state->k + j] : PU_R(0);
+        double sum = 0;
+        if (i >= (pu_int)state->steps[j]) {
+            memcpy(pu__col(r, j), pu__col(next, j), (size_t)n * sizeof(pu_real));
+            s[j] = PU_R(0);
+            continue;
+        }
+        for (at = 0; at < n; at += PU__CHUNK) {
+            const pu_int len = pu__min(PU__CHUNK, n - at);
+            const pu_real *PU__RESTRICT dj = pu__col(d, j) + at, *PU__RESTRICT pj = pu__col(dprev, j) + at;
+            const pu_real *PU__RESTRICT bj = pu__col(dbar, j) + at, *PU__RESTRICT nj = pu__col(next, j) + at;
+            pu_real *PU__RESTRICT gj = pu__col(rbar, j) + at, *PU__RESTRICT rj = pu__col(r, j) + at;
+            pu_real change[PU__CHUNK];
+            if (m) for (l = 0; l < len; l++) gj[l] += m[at + l] * (bj[l] + two * nj[l]);
+            else for (l = 0; l < len; l++) gj[l] += bj[l] + two * nj[l];
+            for (l = 0; l < len && mbar; l++) mbar[at + l] += w * (nj[l] * (bj[l] + rhobar * nj[l]));
+            if (be != PU_R(0)) for (l = 0; l < len; l++) rj[l] = dj[l] - be * pj[l];
+            else memcpy(rj, dj, (size_t)len * sizeof(pu_real));
+            for (l = 0; l < len && minv; l++) rj[l] *= minv[at + l];
+            for (l = 0; l < len; l++) change[l] = rj[l] - nj[l];
+            sum += (double)pu__dot_chunk(len, NULL, gj, change);
+        }
+        s[j] = (pu_real)(sum / (double)state->a[i * state->k + j]);
+    }
+}
+
+PU__FN void pu__cpu_back_direction(void *user, pu_int n, pu_int i, const pu_state *state, pu_block d, pu_block xbar, pu_block rbar,
+                                   pu_block r, pu_block next, pu_block qbar, pu_block dbar)
+{
+    pu_int j, at, l;
+    (void)user;
+    for (j = 0; j < state->k; j++) {
+        const pu_int h = i * state->k + j;
+        const int active = i < (pu_int)state->steps[j];
+        const pu_real a = state->a[h], be = state->be[h], pib = state->pib[j], c = active ? pib / a : PU_R(0);
+        for (at = 0; at < n && active; at += PU__CHUNK) {
+            const pu_int len = pu__min(PU__CHUNK, n - at);
+            const pu_real *PU__RESTRICT dj = pu__col(d, j) + at, *PU__RESTRICT xj = pu__col(xbar, j) + at;
+            const pu_real *PU__RESTRICT gj = pu__col(rbar, j) + at, *PU__RESTRICT rj = pu__col(r, j) + at;
+            const pu_real *PU__RESTRICT nj = pu__col(next, j) + at;
+            pu_real *PU__RESTRICT qj = pu__col(qbar, j) + at, *PU__RESTRICT bj = pu__col(dbar, j) + at;
+            for (l = 0; l < len; l++) qj[l] = pib * dj[l] - a * gj[l];
+            for (l = 0; l < len; l++) bj[l] = be * bj[l] + a * xj[l] + c * (rj[l] - nj[l]);
+        }
+        if (active) continue;
+        memset(pu__col(qbar, j), 0, (size_t)n * sizeof(pu_real));
+        memset(pu__col(dbar, j), 0, (size_t)n * sizeof(pu_real));
+    }
+}
+
 /* The scalar arithmetic of one column, written once for CPU and GPU. h: entry (i, j) of the histories. */
 PU__FN PU_HD void pu__stage_column(const pu_state *s, pu_stage stage, pu_int i, pu_int j)
 {
@@ -1970,7 +2041,8 @@ PU__FN void pu__cpu_copy(void *user, void *to, const void *from, size_t bytes)
 PU_DEF const pu_backend *pu_backend_cpu(void)
 {
     static const pu_backend cpu = {NULL, 1, pu__cpu_dot, pu__cpu_combine, pu__cpu_advance, pu__cpu_stage,
-                                   pu__cpu_row_dot, pu__cpu_normals, pu__cpu_copy, pu__cpu_copy, pu__cpu_retreat};
+                                   pu__cpu_row_dot, pu__cpu_normals, pu__cpu_copy, pu__cpu_copy, pu__cpu_retreat,
+                                   pu__cpu_back_residual, pu__cpu_back_direction};
     return &cpu;
 }
 
@@ -6623,10 +6695,19 @@ PU__FN pu_status pu__reverse_step(pu__run *g, pu_int i, pu_block d, pu_block dpr
     const int full = !s->detach && !s->fixed_step; /* alpha (and beta) depend on theta */
     const int back = full || g->mbar;              /* the residuals are needed */
     const int plain = !back && !g->reorthogonal;
+    const int sweeps = full && !g->reorthogonal && !ri && g->B->back_residual && g->B->back_direction;
     pu_status status = PU_OK;
     if (plain) { /* rbar += m o dbar;  dbar = be dbar + a xbar + A qbar,  qbar = -a rbar */
         pu__stage(g, PU_STAGE_REV2, i);
         g->B->retreat(g->B->user, g->n, g->k, a, be, m, g->xbar, g->rbar, g->dbar);
+    } else if (sweeps) { /* the same as below */
+        if (s->use_beta) pu__dots(g, NULL, g->dbar, d, s->s0);
+        pu__stage(g, PU_STAGE_REV1, i);
+        pu__dots(g, NULL, g->xbar, d, s->s0);
+        g->B->back_residual(g->B->user, g->n, i, s, m, g->use_m ? g->minv : NULL, d, dprev, g->dbar, g->r, g->rbar, g->rprev,
+                            g->mbar, s->s1);
+        pu__stage(g, PU_STAGE_REV2, i);
+        g->B->back_direction(g->B->user, g->n, i, s, d, g->xbar, g->rbar, g->rprev, g->r, g->qbar, g->dbar);
     } else {
         if (full && s->use_beta) pu__dots(g, NULL, g->dbar, d, s->s0);                          /* beb = dbar'd */
         pu__stage(g, PU_STAGE_REV1, i);                         /* rhobar += beb/rho; rhop = -beb be/rho */

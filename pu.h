@@ -5749,54 +5749,52 @@ typedef struct {
     double s, t;
 } pu__gram_column;
 
-/* y = c (z + a o p) or += that, s += q'z, t += q'(a o p), for rows x cols of them: rows d apart from `at` on, and dz in z.
-   Sums of at most PU__CHUNK are in pu_real, as in a dot product. */
-PU__FN void pu__gram_rows(pu__gram_column *o, pu_int rows, pu_int cols, const pu_real *z, pu_int dz, pu_int at, pu_int d)
+/* Rows from .. to-1, n entries each, the first row at `at`: y = c (z + a o p) or += that, s += q'z, t += q'(a o p). z lies in
+   strips of columns, each with all its rows next to each other, strip j beginning at j * down. Sums are in pu_real here. */
+PU__FN void pu__gram_rows(pu__gram_column *o, pu_int at, pu_int from, pu_int to, pu_int n, const pu_real *z, pu_int strip,
+                          pu_int down)
 {
-    const pu_int W = PU__WIDTH, whole = cols / W * W;
+    const pu_int W = PU__WIDTH;
     const pu_real c = o->c;
     const int add = o->add;
     pu_real zero[PU__WIDTH] = {0}, part[2 * PU__WIDTH];
     pu__vector s = *pu__cv(zero), t = s;
-    pu_int r, q;
-    for (r = 0; r < rows; r++) {
-        const pu_real *u = z + r * dz, *a = o->a + at + r * d, *p = o->p + at + r * d, *g = o->q + at + r * d;
-        pu_real *y = o->y ? o->y + at + r * d : NULL;
-        for (q = 0; q < whole; q += W) {
-            const pu__vector v = *pu__cv(a + q) * *pu__cv(p + q), sum = *pu__cv(u + q) + v;
-            s += *pu__cv(g + q) * *pu__cv(u + q), t += *pu__cv(g + q) * v;
-            if (y) *pu__v(y + q) = add ? *pu__cv(y + q) + c * sum : c * sum;
+    pu_int r, j, i, width;
+    for (r = from; r < to && o->a; r++)
+        for (j = 0; j < n; j += width) {
+            const pu_int first = at + r * n + j;
+            const pu_real *a = o->a + first, *p = o->p + first, *q = o->q + first, *u;
+            pu_real *y = o->y ? o->y + first : NULL;
+            width = pu__min(strip, n - j), u = z + j * down + r * width;
+            for (i = 0; i + W <= width; i += W) {
+                const pu__vector v = *pu__cv(a + i) * *pu__cv(p + i), sum = *pu__cv(u + i) + v;
+                s += *pu__cv(q + i) * *pu__cv(u + i), t += *pu__cv(q + i) * v;
+                if (y) *pu__v(y + i) = add ? *pu__cv(y + i) + c * sum : c * sum;
+            }
+            for (; i < width; i++) {
+                const pu_real v = a[i] * p[i], sum = c * (u[i] + v);
+                o->s += (double)(q[i] * u[i]), o->t += (double)(q[i] * v);
+                if (y) y[i] = add ? y[i] + sum : sum;
+            }
         }
-        for (; q < cols; q++) {
-            const pu_real v = a[q] * p[q], sum = c * (u[q] + v);
-            o->s += (double)(g[q] * u[q]), o->t += (double)(g[q] * v);
-            if (y) y[q] = add ? y[q] + sum : sum;
+    for (r = from; r < to && !o->a; r++)
+        for (j = 0; j < n; j += width) {
+            pu_real *PU__RESTRICT y = o->y + at + r * n + j;
+            const pu_real *u = z + j * down;
+            width = pu__min(strip, n - j), u += r * width;
+            if (add) for (i = 0; i < width; i++) y[i] += u[i];
+            else for (i = 0; i < width; i++) y[i] = u[i];
         }
-    }
     *pu__v(part) = s, *pu__v(part + W) = t;
-    for (q = 0; q < W; q++) o->s += (double)part[q], o->t += (double)part[W + q];
+    for (i = 0; i < W; i++) o->s += (double)part[i], o->t += (double)part[W + i];
 }
 
-PU__FN void pu__gram_piece(pu__gram_column *o, pu_int rows, pu_int cols, const pu_real *z, pu_int dz, pu_int at, pu_int d)
+/* all rows, in groups of about PU__CHUNK entries */
+PU__FN void pu__gram_close(pu__gram_column *o, pu_int m, pu_int n, const pu_real *z, pu_int strip, pu_int down)
 {
-    const pu_int most = cols < PU__CHUNK ? PU__CHUNK / cols : 1;
-    pu_int r, q;
-    if (!o->used) return;
-    for (r = 0; r < rows && o->a; r += most)
-        pu__gram_rows(o, pu__min(most, rows - r), cols, z + r * dz, dz, at + r * d, d);
-    for (r = 0; r < rows && !o->a; r++) {
-        const pu_real *u = z + r * dz;
-        pu_real *PU__RESTRICT y = o->y + at + r * d;
-        if (o->add) for (q = 0; q < cols; q++) y[q] += u[q];
-        else for (q = 0; q < cols; q++) y[q] = u[q];
-    }
-}
-
-/* the same for n in a row */
-PU__FN void pu__gram_flat(pu__gram_column *o, pu_int n, const pu_real *z, pu_int at)
-{
-    pu_int i;
-    for (i = 0; i < n; i += PU__CHUNK) pu__gram_piece(o, 1, pu__min(PU__CHUNK, n - i), z + i, 0, at + i, 0);
+    const pu_int some = n < PU__CHUNK ? PU__CHUNK / n : 1;
+    pu_int r;
+    for (r = 0; r < m && o->used; r += some) pu__gram_rows(o, 0, r, pu__min(r + some, m), n, z, strip, down);
 }
 
 /* ---- FFTW, when it is asked for: the whole transform in place in an interleaved, aligned copy. Of everything FFTW
@@ -5850,7 +5848,8 @@ PU__FN void pu__fftw_sandwich(void *plan, pu_int n, const pu_real *s, const pu_r
     for (at = 0; at < n; at += PU__CHUNK) {
         const pu_int len = pu__min(PU__CHUNK, n - at);
         for (i = 0; i < len; i++) re[i] = c[2 * (at + i) + 1], im[i] = c[2 * (at + i)];
-        pu__gram_flat(first, len, re, at), pu__gram_flat(second, len, im, at);
+        if (first->used) pu__gram_rows(first, at, 0, 1, len, re, len, 0);
+        if (second->used) pu__gram_rows(second, at, 0, 1, len, im, len, 0);
     }
 }
 
@@ -6145,22 +6144,39 @@ PU__FN pu_status pu__fourier_apply_t(const pu_op *op, pu_int k, pu_block X, pu_b
     return PU_OK;
 }
 
+/* x into strips of PU__FFT_LANES columns, a strip's rows next to each other and a gap of one row after them, so that no step from
+   strip to strip is a power of two. Images are read and written row by row, which the caches foresee, and never otherwise. */
+PU__FN void pu__fourier_strips(pu_int m, pu_int n, const pu_real *PU__RESTRICT x, pu_real *PU__RESTRICT z)
+{
+    pu_int r, j, i;
+    for (r = 0; r < m; r++)
+        for (j = 0; j < n; j += PU__FFT_LANES) {
+            const pu_int l = pu__min(PU__FFT_LANES, n - j);
+            const pu_real *from = x + r * n + j;
+            pu_real *to = z + j * (m + 1) + r * l;
+            if (l == PU__FFT_LANES) for (i = 0; i < PU__FFT_LANES; i++) to[i] = from[i];
+            else for (i = 0; i < l; i++) to[i] = from[i];
+        }
+}
+
 /* z = F^H (s o F x) without scaling, for pu__fourier_gram: down the columns, along the rows and back while a strip of rows is
-   in the cache, up the columns. In between, z is kept in strips of columns, a strip's rows next to each other; what lies in
-   the first-level cache then never strides by powers of two, and rows are transposed twice instead of four times. s: strips of
-   rows, transposed. rest: f->work. */
+   in the cache, up the columns, all in the strips of above, of (m + 1) n numbers. Rows are transposed twice instead of four
+   times. s: strips of rows, transposed. rest: f->work. */
 PU__FN void pu__fourier_sandwich(const pu_fourier *f, const pu_real *s, const pu_real *xr, const pu_real *xi,
                                  pu__gram_column *first, pu__gram_column *second, pu_real *zr, pu_real *zi, pu_real *rest)
 {
     const pu_int n = f->along.n, m = f->down.n, L = PU__FFT_LANES;
-    pu_int i, j, q;
-    for (j = 0; j < n; j += L)
-        pu__fft_lanes(&f->down, pu__min(L, n - j), xr + j, xi + j, n, zr + j * m, zi + j * m, pu__min(L, n - j), rest);
+    pu_int i, j, q, l, at;
+    pu__fourier_strips(m, n, xr, zr), pu__fourier_strips(m, n, xi, zi);
+    for (j = 0; j < n; j += L) {
+        l = pu__min(L, n - j), at = j * (m + 1);
+        pu__fft_lanes(&f->down, l, zr + at, zi + at, l, zr + at, zi + at, l, rest);
+    }
     for (i = 0; i < m; i += L) {
         const pu_int h = pu__min(L, m - i);
         pu_real *tr = rest, *ti = rest + n * h, *work = rest + 2 * n * h;
         for (j = 0; j < n; j += L) {
-            const pu_int l = pu__min(L, n - j), at = j * m + i * l;
+            l = pu__min(L, n - j), at = j * (m + 1) + i * l;
             pu__fourier_turn(h, l, PU_R(1), zr + at, tr + j * h), pu__fourier_turn(h, l, PU_R(1), zi + at, ti + j * h);
         }
         pu__fft_lanes(&f->along, h, tr, ti, h, tr, ti, h, work);
@@ -6168,16 +6184,15 @@ PU__FN void pu__fourier_sandwich(const pu_fourier *f, const pu_real *s, const pu
         for (q = 0; q < n * h; q++) ti[q] *= s[i * n + q];
         pu__fft_lanes(&f->along, h, ti, tr, h, ti, tr, h, work); /* exchanged: the inverse */
         for (j = 0; j < n; j += L) {
-            const pu_int l = pu__min(L, n - j), at = j * m + i * l;
+            l = pu__min(L, n - j), at = j * (m + 1) + i * l;
             pu__fourier_turn(l, h, PU_R(1), tr + j * h, zr + at), pu__fourier_turn(l, h, PU_R(1), ti + j * h, zi + at);
         }
     }
     for (j = 0; j < n; j += L) {
-        const pu_int l = pu__min(L, n - j);
-        pu_real *ur = zr + j * m, *ui = zi + j * m;
-        pu__fft_lanes(&f->down, l, ui, ur, l, ui, ur, l, rest);
-        pu__gram_piece(first, m, l, ur, l, j, n), pu__gram_piece(second, m, l, ui, l, j, n);
+        l = pu__min(L, n - j), at = j * (m + 1);
+        pu__fft_lanes(&f->down, l, zi + at, zr + at, l, zi + at, zr + at, l, rest);
     }
+    pu__gram_close(first, m, n, zr, L, m + 1), pu__gram_close(second, m, n, zi, L, m + 1);
 }
 
 /* Phi' diag(u, v) Phi of two real columns as one complex z without taking them apart: with the means a, b of u, v over a
@@ -6210,7 +6225,7 @@ PU__FN pu_status pu__fourier_gram_plus(const pu_op *op, const pu_real *made, con
 {
     const pu_fourier *f = (const pu_fourier *)op->data;
     const pu_int D = op->cols, n = f->along.n, m = f->down.n;
-    pu_real *zr = work, *zi = work + D, *rest = work + 2 * D;
+    pu_real *zr = work, *zi = work + D + n, *rest = zi + D + n;
     const pu_real *equal = made, *other = made + D;
     pu_int i, j, l, b;
     for (j = 0; j < k; j += 2) {
@@ -6238,7 +6253,7 @@ PU__FN pu_status pu__fourier_gram_plus(const pu_op *op, const pu_real *made, con
                 if (i < b) zr[b] = equal[b] * zr[b] + other[b] * re, zi[b] = equal[b] * zi[b] + other[b] * im;
             }
             pu__fourier_forward(f, zi, zr, zi, zr, rest); /* exchanged: the inverse */
-            pu__gram_flat(o, D, zr, 0), pu__gram_flat(o + 1, D, zi, 0);
+            pu__gram_close(o, m, n, zr, n, 0), pu__gram_close(o + 1, m, n, zi, n, 0);
         }
         for (l = 0; l < 2 && j + l < k && s; l++) s[j + l] = o[l].s, t[j + l] = o[l].t;
     }
@@ -6299,7 +6314,7 @@ PU_DEF pu_op pu_op_fourier(const pu_fourier *f)
     op.gram_diag = pu__fourier_gram_diag, op.gram = pu__fourier_gram, op.check = pu__fourier_check;
     op.gram_make = pu__fourier_gram_make, op.gram_plus = pu__fourier_gram_plus;
     op.gram_size = 2 * op.cols + (pu_int)(PU__ALIGN / sizeof(pu_real)); /* one is used, and what follows is aligned */
-    op.work = op.gram_size + 2 * op.cols + f->work;
+    op.work = op.gram_size + 2 * (op.cols + f->along.n) + f->work;
     op.flops = 4 * (double)op.cols * log2((double)op.cols + 1); /* as long as that many in other loops take */
     op.trusted = 1;
     return op;

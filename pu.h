@@ -498,6 +498,8 @@ typedef struct {
     const pu_real *be_before;            /* beta_i; NULL: there is no d_{i-1} */
     const pu_real *twice_rhobar, *pib;
     const pu_real *m, *minv;             /* n, or NULL */
+    const pu_real *weight;               /* of the columns in mbar */
+    pu_real *mbar;                       /* n, the cotangent of m, or NULL */
 } pu_unwinding;
 
 typedef struct {
@@ -527,6 +529,7 @@ typedef struct {
                     pu_block rbar, pu_block dbar);
     /* The same where they are not, in two sweeps; optional, both or none (else dot and combine do it in ten). With q = (r_i - r) / a
          s0 = dbar'd,   s1 = xbar'd - (rbar + m o dbar)'q,   s2 = r'(m o q)          (zero where a is)
+         mbar += sum_j weight_j r o (dbar + rhobar r);
          rbar += m o (dbar + 2 rhobar r);  qbar = -a rbar + pib d;  dbar = be dbar + a xbar + pib q;  r = r_i
        and where a is zero qbar = 0, and nothing else is read or written. */
     void (*unwind_sums)(void *user, pu_int n, pu_int k, const pu_unwinding *v, pu_real *s0, pu_real *s1, pu_real *s2);
@@ -1980,13 +1983,15 @@ PU__FN void pu__cpu_unwind_sums(void *user, pu_int n, pu_int k, const pu_unwindi
     }
 }
 
-/* unwind, some entries of one column; c: a, be, pib, 2 rhobar. Restricted parameters: pointers inside a function would not do */
+/* unwind, some entries of one column; c: a, be, pib, 2 rhobar, weight. Restricted parameters: pointers inside a function would
+   not do */
 PU__FN void pu__unwind(pu_int n, const pu_real *c, const pu_real *m, const pu_real *PU__RESTRICT d, const pu_real *PU__RESTRICT ri,
                        const pu_real *PU__RESTRICT xbar, pu_real *PU__RESTRICT r, pu_real *PU__RESTRICT rbar,
-                       pu_real *PU__RESTRICT dbar, pu_real *PU__RESTRICT qbar)
+                       pu_real *PU__RESTRICT dbar, pu_real *PU__RESTRICT qbar, pu_real *PU__RESTRICT mbar)
 {
-    const pu_real a = c[0], be = c[1], pib = c[2], two = c[3], by = pib / a;
+    const pu_real a = c[0], be = c[1], pib = c[2], two = c[3], by = pib / a, rhobar = PU_R(0.5) * two, weight = c[4];
     pu_int i;
+    for (i = 0; i < n && mbar; i++) mbar[i] += weight * (r[i] * (dbar[i] + rhobar * r[i]));
     if (m) for (i = 0; i < n; i++) rbar[i] += m[i] * (dbar[i] + two * r[i]);
     for (i = 0; i < n; i++) {
         const pu_real now = m ? rbar[i] : rbar[i] + (dbar[i] + two * r[i]);
@@ -1999,17 +2004,17 @@ PU__FN void pu__unwind(pu_int n, const pu_real *c, const pu_real *m, const pu_re
 
 PU__FN void pu__cpu_unwind(void *user, pu_int n, pu_int k, const pu_unwinding *v)
 {
-    pu_real buffer[PU__CHUNK], c[4];
+    pu_real buffer[PU__CHUNK], c[5];
     pu_int j, at;
     (void)user;
     for (j = 0; j < k; j++) {
-        c[0] = v->a[j], c[1] = v->be[j], c[2] = v->pib[j], c[3] = v->twice_rhobar[j];
+        c[0] = v->a[j], c[1] = v->be[j], c[2] = v->pib[j], c[3] = v->twice_rhobar[j], c[4] = v->mbar ? v->weight[j] : PU_R(0);
         if (c[0] == PU_R(0)) memset(pu__col(v->qbar, j), 0, (size_t)n * sizeof(pu_real));
         for (at = 0; at < n && c[0] != PU_R(0); at += PU__CHUNK) {
             const pu_int len = pu__min(PU__CHUNK, n - at);
             pu__unwind(len, c, v->m ? v->m + at : NULL, pu__col(v->d, j) + at, pu__residual_before(v, j, at, len, buffer),
                        pu__col(v->xbar, j) + at, pu__col(v->r, j) + at, pu__col(v->rbar, j) + at, pu__col(v->dbar, j) + at,
-                       pu__col(v->qbar, j) + at);
+                       pu__col(v->qbar, j) + at, v->mbar ? v->mbar + at : NULL);
         }
     }
 }
@@ -5991,54 +5996,52 @@ typedef struct {
     double s, t;
 } pu__gram_column;
 
-/* y = c (z + a o p) or += that, s += q'z, t += q'(a o p), for rows x cols of them: rows d apart from `at` on, and dz in z.
-   Sums of at most PU__CHUNK are in pu_real, as in a dot product. */
-PU__FN void pu__gram_rows(pu__gram_column *o, pu_int rows, pu_int cols, const pu_real *z, pu_int dz, pu_int at, pu_int d)
+/* Rows from .. to-1, n entries each, the first row at `at`: y = c (z + a o p) or += that, s += q'z, t += q'(a o p). z lies in
+   strips of columns, each with all its rows next to each other, strip j beginning at j * down. Sums are in pu_real here. */
+PU__FN void pu__gram_rows(pu__gram_column *o, pu_int at, pu_int from, pu_int to, pu_int n, const pu_real *z, pu_int strip,
+                          pu_int down)
 {
-    const pu_int W = PU__WIDTH, whole = cols / W * W;
+    const pu_int W = PU__WIDTH;
     const pu_real c = o->c;
     const int add = o->add;
     pu_real zero[PU__WIDTH] = {0}, part[2 * PU__WIDTH];
     pu__vector s = *pu__cv(zero), t = s;
-    pu_int r, q;
-    for (r = 0; r < rows; r++) {
-        const pu_real *u = z + r * dz, *a = o->a + at + r * d, *p = o->p + at + r * d, *g = o->q + at + r * d;
-        pu_real *y = o->y ? o->y + at + r * d : NULL;
-        for (q = 0; q < whole; q += W) {
-            const pu__vector v = *pu__cv(a + q) * *pu__cv(p + q), sum = *pu__cv(u + q) + v;
-            s += *pu__cv(g + q) * *pu__cv(u + q), t += *pu__cv(g + q) * v;
-            if (y) *pu__v(y + q) = add ? *pu__cv(y + q) + c * sum : c * sum;
+    pu_int r, j, i, width;
+    for (r = from; r < to && o->a; r++)
+        for (j = 0; j < n; j += width) {
+            const pu_int first = at + r * n + j;
+            const pu_real *a = o->a + first, *p = o->p + first, *q = o->q + first, *u;
+            pu_real *y = o->y ? o->y + first : NULL;
+            width = pu__min(strip, n - j), u = z + j * down + r * width;
+            for (i = 0; i + W <= width; i += W) {
+                const pu__vector v = *pu__cv(a + i) * *pu__cv(p + i), sum = *pu__cv(u + i) + v;
+                s += *pu__cv(q + i) * *pu__cv(u + i), t += *pu__cv(q + i) * v;
+                if (y) *pu__v(y + i) = add ? *pu__cv(y + i) + c * sum : c * sum;
+            }
+            for (; i < width; i++) {
+                const pu_real v = a[i] * p[i], sum = c * (u[i] + v);
+                o->s += (double)(q[i] * u[i]), o->t += (double)(q[i] * v);
+                if (y) y[i] = add ? y[i] + sum : sum;
+            }
         }
-        for (; q < cols; q++) {
-            const pu_real v = a[q] * p[q], sum = c * (u[q] + v);
-            o->s += (double)(g[q] * u[q]), o->t += (double)(g[q] * v);
-            if (y) y[q] = add ? y[q] + sum : sum;
+    for (r = from; r < to && !o->a; r++)
+        for (j = 0; j < n; j += width) {
+            pu_real *PU__RESTRICT y = o->y + at + r * n + j;
+            const pu_real *u = z + j * down;
+            width = pu__min(strip, n - j), u += r * width;
+            if (add) for (i = 0; i < width; i++) y[i] += u[i];
+            else for (i = 0; i < width; i++) y[i] = u[i];
         }
-    }
     *pu__v(part) = s, *pu__v(part + W) = t;
-    for (q = 0; q < W; q++) o->s += (double)part[q], o->t += (double)part[W + q];
+    for (i = 0; i < W; i++) o->s += (double)part[i], o->t += (double)part[W + i];
 }
 
-PU__FN void pu__gram_piece(pu__gram_column *o, pu_int rows, pu_int cols, const pu_real *z, pu_int dz, pu_int at, pu_int d)
+/* all rows, in groups of about PU__CHUNK entries */
+PU__FN void pu__gram_close(pu__gram_column *o, pu_int m, pu_int n, const pu_real *z, pu_int strip, pu_int down)
 {
-    const pu_int most = cols < PU__CHUNK ? PU__CHUNK / cols : 1;
-    pu_int r, q;
-    if (!o->used) return;
-    for (r = 0; r < rows && o->a; r += most)
-        pu__gram_rows(o, pu__min(most, rows - r), cols, z + r * dz, dz, at + r * d, d);
-    for (r = 0; r < rows && !o->a; r++) {
-        const pu_real *u = z + r * dz;
-        pu_real *PU__RESTRICT y = o->y + at + r * d;
-        if (o->add) for (q = 0; q < cols; q++) y[q] += u[q];
-        else for (q = 0; q < cols; q++) y[q] = u[q];
-    }
-}
-
-/* the same for n in a row */
-PU__FN void pu__gram_flat(pu__gram_column *o, pu_int n, const pu_real *z, pu_int at)
-{
-    pu_int i;
-    for (i = 0; i < n; i += PU__CHUNK) pu__gram_piece(o, 1, pu__min(PU__CHUNK, n - i), z + i, 0, at + i, 0);
+    const pu_int some = n < PU__CHUNK ? PU__CHUNK / n : 1;
+    pu_int r;
+    for (r = 0; r < m && o->used; r += some) pu__gram_rows(o, 0, r, pu__min(r + some, m), n, z, strip, down);
 }
 
 /* ---- FFTW, when it is asked for: the whole transform in place in an interleaved, aligned copy. Of everything FFTW
@@ -6052,48 +6055,79 @@ PU__FN void pu__gram_flat(pu__gram_column *o, pu_int n, const pu_real *z, pu_int
 #define PU__FFTW(name) fftw_##name
 #endif
 
-/* reals of scratch that pu__fftw_run takes; up to 63 bytes go into the alignment */
-PU__FN pu_int pu__fftw_work(pu_int n, pu_int work)
+/* Rows of the copy have a gap of a cache line after them: a tenth faster where a row is a power of two. */
+#define PU__FFTW_GAP ((pu_int)(PU__ALIGN / 2 / sizeof(pu_real)))
+
+/* reals of scratch that pu__fftw_run takes for m rows of n; up to 63 bytes go into the alignment */
+PU__FN pu_int pu__fftw_work(pu_int m, pu_int n, pu_int work)
 {
-    const pu_int mine = 2 * n + (pu_int)(PU__ALIGN / sizeof(pu_real));
+    const pu_int mine = 2 * m * (n + PU__FFTW_GAP) + (pu_int)(PU__ALIGN / sizeof(pu_real));
     return mine > work ? mine : work;
 }
 
-PU__FN void *pu__fftw_plan(pu_int rows, pu_int cols, const pu_real *aligned)
+PU__FN void *pu__fftw_plan(pu_int m, pu_int n, const pu_real *aligned)
 {
     PU__FFTW(complex) *c = (PU__FFTW(complex) *)(uintptr_t)aligned; /* FFTW_ESTIMATE looks at the address alone */
-    if (rows > INT_MAX || cols > INT_MAX) return NULL;
-    return PU__FFTW(plan_dft_2d)((int)rows, (int)cols, c, c, FFTW_FORWARD, FFTW_ESTIMATE);
+    int size[2], room[2];
+    if (m > INT_MAX || n > INT_MAX - PU__FFTW_GAP) return NULL;
+    size[0] = room[0] = (int)m, size[1] = (int)n, room[1] = (int)(n + PU__FFTW_GAP);
+    return PU__FFTW(plan_many_dft)(2, size, 1, c, room, 1, 0, c, room, 1, 0, FFTW_FORWARD, FFTW_ESTIMATE);
 }
 
-PU__FN void pu__fftw_run(void *plan, pu_int n, pu_real scale, const pu_real *xr, const pu_real *xi, pu_real *yr,
+PU__FN pu_real *pu__fftw_align(pu_real *work) { return (pu_real *)(((uintptr_t)work + PU__ALIGN - 1) / PU__ALIGN * PU__ALIGN); }
+
+PU__FN void pu__fftw_run(void *plan, pu_int m, pu_int n, pu_real scale, const pu_real *xr, const pu_real *xi, pu_real *yr,
                          pu_real *yi, pu_real *work)
 {
-    pu_real *c = (pu_real *)(((uintptr_t)work + PU__ALIGN - 1) / PU__ALIGN * PU__ALIGN);
-    pu_int i;
-    for (i = 0; i < n; i++) c[2 * i] = scale * xr[i], c[2 * i + 1] = xi ? scale * xi[i] : PU_R(0);
+    const pu_int step = 2 * (n + PU__FFTW_GAP);
+    pu_real *c = pu__fftw_align(work);
+    pu_int r, i;
+    for (r = 0; r < m; r++) {
+        const pu_real *PU__RESTRICT ur = xr + r * n, *PU__RESTRICT ui = xi ? xi + r * n : NULL;
+        pu_real *PU__RESTRICT to = c + r * step;
+        if (ui) for (i = 0; i < n; i++) to[2 * i] = scale * ur[i], to[2 * i + 1] = scale * ui[i];
+        else for (i = 0; i < n; i++) to[2 * i] = scale * ur[i], to[2 * i + 1] = PU_R(0);
+    }
     PU__FFTW(execute_dft)((PU__FFTW(plan))plan, (PU__FFTW(complex) *)c, (PU__FFTW(complex) *)c);
-    for (i = 0; i < n; i++) yr[i] = c[2 * i], yi[i] = c[2 * i + 1];
+    for (r = 0; r < m; r++) {
+        const pu_real *PU__RESTRICT from = c + r * step;
+        pu_real *PU__RESTRICT vr = yr + r * n, *PU__RESTRICT vi = yi + r * n;
+        for (i = 0; i < n; i++) vr[i] = from[2 * i], vi[i] = from[2 * i + 1];
+    }
 }
 
 /* pu__fourier_sandwich, s in the order of the image */
-PU__FN void pu__fftw_sandwich(void *plan, pu_int n, const pu_real *s, const pu_real *xr, const pu_real *xi,
+PU__FN void pu__fftw_sandwich(void *plan, pu_int m, pu_int n, const pu_real *s, const pu_real *xr, const pu_real *xi,
                               pu__gram_column *first, pu__gram_column *second, pu_real *work)
 {
-    pu_real *c = (pu_real *)(((uintptr_t)work + PU__ALIGN - 1) / PU__ALIGN * PU__ALIGN), re[PU__CHUNK], im[PU__CHUNK];
-    pu_int i, at;
-    for (i = 0; i < n; i++) c[2 * i] = xr[i], c[2 * i + 1] = xi[i];
-    PU__FFTW(execute_dft)((PU__FFTW(plan))plan, (PU__FFTW(complex) *)c, (PU__FFTW(complex) *)c);
-    for (i = 0; i < n; i++) { /* exchanged: the inverse */
-        const pu_real keep = s[i] * c[2 * i];
-        c[2 * i] = s[i] * c[2 * i + 1], c[2 * i + 1] = keep;
+    const pu_int step = 2 * (n + PU__FFTW_GAP), some = n < PU__CHUNK ? PU__CHUNK / n : 1;
+    pu_real *c = pu__fftw_align(work), re[PU__CHUNK], im[PU__CHUNK];
+    pu_int r, i, at, b;
+    for (r = 0; r < m; r++) {
+        const pu_real *PU__RESTRICT ur = xr + r * n, *PU__RESTRICT ui = xi + r * n;
+        pu_real *PU__RESTRICT to = c + r * step;
+        for (i = 0; i < n; i++) to[2 * i] = ur[i], to[2 * i + 1] = ui[i];
     }
     PU__FFTW(execute_dft)((PU__FFTW(plan))plan, (PU__FFTW(complex) *)c, (PU__FFTW(complex) *)c);
-    for (at = 0; at < n; at += PU__CHUNK) {
-        const pu_int len = pu__min(PU__CHUNK, n - at);
-        for (i = 0; i < len; i++) re[i] = c[2 * (at + i) + 1], im[i] = c[2 * (at + i)];
-        pu__gram_flat(first, len, re, at), pu__gram_flat(second, len, im, at);
+    for (r = 0; r < m; r++) { /* exchanged: the inverse */
+        const pu_real *PU__RESTRICT sr = s + r * n;
+        pu_real *PU__RESTRICT to = c + r * step;
+        for (i = 0; i < n; i++) {
+            const pu_real keep = sr[i] * to[2 * i];
+            to[2 * i] = sr[i] * to[2 * i + 1], to[2 * i + 1] = keep;
+        }
     }
+    PU__FFTW(execute_dft)((PU__FFTW(plan))plan, (PU__FFTW(complex) *)c, (PU__FFTW(complex) *)c);
+    for (r = 0; r < m; r += some)
+        for (at = 0; at < n; at += PU__CHUNK) { /* some rows, or a part of one */
+            const pu_int rows = pu__min(some, m - r), len = pu__min(PU__CHUNK, n - at);
+            for (b = 0; b < rows; b++) {
+                const pu_real *PU__RESTRICT from = c + (r + b) * step + 2 * at;
+                for (i = 0; i < len; i++) re[b * len + i] = from[2 * i + 1], im[b * len + i] = from[2 * i];
+            }
+            if (first->used) pu__gram_rows(first, r * n + at, 0, 1, rows * len, re, rows * len, 0);
+            if (second->used) pu__gram_rows(second, r * n + at, 0, 1, rows * len, im, rows * len, 0);
+        }
 }
 
 PU__FN void pu__fftw_free(void *plan)
@@ -6101,10 +6135,10 @@ PU__FN void pu__fftw_free(void *plan)
     if (plan) PU__FFTW(destroy_plan)((PU__FFTW(plan))plan);
 }
 #else
-#define pu__fftw_work(n, work) (work)
-#define pu__fftw_plan(rows, cols, aligned) NULL
-#define pu__fftw_run(plan, n, scale, xr, xi, yr, yi, work) ((void)0)
-#define pu__fftw_sandwich(plan, n, s, xr, xi, first, second, work) ((void)0)
+#define pu__fftw_work(m, n, work) (work)
+#define pu__fftw_plan(m, n, aligned) NULL
+#define pu__fftw_run(plan, m, n, scale, xr, xi, yr, yi, work) ((void)0)
+#define pu__fftw_sandwich(plan, m, n, s, xr, xi, first, second, work) ((void)0)
 #define pu__fftw_free(plan) ((void)0)
 #endif
 
@@ -6131,7 +6165,7 @@ PU_DEF pu_status pu_fft_init(pu_fft *plan, pu_int n, void *memory, size_t bytes)
     if (status) memset(plan, 0, sizeof *plan); /* a plan of length 0 is refused everywhere */
     else {
         pu__fft_make(plan, n, &arena);
-        plan->work = pu__fftw_work(n, plan->work);
+        plan->work = pu__fftw_work(1, n, plan->work);
         plan->fftw = pu__fftw_plan(1, n, plan->table);
     }
     return status;
@@ -6145,7 +6179,7 @@ PU_DEF pu_status pu_fft_run(const pu_fft *plan, int inverse, pu_real *re, pu_rea
     if (plan->n < 1) return PU_E_ARGUMENT;
     scale = (pu_real)(1 / sqrt((double)plan->n));
     if (plan->fftw) {
-        pu__fftw_run(plan->fftw, plan->n, scale, a, b, a, b, work);
+        pu__fftw_run(plan->fftw, 1, plan->n, scale, a, b, a, b, work);
         return PU_OK;
     }
     pu__fft_lanes(plan, 1, a, b, 1, a, b, 1, work);
@@ -6180,7 +6214,7 @@ PU__FN void pu__fourier_layout(pu_fourier *f, pu_int rows, pu_int cols, pu__aren
     else pu__fft_layout(&f->down, m, arena);
     a = f->along.work * pu__min(PU__FFT_LANES, m), b = f->down.work * pu__min(PU__FFT_LANES, n);
     a += 2 * n * pu__min(PU__FFT_LANES, m); /* the transposed rows */
-    f->work = pu__fftw_work(rows * cols, a > b ? a : b);
+    f->work = pu__fftw_work(m, n, a > b ? a : b);
 }
 
 PU_DEF pu_status pu_fourier_bytes(pu_int rows, pu_int cols, size_t *bytes)
@@ -6206,7 +6240,7 @@ PU_DEF pu_status pu_fourier_init(pu_fourier *f, pu_int rows, pu_int cols, void *
     if (status) memset(f, 0, sizeof *f);
     else {
         pu__fourier_layout(f, rows, cols, &arena, 1);
-        f->fftw = pu__fftw_plan(rows, cols, f->along.table);
+        f->fftw = pu__fftw_plan(f->down.n, f->along.n, f->along.table);
     }
     return status;
 }
@@ -6274,7 +6308,7 @@ PU__FN void pu__fourier_forward(const pu_fourier *f, const pu_real *xr, const pu
     const pu_int n = f->along.n, m = f->down.n;
     pu_int i, lanes;
     if (f->fftw) {
-        pu__fftw_run(f->fftw, m * n, f->scale, xr, xi, yr, yi, work);
+        pu__fftw_run(f->fftw, m, n, f->scale, xr, xi, yr, yi, work);
         return;
     }
     for (i = 0; i < m; i += lanes) {
@@ -6387,22 +6421,39 @@ PU__FN pu_status pu__fourier_apply_t(const pu_op *op, pu_int k, pu_block X, pu_b
     return PU_OK;
 }
 
+/* x into strips of PU__FFT_LANES columns, a strip's rows next to each other and a gap of one row after them, so that no step from
+   strip to strip is a power of two. Images are read and written row by row, which the caches foresee, and never otherwise. */
+PU__FN void pu__fourier_strips(pu_int m, pu_int n, const pu_real *PU__RESTRICT x, pu_real *PU__RESTRICT z)
+{
+    pu_int r, j, i;
+    for (r = 0; r < m; r++)
+        for (j = 0; j < n; j += PU__FFT_LANES) {
+            const pu_int l = pu__min(PU__FFT_LANES, n - j);
+            const pu_real *from = x + r * n + j;
+            pu_real *to = z + j * (m + 1) + r * l;
+            if (l == PU__FFT_LANES) for (i = 0; i < PU__FFT_LANES; i++) to[i] = from[i];
+            else for (i = 0; i < l; i++) to[i] = from[i];
+        }
+}
+
 /* z = F^H (s o F x) without scaling, for pu__fourier_gram: down the columns, along the rows and back while a strip of rows is
-   in the cache, up the columns. In between, z is kept in strips of columns, a strip's rows next to each other; what lies in
-   the first-level cache then never strides by powers of two, and rows are transposed twice instead of four times. s: strips of
-   rows, transposed. rest: f->work. */
+   in the cache, up the columns, all in the strips of above, of (m + 1) n numbers. Rows are transposed twice instead of four
+   times. s: strips of rows, transposed. rest: f->work. */
 PU__FN void pu__fourier_sandwich(const pu_fourier *f, const pu_real *s, const pu_real *xr, const pu_real *xi,
                                  pu__gram_column *first, pu__gram_column *second, pu_real *zr, pu_real *zi, pu_real *rest)
 {
     const pu_int n = f->along.n, m = f->down.n, L = PU__FFT_LANES;
-    pu_int i, j, q;
-    for (j = 0; j < n; j += L)
-        pu__fft_lanes(&f->down, pu__min(L, n - j), xr + j, xi + j, n, zr + j * m, zi + j * m, pu__min(L, n - j), rest);
+    pu_int i, j, q, l, at;
+    pu__fourier_strips(m, n, xr, zr), pu__fourier_strips(m, n, xi, zi);
+    for (j = 0; j < n; j += L) {
+        l = pu__min(L, n - j), at = j * (m + 1);
+        pu__fft_lanes(&f->down, l, zr + at, zi + at, l, zr + at, zi + at, l, rest);
+    }
     for (i = 0; i < m; i += L) {
         const pu_int h = pu__min(L, m - i);
         pu_real *tr = rest, *ti = rest + n * h, *work = rest + 2 * n * h;
         for (j = 0; j < n; j += L) {
-            const pu_int l = pu__min(L, n - j), at = j * m + i * l;
+            l = pu__min(L, n - j), at = j * (m + 1) + i * l;
             pu__fourier_turn(h, l, PU_R(1), zr + at, tr + j * h), pu__fourier_turn(h, l, PU_R(1), zi + at, ti + j * h);
         }
         pu__fft_lanes(&f->along, h, tr, ti, h, tr, ti, h, work);
@@ -6410,16 +6461,15 @@ PU__FN void pu__fourier_sandwich(const pu_fourier *f, const pu_real *s, const pu
         for (q = 0; q < n * h; q++) ti[q] *= s[i * n + q];
         pu__fft_lanes(&f->along, h, ti, tr, h, ti, tr, h, work); /* exchanged: the inverse */
         for (j = 0; j < n; j += L) {
-            const pu_int l = pu__min(L, n - j), at = j * m + i * l;
+            l = pu__min(L, n - j), at = j * (m + 1) + i * l;
             pu__fourier_turn(l, h, PU_R(1), tr + j * h, zr + at), pu__fourier_turn(l, h, PU_R(1), ti + j * h, zi + at);
         }
     }
     for (j = 0; j < n; j += L) {
-        const pu_int l = pu__min(L, n - j);
-        pu_real *ur = zr + j * m, *ui = zi + j * m;
-        pu__fft_lanes(&f->down, l, ui, ur, l, ui, ur, l, rest);
-        pu__gram_piece(first, m, l, ur, l, j, n), pu__gram_piece(second, m, l, ui, l, j, n);
+        l = pu__min(L, n - j), at = j * (m + 1);
+        pu__fft_lanes(&f->down, l, zi + at, zr + at, l, zi + at, zr + at, l, rest);
     }
+    pu__gram_close(first, m, n, zr, L, m + 1), pu__gram_close(second, m, n, zi, L, m + 1);
 }
 
 /* Phi' diag(u, v) Phi of two real columns as one complex z without taking them apart: with the means a, b of u, v over a
@@ -6452,7 +6502,7 @@ PU__FN pu_status pu__fourier_gram_plus(const pu_op *op, const pu_real *made, con
 {
     const pu_fourier *f = (const pu_fourier *)op->data;
     const pu_int D = op->cols, n = f->along.n, m = f->down.n;
-    pu_real *zr = work, *zi = work + D, *rest = work + 2 * D;
+    pu_real *zr = work, *zi = work + D + n, *rest = zi + D + n;
     const pu_real *equal = made, *other = made + D;
     pu_int i, j, l, b;
     for (j = 0; j < k; j += 2) {
@@ -6468,7 +6518,7 @@ PU__FN pu_status pu__fourier_gram_plus(const pu_op *op, const pu_real *made, con
         }
         xr = o[0].used ? o[0].p : o[1].p, xi = o[1].used ? o[1].p : o[0].p; /* the place of a column that is not there */
         if (xr && made[2 * D] == PU_R(0)) {
-            if (f->fftw) pu__fftw_sandwich(f->fftw, D, equal, xr, xi, o, o + 1, rest);
+            if (f->fftw) pu__fftw_sandwich(f->fftw, m, n, equal, xr, xi, o, o + 1, rest);
             else pu__fourier_sandwich(f, equal, xr, xi, o, o + 1, zr, zi, rest);
         } else if (xr) {
             pu__fourier_forward(f, xr, xi, zr, zi, rest);
@@ -6480,7 +6530,7 @@ PU__FN pu_status pu__fourier_gram_plus(const pu_op *op, const pu_real *made, con
                 if (i < b) zr[b] = equal[b] * zr[b] + other[b] * re, zi[b] = equal[b] * zi[b] + other[b] * im;
             }
             pu__fourier_forward(f, zi, zr, zi, zr, rest); /* exchanged: the inverse */
-            pu__gram_flat(o, D, zr, 0), pu__gram_flat(o + 1, D, zi, 0);
+            pu__gram_close(o, m, n, zr, n, 0), pu__gram_close(o + 1, m, n, zi, n, 0);
         }
         for (l = 0; l < 2 && j + l < k && s; l++) s[j + l] = o[l].s, t[j + l] = o[l].t;
     }
@@ -6541,7 +6591,7 @@ PU_DEF pu_op pu_op_fourier(const pu_fourier *f)
     op.gram_diag = pu__fourier_gram_diag, op.gram = pu__fourier_gram, op.check = pu__fourier_check;
     op.gram_make = pu__fourier_gram_make, op.gram_plus = pu__fourier_gram_plus;
     op.gram_size = 2 * op.cols + (pu_int)(PU__ALIGN / sizeof(pu_real)); /* one is used, and what follows is aligned */
-    op.work = op.gram_size + 2 * op.cols + f->work;
+    op.work = op.gram_size + 2 * (op.cols + f->along.n) + f->work;
     op.flops = 4 * (double)op.cols * log2((double)op.cols + 1); /* as long as that many in other loops take */
     op.trusted = 1;
     return op;
@@ -6875,6 +6925,7 @@ PU__FN void pu__unwind_rows(void *user, pu_int j, pu_int from, pu_int to)
     v.a += j, v.be += j, v.twice_rhobar += j, v.pib += j;
     if (v.be_before) v.be_before += j;
     if (v.m) v.m += from, v.minv += from;
+    if (v.mbar) v.mbar += from, v.weight += j;
     p->g->B->unwind(p->g->B->user, to - from, 1, &v);
 }
 
@@ -7040,9 +7091,9 @@ PU__FN pu_status pu__reverse_step(pu__run *g, pu_int i, pu_block d, pu_block dpr
         v->d = d, v->before = dprev, v->kept = ri ? *ri : none, v->xbar = g->xbar, v->r = g->r, v->rbar = g->rbar;
         v->dbar = g->dbar, v->qbar = g->qbar, v->a = a, v->be = be, v->be_before = i > 0 ? be - g->k : NULL;
         v->twice_rhobar = s->c0, v->pib = s->pib, v->m = m, v->minv = m ? g->minv : NULL;
+        v->mbar = g->mbar, v->weight = s->scale;
         g->B->unwind_sums(g->B->user, g->n, g->k, v, s->s0, s->s1, s->c1);
         pu__stage(g, PU_STAGE_UNWIND, i);
-        if (g->mbar) pu__through_m(g);
         lead.rows = pu__unwind_rows;
         if (!led) g->B->unwind(g->B->user, g->n, g->k, v);
     } else {

@@ -3483,7 +3483,7 @@ PU__FN pu_status pu__ar_apply_led(const pu_op *op, const pu_real *w, pu_int k, p
                 if (last > row) sum += pu__ar_rows(ar, row, last, x, w, y, add);
             }
         }
-        for (i = 0; i < n; i = i + 1 == from ? to : i + 1) { /* what lies between is the filter's */
+        for (i = from > 0 ? 0 : to; i < n; i = i + 1 == from ? to : i + 1) { /* what lies between is the filter's */
             if (w) y[i] += w[i] * x[i];
             sum += (double)x[i] * (double)y[i];
         }
@@ -9029,6 +9029,7 @@ PU__FN void pu__dual_invert(pu__worker *w)
     const pu_int m = w->post.observed, some = 64;
     pu_real *Y = w->Y;
     pu_int first, end, j;
+    if (m == 0) return; /* and neither Y nor L is there */
     memset(Y, 0, (size_t)(m * m) * sizeof(pu_real));
     for (first = 0; first < m; first += some) {
         end = pu__min(first + some, m);
@@ -9049,7 +9050,7 @@ PU__FN void pu__dual_product(const pu__job *job, pu__worker *w)
 {
     const pu_int m = w->post.observed;
     pu_int at, wide, i;
-    for (at = 0; at < job->D; at += wide) {
+    for (at = 0; at < job->D && m > 0; at += wide) {
         wide = pu__min(PU__SPAN, job->D - at);
         memset(w->Y, 0, (size_t)(m * wide) * sizeof(pu_real));
         pu__multiply(m, wide, m, PU_R(1), pu__mat(w->L, m, 1), pu__mat(w->V.at + at, w->V.ld, 1), NULL, NULL, w->Y, wide,

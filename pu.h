@@ -1352,12 +1352,12 @@ extern "C" {
 #ifdef PU_FLOAT
 #define PU__EPS FLT_EPSILON
 #define PU__FLOOR2 PU_R(1e-13) /* rho / rho_0 at which a residual is rounding noise: (2.7 eps)^2 */
-PU__FN pu_real pu__sqrt(pu_real x) { return sqrtf(x); }
+PU__FN PU_HD pu_real pu__sqrt(pu_real x) { return sqrtf(x); }
 PU__FN pu_real pu__tanh(pu_real x) { return tanhf(x); }
 #else
 #define PU__EPS DBL_EPSILON
 #define PU__FLOOR2 PU_R(1e-28) /* (45 eps)^2 */
-PU__FN pu_real pu__sqrt(pu_real x) { return sqrt(x); }
+PU__FN PU_HD pu_real pu__sqrt(pu_real x) { return sqrt(x); }
 PU__FN pu_real pu__tanh(pu_real x) { return tanh(x); }
 #endif
 
@@ -1365,7 +1365,7 @@ PU__FN pu_real pu__tanh(pu_real x) { return tanh(x); }
 PU__FN PU_HD int pu__finite(pu_real x) { return x - x == PU_R(0); }
 PU__FN int pu__finite_double(double x) { return x - x == 0.0; }
 PU__FN double pu__max(double x, double y) { return x > y ? x : y; }
-PU__FN pu_int pu__min(pu_int x, pu_int y) { return x < y ? x : y; }
+PU__FN PU_HD pu_int pu__min(pu_int x, pu_int y) { return x < y ? x : y; }
 
 /* ------------------------------------------------------------------------------------------------
    >>status
@@ -1640,7 +1640,7 @@ PU__FN pu_status pu__arena_open(pu__arena *arena, pu_workspace *ws, pu_report *r
    >>random   Philox4x32-10 (Salmon et al. 2011): counter in, random words out
    ------------------------------------------------------------------------------------------------ */
 
-PU_DEF void pu_philox(const uint32_t key[2], const uint32_t counter[4], uint32_t out[4])
+PU__FN PU_HD void pu__philox(const uint32_t *key, const uint32_t *counter, uint32_t *out)
 {
     uint32_t k0 = key[0], k1 = key[1], c0 = counter[0], c1 = counter[1], c2 = counter[2], c3 = counter[3];
     int round;
@@ -1653,8 +1653,10 @@ PU_DEF void pu_philox(const uint32_t key[2], const uint32_t counter[4], uint32_t
     out[0] = c0, out[1] = c1, out[2] = c2, out[3] = c3;
 }
 
+PU_DEF void pu_philox(const uint32_t key[2], const uint32_t counter[4], uint32_t out[4]) { pu__philox(key, counter, out); }
+
 /* sum_i c[i] x^i */
-PU__FN pu_real pu__horner(pu_real x, const pu_real *c, int count)
+PU__FN PU_HD pu_real pu__horner(pu_real x, const pu_real *c, int count)
 {
     pu_real s = c[count - 1];
     int i;
@@ -1668,7 +1670,7 @@ PU__FN pu_real pu__horner(pu_real x, const pu_real *c, int count)
      t = 2^e u in [0.7, 1.42) and t-1 is formed in integers, so that u near 1 loses nothing;
      angle = quadrant(w1) pi/2 + a, |a| < pi/4, Taylor series.
    The root is the caller's: a library function that may set errno would keep the loop from being vectorised. */
-PU__FN void pu__normal_parts(uint32_t w0, uint32_t w1, pu_real *radius2, pu_real *cs, pu_real *sn)
+PU__FN PU_HD void pu__normal_parts(uint32_t w0, uint32_t w1, pu_real *radius2, pu_real *cs, pu_real *sn)
 {
 #ifdef PU_FLOAT
 #define PU__TERMS 6
@@ -1709,7 +1711,7 @@ PU__FN void pu__normal_parts(uint32_t w0, uint32_t w1, pu_real *radius2, pu_real
 #undef PU__TERMS
 }
 
-PU__FN void pu__normal_pair(uint32_t w0, uint32_t w1, pu_real *z)
+PU__FN PU_HD void pu__normal_pair(uint32_t w0, uint32_t w1, pu_real *z)
 {
     pu_real radius2;
     pu__normal_parts(w0, w1, &radius2, z, z + 1);
@@ -1746,7 +1748,7 @@ PU__FN void pu__draw(uint64_t seed, uint32_t datum, uint32_t sample, uint32_t st
     pu__normal_pairs(count, c2, c3, z[2], z[3]);
 }
 
-PU__FN uint32_t pu__counter(uint64_t block, uint32_t stream) { return ((uint32_t)block & 0x3FFFFFFFu) | stream << 30; }
+PU__FN PU_HD uint32_t pu__counter(uint64_t block, uint32_t stream) { return ((uint32_t)block & 0x3FFFFFFFu) | stream << 30; }
 
 PU_DEF void pu_normals(uint64_t seed, uint32_t datum, uint32_t sample, uint32_t step, uint32_t stream, uint64_t first,
                        pu_int n, pu_real *out)
@@ -1797,7 +1799,7 @@ enum { PU__STREAM_PRIOR = 0, PU__STREAM_NOISE = 1, PU__STREAM_TEST = 2 };
 #define PU__LANES 16  /* independent partial sums: compilers vectorise this without -ffast-math */
 #define PU__CHUNK 512 /* entries per pass: the partial sums of a chunk are closed and added in double */
 
-PU__FN pu_real *pu__col(pu_block b, pu_int j) { return b.at + j * b.ld; }
+PU__FN PU_HD pu_real *pu__col(pu_block b, pu_int j) { return b.at + j * b.ld; }
 
 PU__FN pu_block pu__from(pu_block b, pu_int column)
 {
@@ -7068,7 +7070,7 @@ PU__FN pu_status pu__forward(pu__run *g, const pu_block *x0, pu_int I)
     if (I > 0) pu__combine1(g, pu__direction(g, 0), pu__t(g->r, PU_R(1), NULL, m));        /* d = m o r */
     if (I > 0 && g->reorthogonal) pu__combine1(g, pu__slot(g, g->tape_r, 0), pu__t(g->r, PU_R(1), NULL, NULL));
     g->done = I;
-    for (i = 0; i < k; i++) g->known[i] = -1;
+    for (i = 0; i < k && g->known; i++) g->known[i] = -1;
     for (i = 0; i < I; i++) {
         const pu_block d = pu__direction(g, i);
         if (g->saved && i > 0 && i % every == 0) {
@@ -13253,6 +13255,10 @@ PU_DEF pu_status pu_fit_covariance(pu_model *model, const pu_data *data, const p
 #endif
 #endif /* PU_IMPLEMENTATION_ONCE */
 #endif /* PU_IMPLEMENTATION */
+
+#ifdef PU_CUDA
+#include "pu_cuda.cuh"
+#endif
 
 /*
 MIT License

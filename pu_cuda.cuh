@@ -1777,7 +1777,6 @@ PU_DEF pu_status pu_cuda_solve(pu_cuda *c, const pu_op *A, pu_int k, const pu_re
     (void)pu__cuda_solve_layout(&w, &c->backend, A, &plan, k, gradient, memory, &overflow);
     c->count = 1;
     pu__run_set(g, plan.solver, k);
-    g->late = 1; /* there is no host part */
     if (g->use_m) {
         g->m = (pu_real *)(uintptr_t)o->m;
         PU_LAUNCH(pu__cuda_inverse, pu__cuda_grid(pu__cuda_blocks(g->n, PU__CUDA_THREADS), 1, 1), PU__CUDA_THREADS, 0, c->stream,

@@ -10211,6 +10211,7 @@ PU__FN pu_status pu__far_make(pu__job *job, pu_report *report)
     job->block = fixed ? fixed : cols;
     /* standard errors, Rao-Blackwell and GD's step sizes are worked out datum by datum */
     job->batch = job->block < cols || job->groups || job->o->rao_blackwell || job->plan.solver == PU_GD ? 1 : job->N;
+    while (job->batch > 1 && job->batch > INT32_MAX / (job->M > cols ? job->M : cols)) job->batch /= 2; /* places in 32 bits */
     for (;;) {
         pu__arena arena = PU__ARENA;
         job->kmax = job->block * job->batch, job->blocks = (cols + job->block - 1) / job->block;

@@ -229,10 +229,14 @@ static pu_int pu__cuda_parts(pu_int n)
     return tiles < 1 ? 1 : pu__min(tiles, PU__CUDA_PARTS);
 }
 
-/* which datum's piece of m belongs to column j of k, `count` data side by side */
+/* Quotient and remainder of numbers below 2^32: those of 64 bits are calls of a function on a device. */
+static __device__ __forceinline__ pu_int pu__quotient(pu_int a, pu_int b) { return (pu_int)((uint32_t)a / (uint32_t)b); }
+static __device__ __forceinline__ pu_int pu__remainder(pu_int a, pu_int b) { return (pu_int)((uint32_t)a % (uint32_t)b); }
+
+/* which datum's piece of m belongs to column j, where each datum has `each` columns */
 static __device__ __forceinline__ const pu_real *pu__piece_of(const pu_real *m, pu_int n, pu_int j, pu_int each)
 {
-    return m ? m + j / each * n : NULL;
+    return m ? m + pu__quotient(j, each) * n : NULL;
 }
 
 static __device__ __forceinline__ pu_real pu__times(const pu_real *m, pu_int i, pu_real x) { return m ? m[i] * x : x; }
@@ -293,7 +297,7 @@ static __global__ void __launch_bounds__(PU__CUDA_THREADS)
     PU_SHARED_ARRAY(double, scratch, PU__CUDA_THREADS / 32);
     double v = 0;
     for (pu_int i = threadIdx.x; i < k * parts; i += PU__CUDA_THREADS)
-        v += (w ? (double)w[i / parts] : 1.0) * sums[i];
+        v += (w ? (double)w[pu__quotient(i, parts)] : 1.0) * sums[i];
     v = pu__block_sum(v, scratch);
     if (threadIdx.x == 0) *out += (pu_real)(scale * v);
 }
@@ -486,14 +490,14 @@ static __global__ void __launch_bounds__(PU__CUDA_THREADS)
                      const pu_int *rows, pu_real *out)
 {
     PU_SHARED_ARRAY(double, scratch, PU__CUDA_THREADS);
-    const pu_int *start = rows ? rows + n * (k / each) : NULL, *place = rows ? start + M + 1 : NULL, all = rows ? M : n;
+    const pu_int *start = rows ? rows + n * pu__quotient(k, each) : NULL, *place = rows ? start + M + 1 : NULL, all = rows ? M : n;
     for (pu_int from = (pu_int)blockIdx.x * PU__CUDA_ROWS; from < all; from += (pu_int)gridDim.x * PU__CUDA_ROWS) {
         const pu_int r = from + (pu_int)threadIdx.x;
         double v = 0;
         if (r < all) {
             const pu_int first = rows ? start[r] : 0, end = rows ? start[r + 1] : 1;
             for (pu_int s = first; s < end; s++) {
-                const pu_int i = rows ? place[s] % n : r, datum = rows ? place[s] / n : 0, j0 = datum * each;
+                const pu_int i = rows ? pu__remainder(place[s], n) : r, j0 = rows ? pu__quotient(place[s], n) * each : 0;
                 const pu_int j1 = rows ? j0 + each : k;
                 for (pu_int j = j0 + (pu_int)threadIdx.y; j < j1; j += PU__CUDA_ACROSS) {
                     const pu_real term = pu__times(pu__piece_of(m, n, j, each), i, pu__col(p, j)[i]);
@@ -518,7 +522,7 @@ static __global__ void __launch_bounds__(PU__CUDA_THREADS)
         const pu_int first = rows ? start[r] : 0, end = rows ? start[r + 1] : k;
         double a = 0, b = 0;
         for (pu_int s = first; s < end; s++) {
-            const pu_int i = rows ? place[s] % n : r, j = rows ? place[s] / n : s;
+            const pu_int i = rows ? pu__remainder(place[s], n) : r, j = rows ? pu__quotient(place[s], n) : s;
             const pu_real ti = pu__col(t, j)[i], ei = e[j * n + i];
             a -= (double)(w[j * n + i] * (ti + ei));
             if (mask[j * n + i] != PU_R(0)) b += (double)((ti + ei / 2) * ei - PU_R(1) / (2 * psi[r]));
@@ -537,15 +541,15 @@ static __global__ void __launch_bounds__(PU__CUDA_THREADS)
     for (pu_int j = blockIdx.y; j < k; j += gridDim.y)
         for (pu_int at = wide * ((pu_int)blockIdx.x * PU__CUDA_THREADS + (pu_int)threadIdx.x); at < n;
              at += wide * (pu_int)gridDim.x * PU__CUDA_THREADS) {
-            const pu_int row = rows ? rows[j / each * n + at] : at;
+            const pu_int datum_of = pu__quotient(j, each), row = rows ? rows[datum_of * n + at] : at;
             uint32_t counter[4], word[4];
             pu_real z[4];
             if (row < 0) {
                 pu__col(x, j)[at] = PU_R(0);
                 continue;
             }
-            counter[0] = pu__counter((uint64_t)row / 4, stream), counter[1] = sample + (uint32_t)(j % each);
-            counter[2] = datum[j / each], counter[3] = step;
+            counter[0] = pu__counter((uint64_t)row / 4, stream), counter[1] = sample + (uint32_t)pu__remainder(j, each);
+            counter[2] = datum[datum_of], counter[3] = step;
             pu__philox(key, counter, word);
             pu__normal_pair(word[0], word[1], z), pu__normal_pair(word[2], word[3], z + 2);
             if (rows) pu__col(x, j)[at] = row % 4 < 2 ? (row % 4 ? z[1] : z[0]) : (row % 4 == 2 ? z[2] : z[3]);
@@ -1082,7 +1086,7 @@ static __global__ void __launch_bounds__(PU__CUDA_THREADS)
     const pu_int i = ((pu_int)blockIdx.x * PU__CUDA_THREADS + (pu_int)threadIdx.x) / 32, datum = blockIdx.y;
     const pu_int row = i < n ? rows[datum * n + i] : -1;
     for (pu_int from = (pu_int)blockIdx.z * PU__CUDA_TILE; from < each; from += (pu_int)gridDim.z * PU__CUDA_TILE) {
-        const pu_int wide = each - from < PU__CUDA_TILE ? each - from : PU__CUDA_TILE, j0 = datum * each + from;
+        const pu_int wide = pu__min(PU__CUDA_TILE, each - from), j0 = datum * each + from;
         pu_real s[PU__CUDA_TILE];
         for (int t = 0; t < PU__CUDA_TILE; t++) s[t] = PU_R(0);
         for (pu_int d = lane; d < cols && row >= 0; d += 32) {
@@ -1104,7 +1108,7 @@ static __global__ void __launch_bounds__(PU__CUDA_THREADS)
 {
     const pu_int d = (pu_int)blockIdx.x * PU__CUDA_THREADS + (pu_int)threadIdx.x, datum = blockIdx.y;
     for (pu_int from = (pu_int)blockIdx.z * PU__CUDA_TILE; from < each; from += (pu_int)gridDim.z * PU__CUDA_TILE) {
-        const pu_int wide = each - from < PU__CUDA_TILE ? each - from : PU__CUDA_TILE, j0 = datum * each + from;
+        const pu_int wide = pu__min(PU__CUDA_TILE, each - from), j0 = datum * each + from;
         pu_real s[PU__CUDA_TILE];
         for (int t = 0; t < PU__CUDA_TILE; t++) s[t] = PU_R(0);
         for (pu_int i = 0; i < n && d < cols; i++) {
@@ -1129,7 +1133,7 @@ static __global__ void __launch_bounds__(PU__CUDA_THREADS)
     for (pu_int m = blockIdx.y; m < M; m += gridDim.y) {
         pu_real s = PU_R(0);
         for (pu_int at = start[m]; at < start[m + 1] && d < cols; at++) {
-            const pu_int i = place[at] % n, j0 = place[at] / n * each;
+            const pu_int i = pu__remainder(place[at], n), j0 = pu__quotient(place[at], n) * each;
             for (pu_int j = j0; j < j0 + each; j++) s += weight[j] * pu__col(P, j)[i] * pu__col(Q, j)[d];
         }
         if (d < cols && start[m + 1] > start[m]) grad[m * cols + d] += s;
@@ -1364,7 +1368,7 @@ typedef struct {
 /* the frequency opposite to i */
 static __device__ __forceinline__ pu_int pu__opposite(pu_int i, pu_int rows, pu_int cols)
 {
-    const pu_int r = i / cols, c = i % cols;
+    const pu_int r = pu__quotient(i, cols), c = pu__remainder(i, cols);
     return (r ? rows - r : 0) * cols + (c ? cols - c : 0);
 }
 
@@ -1436,7 +1440,8 @@ static __global__ void __launch_bounds__(PU__CUDA_THREADS)
             if (o < i) continue; /* its opposite does it */
             const pu__complex z = Z[p * n + i], y = Z[p * n + o];
             pu_real a_re = (z.re + y.re) / 2, a_im = (z.im - y.im) / 2, b_re = (z.im + y.im) / 2, b_im = (y.re - z.re) / 2;
-            const pu_real *wa = w + 2 * p / each * (2 * n), *wb = 2 * p + 1 < k ? w + (2 * p + 1) / each * (2 * n) : wa;
+            const pu_real *wa = w + pu__quotient(2 * p, each) * (2 * n);
+            const pu_real *wb = 2 * p + 1 < k ? w + pu__quotient(2 * p + 1, each) * (2 * n) : wa;
             a_re *= scale * (wa[i] + wa[o]) / 2, a_im *= scale * (wa[n + i] + wa[n + o]) / 2;
             b_re *= scale * (wb[i] + wb[o]) / 2, b_im *= scale * (wb[n + i] + wb[n + o]) / 2;
             Z[p * n + i].re = a_re - b_im, Z[p * n + i].im = a_im + b_re;

@@ -1060,11 +1060,13 @@ typedef struct {
     pu_report report;
 } outcome;
 
+static const pu_backend *backend; /* NULL: the CPU's */
+
 static pu_options base_options(const problem *p, pu_kind method)
 {
     pu_options o;
     memset(&o, 0, sizeof o);
-    o.kind = method;
+    o.kind = method, o.backend = backend;
     o.samples = method == PU_EXACT ? PU_NONE : p->K;
     o.delta = method == PU_EXACT ? NULL : p->delta;
     o.no_control_variate = 1;
@@ -1768,17 +1770,44 @@ static file_result check_file(const char *path)
     return result;
 }
 
+/* Opens the device of --device; 0 with a word when that cannot be. */
+static int open_device(const char *name)
+{
+    if (!name || (strcmp(name, "cpu") && strcmp(name, "cuda"))) {
+        fprintf(stderr, "golden: --device is cpu or cuda\n");
+        return 0;
+    }
+    if (strcmp(name, "cuda")) return 1;
+#ifdef PU_CUDA
+    {
+        static pu_cuda cuda;
+        pu_report report;
+        char text[300];
+        if (pu_cuda_open(&cuda, NULL, &report) == PU_OK) {
+            backend = &cuda.backend;
+            return 1;
+        }
+        fprintf(stderr, "golden: %s\n", pu_explain(&report, text, sizeof text));
+    }
+#else
+    fprintf(stderr, "golden: built without CUDA\n");
+#endif
+    return 0;
+}
+
 int main(int argc, char **argv)
 {
     int i, results[FILE_RESULTS] = {0};
     for (i = 1; i < argc; i++) {
         if (strcmp(argv[i], "--verbose") == 0) {
             verbose = 1;
+        } else if (strcmp(argv[i], "--device") == 0) {
+            if (!open_device(argv[++i])) return 1;
         } else {
             results[check_file(argv[i])]++;
         }
     }
-    if (argc < 2) fprintf(stderr, "usage: golden [--verbose] FILE...\n");
+    if (argc < 2) fprintf(stderr, "usage: golden [--verbose] [--device cpu|cuda] FILE...\n");
     printf("%d passed, %d failed", results[FILE_PASSED], results[FILE_FAILED]);
     printf("\n");
     return results[FILE_FAILED] > 0 || results[FILE_PASSED] == 0;

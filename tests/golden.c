@@ -6,7 +6,7 @@
    "N passed, N failed". A file fails when it is malformed, lacks a record, holds one that no check
    uses, or when a number is off by more than its tolerance.
 
-   Adding a model: write the two functions of `struct model` and add a line to `models`; for one of the
+   Adding a model: write the two functions of `struct family` and add a line to `models`; for one of the
    library's own models these are a line in setup_named and pull_named.
 
    TOLERANCES. The error of a record is max|got - want| / max|want| over the record; cond is the
@@ -58,7 +58,7 @@ static int verbose = 0;
 
 /* ---- files ----------------------------------------------------------------------------------- */
 
-typedef enum { UNUSED, INPUT, CHECKED, NOT_COMPARABLE, USES } use;
+typedef enum { UNUSED, INPUT, CHECKED, NOT_COMPARABLE, USES } record_use;
 
 typedef struct {
     const char *name;
@@ -68,7 +68,7 @@ typedef struct {
     size_t dim[MAX_DIMS];
     size_t count;
     double *value;
-    use use; /* what became of it: no record may end as UNUSED */
+    record_use use; /* what became of it: no record may end as UNUSED */
 } record;
 
 typedef struct chunk chunk;
@@ -362,18 +362,18 @@ typedef struct {
 
 typedef struct problem problem;
 
-typedef struct model {
+typedef struct family {
     const char *name;
     /* Makes p->lgm out of the theta.* and extra.* records, read with input(). The operators, in
        p->prior and p->map or in memory of take(), live as long as p->f. 0 after fail(). */
     int (*setup)(problem *p);
     /* out: the gradient of one theta record, from the gradients that the library returned. */
     void (*pull_back)(problem *p, const gradient *g, const record *theta, double *out);
-} model;
+} family;
 
 struct problem {
     file *f;
-    const model *model;
+    const family *model;
     pu_model named;     /* fa, ppca, sbl, blr, nlm */
     pu_int D, M, N, K;
     pu_op prior, map;
@@ -831,7 +831,7 @@ static void pull_ssm(problem *p, const gradient *g, const record *theta, double 
     if (is(theta, "log_sigma2")) out[0] = pull_log_psi(p, g, -1);
 }
 
-static const model models[] = {
+static const family models[] = {
     {"generic", setup_generic, pull_back_generic}, {"fa", setup_named, pull_named},
     {"ppca", setup_named, pull_named},             {"sbl", setup_named, pull_named},
     {"blr", setup_named, pull_named},              {"nlm", setup_named, pull_named},
@@ -839,7 +839,7 @@ static const model models[] = {
     {"ssm", setup_ssm, pull_ssm},
 };
 
-static const model *find_model(const char *name)
+static const family *find_model(const char *name)
 {
     size_t i;
     for (i = 0; i < sizeof models / sizeof *models; i++)

@@ -604,7 +604,8 @@ static void pu__cuda_combination(void *user, pu_int n, pu_int k, pu_block y, int
     pu__cuda_terms t;
     memset(&t, 0, sizeof t);
     t.count = count;
-    for (int l = 0; l < count; l++) t.t[l] = terms[l];
+    for (int l = 0; l < count; l++) /* not the padding */
+        t.t[l].x = terms[l].x, t.t[l].c = terms[l].c, t.t[l].scale = terms[l].scale, t.t[l].m = terms[l].m;
     if (n < 1 || k < 1) return;
     PU_LAUNCH(pu__cuda_combine, pu__cuda_grid(pu__cuda_blocks(n, PU__CUDA_THREADS), k, 1), PU__CUDA_THREADS, 0, c->stream, n, k,
               pu__cuda_each(c, k), y, t);

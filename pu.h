@@ -1465,7 +1465,8 @@ PU_DEF const char *pu_explain(const pu_report *report, char *buffer, size_t capa
     pu__put_number(&t, ", column ", report->where.column);
     pu__put_number(&t, report->status > 0 && report->where.column >= 0 ? ", step " : ", index ", report->where.index);
     if (report->status == PU_E_BLOCK || report->status == PU_E_MEMORY)
-        pu__put_number(&t, ", bytes needed ", (pu_int)report->bytes);
+        pu__put_number(&t, ", bytes needed ",
+                       (pu_int)(strncmp(report->where.what, "device", 6) ? report->bytes : report->device_bytes));
     return buffer;
 }
 

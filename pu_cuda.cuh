@@ -1395,13 +1395,12 @@ static __global__ void __launch_bounds__(PU__CUDA_THREADS)
 static __global__ void __launch_bounds__(PU__CUDA_THREADS)
     pu__cuda_unpack(pu_int n, pu_int k, const pu__complex *Z, pu_real scale, pu_block Y, int add)
 {
-    for (pu_int j = blockIdx.y; j < k; j += gridDim.y)
-        for (pu_int i = (pu_int)blockIdx.x * PU__CUDA_THREADS + (pu_int)threadIdx.x; i < n;
-             i += (pu_int)gridDim.x * PU__CUDA_THREADS) {
-            const pu__complex z = Z[j / 2 * n + i];
-            const pu_real y = scale * (j % 2 ? z.im : z.re);
-            pu__col(Y, j)[i] = add ? pu__col(Y, j)[i] + y : y;
-        }
+    for (pu_int j = blockIdx.y; j < k; j += gridDim.y) {
+        const pu_real *z = &Z[(j >> 1) * n].re + (j & 1);
+        const pu_int i = (pu_int)blockIdx.x * PU__CUDA_THREADS + (pu_int)threadIdx.x; /* the grid covers a column */
+        pu_real *y = pu__col(Y, j);
+        if (i < n) y[i] = scale * z[2 * i] + (add ? y[i] : PU_R(0));
+    }
 }
 
 /* Y = [Re A; Im A] of every column */

@@ -70,6 +70,7 @@ SWITCHES (define before the include; every unit of a program must agree, except 
                          already, and its own may change the rounding from run to run. The bits of a column
                          then depend on options.columns
     PU_CBLAS_HEADER      where gemm is declared.  Default: <cblas.h>
+    PU_CUDA              pu_cuda.cuh is included, too: the same calls on a GPU. Implementation in a .cu file only
 
 MEMORY
     pu_gradient takes one block of memory per call and makes at most one allocation (PU_AUTO: two); a pu_workspace keeps

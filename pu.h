@@ -70,6 +70,7 @@ SWITCHES (define before the include; every unit of a program must agree, except 
                          already, and its own may change the rounding from run to run. The bits of a column
                          then depend on options.columns
     PU_CBLAS_HEADER      where gemm is declared.  Default: <cblas.h>
+    PU_CUDA              pu_cuda.cuh is included, too: the same calls on a GPU. Implementation in a .cu file only
 
 MEMORY
     pu_gradient takes one block of memory per call and makes at most one allocation (PU_AUTO: two); a pu_workspace keeps
@@ -285,6 +286,8 @@ typedef ptrdiff_t pu_int; /* sizes and indices: signed, so that a negative one i
     X(PU_E_OPERATOR, -12, "an operator's function reported failure")                              \
     X(PU_E_NOT_ADJOINT, -13, "apply_t is not the transpose of apply")                             \
     X(PU_E_FILE, -14, "a file cannot be read or written as asked")                                \
+    X(PU_E_DEVICE, -15, "the device, its driver or one of its libraries reported an error")       \
+    X(PU_E_NO_DEVICE, -16, "there is no device that could be used")                               \
     X(PU_CAP, 1, "the iteration cap was reached before the tolerance")                            \
     X(PU_BREAKDOWN, 2, "curvature d'Ad was not positive: A is not positive definite")             \
     X(PU_NONFINITE, 3, "a NaN or an infinity arose during the run")                               \
@@ -438,13 +441,24 @@ struct pu_op {
                            const pu_lead *lead);
     pu_status (*grad_led)(const pu_op *op, const pu_real *w, pu_int k, const pu_real *c, pu_block P, pu_block Q, pu_block Y,
                           const pu_real *weight, pu_real *grad, double *s, const pu_lead *lead);
+    /* For a backend with memory of its own (see pu_backend.memory). `device` is the same operator for that memory: apply, apply_t,
+       grad, and sample, gram, apply_plus or the three of rows where there are any; they enqueue work and do not wait for it.
+       NULL: the backend makes one of a built-in operator, or refuses. Its grad may add up other sums than the gradient, `params`
+       of them; pull, which works on host memory, then makes a gradient of them: grad (of the host's operator) += . */
+    const pu_op *device;
+    pu_status (*pull)(const pu_op *op, const pu_real *sums, pu_real *grad);
 };
 
 /* ---- the vector backend --------------------------------------------------------------------------
-   The solver loop and its reverse pass touch vectors and per-column scalars only through these functions, so a
-   GPU can supply them; the scalars (pu_state) then live in device memory, and the loop never looks at them, except
-   through `read` at a check in tolerance mode and at the end of a solve. Loading a datum, the dense engine and the
-   tests of operators still work on host memory directly; they get their device side with the GPU companion. */
+   The iterative engine touches vectors and per-column scalars only through these functions, so a GPU can supply them; the
+   scalars (pu_state) then live in device memory, and the loop never looks at them, except through `read` at a check in
+   tolerance mode and at the end of a solve. Exact engines, tests of operators and all that is linear in small arrays is host
+   work in any case.
+
+   A backend with memory of its own solves the systems of `count` data at a time, side by side: of k columns the first k / count
+   belong to the first datum, and so on. Every m is then n x count, one piece for each datum, and so are the lists of rows, where
+   -1 is a row that is not there: zero. Behind a list for n x count rows of M follow M + 1 numbers `start` and n count `place`:
+   row m is at the places place[start[m]] .. place[start[m+1] - 1] of the list. */
 
 /* One term c_j * (m o x_j) of a combination; coefficient scale * (c ? c[j] : 1). Exactly zero: not read. */
 typedef struct {
@@ -514,12 +528,13 @@ typedef struct {
                     pu_block x, pu_block r, pu_real *rho);
     /* scalar arithmetic of one stage of step i, for all columns */
     void (*stage)(void *user, const pu_state *s, pu_stage stage, pu_int i);
-    /* out_i += m_i sum_j w_j p_ij q_ij (m, w may be NULL) */
-    void (*row_dot)(void *user, pu_int n, pu_int k, const pu_real *m, const pu_real *w, pu_block p, pu_block q,
-                    pu_real *out);
-    /* standard normals for columns sample, sample+1, ..: value = f(seed, datum, sample, step, stream, index) */
-    void (*normals)(void *user, pu_int n, pu_int k, pu_block x, uint64_t seed, uint32_t datum, uint32_t sample,
-                    uint32_t step, uint32_t stream);
+    /* out_r += m_i sum_j w_j p_ij q_ij, where r = rows[i], one of M (rows NULL: r = i; m, w may be NULL; q.at NULL: ones) */
+    void (*row_dot)(void *user, pu_int n, pu_int k, const pu_real *m, const pu_real *w, pu_block p, pu_block q, pu_int M,
+                    const pu_int *rows, pu_real *out);
+    /* standard normals for the columns sample, sample+1, .. of each datum: value = f(seed, datum, sample, step, stream, row),
+       rows as above; datum: their numbers, in the backend's memory */
+    void (*normals)(void *user, pu_int n, const pu_int *rows, pu_int k, pu_block x, uint64_t seed, const uint32_t *datum,
+                    uint32_t sample, uint32_t step, uint32_t stream);
     /* copy bytes to or from the backend's memory */
     void (*read)(void *user, void *host, const void *device, size_t bytes);
     void (*write)(void *user, void *device, const void *host, size_t bytes);
@@ -534,6 +549,25 @@ typedef struct {
        and where a is zero qbar = 0, and nothing else is read or written. */
     void (*unwind_sums)(void *user, pu_int n, pu_int k, const pu_unwinding *v, pu_real *s0, pu_real *s1, pu_real *s2);
     void (*unwind)(void *user, pu_int n, pu_int k, const pu_unwinding *v);
+    /* out += scale sum_j w_j sum_i m_i x_ij y_ij (m may be NULL) */
+    void (*sum_dot)(void *user, pu_int n, pu_int k, const pu_real *m, pu_block x, pu_block y, const pu_real *w, double scale,
+                    pu_real *out);
+    /* What a gradient has that is linear in b: one column of t = Phi bbar and e for each of k data, w = mask psi; r = rows[i] as
+       above.  eta_r -= w (t + e);  psibar_r += mask ((t + e/2) e - 1 / (2 psi_r)) */
+    void (*row_terms)(void *user, pu_int n, pu_int k, pu_block t, const pu_real *w, const pu_real *mask, const pu_real *e,
+                      const pu_real *psi, pu_int M, const pu_int *rows, pu_real *eta, pu_real *psibar);
+
+    /* The rest belongs to backends with memory of their own; in others all of it is NULL. Those functions above that return
+       nothing keep the first error for `status`. */
+    void *(*memory)(void *user, size_t bytes); /* its block of memory, which later calls may move when they ask for more; NULL: no */
+    size_t budget;                             /* the most that may be asked for */
+    void (*batch)(void *user, pu_int count);   /* so many data are side by side from here on */
+    void (*turn)(void *user, int slot);        /* what is written from here on goes to slot 0 or 1 of two, used in turns, and may
+                                                  overtake work on the other */
+    /* The device side of a host operator: bytes that it needs with memory NULL, and the operator itself otherwise, at least
+       until the next call with the same slot (0: Gamma or A, 1: Phi). PU_E_UNSUPPORTED: it has none */
+    pu_status (*side)(void *user, int slot, const pu_op *op, void *memory, size_t *bytes, pu_op *side);
+    pu_status (*status)(void *user, const char **what); /* waits for all work; the first error since the last call, in words */
 } pu_backend;
 
 /* ---- model and data ------------------------------------------------------------------------------ */
@@ -693,6 +727,8 @@ typedef struct {
     int threads, lanes;
     pu_int columns; /* columns at a time */
     size_t bytes;   /* workspace used */
+    size_t device_bytes; /* memory of the backend used, or lacking */
+    pu_int batch;        /* data side by side on the device */
     pu_int served[PU_ENGINES]; /* data by the engine that served them */
     char plan[600];            /* the same in words, with the reason; before that, how K and I were chosen */
 
@@ -1317,12 +1353,12 @@ extern "C" {
 #ifdef PU_FLOAT
 #define PU__EPS FLT_EPSILON
 #define PU__FLOOR2 PU_R(1e-13) /* rho / rho_0 at which a residual is rounding noise: (2.7 eps)^2 */
-PU__FN pu_real pu__sqrt(pu_real x) { return sqrtf(x); }
+PU__FN PU_HD pu_real pu__sqrt(pu_real x) { return sqrtf(x); }
 PU__FN pu_real pu__tanh(pu_real x) { return tanhf(x); }
 #else
 #define PU__EPS DBL_EPSILON
 #define PU__FLOOR2 PU_R(1e-28) /* (45 eps)^2 */
-PU__FN pu_real pu__sqrt(pu_real x) { return sqrt(x); }
+PU__FN PU_HD pu_real pu__sqrt(pu_real x) { return sqrt(x); }
 PU__FN pu_real pu__tanh(pu_real x) { return tanh(x); }
 #endif
 
@@ -1330,7 +1366,7 @@ PU__FN pu_real pu__tanh(pu_real x) { return tanh(x); }
 PU__FN PU_HD int pu__finite(pu_real x) { return x - x == PU_R(0); }
 PU__FN int pu__finite_double(double x) { return x - x == 0.0; }
 PU__FN double pu__max(double x, double y) { return x > y ? x : y; }
-PU__FN pu_int pu__min(pu_int x, pu_int y) { return x < y ? x : y; }
+PU__FN PU_HD pu_int pu__min(pu_int x, pu_int y) { return x < y ? x : y; }
 
 /* ------------------------------------------------------------------------------------------------
    >>status
@@ -1430,7 +1466,8 @@ PU_DEF const char *pu_explain(const pu_report *report, char *buffer, size_t capa
     pu__put_number(&t, ", column ", report->where.column);
     pu__put_number(&t, report->status > 0 && report->where.column >= 0 ? ", step " : ", index ", report->where.index);
     if (report->status == PU_E_BLOCK || report->status == PU_E_MEMORY)
-        pu__put_number(&t, ", bytes needed ", (pu_int)report->bytes);
+        pu__put_number(&t, ", bytes needed ",
+                       (pu_int)(strncmp(report->where.what, "device", 6) ? report->bytes : report->device_bytes));
     return buffer;
 }
 
@@ -1464,7 +1501,12 @@ typedef struct {
     unsigned char *base; /* NULL while measuring */
     size_t used;
     int overflow;
+    const pu_backend *B; /* vectors live where this says; NULL: here */
+    unsigned char *far;  /* its memory, likewise */
+    size_t far_used;
 } pu__arena;
+
+#define PU__ARENA {NULL, 0, 0, NULL, NULL, 0}
 
 /* a * b and a + b, or overflow = 1 */
 PU__FN size_t pu__mul(size_t a, size_t b, int *overflow)
@@ -1479,15 +1521,24 @@ PU__FN size_t pu__add(size_t a, size_t b, int *overflow)
     return a + b;
 }
 
-/* count * each * width bytes, rounded up to whole cache lines */
-PU__FN void *pu__take(pu__arena *arena, pu_int count, pu_int each, size_t width)
+/* does this backend have memory of its own? */
+PU__FN int pu__is_far(const pu_backend *B) { return B && B->memory; }
+
+/* count * each * width bytes, rounded up to whole cache lines; far: of the backend's memory, where it has some */
+PU__FN void *pu__take_from(pu__arena *arena, int far, pu_int count, pu_int each, size_t width)
 {
-    size_t bytes, at = arena->used;
+    unsigned char *base = far && pu__is_far(arena->B) ? arena->far : arena->base;
+    size_t bytes, *used = far && pu__is_far(arena->B) ? &arena->far_used : &arena->used, at = *used;
     PU_ASSERT(count >= 0 && each >= 0);
     bytes = pu__mul(pu__mul((size_t)count, (size_t)each, &arena->overflow), width, &arena->overflow);
     bytes = pu__add(bytes, PU__ALIGN - 1, &arena->overflow) / PU__ALIGN * PU__ALIGN;
-    arena->used = pu__add(at, bytes, &arena->overflow);
-    return arena->base && !arena->overflow ? arena->base + at : NULL;
+    *used = pu__add(at, bytes, &arena->overflow);
+    return base && !arena->overflow ? base + at : NULL;
+}
+
+PU__FN void *pu__take(pu__arena *arena, pu_int count, pu_int each, size_t width)
+{
+    return pu__take_from(arena, 0, count, each, width);
 }
 
 PU__FN pu_real *pu__reals(pu__arena *arena, pu_int count, pu_int each)
@@ -1495,17 +1546,30 @@ PU__FN pu_real *pu__reals(pu__arena *arena, pu_int count, pu_int each)
     return (pu_real *)pu__take(arena, count, each, sizeof(pu_real));
 }
 
-/* blocks of n x k reals, `count` of them */
-PU__FN pu_real *pu__blocks(pu__arena *arena, pu_int count, pu_int n, pu_int k)
+/* blocks of n x k reals where the backend works, `count` of them */
+PU__FN pu_real *pu__far_blocks(pu__arena *arena, pu_int count, pu_int n, pu_int k)
 {
     size_t block = pu__mul(pu__mul((size_t)n, (size_t)k, &arena->overflow), sizeof(pu_real), &arena->overflow);
-    return (pu_real *)pu__take(arena, count, 1, block);
+    return (pu_real *)pu__take_from(arena, 1, count, 1, block);
 }
 
 PU__FN pu_block pu__cols(pu__arena *arena, pu_int n, pu_int k)
 {
     pu_block b;
     b.at = pu__reals(arena, n, k), b.ld = n;
+    return b;
+}
+
+/* the same where the backend works */
+PU__FN pu_real *pu__far_reals(pu__arena *arena, pu_int count, pu_int each)
+{
+    return (pu_real *)pu__take_from(arena, 1, count, each, sizeof(pu_real));
+}
+
+PU__FN pu_block pu__far_cols(pu__arena *arena, pu_int n, pu_int k)
+{
+    pu_block b;
+    b.at = pu__far_reals(arena, n, k), b.ld = n;
     return b;
 }
 
@@ -1564,6 +1628,13 @@ PU__FN pu_status pu__arena_open(pu__arena *arena, pu_workspace *ws, pu_report *r
     address = (uintptr_t)ws->block;
     arena->base = (unsigned char *)ws->block + (PU__ALIGN - address % PU__ALIGN) % PU__ALIGN;
     arena->used = 0;
+    if (!pu__is_far(arena->B)) return PU_OK;
+    report->device_bytes = arena->far_used + PU__ALIGN;
+    if (report->device_bytes > arena->B->budget) return pu__fail(report, PU_E_MEMORY, "device memory (over its budget)", -1, -1);
+    arena->far = (unsigned char *)arena->B->memory(arena->B->user, report->device_bytes);
+    if (!arena->far) return pu__fail(report, PU_E_MEMORY, "device memory", -1, -1);
+    arena->far += (PU__ALIGN - (uintptr_t)arena->far % PU__ALIGN) % PU__ALIGN;
+    arena->far_used = 0;
     return PU_OK;
 }
 
@@ -1571,7 +1642,7 @@ PU__FN pu_status pu__arena_open(pu__arena *arena, pu_workspace *ws, pu_report *r
    >>random   Philox4x32-10 (Salmon et al. 2011): counter in, random words out
    ------------------------------------------------------------------------------------------------ */
 
-PU_DEF void pu_philox(const uint32_t key[2], const uint32_t counter[4], uint32_t out[4])
+PU__FN PU_HD void pu__philox(const uint32_t *key, const uint32_t *counter, uint32_t *out)
 {
     uint32_t k0 = key[0], k1 = key[1], c0 = counter[0], c1 = counter[1], c2 = counter[2], c3 = counter[3];
     int round;
@@ -1584,8 +1655,10 @@ PU_DEF void pu_philox(const uint32_t key[2], const uint32_t counter[4], uint32_t
     out[0] = c0, out[1] = c1, out[2] = c2, out[3] = c3;
 }
 
+PU_DEF void pu_philox(const uint32_t key[2], const uint32_t counter[4], uint32_t out[4]) { pu__philox(key, counter, out); }
+
 /* sum_i c[i] x^i */
-PU__FN pu_real pu__horner(pu_real x, const pu_real *c, int count)
+PU__FN PU_HD pu_real pu__horner(pu_real x, const pu_real *c, int count)
 {
     pu_real s = c[count - 1];
     int i;
@@ -1599,7 +1672,7 @@ PU__FN pu_real pu__horner(pu_real x, const pu_real *c, int count)
      t = 2^e u in [0.7, 1.42) and t-1 is formed in integers, so that u near 1 loses nothing;
      angle = quadrant(w1) pi/2 + a, |a| < pi/4, Taylor series.
    The root is the caller's: a library function that may set errno would keep the loop from being vectorised. */
-PU__FN void pu__normal_parts(uint32_t w0, uint32_t w1, pu_real *radius2, pu_real *cs, pu_real *sn)
+PU__FN PU_HD void pu__normal_parts(uint32_t w0, uint32_t w1, pu_real *radius2, pu_real *cs, pu_real *sn)
 {
 #ifdef PU_FLOAT
 #define PU__TERMS 6
@@ -1640,7 +1713,7 @@ PU__FN void pu__normal_parts(uint32_t w0, uint32_t w1, pu_real *radius2, pu_real
 #undef PU__TERMS
 }
 
-PU__FN void pu__normal_pair(uint32_t w0, uint32_t w1, pu_real *z)
+PU__FN PU_HD void pu__normal_pair(uint32_t w0, uint32_t w1, pu_real *z)
 {
     pu_real radius2;
     pu__normal_parts(w0, w1, &radius2, z, z + 1);
@@ -1677,7 +1750,7 @@ PU__FN void pu__draw(uint64_t seed, uint32_t datum, uint32_t sample, uint32_t st
     pu__normal_pairs(count, c2, c3, z[2], z[3]);
 }
 
-PU__FN uint32_t pu__counter(uint64_t block, uint32_t stream) { return ((uint32_t)block & 0x3FFFFFFFu) | stream << 30; }
+PU__FN PU_HD uint32_t pu__counter(uint64_t block, uint32_t stream) { return ((uint32_t)block & 0x3FFFFFFFu) | stream << 30; }
 
 PU_DEF void pu_normals(uint64_t seed, uint32_t datum, uint32_t sample, uint32_t step, uint32_t stream, uint64_t first,
                        pu_int n, pu_real *out)
@@ -1728,7 +1801,7 @@ enum { PU__STREAM_PRIOR = 0, PU__STREAM_NOISE = 1, PU__STREAM_TEST = 2 };
 #define PU__LANES 16  /* independent partial sums: compilers vectorise this without -ffast-math */
 #define PU__CHUNK 512 /* entries per pass: the partial sums of a chunk are closed and added in double */
 
-PU__FN pu_real *pu__col(pu_block b, pu_int j) { return b.at + j * b.ld; }
+PU__FN PU_HD pu_real *pu__col(pu_block b, pu_int j) { return b.at + j * b.ld; }
 
 PU__FN pu_block pu__from(pu_block b, pu_int column)
 {
@@ -2126,26 +2199,54 @@ PU__FN void pu__cpu_stage(void *user, const pu_state *s, pu_stage stage, pu_int 
     for (j = 0; j < s->k; j++) pu__stage_column(s, stage, i, j);
 }
 
-PU__FN void pu__cpu_row_dot(void *user, pu_int n, pu_int k, const pu_real *m, const pu_real *w, pu_block p, pu_block q,
-                            pu_real *out)
+PU__FN void pu__cpu_row_dot(void *user, pu_int n, pu_int k, const pu_real *m, const pu_real *w, pu_block p, pu_block q, pu_int M,
+                            const pu_int *rows, pu_real *out)
 {
     pu_int i, j;
-    (void)user;
+    (void)user, (void)M;
     for (j = 0; j < k; j++) {
-        const pu_real *pj = pu__col(p, j), *qj = pu__col(q, j), wj = w ? w[j] : PU_R(1);
-        if (m)
+        const pu_real *pj = pu__col(p, j), *qj = q.at ? pu__col(q, j) : NULL, wj = w ? w[j] : PU_R(1);
+        if (!qj)
+            for (i = 0; i < n; i++) out[rows ? rows[i] : i] += wj * (m ? m[i] * pj[i] : pj[i]);
+        else if (rows)
+            for (i = 0; i < n; i++) out[rows[i]] += wj * ((m ? m[i] : PU_R(1)) * pj[i] * qj[i]);
+        else if (m)
             for (i = 0; i < n; i++) out[i] += wj * (m[i] * pj[i] * qj[i]);
         else if (wj != PU_R(0)) /* otherwise not read, as in a combination */
             for (i = 0; i < n; i++) out[i] += wj * (pj[i] * qj[i]);
     }
 }
 
-PU__FN void pu__cpu_normals(void *user, pu_int n, pu_int k, pu_block x, uint64_t seed, uint32_t datum, uint32_t sample,
-                            uint32_t step, uint32_t stream)
+PU__FN void pu__cpu_normals(void *user, pu_int n, const pu_int *rows, pu_int k, pu_block x, uint64_t seed, const uint32_t *datum,
+                            uint32_t sample, uint32_t step, uint32_t stream)
 {
     pu_int j;
     (void)user;
-    for (j = 0; j < k; j++) pu_normals(seed, datum, sample + (uint32_t)j, step, stream, 0, n, pu__col(x, j));
+    for (j = 0; j < k; j++)
+        if (rows) pu__normals_at(seed, *datum, sample + (uint32_t)j, step, stream, n, rows, pu__col(x, j));
+        else pu_normals(seed, *datum, sample + (uint32_t)j, step, stream, 0, n, pu__col(x, j));
+}
+
+PU__FN void pu__cpu_sum_dot(void *user, pu_int n, pu_int k, const pu_real *m, pu_block x, pu_block y, const pu_real *w, double scale,
+                            pu_real *out)
+{
+    double sum = 0;
+    pu_int j;
+    (void)user;
+    for (j = 0; j < k; j++) sum += (double)w[j] * pu__dot(n, m, pu__col(x, j), pu__col(y, j));
+    *out += (pu_real)(scale * sum);
+}
+
+PU__FN void pu__cpu_row_terms(void *user, pu_int n, pu_int k, pu_block t, const pu_real *w, const pu_real *mask, const pu_real *e,
+                              const pu_real *psi, pu_int M, const pu_int *rows, pu_real *eta, pu_real *psibar)
+{
+    pu_int i;
+    (void)user, (void)M, (void)k; /* one datum */
+    for (i = 0; i < n; i++) {
+        const pu_int row = rows ? rows[i] : i;
+        eta[row] -= w[i] * (t.at[i] + e[i]);
+        if (mask[i] != PU_R(0)) psibar[row] += (t.at[i] + e[i] / 2) * e[i] - PU_R(1) / (2 * psi[row]);
+    }
 }
 
 PU__FN void pu__cpu_copy(void *user, void *to, const void *from, size_t bytes)
@@ -2158,7 +2259,8 @@ PU_DEF const pu_backend *pu_backend_cpu(void)
 {
     static const pu_backend cpu = {NULL, 1, pu__cpu_dot, pu__cpu_combine, pu__cpu_advance, pu__cpu_stage,
                                    pu__cpu_row_dot, pu__cpu_normals, pu__cpu_copy, pu__cpu_copy, pu__cpu_retreat,
-                                   pu__cpu_unwind_sums, pu__cpu_unwind};
+                                   pu__cpu_unwind_sums, pu__cpu_unwind, pu__cpu_sum_dot, pu__cpu_row_terms,
+                                   NULL, 0, NULL, NULL, NULL, NULL};
     return &cpu;
 }
 
@@ -3006,7 +3108,7 @@ PU__FN pu_status pu__diagonal_grad(const pu_op *op, pu_int k, pu_block P, pu_blo
 {
     pu_int j;
     (void)work;
-    if (op->aux) pu__cpu_row_dot(NULL, op->rows, k, NULL, weight, P, Q, grad);
+    if (op->aux) pu__cpu_row_dot(NULL, op->rows, k, NULL, weight, P, Q, 0, NULL, grad);
     else if (op->params == 1)
         for (j = 0; j < k; j++) grad[0] += weight[j] * (pu_real)pu__dot(op->rows, NULL, pu__col(P, j), pu__col(Q, j));
     return PU_OK;
@@ -4857,7 +4959,7 @@ PU__FN pu_status pu__low_rank_grad(const pu_op *op, pu_int k, pu_block P, pu_blo
     const pu_int n = a->n, r = a->r;
     pu_real *Up = work, *Uq = work + r * k, *part = work + 2 * r * k;
     pu_int i, j;
-    pu__cpu_row_dot(NULL, n, k, NULL, weight, P, Q, grad);
+    pu__cpu_row_dot(NULL, n, k, NULL, weight, P, Q, 0, NULL, grad);
     pu__low_rank_project(a, k, P, Up, part);
     pu__low_rank_project(a, k, Q, Uq, part);
     for (i = 0; i < n; i++)
@@ -6144,7 +6246,7 @@ PU__FN void pu__fftw_free(void *plan)
 
 PU_DEF pu_status pu_fft_bytes(pu_int n, size_t *bytes)
 {
-    pu__arena arena = {NULL, 0, 0};
+    pu__arena arena = PU__ARENA;
     pu_fft f;
     if (!bytes) return PU_E_NULL;
     if (n < 1) return PU_E_ARGUMENT;
@@ -6156,7 +6258,7 @@ PU_DEF pu_status pu_fft_bytes(pu_int n, size_t *bytes)
 
 PU_DEF pu_status pu_fft_init(pu_fft *plan, pu_int n, void *memory, size_t bytes)
 {
-    pu__arena arena = {NULL, 0, 0};
+    pu__arena arena = PU__ARENA;
     pu_status status;
     if (!plan || !memory) return PU_E_NULL;
     if (n < 1) return PU_E_ARGUMENT;
@@ -6219,7 +6321,7 @@ PU__FN void pu__fourier_layout(pu_fourier *f, pu_int rows, pu_int cols, pu__aren
 
 PU_DEF pu_status pu_fourier_bytes(pu_int rows, pu_int cols, size_t *bytes)
 {
-    pu__arena arena = {NULL, 0, 0};
+    pu__arena arena = PU__ARENA;
     pu_fourier f;
     if (!bytes) return PU_E_NULL;
     if (rows < 1 || cols < 1) return PU_E_ARGUMENT;
@@ -6231,7 +6333,7 @@ PU_DEF pu_status pu_fourier_bytes(pu_int rows, pu_int cols, size_t *bytes)
 
 PU_DEF pu_status pu_fourier_init(pu_fourier *f, pu_int rows, pu_int cols, void *memory, size_t bytes)
 {
-    pu__arena arena = {NULL, 0, 0};
+    pu__arena arena = PU__ARENA;
     pu_status status;
     if (!f || !memory) return PU_E_NULL;
     if (rows < 1 || cols < 1) return PU_E_ARGUMENT;
@@ -6617,6 +6719,7 @@ PU_DEF pu_op pu_op_fourier(const pu_fourier *f)
    neither cancels, because successive residuals are orthogonal (in the m product).
    ------------------------------------------------------------------------------------------------ */
 
+enum { PU__DOTS = 5 };     /* u'u, r'r, |u - Ax|^2, u'x, x'(u - Ax) of every column */
 enum { PU__LANCZOS = 12 }; /* steps for the largest eigenvalue: within a few percent, and 1/lambda needs no more */
 
 typedef struct { /* options with the defaults filled in */
@@ -6632,18 +6735,22 @@ typedef struct {
     const pu_backend *B;
     pu__plan plan;
     pu_int n, k, kmax, history;
+    pu_int each;      /* columns of a datum, where several are side by side; else k */
     pu_int done;      /* steps the loop executed: plan.I, or fewer when all columns had stopped */
     int reorthogonal; /* this run re-orthogonalises */
     int use_m;        /* PCG */
-    pu_real *m, *minv;
+    pu_real *m, *minv; /* n for each datum */
+    pu_real *host_m;   /* m, and where the backend has its own memory then minv, of one datum after the other, on the host */
     pu_real *mbar; /* n: gradient in m, or NULL */
     pu_block u, x, r, q, d, xbar, rbar, dbar, qbar, rprev;
     pu_real *tape, *tape_r, *saved; /* directions; residuals; checkpoints (r, d) */
     pu_state s;
     pu_real *work;
-    pu_real *host;            /* kmax: scalars read back */
-    int32_t *host_int;        /* kmax */
-    pu_real *host_a, *host_b; /* history x kmax: read back for the quadrature */
+    pu_real *dots;            /* 5 x kmax: the inner products below, */
+    pu_real *back;            /* history x kmax, PU_ADJOINT_AUTO: r'd_i; all that is above is the backend's, all below the host's */
+    pu_real *host, *host_back; /* as many as the two */
+    int32_t *host_steps, *host_stop; /* kmax: the scalars, read back */
+    pu_real *host_a, *host_b, *host_rho; /* history x kmax, rho one longer */
     double *off, *ritz;       /* history + 1: off-diagonal of a tridiagonal matrix; kmax x 2 (history + 1): spectra */
     pu_int *known;            /* kmax: steps that the spectrum in ritz belongs to, -1: none */
     double *uu, *rr, *tt, *ux, *xt; /* kmax: |u|^2, |r|^2, |u-Ax|^2, u'x, x'(u-Ax) */
@@ -6697,51 +6804,59 @@ PU__FN pu_status pu__plan_make(const pu_solve_options *o, pu_int n, int converge
     return PU_OK;
 }
 
-/* Lay out (or measure) everything a solve of up to kmax columns needs. */
+/* Lay out (or measure) everything a solve of up to kmax columns of `batch` data needs. */
 PU__FN void pu__run_layout(pu__run *g, pu__arena *arena, const pu_op *A, const pu_backend *B, const pu__plan *plan,
-                           pu_int kmax, int network)
+                           pu_int kmax, pu_int batch, int network)
 {
     const pu_int n = A->rows, I = plan->I, saved = plan->every ? (I - 1) / plan->every : 0;
     const int momentum = plan->solver == PU_CG || plan->solver == PU_PCG;
     const int tape = network && I > 0;
     pu_state *s = &g->s;
     pu_real **small[] = {&s->s0, &s->s1, &s->step, &s->target, &s->floor_, &s->scale, &s->rhobar,
-                         &s->rhop, &s->pib, &s->c0, &s->c1, &s->c2, &g->host};
+                         &s->rhop, &s->pib, &s->c0, &s->c1, &s->c2};
     double **doubles[] = {&g->uu, &g->rr, &g->tt, &g->ux, &g->xt, &g->orth, &g->growth};
     size_t i;
     memset(g, 0, sizeof *g);
     g->A = A, g->B = B, g->plan = *plan, g->n = n, g->kmax = kmax;
     g->history = plan->solver == PU_GD && I < PU__LANCZOS ? (pu_int)PU__LANCZOS : I;
     g->use_m = plan->solver == PU_PCG;
-    g->u = pu__cols(arena, n, kmax), g->x = pu__cols(arena, n, kmax), g->r = pu__cols(arena, n, kmax);
-    g->q = pu__cols(arena, n, kmax), g->xbar = pu__cols(arena, n, kmax), g->d = pu__cols(arena, n, kmax);
+    g->u = pu__far_cols(arena, n, kmax), g->x = pu__far_cols(arena, n, kmax), g->r = pu__far_cols(arena, n, kmax);
+    g->q = pu__far_cols(arena, n, kmax), g->xbar = pu__far_cols(arena, n, kmax), g->d = pu__far_cols(arena, n, kmax);
     if (network) {
-        g->rbar = pu__cols(arena, n, kmax), g->dbar = pu__cols(arena, n, kmax);
-        g->qbar = pu__cols(arena, n, kmax), g->rprev = pu__cols(arena, n, kmax);
+        g->rbar = pu__far_cols(arena, n, kmax), g->dbar = pu__far_cols(arena, n, kmax);
+        g->qbar = pu__far_cols(arena, n, kmax), g->rprev = pu__far_cols(arena, n, kmax);
     }
-    if (tape) g->tape = pu__blocks(arena, plan->every ? plan->every : I, n, kmax);
+    if (tape) g->tape = pu__far_blocks(arena, plan->every ? plan->every : I, n, kmax);
     if (tape && (plan->adjoint == PU_ADJOINT_REORTHOGONAL || plan->adjoint == PU_ADJOINT_AUTO))
-        g->tape_r = pu__blocks(arena, I, n, kmax);
-    if (saved) g->saved = pu__blocks(arena, saved * (momentum ? 2 : 1), n, kmax);
-    if (g->use_m) g->m = pu__reals(arena, n, 1), g->minv = pu__reals(arena, n, 1);
-    s->a = pu__reals(arena, g->history, kmax), s->be = pu__reals(arena, g->history, kmax);
-    s->pi = pu__reals(arena, g->history, kmax), s->rho = pu__reals(arena, g->history + 1, kmax);
+        g->tape_r = pu__far_blocks(arena, I, n, kmax);
+    if (saved) g->saved = pu__far_blocks(arena, saved * (momentum ? 2 : 1), n, kmax);
+    if (g->use_m) {
+        g->m = pu__far_reals(arena, n, batch), g->minv = pu__far_reals(arena, n, batch);
+        g->host_m = pu__is_far(B) ? pu__reals(arena, n, 2 * batch) : g->m;
+    }
+    s->a = pu__far_reals(arena, g->history, kmax), s->be = pu__far_reals(arena, g->history, kmax);
+    s->pi = pu__far_reals(arena, g->history, kmax), s->rho = pu__far_reals(arena, g->history + 1, kmax);
     g->host_a = pu__reals(arena, g->history, kmax), g->host_b = pu__reals(arena, g->history, kmax);
-    for (i = 0; i < sizeof small / sizeof *small; i++) *small[i] = pu__reals(arena, kmax, 1);
+    g->host_rho = pu__reals(arena, g->history + 1, kmax);
+    g->dots = pu__far_reals(arena, PU__DOTS, kmax), g->host = pu__reals(arena, PU__DOTS, kmax);
+    if (tape && plan->adjoint == PU_ADJOINT_AUTO)
+        g->back = pu__far_reals(arena, I, kmax), g->host_back = pu__reals(arena, I, kmax);
+    for (i = 0; i < sizeof small / sizeof *small; i++) *small[i] = pu__far_reals(arena, kmax, 1);
     for (i = 0; i < sizeof doubles / sizeof *doubles; i++) *doubles[i] = (double *)pu__take(arena, kmax, 1, sizeof(double));
-    s->steps = (int32_t *)pu__take(arena, kmax, 1, sizeof(int32_t));
-    s->stop = (int32_t *)pu__take(arena, kmax, 1, sizeof(int32_t));
-    g->host_int = (int32_t *)pu__take(arena, kmax, 1, sizeof(int32_t));
+    s->steps = (int32_t *)pu__take_from(arena, 1, kmax, 1, sizeof(int32_t));
+    s->stop = (int32_t *)pu__take_from(arena, 1, kmax, 1, sizeof(int32_t));
+    g->host_steps = (int32_t *)pu__take(arena, kmax, 1, sizeof(int32_t));
+    g->host_stop = (int32_t *)pu__take(arena, kmax, 1, sizeof(int32_t));
     g->off = (double *)pu__take(arena, g->history + 1, 1, sizeof(double));
     g->ritz = (double *)pu__take(arena, 2 * (g->history + 1), kmax, sizeof(double));
     g->known = (pu_int *)pu__take(arena, kmax, 1, sizeof(pu_int));
-    g->work = pu__reals(arena, A->work, kmax);
+    g->work = pu__far_reals(arena, A->work, kmax);
 }
 
 /* k columns from here on; solver flags into the scalar state */
 PU__FN void pu__run_set(pu__run *g, pu_solver solver, pu_int k)
 {
-    g->k = g->s.k = k;
+    g->k = g->s.k = g->each = k;
     g->s.fixed_step = solver == PU_GD;
     g->s.use_beta = solver == PU_CG || solver == PU_PCG;
     g->s.tolerance2 = g->plan.tolerance * g->plan.tolerance;
@@ -6844,9 +6959,9 @@ PU__FN void pu__project(pu__run *g, pu_block V, pu_int last, const pu_real *mc, 
 PU__FN int pu__all_stopped(pu__run *g)
 {
     pu_int j;
-    g->B->read(g->B->user, g->host_int, g->s.stop, (size_t)g->k * sizeof(int32_t));
+    g->B->read(g->B->user, g->host_stop, g->s.stop, (size_t)g->k * sizeof(int32_t));
     for (j = 0; j < g->k; j++)
-        if (!g->host_int[j]) return 0;
+        if (!g->host_stop[j]) return 0;
     return 1;
 }
 
@@ -6957,7 +7072,7 @@ PU__FN pu_status pu__forward(pu__run *g, const pu_block *x0, pu_int I)
     if (I > 0) pu__combine1(g, pu__direction(g, 0), pu__t(g->r, PU_R(1), NULL, m));        /* d = m o r */
     if (I > 0 && g->reorthogonal) pu__combine1(g, pu__slot(g, g->tape_r, 0), pu__t(g->r, PU_R(1), NULL, NULL));
     g->done = I;
-    for (i = 0; i < k; i++) g->known[i] = -1;
+    for (i = 0; i < k && g->known; i++) g->known[i] = -1;
     for (i = 0; i < I; i++) {
         const pu_block d = pu__direction(g, i);
         if (g->saved && i > 0 && i % every == 0) {
@@ -7000,27 +7115,40 @@ PU__FN pu_status pu__forward(pu__run *g, const pu_block *x0, pu_int I)
     return PU_OK;
 }
 
-/* s_j to double on the host */
-PU__FN void pu__read_dots(pu__run *g, pu_block x, pu_block y, double *out)
-{
-    pu_int j;
-    pu__dots(g, NULL, x, y, g->s.s0);
-    g->B->read(g->B->user, g->host, g->s.s0, (size_t)g->k * sizeof(pu_real));
-    for (j = 0; j < g->k; j++) out[j] = (double)g->host[j];
-}
-
 /* xbar = u - A x, recomputed, and the inner products that reports and objectives need */
 PU__FN pu_status pu__residual(pu__run *g)
 {
     pu_status status = pu__product(g, g->x, g->q, 0);
     if (status) return status;
     pu__combine2(g, g->xbar, pu__t(g->u, PU_R(1), NULL, NULL), pu__t(g->q, PU_R(-1), NULL, NULL));
-    pu__read_dots(g, g->u, g->u, g->uu);
-    pu__read_dots(g, g->r, g->r, g->rr);
-    pu__read_dots(g, g->xbar, g->xbar, g->tt);
-    pu__read_dots(g, g->u, g->x, g->ux);
-    pu__read_dots(g, g->x, g->xbar, g->xt);
+    pu__dots(g, NULL, g->u, g->u, g->dots);
+    pu__dots(g, NULL, g->r, g->r, g->dots + g->k);
+    pu__dots(g, NULL, g->xbar, g->xbar, g->dots + 2 * g->k);
+    pu__dots(g, NULL, g->u, g->x, g->dots + 3 * g->k);
+    pu__dots(g, NULL, g->x, g->xbar, g->dots + 4 * g->k);
     return PU_OK;
+}
+
+/* step sizes, residuals and ends of all columns to the host */
+PU__FN void pu__read_history(pu__run *g)
+{
+    const size_t bytes = (size_t)(g->done * g->k) * sizeof(pu_real), one = (size_t)g->k * sizeof(pu_real);
+    g->B->read(g->B->user, g->host_a, g->s.a, bytes);
+    g->B->read(g->B->user, g->host_b, g->s.be, bytes);
+    g->B->read(g->B->user, g->host_rho, g->s.rho, bytes + one);
+    g->B->read(g->B->user, g->host_steps, g->s.steps, (size_t)g->k * sizeof(int32_t));
+    g->B->read(g->B->user, g->host_stop, g->s.stop, (size_t)g->k * sizeof(int32_t));
+}
+
+/* and the inner products of pu__residual */
+PU__FN void pu__read_dots(pu__run *g)
+{
+    double *to[PU__DOTS];
+    pu_int i, j;
+    to[0] = g->uu, to[1] = g->rr, to[2] = g->tt, to[3] = g->ux, to[4] = g->xt;
+    g->B->read(g->B->user, g->host, g->dots, (size_t)(PU__DOTS * g->k) * sizeof(pu_real));
+    for (i = 0; i < PU__DOTS; i++)
+        for (j = 0; j < g->k; j++) to[i][j] = (double)g->host[i * g->k + j];
 }
 
 /* orth_j = max_i |r'd_i| / (|u| |d_i|) with r = u - A x: zero in exact arithmetic. Relative to |u|, not |r|: what counts is
@@ -7028,41 +7156,38 @@ PU__FN pu_status pu__residual(pu__run *g)
    |d_i|^2 = rho_i + be_{i-1}^2 |d_{i-1}|^2, because r_i is orthogonal to d_{i-1}, which holds locally in any arithmetic. */
 PU__FN void pu__orthogonality(pu__run *g)
 {
-    const size_t bytes = (size_t)g->k * sizeof(pu_real);
-    const pu_int rows = pu__rows_at_once(g);
+    const size_t bytes = (size_t)(g->done * g->k) * sizeof(pu_real);
+    const pu_int rows = pu__rows_at_once(g), k = g->k;
     double *dd = g->growth, *rd = g->ritz; /* |d_i|^2 and r'd_i; free until growth and spectra are known */
     pu_int i, j, at;
-    g->B->read(g->B->user, g->host_int, g->s.steps, (size_t)g->k * sizeof(int32_t));
-    for (j = 0; j < g->k; j++) g->orth[j] = 0;
-    for (i = 0; i < g->done * g->k; i++) rd[i] = 0;
-    for (at = 0; at < g->n; at += rows)
-        for (i = 0; i < g->done; i++) {
-            g->B->dot(g->B->user, pu__min(rows, g->n - at), g->k, NULL, pu__piece(g->xbar, 0, at),
-                      pu__piece(pu__slot(g, g->tape, i), 0, at), g->s.s0);
-            g->B->read(g->B->user, g->host, g->s.s0, bytes);
-            for (j = 0; j < g->k; j++) rd[i * g->k + j] += (double)g->host[j];
-        }
-    for (i = 0; i < g->done; i++) {
-        pu_block d = pu__slot(g, g->tape, i);
-        if (g->use_m) pu__dots(g, NULL, d, d, g->s.s1);
-        g->B->read(g->B->user, g->host_a, g->use_m ? g->s.s1 : g->s.rho + i * g->k, bytes);
-        if (i > 0) g->B->read(g->B->user, g->host_b, g->s.be + (i - 1) * g->k, bytes);
-        for (j = 0; j < g->k; j++) {
-            const double be = i > 0 && !g->use_m ? (double)g->host_b[j] : 0;
-            double size;
-            dd[j] = (double)g->host_a[j] + (be > 0 ? be * be * dd[j] : 0);
-            size = sqrt(g->uu[j]) * sqrt(dd[j]);
-            if (i < (pu_int)g->host_int[j] && size > 0)
-                g->orth[j] = pu__max(g->orth[j], fabs(rd[i * g->k + j]) / size);
-        }
+    for (j = 0; j < k; j++) g->orth[j] = 0;
+    for (i = 0; i < g->done * k; i++) rd[i] = 0;
+    for (at = 0; at < g->n; at += rows) {
+        for (i = 0; i < g->done; i++)
+            g->B->dot(g->B->user, pu__min(rows, g->n - at), k, NULL, pu__piece(g->xbar, 0, at),
+                      pu__piece(pu__slot(g, g->tape, i), 0, at), g->back + i * k);
+        g->B->read(g->B->user, g->host_back, g->back, bytes);
+        for (i = 0; i < g->done * k; i++) rd[i] += (double)g->host_back[i];
     }
+    for (i = 0; i < g->done && g->use_m; i++)
+        pu__dots(g, NULL, pu__slot(g, g->tape, i), pu__slot(g, g->tape, i), g->back + i * k);
+    if (g->use_m) g->B->read(g->B->user, g->host_back, g->back, bytes);
+    for (i = 0; i < g->done; i++)
+        for (j = 0; j < k; j++) {
+            const double be = i > 0 && !g->use_m ? (double)g->host_b[(i - 1) * k + j] : 0;
+            double size;
+            dd[j] = (double)(g->use_m ? g->host_back : g->host_rho)[i * k + j] + (be > 0 ? be * be * dd[j] : 0);
+            size = sqrt(g->uu[j]) * sqrt(dd[j]);
+            if (i < (pu_int)g->host_steps[j] && size > 0)
+                g->orth[j] = pu__max(g->orth[j], fabs(rd[i * k + j]) / size);
+        }
 }
 
 /* mbar += r o (dbar + rhobar r), what z = m o r and rho = r'z owe to m; c0 = 2 rhobar. Uses up qbar. */
 PU__FN void pu__through_m(pu__run *g)
 {
     pu__combine2(g, g->qbar, pu__t(g->dbar, PU_R(1), NULL, NULL), pu__t(g->r, PU_R(0.5), g->s.c0, NULL));
-    g->B->row_dot(g->B->user, g->n, g->k, NULL, g->s.scale, g->qbar, g->r, g->mbar);
+    g->B->row_dot(g->B->user, g->n, g->k, NULL, g->s.scale, g->qbar, g->r, 0, NULL, g->mbar);
 }
 
 /* Step i of the reverse pass (0-based; undoes step i+1): cotangents of r_{i+1}, d_{i+1} become those of r_i, d_i.
@@ -7264,14 +7389,6 @@ PU__FN int pu__spectrum(pu__run *g, pu_int j, pu_int steps)
     return 0;
 }
 
-PU__FN void pu__read_history(pu__run *g)
-{
-    const size_t bytes = (size_t)(g->done * g->k) * sizeof(pu_real);
-    g->B->read(g->B->user, g->host_a, g->s.a, bytes);
-    g->B->read(g->B->user, g->host_b, g->s.be, bytes);
-    g->B->read(g->B->user, g->host_int, g->s.steps, (size_t)g->k * sizeof(int32_t));
-}
-
 /* How much the shortcut's reverse recursion can enlarge an error, seen on eigenvalue lambda of M^-1 A, where it is
      rbar += dbar;  dbar = be dbar - a lambda rbar
    with an error of size one entering dbar before any step: the largest dbar afterwards, over the 16 largest Ritz values. It
@@ -7281,9 +7398,8 @@ PU__FN void pu__growth(pu__run *g)
     enum { LARGEST = 16, LANES = 8 };
     pu_real value[LARGEST], lambda[LANES], rbar[LANES], dbar[LANES], top[LANES];
     pu_int j, l, from, i, first;
-    pu__read_history(g);
     for (j = 0; j < g->k; j++) {
-        const pu_int steps = (pu_int)g->host_int[j];
+        const pu_int steps = (pu_int)g->host_steps[j];
         g->growth[j] = steps > 0 ? 1 : 0;
         if (steps == 0) continue;
         if (pu__spectrum(g, j, steps)) { /* no spectrum, no trust */
@@ -7372,12 +7488,14 @@ PU__FN pu_status pu__lambda_max(pu__run *g, double *lambda)
     g->use_m = g->plan.tolerance_mode = g->reorthogonal = 0;
     g->s.tolerance2 = g->s.absolute2 = 0;
     g->tape = g->saved = NULL;
-    g->B->normals(g->B->user, g->n, 1, g->u, 0, 0, 0, 0, PU__STREAM_TEST);
+    g->host_steps[0] = 0; /* the number of the datum */
+    g->B->write(g->B->user, g->s.steps, g->host_steps, sizeof(uint32_t));
+    g->B->normals(g->B->user, g->n, NULL, 1, g->u, 0, (const uint32_t *)g->s.steps, 0, 0, PU__STREAM_TEST);
     status = pu__forward(g, NULL, steps);
     *lambda = 0;
     if (!status) {
         pu__read_history(g);
-        taken = (pu_int)g->host_int[0];
+        taken = (pu_int)g->host_steps[0];
         if (taken > 0 && !pu__spectrum(g, 0, taken))
             for (i = 0; i < taken; i++) *lambda = pu__max(*lambda, pu__ritz(g, 0)[i]);
     }
@@ -7396,27 +7514,23 @@ PU__FN pu_status pu__run_status(pu__run *g, pu_int datum, pu_int first, pu_repor
     static const pu_status of_stop[PU_STOP_COUNT] = {PU_OK, PU_OK, PU_OK, PU_OK, PU_BREAKDOWN, PU_NONFINITE, PU_OK};
     pu_status worst = PU_OK;
     pu_int j, at = -1;
-    pu__read_history(g); /* steps into host_int; stop below */
+    pu__read_history(g);
+    pu__read_dots(g);
     for (j = 0; j < g->k; j++) {
-        int32_t stop, steps = g->host_int[j];
-        pu_status status;
-        g->B->read(g->B->user, &stop, g->s.stop + j, sizeof stop);
-        status = of_stop[stop];
+        const int32_t stop = g->host_stop[j], steps = g->host_steps[j];
+        pu_status status = of_stop[stop];
         if (!status && !pu__finite_double(g->tt[j] + g->ux[j] + g->xt[j])) status = PU_NONFINITE;
         if (!status && g->plan.tolerance_mode && stop == PU_STOP_STEPS) status = PU_CAP;
         if (!status && g->plan.tolerance_mode && !g->plan.converge && stop == PU_STOP_ROUNDING) status = PU_STAGNATED;
-        if (!status && g->plan.solver == PU_GD && stop == PU_STOP_STEPS && steps > 0) {
-            pu_real rho[2];
-            g->B->read(g->B->user, rho, g->s.rho + j, sizeof *rho);
-            g->B->read(g->B->user, rho + 1, g->s.rho + (pu_int)steps * g->k + j, sizeof *rho);
-            if (rho[1] > rho[0]) status = PU_DIVERGED;
-        }
+        if (!status && g->plan.solver == PU_GD && stop == PU_STOP_STEPS && steps > 0 &&
+            g->host_rho[(pu_int)steps * g->k + j] > g->host_rho[j])
+            status = PU_DIVERGED;
         /* breakdown and non-finite outrank the statuses that still leave a usable result */
         if (status && (!worst || (pu__fatal(status) && !pu__fatal(worst)))) worst = status, at = j;
     }
     if (worst) {
-        (void)pu__fail(report, worst, "solver", datum, (pu_int)g->host_int[at]);
-        report->where.column = first + at;
+        (void)pu__fail(report, worst, "solver", datum < 0 ? datum : datum + at / g->each, (pu_int)g->host_steps[at]);
+        report->where.column = first + at % g->each;
     }
     return worst;
 }
@@ -7434,11 +7548,19 @@ PU__FN pu_status pu__operator_failed(pu_report *report, const char *what, pu_int
 /* One block of columns from right-hand sides to gradient terms: A X = U, then
    grad += sum_j w_j d/dtheta (1/2 x_j'A x_j) and, for the network gradient, what comes back through the solver.
    In: g->u, weight[k] on the host. Out: x, xbar = u - A x (normalised after a reverse pass), rbar and s.scale.
-   residual (n x k packed, host) receives u - A x before the reverse pass uses it up; may be NULL. */
+   residual (n x k packed, host) receives u - A x before the reverse pass uses it up; may be NULL.
+   Where the host has to wait for a look at the scalars, and no choice depends on them, it does not look: the outcome is then told
+   by pu__run_outcome, and everything is enqueued when this returns. */
+PU__FN int pu__is_late(const pu__run *g, int network)
+{
+    return !g->B->host && !(network && g->plan.adjoint == PU_ADJOINT_AUTO);
+}
+
 PU__FN pu_status pu__run_block(pu__run *g, const pu_block *x0, const pu_real *weight, int network, pu_real *grad,
                                pu_real *residual, pu_int datum, pu_int first, pu_report *report)
 {
-    pu_status status, outcome;
+    const int late = pu__is_late(g, network);
+    pu_status status, outcome = PU_OK;
     pu_int j;
     int attempt, shortcut_ok = 1;
     g->reorthogonal = network && g->plan.adjoint == PU_ADJOINT_REORTHOGONAL;
@@ -7449,7 +7571,7 @@ PU__FN pu_status pu__run_block(pu__run *g, const pu_block *x0, const pu_real *we
         status = pu__forward(g, x0, g->plan.I);
         if (!status) status = pu__residual(g);
         if (status) return pu__operator_failed(report, "A.apply", datum);
-        outcome = pu__run_status(g, datum, first, report);
+        if (!late) outcome = pu__run_status(g, datum, first, report);
         if (pu__fatal(outcome)) return outcome;
         if (!network || g->plan.adjoint != PU_ADJOINT_AUTO || g->reorthogonal) break;
         pu__orthogonality(g);
@@ -7468,21 +7590,25 @@ PU__FN pu_status pu__run_block(pu__run *g, const pu_block *x0, const pu_real *we
         status = g->A->grad(g->A, g->k, g->x, g->x, g->s.scale, grad, g->work);
         if (status) return pu__operator_failed(report, "A.grad", datum);
     }
-    if (!network) return outcome;
-    g->B->write(g->B->user, g->s.scale, weight, (size_t)g->k * sizeof(pu_real));
-    status = pu__reverse(g, x0, grad);
-    if (status) return pu__operator_failed(report, "A.apply or A.grad", datum);
+    if (network) {
+        g->B->write(g->B->user, g->s.scale, weight, (size_t)g->k * sizeof(pu_real));
+        status = pu__reverse(g, x0, grad);
+        if (status) return pu__operator_failed(report, "A.apply or A.grad", datum);
+    }
     return outcome;
+}
+
+/* The outcome of a block, where it was not known yet. */
+PU__FN pu_status pu__run_outcome(pu__run *g, pu_status outcome, int network, pu_int datum, pu_int first, pu_report *report)
+{
+    return pu__is_late(g, network) && !pu__fatal(outcome) ? pu__run_status(g, datum, first, report) : outcome;
 }
 
 /* What the report tells of column j of the block just solved. */
 PU__FN void pu__column_record(pu__run *g, pu_int j, int network, pu_column *c)
 {
-    int32_t v[2];
-    g->B->read(g->B->user, v, g->s.steps + j, sizeof *v);
-    g->B->read(g->B->user, v + 1, g->s.stop + j, sizeof *v);
-    c->steps = (pu_int)v[0];
-    c->stop = (pu_stop)v[1];
+    c->steps = (pu_int)g->host_steps[j];
+    c->stop = (pu_stop)g->host_stop[j];
     c->adjoint = !network ? PU_ADJOINT_FULL : g->reorthogonal ? PU_ADJOINT_REORTHOGONAL
                  : g->s.detach ? PU_ADJOINT_SHORTCUT : PU_ADJOINT_FULL;
     c->rhs = sqrt(g->uu[j]), c->residual = sqrt(g->rr[j]), c->true_residual = sqrt(g->tt[j]);
@@ -7502,15 +7628,15 @@ PU__FN void pu__report_column(pu_report *report, const pu_column *c, pu_int datu
 }
 
 /* Random test of an operator that nobody vouches for: p'Aq = q'Ap and p'Ap > 0. Blocks v, w, av: n x 1 each. */
-PU__FN pu_status pu__check_spd(const pu_op *op, const pu_backend *B, pu_real *p, pu_real *q, pu_real *ap, pu_real *aq,
-                               pu_real *work, const char *name, const char *apply, pu_report *report)
+PU__FN pu_status pu__check_spd(const pu_op *op, pu_real *p, pu_real *q, pu_real *ap, pu_real *aq, pu_real *work,
+                               const char *name, const char *apply, pu_report *report)
 {
     const pu_int n = op->rows;
     double asymmetry, size;
     pu_block P, Q, AP, AQ;
     P.at = p, Q.at = q, AP.at = ap, AQ.at = aq, P.ld = Q.ld = AP.ld = AQ.ld = n;
-    B->normals(B->user, n, 1, P, 0, 1, 0, 0, PU__STREAM_TEST);
-    B->normals(B->user, n, 1, Q, 0, 2, 0, 0, PU__STREAM_TEST);
+    pu_normals(0, 1, 0, 0, PU__STREAM_TEST, 0, n, p);
+    pu_normals(0, 2, 0, 0, PU__STREAM_TEST, 0, n, q);
     if (op->apply(op, 1, P, AP, 0, work) || op->apply(op, 1, Q, AQ, 0, work)) return pu__operator_failed(report, apply, -1);
     asymmetry = fabs(pu__dot(n, NULL, p, aq) - pu__dot(n, NULL, q, ap));
     size = sqrt(pu__dot(n, NULL, p, p) * pu__dot(n, NULL, aq, aq)) + sqrt(pu__dot(n, NULL, q, q) * pu__dot(n, NULL, ap, ap));
@@ -7522,14 +7648,14 @@ PU__FN pu_status pu__check_spd(const pu_op *op, const pu_backend *B, pu_real *p,
 }
 
 /* The same for a map: p'(Phi q) = q'(Phi'p). test: 2 (rows + cols) reals. */
-PU__FN pu_status pu__check_adjoint(const pu_op *op, const pu_backend *B, pu_real *test, pu_real *work, pu_report *report)
+PU__FN pu_status pu__check_adjoint(const pu_op *op, pu_real *test, pu_real *work, pu_report *report)
 {
     pu_block P, Q, AQ, AP;
     double one, two, size;
     P.at = test, AQ.at = P.at + op->rows, Q.at = AQ.at + op->rows, AP.at = Q.at + op->cols;
     P.ld = AQ.ld = op->rows, Q.ld = AP.ld = op->cols;
-    B->normals(B->user, op->rows, 1, P, 0, 3, 0, 0, PU__STREAM_TEST);
-    B->normals(B->user, op->cols, 1, Q, 0, 4, 0, 0, PU__STREAM_TEST);
+    pu_normals(0, 3, 0, 0, PU__STREAM_TEST, 0, op->rows, P.at);
+    pu_normals(0, 4, 0, 0, PU__STREAM_TEST, 0, op->cols, Q.at);
     if (op->apply(op, 1, Q, AQ, 0, work)) return pu__operator_failed(report, "Phi.apply", -1);
     if (op->apply_t(op, 1, P, AP, 0, work)) return pu__operator_failed(report, "Phi.apply_t", -1);
     one = pu__dot(op->rows, NULL, P.at, AQ.at), two = pu__dot(op->cols, NULL, Q.at, AP.at);
@@ -7562,8 +7688,39 @@ PU__FN pu_status pu__check_array(pu_int n, const pu_real *x, int positive, const
 
 PU__FN pu_status pu__check_backend(const pu_backend *B, pu_report *report)
 {
-    return B->dot && B->combine && B->advance && B->stage && B->row_dot && B->normals && B->read && B->write && B->retreat
-               ? PU_OK : pu__fail(report, PU_E_NULL, "backend", -1, -1);
+    const int all = B->dot && B->combine && B->advance && B->stage && B->row_dot && B->normals && B->read && B->write &&
+                    B->retreat && B->sum_dot && B->row_terms;
+    const int own = B->batch && B->turn && B->side && B->status && !B->host;
+    return all && (own || !B->memory) ? PU_OK : pu__fail(report, PU_E_NULL, "backend", -1, -1);
+}
+
+/* The operator as the backend wants it, or (memory NULL) its sizes and the bytes it needs there; on the host itself. */
+PU__FN pu_status pu__side(const pu_backend *B, int slot, const pu_op *op, const char *name, void *memory, size_t *bytes,
+                          pu_op *side, pu_report *report)
+{
+    pu_status status = PU_OK;
+    *bytes = 0, *side = *op;
+    if (!pu__is_far(B)) return PU_OK;
+    if (op->device) *side = *op->device;
+    else status = B->side(B->user, slot, op, memory, bytes, side);
+    if (!status && (side->rows != op->rows || side->cols != op->cols || side->params < 0 || side->work < 0)) status = PU_E_SIZE;
+    return status ? pu__fail(report, status, name, -1, -1) : PU_OK;
+}
+
+/* What a backend with memory of its own has to say of the work so far. */
+PU__FN pu_status pu__far_status(const pu_backend *B, pu_report *report)
+{
+    const char *what = "device";
+    const pu_status status = pu__is_far(B) ? B->status(B->user, &what) : PU_OK;
+    return status ? pu__fail(report, status, what, -1, -1) : PU_OK;
+}
+
+/* grad += the gradient that a side's sums (host memory) stand for */
+PU__FN pu_status pu__pull_side(const pu_op *side, const pu_real *sums, pu_real *grad)
+{
+    if (side->pull) return side->pull(side, sums, grad);
+    pu__axpy(side->params, PU_R(1), sums, grad);
+    return PU_OK;
 }
 
 /* ---- the public solve ---- */
@@ -7589,16 +7746,28 @@ PU__FN const pu_solve_options *pu__solve_defaults(const pu_solve_options *option
 /* the run, plus staged results: nothing reaches the caller's arrays before the end */
 typedef struct {
     pu__run run;
-    pu_real *grad, *host_weight, *test;
+    pu_op side; /* A where the backend works, */
+    void *side_memory;
+    size_t side_bytes;
+    pu_block x0;
+    pu_real *sums, *far_sums; /* and what its grad adds up: on the host, there */
+    pu_real *grad, *host_weight, *test, *work;
 } pu__solve_memory;
 
+/* w->side and w->side_bytes are set */
 PU__FN void pu__solve_layout(pu__solve_memory *w, pu__arena *arena, const pu_op *A, const pu_backend *B,
-                             const pu__plan *plan, pu_int k, int gradients)
+                             const pu__plan *plan, pu_int k, int gradients, int warm)
 {
-    pu__run_layout(&w->run, arena, A, B, plan, k, gradients);
+    arena->B = B;
+    pu__run_layout(&w->run, arena, &w->side, B, plan, k, 1, gradients);
+    w->side_memory = pu__take_from(arena, 1, (pu_int)w->side_bytes, 1, 1);
     w->grad = gradients ? pu__reals(arena, A->params, 1) : NULL;
+    w->far_sums = gradients && pu__is_far(B) ? pu__far_reals(arena, w->side.params, 1) : w->grad;
+    w->sums = gradients && pu__is_far(B) ? pu__reals(arena, w->side.params, 1) : NULL;
+    if (warm && pu__is_far(B)) w->x0 = pu__far_cols(arena, A->rows, k);
     w->host_weight = pu__reals(arena, k, 1);
     w->test = A->trusted > 1 ? NULL : pu__reals(arena, A->rows, 4);
+    w->work = pu__is_far(B) ? pu__reals(arena, A->work, 1) : w->run.work;
 }
 
 PU_DEF pu_status pu_solve_bytes(const pu_op *A, pu_int k, const pu_solve_options *options, int gradients, size_t *bytes,
@@ -7607,31 +7776,41 @@ PU_DEF pu_status pu_solve_bytes(const pu_op *A, pu_int k, const pu_solve_options
     pu_report local;
     pu__plan plan;
     pu__solve_memory w;
-    pu__arena arena = {NULL, 0, 0};
+    pu__arena arena = PU__ARENA;
     pu_status status;
     if (!report) report = &local;
     pu__report_clear(report);
     if (!bytes) return pu__fail(report, PU_E_NULL, "bytes", -1, -1);
     status = pu__solve_check(A, k, report);
     if (!status) status = pu__plan_make(pu__solve_defaults(options), A->rows, 0, gradients, &plan, report);
+    if (!status) status = pu__side(pu_backend_cpu(), 0, A, "A", NULL, &w.side_bytes, &w.side, report);
     if (status) return status;
-    pu__solve_layout(&w, &arena, A, pu_backend_cpu(), &plan, k, gradients);
+    pu__solve_layout(&w, &arena, A, pu_backend_cpu(), &plan, k, gradients, 0);
     if (arena.overflow) return pu__fail(report, PU_E_OVERFLOW, "workspace", -1, -1);
     report->bytes = *bytes = pu__arena_bytes(&arena);
     return PU_OK;
 }
 
-/* M^-1 into g->m (and M into g->minv) from the caller's diagonal or from diag(A) in `diagonal` */
-PU__FN pu_status pu__set_m(pu__run *g, const pu_real *m, const pu_real *diagonal, pu_int datum, pu_report *report)
+/* M^-1 into g->m (and M into g->minv), that of datum number `which` of the batch, from the caller's diagonal or from diag(A) in
+   `diagonal` */
+PU__FN pu_status pu__set_m(pu__run *g, pu_int which, const pu_real *m, const pu_real *diagonal, pu_int datum, pu_report *report)
 {
+    const size_t bytes = (size_t)g->n * sizeof(pu_real);
+    const int far = pu__is_far(g->B);
+    pu_real *to = g->host_m + 2 * which * g->n, *inverse = far ? to + g->n : g->minv;
     pu_int i;
     pu_status status = m ? pu__check_array(g->n, m, 1, "options.solve.m", datum, report)
                          : pu__check_array(g->n, diagonal, 1, "diag(A)", datum, report);
-    for (i = 0; i < g->n && !status; i++) {
-        g->m[i] = m ? m[i] : PU_R(1) / diagonal[i];
-        g->minv[i] = PU_R(1) / g->m[i];
+    if (status) return status;
+    for (i = 0; i < g->n; i++) {
+        to[i] = m ? m[i] : PU_R(1) / diagonal[i];
+        inverse[i] = PU_R(1) / to[i];
     }
-    return status;
+    if (far) {
+        g->B->write(g->B->user, g->m + which * g->n, to, bytes);
+        g->B->write(g->B->user, g->minv + which * g->n, inverse, bytes);
+    }
+    return PU_OK;
 }
 
 /* GD step of every column: the caller's, or 1 / lambda_max from below, kept 10 % on the safe side */
@@ -7647,33 +7826,49 @@ PU__FN pu_status pu__set_step(pu__run *g, const pu_real *step, pu_int datum, pu_
     return PU_OK;
 }
 
-PU__FN pu_status pu__solve_run(pu__solve_memory *w, const pu_real *U, pu_int ldu, const pu_real *x0,
+PU__FN pu_status pu__solve_run(pu__solve_memory *w, const pu_op *A, const pu_real *U, pu_int ldu, const pu_real *x0,
                                const pu_solve_options *o, int gradients, int want_A, pu_report *report)
 {
     pu__run *g = &w->run;
+    const size_t column = (size_t)g->n * sizeof(pu_real);
+    const int far = pu__is_far(g->B);
+    const pu_block sums = pu__rows(w->far_sums, w->side.params);
     pu_block start;
     pu_status status = PU_OK;
     pu_int j;
     start.at = (pu_real *)(uintptr_t)x0, start.ld = g->n; /* read only */
+    if (far) g->B->batch(g->B->user, 1);
     pu__run_set(g, g->plan.solver, g->kmax);
     if (w->test) {
-        status = pu__check_spd(g->A, g->B, w->test, w->test + g->n, w->test + 2 * g->n, w->test + 3 * g->n, g->work, "A",
-                               "A.apply", report);
+        status = pu__check_spd(A, w->test, w->test + g->n, w->test + 2 * g->n, w->test + 3 * g->n, w->work, "A", "A.apply",
+                               report);
         if (status) return status;
     }
     if (g->use_m) {
+        pu_real *diagonal = far ? g->host_m + g->n : g->minv;
         if (!o->m) {
-            if (!g->A->diag) return pu__fail(report, PU_E_UNSUPPORTED, "A.diag (or give options.solve.m)", -1, -1);
-            memset(g->minv, 0, (size_t)g->n * sizeof(pu_real));
-            if (g->A->diag(g->A, g->minv, g->work)) return pu__operator_failed(report, "A.diag", -1);
+            if (!A->diag) return pu__fail(report, PU_E_UNSUPPORTED, "A.diag (or give options.solve.m)", -1, -1);
+            memset(diagonal, 0, column);
+            if (A->diag(A, diagonal, w->work)) return pu__operator_failed(report, "A.diag", -1);
         }
-        status = pu__set_m(g, o->m, g->minv, -1, report);
+        status = pu__set_m(g, 0, o->m, diagonal, -1, report);
     }
     if (!status && g->plan.solver == PU_GD) status = pu__set_step(g, o->step, -1, report);
     if (status) return status;
-    for (j = 0; j < g->k; j++) g->B->write(g->B->user, pu__col(g->u, j), U + j * ldu, (size_t)g->n * sizeof(pu_real));
-    if (w->grad) memset(w->grad, 0, (size_t)g->A->params * sizeof(pu_real));
-    return pu__run_block(g, x0 ? &start : NULL, w->host_weight, gradients, want_A ? w->grad : NULL, NULL, -1, 0, report);
+    for (j = 0; j < g->k; j++) g->B->write(g->B->user, pu__col(g->u, j), U + j * ldu, column);
+    for (j = 0; j < g->k && far && x0; j++) g->B->write(g->B->user, pu__col(w->x0, j), x0 + j * g->n, column);
+    if (far) start = w->x0;
+    if (w->grad) g->B->combine(g->B->user, w->side.params, 1, sums, 0, NULL);
+    status = pu__run_block(g, x0 ? &start : NULL, w->host_weight, gradients, want_A ? w->far_sums : NULL, NULL, -1, 0, report);
+    status = pu__run_outcome(g, status, gradients, -1, 0, report);
+    if (far && pu__far_status(g->B, report)) return report->status;
+    if (!want_A || pu__fatal(status)) return status;
+    if (far) {
+        g->B->read(g->B->user, w->sums, w->far_sums, (size_t)w->side.params * sizeof(pu_real));
+        memset(w->grad, 0, (size_t)A->params * sizeof(pu_real));
+        if (pu__pull_side(&w->side, w->sums, w->grad)) return pu__operator_failed(report, "A.pull", -1);
+    }
+    return status;
 }
 
 PU_DEF pu_status pu_solve(const pu_op *A, pu_int k, const pu_real *U, pu_int ldu, pu_real *X, pu_int ldx, const pu_real *x0,
@@ -7684,7 +7879,7 @@ PU_DEF pu_status pu_solve(const pu_op *A, pu_int k, const pu_real *U, pu_int ldu
     const pu_solve_options *o = pu__solve_defaults(options);
     pu_report local;
     pu_workspace own;
-    pu__arena arena = {NULL, 0, 0};
+    pu__arena arena = PU__ARENA;
     pu__plan plan;
     pu__solve_memory w;
     pu_status status;
@@ -7706,7 +7901,9 @@ PU_DEF pu_status pu_solve(const pu_op *A, pu_int k, const pu_real *U, pu_int ldu
     backend = backend ? backend : pu_backend_cpu();
     status = pu__check_backend(backend, report);
     if (status) return status;
-    pu__solve_layout(&w, &arena, A, backend, &plan, k, gradients);
+    status = pu__side(backend, 0, A, "A (no device side)", NULL, &w.side_bytes, &w.side, report);
+    if (status) return status;
+    pu__solve_layout(&w, &arena, A, backend, &plan, k, gradients, x0 != NULL);
     if (arena.overflow) return pu__fail(report, PU_E_OVERFLOW, "workspace", -1, -1); /* before arrays of that size are read */
     status = pu__check_op(A, "A", "A (stale factor)", "A.check", report);
     for (j = 0; j < k && !status; j++) {
@@ -7718,17 +7915,19 @@ PU_DEF pu_status pu_solve(const pu_op *A, pu_int k, const pu_real *U, pu_int ldu
     if (status) return status;
     status = pu__arena_open(&arena, ws, report);
     if (status) return status;
-    pu__solve_layout(&w, &arena, A, backend, &plan, k, gradients);
+    pu__solve_layout(&w, &arena, A, backend, &plan, k, gradients, x0 != NULL);
+    if (pu__is_far(backend)) status = pu__side(backend, 0, A, "A (no device side)", w.side_memory, &w.side_bytes, &w.side, report);
     for (j = 0; j < k; j++) w.host_weight[j] = weight ? weight[j] : PU_R(1);
-    status = pu__solve_run(&w, U, ldu, x0, o, gradients, grad_A != NULL, report);
+    if (!status) status = pu__solve_run(&w, A, U, ldu, x0, o, gradients, grad_A != NULL, report);
     report->solver = plan.solver, report->iterations = plan.I, report->checkpoint = plan.every;
     report->columns = k, report->products = w.run.products, report->threads = report->lanes = 1;
     if (!pu__fatal(status) && w.grad && pu__find_nonfinite(A->params, w.grad) >= 0)
         status = pu__fail(report, PU_NONFINITE, "grad_A", -1, pu__find_nonfinite(A->params, w.grad));
     if (!pu__fatal(status) && grad_U) {
-        pu__read_dots(&w.run, w.run.rbar, w.run.rbar, w.run.ux); /* |rbar|^2: finite when every entry is */
+        pu__dots(&w.run, NULL, w.run.rbar, w.run.rbar, w.run.dots); /* |rbar|^2: finite when every entry is */
+        backend->read(backend->user, w.run.host, w.run.dots, (size_t)k * sizeof(pu_real));
         for (j = 0; j < k; j++)
-            if (!pu__finite_double(w.run.ux[j])) status = pu__fail(report, PU_NONFINITE, "grad_U", -1, -1);
+            if (!pu__finite(w.run.host[j])) status = pu__fail(report, PU_NONFINITE, "grad_U", -1, -1);
     }
     if (!pu__fatal(status)) {
         pu__run *g = &w.run;
@@ -7899,13 +8098,30 @@ PU__FN pu_status pu__check_numbers(const pu_lgm *model, pu_report *report)
 /* ---- the posterior precision A = Gamma + Phi' W Phi as an operator; its parameters are
         [Gamma | Phi | psi] at the offsets below, so that the solver's gradient terms land where they belong ---- */
 
+typedef struct { /* of a batch of data, in the backend's memory; each but id and the lists has a piece for every datum */
+    pu_real *w, *w_root, *mask, *e; /* rows at work */
+    pu_real *shift;                 /* D */
+    uint32_t *id;
+    pu_int *rows;
+} pu__upload;
+
 typedef struct {
     pu_op op; /* the operator that the solver sees; op.data points back here */
-    const pu_lgm *model;
+    const pu_lgm *model; /* operators and arrays where the backend works, */
+    const pu_lgm *host;  /* and on the host, for diagonals: the same, unless the backend has memory of its own. Then: */
+    pu__upload upload[2], staged; /* used in turns; on the host */
+    int slot;
+    pu_int count, cols;  /* data side by side, columns of each; on the host 1, and k */
+    pu_int wide;         /* most data side by side */
+    uint32_t *id;        /* count: numbers of the data */
+    pu_real *ones;       /* wide ones */
+    pu_real *work_host;  /* scratch for the host's operators, one column */
+    pu_real *m, *minv;   /* PCG: D for each datum of both slots */
+    int tied;            /* of psi's gradient the sum is wanted */
     const pu_backend *B;
     pu_int D, M;
     int want_Gamma, want_Phi, want_psi;
-    pu_int at_Gamma, at_Phi, at_psi; /* offsets into the gradient vector */
+    pu_int at_Gamma, at_Phi, at_psi, at_eta, at_b; /* offsets into the gradient vector */
     /* The rows of Phi at work: all M, or the observed ones alone when Phi can restrict itself (rows != NULL). */
     pu_int n_rows, observed, *list; /* list: the observed rows, in any case */
     double log_psi;                 /* sum of log psi over them */
@@ -7996,14 +8212,14 @@ PU__FN pu_status pu__phi_grad(pu__posterior *p, pu_int k, pu_block P, pu_block Q
 /* out_m += mask_m sum_j w_j p_mj q_mj over the rows at work */
 PU__FN void pu__row_dot(pu__posterior *p, pu_int k, const pu_real *weight, pu_block P, pu_block Q, pu_real *out)
 {
-    pu_int i;
-    if (!p->rows) {
-        p->B->row_dot(p->B->user, p->M, k, p->mask, weight, P, Q, out);
-        return;
-    }
-    memset(p->row_sum, 0, (size_t)p->n_rows * sizeof(pu_real));
-    p->B->row_dot(p->B->user, p->n_rows, k, NULL, weight, P, Q, p->row_sum);
-    for (i = 0; i < p->n_rows; i++) out[p->rows[i]] += p->row_sum[i];
+    p->B->row_dot(p->B->user, p->n_rows, k, p->rows ? NULL : p->mask, weight, P, Q, p->M, p->rows, out);
+}
+
+/* column 0 of each datum of a block: the means */
+PU__FN pu_block pu__means(const pu__posterior *p, pu_block b)
+{
+    b.ld *= p->count > 1 ? p->cols : 1;
+    return b;
 }
 
 /* c_j A p_j into Y, or added (Y.at NULL: not wanted), and the two parts of q_j'A p_j into sum, by gram_plus */
@@ -8029,7 +8245,7 @@ PU__FN pu_status pu__posterior_apply(const pu_op *op, pu_int k, pu_block X, pu_b
     if (p->model->Phi->gram && !p->rows) {
         const pu_block to = p->g.at ? p->g : Y;
         pu_term t[2];
-        status = pu__named(p, p->model->Phi->gram(p->model->Phi, p->w_all, k, X, to, !p->g.at, p->work), "Phi.gram");
+        status = pu__named(p, p->model->Phi->gram(p->model->Phi, p->w, k, X, to, !p->g.at, p->work), "Phi.gram");
         t[0] = pu__t(Y, PU_R(1), NULL, NULL), t[1] = pu__t(p->g, PU_R(1), NULL, NULL);
         if (p->g.at) p->B->combine(p->B->user, p->D, k, Y, 2, t), p->g_of = X.at;
         return status;
@@ -8154,12 +8370,16 @@ PU__FN pu_status pu__posterior_grad(const pu_op *op, pu_int k, pu_block P, pu_bl
                                           grad + pu__group_at(p, j) + p->at_Gamma, p->work), "Gamma.grad");
     }
     if (status || (!p->want_Phi && !p->want_psi)) return status;
-    if (p->g.at && !p->want_Phi && !p->rows) { /* the sum over psi: q'(Phi'W Phi p) / psi, and the solver has just made A p */
-        if (p->g_of != P.at)
-            status = pu__named(p, p->model->Phi->gram(p->model->Phi, p->w_all, k, P, p->g, 0, p->work), "Phi.gram");
-        for (j = 0; j < k && !status && p->observed; j++)
-            grad[pu__group_at(p, j) + p->at_psi] +=
-                (pu_real)((double)weight[j] * pu__dot(p->D, NULL, pu__col(Q, j), pu__col(p->g, j)) / (double)p->model->psi[0]);
+    if (((p->g.at && !p->rows) || (p->shift && p->tied)) && !p->want_Phi) {
+        /* the sum over psi: q'(Phi'W Phi p) / psi, and the solver has just made A p, or Phi'W Phi is the shift */
+        const pu_real *m = p->shift;
+        if (!m && p->g_of != P.at)
+            status = pu__named(p, p->model->Phi->gram(p->model->Phi, p->w, k, P, p->g, 0, p->work), "Phi.gram");
+        for (j = 0; j < k && !status && p->observed; j = end) {
+            end = pu__group_end(p, j, k);
+            p->B->sum_dot(p->B->user, p->D, end - j, m, pu__from(Q, j), pu__from(m ? P : p->g, j), weight + j,
+                          1 / (double)p->host->psi[0], grad + pu__group_at(p, j) + p->at_psi);
+        }
         p->g_of = NULL; /* p may change from here on */
         return status;
     }
@@ -8174,7 +8394,11 @@ PU__FN pu_status pu__posterior_grad(const pu_op *op, pu_int k, pu_block P, pu_bl
     if (!same) pu__weigh(p, k, p->t1, p->t1, PU_R(1), p->w);
     if (!same) p->t_of = NULL; /* weighted in place */
     pu__weigh(p, k, p->t0, tp, same ? PU_R(2) : PU_R(1), p->w);
-    for (j = 0; j < p->n_rows && p->joint; j++) tp.at[j] -= 2 * p->w[j] * p->e[j]; /* (W Phi x) x' + (W e) bbar', bbar = -x */
+    if (p->joint) { /* (W Phi x) x' + (W e) bbar', bbar = -x */
+        pu_term t[2];
+        t[0] = pu__t(pu__rows(p->e, p->n_rows), PU_R(-2), NULL, p->w), t[1] = pu__t(pu__means(p, tp), PU_R(1), NULL, NULL);
+        p->B->combine(p->B->user, p->n_rows, p->count, pu__means(p, tp), 2, t);
+    }
     for (j = 0; j < k && !status; j = end) {
         pu_real *at = grad + pu__group_at(p, j) + p->at_Phi;
         end = pu__group_end(p, j, k);
@@ -8184,14 +8408,14 @@ PU__FN pu_status pu__posterior_grad(const pu_op *op, pu_int k, pu_block P, pu_bl
     return status;
 }
 
-/* y += diag(A), where both operators can tell */
+/* y += diag(A), where both operators can tell, on the host, of the datum loaded last */
 PU__FN pu_status pu__posterior_diag(const pu_op *op, pu_real *y, pu_real *work)
 {
     pu__posterior *p = pu__posterior_of(op);
-    const pu_op *Gamma = p->model->Gamma, *Phi = p->model->Phi;
-    pu_status status = pu__named(p, Gamma->diag(Gamma, y, p->work), "Gamma.diag");
+    const pu_op *Gamma = p->host->Gamma, *Phi = p->host->Phi;
+    pu_status status = pu__named(p, Gamma->diag(Gamma, y, p->work_host), "Gamma.diag");
     (void)work;
-    return status ? status : pu__named(p, Phi->gram_diag(Phi, p->w_all, y, p->work), "Phi.gram_diag");
+    return status ? status : pu__named(p, Phi->gram_diag(Phi, p->w_all, y, p->work_host), "Phi.gram_diag");
 }
 
 PU__FN int pu__has_diag(const pu_lgm *model) { return model->Gamma->diag && model->Phi->gram_diag; }
@@ -8209,38 +8433,55 @@ PU__FN int pu__is_gram_plus(const pu_lgm *model)
     return Gamma->apply == pu__diagonal_apply && Gamma->aux && Phi->gram_plus && !Phi->apply_rows && !pu__is_shift(model);
 }
 
-PU__FN void pu__posterior_layout(pu__posterior *p, pu__arena *arena, const pu_lgm *model, const pu_backend *B, pu_int kmax,
-                                 pu_int params)
+/* host: the model; model: the same where the backend works; wide: data side by side there */
+PU__FN void pu__posterior_layout(pu__posterior *p, pu__arena *arena, const pu_lgm *host, const pu_lgm *model, const pu_backend *B,
+                                 pu_int kmax, pu_int wide, pu_int params)
 {
-    const pu_int work_G = model->Gamma->work, work_P = model->Phi->work;
-    p->model = model, p->B = B, p->D = model->Gamma->rows, p->M = model->Phi->rows;
-    p->w = pu__reals(arena, p->M, 1), p->w_root = pu__reals(arena, p->M, 1);
-    p->mask = pu__reals(arena, p->M, 1), p->e = pu__reals(arena, p->M, 1);
-    p->w_all = pu__reals(arena, p->M, 1), p->row_sum = pu__reals(arena, p->M, 1);
-    p->list = (pu_int *)pu__take(arena, p->M, 1, sizeof(pu_int));
-    p->t0 = pu__cols(arena, p->M, kmax), p->t1 = pu__cols(arena, p->M, kmax);
+    const pu_int work_G = model->Gamma->work, work_P = model->Phi->work, D = host->Gamma->rows, M = host->Phi->rows;
+    const pu_int host_G = host->Gamma->work, host_P = host->Phi->work, lists = 2 * M * wide + M + 1;
+    const int far = pu__is_far(B), shift = far ? host->Phi->apply == pu__diagonal_apply && model->Gamma->apply_plus
+                                               : pu__is_shift(host);
+    int i;
+    p->model = model, p->host = host, p->B = B, p->D = D, p->M = M;
+    p->count = 1, p->cols = kmax, p->wide = wide;
+    p->w_all = pu__reals(arena, M, 1);
+    p->list = (pu_int *)pu__take(arena, M, 1, sizeof(pu_int));
+    p->ones = pu__far_reals(arena, wide, 1);
+    for (i = far ? 0 : 2; i < 3; i++) { /* on the host one set of them is enough */
+        pu__upload *u = i < 2 ? p->upload + i : &p->staged;
+        const int there = i < 2;
+        u->w = (pu_real *)pu__take_from(arena, there, M, wide, sizeof(pu_real));
+        u->w_root = (pu_real *)pu__take_from(arena, there, M, wide, sizeof(pu_real));
+        u->mask = (pu_real *)pu__take_from(arena, there, M, wide, sizeof(pu_real));
+        u->e = (pu_real *)pu__take_from(arena, there, M, wide, sizeof(pu_real));
+        u->shift = shift ? (pu_real *)pu__take_from(arena, there, D, wide, sizeof(pu_real)) : NULL;
+        u->id = (uint32_t *)pu__take_from(arena, there, wide, 1, sizeof(uint32_t));
+        u->rows = far ? (pu_int *)pu__take_from(arena, there, lists, 1, sizeof(pu_int)) : NULL;
+    }
+    p->w = p->staged.w, p->w_root = p->staged.w_root, p->mask = p->staged.mask, p->e = p->staged.e, p->id = p->staged.id;
+    p->shift = p->staged.shift;
+    p->row_sum = pu__far_reals(arena, M, wide);
+    p->t0 = pu__far_cols(arena, M, kmax), p->t1 = pu__far_cols(arena, M, kmax);
     p->g.at = NULL;
     pu__forget(p);
-    p->fused = pu__plain(model->Phi) && B->host;
-    p->shift = p->made = p->scaled = NULL, p->sum = NULL;
+    p->fused = pu__plain(host->Phi) && B->host;
+    p->made = p->scaled = NULL, p->sum = NULL;
     memset(&p->formed, 0, sizeof p->formed), p->A = NULL;
-    if (pu__is_shift(model)) {
-        p->shift = pu__reals(arena, p->D, 1);
-        p->sum = (double *)pu__take(arena, kmax, 1, sizeof(double));
-    }
-    if (pu__is_gram_plus(model)) {
-        p->made = pu__reals(arena, model->Phi->gram_size, 1), p->scaled = pu__reals(arena, kmax, 1);
+    if (shift && !far) p->sum = (double *)pu__take(arena, kmax, 1, sizeof(double));
+    if (pu__is_gram_plus(host) && !far) {
+        p->made = pu__reals(arena, host->Phi->gram_size, 1), p->scaled = pu__reals(arena, kmax, 1);
         p->sum = (double *)pu__take(arena, kmax, 2, sizeof(double));
     }
-    p->work = pu__reals(arena, work_G > work_P ? work_G : work_P, kmax);
+    p->work = pu__far_reals(arena, work_G > work_P ? work_G : work_P, kmax);
+    p->work_host = far ? pu__reals(arena, host_G > host_P ? host_G : host_P, 1) : p->work;
     p->column = -1;
     memset(&p->op, 0, sizeof p->op);
     p->op.rows = p->op.cols = p->D, p->op.params = params, p->op.trusted = 2, p->op.data = p;
     p->op.apply = p->op.apply_t = pu__posterior_apply, p->op.grad = pu__posterior_grad;
-    if (pu__is_shift(model)) p->op.apply_plus = pu__posterior_apply_plus;
-    if (pu__is_shift(model) && model->Gamma->apply_led) p->op.apply_led = pu__posterior_apply_led;
-    if (pu__is_gram_plus(model)) p->op.apply_plus = pu__posterior_gram_apply;
-    if (pu__has_diag(model)) p->op.diag = pu__posterior_diag;
+    if (shift) p->op.apply_plus = pu__posterior_apply_plus;
+    if (shift && !far && host->Gamma->apply_led) p->op.apply_led = pu__posterior_apply_led;
+    if (pu__is_gram_plus(host) && !far) p->op.apply_plus = pu__posterior_gram_apply;
+    if (pu__has_diag(host)) p->op.diag = pu__posterior_diag;
 }
 
 /* a sum of logarithms with one log for many terms */
@@ -8254,47 +8495,108 @@ PU__FN void pu__logs_add(pu__logs *s, double x)
     else if (s->product *= x, !(s->product > 1e-150 && s->product < 1e150)) s->sum += log(s->product), s->product = 1;
 }
 
-/* Observations of datum n into rows, w, mask, e; returns M_n and the datum's own part of c. */
-PU__FN pu_int pu__posterior_load(pu__posterior *p, const pu_data *data, pu_int n, double *c)
+/* Observations of datum n into rows, w, mask, e; returns M_n and the datum's own part of c. It is number `which` of those side by
+   side, each of which has n_rows rows. */
+PU__FN pu_int pu__posterior_read(pu__posterior *p, const pu_data *data, pu_int n, pu_int which, pu_int n_rows, double *c)
 {
-    const pu_op *Phi = p->model->Phi;
-    const int restrict_rows = Phi->apply_rows && Phi->apply_rows_t && Phi->grad_rows;
+    const pu_op *Phi = p->host->Phi;
+    const pu_real *psi_all = p->host->psi, *eta = p->host->eta;
+    const pu_int from = which * n_rows;
+    pu_real *w = p->staged.w + from, *w_root = p->staged.w_root + from, *mask = p->staged.mask + from, *es = p->staged.e + from;
     pu_int i, at, row = 0, observed = 0;
     pu_real y = 0;
     double sum = 0;
     pu__logs logs = {0, 1};
-    for (i = 0; i < p->M; i++) p->w[i] = p->w_root[i] = p->mask[i] = p->e[i] = p->w_all[i] = PU_R(0);
+    for (i = 0; i < n_rows; i++) w[i] = w_root[i] = mask[i] = es[i] = PU_R(0);
+    for (i = 0; i < p->M; i++) p->w_all[i] = PU_R(0);
     for (at = 0; (at = pu__observed(data, n, at, &row, &y)) >= 0; at++) {
-        const pu_real psi = p->model->psi[row], e = y - (p->model->eta ? p->model->eta[row] : PU_R(0));
-        i = restrict_rows ? observed : row;
-        p->w[i] = p->w_all[row] = psi, p->w_root[i] = pu__sqrt(psi), p->mask[i] = PU_R(1), p->e[i] = e;
+        const pu_real psi = psi_all[row], e = y - (eta ? eta[row] : PU_R(0));
+        i = p->restricted ? observed : row;
+        w[i] = p->w_all[row] = psi, w_root[i] = pu__sqrt(psi), mask[i] = PU_R(1), es[i] = e;
         p->list[observed++] = row;
         sum += (double)psi * (double)e * (double)e;
         pu__logs_add(&logs, (double)psi);
     }
-    p->observed = observed, p->restricted = restrict_rows;
-    p->n_rows = restrict_rows ? observed : p->M;
-    p->rows = restrict_rows && observed < p->M ? p->list : NULL; /* all observed: no list needed */
-    p->joint = 0, p->formed.rows = 0;
-    pu__forget(p);
-    if (p->made) Phi->gram_make(Phi, p->w_all, p->made);
-    if (p->shift) {
-        memset(p->shift, 0, (size_t)p->D * sizeof(pu_real));
-        (void)pu__diagonal_gram_diag(Phi, p->w_all, p->shift, NULL);
+    if (p->staged.shift) {
+        memset(p->staged.shift + which * p->D, 0, (size_t)p->D * sizeof(pu_real));
+        (void)pu__diagonal_gram_diag(Phi, p->w_all, p->staged.shift + which * p->D, NULL);
     }
     p->log_psi = logs.sum + log(logs.product);
     *c = (sum - p->log_psi) / 2; /* 1/2 e'We - 1/2 sum log psi */
     return observed;
 }
 
-/* b = Gamma nu + Phi' W e; gamma_nu may be NULL */
+PU__FN pu_int pu__posterior_load(pu__posterior *p, const pu_data *data, pu_int n, double *c)
+{
+    const pu_op *Phi = p->model->Phi;
+    pu_int observed;
+    p->restricted = Phi->apply_rows && Phi->apply_rows_t && Phi->grad_rows;
+    observed = pu__posterior_read(p, data, n, 0, p->M, c);
+    p->observed = observed;
+    p->n_rows = p->restricted ? observed : p->M;
+    p->rows = p->restricted && observed < p->M ? p->list : NULL; /* all observed: no list needed */
+    p->joint = 0, p->formed.rows = 0;
+    pu__forget(p);
+    if (p->made) Phi->gram_make(Phi, p->w_all, p->made);
+    return observed;
+}
+
+PU__FN pu_int pu__count_observed(const pu_data *data, pu_int n)
+{
+    pu_int at, row = 0, count = 0;
+    pu_real y = 0;
+    for (at = 0; (at = pu__observed(data, n, at, &row, &y)) >= 0; at++) count++;
+    return count;
+}
+
+/* Where each row of Phi is in a list of n, behind the list itself: see pu_backend. */
+PU__FN void pu__list_places(pu_int M, pu_int n, pu_int *list)
+{
+    pu_int *start = list + n, *place = start + M + 1, i;
+    for (i = 0; i <= M; i++) start[i] = 0;
+    for (i = 0; i < n; i++)
+        if (list[i] >= 0) start[list[i] + 1]++;
+    for (i = 0; i < M; i++) start[i + 1] += start[i];
+    for (i = 0; i < n; i++)
+        if (list[i] >= 0) place[start[list[i]]++] = i;
+    for (i = M; i > 0; i--) start[i] = start[i - 1];
+    start[0] = 0;
+}
+
+/* What pu__posterior_read has made of `count` data is sent to where the backend works, in the other slot. */
+PU__FN void pu__posterior_send(pu__posterior *p)
+{
+    const pu_int rows = p->n_rows * p->count, lists = 2 * rows + p->M + 1;
+    const size_t real = sizeof(pu_real);
+    const pu_backend *B = p->B;
+    const pu__upload *u = p->upload + p->slot, *from = &p->staged;
+    if (rows > 0) {
+        B->write(B->user, u->w, from->w, (size_t)rows * real);
+        B->write(B->user, u->w_root, from->w_root, (size_t)rows * real);
+        B->write(B->user, u->mask, from->mask, (size_t)rows * real);
+        B->write(B->user, u->e, from->e, (size_t)rows * real);
+    }
+    if (from->shift) B->write(B->user, u->shift, from->shift, (size_t)(p->D * p->count) * real);
+    B->write(B->user, u->id, from->id, (size_t)p->count * sizeof *u->id);
+    if (p->rows) {
+        pu__list_places(p->M, rows, from->rows);
+        B->write(B->user, u->rows, from->rows, (size_t)lists * sizeof *u->rows);
+        p->rows = u->rows;
+    }
+    p->w = u->w, p->w_root = u->w_root, p->mask = u->mask, p->e = u->e, p->id = u->id, p->shift = u->shift;
+}
+
+/* b = Gamma nu + Phi' W e of every datum; gamma_nu may be NULL */
 PU__FN pu_status pu__posterior_rhs(pu__posterior *p, const pu_real *gamma_nu, pu_block b)
 {
-    pu_int i;
+    const pu_block sum = pu__rows(p->row_sum, p->M);
+    pu_term t[2];
     pu_status status;
-    for (i = 0; i < p->n_rows; i++) p->row_sum[i] = p->w[i] * p->e[i];
-    status = pu__phi_apply_t(p, 1, pu__rows(p->row_sum, p->M), b, 0);
-    if (gamma_nu) pu__axpy(p->D, PU_R(1), gamma_nu, b.at);
+    t[0] = pu__t(pu__rows(p->e, p->n_rows), PU_R(1), NULL, p->w);
+    p->B->combine(p->B->user, p->n_rows, p->count, sum, 1, t);
+    status = pu__phi_apply_t(p, p->count, sum, b, 0);
+    t[0] = pu__t(b, PU_R(1), NULL, NULL), t[1] = pu__t(pu__rows(gamma_nu, 0), PU_R(1), NULL, NULL);
+    if (gamma_nu) p->B->combine(p->B->user, p->D, p->count, b, 2, t);
     return status;
 }
 
@@ -8431,6 +8733,13 @@ typedef struct { /* everything decided before work starts */
     pu_int params;         /* gradient vector of a lane: [Gamma | Phi | psi | eta | sum of bbar], then groups x [Gamma | Phi |
                               psi] */
     pu_int at_Phi, at_psi, at_eta, at_b, at_m, at_group;
+    /* A backend with memory of its own (far): the operators there, the bytes they need, data side by side, and the same layout with
+       what their grad adds up in the place of the gradients of Gamma and Phi */
+    int far;
+    pu_op side[2];
+    size_t side_bytes[2];
+    pu_int batch;
+    pu_int far_Phi, far_psi, far_eta, far_b, far_m, far_group, far_params;
 } pu__job;
 
 typedef struct { /* a state space for the Kalman engine: s_t = F s_{t-1} + N(0, Q), s_0 ~ N(0, P0) */
@@ -8452,7 +8761,6 @@ typedef struct { /* per thread */
     double *band, *inverse, *Z, *wide, *kalman; /* the factor, 1/d, Sigma inside the band: D x (width + 1); D */
     pu__markov *markov;
     pu_int loaded; /* datum whose observations are in post; -1 none */
-    double shift;   /* s of the log det quadrature */
 } pu__worker;
 
 typedef struct { /* per column, staged */
@@ -8468,9 +8776,11 @@ typedef struct {
     pu_real *home;    /* of Phi's gradient in the end, where rows are added up one by one; else it stays in lane 0 */
     unsigned char *touched; /* lanes x M: rows of a plain Phi that have a gradient in the lane; others are not even cleared */
     pu_real *gamma_nu, *test;
+    pu_real *work;    /* scratch for the operators of the host, one column */
     pu_real *se;      /* at_eta */
     pu__column *columns; /* N x (K+1) */
     double *c, *logdet;  /* N */
+    double *shift, *base; /* N: s of the log det quadrature; log det M of PCG */
     double gamma_logdet;
     pu_int *observed;    /* N */
     int *lane_of;        /* N, ragged data: the lane that each goes to */
@@ -8478,6 +8788,13 @@ typedef struct {
     pu_report *lane_report;
     pu_results stage; /* staged copies of the arrays that were asked for */
     pu_real *variance, *fit; /* N x D, N x M: diagonals of Sigma, Phi Sigma Phi' for >>predict; NULL = not wanted */
+    /* far: the model there, the gradient vector there and read back */
+    pu_lgm model;
+    pu_op side[2];
+    void *side_memory[2];
+    pu_real *far_lane, *sums, *far_psi, *far_nu;
+    pu_block x0;
+    pu_real *columns_x, *columns_u; /* D x kmax, Rao-Blackwell */
 } pu__memory;
 
 /* 0 when Gamma is neither */
@@ -8602,8 +8919,23 @@ PU__FN void pu__job_layout(pu__memory *mem, pu__arena *arena, const pu__job *job
 {
     const pu_int cols = job->K + 1, all = job->N * cols, wide = job->served[PU_DENSE] ? job->D : 0;
     const pu_int side = job->served[PU_DUAL] && job->most > wide ? job->most : wide;
+    const pu_lgm *model = job->far ? &mem->model : job->model;
     int t;
     memset(mem, 0, sizeof *mem);
+    arena->B = job->B;
+    if (job->far) {
+        for (t = 0; t < 2; t++) {
+            mem->side[t] = job->side[t];
+            mem->side_memory[t] = pu__take_from(arena, 1, (pu_int)job->side_bytes[t], 1, 1);
+        }
+        mem->far_lane = pu__far_reals(arena, job->far_params, 1), mem->sums = pu__reals(arena, job->far_params, 1);
+        mem->far_psi = pu__far_reals(arena, job->M, 1), mem->far_nu = pu__far_reals(arena, job->D, 1);
+        if (job->o->x0) mem->x0 = pu__far_cols(arena, job->D, job->kmax);
+        if (job->o->rao_blackwell)
+            mem->columns_x = pu__reals(arena, job->D, job->kmax), mem->columns_u = pu__reals(arena, job->D, job->kmax);
+        mem->model = *job->model;
+        mem->model.Gamma = mem->side, mem->model.Phi = mem->side + 1, mem->model.psi = mem->far_psi;
+    }
     mem->workers = (pu__worker *)pu__take(arena, job->threads, 1, sizeof(pu__worker));
     mem->lane_report = (pu_report *)pu__take(arena, job->lanes, 1, sizeof(pu_report));
     mem->lanes = pu__reals(arena, job->lanes, job->params);
@@ -8615,6 +8947,8 @@ PU__FN void pu__job_layout(pu__memory *mem, pu__arena *arena, const pu__job *job
     mem->columns = (pu__column *)pu__take(arena, all, 1, sizeof(pu__column));
     mem->c = (double *)pu__take(arena, job->N, 1, sizeof(double));
     mem->logdet = (double *)pu__take(arena, job->N, 1, sizeof(double));
+    mem->shift = (double *)pu__take(arena, job->N, 1, sizeof(double));
+    mem->base = (double *)pu__take(arena, job->N, 1, sizeof(double));
     mem->observed = (pu_int *)pu__take(arena, job->N, 1, sizeof(pu_int));
     if (job->ragged) mem->lane_of = (int *)pu__take(arena, job->N, 1, sizeof(int));
     mem->engine = (unsigned char *)pu__take(arena, job->N, 1, 1);
@@ -8626,24 +8960,32 @@ PU__FN void pu__job_layout(pu__memory *mem, pu__arena *arena, const pu__job *job
         pu__worker measure, *w = mem->workers ? mem->workers + t : &measure;
         const pu_int noise = pu__noise(job->model->Gamma);
         memset(w, 0, sizeof *w);
-        pu__posterior_layout(&w->post, arena, job->model, job->B, job->kmax, job->params);
-        if (job->o->tied_psi && job->model->Phi->gram && !pu__is_gram_plus(job->model))
-            w->post.g = pu__cols(arena, job->D, job->kmax);
+        pu__posterior_layout(&w->post, arena, job->model, model, job->B, job->kmax, job->batch, job->params);
+        if (job->o->tied_psi && model->Phi->gram && (job->far || !pu__is_gram_plus(job->model)))
+            w->post.g = pu__far_cols(arena, job->D, job->kmax);
+        w->post.tied = job->o->tied_psi;
         w->post.want_Gamma = job->out->Gamma && job->model->Gamma->params > 0;
         w->post.want_Phi = job->out->Phi && job->model->Phi->params > 0;
         w->post.want_psi = job->out->psi != NULL;
-        if (w->post.shift && job->o->tied_psi && w->post.want_Gamma && w->post.want_psi && !w->post.want_Phi)
+        if (pu__is_shift(job->model) && !job->far && job->o->tied_psi && w->post.want_Gamma && w->post.want_psi &&
+            !w->post.want_Phi)
             w->post.op.grad_plus = pu__posterior_grad_plus,
             w->post.op.grad_led = job->model->Gamma->grad_led ? pu__posterior_grad_led : NULL;
-        if (pu__is_gram_plus(job->model) && job->o->tied_psi && !w->post.want_Phi)
+        if (pu__is_gram_plus(job->model) && !job->far && job->o->tied_psi && !w->post.want_Phi)
             w->post.op.grad_plus = pu__posterior_gram_grad;
         w->post.at_Gamma = 0, w->post.at_Phi = job->at_Phi, w->post.at_psi = job->at_psi;
+        w->post.at_eta = job->at_eta, w->post.at_b = job->at_b;
         w->post.groups = job->groups, w->post.probes = job->K;
         w->post.at_group = job->at_group, w->post.stride = job->at_eta;
-        pu__run_layout(&w->run, arena, &w->post.op, job->B, &job->plan, job->kmax, job->network);
-        w->eps = pu__cols(arena, noise > job->M ? noise : job->M, job->kmax);
+        if (job->far) {
+            w->post.at_Phi = job->far_Phi, w->post.at_psi = job->far_psi, w->post.at_eta = job->far_eta;
+            w->post.at_b = job->far_b, w->post.at_group = job->far_group, w->post.stride = job->far_eta;
+        }
+        pu__run_layout(&w->run, arena, &w->post.op, job->B, &job->plan, job->kmax, (job->far ? 2 : 1) * job->batch, job->network);
+        w->post.m = w->run.m, w->post.minv = w->run.minv;
+        w->eps = pu__far_cols(arena, noise > job->M ? noise : job->M, job->kmax);
         if (job->form) w->post.A = pu__reals(arena, job->D, job->D);
-        w->bbar = pu__reals(arena, job->D, 1), w->diagonal = pu__reals(arena, job->D, 1);
+        w->bbar = pu__far_reals(arena, job->D, job->batch), w->diagonal = pu__reals(arena, job->D, 1);
         w->weight = pu__reals(arena, job->kmax, 1);
         if (job->o->rao_blackwell) w->Z = (double *)pu__take(arena, job->D, job->model->Gamma->band + 1, sizeof(double));
         if (side > 0) w->L = pu__reals(arena, side, side);
@@ -8667,6 +9009,7 @@ PU__FN void pu__job_layout(pu__memory *mem, pu__arena *arena, const pu__job *job
         }
         w->loaded = -1;
     }
+    mem->work = mem->workers ? mem->workers[0].post.work_host : NULL;
 }
 
 PU__FN pu_int pu__m_stride(const pu__job *job)
@@ -8675,23 +9018,53 @@ PU__FN pu_int pu__m_stride(const pu__job *job)
     return stride == PU_NONE ? 0 : stride ? stride : job->D;
 }
 
+/* What a datum of the iterative engine has besides its observations, which were read last: diag(A) and what comes of it. It is
+   number `which` of those side by side. */
+PU__FN pu_status pu__load_diagonal(const pu__job *job, pu__memory *mem, pu__worker *w, pu_int n, pu_int which, pu_report *report)
+{
+    pu__logs logs = {0, 1};
+    double sum;
+    pu_int i;
+    pu_status status;
+    if (w->post.op.diag && (job->plan.solver == PU_PCG || job->want_nll || job->o->rao_blackwell)) {
+        memset(w->diagonal, 0, (size_t)job->D * sizeof(pu_real));
+        if (w->post.op.diag(&w->post.op, w->diagonal, NULL))
+            return pu__operator_failed(report, w->post.failed, n);
+        /* the control variate's s: the geometric mean of diag(M^-1 A), near the middle of the spectrum's logarithm */
+        for (i = 0; i < job->D; i++) pu__logs_add(&logs, (double)w->diagonal[i]);
+    }
+    mem->base[n] = 0;
+    if (job->plan.solver == PU_PCG) {
+        const pu_real *m = job->o->solve.m, *now = w->run.host_m + 2 * which * job->D;
+        pu__logs base = {0, 1};
+        status = pu__set_m(&w->run, which, m ? m + n * pu__m_stride(job) : NULL, w->diagonal, n, report);
+        if (status) return status;
+        for (i = 0; i < job->D && w->post.op.diag; i++) pu__logs_add(&logs, (double)now[i]);
+        for (i = 0; i < job->D && job->want_nll; i++) pu__logs_add(&base, (double)now[i]);
+        mem->base[n] = -(base.sum + log(base.product)); /* log det M */
+    }
+    sum = logs.sum + log(logs.product);
+    mem->shift[n] = job->o->no_control_variate || !pu__finite_double(sum) ? 1 : exp(sum / (double)job->D);
+    return PU_OK;
+}
+
 /* Observations of datum n, and what depends on them alone. */
 PU__FN pu_status pu__load(const pu__job *job, pu__memory *mem, pu__worker *w, pu_int n, pu_int first, pu_report *report)
 {
-    pu_status status = PU_OK;
-    pu_int i, observed;
-    pu__logs logs = {0, 1};
-    double sum, c;
+    const pu_int datum = pu__datum(job->data, n);
+    pu_status status;
+    pu_int observed;
+    double c;
     if (w->loaded == n) return PU_OK;
     w->loaded = -1;
     w->post.failed = NULL;
+    *w->post.id = (uint32_t)(job->data->id ? job->data->id[datum] : datum);
     observed = pu__posterior_load(&w->post, job->data, n, &c);
     w->engine = pu__engine_for(job, observed);
     if (first == 0) { /* blocks of one datum may meet on two threads */
         mem->observed[n] = observed, mem->c[n] = c;
         mem->engine[n] = (unsigned char)w->engine;
     }
-    w->shift = 1;
     if (w->engine != PU_ITERATIVE) {
         w->loaded = n;
         return PU_OK;
@@ -8703,54 +9076,75 @@ PU__FN pu_status pu__load(const pu__job *job, pu__memory *mem, pu__worker *w, pu
             return pu__operator_failed(report, w->post.failed, n);
         if (form) w->post.formed = pu_op_dense(job->D, job->D, w->post.A);
     }
-    if (w->post.op.diag && (job->plan.solver == PU_PCG || job->want_nll || job->o->rao_blackwell)) {
-        memset(w->diagonal, 0, (size_t)job->D * sizeof(pu_real));
-        if (w->post.op.diag(&w->post.op, w->diagonal, NULL))
-            return pu__operator_failed(report, w->post.failed, n);
-        /* the control variate's s: the geometric mean of diag(M^-1 A), near the middle of the spectrum's logarithm */
-        for (i = 0; i < job->D; i++) pu__logs_add(&logs, (double)w->diagonal[i]);
-    }
-    if (job->plan.solver == PU_PCG) {
-        const pu_real *m = job->o->solve.m;
-        status = pu__set_m(&w->run, m ? m + n * pu__m_stride(job) : NULL, w->diagonal, n, report);
-        if (status) return status;
-        for (i = 0; i < job->D && w->post.op.diag; i++) pu__logs_add(&logs, (double)w->run.m[i]);
-    }
-    sum = logs.sum + log(logs.product);
-    w->shift = job->o->no_control_variate || !pu__finite_double(sum) ? 1 : exp(sum / (double)job->D);
-    w->loaded = n;
+    status = pu__load_diagonal(job, mem, w, n, 0, report);
+    if (!status) w->loaded = n;
     return status;
 }
 
-/* Columns first .. first+k-1 of [b | delta_1 .. delta_K] into run.u */
+/* The same for `count` data from n on, side by side where the backend works, in the slot that was not used last. */
+PU__FN pu_status pu__far_load(const pu__job *job, pu__memory *mem, pu__worker *w, pu_int n, pu_int count, pu_report *report)
+{
+    pu__posterior *p = &w->post;
+    const pu_op *Phi = p->model->Phi;
+    pu_status status = PU_OK;
+    pu_int g, i, observed, most = 0;
+    p->failed = NULL, p->slot = !p->slot, p->count = count, p->cols = job->block;
+    p->restricted = Phi->apply_rows && Phi->apply_rows_t && Phi->grad_rows;
+    for (g = 0; g < count; g++) {
+        observed = pu__count_observed(job->data, n + g);
+        if (observed > most) most = observed;
+    }
+    p->n_rows = p->restricted ? most : p->M, p->observed = most;
+    p->rows = NULL, p->joint = 0;
+    pu__forget(p);
+    job->B->turn(job->B->user, p->slot);
+    w->run.m = p->m ? p->m + p->slot * p->wide * p->D : NULL, w->run.minv = p->m ? p->minv + p->slot * p->wide * p->D : NULL;
+    for (g = 0; g < count && !status; g++) {
+        const pu_int datum = pu__datum(job->data, n + g);
+        pu_int *list = p->staged.rows + g * p->n_rows;
+        p->staged.id[g] = (uint32_t)(job->data->id ? job->data->id[datum] : datum);
+        observed = pu__posterior_read(p, job->data, n + g, g, p->n_rows, mem->c + n + g);
+        mem->observed[n + g] = observed, mem->engine[n + g] = (unsigned char)PU_ITERATIVE;
+        for (i = 0; i < p->n_rows && p->restricted; i++) list[i] = i < observed ? p->list[i] : -1;
+        if (p->restricted && observed < p->M) p->rows = p->staged.rows;
+        status = pu__load_diagonal(job, mem, w, n + g, g, report);
+    }
+    if (status) return status;
+    pu__posterior_send(p);
+    job->B->batch(job->B->user, count);
+    return PU_OK;
+}
+
+/* Columns first .. first+k-1 of [b | delta_1 .. delta_K] into run.u; far: of every datum. There b's columns get a probe, too, before
+   b itself, so that columns of one kind lie side by side. */
 PU__FN pu_status pu__rhs(const pu__job *job, pu__memory *mem, pu__worker *w, pu_int n, pu_int first, pu_int k,
                          pu_report *report)
 {
-    const pu_op *Gamma = job->model->Gamma;
+    pu__posterior *p = &w->post;
+    const pu_op *Gamma = p->model->Gamma;
+    const pu_backend *B = job->B;
     const pu_block u = w->run.u;
-    const pu_int lead = first == 0, probes = k - lead; /* column 0 of the first block is b */
-    const pu_block delta = pu__from(u, lead);
-    const pu_int datum = pu__datum(job->data, n);
-    const uint32_t id = (uint32_t)(job->data->id ? job->data->id[datum] : datum), sample = (uint32_t)(first + lead - 1);
-    pu_int j;
-    if (lead && pu__posterior_rhs(&w->post, job->model->nu ? mem->gamma_nu : NULL, u))
-        return pu__operator_failed(report, "Phi.apply_t", n);
-    if (probes == 0) return PU_OK;
-    if (job->o->delta) {
-        for (j = 0; j < probes; j++)
-            memcpy(pu__col(delta, j), job->o->delta + (n * job->K + (pu_int)sample + j) * job->D,
-                   (size_t)job->D * sizeof(pu_real));
-        return PU_OK;
+    const pu_int skip = first == 0 && !job->far, probes = k - skip; /* column 0 of the first block is b */
+    const pu_block delta = pu__from(u, skip);
+    const uint32_t sample = (uint32_t)(first + skip - 1);
+    pu_int j, each = k / p->count;
+    for (j = 0; j < k && job->o->delta; j++) {
+        const pu_int probe = first + j % each - 1;
+        if (probe >= 0)
+            B->write(B->user, pu__col(u, j), job->o->delta + ((n + j / each) * job->K + probe) * job->D,
+                     (size_t)job->D * sizeof(pu_real));
     }
-    job->B->normals(job->B->user, pu__noise(Gamma), probes, w->eps, job->o->seed, id, sample, job->o->step, PU__STREAM_PRIOR);
-    if (Gamma->sample(Gamma, probes, w->eps, delta, w->post.work)) return pu__operator_failed(report, "Gamma.sample", n);
-    for (j = 0; j < probes && w->post.rows; j++) /* each number belongs to its row, whoever else is there */
-        pu__normals_at(job->o->seed, id, sample + (uint32_t)j, job->o->step, PU__STREAM_NOISE, w->post.n_rows, w->post.rows,
-                       pu__col(w->eps, j));
-    if (!w->post.rows)
-        job->B->normals(job->B->user, job->M, probes, w->eps, job->o->seed, id, sample, job->o->step, PU__STREAM_NOISE);
-    pu__weigh(&w->post, probes, w->eps, w->eps, PU_R(1), w->post.w_root);
-    if (pu__phi_apply_t(&w->post, probes, w->eps, delta, 1)) return pu__operator_failed(report, w->post.failed, n);
+    if (probes > 0 && !job->o->delta) {
+        B->normals(B->user, pu__noise(job->model->Gamma), NULL, probes, w->eps, job->o->seed, p->id, sample, job->o->step,
+                   PU__STREAM_PRIOR);
+        if (Gamma->sample(Gamma, probes, w->eps, delta, p->work)) return pu__operator_failed(report, "Gamma.sample", n);
+        /* each number belongs to its row, whoever else is there */
+        B->normals(B->user, p->n_rows, p->rows, probes, w->eps, job->o->seed, p->id, sample, job->o->step, PU__STREAM_NOISE);
+        pu__weigh(p, probes, w->eps, w->eps, PU_R(1), p->w_root);
+        if (pu__phi_apply_t(p, probes, w->eps, delta, 1)) return pu__operator_failed(report, p->failed, n);
+    }
+    if (first == 0 && pu__posterior_rhs(p, !job->model->nu ? NULL : job->far ? mem->far_nu : mem->gamma_nu, pu__means(p, u)))
+        return pu__operator_failed(report, "Phi.apply_t", n);
     return PU_OK;
 }
 
@@ -8760,53 +9154,45 @@ PU__FN pu_status pu__rhs(const pu__job *job, pu__memory *mem, pu__worker *w, pu_
 PU__FN pu_status pu__linear_terms(const pu__job *job, pu__worker *w, pu_real *lane)
 {
     pu__posterior *p = &w->post;
-    const pu_real one = PU_R(1), *psi = job->model->psi;
+    const pu_backend *B = job->B;
+    const pu_int count = p->count;
     const int seen = !job->network && p->t_of == w->run.x.at; /* bbar = -x, and Phi x is there */
-    const pu_block b = pu__rows(w->bbar, job->D), sum = pu__rows(p->row_sum, p->M);
-    pu_real *t = p->row_sum;
-    pu_int i;
-    pu__axpy(job->D, PU_R(1), w->bbar, lane + job->at_b);
+    const pu_block b = pu__rows(w->bbar, job->D), sum = pu__rows(p->row_sum, p->M), none = {NULL, 0};
+    pu_term t;
+    B->row_dot(B->user, job->D, count, NULL, NULL, b, none, job->D, NULL, lane + p->at_b);
     if (job->out->psi || job->out->eta) {
-        for (i = 0; i < p->n_rows && seen; i++) t[i] = -p->t0.at[i];
-        if (!seen && pu__phi_apply(p, 1, b, sum)) return PU_E_OPERATOR;
-        for (i = 0; i < p->n_rows; i++) {
-            const pu_int row = pu__row(p, i);
-            lane[job->at_eta + row] -= p->w[i] * (t[i] + p->e[i]);
-            if (p->mask[i] != PU_R(0))
-                lane[job->at_psi + row] += (t[i] + p->e[i] / 2) * p->e[i] - PU_R(1) / (2 * psi[row]);
-        }
+        t = pu__t(pu__means(p, p->t0), PU_R(-1), NULL, NULL);
+        if (seen) B->combine(B->user, p->n_rows, count, sum, 1, &t);
+        else if (pu__phi_apply(p, count, b, sum)) return PU_E_OPERATOR;
+        B->row_terms(B->user, p->n_rows, count, sum, p->w, p->mask, p->e, p->model->psi, p->M, p->rows, lane + p->at_eta,
+                     lane + p->at_psi);
     }
     if (!p->want_Phi || p->joint) return PU_OK;
-    for (i = 0; i < p->n_rows; i++) t[i] = p->w[i] * p->e[i];
-    return pu__phi_grad(p, 1, sum, b, &one, lane + job->at_Phi);
+    t = pu__t(pu__rows(p->e, p->n_rows), PU_R(1), NULL, p->w);
+    B->combine(B->user, p->n_rows, count, sum, 1, &t);
+    return pu__phi_grad(p, count, sum, b, p->ones, lane + p->at_Phi);
 }
 
 /* log det A as each probe column of the block sees it, and how far that may be from what more steps would give: the larger
    of the last step's change and of the part of delta'A^-1 log(A/s) delta that the residual leaves open, about
-   r'A^-1 r (1 + |log(theta/s)|) with theta the smallest Ritz value. */
-PU__FN void pu__logdets(pu__worker *w, pu__column *columns, pu_int first)
+   r'A^-1 r (1 + |log(theta/s)|) with theta the smallest Ritz value. The block has `each` columns of datum n, then n + 1 .. */
+PU__FN void pu__logdets(pu__memory *mem, pu__worker *w, pu_int n, pu_int each, pu__column *columns, pu_int first)
 {
     pu__run *g = &w->run;
-    double base = 0;
-    pu_int j, i;
-    for (i = 0; i < g->n && g->use_m; i++) base -= log((double)g->m[i]); /* log det M */
+    pu_int j;
     for (j = 0; j < g->k; j++) {
-        const pu_int steps = (pu_int)g->host_int[j];
+        const pu_int steps = (pu_int)g->host_steps[j], stop = (pu_int)g->host_stop[j];
+        const pu_real *rho = g->host_rho + j;
+        const double begin = (double)rho[0], end = (double)rho[steps * g->k], s = mem->shift[n + j / each];
         double after, change, theta, largest, open;
-        int32_t stop;
-        pu_real rho[3];
-        g->B->read(g->B->user, rho, g->s.rho + j, sizeof *rho);
-        g->B->read(g->B->user, rho + 1, g->s.rho + steps * g->k + j, sizeof *rho);
-        g->B->read(g->B->user, rho + 2, g->s.rho + (steps > 0 ? steps - 1 : 0) * g->k + j, sizeof *rho);
-        after = pu__quadrature(g, j, steps, (double)rho[0], w->shift, &theta, &largest);
-        change = fabs(pu__last_change(g, j, steps, (double)rho[2], w->shift));
-        open = steps > 0 ? (double)rho[1] / theta * (1 + fabs(log(theta / w->shift))) : (double)rho[0];
+        after = pu__quadrature(g, j, steps, begin, s, &theta, &largest);
+        change = fabs(pu__last_change(g, j, steps, (double)rho[(steps > 0 ? steps - 1 : 0) * g->k], s));
+        open = steps > 0 ? end / theta * (1 + fabs(log(theta / s))) : begin;
         columns[j].low = theta, columns[j].high = largest;
-        columns[j].energy = steps > 0 ? (double)rho[1] / theta : -1;
-        if (first + j == 0) continue; /* the mean has no part in the log det */
-        columns[j].logdet = after + base;
+        columns[j].energy = steps > 0 ? end / theta : -1;
+        if (first + j % each == 0) continue; /* the mean has no part in the log det */
+        columns[j].logdet = after + mem->base[n + j / each];
         /* a column that ended at rounding level has nothing left to change, however much its last step did */
-        g->B->read(g->B->user, &stop, g->s.stop + j, sizeof stop);
         columns[j].gap = stop == PU_STOP_ROUNDING || stop == PU_STOP_ZERO ? open : pu__max(change, open);
     }
 }
@@ -8814,17 +9200,24 @@ PU__FN void pu__logdets(pu__worker *w, pu__column *columns, pu_int first)
 /* Control variates of the probe columns just solved: with a = 1/A_jj,
      1/2 [a + (sigma_j - a delta_j)^2] = 1/2 sigma_j^2 + 1/2 a (1 - 2 sigma_j delta_j + a delta_j^2),
    whose last term has mean zero because cov(sigma, delta) = I and cov(delta) = A. */
-PU__FN pu_status pu__rao_blackwell(const pu__job *job, pu__worker *w, pu_int k, pu_real *lane)
+PU__FN pu_status pu__rao_blackwell(const pu__job *job, pu__memory *mem, pu__worker *w, pu_int k, pu_real *lane)
 {
+    const size_t bytes = (size_t)(job->D * k) * sizeof(pu_real);
+    const pu_block x = job->far ? pu__rows(mem->columns_x, job->D) : w->run.x;
+    const pu_block u = job->far ? pu__rows(mem->columns_u, job->D) : w->run.u;
     const pu_op *Gamma = job->model->Gamma;
     const pu_int D = job->D, width = Gamma->band;
     pu_int j, i, end;
     pu_status status = PU_OK;
+    if (job->far) {
+        job->B->read(job->B->user, x.at, w->run.x.at, bytes);
+        job->B->read(job->B->user, u.at, w->run.u.at, bytes);
+    }
     for (j = w->post.column == 0; j < k && !status; j = end) { /* not the mean */
         memset(w->Z, 0, (size_t)(D * (width + 1)) * sizeof *w->Z);
         end = pu__group_end(&w->post, j, k);
         for (; j < end; j++) {
-            const pu_real *sigma = pu__col(w->run.x, j), *delta = pu__col(w->run.u, j);
+            const pu_real *sigma = pu__col(x, j), *delta = pu__col(u, j);
             const double half = (double)w->weight[j] / 2;
             for (i = 0; i < D; i++) {
                 const double a = 1 / (double)w->diagonal[i], d = (double)delta[i];
@@ -8836,55 +9229,71 @@ PU__FN pu_status pu__rao_blackwell(const pu__job *job, pu__worker *w, pu_int k, 
     return status;
 }
 
-/* A block of columns of datum n by the iterative engine. */
-PU__FN pu_status pu__iterative_block(const pu__job *job, pu__memory *mem, pu__worker *w, pu_int n, pu_int first, pu_int k,
-                                     pu_real *lane, pu_report *report)
+/* A block of columns of datum n by the iterative engine; far: `each` columns of some data from n on, and while the device works on
+   them the host prepares the `next` data from that number on, if there are any. */
+PU__FN pu_status pu__iterative_block(const pu__job *job, pu__memory *mem, pu__worker *w, pu_int n, pu_int first, pu_int each,
+                                     pu_int next, pu_real *lane, pu_report *report)
 {
     pu__run *g = &w->run;
-    const pu_int D = job->D, I = job->plan.I, at = n * (job->K + 1) + first;
+    const pu_backend *B = job->B;
+    const pu_int D = job->D, I = job->plan.I, at = n * (job->K + 1) + first, k = each * w->post.count;
+    const int back = job->network && job->any_grad;
     pu__column *columns = mem->columns + at;
     pu_block start;
     pu_status status, outcome;
-    pu_int i, j;
+    pu_int i, j, l;
     pu__run_set(g, job->plan.solver, k);
     if (job->plan.solver == PU_GD) {
         status = pu__set_step(g, job->o->solve.step ? job->o->solve.step + n : NULL, n, report);
         if (status) return status;
     }
+    g->each = each;
     status = pu__rhs(job, mem, w, n, first, k, report);
     if (status) return status;
     start.at = (pu_real *)(uintptr_t)(job->o->x0 ? job->o->x0 + at * D : NULL), start.ld = D; /* read only */
-    for (j = 0; j < k; j++) w->weight[j] = first + j == 0 ? PU_R(1) : PU_R(1) / (pu_real)job->K;
-    w->post.column = first, w->post.joint = first == 0 && !job->network;
-    g->mbar = job->out->m ? lane + job->at_m : NULL;
-    outcome = pu__run_block(g, start.at ? &start : NULL, w->weight, job->network && job->any_grad,
-                            job->any_grad ? lane : NULL, mem->stage.residual ? mem->stage.residual + at * D : NULL, n, first,
-                            report);
-    if (!pu__fatal(outcome) && job->o->rao_blackwell && w->post.want_Gamma && pu__rao_blackwell(job, w, k, lane))
-        return pu__operator_failed(report, "Gamma.band_grad", n);
-    w->post.column = -1;
-    if (pu__fatal(outcome)) return outcome;
-    pu__read_history(g);
-    for (j = 0; j < k; j++) {
-        memset(columns + j, 0, sizeof *columns);
-        pu__column_record(g, j, job->network && job->any_grad, &columns[j].record);
-        columns[j].ux = g->ux[j], columns[j].xax = g->ux[j] - g->xt[j];
-        if (mem->stage.x) memcpy(mem->stage.x + (at + j) * D, pu__col(g->x, j), (size_t)D * sizeof(pu_real));
-        for (i = 0; i < I; i++) {
-            if (mem->stage.alpha) mem->stage.alpha[(at + j) * I + i] = i < g->done ? g->host_a[i * k + j] : PU_R(0);
-            if (mem->stage.beta) mem->stage.beta[(at + j) * I + i] = i < g->done ? g->host_b[i * k + j] : PU_R(0);
-        }
+    if (job->far && start.at) {
+        B->write(B->user, mem->x0.at, start.at, (size_t)(k * D) * sizeof(pu_real));
+        start = mem->x0;
     }
-    if (job->want_nll) pu__logdets(w, columns, first);
+    for (j = 0; j < k; j++) w->weight[j] = first + j % each == 0 ? PU_R(1) : PU_R(1) / (pu_real)job->K;
+    w->post.column = first, w->post.joint = first == 0 && !job->network;
+    g->mbar = job->out->m ? lane + (job->far ? job->far_m : job->at_m) : NULL;
+    outcome = pu__run_block(g, start.at ? &start : NULL, w->weight, back, job->any_grad ? lane : NULL,
+                            mem->stage.residual ? mem->stage.residual + at * D : NULL, n, first, report);
+    if (pu__fatal(outcome)) return outcome;
     if (first == 0 && job->any_grad) {
-        pu_term t[2]; /* bbar = -x + scale rbar */
-        pu_block bbar;
-        bbar.at = w->bbar, bbar.ld = D;
-        t[0] = pu__t(g->x, PU_R(-1), NULL, NULL), t[1] = pu__t(g->rbar, PU_R(1), g->s.scale, NULL);
-        job->B->combine(job->B->user, D, 1, bbar, job->network ? 2 : 1, t);
+        pu_term t[2]; /* bbar = -x + scale rbar, of the mean of each datum */
+        const pu_int count = w->post.count;
+        t[0] = pu__t(pu__means(&w->post, g->x), PU_R(-1), NULL, NULL), t[1] = pu__t(g->rbar, PU_R(1), g->s.scale, NULL);
+        if (job->network && count > 1) { /* scale has an entry for every column */
+            pu__combine2(g, g->qbar, pu__t(g->x, PU_R(-1), NULL, NULL), t[1]);
+            t[0] = pu__t(pu__means(&w->post, g->qbar), PU_R(1), NULL, NULL);
+        }
+        B->combine(B->user, D, count, pu__rows(w->bbar, D), job->network && count == 1 ? 2 : 1, t);
         if (pu__linear_terms(job, w, lane)) return pu__operator_failed(report, w->post.failed, n);
     }
     w->post.joint = 0;
+    if (job->o->rao_blackwell && w->post.want_Gamma && pu__rao_blackwell(job, mem, w, k, job->far ? mem->lanes : lane))
+        return pu__operator_failed(report, "Gamma.band_grad", n);
+    w->post.column = -1;
+    if (next > 0) {
+        status = pu__far_load(job, mem, w, n + w->post.count, next, report);
+        if (status) return status;
+    }
+    outcome = pu__run_outcome(g, outcome, back, n, first, report);
+    if (pu__fatal(outcome)) return outcome;
+    if (mem->stage.x) B->read(B->user, mem->stage.x + at * D, g->x.at, (size_t)(k * D) * sizeof(pu_real));
+    for (j = 0; j < k; j++) {
+        memset(columns + j, 0, sizeof *columns);
+        pu__column_record(g, j, back, &columns[j].record);
+        columns[j].ux = g->ux[j], columns[j].xax = g->ux[j] - g->xt[j];
+        for (i = 0; i < I; i++) {
+            l = i * k + j;
+            if (mem->stage.alpha) mem->stage.alpha[(at + j) * I + i] = i < g->done ? g->host_a[l] : PU_R(0);
+            if (mem->stage.beta) mem->stage.beta[(at + j) * I + i] = i < g->done ? g->host_b[l] : PU_R(0);
+        }
+    }
+    if (job->want_nll) pu__logdets(mem, w, n, each, columns, first);
     return outcome;
 }
 
@@ -9357,10 +9766,10 @@ PU__FN pu_status pu__spread(const pu__job *job, pu__memory *mem, pu__worker *w, 
 {
     const pu_op *Phi = job->model->Phi;
     const pu_block x = w->run.x, t = w->post.t0;
-    if (mem->variance) job->B->row_dot(job->B->user, job->D, k, NULL, w->weight, x, x, mem->variance + n * job->D);
+    if (mem->variance) job->B->row_dot(job->B->user, job->D, k, NULL, w->weight, x, x, 0, NULL, mem->variance + n * job->D);
     if (!mem->fit) return PU_OK;
     if (pu__named(&w->post, Phi->apply(Phi, k, x, t, 0, w->post.work), "Phi.apply")) return PU_E_OPERATOR; /* all rows */
-    job->B->row_dot(job->B->user, job->M, k, NULL, w->weight, t, t, mem->fit + n * job->M);
+    job->B->row_dot(job->B->user, job->M, k, NULL, w->weight, t, t, 0, NULL, mem->fit + n * job->M);
     return PU_OK;
 }
 
@@ -9435,6 +9844,7 @@ PU__FN pu_status pu__direct_datum(const pu__job *job, pu__memory *mem, pu__worke
         if (engine->solve(job, w, first, k)) return pu__operator_failed(report, w->post.failed, n);
         pu__zero(g, g->r); /* there is no recurrence */
         if (pu__residual(g)) return pu__operator_failed(report, w->post.failed, n);
+        pu__read_dots(g);
         for (j = 0; j < k; j++) {
             const pu_int at = n * cols + first + j;
             pu__column *c = mem->columns + at;
@@ -9546,12 +9956,92 @@ PU__FN void pu__lane(const pu__job *job, pu__memory *mem, pu__worker *w, int lan
         pu__report_clear(&one);
         status = pu__load(job, mem, w, n, first, &one);
         if (!status && job->by_rows) pu__touch(job, &w->post, mem->touched + lane * job->M, grad);
-        if (!status && w->engine == PU_ITERATIVE) status = pu__iterative_block(job, mem, w, n, first, k, grad, &one);
+        if (!status && w->engine == PU_ITERATIVE) status = pu__iterative_block(job, mem, w, n, first, k, 0, grad, &one);
         else if (!status && first == 0) status = pu__direct_datum(job, mem, w, n, grad, &one);
         if (status == PU_E_OPERATOR && w->post.failed) one.where.what = w->post.failed; /* the user's operator, not "A" */
         if (status && (!report->status || pu__fatal(status))) report->status = status, report->where = one.where;
         if (pu__fatal(status)) break;
     }
+    report->products = w->run.products;
+}
+
+/* ---- a device: one lane, some data side by side ---- */
+
+/* The operators and arrays of the model go there. */
+PU__FN pu_status pu__far_open(const pu__job *job, pu__memory *mem, pu_report *report)
+{
+    static const char *const names[2] = {"Gamma (no device side)", "Phi (no device side)"};
+    const pu_op *ops[2];
+    const pu_backend *B = job->B;
+    pu__posterior *p = &mem->workers->post;
+    pu_status status = PU_OK;
+    size_t bytes;
+    pu_int i;
+    int t;
+    ops[0] = job->model->Gamma, ops[1] = job->model->Phi;
+    B->turn(B->user, 0);
+    for (t = 0; t < 2 && !status; t++)
+        status = pu__side(B, t, ops[t], names[t], mem->side_memory[t], &bytes, mem->side + t, report);
+    if (status) return status;
+    B->write(B->user, mem->far_psi, job->model->psi, (size_t)job->M * sizeof(pu_real));
+    if (job->model->nu) B->write(B->user, mem->far_nu, mem->gamma_nu, (size_t)job->D * sizeof(pu_real));
+    for (i = 0; i < job->batch; i++) p->staged.w[i % job->M] = PU_R(1);
+    for (i = 0; i < job->batch; i += job->M)
+        B->write(B->user, p->ones + i, p->staged.w, (size_t)pu__min(job->M, job->batch - i) * sizeof(pu_real));
+    return PU_OK;
+}
+
+/* What was added up there becomes lane 0. */
+PU__FN pu_status pu__far_close(const pu__job *job, pu__memory *mem, pu_report *report)
+{
+    const pu_op *Gamma = mem->side, *Phi = mem->side + 1;
+    const pu_real *from = mem->sums;
+    pu_real *to = mem->lanes;
+    pu_int g;
+    pu_status status;
+    job->B->read(job->B->user, mem->sums, mem->far_lane, (size_t)job->far_params * sizeof(pu_real));
+    status = pu__far_status(job->B, report);
+    if (status) return status;
+    for (g = -1; g < job->groups; g++) {
+        if (g >= 0) from = mem->sums + job->far_group + g * job->far_eta, to = mem->lanes + job->at_group + g * job->at_eta;
+        if (job->at_Phi > 0 && pu__pull_side(Gamma, from, to)) return pu__operator_failed(report, "Gamma.pull", -1);
+        if (job->at_psi > job->at_Phi && pu__pull_side(Phi, from + job->far_Phi, to + job->at_Phi))
+            return pu__operator_failed(report, "Phi.pull", -1);
+        pu__axpy(job->M, PU_R(1), from + job->far_psi, to + job->at_psi);
+    }
+    from = mem->sums, to = mem->lanes; /* eta, b, m */
+    pu__axpy(job->far_group - job->far_eta, PU_R(1), from + job->far_eta, to + job->at_eta);
+    return PU_OK;
+}
+
+PU__FN void pu__far_lane(const pu__job *job, pu__memory *mem)
+{
+    pu__worker *w = mem->workers;
+    pu_report *report = mem->lane_report;
+    const pu_block sums = pu__rows(mem->far_lane, job->far_params);
+    pu_status status, outcome = PU_OK;
+    pu_int n, b, count = pu__min(job->batch, job->N), next;
+    pu__report_clear(report);
+    w->run.products = 0, w->engine = PU_ITERATIVE;
+    memset(mem->lanes, 0, (size_t)job->params * sizeof(pu_real));
+    status = pu__far_open(job, mem, report);
+    if (!status) status = pu__far_load(job, mem, w, 0, count, report);
+    if (!status) job->B->combine(job->B->user, job->far_params, 1, sums, 0, NULL);
+    for (n = 0; n < job->N && !pu__fatal(status); n += count, count = next) {
+        next = pu__min(job->batch, job->N - n - count);
+        for (b = 0; b < job->blocks && !pu__fatal(status); b++) {
+            const pu_int first = b * job->block, each = pu__min(job->block, job->K + 1 - first);
+            pu_report one;
+            pu__report_clear(&one);
+            status = pu__iterative_block(job, mem, w, n, first, each, b + 1 == job->blocks ? next : 0, mem->far_lane, &one);
+            if (status && (!outcome || pu__fatal(status))) outcome = status, report->where = one.where;
+        }
+    }
+    if (outcome && !pu__fatal(status)) status = outcome;
+    report->status = status;
+    if (!pu__fatal(status) && pu__far_close(job, mem, report)) return;
+    if (pu__far_status(job->B, report)) return; /* outranks whatever came of it */
+    report->status = status;
     report->products = w->run.products;
 }
 
@@ -9683,6 +10173,8 @@ PU__FN void pu__plan_words(const pu__job *job, pu_report *report)
         pu__put_number(&t, " of ", job->N);
         pu__put(&t, " data by ");
         pu__put(&t, pu_engine_text((pu_engine)e));
+        if (pu__is_far(job->o->backend)) pu__put(&t, job->far ? ", on the device" : ", on the host");
+        if (job->far && job->o->engine == PU_ENGINE_AUTO) { pu__put(&t, " (auto is for engines of the host)"); continue; }
         if (job->engine != PU_ENGINE_AUTO) { pu__put(&t, ", as asked"); continue; }
         pu__put(&t, ", the cheapest (predicted us per datum of the mean size:");
         for (other = PU_ITERATIVE; other < PU_KALMAN; other++) {
@@ -9694,6 +10186,45 @@ PU__FN void pu__plan_words(const pu__job *job, pu_report *report)
         }
         pu__put(&t, ")");
     }
+}
+
+/* How a device is used: one lane, all columns of as many data side by side as its memory has room for, if need be only some of
+   one datum's columns. Where even one of them does not fit, the call is refused when it asks for memory, with the bytes lacking
+   told. */
+PU__FN pu_status pu__far_make(pu__job *job, pu_report *report)
+{
+    const pu_lgm *model = job->model;
+    const pu_int cols = job->K + 1, fixed = job->o->columns ? pu__min(job->o->columns, cols) : 0;
+    pu__memory mem;
+    pu_status status = pu__side(job->B, 0, model->Gamma, "Gamma (no device side)", NULL, job->side_bytes, job->side, report);
+    if (!status) status = pu__side(job->B, 1, model->Phi, "Phi (no device side)", NULL, job->side_bytes + 1, job->side + 1, report);
+    if (status) return status;
+    if (job->K > 0 && !job->o->delta && !job->side[0].sample)
+        return pu__fail(report, PU_E_UNSUPPORTED, "Gamma.sample (device side)", -1, -1);
+    if ((job->out->Gamma && job->side[0].params > 0 && !job->side[0].grad) ||
+        (job->out->Phi && job->side[1].params > 0 && !job->side[1].grad))
+        return pu__fail(report, PU_E_UNSUPPORTED, job->side[0].grad ? "Phi.grad (device side)" : "Gamma.grad (device side)", -1, -1);
+    job->lanes = job->threads = 1, job->ragged = job->form = job->by_rows = 0;
+    job->far_Phi = job->out->Gamma ? job->side[0].params : 0;
+    job->far_psi = job->far_Phi + (job->out->Phi ? job->side[1].params : 0);
+    job->far_eta = job->far_psi + job->M, job->far_b = job->far_eta + job->M, job->far_m = job->far_b + job->D;
+    job->far_group = job->far_m + (job->out->m ? job->D : 0);
+    job->far_params = job->far_group + job->groups * job->far_eta;
+    job->block = fixed ? fixed : cols;
+    /* standard errors, Rao-Blackwell and GD's step sizes are worked out datum by datum */
+    job->batch = job->block < cols || job->groups || job->o->rao_blackwell || job->plan.solver == PU_GD ? 1 : job->N;
+    while (job->batch > 1 && job->batch > INT32_MAX / (job->M > cols ? job->M : cols)) job->batch /= 2; /* places in 32 bits */
+    for (;;) {
+        pu__arena arena = PU__ARENA;
+        job->kmax = job->block * job->batch, job->blocks = (cols + job->block - 1) / job->block;
+        pu__job_layout(&mem, &arena, job);
+        report->device_bytes = arena.far_used + PU__ALIGN;
+        if (!arena.overflow && report->device_bytes <= job->B->budget) break;
+        if (job->batch > 1) job->batch = (job->batch + 1) / 2;
+        else if (!fixed && job->block > 1) job->block = (job->block + 1) / 2;
+        else break;
+    }
+    return PU_OK;
 }
 
 /* Check everything that can be checked without memory, and decide everything that can be decided. */
@@ -9732,7 +10263,10 @@ PU__FN pu_status pu__job_make(pu__job *job, const pu_lgm *model, const pu_data *
     if (o->columns < 0) return pu__fail(report, PU_E_ARGUMENT, "options.columns", -1, -1);
     job->kind = o->kind;
     job->engine = o->kind == PU_EXACT && o->engine == PU_ITERATIVE ? PU_DENSE : o->engine;
-    job->exact = o->kind == PU_EXACT || o->engine == PU_ENGINE_AUTO;
+    job->far = pu__is_far(job->B);
+    if (job->far && o->kind != PU_EXACT && o->engine == PU_ENGINE_AUTO) job->engine = PU_ITERATIVE; /* the plan tells */
+    if (job->far && job->engine != PU_ITERATIVE) job->far = 0, job->B = pu_backend_cpu();         /* likewise */
+    job->exact = o->kind == PU_EXACT || job->engine == PU_ENGINE_AUTO;
     job->network = o->kind == PU_NETWORK;
     job->K = o->kind == PU_EXACT ? 0 : o->samples ? o->samples : 10;
     status = pu__plan_make(&o->solve, job->D, o->kind == PU_MONTE_CARLO, job->network, &job->plan, report);
@@ -9764,6 +10298,7 @@ PU__FN pu_status pu__job_make(pu__job *job, const pu_lgm *model, const pu_data *
         job->block = pu__min(job->block, (cols + parts - 1) / parts);
     }
     job->kmax = job->block;
+    job->batch = 1;
     if (job->served[PU_ITERATIVE] < job->N) { /* direct engines like wider blocks, the band has just the columns */
         const pu_int wide =
             o->columns ? o->columns
@@ -9796,7 +10331,11 @@ PU__FN pu_status pu__job_make(pu__job *job, const pu_lgm *model, const pu_data *
         job->params += job->groups * job->at_eta;
         job->by_rows = 0; /* the groups have copies of their own */
     }
-    report->groups = job->groups;
+    if (job->far) {
+        status = pu__far_make(job, report);
+        if (status) return status;
+    }
+    report->groups = job->groups, report->batch = job->far ? job->batch : 0;
     report->kind = job->kind, report->engine = job->engine, report->solver = job->plan.solver;
     pu__plan_words(job, report);
     report->samples = job->K, report->iterations = job->plan.I, report->checkpoint = job->plan.every;
@@ -9845,6 +10384,7 @@ PU__FN void pu__widest(pu__job *job)
     const pu_int cols = job->K + 1,
                  least = pu__is_shift(job->model) ? 1 : 4,
                  block = pu__min(job->o->columns ? job->o->columns : pu__columns_default(job->D, cols, least), cols);
+    if (job->far) return; /* all of it was decided by the memory there */
     job->lanes = job->o->lanes ? job->o->lanes : 4;
     job->threads = pu__threads(job->o->threads, 1e30);
     if (job->threads > job->lanes) job->threads = job->lanes;
@@ -9876,7 +10416,7 @@ PU_DEF pu_status pu_gradient_bytes(const pu_lgm *model, const pu_data *data, con
     pu_report local;
     pu__job job;
     pu__memory mem;
-    pu__arena arena = {NULL, 0, 0};
+    pu__arena arena = PU__ARENA;
     pu_status status;
     if (!report) report = &local;
     pu__report_clear(report);
@@ -9924,7 +10464,7 @@ PU__FN pu_status pu__shared_terms(const pu__job *job, pu__memory *mem, double *c
 {
     const pu_op *Gamma = job->model->Gamma;
     const pu_int D = job->D;
-    pu_real *work = mem->workers[0].post.work, *test = mem->test;
+    pu_real *work = mem->work, *test = mem->test;
     pu_block nu, out;
     double logdet = 0;
     pu_int i;
@@ -9937,11 +10477,11 @@ PU__FN pu_status pu__shared_terms(const pu__job *job, pu__memory *mem, double *c
     }
     if (Gamma->trusted < 2) {
         pu_status status =
-            pu__check_spd(Gamma, job->B, test, test + D, test + 2 * D, test + 3 * D, work, "Gamma", "Gamma.apply", report);
+            pu__check_spd(Gamma, test, test + D, test + 2 * D, test + 3 * D, work, "Gamma", "Gamma.apply", report);
         if (status) return status;
     }
     if (job->model->Phi->trusted < 1) {
-        pu_status status = pu__check_adjoint(job->model->Phi, job->B, test, work, report);
+        pu_status status = pu__check_adjoint(job->model->Phi, test, work, report);
         if (status) return status;
     }
     report->has_objective = Gamma->logdet != NULL;
@@ -9986,7 +10526,7 @@ PU__FN pu_status pu__finish_gradient(const pu__job *job, pu__memory *mem, pu_rep
     const pu_op *Gamma = job->model->Gamma;
     const pu_real *nu = job->model->nu, one = PU_R(1), half = PU_R(0.5), mean = PU_R(1) / (pu_real)job->N;
     const pu_int others = job->N - (job->exact ? job->served[PU_DUAL] : 0);
-    pu_real *g = mem->lanes, *work = mem->workers[0].post.work;
+    pu_real *g = mem->lanes, *work = mem->work;
     pu_block bbar, prior, out;
     pu_status status = PU_OK;
     pu_int i, bad;
@@ -10169,11 +10709,13 @@ PU__FN pu_status pu__job_run(const pu__job *job, pu__memory *mem, pu_report *rep
     pu_status status = pu__shared_terms(job, mem, &shared_c, report), outcome = PU_OK;
     if (status) return status;
     if (job->ragged) pu__share_out(job, mem);
+    for (l = 0; l < job->threads && !job->far; l++) *mem->workers[l].post.ones = PU_R(1);
+    if (job->far) pu__far_lane(job, mem);
 #ifdef PU__OPENMP
 #pragma omp parallel for schedule(dynamic, 1) num_threads(job->threads) if (job->threads > 1)
-    for (l = 0; l < job->lanes; l++) pu__lane(job, mem, mem->workers + omp_get_thread_num(), l);
+    for (l = job->far; l < job->lanes; l++) pu__lane(job, mem, mem->workers + omp_get_thread_num(), l);
 #else
-    for (l = 0; l < job->lanes; l++) pu__lane(job, mem, mem->workers, l);
+    for (l = job->far; l < job->lanes; l++) pu__lane(job, mem, mem->workers, l);
 #endif
     for (l = 0; l < job->lanes; l++) {
         const pu_report *part = mem->lane_report + l;
@@ -10205,7 +10747,7 @@ PU__FN pu_status pu__pilot(const pu_lgm *model, const pu_data *data, const pu_op
     pu_results wanted;
     pu__job job;
     pu__memory mem;
-    pu__arena arena = {NULL, 0, 0};
+    pu__arena arena = PU__ARENA;
     pu_status status = pu__pilot_job(&job, model, data, options, out, &o, &few, &wanted, report);
     const pu_int I = PU__PILOT_STEPS;
     double size = 0;
@@ -10346,7 +10888,7 @@ PU__FN pu_status pu__gradient(const pu_lgm *model, const pu_data *data, const pu
 {
     pu__job job;
     pu__memory mem;
-    pu__arena arena = {NULL, 0, 0};
+    pu__arena arena = PU__ARENA;
     pu_status status = pu__job_make(&job, model, data, options, out, want_nll, report);
     if (!status) status = pu__check_numbers(model, report);
     if (!status) status = pu__check_option_arrays(&job, report);
@@ -10432,7 +10974,7 @@ PU__FN void pu__exact_layout(pu__exact_memory *w, pu__arena *arena, const pu_lgm
 {
     const pu_int D = model->Gamma->rows, kmax = pu__columns_wide(D, D);
     memset(w, 0, sizeof *w);
-    pu__posterior_layout(&w->post, arena, model, pu_backend_cpu(), kmax, 0);
+    pu__posterior_layout(&w->post, arena, model, model, pu_backend_cpu(), kmax, 1, 0);
     w->X = pu__cols(arena, D, kmax), w->Y = pu__cols(arena, D, kmax), w->b = pu__cols(arena, D, 1);
     w->A = pu__reals(arena, D, D), w->L = pu__reals(arena, D, D);
     w->gamma_nu = pu__reals(arena, D, 1);
@@ -10443,7 +10985,7 @@ PU_DEF pu_status pu_exact_bytes(const pu_lgm *model, size_t *bytes, pu_report *r
 {
     pu_report local;
     pu__exact_memory w;
-    pu__arena arena = {NULL, 0, 0};
+    pu__arena arena = PU__ARENA;
     pu_status status;
     if (!report) report = &local;
     pu__report_clear(report);
@@ -10466,13 +11008,12 @@ PU__FN pu_status pu__exact_run(pu__exact_memory *w, const pu_data *data, pu_int 
     pu_real *mu = w->X.at;
     pu__job job; /* only what pu__shared_terms reads */
     pu__memory mem;
-    pu__worker worker;
     pu_int j;
     double c = 0, value;
     pu_status status;
-    memset(&job, 0, sizeof job), memset(&mem, 0, sizeof mem), memset(&worker, 0, sizeof worker);
+    memset(&job, 0, sizeof job), memset(&mem, 0, sizeof mem);
     job.model = model, job.B = p->B, job.D = D;
-    worker.post.work = p->work, mem.workers = &worker, mem.gamma_nu = w->gamma_nu, mem.test = w->test;
+    mem.work = p->work, mem.gamma_nu = w->gamma_nu, mem.test = w->test;
     status = pu__shared_terms(&job, &mem, &c, report);
     if (status) return status;
     if (!report->has_objective) return pu__fail(report, PU_E_UNSUPPORTED, "Gamma.logdet", -1, -1);
@@ -10509,7 +11050,7 @@ PU_DEF pu_status pu_exact(const pu_lgm *model, const pu_data *data, pu_int datum
     pu_report local;
     pu_workspace own;
     pu__exact_memory w;
-    pu__arena arena = {NULL, 0, 0};
+    pu__arena arena = PU__ARENA;
     pu_exact_result copy;
     pu_status status;
     if (!report) report = &local;
@@ -10565,11 +11106,10 @@ PU__FN pu_status pu__simulate_tests(const pu__simulation *w, const pu_lgm *model
 {
     pu__job job; /* only what pu__shared_terms reads */
     pu__memory mem;
-    pu__worker worker;
     double c;
-    memset(&job, 0, sizeof job), memset(&mem, 0, sizeof mem), memset(&worker, 0, sizeof worker);
+    memset(&job, 0, sizeof job), memset(&mem, 0, sizeof mem);
     job.model = model, job.B = pu_backend_cpu(), job.D = model->Gamma->rows, job.M = model->Phi->rows;
-    worker.post.work = w->work, mem.workers = &worker, mem.gamma_nu = w->gamma_nu, mem.test = w->test;
+    mem.work = w->work, mem.gamma_nu = w->gamma_nu, mem.test = w->test;
     return pu__shared_terms(&job, &mem, &c, report);
 }
 
@@ -10616,7 +11156,7 @@ PU_DEF pu_status pu_simulate(const pu_lgm *model, pu_int n, uint64_t seed, pu_wo
     pu_report local;
     pu_workspace own;
     pu__simulation w;
-    pu__arena arena = {NULL, 0, 0};
+    pu__arena arena = PU__ARENA;
     pu_solve_options o = *pu__solve_defaults(NULL);
     size_t nested = 0;
     pu_int first, k, kmax;
@@ -10739,13 +11279,14 @@ PU__FN pu_status pu__moments_run(pu__moments *w, const pu_lgm *model, const pu_d
 {
     const pu__job *job = &w->job;
     pu__memory *mem = &w->mem;
-    pu__arena arena = {NULL, 0, 0};
+    pu__arena arena = PU__ARENA;
     pu_real token, *spread;
     pu_status status, outcome;
     pu_int n, bad, size;
     pu_block x, y;
     memset(w, 0, sizeof *w);
     if (options) w->o = *options;
+    if (pu__is_far(w->o.backend)) return pu__fail(report, PU_E_UNSUPPORTED, "options.backend (moments are the host's)", -1, -1);
     if (samples && w->o.kind == PU_EXACT)
         return pu__fail(report, PU_E_ARGUMENT, "out.samples (PU_EXACT has none, PU_MONTE_CARLO with PU_DENSE has)", -1, -1);
     if (!variance && !samples && !w->o.delta && !w->o.x0 && w->o.samples > PU_NONE) w->o.samples = 1;
@@ -10956,7 +11497,7 @@ PU_DEF pu_status pu_model_gradient_bytes(pu_model *model, const pu_data *data, c
 {
     pu_report local;
     pu__model_memory w;
-    pu__arena arena = {NULL, 0, 0};
+    pu__arena arena = PU__ARENA;
     pu_options o;
     pu_status status;
     if (!report) report = &local;
@@ -10985,7 +11526,7 @@ PU__FN pu_status pu__model_run(pu_model *model, const pu_real *theta, const pu_d
     pu_report local, *told = report; /* without a report pu_gradient leaves out the likelihood */
     pu_workspace mine, rest;
     pu__model_memory w;
-    pu__arena arena = {NULL, 0, 0};
+    pu__arena arena = PU__ARENA;
     pu_options o;
     pu_status status = PU_OK;
     size_t bytes;
@@ -11447,7 +11988,7 @@ PU__FN pu_status pu__model_factors(pu_model *model, pu_int M, pu_int D, int isot
     pu_report local;
     pu_model made;
     pu__basic s;
-    pu__arena arena = {NULL, 0, 0};
+    pu__arena arena = PU__ARENA;
     pu_status status;
     if (!report) report = &local;
     status = pu__model_begin(model, &made, report);
@@ -11478,7 +12019,7 @@ PU__FN pu_status pu__model_regression(pu_model *model, const pu_op *Phi, int spa
     pu_report local;
     pu_model made;
     pu__basic s;
-    pu__arena arena = {NULL, 0, 0};
+    pu__arena arena = PU__ARENA;
     pu_status status;
     if (!report) report = &local;
     status = pu__model_begin(model, &made, report);
@@ -11513,7 +12054,7 @@ PU_DEF pu_status pu_model_neural(pu_model *model, pu_int points, pu_int inputs, 
     pu_report local;
     pu_model made;
     pu__basic s;
-    pu__arena arena = {NULL, 0, 0};
+    pu__arena arena = PU__ARENA;
     pu_status status;
     if (!report) report = &local;
     status = pu__model_begin(model, &made, report);
@@ -11646,7 +12187,7 @@ PU_DEF pu_status pu_model_noisy_ar(pu_model *model, pu_int n, pu_int order, pu_r
     pu_model made;
     pu_ar ar;
     pu__noisy_ar *s = NULL;
-    pu__arena arena = {NULL, 0, 0};
+    pu__arena arena = PU__ARENA;
     pu_status status;
     int pass;
     if (!report) report = &local;
@@ -11805,7 +12346,7 @@ PU_DEF pu_status pu_model_state_space(pu_model *model, pu_int steps, pu_int stat
     pu_report local;
     pu_model made;
     pu__state_space *s = NULL;
-    pu__arena arena = {NULL, 0, 0};
+    pu__arena arena = PU__ARENA;
     pu_real A[PU__SSM_SQUARE] = {0}, unit[PU__SSM_SQUARE] = {0};
     pu_ssm ssm;
     pu_int i;
@@ -12523,7 +13064,7 @@ PU_DEF pu_status pu_fit_bytes(pu_model *model, const pu_data *data, const pu_fit
 {
     pu_report local;
     pu_fit_options o;
-    pu__arena arena = {NULL, 0, 0};
+    pu__arena arena = PU__ARENA;
     pu__fit f;
     size_t gradients = 0;
     pu_status status;
@@ -12541,7 +13082,7 @@ PU_DEF pu_status pu_fit_bytes(pu_model *model, const pu_data *data, const pu_fit
     if (status) return status;
     pu__fit_sizes(&f, report->samples);
     pu__fit_layout(&f, &arena);
-    if (o.warm_start) (void)pu__blocks(&arena, 1, f.N * (f.K + 1), f.D); /* pu_gradient stages the solutions */
+    if (o.warm_start) (void)pu__far_blocks(&arena, 1, f.N * (f.K + 1), f.D); /* pu_gradient stages the solutions */
     report->bytes = *bytes = pu__add(pu__arena_bytes(&arena), gradients, &arena.overflow);
     return arena.overflow ? pu__fail(report, PU_E_OVERFLOW, "workspace", -1, -1) : PU_OK;
 }
@@ -12552,7 +13093,7 @@ PU_DEF pu_status pu_fit(pu_model *model, const pu_data *data, const pu_fit_optio
     pu_fit_report local;
     pu_fit_options o;
     pu_workspace mine, own, rest;
-    pu__arena arena = {NULL, 0, 0};
+    pu__arena arena = PU__ARENA;
     pu__fit f;
     double start = 0;
     size_t bytes = 0;
@@ -12631,7 +13172,7 @@ PU__FN pu_status pu__fit_covariance(pu_model *model, const pu_data *data, const 
 {
     pu_report local;
     pu_workspace mine, own, rest;
-    pu__arena arena = {NULL, 0, 0};
+    pu__arena arena = PU__ARENA;
     pu_real *at = NULL, *g = NULL, *column = NULL;
     double *H = NULL;
     const double step = pow((double)PU__EPS, 1.0 / 3);
@@ -12717,6 +13258,10 @@ PU_DEF pu_status pu_fit_covariance(pu_model *model, const pu_data *data, const p
 #endif
 #endif /* PU_IMPLEMENTATION_ONCE */
 #endif /* PU_IMPLEMENTATION */
+
+#ifdef PU_CUDA
+#include "pu_cuda.cuh"
+#endif
 
 /*
 MIT License

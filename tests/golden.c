@@ -6,7 +6,7 @@
    "N passed, N failed". A file fails when it is malformed, lacks a record, holds one that no check
    uses, or when a number is off by more than its tolerance.
 
-   Adding a model: write the two functions of `struct model` and add a line to `models`; for one of the
+   Adding a model: write the two functions of `struct family` and add a line to `models`; for one of the
    library's own models these are a line in setup_named and pull_named.
 
    TOLERANCES. The error of a record is max|got - want| / max|want| over the record; cond is the
@@ -58,7 +58,7 @@ static int verbose = 0;
 
 /* ---- files ----------------------------------------------------------------------------------- */
 
-typedef enum { UNUSED, INPUT, CHECKED, NOT_COMPARABLE, USES } use;
+typedef enum { UNUSED, INPUT, CHECKED, NOT_COMPARABLE, USES } record_use;
 
 typedef struct {
     const char *name;
@@ -68,7 +68,7 @@ typedef struct {
     size_t dim[MAX_DIMS];
     size_t count;
     double *value;
-    use use; /* what became of it: no record may end as UNUSED */
+    record_use use; /* what became of it: no record may end as UNUSED */
 } record;
 
 typedef struct chunk chunk;
@@ -362,18 +362,18 @@ typedef struct {
 
 typedef struct problem problem;
 
-typedef struct model {
+typedef struct family {
     const char *name;
     /* Makes p->lgm out of the theta.* and extra.* records, read with input(). The operators, in
        p->prior and p->map or in memory of take(), live as long as p->f. 0 after fail(). */
     int (*setup)(problem *p);
     /* out: the gradient of one theta record, from the gradients that the library returned. */
     void (*pull_back)(problem *p, const gradient *g, const record *theta, double *out);
-} model;
+} family;
 
 struct problem {
     file *f;
-    const model *model;
+    const family *model;
     pu_model named;     /* fa, ppca, sbl, blr, nlm */
     pu_int D, M, N, K;
     pu_op prior, map;
@@ -831,7 +831,7 @@ static void pull_ssm(problem *p, const gradient *g, const record *theta, double 
     if (is(theta, "log_sigma2")) out[0] = pull_log_psi(p, g, -1);
 }
 
-static const model models[] = {
+static const family models[] = {
     {"generic", setup_generic, pull_back_generic}, {"fa", setup_named, pull_named},
     {"ppca", setup_named, pull_named},             {"sbl", setup_named, pull_named},
     {"blr", setup_named, pull_named},              {"nlm", setup_named, pull_named},
@@ -839,7 +839,7 @@ static const model models[] = {
     {"ssm", setup_ssm, pull_ssm},
 };
 
-static const model *find_model(const char *name)
+static const family *find_model(const char *name)
 {
     size_t i;
     for (i = 0; i < sizeof models / sizeof *models; i++)
@@ -1060,11 +1060,13 @@ typedef struct {
     pu_report report;
 } outcome;
 
+static const pu_backend *backend; /* NULL: the CPU's */
+
 static pu_options base_options(const problem *p, pu_kind method)
 {
     pu_options o;
     memset(&o, 0, sizeof o);
-    o.kind = method;
+    o.kind = method, o.backend = backend;
     o.samples = method == PU_EXACT ? PU_NONE : p->K;
     o.delta = method == PU_EXACT ? NULL : p->delta;
     o.no_control_variate = 1;
@@ -1768,17 +1770,44 @@ static file_result check_file(const char *path)
     return result;
 }
 
+/* Opens the device of --device; 0 with a word when that cannot be. */
+static int open_device(const char *name)
+{
+    if (!name || (strcmp(name, "cpu") && strcmp(name, "cuda"))) {
+        fprintf(stderr, "golden: --device is cpu or cuda\n");
+        return 0;
+    }
+    if (strcmp(name, "cuda")) return 1;
+#ifdef PU_CUDA
+    {
+        static pu_cuda cuda;
+        pu_report report;
+        char text[300];
+        if (pu_cuda_open(&cuda, NULL, &report) == PU_OK) {
+            backend = &cuda.backend;
+            return 1;
+        }
+        fprintf(stderr, "golden: %s\n", pu_explain(&report, text, sizeof text));
+    }
+#else
+    fprintf(stderr, "golden: built without CUDA\n");
+#endif
+    return 0;
+}
+
 int main(int argc, char **argv)
 {
     int i, results[FILE_RESULTS] = {0};
     for (i = 1; i < argc; i++) {
         if (strcmp(argv[i], "--verbose") == 0) {
             verbose = 1;
+        } else if (strcmp(argv[i], "--device") == 0) {
+            if (!open_device(argv[++i])) return 1;
         } else {
             results[check_file(argv[i])]++;
         }
     }
-    if (argc < 2) fprintf(stderr, "usage: golden [--verbose] FILE...\n");
+    if (argc < 2) fprintf(stderr, "usage: golden [--verbose] [--device cpu|cuda] FILE...\n");
     printf("%d passed, %d failed", results[FILE_PASSED], results[FILE_FAILED]);
     printf("\n");
     return results[FILE_FAILED] > 0 || results[FILE_PASSED] == 0;

@@ -369,7 +369,7 @@ TEST row_dot(pu_int n, pu_int k, int with_m, int with_w)
     pu_int i, j;
     tc_set_case("n %d k %d m %d w %d", (int)n, (int)k, with_m, with_w);
     memcpy(before, out, (size_t)(n + 1) * sizeof *out);
-    cpu->row_dot(cpu->user, n, k, m, w, p.b, q.b, out);
+    cpu->row_dot(cpu->user, n, k, m, w, p.b, q.b, 0, NULL, out);
     for (i = 0; i < n; i++) {
         double sum = 0, size = 0, factor = m ? (double)m[i] : 1;
         for (j = 0; j < k; j++) {
@@ -384,6 +384,77 @@ TEST row_dot(pu_int n, pu_int k, int with_m, int with_w)
     PASS();
 }
 
+/* rows 0, 3, 6, .. of 3 n */
+static pu_int *every_third(pu_int n)
+{
+    pu_int *rows = (pu_int *)tc_bytes((size_t)(n + 1) * sizeof *rows), i;
+    for (i = 0; i < n; i++) rows[i] = 3 * i;
+    return rows;
+}
+
+/* The same into listed rows: the others stay as they are; without a q it is 1. */
+TEST row_dot_into_rows(pu_int n, pu_int k, int with_m, int with_q)
+{
+    const pu_backend *cpu = pu_backend_cpu();
+    const pu_block none = {NULL, 0};
+    guarded p = normal_block(n, k, 3), q = normal_block(n, k, 4);
+    pu_real *m = with_m ? tc_normal(++next_seed, n) : NULL, *w = tc_normal(++next_seed, k);
+    pu_real *out = tc_normal(++next_seed, 3 * n + 1), *before = tc_reals(3 * n + 1);
+    pu_int i, j;
+    tc_set_case("n %d k %d m %d q %d", (int)n, (int)k, with_m, with_q);
+    memcpy(before, out, (size_t)(3 * n + 1) * sizeof *out);
+    cpu->row_dot(cpu->user, n, k, m, w, p.b, with_q ? q.b : none, 3 * n, every_third(n), out);
+    for (i = 0; i < 3 * n; i++) {
+        double sum = 0, size = 0;
+        for (j = 0; j < k && i % 3 == 0; j++) {
+            const double term = (double)w[j] * (m ? (double)m[i / 3] : 1) * at(&p, i / 3, j) * (with_q ? at(&q, i / 3, j) : 1);
+            sum += term, size += fabs(term);
+        }
+        TC_CLOSE(out[i], (double)before[i] + sum, ((double)k + 4) * PU_TEST_EPS * (fabs((double)before[i]) + size));
+    }
+    PASS();
+}
+
+TEST sum_dot(pu_int n, pu_int k, int with_m)
+{
+    const pu_backend *cpu = pu_backend_cpu();
+    guarded x = normal_block(n, k, 3), y = normal_block(n, k, 4);
+    pu_real *m = with_m ? tc_normal(++next_seed, n) : NULL, *w = tc_normal(++next_seed, k), out = PU_R(0.5);
+    double sum = 0, size = 0;
+    pu_int i, j;
+    tc_set_case("n %d k %d m %d", (int)n, (int)k, with_m);
+    cpu->sum_dot(cpu->user, n, k, m, x.b, y.b, w, -3, &out);
+    for (j = 0; j < k; j++)
+        for (i = 0; i < n; i++) {
+            const double term = (double)w[j] * (m ? (double)m[i] : 1) * at(&x, i, j) * at(&y, i, j);
+            sum += term, size += fabs(term);
+        }
+    TC_CLOSE(out, 0.5 - 3 * sum, 40 * PU_TEST_EPS * (0.5 + 3 * size));
+    PASS();
+}
+
+TEST row_terms(pu_int n, int listed)
+{
+    const pu_backend *cpu = pu_backend_cpu();
+    const pu_int step = listed ? 3 : 1, M = step * n;
+    guarded t = normal_block(n, 1, 3);
+    pu_real *psi = tc_normal(++next_seed, M + 1), *w = tc_reals(n + 1), *mask = tc_reals(n + 1), *e = tc_normal(++next_seed, n + 1);
+    pu_real *eta = tc_reals(M + 1), *out = tc_reals(M + 1);
+    pu_int i;
+    tc_set_case("n %d listed %d", (int)n, listed);
+    for (i = 0; i < M; i++) psi[i] = PU_R(0.1) + psi[i] * psi[i], eta[i] = out[i] = PU_R(1);
+    for (i = 0; i < n; i++) mask[i] = i % 5 ? PU_R(1) : PU_R(0), w[i] = mask[i] * psi[step * i];
+    cpu->row_terms(cpu->user, n, 1, t.b, w, mask, e, psi, M, listed ? every_third(n) : NULL, eta, out);
+    for (i = 0; i < M; i++) {
+        const int there = i % step == 0 && mask[i / step] > PU_R(0);
+        const double ti = there ? at(&t, i / step, 0) : 0, ei = there ? (double)e[i / step] : 0, p = (double)psi[i];
+        TC_CLOSE(eta[i], there ? 1 - p * (ti + ei) : 1, 8 * PU_TEST_EPS * (1 + p * (fabs(ti) + fabs(ei))));
+        TC_CLOSE(out[i], there ? 1 + (ti + ei / 2) * ei - 1 / (2 * p) : 1,
+                 8 * PU_TEST_EPS * (1 + (fabs(ti) + fabs(ei)) * fabs(ei) + 1 / p));
+    }
+    PASS();
+}
+
 /* ---- normals, read, write -------------------------------------------------------------------- */
 
 TEST normals(pu_int n, pu_int k)
@@ -391,13 +462,19 @@ TEST normals(pu_int n, pu_int k)
     const pu_backend *cpu = pu_backend_cpu();
     const uint64_t seed = UINT64_C(0x123456789abcdef0);
     guarded x = normal_block(n, k, 3);
-    pu_real *want = tc_reals(n);
-    pu_int j;
+    const uint32_t datum = 11;
+    pu_real *want = tc_reals(3 * n + 1);
+    pu_int j, i;
     tc_set_case("n %d k %d", (int)n, (int)k);
-    cpu->normals(cpu->user, n, k, x.b, seed, 11, 22, 33, 2);
+    cpu->normals(cpu->user, n, NULL, k, x.b, seed, &datum, 22, 33, 2);
     for (j = 0; j < k; j++) {
         pu_normals(seed, 11, 22 + (uint32_t)j, 33, 2, 0, n, want);
         TC_ASSERT(memcmp(want, x.b.at + j * x.ld, (size_t)n * sizeof *want) == 0);
+    }
+    cpu->normals(cpu->user, n, every_third(n), k, x.b, seed, &datum, 22, 33, 2);
+    for (j = 0; j < k; j++) {
+        pu_normals(seed, 11, 22 + (uint32_t)j, 33, 2, 0, 3 * n, want);
+        for (i = 0; i < n; i++) TC_ASSERT(memcmp(&want[3 * i], x.b.at + j * x.ld + i, sizeof *want) == 0);
     }
     TC_ASSERT(padding_intact(&x));
     PASS();
@@ -426,7 +503,8 @@ TEST backend_is_complete(void)
     const pu_backend *cpu = pu_backend_cpu();
     ASSERT(cpu != NULL && cpu == pu_backend_cpu());
     ASSERT(cpu->dot && cpu->combine && cpu->advance && cpu->stage && cpu->row_dot && cpu->retreat);
-    ASSERT(cpu->normals && cpu->read && cpu->write);
+    ASSERT(cpu->normals && cpu->read && cpu->write && cpu->sum_dot && cpu->row_terms);
+    ASSERT(!cpu->memory && !cpu->batch && !cpu->turn && !cpu->side && !cpu->status); /* the host's memory is everybody's */
     PASS();
 }
 
@@ -447,7 +525,13 @@ static void run_shape(pu_int n, pu_int k)
         for (with_w = 0; with_w <= 1; with_w++) {
             greatest_set_test_suffix(suffix);
             RUN_TESTp(row_dot, n, k, with_m, with_w);
+            greatest_set_test_suffix(suffix);
+            RUN_TESTp(row_dot_into_rows, n, k, with_m, with_w);
         }
+        greatest_set_test_suffix(suffix);
+        RUN_TESTp(sum_dot, n, k, with_m);
+        greatest_set_test_suffix(suffix);
+        RUN_TESTp(row_terms, n, with_m);
     }
     greatest_set_test_suffix(suffix);
     RUN_TESTp(combine_all, n, k);

@@ -2235,24 +2235,34 @@ PU__FN const pu_real *pu__dense_row(const pu_op *op, const pu_int *rows, pu_int 
 }
 
 /* Two kernels that keep eight vectors of sums in registers. With arrays compilers do that at some flags and sizes only,
-   so they get vectors where they know them; elsewhere a vector is one number. */
+   so they get vectors where they know them; elsewhere a vector is one number. Transforms take the shorter ones: their lengths
+   are seldom multiples of more. */
 #if (defined(__GNUC__) || defined(__clang__)) && !defined(__CUDACC__)
 #define PU__VECTORS 1
 #ifdef __AVX__
-#define PU__WIDTH (32 / (int)sizeof(pu_real))
+#define PU__SHORT (32 / (int)sizeof(pu_real))
 #else
-#define PU__WIDTH (16 / (int)sizeof(pu_real))
+#define PU__SHORT (16 / (int)sizeof(pu_real))
+#endif
+#ifdef __AVX512F__
+#define PU__WIDTH (64 / (int)sizeof(pu_real))
+#else
+#define PU__WIDTH PU__SHORT
 #endif
 typedef pu_real pu__vector __attribute__((vector_size(PU__WIDTH * sizeof(pu_real)), aligned(sizeof(pu_real)), may_alias));
+typedef pu_real pu__short __attribute__((vector_size(PU__SHORT * sizeof(pu_real)), aligned(sizeof(pu_real)), may_alias));
 #else
 #define PU__VECTORS 0
 #define PU__WIDTH 1
-typedef pu_real pu__vector;
+#define PU__SHORT 1
+typedef pu_real pu__vector, pu__short;
 #endif
 #define PU__SUM 64 /* of a sum in pu_real */
 
 PU__FN pu__vector *pu__v(pu_real *x) { return (pu__vector *)x; }
 PU__FN const pu__vector *pu__cv(const pu_real *x) { return (const pu__vector *)x; }
+PU__FN pu__short *pu__s(pu_real *x) { return (pu__short *)x; }
+PU__FN const pu__short *pu__cs(const pu_real *x) { return (const pu__short *)x; }
 
 /* out (8 x W) = sum_i a_r[at + i] x_i, r < 8; x_i: W numbers */
 PU__FN void pu__panel(pu_int n, const pu_real *const *a, pu_int at, const pu_real *x, pu_real *out)
@@ -2342,23 +2352,43 @@ PU__FN void pu__dense_apply_short(const pu_op *op, pu_int n, const pu_int *rows,
 
 /* Long rows run along their own vectors, few at a time (at most PU__ROWS), so that a block of them is read from far away
    once. Of each row and column one vector of sums runs over PU__REACH entries; then it is closed and added in double. Which
-   rows and columns share a tile does not show in the sums. */
+   rows and columns share a tile does not show in the sums. Rows are longer than a vector. */
 #define PU__ROWS 24
 #define PU__REACH (PU__SUM * PU__WIDTH)
 
-/* out[r step] += sum of the W entries of s[r W ..] and of a_r'x over the n entries after the vectors, r < count */
-PU__FN void pu__close(int count, pu_real *s, pu_int n, const pu_real *const *a, const pu_real *x, pu_int at, double *out,
-                      pu_int step)
+/* the sum of a vector, by halves */
+PU__FN pu_real pu__sum(pu__vector v)
 {
-    const pu_int W = PU__WIDTH;
+    pu_real s[PU__WIDTH];
     pu_int i, half;
-    int r;
-    for (r = 0; r < count; r++, s += W) {
-        for (i = 0; i < n; i++) s[0] += a[r][at + i] * x[at + i];
-        for (half = W / 2; half > 0; half /= 2)
-            for (i = 0; i < half; i++) s[i] += s[i + half];
-        out[r * step] += (double)s[0];
-    }
+    *pu__v(s) = v;
+#if PU__VECTORS
+    if (PU__WIDTH > PU__SHORT) *pu__s(s) = *pu__cs(s) + *pu__cs(s + PU__WIDTH / 2);
+    if (PU__SHORT >= 8) for (i = 0; i < 4; i++) s[i] += s[i + 4];
+    if (PU__SHORT >= 4) return (s[0] + s[2]) + (s[1] + s[3]);
+#endif
+    for (half = PU__SHORT / 2; half > 0; half /= 2)
+        for (i = 0; i < half; i++) s[i] += s[i + half];
+    return s[0];
+}
+
+/* Zeros, then ones for the last n entries of a vector, n < W: what a row has after its whole vectors is read together with
+   entries before it, which then count for nothing. */
+PU__FN pu__vector pu__last(pu_int n)
+{
+    static const pu_real step[32] = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1};
+    return *pu__cv(step + 16 - PU__WIDTH + n);
+}
+
+/* A vector in a register. gcc reads it from memory again for each product that it is in, which with the widest vectors takes
+   longer than the products. */
+PU__FN pu__vector pu__kept(const pu_real *x)
+{
+    pu__vector v = *pu__cv(x);
+#if PU__VECTORS && defined(__AVX512F__)
+    __asm__("" : "+v"(v));
+#endif
+    return v;
 }
 
 /* out[4 r + c] += a_r'x_c over n entries from `at` on, r < 3, c < 4 */
@@ -2367,24 +2397,27 @@ PU__FN void pu__dots12(pu_int n, const pu_real *const *a, const pu_real *const *
     const pu_int W = PU__WIDTH;
     const pu_real *a0 = a[0] + at, *a1 = a[1] + at, *a2 = a[2] + at;
     const pu_real *x0 = x[0] + at, *x1 = x[1] + at, *x2 = x[2] + at, *x3 = x[3] + at;
-    pu__vector s0, s1, s2, t0, t1, t2, u0, u1, u2, v0, v1, v2;
-    pu_real s[12 * PU__WIDTH];
-    pu_int i;
+    pu__vector s0, s1, s2, t0, t1, t2, u0, u1, u2, v0, v1, v2, p, q, r, y;
+    pu_int i = 0;
     memset(&s0, 0, sizeof s0);
     s1 = s2 = t0 = t1 = t2 = u0 = u1 = u2 = v0 = v1 = v2 = s0;
+    if (n % W) { /* the end of the row first */
+        const pu__vector last = pu__last(n % W);
+        i = n - W, p = *pu__cv(a0 + i) * last, q = *pu__cv(a1 + i) * last, r = *pu__cv(a2 + i) * last;
+        y = *pu__cv(x0 + i), s0 = p * y, s1 = q * y, s2 = r * y, y = *pu__cv(x1 + i), t0 = p * y, t1 = q * y, t2 = r * y;
+        y = *pu__cv(x2 + i), u0 = p * y, u1 = q * y, u2 = r * y, y = *pu__cv(x3 + i), v0 = p * y, v1 = q * y, v2 = r * y;
+    }
     for (i = 0; i + W <= n; i += W) {
-        const pu__vector p = *pu__cv(a0 + i), q = *pu__cv(a1 + i), r = *pu__cv(a2 + i);
-        pu__vector y = *pu__cv(x0 + i);
-        s0 += p * y, s1 += q * y, s2 += r * y, y = *pu__cv(x1 + i);
-        t0 += p * y, t1 += q * y, t2 += r * y, y = *pu__cv(x2 + i);
-        u0 += p * y, u1 += q * y, u2 += r * y, y = *pu__cv(x3 + i);
+        p = *pu__cv(a0 + i), q = *pu__cv(a1 + i), r = *pu__cv(a2 + i), y = pu__kept(x0 + i);
+        s0 += p * y, s1 += q * y, s2 += r * y, y = pu__kept(x1 + i);
+        t0 += p * y, t1 += q * y, t2 += r * y, y = pu__kept(x2 + i);
+        u0 += p * y, u1 += q * y, u2 += r * y, y = pu__kept(x3 + i);
         v0 += p * y, v1 += q * y, v2 += r * y;
     }
-    *pu__v(s) = s0, *pu__v(s + W) = s1, *pu__v(s + 2 * W) = s2, *pu__v(s + 3 * W) = t0, *pu__v(s + 4 * W) = t1;
-    *pu__v(s + 5 * W) = t2, *pu__v(s + 6 * W) = u0, *pu__v(s + 7 * W) = u1, *pu__v(s + 8 * W) = u2;
-    *pu__v(s + 9 * W) = v0, *pu__v(s + 10 * W) = v1, *pu__v(s + 11 * W) = v2;
-    pu__close(3, s, n - i, a, x[0], at + i, out, 4), pu__close(3, s + 3 * W, n - i, a, x[1], at + i, out + 1, 4);
-    pu__close(3, s + 6 * W, n - i, a, x[2], at + i, out + 2, 4), pu__close(3, s + 9 * W, n - i, a, x[3], at + i, out + 3, 4);
+    out[0] += (double)pu__sum(s0), out[4] += (double)pu__sum(s1), out[8] += (double)pu__sum(s2);
+    out[1] += (double)pu__sum(t0), out[5] += (double)pu__sum(t1), out[9] += (double)pu__sum(t2);
+    out[2] += (double)pu__sum(u0), out[6] += (double)pu__sum(u1), out[10] += (double)pu__sum(u2);
+    out[3] += (double)pu__sum(v0), out[7] += (double)pu__sum(v1), out[11] += (double)pu__sum(v2);
 }
 
 /* out[4 r] += a_r'x over n entries from `at` on, r < 6: the same sums for a column alone */
@@ -2392,19 +2425,23 @@ PU__FN void pu__dots6(pu_int n, const pu_real *const *a, const pu_real *x, pu_in
 {
     const pu_int W = PU__WIDTH;
     const pu_real *a0 = a[0] + at, *a1 = a[1] + at, *a2 = a[2] + at, *a3 = a[3] + at, *a4 = a[4] + at, *a5 = a[5] + at;
-    pu__vector s0, s1, s2, s3, s4, s5;
-    pu_real s[6 * PU__WIDTH];
+    pu__vector s0, s1, s2, s3, s4, s5, y;
     pu_int i;
     memset(&s0, 0, sizeof s0);
     s1 = s2 = s3 = s4 = s5 = s0;
+    if (n % W) {
+        const pu__vector last = pu__last(n % W);
+        i = n - W, y = *pu__cv(x + at + i);
+        s0 = *pu__cv(a0 + i) * last * y, s1 = *pu__cv(a1 + i) * last * y, s2 = *pu__cv(a2 + i) * last * y;
+        s3 = *pu__cv(a3 + i) * last * y, s4 = *pu__cv(a4 + i) * last * y, s5 = *pu__cv(a5 + i) * last * y;
+    }
     for (i = 0; i + W <= n; i += W) {
-        const pu__vector y = *pu__cv(x + at + i);
+        y = *pu__cv(x + at + i);
         s0 += *pu__cv(a0 + i) * y, s1 += *pu__cv(a1 + i) * y, s2 += *pu__cv(a2 + i) * y;
         s3 += *pu__cv(a3 + i) * y, s4 += *pu__cv(a4 + i) * y, s5 += *pu__cv(a5 + i) * y;
     }
-    *pu__v(s) = s0, *pu__v(s + W) = s1, *pu__v(s + 2 * W) = s2, *pu__v(s + 3 * W) = s3, *pu__v(s + 4 * W) = s4;
-    *pu__v(s + 5 * W) = s5;
-    pu__close(6, s, n - i, a, x, at + i, out, 4);
+    out[0] += (double)pu__sum(s0), out[4] += (double)pu__sum(s1), out[8] += (double)pu__sum(s2);
+    out[12] += (double)pu__sum(s3), out[16] += (double)pu__sum(s4), out[20] += (double)pu__sum(s5);
 }
 
 /* Y = A X for n <= PU__ROWS rows v of A, D long. A stretch of 12 columns of X stays in the first-level cache. */
@@ -3376,7 +3413,11 @@ PU__FN void pu__ar_end(const pu_ar *ar, pu_int dir, pu_real by, const pu_real *x
    registers where the compiler can. Either way alone is slower: two loads in five lie on two cache lines, and ten shuffles are
    more than the additions that wait for them. */
 #ifdef __has_builtin
-#if __has_builtin(__builtin_shufflevector) && defined(PU_FLOAT) && defined(__AVX__) && PU__VECTORS
+#if __has_builtin(__builtin_shufflevector) && defined(PU_FLOAT) && defined(__AVX512F__) && PU__VECTORS
+#define PU__UP(at, b, c, l) \
+    __builtin_shufflevector(b, c, l, l + 1, l + 2, l + 3, l + 4, l + 5, l + 6, l + 7, l + 8, l + 9, l + 10, l + 11, l + 12, \
+                            l + 13, l + 14, l + 15)
+#elif __has_builtin(__builtin_shufflevector) && defined(PU_FLOAT) && defined(__AVX__) && PU__VECTORS
 #define PU__UP(at, b, c, l) __builtin_shufflevector(b, c, l, l + 1, l + 2, l + 3, l + 4, l + 5, l + 6, l + 7)
 #endif
 #endif
@@ -5722,9 +5763,9 @@ PU__FN void pu__fft_odd(pu_int r, pu_int count, const pu_real *xr, const pu_real
    `outer` groups of `count` neighbours, `across` apart in x and `beside` in y, p steps apart by `next` and r d. The last pass
    has no factors but 1 (m = 1). */
 
-PU__FN void pu__fft_turned(pu_real *yr, pu_real *yi, pu__vector re, pu__vector im, pu_real wr, pu_real wi)
+PU__FN void pu__fft_turned(pu_real *yr, pu_real *yi, pu__short re, pu__short im, pu_real wr, pu_real wi)
 {
-    *pu__v(yr) = re * wr - im * wi, *pu__v(yi) = re * wi + im * wr;
+    *pu__s(yr) = re * wr - im * wi, *pu__s(yi) = re * wi + im * wr;
 }
 
 PU__FN void pu__fft_wide_4(pu_int m, pu_int outer, pu_int count, const pu_real *xr, const pu_real *xi, pu_int across,
@@ -5734,20 +5775,20 @@ PU__FN void pu__fft_wide_4(pu_int m, pu_int outer, pu_int count, const pu_real *
     pu_int p, c, q;
     for (p = 0; p < m; p++)
         for (c = 0; c < outer; c++)
-            for (q = 0; q < count; q += PU__WIDTH) {
+            for (q = 0; q < count; q += PU__SHORT) {
                 const pu_real *ur = xr + p * next + c * across + q, *ui = xi + p * next + c * across + q;
                 pu_real *vr = yr + p * 4 * d + c * beside + q, *vi = yi + p * 4 * d + c * beside + q;
-                const pu__vector x0r = *pu__cv(ur), x1r = *pu__cv(ur + dx);
-                const pu__vector x2r = *pu__cv(ur + 2 * dx), x3r = *pu__cv(ur + 3 * dx);
-                const pu__vector x0i = *pu__cv(ui), x1i = *pu__cv(ui + dx);
-                const pu__vector x2i = *pu__cv(ui + 2 * dx), x3i = *pu__cv(ui + 3 * dx);
-                const pu__vector ar = x0r + x2r, ai = x0i + x2i, br = x0r - x2r, bi = x0i - x2i;
-                const pu__vector cr = x1r + x3r, ci = x1i + x3i, er = x1i - x3i, ei = x3r - x1r;
-                *pu__v(vr) = ar + cr, *pu__v(vi) = ai + ci;
+                const pu__short x0r = *pu__cs(ur), x1r = *pu__cs(ur + dx);
+                const pu__short x2r = *pu__cs(ur + 2 * dx), x3r = *pu__cs(ur + 3 * dx);
+                const pu__short x0i = *pu__cs(ui), x1i = *pu__cs(ui + dx);
+                const pu__short x2i = *pu__cs(ui + 2 * dx), x3i = *pu__cs(ui + 3 * dx);
+                const pu__short ar = x0r + x2r, ai = x0i + x2i, br = x0r - x2r, bi = x0i - x2i;
+                const pu__short cr = x1r + x3r, ci = x1i + x3i, er = x1i - x3i, ei = x3r - x1r;
+                *pu__s(vr) = ar + cr, *pu__s(vi) = ai + ci;
                 if (m == 1) {
-                    *pu__v(vr + d) = br + er, *pu__v(vi + d) = bi + ei;
-                    *pu__v(vr + 2 * d) = ar - cr, *pu__v(vi + 2 * d) = ai - ci;
-                    *pu__v(vr + 3 * d) = br - er, *pu__v(vi + 3 * d) = bi - ei;
+                    *pu__s(vr + d) = br + er, *pu__s(vi + d) = bi + ei;
+                    *pu__s(vr + 2 * d) = ar - cr, *pu__s(vi + 2 * d) = ai - ci;
+                    *pu__s(vr + 3 * d) = br - er, *pu__s(vi + 3 * d) = bi - ei;
                     continue;
                 }
                 pu__fft_turned(vr + d, vi + d, br + er, bi + ei, tr[p], ti[p]);
@@ -5765,33 +5806,33 @@ PU__FN void pu__fft_wide_8(pu_int m, pu_int outer, pu_int count, const pu_real *
     pu_int p, c, q;
     for (p = 0; p < m; p++)
         for (c = 0; c < outer; c++)
-            for (q = 0; q < count; q += PU__WIDTH) {
+            for (q = 0; q < count; q += PU__SHORT) {
                 const pu_real *ur = xr + p * next + c * across + q, *ui = xi + p * next + c * across + q;
                 pu_real *vr = yr + p * 8 * d + c * beside + q, *vi = yi + p * 8 * d + c * beside + q;
-                const pu__vector x1r = *pu__cv(ur + dx), x3r = *pu__cv(ur + 3 * dx), x5r = *pu__cv(ur + 5 * dx);
-                const pu__vector x1i = *pu__cv(ui + dx), x3i = *pu__cv(ui + 3 * dx), x5i = *pu__cv(ui + 5 * dx);
-                const pu__vector x7r = *pu__cv(ur + 7 * dx), x7i = *pu__cv(ui + 7 * dx);
-                const pu__vector fr = x1r + x5r, fi = x1i + x5i, gr = x1r - x5r, gi = x1i - x5i;
-                const pu__vector kr = x3r + x7r, ki = x3i + x7i, lr = x3i - x7i, li = x7r - x3r; /* -i (x3 - x7) */
-                const pu__vector ar = gr + lr, ai = gi + li, br = gr - lr, bi = gi - li;
-                const pu__vector o0r = fr + kr, o0i = fi + ki, o2r = fi - ki, o2i = kr - fr;
-                const pu__vector o1r = h * (ar + ai), o1i = h * (ai - ar), o3r = h * (bi - br), o3i = -h * (br + bi);
-                const pu__vector x0r = *pu__cv(ur), x2r = *pu__cv(ur + 2 * dx), x4r = *pu__cv(ur + 4 * dx);
-                const pu__vector x0i = *pu__cv(ui), x2i = *pu__cv(ui + 2 * dx), x4i = *pu__cv(ui + 4 * dx);
-                const pu__vector x6r = *pu__cv(ur + 6 * dx), x6i = *pu__cv(ui + 6 * dx);
-                const pu__vector sr = x0r + x4r, si = x0i + x4i, ur_ = x0r - x4r, ui_ = x0i - x4i;
-                const pu__vector wr = x2r + x6r, wi = x2i + x6i, zr = x2i - x6i, zi = x6r - x2r;
-                const pu__vector e0r = sr + wr, e0i = si + wi, e2r = sr - wr, e2i = si - wi;
-                const pu__vector e1r = ur_ + zr, e1i = ui_ + zi, e3r = ur_ - zr, e3i = ui_ - zi;
-                *pu__v(vr) = e0r + o0r, *pu__v(vi) = e0i + o0i;
+                const pu__short x1r = *pu__cs(ur + dx), x3r = *pu__cs(ur + 3 * dx), x5r = *pu__cs(ur + 5 * dx);
+                const pu__short x1i = *pu__cs(ui + dx), x3i = *pu__cs(ui + 3 * dx), x5i = *pu__cs(ui + 5 * dx);
+                const pu__short x7r = *pu__cs(ur + 7 * dx), x7i = *pu__cs(ui + 7 * dx);
+                const pu__short fr = x1r + x5r, fi = x1i + x5i, gr = x1r - x5r, gi = x1i - x5i;
+                const pu__short kr = x3r + x7r, ki = x3i + x7i, lr = x3i - x7i, li = x7r - x3r; /* -i (x3 - x7) */
+                const pu__short ar = gr + lr, ai = gi + li, br = gr - lr, bi = gi - li;
+                const pu__short o0r = fr + kr, o0i = fi + ki, o2r = fi - ki, o2i = kr - fr;
+                const pu__short o1r = h * (ar + ai), o1i = h * (ai - ar), o3r = h * (bi - br), o3i = -h * (br + bi);
+                const pu__short x0r = *pu__cs(ur), x2r = *pu__cs(ur + 2 * dx), x4r = *pu__cs(ur + 4 * dx);
+                const pu__short x0i = *pu__cs(ui), x2i = *pu__cs(ui + 2 * dx), x4i = *pu__cs(ui + 4 * dx);
+                const pu__short x6r = *pu__cs(ur + 6 * dx), x6i = *pu__cs(ui + 6 * dx);
+                const pu__short sr = x0r + x4r, si = x0i + x4i, ur_ = x0r - x4r, ui_ = x0i - x4i;
+                const pu__short wr = x2r + x6r, wi = x2i + x6i, zr = x2i - x6i, zi = x6r - x2r;
+                const pu__short e0r = sr + wr, e0i = si + wi, e2r = sr - wr, e2i = si - wi;
+                const pu__short e1r = ur_ + zr, e1i = ui_ + zi, e3r = ur_ - zr, e3i = ui_ - zi;
+                *pu__s(vr) = e0r + o0r, *pu__s(vi) = e0i + o0i;
                 if (m == 1) {
-                    *pu__v(vr + d) = e1r + o1r, *pu__v(vi + d) = e1i + o1i;
-                    *pu__v(vr + 2 * d) = e2r + o2r, *pu__v(vi + 2 * d) = e2i + o2i;
-                    *pu__v(vr + 3 * d) = e3r + o3r, *pu__v(vi + 3 * d) = e3i + o3i;
-                    *pu__v(vr + 4 * d) = e0r - o0r, *pu__v(vi + 4 * d) = e0i - o0i;
-                    *pu__v(vr + 5 * d) = e1r - o1r, *pu__v(vi + 5 * d) = e1i - o1i;
-                    *pu__v(vr + 6 * d) = e2r - o2r, *pu__v(vi + 6 * d) = e2i - o2i;
-                    *pu__v(vr + 7 * d) = e3r - o3r, *pu__v(vi + 7 * d) = e3i - o3i;
+                    *pu__s(vr + d) = e1r + o1r, *pu__s(vi + d) = e1i + o1i;
+                    *pu__s(vr + 2 * d) = e2r + o2r, *pu__s(vi + 2 * d) = e2i + o2i;
+                    *pu__s(vr + 3 * d) = e3r + o3r, *pu__s(vi + 3 * d) = e3i + o3i;
+                    *pu__s(vr + 4 * d) = e0r - o0r, *pu__s(vi + 4 * d) = e0i - o0i;
+                    *pu__s(vr + 5 * d) = e1r - o1r, *pu__s(vi + 5 * d) = e1i - o1i;
+                    *pu__s(vr + 6 * d) = e2r - o2r, *pu__s(vi + 6 * d) = e2i - o2i;
+                    *pu__s(vr + 7 * d) = e3r - o3r, *pu__s(vi + 7 * d) = e3i - o3i;
                     continue;
                 }
                 pu__fft_turned(vr + d, vi + d, e1r + o1r, e1i + o1i, tr[p], ti[p]);
@@ -5811,7 +5852,7 @@ PU__FN void pu__fft_passes(const pu_fft *f, pu_int lanes, const pu_real *xr, con
 {
     const pu_int n = f->length, size = n * lanes;
     const pu_real *table = f->table;
-    const int aside = f->passes && f->radix[f->passes - 1] == 8 && sy != lanes && lanes % PU__WIDTH; /* 8 takes vectors only */
+    const int aside = f->passes && f->radix[f->passes - 1] == 8 && sy != lanes && lanes % PU__SHORT; /* 8 takes vectors only */
     pu_int s = 1, left = n, i, p, c, j;
     int pass;
     if (f->passes < 2) { /* nothing to alternate with: go through the scratch */
@@ -5832,7 +5873,7 @@ PU__FN void pu__fft_passes(const pu_fft *f, pu_int lanes, const pu_real *xr, con
         pu_real *zr = last ? yr : to, *zi = last ? yi : to + size;
         const pu_int sz = last ? sy : lanes, packed = sx == lanes && sz == lanes;
         const pu_int outer = packed ? 1 : s, count = packed ? s * lanes : lanes, dx = s * m * sx, d = s * sz;
-        if ((r == 4 && count % PU__WIDTH == 0) || r == 8) {
+        if ((r == 4 && count % PU__SHORT == 0) || r == 8) {
             if (r == 4) pu__fft_wide_4(m, outer, count, xr, xi, sx, s * sx, dx, zr, zi, sz, d, tr, ti);
             else pu__fft_wide_8(m, outer, count, xr, xi, sx, s * sx, dx, zr, zi, sz, d, tr, ti);
         } else for (p = 0; p < m; p++) {
@@ -6001,11 +6042,11 @@ typedef struct {
 PU__FN void pu__gram_rows(pu__gram_column *o, pu_int at, pu_int from, pu_int to, pu_int n, const pu_real *z, pu_int strip,
                           pu_int down)
 {
-    const pu_int W = PU__WIDTH;
+    const pu_int W = PU__SHORT;
     const pu_real c = o->c;
     const int add = o->add;
-    pu_real zero[PU__WIDTH] = {0}, part[2 * PU__WIDTH];
-    pu__vector s = *pu__cv(zero), t = s;
+    pu_real zero[PU__SHORT] = {0}, part[2 * PU__SHORT];
+    pu__short s = *pu__cs(zero), t = s;
     pu_int r, j, i, width;
     for (r = from; r < to && o->a; r++)
         for (j = 0; j < n; j += width) {
@@ -6014,9 +6055,9 @@ PU__FN void pu__gram_rows(pu__gram_column *o, pu_int at, pu_int from, pu_int to,
             pu_real *y = o->y ? o->y + first : NULL;
             width = pu__min(strip, n - j), u = z + j * down + r * width;
             for (i = 0; i + W <= width; i += W) {
-                const pu__vector v = *pu__cv(a + i) * *pu__cv(p + i), sum = *pu__cv(u + i) + v;
-                s += *pu__cv(q + i) * *pu__cv(u + i), t += *pu__cv(q + i) * v;
-                if (y) *pu__v(y + i) = add ? *pu__cv(y + i) + c * sum : c * sum;
+                const pu__short v = *pu__cs(a + i) * *pu__cs(p + i), sum = *pu__cs(u + i) + v;
+                s += *pu__cs(q + i) * *pu__cs(u + i), t += *pu__cs(q + i) * v;
+                if (y) *pu__s(y + i) = add ? *pu__cs(y + i) + c * sum : c * sum;
             }
             for (; i < width; i++) {
                 const pu_real v = a[i] * p[i], sum = c * (u[i] + v);
@@ -6032,7 +6073,7 @@ PU__FN void pu__gram_rows(pu__gram_column *o, pu_int at, pu_int from, pu_int to,
             if (add) for (i = 0; i < width; i++) y[i] += u[i];
             else for (i = 0; i < width; i++) y[i] = u[i];
         }
-    *pu__v(part) = s, *pu__v(part + W) = t;
+    *pu__s(part) = s, *pu__s(part + W) = t;
     for (i = 0; i < W; i++) o->s += (double)part[i], o->t += (double)part[W + i];
 }
 
@@ -6256,17 +6297,17 @@ PU_DEF pu_status pu_fourier_init(pu_fourier *f, pu_int rows, pu_int cols, void *
 #define PU__ZIP_1(a, b) __builtin_shufflevector(a, b, 2, 10, 3, 11, 6, 14, 7, 15)
 PU__FN void pu__fourier_turn_block(pu_real scale, const pu_real *x, pu_int dx, pu_real *t, pu_int dt)
 {
-    const pu__vector x0 = *pu__cv(x) * scale, x1 = *pu__cv(x + dx) * scale, x2 = *pu__cv(x + 2 * dx) * scale;
-    const pu__vector x3 = *pu__cv(x + 3 * dx) * scale, x4 = *pu__cv(x + 4 * dx) * scale, x5 = *pu__cv(x + 5 * dx) * scale;
-    const pu__vector x6 = *pu__cv(x + 6 * dx) * scale, x7 = *pu__cv(x + 7 * dx) * scale;
-    const pu__vector a0 = PU__HALF_0(x0, x4), a1 = PU__HALF_0(x1, x5), a2 = PU__HALF_0(x2, x6), a3 = PU__HALF_0(x3, x7);
-    const pu__vector b0 = PU__HALF_1(x0, x4), b1 = PU__HALF_1(x1, x5), b2 = PU__HALF_1(x2, x6), b3 = PU__HALF_1(x3, x7);
-    const pu__vector c0 = PU__ZIP_0(a0, a2), c1 = PU__ZIP_1(a0, a2), c2 = PU__ZIP_0(a1, a3), c3 = PU__ZIP_1(a1, a3);
-    const pu__vector d0 = PU__ZIP_0(b0, b2), d1 = PU__ZIP_1(b0, b2), d2 = PU__ZIP_0(b1, b3), d3 = PU__ZIP_1(b1, b3);
-    *pu__v(t) = PU__ZIP_0(c0, c2), *pu__v(t + dt) = PU__ZIP_1(c0, c2);
-    *pu__v(t + 2 * dt) = PU__ZIP_0(c1, c3), *pu__v(t + 3 * dt) = PU__ZIP_1(c1, c3);
-    *pu__v(t + 4 * dt) = PU__ZIP_0(d0, d2), *pu__v(t + 5 * dt) = PU__ZIP_1(d0, d2);
-    *pu__v(t + 6 * dt) = PU__ZIP_0(d1, d3), *pu__v(t + 7 * dt) = PU__ZIP_1(d1, d3);
+    const pu__short x0 = *pu__cs(x) * scale, x1 = *pu__cs(x + dx) * scale, x2 = *pu__cs(x + 2 * dx) * scale;
+    const pu__short x3 = *pu__cs(x + 3 * dx) * scale, x4 = *pu__cs(x + 4 * dx) * scale, x5 = *pu__cs(x + 5 * dx) * scale;
+    const pu__short x6 = *pu__cs(x + 6 * dx) * scale, x7 = *pu__cs(x + 7 * dx) * scale;
+    const pu__short a0 = PU__HALF_0(x0, x4), a1 = PU__HALF_0(x1, x5), a2 = PU__HALF_0(x2, x6), a3 = PU__HALF_0(x3, x7);
+    const pu__short b0 = PU__HALF_1(x0, x4), b1 = PU__HALF_1(x1, x5), b2 = PU__HALF_1(x2, x6), b3 = PU__HALF_1(x3, x7);
+    const pu__short c0 = PU__ZIP_0(a0, a2), c1 = PU__ZIP_1(a0, a2), c2 = PU__ZIP_0(a1, a3), c3 = PU__ZIP_1(a1, a3);
+    const pu__short d0 = PU__ZIP_0(b0, b2), d1 = PU__ZIP_1(b0, b2), d2 = PU__ZIP_0(b1, b3), d3 = PU__ZIP_1(b1, b3);
+    *pu__s(t) = PU__ZIP_0(c0, c2), *pu__s(t + dt) = PU__ZIP_1(c0, c2);
+    *pu__s(t + 2 * dt) = PU__ZIP_0(c1, c3), *pu__s(t + 3 * dt) = PU__ZIP_1(c1, c3);
+    *pu__s(t + 4 * dt) = PU__ZIP_0(d0, d2), *pu__s(t + 5 * dt) = PU__ZIP_1(d0, d2);
+    *pu__s(t + 6 * dt) = PU__ZIP_0(d1, d3), *pu__s(t + 7 * dt) = PU__ZIP_1(d1, d3);
 }
 #undef PU__HALF_0
 #undef PU__HALF_1
@@ -12351,7 +12392,7 @@ PU__FN pu_status pu__fit_lbfgs(pu__fit *f, int *stuck)
 PU__FN pu_status pu__tune_once(pu_model *model, const pu_data *data, pu_int n, pu_options *o, pu_workspace *ws,
                                pu_report *report)
 {
-    pu_options used = pu__model_options(model, o), tuned;
+    pu_options used = pu__model_options(model, o), tuned = used;
     pu_data few = *data;
     pu_real some;
     const pu_results want = pu__model_wants(model, &used, &some);

@@ -2337,24 +2337,34 @@ PU__FN const pu_real *pu__dense_row(const pu_op *op, const pu_int *rows, pu_int 
 }
 
 /* Two kernels that keep eight vectors of sums in registers. With arrays compilers do that at some flags and sizes only,
-   so they get vectors where they know them; elsewhere a vector is one number. */
+   so they get vectors where they know them; elsewhere a vector is one number. Transforms take the shorter ones: their lengths
+   are seldom multiples of more. */
 #if (defined(__GNUC__) || defined(__clang__)) && !defined(__CUDACC__)
 #define PU__VECTORS 1
 #ifdef __AVX__
-#define PU__WIDTH (32 / (int)sizeof(pu_real))
+#define PU__SHORT (32 / (int)sizeof(pu_real))
 #else
-#define PU__WIDTH (16 / (int)sizeof(pu_real))
+#define PU__SHORT (16 / (int)sizeof(pu_real))
+#endif
+#ifdef __AVX512F__
+#define PU__WIDTH (64 / (int)sizeof(pu_real))
+#else
+#define PU__WIDTH PU__SHORT
 #endif
 typedef pu_real pu__vector __attribute__((vector_size(PU__WIDTH * sizeof(pu_real)), aligned(sizeof(pu_real)), may_alias));
+typedef pu_real pu__short __attribute__((vector_size(PU__SHORT * sizeof(pu_real)), aligned(sizeof(pu_real)), may_alias));
 #else
 #define PU__VECTORS 0
 #define PU__WIDTH 1
-typedef pu_real pu__vector;
+#define PU__SHORT 1
+typedef pu_real pu__vector, pu__short;
 #endif
 #define PU__SUM 64 /* of a sum in pu_real */
 
 PU__FN pu__vector *pu__v(pu_real *x) { return (pu__vector *)x; }
 PU__FN const pu__vector *pu__cv(const pu_real *x) { return (const pu__vector *)x; }
+PU__FN pu__short *pu__s(pu_real *x) { return (pu__short *)x; }
+PU__FN const pu__short *pu__cs(const pu_real *x) { return (const pu__short *)x; }
 
 /* out (8 x W) = sum_i a_r[at + i] x_i, r < 8; x_i: W numbers */
 PU__FN void pu__panel(pu_int n, const pu_real *const *a, pu_int at, const pu_real *x, pu_real *out)
@@ -2444,23 +2454,43 @@ PU__FN void pu__dense_apply_short(const pu_op *op, pu_int n, const pu_int *rows,
 
 /* Long rows run along their own vectors, few at a time (at most PU__ROWS), so that a block of them is read from far away
    once. Of each row and column one vector of sums runs over PU__REACH entries; then it is closed and added in double. Which
-   rows and columns share a tile does not show in the sums. */
+   rows and columns share a tile does not show in the sums. Rows are longer than a vector. */
 #define PU__ROWS 24
 #define PU__REACH (PU__SUM * PU__WIDTH)
 
-/* out[r step] += sum of the W entries of s[r W ..] and of a_r'x over the n entries after the vectors, r < count */
-PU__FN void pu__close(int count, pu_real *s, pu_int n, const pu_real *const *a, const pu_real *x, pu_int at, double *out,
-                      pu_int step)
+/* the sum of a vector, by halves */
+PU__FN pu_real pu__sum(pu__vector v)
 {
-    const pu_int W = PU__WIDTH;
+    pu_real s[PU__WIDTH];
     pu_int i, half;
-    int r;
-    for (r = 0; r < count; r++, s += W) {
-        for (i = 0; i < n; i++) s[0] += a[r][at + i] * x[at + i];
-        for (half = W / 2; half > 0; half /= 2)
-            for (i = 0; i < half; i++) s[i] += s[i + half];
-        out[r * step] += (double)s[0];
-    }
+    *pu__v(s) = v;
+#if PU__VECTORS
+    if (PU__WIDTH > PU__SHORT) *pu__s(s) = *pu__cs(s) + *pu__cs(s + PU__WIDTH / 2);
+    if (PU__SHORT >= 8) for (i = 0; i < 4; i++) s[i] += s[i + 4];
+    if (PU__SHORT >= 4) return (s[0] + s[2]) + (s[1] + s[3]);
+#endif
+    for (half = PU__SHORT / 2; half > 0; half /= 2)
+        for (i = 0; i < half; i++) s[i] += s[i + half];
+    return s[0];
+}
+
+/* Zeros, then ones for the last n entries of a vector, n < W: what a row has after its whole vectors is read together with
+   entries before it, which then count for nothing. */
+PU__FN pu__vector pu__last(pu_int n)
+{
+    static const pu_real step[32] = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1};
+    return *pu__cv(step + 16 - PU__WIDTH + n);
+}
+
+/* A vector in a register. gcc reads it from memory again for each product that it is in, which with the widest vectors takes
+   longer than the products. */
+PU__FN pu__vector pu__kept(const pu_real *x)
+{
+    pu__vector v = *pu__cv(x);
+#if PU__VECTORS && defined(__AVX512F__)
+    __asm__("" : "+v"(v));
+#endif
+    return v;
 }
 
 /* out[4 r + c] += a_r'x_c over n entries from `at` on, r < 3, c < 4 */
@@ -2469,24 +2499,27 @@ PU__FN void pu__dots12(pu_int n, const pu_real *const *a, const pu_real *const *
     const pu_int W = PU__WIDTH;
     const pu_real *a0 = a[0] + at, *a1 = a[1] + at, *a2 = a[2] + at;
     const pu_real *x0 = x[0] + at, *x1 = x[1] + at, *x2 = x[2] + at, *x3 = x[3] + at;
-    pu__vector s0, s1, s2, t0, t1, t2, u0, u1, u2, v0, v1, v2;
-    pu_real s[12 * PU__WIDTH];
-    pu_int i;
+    pu__vector s0, s1, s2, t0, t1, t2, u0, u1, u2, v0, v1, v2, p, q, r, y;
+    pu_int i = 0;
     memset(&s0, 0, sizeof s0);
     s1 = s2 = t0 = t1 = t2 = u0 = u1 = u2 = v0 = v1 = v2 = s0;
+    if (n % W) { /* the end of the row first */
+        const pu__vector last = pu__last(n % W);
+        i = n - W, p = *pu__cv(a0 + i) * last, q = *pu__cv(a1 + i) * last, r = *pu__cv(a2 + i) * last;
+        y = *pu__cv(x0 + i), s0 = p * y, s1 = q * y, s2 = r * y, y = *pu__cv(x1 + i), t0 = p * y, t1 = q * y, t2 = r * y;
+        y = *pu__cv(x2 + i), u0 = p * y, u1 = q * y, u2 = r * y, y = *pu__cv(x3 + i), v0 = p * y, v1 = q * y, v2 = r * y;
+    }
     for (i = 0; i + W <= n; i += W) {
-        const pu__vector p = *pu__cv(a0 + i), q = *pu__cv(a1 + i), r = *pu__cv(a2 + i);
-        pu__vector y = *pu__cv(x0 + i);
-        s0 += p * y, s1 += q * y, s2 += r * y, y = *pu__cv(x1 + i);
-        t0 += p * y, t1 += q * y, t2 += r * y, y = *pu__cv(x2 + i);
-        u0 += p * y, u1 += q * y, u2 += r * y, y = *pu__cv(x3 + i);
+        p = *pu__cv(a0 + i), q = *pu__cv(a1 + i), r = *pu__cv(a2 + i), y = pu__kept(x0 + i);
+        s0 += p * y, s1 += q * y, s2 += r * y, y = pu__kept(x1 + i);
+        t0 += p * y, t1 += q * y, t2 += r * y, y = pu__kept(x2 + i);
+        u0 += p * y, u1 += q * y, u2 += r * y, y = pu__kept(x3 + i);
         v0 += p * y, v1 += q * y, v2 += r * y;
     }
-    *pu__v(s) = s0, *pu__v(s + W) = s1, *pu__v(s + 2 * W) = s2, *pu__v(s + 3 * W) = t0, *pu__v(s + 4 * W) = t1;
-    *pu__v(s + 5 * W) = t2, *pu__v(s + 6 * W) = u0, *pu__v(s + 7 * W) = u1, *pu__v(s + 8 * W) = u2;
-    *pu__v(s + 9 * W) = v0, *pu__v(s + 10 * W) = v1, *pu__v(s + 11 * W) = v2;
-    pu__close(3, s, n - i, a, x[0], at + i, out, 4), pu__close(3, s + 3 * W, n - i, a, x[1], at + i, out + 1, 4);
-    pu__close(3, s + 6 * W, n - i, a, x[2], at + i, out + 2, 4), pu__close(3, s + 9 * W, n - i, a, x[3], at + i, out + 3, 4);
+    out[0] += (double)pu__sum(s0), out[4] += (double)pu__sum(s1), out[8] += (double)pu__sum(s2);
+    out[1] += (double)pu__sum(t0), out[5] += (double)pu__sum(t1), out[9] += (double)pu__sum(t2);
+    out[2] += (double)pu__sum(u0), out[6] += (double)pu__sum(u1), out[10] += (double)pu__sum(u2);
+    out[3] += (double)pu__sum(v0), out[7] += (double)pu__sum(v1), out[11] += (double)pu__sum(v2);
 }
 
 /* out[4 r] += a_r'x over n entries from `at` on, r < 6: the same sums for a column alone */
@@ -2494,19 +2527,23 @@ PU__FN void pu__dots6(pu_int n, const pu_real *const *a, const pu_real *x, pu_in
 {
     const pu_int W = PU__WIDTH;
     const pu_real *a0 = a[0] + at, *a1 = a[1] + at, *a2 = a[2] + at, *a3 = a[3] + at, *a4 = a[4] + at, *a5 = a[5] + at;
-    pu__vector s0, s1, s2, s3, s4, s5;
-    pu_real s[6 * PU__WIDTH];
+    pu__vector s0, s1, s2, s3, s4, s5, y;
     pu_int i;
     memset(&s0, 0, sizeof s0);
     s1 = s2 = s3 = s4 = s5 = s0;
+    if (n % W) {
+        const pu__vector last = pu__last(n % W);
+        i = n - W, y = *pu__cv(x + at + i);
+        s0 = *pu__cv(a0 + i) * last * y, s1 = *pu__cv(a1 + i) * last * y, s2 = *pu__cv(a2 + i) * last * y;
+        s3 = *pu__cv(a3 + i) * last * y, s4 = *pu__cv(a4 + i) * last * y, s5 = *pu__cv(a5 + i) * last * y;
+    }
     for (i = 0; i + W <= n; i += W) {
-        const pu__vector y = *pu__cv(x + at + i);
+        y = *pu__cv(x + at + i);
         s0 += *pu__cv(a0 + i) * y, s1 += *pu__cv(a1 + i) * y, s2 += *pu__cv(a2 + i) * y;
         s3 += *pu__cv(a3 + i) * y, s4 += *pu__cv(a4 + i) * y, s5 += *pu__cv(a5 + i) * y;
     }
-    *pu__v(s) = s0, *pu__v(s + W) = s1, *pu__v(s + 2 * W) = s2, *pu__v(s + 3 * W) = s3, *pu__v(s + 4 * W) = s4;
-    *pu__v(s + 5 * W) = s5;
-    pu__close(6, s, n - i, a, x, at + i, out, 4);
+    out[0] += (double)pu__sum(s0), out[4] += (double)pu__sum(s1), out[8] += (double)pu__sum(s2);
+    out[12] += (double)pu__sum(s3), out[16] += (double)pu__sum(s4), out[20] += (double)pu__sum(s5);
 }
 
 /* Y = A X for n <= PU__ROWS rows v of A, D long. A stretch of 12 columns of X stays in the first-level cache. */
@@ -2541,33 +2578,38 @@ PU__FN void pu__rows_apply(pu_int n, const pu_real *const *v, pu_int D, pu_int k
     }
 }
 
-/* Y += A'(w o X) for n <= PU__ROWS rows v of A; w may be NULL. A stretch of each row stays in cache for all columns. One or
-   two columns alone gain nothing. */
+/* Y += A'(w o X) for n <= PU__ROWS rows v of A; w may be NULL. A stretch of each row stays in cache for all columns, or for 12
+   of them. One or two columns alone gain nothing. */
 PU__FN void pu__rows_apply_t(pu_int n, const pu_real *const *v, pu_int D, const pu_real *w, pu_int k, pu_block X, pu_block Y)
 {
-    enum { STRETCH = 256 };
+    enum { STRETCH = 256, WIDE = 12 };
     const pu_real *a[PU__ROWS];
-    pu_real b[4 * PU__ROWS], x[PU__ROWS], *y[4];
-    pu_int d, wide, j, i, r;
-    for (d = 0; d < D; d += wide) {
-        wide = D - d < STRETCH + 2 * PU__WIDTH ? D - d : (pu_int)STRETCH; /* no short end */
-        for (i = 0; i < n; i++) a[i] = v[i] + d;
-        for (j = 0; j < k; j += 4) {
-            int zero = 1;
+    pu_real coefficients[WIDE * PU__ROWS], x[PU__ROWS], *y[4];
+    pu_int first, d, wide, j, i, r;
+    int zero[WIDE / 4];
+    for (first = 0; first < k; first += WIDE) {
+        const pu_int count = pu__min(WIDE, k - first);
+        for (j = 0; j < count; j += 4) {
+            pu_real *b = coefficients + j * PU__ROWS;
+            zero[j / 4] = 1;
             for (r = 0; r < 4; r++) { /* a missing column repeats the last one */
-                const pu_int column = pu__min(j + r, k - 1);
-                y[r] = pu__col(Y, column) + d;
-                for (i = 0; i < n; i++) {
-                    const pu_real c = pu__col(X, column)[i];
-                    b[4 * i + r] = w ? w[i] * c : c, zero &= c == PU_R(0);
-                }
+                const pu_real *column = pu__col(X, first + pu__min(j + r, count - 1));
+                for (i = 0; i < n; i++) b[4 * i + r] = w ? w[i] * column[i] : column[i], zero[j / 4] &= column[i] == PU_R(0);
             }
-            if (zero) continue; /* unit vectors */
-            if (k - j > 2) pu__tiles(n, b, a, wide, y);
-            for (r = 0; r < k - j && k - j <= 2; r++) {
-                for (i = 0; i < n; i++) x[i] = b[4 * i + r];
-                for (i = 0; i + 4 <= n; i += 4) pu__axpy4(wide, x + i, a[i], a[i + 1], a[i + 2], a[i + 3], y[r]);
-                for (; i < n; i++) pu__axpy(wide, x[i], a[i], y[r]);
+        }
+        for (d = 0; d < D; d += wide) {
+            wide = D - d < STRETCH + 2 * PU__WIDTH ? D - d : (pu_int)STRETCH; /* no short end */
+            for (i = 0; i < n; i++) a[i] = v[i] + d;
+            for (j = 0; j < count; j += 4) {
+                const pu_real *b = coefficients + j * PU__ROWS;
+                if (zero[j / 4]) continue; /* unit vectors */
+                for (r = 0; r < 4; r++) y[r] = pu__col(Y, first + pu__min(j + r, count - 1)) + d;
+                if (count - j > 2) pu__tiles(n, b, a, wide, y);
+                for (r = 0; r < count - j && count - j <= 2; r++) {
+                    for (i = 0; i < n; i++) x[i] = b[4 * i + r];
+                    for (i = 0; i + 4 <= n; i += 4) pu__axpy4(wide, x + i, a[i], a[i + 1], a[i + 2], a[i + 3], y[r]);
+                    for (; i < n; i++) pu__axpy(wide, x[i], a[i], y[r]);
+                }
             }
         }
     }
@@ -3478,7 +3520,11 @@ PU__FN void pu__ar_end(const pu_ar *ar, pu_int dir, pu_real by, const pu_real *x
    registers where the compiler can. Either way alone is slower: two loads in five lie on two cache lines, and ten shuffles are
    more than the additions that wait for them. */
 #ifdef __has_builtin
-#if __has_builtin(__builtin_shufflevector) && defined(PU_FLOAT) && defined(__AVX__) && PU__VECTORS
+#if __has_builtin(__builtin_shufflevector) && defined(PU_FLOAT) && defined(__AVX512F__) && PU__VECTORS
+#define PU__UP(at, b, c, l) \
+    __builtin_shufflevector(b, c, l, l + 1, l + 2, l + 3, l + 4, l + 5, l + 6, l + 7, l + 8, l + 9, l + 10, l + 11, l + 12, \
+                            l + 13, l + 14, l + 15)
+#elif __has_builtin(__builtin_shufflevector) && defined(PU_FLOAT) && defined(__AVX__) && PU__VECTORS
 #define PU__UP(at, b, c, l) __builtin_shufflevector(b, c, l, l + 1, l + 2, l + 3, l + 4, l + 5, l + 6, l + 7)
 #endif
 #endif
@@ -3486,24 +3532,6 @@ PU__FN void pu__ar_end(const pu_ar *ar, pu_int dir, pu_real by, const pu_real *x
 #define PU__UP(at, b, c, l) (*pu__cv((at) + (l)))
 #endif
 #define PU__AR_SUM(at, b, c, l) (PU__UP(at, b, c, l) + *pu__cv((at) - (l))) /* p_{u+l} + p_{u-l} */
-
-PU__FN double pu__across(pu__vector v)
-{
-    pu_real lane[PU__WIDTH];
-    double s = 0;
-    int l;
-    *pu__v(lane) = v;
-    for (l = 0; l < PU__WIDTH; l++) s += (double)lane[l];
-    return s;
-}
-
-/* How many of the rows from .. to-1 these kernels take, beginning with row *first: whole vectors, and one more can be read. */
-PU__FN pu_int pu__ar_vectors(pu_int n, pu_int from, pu_int to, pu_int *first)
-{
-    const pu_int W = PU__WIDTH, start = (from + W - 1) / W * W, end = pu__min(to, n - W) / W * W;
-    *first = end > start ? start : to;
-    return end > start ? end - start : 0;
-}
 
 /* y_u = c_0 p_u + sum_{l = 1 .. 5} c_l (p_{u+l} + p_{u-l}) + w_u p_u, u < n, a multiple of the vectors' width; returns the sum of
    p_u y_u */
@@ -3522,26 +3550,58 @@ PU__FN double pu__ar_filter5(pu_int n, const pu_real *c, const pu_real *p, const
         *pu__v(y + i) = s;
         sum += b * s;
     }
-    return pu__across(sum);
+    return (double)pu__sum(sum);
+}
+
+/* Rows at each end that are done in copies with zeros around them, so that the kernels need not know where a column ends: this
+   many at the upper end, up to twice as many at the lower one. What lies between is whole vectors. */
+enum { PU__AR_EDGE = 16, PU__AR_LONG = 4 * PU__AR_EDGE };
+
+PU__FN pu_int pu__ar_lower(pu_int n) { return n / PU__AR_EDGE * PU__AR_EDGE - PU__AR_EDGE; }
+
+/* rows at - 16 .. at + 47 of a column of n */
+PU__FN void pu__ar_around(pu_int n, const pu_real *x, pu_int at, pu_real *to)
+{
+    const pu_int from = at > 0 ? at - PU__AR_EDGE : 0, end = pu__min(n, at + 3 * PU__AR_EDGE);
+    memset(to, 0, PU__AR_LONG * sizeof *to);
+    memcpy(to + PU__AR_EDGE + from - at, x + from, (size_t)(end - from) * sizeof *to);
+}
+
+/* What pu__ar_end does, and the diagonal: y_i = the end's row + w_i x_i, i < 5; entry i is at x[i dir]. Eight of each in the
+   order of memory; those that are not of the end are not used. */
+PU__FN void pu__ar_end5(const pu_real *a, pu_int dir, const pu_real *x, const pu_real *w, pu_real *y)
+{
+    const pu_real *c = dir > 0 ? x : x - 7;
+    pu_real zeros[24] = {0}, s[8], *z = zeros + 8;
+    pu_int i;
+    for (i = 0; i < 8; i++) /* z = U'x */
+        z[i] = a[0] * c[i] + a[1] * c[i + dir] + a[2] * c[i + 2 * dir] + a[3] * c[i + 3 * dir] + a[4] * c[i + 4 * dir] +
+               a[5] * c[i + 5 * dir];
+    for (i = 0; i < 8; i++) /* y = U z */
+        s[i] = a[0] * z[i] + a[1] * z[i - dir] + a[2] * z[i - 2 * dir] + a[3] * z[i - 3 * dir] + a[4] * z[i - 4 * dir] +
+               a[5] * z[i - 5 * dir];
+    for (i = 0; i < 5; i++) y[i * dir] = s[dir > 0 ? i : 7 - i] + w[i * dir] * x[i * dir];
+}
+
+/* The rows from `at` on, 0 or pu__ar_lower: y = Gamma x + w o x, and the sum of their x_u y_u. */
+PU__FN double pu__ar_edge5(const pu_ar *ar, pu_int at, const pu_real *x, const pu_real *w, pu_real *y)
+{
+    enum { E = PU__AR_EDGE };
+    const pu_int rows = at ? ar->n - at : (pu_int)E, last = at ? rows - 1 : 0;
+    pu_real xs[PU__AR_LONG], ws[PU__AR_LONG], ys[2 * PU__AR_EDGE];
+    pu__ar_around(ar->n, x, at, xs), pu__ar_around(ar->n, w, at, ws);
+    (void)pu__ar_filter5(rows > E ? 2 * E : E, ar->band + 5, xs + E, ws + E, ys);
+    pu__ar_end5(ar->rows + pu__ar_row(5), at ? -1 : 1, x + at + last, w + at + last, ys + last);
+    memcpy(y + at, ys, (size_t)rows * sizeof *y);
+    return (double)pu__dot_chunk(rows, NULL, xs + E, ys);
 }
 
 /* rows from .. to-1 of the filter, y = or y +=, and the sum of their x_u y_u */
 PU__FN double pu__ar_rows(const pu_ar *ar, pu_int from, pu_int to, const pu_real *x, const pu_real *w, pu_real *y, int add)
 {
-    const pu_int P = ar->order, taps = 2 * P + 1;
-    pu_int first = to, rows = P == 5 && w && !add ? pu__ar_vectors(ar->n, from, to, &first) : 0;
-    double sum = 0;
-    if (first > from) {
-        pu__ar_filter(first - from, taps, ar->band, x + from - P, w ? w + from : NULL, x + from, y + from, add);
-        sum += (double)pu__dot_chunk(first - from, NULL, x + from, y + from);
-    }
-    if (rows) sum += pu__ar_filter5(rows, ar->band + P, x + first, w + first, y + first);
-    first += rows;
-    if (to > first) {
-        pu__ar_filter(to - first, taps, ar->band, x + first - P, w ? w + first : NULL, x + first, y + first, add);
-        sum += (double)pu__dot_chunk(to - first, NULL, x + first, y + first);
-    }
-    return sum;
+    const pu_int P = ar->order;
+    pu__ar_filter(to - from, 2 * P + 1, ar->band, x + from - P, w ? w + from : NULL, x + from, y + from, add);
+    return (double)pu__dot_chunk(to - from, NULL, x + from, y + from);
 }
 
 /* The vectors are made up to row `to` and as many more as a product reaches beyond it. */
@@ -3550,6 +3610,23 @@ PU__FN void pu__ar_lead(const pu_ar *ar, const pu_lead *lead, pu_int column, pu_
     const pu_int reach = ar->order > PU__WIDTH ? ar->order : PU__WIDTH, end = pu__min(to + reach, ar->n);
     if (lead && end > *made) lead->rows(lead->user, lead->first + column, *made, end);
     *made = end;
+}
+
+/* y = Gamma x + w o x for order 5 and columns of PU__AR_LONG or more; the result is x'y */
+PU__FN double pu__ar_apply5(const pu_ar *ar, const pu_real *x, const pu_real *w, pu_real *y, const pu_lead *lead, pu_int column)
+{
+    const pu_int lower = pu__ar_lower(ar->n);
+    pu_int at, end, made = 0;
+    double sum;
+    pu__ar_lead(ar, lead, column, 3 * PU__AR_EDGE, &made);
+    sum = pu__ar_edge5(ar, 0, x, w, y);
+    for (at = PU__AR_EDGE; at < lower; at = end) {
+        end = pu__min(at / PU__CHUNK * PU__CHUNK + PU__CHUNK, lower);
+        pu__ar_lead(ar, lead, column, end, &made);
+        sum += pu__ar_filter5(end - at, ar->band + 5, x + at, w + at, y + at);
+    }
+    pu__ar_lead(ar, lead, column, ar->n, &made);
+    return sum + pu__ar_edge5(ar, lower, x, w, y);
 }
 
 /* Chunk by chunk, so that a product is still in the first-level cache for its sum. The last chunk takes all rows of the lower
@@ -3565,6 +3642,11 @@ PU__FN pu_status pu__ar_apply_led(const pu_op *op, const pu_real *w, pu_int k, p
         pu_real *y = pu__col(Y, c);
         double sum = 0;
         pu_int made = 0;
+        if (P == 5 && n >= PU__AR_LONG && w && !add) {
+            sum = pu__ar_apply5(ar, x, w, y, lead, c);
+            if (s) s[c] = (pu_real)sum;
+            continue;
+        }
         for (at = 0; at < n; at = end) {
             end = n - at <= PU__CHUNK + P ? n : at + PU__CHUNK;
             pu__ar_lead(ar, lead, c, end, &made);
@@ -3711,7 +3793,7 @@ PU__FN void pu__ar_both3(pu_int n, const pu_real *x, const pu_real *p, pu_int d,
     s[0] = (double)s0[0], s[1] = (double)s1[0], s[2] = (double)s2[0];
 }
 
-#define PU__AR_CHUNK 256 /* entries per pass of the lag sums: a vector's worth of partial sums each */
+#define PU__AR_CHUNK (PU__WIDTH > 8 ? 512 : 256) /* entries per pass of the lag sums: a vector's worth of partial sums each */
 
 /* Order 5, at most PU__AR_CHUNK entries and whole vectors of them: y_u += by (filter of p + w_u p_u) where there is a y; s_l +=
    sum_u x_u (p_{u+l} + p_{u-l}), l = 0 .. 5, and the result sum_u x_u w_u p_u, all with one load of everything. */
@@ -3736,9 +3818,47 @@ PU__FN double pu__ar_both5(pu_int n, const pu_real *x, const pu_real *p, const p
         t = PU__AR_SUM(at, b, next, 5), sum += c5 * t, s5 += v * t;
         if (y) *pu__v(y + i) += by * sum;
     }
-    s[0] += 2 * pu__across(s0), s[1] += pu__across(s1), s[2] += pu__across(s2), s[3] += pu__across(s3);
-    s[4] += pu__across(s4), s[5] += pu__across(s5);
-    return pu__across(s6);
+    s[0] += 2 * (double)pu__sum(s0), s[1] += (double)pu__sum(s1), s[2] += (double)pu__sum(s2);
+    s[3] += (double)pu__sum(s3), s[4] += (double)pu__sum(s4), s[5] += (double)pu__sum(s5);
+    return (double)pu__sum(s6);
+}
+
+/* the same for the rows from `at` on, 0 or pu__ar_lower, with the rows of the end in place of the filter */
+PU__FN double pu__ar_edge_both5(const pu_ar *ar, pu_int at, const pu_real *x, const pu_real *p, pu_real by, const pu_real *w,
+                                pu_real *y, double *s)
+{
+    enum { E = PU__AR_EDGE };
+    const pu_int rows = at ? ar->n - at : (pu_int)E, last = at ? rows - 1 : 0, dir = at ? -1 : 1;
+    pu_real xs[PU__AR_LONG], ps[PU__AR_LONG], ws[PU__AR_LONG], ys[2 * PU__AR_EDGE] = {0};
+    double with_w;
+    pu_int i;
+    pu__ar_around(ar->n, x, at, xs), pu__ar_around(ar->n, p, at, ps), pu__ar_around(ar->n, w, at, ws);
+    with_w = pu__ar_both5(rows > E ? 2 * E : E, xs + E, ps + E, ar->band + 5, by, ws + E, y ? ys : NULL, s);
+    if (!y) return with_w;
+    pu__ar_end5(ar->rows + pu__ar_row(5), dir, p + at + last, w + at + last, ys + last);
+    for (i = 0; i < 5; i++) ys[last + i * dir] *= by;
+    for (i = 0; i < rows; i++) y[at + i] += ys[i];
+    return with_w;
+}
+
+/* What pu__ar_lags does, for order 5, columns of PU__AR_LONG or more, and m = shift; all rows of y. */
+PU__FN double pu__ar_lags5(const pu_ar *ar, double w, const pu_real *p, const pu_real *q, double *C, pu_real by,
+                           const pu_real *shift, pu_real *y, const pu_lead *lead, pu_int column)
+{
+    const pu_int lower = pu__ar_lower(ar->n);
+    double sum[6] = {0}, with_m;
+    pu_int at, end, made = 0, d;
+    pu__ar_lead(ar, lead, column, 3 * PU__AR_EDGE, &made);
+    with_m = pu__ar_edge_both5(ar, 0, p, q, by, shift, y, sum);
+    for (at = PU__AR_EDGE; at < lower; at = end) {
+        end = pu__min(at / PU__AR_CHUNK * PU__AR_CHUNK + PU__AR_CHUNK, lower);
+        pu__ar_lead(ar, lead, column, end, &made);
+        with_m += pu__ar_both5(end - at, p + at, q + at, ar->band + 5, by, shift + at, y ? y + at : NULL, sum);
+    }
+    pu__ar_lead(ar, lead, column, ar->n, &made);
+    with_m += pu__ar_edge_both5(ar, lower, p, q, by, shift, y, sum);
+    for (d = 0; d <= 5; d++) C[d] += w * sum[d];
+    return with_m;
 }
 
 /* What pu__ar_lags does, for the rows from .. to-1 of the filter, at most PU__CHUNK of them: sum_d += their part of C_d / w */
@@ -3791,14 +3911,11 @@ PU__FN double pu__ar_lags(const pu_ar *ar, double w, const pu_real *m, const pu_
 {
     const pu_int n = ar->n, P = ar->order;
     double sum[PU_AR_MAX + 1] = {0}, with_m = 0;
-    pu_int u, d, l, at, end, first, rows, made = 0;
+    pu_int u, d, l, at, end, made = 0;
     for (at = P; at < n - P; at = end) {
         end = pu__min(at / PU__AR_CHUNK * PU__AR_CHUNK + PU__AR_CHUNK, n - P);
         pu__ar_lead(ar, lead, column, end, &made);
-        first = end, rows = shift && m && P == 5 ? pu__ar_vectors(n, at, end, &first) : 0;
-        with_m += pu__ar_lags_of(ar, at, first, m, p, q, sum, by, shift, y);
-        if (rows) with_m += pu__ar_both5(rows, p + first, q + first, ar->band + P, by, shift + first, y ? y + first : NULL, sum);
-        with_m += pu__ar_lags_of(ar, first + rows, end, m, p, q, sum, by, shift, y);
+        with_m += pu__ar_lags_of(ar, at, end, m, p, q, sum, by, shift, y);
     }
     pu__ar_lead(ar, lead, column, n, &made);
     for (l = 0; l < 2 * P; l++) { /* the P entries at each end */
@@ -3822,6 +3939,32 @@ PU__FN double pu__ar_pair(pu_int t, pu_int lo, pu_int hi, const double *a, doubl
     for (j = lo; j <= hi; j++) u += a[j] * (double)p[t - j], v += a[j] * (double)q[t - j];
     for (j = lo; j <= hi; j++) abar[j] += w * (u * (double)q[t - j] + v * (double)p[t - j]);
     return w * u * v;
+}
+
+/* The P entries of p and q at one end, sum over columns: S_ij += w (p_i q_j + q_i p_j). Entry i is at p[i dir]; a row of S is
+   `wide` numbers, P filled up to whole vectors with zeros. */
+PU__FN void pu__ar_corner(pu_int P, pu_int wide, pu_int dir, double w, const pu_real *p, const pu_real *q, double *S)
+{
+    double u[PU_AR_MAX], v[PU_AR_MAX];
+    pu_int i, j, l;
+    for (i = 0; i < wide; i++) u[i] = i < P ? (double)p[i * dir] : 0, v[i] = i < P ? (double)q[i * dir] : 0;
+    for (i = 0; i < P; i++)
+        for (j = 0; j < wide; j += 8)
+            for (l = j; l < j + 8; l++) S[i * wide + l] += w * u[i] * v[l] + w * v[i] * u[l];
+}
+
+/* What pu__ar_pair does, for such a sum: tap j meets entry at + j dir of the end. */
+PU__FN double pu__ar_corner_pair(pu_int at, pu_int dir, pu_int lo, pu_int hi, const double *a, double w, const double *S,
+                                 pu_int wide, double *abar)
+{
+    double value = 0, s;
+    pu_int i, j;
+    for (j = lo; j <= hi; j++) {
+        const double *row = S + (at + j * dir) * wide + at;
+        for (i = lo, s = 0; i <= hi; i++) s += a[i] * row[i * dir];
+        value += a[j] * s, abar[j] += w * s;
+    }
+    return w * value / 2;
 }
 
 /* From the terms value[t] (t < P: with the factor s_t) and the cotangents of a^(0) .. a^(P) back through the Durbin-Levinson
@@ -3853,11 +3996,14 @@ PU__FN pu_status pu__ar_grad_led(const pu_op *op, const pu_real *shift, pu_int k
     const pu_ar *ar = (const pu_ar *)op->data;
     const pu_int n = ar->n, P = ar->order;
     double a[PU__AR_TRIANGLE], abar[PU__AR_TRIANGLE], s[PU_AR_MAX + 1], value[PU_AR_MAX + 1] = {0};
-    double C[PU_AR_MAX + 1] = {0}, with_m;
+    double C[PU_AR_MAX + 1] = {0}, upper[PU_AR_MAX * PU_AR_MAX], lower[PU_AR_MAX * PU_AR_MAX], with_m; /* corners */
+    const pu_int wide = (P + 7) / 8 * 8;
+    const int quick = P == 5 && n >= PU__AR_LONG && shift && sum;
     const double *last;
     double *lastbar;
     pu_int c, t, i, j;
     memset(abar, 0, (size_t)pu__ar_row(P + 1) * sizeof *abar);
+    memset(upper, 0, (size_t)(P * wide) * sizeof *upper), memset(lower, 0, (size_t)(P * wide) * sizeof *lower);
     pu__ar_levinson(P, ar->gamma, a, s);
     last = a + pu__ar_row(P), lastbar = abar + pu__ar_row(P);
     for (c = 0; c < k; c++) {
@@ -3871,28 +4017,33 @@ PU__FN pu_status pu__ar_grad_led(const pu_op *op, const pu_real *shift, pu_int k
             continue;
         }
         if (n >= 2 * P) {
-            with_m = pu__ar_lags(ar, w, sum ? shift : NULL, q, p, C, by, shift, y, lead, c);
-            for (t = 0; t < P; t++) value[P] += pu__ar_pair(t, 0, t, last, -w, p, q, lastbar);
-            for (t = n; t < n + P; t++) value[P] += pu__ar_pair(t, t - n + 1, P, last, -w, p, q, lastbar);
+            with_m = quick ? pu__ar_lags5(ar, w, q, p, C, by, shift, y, lead, c)
+                           : pu__ar_lags(ar, w, sum ? shift : NULL, q, p, C, by, shift, y, lead, c);
+            pu__ar_corner(P, wide, -1, w, p + n - 1, q + n - 1, lower);
         } else {
             if (lead) lead->rows(lead->user, lead->first + c, 0, n);
             for (t = P; t < n; t++) value[P] += pu__ar_pair(t, 0, P, last, w, p, q, lastbar);
             with_m = sum && shift ? pu__dot(n, shift, p, q) : 0;
         }
-        for (t = 0; t < P; t++)
-            value[t] += pu__ar_pair(t, 0, t, a + pu__ar_row(t), w * s[t], p, q, abar + pu__ar_row(t));
+        pu__ar_corner(P, wide, 1, w, p, q, upper);
         if (y && n < 2 * P) {
             pu_real scaled[2 * PU_AR_MAX];
             pu_block x;
             x.at = scaled, x.ld = n;
             for (i = 0; i < n; i++) scaled[i] = by * p[i];
             (void)pu__ar_apply_plus(op, shift, 1, x, pu__from(Y, c), 1, NULL);
-        } else if (y) {
+        } else if (y && !quick) {
             pu__ar_end(ar, 1, by, p, y, 1);
             pu__ar_end(ar, -1, by, p + n - 1, y + n - 1, 1);
             for (i = 0; i < 2 * P && shift; i++) t = i < P ? i : n - 2 * P + i, y[t] += by * (shift[t] * p[t]);
         }
         if (sum) sum[c] = with_m;
+    }
+    for (t = 0; t < P; t++) {
+        value[t] += pu__ar_corner_pair(t, -1, 0, t, a + pu__ar_row(t), s[t], upper, wide, abar + pu__ar_row(t));
+        if (n < 2 * P) continue;
+        value[P] += pu__ar_corner_pair(t, -1, 0, t, last, -1, upper, wide, lastbar);
+        value[P] += pu__ar_corner_pair(-t - 1, 1, t + 1, P, last, -1, lower, wide, lastbar);
     }
     for (i = 0; i <= P; i++)
         for (j = 0; j <= P; j++) {
@@ -5824,9 +5975,9 @@ PU__FN void pu__fft_odd(pu_int r, pu_int count, const pu_real *xr, const pu_real
    `outer` groups of `count` neighbours, `across` apart in x and `beside` in y, p steps apart by `next` and r d. The last pass
    has no factors but 1 (m = 1). */
 
-PU__FN void pu__fft_turned(pu_real *yr, pu_real *yi, pu__vector re, pu__vector im, pu_real wr, pu_real wi)
+PU__FN void pu__fft_turned(pu_real *yr, pu_real *yi, pu__short re, pu__short im, pu_real wr, pu_real wi)
 {
-    *pu__v(yr) = re * wr - im * wi, *pu__v(yi) = re * wi + im * wr;
+    *pu__s(yr) = re * wr - im * wi, *pu__s(yi) = re * wi + im * wr;
 }
 
 PU__FN void pu__fft_wide_4(pu_int m, pu_int outer, pu_int count, const pu_real *xr, const pu_real *xi, pu_int across,
@@ -5836,20 +5987,20 @@ PU__FN void pu__fft_wide_4(pu_int m, pu_int outer, pu_int count, const pu_real *
     pu_int p, c, q;
     for (p = 0; p < m; p++)
         for (c = 0; c < outer; c++)
-            for (q = 0; q < count; q += PU__WIDTH) {
+            for (q = 0; q < count; q += PU__SHORT) {
                 const pu_real *ur = xr + p * next + c * across + q, *ui = xi + p * next + c * across + q;
                 pu_real *vr = yr + p * 4 * d + c * beside + q, *vi = yi + p * 4 * d + c * beside + q;
-                const pu__vector x0r = *pu__cv(ur), x1r = *pu__cv(ur + dx);
-                const pu__vector x2r = *pu__cv(ur + 2 * dx), x3r = *pu__cv(ur + 3 * dx);
-                const pu__vector x0i = *pu__cv(ui), x1i = *pu__cv(ui + dx);
-                const pu__vector x2i = *pu__cv(ui + 2 * dx), x3i = *pu__cv(ui + 3 * dx);
-                const pu__vector ar = x0r + x2r, ai = x0i + x2i, br = x0r - x2r, bi = x0i - x2i;
-                const pu__vector cr = x1r + x3r, ci = x1i + x3i, er = x1i - x3i, ei = x3r - x1r;
-                *pu__v(vr) = ar + cr, *pu__v(vi) = ai + ci;
+                const pu__short x0r = *pu__cs(ur), x1r = *pu__cs(ur + dx);
+                const pu__short x2r = *pu__cs(ur + 2 * dx), x3r = *pu__cs(ur + 3 * dx);
+                const pu__short x0i = *pu__cs(ui), x1i = *pu__cs(ui + dx);
+                const pu__short x2i = *pu__cs(ui + 2 * dx), x3i = *pu__cs(ui + 3 * dx);
+                const pu__short ar = x0r + x2r, ai = x0i + x2i, br = x0r - x2r, bi = x0i - x2i;
+                const pu__short cr = x1r + x3r, ci = x1i + x3i, er = x1i - x3i, ei = x3r - x1r;
+                *pu__s(vr) = ar + cr, *pu__s(vi) = ai + ci;
                 if (m == 1) {
-                    *pu__v(vr + d) = br + er, *pu__v(vi + d) = bi + ei;
-                    *pu__v(vr + 2 * d) = ar - cr, *pu__v(vi + 2 * d) = ai - ci;
-                    *pu__v(vr + 3 * d) = br - er, *pu__v(vi + 3 * d) = bi - ei;
+                    *pu__s(vr + d) = br + er, *pu__s(vi + d) = bi + ei;
+                    *pu__s(vr + 2 * d) = ar - cr, *pu__s(vi + 2 * d) = ai - ci;
+                    *pu__s(vr + 3 * d) = br - er, *pu__s(vi + 3 * d) = bi - ei;
                     continue;
                 }
                 pu__fft_turned(vr + d, vi + d, br + er, bi + ei, tr[p], ti[p]);
@@ -5867,33 +6018,33 @@ PU__FN void pu__fft_wide_8(pu_int m, pu_int outer, pu_int count, const pu_real *
     pu_int p, c, q;
     for (p = 0; p < m; p++)
         for (c = 0; c < outer; c++)
-            for (q = 0; q < count; q += PU__WIDTH) {
+            for (q = 0; q < count; q += PU__SHORT) {
                 const pu_real *ur = xr + p * next + c * across + q, *ui = xi + p * next + c * across + q;
                 pu_real *vr = yr + p * 8 * d + c * beside + q, *vi = yi + p * 8 * d + c * beside + q;
-                const pu__vector x1r = *pu__cv(ur + dx), x3r = *pu__cv(ur + 3 * dx), x5r = *pu__cv(ur + 5 * dx);
-                const pu__vector x1i = *pu__cv(ui + dx), x3i = *pu__cv(ui + 3 * dx), x5i = *pu__cv(ui + 5 * dx);
-                const pu__vector x7r = *pu__cv(ur + 7 * dx), x7i = *pu__cv(ui + 7 * dx);
-                const pu__vector fr = x1r + x5r, fi = x1i + x5i, gr = x1r - x5r, gi = x1i - x5i;
-                const pu__vector kr = x3r + x7r, ki = x3i + x7i, lr = x3i - x7i, li = x7r - x3r; /* -i (x3 - x7) */
-                const pu__vector ar = gr + lr, ai = gi + li, br = gr - lr, bi = gi - li;
-                const pu__vector o0r = fr + kr, o0i = fi + ki, o2r = fi - ki, o2i = kr - fr;
-                const pu__vector o1r = h * (ar + ai), o1i = h * (ai - ar), o3r = h * (bi - br), o3i = -h * (br + bi);
-                const pu__vector x0r = *pu__cv(ur), x2r = *pu__cv(ur + 2 * dx), x4r = *pu__cv(ur + 4 * dx);
-                const pu__vector x0i = *pu__cv(ui), x2i = *pu__cv(ui + 2 * dx), x4i = *pu__cv(ui + 4 * dx);
-                const pu__vector x6r = *pu__cv(ur + 6 * dx), x6i = *pu__cv(ui + 6 * dx);
-                const pu__vector sr = x0r + x4r, si = x0i + x4i, ur_ = x0r - x4r, ui_ = x0i - x4i;
-                const pu__vector wr = x2r + x6r, wi = x2i + x6i, zr = x2i - x6i, zi = x6r - x2r;
-                const pu__vector e0r = sr + wr, e0i = si + wi, e2r = sr - wr, e2i = si - wi;
-                const pu__vector e1r = ur_ + zr, e1i = ui_ + zi, e3r = ur_ - zr, e3i = ui_ - zi;
-                *pu__v(vr) = e0r + o0r, *pu__v(vi) = e0i + o0i;
+                const pu__short x1r = *pu__cs(ur + dx), x3r = *pu__cs(ur + 3 * dx), x5r = *pu__cs(ur + 5 * dx);
+                const pu__short x1i = *pu__cs(ui + dx), x3i = *pu__cs(ui + 3 * dx), x5i = *pu__cs(ui + 5 * dx);
+                const pu__short x7r = *pu__cs(ur + 7 * dx), x7i = *pu__cs(ui + 7 * dx);
+                const pu__short fr = x1r + x5r, fi = x1i + x5i, gr = x1r - x5r, gi = x1i - x5i;
+                const pu__short kr = x3r + x7r, ki = x3i + x7i, lr = x3i - x7i, li = x7r - x3r; /* -i (x3 - x7) */
+                const pu__short ar = gr + lr, ai = gi + li, br = gr - lr, bi = gi - li;
+                const pu__short o0r = fr + kr, o0i = fi + ki, o2r = fi - ki, o2i = kr - fr;
+                const pu__short o1r = h * (ar + ai), o1i = h * (ai - ar), o3r = h * (bi - br), o3i = -h * (br + bi);
+                const pu__short x0r = *pu__cs(ur), x2r = *pu__cs(ur + 2 * dx), x4r = *pu__cs(ur + 4 * dx);
+                const pu__short x0i = *pu__cs(ui), x2i = *pu__cs(ui + 2 * dx), x4i = *pu__cs(ui + 4 * dx);
+                const pu__short x6r = *pu__cs(ur + 6 * dx), x6i = *pu__cs(ui + 6 * dx);
+                const pu__short sr = x0r + x4r, si = x0i + x4i, ur_ = x0r - x4r, ui_ = x0i - x4i;
+                const pu__short wr = x2r + x6r, wi = x2i + x6i, zr = x2i - x6i, zi = x6r - x2r;
+                const pu__short e0r = sr + wr, e0i = si + wi, e2r = sr - wr, e2i = si - wi;
+                const pu__short e1r = ur_ + zr, e1i = ui_ + zi, e3r = ur_ - zr, e3i = ui_ - zi;
+                *pu__s(vr) = e0r + o0r, *pu__s(vi) = e0i + o0i;
                 if (m == 1) {
-                    *pu__v(vr + d) = e1r + o1r, *pu__v(vi + d) = e1i + o1i;
-                    *pu__v(vr + 2 * d) = e2r + o2r, *pu__v(vi + 2 * d) = e2i + o2i;
-                    *pu__v(vr + 3 * d) = e3r + o3r, *pu__v(vi + 3 * d) = e3i + o3i;
-                    *pu__v(vr + 4 * d) = e0r - o0r, *pu__v(vi + 4 * d) = e0i - o0i;
-                    *pu__v(vr + 5 * d) = e1r - o1r, *pu__v(vi + 5 * d) = e1i - o1i;
-                    *pu__v(vr + 6 * d) = e2r - o2r, *pu__v(vi + 6 * d) = e2i - o2i;
-                    *pu__v(vr + 7 * d) = e3r - o3r, *pu__v(vi + 7 * d) = e3i - o3i;
+                    *pu__s(vr + d) = e1r + o1r, *pu__s(vi + d) = e1i + o1i;
+                    *pu__s(vr + 2 * d) = e2r + o2r, *pu__s(vi + 2 * d) = e2i + o2i;
+                    *pu__s(vr + 3 * d) = e3r + o3r, *pu__s(vi + 3 * d) = e3i + o3i;
+                    *pu__s(vr + 4 * d) = e0r - o0r, *pu__s(vi + 4 * d) = e0i - o0i;
+                    *pu__s(vr + 5 * d) = e1r - o1r, *pu__s(vi + 5 * d) = e1i - o1i;
+                    *pu__s(vr + 6 * d) = e2r - o2r, *pu__s(vi + 6 * d) = e2i - o2i;
+                    *pu__s(vr + 7 * d) = e3r - o3r, *pu__s(vi + 7 * d) = e3i - o3i;
                     continue;
                 }
                 pu__fft_turned(vr + d, vi + d, e1r + o1r, e1i + o1i, tr[p], ti[p]);
@@ -5913,7 +6064,7 @@ PU__FN void pu__fft_passes(const pu_fft *f, pu_int lanes, const pu_real *xr, con
 {
     const pu_int n = f->length, size = n * lanes;
     const pu_real *table = f->table;
-    const int aside = f->passes && f->radix[f->passes - 1] == 8 && sy != lanes && lanes % PU__WIDTH; /* 8 takes vectors only */
+    const int aside = f->passes && f->radix[f->passes - 1] == 8 && sy != lanes && lanes % PU__SHORT; /* 8 takes vectors only */
     pu_int s = 1, left = n, i, p, c, j;
     int pass;
     if (f->passes < 2) { /* nothing to alternate with: go through the scratch */
@@ -5934,7 +6085,7 @@ PU__FN void pu__fft_passes(const pu_fft *f, pu_int lanes, const pu_real *xr, con
         pu_real *zr = last ? yr : to, *zi = last ? yi : to + size;
         const pu_int sz = last ? sy : lanes, packed = sx == lanes && sz == lanes;
         const pu_int outer = packed ? 1 : s, count = packed ? s * lanes : lanes, dx = s * m * sx, d = s * sz;
-        if ((r == 4 && count % PU__WIDTH == 0) || r == 8) {
+        if ((r == 4 && count % PU__SHORT == 0) || r == 8) {
             if (r == 4) pu__fft_wide_4(m, outer, count, xr, xi, sx, s * sx, dx, zr, zi, sz, d, tr, ti);
             else pu__fft_wide_8(m, outer, count, xr, xi, sx, s * sx, dx, zr, zi, sz, d, tr, ti);
         } else for (p = 0; p < m; p++) {
@@ -6103,11 +6254,11 @@ typedef struct {
 PU__FN void pu__gram_rows(pu__gram_column *o, pu_int at, pu_int from, pu_int to, pu_int n, const pu_real *z, pu_int strip,
                           pu_int down)
 {
-    const pu_int W = PU__WIDTH;
+    const pu_int W = PU__SHORT;
     const pu_real c = o->c;
     const int add = o->add;
-    pu_real zero[PU__WIDTH] = {0}, part[2 * PU__WIDTH];
-    pu__vector s = *pu__cv(zero), t = s;
+    pu_real zero[PU__SHORT] = {0}, part[2 * PU__SHORT];
+    pu__short s = *pu__cs(zero), t = s;
     pu_int r, j, i, width;
     for (r = from; r < to && o->a; r++)
         for (j = 0; j < n; j += width) {
@@ -6116,9 +6267,9 @@ PU__FN void pu__gram_rows(pu__gram_column *o, pu_int at, pu_int from, pu_int to,
             pu_real *y = o->y ? o->y + first : NULL;
             width = pu__min(strip, n - j), u = z + j * down + r * width;
             for (i = 0; i + W <= width; i += W) {
-                const pu__vector v = *pu__cv(a + i) * *pu__cv(p + i), sum = *pu__cv(u + i) + v;
-                s += *pu__cv(q + i) * *pu__cv(u + i), t += *pu__cv(q + i) * v;
-                if (y) *pu__v(y + i) = add ? *pu__cv(y + i) + c * sum : c * sum;
+                const pu__short v = *pu__cs(a + i) * *pu__cs(p + i), sum = *pu__cs(u + i) + v;
+                s += *pu__cs(q + i) * *pu__cs(u + i), t += *pu__cs(q + i) * v;
+                if (y) *pu__s(y + i) = add ? *pu__cs(y + i) + c * sum : c * sum;
             }
             for (; i < width; i++) {
                 const pu_real v = a[i] * p[i], sum = c * (u[i] + v);
@@ -6134,7 +6285,7 @@ PU__FN void pu__gram_rows(pu__gram_column *o, pu_int at, pu_int from, pu_int to,
             if (add) for (i = 0; i < width; i++) y[i] += u[i];
             else for (i = 0; i < width; i++) y[i] = u[i];
         }
-    *pu__v(part) = s, *pu__v(part + W) = t;
+    *pu__s(part) = s, *pu__s(part + W) = t;
     for (i = 0; i < W; i++) o->s += (double)part[i], o->t += (double)part[W + i];
 }
 
@@ -6358,17 +6509,17 @@ PU_DEF pu_status pu_fourier_init(pu_fourier *f, pu_int rows, pu_int cols, void *
 #define PU__ZIP_1(a, b) __builtin_shufflevector(a, b, 2, 10, 3, 11, 6, 14, 7, 15)
 PU__FN void pu__fourier_turn_block(pu_real scale, const pu_real *x, pu_int dx, pu_real *t, pu_int dt)
 {
-    const pu__vector x0 = *pu__cv(x) * scale, x1 = *pu__cv(x + dx) * scale, x2 = *pu__cv(x + 2 * dx) * scale;
-    const pu__vector x3 = *pu__cv(x + 3 * dx) * scale, x4 = *pu__cv(x + 4 * dx) * scale, x5 = *pu__cv(x + 5 * dx) * scale;
-    const pu__vector x6 = *pu__cv(x + 6 * dx) * scale, x7 = *pu__cv(x + 7 * dx) * scale;
-    const pu__vector a0 = PU__HALF_0(x0, x4), a1 = PU__HALF_0(x1, x5), a2 = PU__HALF_0(x2, x6), a3 = PU__HALF_0(x3, x7);
-    const pu__vector b0 = PU__HALF_1(x0, x4), b1 = PU__HALF_1(x1, x5), b2 = PU__HALF_1(x2, x6), b3 = PU__HALF_1(x3, x7);
-    const pu__vector c0 = PU__ZIP_0(a0, a2), c1 = PU__ZIP_1(a0, a2), c2 = PU__ZIP_0(a1, a3), c3 = PU__ZIP_1(a1, a3);
-    const pu__vector d0 = PU__ZIP_0(b0, b2), d1 = PU__ZIP_1(b0, b2), d2 = PU__ZIP_0(b1, b3), d3 = PU__ZIP_1(b1, b3);
-    *pu__v(t) = PU__ZIP_0(c0, c2), *pu__v(t + dt) = PU__ZIP_1(c0, c2);
-    *pu__v(t + 2 * dt) = PU__ZIP_0(c1, c3), *pu__v(t + 3 * dt) = PU__ZIP_1(c1, c3);
-    *pu__v(t + 4 * dt) = PU__ZIP_0(d0, d2), *pu__v(t + 5 * dt) = PU__ZIP_1(d0, d2);
-    *pu__v(t + 6 * dt) = PU__ZIP_0(d1, d3), *pu__v(t + 7 * dt) = PU__ZIP_1(d1, d3);
+    const pu__short x0 = *pu__cs(x) * scale, x1 = *pu__cs(x + dx) * scale, x2 = *pu__cs(x + 2 * dx) * scale;
+    const pu__short x3 = *pu__cs(x + 3 * dx) * scale, x4 = *pu__cs(x + 4 * dx) * scale, x5 = *pu__cs(x + 5 * dx) * scale;
+    const pu__short x6 = *pu__cs(x + 6 * dx) * scale, x7 = *pu__cs(x + 7 * dx) * scale;
+    const pu__short a0 = PU__HALF_0(x0, x4), a1 = PU__HALF_0(x1, x5), a2 = PU__HALF_0(x2, x6), a3 = PU__HALF_0(x3, x7);
+    const pu__short b0 = PU__HALF_1(x0, x4), b1 = PU__HALF_1(x1, x5), b2 = PU__HALF_1(x2, x6), b3 = PU__HALF_1(x3, x7);
+    const pu__short c0 = PU__ZIP_0(a0, a2), c1 = PU__ZIP_1(a0, a2), c2 = PU__ZIP_0(a1, a3), c3 = PU__ZIP_1(a1, a3);
+    const pu__short d0 = PU__ZIP_0(b0, b2), d1 = PU__ZIP_1(b0, b2), d2 = PU__ZIP_0(b1, b3), d3 = PU__ZIP_1(b1, b3);
+    *pu__s(t) = PU__ZIP_0(c0, c2), *pu__s(t + dt) = PU__ZIP_1(c0, c2);
+    *pu__s(t + 2 * dt) = PU__ZIP_0(c1, c3), *pu__s(t + 3 * dt) = PU__ZIP_1(c1, c3);
+    *pu__s(t + 4 * dt) = PU__ZIP_0(d0, d2), *pu__s(t + 5 * dt) = PU__ZIP_1(d0, d2);
+    *pu__s(t + 6 * dt) = PU__ZIP_0(d1, d3), *pu__s(t + 7 * dt) = PU__ZIP_1(d1, d3);
 }
 #undef PU__HALF_0
 #undef PU__HALF_1
@@ -6720,6 +6871,7 @@ PU_DEF pu_op pu_op_fourier(const pu_fourier *f)
    ------------------------------------------------------------------------------------------------ */
 
 enum { PU__DOTS = 5 };     /* u'u, r'r, |u - Ax|^2, u'x, x'(u - Ax) of every column */
+enum { PU__ABREAST = 8 };  /* eigenproblems at once, at most; a multiple of 4 */
 enum { PU__LANCZOS = 12 }; /* steps for the largest eigenvalue: within a few percent, and 1/lambda needs no more */
 
 typedef struct { /* options with the defaults filled in */
@@ -6751,7 +6903,7 @@ typedef struct {
     pu_real *host, *host_back; /* as many as the two */
     int32_t *host_steps, *host_stop; /* kmax: the scalars, read back */
     pu_real *host_a, *host_b, *host_rho; /* history x kmax, rho one longer */
-    double *off, *ritz;       /* history + 1: off-diagonal of a tridiagonal matrix; kmax x 2 (history + 1): spectra */
+    double *lanczos, *ritz;   /* 3 x (history + 1) x PU__ABREAST: matrices to diagonalise; kmax x 2 (history + 1): spectra */
     pu_int *known;            /* kmax: steps that the spectrum in ritz belongs to, -1: none */
     double *uu, *rr, *tt, *ux, *xt; /* kmax: |u|^2, |r|^2, |u-Ax|^2, u'x, x'(u-Ax) */
     double *orth, *growth;          /* kmax: PU_ADJOINT_AUTO's two measures */
@@ -6847,7 +6999,7 @@ PU__FN void pu__run_layout(pu__run *g, pu__arena *arena, const pu_op *A, const p
     s->stop = (int32_t *)pu__take_from(arena, 1, kmax, 1, sizeof(int32_t));
     g->host_steps = (int32_t *)pu__take(arena, kmax, 1, sizeof(int32_t));
     g->host_stop = (int32_t *)pu__take(arena, kmax, 1, sizeof(int32_t));
-    g->off = (double *)pu__take(arena, g->history + 1, 1, sizeof(double));
+    g->lanczos = (double *)pu__take(arena, 3 * (g->history + 1), PU__ABREAST, sizeof(double));
     g->ritz = (double *)pu__take(arena, 2 * (g->history + 1), kmax, sizeof(double));
     g->known = (pu_int *)pu__take(arena, kmax, 1, sizeof(pu_int));
     g->work = pu__far_reals(arena, A->work, kmax);
@@ -7328,65 +7480,106 @@ PU__FN pu_status pu__reverse(pu__run *g, const pu_block *x0, pu_real *grad)
 
 /* ---- what the CG coefficients know about the spectrum of A (of M^-1 A for PCG) ---- */
 
-/* Eigenvalues of a symmetric tridiagonal matrix into d, and the first components of the eigenvectors into z: implicit QL
-   with Wilkinson's shift. d: n diagonal entries; e: n entries, the last unused. Returns 0, or 1 without convergence. */
-PU__FN int pu__tridiagonal(pu_int n, double *d, double *e, double *z)
+/* One rotation of each of the matrices that are busy: rows i (0) and i + 1 (1). Selections instead of branches, and operands
+   that cannot trap, so that compilers make vectors of it; gcc does not once it is inlined. h: shifts; begun: 1 where a rotation has been made since
+   the last cut. */
+#if defined(__GNUC__)
+__attribute__((noinline))
+#endif
+PU__FN void pu__rotate(pu_int lanes, const double *PU__RESTRICT busy, const double *PU__RESTRICT h, double *PU__RESTRICT d0,
+                       double *PU__RESTRICT d1, const double *PU__RESTRICT e0, double *PU__RESTRICT e1, double *PU__RESTRICT z0,
+                       double *PU__RESTRICT z1, double *PU__RESTRICT c, double *PU__RESTRICT s, double *PU__RESTRICT p,
+                       double *PU__RESTRICT bulge, double *PU__RESTRICT begun)
 {
-    pu_int l, m, i;
-    int sweep;
-    for (i = 0; i < n; i++) z[i] = i == 0;
-    if (n > 0) e[n - 1] = 0;
-    for (l = 0; l < n; l++)
+    pu_int l;
+    for (l = 0; l < lanes; l++) {
+        const double off = e0[l], f = s[l] * off, b = c[l] * off, g = bulge[l], sum = f * f + g * g;
+        const double r2 = sum + DBL_MIN, root = sqrt(r2), over = 1 / r2; /* neither waits for the other */
+        const double sine = sum > DBL_MIN ? f * root * over : 0, cosine = sum > DBL_MIN ? g * root * over : 1;
+        const double t = d1[l] - p[l], r = (d0[l] - t) * sine + 2 * cosine * b, shift = sine * r;
+        const double u = z0[l], v = z1[l], along = begun[l] * (sum > DBL_MIN ? root : 0), anew = d0[l] - h[l];
+        e1[l] = busy[l] != 0 ? along : e1[l];
+        d1[l] = busy[l] != 0 ? t + shift : d1[l];
+        z1[l] = busy[l] != 0 ? sine * u + cosine * v : v;
+        z0[l] = busy[l] * off != 0 ? cosine * u - sine * v : u; /* at a cut row i is not turned */
+        bulge[l] = off != 0 ? cosine * r - b : anew; /* beyond a cut it begins anew */
+        p[l] = off != 0 ? shift : 0;
+        s[l] = off != 0 ? sine : 1, c[l] = off != 0 ? cosine : 1, begun[l] = off != 0 ? 1 : 0;
+    }
+}
+
+/* Eigenvalues of `lanes` symmetric tridiagonal matrices into d, and the first components of the eigenvectors into z: implicit
+   QL with Wilkinson's shift. A rotation waits for the one before it and that is all the time goes into, so several matrices
+   take little longer than one (4 or 8 of them). Entry i of matrix l is at i lanes + l of d (n diagonal entries), e (n, the last unused) and z.
+   What happens to a matrix does not depend on the others. failed[l]: 1 without convergence. */
+PU__FN void pu__tridiagonal(pu_int n, pu_int lanes, double *d, double *e, double *z, double *failed)
+{
+    double c[PU__ABREAST], s[PU__ABREAST], p[PU__ABREAST], bulge[PU__ABREAST], h[PU__ABREAST];
+    double busy[PU__ABREAST], begun[PU__ABREAST];
+    const double small = pu__max(DBL_EPSILON, 1e-3 * (double)PU__EPS); /* what the matrices come from is no better */
+    pu_int first, i, l;
+    int sweep, open;
+    for (i = 0; i < n * lanes; i++) z[i] = i < lanes;
+    for (l = 0; l < lanes; l++) e[(n - 1) * lanes + l] = 0, failed[l] = 0;
+    for (first = 0; first < n; first++)
         for (sweep = 0;; sweep++) {
-            double shift, c = 1, s = 1, p = 0, h;
-            for (m = l; m + 1 < n; m++) /* a negligible off-diagonal entry cuts the matrix */
-                if (fabs(e[m]) <= DBL_EPSILON * (fabs(d[m]) + fabs(d[m + 1]))) break;
-            if (m == l) break;
-            if (sweep == 60) return 1;
-            h = (d[l + 1] - d[l]) / (2 * e[l]);
-            h = d[l] - e[l] / (h + (h >= 0 ? 1 : -1) * sqrt(h * h + 1)); /* the shift */
-            shift = d[m] - h;
-            for (i = m - 1; i >= l; i--) { /* chase the bulge upwards */
-                double f = s * e[i], b = c * e[i], r2 = f * f + shift * shift, over = 1 / r2, r = sqrt(r2), t, z1;
-                if (!(r2 > DBL_MIN)) r = 0;
-                e[i + 1] = r;
-                if (!(r > 0)) break;
-                s = f * over * r, c = shift * over * r; /* f / r, shift / r: the division need not wait for the root */
-                t = d[i + 1] - p;
-                r = (d[i] - t) * s + 2 * c * b;
-                p = s * r;
-                d[i + 1] = t + p;
-                shift = c * r - b;
-                z1 = z[i + 1];
-                z[i + 1] = s * z[i] + c * z1, z[i] = c * z[i] - s * z1;
+            for (i = first * lanes; i < (n - 1) * lanes; i++) /* a negligible off-diagonal entry cuts the matrix */
+                e[i] = fabs(e[i]) <= small * (fabs(d[i]) + fabs(d[i + lanes])) ? 0 : e[i];
+            for (l = 0, open = 0; l < lanes; l++) {
+                const double *dl = d + first * lanes + l;
+                double off = e[first * lanes + l], half;
+                if (sweep == 60 && off != 0) { /* given up: nothing is left to do */
+                    for (i = 0; i < n; i++) e[i * lanes + l] = 0;
+                    failed[l] = 1, off = 0;
+                }
+                busy[l] = off != 0, open |= off != 0;
+                half = off != 0 ? (dl[lanes] - dl[0]) / (2 * off) : 0;
+                h[l] = dl[0] - off / (half + (half >= 0 ? 1 : -1) * sqrt(half * half + 1));
+                bulge[l] = d[(n - 1) * lanes + l] - h[l], c[l] = s[l] = 1, p[l] = begun[l] = 0;
             }
-            d[i >= l ? i + 1 : l] -= p; /* i >= l: the rotation broke off */
-            if (i < l) e[l] = shift;
-            e[m] = 0;
+            if (!open) break;
+            for (i = n - 2; i >= first; i--) /* chase the bulge upwards */
+                pu__rotate(lanes, busy, h, d + i * lanes, d + (i + 1) * lanes, e + i * lanes, e + (i + 1) * lanes,
+                           z + i * lanes, z + (i + 1) * lanes, c, s, p, bulge, begun);
+            for (l = 0; l < lanes; l++)
+                if (busy[l] != 0) d[first * lanes + l] -= p[l], e[first * lanes + l] = begun[l] * bulge[l];
         }
-    return 0;
 }
 
 /* Ritz values of column j; the squares of the first components of their vectors are history + 1 further on */
 PU__FN double *pu__ritz(const pu__run *g, pu_int j) { return g->ritz + 2 * (g->history + 1) * j; }
 
 /* Lanczos matrix of column j after `steps` steps, diagonalised into pu__ritz(g, j): T_ii = 1/a_i + be_{i-1}/a_{i-1},
-   T_{i,i+1} = sqrt(be_i)/a_i. Needs host_a, host_b. Returns 0, or 1 without convergence. Once for all who ask. */
+   T_{i,i+1} = sqrt(be_i)/a_i. Needs host_a, host_b, host_steps. Returns 0, or 1 without convergence. Once for all who ask, and
+   with the columns after it, which will be asked for next. */
 PU__FN int pu__spectrum(pu__run *g, pu_int j, pu_int steps)
 {
-    double *d = pu__ritz(g, j), *z = d + g->history + 1, a, be, before = 0;
-    pu_int i;
+    const pu_int lanes = g->k - j > 4 ? (pu_int)PU__ABREAST : 4, size = (g->history + 1) * PU__ABREAST;
+    double *d = g->lanczos, *e = d + size, *z = e + size, failed[PU__ABREAST];
+    pu_int taken[PU__ABREAST], most = steps, i, l;
     if (g->known[j] == steps) return 0;
-    for (i = 0; i < steps; i++) {
-        a = (double)g->host_a[i * g->k + j], be = (double)g->host_b[i * g->k + j];
-        d[i] = 1 / a + before;
-        g->off[i] = sqrt(be) / a;
-        before = be / a;
+    for (l = 0; l < lanes; l++) {
+        taken[l] = l == 0 ? steps : j + l < g->k ? (pu_int)g->host_steps[j + l] : 0;
+        if (taken[l] > most) most = taken[l];
     }
-    if (pu__tridiagonal(steps, d, g->off, z)) return 1;
-    for (i = 0; i < steps; i++) z[i] *= z[i];
-    g->known[j] = steps;
-    return 0;
+    for (l = 0; l < lanes; l++) {
+        double before = 0;
+        for (i = 0; i < most; i++) {
+            const int in = i < taken[l]; /* a shorter matrix has ones on the rest of its diagonal */
+            const double a = in ? (double)g->host_a[i * g->k + j + l] : 1, be = in ? (double)g->host_b[i * g->k + j + l] : 0;
+            d[i * lanes + l] = 1 / a + before;
+            e[i * lanes + l] = i + 1 < taken[l] ? sqrt(be) / a : 0;
+            before = i + 1 < taken[l] ? be / a : 0;
+        }
+    }
+    pu__tridiagonal(most, lanes, d, e, z, failed);
+    for (l = 0; l < lanes && j + l < g->k; l++) {
+        double *ritz = pu__ritz(g, j + l), *weight = ritz + g->history + 1;
+        if (failed[l] != 0 || (l > 0 && taken[l] == 0)) continue;
+        for (i = 0; i < taken[l]; i++) ritz[i] = d[i * lanes + l], weight[i] = z[i * lanes + l] * z[i * lanes + l];
+        g->known[j + l] = taken[l];
+    }
+    return failed[0] != 0;
 }
 
 /* How much the shortcut's reverse recursion can enlarge an error, seen on eigenvalue lambda of M^-1 A, where it is
@@ -7395,9 +7588,9 @@ PU__FN int pu__spectrum(pu__run *g, pu_int j, pu_int steps)
    comes from the coefficients alone, so luck with roundings cannot hide an instability from it. */
 PU__FN void pu__growth(pu__run *g)
 {
-    enum { LARGEST = 16, LANES = 8 };
+    enum { LARGEST = 16, STARTS = 4, LANES = LARGEST * STARTS };
     pu_real value[LARGEST], lambda[LANES], rbar[LANES], dbar[LANES], top[LANES];
-    pu_int j, l, from, i, first;
+    pu_int j, l, from, i;
     for (j = 0; j < g->k; j++) {
         const pu_int steps = (pu_int)g->host_steps[j];
         g->growth[j] = steps > 0 ? 1 : 0;
@@ -7413,23 +7606,22 @@ PU__FN void pu__growth(pu__run *g)
                 smaller = v < value[l] ? v : value[l], value[l] = v > value[l] ? v : value[l], v = smaller;
         }
         for (l = steps; l < LARGEST; l++) value[l] = value[0]; /* fewer: the largest again */
-        for (first = 0; first < LARGEST; first += LANES) {
-            for (l = 0; l < LANES; l++) lambda[l] = value[first + l], top[l] = PU_R(1);
-            for (from = steps - 1; from >= 0; from--) {
-                for (l = 0; l < LANES; l++) rbar[l] = PU_R(0), dbar[l] = PU_R(1);
-                for (i = from; i >= 0; i--) {
-                    const pu_real a = g->host_a[i * g->k + j], be = g->host_b[i * g->k + j];
-                    for (l = 0; l < LANES; l++) { /* several at once: the recursion of one is a chain */
-                        pu_real size;
-                        rbar[l] += dbar[l];
-                        dbar[l] = be * dbar[l] - a * lambda[l] * rbar[l];
-                        size = dbar[l] > PU_R(0) ? dbar[l] : -dbar[l];
-                        top[l] = size > top[l] ? size : top[l]; /* in this order: a NaN comes after an infinity, which stays */
-                    }
+        for (l = 0; l < LANES; l++) lambda[l] = value[l % LARGEST], top[l] = PU_R(1);
+        for (from = steps - 1; from >= 0; from -= STARTS) { /* several errors at once: the recursion of one is a chain */
+            for (l = 0; l < LANES; l++) rbar[l] = dbar[l] = PU_R(0);
+            for (i = from; i >= 0; i--) {
+                const pu_real a = g->host_a[i * g->k + j], be = g->host_b[i * g->k + j];
+                for (l = (from - i) * LARGEST; l < (from - i + 1) * LARGEST && l < LANES; l++)
+                    rbar[l] = PU_R(0), dbar[l] = PU_R(1); /* one enters */
+                for (l = 0; l < LANES; l++) {
+                    const pu_real r = rbar[l] + dbar[l], next = be * dbar[l] - a * lambda[l] * r;
+                    const pu_real size = next > PU_R(0) ? next : -next;
+                    rbar[l] = r, dbar[l] = next;
+                    top[l] = size > top[l] ? size : top[l]; /* in this order: a NaN comes after an infinity, which stays */
                 }
             }
-            for (l = 0; l < LANES; l++) g->growth[j] = pu__max(g->growth[j], (double)top[l]);
         }
+        for (l = 0; l < LANES; l++) g->growth[j] = pu__max(g->growth[j], (double)top[l]);
         if (!pu__finite_double(g->growth[j])) g->growth[j] = DBL_MAX;
     }
 }
@@ -7456,24 +7648,25 @@ PU__FN double pu__quadrature(pu__run *g, pu_int j, pu_int steps, double rho0, do
    s/(t (t + s) lambda), and step i adds to e_1'(T + t)^-1 e_1 a positive term, which at t = 0 is a_i rho_{i-1} / rho_0 and from
    there falls by
      F(t) = (q_i/p_i) prod_{l < i} (q_l/p_l)^2,   q = 1/a,   p_1 = q_1 + t,   p_{l+1} = q_{l+1} + t + be_l q_l (p_l - q_l)/p_l.
-   So it is a_i rho_{i-1} times the integral of F(s exp(u)) - 1/(1 + exp(u)) over all u, by the trapezoidal rule: 64 points
-   one apart have a relative error of 1e-6, which is plenty, and no eigenproblem is solved. */
+   So it is a_i rho_{i-1} times the integral of F(s exp(u)) - 1/(1 + exp(u)) over all u, by the trapezoidal rule: 32 points
+   two apart have a relative error below 0.004, which is plenty, and no eigenproblem is solved. */
 PU__FN double pu__last_change(const pu__run *g, pu_int j, pu_int steps, double rho, double s)
 {
-    double t[64], over[64], F[64], sum = 0, t_l = s * 1.2664165549094176e-14; /* exp(-32) */
+    enum { POINTS = 32 };
+    double t[POINTS], over[POINTS], F[POINTS], sum = 0, t_l = s * 1.2664165549094176e-14; /* exp(-32) */
     pu_int i, l;
-    for (l = 0; l < 64; l++, t_l *= 2.718281828459045) t[l] = over[l] = t_l, F[l] = 1; /* over: p - q */
+    for (l = 0; l < POINTS; l++, t_l *= 7.38905609893065) t[l] = over[l] = t_l, F[l] = 1; /* over: p - q */
     for (i = 0; i < steps; i++) {
         const double q = 1 / (double)g->host_a[i * g->k + j], e = (double)g->host_b[i * g->k + j] * q;
         const int last = i + 1 == steps;
-        for (l = 0; l < 64; l++) {
+        for (l = 0; l < POINTS; l++) {
             const double inverse = 1 / (q + over[l]), ratio = q * inverse;
             F[l] *= last ? ratio : ratio * ratio;
             over[l] = t[l] + e * (over[l] * inverse);
         }
     }
-    for (l = 0; l < 64; l++) sum += F[l] - s / (s + t[l]);
-    return steps > 0 ? rho * (double)g->host_a[(steps - 1) * g->k + j] * sum : 0;
+    for (l = 0; l < POINTS; l++) sum += F[l] - s / (s + t[l]);
+    return steps > 0 ? rho * (double)g->host_a[(steps - 1) * g->k + j] * 2 * sum : 0;
 }
 
 /* Largest eigenvalue of A, from below by a few percent: Lanczos started at a random vector. Uses column 0 of g. */
@@ -12892,7 +13085,7 @@ PU__FN pu_status pu__fit_lbfgs(pu__fit *f, int *stuck)
 PU__FN pu_status pu__tune_once(pu_model *model, const pu_data *data, pu_int n, pu_options *o, pu_workspace *ws,
                                pu_report *report)
 {
-    pu_options used = pu__model_options(model, o), tuned;
+    pu_options used = pu__model_options(model, o), tuned = used;
     pu_data few = *data;
     pu_real some;
     const pu_results want = pu__model_wants(model, &used, &some);

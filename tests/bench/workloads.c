@@ -544,6 +544,7 @@ static void run_ratings(const flags *f)
 typedef struct {
     int count;
     double x[SIZES], theory[SIZES], t[SIZES]; /* size, work that theory expects, seconds */
+    double full[SIZES];                       /* share of columns that ran all I steps, where told */
     double one;                               /* seconds of the last by one thread */
 } sweep;
 
@@ -564,6 +565,7 @@ static void tell_sweep(const flags *f, const char *name, const char *settings, c
     tell_text(f, "settings", settings);
     tell_list(f, "size", s->count, s->x);
     tell_list(f, "seconds", s->count, s->t);
+    if (s->full[0] > 0) tell_list(f, "full_columns", s->count, s->full);
     tell(f, "slope", slope(s, s->t));
     tell(f, "slope_expected", slope(s, s->theory));
     tell(f, "threads_gain", s->one / s->t[s->count - 1]);
@@ -617,7 +619,9 @@ static void run_growth_fourier(const flags *f)
     tell_sweep(f, "growth-fourier", "network, 4 images, K = 3, I = 10, PCG; size: pixels; theory D log D", &s);
 }
 
-/* Users with 100 ratings of 1,000 items each; factors or users grow. */
+/* Users with 100 ratings of 1,000 items each; factors or users grow. Rows of Phi are from 1 to 30 times as long as at the start,
+   by their number: there A is close to the identity, the more so the larger D, and columns would end at rounding level after 9
+   steps (D = 200) or 6 (2,000) instead of all I. */
 static void growth_factors(const flags *f, const char *name, const char *settings, int count, const pu_int *D, const pu_int *N)
 {
     const pu_int items = 1000, each = 100;
@@ -639,9 +643,11 @@ static void growth_factors(const flags *f, const char *name, const char *setting
         need(pu_model_factors(&model, items, d, &report), &report);
         theta = need_reals(model.params);
         need(pu_model_start(&model, &data, (uint64_t)f->seed, theta, &report), &report);
+        for (i = 0; i < items * d; i++) theta[i] *= (pu_real)pow(30, (double)(i / d) / (double)items);
         o.kind = PU_OUTPUT, o.samples = 7, o.solve.iterations = 10, o.threads = (int)f->threads;
         s.x[s.count] = (double)(N[0] == N[1] ? d : n), s.theory[s.count] = (double)d * (double)n;
         s.t[s.count] = time_gradient(f, &model, theta, &data, &o, &report);
+        s.full[s.count] = (double)report.stops[PU_STOP_STEPS] / (double)(n * (o.samples + 1));
         o.threads = 1;
         if (s.count + 1 == count) s.one = time_gradient(f, &model, theta, &data, &o, &report);
         free(y), free(start), free(index), free(theta);

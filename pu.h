@@ -5821,7 +5821,12 @@ PU__FN void pu__fft_passes(const pu_fft *f, pu_int lanes, const pu_real *xr, con
 {
     const pu_int n = f->length, size = n * lanes;
     const pu_real *table = f->table;
-    const int aside = f->passes && f->radix[f->passes - 1] == 8 && sy != lanes && lanes % PU__LINE; /* 8 takes vectors only */
+    const pu_int end = f->passes ? f->radix[f->passes - 1] : 1;
+    const int aside = end == 8 && sy != lanes && lanes % PU__LINE; /* 8 takes vectors only */
+    /* A packed target takes turns with one part of the scratch, so that both stay in the nearest cache; with an odd number of
+       passes the last one, which reads and writes the same places (m = 1), runs in the target. */
+    const int near = sy == lanes && f->passes > 1 &&
+                     (f->passes % 2 == 0 || end == 8 || (end == 4 && n / 4 * lanes % PU__LINE == 0));
     pu_int s = 1, left = n, i, p, c, j;
     int pass;
     if (f->passes < 2) { /* nothing to alternate with: go through the scratch */
@@ -5839,8 +5844,9 @@ PU__FN void pu__fft_passes(const pu_fft *f, pu_int lanes, const pu_real *xr, con
         const pu_int r = f->radix[pass], m = left / r, last = pass + 1 == f->passes && !aside;
         const pu_real *tr = table, *ti = table + (r - 1) * m, *root = ti + (r - 1) * m;
         pu_real *to = work + (pass % 2 ? 0 : 2 * size);
-        pu_real *zr = last ? yr : to, *zi = last ? yi : to + size;
-        const pu_int sz = last ? sy : lanes, packed = sx == lanes && sz == lanes;
+        const int target = last || (near && pass % 2);
+        pu_real *zr = target ? yr : to, *zi = target ? yi : to + size;
+        const pu_int sz = target ? sy : lanes, packed = sx == lanes && sz == lanes;
         const pu_int outer = packed ? 1 : s, count = packed ? s * lanes : lanes, dx = s * m * sx, d = s * sz;
         if ((r == 4 && count % PU__LINE == 0) || r == 8) {
             if (r == 4) pu__fft_wide_4(m, outer, count, xr, xi, sx, s * sx, dx, zr, zi, sz, d, tr, ti);
@@ -6432,7 +6438,7 @@ PU__FN pu_status pu__fourier_apply_t(const pu_op *op, pu_int k, pu_block X, pu_b
 }
 
 /* x into strips of PU__FFT_LANES columns, a strip's rows next to each other and a gap of one row after them, so that no step from
-   strip to strip is a power of two. Images are read and written row by row, which the caches foresee, and never otherwise. */
+   strip to strip is a power of two. Large images are read and written row by row, which the caches foresee. */
 PU__FN void pu__fourier_strips(pu_int m, pu_int n, const pu_real *PU__RESTRICT x, pu_real *PU__RESTRICT z)
 {
     pu_int r, j, i;
@@ -6453,11 +6459,14 @@ PU__FN void pu__fourier_sandwich(const pu_fourier *f, const pu_real *s, const pu
                                  pu__gram_column *first, pu__gram_column *second, pu_real *zr, pu_real *zi, pu_real *rest)
 {
     const pu_int n = f->along.n, m = f->down.n, L = PU__FFT_LANES;
+    /* images in the second-level cache: the first pass reads them where they are, a line at a time */
+    const int near = m <= 256 * 1024 / (2 * (pu_int)sizeof(pu_real)) / n;
     pu_int i, j, q, l, at;
-    pu__fourier_strips(m, n, xr, zr), pu__fourier_strips(m, n, xi, zi);
+    if (!near) pu__fourier_strips(m, n, xr, zr), pu__fourier_strips(m, n, xi, zi);
     for (j = 0; j < n; j += L) {
         l = pu__min(L, n - j), at = j * (m + 1);
-        pu__fft_lanes(&f->down, l, zr + at, zi + at, l, zr + at, zi + at, l, rest);
+        if (near) pu__fft_lanes(&f->down, l, xr + j, xi + j, n, zr + at, zi + at, l, rest);
+        else pu__fft_lanes(&f->down, l, zr + at, zi + at, l, zr + at, zi + at, l, rest);
     }
     for (i = 0; i < m; i += L) {
         const pu_int h = pu__min(L, m - i);

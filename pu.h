@@ -1871,22 +1871,48 @@ PU__FN void pu__cpu_dot(void *user, pu_int n, pu_int k, const pu_real *m, pu_blo
     for (j = 0; j < k; j++) s[j] = (pu_real)pu__dot(n, m, pu__col(x, j), pu__col(y, j));
 }
 
-#define PU__BLOCK 32 /* outputs that are computed before the first of them is stored: in registers, whatever aliases what */
+/* Sums that are to stay in registers. With arrays compilers do that at some flags and sizes only, so they get vectors where they
+   know them; elsewhere a vector is one number. The short ones are for what comes in eights. */
+#if (defined(__GNUC__) || defined(__clang__)) && !defined(__CUDACC__)
+#define PU__VECTORS 1
+#ifdef __AVX__
+#define PU__SHORT (32 / (int)sizeof(pu_real))
+#else
+#define PU__SHORT (16 / (int)sizeof(pu_real))
+#endif
+#ifdef __AVX512F__
+#define PU__WIDTH (64 / (int)sizeof(pu_real))
+#else
+#define PU__WIDTH PU__SHORT
+#endif
+typedef pu_real pu__vector __attribute__((vector_size(PU__WIDTH * sizeof(pu_real)), aligned(sizeof(pu_real)), may_alias));
+typedef pu_real pu__short __attribute__((vector_size(PU__SHORT * sizeof(pu_real)), aligned(sizeof(pu_real)), may_alias));
+#else
+#define PU__VECTORS 0
+#define PU__WIDTH 1
+#define PU__SHORT 1
+typedef pu_real pu__vector, pu__short;
+#endif
+
+PU__FN pu__vector *pu__v(pu_real *x) { return (pu__vector *)x; }
+PU__FN const pu__vector *pu__cv(const pu_real *x) { return (const pu__vector *)x; }
+PU__FN pu__short *pu__s(pu_real *x) { return (pu__short *)x; }
+PU__FN const pu__short *pu__cs(const pu_real *x) { return (const pu__short *)x; }
 
 /* y = c0 x0 + c1 x1 + c2 x2 + c3 x3, the last ones absent when NULL; any of them may be y */
 PU__FN void pu__mix(pu_int n, const pu_real *c, const pu_real *const *x, pu_real *y)
 {
+    const pu_int W = PU__WIDTH;
     const pu_real *x0 = x[0], *x1 = x[1], *x2 = x[2], *x3 = x[3];
     const pu_real c0 = c[0], c1 = x1 ? c[1] : PU_R(0), c2 = x2 ? c[2] : PU_R(0), c3 = x3 ? c[3] : PU_R(0);
-    pu_real s[PU__BLOCK];
-    pu_int i = 0, l;
-    for (; i + PU__BLOCK <= n; i += PU__BLOCK) {
-        if (x3) for (l = 0; l < PU__BLOCK; l++) s[l] = c0 * x0[i + l] + c1 * x1[i + l] + c2 * x2[i + l] + c3 * x3[i + l];
-        else if (x2) for (l = 0; l < PU__BLOCK; l++) s[l] = c0 * x0[i + l] + c1 * x1[i + l] + c2 * x2[i + l];
-        else if (x1) for (l = 0; l < PU__BLOCK; l++) s[l] = c0 * x0[i + l] + c1 * x1[i + l];
-        else for (l = 0; l < PU__BLOCK; l++) s[l] = c0 * x0[i + l];
-        for (l = 0; l < PU__BLOCK; l++) y[i + l] = s[l];
-    }
+    pu_int i = 0;
+    if (x3)
+        for (; i + W <= n; i += W)
+            *pu__v(y + i) = c0 * *pu__cv(x0 + i) + c1 * *pu__cv(x1 + i) + c2 * *pu__cv(x2 + i) + c3 * *pu__cv(x3 + i);
+    else if (x2)
+        for (; i + W <= n; i += W) *pu__v(y + i) = c0 * *pu__cv(x0 + i) + c1 * *pu__cv(x1 + i) + c2 * *pu__cv(x2 + i);
+    else if (x1) for (; i + W <= n; i += W) *pu__v(y + i) = c0 * *pu__cv(x0 + i) + c1 * *pu__cv(x1 + i);
+    else for (; i + W <= n; i += W) *pu__v(y + i) = c0 * *pu__cv(x0 + i);
     for (; i < n; i++) {
         pu_real sum = c0 * x0[i];
         if (x1) sum += c1 * x1[i];
@@ -1899,14 +1925,12 @@ PU__FN void pu__mix(pu_int n, const pu_real *c, const pu_real *const *x, pu_real
 /* y = c0 (m o x0) + c1 x1, the last one absent when NULL; any of them may be y */
 PU__FN void pu__mix_m(pu_int n, const pu_real *m, const pu_real *c, const pu_real *const *x, pu_real *y)
 {
+    const pu_int W = PU__WIDTH;
     const pu_real *x0 = x[0], *x1 = x[1], c0 = c[0], c1 = x1 ? c[1] : PU_R(0);
-    pu_real s[PU__BLOCK];
-    pu_int i = 0, l;
-    for (; i + PU__BLOCK <= n; i += PU__BLOCK) {
-        if (x1) for (l = 0; l < PU__BLOCK; l++) s[l] = c0 * (m[i + l] * x0[i + l]) + c1 * x1[i + l];
-        else for (l = 0; l < PU__BLOCK; l++) s[l] = c0 * (m[i + l] * x0[i + l]);
-        for (l = 0; l < PU__BLOCK; l++) y[i + l] = s[l];
-    }
+    pu_int i = 0;
+    if (x1)
+        for (; i + W <= n; i += W) *pu__v(y + i) = c0 * (*pu__cv(m + i) * *pu__cv(x0 + i)) + c1 * *pu__cv(x1 + i);
+    else for (; i + W <= n; i += W) *pu__v(y + i) = c0 * (*pu__cv(m + i) * *pu__cv(x0 + i));
     for (; i < n; i++) y[i] = x1 ? c0 * (m[i] * x0[i]) + c1 * x1[i] : c0 * (m[i] * x0[i]);
 }
 
@@ -2064,7 +2088,7 @@ PU__FN void pu__unwind(pu_int n, const pu_real *c, const pu_real *m, const pu_re
 {
     const pu_real a = c[0], be = c[1], pib = c[2], two = c[3], by = pib / a, rhobar = PU_R(0.5) * two, weight = c[4];
     pu_int i;
-    for (i = 0; i < n && mbar; i++) mbar[i] += weight * (r[i] * (dbar[i] + rhobar * r[i]));
+    if (mbar) for (i = 0; i < n; i++) mbar[i] += weight * (r[i] * (dbar[i] + rhobar * r[i]));
     if (m) for (i = 0; i < n; i++) rbar[i] += m[i] * (dbar[i] + two * r[i]);
     for (i = 0; i < n; i++) {
         const pu_real now = m ? rbar[i] : rbar[i] + (dbar[i] + two * r[i]);
@@ -2336,35 +2360,7 @@ PU__FN const pu_real *pu__dense_row(const pu_op *op, const pu_int *rows, pu_int 
     return (const pu_real *)op->data + (rows ? rows[m] : m) * op->cols;
 }
 
-/* Two kernels that keep eight vectors of sums in registers. With arrays compilers do that at some flags and sizes only,
-   so they get vectors where they know them; elsewhere a vector is one number. Transforms take the shorter ones: their lengths
-   are seldom multiples of more. */
-#if (defined(__GNUC__) || defined(__clang__)) && !defined(__CUDACC__)
-#define PU__VECTORS 1
-#ifdef __AVX__
-#define PU__SHORT (32 / (int)sizeof(pu_real))
-#else
-#define PU__SHORT (16 / (int)sizeof(pu_real))
-#endif
-#ifdef __AVX512F__
-#define PU__WIDTH (64 / (int)sizeof(pu_real))
-#else
-#define PU__WIDTH PU__SHORT
-#endif
-typedef pu_real pu__vector __attribute__((vector_size(PU__WIDTH * sizeof(pu_real)), aligned(sizeof(pu_real)), may_alias));
-typedef pu_real pu__short __attribute__((vector_size(PU__SHORT * sizeof(pu_real)), aligned(sizeof(pu_real)), may_alias));
-#else
-#define PU__VECTORS 0
-#define PU__WIDTH 1
-#define PU__SHORT 1
-typedef pu_real pu__vector, pu__short;
-#endif
 #define PU__SUM 64 /* of a sum in pu_real */
-
-PU__FN pu__vector *pu__v(pu_real *x) { return (pu__vector *)x; }
-PU__FN const pu__vector *pu__cv(const pu_real *x) { return (const pu__vector *)x; }
-PU__FN pu__short *pu__s(pu_real *x) { return (pu__short *)x; }
-PU__FN const pu__short *pu__cs(const pu_real *x) { return (const pu__short *)x; }
 
 /* out (8 x W) = sum_i a_r[at + i] x_i, r < 8; x_i: W numbers */
 PU__FN void pu__panel(pu_int n, const pu_real *const *a, pu_int at, const pu_real *x, pu_real *out)
@@ -3462,6 +3458,8 @@ PU__FN void pu__ar_derive(pu_ar *ar)
         ar->band[P + k] = ar->band[P - k] = (pu_real)(sum / kappa);
     }
 }
+
+#define PU__BLOCK 32 /* outputs that are computed before the first of them is stored: in registers, whatever aliases what */
 
 /* y_i = sum_t c_t x_{i+t} + w_i v_i (added to y_i if add; w may be NULL), i < n: a block of outputs stays in registers while
    the taps run */
@@ -5975,9 +5973,20 @@ PU__FN void pu__fft_odd(pu_int r, pu_int count, const pu_real *xr, const pu_real
    `outer` groups of `count` neighbours, `across` apart in x and `beside` in y, p steps apart by `next` and r d. The last pass
    has no factors but 1 (m = 1). */
 
-PU__FN void pu__fft_turned(pu_real *yr, pu_real *yi, pu__short re, pu__short im, pu_real wr, pu_real wi)
+#if PU__VECTORS && defined(__AVX512F__) /* a strip of lanes in one register; same sums, same bits as with shorter vectors */
+#define PU__LINE PU__FFT_LANES
+typedef pu_real pu__line __attribute__((vector_size(64), aligned(sizeof(pu_real)), may_alias));
+#else
+#define PU__LINE PU__WIDTH
+typedef pu__vector pu__line;
+#endif
+
+PU__FN pu__line *pu__l(pu_real *x) { return (pu__line *)x; }
+PU__FN const pu__line *pu__cl(const pu_real *x) { return (const pu__line *)x; }
+
+PU__FN void pu__fft_turned(pu_real *yr, pu_real *yi, pu__line re, pu__line im, pu_real wr, pu_real wi)
 {
-    *pu__s(yr) = re * wr - im * wi, *pu__s(yi) = re * wi + im * wr;
+    *pu__l(yr) = re * wr - im * wi, *pu__l(yi) = re * wi + im * wr;
 }
 
 PU__FN void pu__fft_wide_4(pu_int m, pu_int outer, pu_int count, const pu_real *xr, const pu_real *xi, pu_int across,
@@ -5987,20 +5996,20 @@ PU__FN void pu__fft_wide_4(pu_int m, pu_int outer, pu_int count, const pu_real *
     pu_int p, c, q;
     for (p = 0; p < m; p++)
         for (c = 0; c < outer; c++)
-            for (q = 0; q < count; q += PU__SHORT) {
+            for (q = 0; q < count; q += PU__LINE) {
                 const pu_real *ur = xr + p * next + c * across + q, *ui = xi + p * next + c * across + q;
                 pu_real *vr = yr + p * 4 * d + c * beside + q, *vi = yi + p * 4 * d + c * beside + q;
-                const pu__short x0r = *pu__cs(ur), x1r = *pu__cs(ur + dx);
-                const pu__short x2r = *pu__cs(ur + 2 * dx), x3r = *pu__cs(ur + 3 * dx);
-                const pu__short x0i = *pu__cs(ui), x1i = *pu__cs(ui + dx);
-                const pu__short x2i = *pu__cs(ui + 2 * dx), x3i = *pu__cs(ui + 3 * dx);
-                const pu__short ar = x0r + x2r, ai = x0i + x2i, br = x0r - x2r, bi = x0i - x2i;
-                const pu__short cr = x1r + x3r, ci = x1i + x3i, er = x1i - x3i, ei = x3r - x1r;
-                *pu__s(vr) = ar + cr, *pu__s(vi) = ai + ci;
+                const pu__line x0r = *pu__cl(ur), x1r = *pu__cl(ur + dx);
+                const pu__line x2r = *pu__cl(ur + 2 * dx), x3r = *pu__cl(ur + 3 * dx);
+                const pu__line x0i = *pu__cl(ui), x1i = *pu__cl(ui + dx);
+                const pu__line x2i = *pu__cl(ui + 2 * dx), x3i = *pu__cl(ui + 3 * dx);
+                const pu__line ar = x0r + x2r, ai = x0i + x2i, br = x0r - x2r, bi = x0i - x2i;
+                const pu__line cr = x1r + x3r, ci = x1i + x3i, er = x1i - x3i, ei = x3r - x1r;
+                *pu__l(vr) = ar + cr, *pu__l(vi) = ai + ci;
                 if (m == 1) {
-                    *pu__s(vr + d) = br + er, *pu__s(vi + d) = bi + ei;
-                    *pu__s(vr + 2 * d) = ar - cr, *pu__s(vi + 2 * d) = ai - ci;
-                    *pu__s(vr + 3 * d) = br - er, *pu__s(vi + 3 * d) = bi - ei;
+                    *pu__l(vr + d) = br + er, *pu__l(vi + d) = bi + ei;
+                    *pu__l(vr + 2 * d) = ar - cr, *pu__l(vi + 2 * d) = ai - ci;
+                    *pu__l(vr + 3 * d) = br - er, *pu__l(vi + 3 * d) = bi - ei;
                     continue;
                 }
                 pu__fft_turned(vr + d, vi + d, br + er, bi + ei, tr[p], ti[p]);
@@ -6018,33 +6027,33 @@ PU__FN void pu__fft_wide_8(pu_int m, pu_int outer, pu_int count, const pu_real *
     pu_int p, c, q;
     for (p = 0; p < m; p++)
         for (c = 0; c < outer; c++)
-            for (q = 0; q < count; q += PU__SHORT) {
+            for (q = 0; q < count; q += PU__LINE) {
                 const pu_real *ur = xr + p * next + c * across + q, *ui = xi + p * next + c * across + q;
                 pu_real *vr = yr + p * 8 * d + c * beside + q, *vi = yi + p * 8 * d + c * beside + q;
-                const pu__short x1r = *pu__cs(ur + dx), x3r = *pu__cs(ur + 3 * dx), x5r = *pu__cs(ur + 5 * dx);
-                const pu__short x1i = *pu__cs(ui + dx), x3i = *pu__cs(ui + 3 * dx), x5i = *pu__cs(ui + 5 * dx);
-                const pu__short x7r = *pu__cs(ur + 7 * dx), x7i = *pu__cs(ui + 7 * dx);
-                const pu__short fr = x1r + x5r, fi = x1i + x5i, gr = x1r - x5r, gi = x1i - x5i;
-                const pu__short kr = x3r + x7r, ki = x3i + x7i, lr = x3i - x7i, li = x7r - x3r; /* -i (x3 - x7) */
-                const pu__short ar = gr + lr, ai = gi + li, br = gr - lr, bi = gi - li;
-                const pu__short o0r = fr + kr, o0i = fi + ki, o2r = fi - ki, o2i = kr - fr;
-                const pu__short o1r = h * (ar + ai), o1i = h * (ai - ar), o3r = h * (bi - br), o3i = -h * (br + bi);
-                const pu__short x0r = *pu__cs(ur), x2r = *pu__cs(ur + 2 * dx), x4r = *pu__cs(ur + 4 * dx);
-                const pu__short x0i = *pu__cs(ui), x2i = *pu__cs(ui + 2 * dx), x4i = *pu__cs(ui + 4 * dx);
-                const pu__short x6r = *pu__cs(ur + 6 * dx), x6i = *pu__cs(ui + 6 * dx);
-                const pu__short sr = x0r + x4r, si = x0i + x4i, ur_ = x0r - x4r, ui_ = x0i - x4i;
-                const pu__short wr = x2r + x6r, wi = x2i + x6i, zr = x2i - x6i, zi = x6r - x2r;
-                const pu__short e0r = sr + wr, e0i = si + wi, e2r = sr - wr, e2i = si - wi;
-                const pu__short e1r = ur_ + zr, e1i = ui_ + zi, e3r = ur_ - zr, e3i = ui_ - zi;
-                *pu__s(vr) = e0r + o0r, *pu__s(vi) = e0i + o0i;
+                const pu__line x1r = *pu__cl(ur + dx), x3r = *pu__cl(ur + 3 * dx), x5r = *pu__cl(ur + 5 * dx);
+                const pu__line x1i = *pu__cl(ui + dx), x3i = *pu__cl(ui + 3 * dx), x5i = *pu__cl(ui + 5 * dx);
+                const pu__line x7r = *pu__cl(ur + 7 * dx), x7i = *pu__cl(ui + 7 * dx);
+                const pu__line fr = x1r + x5r, fi = x1i + x5i, gr = x1r - x5r, gi = x1i - x5i;
+                const pu__line kr = x3r + x7r, ki = x3i + x7i, lr = x3i - x7i, li = x7r - x3r; /* -i (x3 - x7) */
+                const pu__line ar = gr + lr, ai = gi + li, br = gr - lr, bi = gi - li;
+                const pu__line o0r = fr + kr, o0i = fi + ki, o2r = fi - ki, o2i = kr - fr;
+                const pu__line o1r = h * (ar + ai), o1i = h * (ai - ar), o3r = h * (bi - br), o3i = -h * (br + bi);
+                const pu__line x0r = *pu__cl(ur), x2r = *pu__cl(ur + 2 * dx), x4r = *pu__cl(ur + 4 * dx);
+                const pu__line x0i = *pu__cl(ui), x2i = *pu__cl(ui + 2 * dx), x4i = *pu__cl(ui + 4 * dx);
+                const pu__line x6r = *pu__cl(ur + 6 * dx), x6i = *pu__cl(ui + 6 * dx);
+                const pu__line sr = x0r + x4r, si = x0i + x4i, ur_ = x0r - x4r, ui_ = x0i - x4i;
+                const pu__line wr = x2r + x6r, wi = x2i + x6i, zr = x2i - x6i, zi = x6r - x2r;
+                const pu__line e0r = sr + wr, e0i = si + wi, e2r = sr - wr, e2i = si - wi;
+                const pu__line e1r = ur_ + zr, e1i = ui_ + zi, e3r = ur_ - zr, e3i = ui_ - zi;
+                *pu__l(vr) = e0r + o0r, *pu__l(vi) = e0i + o0i;
                 if (m == 1) {
-                    *pu__s(vr + d) = e1r + o1r, *pu__s(vi + d) = e1i + o1i;
-                    *pu__s(vr + 2 * d) = e2r + o2r, *pu__s(vi + 2 * d) = e2i + o2i;
-                    *pu__s(vr + 3 * d) = e3r + o3r, *pu__s(vi + 3 * d) = e3i + o3i;
-                    *pu__s(vr + 4 * d) = e0r - o0r, *pu__s(vi + 4 * d) = e0i - o0i;
-                    *pu__s(vr + 5 * d) = e1r - o1r, *pu__s(vi + 5 * d) = e1i - o1i;
-                    *pu__s(vr + 6 * d) = e2r - o2r, *pu__s(vi + 6 * d) = e2i - o2i;
-                    *pu__s(vr + 7 * d) = e3r - o3r, *pu__s(vi + 7 * d) = e3i - o3i;
+                    *pu__l(vr + d) = e1r + o1r, *pu__l(vi + d) = e1i + o1i;
+                    *pu__l(vr + 2 * d) = e2r + o2r, *pu__l(vi + 2 * d) = e2i + o2i;
+                    *pu__l(vr + 3 * d) = e3r + o3r, *pu__l(vi + 3 * d) = e3i + o3i;
+                    *pu__l(vr + 4 * d) = e0r - o0r, *pu__l(vi + 4 * d) = e0i - o0i;
+                    *pu__l(vr + 5 * d) = e1r - o1r, *pu__l(vi + 5 * d) = e1i - o1i;
+                    *pu__l(vr + 6 * d) = e2r - o2r, *pu__l(vi + 6 * d) = e2i - o2i;
+                    *pu__l(vr + 7 * d) = e3r - o3r, *pu__l(vi + 7 * d) = e3i - o3i;
                     continue;
                 }
                 pu__fft_turned(vr + d, vi + d, e1r + o1r, e1i + o1i, tr[p], ti[p]);
@@ -6064,7 +6073,12 @@ PU__FN void pu__fft_passes(const pu_fft *f, pu_int lanes, const pu_real *xr, con
 {
     const pu_int n = f->length, size = n * lanes;
     const pu_real *table = f->table;
-    const int aside = f->passes && f->radix[f->passes - 1] == 8 && sy != lanes && lanes % PU__SHORT; /* 8 takes vectors only */
+    const pu_int end = f->passes ? f->radix[f->passes - 1] : 1;
+    const int aside = end == 8 && sy != lanes && lanes % PU__LINE; /* 8 takes vectors only */
+    /* A packed target takes turns with one part of the scratch, so that both stay in the nearest cache; with an odd number of
+       passes the last one, which reads and writes the same places (m = 1), runs in the target. */
+    const int near = sy == lanes && f->passes > 1 &&
+                     (f->passes % 2 == 0 || end == 8 || (end == 4 && n / 4 * lanes % PU__LINE == 0));
     pu_int s = 1, left = n, i, p, c, j;
     int pass;
     if (f->passes < 2) { /* nothing to alternate with: go through the scratch */
@@ -6082,10 +6096,11 @@ PU__FN void pu__fft_passes(const pu_fft *f, pu_int lanes, const pu_real *xr, con
         const pu_int r = f->radix[pass], m = left / r, last = pass + 1 == f->passes && !aside;
         const pu_real *tr = table, *ti = table + (r - 1) * m, *root = ti + (r - 1) * m;
         pu_real *to = work + (pass % 2 ? 0 : 2 * size);
-        pu_real *zr = last ? yr : to, *zi = last ? yi : to + size;
-        const pu_int sz = last ? sy : lanes, packed = sx == lanes && sz == lanes;
+        const int target = last || (near && pass % 2);
+        pu_real *zr = target ? yr : to, *zi = target ? yi : to + size;
+        const pu_int sz = target ? sy : lanes, packed = sx == lanes && sz == lanes;
         const pu_int outer = packed ? 1 : s, count = packed ? s * lanes : lanes, dx = s * m * sx, d = s * sz;
-        if ((r == 4 && count % PU__SHORT == 0) || r == 8) {
+        if ((r == 4 && count % PU__LINE == 0) || r == 8) {
             if (r == 4) pu__fft_wide_4(m, outer, count, xr, xi, sx, s * sx, dx, zr, zi, sz, d, tr, ti);
             else pu__fft_wide_8(m, outer, count, xr, xi, sx, s * sx, dx, zr, zi, sz, d, tr, ti);
         } else for (p = 0; p < m; p++) {
@@ -6675,7 +6690,7 @@ PU__FN pu_status pu__fourier_apply_t(const pu_op *op, pu_int k, pu_block X, pu_b
 }
 
 /* x into strips of PU__FFT_LANES columns, a strip's rows next to each other and a gap of one row after them, so that no step from
-   strip to strip is a power of two. Images are read and written row by row, which the caches foresee, and never otherwise. */
+   strip to strip is a power of two. Large images are read and written row by row, which the caches foresee. */
 PU__FN void pu__fourier_strips(pu_int m, pu_int n, const pu_real *PU__RESTRICT x, pu_real *PU__RESTRICT z)
 {
     pu_int r, j, i;
@@ -6684,7 +6699,7 @@ PU__FN void pu__fourier_strips(pu_int m, pu_int n, const pu_real *PU__RESTRICT x
             const pu_int l = pu__min(PU__FFT_LANES, n - j);
             const pu_real *from = x + r * n + j;
             pu_real *to = z + j * (m + 1) + r * l;
-            if (l == PU__FFT_LANES) for (i = 0; i < PU__FFT_LANES; i++) to[i] = from[i];
+            if (l == PU__FFT_LANES) for (i = 0; i < l; i += PU__LINE) *pu__l(to + i) = *pu__cl(from + i);
             else for (i = 0; i < l; i++) to[i] = from[i];
         }
 }
@@ -6696,11 +6711,14 @@ PU__FN void pu__fourier_sandwich(const pu_fourier *f, const pu_real *s, const pu
                                  pu__gram_column *first, pu__gram_column *second, pu_real *zr, pu_real *zi, pu_real *rest)
 {
     const pu_int n = f->along.n, m = f->down.n, L = PU__FFT_LANES;
+    /* images in the second-level cache: the first pass reads them where they are, a line at a time */
+    const int near = m <= 256 * 1024 / (2 * (pu_int)sizeof(pu_real)) / n;
     pu_int i, j, q, l, at;
-    pu__fourier_strips(m, n, xr, zr), pu__fourier_strips(m, n, xi, zi);
+    if (!near) pu__fourier_strips(m, n, xr, zr), pu__fourier_strips(m, n, xi, zi);
     for (j = 0; j < n; j += L) {
         l = pu__min(L, n - j), at = j * (m + 1);
-        pu__fft_lanes(&f->down, l, zr + at, zi + at, l, zr + at, zi + at, l, rest);
+        if (near) pu__fft_lanes(&f->down, l, xr + j, xi + j, n, zr + at, zi + at, l, rest);
+        else pu__fft_lanes(&f->down, l, zr + at, zi + at, l, zr + at, zi + at, l, rest);
     }
     for (i = 0; i < m; i += L) {
         const pu_int h = pu__min(L, m - i);
@@ -10243,18 +10261,21 @@ PU__FN void pu__far_lane(const pu__job *job, pu__memory *mem)
    ------------------------------------------------------------------------------------------------ */
 
 /* Columns at a time: the solver's vectors of a block should stay in the second-level cache, but a dense operator wants a
-   few columns per sweep over its matrix (least = 4; 1 where columns have nothing to share). Depends on sizes and lanes only,
-   so that it does not change the bits between machines. */
+   few columns per sweep over its matrix (least = 4; 2, and even numbers, for pairs; 1 where columns have nothing to share).
+   Depends on sizes and lanes only, so that it does not change the bits between machines. */
 PU__FN pu_int pu__columns_fit(pu_int cache, pu_int D, pu_int columns, pu_int least)
 {
     const pu_int fit = cache / (5 * (pu_int)sizeof(pu_real)) / D, k = fit < least ? least : fit > 64 ? 64 : fit;
-    return pu__min(k, columns);
+    return pu__min(least == 2 ? k - k % 2 : k, columns);
 }
 
 PU__FN pu_int pu__columns_default(pu_int D, pu_int columns, pu_int least)
 {
     return pu__columns_fit(512 * 1024, D, columns, least);
 }
+
+/* A filter has nothing to share between columns, transforms take them in pairs, matrices are read once for all of them. */
+PU__FN pu_int pu__columns_least(const pu_lgm *model) { return pu__is_shift(model) ? 1 : model->Phi->gram_plus ? 2 : 4; }
 
 /* Matrix products, which copy what they need into cache themselves, want as many as are no burden. */
 PU__FN pu_int pu__columns_wide(pu_int D, pu_int columns) { return pu__columns_fit(8192 * 1024, D, columns, 4); }
@@ -10484,7 +10505,7 @@ PU__FN pu_status pu__job_make(pu__job *job, const pu_lgm *model, const pu_data *
     if (overflow) return pu__fail(report, PU_E_OVERFLOW, "N (K+1) D", -1, -1);
     job->lanes = o->lanes ? o->lanes : 4;
     shift = pu__is_shift(model);
-    job->block = pu__min(o->columns ? o->columns : pu__columns_default(job->D, cols, shift ? 1 : 4), cols);
+    job->block = pu__min(o->columns ? o->columns : pu__columns_default(job->D, cols, pu__columns_least(model)), cols);
     /* fewer data than lanes: share out the columns; where narrow blocks cost little, so that no lane has a datum too many */
     if (!o->columns && iterative && job->N < (shift ? 4 : 1) * job->lanes) {
         const pu_int parts = ((shift ? 4 : 1) * job->lanes + job->N - 1) / job->N;
@@ -10574,8 +10595,7 @@ PU__FN pu_status pu__check_tuning(const pu_options *o, const pu_results *out, pu
 /* The most memory that a job like this can take: with fewer columns there may be more lanes, threads and blocks. */
 PU__FN void pu__widest(pu__job *job)
 {
-    const pu_int cols = job->K + 1,
-                 least = pu__is_shift(job->model) ? 1 : 4,
+    const pu_int cols = job->K + 1, least = pu__columns_least(job->model),
                  block = pu__min(job->o->columns ? job->o->columns : pu__columns_default(job->D, cols, least), cols);
     if (job->far) return; /* all of it was decided by the memory there */
     job->lanes = job->o->lanes ? job->o->lanes : 4;

@@ -337,8 +337,9 @@ def sensing_to_the_same_error():
     if "ours" in best:
         mine = best["ours"]
         row["ratios"]["ours"] = [ratio(theirs, mine)]
-        row["settings"] += "; ours: K=%g I=%g, output gradient, warm starts, step %s, error %.4g %%" % (
-            mine["K"], mine["I"], mine["steps_to_target"], mine["nrmse"])
+        row["settings"] += ("; rate and start as the rival's; ours: K=%g I=%g (chosen on these images), output "
+                            "gradient, fixed probes, warm starts, Rao-Blackwell diagonal, step %s, error %.4g %%" % (
+                                mine["K"], mine["I"], mine["steps_to_target"], mine["nrmse"]))
 
 
 def steps_of_factor_analysis():

@@ -35,7 +35,7 @@
 enum { ORDER = 5, SIZES = 12, STEPS = 4096 };
 
 typedef struct {
-    long length, series, size, images, samples, iterations, factors, batch, steps, threads, runs, seed, most;
+    long length, series, size, images, samples, iterations, factors, batch, steps, threads, runs, seed, most, columns;
     int adjoint, engine, json, once;
     double target, rate;
     const char *data, *ratings, *save;
@@ -361,6 +361,7 @@ static void run_sensing(const flags *f)
     theta[s.D] = PU_R(9.2103404); /* log beta at the true noise */
     o.samples = (pu_int)f->samples, o.solve.iterations = (pu_int)f->iterations, o.solve.solver = PU_PCG;
     o.solve.adjoint = adjoints[f->adjoint], o.threads = (int)f->threads;
+    o.columns = (pu_int)f->columns;
     best = time_gradient(f, &model, theta, &data, &o, &report);
     tell_begin(f, "sensing");
     tell(f, "N", (double)s.N);
@@ -389,7 +390,7 @@ static int sensing_look(const pu_fit_report *now, void *user)
     const double t = seconds();
     double error;
     w->spent += t - w->began;
-    if (w->count < STEPS && now->step % 5 == 0) {
+    if (w->count < STEPS) {
         scene_posterior(w->model, now->theta, w->data, w->gradient, &w->ws, w->mean, NULL);
         error = scene_error(w->s, w->mean);
         w->at[w->count] = w->spent, w->error[w->count++] = error;
@@ -399,7 +400,10 @@ static int sensing_look(const pu_fit_report *now, void *user)
     return w->target > 0 && w->reached >= 0;
 }
 
-/* Fixed probes, warm starts and the output gradient, as examples/compressed_sensing --warm --schedule cosine has them. */
+/* Fixed probes, warm starts and the output gradient, as examples/compressed_sensing --warm has them; start, optimiser, rate
+   and what is known of the noise (nothing) are the rival's. Probes that stay the same leave a bias that falls with K: on the
+   rival's images the error goes down to 23.6 % with K = 8, 22.5 % with 12, and with 16 or more below the rival's 21.2 %. Since
+   a solve goes on from the last one, 10 steps of it do where the rival takes 25; 5 do not. */
 static void run_sensing_fit(const flags *f)
 {
     static sensing_watch w;
@@ -417,7 +421,7 @@ static void run_sensing_fit(const flags *f)
     need(pu_model_sparse(&model, &Phi, &report.last), &report.last);
     theta = need_reals(model.params);
     pu_normals((uint64_t)f->seed, 0, DRAW_START, 0, STREAM_SCENE, 0, s.D, theta);
-    fit.steps = (pu_int)f->steps, fit.rate = f->rate, fit.schedule = PU_RATE_COSINE;
+    fit.steps = (pu_int)f->steps, fit.rate = f->rate, fit.schedule = PU_RATE_CONSTANT;
     fit.fixed_probes = fit.warm_start = 1;
     fit.gradient.kind = PU_OUTPUT, fit.gradient.solve.solver = PU_PCG, fit.gradient.rao_blackwell = 1;
     fit.gradient.samples = (pu_int)f->samples, fit.gradient.solve.iterations = (pu_int)f->iterations;
@@ -609,6 +613,7 @@ static void run_growth_fourier(const flags *f)
         theta = need_reals(model.params);
         theta[c.D] = PU_R(9.2103404);
         o.samples = 3, o.solve.iterations = 10, o.solve.solver = PU_PCG, o.threads = (int)f->threads;
+        o.columns = (pu_int)f->columns;
         s.x[s.count] = (double)c.D, s.theory[s.count] = (double)c.D * log((double)c.D);
         s.t[s.count] = time_gradient(f, &model, theta, &data, &o, &report);
         o.threads = 1;
@@ -680,7 +685,7 @@ static const workload workloads[] = {
     {"ar", run_ar, 10, 30, 5, 0},
     {"ar-fit", run_ar_fit, 0, 0, 2, 0},
     {"sensing", run_sensing, 30, 25, 3, 0},
-    {"sensing-fit", run_sensing_fit, 8, 25, 1, 100},
+    {"sensing-fit", run_sensing_fit, 23, 10, 1, 60},
     {"ratings", run_ratings, 10, 10, 1, 7},
     {"growth-ar", run_growth_ar, 10, 30, 3, 0},
     {"growth-fourier", run_growth_fourier, 3, 10, 3, 0},
@@ -710,6 +715,7 @@ int main(int argc, char **argv)
     list[count++] = opt_number("samples", "K (0 = the workload's own number)", &f.samples, 0, 10000);
     list[count++] = opt_number("iterations", "I (0 = the workload's own number)", &f.iterations, 0, 10000);
     list[count++] = opt_number("most", "growth: largest size (0 = the paper's)", &f.most, 0, 100000000);
+    list[count++] = opt_number("columns", "sensing: solved at a time (0 = the library's choice)", &f.columns, 0, 1024);
     list[count++] = opt_number("seed", "of all random numbers", &f.seed, 0, 1000000000);
     list[count++] = opt_choice("adjoint", "how the network gradient goes back", &f.adjoint, "auto,full,shortcut");
     list[count++] = opt_choice("engine", "ratings", &f.engine, "auto,iterative");

@@ -12890,7 +12890,7 @@ PU__FN pu_status pu__fit_lbfgs(pu__fit *f, int *stuck)
 PU__FN pu_status pu__tune_once(pu_model *model, const pu_data *data, pu_int n, pu_options *o, pu_workspace *ws,
                                pu_report *report)
 {
-    pu_options used = pu__model_options(model, o), tuned;
+    pu_options used = pu__model_options(model, o), tuned = used;
     pu_data few = *data;
     pu_real some;
     const pu_results want = pu__model_wants(model, &used, &some);

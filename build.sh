@@ -869,7 +869,7 @@ make_ratings()
 {
     awk 'BEGIN { print "userId,movieId,rating,timestamp"
                  for (u = 1; u <= 20; u++) for (m = 1; m <= 15; m++)
-                     if ((u * m + u + 2 * m) % 5 < 3) print u "," m "," 1 + (u * m * 31 + u * 17 + m * 13) % 9 / 2 ",0" }'
+                     if ((u * u + u * m + m * m) % 5 < 3) print u "," m "," 1 + (u * m * 31 + u * 17 + m * 13) % 9 / 2 ",0" }'
 }
 
 # queue_cuda NAME VARIANT COMMAND...: a job that needs the engine in this variant

@@ -1180,7 +1180,7 @@ ptxas_table()
 
 cmd_cuda()
 {
-    local quick='' arch precision known unit units=() archs=() name source objects table=build/cuda/ptxas.txt start=$SECONDS
+    local quick='' spills='' arch precision known unit units=() archs=() name source objects table=build/cuda/ptxas.txt start=$SECONDS
     case ${1:-} in
         '') ;;
         --quick) quick=1 ;;
@@ -1202,12 +1202,11 @@ cmd_cuda()
     for arch in "${archs[@]}"; do for precision in double float; do units+=("$arch/$precision"); done; done
     at_once cuda_unit "${units[@]}" || die "pu_cuda.cuh does not compile"
     for unit in "${units[@]}"; do
-        unit=build/cuda/pu.${unit/\//.}.ptxas
-        name=$(ptxas_table "$unit" | awk '$NF > 0')
-        if [[ $name ]]; then printf '%s\n' "$name"; die "these kernels spill registers: $unit"; fi
+        name=$(ptxas_table "build/cuda/pu.${unit/\//.}.ptxas" | awk '$NF > 0 { print $1 }')
+        if [[ $name ]]; then spills+="${unit/\//, }: $name"$'\n'; fi
     done
-    say "spills     none"
-    if [[ $quick ]]; then return 0; fi
+    if [[ $spills ]]; then printf 'spills     %s' "$spills"; else say "spills     none"; fi
+    if [[ $quick ]]; then [[ ! $spills ]] || die "these kernels spill registers"; return 0; fi
 
     units=(sm_75/double sm_75/float sm_90/double sm_90/float)
     if [[ $CUDA_ARCH != sm_75 && " ${archs[*]} " == *" $CUDA_ARCH "* ]]; then units=("${units[@]/sm_90/$CUDA_ARCH}"); fi
@@ -1231,6 +1230,7 @@ cmd_cuda()
         say "built      build/cuda/examples/$name"
     done
     say "total time $((SECONDS - start)) s"
+    [[ ! $spills ]] || die "there are kernels that spill registers, see above"
 }
 
 cmd_install()

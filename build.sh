@@ -2,7 +2,7 @@
 # build.sh - the one entry point of pu: builds, tests, measures, installs. `./build.sh help` lists the commands.
 #
 # Everything it makes goes into build/. The sections below, top to bottom:
-#   settings, messages, packages, toolchain, greatest.h, job runner, test jobs, commands.
+#   settings, messages, packages, toolchain, greatest.h, job runner, test jobs, CUDA test jobs, commands.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")"
 
@@ -12,6 +12,7 @@ JOBS=${JOBS:-$(nproc 2>/dev/null || echo 2)}
 TEST_TIMEOUT=${TEST_TIMEOUT:-300}
 PREFIX=${PREFIX:-/usr/local}
 CUDA_ARCH=${CUDA_ARCH:-sm_75}
+CUDA_ARCHS=(sm_75 sm_80 sm_86 sm_89 sm_90 sm_100 sm_120)
 read -ra EXTRA_FLAGS <<<"${CFLAGS:-}"
 
 # The project's own code is clean under these, in every language and configuration it supports.
@@ -41,13 +42,15 @@ commands
   demo [args]         build the demo and run it on built-in data: build/demo/report.html; the default command
   examples [name ...] build examples/*.c, or those named, into build/examples/
   test [name ...]     build and run the tests; with names, only those containing one of them
-                      (a unit test's topic, a variant such as float_asan, or unit, golden, compile, link, programs)
+                      (a unit test's topic, a variant such as float_asan, or unit, golden, compile, link, programs, cuda)
   bench [options]     the paper's workloads against their rivals: one table, all figures in build/bench.json
                       (--quick: small sizes; --only WORD; --rounds N; --threads T)
   bench roofline      the share of this machine's bandwidth and arithmetic that each kernel reaches
   bench instructions  instructions per gradient against docs/instructions.txt (--update, --check RATIO); needs valgrind
   bench NAME [args]   build and run tests/bench/NAME.c: workloads, gradient or planner
-  cuda                compile the CUDA units with nvcc into build/cuda/
+  cuda                compile pu_cuda.cuh with nvcc for all architectures and build the examples with it, into build/cuda/;
+                      registers, shared memory and spills of every kernel in build/cuda/ptxas.txt (--quick: CUDA_ARCH alone,
+                      no examples, no table)
   install             copy the header(s) and pu.pc below PREFIX (default /usr/local); DESTDIR is honoured
   clean               remove build/
   help                this text
@@ -56,7 +59,7 @@ environment
   CC                  C compiler (default gcc, then cc, then clang)
   CFLAGS              extra flags, appended to every C and C++ compilation
   NVCC                CUDA compiler (default: nvcc on the PATH, then /usr/local/cuda/bin/nvcc)
-  CUDA_ARCH           GPU architecture to compile for (default sm_75)
+  CUDA_ARCH           GPU architecture of cuda's examples, of cuda --quick and of the tests (default sm_75)
   JOBS                how many things to do at once (default: the number of cores)
   TEST_TIMEOUT        seconds one test program may take (default 300)
   PU_GREATEST         path of greatest.h v1.5.0, the test harness; found or fetched when not set
@@ -155,6 +158,38 @@ find_nvcc()
     for c in "${NVCC:-nvcc}" "${NVCC:-/usr/local/cuda/bin/nvcc}"; do
         if have "$c"; then NVCC_CMD=$c; return 0; fi
     done
+}
+
+# What the tests in tests/cuda need to run kernels on the CPU. CUDA_FLAGS and CUDA_LINK lead to CUDA's headers and libraries;
+# CUDA_LACKS says what is not there, and is empty when all is.
+find_cuda()
+{
+    local root roots=() flags link output=build/probe.$BASHPID
+    local program=$'#include <cuda_runtime.h>\n#include <cublas_v2.h>\n#include <cufft.h>\n#include <curand.h>\n'
+    program+=$'int main() { int v; return curandGetVersion(&v) != CURAND_STATUS_SUCCESS; }\n'
+    CUDA_FLAGS=() CUDA_LINK=() CUDA_LACKS=''
+    if ! have g++; then CUDA_LACKS='g++'; return 0; fi
+    if [[ $NVCC_CMD ]]; then
+        root=$(command -v "$NVCC_CMD")
+        roots+=("${root%/bin/*}")
+        root=$(readlink -f "$root")
+        roots+=("${root%/bin/*}")
+    fi
+    roots+=(/usr/local/cuda '')
+    CUDA_LACKS="CUDA's headers (cuda_runtime.h, cublas_v2.h, cufft.h, curand.h) and libcurand"
+    for root in "${roots[@]}"; do
+        flags=() link=(-lcurand)
+        if [[ $root && $root != /usr ]]; then
+            flags=(-isystem "$root/include") link=("-L$root/lib64" "-L$root/lib" "-Wl,-rpath,$root/lib64:$root/lib" -lcurand)
+        fi
+        if g++ -std=c++17 "${flags[@]}" -x c++ - -x none -o "$output" "${link[@]}" <<<"$program" >/dev/null 2>&1; then
+            CUDA_FLAGS=("${flags[@]}") CUDA_LINK=("${link[@]}") CUDA_LACKS=''
+            break
+        fi
+    done
+    rm -f "$output"
+    if [[ ! $HAVE_FFTW ]]; then CUDA_LACKS+="${CUDA_LACKS:+, }FFTW"; fi
+    if [[ ! $HAVE_CBLAS ]]; then CUDA_LACKS+="${CUDA_LACKS:+, }a CBLAS"; fi
 }
 
 yes_no() { if "$@"; then echo yes; else echo no; fi; }
@@ -694,7 +729,7 @@ job_refusals()
     "${CC_CMD[@]}" -std=c99 -O0 -I. "${STRICT[@]}" "${OMP[@]}" "${EXTRA_FLAGS[@]}" examples/noisy_ar.c -o build/tests/noisy_ar -lm ||
         return
     printf 'y\n1\n2\n3\n' >build/tests/refusals.csv
-    for words in "--length 10" "--series=2" "--missing 0.5"; do
+    for words in "--length 10" "--series=2" "--missing 0.5" "--device tpu"; do
         # shellcheck disable=SC2086  # words
         if build/tests/noisy_ar --data build/tests/refusals.csv $words >build/tests/refusals.txt 2>&1; then
             f=$((f + 1)); echo "FAIL  not refused beside --data: $words"
@@ -704,8 +739,191 @@ job_refusals()
             f=$((f + 1)); echo "FAIL  $words: $(<build/tests/refusals.txt)"
         fi
     done
+    refused_device build/tests/noisy_ar --length 10 && p=$((p + 1)) || f=$((f + 1))
     counts $p $f 0
     ((f == 0))
+}
+
+# refused_device PROGRAM ARGS...: with --device cuda it says in one line that there is no device, and ends with code 1
+refused_device()
+{
+    local said code=0
+    said=$("$@" --device cuda 2>&1) || code=$?
+    if [[ $code == 1 && $said != *$'\n'* && $said == *"there is no device that could be used"* ]]; then return 0; fi
+    echo "FAIL  $* --device cuda ends with code $code and says: $said"
+    return 1
+}
+
+# ---------------------------------------------------------------------------------------------- CUDA test jobs
+#
+# Kernels are executed on the CPU by the engine in tests/cuda/. A program for it is C++; sim.h comes before everything else.
+
+ENGINE=(sim sim_runtime sim_libs)
+
+# cuda_flags VARIANT: FLAGS for one of double, float, and these with _asan or _tsan; KIND, the last part of it, or empty
+cuda_flags()
+{
+    KIND=''
+    FLAGS=(-std=c++17 -g -Wall -Wextra -Wno-missing-field-initializers -Werror -I. -Itests -isystem build/include
+           "${CUDA_FLAGS[@]}" -DFORCE_OPENBLAS_COMPLEX_STRUCT -DPU_HAVE_CURAND)
+    case $1 in
+        *_asan) KIND=.asan FLAGS+=("${SANITIZE[@]}") ;;
+        *_tsan) KIND=.tsan FLAGS+=(-fsanitize=thread -DPU_TSAN) ;;
+    esac
+    case $1 in float*) FLAGS+=(-DPU_FLOAT) ;; esac
+    FLAGS+=("${EXTRA_FLAGS[@]}")
+}
+
+# The scheduler is not instrumented for ThreadSanitizer: it tells it about the threads that it runs.
+job_engine()    # VARIANT, of any precision
+{
+    local part flags
+    cuda_flags "$1"
+    for part in "${ENGINE[@]}"; do
+        flags=("${FLAGS[@]}")
+        if [[ $KIND == .tsan && $part == sim ]]; then flags=("${flags[@]/-fsanitize=thread/-g}"); fi
+        g++ "${flags[@]}" -O2 -c "tests/cuda/$part.cpp" -o "build/obj/$part$KIND.o" || return
+    done
+    echo "1 passed, 0 failed"
+}
+
+# cuda_program VARIANT SOURCE OUTPUT: a program with the engine
+cuda_program()
+{
+    local objects
+    cuda_flags "$1"
+    objects=("${ENGINE[@]/#/build/obj/}") objects=("${objects[@]/%/$KIND.o}")
+    g++ "${FLAGS[@]}" -O1 -DPU_CUDA -include tests/cuda/sim.h -x c++ "$2" -x none "${objects[@]}" -o "$3" \
+        -lfftw3 -lfftw3f "$HAVE_CBLAS" "${CUDA_LINK[@]}" -lm
+}
+
+job_cuda()      # VARIANT SOURCE OUTPUT ARGS...
+{
+    local variant=$1 output=$3 small=()
+    cuda_program "$1" "$2" "$3" || return
+    shift 3
+    if [[ $variant == *_?san ]]; then small=(PU_TEST_SMALL=1); fi
+    env "${small[@]}" UBSAN_OPTIONS="${UBSAN_OPTIONS:-print_stacktrace=1}" OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 \
+        timeout "$TEST_TIMEOUT" "$output" "$@"
+}
+
+# same_numbers TOLERANCE FILE FILE: two results of a program, all but times, memory and where it ran
+same_numbers()
+{
+    awk -v tolerance="$1" '
+        function differ(a, b,    x, y) {
+            if (a == b) return 0
+            if (a !~ /^[-+0-9.e]+$/ || b !~ /^[-+0-9.e]+$/) return 1
+            x = a - b; y = (a < 0 ? -a : a + 0) + (b < 0 ? -b : b + 0)
+            return !((x < 0 ? -x : x) <= tolerance * (1 + y))
+        }
+        { sub(/,$/, ""); key = $1 }
+        key ~ /"(seconds|seconds_per_step|peak_mb|device|plan)":/ { next }
+        { which = FILENAME == ARGV[2] ? 2 : 1; text[which, ++line[which]] = $0 }
+        END {
+            if (line[1] != line[2] || line[1] < 5) { print "not the same keys"; exit 1 }
+            for (n = 1; n <= line[1]; n++) {
+                k = split(text[1, n], a, /[][ ,]+/); l = split(text[2, n], b, /[][ ,]+/); bad = k != l
+                for (i = 1; i <= k && !bad; i++) bad = differ(a[i], b[i])
+                if (bad) { print "cpu " text[1, n] "\ncuda" text[2, n]; wrong = 1 }
+            }
+            exit wrong
+        }' "$2" "$3"
+}
+
+# An example on the engine, tiny: the same results as without a device.
+job_cuda_example()      # VARIANT NAME TOLERANCE ARGS...
+{
+    local variant=$1 name=$2 tolerance=$3 program=build/tests/cuda.$2 device
+    shift 3
+    cuda_program "$variant" "examples/$name.c" "$program" || return
+    for device in cpu cuda; do
+        OPENBLAS_NUM_THREADS=1 timeout "$TEST_TIMEOUT" "$program" "$@" --device $device --threads 1 --json "$program.$device.json" \
+            >"$program.$device.txt" || { cat "$program.$device.txt"; return 1; }
+    done
+    grep -q 'on the device' "$program.cuda.txt" || { echo "nothing ran on the device"; cat "$program.cuda.txt"; return 1; }
+    same_numbers "$tolerance" "$program".{cpu,cuda}.json || return
+    echo "1 passed, 0 failed"
+}
+
+# With the real libraries, on a machine without a driver.
+job_nodriver()
+{
+    if have nvidia-smi && nvidia-smi >/dev/null 2>&1; then job_skip 1 "there is a device"; return; fi
+    nvcc_compile examples/custom_operator.c build/tests/nodriver.o -x cu -DPU_CUDA -Xcompiler -Wno-missing-field-initializers &&
+    "$NVCC_CMD" "-arch=$CUDA_ARCH" build/tests/nodriver.o -o build/tests/nodriver -lcublas -lcufft -lcurand || return
+    refused_device build/tests/nodriver || return
+    echo "1 passed, 0 failed"
+}
+
+job_cuda_nvcc() # PRECISION FLAGS...
+{
+    local precision=$1
+    shift
+    nvcc_compile tests/compile/cuda.cu "build/obj/cuda.cu.$precision.o" "$@" || return
+    echo "1 passed, 0 failed"
+}
+
+# A table of ratings, some missing.
+make_ratings()
+{
+    awk 'BEGIN { print "userId,movieId,rating,timestamp"
+                 for (u = 1; u <= 20; u++) for (m = 1; m <= 15; m++)
+                     if ((u * u + u * m + m * m) % 5 < 3) print u "," m "," 1 + (u * m * 31 + u * 17 + m * 13) % 9 / 2 ",0" }'
+}
+
+# queue_cuda NAME VARIANT COMMAND...: a job that needs the engine in this variant
+queue_cuda()
+{
+    local name=cuda/$1 variant=$2
+    shift 2
+    wanted "$name" || return 0
+    if [[ $CUDA_LACKS ]]; then queue "$name" job_skip 1 "missing: $CUDA_LACKS"; return 0; fi
+    if [[ $variant == *_?san && -z $HAVE_ASAN ]]; then queue "$name" job_skip 1 "the compiler has no sanitizers"; return 0; fi
+    case $variant in
+        *_?san) NEED_ENGINE[${variant#*_}]=double_${variant#*_} ;;
+        *) NEED_ENGINE[plain]=double ;;
+    esac
+    queue "$name" "$@"
+}
+
+# What takes longest comes first.
+queue_cuda_tests()
+{
+    local topic variant source
+    for variant in double float; do
+        queue_cuda golden.$variant $variant job_cuda $variant tests/golden.c build/golden_cuda_$variant \
+            --device cuda tests/golden/*.txt
+    done
+    for topic in device kernels; do
+        source=tests/cuda/test_$topic.cpp
+        for variant in double float double_asan float_asan double_tsan; do
+            if [[ -f $source ]]; then
+                queue_cuda "$topic.$variant" $variant job_cuda $variant "$source" "build/tests/cuda_$topic.$variant"
+            else
+                queue "cuda/$topic.$variant" job_skip 1 "there is no $source"
+            fi
+        done
+    done
+    if [[ -f tests/cuda/test_sim.cpp ]]; then
+        queue_cuda sim double job_cuda double tests/cuda/test_sim.cpp build/tests/cuda_sim
+    else
+        queue cuda/sim job_skip 1 "there is no tests/cuda/test_sim.cpp"
+    fi
+    make_ratings >build/tests/ratings.csv
+    queue_cuda examples.custom_operator double job_cuda_example double custom_operator 1e-10
+    queue_cuda examples.compressed_sensing double job_cuda_example double compressed_sensing 1e-7 \
+        --size 8 --count 2 --steps 2 --iterations 5 --samples 3
+    queue_cuda examples.ratings float job_cuda_example float ratings 1e-4 \
+        --data build/tests/ratings.csv --factors 3 --steps 2 --engine iterative --iterations 3 --samples 3 --recommend 3 --top 2
+    if [[ $NVCC_CMD ]]; then
+        queue cuda/nvcc.double job_cuda_nvcc double
+        queue cuda/nvcc.float job_cuda_nvcc float -DPU_FLOAT
+        queue cuda/nodriver job_nodriver
+    else
+        queue cuda/nvcc job_skip 2 "no nvcc"
+        queue cuda/nodriver job_skip 1 "no nvcc"
+    fi
 }
 
 # ---------------------------------------------------------------------------------------------- commands
@@ -914,19 +1132,105 @@ cmd_bench()
     esac
 }
 
+# One unit of pu_cuda.cuh; ptxas tells of its kernels in a file beside it.
+cuda_unit()     # ARCHITECTURE/PRECISION
+{
+    local arch=${1%/*} precision=${1#*/} base=build/cuda/pu.${1/\//.} start=$SECONDS flags=()
+    if [[ $precision == float ]]; then flags=(-DPU_FLOAT); fi
+    CUDA_ARCH=$arch nvcc_compile tests/compile/cuda.cu "$base.o" -Xptxas -v "${flags[@]}" >"$base.ptxas" 2>&1 ||
+        { grep -v '^ptxas info' "$base.ptxas" | head -n 40; warn "pu_cuda.cuh does not compile for $arch, $precision"; return 1; }
+    say "compiled   pu_cuda.cuh for $arch, $precision  $((SECONDS - start)) s"
+}
+
+# Examples share one object of the library in each precision, but for those with device code of their own.
+cuda_example()  # SOURCE, or double or float: the object
+{
+    local start=$SECONDS name flags=(-O3 -x cu -DPU_CUDA -I. "-arch=$CUDA_ARCH" -Werror all-warnings
+                                     -Xcompiler -Wall,-Wextra,-Wno-missing-field-initializers)
+    case $1 in
+        double) "$NVCC_CMD" "${flags[@]}" -c tests/compile/impl.c -o build/cuda/examples/pu.double.o ;;
+        float)  "$NVCC_CMD" "${flags[@]}" -DPU_FLOAT -c tests/compile/impl.c -o build/cuda/examples/pu.float.o ;;
+        *)
+            if ! grep -q DEVICE_CODE "$1"; then
+                flags+=(-DPU_IMPLEMENTATION_ONCE -DPU_CUDA_IMPLEMENTATION_ONCE)
+            fi
+            "$NVCC_CMD" "${flags[@]}" -c "$1" -o "build/cuda/examples/$(basename "$1" .c).o"
+            ;;
+    esac || { warn "nvcc does not compile this example: $1"; return 1; }
+    name=$1
+    if [[ $1 == double || $1 == float ]]; then name="the library for the examples, $1"; fi
+    say "compiled   $name  $((SECONDS - start)) s"
+}
+
+# ptxas_table FILES...: a line for every kernel, and what is wrong with it
+ptxas_table()
+{
+    local filter=cat
+    if have cu++filt; then filter=cu++filt; elif have c++filt; then filter=c++filt; fi
+    awk '/Compiling entry function/ { split($0, part, "\047"); name = part[2] }
+         /bytes stack frame/ { stack = $1; spill = $5 + $9 }
+         /Used [0-9]+ registers/ {
+             smem = 0
+             for (i = 1; i < NF; i++) { if ($(i + 1) == "registers,") regs = $i; if ($(i + 2) ~ /^smem/) smem = $i }
+             print name, regs, smem, stack, spill
+         }' "$@" | while read -r name numbers; do printf '%s\t%s\n' "$("$filter" <<<"$name")" "$numbers"; done |
+        awk -F '\t' '{ name = $1; sub(/^void /, "", name); sub(/\(.*/, "", name); split($2, n, " ")
+                       printf "%-44s %9d %8d %7d %7d\n", name, n[1], n[2], n[3], n[4] }' | sort
+}
+
 cmd_cuda()
 {
-    local source name
+    local quick='' spills='' arch precision known unit units=() archs=() name source objects table=build/cuda/ptxas.txt start=$SECONDS
+    case ${1:-} in
+        '') ;;
+        --quick) quick=1 ;;
+        *) warn "cuda knows --quick, not $1"; exit 2 ;;
+    esac
     find_nvcc
-    [[ $NVCC_CMD ]] || die "nvcc was not found; install the CUDA toolkit or set NVCC"
+    if [[ ! $NVCC_CMD ]]; then
+        warn "nvcc, the compiler of the CUDA toolkit, was not found on the PATH or in /usr/local/cuda/bin."
+        warn "Get the toolkit from developer.nvidia.com/cuda-downloads (or: apt-get install nvidia-cuda-toolkit),"
+        die "or say where it is: NVCC=/path/nvcc ./build.sh cuda"
+    fi
     say "nvcc       $("$NVCC_CMD" --version | grep release)"
-    mkdir -p build/cuda
-    for source in tests/compile/*.cu; do
-        name=$(basename "$source" .cu)
-        nvcc_compile "$source" "build/cuda/$name.double.o"
-        nvcc_compile "$source" "build/cuda/$name.float.o" -DPU_FLOAT
-        say "compiled   $source for $CUDA_ARCH, double and float"
+    mkdir -p build/cuda/examples
+    known=$("$NVCC_CMD" --list-gpu-code)
+    if [[ $quick ]]; then archs=("$CUDA_ARCH"); fi
+    for arch in $(if [[ ! $quick ]]; then echo "${CUDA_ARCHS[@]}"; fi); do
+        if grep -qx "$arch" <<<"$known"; then archs+=("$arch"); else warn "skipped: this nvcc does not know $arch"; fi
     done
+    for arch in "${archs[@]}"; do for precision in double float; do units+=("$arch/$precision"); done; done
+    at_once cuda_unit "${units[@]}" || die "pu_cuda.cuh does not compile"
+    for unit in "${units[@]}"; do
+        name=$(ptxas_table "build/cuda/pu.${unit/\//.}.ptxas" | awk '$NF > 0 { print $1 }')
+        if [[ $name ]]; then spills+="${unit/\//, }: $name"$'\n'; fi
+    done
+    if [[ $spills ]]; then printf 'spills     %s' "$spills"; else say "spills     none"; fi
+    if [[ $quick ]]; then [[ ! $spills ]] || die "these kernels spill registers"; return 0; fi
+
+    units=(sm_75/double sm_75/float sm_90/double sm_90/float)
+    if [[ $CUDA_ARCH != sm_75 && " ${archs[*]} " == *" $CUDA_ARCH "* ]]; then units=("${units[@]/sm_90/$CUDA_ARCH}"); fi
+    for unit in "${units[@]}"; do
+        if [[ ! -f build/cuda/pu.${unit/\//.}.ptxas || " ${archs[*]} " != *" ${unit%/*} "* ]]; then continue; fi
+        printf '%-44s %9s %8s %7s %7s\n' "${unit/\//, }" registers shared stack spills
+        ptxas_table "build/cuda/pu.${unit/\//.}.ptxas"
+        echo
+    done >"$table"
+    say "written    $table"
+
+    sources_of examples
+    at_once cuda_example double float "${SOURCES[@]}" || die "an example does not compile"
+    rm -f build/cuda/examples/libpu.a
+    ar rcs build/cuda/examples/libpu.a build/cuda/examples/pu.{double,float}.o
+    for source in "${SOURCES[@]}"; do
+        name=$(basename "$source" .c) objects=("build/cuda/examples/$name.o")
+        grep -q DEVICE_CODE "$source" || objects+=(build/cuda/examples/libpu.a)
+        "$NVCC_CMD" "-arch=$CUDA_ARCH" "${objects[@]}" -o "build/cuda/examples/$name" -lcublas -lcufft -lcurand ||
+            die "$source does not link"
+        say "built      build/cuda/examples/$name"
+    done
+    say "total time $((SECONDS - start)) s"
+    [[ ! $spills ]] || die "there are kernels that spill registers, see above"
 }
 
 cmd_install()
@@ -985,14 +1289,17 @@ cmd_test()
     find_tools
     say "FFTW       $(yes_no test -n "$HAVE_FFTW")"
     say "CBLAS      ${HAVE_CBLAS:-no}"
+    find_cuda
+    say "CUDA tests $(if [[ $CUDA_LACKS ]]; then echo "no kernels are run, missing: $CUDA_LACKS"; else echo "kernels run on the CPU"; fi)"
     rm -rf build/log build/tests build/obj build/link
     mkdir -p build/log build/tests build/obj build/link
 
     # Programs need greatest.h and, most of them, the shared object; got only when a program is wanted.
-    declare -gA NEED_OBJECT=()
+    declare -gA NEED_OBJECT=() NEED_ENGINE=()
     queue_unit
     queue_golden
     queue_libraries
+    queue_cuda_tests
     programs=("${QUEUE[@]}")
     QUEUE=()
     if [[ ${#programs[@]} -gt 0 ]] && ! need_greatest; then
@@ -1000,6 +1307,7 @@ cmd_test()
         exit 1
     fi
     for variant in "${!NEED_OBJECT[@]}"; do QUEUE+=("object/$variant job_object $variant"); done
+    for variant in "${!NEED_ENGINE[@]}"; do QUEUE+=("cuda/engine.$variant job_engine ${NEED_ENGINE[$variant]}"); done
     run_queue
     for variant in "${!NEED_OBJECT[@]}"; do
         if [[ ! -f build/obj/pu.$variant.o ]]; then

@@ -1,6 +1,7 @@
 /* compressed_sensing.c - images from a sixth of their Fourier transform, by sparse Bayesian learning.
 
    cc -O3 -march=native -fopenmp -I. examples/compressed_sensing.c -o compressed_sensing -lm
+   nvcc -O3 -x cu -DPU_CUDA -I. examples/compressed_sensing.c -o compressed_sensing -lcublas -lcufft -lcurand       (for --device cuda)
    ./compressed_sensing --picture digits.png
    ./compressed_sensing --images images.idx --labels labels.idx --digit 3 --count 10 --picture digits.png
 
@@ -219,6 +220,7 @@ int main(int argc, char **argv)
     if (f.picture && !picture_ends(f.picture, ".png") && !picture_ends(f.picture, ".pgm") && !picture_ends(f.picture, ".html"))
         fail(2, "--picture", "needs a name that ends in .png, .pgm or .html");
     file_ready(f.picture);
+    device_open();
 
     s.N = f.count;
     if (f.images) read_images(&f, &s);
@@ -258,6 +260,7 @@ int main(int argc, char **argv)
                report.last.nll_converged ? "" : " (not converged)");
         printf("  %ld steps, %.1f s, %.2f s each; %.0f MB\n", (long)report.step, report.seconds,
                report.step ? report.seconds / (double)report.step : 0, peak_mb());
+        printf("  device %s: %s\n", device_name, report.last.plan);
     }
     out = json_open(f.fit.json);
     json_fit(&out, &f.fit, &report, nll, nll_se);
@@ -271,5 +274,6 @@ int main(int argc, char **argv)
 
     pu_model_free(&model), pu_workspace_free(&ws), pu_workspace_free(&w.ws), scene_free(&s);
     free(theta), free(mean), free(variance);
+    device_close();
     return 0;
 }

@@ -1,6 +1,7 @@
 /* custom_model.c - a model of your own: growth curves that differ from child to child.
 
    cc -O3 -march=native -fopenmp -I. examples/custom_model.c -o custom_model -lm
+   nvcc -O3 -x cu -DPU_CUDA -I. examples/custom_model.c -o custom_model -lcublas -lcufft -lcurand       (for --device cuda)
 
    Child n is measured at times t_0 .. t_7, now and then not at all. It has its own intercept and slope, z = (z_0, z_1), and
    the measurements get better, or worse, with time:
@@ -191,18 +192,19 @@ static void standard_errors(pu_model *model, const pu_data *data, pu_workspace *
 }
 
 /* Adam, with steps that shrink to nothing at the end. Fresh probes at every step. */
-static void fit(pu_model *model, const pu_data *data, pu_workspace *ws, long seed, long threads, pu_real *theta)
+static void fit(pu_model *model, const pu_data *data, pu_workspace *ws, long seed, long threads, pu_real *theta,
+                pu_report *report)
 {
     double mean[PARAMS] = {0}, square[PARAMS] = {0};
     pu_options options = {0}; /* the network gradient of the iterative engine */
-    pu_report report;
     int i, k;
     options.seed = (uint64_t)seed, options.threads = (int)threads, options.samples = 5;
+    options.backend = device_backend();
     options.solve.iterations = 2; /* two unknowns per child: two steps of CG */
     for (k = 1; k <= STEPS; k++) {
         pu_real grad[PARAMS];
         options.step = (uint32_t)k;
-        need(pu_model_gradient(model, theta, data, &options, ws, grad, NULL, &report), &report);
+        need(pu_model_gradient(model, theta, data, &options, ws, grad, NULL, report), report);
         for (i = 0; i < PARAMS; i++) {
             const double g = (double)grad[i];
             mean[i] += 0.1 * (g - mean[i]), square[i] += 0.01 * (g * g - square[i]);
@@ -230,13 +232,14 @@ int main(int argc, char **argv)
     int quiet = 0;
     const option list[] = {opt_number("seed", "of all random numbers", &seed, 0, 1000000000),
                            opt_number("threads", "0 = as many as there are cores", &threads, 0, 1024),
-                           opt_text("json", "write the results to this file", &path),
+                           opt_device(), opt_text("json", "write the results to this file", &path),
                            opt_flag("quiet", "print nothing unless something is wrong", &quiet)};
     int i;
     json j;
     options_read(argc, argv, "custom_model", "Fits a user-defined model, random growth curves, to simulated data.",
                  (int)(sizeof list / sizeof *list), list);
     file_ready(path);
+    device_open();
     exact.engine = PU_DENSE, exact.kind = PU_EXACT, exact.threads = (int)threads;
 
     growth_model(&model, &state);
@@ -251,13 +254,15 @@ int main(int argc, char **argv)
     if (!(error <= allowed)) fail(1, "gradient", "pull disagrees with finite differences");
 
     began = seconds();
-    fit(&model, &data, &ws, seed, threads, theta);
+    fit(&model, &data, &ws, seed, threads, theta, &report);
     spent = seconds() - began;
+    if (!quiet) printf("device %s; gradients of the fit: %s\n\n", device_name, report.plan);
     last = nll_at(&model, &data, &ws, theta, 0, 0);
     standard_errors(&model, &data, &ws, theta, se);
 
     j = json_open(path);
     json_text(&j, "engine", pu_engine_text(PU_ITERATIVE));
+    json_text(&j, "device", device_name);
     json_number(&j, "seed", (double)seed);
     json_number(&j, "steps", STEPS);
     json_number(&j, "seconds", spent); /* of the fit */
@@ -281,6 +286,7 @@ int main(int argc, char **argv)
     if (!quiet) printf("\nNLL per child: %.4f at the start, %.4f after %d steps, %.4f at the truth\n", first, last, STEPS,
                        nll_at(&model, &data, &ws, truth, 0, 0));
     pu_workspace_free(&ws);
+    device_close();
     if (!(worst <= 4)) fail(1, "estimates", "more than four standard errors from the truth");
     return 0;
 }

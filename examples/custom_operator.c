@@ -1,6 +1,7 @@
 /* custom_operator.c - an operator of your own: the precision of an autoregression, with two parameters.
 
    cc -O3 -march=native -fopenmp -I. examples/custom_operator.c -o custom_operator -lm
+   nvcc -O3 -x cu -DPU_CUDA -I. examples/custom_operator.c -o custom_operator -lcublas -lcufft -lcurand       (for --device cuda)
 
    The hidden series is z_i = a z_{i-1} + noise of precision t, stationary; we see it through noise, in parts.
    Its prior precision Gamma is tridiagonal:
@@ -10,6 +11,8 @@
    A pu_op is a struct of functions, so Gamma needs no matrix, and its gradient has the two entries one wants,
    (d/da, d/dt), rather than n x n. The program then gives the library the same numbers as a dense matrix and
    compares: gradients, solutions and likelihood must agree to rounding, or the exit code is 1.
+
+   The same operator for a GPU is below, after the one for the host: three functions of it are needed there.
 */
 #define _POSIX_C_SOURCE 200809L /* the clock in program.h */
 #define PU_IMPLEMENTATION
@@ -27,10 +30,32 @@ typedef struct { /* what op->data points to: the parameters, in the order of the
     pu_real a, t;
 } ar1;
 
+#ifdef DEVICE_CODE
+#define HERE_AND_THERE __host__ __device__
+#else
+#define HERE_AND_THERE
+#endif
+
 /* Gamma_ii / t */
-static pu_real diagonal(const ar1 *p, pu_int i, pu_int n)
+static HERE_AND_THERE pu_real diagonal(const ar1 *p, pu_int i, pu_int n)
 {
     return i == 0 || i == n - 1 ? PU_R(1) : PU_R(1) + p->a * p->a;
+}
+
+/* entry i of Gamma x */
+static HERE_AND_THERE pu_real product(const ar1 *p, pu_int i, pu_int n, const pu_real *x)
+{
+    const pu_real neighbours = (i > 0 ? x[i - 1] : PU_R(0)) + (i < n - 1 ? x[i + 1] : PU_R(0));
+    return p->t * (diagonal(p, i, n) * x[i] - p->a * neighbours);
+}
+
+/* entry i of F e, where F F' = Gamma. A stationary autoregression looks the same backwards in time; written backwards, z_i = a
+   z_{i+1} + noise, it makes F lower bidiagonal. That is the Cholesky factor, so the matrix in main() gets the same probes from
+   the same seed. */
+static HERE_AND_THERE pu_real probe(const ar1 *p, pu_int i, pu_int n, const pu_real *e)
+{
+    const pu_real own = i == n - 1 ? (pu_real)sqrt(1 - (double)p->a * (double)p->a) * e[i] : e[i];
+    return (pu_real)sqrt((double)p->t) * (i > 0 ? own - p->a * e[i - 1] : own);
 }
 
 /* Y = Gamma X or Y += Gamma X. k columns at once, column j at at + j ld; they may not be contiguous. */
@@ -43,11 +68,7 @@ static pu_status ar1_apply(const pu_op *op, pu_int k, pu_block X, pu_block Y, in
     for (j = 0; j < k; j++) {
         const pu_real *x = X.at + j * X.ld;
         pu_real *y = Y.at + j * Y.ld;
-        for (i = 0; i < n; i++) {
-            pu_real neighbours = (i > 0 ? x[i - 1] : PU_R(0)) + (i < n - 1 ? x[i + 1] : PU_R(0));
-            pu_real value = p->t * (diagonal(p, i, n) * x[i] - p->a * neighbours);
-            y[i] = add ? y[i] + value : value;
-        }
+        for (i = 0; i < n; i++) y[i] = (add ? y[i] : PU_R(0)) + product(p, i, n, x);
     }
     return PU_OK;
 }
@@ -85,24 +106,14 @@ static pu_status ar1_diag(const pu_op *op, pu_real *y, pu_real *work)
     return PU_OK;
 }
 
-/* Y = F E with F F' = Gamma: probes. A stationary autoregression looks the same backwards in time; written
-   backwards, z_i = a z_{i+1} + noise, it makes F lower bidiagonal. That is the Cholesky factor, so the matrix
-   in main() gets the same probes from the same seed. */
+/* Y = F E: probes */
 static pu_status ar1_sample(const pu_op *op, pu_int k, pu_block E, pu_block Y, pu_real *work)
 {
     const ar1 *p = (const ar1 *)op->data;
-    const pu_real scale = (pu_real)sqrt((double)p->t);
-    const pu_real last = (pu_real)sqrt(1 - (double)p->a * (double)p->a);
     pu_int i, j;
     (void)work;
-    for (j = 0; j < k; j++) {
-        const pu_real *e = E.at + j * E.ld;
-        pu_real *y = Y.at + j * Y.ld;
-        for (i = 0; i < op->rows; i++) {
-            pu_real own = i == op->rows - 1 ? last * e[i] : e[i];
-            y[i] = scale * (i > 0 ? own - p->a * e[i - 1] : own);
-        }
-    }
+    for (j = 0; j < k; j++)
+        for (i = 0; i < op->rows; i++) Y.at[j * Y.ld + i] = probe(p, i, op->rows, E.at + j * E.ld);
     return PU_OK;
 }
 
@@ -152,6 +163,100 @@ static pu_op ar1_op(pu_int n, const ar1 *parameters) /* n >= 2 */
     return op;
 }
 
+/* ---- the same on a device ----------------------------------------------------------------------------
+
+   The functions of a device side have the arguments of the host's, but the numbers are in device memory, and the work is to be
+   enqueued on cuda->stream, not waited for. Kernels of your own will do. Here are two ways without one, both with a function
+   object that is handed over by value:
+       pu_cuda_each    calls it for every entry of every column, and it writes there what it likes: apply, sample
+       pu_cuda_sums    adds up what it returns: grad
+   Everything else (diag, logdet, check) is asked of the host's operator. */
+
+#ifdef DEVICE_CODE
+
+struct each_product {
+    ar1 p;
+    pu_int n;
+    pu_block X, Y;
+    int add;
+    __device__ void operator()(pu_int i, pu_int j) const
+    {
+        pu_real *y = Y.at + j * Y.ld;
+        y[i] = (add ? y[i] : PU_R(0)) + product(&p, i, n, X.at + j * X.ld);
+    }
+};
+
+struct each_probe {
+    ar1 p;
+    pu_int n;
+    pu_block E, Y;
+    __device__ void operator()(pu_int i, pu_int j) const { Y.at[j * Y.ld + i] = probe(&p, i, n, E.at + j * E.ld); }
+};
+
+/* entry i of column j in d(p'Gamma q)/da, or, with of_t, in d/dt */
+struct each_derivative {
+    ar1 o;
+    pu_int n;
+    pu_block P, Q;
+    int of_t;
+    __device__ pu_real operator()(pu_int i, pu_int j) const
+    {
+        const pu_real *p = P.at + j * P.ld, *q = Q.at + j * Q.ld;
+        const pu_real cross = i > 0 ? p[i] * q[i - 1] + p[i - 1] * q[i] : PU_R(0);
+        if (of_t) return diagonal(&o, i, n) * p[i] * q[i] - o.a * cross;
+        return o.t * ((i == 0 || i == n - 1 ? PU_R(0) : PU_R(2) * o.a * p[i] * q[i]) - cross);
+    }
+};
+
+typedef struct { /* what op->data of the device side points to, on the host */
+    pu_cuda *cuda;
+    const ar1 *parameters;
+} ar1_there;
+
+static pu_status there_apply(const pu_op *op, pu_int k, pu_block X, pu_block Y, int add, pu_real *work)
+{
+    const ar1_there *d = (const ar1_there *)op->data;
+    const each_product f = {*d->parameters, op->rows, X, Y, add};
+    (void)work;
+    return pu_cuda_each(d->cuda, op->rows, k, f);
+}
+
+static pu_status there_sample(const pu_op *op, pu_int k, pu_block E, pu_block Y, pu_real *work)
+{
+    const ar1_there *d = (const ar1_there *)op->data;
+    const each_probe f = {*d->parameters, op->rows, E, Y};
+    (void)work;
+    return pu_cuda_each(d->cuda, op->rows, k, f);
+}
+
+static pu_status there_grad(const pu_op *op, pu_int k, pu_block P, pu_block Q, const pu_real *weight, pu_real *grad, pu_real *work)
+{
+    const ar1_there *d = (const ar1_there *)op->data;
+    each_derivative f = {*d->parameters, op->rows, P, Q, 0};
+    pu_status status = pu_cuda_sums(d->cuda, op->rows, k, f, weight, grad);
+    (void)work;
+    f.of_t = 1;
+    return status ? status : pu_cuda_sums(d->cuda, op->rows, k, f, weight, grad + 1);
+}
+
+#endif /* DEVICE_CODE */
+
+/* With --device cuda, `own` gets its device side. */
+static void give_device_side(pu_op *own, const ar1 *parameters)
+{
+#ifdef DEVICE_CODE
+    static ar1_there there;
+    static pu_op side;
+    if (!device_choice) return;
+    there.cuda = &device_cuda, there.parameters = parameters;
+    side.rows = side.cols = own->rows, side.params = own->params, side.data = &there;
+    side.apply = side.apply_t = there_apply, side.grad = there_grad, side.sample = there_sample;
+    own->device = &side;
+#else
+    (void)own, (void)parameters;
+#endif
+}
+
 /* ---- the comparison ---------------------------------------------------------------------------------- */
 
 static int quiet;
@@ -197,13 +302,15 @@ int main(int argc, char **argv)
     const char *path = NULL;
     const option list[] = {opt_number("seed", "of the data and the probes", &seed, 0, 1000000000),
                            opt_number("threads", "0 = as many as there are cores", &threads, 0, 1024),
-                           opt_text("json", "write the results to this file", &path),
+                           opt_device(), opt_text("json", "write the results to this file", &path),
                            opt_flag("quiet", "print nothing unless something is wrong", &quiet)};
     int exact, m;
     json j;
     options_read(argc, argv, "custom_operator", "Compares a user-defined operator, the precision of an autoregression, "
                  "with the same numbers as a matrix.", (int)(sizeof list / sizeof *list), list);
     file_ready(path);
+    device_open();
+    give_device_side(&own, &prior);
     start = seconds();
 
     /* Data: any will do for the comparison. Stream 3 of the generator is not used by the library's probes. */
@@ -220,11 +327,11 @@ int main(int argc, char **argv)
     }
     if (pu_op_spd_factor(LENGTH, Gamma, factor, NULL) != PU_OK) fail(1, "Gamma", "is not positive definite");
 
-    options.seed = (uint64_t)seed, options.threads = (int)threads;
+    options.seed = (uint64_t)seed, options.threads = (int)threads, options.backend = device_backend();
     options.samples = SAMPLES;
     options.solve.iterations = 25;
     options.solve.solver = PU_PCG;
-    if (!quiet) printf("%-32s %14s %14s   %s\n", "", "own operator", "as a matrix", "difference");
+    if (!quiet) printf("device %s\n\n%-32s %14s %14s   %s\n", device_name, "", "own operator", "as a matrix", "difference");
     for (exact = 0; exact < 2; exact++) {
         pu_real grad[2], chained[2], nll[2];
         options.kind = exact ? PU_EXACT : PU_NETWORK, options.engine = exact ? PU_DENSE : PU_ITERATIVE;
@@ -237,7 +344,7 @@ int main(int argc, char **argv)
             nll[m] = (pu_real)report.nll;
         }
         chain_rule(LENGTH, &prior, Gamma, grad_matrix, chained);
-        if (!quiet) printf("%s\n", exact ? "exact" : "network gradient, 25 steps of PCG");
+        if (!quiet) printf("%s: %s\n", exact ? "exact" : "network gradient, 25 steps of PCG", report.plan);
         /* as one vector: either entry alone may happen to be near zero, and then consists of rounding */
         compare("  d NLL / d(a, t), first entry", 2, grad, chained, &worst);
         compare("  d NLL / dpsi, first entry", LENGTH, grad_psi[0], grad_psi[1], &worst);
@@ -252,6 +359,7 @@ int main(int argc, char **argv)
 
     j = json_open(path);
     json_text(&j, "engine", "iterative and dense");
+    json_text(&j, "device", device_name);
     json_number(&j, "seed", (double)seed);
     json_number(&j, "seconds", seconds() - start);
     json_number(&j, "peak_mb", peak_mb());
@@ -260,6 +368,7 @@ int main(int argc, char **argv)
     json_number(&j, "largest_difference", worst);
     json_number(&j, "allowed", allowed);
     json_close(&j);
+    device_close();
     if (!(worst <= allowed)) fail(1, "comparison", "the operator and the matrix disagree");
     return 0;
 }

@@ -1,6 +1,7 @@
 /* gradient_error.c - the network gradient against the output gradient: error after I steps of four solvers.
 
    cc -O3 -march=native -fopenmp -I. examples/gradient_error.c -o gradient_error -lm
+   nvcc -O3 -x cu -DPU_CUDA -I. examples/gradient_error.c -o gradient_error -lcublas -lcufft -lcurand       (for --device cuda)
    ./gradient_error --dim 200 --svg error.svg
 
    As the solver converges, both tend to the same limit, the Monte Carlo gradient. The output gradient is made
@@ -47,6 +48,7 @@ int main(int argc, char **argv)
         opt_number("samples", "probes per datum K", &samples, 1, 1000),
         opt_number("seed", "of the model and the probes", &seed, 0, 1000000000),
         opt_number("threads", "0 = as many as there are cores", &threads, 0, 1024),
+        opt_device(),
         opt_text("svg", "draw the table into this file", &path),
         opt_text("json", "write the results to this file", &json_path),
         opt_flag("quiet", "no table", &quiet),
@@ -59,19 +61,22 @@ int main(int argc, char **argv)
                  "Error of the output and of the network gradient after I steps of four solvers.",
                  (int)(sizeof list / sizeof *list), list);
     file_ready(path), file_ready(json_path);
+    device_open();
 
     start = seconds();
-    c.threads = (int)threads;
+    c.threads = (int)threads, c.backend = device_backend();
     problem_open(&p, dim, dim, 2, (uint64_t)seed);
     convergence_measure(&c, &p, samples, seed);
     problem_close(&p);
     if (!quiet) {
         printf("relative error against the Monte Carlo gradient with the same probes; D = %ld, K = %ld\n\n", dim, samples);
         convergence_print(&c, 1);
+        printf("\ndevice %s: %s\n", device_name, c.plan);
     }
 
     j = json_open(json_path);
     json_text(&j, "engine", pu_engine_text(PU_ITERATIVE));
+    json_text(&j, "device", device_name);
     json_number(&j, "dim", (double)dim);
     json_number(&j, "samples", (double)samples);
     json_number(&j, "seed", (double)seed);
@@ -86,5 +91,6 @@ int main(int argc, char **argv)
         file_close(file, path);
         if (!quiet) printf("\npicture: %s\n", path);
     }
+    device_close();
     return 0;
 }

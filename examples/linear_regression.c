@@ -2,12 +2,13 @@
    alone.
 
    cc -O3 -march=native -fopenmp -I. examples/linear_regression.c -o linear_regression -lm
+   nvcc -O3 -x cu -DPU_CUDA -I. examples/linear_regression.c -o linear_regression -lcublas -lcufft -lcurand       (for --device cuda)
 
    y = Phi z + noise of precision beta, z ~ N(0, 1/alpha), the columns of Phi being bumps along x. alpha and beta maximise the
    likelihood with z integrated out; no validation set is needed. `--svg FILE` draws the curve with its 95 % band: wide where
    there are no points. */
 #define _POSIX_C_SOURCE 200809L /* the clock in program.h */
-#define _DEFAULT_SOURCE         /* getrusage in fit.h */
+#define _DEFAULT_SOURCE 1       /* getrusage in fit.h */
 #define PU_IMPLEMENTATION
 #include "pu.h"
 
@@ -29,6 +30,7 @@ int main(int argc, char **argv)
     pu_model model = {0};
     pu_data data;
     pu_fit_options options;
+    pu_options host;
     pu_fit_report report;
     pu_report told;
     pu_prediction prediction = {0};
@@ -43,6 +45,7 @@ int main(int argc, char **argv)
     list[count++] = opt_text("svg", "draw the first curve into this file", &svg);
     count += fit_flags_table(&flags, list + count);
     options_read(argc, argv, "linear_regression", "Bayesian linear regression of a simulated curve on bumps.", count, list);
+    device_open();
 
     curve_make(&c, points, targets, (uint64_t)flags.seed);
     bumps = need_reals(c.all * features);
@@ -63,10 +66,11 @@ int main(int argc, char **argv)
     fit_nll(&model, theta, &data, &options.gradient, NULL, &nll, &nll_se, &told);
     need(pu_fit_errors(&model, &data, &options.gradient, NULL, theta, se, &told), &told);
 
-    prediction.mean = c.mean, prediction.fit = c.variance;
-    need(pu_predict(&model.lgm, &data, &options.gradient, NULL, &prediction, &told), &told);
+    prediction.mean = c.mean, prediction.fit = c.variance, host = device_host(&options.gradient);
+    need(pu_predict(&model.lgm, &data, &host, NULL, &prediction, &told), &told);
     curve_error(&c, &error, &inside);
     if (!flags.quiet) {
+        printf("device %s\n", device_name);
         printf("%ld points of %ld curve%s, %ld bumps: %s, %ld steps, %.3f s\n", points, targets, targets > 1 ? "s" : "",
                features, report.last.plan, (long)report.step, report.seconds);
         printf("prior precision alpha %.3g (+- %.0f %%), noise %.3f (+- %.0f %%; truth %.3f), NLL per curve %.3f\n",
@@ -84,5 +88,6 @@ int main(int argc, char **argv)
     pu_model_free(&model);
     curve_free(&c);
     free(bumps);
+    device_close();
     return 0;
 }

@@ -2,12 +2,13 @@
    features.
 
    cc -O3 -march=native -fopenmp -I. examples/neural_linear.c -o neural_linear -lm
+   nvcc -O3 -x cu -DPU_CUDA -I. examples/neural_linear.c -o neural_linear -lcublas -lcufft -lcurand       (for --device cuda)
 
    y_t = Phi_w z_t + noise, Phi_w = tanh(x W1' + b1) (with --features: times W2' + b2), z_t ~ N(0, 1/alpha). The weights w,
    alpha and beta maximise the likelihood with all z_t integrated out, so the band is honest about z, though not about w. `--svg
    FILE` draws the first target. */
 #define _POSIX_C_SOURCE 200809L /* the clock in program.h */
-#define _DEFAULT_SOURCE         /* getrusage in fit.h */
+#define _DEFAULT_SOURCE 1       /* getrusage in fit.h */
 #define PU_IMPLEMENTATION
 #include "pu.h"
 
@@ -27,6 +28,7 @@ int main(int argc, char **argv)
     pu_model model = {0};
     pu_data data;
     pu_fit_options options;
+    pu_options host;
     pu_fit_report report;
     pu_report told;
     pu_prediction prediction = {0};
@@ -42,6 +44,7 @@ int main(int argc, char **argv)
     list[count++] = opt_text("svg", "draw the first curve into this file", &svg);
     count += fit_flags_table(&flags, list + count);
     options_read(argc, argv, "neural_linear", "Bayesian regression of simulated curves on learnt features.", count, list);
+    device_open();
 
     curve_make(&c, points, targets, (uint64_t)flags.seed);
     data = pu_data_nan(targets, c.all, c.y);
@@ -54,10 +57,11 @@ int main(int argc, char **argv)
     need_fit(pu_fit(&model, &data, &options, NULL, theta, &report), &report);
     fit_nll(&model, theta, &data, &options.gradient, NULL, &nll, &nll_se, &told);
 
-    prediction.mean = c.mean, prediction.fit = c.variance;
-    need(pu_predict(&model.lgm, &data, &options.gradient, NULL, &prediction, &told), &told);
+    prediction.mean = c.mean, prediction.fit = c.variance, host = device_host(&options.gradient);
+    need(pu_predict(&model.lgm, &data, &host, NULL, &prediction, &told), &told);
     curve_error(&c, &error, &inside);
     if (!flags.quiet) {
+        printf("device %s\n", device_name);
         printf("%ld points of %ld curves, %ld hidden units, %ld parameters: %s, %ld steps, %.2f s\n", points, targets, hidden,
                (long)model.params, report.last.plan, (long)report.step, report.seconds);
         printf("NLL per curve %.3f at the start, %.3f at the end; noise %.3f (truth %.3f)\n", first, nll,
@@ -75,5 +79,6 @@ int main(int argc, char **argv)
     pu_model_free(&model);
     curve_free(&c);
     free(theta);
+    device_close();
     return 0;
 }

@@ -1,6 +1,7 @@
 /* noisy_ar.c - an autoregression seen through noise, with gaps: fit, standard errors, imputation, forecast.
 
    cc -O3 -march=native -fopenmp -I. examples/noisy_ar.c -o noisy_ar -lm
+   nvcc -O3 -x cu -DPU_CUDA -I. examples/noisy_ar.c -o noisy_ar -lcublas -lcufft -lcurand       (for --device cuda)
    ./noisy_ar --length 3000 --hide 0.1 --forecast 24 --svg ar.svg       simulated: what comes back of the truth
    ./noisy_ar --data air.csv --columns PM2.5 --transform log --order 5  columns of a file
 
@@ -81,6 +82,7 @@ int main(int argc, char **argv)
     options += fit_flags_table(&flags, list + options);
     options_read(argc, argv, "noisy_ar", "Fits an autoregression with observation noise to series with gaps.", options, list);
     options_apart(argc, argv, "data", "length,series,missing");
+    device_open();
     P = (int)order;
 
     /* the series: --forecast more entries than are known, all missing */
@@ -125,8 +127,9 @@ int main(int argc, char **argv)
 
     if (!flags.quiet) {
         printf("noisy autoregression of order %d: %ld series of %ld entries\n", P, (long)s.count, (long)s.known);
-        printf("  %ld steps, %ld gradients in %.2f s (%s); %.2f s for errors and posterior\n  %s\n\n", (long)report.step,
-               (long)report.gradients, report.seconds, pu_fit_stop_text(report.stop), seconds() - began, report.last.plan);
+        printf("  %ld steps, %ld gradients in %.2f s (%s); %.2f s for errors and posterior\n  device %s: %s\n\n", (long)report.step,
+               (long)report.gradients, report.seconds, pu_fit_stop_text(report.stop), seconds() - began, device_name,
+               report.last.plan);
         printf("              estimate   std. error%s\n", s.data ? "" : "        truth");
         for (i = 0; i < P + 2; i++) {
             if (i < P) printf("  phi %-4d", i + 1);
@@ -164,5 +167,6 @@ int main(int argc, char **argv)
     series_draw(&s, "series, posterior band and forecast");
     series_free(&s);
     pu_model_free(&model);
+    device_close();
     return 0;
 }

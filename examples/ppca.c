@@ -1,12 +1,13 @@
 /* ppca.c - probabilistic PCA of a table with gaps: principal directions, and what the gaps probably held.
 
    cc -O3 -march=native -fopenmp -I. examples/ppca.c -o ppca -lm
+   nvcc -O3 -x cu -DPU_CUDA -I. examples/ppca.c -o ppca -lcublas -lcufft -lcurand       (for --device cuda)
 
    Rows are data, y = Phi z + eta + noise of one precision beta, z ~ N(0, I). The table is simulated: `--rank` directions of
    falling strength under noise; a share of the entries is lost, another is hidden to see how well it is filled in.
    After the fit Phi is turned to the principal axes (its right singular vectors): a likelihood does not see rotations of z. */
 #define _POSIX_C_SOURCE 200809L /* the clock in program.h */
-#define _DEFAULT_SOURCE         /* getrusage in fit.h */
+#define _DEFAULT_SOURCE 1       /* getrusage in fit.h */
 #define PU_IMPLEMENTATION
 #include "pu.h"
 
@@ -70,6 +71,7 @@ int main(int argc, char **argv)
     pu_int i, j;
     pu_model model = {0};
     pu_fit_options options;
+    pu_options host;
     pu_fit_report report;
     pu_prediction prediction = {0};
     pu_report told;
@@ -88,6 +90,7 @@ int main(int argc, char **argv)
     list[count++] = opt_real("hidden", "share of entries to hide and compare with", &hidden, 0, 0.9);
     count += fit_flags_table(&flags, list + count);
     options_read(argc, argv, "ppca", "Probabilistic PCA of a simulated table with gaps.", count, list);
+    device_open();
 
     y = need_reals(rows * columns), truth = need_reals(rows * columns);
     mean = need_reals(rows * columns), variance = need_reals(rows * columns);
@@ -104,8 +107,8 @@ int main(int argc, char **argv)
     need_fit(pu_fit(&model, &data, &options, NULL, theta, &report), &report);
     fit_nll(&model, theta, &data, &options.gradient, NULL, &nll, &nll_se, &told);
 
-    prediction.mean = mean, prediction.variance = variance;
-    need(pu_predict(&model.lgm, &data, &options.gradient, NULL, &prediction, &told), &told);
+    prediction.mean = mean, prediction.variance = variance, host = device_host(&options.gradient);
+    need(pu_predict(&model.lgm, &data, &host, NULL, &prediction, &told), &told);
     for (i = 0; i < rows; i++)
         for (j = 0; j < columns; j++) {
             const pu_int at = i * columns + j;
@@ -117,6 +120,7 @@ int main(int argc, char **argv)
     principal(columns, factors, theta, strength);
 
     if (!flags.quiet) {
+        printf("device %s\n", device_name);
         printf("%ld x %ld table of rank %ld, %g lost, %g hidden; %ld factors, %s, %.2f s\n", rows, columns, rank, missing,
                hidden, factors, report.last.plan, report.seconds);
         printf("noise precision beta %.3f (truth 4);  NLL per row %.4f\nstrength of the principal directions:",
@@ -135,5 +139,6 @@ int main(int argc, char **argv)
     json_close(&out);
     pu_model_free(&model);
     free(y), free(truth), free(theta), free(mean), free(variance), free(strength);
+    device_close();
     return 0;
 }

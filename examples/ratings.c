@@ -1,6 +1,7 @@
 /* ratings.c - who will like which film: factor analysis of MovieLens ratings, with an uncertainty for every prediction.
 
    cc -O3 -march=native -fopenmp -I. examples/ratings.c -o ratings -lm
+   nvcc -O3 -x cu -DPU_CUDA -I. examples/ratings.c -o ratings -lcublas -lcufft -lcurand       (for --device cuda)
    ./ratings --data ratings.csv --factors 100 --recommend 1
 
    User n has factors z_n ~ N(0, I) and gives item m the rating y = Phi_m'z_n + eta_m + N(0, 1/psi_m). Phi, eta, psi are found
@@ -243,6 +244,7 @@ int main(int argc, char **argv)
     size_t bytes;
     json out;
     read_options(&a, argc, argv);
+    device_open();
     if (a.resume) {
         FILE *file = fopen(a.resume, "rb");
         if (!file) fail_errno("cannot read", a.resume);
@@ -272,9 +274,9 @@ int main(int argc, char **argv)
         printf("test RMSE %.4f", test);
         if (!a.no_validation)
             printf(" (validation %.4f at step %ld of %ld)", report.best, (long)report.best_step, (long)report.step);
-        printf("\ntraining NLL per user %.3f, %.3g s per step, peak memory %.0f MB\n%s\n", nll,
+        printf("\ntraining NLL per user %.3f, %.3g s per step, peak memory %.0f MB\ndevice %s: %s\n", nll,
                report.step > report.resumed ? report.seconds / (double)(report.step - report.resumed) : 0, peak_mb(),
-               report.last.plan);
+               device_name, report.last.plan);
     }
     out = json_open(a.flags.json);
     json_fit(&out, &a.flags, &report, nll, nll_se);
@@ -288,5 +290,6 @@ int main(int argc, char **argv)
     json_close(&out);
     pu_workspace_free(&a.ws), pu_model_free(&a.model), ratings_free(&a.r);
     free(theta);
+    device_close();
     return 0;
 }

@@ -1,12 +1,13 @@
 /* scaling.c - time and memory of one gradient as a problem grows, with the exponents that theory has for them.
 
    cc -O3 -march=native -fopenmp -I. examples/scaling.c -o scaling -lm
+   nvcc -O3 -x cu -DPU_CUDA -I. examples/scaling.c -o scaling -lcublas -lcufft -lcurand       (for --device cuda)
 
    Noisy AR, Fourier sensing and factor analysis, each over a range of sizes by the iterative engine with K probes and I steps,
    and by an exact engine as far as that is affordable. Times are the best of several runs; the exponent is the slope of a line
    through the logarithms, the smallest size left out where two others remain: there calls and not numbers cost. */
 #define _POSIX_C_SOURCE 200809L /* the clock in program.h */
-#define _DEFAULT_SOURCE         /* getrusage in fit.h */
+#define _DEFAULT_SOURCE 1       /* getrusage in fit.h */
 #define PU_IMPLEMENTATION
 #include "pu.h"
 
@@ -20,6 +21,7 @@ typedef struct {
     int sizes;
     double x[SIZES], seconds[SIZES], mb[SIZES];
     double theory;        /* exponent of the time; logarithms count as nothing */
+    char plan[600];       /* who made the last gradient */
 } sweep;
 
 static fit_flags flags;
@@ -39,6 +41,7 @@ static void measure(const pu_lgm *model, const pu_data *data, const pu_options *
     }
     s->x[s->sizes] = x, s->seconds[s->sizes] = best, s->mb[s->sizes] = (double)report.bytes / 1048576;
     s->sizes++;
+    snprintf(s->plan, sizeof s->plan, "%s", report.plan);
     pu_workspace_free(&ws);
     if (!flags.quiet && isatty(2)) fprintf(stderr, "\r  %s, size %g: %.4g s\033[K\r", s->name, x, best);
 }
@@ -59,7 +62,7 @@ static void report_sweep(const sweep *s, json *out)
     char key[80];
     int i;
     if (!flags.quiet) {
-        printf("%s\n", s->name);
+        printf("%s: %s\n", s->name, s->plan);
         for (i = 0; i < s->sizes; i++) printf("  %10g  %12.6f s  %10.2f MB\n", s->x[i], s->seconds[i], s->mb[i]);
         printf("  exponents: time %.2f (theory %.1f), memory %.2f\n", slope(s, s->seconds), s->theory, slope(s, s->mb));
     }
@@ -72,7 +75,7 @@ static void report_sweep(const sweep *s, json *out)
 static void series(pu_int most, int exact, json *out)
 {
     static const pu_real gamma[5] = {PU_R(0.5), PU_R(-0.4), PU_R(0.3), PU_R(-0.2), PU_R(0.1)};
-    sweep s = {NULL, 0, {0}, {0}, {0}, 1};
+    sweep s = {NULL, 0, {0}, {0}, {0}, 1, {0}};
     pu_options o;
     pu_int n;
     s.name = exact ? "noisy AR(5), banded engine, length" : "noisy AR(5), iterative, length";
@@ -101,7 +104,7 @@ static void series(pu_int most, int exact, json *out)
 
 static void sensing(pu_int most, json *out)
 {
-    sweep s = {NULL, 0, {0}, {0}, {0}, 1};
+    sweep s = {NULL, 0, {0}, {0}, {0}, 1, {0}};
     pu_options o;
     pu_int side;
     s.name = "Fourier sensing, iterative, pixels";
@@ -140,7 +143,7 @@ static void sensing(pu_int most, json *out)
 static void factors(int grow_users, pu_int most, int exact, json *out)
 {
     const pu_int films = 1000, ratings = 50;
-    sweep s = {NULL, 0, {0}, {0}, {0}, 1};
+    sweep s = {NULL, 0, {0}, {0}, {0}, 1, {0}};
     pu_options o;
     pu_int size;
     s.name = grow_users ? (exact ? "factor analysis, dual engine, users" : "factor analysis, iterative, users")
@@ -203,14 +206,17 @@ int main(int argc, char **argv)
     count += flags_table(list + count);
     options_read(argc, argv, "scaling", "Time and memory of a gradient against the size of the problem.", count, list);
     if (flags.gradient == 0) fail(2, "--gradient exact", "is measured in any case; this chooses the iterative one");
+    device_open();
     out = json_open(flags.json);
     json_text(&out, "engine", "iterative and exact");
+    json_text(&out, "device", device_name);
     json_number(&out, "seed", (double)flags.seed);
     json_number(&out, "samples", (double)flags.samples);
     json_number(&out, "iterations", (double)flags.iterations);
     start = seconds();
     if (!flags.quiet)
-        printf("K = %ld, I = %ld, %s\n", flags.samples, flags.iterations, sizeof(pu_real) == 4 ? "float" : "double");
+        printf("K = %ld, I = %ld, %s, device %s\n", flags.samples, flags.iterations, sizeof(pu_real) == 4 ? "float" : "double",
+               device_name);
     series(length, 0, &out);
     series(length, 1, &out);
     sensing(side, &out);
@@ -222,5 +228,6 @@ int main(int argc, char **argv)
     json_number(&out, "peak_mb", peak_mb());
     json_text(&out, "status", "PU_OK");
     json_close(&out);
+    device_close();
     return 0;
 }

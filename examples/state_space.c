@@ -1,6 +1,7 @@
 /* state_space.c - a hidden linear system seen through noise, with gaps: fit, imputation, forecast.
 
    cc -O3 -march=native -fopenmp -I. examples/state_space.c -o state_space -lm
+   nvcc -O3 -x cu -DPU_CUDA -I. examples/state_space.c -o state_space -lcublas -lcufft -lcurand       (for --device cuda)
    ./state_space --length 2000 --states 2 --hide 0.1 --forecast 24 --svg ss.svg     simulated
    ./state_space --data lynx.csv --columns value --transform log --states 3          columns of a file
 
@@ -85,6 +86,7 @@ int main(int argc, char **argv)
     options += fit_flags_table(&flags, list + options);
     options_read(argc, argv, "state_space", "Fits a linear state space model to series with gaps.", options, list);
     options_apart(argc, argv, "data", "length,series,missing");
+    device_open();
 
     memset(&model, 0, sizeof model), memset(&exact, 0, sizeof exact);
     exact.engine = PU_ENGINE_AUTO, exact.kind = PU_EXACT, exact.threads = (int)flags.threads;
@@ -112,8 +114,8 @@ int main(int argc, char **argv)
     if (!flags.quiet) {
         const pu_ssm *m = pu_model_ssm(&model);
         printf("state space model of %ld states: %ld series of %ld entries\n", states, (long)s.count, (long)s.known);
-        printf("  %ld steps, %ld gradients in %.2f s (%s)\n  %s\n\n  A", (long)report.step, (long)report.gradients, report.seconds,
-               pu_fit_stop_text(report.stop), report.last.plan);
+        printf("  %ld steps, %ld gradients in %.2f s (%s)\n  device %s: %s\n\n  A", (long)report.step, (long)report.gradients, report.seconds,
+               pu_fit_stop_text(report.stop), device_name, report.last.plan);
         for (i = 0; i < states * states; i++) printf("%s %9.4f", i && i % states == 0 ? "\n   " : "", (double)m->A[i]);
         printf("\n  c");
         for (i = 0; i < states; i++) printf(" %9.4f", (double)theta[states * states + i]);
@@ -140,5 +142,6 @@ int main(int argc, char **argv)
     series_free(&s);
     free(theta);
     pu_model_free(&model);
+    device_close();
     return 0;
 }

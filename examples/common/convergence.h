@@ -10,10 +10,12 @@ enum { CONVERGENCE_SOLVERS = 4, CONVERGENCE_POINTS = 16 };
 
 typedef struct {
     int threads; /* to be set before measuring: 0 = as many as there are cores */
+    const pu_backend *backend; /* likewise; NULL: the CPU */
     int points;
     double steps[CONVERGENCE_POINTS]; /* I */
     double error[CONVERGENCE_SOLVERS][2][CONVERGENCE_POINTS]; /* relative; [0] output, [1] network */
     double rate[CONVERGENCE_SOLVERS][2]; /* decimal digits gained per step, fitted; 0: too few points */
+    char plan[600];                      /* who made the gradients: of the last one */
 } convergence;
 
 static const pu_solver convergence_solver[CONVERGENCE_SOLVERS] = {PU_GD, PU_SD, PU_CG, PU_PCG};
@@ -46,7 +48,7 @@ static inline void convergence_measure(convergence *c, problem *p, long samples,
     int s, network, i;
     memset(&options, 0, sizeof options);
     options.samples = (pu_int)samples;
-    options.seed = (uint64_t)seed, options.threads = c->threads;
+    options.seed = (uint64_t)seed, options.threads = c->threads, options.backend = c->backend;
     options.kind = PU_MONTE_CARLO;
     problem_gradient(p, &options, limit, &report);
     c->points = CONVERGENCE_POINTS;
@@ -60,6 +62,7 @@ static inline void convergence_measure(convergence *c, problem *p, long samples,
                 c->steps[i] = steps[i];
                 c->error[s][network][i] = relative_error(p->params, grad, limit);
             }
+            snprintf(c->plan, sizeof c->plan, "%s", report.plan);
             c->rate[s][network] = convergence_rate(c->points, c->steps, c->error[s][network]);
         }
     free(limit);

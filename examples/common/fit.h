@@ -7,17 +7,21 @@
        list[count++] = opt_number("length", ..);       the program's own
        count += fit_flags_table(&flags, list + count); --seed --threads --samples .. --quiet
        options_read(argc, argv, "name", "about", count, list);
+       device_open();
        fit_flags_options(&flags, &fit_options);
        status = pu_fit(..);
        json = json_open(flags.json);  json_fit(json, &flags, &report, nll, nll_se);  json_..;  json_close(json);
+       device_close();
 
-   Include after program.h. Needs POSIX 2008, and getrusage for the peak of memory. */
+   Include after program.h; brings device.h along. Needs POSIX 2008, and getrusage for the peak of memory. */
 #ifndef EXAMPLES_FIT_H
 #define EXAMPLES_FIT_H
 
 #include <math.h>
 #include <sys/resource.h>
 #include <unistd.h>
+
+#include "device.h"
 
 enum { FIT_FLAGS = 12 };
 
@@ -51,6 +55,7 @@ static inline int fit_flags_table(fit_flags *f, option *list)
         opt_choice("engine", "exact engines give the exact gradient", &f->engine, "auto,iterative,dense,dual,banded,kalman");
     list[n++] = opt_number("steps", "of the optimiser", &f->steps, f->steps > 0, 100000000);
     list[n++] = opt_real("rate", "of the optimiser", &f->rate, f->rate > 0 ? 1e-9 : 0, 1e3);
+    list[n++] = opt_device();
     list[n++] = opt_text("json", "write the results to this file", &f->json);
     list[n++] = opt_flag("quiet", "no progress, no tables", &f->quiet);
     return n;
@@ -62,7 +67,7 @@ static inline double fit_clock(void *user)
     return seconds();
 }
 
-/* kind, engine, solver, K, I, seed, threads */
+/* kind, engine, solver, K, I, seed, threads, device */
 static inline void fit_flags_gradient(const fit_flags *f, pu_options *o)
 {
     static const pu_solver solvers[] = {PU_GD, PU_SD, PU_CG, PU_PCG};
@@ -74,7 +79,7 @@ static inline void fit_flags_gradient(const fit_flags *f, pu_options *o)
     if (o->kind == PU_EXACT && o->engine == PU_ITERATIVE) fail(2, "--gradient exact", "needs an exact --engine, or auto");
     o->samples = (pu_int)f->samples, o->solve.iterations = (pu_int)f->iterations;
     if (o->kind == PU_MONTE_CARLO) o->solve.iterations = 0; /* to convergence */
-    o->seed = (uint64_t)f->seed, o->threads = (int)f->threads;
+    o->seed = (uint64_t)f->seed, o->threads = (int)f->threads, o->backend = device_backend();
 }
 
 /* A line that is rewritten about five times a second on a terminal; nothing elsewhere. */
@@ -207,6 +212,7 @@ static inline void json_fit(json *j, const fit_flags *f, const pu_fit_report *r,
     for (e = 0; e < PU_ENGINES; e++)
         if (r->last.served[e] > r->last.served[most]) most = e;
     json_text(j, "engine", pu_engine_text((pu_engine)most));
+    json_text(j, "device", device_name);
     json_text(j, "plan", r->last.plan);
     json_number(j, "seed", (double)f->seed);
     json_number(j, "steps", (double)r->step);

@@ -93,7 +93,7 @@ static inline double scene_error(const scene *s, const pu_real *guess)
 static inline void scene_posterior(pu_model *model, const pu_real *theta, const pu_data *data, const pu_options *options,
                                    pu_workspace *ws, pu_real *mean, pu_real *variance)
 {
-    pu_options o = *options;
+    pu_options o = device_host(options);
     pu_posterior_result out;
     pu_report report;
     memset(&out, 0, sizeof out);

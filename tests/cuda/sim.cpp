@@ -92,6 +92,7 @@ struct {
     int current;
     int start_order[MAX_THREADS];
     int runnable[MAX_THREADS], first_runnable, n_runnable; /* ring buffer */
+    unsigned in_warp_op[MAX_THREADS / WARP], returned[MAX_THREADS / WARP]; /* lanes in that state; absent ones have returned */
     site barrier_site;
     char *barrier_meeting;
 } block;
@@ -217,11 +218,11 @@ static void arrange(int *v, int n)
    ------------------------------------------------------------------------------------------------ */
 
 namespace {
-fiber host;                    /* the thread that called run_kernel */
-std::vector<fiber *> fibers;   /* all there are */
-std::vector<fiber *> idle;     /* ready to take up a new CUDA thread */
-std::vector<fiber *> retired;  /* ThreadSanitizer only: used in this launch, to be used again when none is idle */
-fiber *previous;               /* who ran before the last switch */
+fiber host;                                   /* the thread that called run_kernel */
+auto &fibers = *new std::vector<fiber *>(); /* all there are; never destroyed */
+std::vector<fiber *> idle;                    /* ready to take up a new CUDA thread */
+std::vector<fiber *> retired;                 /* ThreadSanitizer only: used in this launch, and again when none is idle */
+fiber *previous;                              /* who ran before the last switch */
 } // namespace
 
 static void run_threads();
@@ -242,7 +243,8 @@ static void prepare_stack(fiber *f, size_t)
 }
 #else
 /* Saves what a called function must preserve on the old stack, and takes it from the new one. ucontext would do the
-   same with two system calls; longjmp is watched by the sanitizers. */
+   same with two system calls; longjmp is watched by the sanitizers. It jumps where it could return, because the
+   processor would look for the way back in the order of the calls. */
 __asm__(".pushsection .text\n"
         ".type pu_sim_exchange_stacks, @function\n"
         "pu_sim_exchange_stacks:\n"
@@ -260,7 +262,8 @@ __asm__(".pushsection .text\n"
         "    popq %r12\n"
         "    popq %rbx\n"
         "    popq %rbp\n"
-        "    ret\n"
+        "    popq %rcx\n"
+        "    jmpq *%rcx\n"
         ".size pu_sim_exchange_stacks, . - pu_sim_exchange_stacks\n"
         ".popsection\n");
 extern "C" void pu_sim_exchange_stacks(void **save, void *load);
@@ -582,10 +585,15 @@ static void run_threads()
         cuda_thread &t = block.threads[block.current];
         fiber *me = t.on;
         t.state = FINISHED;
+        block.returned[block.current / WARP] |= 1u << block.current % WARP;
         block.n_finished++;
 #ifdef PU_TSAN
         retired.push_back(me); /* threads on one fiber would look ordered: take others as long as there are any */
 #else
+        if (block.n_started < block.n) {
+            start_thread(block.start_order[block.n_started++], me);
+            continue;
+        }
         idle.push_back(me);
 #endif
         give_way(me);
@@ -596,6 +604,11 @@ static void run_threads()
 static void wait_here()
 {
     give_way(block.threads[block.current].on);
+}
+
+static bool same_site(const site &a, const site &b)
+{
+    return a.line == b.line && (a.file == b.file || strcmp(a.file, b.file) == 0);
 }
 
 static const char *op_name(warp_op op)
@@ -670,7 +683,7 @@ void barrier(site where)
     if (block.n_at_barrier == 0) {
         block.barrier_site = where;
         block.barrier_meeting = new_meeting();
-    } else if (where.line != block.barrier_site.line || strcmp(where.file, block.barrier_site.file) != 0) {
+    } else if (!same_site(where, block.barrier_site)) {
         fault("divergent barrier", "others wait at the __syncthreads in %s:%d", file_name(block.barrier_site.file),
               block.barrier_site.line);
     }
@@ -710,23 +723,22 @@ static int source_lane(const cuda_thread &t, int lane)
 static void meet(int warp_begin, unsigned mask)
 {
     cuda_thread *t = block.threads + warp_begin;
-    int lanes = std::min(WARP, block.n - warp_begin), first = -1, here[WARP], n_here = 0;
-    for (int l = 0; l < lanes; l++) {
-        if (!(mask >> l & 1) || t[l].state == FINISHED) continue;
-        if (t[l].state != IN_WARP_OP || t[l].mask != mask) return;
-        if (first < 0) first = l;
+    unsigned present = mask & ~block.returned[warp_begin / WARP], yes = 0;
+    if (present & ~block.in_warp_op[warp_begin / WARP]) return;
+    int here[WARP], n_here = 0;
+    for (int l = 0; l < WARP; l++) {
+        if (!(present >> l & 1)) continue;
+        if (t[l].mask != mask) return;
         here[n_here++] = l;
     }
-    unsigned present = 0, yes = 0;
     for (int k = 0; k < n_here; k++) {
-        const cuda_thread &a = t[first], &b = t[here[k]];
-        if (a.op != b.op || a.where.line != b.where.line || strcmp(a.where.file, b.where.file) != 0) {
+        const cuda_thread &a = t[here[0]], &b = t[here[k]];
+        if (a.op != b.op || !same_site(a.where, b.where)) {
             char text[200];
-            make_current(warp_begin + first);
+            make_current(warp_begin + here[0]);
             fault("divergent warp operation", "%s of mask %08x, but %s", op_name(a.op), mask,
                   describe(warp_begin + here[k], text, sizeof text));
         }
-        present |= 1u << here[k];
         if (b.value) yes |= 1u << here[k];
     }
     for (int k = 0; k < n_here; k++) {
@@ -743,6 +755,7 @@ static void meet(int warp_begin, unsigned mask)
         }
         here[k] += warp_begin;
     }
+    block.in_warp_op[warp_begin / WARP] &= ~present;
     make_all_runnable(here, n_here);
 }
 
@@ -781,6 +794,7 @@ uint64_t warp(warp_op op, unsigned mask, uint64_t value, int argument, int width
     t.argument = argument;
     t.width = width;
     t.state = IN_WARP_OP;
+    block.in_warp_op[block.current / WARP] |= 1u << lane;
     release(t.meeting);
     meet(warp_begin, mask);
     wait_here();
@@ -812,7 +826,7 @@ static bool release_active_masks()
             unsigned mask = 0;
             for (int k = i; k < end; k++) {
                 const cuda_thread &a = block.threads[i], &b = block.threads[k];
-                if (b.state != IN_ACTIVEMASK || a.where.line != b.where.line || strcmp(a.where.file, b.where.file) != 0) continue;
+                if (b.state != IN_ACTIVEMASK || !same_site(a.where, b.where)) continue;
                 here[n_here++] = k;
                 mask |= 1u << (k - w);
             }
@@ -838,6 +852,11 @@ static void run_block(size_t number, size_t block_of_launch)
     for (int i = 0; i < block.n; i++) {
         block.threads[i].state = NOT_STARTED;
         block.threads[i].where.file = NULL;
+    }
+    for (int w = 0; w * WARP < block.n; w++) {
+        int lanes = block.n - w * WARP;
+        block.in_warp_op[w] = 0;
+        block.returned[w] = lanes >= WARP ? 0 : ~0u << lanes;
     }
     if (thread_order == SIM_RANDOM) arrange(block.start_order, block.n);
     begin_shared(block_of_launch);

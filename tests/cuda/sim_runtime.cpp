@@ -103,12 +103,14 @@ struct api_call {
    >>memory
 
    The region is cut into chunks: red zone, data, red zone. Chunks are live, freed but kept back (so that a late access
-   meets NaNs instead of somebody else's data), or free. They cover the region up to region_top.
+   meets NaNs instead of somebody else's data), or free. They cover the region up to region_top; the rest is never opened.
+   All that is not live is filled with RED_ZONE, and has to be still when it is used.
    ------------------------------------------------------------------------------------------------ */
 
 const size_t REGION_BYTES = (size_t)4 << 30;
+const size_t HUGE_PAGE = 2 << 20;
 const size_t RED_BYTES = 256;               /* on each side; also the alignment of allocations */
-const size_t KEPT_BACK_BYTES = 64 << 20;    /* of freed memory */
+const size_t KEPT_BACK_BYTES = 16 << 20;    /* of freed memory */
 const size_t KEPT_BACK_CHUNKS = 1000;
 
 enum chunk_state { FREE, LIVE, KEPT_BACK };
@@ -126,7 +128,7 @@ struct chunk {
 };
 
 char *region;
-size_t region_top;  /* chunks reach up to here */
+size_t region_top; /* chunks reach up to here, a multiple of a huge page */
 bool region_open;
 size_t device_limit = REGION_BYTES;
 std::map<char *, chunk> chunks; /* by their first address */
@@ -202,8 +204,13 @@ void on_bad_address(int signal_number, siginfo_t *info, void *context)
 
 void reserve_region()
 {
-    region = (char *)mmap(NULL, REGION_BYTES, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    /* It is opened and closed all the time. That is cheap with huge pages, which have to be opened as a whole. */
+    size_t bytes = REGION_BYTES + HUGE_PAGE;
+    region = (char *)mmap(NULL, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (region == MAP_FAILED) fault("engine", "no addresses for device memory");
+    region = (char *)(((uintptr_t)region + HUGE_PAGE - 1) / HUGE_PAGE * HUGE_PAGE);
+    madvise(region, REGION_BYTES, MADV_HUGEPAGE);
+    madvise(region, REGION_BYTES, MADV_DONTDUMP);
 
     /* The stack of a CUDA thread may be what has run out, so the handler gets another one, if none is set. */
     stack_t stack;
@@ -248,17 +255,20 @@ void check_red_zones(const char *culprit)
     }
 }
 
+/* Nobody may have written to memory that is free, or was freed. */
 void check_freed(const chunk *c)
 {
     size_t change = first_change(c->begin, c->span, RED_ZONE);
-    if (change < c->span)
-        fault("write to freed device memory", "byte %td of a freed allocation of %zu bytes",
-              (ptrdiff_t)change - (ptrdiff_t)RED_BYTES, c->bytes);
+    if (change == c->span) return;
+    if (c->state == FREE) fault("write to device memory that is not allocated", "at %p", (void *)(c->begin + change));
+    fault("write to freed device memory", "byte %td of a freed allocation of %zu bytes",
+          (ptrdiff_t)change - (ptrdiff_t)RED_BYTES, c->bytes);
 }
 
-/* Joins a chunk that has become free to free neighbours. */
-void join_free(std::map<char *, chunk>::iterator c)
+/* Makes a chunk free and joins it to free neighbours. */
+void make_free(std::map<char *, chunk>::iterator c)
 {
+    c->second.state = FREE;
     auto next = std::next(c);
     if (next != chunks.end() && next->second.state == FREE) {
         c->second.span += next->second.span;
@@ -270,19 +280,8 @@ void join_free(std::map<char *, chunk>::iterator c)
     }
 }
 
-void give_up_oldest()
-{
-    open_device_memory();
-    chunk *c = kept_back.front();
-    kept_back.pop_front();
-    kept_back_bytes -= c->span;
-    check_freed(c);
-    c->state = FREE;
-    join_free(chunks.find(c->begin));
-}
-
-/* A free chunk of the size: the first that is large enough, or new memory behind the last. NULL when there is no room. */
-chunk *take_chunk(size_t span)
+/* The first free chunk that is large enough, cut to the size; NULL when there is none. */
+chunk *take_free(size_t span)
 {
     for (auto &entry : chunks) {
         chunk &c = entry.second;
@@ -291,12 +290,42 @@ chunk *take_chunk(size_t span)
         c.span = span;
         return &c;
     }
-    if (span > REGION_BYTES - region_top) return NULL;
+    return NULL;
+}
+
+void give_up_oldest()
+{
+    open_device_memory();
+    chunk *c = kept_back.front();
+    kept_back.pop_front();
+    kept_back_bytes -= c->span;
+    check_freed(c);
+    make_free(chunks.find(c->begin));
+}
+
+bool grow(size_t span)
+{
+    size_t bytes = (span + HUGE_PAGE - 1) / HUGE_PAGE * HUGE_PAGE;
+    if (bytes > REGION_BYTES - region_top) return false;
     char *begin = region + region_top;
     close_device_memory(); /* opening it again includes what is new */
-    region_top += span;
-    chunks[begin] = {begin, span, 0, FREE, 0};
-    return &chunks[begin];
+    region_top += bytes;
+    open_device_memory();
+    fill(begin, bytes, RED_ZONE);
+    SIM_POISON(begin, bytes);
+    make_free(chunks.insert({begin, {begin, bytes, 0, FREE, 0}}).first);
+    return true;
+}
+
+chunk *take_chunk(size_t span)
+{
+    chunk *c;
+    while (!(c = take_free(span))) {
+        if (grow(span)) continue;
+        if (kept_back.empty()) return NULL;
+        give_up_oldest();
+    }
+    return c;
 }
 
 void *allocate(size_t bytes)
@@ -305,17 +334,11 @@ void *allocate(size_t bytes)
     if (bytes > device_limit || counters.live_bytes > device_limit - bytes) return NULL;
     size_t span = ((bytes + RED_BYTES - 1) & ~(RED_BYTES - 1)) + 2 * RED_BYTES;
     chunk *c = take_chunk(span);
-    while (!c && !kept_back.empty()) {
-        give_up_oldest();
-        c = take_chunk(span);
-    }
     if (!c) return NULL;
     open_device_memory();
-    SIM_UNPOISON(c->begin, span);
-    fill(c->begin, span, RED_ZONE);
+    check_freed(c);
+    SIM_UNPOISON(c->data(), bytes);
     memset(c->data(), 0xff, bytes);
-    SIM_POISON(c->begin, RED_BYTES);
-    SIM_POISON(c->data() + bytes, span - RED_BYTES - bytes);
     c->bytes = bytes;
     c->state = LIVE;
     c->live_index = live_chunks.size();
@@ -329,9 +352,8 @@ void *allocate(size_t bytes)
 void deallocate(chunk *c)
 {
     open_device_memory();
-    SIM_UNPOISON(c->begin, c->span);
     fill(c->data(), c->bytes, RED_ZONE);
-    SIM_POISON(c->begin, c->span);
+    SIM_POISON(c->data(), c->bytes);
     c->state = KEPT_BACK;
     live_chunks[c->live_index] = live_chunks.back();
     live_chunks[c->live_index]->live_index = c->live_index;
@@ -408,11 +430,12 @@ struct graph {
 };
 
 /* Objects that are destroyed leave these sets. Their memory is never given back, so that no new object gets an old
-   address and an old handle is noticed. */
-std::set<event *> events;
-std::set<graph *> graphs, executables;
-std::vector<stream *> streams; /* the first is stream 0; destroyed ones stay until their work is done */
-std::vector<std::shared_ptr<void>> graves;
+   address and an old handle is noticed. (The sets outlive main, which is why they are made with new.) */
+auto &events = *new std::set<event *>();
+auto &graphs = *new std::set<graph *>();
+auto &executables = *new std::set<graph *>();
+auto &streams = *new std::vector<stream *>(); /* the first is stream 0; destroyed ones stay until their work is done */
+auto &graves = *new std::vector<std::shared_ptr<void>>();
 std::vector<std::shared_ptr<capture>> captures; /* going on */
 int library_objects[2];
 
@@ -734,6 +757,7 @@ void enqueue_kernel(kernel_call *taken, cudaStream_t handle)
 {
     std::shared_ptr<kernel_call> k(taken);
     api_call call;
+    if (!region) reserve_region(); /* and be ready for bad addresses */
     cudaError_t error = status();
     if (error == cudaSuccess) error = check_geometry(taken);
     stream *s = find_stream(handle);
@@ -1556,7 +1580,8 @@ int sim_leaks(FILE *out)
     int n = 0;
     open_device_memory();
     check_red_zones("somebody");
-    for (const chunk *c : kept_back) check_freed(c);
+    for (auto &entry : chunks)
+        if (entry.second.state != LIVE) check_freed(&entry.second);
     for (const chunk *c : live_chunks) {
         n++;
         if (out) fprintf(out, "pu_sim: not freed: %zu bytes of device memory at %p\n", c->bytes, (void *)c->data());

@@ -1,0 +1,3 @@
+/* The implementation unit with its CUDA side. */
+#define PU_CUDA
+#include "impl.c"

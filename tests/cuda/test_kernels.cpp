@@ -1005,7 +1005,912 @@ TEST turns(pu_int n)
     CHECK(near(device, host, "last", same));
     PASS();
 }
-//SIDES//
+
+/* ------------------------------------------------------------------------------------------------
+   >>sizes   operators by their entries' absolute values: what rounding errors of a product are measured with
+   ------------------------------------------------------------------------------------------------ */
+
+struct entries {
+    pu_int rows, cols;
+    ints i, j;
+    doubles a;
+    void add(pu_int row, pu_int col, double value) { i.push_back(row), j.push_back(col), a.push_back(fabs(value)); }
+    /* the size of column c of the product with x (or of the transposed one) */
+    doubles product(const mat &x, pu_int c, bool turned) const
+    {
+        doubles y((size_t)(turned ? cols : rows), 0.0);
+        for (size_t l = 0; l < a.size(); l++)
+            if (turned) y[(size_t)j[l]] += a[l] * x.size(i[l], c);
+            else y[(size_t)i[l]] += a[l] * x.size(j[l], c);
+        return y;
+    }
+};
+
+/* An operator under test. `size` may be larger than the entries: where an entry is itself a sum, it is that of the sizes. */
+struct subject {
+    std::string name;
+    pu_op op;
+    int slot;
+    entries size, factor;
+    std::function<doubles(const mat &P, const mat &Q, const reals &weight)> grad_size;
+    double unit;      /* of products, in eps */
+    double grad_unit; /* of gradients */
+    int skips;        /* a column of weight 0 is not read by grad */
+};
+
+/* The device side of op in this world's memory, or op itself. */
+static pu_op side_of(world &w, int slot, const pu_op *op)
+{
+    pu_op side = *op;
+    size_t bytes = 0, again = 0;
+    if (!w.device) return side;
+    w.note(w.B->side(w.B->user, slot, op, NULL, &bytes, &side));
+    if (!w.status) w.note(w.B->side(w.B->user, slot, op, w.take(bytes), &again, &side));
+    if (bytes != again || side.rows != op->rows || side.cols != op->cols) w.note(PU_E_SIZE);
+    return side;
+}
+
+static pu_real *work_for(world &w, const pu_op &op, pu_int k) { return w.put(guards(op.work * k)); }
+
+/* grad, twice, then pull where the side has one: the gradient on the host */
+static reals gradient(world &w, const pu_op &side, const pu_op &op, const mat *P, const mat *Q, const std::vector<reals> &weight, pu_real *work)
+{
+    reals grad((size_t)op.params, PU_R(0.25));
+    if (!w.device) {
+        for (int l = 0; l < 2; l++)
+            w.note(op.grad(&op, P[l].k, w.put(P[l]), w.put(Q[l]), weight[(size_t)l].data(), grad.data(), work));
+        return grad;
+    }
+    pu_real *sums = w.put(reals((size_t)side.params, PU_R(0)));
+    for (int l = 0; l < 2; l++) w.note(side.grad(&side, P[l].k, w.put(P[l]), w.put(Q[l]), w.put(weight[(size_t)l]), sums, work));
+    const reals made = w.get(sums, (size_t)side.params);
+    if (side.pull) w.note(side.pull(&side, made.data(), grad.data()));
+    else
+        for (size_t i = 0; i < made.size(); i++) grad[i] += made[i];
+    return grad;
+}
+
+/* (Gamma + diag(shift)) X and x'(..)x on the host, whose operators need not have it */
+static void host_plus(world &w, const pu_op &op, const reals *shift, pu_int n, slice c, pu_block X, pu_block Y, pu_real *s, pu_real *work)
+{
+    w.note(op.apply(&op, c.k, c.of(X), c.of(Y), 0, work));
+    for (pu_int j = c.first; j < c.first + c.k; j++) {
+        double sum = 0;
+        for (pu_int i = 0; i < n; i++) {
+            if (shift) Y.at[j * Y.ld + i] += (*shift)[(size_t)(c.d * n + i)] * X.at[j * X.ld + i];
+            sum += (double)X.at[j * X.ld + i] * (double)Y.at[j * Y.ld + i];
+        }
+        s[j] = (pu_real)sum;
+    }
+}
+
+/* Every function of a side. */
+TEST side(const subject *t, pu_int each, pu_int count, int orders)
+{
+    const pu_op &op = t->op;
+    const pu_int rows = op.rows, cols = op.cols, k = each * count;
+    const mat x = normal(cols, k, 3), xt = normal(rows, k, 1), y = normal(rows, k, 2), yt = normal(cols, k, 5), e = normal(rows, k, 2);
+    mat P[2] = {normal(rows, k, 0), normal(rows, k, 4)}, Q[2] = {normal(cols, k, 3), normal(cols, k, 0)};
+    mat hostP[2], hostQ[2];
+    std::vector<reals> weight = {normal(k), normal(k)};
+    const reals shift = positive(rows * count);
+    outputs host, device;
+    tc_set_case("%s, %ld x %ld, %ld columns of %ld data", t->name.c_str(), (long)rows, (long)cols, (long)each, (long)count);
+    for (int l = 0; l < 2; l++) {
+        hostP[l] = P[l], hostQ[l] = Q[l];
+        for (pu_int j = 0; j < k && t->skips; j++)
+            if (frozen(j)) weight[(size_t)l][(size_t)j] = PU_R(0), spoil(P[l], j), spoil(Q[l], j);
+    }
+    const int square = rows == cols && t->slot == 0;
+    int plus = 0, samples = op.sample != NULL;
+    CHECK(both(count, orders,
+               [&](world &w, outputs &o) {
+                   const pu_op side = side_of(w, t->slot, &op);
+                   if (w.status) return;
+                   pu_real *work = work_for(w, side, k);
+                   const pu_block X = w.put(x), XT = w.put(xt), E = w.put(e);
+                   for (int add_it = 0; add_it <= 1; add_it++) {
+                       const pu_block Y = w.put(y), YT = w.put(yt);
+                       w.note(side.apply(&side, k, X, Y, add_it, work));
+                       w.note(side.apply_t(&side, k, XT, YT, add_it, work));
+                       add(o, add_it ? "apply, add" : "apply", w.get(Y, y)), add(o, add_it ? "apply_t, add" : "apply_t", w.get(YT, yt));
+                   }
+                   if (w.device) plus = side.apply_plus != NULL;
+                   for (int shifted = 0; square && shifted <= 1; shifted++) {
+                       const pu_block Y = w.put(y);
+                       pu_real *s = w.put(guards(k + 1));
+                       const pu_real *S = w.put_if(shifted, shift);
+                       if (w.device && !side.apply_plus) break;
+                       for (slice c : w.slices(k))
+                           if (w.device) w.note(side.apply_plus(&side, S, k, X, Y, 0, s));
+                           else host_plus(w, op, shifted ? &shift : NULL, rows, c, X, Y, s, work);
+                       add(o, shifted ? "plus, shifted" : "plus", w.get(Y, y)), add(o, shifted ? "xax, shifted" : "xax", w.get(s, (size_t)k + 1));
+                   }
+                   if (square && w.device && side.apply_plus) { /* to what is there, and without sums */
+                       const pu_block Y = w.put(y);
+                       w.note(side.apply_plus(&side, w.put(shift), k, X, Y, 1, NULL));
+                       add(o, "plus, add", w.get(Y, y));
+                   } else if (square && !w.device) {
+                       const pu_block Y = w.put(y);
+                       pu_real *s = w.put(guards(k + 1));
+                       for (slice c : w.slices(k)) host_plus(w, op, &shift, rows, c, X, Y, s, work);
+                       reals sum = w.get(Y, y);
+                       for (pu_int j = 0; j < k; j++)
+                           for (pu_int i = 0; i < rows; i++) sum[(size_t)(j * y.ld + i)] += y.v[(size_t)(j * y.ld + i)];
+                       add(o, "plus, add", sum);
+                   }
+                   if (op.params) add(o, "grad", gradient(w, side, op, w.device ? P : hostP, w.device ? Q : hostQ, weight, work));
+                   else if (side.grad && w.device) w.note(PU_E_ARGUMENT);
+                   if (samples && w.device && !side.sample) w.note(PU_E_ARGUMENT);
+                   else if (samples) {
+                       const pu_block Y = w.put(y);
+                       w.note(side.sample(&side, k, E, Y, work));
+                       add(o, "sample", w.get(Y, y));
+                   }
+               },
+               host, device));
+    std::vector<doubles> ax, axt, fe;
+    for (pu_int j = 0; j < k; j++) {
+        ax.push_back(t->size.product(x, j, false)), axt.push_back(t->size.product(xt, j, true));
+        if (samples) fe.push_back(t->factor.product(e, j, false));
+    }
+    auto of = [](const std::vector<doubles> &v, pu_int i, pu_int j) { return v[(size_t)j][(size_t)i]; };
+    auto moved = [&](pu_int i, pu_int j) { return (double)shift[(size_t)(j / each * rows + i)] * x.size(i, j); };
+    CHECK(near(device, host, "apply", y, [&](pu_int i, pu_int j) { return t->unit * eps * of(ax, i, j); }));
+    CHECK(near(device, host, "apply_t", yt, [&](pu_int i, pu_int j) { return t->unit * eps * of(axt, i, j); }));
+    CHECK(near(device, host, "apply, add", y, [&](pu_int i, pu_int j) { return t->unit * eps * (of(ax, i, j) + y.size(i, j)); }));
+    CHECK(near(device, host, "apply_t, add", yt, [&](pu_int i, pu_int j) { return t->unit * eps * (of(axt, i, j) + yt.size(i, j)); }));
+    for (int shifted = 0; shifted <= 1 && plus; shifted++) {
+        auto size = [&](pu_int i, pu_int j) { return of(ax, i, j) + (shifted ? moved(i, j) : 0); };
+        CHECK(near(device, host, shifted ? "plus, shifted" : "plus", y, [&](pu_int i, pu_int j) { return (t->unit + 2) * eps * size(i, j); }));
+        CHECK(near(device, host, shifted ? "xax, shifted" : "xax", [&](pu_int j) {
+            double sum = 0;
+            if (j == k) return -1.0;
+            for (pu_int i = 0; i < rows; i++) sum += x.size(i, j) * size(i, j);
+            return (sum_unit() + (t->unit + 2) * eps) * sum;
+        }));
+    }
+    if (plus)
+        CHECK(near(device, host, "plus, add", y,
+                   [&](pu_int i, pu_int j) { return (t->unit + 3) * eps * (of(ax, i, j) + moved(i, j) + y.size(i, j)); }));
+    if (op.params) {
+        doubles size = t->grad_size(hostP[0], hostQ[0], weight[0]), more = t->grad_size(hostP[1], hostQ[1], weight[1]);
+        CHECK(near(device, host, "grad", [&](pu_int i) { return t->grad_unit * eps * (0.25 + size[(size_t)i] + more[(size_t)i]); }));
+    }
+    if (samples) CHECK(near(device, host, "sample", y, [&](pu_int i, pu_int j) { return t->unit * eps * of(fe, i, j); }));
+    PASS();
+}
+
+static void run_side(const subject &t, pu_int each, pu_int count, int orders)
+{
+    char text[96];
+    snprintf(text, sizeof text, "%s %ld, %ld x %ld", t.name.c_str(), (long)t.op.rows, (long)each, (long)count);
+    greatest_set_test_suffix(text);
+    RUN_TESTp(side, &t, each, count, orders);
+}
+
+static void run_side(const subject &t)
+{
+    run_side(t, 1, 1, ALL_ORDERS);
+    run_side(t, 5, 1, THREE_ORDERS);
+    run_side(t, 2, 3, THREE_ORDERS);
+}
+
+/* ------------------------------------------------------------------------------------------------
+   >>banded
+   ------------------------------------------------------------------------------------------------ */
+
+/* The gradient's size, of a banded operator whose gradient is linear in S: entries of S times the derivative, which
+   band_grad tells when S has a single entry. Where there are many rows, those at the ends and some in the middle stand for all.
+   The chain from the bands to the parameters mixes what it is given: a parameter whose gradient is small carries the
+   rounding of the large ones. So one size is for all of them: the largest. */
+static doubles band_grad_size(const pu_op *op, const mat &P, const mat &Q, const reals &weight)
+{
+    const pu_int n = op->rows, w = op->band, wide = w + 1;
+    doubles S((size_t)(n * wide), 0), total((size_t)wide, 0), size((size_t)op->params, 0);
+    ints some;
+    double most = 0;
+    for (pu_int i = 0; i < n; i++)
+        for (pu_int l = 0; l <= w && l <= i; l++) {
+            double sum = 0;
+            for (pu_int j = 0; j < P.k; j++)
+                sum += fabs((double)weight[(size_t)j]) * (P.size(i, j) * Q.size(i - l, j) + Q.size(i, j) * P.size(i - l, j)) / 2;
+            S[(size_t)(i * wide + l)] = sum, total[(size_t)l] += sum;
+        }
+    for (pu_int i = 0; i < n; i++)
+        if (n <= 40 || i < 3 * wide || i >= n - 3 * wide || (i >= n / 2 && i < n / 2 + wide)) some.push_back(i);
+    for (pu_int l = 0; l <= w; l++) {
+        doubles largest((size_t)op->params, 0);
+        for (pu_int i : some) {
+            doubles one((size_t)(n * wide), 0);
+            reals g((size_t)op->params, PU_R(0));
+            if (l > i) continue;
+            one[(size_t)(i * wide + l)] = 1;
+            if (op->band_grad(op, w, one.data(), 1, g.data())) return size;
+            for (size_t p = 0; p < g.size(); p++) {
+                const double entry = fabs((double)g[p]);
+                if (n <= 40) size[p] += entry * S[(size_t)(i * wide + l)];
+                else if (entry > largest[p]) largest[p] = entry;
+            }
+        }
+        for (size_t p = 0; p < size.size() && n > 40; p++) size[p] += largest[p] * total[(size_t)l];
+    }
+    for (double v : size) most = v > most ? v : most;
+    return doubles(size.size(), most);
+}
+
+/* Products: band + 1 terms, each an entry that was rounded (on the CPU perhaps made of two factors); half an eps each, two
+   sides. Gradients: sums over a column, as sum_unit has them, and a chain of a few more. */
+static subject banded(const char *name, const pu_op &op)
+{
+    subject t;
+    t.name = name, t.op = op, t.slot = 0, t.skips = 1;
+    t.unit = (double)(2 * op.band + 8), t.grad_unit = sum_unit() / eps + 16;
+    t.size.rows = t.size.cols = t.factor.rows = t.factor.cols = op.rows;
+    t.grad_size = [op](const mat &P, const mat &Q, const reals &weight) { return band_grad_size(&op, P, Q, weight); };
+    return t;
+}
+
+static void run_ar(pu_int n, pu_int order, int few_columns)
+{
+    static pu_ar ar;
+    reals gamma = normal(order);
+    char name[32];
+    for (pu_real &g : gamma) g = (pu_real)(0.5 * tanh((double)g)); /* within (-1/2, 1/2): no root near the circle */
+    if (pu_ar_set(&ar, n, order, gamma.data(), PU_R(0.7), NULL) != PU_OK) exit(2);
+    snprintf(name, sizeof name, "AR(%ld)", (long)order);
+    subject t = banded(name, pu_op_ar(&ar));
+    for (pu_int i = 0; i < n; i++) /* X'X */
+        for (pu_int a = 0; a <= order && a <= i; a++) {
+            const pu_real *row = pu__ar_x(&ar, i);
+            t.factor.add(i - a, i, (double)row[a]);
+            for (pu_int b = 0; b <= order && b <= i; b++) t.size.add(i - a, i - b, (double)row[a] * (double)row[b]);
+        }
+    if (few_columns) run_side(t, 1, few_columns, THREE_ORDERS);
+    else run_side(t);
+}
+
+static void run_ssm(pu_int steps, pu_int S, pu_ssm_start start)
+{
+    static pu_ssm m;
+    static const char *starts[] = {"zero", "stationary", "given"};
+    const pu_real *Q = tc_random_spd(++next_seed, S), *P0 = tc_random_spd(++next_seed, S);
+    reals A = normal(S * S);
+    char name[32];
+    for (pu_real &a : A) a = (pu_real)(0.3 * tanh((double)a)); /* row sums below 1.2: with mixed signs a radius below 1 */
+    for (pu_int i = 0; i < S; i++) A[(size_t)(i * S + i)] += PU_R(0.2);
+    if (pu_ssm_set(&m, steps, S, A.data(), Q, start, start == PU_SSM_GIVEN ? P0 : NULL, NULL) != PU_OK) exit(2);
+    snprintf(name, sizeof name, "SSM(%ld, %s)", (long)S, starts[start]);
+    subject t = banded(name, pu_op_ssm(&m));
+    t.unit = (double)(6 * S + 16); /* three products one after the other on the CPU, and entries made of as many */
+    t.grad_unit += 32;             /* and of the gradient: W S W, with W rounded and S a sum of four */
+    for (pu_int step = 0; step < steps; step++)
+        for (pu_int i = 0; i < S; i++)
+            for (pu_int j = 0; j < S; j++) {
+                const double W = fabs((double)(step ? m.W : m.W0)[i * S + j]), F = fabs((double)(step ? m.F : m.F0)[i * S + j]);
+                const pu_int r = step * S + i, c = step * S + j;
+                t.size.add(r, c, W), t.factor.add(r, c, F);
+                for (pu_int a = 0; a < S && step; a++) { /* B = I and -A below the diagonal: B'W B, B'F */
+                    const double left = fabs((double)m.A[i * S + a]), right = fabs((double)m.A[j * S + a]);
+                    t.size.add(r - i - S + a, c, left * W), t.size.add(r, c - j - S + a, W * right), t.factor.add(r - i - S + a, c, left * F);
+                    for (pu_int b = 0; b < S; b++) t.size.add(r - i - S + a, c - j - S + b, left * W * fabs((double)m.A[j * S + b]));
+                }
+            }
+    run_side(t);
+}
+
+/* kinds: an entry each, one number, none */
+static subject diagonal_subject(pu_int n, int kind, const reals &a, int slot)
+{
+    subject t = banded(kind == 0 ? "diagonal" : kind == 1 ? "scaled identity" : "identity",
+                       kind == 0 ? pu_op_diagonal(n, a.data()) : kind == 1 ? pu_op_scaled_identity(n, a.data()) : pu_op_identity(n));
+    t.slot = slot;
+    for (pu_int i = 0; i < n; i++) {
+        const double v = kind == 0 ? (double)a[(size_t)i] : kind == 1 ? (double)a[0] : 1;
+        t.size.add(i, i, v), t.factor.add(i, i, sqrt(v));
+    }
+    t.unit = 4;
+    t.grad_unit += slot ? 8 : 0;
+    t.grad_size = [=](const mat &P, const mat &Q, const reals &weight) {
+        doubles size((size_t)n, 0);
+        double sum = 0;
+        for (pu_int j = 0; j < P.k; j++)
+            for (pu_int i = 0; i < n; i++) {
+                const double term = fabs((double)weight[(size_t)j]) * P.size(i, j) * Q.size(i, j);
+                size[(size_t)i] += term, sum += term;
+            }
+        return kind == 0 ? size : doubles(1, sum);
+    };
+    return t;
+}
+
+/* An operator of the user's: theta L L', L lower with three diagonals below; one parameter. */
+struct ladder {
+    pu_int n;
+    pu_real theta;
+    reals L; /* entry (i, i - j) at 4 i + j */
+    double entry(pu_int i, pu_int j) const { return j < 0 || j > 3 || i - j < 0 ? 0 : (double)L[(size_t)(4 * i + j)]; }
+    double product(pu_int i, pu_int lag, bool sizes) const /* of L L', entry (i, i - lag) */
+    {
+        double sum = 0;
+        for (pu_int c = i - 3; c <= i - lag; c++)
+            sum += sizes ? fabs(entry(i, i - c) * entry(i - lag, i - lag - c)) : entry(i, i - c) * entry(i - lag, i - lag - c);
+        return sum;
+    }
+};
+
+static const ladder *ladder_of(const pu_op *op) { return (const ladder *)op->data; }
+
+static pu_status ladder_apply(const pu_op *op, pu_int k, pu_block X, pu_block Y, int add_it, pu_real *work)
+{
+    const ladder *l = ladder_of(op);
+    (void)work;
+    for (pu_int j = 0; j < k; j++)
+        for (pu_int i = 0; i < l->n; i++) {
+            double sum = 0;
+            for (pu_int lag = -3; lag <= 3; lag++)
+                if (i - lag >= 0 && i - lag < l->n)
+                    sum += (lag < 0 ? l->product(i - lag, -lag, false) : l->product(i, lag, false)) * (double)X.at[j * X.ld + i - lag];
+            const pu_real y = (pu_real)((double)l->theta * sum);
+            Y.at[j * Y.ld + i] = add_it ? Y.at[j * Y.ld + i] + y : y;
+        }
+    return PU_OK;
+}
+
+static pu_status ladder_sample(const pu_op *op, pu_int k, pu_block E, pu_block Y, pu_real *work)
+{
+    const ladder *l = ladder_of(op);
+    (void)work;
+    for (pu_int j = 0; j < k; j++)
+        for (pu_int i = 0; i < l->n; i++) {
+            double sum = 0;
+            for (pu_int a = 0; a <= 3 && a <= i; a++) sum += l->entry(i, a) * (double)E.at[j * E.ld + i - a];
+            Y.at[j * Y.ld + i] = (pu_real)(sqrt((double)l->theta) * sum);
+        }
+    return PU_OK;
+}
+
+static pu_status ladder_band_add(const pu_op *op, pu_int width, double *B)
+{
+    const ladder *l = ladder_of(op);
+    for (pu_int i = 0; i < l->n; i++)
+        for (pu_int j = 0; j <= 3 && j <= i; j++) B[i * (width + 1) + j] += (double)l->theta * l->product(i, j, false);
+    return PU_OK;
+}
+
+static pu_status ladder_band_grad(const pu_op *op, pu_int width, const double *S, double weight, pu_real *grad)
+{
+    const ladder *l = ladder_of(op);
+    double sum = 0;
+    for (pu_int i = 0; i < l->n; i++)
+        for (pu_int j = 0; j <= 3 && j <= i; j++) sum += (j ? 2 : 1) * l->product(i, j, false) * S[i * (width + 1) + j];
+    grad[0] += (pu_real)(weight * sum);
+    return PU_OK;
+}
+
+static pu_status ladder_grad(const pu_op *op, pu_int k, pu_block P, pu_block Q, const pu_real *weight, pu_real *grad, pu_real *work)
+{
+    const ladder *l = ladder_of(op);
+    double sum = 0;
+    (void)work;
+    for (pu_int c = 0; c < k; c++)
+        for (pu_int i = 0; i < l->n; i++)
+            for (pu_int j = 0; j <= 3 && j <= i; j++) {
+                const pu_real *p = P.at + c * P.ld, *q = Q.at + c * Q.ld;
+                sum += (double)weight[c] * l->product(i, j, false) *
+                       (j ? (double)p[i] * (double)q[i - j] + (double)q[i] * (double)p[i - j] : (double)p[i] * (double)q[i]);
+            }
+    grad[0] += (pu_real)sum;
+    return PU_OK;
+}
+
+static pu_op ladder_op(const ladder *l)
+{
+    pu_op op;
+    memset(&op, 0, sizeof op);
+    op.rows = op.cols = l->n, op.params = 1, op.data = l, op.band = 3;
+    op.apply = op.apply_t = ladder_apply, op.grad = ladder_grad, op.sample = ladder_sample;
+    op.band_add = ladder_band_add, op.band_grad = ladder_band_grad;
+    return op;
+}
+
+static void run_ladder(pu_int n, int whole)
+{
+    ladder l;
+    l.n = n, l.theta = PU_R(1.5), l.L = normal(4 * n);
+    subject t = banded(whole ? "user's" : "user's, no draws, no parameters", ladder_op(&l));
+    if (!whole) t.op.sample = NULL, t.op.params = 0, t.op.grad = NULL, t.op.band_grad = NULL;
+    for (pu_int i = 0; i < n; i++)
+        for (pu_int j = 0; j <= 3 && j <= i; j++) {
+            t.factor.add(i, i - j, sqrt(1.5) * l.entry(i, j)), t.size.add(i, i - j, 1.5 * l.product(i, j, true));
+            if (j) t.size.add(i - j, i, 1.5 * l.product(i, j, true));
+        }
+    run_side(t);
+}
+
+static void run_banded(pu_int n)
+{
+    for (pu_int order : {0, 1, 2, 5, 16})
+        if (order <= n) run_ar(n, order, 0);
+    for (pu_int S = 1; S <= 4; S++) {
+        const pu_int steps = n / S;
+        if (n > 1000 && S != 2) continue;
+        for (pu_ssm_start start : {PU_SSM_ZERO, PU_SSM_STATIONARY, PU_SSM_GIVEN})
+            if (steps > 0 && (n < 1000 || start == PU_SSM_STATIONARY)) run_ssm(steps, S, start);
+    }
+    for (int kind = 0; kind < 3; kind++) {
+        const reals a = positive(n);
+        run_side(diagonal_subject(n, kind, a, 0));
+    }
+    run_ladder(n, 1);
+    if (n < 1000) run_ladder(n, 0);
+}
+
+/* ------------------------------------------------------------------------------------------------
+   >>dense
+   ------------------------------------------------------------------------------------------------ */
+
+static void dense_size(subject &t, const pu_real *a)
+{
+    t.size.rows = t.op.rows, t.size.cols = t.op.cols;
+    for (pu_int i = 0; i < t.op.rows; i++)
+        for (pu_int j = 0; j < t.op.cols; j++) t.size.add(i, j, (double)a[i * t.op.cols + j]);
+}
+
+/* Products of random signs: partial sums are of the order of the root of their number, and so is what they round. */
+static subject dense_subject(const char *name, const pu_op &op, int slot)
+{
+    subject t;
+    t.name = name, t.op = op, t.slot = slot, t.skips = 0, t.unit = 16, t.grad_unit = 24;
+    dense_size(t, (const pu_real *)op.data);
+    return t;
+}
+
+static void run_dense(pu_int rows, pu_int cols)
+{
+    const reals a = normal(rows * cols);
+    subject t = dense_subject("dense", pu_op_dense(rows, cols, a.data()), 1);
+    t.grad_size = [=](const mat &P, const mat &Q, const reals &weight) {
+        doubles size((size_t)(rows * cols), 0);
+        for (pu_int j = 0; j < P.k; j++)
+            for (pu_int i = 0; i < rows; i++)
+                for (pu_int d = 0; d < cols; d++) size[(size_t)(i * cols + d)] += fabs((double)weight[(size_t)j]) * P.size(i, j) * Q.size(d, j);
+        return size;
+    };
+    run_side(t);
+}
+
+static void run_spd(pu_int n)
+{
+    const pu_real *a = tc_random_spd(++next_seed, n);
+    pu_real *factor = tc_reals(n * n);
+    if (pu_op_spd_factor(n, a, factor, NULL) != PU_OK) exit(2);
+    for (pu_int i = 0; i < n; i++)
+        for (pu_int j = i + 1; j < n; j++) factor[i * n + j] = PU_R(NAN); /* nobody reads these */
+    subject t = dense_subject("spd", pu_op_spd(n, a, factor), 0);
+    t.factor.rows = t.factor.cols = n;
+    for (pu_int i = 0; i < n; i++)
+        for (pu_int j = 0; j <= i; j++) t.factor.add(i, j, (double)factor[i * n + j]);
+    t.grad_size = [=](const mat &P, const mat &Q, const reals &weight) {
+        doubles size((size_t)(n * n), 0);
+        for (pu_int j = 0; j < P.k; j++)
+            for (pu_int i = 0; i < n; i++)
+                for (pu_int d = 0; d < n; d++)
+                    size[(size_t)(i * n + d)] += fabs((double)weight[(size_t)j]) * (P.size(i, j) * Q.size(d, j) + Q.size(i, j) * P.size(d, j)) / 2;
+        return size;
+    };
+    run_side(t);
+    t.name = "spd, no factor", t.op = pu_op_spd(n, a, NULL);
+    if (!t.op.sample) run_side(t, 2, 1, ONE_ORDER);
+}
+
+/* Some rows for each datum. Rows that are not there hold NaN in what is read, and are zero in what is written. */
+TEST dense_rows(pu_int M, pu_int cols, pu_int n, pu_int each, pu_int count, int orders)
+{
+    const pu_int k = each * count;
+    const lists l = ragged(M, n, count);
+    const reals a = normal(M * cols), weight = normal(k);
+    const pu_op op = pu_op_dense(M, cols, a.data());
+    const mat x = normal(cols, k, 3), y = normal(n, k, 2), xt = ragged_normal(l, each, 1), yt = normal(cols, k, 0), Q = normal(cols, k, 2);
+    subject t = dense_subject("dense", op, 1);
+    outputs host, device;
+    tc_set_case("%ld x %ld, %ld rows, %ld columns of %ld data", (long)M, (long)cols, (long)n, (long)each, (long)count);
+    CHECK(both(count, orders,
+               [&](world &w, outputs &o) {
+                   const pu_op side = side_of(w, 1, &op);
+                   if (w.status) return;
+                   pu_real *work = work_for(w, side, k), *grad = w.put(reals((size_t)(M * cols), PU_R(0.25)));
+                   const pu_block X = w.put(x), XT = w.put(xt), QQ = w.put(Q);
+                   const pu_real *W = w.put(weight);
+                   const pu_int *rows = w.put(l.all);
+                   for (int add_it = 0; add_it <= 1; add_it++) {
+                       const pu_block Y = w.put(y), YT = w.put(yt);
+                       for (slice c : w.slices(k)) {
+                           const pu_int length = list_length(w, l, c.d);
+                           const pu_int *some = list_of(w, l, rows, c.d);
+                           for (pu_int j = c.first; j < c.first + c.k && !w.device && !add_it; j++)
+                               for (pu_int i = 0; i < n; i++) Y.at[j * Y.ld + i] = PU_R(0);
+                           w.note(side.apply_rows(&side, length, some, c.k, c.of(X), c.of(Y), add_it, work));
+                           w.note(side.apply_rows_t(&side, length, some, c.k, c.of(XT), c.of(YT), add_it, work));
+                           if (!add_it && (w.device || length > 0))
+                               w.note(side.grad_rows(&side, length, some, c.k, c.of(XT), c.of(QQ), W + c.first, grad, work));
+                       }
+                       add(o, add_it ? "apply, add" : "apply", w.get(Y, y)), add(o, add_it ? "apply_t, add" : "apply_t", w.get(YT, yt));
+                   }
+                   add(o, "grad", w.get(grad, (size_t)(M * cols)));
+               },
+               host, device));
+    auto there = [&](pu_int i, pu_int j) { return i < (pu_int)l.rows[(size_t)(j / each)].size(); };
+    auto phi = [&](pu_int i, pu_int j, pu_int d) { return fabs((double)a[(size_t)(l.rows[(size_t)(j / each)][(size_t)i] * cols + d)]); };
+    auto forth = [&](pu_int i, pu_int j) {
+        double sum = 0;
+        for (pu_int d = 0; d < cols && there(i, j); d++) sum += phi(i, j, d) * x.size(d, j);
+        return sum;
+    };
+    auto back = [&](pu_int d, pu_int j) {
+        double sum = 0;
+        for (pu_int i = 0; there(i, j); i++) sum += phi(i, j, d) * xt.size(i, j);
+        return sum;
+    };
+    CHECK(near(device, host, "apply", y, [&](pu_int i, pu_int j) { return t.unit * eps * forth(i, j); }));
+    CHECK(near(device, host, "apply, add", y, [&](pu_int i, pu_int j) { return t.unit * eps * (forth(i, j) + (there(i, j) ? y.size(i, j) : 0)); }));
+    CHECK(near(device, host, "apply_t", yt, [&](pu_int d, pu_int j) { return t.unit * eps * back(d, j); }));
+    CHECK(near(device, host, "apply_t, add", yt, [&](pu_int d, pu_int j) { return t.unit * eps * (back(d, j) + yt.size(d, j)); }));
+    doubles size((size_t)(M * cols), 0);
+    for (pu_int j = 0; j < k; j++)
+        for (pu_int i = 0; there(i, j); i++)
+            for (pu_int d = 0; d < cols; d++)
+                size[(size_t)(l.rows[(size_t)(j / each)][(size_t)i] * cols + d)] += fabs((double)weight[(size_t)j]) * xt.size(i, j) * Q.size(d, j);
+    CHECK(near(device, host, "grad", [&](pu_int i) { return size[(size_t)i] > 0 ? t.grad_unit * eps * (0.25 + size[(size_t)i]) : -1; }));
+    PASS();
+}
+
+/* More data than a grid has blocks in its second dimension. */
+TEST dense_rows_many(pu_int count)
+{
+    const pu_real a[2] = {PU_R(3), PU_R(5)};
+    const pu_op op = pu_op_dense(2, 1, a);
+    ints all((size_t)(2 * count + 3));
+    reals x((size_t)count), weight((size_t)count, PU_R(1));
+    double want[2] = {0, 0};
+    outputs out;
+    tc_set_case("%ld data", (long)count);
+    for (pu_int d = 0; d < count; d++) all[(size_t)d] = d % 3 == 0, x[(size_t)d] = (pu_real)(d % 7), want[d % 3 == 0] += (double)((d % 7) * (d % 7));
+    pu__list_places(2, count, all.data());
+    CHECK(on_device(count, ONE_ORDER,
+                    [&](world &w, outputs &o) {
+                        const pu_op side = side_of(w, 1, &op);
+                        pu_real *y = w.put(guards(count)), *yt = w.put(guards(count)), *grad = w.put(reals(2, PU_R(0)));
+                        const pu_int *rows = w.put(all);
+                        const pu_block X = tc_block(w.put(x), 1);
+                        w.note(side.apply_rows(&side, 1, rows, count, X, tc_block(y, 1), 0, NULL));
+                        w.note(side.apply_rows_t(&side, 1, rows, count, X, tc_block(yt, 1), 0, NULL));
+                        w.note(side.grad_rows(&side, 1, rows, count, X, X, w.put(weight), grad, NULL));
+                        add(o, "apply", w.get(y, (size_t)count)), add(o, "apply_t", w.get(yt, (size_t)count)), add(o, "grad", w.get(grad, 2));
+                    },
+                    out));
+    for (pu_int d = 0; d < count; d++) {
+        const double y = (d % 3 == 0 ? 5 : 3) * (double)(d % 7);
+        TC_CLOSE(find(out, "apply")->v[(size_t)d], y, 0);
+        TC_CLOSE(find(out, "apply_t")->v[(size_t)d], y, 0);
+    }
+    for (int m = 0; m < 2; m++) TC_CLOSE(find(out, "grad")->v[(size_t)m], want[m], 0); /* whole numbers below 2^24 */
+    PASS();
+}
+
+static void run_dense_all(void)
+{
+    for (pu_int n : {1, 31, 33, 130}) {
+        run_dense(n, 1), run_dense(1, n), run_dense(n, 33), run_dense(7, n), run_spd(n);
+        for (pu_int count : {1, 2, 3, 7}) {
+            if (small_only && n > 33) continue;
+            RUN_TESTp(dense_rows, 2 * n + 1, 33, n, 3, count, THREE_ORDERS);
+            RUN_TESTp(dense_rows, n, n, (n + 1) / 2, count == 3 ? 17 : 8, count, count == 1 ? ALL_ORDERS : THREE_ORDERS);
+        }
+    }
+    if (small_only) return;
+    RUN_TESTp(dense_rows, 40, 300, 9, 40, 1, THREE_ORDERS);
+    RUN_TESTp(dense_rows, 1000, 5, 700, 1, 3, THREE_ORDERS);
+    RUN_TESTp(dense_rows, 50, 257, 0, 2, 2, THREE_ORDERS); /* nothing was observed */
+    RUN_TESTp(dense_rows_many, 65535 + 40);
+}
+
+/* ------------------------------------------------------------------------------------------------
+   >>sparse
+   ------------------------------------------------------------------------------------------------ */
+
+static void run_csr(pu_int rows, pu_int cols)
+{
+    ints start(1, 0), index;
+    for (pu_int i = 0; i < rows; i++) { /* up to 9 entries; some rows have none */
+        const pu_int want = (pu_int)(tc_hash(++next_seed) % 10);
+        for (pu_int j = (pu_int)(tc_hash(++next_seed) % 7), l = 0; j < cols && l < want; l++, j += 1 + (pu_int)(tc_hash(++next_seed) % 5)) index.push_back(j);
+        start.push_back((pu_int)index.size());
+    }
+    const reals value = normal((pu_int)index.size());
+    const pu_csr a = {rows, cols, start.data(), index.data(), value.data()};
+    subject t;
+    t.name = "CSR", t.op = pu_op_csr(&a), t.slot = 1, t.skips = 1, t.unit = 24, t.grad_unit = 24; /* columns may be full */
+    t.size.rows = rows, t.size.cols = cols;
+    ints row_of;
+    for (pu_int i = 0; i < rows; i++)
+        for (pu_int s = start[(size_t)i]; s < start[(size_t)i + 1]; s++) t.size.add(i, index[(size_t)s], (double)value[(size_t)s]), row_of.push_back(i);
+    t.grad_size = [&](const mat &P, const mat &Q, const reals &weight) {
+        doubles size(index.size(), 0);
+        for (pu_int j = 0; j < P.k; j++)
+            for (size_t s = 0; s < index.size(); s++) size[s] += fabs((double)weight[(size_t)j]) * P.size(row_of[s], j) * Q.size(index[s], j);
+        return size;
+    };
+    if (index.empty()) return;
+    run_side(t);
+}
+
+static void run_readout(pu_int steps, pu_int S)
+{
+    const reals c = normal(S);
+    subject t;
+    t.name = "readout", t.op = pu_op_readout(steps, S, c.data()), t.slot = 1, t.skips = 1, t.unit = (double)(S + 4), t.grad_unit = 48;
+    t.size.rows = steps, t.size.cols = S * steps;
+    for (pu_int i = 0; i < steps; i++)
+        for (pu_int s = 0; s < S; s++) t.size.add(i, i * S + s, (double)c[(size_t)s]);
+    t.grad_size = [=](const mat &P, const mat &Q, const reals &weight) {
+        doubles size((size_t)S, 0);
+        for (pu_int j = 0; j < P.k; j++)
+            for (pu_int i = 0; i < steps; i++)
+                for (pu_int s = 0; s < S; s++) size[(size_t)s] += fabs((double)weight[(size_t)j]) * P.size(i, j) * Q.size(i * S + s, j);
+        return size;
+    };
+    run_side(t);
+}
+
+static void run_sparse(pu_int n)
+{
+    run_csr(n, n), run_csr(n, 17), run_csr(3, n);
+    run_readout(n, 1);
+    if (n < 4000) run_readout(n, 3);
+    for (int kind = 0; kind < 3; kind++) {
+        const reals a = positive(n);
+        subject t = diagonal_subject(n, kind, a, 1);
+        t.op.sample = NULL; /* Phi needs none */
+        run_side(t);
+    }
+}
+
+/* ------------------------------------------------------------------------------------------------
+   >>fourier   a transform is unitary, and its rounding errors, of all entries together, are about eps log2(n) of the vectors that
+   share it: columns are compared by the norm of their difference
+   ------------------------------------------------------------------------------------------------ */
+
+static int near_norm(const outputs &device, const outputs &host, const char *name, const mat &m, double tol)
+{
+    const reals &d = find(device, name)->v, &h = find(host, name)->v;
+    for (pu_int j = 0; j < m.k; j++) {
+        double sum = 0;
+        for (pu_int i = 0; i < m.ld; i++) {
+            const size_t at = (size_t)(j * m.ld + i);
+            if (i < m.n) sum += pow((double)d[at] - (double)h[at], 2);
+            else if (!bits(d[at], guard_value())) return differ(name, i, j, d[at], guard_value(), -1);
+        }
+        if (!(sqrt(sum) <= tol)) {
+            snprintf(pu_test_message, sizeof pu_test_message, "%s: column %ld differs by %.3g, allowed %.3g", name, (long)j, sqrt(sum), tol);
+            return 0;
+        }
+    }
+    return 1;
+}
+
+static double largest_norm(const mat &m)
+{
+    double most = 0;
+    for (pu_int j = 0; j < m.k; j++) {
+        double sum = 0;
+        for (pu_int i = 0; i < m.n; i++) sum += pow(m.at(i, j), 2);
+        most = sum > most ? sum : most;
+    }
+    return sqrt(most);
+}
+
+TEST fourier(pu_int rows, pu_int cols, pu_int each, pu_int count, int orders)
+{
+    const pu_int n = rows * cols, k = each * count;
+    const mat x = normal(n, k, 3), y = normal(2 * n, k, 2), xt = normal(2 * n, k, 0), yt = normal(n, k, 4);
+    reals equal = positive(2 * n * count), unequal = positive(2 * n * count);
+    pu_fourier f;
+    size_t bytes = 0;
+    outputs host, device;
+    tc_set_case("%ld x %ld, %ld columns of %ld data", (long)rows, (long)cols, (long)each, (long)count);
+    TC_STATUS(pu_fourier_bytes(rows, cols, &bytes), PU_OK);
+    TC_STATUS(pu_fourier_init(&f, rows, cols, tc_bytes(bytes), bytes), PU_OK);
+    for (pu_int d = 0; d < count; d++)
+        for (pu_int i = 0; i < n; i++) {
+            const size_t at = (size_t)(2 * n * d + i);
+            if (i % 3 == 0) equal[at] = unequal[at] = PU_R(0); /* frequencies that were not sampled */
+            equal[at + (size_t)n] = equal[at];
+        }
+    const pu_op op = pu_op_fourier(&f);
+    CHECK(both(count, orders,
+               [&](world &w, outputs &o) {
+                   const pu_op side = side_of(w, 1, &op);
+                   if (w.status) return;
+                   pu_real *work = work_for(w, side, k);
+                   const pu_block X = w.put(x), XT = w.put(xt);
+                   const pu_real *weights[2] = {w.put(equal), w.put(unequal)};
+                   for (int add_it = 0; add_it <= 1; add_it++) {
+                       const pu_block Y = w.put(y), YT = w.put(yt);
+                       w.note(side.apply(&side, k, X, Y, add_it, work));
+                       w.note(side.apply_t(&side, k, XT, YT, add_it, work));
+                       add(o, add_it ? "apply, add" : "apply", w.get(Y, y)), add(o, add_it ? "apply_t, add" : "apply_t", w.get(YT, yt));
+                       for (int kind = 0; kind < 2; kind++) {
+                           const pu_block G = w.put(yt);
+                           for (slice c : w.slices(k)) w.note(side.gram(&side, weights[kind] + c.d * 2 * n, c.k, c.of(X), c.of(G), add_it, work));
+                           add(o, kind ? add_it ? "gram 2, add" : "gram 2" : add_it ? "gram 1, add" : "gram 1", w.get(G, yt));
+                       }
+                   }
+               },
+               host, device));
+    double most = 0;
+    for (pu_real v : unequal) most = (double)v > most ? (double)v : most;
+    for (pu_real v : equal) most = (double)v > most ? (double)v : most;
+    /* two columns share a transform, two sides are compared; primes go through a convolution of twice the length, and more */
+    const double unit = 4 * eps * log2(2.0 * (double)n), add_unit = eps * largest_norm(y);
+    CHECK(near_norm(device, host, "apply", y, unit * largest_norm(x)));
+    CHECK(near_norm(device, host, "apply, add", y, unit * largest_norm(x) + add_unit));
+    CHECK(near_norm(device, host, "apply_t", yt, unit * largest_norm(xt)));
+    CHECK(near_norm(device, host, "apply_t, add", yt, unit * largest_norm(xt) + add_unit));
+    for (const char *name : {"gram 1", "gram 2", "gram 1, add", "gram 2, add"})
+        CHECK(near_norm(device, host, name, yt, 2 * unit * most * largest_norm(x) + add_unit));
+    pu_fourier_free(&f);
+    PASS();
+}
+
+static void run_fourier(void)
+{
+    static const pu_int images[][2] = {{1, 1}, {1, 31}, {33, 1}, {1, 2}, {7, 9}, {16, 16}, {5, 4}, {1, 1000}, {17, 241}};
+    for (const pu_int *image : images) {
+        if (small_only && image[0] * image[1] > 64) continue;
+        RUN_TESTp(fourier, image[0], image[1], 1, 1, ALL_ORDERS);
+        RUN_TESTp(fourier, image[0], image[1], 4, 1, THREE_ORDERS);
+        RUN_TESTp(fourier, image[0], image[1], 3, 2, THREE_ORDERS); /* the second pair: a column of each datum */
+        RUN_TESTp(fourier, image[0], image[1], 1, 7, THREE_ORDERS);
+        RUN_TESTp(fourier, image[0], image[1], 5, 3, THREE_ORDERS);
+    }
+    if (small_only) return;
+    RUN_TESTp(fourier, 8, 8, 39, 1, THREE_ORDERS);
+    for (pu_int n = 2; n < 14; n++) RUN_TESTp(fourier, n, 3, 2, 1, ONE_ORDER); /* more kinds than there are places for plans */
+    RUN_TESTp(fourier, 2, 3, 2, 1, ONE_ORDER);
+}
+
+/* ------------------------------------------------------------------------------------------------
+   >>refused
+   ------------------------------------------------------------------------------------------------ */
+
+static pu_status asked(int slot, const pu_op *op)
+{
+    size_t bytes = 0;
+    pu_op out;
+    return cuda.backend.side(cuda.backend.user, slot, op, NULL, &bytes, &out);
+}
+
+TEST refused(void)
+{
+    const pu_int n = 6;
+    const reals d = positive(n), u = normal(2 * n), plain = normal(n * n);
+    const pu_low_rank low = {n, 2, d.data(), u.data(), NULL};
+    const pu_op diagonal = pu_op_diagonal(n, d.data()), dense = pu_op_dense(n, n, plain.data());
+    pu_ar ar;
+    ladder l;
+    l.n = n, l.theta = PU_R(1), l.L = normal(4 * n);
+    const pu_real gamma = PU_R(0.5);
+    tc_set_case("refused");
+    TC_STATUS(pu_ar_set(&ar, n, 1, &gamma, PU_R(1), NULL), PU_OK);
+    const pu_op none[] = {pu_op_product(&diagonal, &dense), pu_op_sum(&dense, &diagonal), pu_op_kronecker(&diagonal, &dense),
+                          pu_op_low_rank(&low),             pu_op_toeplitz(n, d.data(), NULL), pu_op_circulant(n, d.data(), NULL)};
+    for (const pu_op &op : none)
+        for (int slot = 0; slot < 2; slot++) TC_STATUS(asked(slot, &op), PU_E_UNSUPPORTED);
+    const pu_op series = pu_op_ar(&ar); /* as Phi it has no rows to give */
+    TC_STATUS(asked(0, &series), PU_OK);
+    TC_STATUS(asked(1, &series), PU_E_UNSUPPORTED);
+    pu_op user = ladder_op(&l);
+    TC_STATUS(asked(0, &user), PU_OK);
+    TC_STATUS(asked(1, &user), PU_E_UNSUPPORTED);
+    user.noise = 2 * n; /* draws from more normals than there are rows have no banded factor */
+    TC_STATUS(asked(0, &user), PU_E_UNSUPPORTED);
+    user.noise = 0, user.band_grad = NULL; /* parameters without a way to them */
+    TC_STATUS(asked(0, &user), PU_E_UNSUPPORTED);
+    user.band_add = NULL;
+    TC_STATUS(asked(0, &user), PU_E_UNSUPPORTED);
+    PASS();
+}
+
+/* ------------------------------------------------------------------------------------------------
+   >>solve   what is left: kernels of the user's functions, and of pu_cuda_solve
+   ------------------------------------------------------------------------------------------------ */
+
+struct scaled_entry { /* y_ij = (i + 1) x_ij */
+    pu_block x, y;
+    void operator()(pu_int i, pu_int j) const { y.at[j * y.ld + i] = (pu_real)(i + 1) * x.at[j * x.ld + i]; }
+};
+
+struct squared_entry {
+    pu_block x;
+    pu_real operator()(pu_int i, pu_int j) const { return x.at[j * x.ld + i] * x.at[j * x.ld + i]; }
+};
+
+TEST user_kernels(shape s)
+{
+    const pu_int n = s.n, k = s.k();
+    const mat x = normal(n, k, 3), y = normal(n, k, 1);
+    const reals weight = normal(k);
+    outputs out;
+    double want = 0.5, size = 0.5;
+    name_case(s, "user's kernels");
+    CHECK(on_device(s.count, s.orders,
+                    [&](world &w, outputs &o) {
+                        const pu_block X = w.put(x), Y = w.put(y);
+                        pu_real *sum = w.put(reals(1, PU_R(0.5)));
+                        w.note(pu_cuda_each(&cuda, n, k, scaled_entry{X, Y}));
+                        w.note(pu_cuda_sums(&cuda, n, k, squared_entry{X}, w.put(weight), sum));
+                        add(o, "y", w.get(Y, y)), add(o, "sum", w.get(sum, 1));
+                    },
+                    out));
+    const reals &got = find(out, "y")->v;
+    for (pu_int j = 0; j < k; j++) {
+        for (pu_int i = 0; i < n; i++) {
+            const double term = (double)weight[(size_t)j] * x.at(i, j) * x.at(i, j);
+            TC_ASSERT(bits(got[(size_t)(j * y.ld + i)], (pu_real)(i + 1) * x.v[(size_t)(j * x.ld + i)]));
+            want += term, size += fabs(term);
+        }
+        TC_ASSERT(bits(got[(size_t)(j * y.ld + n)], guard_value()));
+    }
+    TC_CLOSE(find(out, "sum")->v[0], want, sum_unit() * size);
+    PASS();
+}
+
+/* The loop is the host's own; few steps, so that rounding has no time to grow: A is a diagonal plus a ladder, well conditioned. */
+TEST solve(pu_solver solver, int adjoint)
+{
+    const pu_int n = 70, k = 3;
+    const mat u = normal(n, k, 2);
+    const reals m = positive(n), weight = positive(k);
+    pu_solve_options o;
+    ladder l;
+    outputs host, device;
+    tc_set_case("solver %d, adjoint %d", (int)solver, adjoint);
+    l.n = n, l.theta = PU_R(0.1), l.L = normal(4 * n);
+    for (pu_int i = 0; i < n; i++) l.L[(size_t)(4 * i)] = PU_R(6);
+    memset(&o, 0, sizeof o);
+    o.iterations = 5, o.solver = solver, o.adjoint = (pu_adjoint)adjoint;
+    const pu_op op = ladder_op(&l);
+    CHECK(both(1, ALL_ORDERS,
+               [&](world &w, outputs &out) {
+                   pu_solve_options here = o;
+                   reals grad(1, PU_R(0));
+                   const pu_op A = side_of(w, 0, &op);
+                   const pu_block U = w.put(u), X = w.put(guarded(n, k, 3));
+                   here.m = w.put_if(solver == PU_PCG, m);
+                   if (w.device) {
+                       size_t bytes = 0;
+                       w.note(pu_cuda_solve_bytes(&cuda, &A, k, &here, 1, &bytes, NULL));
+                       pu_real *sums = w.put(reals((size_t)A.params, PU_R(0)));
+                       int32_t *stop = w.put(std::vector<int32_t>((size_t)k, 77));
+                       w.note(pu_cuda_solve(&cuda, &A, k, U.at, U.ld, X.at, X.ld, NULL, w.put(weight), &here, w.take(bytes), bytes, sums, stop, NULL));
+                       const reals made = w.get(sums, (size_t)A.params);
+                       w.note(A.pull(&A, made.data(), grad.data()));
+                       for (int32_t c : w.get(stop, (size_t)k))
+                           if (c != 0) w.note(PU_E_SIZE);
+                   } else {
+                       pu_workspace ws = tc_workspace();
+                       w.note(pu_solve(&A, k, U.at, U.ld, X.at, X.ld, NULL, weight.data(), &here, NULL, &ws, grad.data(), NULL, NULL, NULL));
+                   }
+                   add(out, "x", w.get(X, guarded(n, k, 3))), add(out, "grad", grad);
+               },
+               host, device));
+    const double norm = largest_norm(u);
+    /* |A^-1| is below 1, its condition about 3: five steps, each of which rounds a few times and passes it on */
+    CHECK(near(device, host, "x", guarded(n, k, 3), [&](pu_int, pu_int) { return 64 * eps * norm; }));
+    CHECK(near(device, host, "grad", [&](pu_int) { return 256 * eps * norm * norm; }));
+    PASS();
+}
 
 /* ------------------------------------------------------------------------------------------------
    >>main
@@ -1018,47 +1923,77 @@ static void suffix(const shape &s)
     greatest_set_test_suffix(text);
 }
 
-#define RUN(test, s, ...) (suffix(s), greatest_test_run = 0) 
-#undef RUN
+#define RUN_SHAPE(test, ...)            \
+    do {                                \
+        suffix(s);                      \
+        RUN_TESTp(test, s, __VA_ARGS__); \
+    } while (0)
+#define RUN_SHAPE_ONLY(test)  \
+    do {                      \
+        suffix(s);            \
+        RUN_TESTp(test, s);   \
+    } while (0)
 
 static void run_vectors(shape s)
 {
     for (int l = 0; l <= 1; l++) {
-        suffix(s);
-        RUN_TESTp(dot, s, l);
-        suffix(s);
-        RUN_TESTp(advance, s, l, 0);
-        suffix(s);
-        RUN_TESTp(advance, s, l, 1);
-        suffix(s);
-        RUN_TESTp(retreat, s, l);
-        suffix(s);
-        RUN_TESTp(sum_dot, s, l);
-        suffix(s);
-        RUN_TESTp(normals, s, l);
-        suffix(s);
-        RUN_TESTp(row_terms, s, l);
+        RUN_SHAPE(dot, l);
+        RUN_SHAPE(advance, l, 0);
+        RUN_SHAPE(advance, l, 1);
+        RUN_SHAPE(retreat, l);
+        RUN_SHAPE(sum_dot, l);
+        RUN_SHAPE(normals, l);
+        RUN_SHAPE(row_terms, l);
         for (int q = 0; q <= 1; q++) {
-            suffix(s);
-            RUN_TESTp(row_dot, s, l, 0, q);
-            suffix(s);
-            RUN_TESTp(row_dot, s, l, 1, q);
-            suffix(s);
-            RUN_TESTp(row_dot_lists, s, l, q);
+            RUN_SHAPE(row_dot, l, 0, q);
+            RUN_SHAPE(row_dot, l, 1, q);
+            RUN_SHAPE(row_dot_lists, l, q);
         }
     }
-    suffix(s);
-    RUN_TESTp(combine_all, s);
-    suffix(s);
-    RUN_TESTp(combine_broadcast, s);
-    suffix(s);
-    RUN_TESTp(unwind_all, s);
+    RUN_SHAPE_ONLY(combine_all);
+    RUN_SHAPE_ONLY(combine_broadcast);
+    RUN_SHAPE_ONLY(unwind_all);
+    RUN_SHAPE_ONLY(user_kernels);
+}
+
+/* More than one tile a part: beyond 64 parts of 4,096 entries. */
+static void run_long(void)
+{
+    const shape s = {300001, 1, 2, THREE_ORDERS};
+    const unwind_case u = {0, 0, 1, 1};
+    RUN_SHAPE(dot, 1);
+    RUN_SHAPE(advance, 1, 1);
+    RUN_SHAPE(sum_dot, 1);
+    RUN_SHAPE(unwind, u);
+    RUN_SHAPE(normals, 0);
+    RUN_SHAPE(row_dot, 1, 1, 1);
+    RUN_SHAPE_ONLY(user_kernels);
+    run_ar(s.n, 2, 2);
+}
+
+/* More columns than are summed up at a time, of one datum or of several. */
+static void run_wide(void)
+{
+    for (shape s : {shape{3, 4200, 1, ONE_ORDER}, shape{3, 1400, 3, THREE_ORDERS}}) {
+        const unwind_case u = {0, 0, 1, 0}, kept = {1, 1, 0, 0};
+        RUN_SHAPE(dot, 1);
+        RUN_SHAPE(advance, 1, 1);
+        RUN_SHAPE(sum_dot, 1);
+        RUN_SHAPE(unwind, u);
+        RUN_SHAPE(unwind, kept);
+        RUN_SHAPE_ONLY(user_kernels);
+        const reals a = positive(s.n);
+        run_side(diagonal_subject(s.n, 0, a, 0), s.each, s.count, ONE_ORDER);
+    }
+    const shape s = {1, 65535 + 30, 1, ONE_ORDER}; /* more columns than a grid has blocks in its second dimension */
+    RUN_SHAPE_ONLY(combine_broadcast);
 }
 
 static void run_copies(void)
 {
     const size_t half = (size_t)4 << 20;
-    for (size_t bytes : {(size_t)0, (size_t)1, (size_t)17, half / 4, half / 4 + 1, half - 16, half + 1, 2 * half + 5, 4 * half + 3}) RUN_TESTp(read_and_write, bytes);
+    for (size_t bytes : {(size_t)0, (size_t)1, (size_t)17, half / 4, half / 4 + 1, half - 16, half + 1, 2 * half + 5, 4 * half + 3})
+        RUN_TESTp(read_and_write, bytes);
     RUN_TEST(many_writes);
     RUN_TESTp(turns, 33);
     RUN_TESTp(turns, 200000);
@@ -1078,13 +2013,23 @@ int main(int argc, char **argv)
         for (shape s : {shape{n, 1, 1, ALL_ORDERS}, shape{n, 5, 1, THREE_ORDERS}, shape{n, 3, 2, THREE_ORDERS}, shape{n, 1, 7, THREE_ORDERS},
                         shape{n, 4, 3, THREE_ORDERS}})
             run_vectors(s);
+        if (n > 0) run_banded(n), run_sparse(n);
     }
-    if (!small_only) run_vectors(shape{1000, 40, 1, THREE_ORDERS});
-    if (!small_only) run_vectors(shape{33, 20, 2, THREE_ORDERS});
+    run_dense_all();
+    run_fourier();
     RUN_TESTp(stages, 1);
     RUN_TESTp(stages, 40);
-    if (!small_only) RUN_TESTp(stages, 300);
-    if (!small_only) run_copies();
+    RUN_TEST(refused);
+    for (pu_solver solver : {PU_CG, PU_PCG, PU_SD})
+        for (int adjoint : {PU_ADJOINT_FULL, PU_ADJOINT_SHORTCUT, PU_ADJOINT_REORTHOGONAL}) RUN_TESTp(solve, solver, adjoint);
+    if (!small_only) {
+        run_vectors(shape{1000, 40, 1, THREE_ORDERS});
+        run_vectors(shape{33, 20, 2, THREE_ORDERS});
+        RUN_TESTp(stages, 300);
+        run_long();
+        run_wide();
+        run_copies();
+    }
     pu_cuda_close(&cuda);
     if (sim_leaks(stdout)) return puts("device memory was not given back"), 1;
     PU_TEST_MAIN_END();

@@ -709,10 +709,13 @@ namespace {
 
 std::map<const void *, size_t> opted_in; /* kernels that may use more dynamic shared memory than 48 KiB */
 
-bool is_mapped(uintptr_t address)
+/* Whether a word of a structure is the address of host memory. An integer and four bytes of padding with the upper half of
+   an old pointer in them are not: their lower half is small. */
+bool looks_like_host_pointer(uintptr_t word)
 {
     uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
-    return msync((void *)(address / page * page), 1, MS_ASYNC) == 0;
+    if (word % 4 != 0 || word >> 47 != 0 || (word & 0xffffffffu) < 1 << 24) return false;
+    return msync((void *)(word / page * page), 1, MS_ASYNC) == 0;
 }
 
 cudaError_t check_geometry(const kernel_call *k)
@@ -734,8 +737,7 @@ static std::string name_of(const kernel_call *k)
 }
 
 /* On a device, a kernel that follows a host pointer crashes; here it would not notice. Parameters that are pointers must
-   be device or pinned memory. Members of structures are looked at as words: one that is the address of host memory is
-   taken for a pointer to it. */
+   be device or pinned memory. Members of structures are looked at as words that may be pointers. */
 void check_argument(const kernel_call *call, int index, const void *bytes, size_t n, bool is_pointer)
 {
     if (!is_pointer && !check_structures) return;
@@ -746,7 +748,7 @@ void check_argument(const kernel_call *call, int index, const void *bytes, size_
         if (word < 4096 || in_region(address) || is_pinned(address, 0)) continue;
         if (is_pointer)
             fault("host pointer given to a kernel", "%s, parameter %d is %p", name_of(call).c_str(), index + 1, address);
-        if (word >> 47 == 0 && is_mapped(word))
+        if (looks_like_host_pointer(word))
             fault("host pointer given to a kernel",
                   "%s, byte %zu of parameter %d looks like one, %p (sim_check_structures(0) allows it)", name_of(call).c_str(),
                   i, index + 1, address);

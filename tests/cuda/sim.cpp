@@ -230,7 +230,9 @@ fiber host; /* the thread that called run_kernel */
 fiber fibers[MAX_FIBERS];
 int n_fibers;
 fiber_list idle;    /* ready to take up a new CUDA thread */
-fiber_list retired; /* ThreadSanitizer only: used in this launch, and again when none is idle */
+#ifdef PU_TSAN
+fiber_list retired; /* used in this launch, and again when none is idle */
+#endif
 fiber *previous;    /* who ran before the last switch */
 } // namespace
 

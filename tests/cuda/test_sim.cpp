@@ -223,6 +223,11 @@ __global__ void k_nothing()
 {
 }
 
+enum { BOUND = 64 };
+static __global__ void __launch_bounds__(BOUND, 2) k_bounds()
+{
+}
+
 __global__ void k_atomics(int *a, unsigned *b)
 {
     atomicAdd(a, (int)threadIdx.x);
@@ -687,6 +692,12 @@ static void test_refused_launches()
     check_refused_launch(1, 1, 60 << 10, cudaSuccess);
     check_refused_launch(1, 1, (60 << 10) + 1, cudaErrorInvalidValue);
     CHECK_CUDA(cudaFuncSetAttribute(k_nothing, cudaFuncAttributeMaxDynamicSharedMemorySize, 48 << 10));
+    PU_LAUNCH(k_tree<1>, 1, 129, 0, 0, 0, NULL, NULL); /* its __launch_bounds__ are 128 */
+    CHECK(cudaGetLastError() == cudaErrorInvalidValue);
+    PU_LAUNCH(k_bounds, 1, 65, 0, 0);
+    CHECK(cudaGetLastError() == cudaErrorInvalidValue);
+    PU_LAUNCH(k_bounds, 1, dim3(8, 8), 0, 0);
+    CHECK(cudaGetLastError() == cudaSuccess);
     PU_LAUNCH(k_nothing, 1, 1, 0, (cudaStream_t)&n_failed);
     CHECK(cudaGetLastError() == cudaErrorInvalidResourceHandle);
 }

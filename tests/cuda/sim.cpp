@@ -54,6 +54,8 @@ const size_t SHARED_LIMIT = 48 << 10;     /* per block, unless the kernel asked 
 const size_t SHARED_MOST = 64 << 10;      /* dynamic bytes a kernel can ask for */
 const size_t SHARED_RED = 64;             /* red zone before and after each shared array */
 const size_t ARENA_BYTES = 256 << 10;     /* shared arrays of one block with their red zones */
+const int MAX_SHARED_ARRAYS = 64;         /* per block */
+const int MAX_FIBERS = 1500;              /* more than threads of a block; ThreadSanitizer can bear a few thousand */
 const size_t STACK_BYTES = 256 << 10;     /* per fiber, guard page included */
 const uint64_t ABSENT_LANE = 0xfff8deadfff8deadull; /* a NaN in either precision */
 
@@ -217,13 +219,27 @@ static void arrange(int *v, int n)
    >>fibers
    ------------------------------------------------------------------------------------------------ */
 
+/* The engine's own data are plain arrays. What a standard container does with memory, ThreadSanitizer would see through
+   memmove and the like, and take for an access of the CUDA thread in whose place it happens. */
 namespace {
-fiber host;                                   /* the thread that called run_kernel */
-auto &fibers = *new std::vector<fiber *>(); /* all there are; never destroyed */
-std::vector<fiber *> idle;                    /* ready to take up a new CUDA thread */
-std::vector<fiber *> retired;                 /* ThreadSanitizer only: used in this launch, and again when none is idle */
-fiber *previous;                              /* who ran before the last switch */
+struct fiber_list {
+    fiber *at[MAX_FIBERS];
+    int n;
+};
+fiber host; /* the thread that called run_kernel */
+fiber fibers[MAX_FIBERS];
+int n_fibers;
+fiber_list idle;    /* ready to take up a new CUDA thread */
+#ifdef PU_TSAN
+fiber_list retired; /* used in this launch, and again when none is idle */
+#endif
+fiber *previous;    /* who ran before the last switch */
 } // namespace
+
+static void push(fiber_list *list, fiber *f)
+{
+    list->at[list->n++] = f;
+}
 
 static void run_threads();
 
@@ -318,23 +334,23 @@ static fiber *new_fiber()
     char *memory = (char *)mmap(NULL, STACK_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (memory == MAP_FAILED) fault("engine", "no memory for the stack of a thread");
     mprotect(memory, page, PROT_NONE);
-    fiber *f = new fiber();
+    fiber *f = &fibers[n_fibers];
     f->stack = memory + page;
     f->stack_bytes = STACK_BYTES - page;
 #ifdef PU_TSAN
     f->tsan = __tsan_create_fiber(0);
 #endif
     /* Stacks of the same address modulo a page would fight for the same cache lines. */
-    prepare_stack(f, fibers.size() * 9 % 256 * 64);
-    fibers.push_back(f);
+    prepare_stack(f, (size_t)n_fibers * 9 % 256 * 64);
+    n_fibers++;
     return f;
 }
 
 bool in_fiber_guard(const void *address)
 {
     size_t page = (size_t)sysconf(_SC_PAGESIZE);
-    for (fiber *f : fibers)
-        if ((char *)address >= f->stack - page && (char *)address < f->stack) return true;
+    for (int i = 0; i < n_fibers; i++)
+        if ((char *)address >= fibers[i].stack - page && (char *)address < fibers[i].stack) return true;
     return false;
 }
 
@@ -351,7 +367,6 @@ namespace {
 char launch_begins, launch_ends, fences;
 
 #ifdef PU_TSAN
-const size_t FIBERS_MOST = 1500; /* the sanitizer can bear a few thousand threads */
 const int MEETINGS = 4096;       /* addresses per block; used in turn, so that reuse can only hide a race, not invent one */
 const size_t ARENAS_MOST = 256;
 std::vector<char *> arenas; /* shared memory of each block of a launch: a block must not see another one's accesses */
@@ -414,7 +429,8 @@ struct shared_array {
 char *arena;
 size_t arena_used;   /* red zones included */
 size_t shared_bytes; /* without them */
-std::vector<shared_array> shared_arrays;
+shared_array shared_arrays[MAX_SHARED_ARRAYS];
+int n_shared_arrays;
 } // namespace
 
 static char *new_arena()
@@ -429,7 +445,8 @@ static char *new_arena()
 static void *add_shared_array(size_t bytes, const char *name, site where)
 {
     size_t whole = (bytes + 15) & ~(size_t)15;
-    if (arena_used + whole + 2 * SHARED_RED > ARENA_BYTES) fault("shared memory", "%zu bytes for %s are too many", bytes, name);
+    if (arena_used + whole + 2 * SHARED_RED > ARENA_BYTES || n_shared_arrays == MAX_SHARED_ARRAYS)
+        fault("shared memory", "no room for %s of %zu bytes", name, bytes);
     if (arena_used == 0) {
         fill(arena, SHARED_RED, RED_ZONE);
         SIM_POISON(arena, SHARED_RED);
@@ -442,7 +459,7 @@ static void *add_shared_array(size_t bytes, const char *name, site where)
     fill(begin + whole, SHARED_RED, RED_ZONE);
     SIM_POISON(begin + bytes, whole - bytes + SHARED_RED);
     arena_used += whole + SHARED_RED;
-    shared_arrays.push_back({begin, bytes, name, where});
+    shared_arrays[n_shared_arrays++] = {begin, bytes, name, where};
     return begin;
 }
 
@@ -460,7 +477,7 @@ static void begin_shared(size_t block_of_launch)
 #endif
     SIM_UNPOISON(arena, ARENA_BYTES);
     arena_used = 0;
-    shared_arrays.clear();
+    n_shared_arrays = 0;
     shared_bytes = block.call->dynamic_bytes;
     add_shared_array(block.call->dynamic_bytes, "dynamic shared memory", block.call->where);
 }
@@ -468,17 +485,17 @@ static void begin_shared(size_t block_of_launch)
 static void end_shared()
 {
     const char *at = arena;
-    for (size_t i = 0; i <= shared_arrays.size(); i++) {
-        const char *end = i < shared_arrays.size() ? shared_arrays[i].begin : arena + arena_used;
+    for (int i = 0; i <= n_shared_arrays; i++) {
+        const char *end = i < n_shared_arrays ? shared_arrays[i].begin : arena + arena_used;
         size_t bytes = (size_t)(end - at), change = first_change(at, bytes, RED_ZONE);
         if (change < bytes) {
             /* Which of its neighbours was meant? The nearer one. */
-            bool after = i > 0 && (change < bytes - change || i == shared_arrays.size());
+            bool after = i > 0 && (change < bytes - change || i == n_shared_arrays);
             const shared_array &a = shared_arrays[after ? i - 1 : i];
             fault("out-of-bounds write to shared memory", "%s of %zu bytes (%s:%d) was written at byte %td", a.name, a.bytes,
                   file_name(a.where.file), a.where.line, at + change - a.begin);
         }
-        if (i < shared_arrays.size()) at = shared_arrays[i].begin + shared_arrays[i].bytes;
+        if (i < n_shared_arrays) at = shared_arrays[i].begin + shared_arrays[i].bytes;
     }
 }
 
@@ -534,15 +551,19 @@ static void start_thread(int i, fiber *f)
     make_current(i);
 }
 
+#ifdef PU_TSAN
+static void reuse_retired()
+{
+    while (retired.n > 0) push(&idle, retired.at[--retired.n]);
+}
+#endif
+
 static fiber *take_idle_fiber()
 {
 #ifdef PU_TSAN
-    if (idle.empty() && fibers.size() >= FIBERS_MOST) idle.swap(retired);
+    if (idle.n == 0 && n_fibers == MAX_FIBERS) reuse_retired();
 #endif
-    if (idle.empty()) return new_fiber();
-    fiber *f = idle.back();
-    idle.pop_back();
-    return f;
+    return idle.n > 0 ? idle.at[--idle.n] : new_fiber();
 }
 
 static void release_waiting_threads();
@@ -588,13 +609,13 @@ static void run_threads()
         block.returned[block.current / WARP] |= 1u << block.current % WARP;
         block.n_finished++;
 #ifdef PU_TSAN
-        retired.push_back(me); /* threads on one fiber would look ordered: take others as long as there are any */
+        push(&retired, me); /* threads on one fiber would look ordered: take others as long as there are any */
 #else
         if (block.n_started < block.n) {
             start_thread(block.start_order[block.n_started++], me);
             continue;
         }
-        idle.push_back(me);
+        push(&idle, me);
 #endif
         give_way(me);
     }
@@ -894,8 +915,7 @@ void run_kernel(kernel_call *call)
     }
     acquire(&launch_ends);
 #ifdef PU_TSAN
-    idle.insert(idle.end(), retired.begin(), retired.end());
-    retired.clear();
+    reuse_retired();
 #endif
     block.call = NULL;
 }
@@ -928,7 +948,7 @@ void sim_seed(unsigned seed)
 extern "C" const char *__tsan_default_options(void);
 extern "C" const char *__tsan_default_options(void)
 {
-    return "halt_on_error=1:report_thread_leaks=0";
+    return "halt_on_error=1:report_thread_leaks=0:atexit_sleep_ms=0";
 }
 extern "C" void __tsan_on_report(void *report);
 extern "C" void __tsan_on_report(void *)

@@ -181,8 +181,16 @@ template <class T> static inline cudaError_t cudaFuncSetAttribute(T *function, e
     return ::cudaFuncSetAttribute((const void *)function, attribute, value);
 }
 
+/* A kernel must not be launched with more threads than its bounds say. g++ can be made to remember the number: it puts as
+   many no-operations in front of the kernel and lists the places, and sim_runtime.cpp reads the list. The bound must be a
+   constant that is no template parameter (PU_SIM_NO_BOUNDS if it is); an enumerator alone crashes g++ 12, hence the + 0. */
 #undef __launch_bounds__
+#if defined(__x86_64__) && !defined(__clang__) && !defined(PU_SIM_NO_BOUNDS)
+#define __launch_bounds__(...)          SIM_LAUNCH_BOUNDS(__VA_ARGS__, 0)
+#define SIM_LAUNCH_BOUNDS(threads, ...) __attribute__((patchable_function_entry((threads) + 0, (threads) + 0)))
+#else
 #define __launch_bounds__(...)
+#endif
 
 /* ------------------------------------------------------------------------------------------------
    >>shared

@@ -223,6 +223,11 @@ __global__ void k_nothing()
 {
 }
 
+enum { BOUND = 64 };
+static __global__ void __launch_bounds__(BOUND, 2) k_bounds()
+{
+}
+
 __global__ void k_atomics(int *a, unsigned *b)
 {
     atomicAdd(a, (int)threadIdx.x);
@@ -687,6 +692,12 @@ static void test_refused_launches()
     check_refused_launch(1, 1, 60 << 10, cudaSuccess);
     check_refused_launch(1, 1, (60 << 10) + 1, cudaErrorInvalidValue);
     CHECK_CUDA(cudaFuncSetAttribute(k_nothing, cudaFuncAttributeMaxDynamicSharedMemorySize, 48 << 10));
+    PU_LAUNCH(k_tree<1>, 1, 129, 0, 0, 0, NULL, NULL); /* its __launch_bounds__ are 128 */
+    CHECK(cudaGetLastError() == cudaErrorInvalidValue);
+    PU_LAUNCH(k_bounds, 1, 65, 0, 0);
+    CHECK(cudaGetLastError() == cudaErrorInvalidValue);
+    PU_LAUNCH(k_bounds, 1, dim3(8, 8), 0, 0);
+    CHECK(cudaGetLastError() == cudaSuccess);
     PU_LAUNCH(k_nothing, 1, 1, 0, (cudaStream_t)&n_failed);
     CHECK(cudaGetLastError() == cudaErrorInvalidResourceHandle);
 }
@@ -1309,14 +1320,14 @@ __global__ void k_shared_uninitialised(double *out)
     PU_SHARED_ARRAY(double, s, 4);
     if (threadIdx.x < 3) s[threadIdx.x] = 1;
     __syncthreads();
-    if (threadIdx.x == 0) *out = s[0] + s[1] + s[2] + s[3];
+    if (threadIdx.x == 0) out[blockIdx.x] = s[0] + s[1] + s[2] + s[3];
 }
 
 static void fault_shared_uninitialised()
 {
-    double *out = device_new<double>(1);
-    PU_LAUNCH(k_shared_uninitialised, 2, 32, 0, 0, out); /* the second block gets clean memory, too */
-    if (!(fabs(to_host(out, 1)[0]) < 100)) wrong_numbers();
+    double *out = device_new<double>(2);
+    PU_LAUNCH(k_shared_uninitialised, 2, 32, 0, 0, out); /* the second block does not get the first one's numbers */
+    if (!(fabs(to_host(out, 2)[1]) < 100)) wrong_numbers();
 }
 
 __global__ void k_large_shared(double *out)
@@ -1451,8 +1462,9 @@ static void fault_host_pointer_parameter()
 
 static void fault_host_pointer_in_structure()
 {
-    std::vector<double> x(10);
-    vector_view view = {x.data(), 10, 1};
+    static double x[6 << 20];
+    vector_view view = {x, 10, 1};
+    if (((uintptr_t)x & 0xffffffffu) < 1 << 24) view.at += 3 << 20; /* such an address is not taken for one */
     PU_LAUNCH(k_view, 1, 32, 0, 0, view, NULL, 0);
     cudaDeviceSynchronize();
 }

@@ -485,7 +485,7 @@ static __device__ double pu__along_row(double v, double *scratch)
 
 /* out_r += sum_j w_j m_i p_ij q_ij. 32 rows a block, columns shared out among 8 threads a row. With a list (see pu_backend): the row is
    one of M, and i runs over its places */
-static __global__ void __launch_bounds__(PU__CUDA_THREADS, 4) /* said, ptxas spills nothing for sm_80 */
+static __global__ void __launch_bounds__(PU__CUDA_THREADS, 4) /* without the 4, ptxas spills for sm_80 */
     pu__cuda_row_dot(pu_int n, pu_int k, pu_int each, const pu_real *m, const pu_real *w, pu_block p, pu_block q, pu_int M,
                      const pu_int *rows, pu_real *out)
 {

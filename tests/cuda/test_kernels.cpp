@@ -1075,10 +1075,10 @@ static void host_plus(world &w, const pu_op &op, const reals *shift, pu_int n, s
 {
     w.note(op.apply(&op, c.k, c.of(X), c.of(Y), 0, work));
     for (pu_int j = c.first; j < c.first + c.k; j++) {
-        double sum = 0;
+        long double sum = 0; /* all its terms may be positive */
         for (pu_int i = 0; i < n; i++) {
             if (shift) Y.at[j * Y.ld + i] += (*shift)[(size_t)(c.d * n + i)] * X.at[j * X.ld + i];
-            sum += (double)X.at[j * X.ld + i] * (double)Y.at[j * Y.ld + i];
+            sum += (long double)X.at[j * X.ld + i] * (long double)Y.at[j * Y.ld + i];
         }
         s[j] = (pu_real)sum;
     }
@@ -1482,15 +1482,16 @@ static void run_dense(pu_int rows, pu_int cols)
 
 static void run_spd(pu_int n)
 {
-    const pu_real *a = tc_random_spd(++next_seed, n);
-    pu_real *factor = tc_reals(n * n);
-    if (pu_op_spd_factor(n, a, factor, NULL) != PU_OK) exit(2);
+    const pu_real *made = tc_random_spd(++next_seed, n);
+    const reals a(made, made + n * n); /* what came from tc_ goes with the next test */
+    reals factor((size_t)(n * n));
+    if (pu_op_spd_factor(n, a.data(), factor.data(), NULL) != PU_OK) exit(2);
     for (pu_int i = 0; i < n; i++)
-        for (pu_int j = i + 1; j < n; j++) factor[i * n + j] = PU_R(NAN); /* nobody reads these */
-    subject t = dense_subject("spd", pu_op_spd(n, a, factor), 0);
+        for (pu_int j = i + 1; j < n; j++) factor[(size_t)(i * n + j)] = PU_R(NAN); /* nobody reads these */
+    subject t = dense_subject("spd", pu_op_spd(n, a.data(), factor.data()), 0);
     t.factor.rows = t.factor.cols = n;
     for (pu_int i = 0; i < n; i++)
-        for (pu_int j = 0; j <= i; j++) t.factor.add(i, j, (double)factor[i * n + j]);
+        for (pu_int j = 0; j <= i; j++) t.factor.add(i, j, (double)factor[(size_t)(i * n + j)]);
     t.grad_size = [=](const mat &P, const mat &Q, const reals &weight) {
         doubles size((size_t)(n * n), 0);
         for (pu_int j = 0; j < P.k; j++)
@@ -1500,7 +1501,7 @@ static void run_spd(pu_int n)
         return size;
     };
     run_side(t);
-    t.name = "spd, no factor", t.op = pu_op_spd(n, a, NULL);
+    t.name = "spd, no factor", t.op = pu_op_spd(n, a.data(), NULL);
     if (!t.op.sample) run_side(t, 2, 1, ONE_ORDER);
 }
 

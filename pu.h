@@ -70,6 +70,7 @@ SWITCHES (define before the include; every unit of a program must agree, except 
                          already, and its own may change the rounding from run to run. The bits of a column
                          then depend on options.columns
     PU_CBLAS_HEADER      where gemm is declared.  Default: <cblas.h>
+    PU_CUDA              pu_cuda.cuh is included, too: the same calls on a GPU. Implementation in a .cu file only
 
 MEMORY
     pu_gradient takes one block of memory per call and makes at most one allocation (PU_AUTO: two); a pu_workspace keeps
@@ -1465,7 +1466,8 @@ PU_DEF const char *pu_explain(const pu_report *report, char *buffer, size_t capa
     pu__put_number(&t, ", column ", report->where.column);
     pu__put_number(&t, report->status > 0 && report->where.column >= 0 ? ", step " : ", index ", report->where.index);
     if (report->status == PU_E_BLOCK || report->status == PU_E_MEMORY)
-        pu__put_number(&t, ", bytes needed ", (pu_int)report->bytes);
+        pu__put_number(&t, ", bytes needed ",
+                       (pu_int)(strncmp(report->where.what, "device", 6) ? report->bytes : report->device_bytes));
     return buffer;
 }
 

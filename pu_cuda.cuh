@@ -604,7 +604,8 @@ static void pu__cuda_combination(void *user, pu_int n, pu_int k, pu_block y, int
     pu__cuda_terms t;
     memset(&t, 0, sizeof t);
     t.count = count;
-    for (int l = 0; l < count; l++) t.t[l] = terms[l];
+    for (int l = 0; l < count; l++) /* not the padding */
+        t.t[l].x = terms[l].x, t.t[l].c = terms[l].c, t.t[l].scale = terms[l].scale, t.t[l].m = terms[l].m;
     if (n < 1 || k < 1) return;
     PU_LAUNCH(pu__cuda_combine, pu__cuda_grid(pu__cuda_blocks(n, PU__CUDA_THREADS), k, 1), PU__CUDA_THREADS, 0, c->stream, n, k,
               pu__cuda_each(c, k), y, t);
@@ -868,21 +869,28 @@ static __global__ void __launch_bounds__(PU__CUDA_THREADS)
         }
 }
 
-/* 32 rows a block, columns shared out among 8 threads a row; lag = blockIdx.y */
+enum { PU__CUDA_LAGS = 8 };
+
+/* 32 rows a block, columns shared out among 8 threads a row, some lags at a time: a vector is read from memory once for them */
 static __global__ void __launch_bounds__(PU__CUDA_THREADS)
     pu__cuda_band_grad(pu_int n, pu_int w, pu_int k, pu_block P, pu_block Q, const pu_real *weight, pu_real *S)
 {
     PU_SHARED_ARRAY(double, scratch, PU__CUDA_THREADS);
-    const pu_int lag = blockIdx.y;
+    const pu_int first = (pu_int)blockIdx.y * PU__CUDA_LAGS, lags = pu__min(PU__CUDA_LAGS, w + 1 - first);
     for (pu_int from = (pu_int)blockIdx.x * PU__CUDA_ROWS; from < n; from += (pu_int)gridDim.x * PU__CUDA_ROWS) {
-        const pu_int i = from + (pu_int)threadIdx.x;
-        double v = 0;
-        for (pu_int j = threadIdx.y; j < k && i < n && i >= lag; j += PU__CUDA_ACROSS) {
-            const pu_real *p = pu__col(P, j), *q = pu__col(Q, j);
-            if (weight[j] != PU_R(0)) v += (double)weight[j] * (double)(p[i] * q[i - lag] + q[i] * p[i - lag]);
+        const pu_int i = from + (pu_int)threadIdx.x, reach = i < n ? pu__min(lags, i - first + 1) : 0; /* lags that stay inside */
+        double v[PU__CUDA_LAGS];
+        for (int l = 0; l < PU__CUDA_LAGS; l++) v[l] = 0;
+        for (pu_int j = threadIdx.y; j < k && reach > 0; j += PU__CUDA_ACROSS) {
+            const pu_real *p = pu__col(P, j), *q = pu__col(Q, j), pi = p[i], qi = q[i];
+            if (weight[j] == PU_R(0)) continue;
+            for (int l = 0; l < PU__CUDA_LAGS; l++)
+                if (l < reach) v[l] += (double)weight[j] * (double)(pi * q[i - first - l] + qi * p[i - first - l]);
         }
-        v = pu__along_row(v, scratch);
-        if (i < n && i >= lag && threadIdx.y == 0) S[i * (w + 1) + lag] += (pu_real)(v / 2);
+        for (int l = 0; l < PU__CUDA_LAGS; l++) {
+            const double sum = pu__along_row(v[l], scratch);
+            if (l < reach && threadIdx.y == 0) S[i * (w + 1) + first + l] += (pu_real)(sum / 2);
+        }
     }
 }
 
@@ -930,7 +938,8 @@ static pu_status pu__cuda_banded_grad(const pu_op *op, pu_int k, pu_block P, pu_
     const pu_cuda_side *b = pu__cuda_side(op);
     pu_cuda *c = pu__cuda_of(op);
     (void)work;
-    PU_LAUNCH(pu__cuda_band_grad, pu__cuda_grid(pu__cuda_blocks(op->rows, PU__CUDA_ROWS), b->width + 1, 1),
+    PU_LAUNCH(pu__cuda_band_grad,
+              pu__cuda_grid(pu__cuda_blocks(op->rows, PU__CUDA_ROWS), pu__cuda_blocks(b->width + 1, PU__CUDA_LAGS), 1),
               dim3(PU__CUDA_ROWS, PU__CUDA_ACROSS), 0, c->stream, op->rows, b->width, k, P, Q, weight, grad);
     pu__cuda_launched(c);
     return pu__cuda_said(c);
@@ -1076,7 +1085,7 @@ static __global__ void __launch_bounds__(PU__CUDA_THREADS) pu__cuda_lower(pu_int
     if (at < n * n && at % n > at / n) a[at] = PU_R(0);
 }
 
-enum { PU__CUDA_TILE = 8 }; /* columns that a thread of the gathered products has in registers */
+enum { PU__CUDA_TILE = 12 }; /* columns that a thread of the gathered products has in registers */
 
 /* Y (n x k) = Phi[rows] X: a warp a row, its lanes along Phi's row. Grid: tiles of rows, data, tiles of columns */
 static __global__ void __launch_bounds__(PU__CUDA_THREADS)
@@ -1390,13 +1399,12 @@ static __global__ void __launch_bounds__(PU__CUDA_THREADS)
 static __global__ void __launch_bounds__(PU__CUDA_THREADS)
     pu__cuda_unpack(pu_int n, pu_int k, const pu__complex *Z, pu_real scale, pu_block Y, int add)
 {
-    for (pu_int j = blockIdx.y; j < k; j += gridDim.y)
-        for (pu_int i = (pu_int)blockIdx.x * PU__CUDA_THREADS + (pu_int)threadIdx.x; i < n;
-             i += (pu_int)gridDim.x * PU__CUDA_THREADS) {
-            const pu__complex z = Z[j / 2 * n + i];
-            const pu_real y = scale * (j % 2 ? z.im : z.re);
-            pu__col(Y, j)[i] = add ? pu__col(Y, j)[i] + y : y;
-        }
+    for (pu_int j = blockIdx.y; j < k; j += gridDim.y) {
+        const pu_real *z = &Z[(j >> 1) * n].re + (j & 1);
+        const pu_int i = (pu_int)blockIdx.x * PU__CUDA_THREADS + (pu_int)threadIdx.x; /* the grid covers a column */
+        pu_real *y = pu__col(Y, j);
+        if (i < n) y[i] = scale * z[2 * i] + (add ? y[i] : PU_R(0));
+    }
 }
 
 /* Y = [Re A; Im A] of every column */

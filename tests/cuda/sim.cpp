@@ -48,15 +48,15 @@ void __tsan_release(void *address);
 namespace sim {
 namespace {
 
-const int MAX_THREADS = 1024;             /* per block */
+const int MAX_THREADS = 1024; /* per block */
 const int WARP = 32;
-const size_t SHARED_LIMIT = 48 << 10;     /* per block, unless the kernel asked for more */
-const size_t SHARED_MOST = 64 << 10;      /* dynamic bytes a kernel can ask for */
-const size_t SHARED_RED = 64;             /* red zone before and after each shared array */
-const size_t ARENA_BYTES = 256 << 10;     /* shared arrays of one block with their red zones */
-const int MAX_SHARED_ARRAYS = 64;         /* per block */
-const int MAX_FIBERS = 1500;              /* more than threads of a block; ThreadSanitizer can bear a few thousand */
-const size_t STACK_BYTES = 256 << 10;     /* per fiber, guard page included */
+const size_t SHARED_LIMIT = 48 << 10;               /* per block, unless the kernel asked for more */
+const size_t SHARED_MOST = 64 << 10;                /* dynamic bytes a kernel can ask for */
+const size_t SHARED_RED = 64;                       /* red zone before and after each shared array */
+const size_t ARENA_BYTES = 256 << 10;               /* shared arrays of one block with their red zones */
+const int MAX_SHARED_ARRAYS = 64;                   /* per block */
+const int MAX_FIBERS = 1500;                        /* more than threads of a block; ThreadSanitizer can bear a few thousand */
+const size_t STACK_BYTES = 256 << 10;               /* per fiber, guard page included */
 const uint64_t ABSENT_LANE = 0xfff8deadfff8deadull; /* a NaN in either precision */
 
 enum thread_state { NOT_STARTED, RUNNABLE, AT_BARRIER, IN_WARP_OP, IN_ACTIVEMASK, FINISHED };
@@ -93,7 +93,7 @@ struct {
     int n, n_started, n_finished, n_at_barrier;
     int current;
     int start_order[MAX_THREADS];
-    int runnable[MAX_THREADS], first_runnable, n_runnable; /* ring buffer */
+    int runnable[MAX_THREADS], first_runnable, n_runnable;                 /* ring buffer */
     unsigned in_warp_op[MAX_THREADS / WARP], returned[MAX_THREADS / WARP]; /* lanes in that state; absent ones have returned */
     site barrier_site;
     char *barrier_meeting;
@@ -229,11 +229,11 @@ struct fiber_list {
 fiber host; /* the thread that called run_kernel */
 fiber fibers[MAX_FIBERS];
 int n_fibers;
-fiber_list idle;    /* ready to take up a new CUDA thread */
+fiber_list idle; /* ready to take up a new CUDA thread */
 #ifdef PU_TSAN
 fiber_list retired; /* used in this launch, and again when none is idle */
 #endif
-fiber *previous;    /* who ran before the last switch */
+fiber *previous; /* who ran before the last switch */
 } // namespace
 
 static void push(fiber_list *list, fiber *f)
@@ -367,8 +367,8 @@ namespace {
 char launch_begins, launch_ends, fences;
 
 #ifdef PU_TSAN
-const int MEETINGS = 4096;       /* addresses per block; used in turn, so that reuse can only hide a race, not invent one */
-const size_t ARENAS_MOST = 256;
+const int MEETINGS = 4096; /* addresses per block; used in turn, so that reuse can only hide a race, not invent one */
+const size_t ARENAS_MOST = 64;
 std::vector<char *> arenas; /* shared memory of each block of a launch: a block must not see another one's accesses */
 char meetings[64][MEETINGS];
 int next_meeting;
@@ -517,7 +517,8 @@ void *static_shared(shared_key *key, size_t bytes, size_t alignment, const char 
 void *dynamic_shared(size_t alignment, site where)
 {
     if (!block.call) fault("shared memory", "at %s:%d outside a kernel", file_name(where.file), where.line);
-    if (alignment > 16) fault("shared memory", "alignment of %zu at %s:%d, given are 16", alignment, file_name(where.file), where.line);
+    if (alignment > 16)
+        fault("shared memory", "alignment of %zu at %s:%d, given are 16", alignment, file_name(where.file), where.line);
     return shared_arrays[0].begin;
 }
 
@@ -649,7 +650,9 @@ static const char *describe(int i, char *text, size_t size)
     size -= (size_t)k;
     switch (t.state) {
     case AT_BARRIER: snprintf(text, size, "waits at __syncthreads in %s:%d", file, t.where.line); break;
-    case IN_WARP_OP: snprintf(text, size, "waits in %s of mask %08x in %s:%d", op_name(t.op), t.mask, file, t.where.line); break;
+    case IN_WARP_OP:
+        snprintf(text, size, "waits in %s of mask %08x in %s:%d", op_name(t.op), t.mask, file, t.where.line);
+        break;
     case FINISHED: snprintf(text, size, "has returned"); break;
     default: snprintf(text, size, "runs"); break;
     }
@@ -802,8 +805,10 @@ uint64_t warp(warp_op op, unsigned mask, uint64_t value, int argument, int width
     int lane = block.current % WARP, warp_begin = block.current - lane;
     cuda_thread &t = block.threads[block.current];
     t.where = where;
-    if (!(mask >> lane & 1)) fault("wrong warp mask", "%s of mask %08x called by lane %d, which is not in it", op_name(op), mask, lane);
-    if (width < 1 || width > WARP || (width & (width - 1))) fault("warp operation", "width %d is not a power of two up to 32", width);
+    if (!(mask >> lane & 1))
+        fault("wrong warp mask", "%s of mask %08x called by lane %d, which is not in it", op_name(op), mask, lane);
+    if (width < 1 || width > WARP || (width & (width - 1)))
+        fault("warp operation", "width %d is not a power of two up to 32", width);
 #ifdef PU_TSAN
     t.meeting = warp_meeting(warp_begin, mask);
 #else
@@ -866,8 +871,8 @@ static bool release_active_masks()
 static void run_block(size_t number, size_t block_of_launch)
 {
     const dim3 &grid = block.call->grid;
-    blockIdx = make_uint3((unsigned)(number % grid.x), (unsigned)(number / grid.x % grid.y),
-                          (unsigned)(number / grid.x / grid.y));
+    blockIdx =
+        make_uint3((unsigned)(number % grid.x), (unsigned)(number / grid.x % grid.y), (unsigned)(number / grid.x / grid.y));
     block.serial++;
     block.n_started = block.n_finished = block.n_at_barrier = block.n_runnable = block.first_runnable = 0;
     for (int i = 0; i < block.n; i++) {

@@ -115,8 +115,8 @@ struct api_call {
 
 const size_t REGION_BYTES = (size_t)4 << 30;
 const size_t HUGE_PAGE = 2 << 20;
-const size_t RED_BYTES = 256;               /* on each side; also the alignment of allocations */
-const size_t KEPT_BACK_BYTES = 16 << 20;    /* of freed memory */
+const size_t RED_BYTES = 256;            /* on each side; also the alignment of allocations */
+const size_t KEPT_BACK_BYTES = 16 << 20; /* of freed memory */
 const size_t KEPT_BACK_CHUNKS = 1000;
 
 enum chunk_state { FREE, LIVE, KEPT_BACK };
@@ -757,7 +757,8 @@ cudaError_t check_geometry(const kernel_call *k)
 
 static std::string name_of(const kernel_call *k)
 {
-    return std::string("kernel ") + k->name + " (launched at " + file_name(k->where.file) + ":" + std::to_string(k->where.line) + ")";
+    return std::string("kernel ") + k->name + " (launched at " + file_name(k->where.file) + ":" +
+           std::to_string(k->where.line) + ")";
 }
 
 /* On a device, a kernel that follows a host pointer crashes; here it would not notice. Parameters that are pointers must
@@ -783,7 +784,7 @@ void enqueue_kernel(kernel_call *taken, cudaStream_t handle)
 {
     api_call call;
     std::shared_ptr<kernel_call> k(taken); /* after the lock, so that it is given up within it */
-    if (!region) reserve_region(); /* and be ready for bad addresses */
+    if (!region) reserve_region();         /* and be ready for bad addresses */
     cudaError_t error = status();
     if (error == cudaSuccess) error = check_geometry(taken);
     stream *s = find_stream(handle);
@@ -832,40 +833,41 @@ cudaError_t cudaPeekAtLastError(void)
     return lost != cudaSuccess ? lost : last_error;
 }
 
-#define SIM_ERRORS(X)                                                                                                         \
-    X(cudaSuccess, "no error")                                                                                                \
-    X(cudaErrorInvalidValue, "a parameter is out of range")                                                                   \
-    X(cudaErrorMemoryAllocation, "out of memory")                                                                             \
-    X(cudaErrorInitializationError, "the driver could not be initialised")                                                    \
-    X(cudaErrorInvalidConfiguration, "the launch has an impossible grid or block")                                            \
-    X(cudaErrorInvalidMemcpyDirection, "the direction of the copy is unknown")                                                \
-    X(cudaErrorInsufficientDriver, "the driver is too old, or there is none")                                                 \
-    X(cudaErrorInvalidDeviceFunction, "not a kernel")                                                                         \
-    X(cudaErrorNoDevice, "there is no CUDA device")                                                                           \
-    X(cudaErrorInvalidDevice, "no device has this number")                                                                    \
-    X(cudaErrorInvalidResourceHandle, "not a handle, or one of something destroyed")                                          \
-    X(cudaErrorIllegalState, "not possible in the present state")                                                             \
-    X(cudaErrorNotReady, "not finished yet")                                                                                  \
-    X(cudaErrorIllegalAddress, "a kernel used an invalid address")                                                            \
-    X(cudaErrorLaunchOutOfResources, "the launch needs more than the device has")                                             \
-    X(cudaErrorLaunchTimeout, "a kernel took too long")                                                                       \
-    X(cudaErrorLaunchFailure, "a kernel failed, the device is lost")                                                          \
-    X(cudaErrorNotSupported, "not supported")                                                                                 \
-    X(cudaErrorStreamCaptureUnsupported, "not permitted while a stream is captured")                                          \
-    X(cudaErrorStreamCaptureInvalidated, "an earlier error spoilt the capture")                                               \
-    X(cudaErrorStreamCaptureMerge, "two captures would become one")                                                           \
-    X(cudaErrorStreamCaptureUnmatched, "the capture was not begun on this stream")                                            \
-    X(cudaErrorStreamCaptureUnjoined, "a stream was drawn into the capture and did not rejoin its origin")                    \
-    X(cudaErrorStreamCaptureIsolation, "captured work would wait for work that is not")                                       \
-    X(cudaErrorStreamCaptureImplicit, "stream 0 would wait for a captured stream")                                            \
-    X(cudaErrorCapturedEvent, "the event was recorded in a capture")                                                          \
-    X(cudaErrorStreamCaptureWrongThread, "another host thread began the capture")                                             \
+#define SIM_ERRORS(X)                                                                                                          \
+    X(cudaSuccess, "no error")                                                                                                 \
+    X(cudaErrorInvalidValue, "a parameter is out of range")                                                                    \
+    X(cudaErrorMemoryAllocation, "out of memory")                                                                              \
+    X(cudaErrorInitializationError, "the driver could not be initialised")                                                     \
+    X(cudaErrorInvalidConfiguration, "the launch has an impossible grid or block")                                             \
+    X(cudaErrorInvalidMemcpyDirection, "the direction of the copy is unknown")                                                 \
+    X(cudaErrorInsufficientDriver, "the driver is too old, or there is none")                                                  \
+    X(cudaErrorInvalidDeviceFunction, "not a kernel")                                                                          \
+    X(cudaErrorNoDevice, "there is no CUDA device")                                                                            \
+    X(cudaErrorInvalidDevice, "no device has this number")                                                                     \
+    X(cudaErrorInvalidResourceHandle, "not a handle, or one of something destroyed")                                           \
+    X(cudaErrorIllegalState, "not possible in the present state")                                                              \
+    X(cudaErrorNotReady, "not finished yet")                                                                                   \
+    X(cudaErrorIllegalAddress, "a kernel used an invalid address")                                                             \
+    X(cudaErrorLaunchOutOfResources, "the launch needs more than the device has")                                              \
+    X(cudaErrorLaunchTimeout, "a kernel took too long")                                                                        \
+    X(cudaErrorLaunchFailure, "a kernel failed, the device is lost")                                                           \
+    X(cudaErrorNotSupported, "not supported")                                                                                  \
+    X(cudaErrorStreamCaptureUnsupported, "not permitted while a stream is captured")                                           \
+    X(cudaErrorStreamCaptureInvalidated, "an earlier error spoilt the capture")                                                \
+    X(cudaErrorStreamCaptureMerge, "two captures would become one")                                                            \
+    X(cudaErrorStreamCaptureUnmatched, "the capture was not begun on this stream")                                             \
+    X(cudaErrorStreamCaptureUnjoined, "a stream was drawn into the capture and did not rejoin its origin")                     \
+    X(cudaErrorStreamCaptureIsolation, "captured work would wait for work that is not")                                        \
+    X(cudaErrorStreamCaptureImplicit, "stream 0 would wait for a captured stream")                                             \
+    X(cudaErrorCapturedEvent, "the event was recorded in a capture")                                                           \
+    X(cudaErrorStreamCaptureWrongThread, "another host thread began the capture")                                              \
     X(cudaErrorUnknown, "unknown error")
 
 const char *cudaGetErrorName(cudaError_t error)
 {
     switch (error) {
-#define X(name, text) case name: return #name;
+#define X(name, text)                                                                                                          \
+    case name: return #name;
         SIM_ERRORS(X)
 #undef X
     default: return "unrecognized error code";
@@ -875,7 +877,8 @@ const char *cudaGetErrorName(cudaError_t error)
 const char *cudaGetErrorString(cudaError_t error)
 {
     switch (error) {
-#define X(name, text) case name: return text;
+#define X(name, text)                                                                                                          \
+    case name: return text;
         SIM_ERRORS(X)
 #undef X
     default: return "unrecognized error code";
@@ -1131,11 +1134,13 @@ cudaError_t copy(rectangle r, enum cudaMemcpyKind kind, cudaStream_t handle, boo
 
     bool to_device = in_region(r.to), from_device = in_region(r.from);
     if (kind == cudaMemcpyDefault)
-        kind = to_device ? from_device ? cudaMemcpyDeviceToDevice : cudaMemcpyHostToDevice
-                         : from_device ? cudaMemcpyDeviceToHost : cudaMemcpyHostToHost;
+        kind = to_device     ? from_device ? cudaMemcpyDeviceToDevice : cudaMemcpyHostToDevice
+               : from_device ? cudaMemcpyDeviceToHost
+                             : cudaMemcpyHostToHost;
     if (kind < cudaMemcpyHostToHost || kind > cudaMemcpyDeviceToDevice) return failed(cudaErrorInvalidMemcpyDirection);
     if (to_device != (kind == cudaMemcpyHostToDevice || kind == cudaMemcpyDeviceToDevice)) return failed(cudaErrorInvalidValue);
-    if (from_device != (kind == cudaMemcpyDeviceToHost || kind == cudaMemcpyDeviceToDevice)) return failed(cudaErrorInvalidValue);
+    if (from_device != (kind == cudaMemcpyDeviceToHost || kind == cudaMemcpyDeviceToDevice))
+        return failed(cudaErrorInvalidValue);
     if (to_device && !is_device(r.to, r.to_span())) return failed(cudaErrorInvalidValue);
     if (from_device && !is_device(r.from, r.from_span())) return failed(cudaErrorInvalidValue);
 

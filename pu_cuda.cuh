@@ -158,8 +158,12 @@ PU_DEF pu_status pu_cuda_bulk_normals(pu_cuda *cuda, pu_int n, pu_real *x, uint6
 #define PU_SHARED_ARRAY(T, name, N) __shared__ T name[N]
 #endif
 
+#ifndef PU_CUDA_THREADS
+#define PU_CUDA_THREADS 256 /* of a block: a multiple of 32 */
+#endif
+
 enum {
-    PU__CUDA_THREADS = 256,
+    PU__CUDA_THREADS = PU_CUDA_THREADS,
     PU__CUDA_EACH = 16,      /* entries of a column that a thread takes before sums are closed */
     PU__CUDA_PARTS = 64,     /* partial sums of a column at most */
     PU__CUDA_COLUMNS = 4096, /* columns whose sums are made at a time */

@@ -48,13 +48,15 @@ void __tsan_release(void *address);
 namespace sim {
 namespace {
 
-const int MAX_THREADS = 1024;             /* per block */
+const int MAX_THREADS = 1024; /* per block */
 const int WARP = 32;
-const size_t SHARED_LIMIT = 48 << 10;     /* per block, unless the kernel asked for more */
-const size_t SHARED_MOST = 64 << 10;      /* dynamic bytes a kernel can ask for */
-const size_t SHARED_RED = 64;             /* red zone before and after each shared array */
-const size_t ARENA_BYTES = 256 << 10;     /* shared arrays of one block with their red zones */
-const size_t STACK_BYTES = 256 << 10;     /* per fiber, guard page included */
+const size_t SHARED_LIMIT = 48 << 10;               /* per block, unless the kernel asked for more */
+const size_t SHARED_MOST = 64 << 10;                /* dynamic bytes a kernel can ask for */
+const size_t SHARED_RED = 64;                       /* red zone before and after each shared array */
+const size_t ARENA_BYTES = 256 << 10;               /* shared arrays of one block with their red zones */
+const int MAX_SHARED_ARRAYS = 64;                   /* per block */
+const int MAX_FIBERS = 1500;                        /* more than threads of a block; ThreadSanitizer can bear a few thousand */
+const size_t STACK_BYTES = 256 << 10;               /* per fiber, guard page included */
 const uint64_t ABSENT_LANE = 0xfff8deadfff8deadull; /* a NaN in either precision */
 
 enum thread_state { NOT_STARTED, RUNNABLE, AT_BARRIER, IN_WARP_OP, IN_ACTIVEMASK, FINISHED };
@@ -91,7 +93,7 @@ struct {
     int n, n_started, n_finished, n_at_barrier;
     int current;
     int start_order[MAX_THREADS];
-    int runnable[MAX_THREADS], first_runnable, n_runnable; /* ring buffer */
+    int runnable[MAX_THREADS], first_runnable, n_runnable;                 /* ring buffer */
     unsigned in_warp_op[MAX_THREADS / WARP], returned[MAX_THREADS / WARP]; /* lanes in that state; absent ones have returned */
     site barrier_site;
     char *barrier_meeting;
@@ -217,13 +219,27 @@ static void arrange(int *v, int n)
    >>fibers
    ------------------------------------------------------------------------------------------------ */
 
+/* The engine's own data are plain arrays. What a standard container does with memory, ThreadSanitizer would see through
+   memmove and the like, and take for an access of the CUDA thread in whose place it happens. */
 namespace {
-fiber host;                                   /* the thread that called run_kernel */
-auto &fibers = *new std::vector<fiber *>(); /* all there are; never destroyed */
-std::vector<fiber *> idle;                    /* ready to take up a new CUDA thread */
-std::vector<fiber *> retired;                 /* ThreadSanitizer only: used in this launch, and again when none is idle */
-fiber *previous;                              /* who ran before the last switch */
+struct fiber_list {
+    fiber *at[MAX_FIBERS];
+    int n;
+};
+fiber host; /* the thread that called run_kernel */
+fiber fibers[MAX_FIBERS];
+int n_fibers;
+fiber_list idle; /* ready to take up a new CUDA thread */
+#ifdef PU_TSAN
+fiber_list retired; /* used in this launch, and again when none is idle */
+#endif
+fiber *previous; /* who ran before the last switch */
 } // namespace
+
+static void push(fiber_list *list, fiber *f)
+{
+    list->at[list->n++] = f;
+}
 
 static void run_threads();
 
@@ -318,23 +334,23 @@ static fiber *new_fiber()
     char *memory = (char *)mmap(NULL, STACK_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (memory == MAP_FAILED) fault("engine", "no memory for the stack of a thread");
     mprotect(memory, page, PROT_NONE);
-    fiber *f = new fiber();
+    fiber *f = &fibers[n_fibers];
     f->stack = memory + page;
     f->stack_bytes = STACK_BYTES - page;
 #ifdef PU_TSAN
     f->tsan = __tsan_create_fiber(0);
 #endif
     /* Stacks of the same address modulo a page would fight for the same cache lines. */
-    prepare_stack(f, fibers.size() * 9 % 256 * 64);
-    fibers.push_back(f);
+    prepare_stack(f, (size_t)n_fibers * 9 % 256 * 64);
+    n_fibers++;
     return f;
 }
 
 bool in_fiber_guard(const void *address)
 {
     size_t page = (size_t)sysconf(_SC_PAGESIZE);
-    for (fiber *f : fibers)
-        if ((char *)address >= f->stack - page && (char *)address < f->stack) return true;
+    for (int i = 0; i < n_fibers; i++)
+        if ((char *)address >= fibers[i].stack - page && (char *)address < fibers[i].stack) return true;
     return false;
 }
 
@@ -351,9 +367,8 @@ namespace {
 char launch_begins, launch_ends, fences;
 
 #ifdef PU_TSAN
-const size_t FIBERS_MOST = 1500; /* the sanitizer can bear a few thousand threads */
-const int MEETINGS = 4096;       /* addresses per block; used in turn, so that reuse can only hide a race, not invent one */
-const size_t ARENAS_MOST = 256;
+const int MEETINGS = 4096; /* addresses per block; used in turn, so that reuse can only hide a race, not invent one */
+const size_t ARENAS_MOST = 64;
 std::vector<char *> arenas; /* shared memory of each block of a launch: a block must not see another one's accesses */
 char meetings[64][MEETINGS];
 int next_meeting;
@@ -414,7 +429,8 @@ struct shared_array {
 char *arena;
 size_t arena_used;   /* red zones included */
 size_t shared_bytes; /* without them */
-std::vector<shared_array> shared_arrays;
+shared_array shared_arrays[MAX_SHARED_ARRAYS];
+int n_shared_arrays;
 } // namespace
 
 static char *new_arena()
@@ -429,7 +445,8 @@ static char *new_arena()
 static void *add_shared_array(size_t bytes, const char *name, site where)
 {
     size_t whole = (bytes + 15) & ~(size_t)15;
-    if (arena_used + whole + 2 * SHARED_RED > ARENA_BYTES) fault("shared memory", "%zu bytes for %s are too many", bytes, name);
+    if (arena_used + whole + 2 * SHARED_RED > ARENA_BYTES || n_shared_arrays == MAX_SHARED_ARRAYS)
+        fault("shared memory", "no room for %s of %zu bytes", name, bytes);
     if (arena_used == 0) {
         fill(arena, SHARED_RED, RED_ZONE);
         SIM_POISON(arena, SHARED_RED);
@@ -442,7 +459,7 @@ static void *add_shared_array(size_t bytes, const char *name, site where)
     fill(begin + whole, SHARED_RED, RED_ZONE);
     SIM_POISON(begin + bytes, whole - bytes + SHARED_RED);
     arena_used += whole + SHARED_RED;
-    shared_arrays.push_back({begin, bytes, name, where});
+    shared_arrays[n_shared_arrays++] = {begin, bytes, name, where};
     return begin;
 }
 
@@ -460,7 +477,7 @@ static void begin_shared(size_t block_of_launch)
 #endif
     SIM_UNPOISON(arena, ARENA_BYTES);
     arena_used = 0;
-    shared_arrays.clear();
+    n_shared_arrays = 0;
     shared_bytes = block.call->dynamic_bytes;
     add_shared_array(block.call->dynamic_bytes, "dynamic shared memory", block.call->where);
 }
@@ -468,17 +485,17 @@ static void begin_shared(size_t block_of_launch)
 static void end_shared()
 {
     const char *at = arena;
-    for (size_t i = 0; i <= shared_arrays.size(); i++) {
-        const char *end = i < shared_arrays.size() ? shared_arrays[i].begin : arena + arena_used;
+    for (int i = 0; i <= n_shared_arrays; i++) {
+        const char *end = i < n_shared_arrays ? shared_arrays[i].begin : arena + arena_used;
         size_t bytes = (size_t)(end - at), change = first_change(at, bytes, RED_ZONE);
         if (change < bytes) {
             /* Which of its neighbours was meant? The nearer one. */
-            bool after = i > 0 && (change < bytes - change || i == shared_arrays.size());
+            bool after = i > 0 && (change < bytes - change || i == n_shared_arrays);
             const shared_array &a = shared_arrays[after ? i - 1 : i];
             fault("out-of-bounds write to shared memory", "%s of %zu bytes (%s:%d) was written at byte %td", a.name, a.bytes,
                   file_name(a.where.file), a.where.line, at + change - a.begin);
         }
-        if (i < shared_arrays.size()) at = shared_arrays[i].begin + shared_arrays[i].bytes;
+        if (i < n_shared_arrays) at = shared_arrays[i].begin + shared_arrays[i].bytes;
     }
 }
 
@@ -500,7 +517,8 @@ void *static_shared(shared_key *key, size_t bytes, size_t alignment, const char 
 void *dynamic_shared(size_t alignment, site where)
 {
     if (!block.call) fault("shared memory", "at %s:%d outside a kernel", file_name(where.file), where.line);
-    if (alignment > 16) fault("shared memory", "alignment of %zu at %s:%d, given are 16", alignment, file_name(where.file), where.line);
+    if (alignment > 16)
+        fault("shared memory", "alignment of %zu at %s:%d, given are 16", alignment, file_name(where.file), where.line);
     return shared_arrays[0].begin;
 }
 
@@ -534,15 +552,19 @@ static void start_thread(int i, fiber *f)
     make_current(i);
 }
 
+#ifdef PU_TSAN
+static void reuse_retired()
+{
+    while (retired.n > 0) push(&idle, retired.at[--retired.n]);
+}
+#endif
+
 static fiber *take_idle_fiber()
 {
 #ifdef PU_TSAN
-    if (idle.empty() && fibers.size() >= FIBERS_MOST) idle.swap(retired);
+    if (idle.n == 0 && n_fibers == MAX_FIBERS) reuse_retired();
 #endif
-    if (idle.empty()) return new_fiber();
-    fiber *f = idle.back();
-    idle.pop_back();
-    return f;
+    return idle.n > 0 ? idle.at[--idle.n] : new_fiber();
 }
 
 static void release_waiting_threads();
@@ -588,13 +610,13 @@ static void run_threads()
         block.returned[block.current / WARP] |= 1u << block.current % WARP;
         block.n_finished++;
 #ifdef PU_TSAN
-        retired.push_back(me); /* threads on one fiber would look ordered: take others as long as there are any */
+        push(&retired, me); /* threads on one fiber would look ordered: take others as long as there are any */
 #else
         if (block.n_started < block.n) {
             start_thread(block.start_order[block.n_started++], me);
             continue;
         }
-        idle.push_back(me);
+        push(&idle, me);
 #endif
         give_way(me);
     }
@@ -628,7 +650,9 @@ static const char *describe(int i, char *text, size_t size)
     size -= (size_t)k;
     switch (t.state) {
     case AT_BARRIER: snprintf(text, size, "waits at __syncthreads in %s:%d", file, t.where.line); break;
-    case IN_WARP_OP: snprintf(text, size, "waits in %s of mask %08x in %s:%d", op_name(t.op), t.mask, file, t.where.line); break;
+    case IN_WARP_OP:
+        snprintf(text, size, "waits in %s of mask %08x in %s:%d", op_name(t.op), t.mask, file, t.where.line);
+        break;
     case FINISHED: snprintf(text, size, "has returned"); break;
     default: snprintf(text, size, "runs"); break;
     }
@@ -781,8 +805,10 @@ uint64_t warp(warp_op op, unsigned mask, uint64_t value, int argument, int width
     int lane = block.current % WARP, warp_begin = block.current - lane;
     cuda_thread &t = block.threads[block.current];
     t.where = where;
-    if (!(mask >> lane & 1)) fault("wrong warp mask", "%s of mask %08x called by lane %d, which is not in it", op_name(op), mask, lane);
-    if (width < 1 || width > WARP || (width & (width - 1))) fault("warp operation", "width %d is not a power of two up to 32", width);
+    if (!(mask >> lane & 1))
+        fault("wrong warp mask", "%s of mask %08x called by lane %d, which is not in it", op_name(op), mask, lane);
+    if (width < 1 || width > WARP || (width & (width - 1)))
+        fault("warp operation", "width %d is not a power of two up to 32", width);
 #ifdef PU_TSAN
     t.meeting = warp_meeting(warp_begin, mask);
 #else
@@ -845,8 +871,8 @@ static bool release_active_masks()
 static void run_block(size_t number, size_t block_of_launch)
 {
     const dim3 &grid = block.call->grid;
-    blockIdx = make_uint3((unsigned)(number % grid.x), (unsigned)(number / grid.x % grid.y),
-                          (unsigned)(number / grid.x / grid.y));
+    blockIdx =
+        make_uint3((unsigned)(number % grid.x), (unsigned)(number / grid.x % grid.y), (unsigned)(number / grid.x / grid.y));
     block.serial++;
     block.n_started = block.n_finished = block.n_at_barrier = block.n_runnable = block.first_runnable = 0;
     for (int i = 0; i < block.n; i++) {
@@ -894,8 +920,7 @@ void run_kernel(kernel_call *call)
     }
     acquire(&launch_ends);
 #ifdef PU_TSAN
-    idle.insert(idle.end(), retired.begin(), retired.end());
-    retired.clear();
+    reuse_retired();
 #endif
     block.call = NULL;
 }
@@ -928,7 +953,7 @@ void sim_seed(unsigned seed)
 extern "C" const char *__tsan_default_options(void);
 extern "C" const char *__tsan_default_options(void)
 {
-    return "halt_on_error=1:report_thread_leaks=0";
+    return "halt_on_error=1:report_thread_leaks=0:atexit_sleep_ms=0";
 }
 extern "C" void __tsan_on_report(void *report);
 extern "C" void __tsan_on_report(void *)

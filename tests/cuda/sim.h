@@ -74,12 +74,12 @@ void sim_device_memory(size_t bytes);
 void sim_check_structures(int on);
 
 struct sim_counters {
-    long allocations;       /* successful calls that count for sim_fail_allocation */
-    long live_allocations;  /* device and pinned blocks not freed yet */
-    size_t live_bytes;      /* device bytes in them */
-    size_t peak_bytes;      /* highest value of live_bytes since the counters were reset */
-    long launches;          /* kernels, those of launched graphs included */
-    long library_calls;     /* cuBLAS and cuFFT executions, likewise */
+    long allocations;      /* successful calls that count for sim_fail_allocation */
+    long live_allocations; /* device and pinned blocks not freed yet */
+    size_t live_bytes;     /* device bytes in them */
+    size_t peak_bytes;     /* highest value of live_bytes since the counters were reset */
+    long launches;         /* kernels, those of launched graphs included */
+    long library_calls;    /* cuBLAS and cuFFT executions, likewise */
     long graph_launches;
     long copies_to_device;
     long copies_to_host;
@@ -87,7 +87,7 @@ struct sim_counters {
     size_t bytes_to_device;
     size_t bytes_to_host;
     long memsets;
-    long synchronisations;  /* calls that made the host wait: stream, event, device, and blocking copies */
+    long synchronisations; /* calls that made the host wait: stream, event, device, and blocking copies */
 };
 sim_counters sim_count(void);
 void sim_reset_counters(void); /* live_allocations and live_bytes stay what they are */
@@ -124,7 +124,9 @@ struct kernel_call {
     size_t dynamic_bytes;
     virtual void run_thread() = 0;
     virtual void check_arguments() = 0;
-    virtual ~kernel_call() {}
+    virtual ~kernel_call()
+    {
+    }
 };
 
 void enqueue_kernel(kernel_call *call, cudaStream_t stream); /* takes the call */
@@ -181,8 +183,16 @@ template <class T> static inline cudaError_t cudaFuncSetAttribute(T *function, e
     return ::cudaFuncSetAttribute((const void *)function, attribute, value);
 }
 
+/* A kernel must not be launched with more threads than its bounds say. g++ can be made to remember the number: it puts as
+   many no-operations in front of the kernel and lists the places, and sim_runtime.cpp reads the list. The bound must be a
+   constant that is no template parameter (PU_SIM_NO_BOUNDS if it is); an enumerator alone crashes g++ 12, hence the + 0. */
 #undef __launch_bounds__
+#if defined(__x86_64__) && !defined(__clang__) && !defined(PU_SIM_NO_BOUNDS)
+#define __launch_bounds__(...)          SIM_LAUNCH_BOUNDS(__VA_ARGS__, 0)
+#define SIM_LAUNCH_BOUNDS(threads, ...) __attribute__((patchable_function_entry((threads) + 0, (threads) + 0)))
+#else
 #define __launch_bounds__(...)
+#endif
 
 /* ------------------------------------------------------------------------------------------------
    >>shared
@@ -201,9 +211,10 @@ void *dynamic_shared(size_t alignment, site where);
 
 } // namespace sim
 
-#define PU_SHARED_ARRAY(T, name, N)                                                                                           \
-    static sim::shared_key name##_key;                                                                                        \
-    T(&name)[N] = *reinterpret_cast<T(*)[N]>(                                                                                 \
+#define PU_SHARED_ARRAY(T, name, N)                                                                                            \
+    static sim::shared_key name##_key;                                                                                         \
+    T(&name)                                                                                                                   \
+    [N] = *reinterpret_cast<T(*)[N]>(                                                                                          \
         sim::static_shared(&name##_key, sizeof(T[N]), alignof(T), #name, sim::site{__FILE__, __LINE__}))
 
 #define PU_DYN_SMEM(T, name) T *name = reinterpret_cast<T *>(sim::dynamic_shared(alignof(T), sim::site{__FILE__, __LINE__}))
@@ -243,7 +254,11 @@ template <class T> static inline T shuffle(warp_op op, unsigned mask, T value, i
 } // namespace sim
 
 #define SIM_CALLER const char *file = __builtin_FILE(), int line = __builtin_LINE()
-#define SIM_SITE   sim::site{file, line}
+#define SIM_SITE                                                                                                               \
+    sim::site                                                                                                                  \
+    {                                                                                                                          \
+        file, line                                                                                                             \
+    }
 
 static inline void __syncthreads(SIM_CALLER)
 {
@@ -319,43 +334,43 @@ static inline void __threadfence_system(void)
    >>atomics   Integers only: the order of floating-point atomics, hence their rounding, is nobody's choice.
    ------------------------------------------------------------------------------------------------ */
 
-#define SIM_ATOMICS(T)                                                                                                        \
-    static inline T atomicAdd(T *p, T v)                                                                                      \
-    {                                                                                                                         \
-        return __atomic_fetch_add(p, v, __ATOMIC_RELAXED);                                                                    \
-    }                                                                                                                         \
-    static inline T atomicSub(T *p, T v)                                                                                      \
-    {                                                                                                                         \
-        return __atomic_fetch_sub(p, v, __ATOMIC_RELAXED);                                                                    \
-    }                                                                                                                         \
-    static inline T atomicOr(T *p, T v)                                                                                       \
-    {                                                                                                                         \
-        return __atomic_fetch_or(p, v, __ATOMIC_RELAXED);                                                                     \
-    }                                                                                                                         \
-    static inline T atomicAnd(T *p, T v)                                                                                      \
-    {                                                                                                                         \
-        return __atomic_fetch_and(p, v, __ATOMIC_RELAXED);                                                                    \
-    }                                                                                                                         \
-    static inline T atomicExch(T *p, T v)                                                                                     \
-    {                                                                                                                         \
-        return __atomic_exchange_n(p, v, __ATOMIC_RELAXED);                                                                   \
-    }                                                                                                                         \
-    static inline T atomicCAS(T *p, T compare, T v)                                                                           \
-    {                                                                                                                         \
-        __atomic_compare_exchange_n(p, &compare, v, 0, __ATOMIC_RELAXED, __ATOMIC_RELAXED);                                   \
-        return compare;                                                                                                       \
-    }                                                                                                                         \
-    static inline T atomicMax(T *p, T v)                                                                                      \
-    {                                                                                                                         \
-        T old = __atomic_load_n(p, __ATOMIC_RELAXED);                                                                         \
-        while (old < v && !__atomic_compare_exchange_n(p, &old, v, 0, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {}                 \
-        return old;                                                                                                           \
-    }                                                                                                                         \
-    static inline T atomicMin(T *p, T v)                                                                                      \
-    {                                                                                                                         \
-        T old = __atomic_load_n(p, __ATOMIC_RELAXED);                                                                         \
-        while (old > v && !__atomic_compare_exchange_n(p, &old, v, 0, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {}                 \
-        return old;                                                                                                           \
+#define SIM_ATOMICS(T)                                                                                                         \
+    static inline T atomicAdd(T *p, T v)                                                                                       \
+    {                                                                                                                          \
+        return __atomic_fetch_add(p, v, __ATOMIC_RELAXED);                                                                     \
+    }                                                                                                                          \
+    static inline T atomicSub(T *p, T v)                                                                                       \
+    {                                                                                                                          \
+        return __atomic_fetch_sub(p, v, __ATOMIC_RELAXED);                                                                     \
+    }                                                                                                                          \
+    static inline T atomicOr(T *p, T v)                                                                                        \
+    {                                                                                                                          \
+        return __atomic_fetch_or(p, v, __ATOMIC_RELAXED);                                                                      \
+    }                                                                                                                          \
+    static inline T atomicAnd(T *p, T v)                                                                                       \
+    {                                                                                                                          \
+        return __atomic_fetch_and(p, v, __ATOMIC_RELAXED);                                                                     \
+    }                                                                                                                          \
+    static inline T atomicExch(T *p, T v)                                                                                      \
+    {                                                                                                                          \
+        return __atomic_exchange_n(p, v, __ATOMIC_RELAXED);                                                                    \
+    }                                                                                                                          \
+    static inline T atomicCAS(T *p, T compare, T v)                                                                            \
+    {                                                                                                                          \
+        __atomic_compare_exchange_n(p, &compare, v, 0, __ATOMIC_RELAXED, __ATOMIC_RELAXED);                                    \
+        return compare;                                                                                                        \
+    }                                                                                                                          \
+    static inline T atomicMax(T *p, T v)                                                                                       \
+    {                                                                                                                          \
+        T old = __atomic_load_n(p, __ATOMIC_RELAXED);                                                                          \
+        while (old < v && !__atomic_compare_exchange_n(p, &old, v, 0, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {}                  \
+        return old;                                                                                                            \
+    }                                                                                                                          \
+    static inline T atomicMin(T *p, T v)                                                                                       \
+    {                                                                                                                          \
+        T old = __atomic_load_n(p, __ATOMIC_RELAXED);                                                                          \
+        while (old > v && !__atomic_compare_exchange_n(p, &old, v, 0, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {}                  \
+        return old;                                                                                                            \
     }
 SIM_ATOMICS(int)
 SIM_ATOMICS(unsigned)
@@ -450,14 +465,14 @@ static inline double __longlong_as_double(long long x)
 }
 
 /* min and max of like types, as CUDA has them for integers and reals (fmin and fmax for the latter: a NaN loses). */
-#define SIM_MIN_MAX(T)                                                                                                        \
-    static inline T min(T a, T b)                                                                                             \
-    {                                                                                                                         \
-        return b < a ? b : a;                                                                                                 \
-    }                                                                                                                         \
-    static inline T max(T a, T b)                                                                                             \
-    {                                                                                                                         \
-        return a < b ? b : a;                                                                                                 \
+#define SIM_MIN_MAX(T)                                                                                                         \
+    static inline T min(T a, T b)                                                                                              \
+    {                                                                                                                          \
+        return b < a ? b : a;                                                                                                  \
+    }                                                                                                                          \
+    static inline T max(T a, T b)                                                                                              \
+    {                                                                                                                          \
+        return a < b ? b : a;                                                                                                  \
     }
 SIM_MIN_MAX(int)
 SIM_MIN_MAX(unsigned)

@@ -23,14 +23,14 @@ namespace sim {
 const uint32_t UNINITIALISED = 0xffffffffu; /* allocated, never written */
 const uint32_t RED_ZONE = 0xfffadeadu;      /* around allocations, and freed */
 
-void fill(void *p, size_t bytes, uint32_t word);        /* p a multiple of 4; the last word may be cut */
+void fill(void *p, size_t bytes, uint32_t word);                 /* p a multiple of 4; the last word may be cut */
 size_t first_change(const void *p, size_t bytes, uint32_t word); /* offset of the first other byte, bytes when none */
 
 /* sim.cpp */
 void run_kernel(kernel_call *call);
 bool in_kernel();
 int order_of_threads();
-unsigned random_number(unsigned below); /* uniform in 0 .. below - 1 */
+unsigned random_number(unsigned below);   /* uniform in 0 .. below - 1 */
 bool in_fiber_guard(const void *address); /* below the end of a CUDA thread's stack */
 
 const char *file_name(const char *path);

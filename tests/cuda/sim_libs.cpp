@@ -115,8 +115,8 @@ void gemv_one(CBLAS_TRANSPOSE a, int m, int n, float alpha, const float *A, int 
 
 template <class T>
 cublasStatus_t gemm(const char *function, cublasHandle_t handle, cublasOperation_t opa, cublasOperation_t opb, int m, int n,
-                    int k, const T *alpha_at, const T *A, int lda, long long stride_a, const T *B, int ldb,
-                    long long stride_b, const T *beta_at, T *C, int ldc, long long stride_c, int batch)
+                    int k, const T *alpha_at, const T *A, int lda, long long stride_a, const T *B, int ldb, long long stride_b,
+                    const T *beta_at, T *C, int ldc, long long stride_c, int batch)
 {
     blas_handle *h = find_handle(handle);
     if (!h) return CUBLAS_STATUS_NOT_INITIALIZED;
@@ -160,9 +160,8 @@ cublasStatus_t gemv(const char *function, cublasHandle_t handle, cublasOperation
         need_device(function, "x", x, span<T>(1, length_x, abs(incx), 0, 1));
     }
     need_device(function, "y", y, span<T>(1, length_y, abs(incy), 0, 1));
-    return blas_status(sim::enqueue_library_call(h->stream, function, [=]() {
-        gemv_one(transpose(op), m, n, alpha.get(), A, lda, x, incx, beta.get(), y, incy);
-    }));
+    return blas_status(sim::enqueue_library_call(
+        h->stream, function, [=]() { gemv_one(transpose(op), m, n, alpha.get(), A, lda, x, incx, beta.get(), y, incy); }));
 }
 
 } // namespace
@@ -282,28 +281,28 @@ cublasStatus_t cublasDgemm_v2(cublasHandle_t handle, cublasOperation_t opa, cubl
 }
 
 cublasStatus_t cublasSgemm_v2(cublasHandle_t handle, cublasOperation_t opa, cublasOperation_t opb, int m, int n, int k,
-                              const float *alpha, const float *A, int lda, const float *B, int ldb, const float *beta,
-                              float *C, int ldc)
+                              const float *alpha, const float *A, int lda, const float *B, int ldb, const float *beta, float *C,
+                              int ldc)
 {
     return gemm("cublasSgemm", handle, opa, opb, m, n, k, alpha, A, lda, 0, B, ldb, 0, beta, C, ldc, 0, 1);
 }
 
 cublasStatus_t cublasDgemmStridedBatched(cublasHandle_t handle, cublasOperation_t opa, cublasOperation_t opb, int m, int n,
                                          int k, const double *alpha, const double *A, int lda, long long stride_a,
-                                         const double *B, int ldb, long long stride_b, const double *beta, double *C,
-                                         int ldc, long long stride_c, int batch)
+                                         const double *B, int ldb, long long stride_b, const double *beta, double *C, int ldc,
+                                         long long stride_c, int batch)
 {
-    return gemm("cublasDgemmStridedBatched", handle, opa, opb, m, n, k, alpha, A, lda, stride_a, B, ldb, stride_b, beta, C,
-                ldc, stride_c, batch);
+    return gemm("cublasDgemmStridedBatched", handle, opa, opb, m, n, k, alpha, A, lda, stride_a, B, ldb, stride_b, beta, C, ldc,
+                stride_c, batch);
 }
 
 cublasStatus_t cublasSgemmStridedBatched(cublasHandle_t handle, cublasOperation_t opa, cublasOperation_t opb, int m, int n,
-                                         int k, const float *alpha, const float *A, int lda, long long stride_a,
-                                         const float *B, int ldb, long long stride_b, const float *beta, float *C, int ldc,
-                                         long long stride_c, int batch)
+                                         int k, const float *alpha, const float *A, int lda, long long stride_a, const float *B,
+                                         int ldb, long long stride_b, const float *beta, float *C, int ldc, long long stride_c,
+                                         int batch)
 {
-    return gemm("cublasSgemmStridedBatched", handle, opa, opb, m, n, k, alpha, A, lda, stride_a, B, ldb, stride_b, beta, C,
-                ldc, stride_c, batch);
+    return gemm("cublasSgemmStridedBatched", handle, opa, opb, m, n, k, alpha, A, lda, stride_a, B, ldb, stride_b, beta, C, ldc,
+                stride_c, batch);
 }
 
 cublasStatus_t cublasDgemv_v2(cublasHandle_t handle, cublasOperation_t op, int m, int n, const double *alpha, const double *A,
@@ -544,7 +543,8 @@ cufftResult cufftPlanMany(cufftHandle *handle, int rank, int *n, int *inembed, i
     size_t work_bytes;
     cufftResult result = cufftCreate(handle);
     if (result != CUFFT_SUCCESS) return result;
-    return give_up(handle, make_plan(*handle, rank, n, inembed, istride, idist, onembed, ostride, odist, type, batch, &work_bytes));
+    return give_up(handle,
+                   make_plan(*handle, rank, n, inembed, istride, idist, onembed, ostride, odist, type, batch, &work_bytes));
 }
 
 cufftResult cufftPlan1d(cufftHandle *handle, int nx, cufftType type, int batch)

@@ -33,6 +33,12 @@
 #include <string>
 #include <vector>
 
+/* Made by the linker where a kernel has __launch_bounds__ */
+extern "C" {
+extern const unsigned char *__start___patchable_function_entries[] __attribute__((weak));
+extern const unsigned char *__stop___patchable_function_entries[] __attribute__((weak));
+}
+
 namespace sim {
 namespace {
 
@@ -109,8 +115,8 @@ struct api_call {
 
 const size_t REGION_BYTES = (size_t)4 << 30;
 const size_t HUGE_PAGE = 2 << 20;
-const size_t RED_BYTES = 256;               /* on each side; also the alignment of allocations */
-const size_t KEPT_BACK_BYTES = 16 << 20;    /* of freed memory */
+const size_t RED_BYTES = 256;            /* on each side; also the alignment of allocations */
+const size_t KEPT_BACK_BYTES = 16 << 20; /* of freed memory */
 const size_t KEPT_BACK_CHUNKS = 1000;
 
 enum chunk_state { FREE, LIVE, KEPT_BACK };
@@ -709,10 +715,30 @@ namespace {
 
 std::map<const void *, size_t> opted_in; /* kernels that may use more dynamic shared memory than 48 KiB */
 
-bool is_mapped(uintptr_t address)
+/* Whether a word of a structure is the address of host memory. An integer and four bytes of padding with the upper half of
+   an old pointer in them are not: their lower half is small. */
+bool looks_like_host_pointer(uintptr_t word)
 {
     uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
-    return msync((void *)(address / page * page), 1, MS_ASYNC) == 0;
+    if (word % 4 != 0 || word >> 47 != 0 || (word & 0xffffffffu) < 1 << 24) return false;
+    return msync((void *)(word / page * page), 1, MS_ASYNC) == 0;
+}
+
+/* The threads of a kernel's __launch_bounds__, or 1024: the distance from the kernel back to its entry in the list. */
+unsigned launch_bound(const void *function)
+{
+    static std::map<const void *, unsigned> known;
+    auto found = known.find(function);
+    if (found != known.end()) return found->second;
+    unsigned bound = 1024;
+    const unsigned char *begin = (const unsigned char *)function;
+    for (const unsigned char **e = __start___patchable_function_entries; e != __stop___patchable_function_entries; e++) {
+        if (begin <= *e || begin - *e > 1024) continue;
+        const unsigned char *p = *e;
+        while (p < begin && *p == 0x90) p++; /* nothing else lies between */
+        if (p == begin) bound = (unsigned)(begin - *e);
+    }
+    return known[function] = bound;
 }
 
 cudaError_t check_geometry(const kernel_call *k)
@@ -720,6 +746,7 @@ cudaError_t check_geometry(const kernel_call *k)
     const dim3 &g = k->grid, &b = k->block;
     if (g.x == 0 || g.y == 0 || g.z == 0 || b.x == 0 || b.y == 0 || b.z == 0) return cudaErrorInvalidConfiguration;
     if (b.x > 1024 || b.y > 1024 || b.z > 64 || (size_t)b.x * b.y * b.z > 1024) return cudaErrorInvalidConfiguration;
+    if (b.x * b.y * b.z > launch_bound(k->function)) return cudaErrorInvalidValue;
     if (g.x > 0x7fffffffu || g.y > 65535 || g.z > 65535) return cudaErrorInvalidConfiguration;
     auto own = opted_in.find(k->function);
     if (k->dynamic_bytes > (own != opted_in.end() ? own->second : SHARED_DEFAULT)) return cudaErrorInvalidValue;
@@ -730,12 +757,12 @@ cudaError_t check_geometry(const kernel_call *k)
 
 static std::string name_of(const kernel_call *k)
 {
-    return std::string("kernel ") + k->name + " (launched at " + file_name(k->where.file) + ":" + std::to_string(k->where.line) + ")";
+    return std::string("kernel ") + k->name + " (launched at " + file_name(k->where.file) + ":" +
+           std::to_string(k->where.line) + ")";
 }
 
 /* On a device, a kernel that follows a host pointer crashes; here it would not notice. Parameters that are pointers must
-   be device or pinned memory. Members of structures are looked at as words: one that is the address of host memory is
-   taken for a pointer to it. */
+   be device or pinned memory. Members of structures are looked at as words that may be pointers. */
 void check_argument(const kernel_call *call, int index, const void *bytes, size_t n, bool is_pointer)
 {
     if (!is_pointer && !check_structures) return;
@@ -746,7 +773,7 @@ void check_argument(const kernel_call *call, int index, const void *bytes, size_
         if (word < 4096 || in_region(address) || is_pinned(address, 0)) continue;
         if (is_pointer)
             fault("host pointer given to a kernel", "%s, parameter %d is %p", name_of(call).c_str(), index + 1, address);
-        if (word >> 47 == 0 && is_mapped(word))
+        if (looks_like_host_pointer(word))
             fault("host pointer given to a kernel",
                   "%s, byte %zu of parameter %d looks like one, %p (sim_check_structures(0) allows it)", name_of(call).c_str(),
                   i, index + 1, address);
@@ -755,9 +782,9 @@ void check_argument(const kernel_call *call, int index, const void *bytes, size_
 
 void enqueue_kernel(kernel_call *taken, cudaStream_t handle)
 {
-    std::shared_ptr<kernel_call> k(taken);
     api_call call;
-    if (!region) reserve_region(); /* and be ready for bad addresses */
+    std::shared_ptr<kernel_call> k(taken); /* after the lock, so that it is given up within it */
+    if (!region) reserve_region();         /* and be ready for bad addresses */
     cudaError_t error = status();
     if (error == cudaSuccess) error = check_geometry(taken);
     stream *s = find_stream(handle);
@@ -806,40 +833,41 @@ cudaError_t cudaPeekAtLastError(void)
     return lost != cudaSuccess ? lost : last_error;
 }
 
-#define SIM_ERRORS(X)                                                                                                         \
-    X(cudaSuccess, "no error")                                                                                                \
-    X(cudaErrorInvalidValue, "a parameter is out of range")                                                                   \
-    X(cudaErrorMemoryAllocation, "out of memory")                                                                             \
-    X(cudaErrorInitializationError, "the driver could not be initialised")                                                    \
-    X(cudaErrorInvalidConfiguration, "the launch has an impossible grid or block")                                            \
-    X(cudaErrorInvalidMemcpyDirection, "the direction of the copy is unknown")                                                \
-    X(cudaErrorInsufficientDriver, "the driver is too old, or there is none")                                                 \
-    X(cudaErrorInvalidDeviceFunction, "not a kernel")                                                                         \
-    X(cudaErrorNoDevice, "there is no CUDA device")                                                                           \
-    X(cudaErrorInvalidDevice, "no device has this number")                                                                    \
-    X(cudaErrorInvalidResourceHandle, "not a handle, or one of something destroyed")                                          \
-    X(cudaErrorIllegalState, "not possible in the present state")                                                             \
-    X(cudaErrorNotReady, "not finished yet")                                                                                  \
-    X(cudaErrorIllegalAddress, "a kernel used an invalid address")                                                            \
-    X(cudaErrorLaunchOutOfResources, "the launch needs more than the device has")                                             \
-    X(cudaErrorLaunchTimeout, "a kernel took too long")                                                                       \
-    X(cudaErrorLaunchFailure, "a kernel failed, the device is lost")                                                          \
-    X(cudaErrorNotSupported, "not supported")                                                                                 \
-    X(cudaErrorStreamCaptureUnsupported, "not permitted while a stream is captured")                                          \
-    X(cudaErrorStreamCaptureInvalidated, "an earlier error spoilt the capture")                                               \
-    X(cudaErrorStreamCaptureMerge, "two captures would become one")                                                           \
-    X(cudaErrorStreamCaptureUnmatched, "the capture was not begun on this stream")                                            \
-    X(cudaErrorStreamCaptureUnjoined, "a stream was drawn into the capture and did not rejoin its origin")                    \
-    X(cudaErrorStreamCaptureIsolation, "captured work would wait for work that is not")                                       \
-    X(cudaErrorStreamCaptureImplicit, "stream 0 would wait for a captured stream")                                            \
-    X(cudaErrorCapturedEvent, "the event was recorded in a capture")                                                          \
-    X(cudaErrorStreamCaptureWrongThread, "another host thread began the capture")                                             \
+#define SIM_ERRORS(X)                                                                                                          \
+    X(cudaSuccess, "no error")                                                                                                 \
+    X(cudaErrorInvalidValue, "a parameter is out of range")                                                                    \
+    X(cudaErrorMemoryAllocation, "out of memory")                                                                              \
+    X(cudaErrorInitializationError, "the driver could not be initialised")                                                     \
+    X(cudaErrorInvalidConfiguration, "the launch has an impossible grid or block")                                             \
+    X(cudaErrorInvalidMemcpyDirection, "the direction of the copy is unknown")                                                 \
+    X(cudaErrorInsufficientDriver, "the driver is too old, or there is none")                                                  \
+    X(cudaErrorInvalidDeviceFunction, "not a kernel")                                                                          \
+    X(cudaErrorNoDevice, "there is no CUDA device")                                                                            \
+    X(cudaErrorInvalidDevice, "no device has this number")                                                                     \
+    X(cudaErrorInvalidResourceHandle, "not a handle, or one of something destroyed")                                           \
+    X(cudaErrorIllegalState, "not possible in the present state")                                                              \
+    X(cudaErrorNotReady, "not finished yet")                                                                                   \
+    X(cudaErrorIllegalAddress, "a kernel used an invalid address")                                                             \
+    X(cudaErrorLaunchOutOfResources, "the launch needs more than the device has")                                              \
+    X(cudaErrorLaunchTimeout, "a kernel took too long")                                                                        \
+    X(cudaErrorLaunchFailure, "a kernel failed, the device is lost")                                                           \
+    X(cudaErrorNotSupported, "not supported")                                                                                  \
+    X(cudaErrorStreamCaptureUnsupported, "not permitted while a stream is captured")                                           \
+    X(cudaErrorStreamCaptureInvalidated, "an earlier error spoilt the capture")                                                \
+    X(cudaErrorStreamCaptureMerge, "two captures would become one")                                                            \
+    X(cudaErrorStreamCaptureUnmatched, "the capture was not begun on this stream")                                             \
+    X(cudaErrorStreamCaptureUnjoined, "a stream was drawn into the capture and did not rejoin its origin")                     \
+    X(cudaErrorStreamCaptureIsolation, "captured work would wait for work that is not")                                        \
+    X(cudaErrorStreamCaptureImplicit, "stream 0 would wait for a captured stream")                                             \
+    X(cudaErrorCapturedEvent, "the event was recorded in a capture")                                                           \
+    X(cudaErrorStreamCaptureWrongThread, "another host thread began the capture")                                              \
     X(cudaErrorUnknown, "unknown error")
 
 const char *cudaGetErrorName(cudaError_t error)
 {
     switch (error) {
-#define X(name, text) case name: return #name;
+#define X(name, text)                                                                                                          \
+    case name: return #name;
         SIM_ERRORS(X)
 #undef X
     default: return "unrecognized error code";
@@ -849,7 +877,8 @@ const char *cudaGetErrorName(cudaError_t error)
 const char *cudaGetErrorString(cudaError_t error)
 {
     switch (error) {
-#define X(name, text) case name: return text;
+#define X(name, text)                                                                                                          \
+    case name: return text;
         SIM_ERRORS(X)
 #undef X
     default: return "unrecognized error code";
@@ -1105,11 +1134,13 @@ cudaError_t copy(rectangle r, enum cudaMemcpyKind kind, cudaStream_t handle, boo
 
     bool to_device = in_region(r.to), from_device = in_region(r.from);
     if (kind == cudaMemcpyDefault)
-        kind = to_device ? from_device ? cudaMemcpyDeviceToDevice : cudaMemcpyHostToDevice
-                         : from_device ? cudaMemcpyDeviceToHost : cudaMemcpyHostToHost;
+        kind = to_device     ? from_device ? cudaMemcpyDeviceToDevice : cudaMemcpyHostToDevice
+               : from_device ? cudaMemcpyDeviceToHost
+                             : cudaMemcpyHostToHost;
     if (kind < cudaMemcpyHostToHost || kind > cudaMemcpyDeviceToDevice) return failed(cudaErrorInvalidMemcpyDirection);
     if (to_device != (kind == cudaMemcpyHostToDevice || kind == cudaMemcpyDeviceToDevice)) return failed(cudaErrorInvalidValue);
-    if (from_device != (kind == cudaMemcpyDeviceToHost || kind == cudaMemcpyDeviceToDevice)) return failed(cudaErrorInvalidValue);
+    if (from_device != (kind == cudaMemcpyDeviceToHost || kind == cudaMemcpyDeviceToDevice))
+        return failed(cudaErrorInvalidValue);
     if (to_device && !is_device(r.to, r.to_span())) return failed(cudaErrorInvalidValue);
     if (from_device && !is_device(r.from, r.from_span())) return failed(cudaErrorInvalidValue);
 

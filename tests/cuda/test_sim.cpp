@@ -43,8 +43,8 @@ static void check(bool ok, const char *text, int line)
     printf("     line %d: %s\n", line, text);
     current_ok = false;
 }
-#define CHECK(x)        check((x), #x, __LINE__)
-#define CHECK_CUDA(x)   check((x) == cudaSuccess, #x, __LINE__)
+#define CHECK(x)                          check((x), #x, __LINE__)
+#define CHECK_CUDA(x)                     check((x) == cudaSuccess, #x, __LINE__)
 #define CHECK_CLOSE(got, want, tolerance) check(fabs((double)(got) - (double)(want)) <= (tolerance), #got " = " #want, __LINE__)
 
 static void run_test(const char *name, void (*test)())
@@ -99,7 +99,8 @@ const unsigned ALL_LANES = 0xffffffffu;
 
 __global__ void k_add(int n, const double *__restrict__ a, const double *__restrict__ b, double *__restrict__ c)
 {
-    for (int i = (int)(blockIdx.x * blockDim.x + threadIdx.x); i < n; i += (int)(gridDim.x * blockDim.x)) c[i] = __ldg(a + i) + b[i];
+    for (int i = (int)(blockIdx.x * blockDim.x + threadIdx.x); i < n; i += (int)(gridDim.x * blockDim.x))
+        c[i] = __ldg(a + i) + b[i];
 }
 
 __global__ void k_scale(int n, double factor, double *x)
@@ -223,6 +224,11 @@ __global__ void k_nothing()
 {
 }
 
+enum { BOUND = 64 };
+static __global__ void __launch_bounds__(BOUND, 2) k_bounds()
+{
+}
+
 __global__ void k_atomics(int *a, unsigned *b)
 {
     atomicAdd(a, (int)threadIdx.x);
@@ -318,6 +324,21 @@ static void test_reductions()
     cudaFree(dx), cudaFree(ds), cudaFree(dxf), cudaFree(dsf);
 }
 
+/* More blocks than the engine has fibers and shared memory for at a time, and blocks as large as they may be */
+static void test_many_blocks()
+{
+    const int blocks = 100, n = 128 * blocks;
+    std::vector<double> x(n), ones(4096, 1.0);
+    for (int i = 0; i < n; i++) x[(size_t)i] = i % 128 + i / 128;
+    double *dx = to_device(x), *ds = device_new<double>(blocks), *done = to_device(ones);
+    PU_LAUNCH(k_tree<1>, blocks, 128, 0, 0, n, dx, ds);
+    std::vector<double> s = to_host(ds, blocks);
+    for (int b = 0; b < blocks; b++) CHECK(s[(size_t)b] == 127 * 64 + 128.0 * b);
+    PU_LAUNCH(k_warp_sum<double>, 1, 1024, 32 * sizeof(double), 0, 4096, done, ds);
+    CHECK(to_host(ds, 1)[0] == 4096);
+    cudaFree(dx), cudaFree(ds), cudaFree(done);
+}
+
 static void test_last_block()
 {
     const int n = 100, blocks = 7;
@@ -378,7 +399,7 @@ static void test_geometry_and_arguments()
     vector_view view = {x, 10, 3};
     PU_LAUNCH(k_view, 2, 5, 0, NULL, view, NULL, 1);          /* int to float, NULL to pointer */
     PU_LAUNCH(k_view, 2, 5, 0, NULL, view, (double *)x, 0.5); /* double to float, double * to const double * */
-    view.n = 0;                                                /* launched with the value it had */
+    view.n = 0;                                               /* launched with the value it had */
     for (double v : to_host(x, 10)) CHECK(v == 8 * 3.5 + 8);
     cudaFree(x);
     PU_LAUNCH(k_nothing, 1, 1, 0, 0);
@@ -408,7 +429,8 @@ static void test_atomics_and_arithmetic()
 
 static void test_philox()
 {
-    unsigned *d = device_new<unsigned>(4), pi[] = {0x243f6a88u, 0x85a308d3u, 0x13198a2eu, 0x03707344u, 0xa4093822u, 0x299f31d0u};
+    unsigned *d = device_new<unsigned>(4),
+             pi[] = {0x243f6a88u, 0x85a308d3u, 0x13198a2eu, 0x03707344u, 0xa4093822u, 0x299f31d0u};
     struct {
         unsigned c[4], k[2], want[4];
     } known[] = {
@@ -638,11 +660,14 @@ static void test_forbidden_in_captures()
     check_capture([&](cudaStream_t) { return cudaMallocHost(&y, 8); }, unsupported, spoilt);
     check_capture([&](cudaStream_t) { return cudaFree(x); }, unsupported, spoilt);
     check_capture([&](cudaStream_t) { return cudaMemcpy(x, pageable, 8, cudaMemcpyHostToDevice); }, unsupported, spoilt);
-    check_capture([&](cudaStream_t s) { return cudaMemcpyAsync(x, pageable, 8, cudaMemcpyHostToDevice, s); }, unsupported, spoilt);
-    check_capture([&](cudaStream_t s) { return cudaMemcpyAsync(pageable, x, 8, cudaMemcpyDeviceToHost, s); }, unsupported, spoilt);
+    check_capture([&](cudaStream_t s) { return cudaMemcpyAsync(x, pageable, 8, cudaMemcpyHostToDevice, s); }, unsupported,
+                  spoilt);
+    check_capture([&](cudaStream_t s) { return cudaMemcpyAsync(pageable, x, 8, cudaMemcpyDeviceToHost, s); }, unsupported,
+                  spoilt);
     check_capture([&](cudaStream_t) { return cudaMemsetAsync(x, 0, 8, 0), cudaGetLastError(); }, cudaErrorStreamCaptureImplicit,
                   spoilt);
-    check_capture([&](cudaStream_t s) { return cudaStreamWaitEvent(s, other.event, 0); }, cudaErrorStreamCaptureIsolation, spoilt);
+    check_capture([&](cudaStream_t s) { return cudaStreamWaitEvent(s, other.event, 0); }, cudaErrorStreamCaptureIsolation,
+                  spoilt);
     check_capture(
         [&](cudaStream_t s) {
             cudaEventRecord(other.event, s);
@@ -687,6 +712,12 @@ static void test_refused_launches()
     check_refused_launch(1, 1, 60 << 10, cudaSuccess);
     check_refused_launch(1, 1, (60 << 10) + 1, cudaErrorInvalidValue);
     CHECK_CUDA(cudaFuncSetAttribute(k_nothing, cudaFuncAttributeMaxDynamicSharedMemorySize, 48 << 10));
+    PU_LAUNCH(k_tree<1>, 1, 129, 0, 0, 0, NULL, NULL); /* its __launch_bounds__ are 128 */
+    CHECK(cudaGetLastError() == cudaErrorInvalidValue);
+    PU_LAUNCH(k_bounds, 1, 65, 0, 0);
+    CHECK(cudaGetLastError() == cudaErrorInvalidValue);
+    PU_LAUNCH(k_bounds, 1, dim3(8, 8), 0, 0);
+    CHECK(cudaGetLastError() == cudaSuccess);
     PU_LAUNCH(k_nothing, 1, 1, 0, (cudaStream_t)&n_failed);
     CHECK(cudaGetLastError() == cudaErrorInvalidResourceHandle);
 }
@@ -920,7 +951,8 @@ template <class T> static void check_gemm(int batch, bool device_scalars)
                     for (int i = 0; i < m; i++) {
                         const T *A = &a[(size_t)(q * plane)], *B = &b[(size_t)(q * plane)];
                         double sum = 0;
-                        for (int l = 0; l < k; l++) sum += (double)A[ta ? l + i * ld : i + l * ld] * (double)B[tb ? j + l * ld : l + j * ld];
+                        for (int l = 0; l < k; l++)
+                            sum += (double)A[ta ? l + i * ld : i + l * ld] * (double)B[tb ? j + l * ld : l + j * ld];
                         size_t at = (size_t)(q * plane + i + j * ld);
                         CHECK_CLOSE(got[at], 1.5 * sum - 0.5 * (double)c[at], sizeof(T) == 8 ? 1e-14 : 1e-5);
                     }
@@ -965,7 +997,8 @@ static void test_gemv()
     float *daf = to_device(af), *dxf = to_device(xf), *dyf = device_new<float>(m), one = 1, zero = 0;
     CHECK(cublasSgemv(h, CUBLAS_OP_N, m, n, &one, daf, m, dxf, 1, &zero, dyf, 1) == CUBLAS_STATUS_SUCCESS);
     std::vector<float> yf = to_host(dyf, m);
-    for (int i = 0; i < m; i++) CHECK_CLOSE(yf[(size_t)i], af[(size_t)i] * xf[0] + af[(size_t)(i + m)] * xf[1] + af[(size_t)(i + 2 * m)] * xf[2], 1e-5);
+    for (int i = 0; i < m; i++)
+        CHECK_CLOSE(yf[(size_t)i], af[(size_t)i] * xf[0] + af[(size_t)(i + m)] * xf[1] + af[(size_t)(i + 2 * m)] * xf[2], 1e-5);
     CHECK(cublasDestroy(h) == CUBLAS_STATUS_SUCCESS);
     cudaFree(da), cudaFree(dx), cudaFree(dy), cudaFree(work), cudaFree(daf), cudaFree(dxf), cudaFree(dyf);
 }
@@ -1006,7 +1039,8 @@ static void test_fft()
     CHECK(cufftExecZ2Z(plan, z, z, CUFFT_FORWARD) == CUFFT_SUCCESS);
     std::vector<complex_double> y = to_host(dx, x.size());
     for (int b = 0; b < batch; b++)
-        for (int f = 0; f < n; f++) CHECK(std::abs(y[(size_t)(f * 3 + b)] - slow_dft(&x[(size_t)b], 1, n, 3, 0, 0, f, -1)) < 1e-13);
+        for (int f = 0; f < n; f++)
+            CHECK(std::abs(y[(size_t)(f * 3 + b)] - slow_dft(&x[(size_t)b], 1, n, 3, 0, 0, f, -1)) < 1e-13);
     CHECK(cufftExecZ2Z(plan, z, (cufftDoubleComplex *)dy, CUFFT_INVERSE) == CUFFT_SUCCESS);
     y = to_host(dy, x.size());
     for (size_t i = 0; i < x.size(); i++) CHECK(std::abs(y[i] - (double)n * x[i]) < 1e-13);
@@ -1030,7 +1064,8 @@ static void test_fft()
     std::vector<std::complex<float>> yf = to_host(df, xf.size());
     for (int b = 0; b < batch; b++)
         for (int f = 0; f < n; f++)
-            CHECK(std::abs(complex_double(yf[(size_t)(b * n + f)]) - slow_dft(&x[(size_t)(b * n)], 1, n, 1, 0, 0, f, -1)) < 1e-5);
+            CHECK(std::abs(complex_double(yf[(size_t)(b * n + f)]) - slow_dft(&x[(size_t)(b * n)], 1, n, 1, 0, 0, f, -1)) <
+                  1e-5);
     CHECK(cufftDestroy(plan) == CUFFT_SUCCESS);
     CHECK_CUDA(cudaStreamDestroy(s));
     cudaFree(dx), cudaFree(dy), cudaFree(work), cudaFree(df);
@@ -1309,14 +1344,14 @@ __global__ void k_shared_uninitialised(double *out)
     PU_SHARED_ARRAY(double, s, 4);
     if (threadIdx.x < 3) s[threadIdx.x] = 1;
     __syncthreads();
-    if (threadIdx.x == 0) *out = s[0] + s[1] + s[2] + s[3];
+    if (threadIdx.x == 0) out[blockIdx.x] = s[0] + s[1] + s[2] + s[3];
 }
 
 static void fault_shared_uninitialised()
 {
-    double *out = device_new<double>(1);
-    PU_LAUNCH(k_shared_uninitialised, 2, 32, 0, 0, out); /* the second block gets clean memory, too */
-    if (!(fabs(to_host(out, 1)[0]) < 100)) wrong_numbers();
+    double *out = device_new<double>(2);
+    PU_LAUNCH(k_shared_uninitialised, 2, 32, 0, 0, out); /* the second block does not get the first one's numbers */
+    if (!(fabs(to_host(out, 2)[1]) < 100)) wrong_numbers();
 }
 
 __global__ void k_large_shared(double *out)
@@ -1383,7 +1418,7 @@ __global__ void k_wrong_mask(int kind, int *out)
 {
     int lane = (int)threadIdx.x, v = 0;
     if (kind == 0) v = __shfl_sync(0xffu, lane, 0); /* lanes 8 .. 31 are not in it */
-    if (kind == 1) { /* some wait for others that do not wait for them */
+    if (kind == 1) {                                /* some wait for others that do not wait for them */
         v = lane < 16 ? __shfl_sync(0xffffu, lane, 0) : __shfl_sync(ALL_LANES, lane, 0);
         __syncthreads();
     }
@@ -1451,8 +1486,9 @@ static void fault_host_pointer_parameter()
 
 static void fault_host_pointer_in_structure()
 {
-    std::vector<double> x(10);
-    vector_view view = {x.data(), 10, 1};
+    static double x[6 << 20];
+    vector_view view = {x, 10, 1};
+    if (((uintptr_t)x & 0xffffffffu) < 1 << 24) view.at += 3 << 20; /* such an address is not taken for one */
     PU_LAUNCH(k_view, 1, 32, 0, 0, view, NULL, 0);
     cudaDeviceSynchronize();
 }
@@ -1734,6 +1770,7 @@ static const struct {
 } tests[] = {
     {"elementwise", test_elementwise},
     {"reductions", test_reductions},
+    {"many blocks", test_many_blocks},
     {"last block", test_last_block},
     {"warp operations", test_warp_operations},
     {"geometry and arguments", test_geometry_and_arguments},

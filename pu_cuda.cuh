@@ -1156,9 +1156,11 @@ static pu_status pu__cuda_dense_apply_rows(const pu_op *op, pu_int n, const pu_i
     const pu_int each = pu__cuda_each(c, k);
     (void)work;
     if (n < 1) return pu__cuda_said(c);
-    PU_LAUNCH(pu__cuda_gather_apply,
-              pu__cuda_grid(pu__cuda_blocks(32 * n, PU__CUDA_THREADS), c->count, pu__cuda_blocks(each, PU__CUDA_TILE)),
-              PU__CUDA_THREADS, 0, c->stream, n, rows, op->cols, pu__cuda_side(op)->value, each, X, Y, add);
+    for (pu_int d = 0; d < c->count; d += PU__CUDA_GRID) /* as many data as a grid has room for */
+        PU_LAUNCH(pu__cuda_gather_apply,
+                  pu__cuda_grid(pu__cuda_blocks(32 * n, PU__CUDA_THREADS), c->count - d, pu__cuda_blocks(each, PU__CUDA_TILE)),
+                  PU__CUDA_THREADS, 0, c->stream, n, rows + d * n, op->cols, pu__cuda_side(op)->value, each, pu__from(X, d * each),
+                  pu__from(Y, d * each), add);
     pu__cuda_launched(c);
     return pu__cuda_said(c);
 }
@@ -1169,9 +1171,11 @@ static pu_status pu__cuda_dense_apply_rows_t(const pu_op *op, pu_int n, const pu
     pu_cuda *c = pu__cuda_of(op);
     const pu_int each = pu__cuda_each(c, k);
     (void)work;
-    PU_LAUNCH(pu__cuda_gather_apply_t,
-              pu__cuda_grid(pu__cuda_blocks(op->cols, PU__CUDA_THREADS), c->count, pu__cuda_blocks(each, PU__CUDA_TILE)),
-              PU__CUDA_THREADS, 0, c->stream, n, rows, op->cols, pu__cuda_side(op)->value, each, X, Y, add);
+    for (pu_int d = 0; d < c->count; d += PU__CUDA_GRID)
+        PU_LAUNCH(pu__cuda_gather_apply_t,
+                  pu__cuda_grid(pu__cuda_blocks(op->cols, PU__CUDA_THREADS), c->count - d, pu__cuda_blocks(each, PU__CUDA_TILE)),
+                  PU__CUDA_THREADS, 0, c->stream, n, rows + d * n, op->cols, pu__cuda_side(op)->value, each, pu__from(X, d * each),
+                  pu__from(Y, d * each), add);
     pu__cuda_launched(c);
     return pu__cuda_said(c);
 }

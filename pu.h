@@ -1632,7 +1632,11 @@ PU__FN pu_status pu__arena_open(pu__arena *arena, pu_workspace *ws, pu_report *r
     report->device_bytes = arena->far_used + PU__ALIGN;
     if (report->device_bytes > arena->B->budget) return pu__fail(report, PU_E_MEMORY, "device memory (over its budget)", -1, -1);
     arena->far = (unsigned char *)arena->B->memory(arena->B->user, report->device_bytes);
-    if (!arena->far) return pu__fail(report, PU_E_MEMORY, "device memory", -1, -1);
+    if (!arena->far) { /* for want of it, or because of an error before */
+        const char *what = "device memory";
+        const pu_status status = arena->B->status(arena->B->user, &what);
+        return pu__fail(report, status ? status : PU_E_MEMORY, what, -1, -1);
+    }
     arena->far += (PU__ALIGN - (uintptr_t)arena->far % PU__ALIGN) % PU__ALIGN;
     arena->far_used = 0;
     return PU_OK;
@@ -7909,13 +7913,18 @@ PU__FN pu_status pu__check_backend(const pu_backend *B, pu_report *report)
 PU__FN pu_status pu__side(const pu_backend *B, int slot, const pu_op *op, const char *name, void *memory, size_t *bytes,
                           pu_op *side, pu_report *report)
 {
-    pu_status status = PU_OK;
+    const char *what = name;
+    pu_status status = PU_OK, said = PU_OK;
     *bytes = 0, *side = *op;
     if (!pu__is_far(B)) return PU_OK;
     if (op->device) *side = *op->device;
     else status = B->side(B->user, slot, op, memory, bytes, side);
-    if (!status && (side->rows != op->rows || side->cols != op->cols || side->params < 0 || side->work < 0)) status = PU_E_SIZE;
-    return status ? pu__fail(report, status, name, -1, -1) : PU_OK;
+    if (status && memory) said = B->status(B->user, &what); /* an error of the device has words of its own */
+    if (!status && (!side->apply || (slot == 1 && !side->apply_t))) status = PU_E_NULL;
+    if (!status && (side->rows != op->rows || side->cols != op->cols || side->params < 0 || side->work < 0 ||
+                    (!side->pull && side->params != op->params)))
+        status = PU_E_SIZE;
+    return status ? pu__fail(report, said ? said : status, what, -1, -1) : PU_OK;
 }
 
 /* What a backend with memory of its own has to say of the work so far. */
@@ -7962,6 +7971,8 @@ typedef struct {
     size_t side_bytes;
     pu_block x0;
     pu_real *sums, *far_sums; /* and what its grad adds up: on the host, there */
+    pu_block near_x, near_rbar; /* results, on the host */
+    pu_real *near_scale;
     pu_real *grad, *host_weight, *test, *work;
 } pu__solve_memory;
 
@@ -7979,6 +7990,11 @@ PU__FN void pu__solve_layout(pu__solve_memory *w, pu__arena *arena, const pu_op 
     w->host_weight = pu__reals(arena, k, 1);
     w->test = A->trusted > 1 ? NULL : pu__reals(arena, A->rows, 4);
     w->work = pu__is_far(B) ? pu__reals(arena, A->work, 1) : w->run.work;
+    w->near_x = w->run.x, w->near_rbar = w->run.rbar, w->near_scale = w->run.s.scale;
+    if (pu__is_far(B)) {
+        w->near_x = pu__cols(arena, A->rows, k);
+        if (gradients) w->near_rbar = pu__cols(arena, A->rows, k), w->near_scale = pu__reals(arena, k, 1);
+    }
 }
 
 PU_DEF pu_status pu_solve_bytes(const pu_op *A, pu_int k, const pu_solve_options *options, int gradients, size_t *bytes,
@@ -8072,12 +8088,14 @@ PU__FN pu_status pu__solve_run(pu__solve_memory *w, const pu_op *A, const pu_rea
     if (w->grad) g->B->combine(g->B->user, w->side.params, 1, sums, 0, NULL);
     status = pu__run_block(g, x0 ? &start : NULL, w->host_weight, gradients, want_A ? w->far_sums : NULL, NULL, -1, 0, report);
     status = pu__run_outcome(g, status, gradients, -1, 0, report);
-    if (far && pu__far_status(g->B, report)) return report->status;
-    if (!want_A || pu__fatal(status)) return status;
-    if (far) {
+    if (!far || pu__fatal(status)) return status;
+    g->B->read(g->B->user, w->near_x.at, g->x.at, column * (size_t)g->k);
+    if (gradients) {
+        g->B->read(g->B->user, w->near_rbar.at, g->rbar.at, column * (size_t)g->k);
+        g->B->read(g->B->user, w->near_scale, g->s.scale, (size_t)g->k * sizeof(pu_real));
         g->B->read(g->B->user, w->sums, w->far_sums, (size_t)w->side.params * sizeof(pu_real));
         memset(w->grad, 0, (size_t)A->params * sizeof(pu_real));
-        if (pu__pull_side(&w->side, w->sums, w->grad)) return pu__operator_failed(report, "A.pull", -1);
+        if (want_A && pu__pull_side(&w->side, w->sums, w->grad)) return pu__operator_failed(report, "A.pull", -1);
     }
     return status;
 }
@@ -8124,34 +8142,31 @@ PU_DEF pu_status pu_solve(const pu_op *A, pu_int k, const pu_real *U, pu_int ldu
     }
     if (!status && weight) status = pu__check_array(k, weight, 0, "weight", -1, report);
     if (status) return status;
+    if (grad_A && !w.side.grad) return pu__fail(report, PU_E_UNSUPPORTED, "A.grad (device side)", -1, -1);
     status = pu__arena_open(&arena, ws, report);
-    if (status) return status;
+    if (status) {
+        pu_workspace_free(&own);
+        return status;
+    }
     pu__solve_layout(&w, &arena, A, backend, &plan, k, gradients, x0 != NULL);
     if (pu__is_far(backend)) status = pu__side(backend, 0, A, "A (no device side)", w.side_memory, &w.side_bytes, &w.side, report);
     for (j = 0; j < k; j++) w.host_weight[j] = weight ? weight[j] : PU_R(1);
     if (!status) status = pu__solve_run(&w, A, U, ldu, x0, o, gradients, grad_A != NULL, report);
+    if (pu__far_status(backend, report)) status = report->status; /* outranks what came of it; nothing is enqueued after this */
     report->solver = plan.solver, report->iterations = plan.I, report->checkpoint = plan.every;
     report->columns = k, report->products = w.run.products, report->threads = report->lanes = 1;
     if (!pu__fatal(status) && w.grad && pu__find_nonfinite(A->params, w.grad) >= 0)
         status = pu__fail(report, PU_NONFINITE, "grad_A", -1, pu__find_nonfinite(A->params, w.grad));
-    if (!pu__fatal(status) && grad_U) {
-        pu__dots(&w.run, NULL, w.run.rbar, w.run.rbar, w.run.dots); /* |rbar|^2: finite when every entry is */
-        backend->read(backend->user, w.run.host, w.run.dots, (size_t)k * sizeof(pu_real));
-        for (j = 0; j < k; j++)
-            if (!pu__finite(w.run.host[j])) status = pu__fail(report, PU_NONFINITE, "grad_U", -1, -1);
-    }
+    for (j = 0; j < k && grad_U && !pu__fatal(status); j++) /* |rbar|^2: finite when every entry is */
+        if (!pu__finite_double(pu__dot(A->rows, NULL, pu__col(w.near_rbar, j), pu__col(w.near_rbar, j))))
+            status = pu__fail(report, PU_NONFINITE, "grad_U", -1, -1);
     if (!pu__fatal(status)) {
         pu__run *g = &w.run;
         for (j = 0; j < k; j++) {
             pu_column c;
-            g->B->read(g->B->user, X + j * ldx, pu__col(g->x, j), (size_t)g->n * sizeof(pu_real));
-            if (grad_U) { /* dF/du = -w x + scale rbar */
-                pu_real scale;
-                g->B->read(g->B->user, &scale, g->s.scale + j, sizeof scale);
-                g->B->read(g->B->user, grad_U + j * g->n, pu__col(g->rbar, j), (size_t)g->n * sizeof(pu_real));
-                for (i = 0; i < g->n; i++)
-                    grad_U[j * g->n + i] = scale * grad_U[j * g->n + i] - w.host_weight[j] * X[j * ldx + i];
-            }
+            memcpy(X + j * ldx, pu__col(w.near_x, j), (size_t)g->n * sizeof(pu_real));
+            for (i = 0; i < g->n && grad_U; i++) /* dF/du = -w x + scale rbar */
+                grad_U[j * g->n + i] = w.near_scale[j] * pu__col(w.near_rbar, j)[i] - w.host_weight[j] * X[j * ldx + i];
             pu__column_record(g, j, gradients, &c);
             pu__report_column(report, &c, -1, j, plan.adjoint == PU_ADJOINT_AUTO);
             if (columns) columns[j] = c;
@@ -9435,7 +9450,11 @@ PU__FN pu_status pu__rao_blackwell(const pu__job *job, pu__memory *mem, pu__work
                 w->Z[i * (width + 1)] += half * a * (1 - 2 * (double)sigma[i] * d + a * d * d);
             }
         }
-        status = Gamma->band_grad(Gamma, width, w->Z, 1, lane + pu__group_at(&w->post, end - 1));
+        {
+            pu_int at = pu__group_at(&w->post, end - 1);
+            if (job->far && at) at = job->at_group + (at - job->far_group) / job->far_eta * job->at_eta; /* the host's layout */
+            status = Gamma->band_grad(Gamma, width, w->Z, 1, lane + at);
+        }
     }
     return status;
 }
@@ -10245,6 +10264,7 @@ PU__FN void pu__far_lane(const pu__job *job, pu__memory *mem)
             pu_report one;
             pu__report_clear(&one);
             status = pu__iterative_block(job, mem, w, n, first, each, b + 1 == job->blocks ? next : 0, mem->far_lane, &one);
+            if (status == PU_E_OPERATOR && w->post.failed) one.where.what = w->post.failed;
             if (status && (!outcome || pu__fatal(status))) outcome = status, report->where = one.where;
         }
     }
@@ -10415,8 +10435,8 @@ PU__FN pu_status pu__far_make(pu__job *job, pu_report *report)
     if (status) return status;
     if (job->K > 0 && !job->o->delta && !job->side[0].sample)
         return pu__fail(report, PU_E_UNSUPPORTED, "Gamma.sample (device side)", -1, -1);
-    if ((job->out->Gamma && job->side[0].params > 0 && !job->side[0].grad) ||
-        (job->out->Phi && job->side[1].params > 0 && !job->side[1].grad))
+    if ((job->out->Gamma && model->Gamma->params > 0 && !job->side[0].grad) ||
+        (job->out->Phi && model->Phi->params > 0 && !job->side[1].grad))
         return pu__fail(report, PU_E_UNSUPPORTED, job->side[0].grad ? "Phi.grad (device side)" : "Gamma.grad (device side)", -1, -1);
     job->lanes = job->threads = 1, job->ragged = job->form = job->by_rows = 0;
     job->far_Phi = job->out->Gamma ? job->side[0].params : 0;

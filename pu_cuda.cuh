@@ -19,7 +19,8 @@ EXAMPLE
 WHAT RUNS WHERE
     The iterative engine runs on the device: probes, products, solver, reverse pass, gradient sums, for as many data side by side
     as memory allows. The loop is pu.h's own; this file supplies its vector functions and the operators' device sides:
-        Gamma   any with band_add, band_grad and sample (AR, state space, diagonal, identity), pu_op_spd, pu_op_dense
+        Gamma   any with band_add, band_grad and a sample whose root lies within the band (AR, state space, diagonal, identity),
+                pu_op_spd, pu_op_dense
         Phi     pu_op_dense (all rows, or the observed ones alone), pu_op_fourier, pu_op_csr, any with row and row_grad (diagonal,
                 readout)
         yours   give op.device: see pu_cuda_each and pu_cuda_sums below
@@ -58,7 +59,8 @@ struct CUevent_st;
 typedef struct {
     int device;                 /* number of the device; 0 is the first */
     struct CUstream_st *stream; /* work is enqueued here; NULL: a stream of its own */
-    size_t budget;              /* bytes of device memory that calls may use; 0 = 9/10 of what is free, or `bytes` below */
+    size_t budget;              /* bytes of device memory that calls may use, cuFFT's work area aside; 0 = 9/10 of what is free, or
+                                   `bytes` below */
     void *memory;               /* a block of device memory of yours, `bytes` long, to be used instead of cudaMalloc; NULL: none */
     size_t bytes;
     int tf32;                   /* float: let cuBLAS round to TF32 (10 bits) in products of dense operators */
@@ -76,9 +78,10 @@ typedef struct { /* private: what a device side knows of itself */
 
 typedef struct {
     pu_backend backend; /* what options.backend points at; valid between open and close */
+    struct CUstream_st *stream; /* where work is enqueued: for operators and kernels of yours */
     /* private from here on */
-    int device, own_stream, own_memory, open;
-    struct CUstream_st *stream, *copy; /* compute; uploads for the next batch */
+    int device, before, own_stream, own_memory, open;
+    struct CUstream_st *copy; /* uploads for the next batch */
     struct CUevent_st *uploaded, *done[2], *half[2][2];
     int turning, turned[2], half_used[2][2];
     void *blas, *random;
@@ -86,6 +89,7 @@ typedef struct {
     struct {
         int made, plan;
         pu_int rows, cols, pairs;
+        size_t work;
         uint64_t used;
     } plans[PU_CUDA_PLANS];
     uint64_t clock;
@@ -107,7 +111,7 @@ typedef struct {
 } pu_cuda;
 
 /* Takes the device and what it needs there: two streams, handles, about 20 MB. *cuda must be zeroed; on failure it is so again.
-   options may be NULL. Statuses: PU_OK; PU_E_NULL; PU_E_ARGUMENT (options.device: no such device, budget beyond memory);
+   options may be NULL. The device stays current. Statuses: PU_OK; PU_E_NULL; PU_E_ARGUMENT (options.device: no such device);
    PU_E_NO_DEVICE (no driver or no device: where.what has CUDA's words); PU_E_MEMORY; PU_E_DEVICE. */
 PU_DEF pu_status pu_cuda_open(pu_cuda *cuda, const pu_cuda_options *options, pu_report *report);
 /* Waits for all work and gives everything back. NULL, or one that was never opened, is fine. */
@@ -117,7 +121,7 @@ PU_DEF void pu_cuda_close(pu_cuda *cuda);
      A          an operator of device functions (op.device of yours, or a side made by pu_backend.side), n x n
      U, X       n x k, columns ldu, ldx apart, device memory; X need not be set before
      x0         n x k packed, or NULL
-     weight     k, device memory: of the columns in grad_A; NULL: no gradient
+     weight     k, device memory: of the columns in grad_A, and needed with it
      grad_A     A.params sums, added to: gradient of sum_j w_j (1/2 x_j'A x_j - u_j'x_j) through the solver; may be NULL
      options    iterations, solver (PU_CG, PU_SD, or PU_PCG with m: n, device memory), adjoint (not PU_ADJOINT_AUTO), checkpoint
      memory     device block of pu_cuda_solve_bytes() bytes
@@ -786,6 +790,10 @@ static void *pu__cuda_memory(void *user, size_t bytes)
 {
     pu_cuda *c = pu__cuda(user);
     if (c->status) return NULL;
+    (void)pu__cuda_ok(c, cudaGetDevice(&c->before)); /* until `status`, with which every call ends */
+    if (!pu__cuda_ok(c, cudaSetDevice(c->device))) return NULL;
+    /* uploads must not overtake what others have enqueued on the stream, with this block maybe */
+    if (pu__cuda_ok(c, cudaEventRecord(c->uploaded, c->stream))) (void)pu__cuda_ok(c, cudaStreamWaitEvent(c->copy, c->uploaded, 0));
     if (bytes <= c->bytes) return c->memory;
     if (!c->own_memory) return NULL;
     if (!pu__cuda_ok(c, cudaStreamSynchronize(c->stream))) return NULL;
@@ -806,8 +814,7 @@ static void *pu__cuda_host(pu_cuda *c, size_t bytes)
     if (bytes <= c->host_bytes) return c->host;
     free(c->host);
     c->host = malloc(bytes), c->host_bytes = c->host ? bytes : 0, c->allocations++;
-    if (!c->host) pu__cuda_failed(c, PU_E_MEMORY, "host memory for a device side");
-    return c->host;
+    return c->host; /* NULL: the caller says so */
 }
 
 static pu_status pu__cuda_status(void *user, const char **what)
@@ -820,6 +827,8 @@ static pu_status pu__cuda_status(void *user, const char **what)
     status = c->status;
     if (status) *what = c->what;
     c->status = PU_OK, c->what = NULL;
+    if (c->before != c->device) (void)cudaSetDevice(c->before);
+    c->before = c->device;
     return status;
 }
 
@@ -985,6 +994,18 @@ static pu_status pu__cuda_band_factor(const pu_op *op, pu_int w, pu_real *factor
             factor[i * wide + w + t] = answer[i];
         }
     }
+    pu_normals(0, 5, 0, 0, PU__STREAM_TEST, 0, n, comb); /* is that all of it? A root that reaches beyond the band is none for us */
+    if (op->sample(op, 1, E, Y, work)) return PU_E_OPERATOR;
+    for (pu_int i = 0; i < n; i++) {
+        double sum = 0, size = 0;
+        for (pu_int t = -w; t <= w; t++)
+            if (i + t >= 0 && i + t < n) {
+                const double term = (double)factor[i * wide + w + t] * (double)comb[i + t];
+                sum += term, size += fabs(term);
+            }
+        if (!(fabs(sum - (double)answer[i]) <= 16 * (double)(wide + 4) * (double)PU__EPS * (size + fabs((double)answer[i]))))
+            return PU_E_UNSUPPORTED;
+    }
     return PU_OK;
 }
 
@@ -995,7 +1016,7 @@ static pu_status pu__cuda_make_banded(pu_cuda *c, pu_cuda_side *b, const pu_op *
     double *B;
     pu_real *to;
     pu_status status = PU_OK;
-    if (op->noise && op->noise != n && op->sample) return PU_E_UNSUPPORTED;
+    if ((op->noise && op->noise != n && op->sample) || w > 8 * PU__CUDA_GRID / 2) return PU_E_UNSUPPORTED;
     *bytes = (size_t)(band + factor) * sizeof(pu_real);
     side->params = op->params ? band : 0;
     side->apply = side->apply_t = pu__cuda_banded_apply, side->apply_plus = pu__cuda_banded_plus;
@@ -1341,8 +1362,9 @@ static pu_status pu__cuda_make_sparse(pu_cuda *c, pu_cuda_side *b, const pu_op *
     pu_int entries, ints, *host, *start, *index, *row_of, *turned, *place;
     pu_real *row = (pu_real *)pu__cuda_host(c, (size_t)(op->band + 1) * sizeof *row), *value;
     if (!row) return PU_E_MEMORY;
-    entries = csr ? a->start[rows] : pu__cuda_entries(op, NULL, NULL, NULL, row);
-    if (entries < 0) return PU_E_OPERATOR;
+    if (csr && (!a->start || !a->index || !a->value)) return PU_E_NULL;
+    entries = csr ? op->params : pu__cuda_entries(op, NULL, NULL, NULL, row);
+    if (entries < 0 || (csr && memory && a->start[rows] != entries)) return PU_E_OPERATOR;
     ints = rows + 1 + cols + 1 + 3 * entries;
     *bytes = (size_t)ints * sizeof(pu_int) + (size_t)entries * sizeof(pu_real);
     side->params = op->params ? entries : 0;
@@ -1492,14 +1514,17 @@ static pu_status pu__cuda_transform(pu_cuda *c, pu_int rows, pu_int cols, pu_int
                                                sizeof(pu_real) == sizeof(float) ? CUFFT_C2C : CUFFT_Z2Z, (int)pairs, &work)) ||
             !pu__cufft_ok(c, cufftSetStream(plan, c->stream)))
             return pu__cuda_said(c);
-        if (work > c->fft_bytes) { /* one work area for all plans: they run one after the other */
-            (void)pu__cuda_ok(c, cudaStreamSynchronize(c->stream));
-            if (c->fft_memory) (void)pu__cuda_ok(c, cudaFree(c->fft_memory));
-            c->fft_memory = NULL, c->fft_bytes = 0, c->allocations++;
-            if (!pu__cuda_ok(c, cudaMalloc(&c->fft_memory, work))) return pu__cuda_said(c);
-            c->fft_bytes = work;
+        c->plans[oldest].pairs = pairs, c->plans[oldest].work = work, use = oldest;
+    }
+    if (c->plans[use].work > c->fft_bytes) { /* one work area for all plans: they run one after the other */
+        (void)pu__cuda_ok(c, cudaStreamSynchronize(c->stream));
+        if (c->fft_memory) (void)pu__cuda_ok(c, cudaFree(c->fft_memory));
+        c->fft_memory = NULL, c->fft_bytes = 0, c->allocations++;
+        if (!pu__cuda_ok(c, cudaMalloc(&c->fft_memory, c->plans[use].work))) {
+            c->fft_memory = NULL;
+            return pu__cuda_said(c);
         }
-        c->plans[oldest].pairs = pairs, use = oldest;
+        c->fft_bytes = c->plans[use].work;
     }
     c->plans[use].used = ++c->clock;
     if (c->fft_memory) (void)pu__cufft_ok(c, cufftSetWorkArea((cufftHandle)c->plans[use].plan, c->fft_memory));
@@ -1582,6 +1607,7 @@ static pu_status pu__cuda_make_side(void *user, int slot, const pu_op *op, void 
     pu_cuda *c = pu__cuda(user);
     pu_cuda_side *b = &c->side[slot];
     const int dense = op->apply == pu__dense_apply && (op->grad == pu__dense_grad || op->grad == pu__spd_grad);
+    if (op->params > 0 && !op->data) return PU_E_NULL;
     memset(side, 0, sizeof *side);
     side->rows = op->rows, side->cols = op->cols, side->noise = op->noise, side->trusted = 2, side->flops = op->flops;
     side->data = b;
@@ -1657,7 +1683,7 @@ static void pu__cuda_take(pu_cuda *c, const pu_cuda_options *o)
     if (!c->status) (void)pu__cublas_ok(c, cublasSetStream((cublasHandle_t)c->blas, c->stream));
     if (!c->status) (void)pu__cublas_ok(c, cublasSetWorkspace((cublasHandle_t)c->blas, c->blas_memory, PU__CUDA_BLAS));
     if (!c->status)
-        (void)pu__cublas_ok(c, cublasSetMathMode((cublasHandle_t)c->blas, o->tf32 ? CUBLAS_TF32_TENSOR_OP_MATH : CUBLAS_PEDANTIC_MATH));
+        (void)pu__cublas_ok(c, cublasSetMathMode((cublasHandle_t)c->blas, o->tf32 ? CUBLAS_TF32_TENSOR_OP_MATH : CUBLAS_DEFAULT_MATH));
     if (c->status) return;
     c->own_memory = !o->memory;
     if (o->memory) c->memory = (unsigned char *)o->memory, c->bytes = o->bytes;
@@ -1689,7 +1715,7 @@ PU_DEF pu_status pu_cuda_open(pu_cuda *c, const pu_cuda_options *options, pu_rep
         (void)cudaGetLastError();
         return pu__fail(report, PU_E_DEVICE, cudaGetErrorString(error), -1, -1);
     }
-    c->open = 1, c->device = o.device, c->count = 1;
+    c->open = 1, c->device = c->before = o.device, c->count = 1;
     pu__cuda_take(c, &o);
     if (c->status) {
         const pu_status status = c->status;
@@ -1821,8 +1847,8 @@ PU_DEF pu_status pu_cuda_solve(pu_cuda *c, const pu_op *A, pu_int k, const pu_re
     }
     if (status && !c->status) return pu__fail(report, PU_E_OPERATOR, "A.apply or A.grad", -1, -1);
     t = pu__t(g->x, PU_R(1), NULL, NULL);
-    pu__cuda_combination(c, g->n, k, pu__rows(X, ldx), 1, &t);
-    if (stop) (void)pu__cuda_ok(c, cudaMemcpyAsync(stop, g->s.stop, (size_t)k * sizeof *stop, cudaMemcpyDeviceToDevice, c->stream));
+    if (!status) pu__cuda_combination(c, g->n, k, pu__rows(X, ldx), 1, &t);
+    if (stop && !status) (void)pu__cuda_ok(c, cudaMemcpyAsync(stop, g->s.stop, (size_t)k * sizeof *stop, cudaMemcpyDeviceToDevice, c->stream));
     report->solver = plan.solver, report->iterations = plan.I, report->checkpoint = plan.every, report->products = g->products;
     if (c->status) {
         const char *what = c->what;
@@ -1837,6 +1863,8 @@ PU_DEF pu_status pu_cuda_bulk_normals(pu_cuda *c, pu_int n, pu_real *x, uint64_t
     curandStatus_t error = CURAND_STATUS_SUCCESS;
     if (!c || !x) return PU_E_NULL;
     if (!c->open || n < 0 || n % 2) return PU_E_ARGUMENT;
+    if (n == 0) return PU_OK;
+    if (cudaSetDevice(c->device) != cudaSuccess) return PU_E_DEVICE;
     if (!c->random) {
         c->allocations++;
         error = curandCreateGenerator((curandGenerator_t *)&c->random, CURAND_RNG_PSEUDO_PHILOX4_32_10);
@@ -1855,7 +1883,7 @@ PU_DEF pu_status pu_cuda_bulk_normals(pu_cuda *c, pu_int n, pu_real *x, uint64_t
 
 /* ---- operators of yours ----
 
-   The functions of op.device enqueue work on cuda->stream. Two ways without a kernel of your own, for any function object f with a
+   The functions of op.device enqueue work on cuda->stream. Two ways, in the file with PU_IMPLEMENTATION, without a kernel of your own, for any function object f with a
    __device__ call operator, handed over by value:
      pu_cuda_each(cuda, n, k, f)                     f(i, j) for i < n, j < k: write what you like, e.g. entry i of column j
      pu_cuda_sums(cuda, n, k, f, weight, out)        *out += sum_j weight[j] sum_i f(i, j), always in the same order */

@@ -220,8 +220,9 @@ TEST options_agree(which kind)
         o.kind = PU_OUTPUT, o.rao_blackwell = 1;
         if (p.model.lgm.Gamma->band_grad && p.model.lgm.Phi->gram_diag) {
             tc_set_case("%s, Rao-Blackwell", names[kind]);
-            host = ask(&p, o, NULL, 0), there = ask(&p, o, &device.backend, 0);
+            host = ask(&p, o, NULL, 1), there = ask(&p, o, &device.backend, 1);
             SAME(&p, there, host, 2000);
+            if (differ(p.model.params, there.se, host.se, 4000, "standard errors")) FAILm(tc_say(pu_test_message));
         }
         o = options(PU_OUTPUT, PU_CG);
         o.solve.tolerance = 1e-3, o.solve.iterations = 50;
@@ -294,6 +295,20 @@ TEST host_work_is_told(void)
     PASS();
 }
 
+static pu_status odd_apply(const pu_op *op, pu_int k, pu_block X, pu_block Y, int add, pu_real *work)
+{
+    return pu__diagonal_apply(op, k, X, Y, add, work);
+}
+
+/* reverses: a root of the identity, too */
+static pu_status odd_sample(const pu_op *op, pu_int k, pu_block E, pu_block Y, pu_real *work)
+{
+    (void)work;
+    for (pu_int j = 0; j < k; j++)
+        for (pu_int i = 0; i < op->rows; i++) Y.at[j * Y.ld + i] = E.at[j * E.ld + op->rows - 1 - i];
+    return PU_OK;
+}
+
 /* Operators without a device side are refused by name, before any memory is taken. */
 TEST no_side_is_refused(void)
 {
@@ -309,6 +324,10 @@ TEST no_side_is_refused(void)
     TC_STATUS(pu_toeplitz_factor(4, t, factor, NULL), PU_OK);
     ASSERT(open_device(0));
     o.backend = &device.backend;
+    TC_STATUS(pu_gradient(&model, &data, &o, NULL, &out, &report), PU_E_UNSUPPORTED);
+    TC_ASSERT(strcmp(report.where.what, "Gamma (no device side)") == 0);
+    /* a prior whose root reaches beyond its band: any root will do for the host, but not there */
+    Gamma = pu_op_diagonal(4, psi), Gamma.apply = Gamma.apply_t = odd_apply, Gamma.sample = odd_sample;
     TC_STATUS(pu_gradient(&model, &data, &o, NULL, &out, &report), PU_E_UNSUPPORTED);
     TC_ASSERT(strcmp(report.where.what, "Gamma (no device side)") == 0);
     pu_cuda_close(&device);
@@ -614,7 +633,57 @@ TEST solves_agree(void)
                 differ(n * k, V[1], V[0], 1000, "grad_U"))
                 FAILm(tc_say(pu_test_message));
         }
+    { /* grad_U alone */
+        pu_report report;
+        tc_set_case("grad_U alone");
+        for (int t = 0; t < 2; t++)
+            TC_STATUS(pu_solve(&A, k, U, n, X[t], n, NULL, weight, NULL, t ? &device.backend : NULL, NULL, NULL, V[t], NULL, &report),
+                      PU_OK);
+        if (differ(n * k, V[1], V[0], 1000, "grad_U")) FAILm(tc_say(pu_test_message));
+    }
     pu_cuda_close(&device);
+    PASS();
+}
+
+/* A solve whose launches or copies fail: the device's words, nothing written, and the next one works. */
+TEST solves_may_fail(void)
+{
+    enum { n = 9, k = 2 };
+    pu_real *a = tc_reals(n * n), *U = tc_normal(2, n * k), *weight = tc_normal(3, k), X[n * k], G[n * n], V[n * k], want[n * k];
+    pu_op A;
+    pu_report report;
+    pu_solve_options o;
+    memset(&o, 0, sizeof o);
+    o.iterations = 2;
+    for (int i = 0; i < n; i++)
+        for (int j = 0; j < n; j++) a[i * n + j] = i == j ? PU_R(4) : PU_R(1) / (pu_real)(1 + (i > j ? i - j : j - i));
+    A = pu_op_spd(n, a, NULL);
+    TC_STATUS(pu_solve(&A, k, U, n, want, n, NULL, weight, &o, NULL, NULL, NULL, NULL, NULL, &report), PU_OK);
+    for (int what = 0; what < 3; what++)
+        for (long at = 1;; at += at < 12 ? 1 : 5) {
+            pu_status status;
+            sim_reset();
+            ASSERT(open_device(0));
+            memset(X, 0, sizeof X), memset(G, 0, sizeof G), memset(V, 0, sizeof V);
+            if (what == 0) sim_fail_launch(at);
+            else if (what == 1) sim_fail_copy(at);
+            else sim_fail_allocation(at);
+            status = pu_solve(&A, k, U, n, X, n, NULL, weight, &o, &device.backend, NULL, G, V, NULL, &report);
+            sim_fail_launch(0), sim_fail_copy(0), sim_fail_allocation(0);
+            tc_set_case("failure %d of kind %d", (int)at, what);
+            if (status == PU_OK) {
+                pu_cuda_close(&device);
+                ASSERT(what == 2 || at > 5);
+                break;
+            }
+            TC_STATUS(status, what == 2 ? PU_E_MEMORY : PU_E_DEVICE);
+            for (int i = 0; i < n * k; i++) TC_ASSERT(X[i] == PU_R(0) && V[i] == PU_R(0));
+            for (int i = 0; i < n * n; i++) TC_ASSERT(G[i] == PU_R(0));
+            TC_STATUS(pu_solve(&A, k, U, n, X, n, NULL, weight, &o, &device.backend, NULL, G, V, NULL, &report), PU_OK);
+            if (differ(n * k, X, want, 200, "X")) FAILm(tc_say(pu_test_message));
+            pu_cuda_close(&device);
+        }
+    sim_reset();
     PASS();
 }
 
@@ -869,6 +938,7 @@ int main(int argc, char **argv)
     RUN_TEST1(fits_agree, FACTOR_LISTS);
     if (SOME) RUN_TEST1(fits_agree, AR);
     RUN_TEST(solves_agree);
+    RUN_TEST(solves_may_fail);
     RUN_TEST1(captured_solve, 0);
     RUN_TEST1(captured_solve, 1);
     RUN_TEST(operator_of_ones_own);

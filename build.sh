@@ -10,6 +10,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")"
 
 JOBS=${JOBS:-$(nproc 2>/dev/null || echo 2)}
 TEST_TIMEOUT=${TEST_TIMEOUT:-300}
+TEST_FULL=${TEST_FULL:-}
 PREFIX=${PREFIX:-/usr/local}
 CUDA_ARCH=${CUDA_ARCH:-sm_75}
 CUDA_ARCHS=(sm_75 sm_80 sm_86 sm_89 sm_90 sm_100 sm_120)
@@ -62,6 +63,7 @@ environment
   CUDA_ARCH           GPU architecture of cuda's examples, of cuda --quick and of the tests (default sm_75)
   JOBS                how many things to do at once (default: the number of cores)
   TEST_TIMEOUT        seconds one test program may take (default 300)
+  TEST_FULL=1         test: CUDA kernels and devices at all sizes also in float and under the sanitizers; some minutes more
   PU_GREATEST         path of greatest.h v1.5.0, the test harness; found or fetched when not set
   PU_CACHE            where a fetched greatest.h is kept (default $XDG_CACHE_HOME/pu or ~/.cache/pu)
   NO_APT=1            never call apt-get, neither to install compilers and libraries nor to fetch greatest.h
@@ -799,13 +801,14 @@ cuda_program()
         -lfftw3 -lfftw3f "$HAVE_CBLAS" "${CUDA_LINK[@]}" -lm
 }
 
+# CUDA_SMALL=1: small sizes alone, in those programs that know it
 job_cuda()      # VARIANT SOURCE OUTPUT ARGS...
 {
-    local variant=$1 output=$3 small=()
+    local output=$3 start=$SECONDS
     cuda_program "$1" "$2" "$3" || return
     shift 3
-    if [[ $variant == *_?san ]]; then small=(PU_TEST_SMALL=1); fi
-    env "${small[@]}" UBSAN_OPTIONS="${UBSAN_OPTIONS:-print_stacktrace=1}" OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 \
+    echo "compiled in $((SECONDS - start)) s; ${CUDA_SMALL:+small sizes; }arguments: $*"
+    env ${CUDA_SMALL:+PU_TEST_SMALL=1} UBSAN_OPTIONS="${UBSAN_OPTIONS:-print_stacktrace=1}" OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 \
         timeout "$TEST_TIMEOUT" "$output" "$@"
 }
 
@@ -874,6 +877,8 @@ make_ratings()
                      if ((u * u + u * m + m * m) % 5 < 3) print u "," m "," 1 + (u * m * 31 + u * 17 + m * 13) % 9 / 2 ",0" }'
 }
 
+env_small() { CUDA_SMALL=1 "$@"; }
+
 # queue_cuda NAME VARIANT COMMAND...: a job that needs the engine in this variant
 queue_cuda()
 {
@@ -892,19 +897,31 @@ queue_cuda()
 # What takes longest comes first.
 queue_cuda_tests()
 {
-    local topic variant source
+    local topic variant source output small part
     for variant in double float; do
         queue_cuda golden.$variant $variant job_cuda $variant tests/golden.c build/golden_cuda_$variant \
             --device cuda tests/golden/*.txt
     done
     for topic in device kernels; do
         source=tests/cuda/test_$topic.cpp
+        if [[ ! -f $source ]]; then queue "cuda/$topic" job_skip 1 "there is no $source"; continue; fi
         for variant in double float double_asan float_asan double_tsan; do
-            if [[ -f $source ]]; then
-                queue_cuda "$topic.$variant" $variant job_cuda $variant "$source" "build/tests/cuda_$topic.$variant"
-            else
-                queue "cuda/$topic.$variant" job_skip 1 "there is no $source"
+            output=build/tests/cuda_$topic.$variant small=() part=()
+            if [[ ! $TEST_FULL ]]; then
+                case $topic.$variant in # sanitizers slow down 3 to 20 times, and most of what a precision changes shows in little
+                    device.*_tsan | *.float_asan)
+                        queue "cuda/$topic.$variant" job_skip 1 "only with TEST_FULL=1"
+                        continue
+                        ;;
+                    device.float)   part=(-t models_agree) ;;
+                    device.*_asan)  part=(-t models_agree_factors) ;;
+                    kernels.float | kernels.*_?san) small=(env_small) ;;
+                esac
+            elif [[ $variant == *_tsan ]]; then
+                small=(env_small)
+                if [[ $topic == device ]]; then part=(-t models_agree_factors); fi
             fi
+            queue_cuda "$topic.$variant" $variant "${small[@]}" job_cuda $variant "$source" "$output" "${part[@]}"
         done
     done
     if [[ -f tests/cuda/test_sim.cpp ]]; then

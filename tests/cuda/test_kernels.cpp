@@ -1195,7 +1195,10 @@ static void run_side(const subject &t, pu_int each, pu_int count, int orders)
 static void run_side(const subject &t)
 {
     const bool large = t.op.rows > 40;
-    if (small_only) return run_side(t, 2, 3, ONE_ORDER);
+    if (small_only) {
+        run_side(t, 2, 3, ONE_ORDER);
+        return;
+    }
     run_side(t, 1, 1, large ? ONE_ORDER : ALL_ORDERS);
     if (t.op.rows != 31) run_side(t, 5, 1, large ? ONE_ORDER : THREE_ORDERS);
     run_side(t, 2, 3, THREE_ORDERS);
@@ -1614,7 +1617,7 @@ static void run_dense_all(void)
         if (small_only && n != 33) continue;
         run_dense(n, 1), run_dense(1, n), run_dense(n, 33), run_dense(7, n), run_spd(n);
         for (pu_int count : {1, 2, 3, 7}) {
-            if (n > 33 && (small_only || count > 2)) continue;
+            if (small_only ? count != 3 : n > 33 && count > 2) continue;
             RUN_TESTp(dense_rows, 2 * n + 1, 33, n, 3, count, THREE_ORDERS);
             RUN_TESTp(dense_rows, n, n, (n + 1) / 2, count == 3 ? 17 : 8, count, count == 1 ? ALL_ORDERS : THREE_ORDERS);
         }

@@ -1897,6 +1897,11 @@ typedef pu_real pu__short __attribute__((vector_size(PU__SHORT * sizeof(pu_real)
 #define PU__SHORT 1
 typedef pu_real pu__vector, pu__short;
 #endif
+#if PU__VECTORS && (defined(__clang__) || __GNUC__ >= 12)
+#define PU__SHUFFLE __builtin_shufflevector
+#define PU__HALF_0(a, b) PU__SHUFFLE(a, b, 0, 1, 2, 3, 8, 9, 10, 11)
+#define PU__HALF_1(a, b) PU__SHUFFLE(a, b, 4, 5, 6, 7, 12, 13, 14, 15)
+#endif
 
 PU__FN pu__vector *pu__v(pu_real *x) { return (pu__vector *)x; }
 PU__FN const pu__vector *pu__cv(const pu_real *x) { return (const pu__vector *)x; }
@@ -2366,25 +2371,6 @@ PU__FN const pu_real *pu__dense_row(const pu_op *op, const pu_int *rows, pu_int 
 
 #define PU__SUM 64 /* of a sum in pu_real */
 
-/* out (8 x W) = sum_i a_r[at + i] x_i, r < 8; x_i: W numbers */
-PU__FN void pu__panel(pu_int n, const pu_real *const *a, pu_int at, const pu_real *x, pu_real *out)
-{
-    const pu_int W = PU__WIDTH;
-    const pu_real *a0 = a[0] + at, *a1 = a[1] + at, *a2 = a[2] + at, *a3 = a[3] + at;
-    const pu_real *a4 = a[4] + at, *a5 = a[5] + at, *a6 = a[6] + at, *a7 = a[7] + at;
-    pu__vector s0, s1, s2, s3, s4, s5, s6, s7;
-    pu_int i;
-    memset(&s0, 0, sizeof s0);
-    s1 = s2 = s3 = s4 = s5 = s6 = s7 = s0;
-    for (i = 0; i < n; i++) {
-        const pu__vector v = *pu__cv(x + i * W);
-        s0 += a0[i] * v, s1 += a1[i] * v, s2 += a2[i] * v, s3 += a3[i] * v;
-        s4 += a4[i] * v, s5 += a5[i] * v, s6 += a6[i] * v, s7 += a7[i] * v;
-    }
-    *pu__v(out) = s0, *pu__v(out + W) = s1, *pu__v(out + 2 * W) = s2, *pu__v(out + 3 * W) = s3;
-    *pu__v(out + 4 * W) = s4, *pu__v(out + 5 * W) = s5, *pu__v(out + 6 * W) = s6, *pu__v(out + 7 * W) = s7;
-}
-
 /* to_r[shift + c] = from_r[d + c] + sum_i b[4 i + r] v_i[d + c], r < 4, c < 2 W, in the order of i */
 PU__FN void pu__tile(pu_int n, const pu_real *b, const pu_real *const *v, pu_int d, pu_real *const *from, pu_real *const *to,
                      pu_int shift)
@@ -2422,39 +2408,9 @@ PU__FN void pu__tiles(pu_int n, const pu_real *b, const pu_real *const *v, pu_in
     for (r = 0; r < 4 && rest; r++) memcpy(out[r] + d, last[r] + T - rest, (size_t)rest * sizeof(pu_real));
 }
 
-/* Short rows: W columns of X are interleaved, so that nothing is left to add up across a vector at the end of a row. (Long
-   rows lose nothing there, and single columns of them run at the speed of memory in the form of dot products.) */
-PU__FN void pu__dense_apply_short(const pu_op *op, pu_int n, const pu_int *rows, pu_int k, pu_block X, pu_block Y, int add)
-{
-    enum { PANEL = 256 };
-    const pu_int W = PU__WIDTH, D = op->cols;
-    pu_real x[PU__CHUNK * PU__WIDTH], s[8 * PU__WIDTH];
-    pu_int m0, m, j, d, c, i;
-    for (m0 = 0; m0 < n; m0 += PANEL)
-        for (j = 0; j < k; j += W) {
-            const pu_int count = pu__min(W, k - j), end = pu__min(m0 + PANEL, n);
-            for (c = 0; c < W; c++)
-                for (d = 0; d < D; d++) x[d * W + c] = pu__col(X, j + pu__min(c, count - 1))[d];
-            for (m = m0; m < end; m += 8) {
-                const pu_real *a[8];
-                double total[8 * PU__WIDTH] = {0};
-                for (i = 0; i < 8; i++) a[i] = pu__dense_row(op, rows, pu__min(m + i, end - 1));
-                for (d = 0; d < D; d += PU__SUM) {
-                    pu__panel(pu__min(PU__SUM, D - d), a, d, x + d * W, s);
-                    for (i = 0; i < 8 * W; i++) total[i] += (double)s[i];
-                }
-                for (c = 0; c < count; c++)
-                    for (i = 0; i < pu__min(8, end - m); i++) {
-                        pu_real *y = pu__col(Y, j + c) + m + i;
-                        *y = (pu_real)total[i * W + c] + (add ? *y : PU_R(0));
-                    }
-            }
-        }
-}
-
-/* Long rows run along their own vectors, few at a time (at most PU__ROWS), so that a block of them is read from far away
-   once. Of each row and column one vector of sums runs over PU__REACH entries; then it is closed and added in double. Which
-   rows and columns share a tile does not show in the sums. Rows are longer than a vector. */
+/* Rows run along their own vectors, few at a time (at most PU__ROWS), so that a block of them is read from far away once. Of
+   each row and column one vector of sums runs over PU__REACH entries; then it is closed and added in double. Which rows and
+   columns share a tile does not show in the sums. */
 #define PU__ROWS 24
 #define PU__REACH (PU__SUM * PU__WIDTH)
 
@@ -2474,6 +2430,60 @@ PU__FN pu_real pu__sum(pu__vector v)
     return s[0];
 }
 
+/* Twelve sums at once, in the order of pu__sum: two vectors, folded, share one, then four, eight and sixteen. Of each what stays
+   in its place is added to what the other half sends there. One by one the sums of short rows take longer than their products. */
+#if defined(PU__SHUFFLE) && defined(PU_FLOAT) && defined(__AVX512F__)
+#define PU__FOLD2(a, b)                                                                                                            \
+    (PU__SHUFFLE(a, b, 0, 1, 2, 3, 4, 5, 6, 7, 24, 25, 26, 27, 28, 29, 30, 31) +                                                   \
+     PU__SHUFFLE(a, b, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23))
+#define PU__FOLD4(a, b)                                                                                                            \
+    (PU__SHUFFLE(a, b, 0, 1, 2, 3, 20, 21, 22, 23, 8, 9, 10, 11, 28, 29, 30, 31) +                                                 \
+     PU__SHUFFLE(a, b, 4, 5, 6, 7, 16, 17, 18, 19, 12, 13, 14, 15, 24, 25, 26, 27))
+#define PU__FOLD8(a, b)                                                                                                            \
+    (PU__SHUFFLE(a, b, 0, 1, 18, 19, 4, 5, 22, 23, 8, 9, 26, 27, 12, 13, 30, 31) +                                                 \
+     PU__SHUFFLE(a, b, 2, 3, 16, 17, 6, 7, 20, 21, 10, 11, 24, 25, 14, 15, 28, 29))
+#define PU__FOLD16(a, b)                                                                                                           \
+    (PU__SHUFFLE(a, b, 0, 17, 2, 19, 4, 21, 6, 23, 8, 25, 10, 27, 12, 29, 14, 31) +                                                \
+     PU__SHUFFLE(a, b, 1, 16, 3, 18, 5, 20, 7, 22, 9, 24, 11, 26, 13, 28, 15, 30))
+static const pu_int pu__sum_at[12] = {0, 8, 4, 12, 2, 10, 6, 14, 1, 9, 5, 13}; /* of sum v in out[16] */
+#elif defined(PU__SHUFFLE) && ((defined(PU_FLOAT) && defined(__AVX__)) || (!defined(PU_FLOAT) && defined(__AVX512F__)))
+#define PU__FOLD2(a, b) (PU__SHUFFLE(a, b, 0, 1, 2, 3, 12, 13, 14, 15) + PU__SHUFFLE(a, b, 4, 5, 6, 7, 8, 9, 10, 11))
+#define PU__FOLD4(a, b) (PU__SHUFFLE(a, b, 0, 1, 10, 11, 4, 5, 14, 15) + PU__SHUFFLE(a, b, 2, 3, 8, 9, 6, 7, 12, 13))
+#define PU__FOLD8(a, b) (PU__SHUFFLE(a, b, 0, 9, 2, 11, 4, 13, 6, 15) + PU__SHUFFLE(a, b, 1, 8, 3, 10, 5, 12, 7, 14))
+static const pu_int pu__sum_at[12] = {0, 4, 2, 6, 1, 5, 3, 7, 8, 12, 10, 14};
+#elif defined(PU__SHUFFLE) && (defined(PU_FLOAT) || defined(__AVX__))
+#define PU__FOLD2(a, b) (PU__SHUFFLE(a, b, 0, 1, 6, 7) + PU__SHUFFLE(a, b, 2, 3, 4, 5))
+#define PU__FOLD4(a, b) (PU__SHUFFLE(a, b, 0, 5, 2, 7) + PU__SHUFFLE(a, b, 1, 4, 3, 6))
+static const pu_int pu__sum_at[12] = {0, 2, 1, 3, 4, 6, 5, 7, 8, 10, 9, 11};
+#else
+static const pu_int pu__sum_at[12] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11};
+#endif
+
+/* out[pu__sum_at[v]] += sum of s[v] */
+PU__FN void pu__sums(const pu__vector *s, double *out)
+{
+    pu_int i;
+#ifdef PU__FOLD4
+    const pu__vector p0 = PU__FOLD2(s[0], s[1]), p1 = PU__FOLD2(s[2], s[3]), p2 = PU__FOLD2(s[4], s[5]);
+    const pu__vector p3 = PU__FOLD2(s[6], s[7]), p4 = PU__FOLD2(s[8], s[9]), p5 = PU__FOLD2(s[10], s[11]);
+    const pu__vector q0 = PU__FOLD4(p0, p1), q1 = PU__FOLD4(p2, p3), q2 = PU__FOLD4(p4, p5);
+    pu_real sums[16];
+#ifdef PU__FOLD8
+    const pu__vector r0 = PU__FOLD8(q0, q1), r1 = PU__FOLD8(q2, q2);
+#endif
+#if defined(PU__FOLD16)
+    *pu__v(sums) = PU__FOLD16(r0, r1);
+#elif defined(PU__FOLD8)
+    *pu__v(sums) = r0, *pu__v(sums + 8) = r1;
+#else
+    *pu__v(sums) = q0, *pu__v(sums + 4) = q1, *pu__v(sums + 8) = q2, *pu__v(sums + 12) = q2;
+#endif
+    for (i = 0; i < 16; i++) out[i] += (double)sums[i];
+#else
+    for (i = 0; i < 12; i++) out[i] += (double)pu__sum(s[i]);
+#endif
+}
+
 /* Zeros, then ones for the last n entries of a vector, n < W: what a row has after its whole vectors is read together with
    entries before it, which then count for nothing. */
 PU__FN pu__vector pu__last(pu_int n)
@@ -2482,18 +2492,17 @@ PU__FN pu__vector pu__last(pu_int n)
     return *pu__cv(step + 16 - PU__WIDTH + n);
 }
 
-/* A vector in a register. gcc reads it from memory again for each product that it is in, which with the widest vectors takes
-   longer than the products. */
+/* A vector in a register. gcc reads it from memory again for each product that it is in, which takes longer than the products. */
 PU__FN pu__vector pu__kept(const pu_real *x)
 {
     pu__vector v = *pu__cv(x);
-#if PU__VECTORS && defined(__AVX512F__)
+#if PU__VECTORS && defined(__AVX__)
     __asm__("" : "+v"(v));
 #endif
     return v;
 }
 
-/* out[4 r + c] += a_r'x_c over n entries from `at` on, r < 3, c < 4 */
+/* out[pu__sum_at[4 r + c]] += a_r'x_c over n entries from `at` on, r < 3, c < 4 */
 PU__FN void pu__dots12(pu_int n, const pu_real *const *a, const pu_real *const *x, pu_int at, double *out)
 {
     const pu_int W = PU__WIDTH;
@@ -2516,14 +2525,14 @@ PU__FN void pu__dots12(pu_int n, const pu_real *const *a, const pu_real *const *
         u0 += p * y, u1 += q * y, u2 += r * y, y = pu__kept(x3 + i);
         v0 += p * y, v1 += q * y, v2 += r * y;
     }
-    out[0] += (double)pu__sum(s0), out[4] += (double)pu__sum(s1), out[8] += (double)pu__sum(s2);
-    out[1] += (double)pu__sum(t0), out[5] += (double)pu__sum(t1), out[9] += (double)pu__sum(t2);
-    out[2] += (double)pu__sum(u0), out[6] += (double)pu__sum(u1), out[10] += (double)pu__sum(u2);
-    out[3] += (double)pu__sum(v0), out[7] += (double)pu__sum(v1), out[11] += (double)pu__sum(v2);
+    {
+        const pu__vector sums[12] = {s0, t0, u0, v0, s1, t1, u1, v1, s2, t2, u2, v2};
+        pu__sums(sums, out);
+    }
 }
 
-/* out[4 r] += a_r'x over n entries from `at` on, r < 6: the same sums for a column alone */
-PU__FN void pu__dots6(pu_int n, const pu_real *const *a, const pu_real *x, pu_int at, double *out)
+/* the same sums of 6 rows, out[16] for 3 of them, for column c alone */
+PU__FN void pu__dots6(pu_int n, const pu_real *const *a, const pu_real *x, pu_int c, pu_int at, double *out)
 {
     const pu_int W = PU__WIDTH;
     const pu_real *a0 = a[0] + at, *a1 = a[1] + at, *a2 = a[2] + at, *a3 = a[3] + at, *a4 = a[4] + at, *a5 = a[5] + at;
@@ -2542,39 +2551,58 @@ PU__FN void pu__dots6(pu_int n, const pu_real *const *a, const pu_real *x, pu_in
         s0 += *pu__cv(a0 + i) * y, s1 += *pu__cv(a1 + i) * y, s2 += *pu__cv(a2 + i) * y;
         s3 += *pu__cv(a3 + i) * y, s4 += *pu__cv(a4 + i) * y, s5 += *pu__cv(a5 + i) * y;
     }
-    out[0] += (double)pu__sum(s0), out[4] += (double)pu__sum(s1), out[8] += (double)pu__sum(s2);
-    out[12] += (double)pu__sum(s3), out[16] += (double)pu__sum(s4), out[20] += (double)pu__sum(s5);
+    out[pu__sum_at[c]] += (double)pu__sum(s0), out[pu__sum_at[c + 4]] += (double)pu__sum(s1);
+    out[pu__sum_at[c + 8]] += (double)pu__sum(s2), out += 16;
+    out[pu__sum_at[c]] += (double)pu__sum(s3), out[pu__sum_at[c + 4]] += (double)pu__sum(s4);
+    out[pu__sum_at[c + 8]] += (double)pu__sum(s5);
 }
 
 /* Y = A X for n <= PU__ROWS rows v of A, D long. A stretch of 12 columns of X stays in the first-level cache. */
 PU__FN void pu__rows_apply(pu_int n, const pu_real *const *v, pu_int D, pu_int k, pu_block X, pu_block Y, int add)
 {
-    enum { WIDE = 12 };
-    double s[WIDE * PU__ROWS];
+    enum { WIDE = 12, TILES = PU__ROWS / 3 };
+    double s[WIDE / 4 * TILES * 16]; /* 3 rows and 4 columns in 16 */
     pu_int first, d, m, j, r, c;
+    if (D < PU__WIDTH) { /* rows shorter than a vector */
+        for (j = 0; j < k; j++)
+            for (m = 0; m < n; m++) {
+                const pu_real *x = pu__col(X, j);
+                pu_real *y = pu__col(Y, j) + m, sum = PU_R(0);
+                for (d = 0; d < D; d++) sum += v[m][d] * x[d];
+                *y = sum + (add ? *y : PU_R(0));
+            }
+        return;
+    }
     for (first = 0; first < k; first += WIDE) {
         const pu_int count = pu__min(WIDE, k - first);
-        memset(s, 0, sizeof s);
+        memset(s, 0, (size_t)((count + 3) / 4 * TILES * 16) * sizeof *s);
         for (d = 0; d < D; d += PU__REACH)
             for (m = 0; m < n; m += 6) {
                 const pu_int len = pu__min(PU__REACH, D - d);
                 const pu_real *a[6], *x[4];
                 for (r = 0; r < 6; r++) a[r] = v[pu__min(m + r, n - 1)]; /* a missing row or column repeats the last one */
                 for (j = 0; j < count; j += 4) {
-                    double *out = s + j * PU__ROWS + m * 4;
+                    double *out = s + (j / 4 * TILES + m / 3) * 16;
                     for (c = 0; c < 4; c++) x[c] = pu__col(X, first + pu__min(j + c, count - 1));
                     if (count - j > 2) {
                         pu__dots12(len, a, x, d, out);
-                        if (m + 3 < n) pu__dots12(len, a + 3, x, d, out + 12);
+                        if (m + 3 < n) pu__dots12(len, a + 3, x, d, out + 16);
                     } else
-                        for (c = 0; c < count - j; c++) pu__dots6(len, a, x[c], d, out + c);
+                        for (c = 0; c < count - j; c++) pu__dots6(len, a, x[c], c, d, out);
                 }
             }
-        for (j = 0; j < count; j++)
-            for (m = 0; m < n; m++) {
-                pu_real *y = pu__col(Y, first + j) + m;
-                *y = (pu_real)s[(j - j % 4) * PU__ROWS + 4 * m + j % 4] + (add ? *y : PU_R(0));
+        for (j = 0; j < count; j++) {
+            const double *out = s + j / 4 * TILES * 16;
+            const pu_int at[3] = {pu__sum_at[j % 4], pu__sum_at[4 + j % 4], pu__sum_at[8 + j % 4]};
+            pu_real *y = pu__col(Y, first + j);
+            if (add)
+                for (m = 0; m < n; m++) y[m] += (pu_real)out[m / 3 * 16 + at[m % 3]];
+            else {
+                for (m = 0; m + 3 <= n; m += 3, out += 16)
+                    y[m] = (pu_real)out[at[0]], y[m + 1] = (pu_real)out[at[1]], y[m + 2] = (pu_real)out[at[2]];
+                for (r = 0; m + r < n; r++) y[m + r] = (pu_real)out[at[r]];
             }
+        }
     }
 }
 
@@ -2636,10 +2664,6 @@ PU__FN pu_status pu__dense_apply_rows(const pu_op *op, pu_int n, const pu_int *r
     const pu_real *v[PU__ROWS];
     pu_int m, some;
     (void)work;
-    if (op->cols < PU__CHUNK) {
-        pu__dense_apply_short(op, n, rows, k, X, Y, add);
-        return PU_OK;
-    }
     for (m = 0; m < n; m += some) {
         some = pu__dense_some(op, n, rows, m, v);
         pu__rows_apply(some, v, op->cols, k, X, pu__below(Y, m), add);
@@ -2661,18 +2685,15 @@ PU__FN pu_status pu__dense_apply_rows_t(const pu_op *op, pu_int n, const pu_int 
     return PU_OK;
 }
 
-/* T = A X, Y += A'(w o T): what the two above would do, but a row is read for both while it is near. Short rows are near
-   anyway. */
+/* T = A X, Y += A'(w o T): what the two above would do, but a row is read for both while it is near. */
 PU__FN void pu__dense_gram_rows(const pu_op *op, pu_int n, const pu_int *rows, const pu_real *w, pu_int k, pu_block X,
                                 pu_block T, pu_block Y)
 {
     const pu_real *v[PU__ROWS];
-    const int brief = op->cols < PU__CHUNK;
     pu_int m, some;
-    if (brief) pu__dense_apply_short(op, n, rows, k, X, T, 0);
     for (m = 0; m < n; m += some) {
         some = pu__dense_some(op, n, rows, m, v);
-        if (!brief) pu__rows_apply(some, v, op->cols, k, X, pu__below(T, m), 0);
+        pu__rows_apply(some, v, op->cols, k, X, pu__below(T, m), 0);
         pu__rows_apply_t(some, v, op->cols, w + m, k, pu__below(T, m), Y);
     }
 }
@@ -3521,16 +3542,12 @@ PU__FN void pu__ar_end(const pu_ar *ar, pu_int dir, pu_real by, const pu_real *x
 /* Order 5, the commonest one, has kernels of its own: a vector of outputs at a time, p_{u-l} from memory and p_{u+l} out of two
    registers where the compiler can. Either way alone is slower: two loads in five lie on two cache lines, and ten shuffles are
    more than the additions that wait for them. */
-#ifdef __has_builtin
-#if __has_builtin(__builtin_shufflevector) && defined(PU_FLOAT) && defined(__AVX512F__) && PU__VECTORS
+#if defined(PU__SHUFFLE) && defined(PU_FLOAT) && defined(__AVX512F__)
 #define PU__UP(at, b, c, l) \
-    __builtin_shufflevector(b, c, l, l + 1, l + 2, l + 3, l + 4, l + 5, l + 6, l + 7, l + 8, l + 9, l + 10, l + 11, l + 12, \
-                            l + 13, l + 14, l + 15)
-#elif __has_builtin(__builtin_shufflevector) && defined(PU_FLOAT) && defined(__AVX__) && PU__VECTORS
-#define PU__UP(at, b, c, l) __builtin_shufflevector(b, c, l, l + 1, l + 2, l + 3, l + 4, l + 5, l + 6, l + 7)
-#endif
-#endif
-#ifndef PU__UP
+    PU__SHUFFLE(b, c, l, l + 1, l + 2, l + 3, l + 4, l + 5, l + 6, l + 7, l + 8, l + 9, l + 10, l + 11, l + 12, l + 13, l + 14, l + 15)
+#elif defined(PU__SHUFFLE) && defined(PU_FLOAT) && defined(__AVX__)
+#define PU__UP(at, b, c, l) PU__SHUFFLE(b, c, l, l + 1, l + 2, l + 3, l + 4, l + 5, l + 6, l + 7)
+#else
 #define PU__UP(at, b, c, l) (*pu__cv((at) + (l)))
 #endif
 #define PU__AR_SUM(at, b, c, l) (PU__UP(at, b, c, l) + *pu__cv((at) - (l))) /* p_{u+l} + p_{u-l} */
@@ -6518,14 +6535,12 @@ PU_DEF pu_status pu_fourier_init(pu_fourier *f, pu_int rows, pu_int cols, void *
 }
 
 /* t (B x B, rows dt apart) = scale * transpose of x (rows dx apart) */
-#if defined(PU_FLOAT) && defined(__AVX__) && !defined(__CUDACC__) && (defined(__clang__) || __GNUC__ >= 12)
+#if defined(PU_FLOAT) && defined(__AVX__) && defined(PU__SHUFFLE)
 /* Left to itself a compiler moves the numbers one by one. The halves of rows four apart change places, then two rows are zipped
    within each half, twice. */
 #define PU__TURN 8
-#define PU__HALF_0(a, b) __builtin_shufflevector(a, b, 0, 1, 2, 3, 8, 9, 10, 11)
-#define PU__HALF_1(a, b) __builtin_shufflevector(a, b, 4, 5, 6, 7, 12, 13, 14, 15)
-#define PU__ZIP_0(a, b) __builtin_shufflevector(a, b, 0, 8, 1, 9, 4, 12, 5, 13)
-#define PU__ZIP_1(a, b) __builtin_shufflevector(a, b, 2, 10, 3, 11, 6, 14, 7, 15)
+#define PU__ZIP_0(a, b) PU__SHUFFLE(a, b, 0, 8, 1, 9, 4, 12, 5, 13)
+#define PU__ZIP_1(a, b) PU__SHUFFLE(a, b, 2, 10, 3, 11, 6, 14, 7, 15)
 PU__FN void pu__fourier_turn_block(pu_real scale, const pu_real *x, pu_int dx, pu_real *t, pu_int dt)
 {
     const pu__short x0 = *pu__cs(x) * scale, x1 = *pu__cs(x + dx) * scale, x2 = *pu__cs(x + 2 * dx) * scale;

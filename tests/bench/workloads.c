@@ -689,7 +689,7 @@ static const workload workloads[] = {
     {"ratings", run_ratings, 10, 10, 1, 7},
     {"growth-ar", run_growth_ar, 10, 30, 3, 0},
     {"growth-fourier", run_growth_fourier, 3, 10, 3, 0},
-    {"growth-factors", run_growth_factors, 7, 10, 3, 0},
+    {"growth-factors", run_growth_factors, 7, 10, 20, 0},
     {"growth-users", run_growth_users, 7, 10, 2, 0},
 };
 enum { WORKLOADS = sizeof workloads / sizeof *workloads };

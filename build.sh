@@ -447,7 +447,11 @@ job_program()   # VARIANT SOURCE OUTPUT ARGS...: builds a test program and runs 
     shift 3
     variant_flags "$variant"
     inputs=("$source")
-    brings_own_pu "$source" || inputs+=("build/obj/pu.$variant.o")
+    if ! brings_own_pu "$source"; then
+        inputs+=("build/obj/pu.$variant.o")
+    elif [[ $variant == *_asan ]]; then
+        FLAGS+=(-O0) # most of the time would be the compiler's
+    fi
     "${CC_CMD[@]}" "${FLAGS[@]}" "${inputs[@]}" -o "$output" "${LINK[@]}" || return
     UBSAN_OPTIONS=${UBSAN_OPTIONS:-print_stacktrace=1} OMP_WAIT_POLICY=${OMP_WAIT_POLICY:-passive} OPENBLAS_NUM_THREADS=1 \
         timeout "$TEST_TIMEOUT" "$output" "$@"
@@ -792,12 +796,14 @@ job_engine()    # VARIANT, of any precision
 # cuda_program VARIANT SOURCE OUTPUT: a program with the engine
 cuda_program()
 {
-    local objects
+    local objects optimize=-O1
     cuda_flags "$1"
+    if [[ $KIND || ${CUDA_SMALL:-} ]]; then optimize=-O0; fi # most of the time would be the compiler's
     # small blocks where time counts: the other programs have those of a device
     if [[ $KIND || $2 == tests/golden.c ]]; then FLAGS+=(-DPU_CUDA_THREADS=64); fi
     objects=("${ENGINE[@]/#/build/obj/}") objects=("${objects[@]/%/$KIND.o}")
-    g++ "${FLAGS[@]}" -O1 -DPU_CUDA -include tests/cuda/sim.h -x c++ "$2" -x none "${objects[@]}" -o "$3" \
+    brings_own_pu "$2" || FLAGS+=(-DPU_IMPLEMENTATION)
+    g++ "${FLAGS[@]}" $optimize -DPU_CUDA -include tests/cuda/sim.h -x c++ "$2" -x none "${objects[@]}" -o "$3" \
         -lfftw3 -lfftw3f "$HAVE_CBLAS" "${CUDA_LINK[@]}" -lm
 }
 

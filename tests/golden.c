@@ -33,7 +33,7 @@
                rounding of a zero: then ours must be one to 16 eps of that entry.
      values    q, F, nll are sums of terms as large as c that cancel: 16 eps max|c| in addition.
    Where this exceeds 1/4 a comparison says nothing: it is not made, and the line says so. */
-#define PU_IMPLEMENTATION
+#define _POSIX_C_SOURCE 200809L /* execv */
 #include "pu.h"
 
 #include <float.h>
@@ -42,6 +42,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #ifdef PU_FLOAT
 #define EPS       ((double)FLT_EPSILON)
@@ -1770,8 +1771,9 @@ static file_result check_file(const char *path)
     return result;
 }
 
-/* Opens the device of --device; 0 with a word when that cannot be. */
-static int open_device(const char *name)
+/* Opens the device of --device; 0 with a word when that cannot be. A program built without CUDA hands over to the one beside it
+   whose kernels run: golden to golden_cuda_double, golden_float to golden_cuda_float. */
+static int open_device(const char *name, char **argv)
 {
     if (!name || (strcmp(name, "cpu") && strcmp(name, "cuda"))) {
         fprintf(stderr, "golden: --device is cpu or cuda\n");
@@ -1779,6 +1781,7 @@ static int open_device(const char *name)
     }
     if (strcmp(name, "cuda")) return 1;
 #ifdef PU_CUDA
+    (void)argv;
     {
         static pu_cuda cuda;
         pu_report report;
@@ -1790,7 +1793,16 @@ static int open_device(const char *name)
         fprintf(stderr, "golden: %s\n", pu_explain(&report, text, sizeof text));
     }
 #else
-    fprintf(stderr, "golden: built without CUDA\n");
+    {
+        const char *precision = sizeof(pu_real) == 4 ? "float" : "double";
+        const size_t length = strlen(argv[0]), tail = sizeof(pu_real) == 4 ? strlen("_float") : 0;
+        char other[4096];
+        if (length > tail && length + 32 < sizeof other) {
+            snprintf(other, sizeof other, "%.*s_cuda_%s", (int)(length - tail), argv[0], precision);
+            execv(other, argv);
+            fprintf(stderr, "golden: built without CUDA, and there is no %s (./build.sh test cuda/golden makes it)\n", other);
+        }
+    }
 #endif
     return 0;
 }
@@ -1802,7 +1814,7 @@ int main(int argc, char **argv)
         if (strcmp(argv[i], "--verbose") == 0) {
             verbose = 1;
         } else if (strcmp(argv[i], "--device") == 0) {
-            if (!open_device(argv[++i])) return 1;
+            if (!open_device(argv[++i], argv)) return 1;
         } else {
             results[check_file(argv[i])]++;
         }

@@ -10437,6 +10437,18 @@ PU__FN void pu__plan_words(const pu__job *job, pu_report *report)
     }
 }
 
+PU__FN int pu__far_fits(pu__job *job, pu_int batch, pu_report *report)
+{
+    const pu_int cols = job->K + 1, before = job->batch;
+    pu__arena arena = PU__ARENA;
+    pu__memory mem;
+    job->batch = batch, job->kmax = job->block * batch, job->blocks = (cols + job->block - 1) / job->block;
+    pu__job_layout(&mem, &arena, job);
+    job->batch = before;
+    report->device_bytes = arena.far_used + PU__ALIGN;
+    return !arena.overflow && report->device_bytes <= job->B->budget;
+}
+
 /* How a device is used: one lane, all columns of as many data side by side as its memory has room for, if need be only some of
    one datum's columns. Where even one of them does not fit, the call is refused when it asks for memory, with the bytes lacking
    told. */
@@ -10444,7 +10456,6 @@ PU__FN pu_status pu__far_make(pu__job *job, pu_report *report)
 {
     const pu_lgm *model = job->model;
     const pu_int cols = job->K + 1, fixed = job->o->columns ? pu__min(job->o->columns, cols) : 0;
-    pu__memory mem;
     pu_status status = pu__side(job->B, 0, model->Gamma, "Gamma (no device side)", NULL, job->side_bytes, job->side, report);
     if (!status) status = pu__side(job->B, 1, model->Phi, "Phi (no device side)", NULL, job->side_bytes + 1, job->side + 1, report);
     if (status) return status;
@@ -10462,16 +10473,18 @@ PU__FN pu_status pu__far_make(pu__job *job, pu_report *report)
     job->block = fixed ? fixed : cols;
     /* standard errors, Rao-Blackwell and GD's step sizes are worked out datum by datum */
     job->batch = job->block < cols || job->groups || job->o->rao_blackwell || job->plan.solver == PU_GD ? 1 : job->N;
-    while (job->batch > 1 && job->batch > INT32_MAX / (job->M > cols ? job->M : cols)) job->batch /= 2; /* places in 32 bits */
-    for (;;) {
-        pu__arena arena = PU__ARENA;
-        job->kmax = job->block * job->batch, job->blocks = (cols + job->block - 1) / job->block;
-        pu__job_layout(&mem, &arena, job);
-        report->device_bytes = arena.far_used + PU__ALIGN;
-        if (!arena.overflow && report->device_bytes <= job->B->budget) break;
-        if (job->batch > 1) job->batch = (job->batch + 1) / 2;
-        else if (!fixed && job->block > 1) job->block = (job->block + 1) / 2;
-        else break;
+    if (job->batch > 1) job->batch = pu__min(job->batch, 1 + INT32_MAX / (job->M > cols ? job->M : cols) / 2); /* places in 32 bits */
+    /* the most data that fit: so a part of them never gets a larger batch than all of them, nor needs more of the host */
+    if (!pu__far_fits(job, job->batch, report)) {
+        pu_int most = job->batch; /* too many; none is enough */
+        job->batch = 0;
+        while (most - job->batch > 1) {
+            const pu_int middle = job->batch + (most - job->batch) / 2;
+            if (pu__far_fits(job, middle, report)) job->batch = middle;
+            else most = middle;
+        }
+        if (!job->batch) job->batch = 1;
+        while (!pu__far_fits(job, job->batch, report) && !fixed && job->block > 1) job->block = (job->block + 1) / 2;
     }
     return PU_OK;
 }

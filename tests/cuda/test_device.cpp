@@ -371,6 +371,41 @@ TEST budgets(which kind)
     PASS();
 }
 
+/* The host's block that is enough for all data is enough for any part of them, whatever the device's memory has room for. */
+TEST parts_fit_the_block_of_all(which kind)
+{
+    problem p;
+    answer all;
+    pu_options o = options(PU_NETWORK, PU_CG);
+    int limited = 0;
+    o.solve.iterations = 1, o.samples = 2;
+    make(&p, kind, 9);
+    ASSERT(open_device(0));
+    all = ask(&p, o, &device.backend, 0);
+    TC_STATUS(all.status, PU_OK);
+    pu_cuda_close(&device);
+    for (int share = 9; share >= 5; share -= 2) {
+        pu_report report;
+        size_t bytes = 0;
+        ASSERT(open_device(all.report.device_bytes * (size_t)share / 10));
+        o.backend = &device.backend;
+        TC_STATUS(pu_model_gradient_bytes(&p.model, &p.data, &o, 0, &bytes, &report), PU_OK);
+        limited += report.batch < p.N;
+        pu_workspace ws = tc_workspace();
+        pu_workspace_block(&ws, tc_reals((pu_int)(bytes / sizeof(pu_real)) + 1), bytes);
+        for (pu_int n = 1; n <= p.N; n++) {
+            pu_data part = p.data;
+            pu_real *grad = tc_reals(p.model.params);
+            part.n = n;
+            tc_set_case("%s, %d of %d data, %d/10 of the memory", names[kind], (int)n, (int)p.N, share);
+            TC_STATUS(pu_model_gradient(&p.model, p.theta, &part, &o, &ws, grad, NULL, &report), PU_OK);
+        }
+        pu_cuda_close(&device);
+    }
+    TC_ASSERT(limited == 3);
+    PASS();
+}
+
 /* The second call of a size allocates nothing, on either side; what a call asks for is what the query told. */
 TEST second_call_allocates_nothing(which kind)
 {
@@ -926,6 +961,8 @@ int main(int argc, char **argv)
     RUN_TEST(host_work_is_told);
     RUN_TEST(no_side_is_refused);
     EACH(budgets, 0);
+    RUN_TEST1(parts_fit_the_block_of_all, FACTOR_LISTS);
+    if (EVERYTHING) RUN_TEST1(parts_fit_the_block_of_all, AR);
     EACH(second_call_allocates_nothing, 1);
     RUN_TEST1(every_allocation_may_fail, FACTOR_LISTS);
     if (SOME) RUN_TEST1(every_allocation_may_fail, SPARSE_FOURIER);

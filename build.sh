@@ -798,7 +798,7 @@ cuda_program()
 {
     local objects optimize=-O1
     cuda_flags "$1"
-    if [[ $KIND || ${CUDA_SMALL:-} ]]; then optimize=-O0; fi # most of the time would be the compiler's
+    if [[ $KIND == .asan || ${CUDA_SMALL:-} ]]; then optimize=-O0; fi # most of the time would be the compiler's
     # small blocks where time counts: the other programs have those of a device
     if [[ $KIND || $2 == tests/golden.c ]]; then FLAGS+=(-DPU_CUDA_THREADS=64); fi
     objects=("${ENGINE[@]/#/build/obj/}") objects=("${objects[@]/%/$KIND.o}")

@@ -1899,8 +1899,6 @@ typedef pu_real pu__vector, pu__short;
 #endif
 #if PU__VECTORS && (defined(__clang__) || __GNUC__ >= 12)
 #define PU__SHUFFLE __builtin_shufflevector
-#define PU__HALF_0(a, b) PU__SHUFFLE(a, b, 0, 1, 2, 3, 8, 9, 10, 11)
-#define PU__HALF_1(a, b) PU__SHUFFLE(a, b, 4, 5, 6, 7, 12, 13, 14, 15)
 #endif
 
 PU__FN pu__vector *pu__v(pu_real *x) { return (pu__vector *)x; }
@@ -6539,6 +6537,8 @@ PU_DEF pu_status pu_fourier_init(pu_fourier *f, pu_int rows, pu_int cols, void *
 /* Left to itself a compiler moves the numbers one by one. The halves of rows four apart change places, then two rows are zipped
    within each half, twice. */
 #define PU__TURN 8
+#define PU__HALF_0(a, b) PU__SHUFFLE(a, b, 0, 1, 2, 3, 8, 9, 10, 11)
+#define PU__HALF_1(a, b) PU__SHUFFLE(a, b, 4, 5, 6, 7, 12, 13, 14, 15)
 #define PU__ZIP_0(a, b) PU__SHUFFLE(a, b, 0, 8, 1, 9, 4, 12, 5, 13)
 #define PU__ZIP_1(a, b) PU__SHUFFLE(a, b, 2, 10, 3, 11, 6, 14, 7, 15)
 PU__FN void pu__fourier_turn_block(pu_real scale, const pu_real *x, pu_int dx, pu_real *t, pu_int dt)
@@ -8979,7 +8979,7 @@ typedef struct { /* everything decided before work starts */
     int far;
     pu_op side[2];
     size_t side_bytes[2];
-    pu_int batch;
+    pu_int batch, batch_most; /* if memory were no matter */
     pu_int far_Phi, far_psi, far_eta, far_b, far_m, far_group, far_params;
 } pu__job;
 
@@ -10456,6 +10456,7 @@ PU__FN pu_status pu__far_make(pu__job *job, pu_report *report)
 {
     const pu_lgm *model = job->model;
     const pu_int cols = job->K + 1, fixed = job->o->columns ? pu__min(job->o->columns, cols) : 0;
+    const pu_int places = INT32_MAX / (job->M > cols ? job->M : cols); /* in 32 bits */
     pu_status status = pu__side(job->B, 0, model->Gamma, "Gamma (no device side)", NULL, job->side_bytes, job->side, report);
     if (!status) status = pu__side(job->B, 1, model->Phi, "Phi (no device side)", NULL, job->side_bytes + 1, job->side + 1, report);
     if (status) return status;
@@ -10473,7 +10474,8 @@ PU__FN pu_status pu__far_make(pu__job *job, pu_report *report)
     job->block = fixed ? fixed : cols;
     /* standard errors, Rao-Blackwell and GD's step sizes are worked out datum by datum */
     job->batch = job->block < cols || job->groups || job->o->rao_blackwell || job->plan.solver == PU_GD ? 1 : job->N;
-    if (job->batch > 1) job->batch = pu__min(job->batch, 1 + INT32_MAX / (job->M > cols ? job->M : cols) / 2); /* places in 32 bits */
+    if (job->batch > places) job->batch = places > 1 ? places : 1;
+    job->batch_most = job->batch;
     /* the most data that fit: so a part of them never gets a larger batch than all of them, nor needs more of the host */
     if (!pu__far_fits(job, job->batch, report)) {
         pu_int most = job->batch; /* too many; none is enough */
@@ -10645,7 +10647,10 @@ PU__FN void pu__widest(pu__job *job)
 {
     const pu_int cols = job->K + 1, least = pu__columns_least(job->model),
                  block = pu__min(job->o->columns ? job->o->columns : pu__columns_default(job->D, cols, least), cols);
-    if (job->far) return; /* all of it was decided by the memory there */
+    if (job->far) { /* with fewer columns or steps more data may fit there */
+        job->batch = job->batch_most, job->kmax = (job->o->columns ? pu__min(job->o->columns, cols) : cols) * job->batch;
+        return;
+    }
     job->lanes = job->o->lanes ? job->o->lanes : 4;
     job->threads = pu__threads(job->o->threads, 1e30);
     if (job->threads > job->lanes) job->threads = job->lanes;

@@ -716,11 +716,12 @@ namespace {
 std::map<const void *, size_t> opted_in; /* kernels that may use more dynamic shared memory than 48 KiB */
 
 /* Whether a word of a structure is the address of host memory. An integer and four bytes of padding with the upper half of
-   an old pointer in them are not: their lower half is small. */
+   an old pointer in them are not: their lower half is small. Nor is a float beside four bytes of zeros, though sanitizers keep
+   memory of theirs at such addresses: programs that can be moved have none below 4 GiB. */
 bool looks_like_host_pointer(uintptr_t word)
 {
     uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
-    if (word % 4 != 0 || word >> 47 != 0 || (word & 0xffffffffu) < 1 << 24) return false;
+    if (word % 4 != 0 || word >> 47 != 0 || word >> 32 == 0 || (word & 0xffffffffu) < 1 << 24) return false;
     return msync((void *)(word / page * page), 1, MS_ASYNC) == 0;
 }
 

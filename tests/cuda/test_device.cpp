@@ -375,22 +375,21 @@ TEST budgets(which kind)
 TEST parts_fit_the_block_of_all(which kind)
 {
     problem p;
-    answer all;
     pu_options o = options(PU_NETWORK, PU_CG);
-    int limited = 0;
+    pu_report report;
+    size_t bytes = 0, whole;
     o.solve.iterations = 1, o.samples = 2;
     make(&p, kind, 9);
     ASSERT(open_device(0));
-    all = ask(&p, o, &device.backend, 0);
-    TC_STATUS(all.status, PU_OK);
+    o.backend = &device.backend;
+    TC_STATUS(pu_model_gradient_bytes(&p.model, &p.data, &o, 0, &bytes, &report), PU_OK);
+    whole = report.device_bytes;
     pu_cuda_close(&device);
     for (int share = 9; share >= 5; share -= 2) {
-        pu_report report;
-        size_t bytes = 0;
-        ASSERT(open_device(all.report.device_bytes * (size_t)share / 10));
+        ASSERT(open_device(whole * (size_t)share / 10));
         o.backend = &device.backend;
         TC_STATUS(pu_model_gradient_bytes(&p.model, &p.data, &o, 0, &bytes, &report), PU_OK);
-        limited += report.batch < p.N;
+        TC_ASSERT(report.batch < p.N);
         pu_workspace ws = tc_workspace();
         pu_workspace_block(&ws, tc_reals((pu_int)(bytes / sizeof(pu_real)) + 1), bytes);
         for (pu_int n = 1; n <= p.N; n++) {
@@ -402,7 +401,37 @@ TEST parts_fit_the_block_of_all(which kind)
         }
         pu_cuda_close(&device);
     }
-    TC_ASSERT(limited == 3);
+    PASS();
+}
+
+/* The block for the limits of K is enough for the fewer probes that PU_AUTO comes to, of which more data fit on the device. */
+TEST tuned_fits_the_block_of_limits(which kind)
+{
+    problem p;
+    pu_options o = options(PU_NETWORK, PU_PCG);
+    pu_report report;
+    size_t bytes = 0, whole;
+    pu_int before;
+    o.solve.iterations = 2, o.samples = PU_AUTO, o.most_samples = 16, o.error = 0.9;
+    make(&p, kind, 40);
+    ASSERT(open_device(0));
+    o.backend = &device.backend;
+    TC_STATUS(pu_model_gradient_bytes(&p.model, &p.data, &o, 0, &bytes, &report), PU_OK);
+    whole = report.device_bytes;
+    pu_cuda_close(&device);
+    for (int cut = 2; cut <= 4; cut *= 2) {
+        ASSERT(open_device(whole / (size_t)cut));
+        o.backend = &device.backend;
+        TC_STATUS(pu_model_gradient_bytes(&p.model, &p.data, &o, 0, &bytes, &report), PU_OK);
+        before = report.batch;
+        pu_workspace ws = tc_workspace();
+        pu_real *grad = tc_reals(p.model.params);
+        pu_workspace_block(&ws, tc_reals((pu_int)(bytes / sizeof(pu_real)) + 1), bytes);
+        TC_STATUS(pu_model_gradient(&p.model, p.theta, &p.data, &o, &ws, grad, NULL, &report), PU_OK);
+        tc_set_case("%s, 1/%d of the memory, batch %d, then %d", names[kind], cut, (int)before, (int)report.batch);
+        TC_ASSERT(report.samples < 16 && report.batch > before);
+        pu_cuda_close(&device);
+    }
     PASS();
 }
 
@@ -963,6 +992,7 @@ int main(int argc, char **argv)
     EACH(budgets, 0);
     RUN_TEST1(parts_fit_the_block_of_all, FACTOR_LISTS);
     if (EVERYTHING) RUN_TEST1(parts_fit_the_block_of_all, AR);
+    RUN_TEST1(tuned_fits_the_block_of_limits, AR);
     EACH(second_call_allocates_nothing, 1);
     RUN_TEST1(every_allocation_may_fail, FACTOR_LISTS);
     if (SOME) RUN_TEST1(every_allocation_may_fail, SPARSE_FOURIER);

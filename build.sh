@@ -416,15 +416,17 @@ run_queue()
 job_missing() { echo "missing: $1"; echo "0 passed, 1 failed"; }
 job_skip()    { echo "skipped: $2"; echo "0 passed, 0 failed, $1 skipped"; }
 
-# variant_flags VARIANT: sets FLAGS for one of double, float, and these with _asan or _libs (FFTW, CBLAS); LINK
+# variant_flags VARIANT [O]: sets FLAGS for one of double, float, and these with _asan (optimised at level O, usually 1), _libs (FFTW,
+# CBLAS) or _native (the widest vectors of this machine, fused multiply-adds); LINK
 variant_flags()
 {
     FLAGS=(-std=c99 -I. -Itests -isystem build/include "${STRICT[@]}")
     LINK=(-lm)
     case $1 in
-        *_asan) FLAGS+=("${SANITIZE[@]}" -g -O1) ;;
-        *_libs) FLAGS+=("${LIBRARY_FLAGS[@]}" "${OMP[@]}" -O0) LINK=("${LIBRARY_LINK[@]}" -lm) ;;
-        *)      FLAGS+=("${OMP[@]}" -O2) ;;
+        *_asan)   FLAGS+=("${SANITIZE[@]}" -g -O${2:-1}) ;;
+        *_libs)   FLAGS+=("${LIBRARY_FLAGS[@]}" "${OMP[@]}" -O0) LINK=("${LIBRARY_LINK[@]}" -lm) ;;
+        *_native) FLAGS+=("${OMP[@]}" -O3 "${NATIVE[@]}" -ffp-contract=fast -fno-math-errno) ;;
+        *)        FLAGS+=("${OMP[@]}" -O2) ;;
     esac
     case $1 in float*) FLAGS+=(-DPU_FLOAT) ;; esac
     FLAGS+=("${EXTRA_FLAGS[@]}")
@@ -445,12 +447,12 @@ job_program()   # VARIANT SOURCE OUTPUT ARGS...: builds a test program and runs 
 {
     local variant=$1 source=$2 output=$3 inputs
     shift 3
-    variant_flags "$variant"
     inputs=("$source")
-    if ! brings_own_pu "$source"; then
+    if brings_own_pu "$source"; then
+        variant_flags "$variant" 0 # most of the time would be the compiler's
+    else
+        variant_flags "$variant"
         inputs+=("build/obj/pu.$variant.o")
-    elif [[ $variant == *_asan ]]; then
-        FLAGS+=(-O0) # most of the time would be the compiler's
     fi
     "${CC_CMD[@]}" "${FLAGS[@]}" "${inputs[@]}" -o "$output" "${LINK[@]}" || return
     UBSAN_OPTIONS=${UBSAN_OPTIONS:-print_stacktrace=1} OMP_WAIT_POLICY=${OMP_WAIT_POLICY:-passive} OPENBLAS_NUM_THREADS=1 \
@@ -494,6 +496,18 @@ queue_golden()
     for variant in double float double_asan float_asan; do
         output=golden_$variant output=${output/_double/}
         queue_program "golden/$variant" tests/golden.c "build/$output" $variant "${files[@]}"
+    done
+}
+
+# What wide vectors and fused multiply-adds change: the kernels, and through them everything that is compared with stored numbers.
+queue_native()
+{
+    local variant topic
+    for variant in double_native float_native; do
+        for topic in backend operators op_ar op_fourier gradient threads; do
+            queue_program "unit/$topic.$variant" "tests/test_$topic.c" "build/tests/$topic.$variant" $variant
+        done
+        queue_program "golden/$variant" tests/golden.c "build/golden_$variant" $variant tests/golden/*.txt
     done
 }
 
@@ -803,7 +817,7 @@ cuda_program()
     if [[ $KIND || $2 == tests/golden.c ]]; then FLAGS+=(-DPU_CUDA_THREADS=64); fi
     objects=("${ENGINE[@]/#/build/obj/}") objects=("${objects[@]/%/$KIND.o}")
     brings_own_pu "$2" || FLAGS+=(-DPU_IMPLEMENTATION)
-    g++ "${FLAGS[@]}" $optimize -DPU_CUDA -include tests/cuda/sim.h -x c++ "$2" -x none "${objects[@]}" -o "$3" \
+    g++ $optimize "${FLAGS[@]}" -DPU_CUDA -include tests/cuda/sim.h -x c++ "$2" -x none "${objects[@]}" -o "$3" \
         -lfftw3 -lfftw3f "$HAVE_CBLAS" "${CUDA_LINK[@]}" -lm
 }
 
@@ -1323,6 +1337,7 @@ cmd_test()
     declare -gA NEED_OBJECT=() NEED_ENGINE=()
     queue_unit
     queue_golden
+    queue_native
     queue_libraries
     queue_cuda_tests
     programs=("${QUEUE[@]}")

@@ -9002,7 +9002,12 @@ typedef struct { /* per thread */
     double *band, *inverse, *Z, *wide, *kalman; /* the factor, 1/d, Sigma inside the band: D x (width + 1); D */
     pu__markov *markov;
     pu_int loaded; /* datum whose observations are in post; -1 none */
+    double *shift, *base; /* 2 batch, datum n at pu__turn_of: s of the log det quadrature; log det M of PCG. Not shared: lanes of
+                             one datum may load it at the same time */
 } pu__worker;
+
+/* the batch at hand and the one before, whose outcome may be read late, are in different places */
+PU__FN pu_int pu__turn_of(const pu__job *job, pu_int n) { return n % (2 * job->batch); }
 
 typedef struct { /* per column, staged */
     pu_column record;
@@ -9021,7 +9026,6 @@ typedef struct {
     pu_real *se;      /* at_eta */
     pu__column *columns; /* N x (K+1) */
     double *c, *logdet;  /* N */
-    double *shift, *base; /* N: s of the log det quadrature; log det M of PCG */
     double gamma_logdet;
     pu_int *observed;    /* N */
     int *lane_of;        /* N, ragged data: the lane that each goes to */
@@ -9188,8 +9192,6 @@ PU__FN void pu__job_layout(pu__memory *mem, pu__arena *arena, const pu__job *job
     mem->columns = (pu__column *)pu__take(arena, all, 1, sizeof(pu__column));
     mem->c = (double *)pu__take(arena, job->N, 1, sizeof(double));
     mem->logdet = (double *)pu__take(arena, job->N, 1, sizeof(double));
-    mem->shift = (double *)pu__take(arena, job->N, 1, sizeof(double));
-    mem->base = (double *)pu__take(arena, job->N, 1, sizeof(double));
     mem->observed = (pu_int *)pu__take(arena, job->N, 1, sizeof(pu_int));
     if (job->ragged) mem->lane_of = (int *)pu__take(arena, job->N, 1, sizeof(int));
     mem->engine = (unsigned char *)pu__take(arena, job->N, 1, 1);
@@ -9228,6 +9230,8 @@ PU__FN void pu__job_layout(pu__memory *mem, pu__arena *arena, const pu__job *job
         if (job->form) w->post.A = pu__reals(arena, job->D, job->D);
         w->bbar = pu__far_reals(arena, job->D, job->batch), w->diagonal = pu__reals(arena, job->D, 1);
         w->weight = pu__reals(arena, job->kmax, 1);
+        w->shift = (double *)pu__take(arena, 2 * job->batch, 1, sizeof(double));
+        w->base = (double *)pu__take(arena, 2 * job->batch, 1, sizeof(double));
         if (job->o->rao_blackwell) w->Z = (double *)pu__take(arena, job->D, job->model->Gamma->band + 1, sizeof(double));
         if (side > 0) w->L = pu__reals(arena, side, side);
         if (job->served[PU_DUAL]) {
@@ -9261,8 +9265,9 @@ PU__FN pu_int pu__m_stride(const pu__job *job)
 
 /* What a datum of the iterative engine has besides its observations, which were read last: diag(A) and what comes of it. It is
    number `which` of those side by side. */
-PU__FN pu_status pu__load_diagonal(const pu__job *job, pu__memory *mem, pu__worker *w, pu_int n, pu_int which, pu_report *report)
+PU__FN pu_status pu__load_diagonal(const pu__job *job, pu__worker *w, pu_int n, pu_int which, pu_report *report)
 {
+    const pu_int turn = pu__turn_of(job, n);
     pu__logs logs = {0, 1};
     double sum;
     pu_int i;
@@ -9274,7 +9279,7 @@ PU__FN pu_status pu__load_diagonal(const pu__job *job, pu__memory *mem, pu__work
         /* the control variate's s: the geometric mean of diag(M^-1 A), near the middle of the spectrum's logarithm */
         for (i = 0; i < job->D; i++) pu__logs_add(&logs, (double)w->diagonal[i]);
     }
-    mem->base[n] = 0;
+    w->base[turn] = 0;
     if (job->plan.solver == PU_PCG) {
         const pu_real *m = job->o->solve.m, *now = w->run.host_m + 2 * which * job->D;
         pu__logs base = {0, 1};
@@ -9282,10 +9287,10 @@ PU__FN pu_status pu__load_diagonal(const pu__job *job, pu__memory *mem, pu__work
         if (status) return status;
         for (i = 0; i < job->D && w->post.op.diag; i++) pu__logs_add(&logs, (double)now[i]);
         for (i = 0; i < job->D && job->want_nll; i++) pu__logs_add(&base, (double)now[i]);
-        mem->base[n] = -(base.sum + log(base.product)); /* log det M */
+        w->base[turn] = -(base.sum + log(base.product)); /* log det M */
     }
     sum = logs.sum + log(logs.product);
-    mem->shift[n] = job->o->no_control_variate || !pu__finite_double(sum) ? 1 : exp(sum / (double)job->D);
+    w->shift[turn] = job->o->no_control_variate || !pu__finite_double(sum) ? 1 : exp(sum / (double)job->D);
     return PU_OK;
 }
 
@@ -9317,7 +9322,7 @@ PU__FN pu_status pu__load(const pu__job *job, pu__memory *mem, pu__worker *w, pu
             return pu__operator_failed(report, w->post.failed, n);
         if (form) w->post.formed = pu_op_dense(job->D, job->D, w->post.A);
     }
-    status = pu__load_diagonal(job, mem, w, n, 0, report);
+    status = pu__load_diagonal(job, w, n, 0, report);
     if (!status) w->loaded = n;
     return status;
 }
@@ -9348,7 +9353,7 @@ PU__FN pu_status pu__far_load(const pu__job *job, pu__memory *mem, pu__worker *w
         mem->observed[n + g] = observed, mem->engine[n + g] = (unsigned char)PU_ITERATIVE;
         for (i = 0; i < p->n_rows && p->restricted; i++) list[i] = i < observed ? p->list[i] : -1;
         if (p->restricted && observed < p->M) p->rows = p->staged.rows;
-        status = pu__load_diagonal(job, mem, w, n + g, g, report);
+        status = pu__load_diagonal(job, w, n + g, g, report);
     }
     if (status) return status;
     pu__posterior_send(p);
@@ -9417,14 +9422,14 @@ PU__FN pu_status pu__linear_terms(const pu__job *job, pu__worker *w, pu_real *la
 /* log det A as each probe column of the block sees it, and how far that may be from what more steps would give: the larger
    of the last step's change and of the part of delta'A^-1 log(A/s) delta that the residual leaves open, about
    r'A^-1 r (1 + |log(theta/s)|) with theta the smallest Ritz value. The block has `each` columns of datum n, then n + 1 .. */
-PU__FN void pu__logdets(pu__memory *mem, pu__worker *w, pu_int n, pu_int each, pu__column *columns, pu_int first)
+PU__FN void pu__logdets(const pu__job *job, pu__worker *w, pu_int n, pu_int each, pu__column *columns, pu_int first)
 {
     pu__run *g = &w->run;
     pu_int j;
     for (j = 0; j < g->k; j++) {
         const pu_int steps = (pu_int)g->host_steps[j], stop = (pu_int)g->host_stop[j];
         const pu_real *rho = g->host_rho + j;
-        const double begin = (double)rho[0], end = (double)rho[steps * g->k], s = mem->shift[n + j / each];
+        const double begin = (double)rho[0], end = (double)rho[steps * g->k], s = w->shift[pu__turn_of(job, n + j / each)];
         double after, change, theta, largest, open;
         after = pu__quadrature(g, j, steps, begin, s, &theta, &largest);
         change = fabs(pu__last_change(g, j, steps, (double)rho[(steps > 0 ? steps - 1 : 0) * g->k], s));
@@ -9432,7 +9437,7 @@ PU__FN void pu__logdets(pu__memory *mem, pu__worker *w, pu_int n, pu_int each, p
         columns[j].low = theta, columns[j].high = largest;
         columns[j].energy = steps > 0 ? end / theta : -1;
         if (first + j % each == 0) continue; /* the mean has no part in the log det */
-        columns[j].logdet = after + mem->base[n + j / each];
+        columns[j].logdet = after + w->base[pu__turn_of(job, n + j / each)];
         /* a column that ended at rounding level has nothing left to change, however much its last step did */
         columns[j].gap = stop == PU_STOP_ROUNDING || stop == PU_STOP_ZERO ? open : pu__max(change, open);
     }
@@ -9538,7 +9543,7 @@ PU__FN pu_status pu__iterative_block(const pu__job *job, pu__memory *mem, pu__wo
             if (mem->stage.beta) mem->stage.beta[(at + j) * I + i] = i < g->done ? g->host_b[l] : PU_R(0);
         }
     }
-    if (job->want_nll) pu__logdets(mem, w, n, each, columns, first);
+    if (job->want_nll) pu__logdets(job, w, n, each, columns, first);
     return outcome;
 }
 

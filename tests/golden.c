@@ -36,6 +36,7 @@
 #define _POSIX_C_SOURCE 200809L /* execv */
 #include "pu.h"
 
+#include <errno.h>
 #include <float.h>
 #include <math.h>
 #include <stdarg.h>
@@ -1772,7 +1773,7 @@ static file_result check_file(const char *path)
 }
 
 /* Opens the device of --device; 0 with a word when that cannot be. A program built without CUDA hands over to the one beside it
-   whose kernels run: golden to golden_cuda_double, golden_float to golden_cuda_float. */
+   of the same precision whose kernels run, golden_cuda_double or golden_cuda_float. */
 static int open_device(const char *name, char **argv)
 {
     if (!name || (strcmp(name, "cpu") && strcmp(name, "cuda"))) {
@@ -1794,14 +1795,12 @@ static int open_device(const char *name, char **argv)
     }
 #else
     {
-        const char *precision = sizeof(pu_real) == 4 ? "float" : "double";
-        const size_t length = strlen(argv[0]), tail = sizeof(pu_real) == 4 ? strlen("_float") : 0;
+        const char *slash = strrchr(argv[0], '/');
         char other[4096];
-        if (length > tail && length + 32 < sizeof other) {
-            snprintf(other, sizeof other, "%.*s_cuda_%s", (int)(length - tail), argv[0], precision);
-            execv(other, argv);
-            fprintf(stderr, "golden: built without CUDA, and there is no %s (./build.sh test cuda/golden makes it)\n", other);
-        }
+        snprintf(other, sizeof other, "%.*sgolden_cuda_%s", slash ? (int)(slash - argv[0]) + 1 : 0, argv[0], PRECISION);
+        execv(other, argv);
+        fprintf(stderr, "golden: built without CUDA, and %s, which is not: %s (./build.sh test cuda/golden makes it)\n", other,
+                strerror(errno));
     }
 #endif
     return 0;

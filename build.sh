@@ -511,6 +511,17 @@ queue_native()
     done
 }
 
+# Data races. ThreadSanitizer understands OpenMP through clang's runtime and its tool, Archer; gcc's has neither.
+job_races()     # TOPIC
+{
+    local archer
+    archer=$(dirname "$(readlink -f "$(command -v clang)")")/../lib/libarcher.so
+    if [[ ! -f $archer ]]; then job_skip 1 "no clang with OpenMP's Archer"; return; fi
+    clang -std=c99 -I. -Itests -isystem build/include -fopenmp -fsanitize=thread -g -O1 -DPU_IMPLEMENTATION "tests/test_$1.c" \
+        -o "build/tests/$1.races" -lm || return
+    OMP_TOOL_LIBRARIES=$archer TSAN_OPTIONS="ignore_noninstrumented_modules=1" timeout "$TEST_TIMEOUT" "build/tests/$1.races"
+}
+
 # What an optional library changes, once more with it. Unoptimised: the glue is tested, and compiling is most of the time.
 queue_libraries()
 {
@@ -1338,6 +1349,7 @@ cmd_test()
     queue_unit
     queue_golden
     queue_native
+    if wanted unit/threads.races; then queue unit/threads.races job_races threads; fi
     queue_libraries
     queue_cuda_tests
     programs=("${QUEUE[@]}")

@@ -827,7 +827,7 @@ cuda_program()
     # small blocks where time counts: the other programs have those of a device
     if [[ $KIND || $2 == tests/golden.c ]]; then FLAGS+=(-DPU_CUDA_THREADS=64); fi
     objects=("${ENGINE[@]/#/build/obj/}") objects=("${objects[@]/%/$KIND.o}")
-    brings_own_pu "$2" || FLAGS+=(-DPU_IMPLEMENTATION)
+    brings_own_pu "$2" || FLAGS+=(-DPU_IMPLEMENTATION=)
     g++ $optimize "${FLAGS[@]}" -DPU_CUDA -include tests/cuda/sim.h -x c++ "$2" -x none "${objects[@]}" -o "$3" \
         -lfftw3 -lfftw3f "$HAVE_CBLAS" "${CUDA_LINK[@]}" -lm
 }

@@ -1,6 +1,6 @@
 /* golden.c - pu.h against stored numbers (format of the files: tests/golden/README.md).
 
-       golden [--verbose] FILE...
+       golden [--verbose] [--device cpu|cuda] FILE...
 
    One line per file with the worst relative error of each kind of record, then the last line
    "N passed, N failed". A file fails when it is malformed, lacks a record, holds one that no check

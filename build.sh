@@ -9,8 +9,8 @@ cd "$(dirname "${BASH_SOURCE[0]}")"
 # ---------------------------------------------------------------------------------------------- settings
 
 JOBS=${JOBS:-$(nproc 2>/dev/null || echo 2)}
-TEST_TIMEOUT=${TEST_TIMEOUT:-300}
 TEST_FULL=${TEST_FULL:-}
+TEST_TIMEOUT=${TEST_TIMEOUT:-$([[ $TEST_FULL ]] && echo 900 || echo 300)}
 PREFIX=${PREFIX:-/usr/local}
 CUDA_ARCH=${CUDA_ARCH:-sm_75}
 CUDA_ARCHS=(sm_75 sm_80 sm_86 sm_89 sm_90 sm_100 sm_120)
@@ -62,7 +62,7 @@ environment
   NVCC                CUDA compiler (default: nvcc on the PATH, then /usr/local/cuda/bin/nvcc)
   CUDA_ARCH           GPU architecture of cuda's examples, of cuda --quick and of the tests (default sm_75)
   JOBS                how many things to do at once (default: the number of cores)
-  TEST_TIMEOUT        seconds one test program may take (default 300)
+  TEST_TIMEOUT        seconds one test program may take (default 300; 900 with TEST_FULL)
   TEST_FULL=1         test: CUDA kernels and devices at all sizes also in float and under the sanitizers; some minutes more
   PU_GREATEST         path of greatest.h v1.5.0, the test harness; found or fetched when not set
   PU_CACHE            where a fetched greatest.h is kept (default $XDG_CACHE_HOME/pu or ~/.cache/pu)

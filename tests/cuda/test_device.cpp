@@ -371,27 +371,36 @@ TEST budgets(which kind)
     PASS();
 }
 
+/* A device with a part of the memory that all data side by side would take there, and a host's
+   block of just what the query then tells. */
+static pu_status scarce(problem *p, pu_options *o, double share, pu_workspace *ws, pu_report *report)
+{
+    size_t bytes = 0;
+    pu_status status;
+    if (!open_device(0)) return PU_E_NO_DEVICE;
+    o->backend = &device.backend;
+    status = pu_model_gradient_bytes(&p->model, &p->data, o, 0, &bytes, report);
+    if (status) return status;
+    if (!open_device((size_t)(share * (double)report->device_bytes))) return PU_E_NO_DEVICE;
+    o->backend = &device.backend;
+    status = pu_model_gradient_bytes(&p->model, &p->data, o, 0, &bytes, report);
+    *ws = tc_workspace();
+    pu_workspace_block(ws, tc_reals((pu_int)(bytes / sizeof(pu_real)) + 1), bytes);
+    return status;
+}
+
 /* The host's block that is enough for all data is enough for any part of them, whatever the device's memory has room for. */
 TEST parts_fit_the_block_of_all(which kind)
 {
     problem p;
     pu_options o = options(PU_NETWORK, PU_CG);
+    pu_workspace ws;
     pu_report report;
-    size_t bytes = 0, whole;
     o.solve.iterations = 1, o.samples = 2;
     make(&p, kind, 9);
-    ASSERT(open_device(0));
-    o.backend = &device.backend;
-    TC_STATUS(pu_model_gradient_bytes(&p.model, &p.data, &o, 0, &bytes, &report), PU_OK);
-    whole = report.device_bytes;
-    pu_cuda_close(&device);
     for (int share = 9; share >= 5; share -= 2) {
-        ASSERT(open_device(whole * (size_t)share / 10));
-        o.backend = &device.backend;
-        TC_STATUS(pu_model_gradient_bytes(&p.model, &p.data, &o, 0, &bytes, &report), PU_OK);
+        TC_STATUS(scarce(&p, &o, share / 10.0, &ws, &report), PU_OK);
         TC_ASSERT(report.batch < p.N);
-        pu_workspace ws = tc_workspace();
-        pu_workspace_block(&ws, tc_reals((pu_int)(bytes / sizeof(pu_real)) + 1), bytes);
         for (pu_int n = 1; n <= p.N; n++) {
             pu_data part = p.data;
             pu_real *grad = tc_reals(p.model.params);
@@ -409,24 +418,14 @@ TEST tuned_fits_the_block_of_limits(which kind)
 {
     problem p;
     pu_options o = options(PU_NETWORK, PU_PCG);
+    pu_workspace ws;
     pu_report report;
-    size_t bytes = 0, whole;
-    pu_int before;
     o.solve.iterations = 2, o.samples = PU_AUTO, o.most_samples = 16, o.error = 0.9;
     make(&p, kind, 40);
-    ASSERT(open_device(0));
-    o.backend = &device.backend;
-    TC_STATUS(pu_model_gradient_bytes(&p.model, &p.data, &o, 0, &bytes, &report), PU_OK);
-    whole = report.device_bytes;
-    pu_cuda_close(&device);
     for (int cut = 2; cut <= 4; cut *= 2) {
-        ASSERT(open_device(whole / (size_t)cut));
-        o.backend = &device.backend;
-        TC_STATUS(pu_model_gradient_bytes(&p.model, &p.data, &o, 0, &bytes, &report), PU_OK);
-        before = report.batch;
-        pu_workspace ws = tc_workspace();
         pu_real *grad = tc_reals(p.model.params);
-        pu_workspace_block(&ws, tc_reals((pu_int)(bytes / sizeof(pu_real)) + 1), bytes);
+        TC_STATUS(scarce(&p, &o, 1.0 / cut, &ws, &report), PU_OK);
+        const pu_int before = report.batch;
         TC_STATUS(pu_model_gradient(&p.model, p.theta, &p.data, &o, &ws, grad, NULL, &report), PU_OK);
         tc_set_case("%s, 1/%d of the memory, batch %d, then %d", names[kind], cut, (int)before, (int)report.batch);
         TC_ASSERT(report.samples < 16 && report.batch > before);

@@ -46,7 +46,8 @@ DOES NOT
 
 CONTENTS (grep for the tag)
     >>config >>types >>api           declarations
-    >>status >>memory >>random >>vector >>operator >>solver >>lgm >>exact >>plan >>public >>predict >>model >>fit
+    >>status >>memory >>random >>kernel >>vector >>matrix >>operator >>structured >>series >>states >>fft >>fourier >>toeplitz
+    >>solver >>lanczos >>solve >>data >>posterior >>engine >>plan >>batch >>gradient >>predict >>model >>models >>fit
                                      implementation
 
 SWITCHES (define before the include; every unit of a program must agree, except on PU_IMPLEMENTATION)
@@ -1799,7 +1800,7 @@ PU__FN void pu__normals_at(uint64_t seed, uint32_t datum, uint32_t sample, uint3
 enum { PU__STREAM_PRIOR = 0, PU__STREAM_NOISE = 1, PU__STREAM_TEST = 2 };
 
 /* ------------------------------------------------------------------------------------------------
-   >>vector   the CPU backend: plain loops over columns
+   >>kernel   inner loops that compilers turn into vector code, each equal to a plain loop
    ------------------------------------------------------------------------------------------------ */
 
 #define PU__LANES 16  /* independent partial sums: compilers vectorise this without -ffast-math */
@@ -1868,13 +1869,6 @@ PU__FN void pu__axpy(pu_int n, pu_real a, const pu_real *x, pu_real *y)
     for (i = 0; i < n; i++) y[i] += a * x[i];
 }
 
-PU__FN void pu__cpu_dot(void *user, pu_int n, pu_int k, const pu_real *m, pu_block x, pu_block y, pu_real *s)
-{
-    pu_int j;
-    (void)user;
-    for (j = 0; j < k; j++) s[j] = (pu_real)pu__dot(n, m, pu__col(x, j), pu__col(y, j));
-}
-
 /* Sums that are to stay in registers. With arrays compilers do that at some flags and sizes only, so they get vectors where they
    know them; elsewhere a vector is one number. The short ones are for what comes in eights. */
 #if (defined(__GNUC__) || defined(__clang__)) && !defined(__CUDACC__)
@@ -1941,44 +1935,6 @@ PU__FN void pu__mix_m(pu_int n, const pu_real *m, const pu_real *c, const pu_rea
     for (; i < n; i++) y[i] = x1 ? c0 * (m[i] * x0[i]) + c1 * x1[i] : c0 * (m[i] * x0[i]);
 }
 
-/* With factors m: chunk by chunk into a buffer that stays in the first-level cache. Any term may alias y. */
-PU__FN void pu__cpu_combine(void *user, pu_int n, pu_int k, pu_block y, int count, const pu_term *terms)
-{
-    pu_real buffer[PU__CHUNK];
-    pu_int j, i, at;
-    int t;
-    (void)user;
-    for (j = 0; j < k; j++) {
-        const pu_real *x[4] = {NULL, NULL, NULL, NULL}, *m[4];
-        pu_real c[4];
-        int used = 0, plain = 1;
-        for (t = 0; t < count; t++) {
-            c[used] = terms[t].c ? terms[t].scale * terms[t].c[j] : terms[t].scale;
-            if (c[used] == PU_R(0)) continue; /* not read: a frozen column may hold anything */
-            x[used] = pu__col(terms[t].x, j), m[used] = terms[t].m, plain = plain && !terms[t].m;
-            used++;
-        }
-        if (used > 0 && plain) {
-            pu__mix(n, c, x, pu__col(y, j));
-            continue;
-        }
-        if ((used == 1 && m[0]) || (used == 2 && m[0] && !m[1])) { /* m o r + be d */
-            pu__mix_m(n, m[0], c, x, pu__col(y, j));
-            continue;
-        }
-        for (at = 0; at < n; at += PU__CHUNK) {
-            const pu_int len = pu__min(PU__CHUNK, n - at);
-            memset(buffer, 0, (size_t)len * sizeof *buffer);
-            for (t = 0; t < used; t++)
-                if (m[t])
-                    for (i = 0; i < len; i++) buffer[i] += c[t] * (m[t][at + i] * x[t][at + i]);
-                else
-                    for (i = 0; i < len; i++) buffer[i] += c[t] * x[t][at + i];
-            memcpy(pu__col(y, j) + at, buffer, (size_t)len * sizeof *buffer);
-        }
-    }
-}
-
 /* r -= a q;  sum m r r over at most PU__CHUNK entries; m may be NULL */
 PU__FN pu_real pu__descend(pu_int n, pu_real a, const pu_real *m, const pu_real *PU__RESTRICT q, pu_real *PU__RESTRICT r)
 {
@@ -2000,44 +1956,6 @@ PU__FN pu_real pu__descend(pu_int n, pu_real a, const pu_real *m, const pu_real 
     return lane[0];
 }
 
-PU__FN void pu__cpu_advance(void *user, pu_int n, pu_int k, const pu_real *a, const pu_real *m, pu_block d, pu_block q,
-                            pu_block x, pu_block r, pu_real *rho)
-{
-    pu_int j, i, at;
-    (void)user;
-    for (j = 0; j < k; j++) {
-        const pu_real *PU__RESTRICT dj = pu__col(d, j), *PU__RESTRICT qj = pu__col(q, j);
-        pu_real *PU__RESTRICT xj = x.at ? pu__col(x, j) : NULL, *PU__RESTRICT rj = pu__col(r, j), aj = a[j];
-        double s = 0;
-        for (at = 0; at < n; at += PU__CHUNK) {
-            const pu_int len = pu__min(PU__CHUNK, n - at);
-            const pu_real *mj = m ? m + at : NULL;
-            for (i = at; i < at + len && xj && aj != PU_R(0); i++) xj[i] += aj * dj[i];
-            s += (double)(aj != PU_R(0) ? pu__descend(len, aj, mj, qj + at, rj + at) : pu__dot_chunk(len, mj, rj + at, rj + at));
-        }
-        rho[j] = (pu_real)s;
-    }
-}
-
-PU__FN void pu__cpu_retreat(void *user, pu_int n, pu_int k, const pu_real *a, const pu_real *be, const pu_real *m,
-                            pu_block xbar, pu_block rbar, pu_block dbar)
-{
-    pu_int j, i, at, end;
-    (void)user;
-    for (j = 0; j < k; j++) {
-        const pu_real *PU__RESTRICT xj = pu__col(xbar, j), aj = a[j], bj = be[j];
-        pu_real *PU__RESTRICT rj = pu__col(rbar, j), *PU__RESTRICT dj = pu__col(dbar, j);
-        for (at = 0; at < n; at = end) { /* a chunk is in the first-level cache after its first line */
-            end = pu__min(at + PU__CHUNK, n);
-            if (m) for (i = at; i < end; i++) rj[i] += m[i] * dj[i];
-            else for (i = at; i < end; i++) rj[i] += dj[i];
-            if (aj != PU_R(0) && bj != PU_R(0)) for (i = at; i < end; i++) dj[i] = bj * dj[i] + aj * xj[i];
-            else if (aj != PU_R(0)) for (i = at; i < end; i++) dj[i] = aj * xj[i];
-            else for (i = at; i < end; i++) dj[i] = bj == PU_R(0) ? PU_R(0) : bj * dj[i];
-        }
-    }
-}
-
 /* Entries `at` on of one column of a reverse step: r_i, at most PU__CHUNK entries. */
 PU__FN const pu_real *pu__residual_before(const pu_unwinding *v, pu_int j, pu_int at, pu_int n, pu_real *PU__RESTRICT buffer)
 {
@@ -2050,41 +1968,6 @@ PU__FN const pu_real *pu__residual_before(const pu_unwinding *v, pu_int j, pu_in
     for (i = 0; i < n; i++) buffer[i] = d[i] - be * b[i];
     for (i = 0; i < n && m; i++) buffer[i] *= m[i];
     return buffer;
-}
-
-PU__FN void pu__cpu_unwind_sums(void *user, pu_int n, pu_int k, const pu_unwinding *v, pu_real *s0, pu_real *s1, pu_real *s2)
-{
-    pu_real buffer[PU__CHUNK], with_m[2][PU__CHUNK];
-    pu_int j, i, l, at;
-    (void)user;
-    for (j = 0; j < k; j++) {
-        const double a = (double)v->a[j];
-        double dd = 0, xd = 0, tq = 0, rq = 0;
-        for (at = 0; at < n && v->a[j] != PU_R(0); at += PU__CHUNK) {
-            const pu_int len = pu__min(PU__CHUNK, n - at), whole = len / PU__LANES * PU__LANES;
-            const pu_real *PU__RESTRICT d = pu__col(v->d, j) + at, *PU__RESTRICT xbar = pu__col(v->xbar, j) + at;
-            const pu_real *PU__RESTRICT rbar = pu__col(v->rbar, j) + at, *PU__RESTRICT dbar = pu__col(v->dbar, j) + at;
-            const pu_real *PU__RESTRICT r = pu__col(v->r, j) + at, *PU__RESTRICT mr = r, *PU__RESTRICT mdbar = dbar;
-            const pu_real *PU__RESTRICT ri = pu__residual_before(v, j, at, len, buffer);
-            pu_real t0[PU__LANES] = {0}, t1[PU__LANES] = {0}, t2[PU__LANES] = {0}, t3[PU__LANES] = {0};
-            if (v->m) {
-                for (i = 0; i < len; i++) with_m[0][i] = v->m[at + i] * r[i], with_m[1][i] = v->m[at + i] * dbar[i];
-                mr = with_m[0], mdbar = with_m[1];
-            }
-            for (i = 0; i < whole; i += PU__LANES)
-                for (l = 0; l < PU__LANES; l++) {
-                    const pu_real q = ri[i + l] - r[i + l];
-                    t0[l] += dbar[i + l] * d[i + l], t1[l] += xbar[i + l] * d[i + l];
-                    t2[l] += (rbar[i + l] + mdbar[i + l]) * q, t3[l] += mr[i + l] * q;
-                }
-            for (l = 0; i < len; i++, l++) {
-                const pu_real q = ri[i] - r[i];
-                t0[l] += dbar[i] * d[i], t1[l] += xbar[i] * d[i], t2[l] += (rbar[i] + mdbar[i]) * q, t3[l] += mr[i] * q;
-            }
-            for (l = 0; l < PU__LANES; l++) dd += (double)t0[l], xd += (double)t1[l], tq += (double)t2[l], rq += (double)t3[l];
-        }
-        s0[j] = (pu_real)dd, s1[j] = (pu_real)(a != 0 ? xd - tq / a : 0), s2[j] = (pu_real)(a != 0 ? rq / a : 0);
-    }
 }
 
 /* unwind, some entries of one column; c: a, be, pib, 2 rhobar, weight. Restricted parameters: pointers inside a function would
@@ -2106,246 +1989,6 @@ PU__FN void pu__unwind(pu_int n, const pu_real *c, const pu_real *m, const pu_re
     }
 }
 
-PU__FN void pu__cpu_unwind(void *user, pu_int n, pu_int k, const pu_unwinding *v)
-{
-    pu_real buffer[PU__CHUNK], c[5];
-    pu_int j, at;
-    (void)user;
-    for (j = 0; j < k; j++) {
-        c[0] = v->a[j], c[1] = v->be[j], c[2] = v->pib[j], c[3] = v->twice_rhobar[j], c[4] = v->mbar ? v->weight[j] : PU_R(0);
-        if (c[0] == PU_R(0)) memset(pu__col(v->qbar, j), 0, (size_t)n * sizeof(pu_real));
-        for (at = 0; at < n && c[0] != PU_R(0); at += PU__CHUNK) {
-            const pu_int len = pu__min(PU__CHUNK, n - at);
-            pu__unwind(len, c, v->m ? v->m + at : NULL, pu__col(v->d, j) + at, pu__residual_before(v, j, at, len, buffer),
-                       pu__col(v->xbar, j) + at, pu__col(v->r, j) + at, pu__col(v->rbar, j) + at, pu__col(v->dbar, j) + at,
-                       pu__col(v->qbar, j) + at, v->mbar ? v->mbar + at : NULL);
-        }
-    }
-}
-
-/* The scalar arithmetic of one column, written once for CPU and GPU. h: entry (i, j) of the histories. */
-PU__FN PU_HD void pu__stage_column(const pu_state *s, pu_stage stage, pu_int i, pu_int j)
-{
-    const pu_int h = i * s->k + j;
-    const int active = i < (pu_int)s->steps[j]; /* reverse pass: did this column take step i+1? */
-    switch (stage) {
-    case PU_STAGE_START: {
-        pu_real rho = s->rho[j], uu = s->s1[j];
-        s->steps[j] = 0;
-        s->stop[j] = 0;
-        s->floor_[j] = PU__FLOOR2 * (s->s0[j] > rho ? s->s0[j] : rho); /* u may be zero when x0 is not */
-        s->target[j] = PU_R(0);
-        if (s->tolerance2 > 0) s->target[j] = (pu_real)s->tolerance2 * uu;
-        if (s->absolute2 > (double)s->target[j]) s->target[j] = (pu_real)s->absolute2;
-        if (!pu__finite(rho)) s->stop[j] = PU_STOP_NONFINITE;
-        else if (!(rho > PU_R(0))) s->stop[j] = PU_STOP_ZERO;
-        else if (s->target[j] > PU_R(0) && s->c0[j] <= s->target[j]) s->stop[j] = PU_STOP_TOLERANCE;
-        else if (rho <= s->floor_[j]) s->stop[j] = PU_STOP_ROUNDING;
-        break;
-    }
-    case PU_STAGE_ALPHA: {
-        pu_real pi = s->pi[h];
-        s->a[h] = PU_R(0);
-        if (s->stop[j]) break;
-        if (!pu__finite(pi)) s->stop[j] = PU_STOP_NONFINITE;
-        else if (!(pi > PU_R(0))) s->stop[j] = PU_STOP_BREAKDOWN; /* d != 0 here, so A is not positive definite */
-        else s->a[h] = s->fixed_step ? s->step[j] : s->rho[h] / pi;
-        if (!pu__finite(s->a[h])) s->a[h] = PU_R(0), s->stop[j] = PU_STOP_NONFINITE;
-        break;
-    }
-    case PU_STAGE_BETA: {
-        pu_real rho = s->rho[h + s->k];
-        s->be[h] = PU_R(0);
-        if (s->stop[j]) break;
-        s->steps[j] = (int32_t)(i + 1);
-        if (!pu__finite(rho)) s->stop[j] = PU_STOP_NONFINITE;
-        else if (!(rho > PU_R(0))) s->stop[j] = PU_STOP_ZERO;
-        else if (s->target[j] > PU_R(0) && s->s1[j] <= s->target[j]) s->stop[j] = PU_STOP_TOLERANCE;
-        else if (rho <= s->floor_[j]) s->stop[j] = PU_STOP_ROUNDING;
-        if (s->use_beta) s->be[h] = rho / s->rho[h];
-        break;
-    }
-    case PU_STAGE_PROJECT: /* a column stopped at step s has s residuals to be orthogonal to; slots from s on hold its own */
-        s->c0[j] = s->rho[h] > PU_R(0) && (!s->stop[j] || active) ? -s->s0[j] / s->rho[h] : PU_R(0);
-        break;
-    case PU_STAGE_XBAR: {
-#ifdef PU_FLOAT
-        pu_real norm = sqrtf(s->s0[j]);
-#else
-        pu_real norm = sqrt(s->s0[j]);
-#endif
-        s->c0[j] = norm > PU_R(0) ? -PU_R(1) / norm : PU_R(0);
-        s->scale[j] *= norm;
-        s->rhobar[j] = s->rhop[j] = s->pib[j] = PU_R(0);
-        break;
-    }
-    case PU_STAGE_REV1:
-        s->rhop[j] = PU_R(0);
-        if (!active || s->detach || s->fixed_step) s->rhobar[j] = PU_R(0);
-        else if (s->use_beta) { /* beta_i = rho_i / rho_{i-1} */
-            pu_real beb = s->s0[j];
-            s->rhobar[j] += beb / s->rho[h];
-            s->rhop[j] = -beb * s->be[h] / s->rho[h];
-        }
-        s->c0[j] = PU_R(2) * s->rhobar[j];
-        break;
-    case PU_STAGE_REV2: /* alpha_i = rho_{i-1} / pi_i */
-        s->pib[j] = PU_R(0);
-        if (active && !s->detach && !s->fixed_step) {
-            pu_real ab = s->s0[j] - s->s1[j];
-            s->rhop[j] += ab / s->pi[h];
-            s->pib[j] = -ab * s->a[h] / s->pi[h];
-        }
-        s->rhobar[j] = s->rhop[j];
-        s->c0[j] = -s->a[h];
-        break;
-    case PU_STAGE_RPREV: /* z_{i-1} = d_{i-1} - be_{i-1} d_{i-2}; a step not taken leaves r */
-        s->c0[j] = active ? PU_R(1) : PU_R(0);
-        s->c1[j] = active && i > 0 ? -s->be[h - s->k] : PU_R(0);
-        s->c2[j] = active ? PU_R(0) : PU_R(1);
-        break;
-    case PU_STAGE_Q: s->c1[j] = active ? PU_R(1) / s->a[h] : PU_R(0); break;
-    case PU_STAGE_END: s->c0[j] = PU_R(2) * s->rhobar[j]; break;
-    case PU_STAGE_UNWIND: { /* beta_i = rho_i / rho_{i-1}, alpha_i = rho_{i-1} / pi_i */
-        const pu_real beb = s->s0[j];
-        s->c0[j] = s->rhop[j] = s->pib[j] = PU_R(0);
-        if (active) {
-            pu_real ab;
-            if (s->use_beta) s->rhobar[j] += beb / s->rho[h], s->rhop[j] = -beb * s->be[h] / s->rho[h];
-            s->c0[j] = PU_R(2) * s->rhobar[j];
-            ab = s->s1[j] - s->c0[j] * s->c1[j];
-            s->rhop[j] += ab / s->pi[h];
-            s->pib[j] = -ab * s->a[h] / s->pi[h];
-        }
-        s->rhobar[j] = s->rhop[j];
-        break;
-    }
-    }
-}
-
-PU__FN void pu__cpu_stage(void *user, const pu_state *s, pu_stage stage, pu_int i)
-{
-    pu_int j;
-    (void)user;
-    for (j = 0; j < s->k; j++) pu__stage_column(s, stage, i, j);
-}
-
-PU__FN void pu__cpu_row_dot(void *user, pu_int n, pu_int k, const pu_real *m, const pu_real *w, pu_block p, pu_block q, pu_int M,
-                            const pu_int *rows, pu_real *out)
-{
-    pu_int i, j;
-    (void)user, (void)M;
-    for (j = 0; j < k; j++) {
-        const pu_real *pj = pu__col(p, j), *qj = q.at ? pu__col(q, j) : NULL, wj = w ? w[j] : PU_R(1);
-        if (!qj)
-            for (i = 0; i < n; i++) out[rows ? rows[i] : i] += wj * (m ? m[i] * pj[i] : pj[i]);
-        else if (rows)
-            for (i = 0; i < n; i++) out[rows[i]] += wj * ((m ? m[i] : PU_R(1)) * pj[i] * qj[i]);
-        else if (m)
-            for (i = 0; i < n; i++) out[i] += wj * (m[i] * pj[i] * qj[i]);
-        else if (wj != PU_R(0)) /* otherwise not read, as in a combination */
-            for (i = 0; i < n; i++) out[i] += wj * (pj[i] * qj[i]);
-    }
-}
-
-PU__FN void pu__cpu_normals(void *user, pu_int n, const pu_int *rows, pu_int k, pu_block x, uint64_t seed, const uint32_t *datum,
-                            uint32_t sample, uint32_t step, uint32_t stream)
-{
-    pu_int j;
-    (void)user;
-    for (j = 0; j < k; j++)
-        if (rows) pu__normals_at(seed, *datum, sample + (uint32_t)j, step, stream, n, rows, pu__col(x, j));
-        else pu_normals(seed, *datum, sample + (uint32_t)j, step, stream, 0, n, pu__col(x, j));
-}
-
-PU__FN void pu__cpu_sum_dot(void *user, pu_int n, pu_int k, const pu_real *m, pu_block x, pu_block y, const pu_real *w, double scale,
-                            pu_real *out)
-{
-    double sum = 0;
-    pu_int j;
-    (void)user;
-    for (j = 0; j < k; j++) sum += (double)w[j] * pu__dot(n, m, pu__col(x, j), pu__col(y, j));
-    *out += (pu_real)(scale * sum);
-}
-
-PU__FN void pu__cpu_row_terms(void *user, pu_int n, pu_int k, pu_block t, const pu_real *w, const pu_real *mask, const pu_real *e,
-                              const pu_real *psi, pu_int M, const pu_int *rows, pu_real *eta, pu_real *psibar)
-{
-    pu_int i;
-    (void)user, (void)M, (void)k; /* one datum */
-    for (i = 0; i < n; i++) {
-        const pu_int row = rows ? rows[i] : i;
-        eta[row] -= w[i] * (t.at[i] + e[i]);
-        if (mask[i] != PU_R(0)) psibar[row] += (t.at[i] + e[i] / 2) * e[i] - PU_R(1) / (2 * psi[row]);
-    }
-}
-
-PU__FN void pu__cpu_copy(void *user, void *to, const void *from, size_t bytes)
-{
-    (void)user;
-    if (bytes) memcpy(to, from, bytes);
-}
-
-PU_DEF const pu_backend *pu_backend_cpu(void)
-{
-    static const pu_backend cpu = {NULL, 1, pu__cpu_dot, pu__cpu_combine, pu__cpu_advance, pu__cpu_stage,
-                                   pu__cpu_row_dot, pu__cpu_normals, pu__cpu_copy, pu__cpu_copy, pu__cpu_retreat,
-                                   pu__cpu_unwind_sums, pu__cpu_unwind, pu__cpu_sum_dot, pu__cpu_row_terms,
-                                   NULL, 0, NULL, NULL, NULL, NULL};
-    return &cpu;
-}
-
-/* y = scale x, the commonest combinations, to keep the text below short */
-PU__FN pu_term pu__t(pu_block x, pu_real scale, const pu_real *c, const pu_real *m)
-{
-    pu_term t;
-    t.x = x, t.c = c, t.scale = scale, t.m = m;
-    return t;
-}
-
-/* ------------------------------------------------------------------------------------------------
-   >>operator
-   ------------------------------------------------------------------------------------------------ */
-
-PU__FN pu_op pu__op_zero(pu_int rows, pu_int cols, pu_int params, const void *data)
-{
-    pu_op op;
-    memset(&op, 0, sizeof op);
-    op.rows = rows, op.cols = cols, op.params = params, op.data = data, op.trusted = 2;
-    return op;
-}
-
-/* Y = 0 unless the result is to be added */
-PU__FN void pu__clear(pu_int n, pu_int k, pu_block Y, int add)
-{
-    pu_int j;
-    for (j = 0; j < k && !add; j++) memset(pu__col(Y, j), 0, (size_t)n * sizeof(pu_real));
-}
-
-/* index of the first entry that is not finite, or -1 */
-PU__FN pu_int pu__find_nonfinite(pu_int n, const pu_real *x)
-{
-    pu_int i, at, len;
-    for (at = 0; at < n; at += len) { /* chunk by chunk: a loop without a way out vectorises */
-        int bad = 0;
-        len = pu__min(PU__CHUNK, n - at);
-        for (i = at; i < at + len; i++) bad |= !pu__finite(x[i]);
-        for (i = at; bad; i++)
-            if (!pu__finite(x[i])) return i;
-    }
-    return -1;
-}
-
-PU__FN pu_status pu__check_finite(pu_int n, const pu_real *x, pu_int *index)
-{
-    if (!x) return PU_E_NULL;
-    *index = pu__find_nonfinite(n, x);
-    return *index < 0 ? PU_OK : PU_E_NONFINITE;
-}
-
-/* ---- dense: rows are contiguous. A row serves several columns (or a column several rows) per sweep; every column's own
-        sums run in the same order as alone. ---- */
-
 /* y += c0 x0 + c1 x1 + c2 x2 + c3 x3, added in this order */
 PU__FN void pu__axpy4(pu_int n, const pu_real *c, const pu_real *x0, const pu_real *x1, const pu_real *x2, const pu_real *x3,
                       pu_real *y)
@@ -2360,11 +2003,6 @@ PU__FN void pu__axpy4(pu_int n, const pu_real *c, const pu_real *x0, const pu_re
         v += c3 * x3[i];
         y[i] = v;
     }
-}
-
-PU__FN const pu_real *pu__dense_row(const pu_op *op, const pu_int *rows, pu_int m)
-{
-    return (const pu_real *)op->data + (rows ? rows[m] : m) * op->cols;
 }
 
 #define PU__SUM 64 /* of a sum in pu_real */
@@ -2641,6 +2279,959 @@ PU__FN void pu__rows_apply_t(pu_int n, const pu_real *const *v, pu_int D, const 
     }
 }
 
+#define PU__TALL 6                /* rows and columns of a tile: its 12 vectors of sums, two of B and one of A fill the */
+#define PU__BROAD (2 * PU__WIDTH) /* registers */
+#define PU__DEEP 128              /* of B, this much is copied at a time into panels as broad as a tile: */
+#define PU__SPAN 128              /* depth and columns */
+#define PU__FEW 4                 /* sides below this are better solved one by one */
+#define PU__LEAF 8                /* triangles up to this size are done entry by entry */
+
+typedef struct { /* entry (i, j) is at[i row + j col] */
+    const pu_real *at;
+    pu_int row, col;
+} pu__matrix;
+
+PU__FN pu__matrix pu__mat(const pu_real *at, pu_int row, pu_int col)
+{
+    pu__matrix m;
+    m.at = at, m.row = row, m.col = col;
+    return m;
+}
+
+/* C (6 x 2 W) += s sum_p a[r step + offset[p]] b[2 W p + c]; a row of a from `rows` on repeats the last one */
+PU__FN void pu__core(pu_int depth, pu_real s, pu_int rows, const pu_real *a, pu_int step, const pu_int *offset,
+                     const pu_real *b, pu_real *C, pu_int ld)
+{
+    const pu_int W = PU__WIDTH, last = rows - 1;
+    const pu_real *a1 = a + pu__min(1, last) * step, *a2 = a + pu__min(2, last) * step, *a3 = a + pu__min(3, last) * step,
+                  *a4 = a + pu__min(4, last) * step, *a5 = a + pu__min(5, last) * step;
+    pu__vector s0, s1, s2, s3, s4, s5, t0, t1, t2, t3, t4, t5;
+    pu_int p;
+    memset(&s0, 0, sizeof s0);
+    s1 = s2 = s3 = s4 = s5 = t0 = t1 = t2 = t3 = t4 = t5 = s0;
+    for (p = 0; p < depth; p++, b += 2 * W) {
+        const pu_int i = offset[p];
+        const pu__vector u = *pu__cv(b), v = *pu__cv(b + W);
+        s0 += a[i] * u, t0 += a[i] * v, s1 += a1[i] * u, t1 += a1[i] * v;
+        s2 += a2[i] * u, t2 += a2[i] * v, s3 += a3[i] * u, t3 += a3[i] * v;
+        s4 += a4[i] * u, t4 += a4[i] * v, s5 += a5[i] * u, t5 += a5[i] * v;
+    }
+    *pu__v(C) += s * s0, *pu__v(C + W) += s * t0, C += ld;
+    *pu__v(C) += s * s1, *pu__v(C + W) += s * t1, C += ld;
+    *pu__v(C) += s * s2, *pu__v(C + W) += s * t2, C += ld;
+    *pu__v(C) += s * s3, *pu__v(C + W) += s * t3, C += ld;
+    *pu__v(C) += s * s4, *pu__v(C + W) += s * t4, C += ld;
+    *pu__v(C) += s * s5, *pu__v(C + W) += s * t5;
+}
+
+/* panels of b (depth x cols), the last one filled up with zeros; rows of b from a list, times a weight */
+PU__FN void pu__pack(pu_int depth, pu_int cols, pu__matrix b, const pu_int *list, const pu_real *w, pu_real *PU__RESTRICT to)
+{
+    const pu_int T = PU__BROAD;
+    pu_int j, p, c;
+    for (j = 0; j < cols; j += T, b.at += T * b.col, to += T * depth) {
+        const pu_int wide = pu__min(T, cols - j);
+        if (wide < T) memset(to, 0, (size_t)(T * depth) * sizeof *to);
+        if (b.col == 1 && wide == T)
+            for (p = 0; p < depth; p++)
+                memcpy(to + p * T, b.at + (list ? list[p] : p) * b.row, PU__BROAD * sizeof *to);
+        else if (b.row == 1 && !list)
+            for (c = 0; c < wide; c++)
+                for (p = 0; p < depth; p++) to[p * T + c] = b.at[p + c * b.col];
+        else
+            for (p = 0; p < depth; p++) {
+                const pu_real *row = b.at + (list ? list[p] : p) * b.row;
+                for (c = 0; c < wide; c++) to[p * T + c] = row[c * b.col];
+            }
+        for (p = 0; p < depth && w; p++)
+            for (c = 0; c < T; c++) to[p * T + c] *= w[list[p]];
+    }
+}
+
+#define PU__AR_TRIANGLE ((PU_AR_MAX + 1) * (PU_AR_MAX + 2) / 2)
+
+PU__FN pu_int pu__ar_row(pu_int m) { return m * (m + 1) / 2; }
+PU__FN double pu__ar_gap(pu_real gamma) { return (1 - (double)gamma) * (1 + (double)gamma); } /* 1 - gamma^2 */
+
+#define PU__BLOCK 32 /* outputs that are computed before the first of them is stored: in registers, whatever aliases what */
+
+/* y_i = sum_t c_t x_{i+t} + w_i v_i (added to y_i if add; w may be NULL), i < n: a block of outputs stays in registers while
+   the taps run */
+PU__FN void pu__ar_filter(pu_int n, pu_int taps, const pu_real *c, const pu_real *x, const pu_real *w, const pu_real *v,
+                          pu_real *y, int add)
+{
+    pu_real s[PU__BLOCK];
+    pu_int i = 0, t, l;
+    for (; i + PU__BLOCK <= n; i += PU__BLOCK) {
+        const pu_real *at = x + i;
+        if (w) for (l = 0; l < PU__BLOCK; l++) s[l] = w[i + l] * v[i + l] + c[0] * at[l];
+        else for (l = 0; l < PU__BLOCK; l++) s[l] = c[0] * at[l];
+        for (t = 1; t < taps; t++)
+            for (l = 0; l < PU__BLOCK; l++) s[l] += c[t] * at[t + l];
+        if (add) for (l = 0; l < PU__BLOCK; l++) y[i + l] += s[l];
+        else for (l = 0; l < PU__BLOCK; l++) y[i + l] = s[l];
+    }
+    for (; i < n; i++) {
+        pu_real sum = w ? w[i] * v[i] + c[0] * x[i] : c[0] * x[i];
+        for (t = 1; t < taps; t++) sum += c[t] * x[i + t];
+        y[i] = add ? y[i] + sum : sum;
+    }
+}
+
+/* Order 5, the commonest one, has kernels of its own: a vector of outputs at a time, p_{u-l} from memory and p_{u+l} out of two
+   registers where the compiler can. Either way alone is slower: two loads in five lie on two cache lines, and ten shuffles are
+   more than the additions that wait for them. */
+#if defined(PU__SHUFFLE) && defined(PU_FLOAT) && defined(__AVX512F__)
+#define PU__UP(at, b, c, l) \
+    PU__SHUFFLE(b, c, l, l + 1, l + 2, l + 3, l + 4, l + 5, l + 6, l + 7, l + 8, l + 9, l + 10, l + 11, l + 12, l + 13, l + 14, l + 15)
+#elif defined(PU__SHUFFLE) && defined(PU_FLOAT) && defined(__AVX__)
+#define PU__UP(at, b, c, l) PU__SHUFFLE(b, c, l, l + 1, l + 2, l + 3, l + 4, l + 5, l + 6, l + 7)
+#else
+#define PU__UP(at, b, c, l) (*pu__cv((at) + (l)))
+#endif
+#define PU__AR_SUM(at, b, c, l) (PU__UP(at, b, c, l) + *pu__cv((at) - (l))) /* p_{u+l} + p_{u-l} */
+
+/* y_u = c_0 p_u + sum_{l = 1 .. 5} c_l (p_{u+l} + p_{u-l}) + w_u p_u, u < n, a multiple of the vectors' width; returns the sum of
+   p_u y_u */
+PU__FN double pu__ar_filter5(pu_int n, const pu_real *c, const pu_real *p, const pu_real *w, pu_real *PU__RESTRICT y)
+{
+    const pu_real c0 = c[0], c1 = c[1], c2 = c[2], c3 = c[3], c4 = c[4], c5 = c[5];
+    pu__vector b = *pu__cv(p), next, sum;
+    pu_int i;
+    memset(&sum, 0, sizeof sum);
+    for (i = 0; i < n; i += PU__WIDTH, b = next) {
+        const pu_real *at = p + i;
+        pu__vector s = *pu__cv(w + i) * b + c0 * b;
+        next = *pu__cv(at + PU__WIDTH);
+        s += c1 * PU__AR_SUM(at, b, next, 1), s += c2 * PU__AR_SUM(at, b, next, 2), s += c3 * PU__AR_SUM(at, b, next, 3);
+        s += c4 * PU__AR_SUM(at, b, next, 4), s += c5 * PU__AR_SUM(at, b, next, 5);
+        *pu__v(y + i) = s;
+        sum += b * s;
+    }
+    return (double)pu__sum(sum);
+}
+
+/* Rows at each end that are done in copies with zeros around them, so that the kernels need not know where a column ends: this
+   many at the upper end, up to twice as many at the lower one. What lies between is whole vectors. */
+enum { PU__AR_EDGE = 16, PU__AR_LONG = 4 * PU__AR_EDGE };
+
+PU__FN pu_int pu__ar_lower(pu_int n) { return n / PU__AR_EDGE * PU__AR_EDGE - PU__AR_EDGE; }
+
+/* rows at - 16 .. at + 47 of a column of n */
+PU__FN void pu__ar_around(pu_int n, const pu_real *x, pu_int at, pu_real *to)
+{
+    const pu_int from = at > 0 ? at - PU__AR_EDGE : 0, end = pu__min(n, at + 3 * PU__AR_EDGE);
+    memset(to, 0, PU__AR_LONG * sizeof *to);
+    memcpy(to + PU__AR_EDGE + from - at, x + from, (size_t)(end - from) * sizeof *to);
+}
+
+/* What pu__ar_end does, and the diagonal: y_i = the end's row + w_i x_i, i < 5; entry i is at x[i dir]. Eight of each in the
+   order of memory; those that are not of the end are not used. */
+PU__FN void pu__ar_end5(const pu_real *a, pu_int dir, const pu_real *x, const pu_real *w, pu_real *y)
+{
+    const pu_real *c = dir > 0 ? x : x - 7;
+    pu_real zeros[24] = {0}, s[8], *z = zeros + 8;
+    pu_int i;
+    for (i = 0; i < 8; i++) /* z = U'x */
+        z[i] = a[0] * c[i] + a[1] * c[i + dir] + a[2] * c[i + 2 * dir] + a[3] * c[i + 3 * dir] + a[4] * c[i + 4 * dir] +
+               a[5] * c[i + 5 * dir];
+    for (i = 0; i < 8; i++) /* y = U z */
+        s[i] = a[0] * z[i] + a[1] * z[i - dir] + a[2] * z[i - 2 * dir] + a[3] * z[i - 3 * dir] + a[4] * z[i - 4 * dir] +
+               a[5] * z[i - 5 * dir];
+    for (i = 0; i < 5; i++) y[i * dir] = s[dir > 0 ? i : 7 - i] + w[i * dir] * x[i * dir];
+}
+
+/* The rows from `at` on, 0 or pu__ar_lower: y = Gamma x + w o x, and the sum of their x_u y_u. */
+PU__FN double pu__ar_edge5(const pu_ar *ar, pu_int at, const pu_real *x, const pu_real *w, pu_real *y)
+{
+    enum { E = PU__AR_EDGE };
+    const pu_int rows = at ? ar->n - at : (pu_int)E, last = at ? rows - 1 : 0;
+    pu_real xs[PU__AR_LONG], ws[PU__AR_LONG], ys[2 * PU__AR_EDGE];
+    pu__ar_around(ar->n, x, at, xs), pu__ar_around(ar->n, w, at, ws);
+    (void)pu__ar_filter5(rows > E ? 2 * E : E, ar->band + 5, xs + E, ws + E, ys);
+    pu__ar_end5(ar->rows + pu__ar_row(5), at ? -1 : 1, x + at + last, w + at + last, ys + last);
+    memcpy(y + at, ys, (size_t)rows * sizeof *y);
+    return (double)pu__dot_chunk(rows, NULL, xs + E, ys);
+}
+
+/* s_l = sum_u x_u (y_{u+d+l} + y_{u-d-l}), l = 0 .. 2, over at most PU__CHUNK entries: one load of x serves three lags. One
+   inner loop over named arrays is the form that compilers keep in vector registers; an array of arrays is far slower. */
+PU__FN void pu__ar_lag3(pu_int n, const pu_real *x, const pu_real *y, pu_int d, double *s)
+{
+    const pu_real *up = y + d, *down = y - d;
+    pu_real s0[PU__LANES] = {0}, s1[PU__LANES] = {0}, s2[PU__LANES] = {0};
+    pu_int i = 0, l, half;
+    for (; i + PU__LANES <= n; i += PU__LANES)
+        for (l = 0; l < PU__LANES; l++) {
+            const pu_real v = x[i + l];
+            s0[l] += v * (up[i + l] + down[i + l]);
+            s1[l] += v * (up[i + l + 1] + down[i + l - 1]);
+            s2[l] += v * (up[i + l + 2] + down[i + l - 2]);
+        }
+    for (l = 0; i < n; i++, l++) {
+        s0[l] += x[i] * (up[i] + down[i]);
+        s1[l] += x[i] * (up[i + 1] + down[i - 1]);
+        s2[l] += x[i] * (up[i + 2] + down[i - 2]);
+    }
+    for (half = PU__LANES / 2; half > 0; half /= 2)
+        for (l = 0; l < half; l++) s0[l] += s0[l + half], s1[l] += s1[l + half], s2[l] += s2[l + half];
+    s[0] = (double)s0[0], s[1] = (double)s1[0], s[2] = (double)s2[0];
+}
+
+/* the same, and y_u += sum_l c_l (p_{u+d+l} + p_{u-d-l}) with x_u the factor of the sums: their loads are the same */
+PU__FN void pu__ar_both3(pu_int n, const pu_real *x, const pu_real *p, pu_int d, const pu_real *c, pu_real *PU__RESTRICT y,
+                         double *s)
+{
+    const pu_real *up = p + d, *down = p - d, c0 = c[0], c1 = c[1], c2 = c[2];
+    pu_real s0[PU__LANES] = {0}, s1[PU__LANES] = {0}, s2[PU__LANES] = {0};
+    pu_int i = 0, l, half;
+    for (; i + PU__LANES <= n; i += PU__LANES)
+        for (l = 0; l < PU__LANES; l++) {
+            const pu_real v = x[i + l], v0 = up[i + l] + down[i + l], v1 = up[i + l + 1] + down[i + l - 1],
+                          v2 = up[i + l + 2] + down[i + l - 2];
+            y[i + l] += c0 * v0 + c1 * v1 + c2 * v2;
+            s0[l] += v * v0, s1[l] += v * v1, s2[l] += v * v2;
+        }
+    for (l = 0; i < n; i++, l++) {
+        const pu_real v0 = up[i] + down[i], v1 = up[i + 1] + down[i - 1], v2 = up[i + 2] + down[i - 2];
+        y[i] += c0 * v0 + c1 * v1 + c2 * v2;
+        s0[l] += x[i] * v0, s1[l] += x[i] * v1, s2[l] += x[i] * v2;
+    }
+    for (half = PU__LANES / 2; half > 0; half /= 2)
+        for (l = 0; l < half; l++) s0[l] += s0[l + half], s1[l] += s1[l + half], s2[l] += s2[l + half];
+    s[0] = (double)s0[0], s[1] = (double)s1[0], s[2] = (double)s2[0];
+}
+
+#define PU__AR_CHUNK (PU__WIDTH > 8 ? 512 : 256) /* entries per pass of the lag sums: a vector's worth of partial sums each */
+
+/* Order 5, at most PU__AR_CHUNK entries and whole vectors of them: y_u += by (filter of p + w_u p_u) where there is a y; s_l +=
+   sum_u x_u (p_{u+l} + p_{u-l}), l = 0 .. 5, and the result sum_u x_u w_u p_u, all with one load of everything. */
+PU__FN double pu__ar_both5(pu_int n, const pu_real *x, const pu_real *p, const pu_real *c, pu_real by, const pu_real *w,
+                           pu_real *PU__RESTRICT y, double *s)
+{
+    const pu_real c0 = c[0], c1 = c[1], c2 = c[2], c3 = c[3], c4 = c[4], c5 = c[5];
+    pu__vector s0, s1, s2, s3, s4, s5, s6, b = *pu__cv(p), next;
+    pu_int i;
+    memset(&s0, 0, sizeof s0);
+    s1 = s2 = s3 = s4 = s5 = s6 = s0;
+    for (i = 0; i < n; i += PU__WIDTH, b = next) {
+        const pu_real *at = p + i;
+        const pu__vector v = *pu__cv(x + i), shifted = *pu__cv(w + i) * b;
+        pu__vector t, sum = shifted + c0 * b;
+        next = *pu__cv(at + PU__WIDTH);
+        s6 += v * shifted, s0 += v * b;
+        t = PU__AR_SUM(at, b, next, 1), sum += c1 * t, s1 += v * t;
+        t = PU__AR_SUM(at, b, next, 2), sum += c2 * t, s2 += v * t;
+        t = PU__AR_SUM(at, b, next, 3), sum += c3 * t, s3 += v * t;
+        t = PU__AR_SUM(at, b, next, 4), sum += c4 * t, s4 += v * t;
+        t = PU__AR_SUM(at, b, next, 5), sum += c5 * t, s5 += v * t;
+        if (y) *pu__v(y + i) += by * sum;
+    }
+    s[0] += 2 * (double)pu__sum(s0), s[1] += (double)pu__sum(s1), s[2] += (double)pu__sum(s2);
+    s[3] += (double)pu__sum(s3), s[4] += (double)pu__sum(s4), s[5] += (double)pu__sum(s5);
+    return (double)pu__sum(s6);
+}
+
+/* the same for the rows from `at` on, 0 or pu__ar_lower, with the rows of the end in place of the filter */
+PU__FN double pu__ar_edge_both5(const pu_ar *ar, pu_int at, const pu_real *x, const pu_real *p, pu_real by, const pu_real *w,
+                                pu_real *y, double *s)
+{
+    enum { E = PU__AR_EDGE };
+    const pu_int rows = at ? ar->n - at : (pu_int)E, last = at ? rows - 1 : 0, dir = at ? -1 : 1;
+    pu_real xs[PU__AR_LONG], ps[PU__AR_LONG], ws[PU__AR_LONG], ys[2 * PU__AR_EDGE] = {0};
+    double with_w;
+    pu_int i;
+    pu__ar_around(ar->n, x, at, xs), pu__ar_around(ar->n, p, at, ps), pu__ar_around(ar->n, w, at, ws);
+    with_w = pu__ar_both5(rows > E ? 2 * E : E, xs + E, ps + E, ar->band + 5, by, ws + E, y ? ys : NULL, s);
+    if (!y) return with_w;
+    pu__ar_end5(ar->rows + pu__ar_row(5), dir, p + at + last, w + at + last, ys + last);
+    for (i = 0; i < 5; i++) ys[last + i * dir] *= by;
+    for (i = 0; i < rows; i++) y[at + i] += ys[i];
+    return with_w;
+}
+
+/* ------------------------------------------------------------------------------------------------
+   >>vector   the CPU backend: plain loops over columns
+   ------------------------------------------------------------------------------------------------ */
+
+PU__FN void pu__cpu_dot(void *user, pu_int n, pu_int k, const pu_real *m, pu_block x, pu_block y, pu_real *s)
+{
+    pu_int j;
+    (void)user;
+    for (j = 0; j < k; j++) s[j] = (pu_real)pu__dot(n, m, pu__col(x, j), pu__col(y, j));
+}
+
+/* With factors m: chunk by chunk into a buffer that stays in the first-level cache. Any term may alias y. */
+PU__FN void pu__cpu_combine(void *user, pu_int n, pu_int k, pu_block y, int count, const pu_term *terms)
+{
+    pu_real buffer[PU__CHUNK];
+    pu_int j, i, at;
+    int t;
+    (void)user;
+    for (j = 0; j < k; j++) {
+        const pu_real *x[4] = {NULL, NULL, NULL, NULL}, *m[4];
+        pu_real c[4];
+        int used = 0, plain = 1;
+        for (t = 0; t < count; t++) {
+            c[used] = terms[t].c ? terms[t].scale * terms[t].c[j] : terms[t].scale;
+            if (c[used] == PU_R(0)) continue; /* not read: a frozen column may hold anything */
+            x[used] = pu__col(terms[t].x, j), m[used] = terms[t].m, plain = plain && !terms[t].m;
+            used++;
+        }
+        if (used > 0 && plain) {
+            pu__mix(n, c, x, pu__col(y, j));
+            continue;
+        }
+        if ((used == 1 && m[0]) || (used == 2 && m[0] && !m[1])) { /* m o r + be d */
+            pu__mix_m(n, m[0], c, x, pu__col(y, j));
+            continue;
+        }
+        for (at = 0; at < n; at += PU__CHUNK) {
+            const pu_int len = pu__min(PU__CHUNK, n - at);
+            memset(buffer, 0, (size_t)len * sizeof *buffer);
+            for (t = 0; t < used; t++)
+                if (m[t])
+                    for (i = 0; i < len; i++) buffer[i] += c[t] * (m[t][at + i] * x[t][at + i]);
+                else
+                    for (i = 0; i < len; i++) buffer[i] += c[t] * x[t][at + i];
+            memcpy(pu__col(y, j) + at, buffer, (size_t)len * sizeof *buffer);
+        }
+    }
+}
+
+PU__FN void pu__cpu_advance(void *user, pu_int n, pu_int k, const pu_real *a, const pu_real *m, pu_block d, pu_block q,
+                            pu_block x, pu_block r, pu_real *rho)
+{
+    pu_int j, i, at;
+    (void)user;
+    for (j = 0; j < k; j++) {
+        const pu_real *PU__RESTRICT dj = pu__col(d, j), *PU__RESTRICT qj = pu__col(q, j);
+        pu_real *PU__RESTRICT xj = x.at ? pu__col(x, j) : NULL, *PU__RESTRICT rj = pu__col(r, j), aj = a[j];
+        double s = 0;
+        for (at = 0; at < n; at += PU__CHUNK) {
+            const pu_int len = pu__min(PU__CHUNK, n - at);
+            const pu_real *mj = m ? m + at : NULL;
+            for (i = at; i < at + len && xj && aj != PU_R(0); i++) xj[i] += aj * dj[i];
+            s += (double)(aj != PU_R(0) ? pu__descend(len, aj, mj, qj + at, rj + at) : pu__dot_chunk(len, mj, rj + at, rj + at));
+        }
+        rho[j] = (pu_real)s;
+    }
+}
+
+PU__FN void pu__cpu_retreat(void *user, pu_int n, pu_int k, const pu_real *a, const pu_real *be, const pu_real *m,
+                            pu_block xbar, pu_block rbar, pu_block dbar)
+{
+    pu_int j, i, at, end;
+    (void)user;
+    for (j = 0; j < k; j++) {
+        const pu_real *PU__RESTRICT xj = pu__col(xbar, j), aj = a[j], bj = be[j];
+        pu_real *PU__RESTRICT rj = pu__col(rbar, j), *PU__RESTRICT dj = pu__col(dbar, j);
+        for (at = 0; at < n; at = end) { /* a chunk is in the first-level cache after its first line */
+            end = pu__min(at + PU__CHUNK, n);
+            if (m) for (i = at; i < end; i++) rj[i] += m[i] * dj[i];
+            else for (i = at; i < end; i++) rj[i] += dj[i];
+            if (aj != PU_R(0) && bj != PU_R(0)) for (i = at; i < end; i++) dj[i] = bj * dj[i] + aj * xj[i];
+            else if (aj != PU_R(0)) for (i = at; i < end; i++) dj[i] = aj * xj[i];
+            else for (i = at; i < end; i++) dj[i] = bj == PU_R(0) ? PU_R(0) : bj * dj[i];
+        }
+    }
+}
+
+PU__FN void pu__cpu_unwind_sums(void *user, pu_int n, pu_int k, const pu_unwinding *v, pu_real *s0, pu_real *s1, pu_real *s2)
+{
+    pu_real buffer[PU__CHUNK], with_m[2][PU__CHUNK];
+    pu_int j, i, l, at;
+    (void)user;
+    for (j = 0; j < k; j++) {
+        const double a = (double)v->a[j];
+        double dd = 0, xd = 0, tq = 0, rq = 0;
+        for (at = 0; at < n && v->a[j] != PU_R(0); at += PU__CHUNK) {
+            const pu_int len = pu__min(PU__CHUNK, n - at), whole = len / PU__LANES * PU__LANES;
+            const pu_real *PU__RESTRICT d = pu__col(v->d, j) + at, *PU__RESTRICT xbar = pu__col(v->xbar, j) + at;
+            const pu_real *PU__RESTRICT rbar = pu__col(v->rbar, j) + at, *PU__RESTRICT dbar = pu__col(v->dbar, j) + at;
+            const pu_real *PU__RESTRICT r = pu__col(v->r, j) + at, *PU__RESTRICT mr = r, *PU__RESTRICT mdbar = dbar;
+            const pu_real *PU__RESTRICT ri = pu__residual_before(v, j, at, len, buffer);
+            pu_real t0[PU__LANES] = {0}, t1[PU__LANES] = {0}, t2[PU__LANES] = {0}, t3[PU__LANES] = {0};
+            if (v->m) {
+                for (i = 0; i < len; i++) with_m[0][i] = v->m[at + i] * r[i], with_m[1][i] = v->m[at + i] * dbar[i];
+                mr = with_m[0], mdbar = with_m[1];
+            }
+            for (i = 0; i < whole; i += PU__LANES)
+                for (l = 0; l < PU__LANES; l++) {
+                    const pu_real q = ri[i + l] - r[i + l];
+                    t0[l] += dbar[i + l] * d[i + l], t1[l] += xbar[i + l] * d[i + l];
+                    t2[l] += (rbar[i + l] + mdbar[i + l]) * q, t3[l] += mr[i + l] * q;
+                }
+            for (l = 0; i < len; i++, l++) {
+                const pu_real q = ri[i] - r[i];
+                t0[l] += dbar[i] * d[i], t1[l] += xbar[i] * d[i], t2[l] += (rbar[i] + mdbar[i]) * q, t3[l] += mr[i] * q;
+            }
+            for (l = 0; l < PU__LANES; l++) dd += (double)t0[l], xd += (double)t1[l], tq += (double)t2[l], rq += (double)t3[l];
+        }
+        s0[j] = (pu_real)dd, s1[j] = (pu_real)(a != 0 ? xd - tq / a : 0), s2[j] = (pu_real)(a != 0 ? rq / a : 0);
+    }
+}
+
+PU__FN void pu__cpu_unwind(void *user, pu_int n, pu_int k, const pu_unwinding *v)
+{
+    pu_real buffer[PU__CHUNK], c[5];
+    pu_int j, at;
+    (void)user;
+    for (j = 0; j < k; j++) {
+        c[0] = v->a[j], c[1] = v->be[j], c[2] = v->pib[j], c[3] = v->twice_rhobar[j], c[4] = v->mbar ? v->weight[j] : PU_R(0);
+        if (c[0] == PU_R(0)) memset(pu__col(v->qbar, j), 0, (size_t)n * sizeof(pu_real));
+        for (at = 0; at < n && c[0] != PU_R(0); at += PU__CHUNK) {
+            const pu_int len = pu__min(PU__CHUNK, n - at);
+            pu__unwind(len, c, v->m ? v->m + at : NULL, pu__col(v->d, j) + at, pu__residual_before(v, j, at, len, buffer),
+                       pu__col(v->xbar, j) + at, pu__col(v->r, j) + at, pu__col(v->rbar, j) + at, pu__col(v->dbar, j) + at,
+                       pu__col(v->qbar, j) + at, v->mbar ? v->mbar + at : NULL);
+        }
+    }
+}
+
+/* The scalar arithmetic of one column, written once for CPU and GPU. h: entry (i, j) of the histories. */
+PU__FN PU_HD void pu__stage_column(const pu_state *s, pu_stage stage, pu_int i, pu_int j)
+{
+    const pu_int h = i * s->k + j;
+    const int active = i < (pu_int)s->steps[j]; /* reverse pass: did this column take step i+1? */
+    switch (stage) {
+    case PU_STAGE_START: {
+        pu_real rho = s->rho[j], uu = s->s1[j];
+        s->steps[j] = 0;
+        s->stop[j] = 0;
+        s->floor_[j] = PU__FLOOR2 * (s->s0[j] > rho ? s->s0[j] : rho); /* u may be zero when x0 is not */
+        s->target[j] = PU_R(0);
+        if (s->tolerance2 > 0) s->target[j] = (pu_real)s->tolerance2 * uu;
+        if (s->absolute2 > (double)s->target[j]) s->target[j] = (pu_real)s->absolute2;
+        if (!pu__finite(rho)) s->stop[j] = PU_STOP_NONFINITE;
+        else if (!(rho > PU_R(0))) s->stop[j] = PU_STOP_ZERO;
+        else if (s->target[j] > PU_R(0) && s->c0[j] <= s->target[j]) s->stop[j] = PU_STOP_TOLERANCE;
+        else if (rho <= s->floor_[j]) s->stop[j] = PU_STOP_ROUNDING;
+        break;
+    }
+    case PU_STAGE_ALPHA: {
+        pu_real pi = s->pi[h];
+        s->a[h] = PU_R(0);
+        if (s->stop[j]) break;
+        if (!pu__finite(pi)) s->stop[j] = PU_STOP_NONFINITE;
+        else if (!(pi > PU_R(0))) s->stop[j] = PU_STOP_BREAKDOWN; /* d != 0 here, so A is not positive definite */
+        else s->a[h] = s->fixed_step ? s->step[j] : s->rho[h] / pi;
+        if (!pu__finite(s->a[h])) s->a[h] = PU_R(0), s->stop[j] = PU_STOP_NONFINITE;
+        break;
+    }
+    case PU_STAGE_BETA: {
+        pu_real rho = s->rho[h + s->k];
+        s->be[h] = PU_R(0);
+        if (s->stop[j]) break;
+        s->steps[j] = (int32_t)(i + 1);
+        if (!pu__finite(rho)) s->stop[j] = PU_STOP_NONFINITE;
+        else if (!(rho > PU_R(0))) s->stop[j] = PU_STOP_ZERO;
+        else if (s->target[j] > PU_R(0) && s->s1[j] <= s->target[j]) s->stop[j] = PU_STOP_TOLERANCE;
+        else if (rho <= s->floor_[j]) s->stop[j] = PU_STOP_ROUNDING;
+        if (s->use_beta) s->be[h] = rho / s->rho[h];
+        break;
+    }
+    case PU_STAGE_PROJECT: /* a column stopped at step s has s residuals to be orthogonal to; slots from s on hold its own */
+        s->c0[j] = s->rho[h] > PU_R(0) && (!s->stop[j] || active) ? -s->s0[j] / s->rho[h] : PU_R(0);
+        break;
+    case PU_STAGE_XBAR: {
+#ifdef PU_FLOAT
+        pu_real norm = sqrtf(s->s0[j]);
+#else
+        pu_real norm = sqrt(s->s0[j]);
+#endif
+        s->c0[j] = norm > PU_R(0) ? -PU_R(1) / norm : PU_R(0);
+        s->scale[j] *= norm;
+        s->rhobar[j] = s->rhop[j] = s->pib[j] = PU_R(0);
+        break;
+    }
+    case PU_STAGE_REV1:
+        s->rhop[j] = PU_R(0);
+        if (!active || s->detach || s->fixed_step) s->rhobar[j] = PU_R(0);
+        else if (s->use_beta) { /* beta_i = rho_i / rho_{i-1} */
+            pu_real beb = s->s0[j];
+            s->rhobar[j] += beb / s->rho[h];
+            s->rhop[j] = -beb * s->be[h] / s->rho[h];
+        }
+        s->c0[j] = PU_R(2) * s->rhobar[j];
+        break;
+    case PU_STAGE_REV2: /* alpha_i = rho_{i-1} / pi_i */
+        s->pib[j] = PU_R(0);
+        if (active && !s->detach && !s->fixed_step) {
+            pu_real ab = s->s0[j] - s->s1[j];
+            s->rhop[j] += ab / s->pi[h];
+            s->pib[j] = -ab * s->a[h] / s->pi[h];
+        }
+        s->rhobar[j] = s->rhop[j];
+        s->c0[j] = -s->a[h];
+        break;
+    case PU_STAGE_RPREV: /* z_{i-1} = d_{i-1} - be_{i-1} d_{i-2}; a step not taken leaves r */
+        s->c0[j] = active ? PU_R(1) : PU_R(0);
+        s->c1[j] = active && i > 0 ? -s->be[h - s->k] : PU_R(0);
+        s->c2[j] = active ? PU_R(0) : PU_R(1);
+        break;
+    case PU_STAGE_Q: s->c1[j] = active ? PU_R(1) / s->a[h] : PU_R(0); break;
+    case PU_STAGE_END: s->c0[j] = PU_R(2) * s->rhobar[j]; break;
+    case PU_STAGE_UNWIND: { /* beta_i = rho_i / rho_{i-1}, alpha_i = rho_{i-1} / pi_i */
+        const pu_real beb = s->s0[j];
+        s->c0[j] = s->rhop[j] = s->pib[j] = PU_R(0);
+        if (active) {
+            pu_real ab;
+            if (s->use_beta) s->rhobar[j] += beb / s->rho[h], s->rhop[j] = -beb * s->be[h] / s->rho[h];
+            s->c0[j] = PU_R(2) * s->rhobar[j];
+            ab = s->s1[j] - s->c0[j] * s->c1[j];
+            s->rhop[j] += ab / s->pi[h];
+            s->pib[j] = -ab * s->a[h] / s->pi[h];
+        }
+        s->rhobar[j] = s->rhop[j];
+        break;
+    }
+    }
+}
+
+PU__FN void pu__cpu_stage(void *user, const pu_state *s, pu_stage stage, pu_int i)
+{
+    pu_int j;
+    (void)user;
+    for (j = 0; j < s->k; j++) pu__stage_column(s, stage, i, j);
+}
+
+PU__FN void pu__cpu_row_dot(void *user, pu_int n, pu_int k, const pu_real *m, const pu_real *w, pu_block p, pu_block q, pu_int M,
+                            const pu_int *rows, pu_real *out)
+{
+    pu_int i, j;
+    (void)user, (void)M;
+    for (j = 0; j < k; j++) {
+        const pu_real *pj = pu__col(p, j), *qj = q.at ? pu__col(q, j) : NULL, wj = w ? w[j] : PU_R(1);
+        if (!qj)
+            for (i = 0; i < n; i++) out[rows ? rows[i] : i] += wj * (m ? m[i] * pj[i] : pj[i]);
+        else if (rows)
+            for (i = 0; i < n; i++) out[rows[i]] += wj * ((m ? m[i] : PU_R(1)) * pj[i] * qj[i]);
+        else if (m)
+            for (i = 0; i < n; i++) out[i] += wj * (m[i] * pj[i] * qj[i]);
+        else if (wj != PU_R(0)) /* otherwise not read, as in a combination */
+            for (i = 0; i < n; i++) out[i] += wj * (pj[i] * qj[i]);
+    }
+}
+
+PU__FN void pu__cpu_normals(void *user, pu_int n, const pu_int *rows, pu_int k, pu_block x, uint64_t seed, const uint32_t *datum,
+                            uint32_t sample, uint32_t step, uint32_t stream)
+{
+    pu_int j;
+    (void)user;
+    for (j = 0; j < k; j++)
+        if (rows) pu__normals_at(seed, *datum, sample + (uint32_t)j, step, stream, n, rows, pu__col(x, j));
+        else pu_normals(seed, *datum, sample + (uint32_t)j, step, stream, 0, n, pu__col(x, j));
+}
+
+PU__FN void pu__cpu_sum_dot(void *user, pu_int n, pu_int k, const pu_real *m, pu_block x, pu_block y, const pu_real *w, double scale,
+                            pu_real *out)
+{
+    double sum = 0;
+    pu_int j;
+    (void)user;
+    for (j = 0; j < k; j++) sum += (double)w[j] * pu__dot(n, m, pu__col(x, j), pu__col(y, j));
+    *out += (pu_real)(scale * sum);
+}
+
+PU__FN void pu__cpu_row_terms(void *user, pu_int n, pu_int k, pu_block t, const pu_real *w, const pu_real *mask, const pu_real *e,
+                              const pu_real *psi, pu_int M, const pu_int *rows, pu_real *eta, pu_real *psibar)
+{
+    pu_int i;
+    (void)user, (void)M, (void)k; /* one datum */
+    for (i = 0; i < n; i++) {
+        const pu_int row = rows ? rows[i] : i;
+        eta[row] -= w[i] * (t.at[i] + e[i]);
+        if (mask[i] != PU_R(0)) psibar[row] += (t.at[i] + e[i] / 2) * e[i] - PU_R(1) / (2 * psi[row]);
+    }
+}
+
+PU__FN void pu__cpu_copy(void *user, void *to, const void *from, size_t bytes)
+{
+    (void)user;
+    if (bytes) memcpy(to, from, bytes);
+}
+
+PU_DEF const pu_backend *pu_backend_cpu(void)
+{
+    static const pu_backend cpu = {NULL, 1, pu__cpu_dot, pu__cpu_combine, pu__cpu_advance, pu__cpu_stage,
+                                   pu__cpu_row_dot, pu__cpu_normals, pu__cpu_copy, pu__cpu_copy, pu__cpu_retreat,
+                                   pu__cpu_unwind_sums, pu__cpu_unwind, pu__cpu_sum_dot, pu__cpu_row_terms,
+                                   NULL, 0, NULL, NULL, NULL, NULL};
+    return &cpu;
+}
+
+/* y = scale x, the commonest combinations, to keep the text below short */
+PU__FN pu_term pu__t(pu_block x, pu_real scale, const pu_real *c, const pu_real *m)
+{
+    pu_term t;
+    t.x = x, t.c = c, t.scale = scale, t.m = m;
+    return t;
+}
+
+/* ------------------------------------------------------------------------------------------------
+   >>matrix   products, triangles, bands, small eigenproblems
+   ------------------------------------------------------------------------------------------------ */
+
+/* Y = 0 unless the result is to be added */
+PU__FN void pu__clear(pu_int n, pu_int k, pu_block Y, int add)
+{
+    pu_int j;
+    for (j = 0; j < k && !add; j++) memset(pu__col(Y, j), 0, (size_t)n * sizeof(pu_real));
+}
+
+/* index of the first entry that is not finite, or -1 */
+PU__FN pu_int pu__find_nonfinite(pu_int n, const pu_real *x)
+{
+    pu_int i, at, len;
+    for (at = 0; at < n; at += len) { /* chunk by chunk: a loop without a way out vectorises */
+        int bad = 0;
+        len = pu__min(PU__CHUNK, n - at);
+        for (i = at; i < at + len; i++) bad |= !pu__finite(x[i]);
+        for (i = at; bad; i++)
+            if (!pu__finite(x[i])) return i;
+    }
+    return -1;
+}
+
+PU__FN pu_status pu__check_finite(pu_int n, const pu_real *x, pu_int *index)
+{
+    if (!x) return PU_E_NULL;
+    *index = pu__find_nonfinite(n, x);
+    return *index < 0 ? PU_OK : PU_E_NONFINITE;
+}
+
+#define PU__FAR (PTRDIFF_MAX / 4)
+
+/* C += s A B for the entries of C (rows x cols) with i + from <= j <= i + to. With a list, column p of A and row p of B are
+   those of number list[p], and weighted by w[list[p]]. The rounding of an entry depends on its own row and column alone. */
+PU__FN void pu__multiply(pu_int rows, pu_int cols, pu_int depth, pu_real s, pu__matrix A, pu__matrix B, const pu_int *list,
+                         const pu_real *w, pu_real *C, pu_int ld, pu_int from, pu_int to)
+{
+    const pu_int T = PU__BROAD, parts = (depth + PU__DEEP - 1) / PU__DEEP, most_deep = parts ? (depth + parts - 1) / parts : 0;
+    pu_real panels[PU__DEEP * PU__SPAN], tile[PU__TALL * PU__BROAD];
+    pu_int offset[PU__DEEP], p, j, i, k, r, c;
+    for (p = 0; p < depth; p += most_deep) { /* of about the same depth: a shallow one would cost far more than its share */
+        const pu_int deep = pu__min(most_deep, depth - p);
+        for (i = 0; i < deep; i++) offset[i] = (list ? list[p + i] : p + i) * A.col;
+        for (j = 0; j < cols; j += PU__SPAN) {
+            const pu_int wide = pu__min(PU__SPAN, cols - j);
+            pu__pack(deep, wide, pu__mat(B.at + (list ? 0 : p * B.row) + j * B.col, B.row, B.col), list ? list + p : NULL, w,
+                     panels);
+            for (i = 0; i < rows; i += PU__TALL) {
+                const pu_int tall = pu__min(PU__TALL, rows - i);
+                for (k = 0; k < wide; k += T) {
+                    const pu_int column = j + k, most = pu__min(T, wide - k);
+                    const pu_real *panel = panels + k * deep;
+                    if (i + tall - 1 + to < column || i + from > column + most - 1) continue;
+                    if (tall == PU__TALL && most == T && i + PU__TALL - 1 + from <= column && column + T - 1 <= i + to) {
+                        pu__core(deep, s, tall, A.at + i * A.row, A.row, offset, panel, C + i * ld + column, ld);
+                        continue;
+                    }
+                    memset(tile, 0, sizeof tile); /* at an edge: the whole tile, of which a part is used */
+                    pu__core(deep, s, tall, A.at + i * A.row, A.row, offset, panel, tile, T);
+                    for (r = 0; r < tall; r++) {
+                        const pu_int first = i + r + from - column, end = pu__min(most, i + r + to + 1 - column);
+                        for (c = first > 0 ? first : 0; c < end; c++) C[(i + r) * ld + column + c] += tile[r * T + c];
+                    }
+                }
+            }
+        }
+    }
+}
+
+/* C -= A B */
+PU__FN void pu__subtract(pu_int rows, pu_int cols, pu_int depth, pu__matrix A, pu__matrix B, pu_real *C, pu_int ld)
+{
+    pu__multiply(rows, cols, depth, PU_R(-1), A, B, NULL, NULL, C, ld, -PU__FAR, PU__FAR);
+}
+
+/* X := L^-1 X, or L'^-1 X when `turn`, for n <= PU__LEAF and at most PU__SIDES sides: in a copy, where sides are adjacent */
+#define PU__SIDES 32
+PU__FN void pu__leaf(pu_int n, const pu_real *L, pu_int ld, int turn, pu_int k, pu_real *x, pu_int xi, pu_int xc)
+{
+    pu_real t[PU__LEAF][PU__SIDES];
+    pu_int q, i, p, c;
+    for (i = 0; i < n; i++)
+        for (c = 0; c < PU__SIDES; c++) t[i][c] = c < k ? x[i * xi + c * xc] : PU_R(0);
+    for (q = 0; q < n; q++) {
+        const pu_real scale = PU_R(1) / L[(turn ? n - 1 - q : q) * (ld + 1)];
+        i = turn ? n - 1 - q : q;
+        for (p = turn ? i + 1 : 0; p < (turn ? n : i); p++) {
+            const pu_real l = turn ? L[p * ld + i] : L[i * ld + p];
+            for (c = 0; c < PU__SIDES; c++) t[i][c] -= l * t[p][c];
+        }
+        for (c = 0; c < PU__SIDES; c++) t[i][c] *= scale;
+    }
+    for (i = 0; i < n; i++)
+        for (c = 0; c < k; c++) x[i * xi + c * xc] = t[i][c];
+}
+
+/* The same for any n and any number k of sides: entry i of side c is x[i xi + c xc], where xi or xc is 1. */
+PU__FN void pu__triangle(pu_int n, const pu_real *L, pu_int ld, int turn, pu_int k, pu_real *x, pu_int xi, pu_int xc)
+{
+    const pu_int h = (n / 2 + PU__LEAF - 1) / PU__LEAF * PU__LEAF, rest = n - h;
+    const pu_real *corner = L + h * ld;
+    pu_real *x2 = x + h * xi;
+    pu_int c;
+    if (n <= PU__LEAF) {
+        for (c = 0; c < k; c += PU__SIDES) pu__leaf(n, L, ld, turn, pu__min(PU__SIDES, k - c), x + c * xc, xi, xc);
+        return;
+    }
+    if (turn) pu__triangle(rest, corner + h, ld, 1, k, x2, xi, xc);
+    else pu__triangle(h, L, ld, 0, k, x, xi, xc);
+    if (xc == 1 && !turn) pu__subtract(rest, k, h, pu__mat(corner, ld, 1), pu__mat(x, xi, 1), x2, xi);
+    if (xc == 1 && turn) pu__subtract(h, k, rest, pu__mat(corner, 1, ld), pu__mat(x2, xi, 1), x, xi);
+    if (xc != 1 && !turn) pu__subtract(k, rest, h, pu__mat(x, xc, 1), pu__mat(corner, 1, ld), x2, xc);
+    if (xc != 1 && turn) pu__subtract(k, h, rest, pu__mat(x2, xc, 1), pu__mat(corner, ld, 1), x, xc);
+    if (turn) pu__triangle(h, L, ld, 1, k, x, xi, xc);
+    else pu__triangle(rest, corner + h, ld, 0, k, x2, xi, xc);
+}
+
+/* L L' = a in place (lower triangle); returns the failing row, or -1 */
+PU__FN pu_int pu__cholesky(pu_int n, pu_real *a, pu_int ld)
+{
+    const pu_int h = (n / 2 + PU__LEAF - 1) / PU__LEAF * PU__LEAF, rest = n - h;
+    pu_real *below = a + h * ld;
+    pu_int i, j, p;
+    if (n <= PU__LEAF) {
+        for (i = 0; i < n; i++)
+            for (j = 0; j <= i; j++) {
+                pu_real s = a[i * ld + j];
+                for (p = 0; p < j; p++) s -= a[i * ld + p] * a[j * ld + p];
+                if (j < i) a[i * ld + j] = s / a[j * ld + j];
+                else if (s > PU_R(0) && pu__finite(s)) a[i * ld + i] = pu__sqrt(s);
+                else return i;
+            }
+        return -1;
+    }
+    i = pu__cholesky(h, a, ld);
+    if (i >= 0) return i;
+    pu__triangle(h, a, ld, 0, rest, below, 1, ld);
+    pu__multiply(rest, rest, h, PU_R(-1), pu__mat(below, ld, 1), pu__mat(below, 1, ld), NULL, NULL, below + h, ld, -PU__FAR, 0);
+    i = pu__cholesky(rest, below + h, ld);
+    return i < 0 ? -1 : h + i;
+}
+
+/* One side: x := L^-1 x for entries from `first` on (those before are zero) */
+PU__FN void pu__lower_solve(pu_int n, const pu_real *L, pu_int first, pu_real *x)
+{
+    pu_int i;
+    for (i = first; i < n; i++)
+        x[i] = (pu_real)(((double)x[i] - pu__dot(i - first, NULL, L + i * n + first, x + first)) / (double)L[i * n + i]);
+}
+
+/* x := L'^-1 x when entries after `last` are zero */
+PU__FN void pu__upper_solve(pu_int n, const pu_real *L, pu_int last, pu_real *x)
+{
+    pu_int i;
+    for (i = last; i >= 0; i--) {
+        x[i] /= L[i * n + i];
+        pu__axpy(i, -x[i], L + i * n, x);
+    }
+}
+
+PU__FN double pu__log_diagonal(pu_int n, const pu_real *a, pu_int stride)
+{
+    double s = 0;
+    pu_int i;
+    for (i = 0; i < n; i++) s += log((double)a[i * stride]);
+    return s;
+}
+
+/* b (cols x rows) = a' or += a', a: rows x cols, both row-major; tiles, so that either side stays in cache */
+PU__FN void pu__transpose(pu_int rows, pu_int cols, const pu_real *a, pu_real *b, int add)
+{
+    enum { TILE = 16 };
+    pu_int i, j, p, q;
+    for (i = 0; i < rows; i += TILE)
+        for (j = 0; j < cols; j += TILE) {
+            const pu_int pe = pu__min(rows, i + TILE), qe = pu__min(cols, j + TILE);
+            for (q = j; q < qe; q++) {
+                if (add) for (p = i; p < pe; p++) b[q * rows + p] += a[p * cols + q];
+                else for (p = i; p < pe; p++) b[q * rows + p] = a[p * cols + q];
+            }
+        }
+}
+
+enum { PU__DOTS = 5 };     /* u'u, r'r, |u - Ax|^2, u'x, x'(u - Ax) of every column */
+enum { PU__ABREAST = 8 };  /* eigenproblems at once, at most; a multiple of 4 */
+enum { PU__LANCZOS = 12 }; /* steps for the largest eigenvalue: within a few percent, and 1/lambda needs no more */
+
+/* One rotation of each of the matrices that are busy: rows i (0) and i + 1 (1). Selections instead of branches, and operands
+   that cannot trap, so that compilers make vectors of it; gcc does not once it is inlined. h: shifts; begun: 1 where a rotation has been made since
+   the last cut. */
+#if defined(__GNUC__)
+__attribute__((noinline))
+#endif
+PU__FN void pu__rotate(pu_int lanes, const double *PU__RESTRICT busy, const double *PU__RESTRICT h, double *PU__RESTRICT d0,
+                       double *PU__RESTRICT d1, const double *PU__RESTRICT e0, double *PU__RESTRICT e1, double *PU__RESTRICT z0,
+                       double *PU__RESTRICT z1, double *PU__RESTRICT c, double *PU__RESTRICT s, double *PU__RESTRICT p,
+                       double *PU__RESTRICT bulge, double *PU__RESTRICT begun)
+{
+    pu_int l;
+    for (l = 0; l < lanes; l++) {
+        const double off = e0[l], f = s[l] * off, b = c[l] * off, g = bulge[l], sum = f * f + g * g;
+        const double r2 = sum + DBL_MIN, root = sqrt(r2), over = 1 / r2; /* neither waits for the other */
+        const double sine = sum > DBL_MIN ? f * root * over : 0, cosine = sum > DBL_MIN ? g * root * over : 1;
+        const double t = d1[l] - p[l], r = (d0[l] - t) * sine + 2 * cosine * b, shift = sine * r;
+        const double u = z0[l], v = z1[l], along = begun[l] * (sum > DBL_MIN ? root : 0), anew = d0[l] - h[l];
+        e1[l] = busy[l] != 0 ? along : e1[l];
+        d1[l] = busy[l] != 0 ? t + shift : d1[l];
+        z1[l] = busy[l] != 0 ? sine * u + cosine * v : v;
+        z0[l] = busy[l] * off != 0 ? cosine * u - sine * v : u; /* at a cut row i is not turned */
+        bulge[l] = off != 0 ? cosine * r - b : anew; /* beyond a cut it begins anew */
+        p[l] = off != 0 ? shift : 0;
+        s[l] = off != 0 ? sine : 1, c[l] = off != 0 ? cosine : 1, begun[l] = off != 0 ? 1 : 0;
+    }
+}
+
+/* Eigenvalues of `lanes` symmetric tridiagonal matrices into d, and the first components of the eigenvectors into z: implicit
+   QL with Wilkinson's shift. A rotation waits for the one before it and that is all the time goes into, so several matrices
+   take little longer than one (4 or 8 of them). Entry i of matrix l is at i lanes + l of d (n diagonal entries), e (n, the last unused) and z.
+   What happens to a matrix does not depend on the others. failed[l]: 1 without convergence. */
+PU__FN void pu__tridiagonal(pu_int n, pu_int lanes, double *d, double *e, double *z, double *failed)
+{
+    double c[PU__ABREAST], s[PU__ABREAST], p[PU__ABREAST], bulge[PU__ABREAST], h[PU__ABREAST];
+    double busy[PU__ABREAST], begun[PU__ABREAST];
+    const double small = pu__max(DBL_EPSILON, 1e-3 * (double)PU__EPS); /* what the matrices come from is no better */
+    pu_int first, i, l;
+    int sweep, open;
+    for (i = 0; i < n * lanes; i++) z[i] = i < lanes;
+    for (l = 0; l < lanes; l++) e[(n - 1) * lanes + l] = 0, failed[l] = 0;
+    for (first = 0; first < n; first++)
+        for (sweep = 0;; sweep++) {
+            for (i = first * lanes; i < (n - 1) * lanes; i++) /* a negligible off-diagonal entry cuts the matrix */
+                e[i] = fabs(e[i]) <= small * (fabs(d[i]) + fabs(d[i + lanes])) ? 0 : e[i];
+            for (l = 0, open = 0; l < lanes; l++) {
+                const double *dl = d + first * lanes + l;
+                double off = e[first * lanes + l], half;
+                if (sweep == 60 && off != 0) { /* given up: nothing is left to do */
+                    for (i = 0; i < n; i++) e[i * lanes + l] = 0;
+                    failed[l] = 1, off = 0;
+                }
+                busy[l] = off != 0, open |= off != 0;
+                half = off != 0 ? (dl[lanes] - dl[0]) / (2 * off) : 0;
+                h[l] = dl[0] - off / (half + (half >= 0 ? 1 : -1) * sqrt(half * half + 1));
+                bulge[l] = d[(n - 1) * lanes + l] - h[l], c[l] = s[l] = 1, p[l] = begun[l] = 0;
+            }
+            if (!open) break;
+            for (i = n - 2; i >= first; i--) /* chase the bulge upwards */
+                pu__rotate(lanes, busy, h, d + i * lanes, d + (i + 1) * lanes, e + i * lanes, e + (i + 1) * lanes,
+                           z + i * lanes, z + (i + 1) * lanes, c, s, p, bulge, begun);
+            for (l = 0; l < lanes; l++)
+                if (busy[l] != 0) d[first * lanes + l] -= p[l], e[first * lanes + l] = begun[l] * bulge[l];
+        }
+}
+
+/* a sum of logarithms with one log for many terms */
+typedef struct {
+    double sum, product;
+} pu__logs;
+
+PU__FN void pu__logs_add(pu__logs *s, double x)
+{
+    if (!(x > 1e-150 && x < 1e150)) s->sum += log(x);
+    else if (s->product *= x, !(s->product > 1e-150 && s->product < 1e150)) s->sum += log(s->product), s->product = 1;
+}
+
+/* the strict lower triangle of a (n x n) becomes the mirror image of the upper one, or the other way round */
+PU__FN void pu__mirror(pu_int n, pu_real *a, int to_lower)
+{
+    enum { TILE = 16 };
+    pu_int i, j, i0, j0;
+    for (i0 = 0; i0 < n; i0 += TILE)
+        for (j0 = 0; j0 <= i0; j0 += TILE)
+            for (i = i0; i < pu__min(n, i0 + TILE); i++)
+                for (j = j0; j < pu__min(i, j0 + TILE); j++)
+                    if (to_lower) a[i * n + j] = a[j * n + i];
+                    else a[j * n + i] = a[i * n + j];
+}
+
+/* banded: A = L diag(d) L', L unit lower triangular within the band; row i of `a` becomes d_i, L_{i,i-1} .. L_{i,i-p}. A block
+   tridiagonal A with blocks of S is a band of 2 S - 1. In double in every build: a float band of Gamma can be nearly
+   singular, and these recursions are bound by latency, not by the width of a register. Returns the failing row, or -1. */
+PU__FN pu_int pu__band_factor(pu_int n, pu_int p, double *a, double *inverse)
+{
+    const pu_int w = p + 1;
+    pu_int i, j, l;
+    for (i = 0; i < n; i++) {
+        double *row = a + i * w, d = row[0];
+        const pu_int q = pu__min(i, p);
+        for (j = q; j > 0; j--) { /* L_{i,i-j} d_{i-j} */
+            const double *up = a + (i - j) * w - j;
+            double s = row[j];
+            for (l = j + 1; l <= q; l++) s -= row[l] * up[l];
+            row[j] = s;
+        }
+        for (j = q; j > 0; j--) {
+            const double scaled = row[j] * inverse[i - j];
+            d -= row[j] * scaled;
+            row[j] = scaled;
+        }
+        if (!(d > 0 && pu__finite_double(d))) return i;
+        row[0] = d;
+        inverse[i] = 1 / d;
+    }
+    return -1;
+}
+
+/* x := A^-1 x */
+PU__FN void pu__band_solve(pu_int n, pu_int p, const double *a, const double *inverse, double *x)
+{
+    const pu_int w = p + 1;
+    pu_int i, j;
+    for (i = 0; i < n; i++) {
+        double s = x[i];
+        for (j = pu__min(i, p); j > 0; j--) s -= a[i * w + j] * x[i - j];
+        x[i] = s;
+    }
+    for (i = 0; i < n; i++) x[i] *= inverse[i];
+    for (i = n - 1; i >= 0; i--)
+        for (j = pu__min(i, p); j > 0; j--) x[i - j] -= a[i * w + j] * x[i];
+}
+
+/* The entries of Z = A^-1 inside the band, last row first (Takahashi):
+     Z_ji = -sum_{k > i} L_ki Z_kj (j > i),   Z_ii = 1/d_i - sum_{k > i} L_ki Z_ki */
+PU__FN void pu__band_inverse(pu_int n, pu_int p, const double *a, const double *inverse, double *Z)
+{
+    const pu_int w = p + 1;
+    pu_int i, j, k;
+    for (i = n - 1; i >= 0; i--) {
+        const pu_int q = pu__min(p, n - 1 - i);
+        const double *L = a + i * w;
+        double *z = Z + i * w, sum = inverse[i];
+        for (j = 1; j <= q; j++) {
+            double s = 0;
+            for (k = 1; k < j; k++) s -= L[k * w + k] * z[j * w + j - k];
+            for (k = j; k <= q; k++) s -= L[k * w + k] * z[k * w + k - j];
+            z[j * w + j] = s;
+        }
+        for (k = 1; k <= q; k++) sum -= L[k * w + k] * z[k * w + k];
+        z[0] = sum;
+    }
+}
+
+/* ------------------------------------------------------------------------------------------------
+   >>operator   dense, symmetric positive definite, diagonal, products and sums
+   ------------------------------------------------------------------------------------------------ */
+
+PU__FN pu_op pu__op_zero(pu_int rows, pu_int cols, pu_int params, const void *data)
+{
+    pu_op op;
+    memset(&op, 0, sizeof op);
+    op.rows = rows, op.cols = cols, op.params = params, op.data = data, op.trusted = 2;
+    return op;
+}
+
+/* ---- dense: rows are contiguous. A row serves several columns (or a column several rows) per sweep; every column's own
+        sums run in the same order as alone. ---- */
+
+PU__FN const pu_real *pu__dense_row(const pu_op *op, const pu_int *rows, pu_int m)
+{
+    return (const pu_real *)op->data + (rows ? rows[m] : m) * op->cols;
+}
+
 /* the rows from m on, at most PU__ROWS of them */
 PU__FN pu_int pu__dense_some(const pu_op *op, pu_int n, const pu_int *rows, pu_int m, const pu_real **v)
 {
@@ -2814,215 +3405,6 @@ PU__FN int pu__plain(const pu_op *op)
     return op->apply == pu__dense_apply && op->apply_t == pu__dense_apply_t && op->grad == pu__dense_grad &&
            op->apply_rows == pu__dense_apply_rows && op->apply_rows_t == pu__dense_apply_rows_t &&
            op->grad_rows == pu__dense_grad_rows;
-}
-
-/* ---- products and triangles: what the exact engines are made of. Row-major, of any size. ---- */
-
-#define PU__TALL 6                /* rows and columns of a tile: its 12 vectors of sums, two of B and one of A fill the */
-#define PU__BROAD (2 * PU__WIDTH) /* registers */
-#define PU__DEEP 128              /* of B, this much is copied at a time into panels as broad as a tile: */
-#define PU__SPAN 128              /* depth and columns */
-#define PU__FEW 4                 /* sides below this are better solved one by one */
-#define PU__LEAF 8                /* triangles up to this size are done entry by entry */
-
-typedef struct { /* entry (i, j) is at[i row + j col] */
-    const pu_real *at;
-    pu_int row, col;
-} pu__matrix;
-
-PU__FN pu__matrix pu__mat(const pu_real *at, pu_int row, pu_int col)
-{
-    pu__matrix m;
-    m.at = at, m.row = row, m.col = col;
-    return m;
-}
-
-/* C (6 x 2 W) += s sum_p a[r step + offset[p]] b[2 W p + c]; a row of a from `rows` on repeats the last one */
-PU__FN void pu__core(pu_int depth, pu_real s, pu_int rows, const pu_real *a, pu_int step, const pu_int *offset,
-                     const pu_real *b, pu_real *C, pu_int ld)
-{
-    const pu_int W = PU__WIDTH, last = rows - 1;
-    const pu_real *a1 = a + pu__min(1, last) * step, *a2 = a + pu__min(2, last) * step, *a3 = a + pu__min(3, last) * step,
-                  *a4 = a + pu__min(4, last) * step, *a5 = a + pu__min(5, last) * step;
-    pu__vector s0, s1, s2, s3, s4, s5, t0, t1, t2, t3, t4, t5;
-    pu_int p;
-    memset(&s0, 0, sizeof s0);
-    s1 = s2 = s3 = s4 = s5 = t0 = t1 = t2 = t3 = t4 = t5 = s0;
-    for (p = 0; p < depth; p++, b += 2 * W) {
-        const pu_int i = offset[p];
-        const pu__vector u = *pu__cv(b), v = *pu__cv(b + W);
-        s0 += a[i] * u, t0 += a[i] * v, s1 += a1[i] * u, t1 += a1[i] * v;
-        s2 += a2[i] * u, t2 += a2[i] * v, s3 += a3[i] * u, t3 += a3[i] * v;
-        s4 += a4[i] * u, t4 += a4[i] * v, s5 += a5[i] * u, t5 += a5[i] * v;
-    }
-    *pu__v(C) += s * s0, *pu__v(C + W) += s * t0, C += ld;
-    *pu__v(C) += s * s1, *pu__v(C + W) += s * t1, C += ld;
-    *pu__v(C) += s * s2, *pu__v(C + W) += s * t2, C += ld;
-    *pu__v(C) += s * s3, *pu__v(C + W) += s * t3, C += ld;
-    *pu__v(C) += s * s4, *pu__v(C + W) += s * t4, C += ld;
-    *pu__v(C) += s * s5, *pu__v(C + W) += s * t5;
-}
-
-/* panels of b (depth x cols), the last one filled up with zeros; rows of b from a list, times a weight */
-PU__FN void pu__pack(pu_int depth, pu_int cols, pu__matrix b, const pu_int *list, const pu_real *w, pu_real *PU__RESTRICT to)
-{
-    const pu_int T = PU__BROAD;
-    pu_int j, p, c;
-    for (j = 0; j < cols; j += T, b.at += T * b.col, to += T * depth) {
-        const pu_int wide = pu__min(T, cols - j);
-        if (wide < T) memset(to, 0, (size_t)(T * depth) * sizeof *to);
-        if (b.col == 1 && wide == T)
-            for (p = 0; p < depth; p++)
-                memcpy(to + p * T, b.at + (list ? list[p] : p) * b.row, PU__BROAD * sizeof *to);
-        else if (b.row == 1 && !list)
-            for (c = 0; c < wide; c++)
-                for (p = 0; p < depth; p++) to[p * T + c] = b.at[p + c * b.col];
-        else
-            for (p = 0; p < depth; p++) {
-                const pu_real *row = b.at + (list ? list[p] : p) * b.row;
-                for (c = 0; c < wide; c++) to[p * T + c] = row[c * b.col];
-            }
-        for (p = 0; p < depth && w; p++)
-            for (c = 0; c < T; c++) to[p * T + c] *= w[list[p]];
-    }
-}
-
-#define PU__FAR (PTRDIFF_MAX / 4)
-
-/* C += s A B for the entries of C (rows x cols) with i + from <= j <= i + to. With a list, column p of A and row p of B are
-   those of number list[p], and weighted by w[list[p]]. The rounding of an entry depends on its own row and column alone. */
-PU__FN void pu__multiply(pu_int rows, pu_int cols, pu_int depth, pu_real s, pu__matrix A, pu__matrix B, const pu_int *list,
-                         const pu_real *w, pu_real *C, pu_int ld, pu_int from, pu_int to)
-{
-    const pu_int T = PU__BROAD, parts = (depth + PU__DEEP - 1) / PU__DEEP, most_deep = parts ? (depth + parts - 1) / parts : 0;
-    pu_real panels[PU__DEEP * PU__SPAN], tile[PU__TALL * PU__BROAD];
-    pu_int offset[PU__DEEP], p, j, i, k, r, c;
-    for (p = 0; p < depth; p += most_deep) { /* of about the same depth: a shallow one would cost far more than its share */
-        const pu_int deep = pu__min(most_deep, depth - p);
-        for (i = 0; i < deep; i++) offset[i] = (list ? list[p + i] : p + i) * A.col;
-        for (j = 0; j < cols; j += PU__SPAN) {
-            const pu_int wide = pu__min(PU__SPAN, cols - j);
-            pu__pack(deep, wide, pu__mat(B.at + (list ? 0 : p * B.row) + j * B.col, B.row, B.col), list ? list + p : NULL, w,
-                     panels);
-            for (i = 0; i < rows; i += PU__TALL) {
-                const pu_int tall = pu__min(PU__TALL, rows - i);
-                for (k = 0; k < wide; k += T) {
-                    const pu_int column = j + k, most = pu__min(T, wide - k);
-                    const pu_real *panel = panels + k * deep;
-                    if (i + tall - 1 + to < column || i + from > column + most - 1) continue;
-                    if (tall == PU__TALL && most == T && i + PU__TALL - 1 + from <= column && column + T - 1 <= i + to) {
-                        pu__core(deep, s, tall, A.at + i * A.row, A.row, offset, panel, C + i * ld + column, ld);
-                        continue;
-                    }
-                    memset(tile, 0, sizeof tile); /* at an edge: the whole tile, of which a part is used */
-                    pu__core(deep, s, tall, A.at + i * A.row, A.row, offset, panel, tile, T);
-                    for (r = 0; r < tall; r++) {
-                        const pu_int first = i + r + from - column, end = pu__min(most, i + r + to + 1 - column);
-                        for (c = first > 0 ? first : 0; c < end; c++) C[(i + r) * ld + column + c] += tile[r * T + c];
-                    }
-                }
-            }
-        }
-    }
-}
-
-/* C -= A B */
-PU__FN void pu__subtract(pu_int rows, pu_int cols, pu_int depth, pu__matrix A, pu__matrix B, pu_real *C, pu_int ld)
-{
-    pu__multiply(rows, cols, depth, PU_R(-1), A, B, NULL, NULL, C, ld, -PU__FAR, PU__FAR);
-}
-
-/* X := L^-1 X, or L'^-1 X when `turn`, for n <= PU__LEAF and at most PU__SIDES sides: in a copy, where sides are adjacent */
-#define PU__SIDES 32
-PU__FN void pu__leaf(pu_int n, const pu_real *L, pu_int ld, int turn, pu_int k, pu_real *x, pu_int xi, pu_int xc)
-{
-    pu_real t[PU__LEAF][PU__SIDES];
-    pu_int q, i, p, c;
-    for (i = 0; i < n; i++)
-        for (c = 0; c < PU__SIDES; c++) t[i][c] = c < k ? x[i * xi + c * xc] : PU_R(0);
-    for (q = 0; q < n; q++) {
-        const pu_real scale = PU_R(1) / L[(turn ? n - 1 - q : q) * (ld + 1)];
-        i = turn ? n - 1 - q : q;
-        for (p = turn ? i + 1 : 0; p < (turn ? n : i); p++) {
-            const pu_real l = turn ? L[p * ld + i] : L[i * ld + p];
-            for (c = 0; c < PU__SIDES; c++) t[i][c] -= l * t[p][c];
-        }
-        for (c = 0; c < PU__SIDES; c++) t[i][c] *= scale;
-    }
-    for (i = 0; i < n; i++)
-        for (c = 0; c < k; c++) x[i * xi + c * xc] = t[i][c];
-}
-
-/* The same for any n and any number k of sides: entry i of side c is x[i xi + c xc], where xi or xc is 1. */
-PU__FN void pu__triangle(pu_int n, const pu_real *L, pu_int ld, int turn, pu_int k, pu_real *x, pu_int xi, pu_int xc)
-{
-    const pu_int h = (n / 2 + PU__LEAF - 1) / PU__LEAF * PU__LEAF, rest = n - h;
-    const pu_real *corner = L + h * ld;
-    pu_real *x2 = x + h * xi;
-    pu_int c;
-    if (n <= PU__LEAF) {
-        for (c = 0; c < k; c += PU__SIDES) pu__leaf(n, L, ld, turn, pu__min(PU__SIDES, k - c), x + c * xc, xi, xc);
-        return;
-    }
-    if (turn) pu__triangle(rest, corner + h, ld, 1, k, x2, xi, xc);
-    else pu__triangle(h, L, ld, 0, k, x, xi, xc);
-    if (xc == 1 && !turn) pu__subtract(rest, k, h, pu__mat(corner, ld, 1), pu__mat(x, xi, 1), x2, xi);
-    if (xc == 1 && turn) pu__subtract(h, k, rest, pu__mat(corner, 1, ld), pu__mat(x2, xi, 1), x, xi);
-    if (xc != 1 && !turn) pu__subtract(k, rest, h, pu__mat(x, xc, 1), pu__mat(corner, 1, ld), x2, xc);
-    if (xc != 1 && turn) pu__subtract(k, h, rest, pu__mat(x2, xc, 1), pu__mat(corner, ld, 1), x, xc);
-    if (turn) pu__triangle(h, L, ld, 1, k, x, xi, xc);
-    else pu__triangle(rest, corner + h, ld, 0, k, x2, xi, xc);
-}
-
-/* L L' = a in place (lower triangle); returns the failing row, or -1 */
-PU__FN pu_int pu__cholesky(pu_int n, pu_real *a, pu_int ld)
-{
-    const pu_int h = (n / 2 + PU__LEAF - 1) / PU__LEAF * PU__LEAF, rest = n - h;
-    pu_real *below = a + h * ld;
-    pu_int i, j, p;
-    if (n <= PU__LEAF) {
-        for (i = 0; i < n; i++)
-            for (j = 0; j <= i; j++) {
-                pu_real s = a[i * ld + j];
-                for (p = 0; p < j; p++) s -= a[i * ld + p] * a[j * ld + p];
-                if (j < i) a[i * ld + j] = s / a[j * ld + j];
-                else if (s > PU_R(0) && pu__finite(s)) a[i * ld + i] = pu__sqrt(s);
-                else return i;
-            }
-        return -1;
-    }
-    i = pu__cholesky(h, a, ld);
-    if (i >= 0) return i;
-    pu__triangle(h, a, ld, 0, rest, below, 1, ld);
-    pu__multiply(rest, rest, h, PU_R(-1), pu__mat(below, ld, 1), pu__mat(below, 1, ld), NULL, NULL, below + h, ld, -PU__FAR, 0);
-    i = pu__cholesky(rest, below + h, ld);
-    return i < 0 ? -1 : h + i;
-}
-
-/* One side: x := L^-1 x for entries from `first` on (those before are zero) */
-PU__FN void pu__lower_solve(pu_int n, const pu_real *L, pu_int first, pu_real *x)
-{
-    pu_int i;
-    for (i = first; i < n; i++)
-        x[i] = (pu_real)(((double)x[i] - pu__dot(i - first, NULL, L + i * n + first, x + first)) / (double)L[i * n + i]);
-}
-
-/* x := L'^-1 x when entries after `last` are zero */
-PU__FN void pu__upper_solve(pu_int n, const pu_real *L, pu_int last, pu_real *x)
-{
-    pu_int i;
-    for (i = last; i >= 0; i--) {
-        x[i] /= L[i * n + i];
-        pu__axpy(i, -x[i], L + i * n, x);
-    }
-}
-
-PU__FN double pu__log_diagonal(pu_int n, const pu_real *a, pu_int stride)
-{
-    double s = 0;
-    pu_int i;
-    for (i = 0; i < n; i++) s += log((double)a[i * stride]);
-    return s;
 }
 
 /* ---- symmetric positive definite ---- */
@@ -3433,6 +3815,625 @@ PU_DEF pu_op pu_op_sum(const pu_op *left, const pu_op *right)
     return op;
 }
 
+/* ------------------------------------------------------------------------------------------------
+   >>structured   sparse rows, diagonal plus low rank, Kronecker products
+   ------------------------------------------------------------------------------------------------ */
+
+/* ---- sparse, compressed rows. Four columns at a time are interleaved in the scratch: an entry then touches one cache
+   line instead of four and feeds one vector instruction. Two or three that remain are filled up with zeros where the
+   scratch (cols reals per column) has room, and taken singly otherwise. ---- */
+
+#define PU__CSR_WIDE 4
+
+/* how many of the k columns go together from column j on */
+PU__FN int pu__csr_group(pu_int k, pu_int j)
+{
+    return k < PU__CSR_WIDE ? 1 : (int)pu__min(PU__CSR_WIDE, k - j);
+}
+
+/* interleave `wide` columns of X, and back (Y = or += T) */
+PU__FN void pu__csr_pack(pu_int n, int wide, pu_block X, pu_real *T)
+{
+    const pu_real *x0 = X.at, *x1 = x0 + X.ld, *x2 = wide > 2 ? x1 + X.ld : x1, *x3 = wide > 3 ? x2 + X.ld : x2;
+    pu_int i;
+    for (i = 0; i < n; i++, T += PU__CSR_WIDE) {
+        T[0] = x0[i], T[1] = x1[i];
+        T[2] = wide > 2 ? x2[i] : PU_R(0), T[3] = wide > 3 ? x3[i] : PU_R(0);
+    }
+}
+
+PU__FN void pu__csr_unpack(pu_int n, int wide, const pu_real *T, pu_block Y, int add)
+{
+    pu_int i;
+    int c;
+    for (c = 0; c < wide; c++) {
+        pu_real *y = pu__col(Y, c);
+        if (add) for (i = 0; i < n; i++) y[i] += T[i * PU__CSR_WIDE + c];
+        else for (i = 0; i < n; i++) y[i] = T[i * PU__CSR_WIDE + c];
+    }
+}
+
+/* s[c] = sum value[i] T[index[i]][c] over one row; chunks are added in double, as in pu__dot */
+PU__FN void pu__csr_dots(pu_int count, const pu_real *value, const pu_int *index, const pu_real *T, double *s)
+{
+    pu_int i, at;
+    int c;
+    for (c = 0; c < PU__CSR_WIDE; c++) s[c] = 0;
+    for (at = 0; at < count; at += PU__CHUNK) {
+        const pu_int end = pu__min(count, at + PU__CHUNK);
+        pu_real part[PU__CSR_WIDE] = {0};
+        for (i = at; i < end; i++) {
+            const pu_real v = value[i], *x = T + index[i] * PU__CSR_WIDE;
+            for (c = 0; c < PU__CSR_WIDE; c++) part[c] += v * x[c];
+        }
+        for (c = 0; c < PU__CSR_WIDE; c++) s[c] += (double)part[c];
+    }
+}
+
+PU__FN double pu__csr_dot(pu_int count, const pu_real *value, const pu_int *index, const pu_real *x)
+{
+    double s = 0;
+    pu_int i, at;
+    for (at = 0; at < count; at += PU__CHUNK) {
+        const pu_int end = pu__min(count, at + PU__CHUNK);
+        pu_real part = PU_R(0);
+        for (i = at; i < end; i++) part += value[i] * x[index[i]];
+        s += (double)part;
+    }
+    return s;
+}
+
+PU__FN pu_status pu__csr_apply(const pu_op *op, pu_int k, pu_block X, pu_block Y, int add, pu_real *work)
+{
+    const pu_csr *a = (const pu_csr *)op->data;
+    double s[PU__CSR_WIDE];
+    pu_int m, j;
+    int wide, c;
+    for (j = 0; j < k; j += wide) {
+        wide = pu__csr_group(k, j);
+        if (wide > 1) pu__csr_pack(a->cols, wide, pu__from(X, j), work);
+        for (m = 0; m < a->rows; m++) {
+            const pu_int at = a->start[m], count = a->start[m + 1] - at;
+            if (wide > 1) pu__csr_dots(count, a->value + at, a->index + at, work, s);
+            else s[0] = pu__csr_dot(count, a->value + at, a->index + at, pu__col(X, j));
+            for (c = 0; c < wide; c++) {
+                pu_real *y = pu__col(Y, j + c) + m;
+                *y = add ? *y + (pu_real)s[c] : (pu_real)s[c];
+            }
+        }
+    }
+    return PU_OK;
+}
+
+/* x[c] = (weight[c] times) entry m of column c, zeros for columns that are not there; 0 when all are zero */
+PU__FN int pu__csr_row(int wide, pu_block X, pu_int m, const pu_real *weight, pu_real *x)
+{
+    int c, some = 0;
+    for (c = 0; c < PU__CSR_WIDE; c++) {
+        x[c] = c < wide ? pu__col(X, c)[m] : PU_R(0);
+        if (weight && c < wide) x[c] *= weight[c];
+        some |= x[c] != PU_R(0);
+    }
+    return some;
+}
+
+/* rows in their order, no atomics: every sum has one order. Rows of zeros (unobserved entries) cost nothing. */
+PU__FN pu_status pu__csr_apply_t(const pu_op *op, pu_int k, pu_block X, pu_block Y, int add, pu_real *work)
+{
+    const pu_csr *a = (const pu_csr *)op->data;
+    pu_real x[PU__CSR_WIDE], *y;
+    pu_int m, i, j;
+    int wide, c;
+    for (j = 0; j < k; j += wide) {
+        wide = pu__csr_group(k, j);
+        if (wide == 1) pu__clear(a->cols, 1, pu__from(Y, j), add);
+        else memset(work, 0, (size_t)(a->cols * PU__CSR_WIDE) * sizeof *work);
+        for (m = 0; m < a->rows; m++) {
+            if (!pu__csr_row(wide, pu__from(X, j), m, NULL, x)) continue;
+            if (wide == 1)
+                for (i = a->start[m], y = pu__col(Y, j); i < a->start[m + 1]; i++) y[a->index[i]] += a->value[i] * x[0];
+            else
+                for (i = a->start[m]; i < a->start[m + 1]; i++) {
+                    const pu_real v = a->value[i];
+                    y = work + a->index[i] * PU__CSR_WIDE;
+                    for (c = 0; c < PU__CSR_WIDE; c++) y[c] += v * x[c];
+                }
+        }
+        if (wide > 1) pu__csr_unpack(a->cols, wide, work, pu__from(Y, j), add);
+    }
+    return PU_OK;
+}
+
+/* stored entries only: d p'Aq / d value_s = p_row q_index */
+PU__FN pu_status pu__csr_grad(const pu_op *op, pu_int k, pu_block P, pu_block Q, const pu_real *weight, pu_real *grad,
+                              pu_real *work)
+{
+    const pu_csr *a = (const pu_csr *)op->data;
+    const pu_real *q;
+    pu_real p[PU__CSR_WIDE];
+    pu_int m, i, j;
+    int wide;
+    for (j = 0; j < k; j += wide) {
+        wide = pu__csr_group(k, j);
+        if (wide > 1) pu__csr_pack(a->cols, wide, pu__from(Q, j), work);
+        for (m = 0; m < a->rows; m++) {
+            if (!pu__csr_row(wide, pu__from(P, j), m, weight + j, p)) continue;
+            if (wide == 1)
+                for (i = a->start[m], q = pu__col(Q, j); i < a->start[m + 1]; i++) grad[i] += p[0] * q[a->index[i]];
+            else
+                for (i = a->start[m]; i < a->start[m + 1]; i++) {
+                    q = work + a->index[i] * PU__CSR_WIDE;
+                    grad[i] += (p[0] * q[0] + p[1] * q[1]) + (p[2] * q[2] + p[3] * q[3]);
+                }
+        }
+    }
+    return PU_OK;
+}
+
+PU__FN pu_status pu__csr_diag(const pu_op *op, pu_real *y, pu_real *work)
+{
+    const pu_csr *a = (const pu_csr *)op->data;
+    pu_int m, i;
+    (void)work;
+    for (m = 0; m < a->rows; m++) {
+        for (i = a->start[m]; i < a->start[m + 1] && a->index[i] < m; i++) {}
+        if (i < a->start[m + 1] && a->index[i] == m) y[m] += a->value[i];
+    }
+    return PU_OK;
+}
+
+PU__FN pu_status pu__csr_gram_diag(const pu_op *op, const pu_real *w, pu_real *y, pu_real *work)
+{
+    const pu_csr *a = (const pu_csr *)op->data;
+    pu_int m, i;
+    (void)work;
+    for (m = 0; m < a->rows; m++)
+        for (i = a->start[m]; i < a->start[m + 1]; i++) y[a->index[i]] += w[m] * (a->value[i] * a->value[i]);
+    return PU_OK;
+}
+
+/* `start` in full before any of it is used as an index; then columns, then values */
+PU__FN pu_status pu__csr_check(const pu_op *op, pu_int *index)
+{
+    const pu_csr *a = (const pu_csr *)op->data;
+    pu_int m, i, last;
+    *index = -1;
+    if (!a || !a->start || !a->index || !a->value) return PU_E_NULL;
+    if (a->rows != op->rows || a->cols != op->cols) return PU_E_SIZE; /* changed since the operator was made */
+    *index = 0;
+    if (a->start[0] != 0) return PU_E_SIZE;
+    for (m = 0; m < a->rows; m++) {
+        *index = m + 1;
+        if (a->start[m + 1] < a->start[m]) return PU_E_SIZE;
+    }
+    if (a->start[a->rows] != op->params) return PU_E_SIZE;
+    for (m = 0; m < a->rows; m++)
+        for (i = a->start[m], last = -1; i < a->start[m + 1]; i++) {
+            *index = i;
+            if (a->index[i] <= last || a->index[i] >= a->cols) return PU_E_SIZE;
+            last = a->index[i];
+        }
+    *index = -1;
+    return pu__check_finite(op->params, a->value, index);
+}
+
+PU_DEF pu_op pu_op_csr(const pu_csr *a)
+{
+    pu_op op = pu__op_zero(0, 0, 0, a); /* zero sizes: refused by whoever uses it */
+    if (!a || a->rows <= 0 || a->cols <= 0) return op;
+    op.rows = a->rows, op.cols = op.work = a->cols;
+    op.params = a->start && a->start[a->rows] > 0 ? a->start[a->rows] : 0; /* check compares */
+    op.apply = pu__csr_apply, op.apply_t = pu__csr_apply_t, op.grad = pu__csr_grad;
+    op.gram_diag = pu__csr_gram_diag, op.check = pu__csr_check;
+    if (a->rows == a->cols) op.diag = pu__csr_diag;
+    op.trusted = 1;
+    return op;
+}
+
+/* ---- diagonal plus low rank: Op = D + U U', C = I + U'D^-1 U = L L' ---- */
+
+/* T = U'X (r x k packed). The sums over n rows are closed every PU__CHUNK rows, in `part` (r x k). */
+PU__FN void pu__low_rank_project(const pu_low_rank *a, pu_int k, pu_block X, pu_real *T, pu_real *part)
+{
+    const pu_int r = a->r;
+    pu_int i, j, at;
+    memset(T, 0, (size_t)(r * k) * sizeof *T);
+    for (at = 0; at < a->n; at += PU__CHUNK) {
+        const pu_int end = pu__min(a->n, at + PU__CHUNK);
+        memset(part, 0, (size_t)(r * k) * sizeof *part);
+        for (i = at; i < end; i++)
+            for (j = 0; j < k; j++) pu__axpy(r, pu__col(X, j)[i], a->u + i * r, part + j * r);
+        pu__axpy(r * k, PU_R(1), part, T);
+    }
+}
+
+PU__FN pu_status pu__low_rank_apply(const pu_op *op, pu_int k, pu_block X, pu_block Y, int add, pu_real *work)
+{
+    const pu_low_rank *a = (const pu_low_rank *)op->data;
+    const pu_int r = a->r;
+    pu_int i, j;
+    pu__low_rank_project(a, k, X, work, work + r * k);
+    for (i = 0; i < a->n; i++)
+        for (j = 0; j < k; j++) {
+            pu_real s = a->d[i] * pu__col(X, j)[i] + (pu_real)pu__dot(r, NULL, a->u + i * r, work + j * r);
+            pu__col(Y, j)[i] = add ? pu__col(Y, j)[i] + s : s;
+        }
+    return PU_OK;
+}
+
+/* p'Dq + (U'p)'(U'q): d = p q entry by entry, row i of U gets p_i (U'q)' + q_i (U'p)' */
+PU__FN pu_status pu__low_rank_grad(const pu_op *op, pu_int k, pu_block P, pu_block Q, const pu_real *weight,
+                                   pu_real *grad, pu_real *work)
+{
+    const pu_low_rank *a = (const pu_low_rank *)op->data;
+    const pu_int n = a->n, r = a->r;
+    pu_real *Up = work, *Uq = work + r * k, *part = work + 2 * r * k;
+    pu_int i, j;
+    pu__cpu_row_dot(NULL, n, k, NULL, weight, P, Q, 0, NULL, grad);
+    pu__low_rank_project(a, k, P, Up, part);
+    pu__low_rank_project(a, k, Q, Uq, part);
+    for (i = 0; i < n; i++)
+        for (j = 0; j < k; j++) {
+            pu__axpy(r, weight[j] * pu__col(P, j)[i], Uq + j * r, grad + n + i * r);
+            pu__axpy(r, weight[j] * pu__col(Q, j)[i], Up + j * r, grad + n + i * r);
+        }
+    return PU_OK;
+}
+
+PU__FN pu_status pu__low_rank_diag(const pu_op *op, pu_real *y, pu_real *work)
+{
+    const pu_low_rank *a = (const pu_low_rank *)op->data;
+    pu_int i;
+    (void)work;
+    for (i = 0; i < a->n; i++) y[i] += a->d[i] + (pu_real)pu__dot(a->r, NULL, a->u + i * a->r, a->u + i * a->r);
+    return PU_OK;
+}
+
+/* F = [D^1/2 | U] */
+PU__FN pu_status pu__low_rank_sample(const pu_op *op, pu_int k, pu_block E, pu_block Y, pu_real *work)
+{
+    const pu_low_rank *a = (const pu_low_rank *)op->data;
+    const pu_int n = a->n, r = a->r;
+    pu_int i, j;
+    (void)work;
+    for (i = 0; i < n; i++) {
+        const pu_real root = pu__sqrt(a->d[i]);
+        for (j = 0; j < k; j++) {
+            const pu_real *e = pu__col(E, j);
+            pu__col(Y, j)[i] = root * e[i] + (pu_real)pu__dot(r, NULL, a->u + i * r, e + n);
+        }
+    }
+    return PU_OK;
+}
+
+/* log det Op = log det D + log det C (matrix determinant lemma) */
+PU__FN pu_status pu__low_rank_logdet(const pu_op *op, double *value, pu_real *work)
+{
+    const pu_low_rank *a = (const pu_low_rank *)op->data;
+    (void)work;
+    *value = pu__log_diagonal(a->n, a->d, 1) + 2 * pu__log_diagonal(a->r, a->factor, a->r + 1);
+    return PU_OK;
+}
+
+/* Op^-1 = D^-1 - D^-1 U C^-1 U' D^-1 (Woodbury), so with u the row i of U
+     d log det / d d_i = (Op^-1)_ii  = (1 - |L^-1 u|^2 / d_i) / d_i
+     d log det / d U   = 2 Op^-1 U   = 2 D^-1 U C^-1            (I - C^-1 (C - I) = C^-1: nothing cancels) */
+PU__FN pu_status pu__low_rank_logdet_grad(const pu_op *op, pu_real weight, pu_real *grad, pu_real *work)
+{
+    const pu_low_rank *a = (const pu_low_rank *)op->data;
+    const pu_int n = a->n, r = a->r;
+    pu_int i;
+    for (i = 0; i < n; i++) {
+        const pu_real d = a->d[i];
+        memcpy(work, a->u + i * r, (size_t)r * sizeof *work);
+        pu__lower_solve(r, a->factor, 0, work);
+        grad[i] += weight * ((PU_R(1) - (pu_real)pu__dot(r, NULL, work, work) / d) / d);
+        pu__upper_solve(r, a->factor, r - 1, work);
+        pu__axpy(r, 2 * weight / d, work, grad + n + i * r);
+    }
+    return PU_OK;
+}
+
+/* entries (row, first .. first + 7) of C - I, those up to the diagonal; sums over all n in double */
+#define PU__CAPACITANCE 8
+PU__FN void pu__low_rank_capacitance(const pu_low_rank *a, pu_int row, pu_int first, double *c)
+{
+    const pu_int r = a->r, count = pu__min(PU__CAPACITANCE, row + 1 - first);
+    pu_int i, l;
+    for (l = 0; l < PU__CAPACITANCE; l++) c[l] = 0;
+    for (i = 0; i < a->n; i++) {
+        const pu_real *u = a->u + i * r + first;
+        const double s = (double)a->u[i * r + row] / (double)a->d[i];
+        for (l = 0; l < count; l++) c[l] += s * (double)u[l];
+    }
+}
+
+PU__FN pu_status pu__low_rank_numbers(const pu_low_rank *a, pu_int *index)
+{
+    pu_status status = pu__check_finite(a->n, a->d, index);
+    pu_int i;
+    if (status) return status;
+    for (i = 0; i < a->n; i++)
+        if (!(a->d[i] > PU_R(0))) { *index = i; return PU_E_NOT_POSITIVE; }
+    status = pu__check_finite(a->n * a->r, a->u, index);
+    if (status == PU_E_NONFINITE) *index += a->n;
+    return status;
+}
+
+/* finite, d > 0, and (with a factor) factor of this very C, seen on its diagonal */
+PU__FN pu_status pu__low_rank_check(const pu_op *op, pu_int *index)
+{
+    const pu_low_rank *a = (const pu_low_rank *)op->data;
+    const pu_int r = a->r;
+    double c[PU__CAPACITANCE];
+    pu_int i;
+    pu_status status;
+    *index = -1;
+    if (a->n != op->rows || a->n * (r + 1) != op->params) return PU_E_SIZE; /* changed since the operator was made */
+    status = pu__low_rank_numbers(a, index);
+    for (i = 0; i < r && a->factor && !status; i++) {
+        double s = pu__dot(i + 1, NULL, a->factor + i * r, a->factor + i * r), want;
+        pu__low_rank_capacitance(a, i, i, c);
+        want = 1 + c[0];
+        *index = i * r + i;
+        if (!(fabs(s - want) <= 100 * (double)PU__EPS * (double)r * want)) return PU_E_ARGUMENT; /* stale factor */
+    }
+    if (!status) *index = -1;
+    return status;
+}
+
+PU_DEF pu_op pu_op_low_rank(const pu_low_rank *a)
+{
+    pu_op op = pu__op_zero(0, 0, 0, a); /* zero sizes: refused by whoever uses it */
+    int overflow = 0;
+    size_t params;
+    if (!a || a->n <= 0 || a->r <= 0) return op;
+    params = pu__mul((size_t)a->n, (size_t)a->r + 1, &overflow);
+    (void)pu__mul((size_t)a->r, pu__mul((size_t)a->r, 3, &overflow), &overflow); /* factor, scratch */
+    op.rows = op.cols = a->n;
+    op.params = overflow ? PU_NONE : (pu_int)params; /* PU_NONE: refused as overflow */
+    op.noise = a->n > PTRDIFF_MAX - a->r ? PTRDIFF_MAX : a->n + a->r;
+    op.work = overflow ? PTRDIFF_MAX : 3 * a->r;
+    op.apply = op.apply_t = pu__low_rank_apply, op.grad = pu__low_rank_grad, op.diag = pu__low_rank_diag;
+    op.sample = pu__low_rank_sample, op.check = pu__low_rank_check;
+    if (a->factor) op.logdet = pu__low_rank_logdet, op.logdet_grad = pu__low_rank_logdet_grad;
+    return op;
+}
+
+PU_DEF pu_status pu_low_rank_factor(const pu_low_rank *a, pu_int *index)
+{
+    double c[PU__CAPACITANCE];
+    pu_int at = -1, i, j, l, r;
+    pu_status status;
+    if (index) *index = -1;
+    if (!a || !a->d || !a->u || !a->factor) return PU_E_NULL;
+    if (a->n <= 0 || a->r <= 0) return PU_E_ARGUMENT;
+    if (pu_op_low_rank(a).params < 0) return PU_E_OVERFLOW;
+    r = a->r;
+    status = pu__low_rank_numbers(a, &at);
+    if (!status) {
+        for (i = 0; i < r; i++)
+            for (j = 0; j < r; j += PU__CAPACITANCE) {
+                if (j <= i) pu__low_rank_capacitance(a, i, j, c);
+                for (l = j; l < pu__min(r, j + PU__CAPACITANCE); l++)
+                    a->factor[i * r + l] = l > i ? PU_R(0) : (pu_real)(c[l - j] + (l == i ? 1.0 : 0.0));
+            }
+        at = pu__cholesky(r, a->factor, r);
+        if (at >= 0) status = PU_E_NOT_DEFINITE, at = at * r + at;
+    }
+    if (index) *index = at;
+    return status;
+}
+
+/* ---- Kronecker product: data = left = A, aux = right = B, and (A (x) B) vec X = vec A X B' with X row-major.
+   B runs along the rows of X, which are contiguous; A needs its columns, so it runs on the transpose. ---- */
+
+typedef enum { PU__KRON_APPLY, PU__KRON_APPLY_T, PU__KRON_SAMPLE } pu__kron_part;
+
+/* entries that `part` of an operator takes in, and gives out */
+PU__FN pu_int pu__kron_in(const pu_op *op, pu__kron_part part)
+{
+    return part == PU__KRON_APPLY ? op->cols : part == PU__KRON_APPLY_T ? op->rows : pu__noise(op);
+}
+PU__FN pu_int pu__kron_out(const pu_op *op, pu__kron_part part)
+{
+    return part == PU__KRON_APPLY_T ? op->cols : op->rows;
+}
+
+PU__FN pu_status pu__kron_call(const pu_op *op, pu__kron_part part, pu_int k, pu_block X, pu_block Y, pu_real *work)
+{
+    if (part == PU__KRON_APPLY) return op->apply(op, k, X, Y, 0, work);
+    if (part == PU__KRON_APPLY_T) return op->apply_t(op, k, X, Y, 0, work);
+    return op->sample(op, k, X, Y, work);
+}
+
+PU__FN pu_block pu__packed(pu_real *at, pu_int ld)
+{
+    pu_block b;
+    b.at = at, b.ld = ld;
+    return b;
+}
+
+/* T (packed) = B on each of the `count` segments of each column of X; one call when the columns are packed too */
+PU__FN pu_status pu__kron_right(const pu_op *B, pu__kron_part part, pu_int count, pu_int k, pu_block X, pu_real *T,
+                                pu_real *work)
+{
+    const pu_int in = pu__kron_in(B, part), out = pu__kron_out(B, part);
+    pu_status status = PU_OK;
+    pu_int j;
+    if (k == 1 || X.ld == count * in)
+        return pu__kron_call(B, part, k * count, pu__packed(X.at, in), pu__packed(T, out), work);
+    for (j = 0; j < k && !status; j++, T += count * out)
+        status = pu__kron_call(B, part, count, pu__packed(pu__col(X, j), in), pu__packed(T, out), work);
+    return status;
+}
+
+/* the longest of an operator's three kinds of vectors; area of the matrices between them */
+PU__FN pu_int pu__kron_side(const pu_op *op)
+{
+    const pu_int noise = op->sample ? pu__noise(op) : 0, side = op->rows > op->cols ? op->rows : op->cols;
+    return side > noise ? side : noise;
+}
+PU__FN pu_int pu__kron_area(const pu_op *op) { return pu__kron_side(pu__left(op)) * pu__kron_side(pu__right(op)); }
+
+/* T = X B', T', Z' = A T', Y = Z: for apply, for its transpose (A', B') and for sampling (the operands' F) alike */
+PU__FN pu_status pu__kron_run(const pu_op *op, pu__kron_part part, pu_int k, pu_block X, pu_block Y, int add,
+                              pu_real *work)
+{
+    const pu_op *A = pu__left(op), *B = pu__right(op);
+    const pu_int ca = pu__kron_in(A, part), ra = pu__kron_out(A, part), rb = pu__kron_out(B, part);
+    const pu_int area = pu__kron_area(op);
+    pu_real *S = work, *T = work + k * area, *rest = work + 2 * k * area;
+    pu_status status = pu__kron_right(B, part, ca, k, X, S, rest);
+    pu_int j;
+    if (status) return status;
+    for (j = 0; j < k; j++) pu__transpose(ca, rb, S + j * ca * rb, T + j * ca * rb, 0);
+    status = pu__kron_call(A, part, k * rb, pu__packed(T, ca), pu__packed(S, ra), rest);
+    for (j = 0; j < k && !status; j++) pu__transpose(rb, ra, S + j * ra * rb, pu__col(Y, j), add);
+    return status;
+}
+
+PU__FN pu_status pu__kron_apply(const pu_op *op, pu_int k, pu_block X, pu_block Y, int add, pu_real *work)
+{
+    return pu__kron_run(op, PU__KRON_APPLY, k, X, Y, add, work);
+}
+
+PU__FN pu_status pu__kron_apply_t(const pu_op *op, pu_int k, pu_block X, pu_block Y, int add, pu_real *work)
+{
+    return pu__kron_run(op, PU__KRON_APPLY_T, k, X, Y, add, work);
+}
+
+/* (F_A (x) F_B)(F_A (x) F_B)' = A (x) B */
+PU__FN pu_status pu__kron_sample(const pu_op *op, pu_int k, pu_block E, pu_block Y, pu_real *work)
+{
+    return pu__kron_run(op, PU__KRON_SAMPLE, k, E, Y, 0, work);
+}
+
+/* count copies of each of the k weights */
+PU__FN void pu__kron_weights(pu_int k, pu_int count, const pu_real *weight, pu_real *out)
+{
+    pu_int i, j;
+    for (j = 0; j < k; j++)
+        for (i = 0; i < count; i++) out[j * count + i] = weight[j];
+}
+
+/* p'(A (x) B) q = tr(P' A Q B'), P: ra x rb, Q: ca x cb.
+     A: with R = Q B', the sum over the rb columns of p_s' A r_s;
+     B: with S = A'P, the sum over the ca rows of s_i' B q_i. */
+PU__FN pu_status pu__kron_grad(const pu_op *op, pu_int k, pu_block P, pu_block Q, const pu_real *weight, pu_real *grad,
+                               pu_real *work)
+{
+    const pu_op *A = pu__left(op), *B = pu__right(op);
+    const pu_int ra = A->rows, ca = A->cols, rb = B->rows, cb = B->cols, area = pu__kron_area(op);
+    pu_real *Pt = work, *R = work + k * area, *Rt = work + 2 * k * area, *w = work + 3 * k * area;
+    pu_real *rest = w + k * (ca > rb ? ca : rb);
+    pu_status status = PU_OK;
+    pu_int j;
+    for (j = 0; j < k; j++) pu__transpose(ra, rb, pu__col(P, j), Pt + j * ra * rb, 0);
+    if (A->params) {
+        status = pu__kron_right(B, PU__KRON_APPLY, ca, k, Q, R, rest);
+        for (j = 0; j < k && !status; j++) pu__transpose(ca, rb, R + j * ca * rb, Rt + j * ca * rb, 0);
+        pu__kron_weights(k, rb, weight, w);
+        if (!status) status = A->grad(A, k * rb, pu__packed(Pt, ra), pu__packed(Rt, ca), w, grad, rest);
+    }
+    if (!status && B->params) {
+        pu_real *St = R, *S = Rt;
+        status = A->apply_t(A, k * rb, pu__packed(Pt, ra), pu__packed(St, ca), 0, rest);
+        for (j = 0; j < k && !status; j++) pu__transpose(rb, ca, St + j * ca * rb, S + j * ca * rb, 0);
+        pu__kron_weights(k, ca, weight, w);
+        for (j = 0; j < k && !status; j++)
+            status = B->grad(B, ca, pu__packed(S + j * ca * rb, rb), pu__packed(pu__col(Q, j), cb), w + j * ca,
+                             grad + A->params, rest);
+    }
+    return status;
+}
+
+PU__FN pu_status pu__kron_diag(const pu_op *op, pu_real *y, pu_real *work)
+{
+    const pu_op *A = pu__left(op), *B = pu__right(op);
+    const pu_int ra = A->rows, rb = B->rows;
+    pu_real *a = work, *b = work + ra, *rest = work + 2 * pu__kron_area(op); /* ra + rb <= 2 ra rb */
+    pu_status status;
+    pu_int i;
+    memset(work, 0, (size_t)(ra + rb) * sizeof *work);
+    status = A->diag(A, a, rest);
+    if (!status) status = B->diag(B, b, rest);
+    for (i = 0; i < ra && !status; i++) pu__axpy(rb, a[i], b, y + i * rb);
+    return status;
+}
+
+/* sum_mn w_mn A_mi^2 B_ns^2: B's own function on each row of w, then A's on each column of what comes out */
+PU__FN pu_status pu__kron_gram_diag(const pu_op *op, const pu_real *w, pu_real *y, pu_real *work)
+{
+    const pu_op *A = pu__left(op), *B = pu__right(op);
+    const pu_int ra = A->rows, ca = A->cols, rb = B->rows, cb = B->cols, area = pu__kron_area(op);
+    pu_real *G = work, *Gt = work + area, *rest = work + 2 * area;
+    pu_status status = PU_OK;
+    pu_int i;
+    memset(G, 0, (size_t)(ra * cb) * sizeof *G);
+    for (i = 0; i < ra && !status; i++) status = B->gram_diag(B, w + i * rb, G + i * cb, rest);
+    pu__transpose(ra, cb, G, Gt, 0);
+    memset(G, 0, (size_t)(ca * cb) * sizeof *G);
+    for (i = 0; i < cb && !status; i++) status = A->gram_diag(A, Gt + i * ra, G + i * ca, rest);
+    if (!status) pu__transpose(cb, ca, G, y, 1);
+    return status;
+}
+
+/* det (A (x) B) = det(A)^rb det(B)^ra */
+PU__FN pu_status pu__kron_logdet(const pu_op *op, double *value, pu_real *work)
+{
+    const pu_op *A = pu__left(op), *B = pu__right(op);
+    double a = 0, b = 0;
+    pu_status status = A->logdet(A, &a, work);
+    if (!status) status = B->logdet(B, &b, work);
+    *value = (double)B->rows * a + (double)A->rows * b;
+    return status;
+}
+
+PU__FN pu_status pu__kron_logdet_grad(const pu_op *op, pu_real weight, pu_real *grad, pu_real *work)
+{
+    const pu_op *A = pu__left(op), *B = pu__right(op);
+    pu_status status = A->params ? A->logdet_grad(A, weight * (pu_real)B->rows, grad, work) : PU_OK;
+    return status || !B->params ? status : B->logdet_grad(B, weight * (pu_real)A->rows, grad + A->params, work);
+}
+
+PU_DEF pu_op pu_op_kronecker(const pu_op *left, const pu_op *right)
+{
+    pu_op op = pu__op_pair(left, right, 0);
+    int overflow = 0, square;
+    size_t a, b, need, inner;
+    if (!op.aux || left->rows <= 0 || left->cols <= 0 || right->rows <= 0 || right->cols <= 0 || left->work < 0 ||
+        right->work < 0 || left->noise < 0 || right->noise < 0)
+        return pu__op_zero(0, 0, 0, NULL);
+    a = (size_t)pu__kron_side(left), b = (size_t)pu__kron_side(right);
+    /* three matrices, the weights of grad, and what the operands need for a or b columns */
+    need = pu__add(pu__mul(3, pu__mul(a, b, &overflow), &overflow), a > b ? a : b, &overflow);
+    inner = pu__mul(b, (size_t)left->work, &overflow);
+    if (inner < pu__mul(a, (size_t)right->work, &overflow)) inner = pu__mul(a, (size_t)right->work, &overflow);
+    need = pu__add(need, inner, &overflow);
+    op.flops = (double)left->cols * pu__flops(right) + (double)right->rows * pu__flops(left);
+    op.rows = op.cols = 1; /* a size that overflows is refused as such, through params */
+    if (overflow) { op.params = PU_NONE, op.work = PTRDIFF_MAX; return op; }
+    op.rows = left->rows * right->rows, op.cols = left->cols * right->cols, op.work = (pu_int)need;
+    square = left->rows == left->cols && right->rows == right->cols;
+    if (left->apply && right->apply) op.apply = pu__kron_apply;
+    if (left->apply_t && right->apply_t) op.apply_t = pu__kron_apply_t;
+    if ((!left->params || (left->grad && right->apply)) && (!right->params || (right->grad && left->apply_t)))
+        op.grad = pu__kron_grad;
+    if (left->gram_diag && right->gram_diag) op.gram_diag = pu__kron_gram_diag;
+    if (square && left->diag && right->diag) op.diag = pu__kron_diag;
+    if (square && left->sample && right->sample)
+        op.sample = pu__kron_sample, op.noise = pu__noise(left) * pu__noise(right);
+    if (square && left->logdet && right->logdet) op.logdet = pu__kron_logdet;
+    if (square && (!left->params || left->logdet_grad) && (!right->params || right->logdet_grad))
+        op.logdet_grad = pu__kron_logdet_grad;
+    return op;
+}
+
+/* ------------------------------------------------------------------------------------------------
+   >>series   autoregression
+   ------------------------------------------------------------------------------------------------ */
+
 /* ---- autoregression ----
    a = (1, -phi_1, .., -phi_P). Prediction errors of growing order are independent, so Gamma = X'X, X lower triangular:
      row t of X:  (s_m / kappa)^1/2 a^(m)_j at column t - j,  j = 0 .. m,    m = min(t, P),
@@ -3442,11 +4443,6 @@ PU_DEF pu_op pu_op_sum(const pu_op *left, const pu_op *right)
      a row at least P away from both ends:  sum_j a_j a_{j+k} / kappa at lag k, the same for all: a filter;
      rows i < P:  (U U')_ij with U_il = a_{i-l} / kappa^1/2, i >= l >= 0 (Gamma is persymmetric: its upper end is the
      lower end turned around, and there X is Toeplitz). No difference of large numbers; lower end likewise. */
-
-#define PU__AR_TRIANGLE ((PU_AR_MAX + 1) * (PU_AR_MAX + 2) / 2)
-
-PU__FN pu_int pu__ar_row(pu_int m) { return m * (m + 1) / 2; }
-PU__FN double pu__ar_gap(pu_real gamma) { return (1 - (double)gamma) * (1 + (double)gamma); } /* 1 - gamma^2 */
 
 /* a^(m) at a + pu__ar_row(m), and s_m, m = 0 .. P */
 PU__FN void pu__ar_levinson(pu_int P, const pu_real *gamma, double *a, double *s)
@@ -3482,31 +4478,6 @@ PU__FN void pu__ar_derive(pu_ar *ar)
     }
 }
 
-#define PU__BLOCK 32 /* outputs that are computed before the first of them is stored: in registers, whatever aliases what */
-
-/* y_i = sum_t c_t x_{i+t} + w_i v_i (added to y_i if add; w may be NULL), i < n: a block of outputs stays in registers while
-   the taps run */
-PU__FN void pu__ar_filter(pu_int n, pu_int taps, const pu_real *c, const pu_real *x, const pu_real *w, const pu_real *v,
-                          pu_real *y, int add)
-{
-    pu_real s[PU__BLOCK];
-    pu_int i = 0, t, l;
-    for (; i + PU__BLOCK <= n; i += PU__BLOCK) {
-        const pu_real *at = x + i;
-        if (w) for (l = 0; l < PU__BLOCK; l++) s[l] = w[i + l] * v[i + l] + c[0] * at[l];
-        else for (l = 0; l < PU__BLOCK; l++) s[l] = c[0] * at[l];
-        for (t = 1; t < taps; t++)
-            for (l = 0; l < PU__BLOCK; l++) s[l] += c[t] * at[t + l];
-        if (add) for (l = 0; l < PU__BLOCK; l++) y[i + l] += s[l];
-        else for (l = 0; l < PU__BLOCK; l++) y[i + l] = s[l];
-    }
-    for (; i < n; i++) {
-        pu_real sum = w ? w[i] * v[i] + c[0] * x[i] : c[0] * x[i];
-        for (t = 1; t < taps; t++) sum += c[t] * x[i + t];
-        y[i] = add ? y[i] + sum : sum;
-    }
-}
-
 /* row t of X: entry j is at column t - j, j = 0 .. min(t, P) */
 PU__FN const pu_real *pu__ar_x(const pu_ar *ar, pu_int t) { return ar->rows + pu__ar_row(pu__min(t, ar->order)); }
 
@@ -3535,82 +4506,6 @@ PU__FN void pu__ar_end(const pu_ar *ar, pu_int dir, pu_real by, const pu_real *x
         for (l = 0; l <= i; l++) s += a[i - l] * z[l];
         y[i * dir] = add ? y[i * dir] + by * s : by * s;
     }
-}
-
-/* Order 5, the commonest one, has kernels of its own: a vector of outputs at a time, p_{u-l} from memory and p_{u+l} out of two
-   registers where the compiler can. Either way alone is slower: two loads in five lie on two cache lines, and ten shuffles are
-   more than the additions that wait for them. */
-#if defined(PU__SHUFFLE) && defined(PU_FLOAT) && defined(__AVX512F__)
-#define PU__UP(at, b, c, l) \
-    PU__SHUFFLE(b, c, l, l + 1, l + 2, l + 3, l + 4, l + 5, l + 6, l + 7, l + 8, l + 9, l + 10, l + 11, l + 12, l + 13, l + 14, l + 15)
-#elif defined(PU__SHUFFLE) && defined(PU_FLOAT) && defined(__AVX__)
-#define PU__UP(at, b, c, l) PU__SHUFFLE(b, c, l, l + 1, l + 2, l + 3, l + 4, l + 5, l + 6, l + 7)
-#else
-#define PU__UP(at, b, c, l) (*pu__cv((at) + (l)))
-#endif
-#define PU__AR_SUM(at, b, c, l) (PU__UP(at, b, c, l) + *pu__cv((at) - (l))) /* p_{u+l} + p_{u-l} */
-
-/* y_u = c_0 p_u + sum_{l = 1 .. 5} c_l (p_{u+l} + p_{u-l}) + w_u p_u, u < n, a multiple of the vectors' width; returns the sum of
-   p_u y_u */
-PU__FN double pu__ar_filter5(pu_int n, const pu_real *c, const pu_real *p, const pu_real *w, pu_real *PU__RESTRICT y)
-{
-    const pu_real c0 = c[0], c1 = c[1], c2 = c[2], c3 = c[3], c4 = c[4], c5 = c[5];
-    pu__vector b = *pu__cv(p), next, sum;
-    pu_int i;
-    memset(&sum, 0, sizeof sum);
-    for (i = 0; i < n; i += PU__WIDTH, b = next) {
-        const pu_real *at = p + i;
-        pu__vector s = *pu__cv(w + i) * b + c0 * b;
-        next = *pu__cv(at + PU__WIDTH);
-        s += c1 * PU__AR_SUM(at, b, next, 1), s += c2 * PU__AR_SUM(at, b, next, 2), s += c3 * PU__AR_SUM(at, b, next, 3);
-        s += c4 * PU__AR_SUM(at, b, next, 4), s += c5 * PU__AR_SUM(at, b, next, 5);
-        *pu__v(y + i) = s;
-        sum += b * s;
-    }
-    return (double)pu__sum(sum);
-}
-
-/* Rows at each end that are done in copies with zeros around them, so that the kernels need not know where a column ends: this
-   many at the upper end, up to twice as many at the lower one. What lies between is whole vectors. */
-enum { PU__AR_EDGE = 16, PU__AR_LONG = 4 * PU__AR_EDGE };
-
-PU__FN pu_int pu__ar_lower(pu_int n) { return n / PU__AR_EDGE * PU__AR_EDGE - PU__AR_EDGE; }
-
-/* rows at - 16 .. at + 47 of a column of n */
-PU__FN void pu__ar_around(pu_int n, const pu_real *x, pu_int at, pu_real *to)
-{
-    const pu_int from = at > 0 ? at - PU__AR_EDGE : 0, end = pu__min(n, at + 3 * PU__AR_EDGE);
-    memset(to, 0, PU__AR_LONG * sizeof *to);
-    memcpy(to + PU__AR_EDGE + from - at, x + from, (size_t)(end - from) * sizeof *to);
-}
-
-/* What pu__ar_end does, and the diagonal: y_i = the end's row + w_i x_i, i < 5; entry i is at x[i dir]. Eight of each in the
-   order of memory; those that are not of the end are not used. */
-PU__FN void pu__ar_end5(const pu_real *a, pu_int dir, const pu_real *x, const pu_real *w, pu_real *y)
-{
-    const pu_real *c = dir > 0 ? x : x - 7;
-    pu_real zeros[24] = {0}, s[8], *z = zeros + 8;
-    pu_int i;
-    for (i = 0; i < 8; i++) /* z = U'x */
-        z[i] = a[0] * c[i] + a[1] * c[i + dir] + a[2] * c[i + 2 * dir] + a[3] * c[i + 3 * dir] + a[4] * c[i + 4 * dir] +
-               a[5] * c[i + 5 * dir];
-    for (i = 0; i < 8; i++) /* y = U z */
-        s[i] = a[0] * z[i] + a[1] * z[i - dir] + a[2] * z[i - 2 * dir] + a[3] * z[i - 3 * dir] + a[4] * z[i - 4 * dir] +
-               a[5] * z[i - 5 * dir];
-    for (i = 0; i < 5; i++) y[i * dir] = s[dir > 0 ? i : 7 - i] + w[i * dir] * x[i * dir];
-}
-
-/* The rows from `at` on, 0 or pu__ar_lower: y = Gamma x + w o x, and the sum of their x_u y_u. */
-PU__FN double pu__ar_edge5(const pu_ar *ar, pu_int at, const pu_real *x, const pu_real *w, pu_real *y)
-{
-    enum { E = PU__AR_EDGE };
-    const pu_int rows = at ? ar->n - at : (pu_int)E, last = at ? rows - 1 : 0;
-    pu_real xs[PU__AR_LONG], ws[PU__AR_LONG], ys[2 * PU__AR_EDGE];
-    pu__ar_around(ar->n, x, at, xs), pu__ar_around(ar->n, w, at, ws);
-    (void)pu__ar_filter5(rows > E ? 2 * E : E, ar->band + 5, xs + E, ws + E, ys);
-    pu__ar_end5(ar->rows + pu__ar_row(5), at ? -1 : 1, x + at + last, w + at + last, ys + last);
-    memcpy(y + at, ys, (size_t)rows * sizeof *y);
-    return (double)pu__dot_chunk(rows, NULL, xs + E, ys);
 }
 
 /* rows from .. to-1 of the filter, y = or y +=, and the sum of their x_u y_u */
@@ -3760,102 +4655,6 @@ PU__FN pu_status pu__ar_diag(const pu_op *op, pu_real *y, pu_real *work)
         y[i] += s;
     }
     return PU_OK;
-}
-
-/* s_l = sum_u x_u (y_{u+d+l} + y_{u-d-l}), l = 0 .. 2, over at most PU__CHUNK entries: one load of x serves three lags. One
-   inner loop over named arrays is the form that compilers keep in vector registers; an array of arrays is far slower. */
-PU__FN void pu__ar_lag3(pu_int n, const pu_real *x, const pu_real *y, pu_int d, double *s)
-{
-    const pu_real *up = y + d, *down = y - d;
-    pu_real s0[PU__LANES] = {0}, s1[PU__LANES] = {0}, s2[PU__LANES] = {0};
-    pu_int i = 0, l, half;
-    for (; i + PU__LANES <= n; i += PU__LANES)
-        for (l = 0; l < PU__LANES; l++) {
-            const pu_real v = x[i + l];
-            s0[l] += v * (up[i + l] + down[i + l]);
-            s1[l] += v * (up[i + l + 1] + down[i + l - 1]);
-            s2[l] += v * (up[i + l + 2] + down[i + l - 2]);
-        }
-    for (l = 0; i < n; i++, l++) {
-        s0[l] += x[i] * (up[i] + down[i]);
-        s1[l] += x[i] * (up[i + 1] + down[i - 1]);
-        s2[l] += x[i] * (up[i + 2] + down[i - 2]);
-    }
-    for (half = PU__LANES / 2; half > 0; half /= 2)
-        for (l = 0; l < half; l++) s0[l] += s0[l + half], s1[l] += s1[l + half], s2[l] += s2[l + half];
-    s[0] = (double)s0[0], s[1] = (double)s1[0], s[2] = (double)s2[0];
-}
-
-/* the same, and y_u += sum_l c_l (p_{u+d+l} + p_{u-d-l}) with x_u the factor of the sums: their loads are the same */
-PU__FN void pu__ar_both3(pu_int n, const pu_real *x, const pu_real *p, pu_int d, const pu_real *c, pu_real *PU__RESTRICT y,
-                         double *s)
-{
-    const pu_real *up = p + d, *down = p - d, c0 = c[0], c1 = c[1], c2 = c[2];
-    pu_real s0[PU__LANES] = {0}, s1[PU__LANES] = {0}, s2[PU__LANES] = {0};
-    pu_int i = 0, l, half;
-    for (; i + PU__LANES <= n; i += PU__LANES)
-        for (l = 0; l < PU__LANES; l++) {
-            const pu_real v = x[i + l], v0 = up[i + l] + down[i + l], v1 = up[i + l + 1] + down[i + l - 1],
-                          v2 = up[i + l + 2] + down[i + l - 2];
-            y[i + l] += c0 * v0 + c1 * v1 + c2 * v2;
-            s0[l] += v * v0, s1[l] += v * v1, s2[l] += v * v2;
-        }
-    for (l = 0; i < n; i++, l++) {
-        const pu_real v0 = up[i] + down[i], v1 = up[i + 1] + down[i - 1], v2 = up[i + 2] + down[i - 2];
-        y[i] += c0 * v0 + c1 * v1 + c2 * v2;
-        s0[l] += x[i] * v0, s1[l] += x[i] * v1, s2[l] += x[i] * v2;
-    }
-    for (half = PU__LANES / 2; half > 0; half /= 2)
-        for (l = 0; l < half; l++) s0[l] += s0[l + half], s1[l] += s1[l + half], s2[l] += s2[l + half];
-    s[0] = (double)s0[0], s[1] = (double)s1[0], s[2] = (double)s2[0];
-}
-
-#define PU__AR_CHUNK (PU__WIDTH > 8 ? 512 : 256) /* entries per pass of the lag sums: a vector's worth of partial sums each */
-
-/* Order 5, at most PU__AR_CHUNK entries and whole vectors of them: y_u += by (filter of p + w_u p_u) where there is a y; s_l +=
-   sum_u x_u (p_{u+l} + p_{u-l}), l = 0 .. 5, and the result sum_u x_u w_u p_u, all with one load of everything. */
-PU__FN double pu__ar_both5(pu_int n, const pu_real *x, const pu_real *p, const pu_real *c, pu_real by, const pu_real *w,
-                           pu_real *PU__RESTRICT y, double *s)
-{
-    const pu_real c0 = c[0], c1 = c[1], c2 = c[2], c3 = c[3], c4 = c[4], c5 = c[5];
-    pu__vector s0, s1, s2, s3, s4, s5, s6, b = *pu__cv(p), next;
-    pu_int i;
-    memset(&s0, 0, sizeof s0);
-    s1 = s2 = s3 = s4 = s5 = s6 = s0;
-    for (i = 0; i < n; i += PU__WIDTH, b = next) {
-        const pu_real *at = p + i;
-        const pu__vector v = *pu__cv(x + i), shifted = *pu__cv(w + i) * b;
-        pu__vector t, sum = shifted + c0 * b;
-        next = *pu__cv(at + PU__WIDTH);
-        s6 += v * shifted, s0 += v * b;
-        t = PU__AR_SUM(at, b, next, 1), sum += c1 * t, s1 += v * t;
-        t = PU__AR_SUM(at, b, next, 2), sum += c2 * t, s2 += v * t;
-        t = PU__AR_SUM(at, b, next, 3), sum += c3 * t, s3 += v * t;
-        t = PU__AR_SUM(at, b, next, 4), sum += c4 * t, s4 += v * t;
-        t = PU__AR_SUM(at, b, next, 5), sum += c5 * t, s5 += v * t;
-        if (y) *pu__v(y + i) += by * sum;
-    }
-    s[0] += 2 * (double)pu__sum(s0), s[1] += (double)pu__sum(s1), s[2] += (double)pu__sum(s2);
-    s[3] += (double)pu__sum(s3), s[4] += (double)pu__sum(s4), s[5] += (double)pu__sum(s5);
-    return (double)pu__sum(s6);
-}
-
-/* the same for the rows from `at` on, 0 or pu__ar_lower, with the rows of the end in place of the filter */
-PU__FN double pu__ar_edge_both5(const pu_ar *ar, pu_int at, const pu_real *x, const pu_real *p, pu_real by, const pu_real *w,
-                                pu_real *y, double *s)
-{
-    enum { E = PU__AR_EDGE };
-    const pu_int rows = at ? ar->n - at : (pu_int)E, last = at ? rows - 1 : 0, dir = at ? -1 : 1;
-    pu_real xs[PU__AR_LONG], ps[PU__AR_LONG], ws[PU__AR_LONG], ys[2 * PU__AR_EDGE] = {0};
-    double with_w;
-    pu_int i;
-    pu__ar_around(ar->n, x, at, xs), pu__ar_around(ar->n, p, at, ps), pu__ar_around(ar->n, w, at, ws);
-    with_w = pu__ar_both5(rows > E ? 2 * E : E, xs + E, ps + E, ar->band + 5, by, ws + E, y ? ys : NULL, s);
-    if (!y) return with_w;
-    pu__ar_end5(ar->rows + pu__ar_row(5), dir, p + at + last, w + at + last, ys + last);
-    for (i = 0; i < 5; i++) ys[last + i * dir] *= by;
-    for (i = 0; i < rows; i++) y[at + i] += ys[i];
-    return with_w;
 }
 
 /* What pu__ar_lags does, for order 5, columns of PU__AR_LONG or more, and m = shift; all rows of y. */
@@ -4264,6 +5063,10 @@ PU_DEF pu_op pu_op_ar(const pu_ar *ar)
     op.flops = (double)ar->n * (double)(2 * ar->order + 1);
     return op;
 }
+
+/* ------------------------------------------------------------------------------------------------
+   >>states   linear state space and its readout
+   ------------------------------------------------------------------------------------------------ */
 
 /* ---- state space: Gamma = B' blockdiag(P0^-1, Q^-1, .., Q^-1) B, (B x)_t = x_t - A x_{t-1} ----
    Kept as this product, not as blocks of Gamma: rounding then leaves it positive definite, and the gradient sees the
@@ -4877,972 +5680,9 @@ PU_DEF pu_op pu_op_readout(pu_int steps, pu_int states, const pu_real *c)
     return op;
 }
 
-/* ---- sparse, compressed rows. Four columns at a time are interleaved in the scratch: an entry then touches one cache
-   line instead of four and feeds one vector instruction. Two or three that remain are filled up with zeros where the
-   scratch (cols reals per column) has room, and taken singly otherwise. ---- */
-
-#define PU__CSR_WIDE 4
-
-/* how many of the k columns go together from column j on */
-PU__FN int pu__csr_group(pu_int k, pu_int j)
-{
-    return k < PU__CSR_WIDE ? 1 : (int)pu__min(PU__CSR_WIDE, k - j);
-}
-
-/* interleave `wide` columns of X, and back (Y = or += T) */
-PU__FN void pu__csr_pack(pu_int n, int wide, pu_block X, pu_real *T)
-{
-    const pu_real *x0 = X.at, *x1 = x0 + X.ld, *x2 = wide > 2 ? x1 + X.ld : x1, *x3 = wide > 3 ? x2 + X.ld : x2;
-    pu_int i;
-    for (i = 0; i < n; i++, T += PU__CSR_WIDE) {
-        T[0] = x0[i], T[1] = x1[i];
-        T[2] = wide > 2 ? x2[i] : PU_R(0), T[3] = wide > 3 ? x3[i] : PU_R(0);
-    }
-}
-
-PU__FN void pu__csr_unpack(pu_int n, int wide, const pu_real *T, pu_block Y, int add)
-{
-    pu_int i;
-    int c;
-    for (c = 0; c < wide; c++) {
-        pu_real *y = pu__col(Y, c);
-        if (add) for (i = 0; i < n; i++) y[i] += T[i * PU__CSR_WIDE + c];
-        else for (i = 0; i < n; i++) y[i] = T[i * PU__CSR_WIDE + c];
-    }
-}
-
-/* s[c] = sum value[i] T[index[i]][c] over one row; chunks are added in double, as in pu__dot */
-PU__FN void pu__csr_dots(pu_int count, const pu_real *value, const pu_int *index, const pu_real *T, double *s)
-{
-    pu_int i, at;
-    int c;
-    for (c = 0; c < PU__CSR_WIDE; c++) s[c] = 0;
-    for (at = 0; at < count; at += PU__CHUNK) {
-        const pu_int end = pu__min(count, at + PU__CHUNK);
-        pu_real part[PU__CSR_WIDE] = {0};
-        for (i = at; i < end; i++) {
-            const pu_real v = value[i], *x = T + index[i] * PU__CSR_WIDE;
-            for (c = 0; c < PU__CSR_WIDE; c++) part[c] += v * x[c];
-        }
-        for (c = 0; c < PU__CSR_WIDE; c++) s[c] += (double)part[c];
-    }
-}
-
-PU__FN double pu__csr_dot(pu_int count, const pu_real *value, const pu_int *index, const pu_real *x)
-{
-    double s = 0;
-    pu_int i, at;
-    for (at = 0; at < count; at += PU__CHUNK) {
-        const pu_int end = pu__min(count, at + PU__CHUNK);
-        pu_real part = PU_R(0);
-        for (i = at; i < end; i++) part += value[i] * x[index[i]];
-        s += (double)part;
-    }
-    return s;
-}
-
-PU__FN pu_status pu__csr_apply(const pu_op *op, pu_int k, pu_block X, pu_block Y, int add, pu_real *work)
-{
-    const pu_csr *a = (const pu_csr *)op->data;
-    double s[PU__CSR_WIDE];
-    pu_int m, j;
-    int wide, c;
-    for (j = 0; j < k; j += wide) {
-        wide = pu__csr_group(k, j);
-        if (wide > 1) pu__csr_pack(a->cols, wide, pu__from(X, j), work);
-        for (m = 0; m < a->rows; m++) {
-            const pu_int at = a->start[m], count = a->start[m + 1] - at;
-            if (wide > 1) pu__csr_dots(count, a->value + at, a->index + at, work, s);
-            else s[0] = pu__csr_dot(count, a->value + at, a->index + at, pu__col(X, j));
-            for (c = 0; c < wide; c++) {
-                pu_real *y = pu__col(Y, j + c) + m;
-                *y = add ? *y + (pu_real)s[c] : (pu_real)s[c];
-            }
-        }
-    }
-    return PU_OK;
-}
-
-/* x[c] = (weight[c] times) entry m of column c, zeros for columns that are not there; 0 when all are zero */
-PU__FN int pu__csr_row(int wide, pu_block X, pu_int m, const pu_real *weight, pu_real *x)
-{
-    int c, some = 0;
-    for (c = 0; c < PU__CSR_WIDE; c++) {
-        x[c] = c < wide ? pu__col(X, c)[m] : PU_R(0);
-        if (weight && c < wide) x[c] *= weight[c];
-        some |= x[c] != PU_R(0);
-    }
-    return some;
-}
-
-/* rows in their order, no atomics: every sum has one order. Rows of zeros (unobserved entries) cost nothing. */
-PU__FN pu_status pu__csr_apply_t(const pu_op *op, pu_int k, pu_block X, pu_block Y, int add, pu_real *work)
-{
-    const pu_csr *a = (const pu_csr *)op->data;
-    pu_real x[PU__CSR_WIDE], *y;
-    pu_int m, i, j;
-    int wide, c;
-    for (j = 0; j < k; j += wide) {
-        wide = pu__csr_group(k, j);
-        if (wide == 1) pu__clear(a->cols, 1, pu__from(Y, j), add);
-        else memset(work, 0, (size_t)(a->cols * PU__CSR_WIDE) * sizeof *work);
-        for (m = 0; m < a->rows; m++) {
-            if (!pu__csr_row(wide, pu__from(X, j), m, NULL, x)) continue;
-            if (wide == 1)
-                for (i = a->start[m], y = pu__col(Y, j); i < a->start[m + 1]; i++) y[a->index[i]] += a->value[i] * x[0];
-            else
-                for (i = a->start[m]; i < a->start[m + 1]; i++) {
-                    const pu_real v = a->value[i];
-                    y = work + a->index[i] * PU__CSR_WIDE;
-                    for (c = 0; c < PU__CSR_WIDE; c++) y[c] += v * x[c];
-                }
-        }
-        if (wide > 1) pu__csr_unpack(a->cols, wide, work, pu__from(Y, j), add);
-    }
-    return PU_OK;
-}
-
-/* stored entries only: d p'Aq / d value_s = p_row q_index */
-PU__FN pu_status pu__csr_grad(const pu_op *op, pu_int k, pu_block P, pu_block Q, const pu_real *weight, pu_real *grad,
-                              pu_real *work)
-{
-    const pu_csr *a = (const pu_csr *)op->data;
-    const pu_real *q;
-    pu_real p[PU__CSR_WIDE];
-    pu_int m, i, j;
-    int wide;
-    for (j = 0; j < k; j += wide) {
-        wide = pu__csr_group(k, j);
-        if (wide > 1) pu__csr_pack(a->cols, wide, pu__from(Q, j), work);
-        for (m = 0; m < a->rows; m++) {
-            if (!pu__csr_row(wide, pu__from(P, j), m, weight + j, p)) continue;
-            if (wide == 1)
-                for (i = a->start[m], q = pu__col(Q, j); i < a->start[m + 1]; i++) grad[i] += p[0] * q[a->index[i]];
-            else
-                for (i = a->start[m]; i < a->start[m + 1]; i++) {
-                    q = work + a->index[i] * PU__CSR_WIDE;
-                    grad[i] += (p[0] * q[0] + p[1] * q[1]) + (p[2] * q[2] + p[3] * q[3]);
-                }
-        }
-    }
-    return PU_OK;
-}
-
-PU__FN pu_status pu__csr_diag(const pu_op *op, pu_real *y, pu_real *work)
-{
-    const pu_csr *a = (const pu_csr *)op->data;
-    pu_int m, i;
-    (void)work;
-    for (m = 0; m < a->rows; m++) {
-        for (i = a->start[m]; i < a->start[m + 1] && a->index[i] < m; i++) {}
-        if (i < a->start[m + 1] && a->index[i] == m) y[m] += a->value[i];
-    }
-    return PU_OK;
-}
-
-PU__FN pu_status pu__csr_gram_diag(const pu_op *op, const pu_real *w, pu_real *y, pu_real *work)
-{
-    const pu_csr *a = (const pu_csr *)op->data;
-    pu_int m, i;
-    (void)work;
-    for (m = 0; m < a->rows; m++)
-        for (i = a->start[m]; i < a->start[m + 1]; i++) y[a->index[i]] += w[m] * (a->value[i] * a->value[i]);
-    return PU_OK;
-}
-
-/* `start` in full before any of it is used as an index; then columns, then values */
-PU__FN pu_status pu__csr_check(const pu_op *op, pu_int *index)
-{
-    const pu_csr *a = (const pu_csr *)op->data;
-    pu_int m, i, last;
-    *index = -1;
-    if (!a || !a->start || !a->index || !a->value) return PU_E_NULL;
-    if (a->rows != op->rows || a->cols != op->cols) return PU_E_SIZE; /* changed since the operator was made */
-    *index = 0;
-    if (a->start[0] != 0) return PU_E_SIZE;
-    for (m = 0; m < a->rows; m++) {
-        *index = m + 1;
-        if (a->start[m + 1] < a->start[m]) return PU_E_SIZE;
-    }
-    if (a->start[a->rows] != op->params) return PU_E_SIZE;
-    for (m = 0; m < a->rows; m++)
-        for (i = a->start[m], last = -1; i < a->start[m + 1]; i++) {
-            *index = i;
-            if (a->index[i] <= last || a->index[i] >= a->cols) return PU_E_SIZE;
-            last = a->index[i];
-        }
-    *index = -1;
-    return pu__check_finite(op->params, a->value, index);
-}
-
-PU_DEF pu_op pu_op_csr(const pu_csr *a)
-{
-    pu_op op = pu__op_zero(0, 0, 0, a); /* zero sizes: refused by whoever uses it */
-    if (!a || a->rows <= 0 || a->cols <= 0) return op;
-    op.rows = a->rows, op.cols = op.work = a->cols;
-    op.params = a->start && a->start[a->rows] > 0 ? a->start[a->rows] : 0; /* check compares */
-    op.apply = pu__csr_apply, op.apply_t = pu__csr_apply_t, op.grad = pu__csr_grad;
-    op.gram_diag = pu__csr_gram_diag, op.check = pu__csr_check;
-    if (a->rows == a->cols) op.diag = pu__csr_diag;
-    op.trusted = 1;
-    return op;
-}
-
-/* ---- diagonal plus low rank: Op = D + U U', C = I + U'D^-1 U = L L' ---- */
-
-/* T = U'X (r x k packed). The sums over n rows are closed every PU__CHUNK rows, in `part` (r x k). */
-PU__FN void pu__low_rank_project(const pu_low_rank *a, pu_int k, pu_block X, pu_real *T, pu_real *part)
-{
-    const pu_int r = a->r;
-    pu_int i, j, at;
-    memset(T, 0, (size_t)(r * k) * sizeof *T);
-    for (at = 0; at < a->n; at += PU__CHUNK) {
-        const pu_int end = pu__min(a->n, at + PU__CHUNK);
-        memset(part, 0, (size_t)(r * k) * sizeof *part);
-        for (i = at; i < end; i++)
-            for (j = 0; j < k; j++) pu__axpy(r, pu__col(X, j)[i], a->u + i * r, part + j * r);
-        pu__axpy(r * k, PU_R(1), part, T);
-    }
-}
-
-PU__FN pu_status pu__low_rank_apply(const pu_op *op, pu_int k, pu_block X, pu_block Y, int add, pu_real *work)
-{
-    const pu_low_rank *a = (const pu_low_rank *)op->data;
-    const pu_int r = a->r;
-    pu_int i, j;
-    pu__low_rank_project(a, k, X, work, work + r * k);
-    for (i = 0; i < a->n; i++)
-        for (j = 0; j < k; j++) {
-            pu_real s = a->d[i] * pu__col(X, j)[i] + (pu_real)pu__dot(r, NULL, a->u + i * r, work + j * r);
-            pu__col(Y, j)[i] = add ? pu__col(Y, j)[i] + s : s;
-        }
-    return PU_OK;
-}
-
-/* p'Dq + (U'p)'(U'q): d = p q entry by entry, row i of U gets p_i (U'q)' + q_i (U'p)' */
-PU__FN pu_status pu__low_rank_grad(const pu_op *op, pu_int k, pu_block P, pu_block Q, const pu_real *weight,
-                                   pu_real *grad, pu_real *work)
-{
-    const pu_low_rank *a = (const pu_low_rank *)op->data;
-    const pu_int n = a->n, r = a->r;
-    pu_real *Up = work, *Uq = work + r * k, *part = work + 2 * r * k;
-    pu_int i, j;
-    pu__cpu_row_dot(NULL, n, k, NULL, weight, P, Q, 0, NULL, grad);
-    pu__low_rank_project(a, k, P, Up, part);
-    pu__low_rank_project(a, k, Q, Uq, part);
-    for (i = 0; i < n; i++)
-        for (j = 0; j < k; j++) {
-            pu__axpy(r, weight[j] * pu__col(P, j)[i], Uq + j * r, grad + n + i * r);
-            pu__axpy(r, weight[j] * pu__col(Q, j)[i], Up + j * r, grad + n + i * r);
-        }
-    return PU_OK;
-}
-
-PU__FN pu_status pu__low_rank_diag(const pu_op *op, pu_real *y, pu_real *work)
-{
-    const pu_low_rank *a = (const pu_low_rank *)op->data;
-    pu_int i;
-    (void)work;
-    for (i = 0; i < a->n; i++) y[i] += a->d[i] + (pu_real)pu__dot(a->r, NULL, a->u + i * a->r, a->u + i * a->r);
-    return PU_OK;
-}
-
-/* F = [D^1/2 | U] */
-PU__FN pu_status pu__low_rank_sample(const pu_op *op, pu_int k, pu_block E, pu_block Y, pu_real *work)
-{
-    const pu_low_rank *a = (const pu_low_rank *)op->data;
-    const pu_int n = a->n, r = a->r;
-    pu_int i, j;
-    (void)work;
-    for (i = 0; i < n; i++) {
-        const pu_real root = pu__sqrt(a->d[i]);
-        for (j = 0; j < k; j++) {
-            const pu_real *e = pu__col(E, j);
-            pu__col(Y, j)[i] = root * e[i] + (pu_real)pu__dot(r, NULL, a->u + i * r, e + n);
-        }
-    }
-    return PU_OK;
-}
-
-/* log det Op = log det D + log det C (matrix determinant lemma) */
-PU__FN pu_status pu__low_rank_logdet(const pu_op *op, double *value, pu_real *work)
-{
-    const pu_low_rank *a = (const pu_low_rank *)op->data;
-    (void)work;
-    *value = pu__log_diagonal(a->n, a->d, 1) + 2 * pu__log_diagonal(a->r, a->factor, a->r + 1);
-    return PU_OK;
-}
-
-/* Op^-1 = D^-1 - D^-1 U C^-1 U' D^-1 (Woodbury), so with u the row i of U
-     d log det / d d_i = (Op^-1)_ii  = (1 - |L^-1 u|^2 / d_i) / d_i
-     d log det / d U   = 2 Op^-1 U   = 2 D^-1 U C^-1            (I - C^-1 (C - I) = C^-1: nothing cancels) */
-PU__FN pu_status pu__low_rank_logdet_grad(const pu_op *op, pu_real weight, pu_real *grad, pu_real *work)
-{
-    const pu_low_rank *a = (const pu_low_rank *)op->data;
-    const pu_int n = a->n, r = a->r;
-    pu_int i;
-    for (i = 0; i < n; i++) {
-        const pu_real d = a->d[i];
-        memcpy(work, a->u + i * r, (size_t)r * sizeof *work);
-        pu__lower_solve(r, a->factor, 0, work);
-        grad[i] += weight * ((PU_R(1) - (pu_real)pu__dot(r, NULL, work, work) / d) / d);
-        pu__upper_solve(r, a->factor, r - 1, work);
-        pu__axpy(r, 2 * weight / d, work, grad + n + i * r);
-    }
-    return PU_OK;
-}
-
-/* entries (row, first .. first + 7) of C - I, those up to the diagonal; sums over all n in double */
-#define PU__CAPACITANCE 8
-PU__FN void pu__low_rank_capacitance(const pu_low_rank *a, pu_int row, pu_int first, double *c)
-{
-    const pu_int r = a->r, count = pu__min(PU__CAPACITANCE, row + 1 - first);
-    pu_int i, l;
-    for (l = 0; l < PU__CAPACITANCE; l++) c[l] = 0;
-    for (i = 0; i < a->n; i++) {
-        const pu_real *u = a->u + i * r + first;
-        const double s = (double)a->u[i * r + row] / (double)a->d[i];
-        for (l = 0; l < count; l++) c[l] += s * (double)u[l];
-    }
-}
-
-PU__FN pu_status pu__low_rank_numbers(const pu_low_rank *a, pu_int *index)
-{
-    pu_status status = pu__check_finite(a->n, a->d, index);
-    pu_int i;
-    if (status) return status;
-    for (i = 0; i < a->n; i++)
-        if (!(a->d[i] > PU_R(0))) { *index = i; return PU_E_NOT_POSITIVE; }
-    status = pu__check_finite(a->n * a->r, a->u, index);
-    if (status == PU_E_NONFINITE) *index += a->n;
-    return status;
-}
-
-/* finite, d > 0, and (with a factor) factor of this very C, seen on its diagonal */
-PU__FN pu_status pu__low_rank_check(const pu_op *op, pu_int *index)
-{
-    const pu_low_rank *a = (const pu_low_rank *)op->data;
-    const pu_int r = a->r;
-    double c[PU__CAPACITANCE];
-    pu_int i;
-    pu_status status;
-    *index = -1;
-    if (a->n != op->rows || a->n * (r + 1) != op->params) return PU_E_SIZE; /* changed since the operator was made */
-    status = pu__low_rank_numbers(a, index);
-    for (i = 0; i < r && a->factor && !status; i++) {
-        double s = pu__dot(i + 1, NULL, a->factor + i * r, a->factor + i * r), want;
-        pu__low_rank_capacitance(a, i, i, c);
-        want = 1 + c[0];
-        *index = i * r + i;
-        if (!(fabs(s - want) <= 100 * (double)PU__EPS * (double)r * want)) return PU_E_ARGUMENT; /* stale factor */
-    }
-    if (!status) *index = -1;
-    return status;
-}
-
-PU_DEF pu_op pu_op_low_rank(const pu_low_rank *a)
-{
-    pu_op op = pu__op_zero(0, 0, 0, a); /* zero sizes: refused by whoever uses it */
-    int overflow = 0;
-    size_t params;
-    if (!a || a->n <= 0 || a->r <= 0) return op;
-    params = pu__mul((size_t)a->n, (size_t)a->r + 1, &overflow);
-    (void)pu__mul((size_t)a->r, pu__mul((size_t)a->r, 3, &overflow), &overflow); /* factor, scratch */
-    op.rows = op.cols = a->n;
-    op.params = overflow ? PU_NONE : (pu_int)params; /* PU_NONE: refused as overflow */
-    op.noise = a->n > PTRDIFF_MAX - a->r ? PTRDIFF_MAX : a->n + a->r;
-    op.work = overflow ? PTRDIFF_MAX : 3 * a->r;
-    op.apply = op.apply_t = pu__low_rank_apply, op.grad = pu__low_rank_grad, op.diag = pu__low_rank_diag;
-    op.sample = pu__low_rank_sample, op.check = pu__low_rank_check;
-    if (a->factor) op.logdet = pu__low_rank_logdet, op.logdet_grad = pu__low_rank_logdet_grad;
-    return op;
-}
-
-PU_DEF pu_status pu_low_rank_factor(const pu_low_rank *a, pu_int *index)
-{
-    double c[PU__CAPACITANCE];
-    pu_int at = -1, i, j, l, r;
-    pu_status status;
-    if (index) *index = -1;
-    if (!a || !a->d || !a->u || !a->factor) return PU_E_NULL;
-    if (a->n <= 0 || a->r <= 0) return PU_E_ARGUMENT;
-    if (pu_op_low_rank(a).params < 0) return PU_E_OVERFLOW;
-    r = a->r;
-    status = pu__low_rank_numbers(a, &at);
-    if (!status) {
-        for (i = 0; i < r; i++)
-            for (j = 0; j < r; j += PU__CAPACITANCE) {
-                if (j <= i) pu__low_rank_capacitance(a, i, j, c);
-                for (l = j; l < pu__min(r, j + PU__CAPACITANCE); l++)
-                    a->factor[i * r + l] = l > i ? PU_R(0) : (pu_real)(c[l - j] + (l == i ? 1.0 : 0.0));
-            }
-        at = pu__cholesky(r, a->factor, r);
-        if (at >= 0) status = PU_E_NOT_DEFINITE, at = at * r + at;
-    }
-    if (index) *index = at;
-    return status;
-}
-
-/* ---- Kronecker product: data = left = A, aux = right = B, and (A (x) B) vec X = vec A X B' with X row-major.
-   B runs along the rows of X, which are contiguous; A needs its columns, so it runs on the transpose. ---- */
-
-/* b (cols x rows) = a' or += a', a: rows x cols, both row-major; tiles, so that either side stays in cache */
-PU__FN void pu__transpose(pu_int rows, pu_int cols, const pu_real *a, pu_real *b, int add)
-{
-    enum { TILE = 16 };
-    pu_int i, j, p, q;
-    for (i = 0; i < rows; i += TILE)
-        for (j = 0; j < cols; j += TILE) {
-            const pu_int pe = pu__min(rows, i + TILE), qe = pu__min(cols, j + TILE);
-            for (q = j; q < qe; q++) {
-                if (add) for (p = i; p < pe; p++) b[q * rows + p] += a[p * cols + q];
-                else for (p = i; p < pe; p++) b[q * rows + p] = a[p * cols + q];
-            }
-        }
-}
-
-typedef enum { PU__KRON_APPLY, PU__KRON_APPLY_T, PU__KRON_SAMPLE } pu__kron_part;
-
-/* entries that `part` of an operator takes in, and gives out */
-PU__FN pu_int pu__kron_in(const pu_op *op, pu__kron_part part)
-{
-    return part == PU__KRON_APPLY ? op->cols : part == PU__KRON_APPLY_T ? op->rows : pu__noise(op);
-}
-PU__FN pu_int pu__kron_out(const pu_op *op, pu__kron_part part)
-{
-    return part == PU__KRON_APPLY_T ? op->cols : op->rows;
-}
-
-PU__FN pu_status pu__kron_call(const pu_op *op, pu__kron_part part, pu_int k, pu_block X, pu_block Y, pu_real *work)
-{
-    if (part == PU__KRON_APPLY) return op->apply(op, k, X, Y, 0, work);
-    if (part == PU__KRON_APPLY_T) return op->apply_t(op, k, X, Y, 0, work);
-    return op->sample(op, k, X, Y, work);
-}
-
-PU__FN pu_block pu__packed(pu_real *at, pu_int ld)
-{
-    pu_block b;
-    b.at = at, b.ld = ld;
-    return b;
-}
-
-/* T (packed) = B on each of the `count` segments of each column of X; one call when the columns are packed too */
-PU__FN pu_status pu__kron_right(const pu_op *B, pu__kron_part part, pu_int count, pu_int k, pu_block X, pu_real *T,
-                                pu_real *work)
-{
-    const pu_int in = pu__kron_in(B, part), out = pu__kron_out(B, part);
-    pu_status status = PU_OK;
-    pu_int j;
-    if (k == 1 || X.ld == count * in)
-        return pu__kron_call(B, part, k * count, pu__packed(X.at, in), pu__packed(T, out), work);
-    for (j = 0; j < k && !status; j++, T += count * out)
-        status = pu__kron_call(B, part, count, pu__packed(pu__col(X, j), in), pu__packed(T, out), work);
-    return status;
-}
-
-/* the longest of an operator's three kinds of vectors; area of the matrices between them */
-PU__FN pu_int pu__kron_side(const pu_op *op)
-{
-    const pu_int noise = op->sample ? pu__noise(op) : 0, side = op->rows > op->cols ? op->rows : op->cols;
-    return side > noise ? side : noise;
-}
-PU__FN pu_int pu__kron_area(const pu_op *op) { return pu__kron_side(pu__left(op)) * pu__kron_side(pu__right(op)); }
-
-/* T = X B', T', Z' = A T', Y = Z: for apply, for its transpose (A', B') and for sampling (the operands' F) alike */
-PU__FN pu_status pu__kron_run(const pu_op *op, pu__kron_part part, pu_int k, pu_block X, pu_block Y, int add,
-                              pu_real *work)
-{
-    const pu_op *A = pu__left(op), *B = pu__right(op);
-    const pu_int ca = pu__kron_in(A, part), ra = pu__kron_out(A, part), rb = pu__kron_out(B, part);
-    const pu_int area = pu__kron_area(op);
-    pu_real *S = work, *T = work + k * area, *rest = work + 2 * k * area;
-    pu_status status = pu__kron_right(B, part, ca, k, X, S, rest);
-    pu_int j;
-    if (status) return status;
-    for (j = 0; j < k; j++) pu__transpose(ca, rb, S + j * ca * rb, T + j * ca * rb, 0);
-    status = pu__kron_call(A, part, k * rb, pu__packed(T, ca), pu__packed(S, ra), rest);
-    for (j = 0; j < k && !status; j++) pu__transpose(rb, ra, S + j * ra * rb, pu__col(Y, j), add);
-    return status;
-}
-
-PU__FN pu_status pu__kron_apply(const pu_op *op, pu_int k, pu_block X, pu_block Y, int add, pu_real *work)
-{
-    return pu__kron_run(op, PU__KRON_APPLY, k, X, Y, add, work);
-}
-
-PU__FN pu_status pu__kron_apply_t(const pu_op *op, pu_int k, pu_block X, pu_block Y, int add, pu_real *work)
-{
-    return pu__kron_run(op, PU__KRON_APPLY_T, k, X, Y, add, work);
-}
-
-/* (F_A (x) F_B)(F_A (x) F_B)' = A (x) B */
-PU__FN pu_status pu__kron_sample(const pu_op *op, pu_int k, pu_block E, pu_block Y, pu_real *work)
-{
-    return pu__kron_run(op, PU__KRON_SAMPLE, k, E, Y, 0, work);
-}
-
-/* count copies of each of the k weights */
-PU__FN void pu__kron_weights(pu_int k, pu_int count, const pu_real *weight, pu_real *out)
-{
-    pu_int i, j;
-    for (j = 0; j < k; j++)
-        for (i = 0; i < count; i++) out[j * count + i] = weight[j];
-}
-
-/* p'(A (x) B) q = tr(P' A Q B'), P: ra x rb, Q: ca x cb.
-     A: with R = Q B', the sum over the rb columns of p_s' A r_s;
-     B: with S = A'P, the sum over the ca rows of s_i' B q_i. */
-PU__FN pu_status pu__kron_grad(const pu_op *op, pu_int k, pu_block P, pu_block Q, const pu_real *weight, pu_real *grad,
-                               pu_real *work)
-{
-    const pu_op *A = pu__left(op), *B = pu__right(op);
-    const pu_int ra = A->rows, ca = A->cols, rb = B->rows, cb = B->cols, area = pu__kron_area(op);
-    pu_real *Pt = work, *R = work + k * area, *Rt = work + 2 * k * area, *w = work + 3 * k * area;
-    pu_real *rest = w + k * (ca > rb ? ca : rb);
-    pu_status status = PU_OK;
-    pu_int j;
-    for (j = 0; j < k; j++) pu__transpose(ra, rb, pu__col(P, j), Pt + j * ra * rb, 0);
-    if (A->params) {
-        status = pu__kron_right(B, PU__KRON_APPLY, ca, k, Q, R, rest);
-        for (j = 0; j < k && !status; j++) pu__transpose(ca, rb, R + j * ca * rb, Rt + j * ca * rb, 0);
-        pu__kron_weights(k, rb, weight, w);
-        if (!status) status = A->grad(A, k * rb, pu__packed(Pt, ra), pu__packed(Rt, ca), w, grad, rest);
-    }
-    if (!status && B->params) {
-        pu_real *St = R, *S = Rt;
-        status = A->apply_t(A, k * rb, pu__packed(Pt, ra), pu__packed(St, ca), 0, rest);
-        for (j = 0; j < k && !status; j++) pu__transpose(rb, ca, St + j * ca * rb, S + j * ca * rb, 0);
-        pu__kron_weights(k, ca, weight, w);
-        for (j = 0; j < k && !status; j++)
-            status = B->grad(B, ca, pu__packed(S + j * ca * rb, rb), pu__packed(pu__col(Q, j), cb), w + j * ca,
-                             grad + A->params, rest);
-    }
-    return status;
-}
-
-PU__FN pu_status pu__kron_diag(const pu_op *op, pu_real *y, pu_real *work)
-{
-    const pu_op *A = pu__left(op), *B = pu__right(op);
-    const pu_int ra = A->rows, rb = B->rows;
-    pu_real *a = work, *b = work + ra, *rest = work + 2 * pu__kron_area(op); /* ra + rb <= 2 ra rb */
-    pu_status status;
-    pu_int i;
-    memset(work, 0, (size_t)(ra + rb) * sizeof *work);
-    status = A->diag(A, a, rest);
-    if (!status) status = B->diag(B, b, rest);
-    for (i = 0; i < ra && !status; i++) pu__axpy(rb, a[i], b, y + i * rb);
-    return status;
-}
-
-/* sum_mn w_mn A_mi^2 B_ns^2: B's own function on each row of w, then A's on each column of what comes out */
-PU__FN pu_status pu__kron_gram_diag(const pu_op *op, const pu_real *w, pu_real *y, pu_real *work)
-{
-    const pu_op *A = pu__left(op), *B = pu__right(op);
-    const pu_int ra = A->rows, ca = A->cols, rb = B->rows, cb = B->cols, area = pu__kron_area(op);
-    pu_real *G = work, *Gt = work + area, *rest = work + 2 * area;
-    pu_status status = PU_OK;
-    pu_int i;
-    memset(G, 0, (size_t)(ra * cb) * sizeof *G);
-    for (i = 0; i < ra && !status; i++) status = B->gram_diag(B, w + i * rb, G + i * cb, rest);
-    pu__transpose(ra, cb, G, Gt, 0);
-    memset(G, 0, (size_t)(ca * cb) * sizeof *G);
-    for (i = 0; i < cb && !status; i++) status = A->gram_diag(A, Gt + i * ra, G + i * ca, rest);
-    if (!status) pu__transpose(cb, ca, G, y, 1);
-    return status;
-}
-
-/* det (A (x) B) = det(A)^rb det(B)^ra */
-PU__FN pu_status pu__kron_logdet(const pu_op *op, double *value, pu_real *work)
-{
-    const pu_op *A = pu__left(op), *B = pu__right(op);
-    double a = 0, b = 0;
-    pu_status status = A->logdet(A, &a, work);
-    if (!status) status = B->logdet(B, &b, work);
-    *value = (double)B->rows * a + (double)A->rows * b;
-    return status;
-}
-
-PU__FN pu_status pu__kron_logdet_grad(const pu_op *op, pu_real weight, pu_real *grad, pu_real *work)
-{
-    const pu_op *A = pu__left(op), *B = pu__right(op);
-    pu_status status = A->params ? A->logdet_grad(A, weight * (pu_real)B->rows, grad, work) : PU_OK;
-    return status || !B->params ? status : B->logdet_grad(B, weight * (pu_real)A->rows, grad + A->params, work);
-}
-
-PU_DEF pu_op pu_op_kronecker(const pu_op *left, const pu_op *right)
-{
-    pu_op op = pu__op_pair(left, right, 0);
-    int overflow = 0, square;
-    size_t a, b, need, inner;
-    if (!op.aux || left->rows <= 0 || left->cols <= 0 || right->rows <= 0 || right->cols <= 0 || left->work < 0 ||
-        right->work < 0 || left->noise < 0 || right->noise < 0)
-        return pu__op_zero(0, 0, 0, NULL);
-    a = (size_t)pu__kron_side(left), b = (size_t)pu__kron_side(right);
-    /* three matrices, the weights of grad, and what the operands need for a or b columns */
-    need = pu__add(pu__mul(3, pu__mul(a, b, &overflow), &overflow), a > b ? a : b, &overflow);
-    inner = pu__mul(b, (size_t)left->work, &overflow);
-    if (inner < pu__mul(a, (size_t)right->work, &overflow)) inner = pu__mul(a, (size_t)right->work, &overflow);
-    need = pu__add(need, inner, &overflow);
-    op.flops = (double)left->cols * pu__flops(right) + (double)right->rows * pu__flops(left);
-    op.rows = op.cols = 1; /* a size that overflows is refused as such, through params */
-    if (overflow) { op.params = PU_NONE, op.work = PTRDIFF_MAX; return op; }
-    op.rows = left->rows * right->rows, op.cols = left->cols * right->cols, op.work = (pu_int)need;
-    square = left->rows == left->cols && right->rows == right->cols;
-    if (left->apply && right->apply) op.apply = pu__kron_apply;
-    if (left->apply_t && right->apply_t) op.apply_t = pu__kron_apply_t;
-    if ((!left->params || (left->grad && right->apply)) && (!right->params || (right->grad && left->apply_t)))
-        op.grad = pu__kron_grad;
-    if (left->gram_diag && right->gram_diag) op.gram_diag = pu__kron_gram_diag;
-    if (square && left->diag && right->diag) op.diag = pu__kron_diag;
-    if (square && left->sample && right->sample)
-        op.sample = pu__kron_sample, op.noise = pu__noise(left) * pu__noise(right);
-    if (square && left->logdet && right->logdet) op.logdet = pu__kron_logdet;
-    if (square && (!left->params || left->logdet_grad) && (!right->params || right->logdet_grad))
-        op.logdet_grad = pu__kron_logdet_grad;
-    return op;
-}
-
-/* ---- symmetric Toeplitz and circulant: row i is a window of n entries into a sequence s, entry (i, j) = s[n - i + j].
-   The products are direct, O(n^2), one contiguous dot per row. An FFT (length 2n, or n for the circulant) belongs into
-   pu__window_apply: the kernel s is the only thing it needs. ---- */
-
-PU__FN void pu__toeplitz_window(pu_int n, const pu_real *t, pu_real *s) /* s: 2n */
-{
-    pu_int i;
-    s[0] = PU_R(0); /* no row reaches it */
-    for (i = 0; i < n; i++) s[n + i] = t[i];
-    for (i = 1; i < n; i++) s[n - i] = t[i];
-}
-
-PU__FN void pu__circulant_window(pu_int n, const pu_real *c, pu_real *s)
-{
-    pu_int i;
-    for (i = 0; i < n; i++) s[i] = c[i < n - i ? i : n - i];
-    memcpy(s + n, s, (size_t)n * sizeof *s);
-}
-
-PU__FN void pu__window_apply(pu_int n, const pu_real *s, pu_int k, pu_block X, pu_block Y, int add)
-{
-    pu_int i, j;
-    for (i = 0; i < n; i++)
-        for (j = 0; j < k; j++) {
-            pu_real v = (pu_real)pu__dot(n, NULL, s + n - i, pu__col(X, j));
-            pu__col(Y, j)[i] = add ? pu__col(Y, j)[i] + v : v;
-        }
-}
-
-/* y_i += sum_m w_m s_im^2: the same product with the squares */
-PU__FN void pu__window_gram(pu_int n, pu_real *s, const pu_real *w, pu_real *y)
-{
-    pu_int i;
-    for (i = 0; i < 2 * n; i++) s[i] *= s[i];
-    for (i = 0; i < n; i++) y[i] += (pu_real)pu__dot(n, NULL, s + n - i, w);
-}
-
-PU__FN pu_status pu__window_diag(const pu_op *op, pu_real *y, pu_real *work)
-{
-    pu_int i;
-    (void)work;
-    for (i = 0; i < op->rows; i++) y[i] += ((const pu_real *)op->data)[0];
-    return PU_OK;
-}
-
-/* finite, and the copy kept with the factor is of these very numbers */
-PU__FN pu_status pu__window_check(const pu_op *op, const pu_real *copy, pu_int *index)
-{
-    const pu_real *t = (const pu_real *)op->data;
-    pu_status status = pu__check_finite(op->params, t, index);
-    pu_int i;
-    for (i = 0; i < op->params && copy && !status; i++)
-        if (!(copy[i] == t[i])) { *index = i; return PU_E_ARGUMENT; } /* stale factor */
-    return status;
-}
-
-PU__FN pu_status pu__toeplitz_apply(const pu_op *op, pu_int k, pu_block X, pu_block Y, int add, pu_real *work)
-{
-    pu__toeplitz_window(op->rows, (const pu_real *)op->data, work);
-    pu__window_apply(op->rows, work, k, X, Y, add);
-    return PU_OK;
-}
-
-/* lag sums: sum_i p_i q_{i+l} + p_{i+l} q_i */
-PU__FN pu_status pu__toeplitz_grad(const pu_op *op, pu_int k, pu_block P, pu_block Q, const pu_real *weight,
-                                   pu_real *grad, pu_real *work)
-{
-    const pu_int n = op->rows;
-    pu_int j, l;
-    (void)work;
-    for (j = 0; j < k; j++) {
-        const pu_real *p = pu__col(P, j), *q = pu__col(Q, j);
-        if (weight[j] == PU_R(0)) continue;
-        grad[0] += weight[j] * (pu_real)pu__dot(n, NULL, p, q);
-        for (l = 1; l < n; l++)
-            grad[l] += weight[j] * (pu_real)(pu__dot(n - l, NULL, p, q + l) + pu__dot(n - l, NULL, p + l, q));
-    }
-    return PU_OK;
-}
-
-PU__FN pu_status pu__toeplitz_gram_diag(const pu_op *op, const pu_real *w, pu_real *y, pu_real *work)
-{
-    pu__toeplitz_window(op->rows, (const pu_real *)op->data, work);
-    pu__window_gram(op->rows, work, w, y);
-    return PU_OK;
-}
-
-/* Durbin and Levinson: from the best predictor of y_{m-1} from all entries before it to that of y_m,
-     phi_j := phi_j - kappa phi_{m-j},  j < m,   phi_m = kappa,
-   with phi_j in z[n - j]: the m coefficients then lie in the order of y_0 .. y_{m-1}. */
-PU__FN void pu__levinson_step(pu_int n, pu_int m, pu_real kappa, pu_real *z)
-{
-    pu_real *f = z + n - m, *b = z + n; /* b[-j], f[j] */
-    pu_int j;
-    for (j = 1; 2 * j < m; j++) {
-        const pu_real x = b[-j], y = f[j];
-        b[-j] = x - kappa * y, f[j] = y - kappa * x;
-    }
-    if (2 * j == m) f[j] -= kappa * f[j];
-    f[0] = kappa;
-}
-
-/* y_m = sum_j phi_j y_{m-j} + sqrt(v_m) e_m, v_m = v_{m-1} (1 - kappa_m^2): T's own Cholesky factor, a row at a time */
-PU__FN pu_status pu__toeplitz_sample(const pu_op *op, pu_int k, pu_block E, pu_block Y, pu_real *work)
-{
-    const pu_int n = op->rows;
-    const pu_real *kappa = (const pu_real *)op->aux;
-    pu_real root = pu__sqrt(kappa[0]);
-    pu_int j, m;
-    for (m = 0; m < n; m++) {
-        if (m > 0) {
-            pu__levinson_step(n, m, kappa[m], work);
-            root *= pu__sqrt((PU_R(1) - kappa[m]) * (PU_R(1) + kappa[m]));
-        }
-        for (j = 0; j < k; j++) {
-            pu_real *y = pu__col(Y, j);
-            y[m] = (pu_real)(pu__dot(m, NULL, work + n - m, y) + (double)root * (double)pu__col(E, j)[m]);
-        }
-    }
-    return PU_OK;
-}
-
-/* log v_0 + .. + log v_{n-1} = n log t_0 + sum_m (n - m) log(1 - kappa_m^2); *last: log v_{n-1} */
-PU__FN double pu__toeplitz_logs(pu_int n, const pu_real *kappa, double *last)
-{
-    double sum = (double)n * log((double)kappa[0]);
-    pu_int m;
-    *last = log((double)kappa[0]);
-    for (m = 1; m < n; m++) {
-        const double step = log((1 - (double)kappa[m]) * (1 + (double)kappa[m]));
-        sum += (double)(n - m) * step;
-        *last += step;
-    }
-    return sum;
-}
-
-PU__FN pu_status pu__toeplitz_logdet(const pu_op *op, double *value, pu_real *work)
-{
-    double last;
-    (void)work;
-    *value = pu__toeplitz_logs(op->rows, (const pu_real *)op->aux, &last);
-    return PU_OK;
-}
-
-/* d log det / d t_l = sum of T^-1 over |i - j| = l. By Gohberg and Semencul v T^-1 = L L' - H H' with lower
-   Toeplitz matrices L, H of first columns a = (1, -phi_1, ..) and (0, a_{n-1}, .., a_1), v = v_{n-1};
-   summed along a diagonal,
-     sum_i (T^-1)_{i,i+l} = (1/v) sum_j (n - l - 2j) a_j a_{j+l}. */
-PU__FN pu_status pu__toeplitz_logdet_grad(const pu_op *op, pu_real weight, pu_real *grad, pu_real *work)
-{
-    const pu_int n = op->rows;
-    const pu_real *kappa = (const pu_real *)op->aux;
-    pu_real *a = work, *ja = work + n;
-    double last, scale;
-    pu_int j, l, m;
-    (void)pu__toeplitz_logs(n, kappa, &last);
-    scale = (double)weight * exp(-last);
-    for (m = 1; m < n; m++) pu__levinson_step(n, m, kappa[m], ja); /* phi_j in ja[n - j] */
-    a[0] = PU_R(1);
-    for (j = 1; j < n; j++) a[j] = -ja[n - j];
-    for (j = 0; j < n; j++) ja[j] = (pu_real)j * a[j];
-    for (l = 0; l < n; l++) {
-        double s = (double)(n - l) * pu__dot(n - l, NULL, a, a + l) - 2 * pu__dot(n - l, NULL, ja, a + l);
-        grad[l] += (pu_real)((l ? 2 : 1) * scale * s);
-    }
-    return PU_OK;
-}
-
-PU__FN pu_status pu__toeplitz_check(const pu_op *op, pu_int *index)
-{
-    return pu__window_check(op, op->aux ? (const pu_real *)op->aux + op->rows : NULL, index);
-}
-
-PU_DEF pu_op pu_op_toeplitz(pu_int n, const pu_real *t, const pu_real *factor)
-{
-    pu_op op = pu__op_zero(n, n, n, t);
-    op.aux = factor, op.work = n > PTRDIFF_MAX / 2 ? PTRDIFF_MAX : n > 0 ? 2 * n : 0;
-    op.apply = op.apply_t = pu__toeplitz_apply, op.grad = pu__toeplitz_grad;
-    op.diag = pu__window_diag, op.gram_diag = pu__toeplitz_gram_diag, op.check = pu__toeplitz_check;
-    op.flops = (double)n * (double)n;
-    if (factor)
-        op.sample = pu__toeplitz_sample, op.logdet = pu__toeplitz_logdet, op.logdet_grad = pu__toeplitz_logdet_grad;
-    return op;
-}
-
-/* factor = [t_0, kappa_1 .. kappa_{n-1} | copy of t]; the second half holds the predictor until the end */
-PU_DEF pu_status pu_toeplitz_factor(pu_int n, const pu_real *t, pu_real *factor, pu_int *index)
-{
-    pu_real *z;
-    double v;
-    pu_int m, at = -1;
-    pu_status status;
-    if (index) *index = -1;
-    if (!t || !factor) return PU_E_NULL;
-    if (n <= 0) return PU_E_ARGUMENT;
-    if (n > PTRDIFF_MAX / 2) return PU_E_OVERFLOW;
-    status = pu__check_finite(n, t, &at);
-    if (!status) {
-        z = factor + n, v = (double)t[0], factor[0] = t[0];
-        if (!(v > 0)) status = PU_E_NOT_DEFINITE, at = 0;
-        for (m = 1; m < n && !status; m++) { /* kappa_m = (t_m - sum_{j<m} phi_j t_{m-j}) / v_{m-1} */
-            factor[m] = (pu_real)(((double)t[m] - pu__dot(m - 1, NULL, z + n - m + 1, t + 1)) / v);
-            v *= (1 - (double)factor[m]) * (1 + (double)factor[m]);
-            if (!(v > 0 && pu__finite_double(v))) status = PU_E_NOT_DEFINITE, at = m;
-            else pu__levinson_step(n, m, factor[m], z);
-        }
-        if (!status) memcpy(factor + n, t, (size_t)n * sizeof *t);
-    }
-    if (index) *index = at;
-    return status;
-}
-
-PU__FN pu_status pu__circulant_apply(const pu_op *op, pu_int k, pu_block X, pu_block Y, int add, pu_real *work)
-{
-    pu__circulant_window(op->rows, (const pu_real *)op->data, work);
-    pu__window_apply(op->rows, work, k, X, Y, add);
-    return PU_OK;
-}
-
-/* 1 for the lags that occur once per row (0, and n/2 for even n), else 2 */
-PU__FN pu_int pu__circulant_times(pu_int n, pu_int lag) { return lag == 0 || 2 * lag == n ? 1 : 2; }
-
-/* lag sums around the circle: sum_i p_i q_{i+l} and, where the lag occurs twice, p_{i+l} q_i */
-PU__FN pu_status pu__circulant_grad(const pu_op *op, pu_int k, pu_block P, pu_block Q, const pu_real *weight,
-                                    pu_real *grad, pu_real *work)
-{
-    const pu_int n = op->rows;
-    pu_int j, l;
-    (void)work;
-    for (j = 0; j < k; j++) {
-        const pu_real *p = pu__col(P, j), *q = pu__col(Q, j);
-        if (weight[j] == PU_R(0)) continue;
-        for (l = 0; l < op->params; l++) {
-            double s = pu__dot(n - l, NULL, p, q + l) + pu__dot(l, NULL, p + n - l, q);
-            if (pu__circulant_times(n, l) == 2) s += pu__dot(n - l, NULL, p + l, q) + pu__dot(l, NULL, p, q + n - l);
-            grad[l] += weight[j] * (pu_real)s;
-        }
-    }
-    return PU_OK;
-}
-
-PU__FN pu_status pu__circulant_gram_diag(const pu_op *op, const pu_real *w, pu_real *y, pu_real *work)
-{
-    pu__circulant_window(op->rows, (const pu_real *)op->data, work);
-    pu__window_gram(op->rows, work, w, y);
-    return PU_OK;
-}
-
-/* F = Op^1/2, a circulant itself */
-PU__FN pu_status pu__circulant_sample(const pu_op *op, pu_int k, pu_block E, pu_block Y, pu_real *work)
-{
-    pu__circulant_window(op->rows, (const pu_real *)op->aux + op->params, work);
-    pu__window_apply(op->rows, work, k, E, Y, 0);
-    return PU_OK;
-}
-
-PU__FN pu_status pu__circulant_logdet(const pu_op *op, double *value, pu_real *work)
-{
-    const pu_real *eigen = (const pu_real *)op->aux;
-    pu_int l;
-    (void)work;
-    *value = 0;
-    for (l = 0; l < op->params; l++) *value += (double)pu__circulant_times(op->rows, l) * log((double)eigen[l]);
-    return PU_OK;
-}
-
-/* the entry of Op^-1 at lag l, as often as it occurs */
-PU__FN pu_status pu__circulant_logdet_grad(const pu_op *op, pu_real weight, pu_real *grad, pu_real *work)
-{
-    const pu_real *inverse = (const pu_real *)op->aux + 2 * op->params;
-    pu_int l;
-    (void)work;
-    for (l = 0; l < op->params; l++)
-        grad[l] += weight * (pu_real)(op->rows * pu__circulant_times(op->rows, l)) * inverse[l];
-    return PU_OK;
-}
-
-PU__FN pu_status pu__circulant_check(const pu_op *op, pu_int *index)
-{
-    return pu__window_check(op, op->aux ? (const pu_real *)op->aux + 3 * op->params : NULL, index);
-}
-
-PU_DEF pu_op pu_op_circulant(pu_int n, const pu_real *c, const pu_real *factor)
-{
-    pu_op op = pu__op_zero(n, n, n > 0 ? n / 2 + 1 : 0, c);
-    op.aux = factor, op.work = n > PTRDIFF_MAX / 2 ? PTRDIFF_MAX : n > 0 ? 2 * n : 0;
-    op.apply = op.apply_t = pu__circulant_apply, op.grad = pu__circulant_grad;
-    op.diag = pu__window_diag, op.gram_diag = pu__circulant_gram_diag, op.check = pu__circulant_check;
-    op.flops = (double)n * (double)n;
-    if (factor)
-        op.sample = pu__circulant_sample, op.logdet = pu__circulant_logdet, op.logdet_grad = pu__circulant_logdet_grad;
-    return op;
-}
-
-/* out_f = scale sum_l times_l x_l cos(2 pi f l / n): the DFT of an even sequence given by its lags, or with scale = 1/n
-   the inverse. cosine: n/2 + 1 values of cos(2 pi j / n). */
-PU__FN void pu__circulant_dft(pu_int n, const pu_real *cosine, const pu_real *x, double scale, pu_real *out)
-{
-    const pu_int half = n / 2 + 1;
-    pu_int f, l, at;
-    for (f = 0; f < half; f++) {
-        double s = 0;
-        for (l = 0, at = 0; l < half; l++) {
-            s += (double)pu__circulant_times(n, l) * ((double)x[l] * (double)cosine[at < n - at ? at : n - at]);
-            at = at < n - f ? at + f : at - (n - f); /* f l mod n */
-        }
-        out[f] = (pu_real)(scale * s);
-    }
-}
-
-/* factor = [eigenvalues | lags of the root | lags of the inverse | copy of c]; the last part holds the cosines, and the
-   two before it what is to be transformed */
-PU_DEF pu_status pu_circulant_factor(pu_int n, const pu_real *c, pu_real *factor, pu_int *index)
-{
-    pu_real *eigen, *root, *inverse, *copy;
-    pu_int l, half, at = -1;
-    pu_status status;
-    if (index) *index = -1;
-    if (!c || !factor) return PU_E_NULL;
-    if (n <= 0) return PU_E_ARGUMENT;
-    if (n > PTRDIFF_MAX / 4) return PU_E_OVERFLOW;
-    half = n / 2 + 1;
-    eigen = factor, root = factor + half, inverse = factor + 2 * half, copy = factor + 3 * half;
-    status = pu__check_finite(half, c, &at);
-    if (!status) {
-        for (l = 0; l < half; l++) copy[l] = (pu_real)cos(6.283185307179586477 * (double)l / (double)n);
-        pu__circulant_dft(n, copy, c, 1, eigen);
-        for (l = 0; l < half && !status; l++)
-            if (!(eigen[l] > PU_R(0) && pu__finite(eigen[l]))) status = PU_E_NOT_DEFINITE, at = l;
-        for (l = 0; l < half && !status; l++) inverse[l] = pu__sqrt(eigen[l]);
-        if (!status) pu__circulant_dft(n, copy, inverse, 1 / (double)n, root);
-        /* 1/lambda takes the place of lambda for one transform: there is no other room */
-        for (l = 0; l < half && !status; l++) eigen[l] = PU_R(1) / eigen[l];
-        if (!status) pu__circulant_dft(n, copy, eigen, 1 / (double)n, inverse);
-        if (!status) pu__circulant_dft(n, copy, c, 1, eigen);
-        if (!status) memcpy(copy, c, (size_t)half * sizeof *c);
-    }
-    if (index) *index = at;
-    return status;
-}
+/* ------------------------------------------------------------------------------------------------
+   >>fft   transforms of any length
+   ------------------------------------------------------------------------------------------------ */
 
 /* ---- Fourier: our own transform, then Phi = [Re F; Im F] for real images ----------------------------------
    Stockham's form: x, of length r m s, is read as x[c + s (p + m l)] and becomes, for j = 0 .. r-1,
@@ -6481,6 +6321,10 @@ PU_DEF void pu_fft_free(pu_fft *plan)
     memset(plan, 0, sizeof *plan);
 }
 
+/* ------------------------------------------------------------------------------------------------
+   >>fourier   the two-dimensional Fourier operator
+   ------------------------------------------------------------------------------------------------ */
+
 /* ---- two dimensions ---- */
 
 PU__FN void pu__fourier_layout(pu_fourier *f, pu_int rows, pu_int cols, pu__arena *arena, int make)
@@ -6888,6 +6732,351 @@ PU_DEF pu_op pu_op_fourier(const pu_fourier *f)
 }
 
 /* ------------------------------------------------------------------------------------------------
+   >>toeplitz   symmetric Toeplitz and circulant operators
+   ------------------------------------------------------------------------------------------------ */
+
+/* ---- symmetric Toeplitz and circulant: row i is a window of n entries into a sequence s, entry (i, j) = s[n - i + j].
+   The products are direct, O(n^2), one contiguous dot per row. An FFT (length 2n, or n for the circulant) belongs into
+   pu__window_apply: the kernel s is the only thing it needs. ---- */
+
+PU__FN void pu__toeplitz_window(pu_int n, const pu_real *t, pu_real *s) /* s: 2n */
+{
+    pu_int i;
+    s[0] = PU_R(0); /* no row reaches it */
+    for (i = 0; i < n; i++) s[n + i] = t[i];
+    for (i = 1; i < n; i++) s[n - i] = t[i];
+}
+
+PU__FN void pu__circulant_window(pu_int n, const pu_real *c, pu_real *s)
+{
+    pu_int i;
+    for (i = 0; i < n; i++) s[i] = c[i < n - i ? i : n - i];
+    memcpy(s + n, s, (size_t)n * sizeof *s);
+}
+
+PU__FN void pu__window_apply(pu_int n, const pu_real *s, pu_int k, pu_block X, pu_block Y, int add)
+{
+    pu_int i, j;
+    for (i = 0; i < n; i++)
+        for (j = 0; j < k; j++) {
+            pu_real v = (pu_real)pu__dot(n, NULL, s + n - i, pu__col(X, j));
+            pu__col(Y, j)[i] = add ? pu__col(Y, j)[i] + v : v;
+        }
+}
+
+/* y_i += sum_m w_m s_im^2: the same product with the squares */
+PU__FN void pu__window_gram(pu_int n, pu_real *s, const pu_real *w, pu_real *y)
+{
+    pu_int i;
+    for (i = 0; i < 2 * n; i++) s[i] *= s[i];
+    for (i = 0; i < n; i++) y[i] += (pu_real)pu__dot(n, NULL, s + n - i, w);
+}
+
+PU__FN pu_status pu__window_diag(const pu_op *op, pu_real *y, pu_real *work)
+{
+    pu_int i;
+    (void)work;
+    for (i = 0; i < op->rows; i++) y[i] += ((const pu_real *)op->data)[0];
+    return PU_OK;
+}
+
+/* finite, and the copy kept with the factor is of these very numbers */
+PU__FN pu_status pu__window_check(const pu_op *op, const pu_real *copy, pu_int *index)
+{
+    const pu_real *t = (const pu_real *)op->data;
+    pu_status status = pu__check_finite(op->params, t, index);
+    pu_int i;
+    for (i = 0; i < op->params && copy && !status; i++)
+        if (!(copy[i] == t[i])) { *index = i; return PU_E_ARGUMENT; } /* stale factor */
+    return status;
+}
+
+PU__FN pu_status pu__toeplitz_apply(const pu_op *op, pu_int k, pu_block X, pu_block Y, int add, pu_real *work)
+{
+    pu__toeplitz_window(op->rows, (const pu_real *)op->data, work);
+    pu__window_apply(op->rows, work, k, X, Y, add);
+    return PU_OK;
+}
+
+/* lag sums: sum_i p_i q_{i+l} + p_{i+l} q_i */
+PU__FN pu_status pu__toeplitz_grad(const pu_op *op, pu_int k, pu_block P, pu_block Q, const pu_real *weight,
+                                   pu_real *grad, pu_real *work)
+{
+    const pu_int n = op->rows;
+    pu_int j, l;
+    (void)work;
+    for (j = 0; j < k; j++) {
+        const pu_real *p = pu__col(P, j), *q = pu__col(Q, j);
+        if (weight[j] == PU_R(0)) continue;
+        grad[0] += weight[j] * (pu_real)pu__dot(n, NULL, p, q);
+        for (l = 1; l < n; l++)
+            grad[l] += weight[j] * (pu_real)(pu__dot(n - l, NULL, p, q + l) + pu__dot(n - l, NULL, p + l, q));
+    }
+    return PU_OK;
+}
+
+PU__FN pu_status pu__toeplitz_gram_diag(const pu_op *op, const pu_real *w, pu_real *y, pu_real *work)
+{
+    pu__toeplitz_window(op->rows, (const pu_real *)op->data, work);
+    pu__window_gram(op->rows, work, w, y);
+    return PU_OK;
+}
+
+/* Durbin and Levinson: from the best predictor of y_{m-1} from all entries before it to that of y_m,
+     phi_j := phi_j - kappa phi_{m-j},  j < m,   phi_m = kappa,
+   with phi_j in z[n - j]: the m coefficients then lie in the order of y_0 .. y_{m-1}. */
+PU__FN void pu__levinson_step(pu_int n, pu_int m, pu_real kappa, pu_real *z)
+{
+    pu_real *f = z + n - m, *b = z + n; /* b[-j], f[j] */
+    pu_int j;
+    for (j = 1; 2 * j < m; j++) {
+        const pu_real x = b[-j], y = f[j];
+        b[-j] = x - kappa * y, f[j] = y - kappa * x;
+    }
+    if (2 * j == m) f[j] -= kappa * f[j];
+    f[0] = kappa;
+}
+
+/* y_m = sum_j phi_j y_{m-j} + sqrt(v_m) e_m, v_m = v_{m-1} (1 - kappa_m^2): T's own Cholesky factor, a row at a time */
+PU__FN pu_status pu__toeplitz_sample(const pu_op *op, pu_int k, pu_block E, pu_block Y, pu_real *work)
+{
+    const pu_int n = op->rows;
+    const pu_real *kappa = (const pu_real *)op->aux;
+    pu_real root = pu__sqrt(kappa[0]);
+    pu_int j, m;
+    for (m = 0; m < n; m++) {
+        if (m > 0) {
+            pu__levinson_step(n, m, kappa[m], work);
+            root *= pu__sqrt((PU_R(1) - kappa[m]) * (PU_R(1) + kappa[m]));
+        }
+        for (j = 0; j < k; j++) {
+            pu_real *y = pu__col(Y, j);
+            y[m] = (pu_real)(pu__dot(m, NULL, work + n - m, y) + (double)root * (double)pu__col(E, j)[m]);
+        }
+    }
+    return PU_OK;
+}
+
+/* log v_0 + .. + log v_{n-1} = n log t_0 + sum_m (n - m) log(1 - kappa_m^2); *last: log v_{n-1} */
+PU__FN double pu__toeplitz_logs(pu_int n, const pu_real *kappa, double *last)
+{
+    double sum = (double)n * log((double)kappa[0]);
+    pu_int m;
+    *last = log((double)kappa[0]);
+    for (m = 1; m < n; m++) {
+        const double step = log((1 - (double)kappa[m]) * (1 + (double)kappa[m]));
+        sum += (double)(n - m) * step;
+        *last += step;
+    }
+    return sum;
+}
+
+PU__FN pu_status pu__toeplitz_logdet(const pu_op *op, double *value, pu_real *work)
+{
+    double last;
+    (void)work;
+    *value = pu__toeplitz_logs(op->rows, (const pu_real *)op->aux, &last);
+    return PU_OK;
+}
+
+/* d log det / d t_l = sum of T^-1 over |i - j| = l. By Gohberg and Semencul v T^-1 = L L' - H H' with lower
+   Toeplitz matrices L, H of first columns a = (1, -phi_1, ..) and (0, a_{n-1}, .., a_1), v = v_{n-1};
+   summed along a diagonal,
+     sum_i (T^-1)_{i,i+l} = (1/v) sum_j (n - l - 2j) a_j a_{j+l}. */
+PU__FN pu_status pu__toeplitz_logdet_grad(const pu_op *op, pu_real weight, pu_real *grad, pu_real *work)
+{
+    const pu_int n = op->rows;
+    const pu_real *kappa = (const pu_real *)op->aux;
+    pu_real *a = work, *ja = work + n;
+    double last, scale;
+    pu_int j, l, m;
+    (void)pu__toeplitz_logs(n, kappa, &last);
+    scale = (double)weight * exp(-last);
+    for (m = 1; m < n; m++) pu__levinson_step(n, m, kappa[m], ja); /* phi_j in ja[n - j] */
+    a[0] = PU_R(1);
+    for (j = 1; j < n; j++) a[j] = -ja[n - j];
+    for (j = 0; j < n; j++) ja[j] = (pu_real)j * a[j];
+    for (l = 0; l < n; l++) {
+        double s = (double)(n - l) * pu__dot(n - l, NULL, a, a + l) - 2 * pu__dot(n - l, NULL, ja, a + l);
+        grad[l] += (pu_real)((l ? 2 : 1) * scale * s);
+    }
+    return PU_OK;
+}
+
+PU__FN pu_status pu__toeplitz_check(const pu_op *op, pu_int *index)
+{
+    return pu__window_check(op, op->aux ? (const pu_real *)op->aux + op->rows : NULL, index);
+}
+
+PU_DEF pu_op pu_op_toeplitz(pu_int n, const pu_real *t, const pu_real *factor)
+{
+    pu_op op = pu__op_zero(n, n, n, t);
+    op.aux = factor, op.work = n > PTRDIFF_MAX / 2 ? PTRDIFF_MAX : n > 0 ? 2 * n : 0;
+    op.apply = op.apply_t = pu__toeplitz_apply, op.grad = pu__toeplitz_grad;
+    op.diag = pu__window_diag, op.gram_diag = pu__toeplitz_gram_diag, op.check = pu__toeplitz_check;
+    op.flops = (double)n * (double)n;
+    if (factor)
+        op.sample = pu__toeplitz_sample, op.logdet = pu__toeplitz_logdet, op.logdet_grad = pu__toeplitz_logdet_grad;
+    return op;
+}
+
+/* factor = [t_0, kappa_1 .. kappa_{n-1} | copy of t]; the second half holds the predictor until the end */
+PU_DEF pu_status pu_toeplitz_factor(pu_int n, const pu_real *t, pu_real *factor, pu_int *index)
+{
+    pu_real *z;
+    double v;
+    pu_int m, at = -1;
+    pu_status status;
+    if (index) *index = -1;
+    if (!t || !factor) return PU_E_NULL;
+    if (n <= 0) return PU_E_ARGUMENT;
+    if (n > PTRDIFF_MAX / 2) return PU_E_OVERFLOW;
+    status = pu__check_finite(n, t, &at);
+    if (!status) {
+        z = factor + n, v = (double)t[0], factor[0] = t[0];
+        if (!(v > 0)) status = PU_E_NOT_DEFINITE, at = 0;
+        for (m = 1; m < n && !status; m++) { /* kappa_m = (t_m - sum_{j<m} phi_j t_{m-j}) / v_{m-1} */
+            factor[m] = (pu_real)(((double)t[m] - pu__dot(m - 1, NULL, z + n - m + 1, t + 1)) / v);
+            v *= (1 - (double)factor[m]) * (1 + (double)factor[m]);
+            if (!(v > 0 && pu__finite_double(v))) status = PU_E_NOT_DEFINITE, at = m;
+            else pu__levinson_step(n, m, factor[m], z);
+        }
+        if (!status) memcpy(factor + n, t, (size_t)n * sizeof *t);
+    }
+    if (index) *index = at;
+    return status;
+}
+
+PU__FN pu_status pu__circulant_apply(const pu_op *op, pu_int k, pu_block X, pu_block Y, int add, pu_real *work)
+{
+    pu__circulant_window(op->rows, (const pu_real *)op->data, work);
+    pu__window_apply(op->rows, work, k, X, Y, add);
+    return PU_OK;
+}
+
+/* 1 for the lags that occur once per row (0, and n/2 for even n), else 2 */
+PU__FN pu_int pu__circulant_times(pu_int n, pu_int lag) { return lag == 0 || 2 * lag == n ? 1 : 2; }
+
+/* lag sums around the circle: sum_i p_i q_{i+l} and, where the lag occurs twice, p_{i+l} q_i */
+PU__FN pu_status pu__circulant_grad(const pu_op *op, pu_int k, pu_block P, pu_block Q, const pu_real *weight,
+                                    pu_real *grad, pu_real *work)
+{
+    const pu_int n = op->rows;
+    pu_int j, l;
+    (void)work;
+    for (j = 0; j < k; j++) {
+        const pu_real *p = pu__col(P, j), *q = pu__col(Q, j);
+        if (weight[j] == PU_R(0)) continue;
+        for (l = 0; l < op->params; l++) {
+            double s = pu__dot(n - l, NULL, p, q + l) + pu__dot(l, NULL, p + n - l, q);
+            if (pu__circulant_times(n, l) == 2) s += pu__dot(n - l, NULL, p + l, q) + pu__dot(l, NULL, p, q + n - l);
+            grad[l] += weight[j] * (pu_real)s;
+        }
+    }
+    return PU_OK;
+}
+
+PU__FN pu_status pu__circulant_gram_diag(const pu_op *op, const pu_real *w, pu_real *y, pu_real *work)
+{
+    pu__circulant_window(op->rows, (const pu_real *)op->data, work);
+    pu__window_gram(op->rows, work, w, y);
+    return PU_OK;
+}
+
+/* F = Op^1/2, a circulant itself */
+PU__FN pu_status pu__circulant_sample(const pu_op *op, pu_int k, pu_block E, pu_block Y, pu_real *work)
+{
+    pu__circulant_window(op->rows, (const pu_real *)op->aux + op->params, work);
+    pu__window_apply(op->rows, work, k, E, Y, 0);
+    return PU_OK;
+}
+
+PU__FN pu_status pu__circulant_logdet(const pu_op *op, double *value, pu_real *work)
+{
+    const pu_real *eigen = (const pu_real *)op->aux;
+    pu_int l;
+    (void)work;
+    *value = 0;
+    for (l = 0; l < op->params; l++) *value += (double)pu__circulant_times(op->rows, l) * log((double)eigen[l]);
+    return PU_OK;
+}
+
+/* the entry of Op^-1 at lag l, as often as it occurs */
+PU__FN pu_status pu__circulant_logdet_grad(const pu_op *op, pu_real weight, pu_real *grad, pu_real *work)
+{
+    const pu_real *inverse = (const pu_real *)op->aux + 2 * op->params;
+    pu_int l;
+    (void)work;
+    for (l = 0; l < op->params; l++)
+        grad[l] += weight * (pu_real)(op->rows * pu__circulant_times(op->rows, l)) * inverse[l];
+    return PU_OK;
+}
+
+PU__FN pu_status pu__circulant_check(const pu_op *op, pu_int *index)
+{
+    return pu__window_check(op, op->aux ? (const pu_real *)op->aux + 3 * op->params : NULL, index);
+}
+
+PU_DEF pu_op pu_op_circulant(pu_int n, const pu_real *c, const pu_real *factor)
+{
+    pu_op op = pu__op_zero(n, n, n > 0 ? n / 2 + 1 : 0, c);
+    op.aux = factor, op.work = n > PTRDIFF_MAX / 2 ? PTRDIFF_MAX : n > 0 ? 2 * n : 0;
+    op.apply = op.apply_t = pu__circulant_apply, op.grad = pu__circulant_grad;
+    op.diag = pu__window_diag, op.gram_diag = pu__circulant_gram_diag, op.check = pu__circulant_check;
+    op.flops = (double)n * (double)n;
+    if (factor)
+        op.sample = pu__circulant_sample, op.logdet = pu__circulant_logdet, op.logdet_grad = pu__circulant_logdet_grad;
+    return op;
+}
+
+/* out_f = scale sum_l times_l x_l cos(2 pi f l / n): the DFT of an even sequence given by its lags, or with scale = 1/n
+   the inverse. cosine: n/2 + 1 values of cos(2 pi j / n). */
+PU__FN void pu__circulant_dft(pu_int n, const pu_real *cosine, const pu_real *x, double scale, pu_real *out)
+{
+    const pu_int half = n / 2 + 1;
+    pu_int f, l, at;
+    for (f = 0; f < half; f++) {
+        double s = 0;
+        for (l = 0, at = 0; l < half; l++) {
+            s += (double)pu__circulant_times(n, l) * ((double)x[l] * (double)cosine[at < n - at ? at : n - at]);
+            at = at < n - f ? at + f : at - (n - f); /* f l mod n */
+        }
+        out[f] = (pu_real)(scale * s);
+    }
+}
+
+/* factor = [eigenvalues | lags of the root | lags of the inverse | copy of c]; the last part holds the cosines, and the
+   two before it what is to be transformed */
+PU_DEF pu_status pu_circulant_factor(pu_int n, const pu_real *c, pu_real *factor, pu_int *index)
+{
+    pu_real *eigen, *root, *inverse, *copy;
+    pu_int l, half, at = -1;
+    pu_status status;
+    if (index) *index = -1;
+    if (!c || !factor) return PU_E_NULL;
+    if (n <= 0) return PU_E_ARGUMENT;
+    if (n > PTRDIFF_MAX / 4) return PU_E_OVERFLOW;
+    half = n / 2 + 1;
+    eigen = factor, root = factor + half, inverse = factor + 2 * half, copy = factor + 3 * half;
+    status = pu__check_finite(half, c, &at);
+    if (!status) {
+        for (l = 0; l < half; l++) copy[l] = (pu_real)cos(6.283185307179586477 * (double)l / (double)n);
+        pu__circulant_dft(n, copy, c, 1, eigen);
+        for (l = 0; l < half && !status; l++)
+            if (!(eigen[l] > PU_R(0) && pu__finite(eigen[l]))) status = PU_E_NOT_DEFINITE, at = l;
+        for (l = 0; l < half && !status; l++) inverse[l] = pu__sqrt(eigen[l]);
+        if (!status) pu__circulant_dft(n, copy, inverse, 1 / (double)n, root);
+        /* 1/lambda takes the place of lambda for one transform: there is no other room */
+        for (l = 0; l < half && !status; l++) eigen[l] = PU_R(1) / eigen[l];
+        if (!status) pu__circulant_dft(n, copy, eigen, 1 / (double)n, inverse);
+        if (!status) pu__circulant_dft(n, copy, c, 1, eigen);
+        if (!status) memcpy(copy, c, (size_t)half * sizeof *c);
+    }
+    if (index) *index = at;
+    return status;
+}
+
+/* ------------------------------------------------------------------------------------------------
    >>solver   GD, SD, CG and PCG are one loop, and have one reverse pass:
 
        r = u - A x;  d = m o r;  rho = r'(m o r)                  m = 1 except in PCG
@@ -6906,10 +7095,6 @@ PU_DEF pu_op pu_op_fourier(const pu_fourier *f)
    The tape is d_0 .. d_{I-1} alone: m o r_i = d_i - be_i d_{i-1} gives the residuals back, and q_i = (r_{i-1} - r_i) / a_i;
    neither cancels, because successive residuals are orthogonal (in the m product).
    ------------------------------------------------------------------------------------------------ */
-
-enum { PU__DOTS = 5 };     /* u'u, r'r, |u - Ax|^2, u'x, x'(u - Ax) of every column */
-enum { PU__ABREAST = 8 };  /* eigenproblems at once, at most; a multiple of 4 */
-enum { PU__LANCZOS = 12 }; /* steps for the largest eigenvalue: within a few percent, and 1/lambda needs no more */
 
 typedef struct { /* options with the defaults filled in */
     pu_solver solver;
@@ -7515,73 +7700,11 @@ PU__FN pu_status pu__reverse(pu__run *g, const pu_block *x0, pu_real *grad)
     return status;
 }
 
+/* ------------------------------------------------------------------------------------------------
+   >>lanczos   what the CG coefficients know about the spectrum of A (of M^-1 A for PCG)
+   ------------------------------------------------------------------------------------------------ */
+
 /* ---- what the CG coefficients know about the spectrum of A (of M^-1 A for PCG) ---- */
-
-/* One rotation of each of the matrices that are busy: rows i (0) and i + 1 (1). Selections instead of branches, and operands
-   that cannot trap, so that compilers make vectors of it; gcc does not once it is inlined. h: shifts; begun: 1 where a rotation has been made since
-   the last cut. */
-#if defined(__GNUC__)
-__attribute__((noinline))
-#endif
-PU__FN void pu__rotate(pu_int lanes, const double *PU__RESTRICT busy, const double *PU__RESTRICT h, double *PU__RESTRICT d0,
-                       double *PU__RESTRICT d1, const double *PU__RESTRICT e0, double *PU__RESTRICT e1, double *PU__RESTRICT z0,
-                       double *PU__RESTRICT z1, double *PU__RESTRICT c, double *PU__RESTRICT s, double *PU__RESTRICT p,
-                       double *PU__RESTRICT bulge, double *PU__RESTRICT begun)
-{
-    pu_int l;
-    for (l = 0; l < lanes; l++) {
-        const double off = e0[l], f = s[l] * off, b = c[l] * off, g = bulge[l], sum = f * f + g * g;
-        const double r2 = sum + DBL_MIN, root = sqrt(r2), over = 1 / r2; /* neither waits for the other */
-        const double sine = sum > DBL_MIN ? f * root * over : 0, cosine = sum > DBL_MIN ? g * root * over : 1;
-        const double t = d1[l] - p[l], r = (d0[l] - t) * sine + 2 * cosine * b, shift = sine * r;
-        const double u = z0[l], v = z1[l], along = begun[l] * (sum > DBL_MIN ? root : 0), anew = d0[l] - h[l];
-        e1[l] = busy[l] != 0 ? along : e1[l];
-        d1[l] = busy[l] != 0 ? t + shift : d1[l];
-        z1[l] = busy[l] != 0 ? sine * u + cosine * v : v;
-        z0[l] = busy[l] * off != 0 ? cosine * u - sine * v : u; /* at a cut row i is not turned */
-        bulge[l] = off != 0 ? cosine * r - b : anew; /* beyond a cut it begins anew */
-        p[l] = off != 0 ? shift : 0;
-        s[l] = off != 0 ? sine : 1, c[l] = off != 0 ? cosine : 1, begun[l] = off != 0 ? 1 : 0;
-    }
-}
-
-/* Eigenvalues of `lanes` symmetric tridiagonal matrices into d, and the first components of the eigenvectors into z: implicit
-   QL with Wilkinson's shift. A rotation waits for the one before it and that is all the time goes into, so several matrices
-   take little longer than one (4 or 8 of them). Entry i of matrix l is at i lanes + l of d (n diagonal entries), e (n, the last unused) and z.
-   What happens to a matrix does not depend on the others. failed[l]: 1 without convergence. */
-PU__FN void pu__tridiagonal(pu_int n, pu_int lanes, double *d, double *e, double *z, double *failed)
-{
-    double c[PU__ABREAST], s[PU__ABREAST], p[PU__ABREAST], bulge[PU__ABREAST], h[PU__ABREAST];
-    double busy[PU__ABREAST], begun[PU__ABREAST];
-    const double small = pu__max(DBL_EPSILON, 1e-3 * (double)PU__EPS); /* what the matrices come from is no better */
-    pu_int first, i, l;
-    int sweep, open;
-    for (i = 0; i < n * lanes; i++) z[i] = i < lanes;
-    for (l = 0; l < lanes; l++) e[(n - 1) * lanes + l] = 0, failed[l] = 0;
-    for (first = 0; first < n; first++)
-        for (sweep = 0;; sweep++) {
-            for (i = first * lanes; i < (n - 1) * lanes; i++) /* a negligible off-diagonal entry cuts the matrix */
-                e[i] = fabs(e[i]) <= small * (fabs(d[i]) + fabs(d[i + lanes])) ? 0 : e[i];
-            for (l = 0, open = 0; l < lanes; l++) {
-                const double *dl = d + first * lanes + l;
-                double off = e[first * lanes + l], half;
-                if (sweep == 60 && off != 0) { /* given up: nothing is left to do */
-                    for (i = 0; i < n; i++) e[i * lanes + l] = 0;
-                    failed[l] = 1, off = 0;
-                }
-                busy[l] = off != 0, open |= off != 0;
-                half = off != 0 ? (dl[lanes] - dl[0]) / (2 * off) : 0;
-                h[l] = dl[0] - off / (half + (half >= 0 ? 1 : -1) * sqrt(half * half + 1));
-                bulge[l] = d[(n - 1) * lanes + l] - h[l], c[l] = s[l] = 1, p[l] = begun[l] = 0;
-            }
-            if (!open) break;
-            for (i = n - 2; i >= first; i--) /* chase the bulge upwards */
-                pu__rotate(lanes, busy, h, d + i * lanes, d + (i + 1) * lanes, e + i * lanes, e + (i + 1) * lanes,
-                           z + i * lanes, z + (i + 1) * lanes, c, s, p, bulge, begun);
-            for (l = 0; l < lanes; l++)
-                if (busy[l] != 0) d[first * lanes + l] -= p[l], e[first * lanes + l] = begun[l] * bulge[l];
-        }
-}
 
 /* Ritz values of column j; the squares of the first components of their vectors are history + 1 further on */
 PU__FN double *pu__ritz(const pu__run *g, pu_int j) { return g->ritz + 2 * (g->history + 1) * j; }
@@ -7734,6 +7857,10 @@ PU__FN pu_status pu__lambda_max(pu__run *g, double *lambda)
     pu__run_set(g, g->plan.solver, k);
     return status;
 }
+
+/* ------------------------------------------------------------------------------------------------
+   >>solve   one block of columns from right-hand sides to gradient terms; pu_solve
+   ------------------------------------------------------------------------------------------------ */
 
 /* Failures that leave no usable result. */
 PU__FN int pu__fatal(pu_status status) { return status < 0 || status == PU_BREAKDOWN || status == PU_NONFINITE; }
@@ -8193,7 +8320,7 @@ PU_DEF pu_status pu_solve(const pu_op *A, pu_int k, const pu_real *U, pu_int ldu
 }
 
 /* ------------------------------------------------------------------------------------------------
-   >>lgm   A, b, c, probes, the four gradients, the likelihood
+   >>data   observations, and the checks of what a caller hands in
    ------------------------------------------------------------------------------------------------ */
 
 PU__FN pu_data pu__data(pu_int n, pu_int m, const pu_real *y, pu_data_kind kind)
@@ -8335,6 +8462,10 @@ PU__FN pu_status pu__check_numbers(const pu_lgm *model, pu_report *report)
     if (!status) status = pu__check_op(model->Phi, "Phi", "Phi (stale factor)", "Phi.check", report);
     return status;
 }
+
+/* ------------------------------------------------------------------------------------------------
+   >>posterior   A, b, c of a datum
+   ------------------------------------------------------------------------------------------------ */
 
 /* ---- the posterior precision A = Gamma + Phi' W Phi as an operator; its parameters are
         [Gamma | Phi | psi] at the offsets below, so that the solver's gradient terms land where they belong ---- */
@@ -8725,17 +8856,6 @@ PU__FN void pu__posterior_layout(pu__posterior *p, pu__arena *arena, const pu_lg
     if (pu__has_diag(host)) p->op.diag = pu__posterior_diag;
 }
 
-/* a sum of logarithms with one log for many terms */
-typedef struct {
-    double sum, product;
-} pu__logs;
-
-PU__FN void pu__logs_add(pu__logs *s, double x)
-{
-    if (!(x > 1e-150 && x < 1e150)) s->sum += log(x);
-    else if (s->product *= x, !(s->product > 1e-150 && s->product < 1e150)) s->sum += log(s->product), s->product = 1;
-}
-
 /* Observations of datum n into rows, w, mask, e; returns M_n and the datum's own part of c. It is number `which` of those side by
    side, each of which has n_rows rows. */
 PU__FN pu_int pu__posterior_read(pu__posterior *p, const pu_data *data, pu_int n, pu_int which, pu_int n_rows, double *c)
@@ -8862,8 +8982,6 @@ PU__FN pu_status pu__posterior_value(pu__posterior *p, pu_block x, pu_real *d, p
     return status;
 }
 
-/* ---- exact: A in full, and its Cholesky factor ------------------------------------------------------- >>exact */
-
 /* where the i-th observed row is in blocks over rows */
 PU__FN pu_int pu__place(const pu__posterior *p, pu_int i) { return p->restricted ? i : p->list[i]; }
 
@@ -8890,19 +9008,6 @@ PU__FN pu_status pu__phi_rows(pu__posterior *p, pu_int first, pu_int k, pu_block
         pu__col(p->t1, j)[i] = p->w_root[i];
     }
     return pu__phi_apply_t(p, k, p->t1, Y, 0);
-}
-
-/* the strict lower triangle of a (n x n) becomes the mirror image of the upper one, or the other way round */
-PU__FN void pu__mirror(pu_int n, pu_real *a, int to_lower)
-{
-    enum { TILE = 16 };
-    pu_int i, j, i0, j0;
-    for (i0 = 0; i0 < n; i0 += TILE)
-        for (j0 = 0; j0 <= i0; j0 += TILE)
-            for (i = i0; i < pu__min(n, i0 + TILE); i++)
-                for (j = j0; j < pu__min(i, j0 + TILE); j++)
-                    if (to_lower) a[i * n + j] = a[j * n + i];
-                    else a[j * n + i] = a[i * n + j];
 }
 
 /* A into a (D x D), kmax columns at a time through the blocks X and Y */
@@ -8939,8 +9044,6 @@ PU__FN pu_status pu__factor(pu_int D, pu_real *a, pu_int datum, pu_report *repor
     bad = pu__cholesky(D, a, D);
     return bad >= 0 ? pu__fail(report, PU_E_NOT_DEFINITE, "A", datum, bad * D + bad) : PU_OK;
 }
-
-/* ---- one batch ---------------------------------------------------------------------------------------- */
 
 typedef struct { /* everything decided before work starts */
     const pu_lgm *model;
@@ -9042,6 +9145,10 @@ typedef struct {
     pu_real *columns_x, *columns_u; /* D x kmax, Rao-Blackwell */
 } pu__memory;
 
+/* ------------------------------------------------------------------------------------------------
+   >>engine   direct engines: a factor of A, solves with it, the gradient of 1/2 tr(A Sigma)
+   ------------------------------------------------------------------------------------------------ */
+
 /* 0 when Gamma is neither */
 PU__FN int pu__markov_of(const pu_op *Gamma, pu__markov *k)
 {
@@ -9072,480 +9179,6 @@ PU__FN int pu__markov_of(const pu_op *Gamma, pu__markov *k)
 
 /* per step: filtered and predicted mean (S each) and covariance (S x S each) */
 PU__FN pu_int pu__kalman_reals(const pu__markov *k) { return 2 * (k->S + k->S * k->S); }
-
-/* ------------------------------------------------------------------------------------------------
-   >>plan   which engine for which datum. A choice depends on sizes alone, never on a clock: same inputs, same bits.
-   ------------------------------------------------------------------------------------------------ */
-
-/* What this engine lacks here, or NULL. */
-PU__FN const char *pu__missing(const pu__job *job, pu_engine engine)
-{
-    const pu_op *G = job->model->Gamma, *P = job->model->Phi;
-    pu__markov k;
-    if (engine == PU_ITERATIVE && job->K > 0 && !job->o->delta && !G->sample) return "Gamma.sample (or give options.delta)";
-    if (engine == PU_DUAL && !G->solve) return "Gamma.solve";
-    if (engine != PU_BANDED && engine != PU_KALMAN) return NULL;
-    if (!G->band_add || G->band < 0) return "Gamma.band_add";
-    if (!P->row || P->band < 0) return "Phi.row";
-    if (job->out->Gamma && G->params > 0 && !G->band_grad) return "Gamma.band_grad";
-    if (job->out->Phi && P->params > 0 && !P->row_grad) return "Phi.row_grad";
-    if (engine == PU_KALMAN && !pu__markov_of(G, &k))
-        return "Kalman: Gamma must be a pu_op_ssm, or a pu_op_ar of order at most 16";
-    return NULL;
-}
-
-/* per multiplication of a product with few columns, in ns, and per row of it and column besides */
-#ifdef PU_FLOAT
-#define PU__NS 0.037
-#define PU__NS_ROW 10
-#else
-#define PU__NS 0.08
-#define PU__NS_ROW 8
-#endif
-
-/* Predicted nanoseconds of the solver's products with A, and of making A a matrix first, where that is cheaper: then *form = 1 */
-PU__FN double pu__products_cost(const pu__job *job, pu_int rows, int *form)
-{
-    const double D = (double)job->D, m = (double)rows, matrix = sizeof(pu_real) == sizeof(float) ? 0.055 : 0.1;
-    const double gamma = pu__flops(job->model->Gamma), phi = pu__flops(job->model->Phi) * m / (double)job->M;
-    const double count = ((job->asked_network ? 2 : 1) * (double)job->asked_steps + 1) * ((double)job->K + 1);
-    const double each = count * (PU__NS * (gamma + 2 * phi) + PU__NS_ROW * m);
-    const double formed = 0.35 * matrix * m * D * D + 4 * D * D + count * (PU__NS * D * D + PU__NS_ROW * D) +
-                          ((double)job->K + 1) * PU__NS * phi; /* the product with Phi that the gradient then lacks */
-    *form = pu__plain(job->model->Phi) && job->B->host && !job->asked_network && formed < each;
-    return *form ? formed : each;
-}
-
-/* Predicted nanoseconds for a datum with that many observed rows, on one core: multiplications at the rate of long loops, and
-   what each vector, row and column costs besides. The constants are a fit to measurements on one machine (docs/design.md, "the
-   planner"), good to 30 %; what matters is which engine is cheaper, and near the crossover both are about as good. */
-PU__FN double pu__cost(const pu__job *job, pu_engine engine, pu_int observed)
-{
-    const pu_int rows = job->restricted ? observed : job->M; /* at work */
-    const int single = sizeof(pu_real) == sizeof(float);
-    const double D = (double)job->D, m = (double)rows, cols = (double)job->K + 1, w = (double)job->width + 1;
-    const double I = (double)job->asked_steps, grad = job->any_grad ? 1 : 0;
-    const double flops = pu__flops(job->model->Phi), phi = flops * m / (double)job->M, gamma = pu__flops(job->model->Gamma);
-    const double seen = (double)(observed > 0 ? observed : rows); /* an empty datum goes where full ones go: no second engine */
-    const double matrix = single ? 0.055 : 0.1;                   /* of a product of matrices */
-    const int plain = pu__plain(job->model->Phi);
-    const double ns = PU__NS, vector = single ? 0.5 : 1.2; /* per entry and step */
-    const double product = ns * (gamma + 2 * phi), pair = ns * (gamma + 4 * phi); /* one product with A; one gradient term */
-    int form;
-    switch (engine) {
-    case PU_ITERATIVE:
-        return pu__products_cost(job, rows, &form) + 2800 * cols +
-               cols * (job->asked_network ? (2 * I + 1) * vector * D + (I + 1) * pair : (I + 1) * vector * D + grad * pair);
-    case PU_DENSE:
-        return (plain ? matrix * (0.35 + 1.75 * grad) * m * D * D + (single ? 170 : 260) * m : D * (product + grad * pair)) +
-               (1 + grad) * (0.115 * matrix * D * D * D + 2 * D * D);
-    case PU_DUAL: /* of the observed rows alone */
-        return matrix * seen * seen * ((0.27 + 0.54 * grad) * D + (0.1 + 0.1 * grad) * seen) +
-               (1 + grad) * (2 * seen * seen + (single ? 1.3 : 3) * seen * D) + seen * ns * (gamma + (plain ? 0 : 2 * flops));
-    case PU_BANDED: return D * (20 + 2 * w * w * (1 + grad));
-    case PU_KALMAN: return 1e300; /* the baseline is never cheaper than banded, which can do whatever it can */
-    case PU_ENGINE_AUTO: case PU_ENGINES: break;
-    }
-    return 1e300;
-}
-
-/* The engine for a datum with that many observed rows. */
-PU__FN pu_engine pu__engine_for(const pu__job *job, pu_int observed)
-{
-    pu_engine best = job->kind == PU_EXACT ? PU_DENSE : PU_ITERATIVE;
-    int e;
-    if (job->engine != PU_ENGINE_AUTO) return job->engine;
-    for (e = PU_ITERATIVE; e < PU_ENGINE_AUTO; e++)
-        if ((job->can >> e & 1u) && pu__cost(job, (pu_engine)e, observed) < pu__cost(job, best, observed)) best = (pu_engine)e;
-    return best;
-}
-
-PU__FN void pu__job_layout(pu__memory *mem, pu__arena *arena, const pu__job *job)
-{
-    const pu_int cols = job->K + 1, all = job->N * cols, wide = job->served[PU_DENSE] ? job->D : 0;
-    const pu_int side = job->served[PU_DUAL] && job->most > wide ? job->most : wide;
-    const pu_lgm *model = job->far ? &mem->model : job->model;
-    int t;
-    memset(mem, 0, sizeof *mem);
-    arena->B = job->B;
-    if (job->far) {
-        for (t = 0; t < 2; t++) {
-            mem->side[t] = job->side[t];
-            mem->side_memory[t] = pu__take_from(arena, 1, (pu_int)job->side_bytes[t], 1, 1);
-        }
-        mem->far_lane = pu__far_reals(arena, job->far_params, 1), mem->sums = pu__reals(arena, job->far_params, 1);
-        mem->far_psi = pu__far_reals(arena, job->M, 1), mem->far_nu = pu__far_reals(arena, job->D, 1);
-        if (job->o->x0) mem->x0 = pu__far_cols(arena, job->D, job->kmax);
-        if (job->o->rao_blackwell)
-            mem->columns_x = pu__reals(arena, job->D, job->kmax), mem->columns_u = pu__reals(arena, job->D, job->kmax);
-        mem->model = *job->model;
-        mem->model.Gamma = mem->side, mem->model.Phi = mem->side + 1, mem->model.psi = mem->far_psi;
-    }
-    mem->workers = (pu__worker *)pu__take(arena, job->threads, 1, sizeof(pu__worker));
-    mem->lane_report = (pu_report *)pu__take(arena, job->lanes, 1, sizeof(pu_report));
-    mem->lanes = pu__reals(arena, job->lanes, job->params);
-    mem->home = mem->lanes ? mem->lanes + job->at_Phi : NULL;
-    if (job->by_rows) mem->touched = (unsigned char *)pu__take(arena, job->lanes, job->M, 1);
-    mem->gamma_nu = pu__reals(arena, job->D, 1);
-    if (job->groups) mem->se = pu__reals(arena, job->at_eta, 1);
-    mem->test = pu__reals(arena, job->D + (job->M > job->D ? job->M : job->D), 2);
-    mem->columns = (pu__column *)pu__take(arena, all, 1, sizeof(pu__column));
-    mem->c = (double *)pu__take(arena, job->N, 1, sizeof(double));
-    mem->logdet = (double *)pu__take(arena, job->N, 1, sizeof(double));
-    mem->observed = (pu_int *)pu__take(arena, job->N, 1, sizeof(pu_int));
-    if (job->ragged) mem->lane_of = (int *)pu__take(arena, job->N, 1, sizeof(int));
-    mem->engine = (unsigned char *)pu__take(arena, job->N, 1, 1);
-    if (job->out->x) mem->stage.x = pu__reals(arena, all, job->D);
-    if (job->out->residual) mem->stage.residual = pu__reals(arena, all, job->D);
-    if (job->out->alpha) mem->stage.alpha = pu__reals(arena, all, job->plan.I);
-    if (job->out->beta) mem->stage.beta = pu__reals(arena, all, job->plan.I);
-    for (t = 0; t < job->threads; t++) {
-        pu__worker measure, *w = mem->workers ? mem->workers + t : &measure;
-        const pu_int noise = pu__noise(job->model->Gamma);
-        memset(w, 0, sizeof *w);
-        pu__posterior_layout(&w->post, arena, job->model, model, job->B, job->kmax, job->batch, job->params);
-        if (job->o->tied_psi && model->Phi->gram && (job->far || !pu__is_gram_plus(job->model)))
-            w->post.g = pu__far_cols(arena, job->D, job->kmax);
-        w->post.tied = job->o->tied_psi;
-        w->post.want_Gamma = job->out->Gamma && job->model->Gamma->params > 0;
-        w->post.want_Phi = job->out->Phi && job->model->Phi->params > 0;
-        w->post.want_psi = job->out->psi != NULL;
-        if (pu__is_shift(job->model) && !job->far && job->o->tied_psi && w->post.want_Gamma && w->post.want_psi &&
-            !w->post.want_Phi)
-            w->post.op.grad_plus = pu__posterior_grad_plus,
-            w->post.op.grad_led = job->model->Gamma->grad_led ? pu__posterior_grad_led : NULL;
-        if (pu__is_gram_plus(job->model) && !job->far && job->o->tied_psi && !w->post.want_Phi)
-            w->post.op.grad_plus = pu__posterior_gram_grad;
-        w->post.at_Gamma = 0, w->post.at_Phi = job->at_Phi, w->post.at_psi = job->at_psi;
-        w->post.at_eta = job->at_eta, w->post.at_b = job->at_b;
-        w->post.groups = job->groups, w->post.probes = job->K;
-        w->post.at_group = job->at_group, w->post.stride = job->at_eta;
-        if (job->far) {
-            w->post.at_Phi = job->far_Phi, w->post.at_psi = job->far_psi, w->post.at_eta = job->far_eta;
-            w->post.at_b = job->far_b, w->post.at_group = job->far_group, w->post.stride = job->far_eta;
-        }
-        pu__run_layout(&w->run, arena, &w->post.op, job->B, &job->plan, job->kmax, (job->far ? 2 : 1) * job->batch, job->network);
-        w->post.m = w->run.m, w->post.minv = w->run.minv;
-        w->eps = pu__far_cols(arena, noise > job->M ? noise : job->M, job->kmax);
-        if (job->form) w->post.A = pu__reals(arena, job->D, job->D);
-        w->bbar = pu__far_reals(arena, job->D, job->batch), w->diagonal = pu__reals(arena, job->D, 1);
-        w->weight = pu__reals(arena, job->kmax, 1);
-        w->shift = (double *)pu__take(arena, 2 * job->batch, 1, sizeof(double));
-        w->base = (double *)pu__take(arena, 2 * job->batch, 1, sizeof(double));
-        if (job->o->rao_blackwell) w->Z = (double *)pu__take(arena, job->D, job->model->Gamma->band + 1, sizeof(double));
-        if (side > 0) w->L = pu__reals(arena, side, side);
-        if (job->served[PU_DUAL]) {
-            w->V = pu__cols(arena, job->D, job->most), w->s = pu__reals(arena, job->most, 1);
-            w->Y = pu__reals(arena, job->most, job->most > PU__SPAN ? job->most : PU__SPAN);
-        }
-        if (job->served[PU_BANDED] || job->served[PU_KALMAN]) {
-            w->row = pu__reals(arena, job->width + 1, 1);
-            w->band = (double *)pu__take(arena, job->D, job->width + 1, sizeof(double));
-            w->Z = (double *)pu__take(arena, job->D, job->width + 1, sizeof(double)); /* as wide as the one above, or wider */
-            w->inverse = (double *)pu__take(arena, job->D, 1, sizeof(double));
-            w->wide = (double *)pu__take(arena, job->D, 1, sizeof(double));
-        }
-        if (job->served[PU_KALMAN]) {
-            pu__markov k;
-            w->markov = (pu__markov *)pu__take(arena, 1, 1, sizeof k);
-            if (pu__markov_of(job->model->Gamma, &k))
-                w->kalman = (double *)pu__take(arena, k.T + 2, pu__kalman_reals(&k), sizeof(double));
-            if (w->markov) *w->markov = k;
-        }
-        w->loaded = -1;
-    }
-    mem->work = mem->workers ? mem->workers[0].post.work_host : NULL;
-}
-
-PU__FN pu_int pu__m_stride(const pu__job *job)
-{
-    const pu_int stride = job->o->solve.m_stride;
-    return stride == PU_NONE ? 0 : stride ? stride : job->D;
-}
-
-/* What a datum of the iterative engine has besides its observations, which were read last: diag(A) and what comes of it. It is
-   number `which` of those side by side. */
-PU__FN pu_status pu__load_diagonal(const pu__job *job, pu__worker *w, pu_int n, pu_int which, pu_report *report)
-{
-    const pu_int turn = pu__turn_of(job, n);
-    pu__logs logs = {0, 1};
-    double sum;
-    pu_int i;
-    pu_status status;
-    if (w->post.op.diag && (job->plan.solver == PU_PCG || job->want_nll || job->o->rao_blackwell)) {
-        memset(w->diagonal, 0, (size_t)job->D * sizeof(pu_real));
-        if (w->post.op.diag(&w->post.op, w->diagonal, NULL))
-            return pu__operator_failed(report, w->post.failed, n);
-        /* the control variate's s: the geometric mean of diag(M^-1 A), near the middle of the spectrum's logarithm */
-        for (i = 0; i < job->D; i++) pu__logs_add(&logs, (double)w->diagonal[i]);
-    }
-    w->base[turn] = 0;
-    if (job->plan.solver == PU_PCG) {
-        const pu_real *m = job->o->solve.m, *now = w->run.host_m + 2 * which * job->D;
-        pu__logs base = {0, 1};
-        status = pu__set_m(&w->run, which, m ? m + n * pu__m_stride(job) : NULL, w->diagonal, n, report);
-        if (status) return status;
-        for (i = 0; i < job->D && w->post.op.diag; i++) pu__logs_add(&logs, (double)now[i]);
-        for (i = 0; i < job->D && job->want_nll; i++) pu__logs_add(&base, (double)now[i]);
-        w->base[turn] = -(base.sum + log(base.product)); /* log det M */
-    }
-    sum = logs.sum + log(logs.product);
-    w->shift[turn] = job->o->no_control_variate || !pu__finite_double(sum) ? 1 : exp(sum / (double)job->D);
-    return PU_OK;
-}
-
-/* Observations of datum n, and what depends on them alone. */
-PU__FN pu_status pu__load(const pu__job *job, pu__memory *mem, pu__worker *w, pu_int n, pu_int first, pu_report *report)
-{
-    const pu_int datum = pu__datum(job->data, n);
-    pu_status status;
-    pu_int observed;
-    double c;
-    if (w->loaded == n) return PU_OK;
-    w->loaded = -1;
-    w->post.failed = NULL;
-    *w->post.id = (uint32_t)(job->data->id ? job->data->id[datum] : datum);
-    observed = pu__posterior_load(&w->post, job->data, n, &c);
-    w->engine = pu__engine_for(job, observed);
-    if (first == 0) { /* blocks of one datum may meet on two threads */
-        mem->observed[n] = observed, mem->c[n] = c;
-        mem->engine[n] = (unsigned char)w->engine;
-    }
-    if (w->engine != PU_ITERATIVE) {
-        w->loaded = n;
-        return PU_OK;
-    }
-    if (job->form) {
-        int form;
-        (void)pu__products_cost(job, observed, &form);
-        if (form && pu__posterior_dense(&w->post, job->kmax, w->run.x, w->run.q, w->post.A))
-            return pu__operator_failed(report, w->post.failed, n);
-        if (form) w->post.formed = pu_op_dense(job->D, job->D, w->post.A);
-    }
-    status = pu__load_diagonal(job, w, n, 0, report);
-    if (!status) w->loaded = n;
-    return status;
-}
-
-/* The same for `count` data from n on, side by side where the backend works, in the slot that was not used last. */
-PU__FN pu_status pu__far_load(const pu__job *job, pu__memory *mem, pu__worker *w, pu_int n, pu_int count, pu_report *report)
-{
-    pu__posterior *p = &w->post;
-    const pu_op *Phi = p->model->Phi;
-    pu_status status = PU_OK;
-    pu_int g, i, observed, most = 0;
-    p->failed = NULL, p->slot = !p->slot, p->count = count, p->cols = job->block;
-    p->restricted = Phi->apply_rows && Phi->apply_rows_t && Phi->grad_rows;
-    for (g = 0; g < count; g++) {
-        observed = pu__count_observed(job->data, n + g);
-        if (observed > most) most = observed;
-    }
-    p->n_rows = p->restricted ? most : p->M, p->observed = most;
-    p->rows = NULL, p->joint = 0;
-    pu__forget(p);
-    job->B->turn(job->B->user, p->slot);
-    w->run.m = p->m ? p->m + p->slot * p->wide * p->D : NULL, w->run.minv = p->m ? p->minv + p->slot * p->wide * p->D : NULL;
-    for (g = 0; g < count && !status; g++) {
-        const pu_int datum = pu__datum(job->data, n + g);
-        pu_int *list = p->staged.rows + g * p->n_rows;
-        p->staged.id[g] = (uint32_t)(job->data->id ? job->data->id[datum] : datum);
-        observed = pu__posterior_read(p, job->data, n + g, g, p->n_rows, mem->c + n + g);
-        mem->observed[n + g] = observed, mem->engine[n + g] = (unsigned char)PU_ITERATIVE;
-        for (i = 0; i < p->n_rows && p->restricted; i++) list[i] = i < observed ? p->list[i] : -1;
-        if (p->restricted && observed < p->M) p->rows = p->staged.rows;
-        status = pu__load_diagonal(job, w, n + g, g, report);
-    }
-    if (status) return status;
-    pu__posterior_send(p);
-    job->B->batch(job->B->user, count);
-    return PU_OK;
-}
-
-/* Columns first .. first+k-1 of [b | delta_1 .. delta_K] into run.u; far: of every datum. There b's columns get a probe, too, before
-   b itself, so that columns of one kind lie side by side. */
-PU__FN pu_status pu__rhs(const pu__job *job, pu__memory *mem, pu__worker *w, pu_int n, pu_int first, pu_int k,
-                         pu_report *report)
-{
-    pu__posterior *p = &w->post;
-    const pu_op *Gamma = p->model->Gamma;
-    const pu_backend *B = job->B;
-    const pu_block u = w->run.u;
-    const pu_int skip = first == 0 && !job->far, probes = k - skip; /* column 0 of the first block is b */
-    const pu_block delta = pu__from(u, skip);
-    const uint32_t sample = (uint32_t)(first + skip - 1);
-    pu_int j, each = k / p->count;
-    for (j = 0; j < k && job->o->delta; j++) {
-        const pu_int probe = first + j % each - 1;
-        if (probe >= 0)
-            B->write(B->user, pu__col(u, j), job->o->delta + ((n + j / each) * job->K + probe) * job->D,
-                     (size_t)job->D * sizeof(pu_real));
-    }
-    if (probes > 0 && !job->o->delta) {
-        B->normals(B->user, pu__noise(job->model->Gamma), NULL, probes, w->eps, job->o->seed, p->id, sample, job->o->step,
-                   PU__STREAM_PRIOR);
-        if (Gamma->sample(Gamma, probes, w->eps, delta, p->work)) return pu__operator_failed(report, "Gamma.sample", n);
-        /* each number belongs to its row, whoever else is there */
-        B->normals(B->user, p->n_rows, p->rows, probes, w->eps, job->o->seed, p->id, sample, job->o->step, PU__STREAM_NOISE);
-        pu__weigh(p, probes, w->eps, w->eps, PU_R(1), p->w_root);
-        if (pu__phi_apply_t(p, probes, w->eps, delta, 1)) return pu__operator_failed(report, p->failed, n);
-    }
-    if (first == 0 && pu__posterior_rhs(p, !job->model->nu ? NULL : job->far ? mem->far_nu : mem->gamma_nu, pu__means(p, u)))
-        return pu__operator_failed(report, "Phi.apply_t", n);
-    return PU_OK;
-}
-
-/* b depends on theta too: with bbar = dF/db,
-     Phi += (W e) bbar',  eta -= W (Phi bbar + e),  psi += mask (Phi bbar e + e^2/2 - 1/(2 psi)),
-   and bbar itself is summed up for Gamma and nu, whose terms are formed once per batch. */
-PU__FN pu_status pu__linear_terms(const pu__job *job, pu__worker *w, pu_real *lane)
-{
-    pu__posterior *p = &w->post;
-    const pu_backend *B = job->B;
-    const pu_int count = p->count;
-    const int seen = !job->network && p->t_of == w->run.x.at; /* bbar = -x, and Phi x is there */
-    const pu_block b = pu__rows(w->bbar, job->D), sum = pu__rows(p->row_sum, p->M), none = {NULL, 0};
-    pu_term t;
-    B->row_dot(B->user, job->D, count, NULL, NULL, b, none, job->D, NULL, lane + p->at_b);
-    if (job->out->psi || job->out->eta) {
-        t = pu__t(pu__means(p, p->t0), PU_R(-1), NULL, NULL);
-        if (seen) B->combine(B->user, p->n_rows, count, sum, 1, &t);
-        else if (pu__phi_apply(p, count, b, sum)) return PU_E_OPERATOR;
-        B->row_terms(B->user, p->n_rows, count, sum, p->w, p->mask, p->e, p->model->psi, p->M, p->rows, lane + p->at_eta,
-                     lane + p->at_psi);
-    }
-    if (!p->want_Phi || p->joint) return PU_OK;
-    t = pu__t(pu__rows(p->e, p->n_rows), PU_R(1), NULL, p->w);
-    B->combine(B->user, p->n_rows, count, sum, 1, &t);
-    return pu__phi_grad(p, count, sum, b, p->ones, lane + p->at_Phi);
-}
-
-/* log det A as each probe column of the block sees it, and how far that may be from what more steps would give: the larger
-   of the last step's change and of the part of delta'A^-1 log(A/s) delta that the residual leaves open, about
-   r'A^-1 r (1 + |log(theta/s)|) with theta the smallest Ritz value. The block has `each` columns of datum n, then n + 1 .. */
-PU__FN void pu__logdets(const pu__job *job, pu__worker *w, pu_int n, pu_int each, pu__column *columns, pu_int first)
-{
-    pu__run *g = &w->run;
-    pu_int j;
-    for (j = 0; j < g->k; j++) {
-        const pu_int steps = (pu_int)g->host_steps[j], stop = (pu_int)g->host_stop[j];
-        const pu_real *rho = g->host_rho + j;
-        const double begin = (double)rho[0], end = (double)rho[steps * g->k], s = w->shift[pu__turn_of(job, n + j / each)];
-        double after, change, theta, largest, open;
-        after = pu__quadrature(g, j, steps, begin, s, &theta, &largest);
-        change = fabs(pu__last_change(g, j, steps, (double)rho[(steps > 0 ? steps - 1 : 0) * g->k], s));
-        open = steps > 0 ? end / theta * (1 + fabs(log(theta / s))) : begin;
-        columns[j].low = theta, columns[j].high = largest;
-        columns[j].energy = steps > 0 ? end / theta : -1;
-        if (first + j % each == 0) continue; /* the mean has no part in the log det */
-        columns[j].logdet = after + w->base[pu__turn_of(job, n + j / each)];
-        /* a column that ended at rounding level has nothing left to change, however much its last step did */
-        columns[j].gap = stop == PU_STOP_ROUNDING || stop == PU_STOP_ZERO ? open : pu__max(change, open);
-    }
-}
-
-/* Control variates of the probe columns just solved: with a = 1/A_jj,
-     1/2 [a + (sigma_j - a delta_j)^2] = 1/2 sigma_j^2 + 1/2 a (1 - 2 sigma_j delta_j + a delta_j^2),
-   whose last term has mean zero because cov(sigma, delta) = I and cov(delta) = A. */
-PU__FN pu_status pu__rao_blackwell(const pu__job *job, pu__memory *mem, pu__worker *w, pu_int k, pu_real *lane)
-{
-    const size_t bytes = (size_t)(job->D * k) * sizeof(pu_real);
-    const pu_block x = job->far ? pu__rows(mem->columns_x, job->D) : w->run.x;
-    const pu_block u = job->far ? pu__rows(mem->columns_u, job->D) : w->run.u;
-    const pu_op *Gamma = job->model->Gamma;
-    const pu_int D = job->D, width = Gamma->band;
-    pu_int j, i, end;
-    pu_status status = PU_OK;
-    if (job->far) {
-        job->B->read(job->B->user, x.at, w->run.x.at, bytes);
-        job->B->read(job->B->user, u.at, w->run.u.at, bytes);
-    }
-    for (j = w->post.column == 0; j < k && !status; j = end) { /* not the mean */
-        memset(w->Z, 0, (size_t)(D * (width + 1)) * sizeof *w->Z);
-        end = pu__group_end(&w->post, j, k);
-        for (; j < end; j++) {
-            const pu_real *sigma = pu__col(x, j), *delta = pu__col(u, j);
-            const double half = (double)w->weight[j] / 2;
-            for (i = 0; i < D; i++) {
-                const double a = 1 / (double)w->diagonal[i], d = (double)delta[i];
-                w->Z[i * (width + 1)] += half * a * (1 - 2 * (double)sigma[i] * d + a * d * d);
-            }
-        }
-        {
-            pu_int at = pu__group_at(&w->post, end - 1);
-            if (job->far && at) at = job->at_group + (at - job->far_group) / job->far_eta * job->at_eta; /* the host's layout */
-            status = Gamma->band_grad(Gamma, width, w->Z, 1, lane + at);
-        }
-    }
-    return status;
-}
-
-/* A block of columns of datum n by the iterative engine; far: `each` columns of some data from n on, and while the device works on
-   them the host prepares the `next` data from that number on, if there are any. */
-PU__FN pu_status pu__iterative_block(const pu__job *job, pu__memory *mem, pu__worker *w, pu_int n, pu_int first, pu_int each,
-                                     pu_int next, pu_real *lane, pu_report *report)
-{
-    pu__run *g = &w->run;
-    const pu_backend *B = job->B;
-    const pu_int D = job->D, I = job->plan.I, at = n * (job->K + 1) + first, k = each * w->post.count;
-    const int back = job->network && job->any_grad;
-    pu__column *columns = mem->columns + at;
-    pu_block start;
-    pu_status status, outcome;
-    pu_int i, j, l;
-    pu__run_set(g, job->plan.solver, k);
-    if (job->plan.solver == PU_GD) {
-        status = pu__set_step(g, job->o->solve.step ? job->o->solve.step + n : NULL, n, report);
-        if (status) return status;
-    }
-    g->each = each;
-    status = pu__rhs(job, mem, w, n, first, k, report);
-    if (status) return status;
-    start.at = (pu_real *)(uintptr_t)(job->o->x0 ? job->o->x0 + at * D : NULL), start.ld = D; /* read only */
-    if (job->far && start.at) {
-        B->write(B->user, mem->x0.at, start.at, (size_t)(k * D) * sizeof(pu_real));
-        start = mem->x0;
-    }
-    for (j = 0; j < k; j++) w->weight[j] = first + j % each == 0 ? PU_R(1) : PU_R(1) / (pu_real)job->K;
-    w->post.column = first, w->post.joint = first == 0 && !job->network;
-    g->mbar = job->out->m ? lane + (job->far ? job->far_m : job->at_m) : NULL;
-    outcome = pu__run_block(g, start.at ? &start : NULL, w->weight, back, job->any_grad ? lane : NULL,
-                            mem->stage.residual ? mem->stage.residual + at * D : NULL, n, first, report);
-    if (pu__fatal(outcome)) return outcome;
-    if (first == 0 && job->any_grad) {
-        pu_term t[2]; /* bbar = -x + scale rbar, of the mean of each datum */
-        const pu_int count = w->post.count;
-        t[0] = pu__t(pu__means(&w->post, g->x), PU_R(-1), NULL, NULL), t[1] = pu__t(g->rbar, PU_R(1), g->s.scale, NULL);
-        if (job->network && count > 1) { /* scale has an entry for every column */
-            pu__combine2(g, g->qbar, pu__t(g->x, PU_R(-1), NULL, NULL), t[1]);
-            t[0] = pu__t(pu__means(&w->post, g->qbar), PU_R(1), NULL, NULL);
-        }
-        B->combine(B->user, D, count, pu__rows(w->bbar, D), job->network && count == 1 ? 2 : 1, t);
-        if (pu__linear_terms(job, w, lane)) return pu__operator_failed(report, w->post.failed, n);
-    }
-    w->post.joint = 0;
-    if (job->o->rao_blackwell && w->post.want_Gamma && pu__rao_blackwell(job, mem, w, k, job->far ? mem->lanes : lane))
-        return pu__operator_failed(report, "Gamma.band_grad", n);
-    w->post.column = -1;
-    if (next > 0) {
-        status = pu__far_load(job, mem, w, n + w->post.count, next, report);
-        if (status) return status;
-    }
-    outcome = pu__run_outcome(g, outcome, back, n, first, report);
-    if (pu__fatal(outcome)) return outcome;
-    if (mem->stage.x) B->read(B->user, mem->stage.x + at * D, g->x.at, (size_t)(k * D) * sizeof(pu_real));
-    for (j = 0; j < k; j++) {
-        memset(columns + j, 0, sizeof *columns);
-        pu__column_record(g, j, back, &columns[j].record);
-        columns[j].ux = g->ux[j], columns[j].xax = g->ux[j] - g->xt[j];
-        for (i = 0; i < I; i++) {
-            l = i * k + j;
-            if (mem->stage.alpha) mem->stage.alpha[(at + j) * I + i] = i < g->done ? g->host_a[l] : PU_R(0);
-            if (mem->stage.beta) mem->stage.beta[(at + j) * I + i] = i < g->done ? g->host_b[l] : PU_R(0);
-        }
-    }
-    if (job->want_nll) pu__logdets(job, w, n, each, columns, first);
-    return outcome;
-}
 
 /* grad += weight_j / 2 d/dtheta x_j'A x_j for the k columns in run.x */
 PU__FN pu_status pu__direct_terms(const pu__job *job, pu__worker *w, pu_int k, const pu_real *weight, pu_real *lane)
@@ -9759,70 +9392,6 @@ PU__FN pu_status pu__dual_sigma(const pu__job *job, pu__worker *w, pu_real *lane
     if (!p->want_Phi) return PU_OK;
     if (!p->want_Gamma) pu__dual_product(job, w); /* the same V: one product of matrices costs less than two sweeps */
     return pu__dual_phi_grad(job, w, lane + job->at_Phi);
-}
-
-/* banded: A = L diag(d) L', L unit lower triangular within the band; row i of `a` becomes d_i, L_{i,i-1} .. L_{i,i-p}. A block
-   tridiagonal A with blocks of S is a band of 2 S - 1. In double in every build: a float band of Gamma can be nearly
-   singular, and these recursions are bound by latency, not by the width of a register. Returns the failing row, or -1. */
-PU__FN pu_int pu__band_factor(pu_int n, pu_int p, double *a, double *inverse)
-{
-    const pu_int w = p + 1;
-    pu_int i, j, l;
-    for (i = 0; i < n; i++) {
-        double *row = a + i * w, d = row[0];
-        const pu_int q = pu__min(i, p);
-        for (j = q; j > 0; j--) { /* L_{i,i-j} d_{i-j} */
-            const double *up = a + (i - j) * w - j;
-            double s = row[j];
-            for (l = j + 1; l <= q; l++) s -= row[l] * up[l];
-            row[j] = s;
-        }
-        for (j = q; j > 0; j--) {
-            const double scaled = row[j] * inverse[i - j];
-            d -= row[j] * scaled;
-            row[j] = scaled;
-        }
-        if (!(d > 0 && pu__finite_double(d))) return i;
-        row[0] = d;
-        inverse[i] = 1 / d;
-    }
-    return -1;
-}
-
-/* x := A^-1 x */
-PU__FN void pu__band_solve(pu_int n, pu_int p, const double *a, const double *inverse, double *x)
-{
-    const pu_int w = p + 1;
-    pu_int i, j;
-    for (i = 0; i < n; i++) {
-        double s = x[i];
-        for (j = pu__min(i, p); j > 0; j--) s -= a[i * w + j] * x[i - j];
-        x[i] = s;
-    }
-    for (i = 0; i < n; i++) x[i] *= inverse[i];
-    for (i = n - 1; i >= 0; i--)
-        for (j = pu__min(i, p); j > 0; j--) x[i - j] -= a[i * w + j] * x[i];
-}
-
-/* The entries of Z = A^-1 inside the band, last row first (Takahashi):
-     Z_ji = -sum_{k > i} L_ki Z_kj (j > i),   Z_ii = 1/d_i - sum_{k > i} L_ki Z_ki */
-PU__FN void pu__band_inverse(pu_int n, pu_int p, const double *a, const double *inverse, double *Z)
-{
-    const pu_int w = p + 1;
-    pu_int i, j, k;
-    for (i = n - 1; i >= 0; i--) {
-        const pu_int q = pu__min(p, n - 1 - i);
-        const double *L = a + i * w;
-        double *z = Z + i * w, sum = inverse[i];
-        for (j = 1; j <= q; j++) {
-            double s = 0;
-            for (k = 1; k < j; k++) s -= L[k * w + k] * z[j * w + j - k];
-            for (k = j; k <= q; k++) s -= L[k * w + k] * z[k * w + k - j];
-            z[j * w + j] = s;
-        }
-        for (k = 1; k <= q; k++) sum -= L[k * w + k] * z[k * w + k];
-        z[0] = sum;
-    }
 }
 
 PU__FN pu_status pu__banded_prepare(const pu__job *job, pu__memory *mem, pu__worker *w, pu_int n, pu_report *report)
@@ -10070,235 +9639,195 @@ typedef struct {
     pu_status (*sigma)(const pu__job *job, pu__worker *w, pu_real *lane); /* lane += gradient of 1/2 tr(A Sigma) */
 } pu__direct;
 
-/* Datum n by a direct engine: columns solved and, where Sigma itself is known, the gradient of its term. */
-PU__FN pu_status pu__direct_datum(const pu__job *job, pu__memory *mem, pu__worker *w, pu_int n, pu_real *lane,
-                                  pu_report *report)
-{
-    static const pu__direct engines[PU_ENGINES] = {{NULL, NULL, NULL},
-                                                   {pu__dense_prepare, pu__dense_solve, pu__dense_sigma},
-                                                   {pu__dual_prepare, pu__dual_solve, pu__dual_sigma},
-                                                   {pu__banded_prepare, pu__banded_solve, pu__banded_sigma},
-                                                   {pu__kalman_prepare, pu__kalman_solve, pu__band_terms},
-                                                   {NULL, NULL, NULL}};
-    const pu__direct *engine = &engines[w->engine];
-    pu__run *g = &w->run;
-    const pu_int D = job->D, cols = job->K + 1, solved = job->exact && !mem->stage.x && !mem->stage.residual ? 1 : cols;
-    pu_int first, j, i, k;
-    pu_status status = engine->prepare(job, mem, w, n, report);
-    if (status) return status;
-    for (first = 0; first < solved; first += k) {
-        k = pu__min(job->kmax, solved - first);
-        pu__run_set(g, job->plan.solver, k);
-        status = pu__rhs(job, mem, w, n, first, k, report);
-        if (status) return status;
-        if (engine->solve(job, w, first, k)) return pu__operator_failed(report, w->post.failed, n);
-        pu__zero(g, g->r); /* there is no recurrence */
-        if (pu__residual(g)) return pu__operator_failed(report, w->post.failed, n);
-        pu__read_dots(g);
-        for (j = 0; j < k; j++) {
-            const pu_int at = n * cols + first + j;
-            pu__column *c = mem->columns + at;
-            memset(c, 0, sizeof *c);
-            c->record.stop = PU_STOP_DIRECT, c->record.orthogonality = c->record.growth = -1;
-            c->record.rhs = sqrt(g->uu[j]), c->record.residual = c->record.true_residual = sqrt(g->tt[j]);
-            c->ux = g->ux[j], c->xax = g->ux[j] - g->xt[j], c->logdet = mem->logdet[n];
-            if (mem->stage.x) memcpy(mem->stage.x + at * D, pu__col(g->x, j), (size_t)D * sizeof(pu_real));
-            if (mem->stage.residual)
-                memcpy(mem->stage.residual + at * D, pu__col(g->xbar, j), (size_t)D * sizeof(pu_real));
-            w->weight[j] = first + j == 0 ? PU_R(1) : PU_R(1) / (pu_real)job->K;
-            /* x is rounded to pu_real; beyond what that leaves, the factor is of another matrix */
-            if (w->engine == PU_BANDED &&
-                !(c->record.true_residual <=
-                  0.01 * c->record.rhs +
-                      100 * (double)PU__EPS * w->norm * sqrt(pu__dot(D, NULL, pu__col(g->x, j), pu__col(g->x, j)))))
-                return pu__operator_failed(report, "Gamma.band_add or Phi.row (not the operator that apply is)", n);
-        }
-        if (first == 0 || !job->exact) {
-            w->post.column = job->exact ? -1 : first, w->post.joint = first == 0;
-            status = pu__direct_terms(job, w, job->exact ? 1 : k, w->weight, lane);
-            w->post.column = -1;
-            if (status) return pu__operator_failed(report, w->post.failed, n);
-        }
-        if (first == 0 && pu__posterior_value(&w->post, g->x, w->bbar, g->q.at, &mem->columns[n * cols].value))
-            return pu__operator_failed(report, w->post.failed, n);
-        if (first == 0 && job->any_grad) {
-            for (i = 0; i < D; i++) w->bbar[i] = -g->x.at[i];
-            if (pu__linear_terms(job, w, lane)) return pu__operator_failed(report, w->post.failed, n);
-        }
-        w->post.joint = 0;
-    }
-    for (j = 0; j < cols; j++) { /* there were no steps */
-        const size_t steps = (size_t)job->plan.I * sizeof(pu_real);
-        if (mem->stage.alpha) memset(mem->stage.alpha + (n * cols + j) * job->plan.I, 0, steps);
-        if (mem->stage.beta) memset(mem->stage.beta + (n * cols + j) * job->plan.I, 0, steps);
-    }
-    for (j = solved; j < cols; j++) {
-        pu__column *c = mem->columns + n * cols + j;
-        memset(c, 0, sizeof *c);
-        c->record.stop = PU_STOP_DIRECT, c->record.orthogonality = c->record.growth = -1, c->logdet = mem->logdet[n];
-    }
-    if ((mem->variance || mem->fit) && (w->engine >= PU_BANDED ? pu__band_spread : pu__columns_spread)(job, mem, w, n))
-        return pu__operator_failed(report, w->post.failed, n);
-    if (!job->exact || !job->any_grad) return PU_OK;
-    return engine->sigma(job, w, lane) ? pu__operator_failed(report, w->post.failed, n) : PU_OK;
-}
-
-/* Rows of Phi that a lane meets for the first time: zero. Most batches touch few of the rows in any one lane. */
-PU__FN void pu__touch(const pu__job *job, const pu__posterior *p, unsigned char *touched, pu_real *lane)
-{
-    pu_int i;
-    for (i = 0; i < p->observed; i++) {
-        const pu_int row = p->list[i];
-        if (!touched[row]) memset(lane + job->at_Phi + row * job->D, 0, (size_t)job->D * sizeof(pu_real));
-        touched[row] = 1;
-    }
-}
-
-/* Ragged data to lanes, so that these cost about the same: the largest first, each to the lane that has least. Largest up to a
-   factor of sqrt(2), which makes a sort of 24 passes; the last one takes whatever is left. Depends on sizes alone. */
-PU__FN void pu__share_out(const pu__job *job, pu__memory *mem)
-{
-    enum { PASSES = 24 };
-    double *cost = mem->c, *load = mem->logdet, limit = 0; /* both are free until a lane begins; lanes <= N */
-    pu_int n, at, row = 0, count;
-    pu_real y = 0;
-    int pass, l, least;
-    for (n = 0; n < job->N; n++) {
-        for (at = 0, count = 0; (at = pu__observed(job->data, n, at, &row, &y)) >= 0; at++) count++;
-        cost[n] = pu__cost(job, pu__engine_for(job, count), count);
-        limit = pu__max(limit, cost[n]), mem->lane_of[n] = -1;
-    }
-    for (l = 0; l < job->lanes; l++) load[l] = 0;
-    for (pass = 1; pass <= PASSES; pass++) {
-        limit *= 0.70710678118654752440;
-        for (n = 0; n < job->N; n++) {
-            if (mem->lane_of[n] >= 0 || (cost[n] < limit && pass < PASSES)) continue;
-            for (least = 0, l = 1; l < job->lanes; l++)
-                if (load[l] < load[least]) least = l;
-            load[least] += cost[n], mem->lane_of[n] = least;
-        }
-    }
-}
-
-/* All items of one lane, in order. An item is a block of columns of a datum. */
-PU__FN void pu__lane(const pu__job *job, pu__memory *mem, pu__worker *w, int lane)
-{
-    const pu_int items = job->N * job->blocks;
-    const pu_int from = job->ragged ? 0 : items / job->lanes * lane + pu__min(lane, items % job->lanes);
-    const pu_int to = job->ragged ? items : from + items / job->lanes + (lane < items % job->lanes);
-    pu_report *report = mem->lane_report + lane;
-    pu_real *grad = mem->lanes + lane * job->params;
-    pu_int item;
-    pu__report_clear(report);
-    memset(grad, 0, (size_t)(job->by_rows ? job->at_Phi : job->params) * sizeof(pu_real));
-    if (job->by_rows) {
-        memset(grad + job->at_psi, 0, (size_t)(job->params - job->at_psi) * sizeof(pu_real));
-        memset(mem->touched + lane * job->M, 0, (size_t)job->M);
-    }
-    w->run.products = 0;
-    w->loaded = -1;
-    for (item = from; item < to; item++) {
-        const pu_int n = item / job->blocks, first = item % job->blocks * job->block;
-        const pu_int k = pu__min(job->block, job->K + 1 - first);
-        pu_report one;
-        pu_status status;
-        if (job->ragged && mem->lane_of[n] != lane) continue;
-        pu__report_clear(&one);
-        status = pu__load(job, mem, w, n, first, &one);
-        if (!status && job->by_rows) pu__touch(job, &w->post, mem->touched + lane * job->M, grad);
-        if (!status && w->engine == PU_ITERATIVE) status = pu__iterative_block(job, mem, w, n, first, k, 0, grad, &one);
-        else if (!status && first == 0) status = pu__direct_datum(job, mem, w, n, grad, &one);
-        if (status == PU_E_OPERATOR && w->post.failed) one.where.what = w->post.failed; /* the user's operator, not "A" */
-        if (status && (!report->status || pu__fatal(status))) report->status = status, report->where = one.where;
-        if (pu__fatal(status)) break;
-    }
-    report->products = w->run.products;
-}
-
-/* ---- a device: one lane, some data side by side ---- */
-
-/* The operators and arrays of the model go there. */
-PU__FN pu_status pu__far_open(const pu__job *job, pu__memory *mem, pu_report *report)
-{
-    static const char *const names[2] = {"Gamma (no device side)", "Phi (no device side)"};
-    const pu_op *ops[2];
-    const pu_backend *B = job->B;
-    pu__posterior *p = &mem->workers->post;
-    pu_status status = PU_OK;
-    size_t bytes;
-    pu_int i;
-    int t;
-    ops[0] = job->model->Gamma, ops[1] = job->model->Phi;
-    B->turn(B->user, 0);
-    for (t = 0; t < 2 && !status; t++)
-        status = pu__side(B, t, ops[t], names[t], mem->side_memory[t], &bytes, mem->side + t, report);
-    if (status) return status;
-    B->write(B->user, mem->far_psi, job->model->psi, (size_t)job->M * sizeof(pu_real));
-    if (job->model->nu) B->write(B->user, mem->far_nu, mem->gamma_nu, (size_t)job->D * sizeof(pu_real));
-    for (i = 0; i < job->batch; i++) p->staged.w[i % job->M] = PU_R(1);
-    for (i = 0; i < job->batch; i += job->M)
-        B->write(B->user, p->ones + i, p->staged.w, (size_t)pu__min(job->M, job->batch - i) * sizeof(pu_real));
-    return PU_OK;
-}
-
-/* What was added up there becomes lane 0. */
-PU__FN pu_status pu__far_close(const pu__job *job, pu__memory *mem, pu_report *report)
-{
-    const pu_op *Gamma = mem->side, *Phi = mem->side + 1;
-    const pu_real *from = mem->sums;
-    pu_real *to = mem->lanes;
-    pu_int g;
-    pu_status status;
-    job->B->read(job->B->user, mem->sums, mem->far_lane, (size_t)job->far_params * sizeof(pu_real));
-    status = pu__far_status(job->B, report);
-    if (status) return status;
-    for (g = -1; g < job->groups; g++) {
-        if (g >= 0) from = mem->sums + job->far_group + g * job->far_eta, to = mem->lanes + job->at_group + g * job->at_eta;
-        if (job->at_Phi > 0 && pu__pull_side(Gamma, from, to)) return pu__operator_failed(report, "Gamma.pull", -1);
-        if (job->at_psi > job->at_Phi && pu__pull_side(Phi, from + job->far_Phi, to + job->at_Phi))
-            return pu__operator_failed(report, "Phi.pull", -1);
-        pu__axpy(job->M, PU_R(1), from + job->far_psi, to + job->at_psi);
-    }
-    from = mem->sums, to = mem->lanes; /* eta, b, m */
-    pu__axpy(job->far_group - job->far_eta, PU_R(1), from + job->far_eta, to + job->at_eta);
-    return PU_OK;
-}
-
-PU__FN void pu__far_lane(const pu__job *job, pu__memory *mem)
-{
-    pu__worker *w = mem->workers;
-    pu_report *report = mem->lane_report;
-    const pu_block sums = pu__rows(mem->far_lane, job->far_params);
-    pu_status status, outcome = PU_OK;
-    pu_int n, b, count = pu__min(job->batch, job->N), next;
-    pu__report_clear(report);
-    w->run.products = 0, w->engine = PU_ITERATIVE;
-    memset(mem->lanes, 0, (size_t)job->params * sizeof(pu_real));
-    status = pu__far_open(job, mem, report);
-    if (!status) status = pu__far_load(job, mem, w, 0, count, report);
-    if (!status) job->B->combine(job->B->user, job->far_params, 1, sums, 0, NULL);
-    for (n = 0; n < job->N && !pu__fatal(status); n += count, count = next) {
-        next = pu__min(job->batch, job->N - n - count);
-        for (b = 0; b < job->blocks && !pu__fatal(status); b++) {
-            const pu_int first = b * job->block, each = pu__min(job->block, job->K + 1 - first);
-            pu_report one;
-            pu__report_clear(&one);
-            status = pu__iterative_block(job, mem, w, n, first, each, b + 1 == job->blocks ? next : 0, mem->far_lane, &one);
-            if (status == PU_E_OPERATOR && w->post.failed) one.where.what = w->post.failed;
-            if (status && (!outcome || pu__fatal(status))) outcome = status, report->where = one.where;
-        }
-    }
-    if (outcome && !pu__fatal(status)) status = outcome;
-    report->status = status;
-    if (!pu__fatal(status) && pu__far_close(job, mem, report)) return;
-    if (pu__far_status(job->B, report)) return; /* outranks whatever came of it */
-    report->status = status;
-    report->products = w->run.products;
-}
-
 /* ------------------------------------------------------------------------------------------------
-   >>public
+   >>plan   which engine for which datum. A choice depends on sizes alone, never on a clock: same inputs, same bits.
    ------------------------------------------------------------------------------------------------ */
+
+/* What this engine lacks here, or NULL. */
+PU__FN const char *pu__missing(const pu__job *job, pu_engine engine)
+{
+    const pu_op *G = job->model->Gamma, *P = job->model->Phi;
+    pu__markov k;
+    if (engine == PU_ITERATIVE && job->K > 0 && !job->o->delta && !G->sample) return "Gamma.sample (or give options.delta)";
+    if (engine == PU_DUAL && !G->solve) return "Gamma.solve";
+    if (engine != PU_BANDED && engine != PU_KALMAN) return NULL;
+    if (!G->band_add || G->band < 0) return "Gamma.band_add";
+    if (!P->row || P->band < 0) return "Phi.row";
+    if (job->out->Gamma && G->params > 0 && !G->band_grad) return "Gamma.band_grad";
+    if (job->out->Phi && P->params > 0 && !P->row_grad) return "Phi.row_grad";
+    if (engine == PU_KALMAN && !pu__markov_of(G, &k))
+        return "Kalman: Gamma must be a pu_op_ssm, or a pu_op_ar of order at most 16";
+    return NULL;
+}
+
+/* per multiplication of a product with few columns, in ns, and per row of it and column besides */
+#ifdef PU_FLOAT
+#define PU__NS 0.037
+#define PU__NS_ROW 10
+#else
+#define PU__NS 0.08
+#define PU__NS_ROW 8
+#endif
+
+/* Predicted nanoseconds of the solver's products with A, and of making A a matrix first, where that is cheaper: then *form = 1 */
+PU__FN double pu__products_cost(const pu__job *job, pu_int rows, int *form)
+{
+    const double D = (double)job->D, m = (double)rows, matrix = sizeof(pu_real) == sizeof(float) ? 0.055 : 0.1;
+    const double gamma = pu__flops(job->model->Gamma), phi = pu__flops(job->model->Phi) * m / (double)job->M;
+    const double count = ((job->asked_network ? 2 : 1) * (double)job->asked_steps + 1) * ((double)job->K + 1);
+    const double each = count * (PU__NS * (gamma + 2 * phi) + PU__NS_ROW * m);
+    const double formed = 0.35 * matrix * m * D * D + 4 * D * D + count * (PU__NS * D * D + PU__NS_ROW * D) +
+                          ((double)job->K + 1) * PU__NS * phi; /* the product with Phi that the gradient then lacks */
+    *form = pu__plain(job->model->Phi) && job->B->host && !job->asked_network && formed < each;
+    return *form ? formed : each;
+}
+
+/* Predicted nanoseconds for a datum with that many observed rows, on one core: multiplications at the rate of long loops, and
+   what each vector, row and column costs besides. The constants are a fit to measurements on one machine (docs/design.md, "the
+   planner"), good to 30 %; what matters is which engine is cheaper, and near the crossover both are about as good. */
+PU__FN double pu__cost(const pu__job *job, pu_engine engine, pu_int observed)
+{
+    const pu_int rows = job->restricted ? observed : job->M; /* at work */
+    const int single = sizeof(pu_real) == sizeof(float);
+    const double D = (double)job->D, m = (double)rows, cols = (double)job->K + 1, w = (double)job->width + 1;
+    const double I = (double)job->asked_steps, grad = job->any_grad ? 1 : 0;
+    const double flops = pu__flops(job->model->Phi), phi = flops * m / (double)job->M, gamma = pu__flops(job->model->Gamma);
+    const double seen = (double)(observed > 0 ? observed : rows); /* an empty datum goes where full ones go: no second engine */
+    const double matrix = single ? 0.055 : 0.1;                   /* of a product of matrices */
+    const int plain = pu__plain(job->model->Phi);
+    const double ns = PU__NS, vector = single ? 0.5 : 1.2; /* per entry and step */
+    const double product = ns * (gamma + 2 * phi), pair = ns * (gamma + 4 * phi); /* one product with A; one gradient term */
+    int form;
+    switch (engine) {
+    case PU_ITERATIVE:
+        return pu__products_cost(job, rows, &form) + 2800 * cols +
+               cols * (job->asked_network ? (2 * I + 1) * vector * D + (I + 1) * pair : (I + 1) * vector * D + grad * pair);
+    case PU_DENSE:
+        return (plain ? matrix * (0.35 + 1.75 * grad) * m * D * D + (single ? 170 : 260) * m : D * (product + grad * pair)) +
+               (1 + grad) * (0.115 * matrix * D * D * D + 2 * D * D);
+    case PU_DUAL: /* of the observed rows alone */
+        return matrix * seen * seen * ((0.27 + 0.54 * grad) * D + (0.1 + 0.1 * grad) * seen) +
+               (1 + grad) * (2 * seen * seen + (single ? 1.3 : 3) * seen * D) + seen * ns * (gamma + (plain ? 0 : 2 * flops));
+    case PU_BANDED: return D * (20 + 2 * w * w * (1 + grad));
+    case PU_KALMAN: return 1e300; /* the baseline is never cheaper than banded, which can do whatever it can */
+    case PU_ENGINE_AUTO: case PU_ENGINES: break;
+    }
+    return 1e300;
+}
+
+/* The engine for a datum with that many observed rows. */
+PU__FN pu_engine pu__engine_for(const pu__job *job, pu_int observed)
+{
+    pu_engine best = job->kind == PU_EXACT ? PU_DENSE : PU_ITERATIVE;
+    int e;
+    if (job->engine != PU_ENGINE_AUTO) return job->engine;
+    for (e = PU_ITERATIVE; e < PU_ENGINE_AUTO; e++)
+        if ((job->can >> e & 1u) && pu__cost(job, (pu_engine)e, observed) < pu__cost(job, best, observed)) best = (pu_engine)e;
+    return best;
+}
+
+PU__FN void pu__job_layout(pu__memory *mem, pu__arena *arena, const pu__job *job)
+{
+    const pu_int cols = job->K + 1, all = job->N * cols, wide = job->served[PU_DENSE] ? job->D : 0;
+    const pu_int side = job->served[PU_DUAL] && job->most > wide ? job->most : wide;
+    const pu_lgm *model = job->far ? &mem->model : job->model;
+    int t;
+    memset(mem, 0, sizeof *mem);
+    arena->B = job->B;
+    if (job->far) {
+        for (t = 0; t < 2; t++) {
+            mem->side[t] = job->side[t];
+            mem->side_memory[t] = pu__take_from(arena, 1, (pu_int)job->side_bytes[t], 1, 1);
+        }
+        mem->far_lane = pu__far_reals(arena, job->far_params, 1), mem->sums = pu__reals(arena, job->far_params, 1);
+        mem->far_psi = pu__far_reals(arena, job->M, 1), mem->far_nu = pu__far_reals(arena, job->D, 1);
+        if (job->o->x0) mem->x0 = pu__far_cols(arena, job->D, job->kmax);
+        if (job->o->rao_blackwell)
+            mem->columns_x = pu__reals(arena, job->D, job->kmax), mem->columns_u = pu__reals(arena, job->D, job->kmax);
+        mem->model = *job->model;
+        mem->model.Gamma = mem->side, mem->model.Phi = mem->side + 1, mem->model.psi = mem->far_psi;
+    }
+    mem->workers = (pu__worker *)pu__take(arena, job->threads, 1, sizeof(pu__worker));
+    mem->lane_report = (pu_report *)pu__take(arena, job->lanes, 1, sizeof(pu_report));
+    mem->lanes = pu__reals(arena, job->lanes, job->params);
+    mem->home = mem->lanes ? mem->lanes + job->at_Phi : NULL;
+    if (job->by_rows) mem->touched = (unsigned char *)pu__take(arena, job->lanes, job->M, 1);
+    mem->gamma_nu = pu__reals(arena, job->D, 1);
+    if (job->groups) mem->se = pu__reals(arena, job->at_eta, 1);
+    mem->test = pu__reals(arena, job->D + (job->M > job->D ? job->M : job->D), 2);
+    mem->columns = (pu__column *)pu__take(arena, all, 1, sizeof(pu__column));
+    mem->c = (double *)pu__take(arena, job->N, 1, sizeof(double));
+    mem->logdet = (double *)pu__take(arena, job->N, 1, sizeof(double));
+    mem->observed = (pu_int *)pu__take(arena, job->N, 1, sizeof(pu_int));
+    if (job->ragged) mem->lane_of = (int *)pu__take(arena, job->N, 1, sizeof(int));
+    mem->engine = (unsigned char *)pu__take(arena, job->N, 1, 1);
+    if (job->out->x) mem->stage.x = pu__reals(arena, all, job->D);
+    if (job->out->residual) mem->stage.residual = pu__reals(arena, all, job->D);
+    if (job->out->alpha) mem->stage.alpha = pu__reals(arena, all, job->plan.I);
+    if (job->out->beta) mem->stage.beta = pu__reals(arena, all, job->plan.I);
+    for (t = 0; t < job->threads; t++) {
+        pu__worker measure, *w = mem->workers ? mem->workers + t : &measure;
+        const pu_int noise = pu__noise(job->model->Gamma);
+        memset(w, 0, sizeof *w);
+        pu__posterior_layout(&w->post, arena, job->model, model, job->B, job->kmax, job->batch, job->params);
+        if (job->o->tied_psi && model->Phi->gram && (job->far || !pu__is_gram_plus(job->model)))
+            w->post.g = pu__far_cols(arena, job->D, job->kmax);
+        w->post.tied = job->o->tied_psi;
+        w->post.want_Gamma = job->out->Gamma && job->model->Gamma->params > 0;
+        w->post.want_Phi = job->out->Phi && job->model->Phi->params > 0;
+        w->post.want_psi = job->out->psi != NULL;
+        if (pu__is_shift(job->model) && !job->far && job->o->tied_psi && w->post.want_Gamma && w->post.want_psi &&
+            !w->post.want_Phi)
+            w->post.op.grad_plus = pu__posterior_grad_plus,
+            w->post.op.grad_led = job->model->Gamma->grad_led ? pu__posterior_grad_led : NULL;
+        if (pu__is_gram_plus(job->model) && !job->far && job->o->tied_psi && !w->post.want_Phi)
+            w->post.op.grad_plus = pu__posterior_gram_grad;
+        w->post.at_Gamma = 0, w->post.at_Phi = job->at_Phi, w->post.at_psi = job->at_psi;
+        w->post.at_eta = job->at_eta, w->post.at_b = job->at_b;
+        w->post.groups = job->groups, w->post.probes = job->K;
+        w->post.at_group = job->at_group, w->post.stride = job->at_eta;
+        if (job->far) {
+            w->post.at_Phi = job->far_Phi, w->post.at_psi = job->far_psi, w->post.at_eta = job->far_eta;
+            w->post.at_b = job->far_b, w->post.at_group = job->far_group, w->post.stride = job->far_eta;
+        }
+        pu__run_layout(&w->run, arena, &w->post.op, job->B, &job->plan, job->kmax, (job->far ? 2 : 1) * job->batch, job->network);
+        w->post.m = w->run.m, w->post.minv = w->run.minv;
+        w->eps = pu__far_cols(arena, noise > job->M ? noise : job->M, job->kmax);
+        if (job->form) w->post.A = pu__reals(arena, job->D, job->D);
+        w->bbar = pu__far_reals(arena, job->D, job->batch), w->diagonal = pu__reals(arena, job->D, 1);
+        w->weight = pu__reals(arena, job->kmax, 1);
+        w->shift = (double *)pu__take(arena, 2 * job->batch, 1, sizeof(double));
+        w->base = (double *)pu__take(arena, 2 * job->batch, 1, sizeof(double));
+        if (job->o->rao_blackwell) w->Z = (double *)pu__take(arena, job->D, job->model->Gamma->band + 1, sizeof(double));
+        if (side > 0) w->L = pu__reals(arena, side, side);
+        if (job->served[PU_DUAL]) {
+            w->V = pu__cols(arena, job->D, job->most), w->s = pu__reals(arena, job->most, 1);
+            w->Y = pu__reals(arena, job->most, job->most > PU__SPAN ? job->most : PU__SPAN);
+        }
+        if (job->served[PU_BANDED] || job->served[PU_KALMAN]) {
+            w->row = pu__reals(arena, job->width + 1, 1);
+            w->band = (double *)pu__take(arena, job->D, job->width + 1, sizeof(double));
+            w->Z = (double *)pu__take(arena, job->D, job->width + 1, sizeof(double)); /* as wide as the one above, or wider */
+            w->inverse = (double *)pu__take(arena, job->D, 1, sizeof(double));
+            w->wide = (double *)pu__take(arena, job->D, 1, sizeof(double));
+        }
+        if (job->served[PU_KALMAN]) {
+            pu__markov k;
+            w->markov = (pu__markov *)pu__take(arena, 1, 1, sizeof k);
+            if (pu__markov_of(job->model->Gamma, &k))
+                w->kalman = (double *)pu__take(arena, k.T + 2, pu__kalman_reals(&k), sizeof(double));
+            if (w->markov) *w->markov = k;
+        }
+        w->loaded = -1;
+    }
+    mem->work = mem->workers ? mem->workers[0].post.work_host : NULL;
+}
+
+PU__FN pu_int pu__m_stride(const pu__job *job)
+{
+    const pu_int stride = job->o->solve.m_stride;
+    return stride == PU_NONE ? 0 : stride ? stride : job->D;
+}
 
 /* Columns at a time: the solver's vectors of a block should stay in the second-level cache, but a dense operator wants a
    few columns per sweep over its matrix (least = 4; 2, and even numbers, for pairs; 1 where columns have nothing to share).
@@ -10729,6 +10258,524 @@ PU_DEF pu_status pu_gradient_bytes(const pu_lgm *model, const pu_data *data, con
     report->bytes = *bytes = pu__arena_bytes(&arena);
     return PU_OK;
 }
+
+/* ------------------------------------------------------------------------------------------------
+   >>batch   from data to the sums of a lane: loading, probes, one block of columns, lanes
+   ------------------------------------------------------------------------------------------------ */
+
+/* What a datum of the iterative engine has besides its observations, which were read last: diag(A) and what comes of it. It is
+   number `which` of those side by side. */
+PU__FN pu_status pu__load_diagonal(const pu__job *job, pu__worker *w, pu_int n, pu_int which, pu_report *report)
+{
+    const pu_int turn = pu__turn_of(job, n);
+    pu__logs logs = {0, 1};
+    double sum;
+    pu_int i;
+    pu_status status;
+    if (w->post.op.diag && (job->plan.solver == PU_PCG || job->want_nll || job->o->rao_blackwell)) {
+        memset(w->diagonal, 0, (size_t)job->D * sizeof(pu_real));
+        if (w->post.op.diag(&w->post.op, w->diagonal, NULL))
+            return pu__operator_failed(report, w->post.failed, n);
+        /* the control variate's s: the geometric mean of diag(M^-1 A), near the middle of the spectrum's logarithm */
+        for (i = 0; i < job->D; i++) pu__logs_add(&logs, (double)w->diagonal[i]);
+    }
+    w->base[turn] = 0;
+    if (job->plan.solver == PU_PCG) {
+        const pu_real *m = job->o->solve.m, *now = w->run.host_m + 2 * which * job->D;
+        pu__logs base = {0, 1};
+        status = pu__set_m(&w->run, which, m ? m + n * pu__m_stride(job) : NULL, w->diagonal, n, report);
+        if (status) return status;
+        for (i = 0; i < job->D && w->post.op.diag; i++) pu__logs_add(&logs, (double)now[i]);
+        for (i = 0; i < job->D && job->want_nll; i++) pu__logs_add(&base, (double)now[i]);
+        w->base[turn] = -(base.sum + log(base.product)); /* log det M */
+    }
+    sum = logs.sum + log(logs.product);
+    w->shift[turn] = job->o->no_control_variate || !pu__finite_double(sum) ? 1 : exp(sum / (double)job->D);
+    return PU_OK;
+}
+
+/* Observations of datum n, and what depends on them alone. */
+PU__FN pu_status pu__load(const pu__job *job, pu__memory *mem, pu__worker *w, pu_int n, pu_int first, pu_report *report)
+{
+    const pu_int datum = pu__datum(job->data, n);
+    pu_status status;
+    pu_int observed;
+    double c;
+    if (w->loaded == n) return PU_OK;
+    w->loaded = -1;
+    w->post.failed = NULL;
+    *w->post.id = (uint32_t)(job->data->id ? job->data->id[datum] : datum);
+    observed = pu__posterior_load(&w->post, job->data, n, &c);
+    w->engine = pu__engine_for(job, observed);
+    if (first == 0) { /* blocks of one datum may meet on two threads */
+        mem->observed[n] = observed, mem->c[n] = c;
+        mem->engine[n] = (unsigned char)w->engine;
+    }
+    if (w->engine != PU_ITERATIVE) {
+        w->loaded = n;
+        return PU_OK;
+    }
+    if (job->form) {
+        int form;
+        (void)pu__products_cost(job, observed, &form);
+        if (form && pu__posterior_dense(&w->post, job->kmax, w->run.x, w->run.q, w->post.A))
+            return pu__operator_failed(report, w->post.failed, n);
+        if (form) w->post.formed = pu_op_dense(job->D, job->D, w->post.A);
+    }
+    status = pu__load_diagonal(job, w, n, 0, report);
+    if (!status) w->loaded = n;
+    return status;
+}
+
+/* The same for `count` data from n on, side by side where the backend works, in the slot that was not used last. */
+PU__FN pu_status pu__far_load(const pu__job *job, pu__memory *mem, pu__worker *w, pu_int n, pu_int count, pu_report *report)
+{
+    pu__posterior *p = &w->post;
+    const pu_op *Phi = p->model->Phi;
+    pu_status status = PU_OK;
+    pu_int g, i, observed, most = 0;
+    p->failed = NULL, p->slot = !p->slot, p->count = count, p->cols = job->block;
+    p->restricted = Phi->apply_rows && Phi->apply_rows_t && Phi->grad_rows;
+    for (g = 0; g < count; g++) {
+        observed = pu__count_observed(job->data, n + g);
+        if (observed > most) most = observed;
+    }
+    p->n_rows = p->restricted ? most : p->M, p->observed = most;
+    p->rows = NULL, p->joint = 0;
+    pu__forget(p);
+    job->B->turn(job->B->user, p->slot);
+    w->run.m = p->m ? p->m + p->slot * p->wide * p->D : NULL, w->run.minv = p->m ? p->minv + p->slot * p->wide * p->D : NULL;
+    for (g = 0; g < count && !status; g++) {
+        const pu_int datum = pu__datum(job->data, n + g);
+        pu_int *list = p->staged.rows + g * p->n_rows;
+        p->staged.id[g] = (uint32_t)(job->data->id ? job->data->id[datum] : datum);
+        observed = pu__posterior_read(p, job->data, n + g, g, p->n_rows, mem->c + n + g);
+        mem->observed[n + g] = observed, mem->engine[n + g] = (unsigned char)PU_ITERATIVE;
+        for (i = 0; i < p->n_rows && p->restricted; i++) list[i] = i < observed ? p->list[i] : -1;
+        if (p->restricted && observed < p->M) p->rows = p->staged.rows;
+        status = pu__load_diagonal(job, w, n + g, g, report);
+    }
+    if (status) return status;
+    pu__posterior_send(p);
+    job->B->batch(job->B->user, count);
+    return PU_OK;
+}
+
+/* Columns first .. first+k-1 of [b | delta_1 .. delta_K] into run.u; far: of every datum. There b's columns get a probe, too, before
+   b itself, so that columns of one kind lie side by side. */
+PU__FN pu_status pu__rhs(const pu__job *job, pu__memory *mem, pu__worker *w, pu_int n, pu_int first, pu_int k,
+                         pu_report *report)
+{
+    pu__posterior *p = &w->post;
+    const pu_op *Gamma = p->model->Gamma;
+    const pu_backend *B = job->B;
+    const pu_block u = w->run.u;
+    const pu_int skip = first == 0 && !job->far, probes = k - skip; /* column 0 of the first block is b */
+    const pu_block delta = pu__from(u, skip);
+    const uint32_t sample = (uint32_t)(first + skip - 1);
+    pu_int j, each = k / p->count;
+    for (j = 0; j < k && job->o->delta; j++) {
+        const pu_int probe = first + j % each - 1;
+        if (probe >= 0)
+            B->write(B->user, pu__col(u, j), job->o->delta + ((n + j / each) * job->K + probe) * job->D,
+                     (size_t)job->D * sizeof(pu_real));
+    }
+    if (probes > 0 && !job->o->delta) {
+        B->normals(B->user, pu__noise(job->model->Gamma), NULL, probes, w->eps, job->o->seed, p->id, sample, job->o->step,
+                   PU__STREAM_PRIOR);
+        if (Gamma->sample(Gamma, probes, w->eps, delta, p->work)) return pu__operator_failed(report, "Gamma.sample", n);
+        /* each number belongs to its row, whoever else is there */
+        B->normals(B->user, p->n_rows, p->rows, probes, w->eps, job->o->seed, p->id, sample, job->o->step, PU__STREAM_NOISE);
+        pu__weigh(p, probes, w->eps, w->eps, PU_R(1), p->w_root);
+        if (pu__phi_apply_t(p, probes, w->eps, delta, 1)) return pu__operator_failed(report, p->failed, n);
+    }
+    if (first == 0 && pu__posterior_rhs(p, !job->model->nu ? NULL : job->far ? mem->far_nu : mem->gamma_nu, pu__means(p, u)))
+        return pu__operator_failed(report, "Phi.apply_t", n);
+    return PU_OK;
+}
+
+/* b depends on theta too: with bbar = dF/db,
+     Phi += (W e) bbar',  eta -= W (Phi bbar + e),  psi += mask (Phi bbar e + e^2/2 - 1/(2 psi)),
+   and bbar itself is summed up for Gamma and nu, whose terms are formed once per batch. */
+PU__FN pu_status pu__linear_terms(const pu__job *job, pu__worker *w, pu_real *lane)
+{
+    pu__posterior *p = &w->post;
+    const pu_backend *B = job->B;
+    const pu_int count = p->count;
+    const int seen = !job->network && p->t_of == w->run.x.at; /* bbar = -x, and Phi x is there */
+    const pu_block b = pu__rows(w->bbar, job->D), sum = pu__rows(p->row_sum, p->M), none = {NULL, 0};
+    pu_term t;
+    B->row_dot(B->user, job->D, count, NULL, NULL, b, none, job->D, NULL, lane + p->at_b);
+    if (job->out->psi || job->out->eta) {
+        t = pu__t(pu__means(p, p->t0), PU_R(-1), NULL, NULL);
+        if (seen) B->combine(B->user, p->n_rows, count, sum, 1, &t);
+        else if (pu__phi_apply(p, count, b, sum)) return PU_E_OPERATOR;
+        B->row_terms(B->user, p->n_rows, count, sum, p->w, p->mask, p->e, p->model->psi, p->M, p->rows, lane + p->at_eta,
+                     lane + p->at_psi);
+    }
+    if (!p->want_Phi || p->joint) return PU_OK;
+    t = pu__t(pu__rows(p->e, p->n_rows), PU_R(1), NULL, p->w);
+    B->combine(B->user, p->n_rows, count, sum, 1, &t);
+    return pu__phi_grad(p, count, sum, b, p->ones, lane + p->at_Phi);
+}
+
+/* log det A as each probe column of the block sees it, and how far that may be from what more steps would give: the larger
+   of the last step's change and of the part of delta'A^-1 log(A/s) delta that the residual leaves open, about
+   r'A^-1 r (1 + |log(theta/s)|) with theta the smallest Ritz value. The block has `each` columns of datum n, then n + 1 .. */
+PU__FN void pu__logdets(const pu__job *job, pu__worker *w, pu_int n, pu_int each, pu__column *columns, pu_int first)
+{
+    pu__run *g = &w->run;
+    pu_int j;
+    for (j = 0; j < g->k; j++) {
+        const pu_int steps = (pu_int)g->host_steps[j], stop = (pu_int)g->host_stop[j];
+        const pu_real *rho = g->host_rho + j;
+        const double begin = (double)rho[0], end = (double)rho[steps * g->k], s = w->shift[pu__turn_of(job, n + j / each)];
+        double after, change, theta, largest, open;
+        after = pu__quadrature(g, j, steps, begin, s, &theta, &largest);
+        change = fabs(pu__last_change(g, j, steps, (double)rho[(steps > 0 ? steps - 1 : 0) * g->k], s));
+        open = steps > 0 ? end / theta * (1 + fabs(log(theta / s))) : begin;
+        columns[j].low = theta, columns[j].high = largest;
+        columns[j].energy = steps > 0 ? end / theta : -1;
+        if (first + j % each == 0) continue; /* the mean has no part in the log det */
+        columns[j].logdet = after + w->base[pu__turn_of(job, n + j / each)];
+        /* a column that ended at rounding level has nothing left to change, however much its last step did */
+        columns[j].gap = stop == PU_STOP_ROUNDING || stop == PU_STOP_ZERO ? open : pu__max(change, open);
+    }
+}
+
+/* Control variates of the probe columns just solved: with a = 1/A_jj,
+     1/2 [a + (sigma_j - a delta_j)^2] = 1/2 sigma_j^2 + 1/2 a (1 - 2 sigma_j delta_j + a delta_j^2),
+   whose last term has mean zero because cov(sigma, delta) = I and cov(delta) = A. */
+PU__FN pu_status pu__rao_blackwell(const pu__job *job, pu__memory *mem, pu__worker *w, pu_int k, pu_real *lane)
+{
+    const size_t bytes = (size_t)(job->D * k) * sizeof(pu_real);
+    const pu_block x = job->far ? pu__rows(mem->columns_x, job->D) : w->run.x;
+    const pu_block u = job->far ? pu__rows(mem->columns_u, job->D) : w->run.u;
+    const pu_op *Gamma = job->model->Gamma;
+    const pu_int D = job->D, width = Gamma->band;
+    pu_int j, i, end;
+    pu_status status = PU_OK;
+    if (job->far) {
+        job->B->read(job->B->user, x.at, w->run.x.at, bytes);
+        job->B->read(job->B->user, u.at, w->run.u.at, bytes);
+    }
+    for (j = w->post.column == 0; j < k && !status; j = end) { /* not the mean */
+        memset(w->Z, 0, (size_t)(D * (width + 1)) * sizeof *w->Z);
+        end = pu__group_end(&w->post, j, k);
+        for (; j < end; j++) {
+            const pu_real *sigma = pu__col(x, j), *delta = pu__col(u, j);
+            const double half = (double)w->weight[j] / 2;
+            for (i = 0; i < D; i++) {
+                const double a = 1 / (double)w->diagonal[i], d = (double)delta[i];
+                w->Z[i * (width + 1)] += half * a * (1 - 2 * (double)sigma[i] * d + a * d * d);
+            }
+        }
+        {
+            pu_int at = pu__group_at(&w->post, end - 1);
+            if (job->far && at) at = job->at_group + (at - job->far_group) / job->far_eta * job->at_eta; /* the host's layout */
+            status = Gamma->band_grad(Gamma, width, w->Z, 1, lane + at);
+        }
+    }
+    return status;
+}
+
+/* A block of columns of datum n by the iterative engine; far: `each` columns of some data from n on, and while the device works on
+   them the host prepares the `next` data from that number on, if there are any. */
+PU__FN pu_status pu__iterative_block(const pu__job *job, pu__memory *mem, pu__worker *w, pu_int n, pu_int first, pu_int each,
+                                     pu_int next, pu_real *lane, pu_report *report)
+{
+    pu__run *g = &w->run;
+    const pu_backend *B = job->B;
+    const pu_int D = job->D, I = job->plan.I, at = n * (job->K + 1) + first, k = each * w->post.count;
+    const int back = job->network && job->any_grad;
+    pu__column *columns = mem->columns + at;
+    pu_block start;
+    pu_status status, outcome;
+    pu_int i, j, l;
+    pu__run_set(g, job->plan.solver, k);
+    if (job->plan.solver == PU_GD) {
+        status = pu__set_step(g, job->o->solve.step ? job->o->solve.step + n : NULL, n, report);
+        if (status) return status;
+    }
+    g->each = each;
+    status = pu__rhs(job, mem, w, n, first, k, report);
+    if (status) return status;
+    start.at = (pu_real *)(uintptr_t)(job->o->x0 ? job->o->x0 + at * D : NULL), start.ld = D; /* read only */
+    if (job->far && start.at) {
+        B->write(B->user, mem->x0.at, start.at, (size_t)(k * D) * sizeof(pu_real));
+        start = mem->x0;
+    }
+    for (j = 0; j < k; j++) w->weight[j] = first + j % each == 0 ? PU_R(1) : PU_R(1) / (pu_real)job->K;
+    w->post.column = first, w->post.joint = first == 0 && !job->network;
+    g->mbar = job->out->m ? lane + (job->far ? job->far_m : job->at_m) : NULL;
+    outcome = pu__run_block(g, start.at ? &start : NULL, w->weight, back, job->any_grad ? lane : NULL,
+                            mem->stage.residual ? mem->stage.residual + at * D : NULL, n, first, report);
+    if (pu__fatal(outcome)) return outcome;
+    if (first == 0 && job->any_grad) {
+        pu_term t[2]; /* bbar = -x + scale rbar, of the mean of each datum */
+        const pu_int count = w->post.count;
+        t[0] = pu__t(pu__means(&w->post, g->x), PU_R(-1), NULL, NULL), t[1] = pu__t(g->rbar, PU_R(1), g->s.scale, NULL);
+        if (job->network && count > 1) { /* scale has an entry for every column */
+            pu__combine2(g, g->qbar, pu__t(g->x, PU_R(-1), NULL, NULL), t[1]);
+            t[0] = pu__t(pu__means(&w->post, g->qbar), PU_R(1), NULL, NULL);
+        }
+        B->combine(B->user, D, count, pu__rows(w->bbar, D), job->network && count == 1 ? 2 : 1, t);
+        if (pu__linear_terms(job, w, lane)) return pu__operator_failed(report, w->post.failed, n);
+    }
+    w->post.joint = 0;
+    if (job->o->rao_blackwell && w->post.want_Gamma && pu__rao_blackwell(job, mem, w, k, job->far ? mem->lanes : lane))
+        return pu__operator_failed(report, "Gamma.band_grad", n);
+    w->post.column = -1;
+    if (next > 0) {
+        status = pu__far_load(job, mem, w, n + w->post.count, next, report);
+        if (status) return status;
+    }
+    outcome = pu__run_outcome(g, outcome, back, n, first, report);
+    if (pu__fatal(outcome)) return outcome;
+    if (mem->stage.x) B->read(B->user, mem->stage.x + at * D, g->x.at, (size_t)(k * D) * sizeof(pu_real));
+    for (j = 0; j < k; j++) {
+        memset(columns + j, 0, sizeof *columns);
+        pu__column_record(g, j, back, &columns[j].record);
+        columns[j].ux = g->ux[j], columns[j].xax = g->ux[j] - g->xt[j];
+        for (i = 0; i < I; i++) {
+            l = i * k + j;
+            if (mem->stage.alpha) mem->stage.alpha[(at + j) * I + i] = i < g->done ? g->host_a[l] : PU_R(0);
+            if (mem->stage.beta) mem->stage.beta[(at + j) * I + i] = i < g->done ? g->host_b[l] : PU_R(0);
+        }
+    }
+    if (job->want_nll) pu__logdets(job, w, n, each, columns, first);
+    return outcome;
+}
+
+/* Datum n by a direct engine: columns solved and, where Sigma itself is known, the gradient of its term. */
+PU__FN pu_status pu__direct_datum(const pu__job *job, pu__memory *mem, pu__worker *w, pu_int n, pu_real *lane,
+                                  pu_report *report)
+{
+    static const pu__direct engines[PU_ENGINES] = {{NULL, NULL, NULL},
+                                                   {pu__dense_prepare, pu__dense_solve, pu__dense_sigma},
+                                                   {pu__dual_prepare, pu__dual_solve, pu__dual_sigma},
+                                                   {pu__banded_prepare, pu__banded_solve, pu__banded_sigma},
+                                                   {pu__kalman_prepare, pu__kalman_solve, pu__band_terms},
+                                                   {NULL, NULL, NULL}};
+    const pu__direct *engine = &engines[w->engine];
+    pu__run *g = &w->run;
+    const pu_int D = job->D, cols = job->K + 1, solved = job->exact && !mem->stage.x && !mem->stage.residual ? 1 : cols;
+    pu_int first, j, i, k;
+    pu_status status = engine->prepare(job, mem, w, n, report);
+    if (status) return status;
+    for (first = 0; first < solved; first += k) {
+        k = pu__min(job->kmax, solved - first);
+        pu__run_set(g, job->plan.solver, k);
+        status = pu__rhs(job, mem, w, n, first, k, report);
+        if (status) return status;
+        if (engine->solve(job, w, first, k)) return pu__operator_failed(report, w->post.failed, n);
+        pu__zero(g, g->r); /* there is no recurrence */
+        if (pu__residual(g)) return pu__operator_failed(report, w->post.failed, n);
+        pu__read_dots(g);
+        for (j = 0; j < k; j++) {
+            const pu_int at = n * cols + first + j;
+            pu__column *c = mem->columns + at;
+            memset(c, 0, sizeof *c);
+            c->record.stop = PU_STOP_DIRECT, c->record.orthogonality = c->record.growth = -1;
+            c->record.rhs = sqrt(g->uu[j]), c->record.residual = c->record.true_residual = sqrt(g->tt[j]);
+            c->ux = g->ux[j], c->xax = g->ux[j] - g->xt[j], c->logdet = mem->logdet[n];
+            if (mem->stage.x) memcpy(mem->stage.x + at * D, pu__col(g->x, j), (size_t)D * sizeof(pu_real));
+            if (mem->stage.residual)
+                memcpy(mem->stage.residual + at * D, pu__col(g->xbar, j), (size_t)D * sizeof(pu_real));
+            w->weight[j] = first + j == 0 ? PU_R(1) : PU_R(1) / (pu_real)job->K;
+            /* x is rounded to pu_real; beyond what that leaves, the factor is of another matrix */
+            if (w->engine == PU_BANDED &&
+                !(c->record.true_residual <=
+                  0.01 * c->record.rhs +
+                      100 * (double)PU__EPS * w->norm * sqrt(pu__dot(D, NULL, pu__col(g->x, j), pu__col(g->x, j)))))
+                return pu__operator_failed(report, "Gamma.band_add or Phi.row (not the operator that apply is)", n);
+        }
+        if (first == 0 || !job->exact) {
+            w->post.column = job->exact ? -1 : first, w->post.joint = first == 0;
+            status = pu__direct_terms(job, w, job->exact ? 1 : k, w->weight, lane);
+            w->post.column = -1;
+            if (status) return pu__operator_failed(report, w->post.failed, n);
+        }
+        if (first == 0 && pu__posterior_value(&w->post, g->x, w->bbar, g->q.at, &mem->columns[n * cols].value))
+            return pu__operator_failed(report, w->post.failed, n);
+        if (first == 0 && job->any_grad) {
+            for (i = 0; i < D; i++) w->bbar[i] = -g->x.at[i];
+            if (pu__linear_terms(job, w, lane)) return pu__operator_failed(report, w->post.failed, n);
+        }
+        w->post.joint = 0;
+    }
+    for (j = 0; j < cols; j++) { /* there were no steps */
+        const size_t steps = (size_t)job->plan.I * sizeof(pu_real);
+        if (mem->stage.alpha) memset(mem->stage.alpha + (n * cols + j) * job->plan.I, 0, steps);
+        if (mem->stage.beta) memset(mem->stage.beta + (n * cols + j) * job->plan.I, 0, steps);
+    }
+    for (j = solved; j < cols; j++) {
+        pu__column *c = mem->columns + n * cols + j;
+        memset(c, 0, sizeof *c);
+        c->record.stop = PU_STOP_DIRECT, c->record.orthogonality = c->record.growth = -1, c->logdet = mem->logdet[n];
+    }
+    if ((mem->variance || mem->fit) && (w->engine >= PU_BANDED ? pu__band_spread : pu__columns_spread)(job, mem, w, n))
+        return pu__operator_failed(report, w->post.failed, n);
+    if (!job->exact || !job->any_grad) return PU_OK;
+    return engine->sigma(job, w, lane) ? pu__operator_failed(report, w->post.failed, n) : PU_OK;
+}
+
+/* Rows of Phi that a lane meets for the first time: zero. Most batches touch few of the rows in any one lane. */
+PU__FN void pu__touch(const pu__job *job, const pu__posterior *p, unsigned char *touched, pu_real *lane)
+{
+    pu_int i;
+    for (i = 0; i < p->observed; i++) {
+        const pu_int row = p->list[i];
+        if (!touched[row]) memset(lane + job->at_Phi + row * job->D, 0, (size_t)job->D * sizeof(pu_real));
+        touched[row] = 1;
+    }
+}
+
+/* Ragged data to lanes, so that these cost about the same: the largest first, each to the lane that has least. Largest up to a
+   factor of sqrt(2), which makes a sort of 24 passes; the last one takes whatever is left. Depends on sizes alone. */
+PU__FN void pu__share_out(const pu__job *job, pu__memory *mem)
+{
+    enum { PASSES = 24 };
+    double *cost = mem->c, *load = mem->logdet, limit = 0; /* both are free until a lane begins; lanes <= N */
+    pu_int n, at, row = 0, count;
+    pu_real y = 0;
+    int pass, l, least;
+    for (n = 0; n < job->N; n++) {
+        for (at = 0, count = 0; (at = pu__observed(job->data, n, at, &row, &y)) >= 0; at++) count++;
+        cost[n] = pu__cost(job, pu__engine_for(job, count), count);
+        limit = pu__max(limit, cost[n]), mem->lane_of[n] = -1;
+    }
+    for (l = 0; l < job->lanes; l++) load[l] = 0;
+    for (pass = 1; pass <= PASSES; pass++) {
+        limit *= 0.70710678118654752440;
+        for (n = 0; n < job->N; n++) {
+            if (mem->lane_of[n] >= 0 || (cost[n] < limit && pass < PASSES)) continue;
+            for (least = 0, l = 1; l < job->lanes; l++)
+                if (load[l] < load[least]) least = l;
+            load[least] += cost[n], mem->lane_of[n] = least;
+        }
+    }
+}
+
+/* All items of one lane, in order. An item is a block of columns of a datum. */
+PU__FN void pu__lane(const pu__job *job, pu__memory *mem, pu__worker *w, int lane)
+{
+    const pu_int items = job->N * job->blocks;
+    const pu_int from = job->ragged ? 0 : items / job->lanes * lane + pu__min(lane, items % job->lanes);
+    const pu_int to = job->ragged ? items : from + items / job->lanes + (lane < items % job->lanes);
+    pu_report *report = mem->lane_report + lane;
+    pu_real *grad = mem->lanes + lane * job->params;
+    pu_int item;
+    pu__report_clear(report);
+    memset(grad, 0, (size_t)(job->by_rows ? job->at_Phi : job->params) * sizeof(pu_real));
+    if (job->by_rows) {
+        memset(grad + job->at_psi, 0, (size_t)(job->params - job->at_psi) * sizeof(pu_real));
+        memset(mem->touched + lane * job->M, 0, (size_t)job->M);
+    }
+    w->run.products = 0;
+    w->loaded = -1;
+    for (item = from; item < to; item++) {
+        const pu_int n = item / job->blocks, first = item % job->blocks * job->block;
+        const pu_int k = pu__min(job->block, job->K + 1 - first);
+        pu_report one;
+        pu_status status;
+        if (job->ragged && mem->lane_of[n] != lane) continue;
+        pu__report_clear(&one);
+        status = pu__load(job, mem, w, n, first, &one);
+        if (!status && job->by_rows) pu__touch(job, &w->post, mem->touched + lane * job->M, grad);
+        if (!status && w->engine == PU_ITERATIVE) status = pu__iterative_block(job, mem, w, n, first, k, 0, grad, &one);
+        else if (!status && first == 0) status = pu__direct_datum(job, mem, w, n, grad, &one);
+        if (status == PU_E_OPERATOR && w->post.failed) one.where.what = w->post.failed; /* the user's operator, not "A" */
+        if (status && (!report->status || pu__fatal(status))) report->status = status, report->where = one.where;
+        if (pu__fatal(status)) break;
+    }
+    report->products = w->run.products;
+}
+
+/* ---- a device: one lane, some data side by side ---- */
+
+/* The operators and arrays of the model go there. */
+PU__FN pu_status pu__far_open(const pu__job *job, pu__memory *mem, pu_report *report)
+{
+    static const char *const names[2] = {"Gamma (no device side)", "Phi (no device side)"};
+    const pu_op *ops[2];
+    const pu_backend *B = job->B;
+    pu__posterior *p = &mem->workers->post;
+    pu_status status = PU_OK;
+    size_t bytes;
+    pu_int i;
+    int t;
+    ops[0] = job->model->Gamma, ops[1] = job->model->Phi;
+    B->turn(B->user, 0);
+    for (t = 0; t < 2 && !status; t++)
+        status = pu__side(B, t, ops[t], names[t], mem->side_memory[t], &bytes, mem->side + t, report);
+    if (status) return status;
+    B->write(B->user, mem->far_psi, job->model->psi, (size_t)job->M * sizeof(pu_real));
+    if (job->model->nu) B->write(B->user, mem->far_nu, mem->gamma_nu, (size_t)job->D * sizeof(pu_real));
+    for (i = 0; i < job->batch; i++) p->staged.w[i % job->M] = PU_R(1);
+    for (i = 0; i < job->batch; i += job->M)
+        B->write(B->user, p->ones + i, p->staged.w, (size_t)pu__min(job->M, job->batch - i) * sizeof(pu_real));
+    return PU_OK;
+}
+
+/* What was added up there becomes lane 0. */
+PU__FN pu_status pu__far_close(const pu__job *job, pu__memory *mem, pu_report *report)
+{
+    const pu_op *Gamma = mem->side, *Phi = mem->side + 1;
+    const pu_real *from = mem->sums;
+    pu_real *to = mem->lanes;
+    pu_int g;
+    pu_status status;
+    job->B->read(job->B->user, mem->sums, mem->far_lane, (size_t)job->far_params * sizeof(pu_real));
+    status = pu__far_status(job->B, report);
+    if (status) return status;
+    for (g = -1; g < job->groups; g++) {
+        if (g >= 0) from = mem->sums + job->far_group + g * job->far_eta, to = mem->lanes + job->at_group + g * job->at_eta;
+        if (job->at_Phi > 0 && pu__pull_side(Gamma, from, to)) return pu__operator_failed(report, "Gamma.pull", -1);
+        if (job->at_psi > job->at_Phi && pu__pull_side(Phi, from + job->far_Phi, to + job->at_Phi))
+            return pu__operator_failed(report, "Phi.pull", -1);
+        pu__axpy(job->M, PU_R(1), from + job->far_psi, to + job->at_psi);
+    }
+    from = mem->sums, to = mem->lanes; /* eta, b, m */
+    pu__axpy(job->far_group - job->far_eta, PU_R(1), from + job->far_eta, to + job->at_eta);
+    return PU_OK;
+}
+
+PU__FN void pu__far_lane(const pu__job *job, pu__memory *mem)
+{
+    pu__worker *w = mem->workers;
+    pu_report *report = mem->lane_report;
+    const pu_block sums = pu__rows(mem->far_lane, job->far_params);
+    pu_status status, outcome = PU_OK;
+    pu_int n, b, count = pu__min(job->batch, job->N), next;
+    pu__report_clear(report);
+    w->run.products = 0, w->engine = PU_ITERATIVE;
+    memset(mem->lanes, 0, (size_t)job->params * sizeof(pu_real));
+    status = pu__far_open(job, mem, report);
+    if (!status) status = pu__far_load(job, mem, w, 0, count, report);
+    if (!status) job->B->combine(job->B->user, job->far_params, 1, sums, 0, NULL);
+    for (n = 0; n < job->N && !pu__fatal(status); n += count, count = next) {
+        next = pu__min(job->batch, job->N - n - count);
+        for (b = 0; b < job->blocks && !pu__fatal(status); b++) {
+            const pu_int first = b * job->block, each = pu__min(job->block, job->K + 1 - first);
+            pu_report one;
+            pu__report_clear(&one);
+            status = pu__iterative_block(job, mem, w, n, first, each, b + 1 == job->blocks ? next : 0, mem->far_lane, &one);
+            if (status == PU_E_OPERATOR && w->post.failed) one.where.what = w->post.failed;
+            if (status && (!outcome || pu__fatal(status))) outcome = status, report->where = one.where;
+        }
+    }
+    if (outcome && !pu__fatal(status)) status = outcome;
+    report->status = status;
+    if (!pu__fatal(status) && pu__far_close(job, mem, report)) return;
+    if (pu__far_status(job->B, report)) return; /* outranks whatever came of it */
+    report->status = status;
+    report->products = w->run.products;
+}
+
+/* ------------------------------------------------------------------------------------------------
+   >>gradient   sums of lanes, values, standard errors; pu_gradient, pu_nll, pu_exact
+   ------------------------------------------------------------------------------------------------ */
 
 /* Parts of c and b that all data share, and the tests that need scratch. */
 PU__FN pu_status pu__shared_terms(const pu__job *job, pu__memory *mem, double *c, pu_report *report)
@@ -11924,6 +11971,10 @@ PU_DEF void pu_model_free(pu_model *model)
     pu_workspace_free(&model->memory);
     memset(model, 0, sizeof *model);
 }
+
+/* ------------------------------------------------------------------------------------------------
+   >>models   the built-in models
+   ------------------------------------------------------------------------------------------------ */
 
 /* ---- what the built-in models share ---- */
 

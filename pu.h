@@ -366,8 +366,20 @@ typedef struct {
      Phi    apply, apply_t, and grad when its gradient is asked for
      Gamma  apply, sample (unless probes are supplied), logdet (for values), and grad + logdet_grad when its
             gradient is asked for; solve for the dual engine. Gamma must be symmetric positive definite. */
+typedef enum { /* what is known of an operator beyond its functions; `data` then points at */
+    PU_FORM_GENERAL,   /* whatever its functions read: nothing is known */
+    PU_FORM_MATRIX,    /* rows x cols entries, row-major, which are the parameters */
+    PU_FORM_SYMMETRIC, /* the same of a symmetric matrix, whose gradient is symmetrised */
+    PU_FORM_DIAGONAL,  /* the diagonal, which are the parameters: rows of them, 1 (all equal) or 0 (ones; data is not read) */
+    PU_FORM_SPARSE,    /* a pu_csr */
+    PU_FORM_AR,        /* a pu_ar: its precision */
+    PU_FORM_STATES,    /* a pu_ssm: its precision */
+    PU_FORM_FOURIER    /* a pu_fourier: Fourier sensing */
+} pu_form;
+
 typedef struct pu_op pu_op;
 struct pu_op {
+    pu_form form; /* default PU_FORM_GENERAL. State what is true of yours: it is then as fast as the built-in one */
     pu_int rows, cols, params;
     pu_int work;  /* reals of scratch per column that any function below may use */
     pu_int noise; /* normals per draw that sample consumes; 0 means rows */
@@ -1364,10 +1376,13 @@ PU__FN pu_real pu__tanh(pu_real x) { return tanh(x); }
 #endif
 
 /* x - x is 0 for every finite x and NaN for the rest: usable on host and device, in C and C++. */
-PU__FN PU_HD int pu__finite(pu_real x) { return x - x == PU_R(0); }
+PU__FN PU_HD int pu__finite(pu_real x) { return x - x == 0; }
 PU__FN int pu__finite_double(double x) { return x - x == 0.0; }
 PU__FN double pu__max(double x, double y) { return x > y ? x : y; }
 PU__FN PU_HD pu_int pu__min(pu_int x, pu_int y) { return x < y ? x : y; }
+PU__FN pu_int pu__most(pu_int x, pu_int y) { return x > y ? x : y; }
+PU__FN void pu__zeros(pu_real *to, pu_int n) { memset(to, 0, (size_t)n * sizeof(pu_real)); }
+PU__FN void pu__copy(pu_real *to, const pu_real *from, pu_int n) { memcpy(to, from, (size_t)n * sizeof(pu_real)); }
 
 /* ------------------------------------------------------------------------------------------------
    >>status
@@ -1483,10 +1498,16 @@ PU__FN pu_status pu__fail(pu_report *report, pu_status status, const char *what,
     return status;
 }
 
+/* The same where neither a datum nor an index is at fault. */
+PU__FN pu_status pu__refuse(pu_report *report, pu_status status, const char *what)
+{
+    return pu__fail(report, status, what, -1, -1);
+}
+
 PU__FN void pu__report_clear(pu_report *report)
 {
     memset(report, 0, sizeof *report);
-    (void)pu__fail(report, PU_OK, "", -1, -1);
+    (void)pu__refuse(report, PU_OK, "");
     report->worst_orthogonality = report->worst_growth = -1;
     report->worst_datum = report->worst_column = -1;
     report->statistical_error = report->solver_error = -1;
@@ -1614,16 +1635,16 @@ PU__FN pu_status pu__arena_open(pu__arena *arena, pu_workspace *ws, pu_report *r
 {
     size_t need;
     uintptr_t address;
-    if (arena->overflow) return pu__fail(report, PU_E_OVERFLOW, "workspace", -1, -1);
+    if (arena->overflow) return pu__refuse(report, PU_E_OVERFLOW, "workspace");
     need = pu__arena_bytes(arena);
     report->bytes = need;
-    if (!ws->allocator.alloc != !ws->allocator.free) return pu__fail(report, PU_E_NULL, "workspace.allocator", -1, -1);
+    if (!ws->allocator.alloc != !ws->allocator.free) return pu__refuse(report, PU_E_NULL, "workspace.allocator");
     if (ws->bytes < need || !ws->block) {
-        if (ws->fixed) return pu__fail(report, PU_E_BLOCK, "workspace", -1, -1);
+        if (ws->fixed) return pu__refuse(report, PU_E_BLOCK, "workspace");
         pu_workspace_free(ws);
         ws->block = pu__alloc(&ws->allocator, need);
         ws->allocations++;
-        if (!ws->block) return pu__fail(report, PU_E_MEMORY, "workspace", -1, -1);
+        if (!ws->block) return pu__refuse(report, PU_E_MEMORY, "workspace");
         ws->bytes = need;
     }
     address = (uintptr_t)ws->block;
@@ -1631,12 +1652,12 @@ PU__FN pu_status pu__arena_open(pu__arena *arena, pu_workspace *ws, pu_report *r
     arena->used = 0;
     if (!pu__is_far(arena->B)) return PU_OK;
     report->device_bytes = arena->far_used + PU__ALIGN;
-    if (report->device_bytes > arena->B->budget) return pu__fail(report, PU_E_MEMORY, "device memory (over its budget)", -1, -1);
+    if (report->device_bytes > arena->B->budget) return pu__refuse(report, PU_E_MEMORY, "device memory (over its budget)");
     arena->far = (unsigned char *)arena->B->memory(arena->B->user, report->device_bytes);
     if (!arena->far) { /* for want of it, or because of an error before */
         const char *what = "device memory";
         const pu_status status = arena->B->status(arena->B->user, &what);
-        return pu__fail(report, status ? status : PU_E_MEMORY, what, -1, -1);
+        return pu__refuse(report, status ? status : PU_E_MEMORY, what);
     }
     arena->far += (PU__ALIGN - (uintptr_t)arena->far % PU__ALIGN) % PU__ALIGN;
     arena->far_used = 0;
@@ -1684,13 +1705,13 @@ PU__FN PU_HD void pu__normal_parts(uint32_t w0, uint32_t w1, pu_real *radius2, p
 #else
 #define PU__TERMS 11
 #endif
-    static const pu_real atanh_c[11] = {PU_R(1), PU_R(1.0 / 3), PU_R(1.0 / 5), PU_R(1.0 / 7), PU_R(1.0 / 9),
+    static const pu_real atanh_c[11] = {1, PU_R(1.0 / 3), PU_R(1.0 / 5), PU_R(1.0 / 7), PU_R(1.0 / 9),
                                         PU_R(1.0 / 11), PU_R(1.0 / 13), PU_R(1.0 / 15), PU_R(1.0 / 17),
                                         PU_R(1.0 / 19), PU_R(1.0 / 21)};
-    static const pu_real sin_c[9] = {PU_R(1), PU_R(-1.0 / 6), PU_R(1.0 / 120), PU_R(-1.0 / 5040), PU_R(1.0 / 362880),
+    static const pu_real sin_c[9] = {1, PU_R(-1.0 / 6), PU_R(1.0 / 120), PU_R(-1.0 / 5040), PU_R(1.0 / 362880),
                                      PU_R(-1.0 / 39916800), PU_R(1.0 / 6227020800.0), PU_R(-1.0 / 1307674368000.0),
                                      PU_R(1.0 / 355687428096000.0)};
-    static const pu_real cos_c[10] = {PU_R(1), PU_R(-1.0 / 2), PU_R(1.0 / 24), PU_R(-1.0 / 720), PU_R(1.0 / 40320),
+    static const pu_real cos_c[10] = {1, PU_R(-1.0 / 2), PU_R(1.0 / 24), PU_R(-1.0 / 720), PU_R(1.0 / 40320),
                                       PU_R(-1.0 / 3628800), PU_R(1.0 / 479001600), PU_R(-1.0 / 87178291200.0),
                                       PU_R(1.0 / 20922789888000.0), PU_R(-1.0 / 6402373705728000.0)};
     const int terms = PU__TERMS, trig = PU__TERMS == 6 ? 6 : 9;
@@ -1707,13 +1728,13 @@ PU__FN PU_HD void pu__normal_parts(uint32_t w0, uint32_t w1, pu_real *radius2, p
     e += small;
     t = small ? (int32_t)((v & 0x7FFFFFFFu) << 1) : -(int32_t)(~v) - 1; /* 2 v - 2^32 or v - 2^32 */
     s = (pu_real)t / (pu_real)((double)t + 8589934592.0);
-    log_u = PU_R(2) * s * pu__horner(s * s, atanh_c, terms) - (pu_real)(int32_t)e * PU_R(0.69314718055994530942);
+    log_u = 2 * s * pu__horner(s * s, atanh_c, terms) - (pu_real)(int32_t)e * PU_R(0.69314718055994530942);
     angle = (int32_t)((w1 & 0x3FFFFFFFu) << 1) + 1 - ((int32_t)1 << 30); /* odd, |angle| < 2^30 */
     a = (pu_real)angle * PU_R(3.14159265358979323846 / 4294967296.0);
     d = a * pu__horner(a * a, sin_c, trig);
     c = pu__horner(a * a, cos_c, trig + (trig == 9));
     swap = w1 >> 30 & 1 ? -d : c, d = w1 >> 30 & 1 ? c : d; /* + pi/2 */
-    *radius2 = PU_R(-2) * log_u;
+    *radius2 = -2 * log_u;
     *cs = w1 >> 31 ? -swap : swap, *sn = w1 >> 31 ? -d : d; /* + pi */
 #undef PU__TERMS
 }
@@ -1905,7 +1926,7 @@ PU__FN void pu__mix(pu_int n, const pu_real *c, const pu_real *const *x, pu_real
 {
     const pu_int W = PU__WIDTH;
     const pu_real *x0 = x[0], *x1 = x[1], *x2 = x[2], *x3 = x[3];
-    const pu_real c0 = c[0], c1 = x1 ? c[1] : PU_R(0), c2 = x2 ? c[2] : PU_R(0), c3 = x3 ? c[3] : PU_R(0);
+    const pu_real c0 = c[0], c1 = x1 ? c[1] : 0, c2 = x2 ? c[2] : 0, c3 = x3 ? c[3] : 0;
     pu_int i = 0;
     if (x3)
         for (; i + W <= n; i += W)
@@ -1927,7 +1948,7 @@ PU__FN void pu__mix(pu_int n, const pu_real *c, const pu_real *const *x, pu_real
 PU__FN void pu__mix_m(pu_int n, const pu_real *m, const pu_real *c, const pu_real *const *x, pu_real *y)
 {
     const pu_int W = PU__WIDTH;
-    const pu_real *x0 = x[0], *x1 = x[1], c0 = c[0], c1 = x1 ? c[1] : PU_R(0);
+    const pu_real *x0 = x[0], *x1 = x[1], c0 = c[0], c1 = x1 ? c[1] : 0;
     pu_int i = 0;
     if (x1)
         for (; i + W <= n; i += W) *pu__v(y + i) = c0 * (*pu__cv(m + i) * *pu__cv(x0 + i)) + c1 * *pu__cv(x1 + i);
@@ -1960,11 +1981,11 @@ PU__FN pu_real pu__descend(pu_int n, pu_real a, const pu_real *m, const pu_real 
 PU__FN const pu_real *pu__residual_before(const pu_unwinding *v, pu_int j, pu_int at, pu_int n, pu_real *PU__RESTRICT buffer)
 {
     const pu_real *PU__RESTRICT d = pu__col(v->d, j) + at, *PU__RESTRICT b, *m = v->minv ? v->minv + at : NULL;
-    const pu_real be = v->be_before ? v->be_before[j] : PU_R(0);
+    const pu_real be = v->be_before ? v->be_before[j] : 0;
     pu_int i;
     if (v->kept.at) return pu__col(v->kept, j) + at;
-    if (be == PU_R(0) && !m) return d;
-    b = be == PU_R(0) ? d : pu__col(v->before, j) + at;
+    if (be == 0 && !m) return d;
+    b = be == 0 ? d : pu__col(v->before, j) + at;
     for (i = 0; i < n; i++) buffer[i] = d[i] - be * b[i];
     for (i = 0; i < n && m; i++) buffer[i] *= m[i];
     return buffer;
@@ -2037,11 +2058,11 @@ PU__FN void pu__tiles(pu_int n, const pu_real *b, const pu_real *const *v, pu_in
     for (r = 0; r < 4; r++) last[r] = copy + r * T;
     if (wide >= T && rest) pu__tile(n, b, v, wide - T, out, last, 0);
     for (r = 0; r < 4 && wide < T; r++) {
-        memcpy(last[r] + T - rest, out[r], (size_t)rest * sizeof(pu_real));
+        pu__copy(last[r] + T - rest, out[r], rest);
         for (i = 0; i < n; i++) pu__axpy(rest, b[4 * i + r], v[i], last[r] + T - rest);
     }
     for (d = 0; d + T <= wide; d += T) pu__tile(n, b, v, d, out, out, d);
-    for (r = 0; r < 4 && rest; r++) memcpy(out[r] + d, last[r] + T - rest, (size_t)rest * sizeof(pu_real));
+    for (r = 0; r < 4 && rest; r++) pu__copy(out[r] + d, last[r] + T - rest, rest);
 }
 
 /* Rows run along their own vectors, few at a time (at most PU__ROWS), so that a block of them is read from far away once. Of
@@ -2203,9 +2224,9 @@ PU__FN void pu__rows_apply(pu_int n, const pu_real *const *v, pu_int D, pu_int k
         for (j = 0; j < k; j++)
             for (m = 0; m < n; m++) {
                 const pu_real *x = pu__col(X, j);
-                pu_real *y = pu__col(Y, j) + m, sum = PU_R(0);
+                pu_real *y = pu__col(Y, j) + m, sum = 0;
                 for (d = 0; d < D; d++) sum += v[m][d] * x[d];
-                *y = sum + (add ? *y : PU_R(0));
+                *y = sum + (add ? *y : 0);
             }
         return;
     }
@@ -2258,7 +2279,7 @@ PU__FN void pu__rows_apply_t(pu_int n, const pu_real *const *v, pu_int D, const 
             zero[j / 4] = 1;
             for (r = 0; r < 4; r++) { /* a missing column repeats the last one */
                 const pu_real *column = pu__col(X, first + pu__min(j + r, count - 1));
-                for (i = 0; i < n; i++) b[4 * i + r] = w ? w[i] * column[i] : column[i], zero[j / 4] &= column[i] == PU_R(0);
+                for (i = 0; i < n; i++) b[4 * i + r] = w ? w[i] * column[i] : column[i], zero[j / 4] &= column[i] == 0;
             }
         }
         for (d = 0; d < D; d += wide) {
@@ -2574,7 +2595,7 @@ PU__FN void pu__cpu_combine(void *user, pu_int n, pu_int k, pu_block y, int coun
         int used = 0, plain = 1;
         for (t = 0; t < count; t++) {
             c[used] = terms[t].c ? terms[t].scale * terms[t].c[j] : terms[t].scale;
-            if (c[used] == PU_R(0)) continue; /* not read: a frozen column may hold anything */
+            if (c[used] == 0) continue; /* not read: a frozen column may hold anything */
             x[used] = pu__col(terms[t].x, j), m[used] = terms[t].m, plain = plain && !terms[t].m;
             used++;
         }
@@ -2611,8 +2632,8 @@ PU__FN void pu__cpu_advance(void *user, pu_int n, pu_int k, const pu_real *a, co
         for (at = 0; at < n; at += PU__CHUNK) {
             const pu_int len = pu__min(PU__CHUNK, n - at);
             const pu_real *mj = m ? m + at : NULL;
-            for (i = at; i < at + len && xj && aj != PU_R(0); i++) xj[i] += aj * dj[i];
-            s += (double)(aj != PU_R(0) ? pu__descend(len, aj, mj, qj + at, rj + at) : pu__dot_chunk(len, mj, rj + at, rj + at));
+            for (i = at; i < at + len && xj && aj != 0; i++) xj[i] += aj * dj[i];
+            s += (double)(aj != 0 ? pu__descend(len, aj, mj, qj + at, rj + at) : pu__dot_chunk(len, mj, rj + at, rj + at));
         }
         rho[j] = (pu_real)s;
     }
@@ -2630,9 +2651,9 @@ PU__FN void pu__cpu_retreat(void *user, pu_int n, pu_int k, const pu_real *a, co
             end = pu__min(at + PU__CHUNK, n);
             if (m) for (i = at; i < end; i++) rj[i] += m[i] * dj[i];
             else for (i = at; i < end; i++) rj[i] += dj[i];
-            if (aj != PU_R(0) && bj != PU_R(0)) for (i = at; i < end; i++) dj[i] = bj * dj[i] + aj * xj[i];
-            else if (aj != PU_R(0)) for (i = at; i < end; i++) dj[i] = aj * xj[i];
-            else for (i = at; i < end; i++) dj[i] = bj == PU_R(0) ? PU_R(0) : bj * dj[i];
+            if (aj != 0 && bj != 0) for (i = at; i < end; i++) dj[i] = bj * dj[i] + aj * xj[i];
+            else if (aj != 0) for (i = at; i < end; i++) dj[i] = aj * xj[i];
+            else for (i = at; i < end; i++) dj[i] = bj == 0 ? 0 : bj * dj[i];
         }
     }
 }
@@ -2645,7 +2666,7 @@ PU__FN void pu__cpu_unwind_sums(void *user, pu_int n, pu_int k, const pu_unwindi
     for (j = 0; j < k; j++) {
         const double a = (double)v->a[j];
         double dd = 0, xd = 0, tq = 0, rq = 0;
-        for (at = 0; at < n && v->a[j] != PU_R(0); at += PU__CHUNK) {
+        for (at = 0; at < n && v->a[j] != 0; at += PU__CHUNK) {
             const pu_int len = pu__min(PU__CHUNK, n - at), whole = len / PU__LANES * PU__LANES;
             const pu_real *PU__RESTRICT d = pu__col(v->d, j) + at, *PU__RESTRICT xbar = pu__col(v->xbar, j) + at;
             const pu_real *PU__RESTRICT rbar = pu__col(v->rbar, j) + at, *PU__RESTRICT dbar = pu__col(v->dbar, j) + at;
@@ -2678,9 +2699,9 @@ PU__FN void pu__cpu_unwind(void *user, pu_int n, pu_int k, const pu_unwinding *v
     pu_int j, at;
     (void)user;
     for (j = 0; j < k; j++) {
-        c[0] = v->a[j], c[1] = v->be[j], c[2] = v->pib[j], c[3] = v->twice_rhobar[j], c[4] = v->mbar ? v->weight[j] : PU_R(0);
-        if (c[0] == PU_R(0)) memset(pu__col(v->qbar, j), 0, (size_t)n * sizeof(pu_real));
-        for (at = 0; at < n && c[0] != PU_R(0); at += PU__CHUNK) {
+        c[0] = v->a[j], c[1] = v->be[j], c[2] = v->pib[j], c[3] = v->twice_rhobar[j], c[4] = v->mbar ? v->weight[j] : 0;
+        if (c[0] == 0) pu__zeros(pu__col(v->qbar, j), n);
+        for (at = 0; at < n && c[0] != 0; at += PU__CHUNK) {
             const pu_int len = pu__min(PU__CHUNK, n - at);
             pu__unwind(len, c, v->m ? v->m + at : NULL, pu__col(v->d, j) + at, pu__residual_before(v, j, at, len, buffer),
                        pu__col(v->xbar, j) + at, pu__col(v->r, j) + at, pu__col(v->rbar, j) + at, pu__col(v->dbar, j) + at,
@@ -2700,39 +2721,39 @@ PU__FN PU_HD void pu__stage_column(const pu_state *s, pu_stage stage, pu_int i, 
         s->steps[j] = 0;
         s->stop[j] = 0;
         s->floor_[j] = PU__FLOOR2 * (s->s0[j] > rho ? s->s0[j] : rho); /* u may be zero when x0 is not */
-        s->target[j] = PU_R(0);
+        s->target[j] = 0;
         if (s->tolerance2 > 0) s->target[j] = (pu_real)s->tolerance2 * uu;
         if (s->absolute2 > (double)s->target[j]) s->target[j] = (pu_real)s->absolute2;
         if (!pu__finite(rho)) s->stop[j] = PU_STOP_NONFINITE;
-        else if (!(rho > PU_R(0))) s->stop[j] = PU_STOP_ZERO;
-        else if (s->target[j] > PU_R(0) && s->c0[j] <= s->target[j]) s->stop[j] = PU_STOP_TOLERANCE;
+        else if (!(rho > 0)) s->stop[j] = PU_STOP_ZERO;
+        else if (s->target[j] > 0 && s->c0[j] <= s->target[j]) s->stop[j] = PU_STOP_TOLERANCE;
         else if (rho <= s->floor_[j]) s->stop[j] = PU_STOP_ROUNDING;
         break;
     }
     case PU_STAGE_ALPHA: {
         pu_real pi = s->pi[h];
-        s->a[h] = PU_R(0);
+        s->a[h] = 0;
         if (s->stop[j]) break;
         if (!pu__finite(pi)) s->stop[j] = PU_STOP_NONFINITE;
-        else if (!(pi > PU_R(0))) s->stop[j] = PU_STOP_BREAKDOWN; /* d != 0 here, so A is not positive definite */
+        else if (!(pi > 0)) s->stop[j] = PU_STOP_BREAKDOWN; /* d != 0 here, so A is not positive definite */
         else s->a[h] = s->fixed_step ? s->step[j] : s->rho[h] / pi;
-        if (!pu__finite(s->a[h])) s->a[h] = PU_R(0), s->stop[j] = PU_STOP_NONFINITE;
+        if (!pu__finite(s->a[h])) s->a[h] = 0, s->stop[j] = PU_STOP_NONFINITE;
         break;
     }
     case PU_STAGE_BETA: {
         pu_real rho = s->rho[h + s->k];
-        s->be[h] = PU_R(0);
+        s->be[h] = 0;
         if (s->stop[j]) break;
         s->steps[j] = (int32_t)(i + 1);
         if (!pu__finite(rho)) s->stop[j] = PU_STOP_NONFINITE;
-        else if (!(rho > PU_R(0))) s->stop[j] = PU_STOP_ZERO;
-        else if (s->target[j] > PU_R(0) && s->s1[j] <= s->target[j]) s->stop[j] = PU_STOP_TOLERANCE;
+        else if (!(rho > 0)) s->stop[j] = PU_STOP_ZERO;
+        else if (s->target[j] > 0 && s->s1[j] <= s->target[j]) s->stop[j] = PU_STOP_TOLERANCE;
         else if (rho <= s->floor_[j]) s->stop[j] = PU_STOP_ROUNDING;
         if (s->use_beta) s->be[h] = rho / s->rho[h];
         break;
     }
     case PU_STAGE_PROJECT: /* a column stopped at step s has s residuals to be orthogonal to; slots from s on hold its own */
-        s->c0[j] = s->rho[h] > PU_R(0) && (!s->stop[j] || active) ? -s->s0[j] / s->rho[h] : PU_R(0);
+        s->c0[j] = s->rho[h] > 0 && (!s->stop[j] || active) ? -s->s0[j] / s->rho[h] : 0;
         break;
     case PU_STAGE_XBAR: {
 #ifdef PU_FLOAT
@@ -2740,23 +2761,23 @@ PU__FN PU_HD void pu__stage_column(const pu_state *s, pu_stage stage, pu_int i, 
 #else
         pu_real norm = sqrt(s->s0[j]);
 #endif
-        s->c0[j] = norm > PU_R(0) ? -PU_R(1) / norm : PU_R(0);
+        s->c0[j] = norm > 0 ? -1 / norm : 0;
         s->scale[j] *= norm;
-        s->rhobar[j] = s->rhop[j] = s->pib[j] = PU_R(0);
+        s->rhobar[j] = s->rhop[j] = s->pib[j] = 0;
         break;
     }
     case PU_STAGE_REV1:
-        s->rhop[j] = PU_R(0);
-        if (!active || s->detach || s->fixed_step) s->rhobar[j] = PU_R(0);
+        s->rhop[j] = 0;
+        if (!active || s->detach || s->fixed_step) s->rhobar[j] = 0;
         else if (s->use_beta) { /* beta_i = rho_i / rho_{i-1} */
             pu_real beb = s->s0[j];
             s->rhobar[j] += beb / s->rho[h];
             s->rhop[j] = -beb * s->be[h] / s->rho[h];
         }
-        s->c0[j] = PU_R(2) * s->rhobar[j];
+        s->c0[j] = 2 * s->rhobar[j];
         break;
     case PU_STAGE_REV2: /* alpha_i = rho_{i-1} / pi_i */
-        s->pib[j] = PU_R(0);
+        s->pib[j] = 0;
         if (active && !s->detach && !s->fixed_step) {
             pu_real ab = s->s0[j] - s->s1[j];
             s->rhop[j] += ab / s->pi[h];
@@ -2766,19 +2787,19 @@ PU__FN PU_HD void pu__stage_column(const pu_state *s, pu_stage stage, pu_int i, 
         s->c0[j] = -s->a[h];
         break;
     case PU_STAGE_RPREV: /* z_{i-1} = d_{i-1} - be_{i-1} d_{i-2}; a step not taken leaves r */
-        s->c0[j] = active ? PU_R(1) : PU_R(0);
-        s->c1[j] = active && i > 0 ? -s->be[h - s->k] : PU_R(0);
-        s->c2[j] = active ? PU_R(0) : PU_R(1);
+        s->c0[j] = active ? 1 : 0;
+        s->c1[j] = active && i > 0 ? -s->be[h - s->k] : 0;
+        s->c2[j] = active ? 0 : 1;
         break;
-    case PU_STAGE_Q: s->c1[j] = active ? PU_R(1) / s->a[h] : PU_R(0); break;
-    case PU_STAGE_END: s->c0[j] = PU_R(2) * s->rhobar[j]; break;
+    case PU_STAGE_Q: s->c1[j] = active ? 1 / s->a[h] : 0; break;
+    case PU_STAGE_END: s->c0[j] = 2 * s->rhobar[j]; break;
     case PU_STAGE_UNWIND: { /* beta_i = rho_i / rho_{i-1}, alpha_i = rho_{i-1} / pi_i */
         const pu_real beb = s->s0[j];
-        s->c0[j] = s->rhop[j] = s->pib[j] = PU_R(0);
+        s->c0[j] = s->rhop[j] = s->pib[j] = 0;
         if (active) {
             pu_real ab;
             if (s->use_beta) s->rhobar[j] += beb / s->rho[h], s->rhop[j] = -beb * s->be[h] / s->rho[h];
-            s->c0[j] = PU_R(2) * s->rhobar[j];
+            s->c0[j] = 2 * s->rhobar[j];
             ab = s->s1[j] - s->c0[j] * s->c1[j];
             s->rhop[j] += ab / s->pi[h];
             s->pib[j] = -ab * s->a[h] / s->pi[h];
@@ -2802,14 +2823,14 @@ PU__FN void pu__cpu_row_dot(void *user, pu_int n, pu_int k, const pu_real *m, co
     pu_int i, j;
     (void)user, (void)M;
     for (j = 0; j < k; j++) {
-        const pu_real *pj = pu__col(p, j), *qj = q.at ? pu__col(q, j) : NULL, wj = w ? w[j] : PU_R(1);
+        const pu_real *pj = pu__col(p, j), *qj = q.at ? pu__col(q, j) : NULL, wj = w ? w[j] : 1;
         if (!qj)
             for (i = 0; i < n; i++) out[rows ? rows[i] : i] += wj * (m ? m[i] * pj[i] : pj[i]);
         else if (rows)
-            for (i = 0; i < n; i++) out[rows[i]] += wj * ((m ? m[i] : PU_R(1)) * pj[i] * qj[i]);
+            for (i = 0; i < n; i++) out[rows[i]] += wj * ((m ? m[i] : 1) * pj[i] * qj[i]);
         else if (m)
             for (i = 0; i < n; i++) out[i] += wj * (m[i] * pj[i] * qj[i]);
-        else if (wj != PU_R(0)) /* otherwise not read, as in a combination */
+        else if (wj != 0) /* otherwise not read, as in a combination */
             for (i = 0; i < n; i++) out[i] += wj * (pj[i] * qj[i]);
     }
 }
@@ -2842,7 +2863,7 @@ PU__FN void pu__cpu_row_terms(void *user, pu_int n, pu_int k, pu_block t, const 
     for (i = 0; i < n; i++) {
         const pu_int row = rows ? rows[i] : i;
         eta[row] -= w[i] * (t.at[i] + e[i]);
-        if (mask[i] != PU_R(0)) psibar[row] += (t.at[i] + e[i] / 2) * e[i] - PU_R(1) / (2 * psi[row]);
+        if (mask[i] != 0) psibar[row] += (t.at[i] + e[i] / 2) * e[i] - 1 / (2 * psi[row]);
     }
 }
 
@@ -2877,7 +2898,7 @@ PU__FN pu_term pu__t(pu_block x, pu_real scale, const pu_real *c, const pu_real 
 PU__FN void pu__clear(pu_int n, pu_int k, pu_block Y, int add)
 {
     pu_int j;
-    for (j = 0; j < k && !add; j++) memset(pu__col(Y, j), 0, (size_t)n * sizeof(pu_real));
+    for (j = 0; j < k && !add; j++) pu__zeros(pu__col(Y, j), n);
 }
 
 /* index of the first entry that is not finite, or -1 */
@@ -2943,7 +2964,7 @@ PU__FN void pu__multiply(pu_int rows, pu_int cols, pu_int depth, pu_real s, pu__
 /* C -= A B */
 PU__FN void pu__subtract(pu_int rows, pu_int cols, pu_int depth, pu__matrix A, pu__matrix B, pu_real *C, pu_int ld)
 {
-    pu__multiply(rows, cols, depth, PU_R(-1), A, B, NULL, NULL, C, ld, -PU__FAR, PU__FAR);
+    pu__multiply(rows, cols, depth, -1, A, B, NULL, NULL, C, ld, -PU__FAR, PU__FAR);
 }
 
 /* X := L^-1 X, or L'^-1 X when `turn`, for n <= PU__LEAF and at most PU__SIDES sides: in a copy, where sides are adjacent */
@@ -2953,9 +2974,9 @@ PU__FN void pu__leaf(pu_int n, const pu_real *L, pu_int ld, int turn, pu_int k, 
     pu_real t[PU__LEAF][PU__SIDES];
     pu_int q, i, p, c;
     for (i = 0; i < n; i++)
-        for (c = 0; c < PU__SIDES; c++) t[i][c] = c < k ? x[i * xi + c * xc] : PU_R(0);
+        for (c = 0; c < PU__SIDES; c++) t[i][c] = c < k ? x[i * xi + c * xc] : 0;
     for (q = 0; q < n; q++) {
-        const pu_real scale = PU_R(1) / L[(turn ? n - 1 - q : q) * (ld + 1)];
+        const pu_real scale = 1 / L[(turn ? n - 1 - q : q) * (ld + 1)];
         i = turn ? n - 1 - q : q;
         for (p = turn ? i + 1 : 0; p < (turn ? n : i); p++) {
             const pu_real l = turn ? L[p * ld + i] : L[i * ld + p];
@@ -3000,7 +3021,7 @@ PU__FN pu_int pu__cholesky(pu_int n, pu_real *a, pu_int ld)
                 pu_real s = a[i * ld + j];
                 for (p = 0; p < j; p++) s -= a[i * ld + p] * a[j * ld + p];
                 if (j < i) a[i * ld + j] = s / a[j * ld + j];
-                else if (s > PU_R(0) && pu__finite(s)) a[i * ld + i] = pu__sqrt(s);
+                else if (s > 0 && pu__finite(s)) a[i * ld + i] = pu__sqrt(s);
                 else return i;
             }
         return -1;
@@ -3008,7 +3029,7 @@ PU__FN pu_int pu__cholesky(pu_int n, pu_real *a, pu_int ld)
     i = pu__cholesky(h, a, ld);
     if (i >= 0) return i;
     pu__triangle(h, a, ld, 0, rest, below, 1, ld);
-    pu__multiply(rest, rest, h, PU_R(-1), pu__mat(below, ld, 1), pu__mat(below, 1, ld), NULL, NULL, below + h, ld, -PU__FAR, 0);
+    pu__multiply(rest, rest, h, -1, pu__mat(below, ld, 1), pu__mat(below, 1, ld), NULL, NULL, below + h, ld, -PU__FAR, 0);
     i = pu__cholesky(rest, below + h, ld);
     return i < 0 ? -1 : h + i;
 }
@@ -3325,7 +3346,7 @@ PU__FN int pu__gemm(int turn_a, int turn_b, pu_int m, pu_int n, pu_int k, const 
     cblas_dgemm
 #endif
         (CblasRowMajor, turn_a ? CblasTrans : CblasNoTrans, turn_b ? CblasTrans : CblasNoTrans, (int)m, (int)n, (int)k,
-         PU_R(1), a, (int)lda, (const pu_real *)b, (int)ldb, add ? PU_R(1) : PU_R(0), c, (int)ldc);
+         1, a, (int)lda, (const pu_real *)b, (int)ldb, add ? 1 : 0, c, (int)ldc);
     return 1;
 }
 #else
@@ -3373,7 +3394,7 @@ PU__FN pu_status pu__dense_gram_diag(const pu_op *op, const pu_real *w, pu_real 
     (void)work;
     for (m = 0; m < op->rows; m++) {
         const pu_real *row = a + m * op->cols;
-        if (w[m] == PU_R(0)) continue;
+        if (w[m] == 0) continue;
         for (d = 0; d < op->cols; d++) y[d] += w[m] * (row[d] * row[d]);
     }
     return PU_OK;
@@ -3389,6 +3410,7 @@ PU_DEF pu_op pu_op_dense(pu_int rows, pu_int cols, const pu_real *a)
     int overflow = 0;
     size_t entries = rows > 0 && cols > 0 ? pu__mul((size_t)rows, (size_t)cols, &overflow) : 0;
     pu_op op = pu__op_zero(rows, cols, overflow ? PU_NONE : (pu_int)entries, a); /* PU_NONE: refused as overflow */
+    op.form = PU_FORM_MATRIX;
     op.apply = pu__dense_apply, op.apply_t = pu__dense_apply_t, op.grad = pu__dense_grad;
     op.gram_diag = pu__dense_gram_diag, op.check = pu__dense_check;
     op.apply_rows = pu__dense_apply_rows, op.apply_rows_t = pu__dense_apply_rows_t, op.grad_rows = pu__dense_grad_rows;
@@ -3440,7 +3462,7 @@ PU__FN pu_status pu__spd_solve(const pu_op *op, pu_int k, pu_block X, pu_block Y
     const pu_int n = op->rows;
     pu_int j;
     (void)work;
-    for (j = 0; j < k; j++) memcpy(pu__col(Y, j), pu__col(X, j), (size_t)n * sizeof(pu_real));
+    for (j = 0; j < k; j++) pu__copy(pu__col(Y, j), pu__col(X, j), n);
     if (k >= PU__FEW) pu__triangle(n, L, n, 0, k, Y.at, 1, Y.ld), pu__triangle(n, L, n, 1, k, Y.at, 1, Y.ld);
     for (j = 0; j < k && k < PU__FEW; j++) pu__lower_solve(n, L, 0, pu__col(Y, j)), pu__upper_solve(n, L, n - 1, pu__col(Y, j));
     return PU_OK;
@@ -3461,7 +3483,7 @@ PU__FN pu_status pu__spd_logdet_grad(const pu_op *op, pu_real weight, pu_real *g
     pu_int j;
     for (j = 0; j < n; j++) {
         memset(work, 0, (size_t)n * sizeof *work);
-        work[j] = PU_R(1);
+        work[j] = 1;
         pu__lower_solve(n, L, j, work);
         pu__upper_solve(n, L, n - 1, work);
         pu__axpy(n, weight, work, grad + j * n);
@@ -3480,7 +3502,7 @@ PU__FN pu_status pu__spd_check(const pu_op *op, pu_int *index)
     if (status) return status;
     for (i = 0; i < n; i++) {
         *index = i * n + i;
-        if (!(a[i * n + i] > PU_R(0))) return PU_E_NOT_DEFINITE;
+        if (!(a[i * n + i] > 0)) return PU_E_NOT_DEFINITE;
         for (j = 0; j < i; j++) {
             double x = (double)a[i * n + j], y = (double)a[j * n + i];
             *index = i * n + j;
@@ -3501,6 +3523,7 @@ PU_DEF pu_op pu_op_spd(pu_int n, const pu_real *a, const pu_real *factor)
     pu_op op = pu_op_dense(n, n, a);
     op.aux = factor, op.work = n, op.trusted = 2;
     op.apply_t = pu__dense_apply; /* symmetric */
+    op.form = PU_FORM_SYMMETRIC;
     op.grad = pu__spd_grad, op.diag = pu__dense_diag, op.check = pu__spd_check;
     if (factor) op.sample = pu__spd_sample, op.logdet = pu__spd_logdet, op.logdet_grad = pu__spd_logdet_grad;
     if (factor) op.solve = pu__spd_solve;
@@ -3518,7 +3541,7 @@ PU_DEF pu_status pu_op_spd_factor(pu_int n, const pu_real *a, pu_real *factor, p
     if (op.params < 0) return PU_E_OVERFLOW;
     status = pu__spd_check(&op, &at);
     if (!status) {
-        for (i = 0; i < op.params; i++) factor[i] = i % n <= i / n ? a[i] : PU_R(0);
+        for (i = 0; i < op.params; i++) factor[i] = i % n <= i / n ? a[i] : 0;
         at = pu__cholesky(n, factor, n);
         if (at >= 0) status = PU_E_NOT_DEFINITE, at = at * n + at;
     }
@@ -3530,7 +3553,7 @@ PU_DEF pu_status pu_op_spd_factor(pu_int n, const pu_real *a, pu_real *factor, p
 
 PU__FN pu_status pu__diagonal_apply(const pu_op *op, pu_int k, pu_block X, pu_block Y, int add, pu_real *work)
 {
-    const pu_real *a = (const pu_real *)op->data, scale = op->params == 1 ? a[0] : PU_R(1);
+    const pu_real *a = (const pu_real *)op->data, scale = op->params == 1 ? a[0] : 1;
     const pu_int n = op->rows;
     const int full = op->aux != NULL; /* aux == data marks a diagonal with an entry each */
     pu_int i, j;
@@ -3561,7 +3584,7 @@ PU__FN pu_status pu__diagonal_grad(const pu_op *op, pu_int k, pu_block P, pu_blo
 PU__FN pu_real pu__diagonal_at(const pu_op *op, pu_int i)
 {
     const pu_real *a = (const pu_real *)op->data;
-    return op->aux ? a[i] : op->params == 1 ? a[0] : PU_R(1);
+    return op->aux ? a[i] : op->params == 1 ? a[0] : 1;
 }
 
 PU__FN pu_status pu__diagonal_diag(const pu_op *op, pu_real *y, pu_real *work)
@@ -3658,6 +3681,7 @@ PU__FN pu_op pu__op_diagonal(pu_int n, pu_int params, const pu_real *a, const pu
 {
     pu_op op = pu__op_zero(n, n, params, a);
     op.aux = full;
+    op.form = PU_FORM_DIAGONAL;
     op.apply = op.apply_t = pu__diagonal_apply, op.grad = pu__diagonal_grad;
     op.diag = pu__diagonal_diag, op.gram_diag = pu__diagonal_gram_diag, op.sample = pu__diagonal_sample;
     op.solve = pu__diagonal_solve;
@@ -3766,7 +3790,7 @@ PU__FN pu_status pu__sum_sample(const pu_op *op, pu_int k, pu_block E, pu_block 
     pu_status status = L->sample(L, k, E, Y, work);
     rest.at = E.at + pu__noise(L);
     if (!status) status = R->sample(R, k, rest, T, work);
-    for (j = 0; j < k && !status; j++) pu__axpy(op->rows, PU_R(1), pu__col(T, j), pu__col(Y, j));
+    for (j = 0; j < k && !status; j++) pu__axpy(op->rows, 1, pu__col(T, j), pu__col(Y, j));
     return status;
 }
 
@@ -3838,7 +3862,7 @@ PU__FN void pu__csr_pack(pu_int n, int wide, pu_block X, pu_real *T)
     pu_int i;
     for (i = 0; i < n; i++, T += PU__CSR_WIDE) {
         T[0] = x0[i], T[1] = x1[i];
-        T[2] = wide > 2 ? x2[i] : PU_R(0), T[3] = wide > 3 ? x3[i] : PU_R(0);
+        T[2] = wide > 2 ? x2[i] : 0, T[3] = wide > 3 ? x3[i] : 0;
     }
 }
 
@@ -3876,7 +3900,7 @@ PU__FN double pu__csr_dot(pu_int count, const pu_real *value, const pu_int *inde
     pu_int i, at;
     for (at = 0; at < count; at += PU__CHUNK) {
         const pu_int end = pu__min(count, at + PU__CHUNK);
-        pu_real part = PU_R(0);
+        pu_real part = 0;
         for (i = at; i < end; i++) part += value[i] * x[index[i]];
         s += (double)part;
     }
@@ -3910,9 +3934,9 @@ PU__FN int pu__csr_row(int wide, pu_block X, pu_int m, const pu_real *weight, pu
 {
     int c, some = 0;
     for (c = 0; c < PU__CSR_WIDE; c++) {
-        x[c] = c < wide ? pu__col(X, c)[m] : PU_R(0);
+        x[c] = c < wide ? pu__col(X, c)[m] : 0;
         if (weight && c < wide) x[c] *= weight[c];
-        some |= x[c] != PU_R(0);
+        some |= x[c] != 0;
     }
     return some;
 }
@@ -4023,6 +4047,7 @@ PU_DEF pu_op pu_op_csr(const pu_csr *a)
     if (!a || a->rows <= 0 || a->cols <= 0) return op;
     op.rows = a->rows, op.cols = op.work = a->cols;
     op.params = a->start && a->start[a->rows] > 0 ? a->start[a->rows] : 0; /* check compares */
+    op.form = PU_FORM_SPARSE;
     op.apply = pu__csr_apply, op.apply_t = pu__csr_apply_t, op.grad = pu__csr_grad;
     op.gram_diag = pu__csr_gram_diag, op.check = pu__csr_check;
     if (a->rows == a->cols) op.diag = pu__csr_diag;
@@ -4043,7 +4068,7 @@ PU__FN void pu__low_rank_project(const pu_low_rank *a, pu_int k, pu_block X, pu_
         memset(part, 0, (size_t)(r * k) * sizeof *part);
         for (i = at; i < end; i++)
             for (j = 0; j < k; j++) pu__axpy(r, pu__col(X, j)[i], a->u + i * r, part + j * r);
-        pu__axpy(r * k, PU_R(1), part, T);
+        pu__axpy(r * k, 1, part, T);
     }
 }
 
@@ -4127,7 +4152,7 @@ PU__FN pu_status pu__low_rank_logdet_grad(const pu_op *op, pu_real weight, pu_re
         const pu_real d = a->d[i];
         memcpy(work, a->u + i * r, (size_t)r * sizeof *work);
         pu__lower_solve(r, a->factor, 0, work);
-        grad[i] += weight * ((PU_R(1) - (pu_real)pu__dot(r, NULL, work, work) / d) / d);
+        grad[i] += weight * ((1 - (pu_real)pu__dot(r, NULL, work, work) / d) / d);
         pu__upper_solve(r, a->factor, r - 1, work);
         pu__axpy(r, 2 * weight / d, work, grad + n + i * r);
     }
@@ -4154,7 +4179,7 @@ PU__FN pu_status pu__low_rank_numbers(const pu_low_rank *a, pu_int *index)
     pu_int i;
     if (status) return status;
     for (i = 0; i < a->n; i++)
-        if (!(a->d[i] > PU_R(0))) { *index = i; return PU_E_NOT_POSITIVE; }
+        if (!(a->d[i] > 0)) { *index = i; return PU_E_NOT_POSITIVE; }
     status = pu__check_finite(a->n * a->r, a->u, index);
     if (status == PU_E_NONFINITE) *index += a->n;
     return status;
@@ -4216,7 +4241,7 @@ PU_DEF pu_status pu_low_rank_factor(const pu_low_rank *a, pu_int *index)
             for (j = 0; j < r; j += PU__CAPACITANCE) {
                 if (j <= i) pu__low_rank_capacitance(a, i, j, c);
                 for (l = j; l < pu__min(r, j + PU__CAPACITANCE); l++)
-                    a->factor[i * r + l] = l > i ? PU_R(0) : (pu_real)(c[l - j] + (l == i ? 1.0 : 0.0));
+                    a->factor[i * r + l] = l > i ? 0 : (pu_real)(c[l - j] + (l == i ? 1.0 : 0.0));
             }
         at = pu__cholesky(r, a->factor, r);
         if (at >= 0) status = PU_E_NOT_DEFINITE, at = at * r + at;
@@ -4485,7 +4510,7 @@ PU__FN const pu_real *pu__ar_x(const pu_ar *ar, pu_int t) { return ar->rows + pu
 PU__FN pu_real pu__ar_xt(const pu_ar *ar, const pu_real *x, pu_int i)
 {
     const pu_int end = pu__min(ar->n, i + ar->order + 1);
-    pu_real s = PU_R(0);
+    pu_real s = 0;
     pu_int t;
     for (t = i; t < end; t++) s += pu__ar_x(ar, t)[t - i] * x[t];
     return s;
@@ -4502,7 +4527,7 @@ PU__FN void pu__ar_end(const pu_ar *ar, pu_int dir, pu_real by, const pu_real *x
     for (i = 1; i <= P; i++)
         for (l = 0; l < P; l++) z[l] += a[i] * x[(l + i) * dir];
     for (i = 0; i < P; i++) { /* y = U z */
-        pu_real s = PU_R(0);
+        pu_real s = 0;
         for (l = 0; l <= i; l++) s += a[i - l] * z[l];
         y[i * dir] = add ? y[i * dir] + by * s : by * s;
     }
@@ -4566,7 +4591,7 @@ PU__FN pu_status pu__ar_apply_led(const pu_op *op, const pu_real *w, pu_int k, p
                 pu_real u[2 * PU_AR_MAX];
                 for (i = 0; i < n; i++) {
                     const pu_int m = pu__min(i, P);
-                    for (j = 0, u[i] = PU_R(0); j <= m; j++) u[i] += pu__ar_x(ar, i)[j] * x[i - j];
+                    for (j = 0, u[i] = 0; j <= m; j++) u[i] += pu__ar_x(ar, i)[j] * x[i - j];
                 }
                 for (i = 0; i < n; i++) {
                     pu_real entry = pu__ar_xt(ar, u, i);
@@ -4574,8 +4599,8 @@ PU__FN pu_status pu__ar_apply_led(const pu_op *op, const pu_real *w, pu_int k, p
                 }
             } else {
                 const pu_int row = at < from ? from : at, last = pu__min(end, to);
-                if (at == 0) pu__ar_end(ar, 1, PU_R(1), x, y, add);
-                if (end == n) pu__ar_end(ar, -1, PU_R(1), x + n - 1, y + n - 1, add);
+                if (at == 0) pu__ar_end(ar, 1, 1, x, y, add);
+                if (end == n) pu__ar_end(ar, -1, 1, x + n - 1, y + n - 1, add);
                 if (last > row) sum += pu__ar_rows(ar, row, last, x, w, y, add);
             }
         }
@@ -4624,7 +4649,7 @@ PU__FN pu_status pu__ar_solve(const pu_op *op, pu_int k, pu_block X, pu_block Y,
     (void)work;
     for (c = 0; c < k; c++) {
         pu_real *y = pu__col(Y, c);
-        memcpy(y, pu__col(X, c), (size_t)ar->n * sizeof(pu_real));
+        pu__copy(y, pu__col(X, c), ar->n);
         for (t = ar->n - 1; t >= 0; t--) {
             const pu_real *row = pu__ar_x(ar, t);
             y[t] /= row[0];
@@ -4648,7 +4673,7 @@ PU__FN pu_status pu__ar_diag(const pu_op *op, pu_real *y, pu_real *work)
     (void)work;
     for (i = 0; i < n; i++) {
         const pu_int end = pu__min(n, i + P + 1);
-        pu_real s = PU_R(0);
+        pu_real s = 0;
         if (i >= P && i < n - P) s = ar->band[P];
         else
             for (t = i; t < end; t++) s += pu__ar_x(ar, t)[t - i] * pu__ar_x(ar, t)[t - i];
@@ -4709,7 +4734,7 @@ PU__FN double pu__ar_lags_of(const pu_ar *ar, pu_int from, pu_int to, const pu_r
     if (y && P < 2) pu__ar_filter(n, 2 * P + 1, c, q - P, NULL, NULL, y, 1);
     for (; d <= P; d += 3) { /* the last three may overlap those before; what is known is not added again */
         const pu_int lag = pu__min(d, P - 2);
-        for (l = 0; l < 3; l++) c[l] = lag + l < d ? PU_R(0) : lag + l ? by * band[P + lag + l] : by * band[P] / 2;
+        for (l = 0; l < 3; l++) c[l] = lag + l < d ? 0 : lag + l ? by * band[P + lag + l] : by * band[P] / 2;
         if (y) pu__ar_both3(n, p, q, lag, c, y, three);
         else pu__ar_lag3(n, p, q, lag, three);
         for (l = d - lag; l < 3; l++) sum[lag + l] += three[l];
@@ -4824,11 +4849,11 @@ PU__FN pu_status pu__ar_grad_led(const pu_op *op, const pu_real *shift, pu_int k
     last = a + pu__ar_row(P), lastbar = abar + pu__ar_row(P);
     for (c = 0; c < k; c++) {
         const pu_real *p = pu__col(P_, c), *q = pu__col(Q_, c);
-        const pu_real by = scale ? scale[c] : PU_R(1);
+        const pu_real by = scale ? scale[c] : 1;
         const double w = (double)weight[c] * (double)by;
         pu_real *y = Y.at ? pu__col(Y, c) : NULL;
         if (sum) sum[c] = 0;
-        if (by == PU_R(0) || (weight[c] == PU_R(0) && !y)) {
+        if (by == 0 || (weight[c] == 0 && !y)) {
             if (lead) lead->rows(lead->user, lead->first + c, 0, n);
             continue;
         }
@@ -4965,10 +4990,10 @@ PU__FN pu_status pu__ar_refuse(pu_int n, pu_int order, const pu_real *theta, int
     for (*index = 0; *index < order; ++*index) {
         const pu_real x = theta[*index];
         if (!pu__finite(x)) return PU_E_NONFINITE;
-        if (stationary && !(x > PU_R(-1) && x < PU_R(1))) return PU_E_ARGUMENT;
+        if (stationary && !(x > -1 && x < 1)) return PU_E_ARGUMENT;
     }
     if (!pu__finite(kappa)) return PU_E_NONFINITE;
-    if (!(kappa > PU_R(0))) return PU_E_NOT_POSITIVE;
+    if (!(kappa > 0)) return PU_E_NOT_POSITIVE;
     *index = -1;
     return PU_OK;
 }
@@ -5055,6 +5080,7 @@ PU_DEF pu_op pu_op_ar(const pu_ar *ar)
     pu_op op = pu__op_zero(0, 0, 0, ar); /* zero sizes: refused by whoever uses it */
     if (!ar || ar->n < 1 || ar->order < 0 || ar->order > PU_AR_MAX || ar->order > ar->n) return op;
     op.rows = op.cols = ar->n, op.params = ar->order + 1;
+    op.form = PU_FORM_AR;
     op.apply_plus = pu__ar_apply_plus, op.grad_plus = pu__ar_grad_plus;
     op.apply_led = pu__ar_apply_led, op.grad_led = pu__ar_grad_led;
     op.apply = op.apply_t = pu__ar_apply, op.grad = pu__ar_grad, op.diag = pu__ar_diag, op.sample = pu__ar_sample;
@@ -5089,9 +5115,9 @@ PU__FN void pu__ssm_load(const pu_ssm *m, const pu_real *x, pu_int first, pu_int
     pu_int i, l;
     for (i = 0; i < S; i++) {
         pu_real *row = tile + i * PU__SSM_ROW;
-        for (l = 0; l < from; l++) row[l] = PU_R(0);
+        for (l = 0; l < from; l++) row[l] = 0;
         for (l = from; l < to; l++) row[l] = x[(first + l) * S + i];
-        for (l = to; l < n; l++) row[l] = PU_R(0);
+        for (l = to; l < n; l++) row[l] = 0;
     }
 }
 
@@ -5131,13 +5157,13 @@ PU__FN void pu__ssm_pass(const pu_ssm *m, const pu_real *x, pu_real *y, int add,
             pu__ssm_mix(S, C, S, 1, mid, NULL, s);
         }
         for (i = 0; i < S && first == 0; i++) {
-            pu_real sum = PU_R(0);
+            pu_real sum = 0;
             for (j = 0; j < S; j++) sum += C0[i * S + j] * x[j]; /* there is no step before */
             s[i * PU__SSM_ROW] = sum;
         }
         for (i = 0; i < S; i++) /* nor one after the last */
             for (l = n; l <= PU__SSM_W; l++)
-                if (l == PU__SSM_W || first + l >= T) s[i * PU__SSM_ROW + l] = PU_R(0);
+                if (l == PU__SSM_W || first + l >= T) s[i * PU__SSM_ROW + l] = 0;
         pu__ssm_mix(S, m->A, 1, S, s + 1, s, mid); /* s_t - A's_{t+1} */
         for (i = 0; i < S; i++) {
             const pu_real *row = mid + i * PU__SSM_ROW;
@@ -5173,11 +5199,11 @@ PU__FN pu_status pu__ssm_solve(const pu_op *op, pu_int k, pu_block X, pu_block Y
     (void)work;
     for (c = 0; c < k; c++) {
         pu_real *y = pu__col(Y, c), u[PU_SSM_MAX];
-        memcpy(y, pu__col(X, c), (size_t)(S * T) * sizeof(pu_real));
+        pu__copy(y, pu__col(X, c), S * T);
         for (t = T - 2; t >= 0; t--)
             for (j = 0; j < S; j++) pu__axpy(S, y[(t + 1) * S + j], m->A + j * S, y + t * S);
         for (t = 0; t < T; t++) {
-            memcpy(u, y + t * S, (size_t)S * sizeof(pu_real));
+            pu__copy(u, y + t * S, S);
             for (i = 0; i < S; i++) {
                 double sum = 0;
                 for (j = 0; j < S; j++)
@@ -5302,7 +5328,7 @@ PU__FN pu_status pu__ssm_grad(const pu_op *op, pu_int k, pu_block P, pu_block Q,
     (void)work;
     for (j = 0; j < k; j++) {
         const double w = (double)weight[j];
-        if (weight[j] == PU_R(0)) continue;
+        if (weight[j] == 0) continue;
         for (a = 0; a < S; a++)
             for (b = 0; b < S; b++) pq[a * S + b] += w * (double)pu__col(P, j)[a] * (double)pu__col(Q, j)[b];
         for (first = 1; first < T; first += PU__SSM_W) {
@@ -5532,6 +5558,7 @@ PU_DEF pu_op pu_op_ssm(const pu_ssm *m)
     if (!m || m->steps < 1) return pu__op_zero(0, 0, 0, NULL); /* refused by whoever uses it */
     op = pu__op_zero(m->steps * m->states, m->steps * m->states, 0, m);
     op.params = (m->start == PU_SSM_GIVEN ? 3 : 2) * m->states * m->states;
+    op.form = PU_FORM_STATES;
     op.apply = op.apply_t = pu__ssm_apply, op.grad = pu__ssm_grad, op.diag = pu__ssm_diag, op.sample = pu__ssm_sample;
     op.solve = pu__ssm_solve, op.logdet = pu__ssm_logdet, op.logdet_grad = pu__ssm_logdet_grad, op.check = pu__ssm_check;
     op.band = m->steps > 1 ? 2 * m->states - 1 : m->states - 1;
@@ -5590,7 +5617,7 @@ PU__FN pu_status pu__readout_apply(const pu_op *op, pu_int k, pu_block X, pu_blo
         const pu_real *x = pu__col(X, j);
         pu_real *y = pu__col(Y, j);
         for (t = 0; t < op->rows; t++) {
-            pu_real s = PU_R(0);
+            pu_real s = 0;
             if (S < PU__LANES) for (i = 0; i < S; i++) s += c[i] * x[t * S + i]; /* not worth a call */
             else s = (pu_real)pu__dot(S, NULL, c, x + t * S);
             y[t] = add ? y[t] + s : s;
@@ -5807,7 +5834,7 @@ PU__FN void pu__fft_odd(pu_int r, pu_int count, const pu_real *xr, const pu_real
         for (j = 1; j <= r / 2; j++) {
             const pu_real *w1 = w + 2 * (j - 1), *w2 = w + 2 * (r - j - 1);
             pu_int at = 0; /* j l mod r */
-            for (v = 0; v < width; v++) ar[v] = xr[q + v], ai[v] = xi[q + v], br[v] = bi[v] = PU_R(0);
+            for (v = 0; v < width; v++) ar[v] = xr[q + v], ai[v] = xi[q + v], br[v] = bi[v] = 0;
             for (l = 1; l <= r / 2; l++) {
                 const pu_real *fr = xr + l * dx + q, *fi = xi + l * dx + q;
                 const pu_real *gr = xr + (r - l) * dx + q, *gi = xi + (r - l) * dx + q;
@@ -5942,13 +5969,13 @@ PU__FN void pu__fft_passes(const pu_fft *f, pu_int lanes, const pu_real *xr, con
     int pass;
     if (f->passes < 2) { /* nothing to alternate with: go through the scratch */
         for (i = 0; i < n; i++) {
-            memcpy(work + i * lanes, xr + i * sx, (size_t)lanes * sizeof(pu_real));
-            memcpy(work + size + i * lanes, xi + i * sx, (size_t)lanes * sizeof(pu_real));
+            pu__copy(work + i * lanes, xr + i * sx, lanes);
+            pu__copy(work + size + i * lanes, xi + i * sx, lanes);
         }
         xr = work, xi = work + size, sx = lanes;
         if (n == 1) {
-            memcpy(yr, xr, (size_t)lanes * sizeof(pu_real));
-            memcpy(yi, xi, (size_t)lanes * sizeof(pu_real));
+            pu__copy(yr, xr, lanes);
+            pu__copy(yi, xi, lanes);
         }
     }
     for (pass = 0; pass < f->passes; pass++) {
@@ -5984,8 +6011,8 @@ PU__FN void pu__fft_passes(const pu_fft *f, pu_int lanes, const pu_real *xr, con
         s *= r, left = m;
     }
     for (i = 0; i < n && aside; i++) {
-        memcpy(yr + i * sy, xr + i * lanes, (size_t)lanes * sizeof(pu_real));
-        memcpy(yi + i * sy, xi + i * lanes, (size_t)lanes * sizeof(pu_real));
+        pu__copy(yr + i * sy, xr + i * lanes, lanes);
+        pu__copy(yi + i * sy, xi + i * lanes, lanes);
     }
 }
 
@@ -6016,8 +6043,8 @@ PU__FN void pu__fft_lanes(const pu_fft *f, pu_int lanes, const pu_real *xr, cons
         return;
     }
     pu__fft_scale(n, lanes, f->chirp, f->chirp + n, xr, xi, sx, zr, zi, lanes);
-    memset(zr + n * lanes, 0, (size_t)pad * sizeof(pu_real));
-    memset(zi + n * lanes, 0, (size_t)pad * sizeof(pu_real));
+    pu__zeros(zr + n * lanes, pad);
+    pu__zeros(zi + n * lanes, pad);
     pu__fft_passes(f, lanes, zr, zi, lanes, zr, zi, lanes, rest);
     pu__fft_scale(N, lanes, f->filter, f->filter + N, zr, zi, lanes, zr, zi, lanes);
     pu__fft_passes(f, lanes, zi, zr, lanes, zi, zr, lanes, rest); /* exchanged: the inverse */
@@ -6213,7 +6240,7 @@ PU__FN void pu__fftw_run(void *plan, pu_int m, pu_int n, pu_real scale, const pu
         const pu_real *PU__RESTRICT ur = xr + r * n, *PU__RESTRICT ui = xi ? xi + r * n : NULL;
         pu_real *PU__RESTRICT to = c + r * step;
         if (ui) for (i = 0; i < n; i++) to[2 * i] = scale * ur[i], to[2 * i + 1] = scale * ui[i];
-        else for (i = 0; i < n; i++) to[2 * i] = scale * ur[i], to[2 * i + 1] = PU_R(0);
+        else for (i = 0; i < n; i++) to[2 * i] = scale * ur[i], to[2 * i + 1] = 0;
     }
     PU__FFTW(execute_dft)((PU__FFTW(plan))plan, (PU__FFTW(complex) *)c, (PU__FFTW(complex) *)c);
     for (r = 0; r < m; r++) {
@@ -6448,10 +6475,10 @@ PU__FN void pu__fourier_forward(const pu_fourier *f, const pu_real *xr, const pu
         ti = work + n * lanes;
         pu__fourier_turn(lanes, n, f->scale, xr + i * n, tr);
         if (xi) pu__fourier_turn(lanes, n, f->scale, xi + i * n, ti);
-        else memset(ti, 0, (size_t)(n * lanes) * sizeof(pu_real));
+        else pu__zeros(ti, n * lanes);
         pu__fft_lanes(&f->along, lanes, tr, ti, lanes, tr, ti, lanes, work + 2 * n * lanes);
-        pu__fourier_turn(n, lanes, PU_R(1), tr, yr + i * n);
-        pu__fourier_turn(n, lanes, PU_R(1), ti, yi + i * n);
+        pu__fourier_turn(n, lanes, 1, tr, yr + i * n);
+        pu__fourier_turn(n, lanes, 1, ti, yi + i * n);
     }
     for (i = 0; i < n && m > 1; i += lanes) {
         lanes = pu__min(PU__FFT_LANES, n - i);
@@ -6507,7 +6534,7 @@ PU__FN pu_status pu__fourier_apply(const pu_op *op, pu_int k, pu_block X, pu_blo
         }
         pu__fourier_forward(f, pu__col(X, j), pair ? pu__col(X, j + 1) : NULL, zr, zi, work + 2 * D);
         if (!pair) {
-            pu__axpy(D, PU_R(1), zr, y), pu__axpy(D, PU_R(1), zi, y + D);
+            pu__axpy(D, 1, zr, y), pu__axpy(D, 1, zi, y + D);
             break;
         }
         for (r = 0; r < m; r++) {
@@ -6544,10 +6571,10 @@ PU__FN pu_status pu__fourier_apply_t(const pu_op *op, pu_int k, pu_block X, pu_b
             }
             pu__fourier_forward(f, zi, zr, zi, zr, work + 2 * D);
         }
-        if (add) pu__axpy(D, PU_R(1), zr, pu__col(Y, j));
-        else memcpy(pu__col(Y, j), zr, (size_t)D * sizeof(pu_real));
-        if (pair && add) pu__axpy(D, PU_R(1), zi, pu__col(Y, j + 1));
-        else if (pair) memcpy(pu__col(Y, j + 1), zi, (size_t)D * sizeof(pu_real));
+        if (add) pu__axpy(D, 1, zr, pu__col(Y, j));
+        else pu__copy(pu__col(Y, j), zr, D);
+        if (pair && add) pu__axpy(D, 1, zi, pu__col(Y, j + 1));
+        else if (pair) pu__copy(pu__col(Y, j + 1), zi, D);
     }
     return PU_OK;
 }
@@ -6588,7 +6615,7 @@ PU__FN void pu__fourier_sandwich(const pu_fourier *f, const pu_real *s, const pu
         pu_real *tr = rest, *ti = rest + n * h, *work = rest + 2 * n * h;
         for (j = 0; j < n; j += L) {
             l = pu__min(L, n - j), at = j * (m + 1) + i * l;
-            pu__fourier_turn(h, l, PU_R(1), zr + at, tr + j * h), pu__fourier_turn(h, l, PU_R(1), zi + at, ti + j * h);
+            pu__fourier_turn(h, l, 1, zr + at, tr + j * h), pu__fourier_turn(h, l, 1, zi + at, ti + j * h);
         }
         pu__fft_lanes(&f->along, h, tr, ti, h, tr, ti, h, work);
         for (q = 0; q < n * h; q++) tr[q] *= s[i * n + q];
@@ -6596,7 +6623,7 @@ PU__FN void pu__fourier_sandwich(const pu_fourier *f, const pu_real *s, const pu
         pu__fft_lanes(&f->along, h, ti, tr, h, ti, tr, h, work); /* exchanged: the inverse */
         for (j = 0; j < n; j += L) {
             l = pu__min(L, n - j), at = j * (m + 1) + i * l;
-            pu__fourier_turn(l, h, PU_R(1), tr + j * h, zr + at), pu__fourier_turn(l, h, PU_R(1), ti + j * h, zi + at);
+            pu__fourier_turn(l, h, 1, tr + j * h, zr + at), pu__fourier_turn(l, h, 1, ti + j * h, zi + at);
         }
     }
     for (j = 0; j < n; j += L) {
@@ -6615,10 +6642,10 @@ PU__FN void pu__fourier_gram_make(const pu_op *op, const pu_real *w, pu_real *ma
     const pu_fourier *f = (const pu_fourier *)op->data;
     const pu_int D = op->cols, n = f->along.n, m = f->down.n;
     const int unequal = memcmp(w, w + D, (size_t)D * sizeof(pu_real)) != 0, strips = !unequal && !f->fftw;
-    const pu_real quarter = PU_R(0.25) * (unequal ? PU_R(1) : f->scale * f->scale);
+    const pu_real quarter = PU_R(0.25) * (unequal ? 1 : f->scale * f->scale);
     pu_real *s = made, *t = made + D, *to = strips ? t : s;
     pu_int r;
-    made[2 * D] = unequal ? PU_R(1) : PU_R(0);
+    made[2 * D] = unequal ? 1 : 0;
     for (r = 0; r < m; r++) {
         const pu_int a = r * n, b = r > 0 ? (m - r) * n : 0;
         pu__fourier_fold(n, w + a, w + b, quarter, quarter, to + a, 0);
@@ -6628,7 +6655,7 @@ PU__FN void pu__fourier_gram_make(const pu_op *op, const pu_real *w, pu_real *ma
         pu__fourier_fold(n, w + D + a, w + D + b, -quarter, -quarter, t + a, 1);
     }
     for (r = 0; r < m && strips; r += PU__FFT_LANES)
-        pu__fourier_turn(pu__min(PU__FFT_LANES, m - r), n, PU_R(1), t + r * n, s + r * n);
+        pu__fourier_turn(pu__min(PU__FFT_LANES, m - r), n, 1, t + r * n, s + r * n);
 }
 
 PU__FN pu_status pu__fourier_gram_plus(const pu_op *op, const pu_real *made, const pu_real *a, pu_int k, const pu_real *c,
@@ -6643,15 +6670,15 @@ PU__FN pu_status pu__fourier_gram_plus(const pu_op *op, const pu_real *made, con
         pu__gram_column o[2];
         const pu_real *xr, *xi;
         for (l = 0; l < 2; l++) {
-            const pu_real cj = j + l == k ? PU_R(0) : c ? c[j + l] : PU_R(1);
+            const pu_real cj = j + l == k ? 0 : c ? c[j + l] : 1;
             memset(o + l, 0, sizeof *o);
-            if (cj == PU_R(0)) continue;
+            if (cj == 0) continue;
             o[l].used = 1, o[l].add = add, o[l].c = cj, o[l].a = a, o[l].p = pu__col(P, j + l);
             if (a) o[l].q = pu__col(Q, j + l);
             if (Y.at) o[l].y = pu__col(Y, j + l);
         }
         xr = o[0].used ? o[0].p : o[1].p, xi = o[1].used ? o[1].p : o[0].p; /* the place of a column that is not there */
-        if (xr && made[2 * D] == PU_R(0)) {
+        if (xr && made[2 * D] == 0) {
             if (f->fftw) pu__fftw_sandwich(f->fftw, m, n, equal, xr, xi, o, o + 1, rest);
             else pu__fourier_sandwich(f, equal, xr, xi, o, o + 1, zr, zi, rest);
         } else if (xr) {
@@ -6721,6 +6748,7 @@ PU_DEF pu_op pu_op_fourier(const pu_fourier *f)
 {
     pu_op op = pu__op_zero(f ? 2 * f->rows * f->cols : 0, f ? f->rows * f->cols : 0, 0, f); /* zero sizes are refused */
     if (!f) return op;
+    op.form = PU_FORM_FOURIER;
     op.apply = pu__fourier_apply, op.apply_t = pu__fourier_apply_t, op.grad = pu__fourier_grad;
     op.gram_diag = pu__fourier_gram_diag, op.gram = pu__fourier_gram, op.check = pu__fourier_check;
     op.gram_make = pu__fourier_gram_make, op.gram_plus = pu__fourier_gram_plus;
@@ -6742,7 +6770,7 @@ PU_DEF pu_op pu_op_fourier(const pu_fourier *f)
 PU__FN void pu__toeplitz_window(pu_int n, const pu_real *t, pu_real *s) /* s: 2n */
 {
     pu_int i;
-    s[0] = PU_R(0); /* no row reaches it */
+    s[0] = 0; /* no row reaches it */
     for (i = 0; i < n; i++) s[n + i] = t[i];
     for (i = 1; i < n; i++) s[n - i] = t[i];
 }
@@ -6807,7 +6835,7 @@ PU__FN pu_status pu__toeplitz_grad(const pu_op *op, pu_int k, pu_block P, pu_blo
     (void)work;
     for (j = 0; j < k; j++) {
         const pu_real *p = pu__col(P, j), *q = pu__col(Q, j);
-        if (weight[j] == PU_R(0)) continue;
+        if (weight[j] == 0) continue;
         grad[0] += weight[j] * (pu_real)pu__dot(n, NULL, p, q);
         for (l = 1; l < n; l++)
             grad[l] += weight[j] * (pu_real)(pu__dot(n - l, NULL, p, q + l) + pu__dot(n - l, NULL, p + l, q));
@@ -6847,7 +6875,7 @@ PU__FN pu_status pu__toeplitz_sample(const pu_op *op, pu_int k, pu_block E, pu_b
     for (m = 0; m < n; m++) {
         if (m > 0) {
             pu__levinson_step(n, m, kappa[m], work);
-            root *= pu__sqrt((PU_R(1) - kappa[m]) * (PU_R(1) + kappa[m]));
+            root *= pu__sqrt((1 - kappa[m]) * (1 + kappa[m]));
         }
         for (j = 0; j < k; j++) {
             pu_real *y = pu__col(Y, j);
@@ -6893,7 +6921,7 @@ PU__FN pu_status pu__toeplitz_logdet_grad(const pu_op *op, pu_real weight, pu_re
     (void)pu__toeplitz_logs(n, kappa, &last);
     scale = (double)weight * exp(-last);
     for (m = 1; m < n; m++) pu__levinson_step(n, m, kappa[m], ja); /* phi_j in ja[n - j] */
-    a[0] = PU_R(1);
+    a[0] = 1;
     for (j = 1; j < n; j++) a[j] = -ja[n - j];
     for (j = 0; j < n; j++) ja[j] = (pu_real)j * a[j];
     for (l = 0; l < n; l++) {
@@ -6966,7 +6994,7 @@ PU__FN pu_status pu__circulant_grad(const pu_op *op, pu_int k, pu_block P, pu_bl
     (void)work;
     for (j = 0; j < k; j++) {
         const pu_real *p = pu__col(P, j), *q = pu__col(Q, j);
-        if (weight[j] == PU_R(0)) continue;
+        if (weight[j] == 0) continue;
         for (l = 0; l < op->params; l++) {
             double s = pu__dot(n - l, NULL, p, q + l) + pu__dot(l, NULL, p + n - l, q);
             if (pu__circulant_times(n, l) == 2) s += pu__dot(n - l, NULL, p + l, q) + pu__dot(l, NULL, p, q + n - l);
@@ -7063,11 +7091,11 @@ PU_DEF pu_status pu_circulant_factor(pu_int n, const pu_real *c, pu_real *factor
         for (l = 0; l < half; l++) copy[l] = (pu_real)cos(6.283185307179586477 * (double)l / (double)n);
         pu__circulant_dft(n, copy, c, 1, eigen);
         for (l = 0; l < half && !status; l++)
-            if (!(eigen[l] > PU_R(0) && pu__finite(eigen[l]))) status = PU_E_NOT_DEFINITE, at = l;
+            if (!(eigen[l] > 0 && pu__finite(eigen[l]))) status = PU_E_NOT_DEFINITE, at = l;
         for (l = 0; l < half && !status; l++) inverse[l] = pu__sqrt(eigen[l]);
         if (!status) pu__circulant_dft(n, copy, inverse, 1 / (double)n, root);
         /* 1/lambda takes the place of lambda for one transform: there is no other room */
-        for (l = 0; l < half && !status; l++) eigen[l] = PU_R(1) / eigen[l];
+        for (l = 0; l < half && !status; l++) eigen[l] = 1 / eigen[l];
         if (!status) pu__circulant_dft(n, copy, eigen, 1 / (double)n, inverse);
         if (!status) pu__circulant_dft(n, copy, c, 1, eigen);
         if (!status) memcpy(copy, c, (size_t)half * sizeof *c);
@@ -7145,19 +7173,19 @@ PU__FN pu_status pu__plan_make(const pu_solve_options *o, pu_int n, int converge
     const int momentum = o->solver == PU_CG || o->solver == PU_PCG;
     memset(plan, 0, sizeof *plan);
     if ((int)o->solver < PU_CG || (int)o->solver > PU_GD)
-        return pu__fail(report, PU_E_ARGUMENT, "options.solve.solver", -1, -1);
+        return pu__refuse(report, PU_E_ARGUMENT, "options.solve.solver");
     if ((int)o->adjoint < PU_ADJOINT_FULL || (int)o->adjoint > PU_ADJOINT_AUTO)
-        return pu__fail(report, PU_E_ARGUMENT, "options.solve.adjoint", -1, -1);
+        return pu__refuse(report, PU_E_ARGUMENT, "options.solve.adjoint");
     if (!(o->tolerance >= 0) || !(o->tolerance < 1))
-        return pu__fail(report, PU_E_ARGUMENT, "options.solve.tolerance", -1, -1);
+        return pu__refuse(report, PU_E_ARGUMENT, "options.solve.tolerance");
     if (!(o->absolute2 >= 0) || !pu__finite_double(o->absolute2))
-        return pu__fail(report, PU_E_ARGUMENT, "options.solve.absolute2", -1, -1);
+        return pu__refuse(report, PU_E_ARGUMENT, "options.solve.absolute2");
     if (o->iterations < 0 && o->iterations != PU_NONE)
-        return pu__fail(report, PU_E_ARGUMENT, "options.solve.iterations", -1, -1);
-    if (o->iterations > INT32_MAX / 4) return pu__fail(report, PU_E_OVERFLOW, "options.solve.iterations", -1, -1);
-    if (o->check_every < 0) return pu__fail(report, PU_E_ARGUMENT, "options.solve.check_every", -1, -1);
+        return pu__refuse(report, PU_E_ARGUMENT, "options.solve.iterations");
+    if (o->iterations > INT32_MAX / 4) return pu__refuse(report, PU_E_OVERFLOW, "options.solve.iterations");
+    if (o->check_every < 0) return pu__refuse(report, PU_E_ARGUMENT, "options.solve.check_every");
     if (o->checkpoint < 0 && o->checkpoint != PU_AUTO)
-        return pu__fail(report, PU_E_ARGUMENT, "options.solve.checkpoint", -1, -1);
+        return pu__refuse(report, PU_E_ARGUMENT, "options.solve.checkpoint");
     plan->solver = o->solver;
     plan->adjoint = o->adjoint;
     if (!momentum && o->adjoint != PU_ADJOINT_SHORTCUT) plan->adjoint = PU_ADJOINT_FULL; /* others are CG's */
@@ -7171,7 +7199,7 @@ PU__FN pu_status pu__plan_make(const pu_solve_options *o, pu_int n, int converge
     else if (o->iterations == 0) plan->I = !plan->tolerance_mode ? 30 : n < 90 ? 10 * n + 100 : 1000;
     if (network && o->checkpoint) {
         if (plan->adjoint == PU_ADJOINT_REORTHOGONAL || plan->adjoint == PU_ADJOINT_AUTO)
-            return pu__fail(report, PU_E_ARGUMENT, "options.solve.checkpoint (needs adjoint FULL or SHORTCUT)", -1, -1);
+            return pu__refuse(report, PU_E_ARGUMENT, "options.solve.checkpoint (needs adjoint FULL or SHORTCUT)");
         plan->every = o->checkpoint == PU_AUTO ? pu__ceil_sqrt(momentum ? 2 * plan->I : plan->I) : o->checkpoint;
         if (plan->every >= plan->I) plan->every = 0;
     }
@@ -7310,7 +7338,7 @@ PU__FN pu_status pu__product_back(pu__run *g, const pu_real *c, pu_block P, pu_b
         g->products += (double)g->k;
         return g->A->grad_plus(g->A, NULL, g->k, c, P, Q, Y, g->s.scale, grad, NULL);
     }
-    if (c) pu__combine1(g, g->qbar, pu__t(P, PU_R(1), c, NULL)), P = g->qbar;
+    if (c) pu__combine1(g, g->qbar, pu__t(P, 1, c, NULL)), P = g->qbar;
     status = pu__product(g, P, Y, 1);
     if (!status && grad) status = g->A->grad(g->A, g->k, P, Q, g->s.scale, grad, g->work);
     return status;
@@ -7324,7 +7352,7 @@ PU__FN void pu__project(pu__run *g, pu_block V, pu_int last, const pu_real *mc, 
         pu_block R = pu__slot(g, g->tape_r, l);
         pu__dots(g, mc, R, V, g->s.s0);
         pu__stage(g, PU_STAGE_PROJECT, l);
-        pu__combine2(g, V, pu__t(V, PU_R(1), NULL, NULL), pu__t(R, PU_R(1), g->s.c0, ma));
+        pu__combine2(g, V, pu__t(V, 1, NULL, NULL), pu__t(R, 1, g->s.c0, ma));
     }
 }
 
@@ -7356,11 +7384,11 @@ PU__FN pu_status pu__start(pu__run *g, const pu_block *x0)
 {
     pu_status status = PU_OK;
     if (!x0) {
-        pu__combine1(g, g->r, pu__t(g->u, PU_R(1), NULL, NULL));
+        pu__combine1(g, g->r, pu__t(g->u, 1, NULL, NULL));
         return PU_OK;
     }
     status = pu__product(g, *x0, g->q, 0);
-    pu__combine2(g, g->r, pu__t(g->u, PU_R(1), NULL, NULL), pu__t(g->q, PU_R(-1), NULL, NULL));
+    pu__combine2(g, g->r, pu__t(g->u, 1, NULL, NULL), pu__t(g->q, -1, NULL, NULL));
     return status;
 }
 
@@ -7388,8 +7416,8 @@ PU__FN void pu__next_direction(void *user, pu_int j, pu_int from, pu_int to)
     const pu__step *p = (const pu__step *)user;
     const pu__run *g = p->g;
     pu_term t[2];
-    t[0] = pu__t(pu__piece(g->r, j, from), PU_R(1), NULL, g->use_m ? g->m + from : NULL);
-    t[1] = pu__t(pu__piece(p->from, j, from), PU_R(1), p->be + j, NULL);
+    t[0] = pu__t(pu__piece(g->r, j, from), 1, NULL, g->use_m ? g->m + from : NULL);
+    t[1] = pu__t(pu__piece(p->from, j, from), 1, p->be + j, NULL);
     g->B->combine(g->B->user, to - from, 1, pu__piece(p->to, j, from), 2, t);
 }
 
@@ -7436,22 +7464,22 @@ PU__FN pu_status pu__forward(pu__run *g, const pu_block *x0, pu_int I)
     lead.rows = pu__next_direction, lead.user = &step, lead.first = 0;
     step.g = g, step.a = NULL;
     if (status) return status;
-    if (x0) pu__combine1(g, g->x, pu__t(*x0, PU_R(1), NULL, NULL));
+    if (x0) pu__combine1(g, g->x, pu__t(*x0, 1, NULL, NULL));
     else pu__zero(g, g->x);
     pu__dots(g, m, g->u, g->u, s->s0);
     pu__dots(g, NULL, g->u, g->u, s->s1);
     pu__dots(g, NULL, g->r, g->r, s->c0);
     pu__dots(g, m, g->r, g->r, s->rho);
     pu__stage(g, PU_STAGE_START, 0);
-    if (I > 0) pu__combine1(g, pu__direction(g, 0), pu__t(g->r, PU_R(1), NULL, m));        /* d = m o r */
-    if (I > 0 && g->reorthogonal) pu__combine1(g, pu__slot(g, g->tape_r, 0), pu__t(g->r, PU_R(1), NULL, NULL));
+    if (I > 0) pu__combine1(g, pu__direction(g, 0), pu__t(g->r, 1, NULL, m));        /* d = m o r */
+    if (I > 0 && g->reorthogonal) pu__combine1(g, pu__slot(g, g->tape_r, 0), pu__t(g->r, 1, NULL, NULL));
     g->done = I;
     for (i = 0; i < k && g->known; i++) g->known[i] = -1;
     for (i = 0; i < I; i++) {
         const pu_block d = pu__direction(g, i);
         if (g->saved && i > 0 && i % every == 0) {
-            pu__combine1(g, pu__checkpoint(g, i / every - 1, 0), pu__t(g->r, PU_R(1), NULL, NULL));
-            if (s->use_beta) pu__combine1(g, pu__checkpoint(g, i / every - 1, 1), pu__t(d, PU_R(1), NULL, NULL));
+            pu__combine1(g, pu__checkpoint(g, i / every - 1, 0), pu__t(g->r, 1, NULL, NULL));
+            if (s->use_beta) pu__combine1(g, pu__checkpoint(g, i / every - 1, 1), pu__t(d, 1, NULL, NULL));
         }
         if (i > 0) step.from = pu__direction(g, i - 1), step.to = d, step.be = s->be + (i - 1) * k;
         status = pu__product_dot(g, d, g->q, s->pi + i * k, led && i > 0 ? &lead : NULL);  /* q = A d;  pi = d'q */
@@ -7465,10 +7493,10 @@ PU__FN pu_status pu__forward(pu__run *g, const pu_block *x0, pu_int I)
         if (g->plan.tolerance_mode) pu__dots(g, NULL, g->r, g->r, s->s1);
         pu__stage(g, PU_STAGE_BETA, i);                                                    /* be = rho' / rho */
         if (i + 1 < I) {
-            if (g->reorthogonal) pu__combine1(g, pu__slot(g, g->tape_r, i + 1), pu__t(g->r, PU_R(1), NULL, NULL));
+            if (g->reorthogonal) pu__combine1(g, pu__slot(g, g->tape_r, i + 1), pu__t(g->r, 1, NULL, NULL));
             if (!led)
-                pu__combine2(g, pu__direction(g, i + 1), pu__t(g->r, PU_R(1), NULL, m),    /* d = m o r + be d */
-                             pu__t(d, PU_R(1), s->be + i * k, NULL));
+                pu__combine2(g, pu__direction(g, i + 1), pu__t(g->r, 1, NULL, m),    /* d = m o r + be d */
+                             pu__t(d, 1, s->be + i * k, NULL));
         }
         if ((B->host || (g->plan.tolerance_mode && (i + 1) % g->plan.check_every == 0)) && pu__all_stopped(g)) {
             g->done = i + 1;
@@ -7480,9 +7508,9 @@ PU__FN pu_status pu__forward(pu__run *g, const pu_block *x0, pu_int I)
         for (i = 0; i < g->done; i += 3) {
             pu_term t[4];
             pu_int l;
-            t[0] = pu__t(pu__piece(g->x, 0, at), PU_R(1), NULL, NULL);
+            t[0] = pu__t(pu__piece(g->x, 0, at), 1, NULL, NULL);
             for (l = i; l < i + 3 && l < g->done; l++)
-                t[l - i + 1] = pu__t(pu__piece(pu__slot(g, g->tape, l), 0, at), PU_R(1), s->a + l * k, NULL);
+                t[l - i + 1] = pu__t(pu__piece(pu__slot(g, g->tape, l), 0, at), 1, s->a + l * k, NULL);
             B->combine(B->user, len, k, t[0].x, (int)(l - i) + 1, t);
         }
     }
@@ -7494,7 +7522,7 @@ PU__FN pu_status pu__residual(pu__run *g)
 {
     pu_status status = pu__product(g, g->x, g->q, 0);
     if (status) return status;
-    pu__combine2(g, g->xbar, pu__t(g->u, PU_R(1), NULL, NULL), pu__t(g->q, PU_R(-1), NULL, NULL));
+    pu__combine2(g, g->xbar, pu__t(g->u, 1, NULL, NULL), pu__t(g->q, -1, NULL, NULL));
     pu__dots(g, NULL, g->u, g->u, g->dots);
     pu__dots(g, NULL, g->r, g->r, g->dots + g->k);
     pu__dots(g, NULL, g->xbar, g->xbar, g->dots + 2 * g->k);
@@ -7560,7 +7588,7 @@ PU__FN void pu__orthogonality(pu__run *g)
 /* mbar += r o (dbar + rhobar r), what z = m o r and rho = r'z owe to m; c0 = 2 rhobar. Uses up qbar. */
 PU__FN void pu__through_m(pu__run *g)
 {
-    pu__combine2(g, g->qbar, pu__t(g->dbar, PU_R(1), NULL, NULL), pu__t(g->r, PU_R(0.5), g->s.c0, NULL));
+    pu__combine2(g, g->qbar, pu__t(g->dbar, 1, NULL, NULL), pu__t(g->r, PU_R(0.5), g->s.c0, NULL));
     g->B->row_dot(g->B->user, g->n, g->k, NULL, g->s.scale, g->qbar, g->r, 0, NULL, g->mbar);
 }
 
@@ -7599,27 +7627,27 @@ PU__FN pu_status pu__reverse_step(pu__run *g, pu_int i, pu_block d, pu_block dpr
         if (full && s->use_beta) pu__dots(g, NULL, g->dbar, d, s->s0);                          /* beb = dbar'd */
         pu__stage(g, PU_STAGE_REV1, i);                         /* rhobar += beb/rho; rhop = -beb be/rho */
         if (full) pu__dots(g, NULL, g->xbar, d, s->s0);         /* for REV2; d is in the cache now */
-        pu__combine3(g, g->rbar, pu__t(g->rbar, PU_R(1), NULL, NULL), pu__t(g->dbar, PU_R(1), NULL, m),
-                     pu__t(g->r, PU_R(1), s->c0, m));           /* rbar += m o (dbar + 2 rhobar r) */
+        pu__combine3(g, g->rbar, pu__t(g->rbar, 1, NULL, NULL), pu__t(g->dbar, 1, NULL, m),
+                     pu__t(g->r, 1, s->c0, m));           /* rbar += m o (dbar + 2 rhobar r) */
         if (g->mbar) pu__through_m(g);
         if (g->reorthogonal && i + 1 < g->done) pu__project(g, g->rbar, i + 1, NULL, m);
         if (back) {
             pu__stage(g, PU_STAGE_RPREV, i);                    /* r_i from d_i, d_{i-1} */
-            if (ri) pu__combine1(g, g->rprev, pu__t(*ri, PU_R(1), NULL, NULL));
-            else pu__combine3(g, g->rprev, pu__t(d, PU_R(1), s->c0, g->use_m ? g->minv : NULL),
-                         pu__t(dprev, PU_R(1), s->c1, g->use_m ? g->minv : NULL), pu__t(g->r, PU_R(1), s->c2, NULL));
+            if (ri) pu__combine1(g, g->rprev, pu__t(*ri, 1, NULL, NULL));
+            else pu__combine3(g, g->rprev, pu__t(d, 1, s->c0, g->use_m ? g->minv : NULL),
+                         pu__t(dprev, 1, s->c1, g->use_m ? g->minv : NULL), pu__t(g->r, 1, s->c2, NULL));
         }
         if (full) {
             pu__stage(g, PU_STAGE_Q, i);                        /* q = (r_i - r_{i+1}) / a */
-            pu__combine2(g, g->q, pu__t(g->rprev, PU_R(1), s->c1, NULL), pu__t(g->r, PU_R(-1), s->c1, NULL));
+            pu__combine2(g, g->q, pu__t(g->rprev, 1, s->c1, NULL), pu__t(g->r, -1, s->c1, NULL));
             pu__dots(g, NULL, g->rbar, g->q, s->s1);
         }
         pu__stage(g, PU_STAGE_REV2, i);                         /* ab = xbar'd - rbar'q; rhop += ab/pi; pib = -ab a/pi */
-        pu__combine2(g, g->qbar, pu__t(g->rbar, PU_R(-1), a, NULL), pu__t(d, PU_R(1), s->pib, NULL));
+        pu__combine2(g, g->qbar, pu__t(g->rbar, -1, a, NULL), pu__t(d, 1, s->pib, NULL));
         {
             pu_term t[3]; /* dbar = be dbar + a xbar + pib q + A qbar */
-            t[0] = pu__t(g->dbar, PU_R(1), be, NULL), t[1] = pu__t(g->xbar, PU_R(1), a, NULL);
-            t[2] = pu__t(g->q, PU_R(1), s->pib, NULL);
+            t[0] = pu__t(g->dbar, 1, be, NULL), t[1] = pu__t(g->xbar, 1, a, NULL);
+            t[2] = pu__t(g->q, 1, s->pib, NULL);
             g->B->combine(g->B->user, g->n, g->k, g->dbar, 3, t);
         }
     }
@@ -7646,18 +7674,18 @@ PU__FN pu_status pu__replay(pu__run *g, const pu_block *x0, pu_int first, pu_int
         g->r = r;
         status = pu__start(g, x0);
         g->r = keep;
-        pu__combine1(g, pu__slot(g, g->tape, 0), pu__t(r, PU_R(1), NULL, m));
+        pu__combine1(g, pu__slot(g, g->tape, 0), pu__t(r, 1, NULL, m));
     } else {
         const pu_int c = first / g->plan.every - 1;
-        pu__combine1(g, r, pu__t(pu__checkpoint(g, c, 0), PU_R(1), NULL, NULL));
-        pu__combine1(g, pu__slot(g, g->tape, 0), pu__t(pu__checkpoint(g, c, s->use_beta), PU_R(1), NULL, NULL));
+        pu__combine1(g, r, pu__t(pu__checkpoint(g, c, 0), 1, NULL, NULL));
+        pu__combine1(g, pu__slot(g, g->tape, 0), pu__t(pu__checkpoint(g, c, s->use_beta), 1, NULL, NULL));
     }
     for (i = first; i < last && !status; i++) {
         pu_block d = pu__slot(g, g->tape, i - first);
         status = pu__product(g, d, q, 0);
-        pu__combine2(g, r, pu__t(r, PU_R(1), NULL, NULL), pu__t(q, PU_R(-1), s->a + i * g->k, NULL));
-        pu__combine2(g, pu__slot(g, g->tape, i + 1 - first), pu__t(r, PU_R(1), NULL, m),
-                     pu__t(d, PU_R(1), s->be + i * g->k, NULL));
+        pu__combine2(g, r, pu__t(r, 1, NULL, NULL), pu__t(q, -1, s->a + i * g->k, NULL));
+        pu__combine2(g, pu__slot(g, g->tape, i + 1 - first), pu__t(r, 1, NULL, m),
+                     pu__t(d, 1, s->be + i * g->k, NULL));
     }
     return status;
 }
@@ -7675,7 +7703,7 @@ PU__FN pu_status pu__reverse(pu__run *g, const pu_block *x0, pu_real *grad)
     pu_status status = PU_OK;
     pu__dots(g, NULL, g->xbar, g->xbar, s->s0);
     pu__stage(g, PU_STAGE_XBAR, 0);
-    pu__combine1(g, g->xbar, pu__t(g->xbar, PU_R(1), s->c0, NULL));
+    pu__combine1(g, g->xbar, pu__t(g->xbar, 1, s->c0, NULL));
     pu__zero(g, g->rbar);
     pu__zero(g, g->dbar);
     if (g->reorthogonal && g->done > 0) pu__project(g, g->xbar, g->done - 1, pu__m(g), NULL);
@@ -7691,10 +7719,10 @@ PU__FN pu_status pu__reverse(pu__run *g, const pu_block *x0, pu_real *grad)
     if (status) return status;
     pu__stage(g, PU_STAGE_END, 0);
     if (g->mbar) pu__through_m(g);
-    pu__combine3(g, g->rbar, pu__t(g->rbar, PU_R(1), NULL, NULL), pu__t(g->dbar, PU_R(1), NULL, pu__m(g)),
-                 pu__t(g->r, PU_R(1), s->c0, pu__m(g)));     /* rbar += m o (dbar + 2 rhobar r_0) */
+    pu__combine3(g, g->rbar, pu__t(g->rbar, 1, NULL, NULL), pu__t(g->dbar, 1, NULL, pu__m(g)),
+                 pu__t(g->r, 1, s->c0, pu__m(g)));     /* rbar += m o (dbar + 2 rhobar r_0) */
     if (x0 && grad) { /* r_0 = u - A x0 */
-        pu__combine1(g, g->qbar, pu__t(g->rbar, PU_R(-1), NULL, NULL));
+        pu__combine1(g, g->qbar, pu__t(g->rbar, -1, NULL, NULL));
         status = g->A->grad(g->A, g->k, g->qbar, *x0, s->scale, grad, g->work);
     }
     return status;
@@ -7759,23 +7787,23 @@ PU__FN void pu__growth(pu__run *g)
             g->growth[j] = DBL_MAX;
             continue;
         }
-        for (l = 0; l < LARGEST; l++) value[l] = PU_R(0);
+        for (l = 0; l < LARGEST; l++) value[l] = 0;
         for (i = 0; i < steps; i++) {
             pu_real v = (pu_real)pu__ritz(g, j)[i], smaller;
             for (l = 0; l < LARGEST; l++) /* into its place among the largest */
                 smaller = v < value[l] ? v : value[l], value[l] = v > value[l] ? v : value[l], v = smaller;
         }
         for (l = steps; l < LARGEST; l++) value[l] = value[0]; /* fewer: the largest again */
-        for (l = 0; l < LANES; l++) lambda[l] = value[l % LARGEST], top[l] = PU_R(1);
+        for (l = 0; l < LANES; l++) lambda[l] = value[l % LARGEST], top[l] = 1;
         for (from = steps - 1; from >= 0; from -= STARTS) { /* several errors at once: the recursion of one is a chain */
-            for (l = 0; l < LANES; l++) rbar[l] = dbar[l] = PU_R(0);
+            for (l = 0; l < LANES; l++) rbar[l] = dbar[l] = 0;
             for (i = from; i >= 0; i--) {
                 const pu_real a = g->host_a[i * g->k + j], be = g->host_b[i * g->k + j];
                 for (l = (from - i) * LARGEST; l < (from - i + 1) * LARGEST && l < LANES; l++)
-                    rbar[l] = PU_R(0), dbar[l] = PU_R(1); /* one enters */
+                    rbar[l] = 0, dbar[l] = 1; /* one enters */
                 for (l = 0; l < LANES; l++) {
                     const pu_real r = rbar[l] + dbar[l], next = be * dbar[l] - a * lambda[l] * r;
-                    const pu_real size = next > PU_R(0) ? next : -next;
+                    const pu_real size = next > 0 ? next : -next;
                     rbar[l] = r, dbar[l] = next;
                     top[l] = size > top[l] ? size : top[l]; /* in this order: a NaN comes after an infinity, which stays */
                 }
@@ -7924,7 +7952,7 @@ PU__FN pu_status pu__run_block(pu__run *g, const pu_block *x0, const pu_real *we
     g->s.detach = network && g->plan.adjoint != PU_ADJOINT_FULL;
     for (j = 0; j < g->k; j++) g->orth[j] = g->growth[j] = -1;
     for (attempt = 0; attempt < 2; attempt++) {
-        (void)pu__fail(report, PU_OK, "", -1, -1); /* a repeated solve starts with a clean report */
+        (void)pu__refuse(report, PU_OK, ""); /* a repeated solve starts with a clean report */
         status = pu__forward(g, x0, g->plan.I);
         if (!status) status = pu__residual(g);
         if (status) return pu__operator_failed(report, "A.apply", datum);
@@ -7997,10 +8025,10 @@ PU__FN pu_status pu__check_spd(const pu_op *op, pu_real *p, pu_real *q, pu_real 
     if (op->apply(op, 1, P, AP, 0, work) || op->apply(op, 1, Q, AQ, 0, work)) return pu__operator_failed(report, apply, -1);
     asymmetry = fabs(pu__dot(n, NULL, p, aq) - pu__dot(n, NULL, q, ap));
     size = sqrt(pu__dot(n, NULL, p, p) * pu__dot(n, NULL, aq, aq)) + sqrt(pu__dot(n, NULL, q, q) * pu__dot(n, NULL, ap, ap));
-    if (!pu__finite_double(size)) return pu__fail(report, PU_NONFINITE, name, -1, -1);
-    if (asymmetry > 100 * sqrt((double)n) * (double)PU__EPS * size) return pu__fail(report, PU_E_NOT_SYMMETRIC, name, -1, -1);
+    if (!pu__finite_double(size)) return pu__refuse(report, PU_NONFINITE, name);
+    if (asymmetry > 100 * sqrt((double)n) * (double)PU__EPS * size) return pu__refuse(report, PU_E_NOT_SYMMETRIC, name);
     if (!(pu__dot(n, NULL, p, ap) > 0) || !(pu__dot(n, NULL, q, aq) > 0))
-        return pu__fail(report, PU_E_NOT_DEFINITE, name, -1, -1);
+        return pu__refuse(report, PU_E_NOT_DEFINITE, name);
     return PU_OK;
 }
 
@@ -8018,9 +8046,9 @@ PU__FN pu_status pu__check_adjoint(const pu_op *op, pu_real *test, pu_real *work
     one = pu__dot(op->rows, NULL, P.at, AQ.at), two = pu__dot(op->cols, NULL, Q.at, AP.at);
     size = sqrt(pu__dot(op->rows, NULL, P.at, P.at) * pu__dot(op->rows, NULL, AQ.at, AQ.at)) +
            sqrt(pu__dot(op->cols, NULL, Q.at, Q.at) * pu__dot(op->cols, NULL, AP.at, AP.at));
-    if (!pu__finite_double(size)) return pu__fail(report, PU_NONFINITE, "Phi", -1, -1);
+    if (!pu__finite_double(size)) return pu__refuse(report, PU_NONFINITE, "Phi");
     if (fabs(one - two) > 100 * sqrt((double)(op->rows > op->cols ? op->rows : op->cols)) * (double)PU__EPS * size)
-        return pu__fail(report, PU_E_NOT_ADJOINT, "Phi.apply_t", -1, -1);
+        return pu__refuse(report, PU_E_NOT_ADJOINT, "Phi.apply_t");
     return PU_OK;
 }
 
@@ -8038,7 +8066,7 @@ PU__FN pu_status pu__check_array(pu_int n, const pu_real *x, int positive, const
     pu_int i;
     for (i = 0; i < n; i++) {
         if (!pu__finite(x[i])) return pu__fail(report, PU_E_NONFINITE, name, datum, i);
-        if (positive && !(x[i] > PU_R(0))) return pu__fail(report, PU_E_NOT_POSITIVE, name, datum, i);
+        if (positive && !(x[i] > 0)) return pu__fail(report, PU_E_NOT_POSITIVE, name, datum, i);
     }
     return PU_OK;
 }
@@ -8048,7 +8076,7 @@ PU__FN pu_status pu__check_backend(const pu_backend *B, pu_report *report)
     const int all = B->dot && B->combine && B->advance && B->stage && B->row_dot && B->normals && B->read && B->write &&
                     B->retreat && B->sum_dot && B->row_terms;
     const int own = B->batch && B->turn && B->side && B->status && !B->host;
-    return all && (own || !B->memory) ? PU_OK : pu__fail(report, PU_E_NULL, "backend", -1, -1);
+    return all && (own || !B->memory) ? PU_OK : pu__refuse(report, PU_E_NULL, "backend");
 }
 
 /* The operator as the backend wants it, or (memory NULL) its sizes and the bytes it needs there; on the host itself. */
@@ -8066,7 +8094,7 @@ PU__FN pu_status pu__side(const pu_backend *B, int slot, const pu_op *op, const 
     if (!status && (side->rows != op->rows || side->cols != op->cols || side->params < 0 || side->work < 0 ||
                     (!side->pull && side->params != op->params)))
         status = PU_E_SIZE;
-    return status ? pu__fail(report, said ? said : status, what, -1, -1) : PU_OK;
+    return status ? pu__refuse(report, said ? said : status, what) : PU_OK;
 }
 
 /* What a backend with memory of its own has to say of the work so far. */
@@ -8074,14 +8102,14 @@ PU__FN pu_status pu__far_status(const pu_backend *B, pu_report *report)
 {
     const char *what = "device";
     const pu_status status = pu__is_far(B) ? B->status(B->user, &what) : PU_OK;
-    return status ? pu__fail(report, status, what, -1, -1) : PU_OK;
+    return status ? pu__refuse(report, status, what) : PU_OK;
 }
 
 /* grad += the gradient that a side's sums (host memory) stand for */
 PU__FN pu_status pu__pull_side(const pu_op *side, const pu_real *sums, pu_real *grad)
 {
     if (side->pull) return side->pull(side, sums, grad);
-    pu__axpy(side->params, PU_R(1), sums, grad);
+    pu__axpy(side->params, 1, sums, grad);
     return PU_OK;
 }
 
@@ -8089,13 +8117,13 @@ PU__FN pu_status pu__pull_side(const pu_op *side, const pu_real *sums, pu_real *
 
 PU__FN pu_status pu__solve_check(const pu_op *A, pu_int k, pu_report *report)
 {
-    if (!A) return pu__fail(report, PU_E_NULL, "A", -1, -1);
-    if (A->rows <= 0) return pu__fail(report, PU_E_ARGUMENT, "A.rows", -1, -1);
-    if (A->rows != A->cols) return pu__fail(report, PU_E_SIZE, "A.cols", -1, -1);
-    if (!A->apply) return pu__fail(report, PU_E_NULL, "A.apply", -1, -1);
-    if (A->params < 0) return pu__fail(report, PU_E_OVERFLOW, "A.params", -1, -1);
-    if (A->work < 0) return pu__fail(report, PU_E_ARGUMENT, "A.work", -1, -1);
-    if (k <= 0) return pu__fail(report, PU_E_ARGUMENT, "k", -1, -1);
+    if (!A) return pu__refuse(report, PU_E_NULL, "A");
+    if (A->rows <= 0) return pu__refuse(report, PU_E_ARGUMENT, "A.rows");
+    if (A->rows != A->cols) return pu__refuse(report, PU_E_SIZE, "A.cols");
+    if (!A->apply) return pu__refuse(report, PU_E_NULL, "A.apply");
+    if (A->params < 0) return pu__refuse(report, PU_E_OVERFLOW, "A.params");
+    if (A->work < 0) return pu__refuse(report, PU_E_ARGUMENT, "A.work");
+    if (k <= 0) return pu__refuse(report, PU_E_ARGUMENT, "k");
     return PU_OK;
 }
 
@@ -8149,13 +8177,13 @@ PU_DEF pu_status pu_solve_bytes(const pu_op *A, pu_int k, const pu_solve_options
     pu_status status;
     if (!report) report = &local;
     pu__report_clear(report);
-    if (!bytes) return pu__fail(report, PU_E_NULL, "bytes", -1, -1);
+    if (!bytes) return pu__refuse(report, PU_E_NULL, "bytes");
     status = pu__solve_check(A, k, report);
     if (!status) status = pu__plan_make(pu__solve_defaults(options), A->rows, 0, gradients, &plan, report);
     if (!status) status = pu__side(pu_backend_cpu(), 0, A, "A", NULL, &w.side_bytes, &w.side, report);
     if (status) return status;
     pu__solve_layout(&w, &arena, A, pu_backend_cpu(), &plan, k, gradients, 0);
-    if (arena.overflow) return pu__fail(report, PU_E_OVERFLOW, "workspace", -1, -1);
+    if (arena.overflow) return pu__refuse(report, PU_E_OVERFLOW, "workspace");
     report->bytes = *bytes = pu__arena_bytes(&arena);
     return PU_OK;
 }
@@ -8172,8 +8200,8 @@ PU__FN pu_status pu__set_m(pu__run *g, pu_int which, const pu_real *m, const pu_
                          : pu__check_array(g->n, diagonal, 1, "diag(A)", datum, report);
     if (status) return status;
     for (i = 0; i < g->n; i++) {
-        to[i] = m ? m[i] : PU_R(1) / diagonal[i];
-        inverse[i] = PU_R(1) / to[i];
+        to[i] = m ? m[i] : 1 / diagonal[i];
+        inverse[i] = 1 / to[i];
     }
     if (far) {
         g->B->write(g->B->user, g->m + which * g->n, to, bytes);
@@ -8216,7 +8244,7 @@ PU__FN pu_status pu__solve_run(pu__solve_memory *w, const pu_op *A, const pu_rea
     if (g->use_m) {
         pu_real *diagonal = far ? g->host_m + g->n : g->minv;
         if (!o->m) {
-            if (!A->diag) return pu__fail(report, PU_E_UNSUPPORTED, "A.diag (or give options.solve.m)", -1, -1);
+            if (!A->diag) return pu__refuse(report, PU_E_UNSUPPORTED, "A.diag (or give options.solve.m)");
             memset(diagonal, 0, column);
             if (A->diag(A, diagonal, w->work)) return pu__operator_failed(report, "A.diag", -1);
         }
@@ -8236,7 +8264,7 @@ PU__FN pu_status pu__solve_run(pu__solve_memory *w, const pu_op *A, const pu_rea
         g->B->read(g->B->user, w->near_rbar.at, g->rbar.at, column * (size_t)g->k);
         g->B->read(g->B->user, w->near_scale, g->s.scale, (size_t)g->k * sizeof(pu_real));
         g->B->read(g->B->user, w->sums, w->far_sums, (size_t)w->side.params * sizeof(pu_real));
-        memset(w->grad, 0, (size_t)A->params * sizeof(pu_real));
+        pu__zeros(w->grad, A->params);
         if (want_A && pu__pull_side(&w->side, w->sums, w->grad)) return pu__operator_failed(report, "A.pull", -1);
     }
     return status;
@@ -8261,12 +8289,12 @@ PU_DEF pu_status pu_solve(const pu_op *A, pu_int k, const pu_real *U, pu_int ldu
     pu__report_clear(report);
     status = pu__solve_check(A, k, report);
     if (status) return status;
-    if (!U || !X) return pu__fail(report, PU_E_NULL, U ? "X" : "U", -1, -1);
+    if (!U || !X) return pu__refuse(report, PU_E_NULL, U ? "X" : "U");
     ldu = ldu ? ldu : A->rows, ldx = ldx ? ldx : A->rows;
-    if (ldu < A->rows || ldx < A->rows) return pu__fail(report, PU_E_SIZE, ldu < A->rows ? "ldu" : "ldx", -1, -1);
-    if (ldu > PTRDIFF_MAX / (pu_int)sizeof(pu_real) / k) return pu__fail(report, PU_E_OVERFLOW, "ldu", -1, -1);
-    if (ldx > PTRDIFF_MAX / (pu_int)sizeof(pu_real) / k) return pu__fail(report, PU_E_OVERFLOW, "ldx", -1, -1);
-    if (grad_A && !A->grad) return pu__fail(report, PU_E_UNSUPPORTED, "A.grad", -1, -1);
+    if (ldu < A->rows || ldx < A->rows) return pu__refuse(report, PU_E_SIZE, ldu < A->rows ? "ldu" : "ldx");
+    if (ldu > PTRDIFF_MAX / (pu_int)sizeof(pu_real) / k) return pu__refuse(report, PU_E_OVERFLOW, "ldu");
+    if (ldx > PTRDIFF_MAX / (pu_int)sizeof(pu_real) / k) return pu__refuse(report, PU_E_OVERFLOW, "ldx");
+    if (grad_A && !A->grad) return pu__refuse(report, PU_E_UNSUPPORTED, "A.grad");
     status = pu__plan_make(o, A->rows, 0, gradients, &plan, report);
     if (status) return status;
     backend = backend ? backend : pu_backend_cpu();
@@ -8275,7 +8303,7 @@ PU_DEF pu_status pu_solve(const pu_op *A, pu_int k, const pu_real *U, pu_int ldu
     status = pu__side(backend, 0, A, "A (no device side)", NULL, &w.side_bytes, &w.side, report);
     if (status) return status;
     pu__solve_layout(&w, &arena, A, backend, &plan, k, gradients, x0 != NULL);
-    if (arena.overflow) return pu__fail(report, PU_E_OVERFLOW, "workspace", -1, -1); /* before arrays of that size are read */
+    if (arena.overflow) return pu__refuse(report, PU_E_OVERFLOW, "workspace"); /* before arrays of that size are read */
     status = pu__check_op(A, "A", "A (stale factor)", "A.check", report);
     for (j = 0; j < k && !status; j++) {
         status = pu__check_array(A->rows, U + j * ldu, 0, "U", -1, report);
@@ -8284,7 +8312,7 @@ PU_DEF pu_status pu_solve(const pu_op *A, pu_int k, const pu_real *U, pu_int ldu
     }
     if (!status && weight) status = pu__check_array(k, weight, 0, "weight", -1, report);
     if (status) return status;
-    if (grad_A && !w.side.grad) return pu__fail(report, PU_E_UNSUPPORTED, "A.grad (device side)", -1, -1);
+    if (grad_A && !w.side.grad) return pu__refuse(report, PU_E_UNSUPPORTED, "A.grad (device side)");
     status = pu__arena_open(&arena, ws, report);
     if (status) {
         pu_workspace_free(&own);
@@ -8292,7 +8320,7 @@ PU_DEF pu_status pu_solve(const pu_op *A, pu_int k, const pu_real *U, pu_int ldu
     }
     pu__solve_layout(&w, &arena, A, backend, &plan, k, gradients, x0 != NULL);
     if (pu__is_far(backend)) status = pu__side(backend, 0, A, "A (no device side)", w.side_memory, &w.side_bytes, &w.side, report);
-    for (j = 0; j < k; j++) w.host_weight[j] = weight ? weight[j] : PU_R(1);
+    for (j = 0; j < k; j++) w.host_weight[j] = weight ? weight[j] : 1;
     if (!status) status = pu__solve_run(&w, A, U, ldu, x0, o, gradients, grad_A != NULL, report);
     if (pu__far_status(backend, report)) status = report->status; /* outranks what came of it; nothing is enqueued after this */
     report->solver = plan.solver, report->iterations = plan.I, report->checkpoint = plan.every;
@@ -8301,19 +8329,19 @@ PU_DEF pu_status pu_solve(const pu_op *A, pu_int k, const pu_real *U, pu_int ldu
         status = pu__fail(report, PU_NONFINITE, "grad_A", -1, pu__find_nonfinite(A->params, w.grad));
     for (j = 0; j < k && grad_U && !pu__fatal(status); j++) /* |rbar|^2: finite when every entry is */
         if (!pu__finite_double(pu__dot(A->rows, NULL, pu__col(w.near_rbar, j), pu__col(w.near_rbar, j))))
-            status = pu__fail(report, PU_NONFINITE, "grad_U", -1, -1);
+            status = pu__refuse(report, PU_NONFINITE, "grad_U");
     if (!pu__fatal(status)) {
         pu__run *g = &w.run;
         for (j = 0; j < k; j++) {
             pu_column c;
-            memcpy(X + j * ldx, pu__col(w.near_x, j), (size_t)g->n * sizeof(pu_real));
+            pu__copy(X + j * ldx, pu__col(w.near_x, j), g->n);
             for (i = 0; i < g->n && grad_U; i++) /* dF/du = -w x + scale rbar */
                 grad_U[j * g->n + i] = w.near_scale[j] * pu__col(w.near_rbar, j)[i] - w.host_weight[j] * X[j * ldx + i];
             pu__column_record(g, j, gradients, &c);
             pu__report_column(report, &c, -1, j, plan.adjoint == PU_ADJOINT_AUTO);
             if (columns) columns[j] = c;
         }
-        if (grad_A) memcpy(grad_A, w.grad, (size_t)A->params * sizeof(pu_real));
+        if (grad_A) pu__copy(grad_A, w.grad, A->params);
     }
     pu_workspace_free(&own);
     return status;
@@ -8375,8 +8403,8 @@ PU__FN pu_int pu__observed(const pu_data *data, pu_int n, pu_int p, pu_int *row,
 PU__FN pu_status pu__check_lists(const pu_data *data, pu_report *report)
 {
     pu_int n, p;
-    if (!data->start) return pu__fail(report, PU_E_NULL, "data.start", -1, -1);
-    if (!data->index) return pu__fail(report, PU_E_NULL, "data.index", -1, -1);
+    if (!data->start) return pu__refuse(report, PU_E_NULL, "data.start");
+    if (!data->index) return pu__refuse(report, PU_E_NULL, "data.index");
     for (n = 0; n < data->n; n++) { /* all of start before any of index: a wrong start must not lead beyond its end */
         const pu_int at = pu__datum(data, n);
         if (data->start[at] < 0) return pu__fail(report, PU_E_ARGUMENT, "data.start", n, at);
@@ -8398,15 +8426,15 @@ PU__FN pu_status pu__check_data(const pu_data *data, pu_int M, pu_report *report
     pu_int n, p, row;
     pu_real y;
     int overflow = 0;
-    if (!data) return pu__fail(report, PU_E_NULL, "data", -1, -1);
-    if (data->n <= 0) return pu__fail(report, PU_E_ARGUMENT, "data.n", -1, -1);
-    if (data->m != M) return pu__fail(report, PU_E_SIZE, "data.m", -1, -1);
-    if (data->n > UINT32_MAX) return pu__fail(report, PU_E_OVERFLOW, "data.n", -1, -1);
+    if (!data) return pu__refuse(report, PU_E_NULL, "data");
+    if (data->n <= 0) return pu__refuse(report, PU_E_ARGUMENT, "data.n");
+    if (data->m != M) return pu__refuse(report, PU_E_SIZE, "data.m");
+    if (data->n > UINT32_MAX) return pu__refuse(report, PU_E_OVERFLOW, "data.n");
     if ((int)data->kind < PU_DATA_FULL || (int)data->kind > PU_DATA_LISTS)
-        return pu__fail(report, PU_E_ARGUMENT, "data.kind", -1, -1);
-    if (data->ldy && data->ldy < data->m) return pu__fail(report, PU_E_SIZE, "data.ldy", -1, -1);
-    if (!data->y) return pu__fail(report, PU_E_NULL, "data.y", -1, -1);
-    if (data->kind == PU_DATA_MASKED && !data->mask) return pu__fail(report, PU_E_NULL, "data.mask", -1, -1);
+        return pu__refuse(report, PU_E_ARGUMENT, "data.kind");
+    if (data->ldy && data->ldy < data->m) return pu__refuse(report, PU_E_SIZE, "data.ldy");
+    if (!data->y) return pu__refuse(report, PU_E_NULL, "data.y");
+    if (data->kind == PU_DATA_MASKED && !data->mask) return pu__refuse(report, PU_E_NULL, "data.mask");
     for (n = 0; n < data->n && data->pick; n++)
         if (data->pick[n] < 0 || data->pick[n] > UINT32_MAX) return pu__fail(report, PU_E_ARGUMENT, "data.pick", n, n);
     if (data->kind == PU_DATA_LISTS) {
@@ -8415,7 +8443,7 @@ PU__FN pu_status pu__check_data(const pu_data *data, pu_int M, pu_report *report
     } else {
         (void)pu__mul(pu__mul((size_t)data->n, (size_t)(data->ldy ? data->ldy : data->m), &overflow), sizeof(pu_real),
                       &overflow);
-        if (overflow) return pu__fail(report, PU_E_OVERFLOW, data->ldy ? "data.ldy" : "data.n", -1, -1);
+        if (overflow) return pu__refuse(report, PU_E_OVERFLOW, data->ldy ? "data.ldy" : "data.n");
     }
     for (n = 0; n < data->n; n++) {
         const pu_int at = pu__datum(data, n);
@@ -8431,23 +8459,23 @@ PU__FN pu_status pu__check_data(const pu_data *data, pu_int M, pu_report *report
 PU__FN pu_status pu__check_model(const pu_lgm *model, pu_report *report)
 {
     const pu_op *G, *P;
-    if (!model) return pu__fail(report, PU_E_NULL, "model", -1, -1);
+    if (!model) return pu__refuse(report, PU_E_NULL, "model");
     G = model->Gamma, P = model->Phi;
-    if (!G) return pu__fail(report, PU_E_NULL, "model.Gamma", -1, -1);
-    if (!P) return pu__fail(report, PU_E_NULL, "model.Phi", -1, -1);
-    if (!model->psi) return pu__fail(report, PU_E_NULL, "model.psi", -1, -1);
-    if (G->rows <= 0) return pu__fail(report, PU_E_ARGUMENT, "Gamma.rows", -1, -1);
-    if (P->rows <= 0) return pu__fail(report, PU_E_ARGUMENT, "Phi.rows", -1, -1);
-    if (G->noise < 0) return pu__fail(report, PU_E_ARGUMENT, "Gamma.noise", -1, -1);
-    if (G->params < 0 || G->rows > UINT32_MAX || G->noise > UINT32_MAX) return pu__fail(report, PU_E_OVERFLOW, "Gamma", -1, -1);
-    if (P->params < 0 || P->rows > UINT32_MAX) return pu__fail(report, PU_E_OVERFLOW, "Phi", -1, -1);
-    if (G->cols != G->rows) return pu__fail(report, PU_E_SIZE, "Gamma.cols", -1, -1);
-    if (P->cols != G->rows) return pu__fail(report, PU_E_SIZE, "Phi.cols", -1, -1);
-    if (G->work < 0) return pu__fail(report, PU_E_ARGUMENT, "Gamma.work", -1, -1);
-    if (P->work < 0) return pu__fail(report, PU_E_ARGUMENT, "Phi.work", -1, -1);
-    if (!G->apply) return pu__fail(report, PU_E_NULL, "Gamma.apply", -1, -1);
-    if (!P->apply) return pu__fail(report, PU_E_NULL, "Phi.apply", -1, -1);
-    if (!P->apply_t) return pu__fail(report, PU_E_NULL, "Phi.apply_t", -1, -1);
+    if (!G) return pu__refuse(report, PU_E_NULL, "model.Gamma");
+    if (!P) return pu__refuse(report, PU_E_NULL, "model.Phi");
+    if (!model->psi) return pu__refuse(report, PU_E_NULL, "model.psi");
+    if (G->rows <= 0) return pu__refuse(report, PU_E_ARGUMENT, "Gamma.rows");
+    if (P->rows <= 0) return pu__refuse(report, PU_E_ARGUMENT, "Phi.rows");
+    if (G->noise < 0) return pu__refuse(report, PU_E_ARGUMENT, "Gamma.noise");
+    if (G->params < 0 || G->rows > UINT32_MAX || G->noise > UINT32_MAX) return pu__refuse(report, PU_E_OVERFLOW, "Gamma");
+    if (P->params < 0 || P->rows > UINT32_MAX) return pu__refuse(report, PU_E_OVERFLOW, "Phi");
+    if (G->cols != G->rows) return pu__refuse(report, PU_E_SIZE, "Gamma.cols");
+    if (P->cols != G->rows) return pu__refuse(report, PU_E_SIZE, "Phi.cols");
+    if (G->work < 0) return pu__refuse(report, PU_E_ARGUMENT, "Gamma.work");
+    if (P->work < 0) return pu__refuse(report, PU_E_ARGUMENT, "Phi.work");
+    if (!G->apply) return pu__refuse(report, PU_E_NULL, "Gamma.apply");
+    if (!P->apply) return pu__refuse(report, PU_E_NULL, "Phi.apply");
+    if (!P->apply_t) return pu__refuse(report, PU_E_NULL, "Phi.apply_t");
     return PU_OK;
 }
 
@@ -8618,7 +8646,7 @@ PU__FN pu_status pu__posterior_apply(const pu_op *op, pu_int k, pu_block X, pu_b
         const pu_block to = p->g.at ? p->g : Y;
         pu_term t[2];
         status = pu__named(p, p->model->Phi->gram(p->model->Phi, p->w, k, X, to, !p->g.at, p->work), "Phi.gram");
-        t[0] = pu__t(Y, PU_R(1), NULL, NULL), t[1] = pu__t(p->g, PU_R(1), NULL, NULL);
+        t[0] = pu__t(Y, 1, NULL, NULL), t[1] = pu__t(p->g, 1, NULL, NULL);
         if (p->g.at) p->B->combine(p->B->user, p->D, k, Y, 2, t), p->g_of = X.at;
         return status;
     }
@@ -8626,7 +8654,7 @@ PU__FN pu_status pu__posterior_apply(const pu_op *op, pu_int k, pu_block X, pu_b
     else {
         status = pu__phi_apply(p, k, X, p->t0);
         if (status) return status;
-        pu__weigh(p, k, p->t0, p->t1, PU_R(1), p->w);
+        pu__weigh(p, k, p->t0, p->t1, 1, p->w);
         status = pu__phi_apply_t(p, k, p->t1, Y, 1);
     }
     p->t_of = X.at;
@@ -8763,12 +8791,12 @@ PU__FN pu_status pu__posterior_grad(const pu_op *op, pu_int k, pu_block P, pu_bl
         pu__row_dot(p, end - j, weight + j, pu__from(p->t0, j), pu__from(tq, j), grad + pu__group_at(p, j) + p->at_psi);
     }
     if (!p->want_Phi) return PU_OK;
-    if (!same) pu__weigh(p, k, p->t1, p->t1, PU_R(1), p->w);
+    if (!same) pu__weigh(p, k, p->t1, p->t1, 1, p->w);
     if (!same) p->t_of = NULL; /* weighted in place */
-    pu__weigh(p, k, p->t0, tp, same ? PU_R(2) : PU_R(1), p->w);
+    pu__weigh(p, k, p->t0, tp, same ? 2 : 1, p->w);
     if (p->joint) { /* (W Phi x) x' + (W e) bbar', bbar = -x */
         pu_term t[2];
-        t[0] = pu__t(pu__rows(p->e, p->n_rows), PU_R(-2), NULL, p->w), t[1] = pu__t(pu__means(p, tp), PU_R(1), NULL, NULL);
+        t[0] = pu__t(pu__rows(p->e, p->n_rows), -2, NULL, p->w), t[1] = pu__t(pu__means(p, tp), 1, NULL, NULL);
         p->B->combine(p->B->user, p->n_rows, p->count, pu__means(p, tp), 2, t);
     }
     for (j = 0; j < k && !status; j = end) {
@@ -8868,18 +8896,18 @@ PU__FN pu_int pu__posterior_read(pu__posterior *p, const pu_data *data, pu_int n
     pu_real y = 0;
     double sum = 0;
     pu__logs logs = {0, 1};
-    for (i = 0; i < n_rows; i++) w[i] = w_root[i] = mask[i] = es[i] = PU_R(0);
-    for (i = 0; i < p->M; i++) p->w_all[i] = PU_R(0);
+    for (i = 0; i < n_rows; i++) w[i] = w_root[i] = mask[i] = es[i] = 0;
+    for (i = 0; i < p->M; i++) p->w_all[i] = 0;
     for (at = 0; (at = pu__observed(data, n, at, &row, &y)) >= 0; at++) {
-        const pu_real psi = psi_all[row], e = y - (eta ? eta[row] : PU_R(0));
+        const pu_real psi = psi_all[row], e = y - (eta ? eta[row] : 0);
         i = p->restricted ? observed : row;
-        w[i] = p->w_all[row] = psi, w_root[i] = pu__sqrt(psi), mask[i] = PU_R(1), es[i] = e;
+        w[i] = p->w_all[row] = psi, w_root[i] = pu__sqrt(psi), mask[i] = 1, es[i] = e;
         p->list[observed++] = row;
         sum += (double)psi * (double)e * (double)e;
         pu__logs_add(&logs, (double)psi);
     }
     if (p->staged.shift) {
-        memset(p->staged.shift + which * p->D, 0, (size_t)p->D * sizeof(pu_real));
+        pu__zeros(p->staged.shift + which * p->D, p->D);
         (void)pu__diagonal_gram_diag(Phi, p->w_all, p->staged.shift + which * p->D, NULL);
     }
     p->log_psi = logs.sum + log(logs.product);
@@ -8953,10 +8981,10 @@ PU__FN pu_status pu__posterior_rhs(pu__posterior *p, const pu_real *gamma_nu, pu
     const pu_block sum = pu__rows(p->row_sum, p->M);
     pu_term t[2];
     pu_status status;
-    t[0] = pu__t(pu__rows(p->e, p->n_rows), PU_R(1), NULL, p->w);
+    t[0] = pu__t(pu__rows(p->e, p->n_rows), 1, NULL, p->w);
     p->B->combine(p->B->user, p->n_rows, p->count, sum, 1, t);
     status = pu__phi_apply_t(p, p->count, sum, b, 0);
-    t[0] = pu__t(b, PU_R(1), NULL, NULL), t[1] = pu__t(pu__rows(gamma_nu, 0), PU_R(1), NULL, NULL);
+    t[0] = pu__t(b, 1, NULL, NULL), t[1] = pu__t(pu__rows(gamma_nu, 0), 1, NULL, NULL);
     if (gamma_nu) p->B->combine(p->B->user, p->D, p->count, b, 2, t);
     return status;
 }
@@ -8973,8 +9001,8 @@ PU__FN pu_status pu__posterior_value(pu__posterior *p, pu_block x, pu_real *d, p
     pu_int i;
     pu_status status = p->t_of == x.at ? PU_OK : pu__phi_apply(p, 1, x, p->t0);
     if (status) return status;
-    for (i = 0; i < p->n_rows; i++) t[i] = p->mask[i] != PU_R(0) ? p->e[i] - p->t0.at[i] : PU_R(0);
-    for (i = 0; i < p->D; i++) d[i] = x.at[i] - (nu ? nu[i] : PU_R(0));
+    for (i = 0; i < p->n_rows; i++) t[i] = p->mask[i] != 0 ? p->e[i] - p->t0.at[i] : 0;
+    for (i = 0; i < p->D; i++) d[i] = x.at[i] - (nu ? nu[i] : 0);
     from.at = d, to.at = q, from.ld = to.ld = p->D;
     *value = (pu__dot(p->n_rows, p->w, t, t) - p->log_psi) / 2;
     status = pu__named(p, Gamma->apply(Gamma, 1, from, to, 0, p->work), "Gamma.apply");
@@ -9019,19 +9047,19 @@ PU__FN pu_status pu__posterior_dense(pu__posterior *p, pu_int kmax, pu_block X, 
     const pu_int D = p->D;
     pu_int first, j, k;
     pu_status status = PU_OK;
-    if (split && Gamma->apply == pu__dense_apply) memcpy(a, Gamma->data, (size_t)(D * D) * sizeof(pu_real));
+    if (split && Gamma->apply == pu__dense_apply) pu__copy(a, (const pu_real *)Gamma->data, D * D);
     else
         for (first = 0; first < D && !status; first += k) {
             k = pu__min(kmax, D - first);
             pu__clear(D, k, X, 0);
-            for (j = 0; j < k; j++) pu__col(X, j)[first + j] = PU_R(1);
+            for (j = 0; j < k; j++) pu__col(X, j)[first + j] = 1;
             status = split ? pu__named(p, Gamma->apply(Gamma, k, X, Y, 0, p->work), "Gamma.apply")
                            : p->op.apply(&p->op, k, X, Y, 0, NULL);
-            for (j = 0; j < k; j++) memcpy(a + (first + j) * D, pu__col(Y, j), (size_t)D * sizeof(pu_real));
+            for (j = 0; j < k; j++) pu__copy(a + (first + j) * D, pu__col(Y, j), D);
         }
     pu__forget(p); /* X is the caller's again */
     if (!split || status) return status;
-    pu__multiply(D, D, p->observed, PU_R(1), pu__mat(Phi, 1, D), pu__mat(Phi, D, 1), p->list, p->w_all, a, D, -PU__FAR, 0);
+    pu__multiply(D, D, p->observed, 1, pu__mat(Phi, 1, D), pu__mat(Phi, D, 1), p->list, p->w_all, a, D, -PU__FAR, 0);
     pu__mirror(D, a, 0);
     return PU_OK;
 }
@@ -9169,7 +9197,7 @@ PU__FN int pu__markov_of(const pu_op *Gamma, pu__markov *k)
         memset(k->Q, 0, sizeof k->Q);
         k->Q[0] = (double)ar->kappa;
         for (j = 0; j < ar->order; j++) F[j] = ar->phi[j];
-        for (i = 1; i < S; i++) F[i * S + i - 1] = PU_R(1);
+        for (i = 1; i < S; i++) F[i * S + i - 1] = 1;
         pu__ssm_widen(S * S, F, k->F);
         memcpy(k->P0, k->Q, sizeof k->P0);
         return pu__ssm_lyapunov(S, F, 0, 0, k->P0) >= 0;
@@ -9210,7 +9238,7 @@ PU__FN pu_status pu__dense_solve(const pu__job *job, pu__worker *w, pu_int first
     (void)first;
     for (j = 0; j < k; j++) {
         pu_real *x = pu__col(w->run.x, j);
-        memcpy(x, pu__col(w->run.u, j), (size_t)job->D * sizeof(pu_real));
+        pu__copy(x, pu__col(w->run.u, j), job->D);
         pu__lower_solve(job->D, w->L, 0, x);
         pu__upper_solve(job->D, w->L, job->D - 1, x);
     }
@@ -9223,7 +9251,7 @@ PU__FN void pu__dense_columns(const pu__job *job, pu__worker *w, pu_int first, p
     pu_int j;
     pu__forget(&w->post); /* x changes */
     pu__clear(job->D, k, w->run.x, 0);
-    for (j = 0; j < k; j++) pu__col(w->run.x, j)[first + j] = PU_R(1), w->weight[j] = PU_R(1);
+    for (j = 0; j < k; j++) pu__col(w->run.x, j)[first + j] = 1, w->weight[j] = 1;
     pu__triangle(first + k, w->L, job->D, 1, k, w->run.x.at, 1, w->run.x.ld);
 }
 
@@ -9252,18 +9280,18 @@ PU__FN pu_status pu__dual_prepare(const pu__job *job, pu__memory *mem, pu__worke
     pu_real *B = w->L;
     double low = HUGE_VAL, high = 0;
     pu_int first, i, k, bad;
-    if (m > 0) memset(B, 0, (size_t)(m * m) * sizeof(pu_real));
+    if (m > 0) pu__zeros(B, m * m);
     for (first = 0; first < m; first += k) { /* k rows of R and of G', then those columns of B down to the diagonal */
         const pu_block R = unit ? pu__from(V, first) : w->run.x;
         k = pu__min(job->kmax, m - first);
         if (pu__phi_rows(p, first, k, R)) return pu__operator_failed(report, p->failed, n);
         if (!unit && Gamma->solve(Gamma, k, R, pu__from(V, first), p->work))
             return pu__operator_failed(report, "Gamma.solve", n);
-        pu__multiply(first + k, k, job->D, PU_R(1), pu__mat(V.at, V.ld, 1), pu__mat(R.at, 1, R.ld), NULL, NULL, B + first, m,
+        pu__multiply(first + k, k, job->D, 1, pu__mat(V.at, V.ld, 1), pu__mat(R.at, 1, R.ld), NULL, NULL, B + first, m,
                      -first, PU__FAR);
     }
     pu__mirror(m, B, 1);
-    for (i = 0; i < m; i++) B[i * m + i] += PU_R(1);
+    for (i = 0; i < m; i++) B[i * m + i] += 1;
     bad = pu__find_nonfinite(m * m, B);
     if (bad >= 0) return pu__fail(report, PU_NONFINITE, "I + R Gamma^-1 R'", n, bad);
     bad = pu__cholesky(m, B, m);
@@ -9286,12 +9314,12 @@ PU__FN pu_status pu__dual_solve(const pu__job *job, pu__worker *w, pu_int first,
     for (j = 0; j < k; j++) {
         const pu_block x = pu__from(w->run.x, j);
         if (first + j == 0) { /* the mean: W^1/2 e - R nu has no cancellation to suffer */
-            memset(x.at, 0, (size_t)D * sizeof(pu_real));
-            if (nu) memcpy(x.at, nu, (size_t)D * sizeof(pu_real));
+            pu__zeros(x.at, D);
+            if (nu) pu__copy(x.at, nu, D);
             if (nu && pu__phi_apply(p, 1, x, p->t0)) return PU_E_OPERATOR;
             for (i = 0; i < m; i++) {
                 const pu_int at = pu__place(p, i);
-                w->s[i] = p->w_root[at] * (p->e[at] - (nu ? p->t0.at[at] : PU_R(0)));
+                w->s[i] = p->w_root[at] * (p->e[at] - (nu ? p->t0.at[at] : 0));
             }
         } else {
             if (Gamma->solve(Gamma, 1, pu__from(w->run.u, j), x, p->work)) return pu__named(p, PU_E_OPERATOR, "Gamma.solve");
@@ -9322,16 +9350,16 @@ PU__FN void pu__dual_invert(pu__worker *w)
     pu_real *Y = w->Y;
     pu_int first, end, j;
     if (m == 0) return; /* and neither Y nor L is there */
-    memset(Y, 0, (size_t)(m * m) * sizeof(pu_real));
+    pu__zeros(Y, m * m);
     for (first = 0; first < m; first += some) {
         end = pu__min(first + some, m);
-        for (j = first; j < end; j++) Y[j * m + j] = PU_R(1);
+        for (j = first; j < end; j++) Y[j * m + j] = 1;
         pu__triangle(m - first, w->L + first * (m + 1), m, 0, end - first, Y + first * (m + 1), m, 1);
     }
-    memset(w->L, 0, (size_t)(m * m) * sizeof(pu_real));
+    pu__zeros(w->L, m * m);
     for (first = 0; first < m; first += some) {
         end = pu__min(first + some, m);
-        pu__multiply(end, end, end - first, PU_R(1), pu__mat(Y + first * m, 1, m), pu__mat(Y + first * m, m, 1), NULL, NULL,
+        pu__multiply(end, end, end - first, 1, pu__mat(Y + first * m, 1, m), pu__mat(Y + first * m, m, 1), NULL, NULL,
                      w->L, m, -PU__FAR, 0);
     }
     pu__mirror(m, w->L, 0);
@@ -9344,10 +9372,10 @@ PU__FN void pu__dual_product(const pu__job *job, pu__worker *w)
     pu_int at, wide, i;
     for (at = 0; at < job->D && m > 0; at += wide) {
         wide = pu__min(PU__SPAN, job->D - at);
-        memset(w->Y, 0, (size_t)(m * wide) * sizeof(pu_real));
-        pu__multiply(m, wide, m, PU_R(1), pu__mat(w->L, m, 1), pu__mat(w->V.at + at, w->V.ld, 1), NULL, NULL, w->Y, wide,
+        pu__zeros(w->Y, m * wide);
+        pu__multiply(m, wide, m, 1, pu__mat(w->L, m, 1), pu__mat(w->V.at + at, w->V.ld, 1), NULL, NULL, w->Y, wide,
                      -PU__FAR, PU__FAR);
-        for (i = 0; i < m; i++) memcpy(pu__col(w->V, i) + at, w->Y + i * wide, (size_t)wide * sizeof(pu_real));
+        for (i = 0; i < m; i++) pu__copy(pu__col(w->V, i) + at, w->Y + i * wide, wide);
     }
 }
 
@@ -9364,7 +9392,7 @@ PU__FN pu_status pu__dual_phi_grad(const pu__job *job, pu__worker *w, pu_real *g
         pu__clear(p->n_rows, k, p->t1, 0);
         for (j = 0; j < k; j++) {
             const pu_int at = pu__place(p, first + j);
-            pu__col(p->t1, j)[at] = p->w_root[at], w->weight[j] = PU_R(1);
+            pu__col(p->t1, j)[at] = p->w_root[at], w->weight[j] = 1;
         }
         if (pu__phi_grad(p, k, p->t1, pu__from(w->V, first), w->weight, grad)) return PU_E_OPERATOR;
     }
@@ -9603,8 +9631,8 @@ PU__FN pu_status pu__columns_spread(const pu__job *job, pu__memory *mem, pu__wor
         k = pu__min(job->kmax, count - first);
         if (dense) pu__dense_columns(job, w, first, k);
         for (j = 0; j < k && !dense; j++) {
-            memcpy(pu__col(w->run.x, j), pu__col(w->V, first + j), (size_t)D * sizeof(pu_real));
-            w->weight[j] = PU_R(-1);
+            pu__copy(pu__col(w->run.x, j), pu__col(w->V, first + j), D);
+            w->weight[j] = -1;
         }
         if (pu__spread(job, mem, w, n, k)) return PU_E_OPERATOR;
     }
@@ -9865,26 +9893,26 @@ PU__FN int pu__threads(int asked, double ns)
 PU__FN pu_status pu__check_functions(const pu__job *job, pu_report *report)
 {
     const pu_op *G = job->model->Gamma, *P = job->model->Phi;
-    if (job->out->Gamma && G->params > 0 && !G->grad) return pu__fail(report, PU_E_UNSUPPORTED, "Gamma.grad", -1, -1);
+    if (job->out->Gamma && G->params > 0 && !G->grad) return pu__refuse(report, PU_E_UNSUPPORTED, "Gamma.grad");
     if (job->out->Gamma && G->params > 0 && !G->logdet_grad)
-        return pu__fail(report, PU_E_UNSUPPORTED, "Gamma.logdet_grad", -1, -1);
-    if (job->out->Phi && P->params > 0 && !P->grad) return pu__fail(report, PU_E_UNSUPPORTED, "Phi.grad", -1, -1);
+        return pu__refuse(report, PU_E_UNSUPPORTED, "Gamma.logdet_grad");
+    if (job->out->Phi && P->params > 0 && !P->grad) return pu__refuse(report, PU_E_UNSUPPORTED, "Phi.grad");
     if (job->K > 0 && !job->o->delta && !G->sample)
-        return pu__fail(report, PU_E_UNSUPPORTED, pu__missing(job, PU_ITERATIVE), -1, -1);
+        return pu__refuse(report, PU_E_UNSUPPORTED, pu__missing(job, PU_ITERATIVE));
     if (job->engine != PU_ENGINE_AUTO && pu__missing(job, job->engine))
-        return pu__fail(report, PU_E_UNSUPPORTED, pu__missing(job, job->engine), -1, -1);
+        return pu__refuse(report, PU_E_UNSUPPORTED, pu__missing(job, job->engine));
     if (job->o->rao_blackwell && job->kind == PU_MONTE_CARLO && !job->exact && job->engine != PU_ITERATIVE)
-        return pu__fail(report, PU_E_UNSUPPORTED, "options.rao_blackwell (of the iterative engine)", -1, -1);
+        return pu__refuse(report, PU_E_UNSUPPORTED, "options.rao_blackwell (of the iterative engine)");
     if (job->o->rao_blackwell && job->served[PU_ITERATIVE] && job->out->Gamma && (!pu__has_diag(job->model) || !G->band_grad))
-        return pu__fail(report, PU_E_UNSUPPORTED, !G->band_grad ? "Gamma.band_grad (options.rao_blackwell)"
+        return pu__refuse(report, PU_E_UNSUPPORTED, !G->band_grad ? "Gamma.band_grad (options.rao_blackwell)"
                                                 : G->diag ? "Phi.gram_diag (options.rao_blackwell)"
-                                                          : "Gamma.diag (options.rao_blackwell)", -1, -1);
+                                                          : "Gamma.diag (options.rao_blackwell)");
     if (job->plan.solver == PU_PCG && job->served[PU_ITERATIVE] && !job->o->solve.m && !pu__has_diag(job->model))
-        return pu__fail(report, PU_E_UNSUPPORTED, G->diag ? "Phi.gram_diag (or give options.solve.m)"
-                                                          : "Gamma.diag (or give options.solve.m)", -1, -1);
+        return pu__refuse(report, PU_E_UNSUPPORTED, G->diag ? "Phi.gram_diag (or give options.solve.m)"
+                                                          : "Gamma.diag (or give options.solve.m)");
     if (job->out->m && !(job->asked_network && job->plan.solver == PU_PCG && job->o->solve.m &&
                          job->o->solve.m_stride == PU_NONE)) /* zero, where direct engines serve all data */
-        return pu__fail(report, PU_E_UNSUPPORTED, "results.m (PU_NETWORK, PU_PCG, options.solve.m for all data)", -1, -1);
+        return pu__refuse(report, PU_E_UNSUPPORTED, "results.m (PU_NETWORK, PU_PCG, options.solve.m for all data)");
     return PU_OK;
 }
 
@@ -9895,7 +9923,7 @@ PU__FN pu_status pu__check_option_arrays(const pu__job *job, pu_report *report)
     pu_status status = PU_OK;
     const pu_int stride = pu__m_stride(job);
     pu_int n;
-    if (o->solve.m && stride && stride < job->D) return pu__fail(report, PU_E_ARGUMENT, "options.solve.m_stride", -1, -1);
+    if (o->solve.m && stride && stride < job->D) return pu__refuse(report, PU_E_ARGUMENT, "options.solve.m_stride");
     for (n = 0; n < job->M && o->tied_psi; n++)
         if (job->model->psi[n] != job->model->psi[0])
             return pu__fail(report, PU_E_ARGUMENT, "model.psi (options.tied_psi)", -1, n);
@@ -9995,10 +10023,10 @@ PU__FN pu_status pu__far_make(pu__job *job, pu_report *report)
     if (!status) status = pu__side(job->B, 1, model->Phi, "Phi (no device side)", NULL, job->side_bytes + 1, job->side + 1, report);
     if (status) return status;
     if (job->K > 0 && !job->o->delta && !job->side[0].sample)
-        return pu__fail(report, PU_E_UNSUPPORTED, "Gamma.sample (device side)", -1, -1);
+        return pu__refuse(report, PU_E_UNSUPPORTED, "Gamma.sample (device side)");
     if ((job->out->Gamma && model->Gamma->params > 0 && !job->side[0].grad) ||
         (job->out->Phi && model->Phi->params > 0 && !job->side[1].grad))
-        return pu__fail(report, PU_E_UNSUPPORTED, job->side[0].grad ? "Phi.grad (device side)" : "Gamma.grad (device side)", -1, -1);
+        return pu__refuse(report, PU_E_UNSUPPORTED, job->side[0].grad ? "Phi.grad (device side)" : "Gamma.grad (device side)");
     job->lanes = job->threads = 1, job->ragged = job->form = job->by_rows = 0;
     job->far_Phi = job->out->Gamma ? job->side[0].params : 0;
     job->far_psi = job->far_Phi + (job->out->Phi ? job->side[1].params : 0);
@@ -10047,18 +10075,18 @@ PU__FN pu_status pu__job_make(pu__job *job, const pu_lgm *model, const pu_data *
     if (!status) status = pu__check_data(data, job->M, report);
     if (status) return status;
     job->N = data->n;
-    if ((int)o->kind < PU_NETWORK || (int)o->kind > PU_EXACT) return pu__fail(report, PU_E_ARGUMENT, "options.kind", -1, -1);
+    if ((int)o->kind < PU_NETWORK || (int)o->kind > PU_EXACT) return pu__refuse(report, PU_E_ARGUMENT, "options.kind");
     if ((int)o->engine < PU_ITERATIVE || (int)o->engine > PU_ENGINE_AUTO)
-        return pu__fail(report, PU_E_ARGUMENT, "options.engine", -1, -1);
-    if (o->samples < 0 && o->samples != PU_NONE) return pu__fail(report, PU_E_ARGUMENT, "options.samples", -1, -1);
-    if (o->samples == PU_NONE && o->kind != PU_EXACT) return pu__fail(report, PU_E_ARGUMENT, "options.samples", -1, -1);
-    if (o->samples > INT32_MAX) return pu__fail(report, PU_E_OVERFLOW, "options.samples", -1, -1);
+        return pu__refuse(report, PU_E_ARGUMENT, "options.engine");
+    if (o->samples < 0 && o->samples != PU_NONE) return pu__refuse(report, PU_E_ARGUMENT, "options.samples");
+    if (o->samples == PU_NONE && o->kind != PU_EXACT) return pu__refuse(report, PU_E_ARGUMENT, "options.samples");
+    if (o->samples > INT32_MAX) return pu__refuse(report, PU_E_OVERFLOW, "options.samples");
     if (o->engine != PU_ITERATIVE && o->engine != PU_ENGINE_AUTO && /* these kinds are about a solver's steps */
         (o->kind == PU_NETWORK || o->kind == PU_OUTPUT || (o->kind == PU_MONTE_CARLO && o->engine == PU_KALMAN)))
-        return pu__fail(report, PU_E_ARGUMENT, "options.engine", -1, -1);
-    if (o->threads < 0) return pu__fail(report, PU_E_ARGUMENT, "options.threads", -1, -1);
-    if (o->lanes < 0) return pu__fail(report, PU_E_ARGUMENT, "options.lanes", -1, -1);
-    if (o->columns < 0) return pu__fail(report, PU_E_ARGUMENT, "options.columns", -1, -1);
+        return pu__refuse(report, PU_E_ARGUMENT, "options.engine");
+    if (o->threads < 0) return pu__refuse(report, PU_E_ARGUMENT, "options.threads");
+    if (o->lanes < 0) return pu__refuse(report, PU_E_ARGUMENT, "options.lanes");
+    if (o->columns < 0) return pu__refuse(report, PU_E_ARGUMENT, "options.columns");
     job->kind = o->kind;
     job->engine = o->kind == PU_EXACT && o->engine == PU_ITERATIVE ? PU_DENSE : o->engine;
     job->far = pu__is_far(job->B);
@@ -10079,14 +10107,14 @@ PU__FN pu_status pu__job_make(pu__job *job, const pu_lgm *model, const pu_data *
     if (iterative) (void)pu__products_cost(job, job->restricted ? job->most_iterative : job->M, &job->form);
     if (!iterative) job->plan.I = job->plan.every = 0, job->network = 0;
     job->want_nll = iterative && job->K > 0 && !o->x0 && (job->plan.solver == PU_CG || job->plan.solver == PU_PCG);
-    if (job->out->logdet && !job->want_nll) return pu__fail(report, PU_E_UNSUPPORTED, "results.logdet", -1, -1);
+    if (job->out->logdet && !job->want_nll) return pu__refuse(report, PU_E_UNSUPPORTED, "results.logdet");
     job->want_nll = job->want_nll && (want_nll || job->out->logdet);
     status = pu__check_functions(job, report);
     if (status) return status;
     cols = job->K + 1;
     (void)pu__mul(pu__mul((size_t)job->N, (size_t)cols, &overflow), pu__mul((size_t)job->D, sizeof(pu_real), &overflow),
                   &overflow);
-    if (overflow) return pu__fail(report, PU_E_OVERFLOW, "N (K+1) D", -1, -1);
+    if (overflow) return pu__refuse(report, PU_E_OVERFLOW, "N (K+1) D");
     job->lanes = o->lanes ? o->lanes : 4;
     shift = pu__is_shift(model);
     job->block = pu__min(o->columns ? o->columns : pu__columns_default(job->D, cols, pu__columns_least(model)), cols);
@@ -10110,7 +10138,7 @@ PU__FN pu_status pu__job_make(pu__job *job, const pu_lgm *model, const pu_data *
     job->threads = pu__threads(o->threads, ns);
     if (job->threads > job->lanes) job->threads = job->lanes;
     if (model->Gamma->params > PTRDIFF_MAX / 8 || model->Phi->params > PTRDIFF_MAX / 8)
-        return pu__fail(report, PU_E_OVERFLOW, "params", -1, -1);
+        return pu__refuse(report, PU_E_OVERFLOW, "params");
     job->at_Phi = job->out->Gamma ? model->Gamma->params : 0;
     job->at_psi = job->at_Phi + (job->out->Phi ? model->Phi->params : 0);
     job->at_eta = job->at_psi + job->M;
@@ -10121,11 +10149,11 @@ PU__FN pu_status pu__job_make(pu__job *job, const pu_lgm *model, const pu_data *
     job->by_rows = job->out->Phi && pu__plain(model->Phi);
     if (job->out->se_Gamma || job->out->se_Phi || job->out->se_psi || job->out->replicates) {
         if (o->groups < 0 || o->groups > job->K || o->groups == 1)
-            return pu__fail(report, PU_E_ARGUMENT, "options.groups", -1, -1);
-        if (job->K == 1) return pu__fail(report, PU_E_ARGUMENT, "options.samples (a standard error takes two)", -1, -1);
+            return pu__refuse(report, PU_E_ARGUMENT, "options.groups");
+        if (job->K == 1) return pu__refuse(report, PU_E_ARGUMENT, "options.samples (a standard error takes two)");
         job->groups = o->groups ? o->groups : pu__min(job->K, 16);
         if (job->at_eta > (PTRDIFF_MAX / 8 - job->params) / (job->groups + 1))
-            return pu__fail(report, PU_E_OVERFLOW, "params", -1, -1);
+            return pu__refuse(report, PU_E_OVERFLOW, "params");
         job->params += job->groups * job->at_eta;
         job->by_rows = 0; /* the groups have copies of their own */
     }
@@ -10163,16 +10191,16 @@ PU__FN pu_options pu__at_limits(const pu_options *options)
 
 PU__FN pu_status pu__check_tuning(const pu_options *o, const pu_results *out, pu_report *report)
 {
-    if (!(o->error >= 0 && o->error < 1)) return pu__fail(report, PU_E_ARGUMENT, "options.error", -1, -1);
-    if (o->most_samples < 0 || o->most_samples == 1) return pu__fail(report, PU_E_ARGUMENT, "options.most_samples", -1, -1);
-    if (o->most_iterations < 0) return pu__fail(report, PU_E_ARGUMENT, "options.most_iterations", -1, -1);
+    if (!(o->error >= 0 && o->error < 1)) return pu__refuse(report, PU_E_ARGUMENT, "options.error");
+    if (o->most_samples < 0 || o->most_samples == 1) return pu__refuse(report, PU_E_ARGUMENT, "options.most_samples");
+    if (o->most_iterations < 0) return pu__refuse(report, PU_E_ARGUMENT, "options.most_iterations");
     if (!out || (!out->Gamma && !out->Phi && !out->psi))
-        return pu__fail(report, PU_E_ARGUMENT, "results (PU_AUTO needs a gradient to tune for)", -1, -1);
+        return pu__refuse(report, PU_E_ARGUMENT, "results (PU_AUTO needs a gradient to tune for)");
     if (o->solve.solver != PU_CG && o->solve.solver != PU_PCG)
-        return pu__fail(report, PU_E_UNSUPPORTED, "options.solve.solver (PU_AUTO needs CG or PCG)", -1, -1);
-    if (o->x0) return pu__fail(report, PU_E_UNSUPPORTED, "options.x0 (PU_AUTO)", -1, -1);
+        return pu__refuse(report, PU_E_UNSUPPORTED, "options.solve.solver (PU_AUTO needs CG or PCG)");
+    if (o->x0) return pu__refuse(report, PU_E_UNSUPPORTED, "options.x0 (PU_AUTO)");
     if (o->delta && o->samples == PU_AUTO)
-        return pu__fail(report, PU_E_UNSUPPORTED, "options.delta (samples = PU_AUTO)", -1, -1);
+        return pu__refuse(report, PU_E_UNSUPPORTED, "options.delta (samples = PU_AUTO)");
     return PU_OK;
 }
 
@@ -10220,7 +10248,7 @@ PU_DEF pu_status pu_gradient_bytes(const pu_lgm *model, const pu_data *data, con
     pu_status status;
     if (!report) report = &local;
     pu__report_clear(report);
-    if (!bytes) return pu__fail(report, PU_E_NULL, "bytes", -1, -1);
+    if (!bytes) return pu__refuse(report, PU_E_NULL, "bytes");
     if (pu__to_tune(options)) { /* the larger of the pilot and of all that may come after it */
         pu_options pilot, most = pu__at_limits(options);
         pu_data few;
@@ -10247,14 +10275,14 @@ PU_DEF pu_status pu_gradient_bytes(const pu_lgm *model, const pu_data *data, con
         pu__widest(&job);
         pu__job_layout(&mem, &arena, &job);
         if (first > arena.used) arena.used = first;
-        if (arena.overflow) return pu__fail(report, PU_E_OVERFLOW, "workspace", -1, -1);
+        if (arena.overflow) return pu__refuse(report, PU_E_OVERFLOW, "workspace");
         report->bytes = *bytes = pu__arena_bytes(&arena);
         return PU_OK;
     }
     status = pu__job_make(&job, model, data, options, out, 1, report);
     if (status) return status;
     pu__job_layout(&mem, &arena, &job);
-    if (arena.overflow) return pu__fail(report, PU_E_OVERFLOW, "workspace", -1, -1);
+    if (arena.overflow) return pu__refuse(report, PU_E_OVERFLOW, "workspace");
     report->bytes = *bytes = pu__arena_bytes(&arena);
     return PU_OK;
 }
@@ -10273,7 +10301,7 @@ PU__FN pu_status pu__load_diagonal(const pu__job *job, pu__worker *w, pu_int n, 
     pu_int i;
     pu_status status;
     if (w->post.op.diag && (job->plan.solver == PU_PCG || job->want_nll || job->o->rao_blackwell)) {
-        memset(w->diagonal, 0, (size_t)job->D * sizeof(pu_real));
+        pu__zeros(w->diagonal, job->D);
         if (w->post.op.diag(&w->post.op, w->diagonal, NULL))
             return pu__operator_failed(report, w->post.failed, n);
         /* the control variate's s: the geometric mean of diag(M^-1 A), near the middle of the spectrum's logarithm */
@@ -10386,7 +10414,7 @@ PU__FN pu_status pu__rhs(const pu__job *job, pu__memory *mem, pu__worker *w, pu_
         if (Gamma->sample(Gamma, probes, w->eps, delta, p->work)) return pu__operator_failed(report, "Gamma.sample", n);
         /* each number belongs to its row, whoever else is there */
         B->normals(B->user, p->n_rows, p->rows, probes, w->eps, job->o->seed, p->id, sample, job->o->step, PU__STREAM_NOISE);
-        pu__weigh(p, probes, w->eps, w->eps, PU_R(1), p->w_root);
+        pu__weigh(p, probes, w->eps, w->eps, 1, p->w_root);
         if (pu__phi_apply_t(p, probes, w->eps, delta, 1)) return pu__operator_failed(report, p->failed, n);
     }
     if (first == 0 && pu__posterior_rhs(p, !job->model->nu ? NULL : job->far ? mem->far_nu : mem->gamma_nu, pu__means(p, u)))
@@ -10407,14 +10435,14 @@ PU__FN pu_status pu__linear_terms(const pu__job *job, pu__worker *w, pu_real *la
     pu_term t;
     B->row_dot(B->user, job->D, count, NULL, NULL, b, none, job->D, NULL, lane + p->at_b);
     if (job->out->psi || job->out->eta) {
-        t = pu__t(pu__means(p, p->t0), PU_R(-1), NULL, NULL);
+        t = pu__t(pu__means(p, p->t0), -1, NULL, NULL);
         if (seen) B->combine(B->user, p->n_rows, count, sum, 1, &t);
         else if (pu__phi_apply(p, count, b, sum)) return PU_E_OPERATOR;
         B->row_terms(B->user, p->n_rows, count, sum, p->w, p->mask, p->e, p->model->psi, p->M, p->rows, lane + p->at_eta,
                      lane + p->at_psi);
     }
     if (!p->want_Phi || p->joint) return PU_OK;
-    t = pu__t(pu__rows(p->e, p->n_rows), PU_R(1), NULL, p->w);
+    t = pu__t(pu__rows(p->e, p->n_rows), 1, NULL, p->w);
     B->combine(B->user, p->n_rows, count, sum, 1, &t);
     return pu__phi_grad(p, count, sum, b, p->ones, lane + p->at_Phi);
 }
@@ -10505,7 +10533,7 @@ PU__FN pu_status pu__iterative_block(const pu__job *job, pu__memory *mem, pu__wo
         B->write(B->user, mem->x0.at, start.at, (size_t)(k * D) * sizeof(pu_real));
         start = mem->x0;
     }
-    for (j = 0; j < k; j++) w->weight[j] = first + j % each == 0 ? PU_R(1) : PU_R(1) / (pu_real)job->K;
+    for (j = 0; j < k; j++) w->weight[j] = first + j % each == 0 ? 1 : 1 / (pu_real)job->K;
     w->post.column = first, w->post.joint = first == 0 && !job->network;
     g->mbar = job->out->m ? lane + (job->far ? job->far_m : job->at_m) : NULL;
     outcome = pu__run_block(g, start.at ? &start : NULL, w->weight, back, job->any_grad ? lane : NULL,
@@ -10514,10 +10542,10 @@ PU__FN pu_status pu__iterative_block(const pu__job *job, pu__memory *mem, pu__wo
     if (first == 0 && job->any_grad) {
         pu_term t[2]; /* bbar = -x + scale rbar, of the mean of each datum */
         const pu_int count = w->post.count;
-        t[0] = pu__t(pu__means(&w->post, g->x), PU_R(-1), NULL, NULL), t[1] = pu__t(g->rbar, PU_R(1), g->s.scale, NULL);
+        t[0] = pu__t(pu__means(&w->post, g->x), -1, NULL, NULL), t[1] = pu__t(g->rbar, 1, g->s.scale, NULL);
         if (job->network && count > 1) { /* scale has an entry for every column */
-            pu__combine2(g, g->qbar, pu__t(g->x, PU_R(-1), NULL, NULL), t[1]);
-            t[0] = pu__t(pu__means(&w->post, g->qbar), PU_R(1), NULL, NULL);
+            pu__combine2(g, g->qbar, pu__t(g->x, -1, NULL, NULL), t[1]);
+            t[0] = pu__t(pu__means(&w->post, g->qbar), 1, NULL, NULL);
         }
         B->combine(B->user, D, count, pu__rows(w->bbar, D), job->network && count == 1 ? 2 : 1, t);
         if (pu__linear_terms(job, w, lane)) return pu__operator_failed(report, w->post.failed, n);
@@ -10539,8 +10567,8 @@ PU__FN pu_status pu__iterative_block(const pu__job *job, pu__memory *mem, pu__wo
         columns[j].ux = g->ux[j], columns[j].xax = g->ux[j] - g->xt[j];
         for (i = 0; i < I; i++) {
             l = i * k + j;
-            if (mem->stage.alpha) mem->stage.alpha[(at + j) * I + i] = i < g->done ? g->host_a[l] : PU_R(0);
-            if (mem->stage.beta) mem->stage.beta[(at + j) * I + i] = i < g->done ? g->host_b[l] : PU_R(0);
+            if (mem->stage.alpha) mem->stage.alpha[(at + j) * I + i] = i < g->done ? g->host_a[l] : 0;
+            if (mem->stage.beta) mem->stage.beta[(at + j) * I + i] = i < g->done ? g->host_b[l] : 0;
         }
     }
     if (job->want_nll) pu__logdets(job, w, n, each, columns, first);
@@ -10579,10 +10607,10 @@ PU__FN pu_status pu__direct_datum(const pu__job *job, pu__memory *mem, pu__worke
             c->record.stop = PU_STOP_DIRECT, c->record.orthogonality = c->record.growth = -1;
             c->record.rhs = sqrt(g->uu[j]), c->record.residual = c->record.true_residual = sqrt(g->tt[j]);
             c->ux = g->ux[j], c->xax = g->ux[j] - g->xt[j], c->logdet = mem->logdet[n];
-            if (mem->stage.x) memcpy(mem->stage.x + at * D, pu__col(g->x, j), (size_t)D * sizeof(pu_real));
+            if (mem->stage.x) pu__copy(mem->stage.x + at * D, pu__col(g->x, j), D);
             if (mem->stage.residual)
-                memcpy(mem->stage.residual + at * D, pu__col(g->xbar, j), (size_t)D * sizeof(pu_real));
-            w->weight[j] = first + j == 0 ? PU_R(1) : PU_R(1) / (pu_real)job->K;
+                pu__copy(mem->stage.residual + at * D, pu__col(g->xbar, j), D);
+            w->weight[j] = first + j == 0 ? 1 : 1 / (pu_real)job->K;
             /* x is rounded to pu_real; beyond what that leaves, the factor is of another matrix */
             if (w->engine == PU_BANDED &&
                 !(c->record.true_residual <=
@@ -10626,7 +10654,7 @@ PU__FN void pu__touch(const pu__job *job, const pu__posterior *p, unsigned char 
     pu_int i;
     for (i = 0; i < p->observed; i++) {
         const pu_int row = p->list[i];
-        if (!touched[row]) memset(lane + job->at_Phi + row * job->D, 0, (size_t)job->D * sizeof(pu_real));
+        if (!touched[row]) pu__zeros(lane + job->at_Phi + row * job->D, job->D);
         touched[row] = 1;
     }
 }
@@ -10667,9 +10695,9 @@ PU__FN void pu__lane(const pu__job *job, pu__memory *mem, pu__worker *w, int lan
     pu_real *grad = mem->lanes + lane * job->params;
     pu_int item;
     pu__report_clear(report);
-    memset(grad, 0, (size_t)(job->by_rows ? job->at_Phi : job->params) * sizeof(pu_real));
+    pu__zeros(grad, job->by_rows ? job->at_Phi : job->params);
     if (job->by_rows) {
-        memset(grad + job->at_psi, 0, (size_t)(job->params - job->at_psi) * sizeof(pu_real));
+        pu__zeros(grad + job->at_psi, job->params - job->at_psi);
         memset(mem->touched + lane * job->M, 0, (size_t)job->M);
     }
     w->run.products = 0;
@@ -10712,7 +10740,7 @@ PU__FN pu_status pu__far_open(const pu__job *job, pu__memory *mem, pu_report *re
     if (status) return status;
     B->write(B->user, mem->far_psi, job->model->psi, (size_t)job->M * sizeof(pu_real));
     if (job->model->nu) B->write(B->user, mem->far_nu, mem->gamma_nu, (size_t)job->D * sizeof(pu_real));
-    for (i = 0; i < job->batch; i++) p->staged.w[i % job->M] = PU_R(1);
+    for (i = 0; i < job->batch; i++) p->staged.w[i % job->M] = 1;
     for (i = 0; i < job->batch; i += job->M)
         B->write(B->user, p->ones + i, p->staged.w, (size_t)pu__min(job->M, job->batch - i) * sizeof(pu_real));
     return PU_OK;
@@ -10734,10 +10762,10 @@ PU__FN pu_status pu__far_close(const pu__job *job, pu__memory *mem, pu_report *r
         if (job->at_Phi > 0 && pu__pull_side(Gamma, from, to)) return pu__operator_failed(report, "Gamma.pull", -1);
         if (job->at_psi > job->at_Phi && pu__pull_side(Phi, from + job->far_Phi, to + job->at_Phi))
             return pu__operator_failed(report, "Phi.pull", -1);
-        pu__axpy(job->M, PU_R(1), from + job->far_psi, to + job->at_psi);
+        pu__axpy(job->M, 1, from + job->far_psi, to + job->at_psi);
     }
     from = mem->sums, to = mem->lanes; /* eta, b, m */
-    pu__axpy(job->far_group - job->far_eta, PU_R(1), from + job->far_eta, to + job->at_eta);
+    pu__axpy(job->far_group - job->far_eta, 1, from + job->far_eta, to + job->at_eta);
     return PU_OK;
 }
 
@@ -10750,7 +10778,7 @@ PU__FN void pu__far_lane(const pu__job *job, pu__memory *mem)
     pu_int n, b, count = pu__min(job->batch, job->N), next;
     pu__report_clear(report);
     w->run.products = 0, w->engine = PU_ITERATIVE;
-    memset(mem->lanes, 0, (size_t)job->params * sizeof(pu_real));
+    pu__zeros(mem->lanes, job->params);
     status = pu__far_open(job, mem, report);
     if (!status) status = pu__far_load(job, mem, w, 0, count, report);
     if (!status) job->B->combine(job->B->user, job->far_params, 1, sums, 0, NULL);
@@ -10788,10 +10816,10 @@ PU__FN pu_status pu__shared_terms(const pu__job *job, pu__memory *mem, double *c
     pu_int i;
     *c = 0;
     if (Gamma->diag) {
-        memset(test, 0, (size_t)D * sizeof(pu_real));
+        pu__zeros(test, D);
         if (Gamma->diag(Gamma, test, work)) return pu__operator_failed(report, "Gamma.diag", -1);
         for (i = 0; i < D; i++)
-            if (!(test[i] > PU_R(0))) return pu__fail(report, PU_E_NOT_POSITIVE, "Gamma", -1, i);
+            if (!(test[i] > 0)) return pu__fail(report, PU_E_NOT_POSITIVE, "Gamma", -1, i);
     }
     if (Gamma->trusted < 2) {
         pu_status status =
@@ -10805,7 +10833,7 @@ PU__FN pu_status pu__shared_terms(const pu__job *job, pu__memory *mem, double *c
     report->has_objective = Gamma->logdet != NULL;
     if (Gamma->logdet) {
         if (Gamma->logdet(Gamma, &logdet, work)) return pu__operator_failed(report, "Gamma.logdet", -1);
-        if (!pu__finite_double(logdet)) return pu__fail(report, PU_NONFINITE, "Gamma.logdet", -1, -1);
+        if (!pu__finite_double(logdet)) return pu__refuse(report, PU_NONFINITE, "Gamma.logdet");
         *c -= logdet / 2;
         mem->gamma_logdet = logdet;
     }
@@ -10822,7 +10850,7 @@ PU__FN pu_status pu__shared_terms(const pu__job *job, pu__memory *mem, double *c
    divided by N: one pass over each lane, since they are larger than any cache. Returns whether an entry is not finite. */
 PU__FN int pu__add_lanes(const pu__job *job, pu__memory *mem, pu_int at, pu_int n, const unsigned char *touched, pu_real *g)
 {
-    const pu_real mean = PU_R(1) / (pu_real)job->N, *lane = mem->lanes + at;
+    const pu_real mean = 1 / (pu_real)job->N, *lane = mem->lanes + at;
     pu_int i, len;
     int l, bad = 0;
     for (; n > 0; n -= len, g += len, lane += len) {
@@ -10830,7 +10858,7 @@ PU__FN int pu__add_lanes(const pu__job *job, pu__memory *mem, pu_int at, pu_int 
         if (touched && !touched[0]) memset(g, 0, (size_t)len * sizeof *g);
         else if (g != lane) memcpy(g, lane, (size_t)len * sizeof *g);
         for (l = 1; l < job->lanes; l++)
-            if (!touched || touched[l * job->M]) pu__axpy(len, PU_R(1), lane + l * job->params, g);
+            if (!touched || touched[l * job->M]) pu__axpy(len, 1, lane + l * job->params, g);
         for (i = 0; i < len; i++) g[i] *= mean;
         for (i = 0; i < len; i++) bad |= !pu__finite(g[i]);
     }
@@ -10842,7 +10870,7 @@ PU__FN int pu__add_lanes(const pu__job *job, pu__memory *mem, pu_int at, pu_int 
 PU__FN pu_status pu__finish_gradient(const pu__job *job, pu__memory *mem, pu_report *report)
 {
     const pu_op *Gamma = job->model->Gamma;
-    const pu_real *nu = job->model->nu, one = PU_R(1), half = PU_R(0.5), mean = PU_R(1) / (pu_real)job->N;
+    const pu_real *nu = job->model->nu, one = 1, half = PU_R(0.5), mean = 1 / (pu_real)job->N;
     const pu_int others = job->N - (job->exact ? job->served[PU_DUAL] : 0);
     pu_real *g = mem->lanes, *work = mem->work;
     pu_block bbar, prior, out;
@@ -10858,7 +10886,7 @@ PU__FN pu_status pu__finish_gradient(const pu__job *job, pu__memory *mem, pu_rep
         for (i = 0; i < job->M; i++)
             lost |= pu__add_lanes(job, mem, job->at_Phi + i * job->D, job->D, mem->touched + i, mem->home + i * job->D);
     }
-    for (l = 0; l < (int)job->groups; l++) pu__axpy(job->at_eta, PU_R(1), g + job->at_group + l * job->at_eta, g);
+    for (l = 0; l < (int)job->groups; l++) pu__axpy(job->at_eta, 1, g + job->at_group + l * job->at_eta, g);
     bbar.at = g + job->at_b, prior.at = (pu_real *)(uintptr_t)nu, bbar.ld = prior.ld = out.ld = job->D; /* nu: read only */
     if (job->out->Gamma && Gamma->params > 0) {
         if (nu) status = Gamma->grad(Gamma, 1, bbar, prior, &one, g, work);
@@ -10870,7 +10898,7 @@ PU__FN pu_status pu__finish_gradient(const pu__job *job, pu__memory *mem, pu_rep
     }
     if (job->out->nu) {
         out.at = mem->gamma_nu; /* free by now */
-        if (nu) pu__axpy(job->D, PU_R(1), nu, bbar.at);
+        if (nu) pu__axpy(job->D, 1, nu, bbar.at);
         if (Gamma->apply(Gamma, 1, bbar, out, 0, work)) return pu__operator_failed(report, "Gamma.apply", -1);
         bad = pu__find_nonfinite(job->D, out.at);
         if (bad >= 0) return pu__fail(report, PU_NONFINITE, "gradient of nu", -1, bad);
@@ -10946,7 +10974,7 @@ PU__FN pu_status pu__finish_values(const pu__job *job, const pu__memory *mem, do
                            (double)job->D - traces <= 3 * sqrt(2 * (double)job->D / (sampled * K)));
     if (!report->has_nll) report->nll = report->nll_gap = 0, report->nll_se = report->nll_95 = -1, report->nll_converged = 0;
     if (!report->has_objective) report->c = report->q = report->network = 0;
-    if (!pu__finite_double(report->nll)) return pu__fail(report, PU_NONFINITE, "log det quadrature", -1, -1);
+    if (!pu__finite_double(report->nll)) return pu__refuse(report, PU_NONFINITE, "log det quadrature");
     return PU_OK;
 }
 
@@ -11027,7 +11055,7 @@ PU__FN pu_status pu__job_run(const pu__job *job, pu__memory *mem, pu_report *rep
     pu_status status = pu__shared_terms(job, mem, &shared_c, report), outcome = PU_OK;
     if (status) return status;
     if (job->ragged) pu__share_out(job, mem);
-    for (l = 0; l < job->threads && !job->far; l++) *mem->workers[l].post.ones = PU_R(1);
+    for (l = 0; l < job->threads && !job->far; l++) *mem->workers[l].post.ones = 1;
     if (job->far) pu__far_lane(job, mem);
 #ifdef PU__OPENMP
 #pragma omp parallel for schedule(dynamic, 1) num_threads(job->threads) if (job->threads > 1)
@@ -11173,7 +11201,7 @@ PU_DEF pu_status pu_tune(const pu_lgm *model, const pu_data *data, const pu_opti
     memset(&own, 0, sizeof own);
     if (!ws) ws = &own;
     pu__report_clear(report);
-    if (!options || !tuned) return pu__fail(report, PU_E_NULL, options ? "tuned" : "options", -1, -1);
+    if (!options || !tuned) return pu__refuse(report, PU_E_NULL, options ? "tuned" : "options");
     status = pu__check_model(model, report);
     if (!status) status = pu__check_data(data, model->Phi->rows, report);
     if (!status) status = pu__check_numbers(model, report);
@@ -11237,8 +11265,7 @@ PU_DEF pu_status pu_gradient(const pu_lgm *model, const pu_data *data, const pu_
         char words[sizeof report->plan];
         if (out && (out->x || out->residual || out->logdet || out->columns || out->alpha || out->beta || out->replicates)) {
             pu__report_clear(report); /* nobody can have sized them */
-            return pu__fail(report, PU_E_ARGUMENT, "results (PU_AUTO: arrays whose size depends on K or I; pu_tune first)", -1,
-                            -1);
+            return pu__refuse(report, PU_E_ARGUMENT, "results (PU_AUTO: arrays whose size depends on K or I; pu_tune first)");
         }
         status = pu_tune(model, data, options, ws, out, &tuned, report);
         if (!status) {
@@ -11267,12 +11294,12 @@ PU_DEF pu_status pu_nll(const pu_lgm *model, const pu_data *data, const pu_optio
     if (options) o = *options;
     if (o.engine != PU_ITERATIVE && o.engine != PU_ENGINE_AUTO) o.kind = PU_EXACT;
     pu__report_clear(report);
-    if (!nll) return pu__fail(report, PU_E_NULL, "nll", -1, -1);
-    if (model && model->Gamma && !model->Gamma->logdet) return pu__fail(report, PU_E_UNSUPPORTED, "Gamma.logdet", -1, -1);
+    if (!nll) return pu__refuse(report, PU_E_NULL, "nll");
+    if (model && model->Gamma && !model->Gamma->logdet) return pu__refuse(report, PU_E_UNSUPPORTED, "Gamma.logdet");
     if (o.kind != PU_EXACT && (o.solve.solver == PU_SD || o.solve.solver == PU_GD)) /* no Lanczos coefficients */
-        return pu__fail(report, PU_E_UNSUPPORTED, "options.solve.solver (CG or PCG gives the log det)", -1, -1);
+        return pu__refuse(report, PU_E_UNSUPPORTED, "options.solve.solver (CG or PCG gives the log det)");
     if (o.kind != PU_EXACT && o.x0)
-        return pu__fail(report, PU_E_ARGUMENT, "options.x0 (a warm start gives no log det)", -1, -1);
+        return pu__refuse(report, PU_E_ARGUMENT, "options.x0 (a warm start gives no log det)");
     status = pu_gradient(model, data, &o, ws, NULL, report);
     if (pu__fatal(status)) return status;
     *nll = report->nll;
@@ -11307,11 +11334,11 @@ PU_DEF pu_status pu_exact_bytes(const pu_lgm *model, size_t *bytes, pu_report *r
     pu_status status;
     if (!report) report = &local;
     pu__report_clear(report);
-    if (!bytes) return pu__fail(report, PU_E_NULL, "bytes", -1, -1);
+    if (!bytes) return pu__refuse(report, PU_E_NULL, "bytes");
     status = pu__check_model(model, report);
     if (status) return status;
     pu__exact_layout(&w, &arena, model);
-    if (arena.overflow) return pu__fail(report, PU_E_OVERFLOW, "workspace", -1, -1);
+    if (arena.overflow) return pu__refuse(report, PU_E_OVERFLOW, "workspace");
     report->bytes = *bytes = pu__arena_bytes(&arena);
     return PU_OK;
 }
@@ -11334,7 +11361,7 @@ PU__FN pu_status pu__exact_run(pu__exact_memory *w, const pu_data *data, pu_int 
     mem.work = p->work, mem.gamma_nu = w->gamma_nu, mem.test = w->test;
     status = pu__shared_terms(&job, &mem, &c, report);
     if (status) return status;
-    if (!report->has_objective) return pu__fail(report, PU_E_UNSUPPORTED, "Gamma.logdet", -1, -1);
+    if (!report->has_objective) return pu__refuse(report, PU_E_UNSUPPORTED, "Gamma.logdet");
     result->observed = pu__posterior_load(p, data, datum, &result->c);
     if (pu__posterior_rhs(p, model->nu ? w->gamma_nu : NULL, w->b)) return pu__operator_failed(report, "Phi.apply_t", datum);
     if (pu__posterior_dense(p, pu__columns_wide(D, D), w->X, w->Y, w->A))
@@ -11342,7 +11369,7 @@ PU__FN pu_status pu__exact_run(pu__exact_memory *w, const pu_data *data, pu_int 
     memcpy(w->L, w->A, square);
     status = pu__factor(D, w->L, datum, report);
     if (status) return status;
-    memcpy(mu, w->b.at, (size_t)D * sizeof(pu_real));
+    pu__copy(mu, w->b.at, D);
     pu__lower_solve(D, w->L, 0, mu);
     pu__upper_solve(D, w->L, D - 1, mu);
     if (pu__posterior_value(p, w->X, w->gamma_nu, w->Y.at, &value)) return pu__operator_failed(report, p->failed, datum);
@@ -11351,11 +11378,11 @@ PU__FN pu_status pu__exact_run(pu__exact_memory *w, const pu_data *data, pu_int 
     result->nll = (result->logdet - mem.gamma_logdet) / 2 + value + (double)result->observed * 1.8378770664093454836 / 2;
     if (!pu__finite_double(result->nll)) return pu__fail(report, PU_NONFINITE, "nll", datum, -1);
     if (result->A) memcpy(result->A, w->A, square);
-    if (result->b) memcpy(result->b, w->b.at, (size_t)D * sizeof(pu_real));
-    if (result->mu) memcpy(result->mu, mu, (size_t)D * sizeof(pu_real));
+    if (result->b) pu__copy(result->b, w->b.at, D);
+    if (result->mu) pu__copy(result->mu, mu, D);
     if (!result->Sigma) return PU_OK;
     memset(result->Sigma, 0, square);
-    for (j = 0; j < D; j++) result->Sigma[j * D + j] = PU_R(1);
+    for (j = 0; j < D; j++) result->Sigma[j * D + j] = 1;
     for (j = 0; j < D; j += PU__SIDES) /* rows before j of these columns of L^-1 are zero */
         pu__triangle(D - j, w->L + j * (D + 1), D, 0, pu__min(PU__SIDES, D - j), result->Sigma + j * (D + 1), 1, D);
     pu__triangle(D, w->L, D, 1, D, result->Sigma, 1, D);
@@ -11375,11 +11402,11 @@ PU_DEF pu_status pu_exact(const pu_lgm *model, const pu_data *data, pu_int datum
     memset(&own, 0, sizeof own);
     if (!ws) ws = &own;
     pu__report_clear(report);
-    if (!result) return pu__fail(report, PU_E_NULL, "result", -1, -1);
+    if (!result) return pu__refuse(report, PU_E_NULL, "result");
     status = pu__check_model(model, report);
     if (!status) status = pu__check_data(data, model->Phi->rows, report);
     if (status) return status;
-    if (datum < 0 || datum >= data->n) return pu__fail(report, PU_E_ARGUMENT, "datum", -1, -1);
+    if (datum < 0 || datum >= data->n) return pu__refuse(report, PU_E_ARGUMENT, "datum");
     status = pu__check_numbers(model, report);
     if (status) return status;
     pu__exact_layout(&w, &arena, model);
@@ -11454,12 +11481,12 @@ PU__FN pu_status pu__simulate_block(pu__simulation *w, const pu_lgm *model, pu_i
                            part.where.column < 0 ? -1 : first + part.where.column, part.where.index);
         if (pu__fatal(status)) return status;
     }
-    for (j = 0; j < k && model->nu; j++) pu__axpy(D, PU_R(1), model->nu, pu__col(z, j));
+    for (j = 0; j < k && model->nu; j++) pu__axpy(D, 1, model->nu, pu__col(z, j));
     if (Phi->apply(Phi, k, z, y, 0, w->work)) return pu__operator_failed(report, "Phi.apply", first);
     for (j = 0; j < k; j++) {
         pu_normals(seed, (uint32_t)(first + j), PU__SIMULATE, 1, PU__STREAM_TEST, 0, M, w->eps.at);
         for (i = 0; i < M; i++) pu__col(y, j)[i] += w->eps.at[i] / pu__sqrt(model->psi[i]);
-        if (model->eta) pu__axpy(M, PU_R(1), model->eta, pu__col(y, j));
+        if (model->eta) pu__axpy(M, 1, model->eta, pu__col(y, j));
         bad = pu__find_nonfinite(D, pu__col(z, j));
         if (bad >= 0) return pu__fail(report, PU_NONFINITE, "z", first + j, bad);
         bad = pu__find_nonfinite(M, pu__col(y, j));
@@ -11485,10 +11512,10 @@ PU_DEF pu_status pu_simulate(const pu_lgm *model, pu_int n, uint64_t seed, pu_wo
     pu__report_clear(report);
     status = pu__check_model(model, report);
     if (status) return status;
-    if (n < 1) return pu__fail(report, PU_E_ARGUMENT, "n", -1, -1);
-    if (n > UINT32_MAX) return pu__fail(report, PU_E_OVERFLOW, "n", -1, -1);
-    if (!z && !y) return pu__fail(report, PU_E_NULL, "z and y", -1, -1);
-    if (!model->Gamma->sample) return pu__fail(report, PU_E_UNSUPPORTED, "Gamma.sample", -1, -1);
+    if (n < 1) return pu__refuse(report, PU_E_ARGUMENT, "n");
+    if (n > UINT32_MAX) return pu__refuse(report, PU_E_OVERFLOW, "n");
+    if (!z && !y) return pu__refuse(report, PU_E_NULL, "z and y");
+    if (!model->Gamma->sample) return pu__refuse(report, PU_E_UNSUPPORTED, "Gamma.sample");
     status = pu__check_numbers(model, report);
     if (status) return status;
     kmax = pu__columns_default(model->Gamma->rows, n, 4);
@@ -11507,8 +11534,8 @@ PU_DEF pu_status pu_simulate(const pu_lgm *model, pu_int n, uint64_t seed, pu_wo
     }
     if (!pu__fatal(status)) {
         status = outcome;
-        if (z) memcpy(z, w.z.at, (size_t)(n * w.z.ld) * sizeof(pu_real));
-        if (y) memcpy(y, w.y.at, (size_t)(n * w.y.ld) * sizeof(pu_real));
+        if (z) pu__copy(z, w.z.at, n * w.z.ld);
+        if (y) pu__copy(y, w.y.at, n * w.y.ld);
     }
     pu_workspace_free(&own);
     return status;
@@ -11546,7 +11573,7 @@ PU__FN pu_status pu__moments_sampled(const pu__job *job, pu__memory *mem, pu_int
     pu_int first, k, j, i;
     pu_status status = known ? pu__load(job, mem, w, n, 1, report) : PU_OK;
     if (status) return status;
-    memset(diagonal, 0, (size_t)D * sizeof(pu_real));
+    pu__zeros(diagonal, D);
     if (known && w->post.op.diag(&w->post.op, diagonal, NULL)) return pu__operator_failed(report, w->post.failed, n);
     for (first = 1; first <= K; first += k) {
         k = pu__min(job->kmax, K + 1 - first);
@@ -11554,13 +11581,13 @@ PU__FN pu_status pu__moments_sampled(const pu__job *job, pu__memory *mem, pu_int
         if (known) status = pu__rhs(job, mem, w, n, first, k, report); /* the probes once more */
         if (status) return status;
         for (j = 0; j < k; j++) {
-            memcpy(pu__col(g->x, j), sigma + (first + j) * D, (size_t)D * sizeof(pu_real));
+            pu__copy(pu__col(g->x, j), sigma + (first + j) * D, D);
             for (i = 0; i < D && known; i++) pu__col(g->x, j)[i] -= pu__col(g->u, j)[i] / diagonal[i];
-            w->weight[j] = PU_R(1) / (pu_real)K;
+            w->weight[j] = 1 / (pu_real)K;
         }
         if (pu__spread(job, mem, w, n, k)) return pu__operator_failed(report, w->post.failed, n);
     }
-    for (i = 0; i < D && known; i++) mem->variance[n * D + i] += PU_R(1) / diagonal[i];
+    for (i = 0; i < D && known; i++) mem->variance[n * D + i] += 1 / diagonal[i];
     return PU_OK;
 }
 
@@ -11576,7 +11603,7 @@ PU__FN pu_status pu__moments_prior(const pu__job *job, pu__memory *mem, pu_repor
     for (first = 0; first < size; first += k) {
         k = pu__min(job->kmax, size - first);
         pu__clear(size, k, mem->variance ? x : t, 0);
-        for (j = 0; j < k; j++) pu__col(mem->variance ? x : t, j)[first + j] = PU_R(1);
+        for (j = 0; j < k; j++) pu__col(mem->variance ? x : t, j)[first + j] = 1;
         if (!mem->variance && Phi->apply_t(Phi, k, t, x, 0, w->post.work))
             return pu__operator_failed(report, "Phi.apply_t", -1);
         if (Gamma->solve(Gamma, k, x, q, w->post.work)) return pu__operator_failed(report, "Gamma.solve", -1);
@@ -11604,9 +11631,9 @@ PU__FN pu_status pu__moments_run(pu__moments *w, const pu_lgm *model, const pu_d
     pu_block x, y;
     memset(w, 0, sizeof *w);
     if (options) w->o = *options;
-    if (pu__is_far(w->o.backend)) return pu__fail(report, PU_E_UNSUPPORTED, "options.backend (moments are the host's)", -1, -1);
+    if (pu__is_far(w->o.backend)) return pu__refuse(report, PU_E_UNSUPPORTED, "options.backend (moments are the host's)");
     if (samples && w->o.kind == PU_EXACT)
-        return pu__fail(report, PU_E_ARGUMENT, "out.samples (PU_EXACT has none, PU_MONTE_CARLO with PU_DENSE has)", -1, -1);
+        return pu__refuse(report, PU_E_ARGUMENT, "out.samples (PU_EXACT has none, PU_MONTE_CARLO with PU_DENSE has)");
     if (!variance && !samples && !w->o.delta && !w->o.x0 && w->o.samples > PU_NONE) w->o.samples = 1;
     w->latent = latent && variance, w->observed = !latent && variance;
     w->keep.x = &token;
@@ -11620,7 +11647,7 @@ PU__FN pu_status pu__moments_run(pu__moments *w, const pu_lgm *model, const pu_d
     pu__moments_layout(w, &arena);
     w->keep.x = NULL; /* staged, and read from there */
     spread = w->latent ? mem->variance : mem->fit, size = job->N * (w->latent ? job->D : job->M);
-    if (variance) memset(spread, 0, (size_t)size * sizeof(pu_real));
+    if (variance) pu__zeros(spread, size);
     status = outcome = pu__job_run(job, mem, report);
     if (pu__fatal(status)) return status;
     status = variance && job->served[PU_DUAL] ? pu__moments_prior(job, mem, report) : PU_OK;
@@ -11630,7 +11657,7 @@ PU__FN pu_status pu__moments_run(pu__moments *w, const pu_lgm *model, const pu_d
         x.at = mem->stage.x + n * (job->K + 1) * job->D, x.ld = job->D, y.at = w->mean + n * job->M, y.ld = job->M;
         if (model->Phi->apply(model->Phi, 1, x, y, 0, mem->workers[0].post.work))
             return pu__operator_failed(report, "Phi.apply", n);
-        if (model->eta) pu__axpy(job->M, PU_R(1), model->eta, y.at);
+        if (model->eta) pu__axpy(job->M, 1, model->eta, y.at);
         bad = pu__find_nonfinite(job->M, y.at);
         if (bad >= 0) return pu__fail(report, PU_NONFINITE, "mean", n, bad);
     }
@@ -11648,13 +11675,13 @@ PU_DEF pu_status pu_posterior(const pu_lgm *model, const pu_data *data, const pu
     pu_int n, k, i;
     if (!report) report = &local;
     pu__report_clear(report);
-    if (!out) return pu__fail(report, PU_E_NULL, "out", -1, -1);
+    if (!out) return pu__refuse(report, PU_E_NULL, "out");
     status = pu__moments_run(&w, model, data, options, ws, 1, out->variance != NULL, out->samples != NULL, report);
     for (n = 0; n < w.job.N && !pu__fatal(status); n++) {
         const pu_int D = w.job.D, K = w.job.K;
         const pu_real *mu = w.mem.stage.x + n * (K + 1) * D;
-        if (out->mean) memcpy(out->mean + n * D, mu, (size_t)D * sizeof(pu_real));
-        if (out->variance) memcpy(out->variance + n * D, w.mem.variance + n * D, (size_t)D * sizeof(pu_real));
+        if (out->mean) pu__copy(out->mean + n * D, mu, D);
+        if (out->variance) pu__copy(out->variance + n * D, w.mem.variance + n * D, D);
         for (k = 0; k < K && out->samples; k++)
             for (i = 0; i < D; i++) out->samples[(n * K + k) * D + i] = mu[i] + mu[(k + 1) * D + i];
     }
@@ -11673,18 +11700,18 @@ PU_DEF pu_status pu_predict(const pu_lgm *model, const pu_data *data, const pu_o
     pu_real y = 0;
     if (!report) report = &local;
     pu__report_clear(report);
-    if (!out) return pu__fail(report, PU_E_NULL, "out", -1, -1);
+    if (!out) return pu__refuse(report, PU_E_NULL, "out");
     status = pu__moments_run(&w, model, data, options, ws, 0, out->fit || out->variance, 0, report);
     for (n = 0; n < w.job.N && !pu__fatal(status); n++) {
         const pu_int M = w.job.M;
         const size_t bytes = (size_t)M * sizeof(pu_real);
         if (out->mean) memcpy(out->mean + n * M, w.mean + n * M, bytes);
         if (out->fit) memcpy(out->fit + n * M, w.mem.fit + n * M, bytes);
-        for (i = 0; i < M && out->variance; i++) out->variance[n * M + i] = w.mem.fit[n * M + i] + PU_R(1) / model->psi[i];
+        for (i = 0; i < M && out->variance; i++) out->variance[n * M + i] = w.mem.fit[n * M + i] + 1 / model->psi[i];
         for (i = 0; (i = pu__observed(data, n, i, &row, &y)) >= 0; i++) w.mean[n * M + row] = y;
     }
     if (out->imputed && !pu__fatal(status)) /* when nothing is read any more: it may be data.y itself */
-        memcpy(out->imputed, w.mean, (size_t)(w.job.N * w.job.M) * sizeof(pu_real));
+        pu__copy(out->imputed, w.mean, w.job.N * w.job.M);
     if (!pu__fatal(status)) out->exact = !w.job.served[PU_ITERATIVE], out->probes = w.job.K;
     pu_workspace_free(&w.own);
     return status;
@@ -11714,10 +11741,10 @@ PU_DEF pu_status pu_model_set(pu_model *model, const pu_real *theta, pu_report *
     pu_status status;
     if (!report) report = &local;
     pu__report_clear(report);
-    if (!model) return pu__fail(report, PU_E_NULL, "model", -1, -1);
-    if (!model->set) return pu__fail(report, PU_E_NULL, "model.set", -1, -1);
-    if (!theta) return pu__fail(report, PU_E_NULL, "theta", -1, -1);
-    if (model->params < 1) return pu__fail(report, PU_E_ARGUMENT, "model.params", -1, -1);
+    if (!model) return pu__refuse(report, PU_E_NULL, "model");
+    if (!model->set) return pu__refuse(report, PU_E_NULL, "model.set");
+    if (!theta) return pu__refuse(report, PU_E_NULL, "theta");
+    if (model->params < 1) return pu__refuse(report, PU_E_ARGUMENT, "model.params");
     index = pu__find_nonfinite(model->params, theta);
     if (index >= 0) return pu__fail(report, PU_E_NONFINITE, "theta", -1, index);
     model->sets++;
@@ -11820,14 +11847,14 @@ PU_DEF pu_status pu_model_gradient_bytes(pu_model *model, const pu_data *data, c
     pu_status status;
     if (!report) report = &local;
     pu__report_clear(report);
-    if (!model) return pu__fail(report, PU_E_NULL, "model", -1, -1);
-    if (!bytes) return pu__fail(report, PU_E_NULL, "bytes", -1, -1);
-    if (model->params < 1) return pu__fail(report, PU_E_ARGUMENT, "model.params", -1, -1);
+    if (!model) return pu__refuse(report, PU_E_NULL, "model");
+    if (!bytes) return pu__refuse(report, PU_E_NULL, "bytes");
+    if (model->params < 1) return pu__refuse(report, PU_E_ARGUMENT, "model.params");
     pu__model_link(model);
     o = pu__model_options(model, options);
     status = pu__model_layout(&w, &arena, model, data, &o, se, NULL, report);
     if (status) return status;
-    if (arena.overflow) return pu__fail(report, PU_E_OVERFLOW, "workspace", -1, -1);
+    if (arena.overflow) return pu__refuse(report, PU_E_OVERFLOW, "workspace");
     report->bytes = *bytes = pu__arena_bytes(&arena);
     return PU_OK;
 }
@@ -11853,8 +11880,8 @@ PU__FN pu_status pu__model_run(pu_model *model, const pu_real *theta, const pu_d
     if (theta) status = pu_model_set(model, theta, report);
     else pu__report_clear(report);
     if (status) return status;
-    if (!model->pull) return pu__fail(report, PU_E_NULL, "model.pull", -1, -1);
-    if (!grad) return pu__fail(report, PU_E_NULL, "grad", -1, -1);
+    if (!model->pull) return pu__refuse(report, PU_E_NULL, "model.pull");
+    if (!grad) return pu__refuse(report, PU_E_NULL, "grad");
     memset(&mine, 0, sizeof mine), memset(&rest, 0, sizeof rest);
     if (!ws) ws = &mine;
     o = pu__model_options(model, options);
@@ -11881,10 +11908,10 @@ PU__FN pu_status pu__model_run(pu_model *model, const pu_real *theta, const pu_d
     else if (!pu__fatal(status)) {
         bad = -1;
         if (model->pull(model, &w.g, w.grad) || (se && pu__model_se(&w, model, report->samples, report->groups)))
-            status = pu__fail(report, PU_E_OPERATOR, "model.pull", -1, -1);
+            status = pu__refuse(report, PU_E_OPERATOR, "model.pull");
         else bad = pu__find_nonfinite(model->params, w.grad);
         if (bad >= 0) status = pu__fail(report, PU_NONFINITE, "gradient of theta", -1, bad);
-        if (!pu__fatal(status)) memcpy(grad, w.grad, (size_t)model->params * sizeof(pu_real));
+        if (!pu__fatal(status)) pu__copy(grad, w.grad, model->params);
         for (i = 0; i < model->params && se && !pu__fatal(status); i++) se[i] = (pu_real)sqrt(w.square[i]);
     }
     report->bytes = bytes;
@@ -11923,9 +11950,9 @@ PU_DEF pu_status pu_model_start(const pu_model *model, const pu_data *data, uint
     pu_status status;
     if (!report) report = &local;
     pu__report_clear(report);
-    if (!model) return pu__fail(report, PU_E_NULL, "model", -1, -1);
-    if (!theta) return pu__fail(report, PU_E_NULL, "theta", -1, -1);
-    if (!model->start) return pu__fail(report, PU_E_UNSUPPORTED, "model.start", -1, -1);
+    if (!model) return pu__refuse(report, PU_E_NULL, "model");
+    if (!theta) return pu__refuse(report, PU_E_NULL, "theta");
+    if (!model->start) return pu__refuse(report, PU_E_UNSUPPORTED, "model.start");
     status = pu__check_data(data, model->Phi.rows > 0 ? model->Phi.rows : model->lgm.Phi ? model->lgm.Phi->rows : 0, report);
     if (status) return status;
     status = model->start(model, data, seed, theta);
@@ -11982,7 +12009,7 @@ PU_DEF void pu_model_free(pu_model *model)
 PU__FN pu_status pu__model_begin(pu_model *model, pu_model *made, pu_report *report)
 {
     pu__report_clear(report);
-    if (!model) return pu__fail(report, PU_E_NULL, "model", -1, -1);
+    if (!model) return pu__refuse(report, PU_E_NULL, "model");
     memset(made, 0, sizeof *made);
     made->memory = model->memory;
     return PU_OK;
@@ -12014,7 +12041,7 @@ PU__FN int pu__exp(pu_real theta, pu_real *x)
 #else
     *x = exp(theta);
 #endif
-    return pu__finite(*x) && pu__finite(PU_R(1) / *x);
+    return pu__finite(*x) && pu__finite(1 / *x);
 }
 
 /* ---- models whose theta is a row of named parts, each free or on a log scale: factor analysis, probabilistic PCA, sparse
@@ -12083,7 +12110,7 @@ PU__FN void pu__affine(pu_int points, pu_int from, pu_int to, const pu_real *W, 
 {
     const pu_op op = pu_op_dense(to, from, W);
     pu_int p;
-    for (p = 0; p < points; p++) memcpy(Y + p * to, b, (size_t)to * sizeof(pu_real));
+    for (p = 0; p < points; p++) pu__copy(Y + p * to, b, to);
     (void)op.apply(&op, points, pu__rows(X, from), pu__rows(Y, to), 1, NULL);
 }
 
@@ -12093,9 +12120,9 @@ PU__FN void pu__affine_back(pu_int points, pu_int from, pu_int to, const pu_real
 {
     const pu_op op = pu_op_dense(to, from, W);
     pu_int p;
-    memset(grad, 0, (size_t)(to * from + to) * sizeof(pu_real));
+    pu__zeros(grad, to * from + to);
     (void)op.grad(&op, points, pu__rows(Ybar, to), pu__rows(X, from), ones, grad, NULL);
-    for (p = 0; p < points; p++) pu__axpy(to, PU_R(1), Ybar + p * to, grad + to * from);
+    for (p = 0; p < points; p++) pu__axpy(to, 1, Ybar + p * to, grad + to * from);
     if (Xbar) (void)op.apply_t(&op, points, pu__rows(Ybar, to), pu__rows(Xbar, from), 0, NULL);
 }
 
@@ -12108,7 +12135,7 @@ PU__FN pu_status pu__basic_set(pu_model *model, const pu_real *theta, pu_int *in
     for (write = 0; write < 2; write++) /* look first: a refused theta leaves the model as it was */
         for (p = 0; p < s->parts; p++) {
             const pu_int at = s->part[p].at, end = pu__end(s, p);
-            if (write && s->part[p].scale != PU_SCALE_LOG) memcpy(s->x + at, theta + at, (size_t)(end - at) * sizeof(pu_real));
+            if (write && s->part[p].scale != PU_SCALE_LOG) pu__copy(s->x + at, theta + at, end - at);
             for (i = at; i < end && s->part[p].scale == PU_SCALE_LOG; i++) {
                 if (!pu__exp(theta[i], &value)) {
                     *index = i;
@@ -12119,7 +12146,7 @@ PU__FN pu_status pu__basic_set(pu_model *model, const pu_real *theta, pu_int *in
         }
     value = *pu__at(s, s->x, s->psi);
     for (i = 0; i < s->M && s->part[s->psi].rows == 0; i++) s->y[i] = value;
-    for (i = 0; i < s->D && s->m; i++) s->m[i] = PU_R(1) / (pu__at(s, s->x, s->alpha)[i] + value * s->norm[i]);
+    for (i = 0; i < s->D && s->m; i++) s->m[i] = 1 / (pu__at(s, s->x, s->alpha)[i] + value * s->norm[i]);
     if (s->W1 >= 0) {
         pu__affine(s->M, s->inputs, s->hidden, s->x, pu__at(s, s->x, s->W1 + 1), s->X, s->H);
         for (i = 0; i < s->M * s->hidden; i++) s->H[i] = pu__tanh(s->H[i]);
@@ -12151,7 +12178,7 @@ PU__FN pu_status pu__basic_pull(const pu_model *model, const pu_results *g, pu_r
         if (s->W2 >= 0) pu__affine_back(s->M, s->hidden, s->D, pu__at(s, s->x, s->W2), s->H, g->Phi, s->ones,
                                         pu__at(s, grad, s->W2), s->Hbar);
         else memcpy(s->Hbar, g->Phi, (size_t)(s->M * s->D) * real);
-        for (i = 0; i < s->M * s->hidden; i++) s->Hbar[i] *= PU_R(1) - s->H[i] * s->H[i];
+        for (i = 0; i < s->M * s->hidden; i++) s->Hbar[i] *= 1 - s->H[i] * s->H[i];
         pu__affine_back(s->M, s->inputs, s->hidden, s->x, s->X, s->Hbar, s->ones, pu__at(s, grad, s->W1), NULL);
     }
     for (p = 0; p < s->parts; p++) /* d/d log x = x d/dx */
@@ -12197,17 +12224,17 @@ PU__FN void pu__start_factors(const pu__basic *s, const pu_data *data, uint64_t 
     const int vector = s->part[s->psi].rows > 0;
     double squares = 0, all = 0, total = 0, v;
     pu_int n, at, m = 0;
-    memset(theta, 0, (size_t)s->params * sizeof(pu_real));
+    pu__zeros(theta, s->params);
     for (n = 0; n < data->n; n++) /* running means and squares about them; Phi's place serves for the counts */
         for (at = 0; (at = pu__observed(data, n, at, &m, &y)) >= 0; at++) {
             const pu_real off = y - mean[m];
-            Phi[m] += PU_R(1), all += 1, total += (double)y;
+            Phi[m] += 1, all += 1, total += (double)y;
             mean[m] += off / Phi[m];
             if (vector) psi[m] += off * (y - mean[m]);
             squares += (double)off * (double)(y - mean[m]);
         }
     for (m = 0; m < s->M && all > 0; m++)
-        if (!(Phi[m] > PU_R(0))) mean[m] = (pu_real)(total / all);
+        if (!(Phi[m] > 0)) mean[m] = (pu_real)(total / all);
     for (m = 0; m < (vector ? s->M : 1); m++) {
         v = vector ? (double)psi[m] / (double)Phi[m] : squares / all;
         if (!(v > 0 && pu__finite_double(v))) v = squares > 0 ? squares / all : 1; /* no or one value: like the others */
@@ -12241,7 +12268,7 @@ PU__FN void pu__start_regression(const pu__basic *s, const pu_data *data, uint64
     for (i = 0; i < s->D; i++)
         pu__start_normals(seed, s->hidden + 1 + i, s->hidden, 1 / sqrt((double)s->hidden),
                           pu__at(s, theta, s->W2) + i * s->hidden);
-    memset(pu__at(s, theta, s->W2 + 1), 0, (size_t)s->D * sizeof(pu_real));
+    pu__zeros(pu__at(s, theta, s->W2 + 1), s->D);
 }
 
 PU__FN pu_status pu__basic_start(const pu_model *model, const pu_data *data, uint64_t seed, pu_real *theta)
@@ -12276,16 +12303,16 @@ PU__FN pu_status pu__basic_make(pu_model *model, pu_model *made, pu__basic *s, p
     self = pu__basic_layout(s, arena);
     model->memory = made->memory;
     if (Phi) {
-        for (i = 0; i < s->D; i++) s->norm[i] = Phi->gram_diag ? PU_R(0) : PU_R(1);
-        for (i = 0; i < s->M; i++) s->y[i] = PU_R(1);
+        for (i = 0; i < s->D; i++) s->norm[i] = Phi->gram_diag ? 0 : 1;
+        for (i = 0; i < s->M; i++) s->y[i] = 1;
         if (Phi->gram_diag && Phi->gram_diag(Phi, s->y, s->norm, s->work))
             return pu__operator_failed(report, "Phi.gram_diag", -1);
         for (i = 0; i < s->D; i++) sum += (double)s->norm[i];
         if (sum > 0 && pu__finite_double(sum)) s->gain = sum / (double)s->M;
     }
-    memset(s->x, 0, (size_t)s->params * sizeof(pu_real)); /* not set yet: pu_gradient refuses a psi of 0 */
-    memset(s->y, 0, (size_t)s->M * sizeof(pu_real));
-    for (i = 0; i < s->M && s->ones; i++) s->ones[i] = PU_R(1);
+    pu__zeros(s->x, s->params); /* not set yet: pu_gradient refuses a psi of 0 */
+    pu__zeros(s->y, s->M);
+    for (i = 0; i < s->M && s->ones; i++) s->ones[i] = 1;
     made->tied_psi = s->part[s->psi].rows == 0;
     made->params = s->params, made->lgm.psi = s->y, made->m = s->m, made->data = self;
     made->set = pu__basic_set, made->pull = pu__basic_pull, made->start = pu__basic_start, made->describe = pu__basic_describe;
@@ -12315,8 +12342,8 @@ PU__FN pu_status pu__model_factors(pu_model *model, pu_int M, pu_int D, int isot
     if (!report) report = &local;
     status = pu__model_begin(model, &made, report);
     if (status) return status;
-    if (M < 1) return pu__fail(report, PU_E_ARGUMENT, "M", -1, -1);
-    if (D < 1) return pu__fail(report, PU_E_ARGUMENT, "D", -1, -1);
+    if (M < 1) return pu__refuse(report, PU_E_ARGUMENT, "M");
+    if (D < 1) return pu__refuse(report, PU_E_ARGUMENT, "D");
     s = pu__basic_zero(M, D);
     made.name = isotropic ? "probabilistic PCA" : "factor analysis";
     s.Phi = pu__basic_part(&s, &arena, "Phi", M, D, PU_SCALE_FREE);
@@ -12346,10 +12373,10 @@ PU__FN pu_status pu__model_regression(pu_model *model, const pu_op *Phi, int spa
     if (!report) report = &local;
     status = pu__model_begin(model, &made, report);
     if (status) return status;
-    if (!Phi) return pu__fail(report, PU_E_NULL, "Phi", -1, -1);
-    if (Phi->rows < 1) return pu__fail(report, PU_E_ARGUMENT, "Phi.rows", -1, -1);
-    if (Phi->cols < 1) return pu__fail(report, PU_E_ARGUMENT, "Phi.cols", -1, -1);
-    if (Phi->work < 0) return pu__fail(report, PU_E_ARGUMENT, "Phi.work", -1, -1);
+    if (!Phi) return pu__refuse(report, PU_E_NULL, "Phi");
+    if (Phi->rows < 1) return pu__refuse(report, PU_E_ARGUMENT, "Phi.rows");
+    if (Phi->cols < 1) return pu__refuse(report, PU_E_ARGUMENT, "Phi.cols");
+    if (Phi->work < 0) return pu__refuse(report, PU_E_ARGUMENT, "Phi.work");
     status = pu__check_op(Phi, "Phi", "Phi (stale factor)", "Phi.check", report);
     if (status) return status;
     s = pu__basic_zero(Phi->rows, Phi->cols);
@@ -12381,15 +12408,15 @@ PU_DEF pu_status pu_model_neural(pu_model *model, pu_int points, pu_int inputs, 
     if (!report) report = &local;
     status = pu__model_begin(model, &made, report);
     if (status) return status;
-    if (points < 1) return pu__fail(report, PU_E_ARGUMENT, "points", -1, -1);
-    if (inputs < 1) return pu__fail(report, PU_E_ARGUMENT, "inputs", -1, -1);
-    if (hidden < 1) return pu__fail(report, PU_E_ARGUMENT, "hidden", -1, -1);
-    if (features < 0) return pu__fail(report, PU_E_ARGUMENT, "features", -1, -1);
-    if (!X) return pu__fail(report, PU_E_NULL, "X", -1, -1);
+    if (points < 1) return pu__refuse(report, PU_E_ARGUMENT, "points");
+    if (inputs < 1) return pu__refuse(report, PU_E_ARGUMENT, "inputs");
+    if (hidden < 1) return pu__refuse(report, PU_E_ARGUMENT, "hidden");
+    if (features < 0) return pu__refuse(report, PU_E_ARGUMENT, "features");
+    if (!X) return pu__refuse(report, PU_E_NULL, "X");
     s = pu__basic_zero(points, features ? features : hidden);
     s.X = X, s.inputs = inputs, s.hidden = hidden;
     (void)pu__mul(pu__mul((size_t)points, (size_t)inputs, &arena.overflow), sizeof(pu_real), &arena.overflow);
-    if (arena.overflow) return pu__fail(report, PU_E_OVERFLOW, "X", -1, -1);
+    if (arena.overflow) return pu__refuse(report, PU_E_OVERFLOW, "X");
     status = pu__check_array(points * inputs, X, 0, "X", -1, report);
     if (status) return status;
     made.name = "neural linear model";
@@ -12423,7 +12450,7 @@ PU__FN pu_status pu__noisy_ar_set(pu_model *model, const pu_real *theta, pu_int 
     if (!pu__exp(theta[P], &kappa)) return *index = P, PU_E_ARGUMENT;
     if (!pu__exp(theta[P + 1], &lambda)) return *index = P + 1, PU_E_ARGUMENT;
     status = pu_ar_set(&s->ar, n, P, gamma, kappa, index); /* its parameters are numbered like theta */
-    for (i = 0; i < n && !status; i++) s->psi[i] = PU_R(1) / lambda;
+    for (i = 0; i < n && !status; i++) s->psi[i] = 1 / lambda;
     return status;
 }
 
@@ -12515,14 +12542,14 @@ PU_DEF pu_status pu_model_noisy_ar(pu_model *model, pu_int n, pu_int order, pu_r
     if (!report) report = &local;
     status = pu__model_begin(model, &made, report);
     if (status) return status;
-    if (pu_ar_set(&ar, n, order, gamma, PU_R(1), NULL)) return pu__fail(report, PU_E_ARGUMENT, n < 1 ? "n" : "order", -1, -1);
+    if (pu_ar_set(&ar, n, order, gamma, 1, NULL)) return pu__refuse(report, PU_E_ARGUMENT, n < 1 ? "n" : "order");
     for (pass = 0; pass < 2; pass++) { /* measure, carve */
         pu_real *psi;
         s = (pu__noisy_ar *)pu__take(&arena, 1, 1, sizeof *s), psi = pu__reals(&arena, n, 1);
         if (pass) s->ar = ar, s->psi = psi;
         else if ((status = pu__model_open(model, &made, &arena, report)) != PU_OK) return status;
     }
-    memset(s->psi, 0, (size_t)n * sizeof(pu_real)); /* not set yet: refused */
+    pu__zeros(s->psi, n); /* not set yet: refused */
     made.name = "noisy autoregression", made.params = order + 2, made.uses = PU_USES_GAMMA | PU_USES_PSI, made.data = s;
     made.Gamma = pu_op_ar(&s->ar), made.Phi = pu_op_identity(n), made.lgm.psi = s->psi;
     made.tied_psi = 1, made.set = pu__noisy_ar_set, made.pull = pu__noisy_ar_pull;
@@ -12594,12 +12621,12 @@ PU__FN pu_status pu__state_space_set(pu_model *model, const pu_real *theta, pu_i
         return status;
     }
     s->ssm = now;
-    memcpy(s->c, theta + s->at_c, (size_t)S * sizeof(pu_real));
+    pu__copy(s->c, theta + s->at_c, S);
     memcpy(s->L, L, sizeof L);
-    for (i = 0; i < T; i++) s->psi[i] = PU_R(1) / sigma2;
+    for (i = 0; i < T; i++) s->psi[i] = 1 / sigma2;
     if (!given) return PU_OK;
     memcpy(s->L0, L0, sizeof L0);
-    memcpy(s->m0, theta + s->at_m0, (size_t)S * sizeof(pu_real));
+    pu__copy(s->m0, theta + s->at_m0, S);
     return pu_ssm_mean(&s->ssm, s->m0, s->nu);
 }
 
@@ -12630,7 +12657,7 @@ PU__FN pu_status pu__state_space_start(const pu_model *model, const pu_data *dat
     pu__autocovariances(data, 2, c);
     share = pu__signal_share(c), r = fabs(c[1]) / (share * c[0]);
     r = r < 0.1 ? 0.1 : r > 0.9 ? 0.9 : r;
-    memset(theta, 0, (size_t)model->params * sizeof(pu_real)); /* m0 = 0, P0 = I */
+    pu__zeros(theta, model->params); /* m0 = 0, P0 = I */
     for (i = 0; i < S; i++) {
         const double rate = pow(r, 2 * (double)(i + 1) / (double)(S + 1));
         theta[i * S + i] = (pu_real)(c[1] < 0 ? -rate : rate);
@@ -12677,11 +12704,11 @@ PU_DEF pu_status pu_model_state_space(pu_model *model, pu_int steps, pu_int stat
     if (!report) report = &local;
     status = pu__model_begin(model, &made, report);
     if (status) return status;
-    if (steps < 1) return pu__fail(report, PU_E_ARGUMENT, "steps", -1, -1);
-    if (S < 1 || S > PU_SSM_MAX) return pu__fail(report, PU_E_ARGUMENT, "states", -1, -1);
-    for (i = 0; i < S; i++) unit[i * S + i] = PU_R(1);
+    if (steps < 1) return pu__refuse(report, PU_E_ARGUMENT, "steps");
+    if (S < 1 || S > PU_SSM_MAX) return pu__refuse(report, PU_E_ARGUMENT, "states");
+    for (i = 0; i < S; i++) unit[i * S + i] = 1;
     status = pu_ssm_set(&ssm, steps, S, A, unit, start, start == PU_SSM_GIVEN ? unit : NULL, NULL);
-    if (status) return pu__fail(report, status, status == PU_E_OVERFLOW ? "steps" : "start", -1, -1);
+    if (status) return pu__refuse(report, status, status == PU_E_OVERFLOW ? "steps" : "start");
     for (pass = 0; pass < 2; pass++) { /* measure, carve */
         pu_real *psi, *nu;
         s = (pu__state_space *)pu__take(&arena, 1, 1, sizeof *s), psi = pu__reals(&arena, steps, 1);
@@ -12691,8 +12718,8 @@ PU_DEF pu_status pu_model_state_space(pu_model *model, pu_int steps, pu_int stat
     }
     s->at_c = S * S, s->at_L = s->at_c + S, s->at_sigma2 = s->at_L + triangle;
     s->at_m0 = s->at_sigma2 + 1, s->at_L0 = s->at_m0 + S;
-    memset(s->psi, 0, (size_t)steps * sizeof(pu_real)); /* not set yet: refused */
-    if (s->nu) memset(s->nu, 0, (size_t)(steps * S) * sizeof(pu_real));
+    pu__zeros(s->psi, steps); /* not set yet: refused */
+    if (s->nu) pu__zeros(s->nu, steps * S);
     made.name = "state space", made.params = start == PU_SSM_GIVEN ? s->at_L0 + triangle : s->at_m0, made.data = s;
     made.uses = PU_USES_GAMMA | PU_USES_PHI | PU_USES_PSI | (start == PU_SSM_GIVEN ? (unsigned)PU_USES_NU : 0u);
     made.Gamma = pu_op_ssm(&s->ssm), made.Phi = pu_op_readout(steps, S, s->c), made.lgm.psi = s->psi, made.lgm.nu = s->nu;
@@ -12945,13 +12972,13 @@ PU__FN pu_status pu__fit_part(pu__fit *f, const pu_real *theta, const pu_int *pi
     pu_int i;
     batch.n = n, batch.pick = pick;
     if (!f->fixed) o.step += (uint32_t)f->c.step;
-    for (i = 0; i < n && x && pick; i++) memcpy(x + i * each, f->x + pick[i] * each, (size_t)each * sizeof(pu_real));
+    for (i = 0; i < n && x && pick; i++) pu__copy(x + i * each, f->x + pick[i] * each, each);
     if (x) o.x0 = x;
     f->c.gradients++;
     status = pu__model_run(f->model, f->set == theta && f->sets == f->model->sets ? NULL : theta, &batch, &o, f->ws, grad, 1, se,
                            x, &f->report->last);
     for (i = 0; i < n && x && pick && !pu__fatal(status); i++)
-        memcpy(f->x + pick[i] * each, x + i * each, (size_t)each * sizeof(pu_real));
+        pu__copy(f->x + pick[i] * each, x + i * each, each);
     return status;
 }
 
@@ -13004,7 +13031,7 @@ PU__FN pu_status pu__fit_gradient(pu__fit *f, const pu_real *theta, pu_real *g)
         if (!last->has_nll || last->nll_se < 0) known = 0;
         for (i = 0; i < f->n && f->square; i++)
             f->square[i] += (double)n * (double)n * (double)f->part_se[i] * (double)f->part_se[i];
-        for (i = 0; i < f->n && parts > 1; i++) g[i] = (part ? g[i] : PU_R(0)) + (pu_real)n * to[i];
+        for (i = 0; i < f->n && parts > 1; i++) g[i] = (part ? g[i] : 0) + (pu_real)n * to[i];
     }
     for (i = 0; i < f->n && parts > 1; i++) g[i] /= (pu_real)total;
     for (i = 0; i < f->n && f->square; i++) errors += f->square[i] / (total * total);
@@ -13113,15 +13140,15 @@ PU__FN pu_status pu__fit_first_order(pu__fit *f, int *stuck)
     if (status) return status;
     if (f->compare && f->c.objective_se == 0 && f->c.objective < f->c.best) { /* of the point before this step */
         f->c.best = f->c.objective, f->c.best_step = f->c.step;
-        memcpy(f->best, f->theta, (size_t)f->n * sizeof(pu_real));
+        pu__copy(f->best, f->theta, f->n);
     }
     f->c.rate = pu__fit_rate(o, f->c.step);
-    a.sgd = sgd, a.b1 = (pu_real)b1, a.a1 = sgd ? PU_R(1) : (pu_real)(1 - b1), a.b2 = (pu_real)b2, a.a2 = (pu_real)(1 - b2);
+    a.sgd = sgd, a.b1 = (pu_real)b1, a.a1 = sgd ? 1 : (pu_real)(1 - b1), a.b2 = (pu_real)b2, a.a2 = (pu_real)(1 - b2);
     a.eps = (pu_real)(o->epsilon > 0 ? o->epsilon : 1e-8);
     a.c1 = (pu_real)(1 / sqrt(1 - pow(b2, f->c.step + 1)));
     a.rate = (pu_real)(f->c.rate / (sgd ? 1 : 1 - pow(b1, f->c.step + 1)));
     *stuck = !pu__fit_move(f, &a, NULL, &t);
-    if (*stuck) memcpy(f->before, f->theta, (size_t)f->n * sizeof(pu_real));
+    if (*stuck) pu__copy(f->before, f->theta, f->n);
     else keep = f->theta, f->theta = f->before, f->before = keep;
     return PU_OK;
 }
@@ -13193,12 +13220,12 @@ PU__FN pu_status pu__fit_lbfgs(pu__fit *f, int *stuck)
                 f->rho[next] = 1 / sy, f->c.newest = (double)next;
                 if ((pu_int)f->c.pairs < h) f->c.pairs++;
             }
-            memcpy(f->theta, f->before, (size_t)n * sizeof(pu_real));
-            memcpy(f->g, gn, (size_t)n * sizeof(pu_real));
+            pu__copy(f->theta, f->before, n);
+            pu__copy(f->g, gn, n);
             f->c.rate = t;
             if (f->compare && f->exact) { /* lower by the rule of the search, up to rounding */
                 f->c.best = f->c.objective, f->c.best_step = f->c.step + 1;
-                memcpy(f->best, f->theta, (size_t)n * sizeof(pu_real));
+                pu__copy(f->best, f->theta, n);
             }
             return PU_OK;
         }
@@ -13322,7 +13349,7 @@ PU__FN int pu__fit_after(pu__fit *f, double start)
         f->c.validation = o->validate(f->model, f->theta, o->user);
         if (f->c.validation < f->c.best) {
             f->c.best = f->c.validation, f->c.best_step = f->c.step, f->c.stale = 0;
-            memcpy(f->best, f->theta, (size_t)f->n * sizeof(pu_real));
+            pu__copy(f->best, f->theta, f->n);
         } else f->c.stale++;
         if (f->c.validation != f->c.validation || (o->patience > 0 && (pu_int)f->c.stale >= o->patience))
             end = 1, r->stop = PU_FIT_VALIDATION;
@@ -13396,7 +13423,7 @@ PU_DEF pu_status pu_fit_bytes(pu_model *model, const pu_data *data, const pu_fit
     f.model = model, f.data = data, f.o = &o;
     if (!bytes) {
         pu__report_clear(report);
-        return pu__fail(report, PU_E_NULL, "bytes", -1, -1);
+        return pu__refuse(report, PU_E_NULL, "bytes");
     }
     f.se = o.tolerance > 0 && !o.fixed_probes && o.gradient.kind != PU_EXACT;
     status = pu_model_gradient_bytes(model, data, &o.gradient, f.se, &gradients, report); /* all data as one batch: no batch
@@ -13406,7 +13433,7 @@ PU_DEF pu_status pu_fit_bytes(pu_model *model, const pu_data *data, const pu_fit
     pu__fit_layout(&f, &arena);
     if (o.warm_start) (void)pu__far_blocks(&arena, 1, f.N * (f.K + 1), f.D); /* pu_gradient stages the solutions */
     report->bytes = *bytes = pu__add(pu__arena_bytes(&arena), gradients, &arena.overflow);
-    return arena.overflow ? pu__fail(report, PU_E_OVERFLOW, "workspace", -1, -1) : PU_OK;
+    return arena.overflow ? pu__refuse(report, PU_E_OVERFLOW, "workspace") : PU_OK;
 }
 
 PU_DEF pu_status pu_fit(pu_model *model, const pu_data *data, const pu_fit_options *options, pu_workspace *ws, pu_real *theta,
@@ -13444,15 +13471,15 @@ PU_DEF pu_status pu_fit(pu_model *model, const pu_data *data, const pu_fit_optio
     if (status) return pu__fit_fail(report, status, "workspace");
     f.ws = ws->fixed ? &rest : ws;
     pu__fit_layout(&f, &arena);
-    memcpy(f.theta, theta, (size_t)f.n * sizeof(pu_real));
-    if (f.best) memcpy(f.best, theta, (size_t)f.n * sizeof(pu_real));
-    memcpy(f.before, theta, (size_t)f.n * sizeof(pu_real));
-    memset(f.m, 0, (size_t)f.n * sizeof(pu_real)), memset(f.g, 0, (size_t)f.n * sizeof(pu_real));
-    if (f.v) memset(f.v, 0, (size_t)f.n * sizeof(pu_real));
+    pu__copy(f.theta, theta, f.n);
+    if (f.best) pu__copy(f.best, theta, f.n);
+    pu__copy(f.before, theta, f.n);
+    pu__zeros(f.m, f.n), pu__zeros(f.g, f.n);
+    if (f.v) pu__zeros(f.v, f.n);
     if (f.S)
-        memset(f.S, 0, (size_t)(f.pairs * f.n) * sizeof(pu_real)), memset(f.Y, 0, (size_t)(f.pairs * f.n) * sizeof(pu_real));
+        pu__zeros(f.S, f.pairs * f.n), pu__zeros(f.Y, f.pairs * f.n);
     if (f.rho) memset(f.rho, 0, (size_t)(2 * f.pairs) * sizeof(double));
-    if (f.x) memset(f.x, 0, (size_t)(f.N * (f.K + 1) * f.D) * sizeof(pu_real));
+    if (f.x) pu__zeros(f.x, f.N * (f.K + 1) * f.D);
     f.c.best = HUGE_VAL, f.c.best_step = -1, f.c.validation = (double)NAN;
 #ifndef PU_NO_STDIO
     f.print = pu__fit_print(&f);
@@ -13480,7 +13507,7 @@ PU_DEF pu_status pu_fit(pu_model *model, const pu_data *data, const pu_fit_optio
     if (!status) {
         status = pu__fit_loop(&f, start);
         if (status != PU_E_FILE || f.c.step > (double)report->resumed) /* whatever happened, the best point so far */
-            memcpy(theta, f.c.best_step >= 0 ? f.best : f.theta, (size_t)f.n * sizeof(pu_real));
+            pu__copy(theta, f.c.best_step >= 0 ? f.best : f.theta, f.n);
         if (!pu__fatal(status)) (void)pu_model_set(model, theta, NULL);
     }
     report->theta = theta;
@@ -13506,7 +13533,7 @@ PU__FN pu_status pu__fit_covariance(pu_model *model, const pu_data *data, const 
     if (!ws) ws = &mine;
     status = pu_model_set(model, theta, report);
     if (status) return status;
-    if (!out) return pu__fail(report, PU_E_NULL, full ? "covariance" : "se", -1, -1);
+    if (!out) return pu__refuse(report, PU_E_NULL, full ? "covariance" : "se");
     n = model->params;
     for (pass = 0; pass < 2; pass++) {
         at = pu__reals(&arena, n, 1), g = pu__reals(&arena, n, 1), column = pu__reals(&arena, n, 1);
@@ -13517,7 +13544,7 @@ PU__FN pu_status pu__fit_covariance(pu_model *model, const pu_data *data, const 
     memset(&fixed, 0, sizeof fixed);
     if (options) fixed = *options;
     if (pu__to_tune(&fixed)) status = pu__tune_once(model, data, data->n, &fixed, ws->fixed ? &rest : ws, report);
-    memcpy(at, theta, (size_t)n * sizeof(pu_real));
+    pu__copy(at, theta, n);
     for (i = 0; i < n && !status; i++) {
         double h = step * pu__max(1, fabs((double)theta[i]));
         at[i] = (pu_real)((double)theta[i] + h);

@@ -2890,6 +2890,15 @@ PU__FN pu_term pu__t(pu_block x, pu_real scale, const pu_real *c, const pu_real 
     return t;
 }
 
+/* k pairs of columns (c_j p_j, q_j), the terms that a reverse step of the solver adds up with weights. c NULL: ones. Y, where
+   Y.at is not NULL, receives += the product of the operator with c_j p_j. */
+typedef struct {
+    pu_int k;
+    const pu_real *c;
+    pu_block P, Q, Y;
+    const pu_real *weight;
+} pu__pairs;
+
 /* ------------------------------------------------------------------------------------------------
    >>matrix   products, triangles, bands, small eigenproblems
    ------------------------------------------------------------------------------------------------ */

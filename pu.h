@@ -1152,13 +1152,14 @@ typedef struct {
     pu_real W[PU_SSM_MAX * PU_SSM_MAX], W0[PU_SSM_MAX * PU_SSM_MAX]; /* Q^-1, P0^-1 */
     pu_real F[PU_SSM_MAX * PU_SSM_MAX], F0[PU_SSM_MAX * PU_SSM_MAX]; /* F F' = Q^-1, F0 F0' = P0^-1 */
     double Qi[PU_SSM_MAX * PU_SSM_MAX], Pi[PU_SSM_MAX * PU_SSM_MAX]; /* the inverses once more, for the gradients */
+    double A_wide[PU_SSM_MAX * PU_SSM_MAX], Q_wide[PU_SSM_MAX * PU_SSM_MAX]; /* A and Q once more, in double */
     double logdet;
     int doublings;  /* squarings of A after which the series for P0 has converged */
     uint64_t print; /* of what was set, to see that A, Q or P0 was changed since */
 } pu_ssm;
 PU_DEF pu_status pu_ssm_set(pu_ssm *m, pu_int steps, pu_int states, const pu_real *A, const pu_real *Q,
                             pu_ssm_start start, const pu_real *P0, pu_int *index);
-/* Gamma, borrowing *m. About 3 S^2 T multiplications per column, no scratch; grad 5 S^2 T; solve 3 S^2 T. */
+/* Gamma, borrowing *m. About 3 S^2 T multiplications per column, grad 5 S^2 T, solve 3 S^2 T. Scratch: 288 S reals. */
 PU_DEF pu_op pu_op_ssm(const pu_ssm *m);
 /* The prior mean that belongs to a start at m0 (S): nu_t = A^(t-1) m0, D entries; m0 = 0 needs none. Its reverse takes
    d/dnu (results.nu) back: grad_A (S x S, may be results.Gamma) += d/dA, grad_m0 (S) += d/dm0; NULL = not wanted. */
@@ -5104,317 +5105,396 @@ PU_DEF pu_op pu_op_ar(const pu_ar *ar)
    ------------------------------------------------------------------------------------------------ */
 
 /* ---- state space: Gamma = B' blockdiag(P0^-1, Q^-1, .., Q^-1) B, (B x)_t = x_t - A x_{t-1} ----
-   Kept as this product, not as blocks of Gamma: rounding then leaves it positive definite, and the gradient sees the
-   small x_t - A x_{t-1} itself instead of differences of large moments. Blocks of S are too short for vector
-   registers, so the loops run over time: PU__SSM_W steps at a time are turned into one row per state. Below, t counts
-   from 0, and W_0 = P0^-1, W_t = Q^-1. */
+   Gamma is applied as this product and never formed. Rounding then leaves it positive definite, and the gradient
+   sees the small x_t - A x_{t-1} itself instead of differences of large moments.
+   Below, t counts from 0, W_0 = P0^-1 and W_t = Q^-1 for t > 0.
+   Products of S x S blocks are too short for vector registers, so the inner loops run over time. A tile holds
+   PU__SSM_STEPS steps, transposed: one row per state. */
 
-#define PU__SSM_W 64                /* steps at a time, a multiple of PU__LANES */
-#define PU__SSM_ROW (PU__SSM_W + 8) /* a row: those steps, the one before or after, and unused ones */
-#define PU__SSM_TILE (PU_SSM_MAX * PU__SSM_ROW)
+#define PU__SSM_STEPS 64                /* steps of a tile, a multiple of PU__LANES */
+#define PU__SSM_ROW (PU__SSM_STEPS + 8) /* length of its rows: also the step before or after; the rest is padding */
+#define PU__SSM_TILES 4                 /* tiles of scratch: pu__ssm_grad needs all, a product three */
 #define PU__SSM_SQUARE (PU_SSM_MAX * PU_SSM_MAX)
 
+/* The state space behind an operator made by pu_op_ssm. */
 PU__FN const pu_ssm *pu__ssm(const pu_op *op) { return (const pu_ssm *)op->data; }
 
-/* tile column l = x_{first + l}, l < n; zero where there is no such step */
-PU__FN void pu__ssm_load(const pu_ssm *m, const pu_real *x, pu_int first, pu_int n, pu_real *tile)
+/* Column l of the tile = x_{first - 1 + l}, l = 0 .. PU__SSM_STEPS, and zero where the series has no such step. */
+PU__FN void pu__ssm_load(const pu_ssm *m, const pu_real *x, pu_int first, pu_real *tile)
 {
     const pu_int S = m->states;
-    const pu_int from = first < 0 ? -first : 0, to = pu__min(n, m->steps - first); /* columns that exist */
+    const pu_int last = pu__min(PU__SSM_STEPS, m->steps - first);
     pu_int i, l;
-    for (i = 0; i < S; i++) {
-        pu_real *row = tile + i * PU__SSM_ROW;
-        for (l = 0; l < from; l++) row[l] = 0;
-        for (l = from; l < to; l++) row[l] = x[(first + l) * S + i];
-        for (l = to; l < n; l++) row[l] = 0;
-    }
+    pu__zeros(tile, S * PU__SSM_ROW);
+    for (i = 0; i < S; i++)
+        for (l = first == 0; l <= last; l++)
+            tile[i * PU__SSM_ROW + l] = x[(first - 1 + l) * S + i];
 }
 
-/* out = C in, or base - C in; C_ij = c[i row + j col], so that C' is as good as C. Four terms per pass over a row. */
-PU__FN void pu__ssm_mix(pu_int S, const pu_real *c, pu_int row, pu_int col, const pu_real *in, const pu_real *base,
-                        pu_real *out)
+/* out = C in, or base - C in where base is not NULL, for the PU__SSM_STEPS columns of a tile. C is S x S; transposed
+   puts C' in its place. `in` and `base` may point at column 1 of a tile, to be one step ahead. */
+PU__FN void pu__ssm_mix(pu_int S, const pu_real *C, int transposed, const pu_real *in, const pu_real *base, pu_real *out)
 {
+    const pu_int down = transposed ? 1 : S;
+    const pu_int along = transposed ? S : 1;
     pu_int i, j, l;
     for (i = 0; i < S; i++) {
-        pu_real sum[PU__SSM_W] = {0};
-        const pu_real *a = c + i * row, *x = in;
-        for (j = 0; j + 4 <= S; j += 4, a += 4 * col, x += 4 * PU__SSM_ROW) {
-            const pu_real a0 = a[0], a1 = a[col], a2 = a[2 * col], a3 = a[3 * col];
-            for (l = 0; l < PU__SSM_W; l++)
-                sum[l] += (a0 * x[l] + a1 * x[PU__SSM_ROW + l]) +
-                          (a2 * x[2 * PU__SSM_ROW + l] + a3 * x[3 * PU__SSM_ROW + l]);
+        pu_real sum[PU__SSM_STEPS] = {0};
+        /* Four terms per pass: fewer loads and stores of the sums. */
+        for (j = 0; j + 4 <= S; j += 4) {
+            const pu_real *c = C + i * down + j * along;
+            const pu_real *x = in + j * PU__SSM_ROW;
+            const pu_real c0 = c[0], c1 = c[along], c2 = c[2 * along], c3 = c[3 * along];
+            for (l = 0; l < PU__SSM_STEPS; l++)
+                sum[l] += (c0 * x[l] + c1 * x[PU__SSM_ROW + l]) +
+                          (c2 * x[2 * PU__SSM_ROW + l] + c3 * x[3 * PU__SSM_ROW + l]);
         }
-        for (; j < S; j++, a += col, x += PU__SSM_ROW)
-            for (l = 0; l < PU__SSM_W; l++) sum[l] += a[0] * x[l];
-        for (l = 0; l < PU__SSM_W; l++) out[i * PU__SSM_ROW + l] = base ? base[i * PU__SSM_ROW + l] - sum[l] : sum[l];
-    }
-}
-
-/* y = B' s (or y += B' s) with s_t = W_t (B x)_t, or, to sample, s_t = F_t x_t */
-PU__FN void pu__ssm_pass(const pu_ssm *m, const pu_real *x, pu_real *y, int add, int sample)
-{
-    const pu_int S = m->states, T = m->steps;
-    const pu_real *C = sample ? m->F : m->W, *C0 = sample ? m->F0 : m->W0;
-    pu_real in[PU__SSM_TILE], mid[PU__SSM_TILE], s[PU__SSM_TILE];
-    pu_int first, i, j, l;
-    for (first = 0; first < T; first += PU__SSM_W - 1) { /* y_t needs s_{t+1}: one column less comes out than goes in */
-        const pu_int n = pu__min(PU__SSM_W - 1, T - first);
-        pu__ssm_load(m, x, first - 1, PU__SSM_W + 1, in); /* column 0: the step before */
-        if (sample) pu__ssm_mix(S, C, S, 1, in + 1, NULL, s);
-        else {
-            pu__ssm_mix(S, m->A, S, 1, in, in + 1, mid); /* x_t - A x_{t-1} */
-            pu__ssm_mix(S, C, S, 1, mid, NULL, s);
-        }
-        for (i = 0; i < S && first == 0; i++) {
-            pu_real sum = 0;
-            for (j = 0; j < S; j++) sum += C0[i * S + j] * x[j]; /* there is no step before */
-            s[i * PU__SSM_ROW] = sum;
-        }
-        for (i = 0; i < S; i++) /* nor one after the last */
-            for (l = n; l <= PU__SSM_W; l++)
-                if (l == PU__SSM_W || first + l >= T) s[i * PU__SSM_ROW + l] = 0;
-        pu__ssm_mix(S, m->A, 1, S, s + 1, s, mid); /* s_t - A's_{t+1} */
-        for (i = 0; i < S; i++) {
-            const pu_real *row = mid + i * PU__SSM_ROW;
-            pu_real *out = y + first * S + i;
-            if (add) for (l = 0; l < n; l++) out[l * S] += row[l];
-            else for (l = 0; l < n; l++) out[l * S] = row[l];
+        for (; j < S; j++)
+            pu__axpy(PU__SSM_STEPS, C[i * down + j * along], in + j * PU__SSM_ROW, sum);
+        for (l = 0; l < PU__SSM_STEPS; l++) {
+            const pu_int at = i * PU__SSM_ROW + l;
+            out[at] = base ? base[at] - sum[l] : sum[l];
         }
     }
 }
 
-PU__FN pu_status pu__ssm_apply(const pu_op *op, pu_int k, pu_block X, pu_block Y, int add, pu_real *work)
-{
-    pu_int j;
-    (void)work;
-    for (j = 0; j < k; j++) pu__ssm_pass(pu__ssm(op), pu__col(X, j), pu__col(Y, j), add, 0);
-    return PU_OK;
-}
-
-PU__FN pu_status pu__ssm_sample(const pu_op *op, pu_int k, pu_block E, pu_block Y, pu_real *work)
-{
-    pu_int j;
-    (void)work;
-    for (j = 0; j < k; j++) pu__ssm_pass(pu__ssm(op), pu__col(E, j), pu__col(Y, j), 0, 1);
-    return PU_OK;
-}
-
-/* Gamma^-1 x: u_t = x_t + A'u_{t+1} back in time, then y_t = A y_{t-1} + (P0 or Q) u_t */
-PU__FN pu_status pu__ssm_solve(const pu_op *op, pu_int k, pu_block X, pu_block Y, pu_real *work)
+/* Y = B's or Y += B's, that is y_t = s_t - A's_{t+1}, for k columns. s_t = W_t (B x)_t makes it Gamma X.
+   sample: s_t = F_t x_t with F_t F_t' = W_t makes it draws of N(0, Gamma) when X holds standard normals. */
+PU__FN pu_status pu__ssm_pass(const pu_op *op, pu_int k, pu_block X, pu_block Y, int add, int sample, pu_real *work)
 {
     const pu_ssm *m = pu__ssm(op);
     const pu_int S = m->states, T = m->steps;
-    pu_int t, i, j, c;
+    const pu_real *C0 = sample ? m->F0 : m->W0;
+    pu_real *s = work, *in = s + S * PU__SSM_ROW, *out = in + S * PU__SSM_ROW;
+    pu_int column, first, i, l;
+    for (column = 0; column < k; column++)
+        /* y_t needs s_{t+1}: one step less comes out of a tile than goes in. */
+        for (first = 0; first < T; first += PU__SSM_STEPS - 1) {
+            const pu_int steps = pu__min(PU__SSM_STEPS, T - first);
+            const pu_int n = pu__min(PU__SSM_STEPS - 1, steps);
+            const pu_real *x = pu__col(X, column);
+            pu_real *y = pu__col(Y, column) + first * S;
+            pu__ssm_load(m, x, first, in);
+            if (sample) pu__ssm_mix(S, m->F, 0, in + 1, NULL, s);
+            else {
+                pu__ssm_mix(S, m->A, 0, in, in + 1, out);
+                pu__ssm_mix(S, m->W, 0, out, NULL, s);
+            }
+            for (i = 0; i < S; i++) {
+                pu_real *row = s + i * PU__SSM_ROW;
+                pu__zeros(row + steps, PU__SSM_ROW - steps);
+                if (first > 0) continue;
+                /* t = 0 has no step before and a precision of its own. */
+                row[0] = 0;
+                for (l = 0; l < S; l++)
+                    row[0] += C0[i * S + l] * x[l];
+            }
+            pu__ssm_mix(S, m->A, 1, s + 1, s, out);
+            for (i = 0; i < S; i++) {
+                const pu_real *row = out + i * PU__SSM_ROW;
+                if (add) for (l = 0; l < n; l++) y[l * S + i] += row[l];
+                else for (l = 0; l < n; l++) y[l * S + i] = row[l];
+            }
+        }
+    return PU_OK;
+}
+
+/* Y = Gamma X, or Y += Gamma X. Gamma is symmetric, so this is apply_t too. */
+PU__FN pu_status pu__ssm_apply(const pu_op *op, pu_int k, pu_block X, pu_block Y, int add, pu_real *work)
+{
+    return pu__ssm_pass(op, k, X, Y, add, 0, work);
+}
+
+/* Y = B' blockdiag(F0, F, .., F) E, where F0 F0' = P0^-1 and F F' = Q^-1. */
+PU__FN pu_status pu__ssm_sample(const pu_op *op, pu_int k, pu_block E, pu_block Y, pu_real *work)
+{
+    return pu__ssm_pass(op, k, E, Y, 0, 1, work);
+}
+
+/* Y = Gamma^-1 X by the recursions of B'^-1 and B^-1:
+     u_t = x_t + A'u_{t+1} backward in time, then y_t = C_t u_t + A y_{t-1} with C_0 = P0, C_t = Q, y_{-1} = 0. */
+PU__FN pu_status pu__ssm_solve(const pu_op *op, pu_int k, pu_block X, pu_block Y, pu_real *work)
+{
+    static const pu_real zero[PU_SSM_MAX] = {0};
+    const pu_ssm *m = pu__ssm(op);
+    const pu_int S = m->states, D = op->rows;
+    pu_int at, i, j, column;
     (void)work;
-    for (c = 0; c < k; c++) {
-        pu_real *y = pu__col(Y, c), u[PU_SSM_MAX];
-        pu__copy(y, pu__col(X, c), S * T);
-        for (t = T - 2; t >= 0; t--)
-            for (j = 0; j < S; j++) pu__axpy(S, y[(t + 1) * S + j], m->A + j * S, y + t * S);
-        for (t = 0; t < T; t++) {
-            pu__copy(u, y + t * S, S);
+    for (column = 0; column < k; column++) {
+        const pu_real *before = zero;
+        pu_real *y = pu__col(Y, column), u[PU_SSM_MAX];
+        pu__copy(y, pu__col(X, column), D);
+        for (at = D - S; at > 0; at -= S)
+            for (j = 0; j < S; j++)
+                pu__axpy(S, y[at + j], m->A + j * S, y + at - S);
+        for (at = 0; at < D; at += S) {
+            const double *C = at > 0 ? m->Q_wide : m->P0;
+            pu__copy(u, y + at, S);
             for (i = 0; i < S; i++) {
                 double sum = 0;
                 for (j = 0; j < S; j++)
-                    sum += t ? (double)m->Q[i * S + j] * (double)u[j] + (double)m->A[i * S + j] * (double)y[(t - 1) * S + j]
-                             : m->P0[i * S + j] * (double)u[j];
-                y[t * S + i] = (pu_real)sum;
+                    sum += C[i * S + j] * (double)u[j] + m->A_wide[i * S + j] * (double)before[j];
+                y[at + i] = (pu_real)sum;
             }
+            before = y + at;
         }
     }
     return PU_OK;
 }
 
-/* W_t + A'Q^-1 A, without the second term at the last step */
+/* y += the diagonals of the blocks W_t + A'Q^-1 A. The last block is W_t alone. */
 PU__FN pu_status pu__ssm_diag(const pu_op *op, pu_real *y, pu_real *work)
 {
     const pu_ssm *m = pu__ssm(op);
-    const pu_int S = m->states, T = m->steps;
-    pu_int i, j, l, t;
+    const pu_int S = m->states;
+    const double *A = m->A_wide;
+    pu_int i, j, l, at;
     (void)work;
     for (i = 0; i < S; i++) {
         double next = 0;
         for (j = 0; j < S; j++)
-            for (l = 0; l < S; l++) next += (double)m->A[j * S + i] * m->Qi[j * S + l] * (double)m->A[l * S + i];
-        for (t = 0; t < T; t++) {
-            double own = t ? m->Qi[i * S + i] : m->Pi[i * S + i];
-            y[t * S + i] += (pu_real)(t + 1 < T ? own + next : own);
+            for (l = 0; l < S; l++)
+                next += A[j * S + i] * m->Qi[j * S + l] * A[l * S + i];
+        for (at = i; at < op->rows; at += S) {
+            double entry = (at > i ? m->Qi : m->Pi)[i * S + i];
+            if (at + S < op->rows) entry += next;
+            y[at] += (pu_real)entry;
         }
     }
     return PU_OK;
 }
 
-/* c = a b of S x S matrices; ta, tb: transposed */
-PU__FN void pu__ssm_mul(pu_int S, const double *a, int ta, const double *b, int tb, double *c)
+/* ---- S x S matrices in double, row-major without gaps ---- */
+
+/* out = a b; ta, tb: with a', b' in their place. out may be a or b, since the product is made in a copy. */
+PU__FN void pu__ssm_mul(pu_int S, const double *a, int ta, const double *b, int tb, double *out)
 {
+    const pu_int a_down = ta ? 1 : S, a_along = ta ? S : 1;
+    const pu_int b_down = tb ? 1 : S, b_along = tb ? S : 1;
+    double product[PU__SSM_SQUARE];
     pu_int i, j, l;
     for (i = 0; i < S; i++)
         for (j = 0; j < S; j++) {
-            double s = 0;
-            for (l = 0; l < S; l++) s += (ta ? a[l * S + i] : a[i * S + l]) * (tb ? b[j * S + l] : b[l * S + j]);
-            c[i * S + j] = s;
+            double sum = 0;
+            for (l = 0; l < S; l++)
+                sum += a[i * a_down + l * a_along] * b[l * b_down + j * b_along];
+            product[i * S + j] = sum;
         }
+    memcpy(out, product, (size_t)(S * S) * sizeof *out);
 }
 
+/* out = x, n entries, in double. */
 PU__FN void pu__ssm_widen(pu_int n, const pu_real *x, double *out)
 {
     pu_int i;
-    for (i = 0; i < n; i++) out[i] = (double)x[i];
+    for (i = 0; i < n; i++)
+        out[i] = (double)x[i];
 }
 
-/* X := sum_i A^i X A'^i, i.e. the solution of X = A X A' + X_0, by doubling: X += M X M', M := M M, M = A at first.
-   doublings > 0: so many, for an X of any sign. 0: X is positive definite, until its diagonal (which bounds the rest)
-   has not moved twice running. Returns how many, or -1 when A is not stable. */
+/* X := (X + X')/2, for a matrix that is symmetric up to rounding. */
+PU__FN void pu__ssm_average(pu_int S, double *X)
+{
+    pu_int i;
+    for (i = 0; i < S * S; i++) {
+        const pu_int mirror = i % S * S + i / S;
+        if (mirror <= i) X[i] = X[mirror] = (X[i] + X[mirror]) / 2;
+    }
+}
+
+/* out = (C + C')/2 of a matrix that is symmetric up to rounding. */
+PU__FN void pu__ssm_symmetric(pu_int S, const pu_real *C, double *out)
+{
+    pu__ssm_widen(S * S, C, out);
+    pu__ssm_average(S, out);
+}
+
+/* X := sum_i A^i X A'^i, which solves X = A X A' + X_0, by doubling: X += M X M', M := M M, with M = A at first.
+   transposed: A' in the place of A. Returns the number of doublings, or -1 when A is not stable.
+   doublings > 0: make that many, for an X of any sign. doublings = 0: X is positive definite, and the sum ends when
+   its diagonal, which bounds the other entries, has not moved twice in a row. */
 PU__FN int pu__ssm_lyapunov(pu_int S, const pu_real *A, int transposed, int doublings, double *X)
 {
-    double M[PU__SSM_SQUARE], N[PU__SSM_SQUARE], MX[PU__SSM_SQUARE];
+    double M[PU__SSM_SQUARE], term[PU__SSM_SQUARE];
+    const int most = doublings ? doublings : 64; /* a radius of 1 - 1e-16 needs about 59 */
     int step, quiet = 0;
-    pu_int i, j;
-    for (i = 0; i < S; i++)
-        for (j = 0; j < S; j++) M[i * S + j] = (double)(transposed ? A[j * S + i] : A[i * S + j]);
-    for (step = 1; step <= (doublings ? doublings : 64); step++) { /* a radius of 1 - 1e-16 needs about 59 */
+    pu_int i;
+    pu__ssm_widen(S * S, A, M);
+    for (step = 1; step <= most; step++) {
         int moved = 0;
-        pu__ssm_mul(S, M, 0, X, 0, MX);
-        pu__ssm_mul(S, MX, 0, M, 1, N);
-        for (i = 0; i < S * S; i++) X[i] += N[i];
-        for (i = 0; i < S; i++) {
-            if (!doublings && !pu__finite_double(X[i * S + i])) return -1;
-            if (!(N[i * S + i] <= 1e-16 * X[i * S + i])) moved = 1;
+        pu__ssm_mul(S, M, transposed, X, 0, term);
+        pu__ssm_mul(S, term, 0, M, !transposed, term);
+        for (i = 0; i < S * S; i++)
+            X[i] += term[i];
+        for (i = 0; i < S * S; i += S + 1) {
+            if (!doublings && !pu__finite_double(X[i])) return -1;
+            if (!(term[i] <= 1e-16 * X[i])) moved = 1;
         }
         quiet = moved ? 0 : quiet + 1;
         if (!doublings && quiet == 2) return step;
-        pu__ssm_mul(S, M, 0, M, 0, N);
-        memcpy(M, N, (size_t)(S * S) * sizeof *M);
+        pu__ssm_mul(S, M, 0, M, 0, M);
     }
     return doublings ? doublings : -1;
 }
 
-/* From d/dA, d/dQ, d/dP0 with the three held apart (symmetric; dQ is spoilt) to grad +=. For the stationary start
-   dP = A dP A' + (dA P A' + A P dA' + dQ), so with Lambda = A'Lambda A + d/dP0:
-   d/dA += 2 Lambda A P0, d/dQ += Lambda. */
-PU__FN void pu__ssm_push(const pu_ssm *m, const double *dA, double *dQ, const double *dP, pu_real *grad)
+/* ---- gradients ---- */
+
+/* Derivatives with respect to A, Q and P0, or sums on the way to them; S x S each. */
+typedef struct {
+    double A[PU__SSM_SQUARE], Q[PU__SSM_SQUARE], P0[PU__SSM_SQUARE];
+} pu__ssm_sums;
+
+/* grad += the derivatives d, taken as if A, Q and P0 did not depend on each other; d->Q and d->P0 are symmetric.
+   Zero start, P0 = Q: d/dQ += d/dP0. Stationary start: dP0 = A dP0 A' + (dA P0 A' + A P0 dA' + dQ), so with
+     Lambda = A'Lambda A + d/dP0:   d/dA += 2 Lambda A P0,   d/dQ += Lambda.
+   Overwrites d. */
+PU__FN void pu__ssm_push(const pu_ssm *m, pu__ssm_sums *d, pu_real *grad)
 {
     const pu_int S = m->states, SS = S * S;
-    double Lambda[PU__SSM_SQUARE], A[PU__SSM_SQUARE] = {0}, AP[PU__SSM_SQUARE], way[PU__SSM_SQUARE];
+    double change[PU__SSM_SQUARE];
     pu_int i;
     if (m->start == PU_SSM_STATIONARY) {
-        memcpy(Lambda, dP, (size_t)SS * sizeof *Lambda);
-        pu__ssm_lyapunov(S, m->A, 1, m->doublings, Lambda);
-        pu__ssm_widen(SS, m->A, A);
-        pu__ssm_mul(S, A, 0, m->P0, 0, AP);
-        pu__ssm_mul(S, Lambda, 0, AP, 0, way);
-        for (i = 0; i < SS; i++) grad[i] += (pu_real)(dA[i] + 2 * way[i]), dQ[i] += Lambda[i];
-    } else {
-        for (i = 0; i < SS; i++) grad[i] += (pu_real)dA[i];
-        if (m->start == PU_SSM_ZERO) for (i = 0; i < SS; i++) dQ[i] += dP[i];
-        else for (i = 0; i < SS; i++) grad[2 * SS + i] += (pu_real)dP[i];
+        pu__ssm_lyapunov(S, m->A, 1, m->doublings, d->P0); /* now Lambda */
+        pu__ssm_mul(S, m->A_wide, 0, m->P0, 0, change);
+        pu__ssm_mul(S, d->P0, 0, change, 0, change);
+        for (i = 0; i < SS; i++)
+            d->A[i] += 2 * change[i];
     }
-    for (i = 0; i < SS; i++) grad[SS + i] += (pu_real)dQ[i];
+    for (i = 0; i < SS; i++) {
+        if (m->start == PU_SSM_GIVEN) grad[2 * SS + i] += (pu_real)d->P0[i];
+        else d->Q[i] += d->P0[i];
+        grad[i] += (pu_real)d->A[i];
+        grad[SS + i] += (pu_real)d->Q[i];
+    }
 }
 
-/* out = -V (G + G')/2 V: from the gradient for a precision to that for its covariance, V the precision */
-PU__FN void pu__ssm_to_covariance(pu_int S, const double *V, const double *G, double *out)
+/* G := -V (G + G')/2 V: from the gradient for a precision V to the gradient for the covariance V^-1. */
+PU__FN void pu__ssm_to_covariance(pu_int S, const double *V, double *G)
 {
-    double VG[PU__SSM_SQUARE], sum[PU__SSM_SQUARE];
-    pu_int i, j;
-    pu__ssm_mul(S, V, 0, G, 0, VG);
-    pu__ssm_mul(S, VG, 0, V, 0, sum);
-    for (i = 0; i < S; i++)
-        for (j = 0; j < S; j++) out[i * S + j] = -(sum[i * S + j] + sum[j * S + i]) / 2;
+    pu_int i;
+    pu__ssm_mul(S, V, 0, G, 0, G);
+    pu__ssm_mul(S, G, 0, V, 0, G);
+    pu__ssm_average(S, G);
+    for (i = 0; i < S * S; i++)
+        G[i] = -G[i];
 }
 
-/* p'Gamma q = p_0'W_0 q_0 + sum_{t>0} u_t'W v_t, u = B p, v = B q, so
-   d/dW_0 = p_0 q_0', d/dW = sum u_t v_t', d/dA = -W sum (v_t p_{t-1}' + u_t q_{t-1}') */
+/* grad += what follows from d->A = Q d/dA, d->Q = d/dW and d->P0 = d/dW_0. Overwrites d. */
+PU__FN pu_status pu__ssm_push_precision(const pu_ssm *m, pu__ssm_sums *d, pu_real *grad)
+{
+    pu__ssm_mul(m->states, m->Qi, 0, d->A, 0, d->A);
+    pu__ssm_to_covariance(m->states, m->Qi, d->Q);
+    pu__ssm_to_covariance(m->states, m->Pi, d->P0);
+    pu__ssm_push(m, d, grad);
+    return PU_OK;
+}
+
+/* grad += sum_j weight_j d/dtheta p_j'Gamma q_j. With u = B p and v = B q,
+     p'Gamma q = p_0'W_0 q_0 + sum_{t>0} u_t'W v_t, so
+     d/dW_0 = p_0 q_0',   d/dW = sum_{t>0} u_t v_t',   d/dA = -W sum_{t>0} (v_t p_{t-1}' + u_t q_{t-1}'). */
 PU__FN pu_status pu__ssm_grad(const pu_op *op, pu_int k, pu_block P, pu_block Q, const pu_real *weight, pu_real *grad,
                               pu_real *work)
 {
     const pu_ssm *m = pu__ssm(op);
-    const pu_int S = m->states, T = m->steps;
-    double uv[PU__SSM_SQUARE] = {0}, lag[PU__SSM_SQUARE] = {0}, pq[PU__SSM_SQUARE] = {0};
-    double dA[PU__SSM_SQUARE], dQ[PU__SSM_SQUARE], dP[PU__SSM_SQUARE];
-    pu_real p[PU__SSM_TILE], q[PU__SSM_TILE], u[PU__SSM_TILE], v[PU__SSM_TILE];
-    pu_int first, a, b, j;
-    (void)work;
-    for (j = 0; j < k; j++) {
-        const double w = (double)weight[j];
-        if (weight[j] == 0) continue;
-        for (a = 0; a < S; a++)
-            for (b = 0; b < S; b++) pq[a * S + b] += w * (double)pu__col(P, j)[a] * (double)pu__col(Q, j)[b];
-        for (first = 1; first < T; first += PU__SSM_W) {
-            const pu_int n = pu__min(PU__SSM_W, T - first);
-            pu__ssm_load(m, pu__col(P, j), first - 1, PU__SSM_W + 1, p); /* column 0: the step before */
-            pu__ssm_load(m, pu__col(Q, j), first - 1, PU__SSM_W + 1, q);
-            pu__ssm_mix(S, m->A, S, 1, p, p + 1, u);
-            pu__ssm_mix(S, m->A, S, 1, q, q + 1, v);
-            for (a = 0; a < S; a++)
-                for (b = 0; b < S; b++) {
-                    const pu_real *ua = u + a * PU__SSM_ROW, *va = v + a * PU__SSM_ROW, *vb = v + b * PU__SSM_ROW;
-                    uv[a * S + b] += w * (double)pu__dot_chunk(n, NULL, ua, vb);
-                    lag[a * S + b] += w * ((double)pu__dot_chunk(n, NULL, va, p + b * PU__SSM_ROW) +
-                                           (double)pu__dot_chunk(n, NULL, ua, q + b * PU__SSM_ROW));
-                }
+    const pu_int S = m->states, T = m->steps, tile = S * PU__SSM_ROW;
+    pu_real *p = work, *q = p + tile, *u = q + tile, *v = u + tile;
+    pu__ssm_sums d = {{0}, {0}, {0}};
+    pu_int first, at, column;
+    for (column = 0; column < k; column++) {
+        const pu_real *p_all = pu__col(P, column), *q_all = pu__col(Q, column);
+        const double w = (double)weight[column];
+        if (weight[column] == 0) continue;
+        for (at = 0; at < S * S; at++)
+            d.P0[at] += w * (double)p_all[at / S] * (double)q_all[at % S];
+        for (first = 1; first < T; first += PU__SSM_STEPS) {
+            const pu_int n = pu__min(PU__SSM_STEPS, T - first);
+            pu__ssm_load(m, p_all, first, p);
+            pu__ssm_load(m, q_all, first, q);
+            pu__ssm_mix(S, m->A, 0, p, p + 1, u);
+            pu__ssm_mix(S, m->A, 0, q, q + 1, v);
+            /* Column l of u and v is step first + l, of p and q the step before that. */
+            for (at = 0; at < S * S; at++) {
+                const pu_int i = at / S * PU__SSM_ROW, j = at % S * PU__SSM_ROW;
+                d.Q[at] += w * (double)pu__dot_chunk(n, NULL, u + i, v + j);
+                d.A[at] -= w * ((double)pu__dot_chunk(n, NULL, v + i, p + j) +
+                                (double)pu__dot_chunk(n, NULL, u + i, q + j));
+            }
         }
     }
-    pu__ssm_mul(S, m->Qi, 0, lag, 0, dA);
-    for (a = 0; a < S * S; a++) dA[a] = -dA[a];
-    pu__ssm_to_covariance(S, m->Qi, uv, dQ);
-    pu__ssm_to_covariance(S, m->Pi, pq, dP);
-    pu__ssm_push(m, dA, dQ, dP, grad);
-    return PU_OK;
+    return pu__ssm_push_precision(m, &d, grad);
 }
 
-/* blocks (t, t): W_t + A'W A (the last: W alone), (t, t-1): -W A */
+/* B += the band of Gamma: blocks (t, t) W_t + A'W A (the last one: W_t alone), blocks (t, t-1) -W A. */
 PU__FN pu_status pu__ssm_band_add(const pu_op *op, pu_int width, double *B)
 {
     const pu_ssm *m = pu__ssm(op);
-    const pu_int S = m->states, T = m->steps, w = width + 1;
-    double A[PU__SSM_SQUARE], WA[PU__SSM_SQUARE], AWA[PU__SSM_SQUARE];
-    pu_int t, i, j;
-    pu__ssm_widen(S * S, m->A, A);
-    pu__ssm_mul(S, m->Qi, 0, A, 0, WA);
-    pu__ssm_mul(S, A, 1, WA, 0, AWA);
-    for (t = 0; t < T; t++)
-        for (i = 0; i < S; i++) {
-            double *row = B + (t * S + i) * w;
-            for (j = 0; j <= i; j++)
-                row[i - j] += (t > 0 ? m->Qi[i * S + j] : m->Pi[i * S + j]) + (t + 1 < T ? AWA[i * S + j] : 0);
-            for (j = 0; j < S && t > 0; j++) row[S + i - j] -= WA[i * S + j];
-        }
+    const pu_int S = m->states, D = op->rows;
+    double WA[PU__SSM_SQUARE], AWA[PU__SSM_SQUARE];
+    pu_int at, i, j;
+    pu__ssm_mul(S, m->Qi, 0, m->A_wide, 0, WA);
+    pu__ssm_mul(S, m->A_wide, 1, WA, 0, AWA);
+    for (at = 0; at < D; at++) {
+        const double *W = at < S ? m->Pi : m->Qi;
+        double *row = B + at * (width + 1); /* row[j] is the entry j columns to the left of the diagonal */
+        i = at % S;
+        for (j = 0; j <= i; j++)
+            row[i - j] += W[i * S + j] + (at < D - S ? AWA[i * S + j] : 0);
+        if (at < S) continue;
+        for (j = 0; j < S; j++)
+            row[S + i - j] -= WA[i * S + j];
+    }
     return PU_OK;
 }
 
-/* tr(Gamma S) = tr(W_0 S_00) + sum_{t>0} tr(W [S_tt - A S_{t-1,t} - S_{t,t-1} A' + A S_{t-1,t-1} A']) */
-PU__FN pu_status pu__ssm_band_grad(const pu_op *op, pu_int width, const double *S_, double weight, pu_real *grad)
+/* Entry (i, j) of the diagonal block that begins at row `block` of a band with w entries per row (see pu_op.band_add). */
+PU__FN double pu__ssm_band_at(const double *band, pu_int w, pu_int block, pu_int i, pu_int j)
+{
+    const pu_int lower = pu__most(i, j);
+    return band[(block + lower) * w + 2 * lower - i - j];
+}
+
+/* sum_l a_l b_l over S entries, in double. */
+PU__FN double pu__ssm_dot(pu_int S, const double *a, const double *b)
+{
+    double sum = 0;
+    pu_int l;
+    for (l = 0; l < S; l++)
+        sum += a[l] * b[l];
+    return sum;
+}
+
+/* grad += weight d/dtheta tr(Gamma Z), Z given inside the band:
+     tr(Gamma Z) = tr(W_0 Z_00) + sum_{t>0} tr(W [Z_tt + A Z_{t-1,t-1} A' - A Z_{t-1,t} - Z_{t,t-1} A']). */
+PU__FN pu_status pu__ssm_band_grad(const pu_op *op, pu_int width, const double *Z, double weight, pu_real *grad)
 {
     const pu_ssm *m = pu__ssm(op);
-    const pu_int S = m->states, T = m->steps, w = width + 1;
-    double now[PU__SSM_SQUARE] = {0}, lag[PU__SSM_SQUARE] = {0}, before[PU__SSM_SQUARE] = {0}, start[PU__SSM_SQUARE];
-    double A[PU__SSM_SQUARE], AS[PU__SSM_SQUARE], ASA[PU__SSM_SQUARE], AL[PU__SSM_SQUARE], dA[PU__SSM_SQUARE];
-    double dQ[PU__SSM_SQUARE], dP[PU__SSM_SQUARE];
-    pu_int t, i, j;
-    for (t = 0; t < T; t++) /* sums of S_tt (t > 0), S_{t,t-1}, S_{t-1,t-1} */
-        for (i = 0; i < S; i++)
-            for (j = 0; j < S; j++) {
-                const double tt = S_[(t * S + (i > j ? i : j)) * w + (i > j ? i - j : j - i)];
-                if (t == 0) start[i * S + j] = weight * tt;
-                else now[i * S + j] += weight * tt, lag[i * S + j] += weight * S_[(t * S + i) * w + S + i - j];
-                if (t + 1 < T) before[i * S + j] += weight * tt;
-            }
-    pu__ssm_widen(S * S, m->A, A);
-    pu__ssm_mul(S, A, 0, before, 0, AS);
-    pu__ssm_mul(S, AS, 0, A, 1, ASA);
-    pu__ssm_mul(S, A, 0, lag, 1, AL);
-    for (i = 0; i < S; i++)
-        for (j = 0; j < S; j++) now[i * S + j] += ASA[i * S + j] - AL[i * S + j] - AL[j * S + i];
-    for (i = 0; i < S * S; i++) AS[i] = 2 * (AS[i] - lag[i]);
-    pu__ssm_mul(S, m->Qi, 0, AS, 0, dA);
-    pu__ssm_to_covariance(S, m->Qi, now, dQ);
-    pu__ssm_to_covariance(S, m->Pi, start, dP);
-    pu__ssm_push(m, dA, dQ, dP, grad);
-    return PU_OK;
+    const pu_int S = m->states, w = width + 1;
+    const double *A = m->A_wide;
+    pu__ssm_sums d = {{0}, {0}, {0}};
+    double *now = d.Q, *lag = d.A, *before = d.P0;
+    pu_int t, at;
+    /* The sums over t > 0 of Z_tt, Z_{t,t-1} and Z_{t-1,t-1}; t counts rows here. */
+    for (t = S; t < op->rows; t += S)
+        for (at = 0; at < S * S; at++) {
+            const pu_int i = at / S, j = at % S;
+            now[at] += weight * pu__ssm_band_at(Z, w, t, i, j);
+            lag[at] += weight * Z[(t + i) * w + S + i - j];
+            before[at] += weight * pu__ssm_band_at(Z, w, t - S, i, j);
+        }
+    pu__ssm_mul(S, A, 0, before, 0, before);
+    /* d/dW = now + A before A' - A lag' - lag A' */
+    for (at = 0; at < S * S; at++) {
+        const pu_int i = at / S * S, j = at % S * S;
+        now[at] += pu__ssm_dot(S, before + i, A + j) - pu__ssm_dot(S, A + i, lag + j) - pu__ssm_dot(S, A + j, lag + i);
+    }
+    /* Q d/dA = 2 (A before - lag),   d/dW_0 = Z_00 */
+    for (at = 0; at < S * S; at++) {
+        d.A[at] = 2 * (before[at] - lag[at]);
+        d.P0[at] = weight * pu__ssm_band_at(Z, w, 0, at / S, at % S);
+    }
+    return pu__ssm_push_precision(m, &d, grad);
 }
 
-/* -log det P0 - (T-1) log det Q; det B = 1 */
+/* log det Gamma = -log det P0 - (T-1) log det Q, since det B = 1. */
 PU__FN pu_status pu__ssm_logdet(const pu_op *op, double *value, pu_real *work)
 {
     (void)work;
@@ -5422,39 +5502,45 @@ PU__FN pu_status pu__ssm_logdet(const pu_op *op, double *value, pu_real *work)
     return PU_OK;
 }
 
+/* grad += weight d/dtheta log det Gamma: -(T-1) Q^-1 for Q, -P0^-1 for P0. */
 PU__FN pu_status pu__ssm_logdet_grad(const pu_op *op, pu_real weight, pu_real *grad, pu_real *work)
 {
     const pu_ssm *m = pu__ssm(op);
-    double dA[PU__SSM_SQUARE] = {0}, dQ[PU__SSM_SQUARE], dP[PU__SSM_SQUARE];
+    pu__ssm_sums d = {{0}, {0}, {0}};
     pu_int i;
     (void)work;
     for (i = 0; i < m->states * m->states; i++) {
-        dQ[i] = -(double)weight * (double)(m->steps - 1) * m->Qi[i];
-        dP[i] = -(double)weight * m->Pi[i];
+        d.Q[i] = -(double)weight * (double)(m->steps - 1) * m->Qi[i];
+        d.P0[i] = -(double)weight * m->Pi[i];
     }
-    pu__ssm_push(m, dA, dQ, dP, grad);
+    pu__ssm_push(m, &d, grad);
     return PU_OK;
 }
 
-/* FNV-1a over the bytes of what was set */
+/* ---- setting and checking ---- */
+
+/* FNV-1a of some bytes, continued from hash. */
+PU__FN uint64_t pu__hash(uint64_t hash, const void *data, size_t bytes)
+{
+    const unsigned char *at = (const unsigned char *)data;
+    size_t i;
+    for (i = 0; i < bytes; i++)
+        hash = (hash ^ at[i]) * UINT64_C(0x100000001b3);
+    return hash;
+}
+
+/* A hash of the sizes, A, Q and P0, to notice that they were changed without pu_ssm_set. */
 PU__FN uint64_t pu__ssm_print(const pu_ssm *m)
 {
     const pu_int sizes[3] = {m->steps, m->states, (pu_int)m->start};
     const size_t n = (size_t)(m->states * m->states);
-    const unsigned char *at[4];
-    size_t bytes[4], i;
-    uint64_t h = UINT64_C(0xcbf29ce484222325);
-    int part;
-    at[0] = (const unsigned char *)sizes, bytes[0] = sizeof sizes;
-    at[1] = (const unsigned char *)m->A, bytes[1] = n * sizeof m->A[0];
-    at[2] = (const unsigned char *)m->Q, bytes[2] = n * sizeof m->Q[0];
-    at[3] = (const unsigned char *)m->P0, bytes[3] = n * sizeof m->P0[0];
-    for (part = 0; part < 4; part++)
-        for (i = 0; i < bytes[part]; i++) h = (h ^ at[part][i]) * UINT64_C(0x100000001b3);
-    return h;
+    uint64_t hash = pu__hash(UINT64_C(0xcbf29ce484222325), sizes, sizeof sizes);
+    hash = pu__hash(hash, m->A, n * sizeof *m->A);
+    hash = pu__hash(hash, m->Q, n * sizeof *m->Q);
+    return pu__hash(hash, m->P0, n * sizeof *m->P0);
 }
 
-/* finite, and what pu_ssm_set saw (definiteness and stability were its business) */
+/* Are A, Q and P0 finite, and what pu_ssm_set saw? It has tested all the rest. */
 PU__FN pu_status pu__ssm_check(const pu_op *op, pu_int *index)
 {
     const pu_ssm *m = pu__ssm(op);
@@ -5462,198 +5548,235 @@ PU__FN pu_status pu__ssm_check(const pu_op *op, pu_int *index)
     pu_int i;
     *index = -1;
     if (S < 1 || S > PU_SSM_MAX || op->rows != S * m->steps) return PU_E_ARGUMENT; /* set for another size since */
-    for (i = 0; i < SS && *index < 0; i++)
-        if (!pu__finite(m->A[i])) *index = i;
-    for (i = 0; i < SS && *index < 0; i++)
-        if (!pu__finite(m->Q[i])) *index = SS + i;
-    for (i = 0; i < SS && *index < 0; i++)
-        if (!pu__finite_double(m->P0[i])) *index = op->params > 2 * SS ? 2 * SS + i : 0; /* else A's and Q's doing */
-    if (*index >= 0) return PU_E_NONFINITE;
-    return m->print == pu__ssm_print(m) ? PU_OK : PU_E_ARGUMENT; /* changed without pu_ssm_set */
+    if (pu__check_finite(SS, m->A, index)) return PU_E_NONFINITE;
+    if (pu__check_finite(SS, m->Q, index)) {
+        *index += SS;
+        return PU_E_NONFINITE;
+    }
+    for (i = 0; i < SS; i++) {
+        if (pu__finite_double(m->P0[i])) continue;
+        *index = m->start == PU_SSM_GIVEN ? 2 * SS + i : 0; /* a P0 that was made here is the fault of A and Q */
+        return PU_E_NONFINITE;
+    }
+    return m->print == pu__ssm_print(m) ? PU_OK : PU_E_ARGUMENT;
 }
 
-/* V = C^-1 and F F' = V with F = L'^-1, L L' = C (lower triangle); adds log det C. Returns the failing row, or -1 */
+/* V = C^-1, also rounded into narrow, and F F' = V with F = L'^-1, where L L' = C. Reads the lower triangle of C.
+   *logdet += log det C. Returns the row at which C is not positive definite, or -1. */
 PU__FN pu_int pu__ssm_invert(pu_int S, const double *C, double *V, pu_real *narrow, pu_real *F, double *logdet)
 {
-    double L[PU__SSM_SQUARE] = {0}, R[PU__SSM_SQUARE] = {0}; /* R = L^-1 */
+    double L[PU__SSM_SQUARE] = {0};
     pu_int i, j, l;
     for (i = 0; i < S; i++)
         for (j = 0; j <= i; j++) {
-            double s = C[i * S + j];
-            for (l = 0; l < j; l++) s -= L[i * S + l] * L[j * S + l];
-            if (j < i) L[i * S + j] = s / L[j * S + j];
-            else if (s > 0 && pu__finite_double(s)) L[i * S + i] = sqrt(s), *logdet += log(s);
-            else return i;
+            double sum = C[i * S + j];
+            for (l = 0; l < j; l++)
+                sum -= L[i * S + l] * L[j * S + l];
+            if (j == i) {
+                if (!(sum > 0 && pu__finite_double(sum))) return i;
+                *logdet += log(sum);
+                L[i * S + i] = sum = sqrt(sum);
+            }
+            else L[i * S + j] = sum / L[j * S + j];
         }
+    /* L := L^-1 in place: column j needs the columns from j on alone. */
     for (j = 0; j < S; j++)
         for (i = j; i < S; i++) {
-            double s = i == j;
-            for (l = j; l < i; l++) s -= L[i * S + l] * R[l * S + j];
-            R[i * S + j] = s / L[i * S + i];
+            double sum = i == j;
+            for (l = j; l < i; l++)
+                sum -= L[i * S + l] * L[l * S + j];
+            L[i * S + j] = sum / L[i * S + i];
         }
-    pu__ssm_mul(S, R, 1, R, 0, V);
-    for (i = 0; i < S; i++)
-        for (j = 0; j < S; j++) {
-            narrow[i * S + j] = (pu_real)V[i * S + j], F[i * S + j] = (pu_real)R[j * S + i];
-            if (!pu__finite(narrow[i * S + j])) return i; /* singular as far as this precision can tell */
-        }
+    pu__ssm_mul(S, L, 1, L, 0, V);
+    for (i = 0; i < S * S; i++) {
+        narrow[i] = (pu_real)V[i];
+        F[i] = (pu_real)L[i % S * S + i / S];
+        if (!pu__finite(narrow[i])) return i / S; /* singular as far as this precision can tell */
+    }
     return -1;
 }
 
-/* (C + C')/2 of a matrix that is symmetric to rounding */
-PU__FN void pu__ssm_symmetric(pu_int S, const pu_real *C, double *out)
+/* out = (C + C')/2 after the checks of pu_op_spd. *at: the entry of C at fault, counted from `offset`. */
+PU__FN pu_status pu__ssm_covariance(pu_int S, const pu_real *C, pu_int offset, double *out, pu_int *at)
 {
-    pu_int i, j;
-    for (i = 0; i < S; i++)
-        for (j = 0; j < S; j++) out[i * S + j] = ((double)C[i * S + j] + (double)C[j * S + i]) / 2;
+    const pu_op op = pu_op_spd(S, C, NULL);
+    const pu_status status = pu__spd_check(&op, at);
+    if (status) *at += offset;
+    else pu__ssm_symmetric(S, C, out);
+    return status;
 }
 
-/* pu_ssm_set after the tests of its arguments */
+/* pu_ssm_set after the tests of its arguments; m has its sizes and its start. *at: the culprit, or -1. */
 PU__FN pu_status pu__ssm_fill(pu_ssm *m, const pu_real *A, const pu_real *Q, const pu_real *P0, pu_int *at)
 {
     const pu_int S = m->states, SS = S * S;
-    const size_t bytes = (size_t)SS * sizeof(pu_real);
-    double wide[PU__SSM_SQUARE], logdet_Q = 0, logdet_P = 0;
-    pu_op op = pu_op_spd(S, Q, NULL);
-    pu_int i;
+    double logdet_Q = 0, logdet_P = 0;
+    pu_int row, offset = SS;
     pu_status status = pu__check_finite(SS, A, at);
+    if (!status) status = pu__ssm_covariance(S, Q, SS, m->P0, at); /* P0 = Q, unless another one follows */
     if (status) return status;
-    status = pu__spd_check(&op, at);
-    if (status) return *at += SS, status;
-    memcpy(m->A, A, bytes), memcpy(m->Q, Q, bytes);
-    pu__ssm_symmetric(S, Q, wide);
-    *at = pu__ssm_invert(S, wide, m->Qi, m->W, m->F, &logdet_Q);
-    if (*at >= 0) return *at = SS + *at * (S + 1), PU_E_NOT_DEFINITE;
-    if (m->start == PU_SSM_GIVEN) {
-        op = pu_op_spd(S, P0, NULL);
-        status = pu__spd_check(&op, at);
-        if (status) return *at += 2 * SS, status;
-        pu__ssm_symmetric(S, P0, wide);
-    } else if (m->start == PU_SSM_STATIONARY) {
-        m->doublings = pu__ssm_lyapunov(S, A, 0, 0, wide);
-        if (m->doublings < 0) return *at = 0, PU_E_NOT_DEFINITE;
+    pu__copy(m->A, A, SS);
+    pu__copy(m->Q, Q, SS);
+    pu__ssm_widen(SS, A, m->A_wide);
+    pu__ssm_widen(SS, Q, m->Q_wide);
+    row = pu__ssm_invert(S, m->P0, m->Qi, m->W, m->F, &logdet_Q);
+    if (row < 0) {
+        offset = 2 * SS;
+        if (m->start == PU_SSM_GIVEN) status = pu__ssm_covariance(S, P0, offset, m->P0, at);
+        if (status) return status;
+        if (m->start == PU_SSM_STATIONARY) m->doublings = pu__ssm_lyapunov(S, A, 0, 0, m->P0);
+        pu__ssm_average(S, m->P0);
+        row = m->doublings < 0 ? 0 : pu__ssm_invert(S, m->P0, m->Pi, m->W0, m->F0, &logdet_P);
     }
-    for (i = 0; i < SS; i++) m->P0[i] = (wide[i] + wide[i % S * S + i / S]) / 2;
-    *at = pu__ssm_invert(S, m->P0, m->Pi, m->W0, m->F0, &logdet_P);
-    if (*at >= 0) return *at = m->start == PU_SSM_GIVEN ? 2 * SS + *at * (S + 1) : 0, PU_E_NOT_DEFINITE;
     m->logdet = -logdet_P - (double)(m->steps - 1) * logdet_Q;
     m->print = pu__ssm_print(m);
-    return PU_OK;
+    if (row < 0) return PU_OK;
+    *at = offset > SS && m->start != PU_SSM_GIVEN ? 0 : offset + row * (S + 1);
+    return PU_E_NOT_DEFINITE;
 }
 
+/* Are these sizes, and a start, that a state space can have? */
+PU__FN pu_status pu__ssm_sizes(pu_int steps, pu_int states, pu_ssm_start start)
+{
+    if (steps < 1 || states < 1 || states > PU_SSM_MAX || (unsigned)start > PU_SSM_GIVEN) return PU_E_ARGUMENT;
+    return steps > PTRDIFF_MAX / (pu_int)sizeof(pu_real) / states ? PU_E_OVERFLOW : PU_OK;
+}
+
+/* Copies A, Q and P0 and makes what follows from them. A refused *m is zero, and has no size. */
 PU_DEF pu_status pu_ssm_set(pu_ssm *m, pu_int steps, pu_int states, const pu_real *A, const pu_real *Q,
                             pu_ssm_start start, const pu_real *P0, pu_int *index)
 {
+    const int given = start == PU_SSM_GIVEN;
     pu_int at = -1;
-    pu_status status = PU_OK;
+    pu_status status;
     if (index) *index = -1;
     if (!m) return PU_E_NULL;
-    memset(m, 0, sizeof *m); /* no size until all is well */
-    if (!A || !Q || (start == PU_SSM_GIVEN && !P0)) return PU_E_NULL;
-    if (steps < 1 || states < 1 || states > PU_SSM_MAX) return PU_E_ARGUMENT;
-    if (start != PU_SSM_ZERO && start != PU_SSM_STATIONARY && start != PU_SSM_GIVEN) return PU_E_ARGUMENT;
-    if (start != PU_SSM_GIVEN && P0) return PU_E_ARGUMENT;
-    if (steps > PTRDIFF_MAX / (pu_int)sizeof(pu_real) / states) return PU_E_OVERFLOW;
-    m->steps = steps, m->states = states, m->start = start;
+    memset(m, 0, sizeof *m);
+    if (!A || !Q || (given && !P0)) return PU_E_NULL;
+    if (P0 && !given) return PU_E_ARGUMENT;
+    status = pu__ssm_sizes(steps, states, start);
+    if (status) return status;
+    m->steps = steps;
+    m->states = states;
+    m->start = start;
     status = pu__ssm_fill(m, A, Q, P0, &at);
     if (status) memset(m, 0, sizeof *m);
     if (index) *index = at;
     return status;
 }
 
+/* Gamma of the process *m, which is borrowed. If pu_ssm_set refused *m, the operator has no size and is refused too. */
 PU_DEF pu_op pu_op_ssm(const pu_ssm *m)
 {
-    pu_op op;
-    if (!m || m->steps < 1) return pu__op_zero(0, 0, 0, NULL); /* refused by whoever uses it */
-    op = pu__op_zero(m->steps * m->states, m->steps * m->states, 0, m);
-    op.params = (m->start == PU_SSM_GIVEN ? 3 : 2) * m->states * m->states;
+    const pu_int S = m ? m->states : 0;
+    const pu_int D = m ? m->steps * S : 0;
+    pu_op op = pu__op_zero(D, D, 0, m);
+    if (D < 1) return op;
     op.form = PU_FORM_STATES;
-    op.apply = op.apply_t = pu__ssm_apply, op.grad = pu__ssm_grad, op.diag = pu__ssm_diag, op.sample = pu__ssm_sample;
-    op.solve = pu__ssm_solve, op.logdet = pu__ssm_logdet, op.logdet_grad = pu__ssm_logdet_grad, op.check = pu__ssm_check;
-    op.band = m->steps > 1 ? 2 * m->states - 1 : m->states - 1;
-    op.band_add = pu__ssm_band_add, op.band_grad = pu__ssm_band_grad;
-    op.flops = 3 * (double)(m->states * m->states) * (double)m->steps;
+    op.params = (m->start == PU_SSM_GIVEN ? 3 : 2) * S * S;
+    op.work = PU__SSM_TILES * PU__SSM_ROW * S;
+    op.apply = op.apply_t = pu__ssm_apply;
+    op.grad = pu__ssm_grad;
+    op.diag = pu__ssm_diag;
+    op.sample = pu__ssm_sample;
+    op.solve = pu__ssm_solve;
+    op.logdet = pu__ssm_logdet;
+    op.logdet_grad = pu__ssm_logdet_grad;
+    op.check = pu__ssm_check;
+    op.band = (m->steps > 1 ? 2 : 1) * S - 1;
+    op.band_add = pu__ssm_band_add;
+    op.band_grad = pu__ssm_band_grad;
+    op.flops = 3 * (double)(S * S) * (double)m->steps;
     return op;
 }
 
 /* nu_0 = m0, nu_t = A nu_{t-1} */
 PU_DEF pu_status pu_ssm_mean(const pu_ssm *m, const pu_real *m0, pu_real *nu)
 {
-    pu_int t, i;
+    pu_int t, i, S;
     if (!m || !m0 || !nu) return PU_E_NULL;
     if (m->steps < 1) return PU_E_ARGUMENT;
-    for (i = 0; i < m->states; i++) nu[i] = m0[i];
-    for (t = 1; t < m->steps; t++)
-        for (i = 0; i < m->states; i++)
-            nu[t * m->states + i] =
-                (pu_real)pu__dot(m->states, NULL, m->A + i * m->states, nu + (t - 1) * m->states);
+    S = m->states;
+    pu__copy(nu, m0, S);
+    for (t = 1; t < m->steps; t++) {
+        const pu_real *before = nu;
+        nu += S;
+        for (i = 0; i < S; i++)
+            nu[i] = (pu_real)pu__dot(S, NULL, m->A + i * S, before);
+    }
     return PU_OK;
 }
 
-/* lambda_{T-1} = g_{T-1}, lambda_t = g_t + A'lambda_{t+1}; d/dA = sum_{t>0} lambda_t nu_{t-1}', d/dm0 = lambda_0 */
+/* The reverse of pu_ssm_mean. With g = d/dnu, lambda_{T-1} = g_{T-1} and lambda_t = g_t + A'lambda_{t+1}:
+     d/dA = sum_{t>0} lambda_t nu_{t-1}',   d/dm0 = lambda_0. */
 PU_DEF pu_status pu_ssm_mean_grad(const pu_ssm *m, const pu_real *nu, const pu_real *grad_nu, pu_real *grad_A,
                                   pu_real *grad_m0)
 {
     double lambda[PU_SSM_MAX] = {0}, next[PU_SSM_MAX], dA[PU__SSM_SQUARE] = {0};
-    pu_int t, i, j, S;
+    pu_int at, i, j, S;
     if (!m || !nu || !grad_nu) return PU_E_NULL;
     if (m->steps < 1) return PU_E_ARGUMENT;
     S = m->states;
-    for (t = m->steps - 1; t >= 0; t--) {
+    for (at = (m->steps - 1) * S; at >= 0; at -= S) {
         for (i = 0; i < S; i++) {
-            next[i] = (double)grad_nu[t * S + i];
-            for (j = 0; j < S; j++) next[i] += (double)m->A[j * S + i] * lambda[j];
+            next[i] = (double)grad_nu[at + i];
+            for (j = 0; j < S; j++)
+                next[i] += m->A_wide[j * S + i] * lambda[j];
         }
-        for (i = 0; i < S; i++) {
-            lambda[i] = next[i];
-            for (j = 0; j < S && t > 0; j++) dA[i * S + j] += lambda[i] * (double)nu[(t - 1) * S + j];
-        }
+        memcpy(lambda, next, sizeof lambda);
+        if (at == 0) break;
+        for (i = 0; i < S * S; i++)
+            dA[i] += lambda[i / S] * (double)nu[at - S + i % S];
     }
-    for (i = 0; i < S * S && grad_A; i++) grad_A[i] += (pu_real)dA[i];
-    for (i = 0; i < S && grad_m0; i++) grad_m0[i] += (pu_real)lambda[i];
+    if (grad_A)
+        for (i = 0; i < S * S; i++)
+            grad_A[i] += (pu_real)dA[i];
+    if (grad_m0)
+        for (i = 0; i < S; i++)
+            grad_m0[i] += (pu_real)lambda[i];
     return PU_OK;
 }
 
-/* ---- readout: Phi = I (x) c', data = c, S = params ---- */
+/* ---- readout: Phi = I (x) c', one observation c'z_t per step; data = c, params = S, rows = T ---- */
 
+/* y_t = c'x_t, or y_t += c'x_t, for k columns. */
 PU__FN pu_status pu__readout_apply(const pu_op *op, pu_int k, pu_block X, pu_block Y, int add, pu_real *work)
 {
     const pu_real *c = (const pu_real *)op->data;
     const pu_int S = op->params;
     pu_int t, i, j;
     (void)work;
-    for (j = 0; j < k; j++) {
-        const pu_real *x = pu__col(X, j);
-        pu_real *y = pu__col(Y, j);
+    for (j = 0; j < k; j++)
         for (t = 0; t < op->rows; t++) {
-            pu_real s = 0;
-            if (S < PU__LANES) for (i = 0; i < S; i++) s += c[i] * x[t * S + i]; /* not worth a call */
-            else s = (pu_real)pu__dot(S, NULL, c, x + t * S);
-            y[t] = add ? y[t] + s : s;
+            const pu_real *x = pu__col(X, j) + t * S;
+            pu_real *y = pu__col(Y, j) + t, sum = 0;
+            /* A few terms are not worth a call. */
+            if (S < PU__LANES) for (i = 0; i < S; i++) sum += c[i] * x[i];
+            else sum = (pu_real)pu__dot(S, NULL, c, x);
+            *y = add ? *y + sum : sum;
         }
-    }
     return PU_OK;
 }
 
+/* y_t = x_t c, or y_t += x_t c, for k columns. */
 PU__FN pu_status pu__readout_apply_t(const pu_op *op, pu_int k, pu_block X, pu_block Y, int add, pu_real *work)
 {
     const pu_real *c = (const pu_real *)op->data;
     const pu_int S = op->params;
     pu_int t, i, j;
     (void)work;
-    for (j = 0; j < k; j++) {
-        const pu_real *x = pu__col(X, j);
-        pu_real *y = pu__col(Y, j);
+    for (j = 0; j < k; j++)
         for (t = 0; t < op->rows; t++) {
-            const pu_real a = x[t];
-            if (add) for (i = 0; i < S; i++) y[t * S + i] += a * c[i];
-            else for (i = 0; i < S; i++) y[t * S + i] = a * c[i];
+            const pu_real x = pu__col(X, j)[t];
+            pu_real *y = pu__col(Y, j) + t * S;
+            if (add) for (i = 0; i < S; i++) y[i] += x * c[i];
+            else for (i = 0; i < S; i++) y[i] = x * c[i];
         }
-    }
     return PU_OK;
 }
 
-/* d/dc_i = sum_t p_t q_{t,i}: 16 states at a time, PU__SSM_W steps of one state gathered for a dot */
+/* grad_i += sum_j weight_j sum_t p_t q_{t,i}. PU__LANES states at a time, whose part of q then stays in the cache;
+   PU__SSM_STEPS steps of one state are gathered for a dot product. */
 PU__FN pu_status pu__readout_grad(const pu_op *op, pu_int k, pu_block P, pu_block Q, const pu_real *weight,
                                   pu_real *grad, pu_real *work)
 {
@@ -5664,54 +5787,67 @@ PU__FN pu_status pu__readout_grad(const pu_op *op, pu_int k, pu_block P, pu_bloc
         for (from = 0; from < S; from += PU__LANES) {
             const pu_int width = pu__min(PU__LANES, S - from);
             double sum[PU__LANES] = {0};
-            for (first = 0; first < op->rows; first += PU__SSM_W) {
-                const pu_int n = pu__min(PU__SSM_W, op->rows - first);
+            for (first = 0; first < op->rows; first += PU__SSM_STEPS) {
+                const pu_int n = pu__min(PU__SSM_STEPS, op->rows - first);
+                const pu_real *q = pu__col(Q, j) + first * S + from;
                 for (i = 0; i < width; i++) {
-                    const pu_real *q = pu__col(Q, j) + first * S + from + i;
-                    pu_real row[PU__SSM_W];
-                    for (l = 0; l < n; l++) row[l] = q[l * S];
+                    pu_real row[PU__SSM_STEPS];
+                    for (l = 0; l < n; l++)
+                        row[l] = q[l * S + i];
                     sum[i] += (double)pu__dot_chunk(n, NULL, pu__col(P, j) + first, row);
                 }
             }
-            for (i = 0; i < width; i++) grad[from + i] += (pu_real)((double)weight[j] * sum[i]);
+            for (i = 0; i < width; i++)
+                grad[from + i] += (pu_real)((double)weight[j] * sum[i]);
         }
     return PU_OK;
 }
 
+/* y_{t,i} += w_t c_i^2 */
 PU__FN pu_status pu__readout_gram_diag(const pu_op *op, const pu_real *w, pu_real *y, pu_real *work)
 {
     const pu_real *c = (const pu_real *)op->data;
-    const pu_int S = op->params;
     pu_int t, i;
     (void)work;
     for (t = 0; t < op->rows; t++)
-        for (i = 0; i < S; i++) y[t * S + i] += w[t] * (c[i] * c[i]);
+        for (i = 0; i < op->params; i++)
+            *y++ += w[t] * (c[i] * c[i]);
     return PU_OK;
 }
 
+/* Row m is c, from column m S on. */
 PU__FN pu_int pu__readout_row(const pu_op *op, pu_int m, pu_int *first, pu_real *value)
 {
     *first = m * op->params;
-    memcpy(value, op->data, (size_t)op->params * sizeof *value);
+    pu__copy(value, (const pu_real *)op->data, op->params);
     return op->params;
 }
 
+/* Every row is c, so the gradient for a row is the gradient for c. */
 PU__FN pu_status pu__readout_row_grad(const pu_op *op, pu_int m, const double *g, pu_real *grad)
 {
     pu_int i;
     (void)m;
-    for (i = 0; i < op->params; i++) grad[i] += (pu_real)g[i];
+    for (i = 0; i < op->params; i++)
+        grad[i] += (pu_real)g[i];
     return PU_OK;
 }
 
+/* Phi = I (x) c', T x (S T). params = PU_NONE, which whoever uses the operator refuses, tells that S T overflows. */
 PU_DEF pu_op pu_op_readout(pu_int steps, pu_int states, const pu_real *c)
 {
     int overflow = 0;
     size_t cols = steps > 0 && states > 0 ? pu__mul((size_t)steps, (size_t)states, &overflow) : 0;
-    pu_op op = pu__op_zero(steps, (pu_int)cols, overflow ? PU_NONE : states, c); /* PU_NONE: refused as overflow */
-    op.apply = pu__readout_apply, op.apply_t = pu__readout_apply_t, op.grad = pu__readout_grad;
-    op.gram_diag = pu__readout_gram_diag, op.check = pu__dense_check; /* its params are the numbers in data */
-    op.band = states - 1, op.row = pu__readout_row, op.row_grad = pu__readout_row_grad, op.flops = (double)cols;
+    pu_op op = pu__op_zero(steps, (pu_int)cols, overflow ? PU_NONE : states, c);
+    op.apply = pu__readout_apply;
+    op.apply_t = pu__readout_apply_t;
+    op.grad = pu__readout_grad;
+    op.gram_diag = pu__readout_gram_diag;
+    op.check = pu__dense_check; /* its params are the numbers in data */
+    op.band = states - 1;
+    op.row = pu__readout_row;
+    op.row_grad = pu__readout_row_grad;
+    op.flops = (double)cols;
     op.trusted = 1;
     return op;
 }

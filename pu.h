@@ -1152,10 +1152,10 @@ typedef struct {
     pu_real W[PU_SSM_MAX * PU_SSM_MAX], W0[PU_SSM_MAX * PU_SSM_MAX]; /* Q^-1, P0^-1 */
     pu_real F[PU_SSM_MAX * PU_SSM_MAX], F0[PU_SSM_MAX * PU_SSM_MAX]; /* F F' = Q^-1, F0 F0' = P0^-1 */
     double Qi[PU_SSM_MAX * PU_SSM_MAX], Pi[PU_SSM_MAX * PU_SSM_MAX]; /* the inverses once more, for the gradients */
-    double A_wide[PU_SSM_MAX * PU_SSM_MAX], Q_wide[PU_SSM_MAX * PU_SSM_MAX]; /* A and Q once more, in double */
+    double A_set[PU_SSM_MAX * PU_SSM_MAX], Q_set[PU_SSM_MAX * PU_SSM_MAX]; /* A, Q and P0 as set, in double: for products, */
+    double P0_set[PU_SSM_MAX * PU_SSM_MAX];                                /* and to see that they were changed since */
     double logdet;
     int doublings;  /* squarings of A after which the series for P0 has converged */
-    uint64_t print; /* of what was set, to see that A, Q or P0 was changed since */
 } pu_ssm;
 PU_DEF pu_status pu_ssm_set(pu_ssm *m, pu_int steps, pu_int states, const pu_real *A, const pu_real *Q,
                             pu_ssm_start start, const pu_real *P0, pu_int *index);
@@ -5167,6 +5167,7 @@ PU__FN pu_status pu__ssm_pass(const pu_op *op, pu_int k, pu_block X, pu_block Y,
     const pu_real *C0 = sample ? m->F0 : m->W0;
     pu_real *s = work, *in = s + S * PU__SSM_ROW, *out = in + S * PU__SSM_ROW;
     pu_int column, first, i, l;
+    pu__clear(op->rows, k, Y, add);
     for (column = 0; column < k; column++)
         /* y_t needs s_{t+1}: one step less comes out of a tile than goes in. */
         for (first = 0; first < T; first += PU__SSM_STEPS - 1) {
@@ -5175,11 +5176,8 @@ PU__FN pu_status pu__ssm_pass(const pu_op *op, pu_int k, pu_block X, pu_block Y,
             const pu_real *x = pu__col(X, column);
             pu_real *y = pu__col(Y, column) + first * S;
             pu__ssm_load(m, x, first, in);
-            if (sample) pu__ssm_mix(S, m->F, 0, in + 1, NULL, s);
-            else {
-                pu__ssm_mix(S, m->A, 0, in, in + 1, out);
-                pu__ssm_mix(S, m->W, 0, out, NULL, s);
-            }
+            if (!sample) pu__ssm_mix(S, m->A, 0, in, in + 1, out);
+            pu__ssm_mix(S, sample ? m->F : m->W, 0, sample ? in + 1 : out, NULL, s);
             for (i = 0; i < S; i++) {
                 pu_real *row = s + i * PU__SSM_ROW;
                 pu__zeros(row + steps, PU__SSM_ROW - steps);
@@ -5190,11 +5188,9 @@ PU__FN pu_status pu__ssm_pass(const pu_op *op, pu_int k, pu_block X, pu_block Y,
                     row[0] += C0[i * S + l] * x[l];
             }
             pu__ssm_mix(S, m->A, 1, s + 1, s, out);
-            for (i = 0; i < S; i++) {
-                const pu_real *row = out + i * PU__SSM_ROW;
-                if (add) for (l = 0; l < n; l++) y[l * S + i] += row[l];
-                else for (l = 0; l < n; l++) y[l * S + i] = row[l];
-            }
+            for (i = 0; i < S; i++)
+                for (l = 0; l < n; l++)
+                    y[l * S + i] += out[i * PU__SSM_ROW + l];
         }
     return PU_OK;
 }
@@ -5228,12 +5224,12 @@ PU__FN pu_status pu__ssm_solve(const pu_op *op, pu_int k, pu_block X, pu_block Y
             for (j = 0; j < S; j++)
                 pu__axpy(S, y[at + j], m->A + j * S, y + at - S);
         for (at = 0; at < D; at += S) {
-            const double *C = at > 0 ? m->Q_wide : m->P0;
+            const double *C = at > 0 ? m->Q_set : m->P0;
             pu__copy(u, y + at, S);
             for (i = 0; i < S; i++) {
                 double sum = 0;
                 for (j = 0; j < S; j++)
-                    sum += C[i * S + j] * (double)u[j] + m->A_wide[i * S + j] * (double)before[j];
+                    sum += C[i * S + j] * (double)u[j] + m->A_set[i * S + j] * (double)before[j];
                 y[at + i] = (pu_real)sum;
             }
             before = y + at;
@@ -5247,14 +5243,13 @@ PU__FN pu_status pu__ssm_diag(const pu_op *op, pu_real *y, pu_real *work)
 {
     const pu_ssm *m = pu__ssm(op);
     const pu_int S = m->states;
-    const double *A = m->A_wide;
-    pu_int i, j, l, at;
+    const double *A = m->A_set;
+    pu_int i, j, at;
     (void)work;
     for (i = 0; i < S; i++) {
         double next = 0;
-        for (j = 0; j < S; j++)
-            for (l = 0; l < S; l++)
-                next += A[j * S + i] * m->Qi[j * S + l] * A[l * S + i];
+        for (j = 0; j < S * S; j++)
+            next += A[j / S * S + i] * m->Qi[j] * A[j % S * S + i];
         for (at = i; at < op->rows; at += S) {
             double entry = (at > i ? m->Qi : m->Pi)[i * S + i];
             if (at + S < op->rows) entry += next;
@@ -5291,6 +5286,15 @@ PU__FN void pu__ssm_widen(pu_int n, const pu_real *x, double *out)
         out[i] = (double)x[i];
 }
 
+/* to += x, n entries, rounded to pu_real. to may be NULL: then nothing is done. */
+PU__FN void pu__ssm_add(pu_int n, const double *x, pu_real *to)
+{
+    pu_int i;
+    if (!to) return;
+    for (i = 0; i < n; i++)
+        to[i] += (pu_real)x[i];
+}
+
 /* X := (X + X')/2, for a matrix that is symmetric up to rounding. */
 PU__FN void pu__ssm_average(pu_int S, double *X)
 {
@@ -5320,16 +5324,15 @@ PU__FN int pu__ssm_lyapunov(pu_int S, const pu_real *A, int transposed, int doub
     pu_int i;
     pu__ssm_widen(S * S, A, M);
     for (step = 1; step <= most; step++) {
-        int moved = 0;
         pu__ssm_mul(S, M, transposed, X, 0, term);
         pu__ssm_mul(S, term, 0, M, !transposed, term);
-        for (i = 0; i < S * S; i++)
+        quiet++;
+        for (i = 0; i < S * S; i++) {
             X[i] += term[i];
-        for (i = 0; i < S * S; i += S + 1) {
+            if (i % (S + 1)) continue; /* the rest is for the diagonal */
             if (!doublings && !pu__finite_double(X[i])) return -1;
-            if (!(term[i] <= 1e-16 * X[i])) moved = 1;
+            if (!(term[i] <= 1e-16 * X[i])) quiet = 0;
         }
-        quiet = moved ? 0 : quiet + 1;
         if (!doublings && quiet == 2) return step;
         pu__ssm_mul(S, M, 0, M, 0, M);
     }
@@ -5343,39 +5346,35 @@ typedef struct {
     double A[PU__SSM_SQUARE], Q[PU__SSM_SQUARE], P0[PU__SSM_SQUARE];
 } pu__ssm_sums;
 
-/* grad += the derivatives d, taken as if A, Q and P0 did not depend on each other; d->Q and d->P0 are symmetric.
+/* grad += the derivatives d/dA = d->A, d/dQ = -d->Q and d/dP0 = -d->P0. The last two are symmetric, and have the sign
+   that they bring along from the precisions. They hold for independent A, Q and P0, but P0 may depend on the others.
    Zero start, P0 = Q: d/dQ += d/dP0. Stationary start: dP0 = A dP0 A' + (dA P0 A' + A P0 dA' + dQ), so with
      Lambda = A'Lambda A + d/dP0:   d/dA += 2 Lambda A P0,   d/dQ += Lambda.
    Overwrites d. */
 PU__FN void pu__ssm_push(const pu_ssm *m, pu__ssm_sums *d, pu_real *grad)
 {
     const pu_int S = m->states, SS = S * S;
-    double change[PU__SSM_SQUARE];
+    double change[PU__SSM_SQUARE] = {0}; /* -Lambda A P0 */
     pu_int i;
     if (m->start == PU_SSM_STATIONARY) {
-        pu__ssm_lyapunov(S, m->A, 1, m->doublings, d->P0); /* now Lambda */
-        pu__ssm_mul(S, m->A_wide, 0, m->P0, 0, change);
+        pu__ssm_lyapunov(S, m->A, 1, m->doublings, d->P0); /* now -Lambda */
+        pu__ssm_mul(S, m->A_set, 0, m->P0, 0, change);
         pu__ssm_mul(S, d->P0, 0, change, 0, change);
-        for (i = 0; i < SS; i++)
-            d->A[i] += 2 * change[i];
     }
     for (i = 0; i < SS; i++) {
-        if (m->start == PU_SSM_GIVEN) grad[2 * SS + i] += (pu_real)d->P0[i];
+        if (m->start == PU_SSM_GIVEN) grad[2 * SS + i] -= (pu_real)d->P0[i];
         else d->Q[i] += d->P0[i];
-        grad[i] += (pu_real)d->A[i];
-        grad[SS + i] += (pu_real)d->Q[i];
+        grad[i] += (pu_real)(d->A[i] - 2 * change[i]);
+        grad[SS + i] -= (pu_real)d->Q[i];
     }
 }
 
-/* G := -V (G + G')/2 V: from the gradient for a precision V to the gradient for the covariance V^-1. */
+/* G := V (G + G')/2 V: from the gradient for a precision V to minus the gradient for the covariance V^-1. */
 PU__FN void pu__ssm_to_covariance(pu_int S, const double *V, double *G)
 {
-    pu_int i;
     pu__ssm_mul(S, V, 0, G, 0, G);
     pu__ssm_mul(S, G, 0, V, 0, G);
     pu__ssm_average(S, G);
-    for (i = 0; i < S * S; i++)
-        G[i] = -G[i];
 }
 
 /* grad += what follows from d->A = Q d/dA, d->Q = d/dW and d->P0 = d/dW_0. Overwrites d. */
@@ -5414,9 +5413,9 @@ PU__FN pu_status pu__ssm_grad(const pu_op *op, pu_int k, pu_block P, pu_block Q,
             /* Column l of u and v is step first + l, of p and q the step before that. */
             for (at = 0; at < S * S; at++) {
                 const pu_int i = at / S * PU__SSM_ROW, j = at % S * PU__SSM_ROW;
-                d.Q[at] += w * (double)pu__dot_chunk(n, NULL, u + i, v + j);
-                d.A[at] -= w * ((double)pu__dot_chunk(n, NULL, v + i, p + j) +
-                                (double)pu__dot_chunk(n, NULL, u + i, q + j));
+                d.Q[at] += w * pu__dot(n, NULL, u + i, v + j);
+                d.A[at] -= w * (pu__dot(n, NULL, v + i, p + j) +
+                                pu__dot(n, NULL, u + i, q + j));
             }
         }
     }
@@ -5430,8 +5429,8 @@ PU__FN pu_status pu__ssm_band_add(const pu_op *op, pu_int width, double *B)
     const pu_int S = m->states, D = op->rows;
     double WA[PU__SSM_SQUARE], AWA[PU__SSM_SQUARE];
     pu_int at, i, j;
-    pu__ssm_mul(S, m->Qi, 0, m->A_wide, 0, WA);
-    pu__ssm_mul(S, m->A_wide, 1, WA, 0, AWA);
+    pu__ssm_mul(S, m->Qi, 0, m->A_set, 0, WA);
+    pu__ssm_mul(S, m->A_set, 1, WA, 0, AWA);
     for (at = 0; at < D; at++) {
         const double *W = at < S ? m->Pi : m->Qi;
         double *row = B + at * (width + 1); /* row[j] is the entry j columns to the left of the diagonal */
@@ -5468,22 +5467,23 @@ PU__FN pu_status pu__ssm_band_grad(const pu_op *op, pu_int width, const double *
 {
     const pu_ssm *m = pu__ssm(op);
     const pu_int S = m->states, w = width + 1;
-    const double *A = m->A_wide;
+    const double *A = m->A_set;
     pu__ssm_sums d = {{0}, {0}, {0}};
     double *now = d.Q, *lag = d.A, *before = d.P0;
-    pu_int t, at;
+    pu_int t, i, j, at;
     /* The sums over t > 0 of Z_tt, Z_{t,t-1} and Z_{t-1,t-1}; t counts rows here. */
     for (t = S; t < op->rows; t += S)
-        for (at = 0; at < S * S; at++) {
-            const pu_int i = at / S, j = at % S;
-            now[at] += weight * pu__ssm_band_at(Z, w, t, i, j);
-            lag[at] += weight * Z[(t + i) * w + S + i - j];
-            before[at] += weight * pu__ssm_band_at(Z, w, t - S, i, j);
-        }
+        for (i = 0; i < S; i++)
+            for (j = 0; j < S; j++) {
+                now[i * S + j] += weight * pu__ssm_band_at(Z, w, t, i, j);
+                lag[i * S + j] += weight * Z[(t + i) * w + S + i - j];
+                before[i * S + j] += weight * pu__ssm_band_at(Z, w, t - S, i, j);
+            }
     pu__ssm_mul(S, A, 0, before, 0, before);
     /* d/dW = now + A before A' - A lag' - lag A' */
     for (at = 0; at < S * S; at++) {
-        const pu_int i = at / S * S, j = at % S * S;
+        i = at / S * S;
+        j = at % S * S;
         now[at] += pu__ssm_dot(S, before + i, A + j) - pu__ssm_dot(S, A + i, lag + j) - pu__ssm_dot(S, A + j, lag + i);
     }
     /* Q d/dA = 2 (A before - lag),   d/dW_0 = Z_00 */
@@ -5510,8 +5510,8 @@ PU__FN pu_status pu__ssm_logdet_grad(const pu_op *op, pu_real weight, pu_real *g
     pu_int i;
     (void)work;
     for (i = 0; i < m->states * m->states; i++) {
-        d.Q[i] = -(double)weight * (double)(m->steps - 1) * m->Qi[i];
-        d.P0[i] = -(double)weight * m->Pi[i];
+        d.Q[i] = (double)weight * (double)(m->steps - 1) * m->Qi[i];
+        d.P0[i] = (double)weight * m->Pi[i];
     }
     pu__ssm_push(m, &d, grad);
     return PU_OK;
@@ -5519,35 +5519,15 @@ PU__FN pu_status pu__ssm_logdet_grad(const pu_op *op, pu_real weight, pu_real *g
 
 /* ---- setting and checking ---- */
 
-/* FNV-1a of some bytes, continued from hash. */
-PU__FN uint64_t pu__hash(uint64_t hash, const void *data, size_t bytes)
-{
-    const unsigned char *at = (const unsigned char *)data;
-    size_t i;
-    for (i = 0; i < bytes; i++)
-        hash = (hash ^ at[i]) * UINT64_C(0x100000001b3);
-    return hash;
-}
-
-/* A hash of the sizes, A, Q and P0, to notice that they were changed without pu_ssm_set. */
-PU__FN uint64_t pu__ssm_print(const pu_ssm *m)
-{
-    const pu_int sizes[3] = {m->steps, m->states, (pu_int)m->start};
-    const size_t n = (size_t)(m->states * m->states);
-    uint64_t hash = pu__hash(UINT64_C(0xcbf29ce484222325), sizes, sizeof sizes);
-    hash = pu__hash(hash, m->A, n * sizeof *m->A);
-    hash = pu__hash(hash, m->Q, n * sizeof *m->Q);
-    return pu__hash(hash, m->P0, n * sizeof *m->P0);
-}
-
-/* Are A, Q and P0 finite, and what pu_ssm_set saw? It has tested all the rest. */
+/* Are A, Q and P0 finite, and still what pu_ssm_set saw? It has tested all the rest. */
 PU__FN pu_status pu__ssm_check(const pu_op *op, pu_int *index)
 {
     const pu_ssm *m = pu__ssm(op);
     const pu_int S = m->states, SS = S * S;
     pu_int i;
     *index = -1;
-    if (S < 1 || S > PU_SSM_MAX || op->rows != S * m->steps) return PU_E_ARGUMENT; /* set for another size since */
+    /* Set for another size since? */
+    if (op->rows != S * m->steps || op->work != PU__SSM_TILES * PU__SSM_ROW * S) return PU_E_ARGUMENT;
     if (pu__check_finite(SS, m->A, index)) return PU_E_NONFINITE;
     if (pu__check_finite(SS, m->Q, index)) {
         *index += SS;
@@ -5558,7 +5538,10 @@ PU__FN pu_status pu__ssm_check(const pu_op *op, pu_int *index)
         *index = m->start == PU_SSM_GIVEN ? 2 * SS + i : 0; /* a P0 that was made here is the fault of A and Q */
         return PU_E_NONFINITE;
     }
-    return m->print == pu__ssm_print(m) ? PU_OK : PU_E_ARGUMENT;
+    for (i = 0; i < SS; i++)
+        if ((double)m->A[i] != m->A_set[i] || (double)m->Q[i] != m->Q_set[i] || m->P0[i] != m->P0_set[i])
+            return PU_E_ARGUMENT;
+    return (m->start == PU_SSM_STATIONARY) == (m->doublings > 0) ? PU_OK : PU_E_ARGUMENT;
 }
 
 /* V = C^-1, also rounded into narrow, and F F' = V with F = L'^-1, where L L' = C. Reads the lower triangle of C.
@@ -5575,7 +5558,7 @@ PU__FN pu_int pu__ssm_invert(pu_int S, const double *C, double *V, pu_real *narr
             if (j == i) {
                 if (!(sum > 0 && pu__finite_double(sum))) return i;
                 *logdet += log(sum);
-                L[i * S + i] = sum = sqrt(sum);
+                L[i * S + i] = sqrt(sum);
             }
             else L[i * S + j] = sum / L[j * S + j];
         }
@@ -5610,29 +5593,29 @@ PU__FN pu_status pu__ssm_covariance(pu_int S, const pu_real *C, pu_int offset, d
 PU__FN pu_status pu__ssm_fill(pu_ssm *m, const pu_real *A, const pu_real *Q, const pu_real *P0, pu_int *at)
 {
     const pu_int S = m->states, SS = S * S;
+    const int given = m->start == PU_SSM_GIVEN;
     double logdet_Q = 0, logdet_P = 0;
-    pu_int row, offset = SS;
+    pu_int row;
     pu_status status = pu__check_finite(SS, A, at);
     if (!status) status = pu__ssm_covariance(S, Q, SS, m->P0, at); /* P0 = Q, unless another one follows */
     if (status) return status;
     pu__copy(m->A, A, SS);
     pu__copy(m->Q, Q, SS);
-    pu__ssm_widen(SS, A, m->A_wide);
-    pu__ssm_widen(SS, Q, m->Q_wide);
+    pu__ssm_widen(SS, A, m->A_set);
+    pu__ssm_widen(SS, Q, m->Q_set);
     row = pu__ssm_invert(S, m->P0, m->Qi, m->W, m->F, &logdet_Q);
-    if (row < 0) {
-        offset = 2 * SS;
-        if (m->start == PU_SSM_GIVEN) status = pu__ssm_covariance(S, P0, offset, m->P0, at);
-        if (status) return status;
-        if (m->start == PU_SSM_STATIONARY) m->doublings = pu__ssm_lyapunov(S, A, 0, 0, m->P0);
-        pu__ssm_average(S, m->P0);
-        row = m->doublings < 0 ? 0 : pu__ssm_invert(S, m->P0, m->Pi, m->W0, m->F0, &logdet_P);
-    }
+    if (row >= 0) *at = SS + row * (S + 1);
+    if (row >= 0) return PU_E_NOT_DEFINITE;
+    if (given) status = pu__ssm_covariance(S, P0, 2 * SS, m->P0, at);
+    if (status) return status;
+    if (m->start == PU_SSM_STATIONARY) m->doublings = pu__ssm_lyapunov(S, A, 0, 0, m->P0);
+    pu__ssm_average(S, m->P0);
+    row = m->doublings < 0 ? 0 : pu__ssm_invert(S, m->P0, m->Pi, m->W0, m->F0, &logdet_P);
+    if (row >= 0) *at = given ? 2 * SS + row * (S + 1) : 0;
+    if (row >= 0) return PU_E_NOT_DEFINITE;
+    memcpy(m->P0_set, m->P0, sizeof m->P0);
     m->logdet = -logdet_P - (double)(m->steps - 1) * logdet_Q;
-    m->print = pu__ssm_print(m);
-    if (row < 0) return PU_OK;
-    *at = offset > SS && m->start != PU_SSM_GIVEN ? 0 : offset + row * (S + 1);
-    return PU_E_NOT_DEFINITE;
+    return PU_OK;
 }
 
 /* Are these sizes, and a start, that a state space can have? */
@@ -5647,9 +5630,10 @@ PU_DEF pu_status pu_ssm_set(pu_ssm *m, pu_int steps, pu_int states, const pu_rea
                             pu_ssm_start start, const pu_real *P0, pu_int *index)
 {
     const int given = start == PU_SSM_GIVEN;
-    pu_int at = -1;
+    pu_int unused;
     pu_status status;
-    if (index) *index = -1;
+    if (!index) index = &unused;
+    *index = -1;
     if (!m) return PU_E_NULL;
     memset(m, 0, sizeof *m);
     if (!A || !Q || (given && !P0)) return PU_E_NULL;
@@ -5659,9 +5643,8 @@ PU_DEF pu_status pu_ssm_set(pu_ssm *m, pu_int steps, pu_int states, const pu_rea
     m->steps = steps;
     m->states = states;
     m->start = start;
-    status = pu__ssm_fill(m, A, Q, P0, &at);
+    status = pu__ssm_fill(m, A, Q, P0, index);
     if (status) memset(m, 0, sizeof *m);
-    if (index) *index = at;
     return status;
 }
 
@@ -5693,17 +5676,14 @@ PU_DEF pu_op pu_op_ssm(const pu_ssm *m)
 /* nu_0 = m0, nu_t = A nu_{t-1} */
 PU_DEF pu_status pu_ssm_mean(const pu_ssm *m, const pu_real *m0, pu_real *nu)
 {
-    pu_int t, i, S;
+    pu_int at, i, S;
     if (!m || !m0 || !nu) return PU_E_NULL;
     if (m->steps < 1) return PU_E_ARGUMENT;
     S = m->states;
     pu__copy(nu, m0, S);
-    for (t = 1; t < m->steps; t++) {
-        const pu_real *before = nu;
-        nu += S;
+    for (at = S; at < m->steps * S; at += S)
         for (i = 0; i < S; i++)
-            nu[i] = (pu_real)pu__dot(S, NULL, m->A + i * S, before);
-    }
+            nu[at + i] = (pu_real)pu__dot(S, NULL, m->A + i * S, nu + at - S);
     return PU_OK;
 }
 
@@ -5718,22 +5698,18 @@ PU_DEF pu_status pu_ssm_mean_grad(const pu_ssm *m, const pu_real *nu, const pu_r
     if (m->steps < 1) return PU_E_ARGUMENT;
     S = m->states;
     for (at = (m->steps - 1) * S; at >= 0; at -= S) {
-        for (i = 0; i < S; i++) {
-            next[i] = (double)grad_nu[at + i];
-            for (j = 0; j < S; j++)
-                next[i] += m->A_wide[j * S + i] * lambda[j];
-        }
+        pu__ssm_widen(S, grad_nu + at, next);
+        for (j = 0; j < S; j++)
+            for (i = 0; i < S; i++)
+                next[i] += m->A_set[j * S + i] * lambda[j];
         memcpy(lambda, next, sizeof lambda);
         if (at == 0) break;
-        for (i = 0; i < S * S; i++)
-            dA[i] += lambda[i / S] * (double)nu[at - S + i % S];
-    }
-    if (grad_A)
-        for (i = 0; i < S * S; i++)
-            grad_A[i] += (pu_real)dA[i];
-    if (grad_m0)
         for (i = 0; i < S; i++)
-            grad_m0[i] += (pu_real)lambda[i];
+            for (j = 0; j < S; j++)
+                dA[i * S + j] += lambda[i] * (double)nu[at - S + j];
+    }
+    pu__ssm_add(S * S, dA, grad_A);
+    pu__ssm_add(S, lambda, grad_m0);
     return PU_OK;
 }
 
@@ -5794,7 +5770,7 @@ PU__FN pu_status pu__readout_grad(const pu_op *op, pu_int k, pu_block P, pu_bloc
                     pu_real row[PU__SSM_STEPS];
                     for (l = 0; l < n; l++)
                         row[l] = q[l * S + i];
-                    sum[i] += (double)pu__dot_chunk(n, NULL, pu__col(P, j) + first, row);
+                    sum[i] += pu__dot(n, NULL, pu__col(P, j) + first, row);
                 }
             }
             for (i = 0; i < width; i++)
@@ -5826,10 +5802,8 @@ PU__FN pu_int pu__readout_row(const pu_op *op, pu_int m, pu_int *first, pu_real 
 /* Every row is c, so the gradient for a row is the gradient for c. */
 PU__FN pu_status pu__readout_row_grad(const pu_op *op, pu_int m, const double *g, pu_real *grad)
 {
-    pu_int i;
     (void)m;
-    for (i = 0; i < op->params; i++)
-        grad[i] += (pu_real)g[i];
+    pu__ssm_add(op->params, g, grad);
     return PU_OK;
 }
 

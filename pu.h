@@ -810,6 +810,11 @@ struct pu_model {
     pu_status (*start)(const pu_model *model, const pu_data *data, uint64_t seed, pu_real *theta);
     /* what entry i of theta is; *param comes as free, unbounded and called "theta[i]". May be NULL */
     void (*describe)(const pu_model *model, pu_int i, pu_param *param);
+    /* Facts about pull that save copies of a large gradient; optional. begins_with_Phi: theta begins with Phi's parameters as
+       they are, and pull copies g->Phi to grad, where it may be already (g->Phi == grad). pull_is_finite: 1 when pull cannot
+       fail and is sure to give finite numbers for this g, which is finite; it then writes to the caller's array */
+    int begins_with_Phi;
+    int (*pull_is_finite)(const pu_model *model, const pu_results *g);
 };
 
 /* ------------------------------------------------------------------------------------------------
@@ -1179,7 +1184,7 @@ PU_DEF pu_op pu_op_readout(pu_int steps, pu_int states, const pu_real *c);
      Start: independent states that forget at different rates, from the variance and the autocovariances at lags 1, 2. */
 PU_DEF pu_status pu_model_noisy_ar(pu_model *model, pu_int n, pu_int order, pu_report *report);
 PU_DEF pu_status pu_model_state_space(pu_model *model, pu_int steps, pu_int states, pu_ssm_start start, pu_report *report);
-/* The process as of the last set, e.g. phi of the AR; only of these models. */
+/* The process as of the last set, e.g. phi of the AR; NULL unless model->Gamma is a pu_op_ar or a pu_op_ssm. */
 PU_DEF const pu_ar *pu_model_ar(const pu_model *model);
 PU_DEF const pu_ssm *pu_model_ssm(const pu_model *model);
 
@@ -11978,9 +11983,6 @@ PU_DEF pu_status pu_model_gradient_bytes(pu_model *model, const pu_data *data, c
     return PU_OK;
 }
 
-PU__FN int pu__basic_sure(const pu_model *model, const pu_results *g); /* below, with pu__basic_pull */
-PU__FN pu_real *pu__basic_home(const pu_model *model, pu_real *grad);
-
 /* pu_model_gradient, and the solutions (N x (K+1) x D) into x where that is not NULL. theta NULL: the model is set already.
    own: grad is ours, and may be written before it is sure that all went well. */
 PU__FN pu_status pu__model_run(pu_model *model, const pu_real *theta, const pu_data *data, const pu_options *options,
@@ -12021,9 +12023,10 @@ PU__FN pu_status pu__model_run(pu_model *model, const pu_real *theta, const pu_d
     pu_workspace_block(&rest, w.rest, w.bytes);
     pu__report_clear(report);
     w.g = w.want;
-    w.g.Phi = own && !se ? pu__basic_home(model, grad) : NULL;
+    w.g.Phi = own && !se && model->begins_with_Phi ? grad : NULL;
     status = pu__gradient(&model->lgm, data, &o, &rest, &w.want, &w.g, told != NULL, report);
-    if (!pu__fatal(status) && !se && pu__basic_sure(model, &w.g)) (void)model->pull(model, &w.g, grad);
+    if (!pu__fatal(status) && !se && model->pull_is_finite && model->pull_is_finite(model, &w.g))
+        (void)model->pull(model, &w.g, grad);
     else if (!pu__fatal(status)) {
         bad = -1;
         if (model->pull(model, &w.g, w.grad) || (se && pu__model_se(&w, model, report->samples, report->groups)))
@@ -12124,35 +12127,42 @@ PU_DEF void pu_model_free(pu_model *model)
 
 /* ---- what the built-in models share ---- */
 
-/* First lines of every pu_model_*(): *made is the new model, zero but for its memory. A refused call leaves *model alone. */
-PU__FN pu_status pu__model_begin(pu_model *model, pu_model *made, pu_report *report)
+/* A model while it is being made. */
+typedef struct {
+    pu_model made;             /* becomes *model when all went well */
+    pu__arena arena;           /* of made.memory */
+    pu_report *report, unused; /* the caller's report, or one that nobody reads */
+} pu__draft;
+
+/* First step of every pu_model_*(). d->made is zero but for its memory. A refused call leaves *model alone. */
+PU__FN pu_status pu__draft_begin(pu__draft *d, const pu_model *model, pu_report *report)
 {
-    pu__report_clear(report);
-    if (!model) return pu__refuse(report, PU_E_NULL, "model");
-    memset(made, 0, sizeof *made);
-    made->memory = model->memory;
+    memset(d, 0, sizeof *d);
+    d->report = report ? report : &d->unused;
+    pu__report_clear(d->report);
+    if (!model) return pu__refuse(d->report, PU_E_NULL, "model");
+    d->made.memory = model->memory;
     return PU_OK;
 }
 
-/* Memory for a measured arena. When there is none, *model is zeroed: a block it had may be gone. */
-PU__FN pu_status pu__model_open(pu_model *model, pu_model *made, pu__arena *arena, pu_report *report)
+/* Memory for the arena that was measured. If there is none, *model is zeroed: a block that it had may be gone. */
+PU__FN pu_status pu__draft_open(pu__draft *d, pu_model *model)
 {
-    const pu_status status = pu__arena_open(arena, &made->memory, report);
-    if (!status) return PU_OK;
-    memset(model, 0, sizeof *model);
-    model->memory = made->memory;
+    const pu_status status = pu__arena_open(&d->arena, &d->made.memory, d->report);
+    if (status) memset(model, 0, sizeof *model);
+    model->memory = d->made.memory;
     return status;
 }
 
-/* Last line: the model moves to its place. */
-PU__FN pu_status pu__model_done(pu_model *model, const pu_model *made)
+/* Last step: the model moves to its place. */
+PU__FN pu_status pu__draft_done(const pu__draft *d, pu_model *model)
 {
-    *model = *made;
+    *model = d->made;
     pu__model_link(model);
     return PU_OK;
 }
 
-/* x = exp theta; 0 unless x and 1/x are both finite, and thereby positive */
+/* x = exp theta. Returns 0 unless x and 1/x are both finite, and thereby positive. */
 PU__FN int pu__exp(pu_real theta, pu_real *x)
 {
 #ifdef PU_FLOAT
@@ -12163,479 +12173,632 @@ PU__FN int pu__exp(pu_real theta, pu_real *x)
     return pu__finite(*x) && pu__finite(1 / *x);
 }
 
-/* ---- models whose theta is a row of named parts, each free or on a log scale: factor analysis, probabilistic PCA, sparse
-        Bayesian learning, Bayesian linear and neural linear regression ---- */
+/* For set functions: entry i of theta is out of range. */
+PU__FN pu_status pu__refuse_entry(pu_int *index, pu_int i)
+{
+    *index = i;
+    return PU_E_ARGUMENT;
+}
 
+/* ---- models whose theta is a row of named parts: factor analysis, probabilistic PCA, sparse Bayesian learning,
+        Bayesian linear regression and the neural linear model ---- */
+
+/* A part of theta: a matrix, a vector (cols = 0) or a number (rows = 0 too), from entry `at` on. */
 typedef struct {
     const char *name;
-    pu_int rows, cols, at; /* cols 0: a vector, rows 0: a number; at: offset in theta */
-    pu_scale scale;
+    pu_int rows, cols, at;
 } pu__part;
 
+/* State of such a model. There are three kinds of it, and parts come in this order:
+     factors (eta > 0)          Phi | eta | log psi
+     regressions (dictionary)   log alpha | log psi
+     networks (hidden > 0)      W1 | b1 | W2 | b2 | log alpha | log psi, the features being Phi; W2 = 0: without W2, b2
+   Offsets are those of a part in theta. Arrays that a kind does not use have no entries. */
 typedef struct {
     pu__part part[6];
     int parts;
     pu_int M, D, params;
-    int Phi, eta, psi, alpha, W1, W2;    /* numbers of parts, or -1. W1: b1 follows, W2: b2 follows; psi: of length M or 1 */
-    const pu_op *dictionary;             /* of the user */
-    const pu_real *X;                    /* neural: M x inputs, of the user */
+    pu_int eta, W2, alpha, psi;          /* offsets; eta and W2 are 0 where there is no such part */
+    pu_int logs;                         /* theta holds logarithms from this entry on */
+    int tied_psi;                        /* psi is one number, beta; else M of them */
+    int sparse;                          /* alpha has D entries; else it is one number */
+    const pu_op *dictionary;             /* the user's Phi */
+    const pu_real *X;                    /* M x inputs, the user's */
     pu_int inputs, hidden;
-    double gain;                         /* |Phi|_F^2 / M, about: what a unit prior does to the variance of y */
-    pu_real *x;                          /* params: natural values as of the last set; vector psi and Phi are read here */
-    pu_real *y, *norm, *m, *work;        /* M: psi written out; D: |Phi_j|^2, M^-1; scratch of the dictionary */
-    pu_real *H, *Hbar, *features, *ones; /* M x hidden: tanh, scratch; M x D; M */
-} pu__basic;
+    double gain;                         /* |Phi|_F^2 / M, about: the variance of y for a prior of variance one */
+    pu_real *x;                          /* params: theta as of the last set, with exp of its logarithms */
+    pu_real *y;                          /* M: psi written out */
+    pu_real *norm, *m, *work;            /* D: |Phi_j|^2; D: M^-1, NULL unless sparse; scratch of the dictionary */
+    pu_real *H, *Hbar, *features, *ones; /* M x hidden: tanh, and scratch; M x D: Phi; M */
+} pu__parted;
 
-PU__FN pu__basic pu__basic_zero(pu_int M, pu_int D)
+/* An empty model with M observations and D latents. */
+PU__FN pu__parted pu__parted_zero(pu_int M, pu_int D)
 {
-    pu__basic s;
+    pu__parted s;
     memset(&s, 0, sizeof s);
-    s.M = M, s.D = D, s.gain = (double)D / (double)M;
-    s.Phi = s.eta = s.psi = s.alpha = s.W1 = s.W2 = -1;
+    s.M = M;
+    s.D = D;
+    s.gain = (double)D / (double)M;
     return s;
 }
 
-PU__FN int pu__basic_part(pu__basic *s, pu__arena *arena, const char *name, pu_int rows, pu_int cols, pu_scale scale)
+/* Appends a part (see pu__part) and returns its offset. */
+PU__FN pu_int pu__parted_add(pu__parted *s, pu__draft *d, const char *name, pu_int rows, pu_int cols)
 {
-    pu__part *p = &s->part[s->parts];
-    const size_t count = pu__mul((size_t)(rows ? rows : 1), (size_t)(cols ? cols : 1), &arena->overflow);
-    p->name = name, p->rows = rows, p->cols = cols, p->at = s->params, p->scale = scale;
-    s->params = (pu_int)pu__add((size_t)s->params, count, &arena->overflow);
-    return s->parts++;
+    int *overflow = &d->arena.overflow;
+    const size_t count = pu__mul((size_t)pu__most(rows, 1), (size_t)pu__most(cols, 1), overflow);
+    pu__part *p = s->part + s->parts++;
+    p->name = name;
+    p->rows = rows;
+    p->cols = cols;
+    p->at = s->params;
+    s->params = (pu_int)pu__add((size_t)p->at, count, overflow);
+    return p->at;
 }
 
-PU__FN pu_real *pu__at(const pu__basic *s, pu_real *x, int part) { return x + s->part[part].at; }
-PU__FN pu_int pu__end(const pu__basic *s, int part) { return part + 1 < s->parts ? s->part[part + 1].at : s->params; }
-
-PU__FN pu__basic *pu__basic_layout(pu__basic *s, pu__arena *arena)
+/* The arrays of s, measured or carved. Returns the place of s itself in the model's memory. */
+PU__FN pu__parted *pu__parted_layout(pu__parted *s, pu__arena *arena)
 {
-    pu__basic *self = (pu__basic *)pu__take(arena, 1, 1, sizeof *s);
-    const int vector = s->part[s->psi].rows > 0;
+    pu__parted *self = (pu__parted *)pu__take(arena, 1, 1, sizeof *s);
     s->x = pu__reals(arena, s->params, 1);
-    s->y = vector ? s->x : pu__reals(arena, s->M, 1);
-    if (vector && s->x) s->y = pu__at(s, s->x, s->psi);
-    if (s->dictionary) s->norm = pu__reals(arena, s->D, 1), s->work = pu__reals(arena, s->dictionary->work, 1);
-    if (s->dictionary && s->part[s->alpha].rows > 0) s->m = pu__reals(arena, s->D, 1);
-    if (s->W1 >= 0) {
-        s->H = pu__reals(arena, s->M, s->hidden), s->Hbar = pu__reals(arena, s->M, s->hidden);
-        s->features = s->W2 >= 0 ? pu__reals(arena, s->M, s->D) : s->H;
-        s->ones = pu__reals(arena, s->M, 1);
-    }
+    s->y = pu__reals(arena, s->M, s->tied_psi);
+    if (s->x && !s->tied_psi) s->y = s->x + s->psi;
+    s->norm = pu__reals(arena, s->D, s->dictionary != NULL);
+    s->work = pu__reals(arena, s->dictionary ? s->dictionary->work : 0, 1);
+    s->m = s->sparse ? pu__reals(arena, s->D, 1) : NULL;
+    s->H = pu__reals(arena, s->M, s->hidden);
+    s->Hbar = pu__reals(arena, s->M, s->hidden);
+    s->features = s->W2 > 0 ? pu__reals(arena, s->M, s->D) : s->H;
+    s->ones = pu__reals(arena, s->M, s->hidden > 0);
     return self;
 }
 
-/* Y = X W' + 1 b', rows of X and Y being data points */
-PU__FN void pu__affine(pu_int points, pu_int from, pu_int to, const pu_real *W, const pu_real *b, const pu_real *X, pu_real *Y)
+/* Layer one (W1, b1) or two (W2, b2) of the network as of the last set: rows = outputs, cols = inputs, data = W. */
+PU__FN pu_op pu__layer(const pu__parted *s, int second)
 {
-    const pu_op op = pu_op_dense(to, from, W);
-    pu_int p;
-    for (p = 0; p < points; p++) pu__copy(Y + p * to, b, to);
-    (void)op.apply(&op, points, pu__rows(X, from), pu__rows(Y, to), 1, NULL);
+    return second ? pu_op_dense(s->D, s->hidden, s->x + s->W2) : pu_op_dense(s->hidden, s->inputs, s->x);
 }
 
-/* and back: grad = [Ybar'X | Ybar'1], Xbar = Ybar W unless NULL */
-PU__FN void pu__affine_back(pu_int points, pu_int from, pu_int to, const pu_real *W, const pu_real *X, const pu_real *Ybar,
-                            const pu_real *ones, pu_real *grad, pu_real *Xbar)
+/* Y = X W' + 1 b' of a layer. Rows are data points; b follows W. */
+PU__FN void pu__layer_apply(const pu__parted *s, int second, const pu_real *X, pu_real *Y)
 {
-    const pu_op op = pu_op_dense(to, from, W);
+    const pu_op layer = pu__layer(s, second);
     pu_int p;
-    pu__zeros(grad, to * from + to);
-    (void)op.grad(&op, points, pu__rows(Ybar, to), pu__rows(X, from), ones, grad, NULL);
-    for (p = 0; p < points; p++) pu__axpy(to, 1, Ybar + p * to, grad + to * from);
-    if (Xbar) (void)op.apply_t(&op, points, pu__rows(Ybar, to), pu__rows(Xbar, from), 0, NULL);
+    for (p = 0; p < s->M; p++)
+        pu__copy(Y + p * layer.rows, (const pu_real *)layer.data + layer.params, layer.rows);
+    (void)layer.apply(&layer, s->M, pu__rows(X, layer.cols), pu__rows(Y, layer.rows), 1, NULL);
 }
 
-PU__FN pu_status pu__basic_set(pu_model *model, const pu_real *theta, pu_int *index)
+/* Its reverse: grad = [Ybar'X | Ybar'1] for W and b, and Xbar = Ybar W unless Xbar is NULL. */
+PU__FN void pu__layer_back(const pu__parted *s, int second, const pu_real *X, const pu_real *Ybar, pu_real *grad, pu_real *Xbar)
 {
-    pu__basic *s = (pu__basic *)model->data;
-    pu_real value;
+    const pu_op layer = pu__layer(s, second);
+    const pu_block from = pu__rows(Ybar, layer.rows);
+    pu_int p;
+    pu__zeros(grad, layer.params + layer.rows);
+    (void)layer.grad(&layer, s->M, from, pu__rows(X, layer.cols), s->ones, grad, NULL);
+    for (p = 0; p < s->M; p++)
+        pu__axpy(layer.rows, 1, pu__col(from, p), grad + layer.params);
+    if (Xbar) (void)layer.apply_t(&layer, s->M, from, pu__rows(Xbar, layer.cols), 0, NULL);
+}
+
+/* theta -> x, psi, M^-1 and the features. Looks first: a refused theta leaves the model as it was. */
+PU__FN pu_status pu__parted_set(pu_model *model, const pu_real *theta, pu_int *index)
+{
+    pu__parted *s = (pu__parted *)model->data;
+    pu_real beta;
     pu_int i;
-    int p, write;
-    for (write = 0; write < 2; write++) /* look first: a refused theta leaves the model as it was */
-        for (p = 0; p < s->parts; p++) {
-            const pu_int at = s->part[p].at, end = pu__end(s, p);
-            if (write && s->part[p].scale != PU_SCALE_LOG) pu__copy(s->x + at, theta + at, end - at);
-            for (i = at; i < end && s->part[p].scale == PU_SCALE_LOG; i++) {
-                if (!pu__exp(theta[i], &value)) {
-                    *index = i;
-                    return PU_E_ARGUMENT;
-                }
-                if (write) s->x[i] = value;
-            }
+    for (i = s->logs; i < s->params; i++)
+        if (!pu__exp(theta[i], &beta)) return pu__refuse_entry(index, i);
+    pu__copy(s->x, theta, s->logs);
+    for (i = s->logs; i < s->params; i++)
+        (void)pu__exp(theta[i], s->x + i);
+    beta = s->x[s->psi];
+    if (s->tied_psi)
+        for (i = 0; i < s->M; i++)
+            s->y[i] = beta;
+    if (s->sparse)
+        for (i = 0; i < s->D; i++)
+            s->m[i] = 1 / (s->x[i] + beta * s->norm[i]);
+    if (s->hidden) {
+        pu__layer_apply(s, 0, s->X, s->H);
+        for (i = 0; i < s->M * s->hidden; i++)
+            s->H[i] = pu__tanh(s->H[i]);
+        if (s->W2 > 0) pu__layer_apply(s, 1, s->H, s->features);
+    }
+    return PU_OK;
+}
+
+/* Gradients of Phi, eta, Gamma, psi and m -> gradient of theta. Factors: g->Phi may be grad itself. */
+PU__FN pu_status pu__parted_pull(const pu_model *model, const pu_results *g, pu_real *grad)
+{
+    const pu__parted *s = (const pu__parted *)model->data;
+    double sum = 0;
+    pu_int i;
+    if (s->eta > 0) {
+        if (g->Phi != grad) pu__copy(grad, g->Phi, s->eta);
+        pu__copy(grad + s->eta, g->eta, s->M);
+    }
+    else pu__copy(grad + s->alpha, g->Gamma, model->Gamma.params);
+    if (s->tied_psi)
+        for (i = 0; i < s->M; i++)
+            sum += (double)g->psi[i];
+    else pu__copy(grad + s->psi, g->psi, s->M);
+    /* m = 1 / (alpha + beta norm), so dm = -m^2 (dalpha + norm dbeta); alpha comes first in theta. */
+    if (g->m)
+        for (i = 0; i < s->D; i++) {
+            sum -= (double)(s->m[i] * s->m[i] * s->norm[i] * g->m[i]);
+            grad[i] -= s->m[i] * s->m[i] * g->m[i];
         }
-    value = *pu__at(s, s->x, s->psi);
-    for (i = 0; i < s->M && s->part[s->psi].rows == 0; i++) s->y[i] = value;
-    for (i = 0; i < s->D && s->m; i++) s->m[i] = 1 / (pu__at(s, s->x, s->alpha)[i] + value * s->norm[i]);
-    if (s->W1 >= 0) {
-        pu__affine(s->M, s->inputs, s->hidden, s->x, pu__at(s, s->x, s->W1 + 1), s->X, s->H);
-        for (i = 0; i < s->M * s->hidden; i++) s->H[i] = pu__tanh(s->H[i]);
+    if (s->tied_psi) grad[s->psi] = (pu_real)sum;
+    /* Phi -> H -> argument of tanh -> W1; tanh' = 1 - tanh^2. */
+    if (s->hidden) {
+        if (s->W2 > 0) pu__layer_back(s, 1, s->H, g->Phi, grad + s->W2, s->Hbar);
+        else pu__copy(s->Hbar, g->Phi, s->M * s->D);
+        for (i = 0; i < s->M * s->hidden; i++)
+            s->Hbar[i] *= 1 - s->H[i] * s->H[i];
+        pu__layer_back(s, 0, s->X, s->Hbar, grad, NULL);
     }
-    if (s->W2 >= 0) pu__affine(s->M, s->hidden, s->D, pu__at(s, s->x, s->W2), pu__at(s, s->x, s->W2 + 1), s->H, s->features);
+    /* d/d log x = x d/dx */
+    for (i = s->logs; i < s->params; i++)
+        grad[i] *= s->x[i];
     return PU_OK;
 }
 
-PU__FN pu_status pu__basic_pull(const pu_model *model, const pu_results *g, pu_real *grad)
+/* Factors: is pu__parted_pull sure to give finite numbers for this finite g? It copies the gradients of Phi and eta.
+   What it multiplies, the entries or the sum of psi's, is tried here. */
+PU__FN int pu__factors_pull_is_finite(const pu_model *model, const pu_results *g)
 {
-    const pu__basic *s = (const pu__basic *)model->data;
-    const size_t real = sizeof(pu_real);
+    const pu__parted *s = (const pu__parted *)model->data;
     double sum = 0;
     pu_int i;
-    int p;
-    if (s->Phi >= 0 && g->Phi != pu__at(s, grad, s->Phi)) /* or it is there already */
-        memcpy(pu__at(s, grad, s->Phi), g->Phi, (size_t)(s->M * s->D) * real);
-    if (s->eta >= 0) memcpy(pu__at(s, grad, s->eta), g->eta, (size_t)s->M * real);
-    if (s->alpha >= 0) memcpy(pu__at(s, grad, s->alpha), g->Gamma, (size_t)model->Gamma.params * real);
-    if (s->part[s->psi].rows > 0) memcpy(pu__at(s, grad, s->psi), g->psi, (size_t)s->M * real);
-    else { /* psi_m = beta for all m */
-        for (i = 0; i < s->M; i++) sum += (double)g->psi[i];
-        for (i = 0; i < s->D && g->m; i++) sum -= (double)(s->m[i] * s->m[i] * s->norm[i] * g->m[i]);
-        *pu__at(s, grad, s->psi) = (pu_real)sum;
+    for (i = 0; i < s->M; i++) {
+        sum += (double)g->psi[i];
+        if (!pu__finite(g->psi[i] * s->y[i]) || !pu__finite((pu_real)sum * s->y[i])) return 0;
     }
-    for (i = 0; i < s->D && g->m; i++) /* m = 1 / (alpha + beta norm), here and in beta above */
-        pu__at(s, grad, s->alpha)[i] -= s->m[i] * s->m[i] * g->m[i];
-    if (s->W1 >= 0) { /* Phi -> H -> tanh' -> W1 */
-        if (s->W2 >= 0) pu__affine_back(s->M, s->hidden, s->D, pu__at(s, s->x, s->W2), s->H, g->Phi, s->ones,
-                                        pu__at(s, grad, s->W2), s->Hbar);
-        else memcpy(s->Hbar, g->Phi, (size_t)(s->M * s->D) * real);
-        for (i = 0; i < s->M * s->hidden; i++) s->Hbar[i] *= 1 - s->H[i] * s->H[i];
-        pu__affine_back(s->M, s->inputs, s->hidden, s->x, s->X, s->Hbar, s->ones, pu__at(s, grad, s->W1), NULL);
-    }
-    for (p = 0; p < s->parts; p++) /* d/d log x = x d/dx */
-        for (i = s->part[p].at; i < pu__end(s, p) && s->part[p].scale == PU_SCALE_LOG; i++) grad[i] *= s->x[i];
-    return PU_OK;
+    return 1;
 }
 
-/* Will pu__basic_pull give finite numbers, so that it may write to the caller's array? Its input is finite; most of it is
-   only copied, and what is multiplied is tried here. */
-PU__FN int pu__basic_sure(const pu_model *model, const pu_results *g)
-{
-    const pu__basic *s = (const pu__basic *)model->data;
-    double sum = 0;
-    pu_int i;
-    int sure = model->pull == pu__basic_pull && s->alpha < 0 && s->W1 < 0 && !g->m;
-    for (i = 0; sure && i < s->M; i++) {
-        const pu_real x = *(pu__at(s, s->x, s->psi) + (s->part[s->psi].rows > 0 ? i : 0));
-        sum += (double)g->psi[i], sure = pu__finite(g->psi[i] * x) && pu__finite((pu_real)sum * x);
-    }
-    return sure;
-}
-
-/* The place in grad that pu__basic_pull would only copy Phi's gradient to, or NULL. */
-PU__FN pu_real *pu__basic_home(const pu_model *model, pu_real *grad)
-{
-    const pu__basic *s = (const pu__basic *)model->data;
-    return model->pull == pu__basic_pull && s->Phi >= 0 ? pu__at(s, grad, s->Phi) : NULL;
-}
-
-/* Row number `row` of a start's normals: stream 2, with a sample number that no test of an operator has. */
+/* scale times standard normals, n of them: row number `row` of a start's. The sample number is one that the tests of
+   operators, whose stream this is, never use. */
 PU__FN void pu__start_normals(uint64_t seed, pu_int row, pu_int n, double scale, pu_real *out)
 {
     pu_int i;
     pu_normals(seed, (uint32_t)row, UINT32_MAX - 1, 0, PU__STREAM_TEST, 0, n, out);
-    for (i = 0; i < n; i++) out[i] = (pu_real)(scale * (double)out[i]);
+    for (i = 0; i < n; i++)
+        out[i] = (pu_real)(scale * (double)out[i]);
 }
 
-/* Factors: eta = the mean of each column (one without values: of all values); a quarter of its variance goes to the loadings,
-   at random, the rest to the noise. */
-PU__FN void pu__start_factors(const pu__basic *s, const pu_data *data, uint64_t seed, pu_real *theta)
+/* A start for factors. eta = the mean of each column, or of all values for a column without values. A quarter of a
+   column's variance goes to its loadings, at random, the rest to the noise. */
+PU__FN void pu__start_factors(const pu__parted *s, const pu_data *data, uint64_t seed, pu_real *theta)
 {
-    pu_real *Phi = pu__at(s, theta, s->Phi), *mean = pu__at(s, theta, s->eta), *psi = pu__at(s, theta, s->psi), y = 0;
-    const int vector = s->part[s->psi].rows > 0;
-    double squares = 0, all = 0, total = 0, v;
+    pu_real *Phi = theta, *mean = theta + s->eta, *psi = theta + s->psi, y = 0;
+    double squares = 0, count = 0, total = 0;
     pu_int n, at, m = 0;
+    /* Running means and squares about them. Phi's first M places serve for the counts of the columns. */
     pu__zeros(theta, s->params);
-    for (n = 0; n < data->n; n++) /* running means and squares about them; Phi's place serves for the counts */
+    for (n = 0; n < data->n; n++)
         for (at = 0; (at = pu__observed(data, n, at, &m, &y)) >= 0; at++) {
             const pu_real off = y - mean[m];
-            Phi[m] += 1, all += 1, total += (double)y;
+            Phi[m] += 1;
+            count += 1;
+            total += (double)y;
             mean[m] += off / Phi[m];
-            if (vector) psi[m] += off * (y - mean[m]);
+            if (!s->tied_psi) psi[m] += off * (y - mean[m]);
             squares += (double)off * (double)(y - mean[m]);
         }
-    for (m = 0; m < s->M && all > 0; m++)
-        if (!(Phi[m] > 0)) mean[m] = (pu_real)(total / all);
-    for (m = 0; m < (vector ? s->M : 1); m++) {
-        v = vector ? (double)psi[m] / (double)Phi[m] : squares / all;
-        if (!(v > 0 && pu__finite_double(v))) v = squares > 0 ? squares / all : 1; /* no or one value: like the others */
-        psi[m] = (pu_real)-log(0.75 * v);
+    for (m = 0; m < s->M; m++) {
+        double variance = s->tied_psi ? squares / count : (double)psi[m] / (double)Phi[m];
+        if (!(Phi[m] > 0) && count > 0) mean[m] = (pu_real)(total / count);
+        if (s->tied_psi && m > 0) continue;
+        /* A column with one value or none is taken to be like the others. */
+        if (!(variance > 0 && pu__finite_double(variance))) variance = squares > 0 ? squares / count : 1;
+        psi[m] = (pu_real)-log(0.75 * variance);
     }
-    for (m = 0; m < s->M; m++)
-        pu__start_normals(seed, m, s->D, sqrt(exp(-(double)psi[vector ? m : 0]) / (3 * (double)s->D)), Phi + m * s->D);
+    for (m = 0; m < s->M; m++) {
+        const double noise = exp(-(double)psi[s->tied_psi ? 0 : m]);
+        pu__start_normals(seed, m, s->D, sqrt(noise / (3 * (double)s->D)), Phi + m * s->D);
+    }
 }
 
-/* Regressions: nine tenths of the second moment of y go to Phi z, the rest to the noise. Weights of the network: sums of
-   about unit variance into every tanh, whatever the scale of the inputs, and random places to bend; then alike for W2. */
-PU__FN void pu__start_regression(const pu__basic *s, const pu_data *data, uint64_t seed, pu_real *theta)
+/* A start for the weights of a network. Every tanh gets a sum of about unit variance, whatever the scale of the inputs,
+   and bends at a random place. W2 is scaled alike, b2 = 0. */
+PU__FN void pu__start_network(const pu__parted *s, uint64_t seed, pu_real *theta)
+{
+    const pu_int inputs = s->inputs, hidden = s->hidden;
+    pu_int i, j, m;
+    for (i = 0; i < hidden; i++)
+        pu__start_normals(seed, i, inputs, 1 / sqrt((double)inputs), theta + i * inputs);
+    for (j = 0; j < inputs; j++) {
+        double square = 0;
+        for (m = 0; m < s->M; m++)
+            square += (double)s->X[m * inputs + j] * (double)s->X[m * inputs + j];
+        square = square > 0 ? sqrt((double)s->M / square) : 1;
+        for (i = 0; i < hidden; i++)
+            theta[i * inputs + j] = (pu_real)(square * (double)theta[i * inputs + j]);
+    }
+    pu__start_normals(seed, hidden, hidden, 1, theta + hidden * inputs);
+    if (s->W2 == 0) return;
+    for (i = 0; i < s->D; i++)
+        pu__start_normals(seed, hidden + 1 + i, hidden, 1 / sqrt((double)hidden), theta + s->W2 + i * hidden);
+    pu__zeros(theta + s->W2 + s->D * hidden, s->D);
+}
+
+/* A start for regressions: nine tenths of the second moment of y go to Phi z, the rest to the noise. */
+PU__FN void pu__start_regression(const pu__parted *s, const pu_data *data, uint64_t seed, pu_real *theta)
 {
     double square = 0, count = 0;
     pu_real y = 0;
-    pu_int n, at, m = 0, i, j;
+    pu_int n, at, m = 0;
     for (n = 0; n < data->n; n++)
-        for (at = 0; (at = pu__observed(data, n, at, &m, &y)) >= 0; at++) square += (double)y * (double)y, count += 1;
+        for (at = 0; (at = pu__observed(data, n, at, &m, &y)) >= 0; at++) {
+            square += (double)y * (double)y;
+            count += 1;
+        }
     square = square > 0 ? square / count : 1;
-    *pu__at(s, theta, s->psi) = (pu_real)-log(0.1 * square);
-    for (i = s->part[s->alpha].at; i < pu__end(s, s->alpha); i++) theta[i] = (pu_real)log(s->gain / (0.9 * square));
-    if (s->W1 < 0) return;
-    for (i = 0; i < s->hidden; i++) pu__start_normals(seed, i, s->inputs, 1 / sqrt((double)s->inputs), theta + i * s->inputs);
-    for (j = 0; j < s->inputs; j++) {
-        for (square = 0, m = 0; m < s->M; m++) square += (double)s->X[m * s->inputs + j] * (double)s->X[m * s->inputs + j];
-        square = square > 0 ? sqrt((double)s->M / square) : 1;
-        for (i = 0; i < s->hidden; i++) theta[i * s->inputs + j] = (pu_real)(square * (double)theta[i * s->inputs + j]);
-    }
-    pu__start_normals(seed, s->hidden, s->hidden, 1, pu__at(s, theta, s->W1 + 1));
-    if (s->W2 < 0) return;
-    for (i = 0; i < s->D; i++)
-        pu__start_normals(seed, s->hidden + 1 + i, s->hidden, 1 / sqrt((double)s->hidden),
-                          pu__at(s, theta, s->W2) + i * s->hidden);
-    pu__zeros(pu__at(s, theta, s->W2 + 1), s->D);
+    for (at = s->alpha; at < s->psi; at++)
+        theta[at] = (pu_real)log(s->gain / (0.9 * square));
+    theta[s->psi] = (pu_real)-log(0.1 * square);
+    if (s->hidden) pu__start_network(s, seed, theta);
 }
 
-PU__FN pu_status pu__basic_start(const pu_model *model, const pu_data *data, uint64_t seed, pu_real *theta)
+/* model.start of these models. */
+PU__FN pu_status pu__parted_start(const pu_model *model, const pu_data *data, uint64_t seed, pu_real *theta)
 {
-    const pu__basic *s = (const pu__basic *)model->data;
-    (s->eta >= 0 ? pu__start_factors : pu__start_regression)(s, data, seed, theta);
+    const pu__parted *s = (const pu__parted *)model->data;
+    if (s->eta > 0) pu__start_factors(s, data, seed, theta);
+    else pu__start_regression(s, data, seed, theta);
     return PU_OK;
 }
 
-PU__FN void pu__basic_describe(const pu_model *model, pu_int i, pu_param *param)
+/* model.describe of these models. */
+PU__FN void pu__parted_describe(const pu_model *model, pu_int i, pu_param *param)
 {
-    const pu__basic *s = (const pu__basic *)model->data;
-    const pu__part *p = s->part;
-    int n = 0;
-    while (i >= pu__end(s, n)) n++;
-    p += n, i -= p->at;
-    if (p->cols) pu__describe(param, p->name, i / p->cols, i % p->cols, p->scale);
-    else pu__describe(param, p->name, p->rows ? i : -1, -1, p->scale);
+    const pu__parted *s = (const pu__parted *)model->data;
+    const pu__part *p = s->part + s->parts - 1;
+    const pu_scale scale = i < s->logs ? PU_SCALE_FREE : PU_SCALE_LOG;
+    while (i < p->at)
+        p--;
+    i -= p->at;
+    if (p->cols) pu__describe(param, p->name, i / p->cols, i % p->cols, scale);
+    else pu__describe(param, p->name, p->rows ? i : -1, -1, scale);
+}
+
+/* The squared norms of the dictionary's columns, or ones where it does not know them, and what follows for the gain. */
+PU__FN pu_status pu__parted_norms(pu__parted *s, pu_report *report)
+{
+    const pu_op *Phi = s->dictionary;
+    double sum = 0;
+    pu_int i;
+    for (i = 0; i < s->D; i++)
+        s->norm[i] = Phi->gram_diag ? 0 : 1;
+    for (i = 0; i < s->M; i++)
+        s->y[i] = 1;
+    if (Phi->gram_diag && Phi->gram_diag(Phi, s->y, s->norm, s->work))
+        return pu__operator_failed(report, "Phi.gram_diag", -1);
+    for (i = 0; i < s->D; i++)
+        sum += (double)s->norm[i];
+    if (sum > 0 && pu__finite_double(sum)) s->gain = sum / (double)s->M;
+    return PU_OK;
 }
 
 /* Memory, operators and functions of a model whose parts are known. */
-PU__FN pu_status pu__basic_make(pu_model *model, pu_model *made, pu__basic *s, pu__arena *arena, pu_report *report)
+PU__FN pu_status pu__parted_make(pu__parted *s, pu__draft *d, pu_model *model)
 {
-    const pu_op *Phi = s->dictionary;
-    pu__basic *self;
-    double sum = 0;
+    pu_model *made = &d->made;
+    pu__parted *self;
     pu_int i;
     pu_status status;
-    (void)pu__basic_layout(s, arena);
-    status = pu__model_open(model, made, arena, report);
+    (void)pu__parted_layout(s, &d->arena);
+    status = pu__draft_open(d, model);
     if (status) return status;
-    self = pu__basic_layout(s, arena);
-    model->memory = made->memory;
-    if (Phi) {
-        for (i = 0; i < s->D; i++) s->norm[i] = Phi->gram_diag ? 0 : 1;
-        for (i = 0; i < s->M; i++) s->y[i] = 1;
-        if (Phi->gram_diag && Phi->gram_diag(Phi, s->y, s->norm, s->work))
-            return pu__operator_failed(report, "Phi.gram_diag", -1);
-        for (i = 0; i < s->D; i++) sum += (double)s->norm[i];
-        if (sum > 0 && pu__finite_double(sum)) s->gain = sum / (double)s->M;
-    }
+    self = pu__parted_layout(s, &d->arena);
+    if (s->dictionary) status = pu__parted_norms(s, d->report);
+    if (status) return status;
     pu__zeros(s->x, s->params); /* not set yet: pu_gradient refuses a psi of 0 */
     pu__zeros(s->y, s->M);
-    for (i = 0; i < s->M && s->ones; i++) s->ones[i] = 1;
-    made->tied_psi = s->part[s->psi].rows == 0;
-    made->params = s->params, made->lgm.psi = s->y, made->m = s->m, made->data = self;
-    made->set = pu__basic_set, made->pull = pu__basic_pull, made->start = pu__basic_start, made->describe = pu__basic_describe;
+    if (s->hidden)
+        for (i = 0; i < s->M; i++)
+            s->ones[i] = 1;
+    made->data = self;
+    made->params = s->params;
+    made->tied_psi = s->tied_psi;
+    made->m = s->m;
     made->uses = PU_USES_PSI;
-    if (s->alpha >= 0) made->uses |= PU_USES_GAMMA;
-    if (s->eta >= 0) made->uses |= PU_USES_ETA;
-    if (!s->dictionary) made->uses |= PU_USES_PHI;
-    if (s->m) made->uses |= PU_USES_M;
-    if (s->alpha < 0) made->Gamma = pu_op_identity(s->D);
-    else if (s->part[s->alpha].rows) made->Gamma = pu_op_diagonal(s->D, pu__at(s, s->x, s->alpha));
-    else made->Gamma = pu_op_scaled_identity(s->D, pu__at(s, s->x, s->alpha));
-    if (Phi) made->lgm.Phi = Phi;
-    else made->Phi = pu_op_dense(s->M, s->D, s->W1 >= 0 ? s->features : s->x);
-    if (!Phi && s->W1 < 0) made->Phi.check = NULL; /* it is a part of theta, which pu_model_set has checked */
-    if (s->eta >= 0) made->lgm.eta = pu__at(s, s->x, s->eta);
+    made->set = pu__parted_set;
+    made->pull = pu__parted_pull;
+    made->start = pu__parted_start;
+    made->describe = pu__parted_describe;
+    made->lgm.psi = s->y;
+    made->lgm.Phi = s->dictionary;
+    if (!s->dictionary) {
+        made->uses |= PU_USES_PHI;
+        made->Phi = pu_op_dense(s->M, s->D, s->hidden ? s->features : s->x);
+    }
+    if (s->eta > 0) {
+        made->uses |= PU_USES_ETA;
+        made->begins_with_Phi = 1;
+        made->pull_is_finite = pu__factors_pull_is_finite;
+        made->Gamma = pu_op_identity(s->D);
+        made->Phi.check = NULL; /* a part of theta, which pu_model_set has checked */
+        made->lgm.eta = s->x + s->eta;
+    }
+    else {
+        made->uses |= PU_USES_GAMMA;
+        made->Gamma = (s->sparse ? pu_op_diagonal : pu_op_scaled_identity)(s->D, s->x + s->alpha);
+    }
+    if (s->sparse) made->uses |= PU_USES_M;
     *self = *s;
-    return pu__model_done(model, made);
+    return pu__draft_done(d, model);
 }
 
-PU__FN pu_status pu__model_factors(pu_model *model, pu_int M, pu_int D, int isotropic, pu_report *report)
+/* Factor analysis, or with tied_psi probabilistic PCA. */
+PU__FN pu_status pu__model_factors(pu_model *model, pu_int M, pu_int D, int tied_psi, pu_report *report)
 {
-    pu_report local;
-    pu_model made;
-    pu__basic s;
-    pu__arena arena = PU__ARENA;
-    pu_status status;
-    if (!report) report = &local;
-    status = pu__model_begin(model, &made, report);
+    pu__draft d;
+    pu__parted s;
+    const pu_status status = pu__draft_begin(&d, model, report);
     if (status) return status;
-    if (M < 1) return pu__refuse(report, PU_E_ARGUMENT, "M");
-    if (D < 1) return pu__refuse(report, PU_E_ARGUMENT, "D");
-    s = pu__basic_zero(M, D);
-    made.name = isotropic ? "probabilistic PCA" : "factor analysis";
-    s.Phi = pu__basic_part(&s, &arena, "Phi", M, D, PU_SCALE_FREE);
-    s.eta = pu__basic_part(&s, &arena, "eta", M, 0, PU_SCALE_FREE);
-    s.psi = isotropic ? pu__basic_part(&s, &arena, "beta", 0, 0, PU_SCALE_LOG)
-                      : pu__basic_part(&s, &arena, "psi", M, 0, PU_SCALE_LOG);
-    return pu__basic_make(model, &made, &s, &arena, report);
+    if (M < 1) return pu__refuse(d.report, PU_E_ARGUMENT, "M");
+    if (D < 1) return pu__refuse(d.report, PU_E_ARGUMENT, "D");
+    d.made.name = tied_psi ? "probabilistic PCA" : "factor analysis";
+    s = pu__parted_zero(M, D);
+    s.tied_psi = tied_psi;
+    (void)pu__parted_add(&s, &d, "Phi", M, D);
+    s.eta = pu__parted_add(&s, &d, "eta", M, 0);
+    s.psi = s.logs = pu__parted_add(&s, &d, tied_psi ? "beta" : "psi", tied_psi ? 0 : M, 0);
+    return pu__parted_make(&s, &d, model);
 }
 
+/* Factor analysis (see the declaration). */
 PU_DEF pu_status pu_model_factors(pu_model *model, pu_int M, pu_int D, pu_report *report)
 {
     return pu__model_factors(model, M, D, 0, report);
 }
 
+/* Probabilistic PCA. */
 PU_DEF pu_status pu_model_ppca(pu_model *model, pu_int M, pu_int D, pu_report *report)
 {
     return pu__model_factors(model, M, D, 1, report);
 }
 
-PU__FN pu_status pu__model_regression(pu_model *model, const pu_op *Phi, int sparse, pu_report *report)
+/* The last parts of regressions and networks, and the model. */
+PU__FN pu_status pu__model_alpha_beta(pu__parted *s, pu__draft *d, pu_model *model)
 {
-    pu_report local;
-    pu_model made;
-    pu__basic s;
-    pu__arena arena = PU__ARENA;
-    pu_status status;
-    if (!report) report = &local;
-    status = pu__model_begin(model, &made, report);
-    if (status) return status;
-    if (!Phi) return pu__refuse(report, PU_E_NULL, "Phi");
-    if (Phi->rows < 1) return pu__refuse(report, PU_E_ARGUMENT, "Phi.rows");
-    if (Phi->cols < 1) return pu__refuse(report, PU_E_ARGUMENT, "Phi.cols");
-    if (Phi->work < 0) return pu__refuse(report, PU_E_ARGUMENT, "Phi.work");
-    status = pu__check_op(Phi, "Phi", "Phi (stale factor)", "Phi.check", report);
-    if (status) return status;
-    s = pu__basic_zero(Phi->rows, Phi->cols);
-    s.dictionary = Phi;
-    made.name = sparse ? "sparse Bayesian learning" : "Bayesian linear regression";
-    s.alpha = pu__basic_part(&s, &arena, "alpha", sparse ? Phi->cols : 0, 0, PU_SCALE_LOG);
-    s.psi = pu__basic_part(&s, &arena, "beta", 0, 0, PU_SCALE_LOG);
-    return pu__basic_make(model, &made, &s, &arena, report);
+    s->alpha = s->logs = pu__parted_add(s, d, "alpha", s->sparse ? s->D : 0, 0);
+    s->psi = pu__parted_add(s, d, "beta", 0, 0);
+    s->tied_psi = 1;
+    return pu__parted_make(s, d, model);
 }
 
+/* Bayesian linear regression, or sparse: with an alpha for every latent. */
+PU__FN pu_status pu__model_regression(pu_model *model, const pu_op *Phi, int sparse, pu_report *report)
+{
+    pu__draft d;
+    pu__parted s;
+    pu_status status = pu__draft_begin(&d, model, report);
+    if (status) return status;
+    if (!Phi) return pu__refuse(d.report, PU_E_NULL, "Phi");
+    if (Phi->rows < 1) return pu__refuse(d.report, PU_E_ARGUMENT, "Phi.rows");
+    if (Phi->cols < 1) return pu__refuse(d.report, PU_E_ARGUMENT, "Phi.cols");
+    if (Phi->work < 0) return pu__refuse(d.report, PU_E_ARGUMENT, "Phi.work");
+    status = pu__check_op(Phi, "Phi", "Phi (stale factor)", "Phi.check", d.report);
+    if (status) return status;
+    d.made.name = sparse ? "sparse Bayesian learning" : "Bayesian linear regression";
+    s = pu__parted_zero(Phi->rows, Phi->cols);
+    s.dictionary = Phi;
+    s.sparse = sparse;
+    return pu__model_alpha_beta(&s, &d, model);
+}
+
+/* Sparse Bayesian learning. */
 PU_DEF pu_status pu_model_sparse(pu_model *model, const pu_op *Phi, pu_report *report)
 {
     return pu__model_regression(model, Phi, 1, report);
 }
 
+/* Bayesian linear regression. */
 PU_DEF pu_status pu_model_regression(pu_model *model, const pu_op *Phi, pu_report *report)
 {
     return pu__model_regression(model, Phi, 0, report);
 }
 
+/* The neural linear model. */
 PU_DEF pu_status pu_model_neural(pu_model *model, pu_int points, pu_int inputs, const pu_real *X, pu_int hidden,
                                  pu_int features, pu_report *report)
 {
-    pu_report local;
-    pu_model made;
-    pu__basic s;
-    pu__arena arena = PU__ARENA;
-    pu_status status;
-    if (!report) report = &local;
-    status = pu__model_begin(model, &made, report);
+    pu__draft d;
+    pu__parted s;
+    pu_status status = pu__draft_begin(&d, model, report);
     if (status) return status;
-    if (points < 1) return pu__refuse(report, PU_E_ARGUMENT, "points");
-    if (inputs < 1) return pu__refuse(report, PU_E_ARGUMENT, "inputs");
-    if (hidden < 1) return pu__refuse(report, PU_E_ARGUMENT, "hidden");
-    if (features < 0) return pu__refuse(report, PU_E_ARGUMENT, "features");
-    if (!X) return pu__refuse(report, PU_E_NULL, "X");
-    s = pu__basic_zero(points, features ? features : hidden);
-    s.X = X, s.inputs = inputs, s.hidden = hidden;
-    (void)pu__mul(pu__mul((size_t)points, (size_t)inputs, &arena.overflow), sizeof(pu_real), &arena.overflow);
-    if (arena.overflow) return pu__refuse(report, PU_E_OVERFLOW, "X");
-    status = pu__check_array(points * inputs, X, 0, "X", -1, report);
+    if (points < 1) return pu__refuse(d.report, PU_E_ARGUMENT, "points");
+    if (inputs < 1) return pu__refuse(d.report, PU_E_ARGUMENT, "inputs");
+    if (hidden < 1) return pu__refuse(d.report, PU_E_ARGUMENT, "hidden");
+    if (features < 0) return pu__refuse(d.report, PU_E_ARGUMENT, "features");
+    if (!X) return pu__refuse(d.report, PU_E_NULL, "X");
+    if (inputs > PTRDIFF_MAX / (pu_int)sizeof *X / points) return pu__refuse(d.report, PU_E_OVERFLOW, "X");
+    status = pu__check_array(points * inputs, X, 0, "X", -1, d.report);
     if (status) return status;
-    made.name = "neural linear model";
-    s.gain = 0.45 * (double)s.D; /* E tanh(u)^2, u ~ N(0, 2), as the start has it */
-    s.W1 = pu__basic_part(&s, &arena, "W1", hidden, inputs, PU_SCALE_FREE);
-    (void)pu__basic_part(&s, &arena, "b1", hidden, 0, PU_SCALE_FREE);
+    d.made.name = "neural linear model";
+    s = pu__parted_zero(points, features ? features : hidden);
+    s.gain = 0.45 * (double)s.D; /* E tanh(u)^2 for u ~ N(0, 2), which is what the start makes of it */
+    s.X = X;
+    s.inputs = inputs;
+    s.hidden = hidden;
+    (void)pu__parted_add(&s, &d, "W1", hidden, inputs);
+    (void)pu__parted_add(&s, &d, "b1", hidden, 0);
     if (features) {
-        s.W2 = pu__basic_part(&s, &arena, "W2", features, hidden, PU_SCALE_FREE);
-        (void)pu__basic_part(&s, &arena, "b2", features, 0, PU_SCALE_FREE);
+        s.W2 = pu__parted_add(&s, &d, "W2", features, hidden);
+        (void)pu__parted_add(&s, &d, "b2", features, 0);
     }
-    s.alpha = pu__basic_part(&s, &arena, "alpha", 0, 0, PU_SCALE_LOG);
-    s.psi = pu__basic_part(&s, &arena, "beta", 0, 0, PU_SCALE_LOG);
-    return pu__basic_make(model, &made, &s, &arena, report);
+    return pu__model_alpha_beta(&s, &d, model);
 }
 
-/* ---- models of series: noisy autoregression ---- */
+/* ---- models of series ---- */
+
+/* What they begin with. */
+typedef struct {
+    pu_real *psi, *nu; /* steps, and D or NULL */
+    pu_int steps;
+} pu__series;
+
+/* Memory for a model of series: made.data (`bytes`, zeroed, with a pu__series in front), psi, and nu with its `states`
+   entries per step. Not set yet: pu_gradient refuses a psi of 0. */
+PU__FN pu_status pu__series_open(pu__draft *d, pu_model *model, size_t bytes, pu_int steps, pu_int states)
+{
+    pu__series made;
+    pu_status status = PU_OK;
+    int pass;
+    made.steps = steps;
+    for (pass = 0; pass < 2; pass++) { /* measure, carve */
+        d->made.data = pu__take(&d->arena, 1, 1, bytes);
+        made.psi = pu__reals(&d->arena, steps, 1);
+        made.nu = states ? pu__reals(&d->arena, steps, states) : NULL;
+        if (pass == 0) status = pu__draft_open(d, model);
+        if (status) return status;
+    }
+    memset(d->made.data, 0, bytes);
+    *(pu__series *)d->made.data = made;
+    pu__zeros(made.psi, steps);
+    if (states) pu__zeros(made.nu, steps * states);
+    d->made.lgm.psi = made.psi;
+    d->made.lgm.nu = made.nu;
+    d->made.uses = PU_USES_GAMMA | PU_USES_PSI;
+    return PU_OK;
+}
+
+/* psi = 1 / variance everywhere */
+PU__FN void pu__noise_set(const pu__series *s, pu_real variance)
+{
+    pu_int i;
+    for (i = 0; i < s->steps; i++)
+        s->psi[i] = 1 / variance;
+}
+
+/* d/d log variance, from g = d/dpsi */
+PU__FN pu_real pu__noise_pull(const pu__series *s, const pu_real *g)
+{
+    return (pu_real)-pu__dot(s->steps, NULL, s->psi, g);
+}
+
+/* c_k = mean y_t y_{t+k} over the pairs that are observed, k = 0 .. lags; c_0 is made positive. */
+PU__FN void pu__autocovariances(const pu_data *data, pu_int lags, double *c)
+{
+    double count[PU_AR_MAX + 1] = {0};
+    pu_int n, at, to, t = 0, u = 0, k;
+    pu_real y = 0, later = 0;
+    for (k = 0; k <= lags; k++)
+        c[k] = 0;
+    for (n = 0; n < data->n; n++)
+        for (at = 0; (at = pu__observed(data, n, at, &t, &y)) >= 0; at++)
+            for (to = at; (to = pu__observed(data, n, to, &u, &later)) >= 0; to++) {
+                if (u - t > lags) break;
+                c[u - t] += (double)y * (double)later;
+                count[u - t] += 1;
+            }
+    for (k = 0; k <= lags; k++)
+        c[k] = count[k] > 0 ? c[k] / count[k] : 0;
+    if (!(c[0] > 0 && pu__finite_double(c[0]))) c[0] = 1;
+}
+
+/* x, but not outside of [low, high]; low for NaN. */
+PU__FN double pu__clamp(double x, double low, double high)
+{
+    if (x > high) return high;
+    return x > low ? x : low;
+}
+
+/* The signal's share in the variance c_0. White noise is in c_0 alone, and for an AR(1) the rest is c_1^2 / c_2: a guess
+   that is good enough for any process, if it is kept away from 0 and 1. */
+PU__FN double pu__signal_share(const double *c)
+{
+    return c[2] > 0 ? pu__clamp(c[1] * c[1] / (c[2] * c[0]), 0.5, 0.95) : 0.75;
+}
+
+/* ---- noisy autoregression ---- */
 
 typedef struct {
+    pu__series series;
     pu_ar ar;
-    pu_real *psi; /* n */
 } pu__noisy_ar;
 
+/* theta = [atanh gamma | log kappa | log lambda] -> the AR and psi = 1 / lambda. */
 PU__FN pu_status pu__noisy_ar_set(pu_model *model, const pu_real *theta, pu_int *index)
 {
     pu__noisy_ar *s = (pu__noisy_ar *)model->data;
-    const pu_int n = s->ar.n, P = s->ar.order;
+    const pu_int P = s->ar.order;
     pu_real gamma[PU_AR_MAX], kappa, lambda;
     pu_int i;
     pu_status status;
-    for (i = 0; i < P; i++) gamma[i] = (pu_real)tanh((double)theta[i]);
-    if (!pu__exp(theta[P], &kappa)) return *index = P, PU_E_ARGUMENT;
-    if (!pu__exp(theta[P + 1], &lambda)) return *index = P + 1, PU_E_ARGUMENT;
-    status = pu_ar_set(&s->ar, n, P, gamma, kappa, index); /* its parameters are numbered like theta */
-    for (i = 0; i < n && !status; i++) s->psi[i] = 1 / lambda;
+    for (i = 0; i < P; i++)
+        gamma[i] = (pu_real)tanh((double)theta[i]);
+    if (!pu__exp(theta[P], &kappa)) return pu__refuse_entry(index, P);
+    if (!pu__exp(theta[P + 1], &lambda)) return pu__refuse_entry(index, P + 1);
+    status = pu_ar_set(&s->ar, s->ar.n, P, gamma, kappa, index); /* its parameters are numbered like theta */
+    if (!status) pu__noise_set(&s->series, lambda);
     return status;
 }
 
-/* the end of both pulls: d/d log v of psi = 1/v everywhere */
-PU__FN pu_real pu__noise_pull(pu_int n, const pu_real *psi, const pu_real *g) { return (pu_real)-pu__dot(n, NULL, psi, g); }
-
+/* Gradients of gamma, kappa and psi -> gradient of theta; tanh' = 1 - tanh^2. */
 PU__FN pu_status pu__noisy_ar_pull(const pu_model *model, const pu_results *g, pu_real *grad)
 {
     const pu__noisy_ar *s = (const pu__noisy_ar *)model->data;
     const pu_int P = s->ar.order;
     pu_int i;
-    for (i = 0; i < P; i++) grad[i] = (pu_real)((double)g->Gamma[i] * pu__ar_gap(s->ar.gamma[i])); /* tanh' = 1 - tanh^2 */
+    for (i = 0; i < P; i++)
+        grad[i] = (pu_real)((double)g->Gamma[i] * pu__ar_gap(s->ar.gamma[i]));
     grad[P] = g->Gamma[P] * s->ar.kappa;
-    grad[P + 1] = pu__noise_pull(s->ar.n, s->psi, g->psi);
+    grad[P + 1] = pu__noise_pull(&s->series, g->psi);
     return PU_OK;
 }
 
-/* c_k = mean y_t y_{t+k} over the observed pairs, k <= lags; c_0 > 0 */
-PU__FN void pu__autocovariances(const pu_data *data, pu_int lags, double *c)
+/* Durbin-Levinson on the autocovariances without the noise: theta's gamma for an AR of order P when the signal has this
+   variance. Returns the variance of the prediction error; *calm = 0 if some |gamma| came out near one or beyond. */
+PU__FN double pu__durbin_levinson(pu_int P, const double *c, double variance, pu_real *theta, int *calm)
 {
-    double count[PU_AR_MAX + 1] = {0};
-    pu_int n, at, to, t = 0, u = 0, k;
-    pu_real y = 0, v = 0;
-    for (k = 0; k <= lags; k++) c[k] = 0;
-    for (n = 0; n < data->n; n++)
-        for (at = 0; (at = pu__observed(data, n, at, &t, &y)) >= 0; at++)
-            for (to = at; (to = pu__observed(data, n, to, &u, &v)) >= 0 && u - t <= lags; to++)
-                c[u - t] += (double)y * (double)v, count[u - t] += 1;
-    for (k = 0; k <= lags; k++) c[k] = count[k] > 0 ? c[k] / count[k] : 0;
-    if (!(c[0] > 0 && pu__finite_double(c[0]))) c[0] = 1;
+    double phi[PU_AR_MAX], old[PU_AR_MAX];
+    pu_int m, j;
+    *calm = 1;
+    for (m = 1; m <= P; m++) {
+        double gamma = c[m];
+        for (j = 1; j < m; j++)
+            gamma -= phi[j - 1] * c[m - j];
+        gamma /= variance;
+        if (!(fabs(gamma) < 0.9)) *calm = 0;
+        gamma = pu__clamp(gamma, -0.95, 0.95);
+        memcpy(old, phi, sizeof old);
+        for (j = 1; j < m; j++)
+            phi[j - 1] -= gamma * old[m - j - 1];
+        phi[m - 1] = gamma;
+        variance *= 1 - gamma * gamma;
+        theta[m - 1] = (pu_real)(log((1 + gamma) / (1 - gamma)) / 2);
+    }
+    return variance;
 }
 
-/* White noise is in c_0 alone. Of an AR(1) c_1^2 / c_2 would be the rest, the signal's variance: a guess good enough for any
-   process, as a share of c_0 kept between 1/2 and 0.95. */
-PU__FN double pu__signal_share(const double *c)
-{
-    const double share = c[2] > 0 ? c[1] * c[1] / (c[2] * c[0]) : 0.75;
-    return share < 0.5 ? 0.5 : share > 0.95 ? 0.95 : share;
-}
-
-/* Durbin-Levinson on what is left of the autocovariances without the noise. With too much taken for noise the rest is hardly
-   a covariance, and some |gamma| comes out next to one or beyond: then half of that noise is given back, a few times. */
+/* When too much is taken for noise, the rest is hardly a covariance, and some |gamma| comes out next to one or beyond.
+   Then half of that noise is given back to the signal, a few times. */
 PU__FN pu_status pu__noisy_ar_start(const pu_model *model, const pu_data *data, uint64_t seed, pu_real *theta)
 {
     const pu_int P = ((const pu__noisy_ar *)model->data)->ar.order;
-    double c[PU_AR_MAX + 1], phi[PU_AR_MAX], old[PU_AR_MAX], share, v = 1;
-    pu_int m, j;
+    double c[PU_AR_MAX + 1], share, error = 1;
     int tries, calm = 0;
     (void)seed;
-    pu__autocovariances(data, P < 2 ? 2 : P, c);
+    pu__autocovariances(data, pu__most(P, 2), c);
     share = pu__signal_share(c);
-    for (tries = 0; tries < 6 && !calm; tries++, share = calm ? share : (1 + share) / 2)
-        for (m = 1, calm = 1, v = share * c[0]; m <= P; m++) { /* v: of the prediction error */
-            double g = c[m];
-            for (j = 1; j < m; j++) g -= phi[j - 1] * c[m - j], old[j - 1] = phi[j - 1];
-            g /= v;
-            calm = calm && fabs(g) < 0.9;
-            g = g > 0.95 ? 0.95 : g > -0.95 ? g : -0.95;
-            for (j = 1; j < m; j++) phi[j - 1] -= g * old[m - j - 1];
-            phi[m - 1] = g, v *= 1 - g * g;
-            theta[m - 1] = (pu_real)(log((1 + g) / (1 - g)) / 2);
-        }
-    theta[P] = (pu_real)log(v), theta[P + 1] = (pu_real)log((1 - share) * c[0]);
+    for (tries = 0; tries < 6; tries++) {
+        error = pu__durbin_levinson(P, c, share * c[0], theta, &calm);
+        if (calm) break;
+        share = (1 + share) / 2;
+    }
+    theta[P] = (pu_real)log(error);
+    theta[P + 1] = (pu_real)log((1 - share) * c[0]);
     return PU_OK;
 }
 
+/* model.describe: gamma[i], kappa, lambda. */
 PU__FN void pu__noisy_ar_describe(const pu_model *model, pu_int i, pu_param *param)
 {
     const pu_int P = ((const pu__noisy_ar *)model->data)->ar.order;
@@ -12643,125 +12806,133 @@ PU__FN void pu__noisy_ar_describe(const pu_model *model, pu_int i, pu_param *par
     else pu__describe(param, i == P ? "kappa" : "lambda", -1, -1, PU_SCALE_LOG);
 }
 
+/* The AR process of a model whose Gamma is one. */
 PU_DEF const pu_ar *pu_model_ar(const pu_model *model)
 {
-    return model && model->set == pu__noisy_ar_set ? &((const pu__noisy_ar *)model->data)->ar : NULL;
+    return model && model->Gamma.form == PU_FORM_AR ? (const pu_ar *)model->Gamma.data : NULL;
 }
 
+/* Noisy autoregression. */
 PU_DEF pu_status pu_model_noisy_ar(pu_model *model, pu_int n, pu_int order, pu_report *report)
 {
     static const pu_real gamma[PU_AR_MAX] = {0};
-    pu_report local;
-    pu_model made;
+    pu__draft d;
+    pu__noisy_ar *s;
     pu_ar ar;
-    pu__noisy_ar *s = NULL;
-    pu__arena arena = PU__ARENA;
-    pu_status status;
-    int pass;
-    if (!report) report = &local;
-    status = pu__model_begin(model, &made, report);
+    pu_status status = pu__draft_begin(&d, model, report);
     if (status) return status;
-    if (pu_ar_set(&ar, n, order, gamma, 1, NULL)) return pu__refuse(report, PU_E_ARGUMENT, n < 1 ? "n" : "order");
-    for (pass = 0; pass < 2; pass++) { /* measure, carve */
-        pu_real *psi;
-        s = (pu__noisy_ar *)pu__take(&arena, 1, 1, sizeof *s), psi = pu__reals(&arena, n, 1);
-        if (pass) s->ar = ar, s->psi = psi;
-        else if ((status = pu__model_open(model, &made, &arena, report)) != PU_OK) return status;
-    }
-    pu__zeros(s->psi, n); /* not set yet: refused */
-    made.name = "noisy autoregression", made.params = order + 2, made.uses = PU_USES_GAMMA | PU_USES_PSI, made.data = s;
-    made.Gamma = pu_op_ar(&s->ar), made.Phi = pu_op_identity(n), made.lgm.psi = s->psi;
-    made.tied_psi = 1, made.set = pu__noisy_ar_set, made.pull = pu__noisy_ar_pull;
-    made.start = pu__noisy_ar_start, made.describe = pu__noisy_ar_describe;
-    return pu__model_done(model, &made);
+    if (pu_ar_set(&ar, n, order, gamma, 1, NULL)) return pu__refuse(d.report, PU_E_ARGUMENT, n < 1 ? "n" : "order");
+    status = pu__series_open(&d, model, sizeof *s, n, 0);
+    if (status) return status;
+    s = (pu__noisy_ar *)d.made.data;
+    s->ar = ar;
+    d.made.name = "noisy autoregression";
+    d.made.params = order + 2;
+    d.made.tied_psi = 1;
+    d.made.Gamma = pu_op_ar(&s->ar);
+    d.made.Phi = pu_op_identity(n);
+    d.made.set = pu__noisy_ar_set;
+    d.made.pull = pu__noisy_ar_pull;
+    d.made.start = pu__noisy_ar_start;
+    d.made.describe = pu__noisy_ar_describe;
+    return pu__draft_done(&d, model);
 }
 
 /* ---- state space ---- */
 
+/* The process as of some theta; Q = L L', P0 = L0 L0', S x S each, zero above the diagonal. */
 typedef struct {
     pu_ssm ssm;
-    pu_real c[PU_SSM_MAX], m0[PU_SSM_MAX];
-    double L[PU__SSM_SQUARE], L0[PU__SSM_SQUARE];  /* S x S, zero above the diagonal */
-    pu_real *psi, *nu;                             /* T; D (PU_SSM_GIVEN) */
+    double L[PU__SSM_SQUARE], L0[PU__SSM_SQUARE];
+} pu__process;
+
+typedef struct {
+    pu__series series;
+    pu__process now, next;                      /* as of the last set; being set */
+    pu_real c[PU_SSM_MAX];
     pu_int at_c, at_L, at_sigma2, at_m0, at_L0; /* offsets in theta */
 } pu__state_space;
 
-/* lower triangle, diagonal as log -> L and C = L L'; returns the entry of theta whose exp is 0 or infinite, or -1 */
+/* Lower triangle, row by row, diagonal as log -> L and C = L L'. Returns the entry of theta whose exp is 0 or infinite,
+   or -1. */
 PU__FN pu_int pu__triangle_set(pu_int S, const pu_real *theta, double *L, pu_real *C)
 {
     pu_int i, j, l, at = 0;
-    pu_real x;
+    pu_real unused;
     memset(L, 0, (size_t)(S * S) * sizeof *L);
-    for (i = 0; i < S; i++)
-        for (j = 0; j <= i; j++, at++) {
-            if (i == j && !pu__exp(theta[at], &x)) return at;
-            L[i * S + j] = i == j ? exp((double)theta[at]) : (double)theta[at];
-        }
     for (i = 0; i < S; i++)
         for (j = 0; j <= i; j++) {
             double sum = 0;
-            for (l = 0; l <= j; l++) sum += L[i * S + l] * L[j * S + l];
+            L[i * S + j] = (double)theta[at];
+            if (i == j) L[i * S + j] = exp(L[i * S + j]);
+            if (i == j && !pu__exp(theta[at], &unused)) return at;
+            for (l = 0; l <= j; l++)
+                sum += L[i * S + l] * L[j * S + l];
             C[i * S + j] = C[j * S + i] = (pu_real)sum;
+            at++;
         }
     return -1;
 }
 
-/* dC = dL L' + L dL', and the gradient G for C is symmetric: 2 G L for L, times L_ii on the diagonal for its log */
+/* dC = dL L' + L dL', and the gradient G for C is symmetric, so that for L is 2 G L; times L_ii on the diagonal, for its
+   log. grad: row by row. */
 PU__FN void pu__triangle_pull(pu_int S, const double *L, const pu_real *G, pu_real *grad)
 {
     pu_int i, j, l;
     for (i = 0; i < S; i++)
         for (j = 0; j <= i; j++) {
             double sum = 0;
-            for (l = j; l < S; l++) sum += 2 * (double)G[i * S + l] * L[l * S + j];
-            *grad++ = (pu_real)(i == j ? sum * L[i * S + i] : sum);
+            for (l = j; l < S; l++)
+                sum += 2 * (double)G[i * S + l] * L[l * S + j];
+            if (i == j) sum *= L[i * S + i];
+            *grad++ = (pu_real)sum;
         }
 }
 
+/* theta = [A | c | L | log sigma2], for a given start followed by [m0 | L0]. A refused theta leaves `now` alone. */
 PU__FN pu_status pu__state_space_set(pu_model *model, const pu_real *theta, pu_int *index)
 {
     pu__state_space *s = (pu__state_space *)model->data;
-    const pu_int T = s->ssm.steps, S = s->ssm.states, SS = S * S;
-    const int given = s->ssm.start == PU_SSM_GIVEN;
-    pu_ssm now;
-    double L[PU__SSM_SQUARE], L0[PU__SSM_SQUARE];
+    pu__process *next = &s->next;
+    const pu_ssm *now = &s->now.ssm;
+    const pu_int S = now->states, SS = S * S;
+    const int given = now->start == PU_SSM_GIVEN;
     pu_real Q[PU__SSM_SQUARE], P0[PU__SSM_SQUARE], sigma2;
     pu_int i;
     pu_status status;
-    if (!pu__exp(theta[s->at_sigma2], &sigma2)) return *index = s->at_sigma2, PU_E_ARGUMENT;
-    i = pu__triangle_set(S, theta + s->at_L, L, Q);
-    if (i >= 0) return *index = s->at_L + i, PU_E_ARGUMENT;
-    i = given ? pu__triangle_set(S, theta + s->at_L0, L0, P0) : -1;
-    if (i >= 0) return *index = s->at_L0 + i, PU_E_ARGUMENT;
-    status = pu_ssm_set(&now, T, S, theta, Q, s->ssm.start, given ? P0 : NULL, &i);
-    if (status) { /* an entry (r, c) of Q or P0 is the doing of row r of its triangle: tell the last of that row */
-        const pu_int row = i % SS / S, last = row * (row + 1) / 2 + row;
-        *index = i < SS ? i : i < 2 * SS ? s->at_L + last : s->at_L0 + last;
+    if (!pu__exp(theta[s->at_sigma2], &sigma2)) return pu__refuse_entry(index, s->at_sigma2);
+    i = pu__triangle_set(S, theta + s->at_L, next->L, Q);
+    if (i >= 0) return pu__refuse_entry(index, s->at_L + i);
+    if (given) i = pu__triangle_set(S, theta + s->at_L0, next->L0, P0);
+    if (i >= 0) return pu__refuse_entry(index, s->at_L0 + i);
+    status = pu_ssm_set(&next->ssm, now->steps, S, theta, Q, now->start, given ? P0 : NULL, &i);
+    if (status) {
+        /* Entry (r, c) of Q or P0 comes from row r of its triangle: name the last entry of that row. */
+        const pu_int row = i % SS / S;
+        *index = i;
+        if (i >= SS) *index = (i < 2 * SS ? s->at_L : s->at_L0) + row * (row + 3) / 2;
         return status;
     }
-    s->ssm = now;
+    s->now = *next;
     pu__copy(s->c, theta + s->at_c, S);
-    memcpy(s->L, L, sizeof L);
-    for (i = 0; i < T; i++) s->psi[i] = 1 / sigma2;
-    if (!given) return PU_OK;
-    memcpy(s->L0, L0, sizeof L0);
-    pu__copy(s->m0, theta + s->at_m0, S);
-    return pu_ssm_mean(&s->ssm, s->m0, s->nu);
+    pu__noise_set(&s->series, sigma2);
+    return given ? pu_ssm_mean(now, theta + s->at_m0, s->series.nu) : PU_OK;
 }
 
+/* Gradients of A, Q, P0, c, psi and nu -> gradient of theta. */
 PU__FN pu_status pu__state_space_pull(const pu_model *model, const pu_results *g, pu_real *grad)
 {
     const pu__state_space *s = (const pu__state_space *)model->data;
-    const pu_int S = s->ssm.states, SS = S * S;
-    const size_t real = sizeof(pu_real);
-    memcpy(grad, g->Gamma, (size_t)SS * real);
-    memcpy(grad + s->at_c, g->Phi, (size_t)S * real);
-    pu__triangle_pull(S, s->L, g->Gamma + SS, grad + s->at_L);
-    grad[s->at_sigma2] = pu__noise_pull(s->ssm.steps, s->psi, g->psi);
-    if (s->ssm.start != PU_SSM_GIVEN) return PU_OK;
-    memset(grad + s->at_m0, 0, (size_t)S * real);
-    pu__triangle_pull(S, s->L0, g->Gamma + 2 * SS, grad + s->at_L0);
-    return pu_ssm_mean_grad(&s->ssm, s->nu, g->nu, grad, grad + s->at_m0);
+    const pu_ssm *ssm = &s->now.ssm;
+    const pu_int S = ssm->states, SS = S * S;
+    pu__copy(grad, g->Gamma, SS);
+    pu__copy(grad + s->at_c, g->Phi, S);
+    pu__triangle_pull(S, s->now.L, g->Gamma + SS, grad + s->at_L);
+    grad[s->at_sigma2] = pu__noise_pull(&s->series, g->psi);
+    if (ssm->start != PU_SSM_GIVEN) return PU_OK;
+    pu__zeros(grad + s->at_m0, S);
+    pu__triangle_pull(S, s->now.L0, g->Gamma + 2 * SS, grad + s->at_L0);
+    return pu_ssm_mean_grad(ssm, s->series.nu, g->nu, grad, grad + s->at_m0);
 }
 
 /* S independent states of variance one and equal shares in the signal, with rates r^e, e spread evenly over (0, 2), where r
@@ -12769,82 +12940,86 @@ PU__FN pu_status pu__state_space_pull(const pu_model *model, const pu_results *g
 PU__FN pu_status pu__state_space_start(const pu_model *model, const pu_data *data, uint64_t seed, pu_real *theta)
 {
     const pu__state_space *s = (const pu__state_space *)model->data;
-    const pu_int S = s->ssm.states;
-    double c[3], share, r;
+    const pu_int S = s->now.ssm.states;
+    double c[3], share, signal, r;
     pu_int i;
     (void)seed;
     pu__autocovariances(data, 2, c);
-    share = pu__signal_share(c), r = fabs(c[1]) / (share * c[0]);
-    r = r < 0.1 ? 0.1 : r > 0.9 ? 0.9 : r;
+    share = pu__signal_share(c);
+    signal = share * c[0];
+    r = pu__clamp(fabs(c[1]) / signal, 0.1, 0.9);
     pu__zeros(theta, model->params); /* m0 = 0, P0 = I */
     for (i = 0; i < S; i++) {
         const double rate = pow(r, 2 * (double)(i + 1) / (double)(S + 1));
         theta[i * S + i] = (pu_real)(c[1] < 0 ? -rate : rate);
-        theta[s->at_c + i] = (pu_real)sqrt(share * c[0] / (double)S);
-        theta[s->at_L + i * (i + 1) / 2 + i] = (pu_real)(log((1 - rate) * (1 + rate)) / 2);
+        theta[s->at_c + i] = (pu_real)sqrt(signal / (double)S);
+        theta[s->at_L + i * (i + 3) / 2] = (pu_real)(log((1 - rate) * (1 + rate)) / 2);
     }
     theta[s->at_sigma2] = (pu_real)log((1 - share) * c[0]);
     return PU_OK;
 }
 
+/* model.describe: A[i,j], c[i], L[i,j], sigma2, m0[i], L0[i,j]. */
 PU__FN void pu__state_space_describe(const pu_model *model, pu_int i, pu_param *param)
 {
     const pu__state_space *s = (const pu__state_space *)model->data;
-    const pu_int S = s->ssm.states, in_m0 = i - s->at_m0;
+    const pu_int S = s->now.ssm.states;
     const int start = i >= s->at_L0;
     pu_int row = 0;
     if (i < s->at_c) pu__describe(param, "A", i / S, i % S, PU_SCALE_FREE);
     else if (i < s->at_L) pu__describe(param, "c", i - s->at_c, -1, PU_SCALE_FREE);
     else if (i == s->at_sigma2) pu__describe(param, "sigma2", -1, -1, PU_SCALE_LOG);
-    else if (in_m0 >= 0 && in_m0 < S) pu__describe(param, "m0", in_m0, -1, PU_SCALE_FREE);
+    else if (i >= s->at_m0 && !start) pu__describe(param, "m0", i - s->at_m0, -1, PU_SCALE_FREE);
     else {
-        for (i -= start ? s->at_L0 : s->at_L; i > row; i -= row) row++; /* row r holds r + 1 entries */
+        /* Row r of a triangle holds r + 1 entries. */
+        for (i -= start ? s->at_L0 : s->at_L; i > row; i -= row)
+            row++;
         pu__describe(param, start ? "L0" : "L", row, i, i == row ? PU_SCALE_LOG : PU_SCALE_FREE);
     }
 }
 
+/* The process of a model whose Gamma is a state space. */
 PU_DEF const pu_ssm *pu_model_ssm(const pu_model *model)
 {
-    return model && model->set == pu__state_space_set ? &((const pu__state_space *)model->data)->ssm : NULL;
+    return model && model->Gamma.form == PU_FORM_STATES ? (const pu_ssm *)model->Gamma.data : NULL;
 }
 
+/* State space. It begins with A = 0 and Q = P0 = I, until it is set. */
 PU_DEF pu_status pu_model_state_space(pu_model *model, pu_int steps, pu_int states, pu_ssm_start start, pu_report *report)
 {
     const pu_int S = states, triangle = S * (S + 1) / 2;
-    pu_report local;
-    pu_model made;
-    pu__state_space *s = NULL;
-    pu__arena arena = PU__ARENA;
+    const int given = start == PU_SSM_GIVEN;
     pu_real A[PU__SSM_SQUARE] = {0}, unit[PU__SSM_SQUARE] = {0};
-    pu_ssm ssm;
+    pu__draft d;
+    pu__state_space *s;
     pu_int i;
-    pu_status status;
-    int pass;
-    if (!report) report = &local;
-    status = pu__model_begin(model, &made, report);
+    pu_status status = pu__draft_begin(&d, model, report);
     if (status) return status;
-    if (steps < 1) return pu__refuse(report, PU_E_ARGUMENT, "steps");
-    if (S < 1 || S > PU_SSM_MAX) return pu__refuse(report, PU_E_ARGUMENT, "states");
-    for (i = 0; i < S; i++) unit[i * S + i] = 1;
-    status = pu_ssm_set(&ssm, steps, S, A, unit, start, start == PU_SSM_GIVEN ? unit : NULL, NULL);
-    if (status) return pu__refuse(report, status, status == PU_E_OVERFLOW ? "steps" : "start");
-    for (pass = 0; pass < 2; pass++) { /* measure, carve */
-        pu_real *psi, *nu;
-        s = (pu__state_space *)pu__take(&arena, 1, 1, sizeof *s), psi = pu__reals(&arena, steps, 1);
-        nu = start == PU_SSM_GIVEN ? pu__reals(&arena, steps, S) : NULL;
-        if (pass) memset(s, 0, sizeof *s), s->ssm = ssm, s->psi = psi, s->nu = nu;
-        else if ((status = pu__model_open(model, &made, &arena, report)) != PU_OK) return status;
-    }
-    s->at_c = S * S, s->at_L = s->at_c + S, s->at_sigma2 = s->at_L + triangle;
-    s->at_m0 = s->at_sigma2 + 1, s->at_L0 = s->at_m0 + S;
-    pu__zeros(s->psi, steps); /* not set yet: refused */
-    if (s->nu) pu__zeros(s->nu, steps * S);
-    made.name = "state space", made.params = start == PU_SSM_GIVEN ? s->at_L0 + triangle : s->at_m0, made.data = s;
-    made.uses = PU_USES_GAMMA | PU_USES_PHI | PU_USES_PSI | (start == PU_SSM_GIVEN ? (unsigned)PU_USES_NU : 0u);
-    made.Gamma = pu_op_ssm(&s->ssm), made.Phi = pu_op_readout(steps, S, s->c), made.lgm.psi = s->psi, made.lgm.nu = s->nu;
-    made.set = pu__state_space_set, made.pull = pu__state_space_pull;
-    made.start = pu__state_space_start, made.describe = pu__state_space_describe;
-    return pu__model_done(model, &made);
+    if (steps < 1) return pu__refuse(d.report, PU_E_ARGUMENT, "steps");
+    if (S < 1 || S > PU_SSM_MAX) return pu__refuse(d.report, PU_E_ARGUMENT, "states");
+    status = pu__ssm_sizes(steps, S, start);
+    if (status) return pu__refuse(d.report, status, status == PU_E_OVERFLOW ? "steps" : "start");
+    status = pu__series_open(&d, model, sizeof *s, steps, given ? S : 0);
+    if (status) return status;
+    s = (pu__state_space *)d.made.data;
+    for (i = 0; i < S; i++)
+        unit[i * S + i] = 1;
+    (void)pu_ssm_set(&s->now.ssm, steps, S, A, unit, start, given ? unit : NULL, NULL);
+    s->at_c = S * S;
+    s->at_L = s->at_c + S;
+    s->at_sigma2 = s->at_L + triangle;
+    s->at_m0 = s->at_sigma2 + 1;
+    s->at_L0 = s->at_m0 + S;
+    d.made.name = "state space";
+    d.made.params = given ? s->at_L0 + triangle : s->at_m0;
+    d.made.uses |= PU_USES_PHI | (given ? (unsigned)PU_USES_NU : 0u);
+    d.made.Gamma = pu_op_ssm(&s->now.ssm);
+    d.made.Phi = pu_op_readout(steps, S, s->c);
+    d.made.set = pu__state_space_set;
+    d.made.pull = pu__state_space_pull;
+    d.made.start = pu__state_space_start;
+    d.made.describe = pu__state_space_describe;
+    return pu__draft_done(&d, model);
 }
 
 /* ------------------------------------------------------------------------------------------------

@@ -1156,6 +1156,7 @@ typedef struct {
     /* private */
     pu_real W[PU_SSM_MAX * PU_SSM_MAX], W0[PU_SSM_MAX * PU_SSM_MAX]; /* Q^-1, P0^-1 */
     pu_real F[PU_SSM_MAX * PU_SSM_MAX], F0[PU_SSM_MAX * PU_SSM_MAX]; /* F F' = Q^-1, F0 F0' = P0^-1 */
+    pu_real At[PU_SSM_MAX * PU_SSM_MAX];                             /* A' */
     double Qi[PU_SSM_MAX * PU_SSM_MAX], Pi[PU_SSM_MAX * PU_SSM_MAX]; /* the inverses once more, for the gradients */
     double A_set[PU_SSM_MAX * PU_SSM_MAX], Q_set[PU_SSM_MAX * PU_SSM_MAX]; /* A, Q and P0 as set, in double: for products, */
     double P0_set[PU_SSM_MAX * PU_SSM_MAX];                                /* and to see that they were changed since */
@@ -5112,9 +5113,12 @@ PU_DEF pu_op pu_op_ar(const pu_ar *ar)
 /* ---- state space: Gamma = B' blockdiag(P0^-1, Q^-1, .., Q^-1) B, (B x)_t = x_t - A x_{t-1} ----
    Gamma is applied as this product and never formed. Rounding then leaves it positive definite, and the gradient
    sees the small x_t - A x_{t-1} itself instead of differences of large moments.
-   Below, t counts from 0, W_0 = P0^-1 and W_t = Q^-1 for t > 0.
+
+   Notation: t = 0 .. T-1; S states; a column x of D = S T entries holds x_0, x_1, .., one after the other.
+   W_0 = P0^-1 and W_t = Q^-1 for t > 0; F_t F_t' = W_t.
+
    Products of S x S blocks are too short for vector registers, so the inner loops run over time. A tile holds
-   PU__SSM_STEPS steps, transposed: one row per state. */
+   PU__SSM_STEPS steps of a column, transposed: one row per state. Tiles live in the operator's scratch `work`. */
 
 #define PU__SSM_STEPS 64                /* steps of a tile, a multiple of PU__LANES */
 #define PU__SSM_ROW (PU__SSM_STEPS + 8) /* length of its rows: also the step before or after; the rest is padding */
@@ -5124,38 +5128,38 @@ PU_DEF pu_op pu_op_ar(const pu_ar *ar)
 /* The state space behind an operator made by pu_op_ssm. */
 PU__FN const pu_ssm *pu__ssm(const pu_op *op) { return (const pu_ssm *)op->data; }
 
-/* Column l of the tile = x_{first - 1 + l}, l = 0 .. PU__SSM_STEPS, and zero where the series has no such step. */
-PU__FN void pu__ssm_load(const pu_ssm *m, const pu_real *x, pu_int first, pu_real *tile)
+/* Column l of the tile = x_{first - 1 + l}, l = 0 .. PU__SSM_STEPS, and zero where the series has no such step.
+   The tile begins one step early, since B needs x_{t-1}. */
+PU__FN void pu__ssm_load(const pu_ssm *m, const pu_real *x, pu_int first, pu_real *PU__RESTRICT tile)
 {
     const pu_int S = m->states;
     const pu_int last = pu__min(PU__SSM_STEPS, m->steps - first);
     pu_int i, l;
     pu__zeros(tile, S * PU__SSM_ROW);
+    /* There is no step before the first. */
     for (i = 0; i < S; i++)
         for (l = first == 0; l <= last; l++)
             tile[i * PU__SSM_ROW + l] = x[(first - 1 + l) * S + i];
 }
 
-/* out = C in, or base - C in where base is not NULL, for the PU__SSM_STEPS columns of a tile. C is S x S; transposed
-   puts C' in its place. `in` and `base` may point at column 1 of a tile, to be one step ahead. */
-PU__FN void pu__ssm_mix(pu_int S, const pu_real *C, int transposed, const pu_real *in, const pu_real *base, pu_real *out)
+/* out = C in, or base - C in where base is not NULL, for PU__SSM_STEPS columns of a tile; C is S x S, row-major.
+   `in` and `base` may point at column 1 of a tile, to be one step ahead. `out` must be another tile. */
+PU__FN void pu__ssm_mix(pu_int S, const pu_real *C, const pu_real *in, const pu_real *base, pu_real *PU__RESTRICT out)
 {
-    const pu_int down = transposed ? 1 : S;
-    const pu_int along = transposed ? S : 1;
     pu_int i, j, l;
     for (i = 0; i < S; i++) {
+        const pu_real *c = C + i * S;
         pu_real sum[PU__SSM_STEPS] = {0};
         /* Four terms per pass: fewer loads and stores of the sums. */
         for (j = 0; j + 4 <= S; j += 4) {
-            const pu_real *c = C + i * down + j * along;
+            const pu_real c0 = c[j], c1 = c[j + 1], c2 = c[j + 2], c3 = c[j + 3];
             const pu_real *x = in + j * PU__SSM_ROW;
-            const pu_real c0 = c[0], c1 = c[along], c2 = c[2 * along], c3 = c[3 * along];
             for (l = 0; l < PU__SSM_STEPS; l++)
                 sum[l] += (c0 * x[l] + c1 * x[PU__SSM_ROW + l]) +
                           (c2 * x[2 * PU__SSM_ROW + l] + c3 * x[3 * PU__SSM_ROW + l]);
         }
         for (; j < S; j++)
-            pu__axpy(PU__SSM_STEPS, C[i * down + j * along], in + j * PU__SSM_ROW, sum);
+            pu__axpy(PU__SSM_STEPS, c[j], in + j * PU__SSM_ROW, sum);
         for (l = 0; l < PU__SSM_STEPS; l++) {
             const pu_int at = i * PU__SSM_ROW + l;
             out[at] = base ? base[at] - sum[l] : sum[l];
@@ -5163,16 +5167,20 @@ PU__FN void pu__ssm_mix(pu_int S, const pu_real *C, int transposed, const pu_rea
     }
 }
 
-/* Y = B's or Y += B's, that is y_t = s_t - A's_{t+1}, for k columns. s_t = W_t (B x)_t makes it Gamma X.
-   sample: s_t = F_t x_t with F_t F_t' = W_t makes it draws of N(0, Gamma) when X holds standard normals. */
+/* Y = B's or Y += B's for k columns, that is y_t = s_t - A's_{t+1}, where
+     s_t = W_t (x_t - A x_{t-1})   makes it Gamma X,
+     s_t = F_t x_t                 (sample) makes it draws of N(0, Gamma) when X holds standard normals.
+   work: three tiles. */
 PU__FN pu_status pu__ssm_pass(const pu_op *op, pu_int k, pu_block X, pu_block Y, int add, int sample, pu_real *work)
 {
     const pu_ssm *m = pu__ssm(op);
-    const pu_int S = m->states, T = m->steps;
+    const pu_int S = m->states,
+                 T = m->steps;
     const pu_real *C0 = sample ? m->F0 : m->W0;
-    pu_real *s = work, *in = s + S * PU__SSM_ROW, *out = in + S * PU__SSM_ROW;
+    pu_real *s = work,
+            *in = s + S * PU__SSM_ROW,
+            *out = in + S * PU__SSM_ROW;
     pu_int column, first, i, l;
-    pu__clear(op->rows, k, Y, add);
     for (column = 0; column < k; column++)
         /* y_t needs s_{t+1}: one step less comes out of a tile than goes in. */
         for (first = 0; first < T; first += PU__SSM_STEPS - 1) {
@@ -5180,22 +5188,32 @@ PU__FN pu_status pu__ssm_pass(const pu_op *op, pu_int k, pu_block X, pu_block Y,
             const pu_int n = pu__min(PU__SSM_STEPS - 1, steps);
             const pu_real *x = pu__col(X, column);
             pu_real *y = pu__col(Y, column) + first * S;
+            /* s of these steps, and of one step more */
             pu__ssm_load(m, x, first, in);
-            if (!sample) pu__ssm_mix(S, m->A, 0, in, in + 1, out);
-            pu__ssm_mix(S, sample ? m->F : m->W, 0, sample ? in + 1 : out, NULL, s);
+            if (!sample)
+                pu__ssm_mix(S, m->A, in, in + 1, out);
+            pu__ssm_mix(S, sample ? m->F : m->W, sample ? in + 1 : out, NULL, s);
             for (i = 0; i < S; i++) {
                 pu_real *row = s + i * PU__SSM_ROW;
+                /* There is no step after the last. */
                 pu__zeros(row + steps, PU__SSM_ROW - steps);
                 if (first > 0) continue;
-                /* t = 0 has no step before and a precision of its own. */
+                /* The first step has no step before, and a precision of its own. */
                 row[0] = 0;
                 for (l = 0; l < S; l++)
                     row[0] += C0[i * S + l] * x[l];
             }
-            pu__ssm_mix(S, m->A, 1, s + 1, s, out);
-            for (i = 0; i < S; i++)
-                for (l = 0; l < n; l++)
-                    y[l * S + i] += out[i * PU__SSM_ROW + l];
+            /* y_t = s_t - A's_{t+1}, transposed back into Y */
+            pu__ssm_mix(S, m->At, s + 1, s, out);
+            for (i = 0; i < S; i++) {
+                const pu_real *row = out + i * PU__SSM_ROW;
+                if (add)
+                    for (l = 0; l < n; l++)
+                        y[l * S + i] += row[l];
+                else
+                    for (l = 0; l < n; l++)
+                        y[l * S + i] = row[l];
+            }
         }
     return PU_OK;
 }
@@ -5206,31 +5224,35 @@ PU__FN pu_status pu__ssm_apply(const pu_op *op, pu_int k, pu_block X, pu_block Y
     return pu__ssm_pass(op, k, X, Y, add, 0, work);
 }
 
-/* Y = B' blockdiag(F0, F, .., F) E, where F0 F0' = P0^-1 and F F' = Q^-1. */
+/* Y = B' blockdiag(F0, F, .., F) E, where F0 F0' = P0^-1 and F F' = Q^-1: draws of N(0, Gamma). */
 PU__FN pu_status pu__ssm_sample(const pu_op *op, pu_int k, pu_block E, pu_block Y, pu_real *work)
 {
     return pu__ssm_pass(op, k, E, Y, 0, 1, work);
 }
 
 /* Y = Gamma^-1 X by the recursions of B'^-1 and B^-1:
-     u_t = x_t + A'u_{t+1} backward in time, then y_t = C_t u_t + A y_{t-1} with C_0 = P0, C_t = Q, y_{-1} = 0. */
+     u_t = x_t + A'u_{t+1}       backward in time, then
+     y_t = C_t u_t + A y_{t-1}   forward, with C_0 = P0, C_t = Q for t > 0, and y_{-1} = 0.
+   The sums of the second recursion are in double. */
 PU__FN pu_status pu__ssm_solve(const pu_op *op, pu_int k, pu_block X, pu_block Y, pu_real *work)
 {
     static const pu_real zero[PU_SSM_MAX] = {0};
     const pu_ssm *m = pu__ssm(op);
-    const pu_int S = m->states, D = op->rows;
+    const pu_int S = m->states,
+                 D = op->rows;
     pu_int at, i, j, column;
     (void)work;
     for (column = 0; column < k; column++) {
         const pu_real *before = zero;
         pu_real *y = pu__col(Y, column), u[PU_SSM_MAX];
+        /* u, in the place of y. `at` is the first entry of a step. */
         pu__copy(y, pu__col(X, column), D);
         for (at = D - S; at > 0; at -= S)
             for (j = 0; j < S; j++)
                 pu__axpy(S, y[at + j], m->A + j * S, y + at - S);
         for (at = 0; at < D; at += S) {
             const double *C = at > 0 ? m->Q_set : m->P0;
-            pu__copy(u, y + at, S);
+            pu__copy(u, y + at, S); /* y_t takes its place */
             for (i = 0; i < S; i++) {
                 double sum = 0;
                 for (j = 0; j < S; j++)
@@ -5243,7 +5265,7 @@ PU__FN pu_status pu__ssm_solve(const pu_op *op, pu_int k, pu_block X, pu_block Y
     return PU_OK;
 }
 
-/* y += the diagonals of the blocks W_t + A'Q^-1 A. The last block is W_t alone. */
+/* y += diag(Gamma). Its blocks are W_t + A'Q^-1 A; the last one is W_t alone. */
 PU__FN pu_status pu__ssm_diag(const pu_op *op, pu_real *y, pu_real *work)
 {
     const pu_ssm *m = pu__ssm(op);
@@ -5252,6 +5274,7 @@ PU__FN pu_status pu__ssm_diag(const pu_op *op, pu_real *y, pu_real *work)
     pu_int i, j, at;
     (void)work;
     for (i = 0; i < S; i++) {
+        /* (A'Q^-1 A)_ii, what step t + 1 adds to step t */
         double next = 0;
         for (j = 0; j < S * S; j++)
             next += A[j / S * S + i] * m->Qi[j] * A[j % S * S + i];
@@ -5264,13 +5287,16 @@ PU__FN pu_status pu__ssm_diag(const pu_op *op, pu_real *y, pu_real *work)
     return PU_OK;
 }
 
-/* ---- S x S matrices in double, row-major without gaps ---- */
+/* ---- S x S matrices in double, row-major without gaps: for all that is not done per column ---- */
 
-/* out = a b; ta, tb: with a', b' in their place. out may be a or b, since the product is made in a copy. */
+/* out = a b; ta, tb: with a', b' in their place. out may be a or b, since the product is made in a copy: this saves
+   its users a matrix of 2 KiB each, and no frame here may become large. */
 PU__FN void pu__ssm_mul(pu_int S, const double *a, int ta, const double *b, int tb, double *out)
 {
-    const pu_int a_down = ta ? 1 : S, a_along = ta ? S : 1;
-    const pu_int b_down = tb ? 1 : S, b_along = tb ? S : 1;
+    const pu_int a_down = ta ? 1 : S,
+                 a_along = ta ? S : 1;
+    const pu_int b_down = tb ? 1 : S,
+                 b_along = tb ? S : 1;
     double product[PU__SSM_SQUARE];
     pu_int i, j, l;
     for (i = 0; i < S; i++)
@@ -5283,7 +5309,7 @@ PU__FN void pu__ssm_mul(pu_int S, const double *a, int ta, const double *b, int 
     memcpy(out, product, (size_t)(S * S) * sizeof *out);
 }
 
-/* out = x, n entries, in double. */
+/* out = x in double, n entries. */
 PU__FN void pu__ssm_widen(pu_int n, const pu_real *x, double *out)
 {
     pu_int i;
@@ -5300,13 +5326,14 @@ PU__FN void pu__ssm_add(pu_int n, const double *x, pu_real *to)
         to[i] += (pu_real)x[i];
 }
 
-/* X := (X + X')/2, for a matrix that is symmetric up to rounding. */
+/* X := (X + X')/2, for a matrix that is symmetric up to rounding, or a gradient for a symmetric matrix. */
 PU__FN void pu__ssm_average(pu_int S, double *X)
 {
     pu_int i;
     for (i = 0; i < S * S; i++) {
         const pu_int mirror = i % S * S + i / S;
-        if (mirror <= i) X[i] = X[mirror] = (X[i] + X[mirror]) / 2;
+        if (mirror <= i)
+            X[i] = X[mirror] = (X[i] + X[mirror]) / 2;
     }
 }
 
@@ -5325,10 +5352,11 @@ PU__FN int pu__ssm_lyapunov(pu_int S, const pu_real *A, int transposed, int doub
 {
     double M[PU__SSM_SQUARE], term[PU__SSM_SQUARE];
     const int most = doublings ? doublings : 64; /* a radius of 1 - 1e-16 needs about 59 */
-    int step, quiet = 0;
+    int step, quiet = 0; /* doublings without a change of the diagonal */
     pu_int i;
     pu__ssm_widen(S * S, A, M);
     for (step = 1; step <= most; step++) {
+        /* X += M X M' */
         pu__ssm_mul(S, M, transposed, X, 0, term);
         pu__ssm_mul(S, term, 0, M, !transposed, term);
         quiet++;
@@ -5336,7 +5364,8 @@ PU__FN int pu__ssm_lyapunov(pu_int S, const pu_real *A, int transposed, int doub
             X[i] += term[i];
             if (i % (S + 1)) continue; /* the rest is for the diagonal */
             if (!doublings && !pu__finite_double(X[i])) return -1;
-            if (!(term[i] <= 1e-16 * X[i])) quiet = 0;
+            if (!(term[i] <= 1e-16 * X[i]))
+                quiet = 0;
         }
         if (!doublings && quiet == 2) return step;
         pu__ssm_mul(S, M, 0, M, 0, M);
@@ -5346,7 +5375,7 @@ PU__FN int pu__ssm_lyapunov(pu_int S, const pu_real *A, int transposed, int doub
 
 /* ---- gradients ---- */
 
-/* Derivatives with respect to A, Q and P0, or sums on the way to them; S x S each. */
+/* Derivatives with respect to A, Q and P0, or sums on the way to them; S x S each. Together 6 KiB. */
 typedef struct {
     double A[PU__SSM_SQUARE], Q[PU__SSM_SQUARE], P0[PU__SSM_SQUARE];
 } pu__ssm_sums;
@@ -5358,7 +5387,8 @@ typedef struct {
    Overwrites d. */
 PU__FN void pu__ssm_push(const pu_ssm *m, pu__ssm_sums *d, pu_real *grad)
 {
-    const pu_int S = m->states, SS = S * S;
+    const pu_int S = m->states,
+                 SS = S * S;
     double change[PU__SSM_SQUARE] = {0}; /* -Lambda A P0 */
     pu_int i;
     if (m->start == PU_SSM_STATIONARY) {
@@ -5367,7 +5397,8 @@ PU__FN void pu__ssm_push(const pu_ssm *m, pu__ssm_sums *d, pu_real *grad)
         pu__ssm_mul(S, d->P0, 0, change, 0, change);
     }
     for (i = 0; i < SS; i++) {
-        if (m->start == PU_SSM_GIVEN) grad[2 * SS + i] -= (pu_real)d->P0[i];
+        if (m->start == PU_SSM_GIVEN)
+            grad[2 * SS + i] -= (pu_real)d->P0[i];
         else d->Q[i] += d->P0[i];
         grad[i] += (pu_real)(d->A[i] - 2 * change[i]);
         grad[SS + i] -= (pu_real)d->Q[i];
@@ -5382,7 +5413,8 @@ PU__FN void pu__ssm_to_covariance(pu_int S, const double *V, double *G)
     pu__ssm_average(S, G);
 }
 
-/* grad += what follows from d->A = Q d/dA, d->Q = d/dW and d->P0 = d/dW_0. Overwrites d. */
+/* grad += what follows from d->A = Q d/dA, d->Q = d/dW and d->P0 = d/dW_0, where W = Q^-1 and W_0 = P0^-1.
+   Overwrites d. */
 PU__FN pu_status pu__ssm_push_precision(const pu_ssm *m, pu__ssm_sums *d, pu_real *grad)
 {
     pu__ssm_mul(m->states, m->Qi, 0, d->A, 0, d->A);
@@ -5394,30 +5426,41 @@ PU__FN pu_status pu__ssm_push_precision(const pu_ssm *m, pu__ssm_sums *d, pu_rea
 
 /* grad += sum_j weight_j d/dtheta p_j'Gamma q_j. With u = B p and v = B q,
      p'Gamma q = p_0'W_0 q_0 + sum_{t>0} u_t'W v_t, so
-     d/dW_0 = p_0 q_0',   d/dW = sum_{t>0} u_t v_t',   d/dA = -W sum_{t>0} (v_t p_{t-1}' + u_t q_{t-1}'). */
+     d/dW_0 = p_0 q_0'
+     d/dW   = sum_{t>0} u_t v_t'
+     d/dA   = -W sum_{t>0} (v_t p_{t-1}' + u_t q_{t-1}')
+   work: four tiles. The sums over columns and tiles are in double. */
 PU__FN pu_status pu__ssm_grad(const pu_op *op, pu_int k, pu_block P, pu_block Q, const pu_real *weight, pu_real *grad,
                               pu_real *work)
 {
     const pu_ssm *m = pu__ssm(op);
-    const pu_int S = m->states, T = m->steps, tile = S * PU__SSM_ROW;
-    pu_real *p = work, *q = p + tile, *u = q + tile, *v = u + tile;
+    const pu_int S = m->states,
+                 T = m->steps,
+                 tile = S * PU__SSM_ROW;
+    pu_real *p = work,
+            *q = p + tile,
+            *u = q + tile,
+            *v = u + tile;
     pu__ssm_sums d = {{0}, {0}, {0}};
     pu_int first, at, column;
     for (column = 0; column < k; column++) {
-        const pu_real *p_all = pu__col(P, column), *q_all = pu__col(Q, column);
+        const pu_real *p_all = pu__col(P, column),
+                      *q_all = pu__col(Q, column);
         const double w = (double)weight[column];
         if (weight[column] == 0) continue;
+        /* t = 0, then the steps after it, tile by tile */
         for (at = 0; at < S * S; at++)
             d.P0[at] += w * (double)p_all[at / S] * (double)q_all[at % S];
         for (first = 1; first < T; first += PU__SSM_STEPS) {
             const pu_int n = pu__min(PU__SSM_STEPS, T - first);
             pu__ssm_load(m, p_all, first, p);
             pu__ssm_load(m, q_all, first, q);
-            pu__ssm_mix(S, m->A, 0, p, p + 1, u);
-            pu__ssm_mix(S, m->A, 0, q, q + 1, v);
+            pu__ssm_mix(S, m->A, p, p + 1, u);
+            pu__ssm_mix(S, m->A, q, q + 1, v);
             /* Column l of u and v is step first + l, of p and q the step before that. */
             for (at = 0; at < S * S; at++) {
-                const pu_int i = at / S * PU__SSM_ROW, j = at % S * PU__SSM_ROW;
+                const pu_int i = at / S * PU__SSM_ROW,
+                             j = at % S * PU__SSM_ROW;
                 d.Q[at] += w * pu__dot(n, NULL, u + i, v + j);
                 d.A[at] -= w * (pu__dot(n, NULL, v + i, p + j) +
                                 pu__dot(n, NULL, u + i, q + j));
@@ -5427,11 +5470,13 @@ PU__FN pu_status pu__ssm_grad(const pu_op *op, pu_int k, pu_block P, pu_block Q,
     return pu__ssm_push_precision(m, &d, grad);
 }
 
-/* B += the band of Gamma: blocks (t, t) W_t + A'W A (the last one: W_t alone), blocks (t, t-1) -W A. */
+/* B += Gamma, its lower triangle, stored as a band of this width (see pu_op.band_add).
+   Blocks (t, t) are W_t + A'W A (the last one: W_t alone), blocks (t, t-1) are -W A. */
 PU__FN pu_status pu__ssm_band_add(const pu_op *op, pu_int width, double *B)
 {
     const pu_ssm *m = pu__ssm(op);
-    const pu_int S = m->states, D = op->rows;
+    const pu_int S = m->states,
+                 D = op->rows;
     double WA[PU__SSM_SQUARE], AWA[PU__SSM_SQUARE];
     pu_int at, i, j;
     pu__ssm_mul(S, m->Qi, 0, m->A_set, 0, WA);
@@ -5440,6 +5485,7 @@ PU__FN pu_status pu__ssm_band_add(const pu_op *op, pu_int width, double *B)
         const double *W = at < S ? m->Pi : m->Qi;
         double *row = B + at * (width + 1); /* row[j] is the entry j columns to the left of the diagonal */
         i = at % S;
+        /* block (t, t), then block (t, t-1) */
         for (j = 0; j <= i; j++)
             row[i - j] += W[i * S + j] + (at < D - S ? AWA[i * S + j] : 0);
         if (at < S) continue;
@@ -5449,7 +5495,8 @@ PU__FN pu_status pu__ssm_band_add(const pu_op *op, pu_int width, double *B)
     return PU_OK;
 }
 
-/* Entry (i, j) of the diagonal block that begins at row `block` of a band with w entries per row (see pu_op.band_add). */
+/* Entry (i, j) of the diagonal block that begins at row `block`, in a band with w entries per row (see pu_op.band_add).
+   Only the lower triangle is stored. */
 PU__FN double pu__ssm_band_at(const double *band, pu_int w, pu_int block, pu_int i, pu_int j)
 {
     const pu_int lower = pu__most(i, j);
@@ -5467,14 +5514,18 @@ PU__FN double pu__ssm_dot(pu_int S, const double *a, const double *b)
 }
 
 /* grad += weight d/dtheta tr(Gamma Z), Z given inside the band:
-     tr(Gamma Z) = tr(W_0 Z_00) + sum_{t>0} tr(W [Z_tt + A Z_{t-1,t-1} A' - A Z_{t-1,t} - Z_{t,t-1} A']). */
+     tr(Gamma Z) = tr(W_0 Z_00) + sum_{t>0} tr(W [Z_tt + A Z_{t-1,t-1} A' - A Z_{t-1,t} - Z_{t,t-1} A']).
+   The three sums over t use the places of the derivatives that they become. */
 PU__FN pu_status pu__ssm_band_grad(const pu_op *op, pu_int width, const double *Z, double weight, pu_real *grad)
 {
     const pu_ssm *m = pu__ssm(op);
-    const pu_int S = m->states, w = width + 1;
+    const pu_int S = m->states,
+                 w = width + 1;
     const double *A = m->A_set;
     pu__ssm_sums d = {{0}, {0}, {0}};
-    double *now = d.Q, *lag = d.A, *before = d.P0;
+    double *now = d.Q,
+           *lag = d.A,
+           *before = d.P0;
     pu_int t, i, j, at;
     /* The sums over t > 0 of Z_tt, Z_{t,t-1} and Z_{t-1,t-1}; t counts rows here. */
     for (t = S; t < op->rows; t += S)
@@ -5499,7 +5550,7 @@ PU__FN pu_status pu__ssm_band_grad(const pu_op *op, pu_int width, const double *
     return pu__ssm_push_precision(m, &d, grad);
 }
 
-/* log det Gamma = -log det P0 - (T-1) log det Q, since det B = 1. */
+/* *value = log det Gamma = -log det P0 - (T-1) log det Q, since det B = 1. pu_ssm_set has made it. */
 PU__FN pu_status pu__ssm_logdet(const pu_op *op, double *value, pu_real *work)
 {
     (void)work;
@@ -5507,7 +5558,8 @@ PU__FN pu_status pu__ssm_logdet(const pu_op *op, double *value, pu_real *work)
     return PU_OK;
 }
 
-/* grad += weight d/dtheta log det Gamma: -(T-1) Q^-1 for Q, -P0^-1 for P0. */
+/* grad += weight d/dtheta log det Gamma. The derivatives are -(T-1) Q^-1 for Q and -P0^-1 for P0; pu__ssm_push takes
+   them with the opposite sign. */
 PU__FN pu_status pu__ssm_logdet_grad(const pu_op *op, pu_real weight, pu_real *grad, pu_real *work)
 {
     const pu_ssm *m = pu__ssm(op);
@@ -5524,29 +5576,31 @@ PU__FN pu_status pu__ssm_logdet_grad(const pu_op *op, pu_real weight, pu_real *g
 
 /* ---- setting and checking ---- */
 
-/* Are A, Q and P0 finite, and still what pu_ssm_set saw? It has tested all the rest. */
+/* Are A, Q and P0 finite, and still what pu_ssm_set saw? It has tested all the rest.
+   *index counts through A, Q and P0; a P0 that was made from A and Q has no entries of its own there, so it is 0. */
 PU__FN pu_status pu__ssm_check(const pu_op *op, pu_int *index)
 {
     const pu_ssm *m = pu__ssm(op);
-    const pu_int S = m->states, SS = S * S;
+    const pu_int S = m->states,
+                 SS = S * S;
+    const double *const set[3] = {m->A_set, m->Q_set, m->P0_set};
+    /* Only a stationary start has counted doublings. */
+    int changed = (m->start == PU_SSM_STATIONARY) != (m->doublings > 0);
     pu_int i;
     *index = -1;
-    /* Set for another size since? */
+    /* Set for another size since the operator was made? */
     if (op->rows != S * m->steps || op->work != PU__SSM_TILES * PU__SSM_ROW * S) return PU_E_ARGUMENT;
-    if (pu__check_finite(SS, m->A, index)) return PU_E_NONFINITE;
-    if (pu__check_finite(SS, m->Q, index)) {
-        *index += SS;
+    for (i = 0; i < 3 * SS; i++) {
+        double x = m->P0[i % SS];
+        if (i < 2 * SS)
+            x = (double)(i < SS ? m->A : m->Q)[i % SS];
+        /* A NaN differs from everything. */
+        changed |= x != set[i / SS][i % SS];
+        if (pu__finite_double(x)) continue;
+        *index = i < op->params ? i : 0;
         return PU_E_NONFINITE;
     }
-    for (i = 0; i < SS; i++) {
-        if (pu__finite_double(m->P0[i])) continue;
-        *index = m->start == PU_SSM_GIVEN ? 2 * SS + i : 0; /* a P0 that was made here is the fault of A and Q */
-        return PU_E_NONFINITE;
-    }
-    for (i = 0; i < SS; i++)
-        if ((double)m->A[i] != m->A_set[i] || (double)m->Q[i] != m->Q_set[i] || m->P0[i] != m->P0_set[i])
-            return PU_E_ARGUMENT;
-    return (m->start == PU_SSM_STATIONARY) == (m->doublings > 0) ? PU_OK : PU_E_ARGUMENT;
+    return changed ? PU_E_ARGUMENT : PU_OK;
 }
 
 /* V = C^-1, also rounded into narrow, and F F' = V with F = L'^-1, where L L' = C. Reads the lower triangle of C.
@@ -5555,6 +5609,7 @@ PU__FN pu_int pu__ssm_invert(pu_int S, const double *C, double *V, pu_real *narr
 {
     double L[PU__SSM_SQUARE] = {0};
     pu_int i, j, l;
+    /* L_ij = (C_ij - sum_{l<j} L_il L_jl) / L_jj, and L_ii is the root of such a difference. */
     for (i = 0; i < S; i++)
         for (j = 0; j <= i; j++) {
             double sum = C[i * S + j];
@@ -5565,9 +5620,10 @@ PU__FN pu_int pu__ssm_invert(pu_int S, const double *C, double *V, pu_real *narr
                 *logdet += log(sum);
                 L[i * S + i] = sqrt(sum);
             }
-            else L[i * S + j] = sum / L[j * S + j];
+            else
+                L[i * S + j] = sum / L[j * S + j];
         }
-    /* L := L^-1 in place: column j needs the columns from j on alone. */
+    /* L := L^-1 in place, column by column: column j of the inverse needs the columns of L from j on. */
     for (j = 0; j < S; j++)
         for (i = j; i < S; i++) {
             double sum = i == j;
@@ -5575,6 +5631,7 @@ PU__FN pu_int pu__ssm_invert(pu_int S, const double *C, double *V, pu_real *narr
                 sum -= L[i * S + l] * L[l * S + j];
             L[i * S + j] = sum / L[i * S + i];
         }
+    /* C^-1 = L'^-1 L^-1 */
     pu__ssm_mul(S, L, 1, L, 0, V);
     for (i = 0; i < S * S; i++) {
         narrow[i] = (pu_real)V[i];
@@ -5584,7 +5641,8 @@ PU__FN pu_int pu__ssm_invert(pu_int S, const double *C, double *V, pu_real *narr
     return -1;
 }
 
-/* out = (C + C')/2 after the checks of pu_op_spd. *at: the entry of C at fault, counted from `offset`. */
+/* out = (C + C')/2 after the checks of pu_op_spd: finite, symmetric to rounding, a positive diagonal.
+   *at: the entry of C at fault, counted from `offset`. */
 PU__FN pu_status pu__ssm_covariance(pu_int S, const pu_real *C, pu_int offset, double *out, pu_int *at)
 {
     const pu_op op = pu_op_spd(S, C, NULL);
@@ -5594,36 +5652,48 @@ PU__FN pu_status pu__ssm_covariance(pu_int S, const pu_real *C, pu_int offset, d
     return status;
 }
 
-/* pu_ssm_set after the tests of its arguments; m has its sizes and its start. *at: the culprit, or -1. */
+/* pu_ssm_set after the tests of its arguments; m has its sizes and its start.
+   *at: the culprit, counted through A, Q and P0, or -1. A start without a given P0 that fails is the fault of A: 0. */
 PU__FN pu_status pu__ssm_fill(pu_ssm *m, const pu_real *A, const pu_real *Q, const pu_real *P0, pu_int *at)
 {
-    const pu_int S = m->states, SS = S * S;
+    const pu_int S = m->states,
+                 SS = S * S;
     const int given = m->start == PU_SSM_GIVEN;
-    double logdet_Q = 0, logdet_P = 0;
+    double logdet_Q = 0,
+           logdet_P = 0;
     pu_int row;
     pu_status status = pu__check_finite(SS, A, at);
     if (!status) status = pu__ssm_covariance(S, Q, SS, m->P0, at); /* P0 = Q, unless another one follows */
     if (status) return status;
+    /* A and Q, in the forms that the functions above want */
     pu__copy(m->A, A, SS);
     pu__copy(m->Q, Q, SS);
+    pu__transpose(S, S, A, m->At, 0);
     pu__ssm_widen(SS, A, m->A_set);
     pu__ssm_widen(SS, Q, m->Q_set);
     row = pu__ssm_invert(S, m->P0, m->Qi, m->W, m->F, &logdet_Q);
-    if (row >= 0) *at = SS + row * (S + 1);
+    if (row >= 0)
+        *at = SS + row * (S + 1);
     if (row >= 0) return PU_E_NOT_DEFINITE;
-    if (given) status = pu__ssm_covariance(S, P0, 2 * SS, m->P0, at);
+    /* P0 */
+    if (given)
+        status = pu__ssm_covariance(S, P0, 2 * SS, m->P0, at);
     if (status) return status;
-    if (m->start == PU_SSM_STATIONARY) m->doublings = pu__ssm_lyapunov(S, A, 0, 0, m->P0);
+    if (m->start == PU_SSM_STATIONARY)
+        m->doublings = pu__ssm_lyapunov(S, A, 0, 0, m->P0);
     pu__ssm_average(S, m->P0);
     row = m->doublings < 0 ? 0 : pu__ssm_invert(S, m->P0, m->Pi, m->W0, m->F0, &logdet_P);
-    if (row >= 0) *at = given ? 2 * SS + row * (S + 1) : 0;
+    if (row >= 0)
+        *at = given ? 2 * SS + row * (S + 1) : 0;
     if (row >= 0) return PU_E_NOT_DEFINITE;
+    /* det B = 1, so only P0 and T - 1 times Q count. */
     memcpy(m->P0_set, m->P0, sizeof m->P0);
     m->logdet = -logdet_P - (double)(m->steps - 1) * logdet_Q;
     return PU_OK;
 }
 
-/* Are these sizes, and a start, that a state space can have? */
+/* PU_OK if a state space can have these sizes and this start, else PU_E_ARGUMENT or PU_E_OVERFLOW.
+   pu_model_state_space calls it too, since it must know before it takes memory. */
 PU__FN pu_status pu__ssm_sizes(pu_int steps, pu_int states, pu_ssm_start start)
 {
     if (steps < 1 || states < 1 || states > PU_SSM_MAX || (unsigned)start > PU_SSM_GIVEN) return PU_E_ARGUMENT;
@@ -5641,6 +5711,7 @@ PU_DEF pu_status pu_ssm_set(pu_ssm *m, pu_int steps, pu_int states, const pu_rea
     *index = -1;
     if (!m) return PU_E_NULL;
     memset(m, 0, sizeof *m);
+    /* P0 is required or refused, as the start says. */
     if (!A || !Q || (given && !P0)) return PU_E_NULL;
     if (P0 && !given) return PU_E_ARGUMENT;
     status = pu__ssm_sizes(steps, states, start);
@@ -5660,6 +5731,7 @@ PU_DEF pu_op pu_op_ssm(const pu_ssm *m)
     const pu_int D = m ? m->steps * S : 0;
     pu_op op = pu__op_zero(D, D, 0, m);
     if (D < 1) return op;
+    /* params: A, Q and, if it is given, P0 */
     op.form = PU_FORM_STATES;
     op.params = (m->start == PU_SSM_GIVEN ? 3 : 2) * S * S;
     op.work = PU__SSM_TILES * PU__SSM_ROW * S;
@@ -5671,6 +5743,7 @@ PU_DEF pu_op pu_op_ssm(const pu_ssm *m)
     op.logdet = pu__ssm_logdet;
     op.logdet_grad = pu__ssm_logdet_grad;
     op.check = pu__ssm_check;
+    /* Block tridiagonal: a row reaches to the beginning of the block before. */
     op.band = (m->steps > 1 ? 2 : 1) * S - 1;
     op.band_add = pu__ssm_band_add;
     op.band_grad = pu__ssm_band_grad;
@@ -5678,7 +5751,7 @@ PU_DEF pu_op pu_op_ssm(const pu_ssm *m)
     return op;
 }
 
-/* nu_0 = m0, nu_t = A nu_{t-1} */
+/* nu_0 = m0, nu_t = A nu_{t-1}: the mean of the process, D entries. `at` is the first entry of a step. */
 PU_DEF pu_status pu_ssm_mean(const pu_ssm *m, const pu_real *m0, pu_real *nu)
 {
     pu_int at, i, S;
@@ -5697,17 +5770,21 @@ PU_DEF pu_status pu_ssm_mean(const pu_ssm *m, const pu_real *m0, pu_real *nu)
 PU_DEF pu_status pu_ssm_mean_grad(const pu_ssm *m, const pu_real *nu, const pu_real *grad_nu, pu_real *grad_A,
                                   pu_real *grad_m0)
 {
-    double lambda[PU_SSM_MAX] = {0}, next[PU_SSM_MAX], dA[PU__SSM_SQUARE] = {0};
+    double lambda[PU_SSM_MAX] = {0},
+           next[PU_SSM_MAX],
+           dA[PU__SSM_SQUARE] = {0};
     pu_int at, i, j, S;
     if (!m || !nu || !grad_nu) return PU_E_NULL;
     if (m->steps < 1) return PU_E_ARGUMENT;
     S = m->states;
     for (at = (m->steps - 1) * S; at >= 0; at -= S) {
+        /* lambda_t = g_t + A'lambda_{t+1} */
         pu__ssm_widen(S, grad_nu + at, next);
         for (j = 0; j < S; j++)
             for (i = 0; i < S; i++)
                 next[i] += m->A_set[j * S + i] * lambda[j];
         memcpy(lambda, next, sizeof lambda);
+        /* There is no nu_{-1}. */
         if (at == 0) break;
         for (i = 0; i < S; i++)
             for (j = 0; j < S; j++)
@@ -5730,9 +5807,12 @@ PU__FN pu_status pu__readout_apply(const pu_op *op, pu_int k, pu_block X, pu_blo
     for (j = 0; j < k; j++)
         for (t = 0; t < op->rows; t++) {
             const pu_real *x = pu__col(X, j) + t * S;
-            pu_real *y = pu__col(Y, j) + t, sum = 0;
+            pu_real *y = pu__col(Y, j) + t,
+                    sum = 0;
             /* A few terms are not worth a call. */
-            if (S < PU__LANES) for (i = 0; i < S; i++) sum += c[i] * x[i];
+            if (S < PU__LANES)
+                for (i = 0; i < S; i++)
+                    sum += c[i] * x[i];
             else sum = (pu_real)pu__dot(S, NULL, c, x);
             *y = add ? *y + sum : sum;
         }
@@ -5750,13 +5830,18 @@ PU__FN pu_status pu__readout_apply_t(const pu_op *op, pu_int k, pu_block X, pu_b
         for (t = 0; t < op->rows; t++) {
             const pu_real x = pu__col(X, j)[t];
             pu_real *y = pu__col(Y, j) + t * S;
-            if (add) for (i = 0; i < S; i++) y[i] += x * c[i];
-            else for (i = 0; i < S; i++) y[i] = x * c[i];
+            if (add)
+                for (i = 0; i < S; i++)
+                    y[i] += x * c[i];
+            else
+                for (i = 0; i < S; i++)
+                    y[i] = x * c[i];
         }
     return PU_OK;
 }
 
-/* grad_i += sum_j weight_j sum_t p_t q_{t,i}. PU__LANES states at a time, whose part of q then stays in the cache;
+/* grad_i += sum_j weight_j sum_t p_t q_{t,i}, i = 0 .. S-1.
+   S may be of any size, so the states are taken PU__LANES at a time.
    PU__SSM_STEPS steps of one state are gathered for a dot product. */
 PU__FN pu_status pu__readout_grad(const pu_op *op, pu_int k, pu_block P, pu_block Q, const pu_real *weight,
                                   pu_real *grad, pu_real *work)
@@ -5768,6 +5853,7 @@ PU__FN pu_status pu__readout_grad(const pu_op *op, pu_int k, pu_block P, pu_bloc
         for (from = 0; from < S; from += PU__LANES) {
             const pu_int width = pu__min(PU__LANES, S - from);
             double sum[PU__LANES] = {0};
+            /* The part of q for these states and steps stays in the nearest cache while its states are gathered. */
             for (first = 0; first < op->rows; first += PU__SSM_STEPS) {
                 const pu_int n = pu__min(PU__SSM_STEPS, op->rows - first);
                 const pu_real *q = pu__col(Q, j) + first * S + from;
@@ -5784,7 +5870,7 @@ PU__FN pu_status pu__readout_grad(const pu_op *op, pu_int k, pu_block P, pu_bloc
     return PU_OK;
 }
 
-/* y_{t,i} += w_t c_i^2 */
+/* y_{t,i} += w_t c_i^2: the diagonal of Phi'diag(w) Phi. */
 PU__FN pu_status pu__readout_gram_diag(const pu_op *op, const pu_real *w, pu_real *y, pu_real *work)
 {
     const pu_real *c = (const pu_real *)op->data;
@@ -5796,7 +5882,7 @@ PU__FN pu_status pu__readout_gram_diag(const pu_op *op, const pu_real *w, pu_rea
     return PU_OK;
 }
 
-/* Row m is c, from column m S on. */
+/* Row m of Phi: the entries of c, from column *first = m S on. Returns how many. */
 PU__FN pu_int pu__readout_row(const pu_op *op, pu_int m, pu_int *first, pu_real *value)
 {
     *first = m * op->params;
@@ -5804,7 +5890,7 @@ PU__FN pu_int pu__readout_row(const pu_op *op, pu_int m, pu_int *first, pu_real 
     return op->params;
 }
 
-/* Every row is c, so the gradient for a row is the gradient for c. */
+/* grad += g, S entries: every row is c, so the gradient for a row is the gradient for c. */
 PU__FN pu_status pu__readout_row_grad(const pu_op *op, pu_int m, const double *g, pu_real *grad)
 {
     (void)m;
@@ -12125,7 +12211,9 @@ PU_DEF void pu_model_free(pu_model *model)
    >>models   the built-in models
    ------------------------------------------------------------------------------------------------ */
 
-/* ---- what the built-in models share ---- */
+/* ---- what the built-in models share ----
+   Each pu_model_*() fills a pu__draft and moves it to the caller's struct at the very end, so that a call that is refused
+   changes nothing there. What a model needs beyond pu_model is in its data, in the model's own memory. */
 
 /* A model while it is being made. */
 typedef struct {
@@ -12134,7 +12222,8 @@ typedef struct {
     pu_report *report, unused; /* the caller's report, or one that nobody reads */
 } pu__draft;
 
-/* First step of every pu_model_*(). d->made is zero but for its memory. A refused call leaves *model alone. */
+/* First step of every pu_model_*(): d is zero but for its report and made.memory, which is the caller's. report may be
+   NULL. Refuses a model that is NULL. */
 PU__FN pu_status pu__draft_begin(pu__draft *d, const pu_model *model, pu_report *report)
 {
     memset(d, 0, sizeof *d);
@@ -12145,7 +12234,8 @@ PU__FN pu_status pu__draft_begin(pu__draft *d, const pu_model *model, pu_report 
     return PU_OK;
 }
 
-/* Memory for the arena that was measured. If there is none, *model is zeroed: a block that it had may be gone. */
+/* Memory for the arena that was measured; it can be carved then. *model has the memory in any case, to be freed.
+   Without success the rest of *model is zeroed: a block that its pointers referred to may be gone. */
 PU__FN pu_status pu__draft_open(pu__draft *d, pu_model *model)
 {
     const pu_status status = pu__arena_open(&d->arena, &d->made.memory, d->report);
@@ -12154,7 +12244,7 @@ PU__FN pu_status pu__draft_open(pu__draft *d, pu_model *model)
     return status;
 }
 
-/* Last step: the model moves to its place. */
+/* Last step: the model moves to its place, and its operators' addresses become final. */
 PU__FN pu_status pu__draft_done(const pu__draft *d, pu_model *model)
 {
     *model = d->made;
@@ -12173,7 +12263,15 @@ PU__FN int pu__exp(pu_real theta, pu_real *x)
     return pu__finite(*x) && pu__finite(1 / *x);
 }
 
-/* For set functions: entry i of theta is out of range. */
+/* to_i = value, n entries. */
+PU__FN void pu__fill(pu_real *to, pu_real value, pu_int n)
+{
+    pu_int i;
+    for (i = 0; i < n; i++)
+        to[i] = value;
+}
+
+/* For set functions: entry i of theta is out of range. Returns the status for that. */
 PU__FN pu_status pu__refuse_entry(pu_int *index, pu_int i)
 {
     *index = i;
@@ -12212,7 +12310,7 @@ typedef struct {
     pu_real *H, *Hbar, *features, *ones; /* M x hidden: tanh, and scratch; M x D: Phi; M */
 } pu__parted;
 
-/* An empty model with M observations and D latents. */
+/* A model with M observations and D latents, as yet without parts. */
 PU__FN pu__parted pu__parted_zero(pu_int M, pu_int D)
 {
     pu__parted s;
@@ -12223,7 +12321,8 @@ PU__FN pu__parted pu__parted_zero(pu_int M, pu_int D)
     return s;
 }
 
-/* Appends a part (see pu__part) and returns its offset. */
+/* Appends a part with this name and shape (see pu__part), and returns its offset in theta. An overflow of the number of
+   parameters is noted in the arena, and refused when that is opened. */
 PU__FN pu_int pu__parted_add(pu__parted *s, pu__draft *d, const char *name, pu_int rows, pu_int cols)
 {
     int *overflow = &d->arena.overflow;
@@ -12237,16 +12336,19 @@ PU__FN pu_int pu__parted_add(pu__parted *s, pu__draft *d, const char *name, pu_i
     return p->at;
 }
 
-/* The arrays of s, measured or carved. Returns the place of s itself in the model's memory. */
+/* The arrays of s, measured or carved. Returns the place of s itself in the model's memory; NULL while measuring. */
 PU__FN pu__parted *pu__parted_layout(pu__parted *s, pu__arena *arena)
 {
     pu__parted *self = (pu__parted *)pu__take(arena, 1, 1, sizeof *s);
     s->x = pu__reals(arena, s->params, 1);
     s->y = pu__reals(arena, s->M, s->tied_psi);
-    if (s->x && !s->tied_psi) s->y = s->x + s->psi;
+    /* psi as a vector is a part of theta, and read there. */
+    if (s->x && !s->tied_psi)
+        s->y = s->x + s->psi;
     s->norm = pu__reals(arena, s->D, s->dictionary != NULL);
     s->work = pu__reals(arena, s->dictionary ? s->dictionary->work : 0, 1);
     s->m = s->sparse ? pu__reals(arena, s->D, 1) : NULL;
+    /* network: without a second layer the hidden units are the features */
     s->H = pu__reals(arena, s->M, s->hidden);
     s->Hbar = pu__reals(arena, s->M, s->hidden);
     s->features = s->W2 > 0 ? pu__reals(arena, s->M, s->D) : s->H;
@@ -12254,36 +12356,41 @@ PU__FN pu__parted *pu__parted_layout(pu__parted *s, pu__arena *arena)
     return self;
 }
 
-/* Layer one (W1, b1) or two (W2, b2) of the network as of the last set: rows = outputs, cols = inputs, data = W. */
+/* The weights of layer one (W1) or two (W2) of the network as of the last set, as an operator: rows = outputs,
+   cols = inputs, params = rows cols. The biases follow in memory. */
 PU__FN pu_op pu__layer(const pu__parted *s, int second)
 {
     return second ? pu_op_dense(s->D, s->hidden, s->x + s->W2) : pu_op_dense(s->hidden, s->inputs, s->x);
 }
 
-/* Y = X W' + 1 b' of a layer. Rows are data points; b follows W. */
+/* Y = X W' + 1 b' of a layer. X: M x inputs, Y: M x outputs, row-major; a row is a data point. */
 PU__FN void pu__layer_apply(const pu__parted *s, int second, const pu_real *X, pu_real *Y)
 {
     const pu_op layer = pu__layer(s, second);
     pu_int p;
     for (p = 0; p < s->M; p++)
         pu__copy(Y + p * layer.rows, (const pu_real *)layer.data + layer.params, layer.rows);
-    (void)layer.apply(&layer, s->M, pu__rows(X, layer.cols), pu__rows(Y, layer.rows), 1, NULL);
+    layer.apply(&layer, s->M, pu__rows(X, layer.cols), pu__rows(Y, layer.rows), 1, NULL);
 }
 
-/* Its reverse: grad = [Ybar'X | Ybar'1] for W and b, and Xbar = Ybar W unless Xbar is NULL. */
-PU__FN void pu__layer_back(const pu__parted *s, int second, const pu_real *X, const pu_real *Ybar, pu_real *grad, pu_real *Xbar)
+/* The reverse of pu__layer_apply, from Ybar = d/dY (M x outputs): grad = [Ybar'X | Ybar'1] for W and b, which is
+   overwritten, and Xbar = Ybar W (M x inputs) unless Xbar is NULL. */
+PU__FN void pu__layer_back(const pu__parted *s, int second, const pu_real *X, const pu_real *Ybar, pu_real *grad,
+                           pu_real *Xbar)
 {
     const pu_op layer = pu__layer(s, second);
     const pu_block from = pu__rows(Ybar, layer.rows);
     pu_int p;
     pu__zeros(grad, layer.params + layer.rows);
-    (void)layer.grad(&layer, s->M, from, pu__rows(X, layer.cols), s->ones, grad, NULL);
+    layer.grad(&layer, s->M, from, pu__rows(X, layer.cols), s->ones, grad, NULL);
     for (p = 0; p < s->M; p++)
         pu__axpy(layer.rows, 1, pu__col(from, p), grad + layer.params);
-    if (Xbar) (void)layer.apply_t(&layer, s->M, from, pu__rows(Xbar, layer.cols), 0, NULL);
+    if (Xbar)
+        layer.apply_t(&layer, s->M, from, pu__rows(Xbar, layer.cols), 0, NULL);
 }
 
-/* theta -> x, psi, M^-1 and the features. Looks first: a refused theta leaves the model as it was. */
+/* model.set: theta -> x, psi, M^-1 and the features. All logarithms are tried before anything is written, so a refused
+   theta leaves the model as it was. */
 PU__FN pu_status pu__parted_set(pu_model *model, const pu_real *theta, pu_int *index)
 {
     pu__parted *s = (pu__parted *)model->data;
@@ -12293,49 +12400,57 @@ PU__FN pu_status pu__parted_set(pu_model *model, const pu_real *theta, pu_int *i
         if (!pu__exp(theta[i], &beta)) return pu__refuse_entry(index, i);
     pu__copy(s->x, theta, s->logs);
     for (i = s->logs; i < s->params; i++)
-        (void)pu__exp(theta[i], s->x + i);
+        pu__exp(theta[i], s->x + i);
     beta = s->x[s->psi];
-    if (s->tied_psi)
-        for (i = 0; i < s->M; i++)
-            s->y[i] = beta;
+    if (s->tied_psi) pu__fill(s->y, beta, s->M);
+    /* M = diag(A) when nothing is missing; alpha comes first in theta. */
     if (s->sparse)
         for (i = 0; i < s->D; i++)
             s->m[i] = 1 / (s->x[i] + beta * s->norm[i]);
+    /* Phi = tanh(X W1' + b1), or that times W2' + b2 */
     if (s->hidden) {
         pu__layer_apply(s, 0, s->X, s->H);
         for (i = 0; i < s->M * s->hidden; i++)
             s->H[i] = pu__tanh(s->H[i]);
-        if (s->W2 > 0) pu__layer_apply(s, 1, s->H, s->features);
+        if (s->W2 > 0)
+            pu__layer_apply(s, 1, s->H, s->features);
     }
     return PU_OK;
 }
 
-/* Gradients of Phi, eta, Gamma, psi and m -> gradient of theta. Factors: g->Phi may be grad itself. */
+/* model.pull: gradients of Phi, eta, Gamma, psi and m -> gradient of theta. Factors: g->Phi may be grad itself, as
+   begins_with_Phi promises. Networks: g->Phi is the gradient for the features. */
 PU__FN pu_status pu__parted_pull(const pu_model *model, const pu_results *g, pu_real *grad)
 {
     const pu__parted *s = (const pu__parted *)model->data;
     double sum = 0;
     pu_int i;
+    /* What theta holds as it is, or as a logarithm: the gradient for the natural value first. */
     if (s->eta > 0) {
-        if (g->Phi != grad) pu__copy(grad, g->Phi, s->eta);
+        if (g->Phi != grad)
+            pu__copy(grad, g->Phi, s->eta);
         pu__copy(grad + s->eta, g->eta, s->M);
     }
-    else pu__copy(grad + s->alpha, g->Gamma, model->Gamma.params);
+    else
+        pu__copy(grad + s->alpha, g->Gamma, model->Gamma.params);
     if (s->tied_psi)
         for (i = 0; i < s->M; i++)
             sum += (double)g->psi[i];
     else pu__copy(grad + s->psi, g->psi, s->M);
-    /* m = 1 / (alpha + beta norm), so dm = -m^2 (dalpha + norm dbeta); alpha comes first in theta. */
+    /* m = 1 / (alpha + beta norm), so dm = -m^2 (dalpha + norm dbeta). alpha comes first in theta. */
     if (g->m)
         for (i = 0; i < s->D; i++) {
-            sum -= (double)(s->m[i] * s->m[i] * s->norm[i] * g->m[i]);
-            grad[i] -= s->m[i] * s->m[i] * g->m[i];
+            const pu_real square = s->m[i] * s->m[i];
+            sum -= (double)(square * s->norm[i] * g->m[i]);
+            grad[i] -= square * g->m[i];
         }
     if (s->tied_psi) grad[s->psi] = (pu_real)sum;
     /* Phi -> H -> argument of tanh -> W1; tanh' = 1 - tanh^2. */
     if (s->hidden) {
-        if (s->W2 > 0) pu__layer_back(s, 1, s->H, g->Phi, grad + s->W2, s->Hbar);
-        else pu__copy(s->Hbar, g->Phi, s->M * s->D);
+        if (s->W2 > 0)
+            pu__layer_back(s, 1, s->H, g->Phi, grad + s->W2, s->Hbar);
+        else
+            pu__copy(s->Hbar, g->Phi, s->M * s->D);
         for (i = 0; i < s->M * s->hidden; i++)
             s->Hbar[i] *= 1 - s->H[i] * s->H[i];
         pu__layer_back(s, 0, s->X, s->Hbar, grad, NULL);
@@ -12346,8 +12461,8 @@ PU__FN pu_status pu__parted_pull(const pu_model *model, const pu_results *g, pu_
     return PU_OK;
 }
 
-/* Factors: is pu__parted_pull sure to give finite numbers for this finite g? It copies the gradients of Phi and eta.
-   What it multiplies, the entries or the sum of psi's, is tried here. */
+/* model.pull_is_finite of factors: is pu__parted_pull sure to give finite numbers for this finite g?
+   It only copies the gradients of Phi and eta. What it multiplies, the entries or the sum of psi's, is tried here. */
 PU__FN int pu__factors_pull_is_finite(const pu_model *model, const pu_results *g)
 {
     const pu__parted *s = (const pu__parted *)model->data;
@@ -12360,8 +12475,8 @@ PU__FN int pu__factors_pull_is_finite(const pu_model *model, const pu_results *g
     return 1;
 }
 
-/* scale times standard normals, n of them: row number `row` of a start's. The sample number is one that the tests of
-   operators, whose stream this is, never use. */
+/* out = scale times standard normals, n of them. A start draws its numbers in rows, each with a number of its own.
+   The stream is that of the tests of operators, with a sample number that these never use. */
 PU__FN void pu__start_normals(uint64_t seed, pu_int row, pu_int n, double scale, pu_real *out)
 {
     pu_int i;
@@ -12370,14 +12485,21 @@ PU__FN void pu__start_normals(uint64_t seed, pu_int row, pu_int n, double scale,
         out[i] = (pu_real)(scale * (double)out[i]);
 }
 
-/* A start for factors. eta = the mean of each column, or of all values for a column without values. A quarter of a
-   column's variance goes to its loadings, at random, the rest to the noise. */
-PU__FN void pu__start_factors(const pu__parted *s, const pu_data *data, uint64_t seed, pu_real *theta)
+/* model.start of factors. eta = the mean of each row of Phi's observations, or of all values where a row has none.
+   A quarter of a row's variance goes to its loadings, at random, and the rest to the noise. */
+PU__FN pu_status pu__start_factors(const pu_model *model, const pu_data *data, uint64_t seed, pu_real *theta)
 {
-    pu_real *Phi = theta, *mean = theta + s->eta, *psi = theta + s->psi, y = 0;
-    double squares = 0, count = 0, total = 0;
+    const pu__parted *s = (const pu__parted *)model->data;
+    const int tied = s->tied_psi;
+    pu_real *Phi = theta,
+            *mean = theta + s->eta,
+            *psi = theta + s->psi,
+            y = 0;
+    double squares = 0,
+           count = 0,
+           total = 0;
     pu_int n, at, m = 0;
-    /* Running means and squares about them. Phi's first M places serve for the counts of the columns. */
+    /* Running means, and squares about them. The first M places of Phi serve for the counts of the rows. */
     pu__zeros(theta, s->params);
     for (n = 0; n < data->n; n++)
         for (at = 0; (at = pu__observed(data, n, at, &m, &y)) >= 0; at++) {
@@ -12386,31 +12508,38 @@ PU__FN void pu__start_factors(const pu__parted *s, const pu_data *data, uint64_t
             count += 1;
             total += (double)y;
             mean[m] += off / Phi[m];
-            if (!s->tied_psi) psi[m] += off * (y - mean[m]);
+            if (!tied)
+                psi[m] += off * (y - mean[m]);
             squares += (double)off * (double)(y - mean[m]);
         }
     for (m = 0; m < s->M; m++) {
-        double variance = s->tied_psi ? squares / count : (double)psi[m] / (double)Phi[m];
-        if (!(Phi[m] > 0) && count > 0) mean[m] = (pu_real)(total / count);
-        if (s->tied_psi && m > 0) continue;
-        /* A column with one value or none is taken to be like the others. */
-        if (!(variance > 0 && pu__finite_double(variance))) variance = squares > 0 ? squares / count : 1;
+        double variance = tied ? squares / count : (double)psi[m] / (double)Phi[m];
+        if (!(Phi[m] > 0) && count > 0)
+            mean[m] = (pu_real)(total / count);
+        if (tied && m > 0) continue;
+        /* A row with one value or none is taken to be like the others. */
+        if (!(variance > 0 && pu__finite_double(variance)))
+            variance = squares > 0 ? squares / count : 1;
         psi[m] = (pu_real)-log(0.75 * variance);
     }
+    /* D loadings of variance v/3D each, where v is the variance of the noise: three quarters of the whole */
     for (m = 0; m < s->M; m++) {
-        const double noise = exp(-(double)psi[s->tied_psi ? 0 : m]);
+        const double noise = exp(-(double)psi[tied ? 0 : m]);
         pu__start_normals(seed, m, s->D, sqrt(noise / (3 * (double)s->D)), Phi + m * s->D);
     }
+    return PU_OK;
 }
 
-/* A start for the weights of a network. Every tanh gets a sum of about unit variance, whatever the scale of the inputs,
-   and bends at a random place. W2 is scaled alike, b2 = 0. */
+/* The part of pu__start_regression for the weights of a network. Every tanh gets a sum of about unit variance, whatever
+   the scale of the inputs, and bends at a random place. W2 is scaled alike, b2 = 0. */
 PU__FN void pu__start_network(const pu__parted *s, uint64_t seed, pu_real *theta)
 {
-    const pu_int inputs = s->inputs, hidden = s->hidden;
+    const pu_int inputs = s->inputs,
+                 hidden = s->hidden;
     pu_int i, j, m;
     for (i = 0; i < hidden; i++)
         pu__start_normals(seed, i, inputs, 1 / sqrt((double)inputs), theta + i * inputs);
+    /* Weights of input j are divided by its root mean square. */
     for (j = 0; j < inputs; j++) {
         double square = 0;
         for (m = 0; m < s->M; m++)
@@ -12426,10 +12555,12 @@ PU__FN void pu__start_network(const pu__parted *s, uint64_t seed, pu_real *theta
     pu__zeros(theta + s->W2 + s->D * hidden, s->D);
 }
 
-/* A start for regressions: nine tenths of the second moment of y go to Phi z, the rest to the noise. */
-PU__FN void pu__start_regression(const pu__parted *s, const pu_data *data, uint64_t seed, pu_real *theta)
+/* model.start of regressions and networks: nine tenths of the second moment of y go to Phi z, the rest to the noise. */
+PU__FN pu_status pu__start_regression(const pu_model *model, const pu_data *data, uint64_t seed, pu_real *theta)
 {
-    double square = 0, count = 0;
+    const pu__parted *s = (const pu__parted *)model->data;
+    double square = 0,
+           count = 0;
     pu_real y = 0;
     pu_int n, at, m = 0;
     for (n = 0; n < data->n; n++)
@@ -12442,18 +12573,10 @@ PU__FN void pu__start_regression(const pu__parted *s, const pu_data *data, uint6
         theta[at] = (pu_real)log(s->gain / (0.9 * square));
     theta[s->psi] = (pu_real)-log(0.1 * square);
     if (s->hidden) pu__start_network(s, seed, theta);
-}
-
-/* model.start of these models. */
-PU__FN pu_status pu__parted_start(const pu_model *model, const pu_data *data, uint64_t seed, pu_real *theta)
-{
-    const pu__parted *s = (const pu__parted *)model->data;
-    if (s->eta > 0) pu__start_factors(s, data, seed, theta);
-    else pu__start_regression(s, data, seed, theta);
     return PU_OK;
 }
 
-/* model.describe of these models. */
+/* model.describe: the part that entry i of theta belongs to, and its place in that part. */
 PU__FN void pu__parted_describe(const pu_model *model, pu_int i, pu_param *param)
 {
     const pu__parted *s = (const pu__parted *)model->data;
@@ -12462,36 +12585,37 @@ PU__FN void pu__parted_describe(const pu_model *model, pu_int i, pu_param *param
     while (i < p->at)
         p--;
     i -= p->at;
-    if (p->cols) pu__describe(param, p->name, i / p->cols, i % p->cols, scale);
-    else pu__describe(param, p->name, p->rows ? i : -1, -1, scale);
+    if (p->cols)
+        pu__describe(param, p->name, i / p->cols, i % p->cols, scale);
+    else
+        pu__describe(param, p->name, p->rows ? i : -1, -1, scale);
 }
 
-/* The squared norms of the dictionary's columns, or ones where it does not know them, and what follows for the gain. */
+/* norm = the squared norms |Phi_j|^2 of the dictionary's columns, or ones where it cannot tell; then
+   gain = |Phi|_F^2 / M. Uses y as scratch. */
 PU__FN pu_status pu__parted_norms(pu__parted *s, pu_report *report)
 {
     const pu_op *Phi = s->dictionary;
     double sum = 0;
     pu_int i;
-    for (i = 0; i < s->D; i++)
-        s->norm[i] = Phi->gram_diag ? 0 : 1;
-    for (i = 0; i < s->M; i++)
-        s->y[i] = 1;
+    pu__fill(s->norm, Phi->gram_diag ? 0 : 1, s->D);
+    pu__fill(s->y, 1, s->M);
     if (Phi->gram_diag && Phi->gram_diag(Phi, s->y, s->norm, s->work))
         return pu__operator_failed(report, "Phi.gram_diag", -1);
     for (i = 0; i < s->D; i++)
         sum += (double)s->norm[i];
-    if (sum > 0 && pu__finite_double(sum)) s->gain = sum / (double)s->M;
+    if (sum > 0 && pu__finite_double(sum))
+        s->gain = sum / (double)s->M;
     return PU_OK;
 }
 
-/* Memory, operators and functions of a model whose parts are known. */
+/* Memory, operators and functions of a model whose parts are known; then *model is made. */
 PU__FN pu_status pu__parted_make(pu__parted *s, pu__draft *d, pu_model *model)
 {
     pu_model *made = &d->made;
     pu__parted *self;
-    pu_int i;
     pu_status status;
-    (void)pu__parted_layout(s, &d->arena);
+    pu__parted_layout(s, &d->arena);
     status = pu__draft_open(d, model);
     if (status) return status;
     self = pu__parted_layout(s, &d->arena);
@@ -12499,9 +12623,8 @@ PU__FN pu_status pu__parted_make(pu__parted *s, pu__draft *d, pu_model *model)
     if (status) return status;
     pu__zeros(s->x, s->params); /* not set yet: pu_gradient refuses a psi of 0 */
     pu__zeros(s->y, s->M);
-    if (s->hidden)
-        for (i = 0; i < s->M; i++)
-            s->ones[i] = 1;
+    if (s->hidden) pu__fill(s->ones, 1, s->M);
+    /* what all kinds have in common */
     made->data = self;
     made->params = s->params;
     made->tied_psi = s->tied_psi;
@@ -12509,14 +12632,16 @@ PU__FN pu_status pu__parted_make(pu__parted *s, pu__draft *d, pu_model *model)
     made->uses = PU_USES_PSI;
     made->set = pu__parted_set;
     made->pull = pu__parted_pull;
-    made->start = pu__parted_start;
+    made->start = s->eta > 0 ? pu__start_factors : pu__start_regression;
     made->describe = pu__parted_describe;
     made->lgm.psi = s->y;
     made->lgm.Phi = s->dictionary;
+    /* Phi is the dictionary, the features, or the first part of theta. */
     if (!s->dictionary) {
         made->uses |= PU_USES_PHI;
         made->Phi = pu_op_dense(s->M, s->D, s->hidden ? s->features : s->x);
     }
+    /* Gamma is the identity, diag(alpha), or alpha times the identity. */
     if (s->eta > 0) {
         made->uses |= PU_USES_ETA;
         made->begins_with_Phi = 1;
@@ -12534,7 +12659,7 @@ PU__FN pu_status pu__parted_make(pu__parted *s, pu__draft *d, pu_model *model)
     return pu__draft_done(d, model);
 }
 
-/* Factor analysis, or with tied_psi probabilistic PCA. */
+/* Factor analysis, or with tied_psi probabilistic PCA. M, D: rows and columns of Phi. */
 PU__FN pu_status pu__model_factors(pu_model *model, pu_int M, pu_int D, int tied_psi, pu_report *report)
 {
     pu__draft d;
@@ -12546,25 +12671,25 @@ PU__FN pu_status pu__model_factors(pu_model *model, pu_int M, pu_int D, int tied
     d.made.name = tied_psi ? "probabilistic PCA" : "factor analysis";
     s = pu__parted_zero(M, D);
     s.tied_psi = tied_psi;
-    (void)pu__parted_add(&s, &d, "Phi", M, D);
+    pu__parted_add(&s, &d, "Phi", M, D);
     s.eta = pu__parted_add(&s, &d, "eta", M, 0);
     s.psi = s.logs = pu__parted_add(&s, &d, tied_psi ? "beta" : "psi", tied_psi ? 0 : M, 0);
     return pu__parted_make(&s, &d, model);
 }
 
-/* Factor analysis (see the declaration). */
+/* Factor analysis: theta = [Phi | eta | log psi]. */
 PU_DEF pu_status pu_model_factors(pu_model *model, pu_int M, pu_int D, pu_report *report)
 {
     return pu__model_factors(model, M, D, 0, report);
 }
 
-/* Probabilistic PCA. */
+/* Probabilistic PCA: theta = [Phi | eta | log beta]. */
 PU_DEF pu_status pu_model_ppca(pu_model *model, pu_int M, pu_int D, pu_report *report)
 {
     return pu__model_factors(model, M, D, 1, report);
 }
 
-/* The last parts of regressions and networks, and the model. */
+/* Regressions and networks end alike: their last two parts, alpha and beta, and the model. */
 PU__FN pu_status pu__model_alpha_beta(pu__parted *s, pu__draft *d, pu_model *model)
 {
     s->alpha = s->logs = pu__parted_add(s, d, "alpha", s->sparse ? s->D : 0, 0);
@@ -12573,7 +12698,7 @@ PU__FN pu_status pu__model_alpha_beta(pu__parted *s, pu__draft *d, pu_model *mod
     return pu__parted_make(s, d, model);
 }
 
-/* Bayesian linear regression, or sparse: with an alpha for every latent. */
+/* Bayesian linear regression, or sparse Bayesian learning, which has an alpha for every latent. Phi is borrowed. */
 PU__FN pu_status pu__model_regression(pu_model *model, const pu_op *Phi, int sparse, pu_report *report)
 {
     pu__draft d;
@@ -12593,19 +12718,19 @@ PU__FN pu_status pu__model_regression(pu_model *model, const pu_op *Phi, int spa
     return pu__model_alpha_beta(&s, &d, model);
 }
 
-/* Sparse Bayesian learning. */
+/* Sparse Bayesian learning: theta = [log alpha, D of them | log beta]. */
 PU_DEF pu_status pu_model_sparse(pu_model *model, const pu_op *Phi, pu_report *report)
 {
     return pu__model_regression(model, Phi, 1, report);
 }
 
-/* Bayesian linear regression. */
+/* Bayesian linear regression: theta = [log alpha | log beta]. */
 PU_DEF pu_status pu_model_regression(pu_model *model, const pu_op *Phi, pu_report *report)
 {
     return pu__model_regression(model, Phi, 0, report);
 }
 
-/* The neural linear model. */
+/* The neural linear model: theta = [W1 | b1 | W2 | b2 | log alpha | log beta], without W2 and b2 where features = 0. */
 PU_DEF pu_status pu_model_neural(pu_model *model, pu_int points, pu_int inputs, const pu_real *X, pu_int hidden,
                                  pu_int features, pu_report *report)
 {
@@ -12627,70 +12752,59 @@ PU_DEF pu_status pu_model_neural(pu_model *model, pu_int points, pu_int inputs, 
     s.X = X;
     s.inputs = inputs;
     s.hidden = hidden;
-    (void)pu__parted_add(&s, &d, "W1", hidden, inputs);
-    (void)pu__parted_add(&s, &d, "b1", hidden, 0);
+    pu__parted_add(&s, &d, "W1", hidden, inputs);
+    pu__parted_add(&s, &d, "b1", hidden, 0);
     if (features) {
         s.W2 = pu__parted_add(&s, &d, "W2", features, hidden);
-        (void)pu__parted_add(&s, &d, "b2", features, 0);
+        pu__parted_add(&s, &d, "b2", features, 0);
     }
     return pu__model_alpha_beta(&s, &d, model);
 }
 
 /* ---- models of series ---- */
 
-/* What they begin with. */
+/* What the data of both models begin with. */
 typedef struct {
-    pu_real *psi, *nu; /* steps, and D or NULL */
-    pu_int steps;
+    pu_real *psi, *nu; /* M, and D or NULL */
 } pu__series;
 
-/* Memory for a model of series: made.data (`bytes`, zeroed, with a pu__series in front), psi, and nu with its `states`
-   entries per step. Not set yet: pu_gradient refuses a psi of 0. */
+/* Memory for a model of series: made.data, `bytes` of it, zeroed, with a pu__series in front; psi; and nu with `states`
+   entries per step, 0 = no nu. The model is not set yet: psi = 0, which pu_gradient refuses. */
 PU__FN pu_status pu__series_open(pu__draft *d, pu_model *model, size_t bytes, pu_int steps, pu_int states)
 {
     pu__series made;
     pu_status status = PU_OK;
     int pass;
-    made.steps = steps;
     for (pass = 0; pass < 2; pass++) { /* measure, carve */
         d->made.data = pu__take(&d->arena, 1, 1, bytes);
-        made.psi = pu__reals(&d->arena, steps, 1);
-        made.nu = states ? pu__reals(&d->arena, steps, states) : NULL;
+        made.psi = pu__reals(&d->arena, steps, 1 + states);
+        made.nu = pass && states ? made.psi + steps : NULL;
         if (pass == 0) status = pu__draft_open(d, model);
         if (status) return status;
     }
     memset(d->made.data, 0, bytes);
     *(pu__series *)d->made.data = made;
     pu__zeros(made.psi, steps);
-    if (states) pu__zeros(made.nu, steps * states);
     d->made.lgm.psi = made.psi;
     d->made.lgm.nu = made.nu;
     d->made.uses = PU_USES_GAMMA | PU_USES_PSI;
     return PU_OK;
 }
 
-/* psi = 1 / variance everywhere */
-PU__FN void pu__noise_set(const pu__series *s, pu_real variance)
-{
-    pu_int i;
-    for (i = 0; i < s->steps; i++)
-        s->psi[i] = 1 / variance;
-}
-
-/* d/d log variance, from g = d/dpsi */
-PU__FN pu_real pu__noise_pull(const pu__series *s, const pu_real *g)
-{
-    return (pu_real)-pu__dot(s->steps, NULL, s->psi, g);
-}
-
-/* c_k = mean y_t y_{t+k} over the pairs that are observed, k = 0 .. lags; c_0 is made positive. */
+/* c_k = mean of y_t y_{t+k} over the pairs that are observed, k = 0 .. lags <= PU_AR_MAX; 0 where there is no pair.
+   c_0 = 1 where it would not be positive and finite. */
 PU__FN void pu__autocovariances(const pu_data *data, pu_int lags, double *c)
 {
     double count[PU_AR_MAX + 1] = {0};
-    pu_int n, at, to, t = 0, u = 0, k;
-    pu_real y = 0, later = 0;
-    for (k = 0; k <= lags; k++)
-        c[k] = 0;
+    pu_int n,
+           at,
+           to,
+           t = 0,
+           u = 0,
+           k;
+    pu_real y = 0,
+            later = 0;
+    memset(c, 0, (size_t)(lags + 1) * sizeof *c);
     for (n = 0; n < data->n; n++)
         for (at = 0; (at = pu__observed(data, n, at, &t, &y)) >= 0; at++)
             for (to = at; (to = pu__observed(data, n, to, &u, &later)) >= 0; to++) {
@@ -12700,18 +12814,19 @@ PU__FN void pu__autocovariances(const pu_data *data, pu_int lags, double *c)
             }
     for (k = 0; k <= lags; k++)
         c[k] = count[k] > 0 ? c[k] / count[k] : 0;
-    if (!(c[0] > 0 && pu__finite_double(c[0]))) c[0] = 1;
+    if (!(c[0] > 0 && pu__finite_double(c[0])))
+        c[0] = 1;
 }
 
-/* x, but not outside of [low, high]; low for NaN. */
+/* x, or the nearer end of [low, high] if x is outside; low for NaN. */
 PU__FN double pu__clamp(double x, double low, double high)
 {
     if (x > high) return high;
     return x > low ? x : low;
 }
 
-/* The signal's share in the variance c_0. White noise is in c_0 alone, and for an AR(1) the rest is c_1^2 / c_2: a guess
-   that is good enough for any process, if it is kept away from 0 and 1. */
+/* The signal's share in the variance c_0. White noise is in c_0 alone, and the variance of an AR(1) is c_1^2 / c_2.
+   As a guess that is good enough for any process, if it is kept away from 0 and 1. */
 PU__FN double pu__signal_share(const double *c)
 {
     return c[2] > 0 ? pu__clamp(c[1] * c[1] / (c[2] * c[0]), 0.5, 0.95) : 0.75;
@@ -12724,7 +12839,7 @@ typedef struct {
     pu_ar ar;
 } pu__noisy_ar;
 
-/* theta = [atanh gamma | log kappa | log lambda] -> the AR and psi = 1 / lambda. */
+/* model.set: theta = [atanh gamma | log kappa | log lambda] -> the process and psi = 1 / lambda. */
 PU__FN pu_status pu__noisy_ar_set(pu_model *model, const pu_real *theta, pu_int *index)
 {
     pu__noisy_ar *s = (pu__noisy_ar *)model->data;
@@ -12737,11 +12852,12 @@ PU__FN pu_status pu__noisy_ar_set(pu_model *model, const pu_real *theta, pu_int 
     if (!pu__exp(theta[P], &kappa)) return pu__refuse_entry(index, P);
     if (!pu__exp(theta[P + 1], &lambda)) return pu__refuse_entry(index, P + 1);
     status = pu_ar_set(&s->ar, s->ar.n, P, gamma, kappa, index); /* its parameters are numbered like theta */
-    if (!status) pu__noise_set(&s->series, lambda);
+    if (!status) pu__fill(s->series.psi, 1 / lambda, s->ar.n);
     return status;
 }
 
-/* Gradients of gamma, kappa and psi -> gradient of theta; tanh' = 1 - tanh^2. */
+/* model.pull: gradients of gamma, kappa and psi -> gradient of theta. tanh' = 1 - tanh^2, and for psi = 1 / lambda
+   d/d log lambda = -psi d/dpsi. */
 PU__FN pu_status pu__noisy_ar_pull(const pu_model *model, const pu_results *g, pu_real *grad)
 {
     const pu__noisy_ar *s = (const pu__noisy_ar *)model->data;
@@ -12750,24 +12866,27 @@ PU__FN pu_status pu__noisy_ar_pull(const pu_model *model, const pu_results *g, p
     for (i = 0; i < P; i++)
         grad[i] = (pu_real)((double)g->Gamma[i] * pu__ar_gap(s->ar.gamma[i]));
     grad[P] = g->Gamma[P] * s->ar.kappa;
-    grad[P + 1] = pu__noise_pull(&s->series, g->psi);
+    grad[P + 1] = (pu_real)-pu__dot(s->ar.n, NULL, s->series.psi, g->psi);
     return PU_OK;
 }
 
-/* Durbin-Levinson on the autocovariances without the noise: theta's gamma for an AR of order P when the signal has this
-   variance. Returns the variance of the prediction error; *calm = 0 if some |gamma| came out near one or beyond. */
+/* Durbin-Levinson: theta_m = atanh gamma_m, m = 0 .. P-1, of the AR of order P with autocovariances c_1 .. c_P and this
+   variance in the place of c_0. Returns the variance of its prediction error.
+   *calm = 0 if some |gamma| came out near one or beyond; such a gamma is cut. */
 PU__FN double pu__durbin_levinson(pu_int P, const double *c, double variance, pu_real *theta, int *calm)
 {
-    double phi[PU_AR_MAX], old[PU_AR_MAX];
+    double phi[PU_AR_MAX] = {0}, old[PU_AR_MAX];
     pu_int m, j;
     *calm = 1;
     for (m = 1; m <= P; m++) {
+        /* gamma = (c_m - sum_j phi_j c_{m-j}) / error of order m - 1 */
         double gamma = c[m];
         for (j = 1; j < m; j++)
             gamma -= phi[j - 1] * c[m - j];
         gamma /= variance;
         if (!(fabs(gamma) < 0.9)) *calm = 0;
         gamma = pu__clamp(gamma, -0.95, 0.95);
+        /* phi_j -= gamma phi_{m-j} */
         memcpy(old, phi, sizeof old);
         for (j = 1; j < m; j++)
             phi[j - 1] -= gamma * old[m - j - 1];
@@ -12778,8 +12897,9 @@ PU__FN double pu__durbin_levinson(pu_int P, const double *c, double variance, pu
     return variance;
 }
 
-/* When too much is taken for noise, the rest is hardly a covariance, and some |gamma| comes out next to one or beyond.
-   Then half of that noise is given back to the signal, a few times. */
+/* model.start: gamma and kappa from the autocovariances without the noise. When too much is taken for noise, the rest
+   is hardly a covariance, and some |gamma| comes out near one or beyond. Then half of that noise is given back to the
+   signal, a few times. */
 PU__FN pu_status pu__noisy_ar_start(const pu_model *model, const pu_data *data, uint64_t seed, pu_real *theta)
 {
     const pu_int P = ((const pu__noisy_ar *)model->data)->ar.order;
@@ -12802,21 +12922,24 @@ PU__FN pu_status pu__noisy_ar_start(const pu_model *model, const pu_data *data, 
 PU__FN void pu__noisy_ar_describe(const pu_model *model, pu_int i, pu_param *param)
 {
     const pu_int P = ((const pu__noisy_ar *)model->data)->ar.order;
-    if (i < P) pu__describe(param, "gamma", i, -1, PU_SCALE_ATANH);
-    else pu__describe(param, i == P ? "kappa" : "lambda", -1, -1, PU_SCALE_LOG);
+    if (i < P)
+        pu__describe(param, "gamma", i, -1, PU_SCALE_ATANH);
+    else
+        pu__describe(param, i == P ? "kappa" : "lambda", -1, -1, PU_SCALE_LOG);
 }
 
-/* The AR process of a model whose Gamma is one. */
+/* The process of a model whose Gamma is an AR, else NULL. */
 PU_DEF const pu_ar *pu_model_ar(const pu_model *model)
 {
     return model && model->Gamma.form == PU_FORM_AR ? (const pu_ar *)model->Gamma.data : NULL;
 }
 
-/* Noisy autoregression. */
+/* Noisy autoregression: theta = [atanh gamma | log kappa | log lambda]. White noise of variance one until it is set. */
 PU_DEF pu_status pu_model_noisy_ar(pu_model *model, pu_int n, pu_int order, pu_report *report)
 {
     static const pu_real gamma[PU_AR_MAX] = {0};
     pu__draft d;
+    pu_model *made = &d.made;
     pu__noisy_ar *s;
     pu_ar ar;
     pu_status status = pu__draft_begin(&d, model, report);
@@ -12824,28 +12947,29 @@ PU_DEF pu_status pu_model_noisy_ar(pu_model *model, pu_int n, pu_int order, pu_r
     if (pu_ar_set(&ar, n, order, gamma, 1, NULL)) return pu__refuse(d.report, PU_E_ARGUMENT, n < 1 ? "n" : "order");
     status = pu__series_open(&d, model, sizeof *s, n, 0);
     if (status) return status;
-    s = (pu__noisy_ar *)d.made.data;
+    s = (pu__noisy_ar *)made->data;
     s->ar = ar;
-    d.made.name = "noisy autoregression";
-    d.made.params = order + 2;
-    d.made.tied_psi = 1;
-    d.made.Gamma = pu_op_ar(&s->ar);
-    d.made.Phi = pu_op_identity(n);
-    d.made.set = pu__noisy_ar_set;
-    d.made.pull = pu__noisy_ar_pull;
-    d.made.start = pu__noisy_ar_start;
-    d.made.describe = pu__noisy_ar_describe;
+    made->name = "noisy autoregression";
+    made->params = order + 2;
+    made->tied_psi = 1;
+    made->Gamma = pu_op_ar(&s->ar);
+    made->Phi = pu_op_identity(n);
+    made->set = pu__noisy_ar_set;
+    made->pull = pu__noisy_ar_pull;
+    made->start = pu__noisy_ar_start;
+    made->describe = pu__noisy_ar_describe;
     return pu__draft_done(&d, model);
 }
 
 /* ---- state space ---- */
 
-/* The process as of some theta; Q = L L', P0 = L0 L0', S x S each, zero above the diagonal. */
+/* The process as of some theta. Q = L L' and, for a given start, P0 = L0 L0'; S x S each, zero above the diagonal. */
 typedef struct {
     pu_ssm ssm;
     double L[PU__SSM_SQUARE], L0[PU__SSM_SQUARE];
 } pu__process;
 
+/* A pu_ssm is too large for the stack: theta is tried in `next`. */
 typedef struct {
     pu__series series;
     pu__process now, next;                      /* as of the last set; being set */
@@ -12853,8 +12977,8 @@ typedef struct {
     pu_int at_c, at_L, at_sigma2, at_m0, at_L0; /* offsets in theta */
 } pu__state_space;
 
-/* Lower triangle, row by row, diagonal as log -> L and C = L L'. Returns the entry of theta whose exp is 0 or infinite,
-   or -1. */
+/* theta: a lower triangle, row by row, its diagonal as log -> L and C = L L', S x S both.
+   Returns the entry of theta whose exp is 0 or infinite, or -1. */
 PU__FN pu_int pu__triangle_set(pu_int S, const pu_real *theta, double *L, pu_real *C)
 {
     pu_int i, j, l, at = 0;
@@ -12863,8 +12987,7 @@ PU__FN pu_int pu__triangle_set(pu_int S, const pu_real *theta, double *L, pu_rea
     for (i = 0; i < S; i++)
         for (j = 0; j <= i; j++) {
             double sum = 0;
-            L[i * S + j] = (double)theta[at];
-            if (i == j) L[i * S + j] = exp(L[i * S + j]);
+            L[i * S + j] = i == j ? exp((double)theta[at]) : (double)theta[at];
             if (i == j && !pu__exp(theta[at], &unused)) return at;
             for (l = 0; l <= j; l++)
                 sum += L[i * S + l] * L[j * S + l];
@@ -12874,8 +12997,8 @@ PU__FN pu_int pu__triangle_set(pu_int S, const pu_real *theta, double *L, pu_rea
     return -1;
 }
 
-/* dC = dL L' + L dL', and the gradient G for C is symmetric, so that for L is 2 G L; times L_ii on the diagonal, for its
-   log. grad: row by row. */
+/* The reverse of pu__triangle_set: from G = d/dC, symmetric, to grad, the lower triangle row by row.
+   dC = dL L' + L dL', so d/dL = 2 G L. Times L_ii on the diagonal, for its log. */
 PU__FN void pu__triangle_pull(pu_int S, const double *L, const pu_real *G, pu_real *grad)
 {
     pu_int i, j, l;
@@ -12889,13 +13012,15 @@ PU__FN void pu__triangle_pull(pu_int S, const double *L, const pu_real *G, pu_re
         }
 }
 
-/* theta = [A | c | L | log sigma2], for a given start followed by [m0 | L0]. A refused theta leaves `now` alone. */
+/* model.set: theta = [A | c | L | log sigma2], for a given start followed by [m0 | L0] -> the process, c, psi and nu.
+   A refused theta leaves the model as it was. */
 PU__FN pu_status pu__state_space_set(pu_model *model, const pu_real *theta, pu_int *index)
 {
     pu__state_space *s = (pu__state_space *)model->data;
     pu__process *next = &s->next;
     const pu_ssm *now = &s->now.ssm;
-    const pu_int S = now->states, SS = S * S;
+    const pu_int S = now->states,
+                 SS = S * S;
     const int given = now->start == PU_SSM_GIVEN;
     pu_real Q[PU__SSM_SQUARE], P0[PU__SSM_SQUARE], sigma2;
     pu_int i;
@@ -12903,40 +13028,44 @@ PU__FN pu_status pu__state_space_set(pu_model *model, const pu_real *theta, pu_i
     if (!pu__exp(theta[s->at_sigma2], &sigma2)) return pu__refuse_entry(index, s->at_sigma2);
     i = pu__triangle_set(S, theta + s->at_L, next->L, Q);
     if (i >= 0) return pu__refuse_entry(index, s->at_L + i);
-    if (given) i = pu__triangle_set(S, theta + s->at_L0, next->L0, P0);
+    if (given)
+        i = pu__triangle_set(S, theta + s->at_L0, next->L0, P0);
     if (i >= 0) return pu__refuse_entry(index, s->at_L0 + i);
     status = pu_ssm_set(&next->ssm, now->steps, S, theta, Q, now->start, given ? P0 : NULL, &i);
     if (status) {
         /* Entry (r, c) of Q or P0 comes from row r of its triangle: name the last entry of that row. */
         const pu_int row = i % SS / S;
         *index = i;
-        if (i >= SS) *index = (i < 2 * SS ? s->at_L : s->at_L0) + row * (row + 3) / 2;
+        if (i >= SS)
+            *index = (i < 2 * SS ? s->at_L : s->at_L0) + row * (row + 3) / 2;
         return status;
     }
     s->now = *next;
     pu__copy(s->c, theta + s->at_c, S);
-    pu__noise_set(&s->series, sigma2);
+    pu__fill(s->series.psi, 1 / sigma2, now->steps);
     return given ? pu_ssm_mean(now, theta + s->at_m0, s->series.nu) : PU_OK;
 }
 
-/* Gradients of A, Q, P0, c, psi and nu -> gradient of theta. */
+/* model.pull: gradients of A, Q, P0, c, psi and nu -> gradient of theta. That of nu adds to the one of A. */
 PU__FN pu_status pu__state_space_pull(const pu_model *model, const pu_results *g, pu_real *grad)
 {
     const pu__state_space *s = (const pu__state_space *)model->data;
     const pu_ssm *ssm = &s->now.ssm;
-    const pu_int S = ssm->states, SS = S * S;
+    const pu_int S = ssm->states,
+                 SS = S * S;
     pu__copy(grad, g->Gamma, SS);
     pu__copy(grad + s->at_c, g->Phi, S);
     pu__triangle_pull(S, s->now.L, g->Gamma + SS, grad + s->at_L);
-    grad[s->at_sigma2] = pu__noise_pull(&s->series, g->psi);
+    grad[s->at_sigma2] = (pu_real)-pu__dot(ssm->steps, NULL, s->series.psi, g->psi);
     if (ssm->start != PU_SSM_GIVEN) return PU_OK;
     pu__zeros(grad + s->at_m0, S);
     pu__triangle_pull(S, s->now.L0, g->Gamma + 2 * SS, grad + s->at_L0);
     return pu_ssm_mean_grad(ssm, s->series.nu, g->nu, grad, grad + s->at_m0);
 }
 
-/* S independent states of variance one and equal shares in the signal, with rates r^e, e spread evenly over (0, 2), where r
-   is the signal's autocorrelation at lag one: different rates, since equal states would stay equal in training. */
+/* model.start: S independent states of variance one with equal shares in the signal. Their rates are r^e, where r is the
+   signal's autocorrelation at lag one, and e is spread evenly over (0, 2). The rates differ, since equal states would
+   stay equal in training. */
 PU__FN pu_status pu__state_space_start(const pu_model *model, const pu_data *data, uint64_t seed, pu_real *theta)
 {
     const pu__state_space *s = (const pu__state_space *)model->data;
@@ -12966,10 +13095,14 @@ PU__FN void pu__state_space_describe(const pu_model *model, pu_int i, pu_param *
     const pu_int S = s->now.ssm.states;
     const int start = i >= s->at_L0;
     pu_int row = 0;
-    if (i < s->at_c) pu__describe(param, "A", i / S, i % S, PU_SCALE_FREE);
-    else if (i < s->at_L) pu__describe(param, "c", i - s->at_c, -1, PU_SCALE_FREE);
-    else if (i == s->at_sigma2) pu__describe(param, "sigma2", -1, -1, PU_SCALE_LOG);
-    else if (i >= s->at_m0 && !start) pu__describe(param, "m0", i - s->at_m0, -1, PU_SCALE_FREE);
+    if (i < s->at_c)
+        pu__describe(param, "A", i / S, i % S, PU_SCALE_FREE);
+    else if (i < s->at_L)
+        pu__describe(param, "c", i - s->at_c, -1, PU_SCALE_FREE);
+    else if (i == s->at_sigma2)
+        pu__describe(param, "sigma2", -1, -1, PU_SCALE_LOG);
+    else if (i >= s->at_m0 && !start)
+        pu__describe(param, "m0", i - s->at_m0, -1, PU_SCALE_FREE);
     else {
         /* Row r of a triangle holds r + 1 entries. */
         for (i -= start ? s->at_L0 : s->at_L; i > row; i -= row)
@@ -12978,20 +13111,24 @@ PU__FN void pu__state_space_describe(const pu_model *model, pu_int i, pu_param *
     }
 }
 
-/* The process of a model whose Gamma is a state space. */
+/* The process of a model whose Gamma is a state space, else NULL. */
 PU_DEF const pu_ssm *pu_model_ssm(const pu_model *model)
 {
     return model && model->Gamma.form == PU_FORM_STATES ? (const pu_ssm *)model->Gamma.data : NULL;
 }
 
-/* State space. It begins with A = 0 and Q = P0 = I, until it is set. */
-PU_DEF pu_status pu_model_state_space(pu_model *model, pu_int steps, pu_int states, pu_ssm_start start, pu_report *report)
+/* State space: theta = [A | c | L | log sigma2], for a given start followed by [m0 | L0]. A = 0 and Q = P0 = I until it is
+   set. */
+PU_DEF pu_status pu_model_state_space(pu_model *model, pu_int steps, pu_int states, pu_ssm_start start,
+                                      pu_report *report)
 {
-    const pu_int S = states, triangle = S * (S + 1) / 2;
+    const pu_int S = states,
+                 triangle = S * (S + 1) / 2;
     const int given = start == PU_SSM_GIVEN;
-    pu_real A[PU__SSM_SQUARE] = {0}, unit[PU__SSM_SQUARE] = {0};
     pu__draft d;
+    pu_model *made = &d.made;
     pu__state_space *s;
+    pu_real *unit;
     pu_int i;
     pu_status status = pu__draft_begin(&d, model, report);
     if (status) return status;
@@ -13001,24 +13138,27 @@ PU_DEF pu_status pu_model_state_space(pu_model *model, pu_int steps, pu_int stat
     if (status) return pu__refuse(d.report, status, status == PU_E_OVERFLOW ? "steps" : "start");
     status = pu__series_open(&d, model, sizeof *s, steps, given ? S : 0);
     if (status) return status;
-    s = (pu__state_space *)d.made.data;
+    s = (pu__state_space *)made->data;
+    /* `next` is zero, and serves for A = 0 and Q = I. */
+    unit = s->next.ssm.Q;
     for (i = 0; i < S; i++)
         unit[i * S + i] = 1;
-    (void)pu_ssm_set(&s->now.ssm, steps, S, A, unit, start, given ? unit : NULL, NULL);
+    pu_ssm_set(&s->now.ssm, steps, S, s->next.ssm.A, unit, start, given ? unit : NULL, NULL);
+    /* where the parts of theta begin */
     s->at_c = S * S;
     s->at_L = s->at_c + S;
     s->at_sigma2 = s->at_L + triangle;
     s->at_m0 = s->at_sigma2 + 1;
     s->at_L0 = s->at_m0 + S;
-    d.made.name = "state space";
-    d.made.params = given ? s->at_L0 + triangle : s->at_m0;
-    d.made.uses |= PU_USES_PHI | (given ? (unsigned)PU_USES_NU : 0u);
-    d.made.Gamma = pu_op_ssm(&s->now.ssm);
-    d.made.Phi = pu_op_readout(steps, S, s->c);
-    d.made.set = pu__state_space_set;
-    d.made.pull = pu__state_space_pull;
-    d.made.start = pu__state_space_start;
-    d.made.describe = pu__state_space_describe;
+    made->name = "state space";
+    made->params = given ? s->at_L0 + triangle : s->at_m0;
+    made->uses |= PU_USES_PHI | (given ? (unsigned)PU_USES_NU : 0u);
+    made->Gamma = pu_op_ssm(&s->now.ssm);
+    made->Phi = pu_op_readout(steps, S, s->c);
+    made->set = pu__state_space_set;
+    made->pull = pu__state_space_pull;
+    made->start = pu__state_space_start;
+    made->describe = pu__state_space_describe;
     return pu__draft_done(&d, model);
 }
 

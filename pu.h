@@ -12215,10 +12215,49 @@ PU_DEF void pu_model_free(pu_model *model)
    Each pu_model_*() fills a pu__draft and moves it to the caller's struct at the very end. A call that is refused
    changes nothing there. What a model needs beyond pu_model is in its data, in the model's own memory. */
 
+/* A part of theta: a matrix, a vector (cols = 0) or a number (rows = 0 too), from entry `at` on. */
+typedef struct {
+    const char *name;
+    pu_int rows, cols, at;
+} pu__part;
+
+/* State of a model whose theta is a row of such parts. There are three kinds of it, and parts come in this order:
+     factors (eta > 0)          Phi | eta | log psi
+     regressions (dictionary)   log alpha | log psi
+     networks (hidden > 0)      W1 | b1 | W2 | b2 | log alpha | log psi, the features being Phi; W2 = 0: without W2, b2
+   Offsets are those of a part in theta. Arrays that a kind does not use have no entries. */
+typedef struct {
+    pu__part part[6];
+    int parts;
+    pu_int M, D, params;
+    /* Offsets; eta and W2 are 0 where there is no such part. */
+    pu_int eta, W2, alpha, psi;
+    /* theta holds logarithms from this entry on. */
+    pu_int logs;
+    /* psi is one number, beta; else M of them. */
+    int tied_psi;
+    /* alpha has D entries; else it is one number. */
+    int sparse;
+    /* The user's: Phi, and M x inputs. */
+    const pu_op *dictionary;
+    const pu_real *X;
+    pu_int inputs, hidden;
+    /* |Phi|_F^2 / M, about: the variance of y for a prior of variance one. */
+    double gain;
+    /* params: theta as of the last set, with exp of its logarithms; M: psi written out. */
+    pu_real *x, *y;
+    /* D: |Phi_j|^2; D: M^-1, NULL unless sparse; scratch of the dictionary. */
+    pu_real *norm, *m, *work;
+    /* M x hidden: tanh, and scratch; M x D: Phi; M ones. */
+    pu_real *H, *Hbar, *features, *ones;
+} pu__parted;
+
 /* A model while it is being made. */
 typedef struct {
     /* Becomes *model when all went well. */
     pu_model made;
+    /* Its data, if it is a model of parts. */
+    pu__parted parted;
     /* Of made.memory. */
     pu__arena arena;
     /* The caller's report, or one that nobody reads. */
@@ -12284,58 +12323,11 @@ PU__FN pu_status pu__refuse_entry(pu_int *index, pu_int i)
 /* ---- models whose theta is a row of named parts: factor analysis, probabilistic PCA, sparse Bayesian learning,
         Bayesian linear regression and the neural linear model ---- */
 
-/* A part of theta: a matrix, a vector (cols = 0) or a number (rows = 0 too), from entry `at` on. */
-typedef struct {
-    const char *name;
-    pu_int rows, cols, at;
-} pu__part;
-
-/* State of such a model. There are three kinds of it, and parts come in this order:
-     factors (eta > 0)          Phi | eta | log psi
-     regressions (dictionary)   log alpha | log psi
-     networks (hidden > 0)      W1 | b1 | W2 | b2 | log alpha | log psi, the features being Phi; W2 = 0: without W2, b2
-   Offsets are those of a part in theta. Arrays that a kind does not use have no entries. */
-typedef struct {
-    pu__part part[6];
-    int parts;
-    pu_int M, D, params;
-    /* Offsets; eta and W2 are 0 where there is no such part. */
-    pu_int eta, W2, alpha, psi;
-    /* theta holds logarithms from this entry on. */
-    pu_int logs;
-    /* psi is one number, beta; else M of them. */
-    int tied_psi;
-    /* alpha has D entries; else it is one number. */
-    int sparse;
-    /* The user's: Phi, and M x inputs. */
-    const pu_op *dictionary;
-    const pu_real *X;
-    pu_int inputs, hidden;
-    /* |Phi|_F^2 / M, about: the variance of y for a prior of variance one. */
-    double gain;
-    /* params: theta as of the last set, with exp of its logarithms; M: psi written out. */
-    pu_real *x, *y;
-    /* D: |Phi_j|^2; D: M^-1, NULL unless sparse; scratch of the dictionary. */
-    pu_real *norm, *m, *work;
-    /* M x hidden: tanh, and scratch; M x D: Phi; M ones. */
-    pu_real *H, *Hbar, *features, *ones;
-} pu__parted;
-
-/* A model with M observations and D latents, as yet without parts. */
-PU__FN pu__parted pu__parted_zero(pu_int M, pu_int D)
-{
-    pu__parted s;
-    memset(&s, 0, sizeof s);
-    s.M = M;
-    s.D = D;
-    s.gain = (double)D / (double)M;
-    return s;
-}
-
 /* Appends a part with this name and shape (see pu__part), and returns its offset in theta. An overflow of the number of
    parameters is noted in the arena, and refused when that is opened. */
-PU__FN pu_int pu__parted_add(pu__parted *s, pu__draft *d, const char *name, pu_int rows, pu_int cols)
+PU__FN pu_int pu__parted_add(pu__draft *d, const char *name, pu_int rows, pu_int cols)
 {
+    pu__parted *s = &d->parted;
     int *overflow = &d->arena.overflow;
     const size_t count = pu__mul((size_t)pu__most(rows, 1), (size_t)pu__most(cols, 1), overflow);
     pu__part *p = s->part + s->parts++;
@@ -12619,14 +12611,16 @@ PU__FN pu_status pu__parted_norms(pu__parted *s, pu_report *report)
         return pu__operator_failed(report, "Phi.gram_diag", -1);
     for (i = 0; i < s->D; i++)
         sum += (double)s->norm[i];
-    if (sum > 0 && pu__finite_double(sum))
-        s->gain = sum / (double)s->M;
+    if (!(sum > 0 && pu__finite_double(sum)))
+        sum = (double)s->D;
+    s->gain = sum / (double)s->M;
     return PU_OK;
 }
 
 /* Memory, operators and functions of a model whose parts are known; then *model is made. */
-PU__FN pu_status pu__parted_make(pu__parted *s, pu__draft *d, pu_model *model)
+PU__FN pu_status pu__parted_make(pu__draft *d, pu_model *model)
 {
+    pu__parted *s = &d->parted;
     pu_model *made = &d->made;
     pu__parted *self;
     pu_status status;
@@ -12678,19 +12672,20 @@ PU__FN pu_status pu__parted_make(pu__parted *s, pu__draft *d, pu_model *model)
 PU__FN pu_status pu__model_factors(pu_model *model, pu_int M, pu_int D, int tied_psi, pu_report *report)
 {
     pu__draft d;
-    pu__parted s;
+    pu__parted *s = &d.parted;
     const pu_status status = pu__draft_begin(&d, model, report);
     if (status) return status;
     if (M < 1) return pu__refuse(d.report, PU_E_ARGUMENT, "M");
     if (D < 1) return pu__refuse(d.report, PU_E_ARGUMENT, "D");
     d.made.name = tied_psi ? "probabilistic PCA" : "factor analysis";
     /* theta */
-    s = pu__parted_zero(M, D);
-    s.tied_psi = tied_psi;
-    pu__parted_add(&s, &d, "Phi", M, D);
-    s.eta = pu__parted_add(&s, &d, "eta", M, 0);
-    s.psi = s.logs = pu__parted_add(&s, &d, tied_psi ? "beta" : "psi", tied_psi ? 0 : M, 0);
-    return pu__parted_make(&s, &d, model);
+    s->M = M;
+    s->D = D;
+    s->tied_psi = tied_psi;
+    pu__parted_add(&d, "Phi", M, D);
+    s->eta = pu__parted_add(&d, "eta", M, 0);
+    s->psi = s->logs = pu__parted_add(&d, tied_psi ? "beta" : "psi", tied_psi ? 0 : M, 0);
+    return pu__parted_make(&d, model);
 }
 
 /* Factor analysis: theta = [Phi | eta | log psi]. */
@@ -12706,19 +12701,20 @@ PU_DEF pu_status pu_model_ppca(pu_model *model, pu_int M, pu_int D, pu_report *r
 }
 
 /* Regressions and networks end alike: their last two parts, alpha and beta, and the model. */
-PU__FN pu_status pu__model_alpha_beta(pu__parted *s, pu__draft *d, pu_model *model)
+PU__FN pu_status pu__model_alpha_beta(pu__draft *d, pu_model *model)
 {
-    s->alpha = s->logs = pu__parted_add(s, d, "alpha", s->sparse ? s->D : 0, 0);
-    s->psi = pu__parted_add(s, d, "beta", 0, 0);
+    pu__parted *s = &d->parted;
+    s->alpha = s->logs = pu__parted_add(d, "alpha", s->sparse ? s->D : 0, 0);
+    s->psi = pu__parted_add(d, "beta", 0, 0);
     s->tied_psi = 1;
-    return pu__parted_make(s, d, model);
+    return pu__parted_make(d, model);
 }
 
 /* Bayesian linear regression, or sparse Bayesian learning, which has an alpha for every latent. Phi is borrowed. */
 PU__FN pu_status pu__model_regression(pu_model *model, const pu_op *Phi, int sparse, pu_report *report)
 {
     pu__draft d;
-    pu__parted s;
+    pu__parted *s = &d.parted;
     pu_status status = pu__draft_begin(&d, model, report);
     if (status) return status;
     if (!Phi) return pu__refuse(d.report, PU_E_NULL, "Phi");
@@ -12729,10 +12725,11 @@ PU__FN pu_status pu__model_regression(pu_model *model, const pu_op *Phi, int spa
     if (status) return status;
     d.made.name = sparse ? "sparse Bayesian learning" : "Bayesian linear regression";
     /* theta is made by pu__model_alpha_beta alone. */
-    s = pu__parted_zero(Phi->rows, Phi->cols);
-    s.dictionary = Phi;
-    s.sparse = sparse;
-    return pu__model_alpha_beta(&s, &d, model);
+    s->M = Phi->rows;
+    s->D = Phi->cols;
+    s->dictionary = Phi;
+    s->sparse = sparse;
+    return pu__model_alpha_beta(&d, model);
 }
 
 /* Sparse Bayesian learning: theta = [log alpha, D of them | log beta]. */
@@ -12752,7 +12749,7 @@ PU_DEF pu_status pu_model_neural(pu_model *model, pu_int points, pu_int inputs, 
                                  pu_int features, pu_report *report)
 {
     pu__draft d;
-    pu__parted s;
+    pu__parted *s = &d.parted;
     pu_status status = pu__draft_begin(&d, model, report);
     if (status) return status;
     if (points < 1) return pu__refuse(d.report, PU_E_ARGUMENT, "points");
@@ -12764,19 +12761,20 @@ PU_DEF pu_status pu_model_neural(pu_model *model, pu_int points, pu_int inputs, 
     status = pu__check_array(points * inputs, X, 0, "X", -1, d.report);
     if (status) return status;
     d.made.name = "neural linear model";
-    s = pu__parted_zero(points, features ? features : hidden);
-    s.gain = 0.45 * (double)s.D; /* E tanh(u)^2 for u ~ N(0, 2), which is what the start makes of it */
-    s.X = X;
-    s.inputs = inputs;
-    s.hidden = hidden;
+    s->M = points;
+    s->D = features ? features : hidden;
+    s->gain = 0.45 * (double)s->D; /* E tanh(u)^2 for u ~ N(0, 2), which is what the start makes of it */
+    s->X = X;
+    s->inputs = inputs;
+    s->hidden = hidden;
     /* theta */
-    pu__parted_add(&s, &d, "W1", hidden, inputs);
-    pu__parted_add(&s, &d, "b1", hidden, 0);
+    pu__parted_add(&d, "W1", hidden, inputs);
+    pu__parted_add(&d, "b1", hidden, 0);
     if (features) {
-        s.W2 = pu__parted_add(&s, &d, "W2", features, hidden);
-        pu__parted_add(&s, &d, "b2", features, 0);
+        s->W2 = pu__parted_add(&d, "W2", features, hidden);
+        pu__parted_add(&d, "b2", features, 0);
     }
-    return pu__model_alpha_beta(&s, &d, model);
+    return pu__model_alpha_beta(&d, model);
 }
 
 /* ---- models of series ---- */
@@ -12814,14 +12812,8 @@ PU__FN pu_status pu__series_open(pu__draft *d, pu_model *model, size_t bytes, pu
 PU__FN void pu__autocovariances(const pu_data *data, pu_int lags, double *c)
 {
     double count[PU_AR_MAX + 1] = {0};
-    pu_int n,
-           at,
-           to,
-           t = 0,
-           u = 0,
-           k;
-    pu_real y = 0,
-            later = 0;
+    pu_int n, at, to, k, t = 0, u = 0;
+    pu_real y = 0, later = 0;
     memset(c, 0, (size_t)(lags + 1) * sizeof *c);
     /* All pairs (t, u) of observed steps with 0 <= u - t <= lags; the observed steps of a datum ascend. */
     for (n = 0; n < data->n; n++)

@@ -2882,13 +2882,22 @@ PU_DEF const pu_backend *pu_backend_cpu(void)
     return &cpu;
 }
 
-/* y = scale x, the commonest combinations, to keep the text below short */
+/* One term scale c_j (m o x_j) of a linear combination. c (k) and m (n) may be NULL: ones. */
 PU__FN pu_term pu__t(pu_block x, pu_real scale, const pu_real *c, const pu_real *m)
 {
-    pu_term t;
-    t.x = x, t.c = c, t.scale = scale, t.m = m;
-    return t;
+    pu_term term;
+    term.x = x;
+    term.c = c;
+    term.scale = scale;
+    term.m = m;
+    return term;
 }
+
+/* The terms x_j, scale x_j, c_j x_j and m o x_j. */
+PU__FN pu_term pu__term(pu_block x) { return pu__t(x, 1, NULL, NULL); }
+PU__FN pu_term pu__term_scaled(pu_block x, pu_real scale) { return pu__t(x, scale, NULL, NULL); }
+PU__FN pu_term pu__term_c(pu_block x, const pu_real *c) { return pu__t(x, 1, c, NULL); }
+PU__FN pu_term pu__term_m(pu_block x, const pu_real *m) { return pu__t(x, 1, NULL, m); }
 
 /* k pairs of columns (c_j p_j, q_j), the terms that a reverse step of the solver adds up with weights. c NULL: ones. Y, where
    Y.at is not NULL, receives += the product of the operator with c_j p_j. */

@@ -47,7 +47,8 @@ DOES NOT
 CONTENTS (grep for the tag)
     >>config >>types >>api           declarations
     >>status >>memory >>random >>kernel >>vector >>matrix >>operator >>structured >>series >>states >>fft >>fourier >>toeplitz
-    >>solver >>lanczos >>solve >>data >>posterior >>engine >>plan >>batch >>gradient >>predict >>model >>models >>fit
+    >>solver >>lanczos >>solve >>data >>posterior >>engine >>plan >>batch >>gradient >>predict >>model >>models
+    >>optimise >>checkpoint >>fit
                                      implementation
 
 SWITCHES (define before the include; every unit of a program must agree, except on PU_IMPLEMENTATION)
@@ -184,6 +185,7 @@ MATHS (letters used throughout; W = diag(mask * psi), e = mask * (y - eta))
 #define pu_fit_bytes puf_fit_bytes
 #define pu_fit_covariance puf_fit_covariance
 #define pu_fit_stop_text puf_fit_stop_text
+#define pu_fit_explain puf_fit_explain
 #define pu_tune puf_tune
 #define pu_exact_bytes puf_exact_bytes
 #define pu_exact puf_exact
@@ -924,6 +926,11 @@ typedef struct {
     const pu_real *theta;    /* params: the current point (valid within the call) */
     pu_report last;          /* of the last gradient: engine, plan, errors */
 } pu_fit_report;
+
+/* The report in one line of text: status and culprit, why the fit ended, at which step, the objective and its standard error,
+   the best of what theta is kept by, the plan of the last gradient. Written to text (size bytes, cut off where they end) and
+   returned; "" when text is NULL or size is 0. A NULL report gives the empty string. */
+PU_DEF const char *pu_fit_explain(const pu_fit_report *report, char *text, size_t size);
 
 typedef struct {
     pu_int steps;            /* 0 = 200 */
@@ -11739,23 +11746,24 @@ PU_DEF pu_status pu_predict(const pu_lgm *model, const pu_data *data, const pu_o
    >>model   theta -> canonical form -> gradient -> theta
    ------------------------------------------------------------------------------------------------ */
 
-/* lgm's operators live in the struct itself, whose address is final only after it was made */
+/* Points lgm at the operators kept in the struct itself. Their address is final only once the model is in its place. */
 PU__FN void pu__model_link(pu_model *model)
 {
     if (model->Gamma.rows > 0) model->lgm.Gamma = &model->Gamma;
     if (model->Phi.rows > 0) model->lgm.Phi = &model->Phi;
 }
 
-/* What a function of the model reported: any status of its own that is a refusal, PU_E_OPERATOR for other nonsense. */
+/* Records what a function of the model returned: its own negative status, or PU_E_OPERATOR for anything else. */
 PU__FN pu_status pu__model_failed(pu_report *report, pu_status status, const char *what, pu_int index)
 {
     return pu__fail(report, status < 0 ? status : PU_E_OPERATOR, what, -1, index);
 }
 
+/* Checks theta and sets the model to it. model->sets counts the calls of `set`, also those that fail. */
 PU_DEF pu_status pu_model_set(pu_model *model, const pu_real *theta, pu_report *report)
 {
     pu_report local;
-    pu_int index = -1;
+    pu_int index;
     pu_status status;
     if (!report) report = &local;
     pu__report_clear(report);
@@ -11772,85 +11780,95 @@ PU_DEF pu_status pu_model_set(pu_model *model, const pu_real *theta, pu_report *
     return PU_OK;
 }
 
-/* options with the model's own preconditioner */
+/* The caller's options (NULL: defaults) with the model's own preconditioner and whether its psi is tied. */
 PU__FN pu_options pu__model_options(const pu_model *model, const pu_options *options)
 {
-    pu_options o;
-    memset(&o, 0, sizeof o);
-    if (options) o = *options;
-    if (o.solve.solver == PU_PCG && !o.solve.m && model->m) o.solve.m = model->m, o.solve.m_stride = PU_NONE;
-    if (model->tied_psi) o.tied_psi = 1;
-    return o;
+    pu_options used;
+    memset(&used, 0, sizeof used);
+    if (options) used = *options;
+    if (used.solve.solver == PU_PCG && !used.solve.m && model->m) {
+        used.solve.m = model->m;
+        used.solve.m_stride = PU_NONE;
+    }
+    if (model->tied_psi) used.tied_psi = 1;
+    return used;
 }
 
-typedef struct {
-    pu_results want, g; /* canonical gradients, those the model uses: which, and where they are in the end */
-    pu_real *grad; /* staged: nothing reaches the caller's arrays before the end */
-    pu_real *t;    /* gradient of one group of probes */
-    double *square;/* of its distance from grad, summed over groups */
-    pu_real some;  /* an address */
-    void *rest;    /* for pu_gradient */
-    size_t bytes;
-} pu__model_memory;
-
-/* the canonical gradients that the model uses, all at the same address: to ask for sizes */
-PU__FN pu_results pu__model_wants(const pu_model *model, const pu_options *o, pu_real *some)
+/* The canonical gradients that the model uses, marked by the address `any`. Enough to ask for sizes and to tune.
+   used: from pu__model_options. */
+PU__FN pu_results pu__model_wants(const pu_model *model, const pu_options *used, pu_real *any)
 {
+    const pu_solve_options *solve = &used->solve;
     pu_results want;
     memset(&want, 0, sizeof want);
-    if (model->uses & PU_USES_NU) want.nu = some;
-    if (model->uses & PU_USES_GAMMA) want.Gamma = some;
-    if (model->uses & PU_USES_PHI) want.Phi = some;
-    if (model->uses & PU_USES_ETA) want.eta = some;
-    if (model->uses & PU_USES_PSI) want.psi = some;
-    if ((model->uses & PU_USES_M) && model->m && o->solve.m == model->m && o->kind == PU_NETWORK &&
-        o->solve.solver == PU_PCG && !o->constant_m)
-        want.m = some;
+    if (model->uses & PU_USES_NU) want.nu = any;
+    if (model->uses & PU_USES_GAMMA) want.Gamma = any;
+    if (model->uses & PU_USES_PHI) want.Phi = any;
+    if (model->uses & PU_USES_ETA) want.eta = any;
+    if (model->uses & PU_USES_PSI) want.psi = any;
+    /* Only the network gradient goes through M, and only through the model's own. */
+    if ((model->uses & PU_USES_M) && model->m && solve->m == model->m && solve->solver == PU_PCG &&
+        used->kind == PU_NETWORK && !used->constant_m)
+        want.m = any;
     return want;
 }
 
-/* Staged arrays and pu_gradient's block, where the canonical gradients stay. */
-PU__FN pu_status pu__model_layout(pu__model_memory *w, pu__arena *arena, const pu_model *model, const pu_data *data,
-                                  const pu_options *o, int se, pu_real *x, pu_report *report)
+/* Replaces PU_AUTO in options->samples and options->solve.iterations by K and I that suit these data. */
+PU__FN pu_status pu__model_tune(const pu_model *model, const pu_data *data, pu_options *options, pu_workspace *ws,
+                                pu_report *report)
 {
-    const pu_lgm *lgm = &model->lgm;
-    pu_status status = pu__check_model(lgm, report);
+    pu_real any;
+    const pu_options used = pu__model_options(model, options);
+    const pu_results want = pu__model_wants(model, &used, &any);
+    pu_options tuned = used;
+    const pu_status status = pu_tune(&model->lgm, data, &used, ws, &want, &tuned, report);
     if (status) return status;
-    memset(w, 0, sizeof *w);
-    w->want = pu__model_wants(model, o, &w->some); /* never NULL where wanted, also while measuring */
-    w->grad = pu__reals(arena, model->params, 1);
-    w->want.x = x;
-    if (se) w->want.replicates = &w->some;
-    status = pu_gradient_bytes(lgm, data, o, &w->want, &w->bytes, report);
-    if (status) return status;
-    w->rest = pu__take(arena, 1, 1, w->bytes);
-    if (se) {
-        w->want.replicates = pu__reals(arena, report->groups, lgm->Gamma->params + lgm->Phi->params + lgm->Phi->rows);
-        w->t = pu__reals(arena, model->params, 1);
-        w->square = (double *)pu__take(arena, model->params, 1, sizeof(double));
-    }
+    options->samples = tuned.samples;
+    options->solve.iterations = tuned.solve.iterations;
     return PU_OK;
 }
 
-/* Squares of the standard errors: every group of probes has a gradient of its own, which is pulled back like the whole
-   one. Gradients of nu and eta do not depend on probes. */
-PU__FN pu_status pu__model_se(pu__model_memory *w, const pu_model *model, pu_int K, pu_int G)
+/* One gradient in theta. Zero it, then fill in the first part. */
+typedef struct {
+    pu_model *model;           /* set to the theta of interest */
+    const pu_data *data;
+    const pu_options *options; /* NULL = defaults */
+    pu_workspace *ws;          /* NULL = memory of the call's own */
+    pu_real *grad;             /* params */
+    pu_real *se;               /* params or NULL: standard errors */
+    pu_real *x;                /* N x (K+1) x D or NULL: the solutions */
+    int grad_is_scratch;       /* grad may be written to even when the call fails: Phi's gradient is made in place */
+
+    pu_options used;           /* of the model, K and I known */
+    pu_results want, found;    /* canonical gradients: which are wanted, where they lie */
+    pu_real *staged;           /* params: the caller's arrays are written only when nothing can fail any more */
+    pu_real *group_grad;       /* params: gradient of one group of probes */
+    double *variance;          /* params: squared standard errors */
+    pu_real any;               /* its address marks what is wanted before there is memory */
+    void *rest;                /* memory of pu_gradient, where the canonical gradients stay */
+    size_t rest_bytes;
+} pu__model_task;
+
+/* Lays out the staged arrays and pu_gradient's memory; report tells K and the number of groups. Called twice: the first
+   arena only measures. */
+PU__FN pu_status pu__model_layout(pu__model_task *task, pu__arena *arena, pu_report *report)
 {
-    const pu_int Gamma = model->lgm.Gamma->params, Phi = model->lgm.Phi->params, each = Gamma + Phi + model->lgm.Phi->rows;
-    pu_results one = w->g;
-    pu_int g, i;
-    memset(w->square, 0, (size_t)model->params * sizeof(double));
-    for (g = 0; g < G; g++) {
-        const double share = (double)pu__group_size(K, G, g) / (double)K;
-        pu_real *at = w->g.replicates + g * each;
-        if (one.Gamma) one.Gamma = at;
-        if (one.Phi) one.Phi = at + Gamma;
-        if (one.psi) one.psi = at + Gamma + Phi;
-        if (model->pull(model, &one, w->t)) return PU_E_OPERATOR;
-        for (i = 0; i < model->params; i++) {
-            const double off = (double)w->t[i] - (double)w->grad[i];
-            w->square[i] += share * off * off / (double)(G - 1);
-        }
+    const pu_lgm *lgm = &task->model->lgm;
+    const pu_int params = task->model->params;
+    pu_status status = pu__check_model(lgm, report);
+    if (status) return status;
+    task->want = pu__model_wants(task->model, &task->used, &task->any);
+    task->want.x = task->x;
+    if (task->se) task->want.replicates = &task->any;
+    task->staged = pu__reals(arena, params, 1);
+    status = pu_gradient_bytes(lgm, task->data, &task->used, &task->want, &task->rest_bytes, report);
+    if (status) return status;
+    task->rest = pu__take(arena, 1, 1, task->rest_bytes);
+    if (task->se) {
+        const pu_int each = lgm->Gamma->params + lgm->Phi->params + lgm->Phi->rows;
+        task->want.replicates = pu__reals(arena, report->groups, each);
+        task->group_grad = pu__reals(arena, params, 1);
+        task->variance = (double *)pu__take(arena, params, 1, sizeof(double));
     }
     return PU_OK;
 }
@@ -11859,9 +11877,8 @@ PU_DEF pu_status pu_model_gradient_bytes(pu_model *model, const pu_data *data, c
                                          pu_report *report)
 {
     pu_report local;
-    pu__model_memory w;
+    pu__model_task task;
     pu__arena arena = PU__ARENA;
-    pu_options o;
     pu_status status;
     if (!report) report = &local;
     pu__report_clear(report);
@@ -11869,101 +11886,142 @@ PU_DEF pu_status pu_model_gradient_bytes(pu_model *model, const pu_data *data, c
     if (!bytes) return pu__refuse(report, PU_E_NULL, "bytes");
     if (model->params < 1) return pu__refuse(report, PU_E_ARGUMENT, "model.params");
     pu__model_link(model);
-    o = pu__model_options(model, options);
-    status = pu__model_layout(&w, &arena, model, data, &o, se, NULL, report);
+    memset(&task, 0, sizeof task);
+    task.model = model;
+    task.data = data;
+    task.used = pu__model_options(model, options);
+    if (se) task.se = &task.any;
+    status = pu__model_layout(&task, &arena, report);
     if (status) return status;
     if (arena.overflow) return pu__refuse(report, PU_E_OVERFLOW, "workspace");
-    report->bytes = *bytes = pu__arena_bytes(&arena);
+    *bytes = pu__arena_bytes(&arena);
+    report->bytes = *bytes;
+    return PU_OK;
+}
+
+/* Variance of the gradient over G groups of K probes. Each group has canonical gradients of its own (replicates), which are
+   pulled back like those of all. With share_g the part of the probes in group g:
+     variance = sum_g share_g (grad_g - grad)^2 / (G - 1)
+   nu and eta do not depend on probes, so their gradients are the same for every group. */
+PU__FN pu_status pu__model_variance(pu__model_task *task, pu_int K, pu_int G)
+{
+    const pu_model *model = task->model;
+    const pu_int Gamma = model->lgm.Gamma->params;
+    const pu_int Phi = model->lgm.Phi->params;
+    pu_real *replicate = task->found.replicates;
+    pu_results group = task->found;
+    pu_int g, i;
+    memset(task->variance, 0, (size_t)model->params * sizeof(double));
+    for (g = 0; g < G; g++) {
+        const double share = (double)pu__group_size(K, G, g) / (double)K;
+        if (group.Gamma) group.Gamma = replicate;
+        if (group.Phi) group.Phi = replicate + Gamma;
+        if (group.psi) group.psi = replicate + Gamma + Phi;
+        if (model->pull(model, &group, task->group_grad)) return PU_E_OPERATOR;
+        for (i = 0; i < model->params; i++) {
+            const double off = (double)task->group_grad[i] - (double)task->staged[i];
+            task->variance[i] += share * off * off / (double)(G - 1);
+        }
+        replicate += Gamma + Phi + model->lgm.Phi->rows;
+    }
     return PU_OK;
 }
 
 PU__FN int pu__basic_sure(const pu_model *model, const pu_results *g); /* below, with pu__basic_pull */
 PU__FN pu_real *pu__basic_home(const pu_model *model, pu_real *grad);
 
-/* pu_model_gradient, and the solutions (N x (K+1) x D) into x where that is not NULL. theta NULL: the model is set already.
-   own: grad is ours, and may be written before it is sure that all went well. */
-PU__FN pu_status pu__model_run(pu_model *model, const pu_real *theta, const pu_data *data, const pu_options *options,
-                               pu_workspace *ws, pu_real *grad, int own, pu_real *se, pu_real *x, pu_report *report)
+/* Pulls the canonical gradients of a run that ended with `status` back to grad, and makes se. Returns status, or why there is
+   no gradient; grad and se are then untouched. */
+PU__FN pu_status pu__model_pull(pu__model_task *task, pu_status status, pu_report *report)
 {
-    char words[sizeof report->plan] = "";
-    pu_report local, *told = report; /* without a report pu_gradient leaves out the likelihood */
-    pu_workspace mine, rest;
-    pu__model_memory w;
-    pu__arena arena = PU__ARENA;
-    pu_options o;
-    pu_status status = PU_OK;
-    size_t bytes;
-    pu_int bad, i;
-    if (!report) report = &local;
-    if (theta) status = pu_model_set(model, theta, report);
-    else pu__report_clear(report);
-    if (status) return status;
-    if (!model->pull) return pu__refuse(report, PU_E_NULL, "model.pull");
-    if (!grad) return pu__refuse(report, PU_E_NULL, "grad");
-    memset(&mine, 0, sizeof mine), memset(&rest, 0, sizeof rest);
-    if (!ws) ws = &mine;
-    o = pu__model_options(model, options);
-    if (pu__to_tune(&o)) { /* here already: the sizes below depend on K and I */
-        pu_options tuned;
-        pu_results want = pu__model_wants(model, &o, grad);
-        status = pu_tune(&model->lgm, data, &o, ws, &want, &tuned, report);
-        if (!status) o = tuned, memcpy(words, report->plan, sizeof words);
-    }
-    if (!status) status = pu__model_layout(&w, &arena, model, data, &o, se != NULL, x, report);
-    if (!status) status = pu__arena_open(&arena, ws, report);
-    if (status) {
-        pu_workspace_free(&mine);
+    const pu_model *model = task->model;
+    pu_int i;
+    if (!task->se && pu__basic_sure(model, &task->found)) {
+        (void)model->pull(model, &task->found, task->grad);
         return status;
     }
-    bytes = report->bytes;
-    (void)pu__model_layout(&w, &arena, model, data, &o, se != NULL, x, report); /* report: K and the groups */
-    pu_workspace_block(&rest, w.rest, w.bytes);
+    if (model->pull(model, &task->found, task->staged) ||
+        (task->se && pu__model_variance(task, report->samples, report->groups)))
+        return pu__refuse(report, PU_E_OPERATOR, "model.pull");
+    i = pu__find_nonfinite(model->params, task->staged);
+    if (i >= 0) return pu__fail(report, PU_NONFINITE, "gradient of theta", -1, i);
+    pu__copy(task->grad, task->staged, model->params);
+    if (task->se) {
+        for (i = 0; i < model->params; i++) task->se[i] = (pu_real)sqrt(task->variance[i]);
+    }
+    return status;
+}
+
+/* Gradient at the theta that the model is set to. Without a report the likelihood is left out, as in pu_gradient. */
+PU__FN pu_status pu__model_run(pu__model_task *task, pu_report *report)
+{
+    const int want_nll = report != NULL;
+    pu_report local;
+    char tuning[sizeof local.plan] = ""; /* how K and I were found: goes before the plan of the run */
+    pu_workspace own, rest;
+    pu__arena arena = PU__ARENA;
+    pu_status status = PU_OK;
+    if (!report) report = &local;
     pu__report_clear(report);
-    w.g = w.want;
-    w.g.Phi = own && !se ? pu__basic_home(model, grad) : NULL;
-    status = pu__gradient(&model->lgm, data, &o, &rest, &w.want, &w.g, told != NULL, report);
-    if (!pu__fatal(status) && !se && pu__basic_sure(model, &w.g)) (void)model->pull(model, &w.g, grad);
-    else if (!pu__fatal(status)) {
-        bad = -1;
-        if (model->pull(model, &w.g, w.grad) || (se && pu__model_se(&w, model, report->samples, report->groups)))
-            status = pu__refuse(report, PU_E_OPERATOR, "model.pull");
-        else bad = pu__find_nonfinite(model->params, w.grad);
-        if (bad >= 0) status = pu__fail(report, PU_NONFINITE, "gradient of theta", -1, bad);
-        if (!pu__fatal(status)) pu__copy(grad, w.grad, model->params);
-        for (i = 0; i < model->params && se && !pu__fatal(status); i++) se[i] = (pu_real)sqrt(w.square[i]);
+    if (!task->model->pull) return pu__refuse(report, PU_E_NULL, "model.pull");
+    if (!task->grad) return pu__refuse(report, PU_E_NULL, "grad");
+    memset(&own, 0, sizeof own);
+    memset(&rest, 0, sizeof rest);
+    if (!task->ws) task->ws = &own;
+    task->used = pu__model_options(task->model, task->options);
+    /* pu_gradient would tune, too, but the sizes below depend on K and I. */
+    if (pu__to_tune(&task->used)) {
+        status = pu__model_tune(task->model, task->data, &task->used, task->ws, report);
+        memcpy(tuning, report->plan, sizeof tuning);
     }
-    report->bytes = bytes;
-    if (words[0]) { /* how K and I were found goes before the plan of the run */
-        const size_t used = strlen(words);
-        pu__text t;
-        t.at = words, t.used = used, t.capacity = sizeof words;
-        pu__put(&t, report->plan);
-        memcpy(report->plan, words, sizeof words);
+    if (!status) status = pu__model_layout(task, &arena, report);
+    if (!status) status = pu__arena_open(&arena, task->ws, report);
+    if (!status) {
+        const size_t bytes = report->bytes;
+        (void)pu__model_layout(task, &arena, report);
+        pu_workspace_block(&rest, task->rest, task->rest_bytes);
+        pu__report_clear(report);
+        memcpy(report->plan, tuning, sizeof tuning);
+        task->found = task->want;
+        task->found.Phi = task->grad_is_scratch && !task->se ? pu__basic_home(task->model, task->grad) : NULL;
+        status = pu__gradient(&task->model->lgm, task->data, &task->used, &rest, &task->want, &task->found, want_nll, report);
+        if (!pu__fatal(status)) status = pu__model_pull(task, status, report);
+        report->bytes = bytes;
     }
-    pu_workspace_free(&mine);
+    pu_workspace_free(&own);
     return status;
 }
 
 PU_DEF pu_status pu_model_gradient(pu_model *model, const pu_real *theta, const pu_data *data, const pu_options *options,
                                    pu_workspace *ws, pu_real *grad, pu_real *se, pu_report *report)
 {
-    if (!theta) (void)pu_model_set(model, theta, report); /* says so */
-    if (!theta) return PU_E_NULL;
-    return pu__model_run(model, theta, data, options, ws, grad, 0, se, NULL, report);
+    pu__model_task task;
+    const pu_status status = pu_model_set(model, theta, report);
+    if (status) return status;
+    memset(&task, 0, sizeof task);
+    task.model = model;
+    task.data = data;
+    task.options = options;
+    task.ws = ws;
+    task.grad = grad;
+    task.se = se;
+    return pu__model_run(&task, report);
 }
 
 PU_DEF pu_status pu_model_nll(pu_model *model, const pu_real *theta, const pu_data *data, const pu_options *options,
                               pu_workspace *ws, double *nll, double *se, pu_report *report)
 {
-    pu_options o;
-    pu_status status = pu_model_set(model, theta, report);
+    pu_options used;
+    const pu_status status = pu_model_set(model, theta, report);
     if (status) return status;
-    o = pu__model_options(model, options);
-    return pu_nll(&model->lgm, data, &o, ws, nll, se, report);
+    used = pu__model_options(model, options);
+    return pu_nll(&model->lgm, data, &used, ws, nll, se, report);
 }
 
+/* Checks the data, so that the model's own function need not. A model that was never set has Phi in itself, if anywhere. */
 PU_DEF pu_status pu_model_start(const pu_model *model, const pu_data *data, uint64_t seed, pu_real *theta, pu_report *report)
 {
+    const pu_op *Phi;
     pu_report local;
     pu_status status;
     if (!report) report = &local;
@@ -11971,34 +12029,44 @@ PU_DEF pu_status pu_model_start(const pu_model *model, const pu_data *data, uint
     if (!model) return pu__refuse(report, PU_E_NULL, "model");
     if (!theta) return pu__refuse(report, PU_E_NULL, "theta");
     if (!model->start) return pu__refuse(report, PU_E_UNSUPPORTED, "model.start");
-    status = pu__check_data(data, model->Phi.rows > 0 ? model->Phi.rows : model->lgm.Phi ? model->lgm.Phi->rows : 0, report);
+    Phi = model->Phi.rows > 0 ? &model->Phi : model->lgm.Phi;
+    status = pu__check_data(data, Phi ? Phi->rows : 0, report);
     if (status) return status;
     status = model->start(model, data, seed, theta);
     return status ? pu__model_failed(report, status, "model.start", -1) : PU_OK;
 }
 
+/* x = theta, exp theta or tanh theta */
 PU_DEF double pu_model_natural(const pu_param *param, double theta)
 {
-    return param->scale == PU_SCALE_LOG ? exp(theta) : param->scale == PU_SCALE_ATANH ? tanh(theta) : theta;
+    if (param->scale == PU_SCALE_LOG) return exp(theta);
+    return param->scale == PU_SCALE_ATANH ? tanh(theta) : theta;
 }
 
+/* theta = x, log x or atanh x */
 PU_DEF double pu_model_theta(const pu_param *param, double x)
 {
-    return param->scale == PU_SCALE_LOG ? log(x) : param->scale == PU_SCALE_ATANH ? log((1 + x) / (1 - x)) / 2 : x;
+    if (param->scale == PU_SCALE_LOG) return log(x);
+    return param->scale == PU_SCALE_ATANH ? log((1 + x) / (1 - x)) / 2 : x;
 }
 
-/* "name[i]" or "name[i,j]" (j < 0: no second index), its scale and bounds: for describe functions */
+/* Fills in *param: called "name", "name[i]" or "name[i,j]" (an index of -1 is left out), with the bounds of its scale. For
+   the describe functions of models. */
 PU__FN void pu__describe(pu_param *param, const char *name, pu_int i, pu_int j, pu_scale scale)
 {
-    pu__text t;
-    t.at = param->name, t.used = 0, t.capacity = sizeof param->name;
-    pu__put(&t, name);
-    pu__put_number(&t, "[", i);
-    pu__put_number(&t, ",", j);
-    if (i >= 0) pu__put(&t, "]");
+    pu__text text = {param->name, 0, sizeof param->name};
+    pu__put(&text, name);
+    pu__put_number(&text, "[", i);
+    pu__put_number(&text, ",", j);
+    if (i >= 0) pu__put(&text, "]");
     param->scale = scale;
-    param->lower = scale == PU_SCALE_LOG ? 0 : scale == PU_SCALE_ATANH ? -1 : -HUGE_VAL;
-    param->upper = scale == PU_SCALE_ATANH ? 1 : HUGE_VAL;
+    param->lower = -HUGE_VAL;
+    param->upper = HUGE_VAL;
+    if (scale == PU_SCALE_LOG) param->lower = 0;
+    if (scale == PU_SCALE_ATANH) {
+        param->lower = -1;
+        param->upper = 1;
+    }
 }
 
 PU_DEF pu_status pu_model_param(const pu_model *model, pu_int i, pu_param *param)
@@ -12747,8 +12815,610 @@ PU_DEF pu_status pu_model_state_space(pu_model *model, pu_int steps, pu_int stat
 }
 
 /* ------------------------------------------------------------------------------------------------
-   >>fit   from gradients to parameters: Adam, SGD, L-BFGS; mini-batches; checkpoints
+   >>optimise   one step of a fit: its gradient, then Adam, SGD or L-BFGS
    ------------------------------------------------------------------------------------------------ */
+
+/* What a fit carries from step to step besides arrays. A checkpoint holds it as it is, so the order of the fields is that of
+   the file. Doubles throughout: every count is below 2^53. */
+typedef struct {
+    double step;          /* steps done */
+    double epoch, at;     /* of the next datum: passes through the data before its own, place in fit->order */
+    double gradients;     /* batches that a gradient was asked for */
+    double rejected;      /* points that the model refused or where numbers gave out */
+    double within;        /* steps running whose gradient was within its error */
+    double best, best_step, stale; /* smallest criterion, its step, validations since then */
+    double validation, objective, objective_se, gradient, gradient_se, rate; /* as in pu_fit_report */
+    double pairs, newest; /* L-BFGS: pairs held, place of the newest */
+    double known;         /* L-BFGS: 1 = g is the gradient at theta */
+    double samples, iterations; /* K and I where the fit chose them */
+} pu__fit_state;
+
+/* A fit. n parameters, N data; arrays that the options do not need are NULL. */
+typedef struct {
+    pu_model *model;
+    const pu_data *data;
+    pu_fit_options *o;     /* defaults filled in */
+    pu_fit_report *report;
+    pu_workspace *ws;      /* memory of the gradients */
+    pu__fit_state now;
+    double start;          /* by options.clock */
+    uint64_t fingerprint;  /* of sizes and options as given */
+    pu_int n, N, K, D, pairs;
+    int want_se;           /* standard errors of gradients are needed, for the tolerance */
+    int comparable;        /* objectives of different steps may be compared */
+    int exact;             /* the last gradient was without noise */
+    int threads;           /* for passes over n */
+    int is_set;            /* 1 = the point of the next gradient was set by the fit's own call, */
+    uint32_t sets;         /* which was this one of the model's */
+    pu_real *theta;        /* n: the caller's array is written at the end */
+    pu_real *next;         /* n: the point tried; Adam and SGD: then the point before this one */
+    pu_real *best;         /* n */
+    pu_real *g;            /* n: gradient at theta */
+    pu_real *m;            /* n: first moments; L-BFGS: the direction d */
+    pu_real *v;            /* n: second moments; L-BFGS: gradient at the point tried */
+    pu_real *part;         /* n: gradient of one of several batches */
+    pu_real *part_se;      /* n */
+    double *variance;      /* n: squared standard errors of a step, times the data squared */
+    pu_real *S, *Y;        /* pairs x n: steps, and changes of the gradient */
+    double *rho;           /* 2 pairs: 1 / s'y, then coefficients of the recursion */
+    pu_int *order;         /* N: of the data in this epoch */
+    pu_real *x, *x_batch;  /* warm starts: (K+1) x D per datum, of all data and of one batch */
+} pu__fit;
+
+/* ---- the gradient of a step ---- */
+
+/* Order of the data in epoch now.epoch: Fisher and Yates, with numbers that depend on seed, epoch and place alone. */
+PU__FN void pu__fit_shuffle(pu__fit *fit)
+{
+    const uint64_t seed = fit->o->gradient.seed;
+    uint32_t key[2], counter[4] = {0, 0, 0, 0}, word[4];
+    pu_int i;
+    key[0] = (uint32_t)seed;
+    key[1] = (uint32_t)(seed >> 32) ^ 0x6f726465u; /* apart from the streams of normals */
+    counter[1] = (uint32_t)fit->now.epoch;
+    for (i = 0; i < fit->N; i++) fit->order[i] = i;
+    for (i = fit->N - 1; i > 0; i--) {
+        const pu_int moved = fit->order[i];
+        pu_int j;
+        counter[0] = (uint32_t)i;
+        pu_philox(key, counter, word);
+        j = (pu_int)(((uint64_t)word[0] << 32 | word[1]) % (uint64_t)(i + 1));
+        fit->order[i] = fit->order[j];
+        fit->order[j] = moved;
+    }
+}
+
+/* The next *n data of the epoch, or of a new one when this is used up. NULL: all data. */
+PU__FN const pu_int *pu__fit_next_batch(pu__fit *fit, pu_int *n)
+{
+    const pu_int *pick;
+    *n = fit->N;
+    if (!fit->order) return NULL;
+    if ((pu_int)fit->now.at >= fit->N) {
+        fit->now.epoch++;
+        fit->now.at = 0;
+        pu__fit_shuffle(fit);
+    }
+    pick = fit->order + (pu_int)fit->now.at;
+    *n = pu__min(fit->o->batch, fit->N - (pu_int)fit->now.at);
+    fit->now.at += (double)*n;
+    return pick;
+}
+
+/* Gradient at theta of n data (pick, or NULL for all) into grad, with standard errors where they are wanted. With warm starts
+   the solves begin at the last solutions of these data, and leave theirs. */
+PU__FN pu_status pu__fit_batch_gradient(pu__fit *fit, const pu_real *theta, const pu_int *pick, pu_int n, pu_real *grad)
+{
+    const pu_int each = (fit->K + 1) * fit->D;
+    pu_options options = fit->o->gradient;
+    pu_data batch = *fit->data;
+    pu__model_task task;
+    pu_status status = PU_OK;
+    pu_int i;
+    batch.n = n;
+    batch.pick = pick;
+    memset(&task, 0, sizeof task);
+    task.model = fit->model;
+    task.data = &batch;
+    task.options = &options;
+    task.ws = fit->ws;
+    task.grad = grad;
+    task.grad_is_scratch = 1;
+    task.se = fit->part_se;
+    task.x = pick ? fit->x_batch : fit->x;
+    if (!fit->o->fixed_probes) options.step += (uint32_t)fit->now.step;
+    if (task.x) options.x0 = task.x;
+    if (task.x && pick) {
+        for (i = 0; i < n; i++) pu__copy(task.x + i * each, fit->x + pick[i] * each, each);
+    }
+    fit->now.gradients++;
+    if (!fit->is_set || fit->sets != fit->model->sets) status = pu_model_set(fit->model, theta, &fit->report->last);
+    if (!status) status = pu__model_run(&task, &fit->report->last);
+    if (task.x && pick && !pu__fatal(status)) {
+        for (i = 0; i < n; i++) pu__copy(fit->x + pick[i] * each, task.x + i * each, each);
+    }
+    return status;
+}
+
+#define PU__PARTS 64 /* passes over n are cut into so many parts, whatever the number of threads */
+
+/* First entry of a part; part PU__PARTS begins at n. */
+PU__FN pu_int pu__part_start(const pu__fit *fit, int part)
+{
+    return fit->n / PU__PARTS * part + pu__min(part, fit->n % PU__PARTS);
+}
+
+/* |g|, g of length n */
+PU__FN double pu__gradient_norm(const pu__fit *fit, const pu_real *g)
+{
+    double sum[PU__PARTS], all = 0;
+    int p;
+#ifdef PU__OPENMP
+#pragma omp parallel for schedule(static) num_threads(fit->threads) if (fit->threads > 1)
+#endif
+    for (p = 0; p < PU__PARTS; p++) {
+        const pu_int at = pu__part_start(fit, p);
+        sum[p] = pu__dot(pu__part_start(fit, p + 1) - at, NULL, g + at, g + at);
+    }
+    for (p = 0; p < PU__PARTS; p++) all += sum[p];
+    return sqrt(all);
+}
+
+/* Gradient of a step at theta into g: the mean over the data of its batches. Objective, norm and their standard errors go to
+   fit->now, whether it is exact to fit->exact. */
+PU__FN pu_status pu__fit_gradient(pu__fit *fit, const pu_real *theta, pu_real *g)
+{
+    const pu_report *last = &fit->report->last;
+    double total = 0, objective = 0, variance = 0, error = 0;
+    int known = 1;
+    pu_int batch, i;
+    fit->exact = 1;
+    if (fit->variance) memset(fit->variance, 0, (size_t)fit->n * sizeof(double));
+    if (fit->part) pu__zeros(g, fit->n);
+    for (batch = 0; batch < fit->o->accumulate; batch++) {
+        pu_int n;
+        const pu_int *pick = pu__fit_next_batch(fit, &n);
+        const double weight = (double)n;
+        const pu_status status = pu__fit_batch_gradient(fit, theta, pick, n, fit->part ? fit->part : g);
+        if (pu__fatal(status)) return status;
+        if (last->served[PU_ITERATIVE] > 0) fit->exact = 0;
+        if (!last->has_nll || last->nll_se < 0) known = 0;
+        total += weight;
+        objective += weight * (last->has_nll ? last->nll : last->q);
+        variance += weight * weight * last->nll_se * last->nll_se;
+        if (fit->part) pu__axpy(fit->n, (pu_real)n, fit->part, g);
+        if (fit->variance) {
+            for (i = 0; i < fit->n; i++)
+                fit->variance[i] += weight * weight * (double)fit->part_se[i] * (double)fit->part_se[i];
+        }
+    }
+    if (fit->part) {
+        for (i = 0; i < fit->n; i++) g[i] /= (pu_real)total;
+    }
+    if (fit->variance) {
+        for (i = 0; i < fit->n; i++) error += fit->variance[i] / (total * total);
+    }
+    fit->now.objective = objective / total;
+    fit->now.objective_se = known ? sqrt(variance) / total : -1;
+    fit->now.gradient = pu__gradient_norm(fit, g);
+    fit->now.gradient_se = fit->variance ? sqrt(error) : -1;
+    return PU_OK;
+}
+
+/* Did the numbers give out at this theta, so that a shorter step may help? Any other failure is the caller's mistake.
+   PU_E_NONFINITE: canonical arrays made from theta; the data were found finite at the first step. */
+PU__FN int pu__fit_too_far(pu_status status)
+{
+    return status == PU_NONFINITE || status == PU_BREAKDOWN || status == PU_E_NOT_DEFINITE ||
+           status == PU_E_NOT_POSITIVE || status == PU_E_NONFINITE;
+}
+
+/* ---- Adam and SGD ---- */
+
+/* Rate of step t by the schedule. */
+PU__FN double pu__fit_rate(const pu_fit_options *o, double t)
+{
+    const double T = (double)o->steps;
+    switch (o->schedule) {
+    case PU_RATE_COSINE: return o->rate * (1 + cos(3.14159265358979323846 * t / T)) / 2;
+    case PU_RATE_HYPERBOLIC: return o->rate / (1 + t / o->decay);
+    case PU_RATE_TAIL: return t < 0.8 * T ? o->rate : o->rate * (T - t) / (0.2 * T);
+    case PU_RATE_CONSTANT: break;
+    }
+    return o->rate;
+}
+
+/* One step of Adam: m = beta1 m + (1 - beta1) g,  v = beta2 v + (1 - beta2) g^2,
+   theta -= rate m / (root sqrt(v) + epsilon). rate and root take the bias off m and v: they hold 1 / (1 - beta1^t) and
+   1 / sqrt(1 - beta2^t). SGD: m = beta1 m + g, theta -= rate m. */
+typedef struct {
+    int sgd;
+    pu_real beta1, gain1, beta2, gain2; /* gain = 1 - beta; SGD: gain1 = 1 */
+    pu_real rate, root, epsilon;
+} pu__adam;
+
+PU__FN pu__adam pu__adam_make(const pu_fit_options *o, const pu__fit_state *now)
+{
+    const double t = now->step + 1;
+    pu__adam a;
+    a.sgd = o->optimizer == PU_SGD;
+    a.beta1 = (pu_real)(a.sgd ? o->momentum : o->beta1);
+    a.gain1 = a.sgd ? 1 : (pu_real)(1 - o->beta1);
+    a.beta2 = (pu_real)o->beta2;
+    a.gain2 = (pu_real)(1 - o->beta2);
+    a.rate = (pu_real)(now->rate / (a.sgd ? 1 : 1 - pow(o->beta1, t)));
+    a.root = (pu_real)(1 / sqrt(1 - pow(o->beta2, t)));
+    a.epsilon = (pu_real)o->epsilon;
+    return a;
+}
+
+/* Takes the gradient g into the moments m and v (all n; SGD has no v). */
+PU__FN void pu__adam_moments(const pu__adam *a, pu_int n, const pu_real *g, pu_real *PU__RESTRICT m, pu_real *PU__RESTRICT v)
+{
+    pu_int i;
+    for (i = 0; i < n; i++) m[i] = a->beta1 * m[i] + a->gain1 * g[i];
+    if (a->sgd) return;
+    for (i = 0; i < n; i++) v[i] = a->beta2 * v[i] + a->gain2 * (g[i] * g[i]);
+}
+
+/* to = theta minus t times the step (all n). */
+PU__FN void pu__adam_move(const pu__adam *a, pu_real t, pu_int n, const pu_real *theta, const pu_real *m, const pu_real *v,
+                          pu_real *PU__RESTRICT to)
+{
+    const pu_real step = t * a->rate;
+    pu_int i;
+    if (a->sgd) {
+        for (i = 0; i < n; i++) to[i] = theta[i] - step * m[i];
+    } else {
+        for (i = 0; i < n; i++) to[i] = theta[i] - step * m[i] / (a->root * pu__sqrt(v[i]) + a->epsilon);
+    }
+}
+
+/* Entries of one part of next = theta + t d. Without d the direction is a's, whose moments take in g first (is_first). They
+   are done in chunks, which stay in cache for both passes. */
+PU__FN void pu__fit_move_part(pu__fit *fit, const pu__adam *a, const pu_real *d, double t, int is_first, int part)
+{
+    const pu_int end = pu__part_start(fit, part + 1);
+    pu_int at = pu__part_start(fit, part);
+    pu_int i, n;
+    if (d) {
+        for (i = at; i < end; i++) fit->next[i] = (pu_real)((double)fit->theta[i] + t * (double)d[i]);
+        return;
+    }
+    for (; at < end; at += n) {
+        pu_real *v = a->sgd ? NULL : fit->v + at;
+        n = pu__min(PU__CHUNK, end - at);
+        if (is_first) pu__adam_moments(a, n, fit->g + at, fit->m + at, v);
+        pu__adam_move(a, (pu_real)t, n, fit->theta + at, fit->m + at, v, fit->next + at);
+    }
+}
+
+/* next = theta + t d, t halved until the model takes that point; 0 when it never does. d NULL: the step of a. The model is set
+   without a report, so that report->last stays that of the gradient. */
+PU__FN int pu__fit_move(pu__fit *fit, const pu__adam *a, const pu_real *d, double *t)
+{
+    int halvings, p;
+    for (halvings = 0; halvings < 40; halvings++) {
+#ifdef PU__OPENMP
+#pragma omp parallel for schedule(static) num_threads(fit->threads) if (fit->threads > 1)
+#endif
+        for (p = 0; p < PU__PARTS; p++) pu__fit_move_part(fit, a, d, *t, halvings == 0, p);
+        fit->is_set = pu_model_set(fit->model, fit->next, NULL) == PU_OK;
+        fit->sets = fit->model->sets;
+        if (fit->is_set) return 1;
+        fit->now.rejected++;
+        *t /= 2;
+    }
+    return 0;
+}
+
+/* theta becomes the best point so far. */
+PU__FN void pu__fit_keep_best(pu__fit *fit, double value, double step)
+{
+    fit->now.best = value;
+    fit->now.best_step = step;
+    pu__copy(fit->best, fit->theta, fit->n);
+}
+
+/* A step of Adam or SGD. *stuck = 1: the model takes no point in that direction. */
+PU__FN pu_status pu__fit_first_order(pu__fit *fit, int *stuck)
+{
+    pu__fit_state *now = &fit->now;
+    pu_status status = pu__fit_gradient(fit, fit->theta, fit->g);
+    pu_real *before = fit->next;
+    double t = 1;
+    pu__adam a;
+    pu_int i;
+    int back;
+    /* Where there is no gradient: half way back to the point before, until there is one. */
+    for (back = 0; back < 40 && now->step > 0 && pu__fit_too_far(status); back++) {
+        for (i = 0; i < fit->n; i++) fit->theta[i] = (fit->theta[i] + before[i]) / 2;
+        fit->is_set = 0;
+        now->rejected++;
+        status = pu__fit_gradient(fit, fit->theta, fit->g);
+    }
+    if (status) return status;
+    if (fit->comparable && now->objective_se == 0 && now->objective < now->best)
+        pu__fit_keep_best(fit, now->objective, now->step);
+    now->rate = pu__fit_rate(fit->o, now->step);
+    a = pu__adam_make(fit->o, now);
+    *stuck = !pu__fit_move(fit, &a, NULL, &t);
+    if (*stuck) {
+        pu__copy(fit->next, fit->theta, fit->n);
+        return PU_OK;
+    }
+    fit->next = fit->theta;
+    fit->theta = before;
+    return PU_OK;
+}
+
+/* ---- L-BFGS ---- */
+
+/* d = -H g by the two-loop recursion over the pairs (s, y), newest first and back:
+     a_j = s_j'd / s_j'y_j,  d -= a_j y_j;    d *= s'y / y'y of the newest;    d += (a_j - y_j'd / s_j'y_j) s_j
+   Returns the slope g'd. A direction that does not descend is replaced by -g, and the pairs are forgotten. */
+PU__FN double pu__lbfgs_direction(pu__fit *fit)
+{
+    const pu_int n = fit->n, h = fit->pairs, newest = (pu_int)fit->now.newest;
+    double *a = fit->rho + h, slope;
+    pu_real *d = fit->m;
+    pu_int i, j, age;
+    for (i = 0; i < n; i++) d[i] = -fit->g[i];
+    for (age = 0; age < (pu_int)fit->now.pairs; age++) {
+        j = (newest - age + h) % h;
+        a[j] = fit->rho[j] * pu__dot(n, NULL, fit->S + j * n, d);
+        pu__axpy(n, (pu_real)-a[j], fit->Y + j * n, d);
+    }
+    if (fit->now.pairs > 0) {
+        const pu_real *y = fit->Y + newest * n;
+        const double scale = fit->rho[newest] * pu__dot(n, NULL, y, y);
+        for (i = 0; i < n; i++) d[i] = (pu_real)((double)d[i] / scale);
+    }
+    while (--age >= 0) {
+        j = (newest - age + h) % h;
+        pu__axpy(n, (pu_real)(a[j] - fit->rho[j] * pu__dot(n, NULL, fit->Y + j * n, d)), fit->S + j * n, d);
+    }
+    slope = pu__dot(n, NULL, fit->g, d);
+    if (slope < 0) return slope;
+    fit->now.pairs = 0;
+    for (i = 0; i < n; i++) d[i] = -fit->g[i];
+    return -pu__dot(n, NULL, fit->g, fit->g);
+}
+
+/* Takes the point tried, t along d. Its pair s, y is held unless the curvature s'y is not safely positive. */
+PU__FN void pu__lbfgs_accept(pu__fit *fit, double t)
+{
+    pu__fit_state *now = &fit->now;
+    const pu_int n = fit->n, place = ((pu_int)now->newest + 1) % fit->pairs;
+    pu_real *s = fit->S + place * n, *y = fit->Y + place * n;
+    double sy;
+    pu_int i;
+    for (i = 0; i < n; i++) s[i] = fit->next[i] - fit->theta[i];
+    for (i = 0; i < n; i++) y[i] = fit->v[i] - fit->g[i];
+    sy = pu__dot(n, NULL, s, y);
+    if (sy > 1e-10 * sqrt(pu__dot(n, NULL, s, s) * pu__dot(n, NULL, y, y))) {
+        fit->rho[place] = 1 / sy;
+        now->newest = (double)place;
+        if ((pu_int)now->pairs < fit->pairs) now->pairs++;
+    }
+    pu__copy(fit->theta, fit->next, n);
+    pu__copy(fit->g, fit->v, n);
+    now->rate = t;
+    /* Lower by the rule of the search, up to rounding. */
+    if (fit->comparable && fit->exact) pu__fit_keep_best(fit, now->objective, now->step + 1);
+}
+
+/* A step of L-BFGS: t along d by bisection between lo and hi (< 0: not known yet), such that
+     f(t) <= f + 1e-4 t g'd   (only where f is exact: with fixed probes the gradient is not quite that of f) and
+     |g(t)'d| <= 0.9 |g'd|.
+   Near the minimum the changes of f drown in its rounding long before the gradient does. So values within 1e-10 of each other
+   count as equal, and the second condition decides alone (as in Hager and Zhang 2005). */
+PU__FN pu_status pu__fit_lbfgs(pu__fit *fit, int *stuck)
+{
+    const double noise = pu__max(16 * (double)PU__EPS, 1e-10);
+    pu__fit_state *now = &fit->now;
+    double value, slope, t, lo = 0, hi = -1;
+    int tries;
+    pu_status status;
+    if (!(now->known > 0)) {
+        status = pu__fit_gradient(fit, fit->theta, fit->g);
+        if (status) return status;
+        now->known = 1;
+    }
+    value = now->objective;
+    slope = pu__lbfgs_direction(fit);
+    t = (now->pairs > 0 ? 1 : 1 / pu__max(1, sqrt(-slope))) * pu__fit_rate(fit->o, now->step);
+    now->rate = t;
+    for (tries = 0; tries < 20; tries++) {
+        const double asked = t;
+        if (!pu__fit_move(fit, NULL, fit->m, &t)) break;
+        if (t < asked) hi = asked;
+        status = pu__fit_gradient(fit, fit->next, fit->v);
+        if (pu__fit_too_far(status)) {
+            now->rejected++;
+            hi = t;
+        } else if (status) {
+            return status;
+        } else {
+            const double slope_there = pu__dot(fit->n, NULL, fit->v, fit->m);
+            const double limit = fit->exact ? value + 1e-4 * t * slope + noise * fabs(value) : HUGE_VAL;
+            const int is_short = slope_there < 0.9 * slope && hi < 0 && tries < 10;
+            const int is_long = !(now->objective <= limit) || slope_there > -0.9 * slope;
+            if (!is_long && !is_short) {
+                pu__lbfgs_accept(fit, t);
+                return PU_OK;
+            }
+            if (is_long) hi = t;
+            else lo = t;
+        }
+        t = hi < 0 ? 2 * t : (lo + hi) / 2;
+    }
+    /* At rounding level, or the gradient is not that of the objective. */
+    *stuck = 1;
+    now->objective = value;
+    now->gradient = pu__gradient_norm(fit, fit->g);
+    return PU_OK;
+}
+
+/* ------------------------------------------------------------------------------------------------
+   >>checkpoint   the state of a fit in a file: a mark, a fingerprint, the state, the arrays, a checksum of these two
+   ------------------------------------------------------------------------------------------------ */
+
+#ifdef PU_NO_STDIO
+
+/* Never called: pu_fit refuses options.checkpoint. */
+PU__FN uint64_t pu__fit_fingerprint(const pu__fit *fit) { return fit->fingerprint; }
+PU__FN const char *pu__fit_save(const pu__fit *fit) { return fit->o->checkpoint; }
+PU__FN const char *pu__fit_load(const pu__fit *fit) { return fit->o->checkpoint; }
+
+#else
+
+#define PU__FNV UINT64_C(0xcbf29ce484222325) /* the hash of nothing */
+
+/* FNV-1a hash h, continued over so many bytes. */
+PU__FN uint64_t pu__fnv(uint64_t h, const void *data, size_t bytes)
+{
+    const unsigned char *at = (const unsigned char *)data;
+    size_t i;
+    for (i = 0; i < bytes; i++) h = (h ^ at[i]) * UINT64_C(0x100000001b3);
+    return h;
+}
+
+/* Hash of what a checkpoint must share with the fit that takes it up: version, model, sizes, precision, and every option that
+   a step depends on, as given by the caller. */
+PU__FN uint64_t pu__fit_fingerprint(const pu__fit *fit)
+{
+    const pu_fit_options *o = fit->o;
+    const pu_options *g = &o->gradient;
+    const double number[] = {(double)sizeof(pu_real),
+                             (double)fit->n,
+                             (double)fit->N,
+                             (double)fit->data->m,
+                             (double)fit->D,
+                             (double)o->steps,
+                             (double)o->optimizer,
+                             o->rate,
+                             (double)o->schedule,
+                             o->decay,
+                             o->momentum,
+                             o->beta1,
+                             o->beta2,
+                             o->epsilon,
+                             (double)fit->pairs,
+                             (double)o->batch,
+                             (double)o->accumulate,
+                             (double)!!o->fixed_probes,
+                             (double)!!o->warm_start,
+                             o->tolerance,
+                             (double)o->validate_every,
+                             (double)o->patience,
+                             (double)!!o->validate,
+                             (double)g->samples,
+                             (double)g->kind,
+                             (double)g->engine,
+                             (double)(g->seed >> 32),
+                             (double)(g->seed & 0xffffffffu),
+                             (double)g->step,
+                             (double)g->lanes,
+                             (double)g->columns,
+                             (double)g->groups,
+                             (double)!!g->rao_blackwell,
+                             g->error,
+                             (double)g->most_samples,
+                             (double)g->most_iterations,
+                             (double)!!g->no_control_variate,
+                             (double)!!g->tied_psi,
+                             (double)!!g->constant_m,
+                             (double)g->solve.iterations,
+                             (double)g->solve.solver,
+                             g->solve.tolerance,
+                             g->solve.absolute2,
+                             (double)g->solve.check_every,
+                             (double)g->solve.adjoint,
+                             (double)g->solve.checkpoint};
+    uint64_t h = pu__fnv(PU__FNV, PU_VERSION, sizeof PU_VERSION);
+    if (fit->model->name) h = pu__fnv(h, fit->model->name, strlen(fit->model->name));
+    return pu__fnv(h, number, sizeof number);
+}
+
+/* The state and every array that the next step reads, to or from the file. *h: their hash. 0: that failed. */
+PU__FN int pu__fit_arrays(pu__fit *fit, FILE *file, int is_write, uint64_t *h)
+{
+    const size_t n = (size_t)fit->n * sizeof(pu_real), pairs = (size_t)fit->pairs;
+    const size_t each = (size_t)(fit->K + 1) * (size_t)fit->D * sizeof(pu_real);
+    const struct {
+        void *at; /* NULL: this fit has none */
+        size_t bytes;
+    } part[] = {{&fit->now, sizeof fit->now}, {fit->theta, n}, {fit->best, n}, {fit->m, n}, {fit->next, n}, {fit->v, n},
+                {fit->g, n}, {fit->S, pairs * n}, {fit->Y, pairs * n}, {fit->rho, pairs * sizeof(double)},
+                {fit->x, (size_t)fit->N * each}};
+    size_t i, done;
+    *h = PU__FNV;
+    for (i = 0; i < sizeof part / sizeof *part; i++) {
+        if (!part[i].at) continue;
+        done = is_write ? fwrite(part[i].at, 1, part[i].bytes, file) : fread(part[i].at, 1, part[i].bytes, file);
+        if (done != part[i].bytes) return 0;
+        *h = pu__fnv(*h, part[i].at, done);
+    }
+    return 1;
+}
+
+#define PU__MAGIC "pu fit 1"
+
+/* Writes the checkpoint, or says what is wrong. It is made beside the file and renamed: the file holds the old state or the
+   new one at any moment, never half of either. */
+PU__FN const char *pu__fit_save(pu__fit *fit)
+{
+    const char *name = fit->o->checkpoint;
+    char path[1024];
+    pu__text text = {path, 0, sizeof path};
+    uint64_t h;
+    FILE *file;
+    int ok;
+    pu__put(&text, name);
+    pu__put(&text, ".new");
+    if (text.used + 1 >= sizeof path) return "checkpoint: the name is too long";
+    file = fopen(path, "wb");
+    if (!file) return "checkpoint: cannot be opened for writing";
+    ok = fwrite(PU__MAGIC, 8, 1, file) && fwrite(&fit->fingerprint, sizeof h, 1, file) && pu__fit_arrays(fit, file, 1, &h) &&
+         fwrite(&h, sizeof h, 1, file);
+    if (fclose(file) || !ok) {
+        remove(path);
+        return "checkpoint: cannot be written (disk full?)";
+    }
+    if (!rename(path, name)) return NULL;
+    remove(name); /* some systems do not rename to a name that is taken */
+    return rename(path, name) ? "checkpoint: cannot be renamed into place" : NULL;
+}
+
+/* Takes up the checkpoint, if there is one, or says what is wrong with it; fit->now is then as it was. */
+PU__FN const char *pu__fit_load(pu__fit *fit)
+{
+    const pu__fit_state fresh = fit->now;
+    const char *wrong = NULL;
+    char magic[8];
+    uint64_t h, number;
+    FILE *file = fopen(fit->o->checkpoint, "rb");
+    if (!file) return NULL;
+    if (!fread(magic, 8, 1, file) || memcmp(magic, PU__MAGIC, 8))
+        wrong = "checkpoint: not a checkpoint of this library";
+    else if (!fread(&number, sizeof number, 1, file) || number != fit->fingerprint)
+        wrong = "checkpoint: of another model, data, precision, version or options";
+    else if (!pu__fit_arrays(fit, file, 0, &h) || !fread(&number, sizeof number, 1, file) || number != h || fgetc(file) != EOF)
+        wrong = "checkpoint: damaged (checksum or length)";
+    fclose(file);
+    if (wrong) fit->now = fresh;
+    fit->report->resumed = (int)fit->now.step;
+    return wrong;
+}
+
+#endif
+
+/* ------------------------------------------------------------------------------------------------
+   >>fit   from gradients to parameters: reports, options, the loop, standard errors
+   ------------------------------------------------------------------------------------------------ */
+
+/* ---- reports ---- */
 
 PU_DEF const char *pu_fit_stop_text(pu_fit_stop stop)
 {
@@ -12761,669 +13431,213 @@ PU_DEF const char *pu_fit_stop_text(pu_fit_stop stop)
     return "unknown reason";
 }
 
-/* What a checkpoint keeps besides arrays. Doubles throughout: every count here is below 2^53. */
-typedef struct {
-    double step, epoch, at;            /* steps done; epoch and place in it of the next datum */
-    double gradients, rejected, within;/* steps running whose gradient was within its error */
-    double best, best_step, stale;     /* smallest criterion, its step, validations since then */
-    double validation, objective, objective_se, gradient, gradient_se, rate;
-    double pairs, newest;              /* L-BFGS: pairs kept, place of the newest */
-    double known;                      /* L-BFGS: g is the gradient at theta */
-    double samples, iterations;        /* K and I where the fit chose them */
-} pu__counts;
-
-typedef struct {
-    pu_model *model;
-    const pu_data *data;
-    const pu_fit_options *o;
-    pu_fit_report *report;
-    pu_workspace *ws;   /* of the gradients */
-    pu__counts c;
-    uint64_t print;     /* of sizes and options as given */
-    pu_int n, N, K, D, pairs;
-    int exact;          /* gradient without noise; or with the same noise always: fixed */
-    int fixed, se, compare; /* compare: objectives of different steps can be compared */
-    int threads;        /* for passes over n */
-    uint32_t sets;      /* of the model, after it was last set to the point here: */
-    const pu_real *set;
-    pu_real *theta;     /* staged: the caller's array is written at the end */
-    pu_real *before;    /* the last point with a gradient, and where the next point is made; L-BFGS: the point tried */
-    pu_real *best;      /* NULL where points are never compared */
-    pu_real *g, *part, *part_se, *m, *v; /* n each */
-    pu_real *S, *Y;     /* L-BFGS: pairs x n */
-    double *square, *rho; /* n: squared standard errors, of a step; pairs */
-    pu_int *order;      /* N: this epoch's */
-    pu_real *x;         /* warm starts: N x (K+1) x D */
-    pu_real *x_part;    /* of the batch */
-} pu__fit;
-
-PU__FN void pu__fit_layout(pu__fit *f, pu__arena *arena)
+/* The label, then x with five decimals; below 0.001 and from 100000 on as 1.23456e-7. */
+PU__FN void pu__put_real(pu__text *text, const char *label, double x)
 {
-    const int lbfgs = f->o->optimizer == PU_LBFGS;
-    const pu_int batch = f->o->batch ? f->o->batch : f->N;
-    f->theta = pu__reals(arena, f->n, 1), f->before = pu__reals(arena, f->n, 1);
-    f->best = f->compare || f->o->validate ? pu__reals(arena, f->n, 1) : NULL;
-    f->g = pu__reals(arena, f->n, 1), f->m = pu__reals(arena, f->n, 1);
-    f->part = f->o->accumulate > 1 ? pu__reals(arena, f->n, 1) : NULL;
-    f->v = f->o->optimizer != PU_SGD ? pu__reals(arena, f->n, 1) : NULL; /* L-BFGS: the gradient at the trial point */
-    if (f->se) f->part_se = pu__reals(arena, f->n, 1), f->square = (double *)pu__take(arena, f->n, 1, sizeof(double));
-    if (f->o->batch) f->order = (pu_int *)pu__take(arena, f->N, 1, sizeof(pu_int));
-    if (lbfgs) {
-        f->S = pu__reals(arena, f->pairs, f->n), f->Y = pu__reals(arena, f->pairs, f->n);
-        f->rho = (double *)pu__take(arena, 2 * f->pairs, 1, sizeof(double)); /* and the coefficients of the recursion */
+    const double size = fabs(x);
+    int exponent = 0;
+    pu_int scaled;
+    size_t point;
+    pu__put(text, label);
+    if (!pu__finite_double(x)) {
+        pu__put(text, "not finite");
+        return;
     }
-    if (f->o->warm_start) {
-        f->x = pu__reals(arena, f->N * (f->K + 1), f->D);
-        f->x_part = f->o->batch ? pu__reals(arena, batch * (f->K + 1), f->D) : NULL;
+    if (x < 0) pu__put(text, "-");
+    /* What is smaller reads as 0: its power of ten would underflow. */
+    if (size > 1e-300 && (size < 1e-3 || size >= 1e5)) exponent = (int)floor(log10(size));
+    scaled = (pu_int)(size / pow(10, exponent) * 1e5 + 0.5);
+    pu__put_number(text, "", scaled / 100000);
+    /* The fraction with its leading zeros: a 1 in front keeps them, and becomes the point. */
+    point = text->used;
+    pu__put_number(text, "", 100000 + scaled % 100000);
+    if (text->used > point) text->at[point] = '.';
+    if (exponent) {
+        pu__put_number(text, "e", exponent);
+        pu__put_number(text, "e-", -exponent);
     }
 }
 
-/* ---- checkpoints: a header, the counts, the arrays, a checksum of all that ---- */
-
-PU__FN uint64_t pu__fnv(uint64_t h, const void *data, size_t bytes)
+PU_DEF const char *pu_fit_explain(const pu_fit_report *report, char *text, size_t size)
 {
-    const unsigned char *at = (const unsigned char *)data;
-    size_t i;
-    for (i = 0; i < bytes; i++) h = (h ^ at[i]) * UINT64_C(0x100000001b3);
-    return h;
+    pu__text all = {text, 0, size};
+    pu_report outcome;
+    if (!report || !text || size == 0) return pu_explain(NULL, text, size);
+    outcome = report->last;
+    outcome.status = report->status;
+    outcome.where = report->where;
+    all.used = strlen(pu_explain(&outcome, text, size));
+    if (!report->status) {
+        pu__put(&all, "; ");
+        pu__put(&all, report->stop || report->step >= report->steps ? pu_fit_stop_text(report->stop) : "not at its end");
+    }
+    pu__put_number(&all, "; step ", report->step);
+    pu__put_number(&all, " of ", report->steps);
+    if (report->gradients > 0) {
+        pu__put_real(&all, "; objective ", report->objective);
+        if (report->objective_se > 0) pu__put_real(&all, " +- ", report->objective_se);
+        else pu__put(&all, report->objective_se < 0 ? " (error unknown)" : " (exact)");
+    }
+    if (report->best_step >= 0) {
+        pu__put_real(&all, "; best ", report->best);
+        pu__put_number(&all, " at step ", report->best_step);
+    }
+    if (report->last.plan[0]) {
+        pu__put(&all, "; last gradient: ");
+        pu__put(&all, report->last.plan);
+    }
+    return text;
 }
 
-#ifndef PU_NO_STDIO
-
-/* Numbers that the checkpoint must share with the fit: sizes, precision, and every option that the next step depends on. */
-PU__FN uint64_t pu__fit_print(const pu__fit *f)
+/* The fit fails as report->last says. */
+PU__FN pu_status pu__fit_failed(pu_fit_report *report, pu_status status)
 {
-    const pu_fit_options *o = f->o;
+    report->status = status;
+    report->where = report->last.where;
+    return status;
+}
+
+/* The fit fails because of `what`. */
+PU__FN pu_status pu__fit_refuse(pu_fit_report *report, pu_status status, const char *what)
+{
+    (void)pu__refuse(&report->last, status, what);
+    return pu__fit_failed(report, status);
+}
+
+/* Brings the report up to date with fit->now and the clock. */
+PU__FN void pu__fit_update_report(pu__fit *fit)
+{
+    const pu_fit_options *o = fit->o;
+    const pu__fit_state *now = &fit->now;
+    pu_fit_report *r = fit->report;
+    r->step = (pu_int)now->step;
+    r->epoch = (pu_int)now->epoch;
+    r->gradients = (pu_int)now->gradients;
+    r->rejected = (pu_int)now->rejected;
+    r->objective = now->objective;
+    r->objective_se = now->objective_se;
+    r->gradient = now->gradient;
+    r->gradient_se = now->gradient_se;
+    r->rate = now->rate;
+    r->validation = now->validation;
+    r->best = now->best;
+    r->best_step = (pu_int)now->best_step;
+    r->theta = fit->theta;
+    if (!o->clock) return;
+    r->seconds = o->clock(o->user) - fit->start;
+    r->steps_per_second = r->seconds > 0 ? (double)(r->step - r->resumed) / r->seconds : 0;
+    r->seconds_left = r->steps_per_second > 0 ? (double)(r->steps - r->step) / r->steps_per_second : -1;
+    if (o->seconds > 0 && r->seconds_left > o->seconds - r->seconds)
+        r->seconds_left = pu__max(0, o->seconds - r->seconds);
+}
+
+/* ---- options ---- */
+
+/* The first option that makes no sense, and the status to refuse it with; NULL: none. */
+PU__FN const char *pu__fit_wrong_option(const pu_data *data, const pu_fit_options *o, pu_status *status)
+{
     const pu_options *g = &o->gradient;
-    const double number[] = {(double)sizeof(pu_real),
-                             (double)f->n,
-                             (double)f->N,
-                             (double)f->data->m,
-                             (double)f->D,
-                             (double)o->steps,
-                             (double)o->optimizer,
-                             o->rate,
-                             (double)o->schedule,
-                             o->decay,
-                             o->momentum,
-                             o->beta1,
-                             o->beta2,
-                             o->epsilon,
-                             (double)f->pairs,
-                             (double)o->batch,
-                             (double)o->accumulate,
-                             (double)(o->fixed_probes != 0),
-                             (double)(o->warm_start != 0),
-                             o->tolerance,
-                             (double)o->validate_every,
-                             (double)o->patience,
-                             (double)(o->validate != NULL),
-                             (double)g->samples,
-                             (double)g->kind,
-                             (double)g->engine,
-                             (double)(g->seed >> 32),
-                             (double)(g->seed & 0xffffffffu),
-                             (double)g->step,
-                             (double)g->lanes,
-                             (double)g->columns,
-                             (double)g->groups,
-                             (double)(g->rao_blackwell != 0),
-                             g->error,
-                             (double)g->most_samples,
-                             (double)g->most_iterations,
-                             (double)(g->no_control_variate != 0),
-                             (double)(g->tied_psi != 0),
-                             (double)(g->constant_m != 0),
-                             (double)g->solve.iterations,
-                             (double)g->solve.solver,
-                             g->solve.tolerance,
-                             g->solve.absolute2,
-                             (double)g->solve.check_every,
-                             (double)g->solve.adjoint,
-                             (double)g->solve.checkpoint};
-    uint64_t h = pu__fnv(UINT64_C(0xcbf29ce484222325), PU_VERSION, sizeof PU_VERSION);
-    if (f->model->name) h = pu__fnv(h, f->model->name, strlen(f->model->name));
-    return pu__fnv(h, number, sizeof number);
-}
-
-/* One array to or from the file; h runs along. 0 when that fails. */
-PU__FN int pu__fit_array(FILE *file, int write, void *data, size_t bytes, uint64_t *h)
-{
-    if (bytes == 0 || !data) return 1;
-    if ((write ? fwrite(data, 1, bytes, file) : fread(data, 1, bytes, file)) != bytes) return 0;
-    *h = pu__fnv(*h, data, bytes);
-    return 1;
-}
-
-PU__FN int pu__fit_arrays(pu__fit *f, FILE *file, int write, uint64_t *h)
-{
-    const size_t n = (size_t)f->n * sizeof(pu_real), x = f->x ? (size_t)(f->N * (f->K + 1) * f->D) * sizeof(pu_real) : 0;
-    return pu__fit_array(file, write, &f->c, sizeof f->c, h) && pu__fit_array(file, write, f->theta, n, h) &&
-           pu__fit_array(file, write, f->best, n, h) && pu__fit_array(file, write, f->m, n, h) &&
-           pu__fit_array(file, write, f->before, n, h) &&
-           pu__fit_array(file, write, f->v, f->v ? n : 0, h) && pu__fit_array(file, write, f->g, n, h) &&
-           pu__fit_array(file, write, f->S, f->S ? (size_t)f->pairs * n : 0, h) &&
-           pu__fit_array(file, write, f->Y, f->Y ? (size_t)f->pairs * n : 0, h) &&
-           pu__fit_array(file, write, f->rho, f->rho ? (size_t)f->pairs * sizeof(double) : 0, h) &&
-           pu__fit_array(file, write, f->x, x, h);
-}
-
-#define PU__MAGIC "pu fit 1"
-
-/* Beside the file and renamed: whoever looks finds the old state or the new one, never half of either. */
-PU__FN const char *pu__fit_save(pu__fit *f, char *path, size_t room)
-{
-    uint64_t h = UINT64_C(0xcbf29ce484222325), print = f->print;
-    pu__text t;
-    FILE *file;
-    int ok;
-    t.at = path, t.used = 0, t.capacity = room;
-    pu__put(&t, f->o->checkpoint);
-    pu__put(&t, ".new");
-    if (t.used + 1 >= room) return "checkpoint: the name is too long";
-    file = fopen(path, "wb");
-    if (!file) return "checkpoint: cannot be opened for writing";
-    ok = fwrite(PU__MAGIC, 1, 8, file) == 8 && fwrite(&print, 1, sizeof print, file) == sizeof print &&
-         pu__fit_arrays(f, file, 1, &h) && fwrite(&h, 1, sizeof h, file) == sizeof h;
-    if (fclose(file)) ok = 0;
-    if (!ok) {
-        remove(path);
-        return "checkpoint: cannot be written (disk full?)";
-    }
-    if (rename(path, f->o->checkpoint)) { /* where rename does not replace */
-        remove(f->o->checkpoint);
-        if (rename(path, f->o->checkpoint)) return "checkpoint: cannot be renamed into place";
-    }
+    const int is_lbfgs = o->optimizer == PU_LBFGS;
+    *status = PU_E_ARGUMENT;
+    if (data->pick) return "data.pick (the fit picks)";
+    if (o->steps < 0) return "fit.steps";
+    if ((int)o->optimizer < PU_ADAM || (int)o->optimizer > PU_LBFGS) return "fit.optimizer";
+    if ((int)o->schedule < PU_RATE_CONSTANT || (int)o->schedule > PU_RATE_TAIL) return "fit.schedule";
+    if (!(o->rate >= 0) || !pu__finite_double(o->rate)) return "fit.rate";
+    if (!(o->beta1 >= 0 && o->beta1 < 1)) return "fit.beta1";
+    if (!(o->beta2 >= 0 && o->beta2 < 1)) return "fit.beta2";
+    if (!(o->epsilon >= 0)) return "fit.epsilon";
+    if (!(o->momentum < 1)) return "fit.momentum";
+    if (!(o->tolerance >= 0)) return "fit.tolerance";
+    if (o->batch < 0 || o->batch > data->n) return "fit.batch";
+    if (o->accumulate < 0 || o->accumulate > INT32_MAX || (o->accumulate > 1 && !o->batch))
+        return "fit.accumulate (of mini-batches)";
+    if (o->history < 0 || o->history > 10000) return "fit.history";
+    if (o->batch && ((g->solve.m && g->solve.m_stride != PU_NONE) || g->solve.step))
+        return "fit.gradient.solve.m or step (of each datum: not with mini-batches)";
+    if (o->validate_every < 0) return "fit.validate_every";
+    if (o->patience < 0) return "fit.patience";
+    if (o->checkpoint_every < 0) return "fit.checkpoint_every";
+    if (!(o->seconds >= 0)) return "fit.seconds";
+    *status = PU_E_NULL;
+    if (o->seconds > 0 && !o->clock) return "fit.clock";
+    *status = PU_E_ARGUMENT;
+    if (o->warm_start && !o->fixed_probes) return "fit.warm_start (only with fixed_probes)";
+    if (o->warm_start && (g->samples == PU_AUTO || g->solve.iterations == PU_AUTO))
+        return "fit.warm_start (not with PU_AUTO; pu_tune first)";
+    if (g->x0 || g->delta) return "fit.gradient.x0 or delta (of the fit itself)";
+    if (is_lbfgs && o->batch) return "fit.batch (L-BFGS takes all data)";
+    if (is_lbfgs && !o->fixed_probes && g->kind != PU_EXACT && g->engine != PU_ENGINE_AUTO)
+        return "fit.fixed_probes (L-BFGS: or an exact gradient)";
+    *status = PU_E_NULL;
+    if (o->resume && !o->checkpoint) return "fit.checkpoint";
+#ifdef PU_NO_STDIO
+    *status = PU_E_UNSUPPORTED;
+    if (o->checkpoint) return "fit.checkpoint (PU_NO_STDIO)";
+#endif
     return NULL;
 }
 
-/* NULL: taken up, or there is none (*found = 0); else what is wrong with it. */
-PU__FN const char *pu__fit_load(pu__fit *f, int *found)
+/* Puts the defaults where the caller left zeros. */
+PU__FN void pu__fit_defaults(pu_fit_options *o)
 {
-    uint64_t h = UINT64_C(0xcbf29ce484222325), print = 0, sum = 0;
-    char magic[8];
-    const char *wrong = NULL;
-    FILE *file = fopen(f->o->checkpoint, "rb");
-    *found = file != NULL;
-    if (!file) return NULL;
-    if (fread(magic, 1, 8, file) != 8 || memcmp(magic, PU__MAGIC, 8) != 0)
-        wrong = "checkpoint: not a checkpoint of this library";
-    else if (fread(&print, 1, sizeof print, file) != sizeof print || print != f->print)
-        wrong = "checkpoint: of another model, data, precision, version or options";
-    else if (!pu__fit_arrays(f, file, 0, &h) || fread(&sum, 1, sizeof sum, file) != sizeof sum || sum != h ||
-             fgetc(file) != EOF)
-        wrong = "checkpoint: damaged (checksum or length)";
-    fclose(file);
-    return wrong;
+    static const double rate[] = {0.1, 0.01, 1}; /* by optimizer */
+    if (!o->steps) o->steps = 200;
+    if (!(o->rate > 0)) o->rate = rate[o->optimizer];
+    if (!(o->decay > 0)) o->decay = (double)o->steps / 10;
+    if (!o->momentum) o->momentum = 0.9;
+    if (o->momentum < 0) o->momentum = 0;
+    if (!(o->beta1 > 0)) o->beta1 = 0.9;
+    if (!(o->beta2 > 0)) o->beta2 = 0.999;
+    if (!(o->epsilon > 0)) o->epsilon = 1e-8;
+    if (!o->accumulate) o->accumulate = 1;
+    if (!o->validate_every) o->validate_every = 10;
+    if (!o->checkpoint_every) o->checkpoint_every = 10;
 }
 
-#endif
+/* ---- memory ---- */
 
-/* ---- one gradient of all the data of a step ---- */
-
-/* The order of epoch e: Fisher and Yates with numbers of the counter-based generator. */
-PU__FN void pu__fit_shuffle(pu__fit *f)
+/* Are standard errors of the gradients needed? Only for a tolerance in units of fresh noise. */
+PU__FN int pu__fit_wants_se(const pu_fit_options *o)
 {
-    const uint64_t seed = f->o->gradient.seed;
-    uint32_t key[2], counter[4] = {0, 0, 0, 0}, word[4];
-    pu_int i;
-    key[0] = (uint32_t)seed, key[1] = (uint32_t)(seed >> 32) ^ 0x6f726465u; /* away from the streams of normals */
-    counter[1] = (uint32_t)f->c.epoch;
-    for (i = 0; i < f->N; i++) f->order[i] = i;
-    for (i = f->N - 1; i > 0; i--) {
-        pu_int j, keep;
-        counter[0] = (uint32_t)i;
-        pu_philox(key, counter, word);
-        j = (pu_int)(((uint64_t)word[0] << 32 | word[1]) % (uint64_t)(i + 1));
-        keep = f->order[i], f->order[i] = f->order[j], f->order[j] = keep;
+    return o->tolerance > 0 && !o->fixed_probes && o->gradient.kind != PU_EXACT;
+}
+
+/* Sizes of the fit and what it needs, for gradients with K probes, then its arrays. Called twice: the first arena only
+   measures. */
+PU__FN void pu__fit_layout(pu__fit *fit, pu_int K, pu__arena *arena)
+{
+    const pu_fit_options *o = fit->o;
+    const pu_int n = fit->model->params, N = fit->data->n, D = fit->model->lgm.Gamma->rows;
+    const pu_int pairs = o->history ? o->history : 10;
+    fit->n = n;
+    fit->N = N;
+    fit->K = K;
+    fit->D = D;
+    fit->pairs = pairs;
+    fit->comparable = !o->batch && !o->validate;
+    fit->threads = pu__threads(o->gradient.threads, 3.0 * (double)n);
+    fit->theta = pu__reals(arena, n, 1);
+    fit->next = pu__reals(arena, n, 1);
+    fit->g = pu__reals(arena, n, 1);
+    fit->m = pu__reals(arena, n, 1);
+    if (fit->comparable || o->validate) fit->best = pu__reals(arena, n, 1);
+    if (o->accumulate > 1) fit->part = pu__reals(arena, n, 1);
+    if (o->optimizer != PU_SGD) fit->v = pu__reals(arena, n, 1);
+    if (pu__fit_wants_se(o)) {
+        fit->part_se = pu__reals(arena, n, 1);
+        fit->variance = (double *)pu__take(arena, n, 1, sizeof(double));
     }
-}
-
-/* Gradient of n data (pick, or all) at theta into grad and, if wanted, se; solutions from and to x. */
-PU__FN pu_status pu__fit_part(pu__fit *f, const pu_real *theta, const pu_int *pick, pu_int n, pu_real *grad, pu_real *se)
-{
-    const pu_int each = (f->K + 1) * f->D;
-    pu_real *x = pick ? f->x_part : f->x;
-    pu_options o = f->o->gradient;
-    pu_data batch = *f->data;
-    pu_status status;
-    pu_int i;
-    batch.n = n, batch.pick = pick;
-    if (!f->fixed) o.step += (uint32_t)f->c.step;
-    for (i = 0; i < n && x && pick; i++) pu__copy(x + i * each, f->x + pick[i] * each, each);
-    if (x) o.x0 = x;
-    f->c.gradients++;
-    status = pu__model_run(f->model, f->set == theta && f->sets == f->model->sets ? NULL : theta, &batch, &o, f->ws, grad, 1, se,
-                           x, &f->report->last);
-    for (i = 0; i < n && x && pick && !pu__fatal(status); i++)
-        pu__copy(f->x + pick[i] * each, x + i * each, each);
-    return status;
-}
-
-#define PU__PARTS 64 /* that passes over n are shared out in, whatever the number of threads */
-
-PU__FN pu_int pu__fit_share(const pu__fit *f, int part) { return f->n / PU__PARTS * part + pu__min(part, f->n % PU__PARTS); }
-
-/* |x| */
-PU__FN double pu__fit_norm(const pu__fit *f, const pu_real *x)
-{
-    double sum[PU__PARTS], all = 0;
-    int p;
-#ifdef PU__OPENMP
-#pragma omp parallel for schedule(static) num_threads(f->threads) if (f->threads > 1)
-#endif
-    for (p = 0; p < PU__PARTS; p++) {
-        const pu_int at = pu__fit_share(f, p);
-        sum[p] = pu__dot(pu__fit_share(f, p + 1) - at, NULL, x + at, x + at);
+    if (o->batch) fit->order = (pu_int *)pu__take(arena, N, 1, sizeof(pu_int));
+    if (o->optimizer == PU_LBFGS) {
+        fit->S = pu__reals(arena, pairs, n);
+        fit->Y = pu__reals(arena, pairs, n);
+        fit->rho = (double *)pu__take(arena, 2 * pairs, 1, sizeof(double));
     }
-    for (p = 0; p < PU__PARTS; p++) all += sum[p];
-    return sqrt(all);
-}
-
-/* Gradient of a step into g, with its objective and their errors. */
-PU__FN pu_status pu__fit_gradient(pu__fit *f, const pu_real *theta, pu_real *g)
-{
-    const pu_report *last = &f->report->last;
-    const pu_int parts = f->o->batch ? (f->o->accumulate ? f->o->accumulate : 1) : 1;
-    double total = 0, objective = 0, variance = 0, errors = 0;
-    int part, known = 1;
-    pu_int i;
-    pu_status status;
-    f->exact = 1;
-    if (f->square) memset(f->square, 0, (size_t)f->n * sizeof(double));
-    for (part = 0; part < (int)parts; part++) {
-        pu_real *to = part ? f->part : g;
-        pu_int n = f->N;
-        const pu_int *pick = NULL;
-        if (f->order) {
-            if ((pu_int)f->c.at >= f->N) f->c.epoch++, f->c.at = 0, pu__fit_shuffle(f);
-            n = pu__min(f->o->batch, f->N - (pu_int)f->c.at), pick = f->order + (pu_int)f->c.at;
-            f->c.at += (double)n;
-        }
-        status = pu__fit_part(f, theta, pick, n, to, f->se ? f->part_se : NULL);
-        if (pu__fatal(status)) return status;
-        f->exact = f->exact && last->served[PU_ITERATIVE] == 0;
-        total += (double)n;
-        objective += (double)n * (last->has_nll ? last->nll : last->q);
-        variance += (double)n * (double)n * last->nll_se * last->nll_se;
-        if (!last->has_nll || last->nll_se < 0) known = 0;
-        for (i = 0; i < f->n && f->square; i++)
-            f->square[i] += (double)n * (double)n * (double)f->part_se[i] * (double)f->part_se[i];
-        for (i = 0; i < f->n && parts > 1; i++) g[i] = (part ? g[i] : 0) + (pu_real)n * to[i];
+    if (o->warm_start) {
+        fit->x = pu__reals(arena, N * (K + 1), D);
+        if (o->batch) fit->x_batch = pu__reals(arena, o->batch * (K + 1), D);
     }
-    for (i = 0; i < f->n && parts > 1; i++) g[i] /= (pu_real)total;
-    for (i = 0; i < f->n && f->square; i++) errors += f->square[i] / (total * total);
-    f->c.objective = objective / total;
-    f->c.objective_se = known ? sqrt(variance) / total : -1;
-    f->c.gradient = pu__fit_norm(f, g);
-    f->c.gradient_se = f->square ? sqrt(errors) : -1;
-    return PU_OK;
-}
-
-/* A point where the numbers give out, as opposed to a mistake of the caller's: to be stepped back from. */
-PU__FN int pu__fit_beyond(pu_status status)
-{
-    return status == PU_NONFINITE || status == PU_BREAKDOWN || status == PU_E_NOT_DEFINITE || status == PU_E_NOT_POSITIVE ||
-           status == PU_E_NONFINITE; /* of canonical arrays that theta made; the data's would have shown at the first step */
-}
-
-/* ---- steps ---- */
-
-PU__FN double pu__fit_rate(const pu_fit_options *o, double t)
-{
-    const double T = (double)(o->steps ? o->steps : 200), decay = o->decay > 0 ? o->decay : T / 10;
-    const double rate = o->rate > 0 ? o->rate : o->optimizer == PU_ADAM ? 0.1 : o->optimizer == PU_SGD ? 0.01 : 1;
-    switch (o->schedule) {
-    case PU_RATE_COSINE: return rate * (1 + cos(3.14159265358979323846 * t / T)) / 2;
-    case PU_RATE_HYPERBOLIC: return rate / (1 + t / decay);
-    case PU_RATE_TAIL: return t < 0.8 * T ? rate : rate * (T - t) / (0.2 * T);
-    case PU_RATE_CONSTANT: break;
-    }
-    return rate;
-}
-
-typedef struct { /* one step of Adam or SGD */
-    int sgd;
-    pu_real b1, a1, b2, a2, eps; /* a = 1 - b; SGD: b1 is the momentum, a1 = 1 */
-    pu_real c1, rate;            /* sqrt(v) / c1 is the root of v without its bias; rate with that of m */
-} pu__adam;
-
-/* m and v with the gradient g taken in */
-PU__FN void pu__adam_moments(const pu__adam *a, pu_int n, const pu_real *g, pu_real *PU__RESTRICT m, pu_real *PU__RESTRICT v)
-{
-    pu_int i;
-    for (i = 0; i < n; i++) m[i] = a->b1 * m[i] + a->a1 * g[i];
-    for (i = 0; i < n && !a->sgd; i++) v[i] = a->b2 * v[i] + a->a2 * (g[i] * g[i]);
-}
-
-/* to = theta - t rate m / (sqrt(v) + eps), m and v without bias; SGD: theta - t rate m */
-PU__FN void pu__adam_move(const pu__adam *a, pu_real t, pu_int n, const pu_real *theta, const pu_real *m, const pu_real *v,
-                          pu_real *PU__RESTRICT to)
-{
-    const pu_real step = t * a->rate;
-    pu_int i;
-    for (i = 0; i < n && a->sgd; i++) to[i] = theta[i] - step * m[i];
-    for (i = 0; i < n && !a->sgd; i++) to[i] = theta[i] - step * m[i] / (a->c1 * pu__sqrt(v[i]) + a->eps);
-}
-
-/* before = theta + t d, halved until the model takes it; 0 when it never does. The direction d is that of Adam or SGD, whose
-   moments are brought up to date on the way, or given. */
-PU__FN int pu__fit_move(pu__fit *f, const pu__adam *a, const pu_real *d, double *t)
-{
-    int halvings, p;
-    for (halvings = 0; halvings < 40; halvings++, *t /= 2) {
-#ifdef PU__OPENMP
-#pragma omp parallel for schedule(static) num_threads(f->threads) if (f->threads > 1)
-#endif
-        for (p = 0; p < PU__PARTS; p++) {
-            const pu_int end = pu__fit_share(f, p + 1);
-            pu_int i, at, n;
-            for (at = pu__fit_share(f, p); at < end; at += n) { /* a chunk stays in cache for both */
-                n = pu__min(PU__CHUNK, end - at);
-                if (a && halvings == 0) pu__adam_moments(a, n, f->g + at, f->m + at, a->sgd ? NULL : f->v + at);
-                if (a) pu__adam_move(a, (pu_real)*t, n, f->theta + at, f->m + at, a->sgd ? NULL : f->v + at, f->before + at);
-                for (i = at; i < at + n && d; i++) f->before[i] = (pu_real)((double)f->theta[i] + *t * (double)d[i]);
-            }
-        }
-        if (pu_model_set(f->model, f->before, NULL) == PU_OK) { /* report->last stays that of the gradient */
-            f->set = f->before, f->sets = f->model->sets;
-            return 1;
-        }
-        f->c.rejected++;
-    }
-    f->set = NULL;
-    return 0;
-}
-
-/* Adam and SGD */
-PU__FN pu_status pu__fit_first_order(pu__fit *f, int *stuck)
-{
-    const pu_fit_options *o = f->o;
-    const int sgd = o->optimizer == PU_SGD;
-    const double momentum = o->momentum < 0 ? 0 : o->momentum > 0 ? o->momentum : 0.9;
-    const double b1 = sgd ? momentum : o->beta1 > 0 ? o->beta1 : 0.9, b2 = o->beta2 > 0 ? o->beta2 : 0.999;
-    double t = 1;
-    pu__adam a;
-    pu_real *keep;
-    pu_int i;
-    int back;
-    pu_status status = pu__fit_gradient(f, f->theta, f->g);
-    for (back = 0; back < 40 && f->c.step > 0 && pu__fit_beyond(status); back++) { /* half way back, until there is a gradient
-                                                                                      */
-        for (i = 0; i < f->n; i++) f->theta[i] = (f->theta[i] + f->before[i]) / 2;
-        f->set = NULL;
-        f->c.rejected++;
-        status = pu__fit_gradient(f, f->theta, f->g);
-    }
-    if (status) return status;
-    if (f->compare && f->c.objective_se == 0 && f->c.objective < f->c.best) { /* of the point before this step */
-        f->c.best = f->c.objective, f->c.best_step = f->c.step;
-        pu__copy(f->best, f->theta, f->n);
-    }
-    f->c.rate = pu__fit_rate(o, f->c.step);
-    a.sgd = sgd, a.b1 = (pu_real)b1, a.a1 = sgd ? 1 : (pu_real)(1 - b1), a.b2 = (pu_real)b2, a.a2 = (pu_real)(1 - b2);
-    a.eps = (pu_real)(o->epsilon > 0 ? o->epsilon : 1e-8);
-    a.c1 = (pu_real)(1 / sqrt(1 - pow(b2, f->c.step + 1)));
-    a.rate = (pu_real)(f->c.rate / (sgd ? 1 : 1 - pow(b1, f->c.step + 1)));
-    *stuck = !pu__fit_move(f, &a, NULL, &t);
-    if (*stuck) pu__copy(f->before, f->theta, f->n);
-    else keep = f->theta, f->theta = f->before, f->before = keep;
-    return PU_OK;
-}
-
-/* L-BFGS. d = -H g by the two-loop recursion, then a step t with
-     f(t) <= f + 1e-4 t g'd (only where f is exact; with fixed probes the gradient is not quite that of f) and
-     |g(t)'d| <= 0.9 |g'd|.
-   Near the minimum the changes of f drown in its rounding long before the gradient does: within 1e-10 of each other two values
-   count as equal, and the second condition decides alone (as in Hager and Zhang 2005). */
-PU__FN pu_status pu__fit_lbfgs(pu__fit *f, int *stuck)
-{
-    const pu_int n = f->n, h = f->pairs;
-    pu_real *d = f->m, *gn = f->v;
-    double *a = f->rho + h, slope, t, lo = 0, hi = -1, value, yy;
-    const double noise = pu__max(16 * (double)PU__EPS, 1e-10);
-    pu_int i, j, q;
-    int tries;
-    pu_status status;
-    if (!(f->c.known > 0)) {
-        status = pu__fit_gradient(f, f->theta, f->g);
-        if (status) return status;
-        f->c.known = 1;
-    }
-    value = f->c.objective;
-    for (i = 0; i < n; i++) d[i] = -f->g[i];
-    for (q = 0; q < (pu_int)f->c.pairs; q++) { /* newest first */
-        j = ((pu_int)f->c.newest - q + h) % h;
-        a[j] = f->rho[j] * pu__dot(n, NULL, f->S + j * n, d);
-        pu__axpy(n, (pu_real)-a[j], f->Y + j * n, d);
-    }
-    if (f->c.pairs > 0) { /* the newest pair's s'y / y'y */
-        j = (pu_int)f->c.newest, yy = pu__dot(n, NULL, f->Y + j * n, f->Y + j * n);
-        for (i = 0; i < n; i++) d[i] = (pu_real)((double)d[i] / (f->rho[j] * yy));
-    }
-    for (q = (pu_int)f->c.pairs - 1; q >= 0; q--) {
-        j = ((pu_int)f->c.newest - q + h) % h;
-        pu__axpy(n, (pu_real)(a[j] - f->rho[j] * pu__dot(n, NULL, f->Y + j * n, d)), f->S + j * n, d);
-    }
-    slope = pu__dot(n, NULL, f->g, d);
-    if (!(slope < 0)) { /* no descent: forget the past */
-        f->c.pairs = 0;
-        for (i = 0; i < n; i++) d[i] = -f->g[i];
-        slope = -pu__dot(n, NULL, f->g, f->g);
-    }
-    f->c.rate = t = (f->c.pairs > 0 ? 1 : 1 / pu__max(1, sqrt(-slope))) * pu__fit_rate(f->o, f->c.step);
-    for (tries = 0; tries < 20; tries++) {
-        const double asked = t;
-        double now, curve;
-        if (!pu__fit_move(f, NULL, d, &t)) break;
-        if (t < asked) hi = asked;
-        status = pu__fit_gradient(f, f->before, gn);
-        if (pu__fit_beyond(status)) {
-            f->c.rejected++;
-            hi = t, t = (lo + hi) / 2;
-            continue;
-        }
-        if (status) return status;
-        now = pu__dot(n, NULL, gn, d);
-        curve = f->exact ? value + 1e-4 * t * slope + noise * fabs(value) : HUGE_VAL;
-        if (!(f->c.objective <= curve) || now > -0.9 * slope) hi = t;
-        else if (now < 0.9 * slope && hi < 0 && tries < 10) lo = t;
-        else { /* taken */
-            const pu_int next = ((pu_int)f->c.newest + 1) % h;
-            double sy = 0, ss = 0;
-            pu_real *s = f->S + next * n, *y = f->Y + next * n;
-            for (i = 0; i < n; i++) s[i] = f->before[i] - f->theta[i], y[i] = gn[i] - f->g[i];
-            sy = pu__dot(n, NULL, s, y), ss = pu__dot(n, NULL, s, s), yy = pu__dot(n, NULL, y, y);
-            if (sy > 1e-10 * sqrt(ss * yy)) {
-                f->rho[next] = 1 / sy, f->c.newest = (double)next;
-                if ((pu_int)f->c.pairs < h) f->c.pairs++;
-            }
-            pu__copy(f->theta, f->before, n);
-            pu__copy(f->g, gn, n);
-            f->c.rate = t;
-            if (f->compare && f->exact) { /* lower by the rule of the search, up to rounding */
-                f->c.best = f->c.objective, f->c.best_step = f->c.step + 1;
-                pu__copy(f->best, f->theta, n);
-            }
-            return PU_OK;
-        }
-        t = hi < 0 ? 2 * t : (lo + hi) / 2;
-    }
-    *stuck = 1; /* at rounding level, or a gradient that is not one */
-    f->c.objective = value, f->c.gradient = pu__fit_norm(f, f->g);
-    return PU_OK;
-}
-
-/* K and I of PU_AUTO, once for a whole fit: the gradients of its steps must be comparable, and a pilot costs as much as some of
-   them. */
-PU__FN pu_status pu__tune_once(pu_model *model, const pu_data *data, pu_int n, pu_options *o, pu_workspace *ws,
-                               pu_report *report)
-{
-    pu_options used = pu__model_options(model, o), tuned = used;
-    pu_data few = *data;
-    pu_real some;
-    const pu_results want = pu__model_wants(model, &used, &some);
-    pu_status status;
-    few.n = pu__min(n, data->n);
-    status = pu_tune(&model->lgm, &few, &used, ws, &want, &tuned, report);
-    if (!status) o->samples = tuned.samples, o->solve.iterations = tuned.solve.iterations;
-    return status;
-}
-
-/* ---- the loop ---- */
-
-PU__FN pu_status pu__fit_fail(pu_fit_report *report, pu_status status, const char *what)
-{
-    (void)pu__fail(&report->last, status, what, -1, -1);
-    report->status = status, report->where = report->last.where;
-    return status;
-}
-
-PU__FN pu_status pu__fit_check(const pu_model *model, const pu_data *data, const pu_fit_options *o, const pu_real *theta,
-                               pu_fit_report *report)
-{
-    if (!model) return pu__fit_fail(report, PU_E_NULL, "model");
-    if (!data) return pu__fit_fail(report, PU_E_NULL, "data");
-    if (!theta) return pu__fit_fail(report, PU_E_NULL, "theta");
-    if (data->pick) return pu__fit_fail(report, PU_E_ARGUMENT, "data.pick (the fit picks)");
-    if (o->steps < 0) return pu__fit_fail(report, PU_E_ARGUMENT, "fit.steps");
-    if ((int)o->optimizer < PU_ADAM || (int)o->optimizer > PU_LBFGS)
-        return pu__fit_fail(report, PU_E_ARGUMENT, "fit.optimizer");
-    if ((int)o->schedule < PU_RATE_CONSTANT || (int)o->schedule > PU_RATE_TAIL)
-        return pu__fit_fail(report, PU_E_ARGUMENT, "fit.schedule");
-    if (!(o->rate >= 0) || !pu__finite_double(o->rate)) return pu__fit_fail(report, PU_E_ARGUMENT, "fit.rate");
-    if (!(o->beta1 >= 0 && o->beta1 < 1)) return pu__fit_fail(report, PU_E_ARGUMENT, "fit.beta1");
-    if (!(o->beta2 >= 0 && o->beta2 < 1)) return pu__fit_fail(report, PU_E_ARGUMENT, "fit.beta2");
-    if (!(o->epsilon >= 0)) return pu__fit_fail(report, PU_E_ARGUMENT, "fit.epsilon");
-    if (!(o->momentum < 1)) return pu__fit_fail(report, PU_E_ARGUMENT, "fit.momentum");
-    if (!(o->tolerance >= 0)) return pu__fit_fail(report, PU_E_ARGUMENT, "fit.tolerance");
-    if (o->batch < 0 || o->batch > data->n) return pu__fit_fail(report, PU_E_ARGUMENT, "fit.batch");
-    if (o->accumulate < 0 || o->accumulate > INT32_MAX || (o->accumulate > 1 && !o->batch))
-        return pu__fit_fail(report, PU_E_ARGUMENT, "fit.accumulate (of mini-batches)");
-    if (o->history < 0 || o->history > 10000) return pu__fit_fail(report, PU_E_ARGUMENT, "fit.history");
-    if (o->batch && ((o->gradient.solve.m && o->gradient.solve.m_stride != PU_NONE) || o->gradient.solve.step))
-        return pu__fit_fail(report, PU_E_ARGUMENT, "fit.gradient.solve.m or step (of each datum: not with mini-batches)");
-    if (o->validate_every < 0) return pu__fit_fail(report, PU_E_ARGUMENT, "fit.validate_every");
-    if (o->patience < 0) return pu__fit_fail(report, PU_E_ARGUMENT, "fit.patience");
-    if (o->checkpoint_every < 0) return pu__fit_fail(report, PU_E_ARGUMENT, "fit.checkpoint_every");
-    if (!(o->seconds >= 0)) return pu__fit_fail(report, PU_E_ARGUMENT, "fit.seconds");
-    if (o->seconds > 0 && !o->clock) return pu__fit_fail(report, PU_E_NULL, "fit.clock");
-    if (o->warm_start && !o->fixed_probes)
-        return pu__fit_fail(report, PU_E_ARGUMENT, "fit.warm_start (only with fixed_probes)");
-    if (o->warm_start && (o->gradient.samples == PU_AUTO || o->gradient.solve.iterations == PU_AUTO))
-        return pu__fit_fail(report, PU_E_ARGUMENT, "fit.warm_start (not with PU_AUTO; pu_tune first)");
-    if (o->gradient.x0 || o->gradient.delta)
-        return pu__fit_fail(report, PU_E_ARGUMENT, "fit.gradient.x0 or delta (of the fit itself)");
-    if (o->optimizer == PU_LBFGS && o->batch) return pu__fit_fail(report, PU_E_ARGUMENT, "fit.batch (L-BFGS takes all data)");
-    if (o->optimizer == PU_LBFGS && !o->fixed_probes && o->gradient.kind != PU_EXACT && o->gradient.engine != PU_ENGINE_AUTO)
-        return pu__fit_fail(report, PU_E_ARGUMENT, "fit.fixed_probes (L-BFGS: or an exact gradient)");
-    if (o->resume && !o->checkpoint) return pu__fit_fail(report, PU_E_NULL, "fit.checkpoint");
-#ifdef PU_NO_STDIO
-    if (o->checkpoint) return pu__fit_fail(report, PU_E_UNSUPPORTED, "fit.checkpoint (PU_NO_STDIO)");
-#endif
-    return PU_OK;
-}
-
-/* memory: from the front of a fixed block, whose rest is for the gradients; else a block of its own */
-PU__FN pu_status pu__front(pu__arena *arena, pu_workspace *ws, pu_workspace *own, pu_workspace *rest, pu_report *report)
-{
-    const size_t need = pu__arena_bytes(arena);
-    memset(own, 0, sizeof *own), memset(rest, 0, sizeof *rest);
-    own->allocator = rest->allocator = ws->allocator;
-    if (!ws->fixed) return pu__arena_open(arena, own, report);
-    own->fixed = rest->fixed = 1, own->block = ws->block, own->bytes = ws->bytes;
-    if (!arena->overflow && need <= ws->bytes) rest->block = (unsigned char *)ws->block + need, rest->bytes = ws->bytes - need;
-    return pu__arena_open(arena, own, report);
-}
-
-PU__FN void pu__fit_tell(pu__fit *f, double start)
-{
-    pu_fit_report *r = f->report;
-    r->step = (pu_int)f->c.step, r->epoch = (pu_int)f->c.epoch, r->gradients = (pu_int)f->c.gradients,
-    r->rejected = (pu_int)f->c.rejected;
-    r->objective = f->c.objective, r->objective_se = f->c.objective_se, r->gradient = f->c.gradient,
-    r->gradient_se = f->c.gradient_se;
-    r->rate = f->c.rate, r->validation = f->c.validation, r->best = f->c.best, r->best_step = (pu_int)f->c.best_step;
-    r->theta = f->theta;
-    if (f->o->clock) {
-        const double done = (double)(r->step - r->resumed);
-        r->seconds = f->o->clock(f->o->user) - start;
-        r->steps_per_second = r->seconds > 0 ? done / r->seconds : 0;
-        r->seconds_left = r->steps_per_second > 0 ? (double)(r->steps - r->step) / r->steps_per_second : -1;
-        if (f->o->seconds > 0 && r->seconds_left > f->o->seconds - r->seconds)
-            r->seconds_left = pu__max(0, f->o->seconds - r->seconds);
-    }
-}
-
-/* After a step: validation, best point, reasons to end. 1: stop (report->stop says why) */
-PU__FN int pu__fit_after(pu__fit *f, double start)
-{
-    const pu_fit_options *o = f->o;
-    pu_fit_report *r = f->report;
-    const pu_int every = o->validate_every ? o->validate_every : 10;
-    const int quiet = f->exact || f->fixed; /* no fresh noise in the gradient: the tolerance is absolute */
-    int end = 0;
-    if (o->validate && ((pu_int)f->c.step % every == 0 || (pu_int)f->c.step == r->steps)) {
-        f->c.validation = o->validate(f->model, f->theta, o->user);
-        if (f->c.validation < f->c.best) {
-            f->c.best = f->c.validation, f->c.best_step = f->c.step, f->c.stale = 0;
-            pu__copy(f->best, f->theta, f->n);
-        } else f->c.stale++;
-        if (f->c.validation != f->c.validation || (o->patience > 0 && (pu_int)f->c.stale >= o->patience))
-            end = 1, r->stop = PU_FIT_VALIDATION;
-    }
-    if (o->tolerance > 0) {
-        const double limit = quiet ? o->tolerance : o->tolerance * f->c.gradient_se;
-        f->c.within = f->c.gradient <= limit ? f->c.within + 1 : 0;
-        if (!end && (int)f->c.within >= (quiet ? 1 : 3)) end = 1, r->stop = PU_FIT_GRADIENT;
-    }
-    pu__fit_tell(f, start);
-    if (!end && o->seconds > 0 && r->seconds >= o->seconds) end = 1, r->stop = PU_FIT_TIME;
-    if (o->progress && o->progress(r, o->user) && !end) end = 1, r->stop = PU_FIT_CALLBACK;
-    return end;
-}
-
-PU__FN pu_status pu__fit_loop(pu__fit *f, double start)
-{
-    const pu_fit_options *o = f->o;
-    pu_fit_report *r = f->report;
-    const pu_int every = o->checkpoint_every ? o->checkpoint_every : 10;
-    int end = 0, stuck = 0;
-    char path[1024];
-    (void)path, (void)every;
-    while (!end && (pu_int)f->c.step < r->steps) {
-        pu_status status = o->optimizer == PU_LBFGS ? pu__fit_lbfgs(f, &stuck) : pu__fit_first_order(f, &stuck);
-        if (status) {
-            r->status = status, r->where = r->last.where;
-            pu__fit_tell(f, start);
-            return status;
-        }
-        if (stuck) {
-            end = 1, r->stop = PU_FIT_STUCK;
-            pu__fit_tell(f, start);
-        } else {
-            f->c.step++;
-            end = pu__fit_after(f, start);
-        }
-#ifndef PU_NO_STDIO
-        if (o->checkpoint && (end || (pu_int)f->c.step % every == 0 || (pu_int)f->c.step == r->steps)) {
-            const char *wrong = pu__fit_save(f, path, sizeof path);
-            if (wrong) return pu__fit_fail(r, PU_E_FILE, wrong);
-        }
-#endif
-    }
-    return PU_OK;
-}
-
-PU__FN void pu__fit_sizes(pu__fit *f, pu_int K)
-{
-    const pu_fit_options *o = f->o;
-    f->n = f->model->params, f->N = f->data->n, f->D = f->model->lgm.Gamma->rows, f->K = K;
-    f->pairs = o->history ? o->history : 10;
-    f->fixed = o->fixed_probes != 0;
-    f->se = o->tolerance > 0 && !f->fixed && o->gradient.kind != PU_EXACT;
-    f->compare = !o->batch && !o->validate;
-    f->threads = pu__threads(o->gradient.threads, 3.0 * (double)f->n);
 }
 
 PU_DEF pu_status pu_fit_bytes(pu_model *model, const pu_data *data, const pu_fit_options *options, size_t *bytes,
@@ -13432,26 +13646,173 @@ PU_DEF pu_status pu_fit_bytes(pu_model *model, const pu_data *data, const pu_fit
     pu_report local;
     pu_fit_options o;
     pu__arena arena = PU__ARENA;
-    pu__fit f;
+    pu__fit fit;
     size_t gradients = 0;
     pu_status status;
     if (!report) report = &local;
-    memset(&o, 0, sizeof o), memset(&f, 0, sizeof f);
+    pu__report_clear(report);
+    if (!bytes) return pu__refuse(report, PU_E_NULL, "bytes");
+    memset(&o, 0, sizeof o);
+    memset(&fit, 0, sizeof fit);
     if (options) o = *options;
-    f.model = model, f.data = data, f.o = &o;
-    if (!bytes) {
-        pu__report_clear(report);
-        return pu__refuse(report, PU_E_NULL, "bytes");
-    }
-    f.se = o.tolerance > 0 && !o.fixed_probes && o.gradient.kind != PU_EXACT;
-    status = pu_model_gradient_bytes(model, data, &o.gradient, f.se, &gradients, report); /* all data as one batch: no batch
-                                                                                             needs more */
+    fit.model = model;
+    fit.data = data;
+    fit.o = &o;
+    /* All data as one batch: no mini-batch needs more. */
+    status = pu_model_gradient_bytes(model, data, &o.gradient, pu__fit_wants_se(&o), &gradients, report);
     if (status) return status;
-    pu__fit_sizes(&f, report->samples);
-    pu__fit_layout(&f, &arena);
-    if (o.warm_start) (void)pu__far_blocks(&arena, 1, f.N * (f.K + 1), f.D); /* pu_gradient stages the solutions */
-    report->bytes = *bytes = pu__add(pu__arena_bytes(&arena), gradients, &arena.overflow);
+    pu__fit_layout(&fit, report->samples, &arena);
+    /* pu_gradient stages the solutions of warm starts. */
+    if (o.warm_start) (void)pu__reals(&arena, fit.N * (fit.K + 1), fit.D);
+    *bytes = pu__add(pu__arena_bytes(&arena), gradients, &arena.overflow);
+    report->bytes = *bytes;
     return arena.overflow ? pu__refuse(report, PU_E_OVERFLOW, "workspace") : PU_OK;
+}
+
+/* Memory of a call that makes many gradients: its own arrays, and a workspace for the gradients. */
+typedef struct {
+    pu_workspace own;        /* the arrays: a block of their own, or the front of the caller's fixed one */
+    pu_workspace rest;       /* the remainder of the caller's block; or temporary, when the caller gave no workspace */
+    pu_workspace *gradients; /* rest, or the caller's workspace that grows */
+} pu__split;
+
+/* Opens a measured arena in the caller's workspace (NULL: none), zeroed. */
+PU__FN pu_status pu__split_open(pu__split *split, pu__arena *arena, pu_workspace *ws, pu_report *report)
+{
+    const size_t need = pu__arena_bytes(arena);
+    pu_status status;
+    memset(split, 0, sizeof *split);
+    split->gradients = ws && !ws->fixed ? ws : &split->rest;
+    if (ws) split->own.allocator = ws->allocator;
+    if (ws && ws->fixed) {
+        split->own = *ws;
+        split->rest = *ws;
+        if (need <= ws->bytes) {
+            split->rest.block = (unsigned char *)ws->block + need;
+            split->rest.bytes -= need;
+        }
+    }
+    status = pu__arena_open(arena, &split->own, report);
+    if (!status) memset(split->own.block, 0, need);
+    return status;
+}
+
+/* Gives back what the call took itself. */
+PU__FN void pu__split_free(pu__split *split)
+{
+    pu_workspace_free(&split->own);
+    pu_workspace_free(&split->rest);
+}
+
+/* ---- the loop ---- */
+
+/* K and I for PU_AUTO, found once with the data of a whole step: gradients of different steps must be comparable, and a pilot
+   costs as much as some of them. A checkpoint keeps them. */
+PU__FN pu_status pu__fit_tune(pu__fit *fit)
+{
+    pu_fit_options *o = fit->o;
+    pu_data few = *fit->data;
+    pu_status status = PU_OK;
+    if (!pu__to_tune(&o->gradient)) return PU_OK;
+    if (fit->now.samples > 0) {
+        o->gradient.samples = (pu_int)fit->now.samples;
+        o->gradient.solve.iterations = (pu_int)fit->now.iterations;
+        return PU_OK;
+    }
+    if (o->batch) few.n = pu__min(pu__min(o->batch, fit->N / o->accumulate + 1) * o->accumulate, fit->N);
+    status = pu__model_tune(fit->model, &few, &o->gradient, fit->ws, &fit->report->last);
+    fit->now.samples = (double)o->gradient.samples;
+    fit->now.iterations = (double)o->gradient.solve.iterations;
+    return status ? pu__fit_failed(fit->report, status) : PU_OK;
+}
+
+/* After a step: validation, the best point, the progress function. report->stop tells whether and why to end here. */
+PU__FN void pu__fit_judge(pu__fit *fit)
+{
+    const pu_fit_options *o = fit->o;
+    const pu_int step = (pu_int)fit->now.step;
+    pu__fit_state *now = &fit->now;
+    pu_fit_report *r = fit->report;
+    if (o->validate && (step % o->validate_every == 0 || step == r->steps)) {
+        now->validation = o->validate(fit->model, fit->theta, o->user);
+        now->stale++;
+        if (now->validation < now->best) {
+            now->stale = 0;
+            pu__fit_keep_best(fit, now->validation, now->step);
+        }
+        if (now->validation != now->validation || (o->patience > 0 && (pu_int)now->stale >= o->patience))
+            r->stop = PU_FIT_VALIDATION;
+    }
+    if (o->tolerance > 0) {
+        /* Without fresh noise the tolerance is absolute, and once is enough. */
+        const int is_quiet = fit->exact || o->fixed_probes;
+        const double limit = is_quiet ? o->tolerance : o->tolerance * now->gradient_se;
+        now->within = now->gradient <= limit ? now->within + 1 : 0;
+        if (!r->stop && now->within >= (is_quiet ? 1 : 3)) r->stop = PU_FIT_GRADIENT;
+    }
+    pu__fit_update_report(fit);
+    if (!r->stop && o->seconds > 0 && r->seconds >= o->seconds) r->stop = PU_FIT_TIME;
+    if (o->progress && o->progress(r, o->user) && !r->stop) r->stop = PU_FIT_CALLBACK;
+}
+
+/* Steps until there is a reason to end; PU_FIT_STEPS, which is 0, means that there is none yet. */
+PU__FN pu_status pu__fit_loop(pu__fit *fit)
+{
+    const pu_fit_options *o = fit->o;
+    pu_fit_report *r = fit->report;
+    int stuck = 0;
+    while (!r->stop && r->step < r->steps) {
+        const pu_status status = (o->optimizer == PU_LBFGS ? pu__fit_lbfgs : pu__fit_first_order)(fit, &stuck);
+        if (status) {
+            pu__fit_update_report(fit);
+            return pu__fit_failed(r, status);
+        }
+        if (stuck) {
+            r->stop = PU_FIT_STUCK;
+            pu__fit_update_report(fit);
+        } else {
+            fit->now.step++;
+            pu__fit_judge(fit);
+        }
+        if (o->checkpoint && (r->stop || r->step % o->checkpoint_every == 0 || r->step == r->steps)) {
+            const char *wrong = pu__fit_save(fit);
+            if (wrong) return pu__fit_refuse(r, PU_E_FILE, wrong);
+        }
+    }
+    return PU_OK;
+}
+
+/* The fit from its start, or from its checkpoint, to the end. theta (n) is the result: the best point, or the last where
+   points cannot be compared. */
+PU__FN pu_status pu__fit_run(pu__fit *fit, pu_real *theta)
+{
+    pu_fit_options *o = fit->o;
+    pu_fit_report *r = fit->report;
+    const char *wrong;
+    pu_status status = PU_OK;
+    pu__copy(fit->theta, theta, fit->n);
+    pu__copy(fit->next, theta, fit->n);
+    if (fit->best) pu__copy(fit->best, theta, fit->n);
+    fit->now.best = HUGE_VAL;
+    fit->now.best_step = -1;
+    fit->now.validation = (double)NAN;
+    fit->fingerprint = pu__fit_fingerprint(fit);
+    pu__fit_defaults(o);
+    if (o->resume) {
+        wrong = pu__fit_load(fit);
+        if (wrong) status = pu__fit_refuse(r, PU_E_FILE, wrong);
+    }
+    if (!status) status = pu__fit_tune(fit);
+    if (o->clock) fit->start = o->clock(o->user);
+    pu__fit_update_report(fit);
+    if (status) return status;
+    if (fit->order) pu__fit_shuffle(fit);
+    status = pu__fit_loop(fit);
+    /* Whatever happened, the best point so far; unless nothing did. */
+    if (status != PU_E_FILE || r->step > r->resumed)
+        pu__copy(theta, fit->now.best_step >= 0 ? fit->best : fit->theta, fit->n);
+    if (!status) (void)pu_model_set(fit->model, theta, NULL);
+    return status;
 }
 
 PU_DEF pu_status pu_fit(pu_model *model, const pu_data *data, const pu_fit_options *options, pu_workspace *ws, pu_real *theta,
@@ -13459,151 +13820,177 @@ PU_DEF pu_status pu_fit(pu_model *model, const pu_data *data, const pu_fit_optio
 {
     pu_fit_report local;
     pu_fit_options o;
-    pu_workspace mine, own, rest;
+    pu__split memory;
     pu__arena arena = PU__ARENA;
-    pu__fit f;
-    double start = 0;
-    size_t bytes = 0;
+    pu__fit fit;
+    size_t bytes;
+    pu_int K;
+    const char *wrong;
     pu_status status;
     if (!report) report = &local;
-    memset(report, 0, sizeof *report), memset(&o, 0, sizeof o), memset(&f, 0, sizeof f), memset(&mine, 0, sizeof mine);
+    memset(report, 0, sizeof *report);
+    memset(&o, 0, sizeof o);
+    memset(&fit, 0, sizeof fit);
     if (options) o = *options;
-    if (!ws) ws = &mine;
     pu__report_clear(&report->last);
     report->where = report->last.where;
-    report->seconds = report->steps_per_second = report->seconds_left = -1;
-    report->steps = o.steps ? o.steps : 200, report->best_step = -1;
-    status = pu__fit_check(model, data, &o, theta, report);
-    if (status) return status;
+    report->seconds = -1;
+    report->steps_per_second = -1;
+    report->seconds_left = -1;
+    report->steps = o.steps ? o.steps : 200;
+    report->best_step = -1;
+    if (!model) return pu__fit_refuse(report, PU_E_NULL, "model");
+    if (!data) return pu__fit_refuse(report, PU_E_NULL, "data");
+    if (!theta) return pu__fit_refuse(report, PU_E_NULL, "theta");
+    wrong = pu__fit_wrong_option(data, &o, &status);
+    if (wrong) return pu__fit_refuse(report, status, wrong);
+    /* Checks everything else, and tells K. */
     status = pu_model_set(model, theta, &report->last);
-    if (!status) status = pu_model_gradient_bytes(model, data, &o.gradient, 0, &bytes, &report->last); /* everything else, too
-                                                                                                          */
-    if (status) {
-        report->status = status, report->where = report->last.where;
-        return status;
-    }
-    f.model = model, f.data = data, f.o = &o, f.report = report;
-    pu__fit_sizes(&f, report->last.samples);
-    pu__fit_layout(&f, &arena);
-    status = pu__front(&arena, ws, &own, &rest, &report->last);
-    if (status) return pu__fit_fail(report, status, "workspace");
-    f.ws = ws->fixed ? &rest : ws;
-    pu__fit_layout(&f, &arena);
-    pu__copy(f.theta, theta, f.n);
-    if (f.best) pu__copy(f.best, theta, f.n);
-    pu__copy(f.before, theta, f.n);
-    pu__zeros(f.m, f.n), pu__zeros(f.g, f.n);
-    if (f.v) pu__zeros(f.v, f.n);
-    if (f.S)
-        pu__zeros(f.S, f.pairs * f.n), pu__zeros(f.Y, f.pairs * f.n);
-    if (f.rho) memset(f.rho, 0, (size_t)(2 * f.pairs) * sizeof(double));
-    if (f.x) pu__zeros(f.x, f.N * (f.K + 1) * f.D);
-    f.c.best = HUGE_VAL, f.c.best_step = -1, f.c.validation = (double)NAN;
-#ifndef PU_NO_STDIO
-    f.print = pu__fit_print(&f);
-    if (o.resume) {
-        int found = 0;
-        const pu__counts fresh = f.c;
-        const char *wrong = pu__fit_load(&f, &found);
-        if (wrong) status = pu__fit_fail(report, PU_E_FILE, wrong), f.c = fresh; /* what was read means nothing */
-        report->resumed = found && !wrong ? (int)f.c.step : 0;
-    }
-#endif
-    if (!status && pu__to_tune(&o.gradient)) {
-        if (!(f.c.samples > 0)) {
-            const pu_int parts = o.accumulate ? o.accumulate : 1;
-            status = pu__tune_once(model, data, o.batch ? pu__min(o.batch, f.N / parts + 1) * parts : f.N, &o.gradient, f.ws,
-                                   &report->last);
-            if (status) report->status = status, report->where = report->last.where;
-            f.c.samples = (double)o.gradient.samples, f.c.iterations = (double)o.gradient.solve.iterations;
-        }
-        o.gradient.samples = (pu_int)f.c.samples, o.gradient.solve.iterations = (pu_int)f.c.iterations;
-    }
-    if (!status && f.order) pu__fit_shuffle(&f);
-    if (o.clock) start = o.clock(o.user);
-    pu__fit_tell(&f, start);
-    if (!status) {
-        status = pu__fit_loop(&f, start);
-        if (status != PU_E_FILE || f.c.step > (double)report->resumed) /* whatever happened, the best point so far */
-            pu__copy(theta, f.c.best_step >= 0 ? f.best : f.theta, f.n);
-        if (!pu__fatal(status)) (void)pu_model_set(model, theta, NULL);
-    }
+    if (!status) status = pu_model_gradient_bytes(model, data, &o.gradient, 0, &bytes, &report->last);
+    if (status) return pu__fit_failed(report, status);
+    K = report->last.samples;
+    fit.model = model;
+    fit.data = data;
+    fit.o = &o;
+    fit.report = report;
+    pu__fit_layout(&fit, K, &arena);
+    status = pu__split_open(&memory, &arena, ws, &report->last);
+    if (status) return pu__fit_refuse(report, status, "workspace");
+    pu__fit_layout(&fit, K, &arena);
+    fit.ws = memory.gradients;
+    status = pu__fit_run(&fit, theta);
     report->theta = theta;
-    pu_workspace_free(&own), pu_workspace_free(&mine);
+    pu__split_free(&memory);
     return status;
 }
 
-/* (N H)^-1 in full (`full`), or the roots of its diagonal */
-PU__FN pu_status pu__fit_covariance(pu_model *model, const pu_data *data, const pu_options *options, pu_workspace *ws,
-                                    const pu_real *theta, int full, pu_real *out, pu_report *report)
+/* ---- standard errors ---- */
+
+/* The second derivative of the mean NLL in theta, and what it is made with. */
+typedef struct {
+    pu_model *model;
+    const pu_data *data;
+    const pu_real *theta;
+    pu_options options;    /* K and I known */
+    pu_workspace *ws;      /* memory of the gradients */
+    pu_int n;              /* params */
+    pu_real *at;           /* n: theta but for one entry */
+    pu_real *above, *below;/* n: gradients there */
+    double *H;             /* n x n */
+} pu__curvature;
+
+/* Its arrays. Called twice: the first arena only measures. */
+PU__FN void pu__curvature_layout(pu__curvature *c, pu__arena *arena)
 {
-    pu_report local;
-    pu_workspace mine, own, rest;
-    pu__arena arena = PU__ARENA;
-    pu_real *at = NULL, *g = NULL, *column = NULL;
-    double *H = NULL;
-    const double step = pow((double)PU__EPS, 1.0 / 3);
-    pu_options fixed;
-    pu_status status;
-    pu_int n, i, j, l, pass;
-    if (!report) report = &local;
-    memset(&mine, 0, sizeof mine);
-    if (!ws) ws = &mine;
-    status = pu_model_set(model, theta, report);
-    if (status) return status;
-    if (!out) return pu__refuse(report, PU_E_NULL, full ? "covariance" : "se");
-    n = model->params;
-    for (pass = 0; pass < 2; pass++) {
-        at = pu__reals(&arena, n, 1), g = pu__reals(&arena, n, 1), column = pu__reals(&arena, n, 1);
-        H = (double *)pu__take(&arena, n, n, sizeof(double));
-        if (pass == 0) status = pu__front(&arena, ws, &own, &rest, report);
-        if (status) return status;
+    c->at = pu__reals(arena, c->n, 1);
+    c->above = pu__reals(arena, c->n, 1);
+    c->below = pu__reals(arena, c->n, 1);
+    c->H = (double *)pu__take(arena, c->n, c->n, sizeof(double));
+}
+
+/* Row i of H = (g(theta + h e_i) - g(theta - h e_i)) / 2h, with 2h the distance of the two points after rounding. */
+PU__FN pu_status pu__curvature_measure(pu__curvature *c, pu_report *report)
+{
+    const double root = pow((double)PU__EPS, 1.0 / 3);
+    pu_int i, j;
+    pu__copy(c->at, c->theta, c->n);
+    for (i = 0; i < c->n; i++) {
+        const double theta = (double)c->theta[i];
+        double width;
+        pu_status status;
+        c->at[i] = (pu_real)(theta + root * pu__max(1, fabs(theta)));
+        width = (double)c->at[i];
+        status = pu_model_gradient(c->model, c->at, c->data, &c->options, c->ws, c->above, NULL, report);
+        if (pu__fatal(status)) return status;
+        c->at[i] = (pu_real)(2 * theta - width);
+        width -= (double)c->at[i];
+        status = pu_model_gradient(c->model, c->at, c->data, &c->options, c->ws, c->below, NULL, report);
+        if (pu__fatal(status)) return status;
+        c->at[i] = c->theta[i];
+        for (j = 0; j < c->n; j++) c->H[i * c->n + j] = ((double)c->above[j] - (double)c->below[j]) / width;
     }
-    memset(&fixed, 0, sizeof fixed);
-    if (options) fixed = *options;
-    if (pu__to_tune(&fixed)) status = pu__tune_once(model, data, data->n, &fixed, ws->fixed ? &rest : ws, report);
-    pu__copy(at, theta, n);
-    for (i = 0; i < n && !status; i++) {
-        double h = step * pu__max(1, fabs((double)theta[i]));
-        at[i] = (pu_real)((double)theta[i] + h);
-        h = (double)at[i];
-        status = pu_model_gradient(model, at, data, &fixed, ws->fixed ? &rest : ws, column, NULL, report);
-        if (pu__fatal(status)) break;
-        at[i] = (pu_real)(2 * (double)theta[i] - h), h -= (double)at[i]; /* what was really added, twice */
-        status = pu_model_gradient(model, at, data, &fixed, ws->fixed ? &rest : ws, g, NULL, report);
-        if (pu__fatal(status)) break;
-        status = PU_OK;
-        at[i] = theta[i];
-        for (j = 0; j < n; j++) H[i * n + j] = ((double)column[j] - (double)g[j]) / h;
+    return PU_OK;
+}
+
+/* L L' = (H + H')/2 in place, then column j of L^-1 from the diagonal on in row j. Returns -1, or the row where H (n x n) is
+   not positive definite. */
+PU__FN pu_int pu__curvature_factor(pu_int n, double *H)
+{
+    pu_int i, j, l;
+    for (i = 0; i < n; i++) {
+        for (j = 0; j <= i; j++) H[i * n + j] = (H[i * n + j] + H[j * n + i]) / 2;
     }
-    if (!status) { /* L L' = (H + H')/2, then L^-1 row by row: the diagonal of H^-1 is the squared columns of L^-1 */
-        for (i = 0; i < n; i++)
-            for (j = 0; j <= i; j++) H[i * n + j] = (H[i * n + j] + H[j * n + i]) / 2;
-        for (i = 0; i < n && !status; i++)
-            for (j = 0; j <= i && !status; j++) {
-                double s = H[i * n + j];
-                for (l = 0; l < j; l++) s -= H[i * n + l] * H[j * n + l];
-                if (j < i) H[i * n + j] = s / H[j * n + j];
-                else if (s > 0 && pu__finite_double(s)) H[i * n + i] = sqrt(s);
-                else status = pu__fail(report, PU_E_NOT_DEFINITE, "second derivative in theta", -1, i);
-            }
+    for (i = 0; i < n; i++) {
+        for (j = 0; j <= i; j++) {
+            double s = H[i * n + j];
+            for (l = 0; l < j; l++) s -= H[i * n + l] * H[j * n + l];
+            if (j == i && !(s > 0 && pu__finite_double(s))) return i;
+            H[i * n + j] = j < i ? s / H[j * n + j] : sqrt(s);
+        }
     }
-    for (j = 0; j < n && !status; j++)
-        for (i = j; i < n; i++) { /* column j of L^-1, kept above the diagonal, in row j */
+    for (j = 0; j < n; j++) {
+        for (i = j; i < n; i++) {
             double s = i == j;
             for (l = j; l < i; l++) s -= H[i * n + l] * H[j * n + l];
             H[j * n + i] = s / H[i * n + i];
         }
-    for (i = 0; i < n && !status; i++) /* H^-1 = L^-T L^-1 */
-        for (j = full ? 0 : i; j <= i; j++) {
+    }
+    return -1;
+}
+
+/* out = (N H)^-1 = L^-T L^-1 / N in full (n x n), or the roots of its diagonal (n). H: from pu__curvature_factor. */
+PU__FN void pu__curvature_invert(const pu__curvature *c, int is_full, pu_real *out)
+{
+    const pu_int n = c->n;
+    pu_int i, j, l;
+    for (i = 0; i < n; i++) {
+        for (j = is_full ? 0 : i; j <= i; j++) {
             double sum = 0;
-            for (l = i; l < n; l++) sum += H[i * n + l] * H[j * n + l];
-            sum /= (double)data->n;
-            if (full) out[i * n + j] = out[j * n + i] = (pu_real)sum;
-            else out[i] = (pu_real)sqrt(sum);
+            for (l = i; l < n; l++) sum += c->H[i * n + l] * c->H[j * n + l];
+            sum /= (double)c->data->n;
+            if (is_full) {
+                out[i * n + j] = (pu_real)sum;
+                out[j * n + i] = (pu_real)sum;
+            } else {
+                out[i] = (pu_real)sqrt(sum);
+            }
         }
+    }
+}
+
+/* pu_fit_covariance (is_full) and pu_fit_errors */
+PU__FN pu_status pu__fit_covariance(pu_model *model, const pu_data *data, const pu_options *options, pu_workspace *ws,
+                                    const pu_real *theta, int is_full, pu_real *out, pu_report *report)
+{
+    pu_report local;
+    pu__split memory;
+    pu__arena arena = PU__ARENA;
+    pu__curvature c;
+    pu_status status;
+    if (!report) report = &local;
+    status = pu_model_set(model, theta, report);
+    if (status) return status;
+    if (!out) return pu__refuse(report, PU_E_NULL, is_full ? "covariance" : "se");
+    memset(&c, 0, sizeof c);
+    if (options) c.options = *options;
+    c.model = model;
+    c.data = data;
+    c.theta = theta;
+    c.n = model->params;
+    pu__curvature_layout(&c, &arena);
+    status = pu__split_open(&memory, &arena, ws, report);
+    if (status) return status;
+    pu__curvature_layout(&c, &arena);
+    c.ws = memory.gradients;
+    if (pu__to_tune(&c.options)) status = pu__model_tune(model, data, &c.options, c.ws, report);
+    if (!status) status = pu__curvature_measure(&c, report);
+    if (!status) {
+        const pu_int bad = pu__curvature_factor(c.n, c.H);
+        if (bad < 0) pu__curvature_invert(&c, is_full, out);
+        else status = pu__fail(report, PU_E_NOT_DEFINITE, "second derivative in theta", -1, bad);
+    }
     (void)pu_model_set(model, theta, NULL);
-    pu_workspace_free(&own), pu_workspace_free(&mine);
+    pu__split_free(&memory);
     return status;
 }
 

@@ -11746,17 +11746,18 @@ PU_DEF pu_status pu_predict(const pu_lgm *model, const pu_data *data, const pu_o
    >>model   theta -> canonical form -> gradient -> theta
    ------------------------------------------------------------------------------------------------ */
 
+/* Initialiser of a struct that begins zeroed. */
+#ifdef __cplusplus
+#define PU__ZERO {}
+#else
+#define PU__ZERO {0}
+#endif
+
 /* Points lgm at the operators kept in the struct itself. Their address is final only once the model is in its place. */
 PU__FN void pu__model_link(pu_model *model)
 {
     if (model->Gamma.rows > 0) model->lgm.Gamma = &model->Gamma;
     if (model->Phi.rows > 0) model->lgm.Phi = &model->Phi;
-}
-
-/* Records what a function of the model returned: its own negative status, or PU_E_OPERATOR for anything else. */
-PU__FN pu_status pu__model_failed(pu_report *report, pu_status status, const char *what, pu_int index)
-{
-    return pu__fail(report, status < 0 ? status : PU_E_OPERATOR, what, -1, index);
 }
 
 /* Checks theta and sets the model to it. model->sets counts the calls of `set`, also those that fail. */
@@ -11775,7 +11776,8 @@ PU_DEF pu_status pu_model_set(pu_model *model, const pu_real *theta, pu_report *
     if (index >= 0) return pu__fail(report, PU_E_NONFINITE, "theta", -1, index);
     model->sets++;
     status = model->set(model, theta, &index);
-    if (status) return pu__model_failed(report, status, "theta", index);
+    /* A status that is no refusal is not one that `set` may return. */
+    if (status) return pu__fail(report, status < 0 ? status : PU_E_OPERATOR, "theta", -1, index);
     pu__model_link(model);
     return PU_OK;
 }
@@ -11783,8 +11785,7 @@ PU_DEF pu_status pu_model_set(pu_model *model, const pu_real *theta, pu_report *
 /* The caller's options (NULL: defaults) with the model's own preconditioner and whether its psi is tied. */
 PU__FN pu_options pu__model_options(const pu_model *model, const pu_options *options)
 {
-    pu_options used;
-    memset(&used, 0, sizeof used);
+    pu_options used = PU__ZERO;
     if (options) used = *options;
     if (used.solve.solver == PU_PCG && !used.solve.m && model->m) {
         used.solve.m = model->m;
@@ -11799,8 +11800,7 @@ PU__FN pu_options pu__model_options(const pu_model *model, const pu_options *opt
 PU__FN pu_results pu__model_wants(const pu_model *model, const pu_options *used, pu_real *any)
 {
     const pu_solve_options *solve = &used->solve;
-    pu_results want;
-    memset(&want, 0, sizeof want);
+    pu_results want = PU__ZERO;
     if (model->uses & PU_USES_NU) want.nu = any;
     if (model->uses & PU_USES_GAMMA) want.Gamma = any;
     if (model->uses & PU_USES_PHI) want.Phi = any;
@@ -11828,51 +11828,60 @@ PU__FN pu_status pu__model_tune(const pu_model *model, const pu_data *data, pu_o
     return PU_OK;
 }
 
-/* One gradient in theta. Zero it, then fill in the first part. */
+/* One gradient in theta, from pu__model_task_make. */
 typedef struct {
-    pu_model *model;           /* set to the theta of interest */
+    /* What to do. */
+    pu_model *model;        /* set to theta */
     const pu_data *data;
-    const pu_options *options; /* NULL = defaults */
-    pu_workspace *ws;          /* NULL = memory of the call's own */
-    pu_real *grad;             /* params */
-    pu_real *se;               /* params or NULL: standard errors */
-    pu_real *x;                /* N x (K+1) x D or NULL: the solutions */
-    int grad_is_scratch;       /* grad may be written to even when the call fails: Phi's gradient is made in place */
-
-    pu_options used;           /* of the model, K and I known */
-    pu_results want, found;    /* canonical gradients: which are wanted, where they lie */
-    pu_real *staged;           /* params: the caller's arrays are written only when nothing can fail any more */
-    pu_real *group_grad;       /* params: gradient of one group of probes */
-    double *variance;          /* params: squared standard errors */
-    pu_real any;               /* its address marks what is wanted before there is memory */
-    void *rest;                /* memory of pu_gradient, where the canonical gradients stay */
+    pu_options options;     /* of the model */
+    pu_workspace *ws;       /* NULL = memory of the call's own */
+    pu_real *grad;          /* params */
+    pu_real *se;            /* params or NULL: standard errors */
+    pu_real *x;             /* N x (K+1) x D or NULL: the solutions */
+    int grad_is_scratch;    /* grad may be written to even when the call fails: Phi's gradient is made in place */
+    /* Used on the way. The caller's arrays are written only when nothing can fail any more. */
+    pu_results want, found; /* canonical gradients: which are wanted, where they lie */
+    pu_real *staged;        /* params: grad */
+    pu_real *group_grad;    /* params: gradient of one group of probes */
+    double *variance;       /* params: squared standard errors */
+    pu_real any;            /* its address marks what is wanted before there is memory */
+    void *rest;             /* memory of pu_gradient, where the canonical gradients stay */
     size_t rest_bytes;
 } pu__model_task;
 
-/* Lays out the staged arrays and pu_gradient's memory; report tells K and the number of groups. Called twice: the first
-   arena only measures. */
+/* The gradient of a model for data and options (NULL: defaults); the rest is zero. */
+PU__FN pu__model_task pu__model_task_make(pu_model *model, const pu_data *data, const pu_options *options)
+{
+    pu__model_task task = PU__ZERO;
+    task.model = model;
+    task.data = data;
+    task.options = pu__model_options(model, options);
+    return task;
+}
+
+/* Lays out the staged arrays and pu_gradient's memory. Called twice: the first arena only measures. report tells K and the
+   number of groups. */
 PU__FN pu_status pu__model_layout(pu__model_task *task, pu__arena *arena, pu_report *report)
 {
     const pu_lgm *lgm = &task->model->lgm;
     const pu_int params = task->model->params;
     pu_status status = pu__check_model(lgm, report);
     if (status) return status;
-    task->want = pu__model_wants(task->model, &task->used, &task->any);
+    task->want = pu__model_wants(task->model, &task->options, &task->any);
     task->want.x = task->x;
     if (task->se) task->want.replicates = &task->any;
-    task->staged = pu__reals(arena, params, 1);
-    status = pu_gradient_bytes(lgm, task->data, &task->used, &task->want, &task->rest_bytes, report);
+    status = pu_gradient_bytes(lgm, task->data, &task->options, &task->want, &task->rest_bytes, report);
     if (status) return status;
     task->rest = pu__take(arena, 1, 1, task->rest_bytes);
-    if (task->se) {
-        const pu_int each = lgm->Gamma->params + lgm->Phi->params + lgm->Phi->rows;
-        task->want.replicates = pu__reals(arena, report->groups, each);
-        task->group_grad = pu__reals(arena, params, 1);
-        task->variance = (double *)pu__take(arena, params, 1, sizeof(double));
-    }
+    task->staged = pu__reals(arena, params, 1);
+    if (!task->se) return PU_OK;
+    task->want.replicates = pu__reals(arena, report->groups, lgm->Gamma->params + lgm->Phi->params + lgm->Phi->rows);
+    task->group_grad = pu__reals(arena, params, 1);
+    task->variance = (double *)pu__take(arena, params, 1, sizeof(double));
     return PU_OK;
 }
 
+/* Measures the arena of pu_model_gradient. theta is not needed: sizes do not depend on it. */
 PU_DEF pu_status pu_model_gradient_bytes(pu_model *model, const pu_data *data, const pu_options *options, int se, size_t *bytes,
                                          pu_report *report)
 {
@@ -11886,16 +11895,12 @@ PU_DEF pu_status pu_model_gradient_bytes(pu_model *model, const pu_data *data, c
     if (!bytes) return pu__refuse(report, PU_E_NULL, "bytes");
     if (model->params < 1) return pu__refuse(report, PU_E_ARGUMENT, "model.params");
     pu__model_link(model);
-    memset(&task, 0, sizeof task);
-    task.model = model;
-    task.data = data;
-    task.used = pu__model_options(model, options);
+    task = pu__model_task_make(model, data, options);
     if (se) task.se = &task.any;
     status = pu__model_layout(&task, &arena, report);
     if (status) return status;
     if (arena.overflow) return pu__refuse(report, PU_E_OVERFLOW, "workspace");
-    *bytes = pu__arena_bytes(&arena);
-    report->bytes = *bytes;
+    report->bytes = *bytes = pu__arena_bytes(&arena);
     return PU_OK;
 }
 
@@ -11906,23 +11911,24 @@ PU_DEF pu_status pu_model_gradient_bytes(pu_model *model, const pu_data *data, c
 PU__FN pu_status pu__model_variance(pu__model_task *task, pu_int K, pu_int G)
 {
     const pu_model *model = task->model;
-    const pu_int Gamma = model->lgm.Gamma->params;
-    const pu_int Phi = model->lgm.Phi->params;
-    pu_real *replicate = task->found.replicates;
+    const pu_lgm *lgm = &model->lgm;
+    pu_real *next = task->found.replicates;
     pu_results group = task->found;
     pu_int g, i;
     memset(task->variance, 0, (size_t)model->params * sizeof(double));
     for (g = 0; g < G; g++) {
         const double share = (double)pu__group_size(K, G, g) / (double)K;
-        if (group.Gamma) group.Gamma = replicate;
-        if (group.Phi) group.Phi = replicate + Gamma;
-        if (group.psi) group.psi = replicate + Gamma + Phi;
+        if (group.Gamma) group.Gamma = next;
+        next += lgm->Gamma->params;
+        if (group.Phi) group.Phi = next;
+        next += lgm->Phi->params;
+        if (group.psi) group.psi = next;
+        next += lgm->Phi->rows;
         if (model->pull(model, &group, task->group_grad)) return PU_E_OPERATOR;
         for (i = 0; i < model->params; i++) {
             const double off = (double)task->group_grad[i] - (double)task->staged[i];
             task->variance[i] += share * off * off / (double)(G - 1);
         }
-        replicate += Gamma + Phi + model->lgm.Phi->rows;
     }
     return PU_OK;
 }
@@ -11952,41 +11958,38 @@ PU__FN pu_status pu__model_pull(pu__model_task *task, pu_status status, pu_repor
     return status;
 }
 
-/* Gradient at the theta that the model is set to. Without a report the likelihood is left out, as in pu_gradient. */
+/* The gradient of the task. Without a report the likelihood is left out, as in pu_gradient. */
 PU__FN pu_status pu__model_run(pu__model_task *task, pu_report *report)
 {
     const int want_nll = report != NULL;
     pu_report local;
     char tuning[sizeof local.plan] = ""; /* how K and I were found: goes before the plan of the run */
-    pu_workspace own, rest;
+    pu_model *model = task->model;
+    pu_workspace own = PU__ZERO, rest = PU__ZERO;
     pu__arena arena = PU__ARENA;
     pu_status status = PU_OK;
     if (!report) report = &local;
     pu__report_clear(report);
-    if (!task->model->pull) return pu__refuse(report, PU_E_NULL, "model.pull");
+    if (!model->pull) return pu__refuse(report, PU_E_NULL, "model.pull");
     if (!task->grad) return pu__refuse(report, PU_E_NULL, "grad");
-    memset(&own, 0, sizeof own);
-    memset(&rest, 0, sizeof rest);
     if (!task->ws) task->ws = &own;
-    task->used = pu__model_options(task->model, task->options);
     /* pu_gradient would tune, too, but the sizes below depend on K and I. */
-    if (pu__to_tune(&task->used)) {
-        status = pu__model_tune(task->model, task->data, &task->used, task->ws, report);
+    if (pu__to_tune(&task->options)) {
+        status = pu__model_tune(model, task->data, &task->options, task->ws, report);
         memcpy(tuning, report->plan, sizeof tuning);
     }
     if (!status) status = pu__model_layout(task, &arena, report);
     if (!status) status = pu__arena_open(&arena, task->ws, report);
     if (!status) {
-        const size_t bytes = report->bytes;
         (void)pu__model_layout(task, &arena, report);
         pu_workspace_block(&rest, task->rest, task->rest_bytes);
         pu__report_clear(report);
         memcpy(report->plan, tuning, sizeof tuning);
         task->found = task->want;
-        task->found.Phi = task->grad_is_scratch && !task->se ? pu__basic_home(task->model, task->grad) : NULL;
-        status = pu__gradient(&task->model->lgm, task->data, &task->used, &rest, &task->want, &task->found, want_nll, report);
+        task->found.Phi = task->grad_is_scratch && !task->se ? pu__basic_home(model, task->grad) : NULL;
+        status = pu__gradient(&model->lgm, task->data, &task->options, &rest, &task->want, &task->found, want_nll, report);
         if (!pu__fatal(status)) status = pu__model_pull(task, status, report);
-        report->bytes = bytes;
+        report->bytes = pu__arena_bytes(&arena);
     }
     pu_workspace_free(&own);
     return status;
@@ -11998,16 +12001,14 @@ PU_DEF pu_status pu_model_gradient(pu_model *model, const pu_real *theta, const 
     pu__model_task task;
     const pu_status status = pu_model_set(model, theta, report);
     if (status) return status;
-    memset(&task, 0, sizeof task);
-    task.model = model;
-    task.data = data;
-    task.options = options;
+    task = pu__model_task_make(model, data, options);
     task.ws = ws;
     task.grad = grad;
     task.se = se;
     return pu__model_run(&task, report);
 }
 
+/* Only pu_nll's options differ: they get the model's preconditioner. */
 PU_DEF pu_status pu_model_nll(pu_model *model, const pu_real *theta, const pu_data *data, const pu_options *options,
                               pu_workspace *ws, double *nll, double *se, pu_report *report)
 {
@@ -12033,7 +12034,7 @@ PU_DEF pu_status pu_model_start(const pu_model *model, const pu_data *data, uint
     status = pu__check_data(data, Phi ? Phi->rows : 0, report);
     if (status) return status;
     status = model->start(model, data, seed, theta);
-    return status ? pu__model_failed(report, status, "model.start", -1) : PU_OK;
+    return status ? pu__refuse(report, status < 0 ? status : PU_E_OPERATOR, "model.start") : PU_OK;
 }
 
 /* x = theta, exp theta or tanh theta */
@@ -12818,124 +12819,107 @@ PU_DEF pu_status pu_model_state_space(pu_model *model, pu_int steps, pu_int stat
    >>optimise   one step of a fit: its gradient, then Adam, SGD or L-BFGS
    ------------------------------------------------------------------------------------------------ */
 
-/* What a fit carries from step to step besides arrays. A checkpoint holds it as it is, so the order of the fields is that of
-   the file. Doubles throughout: every count is below 2^53. */
+/* A fit: n parameters, N data. The numbers before `model` are written to checkpoints as they are, in this order; doubles, since
+   every count is below 2^53. Arrays that the options do not need are NULL. */
 typedef struct {
-    double step;          /* steps done */
-    double epoch, at;     /* of the next datum: passes through the data before its own, place in fit->order */
-    double gradients;     /* batches that a gradient was asked for */
-    double rejected;      /* points that the model refused or where numbers gave out */
-    double within;        /* steps running whose gradient was within its error */
-    double best, best_step, stale; /* smallest criterion, its step, validations since then */
+    double step;                       /* steps done */
+    double epoch, place;               /* of the next datum: passes through the data before its own, place in `order` */
+    double gradients, rejected;        /* as in pu_fit_report */
+    double within;                     /* steps running whose gradient was within its error */
+    double best, best_step;            /* as in pu_fit_report */
+    double stale;                      /* validations since the best */
     double validation, objective, objective_se, gradient, gradient_se, rate; /* as in pu_fit_report */
-    double pairs, newest; /* L-BFGS: pairs held, place of the newest */
-    double known;         /* L-BFGS: 1 = g is the gradient at theta */
-    double samples, iterations; /* K and I where the fit chose them */
-} pu__fit_state;
+    double held, newest;               /* L-BFGS: pairs held, place of the newest */
+    double known;                      /* L-BFGS: 1 = g is the gradient at theta */
+    double samples, iterations;        /* K and I where the fit chose them */
 
-/* A fit. n parameters, N data; arrays that the options do not need are NULL. */
-typedef struct {
     pu_model *model;
     const pu_data *data;
-    pu_fit_options *o;     /* defaults filled in */
+    pu_fit_options *o;                 /* defaults filled in by pu__fit_defaults */
     pu_fit_report *report;
-    pu_workspace *ws;      /* memory of the gradients */
-    pu__fit_state now;
-    double start;          /* by options.clock */
-    uint64_t fingerprint;  /* of sizes and options as given */
+    pu_workspace *ws;                  /* memory of the gradients */
+    double start;                      /* by options.clock */
+    uint64_t fingerprint;              /* of sizes and options as given */
     pu_int n, N, K, D, pairs;
-    int want_se;           /* standard errors of gradients are needed, for the tolerance */
-    int comparable;        /* objectives of different steps may be compared */
-    int exact;             /* the last gradient was without noise */
-    int threads;           /* for passes over n */
-    int is_set;            /* 1 = the point of the next gradient was set by the fit's own call, */
-    uint32_t sets;         /* which was this one of the model's */
-    pu_real *theta;        /* n: the caller's array is written at the end */
-    pu_real *next;         /* n: the point tried; Adam and SGD: then the point before this one */
-    pu_real *best;         /* n */
-    pu_real *g;            /* n: gradient at theta */
-    pu_real *m;            /* n: first moments; L-BFGS: the direction d */
-    pu_real *v;            /* n: second moments; L-BFGS: gradient at the point tried */
-    pu_real *part;         /* n: gradient of one of several batches */
-    pu_real *part_se;      /* n */
-    double *variance;      /* n: squared standard errors of a step, times the data squared */
-    pu_real *S, *Y;        /* pairs x n: steps, and changes of the gradient */
-    double *rho;           /* 2 pairs: 1 / s'y, then coefficients of the recursion */
-    pu_int *order;         /* N: of the data in this epoch */
-    pu_real *x, *x_batch;  /* warm starts: (K+1) x D per datum, of all data and of one batch */
+    int comparable;                    /* objectives of different steps may be compared */
+    int exact;                         /* the last gradient was without noise */
+    int threads;                       /* for passes over n */
+    int is_set;                        /* 1 = the model was set to the point of the next gradient, */
+    uint32_t sets;                     /* by this call of pu_model_set */
+    pu_real *theta;                    /* n: the caller's array is written at the end */
+    pu_real *next;                     /* n: the point tried; Adam and SGD: then the point before this one */
+    pu_real *best_theta;               /* n */
+    pu_real *g;                        /* n: gradient at theta */
+    pu_real *m, *v;                    /* n: moments; L-BFGS: the direction d, the gradient at the point tried */
+    pu_real *part, *part_se;           /* n: gradient of one of several batches, standard errors of a batch */
+    double *variance;                  /* n: squared standard errors of a step, times its data squared */
+    pu_real *S, *Y;                    /* pairs x n: steps, and changes of the gradient */
+    double *rho;                       /* 2 pairs: 1 / s'y, then coefficients of the recursion */
+    pu_int *order;                     /* N: of the data in this epoch */
+    pu_real *x, *x_batch;              /* warm starts: (K+1) x D per datum, of all data and of one batch */
 } pu__fit;
 
 /* ---- the gradient of a step ---- */
 
-/* Order of the data in epoch now.epoch: Fisher and Yates, with numbers that depend on seed, epoch and place alone. */
+/* Order of the data in this epoch: Fisher and Yates, with numbers that depend on seed, epoch and place alone. */
 PU__FN void pu__fit_shuffle(pu__fit *fit)
 {
     const uint64_t seed = fit->o->gradient.seed;
-    uint32_t key[2], counter[4] = {0, 0, 0, 0}, word[4];
+    /* Apart from the streams of normals. */
+    const uint32_t key[2] = {(uint32_t)seed, (uint32_t)(seed >> 32) ^ 0x6f726465u};
+    uint32_t counter[4] = {0, 0, 0, 0}, word[4];
+    pu_int *order = fit->order;
     pu_int i;
-    key[0] = (uint32_t)seed;
-    key[1] = (uint32_t)(seed >> 32) ^ 0x6f726465u; /* apart from the streams of normals */
-    counter[1] = (uint32_t)fit->now.epoch;
-    for (i = 0; i < fit->N; i++) fit->order[i] = i;
+    counter[1] = (uint32_t)fit->epoch;
+    for (i = 0; i < fit->N; i++) order[i] = i;
     for (i = fit->N - 1; i > 0; i--) {
-        const pu_int moved = fit->order[i];
+        const pu_int moved = order[i];
         pu_int j;
         counter[0] = (uint32_t)i;
         pu_philox(key, counter, word);
         j = (pu_int)(((uint64_t)word[0] << 32 | word[1]) % (uint64_t)(i + 1));
-        fit->order[i] = fit->order[j];
-        fit->order[j] = moved;
+        order[i] = order[j];
+        order[j] = moved;
     }
 }
 
-/* The next *n data of the epoch, or of a new one when this is used up. NULL: all data. */
-PU__FN const pu_int *pu__fit_next_batch(pu__fit *fit, pu_int *n)
-{
-    const pu_int *pick;
-    *n = fit->N;
-    if (!fit->order) return NULL;
-    if ((pu_int)fit->now.at >= fit->N) {
-        fit->now.epoch++;
-        fit->now.at = 0;
-        pu__fit_shuffle(fit);
-    }
-    pick = fit->order + (pu_int)fit->now.at;
-    *n = pu__min(fit->o->batch, fit->N - (pu_int)fit->now.at);
-    fit->now.at += (double)*n;
-    return pick;
-}
-
-/* Gradient at theta of n data (pick, or NULL for all) into grad, with standard errors where they are wanted. With warm starts
-   the solves begin at the last solutions of these data, and leave theirs. */
-PU__FN pu_status pu__fit_batch_gradient(pu__fit *fit, const pu_real *theta, const pu_int *pick, pu_int n, pu_real *grad)
+/* Gradient at theta of the next batch of the epoch, or of all data, into grad; standard errors where they are wanted. *n: how
+   many data. With warm starts the solves begin at the last solutions of these data, and leave theirs. */
+PU__FN pu_status pu__fit_batch_gradient(pu__fit *fit, const pu_real *theta, pu_real *grad, pu_int *n)
 {
     const pu_int each = (fit->K + 1) * fit->D;
-    pu_options options = fit->o->gradient;
+    pu_report *report = &fit->report->last;
     pu_data batch = *fit->data;
-    pu__model_task task;
+    pu__model_task task = pu__model_task_make(fit->model, &batch, &fit->o->gradient);
     pu_status status = PU_OK;
     pu_int i;
-    batch.n = n;
-    batch.pick = pick;
-    memset(&task, 0, sizeof task);
-    task.model = fit->model;
-    task.data = &batch;
-    task.options = &options;
     task.ws = fit->ws;
     task.grad = grad;
     task.grad_is_scratch = 1;
     task.se = fit->part_se;
-    task.x = pick ? fit->x_batch : fit->x;
-    if (!fit->o->fixed_probes) options.step += (uint32_t)fit->now.step;
-    if (task.x) options.x0 = task.x;
-    if (task.x && pick) {
-        for (i = 0; i < n; i++) pu__copy(task.x + i * each, fit->x + pick[i] * each, each);
+    task.x = fit->x;
+    if (fit->order) {
+        if (fit->place >= (double)fit->N) {
+            fit->epoch++;
+            fit->place = 0;
+            pu__fit_shuffle(fit);
+        }
+        batch.pick = fit->order + (pu_int)fit->place;
+        batch.n = pu__min(fit->o->batch, fit->N - (pu_int)fit->place);
+        fit->place += (double)batch.n;
+        task.x = fit->x_batch;
     }
-    fit->now.gradients++;
-    if (!fit->is_set || fit->sets != fit->model->sets) status = pu_model_set(fit->model, theta, &fit->report->last);
-    if (!status) status = pu__model_run(&task, &fit->report->last);
-    if (task.x && pick && !pu__fatal(status)) {
-        for (i = 0; i < n; i++) pu__copy(fit->x + pick[i] * each, task.x + i * each, each);
+    *n = batch.n;
+    task.options.x0 = task.x;
+    if (!fit->o->fixed_probes) task.options.step += (uint32_t)fit->step;
+    if (fit->x_batch) {
+        for (i = 0; i < *n; i++) pu__copy(task.x + i * each, fit->x + batch.pick[i] * each, each);
+    }
+    fit->gradients++;
+    if (!fit->is_set || fit->sets != fit->model->sets) status = pu_model_set(fit->model, theta, report);
+    if (!status) status = pu__model_run(&task, report);
+    if (fit->x_batch && !pu__fatal(status)) {
+        for (i = 0; i < *n; i++) pu__copy(fit->x + batch.pick[i] * each, task.x + i * each, each);
     }
     return status;
 }
@@ -12964,44 +12948,42 @@ PU__FN double pu__gradient_norm(const pu__fit *fit, const pu_real *g)
     return sqrt(all);
 }
 
-/* Gradient of a step at theta into g: the mean over the data of its batches. Objective, norm and their standard errors go to
-   fit->now, whether it is exact to fit->exact. */
+/* Gradient of a step at theta into g: the mean over the data of its batches. Objective, norm and their standard errors are
+   left in the fit, with whether all is exact. */
 PU__FN pu_status pu__fit_gradient(pu__fit *fit, const pu_real *theta, pu_real *g)
 {
     const pu_report *last = &fit->report->last;
+    double *sum = fit->variance;
     double total = 0, objective = 0, variance = 0, error = 0;
     int known = 1;
-    pu_int batch, i;
+    pu_int batch, i, n;
     fit->exact = 1;
-    if (fit->variance) memset(fit->variance, 0, (size_t)fit->n * sizeof(double));
+    if (sum) memset(sum, 0, (size_t)fit->n * sizeof *sum);
     if (fit->part) pu__zeros(g, fit->n);
     for (batch = 0; batch < fit->o->accumulate; batch++) {
-        pu_int n;
-        const pu_int *pick = pu__fit_next_batch(fit, &n);
-        const double weight = (double)n;
-        const pu_status status = pu__fit_batch_gradient(fit, theta, pick, n, fit->part ? fit->part : g);
+        const pu_status status = pu__fit_batch_gradient(fit, theta, fit->part ? fit->part : g, &n);
+        const double weight = (double)n, square = weight * weight;
         if (pu__fatal(status)) return status;
         if (last->served[PU_ITERATIVE] > 0) fit->exact = 0;
         if (!last->has_nll || last->nll_se < 0) known = 0;
         total += weight;
         objective += weight * (last->has_nll ? last->nll : last->q);
-        variance += weight * weight * last->nll_se * last->nll_se;
+        variance += square * last->nll_se * last->nll_se;
         if (fit->part) pu__axpy(fit->n, (pu_real)n, fit->part, g);
-        if (fit->variance) {
-            for (i = 0; i < fit->n; i++)
-                fit->variance[i] += weight * weight * (double)fit->part_se[i] * (double)fit->part_se[i];
+        if (sum) {
+            for (i = 0; i < fit->n; i++) sum[i] += square * (double)fit->part_se[i] * (double)fit->part_se[i];
         }
     }
     if (fit->part) {
         for (i = 0; i < fit->n; i++) g[i] /= (pu_real)total;
     }
-    if (fit->variance) {
-        for (i = 0; i < fit->n; i++) error += fit->variance[i] / (total * total);
+    if (sum) {
+        for (i = 0; i < fit->n; i++) error += sum[i] / (total * total);
     }
-    fit->now.objective = objective / total;
-    fit->now.objective_se = known ? sqrt(variance) / total : -1;
-    fit->now.gradient = pu__gradient_norm(fit, g);
-    fit->now.gradient_se = fit->variance ? sqrt(error) : -1;
+    fit->objective = objective / total;
+    fit->objective_se = known ? sqrt(variance) / total : -1;
+    fit->gradient = pu__gradient_norm(fit, g);
+    fit->gradient_se = sum ? sqrt(error) : -1;
     return PU_OK;
 }
 
@@ -13013,199 +12995,196 @@ PU__FN int pu__fit_too_far(pu_status status)
            status == PU_E_NOT_POSITIVE || status == PU_E_NONFINITE;
 }
 
-/* ---- Adam and SGD ---- */
-
-/* Rate of step t by the schedule. */
-PU__FN double pu__fit_rate(const pu_fit_options *o, double t)
+/* theta is the best point so far, by this value, after so many steps. */
+PU__FN void pu__fit_keep_best(pu__fit *fit, double value, double step)
 {
-    const double T = (double)o->steps;
-    switch (o->schedule) {
-    case PU_RATE_COSINE: return o->rate * (1 + cos(3.14159265358979323846 * t / T)) / 2;
-    case PU_RATE_HYPERBOLIC: return o->rate / (1 + t / o->decay);
-    case PU_RATE_TAIL: return t < 0.8 * T ? o->rate : o->rate * (T - t) / (0.2 * T);
-    case PU_RATE_CONSTANT: break;
-    }
-    return o->rate;
+    fit->best = value;
+    fit->best_step = step;
+    pu__copy(fit->best_theta, fit->theta, fit->n);
 }
 
-/* One step of Adam: m = beta1 m + (1 - beta1) g,  v = beta2 v + (1 - beta2) g^2,
-   theta -= rate m / (root sqrt(v) + epsilon). rate and root take the bias off m and v: they hold 1 / (1 - beta1^t) and
-   1 / sqrt(1 - beta2^t). SGD: m = beta1 m + g, theta -= rate m. */
+/* ---- Adam and SGD ---- */
+
+/* Rate of the next step by the schedule. */
+PU__FN double pu__fit_rate(const pu__fit *fit)
+{
+    const pu_fit_options *o = fit->o;
+    const double t = fit->step, T = (double)o->steps, rate = o->rate;
+    switch (o->schedule) {
+    case PU_RATE_COSINE: return rate * (1 + cos(3.14159265358979323846 * t / T)) / 2;
+    case PU_RATE_HYPERBOLIC: return rate / (1 + t / o->decay);
+    case PU_RATE_TAIL: return t < 0.8 * T ? rate : rate * (T - t) / (0.2 * T);
+    case PU_RATE_CONSTANT: break;
+    }
+    return rate;
+}
+
+/* One step of Adam:
+     m = beta1 m + gain1 g,   v = beta2 v + gain2 g^2,   theta -= rate m / (root sqrt(v) + epsilon)
+   gain = 1 - beta. rate and root take the bias off m and v: they hold 1 / (1 - beta1^t) and 1 / sqrt(1 - beta2^t).
+   SGD: m = beta1 m + g,  theta -= rate m. */
 typedef struct {
     int sgd;
-    pu_real beta1, gain1, beta2, gain2; /* gain = 1 - beta; SGD: gain1 = 1 */
-    pu_real rate, root, epsilon;
+    pu_real beta1, gain1, beta2, gain2, rate, root, epsilon;
 } pu__adam;
 
-PU__FN pu__adam pu__adam_make(const pu_fit_options *o, const pu__fit_state *now)
+/* The next step of Adam or SGD. */
+PU__FN pu__adam pu__adam_make(const pu__fit *fit)
 {
-    const double t = now->step + 1;
+    const pu_fit_options *o = fit->o;
+    const double t = fit->step + 1;
     pu__adam a;
     a.sgd = o->optimizer == PU_SGD;
-    a.beta1 = (pu_real)(a.sgd ? o->momentum : o->beta1);
+    a.beta1 = (pu_real)o->beta1;
     a.gain1 = a.sgd ? 1 : (pu_real)(1 - o->beta1);
     a.beta2 = (pu_real)o->beta2;
     a.gain2 = (pu_real)(1 - o->beta2);
-    a.rate = (pu_real)(now->rate / (a.sgd ? 1 : 1 - pow(o->beta1, t)));
+    a.rate = (pu_real)(fit->rate / (a.sgd ? 1 : 1 - pow(o->beta1, t)));
     a.root = (pu_real)(1 / sqrt(1 - pow(o->beta2, t)));
     a.epsilon = (pu_real)o->epsilon;
     return a;
 }
 
-/* Takes the gradient g into the moments m and v (all n; SGD has no v). */
-PU__FN void pu__adam_moments(const pu__adam *a, pu_int n, const pu_real *g, pu_real *PU__RESTRICT m, pu_real *PU__RESTRICT v)
-{
-    pu_int i;
-    for (i = 0; i < n; i++) m[i] = a->beta1 * m[i] + a->gain1 * g[i];
-    if (a->sgd) return;
-    for (i = 0; i < n; i++) v[i] = a->beta2 * v[i] + a->gain2 * (g[i] * g[i]);
-}
-
-/* to = theta minus t times the step (all n). */
-PU__FN void pu__adam_move(const pu__adam *a, pu_real t, pu_int n, const pu_real *theta, const pu_real *m, const pu_real *v,
-                          pu_real *PU__RESTRICT to)
+/* Takes the gradient g, unless it is NULL, into the moments m and v. Then to = theta minus t times the step. All n long. */
+PU__FN void pu__adam_step(const pu__adam *a, pu_real t, pu_int n, const pu_real *g, const pu_real *theta,
+                          pu_real *PU__RESTRICT m, pu_real *PU__RESTRICT v, pu_real *PU__RESTRICT to)
 {
     const pu_real step = t * a->rate;
     pu_int i;
+    if (g) {
+        for (i = 0; i < n; i++) m[i] = a->beta1 * m[i] + a->gain1 * g[i];
+    }
     if (a->sgd) {
         for (i = 0; i < n; i++) to[i] = theta[i] - step * m[i];
-    } else {
-        for (i = 0; i < n; i++) to[i] = theta[i] - step * m[i] / (a->root * pu__sqrt(v[i]) + a->epsilon);
-    }
-}
-
-/* Entries of one part of next = theta + t d. Without d the direction is a's, whose moments take in g first (is_first). They
-   are done in chunks, which stay in cache for both passes. */
-PU__FN void pu__fit_move_part(pu__fit *fit, const pu__adam *a, const pu_real *d, double t, int is_first, int part)
-{
-    const pu_int end = pu__part_start(fit, part + 1);
-    pu_int at = pu__part_start(fit, part);
-    pu_int i, n;
-    if (d) {
-        for (i = at; i < end; i++) fit->next[i] = (pu_real)((double)fit->theta[i] + t * (double)d[i]);
         return;
     }
+    if (g) {
+        for (i = 0; i < n; i++) v[i] = a->beta2 * v[i] + a->gain2 * (g[i] * g[i]);
+    }
+    for (i = 0; i < n; i++) to[i] = theta[i] - step * m[i] / (a->root * pu__sqrt(v[i]) + a->epsilon);
+}
+
+/* Entries at .. end-1 of next = theta + t d; for a == NULL d is fit->m, else the step of a, which takes g in when is_new. */
+PU__FN void pu__fit_move_part(pu__fit *fit, const pu__adam *a, double t, int is_new, int part)
+{
+    const pu_int end = pu__part_start(fit, part + 1);
+    pu_int i, n, at = pu__part_start(fit, part);
+    if (!a) {
+        for (i = at; i < end; i++) fit->next[i] = (pu_real)((double)fit->theta[i] + t * (double)fit->m[i]);
+        return;
+    }
+    /* Chunks stay in cache from one pass to the next. */
     for (; at < end; at += n) {
-        pu_real *v = a->sgd ? NULL : fit->v + at;
         n = pu__min(PU__CHUNK, end - at);
-        if (is_first) pu__adam_moments(a, n, fit->g + at, fit->m + at, v);
-        pu__adam_move(a, (pu_real)t, n, fit->theta + at, fit->m + at, v, fit->next + at);
+        pu__adam_step(a, (pu_real)t, n, is_new ? fit->g + at : NULL, fit->theta + at, fit->m + at, a->sgd ? NULL : fit->v + at,
+                      fit->next + at);
     }
 }
 
-/* next = theta + t d, t halved until the model takes that point; 0 when it never does. d NULL: the step of a. The model is set
-   without a report, so that report->last stays that of the gradient. */
-PU__FN int pu__fit_move(pu__fit *fit, const pu__adam *a, const pu_real *d, double *t)
+/* next = theta + t d, t halved until the model takes that point; 0 when it never does. a: as for pu__fit_move_part. The model
+   is set without a report, so that report->last stays that of the gradient. */
+PU__FN int pu__fit_move(pu__fit *fit, const pu__adam *a, double *t)
 {
     int halvings, p;
     for (halvings = 0; halvings < 40; halvings++) {
 #ifdef PU__OPENMP
 #pragma omp parallel for schedule(static) num_threads(fit->threads) if (fit->threads > 1)
 #endif
-        for (p = 0; p < PU__PARTS; p++) pu__fit_move_part(fit, a, d, *t, halvings == 0, p);
-        fit->is_set = pu_model_set(fit->model, fit->next, NULL) == PU_OK;
+        for (p = 0; p < PU__PARTS; p++) pu__fit_move_part(fit, a, *t, halvings == 0, p);
+        fit->is_set = !pu_model_set(fit->model, fit->next, NULL);
         fit->sets = fit->model->sets;
         if (fit->is_set) return 1;
-        fit->now.rejected++;
+        fit->rejected++;
         *t /= 2;
     }
     return 0;
 }
 
-/* theta becomes the best point so far. */
-PU__FN void pu__fit_keep_best(pu__fit *fit, double value, double step)
-{
-    fit->now.best = value;
-    fit->now.best_step = step;
-    pu__copy(fit->best, fit->theta, fit->n);
-}
-
 /* A step of Adam or SGD. *stuck = 1: the model takes no point in that direction. */
 PU__FN pu_status pu__fit_first_order(pu__fit *fit, int *stuck)
 {
-    pu__fit_state *now = &fit->now;
     pu_status status = pu__fit_gradient(fit, fit->theta, fit->g);
-    pu_real *before = fit->next;
+    pu_real *next = fit->next;
     double t = 1;
     pu__adam a;
     pu_int i;
     int back;
     /* Where there is no gradient: half way back to the point before, until there is one. */
-    for (back = 0; back < 40 && now->step > 0 && pu__fit_too_far(status); back++) {
-        for (i = 0; i < fit->n; i++) fit->theta[i] = (fit->theta[i] + before[i]) / 2;
+    for (back = 0; back < 40 && fit->step > 0 && pu__fit_too_far(status); back++) {
+        for (i = 0; i < fit->n; i++) fit->theta[i] = (fit->theta[i] + next[i]) / 2;
         fit->is_set = 0;
-        now->rejected++;
+        fit->rejected++;
         status = pu__fit_gradient(fit, fit->theta, fit->g);
     }
     if (status) return status;
-    if (fit->comparable && now->objective_se == 0 && now->objective < now->best)
-        pu__fit_keep_best(fit, now->objective, now->step);
-    now->rate = pu__fit_rate(fit->o, now->step);
-    a = pu__adam_make(fit->o, now);
-    *stuck = !pu__fit_move(fit, &a, NULL, &t);
+    if (fit->comparable && fit->objective_se == 0 && fit->objective < fit->best)
+        pu__fit_keep_best(fit, fit->objective, fit->step);
+    fit->rate = pu__fit_rate(fit);
+    a = pu__adam_make(fit);
+    *stuck = !pu__fit_move(fit, &a, &t);
     if (*stuck) {
-        pu__copy(fit->next, fit->theta, fit->n);
-        return PU_OK;
+        pu__copy(next, fit->theta, fit->n);
+    } else {
+        fit->next = fit->theta;
+        fit->theta = next;
     }
-    fit->next = fit->theta;
-    fit->theta = before;
     return PU_OK;
 }
 
 /* ---- L-BFGS ---- */
 
-/* d = -H g by the two-loop recursion over the pairs (s, y), newest first and back:
-     a_j = s_j'd / s_j'y_j,  d -= a_j y_j;    d *= s'y / y'y of the newest;    d += (a_j - y_j'd / s_j'y_j) s_j
-   Returns the slope g'd. A direction that does not descend is replaced by -g, and the pairs are forgotten. */
+/* d = -H g (in fit->m) by the two-loop recursion over the pairs (s, y), newest first and back:
+     a_j = s_j'd / s_j'y_j,   d -= a_j y_j;     d *= s'y / y'y of the newest;     d += (a_j - y_j'd / s_j'y_j) s_j
+   Returns the slope g'd. When d does not descend the pairs are forgotten, and d = -g. */
 PU__FN double pu__lbfgs_direction(pu__fit *fit)
 {
-    const pu_int n = fit->n, h = fit->pairs, newest = (pu_int)fit->now.newest;
-    double *a = fit->rho + h, slope;
+    const pu_int n = fit->n, pairs = fit->pairs, newest = (pu_int)fit->newest;
+    const pu_real *g = fit->g, *S = fit->S, *Y = fit->Y;
+    double *rho = fit->rho, *a = rho + pairs, slope;
     pu_real *d = fit->m;
     pu_int i, j, age;
-    for (i = 0; i < n; i++) d[i] = -fit->g[i];
-    for (age = 0; age < (pu_int)fit->now.pairs; age++) {
-        j = (newest - age + h) % h;
-        a[j] = fit->rho[j] * pu__dot(n, NULL, fit->S + j * n, d);
-        pu__axpy(n, (pu_real)-a[j], fit->Y + j * n, d);
+    for (i = 0; i < n; i++) d[i] = -g[i];
+    for (age = 0; age < (pu_int)fit->held; age++) {
+        j = (newest - age + pairs) % pairs;
+        a[j] = rho[j] * pu__dot(n, NULL, S + j * n, d);
+        pu__axpy(n, (pu_real)-a[j], Y + j * n, d);
     }
-    if (fit->now.pairs > 0) {
-        const pu_real *y = fit->Y + newest * n;
-        const double scale = fit->rho[newest] * pu__dot(n, NULL, y, y);
+    if (age > 0) {
+        const double scale = rho[newest] * pu__dot(n, NULL, Y + newest * n, Y + newest * n);
         for (i = 0; i < n; i++) d[i] = (pu_real)((double)d[i] / scale);
     }
     while (--age >= 0) {
-        j = (newest - age + h) % h;
-        pu__axpy(n, (pu_real)(a[j] - fit->rho[j] * pu__dot(n, NULL, fit->Y + j * n, d)), fit->S + j * n, d);
+        j = (newest - age + pairs) % pairs;
+        pu__axpy(n, (pu_real)(a[j] - rho[j] * pu__dot(n, NULL, Y + j * n, d)), S + j * n, d);
     }
-    slope = pu__dot(n, NULL, fit->g, d);
-    if (slope < 0) return slope;
-    fit->now.pairs = 0;
-    for (i = 0; i < n; i++) d[i] = -fit->g[i];
-    return -pu__dot(n, NULL, fit->g, fit->g);
+    slope = pu__dot(n, NULL, g, d);
+    if (slope < 0 || !fit->held) return slope;
+    fit->held = 0;
+    return pu__lbfgs_direction(fit);
 }
 
 /* Takes the point tried, t along d. Its pair s, y is held unless the curvature s'y is not safely positive. */
 PU__FN void pu__lbfgs_accept(pu__fit *fit, double t)
 {
-    pu__fit_state *now = &fit->now;
-    const pu_int n = fit->n, place = ((pu_int)now->newest + 1) % fit->pairs;
+    const pu_int n = fit->n, place = ((pu_int)fit->newest + 1) % fit->pairs;
     pu_real *s = fit->S + place * n, *y = fit->Y + place * n;
     double sy;
     pu_int i;
-    for (i = 0; i < n; i++) s[i] = fit->next[i] - fit->theta[i];
-    for (i = 0; i < n; i++) y[i] = fit->v[i] - fit->g[i];
+    for (i = 0; i < n; i++) {
+        s[i] = fit->next[i] - fit->theta[i];
+        y[i] = fit->v[i] - fit->g[i];
+    }
     sy = pu__dot(n, NULL, s, y);
     if (sy > 1e-10 * sqrt(pu__dot(n, NULL, s, s) * pu__dot(n, NULL, y, y))) {
         fit->rho[place] = 1 / sy;
-        now->newest = (double)place;
-        if ((pu_int)now->pairs < fit->pairs) now->pairs++;
+        fit->newest = (double)place;
+        if ((pu_int)fit->held < fit->pairs) fit->held++;
     }
     pu__copy(fit->theta, fit->next, n);
     pu__copy(fit->g, fit->v, n);
-    now->rate = t;
+    fit->rate = t;
     /* Lower by the rule of the search, up to rounding. */
-    if (fit->comparable && fit->exact) pu__fit_keep_best(fit, now->objective, now->step + 1);
+    if (fit->comparable && fit->exact) pu__fit_keep_best(fit, fit->objective, fit->step + 1);
 }
 
 /* A step of L-BFGS: t along d by bisection between lo and hi (< 0: not known yet), such that
@@ -13216,47 +13195,43 @@ PU__FN void pu__lbfgs_accept(pu__fit *fit, double t)
 PU__FN pu_status pu__fit_lbfgs(pu__fit *fit, int *stuck)
 {
     const double noise = pu__max(16 * (double)PU__EPS, 1e-10);
-    pu__fit_state *now = &fit->now;
     double value, slope, t, lo = 0, hi = -1;
+    pu_status status = PU_OK;
     int tries;
-    pu_status status;
-    if (!(now->known > 0)) {
-        status = pu__fit_gradient(fit, fit->theta, fit->g);
-        if (status) return status;
-        now->known = 1;
-    }
-    value = now->objective;
+    if (!(fit->known > 0)) status = pu__fit_gradient(fit, fit->theta, fit->g);
+    if (status) return status;
+    fit->known = 1;
+    value = fit->objective;
     slope = pu__lbfgs_direction(fit);
-    t = (now->pairs > 0 ? 1 : 1 / pu__max(1, sqrt(-slope))) * pu__fit_rate(fit->o, now->step);
-    now->rate = t;
+    t = (fit->held > 0 ? 1 : 1 / pu__max(1, sqrt(-slope))) * pu__fit_rate(fit);
+    fit->rate = t;
     for (tries = 0; tries < 20; tries++) {
         const double asked = t;
-        if (!pu__fit_move(fit, NULL, fit->m, &t)) break;
+        if (!pu__fit_move(fit, NULL, &t)) break;
         if (t < asked) hi = asked;
         status = pu__fit_gradient(fit, fit->next, fit->v);
-        if (pu__fit_too_far(status)) {
-            now->rejected++;
+        if (status && !pu__fit_too_far(status)) return status;
+        if (status) {
+            fit->rejected++;
             hi = t;
-        } else if (status) {
-            return status;
         } else {
-            const double slope_there = pu__dot(fit->n, NULL, fit->v, fit->m);
+            const double there = pu__dot(fit->n, NULL, fit->v, fit->m);
             const double limit = fit->exact ? value + 1e-4 * t * slope + noise * fabs(value) : HUGE_VAL;
-            const int is_short = slope_there < 0.9 * slope && hi < 0 && tries < 10;
-            const int is_long = !(now->objective <= limit) || slope_there > -0.9 * slope;
-            if (!is_long && !is_short) {
+            if (!(fit->objective <= limit) || there > -0.9 * slope) {
+                hi = t;
+            } else if (there < 0.9 * slope && hi < 0 && tries < 10) {
+                lo = t;
+            } else {
                 pu__lbfgs_accept(fit, t);
                 return PU_OK;
             }
-            if (is_long) hi = t;
-            else lo = t;
         }
         t = hi < 0 ? 2 * t : (lo + hi) / 2;
     }
     /* At rounding level, or the gradient is not that of the objective. */
     *stuck = 1;
-    now->objective = value;
-    now->gradient = pu__gradient_norm(fit, fit->g);
+    fit->objective = value;
+    fit->gradient = pu__gradient_norm(fit, fit->g);
     return PU_OK;
 }
 
@@ -13266,10 +13241,9 @@ PU__FN pu_status pu__fit_lbfgs(pu__fit *fit, int *stuck)
 
 #ifdef PU_NO_STDIO
 
-/* Never called: pu_fit refuses options.checkpoint. */
-PU__FN uint64_t pu__fit_fingerprint(const pu__fit *fit) { return fit->fingerprint; }
-PU__FN const char *pu__fit_save(const pu__fit *fit) { return fit->o->checkpoint; }
-PU__FN const char *pu__fit_load(const pu__fit *fit) { return fit->o->checkpoint; }
+/* pu_fit refuses options.checkpoint, so there is nothing to do. */
+PU__FN const char *pu__fit_save(pu__fit *fit) { return fit->o->checkpoint; }
+PU__FN const char *pu__fit_resume(pu__fit *fit) { return fit->o->checkpoint; }
 
 #else
 
@@ -13341,24 +13315,22 @@ PU__FN uint64_t pu__fit_fingerprint(const pu__fit *fit)
     return pu__fnv(h, number, sizeof number);
 }
 
-/* The state and every array that the next step reads, to or from the file. *h: their hash. 0: that failed. */
-PU__FN int pu__fit_arrays(pu__fit *fit, FILE *file, int is_write, uint64_t *h)
+/* What the next step depends on, to or from the file: the numbers of the fit, then its arrays. *h: their hash. 0: failed. */
+PU__FN int pu__fit_transfer(pu__fit *fit, FILE *file, int is_write, uint64_t *h)
 {
     const size_t n = (size_t)fit->n * sizeof(pu_real), pairs = (size_t)fit->pairs;
-    const size_t each = (size_t)(fit->K + 1) * (size_t)fit->D * sizeof(pu_real);
-    const struct {
-        void *at; /* NULL: this fit has none */
-        size_t bytes;
-    } part[] = {{&fit->now, sizeof fit->now}, {fit->theta, n}, {fit->best, n}, {fit->m, n}, {fit->next, n}, {fit->v, n},
-                {fit->g, n}, {fit->S, pairs * n}, {fit->Y, pairs * n}, {fit->rho, pairs * sizeof(double)},
-                {fit->x, (size_t)fit->N * each}};
+    const size_t x = (size_t)(fit->N * (fit->K + 1) * fit->D) * sizeof(pu_real);
+    /* Arrays that this fit does not have are NULL. */
+    void *const part[] = {fit,    fit->theta, fit->best_theta, fit->m,   fit->next, fit->v,
+                          fit->g, fit->S,     fit->Y,          fit->rho, fit->x};
+    const size_t bytes[] = {offsetof(pu__fit, model), n, n, n, n, n, n, pairs * n, pairs * n, pairs * sizeof(double), x};
     size_t i, done;
     *h = PU__FNV;
-    for (i = 0; i < sizeof part / sizeof *part; i++) {
-        if (!part[i].at) continue;
-        done = is_write ? fwrite(part[i].at, 1, part[i].bytes, file) : fread(part[i].at, 1, part[i].bytes, file);
-        if (done != part[i].bytes) return 0;
-        *h = pu__fnv(*h, part[i].at, done);
+    for (i = 0; i < sizeof bytes / sizeof *bytes; i++) {
+        if (!part[i]) continue;
+        done = is_write ? fwrite(part[i], 1, bytes[i], file) : fread(part[i], 1, bytes[i], file);
+        if (done != bytes[i]) return 0;
+        *h = pu__fnv(*h, part[i], done);
     }
     return 1;
 }
@@ -13380,35 +13352,40 @@ PU__FN const char *pu__fit_save(pu__fit *fit)
     if (text.used + 1 >= sizeof path) return "checkpoint: the name is too long";
     file = fopen(path, "wb");
     if (!file) return "checkpoint: cannot be opened for writing";
-    ok = fwrite(PU__MAGIC, 8, 1, file) && fwrite(&fit->fingerprint, sizeof h, 1, file) && pu__fit_arrays(fit, file, 1, &h) &&
-         fwrite(&h, sizeof h, 1, file);
+    ok = fwrite(PU__MAGIC, 8, 1, file) && fwrite(&fit->fingerprint, sizeof h, 1, file) &&
+         pu__fit_transfer(fit, file, 1, &h) && fwrite(&h, sizeof h, 1, file);
     if (fclose(file) || !ok) {
         remove(path);
         return "checkpoint: cannot be written (disk full?)";
     }
     if (!rename(path, name)) return NULL;
-    remove(name); /* some systems do not rename to a name that is taken */
+    /* Some systems do not rename to a name that is taken. */
+    remove(name);
     return rename(path, name) ? "checkpoint: cannot be renamed into place" : NULL;
 }
 
-/* Takes up the checkpoint, if there is one, or says what is wrong with it; fit->now is then as it was. */
-PU__FN const char *pu__fit_load(pu__fit *fit)
+/* Begins from the checkpoint if that is wanted and there is one. Returns what is wrong with it; the numbers of the fit are then
+   as they were. */
+PU__FN const char *pu__fit_resume(pu__fit *fit)
 {
-    const pu__fit_state fresh = fit->now;
+    const pu__fit fresh = *fit;
     const char *wrong = NULL;
     char magic[8];
-    uint64_t h, number;
-    FILE *file = fopen(fit->o->checkpoint, "rb");
+    uint64_t h, told;
+    FILE *file;
+    fit->fingerprint = pu__fit_fingerprint(fit);
+    if (!fit->o->resume) return NULL;
+    file = fopen(fit->o->checkpoint, "rb");
     if (!file) return NULL;
     if (!fread(magic, 8, 1, file) || memcmp(magic, PU__MAGIC, 8))
         wrong = "checkpoint: not a checkpoint of this library";
-    else if (!fread(&number, sizeof number, 1, file) || number != fit->fingerprint)
+    else if (!fread(&told, sizeof told, 1, file) || told != fit->fingerprint)
         wrong = "checkpoint: of another model, data, precision, version or options";
-    else if (!pu__fit_arrays(fit, file, 0, &h) || !fread(&number, sizeof number, 1, file) || number != h || fgetc(file) != EOF)
+    else if (!pu__fit_transfer(fit, file, 0, &h) || !fread(&told, sizeof told, 1, file) || told != h || fgetc(file) != EOF)
         wrong = "checkpoint: damaged (checksum or length)";
     fclose(file);
-    if (wrong) fit->now = fresh;
-    fit->report->resumed = (int)fit->now.step;
+    if (wrong) *fit = fresh;
+    fit->report->resumed = (int)fit->step;
     return wrong;
 }
 
@@ -13431,33 +13408,25 @@ PU_DEF const char *pu_fit_stop_text(pu_fit_stop stop)
     return "unknown reason";
 }
 
-/* The label, then x with five decimals; below 0.001 and from 100000 on as 1.23456e-7. */
+/* The label, then x with six decimals. */
 PU__FN void pu__put_real(pu__text *text, const char *label, double x)
 {
     const double size = fabs(x);
-    int exponent = 0;
-    pu_int scaled;
     size_t point;
     pu__put(text, label);
-    if (!pu__finite_double(x)) {
-        pu__put(text, "not finite");
+    if (!(size < 1e9)) {
+        pu__put(text, "beyond 1e9");
         return;
     }
     if (x < 0) pu__put(text, "-");
-    /* What is smaller reads as 0: its power of ten would underflow. */
-    if (size > 1e-300 && (size < 1e-3 || size >= 1e5)) exponent = (int)floor(log10(size));
-    scaled = (pu_int)(size / pow(10, exponent) * 1e5 + 0.5);
-    pu__put_number(text, "", scaled / 100000);
+    pu__put_number(text, "", (pu_int)size);
     /* The fraction with its leading zeros: a 1 in front keeps them, and becomes the point. */
     point = text->used;
-    pu__put_number(text, "", 100000 + scaled % 100000);
+    pu__put_number(text, "", 1000000 + (pu_int)((size - floor(size)) * 1e6));
     if (text->used > point) text->at[point] = '.';
-    if (exponent) {
-        pu__put_number(text, "e", exponent);
-        pu__put_number(text, "e-", -exponent);
-    }
 }
 
+/* Status and culprit come from pu_explain, which gets them as those of the last gradient. */
 PU_DEF const char *pu_fit_explain(const pu_fit_report *report, char *text, size_t size)
 {
     pu__text all = {text, 0, size};
@@ -13476,7 +13445,7 @@ PU_DEF const char *pu_fit_explain(const pu_fit_report *report, char *text, size_
     if (report->gradients > 0) {
         pu__put_real(&all, "; objective ", report->objective);
         if (report->objective_se > 0) pu__put_real(&all, " +- ", report->objective_se);
-        else pu__put(&all, report->objective_se < 0 ? " (error unknown)" : " (exact)");
+        if (report->objective_se == 0) pu__put(&all, " (exact)");
     }
     if (report->best_step >= 0) {
         pu__put_real(&all, "; best ", report->best);
@@ -13504,24 +13473,23 @@ PU__FN pu_status pu__fit_refuse(pu_fit_report *report, pu_status status, const c
     return pu__fit_failed(report, status);
 }
 
-/* Brings the report up to date with fit->now and the clock. */
-PU__FN void pu__fit_update_report(pu__fit *fit)
+/* Brings the report up to date with the fit and the clock. */
+PU__FN void pu__fit_update_report(const pu__fit *fit)
 {
     const pu_fit_options *o = fit->o;
-    const pu__fit_state *now = &fit->now;
     pu_fit_report *r = fit->report;
-    r->step = (pu_int)now->step;
-    r->epoch = (pu_int)now->epoch;
-    r->gradients = (pu_int)now->gradients;
-    r->rejected = (pu_int)now->rejected;
-    r->objective = now->objective;
-    r->objective_se = now->objective_se;
-    r->gradient = now->gradient;
-    r->gradient_se = now->gradient_se;
-    r->rate = now->rate;
-    r->validation = now->validation;
-    r->best = now->best;
-    r->best_step = (pu_int)now->best_step;
+    r->step = (pu_int)fit->step;
+    r->epoch = (pu_int)fit->epoch;
+    r->gradients = (pu_int)fit->gradients;
+    r->rejected = (pu_int)fit->rejected;
+    r->objective = fit->objective;
+    r->objective_se = fit->objective_se;
+    r->gradient = fit->gradient;
+    r->gradient_se = fit->gradient_se;
+    r->rate = fit->rate;
+    r->validation = fit->validation;
+    r->best = fit->best;
+    r->best_step = (pu_int)fit->best_step;
     r->theta = fit->theta;
     if (!o->clock) return;
     r->seconds = o->clock(o->user) - fit->start;
@@ -13533,23 +13501,28 @@ PU__FN void pu__fit_update_report(pu__fit *fit)
 
 /* ---- options ---- */
 
-/* The first option that makes no sense, and the status to refuse it with; NULL: none. */
-PU__FN const char *pu__fit_wrong_option(const pu_data *data, const pu_fit_options *o, pu_status *status)
+/* The first argument or option that makes no sense, and the status to refuse it with; NULL: none. */
+PU__FN const char *pu__fit_wrong_argument(const pu__fit *fit, const pu_real *theta, pu_status *status)
 {
+    const pu_fit_options *o = fit->o;
     const pu_options *g = &o->gradient;
     const int is_lbfgs = o->optimizer == PU_LBFGS;
+    *status = PU_E_NULL;
+    if (!fit->model) return "model";
+    if (!fit->data) return "data";
+    if (!theta) return "theta";
     *status = PU_E_ARGUMENT;
-    if (data->pick) return "data.pick (the fit picks)";
+    if (fit->data->pick) return "data.pick (the fit picks)";
     if (o->steps < 0) return "fit.steps";
-    if ((int)o->optimizer < PU_ADAM || (int)o->optimizer > PU_LBFGS) return "fit.optimizer";
-    if ((int)o->schedule < PU_RATE_CONSTANT || (int)o->schedule > PU_RATE_TAIL) return "fit.schedule";
+    if ((unsigned)o->optimizer > PU_LBFGS) return "fit.optimizer";
+    if ((unsigned)o->schedule > PU_RATE_TAIL) return "fit.schedule";
     if (!(o->rate >= 0) || !pu__finite_double(o->rate)) return "fit.rate";
     if (!(o->beta1 >= 0 && o->beta1 < 1)) return "fit.beta1";
     if (!(o->beta2 >= 0 && o->beta2 < 1)) return "fit.beta2";
     if (!(o->epsilon >= 0)) return "fit.epsilon";
     if (!(o->momentum < 1)) return "fit.momentum";
     if (!(o->tolerance >= 0)) return "fit.tolerance";
-    if (o->batch < 0 || o->batch > data->n) return "fit.batch";
+    if (o->batch < 0 || o->batch > fit->data->n) return "fit.batch";
     if (o->accumulate < 0 || o->accumulate > INT32_MAX || (o->accumulate > 1 && !o->batch))
         return "fit.accumulate (of mini-batches)";
     if (o->history < 0 || o->history > 10000) return "fit.history";
@@ -13585,9 +13558,9 @@ PU__FN void pu__fit_defaults(pu_fit_options *o)
     if (!o->steps) o->steps = 200;
     if (!(o->rate > 0)) o->rate = rate[o->optimizer];
     if (!(o->decay > 0)) o->decay = (double)o->steps / 10;
-    if (!o->momentum) o->momentum = 0.9;
-    if (o->momentum < 0) o->momentum = 0;
     if (!(o->beta1 > 0)) o->beta1 = 0.9;
+    /* SGD's beta1 is its momentum. */
+    if (o->optimizer == PU_SGD) o->beta1 = o->momentum ? pu__max(0, o->momentum) : 0.9;
     if (!(o->beta2 > 0)) o->beta2 = 0.999;
     if (!(o->epsilon > 0)) o->epsilon = 1e-8;
     if (!o->accumulate) o->accumulate = 1;
@@ -13603,40 +13576,49 @@ PU__FN int pu__fit_wants_se(const pu_fit_options *o)
     return o->tolerance > 0 && !o->fixed_probes && o->gradient.kind != PU_EXACT;
 }
 
-/* Sizes of the fit and what it needs, for gradients with K probes, then its arrays. Called twice: the first arena only
-   measures. */
+/* The fit of a model to data; the rest, but for what the options imply, is zero. *o becomes a copy of the options. */
+PU__FN pu__fit pu__fit_make(pu_model *model, const pu_data *data, const pu_fit_options *options, pu_fit_options *o)
+{
+    const pu_fit_options defaults = PU__ZERO;
+    pu__fit fit = PU__ZERO;
+    *o = options ? *options : defaults;
+    fit.model = model;
+    fit.data = data;
+    fit.o = o;
+    fit.comparable = !o->batch && !o->validate;
+    fit.pairs = o->history ? o->history : 10;
+    return fit;
+}
+
+/* Sizes of a fit whose gradients have K probes, then its arrays. Called twice: the first arena only measures. */
 PU__FN void pu__fit_layout(pu__fit *fit, pu_int K, pu__arena *arena)
 {
     const pu_fit_options *o = fit->o;
-    const pu_int n = fit->model->params, N = fit->data->n, D = fit->model->lgm.Gamma->rows;
-    const pu_int pairs = o->history ? o->history : 10;
+    const pu_int n = fit->model->params;
     fit->n = n;
-    fit->N = N;
+    fit->N = fit->data->n;
     fit->K = K;
-    fit->D = D;
-    fit->pairs = pairs;
-    fit->comparable = !o->batch && !o->validate;
-    fit->threads = pu__threads(o->gradient.threads, 3.0 * (double)n);
+    fit->D = fit->model->lgm.Gamma->rows;
     fit->theta = pu__reals(arena, n, 1);
     fit->next = pu__reals(arena, n, 1);
     fit->g = pu__reals(arena, n, 1);
     fit->m = pu__reals(arena, n, 1);
-    if (fit->comparable || o->validate) fit->best = pu__reals(arena, n, 1);
-    if (o->accumulate > 1) fit->part = pu__reals(arena, n, 1);
     if (o->optimizer != PU_SGD) fit->v = pu__reals(arena, n, 1);
+    if (o->validate || !o->batch) fit->best_theta = pu__reals(arena, n, 1);
+    if (o->accumulate > 1) fit->part = pu__reals(arena, n, 1);
     if (pu__fit_wants_se(o)) {
         fit->part_se = pu__reals(arena, n, 1);
         fit->variance = (double *)pu__take(arena, n, 1, sizeof(double));
     }
-    if (o->batch) fit->order = (pu_int *)pu__take(arena, N, 1, sizeof(pu_int));
+    if (o->batch) fit->order = (pu_int *)pu__take(arena, fit->N, 1, sizeof(pu_int));
     if (o->optimizer == PU_LBFGS) {
-        fit->S = pu__reals(arena, pairs, n);
-        fit->Y = pu__reals(arena, pairs, n);
-        fit->rho = (double *)pu__take(arena, 2 * pairs, 1, sizeof(double));
+        fit->S = pu__reals(arena, fit->pairs, n);
+        fit->Y = pu__reals(arena, fit->pairs, n);
+        fit->rho = (double *)pu__take(arena, 2 * fit->pairs, 1, sizeof(double));
     }
     if (o->warm_start) {
-        fit->x = pu__reals(arena, N * (K + 1), D);
-        if (o->batch) fit->x_batch = pu__reals(arena, o->batch * (K + 1), D);
+        fit->x = pu__reals(arena, fit->N * (K + 1), fit->D);
+        if (o->batch) fit->x_batch = pu__reals(arena, o->batch * (K + 1), fit->D);
     }
 }
 
@@ -13645,27 +13627,20 @@ PU_DEF pu_status pu_fit_bytes(pu_model *model, const pu_data *data, const pu_fit
 {
     pu_report local;
     pu_fit_options o;
+    pu__fit fit = pu__fit_make(model, data, options, &o);
     pu__arena arena = PU__ARENA;
-    pu__fit fit;
-    size_t gradients = 0;
+    size_t gradients;
     pu_status status;
     if (!report) report = &local;
     pu__report_clear(report);
     if (!bytes) return pu__refuse(report, PU_E_NULL, "bytes");
-    memset(&o, 0, sizeof o);
-    memset(&fit, 0, sizeof fit);
-    if (options) o = *options;
-    fit.model = model;
-    fit.data = data;
-    fit.o = &o;
     /* All data as one batch: no mini-batch needs more. */
     status = pu_model_gradient_bytes(model, data, &o.gradient, pu__fit_wants_se(&o), &gradients, report);
     if (status) return status;
     pu__fit_layout(&fit, report->samples, &arena);
     /* pu_gradient stages the solutions of warm starts. */
     if (o.warm_start) (void)pu__reals(&arena, fit.N * (fit.K + 1), fit.D);
-    *bytes = pu__add(pu__arena_bytes(&arena), gradients, &arena.overflow);
-    report->bytes = *bytes;
+    report->bytes = *bytes = pu__add(pu__arena_bytes(&arena), gradients, &arena.overflow);
     return arena.overflow ? pu__refuse(report, PU_E_OVERFLOW, "workspace") : PU_OK;
 }
 
@@ -13679,18 +13654,17 @@ typedef struct {
 /* Opens a measured arena in the caller's workspace (NULL: none), zeroed. */
 PU__FN pu_status pu__split_open(pu__split *split, pu__arena *arena, pu_workspace *ws, pu_report *report)
 {
+    const pu_workspace none = PU__ZERO;
     const size_t need = pu__arena_bytes(arena);
     pu_status status;
-    memset(split, 0, sizeof *split);
-    split->gradients = ws && !ws->fixed ? ws : &split->rest;
-    if (ws) split->own.allocator = ws->allocator;
-    if (ws && ws->fixed) {
-        split->own = *ws;
-        split->rest = *ws;
-        if (need <= ws->bytes) {
-            split->rest.block = (unsigned char *)ws->block + need;
-            split->rest.bytes -= need;
-        }
+    split->own = ws ? *ws : none;
+    split->rest = none;
+    split->gradients = &split->rest;
+    if (split->own.fixed) {
+        pu_workspace_block(&split->rest, (unsigned char *)ws->block + need, ws->bytes - need);
+    } else if (ws) {
+        split->own.block = NULL;
+        split->gradients = ws;
     }
     status = pu__arena_open(arena, &split->own, report);
     if (!status) memset(split->own.block, 0, need);
@@ -13706,49 +13680,48 @@ PU__FN void pu__split_free(pu__split *split)
 
 /* ---- the loop ---- */
 
-/* K and I for PU_AUTO, found once with the data of a whole step: gradients of different steps must be comparable, and a pilot
-   costs as much as some of them. A checkpoint keeps them. */
+/* K and I for PU_AUTO, found once with the data of a whole step, or in a checkpoint. Gradients of different steps must be
+   comparable, and a pilot costs as much as some of them. */
 PU__FN pu_status pu__fit_tune(pu__fit *fit)
 {
-    pu_fit_options *o = fit->o;
+    const pu_int batches = fit->o->accumulate;
+    pu_options *g = &fit->o->gradient;
     pu_data few = *fit->data;
-    pu_status status = PU_OK;
-    if (!pu__to_tune(&o->gradient)) return PU_OK;
-    if (fit->now.samples > 0) {
-        o->gradient.samples = (pu_int)fit->now.samples;
-        o->gradient.solve.iterations = (pu_int)fit->now.iterations;
-        return PU_OK;
+    if (!pu__to_tune(g)) return PU_OK;
+    if (fit->o->batch) few.n = pu__min(pu__min(fit->o->batch, few.n / batches + 1) * batches, few.n);
+    if (!(fit->samples > 0)) {
+        const pu_status status = pu__model_tune(fit->model, &few, g, fit->ws, &fit->report->last);
+        if (status) return pu__fit_failed(fit->report, status);
+        fit->samples = (double)g->samples;
+        fit->iterations = (double)g->solve.iterations;
     }
-    if (o->batch) few.n = pu__min(pu__min(o->batch, fit->N / o->accumulate + 1) * o->accumulate, fit->N);
-    status = pu__model_tune(fit->model, &few, &o->gradient, fit->ws, &fit->report->last);
-    fit->now.samples = (double)o->gradient.samples;
-    fit->now.iterations = (double)o->gradient.solve.iterations;
-    return status ? pu__fit_failed(fit->report, status) : PU_OK;
+    g->samples = (pu_int)fit->samples;
+    g->solve.iterations = (pu_int)fit->iterations;
+    return PU_OK;
 }
 
 /* After a step: validation, the best point, the progress function. report->stop tells whether and why to end here. */
 PU__FN void pu__fit_judge(pu__fit *fit)
 {
     const pu_fit_options *o = fit->o;
-    const pu_int step = (pu_int)fit->now.step;
-    pu__fit_state *now = &fit->now;
+    const pu_int step = (pu_int)fit->step;
     pu_fit_report *r = fit->report;
     if (o->validate && (step % o->validate_every == 0 || step == r->steps)) {
-        now->validation = o->validate(fit->model, fit->theta, o->user);
-        now->stale++;
-        if (now->validation < now->best) {
-            now->stale = 0;
-            pu__fit_keep_best(fit, now->validation, now->step);
+        const double value = o->validate(fit->model, fit->theta, o->user);
+        fit->validation = value;
+        fit->stale++;
+        if (value < fit->best) {
+            fit->stale = 0;
+            pu__fit_keep_best(fit, value, fit->step);
         }
-        if (now->validation != now->validation || (o->patience > 0 && (pu_int)now->stale >= o->patience))
-            r->stop = PU_FIT_VALIDATION;
+        if (value != value || (o->patience > 0 && (pu_int)fit->stale >= o->patience)) r->stop = PU_FIT_VALIDATION;
     }
     if (o->tolerance > 0) {
         /* Without fresh noise the tolerance is absolute, and once is enough. */
         const int is_quiet = fit->exact || o->fixed_probes;
-        const double limit = is_quiet ? o->tolerance : o->tolerance * now->gradient_se;
-        now->within = now->gradient <= limit ? now->within + 1 : 0;
-        if (!r->stop && now->within >= (is_quiet ? 1 : 3)) r->stop = PU_FIT_GRADIENT;
+        const double limit = is_quiet ? o->tolerance : o->tolerance * fit->gradient_se;
+        fit->within = fit->gradient <= limit ? fit->within + 1 : 0;
+        if (!r->stop && fit->within >= (is_quiet ? 1 : 3)) r->stop = PU_FIT_GRADIENT;
     }
     pu__fit_update_report(fit);
     if (!r->stop && o->seconds > 0 && r->seconds >= o->seconds) r->stop = PU_FIT_TIME;
@@ -13763,17 +13736,14 @@ PU__FN pu_status pu__fit_loop(pu__fit *fit)
     int stuck = 0;
     while (!r->stop && r->step < r->steps) {
         const pu_status status = (o->optimizer == PU_LBFGS ? pu__fit_lbfgs : pu__fit_first_order)(fit, &stuck);
-        if (status) {
-            pu__fit_update_report(fit);
-            return pu__fit_failed(r, status);
-        }
-        if (stuck) {
-            r->stop = PU_FIT_STUCK;
+        if (stuck) r->stop = PU_FIT_STUCK;
+        if (status || stuck) {
             pu__fit_update_report(fit);
         } else {
-            fit->now.step++;
+            fit->step++;
             pu__fit_judge(fit);
         }
+        if (status) return pu__fit_failed(r, status);
         if (o->checkpoint && (r->stop || r->step % o->checkpoint_every == 0 || r->step == r->steps)) {
             const char *wrong = pu__fit_save(fit);
             if (wrong) return pu__fit_refuse(r, PU_E_FILE, wrong);
@@ -13789,28 +13759,25 @@ PU__FN pu_status pu__fit_run(pu__fit *fit, pu_real *theta)
     pu_fit_options *o = fit->o;
     pu_fit_report *r = fit->report;
     const char *wrong;
-    pu_status status = PU_OK;
+    pu_status status;
     pu__copy(fit->theta, theta, fit->n);
     pu__copy(fit->next, theta, fit->n);
-    if (fit->best) pu__copy(fit->best, theta, fit->n);
-    fit->now.best = HUGE_VAL;
-    fit->now.best_step = -1;
-    fit->now.validation = (double)NAN;
-    fit->fingerprint = pu__fit_fingerprint(fit);
+    if (fit->best_theta) pu__copy(fit->best_theta, theta, fit->n);
+    fit->best = HUGE_VAL;
+    fit->best_step = -1;
+    fit->validation = (double)NAN;
+    /* Before the defaults are filled in: a checkpoint goes with the options as given. */
+    wrong = pu__fit_resume(fit);
     pu__fit_defaults(o);
-    if (o->resume) {
-        wrong = pu__fit_load(fit);
-        if (wrong) status = pu__fit_refuse(r, PU_E_FILE, wrong);
-    }
-    if (!status) status = pu__fit_tune(fit);
+    status = wrong ? pu__fit_refuse(r, PU_E_FILE, wrong) : pu__fit_tune(fit);
     if (o->clock) fit->start = o->clock(o->user);
     pu__fit_update_report(fit);
     if (status) return status;
     if (fit->order) pu__fit_shuffle(fit);
     status = pu__fit_loop(fit);
-    /* Whatever happened, the best point so far; unless nothing did. */
+    /* Whatever happened, the best point so far; but nothing did when the first checkpoint fails. */
     if (status != PU_E_FILE || r->step > r->resumed)
-        pu__copy(theta, fit->now.best_step >= 0 ? fit->best : fit->theta, fit->n);
+        pu__copy(theta, fit->best_step >= 0 ? fit->best_theta : fit->theta, fit->n);
     if (!status) (void)pu_model_set(fit->model, theta, NULL);
     return status;
 }
@@ -13820,44 +13787,35 @@ PU_DEF pu_status pu_fit(pu_model *model, const pu_data *data, const pu_fit_optio
 {
     pu_fit_report local;
     pu_fit_options o;
+    pu__fit fit = pu__fit_make(model, data, options, &o);
     pu__split memory;
     pu__arena arena = PU__ARENA;
-    pu__fit fit;
+    const char *wrong;
     size_t bytes;
     pu_int K;
-    const char *wrong;
     pu_status status;
     if (!report) report = &local;
+    fit.report = report;
     memset(report, 0, sizeof *report);
-    memset(&o, 0, sizeof o);
-    memset(&fit, 0, sizeof fit);
-    if (options) o = *options;
     pu__report_clear(&report->last);
     report->where = report->last.where;
-    report->seconds = -1;
-    report->steps_per_second = -1;
+    report->seconds = report->steps_per_second = -1;
     report->seconds_left = -1;
     report->steps = o.steps ? o.steps : 200;
     report->best_step = -1;
-    if (!model) return pu__fit_refuse(report, PU_E_NULL, "model");
-    if (!data) return pu__fit_refuse(report, PU_E_NULL, "data");
-    if (!theta) return pu__fit_refuse(report, PU_E_NULL, "theta");
-    wrong = pu__fit_wrong_option(data, &o, &status);
+    wrong = pu__fit_wrong_argument(&fit, theta, &status);
     if (wrong) return pu__fit_refuse(report, status, wrong);
     /* Checks everything else, and tells K. */
     status = pu_model_set(model, theta, &report->last);
     if (!status) status = pu_model_gradient_bytes(model, data, &o.gradient, 0, &bytes, &report->last);
     if (status) return pu__fit_failed(report, status);
     K = report->last.samples;
-    fit.model = model;
-    fit.data = data;
-    fit.o = &o;
-    fit.report = report;
     pu__fit_layout(&fit, K, &arena);
     status = pu__split_open(&memory, &arena, ws, &report->last);
     if (status) return pu__fit_refuse(report, status, "workspace");
     pu__fit_layout(&fit, K, &arena);
     fit.ws = memory.gradients;
+    fit.threads = pu__threads(o.gradient.threads, 3.0 * (double)fit.n);
     status = pu__fit_run(&fit, theta);
     report->theta = theta;
     pu__split_free(&memory);
@@ -13866,128 +13824,99 @@ PU_DEF pu_status pu_fit(pu_model *model, const pu_data *data, const pu_fit_optio
 
 /* ---- standard errors ---- */
 
-/* The second derivative of the mean NLL in theta, and what it is made with. */
-typedef struct {
-    pu_model *model;
-    const pu_data *data;
-    const pu_real *theta;
-    pu_options options;    /* K and I known */
-    pu_workspace *ws;      /* memory of the gradients */
-    pu_int n;              /* params */
-    pu_real *at;           /* n: theta but for one entry */
-    pu_real *above, *below;/* n: gradients there */
-    double *H;             /* n x n */
-} pu__curvature;
-
-/* Its arrays. Called twice: the first arena only measures. */
-PU__FN void pu__curvature_layout(pu__curvature *c, pu__arena *arena)
-{
-    c->at = pu__reals(arena, c->n, 1);
-    c->above = pu__reals(arena, c->n, 1);
-    c->below = pu__reals(arena, c->n, 1);
-    c->H = (double *)pu__take(arena, c->n, c->n, sizeof(double));
-}
-
-/* Row i of H = (g(theta + h e_i) - g(theta - h e_i)) / 2h, with 2h the distance of the two points after rounding. */
-PU__FN pu_status pu__curvature_measure(pu__curvature *c, pu_report *report)
+/* Row i of H (n x n) = (g(theta + h e_i) - g(theta - h e_i)) / 2h, with 2h the distance of the two points after rounding.
+   scratch: 3 n. */
+PU__FN pu_status pu__hessian(pu_model *model, const pu_data *data, const pu_options *options, pu_workspace *ws,
+                             const pu_real *theta, pu_real *scratch, double *H, pu_report *report)
 {
     const double root = pow((double)PU__EPS, 1.0 / 3);
+    const pu_int n = model->params;
+    pu_real *at = scratch, *above = at + n, *below = above + n;
     pu_int i, j;
-    pu__copy(c->at, c->theta, c->n);
-    for (i = 0; i < c->n; i++) {
-        const double theta = (double)c->theta[i];
+    pu__copy(at, theta, n);
+    for (i = 0; i < n; i++) {
+        const double centre = (double)theta[i];
         double width;
         pu_status status;
-        c->at[i] = (pu_real)(theta + root * pu__max(1, fabs(theta)));
-        width = (double)c->at[i];
-        status = pu_model_gradient(c->model, c->at, c->data, &c->options, c->ws, c->above, NULL, report);
+        at[i] = (pu_real)(centre + root * pu__max(1, fabs(centre)));
+        width = (double)at[i];
+        status = pu_model_gradient(model, at, data, options, ws, above, NULL, report);
         if (pu__fatal(status)) return status;
-        c->at[i] = (pu_real)(2 * theta - width);
-        width -= (double)c->at[i];
-        status = pu_model_gradient(c->model, c->at, c->data, &c->options, c->ws, c->below, NULL, report);
+        at[i] = (pu_real)(2 * centre - width);
+        width -= (double)at[i];
+        status = pu_model_gradient(model, at, data, options, ws, below, NULL, report);
         if (pu__fatal(status)) return status;
-        c->at[i] = c->theta[i];
-        for (j = 0; j < c->n; j++) c->H[i * c->n + j] = ((double)c->above[j] - (double)c->below[j]) / width;
+        at[i] = theta[i];
+        for (j = 0; j < n; j++) H[i * n + j] = ((double)above[j] - (double)below[j]) / width;
     }
     return PU_OK;
 }
 
-/* L L' = (H + H')/2 in place, then column j of L^-1 from the diagonal on in row j. Returns -1, or the row where H (n x n) is
-   not positive definite. */
-PU__FN pu_int pu__curvature_factor(pu_int n, double *H)
+/* L L' = (H + H')/2 in place of H (n x n), then column j of L^-1 from the diagonal on in row j. Returns -1, or the row where H
+   is not positive definite. */
+PU__FN pu_int pu__hessian_factor(pu_int n, double *H)
 {
     pu_int i, j, l;
     for (i = 0; i < n; i++) {
-        for (j = 0; j <= i; j++) H[i * n + j] = (H[i * n + j] + H[j * n + i]) / 2;
-    }
-    for (i = 0; i < n; i++) {
+        double *L_i = H + i * n;
         for (j = 0; j <= i; j++) {
-            double s = H[i * n + j];
-            for (l = 0; l < j; l++) s -= H[i * n + l] * H[j * n + l];
+            const double *L_j = H + j * n;
+            double s = (L_i[j] + L_j[i]) / 2;
+            for (l = 0; l < j; l++) s -= L_i[l] * L_j[l];
             if (j == i && !(s > 0 && pu__finite_double(s))) return i;
-            H[i * n + j] = j < i ? s / H[j * n + j] : sqrt(s);
+            L_i[j] = j < i ? s / L_j[j] : sqrt(s);
         }
     }
     for (j = 0; j < n; j++) {
+        double *inverse = H + j * n;
         for (i = j; i < n; i++) {
+            const double *L_i = H + i * n;
             double s = i == j;
-            for (l = j; l < i; l++) s -= H[i * n + l] * H[j * n + l];
-            H[j * n + i] = s / H[i * n + i];
+            for (l = j; l < i; l++) s -= L_i[l] * inverse[l];
+            inverse[i] = s / L_i[i];
         }
     }
     return -1;
 }
 
-/* out = (N H)^-1 = L^-T L^-1 / N in full (n x n), or the roots of its diagonal (n). H: from pu__curvature_factor. */
-PU__FN void pu__curvature_invert(const pu__curvature *c, int is_full, pu_real *out)
-{
-    const pu_int n = c->n;
-    pu_int i, j, l;
-    for (i = 0; i < n; i++) {
-        for (j = is_full ? 0 : i; j <= i; j++) {
-            double sum = 0;
-            for (l = i; l < n; l++) sum += c->H[i * n + l] * c->H[j * n + l];
-            sum /= (double)c->data->n;
-            if (is_full) {
-                out[i * n + j] = (pu_real)sum;
-                out[j * n + i] = (pu_real)sum;
-            } else {
-                out[i] = (pu_real)sqrt(sum);
-            }
-        }
-    }
-}
-
-/* pu_fit_covariance (is_full) and pu_fit_errors */
+/* pu_fit_covariance (is_full) and pu_fit_errors: out = (N H)^-1 = L^-T L^-1 / N, or the roots of its diagonal. */
 PU__FN pu_status pu__fit_covariance(pu_model *model, const pu_data *data, const pu_options *options, pu_workspace *ws,
                                     const pu_real *theta, int is_full, pu_real *out, pu_report *report)
 {
     pu_report local;
     pu__split memory;
     pu__arena arena = PU__ARENA;
-    pu__curvature c;
+    pu_options o = PU__ZERO;
+    pu_real *scratch;
+    double *H;
+    pu_int i, j, l, n, bad = -1;
     pu_status status;
     if (!report) report = &local;
     status = pu_model_set(model, theta, report);
     if (status) return status;
     if (!out) return pu__refuse(report, PU_E_NULL, is_full ? "covariance" : "se");
-    memset(&c, 0, sizeof c);
-    if (options) c.options = *options;
-    c.model = model;
-    c.data = data;
-    c.theta = theta;
-    c.n = model->params;
-    pu__curvature_layout(&c, &arena);
+    n = model->params;
+    (void)pu__reals(&arena, 3, n);
+    (void)pu__take(&arena, n, n, sizeof(double));
     status = pu__split_open(&memory, &arena, ws, report);
     if (status) return status;
-    pu__curvature_layout(&c, &arena);
-    c.ws = memory.gradients;
-    if (pu__to_tune(&c.options)) status = pu__model_tune(model, data, &c.options, c.ws, report);
-    if (!status) status = pu__curvature_measure(&c, report);
+    scratch = pu__reals(&arena, 3, n);
+    H = (double *)pu__take(&arena, n, n, sizeof(double));
+    if (options) o = *options;
+    if (pu__to_tune(&o)) status = pu__model_tune(model, data, &o, memory.gradients, report);
+    if (!status) status = pu__hessian(model, data, &o, memory.gradients, theta, scratch, H, report);
+    if (!status) bad = pu__hessian_factor(n, H);
+    if (bad >= 0) status = pu__fail(report, PU_E_NOT_DEFINITE, "second derivative in theta", -1, bad);
     if (!status) {
-        const pu_int bad = pu__curvature_factor(c.n, c.H);
-        if (bad < 0) pu__curvature_invert(&c, is_full, out);
-        else status = pu__fail(report, PU_E_NOT_DEFINITE, "second derivative in theta", -1, bad);
+        for (i = 0; i < n; i++) {
+            for (j = is_full ? 0 : i; j <= i; j++) {
+                double sum = 0;
+                for (l = i; l < n; l++) sum += H[i * n + l] * H[j * n + l];
+                sum /= (double)data->n;
+                if (is_full) out[i * n + j] = out[j * n + i] = (pu_real)sum;
+                else out[i] = (pu_real)sqrt(sum);
+            }
+        }
     }
     (void)pu_model_set(model, theta, NULL);
     pu__split_free(&memory);

@@ -4559,35 +4559,22 @@ PU__FN double pu__ar_rows(const pu_ar *ar, pu_int from, pu_int to, const pu_real
     return (double)pu__dot_chunk(to - from, NULL, x + from, y + from);
 }
 
-/* The vectors are made up to row `to` and as many more as a product reaches beyond it. */
-PU__FN void pu__ar_lead(const pu_ar *ar, const pu_lead *lead, pu_int column, pu_int to, pu_int *made)
-{
-    const pu_int reach = ar->order > PU__WIDTH ? ar->order : PU__WIDTH, end = pu__min(to + reach, ar->n);
-    if (lead && end > *made) lead->rows(lead->user, lead->first + column, *made, end);
-    *made = end;
-}
-
 /* y = Gamma x + w o x for order 5 and columns of PU__AR_LONG or more; the result is x'y */
-PU__FN double pu__ar_apply5(const pu_ar *ar, const pu_real *x, const pu_real *w, pu_real *y, const pu_lead *lead, pu_int column)
+PU__FN double pu__ar_apply5(const pu_ar *ar, const pu_real *x, const pu_real *w, pu_real *y)
 {
     const pu_int lower = pu__ar_lower(ar->n);
-    pu_int at, end, made = 0;
-    double sum;
-    pu__ar_lead(ar, lead, column, 3 * PU__AR_EDGE, &made);
-    sum = pu__ar_edge5(ar, 0, x, w, y);
+    pu_int at, end;
+    double sum = pu__ar_edge5(ar, 0, x, w, y);
     for (at = PU__AR_EDGE; at < lower; at = end) {
         end = pu__min(at / PU__CHUNK * PU__CHUNK + PU__CHUNK, lower);
-        pu__ar_lead(ar, lead, column, end, &made);
         sum += pu__ar_filter5(end - at, ar->band + 5, x + at, w + at, y + at);
     }
-    pu__ar_lead(ar, lead, column, ar->n, &made);
     return sum + pu__ar_edge5(ar, lower, x, w, y);
 }
 
 /* Chunk by chunk, so that a product is still in the first-level cache for its sum. The last chunk takes all rows of the lower
    end. */
-PU__FN pu_status pu__ar_apply_led(const pu_op *op, const pu_real *w, pu_int k, pu_block X, pu_block Y, int add, pu_real *s,
-                                  const pu_lead *lead)
+PU__FN pu_status pu__ar_apply_plus(const pu_op *op, const pu_real *w, pu_int k, pu_block X, pu_block Y, int add, pu_real *s)
 {
     const pu_ar *ar = (const pu_ar *)op->data;
     const pu_int n = ar->n, P = ar->order, from = n >= 2 * P ? P : n, to = n >= 2 * P ? n - P : n; /* rows of the filter */
@@ -4596,15 +4583,13 @@ PU__FN pu_status pu__ar_apply_led(const pu_op *op, const pu_real *w, pu_int k, p
         const pu_real *x = pu__col(X, c);
         pu_real *y = pu__col(Y, c);
         double sum = 0;
-        pu_int made = 0;
         if (P == 5 && n >= PU__AR_LONG && w && !add) {
-            sum = pu__ar_apply5(ar, x, w, y, lead, c);
+            sum = pu__ar_apply5(ar, x, w, y);
             if (s) s[c] = (pu_real)sum;
             continue;
         }
         for (at = 0; at < n; at = end) {
             end = n - at <= PU__CHUNK + P ? n : at + PU__CHUNK;
-            pu__ar_lead(ar, lead, c, end, &made);
             if (n < 2 * P) { /* the two ends overlap: X'(X x); one chunk */
                 pu_real u[2 * PU_AR_MAX];
                 for (i = 0; i < n; i++) {
@@ -4629,11 +4614,6 @@ PU__FN pu_status pu__ar_apply_led(const pu_op *op, const pu_real *w, pu_int k, p
         if (s) s[c] = (pu_real)sum;
     }
     return PU_OK;
-}
-
-PU__FN pu_status pu__ar_apply_plus(const pu_op *op, const pu_real *w, pu_int k, pu_block X, pu_block Y, int add, pu_real *s)
-{
-    return pu__ar_apply_led(op, w, k, X, Y, add, s, NULL);
 }
 
 PU__FN pu_status pu__ar_apply(const pu_op *op, pu_int k, pu_block X, pu_block Y, int add, pu_real *work)
@@ -4702,19 +4682,16 @@ PU__FN pu_status pu__ar_diag(const pu_op *op, pu_real *y, pu_real *work)
 
 /* What pu__ar_lags does, for order 5, columns of PU__AR_LONG or more, and m = shift; all rows of y. */
 PU__FN double pu__ar_lags5(const pu_ar *ar, double w, const pu_real *p, const pu_real *q, double *C, pu_real by,
-                           const pu_real *shift, pu_real *y, const pu_lead *lead, pu_int column)
+                           const pu_real *shift, pu_real *y)
 {
     const pu_int lower = pu__ar_lower(ar->n);
     double sum[6] = {0}, with_m;
-    pu_int at, end, made = 0, d;
-    pu__ar_lead(ar, lead, column, 3 * PU__AR_EDGE, &made);
+    pu_int at, end, d;
     with_m = pu__ar_edge_both5(ar, 0, p, q, by, shift, y, sum);
     for (at = PU__AR_EDGE; at < lower; at = end) {
         end = pu__min(at / PU__AR_CHUNK * PU__AR_CHUNK + PU__AR_CHUNK, lower);
-        pu__ar_lead(ar, lead, column, end, &made);
         with_m += pu__ar_both5(end - at, p + at, q + at, ar->band + 5, by, shift + at, y ? y + at : NULL, sum);
     }
-    pu__ar_lead(ar, lead, column, ar->n, &made);
     with_m += pu__ar_edge_both5(ar, lower, p, q, by, shift, y, sum);
     for (d = 0; d <= 5; d++) C[d] += w * sum[d];
     return with_m;
@@ -4766,17 +4743,15 @@ PU__FN double pu__ar_lags_of(const pu_ar *ar, pu_int from, pu_int to, const pu_r
    and so does the sum m_u p_u q_u, which is the result (m NULL: 0). y not NULL: filter and shift (may be NULL) of `by` q are
    added to the rows P .. n-P-1 of y. */
 PU__FN double pu__ar_lags(const pu_ar *ar, double w, const pu_real *m, const pu_real *p, const pu_real *q, double *C,
-                          pu_real by, const pu_real *shift, pu_real *y, const pu_lead *lead, pu_int column)
+                          pu_real by, const pu_real *shift, pu_real *y)
 {
     const pu_int n = ar->n, P = ar->order;
     double sum[PU_AR_MAX + 1] = {0}, with_m = 0;
-    pu_int u, d, l, at, end, made = 0;
+    pu_int u, d, l, at, end;
     for (at = P; at < n - P; at = end) {
         end = pu__min(at / PU__AR_CHUNK * PU__AR_CHUNK + PU__AR_CHUNK, n - P);
-        pu__ar_lead(ar, lead, column, end, &made);
         with_m += pu__ar_lags_of(ar, at, end, m, p, q, sum, by, shift, y);
     }
-    pu__ar_lead(ar, lead, column, n, &made);
     for (l = 0; l < 2 * P; l++) { /* the P entries at each end */
         u = l < P ? l : n - 2 * P + l;
         for (d = 0; d <= P; d++) {
@@ -4847,10 +4822,10 @@ PU__FN void pu__ar_pull(const pu_ar *ar, const double *a, double *abar, const do
 
 /* kappa p'Gamma q = sum_{t < P} s_t (a^(t)*p)_t (a^(t)*q)_t + sum_{t >= P} (a*p)_t (a*q)_t. Taken over all t that the
    taps reach, the second sum is 1/2 sum_ij a_i a_j C_{|i-j|} with the lag sums C of p and q; what that has too much at the
-   two ends comes off term by term. Sums over columns and the O(P^2) work at the ends are in double. */
-PU__FN pu_status pu__ar_grad_led(const pu_op *op, const pu_real *shift, pu_int k, const pu_real *scale, pu_block P_,
-                                 pu_block Q_, pu_block Y, const pu_real *weight, pu_real *grad, double *sum,
-                                 const pu_lead *lead)
+   two ends comes off term by term. Sums over columns and the O(P^2) work at the ends are in double.
+   With p' = c_j p_j: grad += weight_j d/dtheta p_j''Gamma q_j; sum_j = sum over i of shift_i p_ij q_ij, without c_j (0 where c_j is 0);
+   Y += (Gamma + diag(shift)) P'. shift, and with it sum, may be NULL. */
+PU__FN pu_status pu__ar_grad_pairs(const pu_op *op, const pu_real *shift, const pu__pairs *pairs, pu_real *grad, double *sum)
 {
     const pu_ar *ar = (const pu_ar *)op->data;
     const pu_int n = ar->n, P = ar->order;
@@ -4865,22 +4840,18 @@ PU__FN pu_status pu__ar_grad_led(const pu_op *op, const pu_real *shift, pu_int k
     memset(upper, 0, (size_t)(P * wide) * sizeof *upper), memset(lower, 0, (size_t)(P * wide) * sizeof *lower);
     pu__ar_levinson(P, ar->gamma, a, s);
     last = a + pu__ar_row(P), lastbar = abar + pu__ar_row(P);
-    for (c = 0; c < k; c++) {
-        const pu_real *p = pu__col(P_, c), *q = pu__col(Q_, c);
-        const pu_real by = scale ? scale[c] : 1;
-        const double w = (double)weight[c] * (double)by;
-        pu_real *y = Y.at ? pu__col(Y, c) : NULL;
+    for (c = 0; c < pairs->k; c++) {
+        const pu_real *p = pu__col(pairs->P, c), *q = pu__col(pairs->Q, c);
+        const pu_real by = pairs->c ? pairs->c[c] : 1;
+        const double w = (double)pairs->weight[c] * (double)by;
+        pu_real *y = pairs->Y.at ? pu__col(pairs->Y, c) : NULL;
         if (sum) sum[c] = 0;
-        if (by == 0 || (weight[c] == 0 && !y)) {
-            if (lead) lead->rows(lead->user, lead->first + c, 0, n);
-            continue;
-        }
+        if (by == 0 || (pairs->weight[c] == 0 && !y)) continue;
         if (n >= 2 * P) {
-            with_m = quick ? pu__ar_lags5(ar, w, q, p, C, by, shift, y, lead, c)
-                           : pu__ar_lags(ar, w, sum ? shift : NULL, q, p, C, by, shift, y, lead, c);
+            with_m = quick ? pu__ar_lags5(ar, w, q, p, C, by, shift, y)
+                           : pu__ar_lags(ar, w, sum ? shift : NULL, q, p, C, by, shift, y);
             pu__ar_corner(P, wide, -1, w, p + n - 1, q + n - 1, lower);
         } else {
-            if (lead) lead->rows(lead->user, lead->first + c, 0, n);
             for (t = P; t < n; t++) value[P] += pu__ar_pair(t, 0, P, last, w, p, q, lastbar);
             with_m = sum && shift ? pu__dot(n, shift, p, q) : 0;
         }
@@ -4890,7 +4861,7 @@ PU__FN pu_status pu__ar_grad_led(const pu_op *op, const pu_real *shift, pu_int k
             pu_block x;
             x.at = scaled, x.ld = n;
             for (i = 0; i < n; i++) scaled[i] = by * p[i];
-            (void)pu__ar_apply_plus(op, shift, 1, x, pu__from(Y, c), 1, NULL);
+            (void)pu__ar_apply_plus(op, shift, 1, x, pu__from(pairs->Y, c), 1, NULL);
         } else if (y && !quick) {
             pu__ar_end(ar, 1, by, p, y, 1);
             pu__ar_end(ar, -1, by, p + n - 1, y + n - 1, 1);
@@ -4916,7 +4887,14 @@ PU__FN pu_status pu__ar_grad_led(const pu_op *op, const pu_real *shift, pu_int k
 PU__FN pu_status pu__ar_grad_plus(const pu_op *op, const pu_real *shift, pu_int k, const pu_real *scale, pu_block P,
                                   pu_block Q, pu_block Y, const pu_real *weight, pu_real *grad, double *sum)
 {
-    return pu__ar_grad_led(op, shift, k, scale, P, Q, Y, weight, grad, sum, NULL);
+    pu__pairs pairs;
+    pairs.k = k;
+    pairs.c = scale;
+    pairs.P = P;
+    pairs.Q = Q;
+    pairs.Y = Y;
+    pairs.weight = weight;
+    return pu__ar_grad_pairs(op, shift, &pairs, grad, sum);
 }
 
 PU__FN pu_status pu__ar_grad(const pu_op *op, pu_int k, pu_block P, pu_block Q, const pu_real *weight, pu_real *grad,
@@ -5100,7 +5078,6 @@ PU_DEF pu_op pu_op_ar(const pu_ar *ar)
     op.rows = op.cols = ar->n, op.params = ar->order + 1;
     op.form = PU_FORM_AR;
     op.apply_plus = pu__ar_apply_plus, op.grad_plus = pu__ar_grad_plus;
-    op.apply_led = pu__ar_apply_led, op.grad_led = pu__ar_grad_led;
     op.apply = op.apply_t = pu__ar_apply, op.grad = pu__ar_grad, op.diag = pu__ar_diag, op.sample = pu__ar_sample;
     op.solve = pu__ar_solve, op.logdet = pu__ar_logdet, op.logdet_grad = pu__ar_logdet_grad, op.check = pu__ar_check;
     op.band = ar->order, op.band_add = pu__ar_band_add, op.band_grad = pu__ar_band_grad;

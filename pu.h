@@ -6653,11 +6653,18 @@ PU__FN void pu__fourier_gram_make(const pu_op *op, const pu_real *w, pu_real *ma
         pu__fourier_turn(pu__min(PU__FFT_LANES, m - r), n, 1, t + r * n, s + r * n);
 }
 
-PU__FN pu_status pu__fourier_gram_plus(const pu_op *op, const pu_real *made, const pu_real *a, pu_int k, const pu_real *c,
-                                       pu_block P, pu_block Q, pu_block Y, int add, double *s, double *t, pu_real *work)
+/* Reals of `made` for pu__fourier_gram_make: s, t and the flag, of which one is used. The rest keeps what follows aligned. */
+PU__FN pu_int pu__fourier_gram_size(const pu_op *op) { return 2 * op->cols + (pu_int)(PU__ALIGN / sizeof(pu_real)); }
+
+/* Y_j = c_j (Phi' W Phi + diag(a)) p_j, or Y_j += that, for all pairs; Y.at NULL: not wanted, c NULL: ones, weight is not used.
+   s_j = q_j' Phi' W Phi p_j and t_j = q_j' diag(a) p_j, without c_j; both NULL: not wanted. a NULL: no diagonal, no sums and no
+   c_j but 0 and 1. Where c_j = 0 nothing is read, s_j = t_j = 0, and Y_j stays as it is.
+   made: of pu__fourier_gram_make. work: 2 (D + n) + f->work. */
+PU__FN pu_status pu__fourier_gram_pairs(const pu_op *op, const pu_real *made, const pu_real *a, const pu__pairs *pairs, int add,
+                                        double *s, double *t, pu_real *work)
 {
     const pu_fourier *f = (const pu_fourier *)op->data;
-    const pu_int D = op->cols, n = f->along.n, m = f->down.n;
+    const pu_int D = op->cols, n = f->along.n, m = f->down.n, k = pairs->k;
     pu_real *zr = work, *zi = work + D + n, *rest = zi + D + n;
     const pu_real *equal = made, *other = made + D;
     pu_int i, j, l, b;
@@ -6665,12 +6672,12 @@ PU__FN pu_status pu__fourier_gram_plus(const pu_op *op, const pu_real *made, con
         pu__gram_column o[2];
         const pu_real *xr, *xi;
         for (l = 0; l < 2; l++) {
-            const pu_real cj = j + l == k ? 0 : c ? c[j + l] : 1;
+            const pu_real cj = j + l == k ? 0 : pairs->c ? pairs->c[j + l] : 1;
             memset(o + l, 0, sizeof *o);
             if (cj == 0) continue;
-            o[l].used = 1, o[l].add = add, o[l].c = cj, o[l].a = a, o[l].p = pu__col(P, j + l);
-            if (a) o[l].q = pu__col(Q, j + l);
-            if (Y.at) o[l].y = pu__col(Y, j + l);
+            o[l].used = 1, o[l].add = add, o[l].c = cj, o[l].a = a, o[l].p = pu__col(pairs->P, j + l);
+            if (a) o[l].q = pu__col(pairs->Q, j + l);
+            if (pairs->Y.at) o[l].y = pu__col(pairs->Y, j + l);
         }
         xr = o[0].used ? o[0].p : o[1].p, xi = o[1].used ? o[1].p : o[0].p; /* the place of a column that is not there */
         if (xr && made[2 * D] == 0) {
@@ -6693,10 +6700,30 @@ PU__FN pu_status pu__fourier_gram_plus(const pu_op *op, const pu_real *made, con
     return PU_OK;
 }
 
+/* The product as a field of pu_op, until that field goes. */
+PU__FN pu_status pu__fourier_gram_plus(const pu_op *op, const pu_real *made, const pu_real *a, pu_int k, const pu_real *c,
+                                       pu_block P, pu_block Q, pu_block Y, int add, double *s, double *t, pu_real *work)
+{
+    pu__pairs pairs;
+    memset(&pairs, 0, sizeof pairs);
+    pairs.k = k;
+    pairs.c = c;
+    pairs.P = P;
+    pairs.Q = Q;
+    pairs.Y = Y;
+    return pu__fourier_gram_pairs(op, made, a, &pairs, add, s, t, work);
+}
+
+/* Y = Phi' diag(w) Phi X, or Y += that. work: op->work. */
 PU__FN pu_status pu__fourier_gram(const pu_op *op, const pu_real *w, pu_int k, pu_block X, pu_block Y, int add, pu_real *work)
 {
+    pu__pairs pairs;
+    memset(&pairs, 0, sizeof pairs);
+    pairs.k = k;
+    pairs.P = X;
+    pairs.Y = Y;
     pu__fourier_gram_make(op, w, work);
-    return pu__fourier_gram_plus(op, work, NULL, k, NULL, X, X, Y, add, NULL, NULL, work + op->gram_size);
+    return pu__fourier_gram_pairs(op, work, NULL, &pairs, add, NULL, NULL, work + pu__fourier_gram_size(op));
 }
 
 /* no parameters: nothing to add */
@@ -6747,7 +6774,7 @@ PU_DEF pu_op pu_op_fourier(const pu_fourier *f)
     op.apply = pu__fourier_apply, op.apply_t = pu__fourier_apply_t, op.grad = pu__fourier_grad;
     op.gram_diag = pu__fourier_gram_diag, op.gram = pu__fourier_gram, op.check = pu__fourier_check;
     op.gram_make = pu__fourier_gram_make, op.gram_plus = pu__fourier_gram_plus;
-    op.gram_size = 2 * op.cols + (pu_int)(PU__ALIGN / sizeof(pu_real)); /* one is used, and what follows is aligned */
+    op.gram_size = pu__fourier_gram_size(&op);
     op.work = op.gram_size + 2 * (op.cols + f->along.n) + f->work;
     op.flops = 4 * (double)op.cols * log2((double)op.cols + 1); /* as long as that many in other loops take */
     op.trusted = 1;

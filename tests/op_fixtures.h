@@ -268,14 +268,6 @@ PU_TEST_FN double *derivative(const fixture *f, pu_int i, double *share)
     return above;
 }
 
-PU_TEST_FN double norm(pu_int n, const double *a)
-{
-    double sum = 0;
-    pu_int i;
-    for (i = 0; i < n; i++) sum += a[i] * a[i];
-    return sqrt(sum);
-}
-
 /* A bound on what multiplies p and q on the way to any entry of the gradient. */
 PU_TEST_FN double gain(const fixture *f)
 {
@@ -287,7 +279,7 @@ PU_TEST_FN double gain(const fixture *f)
         for (i = 0; i < n; i++) u += pow((double)f->low_rank.u[i], 2);
         sum += 2 * sqrt(u);
     }
-    return sum + norm(f->op.rows * f->op.cols, matrix(f, 1));
+    return sum + tc_norm(f->op.rows * f->op.cols, matrix(f, 1));
 }
 
 /* ---- the cases ------------------------------------------------------------------------------- */
@@ -460,7 +452,7 @@ PU_TEST_FN greatest_test_res check_grad(const fixture *f, pu_int k, pu_int pad, 
     P.at[0] = PU_R(0);
     for (j = 0; j < k; j++) {
         double *p = tc_column(P, rows, j), *q = tc_column(Q, cols, j);
-        size += fabs((double)weight[j]) * norm(rows, p) * norm(cols, q);
+        size += fabs((double)weight[j]) * tc_norm(rows, p) * tc_norm(cols, q);
         for (a = 0; a < rows; a++) {
             for (b = 0; b < cols; b++) outer[a * cols + b] += (double)weight[j] * p[a] * q[b];
         }
@@ -546,10 +538,10 @@ PU_TEST_FN greatest_test_res gram_diag_is_the_diagonal(const op_case *c)
 PU_TEST_FN double condition(const fixture *f, double *inverse)
 {
     pu_int n = f->op.rows;
-    double *a = matrix(f, 0), size = norm(n * n, a);
+    double *a = matrix(f, 0), size = tc_norm(n * n, a);
     if (!tc_cholesky(n, a)) exit(2);
     tc_inverse(n, a, inverse);
-    return size * norm(n * n, inverse);
+    return size * tc_norm(n * n, inverse);
 }
 
 /* Unit vectors in, so that F comes out; then F F' = Op. The recursions of Toeplitz matrices and the spectrum of
@@ -617,12 +609,12 @@ PU_TEST_FN greatest_test_res logdet_grad_is_the_derivative(const op_case *c)
     fixture *f = build(c);
     pu_int i, e, n = f->op.rows;
     pu_real *before = tc_normal(++next_seed, f->op.params), *grad = tc_reals(f->op.params), weight = PU_R(-0.75);
-    double *inverse = tc_doubles(n * n), cond = condition(f, inverse), size = norm(n * n, inverse);
+    double *inverse = tc_doubles(n * n), cond = condition(f, inverse), size = tc_norm(n * n, inverse);
     memcpy(grad, before, (size_t)f->op.params * sizeof *grad);
     TC_ASSERT(f->op.logdet_grad(&f->op, weight, grad, scratch(&f->op, 1)) == PU_OK);
     for (i = 0; i < f->op.params; i++) {
         size_t mark = tc_kept_count;
-        double share, *d = derivative(f, i, &share), want = 0, bound = cond * size * (1 + norm(n * n, d));
+        double share, *d = derivative(f, i, &share), want = 0, bound = cond * size * (1 + tc_norm(n * n, d));
         for (e = 0; e < n * n; e++) want += share * d[e] * inverse[e];
         CLOSE(f, W_LOGDET_GRAD, grad[i], (double)before[i] + (double)weight * want,
               4 * roundings(f) * PU_TEST_EPS * (bound + fabs((double)before[i])));

@@ -12,52 +12,18 @@ static pu_real *rounded(pu_int n, const double *a)
     return x;
 }
 
-/* Largest eigenvalue of a positive definite matrix, by a few hundred steps of the power method. */
-static double largest(pu_int n, const double *a)
-{
-    double *x = tc_doubles(n), *y = tc_doubles(n), size = 1;
-    pu_int i, step;
-    for (i = 0; i < n; i++) x[i] = 1 + 0.1 * (double)(i % 3);
-    for (step = 0; step < 300; step++) {
-        tc_matvec(n, n, a, x, y);
-        size = norm(n, y);
-        for (i = 0; i < n; i++) x[i] = y[i] / size;
-    }
-    return size;
-}
-
-/* Largest eigenvalue of the posterior precision with everything observed, times that of the prior's covariance: no
-   datum's condition is larger, since Gamma <= A. */
-static double posterior_condition(const double *gamma, const double *phi, const pu_real *psi, pu_int D, pu_int M)
-{
-    double *a = tc_doubles(D * D), *inverse = tc_doubles(D * D), size, prior;
-    pu_int i, j, m;
-    memcpy(a, gamma, (size_t)(D * D) * sizeof *a);
-    if (!tc_cholesky(D, a)) exit(2);
-    tc_inverse(D, a, inverse);
-    prior = largest(D, inverse);
-    memcpy(a, gamma, (size_t)(D * D) * sizeof *a);
-    for (m = 0; m < M; m++) {
-        for (i = 0; i < D; i++) {
-            for (j = 0; j < D; j++) a[i * D + j] += (double)psi[m] * phi[m * D + i] * phi[m * D + j];
-        }
-    }
-    size = largest(D, a);
-    return size * prior;
-}
-
 /* Dense gradient g contracted with the derivative of each parameter, against `got`. */
 TEST check_contraction(const fixture *f, const pu_real *got, const pu_real *g, double tol)
 {
     pu_int i, e, size = f->op.rows * f->op.cols;
     double *gd = tc_doubles(size), scale;
     for (e = 0; e < size; e++) gd[e] = (double)g[e];
-    scale = norm(size, gd);
+    scale = tc_norm(size, gd);
     for (i = 0; i < f->op.params; i++) {
         size_t mark = tc_kept_count;
         double share, *d = derivative(f, i, &share), want = 0;
         for (e = 0; e < size; e++) want += share * d[e] * gd[e];
-        CLOSE(f, W_GRADIENT, got[i], want, tol * scale * (1 + norm(size, d)));
+        CLOSE(f, W_GRADIENT, got[i], want, tol * scale * (1 + tc_norm(size, d)));
         tc_release_to(mark);
     }
     PASS();
@@ -107,7 +73,7 @@ TEST check_model(const fixture *prior, const fixture *map, pu_kind kind)
     /* each run perturbs A by its roundings, which add up like a random walk, and every step passes that on times the
        condition of A */
     tol = 4 * I * sqrt(roundings(prior) + roundings(map) + (double)(M + D)) * PU_TEST_EPS *
-          posterior_condition(gamma, phi, psi, D, M);
+          tc_posterior_condition(gamma, phi, psi, D, M);
     CHECK_CALL(check_contraction(prior, a.out.Gamma, b.out.Gamma, tol));
     CHECK_CALL(check_contraction(map, a.out.Phi, b.out.Phi, tol));
     GREATEST_ASSERTm(tc_say(pu_test_message), pu_test_vector_close("nu", (size_t)D, a.out.nu, b.out.nu, tol));

@@ -1,4 +1,4 @@
-/* test_tuning.c - PU_AUTO and pu_tune: samples K and iterations I that meet a wanted error, and no more memory than was told. */
+/* test_tuning.c - PU_AUTO and pu_tune: samples K and iterations I that meet a wanted error, in the memory that was told. */
 #include "pu_test.h"
 #include "test_common.h"
 #include "error_problems.h"

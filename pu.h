@@ -7471,17 +7471,38 @@ PU__FN pu_status pu__check_adjoint(const pu_op *op, pu_real *test, pu_real *work
     return PU_OK;
 }
 
-/* The operator that the library works with: the built-in one of the form that op states, so that an operator of the caller's
-   is as fast as ours; op itself where no form is stated (or a symmetric matrix, whose factor only op knows). */
+/* The built-in operator of the form that op states; op itself where it states none. */
+PU__FN pu_op pu__op_of_form(const pu_op *op)
+{
+    switch (op->form) {
+    case PU_FORM_MATRIX: return pu_op_dense(op->rows, op->cols, (const pu_real *)op->data);
+    case PU_FORM_SYMMETRIC: return pu_op_spd(op->rows, (const pu_real *)op->data, (const pu_real *)op->aux);
+    case PU_FORM_DIAGONAL: return pu__op_diagonal(op->rows, op->params, (const pu_real *)op->data, op->params == op->rows ? (const pu_real *)op->data : NULL);
+    case PU_FORM_SPARSE: return pu_op_csr((const pu_csr *)op->data);
+    case PU_FORM_AR: return pu_op_ar((const pu_ar *)op->data);
+    case PU_FORM_STATES: return pu_op_ssm((const pu_ssm *)op->data);
+    case PU_FORM_FOURIER: return pu_op_fourier((const pu_fourier *)op->data);
+    case PU_FORM_GENERAL: break;
+    }
+    return *op;
+}
+
+/* The operator that the library works with. One that states a form and is all the caller's own work is replaced by the built-in
+   one, so that it is as fast as ours (pu__check_form tests that they agree). A built-in operator into which the caller has put
+   functions of his own is taken as it is, and no longer has a form. */
 PU__FN pu_op pu__resolve(const pu_op *op)
 {
-    pu_op builtin = *op;
-    if (op->form == PU_FORM_MATRIX) builtin = pu_op_dense(op->rows, op->cols, (const pu_real *)op->data);
-    if (op->form == PU_FORM_DIAGONAL) builtin = pu__op_diagonal(op->rows, op->params, (const pu_real *)op->data, op->params == op->rows ? (const pu_real *)op->data : NULL);
-    if (op->form == PU_FORM_SPARSE) builtin = pu_op_csr((const pu_csr *)op->data);
-    if (op->form == PU_FORM_AR) builtin = pu_op_ar((const pu_ar *)op->data);
-    if (op->form == PU_FORM_STATES) builtin = pu_op_ssm((const pu_ssm *)op->data);
-    if (op->form == PU_FORM_FOURIER) builtin = pu_op_fourier((const pu_fourier *)op->data);
+    pu_op builtin = pu__op_of_form(op);
+    const int rows = op->apply_rows != builtin.apply_rows || op->apply_rows_t != builtin.apply_rows_t ||
+                     op->grad_rows != builtin.grad_rows;
+    const int others = (op->apply_t != builtin.apply_t) + (op->grad != builtin.grad);
+    if (op->form == PU_FORM_GENERAL) return *op;
+    if (op->apply == builtin.apply || others < 2) {
+        const int changed = op->apply != builtin.apply || others > 0 || rows;
+        builtin = *op;
+        if (changed) builtin.form = PU_FORM_GENERAL;
+        return builtin;
+    }
     builtin.work = pu__most(builtin.work, op->work);
     builtin.device = op->device;
     return builtin;
@@ -7506,7 +7527,7 @@ PU__FN pu_status pu__check_form(const pu_op *op, const pu_op *resolved, const pu
     pu_real *want = aq + rows;
     double size;
     pu_int i;
-    if (op->form == PU_FORM_GENERAL || op->trusted) return PU_OK;
+    if (op->form == PU_FORM_GENERAL || op->apply == resolved->apply) return PU_OK;
     pu_normals(0, 6, 0, 0, PU__STREAM_TEST, 0, cols, test);
     if (op->apply(op, 1, q, pu__rows(aq, rows), 0, work)) return pu__operator_failed(report, names->apply, -1);
     if (resolved->apply(resolved, 1, q, pu__rows(want, rows), 0, work)) return pu__operator_failed(report, names->form, -1);
@@ -12751,7 +12772,7 @@ PU_DEF pu_status pu_nll(const pu_lgm *model, const pu_data *data, const pu_optio
     if (o.engine != PU_ITERATIVE && o.engine != PU_ENGINE_AUTO) o.kind = PU_EXACT;
     if (!nll) return pu__refuse(report, PU_E_NULL, "nll");
     if (model && model->Gamma && !model->Gamma->logdet) return pu__refuse(report, PU_E_UNSUPPORTED, "Gamma.logdet");
-    if (o.kind != PU_EXACT && !pu__has_momentum(o.solve.solver)) /* no Lanczos coefficients */
+    if (o.kind != PU_EXACT && (o.solve.solver == PU_SD || o.solve.solver == PU_GD)) /* no Lanczos coefficients */
         return pu__refuse(report, PU_E_UNSUPPORTED, "options.solve.solver (CG or PCG gives the log det)");
     if (o.kind != PU_EXACT && o.x0)
         return pu__refuse(report, PU_E_ARGUMENT, "options.x0 (a warm start gives no log det)");

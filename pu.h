@@ -13253,7 +13253,8 @@ PU_DEF pu_status pu_predict(const pu_lgm *model, const pu_data *data, const pu_o
 #define PU__ZERO {0}
 #endif
 
-/* Points lgm at the operators kept in the struct itself. Their address is final only once the model is in its place. */
+/* Points lgm at the operators kept in the struct itself. Their address is final only once the model is in
+   its place. */
 PU__FN void pu__model_link(pu_model *model)
 {
     if (model->Gamma.rows > 0) model->lgm.Gamma = &model->Gamma;
@@ -13263,11 +13264,10 @@ PU__FN void pu__model_link(pu_model *model)
 /* Checks theta and sets the model to it. model->sets counts the calls of `set`, also those that fail. */
 PU_DEF pu_status pu_model_set(pu_model *model, const pu_real *theta, pu_report *report)
 {
-    pu_report local;
+    pu__call call;
     pu_int index;
     pu_status status;
-    if (!report) report = &local;
-    pu__report_clear(report);
+    report = pu__begin(&call, NULL, report);
     if (!model) return pu__refuse(report, PU_E_NULL, "model");
     if (!model->set) return pu__refuse(report, PU_E_NULL, "model.set");
     if (!theta) return pu__refuse(report, PU_E_NULL, "theta");
@@ -13295,8 +13295,8 @@ PU__FN pu_options pu__model_options(const pu_model *model, const pu_options *opt
     return used;
 }
 
-/* The canonical gradients that the model uses, marked by the address `any`. Enough to ask for sizes and to tune.
-   used: from pu__model_options. */
+/* The canonical gradients that the model uses, marked by the address `any`. Enough to ask for sizes and to
+   tune. used: from pu__model_options. */
 PU__FN pu_results pu__model_wants(const pu_model *model, const pu_options *used, pu_real *any)
 {
     const pu_solve_options *solve = &used->solve;
@@ -13322,193 +13322,178 @@ PU__FN pu_status pu__model_tune(const pu_model *model, const pu_data *data, pu_o
     const pu_results want = pu__model_wants(model, &used, &any);
     pu_options tuned = used;
     const pu_status status = pu_tune(&model->lgm, data, &used, ws, &want, &tuned, report);
-    if (status) return status;
     options->samples = tuned.samples;
     options->solve.iterations = tuned.solve.iterations;
-    return PU_OK;
+    return status;
 }
 
-/* One gradient in theta, from pu__model_task_make. */
+/* One gradient in theta: what to do, then how. */
 typedef struct {
-    /* What to do. */
-    pu_model *model;        /* set to theta */
+    /* Set to theta. */
+    pu_model *model;
     const pu_data *data;
-    pu_options options;     /* of the model */
-    pu_workspace *ws;       /* NULL = memory of the call's own */
-    pu_real *grad;          /* params */
-    pu_real *se;            /* params or NULL: standard errors */
-    pu_real *x;             /* N x (K+1) x D or NULL: the solutions */
-    int grad_is_scratch;    /* grad may be written to even when the call fails: Phi's gradient is made in place */
-    /* Used on the way. The caller's arrays are written only when nothing can fail any more. */
-    pu_results want, found; /* canonical gradients: which are wanted, where they lie */
-    pu_real *staged;        /* params: grad */
-    pu_real *group_grad;    /* params: gradient of one group of probes */
-    double *variance;       /* params: squared standard errors */
-    pu_real any;            /* its address marks what is wanted before there is memory */
-    void *rest;             /* memory of pu_gradient, where the canonical gradients stay */
-    size_t rest_bytes;
+    /* Of the model. */
+    pu_options options;
+    /* May be NULL. */
+    pu_workspace *ws;
+    /* params each; se, the standard errors, may be NULL. */
+    pu_real *grad, *se;
+    /* N x (K+1) x D: where the solutions go, or NULL. */
+    pu_real *x;
+    /* grad may be written to even when the call fails: Phi's gradient is made in place. */
+    int grad_is_scratch;
+
+    /* Has room for arrays of ours. The caller's are written only when nothing can fail any more. */
+    pu__task task;
+    /* Canonical gradients: which are wanted, where they lie in the memory of the task. */
+    pu_results want, found;
+    /* Its address stands for arrays that are never written. */
+    pu_real any;
 } pu__model_task;
 
-/* The gradient of a model for data and options (NULL: defaults); the rest is zero. */
-PU__FN pu__model_task pu__model_task_make(pu_model *model, const pu_data *data, const pu_options *options)
+/* The gradient of a model for data and options (NULL: defaults); se: where standard errors go, or NULL. Own
+   arrays: the staged gradient and, for standard errors, that of a group of probes, and the variance. */
+PU__FN void pu__model_task_make(pu__model_task *self, pu_model *model, const pu_data *data, const pu_options *options,
+                                pu_real *se)
 {
-    pu__model_task task = PU__ZERO;
-    task.model = model;
-    task.data = data;
-    task.options = pu__model_options(model, options);
-    return task;
+    memset(self, 0, sizeof *self);
+    self->model = model;
+    self->data = data;
+    self->options = pu__model_options(model, options);
+    self->want = pu__model_wants(model, &self->options, &self->any);
+    self->se = se;
+    self->task.reals = (se ? 2 : 1) * model->params;
+    self->task.doubles = se ? model->params : 0;
 }
 
-/* Lays out the staged arrays and pu_gradient's memory. Called twice: the first arena only measures. report tells K and the
-   number of groups. */
-PU__FN pu_status pu__model_layout(pu__model_task *task, pu__arena *arena, pu_report *report)
+/* What pu_gradient needs, and our own arrays. theta is not needed: sizes do not depend on it. */
+PU_DEF pu_status pu_model_gradient_bytes(pu_model *model, const pu_data *data, const pu_options *options, int se,
+                                         size_t *bytes, pu_report *report)
 {
-    const pu_lgm *lgm = &task->model->lgm;
-    const pu_int params = task->model->params;
-    pu_status status = pu__check_model(lgm, report);
-    if (status) return status;
-    task->want = pu__model_wants(task->model, &task->options, &task->any);
-    task->want.x = task->x;
-    if (task->se) task->want.replicates = &task->any;
-    status = pu_gradient_bytes(lgm, task->data, &task->options, &task->want, &task->rest_bytes, report);
-    if (status) return status;
-    task->rest = pu__take(arena, 1, 1, task->rest_bytes);
-    task->staged = pu__reals(arena, params, 1);
-    if (!task->se) return PU_OK;
-    task->want.replicates = pu__reals(arena, report->groups, lgm->Gamma->params + lgm->Phi->params + lgm->Phi->rows);
-    task->group_grad = pu__reals(arena, params, 1);
-    task->variance = (double *)pu__take(arena, params, 1, sizeof(double));
-    return PU_OK;
-}
-
-/* Measures the arena of pu_model_gradient. theta is not needed: sizes do not depend on it. */
-PU_DEF pu_status pu_model_gradient_bytes(pu_model *model, const pu_data *data, const pu_options *options, int se, size_t *bytes,
-                                         pu_report *report)
-{
-    pu_report local;
-    pu__model_task task;
-    pu__arena arena = PU__ARENA;
+    pu__call call;
+    pu__model_task self;
+    size_t all;
     pu_status status;
-    if (!report) report = &local;
-    pu__report_clear(report);
+    report = pu__begin(&call, NULL, report);
     if (!model) return pu__refuse(report, PU_E_NULL, "model");
     if (!bytes) return pu__refuse(report, PU_E_NULL, "bytes");
     if (model->params < 1) return pu__refuse(report, PU_E_ARGUMENT, "model.params");
     pu__model_link(model);
-    task = pu__model_task_make(model, data, options);
-    if (se) task.se = &task.any;
-    status = pu__model_layout(&task, &arena, report);
+    pu__model_task_make(&self, model, data, options, se ? &self.any : NULL);
+    self.want.se_psi = self.se;
+    status = pu_gradient_bytes(&model->lgm, data, &self.options, &self.want, &all, report);
     if (status) return status;
-    if (arena.overflow) return pu__refuse(report, PU_E_OVERFLOW, "workspace");
-    report->bytes = *bytes = pu__arena_bytes(&arena);
+    (void)pu__reals(&call.arena, self.task.reals, 1);
+    (void)pu__take(&call.arena, self.task.doubles, 1, sizeof(double));
+    all = pu__add(all, call.arena.used, &call.arena.overflow);
+    if (call.arena.overflow) return pu__refuse(report, PU_E_OVERFLOW, "workspace");
+    report->bytes = *bytes = all;
     return PU_OK;
 }
 
-/* Variance of the gradient over G groups of K probes. Each group has canonical gradients of its own (replicates), which are
-   pulled back like those of all. With share_g the part of the probes in group g:
-     variance = sum_g share_g (grad_g - grad)^2 / (G - 1)
+/* Standard errors over G groups of probes. Each group has canonical gradients of its own in the task's
+   memory, which are pulled back like those of all. With share_g the part of the probes in group g:
+     se^2 = sum_g share_g (grad_g - grad)^2 / (G - 1)
    nu and eta do not depend on probes, so their gradients are the same for every group. */
-PU__FN pu_status pu__model_variance(pu__model_task *task, pu_int K, pu_int G)
+PU__FN pu_status pu__model_se(pu__model_task *self, const pu_real *grad)
 {
-    const pu_model *model = task->model;
-    const pu_lgm *lgm = &model->lgm;
-    pu_real *next = task->found.replicates;
-    pu_results group = task->found;
+    const pu_model *model = self->model;
+    const pu__job *job = &self->task.job;
+    const pu__slots *slots = &job->slots;
+    pu_real *from = self->task.mem.lanes + slots->group;
+    pu_real *group_grad = self->task.own_reals + model->params;
+    double *variance = self->task.own_doubles;
+    pu_results group = self->found;
     pu_int g, i;
-    memset(task->variance, 0, (size_t)model->params * sizeof(double));
-    for (g = 0; g < G; g++) {
-        const double share = (double)pu__group_size(K, G, g) / (double)K;
-        if (group.Gamma) group.Gamma = next;
-        next += lgm->Gamma->params;
-        if (group.Phi) group.Phi = next;
-        next += lgm->Phi->params;
-        if (group.psi) group.psi = next;
-        next += lgm->Phi->rows;
-        if (model->pull(model, &group, task->group_grad)) return PU_E_OPERATOR;
+    memset(variance, 0, (size_t)model->params * sizeof *variance);
+    for (g = 0; g < slots->groups; g++) {
+        const double share = (double)pu__group_size(job->K, slots->groups, g) / (double)job->K;
+        if (group.Gamma) group.Gamma = from;
+        if (group.Phi) group.Phi = from + slots->Phi;
+        if (group.psi) group.psi = from + slots->psi;
+        from += slots->eta;
+        if (model->pull(model, &group, group_grad)) return PU_E_OPERATOR;
         for (i = 0; i < model->params; i++) {
-            const double off = (double)task->group_grad[i] - (double)task->staged[i];
-            task->variance[i] += share * off * off / (double)(G - 1);
+            const double off = (double)group_grad[i] - (double)grad[i];
+            variance[i] += share * off * off / (double)(slots->groups - 1);
         }
     }
+    for (i = 0; i < model->params; i++) self->se[i] = (pu_real)sqrt(variance[i]);
     return PU_OK;
 }
 
 PU__FN int pu__basic_sure(const pu_model *model, const pu_results *g); /* below, with pu__basic_pull */
 PU__FN pu_real *pu__basic_home(const pu_model *model, pu_real *grad);
 
-/* Pulls the canonical gradients of a run that ended with `status` back to grad, and makes se. Returns status, or why there is
-   no gradient; grad and se are then untouched. */
-PU__FN pu_status pu__model_pull(pu__model_task *task, pu_status status, pu_report *report)
+/* Runs the job in its memory and pulls its gradients back: to an array of ours, unless the model is sure to
+   give finite ones. */
+PU__FN pu_status pu__model_pull(pu__model_task *self, pu_report *report)
 {
-    const pu_model *model = task->model;
-    pu_int i;
-    if (!task->se && pu__basic_sure(model, &task->found)) {
-        (void)model->pull(model, &task->found, task->grad);
+    const pu_model *model = self->model;
+    const pu__job *job = &self->task.job;
+    pu__memory *mem = &self->task.mem;
+    pu_real *grad = self->task.own_reals;
+    pu_real *home = job->by_rows && self->grad_is_scratch ? pu__basic_home(model, self->grad) : NULL;
+    pu_status status;
+    pu_int bad;
+    if (home) mem->phi_grad = home;
+    status = pu__job_run(job, mem, report);
+    if (pu__fatal(status)) return status;
+    if (self->x) pu__copy(self->x, mem->stage.x, job->N * (job->K + 1) * job->D);
+    self->found = self->want;
+    pu__lend(job, mem, &self->found);
+    if (!self->se && pu__basic_sure(model, &self->found)) {
+        (void)model->pull(model, &self->found, self->grad);
         return status;
     }
-    if (model->pull(model, &task->found, task->staged) ||
-        (task->se && pu__model_variance(task, report->samples, report->groups)))
-        return pu__refuse(report, PU_E_OPERATOR, "model.pull");
-    i = pu__find_nonfinite(model->params, task->staged);
-    if (i >= 0) return pu__fail(report, PU_NONFINITE, "gradient of theta", -1, i);
-    pu__copy(task->grad, task->staged, model->params);
-    if (task->se) {
-        for (i = 0; i < model->params; i++) task->se[i] = (pu_real)sqrt(task->variance[i]);
-    }
+    if (model->pull(model, &self->found, grad)) return pu__refuse(report, PU_E_OPERATOR, "model.pull");
+    bad = pu__find_nonfinite(model->params, grad);
+    if (bad >= 0) return pu__fail(report, PU_NONFINITE, "gradient of theta", -1, bad);
+    if (self->se && pu__model_se(self, grad)) return pu__refuse(report, PU_E_OPERATOR, "model.pull");
+    pu__copy(self->grad, grad, model->params);
     return status;
 }
 
 /* The gradient of the task. Without a report the likelihood is left out, as in pu_gradient. */
-PU__FN pu_status pu__model_run(pu__model_task *task, pu_report *report)
+PU__FN pu_status pu__model_run(pu__model_task *self, pu_report *report)
 {
+    const pu_lgm *lgm = &self->model->lgm;
     const int want_nll = report != NULL;
-    pu_report local;
-    char tuning[sizeof local.plan] = ""; /* how K and I were found: goes before the plan of the run */
-    pu_model *model = task->model;
-    pu_workspace own = PU__ZERO, rest = PU__ZERO;
-    pu__arena arena = PU__ARENA;
-    pu_status status = PU_OK;
-    if (!report) report = &local;
-    pu__report_clear(report);
-    if (!model->pull) return pu__refuse(report, PU_E_NULL, "model.pull");
-    if (!task->grad) return pu__refuse(report, PU_E_NULL, "grad");
-    if (!task->ws) task->ws = &own;
-    /* pu_gradient would tune, too, but the sizes below depend on K and I. */
-    if (pu__to_tune(&task->options)) {
-        status = pu__model_tune(model, task->data, &task->options, task->ws, report);
-        memcpy(tuning, report->plan, sizeof tuning);
-    }
-    if (!status) status = pu__model_layout(task, &arena, report);
-    if (!status) status = pu__arena_open(&arena, task->ws, report);
-    if (!status) {
-        (void)pu__model_layout(task, &arena, report);
-        pu_workspace_block(&rest, task->rest, task->rest_bytes);
-        pu__report_clear(report);
-        memcpy(report->plan, tuning, sizeof tuning);
-        task->found = task->want;
-        task->found.Phi = task->grad_is_scratch && !task->se ? pu__basic_home(model, task->grad) : NULL;
-        status = pu__gradient(&model->lgm, task->data, &task->options, &rest, &task->want, &task->found, want_nll, report);
-        if (!pu__fatal(status)) status = pu__model_pull(task, status, report);
-        report->bytes = pu__arena_bytes(&arena);
-    }
-    pu_workspace_free(&own);
-    return status;
+    const pu_options *options = &self->options;
+    pu_options tuned;
+    pu__call call;
+    pu_status status;
+    report = pu__begin(&call, self->ws, report);
+    if (!self->model->pull) return pu__refuse(report, PU_E_NULL, "model.pull");
+    if (!self->grad) return pu__refuse(report, PU_E_NULL, "grad");
+    /* Before standard errors are asked for: the pilot of PU_AUTO has few probes, and groups of its own. */
+    status = pu__tune_first(&call, lgm, self->data, &options, &self->want, &tuned);
+    self->want.x = self->x;
+    if (self->se) self->want.se_psi = &self->any;
+    if (!status) status = pu__job_make(&self->task, lgm, self->data, options, &self->want, want_nll, report);
+    if (!status) status = pu__job_check(&self->task.job, report);
+    /* Nothing is written by the job: its gradients are read where they lie. */
+    self->task.job.dry = 1;
+    if (!status) status = pu__measure(&call, pu__task_layout, &self->task, NULL);
+    if (!status) status = pu__allocate(&call, pu__task_layout, &self->task);
+    if (!status) status = pu__model_pull(self, report);
+    return pu__finish(&call, status);
 }
 
-PU_DEF pu_status pu_model_gradient(pu_model *model, const pu_real *theta, const pu_data *data, const pu_options *options,
-                                   pu_workspace *ws, pu_real *grad, pu_real *se, pu_report *report)
+/* pu_model_set, then the gradient there. */
+PU_DEF pu_status pu_model_gradient(pu_model *model, const pu_real *theta, const pu_data *data,
+                                   const pu_options *options, pu_workspace *ws, pu_real *grad, pu_real *se, pu_report *report)
 {
-    pu__model_task task;
+    pu__model_task self;
     const pu_status status = pu_model_set(model, theta, report);
     if (status) return status;
-    task = pu__model_task_make(model, data, options);
-    task.ws = ws;
-    task.grad = grad;
-    task.se = se;
-    return pu__model_run(&task, report);
+    pu__model_task_make(&self, model, data, options, se);
+    self.ws = ws;
+    self.grad = grad;
+    return pu__model_run(&self, report);
 }
 
-/* Only pu_nll's options differ: they get the model's preconditioner. */
+/* pu_model_set, then pu_nll with the options of the model. */
 PU_DEF pu_status pu_model_nll(pu_model *model, const pu_real *theta, const pu_data *data, const pu_options *options,
                               pu_workspace *ws, double *nll, double *se, pu_report *report)
 {
@@ -13519,14 +13504,15 @@ PU_DEF pu_status pu_model_nll(pu_model *model, const pu_real *theta, const pu_da
     return pu_nll(&model->lgm, data, &used, ws, nll, se, report);
 }
 
-/* Checks the data, so that the model's own function need not. A model that was never set has Phi in itself, if anywhere. */
-PU_DEF pu_status pu_model_start(const pu_model *model, const pu_data *data, uint64_t seed, pu_real *theta, pu_report *report)
+/* Checks the data, so that the model's own function need not. A model that was never set has Phi in itself,
+   if anywhere. */
+PU_DEF pu_status pu_model_start(const pu_model *model, const pu_data *data, uint64_t seed, pu_real *theta,
+                                pu_report *report)
 {
     const pu_op *Phi;
-    pu_report local;
+    pu__call call;
     pu_status status;
-    if (!report) report = &local;
-    pu__report_clear(report);
+    report = pu__begin(&call, NULL, report);
     if (!model) return pu__refuse(report, PU_E_NULL, "model");
     if (!theta) return pu__refuse(report, PU_E_NULL, "theta");
     if (!model->start) return pu__refuse(report, PU_E_UNSUPPORTED, "model.start");
@@ -13537,22 +13523,22 @@ PU_DEF pu_status pu_model_start(const pu_model *model, const pu_data *data, uint
     return status ? pu__refuse(report, status < 0 ? status : PU_E_OPERATOR, "model.start") : PU_OK;
 }
 
-/* x = theta, exp theta or tanh theta */
+/* The natural value x = theta, exp theta or tanh theta. */
 PU_DEF double pu_model_natural(const pu_param *param, double theta)
 {
     if (param->scale == PU_SCALE_LOG) return exp(theta);
     return param->scale == PU_SCALE_ATANH ? tanh(theta) : theta;
 }
 
-/* theta = x, log x or atanh x */
+/* The way back: theta = x, log x or atanh x. */
 PU_DEF double pu_model_theta(const pu_param *param, double x)
 {
     if (param->scale == PU_SCALE_LOG) return log(x);
     return param->scale == PU_SCALE_ATANH ? log((1 + x) / (1 - x)) / 2 : x;
 }
 
-/* Fills in *param: called "name", "name[i]" or "name[i,j]" (an index of -1 is left out), with the bounds of its scale. For
-   the describe functions of models. */
+/* Fills in *param: called "name", "name[i]" or "name[i,j]" (an index of -1 is left out), with the bounds of
+   its scale. For the describe functions of models. */
 PU__FN void pu__describe(pu_param *param, const char *name, pu_int i, pu_int j, pu_scale scale)
 {
     pu__text text = {param->name, 0, sizeof param->name};
@@ -13570,6 +13556,7 @@ PU__FN void pu__describe(pu_param *param, const char *name, pu_int i, pu_int j, 
     }
 }
 
+/* The defaults of a free parameter, then what the model knows better. */
 PU_DEF pu_status pu_model_param(const pu_model *model, pu_int i, pu_param *param)
 {
     if (!model || !param) return PU_E_NULL;
@@ -13579,6 +13566,7 @@ PU_DEF pu_status pu_model_param(const pu_model *model, pu_int i, pu_param *param
     return PU_OK;
 }
 
+/* Operators that were borrowed are not the model's to free. */
 PU_DEF void pu_model_free(pu_model *model)
 {
     if (!model) return;
@@ -14319,49 +14307,82 @@ PU_DEF pu_status pu_model_state_space(pu_model *model, pu_int steps, pu_int stat
    >>optimise   one step of a fit: its gradient, then Adam, SGD or L-BFGS
    ------------------------------------------------------------------------------------------------ */
 
-/* A fit: n parameters, N data. The numbers before `model` are written to checkpoints as they are, in this order; doubles, since
-   every count is below 2^53. Arrays that the options do not need are NULL. */
+/* A fit: n parameters, N data, K probes, D latent variables. The numbers before `model` are written to
+   checkpoints as they are, in this order; doubles, since every count is below 2^53. Arrays that the options
+   do not need are NULL. */
 typedef struct {
-    double step;                       /* steps done */
-    double epoch, place;               /* of the next datum: passes through the data before its own, place in `order` */
-    double gradients, rejected;        /* as in pu_fit_report */
-    double within;                     /* steps running whose gradient was within its error */
-    double best, best_step;            /* as in pu_fit_report */
-    double stale;                      /* validations since the best */
-    double validation, objective, objective_se, gradient, gradient_se, rate; /* as in pu_fit_report */
-    double held, newest;               /* L-BFGS: pairs held, place of the newest */
-    double known;                      /* L-BFGS: 1 = g is the gradient at theta */
-    double samples, iterations;        /* K and I where the fit chose them */
+    /* Steps done. */
+    double step;
+    /* Of the next datum: passes through the data before its own, and its place in `order`. */
+    double epoch, place;
+    /* As in pu_fit_report. */
+    double gradients, rejected;
+    /* Steps running whose gradient was within its error. */
+    double within;
+    /* As in pu_fit_report. */
+    double best, best_step;
+    /* Validations since the best one. */
+    double stale;
+    /* As in pu_fit_report. */
+    double validation, objective, objective_se, gradient, gradient_se, rate;
+    /* L-BFGS: pairs held, place of the newest. */
+    double held, newest;
+    /* L-BFGS: 1 = g is the gradient at theta. */
+    double known;
+    /* K and I where the fit chose them. */
+    double samples, iterations;
 
     pu_model *model;
     const pu_data *data;
-    pu_fit_options *o;                 /* defaults filled in by pu__fit_defaults */
+    /* A copy of the caller's, in which pu__fit_defaults fills in the zeros. */
+    pu_fit_options *o;
     pu_fit_report *report;
-    pu_workspace *ws;                  /* memory of the gradients */
-    double start;                      /* by options.clock */
-    uint64_t fingerprint;              /* of sizes and options as given */
+    /* Memory of the gradients. */
+    pu_workspace *ws;
+    /* By options.clock. */
+    double start;
+    /* Of sizes and options as given. */
+    uint64_t fingerprint;
     pu_int n, N, K, D, pairs;
-    int comparable;                    /* objectives of different steps may be compared */
-    int exact;                         /* the last gradient was without noise */
-    int threads;                       /* for passes over n */
-    int is_set;                        /* 1 = the model was set to the point of the next gradient, */
-    uint32_t sets;                     /* by this call of pu_model_set */
-    pu_real *theta;                    /* n: the caller's array is written at the end */
-    pu_real *next;                     /* n: the point tried; Adam and SGD: then the point before this one */
-    pu_real *best_theta;               /* n */
-    pu_real *g;                        /* n: gradient at theta */
-    pu_real *m, *v;                    /* n: moments; L-BFGS: the direction d, the gradient at the point tried */
-    pu_real *part, *part_se;           /* n: gradient of one of several batches, standard errors of a batch */
-    double *variance;                  /* n: squared standard errors of a step, times its data squared */
-    pu_real *S, *Y;                    /* pairs x n: steps, and changes of the gradient */
-    double *rho;                       /* 2 pairs: 1 / s'y, then coefficients of the recursion */
-    pu_int *order;                     /* N: of the data in this epoch */
-    pu_real *x, *x_batch;              /* warm starts: (K+1) x D per datum, of all data and of one batch */
+    /* Standard errors of gradients are wanted. */
+    int want_se;
+    /* Objectives of different steps may be compared. */
+    int comparable;
+    /* The last gradient was without noise. */
+    int exact;
+    /* For passes over n. */
+    int threads;
+    /* 1 = the model was set to the point of the next gradient, by pu_model_set call number `sets`. */
+    int is_set;
+    uint32_t sets;
+    /* n: the point. It goes to the caller's array at the end. */
+    pu_real *theta;
+    /* n: the point tried. Adam and SGD: after the step, the point that was left. */
+    pu_real *next;
+    /* n: the best point. */
+    pu_real *best_theta;
+    /* n: the gradient at theta. */
+    pu_real *g;
+    /* n: first and second moments. L-BFGS: the direction d, and the gradient at the point tried. */
+    pu_real *m, *v;
+    /* n: the gradient of one of several batches, and the standard errors of a batch. */
+    pu_real *part, *part_se;
+    /* n: squared standard errors of the batches times their data squared, summed. */
+    double *variance;
+    /* pairs x n: steps s, and changes y of the gradient. */
+    pu_real *S, *Y;
+    /* 2 pairs: 1 / s'y, then the coefficients of the recursion. */
+    double *rho;
+    /* N: the data in the order of this epoch. */
+    pu_int *order;
+    /* Warm starts, (K+1) x D per datum: of all data, of one batch. */
+    pu_real *x, *x_batch;
 } pu__fit;
 
 /* ---- the gradient of a step ---- */
 
-/* Order of the data in this epoch: Fisher and Yates, with numbers that depend on seed, epoch and place alone. */
+/* Order of the data in this epoch: Fisher and Yates, with numbers that depend on seed, epoch and place
+   alone. */
 PU__FN void pu__fit_shuffle(pu__fit *fit)
 {
     const uint64_t seed = fit->o->gradient.seed;
@@ -14383,21 +14404,23 @@ PU__FN void pu__fit_shuffle(pu__fit *fit)
     }
 }
 
-/* Gradient at theta of the next batch of the epoch, or of all data, into grad; standard errors where they are wanted. *n: how
-   many data. With warm starts the solves begin at the last solutions of these data, and leave theirs. */
+/* Gradient at theta of the next batch of the epoch, or of all data, into grad; standard errors where they
+   are wanted. *n: how many data. With warm starts the solves begin at the last solutions of these data, and
+   leave theirs. */
 PU__FN pu_status pu__fit_batch_gradient(pu__fit *fit, const pu_real *theta, pu_real *grad, pu_int *n)
 {
     const pu_int each = (fit->K + 1) * fit->D;
     pu_report *report = &fit->report->last;
     pu_data batch = *fit->data;
-    pu__model_task task = pu__model_task_make(fit->model, &batch, &fit->o->gradient);
+    pu__model_task task;
     pu_status status = PU_OK;
     pu_int i;
+    pu__model_task_make(&task, fit->model, &batch, &fit->o->gradient, fit->part_se);
     task.ws = fit->ws;
     task.grad = grad;
     task.grad_is_scratch = 1;
-    task.se = fit->part_se;
     task.x = fit->x;
+    /* The last batch of an epoch may be smaller; no batch goes on into the next. */
     if (fit->order) {
         if (fit->place >= (double)fit->N) {
             fit->epoch++;
@@ -14416,6 +14439,7 @@ PU__FN pu_status pu__fit_batch_gradient(pu__fit *fit, const pu_real *theta, pu_r
         for (i = 0; i < *n; i++) pu__copy(task.x + i * each, fit->x + batch.pick[i] * each, each);
     }
     fit->gradients++;
+    /* pu__fit_move has set the model to the point that it proposed. Validation may have moved it since. */
     if (!fit->is_set || fit->sets != fit->model->sets) status = pu_model_set(fit->model, theta, report);
     if (!status) status = pu__model_run(&task, report);
     if (fit->x_batch && !pu__fatal(status)) {
@@ -14432,7 +14456,7 @@ PU__FN pu_int pu__part_start(const pu__fit *fit, int part)
     return fit->n / PU__PARTS * part + pu__min(part, fit->n % PU__PARTS);
 }
 
-/* |g|, g of length n */
+/* |g|, g of length n. The sum is made part by part, so that its rounding does not depend on the threads. */
 PU__FN double pu__gradient_norm(const pu__fit *fit, const pu_real *g)
 {
     double sum[PU__PARTS], all = 0;
@@ -14448,8 +14472,10 @@ PU__FN double pu__gradient_norm(const pu__fit *fit, const pu_real *g)
     return sqrt(all);
 }
 
-/* Gradient of a step at theta into g: the mean over the data of its batches. Objective, norm and their standard errors are
-   left in the fit, with whether all is exact. */
+/* Gradient of a step at theta into g (n): the mean over the data of its batches. Objective, norm, their
+   standard errors and whether all was exact are left in the fit. With n_b data in batch b:
+     g = sum_b n_b g_b / sum_b n_b,     se^2 = sum_b n_b^2 se_b^2 / (sum_b n_b)^2
+   A single batch is not scaled, which would only round. */
 PU__FN pu_status pu__fit_gradient(pu__fit *fit, const pu_real *theta, pu_real *g)
 {
     const pu_report *last = &fit->report->last;
@@ -14480,6 +14506,7 @@ PU__FN pu_status pu__fit_gradient(pu__fit *fit, const pu_real *theta, pu_real *g
     if (sum) {
         for (i = 0; i < fit->n; i++) error += sum[i] / (total * total);
     }
+    /* -1: unknown, or not measured. */
     fit->objective = objective / total;
     fit->objective_se = known ? sqrt(variance) / total : -1;
     fit->gradient = pu__gradient_norm(fit, g);
@@ -14487,8 +14514,9 @@ PU__FN pu_status pu__fit_gradient(pu__fit *fit, const pu_real *theta, pu_real *g
     return PU_OK;
 }
 
-/* Did the numbers give out at this theta, so that a shorter step may help? Any other failure is the caller's mistake.
-   PU_E_NONFINITE: canonical arrays made from theta; the data were found finite at the first step. */
+/* Did the numbers give out at this theta, so that a shorter step may help? Any other failure is the
+   caller's mistake. PU_E_NONFINITE: canonical arrays made from theta; the data were found finite at the
+   first step. */
 PU__FN int pu__fit_too_far(pu_status status)
 {
     return status == PU_NONFINITE || status == PU_BREAKDOWN || status == PU_E_NOT_DEFINITE ||
@@ -14505,7 +14533,7 @@ PU__FN void pu__fit_keep_best(pu__fit *fit, double value, double step)
 
 /* ---- Adam and SGD ---- */
 
-/* Rate of the next step by the schedule. */
+/* Rate of the next step, t of T, by the schedule. */
 PU__FN double pu__fit_rate(const pu__fit *fit)
 {
     const pu_fit_options *o = fit->o;
@@ -14521,14 +14549,14 @@ PU__FN double pu__fit_rate(const pu__fit *fit)
 
 /* One step of Adam:
      m = beta1 m + gain1 g,   v = beta2 v + gain2 g^2,   theta -= rate m / (root sqrt(v) + epsilon)
-   gain = 1 - beta. rate and root take the bias off m and v: they hold 1 / (1 - beta1^t) and 1 / sqrt(1 - beta2^t).
-   SGD: m = beta1 m + g,  theta -= rate m. */
+   gain = 1 - beta. rate and root take the bias off m and v: they hold 1 / (1 - beta1^t) and 1 / sqrt(1 -
+   beta2^t). SGD: m = beta1 m + g,  theta -= rate m. */
 typedef struct {
     int sgd;
     pu_real beta1, gain1, beta2, gain2, rate, root, epsilon;
 } pu__adam;
 
-/* The next step of Adam or SGD. */
+/* The next step of Adam or SGD at fit->rate. SGD's beta1 is the momentum. */
 PU__FN pu__adam pu__adam_make(const pu__fit *fit)
 {
     const pu_fit_options *o = fit->o;
@@ -14545,7 +14573,8 @@ PU__FN pu__adam pu__adam_make(const pu__fit *fit)
     return a;
 }
 
-/* Takes the gradient g, unless it is NULL, into the moments m and v. Then to = theta minus t times the step. All n long. */
+/* Takes the gradient g, unless it is NULL, into the moments m and v. Then to = theta minus t times the
+   step. All n long. */
 PU__FN void pu__adam_step(const pu__adam *a, pu_real t, pu_int n, const pu_real *g, const pu_real *theta,
                           pu_real *PU__RESTRICT m, pu_real *PU__RESTRICT v, pu_real *PU__RESTRICT to)
 {
@@ -14564,7 +14593,8 @@ PU__FN void pu__adam_step(const pu__adam *a, pu_real t, pu_int n, const pu_real 
     for (i = 0; i < n; i++) to[i] = theta[i] - step * m[i] / (a->root * pu__sqrt(v[i]) + a->epsilon);
 }
 
-/* Entries at .. end-1 of next = theta + t d; for a == NULL d is fit->m, else the step of a, which takes g in when is_new. */
+/* One part of next = theta + t d. a NULL: d is fit->m, L-BFGS's direction. Else it is the step of a, whose
+   moments take in the gradient when is_new. */
 PU__FN void pu__fit_move_part(pu__fit *fit, const pu__adam *a, double t, int is_new, int part)
 {
     const pu_int end = pu__part_start(fit, part + 1);
@@ -14576,13 +14606,13 @@ PU__FN void pu__fit_move_part(pu__fit *fit, const pu__adam *a, double t, int is_
     /* Chunks stay in cache from one pass to the next. */
     for (; at < end; at += n) {
         n = pu__min(PU__CHUNK, end - at);
-        pu__adam_step(a, (pu_real)t, n, is_new ? fit->g + at : NULL, fit->theta + at, fit->m + at, a->sgd ? NULL : fit->v + at,
-                      fit->next + at);
+        pu__adam_step(a, (pu_real)t, n, is_new ? fit->g + at : NULL, fit->theta + at, fit->m + at,
+                      a->sgd ? NULL : fit->v + at, fit->next + at);
     }
 }
 
-/* next = theta + t d, t halved until the model takes that point; 0 when it never does. a: as for pu__fit_move_part. The model
-   is set without a report, so that report->last stays that of the gradient. */
+/* next = theta + t d, t halved until the model takes that point; 0 when it never does. a: as for
+   pu__fit_move_part. The model is set without a report, so that report->last stays that of the gradient. */
 PU__FN int pu__fit_move(pu__fit *fit, const pu__adam *a, double *t)
 {
     int halvings, p;
@@ -14617,11 +14647,13 @@ PU__FN pu_status pu__fit_first_order(pu__fit *fit, int *stuck)
         status = pu__fit_gradient(fit, fit->theta, fit->g);
     }
     if (status) return status;
+    /* The objective is that of the point before the step. */
     if (fit->comparable && fit->objective_se == 0 && fit->objective < fit->best)
         pu__fit_keep_best(fit, fit->objective, fit->step);
     fit->rate = pu__fit_rate(fit);
     a = pu__adam_make(fit);
     *stuck = !pu__fit_move(fit, &a, &t);
+    /* The point left becomes the one to step back to. */
     if (*stuck) {
         pu__copy(next, fit->theta, fit->n);
     } else {
@@ -14690,8 +14722,8 @@ PU__FN void pu__lbfgs_accept(pu__fit *fit, double t)
 /* A step of L-BFGS: t along d by bisection between lo and hi (< 0: not known yet), such that
      f(t) <= f + 1e-4 t g'd   (only where f is exact: with fixed probes the gradient is not quite that of f) and
      |g(t)'d| <= 0.9 |g'd|.
-   Near the minimum the changes of f drown in its rounding long before the gradient does. So values within 1e-10 of each other
-   count as equal, and the second condition decides alone (as in Hager and Zhang 2005). */
+   Near the minimum the changes of f drown in its rounding long before the gradient does. So values within
+   1e-10 of each other count as equal, and the second condition decides alone (as in Hager and Zhang 2005). */
 PU__FN pu_status pu__fit_lbfgs(pu__fit *fit, int *stuck)
 {
     const double noise = pu__max(16 * (double)PU__EPS, 1e-10);
@@ -14708,6 +14740,7 @@ PU__FN pu_status pu__fit_lbfgs(pu__fit *fit, int *stuck)
     for (tries = 0; tries < 20; tries++) {
         const double asked = t;
         if (!pu__fit_move(fit, NULL, &t)) break;
+        /* The model refused a longer step. */
         if (t < asked) hi = asked;
         status = pu__fit_gradient(fit, fit->next, fit->v);
         if (status && !pu__fit_too_far(status)) return status;
@@ -14717,6 +14750,7 @@ PU__FN pu_status pu__fit_lbfgs(pu__fit *fit, int *stuck)
         } else {
             const double there = pu__dot(fit->n, NULL, fit->v, fit->m);
             const double limit = fit->exact ? value + 1e-4 * t * slope + noise * fabs(value) : HUGE_VAL;
+            /* Too long when f is too large or the slope has turned; too short while it is as steep as here. */
             if (!(fit->objective <= limit) || there > -0.9 * slope) {
                 hi = t;
             } else if (there < 0.9 * slope && hi < 0 && tries < 10) {
@@ -14736,7 +14770,7 @@ PU__FN pu_status pu__fit_lbfgs(pu__fit *fit, int *stuck)
 }
 
 /* ------------------------------------------------------------------------------------------------
-   >>checkpoint   the state of a fit in a file: a mark, a fingerprint, the state, the arrays, a checksum of these two
+   >>checkpoint   a fit in a file: a mark, a fingerprint, the numbers, the arrays, a checksum of these two
    ------------------------------------------------------------------------------------------------ */
 
 #ifdef PU_NO_STDIO
@@ -14758,8 +14792,9 @@ PU__FN uint64_t pu__fnv(uint64_t h, const void *data, size_t bytes)
     return h;
 }
 
-/* Hash of what a checkpoint must share with the fit that takes it up: version, model, sizes, precision, and every option that
-   a step depends on, as given by the caller. */
+/* Hash of what a checkpoint must share with the fit that takes it up: version, model, sizes, precision, and
+   every option that a step depends on, as given by the caller. All numbers are hashed as doubles. The order
+   is that of the files there are: new options go to the end. */
 PU__FN uint64_t pu__fit_fingerprint(const pu__fit *fit)
 {
     const pu_fit_options *o = fit->o;
@@ -14815,7 +14850,9 @@ PU__FN uint64_t pu__fit_fingerprint(const pu__fit *fit)
     return pu__fnv(h, number, sizeof number);
 }
 
-/* What the next step depends on, to or from the file: the numbers of the fit, then its arrays. *h: their hash. 0: failed. */
+/* What the next step depends on, to or from the file: the numbers of the fit, then its arrays. The order of
+   the data is not there, it follows from the epoch. *h: the hash of all that. Returns 0 when reading or
+   writing fails. */
 PU__FN int pu__fit_transfer(pu__fit *fit, FILE *file, int is_write, uint64_t *h)
 {
     const size_t n = (size_t)fit->n * sizeof(pu_real), pairs = (size_t)fit->pairs;
@@ -14823,7 +14860,8 @@ PU__FN int pu__fit_transfer(pu__fit *fit, FILE *file, int is_write, uint64_t *h)
     /* Arrays that this fit does not have are NULL. */
     void *const part[] = {fit,    fit->theta, fit->best_theta, fit->m,   fit->next, fit->v,
                           fit->g, fit->S,     fit->Y,          fit->rho, fit->x};
-    const size_t bytes[] = {offsetof(pu__fit, model), n, n, n, n, n, n, pairs * n, pairs * n, pairs * sizeof(double), x};
+    const size_t bytes[] = {
+        offsetof(pu__fit, model), n, n, n, n, n, n, pairs * n, pairs * n, pairs * sizeof(double), x};
     size_t i, done;
     *h = PU__FNV;
     for (i = 0; i < sizeof bytes / sizeof *bytes; i++) {
@@ -14837,8 +14875,8 @@ PU__FN int pu__fit_transfer(pu__fit *fit, FILE *file, int is_write, uint64_t *h)
 
 #define PU__MAGIC "pu fit 1"
 
-/* Writes the checkpoint, or says what is wrong. It is made beside the file and renamed: the file holds the old state or the
-   new one at any moment, never half of either. */
+/* Writes the checkpoint, or says what is wrong. It is made beside the file and renamed: the file holds the
+   old state or the new one at any moment, never half of either. */
 PU__FN const char *pu__fit_save(pu__fit *fit)
 {
     const char *name = fit->o->checkpoint;
@@ -14864,8 +14902,8 @@ PU__FN const char *pu__fit_save(pu__fit *fit)
     return rename(path, name) ? "checkpoint: cannot be renamed into place" : NULL;
 }
 
-/* Begins from the checkpoint if that is wanted and there is one. Returns what is wrong with it; the numbers of the fit are then
-   as they were. */
+/* Begins from the checkpoint if that is wanted and there is one. Returns what is wrong with it; the numbers
+   of the fit are then as they were. */
 PU__FN const char *pu__fit_resume(pu__fit *fit)
 {
     const pu__fit fresh = *fit;
@@ -14881,7 +14919,8 @@ PU__FN const char *pu__fit_resume(pu__fit *fit)
         wrong = "checkpoint: not a checkpoint of this library";
     else if (!fread(&told, sizeof told, 1, file) || told != fit->fingerprint)
         wrong = "checkpoint: of another model, data, precision, version or options";
-    else if (!pu__fit_transfer(fit, file, 0, &h) || !fread(&told, sizeof told, 1, file) || told != h || fgetc(file) != EOF)
+    else if (!pu__fit_transfer(fit, file, 0, &h) || !fread(&told, sizeof told, 1, file) || told != h ||
+             fgetc(file) != EOF)
         wrong = "checkpoint: damaged (checksum or length)";
     fclose(file);
     if (wrong) *fit = fresh;
@@ -14897,6 +14936,7 @@ PU__FN const char *pu__fit_resume(pu__fit *fit)
 
 /* ---- reports ---- */
 
+/* Text and enumerator come from the same list. */
 PU_DEF const char *pu_fit_stop_text(pu_fit_stop stop)
 {
     switch (stop) {
@@ -14908,7 +14948,8 @@ PU_DEF const char *pu_fit_stop_text(pu_fit_stop stop)
     return "unknown reason";
 }
 
-/* The label, then x with six decimals. */
+/* The label, then x with six decimals, cut off rather than rounded: enough for a line of text, and without
+   printf. Larger numbers than pu_int may hold on any machine are not told. */
 PU__FN void pu__put_real(pu__text *text, const char *label, double x)
 {
     const double size = fabs(x);
@@ -14926,19 +14967,23 @@ PU__FN void pu__put_real(pu__text *text, const char *label, double x)
     if (text->used > point) text->at[point] = '.';
 }
 
-/* Status and culprit come from pu_explain, which gets them as those of the last gradient. */
+/* Status and culprit are put by pu_explain, which gets them as if they were the last gradient's. What
+   follows is separated by semicolons and left out where it does not apply. */
 PU_DEF const char *pu_fit_explain(const pu_fit_report *report, char *text, size_t size)
 {
-    pu__text all = {text, 0, size};
+    pu__text all;
     pu_report outcome;
     if (!report || !text || size == 0) return pu_explain(NULL, text, size);
     outcome = report->last;
     outcome.status = report->status;
     outcome.where = report->where;
-    all.used = strlen(pu_explain(&outcome, text, size));
+    (void)pu_explain(&outcome, text, size);
+    all = pu__text_after(text, size);
     if (!report->status) {
+        /* A progress function is called before the fit is over. */
+        const int is_over = report->stop || report->step >= report->steps;
         pu__put(&all, "; ");
-        pu__put(&all, report->stop || report->step >= report->steps ? pu_fit_stop_text(report->stop) : "not at its end");
+        pu__put(&all, is_over ? pu_fit_stop_text(report->stop) : "not at its end");
     }
     pu__put_number(&all, "; step ", report->step);
     pu__put_number(&all, " of ", report->steps);
@@ -14958,22 +15003,17 @@ PU_DEF const char *pu_fit_explain(const pu_fit_report *report, char *text, size_
     return text;
 }
 
-/* The fit fails as report->last says. */
-PU__FN pu_status pu__fit_failed(pu_fit_report *report, pu_status status)
+/* The fit fails because of `what`, or as report->last says where that is NULL. */
+PU__FN pu_status pu__fit_fail(pu_fit_report *report, pu_status status, const char *what)
 {
+    if (what) (void)pu__refuse(&report->last, status, what);
     report->status = status;
     report->where = report->last.where;
     return status;
 }
 
-/* The fit fails because of `what`. */
-PU__FN pu_status pu__fit_refuse(pu_fit_report *report, pu_status status, const char *what)
-{
-    (void)pu__refuse(&report->last, status, what);
-    return pu__fit_failed(report, status);
-}
-
-/* Brings the report up to date with the fit and the clock. */
+/* Brings the report up to date with the fit and the clock. The time left is that of the steps left at the
+   speed so far, or of options.seconds where that is less. */
 PU__FN void pu__fit_update_report(const pu__fit *fit)
 {
     const pu_fit_options *o = fit->o;
@@ -15001,7 +15041,8 @@ PU__FN void pu__fit_update_report(const pu__fit *fit)
 
 /* ---- options ---- */
 
-/* The first argument or option that makes no sense, and the status to refuse it with; NULL: none. */
+/* The first argument or option that makes no sense, and the status to refuse it with. NULL: there is none.
+   Comparisons are written such that a NaN fails them. */
 PU__FN const char *pu__fit_wrong_argument(const pu__fit *fit, const pu_real *theta, pu_status *status)
 {
     const pu_fit_options *o = fit->o;
@@ -15012,6 +15053,7 @@ PU__FN const char *pu__fit_wrong_argument(const pu__fit *fit, const pu_real *the
     if (!fit->data) return "data";
     if (!theta) return "theta";
     *status = PU_E_ARGUMENT;
+    /* Each by itself. */
     if (fit->data->pick) return "data.pick (the fit picks)";
     if (o->steps < 0) return "fit.steps";
     if ((unsigned)o->optimizer > PU_LBFGS) return "fit.optimizer";
@@ -15022,6 +15064,7 @@ PU__FN const char *pu__fit_wrong_argument(const pu__fit *fit, const pu_real *the
     if (!(o->epsilon >= 0)) return "fit.epsilon";
     if (!(o->momentum < 1)) return "fit.momentum";
     if (!(o->tolerance >= 0)) return "fit.tolerance";
+    /* Mini-batches renumber the data, so arrays of each datum do not go with them. */
     if (o->batch < 0 || o->batch > fit->data->n) return "fit.batch";
     if (o->accumulate < 0 || o->accumulate > INT32_MAX || (o->accumulate > 1 && !o->batch))
         return "fit.accumulate (of mini-batches)";
@@ -15035,10 +15078,12 @@ PU__FN const char *pu__fit_wrong_argument(const pu__fit *fit, const pu_real *the
     *status = PU_E_NULL;
     if (o->seconds > 0 && !o->clock) return "fit.clock";
     *status = PU_E_ARGUMENT;
+    /* A warm start needs the same right-hand sides again, and as many of them. */
     if (o->warm_start && !o->fixed_probes) return "fit.warm_start (only with fixed_probes)";
     if (o->warm_start && (g->samples == PU_AUTO || g->solve.iterations == PU_AUTO))
         return "fit.warm_start (not with PU_AUTO; pu_tune first)";
     if (g->x0 || g->delta) return "fit.gradient.x0 or delta (of the fit itself)";
+    /* L-BFGS compares gradients of different steps, so they must not differ by noise. */
     if (is_lbfgs && o->batch) return "fit.batch (L-BFGS takes all data)";
     if (is_lbfgs && !o->fixed_probes && g->kind != PU_EXACT && g->engine != PU_ENGINE_AUTO)
         return "fit.fixed_probes (L-BFGS: or an exact gradient)";
@@ -15051,18 +15096,20 @@ PU__FN const char *pu__fit_wrong_argument(const pu__fit *fit, const pu_real *the
     return NULL;
 }
 
-/* Puts the defaults where the caller left zeros. */
+/* Puts the defaults where the caller left zeros, in options that have been checked. history is not among
+   them: pu__fit has the number of pairs. */
 PU__FN void pu__fit_defaults(pu_fit_options *o)
 {
-    static const double rate[] = {0.1, 0.01, 1}; /* by optimizer */
+    /* Adam, SGD, L-BFGS */
+    static const double rate[] = {0.1, 0.01, 1};
     if (!o->steps) o->steps = 200;
-    if (!(o->rate > 0)) o->rate = rate[o->optimizer];
+    if (!o->rate) o->rate = rate[o->optimizer];
     if (!(o->decay > 0)) o->decay = (double)o->steps / 10;
-    if (!(o->beta1 > 0)) o->beta1 = 0.9;
+    if (!o->beta1) o->beta1 = 0.9;
     /* SGD's beta1 is its momentum. */
     if (o->optimizer == PU_SGD) o->beta1 = o->momentum ? pu__max(0, o->momentum) : 0.9;
-    if (!(o->beta2 > 0)) o->beta2 = 0.999;
-    if (!(o->epsilon > 0)) o->epsilon = 1e-8;
+    if (!o->beta2) o->beta2 = 0.999;
+    if (!o->epsilon) o->epsilon = 1e-8;
     if (!o->accumulate) o->accumulate = 1;
     if (!o->validate_every) o->validate_every = 10;
     if (!o->checkpoint_every) o->checkpoint_every = 10;
@@ -15070,13 +15117,8 @@ PU__FN void pu__fit_defaults(pu_fit_options *o)
 
 /* ---- memory ---- */
 
-/* Are standard errors of the gradients needed? Only for a tolerance in units of fresh noise. */
-PU__FN int pu__fit_wants_se(const pu_fit_options *o)
-{
-    return o->tolerance > 0 && !o->fixed_probes && o->gradient.kind != PU_EXACT;
-}
-
-/* The fit of a model to data; the rest, but for what the options imply, is zero. *o becomes a copy of the options. */
+/* The fit of a model to data; the rest, but for what the options imply, is zero. *o becomes a copy of the
+   options. */
 PU__FN pu__fit pu__fit_make(pu_model *model, const pu_data *data, const pu_fit_options *options, pu_fit_options *o)
 {
     const pu_fit_options defaults = PU__ZERO;
@@ -15087,26 +15129,30 @@ PU__FN pu__fit pu__fit_make(pu_model *model, const pu_data *data, const pu_fit_o
     fit.o = o;
     fit.comparable = !o->batch && !o->validate;
     fit.pairs = o->history ? o->history : 10;
+    /* Standard errors of gradients serve a tolerance in units of fresh noise, and nothing else. */
+    fit.want_se = o->tolerance > 0 && !o->fixed_probes && o->gradient.kind != PU_EXACT;
     return fit;
 }
 
-/* Sizes of a fit whose gradients have K probes, then its arrays. Called twice: the first arena only measures. */
-PU__FN void pu__fit_layout(pu__fit *fit, pu_int K, pu__arena *arena)
+/* The sizes of a pu__fit that knows K, and its arrays. Those that the options do not need stay NULL, which
+   is how the rest of the code asks whether they are needed. */
+PU__FN void pu__fit_layout(void *self, pu__arena *arena)
 {
+    pu__fit *fit = (pu__fit *)self;
     const pu_fit_options *o = fit->o;
     const pu_int n = fit->model->params;
     fit->n = n;
     fit->N = fit->data->n;
-    fit->K = K;
     fit->D = fit->model->lgm.Gamma->rows;
     fit->theta = pu__reals(arena, n, 1);
     fit->next = pu__reals(arena, n, 1);
     fit->g = pu__reals(arena, n, 1);
     fit->m = pu__reals(arena, n, 1);
+    /* SGD has no second moments. Points are compared by validation, or by an objective of all data. */
     if (o->optimizer != PU_SGD) fit->v = pu__reals(arena, n, 1);
     if (o->validate || !o->batch) fit->best_theta = pu__reals(arena, n, 1);
     if (o->accumulate > 1) fit->part = pu__reals(arena, n, 1);
-    if (pu__fit_wants_se(o)) {
+    if (fit->want_se) {
         fit->part_se = pu__reals(arena, n, 1);
         fit->variance = (double *)pu__take(arena, n, 1, sizeof(double));
     }
@@ -15117,81 +15163,84 @@ PU__FN void pu__fit_layout(pu__fit *fit, pu_int K, pu__arena *arena)
         fit->rho = (double *)pu__take(arena, 2 * fit->pairs, 1, sizeof(double));
     }
     if (o->warm_start) {
-        fit->x = pu__reals(arena, fit->N * (K + 1), fit->D);
-        if (o->batch) fit->x_batch = pu__reals(arena, o->batch * (K + 1), fit->D);
+        fit->x = pu__reals(arena, fit->N * (fit->K + 1), fit->D);
+        if (o->batch) fit->x_batch = pu__reals(arena, o->batch * (fit->K + 1), fit->D);
     }
 }
 
+/* The options are not checked: pu_fit does that. The size is for one block that holds the arrays of the fit
+   and then the memory of the gradients, as pu__split_allocate divides it. */
 PU_DEF pu_status pu_fit_bytes(pu_model *model, const pu_data *data, const pu_fit_options *options, size_t *bytes,
                               pu_report *report)
 {
-    pu_report local;
     pu_fit_options o;
     pu__fit fit = pu__fit_make(model, data, options, &o);
-    pu__arena arena = PU__ARENA;
-    size_t gradients;
+    pu__call call;
+    int *overflow = &call.arena.overflow;
+    size_t all;
     pu_status status;
-    if (!report) report = &local;
-    pu__report_clear(report);
+    report = pu__begin(&call, NULL, report);
     if (!bytes) return pu__refuse(report, PU_E_NULL, "bytes");
     /* All data as one batch: no mini-batch needs more. */
-    status = pu_model_gradient_bytes(model, data, &o.gradient, pu__fit_wants_se(&o), &gradients, report);
+    status = pu_model_gradient_bytes(model, data, &o.gradient, fit.want_se, &all, report);
     if (status) return status;
-    pu__fit_layout(&fit, report->samples, &arena);
-    /* pu_gradient stages the solutions of warm starts. */
-    if (o.warm_start) (void)pu__reals(&arena, fit.N * (fit.K + 1), fit.D);
-    report->bytes = *bytes = pu__add(pu__arena_bytes(&arena), gradients, &arena.overflow);
-    return arena.overflow ? pu__refuse(report, PU_E_OVERFLOW, "workspace") : PU_OK;
+    fit.K = report->samples;
+    pu__fit_layout(&fit, &call.arena);
+    /* The gradient stages the solutions of warm starts. */
+    if (o.warm_start) (void)pu__reals(&call.arena, fit.N * (fit.K + 1), fit.D);
+    report->bytes = *bytes = pu__add(pu__arena_bytes(&call.arena), all, overflow);
+    return *overflow ? pu__refuse(report, PU_E_OVERFLOW, "workspace") : PU_OK;
 }
 
-/* Memory of a call that makes many gradients: its own arrays, and a workspace for the gradients. */
+/* Memory of a call that makes many gradients: arrays of its own, and a workspace for the gradients. The
+   arrays get a block of their own, or the front of the caller's fixed block, whose rest is for the
+   gradients. */
 typedef struct {
-    pu_workspace own;        /* the arrays: a block of their own, or the front of the caller's fixed one */
-    pu_workspace rest;       /* the remainder of the caller's block; or temporary, when the caller gave no workspace */
-    pu_workspace *gradients; /* rest, or the caller's workspace that grows */
+    pu_workspace own, rest;
+    pu_workspace *gradients;
 } pu__split;
 
-/* Opens a measured arena in the caller's workspace (NULL: none), zeroed. */
-PU__FN pu_status pu__split_open(pu__split *split, pu__arena *arena, pu_workspace *ws, pu_report *report)
+/* Memory for the layout of the call's own arrays, zeroed. To be given back by pu_workspace_free of
+   split->own. */
+PU__FN pu_status pu__split_allocate(pu__split *split, pu__call *call, pu__layout layout, void *self)
 {
-    const pu_workspace none = PU__ZERO;
-    const size_t need = pu__arena_bytes(arena);
-    pu_status status;
-    split->own = ws ? *ws : none;
-    split->rest = none;
-    split->gradients = &split->rest;
-    if (split->own.fixed) {
-        pu_workspace_block(&split->rest, (unsigned char *)ws->block + need, ws->bytes - need);
-    } else if (ws) {
-        split->own.block = NULL;
-        split->gradients = ws;
+    pu_workspace *ws = call->ws;
+    size_t need;
+    pu_status status = pu__measure(call, layout, self, &need);
+    if (status) return status;
+    split->own = *ws;
+    split->rest = *ws;
+    split->gradients = ws;
+    /* The block of a workspace that may grow is left to the gradients. */
+    if (!ws->fixed) split->own.block = NULL;
+    call->ws = &split->own;
+    status = pu__allocate(call, layout, self);
+    if (status) return status;
+    memset(split->own.block, 0, need);
+    if (ws->fixed) {
+        split->rest.block = (unsigned char *)ws->block + need;
+        split->rest.bytes -= need;
+        split->gradients = &split->rest;
     }
-    status = pu__arena_open(arena, &split->own, report);
-    if (!status) memset(split->own.block, 0, need);
-    return status;
-}
-
-/* Gives back what the call took itself. */
-PU__FN void pu__split_free(pu__split *split)
-{
-    pu_workspace_free(&split->own);
-    pu_workspace_free(&split->rest);
+    return PU_OK;
 }
 
 /* ---- the loop ---- */
 
-/* K and I for PU_AUTO, found once with the data of a whole step, or in a checkpoint. Gradients of different steps must be
-   comparable, and a pilot costs as much as some of them. */
+/* K and I for PU_AUTO: from the checkpoint, or found once with as many data as a step has. They stay the
+   same for the whole fit, because gradients of different steps must be comparable, and because a pilot
+   costs as much as some of them. */
 PU__FN pu_status pu__fit_tune(pu__fit *fit)
 {
     const pu_int batches = fit->o->accumulate;
     pu_options *g = &fit->o->gradient;
     pu_data few = *fit->data;
     if (!pu__to_tune(g)) return PU_OK;
+    /* The batches of a step, but hardly more than all data. */
     if (fit->o->batch) few.n = pu__min(pu__min(fit->o->batch, few.n / batches + 1) * batches, few.n);
     if (!(fit->samples > 0)) {
         const pu_status status = pu__model_tune(fit->model, &few, g, fit->ws, &fit->report->last);
-        if (status) return pu__fit_failed(fit->report, status);
+        if (status) return pu__fit_fail(fit->report, status, NULL);
         fit->samples = (double)g->samples;
         fit->iterations = (double)g->solve.iterations;
     }
@@ -15200,7 +15249,8 @@ PU__FN pu_status pu__fit_tune(pu__fit *fit)
     return PU_OK;
 }
 
-/* After a step: validation, the best point, the progress function. report->stop tells whether and why to end here. */
+/* After a step: validation, the best point, the progress function. report->stop tells whether and why to
+   end here; of several reasons the first counts, but the progress function is called in any case. */
 PU__FN void pu__fit_judge(pu__fit *fit)
 {
     const pu_fit_options *o = fit->o;
@@ -15216,8 +15266,9 @@ PU__FN void pu__fit_judge(pu__fit *fit)
         }
         if (value != value || (o->patience > 0 && (pu_int)fit->stale >= o->patience)) r->stop = PU_FIT_VALIDATION;
     }
+    /* Fresh noise: |g| against its standard error, three times running. Without it the tolerance is
+       absolute, and once is enough. */
     if (o->tolerance > 0) {
-        /* Without fresh noise the tolerance is absolute, and once is enough. */
         const int is_quiet = fit->exact || o->fixed_probes;
         const double limit = is_quiet ? o->tolerance : o->tolerance * fit->gradient_se;
         fit->within = fit->gradient <= limit ? fit->within + 1 : 0;
@@ -15228,7 +15279,8 @@ PU__FN void pu__fit_judge(pu__fit *fit)
     if (o->progress && o->progress(r, o->user) && !r->stop) r->stop = PU_FIT_CALLBACK;
 }
 
-/* Steps until there is a reason to end; PU_FIT_STEPS, which is 0, means that there is none yet. */
+/* Steps until there is a reason to end. PU_FIT_STEPS, which is 0, means that there is none yet. A failed
+   step leaves no checkpoint: the last one is whole, and one step back. */
 PU__FN pu_status pu__fit_loop(pu__fit *fit)
 {
     const pu_fit_options *o = fit->o;
@@ -15243,23 +15295,24 @@ PU__FN pu_status pu__fit_loop(pu__fit *fit)
             fit->step++;
             pu__fit_judge(fit);
         }
-        if (status) return pu__fit_failed(r, status);
+        if (status) return pu__fit_fail(r, status, NULL);
         if (o->checkpoint && (r->stop || r->step % o->checkpoint_every == 0 || r->step == r->steps)) {
             const char *wrong = pu__fit_save(fit);
-            if (wrong) return pu__fit_refuse(r, PU_E_FILE, wrong);
+            if (wrong) return pu__fit_fail(r, PU_E_FILE, wrong);
         }
     }
     return PU_OK;
 }
 
-/* The fit from its start, or from its checkpoint, to the end. theta (n) is the result: the best point, or the last where
-   points cannot be compared. */
+/* The fit from its start, or from its checkpoint, to the end. theta (n) is the result: the best point, or
+   the last where points cannot be compared. */
 PU__FN pu_status pu__fit_run(pu__fit *fit, pu_real *theta)
 {
     pu_fit_options *o = fit->o;
     pu_fit_report *r = fit->report;
     const char *wrong;
     pu_status status;
+    /* All else was zeroed with the memory. */
     pu__copy(fit->theta, theta, fit->n);
     pu__copy(fit->next, theta, fit->n);
     if (fit->best_theta) pu__copy(fit->best_theta, theta, fit->n);
@@ -15269,7 +15322,7 @@ PU__FN pu_status pu__fit_run(pu__fit *fit, pu_real *theta)
     /* Before the defaults are filled in: a checkpoint goes with the options as given. */
     wrong = pu__fit_resume(fit);
     pu__fit_defaults(o);
-    status = wrong ? pu__fit_refuse(r, PU_E_FILE, wrong) : pu__fit_tune(fit);
+    status = wrong ? pu__fit_fail(r, PU_E_FILE, wrong) : pu__fit_tune(fit);
     if (o->clock) fit->start = o->clock(o->user);
     pu__fit_update_report(fit);
     if (status) return status;
@@ -15282,56 +15335,73 @@ PU__FN pu_status pu__fit_run(pu__fit *fit, pu_real *theta)
     return status;
 }
 
-PU_DEF pu_status pu_fit(pu_model *model, const pu_data *data, const pu_fit_options *options, pu_workspace *ws, pu_real *theta,
-                        pu_fit_report *report)
+/* Checks, memory, and the run. theta is checked by setting the model to it, the data and options of the
+   gradient by asking for its size, which also tells K. */
+PU_DEF pu_status pu_fit(pu_model *model, const pu_data *data, const pu_fit_options *options, pu_workspace *ws,
+                        pu_real *theta, pu_fit_report *report)
 {
     pu_fit_report local;
     pu_fit_options o;
     pu__fit fit = pu__fit_make(model, data, options, &o);
+    pu__call call;
     pu__split memory;
-    pu__arena arena = PU__ARENA;
+    pu_report *last;
     const char *wrong;
     size_t bytes;
-    pu_int K;
     pu_status status;
     if (!report) report = &local;
-    fit.report = report;
     memset(report, 0, sizeof *report);
-    pu__report_clear(&report->last);
-    report->where = report->last.where;
+    last = pu__begin(&call, ws, &report->last);
+    fit.report = report;
+    report->where = last->where;
     report->seconds = report->steps_per_second = -1;
     report->seconds_left = -1;
     report->steps = o.steps ? o.steps : 200;
     report->best_step = -1;
     wrong = pu__fit_wrong_argument(&fit, theta, &status);
-    if (wrong) return pu__fit_refuse(report, status, wrong);
-    /* Checks everything else, and tells K. */
-    status = pu_model_set(model, theta, &report->last);
-    if (!status) status = pu_model_gradient_bytes(model, data, &o.gradient, 0, &bytes, &report->last);
-    if (status) return pu__fit_failed(report, status);
-    K = report->last.samples;
-    pu__fit_layout(&fit, K, &arena);
-    status = pu__split_open(&memory, &arena, ws, &report->last);
-    if (status) return pu__fit_refuse(report, status, "workspace");
-    pu__fit_layout(&fit, K, &arena);
+    if (wrong) return pu__fit_fail(report, status, wrong);
+    status = pu_model_set(model, theta, last);
+    if (!status) status = pu_model_gradient_bytes(model, data, &o.gradient, 0, &bytes, last);
+    if (status) return pu__fit_fail(report, status, NULL);
+    fit.K = last->samples;
+    status = pu__split_allocate(&memory, &call, pu__fit_layout, &fit);
+    if (status) return pu__fit_fail(report, status, "workspace");
     fit.ws = memory.gradients;
     fit.threads = pu__threads(o.gradient.threads, 3.0 * (double)fit.n);
     status = pu__fit_run(&fit, theta);
     report->theta = theta;
-    pu__split_free(&memory);
-    return status;
+    pu_workspace_free(&memory.own);
+    return pu__finish(&call, status);
 }
 
 /* ---- standard errors ---- */
 
-/* Row i of H (n x n) = (g(theta + h e_i) - g(theta - h e_i)) / 2h, with 2h the distance of the two points after rounding.
-   scratch: 3 n. */
-PU__FN pu_status pu__hessian(pu_model *model, const pu_data *data, const pu_options *options, pu_workspace *ws,
-                             const pu_real *theta, pu_real *scratch, double *H, pu_report *report)
+/* H, the second derivative of the mean NLL in theta (n), and room to measure it. */
+typedef struct {
+    pu_int n;
+    /* 3 n: a point beside theta, gradients above and below theta */
+    pu_real *points;
+    /* n x n */
+    double *H;
+} pu__hessian;
+
+/* The arrays of a pu__hessian that knows n. */
+PU__FN void pu__hessian_layout(void *self, pu__arena *arena)
+{
+    pu__hessian *h = (pu__hessian *)self;
+    h->points = pu__reals(arena, 3, h->n);
+    h->H = (double *)pu__take(arena, h->n, h->n, sizeof(double));
+}
+
+/* Row i of H = (g(theta + s e_i) - g(theta - s e_i)) / width. The step s balances the error of the
+   differences, s^2, against rounding, eps / s. width is the distance of the two points as they were
+   rounded. */
+PU__FN pu_status pu__hessian_measure(pu__hessian *h, pu_model *model, const pu_real *theta, const pu_data *data,
+                                     const pu_options *options, pu_workspace *ws, pu_report *report)
 {
     const double root = pow((double)PU__EPS, 1.0 / 3);
-    const pu_int n = model->params;
-    pu_real *at = scratch, *above = at + n, *below = above + n;
+    const pu_int n = h->n;
+    pu_real *at = h->points, *above = at + n, *below = above + n;
     pu_int i, j;
     pu__copy(at, theta, n);
     for (i = 0; i < n; i++) {
@@ -15347,71 +15417,69 @@ PU__FN pu_status pu__hessian(pu_model *model, const pu_data *data, const pu_opti
         status = pu_model_gradient(model, at, data, options, ws, below, NULL, report);
         if (pu__fatal(status)) return status;
         at[i] = theta[i];
-        for (j = 0; j < n; j++) H[i * n + j] = ((double)above[j] - (double)below[j]) / width;
+        for (j = 0; j < n; j++) h->H[i * n + j] = ((double)above[j] - (double)below[j]) / width;
     }
     return PU_OK;
 }
 
-/* L L' = (H + H')/2 in place of H (n x n), then column j of L^-1 from the diagonal on in row j. Returns -1, or the row where H
-   is not positive definite. */
+/* Cholesky: L L' = (H + H')/2 in the lower triangle of H (n x n), in double whatever pu_real is. Then L^-1,
+   transposed, on and above the diagonal: column j is found from L L^-1 = I, and the diagonal of L is read
+   before it is overwritten. Returns -1, or the row where H is not positive definite. */
 PU__FN pu_int pu__hessian_factor(pu_int n, double *H)
 {
     pu_int i, j, l;
+    /* L_ij = (H_ij - sum_l<j L_il L_jl) / L_jj */
     for (i = 0; i < n; i++) {
-        double *L_i = H + i * n;
+        double *row = H + i * n;
         for (j = 0; j <= i; j++) {
-            const double *L_j = H + j * n;
-            double s = (L_i[j] + L_j[i]) / 2;
-            for (l = 0; l < j; l++) s -= L_i[l] * L_j[l];
+            const double *above = H + j * n;
+            double s = (row[j] + above[i]) / 2;
+            for (l = 0; l < j; l++) s -= row[l] * above[l];
             if (j == i && !(s > 0 && pu__finite_double(s))) return i;
-            L_i[j] = j < i ? s / L_j[j] : sqrt(s);
+            row[j] = j < i ? s / above[j] : sqrt(s);
         }
     }
+    /* (L^-1)_ij = (I_ij - sum_l<i L_il (L^-1)_lj) / L_ii */
     for (j = 0; j < n; j++) {
         double *inverse = H + j * n;
         for (i = j; i < n; i++) {
-            const double *L_i = H + i * n;
+            const double *row = H + i * n;
             double s = i == j;
-            for (l = j; l < i; l++) s -= L_i[l] * inverse[l];
-            inverse[i] = s / L_i[i];
+            for (l = j; l < i; l++) s -= row[l] * inverse[l];
+            inverse[i] = s / row[i];
         }
     }
     return -1;
 }
 
-/* pu_fit_covariance (is_full) and pu_fit_errors: out = (N H)^-1 = L^-T L^-1 / N, or the roots of its diagonal. */
+/* pu_fit_covariance (is_full) and pu_fit_errors: out = (N H)^-1 = L^-T L^-1 / N, or the roots of its
+   diagonal. The model is left set to theta. */
 PU__FN pu_status pu__fit_covariance(pu_model *model, const pu_data *data, const pu_options *options, pu_workspace *ws,
                                     const pu_real *theta, int is_full, pu_real *out, pu_report *report)
 {
-    pu_report local;
+    pu__call call;
     pu__split memory;
-    pu__arena arena = PU__ARENA;
+    pu__hessian h;
     pu_options o = PU__ZERO;
-    pu_real *scratch;
-    double *H;
     pu_int i, j, l, n, bad = -1;
     pu_status status;
-    if (!report) report = &local;
+    report = pu__begin(&call, ws, report);
     status = pu_model_set(model, theta, report);
     if (status) return status;
     if (!out) return pu__refuse(report, PU_E_NULL, is_full ? "covariance" : "se");
-    n = model->params;
-    (void)pu__reals(&arena, 3, n);
-    (void)pu__take(&arena, n, n, sizeof(double));
-    status = pu__split_open(&memory, &arena, ws, report);
+    h.n = n = model->params;
+    status = pu__split_allocate(&memory, &call, pu__hessian_layout, &h);
     if (status) return status;
-    scratch = pu__reals(&arena, 3, n);
-    H = (double *)pu__take(&arena, n, n, sizeof(double));
     if (options) o = *options;
     if (pu__to_tune(&o)) status = pu__model_tune(model, data, &o, memory.gradients, report);
-    if (!status) status = pu__hessian(model, data, &o, memory.gradients, theta, scratch, H, report);
-    if (!status) bad = pu__hessian_factor(n, H);
+    if (!status) status = pu__hessian_measure(&h, model, theta, data, &o, memory.gradients, report);
+    if (!status) bad = pu__hessian_factor(n, h.H);
     if (bad >= 0) status = pu__fail(report, PU_E_NOT_DEFINITE, "second derivative in theta", -1, bad);
     if (!status) {
         for (i = 0; i < n; i++) {
             for (j = is_full ? 0 : i; j <= i; j++) {
                 double sum = 0;
-                for (l = i; l < n; l++) sum += H[i * n + l] * H[j * n + l];
+                for (l = i; l < n; l++) sum += h.H[i * n + l] * h.H[j * n + l];
                 sum /= (double)data->n;
                 if (is_full) out[i * n + j] = out[j * n + i] = (pu_real)sum;
                 else out[i] = (pu_real)sqrt(sum);
@@ -15419,16 +15487,18 @@ PU__FN pu_status pu__fit_covariance(pu_model *model, const pu_data *data, const 
         }
     }
     (void)pu_model_set(model, theta, NULL);
-    pu__split_free(&memory);
-    return status;
+    pu_workspace_free(&memory.own);
+    return pu__finish(&call, status);
 }
 
+/* se: params */
 PU_DEF pu_status pu_fit_errors(pu_model *model, const pu_data *data, const pu_options *options, pu_workspace *ws,
                                const pu_real *theta, pu_real *se, pu_report *report)
 {
     return pu__fit_covariance(model, data, options, ws, theta, 0, se, report);
 }
 
+/* covariance: params x params */
 PU_DEF pu_status pu_fit_covariance(pu_model *model, const pu_data *data, const pu_options *options, pu_workspace *ws,
                                    const pu_real *theta, pu_real *covariance, pu_report *report)
 {

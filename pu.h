@@ -13291,6 +13291,7 @@ PU__FN pu_options pu__model_options(const pu_model *model, const pu_options *opt
         used.solve.m = model->m;
         used.solve.m_stride = PU_NONE;
     }
+    /* One psi for all rows: its gradient may be summed on the way. */
     if (model->tied_psi) used.tied_psi = 1;
     return used;
 }
@@ -13378,6 +13379,7 @@ PU_DEF pu_status pu_model_gradient_bytes(pu_model *model, const pu_data *data, c
     if (!model) return pu__refuse(report, PU_E_NULL, "model");
     if (!bytes) return pu__refuse(report, PU_E_NULL, "bytes");
     if (model->params < 1) return pu__refuse(report, PU_E_ARGUMENT, "model.params");
+    /* The model need not have been set. */
     pu__model_link(model);
     pu__model_task_make(&self, model, data, options, se ? &self.any : NULL);
     self.want.se_psi = self.se;
@@ -13436,12 +13438,14 @@ PU__FN pu_status pu__model_pull(pu__model_task *self, pu_report *report)
     pu_real *home = job->by_rows && self->grad_is_scratch ? pu__basic_home(model, self->grad) : NULL;
     pu_status status;
     pu_int bad;
+    /* The job then sums Phi's gradient where it is wanted. */
     if (home) mem->phi_grad = home;
     status = pu__job_run(job, mem, report);
     if (pu__fatal(status)) return status;
     if (self->x) pu__copy(self->x, mem->stage.x, job->N * (job->K + 1) * job->D);
     self->found = self->want;
     pu__lend(job, mem, &self->found);
+    /* Finite gradients need no copy of ours. */
     if (!self->se && pu__basic_sure(model, &self->found)) {
         (void)model->pull(model, &self->found, self->grad);
         return status;
@@ -14773,6 +14777,12 @@ PU__FN pu_status pu__fit_lbfgs(pu__fit *fit, int *stuck)
    >>checkpoint   a fit in a file: a mark, a fingerprint, the numbers, the arrays, a checksum of these two
    ------------------------------------------------------------------------------------------------ */
 
+/* The file, in the byte order of the machine:
+     8 bytes     PU__MAGIC
+     8           fingerprint of model, sizes and options
+     160         the numbers of pu__fit before `model`
+     ..          theta, best_theta, m, next, v, g, S, Y, rho, x: those of them that the fit has
+     8           FNV-1a hash of the numbers and arrays */
 #ifdef PU_NO_STDIO
 
 /* pu_fit refuses options.checkpoint, so there is nothing to do. */
@@ -14799,12 +14809,14 @@ PU__FN uint64_t pu__fit_fingerprint(const pu__fit *fit)
 {
     const pu_fit_options *o = fit->o;
     const pu_options *g = &o->gradient;
-    const double number[] = {(double)sizeof(pu_real),
+    const double number[] = {/* Sizes. */
+                             (double)sizeof(pu_real),
                              (double)fit->n,
                              (double)fit->N,
                              (double)fit->data->m,
                              (double)fit->D,
                              (double)o->steps,
+                             /* The optimiser. */
                              (double)o->optimizer,
                              o->rate,
                              (double)o->schedule,
@@ -14814,6 +14826,7 @@ PU__FN uint64_t pu__fit_fingerprint(const pu__fit *fit)
                              o->beta2,
                              o->epsilon,
                              (double)fit->pairs,
+                             /* Batches, noise, reasons to stop. */
                              (double)o->batch,
                              (double)o->accumulate,
                              (double)!!o->fixed_probes,
@@ -14822,6 +14835,7 @@ PU__FN uint64_t pu__fit_fingerprint(const pu__fit *fit)
                              (double)o->validate_every,
                              (double)o->patience,
                              (double)!!o->validate,
+                             /* The gradient. */
                              (double)g->samples,
                              (double)g->kind,
                              (double)g->engine,
@@ -14838,6 +14852,7 @@ PU__FN uint64_t pu__fit_fingerprint(const pu__fit *fit)
                              (double)!!g->no_control_variate,
                              (double)!!g->tied_psi,
                              (double)!!g->constant_m,
+                             /* Its solver. */
                              (double)g->solve.iterations,
                              (double)g->solve.solver,
                              g->solve.tolerance,
@@ -14892,6 +14907,7 @@ PU__FN const char *pu__fit_save(pu__fit *fit)
     if (!file) return "checkpoint: cannot be opened for writing";
     ok = fwrite(PU__MAGIC, 8, 1, file) && fwrite(&fit->fingerprint, sizeof h, 1, file) &&
          pu__fit_transfer(fit, file, 1, &h) && fwrite(&h, sizeof h, 1, file);
+    /* A full disk may show only here. */
     if (fclose(file) || !ok) {
         remove(path);
         return "checkpoint: cannot be written (disk full?)";
@@ -14955,8 +14971,9 @@ PU__FN void pu__put_real(pu__text *text, const char *label, double x)
     const double size = fabs(x);
     size_t point;
     pu__put(text, label);
+    /* A NaN comes here, too. */
     if (!(size < 1e9)) {
-        pu__put(text, "beyond 1e9");
+        pu__put(text, "out of range");
         return;
     }
     if (x < 0) pu__put(text, "-");
@@ -14987,6 +15004,7 @@ PU_DEF const char *pu_fit_explain(const pu_fit_report *report, char *text, size_
     }
     pu__put_number(&all, "; step ", report->step);
     pu__put_number(&all, " of ", report->steps);
+    /* A standard error of -1 is unknown, and not told. */
     if (report->gradients > 0) {
         pu__put_real(&all, "; objective ", report->objective);
         if (report->objective_se > 0) pu__put_real(&all, " +- ", report->objective_se);
@@ -15031,6 +15049,7 @@ PU__FN void pu__fit_update_report(const pu__fit *fit)
     r->best = fit->best;
     r->best_step = (pu_int)fit->best_step;
     r->theta = fit->theta;
+    /* Without a clock the times stay -1. */
     if (!o->clock) return;
     r->seconds = o->clock(o->user) - fit->start;
     r->steps_per_second = r->seconds > 0 ? (double)(r->step - r->resumed) / r->seconds : 0;
@@ -15127,6 +15146,7 @@ PU__FN pu__fit pu__fit_make(pu_model *model, const pu_data *data, const pu_fit_o
     fit.model = model;
     fit.data = data;
     fit.o = o;
+    /* Validation takes the place of the objective. */
     fit.comparable = !o->batch && !o->validate;
     fit.pairs = o->history ? o->history : 10;
     /* Standard errors of gradients serve a tolerance in units of fresh noise, and nothing else. */
@@ -15192,16 +15212,14 @@ PU_DEF pu_status pu_fit_bytes(pu_model *model, const pu_data *data, const pu_fit
     return *overflow ? pu__refuse(report, PU_E_OVERFLOW, "workspace") : PU_OK;
 }
 
-/* Memory of a call that makes many gradients: arrays of its own, and a workspace for the gradients. The
-   arrays get a block of their own, or the front of the caller's fixed block, whose rest is for the
-   gradients. */
+/* Memory of a call that makes many gradients: arrays of its own, and a workspace for the gradients. The arrays
+   get a block of their own, or the front of the caller's fixed block, whose rest is for the gradients. */
 typedef struct {
     pu_workspace own, rest;
-    pu_workspace *gradients;
 } pu__split;
 
-/* Memory for the layout of the call's own arrays, zeroed. To be given back by pu_workspace_free of
-   split->own. */
+/* Memory for the layout of the call's own arrays, zeroed. call->ws becomes the workspace for the gradients. To be
+   given back by pu_workspace_free of split->own. */
 PU__FN pu_status pu__split_allocate(pu__split *split, pu__call *call, pu__layout layout, void *self)
 {
     pu_workspace *ws = call->ws;
@@ -15209,18 +15227,18 @@ PU__FN pu_status pu__split_allocate(pu__split *split, pu__call *call, pu__layout
     pu_status status = pu__measure(call, layout, self, &need);
     if (status) return status;
     split->own = *ws;
-    split->rest = *ws;
-    split->gradients = ws;
     /* The block of a workspace that may grow is left to the gradients. */
     if (!ws->fixed) split->own.block = NULL;
     call->ws = &split->own;
     status = pu__allocate(call, layout, self);
     if (status) return status;
     memset(split->own.block, 0, need);
+    call->ws = ws;
     if (ws->fixed) {
+        split->rest = *ws;
         split->rest.block = (unsigned char *)ws->block + need;
         split->rest.bytes -= need;
-        split->gradients = &split->rest;
+        call->ws = &split->rest;
     }
     return PU_OK;
 }
@@ -15257,6 +15275,7 @@ PU__FN void pu__fit_judge(pu__fit *fit)
     const pu_int step = (pu_int)fit->step;
     pu_fit_report *r = fit->report;
     if (o->validate && (step % o->validate_every == 0 || step == r->steps)) {
+        /* Smaller is better. A NaN never is, and ends the fit. */
         const double value = o->validate(fit->model, fit->theta, o->user);
         fit->validation = value;
         fit->stale++;
@@ -15296,6 +15315,7 @@ PU__FN pu_status pu__fit_loop(pu__fit *fit)
             pu__fit_judge(fit);
         }
         if (status) return pu__fit_fail(r, status, NULL);
+        /* Now and then, and always at the end. */
         if (o->checkpoint && (r->stop || r->step % o->checkpoint_every == 0 || r->step == r->steps)) {
             const char *wrong = pu__fit_save(fit);
             if (wrong) return pu__fit_fail(r, PU_E_FILE, wrong);
@@ -15326,6 +15346,7 @@ PU__FN pu_status pu__fit_run(pu__fit *fit, pu_real *theta)
     if (o->clock) fit->start = o->clock(o->user);
     pu__fit_update_report(fit);
     if (status) return status;
+    /* An interrupted epoch goes on in the same order. */
     if (fit->order) pu__fit_shuffle(fit);
     status = pu__fit_loop(fit);
     /* Whatever happened, the best point so far; but nothing did when the first checkpoint fails. */
@@ -15366,7 +15387,7 @@ PU_DEF pu_status pu_fit(pu_model *model, const pu_data *data, const pu_fit_optio
     fit.K = last->samples;
     status = pu__split_allocate(&memory, &call, pu__fit_layout, &fit);
     if (status) return pu__fit_fail(report, status, "workspace");
-    fit.ws = memory.gradients;
+    fit.ws = call.ws;
     fit.threads = pu__threads(o.gradient.threads, 3.0 * (double)fit.n);
     status = pu__fit_run(&fit, theta);
     report->theta = theta;
@@ -15471,8 +15492,9 @@ PU__FN pu_status pu__fit_covariance(pu_model *model, const pu_data *data, const 
     status = pu__split_allocate(&memory, &call, pu__hessian_layout, &h);
     if (status) return status;
     if (options) o = *options;
-    if (pu__to_tune(&o)) status = pu__model_tune(model, data, &o, memory.gradients, report);
-    if (!status) status = pu__hessian_measure(&h, model, theta, data, &o, memory.gradients, report);
+    /* All gradients must have the same probes and steps. */
+    if (pu__to_tune(&o)) status = pu__model_tune(model, data, &o, call.ws, report);
+    if (!status) status = pu__hessian_measure(&h, model, theta, data, &o, call.ws, report);
     if (!status) bad = pu__hessian_factor(n, h.H);
     if (bad >= 0) status = pu__fail(report, PU_E_NOT_DEFINITE, "second derivative in theta", -1, bad);
     if (!status) {

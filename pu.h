@@ -10637,8 +10637,7 @@ typedef struct {
     pu_kind kind;
     pu_int N, D, M, K;      /* K = 0 for PU_EXACT */
     int network, want_nll, any_grad;
-    int dry;                /* a pilot: nothing is written */
-    int lend;               /* gradients stay in the workspace, where pu__lend finds them */
+    int dry;                /* nothing is written: the caller reads the results in the memory of the job */
     /* engines */
     pu_engine engine;       /* as asked */
     unsigned can;           /* bit e: engine e applies here */
@@ -12315,14 +12314,12 @@ PU__FN void pu__write_results(const pu__job *job, const pu__memory *mem)
     const pu_real *g = mem->lanes;
     pu_int n, k, j;
     pu__write_errors(job, mem);
-    if (!job->lend) {
-        pu__write(out->nu, mem->gamma_nu, job->D);
-        pu__write(out->Gamma, g, s->Phi);
-        pu__write(out->Phi, mem->phi_grad, s->psi - s->Phi);
-        pu__write(out->psi, g + s->psi, job->M);
-        pu__write(out->eta, g + s->eta, job->M);
-        pu__write(out->m, g + s->m, job->D);
-    }
+    pu__write(out->nu, mem->gamma_nu, job->D);
+    pu__write(out->Gamma, g, s->Phi);
+    pu__write(out->Phi, mem->phi_grad, s->psi - s->Phi);
+    pu__write(out->psi, g + s->psi, job->M);
+    pu__write(out->eta, g + s->eta, job->M);
+    pu__write(out->m, g + s->m, job->D);
     pu__write(out->x, mem->stage.x, all * job->D);
     pu__write(out->residual, mem->stage.residual, all * job->D);
     pu__write(out->alpha, mem->stage.alpha, all * job->plan.I);
@@ -12729,28 +12726,6 @@ PU__FN pu_status pu__tune_first(pu__call *call, const pu_lgm *model, const pu_da
     memcpy(report->plan, words, sizeof words);
     *options = tuned;
     return PU_OK;
-}
-
-/* pu_gradient for a given K and I. With lent (a copy of *out) gradients are not written but left in ws, which must not be
-   NULL then; lent says where. */
-PU__FN pu_status pu__gradient(const pu_lgm *model, const pu_data *data, const pu_options *options, pu_workspace *ws,
-                              const pu_results *out, pu_results *lent, int want_nll, pu_report *report)
-{
-    pu__call call;
-    pu__task task;
-    pu_status status;
-    memset(&task, 0, sizeof task);
-    report = pu__begin(&call, ws, report);
-    status = pu__job_make(&task, model, data, options, out, want_nll, report);
-    if (!status) status = pu__job_check(&task.job, report);
-    task.job.lend = lent != NULL;
-    if (!status) status = pu__measure(&call, pu__task_layout, &task, NULL);
-    if (!status) status = pu__allocate(&call, pu__task_layout, &task);
-    if (status) return status;
-    if (task.job.by_rows && lent && lent->Phi) task.mem.phi_grad = lent->Phi;
-    status = pu__job_run(&task.job, &task.mem, report);
-    if (lent && !pu__fatal(status)) pu__lend(&task.job, &task.mem, lent);
-    return status;
 }
 
 PU_DEF pu_status pu_gradient(const pu_lgm *model, const pu_data *data, const pu_options *options, pu_workspace *ws,

@@ -13338,6 +13338,7 @@ PU__FN void pu__model_task_make(pu__model_task *self, pu_model *model, const pu_
     self->options = pu__model_options(model, options);
     self->want = pu__model_wants(model, &self->options, &self->any);
     self->se = se;
+    /* Taken with the memory of the job. */
     self->task.reals = (se ? 2 : 1) * model->params;
     self->task.doubles = se ? model->params : 0;
 }
@@ -13382,6 +13383,7 @@ PU__FN pu_status pu__model_se(pu__model_task *self, const pu_real *grad)
     double *variance = self->task.own_doubles;
     pu_results group = self->found;
     pu_int g, i;
+    /* The layout of a group is that of the gradient up to eta. */
     memset(variance, 0, (size_t)model->params * sizeof *variance);
     for (g = 0; g < slots->groups; g++) {
         const double share = (double)pu__group_size(job->K, slots->groups, g) / (double)job->K;
@@ -13461,7 +13463,8 @@ PU__FN pu_status pu__model_run(pu__model_task *self, pu_report *report)
 
 /* pu_model_set, then the gradient there. */
 PU_DEF pu_status pu_model_gradient(pu_model *model, const pu_real *theta, const pu_data *data,
-                                   const pu_options *options, pu_workspace *ws, pu_real *grad, pu_real *se, pu_report *report)
+                                   const pu_options *options, pu_workspace *ws, pu_real *grad, pu_real *se,
+                                   pu_report *report)
 {
     pu__model_task self;
     const pu_status status = pu_model_set(model, theta, report);
@@ -15152,11 +15155,13 @@ PU__FN void pu__fit_layout(void *self, pu__arena *arena)
         fit->variance = (double *)pu__take(arena, n, 1, sizeof(double));
     }
     if (o->batch) fit->order = (pu_int *)pu__take(arena, fit->N, 1, sizeof(pu_int));
+    /* The pairs, then 1 / s'y with the coefficients of the recursion. */
     if (o->optimizer == PU_LBFGS) {
         fit->S = pu__reals(arena, fit->pairs, n);
         fit->Y = pu__reals(arena, fit->pairs, n);
         fit->rho = (double *)pu__take(arena, 2 * fit->pairs, 1, sizeof(double));
     }
+    /* Solutions of all data, and those of a batch side by side. */
     if (o->warm_start) {
         fit->x = pu__reals(arena, fit->N * (fit->K + 1), fit->D);
         if (o->batch) fit->x_batch = pu__reals(arena, o->batch * (fit->K + 1), fit->D);
@@ -15281,6 +15286,7 @@ PU__FN pu_status pu__fit_loop(pu__fit *fit)
     pu_fit_report *r = fit->report;
     int stuck = 0;
     while (!r->stop && r->step < r->steps) {
+        /* stuck: no step was made, and none will be. */
         const pu_status status = (o->optimizer == PU_LBFGS ? pu__fit_lbfgs : pu__fit_first_order)(fit, &stuck);
         if (stuck) r->stop = PU_FIT_STUCK;
         if (status || stuck) {
@@ -15349,6 +15355,7 @@ PU_DEF pu_status pu_fit(pu_model *model, const pu_data *data, const pu_fit_optio
     memset(report, 0, sizeof *report);
     last = pu__begin(&call, ws, &report->last);
     fit.report = report;
+    /* What a refused fit tells: -1 where nothing was measured. */
     report->where = last->where;
     report->seconds = report->steps_per_second = -1;
     report->seconds_left = -1;
@@ -15475,6 +15482,7 @@ PU__FN pu_status pu__fit_covariance(pu_model *model, const pu_data *data, const 
     if (!status) {
         for (i = 0; i < n; i++) {
             for (j = is_full ? 0 : i; j <= i; j++) {
+                /* Column i of L^-1 begins with i zeros, and lies in row i. */
                 double sum = 0;
                 for (l = i; l < n; l++) sum += h.H[i * n + l] * h.H[j * n + l];
                 sum /= (double)data->n;

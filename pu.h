@@ -14672,7 +14672,7 @@ PU__FN double pu__lbfgs_direction(pu__fit *fit)
         pu__axpy(n, (pu_real)(a[j] - rho[j] * pu__dot(n, NULL, Y + j * n, d)), S + j * n, d);
     }
     slope = pu__dot(n, NULL, g, d);
-    if (slope < 0 || !fit->held) return slope;
+    if (slope < 0 || fit->held == 0) return slope;
     fit->held = 0;
     return pu__lbfgs_direction(fit);
 }
@@ -15100,13 +15100,13 @@ PU__FN void pu__fit_defaults(pu_fit_options *o)
     /* Adam, SGD, L-BFGS */
     static const double rate[] = {0.1, 0.01, 1};
     if (!o->steps) o->steps = 200;
-    if (!o->rate) o->rate = rate[o->optimizer];
+    if (o->rate == 0) o->rate = rate[o->optimizer];
     if (!(o->decay > 0)) o->decay = (double)o->steps / 10;
-    if (!o->beta1) o->beta1 = 0.9;
+    if (o->beta1 == 0) o->beta1 = 0.9;
     /* SGD's beta1 is its momentum. */
-    if (o->optimizer == PU_SGD) o->beta1 = o->momentum ? pu__max(0, o->momentum) : 0.9;
-    if (!o->beta2) o->beta2 = 0.999;
-    if (!o->epsilon) o->epsilon = 1e-8;
+    if (o->optimizer == PU_SGD) o->beta1 = o->momentum == 0 ? 0.9 : pu__max(0, o->momentum);
+    if (o->beta2 == 0) o->beta2 = 0.999;
+    if (o->epsilon == 0) o->epsilon = 1e-8;
     if (!o->accumulate) o->accumulate = 1;
     if (!o->validate_every) o->validate_every = 10;
     if (!o->checkpoint_every) o->checkpoint_every = 10;

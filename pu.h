@@ -4497,36 +4497,48 @@ PU__FN pu_real pu__ar_xt(const pu_ar *ar, const pu_real *x, pu_int i)
     return sum;
 }
 
-/* Edge row number l, l < min(2 P, n): the first P rows, then the last ones. */
-PU__FN pu_int pu__ar_edge(const pu_ar *ar, pu_int l)
-{
-    return l < ar->order ? l : ar->n - pu__min(2 * ar->order, ar->n) + l;
-}
+/* How many edge rows there are. */
+PU__FN pu_int pu__ar_edges(const pu_ar *ar) { return pu__min(2 * ar->order, ar->n); }
+
+/* Edge row number l: the first P rows, then the last ones. */
+PU__FN pu_int pu__ar_edge(const pu_ar *ar, pu_int l) { return l < ar->order ? l : ar->n - pu__ar_edges(ar) + l; }
 
 /* Where the chunk that holds row `at` ends. Chunks begin at multiples of their size. What is computed from a chunk is still in
    the first-level cache when the next step reads it. */
 PU__FN pu_int pu__ar_chunk(pu_int at, pu_int size, pu_int end) { return pu__min(at / size * size + size, end); }
 
-/* ---- products ---- */
+/* ---- the ends of products ---- */
 
-/* The 2 P edge rows of y = c Gamma x, or y += if add; n >= 2 P. Entry i of an end is at x[start + i dir]. */
-PU__FN void pu__ar_ends(const pu_ar *ar, pu_real c, const pu_real *x, pu_real *y, int add)
+/* The P entries of Gamma x at one end, n >= 2 P: s = U (U'x). Entry i is at x[i dir]: dir = 1 at the upper end, -1 at the lower
+   one. The sums of U z begin with a_0 if forward, else with z_0. */
+PU__FN void pu__ar_end(const pu_ar *ar, pu_int dir, const pu_real *x, int forward, pu_real *s)
 {
     const pu_int P = ar->order;
-    const pu_real *a = ar->rows + pu__ar_row(P);
+    const pu_real *a = pu__ar_x(ar, P);
     pu_real z[PU_AR_MAX];
-    pu_int dir, i, l;
-    for (dir = 1; dir >= -1; dir -= 2) {
-        const pu_int start = dir > 0 ? 0 : ar->n - 1;
-        for (l = 0; l < P; l++) z[l] = a[0] * x[start + l * dir]; /* z = U'x */
-        for (i = 1; i <= P; i++)
-            for (l = 0; l < P; l++) z[l] += a[i] * x[start + (l + i) * dir];
-        for (i = 0; i < P; i++) { /* y = U z */
-            pu_real *to = y + start + i * dir;
-            pu_real sum = 0;
-            for (l = 0; l <= i; l++) sum += a[i - l] * z[l];
-            *to = add ? *to + c * sum : c * sum;
+    pu_int i, j, l;
+    for (l = 0; l < P; l++) z[l] = a[0] * x[l * dir];
+    for (j = 1; j <= P; j++)
+        for (l = 0; l < P; l++) z[l] += a[j] * x[(l + j) * dir];
+    for (i = 0; i < P; i++) {
+        s[i] = 0;
+        for (l = 0; l <= i; l++) {
+            j = forward ? l : i - l;
+            s[i] += a[j] * z[i - j];
         }
+    }
+}
+
+/* The 2 P edge rows of y = c Gamma x, or y += if add; n >= 2 P. */
+PU__FN void pu__ar_ends(const pu_ar *ar, pu_real c, const pu_real *x, pu_real *y, int add)
+{
+    pu_real s[2 * PU_AR_MAX];
+    pu_int l;
+    pu__ar_end(ar, 1, x, 0, s);
+    pu__ar_end(ar, -1, x + ar->n - 1, 0, s + ar->order);
+    for (l = 0; l < 2 * ar->order; l++) {
+        pu_real *to = y + (l < ar->order ? l : ar->n - 1 - l + ar->order);
+        *to = (add ? *to : 0) + c * s[l];
     }
 }
 
@@ -4540,31 +4552,7 @@ PU__FN void pu__ar_apply_short(const pu_ar *ar, const pu_real *x, pu_real *y, in
         u[i] = 0;
         for (j = 0; j <= last; j++) u[i] += pu__ar_x(ar, i)[j] * x[i - j];
     }
-    for (i = 0; i < ar->n; i++) {
-        const pu_real entry = pu__ar_xt(ar, u, i);
-        y[i] = add ? y[i] + entry : entry;
-    }
-}
-
-/* y = Gamma x + w o x, or y += if add; w may be NULL. Returns x'y. */
-PU__FN double pu__ar_apply_column(const pu_ar *ar, const pu_real *x, const pu_real *w, pu_real *y, int add)
-{
-    const pu_int n = ar->n, P = ar->order, edges = pu__min(2 * P, n);
-    double sum = 0;
-    pu_int at, end, l;
-    if (n < 2 * P) pu__ar_apply_short(ar, x, y, add);
-    else pu__ar_ends(ar, 1, x, y, add);
-    for (at = P; at < n - P; at = end) {
-        end = pu__ar_chunk(at, PU__CHUNK, n - P);
-        pu__ar_filter(end - at, 2 * P + 1, ar->band, x + at - P, w ? w + at : NULL, y + at, add);
-        sum += (double)pu__dot_chunk(end - at, NULL, x + at, y + at);
-    }
-    for (l = 0; l < edges; l++) {
-        const pu_int i = pu__ar_edge(ar, l);
-        if (w) y[i] += w[i] * x[i];
-        sum += (double)x[i] * (double)y[i];
-    }
-    return sum;
+    for (i = 0; i < ar->n; i++) y[i] = (add ? y[i] : 0) + pu__ar_xt(ar, u, i);
 }
 
 /* ---- products of order 5, the commonest one ----
@@ -4588,29 +4576,18 @@ PU__FN void pu__ar_around(pu_int n, const pu_real *x, pu_int at, pu_real *to)
     pu__copy(to + PU__AR_EDGE + from - at, x + from, end - from);
 }
 
-/* to_i = sum_{l = 0 .. 5} a_l x_{i + l dir}, i < 8 */
-PU__FN void pu__ar_taps5(const pu_real *a, pu_int dir, const pu_real *x, pu_real *PU__RESTRICT to)
-{
-    pu_int i;
-    for (i = 0; i < 8; i++)
-        to[i] = a[0] * x[i] + a[1] * x[i + dir] + a[2] * x[i + 2 * dir] + a[3] * x[i + 3 * dir] + a[4] * x[i + 4 * dir] +
-                a[5] * x[i + 5 * dir];
-}
-
-/* The five edge rows of y = c (Gamma + diag(w)) x at one end. y holds the rows from `at` on, x and w all of them. Eight entries
-   are computed in the order of memory, which is a vector; the last three are not used. */
+/* The five edge rows of y = c (Gamma + diag(w)) x at one end. y holds the rows from `at` on, x and w all of them. */
 PU__FN void pu__ar_end5(const pu_ar *ar, pu_int at, pu_real c, const pu_real *x, const pu_real *w, pu_real *y)
 {
-    const pu_int dir = at ? -1 : 1, start = at ? ar->n - 1 : 0;
-    const pu_real *a = ar->rows + pu__ar_row(5);
-    pu_real z[24] = {0}, s[8];
+    const pu_int dir = at ? -1 : 1;
+    const pu_int start = at ? ar->n - 1 : 0;
+    pu_real s[5];
     pu_int i;
-    x += start;
-    w += start;
-    y += start - at;
-    pu__ar_taps5(a, dir, dir > 0 ? x : x - 7, z + 8); /* z = U'x */
-    pu__ar_taps5(a, -dir, z + 8, s);                  /* y = U z */
-    for (i = 0; i < 5; i++) y[i * dir] = c * (s[dir > 0 ? i : 7 - i] + w[i * dir] * x[i * dir]);
+    pu__ar_end(ar, dir, x + start, 1, s);
+    for (i = 0; i < 5; i++) {
+        const pu_int row = start + i * dir;
+        y[row - at] = c * (s[i] + w[row] * x[row]);
+    }
 }
 
 /* The rows from `at` on, 0 or pu__ar_lower: y = Gamma x + w o x. Returns the sum of their x_u y_u. */
@@ -4627,7 +4604,7 @@ PU__FN double pu__ar_edge5(const pu_ar *ar, pu_int at, const pu_real *x, const p
     return (double)pu__dot_chunk(rows, NULL, xs + E, ys);
 }
 
-/* What pu__ar_apply_column does without add, where pu__ar_is_long5. */
+/* All rows, where pu__ar_is_long5: y = Gamma x + w o x. Returns x'y. */
 PU__FN double pu__ar_apply5(const pu_ar *ar, const pu_real *x, const pu_real *w, pu_real *y)
 {
     const pu_int lower = pu__ar_lower(ar->n);
@@ -4640,17 +4617,38 @@ PU__FN double pu__ar_apply5(const pu_ar *ar, const pu_real *x, const pu_real *w,
     return sum + pu__ar_edge5(ar, lower, x, w, y);
 }
 
+/* ---- products of any order ---- */
+
+/* y = Gamma x + w o x, or y += if add; w may be NULL. Returns x'y. */
+PU__FN double pu__ar_apply_column(const pu_ar *ar, const pu_real *x, const pu_real *w, pu_real *y, int add)
+{
+    const pu_int n = ar->n;
+    const pu_int P = ar->order;
+    double sum = 0;
+    pu_int at, end, l;
+    if (pu__ar_is_long5(ar, w) && !add) return pu__ar_apply5(ar, x, w, y);
+    if (n < 2 * P) pu__ar_apply_short(ar, x, y, add);
+    else pu__ar_ends(ar, 1, x, y, add);
+    for (at = P; at < n - P; at = end) {
+        end = pu__ar_chunk(at, PU__CHUNK, n - P);
+        pu__ar_filter(end - at, 2 * P + 1, ar->band, x + at - P, w ? w + at : NULL, y + at, add);
+        sum += (double)pu__dot_chunk(end - at, NULL, x + at, y + at);
+    }
+    for (l = 0; l < pu__ar_edges(ar); l++) {
+        const pu_int i = pu__ar_edge(ar, l);
+        if (w) y[i] += w[i] * x[i];
+        sum += (double)x[i] * (double)y[i];
+    }
+    return sum;
+}
+
 /* pu_op.apply_plus: Y = (Gamma + diag(w)) X, or Y += if add; s_j = x_j'y_j. w (n) and s (k) may be NULL. */
 PU__FN pu_status pu__ar_apply_plus(const pu_op *op, const pu_real *w, pu_int k, pu_block X, pu_block Y, int add, pu_real *s)
 {
     const pu_ar *ar = pu__ar_of(op);
     pu_int j;
     for (j = 0; j < k; j++) {
-        const pu_real *x = pu__col(X, j);
-        pu_real *y = pu__col(Y, j);
-        double sum;
-        if (pu__ar_is_long5(ar, w) && !add) sum = pu__ar_apply5(ar, x, w, y);
-        else sum = pu__ar_apply_column(ar, x, w, y, add);
+        const double sum = pu__ar_apply_column(ar, pu__col(X, j), w, pu__col(Y, j), add);
         if (s) s[j] = (pu_real)sum;
     }
     return PU_OK;
@@ -4663,19 +4661,18 @@ PU__FN pu_status pu__ar_apply(const pu_op *op, pu_int k, pu_block X, pu_block Y,
     return pu__ar_apply_plus(op, NULL, k, X, Y, add, NULL);
 }
 
-/* pu_op.sample: Y = X'E. Rows P .. n-P-1 are a filter. */
+/* pu_op.sample: Y = X'E. All but the edge rows are a filter. */
 PU__FN pu_status pu__ar_sample(const pu_op *op, pu_int k, pu_block E, pu_block Y, pu_real *work)
 {
     const pu_ar *ar = pu__ar_of(op);
-    const pu_int P = ar->order, last = pu__most(ar->n - P, P);
-    pu_int i, j;
+    const pu_int P = ar->order;
+    pu_int j, l;
     (void)work;
     for (j = 0; j < k; j++) {
         const pu_real *e = pu__col(E, j);
         pu_real *y = pu__col(Y, j);
-        for (i = 0; i < P; i++) y[i] = pu__ar_xt(ar, e, i);
-        pu__ar_filter(last - P, P + 1, ar->rows + pu__ar_row(P), e + P, NULL, y + P, 0);
-        for (i = last; i < ar->n; i++) y[i] = pu__ar_xt(ar, e, i);
+        pu__ar_filter(ar->n - 2 * P, P + 1, pu__ar_x(ar, P), e + P, NULL, y + P, 0);
+        for (l = 0; l < pu__ar_edges(ar); l++) y[pu__ar_edge(ar, l)] = pu__ar_xt(ar, e, pu__ar_edge(ar, l));
     }
     return PU_OK;
 }
@@ -4862,83 +4859,87 @@ PU__FN void pu__ar_sweep5(pu__ar_sweep *s)
 
 #define PU__AR_CORNER 128 /* numbers of S that are held at once, at least four rows */
 
+/* P filled up to whole vectors. */
+PU__FN pu_int pu__ar_wide(pu_int P) { return (P + 7) / 8 * 8; }
+
 /* weight_j c_j, the factor of pair j. */
 PU__FN double pu__ar_weight(const pu__pairs *pairs, pu_int j)
 {
     return (double)pairs->weight[j] * (pairs->c ? (double)pairs->c[j] : 1);
 }
 
-/* Rows first .. first+rows-1 of S. dir = 1: the upper end, dir = -1: the lower one, where entries count from the last one back.
-   A row is `wide` numbers, P filled up with zeros to whole vectors. */
-PU__FN void pu__ar_corner(const pu_ar *ar, const pu__pairs *pairs, pu_int dir, pu_int first, pu_int rows, double *S)
+/* Rows first .. last-1 of S at the end whose entry i is at p[start - i]. A row of S is `wide` numbers, P filled up with zeros
+   to whole vectors. */
+PU__FN void pu__ar_corner(const pu__pairs *pairs, pu_int P, pu_int start, pu_int first, pu_int last, double *S)
 {
-    const pu_int P = ar->order, wide = (P + 7) / 8 * 8, start = dir > 0 ? 0 : ar->n - 1;
+    const pu_int wide = pu__ar_wide(P);
     double u[PU_AR_MAX] = {0}, v[PU_AR_MAX] = {0};
     pu_int j, i, m, l;
-    memset(S, 0, (size_t)(rows * wide) * sizeof *S);
+    memset(S, 0, PU__AR_CORNER * sizeof *S);
     for (j = 0; j < pairs->k; j++) {
-        const pu_real *p = pu__col(pairs->P, j) + start, *q = pu__col(pairs->Q, j) + start;
+        const pu_real *p = pu__col(pairs->P, j) + start;
+        const pu_real *q = pu__col(pairs->Q, j) + start;
         const double weight = pu__ar_weight(pairs, j);
         if (weight == 0) continue;
         for (i = 0; i < P; i++) {
-            u[i] = (double)p[i * dir];
-            v[i] = (double)q[i * dir];
+            u[i] = (double)p[-i];
+            v[i] = (double)q[-i];
         }
-        for (i = 0; i < rows; i++)
+        for (i = first; i < last; i++) {
+            double *row = S + (i - first) * wide;
+            const double wu = weight * u[i];
+            const double wv = weight * v[i];
             for (m = 0; m < wide; m += 8)
-                for (l = m; l < m + 8; l++) S[i * wide + l] += weight * u[first + i] * v[l] + weight * v[first + i] * u[l];
+                for (l = m; l < m + 8; l++) row[l] += wu * v[l] + wv * u[l];
+        }
     }
 }
 
-/* Which predictor meets which corner in pu__ar_corner_taps. */
-enum { PU__AR_START, PU__AR_UPPER, PU__AR_LOWER };
+/* The terms of one end, t < P, are quadratic forms b'S b in t + 1 entries of S: */
+enum {
+    PU__AR_START, /* b = a^(t) in the last t + 1 entries of the upper end */
+    PU__AR_UPPER, /* b = (a_0, .., a_t) in the same */
+    PU__AR_LOWER  /* b = (a_{P-t}, .., a_P) in the first t + 1 entries of the lower end */
+};
 
-/* Inner sums of the quadratic forms in S, a triangle T with t, j < P, j <= t:
-     PU__AR_START  T_tj = sum_{i = 0 .. t} b_i S_{t-j, t-i}, b = a^(t)     at the upper end
-     PU__AR_UPPER  the same with b = a
-     PU__AR_LOWER  T_tj = sum_{i = 0 .. t} a_{P-t+i} S_{j, i}              at the lower end
-   S is held a few rows at a time, since a whole one of order 32 would be 8 KiB. */
-PU__FN void pu__ar_corner_taps(const pu_ar *ar, const pu__pairs *pairs, int what, double *T)
+/* value[t] = b'S b, and the inner sums, a triangle: T_tj = sum_i b_i S_{at+j, at+i}, i, j = 0 .. t. S is held a few rows at a
+   time, since a whole one of order 32 would be 8 KiB. */
+PU__FN void pu__ar_forms(const pu_ar *ar, const pu__pairs *pairs, int what, double *T, double *value)
 {
-    const pu_int P = ar->order, wide = (P + 7) / 8 * 8;
+    const pu_int P = ar->order;
+    const pu_int wide = pu__ar_wide(P);
     double S[PU__AR_CORNER], a[PU_AR_MAX + 1];
-    pu_int first, end, t, r, i;
+    pu_int first, last, t, r, i;
     pu__ar_predictor(ar, P, a);
-    for (first = 0; first < P; first = end) {
-        end = pu__min(first + PU__AR_CORNER / wide, P);
-        pu__ar_corner(ar, pairs, what == PU__AR_LOWER ? -1 : 1, first, end - first, S);
+    for (first = 0; first < P; first = last) {
+        last = pu__min(first + PU__AR_CORNER / wide, P);
+        pu__ar_corner(pairs, P, what == PU__AR_LOWER ? ar->n - 1 : P - 1, first, last, S);
         for (t = 0; t < P; t++) {
+            const pu_int at = what == PU__AR_LOWER ? 0 : P - 1 - t;
+            const double *b = what == PU__AR_LOWER ? a + P - t : a;
             if (what == PU__AR_START) pu__ar_grow(ar, t, a);
-            for (r = first; r < pu__min(end, t + 1); r++) {
-                const double *row = S + (r - first) * wide;
+            if (first == 0) value[t] = 0;
+            for (r = pu__most(at, first); r < pu__min(at + t + 1, last); r++) {
+                const double *row = S + (r - first) * wide + at;
                 double sum = 0;
-                if (what == PU__AR_LOWER) {
-                    for (i = 0; i <= t; i++) sum += a[P - t + i] * row[i];
-                    T[pu__ar_row(t) + r] = sum;
-                } else {
-                    for (i = 0; i <= t; i++) sum += a[i] * row[t - i];
-                    T[pu__ar_row(t) + t - r] = sum;
-                }
+                for (i = 0; i <= t; i++) sum += b[i] * row[i];
+                T[pu__ar_row(t) + r - at] = sum;
+                value[t] += b[r - at] * sum;
             }
         }
     }
 }
 
-/* The terms t < P: value[t], and the cotangents of a^(0) .. a^(P-1). */
+/* The terms t < P of the first sum: value[t], and the cotangents of a^(0) .. a^(P-1). */
 PU__FN void pu__ar_start_terms(const pu_ar *ar, const pu__pairs *pairs, double *abar, double *value)
 {
-    double a[PU_AR_MAX + 1], s[PU_AR_MAX + 1];
+    double s[PU_AR_MAX + 1];
     pu_int t, j;
     pu__ar_spread(ar, s);
-    pu__ar_corner_taps(ar, pairs, PU__AR_START, abar);
+    pu__ar_forms(ar, pairs, PU__AR_START, abar, value);
     for (t = 0; t < ar->order; t++) {
-        double *bar = abar + pu__ar_row(t), sum = 0;
-        pu__ar_grow(ar, t, a);
-        for (j = 0; j <= t; j++) {
-            sum += a[j] * bar[j];
-            bar[j] *= s[t];
-        }
-        value[t] = s[t] * sum / 2;
+        for (j = 0; j <= t; j++) abar[pu__ar_row(t) + j] *= s[t];
+        value[t] = s[t] * value[t] / 2;
     }
 }
 
@@ -4947,29 +4948,19 @@ PU__FN void pu__ar_start_terms(const pu_ar *ar, const pu__pairs *pairs, double *
 PU__FN double pu__ar_later_terms(const pu_ar *ar, const pu__pairs *pairs, const double *lag, double *abar)
 {
     const pu_int P = ar->order;
-    double *bar = abar + pu__ar_row(P), a[PU_AR_MAX + 1], below[PU_AR_MAX], value = 0;
+    double *bar = abar + pu__ar_row(P), a[PU_AR_MAX + 1], upper[PU_AR_MAX], lower[PU_AR_MAX];
+    double value = 0;
     pu_int t, i, j;
-    pu__ar_predictor(ar, P, a);
-    pu__ar_corner_taps(ar, pairs, PU__AR_LOWER, abar);
-    for (t = P - 1; t >= 0; t--) {
-        const double *T = abar + pu__ar_row(t);
-        below[t] = 0;
-        for (j = 0; j <= t; j++) {
-            below[t] += a[P - t + j] * T[j];
-            bar[P - t + j] -= T[j];
-        }
-    }
-    pu__ar_corner_taps(ar, pairs, PU__AR_UPPER, abar);
+    pu__ar_forms(ar, pairs, PU__AR_LOWER, abar, lower);
+    for (t = P - 1; t >= 0; t--)
+        for (j = 0; j <= t; j++) bar[P - t + j] -= abar[pu__ar_row(t) + j];
+    pu__ar_forms(ar, pairs, PU__AR_UPPER, abar, upper);
     for (t = 0; t < P; t++) {
-        const double *T = abar + pu__ar_row(t);
-        double above = 0;
-        for (j = 0; j <= t; j++) {
-            above += a[j] * T[j];
-            bar[j] -= T[j];
-        }
-        value -= above / 2;
-        value -= below[P - 1 - t] / 2;
+        for (j = 0; j <= t; j++) bar[j] -= abar[pu__ar_row(t) + j];
+        value -= upper[t] / 2;
+        value -= lower[P - 1 - t] / 2;
     }
+    pu__ar_predictor(ar, P, a);
     for (i = 0; i <= P; i++)
         for (j = 0; j <= P; j++) {
             const double C = lag[i > j ? i - j : j - i];
@@ -5004,25 +4995,26 @@ PU__FN double pu__ar_few_terms(const pu_ar *ar, const pu__pairs *pairs, double *
 }
 
 /* Back through Durbin-Levinson: grad += the gradient of sum_t value[t] / kappa, t = 0 .. P. value[t] with t < P holds the factor
-   s_t. abar: the cotangents of a^(0) .. a^(P), changed here. */
-PU__FN void pu__ar_pull(const pu_ar *ar, double *abar, const double *value, pu_real *grad)
+   s_t. abar: the cotangents of a^(0) .. a^(P). Changes value and abar. */
+PU__FN void pu__ar_pull(const pu_ar *ar, double *abar, double *value, pu_real *grad)
 {
+    const pu_int P = ar->order;
     const double kappa = (double)ar->kappa;
-    double a[PU_AR_MAX + 1], sum;
+    double a[PU_AR_MAX + 1];
     pu_int t, j;
-    for (t = ar->order; t > 0; t--) { /* a^(t) = (a^(t-1), 0) - gamma_t (0, a^(t-1) reversed) */
-        const double g = (double)ar->gamma[t - 1], *now = abar + pu__ar_row(t);
-        double *before = abar + pu__ar_row(t - 1), gbar = 0;
+    for (t = 1; t <= P; t++) value[t] += value[t - 1];
+    for (t = P; t > 0; t--) { /* a^(t) = (a^(t-1), 0) - gamma_t (0, a^(t-1) reversed) */
+        const double g = (double)ar->gamma[t - 1];
+        const double *now = abar + pu__ar_row(t);
+        double *before = abar + pu__ar_row(t - 1);
+        double gbar = 0;
         pu__ar_predictor(ar, t - 1, a);
         for (j = 1; j <= t; j++) gbar -= now[j] * a[t - j];
         for (j = 1; j < t; j++) before[j] += now[j] - g * now[t - j];
-        sum = 0; /* s_0 .. s_{t-1} hold the factor 1 - gamma_t^2 */
-        for (j = 0; j < t; j++) sum += value[j];
-        grad[t - 1] += (pu_real)((gbar - 2 * g / pu__ar_gap(ar->gamma[t - 1]) * sum) / kappa);
+        /* s_0 .. s_{t-1} hold the factor 1 - gamma_t^2 */
+        grad[t - 1] += (pu_real)((gbar - 2 * g / pu__ar_gap(ar->gamma[t - 1]) * value[t - 1]) / kappa);
     }
-    sum = 0;
-    for (j = 0; j <= ar->order; j++) sum += value[j];
-    grad[ar->order] -= (pu_real)(sum / kappa / kappa);
+    grad[P] -= (pu_real)(value[P] / kappa / kappa);
 }
 
 /* What a reverse step of the solver needs, in one sweep over each pair. With p_j' = c_j p_j:

@@ -2417,18 +2417,13 @@ PU__FN void pu__pack(pu_int depth, pu_int cols, pu__matrix b, const pu_int *list
     }
 }
 
-#define PU__AR_TRIANGLE ((PU_AR_MAX + 1) * (PU_AR_MAX + 2) / 2)
-
-PU__FN pu_int pu__ar_row(pu_int m) { return m * (m + 1) / 2; }
-PU__FN double pu__ar_gap(pu_real gamma) { return (1 - (double)gamma) * (1 + (double)gamma); } /* 1 - gamma^2 */
-
 #define PU__BLOCK 32 /* outputs that are computed before the first of them is stored: in registers, whatever aliases what */
 
-/* y_i = sum_t c_t x_{i+t} + w_i v_i (added to y_i if add; w may be NULL), i < n: a block of outputs stays in registers while
+/* y_i = sum_t c_t x_{i+t} + w_i x_{i+taps/2} (added to y_i if add; w may be NULL), i < n: a block of outputs stays in registers while
    the taps run */
-PU__FN void pu__ar_filter(pu_int n, pu_int taps, const pu_real *c, const pu_real *x, const pu_real *w, const pu_real *v,
-                          pu_real *y, int add)
+PU__FN void pu__ar_filter(pu_int n, pu_int taps, const pu_real *c, const pu_real *x, const pu_real *w, pu_real *y, int add)
 {
+    const pu_real *v = x + taps / 2;
     pu_real s[PU__BLOCK];
     pu_int i = 0, t, l;
     for (; i + PU__BLOCK <= n; i += PU__BLOCK) {
@@ -2478,49 +2473,6 @@ PU__FN double pu__ar_filter5(pu_int n, const pu_real *c, const pu_real *p, const
         sum += b * s;
     }
     return (double)pu__sum(sum);
-}
-
-/* Rows at each end that are done in copies with zeros around them, so that the kernels need not know where a column ends: this
-   many at the upper end, up to twice as many at the lower one. What lies between is whole vectors. */
-enum { PU__AR_EDGE = 16, PU__AR_LONG = 4 * PU__AR_EDGE };
-
-PU__FN pu_int pu__ar_lower(pu_int n) { return n / PU__AR_EDGE * PU__AR_EDGE - PU__AR_EDGE; }
-
-/* rows at - 16 .. at + 47 of a column of n */
-PU__FN void pu__ar_around(pu_int n, const pu_real *x, pu_int at, pu_real *to)
-{
-    const pu_int from = at > 0 ? at - PU__AR_EDGE : 0, end = pu__min(n, at + 3 * PU__AR_EDGE);
-    memset(to, 0, PU__AR_LONG * sizeof *to);
-    memcpy(to + PU__AR_EDGE + from - at, x + from, (size_t)(end - from) * sizeof *to);
-}
-
-/* What pu__ar_end does, and the diagonal: y_i = the end's row + w_i x_i, i < 5; entry i is at x[i dir]. Eight of each in the
-   order of memory; those that are not of the end are not used. */
-PU__FN void pu__ar_end5(const pu_real *a, pu_int dir, const pu_real *x, const pu_real *w, pu_real *y)
-{
-    const pu_real *c = dir > 0 ? x : x - 7;
-    pu_real zeros[24] = {0}, s[8], *z = zeros + 8;
-    pu_int i;
-    for (i = 0; i < 8; i++) /* z = U'x */
-        z[i] = a[0] * c[i] + a[1] * c[i + dir] + a[2] * c[i + 2 * dir] + a[3] * c[i + 3 * dir] + a[4] * c[i + 4 * dir] +
-               a[5] * c[i + 5 * dir];
-    for (i = 0; i < 8; i++) /* y = U z */
-        s[i] = a[0] * z[i] + a[1] * z[i - dir] + a[2] * z[i - 2 * dir] + a[3] * z[i - 3 * dir] + a[4] * z[i - 4 * dir] +
-               a[5] * z[i - 5 * dir];
-    for (i = 0; i < 5; i++) y[i * dir] = s[dir > 0 ? i : 7 - i] + w[i * dir] * x[i * dir];
-}
-
-/* The rows from `at` on, 0 or pu__ar_lower: y = Gamma x + w o x, and the sum of their x_u y_u. */
-PU__FN double pu__ar_edge5(const pu_ar *ar, pu_int at, const pu_real *x, const pu_real *w, pu_real *y)
-{
-    enum { E = PU__AR_EDGE };
-    const pu_int rows = at ? ar->n - at : (pu_int)E, last = at ? rows - 1 : 0;
-    pu_real xs[PU__AR_LONG], ws[PU__AR_LONG], ys[2 * PU__AR_EDGE];
-    pu__ar_around(ar->n, x, at, xs), pu__ar_around(ar->n, w, at, ws);
-    (void)pu__ar_filter5(rows > E ? 2 * E : E, ar->band + 5, xs + E, ws + E, ys);
-    pu__ar_end5(ar->rows + pu__ar_row(5), at ? -1 : 1, x + at + last, w + at + last, ys + last);
-    memcpy(y + at, ys, (size_t)rows * sizeof *y);
-    return (double)pu__dot_chunk(rows, NULL, xs + E, ys);
 }
 
 /* s_l = sum_u x_u (y_{u+d+l} + y_{u-d-l}), l = 0 .. 2, over at most PU__CHUNK entries: one load of x serves three lags. One
@@ -2599,24 +2551,6 @@ PU__FN double pu__ar_both5(pu_int n, const pu_real *x, const pu_real *p, const p
     s[0] += 2 * (double)pu__sum(s0), s[1] += (double)pu__sum(s1), s[2] += (double)pu__sum(s2);
     s[3] += (double)pu__sum(s3), s[4] += (double)pu__sum(s4), s[5] += (double)pu__sum(s5);
     return (double)pu__sum(s6);
-}
-
-/* the same for the rows from `at` on, 0 or pu__ar_lower, with the rows of the end in place of the filter */
-PU__FN double pu__ar_edge_both5(const pu_ar *ar, pu_int at, const pu_real *x, const pu_real *p, pu_real by, const pu_real *w,
-                                pu_real *y, double *s)
-{
-    enum { E = PU__AR_EDGE };
-    const pu_int rows = at ? ar->n - at : (pu_int)E, last = at ? rows - 1 : 0, dir = at ? -1 : 1;
-    pu_real xs[PU__AR_LONG], ps[PU__AR_LONG], ws[PU__AR_LONG], ys[2 * PU__AR_EDGE] = {0};
-    double with_w;
-    pu_int i;
-    pu__ar_around(ar->n, x, at, xs), pu__ar_around(ar->n, p, at, ps), pu__ar_around(ar->n, w, at, ws);
-    with_w = pu__ar_both5(rows > E ? 2 * E : E, xs + E, ps + E, ar->band + 5, by, ws + E, y ? ys : NULL, s);
-    if (!y) return with_w;
-    pu__ar_end5(ar->rows + pu__ar_row(5), dir, p + at + last, w + at + last, ys + last);
-    for (i = 0; i < 5; i++) ys[last + i * dir] *= by;
-    for (i = 0; i < rows; i++) y[at + i] += ys[i];
-    return with_w;
 }
 
 /* ------------------------------------------------------------------------------------------------
@@ -4525,172 +4459,285 @@ PU_DEF pu_op pu_op_kronecker(const pu_op *left, const pu_op *right)
    >>series   autoregression
    ------------------------------------------------------------------------------------------------ */
 
-/* ---- autoregression ----
-   a = (1, -phi_1, .., -phi_P). Prediction errors of growing order are independent, so Gamma = X'X, X lower triangular:
-     row t of X:  (s_m / kappa)^1/2 a^(m)_j at column t - j,  j = 0 .. m,    m = min(t, P),
-   where a^(m) predicts from the last m values only (Durbin-Levinson) and s_m = prod_{i > m} (1 - gamma_i^2):
+/* ---- the precision matrix of an autoregression ----
+   Let a = (1, -phi_1, .., -phi_P). Prediction errors of growing order are independent, so Gamma = X'X, X lower triangular:
+     row t of X:  (s_m / kappa)^1/2 a^(m)_j at column t - j,  j = 0 .. m,    m = min(t, P).
+   a^(m) predicts from the last m values only (Durbin-Levinson), and s_m = prod_{i > m} (1 - gamma_i^2):
      a^(0) = (1),   a^(m) = (a^(m-1), 0) - gamma_m (0, a^(m-1) reversed).
-   This is the R'R = Dm of the stationary start without forming Dm or factorising it. Where n >= 2 P, multiplied out:
-     a row at least P away from both ends:  sum_j a_j a_{j+k} / kappa at lag k, the same for all: a filter;
-     rows i < P:  (U U')_ij with U_il = a_{i-l} / kappa^1/2, i >= l >= 0 (Gamma is persymmetric: its upper end is the
-     lower end turned around, and there X is Toeplitz). No difference of large numbers; lower end likewise. */
+   This is the R'R = Dm of the stationary start, without forming Dm or factorising it. Multiplied out, for n >= 2 P:
+     A row at least P away from both ends holds sum_j a_j a_{j+k} / kappa at lag k. It is the same for all: a filter.
+     The rows i < P are (U U')_ij with U_il = a_{i-l} / kappa^1/2, i >= l >= 0. Gamma is persymmetric, so this is the lower
+     end of X'X reversed, where X is Toeplitz. No large numbers are subtracted from each other.
+   "Edge rows" are the P rows at each end. For n < 2 P all rows are edge rows. */
 
-/* a^(m) at a + pu__ar_row(m), and s_m, m = 0 .. P */
-PU__FN void pu__ar_levinson(pu_int P, const pu_real *gamma, double *a, double *s)
+#define PU__AR_TRIANGLE ((PU_AR_MAX + 1) * (PU_AR_MAX + 2) / 2) /* entries of a^(0) .. a^(P) */
+
+/* Where a^(m) begins in a triangle of such entries. */
+PU__FN pu_int pu__ar_row(pu_int m) { return m * (m + 1) / 2; }
+
+/* 1 - gamma^2, without cancellation. */
+PU__FN double pu__ar_gap(pu_real gamma) { return (1 - (double)gamma) * (1 + (double)gamma); }
+
+/* The autoregression that an operator stands for. */
+PU__FN const pu_ar *pu__ar_of(const pu_op *op) { return (const pu_ar *)op->data; }
+
+/* x_j := (x_j + g x_{m-j}) / gap for 0 < j < m, in place. With -gamma_m and 1 this is a step of Durbin-Levinson; with gamma_m
+   and 1 - gamma_m^2 it takes the step back. */
+PU__FN void pu__ar_reflect(pu_int m, double g, double gap, double *x)
 {
-    pu_int m, j;
-    a[0] = 1;
-    for (m = 1; m <= P; m++) {
-        const double g = (double)gamma[m - 1], *old = a + pu__ar_row(m - 1);
-        double *now = a + pu__ar_row(m);
-        now[0] = 1, now[m] = -g;
-        for (j = 1; j < m; j++) now[j] = old[j] - g * old[m - j];
+    pu_int j;
+    for (j = 1; 2 * j <= m; j++) {
+        const double low = x[j];
+        const double high = x[m - j];
+        x[j] = (low + g * high) / gap;
+        x[m - j] = (high + g * low) / gap;
     }
-    s[P] = 1;
-    for (m = P; m > 0; m--) s[m - 1] = s[m] * pu__ar_gap(gamma[m - 1]);
 }
 
-/* everything that follows from n, order, gamma, kappa */
+/* Turns a^(m-1) into a^(m), m + 1 numbers; m = 0 begins with a^(0). */
+PU__FN void pu__ar_grow(const pu_ar *ar, pu_int m, double *a)
+{
+    if (m == 0) {
+        a[0] = 1;
+        return;
+    }
+    a[m] = -(double)ar->gamma[m - 1];
+    pu__ar_reflect(m, a[m], 1, a);
+}
+
+/* a = a^(m), m + 1 numbers. */
+PU__FN void pu__ar_predictor(const pu_ar *ar, pu_int m, double *a)
+{
+    pu_int l;
+    for (l = 0; l <= m; l++) pu__ar_grow(ar, l, a);
+}
+
+/* s = (s_0, .., s_P) */
+PU__FN void pu__ar_spread(const pu_ar *ar, double *s)
+{
+    pu_int m;
+    s[ar->order] = 1;
+    for (m = ar->order; m > 0; m--) s[m - 1] = s[m] * pu__ar_gap(ar->gamma[m - 1]);
+}
+
+/* Fills in phi, the rows of X and the band, which follow from n, order, gamma and kappa. */
 PU__FN void pu__ar_derive(pu_ar *ar)
 {
-    double a[PU__AR_TRIANGLE], s[PU_AR_MAX + 1];
-    const double kappa = (double)ar->kappa, *last;
+    const double kappa = (double)ar->kappa;
     const pu_int P = ar->order;
+    double a[PU_AR_MAX + 1], s[PU_AR_MAX + 1];
     pu_int m, j, k;
-    pu__ar_levinson(P, ar->gamma, a, s);
-    last = a + pu__ar_row(P);
-    for (j = 0; j < P; j++) ar->phi[j] = (pu_real)-last[j + 1];
-    for (m = 0; m <= P; m++)
-        for (j = 0; j <= m; j++) ar->rows[pu__ar_row(m) + j] = (pu_real)(sqrt(s[m] / kappa) * a[pu__ar_row(m) + j]);
+    pu__ar_spread(ar, s);
+    for (m = 0; m <= P; m++) {
+        pu__ar_grow(ar, m, a);
+        for (j = 0; j <= m; j++) ar->rows[pu__ar_row(m) + j] = (pu_real)(sqrt(s[m] / kappa) * a[j]);
+    }
+    for (j = 0; j < P; j++) ar->phi[j] = (pu_real)-a[j + 1];
     for (k = 0; k <= P; k++) {
         double sum = 0;
-        for (j = 0; j + k <= P; j++) sum += last[j] * last[j + k];
-        ar->band[P + k] = ar->band[P - k] = (pu_real)(sum / kappa);
+        for (j = 0; j + k <= P; j++) sum += a[j] * a[j + k];
+        ar->band[P + k] = (pu_real)(sum / kappa);
+        ar->band[P - k] = ar->band[P + k];
     }
 }
 
-/* row t of X: entry j is at column t - j, j = 0 .. min(t, P) */
+/* Row t of X: entry j is at column t - j, j = 0 .. min(t, P). */
 PU__FN const pu_real *pu__ar_x(const pu_ar *ar, pu_int t) { return ar->rows + pu__ar_row(pu__min(t, ar->order)); }
 
-/* entry i of X'x */
+/* Entry i of X'x. */
 PU__FN pu_real pu__ar_xt(const pu_ar *ar, const pu_real *x, pu_int i)
 {
     const pu_int end = pu__min(ar->n, i + ar->order + 1);
-    pu_real s = 0;
+    pu_real sum = 0;
     pu_int t;
-    for (t = i; t < end; t++) s += pu__ar_x(ar, t)[t - i] * x[t];
-    return s;
+    for (t = i; t < end; t++) sum += pu__ar_x(ar, t)[t - i] * x[t];
+    return sum;
 }
 
-/* the P rows at one end, times `by`, for n >= 2 P; dir = 1: x, y are the first entries, dir = -1: the last ones, going back */
-PU__FN void pu__ar_end(const pu_ar *ar, pu_int dir, pu_real by, const pu_real *x, pu_real *y, int add)
+/* How many edge rows there are. */
+PU__FN pu_int pu__ar_edges(const pu_ar *ar) { return pu__min(2 * ar->order, ar->n); }
+
+/* Edge row number l: the first P rows, then the last ones. */
+PU__FN pu_int pu__ar_edge(const pu_ar *ar, pu_int l) { return l < ar->order ? l : ar->n - pu__ar_edges(ar) + l; }
+
+/* Where the chunk that holds row `at` ends. Chunks begin at multiples of their size. What is computed from a chunk is still in
+   the first-level cache when the next step reads it. */
+PU__FN pu_int pu__ar_chunk(pu_int at, pu_int size, pu_int end) { return pu__min(at / size * size + size, end); }
+
+/* ---- the ends of products ---- */
+
+/* The P entries of Gamma x at one end, n >= 2 P: s = U (U'x). Entry i is at x[i dir]: dir = 1 at the upper end, -1 at the lower
+   one. The sums of U z begin with a_0 if forward, else with z_0. */
+PU__FN void pu__ar_end(const pu_ar *ar, pu_int dir, const pu_real *x, int forward, pu_real *s)
 {
     const pu_int P = ar->order;
-    const pu_real *a = ar->rows + pu__ar_row(P);
+    const pu_real *a = pu__ar_x(ar, P);
     pu_real z[PU_AR_MAX];
-    pu_int i, l;
-    for (l = 0; l < P; l++) z[l] = a[0] * x[l * dir]; /* z = U'x */
-    for (i = 1; i <= P; i++)
-        for (l = 0; l < P; l++) z[l] += a[i] * x[(l + i) * dir];
-    for (i = 0; i < P; i++) { /* y = U z */
-        pu_real s = 0;
-        for (l = 0; l <= i; l++) s += a[i - l] * z[l];
-        y[i * dir] = add ? y[i * dir] + by * s : by * s;
+    pu_int i, j, l;
+    for (l = 0; l < P; l++) z[l] = a[0] * x[l * dir];
+    for (j = 1; j <= P; j++)
+        for (l = 0; l < P; l++) z[l] += a[j] * x[(l + j) * dir];
+    for (i = 0; i < P; i++) {
+        s[i] = 0;
+        for (l = 0; l <= i; l++) {
+            j = forward ? l : i - l;
+            s[i] += a[j] * z[i - j];
+        }
     }
 }
 
-/* rows from .. to-1 of the filter, y = or y +=, and the sum of their x_u y_u */
-PU__FN double pu__ar_rows(const pu_ar *ar, pu_int from, pu_int to, const pu_real *x, const pu_real *w, pu_real *y, int add)
+/* The 2 P edge rows of y = c Gamma x, or y += if add; n >= 2 P. */
+PU__FN void pu__ar_ends(const pu_ar *ar, pu_real c, const pu_real *x, pu_real *y, int add)
 {
-    const pu_int P = ar->order;
-    pu__ar_filter(to - from, 2 * P + 1, ar->band, x + from - P, w ? w + from : NULL, x + from, y + from, add);
-    return (double)pu__dot_chunk(to - from, NULL, x + from, y + from);
+    pu_real s[2 * PU_AR_MAX];
+    pu_int l;
+    pu__ar_end(ar, 1, x, 0, s);
+    pu__ar_end(ar, -1, x + ar->n - 1, 0, s + ar->order);
+    for (l = 0; l < 2 * ar->order; l++) {
+        pu_real *to = y + (l < ar->order ? l : ar->n - 1 - l + ar->order);
+        *to = (add ? *to : 0) + c * s[l];
+    }
 }
 
-/* y = Gamma x + w o x for order 5 and columns of PU__AR_LONG or more; the result is x'y */
+/* y = X'(X x), or y += if add, for n < 2 P, where the two ends overlap. */
+PU__FN void pu__ar_apply_short(const pu_ar *ar, const pu_real *x, pu_real *y, int add)
+{
+    pu_real u[2 * PU_AR_MAX];
+    pu_int i, j;
+    for (i = 0; i < ar->n; i++) {
+        const pu_int last = pu__min(i, ar->order);
+        u[i] = 0;
+        for (j = 0; j <= last; j++) u[i] += pu__ar_x(ar, i)[j] * x[i - j];
+    }
+    for (i = 0; i < ar->n; i++) y[i] = (add ? y[i] : 0) + pu__ar_xt(ar, u, i);
+}
+
+/* ---- products of order 5, the commonest one ----
+   Columns of PU__AR_LONG rows or more with a diagonal w have vector code of their own. PU__AR_EDGE rows at the upper end and
+   up to twice as many at the lower one are computed in copies with zeros around them. So the vector code need not know where a
+   column ends, and what lies between is whole vectors. */
+enum { PU__AR_EDGE = 16, PU__AR_LONG = 4 * PU__AR_EDGE };
+
+/* Whether that code is to be used. */
+PU__FN int pu__ar_is_long5(const pu_ar *ar, const pu_real *w) { return ar->order == 5 && ar->n >= PU__AR_LONG && w; }
+
+/* First row of the lower end. */
+PU__FN pu_int pu__ar_lower(pu_int n) { return n / PU__AR_EDGE * PU__AR_EDGE - PU__AR_EDGE; }
+
+/* Copies rows at - 16 .. at + 47 of a column of n, with zeros for those that are not there. at: 0 or the lower end. */
+PU__FN void pu__ar_around(pu_int n, const pu_real *x, pu_int at, pu_real *to)
+{
+    const pu_int from = at > 0 ? at - PU__AR_EDGE : 0;
+    const pu_int end = pu__min(n, at + 3 * PU__AR_EDGE);
+    pu__zeros(to, PU__AR_LONG);
+    pu__copy(to + PU__AR_EDGE + from - at, x + from, end - from);
+}
+
+/* The five edge rows of y = c (Gamma + diag(w)) x at one end. y holds the rows from `at` on, x and w all of them. */
+PU__FN void pu__ar_end5(const pu_ar *ar, pu_int at, pu_real c, const pu_real *x, const pu_real *w, pu_real *y)
+{
+    const pu_int dir = at ? -1 : 1;
+    const pu_int start = at ? ar->n - 1 : 0;
+    pu_real s[5];
+    pu_int i;
+    pu__ar_end(ar, dir, x + start, 1, s);
+    for (i = 0; i < 5; i++) {
+        const pu_int row = start + i * dir;
+        y[row - at] = c * (s[i] + w[row] * x[row]);
+    }
+}
+
+/* The rows from `at` on, 0 or pu__ar_lower: y = Gamma x + w o x. Returns the sum of their x_u y_u. */
+PU__FN double pu__ar_edge5(const pu_ar *ar, pu_int at, const pu_real *x, const pu_real *w, pu_real *y)
+{
+    enum { E = PU__AR_EDGE };
+    const pu_int rows = at ? ar->n - at : (pu_int)E;
+    pu_real xs[PU__AR_LONG], ws[PU__AR_LONG], ys[2 * PU__AR_EDGE];
+    pu__ar_around(ar->n, x, at, xs);
+    pu__ar_around(ar->n, w, at, ws);
+    (void)pu__ar_filter5(rows > E ? 2 * E : E, ar->band + 5, xs + E, ws + E, ys);
+    pu__ar_end5(ar, at, 1, x, w, ys);
+    pu__copy(y + at, ys, rows);
+    return (double)pu__dot_chunk(rows, NULL, xs + E, ys);
+}
+
+/* All rows, where pu__ar_is_long5: y = Gamma x + w o x. Returns x'y. */
 PU__FN double pu__ar_apply5(const pu_ar *ar, const pu_real *x, const pu_real *w, pu_real *y)
 {
     const pu_int lower = pu__ar_lower(ar->n);
-    pu_int at, end;
     double sum = pu__ar_edge5(ar, 0, x, w, y);
+    pu_int at, end;
     for (at = PU__AR_EDGE; at < lower; at = end) {
-        end = pu__min(at / PU__CHUNK * PU__CHUNK + PU__CHUNK, lower);
+        end = pu__ar_chunk(at, PU__CHUNK, lower);
         sum += pu__ar_filter5(end - at, ar->band + 5, x + at, w + at, y + at);
     }
     return sum + pu__ar_edge5(ar, lower, x, w, y);
 }
 
-/* Chunk by chunk, so that a product is still in the first-level cache for its sum. The last chunk takes all rows of the lower
-   end. */
+/* ---- products of any order ---- */
+
+/* y = Gamma x + w o x, or y += if add; w may be NULL. Returns x'y. */
+PU__FN double pu__ar_apply_column(const pu_ar *ar, const pu_real *x, const pu_real *w, pu_real *y, int add)
+{
+    const pu_int n = ar->n;
+    const pu_int P = ar->order;
+    double sum = 0;
+    pu_int at, end, l;
+    if (pu__ar_is_long5(ar, w) && !add) return pu__ar_apply5(ar, x, w, y);
+    if (n < 2 * P) pu__ar_apply_short(ar, x, y, add);
+    else pu__ar_ends(ar, 1, x, y, add);
+    for (at = P; at < n - P; at = end) {
+        end = pu__ar_chunk(at, PU__CHUNK, n - P);
+        pu__ar_filter(end - at, 2 * P + 1, ar->band, x + at - P, w ? w + at : NULL, y + at, add);
+        sum += (double)pu__dot_chunk(end - at, NULL, x + at, y + at);
+    }
+    for (l = 0; l < pu__ar_edges(ar); l++) {
+        const pu_int i = pu__ar_edge(ar, l);
+        if (w) y[i] += w[i] * x[i];
+        sum += (double)x[i] * (double)y[i];
+    }
+    return sum;
+}
+
+/* Y = (Gamma + diag(w)) X, or Y += if add; s_j = x_j'y_j. w (n) and s (k) may be NULL. */
 PU__FN pu_status pu__ar_apply_plus(const pu_op *op, const pu_real *w, pu_int k, pu_block X, pu_block Y, int add, pu_real *s)
 {
-    const pu_ar *ar = (const pu_ar *)op->data;
-    const pu_int n = ar->n, P = ar->order, from = n >= 2 * P ? P : n, to = n >= 2 * P ? n - P : n; /* rows of the filter */
-    pu_int i, j, c, at, end;
-    for (c = 0; c < k; c++) {
-        const pu_real *x = pu__col(X, c);
-        pu_real *y = pu__col(Y, c);
-        double sum = 0;
-        if (P == 5 && n >= PU__AR_LONG && w && !add) {
-            sum = pu__ar_apply5(ar, x, w, y);
-            if (s) s[c] = (pu_real)sum;
-            continue;
-        }
-        for (at = 0; at < n; at = end) {
-            end = n - at <= PU__CHUNK + P ? n : at + PU__CHUNK;
-            if (n < 2 * P) { /* the two ends overlap: X'(X x); one chunk */
-                pu_real u[2 * PU_AR_MAX];
-                for (i = 0; i < n; i++) {
-                    const pu_int m = pu__min(i, P);
-                    for (j = 0, u[i] = 0; j <= m; j++) u[i] += pu__ar_x(ar, i)[j] * x[i - j];
-                }
-                for (i = 0; i < n; i++) {
-                    pu_real entry = pu__ar_xt(ar, u, i);
-                    y[i] = add ? y[i] + entry : entry;
-                }
-            } else {
-                const pu_int row = at < from ? from : at, last = pu__min(end, to);
-                if (at == 0) pu__ar_end(ar, 1, 1, x, y, add);
-                if (end == n) pu__ar_end(ar, -1, 1, x + n - 1, y + n - 1, add);
-                if (last > row) sum += pu__ar_rows(ar, row, last, x, w, y, add);
-            }
-        }
-        for (i = from > 0 ? 0 : to; i < n; i = i + 1 == from ? to : i + 1) { /* what lies between is the filter's */
-            if (w) y[i] += w[i] * x[i];
-            sum += (double)x[i] * (double)y[i];
-        }
-        if (s) s[c] = (pu_real)sum;
+    const pu_ar *ar = pu__ar_of(op);
+    pu_int j;
+    for (j = 0; j < k; j++) {
+        const double sum = pu__ar_apply_column(ar, pu__col(X, j), w, pu__col(Y, j), add);
+        if (s) s[j] = (pu_real)sum;
     }
     return PU_OK;
 }
 
+/* pu_op.apply and apply_t: Y = Gamma X, or Y += if add. */
 PU__FN pu_status pu__ar_apply(const pu_op *op, pu_int k, pu_block X, pu_block Y, int add, pu_real *work)
 {
     (void)work;
     return pu__ar_apply_plus(op, NULL, k, X, Y, add, NULL);
 }
 
-/* X'e */
+/* pu_op.sample: Y = X'E. All but the edge rows are a filter. */
 PU__FN pu_status pu__ar_sample(const pu_op *op, pu_int k, pu_block E, pu_block Y, pu_real *work)
 {
-    const pu_ar *ar = (const pu_ar *)op->data;
-    const pu_int n = ar->n, P = ar->order, last = n - P > P ? n - P : P; /* rows P .. last-1 are a filter */
-    pu_int i, c;
+    const pu_ar *ar = pu__ar_of(op);
+    const pu_int P = ar->order;
+    pu_int j, l;
     (void)work;
-    for (c = 0; c < k; c++) {
-        const pu_real *e = pu__col(E, c);
-        pu_real *y = pu__col(Y, c);
-        for (i = 0; i < P; i++) y[i] = pu__ar_xt(ar, e, i);
-        pu__ar_filter(last - P, P + 1, ar->rows + pu__ar_row(P), e + P, NULL, NULL, y + P, 0);
-        for (i = last; i < n; i++) y[i] = pu__ar_xt(ar, e, i);
+    for (j = 0; j < k; j++) {
+        const pu_real *e = pu__col(E, j);
+        pu_real *y = pu__col(Y, j);
+        pu__ar_filter(ar->n - 2 * P, P + 1, pu__ar_x(ar, P), e + P, NULL, y + P, 0);
+        for (l = 0; l < pu__ar_edges(ar); l++) y[pu__ar_edge(ar, l)] = pu__ar_xt(ar, e, pu__ar_edge(ar, l));
     }
     return PU_OK;
 }
 
-/* X'u = x from the last entry back, then X y = u from the first one on */
+/* pu_op.solve: Gamma Y = X by two triangles. X'u = x from the last entry back, then X y = u from the first one on. */
 PU__FN pu_status pu__ar_solve(const pu_op *op, pu_int k, pu_block X, pu_block Y, pu_real *work)
 {
-    const pu_ar *ar = (const pu_ar *)op->data;
+    const pu_ar *ar = pu__ar_of(op);
     pu_int t, j, c;
     (void)work;
     for (c = 0; c < k; c++) {
@@ -4710,281 +4757,409 @@ PU__FN pu_status pu__ar_solve(const pu_op *op, pu_int k, pu_block X, pu_block Y,
     return PU_OK;
 }
 
-/* sum_t X_ti^2, the same for all but the P rows at each end */
+/* pu_op.diag: y += the diagonal of Gamma, sum_t X_ti^2. All but the edge rows have the same one. */
 PU__FN pu_status pu__ar_diag(const pu_op *op, pu_real *y, pu_real *work)
 {
-    const pu_ar *ar = (const pu_ar *)op->data;
+    const pu_ar *ar = pu__ar_of(op);
     const pu_int n = ar->n, P = ar->order;
     pu_int i, t;
     (void)work;
     for (i = 0; i < n; i++) {
         const pu_int end = pu__min(n, i + P + 1);
-        pu_real s = 0;
-        if (i >= P && i < n - P) s = ar->band[P];
+        pu_real sum = 0;
+        if (i >= P && i < n - P) sum = ar->band[P];
         else
-            for (t = i; t < end; t++) s += pu__ar_x(ar, t)[t - i] * pu__ar_x(ar, t)[t - i];
-        y[i] += s;
+            for (t = i; t < end; t++) sum += pu__ar_x(ar, t)[t - i] * pu__ar_x(ar, t)[t - i];
+        y[i] += sum;
     }
     return PU_OK;
 }
 
-/* What pu__ar_lags does, for order 5, columns of PU__AR_LONG or more, and m = shift; all rows of y. */
-PU__FN double pu__ar_lags5(const pu_ar *ar, double w, const pu_real *p, const pu_real *q, double *C, pu_real by,
-                           const pu_real *shift, pu_real *y)
+/* ---- gradients: one sweep over a pair of columns ----
+   A sweep adds up what the gradient of q'Gamma p needs, and computes the product with p on the way: both read the same
+   entries. Gamma is symmetric, so that no lag is wanted without its opposite. */
+
+typedef struct {
+    const pu_ar *ar;
+    const pu_real *p, *q, *w;  /* w, the diagonal, may be NULL */
+    pu_real c, *y;             /* y += c (Gamma + diag(w)) p; y may be NULL */
+    double lag[PU_AR_MAX + 1]; /* sum_u q_u (p_{u+d} + p_{u-d}), d = 0 .. P; entries outside 0 .. n-1 are zero */
+    double with_w;             /* sum_u w_u q_u p_u */
+} pu__ar_sweep;
+
+/* Rows from .. to-1 of the filter, fewer than PU__LANES of them: too few for partial sums to pay. */
+PU__FN void pu__ar_sweep_few(pu__ar_sweep *s, pu_int from, pu_int to)
 {
-    const pu_int lower = pu__ar_lower(ar->n);
-    double sum[6] = {0}, with_m;
-    pu_int at, end, d;
-    with_m = pu__ar_edge_both5(ar, 0, p, q, by, shift, y, sum);
-    for (at = PU__AR_EDGE; at < lower; at = end) {
-        end = pu__min(at / PU__AR_CHUNK * PU__AR_CHUNK + PU__AR_CHUNK, lower);
-        with_m += pu__ar_both5(end - at, p + at, q + at, ar->band + 5, by, shift + at, y ? y + at : NULL, sum);
+    const pu_int P = s->ar->order;
+    const pu_real *p = s->p, *q = s->q, *w = s->w, *band = s->ar->band + P;
+    double with_w = 0;
+    pu_int u, d;
+    for (u = from; u < to; u++) {
+        pu_real sum = w ? (band[0] + w[u]) * p[u] : band[0] * p[u];
+        s->lag[0] += 2 * (double)(q[u] * p[u]);
+        for (d = 1; d <= P; d++) {
+            const pu_real both = p[u + d] + p[u - d];
+            sum += band[d] * both;
+            s->lag[d] += (double)(q[u] * both);
+        }
+        if (s->y) s->y[u] += s->c * sum;
+        if (w) with_w += (double)(w[u] * q[u] * p[u]);
     }
-    with_m += pu__ar_edge_both5(ar, lower, p, q, by, shift, y, sum);
-    for (d = 0; d <= 5; d++) C[d] += w * sum[d];
-    return with_m;
+    s->with_w += with_w;
 }
 
-/* What pu__ar_lags does, for the rows from .. to-1 of the filter, at most PU__CHUNK of them: sum_d += their part of C_d / w */
-PU__FN double pu__ar_lags_of(const pu_ar *ar, pu_int from, pu_int to, const pu_real *m, const pu_real *p, const pu_real *q,
-                             double *sum, pu_real by, const pu_real *shift, pu_real *y)
+/* Rows from .. to-1 of the filter, at most PU__CHUNK of them. Lags are taken three at a time. The last three may overlap those
+   before; what is known is not added again. */
+PU__FN void pu__ar_sweep_rows(pu__ar_sweep *s, pu_int from, pu_int to)
 {
-    const pu_real *band = ar->band;
-    const pu_int n = to - from, P = ar->order;
-    pu_real c[3];
-    double three[3];
+    const pu_int n = to - from, P = s->ar->order;
+    const pu_real *p = s->p + from, *q = s->q + from, *band = s->ar->band + P;
+    pu_real factor[3], *y = s->y ? s->y + from : NULL;
+    double sum[3];
     pu_int d, l;
-    if (n <= 0) return 0;
-    p += from, q += from, y = y ? y + from : NULL;
-    if (n < PU__LANES) { /* too few for the partial sums to pay */
-        double with_m = 0;
-        pu_int u;
-        for (u = 0; u < n; u++) {
-            pu_real s = shift ? (band[P] + shift[from + u]) * q[u] : band[P] * q[u];
-            sum[0] += 2 * (double)(p[u] * q[u]);
-            for (d = 1; d <= P; d++) {
-                const pu_real v = q[u + d] + q[u - d];
-                s += band[P + d] * v, sum[d] += (double)(p[u] * v);
+    if (n < PU__LANES) {
+        pu__ar_sweep_few(s, from, to);
+        return;
+    }
+    if (P < 2) {
+        for (d = 0; d <= P; d++)
+            s->lag[d] += (double)pu__dot_chunk(n, NULL, q, p + d) + (double)pu__dot_chunk(n, NULL, q, p - d);
+        for (l = 0; l <= 2 * P; l++) factor[l] = s->c * band[l - P];
+        if (y) pu__ar_filter(n, 2 * P + 1, factor, p - P, NULL, y, 1);
+    } else {
+        for (d = 0; d <= P; d += 3) {
+            const pu_int first = pu__min(d, P - 2);
+            for (l = 0; l < 3; l++) {
+                factor[l] = s->c * band[first + l];
+                if (first + l == 0) factor[l] /= 2; /* lag 0 comes as p_u + p_u */
+                if (first + l < d) factor[l] = 0;
             }
-            if (y) y[u] += by * s;
-            if (m) with_m += (double)(m[from + u] * p[u] * q[u]);
+            if (y) pu__ar_both3(n, q, p, first, factor, y, sum);
+            else pu__ar_lag3(n, q, p, first, sum);
+            for (l = d - first; l < 3; l++) s->lag[first + l] += sum[l];
         }
-        return with_m;
     }
-    for (d = 0; d <= P && P < 2; d++)
-        sum[d] += (double)pu__dot_chunk(n, NULL, p, q + d) + (double)pu__dot_chunk(n, NULL, p, q - d);
-    for (l = 0; l < 2 * P + 1 && P < 2; l++) c[l] = by * band[l];
-    if (y && P < 2) pu__ar_filter(n, 2 * P + 1, c, q - P, NULL, NULL, y, 1);
-    for (; d <= P; d += 3) { /* the last three may overlap those before; what is known is not added again */
-        const pu_int lag = pu__min(d, P - 2);
-        for (l = 0; l < 3; l++) c[l] = lag + l < d ? 0 : lag + l ? by * band[P + lag + l] : by * band[P] / 2;
-        if (y) pu__ar_both3(n, p, q, lag, c, y, three);
-        else pu__ar_lag3(n, p, q, lag, three);
-        for (l = d - lag; l < 3; l++) sum[lag + l] += three[l];
-    }
-    if (y && shift) pu__add_product(n, by, shift + from, q, y);
-    return m ? (double)pu__dot_chunk(n, m + from, p, q) : 0;
+    if (!s->w) return;
+    if (y) pu__add_product(n, s->c, s->w + from, p, y);
+    s->with_w += (double)pu__dot_chunk(n, s->w + from, q, p);
 }
 
-/* C_d += w sum_u p_u (q_{u+d} + q_{u-d}), d = 0 .. P, entries outside 0 .. n-1 being zero; n >= 2 P. Gamma is symmetric, so
-   that no lag is wanted without its opposite. Chunk by chunk, so that all lags find their entries in the first-level cache,
-   and so does the sum m_u p_u q_u, which is the result (m NULL: 0). y not NULL: filter and shift (may be NULL) of `by` q are
-   added to the rows P .. n-P-1 of y. */
-PU__FN double pu__ar_lags(const pu_ar *ar, double w, const pu_real *m, const pu_real *p, const pu_real *q, double *C,
-                          pu_real by, const pu_real *shift, pu_real *y)
+/* The whole pair, n >= 2 P: chunks of the filter, then the edge rows. */
+PU__FN void pu__ar_sweep_all(pu__ar_sweep *s)
 {
-    const pu_int n = ar->n, P = ar->order;
-    double sum[PU_AR_MAX + 1] = {0}, with_m = 0;
-    pu_int u, d, l, at, end;
+    const pu_int n = s->ar->n, P = s->ar->order;
+    const pu_real *p = s->p, *q = s->q;
+    pu_int at, end, d, l;
     for (at = P; at < n - P; at = end) {
-        end = pu__min(at / PU__AR_CHUNK * PU__AR_CHUNK + PU__AR_CHUNK, n - P);
-        with_m += pu__ar_lags_of(ar, at, end, m, p, q, sum, by, shift, y);
+        end = pu__ar_chunk(at, PU__AR_CHUNK, n - P);
+        pu__ar_sweep_rows(s, at, end);
     }
-    for (l = 0; l < 2 * P; l++) { /* the P entries at each end */
-        u = l < P ? l : n - 2 * P + l;
+    if (s->y) pu__ar_ends(s->ar, s->c, p, s->y, 1);
+    for (l = 0; l < 2 * P; l++) {
+        const pu_int u = pu__ar_edge(s->ar, l);
         for (d = 0; d <= P; d++) {
-            if (u + d < n) sum[d] += (double)p[u] * (double)q[u + d];
-            if (u >= d) sum[d] += (double)p[u] * (double)q[u - d];
+            if (u + d < n) s->lag[d] += (double)q[u] * (double)p[u + d];
+            if (u >= d) s->lag[d] += (double)q[u] * (double)p[u - d];
         }
-        if (m) with_m += (double)m[u] * (double)p[u] * (double)q[u];
+        if (!s->w) continue;
+        s->with_w += (double)s->w[u] * (double)q[u] * (double)p[u];
+        if (s->y) s->y[u] += s->c * (s->w[u] * p[u]);
     }
-    for (d = 0; d <= P; d++) C[d] += w * sum[d];
-    return with_m;
 }
 
-/* value of w (a*p)_t (a*q)_t, taps lo .. hi; abar += its derivative */
-PU__FN double pu__ar_pair(pu_int t, pu_int lo, pu_int hi, const double *a, double w, const pu_real *p, const pu_real *q,
-                          double *abar)
+/* The whole pair without its lags, n < 2 P. */
+PU__FN void pu__ar_sweep_short(pu__ar_sweep *s)
 {
-    double u = 0, v = 0;
-    pu_int j;
-    for (j = lo; j <= hi; j++) u += a[j] * (double)p[t - j], v += a[j] * (double)q[t - j];
-    for (j = lo; j <= hi; j++) abar[j] += w * (u * (double)q[t - j] + v * (double)p[t - j]);
-    return w * u * v;
+    pu_real scaled[2 * PU_AR_MAX];
+    pu_int i;
+    if (s->w) s->with_w = pu__dot(s->ar->n, s->w, s->p, s->q);
+    if (!s->y) return;
+    for (i = 0; i < s->ar->n; i++) scaled[i] = s->c * s->p[i];
+    (void)pu__ar_apply_column(s->ar, scaled, s->w, s->y, 1);
 }
 
-/* The P entries of p and q at one end, sum over columns: S_ij += w (p_i q_j + q_i p_j). Entry i is at p[i dir]; a row of S is
-   `wide` numbers, P filled up to whole vectors with zeros. */
-PU__FN void pu__ar_corner(pu_int P, pu_int wide, pu_int dir, double w, const pu_real *p, const pu_real *q, double *S)
+/* Order 5: the rows from `at` on, 0 or pu__ar_lower. */
+PU__FN void pu__ar_sweep_edge5(pu__ar_sweep *s, pu_int at)
 {
-    double u[PU_AR_MAX], v[PU_AR_MAX];
-    pu_int i, j, l;
-    for (i = 0; i < wide; i++) u[i] = i < P ? (double)p[i * dir] : 0, v[i] = i < P ? (double)q[i * dir] : 0;
-    for (i = 0; i < P; i++)
-        for (j = 0; j < wide; j += 8)
-            for (l = j; l < j + 8; l++) S[i * wide + l] += w * u[i] * v[l] + w * v[i] * u[l];
+    enum { E = PU__AR_EDGE };
+    const pu_int n = s->ar->n, rows = at ? n - at : (pu_int)E;
+    pu_real qs[PU__AR_LONG], ps[PU__AR_LONG], ws[PU__AR_LONG], ys[2 * PU__AR_EDGE] = {0};
+    pu_int i;
+    pu__ar_around(n, s->q, at, qs);
+    pu__ar_around(n, s->p, at, ps);
+    pu__ar_around(n, s->w, at, ws);
+    s->with_w += pu__ar_both5(rows > E ? 2 * E : E, qs + E, ps + E, s->ar->band + 5, s->c, ws + E, s->y ? ys : NULL, s->lag);
+    if (!s->y) return;
+    pu__ar_end5(s->ar, at, s->c, s->p, s->w, ys);
+    for (i = 0; i < rows; i++) s->y[at + i] += ys[i];
 }
 
-/* What pu__ar_pair does, for such a sum: tap j meets entry at + j dir of the end. */
-PU__FN double pu__ar_corner_pair(pu_int at, pu_int dir, pu_int lo, pu_int hi, const double *a, double w, const double *S,
-                                 pu_int wide, double *abar)
+/* Order 5: the whole pair, where pu__ar_is_long5. */
+PU__FN void pu__ar_sweep5(pu__ar_sweep *s)
 {
-    double value = 0, s;
-    pu_int i, j;
-    for (j = lo; j <= hi; j++) {
-        const double *row = S + (at + j * dir) * wide + at;
-        for (i = lo, s = 0; i <= hi; i++) s += a[i] * row[i * dir];
-        value += a[j] * s, abar[j] += w * s;
+    const pu_int lower = pu__ar_lower(s->ar->n);
+    pu_int at, end;
+    pu__ar_sweep_edge5(s, 0);
+    for (at = PU__AR_EDGE; at < lower; at = end) {
+        end = pu__ar_chunk(at, PU__AR_CHUNK, lower);
+        s->with_w += pu__ar_both5(end - at, s->q + at, s->p + at, s->ar->band + 5, s->c, s->w + at, s->y ? s->y + at : NULL,
+                                  s->lag);
     }
-    return w * value / 2;
+    pu__ar_sweep_edge5(s, lower);
 }
 
-/* From the terms value[t] (t < P: with the factor s_t) and the cotangents of a^(0) .. a^(P) back through the Durbin-Levinson
-   recursion: grad += the gradient of sum value / kappa */
-PU__FN void pu__ar_pull(const pu_ar *ar, const double *a, double *abar, const double *value, pu_real *grad)
+/* ---- gradients: from sums to parameters ----
+   kappa p'Gamma q = sum_{t < P} s_t (a^(t)*p)_t (a^(t)*q)_t + sum_{t >= P} (a*p)_t (a*q)_t.
+   For n >= 2 P the second sum is first taken over all t that the taps reach. That is 1/2 sum_ij a_i a_j C_{|i-j|} with the lag
+   sums C of p and q. What it has too much at the two ends is then subtracted term by term.
+   All of this is in double and for the sum over the pairs: S_il = sum_j weight_j c_j (p_i q_l + q_i p_l) at each end. */
+
+#define PU__AR_CORNER 128 /* numbers of S that are held at once, at least four rows */
+
+/* P filled up to whole vectors. */
+PU__FN pu_int pu__ar_wide(pu_int P) { return (P + 7) / 8 * 8; }
+
+/* weight_j c_j, the factor of pair j. */
+PU__FN double pu__ar_weight(const pu__pairs *pairs, pu_int j)
 {
-    const double kappa = (double)ar->kappa;
-    double sum = 0;
+    return (double)pairs->weight[j] * (pairs->c ? (double)pairs->c[j] : 1);
+}
+
+/* Rows first .. last-1 of S at the end whose entry i is at p[start - i]. A row of S is `wide` numbers, P filled up with zeros
+   to whole vectors. */
+PU__FN void pu__ar_corner(const pu__pairs *pairs, pu_int P, pu_int start, pu_int first, pu_int last, double *S)
+{
+    const pu_int wide = pu__ar_wide(P);
+    double u[PU_AR_MAX] = {0}, v[PU_AR_MAX] = {0};
+    pu_int j, i, m, l;
+    memset(S, 0, PU__AR_CORNER * sizeof *S);
+    for (j = 0; j < pairs->k; j++) {
+        const pu_real *p = pu__col(pairs->P, j) + start;
+        const pu_real *q = pu__col(pairs->Q, j) + start;
+        const double weight = pu__ar_weight(pairs, j);
+        if (weight == 0) continue;
+        for (i = 0; i < P; i++) {
+            u[i] = (double)p[-i];
+            v[i] = (double)q[-i];
+        }
+        for (i = first; i < last; i++) {
+            double *row = S + (i - first) * wide;
+            const double wu = weight * u[i];
+            const double wv = weight * v[i];
+            for (m = 0; m < wide; m += 8)
+                for (l = m; l < m + 8; l++) row[l] += wu * v[l] + wv * u[l];
+        }
+    }
+}
+
+/* The terms of one end, t < P, are quadratic forms b'S b in t + 1 entries of S: */
+enum {
+    PU__AR_START, /* b = a^(t) in the last t + 1 entries of the upper end */
+    PU__AR_UPPER, /* b = (a_0, .., a_t) in the same */
+    PU__AR_LOWER  /* b = (a_{P-t}, .., a_P) in the first t + 1 entries of the lower end */
+};
+
+/* value[t] = b'S b, and the inner sums, a triangle: T_tj = sum_i b_i S_{at+j, at+i}, i, j = 0 .. t. S is held a few rows at a
+   time, since a whole one of order 32 would be 8 KiB. */
+PU__FN void pu__ar_forms(const pu_ar *ar, const pu__pairs *pairs, int what, double *T, double *value)
+{
+    const pu_int P = ar->order;
+    const pu_int wide = pu__ar_wide(P);
+    double S[PU__AR_CORNER], a[PU_AR_MAX + 1];
+    pu_int first, last, t, r, i;
+    pu__ar_predictor(ar, P, a);
+    for (first = 0; first < P; first = last) {
+        last = pu__min(first + PU__AR_CORNER / wide, P);
+        pu__ar_corner(pairs, P, what == PU__AR_LOWER ? ar->n - 1 : P - 1, first, last, S);
+        for (t = 0; t < P; t++) {
+            const pu_int at = what == PU__AR_LOWER ? 0 : P - 1 - t;
+            const double *b = what == PU__AR_LOWER ? a + P - t : a;
+            if (what == PU__AR_START) pu__ar_grow(ar, t, a);
+            if (first == 0) value[t] = 0;
+            for (r = pu__most(at, first); r < pu__min(at + t + 1, last); r++) {
+                const double *row = S + (r - first) * wide + at;
+                double sum = 0;
+                for (i = 0; i <= t; i++) sum += b[i] * row[i];
+                T[pu__ar_row(t) + r - at] = sum;
+                value[t] += b[r - at] * sum;
+            }
+        }
+    }
+}
+
+/* The terms t < P of the first sum: value[t], and the cotangents of a^(0) .. a^(P-1). */
+PU__FN void pu__ar_start_terms(const pu_ar *ar, const pu__pairs *pairs, double *abar, double *value)
+{
+    double s[PU_AR_MAX + 1];
     pu_int t, j;
-    for (t = ar->order; t > 0; t--) { /* a^(t) = (a^(t-1), 0) - gamma_t (0, a^(t-1) reversed) */
-        const double g = (double)ar->gamma[t - 1], *old = a + pu__ar_row(t - 1), *now = abar + pu__ar_row(t);
-        double *before = abar + pu__ar_row(t - 1), gbar = 0;
-        for (j = 1; j <= t; j++) gbar -= now[j] * old[t - j];
-        for (j = 1; j < t; j++) before[j] += now[j] - g * now[t - j];
-        for (j = 0, sum = 0; j < t; j++) sum += value[j]; /* s_0 .. s_{t-1} hold the factor 1 - gamma_t^2 */
-        grad[t - 1] += (pu_real)((gbar - 2 * g / pu__ar_gap(ar->gamma[t - 1]) * sum) / kappa);
+    pu__ar_spread(ar, s);
+    pu__ar_forms(ar, pairs, PU__AR_START, abar, value);
+    for (t = 0; t < ar->order; t++) {
+        for (j = 0; j <= t; j++) abar[pu__ar_row(t) + j] *= s[t];
+        value[t] = s[t] * value[t] / 2;
     }
-    for (j = 0, sum = 0; j <= ar->order; j++) sum += value[j];
-    grad[ar->order] -= (pu_real)(sum / kappa / kappa);
 }
 
-/* kappa p'Gamma q = sum_{t < P} s_t (a^(t)*p)_t (a^(t)*q)_t + sum_{t >= P} (a*p)_t (a*q)_t. Taken over all t that the
-   taps reach, the second sum is 1/2 sum_ij a_i a_j C_{|i-j|} with the lag sums C of p and q; what that has too much at the
-   two ends comes off term by term. Sums over columns and the O(P^2) work at the ends are in double.
-   With p' = c_j p_j: grad += weight_j d/dtheta p_j''Gamma q_j; sum_j = sum over i of shift_i p_ij q_ij, without c_j (0 where c_j is 0);
-   Y += (Gamma + diag(shift)) P'. shift, and with it sum, may be NULL. */
-PU__FN pu_status pu__ar_grad_pairs(const pu_op *op, const pu_real *shift, const pu__pairs *pairs, pu_real *grad, double *sum)
+/* The terms t >= P for n >= 2 P: returns their sum and adds the cotangent of a to the last row of abar. The other rows are used
+   as scratch. lag: the lag sums C. */
+PU__FN double pu__ar_later_terms(const pu_ar *ar, const pu__pairs *pairs, const double *lag, double *abar)
 {
-    const pu_ar *ar = (const pu_ar *)op->data;
-    const pu_int n = ar->n, P = ar->order;
-    double a[PU__AR_TRIANGLE], abar[PU__AR_TRIANGLE], s[PU_AR_MAX + 1], value[PU_AR_MAX + 1] = {0};
-    double C[PU_AR_MAX + 1] = {0}, upper[PU_AR_MAX * PU_AR_MAX], lower[PU_AR_MAX * PU_AR_MAX], with_m; /* corners */
-    const pu_int wide = (P + 7) / 8 * 8;
-    const int quick = P == 5 && n >= PU__AR_LONG && shift && sum;
-    const double *last;
-    double *lastbar;
-    pu_int c, t, i, j;
-    memset(abar, 0, (size_t)pu__ar_row(P + 1) * sizeof *abar);
-    memset(upper, 0, (size_t)(P * wide) * sizeof *upper), memset(lower, 0, (size_t)(P * wide) * sizeof *lower);
-    pu__ar_levinson(P, ar->gamma, a, s);
-    last = a + pu__ar_row(P), lastbar = abar + pu__ar_row(P);
-    for (c = 0; c < pairs->k; c++) {
-        const pu_real *p = pu__col(pairs->P, c), *q = pu__col(pairs->Q, c);
-        const pu_real by = pairs->c ? pairs->c[c] : 1;
-        const double w = (double)pairs->weight[c] * (double)by;
-        pu_real *y = pairs->Y.at ? pu__col(pairs->Y, c) : NULL;
-        if (sum) sum[c] = 0;
-        if (by == 0 || (pairs->weight[c] == 0 && !y)) continue;
-        if (n >= 2 * P) {
-            with_m = quick ? pu__ar_lags5(ar, w, q, p, C, by, shift, y)
-                           : pu__ar_lags(ar, w, sum ? shift : NULL, q, p, C, by, shift, y);
-            pu__ar_corner(P, wide, -1, w, p + n - 1, q + n - 1, lower);
-        } else {
-            for (t = P; t < n; t++) value[P] += pu__ar_pair(t, 0, P, last, w, p, q, lastbar);
-            with_m = sum && shift ? pu__dot(n, shift, p, q) : 0;
-        }
-        pu__ar_corner(P, wide, 1, w, p, q, upper);
-        if (y && n < 2 * P) {
-            pu_real scaled[2 * PU_AR_MAX];
-            pu_block x;
-            x.at = scaled, x.ld = n;
-            for (i = 0; i < n; i++) scaled[i] = by * p[i];
-            (void)pu__ar_apply_plus(op, shift, 1, x, pu__from(pairs->Y, c), 1, NULL);
-        } else if (y && !quick) {
-            pu__ar_end(ar, 1, by, p, y, 1);
-            pu__ar_end(ar, -1, by, p + n - 1, y + n - 1, 1);
-            for (i = 0; i < 2 * P && shift; i++) t = i < P ? i : n - 2 * P + i, y[t] += by * (shift[t] * p[t]);
-        }
-        if (sum) sum[c] = with_m;
-    }
+    const pu_int P = ar->order;
+    double *bar = abar + pu__ar_row(P), a[PU_AR_MAX + 1], upper[PU_AR_MAX], lower[PU_AR_MAX];
+    double value = 0;
+    pu_int t, i, j;
+    pu__ar_forms(ar, pairs, PU__AR_LOWER, abar, lower);
+    for (t = P - 1; t >= 0; t--)
+        for (j = 0; j <= t; j++) bar[P - t + j] -= abar[pu__ar_row(t) + j];
+    pu__ar_forms(ar, pairs, PU__AR_UPPER, abar, upper);
     for (t = 0; t < P; t++) {
-        value[t] += pu__ar_corner_pair(t, -1, 0, t, a + pu__ar_row(t), s[t], upper, wide, abar + pu__ar_row(t));
-        if (n < 2 * P) continue;
-        value[P] += pu__ar_corner_pair(t, -1, 0, t, last, -1, upper, wide, lastbar);
-        value[P] += pu__ar_corner_pair(-t - 1, 1, t + 1, P, last, -1, lower, wide, lastbar);
+        for (j = 0; j <= t; j++) bar[j] -= abar[pu__ar_row(t) + j];
+        value -= upper[t] / 2;
+        value -= lower[P - 1 - t] / 2;
     }
+    pu__ar_predictor(ar, P, a);
     for (i = 0; i <= P; i++)
         for (j = 0; j <= P; j++) {
-            value[P] += last[i] * last[j] * C[i > j ? i - j : j - i] / 2;
-            lastbar[i] += last[j] * C[i > j ? i - j : j - i];
+            const double C = lag[i > j ? i - j : j - i];
+            value += a[i] * a[j] * C / 2;
+            bar[i] += a[j] * C;
         }
-    pu__ar_pull(ar, a, abar, value, grad);
+    return value;
+}
+
+/* The terms t >= P for n < 2 P, one by one: returns their sum, bar += the cotangent of a. */
+PU__FN double pu__ar_few_terms(const pu_ar *ar, const pu__pairs *pairs, double *bar)
+{
+    const pu_int P = ar->order;
+    double a[PU_AR_MAX + 1], value = 0;
+    pu_int c, t, j;
+    pu__ar_predictor(ar, P, a);
+    for (c = 0; c < pairs->k; c++) {
+        const double weight = pu__ar_weight(pairs, c);
+        if (weight == 0) continue;
+        for (t = P; t < ar->n; t++) {
+            const pu_real *p = pu__col(pairs->P, c) + t, *q = pu__col(pairs->Q, c) + t;
+            double u = 0, v = 0; /* (a*p)_t, (a*q)_t */
+            for (j = 0; j <= P; j++) {
+                u += a[j] * (double)p[-j];
+                v += a[j] * (double)q[-j];
+            }
+            for (j = 0; j <= P; j++) bar[j] += weight * (u * (double)q[-j] + v * (double)p[-j]);
+            value += weight * u * v;
+        }
+    }
+    return value;
+}
+
+/* Back through Durbin-Levinson: grad += the gradient of sum_t value[t] / kappa, t = 0 .. P. value[t] with t < P holds the factor
+   s_t. abar: the cotangents of a^(0) .. a^(P). Changes value and abar. */
+PU__FN void pu__ar_pull(const pu_ar *ar, double *abar, double *value, pu_real *grad)
+{
+    const pu_int P = ar->order;
+    const double kappa = (double)ar->kappa;
+    double a[PU_AR_MAX + 1];
+    pu_int t, j;
+    for (t = 1; t <= P; t++) value[t] += value[t - 1];
+    for (t = P; t > 0; t--) { /* a^(t) = (a^(t-1), 0) - gamma_t (0, a^(t-1) reversed) */
+        const double g = (double)ar->gamma[t - 1];
+        const double *now = abar + pu__ar_row(t);
+        double *before = abar + pu__ar_row(t - 1);
+        double gbar = 0;
+        pu__ar_predictor(ar, t - 1, a);
+        for (j = 1; j <= t; j++) gbar -= now[j] * a[t - j];
+        for (j = 1; j < t; j++) before[j] += now[j] - g * now[t - j];
+        /* s_0 .. s_{t-1} hold the factor 1 - gamma_t^2 */
+        grad[t - 1] += (pu_real)((gbar - 2 * g / pu__ar_gap(ar->gamma[t - 1]) * value[t - 1]) / kappa);
+    }
+    grad[P] -= (pu_real)(value[P] / kappa / kappa);
+}
+
+/* What a reverse step of the solver needs, in one sweep over each pair. With p_j' = c_j p_j:
+     grad += weight_j d/dtheta p_j''Gamma q_j;   Y += (Gamma + diag(w)) P' where Y.at is not NULL;
+     s_j = sum_i w_i p_ij q_ij without c_j, 0 where c_j is 0.
+   w (n) and s (k) may be NULL. */
+PU__FN pu_status pu__ar_grad_pairs(const pu_op *op, const pu_real *w, const pu__pairs *pairs, pu_real *grad, double *s)
+{
+    const pu_ar *ar = pu__ar_of(op);
+    const pu_int n = ar->n, P = ar->order;
+    double abar[PU__AR_TRIANGLE], value[PU_AR_MAX + 1], lag[PU_AR_MAX + 1] = {0};
+    pu__ar_sweep sweep;
+    pu_int j, d;
+    for (j = 0; j < pairs->k; j++) {
+        const double weight = pu__ar_weight(pairs, j);
+        if (s) s[j] = 0;
+        memset(&sweep, 0, sizeof sweep);
+        sweep.ar = ar;
+        sweep.p = pu__col(pairs->P, j);
+        sweep.q = pu__col(pairs->Q, j);
+        sweep.w = w;
+        sweep.c = pairs->c ? pairs->c[j] : 1;
+        sweep.y = pairs->Y.at ? pu__col(pairs->Y, j) : NULL;
+        if (sweep.c == 0 || (weight == 0 && !sweep.y)) continue;
+        if (n < 2 * P) pu__ar_sweep_short(&sweep);
+        else if (pu__ar_is_long5(ar, w)) pu__ar_sweep5(&sweep);
+        else pu__ar_sweep_all(&sweep);
+        for (d = 0; d <= P; d++) lag[d] += weight * sweep.lag[d];
+        if (s) s[j] = sweep.with_w;
+    }
+    memset(abar + pu__ar_row(P), 0, (size_t)(P + 1) * sizeof *abar);
+    if (n < 2 * P) value[P] = pu__ar_few_terms(ar, pairs, abar + pu__ar_row(P));
+    else value[P] = pu__ar_later_terms(ar, pairs, lag, abar);
+    pu__ar_start_terms(ar, pairs, abar, value);
+    pu__ar_pull(ar, abar, value, grad);
     return PU_OK;
 }
 
-PU__FN pu_status pu__ar_grad_plus(const pu_op *op, const pu_real *shift, pu_int k, const pu_real *scale, pu_block P,
-                                  pu_block Q, pu_block Y, const pu_real *weight, pu_real *grad, double *sum)
-{
-    pu__pairs pairs;
-    pairs.k = k;
-    pairs.c = scale;
-    pairs.P = P;
-    pairs.Q = Q;
-    pairs.Y = Y;
-    pairs.weight = weight;
-    return pu__ar_grad_pairs(op, shift, &pairs, grad, sum);
-}
-
+/* pu_op.grad: grad += sum_j weight_j d/dtheta p_j'Gamma q_j */
 PU__FN pu_status pu__ar_grad(const pu_op *op, pu_int k, pu_block P, pu_block Q, const pu_real *weight, pu_real *grad,
                              pu_real *work)
 {
-    const pu_block none = {NULL, 0};
+    pu__pairs pairs;
     (void)work;
-    return pu__ar_grad_plus(op, NULL, k, NULL, P, Q, none, weight, grad, NULL);
+    memset(&pairs, 0, sizeof pairs);
+    pairs.k = k;
+    pairs.P = P;
+    pairs.Q = Q;
+    pairs.weight = weight;
+    return pu__ar_grad_pairs(op, NULL, &pairs, grad, NULL);
 }
 
-/* entry (i, i - j) = sum_t X_ti X_{t, i-j}, the same for all but the P rows at each end */
+/* ---- the banded engine ---- */
+
+/* pu_op.band_add: entry (i, i - j) of Gamma is sum_t X_ti X_{t, i-j}. All but the edge rows have the same ones. */
 PU__FN pu_status pu__ar_band_add(const pu_op *op, pu_int width, double *B)
 {
-    const pu_ar *ar = (const pu_ar *)op->data;
+    const pu_ar *ar = pu__ar_of(op);
     const pu_int n = ar->n, P = ar->order;
     pu_int i, j, t;
     for (i = 0; i < n; i++)
         for (j = 0; j <= pu__min(i, P); j++) {
             const pu_int end = pu__min(n, i - j + P + 1);
-            double s = 0;
-            if (i - j >= P && i < n - P) s = (double)ar->band[P + j];
+            double sum = 0;
+            if (i - j >= P && i < n - P) sum = (double)ar->band[P + j];
             else
-                for (t = i; t < end; t++) s += (double)pu__ar_x(ar, t)[t - i] * (double)pu__ar_x(ar, t)[t - i + j];
-            B[i * (width + 1) + j] += s;
+                for (t = i; t < end; t++) sum += (double)pu__ar_x(ar, t)[t - i] * (double)pu__ar_x(ar, t)[t - i + j];
+            B[i * (width + 1) + j] += sum;
         }
     return PU_OK;
 }
 
-/* kappa tr(Gamma S) = sum_{t < P} s_t a^(t)'S_t a^(t) + a'C a, with S_t the entries (t-i, t-j) of S and
-   C_ij = sum_{t >= P} S_{t-i, t-j}: the sum along a diagonal of S without its ends */
+/* pu_op.band_grad: kappa tr(Gamma S) = sum_{t < P} s_t a^(t)'S_t a^(t) + a'C a. S_t holds the entries (t-i, t-j) of S, and
+   C_ij = sum_{t >= P} S_{t-i, t-j} is the sum along a diagonal of S without its ends. */
 PU__FN pu_status pu__ar_band_grad(const pu_op *op, pu_int width, const double *S, double weight, pu_real *grad)
 {
-    const pu_ar *ar = (const pu_ar *)op->data;
+    const pu_ar *ar = pu__ar_of(op);
     const pu_int n = ar->n, P = ar->order, w = width + 1;
-    double a[PU__AR_TRIANGLE], abar[PU__AR_TRIANGLE], s[PU_AR_MAX + 1], value[PU_AR_MAX + 1] = {0}, lag[PU_AR_MAX + 1] = {0};
+    double abar[PU__AR_TRIANGLE], a[PU_AR_MAX + 1], s[PU_AR_MAX + 1], value[PU_AR_MAX + 1] = {0}, lag[PU_AR_MAX + 1] = {0};
     pu_int t, i, j, u;
     memset(abar, 0, (size_t)pu__ar_row(P + 1) * sizeof *abar);
-    pu__ar_levinson(P, ar->gamma, a, s);
+    pu__ar_spread(ar, s);
     for (u = 0; u < n; u++)
         for (j = 0; j <= pu__min(u, P); j++) lag[j] += S[u * w + j];
     for (t = 0; t <= P; t++) {
-        const double *at = a + pu__ar_row(t), factor = weight * (t < P ? s[t] : 1);
+        const double factor = weight * s[t];
+        double *bar = abar + pu__ar_row(t);
+        pu__ar_grow(ar, t, a);
         for (i = 0; i <= t; i++)
             for (j = i; j <= t; j++) {
                 double C = lag[j - i];
@@ -4994,39 +5169,46 @@ PU__FN pu_status pu__ar_band_grad(const pu_op *op, pu_int width, const double *S
                     for (u = n - i; u < n; u++) C -= S[u * w + j - i];
                 }
                 C *= i == j ? factor : 2 * factor;
-                value[t] += at[i] * at[j] * C;
-                abar[pu__ar_row(t) + i] += at[j] * C, abar[pu__ar_row(t) + j] += at[i] * C;
+                value[t] += a[i] * a[j] * C;
+                bar[i] += a[j] * C;
+                bar[j] += a[i] * C;
             }
     }
-    pu__ar_pull(ar, a, abar, value, grad);
+    pu__ar_pull(ar, abar, value, grad);
     return PU_OK;
 }
 
+/* ---- log determinant ---- */
+
+/* pu_op.logdet: log det Gamma = -n log kappa + sum_i i log(1 - gamma_i^2) */
 PU__FN pu_status pu__ar_logdet(const pu_op *op, double *value, pu_real *work)
 {
-    const pu_ar *ar = (const pu_ar *)op->data;
-    double sum = -(double)ar->n * log((double)ar->kappa);
+    const pu_ar *ar = pu__ar_of(op);
     pu_int i;
     (void)work;
-    for (i = 0; i < ar->order; i++) sum += (double)(i + 1) * log(pu__ar_gap(ar->gamma[i]));
-    *value = sum;
+    *value = -(double)ar->n * log((double)ar->kappa);
+    for (i = 0; i < ar->order; i++) *value += (double)(i + 1) * log(pu__ar_gap(ar->gamma[i]));
     return PU_OK;
 }
 
+/* pu_op.logdet_grad: grad += weight times its gradient. */
 PU__FN pu_status pu__ar_logdet_grad(const pu_op *op, pu_real weight, pu_real *grad, pu_real *work)
 {
-    const pu_ar *ar = (const pu_ar *)op->data;
+    const pu_ar *ar = pu__ar_of(op);
+    const double by = (double)weight;
     pu_int i;
     (void)work;
     for (i = 0; i < ar->order; i++)
-        grad[i] -= (pu_real)((double)weight * 2 * (double)(i + 1) * (double)ar->gamma[i] / pu__ar_gap(ar->gamma[i]));
-    grad[ar->order] -= (pu_real)((double)weight * (double)ar->n / (double)ar->kappa);
+        grad[i] -= (pu_real)(by * 2 * (double)(i + 1) * (double)ar->gamma[i] / pu__ar_gap(ar->gamma[i]));
+    grad[ar->order] -= (pu_real)(by * (double)ar->n / (double)ar->kappa);
     return PU_OK;
 }
 
-/* n and order; then gamma (or phi: any finite number) and kappa, numbered as the parameters are */
-PU__FN pu_status pu__ar_refuse(pu_int n, pu_int order, const pu_real *theta, int stationary, pu_real kappa,
-                               pu_int *index)
+/* ---- making and checking ---- */
+
+/* Refuses sizes and parameters that make no autoregression. theta: gamma, each in (-1, 1) if bounded, or phi, any finite
+   numbers. *index: the parameter at fault (kappa is number P), or -1. */
+PU__FN pu_status pu__ar_refuse(pu_int n, pu_int order, const pu_real *theta, int bounded, pu_real kappa, pu_int *index)
 {
     *index = -1;
     if (n < 1 || order < 0 || order > n || order > PU_AR_MAX) return PU_E_ARGUMENT;
@@ -5034,7 +5216,7 @@ PU__FN pu_status pu__ar_refuse(pu_int n, pu_int order, const pu_real *theta, int
     for (*index = 0; *index < order; ++*index) {
         const pu_real x = theta[*index];
         if (!pu__finite(x)) return PU_E_NONFINITE;
-        if (stationary && !(x > -1 && x < 1)) return PU_E_ARGUMENT;
+        if (bounded && !(x > -1 && x < 1)) return PU_E_ARGUMENT;
     }
     if (!pu__finite(kappa)) return PU_E_NONFINITE;
     if (!(kappa > 0)) return PU_E_NOT_POSITIVE;
@@ -5042,12 +5224,13 @@ PU__FN pu_status pu__ar_refuse(pu_int n, pu_int order, const pu_real *theta, int
     return PU_OK;
 }
 
-/* the parameters are what pu_ar_set accepts, and the rest of the struct belongs to them */
+/* pu_op.check: the parameters are what pu_ar_set accepts, and the rest of the struct follows from them. *index: the parameter
+   or, for a stale band, the lag at fault; -1 otherwise. */
 PU__FN pu_status pu__ar_check(const pu_op *op, pu_int *index)
 {
-    const pu_ar *ar = (const pu_ar *)op->data;
-    const double tol = 100 * (double)PU__EPS;
-    pu_status status = pu__ar_refuse(ar->n, ar->order, ar->gamma, 1, ar->kappa, index);
+    const pu_ar *ar = pu__ar_of(op);
+    const pu_real *band = ar->band + ar->order;
+    const pu_status status = pu__ar_refuse(ar->n, ar->order, ar->gamma, 1, ar->kappa, index);
     pu_ar now;
     pu_int i;
     if (status) return status;
@@ -5055,14 +5238,15 @@ PU__FN pu_status pu__ar_check(const pu_op *op, pu_int *index)
     now = *ar;
     pu__ar_derive(&now);
     for (i = 0; i <= ar->order; i++) {
-        const double x = (double)ar->band[ar->order + i], y = (double)now.band[ar->order + i];
-        *index = i; /* the lag; a band depends on all parameters */
-        if (!(fabs(x - y) <= tol * (double)now.band[ar->order])) return PU_E_ARGUMENT; /* stale */
+        const pu_real *fresh = now.band + ar->order;
+        *index = i;
+        if (!(fabs((double)band[i] - (double)fresh[i]) <= 100 * (double)PU__EPS * (double)fresh[0])) return PU_E_ARGUMENT;
     }
     *index = -1;
     return PU_OK;
 }
 
+/* See the declaration. *ar changes only where all is well. */
 PU_DEF pu_status pu_ar_set(pu_ar *ar, pu_int n, pu_int order, const pu_real *gamma, pu_real kappa, pu_int *index)
 {
     pu_int at = -1;
@@ -5070,64 +5254,82 @@ PU_DEF pu_status pu_ar_set(pu_ar *ar, pu_int n, pu_int order, const pu_real *gam
     if (!status) {
         pu_ar now;
         memset(&now, 0, sizeof now);
-        now.n = n, now.order = order, now.kappa = kappa;
-        if (order > 0) memcpy(now.gamma, gamma, (size_t)order * sizeof *gamma);
+        now.n = n;
+        now.order = order;
+        now.kappa = kappa;
+        if (order > 0) pu__copy(now.gamma, gamma, order);
         pu__ar_derive(&now);
         if (pu__finite(now.band[order])) *ar = now; /* the largest entry of Gamma */
-        else status = PU_E_ARGUMENT, at = order;
+        else {
+            status = PU_E_ARGUMENT;
+            at = order;
+        }
     }
     if (index) *index = at;
     return status;
 }
 
+/* See the declaration. gamma_m = phi^(m)_m, and phi^(m-1)_j = (phi^(m)_j + gamma_m phi^(m)_{m-j}) / (1 - gamma_m^2). */
 PU_DEF pu_status pu_ar_set_phi(pu_ar *ar, pu_int n, pu_int order, const pu_real *phi, pu_real kappa, pu_int *index)
 {
-    double now[PU_AR_MAX], old[PU_AR_MAX];
+    double now[PU_AR_MAX + 1]; /* phi^(m)_j, j = 1 .. m */
     pu_real gamma[PU_AR_MAX];
     pu_int at = -1, m, j;
     pu_status status = ar ? pu__ar_refuse(n, order, phi, 0, kappa, &at) : PU_E_NULL;
-    for (j = 0; j < order && !status; j++) now[j] = (double)phi[j];
-    /* gamma_m = phi^(m)_m,   phi^(m-1)_j = (phi^(m)_j + gamma_m phi^(m)_{m-j}) / (1 - gamma_m^2) */
+    if (!status) {
+        for (j = 1; j <= order; j++) now[j] = (double)phi[j - 1];
+    }
     for (m = order; m > 0 && !status; m--) {
-        const double g = now[m - 1], gap = (1 - g) * (1 + g);
+        const double g = now[m];
         gamma[m - 1] = (pu_real)g;
-        if (!(pu__ar_gap(gamma[m - 1]) > 0)) status = PU_E_ARGUMENT, at = m - 1;
-        for (j = 1; j < m; j++) old[j - 1] = (now[j - 1] + g * now[m - j - 1]) / gap;
-        for (j = 1; j < m; j++) now[j - 1] = old[j - 1];
+        if (!(pu__ar_gap(gamma[m - 1]) > 0)) {
+            status = PU_E_ARGUMENT;
+            at = m - 1;
+        }
+        pu__ar_reflect(m, g, (1 - g) * (1 + g), now);
     }
     if (!status) return pu_ar_set(ar, n, order, gamma, kappa, index);
     if (index) *index = at;
     return status;
 }
 
-/* The reverse pass from phi^(P) to gamma is linear: solved for its input. With b = the cotangent of phi^(m),
-     gammabar_m = b_m - sum_{j < m} b_j phi^(m-1)_{m-j},   b^(m-1)_j = b_j - gamma_m b_{m-j}. */
+/* See the declaration. The reverse pass from phi^(P) to gamma is linear; here it is solved for its input. With b the cotangent of
+   phi^(m):   gammabar_m = b_m - sum_{j < m} b_j phi^(m-1)_{m-j},   b^(m-1)_j = b_j - gamma_m b_{m-j}. */
 PU_DEF void pu_ar_pull_phi(const pu_ar *ar, const pu_real *grad_gamma, pu_real *grad_phi)
 {
-    double a[PU__AR_TRIANGLE], s[PU_AR_MAX + 1], b[PU_AR_MAX], old[PU_AR_MAX];
-    const pu_int P = ar->order;
+    double a[PU_AR_MAX + 1], b[PU_AR_MAX + 1];
     pu_int m, j;
-    pu__ar_levinson(P, ar->gamma, a, s);
-    for (m = 1; m <= P; m++) {
-        const double g = (double)ar->gamma[m - 1], gap = pu__ar_gap(ar->gamma[m - 1]), *before = a + pu__ar_row(m - 1);
-        double sum = (double)grad_gamma[m - 1];
-        for (j = 1; j < m; j++) old[j - 1] = b[j - 1];
-        for (j = 1; j < m; j++) b[j - 1] = (old[j - 1] + g * old[m - j - 1]) / gap;
-        for (j = 1; j < m; j++) sum -= b[j - 1] * before[m - j]; /* phi = -a */
-        b[m - 1] = sum;
+    for (m = 1; m <= ar->order; m++) {
+        const pu_real gamma = ar->gamma[m - 1];
+        b[m] = (double)grad_gamma[m - 1];
+        pu__ar_grow(ar, m - 1, a); /* phi^(m-1) = -a^(m-1) */
+        pu__ar_reflect(m, (double)gamma, pu__ar_gap(gamma), b);
+        for (j = 1; j < m; j++) b[m] -= b[j] * a[m - j];
     }
-    for (j = 0; j < P; j++) grad_phi[j] = (pu_real)b[j];
+    for (j = 0; j < ar->order; j++) grad_phi[j] = (pu_real)b[j + 1];
 }
 
+/* See the declaration. Zero sizes are refused by whoever uses the operator. */
 PU_DEF pu_op pu_op_ar(const pu_ar *ar)
 {
-    pu_op op = pu__op_zero(0, 0, 0, ar); /* zero sizes: refused by whoever uses it */
+    pu_op op = pu__op_zero(0, 0, 0, ar);
     if (!ar || ar->n < 1 || ar->order < 0 || ar->order > PU_AR_MAX || ar->order > ar->n) return op;
-    op.rows = op.cols = ar->n, op.params = ar->order + 1;
+    op.rows = ar->n;
+    op.cols = ar->n;
+    op.params = ar->order + 1;
     op.form = PU_FORM_AR;
-    op.apply = op.apply_t = pu__ar_apply, op.grad = pu__ar_grad, op.diag = pu__ar_diag, op.sample = pu__ar_sample;
-    op.solve = pu__ar_solve, op.logdet = pu__ar_logdet, op.logdet_grad = pu__ar_logdet_grad, op.check = pu__ar_check;
-    op.band = ar->order, op.band_add = pu__ar_band_add, op.band_grad = pu__ar_band_grad;
+    op.apply = pu__ar_apply;
+    op.apply_t = pu__ar_apply;
+    op.grad = pu__ar_grad;
+    op.diag = pu__ar_diag;
+    op.sample = pu__ar_sample;
+    op.solve = pu__ar_solve;
+    op.logdet = pu__ar_logdet;
+    op.logdet_grad = pu__ar_logdet_grad;
+    op.check = pu__ar_check;
+    op.band = ar->order;
+    op.band_add = pu__ar_band_add;
+    op.band_grad = pu__ar_band_grad;
     op.flops = (double)ar->n * (double)(2 * ar->order + 1);
     return op;
 }

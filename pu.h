@@ -3284,9 +3284,9 @@ PU__FN int pu__plain(const pu_op *op) { return op->form == PU_FORM_MATRIX && op-
 /* Addresses of rows m, m + 1, .. of the list rows[0 .. n-1] (NULL: of all rows); returns how many, at most PU__ROWS. */
 PU__FN pu_int pu__dense_some(const pu_op *op, pu_int n, const pu_int *rows, pu_int m, const pu_real **address)
 {
-    const pu_int some = pu__min(PU__ROWS, n - m);
-    pu_int i;
-    for (i = m; i < m + some; i++) address[i - m] = pu__entries(op) + (rows ? rows[i] : i) * op->cols;
+    pu_int i, some = pu__min(PU__ROWS, n - m);
+    for (i = 0; i < some; i++)
+        address[i] = pu__entries(op) + (rows ? rows[m + i] : m + i) * op->cols;
     return some;
 }
 
@@ -3319,9 +3319,10 @@ PU__FN void pu__dense_gram_rows(const pu_op *op, pu_int n, const pu_int *rows, c
     const pu_real *address[PU__ROWS];
     pu_int m, some;
     for (m = 0; m < n; m += some) {
-        const pu_block part = pu__below(T, m);
+        pu_block part = pu__below(T, m);
         some = pu__dense_some(op, n, rows, m, address);
-        if (X.at) pu__rows_apply(some, address, op->cols, k, X, part, 0);
+        if (X.at)
+            pu__rows_apply(some, address, op->cols, k, X, part, 0);
         pu__rows_apply_t(some, address, op->cols, w ? w + m : NULL, k, part, Y);
     }
 }
@@ -3345,13 +3346,15 @@ PU__FN pu_status pu__dense_grad_rows(const pu_op *op, pu_int n, const pu_int *ro
     pu_int m, j, i, r;
     (void)work;
     for (j = 0; j < k; j += PU__SUM) {
-        const pu_int terms = pu__min(PU__SUM, k - j);
-        for (i = 0; i < terms; i++) q[i] = pu__col(Q, j + i);
+        pu_int terms = pu__min(PU__SUM, k - j);
+        for (i = 0; i < terms; i++)
+            q[i] = pu__col(Q, j + i);
         for (m = 0; m < n; m += 4) {
             for (r = 0; r < 4; r++) {
-                const pu_int row = pu__min(m + r, n - 1); /* a missing row repeats the last one, which pu__tiles allows */
+                pu_int row = pu__min(m + r, n - 1); /* a missing row repeats the last one, which pu__tiles allows */
                 to[r] = grad + (rows ? rows[row] : row) * op->cols;
-                for (i = 0; i < terms; i++) factors[4 * i + r] = weight[j + i] * pu__col(P, j + i)[row];
+                for (i = 0; i < terms; i++)
+                    factors[4 * i + r] = weight[j + i] * pu__col(P, j + i)[row];
             }
             pu__tiles(terms, factors, q, op->cols, to);
         }
@@ -3367,10 +3370,14 @@ PU__FN pu_status pu__dense_grad_rows(const pu_op *op, pu_int n, const pu_int *ro
 PU__FN int pu__gemm(pu_int m, pu_int n, pu_int depth, pu__matrix A, pu__matrix B, int add, pu_real *C, pu_int ld)
 {
     /* A factor whose rows are not contiguous is the transpose of one whose rows are. */
-    const int turn_a = A.col != 1, turn_b = B.col != 1;
-    const pu_int lda = turn_a ? A.col : A.row, ldb = turn_b ? B.col : B.row;
-    if (m > INT_MAX || n > INT_MAX || depth > INT_MAX || lda > INT_MAX || ldb > INT_MAX || ld > INT_MAX) return 0;
-    if (m < 1 || n < 1 || depth < 1 || lda < (turn_a ? m : depth) || ldb < (turn_b ? depth : n) || ld < n) return 0;
+    const int turn_a = A.col != 1,
+              turn_b = B.col != 1;
+    const pu_int lda = turn_a ? A.col : A.row,
+                 ldb = turn_b ? B.col : B.row;
+    if (m > INT_MAX || n > INT_MAX || depth > INT_MAX || lda > INT_MAX || ldb > INT_MAX || ld > INT_MAX)
+        return 0;
+    if (lda < (turn_a ? m : depth) || ldb < (turn_b ? depth : n) || ld < n)
+        return 0;
 #ifdef PU_FLOAT
     cblas_sgemm
 #else
@@ -3405,12 +3412,14 @@ PU__FN pu_status pu__dense_apply_t(PU__APPLY_ARGS)
 /* grad += P diag(weight) Q', all rows. Only gemm needs scratch: it knows no weights, so work = Q diag(weight). */
 PU__FN pu_status pu__dense_grad(PU__GRAD_ARGS)
 {
-    const pu_int cols = op->cols;
+    pu_int cols = op->cols;
     pu_int j, d;
     if (op->work && work && k >= PU__GEMM_COLUMNS) {
         for (j = 0; j < k; j++)
-            for (d = 0; d < cols; d++) work[j * cols + d] = weight[j] * pu__col(Q, j)[d];
-        if (pu__gemm(op->rows, cols, k, pu__mat(P.at, 1, P.ld), pu__mat(work, cols, 1), 1, grad, cols)) return PU_OK;
+            for (d = 0; d < cols; d++)
+                work[j * cols + d] = weight[j] * pu__col(Q, j)[d];
+        if (pu__gemm(op->rows, cols, k, pu__mat(P.at, 1, P.ld), pu__mat(work, cols, 1), 1, grad, cols))
+            return PU_OK;
     }
     return pu__dense_grad_rows(op, op->rows, NULL, k, P, Q, weight, grad, work);
 }
@@ -3419,7 +3428,8 @@ PU__FN pu_status pu__dense_grad(PU__GRAD_ARGS)
 PU__FN pu_status pu__dense_diag(PU__DIAG_ARGS)
 {
     pu_int i;
-    for (i = 0; i < op->rows; i++) y[i] += pu__entries(op)[i * op->cols + i];
+    for (i = 0; i < op->rows; i++)
+        y[i] += pu__entries(op)[i * op->cols + i];
     return PU_OK;
 }
 
@@ -3430,7 +3440,8 @@ PU__FN pu_status pu__dense_gram_diag(PU__GRAM_DIAG_ARGS)
     for (m = 0; m < op->rows; m++) {
         const pu_real *row = pu__entries(op) + m * op->cols;
         if (w[m] == 0) continue;
-        for (d = 0; d < op->cols; d++) y[d] += w[m] * (row[d] * row[d]);
+        for (d = 0; d < op->cols; d++)
+            y[d] += w[m] * (row[d] * row[d]);
     }
     return PU_OK;
 }
@@ -3445,7 +3456,8 @@ PU__FN pu_status pu__dense_check(const pu_op *op, pu_int *index)
 PU_DEF pu_op pu_op_dense(pu_int rows, pu_int cols, const pu_real *a)
 {
     pu_op op = pu__op_zero(rows, cols, 0, a);
-    if (rows > 0 && cols > 0) op.params = rows > PTRDIFF_MAX / cols ? PU_NONE : rows * cols;
+    if (rows > 0 && cols > 0)
+        op.params = rows > PTRDIFF_MAX / cols ? PU_NONE : rows * cols;
     op.form = PU_FORM_MATRIX;
     op.apply = pu__dense_apply;
     op.apply_t = pu__dense_apply_t;
@@ -3470,13 +3482,15 @@ PU__FN const pu_real *pu__spd_factor(const pu_op *op) { return (const pu_real *)
 /* grad += sum_j weight_j (p_j q_j' + q_j p_j') / 2, row by row. */
 PU__FN pu_status pu__spd_grad(PU__GRAD_ARGS)
 {
-    const pu_int n = op->rows;
+    pu_int n = op->rows;
     pu_int i, j;
-    for (i = 0; i < n; i++, grad += n)
+    for (i = 0; i < n; i++)
         for (j = 0; j < k; j++) {
-            const pu_real half = weight[j] / 2;
-            pu__axpy(n, half * pu__col(P, j)[i], pu__col(Q, j), grad);
-            pu__axpy(n, half * pu__col(Q, j)[i], pu__col(P, j), grad);
+            const pu_real half = weight[j] / 2,
+                          *p = pu__col(P, j),
+                          *q = pu__col(Q, j);
+            pu__axpy(n, half * p[i], q, grad + i * n);
+            pu__axpy(n, half * q[i], p, grad + i * n);
         }
     return PU_OK;
 }
@@ -3495,7 +3509,7 @@ PU__FN pu_status pu__spd_sample(PU__SOLVE_ARGS)
 PU__FN pu_status pu__spd_solve(PU__SOLVE_ARGS)
 {
     const pu_real *L = pu__spd_factor(op);
-    const pu_int n = op->rows;
+    pu_int n = op->rows;
     pu_int j;
     for (j = 0; j < k; j++) {
         pu__copy(pu__col(Y, j), pu__col(X, j), n);
@@ -3520,7 +3534,7 @@ PU__FN pu_status pu__spd_logdet(PU__LOGDET_ARGS)
 /* d log det A / dA = A^-1: one solve per column, with the unit vector in work (n). */
 PU__FN pu_status pu__spd_logdet_grad(PU__LOGDET_GRAD_ARGS)
 {
-    const pu_int n = op->rows;
+    pu_int n = op->rows;
     pu_int j;
     for (j = 0; j < n; j++) {
         pu__zeros(work, n);
@@ -3541,8 +3555,9 @@ PU__FN int pu__factor_fits(pu_int n, pu_int length, const pu_real *row, double d
 /* A is finite and symmetric to rounding, its diagonal positive and, where there is a factor, the diagonal of L L'. */
 PU__FN pu_status pu__spd_check(const pu_op *op, pu_int *index)
 {
-    const pu_int n = op->rows;
-    const pu_real *a = pu__entries(op), *L = pu__spd_factor(op);
+    pu_int n = op->rows;
+    const pu_real *a = pu__entries(op),
+                  *L = pu__spd_factor(op);
     pu_status status = pu__check_finite(op->params, a, index);
     pu_int i, j;
     if (status) return status;
@@ -3551,11 +3566,13 @@ PU__FN pu_status pu__spd_check(const pu_op *op, pu_int *index)
         const double diagonal = (double)row[i];
         *index = i * n + i;
         if (!(diagonal > 0)) return PU_E_NOT_DEFINITE;
-        if (L && !pu__factor_fits(n, i + 1, L + i * n, diagonal)) return PU_E_ARGUMENT;
+        if (L && !pu__factor_fits(n, i + 1, L + i * n, diagonal))
+            return PU_E_ARGUMENT;
         for (j = 0; j < i; j++) {
             const double difference = fabs((double)row[j] - (double)a[j * n + i]);
             *index = i * n + j;
-            if (difference > 100 * (double)PU__EPS * sqrt(diagonal * (double)a[j * n + j])) return PU_E_NOT_SYMMETRIC;
+            if (difference > 100 * (double)PU__EPS * sqrt(diagonal * (double)a[j * n + j]))
+                return PU_E_NOT_SYMMETRIC;
         }
     }
     *index = -1;
@@ -3593,7 +3610,8 @@ PU_DEF pu_status pu_op_spd_factor(pu_int n, const pu_real *a, pu_real *factor, p
     if (op.params < 0) return PU_E_OVERFLOW;
     status = pu__spd_check(&op, index);
     if (status) return status;
-    for (i = 0; i < op.params; i++) factor[i] = i % n <= i / n ? a[i] : 0;
+    for (i = 0; i < op.params; i++)
+        factor[i] = i % n <= i / n ? a[i] : 0;
     *index = pu__cholesky(n, factor, n);
     if (*index < 0) return PU_OK;
     *index *= n + 1; /* from the row to its diagonal entry */
@@ -3615,8 +3633,9 @@ PU__FN pu_real pu__diagonal_at(const pu_op *op, pu_int i)
 /* Y = diag(a) X or Y += diag(a) X in loops that can be vectorised. */
 PU__FN pu_status pu__diagonal_apply(PU__APPLY_ARGS)
 {
-    const pu_real *a = pu__entries(op), scale = pu__diagonal_at(op, 0);
-    const pu_int n = op->rows;
+    const pu_real *a = pu__entries(op),
+                  scale = pu__diagonal_at(op, 0);
+    pu_int n = op->rows;
     const int full = pu__diagonal_full(op);
     pu_int i, j;
     for (j = 0; j < k; j++) {
@@ -3625,9 +3644,11 @@ PU__FN pu_status pu__diagonal_apply(PU__APPLY_ARGS)
         if (full && add) pu__add_product(n, 1, a, x, y);
         else if (add) pu__axpy(n, scale, x, y);
         else if (full)
-            for (i = 0; i < n; i++) y[i] = a[i] * x[i];
+            for (i = 0; i < n; i++)
+                y[i] = a[i] * x[i];
         else
-            for (i = 0; i < n; i++) y[i] = scale * x[i];
+            for (i = 0; i < n; i++)
+                y[i] = scale * x[i];
     }
     return PU_OK;
 }
@@ -3636,9 +3657,11 @@ PU__FN pu_status pu__diagonal_apply(PU__APPLY_ARGS)
 PU__FN pu_status pu__diagonal_grad(PU__GRAD_ARGS)
 {
     pu_int j;
-    if (pu__diagonal_full(op)) pu__cpu_row_dot(NULL, op->rows, k, NULL, weight, P, Q, 0, NULL, grad);
+    if (pu__diagonal_full(op))
+        pu__cpu_row_dot(NULL, op->rows, k, NULL, weight, P, Q, 0, NULL, grad);
     else if (op->params)
-        for (j = 0; j < k; j++) grad[0] += weight[j] * (pu_real)pu__dot(op->rows, NULL, pu__col(P, j), pu__col(Q, j));
+        for (j = 0; j < k; j++)
+            grad[0] += weight[j] * (pu_real)pu__dot(op->rows, NULL, pu__col(P, j), pu__col(Q, j));
     return PU_OK;
 }
 
@@ -3646,7 +3669,8 @@ PU__FN pu_status pu__diagonal_grad(PU__GRAD_ARGS)
 PU__FN pu_status pu__diagonal_diag(PU__DIAG_ARGS)
 {
     pu_int i;
-    for (i = 0; i < op->rows; i++) y[i] += pu__diagonal_at(op, i);
+    for (i = 0; i < op->rows; i++)
+        y[i] += pu__diagonal_at(op, i);
     return PU_OK;
 }
 
@@ -3667,7 +3691,8 @@ PU__FN pu_status pu__diagonal_sample(PU__SOLVE_ARGS)
     pu_int i, j;
     for (i = 0; i < op->rows; i++) {
         const pu_real root = pu__sqrt(pu__diagonal_at(op, i));
-        for (j = 0; j < k; j++) pu__col(Y, j)[i] = root * pu__col(X, j)[i];
+        for (j = 0; j < k; j++)
+            pu__col(Y, j)[i] = root * pu__col(X, j)[i];
     }
     return PU_OK;
 }
@@ -3677,14 +3702,16 @@ PU__FN pu_status pu__diagonal_solve(PU__SOLVE_ARGS)
 {
     pu_int i, j;
     for (j = 0; j < k; j++)
-        for (i = 0; i < op->rows; i++) pu__col(Y, j)[i] = pu__col(X, j)[i] / pu__diagonal_at(op, i);
+        for (i = 0; i < op->rows; i++)
+            pu__col(Y, j)[i] = pu__col(X, j)[i] / pu__diagonal_at(op, i);
     return PU_OK;
 }
 
 /* sum_i log a_i; n log a for a single parameter; 0 for the identity. */
 PU__FN pu_status pu__diagonal_logdet(PU__LOGDET_ARGS)
 {
-    if (pu__diagonal_full(op)) *value = pu__log_diagonal(op->rows, pu__entries(op), 1);
+    if (pu__diagonal_full(op))
+        *value = pu__log_diagonal(op->rows, pu__entries(op), 1);
     else *value = (double)op->rows * log((double)pu__diagonal_at(op, 0));
     return PU_OK;
 }
@@ -3694,7 +3721,8 @@ PU__FN pu_status pu__diagonal_logdet_grad(PU__LOGDET_GRAD_ARGS)
 {
     pu_int i;
     if (!pu__diagonal_full(op)) weight *= (pu_real)op->rows;
-    for (i = 0; i < op->params; i++) grad[i] += weight / pu__diagonal_at(op, i);
+    for (i = 0; i < op->params; i++)
+        grad[i] += weight / pu__diagonal_at(op, i);
     return PU_OK;
 }
 
@@ -3702,7 +3730,8 @@ PU__FN pu_status pu__diagonal_logdet_grad(PU__LOGDET_GRAD_ARGS)
 PU__FN pu_status pu__diagonal_band_add(const pu_op *op, pu_int width, double *B)
 {
     pu_int i;
-    for (i = 0; i < op->rows; i++) B[i * (width + 1)] += (double)pu__diagonal_at(op, i);
+    for (i = 0; i < op->rows; i++)
+        B[i * (width + 1)] += (double)pu__diagonal_at(op, i);
     return PU_OK;
 }
 
@@ -3713,9 +3742,9 @@ PU__FN pu_status pu__diagonal_band_grad(const pu_op *op, pu_int width, const dou
     double sum = 0;
     pu_int i;
     for (i = 0; i < op->rows; i++) {
-        const double entry = S[i * (width + 1)];
-        if (full) grad[i] += (pu_real)(weight * entry);
-        else sum += entry;
+        if (full) grad[i] += (pu_real)(weight * *S);
+        else sum += *S;
+        S += width + 1;
     }
     if (op->params && !full) grad[0] += (pu_real)(weight * sum);
     return PU_OK;
@@ -3732,7 +3761,8 @@ PU__FN pu_int pu__diagonal_row(const pu_op *op, pu_int m, pu_int *first, pu_real
 /* Gradient of g a_m. */
 PU__FN pu_status pu__diagonal_row_grad(const pu_op *op, pu_int m, const double *g, pu_real *grad)
 {
-    if (op->params) grad[pu__diagonal_full(op) ? m : 0] += (pu_real)*g;
+    if (op->params)
+        grad[pu__diagonal_full(op) ? m : 0] += (pu_real)*g;
     return PU_OK;
 }
 
@@ -3779,7 +3809,7 @@ PU__FN pu_int pu__noise(const pu_op *op) { return op->noise > 0 ? op->noise : op
 /* A packed n x k block at the start of the scratch; *work moves behind it. */
 PU__FN pu_block pu__scratch(pu_real **work, pu_int n, pu_int k)
 {
-    const pu_block b = pu__rows(*work, n);
+    pu_block b = pu__rows(*work, n);
     *work += n * k;
     return b;
 }
@@ -3787,8 +3817,9 @@ PU__FN pu_block pu__scratch(pu_real **work, pu_int n, pu_int k)
 /* Y = L (R X), or += */
 PU__FN pu_status pu__product_apply(PU__APPLY_ARGS)
 {
-    const pu_op *L = pu__left(op), *R = pu__right(op);
-    const pu_block T = pu__scratch(&work, R->rows, k);
+    const pu_op *L = pu__left(op),
+                *R = pu__right(op);
+    pu_block T = pu__scratch(&work, R->rows, k);
     pu_status status = R->apply(R, k, X, T, 0, work);
     return status ? status : L->apply(L, k, T, Y, add, work);
 }
@@ -3796,8 +3827,9 @@ PU__FN pu_status pu__product_apply(PU__APPLY_ARGS)
 /* Y = R'(L'X), or += */
 PU__FN pu_status pu__product_apply_t(PU__APPLY_ARGS)
 {
-    const pu_op *L = pu__left(op), *R = pu__right(op);
-    const pu_block T = pu__scratch(&work, L->cols, k);
+    const pu_op *L = pu__left(op),
+                *R = pu__right(op);
+    pu_block T = pu__scratch(&work, L->cols, k);
     pu_status status = L->apply_t(L, k, X, T, 0, work);
     return status ? status : R->apply_t(R, k, T, Y, add, work);
 }
@@ -3805,16 +3837,19 @@ PU__FN pu_status pu__product_apply_t(PU__APPLY_ARGS)
 /* p'L R q: p'L (R q) for the parameters of L, (L'p)'R q for those of R. */
 PU__FN pu_status pu__product_grad(PU__GRAD_ARGS)
 {
-    const pu_op *L = pu__left(op), *R = pu__right(op);
-    const pu_block T = pu__scratch(&work, R->rows, k);
+    const pu_op *L = pu__left(op),
+                *R = pu__right(op);
+    pu_block T = pu__scratch(&work, R->rows, k);
     pu_status status = PU_OK;
     if (L->params) {
         status = R->apply(R, k, Q, T, 0, work);
-        if (!status) status = L->grad(L, k, P, T, weight, grad, work);
+        if (!status)
+            status = L->grad(L, k, P, T, weight, grad, work);
     }
     if (!status && R->params) {
         status = L->apply_t(L, k, P, T, 0, work);
-        if (!status) status = R->grad(R, k, T, Q, weight, grad + L->params, work);
+        if (!status)
+            status = R->grad(R, k, T, Q, weight, grad + L->params, work);
     }
     return status;
 }
@@ -3822,7 +3857,8 @@ PU__FN pu_status pu__product_grad(PU__GRAD_ARGS)
 /* The checks of both operands; an index counts through the parameters [left | right]. */
 PU__FN pu_status pu__pair_check(const pu_op *op, pu_int *index)
 {
-    const pu_op *L = pu__left(op), *R = pu__right(op);
+    const pu_op *L = pu__left(op),
+                *R = pu__right(op);
     pu_status status = PU_OK;
     *index = -1;
     if (L->check) status = L->check(L, index);
@@ -3835,7 +3871,8 @@ PU__FN pu_status pu__pair_check(const pu_op *op, pu_int *index)
 /* Y = L X + R X, or += */
 PU__FN pu_status pu__sum_apply(PU__APPLY_ARGS)
 {
-    const pu_op *L = pu__left(op), *R = pu__right(op);
+    const pu_op *L = pu__left(op),
+                *R = pu__right(op);
     pu_status status = L->apply(L, k, X, Y, add, work);
     return status ? status : R->apply(R, k, X, Y, 1, work);
 }
@@ -3843,7 +3880,8 @@ PU__FN pu_status pu__sum_apply(PU__APPLY_ARGS)
 /* Y = L'X + R'X, or += */
 PU__FN pu_status pu__sum_apply_t(PU__APPLY_ARGS)
 {
-    const pu_op *L = pu__left(op), *R = pu__right(op);
+    const pu_op *L = pu__left(op),
+                *R = pu__right(op);
     pu_status status = L->apply_t(L, k, X, Y, add, work);
     return status ? status : R->apply_t(R, k, X, Y, 1, work);
 }
@@ -3851,7 +3889,8 @@ PU__FN pu_status pu__sum_apply_t(PU__APPLY_ARGS)
 /* p'L q + p'R q: each operand's own gradient. */
 PU__FN pu_status pu__sum_grad(PU__GRAD_ARGS)
 {
-    const pu_op *L = pu__left(op), *R = pu__right(op);
+    const pu_op *L = pu__left(op),
+                *R = pu__right(op);
     pu_status status = L->params ? L->grad(L, k, P, Q, weight, grad, work) : PU_OK;
     return status || !R->params ? status : R->grad(R, k, P, Q, weight, grad + L->params, work);
 }
@@ -3866,13 +3905,16 @@ PU__FN pu_status pu__sum_diag(PU__DIAG_ARGS)
 /* F = [F_L | F_R]: independent draws of the two operands add up. */
 PU__FN pu_status pu__sum_sample(PU__SOLVE_ARGS)
 {
-    const pu_op *L = pu__left(op), *R = pu__right(op);
-    const pu_block T = pu__scratch(&work, op->rows, k);
+    const pu_op *L = pu__left(op),
+                *R = pu__right(op);
+    pu_block T = pu__scratch(&work, op->rows, k);
     pu_status status = L->sample(L, k, X, Y, work);
     pu_int j;
-    if (!status) status = R->sample(R, k, pu__below(X, pu__noise(L)), T, work);
+    if (!status)
+        status = R->sample(R, k, pu__below(X, pu__noise(L)), T, work);
     if (status) return status;
-    for (j = 0; j < k; j++) pu__axpy(op->rows, 1, pu__col(T, j), pu__col(Y, j));
+    for (j = 0; j < k; j++)
+        pu__axpy(op->rows, 1, pu__col(T, j), pu__col(Y, j));
     return PU_OK;
 }
 
@@ -3888,12 +3930,16 @@ PU__FN int pu__is_sound(const pu_op *op)
     return op && op->rows > 0 && op->cols > 0 && op->work >= 0 && op->noise >= 0;
 }
 
-/* Does the operand have the gradient that it owes? */
-PU__FN int pu__has_grad(const pu_op *op) { return !op->params || op->grad; }
+/* Have the operands the gradients that they owe? One without parameters owes none. */
+PU__FN int pu__have_grads(const pu_op *left, const pu_op *right)
+{
+    return (!left->params || left->grad) && (!right->params || right->grad);
+}
 
-/* What holds for products, sums and Kronecker products alike: work is what either operand needs. No fact about one operand
-   (form, band, rows) is one about the pair. aux is NULL when the operands are of no use. */
-PU__FN pu_op pu__op_pair(const pu_op *left, const pu_op *right)
+/* What holds for products, sums and Kronecker products alike. No fact about one operand (form, band, the row functions) is one
+   about the pair. Scratch per column: `extra` reals, then what either operand needs. aux is NULL when the operands are of no
+   use. */
+PU__FN pu_op pu__op_pair(const pu_op *left, const pu_op *right, pu_int extra)
 {
     pu_op op = pu__op_zero(0, 0, PU_NONE, left);
     if (!pu__is_sound(left) || !pu__is_sound(right)) return op;
@@ -3903,35 +3949,33 @@ PU__FN pu_op pu__op_pair(const pu_op *left, const pu_op *right)
     if (left->params >= 0 && right->params >= 0 && left->params <= PTRDIFF_MAX - right->params)
         op.params = left->params + right->params;
     op.work = pu__most(left->work, right->work);
+    op.work = op.work > PTRDIFF_MAX - extra ? PTRDIFF_MAX : op.work + extra; /* the size query overflows, and says so */
     op.trusted = (int)pu__min(left->trusted, right->trusted);
     op.check = pu__pair_check;
     op.flops = pu__flops(left) + pu__flops(right);
     return op;
 }
 
-/* Adds one vector of n entries to the scratch per column. Where that overflows, so does the size query, and says so. */
-PU__FN void pu__add_scratch(pu_op *op, pu_int n) { op->work = op->work > PTRDIFF_MAX - n ? PTRDIFF_MAX : op->work + n; }
-
 PU_DEF pu_op pu_op_product(const pu_op *left, const pu_op *right)
 {
-    pu_op op = pu__op_pair(left, right);
-    if (!op.aux || left->cols != right->rows) return pu__op_zero(0, 0, 0, NULL);
-    pu__add_scratch(&op, right->rows);
+    pu_op op = pu__op_pair(left, right, right ? right->rows : 0);
+    if (!op.aux || left->cols != right->rows)
+        return pu__op_zero(0, 0, 0, NULL);
     if (left->apply && right->apply) op.apply = pu__product_apply;
     if (left->apply_t && right->apply_t) op.apply_t = pu__product_apply_t;
-    if (op.apply && op.apply_t && pu__has_grad(left) && pu__has_grad(right)) op.grad = pu__product_grad;
+    if (op.apply && op.apply_t && pu__have_grads(left, right)) op.grad = pu__product_grad;
     if (op.trusted > 1) op.trusted = 1; /* a product of symmetric operators need not be symmetric */
     return op;
 }
 
 PU_DEF pu_op pu_op_sum(const pu_op *left, const pu_op *right)
 {
-    pu_op op = pu__op_pair(left, right);
-    if (!op.aux || left->rows != right->rows || left->cols != right->cols) return pu__op_zero(0, 0, 0, NULL);
-    pu__add_scratch(&op, op.rows);
+    pu_op op = pu__op_pair(left, right, left ? left->rows : 0);
+    if (!op.aux || left->rows != right->rows || left->cols != right->cols)
+        return pu__op_zero(0, 0, 0, NULL);
     if (left->apply && right->apply) op.apply = pu__sum_apply;
     if (left->apply_t && right->apply_t) op.apply_t = pu__sum_apply_t;
-    if (pu__has_grad(left) && pu__has_grad(right)) op.grad = pu__sum_grad;
+    if (pu__have_grads(left, right)) op.grad = pu__sum_grad;
     if (left->diag && right->diag) op.diag = pu__sum_diag;
     if (left->sample && right->sample) {
         op.sample = pu__sum_sample;
@@ -3979,13 +4023,17 @@ PU__FN int pu__csr_group(pu_int k, pu_int j)
 /* Interleaves `wide` columns of X, n long, into T; zeros take the place of the columns that are not there. */
 PU__FN void pu__csr_pack(pu_int n, int wide, pu_block X, pu_real *T)
 {
-    const pu_real *x0 = X.at, *x1 = pu__col(X, 1), *x2 = pu__col(X, wide > 2 ? 2 : 1), *x3 = pu__col(X, wide > 3 ? 3 : 1);
+    const pu_real *x0 = X.at,
+                  *x1 = pu__col(X, 1),
+                  *x2 = pu__col(X, wide > 2 ? 2 : 1),
+                  *x3 = pu__col(X, wide > 3 ? 3 : 1);
     pu_int i;
-    for (i = 0; i < n; i++, T += PU__CSR_WIDE) {
+    for (i = 0; i < n; i++) {
         T[0] = x0[i];
         T[1] = x1[i];
         T[2] = wide > 2 ? x2[i] : 0;
         T[3] = wide > 3 ? x3[i] : 0;
+        T += PU__CSR_WIDE;
     }
 }
 
@@ -3996,10 +4044,8 @@ PU__FN void pu__csr_unpack(pu_int n, int wide, const pu_real *T, pu_block Y, int
     int c;
     for (c = 0; c < wide; c++) {
         pu_real *y = pu__col(Y, c);
-        if (add)
-            for (i = 0; i < n; i++) y[i] += T[i * PU__CSR_WIDE + c];
-        else
-            for (i = 0; i < n; i++) y[i] = T[i * PU__CSR_WIDE + c];
+        for (i = 0; i < n; i++)
+            y[i] = T[i * PU__CSR_WIDE + c] + (add ? y[i] : 0);
     }
 }
 
@@ -4010,13 +4056,16 @@ PU__FN void pu__csr_dots(pu__csr_entries row, const pu_real *T, double *s)
     int c;
     for (c = 0; c < PU__CSR_WIDE; c++) s[c] = 0;
     for (at = 0; at < row.count; at += PU__CHUNK) {
-        const pu_int end = pu__min(row.count, at + PU__CHUNK);
+        pu_int end = pu__min(row.count, at + PU__CHUNK);
         pu_real part[PU__CSR_WIDE] = {0};
         for (i = at; i < end; i++) {
-            const pu_real a = row.value[i], *x = T + row.index[i] * PU__CSR_WIDE;
-            for (c = 0; c < PU__CSR_WIDE; c++) part[c] += a * x[c];
+            const pu_real a = row.value[i],
+                          *x = T + row.index[i] * PU__CSR_WIDE;
+            for (c = 0; c < PU__CSR_WIDE; c++)
+                part[c] += a * x[c];
         }
-        for (c = 0; c < PU__CSR_WIDE; c++) s[c] += (double)part[c];
+        for (c = 0; c < PU__CSR_WIDE; c++)
+            s[c] += (double)part[c];
     }
 }
 
@@ -4026,9 +4075,10 @@ PU__FN double pu__csr_dot(pu__csr_entries row, const pu_real *x)
     double s = 0;
     pu_int i, at;
     for (at = 0; at < row.count; at += PU__CHUNK) {
-        const pu_int end = pu__min(row.count, at + PU__CHUNK);
+        pu_int end = pu__min(row.count, at + PU__CHUNK);
         pu_real part = 0;
-        for (i = at; i < end; i++) part += row.value[i] * x[row.index[i]];
+        for (i = at; i < end; i++)
+            part += row.value[i] * x[row.index[i]];
         s += (double)part;
     }
     return s;
@@ -4042,9 +4092,10 @@ PU__FN pu_status pu__csr_apply(PU__APPLY_ARGS)
     int wide, c;
     for (j = 0; j < k; j += wide) {
         wide = pu__csr_group(k, j);
-        if (wide > 1) pu__csr_pack(op->cols, wide, pu__from(X, j), work);
+        if (wide > 1)
+            pu__csr_pack(op->cols, wide, pu__from(X, j), work);
         for (m = 0; m < op->rows; m++) {
-            const pu__csr_entries row = pu__csr_row(pu__csr_of(op), m);
+            pu__csr_entries row = pu__csr_row(pu__csr_of(op), m);
             if (wide > 1) pu__csr_dots(row, work, s);
             else s[0] = pu__csr_dot(row, pu__col(X, j));
             for (c = 0; c < wide; c++) {
@@ -4080,19 +4131,22 @@ PU__FN pu_status pu__csr_apply_t(PU__APPLY_ARGS)
         if (wide > 1) pu__zeros(work, op->cols * PU__CSR_WIDE);
         else pu__clear(op->cols, 1, pu__from(Y, j), add);
         for (m = 0; m < op->rows; m++) {
-            const pu__csr_entries row = pu__csr_row(pu__csr_of(op), m);
+            pu__csr_entries row = pu__csr_row(pu__csr_of(op), m);
             if (!pu__csr_across(wide, pu__from(X, j), m, NULL, x)) continue;
-            y = wide > 1 ? work : pu__col(Y, j);
+            y = pu__col(Y, j);
             if (wide == 1)
-                for (i = 0; i < row.count; i++) y[row.index[i]] += row.value[i] * x[0];
+                for (i = 0; i < row.count; i++)
+                    y[row.index[i]] += row.value[i] * x[0];
             else
                 for (i = 0; i < row.count; i++) {
                     const pu_real a = row.value[i];
                     y = work + row.index[i] * PU__CSR_WIDE;
-                    for (c = 0; c < PU__CSR_WIDE; c++) y[c] += a * x[c];
+                    for (c = 0; c < PU__CSR_WIDE; c++)
+                        y[c] += a * x[c];
                 }
         }
-        if (wide > 1) pu__csr_unpack(op->cols, wide, work, pu__from(Y, j), add);
+        if (wide > 1)
+            pu__csr_unpack(op->cols, wide, work, pu__from(Y, j), add);
     }
     return PU_OK;
 }
@@ -4106,14 +4160,17 @@ PU__FN pu_status pu__csr_grad(PU__GRAD_ARGS)
     int wide;
     for (j = 0; j < k; j += wide) {
         wide = pu__csr_group(k, j);
-        if (wide > 1) pu__csr_pack(op->cols, wide, pu__from(Q, j), work);
+        if (wide > 1)
+            pu__csr_pack(op->cols, wide, pu__from(Q, j), work);
         for (m = 0; m < op->rows; m++) {
-            const pu__csr_entries row = pu__csr_row(pu__csr_of(op), m);
+            pu__csr_entries row = pu__csr_row(pu__csr_of(op), m);
             pu_real *to = grad + row.first;
-            if (!pu__csr_across(wide, pu__from(P, j), m, weight + j, p)) continue;
+            if (!pu__csr_across(wide, pu__from(P, j), m, weight + j, p))
+                continue;
             q = pu__col(Q, j);
             if (wide == 1)
-                for (i = 0; i < row.count; i++) to[i] += p[0] * q[row.index[i]];
+                for (i = 0; i < row.count; i++)
+                    to[i] += p[0] * q[row.index[i]];
             else
                 for (i = 0; i < row.count; i++) {
                     q = work + row.index[i] * PU__CSR_WIDE;
@@ -4129,7 +4186,7 @@ PU__FN pu_status pu__csr_diag(PU__DIAG_ARGS)
 {
     pu_int m, i;
     for (m = 0; m < op->rows; m++) {
-        const pu__csr_entries row = pu__csr_row(pu__csr_of(op), m);
+        pu__csr_entries row = pu__csr_row(pu__csr_of(op), m);
         for (i = 0; i < row.count; i++)
             if (row.index[i] == m) y[m] += row.value[i];
     }
@@ -4141,8 +4198,9 @@ PU__FN pu_status pu__csr_gram_diag(PU__GRAM_DIAG_ARGS)
 {
     pu_int m, i;
     for (m = 0; m < op->rows; m++) {
-        const pu__csr_entries row = pu__csr_row(pu__csr_of(op), m);
-        for (i = 0; i < row.count; i++) y[row.index[i]] += w[m] * (row.value[i] * row.value[i]);
+        pu__csr_entries row = pu__csr_row(pu__csr_of(op), m);
+        for (i = 0; i < row.count; i++)
+            y[row.index[i]] += w[m] * (row.value[i] * row.value[i]);
     }
     return PU_OK;
 }
@@ -4152,21 +4210,21 @@ PU__FN pu_status pu__csr_gram_diag(PU__GRAM_DIAG_ARGS)
 PU__FN pu_status pu__csr_check(const pu_op *op, pu_int *index)
 {
     const pu_csr *a = pu__csr_of(op);
-    pu_int m, i, last;
+    pu_int m, i;
     *index = -1;
     if (!a || !a->start || !a->index || !a->value) return PU_E_NULL;
     if (a->rows != op->rows || a->cols != op->cols) return PU_E_SIZE;
     for (m = 0; m <= a->rows; m++) {
         *index = m;
-        if (m ? a->start[m] < a->start[m - 1] : a->start[0] != 0) return PU_E_SIZE;
+        if (m ? a->start[m] < a->start[m - 1] : a->start[0] != 0)
+            return PU_E_SIZE;
     }
     if (a->start[a->rows] != op->params) return PU_E_SIZE;
     for (m = 0; m < a->rows; m++) {
-        last = -1;
-        for (i = a->start[m]; i < a->start[m + 1]; i++) {
-            *index = i;
-            if (a->index[i] <= last || a->index[i] >= a->cols) return PU_E_SIZE;
-            last = a->index[i];
+        pu__csr_entries row = pu__csr_row(a, m);
+        for (i = 0; i < row.count; i++) {
+            *index = row.first + i;
+            if (row.index[i] >= a->cols || row.index[i] <= (i ? row.index[i - 1] : -1)) return PU_E_SIZE;
         }
     }
     return pu__check_finite(op->params, a->value, index);
@@ -4197,14 +4255,15 @@ PU__FN const pu_low_rank *pu__low_rank_of(const pu_op *op) { return (const pu_lo
 /* T = U'X, r x k packed. The sums over n rows are closed every PU__CHUNK rows, in `part` (r x k). */
 PU__FN void pu__low_rank_project(const pu_low_rank *a, pu_int k, pu_block X, pu_real *T, pu_real *part)
 {
-    const pu_int r = a->r;
+    pu_int r = a->r;
     pu_int i, j, at;
     pu__zeros(T, r * k);
     for (at = 0; at < a->n; at += PU__CHUNK) {
-        const pu_int end = pu__min(a->n, at + PU__CHUNK);
+        pu_int end = pu__min(a->n, at + PU__CHUNK);
         pu__zeros(part, r * k);
         for (i = at; i < end; i++)
-            for (j = 0; j < k; j++) pu__axpy(r, pu__col(X, j)[i], a->u + i * r, part + j * r);
+            for (j = 0; j < k; j++)
+                pu__axpy(r, pu__col(X, j)[i], a->u + i * r, part + j * r);
         pu__axpy(r * k, 1, part, T);
     }
 }
@@ -4236,14 +4295,18 @@ PU__FN pu_status pu__low_rank_apply(PU__APPLY_ARGS)
 PU__FN pu_status pu__low_rank_grad(PU__GRAD_ARGS)
 {
     const pu_low_rank *a = pu__low_rank_of(op);
-    const pu_int n = a->n, r = a->r;
-    pu_real *Up = work, *Uq = work + r * k, *part = work + 2 * r * k, *row = grad + n;
+    pu_int n = a->n,
+           r = a->r;
+    pu_real *Up = work,
+            *Uq = Up + r * k,
+            *part = Uq + r * k;
     pu_int i, j;
     pu__cpu_row_dot(NULL, n, k, NULL, weight, P, Q, 0, NULL, grad);
     pu__low_rank_project(a, k, P, Up, part);
     pu__low_rank_project(a, k, Q, Uq, part);
-    for (i = 0; i < n; i++, row += r)
+    for (i = 0; i < n; i++)
         for (j = 0; j < k; j++) {
+            pu_real *row = grad + n + i * r;
             pu__axpy(r, weight[j] * pu__col(P, j)[i], Uq + j * r, row);
             pu__axpy(r, weight[j] * pu__col(Q, j)[i], Up + j * r, row);
         }
@@ -4283,7 +4346,8 @@ PU__FN pu_status pu__low_rank_logdet(PU__LOGDET_ARGS)
 PU__FN pu_status pu__low_rank_logdet_grad(PU__LOGDET_GRAD_ARGS)
 {
     const pu_low_rank *a = pu__low_rank_of(op);
-    const pu_int n = a->n, r = a->r;
+    pu_int n = a->n,
+           r = a->r;
     pu_int i;
     for (i = 0; i < n; i++) {
         const pu_real d = a->d[i];
@@ -4301,49 +4365,43 @@ PU__FN pu_status pu__low_rank_logdet_grad(PU__LOGDET_GRAD_ARGS)
 #define PU__CAPACITANCE 8
 PU__FN pu_int pu__low_rank_capacitance(const pu_low_rank *a, pu_int row, pu_int first, double *c)
 {
-    const pu_int count = pu__min(PU__CAPACITANCE, row + 1 - first);
+    pu_int count = pu__min(PU__CAPACITANCE, row + 1 - first);
     pu_int i, l;
     for (l = 0; l < count; l++) c[l] = 0;
     for (i = 0; i < a->n; i++) {
         const pu_real *u = a->u + i * a->r;
         const double s = (double)u[row] / (double)a->d[i];
-        for (l = 0; l < count; l++) c[l] += s * (double)u[first + l];
+        for (l = 0; l < count; l++)
+            c[l] += s * (double)u[first + l];
     }
     if (first + count > row) c[row - first] += 1;
     return count;
 }
 
-/* d is finite and positive, U is finite; *index counts through [d | U]. */
-PU__FN pu_status pu__low_rank_numbers(const pu_low_rank *a, pu_int *index)
-{
-    pu_status status = pu__check_finite(a->n, a->d, index);
-    pu_int i;
-    if (status) return status;
-    for (i = 0; i < a->n; i++)
-        if (!(a->d[i] > 0)) {
-            *index = i;
-            return PU_E_NOT_POSITIVE;
-        }
-    status = pu__check_finite(a->n * a->r, a->u, index);
-    if (status == PU_E_NONFINITE) *index += a->n;
-    return status;
-}
-
-/* The numbers are good, the sizes are those the operator was made with, and a factor has the diagonal of this very C. */
+/* d is finite and positive and U is finite, where *index counts through [d | U]. The sizes are those that the operator was made
+   with. A factor has the diagonal of this very C; otherwise *index is the entry of C. */
 PU__FN pu_status pu__low_rank_check(const pu_op *op, pu_int *index)
 {
     const pu_low_rank *a = pu__low_rank_of(op);
-    const pu_int r = a->r;
+    pu_int n = a->n,
+           r = a->r;
     double c[PU__CAPACITANCE];
     pu_status status;
     pu_int i;
     *index = -1;
-    if (a->n != op->rows || a->n * (r + 1) != op->params) return PU_E_SIZE;
-    status = pu__low_rank_numbers(a, index);
+    if (n != op->rows || n * (r + 1) != op->params) return PU_E_SIZE;
+    status = pu__check_finite(n, a->d, index);
+    if (status) return status;
+    for (i = 0; i < n; i++) {
+        *index = i;
+        if (!(a->d[i] > 0)) return PU_E_NOT_POSITIVE;
+    }
+    status = pu__check_finite(n * r, a->u, index);
+    if (status == PU_E_NONFINITE) *index += n;
     if (status || !a->factor) return status;
     for (i = 0; i < r; i++) {
         (void)pu__low_rank_capacitance(a, i, i, c);
-        *index = i * r + i;
+        *index = i * (r + 1);
         if (!pu__factor_fits(r, i + 1, a->factor + i * r, c[0])) return PU_E_ARGUMENT;
     }
     *index = -1;
@@ -4356,10 +4414,11 @@ PU_DEF pu_op pu_op_low_rank(const pu_low_rank *a)
     if (!a || a->n <= 0 || a->r <= 0) return op;
     op.rows = op.cols = a->n;
     op.params = PU_NONE;
-    if (a->r > PTRDIFF_MAX / 3 / a->r || a->n > PTRDIFF_MAX / (a->r + 1)) return op; /* factor, scratch; parameters */
-    op.params = a->n * (a->r + 1);
-    op.noise = a->n + a->r;
-    op.work = 3 * a->r;
+    if (a->r <= PTRDIFF_MAX / 3 / a->r && a->n <= PTRDIFF_MAX / (a->r + 1)) { /* scratch and factor; parameters */
+        op.params = a->n * (a->r + 1);
+        op.noise = a->n + a->r;
+        op.work = 3 * a->r;
+    }
     op.apply = op.apply_t = pu__low_rank_apply;
     op.grad = pu__low_rank_grad;
     op.diag = pu__low_rank_diag;
@@ -4375,19 +4434,25 @@ PU_DEF pu_status pu_low_rank_factor(const pu_low_rank *a, pu_int *index)
 {
     double c[PU__CAPACITANCE];
     pu_int ignored, i, j, l, count;
+    pu_low_rank bare;
     pu_status status;
+    pu_op op;
     if (!index) index = &ignored;
     *index = -1;
     if (!a || !a->d || !a->u || !a->factor) return PU_E_NULL;
     if (a->n <= 0 || a->r <= 0) return PU_E_ARGUMENT;
-    if (pu_op_low_rank(a).params < 0) return PU_E_OVERFLOW;
-    status = pu__low_rank_numbers(a, index);
+    bare = *a;
+    bare.factor = NULL; /* not yet to be compared */
+    op = pu_op_low_rank(&bare);
+    if (op.params < 0) return PU_E_OVERFLOW;
+    status = pu__low_rank_check(&op, index);
     if (status) return status;
     pu__zeros(a->factor, a->r * a->r);
     for (i = 0; i < a->r; i++)
         for (j = 0; j <= i; j += count) {
             count = pu__low_rank_capacitance(a, i, j, c);
-            for (l = 0; l < count; l++) a->factor[i * a->r + j + l] = (pu_real)c[l];
+            for (l = 0; l < count; l++)
+                a->factor[i * a->r + j + l] = (pu_real)c[l];
         }
     *index = pu__cholesky(a->r, a->factor, a->r);
     if (*index < 0) return PU_OK;
@@ -4427,7 +4492,8 @@ PU__FN pu_int pu__kron_area(const pu_op *op) { return pu__kron_side(pu__left(op)
 PU__FN void pu__kron_turn(pu_int k, pu_int rows, pu_int cols, pu_block X, pu_block Y, int add)
 {
     pu_int j;
-    for (j = 0; j < k; j++) pu__transpose(rows, cols, pu__col(X, j), pu__col(Y, j), add);
+    for (j = 0; j < k; j++)
+        pu__transpose(rows, cols, pu__col(X, j), pu__col(Y, j), add);
 }
 
 /* Half of a product: `part` of an operand on each of the `rows` rows of the matrices in X, the result transposed into Y or
@@ -4438,14 +4504,16 @@ PU__FN pu_status pu__kron_half(const pu_op *op, pu__kron_part part, pu_int rows,
     const pu_int in = pu__kron_in(op, part),
                  out = pu__kron_out(op, part),
                  together = X.ld == rows * in ? k : 1; /* packed columns go through the operand in one call */
-    const pu_block S = pu__scratch(&work, rows * out, k);
+    pu_block S = pu__scratch(&work, rows * out, k);
     pu_status status = PU_OK;
     pu_int j;
     for (j = 0; j < k && !status; j += together) {
-        const pu_block from = pu__rows(pu__col(X, j), in),
-                       to = pu__rows(pu__col(S, j), out);
-        if (part == PU__KRON_SAMPLE) status = op->sample(op, together * rows, from, to, work);
-        else if (part == PU__KRON_APPLY) status = op->apply(op, together * rows, from, to, 0, work);
+        pu_block from = pu__rows(pu__col(X, j), in),
+                 to = pu__rows(pu__col(S, j), out);
+        if (part == PU__KRON_SAMPLE)
+            status = op->sample(op, together * rows, from, to, work);
+        else if (part == PU__KRON_APPLY)
+            status = op->apply(op, together * rows, from, to, 0, work);
         else status = op->apply_t(op, together * rows, from, to, 0, work);
     }
     if (!status) pu__kron_turn(k, rows, out, S, Y, add);
@@ -4460,7 +4528,7 @@ PU__FN pu_status pu__kron_run(const pu_op *op, pu__kron_part part, pu_int k, pu_
                 *B = pu__right(op);
     const pu_int ca = pu__kron_in(A, part),
                  rb = pu__kron_out(B, part);
-    const pu_block T = pu__scratch(&work, ca * rb, k);
+    pu_block T = pu__scratch(&work, ca * rb, k);
     pu_status status = pu__kron_half(B, part, ca, k, X, T, 0, work);
     return status ? status : pu__kron_half(A, part, rb, k, T, Y, add, work);
 }
@@ -4478,7 +4546,8 @@ PU__FN pu_status pu__kron_sample(PU__SOLVE_ARGS) { return pu__kron_run(op, PU__K
 PU__FN void pu__kron_weights(pu_int k, pu_int count, const pu_real *weight, pu_real *copies)
 {
     pu_int i;
-    for (i = 0; i < k * count; i++) copies[i] = weight[i / count];
+    for (i = 0; i < k * count; i++)
+        copies[i] = weight[i / count];
 }
 
 /* p'(A (x) B) q = tr(P' A Q B'), P: ra x rb, Q: ca x cb.
@@ -4491,8 +4560,8 @@ PU__FN pu_status pu__kron_grad(PU__GRAD_ARGS)
     const pu_int ra = A->rows,
                  ca = A->cols,
                  rb = B->rows;
-    const pu_block Pt = pu__scratch(&work, ra * rb, k),
-                   T = pu__scratch(&work, ca * rb, k); /* R', then S */
+    pu_block Pt = pu__scratch(&work, ra * rb, k),
+             T = pu__scratch(&work, ca * rb, k); /* R', then S */
     pu_real *copies = pu__scratch(&work, pu__most(ca, rb), k).at;
     pu_status status = PU_OK;
     pu_int j;
@@ -4515,31 +4584,42 @@ PU__FN pu_status pu__kron_grad(PU__GRAD_ARGS)
 /* Entry (i, s) of the diagonal is A_ii B_ss. */
 PU__FN pu_status pu__kron_diag(PU__DIAG_ARGS)
 {
-    const pu_op *A = pu__left(op), *B = pu__right(op);
-    pu_real *a = work, *b = a + A->rows, *rest = work + 2 * pu__kron_area(op); /* ra + rb <= 2 ra rb */
+    const pu_op *A = pu__left(op),
+                *B = pu__right(op);
+    pu_real *a = work,
+            *b = a + A->rows,
+            *rest = work + 2 * pu__kron_area(op); /* ra + rb <= 2 ra rb */
     pu_status status;
     pu_int i;
     pu__zeros(work, A->rows + B->rows);
     status = A->diag(A, a, rest);
     if (!status) status = B->diag(B, b, rest);
     if (status) return status;
-    for (i = 0; i < A->rows; i++) pu__axpy(B->rows, a[i], b, y + i * B->rows);
+    for (i = 0; i < A->rows; i++)
+        pu__axpy(B->rows, a[i], b, y + i * B->rows);
     return PU_OK;
 }
 
 /* sum_mn w_mn A_mi^2 B_ns^2: B's own function on each row of w, then A's on each column of what comes out. */
 PU__FN pu_status pu__kron_gram_diag(PU__GRAM_DIAG_ARGS)
 {
-    const pu_op *A = pu__left(op), *B = pu__right(op);
-    const pu_int ra = A->rows, ca = A->cols, cb = B->cols;
-    pu_real *G = work, *Gt = G + pu__kron_area(op), *rest = Gt + pu__kron_area(op);
+    const pu_op *A = pu__left(op),
+                *B = pu__right(op);
+    const pu_int ra = A->rows,
+                 ca = A->cols,
+                 cb = B->cols;
+    pu_real *G = work,
+            *Gt = G + pu__kron_area(op),
+            *rest = Gt + pu__kron_area(op);
     pu_status status = PU_OK;
     pu_int i;
     pu__zeros(G, ra * cb);
-    for (i = 0; i < ra && !status; i++) status = B->gram_diag(B, w + i * B->rows, G + i * cb, rest);
+    for (i = 0; i < ra && !status; i++)
+        status = B->gram_diag(B, w + i * B->rows, G + i * cb, rest);
     pu__transpose(ra, cb, G, Gt, 0);
     pu__zeros(G, ca * cb);
-    for (i = 0; i < cb && !status; i++) status = A->gram_diag(A, Gt + i * ra, G + i * ca, rest);
+    for (i = 0; i < cb && !status; i++)
+        status = A->gram_diag(A, Gt + i * ra, G + i * ca, rest);
     if (!status) pu__transpose(cb, ca, G, y, 1);
     return status;
 }
@@ -4547,8 +4627,10 @@ PU__FN pu_status pu__kron_gram_diag(PU__GRAM_DIAG_ARGS)
 /* det(A (x) B) = det(A)^rb det(B)^ra */
 PU__FN pu_status pu__kron_logdet(PU__LOGDET_ARGS)
 {
-    const pu_op *A = pu__left(op), *B = pu__right(op);
-    double a = 0, b = 0;
+    const pu_op *A = pu__left(op),
+                *B = pu__right(op);
+    double a = 0,
+           b = 0;
     pu_status status = A->logdet(A, &a, work);
     if (!status) status = B->logdet(B, &b, work);
     *value = (double)B->rows * a + (double)A->rows * b;
@@ -4557,33 +4639,32 @@ PU__FN pu_status pu__kron_logdet(PU__LOGDET_ARGS)
 
 PU__FN pu_status pu__kron_logdet_grad(PU__LOGDET_GRAD_ARGS)
 {
-    const pu_op *A = pu__left(op), *B = pu__right(op);
+    const pu_op *A = pu__left(op),
+                *B = pu__right(op);
     pu_status status = A->params ? A->logdet_grad(A, weight * (pu_real)B->rows, grad, work) : PU_OK;
     return status || !B->params ? status : B->logdet_grad(B, weight * (pu_real)A->rows, grad + A->params, work);
 }
 
 PU_DEF pu_op pu_op_kronecker(const pu_op *left, const pu_op *right)
 {
-    pu_op op = pu__op_pair(left, right);
+    pu_op op = pu__op_pair(left, right, 0);
     pu_int a, b;
-    double inner;
+    double need;
     if (!op.aux) return pu__op_zero(0, 0, 0, NULL);
     a = pu__kron_side(left);
     b = pu__kron_side(right);
-    op.rows = op.cols = 1; /* a size that overflows is refused as such, through params */
-    op.work = PTRDIFF_MAX;
     op.flops = (double)left->cols * pu__flops(right) + (double)right->rows * pu__flops(left);
     /* scratch: three matrices, the weights of grad, and what the operands need for b or a columns; first in doubles, which
        do not overflow */
-    inner = pu__max((double)b * (double)left->work, (double)a * (double)right->work);
-    if (4 * (double)a * (double)b + inner > (double)(PTRDIFF_MAX / 2)) op.params = PU_NONE;
+    need = (double)a * (4 * (double)b + (double)right->work) + (double)b * (double)left->work;
+    if (need > (double)(PTRDIFF_MAX / 2)) op.params = PU_NONE;
     if (op.params < 0) return op;
     op.rows = left->rows * right->rows;
     op.cols = left->cols * right->cols;
     op.work = 3 * a * b + pu__most(a, b) + pu__most(b * left->work, a * right->work);
     if (left->apply && right->apply) op.apply = pu__kron_apply;
     if (left->apply_t && right->apply_t) op.apply_t = pu__kron_apply_t;
-    if (op.apply && op.apply_t && pu__has_grad(left) && pu__has_grad(right)) op.grad = pu__kron_grad;
+    if (op.apply && op.apply_t && pu__have_grads(left, right)) op.grad = pu__kron_grad;
     if (left->gram_diag && right->gram_diag) op.gram_diag = pu__kron_gram_diag;
     if (left->rows != left->cols || right->rows != right->cols) return op; /* what follows is for square operands */
     if (left->diag && right->diag) op.diag = pu__kron_diag;

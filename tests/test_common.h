@@ -422,4 +422,24 @@ PU_TEST_FN int tc_gaps_untouched(const tc_outputs *o)
     return ok;
 }
 
+/* pu_solve with its arrays as arguments. */
+PU_TEST_FN pu_status tc_pu_solve(const pu_op *A, pu_int k, const pu_real *U, pu_int ldu, pu_real *X, pu_int ldx, const pu_real *x0,
+                              const pu_real *weight, const pu_solve_options *options, const pu_backend *backend,
+                              pu_workspace *ws, pu_real *grad_A, pu_real *grad_U, pu_column *columns, pu_report *report)
+{
+    pu_solve_arrays arrays;
+    memset(&arrays, 0, sizeof arrays);
+    arrays.k = k;
+    arrays.U = U;
+    arrays.ldu = ldu;
+    arrays.X = X;
+    arrays.ldx = ldx;
+    arrays.x0 = x0;
+    arrays.weight = weight;
+    arrays.grad_A = grad_A;
+    arrays.grad_U = grad_U;
+    arrays.columns = columns;
+    return pu_solve(A, &arrays, options, backend, ws, report);
+}
+
 #endif /* TEST_COMMON_H */

@@ -3838,13 +3838,7 @@ PU__FN pu_op pu__op_diagonal(pu_int n, pu_int params, const pu_real *a)
     return op;
 }
 
-PU_DEF pu_op pu_op_diagonal(pu_int n, const pu_real *a)
-{
-    pu_op op = pu__op_diagonal(n, n, a);
-    op.aux = a; /* read by >>posterior and >>engine only */
-    return op;
-}
-
+PU_DEF pu_op pu_op_diagonal(pu_int n, const pu_real *a) { return pu__op_diagonal(n, n, a); }
 PU_DEF pu_op pu_op_identity(pu_int n) { return pu__op_diagonal(n, 0, NULL); }
 PU_DEF pu_op pu_op_scaled_identity(pu_int n, const pu_real *a) { return pu__op_diagonal(n, 1, a); }
 
@@ -7691,7 +7685,7 @@ PU__FN pu_op pu__op_of_form(const pu_op *op)
     switch (op->form) {
     case PU_FORM_MATRIX: return pu_op_dense(op->rows, op->cols, (const pu_real *)op->data);
     case PU_FORM_SYMMETRIC: return pu_op_spd(op->rows, (const pu_real *)op->data, (const pu_real *)op->aux);
-    case PU_FORM_DIAGONAL: return pu__op_diagonal(op->rows, op->params, (const pu_real *)op->data, op->params == op->rows ? (const pu_real *)op->data : NULL);
+    case PU_FORM_DIAGONAL: return pu__op_diagonal(op->rows, op->params, (const pu_real *)op->data);
     case PU_FORM_SPARSE: return pu_op_csr((const pu_csr *)op->data);
     case PU_FORM_AR: return pu_op_ar((const pu_ar *)op->data);
     case PU_FORM_STATES: return pu_op_ssm((const pu_ssm *)op->data);

@@ -1206,21 +1206,6 @@ PU_DEF pu_status pu_low_rank_factor(const pu_low_rank *a, pu_int *index);
    product costs left->cols products with right and right->rows products with left. */
 PU_DEF pu_op pu_op_kronecker(const pu_op *left, const pu_op *right);
 
-/* Symmetric Toeplitz n x n, entry (i, j) = t[|i - j|]; params = n. `factor` (2 n reals, may be NULL) receives the
-   reflection coefficients and a copy of t from pu_toeplitz_factor, to be called again whenever t changes; without it
-   there is no sample, logdet or logdet_grad. Product, factor, draw and gradient of log det: O(n^2); log det: O(n). */
-PU_DEF pu_op pu_op_toeplitz(pu_int n, const pu_real *t, const pu_real *factor);
-/* PU_E_NOT_DEFINITE when the matrix is not positive definite (index: the entry of t where it shows). */
-PU_DEF pu_status pu_toeplitz_factor(pu_int n, const pu_real *t, pu_real *factor, pu_int *index);
-
-/* Symmetric circulant n x n, entry (i, j) = c[min(l, n - l)], l = |i - j|; params = n/2 + 1, the free lags. `factor`
-   (4 (n/2 + 1) reals, may be NULL) receives from pu_circulant_factor, lag by lag: the eigenvalues, the first columns of
-   the square root and of the inverse, and a copy of c; to be called again whenever c changes; without it there is no
-   sample, logdet or logdet_grad. Product, factor and a draw: O(n^2); log det and its gradient O(n). */
-PU_DEF pu_op pu_op_circulant(pu_int n, const pu_real *c, const pu_real *factor);
-/* PU_E_NOT_DEFINITE when an eigenvalue is not positive (index: its frequency). */
-PU_DEF pu_status pu_circulant_factor(pu_int n, const pu_real *c, pu_real *factor, pu_int *index);
-
 /* Discrete Fourier transform of any length n >= 1, unitary both ways:
      X_k = n^-1/2 sum_j x_j e^(-2 pi i j k / n),   inverse: the same with e^(+2 pi i j k / n).
    Mixed radix (4, 2, 3, 5 and any odd prime up to 64); a length with a larger prime factor goes through a convolution
@@ -1265,6 +1250,48 @@ PU_DEF void pu_fourier_free(pu_fourier *f); /* as pu_fft_free */
    A frequency that was not sampled is hidden by masking both of its rows. No parameters; *f is borrowed.
    Phi' [a; b] = Re F^H (a + i b), Phi'Phi = I. Two columns share a transform: a product costs k/2 of them. */
 PU_DEF pu_op pu_op_fourier(const pu_fourier *f);
+
+/* What a Toeplitz or circulant matrix needs for products by fast Fourier transforms, and as a prior. Made by pu_toeplitz_factor or
+   pu_circulant_factor, again whenever the lags change (an operator that has it sees that, and is refused with PU_E_ARGUMENT).
+   The struct is yours. Its arrays lie in `memory`, whose size pu_toeplitz_bytes or pu_circulant_bytes tells (any alignment);
+   it must outlive the operator. Once made it is constant and may be used by several threads. */
+typedef struct {
+    pu_int n, params, size;    /* n = 0: it was refused; N, the length of the transforms */
+    int prior;                 /* as asked for */
+    int embedded;              /* 1: draws cost O(n log n), 0: O(n^2); see pu_toeplitz_factor */
+    double logdet;
+    /* private from here on */
+    pu_fft fft;                /* of length N */
+    pu_real *t;                /* params: a copy, to see that the caller changed his */
+    pu_real *kappa;            /* n: reflection coefficients of a Toeplitz prior, from 1 on */
+    pu_real *p, *q;            /* n: d log det Op = p'dOp q */
+    pu_real *roots;            /* N: square roots of lambda */
+    pu_real *lambda, *squares; /* N: spectra of the embedding, and of the embedding with its entries squared */
+} pu_lags;
+
+/* Symmetric Toeplitz n x n, entry (i, j) = t[|i - j|]; params = n; t is borrowed. factor NULL: products, gradients and gram_diag are
+   direct sums, O(n^2), and there is no sample, logdet or logdet_grad. With a factor they are O(n log n) from n = 64 on, and
+   rounded relative to the largest entry of a column. Scratch: about 20 n reals per column. */
+PU_DEF pu_op pu_op_toeplitz(pu_int n, const pu_real *t, const pu_lags *factor);
+/* prior = 0: for products only, O(n log n); any t. prior = 1: for draws and log det, too; t must be positive definite. That takes
+   the Levinson recursion, O(n^2) and once; log det is then O(1), its gradient O(n log n).
+   The matrix is embedded in a circulant one of size N, 2 n <= N <= 3 n, whose lags from n on repeat t[n-1]. Draws take N normals.
+   Where no eigenvalue of the embedding is negative (factor->embedded = 1) a draw is a product with its square root, O(n log n).
+   Otherwise it is the Levinson recursion again, O(n^2), and the last N - n normals are not used. Both have exactly the
+   covariance T. A convex decreasing t >= 0 is always embedded.
+   Statuses: PU_E_NULL; PU_E_ARGUMENT (n < 1); PU_E_OVERFLOW; PU_E_BLOCK (memory too small); PU_E_NONFINITE;
+   PU_E_NOT_DEFINITE when the matrix is not positive definite. index (may be NULL): the entry of t where it shows, else -1. */
+PU_DEF pu_status pu_toeplitz_factor(pu_lags *factor, pu_int n, const pu_real *t, int prior, void *memory, size_t bytes,
+                                    pu_int *index);
+PU_DEF pu_status pu_toeplitz_bytes(pu_int n, size_t *bytes);
+
+/* Symmetric circulant n x n, entry (i, j) = c[min(l, n - l)], l = |i - j|; params = n/2 + 1, the free lags. The rest as for a
+   Toeplitz matrix, with N = n: a draw takes n normals, and everything is O(n log n), also the factor of a prior.
+   PU_E_NOT_DEFINITE when an eigenvalue is not positive (index: its frequency). */
+PU_DEF pu_op pu_op_circulant(pu_int n, const pu_real *c, const pu_lags *factor);
+PU_DEF pu_status pu_circulant_factor(pu_lags *factor, pu_int n, const pu_real *c, int prior, void *memory, size_t bytes,
+                                     pu_int *index);
+PU_DEF pu_status pu_circulant_bytes(pu_int n, size_t *bytes);
 
 /* ---- data --------------------------------------------------------------------------------------------- */
 
@@ -7032,90 +7059,153 @@ PU_DEF pu_op pu_op_fourier(const pu_fourier *f)
    >>toeplitz   symmetric Toeplitz and circulant operators
    ------------------------------------------------------------------------------------------------ */
 
-/* ---- symmetric Toeplitz and circulant: row i is a window of n entries into a sequence s, entry (i, j) = s[n - i + j].
-   The products are direct, O(n^2), one contiguous dot per row. An FFT (length 2n, or n for the circulant) belongs into
-   pu__window_apply: the kernel s is the only thing it needs. ---- */
+/* ---- matrices that are given by their lags ----
+   Entry (i, j) is t[l], l = |i - j|. A lag beyond the last parameter goes round the circle: t[n - l].
+   Without a factor the products are direct sums. A factor takes the matrix for the upper left corner of a symmetric circulant
+   matrix C of size N, where C = F^H diag(lambda) F with the unitary transform F: a product is then two transforms.
+   N = n for a circulant. For a Toeplitz matrix N >= 2 n, and the lags from n on repeat t[n-1]. So a convex decreasing t >= 0
+   stays one, which is enough for lambda >= 0. */
 
-PU__FN void pu__toeplitz_window(pu_int n, const pu_real *t, pu_real *s) /* s: 2n */
+/* Below this size a direct sum is faster than two transforms. */
+#define PU__LAGS_SHORT 64
+
+/* The factor, or NULL. */
+PU__FN const pu_lags *pu__lags_of(const pu_op *op) { return (const pu_lags *)op->aux; }
+
+/* work (N) + i work[N ..] is replaced by its transform; the scratch follows. */
+PU__FN void pu__lags_transform(const pu_lags *f, int inverse, pu_real *work)
 {
-    pu_int i;
-    s[0] = 0; /* no row reaches it */
-    for (i = 0; i < n; i++) s[n + i] = t[i];
-    for (i = 1; i < n; i++) s[n - i] = t[i];
+    (void)pu_fft_run(&f->fft, inverse, work, work + f->size, work + 2 * f->size);
 }
 
-PU__FN void pu__circulant_window(pu_int n, const pu_real *c, pu_real *s)
+/* to = x / s with s = max |x_i|, which is returned. Two vectors share a transform: of the same size, neither loses digits to
+   the other. Where s is 0 or not finite to = 0, so that a NaN does not get into the other vector. */
+PU__FN pu_real pu__lags_load(pu_int n, const pu_real *x, pu_real *to)
 {
+    pu_real s = 0;
     pu_int i;
-    for (i = 0; i < n; i++) s[i] = c[i < n - i ? i : n - i];
-    memcpy(s + n, s, (size_t)n * sizeof *s);
+    for (i = 0; i < n; i++) {
+        pu_real size = x[i] < 0 ? -x[i] : x[i];
+        if (size > s || size != size) s = size; /* a NaN stays */
+    }
+    for (i = 0; i < n; i++)
+        to[i] = s > 0 && pu__finite(s) ? x[i] / s : 0;
+    return s;
 }
 
-PU__FN void pu__window_apply(pu_int n, const pu_real *s, pu_int k, pu_block X, pu_block Y, int add)
+/* Y = the first n rows of F^H diag(spectrum) F X, or +=. X has `length` rows, to which zeros are added. Two columns are the real
+   and the imaginary part of one transform. Scratch: 2 N + fft.work. */
+PU__FN void pu__lags_multiply(const pu_lags *f, const pu_real *spectrum, pu_int length, pu_int k, pu_block X, pu_block Y,
+                              int add, pu_real *work)
 {
-    pu_int i, j;
+    const pu_block T = pu__rows(work, f->size);
+    pu_real scale[2];
+    pu_int i, j, c, count;
+    pu__clear(f->n, k, Y, add);
+    for (j = 0; j < k; j += 2) {
+        count = pu__min(2, k - j);
+        pu__zeros(work, 2 * T.ld);
+        for (c = 0; c < count; c++)
+            scale[c] = pu__lags_load(length, pu__col(X, j + c), pu__col(T, c));
+        pu__lags_transform(f, 0, work);
+        for (i = 0; i < T.ld; i++) {
+            work[i] *= spectrum[i];
+            work[T.ld + i] *= spectrum[i];
+        }
+        pu__lags_transform(f, 1, work);
+        for (c = 0; c < count; c++)
+            pu__axpy(f->n, scale[c], pu__col(T, c), pu__col(Y, j + c));
+    }
+}
+
+/* Does the operator work by transforms? */
+PU__FN int pu__lags_fast(const pu_op *op) { return op->aux && op->rows >= PU__LAGS_SHORT; }
+
+/* Y = Op X, or +=, with the entries of Op squared when `square`. In the direct sum row i is a window of n entries into the
+   sequence of all lags: entry (i, j) = work[n - i + j]. Scratch: 2 n. */
+PU__FN pu_status pu__lags_product(const pu_op *op, int square, pu_int k, pu_block X, pu_block Y, int add, pu_real *work)
+{
+    const pu_lags *f = pu__lags_of(op);
+    pu_int i, j, n = op->rows;
+    if (pu__lags_fast(op)) {
+        pu__lags_multiply(f, square ? f->squares : f->lambda, n, k, X, Y, add, work);
+        return PU_OK;
+    }
+    for (i = 0; i < n; i++) {
+        pu_real entry = pu__entries(op)[i < op->params ? i : n - i];
+        work[n + i] = work[n - i] = square ? entry * entry : entry;
+    }
     for (i = 0; i < n; i++)
         for (j = 0; j < k; j++) {
-            pu_real v = (pu_real)pu__dot(n, NULL, s + n - i, pu__col(X, j));
-            pu__col(Y, j)[i] = add ? pu__col(Y, j)[i] + v : v;
+            pu_real *y = pu__col(Y, j) + i;
+            *y = (pu_real)pu__dot(n, NULL, work + n - i, pu__col(X, j)) + (add ? *y : 0);
         }
-}
-
-/* y_i += sum_m w_m s_im^2: the same product with the squares */
-PU__FN void pu__window_gram(pu_int n, pu_real *s, const pu_real *w, pu_real *y)
-{
-    pu_int i;
-    for (i = 0; i < 2 * n; i++) s[i] *= s[i];
-    for (i = 0; i < n; i++) y[i] += (pu_real)pu__dot(n, NULL, s + n - i, w);
-}
-
-PU__FN pu_status pu__window_diag(const pu_op *op, pu_real *y, pu_real *work)
-{
-    pu_int i;
-    (void)work;
-    for (i = 0; i < op->rows; i++) y[i] += ((const pu_real *)op->data)[0];
     return PU_OK;
 }
 
-/* finite, and the copy kept with the factor is of these very numbers */
-PU__FN pu_status pu__window_check(const pu_op *op, const pu_real *copy, pu_int *index)
+/* Y = Op X, or += */
+PU__FN pu_status pu__lags_apply(PU__APPLY_ARGS) { return pu__lags_product(op, 0, k, X, Y, add, work); }
+
+/* y_i += sum_m w_m Op_mi^2: a product with the entries squared. */
+PU__FN pu_status pu__lags_gram_diag(PU__GRAM_DIAG_ARGS)
 {
-    const pu_real *t = (const pu_real *)op->data;
-    pu_status status = pu__check_finite(op->params, t, index);
-    pu_int i;
-    for (i = 0; i < op->params && copy && !status; i++)
-        if (!(copy[i] == t[i])) { *index = i; return PU_E_ARGUMENT; } /* stale factor */
-    return status;
+    return pu__lags_product(op, 1, 1, pu__rows(w, op->rows), pu__rows(y, op->rows), 1, work);
 }
 
-PU__FN pu_status pu__toeplitz_apply(const pu_op *op, pu_int k, pu_block X, pu_block Y, int add, pu_real *work)
+/* y_i += t_0 */
+PU__FN pu_status pu__lags_diag(PU__DIAG_ARGS)
 {
-    pu__toeplitz_window(op->rows, (const pu_real *)op->data, work);
-    pu__window_apply(op->rows, work, k, X, Y, add);
+    pu_int i;
+    for (i = 0; i < op->rows; i++) y[i] += pu__entries(op)[0];
     return PU_OK;
 }
 
-/* lag sums: sum_i p_i q_{i+l} + p_{i+l} q_i */
-PU__FN pu_status pu__toeplitz_grad(const pu_op *op, pu_int k, pu_block P, pu_block Q, const pu_real *weight,
-                                   pu_real *grad, pu_real *work)
+/* t_l receives sum_i p_i q_{i+l} + p_{i+l} q_i, directly. */
+PU__FN pu_status pu__lags_grad_direct(PU__GRAD_ARGS)
 {
-    const pu_int n = op->rows;
-    pu_int j, l;
-    (void)work;
+    pu_int j, l, n = op->rows;
     for (j = 0; j < k; j++) {
-        const pu_real *p = pu__col(P, j), *q = pu__col(Q, j);
+        const pu_real *p = pu__col(P, j),
+                      *q = pu__col(Q, j);
         if (weight[j] == 0) continue;
-        grad[0] += weight[j] * (pu_real)pu__dot(n, NULL, p, q);
-        for (l = 1; l < n; l++)
-            grad[l] += weight[j] * (pu_real)(pu__dot(n - l, NULL, p, q + l) + pu__dot(n - l, NULL, p + l, q));
+        for (l = 0; l < n; l++) {
+            double sum = pu__dot(n - l, NULL, p, q + l);
+            if (l > 0) sum += pu__dot(n - l, NULL, p + l, q);
+            grad[l < op->params ? l : n - l] += weight[j] * (pu_real)sum;
+        }
     }
     return PU_OK;
 }
 
-PU__FN pu_status pu__toeplitz_gram_diag(const pu_op *op, const pu_real *w, pu_real *y, pu_real *work)
+/* The same by transforms. With z = p + i q and Z = F z the sums have the spectrum
+     conj(P_m) Q_m + P_m conj(Q_m) = Re Z_m Im Z_{N-m} + Im Z_m Re Z_{N-m},
+   which is added up over the columns before the one way back. Scratch: 3 N + fft.work. */
+PU__FN pu_status pu__lags_grad(PU__GRAD_ARGS)
 {
-    pu__toeplitz_window(op->rows, (const pu_real *)op->data, work);
-    pu__window_gram(op->rows, work, w, y);
+    const pu_lags *f = pu__lags_of(op);
+    pu_int i, j, m, N = f->size;
+    pu_real *sums = work,
+            *re = sums + N,
+            *im = re + N,
+            scale;
+    pu__zeros(sums, N);
+    for (j = 0; j < k; j++) {
+        if (weight[j] == 0) continue;
+        pu__zeros(re, 2 * N);
+        scale = weight[j] * pu__lags_load(f->n, pu__col(P, j), re);
+        scale *= pu__lags_load(f->n, pu__col(Q, j), im);
+        pu__lags_transform(f, 0, re);
+        for (i = 0; i < N; i++) {
+            m = i ? N - i : 0;
+            sums[i] += scale * (re[i] * im[m] + im[i] * re[m]);
+        }
+    }
+    pu__copy(re, sums, N);
+    pu__zeros(im, N);
+    pu__lags_transform(f, 1, re);
+    scale = pu__sqrt((pu_real)N);
+    for (i = 0; i < op->params; i++)
+        grad[i] += (i == 0 || 2 * i == N ? scale / 2 : scale) * re[i]; /* lags that occur once or twice in a row of C */
     return PU_OK;
 }
 
@@ -7124,253 +7214,250 @@ PU__FN pu_status pu__toeplitz_gram_diag(const pu_op *op, const pu_real *w, pu_re
    with phi_j in z[n - j]: the m coefficients then lie in the order of y_0 .. y_{m-1}. */
 PU__FN void pu__levinson_step(pu_int n, pu_int m, pu_real kappa, pu_real *z)
 {
-    pu_real *f = z + n - m, *b = z + n; /* b[-j], f[j] */
+    pu_real *first = z + n - m, x, y; /* phi_{m-j} = first[j] */
     pu_int j;
-    for (j = 1; 2 * j < m; j++) {
-        const pu_real x = b[-j], y = f[j];
-        b[-j] = x - kappa * y, f[j] = y - kappa * x;
+    for (j = 1; 2 * j <= m; j++) {
+        x = z[n - j];
+        y = first[j];
+        z[n - j] = x - kappa * y;
+        first[j] = y - kappa * x; /* the same place and number when 2 j = m */
     }
-    if (2 * j == m) f[j] -= kappa * f[j];
-    f[0] = kappa;
+    first[0] = kappa;
 }
 
-/* y_m = sum_j phi_j y_{m-j} + sqrt(v_m) e_m, v_m = v_{m-1} (1 - kappa_m^2): T's own Cholesky factor, a row at a time */
-PU__FN pu_status pu__toeplitz_sample(const pu_op *op, pu_int k, pu_block E, pu_block Y, pu_real *work)
+/* Draws. Through C where lambda >= 0: F = the first n rows of C^1/2. Otherwise
+     y_m = sum_j phi_j y_{m-j} + v_m^1/2 e_m,   v_m = v_{m-1} (1 - kappa_m^2),   v_0 = t_0,
+   the Cholesky factor of Op a row at a time, which uses the first n of the N normals. Scratch: n. */
+PU__FN pu_status pu__lags_sample(PU__SOLVE_ARGS)
 {
-    const pu_int n = op->rows;
-    const pu_real *kappa = (const pu_real *)op->aux;
-    pu_real root = pu__sqrt(kappa[0]);
-    pu_int j, m;
+    const pu_lags *f = pu__lags_of(op);
+    pu_real root = pu__sqrt(f->t[0]);
+    pu_int m, j, n = f->n;
+    if (f->embedded) {
+        pu__lags_multiply(f, f->roots, f->size, k, X, Y, 0, work);
+        return PU_OK;
+    }
     for (m = 0; m < n; m++) {
         if (m > 0) {
-            pu__levinson_step(n, m, kappa[m], work);
-            root *= pu__sqrt((1 - kappa[m]) * (1 + kappa[m]));
+            pu__levinson_step(n, m, f->kappa[m], work);
+            root *= pu__sqrt((1 - f->kappa[m]) * (1 + f->kappa[m]));
         }
         for (j = 0; j < k; j++) {
             pu_real *y = pu__col(Y, j);
-            y[m] = (pu_real)(pu__dot(m, NULL, work + n - m, y) + (double)root * (double)pu__col(E, j)[m]);
+            y[m] = (pu_real)(pu__dot(m, NULL, work + n - m, y) + (double)root * (double)pu__col(X, j)[m]);
         }
     }
     return PU_OK;
 }
 
-/* log v_0 + .. + log v_{n-1} = n log t_0 + sum_m (n - m) log(1 - kappa_m^2); *last: log v_{n-1} */
-PU__FN double pu__toeplitz_logs(pu_int n, const pu_real *kappa, double *last)
+/* log det Op, which the factor knows. */
+PU__FN pu_status pu__lags_logdet(PU__LOGDET_ARGS)
 {
-    double sum = (double)n * log((double)kappa[0]);
-    pu_int m;
-    *last = log((double)kappa[0]);
-    for (m = 1; m < n; m++) {
-        const double step = log((1 - (double)kappa[m]) * (1 + (double)kappa[m]));
-        sum += (double)(n - m) * step;
-        *last += step;
-    }
-    return sum;
-}
-
-PU__FN pu_status pu__toeplitz_logdet(const pu_op *op, double *value, pu_real *work)
-{
-    double last;
-    (void)work;
-    *value = pu__toeplitz_logs(op->rows, (const pu_real *)op->aux, &last);
+    *value = pu__lags_of(op)->logdet;
     return PU_OK;
 }
 
-/* d log det / d t_l = sum of T^-1 over |i - j| = l. By Gohberg and Semencul v T^-1 = L L' - H H' with lower
-   Toeplitz matrices L, H of first columns a = (1, -phi_1, ..) and (0, a_{n-1}, .., a_1), v = v_{n-1};
-   summed along a diagonal,
-     sum_i (T^-1)_{i,i+l} = (1/v) sum_j (n - l - 2j) a_j a_{j+l}. */
-PU__FN pu_status pu__toeplitz_logdet_grad(const pu_op *op, pu_real weight, pu_real *grad, pu_real *work)
+/* Its gradient is that of p'Op q, with p and q from the factor. */
+PU__FN pu_status pu__lags_logdet_grad(PU__LOGDET_GRAD_ARGS)
 {
-    const pu_int n = op->rows;
-    const pu_real *kappa = (const pu_real *)op->aux;
-    pu_real *a = work, *ja = work + n;
-    double last, scale;
-    pu_int j, l, m;
-    (void)pu__toeplitz_logs(n, kappa, &last);
-    scale = (double)weight * exp(-last);
-    for (m = 1; m < n; m++) pu__levinson_step(n, m, kappa[m], ja); /* phi_j in ja[n - j] */
-    a[0] = 1;
-    for (j = 1; j < n; j++) a[j] = -ja[n - j];
-    for (j = 0; j < n; j++) ja[j] = (pu_real)j * a[j];
-    for (l = 0; l < n; l++) {
-        double s = (double)(n - l) * pu__dot(n - l, NULL, a, a + l) - 2 * pu__dot(n - l, NULL, ja, a + l);
-        grad[l] += (pu_real)((l ? 2 : 1) * scale * s);
+    const pu_lags *f = pu__lags_of(op);
+    return op->grad(op, 1, pu__rows(f->p, f->n), pu__rows(f->q, f->n), &weight, grad, work);
+}
+
+/* The lags are finite and, where there is a factor, those that it was made of. */
+PU__FN pu_status pu__lags_check(const pu_op *op, pu_int *index)
+{
+    const pu_lags *f = pu__lags_of(op);
+    pu_status status = pu__dense_check(op, index);
+    pu_int i;
+    if (status || !f) return status;
+    for (i = 0; i < op->params; i++) {
+        *index = i;
+        if (f->t[i] != pu__entries(op)[i]) return PU_E_ARGUMENT;
     }
+    *index = -1;
     return PU_OK;
 }
 
-PU__FN pu_status pu__toeplitz_check(const pu_op *op, pu_int *index)
+/* The n x n operator with these lags. f may be NULL; a factor that was refused, or is of another matrix, makes none. */
+PU__FN pu_op pu__op_lags(pu_int n, pu_int params, const pu_real *t, const pu_lags *f)
 {
-    return pu__window_check(op, op->aux ? (const pu_real *)op->aux + op->rows : NULL, index);
-}
-
-PU_DEF pu_op pu_op_toeplitz(pu_int n, const pu_real *t, const pu_real *factor)
-{
-    pu_op op = pu__op_zero(n, n, n, t);
-    op.aux = factor, op.work = n > PTRDIFF_MAX / 2 ? PTRDIFF_MAX : n > 0 ? 2 * n : 0;
-    op.apply = op.apply_t = pu__toeplitz_apply, op.grad = pu__toeplitz_grad;
-    op.diag = pu__window_diag, op.gram_diag = pu__toeplitz_gram_diag, op.check = pu__toeplitz_check;
+    pu_op op = pu__op_zero(n, n, params, t);
+    if (f && (f->n != n || f->params != params)) return pu__op_zero(0, 0, 0, NULL);
+    op.aux = f;
+    op.apply = op.apply_t = pu__lags_apply;
+    op.grad = pu__lags_fast(&op) ? pu__lags_grad : pu__lags_grad_direct;
+    op.diag = pu__lags_diag;
+    op.gram_diag = pu__lags_gram_diag;
+    op.check = pu__lags_check;
+    op.work = 2 * pu__min(pu__most(n, 0), PTRDIFF_MAX / 2);
     op.flops = (double)n * (double)n;
-    if (factor)
-        op.sample = pu__toeplitz_sample, op.logdet = pu__toeplitz_logdet, op.logdet_grad = pu__toeplitz_logdet_grad;
+    if (!f) return op;
+    op.work = 3 * f->size + f->fft.work;
+    op.flops = pu__lags_fast(&op) ? 4 * (double)f->size * log2((double)n) : op.flops;
+    if (!f->prior) return op;
+    op.noise = f->size;
+    op.sample = pu__lags_sample;
+    op.logdet = pu__lags_logdet;
+    op.logdet_grad = pu__lags_logdet_grad;
     return op;
 }
 
-/* factor = [t_0, kappa_1 .. kappa_{n-1} | copy of t]; the second half holds the predictor until the end */
-PU_DEF pu_status pu_toeplitz_factor(pu_int n, const pu_real *t, pu_real *factor, pu_int *index)
+/* The parts of a factor: measured or, with arena->base set, placed. The scratch for making it follows `squares`. */
+PU__FN void pu__lags_layout(pu_lags *f, pu_int n, pu_int size, pu__arena *arena)
 {
-    pu_real *z;
-    double v;
-    pu_int m, at = -1;
-    pu_status status;
-    if (index) *index = -1;
-    if (!t || !factor) return PU_E_NULL;
-    if (n <= 0) return PU_E_ARGUMENT;
-    if (n > PTRDIFF_MAX / 2) return PU_E_OVERFLOW;
-    status = pu__check_finite(n, t, &at);
-    if (!status) {
-        z = factor + n, v = (double)t[0], factor[0] = t[0];
-        if (!(v > 0)) status = PU_E_NOT_DEFINITE, at = 0;
-        for (m = 1; m < n && !status; m++) { /* kappa_m = (t_m - sum_{j<m} phi_j t_{m-j}) / v_{m-1} */
-            factor[m] = (pu_real)(((double)t[m] - pu__dot(m - 1, NULL, z + n - m + 1, t + 1)) / v);
-            v *= (1 - (double)factor[m]) * (1 + (double)factor[m]);
-            if (!(v > 0 && pu__finite_double(v))) status = PU_E_NOT_DEFINITE, at = m;
-            else pu__levinson_step(n, m, factor[m], z);
-        }
-        if (!status) memcpy(factor + n, t, (size_t)n * sizeof *t);
+    memset(f, 0, sizeof *f);
+    if (arena->base) pu__fft_make(&f->fft, size, arena);
+    else (void)pu__fft_layout(&f->fft, size, arena);
+    if (arena->overflow) return;
+    f->n = n;
+    f->params = size > n ? n : n / 2 + 1;
+    f->size = size;
+    f->t = pu__reals(arena, 4 * n + 3 * size + f->fft.work, 1);
+    if (!f->t) return;
+    f->kappa = f->t + n;
+    f->p = f->kappa + n;
+    f->q = f->p + n;
+    f->roots = f->q + n;
+    f->lambda = f->roots + size;
+    f->squares = f->lambda + size;
+}
+
+/* The spectra. C is even, and so is C with its entries squared: their transforms are real, and come from one run. */
+PU__FN void pu__lags_spectra(pu_lags *f)
+{
+    pu_int i, N = f->size;
+    pu_real s, root = pu__sqrt((pu_real)N);
+    for (i = 0; i < N; i++)
+        f->lambda[i] = f->t[pu__min(pu__min(i, N - i), f->params - 1)];
+    s = pu__lags_load(N, f->lambda, f->lambda);
+    for (i = 0; i < N; i++) f->squares[i] = f->lambda[i] * f->lambda[i];
+    pu__lags_transform(f, 0, f->lambda);
+    f->embedded = 1;
+    for (i = 0; i < N; i++) {
+        f->lambda[i] *= root * s;
+        f->squares[i] *= root * s * s;
+        if (!(f->lambda[i] >= 0)) f->embedded = 0;
+        f->roots[i] = pu__sqrt(f->lambda[i]);
     }
-    if (index) *index = at;
+}
+
+/* A circulant prior: log det C = sum log lambda, and d log det C = tr(C^-1 dC), so that p = (1, 0, .., 0) and q = n times the first
+   column of C^-1, which is the inverse transform of 1 / lambda. */
+PU__FN pu_status pu__lags_circulant(pu_lags *f, pu_int *index)
+{
+    pu_int i, n = f->n;
+    for (i = 0; i < n; i++) {
+        *index = pu__min(i, n - i);
+        if (!(f->lambda[i] > 0 && pu__finite(f->lambda[i]))) return PU_E_NOT_DEFINITE;
+        f->logdet += log((double)f->lambda[i]);
+        f->q[i] = pu__sqrt((pu_real)n) / f->lambda[i];
+    }
+    *index = -1;
+    pu__zeros(f->p, n);
+    (void)pu_fft_run(&f->fft, 1, f->q, f->p, f->squares + n);
+    pu__zeros(f->p, n);
+    f->p[0] = 1;
+    return PU_OK;
+}
+
+/* A Toeplitz prior: the recursion of Durbin and Levinson, with the predictor in p,
+     kappa_m = (t_m - sum_{j<m} phi_j t_{m-j}) / v_{m-1},   v_m = v_{m-1} (1 - kappa_m^2),   log det = sum_m log v_m.
+   By Gohberg and Semencul v T^-1 = L L' - H H' with lower Toeplitz matrices L, H of first columns a = (1, -phi_1, ..) and
+   (0, a_{n-1}, .., a_1), v = v_{n-1}. Summed along a diagonal,
+     d log det / d t_l = (2 / v) sum_j (n - l - 2 j) a_j a_{j+l}   (half of it for l = 0),
+   which is the gradient of p'T q for p = a, q_j = (n - 2 j) a_j / v. */
+PU__FN pu_status pu__lags_toeplitz(pu_lags *f, pu_int *index)
+{
+    pu_int m, n = f->n;
+    double v = (double)f->t[0];
+    for (m = 0; m < n; m++) {
+        if (m > 0) {
+            f->kappa[m] = (pu_real)(((double)f->t[m] - pu__dot(m - 1, NULL, f->p + n - m + 1, f->t + 1)) / v);
+            v *= (1 - (double)f->kappa[m]) * (1 + (double)f->kappa[m]);
+            pu__levinson_step(n, m, f->kappa[m], f->p);
+        }
+        *index = m;
+        if (!(v > 0 && pu__finite_double(v))) return PU_E_NOT_DEFINITE;
+        f->logdet += log(v);
+    }
+    *index = -1;
+    f->q[0] = 1;
+    for (m = 1; m < n; m++) f->q[m] = -f->p[n - m];
+    pu__copy(f->p, f->q, n);
+    for (m = 0; m < n; m++)
+        f->q[m] = (pu_real)((double)(n - 2 * m) * (double)f->p[m] / v);
+    return PU_OK;
+}
+
+/* Bytes for the arrays of a factor. */
+PU__FN pu_status pu__lags_bytes(pu_int n, pu_int size, size_t *bytes)
+{
+    pu__arena arena = PU__ARENA;
+    pu_lags f;
+    if (!bytes) return PU_E_NULL;
+    if (n < 1) return PU_E_ARGUMENT;
+    pu__lags_layout(&f, n, size, &arena);
+    if (arena.overflow) return PU_E_OVERFLOW;
+    *bytes = pu__arena_bytes(&arena);
+    return PU_OK;
+}
+
+/* The factor of the matrix with lags t as a corner of a circulant matrix of this size; f->n = 0 where it is refused. */
+PU__FN pu_status pu__lags_factor(pu_lags *f, pu_int n, pu_int size, const pu_real *t, int prior, void *memory, size_t bytes,
+                                 pu_int *index)
+{
+    pu__arena arena = PU__ARENA;
+    pu_status status;
+    pu_int ignored;
+    if (!index) index = &ignored;
+    *index = -1;
+    if (!f || !t || !memory) return PU_E_NULL;
+    if (n < 1) return PU_E_ARGUMENT;
+    pu__lags_layout(f, n, size, &arena);
+    status = pu__fft_open(&arena, memory, bytes);
+    if (!status) status = pu__check_finite(f->params, t, index);
+    if (!status) {
+        pu__lags_layout(f, n, size, &arena);
+        f->prior = prior;
+        pu__copy(f->t, t, f->params);
+        pu__lags_spectra(f);
+        if (prior) status = size > n ? pu__lags_toeplitz(f, index) : pu__lags_circulant(f, index);
+    }
+    if (status) f->n = 0;
     return status;
 }
 
-PU__FN pu_status pu__circulant_apply(const pu_op *op, pu_int k, pu_block X, pu_block Y, int add, pu_real *work)
+/* N of a Toeplitz matrix: the smallest power of two from 2 n on, or 3/4 of it. Huge n are left to be refused. */
+PU__FN pu_int pu__lags_size(pu_int n)
 {
-    pu__circulant_window(op->rows, (const pu_real *)op->data, work);
-    pu__window_apply(op->rows, work, k, X, Y, add);
-    return PU_OK;
+    pu_int size = 4;
+    if (n > PTRDIFF_MAX / 256) return n;
+    while (size < 2 * n) size *= 2;
+    return size / 4 * 3 >= 2 * n ? size / 4 * 3 : size;
 }
 
-/* 1 for the lags that occur once per row (0, and n/2 for even n), else 2 */
-PU__FN pu_int pu__circulant_times(pu_int n, pu_int lag) { return lag == 0 || 2 * lag == n ? 1 : 2; }
+PU_DEF pu_op pu_op_toeplitz(pu_int n, const pu_real *t, const pu_lags *factor) { return pu__op_lags(n, n, t, factor); }
 
-/* lag sums around the circle: sum_i p_i q_{i+l} and, where the lag occurs twice, p_{i+l} q_i */
-PU__FN pu_status pu__circulant_grad(const pu_op *op, pu_int k, pu_block P, pu_block Q, const pu_real *weight,
-                                    pu_real *grad, pu_real *work)
+PU_DEF pu_status pu_toeplitz_bytes(pu_int n, size_t *bytes) { return pu__lags_bytes(n, pu__lags_size(n), bytes); }
+
+PU_DEF pu_status pu_toeplitz_factor(pu_lags *factor, pu_int n, const pu_real *t, int prior, void *memory, size_t bytes,
+                                    pu_int *index)
 {
-    const pu_int n = op->rows;
-    pu_int j, l;
-    (void)work;
-    for (j = 0; j < k; j++) {
-        const pu_real *p = pu__col(P, j), *q = pu__col(Q, j);
-        if (weight[j] == 0) continue;
-        for (l = 0; l < op->params; l++) {
-            double s = pu__dot(n - l, NULL, p, q + l) + pu__dot(l, NULL, p + n - l, q);
-            if (pu__circulant_times(n, l) == 2) s += pu__dot(n - l, NULL, p + l, q) + pu__dot(l, NULL, p, q + n - l);
-            grad[l] += weight[j] * (pu_real)s;
-        }
-    }
-    return PU_OK;
+    return pu__lags_factor(factor, n, pu__lags_size(n), t, prior, memory, bytes, index);
 }
 
-PU__FN pu_status pu__circulant_gram_diag(const pu_op *op, const pu_real *w, pu_real *y, pu_real *work)
+PU_DEF pu_op pu_op_circulant(pu_int n, const pu_real *c, const pu_lags *factor)
 {
-    pu__circulant_window(op->rows, (const pu_real *)op->data, work);
-    pu__window_gram(op->rows, work, w, y);
-    return PU_OK;
+    return pu__op_lags(n, n > 0 ? n / 2 + 1 : 0, c, factor);
 }
 
-/* F = Op^1/2, a circulant itself */
-PU__FN pu_status pu__circulant_sample(const pu_op *op, pu_int k, pu_block E, pu_block Y, pu_real *work)
-{
-    pu__circulant_window(op->rows, (const pu_real *)op->aux + op->params, work);
-    pu__window_apply(op->rows, work, k, E, Y, 0);
-    return PU_OK;
-}
+PU_DEF pu_status pu_circulant_bytes(pu_int n, size_t *bytes) { return pu__lags_bytes(n, n, bytes); }
 
-PU__FN pu_status pu__circulant_logdet(const pu_op *op, double *value, pu_real *work)
+PU_DEF pu_status pu_circulant_factor(pu_lags *factor, pu_int n, const pu_real *c, int prior, void *memory, size_t bytes,
+                                     pu_int *index)
 {
-    const pu_real *eigen = (const pu_real *)op->aux;
-    pu_int l;
-    (void)work;
-    *value = 0;
-    for (l = 0; l < op->params; l++) *value += (double)pu__circulant_times(op->rows, l) * log((double)eigen[l]);
-    return PU_OK;
-}
-
-/* the entry of Op^-1 at lag l, as often as it occurs */
-PU__FN pu_status pu__circulant_logdet_grad(const pu_op *op, pu_real weight, pu_real *grad, pu_real *work)
-{
-    const pu_real *inverse = (const pu_real *)op->aux + 2 * op->params;
-    pu_int l;
-    (void)work;
-    for (l = 0; l < op->params; l++)
-        grad[l] += weight * (pu_real)(op->rows * pu__circulant_times(op->rows, l)) * inverse[l];
-    return PU_OK;
-}
-
-PU__FN pu_status pu__circulant_check(const pu_op *op, pu_int *index)
-{
-    return pu__window_check(op, op->aux ? (const pu_real *)op->aux + 3 * op->params : NULL, index);
-}
-
-PU_DEF pu_op pu_op_circulant(pu_int n, const pu_real *c, const pu_real *factor)
-{
-    pu_op op = pu__op_zero(n, n, n > 0 ? n / 2 + 1 : 0, c);
-    op.aux = factor, op.work = n > PTRDIFF_MAX / 2 ? PTRDIFF_MAX : n > 0 ? 2 * n : 0;
-    op.apply = op.apply_t = pu__circulant_apply, op.grad = pu__circulant_grad;
-    op.diag = pu__window_diag, op.gram_diag = pu__circulant_gram_diag, op.check = pu__circulant_check;
-    op.flops = (double)n * (double)n;
-    if (factor)
-        op.sample = pu__circulant_sample, op.logdet = pu__circulant_logdet, op.logdet_grad = pu__circulant_logdet_grad;
-    return op;
-}
-
-/* out_f = scale sum_l times_l x_l cos(2 pi f l / n): the DFT of an even sequence given by its lags, or with scale = 1/n
-   the inverse. cosine: n/2 + 1 values of cos(2 pi j / n). */
-PU__FN void pu__circulant_dft(pu_int n, const pu_real *cosine, const pu_real *x, double scale, pu_real *out)
-{
-    const pu_int half = n / 2 + 1;
-    pu_int f, l, at;
-    for (f = 0; f < half; f++) {
-        double s = 0;
-        for (l = 0, at = 0; l < half; l++) {
-            s += (double)pu__circulant_times(n, l) * ((double)x[l] * (double)cosine[at < n - at ? at : n - at]);
-            at = at < n - f ? at + f : at - (n - f); /* f l mod n */
-        }
-        out[f] = (pu_real)(scale * s);
-    }
-}
-
-/* factor = [eigenvalues | lags of the root | lags of the inverse | copy of c]; the last part holds the cosines, and the
-   two before it what is to be transformed */
-PU_DEF pu_status pu_circulant_factor(pu_int n, const pu_real *c, pu_real *factor, pu_int *index)
-{
-    pu_real *eigen, *root, *inverse, *copy;
-    pu_int l, half, at = -1;
-    pu_status status;
-    if (index) *index = -1;
-    if (!c || !factor) return PU_E_NULL;
-    if (n <= 0) return PU_E_ARGUMENT;
-    if (n > PTRDIFF_MAX / 4) return PU_E_OVERFLOW;
-    half = n / 2 + 1;
-    eigen = factor, root = factor + half, inverse = factor + 2 * half, copy = factor + 3 * half;
-    status = pu__check_finite(half, c, &at);
-    if (!status) {
-        for (l = 0; l < half; l++) copy[l] = (pu_real)cos(6.283185307179586477 * (double)l / (double)n);
-        pu__circulant_dft(n, copy, c, 1, eigen);
-        for (l = 0; l < half && !status; l++)
-            if (!(eigen[l] > 0 && pu__finite(eigen[l]))) status = PU_E_NOT_DEFINITE, at = l;
-        for (l = 0; l < half && !status; l++) inverse[l] = pu__sqrt(eigen[l]);
-        if (!status) pu__circulant_dft(n, copy, inverse, 1 / (double)n, root);
-        /* 1/lambda takes the place of lambda for one transform: there is no other room */
-        for (l = 0; l < half && !status; l++) eigen[l] = 1 / eigen[l];
-        if (!status) pu__circulant_dft(n, copy, eigen, 1 / (double)n, inverse);
-        if (!status) pu__circulant_dft(n, copy, c, 1, eigen);
-        if (!status) memcpy(copy, c, (size_t)half * sizeof *c);
-    }
-    if (index) *index = at;
-    return status;
+    return pu__lags_factor(factor, n, n, c, prior, memory, bytes, index);
 }
 
 /* ------------------------------------------------------------------------------------------------

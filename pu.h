@@ -3323,8 +3323,13 @@ PU__FN void pu__band_inverse(pu_int n, pu_int p, const double *a, const double *
    >>operator   dense, symmetric positive definite, diagonal, products and sums
    ------------------------------------------------------------------------------------------------ */
 
-/* Parameter lists of the functions of a pu_op, named as in its declaration. `work` is for those that need scratch. Of `sample`
-   X holds the normals E. */
+/* Parameter lists of the functions of a pu_op, with the names and meanings that its declaration
+   gives them:
+     apply, apply_t   Y = Op X or Op'X, added to Y when `add` is nonzero
+     grad             grad += sum_j weight_j d/dtheta p_j'Op q_j
+     solve, sample    Y = Op^-1 X; Y = F X with F F' = Op, where X holds the normals (E in the declaration)
+   `work` is scratch of k * op->work reals (one column's for the functions without k), which not all
+   of them use. */
 #define PU__APPLY_ARGS const pu_op *op, pu_int k, pu_block X, pu_block Y, int add, PU_UNUSED pu_real *work
 #define PU__GRAD_ARGS                                                                                       \
     const pu_op *op, pu_int k, pu_block P, pu_block Q, const pu_real *weight, pu_real *grad, PU_UNUSED pu_real *work
@@ -3334,8 +3339,9 @@ PU__FN void pu__band_inverse(pu_int n, pu_int p, const double *a, const double *
 #define PU__LOGDET_ARGS const pu_op *op, double *value, PU_UNUSED pu_real *work
 #define PU__LOGDET_GRAD_ARGS const pu_op *op, pu_real weight, pu_real *grad, PU_UNUSED pu_real *work
 
-/* An operator without functions. Built-in ones are symmetric unless their constructor lowers `trusted`. A size below 1
-   makes every call refuse the operator; params = PU_NONE makes it refuse with PU_E_OVERFLOW. */
+/* An operator without functions, where every constructor begins. It counts as symmetric: one that
+   need not be so lowers `trusted`. Sizes below 1 make every call refuse the operator. params =
+   PU_NONE makes the call say PU_E_OVERFLOW. */
 PU__FN pu_op pu__op_zero(pu_int rows, pu_int cols, pu_int params, const void *data)
 {
     pu_op op;
@@ -3348,17 +3354,19 @@ PU__FN pu_op pu__op_zero(pu_int rows, pu_int cols, pu_int params, const void *da
     return op;
 }
 
-/* The parameters of an operator whose `data` are its parameters. */
+/* `data` of an operator whose parameters are what it points at: matrices, diagonals, lags. */
 PU__FN const pu_real *pu__entries(const pu_op *op) { return (const pu_real *)op->data; }
 
 /* ---- dense: row-major, so that rows are contiguous ----
    Up to PU__ROWS rows go through the columns together, but every column's own sums run in the same order as alone.
    All functions read data, rows and cols only. They serve every operator whose form is PU_FORM_MATRIX. */
 
-/* The matrix is the operator's only parameter, so that the kernels below may take the place of its functions. */
+/* Is the operator its matrix and nothing else? Then the library may call the functions below in the
+   place of the operator's own, and may read the matrix at op->data. */
 PU__FN int pu__plain(const pu_op *op) { return op->form == PU_FORM_MATRIX && op->params == op->rows * op->cols; }
 
-/* Addresses of rows m, m + 1, .. of the list rows[0 .. n-1] (NULL: of all rows); returns how many, at most PU__ROWS. */
+/* Addresses of entries m, m + 1, .. of a list of n rows, at most PU__ROWS of them; returns how
+   many. rows NULL: the list of all rows. */
 PU__FN pu_int pu__dense_some(const pu_op *op, pu_int n, const pu_int *rows, pu_int m, const pu_real **address)
 {
     pu_int i, some = pu__min(PU__ROWS, n - m);
@@ -3367,16 +3375,17 @@ PU__FN pu_int pu__dense_some(const pu_op *op, pu_int n, const pu_int *rows, pu_i
     return some;
 }
 
-/* The block without its first rows. */
+/* The block without its first `row` rows. */
 PU__FN pu_block pu__below(pu_block b, pu_int row)
 {
     b.at += row;
     return b;
 }
 
-/* Y = A X or Y += A X for the n listed rows of A; Y has n rows. */
-PU__FN pu_status pu__dense_apply_rows(const pu_op *op, pu_int n, const pu_int *rows, pu_int k, pu_block X, pu_block Y, int add,
-                                      pu_real *work)
+/* Y = A X, or +=, for the n listed rows of A (rows NULL: the first n).
+   X: cols x k, Y: n x k. */
+PU__FN pu_status pu__dense_apply_rows(const pu_op *op, pu_int n, const pu_int *rows, pu_int k, pu_block X, pu_block Y,
+                                      int add, pu_real *work)
 {
     const pu_real *address[PU__ROWS];
     pu_int m, some;
@@ -3388,8 +3397,9 @@ PU__FN pu_status pu__dense_apply_rows(const pu_op *op, pu_int n, const pu_int *r
     return PU_OK;
 }
 
-/* T = A X, Y += A'(w o T) for the n listed rows of A in one sweep, so that each row is read from memory once. X.at NULL: T is
-   given. w may be NULL: ones. */
+/* T = A X, Y += A'(w o T) for the n listed rows of A in one sweep, so that each row is read from
+   memory once. X: cols x k, or X.at NULL: T is given. w: n, or NULL for ones. T: n x k, Y: cols x
+   k. */
 PU__FN void pu__dense_gram_rows(const pu_op *op, pu_int n, const pu_int *rows, const pu_real *w, pu_int k, pu_block X,
                                 pu_block T, pu_block Y)
 {
@@ -3404,7 +3414,8 @@ PU__FN void pu__dense_gram_rows(const pu_op *op, pu_int n, const pu_int *rows, c
     }
 }
 
-/* Y = A'X or Y += A'X for the n listed rows of A; X has n rows. */
+/* Y = A'X, or +=, for the n listed rows of A.
+   X: n x k, Y: cols x k. */
 PU__FN pu_status pu__dense_apply_rows_t(const pu_op *op, pu_int n, const pu_int *rows, pu_int k, pu_block X, pu_block Y,
                                         int add, pu_real *work)
 {
@@ -3414,7 +3425,9 @@ PU__FN pu_status pu__dense_apply_rows_t(const pu_op *op, pu_int n, const pu_int 
     return PU_OK;
 }
 
-/* grad += sum_j weight_j p_j q_j' for the n listed rows; P has n rows. Tiles of 4 rows, PU__SUM columns at a time. */
+/* grad += sum_j weight_j p_j q_j' in the n listed rows, of which P has the entries.
+   P: n x k, Q: cols x k, grad: rows x cols. Tiles of 4 rows; PU__SUM columns at a time, because a
+   sum of more terms in pu_real would lose digits. */
 PU__FN pu_status pu__dense_grad_rows(const pu_op *op, pu_int n, const pu_int *rows, pu_int k, pu_block P, pu_block Q,
                                      const pu_real *weight, pu_real *grad, pu_real *work)
 {
@@ -3427,6 +3440,7 @@ PU__FN pu_status pu__dense_grad_rows(const pu_op *op, pu_int n, const pu_int *ro
         for (i = 0; i < terms; i++)
             q[i] = pu__col(Q, j + i);
         for (m = 0; m < n; m += 4) {
+            /* factors_ir = weight_i p_i[row r] */
             for (r = 0; r < 4; r++) {
                 pu_int row = pu__min(m + r, n - 1); /* a missing row repeats the last one, which pu__tiles allows */
                 to[r] = grad + (rows ? rows[row] : row) * op->cols;
@@ -3439,9 +3453,10 @@ PU__FN pu_status pu__dense_grad_rows(const pu_op *op, pu_int n, const pu_int *ro
     return PU_OK;
 }
 
-/* C (m x n, row-major) = A B, or += A B, with inner dimension `depth`, by BLAS. Returns 0 where that is not to be had: without
-   PU_USE_CBLAS, and for sizes that do not fit its integers. Lists of rows stay with the code above, because gathering the
-   rows costs more than gemm gains. So do fewer than PU__GEMM_COLUMNS columns, where reading the matrix is most of the work. */
+/* C (m x n, row-major) = A B, or += A B, with inner dimension `depth`, by BLAS. Returns 0 where
+   that is not to be had: without PU_USE_CBLAS, and for sizes that do not fit its integers. Lists of
+   rows stay with the code above, because gathering the rows costs more than gemm gains. So do fewer
+   than PU__GEMM_COLUMNS columns, where reading the matrix is most of the work. */
 #define PU__GEMM_COLUMNS 8
 #ifdef PU_USE_CBLAS
 PU__FN int pu__gemm(pu_int m, pu_int n, pu_int depth, pu__matrix A, pu__matrix B, int add, pu_real *C, pu_int ld)
@@ -3460,15 +3475,16 @@ PU__FN int pu__gemm(pu_int m, pu_int n, pu_int depth, pu__matrix A, pu__matrix B
 #else
     cblas_dgemm
 #endif
-        (CblasRowMajor, turn_a ? CblasTrans : CblasNoTrans, turn_b ? CblasTrans : CblasNoTrans, (int)m, (int)n, (int)depth, 1,
-         A.at, (int)lda, B.at, (int)ldb, add ? 1 : 0, C, (int)ld);
+        (CblasRowMajor, turn_a ? CblasTrans : CblasNoTrans, turn_b ? CblasTrans : CblasNoTrans, (int)m, (int)n,
+         (int)depth, 1, A.at, (int)lda, B.at, (int)ldb, add ? 1 : 0, C, (int)ld);
     return 1;
 }
 #else
 #define pu__gemm(m, n, depth, A, B, add, C, ld) 0
 #endif
 
-/* Y = A X or Y += A X, all rows. To gemm a block of columns is the row-major matrix Y' = X'A'. */
+/* Y = A X, or +=, all rows. To BLAS a block of columns is a row-major matrix with one row per
+   column: Y' = X'A'. */
 PU__FN pu_status pu__dense_apply(PU__APPLY_ARGS)
 {
     if (k >= PU__GEMM_COLUMNS && pu__gemm(k, op->rows, op->cols, pu__mat(X.at, X.ld, 1),
@@ -3477,7 +3493,7 @@ PU__FN pu_status pu__dense_apply(PU__APPLY_ARGS)
     return pu__dense_apply_rows(op, op->rows, NULL, k, X, Y, add, work);
 }
 
-/* Y = A'X or Y += A'X, all rows. */
+/* Y = A'X, or +=, all rows; to BLAS Y' = X'A. */
 PU__FN pu_status pu__dense_apply_t(PU__APPLY_ARGS)
 {
     if (k >= PU__GEMM_COLUMNS && pu__gemm(k, op->cols, op->rows, pu__mat(X.at, X.ld, 1),
@@ -3486,7 +3502,8 @@ PU__FN pu_status pu__dense_apply_t(PU__APPLY_ARGS)
     return pu__dense_apply_rows_t(op, op->rows, NULL, k, X, Y, add, work);
 }
 
-/* grad += P diag(weight) Q', all rows. Only gemm needs scratch: it knows no weights, so work = Q diag(weight). */
+/* grad += P diag(weight) Q', all rows. BLAS knows no weights: Q diag(weight) goes into the scratch
+   first, which pu_op_dense asks for only when there is BLAS. */
 PU__FN pu_status pu__dense_grad(PU__GRAD_ARGS)
 {
     pu_int cols = op->cols;
@@ -3501,7 +3518,7 @@ PU__FN pu_status pu__dense_grad(PU__GRAD_ARGS)
     return pu__dense_grad_rows(op, op->rows, NULL, k, P, Q, weight, grad, work);
 }
 
-/* y_i += A_ii */
+/* y_i += A_ii of a square matrix. */
 PU__FN pu_status pu__dense_diag(PU__DIAG_ARGS)
 {
     pu_int i;
@@ -3510,7 +3527,7 @@ PU__FN pu_status pu__dense_diag(PU__DIAG_ARGS)
     return PU_OK;
 }
 
-/* y_d += sum_m w_m A_md^2; rows of weight zero are not read. */
+/* y_d += sum_m w_m A_md^2. Rows of weight zero (unobserved entries) are not read. */
 PU__FN pu_status pu__dense_gram_diag(PU__GRAM_DIAG_ARGS)
 {
     pu_int m, d;
@@ -3523,13 +3540,16 @@ PU__FN pu_status pu__dense_gram_diag(PU__GRAM_DIAG_ARGS)
     return PU_OK;
 }
 
-/* All parameters are finite. Fits every operator whose data are its parameters, also one without any. */
+/* All parameters are finite; *index: the first that is not, else -1. For every operator whose data
+   are its parameters, also for one without any (then data may be NULL). */
 PU__FN pu_status pu__dense_check(const pu_op *op, pu_int *index)
 {
     *index = -1;
     return op->params ? pu__check_finite(op->params, pu__entries(op), index) : PU_OK;
 }
 
+/* See the declaration, as for all public functions. A matrix with more entries than fit a pu_int
+   has params = PU_NONE. */
 PU_DEF pu_op pu_op_dense(pu_int rows, pu_int cols, const pu_real *a)
 {
     pu_op op = pu__op_zero(rows, cols, 0, a);
@@ -3551,12 +3571,14 @@ PU_DEF pu_op pu_op_dense(pu_int rows, pu_int cols, const pu_real *a)
     return op;
 }
 
-/* ---- symmetric positive definite: data = A, aux = its lower Cholesky factor L (n x n) or NULL ---- */
+/* ---- symmetric positive definite: A = L L' ----
+   data = A, both triangles. aux = L, lower, n x n, zeros above the diagonal; or NULL, and then the
+   functions that need L are missing. */
 
-/* The lower Cholesky factor, n x n. */
+/* L, or NULL. */
 PU__FN const pu_real *pu__spd_factor(const pu_op *op) { return (const pu_real *)op->aux; }
 
-/* grad += sum_j weight_j (p_j q_j' + q_j p_j') / 2, row by row. */
+/* grad += sum_j weight_j (p_j q_j' + q_j p_j') / 2: the gradient of p'A q among symmetric matrices. */
 PU__FN pu_status pu__spd_grad(PU__GRAD_ARGS)
 {
     pu_int n = op->rows;
@@ -3572,7 +3594,7 @@ PU__FN pu_status pu__spd_grad(PU__GRAD_ARGS)
     return PU_OK;
 }
 
-/* Y = L E */
+/* Y = L X: draws, since L L' = A. */
 PU__FN pu_status pu__spd_sample(PU__SOLVE_ARGS)
 {
     pu_int i, j;
@@ -3582,7 +3604,7 @@ PU__FN pu_status pu__spd_sample(PU__SOLVE_ARGS)
     return PU_OK;
 }
 
-/* Y = L'^-1 L^-1 X */
+/* Y = L'^-1 L^-1 X. Few columns are solved one by one, many together by blocks of the triangle. */
 PU__FN pu_status pu__spd_solve(PU__SOLVE_ARGS)
 {
     const pu_real *L = pu__spd_factor(op);
@@ -3623,13 +3645,16 @@ PU__FN pu_status pu__spd_logdet_grad(PU__LOGDET_GRAD_ARGS)
     return PU_OK;
 }
 
-/* Is row i (`length` entries) of a Cholesky factor of the matrix with this diagonal entry? Else the factor is stale. */
+/* Row i of a Cholesky factor L, `length` = i + 1 entries, must have the square of its norm on the
+   diagonal of L L'. Otherwise the factor is not one of this n x n matrix: it is stale. */
 PU__FN int pu__factor_fits(pu_int n, pu_int length, const pu_real *row, double diagonal)
 {
     return fabs(pu__dot(length, NULL, row, row) - diagonal) <= 100 * (double)PU__EPS * (double)n * diagonal;
 }
 
-/* A is finite and symmetric to rounding, its diagonal positive and, where there is a factor, the diagonal of L L'. */
+/* What is wrong with A, and in which entry (*index): PU_E_NONFINITE, PU_E_NOT_DEFINITE (a diagonal
+   entry is not positive), PU_E_NOT_SYMMETRIC (beyond rounding), PU_E_ARGUMENT (the factor is stale,
+   as seen on the diagonal). */
 PU__FN pu_status pu__spd_check(const pu_op *op, pu_int *index)
 {
     pu_int n = op->rows;
@@ -3640,13 +3665,13 @@ PU__FN pu_status pu__spd_check(const pu_op *op, pu_int *index)
     if (status) return status;
     for (i = 0; i < n; i++) {
         const pu_real *row = a + i * n;
-        const double diagonal = (double)row[i];
+        double diagonal = (double)row[i];
         *index = i * n + i;
         if (!(diagonal > 0)) return PU_E_NOT_DEFINITE;
         if (L && !pu__factor_fits(n, i + 1, L + i * n, diagonal))
             return PU_E_ARGUMENT;
         for (j = 0; j < i; j++) {
-            const double difference = fabs((double)row[j] - (double)a[j * n + i]);
+            double difference = fabs((double)row[j] - (double)a[j * n + i]);
             *index = i * n + j;
             if (difference > 100 * (double)PU__EPS * sqrt(diagonal * (double)a[j * n + j]))
                 return PU_E_NOT_SYMMETRIC;
@@ -3656,6 +3681,7 @@ PU__FN pu_status pu__spd_check(const pu_op *op, pu_int *index)
     return PU_OK;
 }
 
+/* The functions of a dense matrix, except for those that know of the symmetry. */
 PU_DEF pu_op pu_op_spd(pu_int n, const pu_real *a, const pu_real *factor)
 {
     pu_op op = pu_op_dense(n, n, a);
@@ -3675,9 +3701,10 @@ PU_DEF pu_op pu_op_spd(pu_int n, const pu_real *a, const pu_real *factor)
     return op;
 }
 
+/* Checks A, copies its lower triangle and factors the copy in place. */
 PU_DEF pu_status pu_op_spd_factor(pu_int n, const pu_real *a, pu_real *factor, pu_int *index)
 {
-    const pu_op op = pu_op_spd(n, a, NULL);
+    pu_op op = pu_op_spd(n, a, NULL);
     pu_int ignored, i;
     pu_status status;
     if (!index) index = &ignored;
@@ -3698,7 +3725,7 @@ PU_DEF pu_status pu_op_spd_factor(pu_int n, const pu_real *a, pu_real *factor, p
 /* ---- diagonal, identity, scaled identity: params = n entries, none (ones) or one (all equal) ----
    Of any operator of PU_FORM_DIAGONAL the functions read rows, params and data. */
 
-/* Does every row have a parameter of its own? */
+/* Does every row have a parameter of its own? The alternatives are one for all rows, and none. */
 PU__FN int pu__diagonal_full(const pu_op *op) { return op->params == op->rows; }
 
 /* Entry i of the diagonal. */
@@ -3707,7 +3734,7 @@ PU__FN pu_real pu__diagonal_at(const pu_op *op, pu_int i)
     return op->params ? pu__entries(op)[pu__diagonal_full(op) ? i : 0] : 1;
 }
 
-/* Y = diag(a) X or Y += diag(a) X in loops that can be vectorised. */
+/* Y = diag(a) X, or +=. One loop for each case, so that each can be vectorised. */
 PU__FN pu_status pu__diagonal_apply(PU__APPLY_ARGS)
 {
     const pu_real *a = pu__entries(op),
@@ -3756,7 +3783,7 @@ PU__FN pu_status pu__diagonal_gram_diag(PU__GRAM_DIAG_ARGS)
 {
     pu_int i;
     for (i = 0; i < op->rows; i++) {
-        const pu_real a = pu__diagonal_at(op, i);
+        pu_real a = pu__diagonal_at(op, i);
         y[i] += w[i] * (a * a);
     }
     return PU_OK;
@@ -3767,7 +3794,7 @@ PU__FN pu_status pu__diagonal_sample(PU__SOLVE_ARGS)
 {
     pu_int i, j;
     for (i = 0; i < op->rows; i++) {
-        const pu_real root = pu__sqrt(pu__diagonal_at(op, i));
+        pu_real root = pu__sqrt(pu__diagonal_at(op, i));
         for (j = 0; j < k; j++)
             pu__col(Y, j)[i] = root * pu__col(X, j)[i];
     }
@@ -3803,7 +3830,7 @@ PU__FN pu_status pu__diagonal_logdet_grad(PU__LOGDET_GRAD_ARGS)
     return PU_OK;
 }
 
-/* B += diag(a), stored as a band matrix with `width` + 1 entries per row. */
+/* B += diag(a). B is a band matrix with `width` + 1 entries per row, the diagonal one first. */
 PU__FN pu_status pu__diagonal_band_add(const pu_op *op, pu_int width, double *B)
 {
     pu_int i;
@@ -3812,7 +3839,8 @@ PU__FN pu_status pu__diagonal_band_add(const pu_op *op, pu_int width, double *B)
     return PU_OK;
 }
 
-/* grad_i += weight S_ii; a single parameter receives the sum, taken in double. */
+/* grad_i += weight S_ii, the gradient of tr(diag(a) S), S stored like B. A single parameter
+   receives the sum, taken in double. */
 PU__FN pu_status pu__diagonal_band_grad(const pu_op *op, pu_int width, const double *S, double weight, pu_real *grad)
 {
     const int full = pu__diagonal_full(op);
@@ -3835,7 +3863,7 @@ PU__FN pu_int pu__diagonal_row(const pu_op *op, pu_int m, pu_int *first, pu_real
     return 1;
 }
 
-/* Gradient of g a_m. */
+/* The gradient of *g a_m. */
 PU__FN pu_status pu__diagonal_row_grad(const pu_op *op, pu_int m, const double *g, pu_real *grad)
 {
     if (op->params)
@@ -3843,7 +3871,7 @@ PU__FN pu_status pu__diagonal_row_grad(const pu_op *op, pu_int m, const double *
     return PU_OK;
 }
 
-/* The diagonal with `params` parameters a: n, 1 or 0. */
+/* The diagonal operator with `params` parameters a: n, 1 or 0 (then a may be NULL). */
 PU__FN pu_op pu__op_diagonal(pu_int n, pu_int params, const pu_real *a)
 {
     pu_op op = pu__op_zero(n, n, params, a);
@@ -3865,16 +3893,20 @@ PU__FN pu_op pu__op_diagonal(pu_int n, pu_int params, const pu_real *a)
     return op;
 }
 
+/* The three kinds of diagonals differ in the number of parameters only. */
 PU_DEF pu_op pu_op_diagonal(pu_int n, const pu_real *a) { return pu__op_diagonal(n, n, a); }
 PU_DEF pu_op pu_op_identity(pu_int n) { return pu__op_diagonal(n, 0, NULL); }
 PU_DEF pu_op pu_op_scaled_identity(pu_int n, const pu_real *a) { return pu__op_diagonal(n, 1, a); }
 
-/* ---- products and sums of two operators: data = left, aux = right, parameters [left | right] ---- */
+/* ---- products and sums of two operators L and R ----
+   data = L, aux = R, both borrowed; parameters [L | R]. A function is there where both operands have
+   what it needs. The scratch begins with the intermediate block; the rest of it goes to the operands. */
 
+/* The operands. */
 PU__FN const pu_op *pu__left(const pu_op *op) { return (const pu_op *)op->data; }
 PU__FN const pu_op *pu__right(const pu_op *op) { return (const pu_op *)op->aux; }
 
-/* Normals that a draw consumes. */
+/* Normals that a draw of this operator consumes. */
 PU__FN pu_int pu__noise(const pu_op *op) { return op->noise > 0 ? op->noise : op->rows; }
 
 /* A packed n x k block at the start of the scratch; *work moves behind it. */
@@ -3885,7 +3917,7 @@ PU__FN pu_block pu__scratch(pu_real **work, pu_int n, pu_int k)
     return b;
 }
 
-/* Y = L (R X), or += */
+/* Y = L (R X), or +=; R X takes R->rows reals of scratch per column. */
 PU__FN pu_status pu__product_apply(PU__APPLY_ARGS)
 {
     const pu_op *L = pu__left(op),
@@ -3905,13 +3937,14 @@ PU__FN pu_status pu__product_apply_t(PU__APPLY_ARGS)
     return status ? status : R->apply_t(R, k, T, Y, add, work);
 }
 
-/* p'L R q: p'L (R q) for the parameters of L, (L'p)'R q for those of R. */
+/* The gradient of p'L R q: of p'L (R q) in the parameters of L, of (L'p)'R q in those of R. */
 PU__FN pu_status pu__product_grad(PU__GRAD_ARGS)
 {
     const pu_op *L = pu__left(op),
                 *R = pu__right(op);
     pu_block T = pu__scratch(&work, R->rows, k);
     pu_status status = PU_OK;
+    /* T = R q for the left gradient, then T = L'p for the right one */
     if (L->params) {
         status = R->apply(R, k, Q, T, 0, work);
         if (!status)
@@ -3925,7 +3958,8 @@ PU__FN pu_status pu__product_grad(PU__GRAD_ARGS)
     return status;
 }
 
-/* The checks of both operands; an index counts through the parameters [left | right]. */
+/* The checks of both operands. *index counts through the parameters [L | R]; -1 where no parameter
+   is at fault. */
 PU__FN pu_status pu__pair_check(const pu_op *op, pu_int *index)
 {
     const pu_op *L = pu__left(op),
@@ -3957,7 +3991,7 @@ PU__FN pu_status pu__sum_apply_t(PU__APPLY_ARGS)
     return status ? status : R->apply_t(R, k, X, Y, 1, work);
 }
 
-/* p'L q + p'R q: each operand's own gradient. */
+/* The gradient of p'L q + p'R q: each operand's own. */
 PU__FN pu_status pu__sum_grad(PU__GRAD_ARGS)
 {
     const pu_op *L = pu__left(op),
@@ -3973,7 +4007,8 @@ PU__FN pu_status pu__sum_diag(PU__DIAG_ARGS)
     return status ? status : pu__right(op)->diag(pu__right(op), y, work);
 }
 
-/* F = [F_L | F_R]: independent draws of the two operands add up. */
+/* F = [F_L | F_R]: independent draws of the two operands add up. The normals of R follow those of L
+   in each column. */
 PU__FN pu_status pu__sum_sample(PU__SOLVE_ARGS)
 {
     const pu_op *L = pu__left(op),
@@ -3989,7 +4024,7 @@ PU__FN pu_status pu__sum_sample(PU__SOLVE_ARGS)
     return PU_OK;
 }
 
-/* Multiplications of a product with one column. */
+/* Multiplications of a product with one column, for the planner. */
 PU__FN double pu__flops(const pu_op *op)
 {
     return op->flops > 0 ? op->flops : (double)op->params + (double)op->rows + (double)op->cols;
@@ -4007,9 +4042,9 @@ PU__FN int pu__have_grads(const pu_op *left, const pu_op *right)
     return (!left->params || left->grad) && (!right->params || right->grad);
 }
 
-/* What holds for products, sums and Kronecker products alike. No fact about one operand (form, band, the row functions) is one
-   about the pair. Scratch per column: `extra` reals, then what either operand needs. aux is NULL when the operands are of no
-   use. */
+/* What holds for products, sums and Kronecker products alike. No fact about one operand (form,
+   band, the row functions) is one about the pair. Scratch per column: `extra` reals, then what
+   either operand needs. aux is NULL when the operands are of no use. */
 PU__FN pu_op pu__op_pair(const pu_op *left, const pu_op *right, pu_int extra)
 {
     pu_op op = pu__op_zero(0, 0, PU_NONE, left);
@@ -4027,6 +4062,7 @@ PU__FN pu_op pu__op_pair(const pu_op *left, const pu_op *right, pu_int extra)
     return op;
 }
 
+/* Sizes that do not fit give an operator of size 0, which every call refuses. */
 PU_DEF pu_op pu_op_product(const pu_op *left, const pu_op *right)
 {
     pu_op op = pu__op_pair(left, right, right ? right->rows : 0);
@@ -4039,6 +4075,7 @@ PU_DEF pu_op pu_op_product(const pu_op *left, const pu_op *right)
     return op;
 }
 
+/* The same. There is no log det of a sum. */
 PU_DEF pu_op pu_op_sum(const pu_op *left, const pu_op *right)
 {
     pu_op op = pu__op_pair(left, right, left ? left->rows : 0);
@@ -4060,21 +4097,25 @@ PU_DEF pu_op pu_op_sum(const pu_op *left, const pu_op *right)
    ------------------------------------------------------------------------------------------------ */
 
 /* ---- sparse matrix, compressed rows ----
-   PU__CSR_WIDE columns at a time are interleaved in the scratch (cols reals per column): a stored entry then touches one
-   cache line instead of four and feeds one vector instruction. A last group of two or three columns is filled up with zeros.
-   Fewer than PU__CSR_WIDE columns in all have no room for that and are taken one by one. */
+   PU__CSR_WIDE columns at a time are interleaved in the scratch (cols reals per column). A stored entry
+   then touches one cache line instead of four and feeds one vector instruction. A last group of two or
+   three columns is filled up with zeros. Fewer than PU__CSR_WIDE columns in all have no room for that
+   and are taken one by one. */
 
 #define PU__CSR_WIDE 4
 
-/* The stored entries of one row: value[i] in column index[i]; the first of them is parameter `first`. */
+/* The stored entries of one row: value[i] in column index[i], i < count. Entry 0 is parameter
+   `first` of the operator. */
 typedef struct {
     pu_int count, first;
     const pu_int *index;
     const pu_real *value;
 } pu__csr_entries;
 
+/* The matrix behind an operator. */
 PU__FN const pu_csr *pu__csr_of(const pu_op *op) { return (const pu_csr *)op->data; }
 
+/* Row m of the matrix. */
 PU__FN pu__csr_entries pu__csr_row(const pu_csr *a, pu_int m)
 {
     pu__csr_entries row;
@@ -4085,13 +4126,15 @@ PU__FN pu__csr_entries pu__csr_row(const pu_csr *a, pu_int m)
     return row;
 }
 
-/* How many of the k columns go together from column j on: 1, or 2 .. PU__CSR_WIDE. */
+/* How many of the k columns go together from column j on: 1, which is then not interleaved, or 2 ..
+   PU__CSR_WIDE. */
 PU__FN int pu__csr_group(pu_int k, pu_int j)
 {
     return k < PU__CSR_WIDE ? 1 : (int)pu__min(PU__CSR_WIDE, k - j);
 }
 
-/* Interleaves `wide` columns of X, n long, into T; zeros take the place of the columns that are not there. */
+/* Interleaves the first `wide` columns of X, 2 .. PU__CSR_WIDE of them and n long, into T
+   (PU__CSR_WIDE n). Zeros take the place of columns that are not there. */
 PU__FN void pu__csr_pack(pu_int n, int wide, pu_block X, pu_real *T)
 {
     const pu_real *x0 = X.at,
@@ -4108,7 +4151,7 @@ PU__FN void pu__csr_pack(pu_int n, int wide, pu_block X, pu_real *T)
     }
 }
 
-/* The way back: the first `wide` columns of T into Y, or added to Y. */
+/* The way back: the first `wide` interleaved columns of T into Y, or added to Y. */
 PU__FN void pu__csr_unpack(pu_int n, int wide, const pu_real *T, pu_block Y, int add)
 {
     pu_int i;
@@ -4120,7 +4163,8 @@ PU__FN void pu__csr_unpack(pu_int n, int wide, const pu_real *T, pu_block Y, int
     }
 }
 
-/* s_c = the product of a row with column c of the interleaved T. Chunks are added in double, as in pu__dot. */
+/* s_c = the product of a row with column c of the interleaved T, for all PU__CSR_WIDE columns. As
+   in pu__dot, sums run over PU__CHUNK entries in pu_real and are then added in double. */
 PU__FN void pu__csr_dots(pu__csr_entries row, const pu_real *T, double *s)
 {
     pu_int i, at;
@@ -4140,7 +4184,7 @@ PU__FN void pu__csr_dots(pu__csr_entries row, const pu_real *T, double *s)
     }
 }
 
-/* The same for a single column x. */
+/* The same for a single column x, with the same rounding. */
 PU__FN double pu__csr_dot(pu__csr_entries row, const pu_real *x)
 {
     double s = 0;
@@ -4155,7 +4199,7 @@ PU__FN double pu__csr_dot(pu__csr_entries row, const pu_real *x)
     return s;
 }
 
-/* Y = A X, or += */
+/* Y = A X, or +=. X: cols x k, Y: rows x k. */
 PU__FN pu_status pu__csr_apply(PU__APPLY_ARGS)
 {
     double s[PU__CSR_WIDE];
@@ -4169,6 +4213,7 @@ PU__FN pu_status pu__csr_apply(PU__APPLY_ARGS)
             pu__csr_entries row = pu__csr_row(pu__csr_of(op), m);
             if (wide > 1) pu__csr_dots(row, work, s);
             else s[0] = pu__csr_dot(row, pu__col(X, j));
+            /* columns that were filled up with zeros are left out */
             for (c = 0; c < wide; c++) {
                 pu_real *y = pu__col(Y, j + c) + m;
                 *y = add ? *y + (pu_real)s[c] : (pu_real)s[c];
@@ -4178,8 +4223,8 @@ PU__FN pu_status pu__csr_apply(PU__APPLY_ARGS)
     return PU_OK;
 }
 
-/* x_c = entry m of column c, times weight_c unless weight is NULL; zeros for the columns that are not there. Returns 0 when all
-   are zero: such a row (an unobserved entry) costs nothing. */
+/* x_c = entry m of column c, times weight_c unless weight is NULL; zeros for the columns that are
+   not there. Returns 0 when all are zero: such a row (an unobserved entry) costs nothing. */
 PU__FN int pu__csr_across(int wide, pu_block X, pu_int m, const pu_real *weight, pu_real *x)
 {
     int c, some = 0;
@@ -4191,7 +4236,9 @@ PU__FN int pu__csr_across(int wide, pu_block X, pu_int m, const pu_real *weight,
     return some;
 }
 
-/* Y = A'X, or +=. Rows are taken in their order, so that every sum has one order. */
+/* Y = A'X, or +=. X: rows x k, Y: cols x k. Rows are taken in their order, so that every sum has
+   one order. Interleaved columns are added up in the scratch and then moved to Y; a single one is
+   added up in Y itself. */
 PU__FN pu_status pu__csr_apply_t(PU__APPLY_ARGS)
 {
     pu_real x[PU__CSR_WIDE], *y;
@@ -4199,6 +4246,7 @@ PU__FN pu_status pu__csr_apply_t(PU__APPLY_ARGS)
     int wide, c;
     for (j = 0; j < k; j += wide) {
         wide = pu__csr_group(k, j);
+        /* the sums begin with zero in the scratch, and with zero or Y in Y */
         if (wide > 1) pu__zeros(work, op->cols * PU__CSR_WIDE);
         else pu__clear(op->cols, 1, pu__from(Y, j), add);
         for (m = 0; m < op->rows; m++) {
@@ -4222,7 +4270,8 @@ PU__FN pu_status pu__csr_apply_t(PU__APPLY_ARGS)
     return PU_OK;
 }
 
-/* d p'A q / d value_s = p_row q_index, for the stored entries only. */
+/* grad_s += sum_j weight_j p_j[row of s] q_j[column of s] for the stored entries s, which are the
+   parameters. Of interleaved columns the products are added up before they go to grad. */
 PU__FN pu_status pu__csr_grad(PU__GRAD_ARGS)
 {
     const pu_real *q;
@@ -4252,7 +4301,7 @@ PU__FN pu_status pu__csr_grad(PU__GRAD_ARGS)
     return PU_OK;
 }
 
-/* y_m += A_mm, where it is stored. */
+/* y_m += A_mm, where it is stored; of a square matrix. */
 PU__FN pu_status pu__csr_diag(PU__DIAG_ARGS)
 {
     pu_int m, i;
@@ -4276,8 +4325,9 @@ PU__FN pu_status pu__csr_gram_diag(PU__GRAM_DIAG_ARGS)
     return PU_OK;
 }
 
-/* `start` is checked in full before any of it is used as an index, then the columns, then the values. PU_E_SIZE also says that
-   the struct was changed since the operator was made. */
+/* What is wrong with the arrays, and at which entry of `start`, `index` or `value` (*index).
+   `start` is checked in full before any of it is used as an index, then the columns, then the
+   values. PU_E_SIZE with *index = -1: the struct was changed since the operator was made. */
 PU__FN pu_status pu__csr_check(const pu_op *op, pu_int *index)
 {
     const pu_csr *a = pu__csr_of(op);
@@ -4290,7 +4340,9 @@ PU__FN pu_status pu__csr_check(const pu_op *op, pu_int *index)
         if (m ? a->start[m] < a->start[m - 1] : a->start[0] != 0)
             return PU_E_SIZE;
     }
+    /* also catches a matrix that has grown or shrunk since the operator was made */
     if (a->start[a->rows] != op->params) return PU_E_SIZE;
+    /* columns strictly increase within a row */
     for (m = 0; m < a->rows; m++) {
         pu__csr_entries row = pu__csr_row(a, m);
         for (i = 0; i < row.count; i++) {
@@ -4301,6 +4353,7 @@ PU__FN pu_status pu__csr_check(const pu_op *op, pu_int *index)
     return pu__check_finite(op->params, a->value, index);
 }
 
+/* The operator reads `start` only here; what it holds is not trusted before check. */
 PU_DEF pu_op pu_op_csr(const pu_csr *a)
 {
     pu_op op = pu__op_zero(0, 0, 0, a);
@@ -4319,11 +4372,15 @@ PU_DEF pu_op pu_op_csr(const pu_csr *a)
     return op;
 }
 
-/* ---- diagonal plus low rank: Op = D + U U', D = diag(d), U n x r; C = I + U'D^-1 U = L L' ---- */
+/* ---- diagonal plus low rank ----
+   Op = D + U U' with D = diag(d) and U: n x r, row-major. Inverses and determinants need only
+   C = I + U'D^-1 U = L L', r x r, whose factor L is kept. */
 
+/* The matrices behind an operator. */
 PU__FN const pu_low_rank *pu__low_rank_of(const pu_op *op) { return (const pu_low_rank *)op->data; }
 
-/* T = U'X, r x k packed. The sums over n rows are closed every PU__CHUNK rows, in `part` (r x k). */
+/* T = U'X. X: n x k; T and `part`: r x k, packed. The sums over n run over PU__CHUNK rows in
+   `part`, which is then added to T: many short sums lose fewer digits than a long one. */
 PU__FN void pu__low_rank_project(const pu_low_rank *a, pu_int k, pu_block X, pu_real *T, pu_real *part)
 {
     pu_int r = a->r;
@@ -4339,7 +4396,8 @@ PU__FN void pu__low_rank_project(const pu_low_rank *a, pu_int k, pu_block X, pu_
     }
 }
 
-/* y_j = d o x_j + U t_j, or +=, with d^1/2 instead of d when `root`; T: r x k. */
+/* Y = D X + U T, or +=, with D^1/2 instead of D when `root`.
+   X, Y: n x k; T: r x k. */
 PU__FN void pu__low_rank_expand(const pu_low_rank *a, int root, pu_int k, pu_block X, pu_block T, pu_block Y, int add)
 {
     pu_int i, j;
@@ -4353,7 +4411,7 @@ PU__FN void pu__low_rank_expand(const pu_low_rank *a, int root, pu_int k, pu_blo
     }
 }
 
-/* Y = D X + U (U'X), or += */
+/* Y = D X + U (U'X), or +=. Scratch: U'X and the partial sums. */
 PU__FN pu_status pu__low_rank_apply(PU__APPLY_ARGS)
 {
     const pu_low_rank *a = pu__low_rank_of(op);
@@ -4362,7 +4420,8 @@ PU__FN pu_status pu__low_rank_apply(PU__APPLY_ARGS)
     return PU_OK;
 }
 
-/* p'D q + (U'p)'(U'q): d_i receives p_i q_i, and row i of U receives p_i (U'q)' + q_i (U'p)'. */
+/* The gradient of p'D q + (U'p)'(U'q): d_i receives p_i q_i, and row i of U receives p_i (U'q)' +
+   q_i (U'p)'. grad: [d | U]. Scratch: U'P, U'Q and the partial sums. */
 PU__FN pu_status pu__low_rank_grad(PU__GRAD_ARGS)
 {
     const pu_low_rank *a = pu__low_rank_of(op);
@@ -4372,6 +4431,7 @@ PU__FN pu_status pu__low_rank_grad(PU__GRAD_ARGS)
             *Uq = Up + r * k,
             *part = Uq + r * k;
     pu_int i, j;
+    /* d: entry by entry; U: row by row */
     pu__cpu_row_dot(NULL, n, k, NULL, weight, P, Q, 0, NULL, grad);
     pu__low_rank_project(a, k, P, Up, part);
     pu__low_rank_project(a, k, Q, Uq, part);
@@ -4396,7 +4456,7 @@ PU__FN pu_status pu__low_rank_diag(PU__DIAG_ARGS)
     return PU_OK;
 }
 
-/* F = [D^1/2 | U], so that a draw takes n + r normals. */
+/* F = [D^1/2 | U], F F' = Op. A draw takes n + r normals, those for U behind the others. */
 PU__FN pu_status pu__low_rank_sample(PU__SOLVE_ARGS)
 {
     pu__low_rank_expand(pu__low_rank_of(op), 1, k, X, pu__below(X, op->rows), Y, 0);
@@ -4422,6 +4482,7 @@ PU__FN pu_status pu__low_rank_logdet_grad(PU__LOGDET_GRAD_ARGS)
     pu_int i;
     for (i = 0; i < n; i++) {
         const pu_real d = a->d[i];
+        /* L^-1 u serves d_i, and L'^-1 L^-1 u = C^-1 u the row of U */
         pu__copy(work, a->u + i * r, r);
         pu__lower_solve(r, a->factor, 0, work);
         grad[i] += weight * ((1 - (pu_real)pu__dot(r, NULL, work, work) / d) / d);
@@ -4431,8 +4492,9 @@ PU__FN pu_status pu__low_rank_logdet_grad(PU__LOGDET_GRAD_ARGS)
     return PU_OK;
 }
 
-/* Entries (row, first), (row, first + 1), .. of C up to the diagonal, at most PU__CAPACITANCE of them; the sums over all n in
-   double. Returns how many. */
+/* Entries (row, first), (row, first + 1), .. of C up to the diagonal, at most PU__CAPACITANCE of
+   them, so that one division by d serves several. The sums over all n are in double. Returns how
+   many. */
 #define PU__CAPACITANCE 8
 PU__FN pu_int pu__low_rank_capacitance(const pu_low_rank *a, pu_int row, pu_int first, double *c)
 {
@@ -4449,8 +4511,9 @@ PU__FN pu_int pu__low_rank_capacitance(const pu_low_rank *a, pu_int row, pu_int 
     return count;
 }
 
-/* d is finite and positive and U is finite, where *index counts through [d | U]. The sizes are those that the operator was made
-   with. A factor has the diagonal of this very C; otherwise *index is the entry of C. */
+/* d is finite and positive and U is finite, where *index counts through [d | U]. The sizes are
+   those that the operator was made with. A factor has the diagonal of this very C; otherwise *index
+   is the entry of C. */
 PU__FN pu_status pu__low_rank_check(const pu_op *op, pu_int *index)
 {
     const pu_low_rank *a = pu__low_rank_of(op);
@@ -4471,6 +4534,7 @@ PU__FN pu_status pu__low_rank_check(const pu_op *op, pu_int *index)
     if (status == PU_E_NONFINITE) *index += n;
     if (status || !a->factor) return status;
     for (i = 0; i < r; i++) {
+        /* c[0] = C_ii */
         (void)pu__low_rank_capacitance(a, i, i, c);
         *index = i * (r + 1);
         if (!pu__factor_fits(r, i + 1, a->factor + i * r, c[0])) return PU_E_ARGUMENT;
@@ -4479,6 +4543,7 @@ PU__FN pu_status pu__low_rank_check(const pu_op *op, pu_int *index)
     return PU_OK;
 }
 
+/* A draw and a product need no factor, a log determinant does. */
 PU_DEF pu_op pu_op_low_rank(const pu_low_rank *a)
 {
     pu_op op = pu__op_zero(0, 0, 0, a);
@@ -4501,6 +4566,7 @@ PU_DEF pu_op pu_op_low_rank(const pu_low_rank *a)
     return op;
 }
 
+/* Checks the numbers, makes the lower triangle of C row by row, and factors it in place. */
 PU_DEF pu_status pu_low_rank_factor(const pu_low_rank *a, pu_int *index)
 {
     double c[PU__CAPACITANCE];
@@ -4532,34 +4598,37 @@ PU_DEF pu_status pu_low_rank_factor(const pu_low_rank *a, pu_int *index)
 }
 
 /* ---- Kronecker product: left = A (ra x ca), right = B (rb x cb), (A (x) B) vec X = vec A X B' ----
-   A column of X is a row-major ca x cb matrix. B runs along its rows, which are contiguous. A needs its columns, so it runs
-   along the rows of the transpose. Matrices in the scratch have room for `area` reals per column. */
+   A column of X is a row-major ca x cb matrix. B runs along its rows, which are contiguous. A needs
+   its columns, so it runs along the rows of the transpose. Matrices in the scratch have room for
+   `area` reals per column. */
 
+/* Which function of the operands: apply, apply_t, or sample. */
 typedef enum { PU__KRON_APPLY, PU__KRON_APPLY_T, PU__KRON_SAMPLE } pu__kron_part;
 
-/* Entries that `part` of an operand takes in. */
+/* Entries of a vector that `part` of an operand takes in. */
 PU__FN pu_int pu__kron_in(const pu_op *op, pu__kron_part part)
 {
     if (part == PU__KRON_SAMPLE) return pu__noise(op);
     return part == PU__KRON_APPLY ? op->cols : op->rows;
 }
 
-/* Entries that it gives out. */
+/* Entries of a vector that it gives out. */
 PU__FN pu_int pu__kron_out(const pu_op *op, pu__kron_part part)
 {
     return part == PU__KRON_APPLY_T ? op->cols : op->rows;
 }
 
-/* The longest of an operand's three kinds of vectors. */
+/* The longest of an operand's three kinds of vectors: rows, columns, normals. */
 PU__FN pu_int pu__kron_side(const pu_op *op)
 {
     return pu__most(pu__most(op->rows, op->cols), op->sample ? pu__noise(op) : 0);
 }
 
-/* The largest matrix between the two operands of a Kronecker product. */
+/* Room for any matrix between the two operands of a Kronecker product. */
 PU__FN pu_int pu__kron_area(const pu_op *op) { return pu__kron_side(pu__left(op)) * pu__kron_side(pu__right(op)); }
 
-/* Each of k matrices, rows x cols in the columns of X, transposed into the columns of Y, or added to them. */
+/* Each of k matrices, rows x cols in the columns of X, transposed into the columns of Y, or added
+   to them. */
 PU__FN void pu__kron_turn(pu_int k, pu_int rows, pu_int cols, pu_block X, pu_block Y, int add)
 {
     pu_int j;
@@ -4567,10 +4636,12 @@ PU__FN void pu__kron_turn(pu_int k, pu_int rows, pu_int cols, pu_block X, pu_blo
         pu__transpose(rows, cols, pu__col(X, j), pu__col(Y, j), add);
 }
 
-/* Half of a product: `part` of an operand on each of the `rows` rows of the matrices in X, the result transposed into Y or
-   added to it. Scratch: k results, then what the operand needs. */
-PU__FN pu_status pu__kron_half(const pu_op *op, pu__kron_part part, pu_int rows, pu_int k, pu_block X, pu_block Y, int add,
-                               pu_real *work)
+/* Half of a product: `part` of an operand runs along each of the `rows` rows of the k matrices in
+   X. What comes out is transposed into Y, or added to it, so that the other operand can run along
+   the rows in turn.
+   Scratch: `area` reals per column, then what the operand needs for k * rows columns. */
+PU__FN pu_status pu__kron_half(const pu_op *op, pu__kron_part part, pu_int rows, pu_int k, pu_block X, pu_block Y,
+                               int add, pu_real *work)
 {
     const pu_int in = pu__kron_in(op, part),
                  out = pu__kron_out(op, part),
@@ -4591,7 +4662,8 @@ PU__FN pu_status pu__kron_half(const pu_op *op, pu__kron_part part, pu_int rows,
     return status;
 }
 
-/* T = (X B')', Y = (T A')' = A X B', or +=: for apply, its transpose (A', B') and draws (the operands' F) alike. */
+/* T = (X B')', Y = (T A')' = A X B', or +=. For the transpose A', B' take the place of A, B, and
+   for draws their factors F. */
 PU__FN pu_status pu__kron_run(const pu_op *op, pu__kron_part part, pu_int k, pu_block X, pu_block Y, int add,
                               pu_real *work)
 {
@@ -4637,6 +4709,7 @@ PU__FN pu_status pu__kron_grad(PU__GRAD_ARGS)
     pu_status status = PU_OK;
     pu_int j;
     pu__kron_turn(k, ra, rb, P, Pt, 0);
+    /* A: T = R'; the columns of P and R are the rows of P' and R' */
     if (A->params) {
         status = pu__kron_half(B, PU__KRON_APPLY, ca, k, Q, T, 0, work);
         if (status) return status;
@@ -4644,6 +4717,7 @@ PU__FN pu_status pu__kron_grad(PU__GRAD_ARGS)
         status = A->grad(A, k * rb, pu__rows(Pt.at, ra), pu__rows(T.at, ca), copies, grad, work);
     }
     if (status || !B->params) return status;
+    /* B: T = S. The columns of Q need not be packed, so that they are taken one by one */
     status = pu__kron_half(A, PU__KRON_APPLY_T, rb, k, Pt, T, 0, work);
     pu__kron_weights(k, ca, weight, copies);
     for (j = 0; j < k && !status; j++)
@@ -4652,7 +4726,7 @@ PU__FN pu_status pu__kron_grad(PU__GRAD_ARGS)
     return status;
 }
 
-/* Entry (i, s) of the diagonal is A_ii B_ss. */
+/* y_is += A_ii B_ss */
 PU__FN pu_status pu__kron_diag(PU__DIAG_ARGS)
 {
     const pu_op *A = pu__left(op),
@@ -4663,6 +4737,7 @@ PU__FN pu_status pu__kron_diag(PU__DIAG_ARGS)
     pu_status status;
     pu_int i;
     pu__zeros(work, A->rows + B->rows);
+    /* both diagonals, then their outer product */
     status = A->diag(A, a, rest);
     if (!status) status = B->diag(B, b, rest);
     if (status) return status;
@@ -4671,7 +4746,8 @@ PU__FN pu_status pu__kron_diag(PU__DIAG_ARGS)
     return PU_OK;
 }
 
-/* sum_mn w_mn A_mi^2 B_ns^2: B's own function on each row of w, then A's on each column of what comes out. */
+/* y_is += sum_mn w_mn A_mi^2 B_ns^2, with w: ra x rb and y: ca x cb.
+   B's own function on each row of w gives G: ra x cb; then A's on each column of G. */
 PU__FN pu_status pu__kron_gram_diag(PU__GRAM_DIAG_ARGS)
 {
     const pu_op *A = pu__left(op),
@@ -4684,6 +4760,7 @@ PU__FN pu_status pu__kron_gram_diag(PU__GRAM_DIAG_ARGS)
             *rest = Gt + pu__kron_area(op);
     pu_status status = PU_OK;
     pu_int i;
+    /* G_ms = sum_n w_mn B_ns^2, then y_is += sum_m A_mi^2 G_ms */
     pu__zeros(G, ra * cb);
     for (i = 0; i < ra && !status; i++)
         status = B->gram_diag(B, w + i * B->rows, G + i * cb, rest);
@@ -4708,6 +4785,7 @@ PU__FN pu_status pu__kron_logdet(PU__LOGDET_ARGS)
     return status;
 }
 
+/* Each operand's own gradient, as many times as its determinant occurs. */
 PU__FN pu_status pu__kron_logdet_grad(PU__LOGDET_GRAD_ARGS)
 {
     const pu_op *A = pu__left(op),
@@ -4716,6 +4794,9 @@ PU__FN pu_status pu__kron_logdet_grad(PU__LOGDET_GRAD_ARGS)
     return status || !B->params ? status : B->logdet_grad(B, weight * (pu_real)A->rows, grad + A->params, work);
 }
 
+/* The scratch: three matrices, copies of the weights for grad, and what the operands need, where A
+   runs on at most b columns for every one of the product and B on at most a. It is first counted in
+   doubles, which do not overflow. */
 PU_DEF pu_op pu_op_kronecker(const pu_op *left, const pu_op *right)
 {
     pu_op op = pu__op_pair(left, right, 0);
@@ -4725,8 +4806,7 @@ PU_DEF pu_op pu_op_kronecker(const pu_op *left, const pu_op *right)
     a = pu__kron_side(left);
     b = pu__kron_side(right);
     op.flops = (double)left->cols * pu__flops(right) + (double)right->rows * pu__flops(left);
-    /* scratch: three matrices, the weights of grad, and what the operands need for b or a columns; first in doubles, which
-       do not overflow */
+    /* not less than the sum below, which is safe when this is */
     need = (double)a * (4 * (double)b + (double)right->work) + (double)b * (double)left->work;
     if (need > (double)(PTRDIFF_MAX / 2)) op.params = PU_NONE;
     if (op.params < 0) return op;
@@ -7061,25 +7141,29 @@ PU_DEF pu_op pu_op_fourier(const pu_fourier *f)
 
 /* ---- matrices that are given by their lags ----
    Entry (i, j) is t[l], l = |i - j|. A lag beyond the last parameter goes round the circle: t[n - l].
-   Without a factor the products are direct sums. A factor takes the matrix for the upper left corner of a symmetric circulant
-   matrix C of size N, where C = F^H diag(lambda) F with the unitary transform F: a product is then two transforms.
-   N = n for a circulant. For a Toeplitz matrix N >= 2 n, and the lags from n on repeat t[n-1]. So a convex decreasing t >= 0
-   stays one, which is enough for lambda >= 0. */
+   Without a factor the products are direct sums. A factor takes the matrix for the upper left corner
+   of a symmetric circulant matrix C of size N. C = F^H diag(lambda) F with the unitary transform F, so
+   that a product is two transforms. N = n for a circulant matrix. For a Toeplitz matrix N >= 2 n, and
+   the lags of C from n on repeat t[n-1]: a convex decreasing t >= 0 remains one, and that is enough
+   for lambda >= 0. */
 
-/* Below this size a direct sum is faster than two transforms. */
+/* Below this n a direct sum is faster than two transforms, and its rounding is relative to each
+   entry. */
 #define PU__LAGS_SHORT 64
 
 /* The factor, or NULL. */
 PU__FN const pu_lags *pu__lags_of(const pu_op *op) { return (const pu_lags *)op->aux; }
 
-/* work (N) + i work[N ..] is replaced by its transform; the scratch follows. */
+/* The complex vector with real part work[0 .. N-1] and imaginary part work[N .. 2 N - 1] is
+   replaced by its transform. The scratch follows: fft.work reals. */
 PU__FN void pu__lags_transform(const pu_lags *f, int inverse, pu_real *work)
 {
-    (void)pu_fft_run(&f->fft, inverse, work, work + f->size, work + 2 * f->size);
+    pu_fft_run(&f->fft, inverse, work, work + f->size, work + 2 * f->size);
 }
 
-/* to = x / s with s = max |x_i|, which is returned. Two vectors share a transform: of the same size, neither loses digits to
-   the other. Where s is 0 or not finite to = 0, so that a NaN does not get into the other vector. */
+/* to = x / s with s = max |x_i|, which is returned. Two vectors share a transform: of the same
+   size, neither loses digits to the other. Where s is 0 or not finite to = 0, so that a NaN does
+   not get into the other vector. */
 PU__FN pu_real pu__lags_load(pu_int n, const pu_real *x, pu_real *to)
 {
     pu_real s = 0;
@@ -7093,12 +7177,13 @@ PU__FN pu_real pu__lags_load(pu_int n, const pu_real *x, pu_real *to)
     return s;
 }
 
-/* Y = the first n rows of F^H diag(spectrum) F X, or +=. X has `length` rows, to which zeros are added. Two columns are the real
-   and the imaginary part of one transform. Scratch: 2 N + fft.work. */
-PU__FN void pu__lags_multiply(const pu_lags *f, const pu_real *spectrum, pu_int length, pu_int k, pu_block X, pu_block Y,
-                              int add, pu_real *work)
+/* Y = the first n rows of F^H diag(spectrum) F X, or +=. X has `length` rows, to which zeros are
+   added. Two columns share a transform, as its real and its imaginary part. Scratch: 2 N +
+   fft.work. */
+PU__FN void pu__lags_multiply(const pu_lags *f, const pu_real *spectrum, pu_int length, pu_int k, pu_block X,
+                              pu_block Y, int add, pu_real *work)
 {
-    const pu_block T = pu__rows(work, f->size);
+    pu_block T = pu__rows(work, f->size); /* two columns: the real and the imaginary part */
     pu_real scale[2];
     pu_int i, j, c, count;
     pu__clear(f->n, k, Y, add);
@@ -7121,8 +7206,8 @@ PU__FN void pu__lags_multiply(const pu_lags *f, const pu_real *spectrum, pu_int 
 /* Does the operator work by transforms? */
 PU__FN int pu__lags_fast(const pu_op *op) { return op->aux && op->rows >= PU__LAGS_SHORT; }
 
-/* Y = Op X, or +=, with the entries of Op squared when `square`. In the direct sum row i is a window of n entries into the
-   sequence of all lags: entry (i, j) = work[n - i + j]. Scratch: 2 n. */
+/* Y = Op X, or +=, with the entries of Op squared when `square`. In the direct sum row i is a
+   window of n entries into the sequence of all lags: entry (i, j) = work[n - i + j]. Scratch: 2 n. */
 PU__FN pu_status pu__lags_product(const pu_op *op, int square, pu_int k, pu_block X, pu_block Y, int add, pu_real *work)
 {
     const pu_lags *f = pu__lags_of(op);
@@ -7156,11 +7241,12 @@ PU__FN pu_status pu__lags_gram_diag(PU__GRAM_DIAG_ARGS)
 PU__FN pu_status pu__lags_diag(PU__DIAG_ARGS)
 {
     pu_int i;
-    for (i = 0; i < op->rows; i++) y[i] += pu__entries(op)[0];
+    for (i = 0; i < op->rows; i++)
+        y[i] += *pu__entries(op);
     return PU_OK;
 }
 
-/* t_l receives sum_i p_i q_{i+l} + p_{i+l} q_i, directly. */
+/* The gradient of p'Op q: t_l receives the sums sum_i p_i q_{i+l} + p_{i+l} q_i, directly. */
 PU__FN pu_status pu__lags_grad_direct(PU__GRAD_ARGS)
 {
     pu_int j, l, n = op->rows;
@@ -7200,16 +7286,18 @@ PU__FN pu_status pu__lags_grad(PU__GRAD_ARGS)
             sums[i] += scale * (re[i] * im[m] + im[i] * re[m]);
         }
     }
+    /* back: the spectrum of the sums is real and even, and so are the sums */
     pu__copy(re, sums, N);
     pu__zeros(im, N);
     pu__lags_transform(f, 1, re);
     scale = pu__sqrt((pu_real)N);
     for (i = 0; i < op->params; i++)
-        grad[i] += (i == 0 || 2 * i == N ? scale / 2 : scale) * re[i]; /* lags that occur once or twice in a row of C */
+        grad[i] += (i == 0 || 2 * i == N ? scale / 2 : scale) * re[i]; /* a lag occurs once or twice in a row of C */
     return PU_OK;
 }
 
-/* Durbin and Levinson: from the best predictor of y_{m-1} from all entries before it to that of y_m,
+/* Durbin and Levinson: from the best predictor of y_{m-1} from all entries before it to that of
+   y_m,
      phi_j := phi_j - kappa phi_{m-j},  j < m,   phi_m = kappa,
    with phi_j in z[n - j]: the m coefficients then lie in the order of y_0 .. y_{m-1}. */
 PU__FN void pu__levinson_step(pu_int n, pu_int m, pu_real kappa, pu_real *z)
@@ -7232,7 +7320,7 @@ PU__FN pu_status pu__lags_sample(PU__SOLVE_ARGS)
 {
     const pu_lags *f = pu__lags_of(op);
     pu_real root = pu__sqrt(f->t[0]);
-    pu_int m, j, n = f->n;
+    pu_int m, j, n = op->rows;
     if (f->embedded) {
         pu__lags_multiply(f, f->roots, f->size, k, X, Y, 0, work);
         return PU_OK;
@@ -7279,11 +7367,13 @@ PU__FN pu_status pu__lags_check(const pu_op *op, pu_int *index)
     return PU_OK;
 }
 
-/* The n x n operator with these lags. f may be NULL; a factor that was refused, or is of another matrix, makes none. */
+/* The n x n operator with these lags. f may be NULL; a factor that was refused, or is of another
+   matrix, makes none. */
 PU__FN pu_op pu__op_lags(pu_int n, pu_int params, const pu_real *t, const pu_lags *f)
 {
     pu_op op = pu__op_zero(n, n, params, t);
-    if (f && (f->n != n || f->params != params)) return pu__op_zero(0, 0, 0, NULL);
+    if (f && (f->n != n || f->params != params))
+        return pu__op_zero(0, 0, 0, NULL);
     op.aux = f;
     op.apply = op.apply_t = pu__lags_apply;
     op.grad = pu__lags_fast(&op) ? pu__lags_grad : pu__lags_grad_direct;
@@ -7294,7 +7384,7 @@ PU__FN pu_op pu__op_lags(pu_int n, pu_int params, const pu_real *t, const pu_lag
     op.flops = (double)n * (double)n;
     if (!f) return op;
     op.work = 3 * f->size + f->fft.work;
-    op.flops = pu__lags_fast(&op) ? 4 * (double)f->size * log2((double)n) : op.flops;
+    op.flops = 4 * (double)f->size * log2((double)f->size);
     if (!f->prior) return op;
     op.noise = f->size;
     op.sample = pu__lags_sample;
@@ -7303,12 +7393,13 @@ PU__FN pu_op pu__op_lags(pu_int n, pu_int params, const pu_real *t, const pu_lag
     return op;
 }
 
-/* The parts of a factor: measured or, with arena->base set, placed. The scratch for making it follows `squares`. */
+/* The parts of a factor: measured or, with arena->base set, placed. The scratch for making it
+   follows `squares`. */
 PU__FN void pu__lags_layout(pu_lags *f, pu_int n, pu_int size, pu__arena *arena)
 {
     memset(f, 0, sizeof *f);
     if (arena->base) pu__fft_make(&f->fft, size, arena);
-    else (void)pu__fft_layout(&f->fft, size, arena);
+    else pu__fft_layout(&f->fft, size, arena);
     if (arena->overflow) return;
     f->n = n;
     f->params = size > n ? n : n / 2 + 1;
@@ -7323,7 +7414,8 @@ PU__FN void pu__lags_layout(pu_lags *f, pu_int n, pu_int size, pu__arena *arena)
     f->squares = f->lambda + size;
 }
 
-/* The spectra. C is even, and so is C with its entries squared: their transforms are real, and come from one run. */
+/* The spectra. C is even, and so is C with its entries squared: their transforms are real, and come
+   from one run. */
 PU__FN void pu__lags_spectra(pu_lags *f)
 {
     pu_int i, N = f->size;
@@ -7331,7 +7423,8 @@ PU__FN void pu__lags_spectra(pu_lags *f)
     for (i = 0; i < N; i++)
         f->lambda[i] = f->t[pu__min(pu__min(i, N - i), f->params - 1)];
     s = pu__lags_load(N, f->lambda, f->lambda);
-    for (i = 0; i < N; i++) f->squares[i] = f->lambda[i] * f->lambda[i];
+    for (i = 0; i < N; i++)
+        f->squares[i] = f->lambda[i] * f->lambda[i];
     pu__lags_transform(f, 0, f->lambda);
     f->embedded = 1;
     for (i = 0; i < N; i++) {
@@ -7342,20 +7435,21 @@ PU__FN void pu__lags_spectra(pu_lags *f)
     }
 }
 
-/* A circulant prior: log det C = sum log lambda, and d log det C = tr(C^-1 dC), so that p = (1, 0, .., 0) and q = n times the first
-   column of C^-1, which is the inverse transform of 1 / lambda. */
+/* A circulant prior: log det C = sum log lambda, and d log det C = tr(C^-1 dC), so that p = (1, 0,
+   .., 0) and q = n times the first column of C^-1, which is the inverse transform of 1 / lambda. */
 PU__FN pu_status pu__lags_circulant(pu_lags *f, pu_int *index)
 {
     pu_int i, n = f->n;
     for (i = 0; i < n; i++) {
         *index = pu__min(i, n - i);
-        if (!(f->lambda[i] > 0 && pu__finite(f->lambda[i]))) return PU_E_NOT_DEFINITE;
+        if (!(f->lambda[i] > 0 && pu__finite(f->lambda[i])))
+            return PU_E_NOT_DEFINITE;
         f->logdet += log((double)f->lambda[i]);
         f->q[i] = pu__sqrt((pu_real)n) / f->lambda[i];
     }
     *index = -1;
     pu__zeros(f->p, n);
-    (void)pu_fft_run(&f->fft, 1, f->q, f->p, f->squares + n);
+    pu_fft_run(&f->fft, 1, f->q, f->p, f->squares + n);
     pu__zeros(f->p, n);
     f->p[0] = 1;
     return PU_OK;
@@ -7363,8 +7457,8 @@ PU__FN pu_status pu__lags_circulant(pu_lags *f, pu_int *index)
 
 /* A Toeplitz prior: the recursion of Durbin and Levinson, with the predictor in p,
      kappa_m = (t_m - sum_{j<m} phi_j t_{m-j}) / v_{m-1},   v_m = v_{m-1} (1 - kappa_m^2),   log det = sum_m log v_m.
-   By Gohberg and Semencul v T^-1 = L L' - H H' with lower Toeplitz matrices L, H of first columns a = (1, -phi_1, ..) and
-   (0, a_{n-1}, .., a_1), v = v_{n-1}. Summed along a diagonal,
+   By Gohberg and Semencul v T^-1 = L L' - H H' with lower Toeplitz matrices L, H of first columns a
+   = (1, -phi_1, ..) and (0, a_{n-1}, .., a_1), v = v_{n-1}. Summed along a diagonal,
      d log det / d t_l = (2 / v) sum_j (n - l - 2 j) a_j a_{j+l}   (half of it for l = 0),
    which is the gradient of p'T q for p = a, q_j = (n - 2 j) a_j / v. */
 PU__FN pu_status pu__lags_toeplitz(pu_lags *f, pu_int *index)
@@ -7383,14 +7477,15 @@ PU__FN pu_status pu__lags_toeplitz(pu_lags *f, pu_int *index)
     }
     *index = -1;
     f->q[0] = 1;
-    for (m = 1; m < n; m++) f->q[m] = -f->p[n - m];
+    for (m = 1; m < n; m++)
+        f->q[m] = -f->p[n - m];
     pu__copy(f->p, f->q, n);
     for (m = 0; m < n; m++)
         f->q[m] = (pu_real)((double)(n - 2 * m) * (double)f->p[m] / v);
     return PU_OK;
 }
 
-/* Bytes for the arrays of a factor. */
+/* Bytes for the arrays of a factor, with room to align them. */
 PU__FN pu_status pu__lags_bytes(pu_int n, pu_int size, size_t *bytes)
 {
     pu__arena arena = PU__ARENA;
@@ -7403,9 +7498,10 @@ PU__FN pu_status pu__lags_bytes(pu_int n, pu_int size, size_t *bytes)
     return PU_OK;
 }
 
-/* The factor of the matrix with lags t as a corner of a circulant matrix of this size; f->n = 0 where it is refused. */
-PU__FN pu_status pu__lags_factor(pu_lags *f, pu_int n, pu_int size, const pu_real *t, int prior, void *memory, size_t bytes,
-                                 pu_int *index)
+/* The factor of the matrix with lags t as a corner of a circulant matrix of this size; f->n = 0
+   where it is refused. */
+PU__FN pu_status pu__lags_factor(pu_lags *f, pu_int n, pu_int size, const pu_real *t, int prior, void *memory,
+                                 size_t bytes, pu_int *index)
 {
     pu__arena arena = PU__ARENA;
     pu_status status;
@@ -7422,13 +7518,15 @@ PU__FN pu_status pu__lags_factor(pu_lags *f, pu_int n, pu_int size, const pu_rea
         f->prior = prior;
         pu__copy(f->t, t, f->params);
         pu__lags_spectra(f);
-        if (prior) status = size > n ? pu__lags_toeplitz(f, index) : pu__lags_circulant(f, index);
+        if (prior)
+            status = size > n ? pu__lags_toeplitz(f, index) : pu__lags_circulant(f, index);
     }
     if (status) f->n = 0;
     return status;
 }
 
-/* N of a Toeplitz matrix: the smallest power of two from 2 n on, or 3/4 of it. Huge n are left to be refused. */
+/* N of a Toeplitz matrix: the smallest power of two from 2 n on, or 3/4 of it. Huge n are left to
+   be refused. */
 PU__FN pu_int pu__lags_size(pu_int n)
 {
     pu_int size = 4;
@@ -7437,6 +7535,8 @@ PU__FN pu_int pu__lags_size(pu_int n)
     return size / 4 * 3 >= 2 * n ? size / 4 * 3 : size;
 }
 
+/* The public functions: a Toeplitz matrix has n lags and N >= 2 n, a circulant one n/2 + 1 lags and
+   N = n. */
 PU_DEF pu_op pu_op_toeplitz(pu_int n, const pu_real *t, const pu_lags *factor) { return pu__op_lags(n, n, t, factor); }
 
 PU_DEF pu_status pu_toeplitz_bytes(pu_int n, size_t *bytes) { return pu__lags_bytes(n, pu__lags_size(n), bytes); }

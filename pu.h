@@ -1213,21 +1213,6 @@ PU_DEF pu_status pu_low_rank_factor(const pu_low_rank *a, pu_int *index);
    product costs left->cols products with right and right->rows products with left. */
 PU_DEF pu_op pu_op_kronecker(const pu_op *left, const pu_op *right);
 
-/* Symmetric Toeplitz n x n, entry (i, j) = t[|i - j|]; params = n. `factor` (2 n reals, may be NULL) receives the
-   reflection coefficients and a copy of t from pu_toeplitz_factor, to be called again whenever t changes; without it
-   there is no sample, logdet or logdet_grad. Product, factor, draw and gradient of log det: O(n^2); log det: O(n). */
-PU_DEF pu_op pu_op_toeplitz(pu_int n, const pu_real *t, const pu_real *factor);
-/* PU_E_NOT_DEFINITE when the matrix is not positive definite (index: the entry of t where it shows). */
-PU_DEF pu_status pu_toeplitz_factor(pu_int n, const pu_real *t, pu_real *factor, pu_int *index);
-
-/* Symmetric circulant n x n, entry (i, j) = c[min(l, n - l)], l = |i - j|; params = n/2 + 1, the free lags. `factor`
-   (4 (n/2 + 1) reals, may be NULL) receives from pu_circulant_factor, lag by lag: the eigenvalues, the first columns of
-   the square root and of the inverse, and a copy of c; to be called again whenever c changes; without it there is no
-   sample, logdet or logdet_grad. Product, factor and a draw: O(n^2); log det and its gradient O(n). */
-PU_DEF pu_op pu_op_circulant(pu_int n, const pu_real *c, const pu_real *factor);
-/* PU_E_NOT_DEFINITE when an eigenvalue is not positive (index: its frequency). */
-PU_DEF pu_status pu_circulant_factor(pu_int n, const pu_real *c, pu_real *factor, pu_int *index);
-
 /* Discrete Fourier transform of any length n >= 1, unitary both ways:
      X_k = n^-1/2 sum_j x_j e^(-2 pi i j k / n),   inverse: the same with e^(+2 pi i j k / n).
    Mixed radix (4, 2, 3, 5 and any odd prime up to 64); a length with a larger prime factor goes through a convolution
@@ -1272,6 +1257,48 @@ PU_DEF void pu_fourier_free(pu_fourier *f); /* as pu_fft_free */
    A frequency that was not sampled is hidden by masking both of its rows. No parameters; *f is borrowed.
    Phi' [a; b] = Re F^H (a + i b), Phi'Phi = I. Two columns share a transform: a product costs k/2 of them. */
 PU_DEF pu_op pu_op_fourier(const pu_fourier *f);
+
+/* What a Toeplitz or circulant matrix needs for products by fast Fourier transforms, and as a prior. Made by pu_toeplitz_factor or
+   pu_circulant_factor, again whenever the lags change (an operator that has it sees that, and is refused with PU_E_ARGUMENT).
+   The struct is yours. Its arrays lie in `memory`, whose size pu_toeplitz_bytes or pu_circulant_bytes tells (any alignment);
+   it must outlive the operator. Once made it is constant and may be used by several threads. */
+typedef struct {
+    pu_int n, params, size;    /* n = 0: it was refused; N, the length of the transforms */
+    int prior;                 /* as asked for */
+    int embedded;              /* 1: draws cost O(n log n), 0: O(n^2); see pu_toeplitz_factor */
+    double logdet;
+    /* private from here on */
+    pu_fft fft;                /* of length N */
+    pu_real *t;                /* params: a copy, to see that the caller changed his */
+    pu_real *kappa;            /* n: reflection coefficients of a Toeplitz prior, from 1 on */
+    pu_real *p, *q;            /* n: d log det Op = p'dOp q */
+    pu_real *roots;            /* N: square roots of lambda */
+    pu_real *lambda, *squares; /* N: spectra of the embedding, and of the embedding with its entries squared */
+} pu_lags;
+
+/* Symmetric Toeplitz n x n, entry (i, j) = t[|i - j|]; params = n; t is borrowed. factor NULL: products, gradients and gram_diag are
+   direct sums, O(n^2), and there is no sample, logdet or logdet_grad. With a factor they are O(n log n) from n = 64 on, and
+   rounded relative to the largest entry of a column. Scratch: about 20 n reals per column. */
+PU_DEF pu_op pu_op_toeplitz(pu_int n, const pu_real *t, const pu_lags *factor);
+/* prior = 0: for products only, O(n log n); any t. prior = 1: for draws and log det, too; t must be positive definite. That takes
+   the Levinson recursion, O(n^2) and once; log det is then O(1), its gradient O(n log n).
+   The matrix is embedded in a circulant one of size N, 2 n <= N <= 3 n, whose lags from n on repeat t[n-1]. Draws take N normals.
+   Where no eigenvalue of the embedding is negative (factor->embedded = 1) a draw is a product with its square root, O(n log n).
+   Otherwise it is the Levinson recursion again, O(n^2), and the last N - n normals are not used. Both have exactly the
+   covariance T. A convex decreasing t >= 0 is always embedded.
+   Statuses: PU_E_NULL; PU_E_ARGUMENT (n < 1); PU_E_OVERFLOW; PU_E_BLOCK (memory too small); PU_E_NONFINITE;
+   PU_E_NOT_DEFINITE when the matrix is not positive definite. index (may be NULL): the entry of t where it shows, else -1. */
+PU_DEF pu_status pu_toeplitz_factor(pu_lags *factor, pu_int n, const pu_real *t, int prior, void *memory, size_t bytes,
+                                    pu_int *index);
+PU_DEF pu_status pu_toeplitz_bytes(pu_int n, size_t *bytes);
+
+/* Symmetric circulant n x n, entry (i, j) = c[min(l, n - l)], l = |i - j|; params = n/2 + 1, the free lags. The rest as for a
+   Toeplitz matrix, with N = n: a draw takes n normals, and everything is O(n log n), also the factor of a prior.
+   PU_E_NOT_DEFINITE when an eigenvalue is not positive (index: its frequency). */
+PU_DEF pu_op pu_op_circulant(pu_int n, const pu_real *c, const pu_lags *factor);
+PU_DEF pu_status pu_circulant_factor(pu_lags *factor, pu_int n, const pu_real *c, int prior, void *memory, size_t bytes,
+                                     pu_int *index);
+PU_DEF pu_status pu_circulant_bytes(pu_int n, size_t *bytes);
 
 /* ---- data --------------------------------------------------------------------------------------------- */
 
@@ -3237,183 +3264,247 @@ PU__FN void pu__band_inverse(pu_int n, pu_int p, const double *a, const double *
    >>operator   dense, symmetric positive definite, diagonal, products and sums
    ------------------------------------------------------------------------------------------------ */
 
+/* Parameter lists of the functions of a pu_op, with the names and meanings that its declaration
+   gives them:
+     apply, apply_t   Y = Op X or Op'X, added to Y when `add` is nonzero
+     grad             grad += sum_j weight_j d/dtheta p_j'Op q_j
+     solve, sample    Y = Op^-1 X; Y = F X with F F' = Op, where X holds the normals (E in the declaration)
+   `work` is scratch of k * op->work reals (one column's for the functions without k), which not all
+   of them use. */
+#define PU__APPLY_ARGS const pu_op *op, pu_int k, pu_block X, pu_block Y, int add, PU_UNUSED pu_real *work
+#define PU__GRAD_ARGS                                                                                       \
+    const pu_op *op, pu_int k, pu_block P, pu_block Q, const pu_real *weight, pu_real *grad, PU_UNUSED pu_real *work
+#define PU__SOLVE_ARGS const pu_op *op, pu_int k, pu_block X, pu_block Y, PU_UNUSED pu_real *work
+#define PU__DIAG_ARGS const pu_op *op, pu_real *y, PU_UNUSED pu_real *work
+#define PU__GRAM_DIAG_ARGS const pu_op *op, const pu_real *w, pu_real *y, PU_UNUSED pu_real *work
+#define PU__LOGDET_ARGS const pu_op *op, double *value, PU_UNUSED pu_real *work
+#define PU__LOGDET_GRAD_ARGS const pu_op *op, pu_real weight, pu_real *grad, PU_UNUSED pu_real *work
+
+/* An operator without functions, where every constructor begins. It counts as symmetric: one that
+   need not be so lowers `trusted`. Sizes below 1 make every call refuse the operator. params =
+   PU_NONE makes the call say PU_E_OVERFLOW. */
 PU__FN pu_op pu__op_zero(pu_int rows, pu_int cols, pu_int params, const void *data)
 {
     pu_op op;
     memset(&op, 0, sizeof op);
-    op.rows = rows, op.cols = cols, op.params = params, op.data = data, op.trusted = 2;
+    op.rows = rows;
+    op.cols = cols;
+    op.params = params;
+    op.data = data;
+    op.trusted = 2;
     return op;
 }
 
-/* ---- dense: rows are contiguous. A row serves several columns (or a column several rows) per sweep; every column's own
-        sums run in the same order as alone. ---- */
+/* `data` of an operator whose parameters are what it points at: matrices, diagonals, lags. */
+PU__FN const pu_real *pu__entries(const pu_op *op) { return (const pu_real *)op->data; }
 
-PU__FN const pu_real *pu__dense_row(const pu_op *op, const pu_int *rows, pu_int m)
-{
-    return (const pu_real *)op->data + (rows ? rows[m] : m) * op->cols;
-}
+/* ---- dense: row-major, so that rows are contiguous ----
+   Up to PU__ROWS rows go through the columns together, but every column's own sums run in the same order as alone.
+   All functions read data, rows and cols only. They serve every operator whose form is PU_FORM_MATRIX. */
 
-/* the rows from m on, at most PU__ROWS of them */
-PU__FN pu_int pu__dense_some(const pu_op *op, pu_int n, const pu_int *rows, pu_int m, const pu_real **v)
+/* Is the operator its matrix and nothing else? Then the library may call the functions below in the
+   place of the operator's own, and may read the matrix at op->data. */
+PU__FN int pu__plain(const pu_op *op) { return op->form == PU_FORM_MATRIX && op->params == op->rows * op->cols; }
+
+/* Addresses of entries m, m + 1, .. of a list of n rows, at most PU__ROWS of them; returns how
+   many. rows NULL: the list of all rows. */
+PU__FN pu_int pu__dense_some(const pu_op *op, pu_int n, const pu_int *rows, pu_int m, const pu_real **address)
 {
-    const pu_int some = pu__min(PU__ROWS, n - m);
-    pu_int i;
-    for (i = 0; i < some; i++) v[i] = pu__dense_row(op, rows, m + i);
+    pu_int i, some = pu__min(PU__ROWS, n - m);
+    for (i = 0; i < some; i++)
+        address[i] = pu__entries(op) + (rows ? rows[m + i] : m + i) * op->cols;
     return some;
 }
 
+/* The block without its first `row` rows. */
 PU__FN pu_block pu__below(pu_block b, pu_int row)
 {
     b.at += row;
     return b;
 }
 
-PU__FN pu_status pu__dense_apply_rows(const pu_op *op, pu_int n, const pu_int *rows, pu_int k, pu_block X, pu_block Y, int add,
-                                      pu_real *work)
+/* Y = A X, or +=, for the n listed rows of A (rows NULL: the first n).
+   X: cols x k, Y: n x k. */
+PU__FN pu_status pu__dense_apply_rows(const pu_op *op, pu_int n, const pu_int *rows, pu_int k, pu_block X, pu_block Y,
+                                      int add, pu_real *work)
 {
-    const pu_real *v[PU__ROWS];
+    const pu_real *address[PU__ROWS];
     pu_int m, some;
     (void)work;
     for (m = 0; m < n; m += some) {
-        some = pu__dense_some(op, n, rows, m, v);
-        pu__rows_apply(some, v, op->cols, k, X, pu__below(Y, m), add);
+        some = pu__dense_some(op, n, rows, m, address);
+        pu__rows_apply(some, address, op->cols, k, X, pu__below(Y, m), add);
     }
     return PU_OK;
 }
 
-PU__FN pu_status pu__dense_apply_rows_t(const pu_op *op, pu_int n, const pu_int *rows, pu_int k, pu_block X, pu_block Y,
-                                        int add, pu_real *work)
-{
-    const pu_real *v[PU__ROWS];
-    pu_int m, some;
-    (void)work;
-    pu__clear(op->cols, k, Y, add);
-    for (m = 0; m < n; m += some) {
-        some = pu__dense_some(op, n, rows, m, v);
-        pu__rows_apply_t(some, v, op->cols, NULL, k, pu__below(X, m), Y);
-    }
-    return PU_OK;
-}
-
-/* T = A X, Y += A'(w o T): what the two above would do, but a row is read for both while it is near. */
+/* T = A X, Y += A'(w o T) for the n listed rows of A in one sweep, so that each row is read from
+   memory once. X: cols x k, or X.at NULL: T is given. w: n, or NULL for ones. T: n x k, Y: cols x
+   k. */
 PU__FN void pu__dense_gram_rows(const pu_op *op, pu_int n, const pu_int *rows, const pu_real *w, pu_int k, pu_block X,
                                 pu_block T, pu_block Y)
 {
-    const pu_real *v[PU__ROWS];
+    const pu_real *address[PU__ROWS];
     pu_int m, some;
     for (m = 0; m < n; m += some) {
-        some = pu__dense_some(op, n, rows, m, v);
-        pu__rows_apply(some, v, op->cols, k, X, pu__below(T, m), 0);
-        pu__rows_apply_t(some, v, op->cols, w + m, k, pu__below(T, m), Y);
+        pu_block part = pu__below(T, m);
+        some = pu__dense_some(op, n, rows, m, address);
+        if (X.at)
+            pu__rows_apply(some, address, op->cols, k, X, part, 0);
+        pu__rows_apply_t(some, address, op->cols, w ? w + m : NULL, k, part, Y);
     }
 }
 
+/* Y = A'X, or +=, for the n listed rows of A.
+   X: n x k, Y: cols x k. */
+PU__FN pu_status pu__dense_apply_rows_t(const pu_op *op, pu_int n, const pu_int *rows, pu_int k, pu_block X, pu_block Y,
+                                        int add, pu_real *work)
+{
+    (void)work;
+    pu__clear(op->cols, k, Y, add);
+    pu__dense_gram_rows(op, n, rows, NULL, k, pu__rows(NULL, 0), X, Y);
+    return PU_OK;
+}
+
+/* grad += sum_j weight_j p_j q_j' in the n listed rows, of which P has the entries.
+   P: n x k, Q: cols x k, grad: rows x cols. Tiles of 4 rows; PU__SUM columns at a time, because a
+   sum of more terms in pu_real would lose digits. */
 PU__FN pu_status pu__dense_grad_rows(const pu_op *op, pu_int n, const pu_int *rows, pu_int k, pu_block P, pu_block Q,
                                      const pu_real *weight, pu_real *grad, pu_real *work)
 {
-    const pu_real *v[PU__SUM];
-    pu_real b[4 * PU__SUM], *g[4];
+    const pu_real *q[PU__SUM];
+    pu_real factors[4 * PU__SUM], *to[4];
     pu_int m, j, i, r;
     (void)work;
     for (j = 0; j < k; j += PU__SUM) {
-        const pu_int terms = pu__min(PU__SUM, k - j);
-        for (i = 0; i < terms; i++) v[i] = pu__col(Q, j + i);
+        pu_int terms = pu__min(PU__SUM, k - j);
+        for (i = 0; i < terms; i++)
+            q[i] = pu__col(Q, j + i);
         for (m = 0; m < n; m += 4) {
-            for (r = 0; r < 4; r++) { /* a missing row repeats the last one */
-                const pu_int row = pu__min(m + r, n - 1);
-                g[r] = grad + (rows ? rows[row] : row) * op->cols;
-                for (i = 0; i < terms; i++) b[4 * i + r] = weight[j + i] * pu__col(P, j + i)[row];
+            /* factors_ir = weight_i p_i[row r] */
+            for (r = 0; r < 4; r++) {
+                pu_int row = pu__min(m + r, n - 1); /* a missing row repeats the last one, which pu__tiles allows */
+                to[r] = grad + (rows ? rows[row] : row) * op->cols;
+                for (i = 0; i < terms; i++)
+                    factors[4 * i + r] = weight[j + i] * pu__col(P, j + i)[row];
             }
-            pu__tiles(terms, b, v, op->cols, g);
+            pu__tiles(terms, factors, q, op->cols, to);
         }
     }
     return PU_OK;
 }
 
-/* All rows by gemm, when that is asked for. Row lists stay with the code above: gathering the rows first costs more than
-   gemm gains. So do few columns, where reading the matrix is most of the work. In row-major eyes blocks of columns are
-   transposed: Y' = X'A' etc.  C (m x n, row-major) = (add ? C : 0) + A B with inner dimension k, or 0: not for gemm. */
+/* C (m x n, row-major) = A B, or += A B, with inner dimension `depth`, by BLAS. Returns 0 where
+   that is not to be had: without PU_USE_CBLAS, and for sizes that do not fit its integers. Lists of
+   rows stay with the code above, because gathering the rows costs more than gemm gains. So do fewer
+   than PU__GEMM_COLUMNS columns, where reading the matrix is most of the work. */
 #define PU__GEMM_COLUMNS 8
 #ifdef PU_USE_CBLAS
-PU__FN int pu__gemm(int turn_a, int turn_b, pu_int m, pu_int n, pu_int k, const pu_real *a, pu_int lda, const void *b,
-                    pu_int ldb, int add, pu_real *c, pu_int ldc)
+PU__FN int pu__gemm(pu_int m, pu_int n, pu_int depth, pu__matrix A, pu__matrix B, int add, pu_real *C, pu_int ld)
 {
-    if (m > INT_MAX || n > INT_MAX || k > INT_MAX || lda > INT_MAX || ldb > INT_MAX || ldc > INT_MAX) return 0;
-    if (m < 1 || n < 1 || k < 1 || lda < (turn_a ? m : k) || ldb < (turn_b ? k : n) || ldc < n) return 0;
+    /* A factor whose rows are not contiguous is the transpose of one whose rows are. */
+    const int turn_a = A.col != 1,
+              turn_b = B.col != 1;
+    const pu_int lda = turn_a ? A.col : A.row,
+                 ldb = turn_b ? B.col : B.row;
+    if (m > INT_MAX || n > INT_MAX || depth > INT_MAX || lda > INT_MAX || ldb > INT_MAX || ld > INT_MAX)
+        return 0;
+    if (lda < (turn_a ? m : depth) || ldb < (turn_b ? depth : n) || ld < n)
+        return 0;
 #ifdef PU_FLOAT
     cblas_sgemm
 #else
     cblas_dgemm
 #endif
-        (CblasRowMajor, turn_a ? CblasTrans : CblasNoTrans, turn_b ? CblasTrans : CblasNoTrans, (int)m, (int)n, (int)k,
-         1, a, (int)lda, (const pu_real *)b, (int)ldb, add ? 1 : 0, c, (int)ldc);
+        (CblasRowMajor, turn_a ? CblasTrans : CblasNoTrans, turn_b ? CblasTrans : CblasNoTrans, (int)m, (int)n,
+         (int)depth, 1, A.at, (int)lda, B.at, (int)ldb, add ? 1 : 0, C, (int)ld);
     return 1;
 }
 #else
-#define pu__gemm(turn_a, turn_b, m, n, k, a, lda, b, ldb, add, c, ldc) 0
+#define pu__gemm(m, n, depth, A, B, add, C, ld) 0
 #endif
 
-PU__FN pu_status pu__dense_apply(const pu_op *op, pu_int k, pu_block X, pu_block Y, int add, pu_real *work)
+/* Y = A X, or +=, all rows. To BLAS a block of columns is a row-major matrix with one row per
+   column: Y' = X'A'. */
+PU__FN pu_status pu__dense_apply(PU__APPLY_ARGS)
 {
-    if (k >= PU__GEMM_COLUMNS && pu__gemm(0, 1, k, op->rows, op->cols, X.at, X.ld, op->data, op->cols, add, Y.at, Y.ld))
+    if (k >= PU__GEMM_COLUMNS && pu__gemm(k, op->rows, op->cols, pu__mat(X.at, X.ld, 1),
+                                          pu__mat(pu__entries(op), 1, op->cols), add, Y.at, Y.ld))
         return PU_OK;
     return pu__dense_apply_rows(op, op->rows, NULL, k, X, Y, add, work);
 }
 
-PU__FN pu_status pu__dense_apply_t(const pu_op *op, pu_int k, pu_block X, pu_block Y, int add, pu_real *work)
+/* Y = A'X, or +=, all rows; to BLAS Y' = X'A. */
+PU__FN pu_status pu__dense_apply_t(PU__APPLY_ARGS)
 {
-    if (k >= PU__GEMM_COLUMNS && pu__gemm(0, 0, k, op->cols, op->rows, X.at, X.ld, op->data, op->cols, add, Y.at, Y.ld))
+    if (k >= PU__GEMM_COLUMNS && pu__gemm(k, op->cols, op->rows, pu__mat(X.at, X.ld, 1),
+                                          pu__mat(pu__entries(op), op->cols, 1), add, Y.at, Y.ld))
         return PU_OK;
     return pu__dense_apply_rows_t(op, op->rows, NULL, k, X, Y, add, work);
 }
 
-PU__FN pu_status pu__dense_grad(const pu_op *op, pu_int k, pu_block P, pu_block Q, const pu_real *weight, pu_real *grad,
-                                pu_real *work)
+/* grad += P diag(weight) Q', all rows. BLAS knows no weights: Q diag(weight) goes into the scratch
+   first, which pu_op_dense asks for only when there is BLAS. */
+PU__FN pu_status pu__dense_grad(PU__GRAD_ARGS)
 {
-    const int gemm = op->work && work && k >= PU__GEMM_COLUMNS;
+    pu_int cols = op->cols;
     pu_int j, d;
-    for (j = 0; j < k && gemm; j++) /* gemm knows no weights: work = Q diag(weight) */
-        for (d = 0; d < op->cols; d++) work[j * op->cols + d] = weight[j] * pu__col(Q, j)[d];
-    if (gemm && pu__gemm(1, 0, op->rows, op->cols, k, P.at, P.ld, work, op->cols, 1, grad, op->cols)) return PU_OK;
+    if (op->work && work && k >= PU__GEMM_COLUMNS) {
+        for (j = 0; j < k; j++)
+            for (d = 0; d < cols; d++)
+                work[j * cols + d] = weight[j] * pu__col(Q, j)[d];
+        if (pu__gemm(op->rows, cols, k, pu__mat(P.at, 1, P.ld), pu__mat(work, cols, 1), 1, grad, cols))
+            return PU_OK;
+    }
     return pu__dense_grad_rows(op, op->rows, NULL, k, P, Q, weight, grad, work);
 }
 
-PU__FN pu_status pu__dense_diag(const pu_op *op, pu_real *y, pu_real *work)
+/* y_i += A_ii of a square matrix. */
+PU__FN pu_status pu__dense_diag(PU__DIAG_ARGS)
 {
-    const pu_real *a = (const pu_real *)op->data;
     pu_int i;
-    (void)work;
-    for (i = 0; i < op->rows; i++) y[i] += a[i * op->cols + i];
+    for (i = 0; i < op->rows; i++)
+        y[i] += pu__entries(op)[i * op->cols + i];
     return PU_OK;
 }
 
-PU__FN pu_status pu__dense_gram_diag(const pu_op *op, const pu_real *w, pu_real *y, pu_real *work)
+/* y_d += sum_m w_m A_md^2. Rows of weight zero (unobserved entries) are not read. */
+PU__FN pu_status pu__dense_gram_diag(PU__GRAM_DIAG_ARGS)
 {
-    const pu_real *a = (const pu_real *)op->data;
     pu_int m, d;
-    (void)work;
     for (m = 0; m < op->rows; m++) {
-        const pu_real *row = a + m * op->cols;
+        const pu_real *row = pu__entries(op) + m * op->cols;
         if (w[m] == 0) continue;
-        for (d = 0; d < op->cols; d++) y[d] += w[m] * (row[d] * row[d]);
+        for (d = 0; d < op->cols; d++)
+            y[d] += w[m] * (row[d] * row[d]);
     }
     return PU_OK;
 }
 
+/* All parameters are finite; *index: the first that is not, else -1. For every operator whose data
+   are its parameters, also for one without any (then data may be NULL). */
 PU__FN pu_status pu__dense_check(const pu_op *op, pu_int *index)
 {
-    return pu__check_finite(op->params, (const pu_real *)op->data, index);
+    *index = -1;
+    return op->params ? pu__check_finite(op->params, pu__entries(op), index) : PU_OK;
 }
 
+/* See the declaration, as for all public functions. A matrix with more entries than fit a pu_int
+   has params = PU_NONE. */
 PU_DEF pu_op pu_op_dense(pu_int rows, pu_int cols, const pu_real *a)
 {
-    int overflow = 0;
-    size_t entries = rows > 0 && cols > 0 ? pu__mul((size_t)rows, (size_t)cols, &overflow) : 0;
-    pu_op op = pu__op_zero(rows, cols, overflow ? PU_NONE : (pu_int)entries, a); /* PU_NONE: refused as overflow */
+    pu_op op = pu__op_zero(rows, cols, 0, a);
+    if (rows > 0 && cols > 0)
+        op.params = rows > PTRDIFF_MAX / cols ? PU_NONE : rows * cols;
     op.form = PU_FORM_MATRIX;
-    op.apply = pu__dense_apply, op.apply_t = pu__dense_apply_t, op.grad = pu__dense_grad;
-    op.gram_diag = pu__dense_gram_diag, op.check = pu__dense_check;
-    op.apply_rows = pu__dense_apply_rows, op.apply_rows_t = pu__dense_apply_rows_t, op.grad_rows = pu__dense_grad_rows;
+    op.apply = pu__dense_apply;
+    op.apply_t = pu__dense_apply_t;
+    op.grad = pu__dense_grad;
+    op.gram_diag = pu__dense_gram_diag;
+    op.check = pu__dense_check;
+    op.apply_rows = pu__dense_apply_rows;
+    op.apply_rows_t = pu__dense_apply_rows_t;
+    op.grad_rows = pu__dense_grad_rows;
     op.trusted = 1; /* as a prior precision it must show its symmetry; pu_op_spd checks it entry by entry */
 #ifdef PU_USE_CBLAS
     op.work = cols; /* grad only */
@@ -3421,421 +3512,524 @@ PU_DEF pu_op pu_op_dense(pu_int rows, pu_int cols, const pu_real *a)
     return op;
 }
 
-/* is the operator its matrix, and nothing but that? */
-PU__FN int pu__plain(const pu_op *op)
-{
-    return op->apply == pu__dense_apply && op->apply_t == pu__dense_apply_t && op->grad == pu__dense_grad &&
-           op->apply_rows == pu__dense_apply_rows && op->apply_rows_t == pu__dense_apply_rows_t &&
-           op->grad_rows == pu__dense_grad_rows;
-}
+/* ---- symmetric positive definite: A = L L' ----
+   data = A, both triangles. aux = L, lower, n x n, zeros above the diagonal; or NULL, and then the
+   functions that need L are missing. */
 
-/* ---- symmetric positive definite ---- */
+/* L, or NULL. */
+PU__FN const pu_real *pu__spd_factor(const pu_op *op) { return (const pu_real *)op->aux; }
 
-PU__FN pu_status pu__spd_grad(const pu_op *op, pu_int k, pu_block P, pu_block Q, const pu_real *weight, pu_real *grad,
-                              pu_real *work)
+/* grad += sum_j weight_j (p_j q_j' + q_j p_j') / 2: the gradient of p'A q among symmetric matrices. */
+PU__FN pu_status pu__spd_grad(PU__GRAD_ARGS)
 {
-    const pu_int n = op->rows;
+    pu_int n = op->rows;
     pu_int i, j;
-    (void)work;
     for (i = 0; i < n; i++)
-        for (j = 0; j < k; j++) { /* w (p q' + q p') / 2 */
-            pu_real h = weight[j] / 2;
-            pu__axpy(n, h * pu__col(P, j)[i], pu__col(Q, j), grad + i * n);
-            pu__axpy(n, h * pu__col(Q, j)[i], pu__col(P, j), grad + i * n);
+        for (j = 0; j < k; j++) {
+            const pu_real half = weight[j] / 2,
+                          *p = pu__col(P, j),
+                          *q = pu__col(Q, j);
+            pu__axpy(n, half * p[i], q, grad + i * n);
+            pu__axpy(n, half * q[i], p, grad + i * n);
         }
     return PU_OK;
 }
 
-PU__FN pu_status pu__spd_sample(const pu_op *op, pu_int k, pu_block E, pu_block Y, pu_real *work)
+/* Y = L X: draws, since L L' = A. */
+PU__FN pu_status pu__spd_sample(PU__SOLVE_ARGS)
 {
-    const pu_real *L = (const pu_real *)op->aux;
     pu_int i, j;
-    (void)work;
     for (i = 0; i < op->rows; i++)
-        for (j = 0; j < k; j++) pu__col(Y, j)[i] = (pu_real)pu__dot(i + 1, NULL, L + i * op->rows, pu__col(E, j));
+        for (j = 0; j < k; j++)
+            pu__col(Y, j)[i] = (pu_real)pu__dot(i + 1, NULL, pu__spd_factor(op) + i * op->rows, pu__col(X, j));
     return PU_OK;
 }
 
-PU__FN pu_status pu__spd_solve(const pu_op *op, pu_int k, pu_block X, pu_block Y, pu_real *work)
+/* Y = L'^-1 L^-1 X. Few columns are solved one by one, many together by blocks of the triangle. */
+PU__FN pu_status pu__spd_solve(PU__SOLVE_ARGS)
 {
-    const pu_real *L = (const pu_real *)op->aux;
-    const pu_int n = op->rows;
+    const pu_real *L = pu__spd_factor(op);
+    pu_int n = op->rows;
     pu_int j;
-    (void)work;
-    for (j = 0; j < k; j++) pu__copy(pu__col(Y, j), pu__col(X, j), n);
-    if (k >= PU__FEW) pu__triangle(n, L, n, 0, k, Y.at, 1, Y.ld), pu__triangle(n, L, n, 1, k, Y.at, 1, Y.ld);
-    for (j = 0; j < k && k < PU__FEW; j++) pu__lower_solve(n, L, 0, pu__col(Y, j)), pu__upper_solve(n, L, n - 1, pu__col(Y, j));
+    for (j = 0; j < k; j++) {
+        pu__copy(pu__col(Y, j), pu__col(X, j), n);
+        if (k >= PU__FEW) continue;
+        pu__lower_solve(n, L, 0, pu__col(Y, j));
+        pu__upper_solve(n, L, n - 1, pu__col(Y, j));
+    }
+    if (k >= PU__FEW) {
+        pu__triangle(n, L, n, 0, k, Y.at, 1, Y.ld);
+        pu__triangle(n, L, n, 1, k, Y.at, 1, Y.ld);
+    }
     return PU_OK;
 }
 
-PU__FN pu_status pu__spd_logdet(const pu_op *op, double *value, pu_real *work)
+/* log det A = 2 sum_i log L_ii */
+PU__FN pu_status pu__spd_logdet(PU__LOGDET_ARGS)
 {
-    (void)work;
-    *value = 2 * pu__log_diagonal(op->rows, (const pu_real *)op->aux, op->rows + 1);
+    *value = 2 * pu__log_diagonal(op->rows, pu__spd_factor(op), op->rows + 1);
     return PU_OK;
 }
 
-/* d log det / dA = A^-1, column by column */
-PU__FN pu_status pu__spd_logdet_grad(const pu_op *op, pu_real weight, pu_real *grad, pu_real *work)
+/* d log det A / dA = A^-1: one solve per column, with the unit vector in work (n). */
+PU__FN pu_status pu__spd_logdet_grad(PU__LOGDET_GRAD_ARGS)
 {
-    const pu_int n = op->rows;
-    const pu_real *L = (const pu_real *)op->aux;
+    pu_int n = op->rows;
     pu_int j;
     for (j = 0; j < n; j++) {
-        memset(work, 0, (size_t)n * sizeof *work);
+        pu__zeros(work, n);
         work[j] = 1;
-        pu__lower_solve(n, L, j, work);
-        pu__upper_solve(n, L, n - 1, work);
+        pu__lower_solve(n, pu__spd_factor(op), j, work);
+        pu__upper_solve(n, pu__spd_factor(op), n - 1, work);
         pu__axpy(n, weight, work, grad + j * n);
     }
     return PU_OK;
 }
 
-/* finite, symmetric to rounding, and (with a factor) factor of this very matrix, seen on the diagonal */
+/* Row i of a Cholesky factor L, `length` = i + 1 entries, must have the square of its norm on the
+   diagonal of L L'. Otherwise the factor is not one of this n x n matrix: it is stale. */
+PU__FN int pu__factor_fits(pu_int n, pu_int length, const pu_real *row, double diagonal)
+{
+    return fabs(pu__dot(length, NULL, row, row) - diagonal) <= 100 * (double)PU__EPS * (double)n * diagonal;
+}
+
+/* What is wrong with A, and in which entry (*index): PU_E_NONFINITE, PU_E_NOT_DEFINITE (a diagonal
+   entry is not positive), PU_E_NOT_SYMMETRIC (beyond rounding), PU_E_ARGUMENT (the factor is stale,
+   as seen on the diagonal). */
 PU__FN pu_status pu__spd_check(const pu_op *op, pu_int *index)
 {
-    const pu_int n = op->rows;
-    const pu_real *a = (const pu_real *)op->data, *L = (const pu_real *)op->aux;
-    const double tol = 100 * (double)PU__EPS;
+    pu_int n = op->rows;
+    const pu_real *a = pu__entries(op),
+                  *L = pu__spd_factor(op);
     pu_status status = pu__check_finite(op->params, a, index);
     pu_int i, j;
     if (status) return status;
     for (i = 0; i < n; i++) {
+        const pu_real *row = a + i * n;
+        double diagonal = (double)row[i];
         *index = i * n + i;
-        if (!(a[i * n + i] > 0)) return PU_E_NOT_DEFINITE;
+        if (!(diagonal > 0)) return PU_E_NOT_DEFINITE;
+        if (L && !pu__factor_fits(n, i + 1, L + i * n, diagonal))
+            return PU_E_ARGUMENT;
         for (j = 0; j < i; j++) {
-            double x = (double)a[i * n + j], y = (double)a[j * n + i];
+            double difference = fabs((double)row[j] - (double)a[j * n + i]);
             *index = i * n + j;
-            if (fabs(x - y) > tol * sqrt((double)a[i * n + i] * (double)a[j * n + j])) return PU_E_NOT_SYMMETRIC;
-        }
-        *index = i * n + i;
-        if (L) {
-            double s = pu__dot(i + 1, NULL, L + i * n, L + i * n), want = (double)a[i * n + i];
-            if (!(fabs(s - want) <= tol * (double)n * want)) return PU_E_ARGUMENT; /* stale factor */
+            if (difference > 100 * (double)PU__EPS * sqrt(diagonal * (double)a[j * n + j]))
+                return PU_E_NOT_SYMMETRIC;
         }
     }
     *index = -1;
     return PU_OK;
 }
 
+/* The functions of a dense matrix, except for those that know of the symmetry. */
 PU_DEF pu_op pu_op_spd(pu_int n, const pu_real *a, const pu_real *factor)
 {
     pu_op op = pu_op_dense(n, n, a);
-    op.aux = factor, op.work = n, op.trusted = 2;
-    op.apply_t = pu__dense_apply; /* symmetric */
     op.form = PU_FORM_SYMMETRIC;
-    op.grad = pu__spd_grad, op.diag = pu__dense_diag, op.check = pu__spd_check;
-    if (factor) op.sample = pu__spd_sample, op.logdet = pu__spd_logdet, op.logdet_grad = pu__spd_logdet_grad;
-    if (factor) op.solve = pu__spd_solve;
+    op.aux = factor;
+    op.work = n;
+    op.trusted = 2;
+    op.apply_t = pu__dense_apply;
+    op.grad = pu__spd_grad;
+    op.diag = pu__dense_diag;
+    op.check = pu__spd_check;
+    if (!factor) return op;
+    op.sample = pu__spd_sample;
+    op.solve = pu__spd_solve;
+    op.logdet = pu__spd_logdet;
+    op.logdet_grad = pu__spd_logdet_grad;
     return op;
 }
 
+/* Checks A, copies its lower triangle and factors the copy in place. */
 PU_DEF pu_status pu_op_spd_factor(pu_int n, const pu_real *a, pu_real *factor, pu_int *index)
 {
-    pu_int at = -1, i;
-    pu_status status;
     pu_op op = pu_op_spd(n, a, NULL);
-    if (index) *index = -1;
+    pu_int ignored, i;
+    pu_status status;
+    if (!index) index = &ignored;
+    *index = -1;
     if (!a || !factor) return PU_E_NULL;
     if (n <= 0) return PU_E_ARGUMENT;
     if (op.params < 0) return PU_E_OVERFLOW;
-    status = pu__spd_check(&op, &at);
-    if (!status) {
-        for (i = 0; i < op.params; i++) factor[i] = i % n <= i / n ? a[i] : 0;
-        at = pu__cholesky(n, factor, n);
-        if (at >= 0) status = PU_E_NOT_DEFINITE, at = at * n + at;
-    }
-    if (index) *index = at;
-    return status;
+    status = pu__spd_check(&op, index);
+    if (status) return status;
+    for (i = 0; i < op.params; i++)
+        factor[i] = i % n <= i / n ? a[i] : 0;
+    *index = pu__cholesky(n, factor, n);
+    if (*index < 0) return PU_OK;
+    *index *= n + 1; /* from the row to its diagonal entry */
+    return PU_E_NOT_DEFINITE;
 }
 
-/* ---- diagonal, identity, scaled identity: one apply, s_i x_i with s from the data ---- */
+/* ---- diagonal, identity, scaled identity: params = n entries, none (ones) or one (all equal) ----
+   Of any operator of PU_FORM_DIAGONAL the functions read rows, params and data. */
 
-PU__FN pu_status pu__diagonal_apply(const pu_op *op, pu_int k, pu_block X, pu_block Y, int add, pu_real *work)
+/* Does every row have a parameter of its own? The alternatives are one for all rows, and none. */
+PU__FN int pu__diagonal_full(const pu_op *op) { return op->params == op->rows; }
+
+/* Entry i of the diagonal. */
+PU__FN pu_real pu__diagonal_at(const pu_op *op, pu_int i)
 {
-    const pu_real *a = (const pu_real *)op->data, scale = op->params == 1 ? a[0] : 1;
-    const pu_int n = op->rows;
-    const int full = op->aux != NULL; /* aux == data marks a diagonal with an entry each */
+    return op->params ? pu__entries(op)[pu__diagonal_full(op) ? i : 0] : 1;
+}
+
+/* Y = diag(a) X, or +=. One loop for each case, so that each can be vectorised. */
+PU__FN pu_status pu__diagonal_apply(PU__APPLY_ARGS)
+{
+    const pu_real *a = pu__entries(op),
+                  scale = pu__diagonal_at(op, 0);
+    pu_int n = op->rows;
+    const int full = pu__diagonal_full(op);
     pu_int i, j;
-    (void)work;
     for (j = 0; j < k; j++) {
         const pu_real *x = pu__col(X, j);
         pu_real *y = pu__col(Y, j);
-        if (full && add) for (i = 0; i < n; i++) y[i] += a[i] * x[i];
-        else if (full) for (i = 0; i < n; i++) y[i] = a[i] * x[i];
-        else if (add) for (i = 0; i < n; i++) y[i] += scale * x[i];
-        else for (i = 0; i < n; i++) y[i] = scale * x[i];
+        if (full && add) pu__add_product(n, 1, a, x, y);
+        else if (add) pu__axpy(n, scale, x, y);
+        else if (full)
+            for (i = 0; i < n; i++)
+                y[i] = a[i] * x[i];
+        else
+            for (i = 0; i < n; i++)
+                y[i] = scale * x[i];
     }
     return PU_OK;
 }
 
-PU__FN pu_status pu__diagonal_grad(const pu_op *op, pu_int k, pu_block P, pu_block Q, const pu_real *weight,
-                                   pu_real *grad, pu_real *work)
+/* grad_i += sum_j weight_j p_ij q_ij; a single parameter receives the sum over i. */
+PU__FN pu_status pu__diagonal_grad(PU__GRAD_ARGS)
 {
     pu_int j;
-    (void)work;
-    if (op->aux) pu__cpu_row_dot(NULL, op->rows, k, NULL, weight, P, Q, 0, NULL, grad);
-    else if (op->params == 1)
-        for (j = 0; j < k; j++) grad[0] += weight[j] * (pu_real)pu__dot(op->rows, NULL, pu__col(P, j), pu__col(Q, j));
+    if (pu__diagonal_full(op))
+        pu__cpu_row_dot(NULL, op->rows, k, NULL, weight, P, Q, 0, NULL, grad);
+    else if (op->params)
+        for (j = 0; j < k; j++)
+            grad[0] += weight[j] * (pu_real)pu__dot(op->rows, NULL, pu__col(P, j), pu__col(Q, j));
     return PU_OK;
 }
 
-/* entry i of the diagonal */
-PU__FN pu_real pu__diagonal_at(const pu_op *op, pu_int i)
-{
-    const pu_real *a = (const pu_real *)op->data;
-    return op->aux ? a[i] : op->params == 1 ? a[0] : 1;
-}
-
-PU__FN pu_status pu__diagonal_diag(const pu_op *op, pu_real *y, pu_real *work)
+/* y_i += a_i */
+PU__FN pu_status pu__diagonal_diag(PU__DIAG_ARGS)
 {
     pu_int i;
-    (void)work;
-    for (i = 0; i < op->rows; i++) y[i] += pu__diagonal_at(op, i);
+    for (i = 0; i < op->rows; i++)
+        y[i] += pu__diagonal_at(op, i);
     return PU_OK;
 }
 
-PU__FN pu_status pu__diagonal_gram_diag(const pu_op *op, const pu_real *w, pu_real *y, pu_real *work)
+/* y_i += w_i a_i^2 */
+PU__FN pu_status pu__diagonal_gram_diag(PU__GRAM_DIAG_ARGS)
 {
     pu_int i;
-    (void)work;
-    for (i = 0; i < op->rows; i++) y[i] += w[i] * (pu__diagonal_at(op, i) * pu__diagonal_at(op, i));
-    return PU_OK;
-}
-
-PU__FN pu_status pu__diagonal_sample(const pu_op *op, pu_int k, pu_block E, pu_block Y, pu_real *work)
-{
-    pu_int i, j;
-    (void)work;
     for (i = 0; i < op->rows; i++) {
-        pu_real root = pu__sqrt(pu__diagonal_at(op, i));
-        for (j = 0; j < k; j++) pu__col(Y, j)[i] = root * pu__col(E, j)[i];
+        pu_real a = pu__diagonal_at(op, i);
+        y[i] += w[i] * (a * a);
     }
     return PU_OK;
 }
 
-PU__FN pu_status pu__diagonal_solve(const pu_op *op, pu_int k, pu_block X, pu_block Y, pu_real *work)
+/* Y = diag(a)^1/2 E */
+PU__FN pu_status pu__diagonal_sample(PU__SOLVE_ARGS)
 {
     pu_int i, j;
-    (void)work;
-    for (j = 0; j < k; j++)
-        for (i = 0; i < op->rows; i++) pu__col(Y, j)[i] = pu__col(X, j)[i] / pu__diagonal_at(op, i);
+    for (i = 0; i < op->rows; i++) {
+        pu_real root = pu__sqrt(pu__diagonal_at(op, i));
+        for (j = 0; j < k; j++)
+            pu__col(Y, j)[i] = root * pu__col(X, j)[i];
+    }
     return PU_OK;
 }
 
-PU__FN pu_status pu__diagonal_logdet(const pu_op *op, double *value, pu_real *work)
+/* Y = diag(a)^-1 X */
+PU__FN pu_status pu__diagonal_solve(PU__SOLVE_ARGS)
 {
-    (void)work;
-    *value = 0;
-    if (op->aux) *value = pu__log_diagonal(op->rows, (const pu_real *)op->data, 1);
-    else if (op->params == 1) *value = (double)op->rows * log((double)pu__diagonal_at(op, 0));
+    pu_int i, j;
+    for (j = 0; j < k; j++)
+        for (i = 0; i < op->rows; i++)
+            pu__col(Y, j)[i] = pu__col(X, j)[i] / pu__diagonal_at(op, i);
     return PU_OK;
 }
 
-PU__FN pu_status pu__diagonal_logdet_grad(const pu_op *op, pu_real weight, pu_real *grad, pu_real *work)
+/* sum_i log a_i; n log a for a single parameter; 0 for the identity. */
+PU__FN pu_status pu__diagonal_logdet(PU__LOGDET_ARGS)
+{
+    if (pu__diagonal_full(op))
+        *value = pu__log_diagonal(op->rows, pu__entries(op), 1);
+    else *value = (double)op->rows * log((double)pu__diagonal_at(op, 0));
+    return PU_OK;
+}
+
+/* grad_i += weight times the number of entries that are parameter i, over a_i. */
+PU__FN pu_status pu__diagonal_logdet_grad(PU__LOGDET_GRAD_ARGS)
 {
     pu_int i;
-    (void)work;
-    if (op->params == 1 && !op->aux) grad[0] += weight * (pu_real)op->rows / pu__diagonal_at(op, 0);
-    else
-        for (i = 0; i < op->params; i++) grad[i] += weight / pu__diagonal_at(op, i);
+    if (!pu__diagonal_full(op)) weight *= (pu_real)op->rows;
+    for (i = 0; i < op->params; i++)
+        grad[i] += weight / pu__diagonal_at(op, i);
     return PU_OK;
 }
 
+/* B += diag(a). B is a band matrix with `width` + 1 entries per row, the diagonal one first. */
 PU__FN pu_status pu__diagonal_band_add(const pu_op *op, pu_int width, double *B)
 {
     pu_int i;
-    for (i = 0; i < op->rows; i++) B[i * (width + 1)] += (double)pu__diagonal_at(op, i);
+    for (i = 0; i < op->rows; i++)
+        B[i * (width + 1)] += (double)pu__diagonal_at(op, i);
     return PU_OK;
 }
 
+/* grad_i += weight S_ii, the gradient of tr(diag(a) S), S stored like B. A single parameter
+   receives the sum, taken in double. */
 PU__FN pu_status pu__diagonal_band_grad(const pu_op *op, pu_int width, const double *S, double weight, pu_real *grad)
 {
+    const int full = pu__diagonal_full(op);
     double sum = 0;
     pu_int i;
-    for (i = 0; i < op->rows && op->aux; i++) grad[i] += (pu_real)(weight * S[i * (width + 1)]);
-    for (i = 0; i < op->rows && !op->aux && op->params; i++) sum += S[i * (width + 1)];
-    if (!op->aux && op->params) grad[0] += (pu_real)(weight * sum);
+    for (i = 0; i < op->rows; i++) {
+        if (full) grad[i] += (pu_real)(weight * *S);
+        else sum += *S;
+        S += width + 1;
+    }
+    if (op->params && !full) grad[0] += (pu_real)(weight * sum);
     return PU_OK;
 }
 
+/* Row m as Phi: one entry, in column m. */
 PU__FN pu_int pu__diagonal_row(const pu_op *op, pu_int m, pu_int *first, pu_real *value)
 {
-    *first = m, *value = pu__diagonal_at(op, m);
+    *first = m;
+    *value = pu__diagonal_at(op, m);
     return 1;
 }
 
+/* The gradient of *g a_m. */
 PU__FN pu_status pu__diagonal_row_grad(const pu_op *op, pu_int m, const double *g, pu_real *grad)
 {
-    if (op->params) grad[op->aux ? m : 0] += (pu_real)*g;
+    if (op->params)
+        grad[pu__diagonal_full(op) ? m : 0] += (pu_real)*g;
     return PU_OK;
 }
 
-PU__FN pu_status pu__diagonal_check(const pu_op *op, pu_int *index)
-{
-    *index = -1;
-    return op->params ? pu__check_finite(op->params, (const pu_real *)op->data, index) : PU_OK;
-}
-
-PU__FN pu_op pu__op_diagonal(pu_int n, pu_int params, const pu_real *a, const pu_real *full)
+/* The diagonal operator with `params` parameters a: n, 1 or 0 (then a may be NULL). */
+PU__FN pu_op pu__op_diagonal(pu_int n, pu_int params, const pu_real *a)
 {
     pu_op op = pu__op_zero(n, n, params, a);
-    op.aux = full;
     op.form = PU_FORM_DIAGONAL;
-    op.apply = op.apply_t = pu__diagonal_apply, op.grad = pu__diagonal_grad;
-    op.diag = pu__diagonal_diag, op.gram_diag = pu__diagonal_gram_diag, op.sample = pu__diagonal_sample;
+    op.apply = op.apply_t = pu__diagonal_apply;
+    op.grad = pu__diagonal_grad;
+    op.diag = pu__diagonal_diag;
+    op.gram_diag = pu__diagonal_gram_diag;
+    op.sample = pu__diagonal_sample;
     op.solve = pu__diagonal_solve;
-    op.logdet = pu__diagonal_logdet, op.logdet_grad = pu__diagonal_logdet_grad, op.check = pu__diagonal_check;
-    op.band_add = pu__diagonal_band_add, op.band_grad = pu__diagonal_band_grad;
-    op.row = pu__diagonal_row, op.row_grad = pu__diagonal_row_grad, op.flops = (double)n;
+    op.logdet = pu__diagonal_logdet;
+    op.logdet_grad = pu__diagonal_logdet_grad;
+    op.check = pu__dense_check;
+    op.band_add = pu__diagonal_band_add;
+    op.band_grad = pu__diagonal_band_grad;
+    op.row = pu__diagonal_row;
+    op.row_grad = pu__diagonal_row_grad;
+    op.flops = (double)n;
     return op;
 }
 
-PU_DEF pu_op pu_op_diagonal(pu_int n, const pu_real *a) { return pu__op_diagonal(n, n, a, a); }
-PU_DEF pu_op pu_op_identity(pu_int n) { return pu__op_diagonal(n, 0, NULL, NULL); }
-PU_DEF pu_op pu_op_scaled_identity(pu_int n, const pu_real *a) { return pu__op_diagonal(n, 1, a, NULL); }
+/* The three kinds of diagonals differ in the number of parameters only. */
+PU_DEF pu_op pu_op_diagonal(pu_int n, const pu_real *a) { return pu__op_diagonal(n, n, a); }
+PU_DEF pu_op pu_op_identity(pu_int n) { return pu__op_diagonal(n, 0, NULL); }
+PU_DEF pu_op pu_op_scaled_identity(pu_int n, const pu_real *a) { return pu__op_diagonal(n, 1, a); }
 
-/* ---- composition: data = left, aux = right ---- */
+/* ---- products and sums of two operators L and R ----
+   data = L, aux = R, both borrowed; parameters [L | R]. A function is there where both operands have
+   what it needs. The scratch begins with the intermediate block; the rest of it goes to the operands. */
 
+/* The operands. */
 PU__FN const pu_op *pu__left(const pu_op *op) { return (const pu_op *)op->data; }
 PU__FN const pu_op *pu__right(const pu_op *op) { return (const pu_op *)op->aux; }
+
+/* Normals that a draw of this operator consumes. */
 PU__FN pu_int pu__noise(const pu_op *op) { return op->noise > 0 ? op->noise : op->rows; }
 
-/* a packed n x k block at the start of the scratch, which moves on */
+/* A packed n x k block at the start of the scratch; *work moves behind it. */
 PU__FN pu_block pu__scratch(pu_real **work, pu_int n, pu_int k)
 {
-    pu_block b;
-    b.at = *work, b.ld = n;
+    pu_block b = pu__rows(*work, n);
     *work += n * k;
     return b;
 }
 
-PU__FN pu_status pu__product_apply(const pu_op *op, pu_int k, pu_block X, pu_block Y, int add, pu_real *work)
+/* Y = L (R X), or +=; R X takes R->rows reals of scratch per column. */
+PU__FN pu_status pu__product_apply(PU__APPLY_ARGS)
 {
-    pu_block T = pu__scratch(&work, pu__right(op)->rows, k);
-    pu_status status = pu__right(op)->apply(pu__right(op), k, X, T, 0, work);
-    return status ? status : pu__left(op)->apply(pu__left(op), k, T, Y, add, work);
+    const pu_op *L = pu__left(op),
+                *R = pu__right(op);
+    pu_block T = pu__scratch(&work, R->rows, k);
+    pu_status status = R->apply(R, k, X, T, 0, work);
+    return status ? status : L->apply(L, k, T, Y, add, work);
 }
 
-PU__FN pu_status pu__product_apply_t(const pu_op *op, pu_int k, pu_block X, pu_block Y, int add, pu_real *work)
+/* Y = R'(L'X), or += */
+PU__FN pu_status pu__product_apply_t(PU__APPLY_ARGS)
 {
-    pu_block T = pu__scratch(&work, pu__left(op)->cols, k);
-    pu_status status = pu__left(op)->apply_t(pu__left(op), k, X, T, 0, work);
-    return status ? status : pu__right(op)->apply_t(pu__right(op), k, T, Y, add, work);
+    const pu_op *L = pu__left(op),
+                *R = pu__right(op);
+    pu_block T = pu__scratch(&work, L->cols, k);
+    pu_status status = L->apply_t(L, k, X, T, 0, work);
+    return status ? status : R->apply_t(R, k, T, Y, add, work);
 }
 
-/* p' L R q: p'L(Rq) for the left parameters, (L'p)'R q for the right ones */
-PU__FN pu_status pu__product_grad(const pu_op *op, pu_int k, pu_block P, pu_block Q, const pu_real *weight, pu_real *grad,
-                                  pu_real *work)
+/* The gradient of p'L R q: of p'L (R q) in the parameters of L, of (L'p)'R q in those of R. */
+PU__FN pu_status pu__product_grad(PU__GRAD_ARGS)
 {
-    const pu_op *L = pu__left(op), *R = pu__right(op);
+    const pu_op *L = pu__left(op),
+                *R = pu__right(op);
     pu_block T = pu__scratch(&work, R->rows, k);
     pu_status status = PU_OK;
+    /* T = R q for the left gradient, then T = L'p for the right one */
     if (L->params) {
         status = R->apply(R, k, Q, T, 0, work);
-        if (!status) status = L->grad(L, k, P, T, weight, grad, work);
+        if (!status)
+            status = L->grad(L, k, P, T, weight, grad, work);
     }
     if (!status && R->params) {
         status = L->apply_t(L, k, P, T, 0, work);
-        if (!status) status = R->grad(R, k, T, Q, weight, grad + L->params, work);
+        if (!status)
+            status = R->grad(R, k, T, Q, weight, grad + L->params, work);
     }
     return status;
 }
 
+/* The checks of both operands. *index counts through the parameters [L | R]; -1 where no parameter
+   is at fault. */
 PU__FN pu_status pu__pair_check(const pu_op *op, pu_int *index)
 {
-    const pu_op *L = pu__left(op), *R = pu__right(op);
+    const pu_op *L = pu__left(op),
+                *R = pu__right(op);
     pu_status status = PU_OK;
     *index = -1;
     if (L->check) status = L->check(L, index);
-    if (!status && R->check) {
-        status = R->check(R, index);
-        if (status && *index >= 0) *index += L->params;
-    }
+    if (status || !R->check) return status;
+    status = R->check(R, index);
+    if (status && *index >= 0) *index += L->params;
     return status;
 }
 
-PU__FN pu_status pu__sum_apply(const pu_op *op, pu_int k, pu_block X, pu_block Y, int add, pu_real *work)
+/* Y = L X + R X, or += */
+PU__FN pu_status pu__sum_apply(PU__APPLY_ARGS)
 {
-    pu_status status = pu__left(op)->apply(pu__left(op), k, X, Y, add, work);
-    return status ? status : pu__right(op)->apply(pu__right(op), k, X, Y, 1, work);
+    const pu_op *L = pu__left(op),
+                *R = pu__right(op);
+    pu_status status = L->apply(L, k, X, Y, add, work);
+    return status ? status : R->apply(R, k, X, Y, 1, work);
 }
 
-PU__FN pu_status pu__sum_apply_t(const pu_op *op, pu_int k, pu_block X, pu_block Y, int add, pu_real *work)
+/* Y = L'X + R'X, or += */
+PU__FN pu_status pu__sum_apply_t(PU__APPLY_ARGS)
 {
-    pu_status status = pu__left(op)->apply_t(pu__left(op), k, X, Y, add, work);
-    return status ? status : pu__right(op)->apply_t(pu__right(op), k, X, Y, 1, work);
+    const pu_op *L = pu__left(op),
+                *R = pu__right(op);
+    pu_status status = L->apply_t(L, k, X, Y, add, work);
+    return status ? status : R->apply_t(R, k, X, Y, 1, work);
 }
 
-PU__FN pu_status pu__sum_grad(const pu_op *op, pu_int k, pu_block P, pu_block Q, const pu_real *weight, pu_real *grad,
-                              pu_real *work)
+/* The gradient of p'L q + p'R q: each operand's own. */
+PU__FN pu_status pu__sum_grad(PU__GRAD_ARGS)
 {
-    const pu_op *L = pu__left(op), *R = pu__right(op);
+    const pu_op *L = pu__left(op),
+                *R = pu__right(op);
     pu_status status = L->params ? L->grad(L, k, P, Q, weight, grad, work) : PU_OK;
     return status || !R->params ? status : R->grad(R, k, P, Q, weight, grad + L->params, work);
 }
 
-PU__FN pu_status pu__sum_diag(const pu_op *op, pu_real *y, pu_real *work)
+/* y += diag(L) + diag(R) */
+PU__FN pu_status pu__sum_diag(PU__DIAG_ARGS)
 {
     pu_status status = pu__left(op)->diag(pu__left(op), y, work);
     return status ? status : pu__right(op)->diag(pu__right(op), y, work);
 }
 
-/* independent draws of the two parts add up */
-PU__FN pu_status pu__sum_sample(const pu_op *op, pu_int k, pu_block E, pu_block Y, pu_real *work)
+/* F = [F_L | F_R]: independent draws of the two operands add up. The normals of R follow those of L
+   in each column. */
+PU__FN pu_status pu__sum_sample(PU__SOLVE_ARGS)
 {
-    const pu_op *L = pu__left(op), *R = pu__right(op);
-    pu_block T = pu__scratch(&work, op->rows, k), rest = E;
+    const pu_op *L = pu__left(op),
+                *R = pu__right(op);
+    pu_block T = pu__scratch(&work, op->rows, k);
+    pu_status status = L->sample(L, k, X, Y, work);
     pu_int j;
-    pu_status status = L->sample(L, k, E, Y, work);
-    rest.at = E.at + pu__noise(L);
-    if (!status) status = R->sample(R, k, rest, T, work);
-    for (j = 0; j < k && !status; j++) pu__axpy(op->rows, 1, pu__col(T, j), pu__col(Y, j));
-    return status;
+    if (!status)
+        status = R->sample(R, k, pu__below(X, pu__noise(L)), T, work);
+    if (status) return status;
+    for (j = 0; j < k; j++)
+        pu__axpy(op->rows, 1, pu__col(T, j), pu__col(Y, j));
+    return PU_OK;
 }
 
-/* multiplications of a product with one column */
+/* Multiplications of a product with one column, for the planner. */
 PU__FN double pu__flops(const pu_op *op)
 {
     return op->flops > 0 ? op->flops : (double)op->params + (double)op->rows + (double)op->cols;
 }
 
+/* Can be an operand: not NULL, with sizes of which none is negative. */
+PU__FN int pu__is_sound(const pu_op *op)
+{
+    return op && op->rows > 0 && op->cols > 0 && op->work >= 0 && op->noise >= 0;
+}
+
+/* Have the operands the gradients that they owe? One without parameters owes none. */
+PU__FN int pu__have_grads(const pu_op *left, const pu_op *right)
+{
+    return (!left->params || left->grad) && (!right->params || right->grad);
+}
+
+/* What holds for products, sums and Kronecker products alike. No fact about one operand (form,
+   band, the row functions) is one about the pair. Scratch per column: `extra` reals, then what
+   either operand needs. aux is NULL when the operands are of no use. */
 PU__FN pu_op pu__op_pair(const pu_op *left, const pu_op *right, pu_int extra)
 {
-    pu_op op = pu__op_zero(0, 0, 0, left); /* zero sizes: refused by whoever uses it */
-    if (!left || !right) return op;
+    pu_op op = pu__op_zero(0, 0, PU_NONE, left);
+    if (!pu__is_sound(left) || !pu__is_sound(right)) return op;
     op.aux = right;
-    op.rows = left->rows, op.cols = right->cols;
-    op.params = left->params < 0 || right->params < 0 || left->params > PTRDIFF_MAX - right->params
-                    ? PU_NONE /* refused as overflow */ : left->params + right->params;
-    op.work = left->work > right->work ? left->work : right->work;
+    op.rows = left->rows;
+    op.cols = right->cols;
+    if (left->params >= 0 && right->params >= 0 && left->params <= PTRDIFF_MAX - right->params)
+        op.params = left->params + right->params;
+    op.work = pu__most(left->work, right->work);
     op.work = op.work > PTRDIFF_MAX - extra ? PTRDIFF_MAX : op.work + extra; /* the size query overflows, and says so */
-    op.trusted = left->trusted < right->trusted ? left->trusted : right->trusted;
+    op.trusted = (int)pu__min(left->trusted, right->trusted);
     op.check = pu__pair_check;
     op.flops = pu__flops(left) + pu__flops(right);
     return op;
 }
 
+/* Sizes that do not fit give an operator of size 0, which every call refuses. */
 PU_DEF pu_op pu_op_product(const pu_op *left, const pu_op *right)
 {
     pu_op op = pu__op_pair(left, right, right ? right->rows : 0);
-    if (!op.aux || left->cols != right->rows) return pu__op_zero(0, 0, 0, NULL);
+    if (!op.aux || left->cols != right->rows)
+        return pu__op_zero(0, 0, 0, NULL);
     if (left->apply && right->apply) op.apply = pu__product_apply;
     if (left->apply_t && right->apply_t) op.apply_t = pu__product_apply_t;
-    if ((!left->params || left->grad) && (!right->params || right->grad)) op.grad = pu__product_grad;
+    if (op.apply && op.apply_t && pu__have_grads(left, right)) op.grad = pu__product_grad;
     if (op.trusted > 1) op.trusted = 1; /* a product of symmetric operators need not be symmetric */
     return op;
 }
 
+/* The same. There is no log det of a sum. */
 PU_DEF pu_op pu_op_sum(const pu_op *left, const pu_op *right)
 {
     pu_op op = pu__op_pair(left, right, left ? left->rows : 0);
-    if (!op.aux || left->rows != right->rows || left->cols != right->cols) return pu__op_zero(0, 0, 0, NULL);
+    if (!op.aux || left->rows != right->rows || left->cols != right->cols)
+        return pu__op_zero(0, 0, 0, NULL);
     if (left->apply && right->apply) op.apply = pu__sum_apply;
     if (left->apply_t && right->apply_t) op.apply_t = pu__sum_apply_t;
-    if ((!left->params || left->grad) && (!right->params || right->grad)) op.grad = pu__sum_grad;
+    if (pu__have_grads(left, right)) op.grad = pu__sum_grad;
     if (left->diag && right->diag) op.diag = pu__sum_diag;
-    if (left->sample && right->sample) op.sample = pu__sum_sample, op.noise = pu__noise(left) + pu__noise(right);
+    if (left->sample && right->sample) {
+        op.sample = pu__sum_sample;
+        op.noise = pu__noise(left) + pu__noise(right);
+    }
     return op;
 }
 
@@ -3843,83 +4037,124 @@ PU_DEF pu_op pu_op_sum(const pu_op *left, const pu_op *right)
    >>structured   sparse rows, diagonal plus low rank, Kronecker products
    ------------------------------------------------------------------------------------------------ */
 
-/* ---- sparse, compressed rows. Four columns at a time are interleaved in the scratch: an entry then touches one cache
-   line instead of four and feeds one vector instruction. Two or three that remain are filled up with zeros where the
-   scratch (cols reals per column) has room, and taken singly otherwise. ---- */
+/* ---- sparse matrix, compressed rows ----
+   PU__CSR_WIDE columns at a time are interleaved in the scratch (cols reals per column). A stored entry
+   then touches one cache line instead of four and feeds one vector instruction. A last group of two or
+   three columns is filled up with zeros. Fewer than PU__CSR_WIDE columns in all have no room for that
+   and are taken one by one. */
 
 #define PU__CSR_WIDE 4
 
-/* how many of the k columns go together from column j on */
+/* The stored entries of one row: value[i] in column index[i], i < count. Entry 0 is parameter
+   `first` of the operator. */
+typedef struct {
+    pu_int count, first;
+    const pu_int *index;
+    const pu_real *value;
+} pu__csr_entries;
+
+/* The matrix behind an operator. */
+PU__FN const pu_csr *pu__csr_of(const pu_op *op) { return (const pu_csr *)op->data; }
+
+/* Row m of the matrix. */
+PU__FN pu__csr_entries pu__csr_row(const pu_csr *a, pu_int m)
+{
+    pu__csr_entries row;
+    row.first = a->start[m];
+    row.count = a->start[m + 1] - row.first;
+    row.index = a->index + row.first;
+    row.value = a->value + row.first;
+    return row;
+}
+
+/* How many of the k columns go together from column j on: 1, which is then not interleaved, or 2 ..
+   PU__CSR_WIDE. */
 PU__FN int pu__csr_group(pu_int k, pu_int j)
 {
     return k < PU__CSR_WIDE ? 1 : (int)pu__min(PU__CSR_WIDE, k - j);
 }
 
-/* interleave `wide` columns of X, and back (Y = or += T) */
+/* Interleaves the first `wide` columns of X, 2 .. PU__CSR_WIDE of them and n long, into T
+   (PU__CSR_WIDE n). Zeros take the place of columns that are not there. */
 PU__FN void pu__csr_pack(pu_int n, int wide, pu_block X, pu_real *T)
 {
-    const pu_real *x0 = X.at, *x1 = x0 + X.ld, *x2 = wide > 2 ? x1 + X.ld : x1, *x3 = wide > 3 ? x2 + X.ld : x2;
+    const pu_real *x0 = X.at,
+                  *x1 = pu__col(X, 1),
+                  *x2 = pu__col(X, wide > 2 ? 2 : 1),
+                  *x3 = pu__col(X, wide > 3 ? 3 : 1);
     pu_int i;
-    for (i = 0; i < n; i++, T += PU__CSR_WIDE) {
-        T[0] = x0[i], T[1] = x1[i];
-        T[2] = wide > 2 ? x2[i] : 0, T[3] = wide > 3 ? x3[i] : 0;
+    for (i = 0; i < n; i++) {
+        T[0] = x0[i];
+        T[1] = x1[i];
+        T[2] = wide > 2 ? x2[i] : 0;
+        T[3] = wide > 3 ? x3[i] : 0;
+        T += PU__CSR_WIDE;
     }
 }
 
+/* The way back: the first `wide` interleaved columns of T into Y, or added to Y. */
 PU__FN void pu__csr_unpack(pu_int n, int wide, const pu_real *T, pu_block Y, int add)
 {
     pu_int i;
     int c;
     for (c = 0; c < wide; c++) {
         pu_real *y = pu__col(Y, c);
-        if (add) for (i = 0; i < n; i++) y[i] += T[i * PU__CSR_WIDE + c];
-        else for (i = 0; i < n; i++) y[i] = T[i * PU__CSR_WIDE + c];
+        for (i = 0; i < n; i++)
+            y[i] = T[i * PU__CSR_WIDE + c] + (add ? y[i] : 0);
     }
 }
 
-/* s[c] = sum value[i] T[index[i]][c] over one row; chunks are added in double, as in pu__dot */
-PU__FN void pu__csr_dots(pu_int count, const pu_real *value, const pu_int *index, const pu_real *T, double *s)
+/* s_c = the product of a row with column c of the interleaved T, for all PU__CSR_WIDE columns. As
+   in pu__dot, sums run over PU__CHUNK entries in pu_real and are then added in double. */
+PU__FN void pu__csr_dots(pu__csr_entries row, const pu_real *T, double *s)
 {
     pu_int i, at;
     int c;
     for (c = 0; c < PU__CSR_WIDE; c++) s[c] = 0;
-    for (at = 0; at < count; at += PU__CHUNK) {
-        const pu_int end = pu__min(count, at + PU__CHUNK);
+    for (at = 0; at < row.count; at += PU__CHUNK) {
+        pu_int end = pu__min(row.count, at + PU__CHUNK);
         pu_real part[PU__CSR_WIDE] = {0};
         for (i = at; i < end; i++) {
-            const pu_real v = value[i], *x = T + index[i] * PU__CSR_WIDE;
-            for (c = 0; c < PU__CSR_WIDE; c++) part[c] += v * x[c];
+            const pu_real a = row.value[i],
+                          *x = T + row.index[i] * PU__CSR_WIDE;
+            for (c = 0; c < PU__CSR_WIDE; c++)
+                part[c] += a * x[c];
         }
-        for (c = 0; c < PU__CSR_WIDE; c++) s[c] += (double)part[c];
+        for (c = 0; c < PU__CSR_WIDE; c++)
+            s[c] += (double)part[c];
     }
 }
 
-PU__FN double pu__csr_dot(pu_int count, const pu_real *value, const pu_int *index, const pu_real *x)
+/* The same for a single column x, with the same rounding. */
+PU__FN double pu__csr_dot(pu__csr_entries row, const pu_real *x)
 {
     double s = 0;
     pu_int i, at;
-    for (at = 0; at < count; at += PU__CHUNK) {
-        const pu_int end = pu__min(count, at + PU__CHUNK);
+    for (at = 0; at < row.count; at += PU__CHUNK) {
+        pu_int end = pu__min(row.count, at + PU__CHUNK);
         pu_real part = 0;
-        for (i = at; i < end; i++) part += value[i] * x[index[i]];
+        for (i = at; i < end; i++)
+            part += row.value[i] * x[row.index[i]];
         s += (double)part;
     }
     return s;
 }
 
-PU__FN pu_status pu__csr_apply(const pu_op *op, pu_int k, pu_block X, pu_block Y, int add, pu_real *work)
+/* Y = A X, or +=. X: cols x k, Y: rows x k. */
+PU__FN pu_status pu__csr_apply(PU__APPLY_ARGS)
 {
-    const pu_csr *a = (const pu_csr *)op->data;
     double s[PU__CSR_WIDE];
     pu_int m, j;
     int wide, c;
     for (j = 0; j < k; j += wide) {
         wide = pu__csr_group(k, j);
-        if (wide > 1) pu__csr_pack(a->cols, wide, pu__from(X, j), work);
-        for (m = 0; m < a->rows; m++) {
-            const pu_int at = a->start[m], count = a->start[m + 1] - at;
-            if (wide > 1) pu__csr_dots(count, a->value + at, a->index + at, work, s);
-            else s[0] = pu__csr_dot(count, a->value + at, a->index + at, pu__col(X, j));
+        if (wide > 1)
+            pu__csr_pack(op->cols, wide, pu__from(X, j), work);
+        for (m = 0; m < op->rows; m++) {
+            pu__csr_entries row = pu__csr_row(pu__csr_of(op), m);
+            if (wide > 1) pu__csr_dots(row, work, s);
+            else s[0] = pu__csr_dot(row, pu__col(X, j));
+            /* columns that were filled up with zeros are left out */
             for (c = 0; c < wide; c++) {
                 pu_real *y = pu__col(Y, j + c) + m;
                 *y = add ? *y + (pu_real)s[c] : (pu_real)s[c];
@@ -3929,8 +4164,9 @@ PU__FN pu_status pu__csr_apply(const pu_op *op, pu_int k, pu_block X, pu_block Y
     return PU_OK;
 }
 
-/* x[c] = (weight[c] times) entry m of column c, zeros for columns that are not there; 0 when all are zero */
-PU__FN int pu__csr_row(int wide, pu_block X, pu_int m, const pu_real *weight, pu_real *x)
+/* x_c = entry m of column c, times weight_c unless weight is NULL; zeros for the columns that are
+   not there. Returns 0 when all are zero: such a row (an unobserved entry) costs nothing. */
+PU__FN int pu__csr_across(int wide, pu_block X, pu_int m, const pu_real *weight, pu_real *x)
 {
     int c, some = 0;
     for (c = 0; c < PU__CSR_WIDE; c++) {
@@ -3941,201 +4177,237 @@ PU__FN int pu__csr_row(int wide, pu_block X, pu_int m, const pu_real *weight, pu
     return some;
 }
 
-/* rows in their order, no atomics: every sum has one order. Rows of zeros (unobserved entries) cost nothing. */
-PU__FN pu_status pu__csr_apply_t(const pu_op *op, pu_int k, pu_block X, pu_block Y, int add, pu_real *work)
+/* Y = A'X, or +=. X: rows x k, Y: cols x k. Rows are taken in their order, so that every sum has
+   one order. Interleaved columns are added up in the scratch and then moved to Y; a single one is
+   added up in Y itself. */
+PU__FN pu_status pu__csr_apply_t(PU__APPLY_ARGS)
 {
-    const pu_csr *a = (const pu_csr *)op->data;
     pu_real x[PU__CSR_WIDE], *y;
     pu_int m, i, j;
     int wide, c;
     for (j = 0; j < k; j += wide) {
         wide = pu__csr_group(k, j);
-        if (wide == 1) pu__clear(a->cols, 1, pu__from(Y, j), add);
-        else memset(work, 0, (size_t)(a->cols * PU__CSR_WIDE) * sizeof *work);
-        for (m = 0; m < a->rows; m++) {
-            if (!pu__csr_row(wide, pu__from(X, j), m, NULL, x)) continue;
+        /* the sums begin with zero in the scratch, and with zero or Y in Y */
+        if (wide > 1) pu__zeros(work, op->cols * PU__CSR_WIDE);
+        else pu__clear(op->cols, 1, pu__from(Y, j), add);
+        for (m = 0; m < op->rows; m++) {
+            pu__csr_entries row = pu__csr_row(pu__csr_of(op), m);
+            if (!pu__csr_across(wide, pu__from(X, j), m, NULL, x)) continue;
+            y = pu__col(Y, j);
             if (wide == 1)
-                for (i = a->start[m], y = pu__col(Y, j); i < a->start[m + 1]; i++) y[a->index[i]] += a->value[i] * x[0];
+                for (i = 0; i < row.count; i++)
+                    y[row.index[i]] += row.value[i] * x[0];
             else
-                for (i = a->start[m]; i < a->start[m + 1]; i++) {
-                    const pu_real v = a->value[i];
-                    y = work + a->index[i] * PU__CSR_WIDE;
-                    for (c = 0; c < PU__CSR_WIDE; c++) y[c] += v * x[c];
+                for (i = 0; i < row.count; i++) {
+                    const pu_real a = row.value[i];
+                    y = work + row.index[i] * PU__CSR_WIDE;
+                    for (c = 0; c < PU__CSR_WIDE; c++)
+                        y[c] += a * x[c];
                 }
         }
-        if (wide > 1) pu__csr_unpack(a->cols, wide, work, pu__from(Y, j), add);
+        if (wide > 1)
+            pu__csr_unpack(op->cols, wide, work, pu__from(Y, j), add);
     }
     return PU_OK;
 }
 
-/* stored entries only: d p'Aq / d value_s = p_row q_index */
-PU__FN pu_status pu__csr_grad(const pu_op *op, pu_int k, pu_block P, pu_block Q, const pu_real *weight, pu_real *grad,
-                              pu_real *work)
+/* grad_s += sum_j weight_j p_j[row of s] q_j[column of s] for the stored entries s, which are the
+   parameters. Of interleaved columns the products are added up before they go to grad. */
+PU__FN pu_status pu__csr_grad(PU__GRAD_ARGS)
 {
-    const pu_csr *a = (const pu_csr *)op->data;
     const pu_real *q;
     pu_real p[PU__CSR_WIDE];
     pu_int m, i, j;
     int wide;
     for (j = 0; j < k; j += wide) {
         wide = pu__csr_group(k, j);
-        if (wide > 1) pu__csr_pack(a->cols, wide, pu__from(Q, j), work);
-        for (m = 0; m < a->rows; m++) {
-            if (!pu__csr_row(wide, pu__from(P, j), m, weight + j, p)) continue;
+        if (wide > 1)
+            pu__csr_pack(op->cols, wide, pu__from(Q, j), work);
+        for (m = 0; m < op->rows; m++) {
+            pu__csr_entries row = pu__csr_row(pu__csr_of(op), m);
+            pu_real *to = grad + row.first;
+            if (!pu__csr_across(wide, pu__from(P, j), m, weight + j, p))
+                continue;
+            q = pu__col(Q, j);
             if (wide == 1)
-                for (i = a->start[m], q = pu__col(Q, j); i < a->start[m + 1]; i++) grad[i] += p[0] * q[a->index[i]];
+                for (i = 0; i < row.count; i++)
+                    to[i] += p[0] * q[row.index[i]];
             else
-                for (i = a->start[m]; i < a->start[m + 1]; i++) {
-                    q = work + a->index[i] * PU__CSR_WIDE;
-                    grad[i] += (p[0] * q[0] + p[1] * q[1]) + (p[2] * q[2] + p[3] * q[3]);
+                for (i = 0; i < row.count; i++) {
+                    q = work + row.index[i] * PU__CSR_WIDE;
+                    to[i] += (p[0] * q[0] + p[1] * q[1]) + (p[2] * q[2] + p[3] * q[3]);
                 }
         }
     }
     return PU_OK;
 }
 
-PU__FN pu_status pu__csr_diag(const pu_op *op, pu_real *y, pu_real *work)
+/* y_m += A_mm, where it is stored; of a square matrix. */
+PU__FN pu_status pu__csr_diag(PU__DIAG_ARGS)
 {
-    const pu_csr *a = (const pu_csr *)op->data;
     pu_int m, i;
-    (void)work;
-    for (m = 0; m < a->rows; m++) {
-        for (i = a->start[m]; i < a->start[m + 1] && a->index[i] < m; i++) {}
-        if (i < a->start[m + 1] && a->index[i] == m) y[m] += a->value[i];
+    for (m = 0; m < op->rows; m++) {
+        pu__csr_entries row = pu__csr_row(pu__csr_of(op), m);
+        for (i = 0; i < row.count; i++)
+            if (row.index[i] == m) y[m] += row.value[i];
     }
     return PU_OK;
 }
 
-PU__FN pu_status pu__csr_gram_diag(const pu_op *op, const pu_real *w, pu_real *y, pu_real *work)
+/* y_i += sum_m w_m A_mi^2 */
+PU__FN pu_status pu__csr_gram_diag(PU__GRAM_DIAG_ARGS)
 {
-    const pu_csr *a = (const pu_csr *)op->data;
     pu_int m, i;
-    (void)work;
-    for (m = 0; m < a->rows; m++)
-        for (i = a->start[m]; i < a->start[m + 1]; i++) y[a->index[i]] += w[m] * (a->value[i] * a->value[i]);
+    for (m = 0; m < op->rows; m++) {
+        pu__csr_entries row = pu__csr_row(pu__csr_of(op), m);
+        for (i = 0; i < row.count; i++)
+            y[row.index[i]] += w[m] * (row.value[i] * row.value[i]);
+    }
     return PU_OK;
 }
 
-/* `start` in full before any of it is used as an index; then columns, then values */
+/* What is wrong with the arrays, and at which entry of `start`, `index` or `value` (*index).
+   `start` is checked in full before any of it is used as an index, then the columns, then the
+   values. PU_E_SIZE with *index = -1: the struct was changed since the operator was made. */
 PU__FN pu_status pu__csr_check(const pu_op *op, pu_int *index)
 {
-    const pu_csr *a = (const pu_csr *)op->data;
-    pu_int m, i, last;
+    const pu_csr *a = pu__csr_of(op);
+    pu_int m, i;
     *index = -1;
     if (!a || !a->start || !a->index || !a->value) return PU_E_NULL;
-    if (a->rows != op->rows || a->cols != op->cols) return PU_E_SIZE; /* changed since the operator was made */
-    *index = 0;
-    if (a->start[0] != 0) return PU_E_SIZE;
-    for (m = 0; m < a->rows; m++) {
-        *index = m + 1;
-        if (a->start[m + 1] < a->start[m]) return PU_E_SIZE;
+    if (a->rows != op->rows || a->cols != op->cols) return PU_E_SIZE;
+    for (m = 0; m <= a->rows; m++) {
+        *index = m;
+        if (m ? a->start[m] < a->start[m - 1] : a->start[0] != 0)
+            return PU_E_SIZE;
     }
+    /* also catches a matrix that has grown or shrunk since the operator was made */
     if (a->start[a->rows] != op->params) return PU_E_SIZE;
-    for (m = 0; m < a->rows; m++)
-        for (i = a->start[m], last = -1; i < a->start[m + 1]; i++) {
-            *index = i;
-            if (a->index[i] <= last || a->index[i] >= a->cols) return PU_E_SIZE;
-            last = a->index[i];
+    /* columns strictly increase within a row */
+    for (m = 0; m < a->rows; m++) {
+        pu__csr_entries row = pu__csr_row(a, m);
+        for (i = 0; i < row.count; i++) {
+            *index = row.first + i;
+            if (row.index[i] >= a->cols || row.index[i] <= (i ? row.index[i - 1] : -1)) return PU_E_SIZE;
         }
-    *index = -1;
+    }
     return pu__check_finite(op->params, a->value, index);
 }
 
+/* The operator reads `start` only here; what it holds is not trusted before check. */
 PU_DEF pu_op pu_op_csr(const pu_csr *a)
 {
-    pu_op op = pu__op_zero(0, 0, 0, a); /* zero sizes: refused by whoever uses it */
+    pu_op op = pu__op_zero(0, 0, 0, a);
     if (!a || a->rows <= 0 || a->cols <= 0) return op;
-    op.rows = a->rows, op.cols = op.work = a->cols;
-    op.params = a->start && a->start[a->rows] > 0 ? a->start[a->rows] : 0; /* check compares */
     op.form = PU_FORM_SPARSE;
-    op.apply = pu__csr_apply, op.apply_t = pu__csr_apply_t, op.grad = pu__csr_grad;
-    op.gram_diag = pu__csr_gram_diag, op.check = pu__csr_check;
+    op.rows = a->rows;
+    op.cols = op.work = a->cols;
+    op.params = a->start ? pu__most(a->start[a->rows], 0) : 0; /* check compares */
+    op.apply = pu__csr_apply;
+    op.apply_t = pu__csr_apply_t;
+    op.grad = pu__csr_grad;
+    op.gram_diag = pu__csr_gram_diag;
+    op.check = pu__csr_check;
     if (a->rows == a->cols) op.diag = pu__csr_diag;
     op.trusted = 1;
     return op;
 }
 
-/* ---- diagonal plus low rank: Op = D + U U', C = I + U'D^-1 U = L L' ---- */
+/* ---- diagonal plus low rank ----
+   Op = D + U U' with D = diag(d) and U: n x r, row-major. Inverses and determinants need only
+   C = I + U'D^-1 U = L L', r x r, whose factor L is kept. */
 
-/* T = U'X (r x k packed). The sums over n rows are closed every PU__CHUNK rows, in `part` (r x k). */
+/* The matrices behind an operator. */
+PU__FN const pu_low_rank *pu__low_rank_of(const pu_op *op) { return (const pu_low_rank *)op->data; }
+
+/* T = U'X. X: n x k; T and `part`: r x k, packed. The sums over n run over PU__CHUNK rows in
+   `part`, which is then added to T: many short sums lose fewer digits than a long one. */
 PU__FN void pu__low_rank_project(const pu_low_rank *a, pu_int k, pu_block X, pu_real *T, pu_real *part)
 {
-    const pu_int r = a->r;
+    pu_int r = a->r;
     pu_int i, j, at;
-    memset(T, 0, (size_t)(r * k) * sizeof *T);
+    pu__zeros(T, r * k);
     for (at = 0; at < a->n; at += PU__CHUNK) {
-        const pu_int end = pu__min(a->n, at + PU__CHUNK);
-        memset(part, 0, (size_t)(r * k) * sizeof *part);
+        pu_int end = pu__min(a->n, at + PU__CHUNK);
+        pu__zeros(part, r * k);
         for (i = at; i < end; i++)
-            for (j = 0; j < k; j++) pu__axpy(r, pu__col(X, j)[i], a->u + i * r, part + j * r);
+            for (j = 0; j < k; j++)
+                pu__axpy(r, pu__col(X, j)[i], a->u + i * r, part + j * r);
         pu__axpy(r * k, 1, part, T);
     }
 }
 
-PU__FN pu_status pu__low_rank_apply(const pu_op *op, pu_int k, pu_block X, pu_block Y, int add, pu_real *work)
+/* Y = D X + U T, or +=, with D^1/2 instead of D when `root`.
+   X, Y: n x k; T: r x k. */
+PU__FN void pu__low_rank_expand(const pu_low_rank *a, int root, pu_int k, pu_block X, pu_block T, pu_block Y, int add)
 {
-    const pu_low_rank *a = (const pu_low_rank *)op->data;
-    const pu_int r = a->r;
     pu_int i, j;
-    pu__low_rank_project(a, k, X, work, work + r * k);
-    for (i = 0; i < a->n; i++)
+    for (i = 0; i < a->n; i++) {
+        const pu_real d = root ? pu__sqrt(a->d[i]) : a->d[i];
         for (j = 0; j < k; j++) {
-            pu_real s = a->d[i] * pu__col(X, j)[i] + (pu_real)pu__dot(r, NULL, a->u + i * r, work + j * r);
-            pu__col(Y, j)[i] = add ? pu__col(Y, j)[i] + s : s;
+            pu_real *y = pu__col(Y, j) + i;
+            const pu_real s = d * pu__col(X, j)[i] + (pu_real)pu__dot(a->r, NULL, a->u + i * a->r, pu__col(T, j));
+            *y = add ? *y + s : s;
         }
+    }
+}
+
+/* Y = D X + U (U'X), or +=. Scratch: U'X and the partial sums. */
+PU__FN pu_status pu__low_rank_apply(PU__APPLY_ARGS)
+{
+    const pu_low_rank *a = pu__low_rank_of(op);
+    pu__low_rank_project(a, k, X, work, work + a->r * k);
+    pu__low_rank_expand(a, 0, k, X, pu__rows(work, a->r), Y, add);
     return PU_OK;
 }
 
-/* p'Dq + (U'p)'(U'q): d = p q entry by entry, row i of U gets p_i (U'q)' + q_i (U'p)' */
-PU__FN pu_status pu__low_rank_grad(const pu_op *op, pu_int k, pu_block P, pu_block Q, const pu_real *weight,
-                                   pu_real *grad, pu_real *work)
+/* The gradient of p'D q + (U'p)'(U'q): d_i receives p_i q_i, and row i of U receives p_i (U'q)' +
+   q_i (U'p)'. grad: [d | U]. Scratch: U'P, U'Q and the partial sums. */
+PU__FN pu_status pu__low_rank_grad(PU__GRAD_ARGS)
 {
-    const pu_low_rank *a = (const pu_low_rank *)op->data;
-    const pu_int n = a->n, r = a->r;
-    pu_real *Up = work, *Uq = work + r * k, *part = work + 2 * r * k;
+    const pu_low_rank *a = pu__low_rank_of(op);
+    pu_int n = a->n,
+           r = a->r;
+    pu_real *Up = work,
+            *Uq = Up + r * k,
+            *part = Uq + r * k;
     pu_int i, j;
+    /* d: entry by entry; U: row by row */
     pu__cpu_row_dot(NULL, n, k, NULL, weight, P, Q, 0, NULL, grad);
     pu__low_rank_project(a, k, P, Up, part);
     pu__low_rank_project(a, k, Q, Uq, part);
     for (i = 0; i < n; i++)
         for (j = 0; j < k; j++) {
-            pu__axpy(r, weight[j] * pu__col(P, j)[i], Uq + j * r, grad + n + i * r);
-            pu__axpy(r, weight[j] * pu__col(Q, j)[i], Up + j * r, grad + n + i * r);
+            pu_real *row = grad + n + i * r;
+            pu__axpy(r, weight[j] * pu__col(P, j)[i], Uq + j * r, row);
+            pu__axpy(r, weight[j] * pu__col(Q, j)[i], Up + j * r, row);
         }
     return PU_OK;
 }
 
-PU__FN pu_status pu__low_rank_diag(const pu_op *op, pu_real *y, pu_real *work)
+/* y_i += d_i + |u_i|^2, u_i the row i of U. */
+PU__FN pu_status pu__low_rank_diag(PU__DIAG_ARGS)
 {
-    const pu_low_rank *a = (const pu_low_rank *)op->data;
+    const pu_low_rank *a = pu__low_rank_of(op);
     pu_int i;
-    (void)work;
-    for (i = 0; i < a->n; i++) y[i] += a->d[i] + (pu_real)pu__dot(a->r, NULL, a->u + i * a->r, a->u + i * a->r);
-    return PU_OK;
-}
-
-/* F = [D^1/2 | U] */
-PU__FN pu_status pu__low_rank_sample(const pu_op *op, pu_int k, pu_block E, pu_block Y, pu_real *work)
-{
-    const pu_low_rank *a = (const pu_low_rank *)op->data;
-    const pu_int n = a->n, r = a->r;
-    pu_int i, j;
-    (void)work;
-    for (i = 0; i < n; i++) {
-        const pu_real root = pu__sqrt(a->d[i]);
-        for (j = 0; j < k; j++) {
-            const pu_real *e = pu__col(E, j);
-            pu__col(Y, j)[i] = root * e[i] + (pu_real)pu__dot(r, NULL, a->u + i * r, e + n);
-        }
+    for (i = 0; i < a->n; i++) {
+        const pu_real *u = a->u + i * a->r;
+        y[i] += a->d[i] + (pu_real)pu__dot(a->r, NULL, u, u);
     }
     return PU_OK;
 }
 
-/* log det Op = log det D + log det C (matrix determinant lemma) */
-PU__FN pu_status pu__low_rank_logdet(const pu_op *op, double *value, pu_real *work)
+/* F = [D^1/2 | U], F F' = Op. A draw takes n + r normals, those for U behind the others. */
+PU__FN pu_status pu__low_rank_sample(PU__SOLVE_ARGS)
 {
-    const pu_low_rank *a = (const pu_low_rank *)op->data;
-    (void)work;
+    pu__low_rank_expand(pu__low_rank_of(op), 1, k, X, pu__below(X, op->rows), Y, 0);
+    return PU_OK;
+}
+
+/* log det Op = log det D + log det C (matrix determinant lemma). */
+PU__FN pu_status pu__low_rank_logdet(PU__LOGDET_ARGS)
+{
+    const pu_low_rank *a = pu__low_rank_of(op);
     *value = pu__log_diagonal(a->n, a->d, 1) + 2 * pu__log_diagonal(a->r, a->factor, a->r + 1);
     return PU_OK;
 }
@@ -4143,14 +4415,16 @@ PU__FN pu_status pu__low_rank_logdet(const pu_op *op, double *value, pu_real *wo
 /* Op^-1 = D^-1 - D^-1 U C^-1 U' D^-1 (Woodbury), so with u the row i of U
      d log det / d d_i = (Op^-1)_ii  = (1 - |L^-1 u|^2 / d_i) / d_i
      d log det / d U   = 2 Op^-1 U   = 2 D^-1 U C^-1            (I - C^-1 (C - I) = C^-1: nothing cancels) */
-PU__FN pu_status pu__low_rank_logdet_grad(const pu_op *op, pu_real weight, pu_real *grad, pu_real *work)
+PU__FN pu_status pu__low_rank_logdet_grad(PU__LOGDET_GRAD_ARGS)
 {
-    const pu_low_rank *a = (const pu_low_rank *)op->data;
-    const pu_int n = a->n, r = a->r;
+    const pu_low_rank *a = pu__low_rank_of(op);
+    pu_int n = a->n,
+           r = a->r;
     pu_int i;
     for (i = 0; i < n; i++) {
         const pu_real d = a->d[i];
-        memcpy(work, a->u + i * r, (size_t)r * sizeof *work);
+        /* L^-1 u serves d_i, and L'^-1 L^-1 u = C^-1 u the row of U */
+        pu__copy(work, a->u + i * r, r);
         pu__lower_solve(r, a->factor, 0, work);
         grad[i] += weight * ((1 - (pu_real)pu__dot(r, NULL, work, work) / d) / d);
         pu__upper_solve(r, a->factor, r - 1, work);
@@ -4159,298 +4433,339 @@ PU__FN pu_status pu__low_rank_logdet_grad(const pu_op *op, pu_real weight, pu_re
     return PU_OK;
 }
 
-/* entries (row, first .. first + 7) of C - I, those up to the diagonal; sums over all n in double */
+/* Entries (row, first), (row, first + 1), .. of C up to the diagonal, at most PU__CAPACITANCE of
+   them, so that one division by d serves several. The sums over all n are in double. Returns how
+   many. */
 #define PU__CAPACITANCE 8
-PU__FN void pu__low_rank_capacitance(const pu_low_rank *a, pu_int row, pu_int first, double *c)
+PU__FN pu_int pu__low_rank_capacitance(const pu_low_rank *a, pu_int row, pu_int first, double *c)
 {
-    const pu_int r = a->r, count = pu__min(PU__CAPACITANCE, row + 1 - first);
+    pu_int count = pu__min(PU__CAPACITANCE, row + 1 - first);
     pu_int i, l;
-    for (l = 0; l < PU__CAPACITANCE; l++) c[l] = 0;
+    for (l = 0; l < count; l++) c[l] = 0;
     for (i = 0; i < a->n; i++) {
-        const pu_real *u = a->u + i * r + first;
-        const double s = (double)a->u[i * r + row] / (double)a->d[i];
-        for (l = 0; l < count; l++) c[l] += s * (double)u[l];
+        const pu_real *u = a->u + i * a->r;
+        const double s = (double)u[row] / (double)a->d[i];
+        for (l = 0; l < count; l++)
+            c[l] += s * (double)u[first + l];
     }
+    if (first + count > row) c[row - first] += 1;
+    return count;
 }
 
-PU__FN pu_status pu__low_rank_numbers(const pu_low_rank *a, pu_int *index)
-{
-    pu_status status = pu__check_finite(a->n, a->d, index);
-    pu_int i;
-    if (status) return status;
-    for (i = 0; i < a->n; i++)
-        if (!(a->d[i] > 0)) { *index = i; return PU_E_NOT_POSITIVE; }
-    status = pu__check_finite(a->n * a->r, a->u, index);
-    if (status == PU_E_NONFINITE) *index += a->n;
-    return status;
-}
-
-/* finite, d > 0, and (with a factor) factor of this very C, seen on its diagonal */
+/* d is finite and positive and U is finite, where *index counts through [d | U]. The sizes are
+   those that the operator was made with. A factor has the diagonal of this very C; otherwise *index
+   is the entry of C. */
 PU__FN pu_status pu__low_rank_check(const pu_op *op, pu_int *index)
 {
-    const pu_low_rank *a = (const pu_low_rank *)op->data;
-    const pu_int r = a->r;
+    const pu_low_rank *a = pu__low_rank_of(op);
+    pu_int n = a->n,
+           r = a->r;
     double c[PU__CAPACITANCE];
-    pu_int i;
     pu_status status;
+    pu_int i;
     *index = -1;
-    if (a->n != op->rows || a->n * (r + 1) != op->params) return PU_E_SIZE; /* changed since the operator was made */
-    status = pu__low_rank_numbers(a, index);
-    for (i = 0; i < r && a->factor && !status; i++) {
-        double s = pu__dot(i + 1, NULL, a->factor + i * r, a->factor + i * r), want;
-        pu__low_rank_capacitance(a, i, i, c);
-        want = 1 + c[0];
-        *index = i * r + i;
-        if (!(fabs(s - want) <= 100 * (double)PU__EPS * (double)r * want)) return PU_E_ARGUMENT; /* stale factor */
+    if (n != op->rows || n * (r + 1) != op->params) return PU_E_SIZE;
+    status = pu__check_finite(n, a->d, index);
+    if (status) return status;
+    for (i = 0; i < n; i++) {
+        *index = i;
+        if (!(a->d[i] > 0)) return PU_E_NOT_POSITIVE;
     }
-    if (!status) *index = -1;
-    return status;
+    status = pu__check_finite(n * r, a->u, index);
+    if (status == PU_E_NONFINITE) *index += n;
+    if (status || !a->factor) return status;
+    for (i = 0; i < r; i++) {
+        /* c[0] = C_ii */
+        (void)pu__low_rank_capacitance(a, i, i, c);
+        *index = i * (r + 1);
+        if (!pu__factor_fits(r, i + 1, a->factor + i * r, c[0])) return PU_E_ARGUMENT;
+    }
+    *index = -1;
+    return PU_OK;
 }
 
+/* A draw and a product need no factor, a log determinant does. */
 PU_DEF pu_op pu_op_low_rank(const pu_low_rank *a)
 {
-    pu_op op = pu__op_zero(0, 0, 0, a); /* zero sizes: refused by whoever uses it */
-    int overflow = 0;
-    size_t params;
+    pu_op op = pu__op_zero(0, 0, 0, a);
     if (!a || a->n <= 0 || a->r <= 0) return op;
-    params = pu__mul((size_t)a->n, (size_t)a->r + 1, &overflow);
-    (void)pu__mul((size_t)a->r, pu__mul((size_t)a->r, 3, &overflow), &overflow); /* factor, scratch */
     op.rows = op.cols = a->n;
-    op.params = overflow ? PU_NONE : (pu_int)params; /* PU_NONE: refused as overflow */
-    op.noise = a->n > PTRDIFF_MAX - a->r ? PTRDIFF_MAX : a->n + a->r;
-    op.work = overflow ? PTRDIFF_MAX : 3 * a->r;
-    op.apply = op.apply_t = pu__low_rank_apply, op.grad = pu__low_rank_grad, op.diag = pu__low_rank_diag;
-    op.sample = pu__low_rank_sample, op.check = pu__low_rank_check;
-    if (a->factor) op.logdet = pu__low_rank_logdet, op.logdet_grad = pu__low_rank_logdet_grad;
+    op.params = PU_NONE;
+    if (a->r <= PTRDIFF_MAX / 3 / a->r && a->n <= PTRDIFF_MAX / (a->r + 1)) { /* scratch and factor; parameters */
+        op.params = a->n * (a->r + 1);
+        op.noise = a->n + a->r;
+        op.work = 3 * a->r;
+    }
+    op.apply = op.apply_t = pu__low_rank_apply;
+    op.grad = pu__low_rank_grad;
+    op.diag = pu__low_rank_diag;
+    op.sample = pu__low_rank_sample;
+    op.check = pu__low_rank_check;
+    if (!a->factor) return op;
+    op.logdet = pu__low_rank_logdet;
+    op.logdet_grad = pu__low_rank_logdet_grad;
     return op;
 }
 
+/* Checks the numbers, makes the lower triangle of C row by row, and factors it in place. */
 PU_DEF pu_status pu_low_rank_factor(const pu_low_rank *a, pu_int *index)
 {
     double c[PU__CAPACITANCE];
-    pu_int at = -1, i, j, l, r;
+    pu_int ignored, i, j, l, count;
+    pu_low_rank bare;
     pu_status status;
-    if (index) *index = -1;
+    pu_op op;
+    if (!index) index = &ignored;
+    *index = -1;
     if (!a || !a->d || !a->u || !a->factor) return PU_E_NULL;
     if (a->n <= 0 || a->r <= 0) return PU_E_ARGUMENT;
-    if (pu_op_low_rank(a).params < 0) return PU_E_OVERFLOW;
-    r = a->r;
-    status = pu__low_rank_numbers(a, &at);
-    if (!status) {
-        for (i = 0; i < r; i++)
-            for (j = 0; j < r; j += PU__CAPACITANCE) {
-                if (j <= i) pu__low_rank_capacitance(a, i, j, c);
-                for (l = j; l < pu__min(r, j + PU__CAPACITANCE); l++)
-                    a->factor[i * r + l] = l > i ? 0 : (pu_real)(c[l - j] + (l == i ? 1.0 : 0.0));
-            }
-        at = pu__cholesky(r, a->factor, r);
-        if (at >= 0) status = PU_E_NOT_DEFINITE, at = at * r + at;
-    }
-    if (index) *index = at;
-    return status;
+    bare = *a;
+    bare.factor = NULL; /* not yet to be compared */
+    op = pu_op_low_rank(&bare);
+    if (op.params < 0) return PU_E_OVERFLOW;
+    status = pu__low_rank_check(&op, index);
+    if (status) return status;
+    pu__zeros(a->factor, a->r * a->r);
+    for (i = 0; i < a->r; i++)
+        for (j = 0; j <= i; j += count) {
+            count = pu__low_rank_capacitance(a, i, j, c);
+            for (l = 0; l < count; l++)
+                a->factor[i * a->r + j + l] = (pu_real)c[l];
+        }
+    *index = pu__cholesky(a->r, a->factor, a->r);
+    if (*index < 0) return PU_OK;
+    *index *= a->r + 1; /* from the row to its diagonal entry */
+    return PU_E_NOT_DEFINITE;
 }
 
-/* ---- Kronecker product: data = left = A, aux = right = B, and (A (x) B) vec X = vec A X B' with X row-major.
-   B runs along the rows of X, which are contiguous; A needs its columns, so it runs on the transpose. ---- */
+/* ---- Kronecker product: left = A (ra x ca), right = B (rb x cb), (A (x) B) vec X = vec A X B' ----
+   A column of X is a row-major ca x cb matrix. B runs along its rows, which are contiguous. A needs
+   its columns, so it runs along the rows of the transpose. Matrices in the scratch have room for
+   `area` reals per column. */
 
+/* Which function of the operands: apply, apply_t, or sample. */
 typedef enum { PU__KRON_APPLY, PU__KRON_APPLY_T, PU__KRON_SAMPLE } pu__kron_part;
 
-/* entries that `part` of an operator takes in, and gives out */
+/* Entries of a vector that `part` of an operand takes in. */
 PU__FN pu_int pu__kron_in(const pu_op *op, pu__kron_part part)
 {
-    return part == PU__KRON_APPLY ? op->cols : part == PU__KRON_APPLY_T ? op->rows : pu__noise(op);
+    if (part == PU__KRON_SAMPLE) return pu__noise(op);
+    return part == PU__KRON_APPLY ? op->cols : op->rows;
 }
+
+/* Entries of a vector that it gives out. */
 PU__FN pu_int pu__kron_out(const pu_op *op, pu__kron_part part)
 {
     return part == PU__KRON_APPLY_T ? op->cols : op->rows;
 }
 
-PU__FN pu_status pu__kron_call(const pu_op *op, pu__kron_part part, pu_int k, pu_block X, pu_block Y, pu_real *work)
+/* The longest of an operand's three kinds of vectors: rows, columns, normals. */
+PU__FN pu_int pu__kron_side(const pu_op *op)
 {
-    if (part == PU__KRON_APPLY) return op->apply(op, k, X, Y, 0, work);
-    if (part == PU__KRON_APPLY_T) return op->apply_t(op, k, X, Y, 0, work);
-    return op->sample(op, k, X, Y, work);
+    return pu__most(pu__most(op->rows, op->cols), op->sample ? pu__noise(op) : 0);
 }
 
-PU__FN pu_block pu__packed(pu_real *at, pu_int ld)
+/* Room for any matrix between the two operands of a Kronecker product. */
+PU__FN pu_int pu__kron_area(const pu_op *op) { return pu__kron_side(pu__left(op)) * pu__kron_side(pu__right(op)); }
+
+/* Each of k matrices, rows x cols in the columns of X, transposed into the columns of Y, or added
+   to them. */
+PU__FN void pu__kron_turn(pu_int k, pu_int rows, pu_int cols, pu_block X, pu_block Y, int add)
 {
-    pu_block b;
-    b.at = at, b.ld = ld;
-    return b;
+    pu_int j;
+    for (j = 0; j < k; j++)
+        pu__transpose(rows, cols, pu__col(X, j), pu__col(Y, j), add);
 }
 
-/* T (packed) = B on each of the `count` segments of each column of X; one call when the columns are packed too */
-PU__FN pu_status pu__kron_right(const pu_op *B, pu__kron_part part, pu_int count, pu_int k, pu_block X, pu_real *T,
-                                pu_real *work)
+/* Half of a product: `part` of an operand runs along each of the `rows` rows of the k matrices in
+   X. What comes out is transposed into Y, or added to it, so that the other operand can run along
+   the rows in turn.
+   Scratch: `area` reals per column, then what the operand needs for k * rows columns. */
+PU__FN pu_status pu__kron_half(const pu_op *op, pu__kron_part part, pu_int rows, pu_int k, pu_block X, pu_block Y,
+                               int add, pu_real *work)
 {
-    const pu_int in = pu__kron_in(B, part), out = pu__kron_out(B, part);
+    const pu_int in = pu__kron_in(op, part),
+                 out = pu__kron_out(op, part),
+                 together = X.ld == rows * in ? k : 1; /* packed columns go through the operand in one call */
+    pu_block S = pu__scratch(&work, rows * out, k);
     pu_status status = PU_OK;
     pu_int j;
-    if (k == 1 || X.ld == count * in)
-        return pu__kron_call(B, part, k * count, pu__packed(X.at, in), pu__packed(T, out), work);
-    for (j = 0; j < k && !status; j++, T += count * out)
-        status = pu__kron_call(B, part, count, pu__packed(pu__col(X, j), in), pu__packed(T, out), work);
+    for (j = 0; j < k && !status; j += together) {
+        pu_block from = pu__rows(pu__col(X, j), in),
+                 to = pu__rows(pu__col(S, j), out);
+        if (part == PU__KRON_SAMPLE)
+            status = op->sample(op, together * rows, from, to, work);
+        else if (part == PU__KRON_APPLY)
+            status = op->apply(op, together * rows, from, to, 0, work);
+        else status = op->apply_t(op, together * rows, from, to, 0, work);
+    }
+    if (!status) pu__kron_turn(k, rows, out, S, Y, add);
     return status;
 }
 
-/* the longest of an operator's three kinds of vectors; area of the matrices between them */
-PU__FN pu_int pu__kron_side(const pu_op *op)
-{
-    const pu_int noise = op->sample ? pu__noise(op) : 0, side = op->rows > op->cols ? op->rows : op->cols;
-    return side > noise ? side : noise;
-}
-PU__FN pu_int pu__kron_area(const pu_op *op) { return pu__kron_side(pu__left(op)) * pu__kron_side(pu__right(op)); }
-
-/* T = X B', T', Z' = A T', Y = Z: for apply, for its transpose (A', B') and for sampling (the operands' F) alike */
+/* T = (X B')', Y = (T A')' = A X B', or +=. For the transpose A', B' take the place of A, B, and
+   for draws their factors F. */
 PU__FN pu_status pu__kron_run(const pu_op *op, pu__kron_part part, pu_int k, pu_block X, pu_block Y, int add,
                               pu_real *work)
 {
-    const pu_op *A = pu__left(op), *B = pu__right(op);
-    const pu_int ca = pu__kron_in(A, part), ra = pu__kron_out(A, part), rb = pu__kron_out(B, part);
-    const pu_int area = pu__kron_area(op);
-    pu_real *S = work, *T = work + k * area, *rest = work + 2 * k * area;
-    pu_status status = pu__kron_right(B, part, ca, k, X, S, rest);
-    pu_int j;
-    if (status) return status;
-    for (j = 0; j < k; j++) pu__transpose(ca, rb, S + j * ca * rb, T + j * ca * rb, 0);
-    status = pu__kron_call(A, part, k * rb, pu__packed(T, ca), pu__packed(S, ra), rest);
-    for (j = 0; j < k && !status; j++) pu__transpose(rb, ra, S + j * ra * rb, pu__col(Y, j), add);
-    return status;
+    const pu_op *A = pu__left(op),
+                *B = pu__right(op);
+    const pu_int ca = pu__kron_in(A, part),
+                 rb = pu__kron_out(B, part);
+    pu_block T = pu__scratch(&work, ca * rb, k);
+    pu_status status = pu__kron_half(B, part, ca, k, X, T, 0, work);
+    return status ? status : pu__kron_half(A, part, rb, k, T, Y, add, work);
 }
 
-PU__FN pu_status pu__kron_apply(const pu_op *op, pu_int k, pu_block X, pu_block Y, int add, pu_real *work)
-{
-    return pu__kron_run(op, PU__KRON_APPLY, k, X, Y, add, work);
-}
+/* Y = A X B', or += */
+PU__FN pu_status pu__kron_apply(PU__APPLY_ARGS) { return pu__kron_run(op, PU__KRON_APPLY, k, X, Y, add, work); }
 
-PU__FN pu_status pu__kron_apply_t(const pu_op *op, pu_int k, pu_block X, pu_block Y, int add, pu_real *work)
-{
-    return pu__kron_run(op, PU__KRON_APPLY_T, k, X, Y, add, work);
-}
+/* Y = A' X B, or += */
+PU__FN pu_status pu__kron_apply_t(PU__APPLY_ARGS) { return pu__kron_run(op, PU__KRON_APPLY_T, k, X, Y, add, work); }
 
 /* (F_A (x) F_B)(F_A (x) F_B)' = A (x) B */
-PU__FN pu_status pu__kron_sample(const pu_op *op, pu_int k, pu_block E, pu_block Y, pu_real *work)
-{
-    return pu__kron_run(op, PU__KRON_SAMPLE, k, E, Y, 0, work);
-}
+PU__FN pu_status pu__kron_sample(PU__SOLVE_ARGS) { return pu__kron_run(op, PU__KRON_SAMPLE, k, X, Y, 0, work); }
 
-/* count copies of each of the k weights */
-PU__FN void pu__kron_weights(pu_int k, pu_int count, const pu_real *weight, pu_real *out)
+/* `count` copies of each of the k weights. */
+PU__FN void pu__kron_weights(pu_int k, pu_int count, const pu_real *weight, pu_real *copies)
 {
-    pu_int i, j;
-    for (j = 0; j < k; j++)
-        for (i = 0; i < count; i++) out[j * count + i] = weight[j];
+    pu_int i;
+    for (i = 0; i < k * count; i++)
+        copies[i] = weight[i / count];
 }
 
 /* p'(A (x) B) q = tr(P' A Q B'), P: ra x rb, Q: ca x cb.
      A: with R = Q B', the sum over the rb columns of p_s' A r_s;
      B: with S = A'P, the sum over the ca rows of s_i' B q_i. */
-PU__FN pu_status pu__kron_grad(const pu_op *op, pu_int k, pu_block P, pu_block Q, const pu_real *weight, pu_real *grad,
-                               pu_real *work)
+PU__FN pu_status pu__kron_grad(PU__GRAD_ARGS)
 {
-    const pu_op *A = pu__left(op), *B = pu__right(op);
-    const pu_int ra = A->rows, ca = A->cols, rb = B->rows, cb = B->cols, area = pu__kron_area(op);
-    pu_real *Pt = work, *R = work + k * area, *Rt = work + 2 * k * area, *w = work + 3 * k * area;
-    pu_real *rest = w + k * (ca > rb ? ca : rb);
+    const pu_op *A = pu__left(op),
+                *B = pu__right(op);
+    const pu_int ra = A->rows,
+                 ca = A->cols,
+                 rb = B->rows;
+    pu_block Pt = pu__scratch(&work, ra * rb, k),
+             T = pu__scratch(&work, ca * rb, k); /* R', then S */
+    pu_real *copies = pu__scratch(&work, pu__most(ca, rb), k).at;
     pu_status status = PU_OK;
     pu_int j;
-    for (j = 0; j < k; j++) pu__transpose(ra, rb, pu__col(P, j), Pt + j * ra * rb, 0);
+    pu__kron_turn(k, ra, rb, P, Pt, 0);
+    /* A: T = R'; the columns of P and R are the rows of P' and R' */
     if (A->params) {
-        status = pu__kron_right(B, PU__KRON_APPLY, ca, k, Q, R, rest);
-        for (j = 0; j < k && !status; j++) pu__transpose(ca, rb, R + j * ca * rb, Rt + j * ca * rb, 0);
-        pu__kron_weights(k, rb, weight, w);
-        if (!status) status = A->grad(A, k * rb, pu__packed(Pt, ra), pu__packed(Rt, ca), w, grad, rest);
+        status = pu__kron_half(B, PU__KRON_APPLY, ca, k, Q, T, 0, work);
+        if (status) return status;
+        pu__kron_weights(k, rb, weight, copies);
+        status = A->grad(A, k * rb, pu__rows(Pt.at, ra), pu__rows(T.at, ca), copies, grad, work);
     }
-    if (!status && B->params) {
-        pu_real *St = R, *S = Rt;
-        status = A->apply_t(A, k * rb, pu__packed(Pt, ra), pu__packed(St, ca), 0, rest);
-        for (j = 0; j < k && !status; j++) pu__transpose(rb, ca, St + j * ca * rb, S + j * ca * rb, 0);
-        pu__kron_weights(k, ca, weight, w);
-        for (j = 0; j < k && !status; j++)
-            status = B->grad(B, ca, pu__packed(S + j * ca * rb, rb), pu__packed(pu__col(Q, j), cb), w + j * ca,
-                             grad + A->params, rest);
-    }
+    if (status || !B->params) return status;
+    /* B: T = S. The columns of Q need not be packed, so that they are taken one by one */
+    status = pu__kron_half(A, PU__KRON_APPLY_T, rb, k, Pt, T, 0, work);
+    pu__kron_weights(k, ca, weight, copies);
+    for (j = 0; j < k && !status; j++)
+        status = B->grad(B, ca, pu__rows(pu__col(T, j), rb), pu__rows(pu__col(Q, j), B->cols), copies + j * ca,
+                         grad + A->params, work);
     return status;
 }
 
-PU__FN pu_status pu__kron_diag(const pu_op *op, pu_real *y, pu_real *work)
+/* y_is += A_ii B_ss */
+PU__FN pu_status pu__kron_diag(PU__DIAG_ARGS)
 {
-    const pu_op *A = pu__left(op), *B = pu__right(op);
-    const pu_int ra = A->rows, rb = B->rows;
-    pu_real *a = work, *b = work + ra, *rest = work + 2 * pu__kron_area(op); /* ra + rb <= 2 ra rb */
+    const pu_op *A = pu__left(op),
+                *B = pu__right(op);
+    pu_real *a = work,
+            *b = a + A->rows,
+            *rest = work + 2 * pu__kron_area(op); /* ra + rb <= 2 ra rb */
     pu_status status;
     pu_int i;
-    memset(work, 0, (size_t)(ra + rb) * sizeof *work);
+    pu__zeros(work, A->rows + B->rows);
+    /* both diagonals, then their outer product */
     status = A->diag(A, a, rest);
     if (!status) status = B->diag(B, b, rest);
-    for (i = 0; i < ra && !status; i++) pu__axpy(rb, a[i], b, y + i * rb);
-    return status;
+    if (status) return status;
+    for (i = 0; i < A->rows; i++)
+        pu__axpy(B->rows, a[i], b, y + i * B->rows);
+    return PU_OK;
 }
 
-/* sum_mn w_mn A_mi^2 B_ns^2: B's own function on each row of w, then A's on each column of what comes out */
-PU__FN pu_status pu__kron_gram_diag(const pu_op *op, const pu_real *w, pu_real *y, pu_real *work)
+/* y_is += sum_mn w_mn A_mi^2 B_ns^2, with w: ra x rb and y: ca x cb.
+   B's own function on each row of w gives G: ra x cb; then A's on each column of G. */
+PU__FN pu_status pu__kron_gram_diag(PU__GRAM_DIAG_ARGS)
 {
-    const pu_op *A = pu__left(op), *B = pu__right(op);
-    const pu_int ra = A->rows, ca = A->cols, rb = B->rows, cb = B->cols, area = pu__kron_area(op);
-    pu_real *G = work, *Gt = work + area, *rest = work + 2 * area;
+    const pu_op *A = pu__left(op),
+                *B = pu__right(op);
+    const pu_int ra = A->rows,
+                 ca = A->cols,
+                 cb = B->cols;
+    pu_real *G = work,
+            *Gt = G + pu__kron_area(op),
+            *rest = Gt + pu__kron_area(op);
     pu_status status = PU_OK;
     pu_int i;
-    memset(G, 0, (size_t)(ra * cb) * sizeof *G);
-    for (i = 0; i < ra && !status; i++) status = B->gram_diag(B, w + i * rb, G + i * cb, rest);
+    /* G_ms = sum_n w_mn B_ns^2, then y_is += sum_m A_mi^2 G_ms */
+    pu__zeros(G, ra * cb);
+    for (i = 0; i < ra && !status; i++)
+        status = B->gram_diag(B, w + i * B->rows, G + i * cb, rest);
     pu__transpose(ra, cb, G, Gt, 0);
-    memset(G, 0, (size_t)(ca * cb) * sizeof *G);
-    for (i = 0; i < cb && !status; i++) status = A->gram_diag(A, Gt + i * ra, G + i * ca, rest);
+    pu__zeros(G, ca * cb);
+    for (i = 0; i < cb && !status; i++)
+        status = A->gram_diag(A, Gt + i * ra, G + i * ca, rest);
     if (!status) pu__transpose(cb, ca, G, y, 1);
     return status;
 }
 
-/* det (A (x) B) = det(A)^rb det(B)^ra */
-PU__FN pu_status pu__kron_logdet(const pu_op *op, double *value, pu_real *work)
+/* det(A (x) B) = det(A)^rb det(B)^ra */
+PU__FN pu_status pu__kron_logdet(PU__LOGDET_ARGS)
 {
-    const pu_op *A = pu__left(op), *B = pu__right(op);
-    double a = 0, b = 0;
+    const pu_op *A = pu__left(op),
+                *B = pu__right(op);
+    double a = 0,
+           b = 0;
     pu_status status = A->logdet(A, &a, work);
     if (!status) status = B->logdet(B, &b, work);
     *value = (double)B->rows * a + (double)A->rows * b;
     return status;
 }
 
-PU__FN pu_status pu__kron_logdet_grad(const pu_op *op, pu_real weight, pu_real *grad, pu_real *work)
+/* Each operand's own gradient, as many times as its determinant occurs. */
+PU__FN pu_status pu__kron_logdet_grad(PU__LOGDET_GRAD_ARGS)
 {
-    const pu_op *A = pu__left(op), *B = pu__right(op);
+    const pu_op *A = pu__left(op),
+                *B = pu__right(op);
     pu_status status = A->params ? A->logdet_grad(A, weight * (pu_real)B->rows, grad, work) : PU_OK;
     return status || !B->params ? status : B->logdet_grad(B, weight * (pu_real)A->rows, grad + A->params, work);
 }
 
+/* The scratch: three matrices, copies of the weights for grad, and what the operands need, where A
+   runs on at most b columns for every one of the product and B on at most a. It is first counted in
+   doubles, which do not overflow. */
 PU_DEF pu_op pu_op_kronecker(const pu_op *left, const pu_op *right)
 {
     pu_op op = pu__op_pair(left, right, 0);
-    int overflow = 0, square;
-    size_t a, b, need, inner;
-    if (!op.aux || left->rows <= 0 || left->cols <= 0 || right->rows <= 0 || right->cols <= 0 || left->work < 0 ||
-        right->work < 0 || left->noise < 0 || right->noise < 0)
-        return pu__op_zero(0, 0, 0, NULL);
-    a = (size_t)pu__kron_side(left), b = (size_t)pu__kron_side(right);
-    /* three matrices, the weights of grad, and what the operands need for a or b columns */
-    need = pu__add(pu__mul(3, pu__mul(a, b, &overflow), &overflow), a > b ? a : b, &overflow);
-    inner = pu__mul(b, (size_t)left->work, &overflow);
-    if (inner < pu__mul(a, (size_t)right->work, &overflow)) inner = pu__mul(a, (size_t)right->work, &overflow);
-    need = pu__add(need, inner, &overflow);
+    pu_int a, b;
+    double need;
+    if (!op.aux) return pu__op_zero(0, 0, 0, NULL);
+    a = pu__kron_side(left);
+    b = pu__kron_side(right);
     op.flops = (double)left->cols * pu__flops(right) + (double)right->rows * pu__flops(left);
-    op.rows = op.cols = 1; /* a size that overflows is refused as such, through params */
-    if (overflow) { op.params = PU_NONE, op.work = PTRDIFF_MAX; return op; }
-    op.rows = left->rows * right->rows, op.cols = left->cols * right->cols, op.work = (pu_int)need;
-    square = left->rows == left->cols && right->rows == right->cols;
+    /* not less than the sum below, which is safe when this is */
+    need = (double)a * (4 * (double)b + (double)right->work) + (double)b * (double)left->work;
+    if (need > (double)(PTRDIFF_MAX / 2)) op.params = PU_NONE;
+    if (op.params < 0) return op;
+    op.rows = left->rows * right->rows;
+    op.cols = left->cols * right->cols;
+    op.work = 3 * a * b + pu__most(a, b) + pu__most(b * left->work, a * right->work);
     if (left->apply && right->apply) op.apply = pu__kron_apply;
     if (left->apply_t && right->apply_t) op.apply_t = pu__kron_apply_t;
-    if ((!left->params || (left->grad && right->apply)) && (!right->params || (right->grad && left->apply_t)))
-        op.grad = pu__kron_grad;
+    if (op.apply && op.apply_t && pu__have_grads(left, right)) op.grad = pu__kron_grad;
     if (left->gram_diag && right->gram_diag) op.gram_diag = pu__kron_gram_diag;
-    if (square && left->diag && right->diag) op.diag = pu__kron_diag;
-    if (square && left->sample && right->sample)
-        op.sample = pu__kron_sample, op.noise = pu__noise(left) * pu__noise(right);
-    if (square && left->logdet && right->logdet) op.logdet = pu__kron_logdet;
-    if (square && (!left->params || left->logdet_grad) && (!right->params || right->logdet_grad))
+    if (left->rows != left->cols || right->rows != right->cols) return op; /* what follows is for square operands */
+    if (left->diag && right->diag) op.diag = pu__kron_diag;
+    if (left->sample && right->sample) {
+        op.sample = pu__kron_sample;
+        op.noise = pu__noise(left) * pu__noise(right);
+    }
+    if (left->logdet && right->logdet) op.logdet = pu__kron_logdet;
+    if ((!left->params || left->logdet_grad) && (!right->params || right->logdet_grad))
         op.logdet_grad = pu__kron_logdet_grad;
     return op;
 }
@@ -7033,345 +7348,425 @@ PU_DEF pu_op pu_op_fourier(const pu_fourier *f)
    >>toeplitz   symmetric Toeplitz and circulant operators
    ------------------------------------------------------------------------------------------------ */
 
-/* ---- symmetric Toeplitz and circulant: row i is a window of n entries into a sequence s, entry (i, j) = s[n - i + j].
-   The products are direct, O(n^2), one contiguous dot per row. An FFT (length 2n, or n for the circulant) belongs into
-   pu__window_apply: the kernel s is the only thing it needs. ---- */
+/* ---- matrices that are given by their lags ----
+   Entry (i, j) is t[l], l = |i - j|. A lag beyond the last parameter goes round the circle: t[n - l].
+   Without a factor the products are direct sums. A factor takes the matrix for the upper left corner
+   of a symmetric circulant matrix C of size N. C = F^H diag(lambda) F with the unitary transform F, so
+   that a product is two transforms. N = n for a circulant matrix. For a Toeplitz matrix N >= 2 n, and
+   the lags of C from n on repeat t[n-1]: a convex decreasing t >= 0 remains one, and that is enough
+   for lambda >= 0. */
 
-PU__FN void pu__toeplitz_window(pu_int n, const pu_real *t, pu_real *s) /* s: 2n */
+/* Below this n a direct sum is faster than two transforms, and its rounding is relative to each
+   entry. */
+#define PU__LAGS_SHORT 64
+
+/* The factor, or NULL. */
+PU__FN const pu_lags *pu__lags_of(const pu_op *op) { return (const pu_lags *)op->aux; }
+
+/* The complex vector with real part work[0 .. N-1] and imaginary part work[N .. 2 N - 1] is
+   replaced by its transform. The scratch follows: fft.work reals. */
+PU__FN void pu__lags_transform(const pu_lags *f, int inverse, pu_real *work)
 {
-    pu_int i;
-    s[0] = 0; /* no row reaches it */
-    for (i = 0; i < n; i++) s[n + i] = t[i];
-    for (i = 1; i < n; i++) s[n - i] = t[i];
+    pu_fft_run(&f->fft, inverse, work, work + f->size, work + 2 * f->size);
 }
 
-PU__FN void pu__circulant_window(pu_int n, const pu_real *c, pu_real *s)
+/* to = x / s with s = max |x_i|, which is returned. Two vectors share a transform: of the same
+   size, neither loses digits to the other. Where s is 0 or not finite to = 0, so that a NaN does
+   not get into the other vector. */
+PU__FN pu_real pu__lags_load(pu_int n, const pu_real *x, pu_real *to)
 {
+    pu_real s = 0;
     pu_int i;
-    for (i = 0; i < n; i++) s[i] = c[i < n - i ? i : n - i];
-    memcpy(s + n, s, (size_t)n * sizeof *s);
+    for (i = 0; i < n; i++) {
+        pu_real size = x[i] < 0 ? -x[i] : x[i];
+        if (size > s || size != size) s = size; /* a NaN stays */
+    }
+    for (i = 0; i < n; i++)
+        to[i] = s > 0 && pu__finite(s) ? x[i] / s : 0;
+    return s;
 }
 
-PU__FN void pu__window_apply(pu_int n, const pu_real *s, pu_int k, pu_block X, pu_block Y, int add)
+/* Y = the first n rows of F^H diag(spectrum) F X, or +=. X has `length` rows, to which zeros are
+   added. Two columns share a transform, as its real and its imaginary part. Scratch: 2 N +
+   fft.work. */
+PU__FN void pu__lags_multiply(const pu_lags *f, const pu_real *spectrum, pu_int length, pu_int k, pu_block X,
+                              pu_block Y, int add, pu_real *work)
 {
-    pu_int i, j;
+    pu_block T = pu__rows(work, f->size); /* two columns: the real and the imaginary part */
+    pu_real scale[2];
+    pu_int i, j, c, count;
+    pu__clear(f->n, k, Y, add);
+    for (j = 0; j < k; j += 2) {
+        count = pu__min(2, k - j);
+        pu__zeros(work, 2 * T.ld);
+        for (c = 0; c < count; c++)
+            scale[c] = pu__lags_load(length, pu__col(X, j + c), pu__col(T, c));
+        pu__lags_transform(f, 0, work);
+        for (i = 0; i < T.ld; i++) {
+            work[i] *= spectrum[i];
+            work[T.ld + i] *= spectrum[i];
+        }
+        pu__lags_transform(f, 1, work);
+        for (c = 0; c < count; c++)
+            pu__axpy(f->n, scale[c], pu__col(T, c), pu__col(Y, j + c));
+    }
+}
+
+/* Does the operator work by transforms? */
+PU__FN int pu__lags_fast(const pu_op *op) { return op->aux && op->rows >= PU__LAGS_SHORT; }
+
+/* Y = Op X, or +=, with the entries of Op squared when `square`. In the direct sum row i is a
+   window of n entries into the sequence of all lags: entry (i, j) = work[n - i + j]. Scratch: 2 n. */
+PU__FN pu_status pu__lags_product(const pu_op *op, int square, pu_int k, pu_block X, pu_block Y, int add, pu_real *work)
+{
+    const pu_lags *f = pu__lags_of(op);
+    pu_int i, j, n = op->rows;
+    if (pu__lags_fast(op)) {
+        pu__lags_multiply(f, square ? f->squares : f->lambda, n, k, X, Y, add, work);
+        return PU_OK;
+    }
+    for (i = 0; i < n; i++) {
+        pu_real entry = pu__entries(op)[i < op->params ? i : n - i];
+        work[n + i] = work[n - i] = square ? entry * entry : entry;
+    }
     for (i = 0; i < n; i++)
         for (j = 0; j < k; j++) {
-            pu_real v = (pu_real)pu__dot(n, NULL, s + n - i, pu__col(X, j));
-            pu__col(Y, j)[i] = add ? pu__col(Y, j)[i] + v : v;
+            pu_real *y = pu__col(Y, j) + i;
+            *y = (pu_real)pu__dot(n, NULL, work + n - i, pu__col(X, j)) + (add ? *y : 0);
         }
-}
-
-/* y_i += sum_m w_m s_im^2: the same product with the squares */
-PU__FN void pu__window_gram(pu_int n, pu_real *s, const pu_real *w, pu_real *y)
-{
-    pu_int i;
-    for (i = 0; i < 2 * n; i++) s[i] *= s[i];
-    for (i = 0; i < n; i++) y[i] += (pu_real)pu__dot(n, NULL, s + n - i, w);
-}
-
-PU__FN pu_status pu__window_diag(const pu_op *op, pu_real *y, pu_real *work)
-{
-    pu_int i;
-    (void)work;
-    for (i = 0; i < op->rows; i++) y[i] += ((const pu_real *)op->data)[0];
     return PU_OK;
 }
 
-/* finite, and the copy kept with the factor is of these very numbers */
-PU__FN pu_status pu__window_check(const pu_op *op, const pu_real *copy, pu_int *index)
+/* Y = Op X, or += */
+PU__FN pu_status pu__lags_apply(PU__APPLY_ARGS) { return pu__lags_product(op, 0, k, X, Y, add, work); }
+
+/* y_i += sum_m w_m Op_mi^2: a product with the entries squared. */
+PU__FN pu_status pu__lags_gram_diag(PU__GRAM_DIAG_ARGS)
 {
-    const pu_real *t = (const pu_real *)op->data;
-    pu_status status = pu__check_finite(op->params, t, index);
-    pu_int i;
-    for (i = 0; i < op->params && copy && !status; i++)
-        if (!(copy[i] == t[i])) { *index = i; return PU_E_ARGUMENT; } /* stale factor */
-    return status;
+    return pu__lags_product(op, 1, 1, pu__rows(w, op->rows), pu__rows(y, op->rows), 1, work);
 }
 
-PU__FN pu_status pu__toeplitz_apply(const pu_op *op, pu_int k, pu_block X, pu_block Y, int add, pu_real *work)
+/* y_i += t_0 */
+PU__FN pu_status pu__lags_diag(PU__DIAG_ARGS)
 {
-    pu__toeplitz_window(op->rows, (const pu_real *)op->data, work);
-    pu__window_apply(op->rows, work, k, X, Y, add);
+    pu_int i;
+    for (i = 0; i < op->rows; i++)
+        y[i] += *pu__entries(op);
     return PU_OK;
 }
 
-/* lag sums: sum_i p_i q_{i+l} + p_{i+l} q_i */
-PU__FN pu_status pu__toeplitz_grad(const pu_op *op, pu_int k, pu_block P, pu_block Q, const pu_real *weight,
-                                   pu_real *grad, pu_real *work)
+/* The gradient of p'Op q: t_l receives the sums sum_i p_i q_{i+l} + p_{i+l} q_i, directly. */
+PU__FN pu_status pu__lags_grad_direct(PU__GRAD_ARGS)
 {
-    const pu_int n = op->rows;
-    pu_int j, l;
-    (void)work;
+    pu_int j, l, n = op->rows;
     for (j = 0; j < k; j++) {
-        const pu_real *p = pu__col(P, j), *q = pu__col(Q, j);
+        const pu_real *p = pu__col(P, j),
+                      *q = pu__col(Q, j);
         if (weight[j] == 0) continue;
-        grad[0] += weight[j] * (pu_real)pu__dot(n, NULL, p, q);
-        for (l = 1; l < n; l++)
-            grad[l] += weight[j] * (pu_real)(pu__dot(n - l, NULL, p, q + l) + pu__dot(n - l, NULL, p + l, q));
+        for (l = 0; l < n; l++) {
+            double sum = pu__dot(n - l, NULL, p, q + l);
+            if (l > 0) sum += pu__dot(n - l, NULL, p + l, q);
+            grad[l < op->params ? l : n - l] += weight[j] * (pu_real)sum;
+        }
     }
     return PU_OK;
 }
 
-PU__FN pu_status pu__toeplitz_gram_diag(const pu_op *op, const pu_real *w, pu_real *y, pu_real *work)
+/* The same by transforms. With z = p + i q and Z = F z the sums have the spectrum
+     conj(P_m) Q_m + P_m conj(Q_m) = Re Z_m Im Z_{N-m} + Im Z_m Re Z_{N-m},
+   which is added up over the columns before the one way back. Scratch: 3 N + fft.work. */
+PU__FN pu_status pu__lags_grad(PU__GRAD_ARGS)
 {
-    pu__toeplitz_window(op->rows, (const pu_real *)op->data, work);
-    pu__window_gram(op->rows, work, w, y);
+    const pu_lags *f = pu__lags_of(op);
+    pu_int i, j, m, N = f->size;
+    pu_real *sums = work,
+            *re = sums + N,
+            *im = re + N,
+            scale;
+    pu__zeros(sums, N);
+    for (j = 0; j < k; j++) {
+        if (weight[j] == 0) continue;
+        pu__zeros(re, 2 * N);
+        scale = weight[j] * pu__lags_load(f->n, pu__col(P, j), re);
+        scale *= pu__lags_load(f->n, pu__col(Q, j), im);
+        pu__lags_transform(f, 0, re);
+        for (i = 0; i < N; i++) {
+            m = i ? N - i : 0;
+            sums[i] += scale * (re[i] * im[m] + im[i] * re[m]);
+        }
+    }
+    /* back: the spectrum of the sums is real and even, and so are the sums */
+    pu__copy(re, sums, N);
+    pu__zeros(im, N);
+    pu__lags_transform(f, 1, re);
+    scale = pu__sqrt((pu_real)N);
+    for (i = 0; i < op->params; i++)
+        grad[i] += (i == 0 || 2 * i == N ? scale / 2 : scale) * re[i]; /* a lag occurs once or twice in a row of C */
     return PU_OK;
 }
 
-/* Durbin and Levinson: from the best predictor of y_{m-1} from all entries before it to that of y_m,
+/* Durbin and Levinson: from the best predictor of y_{m-1} from all entries before it to that of
+   y_m,
      phi_j := phi_j - kappa phi_{m-j},  j < m,   phi_m = kappa,
    with phi_j in z[n - j]: the m coefficients then lie in the order of y_0 .. y_{m-1}. */
 PU__FN void pu__levinson_step(pu_int n, pu_int m, pu_real kappa, pu_real *z)
 {
-    pu_real *f = z + n - m, *b = z + n; /* b[-j], f[j] */
+    pu_real *first = z + n - m, x, y; /* phi_{m-j} = first[j] */
     pu_int j;
-    for (j = 1; 2 * j < m; j++) {
-        const pu_real x = b[-j], y = f[j];
-        b[-j] = x - kappa * y, f[j] = y - kappa * x;
+    for (j = 1; 2 * j <= m; j++) {
+        x = z[n - j];
+        y = first[j];
+        z[n - j] = x - kappa * y;
+        first[j] = y - kappa * x; /* the same place and number when 2 j = m */
     }
-    if (2 * j == m) f[j] -= kappa * f[j];
-    f[0] = kappa;
+    first[0] = kappa;
 }
 
-/* y_m = sum_j phi_j y_{m-j} + sqrt(v_m) e_m, v_m = v_{m-1} (1 - kappa_m^2): T's own Cholesky factor, a row at a time */
-PU__FN pu_status pu__toeplitz_sample(const pu_op *op, pu_int k, pu_block E, pu_block Y, pu_real *work)
+/* Draws. Through C where lambda >= 0: F = the first n rows of C^1/2. Otherwise
+     y_m = sum_j phi_j y_{m-j} + v_m^1/2 e_m,   v_m = v_{m-1} (1 - kappa_m^2),   v_0 = t_0,
+   the Cholesky factor of Op a row at a time, which uses the first n of the N normals. Scratch: n. */
+PU__FN pu_status pu__lags_sample(PU__SOLVE_ARGS)
 {
-    const pu_int n = op->rows;
-    const pu_real *kappa = (const pu_real *)op->aux;
-    pu_real root = pu__sqrt(kappa[0]);
-    pu_int j, m;
+    const pu_lags *f = pu__lags_of(op);
+    pu_real root = pu__sqrt(f->t[0]);
+    pu_int m, j, n = op->rows;
+    if (f->embedded) {
+        pu__lags_multiply(f, f->roots, f->size, k, X, Y, 0, work);
+        return PU_OK;
+    }
     for (m = 0; m < n; m++) {
         if (m > 0) {
-            pu__levinson_step(n, m, kappa[m], work);
-            root *= pu__sqrt((1 - kappa[m]) * (1 + kappa[m]));
+            pu__levinson_step(n, m, f->kappa[m], work);
+            root *= pu__sqrt((1 - f->kappa[m]) * (1 + f->kappa[m]));
         }
         for (j = 0; j < k; j++) {
             pu_real *y = pu__col(Y, j);
-            y[m] = (pu_real)(pu__dot(m, NULL, work + n - m, y) + (double)root * (double)pu__col(E, j)[m]);
+            y[m] = (pu_real)(pu__dot(m, NULL, work + n - m, y) + (double)root * (double)pu__col(X, j)[m]);
         }
     }
     return PU_OK;
 }
 
-/* log v_0 + .. + log v_{n-1} = n log t_0 + sum_m (n - m) log(1 - kappa_m^2); *last: log v_{n-1} */
-PU__FN double pu__toeplitz_logs(pu_int n, const pu_real *kappa, double *last)
+/* log det Op, which the factor knows. */
+PU__FN pu_status pu__lags_logdet(PU__LOGDET_ARGS)
 {
-    double sum = (double)n * log((double)kappa[0]);
-    pu_int m;
-    *last = log((double)kappa[0]);
-    for (m = 1; m < n; m++) {
-        const double step = log((1 - (double)kappa[m]) * (1 + (double)kappa[m]));
-        sum += (double)(n - m) * step;
-        *last += step;
-    }
-    return sum;
-}
-
-PU__FN pu_status pu__toeplitz_logdet(const pu_op *op, double *value, pu_real *work)
-{
-    double last;
-    (void)work;
-    *value = pu__toeplitz_logs(op->rows, (const pu_real *)op->aux, &last);
+    *value = pu__lags_of(op)->logdet;
     return PU_OK;
 }
 
-/* d log det / d t_l = sum of T^-1 over |i - j| = l. By Gohberg and Semencul v T^-1 = L L' - H H' with lower
-   Toeplitz matrices L, H of first columns a = (1, -phi_1, ..) and (0, a_{n-1}, .., a_1), v = v_{n-1};
-   summed along a diagonal,
-     sum_i (T^-1)_{i,i+l} = (1/v) sum_j (n - l - 2j) a_j a_{j+l}. */
-PU__FN pu_status pu__toeplitz_logdet_grad(const pu_op *op, pu_real weight, pu_real *grad, pu_real *work)
+/* Its gradient is that of p'Op q, with p and q from the factor. */
+PU__FN pu_status pu__lags_logdet_grad(PU__LOGDET_GRAD_ARGS)
 {
-    const pu_int n = op->rows;
-    const pu_real *kappa = (const pu_real *)op->aux;
-    pu_real *a = work, *ja = work + n;
-    double last, scale;
-    pu_int j, l, m;
-    (void)pu__toeplitz_logs(n, kappa, &last);
-    scale = (double)weight * exp(-last);
-    for (m = 1; m < n; m++) pu__levinson_step(n, m, kappa[m], ja); /* phi_j in ja[n - j] */
-    a[0] = 1;
-    for (j = 1; j < n; j++) a[j] = -ja[n - j];
-    for (j = 0; j < n; j++) ja[j] = (pu_real)j * a[j];
-    for (l = 0; l < n; l++) {
-        double s = (double)(n - l) * pu__dot(n - l, NULL, a, a + l) - 2 * pu__dot(n - l, NULL, ja, a + l);
-        grad[l] += (pu_real)((l ? 2 : 1) * scale * s);
+    const pu_lags *f = pu__lags_of(op);
+    return op->grad(op, 1, pu__rows(f->p, f->n), pu__rows(f->q, f->n), &weight, grad, work);
+}
+
+/* The lags are finite and, where there is a factor, those that it was made of. */
+PU__FN pu_status pu__lags_check(const pu_op *op, pu_int *index)
+{
+    const pu_lags *f = pu__lags_of(op);
+    pu_status status = pu__dense_check(op, index);
+    pu_int i;
+    if (status || !f) return status;
+    for (i = 0; i < op->params; i++) {
+        *index = i;
+        if (f->t[i] != pu__entries(op)[i]) return PU_E_ARGUMENT;
     }
+    *index = -1;
     return PU_OK;
 }
 
-PU__FN pu_status pu__toeplitz_check(const pu_op *op, pu_int *index)
+/* The n x n operator with these lags. f may be NULL; a factor that was refused, or is of another
+   matrix, makes none. */
+PU__FN pu_op pu__op_lags(pu_int n, pu_int params, const pu_real *t, const pu_lags *f)
 {
-    return pu__window_check(op, op->aux ? (const pu_real *)op->aux + op->rows : NULL, index);
-}
-
-PU_DEF pu_op pu_op_toeplitz(pu_int n, const pu_real *t, const pu_real *factor)
-{
-    pu_op op = pu__op_zero(n, n, n, t);
-    op.aux = factor, op.work = n > PTRDIFF_MAX / 2 ? PTRDIFF_MAX : n > 0 ? 2 * n : 0;
-    op.apply = op.apply_t = pu__toeplitz_apply, op.grad = pu__toeplitz_grad;
-    op.diag = pu__window_diag, op.gram_diag = pu__toeplitz_gram_diag, op.check = pu__toeplitz_check;
+    pu_op op = pu__op_zero(n, n, params, t);
+    if (f && (f->n != n || f->params != params))
+        return pu__op_zero(0, 0, 0, NULL);
+    op.aux = f;
+    op.apply = op.apply_t = pu__lags_apply;
+    op.grad = pu__lags_fast(&op) ? pu__lags_grad : pu__lags_grad_direct;
+    op.diag = pu__lags_diag;
+    op.gram_diag = pu__lags_gram_diag;
+    op.check = pu__lags_check;
+    op.work = 2 * pu__min(pu__most(n, 0), PTRDIFF_MAX / 2);
     op.flops = (double)n * (double)n;
-    if (factor)
-        op.sample = pu__toeplitz_sample, op.logdet = pu__toeplitz_logdet, op.logdet_grad = pu__toeplitz_logdet_grad;
+    if (!f) return op;
+    op.work = 3 * f->size + f->fft.work;
+    op.flops = 4 * (double)f->size * log2((double)f->size);
+    if (!f->prior) return op;
+    op.noise = f->size;
+    op.sample = pu__lags_sample;
+    op.logdet = pu__lags_logdet;
+    op.logdet_grad = pu__lags_logdet_grad;
     return op;
 }
 
-/* factor = [t_0, kappa_1 .. kappa_{n-1} | copy of t]; the second half holds the predictor until the end */
-PU_DEF pu_status pu_toeplitz_factor(pu_int n, const pu_real *t, pu_real *factor, pu_int *index)
+/* The parts of a factor: measured or, with arena->base set, placed. The scratch for making it
+   follows `squares`. */
+PU__FN void pu__lags_layout(pu_lags *f, pu_int n, pu_int size, pu__arena *arena)
 {
-    pu_real *z;
-    double v;
-    pu_int m, at = -1;
-    pu_status status;
-    if (index) *index = -1;
-    if (!t || !factor) return PU_E_NULL;
-    if (n <= 0) return PU_E_ARGUMENT;
-    if (n > PTRDIFF_MAX / 2) return PU_E_OVERFLOW;
-    status = pu__check_finite(n, t, &at);
-    if (!status) {
-        z = factor + n, v = (double)t[0], factor[0] = t[0];
-        if (!(v > 0)) status = PU_E_NOT_DEFINITE, at = 0;
-        for (m = 1; m < n && !status; m++) { /* kappa_m = (t_m - sum_{j<m} phi_j t_{m-j}) / v_{m-1} */
-            factor[m] = (pu_real)(((double)t[m] - pu__dot(m - 1, NULL, z + n - m + 1, t + 1)) / v);
-            v *= (1 - (double)factor[m]) * (1 + (double)factor[m]);
-            if (!(v > 0 && pu__finite_double(v))) status = PU_E_NOT_DEFINITE, at = m;
-            else pu__levinson_step(n, m, factor[m], z);
-        }
-        if (!status) memcpy(factor + n, t, (size_t)n * sizeof *t);
+    memset(f, 0, sizeof *f);
+    if (arena->base) pu__fft_make(&f->fft, size, arena);
+    else pu__fft_layout(&f->fft, size, arena);
+    if (arena->overflow) return;
+    f->n = n;
+    f->params = size > n ? n : n / 2 + 1;
+    f->size = size;
+    f->t = pu__reals(arena, 4 * n + 3 * size + f->fft.work, 1);
+    if (!f->t) return;
+    f->kappa = f->t + n;
+    f->p = f->kappa + n;
+    f->q = f->p + n;
+    f->roots = f->q + n;
+    f->lambda = f->roots + size;
+    f->squares = f->lambda + size;
+}
+
+/* The spectra. C is even, and so is C with its entries squared: their transforms are real, and come
+   from one run. */
+PU__FN void pu__lags_spectra(pu_lags *f)
+{
+    pu_int i, N = f->size;
+    pu_real s, root = pu__sqrt((pu_real)N);
+    for (i = 0; i < N; i++)
+        f->lambda[i] = f->t[pu__min(pu__min(i, N - i), f->params - 1)];
+    s = pu__lags_load(N, f->lambda, f->lambda);
+    for (i = 0; i < N; i++)
+        f->squares[i] = f->lambda[i] * f->lambda[i];
+    pu__lags_transform(f, 0, f->lambda);
+    f->embedded = 1;
+    for (i = 0; i < N; i++) {
+        f->lambda[i] *= root * s;
+        f->squares[i] *= root * s * s;
+        if (!(f->lambda[i] >= 0)) f->embedded = 0;
+        f->roots[i] = pu__sqrt(f->lambda[i]);
     }
-    if (index) *index = at;
+}
+
+/* A circulant prior: log det C = sum log lambda, and d log det C = tr(C^-1 dC), so that p = (1, 0,
+   .., 0) and q = n times the first column of C^-1, which is the inverse transform of 1 / lambda. */
+PU__FN pu_status pu__lags_circulant(pu_lags *f, pu_int *index)
+{
+    pu_int i, n = f->n;
+    for (i = 0; i < n; i++) {
+        *index = pu__min(i, n - i);
+        if (!(f->lambda[i] > 0 && pu__finite(f->lambda[i])))
+            return PU_E_NOT_DEFINITE;
+        f->logdet += log((double)f->lambda[i]);
+        f->q[i] = pu__sqrt((pu_real)n) / f->lambda[i];
+    }
+    *index = -1;
+    pu__zeros(f->p, n);
+    pu_fft_run(&f->fft, 1, f->q, f->p, f->squares + n);
+    pu__zeros(f->p, n);
+    f->p[0] = 1;
+    return PU_OK;
+}
+
+/* A Toeplitz prior: the recursion of Durbin and Levinson, with the predictor in p,
+     kappa_m = (t_m - sum_{j<m} phi_j t_{m-j}) / v_{m-1},   v_m = v_{m-1} (1 - kappa_m^2),   log det = sum_m log v_m.
+   By Gohberg and Semencul v T^-1 = L L' - H H' with lower Toeplitz matrices L, H of first columns a
+   = (1, -phi_1, ..) and (0, a_{n-1}, .., a_1), v = v_{n-1}. Summed along a diagonal,
+     d log det / d t_l = (2 / v) sum_j (n - l - 2 j) a_j a_{j+l}   (half of it for l = 0),
+   which is the gradient of p'T q for p = a, q_j = (n - 2 j) a_j / v. */
+PU__FN pu_status pu__lags_toeplitz(pu_lags *f, pu_int *index)
+{
+    pu_int m, n = f->n;
+    double v = (double)f->t[0];
+    for (m = 0; m < n; m++) {
+        if (m > 0) {
+            f->kappa[m] = (pu_real)(((double)f->t[m] - pu__dot(m - 1, NULL, f->p + n - m + 1, f->t + 1)) / v);
+            v *= (1 - (double)f->kappa[m]) * (1 + (double)f->kappa[m]);
+            pu__levinson_step(n, m, f->kappa[m], f->p);
+        }
+        *index = m;
+        if (!(v > 0 && pu__finite_double(v))) return PU_E_NOT_DEFINITE;
+        f->logdet += log(v);
+    }
+    *index = -1;
+    f->q[0] = 1;
+    for (m = 1; m < n; m++)
+        f->q[m] = -f->p[n - m];
+    pu__copy(f->p, f->q, n);
+    for (m = 0; m < n; m++)
+        f->q[m] = (pu_real)((double)(n - 2 * m) * (double)f->p[m] / v);
+    return PU_OK;
+}
+
+/* Bytes for the arrays of a factor, with room to align them. */
+PU__FN pu_status pu__lags_bytes(pu_int n, pu_int size, size_t *bytes)
+{
+    pu__arena arena = PU__ARENA;
+    pu_lags f;
+    if (!bytes) return PU_E_NULL;
+    if (n < 1) return PU_E_ARGUMENT;
+    pu__lags_layout(&f, n, size, &arena);
+    if (arena.overflow) return PU_E_OVERFLOW;
+    *bytes = pu__arena_bytes(&arena);
+    return PU_OK;
+}
+
+/* The factor of the matrix with lags t as a corner of a circulant matrix of this size; f->n = 0
+   where it is refused. */
+PU__FN pu_status pu__lags_factor(pu_lags *f, pu_int n, pu_int size, const pu_real *t, int prior, void *memory,
+                                 size_t bytes, pu_int *index)
+{
+    pu__arena arena = PU__ARENA;
+    pu_status status;
+    pu_int ignored;
+    if (!index) index = &ignored;
+    *index = -1;
+    if (!f || !t || !memory) return PU_E_NULL;
+    if (n < 1) return PU_E_ARGUMENT;
+    pu__lags_layout(f, n, size, &arena);
+    status = pu__fft_open(&arena, memory, bytes);
+    if (!status) status = pu__check_finite(f->params, t, index);
+    if (!status) {
+        pu__lags_layout(f, n, size, &arena);
+        f->prior = prior;
+        pu__copy(f->t, t, f->params);
+        pu__lags_spectra(f);
+        if (prior)
+            status = size > n ? pu__lags_toeplitz(f, index) : pu__lags_circulant(f, index);
+    }
+    if (status) f->n = 0;
     return status;
 }
 
-PU__FN pu_status pu__circulant_apply(const pu_op *op, pu_int k, pu_block X, pu_block Y, int add, pu_real *work)
+/* N of a Toeplitz matrix: the smallest power of two from 2 n on, or 3/4 of it. Huge n are left to
+   be refused. */
+PU__FN pu_int pu__lags_size(pu_int n)
 {
-    pu__circulant_window(op->rows, (const pu_real *)op->data, work);
-    pu__window_apply(op->rows, work, k, X, Y, add);
-    return PU_OK;
+    pu_int size = 4;
+    if (n > PTRDIFF_MAX / 256) return n;
+    while (size < 2 * n) size *= 2;
+    return size / 4 * 3 >= 2 * n ? size / 4 * 3 : size;
 }
 
-/* 1 for the lags that occur once per row (0, and n/2 for even n), else 2 */
-PU__FN pu_int pu__circulant_times(pu_int n, pu_int lag) { return lag == 0 || 2 * lag == n ? 1 : 2; }
+/* The public functions: a Toeplitz matrix has n lags and N >= 2 n, a circulant one n/2 + 1 lags and
+   N = n. */
+PU_DEF pu_op pu_op_toeplitz(pu_int n, const pu_real *t, const pu_lags *factor) { return pu__op_lags(n, n, t, factor); }
 
-/* lag sums around the circle: sum_i p_i q_{i+l} and, where the lag occurs twice, p_{i+l} q_i */
-PU__FN pu_status pu__circulant_grad(const pu_op *op, pu_int k, pu_block P, pu_block Q, const pu_real *weight,
-                                    pu_real *grad, pu_real *work)
+PU_DEF pu_status pu_toeplitz_bytes(pu_int n, size_t *bytes) { return pu__lags_bytes(n, pu__lags_size(n), bytes); }
+
+PU_DEF pu_status pu_toeplitz_factor(pu_lags *factor, pu_int n, const pu_real *t, int prior, void *memory, size_t bytes,
+                                    pu_int *index)
 {
-    const pu_int n = op->rows;
-    pu_int j, l;
-    (void)work;
-    for (j = 0; j < k; j++) {
-        const pu_real *p = pu__col(P, j), *q = pu__col(Q, j);
-        if (weight[j] == 0) continue;
-        for (l = 0; l < op->params; l++) {
-            double s = pu__dot(n - l, NULL, p, q + l) + pu__dot(l, NULL, p + n - l, q);
-            if (pu__circulant_times(n, l) == 2) s += pu__dot(n - l, NULL, p + l, q) + pu__dot(l, NULL, p, q + n - l);
-            grad[l] += weight[j] * (pu_real)s;
-        }
-    }
-    return PU_OK;
+    return pu__lags_factor(factor, n, pu__lags_size(n), t, prior, memory, bytes, index);
 }
 
-PU__FN pu_status pu__circulant_gram_diag(const pu_op *op, const pu_real *w, pu_real *y, pu_real *work)
+PU_DEF pu_op pu_op_circulant(pu_int n, const pu_real *c, const pu_lags *factor)
 {
-    pu__circulant_window(op->rows, (const pu_real *)op->data, work);
-    pu__window_gram(op->rows, work, w, y);
-    return PU_OK;
+    return pu__op_lags(n, n > 0 ? n / 2 + 1 : 0, c, factor);
 }
 
-/* F = Op^1/2, a circulant itself */
-PU__FN pu_status pu__circulant_sample(const pu_op *op, pu_int k, pu_block E, pu_block Y, pu_real *work)
-{
-    pu__circulant_window(op->rows, (const pu_real *)op->aux + op->params, work);
-    pu__window_apply(op->rows, work, k, E, Y, 0);
-    return PU_OK;
-}
+PU_DEF pu_status pu_circulant_bytes(pu_int n, size_t *bytes) { return pu__lags_bytes(n, n, bytes); }
 
-PU__FN pu_status pu__circulant_logdet(const pu_op *op, double *value, pu_real *work)
+PU_DEF pu_status pu_circulant_factor(pu_lags *factor, pu_int n, const pu_real *c, int prior, void *memory, size_t bytes,
+                                     pu_int *index)
 {
-    const pu_real *eigen = (const pu_real *)op->aux;
-    pu_int l;
-    (void)work;
-    *value = 0;
-    for (l = 0; l < op->params; l++) *value += (double)pu__circulant_times(op->rows, l) * log((double)eigen[l]);
-    return PU_OK;
-}
-
-/* the entry of Op^-1 at lag l, as often as it occurs */
-PU__FN pu_status pu__circulant_logdet_grad(const pu_op *op, pu_real weight, pu_real *grad, pu_real *work)
-{
-    const pu_real *inverse = (const pu_real *)op->aux + 2 * op->params;
-    pu_int l;
-    (void)work;
-    for (l = 0; l < op->params; l++)
-        grad[l] += weight * (pu_real)(op->rows * pu__circulant_times(op->rows, l)) * inverse[l];
-    return PU_OK;
-}
-
-PU__FN pu_status pu__circulant_check(const pu_op *op, pu_int *index)
-{
-    return pu__window_check(op, op->aux ? (const pu_real *)op->aux + 3 * op->params : NULL, index);
-}
-
-PU_DEF pu_op pu_op_circulant(pu_int n, const pu_real *c, const pu_real *factor)
-{
-    pu_op op = pu__op_zero(n, n, n > 0 ? n / 2 + 1 : 0, c);
-    op.aux = factor, op.work = n > PTRDIFF_MAX / 2 ? PTRDIFF_MAX : n > 0 ? 2 * n : 0;
-    op.apply = op.apply_t = pu__circulant_apply, op.grad = pu__circulant_grad;
-    op.diag = pu__window_diag, op.gram_diag = pu__circulant_gram_diag, op.check = pu__circulant_check;
-    op.flops = (double)n * (double)n;
-    if (factor)
-        op.sample = pu__circulant_sample, op.logdet = pu__circulant_logdet, op.logdet_grad = pu__circulant_logdet_grad;
-    return op;
-}
-
-/* out_f = scale sum_l times_l x_l cos(2 pi f l / n): the DFT of an even sequence given by its lags, or with scale = 1/n
-   the inverse. cosine: n/2 + 1 values of cos(2 pi j / n). */
-PU__FN void pu__circulant_dft(pu_int n, const pu_real *cosine, const pu_real *x, double scale, pu_real *out)
-{
-    const pu_int half = n / 2 + 1;
-    pu_int f, l, at;
-    for (f = 0; f < half; f++) {
-        double s = 0;
-        for (l = 0, at = 0; l < half; l++) {
-            s += (double)pu__circulant_times(n, l) * ((double)x[l] * (double)cosine[at < n - at ? at : n - at]);
-            at = at < n - f ? at + f : at - (n - f); /* f l mod n */
-        }
-        out[f] = (pu_real)(scale * s);
-    }
-}
-
-/* factor = [eigenvalues | lags of the root | lags of the inverse | copy of c]; the last part holds the cosines, and the
-   two before it what is to be transformed */
-PU_DEF pu_status pu_circulant_factor(pu_int n, const pu_real *c, pu_real *factor, pu_int *index)
-{
-    pu_real *eigen, *root, *inverse, *copy;
-    pu_int l, half, at = -1;
-    pu_status status;
-    if (index) *index = -1;
-    if (!c || !factor) return PU_E_NULL;
-    if (n <= 0) return PU_E_ARGUMENT;
-    if (n > PTRDIFF_MAX / 4) return PU_E_OVERFLOW;
-    half = n / 2 + 1;
-    eigen = factor, root = factor + half, inverse = factor + 2 * half, copy = factor + 3 * half;
-    status = pu__check_finite(half, c, &at);
-    if (!status) {
-        for (l = 0; l < half; l++) copy[l] = (pu_real)cos(6.283185307179586477 * (double)l / (double)n);
-        pu__circulant_dft(n, copy, c, 1, eigen);
-        for (l = 0; l < half && !status; l++)
-            if (!(eigen[l] > 0 && pu__finite(eigen[l]))) status = PU_E_NOT_DEFINITE, at = l;
-        for (l = 0; l < half && !status; l++) inverse[l] = pu__sqrt(eigen[l]);
-        if (!status) pu__circulant_dft(n, copy, inverse, 1 / (double)n, root);
-        /* 1/lambda takes the place of lambda for one transform: there is no other room */
-        for (l = 0; l < half && !status; l++) eigen[l] = 1 / eigen[l];
-        if (!status) pu__circulant_dft(n, copy, eigen, 1 / (double)n, inverse);
-        if (!status) pu__circulant_dft(n, copy, c, 1, eigen);
-        if (!status) memcpy(copy, c, (size_t)half * sizeof *c);
-    }
-    if (index) *index = at;
-    return status;
+    return pu__lags_factor(factor, n, n, c, prior, memory, bytes, index);
 }
 
 /* ------------------------------------------------------------------------------------------------
@@ -7686,7 +8081,7 @@ PU__FN pu_op pu__op_of_form(const pu_op *op)
     switch (op->form) {
     case PU_FORM_MATRIX: return pu_op_dense(op->rows, op->cols, (const pu_real *)op->data);
     case PU_FORM_SYMMETRIC: return pu_op_spd(op->rows, (const pu_real *)op->data, (const pu_real *)op->aux);
-    case PU_FORM_DIAGONAL: return pu__op_diagonal(op->rows, op->params, (const pu_real *)op->data, op->params == op->rows ? (const pu_real *)op->data : NULL);
+    case PU_FORM_DIAGONAL: return pu__op_diagonal(op->rows, op->params, (const pu_real *)op->data);
     case PU_FORM_SPARSE: return pu_op_csr((const pu_csr *)op->data);
     case PU_FORM_AR: return pu_op_ar((const pu_ar *)op->data);
     case PU_FORM_STATES: return pu_op_ssm((const pu_ssm *)op->data);

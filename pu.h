@@ -7832,15 +7832,18 @@ PU__FN pu_int pu__observed(const pu_data *data, pu_int n, pu_int p, pu_int *row,
     const pu_int from = at * pu__data_stride(data);
     if (data->kind == PU_DATA_LISTS) {
         const pu_int place = data->start[at] + p;
-        if (place >= data->start[at + 1]) return -1;
+        if (place >= data->start[at + 1])
+            return -1;
         *row = data->index[place];
         *y = data->y[place];
         return p;
     }
     for (; p < data->m; p++) {
-        if (data->kind == PU_DATA_MASKED && !data->mask[from + p]) continue;
+        if (data->kind == PU_DATA_MASKED && !data->mask[from + p])
+            continue;
         *y = data->y[from + p];
-        if (data->kind == PU_DATA_NAN && *y != *y) continue;
+        if (data->kind == PU_DATA_NAN && *y != *y)
+            continue;
         *row = p;
         return p;
     }
@@ -7853,23 +7856,30 @@ PU__FN pu_int pu__count_observed(const pu_data *data, pu_int n)
     const pu_int at = pu__datum(data, n);
     const pu_int from = at * pu__data_stride(data);
     pu_int p, count = 0;
-    if (data->kind == PU_DATA_LISTS) return data->start[at + 1] - data->start[at];
-    if (data->kind == PU_DATA_FULL) return data->m;
+    if (data->kind == PU_DATA_LISTS)
+        return data->start[at + 1] - data->start[at];
+    if (data->kind == PU_DATA_FULL)
+        return data->m;
     if (data->kind == PU_DATA_MASKED) {
-        for (p = 0; p < data->m; p++) count += data->mask[from + p] != 0;
+        for (p = 0; p < data->m; p++)
+            count += data->mask[from + p] != 0;
         return count;
     }
-    for (p = 0; p < data->m; p++) count += data->y[from + p] == data->y[from + p];
+    for (p = 0; p < data->m; p++)
+        count += data->y[from + p] == data->y[from + p];
     return count;
 }
 
 /* Entries of x: finite, and positive where they must be. */
-PU__FN pu_status pu__check_array(pu_int n, const pu_real *x, int positive, const char *name, pu_int datum, pu_report *report)
+PU__FN pu_status pu__check_array(pu_int n, const pu_real *x, int positive, const char *name, pu_int datum,
+                                 pu_report *report)
 {
     pu_int i;
     for (i = 0; i < n; i++) {
-        if (!pu__finite(x[i])) return pu__fail(report, PU_E_NONFINITE, name, datum, i);
-        if (positive && !(x[i] > 0)) return pu__fail(report, PU_E_NOT_POSITIVE, name, datum, i);
+        if (!pu__finite(x[i]))
+            return pu__fail(report, PU_E_NONFINITE, name, datum, i);
+        if (positive && !(x[i] > 0))
+            return pu__fail(report, PU_E_NOT_POSITIVE, name, datum, i);
     }
     return PU_OK;
 }
@@ -7879,18 +7889,23 @@ PU__FN pu_status pu__check_array(pu_int n, const pu_real *x, int positive, const
 PU__FN pu_status pu__check_lists(const pu_data *data, pu_report *report)
 {
     pu_int n, p;
-    if (!data->start) return pu__refuse(report, PU_E_NULL, "data.start");
-    if (!data->index) return pu__refuse(report, PU_E_NULL, "data.index");
+    if (!data->start)
+        return pu__refuse(report, PU_E_NULL, "data.start");
+    if (!data->index)
+        return pu__refuse(report, PU_E_NULL, "data.index");
     for (n = 0; n < data->n; n++) {
         const pu_int at = pu__datum(data, n);
-        if (data->start[at] < 0) return pu__fail(report, PU_E_ARGUMENT, "data.start", n, at);
-        if (data->start[at + 1] < data->start[at]) return pu__fail(report, PU_E_ARGUMENT, "data.start", n, at + 1);
+        if (data->start[at] < 0)
+            return pu__fail(report, PU_E_ARGUMENT, "data.start", n, at);
+        if (data->start[at + 1] < data->start[at])
+            return pu__fail(report, PU_E_ARGUMENT, "data.start", n, at + 1);
     }
     for (n = 0; n < data->n; n++) {
         const pu_int at = pu__datum(data, n);
         pu_int least = 0;
         for (p = data->start[at]; p < data->start[at + 1]; p++) {
-            if (data->index[p] < least || data->index[p] >= data->m) return pu__fail(report, PU_E_ARGUMENT, "data.index", n, p);
+            if (data->index[p] < least || data->index[p] >= data->m)
+                return pu__fail(report, PU_E_ARGUMENT, "data.index", n, p);
             least = data->index[p] + 1;
         }
     }
@@ -7902,30 +7917,41 @@ PU__FN pu_status pu__check_data_shape(const pu_data *data, pu_int M, pu_report *
 {
     pu_int n;
     int overflow = 0;
-    if (!data) return pu__refuse(report, PU_E_NULL, "data");
-    if (data->n <= 0) return pu__refuse(report, PU_E_ARGUMENT, "data.n");
-    if (data->m != M) return pu__refuse(report, PU_E_SIZE, "data.m");
-    if (data->n > UINT32_MAX) return pu__refuse(report, PU_E_OVERFLOW, "data.n");
+    if (!data)
+        return pu__refuse(report, PU_E_NULL, "data");
+    if (data->n <= 0)
+        return pu__refuse(report, PU_E_ARGUMENT, "data.n");
+    if (data->m != M)
+        return pu__refuse(report, PU_E_SIZE, "data.m");
+    if (data->n > UINT32_MAX)
+        return pu__refuse(report, PU_E_OVERFLOW, "data.n");
     if ((int)data->kind < PU_DATA_FULL || (int)data->kind > PU_DATA_LISTS)
         return pu__refuse(report, PU_E_ARGUMENT, "data.kind");
-    if (data->ldy && data->ldy < data->m) return pu__refuse(report, PU_E_SIZE, "data.ldy");
-    if (!data->y) return pu__refuse(report, PU_E_NULL, "data.y");
-    if (data->kind == PU_DATA_MASKED && !data->mask) return pu__refuse(report, PU_E_NULL, "data.mask");
+    if (data->ldy && data->ldy < data->m)
+        return pu__refuse(report, PU_E_SIZE, "data.ldy");
+    if (!data->y)
+        return pu__refuse(report, PU_E_NULL, "data.y");
+    if (data->kind == PU_DATA_MASKED && !data->mask)
+        return pu__refuse(report, PU_E_NULL, "data.mask");
     if (data->pick)
         for (n = 0; n < data->n; n++)
-            if (data->pick[n] < 0 || data->pick[n] > UINT32_MAX) return pu__fail(report, PU_E_ARGUMENT, "data.pick", n, n);
+            if (data->pick[n] < 0 || data->pick[n] > UINT32_MAX)
+                return pu__fail(report, PU_E_ARGUMENT, "data.pick", n, n);
     if (data->kind == PU_DATA_LISTS) {
         const pu_status status = pu__check_lists(data, report);
-        if (status) return status;
+        if (status)
+            return status;
     } else {
         const size_t entries = pu__mul((size_t)data->n, (size_t)pu__data_stride(data), &overflow);
         (void)pu__mul(entries, sizeof(pu_real), &overflow);
-        if (overflow) return pu__refuse(report, PU_E_OVERFLOW, data->ldy ? "data.ldy" : "data.n");
+        if (overflow)
+            return pu__refuse(report, PU_E_OVERFLOW, data->ldy ? "data.ldy" : "data.n");
     }
     if (data->id)
         for (n = 0; n < data->n; n++) {
             const pu_int id = data->id[pu__datum(data, n)];
-            if (id < 0 || id > UINT32_MAX) return pu__fail(report, PU_E_ARGUMENT, "data.id", n, n);
+            if (id < 0 || id > UINT32_MAX)
+                return pu__fail(report, PU_E_ARGUMENT, "data.id", n, n);
         }
     return PU_OK;
 }
@@ -7950,9 +7976,11 @@ PU__FN pu_status pu__check_data(const pu_data *data, pu_int M, pu_report *report
 {
     const pu_status status = pu__check_data_shape(data, M, report);
     pu_int n;
-    if (status) return status;
+    if (status)
+        return status;
     for (n = 0; n < data->n; n++)
-        if (pu__check_datum(data, n, report) < 0) return report->status;
+        if (pu__check_datum(data, n, report) < 0)
+            return report->status;
     return PU_OK;
 }
 
@@ -7960,24 +7988,40 @@ PU__FN pu_status pu__check_data(const pu_data *data, pu_int M, pu_report *report
 PU__FN pu_status pu__check_model(const pu_lgm *model, pu_report *report)
 {
     const pu_op *G, *P;
-    if (!model) return pu__refuse(report, PU_E_NULL, "model");
+    if (!model)
+        return pu__refuse(report, PU_E_NULL, "model");
     G = model->Gamma;
     P = model->Phi;
-    if (!G) return pu__refuse(report, PU_E_NULL, "model.Gamma");
-    if (!P) return pu__refuse(report, PU_E_NULL, "model.Phi");
-    if (!model->psi) return pu__refuse(report, PU_E_NULL, "model.psi");
-    if (G->rows <= 0) return pu__refuse(report, PU_E_ARGUMENT, "Gamma.rows");
-    if (P->rows <= 0) return pu__refuse(report, PU_E_ARGUMENT, "Phi.rows");
-    if (G->noise < 0) return pu__refuse(report, PU_E_ARGUMENT, "Gamma.noise");
-    if (G->params < 0 || G->rows > UINT32_MAX || G->noise > UINT32_MAX) return pu__refuse(report, PU_E_OVERFLOW, "Gamma");
-    if (P->params < 0 || P->rows > UINT32_MAX) return pu__refuse(report, PU_E_OVERFLOW, "Phi");
-    if (G->cols != G->rows) return pu__refuse(report, PU_E_SIZE, "Gamma.cols");
-    if (P->cols != G->rows) return pu__refuse(report, PU_E_SIZE, "Phi.cols");
-    if (G->work < 0) return pu__refuse(report, PU_E_ARGUMENT, "Gamma.work");
-    if (P->work < 0) return pu__refuse(report, PU_E_ARGUMENT, "Phi.work");
-    if (!G->apply) return pu__refuse(report, PU_E_NULL, "Gamma.apply");
-    if (!P->apply) return pu__refuse(report, PU_E_NULL, "Phi.apply");
-    if (!P->apply_t) return pu__refuse(report, PU_E_NULL, "Phi.apply_t");
+    if (!G)
+        return pu__refuse(report, PU_E_NULL, "model.Gamma");
+    if (!P)
+        return pu__refuse(report, PU_E_NULL, "model.Phi");
+    if (!model->psi)
+        return pu__refuse(report, PU_E_NULL, "model.psi");
+    if (G->rows <= 0)
+        return pu__refuse(report, PU_E_ARGUMENT, "Gamma.rows");
+    if (P->rows <= 0)
+        return pu__refuse(report, PU_E_ARGUMENT, "Phi.rows");
+    if (G->noise < 0)
+        return pu__refuse(report, PU_E_ARGUMENT, "Gamma.noise");
+    if (G->params < 0 || G->rows > UINT32_MAX || G->noise > UINT32_MAX)
+        return pu__refuse(report, PU_E_OVERFLOW, "Gamma");
+    if (P->params < 0 || P->rows > UINT32_MAX)
+        return pu__refuse(report, PU_E_OVERFLOW, "Phi");
+    if (G->cols != G->rows)
+        return pu__refuse(report, PU_E_SIZE, "Gamma.cols");
+    if (P->cols != G->rows)
+        return pu__refuse(report, PU_E_SIZE, "Phi.cols");
+    if (G->work < 0)
+        return pu__refuse(report, PU_E_ARGUMENT, "Gamma.work");
+    if (P->work < 0)
+        return pu__refuse(report, PU_E_ARGUMENT, "Phi.work");
+    if (!G->apply)
+        return pu__refuse(report, PU_E_NULL, "Gamma.apply");
+    if (!P->apply)
+        return pu__refuse(report, PU_E_NULL, "Phi.apply");
+    if (!P->apply_t)
+        return pu__refuse(report, PU_E_NULL, "Phi.apply_t");
     return PU_OK;
 }
 
@@ -7993,8 +8037,11 @@ typedef struct {
     int slot; /* of the backend's sides: 0 a prior precision or A, 1 Phi */
 } pu__op_names;
 
-#define PU__OP_NAMES(x, slot) \
-    {x, x ".apply", x ".check", x " (stale factor)", x ".form (apply does something else)", x " (no device side)", slot}
+#define PU__OP_NAMES(x, slot)                                                                                          \
+    {                                                                                                                  \
+        x, x ".apply", x ".check", x " (stale factor)", x ".form (apply does something else)", x " (no device side)",  \
+            slot                                                                                                       \
+    }
 static const pu__op_names pu__names_A = PU__OP_NAMES("A", 0);
 static const pu__op_names pu__names_Gamma = PU__OP_NAMES("Gamma", 0);
 static const pu__op_names pu__names_Phi = PU__OP_NAMES("Phi", 1);
@@ -8004,8 +8051,10 @@ PU__FN pu_status pu__check_op(const pu_op *op, const pu__op_names *names, pu_rep
 {
     pu_int index = -1;
     const pu_status status = op->check ? op->check(op, &index) : PU_OK;
-    if (!status) return PU_OK;
-    if (status > 0) return pu__fail(report, PU_E_OPERATOR, names->check, -1, index);
+    if (!status)
+        return PU_OK;
+    if (status > 0)
+        return pu__fail(report, PU_E_OPERATOR, names->check, -1, index);
     return pu__fail(report, status, status == PU_E_ARGUMENT ? names->stale : names->name, -1, index);
 }
 
@@ -8015,10 +8064,14 @@ PU__FN pu_status pu__check_numbers(const pu_lgm *model, pu_report *report)
     const pu_int D = model->Gamma->rows;
     const pu_int M = model->Phi->rows;
     pu_status status = pu__check_array(M, model->psi, 1, "model.psi", -1, report);
-    if (!status && model->nu) status = pu__check_array(D, model->nu, 0, "model.nu", -1, report);
-    if (!status && model->eta) status = pu__check_array(M, model->eta, 0, "model.eta", -1, report);
-    if (!status) status = pu__check_op(model->Gamma, &pu__names_Gamma, report);
-    if (!status) status = pu__check_op(model->Phi, &pu__names_Phi, report);
+    if (!status && model->nu)
+        status = pu__check_array(D, model->nu, 0, "model.nu", -1, report);
+    if (!status && model->eta)
+        status = pu__check_array(M, model->eta, 0, "model.eta", -1, report);
+    if (!status)
+        status = pu__check_op(model->Gamma, &pu__names_Gamma, report);
+    if (!status)
+        status = pu__check_op(model->Phi, &pu__names_Phi, report);
     return status;
 }
 
@@ -8032,7 +8085,8 @@ PU__FN double pu__norms(pu_int n, const pu_real *x, const pu_real *y)
 PU__FN double pu__dot_rounding(pu_int n, double size) { return 100 * sqrt((double)n) * (double)PU__EPS * size; }
 
 /* Random test of an operator that nobody vouches for: p'Aq = q'Ap and p'Ap > 0. test: 4 n reals. */
-PU__FN pu_status pu__check_spd(const pu_op *op, const pu__op_names *names, pu_real *test, pu_real *work, pu_report *report)
+PU__FN pu_status pu__check_spd(const pu_op *op, const pu__op_names *names, pu_real *test, pu_real *work,
+                               pu_report *report)
 {
     const pu_int n = op->rows;
     pu_real *p = test;
@@ -8042,12 +8096,16 @@ PU__FN pu_status pu__check_spd(const pu_op *op, const pu__op_names *names, pu_re
     double asymmetry, size;
     pu_normals(0, 1, 0, 0, PU__STREAM_TEST, 0, n, p);
     pu_normals(0, 2, 0, 0, PU__STREAM_TEST, 0, n, q);
-    if (op->apply(op, 1, pu__rows(p, n), pu__rows(ap, n), 0, work)) return pu__operator_failed(report, names->apply, -1);
-    if (op->apply(op, 1, pu__rows(q, n), pu__rows(aq, n), 0, work)) return pu__operator_failed(report, names->apply, -1);
+    if (op->apply(op, 1, pu__rows(p, n), pu__rows(ap, n), 0, work))
+        return pu__operator_failed(report, names->apply, -1);
+    if (op->apply(op, 1, pu__rows(q, n), pu__rows(aq, n), 0, work))
+        return pu__operator_failed(report, names->apply, -1);
     asymmetry = fabs(pu__dot(n, NULL, p, aq) - pu__dot(n, NULL, q, ap));
     size = pu__norms(n, p, aq) + pu__norms(n, q, ap);
-    if (!pu__finite_double(size)) return pu__refuse(report, PU_NONFINITE, names->name);
-    if (asymmetry > pu__dot_rounding(n, size)) return pu__refuse(report, PU_E_NOT_SYMMETRIC, names->name);
+    if (!pu__finite_double(size))
+        return pu__refuse(report, PU_NONFINITE, names->name);
+    if (asymmetry > pu__dot_rounding(n, size))
+        return pu__refuse(report, PU_E_NOT_SYMMETRIC, names->name);
     if (!(pu__dot(n, NULL, p, ap) > 0) || !(pu__dot(n, NULL, q, aq) > 0))
         return pu__refuse(report, PU_E_NOT_DEFINITE, names->name);
     return PU_OK;
@@ -8065,13 +8123,16 @@ PU__FN pu_status pu__check_adjoint(const pu_op *op, pu_real *test, pu_real *work
     double difference, size;
     pu_normals(0, 3, 0, 0, PU__STREAM_TEST, 0, rows, p);
     pu_normals(0, 4, 0, 0, PU__STREAM_TEST, 0, cols, q);
-    if (op->apply(op, 1, pu__rows(q, cols), pu__rows(aq, rows), 0, work)) return pu__operator_failed(report, "Phi.apply", -1);
+    if (op->apply(op, 1, pu__rows(q, cols), pu__rows(aq, rows), 0, work))
+        return pu__operator_failed(report, "Phi.apply", -1);
     if (op->apply_t(op, 1, pu__rows(p, rows), pu__rows(ap, cols), 0, work))
         return pu__operator_failed(report, "Phi.apply_t", -1);
     difference = fabs(pu__dot(rows, NULL, p, aq) - pu__dot(cols, NULL, q, ap));
     size = pu__norms(rows, p, aq) + pu__norms(cols, q, ap);
-    if (!pu__finite_double(size)) return pu__refuse(report, PU_NONFINITE, "Phi");
-    if (difference > pu__dot_rounding(pu__most(rows, cols), size)) return pu__refuse(report, PU_E_NOT_ADJOINT, "Phi.apply_t");
+    if (!pu__finite_double(size))
+        return pu__refuse(report, PU_NONFINITE, "Phi");
+    if (difference > pu__dot_rounding(pu__most(rows, cols), size))
+        return pu__refuse(report, PU_E_NOT_ADJOINT, "Phi.apply_t");
     return PU_OK;
 }
 
@@ -8100,11 +8161,13 @@ PU__FN pu_op pu__resolve(const pu_op *op)
     const int rows = op->apply_rows != builtin.apply_rows || op->apply_rows_t != builtin.apply_rows_t ||
                      op->grad_rows != builtin.grad_rows;
     const int others = (op->apply_t != builtin.apply_t) + (op->grad != builtin.grad);
-    if (op->form == PU_FORM_GENERAL) return *op;
+    if (op->form == PU_FORM_GENERAL)
+        return *op;
     if (op->apply == builtin.apply || others < 2) {
         const int changed = op->apply != builtin.apply || others > 0 || rows;
         builtin = *op;
-        if (changed) builtin.form = PU_FORM_GENERAL;
+        if (changed)
+            builtin.form = PU_FORM_GENERAL;
         return builtin;
     }
     builtin.work = pu__most(builtin.work, op->work);
@@ -8113,13 +8176,17 @@ PU__FN pu_op pu__resolve(const pu_op *op)
 }
 
 /* Sizes of the form that op states are those of op. Before anything is computed with the form. */
-PU__FN pu_status pu__check_form_sizes(const pu_op *op, const pu_op *resolved, const pu__op_names *names, pu_report *report)
+PU__FN pu_status pu__check_form_sizes(const pu_op *op, const pu_op *resolved, const pu__op_names *names,
+                                      pu_report *report)
 {
     const int same = resolved->rows == op->rows && resolved->cols == op->cols && resolved->params == op->params;
     const int known = (int)op->form >= PU_FORM_GENERAL && (int)op->form <= PU_FORM_FOURIER;
-    if (!known || !same) return pu__refuse(report, PU_E_ARGUMENT, names->form);
-    if (op->form == PU_FORM_GENERAL) return PU_OK;
-    if (op->params > 0 && !op->data) return pu__refuse(report, PU_E_ARGUMENT, names->form);
+    if (!known || !same)
+        return pu__refuse(report, PU_E_ARGUMENT, names->form);
+    if (op->form == PU_FORM_GENERAL)
+        return PU_OK;
+    if (op->params > 0 && !op->data)
+        return pu__refuse(report, PU_E_ARGUMENT, names->form);
     if (op->form == PU_FORM_DIAGONAL && op->params > 1 && op->params != op->rows)
         return pu__refuse(report, PU_E_ARGUMENT, names->form);
     return PU_OK;
@@ -8127,8 +8194,8 @@ PU__FN pu_status pu__check_form_sizes(const pu_op *op, const pu_op *resolved, co
 
 /* An operator that nobody vouches for states a form: its product with a random vector q must be that of the form.
    test: 2 rows + cols reals. */
-PU__FN pu_status pu__check_form(const pu_op *op, const pu_op *resolved, const pu__op_names *names, pu_real *test, pu_real *work,
-                                pu_report *report)
+PU__FN pu_status pu__check_form(const pu_op *op, const pu_op *resolved, const pu__op_names *names, pu_real *test,
+                                pu_real *work, pu_report *report)
 {
     const pu_int rows = op->rows;
     const pu_int cols = op->cols;
@@ -8137,10 +8204,13 @@ PU__FN pu_status pu__check_form(const pu_op *op, const pu_op *resolved, const pu
     pu_real *want = aq + rows;
     double size;
     pu_int i;
-    if (op->form == PU_FORM_GENERAL || op->apply == resolved->apply) return PU_OK;
+    if (op->form == PU_FORM_GENERAL || op->apply == resolved->apply)
+        return PU_OK;
     pu_normals(0, 6, 0, 0, PU__STREAM_TEST, 0, cols, test);
-    if (op->apply(op, 1, q, pu__rows(aq, rows), 0, work)) return pu__operator_failed(report, names->apply, -1);
-    if (resolved->apply(resolved, 1, q, pu__rows(want, rows), 0, work)) return pu__operator_failed(report, names->form, -1);
+    if (op->apply(op, 1, q, pu__rows(aq, rows), 0, work))
+        return pu__operator_failed(report, names->apply, -1);
+    if (resolved->apply(resolved, 1, q, pu__rows(want, rows), 0, work))
+        return pu__operator_failed(report, names->form, -1);
     size = sqrt(pu__dot(rows, NULL, want, want)) + sqrt(pu__dot(rows, NULL, aq, aq));
     for (i = 0; i < rows; i++)
         if (!(fabs((double)aq[i] - (double)want[i]) <= pu__dot_rounding(cols, size)))
@@ -8152,14 +8222,15 @@ PU__FN pu_status pu__check_form(const pu_op *op, const pu_op *resolved, const pu
 typedef struct {
     const pu_lgm *given; /* as the caller wrote it */
     pu_op Gamma, Phi;
-    pu_lgm model;        /* of these */
+    pu_lgm model; /* of these */
 } pu__resolved;
 
 /* Checks a model's sizes and functions, and resolves its operators. */
 PU__FN pu_status pu__resolve_model(pu__resolved *r, const pu_lgm *model, pu_report *report)
 {
     pu_status status = pu__check_model(model, report);
-    if (status) return status;
+    if (status)
+        return status;
     r->given = model;
     r->Gamma = pu__resolve(model->Gamma);
     r->Phi = pu__resolve(model->Phi);
@@ -8171,7 +8242,10 @@ PU__FN pu_status pu__resolve_model(pu__resolved *r, const pu_lgm *model, pu_repo
 }
 
 /* Reals of scratch that pu__test_operators wants. */
-PU__FN pu_int pu__test_reals(const pu__resolved *r) { return 2 * (r->Gamma.rows + pu__most(r->Phi.rows, r->Gamma.rows)); }
+PU__FN pu_int pu__test_reals(const pu__resolved *r)
+{
+    return 2 * (r->Gamma.rows + pu__most(r->Phi.rows, r->Gamma.rows));
+}
 
 /* The tests of the operators that need scratch: stated forms, a positive diagonal, symmetry, apply_t. work: scratch of the
    operators for one column. */
@@ -8180,16 +8254,22 @@ PU__FN pu_status pu__test_operators(const pu__resolved *r, pu_real *test, pu_rea
     const pu_op *Gamma = &r->Gamma;
     pu_status status = pu__check_form(r->given->Gamma, Gamma, &pu__names_Gamma, test, work, report);
     pu_int i;
-    if (!status) status = pu__check_form(r->given->Phi, &r->Phi, &pu__names_Phi, test, work, report);
-    if (status) return status;
+    if (!status)
+        status = pu__check_form(r->given->Phi, &r->Phi, &pu__names_Phi, test, work, report);
+    if (status)
+        return status;
     if (Gamma->diag) {
         pu__zeros(test, Gamma->rows);
-        if (Gamma->diag(Gamma, test, work)) return pu__operator_failed(report, "Gamma.diag", -1);
+        if (Gamma->diag(Gamma, test, work))
+            return pu__operator_failed(report, "Gamma.diag", -1);
         for (i = 0; i < Gamma->rows; i++)
-            if (!(test[i] > 0)) return pu__fail(report, PU_E_NOT_POSITIVE, "Gamma", -1, i);
+            if (!(test[i] > 0))
+                return pu__fail(report, PU_E_NOT_POSITIVE, "Gamma", -1, i);
     }
-    if (Gamma->trusted < 2) status = pu__check_spd(Gamma, &pu__names_Gamma, test, work, report);
-    if (!status && r->Phi.trusted < 1) status = pu__check_adjoint(&r->Phi, test, work, report);
+    if (Gamma->trusted < 2)
+        status = pu__check_spd(Gamma, &pu__names_Gamma, test, work, report);
+    if (!status && r->Phi.trusted < 1)
+        status = pu__check_adjoint(&r->Phi, test, work, report);
     return status;
 }
 
@@ -8214,17 +8294,24 @@ PU__FN pu_status pu__side(const pu_backend *B, const pu_op *op, const pu__op_nam
     memset(side, 0, sizeof *side);
     side->op = *op;
     if (!pu__is_far(B)) {
-        if (op->form == PU_FORM_AR) side->apply_plus = pu__ar_apply_plus;
-        if (op->form == PU_FORM_FOURIER) side->gram = pu__fourier_gram;
+        if (op->form == PU_FORM_AR)
+            side->apply_plus = pu__ar_apply_plus;
+        if (op->form == PU_FORM_FOURIER)
+            side->gram = pu__fourier_gram;
         return PU_OK;
     }
-    if (op->device) *side = *op->device;
-    else status = B->side(B->user, names->slot, op, memory, bytes, side);
-    if (status && memory) said = B->status(B->user, &what); /* an error of the device has words of its own */
-    if (!status && (!side->op.apply || (names->slot == 1 && !side->op.apply_t))) status = PU_E_NULL;
+    if (op->device)
+        *side = *op->device;
+    else
+        status = B->side(B->user, names->slot, op, memory, bytes, side);
+    if (status && memory)
+        said = B->status(B->user, &what); /* an error of the device has words of its own */
+    if (!status && (!side->op.apply || (names->slot == 1 && !side->op.apply_t)))
+        status = PU_E_NULL;
     if (!status && (side->op.rows != op->rows || side->op.cols != op->cols || side->op.params < 0 || side->op.work < 0))
         status = PU_E_SIZE;
-    if (!status && !side->pull && side->op.params != op->params) status = PU_E_SIZE;
+    if (!status && !side->pull && side->op.params != op->params)
+        status = PU_E_SIZE;
     return status ? pu__refuse(report, said ? said : status, what) : PU_OK;
 }
 
@@ -8239,7 +8326,8 @@ PU__FN pu_status pu__far_status(const pu_backend *B, pu_report *report)
 /* grad += the gradient that a side's sums (host memory) stand for. */
 PU__FN pu_status pu__pull_side(const pu_side *side, const pu_real *sums, pu_real *grad)
 {
-    if (side->pull) return side->pull(side, sums, grad);
+    if (side->pull)
+        return side->pull(side, sums, grad);
     pu__axpy(side->op.params, 1, sums, grad);
     return PU_OK;
 }
@@ -8295,30 +8383,30 @@ typedef struct {
     const pu_backend *B;
     pu__plan plan;
     pu_int n, k, kmax;
-    pu_int history;   /* steps that there is room for */
-    pu_int each;      /* columns of a datum, where several data are side by side; else k */
-    pu_int done;      /* steps the loop executed: plan.I, or fewer when all columns had stopped */
-    int reorthogonal; /* this run re-orthogonalises */
-    int use_m;        /* PCG */
+    pu_int history;    /* steps that there is room for */
+    pu_int each;       /* columns of a datum, where several data are side by side; else k */
+    pu_int done;       /* steps the loop executed: plan.I, or fewer when all columns had stopped */
+    int reorthogonal;  /* this run re-orthogonalises */
+    int use_m;         /* PCG */
     pu_real *m, *minv; /* n for each datum: diagonal of M^-1, and of M */
     pu_real *host_m;   /* m and minv of one datum after the other; without a device just m */
     pu_real *mbar;     /* n: gradient in m, or NULL */
     pu_block u, x, r, q, d;
     pu_block xbar, rbar, dbar, qbar, rprev; /* cotangents; the residual of the step before */
-    pu_real *tape;     /* directions */
-    pu_real *tape_r;   /* residuals, to orthogonalise against */
-    pu_real *saved;    /* checkpoints (r, d) */
+    pu_real *tape;                          /* directions */
+    pu_real *tape_r;                        /* residuals, to orthogonalise against */
+    pu_real *saved;                         /* checkpoints (r, d) */
     pu_state s;
-    pu_real *dots, *host_dots;  /* 5 x kmax: u'u, r'r, |u - Ax|^2, u'x, x'(u - Ax) */
-    pu_real *back, *host_back;  /* history x kmax, PU_ADJOINT_AUTO: r'd_i */
+    pu_real *dots, *host_dots; /* 5 x kmax: u'u, r'r, |u - Ax|^2, u'x, x'(u - Ax) */
+    pu_real *back, *host_back; /* history x kmax, PU_ADJOINT_AUTO: r'd_i */
     int32_t *host_steps, *host_stop;
     pu_real *host_a, *host_b, *host_rho; /* history x kmax; rho one longer */
-    double *lanczos;   /* 3 x (history + 1) x PU__ABREAST: matrices to diagonalise */
-    double *ritz;      /* kmax x 2 (history + 1): spectra */
-    pu_int *known;     /* kmax: steps that the spectrum in ritz belongs to, -1: none */
-    double *uu, *rr, *tt, *ux, *xt; /* kmax: the five dots */
-    double *orth, *growth;          /* kmax: the two measures of PU_ADJOINT_AUTO */
-    double products;   /* products A x column so far */
+    double *lanczos;                     /* 3 x (history + 1) x PU__ABREAST: matrices to diagonalise */
+    double *ritz;                        /* kmax x 2 (history + 1): spectra */
+    pu_int *known;                       /* kmax: steps that the spectrum in ritz belongs to, -1: none */
+    double *uu, *rr, *tt, *ux, *xt;      /* kmax: the five dots */
+    double *orth, *growth;               /* kmax: the two measures of PU_ADJOINT_AUTO */
+    double products;                     /* products A x column so far */
 } pu__run;
 
 /* CG and PCG, whose directions remember the ones before. */
@@ -8328,23 +8416,30 @@ PU__FN int pu__has_momentum(pu_solver solver) { return solver == PU_CG || solver
 PU__FN pu_int pu__ceil_sqrt(pu_int v)
 {
     pu_int s = (pu_int)sqrt((double)v);
-    while (s * s < v) s++;
+    while (s * s < v)
+        s++;
     return s;
 }
 
 /* Ranges of the options of a solve. */
 PU__FN pu_status pu__check_solve_options(const pu_solve_options *o, pu_report *report)
 {
-    if ((int)o->solver < PU_CG || (int)o->solver > PU_GD) return pu__refuse(report, PU_E_ARGUMENT, "options.solve.solver");
+    if ((int)o->solver < PU_CG || (int)o->solver > PU_GD)
+        return pu__refuse(report, PU_E_ARGUMENT, "options.solve.solver");
     if ((int)o->adjoint < PU_ADJOINT_FULL || (int)o->adjoint > PU_ADJOINT_AUTO)
         return pu__refuse(report, PU_E_ARGUMENT, "options.solve.adjoint");
-    if (!(o->tolerance >= 0) || !(o->tolerance < 1)) return pu__refuse(report, PU_E_ARGUMENT, "options.solve.tolerance");
+    if (!(o->tolerance >= 0) || !(o->tolerance < 1))
+        return pu__refuse(report, PU_E_ARGUMENT, "options.solve.tolerance");
     if (!(o->absolute2 >= 0) || !pu__finite_double(o->absolute2))
         return pu__refuse(report, PU_E_ARGUMENT, "options.solve.absolute2");
-    if (o->iterations < 0 && o->iterations != PU_NONE) return pu__refuse(report, PU_E_ARGUMENT, "options.solve.iterations");
-    if (o->iterations > INT32_MAX / 4) return pu__refuse(report, PU_E_OVERFLOW, "options.solve.iterations");
-    if (o->check_every < 0) return pu__refuse(report, PU_E_ARGUMENT, "options.solve.check_every");
-    if (o->checkpoint < 0 && o->checkpoint != PU_AUTO) return pu__refuse(report, PU_E_ARGUMENT, "options.solve.checkpoint");
+    if (o->iterations < 0 && o->iterations != PU_NONE)
+        return pu__refuse(report, PU_E_ARGUMENT, "options.solve.iterations");
+    if (o->iterations > INT32_MAX / 4)
+        return pu__refuse(report, PU_E_OVERFLOW, "options.solve.iterations");
+    if (o->check_every < 0)
+        return pu__refuse(report, PU_E_ARGUMENT, "options.solve.check_every");
+    if (o->checkpoint < 0 && o->checkpoint != PU_AUTO)
+        return pu__refuse(report, PU_E_ARGUMENT, "options.solve.checkpoint");
     return PU_OK;
 }
 
@@ -8356,29 +8451,36 @@ PU__FN pu_status pu__plan_make(const pu_solve_options *o, pu_int n, int converge
     const int momentum = pu__has_momentum(o->solver);
     const pu_status status = pu__check_solve_options(o, report);
     memset(plan, 0, sizeof *plan);
-    if (status) return status;
+    if (status)
+        return status;
     plan->solver = o->solver;
     plan->adjoint = o->adjoint;
     /* The other two adjoints are CG's. */
-    if (!momentum && o->adjoint != PU_ADJOINT_SHORTCUT) plan->adjoint = PU_ADJOINT_FULL;
+    if (!momentum && o->adjoint != PU_ADJOINT_SHORTCUT)
+        plan->adjoint = PU_ADJOINT_FULL;
     plan->tolerance = o->tolerance;
     plan->absolute2 = o->absolute2;
     plan->converge = converge && !(o->tolerance > 0) && !(o->absolute2 > 0);
-    if (plan->converge) plan->tolerance = sqrt((double)PU__FLOOR2);
+    if (plan->converge)
+        plan->tolerance = sqrt((double)PU__FLOOR2);
     plan->tolerance_mode = plan->tolerance > 0 || plan->absolute2 > 0;
     plan->check_every = o->check_every ? o->check_every : 5;
     plan->I = o->iterations;
-    if (o->iterations == PU_NONE) plan->I = 0;
+    if (o->iterations == PU_NONE)
+        plan->I = 0;
     if (o->iterations == 0) {
         plan->I = 30;
-        if (plan->tolerance_mode) plan->I = n < 90 ? 10 * n + 100 : 1000;
+        if (plan->tolerance_mode)
+            plan->I = n < 90 ? 10 * n + 100 : 1000;
     }
-    if (!network || !o->checkpoint) return PU_OK;
+    if (!network || !o->checkpoint)
+        return PU_OK;
     if (plan->adjoint == PU_ADJOINT_REORTHOGONAL || plan->adjoint == PU_ADJOINT_AUTO)
         return pu__refuse(report, PU_E_ARGUMENT, "options.solve.checkpoint (needs adjoint FULL or SHORTCUT)");
     /* I / s states of two blocks (one without momentum) and s directions: least memory at this s. */
     plan->every = o->checkpoint == PU_AUTO ? pu__ceil_sqrt(momentum ? 2 * plan->I : plan->I) : o->checkpoint;
-    if (plan->every >= plan->I) plan->every = 0;
+    if (plan->every >= plan->I)
+        plan->every = 0;
     return PU_OK;
 }
 
@@ -8393,11 +8495,13 @@ PU__FN void pu__tape_layout(pu__run *g, pu__arena *arena)
     g->dbar = pu__far_cols(arena, n, kmax);
     g->qbar = pu__far_cols(arena, n, kmax);
     g->rprev = pu__far_cols(arena, n, kmax);
-    if (I == 0) return;
+    if (I == 0)
+        return;
     g->tape = pu__far_blocks(arena, g->plan.every ? g->plan.every : I, n, kmax);
     if (g->plan.adjoint == PU_ADJOINT_REORTHOGONAL || g->plan.adjoint == PU_ADJOINT_AUTO)
         g->tape_r = pu__far_blocks(arena, I, n, kmax);
-    if (saved) g->saved = pu__far_blocks(arena, saved * (pu__has_momentum(g->plan.solver) ? 2 : 1), n, kmax);
+    if (saved)
+        g->saved = pu__far_blocks(arena, saved * (pu__has_momentum(g->plan.solver) ? 2 : 1), n, kmax);
     if (g->plan.adjoint == PU_ADJOINT_AUTO) {
         g->back = pu__far_reals(arena, I, kmax);
         g->host_back = pu__reals(arena, I, kmax);
@@ -8412,8 +8516,8 @@ PU__FN void pu__run_layout(pu__run *g, pu__arena *arena, const pu__system *A, co
     const pu_int I = plan->I;
     pu_state *s = &g->s;
     pu_block *vectors[] = {&g->u, &g->x, &g->r, &g->q, &g->xbar, &g->d};
-    pu_real **scalars[] = {&s->s0, &s->s1, &s->step, &s->target, &s->floor_, &s->scale, &s->rhobar,
-                           &s->rhop, &s->pib, &s->c0, &s->c1, &s->c2};
+    pu_real **scalars[] = {&s->s0,     &s->s1,   &s->step, &s->target, &s->floor_, &s->scale,
+                           &s->rhobar, &s->rhop, &s->pib,  &s->c0,     &s->c1,     &s->c2};
     pu_real **histories[] = {&s->a, &s->be, &s->pi, &s->rho};
     pu_real **host_histories[] = {&g->host_a, &g->host_b, &g->host_rho};
     double **doubles[] = {&g->uu, &g->rr, &g->tt, &g->ux, &g->xt, &g->orth, &g->growth};
@@ -8427,23 +8531,29 @@ PU__FN void pu__run_layout(pu__run *g, pu__arena *arena, const pu__system *A, co
     g->kmax = kmax;
     g->history = plan->solver == PU_GD ? pu__most(I, PU__LANCZOS) : I; /* GD estimates its step by Lanczos */
     g->use_m = plan->solver == PU_PCG;
-    for (i = 0; i < sizeof vectors / sizeof *vectors; i++) *vectors[i] = pu__far_cols(arena, n, kmax);
-    if (network) pu__tape_layout(g, arena);
+    for (i = 0; i < sizeof vectors / sizeof *vectors; i++)
+        *vectors[i] = pu__far_cols(arena, n, kmax);
+    if (network)
+        pu__tape_layout(g, arena);
     if (g->use_m) {
         g->m = pu__far_reals(arena, n, data);
         g->minv = pu__far_reals(arena, n, data);
         g->host_m = pu__is_far(B) ? pu__reals(arena, n, 2 * data) : g->m;
     }
-    for (i = 0; i < 4; i++) *histories[i] = pu__far_reals(arena, g->history + 1, kmax);
-    for (i = 0; i < 3; i++) *host_histories[i] = pu__reals(arena, g->history + 1, kmax);
+    for (i = 0; i < 4; i++)
+        *histories[i] = pu__far_reals(arena, g->history + 1, kmax);
+    for (i = 0; i < 3; i++)
+        *host_histories[i] = pu__reals(arena, g->history + 1, kmax);
     g->dots = pu__far_reals(arena, PU__DOTS, kmax);
     g->host_dots = pu__reals(arena, PU__DOTS, kmax);
-    for (i = 0; i < sizeof scalars / sizeof *scalars; i++) *scalars[i] = pu__far_reals(arena, kmax, 1);
+    for (i = 0; i < sizeof scalars / sizeof *scalars; i++)
+        *scalars[i] = pu__far_reals(arena, kmax, 1);
     for (i = 0; i < sizeof doubles / sizeof *doubles; i++)
         *doubles[i] = (double *)pu__take(arena, kmax, 1, sizeof(double));
     s->steps = (int32_t *)pu__take_from(arena, 1, kmax, 1, sizeof(int32_t));
     s->stop = (int32_t *)pu__take_from(arena, 1, kmax, 1, sizeof(int32_t));
-    for (i = 0; i < 2; i++) *counts[i] = (int32_t *)pu__take(arena, kmax, 1, sizeof(int32_t));
+    for (i = 0; i < 2; i++)
+        *counts[i] = (int32_t *)pu__take(arena, kmax, 1, sizeof(int32_t));
     g->lanczos = (double *)pu__take(arena, 3 * (g->history + 1), PU__ABREAST, sizeof(double));
     g->ritz = (double *)pu__take(arena, 2 * (g->history + 1), kmax, sizeof(double));
     g->known = (pu_int *)pu__take(arena, kmax, 1, sizeof(pu_int));
@@ -8462,7 +8572,10 @@ PU__FN void pu__run_set(pu__run *g, pu_solver solver, pu_int k)
 }
 
 /* Block number i of a tape that begins at base. */
-PU__FN pu_block pu__slot(const pu__run *g, pu_real *base, pu_int i) { return pu__rows(base + i * g->n * g->kmax, g->n); }
+PU__FN pu_block pu__slot(const pu__run *g, pu_real *base, pu_int i)
+{
+    return pu__rows(base + i * g->n * g->kmax, g->n);
+}
 
 /* The diagonal preconditioner, NULL where there is none. */
 PU__FN const pu_real *pu__m(const pu__run *g) { return g->use_m ? g->m : NULL; }
@@ -8514,7 +8627,8 @@ PU__FN pu_status pu__product_dot(pu__run *g, pu_block X, pu_block Y, pu_real *s)
     pu_status status;
     g->products += (double)g->k;
     status = g->A->product(g->A->self, g->k, X, Y, 0, g->A->dots ? s : NULL);
-    if (!status && !g->A->dots) pu__dots(g, NULL, X, Y, s);
+    if (!status && !g->A->dots)
+        pu__dots(g, NULL, X, Y, s);
     return status;
 }
 
@@ -8533,7 +8647,8 @@ PU__FN pu_status pu__product_back(pu__run *g, const pu_real *c, pu_block P, pu_b
         pairs.P = g->qbar;
         pairs.c = NULL;
     }
-    if (Y.at) g->products += (double)g->k;
+    if (Y.at)
+        g->products += (double)g->k;
     return g->A->pairs(g->A->self, &pairs, grad);
 }
 
@@ -8554,10 +8669,12 @@ PU__FN void pu__project(pu__run *g, pu_block V, pu_int last, const pu_real *mc, 
 PU__FN int pu__all_stopped(pu__run *g, pu_int i)
 {
     pu_int j;
-    if (!g->B->host && (!g->plan.tolerance_mode || (i + 1) % g->plan.check_every)) return 0;
+    if (!g->B->host && (!g->plan.tolerance_mode || (i + 1) % g->plan.check_every))
+        return 0;
     g->B->read(g->B->user, g->host_stop, g->s.stop, (size_t)g->k * sizeof(int32_t));
     for (j = 0; j < g->k; j++)
-        if (!g->host_stop[j]) return 0;
+        if (!g->host_stop[j])
+            return 0;
     return 1;
 }
 
@@ -8620,19 +8737,25 @@ PU__FN pu_status pu__forward_begin(pu__run *g, const pu_block *x0, pu_int I)
     const pu_real *m = pu__m(g);
     const pu_status status = pu__start(g, x0);
     pu_int j;
-    if (status) return status;
-    if (x0) pu__combine1(g, g->x, pu__term(*x0));
-    else pu__zero(g, g->x);
+    if (status)
+        return status;
+    if (x0)
+        pu__combine1(g, g->x, pu__term(*x0));
+    else
+        pu__zero(g, g->x);
     pu__dots(g, m, g->u, g->u, s->s0);
     pu__dots(g, NULL, g->u, g->u, s->s1);
     pu__dots(g, NULL, g->r, g->r, s->c0);
     pu__dots(g, m, g->r, g->r, s->rho);
     pu__stage(g, PU_STAGE_START, 0);
-    if (I > 0) pu__combine1(g, pu__direction(g, 0), pu__term_m(g->r, m));
-    if (I > 0 && g->reorthogonal) pu__combine1(g, pu__slot(g, g->tape_r, 0), pu__term(g->r));
+    if (I > 0)
+        pu__combine1(g, pu__direction(g, 0), pu__term_m(g->r, m));
+    if (I > 0 && g->reorthogonal)
+        pu__combine1(g, pu__slot(g, g->tape_r, 0), pu__term(g->r));
     g->done = I;
     if (g->known)
-        for (j = 0; j < g->k; j++) g->known[j] = -1;
+        for (j = 0; j < g->k; j++)
+            g->known[j] = -1;
     return PU_OK;
 }
 
@@ -8640,9 +8763,11 @@ PU__FN pu_status pu__forward_begin(pu__run *g, const pu_block *x0, pu_int I)
 PU__FN void pu__save_state(const pu__run *g, pu_int i, pu_block d)
 {
     const pu_int every = g->plan.every;
-    if (!g->saved || i == 0 || i % every) return;
+    if (!g->saved || i == 0 || i % every)
+        return;
     pu__combine1(g, pu__checkpoint(g, i / every - 1, 0), pu__term(g->r));
-    if (g->s.use_beta) pu__combine1(g, pu__checkpoint(g, i / every - 1, 1), pu__term(d));
+    if (g->s.use_beta)
+        pu__combine1(g, pu__checkpoint(g, i / every - 1, 1), pu__term(d));
 }
 
 /* The solver. In: u, x0 (NULL = 0), m, step. Out: x, r, histories, tape. */
@@ -8656,13 +8781,15 @@ PU__FN pu_status pu__forward(pu__run *g, const pu_block *x0, pu_int I)
     const pu_block none = {NULL, 0};
     pu_status status = pu__forward_begin(g, x0, I);
     pu_int i;
-    if (status) return status;
+    if (status)
+        return status;
     for (i = 0; i < I; i++) {
         const pu_block d = pu__direction(g, i);
         pu__save_state(g, i, d);
         /* q = A d;  pi = d'q;  a = rho / pi */
         status = pu__product_dot(g, d, g->q, s->pi + i * k);
-        if (status) return status;
+        if (status)
+            return status;
         pu__stage(g, PU_STAGE_ALPHA, i);
         /* x += a d;  r -= a q;  rho' = r'(m o r) */
         B->advance(B->user, g->n, k, s->a + i * k, m, d, g->q, later ? none : g->x, g->r, s->rho + (i + 1) * k);
@@ -8671,11 +8798,13 @@ PU__FN pu_status pu__forward(pu__run *g, const pu_block *x0, pu_int I)
             pu__dots(g, m, g->r, g->r, s->rho + (i + 1) * k);
         }
         /* be = rho' / rho */
-        if (g->plan.tolerance_mode) pu__dots(g, NULL, g->r, g->r, s->s1);
+        if (g->plan.tolerance_mode)
+            pu__dots(g, NULL, g->r, g->r, s->s1);
         pu__stage(g, PU_STAGE_BETA, i);
         /* d = m o r + be d */
         if (i + 1 < I) {
-            if (g->reorthogonal) pu__combine1(g, pu__slot(g, g->tape_r, i + 1), pu__term(g->r));
+            if (g->reorthogonal)
+                pu__combine1(g, pu__slot(g, g->tape_r, i + 1), pu__term(g->r));
             pu__combine2(g, pu__direction(g, i + 1), pu__term_m(g->r, m), pu__term_c(d, s->be + i * k));
         }
         if (pu__all_stopped(g, i)) {
@@ -8683,7 +8812,8 @@ PU__FN pu_status pu__forward(pu__run *g, const pu_block *x0, pu_int I)
             break;
         }
     }
-    if (later) pu__add_steps(g);
+    if (later)
+        pu__add_steps(g);
     return PU_OK;
 }
 
@@ -8691,7 +8821,8 @@ PU__FN pu_status pu__forward(pu__run *g, const pu_block *x0, pu_int I)
 PU__FN pu_status pu__residual(pu__run *g)
 {
     const pu_status status = pu__product(g, g->x, g->q, 0);
-    if (status) return status;
+    if (status)
+        return status;
     pu__combine2(g, g->xbar, pu__term(g->u), pu__term_scaled(g->q, -1));
     pu__dots(g, NULL, g->u, g->u, g->dots);
     pu__dots(g, NULL, g->r, g->r, g->dots + g->k);
@@ -8725,7 +8856,8 @@ PU__FN void pu__read_dots(pu__run *g)
     to[4] = g->xt;
     g->B->read(g->B->user, g->host_dots, g->dots, (size_t)(PU__DOTS * g->k) * sizeof(pu_real));
     for (i = 0; i < PU__DOTS; i++)
-        for (j = 0; j < g->k; j++) to[i][j] = (double)g->host_dots[i * g->k + j];
+        for (j = 0; j < g->k; j++)
+            to[i][j] = (double)g->host_dots[i * g->k + j];
 }
 
 /* rd[i k + j] = r'd_i of column j for all steps, r = u - A x, a strip of rows at a time. */
@@ -8734,13 +8866,15 @@ PU__FN void pu__residual_dots(pu__run *g, double *rd)
     const pu_int rows = pu__rows_at_once(g);
     const pu_int all = g->done * g->k;
     pu_int i, from;
-    for (i = 0; i < all; i++) rd[i] = 0;
+    for (i = 0; i < all; i++)
+        rd[i] = 0;
     for (from = 0; from < g->n; from += rows) {
         for (i = 0; i < g->done; i++)
             g->B->dot(g->B->user, pu__min(rows, g->n - from), g->k, NULL, pu__below_row(g->xbar, from),
                       pu__below_row(pu__slot(g, g->tape, i), from), g->back + i * g->k);
         g->B->read(g->B->user, g->host_back, g->back, (size_t)all * sizeof(pu_real));
-        for (i = 0; i < all; i++) rd[i] += (double)g->host_back[i];
+        for (i = 0; i < all; i++)
+            rd[i] += (double)g->host_back[i];
     }
 }
 
@@ -8760,7 +8894,8 @@ PU__FN void pu__orthogonality(pu__run *g)
             pu__dots(g, NULL, pu__slot(g, g->tape, i), pu__slot(g, g->tape, i), g->back + i * k);
         g->B->read(g->B->user, g->host_back, g->back, (size_t)(g->done * k) * sizeof(pu_real));
     }
-    for (j = 0; j < k; j++) g->orth[j] = 0;
+    for (j = 0; j < k; j++)
+        g->orth[j] = 0;
     for (i = 0; i < g->done; i++)
         for (j = 0; j < k; j++) {
             const double be = i > 0 && !g->use_m ? (double)g->host_b[(i - 1) * k + j] : 0;
@@ -8781,12 +8916,12 @@ PU__FN void pu__through_m(pu__run *g)
 
 /* One step of the reverse pass: its number, the directions it needs, what it has decided to do. */
 typedef struct {
-    pu_int i;             /* undoes step i + 1 (steps count from 0) */
-    pu_block d, dprev;    /* d_i, d_{i-1} */
-    const pu_block *ri;   /* r_i where a checkpoint has it, else NULL */
+    pu_int i;           /* undoes step i + 1 (steps count from 0) */
+    pu_block d, dprev;  /* d_i, d_{i-1} */
+    const pu_block *ri; /* r_i where a checkpoint has it, else NULL */
     const pu_real *a, *be;
-    int full;             /* alpha and beta depend on theta */
-    int residuals;        /* r_i is needed: for that, or for m's gradient */
+    int full;      /* alpha and beta depend on theta */
+    int residuals; /* r_i is needed: for that, or for m's gradient */
 } pu__reverse_step_data;
 
 /* Alpha and beta are constants: rbar += m o dbar;  dbar = be dbar + a xbar, and qbar = -a rbar is left as c0 o rbar. */
@@ -8832,17 +8967,22 @@ PU__FN void pu__reverse_long(pu__run *g, const pu__reverse_step_data *step)
     const pu_real *minv = g->use_m ? g->minv : NULL;
     const pu_int i = step->i;
     /* beb = dbar'd;  rhobar += beb/rho;  rhop = -beb be/rho */
-    if (step->full && s->use_beta) pu__dots(g, NULL, g->dbar, step->d, s->s0);
+    if (step->full && s->use_beta)
+        pu__dots(g, NULL, g->dbar, step->d, s->s0);
     pu__stage(g, PU_STAGE_REV1, i);
-    if (step->full) pu__dots(g, NULL, g->xbar, step->d, s->s0);
+    if (step->full)
+        pu__dots(g, NULL, g->xbar, step->d, s->s0);
     /* rbar += m o (dbar + 2 rhobar r) */
     pu__combine3(g, g->rbar, pu__term(g->rbar), pu__term_m(g->dbar, m), pu__t(g->r, 1, s->c0, m));
-    if (g->mbar) pu__through_m(g);
-    if (g->reorthogonal && i + 1 < g->done) pu__project(g, g->rbar, i + 1, NULL, m);
+    if (g->mbar)
+        pu__through_m(g);
+    if (g->reorthogonal && i + 1 < g->done)
+        pu__project(g, g->rbar, i + 1, NULL, m);
     if (step->residuals) {
         /* r_i = 1/m o (d_i - be_{i-1} d_{i-1}), or from the checkpoint */
         pu__stage(g, PU_STAGE_RPREV, i);
-        if (step->ri) pu__combine1(g, g->rprev, pu__term(*step->ri));
+        if (step->ri)
+            pu__combine1(g, g->rprev, pu__term(*step->ri));
         else
             pu__combine3(g, g->rprev, pu__t(step->d, 1, s->c0, minv), pu__t(step->dprev, 1, s->c1, minv),
                          pu__term_c(g->r, s->c2));
@@ -8873,13 +9013,17 @@ PU__FN pu_status pu__reverse_step(pu__run *g, pu__reverse_step_data *step, pu_re
     step->residuals = step->full || g->mbar;
     constant = !step->residuals && !g->reorthogonal;
     fused = step->full && !g->reorthogonal && g->B->unwind_sums && g->B->unwind;
-    if (constant) pu__reverse_constant(g, step);
-    else if (fused) pu__reverse_fused(g, step);
-    else pu__reverse_long(g, step);
+    if (constant)
+        pu__reverse_constant(g, step);
+    else if (fused)
+        pu__reverse_fused(g, step);
+    else
+        pu__reverse_long(g, step);
     /* dbar += A qbar. At the last step, with constant alpha, rbar and hence qbar are still zero: no product. */
     if (step->full || step->i + 1 < g->done)
         status = pu__product_back(g, constant ? s->c0 : NULL, constant ? g->rbar : g->qbar, step->d, g->dbar, grad);
-    if (g->reorthogonal) pu__project(g, g->dbar, step->i, pu__m(g), NULL);
+    if (g->reorthogonal)
+        pu__project(g, g->dbar, step->i, pu__m(g), NULL);
     if (step->residuals && !fused) {
         const pu_block swap = g->r;
         g->r = g->rprev;
@@ -8927,8 +9071,10 @@ PU__FN pu_status pu__reverse_steps(pu__run *g, const pu_block *x0, pu_real *grad
         const pu_int first = every ? i / every * every : 0; /* step whose direction the tape begins with */
         pu__reverse_step_data step;
         pu_block ri;
-        if (every && (i == g->done - 1 || (i + 1) % every == 0)) status = pu__replay(g, x0, first, i);
-        if (status) return status;
+        if (every && (i == g->done - 1 || (i + 1) % every == 0))
+            status = pu__replay(g, x0, first, i);
+        if (status)
+            return status;
         step.i = i;
         step.d = pu__slot(g, g->tape, i - first);
         step.dprev = pu__slot(g, g->tape, i > first ? i - first - 1 : 0);
@@ -8938,7 +9084,8 @@ PU__FN pu_status pu__reverse_steps(pu__run *g, const pu_block *x0, pu_real *grad
             step.ri = &ri;
         }
         status = pu__reverse_step(g, &step, grad);
-        if (status) return status;
+        if (status)
+            return status;
     }
     return PU_OK;
 }
@@ -8957,14 +9104,18 @@ PU__FN pu_status pu__reverse(pu__run *g, const pu_block *x0, pu_real *grad)
     pu__combine1(g, g->xbar, pu__term_c(g->xbar, s->c0));
     pu__zero(g, g->rbar);
     pu__zero(g, g->dbar);
-    if (g->reorthogonal && g->done > 0) pu__project(g, g->xbar, g->done - 1, m, NULL);
+    if (g->reorthogonal && g->done > 0)
+        pu__project(g, g->xbar, g->done - 1, m, NULL);
     status = pu__reverse_steps(g, x0, grad);
-    if (status) return status;
+    if (status)
+        return status;
     /* rbar += m o (dbar + 2 rhobar r_0) */
     pu__stage(g, PU_STAGE_END, 0);
-    if (g->mbar) pu__through_m(g);
+    if (g->mbar)
+        pu__through_m(g);
     pu__combine3(g, g->rbar, pu__term(g->rbar), pu__term_m(g->dbar, m), pu__t(g->r, 1, s->c0, m));
-    if (!x0 || !grad) return PU_OK;
+    if (!x0 || !grad)
+        return PU_OK;
     /* r_0 = u - A x0 */
     pu__combine1(g, g->qbar, pu__term_scaled(g->rbar, -1));
     return pu__product_back(g, NULL, g->qbar, *x0, none, grad);
@@ -8979,7 +9130,8 @@ PU__FN double *pu__ritz(const pu__run *g, pu_int j) { return g->ritz + 2 * (g->h
 
 /* Lanczos matrix of column j after `steps` steps into lane l of d and e, `size` rows: T_ii = 1/a_i + be_{i-1}/a_{i-1},
    T_{i,i+1} = sqrt(be_i)/a_i. Rows from `steps` on are those of the identity. */
-PU__FN void pu__lanczos_matrix(const pu__run *g, pu_int j, pu_int steps, pu_int size, pu_int lanes, double *d, double *e)
+PU__FN void pu__lanczos_matrix(const pu__run *g, pu_int j, pu_int steps, pu_int size, pu_int lanes, double *d,
+                               double *e)
 {
     double before = 0;
     pu_int i;
@@ -9008,18 +9160,22 @@ PU__FN int pu__spectrum(pu__run *g, pu_int j, pu_int steps)
     pu_int taken[PU__ABREAST];
     pu_int most = steps;
     pu_int i, l;
-    if (g->known[j] == steps) return 0;
+    if (g->known[j] == steps)
+        return 0;
     for (l = 0; l < lanes; l++) {
         taken[l] = j + l < g->k ? (pu_int)g->host_steps[j + l] : 0;
-        if (l == 0) taken[l] = steps;
+        if (l == 0)
+            taken[l] = steps;
         most = pu__most(most, taken[l]);
     }
-    for (l = 0; l < lanes; l++) pu__lanczos_matrix(g, j + l, taken[l], most, lanes, d + l, e + l);
+    for (l = 0; l < lanes; l++)
+        pu__lanczos_matrix(g, j + l, taken[l], most, lanes, d + l, e + l);
     pu__tridiagonal(most, lanes, d, e, z, failed);
     for (l = 0; l < lanes && j + l < g->k; l++) {
         double *ritz = pu__ritz(g, j + l);
         double *weight = ritz + g->history + 1;
-        if (failed[l] != 0 || (l > 0 && taken[l] == 0)) continue;
+        if (failed[l] != 0 || (l > 0 && taken[l] == 0))
+            continue;
         for (i = 0; i < taken[l]; i++) {
             ritz[i] = d[i * lanes + l];
             weight[i] = z[i * lanes + l] * z[i * lanes + l];
@@ -9036,7 +9192,8 @@ enum { PU__LARGEST = 16, PU__ENTRIES = 4, PU__FOLLOWED = PU__LARGEST * PU__ENTRI
 PU__FN void pu__largest(pu_int n, const double *values, pu_real *largest)
 {
     pu_int i, l;
-    for (l = 0; l < PU__LARGEST; l++) largest[l] = 0;
+    for (l = 0; l < PU__LARGEST; l++)
+        largest[l] = 0;
     for (i = 0; i < n; i++) {
         pu_real value = (pu_real)values[i];
         for (l = 0; l < PU__LARGEST; l++) { /* into its place; what was there moves on */
@@ -9045,7 +9202,8 @@ PU__FN void pu__largest(pu_int n, const double *values, pu_real *largest)
             value = smaller;
         }
     }
-    for (l = n; l < PU__LARGEST; l++) largest[l] = largest[0];
+    for (l = n; l < PU__LARGEST; l++)
+        largest[l] = largest[0];
 }
 
 /* Follows errors of size one that enter dbar at steps from, from - 1, .. (PU__ENTRIES of them) through the recursion of
@@ -9088,7 +9246,8 @@ PU__FN void pu__growth(pu__run *g)
     for (j = 0; j < g->k; j++) {
         const pu_int steps = (pu_int)g->host_steps[j];
         g->growth[j] = steps > 0 ? 1 : 0;
-        if (steps == 0) continue;
+        if (steps == 0)
+            continue;
         if (pu__spectrum(g, j, steps)) { /* no spectrum, no trust */
             g->growth[j] = DBL_MAX;
             continue;
@@ -9098,9 +9257,12 @@ PU__FN void pu__growth(pu__run *g)
             lambda[l] = largest[l % PU__LARGEST];
             top[l] = 1;
         }
-        for (from = steps - 1; from >= 0; from -= PU__ENTRIES) pu__follow_errors(g, j, from, lambda, top);
-        for (l = 0; l < PU__FOLLOWED; l++) g->growth[j] = pu__max(g->growth[j], (double)top[l]);
-        if (!pu__finite_double(g->growth[j])) g->growth[j] = DBL_MAX;
+        for (from = steps - 1; from >= 0; from -= PU__ENTRIES)
+            pu__follow_errors(g, j, from, lambda, top);
+        for (l = 0; l < PU__FOLLOWED; l++)
+            g->growth[j] = pu__max(g->growth[j], (double)top[l]);
+        if (!pu__finite_double(g->growth[j]))
+            g->growth[j] = DBL_MAX;
     }
 }
 
@@ -9121,10 +9283,13 @@ PU__FN pu__quadrature_result pu__quadrature(pu__run *g, pu_int j, pu_int steps, 
     result.value = (double)NAN;
     result.smallest = DBL_MAX;
     result.largest = 0;
-    if (steps > 0 && pu__spectrum(g, j, steps)) return result;
+    if (steps > 0 && pu__spectrum(g, j, steps))
+        return result;
     for (i = 0; i < steps; i++) {
-        if (!(lambda[i] > 0)) return result;
-        if (lambda[i] < result.smallest) result.smallest = lambda[i];
+        if (!(lambda[i] > 0))
+            return result;
+        if (lambda[i] < result.smallest)
+            result.smallest = lambda[i];
         result.largest = pu__max(result.largest, lambda[i]);
         sum += weight[i] * log(lambda[i] / s) / lambda[i];
     }
@@ -9142,11 +9307,12 @@ PU__FN double pu__last_change(const pu__run *g, pu_int j, pu_int steps, double r
 {
     enum { POINTS = 32 };
     double t[POINTS], F[POINTS];
-    double beyond[POINTS]; /* p - q */
+    double beyond[POINTS];                   /* p - q */
     double t_l = s * 1.2664165549094176e-14; /* exp(-32) */
     double sum = 0;
     pu_int i, l;
-    if (steps == 0) return 0;
+    if (steps == 0)
+        return 0;
     for (l = 0; l < POINTS; l++) {
         t[l] = t_l;
         beyond[l] = t_l;
@@ -9164,7 +9330,8 @@ PU__FN double pu__last_change(const pu__run *g, pu_int j, pu_int steps, double r
             beyond[l] = t[l] + e * (beyond[l] * inverse);
         }
     }
-    for (l = 0; l < POINTS; l++) sum += F[l] - s / (s + t[l]);
+    for (l = 0; l < POINTS; l++)
+        sum += F[l] - s / (s + t[l]);
     return rho * (double)g->host_a[(steps - 1) * g->k + j] * 2 * sum;
 }
 
@@ -9191,7 +9358,8 @@ PU__FN pu_status pu__lambda_max(pu__run *g, double *lambda)
         pu__read_history(g);
         taken = (pu_int)g->host_steps[0];
         if (taken > 0 && !pu__spectrum(g, 0, taken))
-            for (i = 0; i < taken; i++) *lambda = pu__max(*lambda, pu__ritz(g, 0)[i]);
+            for (i = 0; i < taken; i++)
+                *lambda = pu__max(*lambda, pu__ritz(g, 0)[i]);
     }
     g->use_m = before.use_m;
     g->plan.tolerance_mode = before.plan.tolerance_mode;
@@ -9222,10 +9390,14 @@ PU__FN pu_status pu__column_status(const pu__run *g, pu_int j)
     const int32_t stop = g->host_stop[j];
     const pu_int steps = (pu_int)g->host_steps[j];
     const int all_steps = stop == PU_STOP_STEPS;
-    if (of_stop[stop]) return of_stop[stop];
-    if (!pu__finite_double(g->tt[j] + g->ux[j] + g->xt[j])) return PU_NONFINITE;
-    if (g->plan.tolerance_mode && all_steps) return PU_CAP;
-    if (g->plan.tolerance_mode && !g->plan.converge && stop == PU_STOP_ROUNDING) return PU_STAGNATED;
+    if (of_stop[stop])
+        return of_stop[stop];
+    if (!pu__finite_double(g->tt[j] + g->ux[j] + g->xt[j]))
+        return PU_NONFINITE;
+    if (g->plan.tolerance_mode && all_steps)
+        return PU_CAP;
+    if (g->plan.tolerance_mode && !g->plan.converge && stop == PU_STOP_ROUNDING)
+        return PU_STAGNATED;
     if (g->plan.solver == PU_GD && all_steps && steps > 0 && g->host_rho[steps * g->k + j] > g->host_rho[j])
         return PU_DIVERGED;
     return PU_OK;
@@ -9240,7 +9412,8 @@ PU__FN pu_status pu__run_status(pu__run *g, pu_int datum, pu_int first, pu_repor
     pu__read_dots(g);
     for (j = 0; j < g->k; j++) {
         const pu_status status = pu__column_status(g, j);
-        if (!pu__is_worse(status, worst)) continue;
+        if (!pu__is_worse(status, worst))
+            continue;
         worst = status;
         at = j;
     }
@@ -9254,7 +9427,7 @@ PU__FN pu_status pu__run_status(pu__run *g, pu_int datum, pu_int first, pu_repor
 /* The shortcut is trusted where both measures say so. Stable runs stay within 20 eps and a growth of 60, and their errors
    within 80 eps; beyond a growth of 300 errors follow it (docs/design.md has the measurements). */
 #define PU__SAFE_ORTHOGONALITY (16 * (double)PU__EPS)
-#define PU__SAFE_GROWTH 100.0
+#define PU__SAFE_GROWTH        100.0
 
 /* May the reverse pass of the block just solved be the shortcut? */
 PU__FN int pu__shortcut_is_safe(pu__run *g)
@@ -9263,7 +9436,8 @@ PU__FN int pu__shortcut_is_safe(pu__run *g)
     pu__orthogonality(g);
     pu__growth(g);
     for (j = 0; j < g->k; j++)
-        if (!(g->orth[j] <= PU__SAFE_ORTHOGONALITY && g->growth[j] <= PU__SAFE_GROWTH)) return 0;
+        if (!(g->orth[j] <= PU__SAFE_ORTHOGONALITY && g->growth[j] <= PU__SAFE_GROWTH))
+            return 0;
     return 1;
 }
 
@@ -9276,7 +9450,8 @@ PU__FN int pu__is_late(const pu__run *g, int network)
 
 /* A X = U and xbar = u - A x for a block of columns; the system's last product is that with x. network: a reverse pass will
    follow; PU_ADJOINT_AUTO then repeats the solve with re-orthogonalisation where the shortcut is not safe. */
-PU__FN pu_status pu__run_block(pu__run *g, const pu_block *x0, int network, pu_int datum, pu_int first, pu_report *report)
+PU__FN pu_status pu__run_block(pu__run *g, const pu_block *x0, int network, pu_int datum, pu_int first,
+                               pu_report *report)
 {
     const int late = pu__is_late(g, network);
     const int choose = network && g->plan.adjoint == PU_ADJOINT_AUTO;
@@ -9290,9 +9465,12 @@ PU__FN pu_status pu__run_block(pu__run *g, const pu_block *x0, int network, pu_i
     }
     for (;;) {
         (void)pu__refuse(report, PU_OK, ""); /* a repeated solve starts with a clean report */
-        if (pu__forward(g, x0, g->plan.I) || pu__residual(g)) return pu__operator_failed(report, "A.apply", datum);
-        if (!late) outcome = pu__run_status(g, datum, first, report);
-        if (pu__fatal(outcome) || !choose || g->reorthogonal || pu__shortcut_is_safe(g)) return outcome;
+        if (pu__forward(g, x0, g->plan.I) || pu__residual(g))
+            return pu__operator_failed(report, "A.apply", datum);
+        if (!late)
+            outcome = pu__run_status(g, datum, first, report);
+        if (pu__fatal(outcome) || !choose || g->reorthogonal || pu__shortcut_is_safe(g))
+            return outcome;
         g->reorthogonal = 1;
     }
 }
@@ -9301,12 +9479,14 @@ PU__FN pu_status pu__run_block(pu__run *g, const pu_block *x0, int network, pu_i
 PU__FN void pu__set_scale(pu__run *g, const pu_real *weight, pu_real factor)
 {
     pu_int j;
-    for (j = 0; j < g->k; j++) g->host_dots[j] = factor * weight[j];
+    for (j = 0; j < g->k; j++)
+        g->host_dots[j] = factor * weight[j];
     g->B->write(g->B->user, g->s.scale, g->host_dots, (size_t)g->k * sizeof(pu_real));
 }
 
 /* The outcome of a block, where it was not known yet. */
-PU__FN pu_status pu__run_outcome(pu__run *g, pu_status outcome, int network, pu_int datum, pu_int first, pu_report *report)
+PU__FN pu_status pu__run_outcome(pu__run *g, pu_status outcome, int network, pu_int datum, pu_int first,
+                                 pu_report *report)
 {
     return pu__is_late(g, network) && !pu__fatal(outcome) ? pu__run_status(g, datum, first, report) : outcome;
 }
@@ -9317,8 +9497,10 @@ PU__FN void pu__column_record(pu__run *g, pu_int j, int network, pu_column *c)
     c->steps = (pu_int)g->host_steps[j];
     c->stop = (pu_stop)g->host_stop[j];
     c->adjoint = PU_ADJOINT_FULL;
-    if (network && g->s.detach) c->adjoint = PU_ADJOINT_SHORTCUT;
-    if (network && g->reorthogonal) c->adjoint = PU_ADJOINT_REORTHOGONAL;
+    if (network && g->s.detach)
+        c->adjoint = PU_ADJOINT_SHORTCUT;
+    if (network && g->reorthogonal)
+        c->adjoint = PU_ADJOINT_REORTHOGONAL;
     c->rhs = sqrt(g->uu[j]);
     c->residual = sqrt(g->rr[j]);
     c->true_residual = sqrt(g->tt[j]);
@@ -9331,7 +9513,8 @@ PU__FN void pu__report_column(pu_report *report, const pu_column *c, pu_int datu
 {
     const double relative = c->rhs > 0 ? c->true_residual / c->rhs : c->true_residual;
     report->stops[c->stop]++;
-    if (repeated && c->adjoint == PU_ADJOINT_REORTHOGONAL) report->reorthogonalised++;
+    if (repeated && c->adjoint == PU_ADJOINT_REORTHOGONAL)
+        report->reorthogonalised++;
     report->worst_orthogonality = pu__max(report->worst_orthogonality, c->orthogonality);
     report->worst_growth = pu__max(report->worst_growth, c->growth);
     if (relative > report->worst_residual || report->worst_column < 0) {
@@ -9343,15 +9526,18 @@ PU__FN void pu__report_column(pu_report *report, const pu_column *c, pu_int datu
 
 /* M^-1 into g->m (and M into g->minv), that of datum number `which` of those side by side, from the caller's diagonal m, or
    from diag(A) in `diagonal` where m is NULL. */
-PU__FN pu_status pu__set_m(pu__run *g, pu_int which, const pu_real *m, const pu_real *diagonal, pu_int datum, pu_report *report)
+PU__FN pu_status pu__set_m(pu__run *g, pu_int which, const pu_real *m, const pu_real *diagonal, pu_int datum,
+                           pu_report *report)
 {
     const size_t bytes = (size_t)g->n * sizeof(pu_real);
     const int far = pu__is_far(g->B);
     pu_real *to = g->host_m + 2 * which * g->n;
     pu_real *inverse = far ? to + g->n : g->minv;
     pu_int i;
-    const pu_status status = pu__check_array(g->n, m ? m : diagonal, 1, m ? "options.solve.m" : "diag(A)", datum, report);
-    if (status) return status;
+    const pu_status status =
+        pu__check_array(g->n, m ? m : diagonal, 1, m ? "options.solve.m" : "diag(A)", datum, report);
+    if (status)
+        return status;
     for (i = 0; i < g->n; i++) {
         to[i] = m ? m[i] : 1 / diagonal[i];
         inverse[i] = 1 / to[i];
@@ -9371,14 +9557,18 @@ PU__FN pu_status pu__set_step(pu__run *g, const pu_real *step, pu_int datum, pu_
     pu_int j;
     if (step) {
         const pu_status status = pu__check_array(1, step, 1, "options.solve.step", datum, report);
-        if (status) return status;
+        if (status)
+            return status;
         one = *step;
     } else {
-        if (pu__lambda_max(g, &lambda)) return pu__operator_failed(report, "A.apply", datum);
-        if (!(lambda > 0 && pu__finite_double(lambda))) return pu__fail(report, PU_BREAKDOWN, "solver", datum, 0);
+        if (pu__lambda_max(g, &lambda))
+            return pu__operator_failed(report, "A.apply", datum);
+        if (!(lambda > 0 && pu__finite_double(lambda)))
+            return pu__fail(report, PU_BREAKDOWN, "solver", datum, 0);
         one = (pu_real)(1 / (1.1 * lambda));
     }
-    for (j = 0; j < g->k; j++) g->host_dots[j] = one;
+    for (j = 0; j < g->k; j++)
+        g->host_dots[j] = one;
     g->B->write(g->B->user, g->s.step, g->host_dots, (size_t)g->k * sizeof(pu_real));
     return PU_OK;
 }
@@ -9395,7 +9585,8 @@ PU__FN pu_status pu__operator_product(void *self, pu_int k, pu_block X, pu_block
 {
     const pu__operator *A = (const pu__operator *)self;
     const pu_op *op = &A->side.op;
-    if (dots) return A->side.apply_plus(op, NULL, k, X, Y, add, dots);
+    if (dots)
+        return A->side.apply_plus(op, NULL, k, X, Y, add, dots);
     return op->apply(op, k, X, Y, add, A->work);
 }
 
@@ -9405,9 +9596,12 @@ PU__FN pu_status pu__operator_pairs(void *self, const pu__pairs *pairs, pu_real 
     const pu__operator *A = (const pu__operator *)self;
     const pu_op *op = &A->side.op;
     pu_status status = PU_OK;
-    if (op->form == PU_FORM_AR && grad) return pu__ar_grad_pairs(op, NULL, pairs, grad, NULL);
-    if (pairs->Y.at) status = op->apply(op, pairs->k, pairs->P, pairs->Y, 1, A->work);
-    if (!status && grad) status = op->grad(op, pairs->k, pairs->P, pairs->Q, pairs->weight, grad, A->work);
+    if (op->form == PU_FORM_AR && grad)
+        return pu__ar_grad_pairs(op, NULL, pairs, grad, NULL);
+    if (pairs->Y.at)
+        status = op->apply(op, pairs->k, pairs->P, pairs->Y, 1, A->work);
+    if (!status && grad)
+        status = op->grad(op, pairs->k, pairs->P, pairs->Q, pairs->weight, grad, A->work);
     return status;
 }
 
@@ -9429,13 +9623,20 @@ PU__FN pu__system pu__operator_system(pu__operator *A)
 /* The operator and the number of columns of a solve. */
 PU__FN pu_status pu__solve_check(const pu_op *A, pu_int k, pu_report *report)
 {
-    if (!A) return pu__refuse(report, PU_E_NULL, "A");
-    if (A->rows <= 0) return pu__refuse(report, PU_E_ARGUMENT, "A.rows");
-    if (A->rows != A->cols) return pu__refuse(report, PU_E_SIZE, "A.cols");
-    if (!A->apply) return pu__refuse(report, PU_E_NULL, "A.apply");
-    if (A->params < 0) return pu__refuse(report, PU_E_OVERFLOW, "A.params");
-    if (A->work < 0) return pu__refuse(report, PU_E_ARGUMENT, "A.work");
-    if (k <= 0) return pu__refuse(report, PU_E_ARGUMENT, "k");
+    if (!A)
+        return pu__refuse(report, PU_E_NULL, "A");
+    if (A->rows <= 0)
+        return pu__refuse(report, PU_E_ARGUMENT, "A.rows");
+    if (A->rows != A->cols)
+        return pu__refuse(report, PU_E_SIZE, "A.cols");
+    if (!A->apply)
+        return pu__refuse(report, PU_E_NULL, "A.apply");
+    if (A->params < 0)
+        return pu__refuse(report, PU_E_OVERFLOW, "A.params");
+    if (A->work < 0)
+        return pu__refuse(report, PU_E_ARGUMENT, "A.work");
+    if (k <= 0)
+        return pu__refuse(report, PU_E_ARGUMENT, "k");
     return PU_OK;
 }
 
@@ -9448,9 +9649,9 @@ PU__FN const pu_solve_options *pu__solve_defaults(const pu_solve_options *option
 
 /* A solve from options to results. Results are staged: nothing reaches the caller's arrays before the end. */
 typedef struct {
-    const pu_op *given;   /* A as the caller wrote it, */
-    pu_op resolved;       /* as its form says, */
-    pu__operator A;       /* and where the backend works */
+    const pu_op *given; /* A as the caller wrote it, */
+    pu_op resolved;     /* as its form says, */
+    pu__operator A;     /* and where the backend works */
     pu__system system;
     const pu_backend *B;
     const pu_solve_options *o;
@@ -9483,8 +9684,10 @@ PU__FN void pu__solve_layout(void *self, pu__arena *arena)
     w->test = pu__reals(arena, n, 4);
     w->work = far ? pu__reals(arena, w->resolved.work, 1) : w->A.work;
     w->near_x = far ? pu__cols(arena, n, k) : w->run.x;
-    if (far && w->io.x0) w->x0 = pu__far_cols(arena, n, k);
-    if (!w->gradients) return;
+    if (far && w->io.x0)
+        w->x0 = pu__far_cols(arena, n, k);
+    if (!w->gradients)
+        return;
     w->grad = pu__reals(arena, w->given->params, 1);
     w->far_sums = far ? pu__far_reals(arena, w->A.side.op.params, 1) : w->grad;
     w->sums = far ? pu__reals(arena, w->A.side.op.params, 1) : NULL;
@@ -9500,33 +9703,44 @@ PU__FN pu_status pu__solve_check_arrays(pu__solve *w, pu_report *report)
     const pu_int most = PTRDIFF_MAX / (pu_int)sizeof(pu_real) / io->k;
     pu_status status = PU_OK;
     pu_int j;
-    if (!io->U || !io->X) return pu__refuse(report, PU_E_NULL, io->U ? "X" : "U");
-    if (io->ldu < n || io->ldx < n) return pu__refuse(report, PU_E_SIZE, io->ldu < n ? "ldu" : "ldx");
-    if (io->ldu > most || io->ldx > most) return pu__refuse(report, PU_E_OVERFLOW, io->ldu > most ? "ldu" : "ldx");
-    if (io->grad_A && !w->resolved.grad) return pu__refuse(report, PU_E_UNSUPPORTED, "A.grad");
+    if (!io->U || !io->X)
+        return pu__refuse(report, PU_E_NULL, io->U ? "X" : "U");
+    if (io->ldu < n || io->ldx < n)
+        return pu__refuse(report, PU_E_SIZE, io->ldu < n ? "ldu" : "ldx");
+    if (io->ldu > most || io->ldx > most)
+        return pu__refuse(report, PU_E_OVERFLOW, io->ldu > most ? "ldu" : "ldx");
+    if (io->grad_A && !w->resolved.grad)
+        return pu__refuse(report, PU_E_UNSUPPORTED, "A.grad");
     for (j = 0; j < io->k && !status; j++) {
         status = pu__check_array(n, io->U + j * io->ldu, 0, "U", -1, report);
-        if (!status && io->x0) status = pu__check_array(n, io->x0 + j * n, 0, "x0", -1, report);
-        if (status) report->where.column = j;
+        if (!status && io->x0)
+            status = pu__check_array(n, io->x0 + j * n, 0, "x0", -1, report);
+        if (status)
+            report->where.column = j;
     }
-    if (!status && io->weight) status = pu__check_array(io->k, io->weight, 0, "weight", -1, report);
+    if (!status && io->weight)
+        status = pu__check_array(io->k, io->weight, 0, "weight", -1, report);
     return status;
 }
 
 /* What can be known without memory: the plan, the operator's form and its device side, sizes. */
-PU__FN pu_status pu__solve_make(pu__solve *w, const pu_op *A, const pu_solve_options *options, const pu_backend *backend,
-                                pu_report *report)
+PU__FN pu_status pu__solve_make(pu__solve *w, const pu_op *A, const pu_solve_options *options,
+                                const pu_backend *backend, pu_report *report)
 {
     pu_status status = pu__solve_check(A, w->io.k, report);
-    if (status) return status;
+    if (status)
+        return status;
     w->given = A;
     w->resolved = pu__resolve(A);
     w->o = pu__solve_defaults(options);
     w->B = backend ? backend : pu_backend_cpu();
     status = pu__check_form_sizes(A, &w->resolved, &pu__names_A, report);
-    if (!status) status = pu__plan_make(w->o, A->rows, 0, w->gradients, &w->plan, report);
-    if (!status) status = pu__check_backend(w->B, report);
-    if (!status) status = pu__side(w->B, &w->resolved, &pu__names_A, NULL, &w->side_bytes, &w->A.side, report);
+    if (!status)
+        status = pu__plan_make(w->o, A->rows, 0, w->gradients, &w->plan, report);
+    if (!status)
+        status = pu__check_backend(w->B, report);
+    if (!status)
+        status = pu__side(w->B, &w->resolved, &pu__names_A, NULL, &w->side_bytes, &w->A.side, report);
     return status;
 }
 
@@ -9540,7 +9754,8 @@ PU_DEF pu_status pu_solve_bytes(const pu_op *A, pu_int k, const pu_solve_options
     memset(&w, 0, sizeof w);
     w.io.k = k;
     w.gradients = gradients;
-    if (!bytes) return pu__refuse(report, PU_E_NULL, "bytes");
+    if (!bytes)
+        return pu__refuse(report, PU_E_NULL, "bytes");
     status = pu__solve_make(&w, A, options, NULL, report);
     return status ? status : pu__measure(&call, pu__solve_layout, &w, bytes);
 }
@@ -9552,15 +9767,21 @@ PU__FN pu_status pu__solve_prepare(pu__solve *w, pu_report *report)
     const pu_op *A = &w->resolved;
     pu_real *diagonal;
     pu_status status = pu__check_form(w->given, A, &pu__names_A, w->test, w->work, report);
-    if (!status && A->trusted < 2) status = pu__check_spd(A, &pu__names_A, w->test, w->work, report);
-    if (status) return status;
-    if (g->plan.solver == PU_GD) return pu__set_step(g, w->o->step, -1, report);
-    if (!g->use_m) return PU_OK;
+    if (!status && A->trusted < 2)
+        status = pu__check_spd(A, &pu__names_A, w->test, w->work, report);
+    if (status)
+        return status;
+    if (g->plan.solver == PU_GD)
+        return pu__set_step(g, w->o->step, -1, report);
+    if (!g->use_m)
+        return PU_OK;
     diagonal = w->test;
     if (!w->o->m) {
-        if (!A->diag) return pu__refuse(report, PU_E_UNSUPPORTED, "A.diag (or give options.solve.m)");
+        if (!A->diag)
+            return pu__refuse(report, PU_E_UNSUPPORTED, "A.diag (or give options.solve.m)");
         pu__zeros(diagonal, g->n);
-        if (A->diag(A, diagonal, w->work)) return pu__operator_failed(report, "A.diag", -1);
+        if (A->diag(A, diagonal, w->work))
+            return pu__operator_failed(report, "A.diag", -1);
     }
     return pu__set_m(g, 0, w->o->m, diagonal, -1, report);
 }
@@ -9576,19 +9797,26 @@ PU__FN pu_status pu__solve_columns(pu__solve *w, pu_report *report)
     pu_real *grad = w->io.grad_A ? w->far_sums : NULL;
     pu_status status;
     pu_int j;
-    for (j = 0; j < g->k; j++) B->write(B->user, pu__col(g->u, j), w->io.U + j * w->io.ldu, column);
-    if (x0 && !pu__is_far(B)) w->x0 = pu__rows(w->io.x0, g->n);
-    else if (x0) B->write(B->user, w->x0.at, w->io.x0, column * (size_t)g->k);
-    if (w->grad) B->combine(B->user, op->params, 1, pu__rows(w->far_sums, op->params), 0, NULL);
+    for (j = 0; j < g->k; j++)
+        B->write(B->user, pu__col(g->u, j), w->io.U + j * w->io.ldu, column);
+    if (x0 && !pu__is_far(B))
+        w->x0 = pu__rows(w->io.x0, g->n);
+    else if (x0)
+        B->write(B->user, w->x0.at, w->io.x0, column * (size_t)g->k);
+    if (w->grad)
+        B->combine(B->user, op->params, 1, pu__rows(w->far_sums, op->params), 0, NULL);
     status = pu__run_block(g, x0, w->gradients, -1, 0, report);
-    if (pu__fatal(status)) return status;
+    if (pu__fatal(status))
+        return status;
     if (grad) {
         pu__set_scale(g, w->weight, PU_R(0.5));
-        if (op->grad(op, g->k, g->x, g->x, g->s.scale, grad, w->A.work)) return pu__operator_failed(report, "A.grad", -1);
+        if (op->grad(op, g->k, g->x, g->x, g->s.scale, grad, w->A.work))
+            return pu__operator_failed(report, "A.grad", -1);
     }
     if (w->gradients) {
         pu__set_scale(g, w->weight, 1);
-        if (pu__reverse(g, x0, grad)) return pu__operator_failed(report, "A.apply or A.grad", -1);
+        if (pu__reverse(g, x0, grad))
+            return pu__operator_failed(report, "A.apply or A.grad", -1);
     }
     return pu__run_outcome(g, status, w->gradients, -1, 0, report);
 }
@@ -9600,12 +9828,14 @@ PU__FN pu_status pu__solve_fetch(pu__solve *w, pu_report *report)
     const pu_backend *B = g->B;
     const size_t all = (size_t)(g->n * g->k) * sizeof(pu_real);
     B->read(B->user, w->near_x.at, g->x.at, all);
-    if (!w->gradients) return PU_OK;
+    if (!w->gradients)
+        return PU_OK;
     B->read(B->user, w->near_rbar.at, g->rbar.at, all);
     B->read(B->user, w->near_scale, g->s.scale, (size_t)g->k * sizeof(pu_real));
     B->read(B->user, w->sums, w->far_sums, (size_t)w->A.side.op.params * sizeof(pu_real));
     pu__zeros(w->grad, w->given->params);
-    if (w->io.grad_A && pu__pull_side(&w->A.side, w->sums, w->grad)) return pu__operator_failed(report, "A.pull", -1);
+    if (w->io.grad_A && pu__pull_side(&w->A.side, w->sums, w->grad))
+        return pu__operator_failed(report, "A.pull", -1);
     return PU_OK;
 }
 
@@ -9615,11 +9845,14 @@ PU__FN pu_status pu__solve_check_results(const pu__solve *w, pu_report *report)
     const pu_int n = w->given->rows;
     const pu_int bad = w->grad ? pu__find_nonfinite(w->given->params, w->grad) : -1;
     pu_int j;
-    if (bad >= 0) return pu__fail(report, PU_NONFINITE, "grad_A", -1, bad);
-    if (!w->io.grad_U) return PU_OK;
+    if (bad >= 0)
+        return pu__fail(report, PU_NONFINITE, "grad_A", -1, bad);
+    if (!w->io.grad_U)
+        return PU_OK;
     for (j = 0; j < w->io.k; j++) {
         const pu_real *rbar = pu__col(w->near_rbar, j);
-        if (!pu__finite_double(pu__dot(n, NULL, rbar, rbar))) return pu__refuse(report, PU_NONFINITE, "grad_U");
+        if (!pu__finite_double(pu__dot(n, NULL, rbar, rbar)))
+            return pu__refuse(report, PU_NONFINITE, "grad_U");
     }
     return PU_OK;
 }
@@ -9639,9 +9872,11 @@ PU__FN void pu__solve_write(pu__solve *w, pu_report *report)
                 io->grad_U[j * n + i] = w->near_scale[j] * pu__col(w->near_rbar, j)[i] - w->weight[j] * x[i];
         pu__column_record(&w->run, j, w->gradients, &c);
         pu__report_column(report, &c, -1, j, w->plan.adjoint == PU_ADJOINT_AUTO);
-        if (io->columns) io->columns[j] = c;
+        if (io->columns)
+            io->columns[j] = c;
     }
-    if (io->grad_A) pu__copy(io->grad_A, w->grad, w->given->params);
+    if (io->grad_A)
+        pu__copy(io->grad_A, w->grad, w->given->params);
 }
 
 /* pu_solve after its checks and with its memory. */
@@ -9650,17 +9885,24 @@ PU__FN pu_status pu__solve_run(pu__solve *w, pu_report *report)
     const int far = pu__is_far(w->B);
     pu_status status = PU_OK;
     pu_int j;
-    if (far) status = pu__side(w->B, &w->resolved, &pu__names_A, w->side_memory, &w->side_bytes, &w->A.side, report);
-    if (far && !status) w->B->batch(w->B->user, 1);
-    for (j = 0; j < w->io.k; j++) w->weight[j] = w->io.weight ? w->io.weight[j] : 1;
+    if (far)
+        status = pu__side(w->B, &w->resolved, &pu__names_A, w->side_memory, &w->side_bytes, &w->A.side, report);
+    if (far && !status)
+        w->B->batch(w->B->user, 1);
+    for (j = 0; j < w->io.k; j++)
+        w->weight[j] = w->io.weight ? w->io.weight[j] : 1;
     pu__run_set(&w->run, w->plan.solver, w->io.k);
-    if (!status) status = pu__solve_prepare(w, report);
-    if (!status) status = pu__solve_columns(w, report);
+    if (!status)
+        status = pu__solve_prepare(w, report);
+    if (!status)
+        status = pu__solve_columns(w, report);
     if (far && !pu__fatal(status)) {
         const pu_status fetched = pu__solve_fetch(w, report);
-        if (fetched) status = fetched;
+        if (fetched)
+            status = fetched;
     }
-    if (pu__far_status(w->B, report)) status = report->status; /* outranks what came of it */
+    if (pu__far_status(w->B, report))
+        status = report->status; /* outranks what came of it */
     report->solver = w->plan.solver;
     report->iterations = w->plan.I;
     report->checkpoint = w->plan.every;
@@ -9670,9 +9912,11 @@ PU__FN pu_status pu__solve_run(pu__solve *w, pu_report *report)
     report->lanes = 1;
     if (!pu__fatal(status)) {
         const pu_status checked = pu__solve_check_results(w, report);
-        if (checked) status = checked;
+        if (checked)
+            status = checked;
     }
-    if (!pu__fatal(status)) pu__solve_write(w, report);
+    if (!pu__fatal(status))
+        pu__solve_write(w, report);
     return status;
 }
 
@@ -9684,19 +9928,29 @@ PU_DEF pu_status pu_solve(const pu_op *A, const pu_solve_arrays *arrays, const p
     pu_status status;
     report = pu__begin(&call, ws, report);
     memset(&w, 0, sizeof w);
-    if (!arrays) return pu__refuse(report, PU_E_NULL, "arrays");
+    if (!arrays)
+        return pu__refuse(report, PU_E_NULL, "arrays");
     w.io = *arrays;
     w.gradients = w.io.grad_A || w.io.grad_U;
     status = pu__solve_make(&w, A, options, backend, report);
-    if (status) return status;
-    if (!w.io.ldu) w.io.ldu = A->rows;
-    if (!w.io.ldx) w.io.ldx = A->rows;
-    status = pu__measure(&call, pu__solve_layout, &w, NULL); /* a size that overflows, before arrays of that size are read */
-    if (!status) status = pu__check_op(&w.resolved, &pu__names_A, report);
-    if (!status) status = pu__solve_check_arrays(&w, report);
-    if (!status && w.io.grad_A && !w.A.side.op.grad) status = pu__refuse(report, PU_E_UNSUPPORTED, "A.grad (device side)");
-    if (!status) status = pu__allocate(&call, pu__solve_layout, &w);
-    if (!status) status = pu__solve_run(&w, report);
+    if (status)
+        return status;
+    if (!w.io.ldu)
+        w.io.ldu = A->rows;
+    if (!w.io.ldx)
+        w.io.ldx = A->rows;
+    status =
+        pu__measure(&call, pu__solve_layout, &w, NULL); /* a size that overflows, before arrays of that size are read */
+    if (!status)
+        status = pu__check_op(&w.resolved, &pu__names_A, report);
+    if (!status)
+        status = pu__solve_check_arrays(&w, report);
+    if (!status && w.io.grad_A && !w.A.side.op.grad)
+        status = pu__refuse(report, PU_E_UNSUPPORTED, "A.grad (device side)");
+    if (!status)
+        status = pu__allocate(&call, pu__solve_layout, &w);
+    if (!status)
+        status = pu__solve_run(&w, report);
     return pu__finish(&call, status);
 }
 
@@ -9723,10 +9977,10 @@ PU_DEF pu_status pu_solve(const pu_op *A, const pu_solve_arrays *arrays, const p
    Phi | psi]], and what of it is wanted. Parts that are not wanted have no room, but for psi, eta and b. */
 typedef struct {
     int want_Gamma, want_Phi, want_psi;
-    int tied;  /* of psi's gradient only the sum over the rows is meant */
+    int tied;                          /* of psi's gradient only the sum over the rows is meant */
     pu_int Phi, psi, eta, b, m, group; /* offsets; Gamma's is 0 */
-    pu_int params; /* length */
-    pu_int groups, probes; /* probes in groups, each of which has a copy, eta long; groups = 0: none has */
+    pu_int params;                     /* length */
+    pu_int groups, probes;             /* probes in groups, each of which has a copy, eta long; groups = 0: none has */
 } pu__slots;
 
 /* Fills in the offsets for operators with these numbers of parameters; groups, probes and wants are set. */
@@ -9761,43 +10015,43 @@ typedef struct {
 enum { PU__LEFT_NOTHING, PU__LEFT_ROWS, PU__LEFT_GRAM }; /* what a product leaves: Phi X in t0; Phi'W Phi X in gram */
 
 struct pu__posterior {
-    pu__system system;          /* A as the solver sees it */
+    pu__system system;            /* A as the solver sees it */
     const pu__kind *kind, *usual; /* of the datum at hand; of a datum whose A is not formed */
-    int left;                   /* what the last product has left */
-    const pu_lgm *model;        /* on the host */
-    const pu_side *Gamma, *Phi; /* the operators where the backend works; */
-    const pu_real *psi;         /* M, likewise */
+    int left;                     /* what the last product has left */
+    const pu_lgm *model;          /* on the host */
+    const pu_side *Gamma, *Phi;   /* the operators where the backend works; */
+    const pu_real *psi;           /* M, likewise */
     const pu_backend *B;
     pu_int D, M, kmax;
     pu__slots slots;
     /* The rows of Phi at work: all M, or the observed ones alone when Phi can restrict itself. */
     pu_int n_rows, observed;
-    pu_int *list;               /* M: the observed rows */
-    const pu_int *rows;         /* the same for Phi's functions, NULL: all rows */
+    pu_int *list;       /* M: the observed rows */
+    const pu_int *rows; /* the same for Phi's functions, NULL: all rows */
     int restricted;
-    double log_psi;             /* sum of log psi over the observed rows */
-    pu__rows_data now;          /* of the data at hand, where the backend works */
-    pu__rows_data staged;       /* on the host */
-    pu_real *w_all;             /* M: mask psi of every row */
+    double log_psi;       /* sum of log psi over the observed rows */
+    pu__rows_data now;    /* of the data at hand, where the backend works */
+    pu__rows_data staged; /* on the host */
+    pu_real *w_all;       /* M: mask psi of every row */
     /* scratch */
-    pu_real *row_sum;           /* M for each datum */
-    pu_block t0, t1;            /* rows x kmax */
-    pu_block gram;              /* D x kmax, Phi'W Phi X, where psi is tied and Phi has a gram product */
-    pu_real *made;              /* kind spectrum: the weights as the transform reads them */
-    pu_real *scaled;            /* kmax, likewise */
-    double *sums;               /* kinds band and spectrum: sums over rows of each column */
-    pu_real *A;                 /* D x D, room for a formed A */
-    pu_real *work, *work_host;  /* of the operators; on the host, one column */
-    pu_real *ones;              /* wide ones */
+    pu_real *row_sum;          /* M for each datum */
+    pu_block t0, t1;           /* rows x kmax */
+    pu_block gram;             /* D x kmax, Phi'W Phi X, where psi is tied and Phi has a gram product */
+    pu_real *made;             /* kind spectrum: the weights as the transform reads them */
+    pu_real *scaled;           /* kmax, likewise */
+    double *sums;              /* kinds band and spectrum: sums over rows of each column */
+    pu_real *A;                /* D x D, room for a formed A */
+    pu_real *work, *work_host; /* of the operators; on the host, one column */
+    pu_real *ones;             /* wide ones */
     /* what the next gradient is of */
-    pu_int column;              /* of the datum, that column 0 of the block is; -1: none of them, all common */
-    int joint;                  /* the square terms of column 0 take b's term of Phi along: bbar = -x */
-    const char *failed;         /* the operator function that reported failure last */
+    pu_int column;      /* of the datum, that column 0 of the block is; -1: none of them, all common */
+    int joint;          /* the square terms of column 0 take b's term of Phi along: bbar = -x */
+    const char *failed; /* the operator function that reported failure last */
     /* a device: data side by side, columns of each, most of them; the arrays of two uploads, used in turns */
     pu_int count, cols, wide;
     pu__rows_data upload[2];
     int slot;
-    pu_real *m, *minv;          /* PCG: D for each datum of both uploads */
+    pu_real *m, *minv; /* PCG: D for each datum of both uploads */
 };
 
 /* ---- groups of probes ---- */
@@ -9807,7 +10061,8 @@ PU__FN pu_int pu__group_at(const pu__posterior *p, pu_int j)
 {
     const pu__slots *s = &p->slots;
     const pu_int probe = p->column + j - 1;
-    if (s->groups == 0 || p->column < 0 || probe < 0) return 0;
+    if (s->groups == 0 || p->column < 0 || probe < 0)
+        return 0;
     return s->group + probe * s->groups / s->probes * s->eta;
 }
 
@@ -9815,7 +10070,8 @@ PU__FN pu_int pu__group_at(const pu__posterior *p, pu_int j)
 PU__FN pu_int pu__group_end(const pu__posterior *p, pu_int j, pu_int k)
 {
     const pu_int at = pu__group_at(p, j);
-    do j++;
+    do
+        j++;
     while (j < k && pu__group_at(p, j) == at);
     return j;
 }
@@ -9825,7 +10081,8 @@ PU__FN pu_int pu__group_end(const pu__posterior *p, pu_int j, pu_int k)
 /* Remembers whose function failed, for the report. */
 PU__FN pu_status pu__note_failure(pu__posterior *p, pu_status status, const char *what)
 {
-    if (status) p->failed = what;
+    if (status)
+        p->failed = what;
     return status;
 }
 
@@ -9841,9 +10098,12 @@ PU__FN pu_status pu__phi_apply(pu__posterior *p, pu_int k, pu_block X, pu_block 
 {
     const pu_op *Phi = &p->Phi->op;
     pu_status status;
-    if (Y.at == p->t0.at) p->left = PU__LEFT_NOTHING;
-    if (p->rows) status = Phi->apply_rows(Phi, p->n_rows, p->rows, k, X, Y, 0, p->work);
-    else status = Phi->apply(Phi, k, X, Y, 0, p->work);
+    if (Y.at == p->t0.at)
+        p->left = PU__LEFT_NOTHING;
+    if (p->rows)
+        status = Phi->apply_rows(Phi, p->n_rows, p->rows, k, X, Y, 0, p->work);
+    else
+        status = Phi->apply(Phi, k, X, Y, 0, p->work);
     return pu__note_failure(p, status, "Phi.apply");
 }
 
@@ -9852,8 +10112,10 @@ PU__FN pu_status pu__phi_apply_t(pu__posterior *p, pu_int k, pu_block X, pu_bloc
 {
     const pu_op *Phi = &p->Phi->op;
     pu_status status;
-    if (p->rows) status = Phi->apply_rows_t(Phi, p->n_rows, p->rows, k, X, Y, add, p->work);
-    else status = Phi->apply_t(Phi, k, X, Y, add, p->work);
+    if (p->rows)
+        status = Phi->apply_rows_t(Phi, p->n_rows, p->rows, k, X, Y, add, p->work);
+    else
+        status = Phi->apply_t(Phi, k, X, Y, add, p->work);
     return pu__note_failure(p, status, "Phi.apply_t");
 }
 
@@ -9862,8 +10124,10 @@ PU__FN pu_status pu__phi_grad(pu__posterior *p, pu_int k, pu_block P, pu_block Q
 {
     const pu_op *Phi = &p->Phi->op;
     pu_status status;
-    if (p->rows) status = Phi->grad_rows(Phi, p->n_rows, p->rows, k, P, Q, weight, grad, p->work);
-    else status = Phi->grad(Phi, k, P, Q, weight, grad, p->work);
+    if (p->rows)
+        status = Phi->grad_rows(Phi, p->n_rows, p->rows, k, P, Q, weight, grad, p->work);
+    else
+        status = Phi->grad(Phi, k, P, Q, weight, grad, p->work);
     return pu__note_failure(p, status, "Phi.grad");
 }
 
@@ -9897,8 +10161,10 @@ PU__FN pu_status pu__general_product(void *self, pu_int k, pu_block X, pu_block 
     pu__posterior *p = (pu__posterior *)self;
     pu_status status = pu__gamma_apply(p, k, X, Y, add);
     (void)dots;
-    if (!status) status = pu__phi_apply(p, k, X, p->t0);
-    if (status) return status;
+    if (!status)
+        status = pu__phi_apply(p, k, X, p->t0);
+    if (status)
+        return status;
     pu__weigh(p, k, p->t0, p->t1, 1, p->now.w);
     p->left = PU__LEFT_ROWS;
     return pu__phi_apply_t(p, k, p->t1, Y, 1);
@@ -9910,7 +10176,8 @@ PU__FN pu_status pu__matrix_product(void *self, pu_int k, pu_block X, pu_block Y
     pu__posterior *p = (pu__posterior *)self;
     const pu_status status = pu__gamma_apply(p, k, X, Y, add);
     (void)dots;
-    if (status) return status;
+    if (status)
+        return status;
     pu__dense_gram_rows(&p->Phi->op, p->n_rows, p->rows, p->now.w, k, X, p->t0, Y);
     p->left = PU__LEFT_ROWS;
     return PU_OK;
@@ -9943,12 +10210,14 @@ PU__FN pu_status pu__gram_product(void *self, pu_int k, pu_block X, pu_block Y, 
     pu_status status = pu__gamma_apply(p, k, X, Y, add);
     pu_term terms[2];
     (void)dots;
-    if (status) return status;
+    if (status)
+        return status;
     status = p->Phi->gram(&p->Phi->op, p->now.w, k, X, keep ? p->gram : Y, !keep, p->work);
     p->left = keep ? PU__LEFT_GRAM : PU__LEFT_NOTHING;
     terms[0] = pu__term(Y);
     terms[1] = pu__term(p->gram);
-    if (keep) p->B->combine(p->B->user, p->D, k, Y, 2, terms);
+    if (keep)
+        p->B->combine(p->B->user, p->D, k, Y, 2, terms);
     return pu__note_failure(p, status, "Phi.gram");
 }
 
@@ -9956,8 +10225,8 @@ PU__FN pu_status pu__gram_product(void *self, pu_int k, pu_block X, pu_block Y, 
 PU__FN pu_status pu__spectrum_pairs(pu__posterior *p, const pu__pairs *pairs, int add)
 {
     const pu_real *diagonal = (const pu_real *)p->Gamma->op.data;
-    const pu_status status = pu__fourier_gram_pairs(&p->Phi->op, p->made, diagonal, pairs, add, p->sums, p->sums + pairs->k,
-                                                    p->work);
+    const pu_status status =
+        pu__fourier_gram_pairs(&p->Phi->op, p->made, diagonal, pairs, add, p->sums, p->sums + pairs->k, p->work);
     return pu__note_failure(p, status, "Phi.gram");
 }
 
@@ -9975,7 +10244,8 @@ PU__FN pu_status pu__spectrum_product(void *self, pu_int k, pu_block X, pu_block
     pairs.Y = Y;
     status = pu__spectrum_pairs(p, &pairs, add);
     if (dots)
-        for (j = 0; j < k; j++) dots[j] = (pu_real)(p->sums[j] + p->sums[k + j]);
+        for (j = 0; j < k; j++)
+            dots[j] = (pu_real)(p->sums[j] + p->sums[k + j]);
     return status;
 }
 
@@ -9989,8 +10259,10 @@ PU__FN pu__pairs pu__pairs_part(const pu__pairs *pairs, pu_int from, pu_int to)
     part.P = pu__from(pairs->P, from);
     part.Q = pu__from(pairs->Q, from);
     part.weight = pairs->weight + from;
-    if (pairs->c) part.c = pairs->c + from;
-    if (pairs->Y.at) part.Y = pu__from(pairs->Y, from);
+    if (pairs->c)
+        part.c = pairs->c + from;
+    if (pairs->Y.at)
+        part.Y = pu__from(pairs->Y, from);
     return part;
 }
 
@@ -10021,7 +10293,8 @@ PU__FN pu_status pu__gamma_terms(pu__posterior *p, const pu__pairs *pairs, const
     const pu_op *Gamma = &p->Gamma->op;
     pu_status status = PU_OK;
     pu_int j, end;
-    if (!p->slots.want_Gamma) return PU_OK;
+    if (!p->slots.want_Gamma)
+        return PU_OK;
     for (j = 0; j < pairs->k && !status; j = end) {
         end = pu__group_end(p, j, pairs->k);
         status = Gamma->grad(Gamma, end - j, pu__from(pairs->P, j), pu__from(pairs->Q, j), weight + j,
@@ -10036,9 +10309,12 @@ PU__FN pu_status pu__spectrum_fused(pu__posterior *p, const pu__pairs *pairs, in
 {
     pu_status status = known ? PU_OK : pu__spectrum_pairs(p, pairs, 1);
     pu_int j;
-    for (j = 0; j < pairs->k; j++) p->scaled[j] = pairs->c ? pairs->weight[j] * pairs->c[j] : pairs->weight[j];
-    if (!status) status = pu__gamma_terms(p, pairs, p->scaled, grad);
-    if (status || !p->slots.want_psi || !p->observed) return status;
+    for (j = 0; j < pairs->k; j++)
+        p->scaled[j] = pairs->c ? pairs->weight[j] * pairs->c[j] : pairs->weight[j];
+    if (!status)
+        status = pu__gamma_terms(p, pairs, p->scaled, grad);
+    if (status || !p->slots.want_psi || !p->observed)
+        return status;
     for (j = 0; j < pairs->k; j++)
         grad[pu__group_at(p, j) + p->slots.psi] += (pu_real)((double)p->scaled[j] * p->sums[j] / (double)p->psi[0]);
     return PU_OK;
@@ -10051,8 +10327,10 @@ PU__FN pu_status pu__tied_terms(pu__posterior *p, const pu__pairs *pairs, int kn
     pu_status status = PU_OK;
     pu_int j, end;
     if (!shift && !known)
-        status = pu__note_failure(p, p->Phi->gram(&p->Phi->op, p->now.w, pairs->k, pairs->P, p->gram, 0, p->work), "Phi.gram");
-    if (status || !p->observed) return status;
+        status = pu__note_failure(p, p->Phi->gram(&p->Phi->op, p->now.w, pairs->k, pairs->P, p->gram, 0, p->work),
+                                  "Phi.gram");
+    if (status || !p->observed)
+        return status;
     for (j = 0; j < pairs->k; j = end) {
         end = pu__group_end(p, j, pairs->k);
         p->B->sum_dot(p->B->user, p->D, end - j, shift, pu__from(pairs->Q, j), pu__from(shift ? pairs->P : p->gram, j),
@@ -10068,8 +10346,8 @@ PU__FN void pu__psi_terms(pu__posterior *p, const pu__pairs *pairs, pu_block tp,
     pu_int j, end;
     for (j = 0; j < pairs->k; j = end) {
         end = pu__group_end(p, j, pairs->k);
-        B->row_dot(B->user, p->n_rows, end - j, p->rows ? NULL : p->now.mask, pairs->weight + j, pu__from(tp, j), pu__from(tq, j),
-                   p->M, p->rows, grad + pu__group_at(p, j) + p->slots.psi);
+        B->row_dot(B->user, p->n_rows, end - j, p->rows ? NULL : p->now.mask, pairs->weight + j, pu__from(tp, j),
+                   pu__from(tq, j), p->M, p->rows, grad + pu__group_at(p, j) + p->slots.psi);
     }
 }
 
@@ -10081,7 +10359,8 @@ PU__FN pu_status pu__phi_terms(pu__posterior *p, const pu__pairs *pairs, int sam
     const pu_block wp = same ? p->t1 : p->t0; /* W Phi p; t0 is left alone where P = Q */
     pu_status status = PU_OK;
     pu_int j, end;
-    if (!same) pu__weigh(p, k, p->t1, p->t1, 1, p->now.w);
+    if (!same)
+        pu__weigh(p, k, p->t1, p->t1, 1, p->now.w);
     pu__weigh(p, k, p->t0, wp, same ? 2 : 1, p->now.w);
     if (p->joint) {
         pu_term terms[2];
@@ -10106,15 +10385,22 @@ PU__FN pu_status pu__posterior_terms(pu__posterior *p, const pu__pairs *pairs, i
     const pu__slots *s = &p->slots;
     const int same = pairs->P.at == pairs->Q.at;
     pu_status status = pu__gamma_terms(p, pairs, pairs->weight, grad);
-    if (status || (!s->want_Phi && !s->want_psi)) return status;
+    if (status || (!s->want_Phi && !s->want_psi))
+        return status;
     if (!s->want_Phi && ((p->gram.at && !p->rows) || (p->now.shift && s->tied)))
         return pu__tied_terms(p, pairs, known && p->left == PU__LEFT_GRAM, grad);
-    if (!known || p->left != PU__LEFT_ROWS) status = pu__phi_apply(p, pairs->k, pairs->P, p->t0);
-    if (!status && !same) status = pu__phi_apply(p, pairs->k, pairs->Q, p->t1);
-    if (status) return status;
-    if (s->want_psi) pu__psi_terms(p, pairs, p->t0, same ? p->t0 : p->t1, grad);
-    if (s->want_Phi) status = pu__phi_terms(p, pairs, same, grad);
-    if (!same) p->left = PU__LEFT_NOTHING; /* t0 was weighted in place */
+    if (!known || p->left != PU__LEFT_ROWS)
+        status = pu__phi_apply(p, pairs->k, pairs->P, p->t0);
+    if (!status && !same)
+        status = pu__phi_apply(p, pairs->k, pairs->Q, p->t1);
+    if (status)
+        return status;
+    if (s->want_psi)
+        pu__psi_terms(p, pairs, p->t0, same ? p->t0 : p->t1, grad);
+    if (s->want_Phi)
+        status = pu__phi_terms(p, pairs, same, grad);
+    if (!same)
+        p->left = PU__LEFT_NOTHING; /* t0 was weighted in place */
     return status;
 }
 
@@ -10124,14 +10410,18 @@ PU__FN pu_status pu__posterior_pairs(void *self, const pu__pairs *pairs, pu_real
     pu__posterior *p = (pu__posterior *)self;
     const int product = pairs->Y.at != NULL;
     pu_status status = PU_OK;
-    if (p->system.scales && grad) return p->kind->fused(p, pairs, 0, grad);
-    if (product) status = p->kind->product(p, pairs->k, pairs->P, pairs->Y, 1, NULL);
-    if (!status && grad) status = pu__posterior_terms(p, pairs, product, grad);
+    if (p->system.scales && grad)
+        return p->kind->fused(p, pairs, 0, grad);
+    if (product)
+        status = p->kind->product(p, pairs->k, pairs->P, pairs->Y, 1, NULL);
+    if (!status && grad)
+        status = pu__posterior_terms(p, pairs, product, grad);
     return status;
 }
 
 /* grad += weight_j d/dtheta x_j'A x_j. last: the last product was with X, and what it has left is used. */
-PU__FN pu_status pu__posterior_square(pu__posterior *p, pu_int k, pu_block X, const pu_real *weight, int last, pu_real *grad)
+PU__FN pu_status pu__posterior_square(pu__posterior *p, pu_int k, pu_block X, const pu_real *weight, int last,
+                                      pu_real *grad)
 {
     pu__pairs pairs;
     memset(&pairs, 0, sizeof pairs);
@@ -10139,7 +10429,8 @@ PU__FN pu_status pu__posterior_square(pu__posterior *p, pu_int k, pu_block X, co
     pairs.P = X;
     pairs.Q = X;
     pairs.weight = weight;
-    if (p->system.scales) return p->kind->fused(p, &pairs, last, grad);
+    if (p->system.scales)
+        return p->kind->fused(p, &pairs, last, grad);
     return pu__posterior_terms(p, &pairs, last, grad);
 }
 
@@ -10157,10 +10448,14 @@ PU__FN int pu__can_restrict(const pu_op *Phi) { return Phi->apply_rows && Phi->a
 PU__FN const pu__kind *pu__kind_of(const pu_lgm *model, const pu_side *Gamma, const pu_side *Phi, int host)
 {
     const int diagonal = model->Gamma->form == PU_FORM_DIAGONAL && model->Gamma->params == model->Gamma->rows;
-    if (model->Phi->form == PU_FORM_DIAGONAL && Gamma->apply_plus) return &pu__kind_band;
-    if (host && diagonal && model->Phi->form == PU_FORM_FOURIER) return &pu__kind_spectrum;
-    if (Phi->gram && !pu__can_restrict(&Phi->op)) return &pu__kind_gram;
-    if (host && pu__plain(model->Phi)) return &pu__kind_matrix;
+    if (model->Phi->form == PU_FORM_DIAGONAL && Gamma->apply_plus)
+        return &pu__kind_band;
+    if (host && diagonal && model->Phi->form == PU_FORM_FOURIER)
+        return &pu__kind_spectrum;
+    if (Phi->gram && !pu__can_restrict(&Phi->op))
+        return &pu__kind_gram;
+    if (host && pu__plain(model->Phi))
+        return &pu__kind_matrix;
     return &pu__kind_general;
 }
 
@@ -10172,9 +10467,11 @@ PU__FN void pu__rows_layout(pu__rows_data *r, pu__arena *arena, const pu__poster
     pu_real **arrays[] = {&r->w, &r->w_root, &r->mask, &r->e};
     const pu_int lists = 2 * p->M * p->wide + p->M + 1;
     size_t i;
-    for (i = 0; i < 4; i++) *arrays[i] = (pu_real *)pu__take_from(arena, there, p->M, p->wide, sizeof(pu_real));
+    for (i = 0; i < 4; i++)
+        *arrays[i] = (pu_real *)pu__take_from(arena, there, p->M, p->wide, sizeof(pu_real));
     r->shift = NULL;
-    if (p->usual == &pu__kind_band) r->shift = (pu_real *)pu__take_from(arena, there, p->D, p->wide, sizeof(pu_real));
+    if (p->usual == &pu__kind_band)
+        r->shift = (pu_real *)pu__take_from(arena, there, p->D, p->wide, sizeof(pu_real));
     r->id = (uint32_t *)pu__take_from(arena, there, p->wide, 1, sizeof(uint32_t));
     r->rows = far ? (pu_int *)pu__take_from(arena, there, lists, 1, sizeof(pu_int)) : NULL;
 }
@@ -10185,9 +10482,9 @@ typedef struct {
     const pu_side *Gamma, *Phi; /* where the backend works */
     const pu_real *psi;         /* likewise; NULL: the model's */
     const pu_backend *B;
-    const pu__slots *slots;     /* NULL: no gradient */
-    pu_int kmax, wide;          /* columns at a time; data side by side */
-    int form;                   /* room for a formed A */
+    const pu__slots *slots; /* NULL: no gradient */
+    pu_int kmax, wide;      /* columns at a time; data side by side */
+    int form;               /* room for a formed A */
 } pu__posterior_parts;
 
 /* Lays out (or measures) a posterior. */
@@ -10211,27 +10508,33 @@ PU__FN void pu__posterior_layout(pu__posterior *p, pu__arena *arena, const pu__p
     p->cols = of->kmax;
     p->wide = of->wide;
     p->column = -1;
-    if (of->slots) p->slots = *of->slots;
+    if (of->slots)
+        p->slots = *of->slots;
     p->usual = pu__kind_of(model, of->Gamma, of->Phi, !far);
     p->w_all = pu__reals(arena, M, 1);
     p->list = (pu_int *)pu__take(arena, M, 1, sizeof(pu_int));
     p->ones = pu__far_reals(arena, of->wide, 1);
     pu__rows_layout(&p->staged, arena, p, 0, far);
     p->now = p->staged;
-    if (far) pu__rows_layout(&p->upload[0], arena, p, 1, 1);
-    if (far) pu__rows_layout(&p->upload[1], arena, p, 1, 1);
+    if (far)
+        pu__rows_layout(&p->upload[0], arena, p, 1, 1);
+    if (far)
+        pu__rows_layout(&p->upload[1], arena, p, 1, 1);
     p->row_sum = pu__far_reals(arena, M, of->wide);
     p->t0 = pu__far_cols(arena, M, of->kmax);
     p->t1 = pu__far_cols(arena, M, of->kmax);
-    if (p->usual == &pu__kind_gram && p->slots.tied) p->gram = pu__far_cols(arena, D, of->kmax);
-    if (p->usual == &pu__kind_spectrum) p->made = pu__reals(arena, pu__fourier_gram_size(&of->Phi->op), 1);
+    if (p->usual == &pu__kind_gram && p->slots.tied)
+        p->gram = pu__far_cols(arena, D, of->kmax);
+    if (p->usual == &pu__kind_spectrum)
+        p->made = pu__reals(arena, pu__fourier_gram_size(&of->Phi->op), 1);
     if (p->usual->fused) {
         p->scaled = pu__reals(arena, of->kmax, 1);
         p->sums = (double *)pu__take(arena, of->kmax, 2, sizeof(double));
     }
     p->work = pu__far_reals(arena, pu__most(of->Gamma->op.work, of->Phi->op.work), of->kmax);
     p->work_host = far ? pu__reals(arena, host_work, 1) : p->work;
-    if (of->form) p->A = pu__reals(arena, D, D);
+    if (of->form)
+        p->A = pu__reals(arena, D, D);
 }
 
 /* A of the datum at hand has this kind from here on. */
@@ -10247,14 +10550,16 @@ PU__FN void pu__posterior_set_kind(pu__posterior *p, const pu__kind *kind)
     p->system.pairs = pu__posterior_pairs;
     p->system.dots = kind->fused != NULL; /* those that sum up on the way */
     p->system.scales = kind->fused && !far && s->tied && !s->want_Phi;
-    if (kind == &pu__kind_band) p->system.scales = p->system.scales && s->want_Gamma && s->want_psi;
+    if (kind == &pu__kind_band)
+        p->system.scales = p->system.scales && s->want_Gamma && s->want_psi;
 }
 
 /* ---- a datum ---- */
 
 /* Observations of datum n into rows, w, mask, e. It is number `which` of those side by side, each of which has n_rows rows.
    Returns M_n, and in *c the datum's own part of c: 1/2 e'We - 1/2 sum log psi. */
-PU__FN pu_int pu__posterior_read(pu__posterior *p, const pu_data *data, pu_int n, pu_int which, pu_int n_rows, double *c)
+PU__FN pu_int pu__posterior_read(pu__posterior *p, const pu_data *data, pu_int n, pu_int which, pu_int n_rows,
+                                 double *c)
 {
     const pu_real *eta = p->model->eta;
     const pu__rows_data *to = &p->staged;
@@ -10301,7 +10606,8 @@ PU__FN pu_int pu__posterior_load(pu__posterior *p, const pu_data *data, pu_int n
     p->rows = p->restricted && p->observed < p->M ? p->list : NULL; /* all observed: no list needed */
     p->joint = 0;
     pu__posterior_set_kind(p, p->usual);
-    if (p->made) pu__fourier_gram_make(Phi, p->w_all, p->made);
+    if (p->made)
+        pu__fourier_gram_make(Phi, p->w_all, p->made);
     return p->observed;
 }
 
@@ -10311,13 +10617,18 @@ PU__FN void pu__list_places(pu_int M, pu_int n, pu_int *list)
     pu_int *start = list + n;
     pu_int *place = start + M + 1;
     pu_int i;
-    for (i = 0; i <= M; i++) start[i] = 0;
+    for (i = 0; i <= M; i++)
+        start[i] = 0;
     for (i = 0; i < n; i++)
-        if (list[i] >= 0) start[list[i] + 1]++;
-    for (i = 0; i < M; i++) start[i + 1] += start[i];
+        if (list[i] >= 0)
+            start[list[i] + 1]++;
+    for (i = 0; i < M; i++)
+        start[i + 1] += start[i];
     for (i = 0; i < n; i++)
-        if (list[i] >= 0) place[start[list[i]]++] = i;
-    for (i = M; i > 0; i--) start[i] = start[i - 1];
+        if (list[i] >= 0)
+            place[start[list[i]]++] = i;
+    for (i = M; i > 0; i--)
+        start[i] = start[i - 1];
     start[0] = 0;
 }
 
@@ -10335,7 +10646,8 @@ PU__FN void pu__posterior_send(pu__posterior *p)
         B->write(B->user, p->now.mask, from->mask, bytes);
         B->write(B->user, p->now.e, from->e, bytes);
     }
-    if (from->shift) B->write(B->user, p->now.shift, from->shift, (size_t)(p->D * p->count) * sizeof(pu_real));
+    if (from->shift)
+        B->write(B->user, p->now.shift, from->shift, (size_t)(p->D * p->count) * sizeof(pu_real));
     B->write(B->user, p->now.id, from->id, (size_t)p->count * sizeof *from->id);
     if (p->rows) {
         pu__list_places(p->M, rows, from->rows);
@@ -10350,7 +10662,8 @@ PU__FN pu_status pu__posterior_diag(pu__posterior *p, pu_real *y)
     const pu_op *Gamma = p->model->Gamma;
     const pu_op *Phi = p->model->Phi;
     const pu_status status = pu__note_failure(p, Gamma->diag(Gamma, y, p->work_host), "Gamma.diag");
-    if (status) return status;
+    if (status)
+        return status;
     return pu__note_failure(p, Phi->gram_diag(Phi, p->w_all, y, p->work_host), "Phi.gram_diag");
 }
 
@@ -10364,7 +10677,8 @@ PU__FN pu_status pu__posterior_rhs(pu__posterior *p, const pu_real *gamma_nu, pu
     pu_term terms[2];
     terms[0] = pu__term(b);
     terms[1] = pu__term(pu__rows(gamma_nu, 0));
-    if (gamma_nu) p->B->combine(p->B->user, p->D, p->count, b, 2, terms);
+    if (gamma_nu)
+        p->B->combine(p->B->user, p->D, p->count, b, 2, terms);
     return status;
 }
 
@@ -10377,9 +10691,12 @@ PU__FN pu_status pu__posterior_value(pu__posterior *p, pu_block x, pu_real *d, p
     pu_real *t = p->row_sum;
     pu_status status = p->left == PU__LEFT_ROWS ? PU_OK : pu__phi_apply(p, 1, x, p->t0);
     pu_int i;
-    if (status) return status;
-    for (i = 0; i < p->n_rows; i++) t[i] = p->now.mask[i] != 0 ? p->now.e[i] - p->t0.at[i] : 0;
-    for (i = 0; i < p->D; i++) d[i] = x.at[i] - (nu ? nu[i] : 0);
+    if (status)
+        return status;
+    for (i = 0; i < p->n_rows; i++)
+        t[i] = p->now.mask[i] != 0 ? p->now.e[i] - p->t0.at[i] : 0;
+    for (i = 0; i < p->D; i++)
+        d[i] = x.at[i] - (nu ? nu[i] : 0);
     *value = (pu__dot(p->n_rows, p->now.w, t, t) - p->log_psi) / 2;
     status = pu__gamma_apply(p, 1, pu__rows(d, p->D), pu__rows(q, p->D), 0);
     *value += pu__dot(p->D, NULL, d, q) / 2;
@@ -10402,13 +10719,15 @@ PU__FN pu_status pu__phi_rows(pu__posterior *p, pu_int first, pu_int k, pu_block
 {
     const pu_real *matrix = pu__phi_matrix(p);
     pu_int j, i;
-    if (!matrix) pu__clear(p->n_rows, k, p->t1, 0);
+    if (!matrix)
+        pu__clear(p->n_rows, k, p->t1, 0);
     for (j = 0; j < k; j++) {
         const pu_int place = pu__place(p, first + j);
         const pu_real root = p->now.w_root[place];
         if (matrix) {
             const pu_real *row = matrix + p->list[first + j] * p->D;
-            for (i = 0; i < p->D; i++) pu__col(Y, j)[i] = root * row[i];
+            for (i = 0; i < p->D; i++)
+                pu__col(Y, j)[i] = root * row[i];
         } else {
             pu__col(p->t1, j)[place] = root;
         }
@@ -10425,10 +10744,14 @@ PU__FN pu_status pu__posterior_columns(pu__posterior *p, int only_Gamma, pu_bloc
     for (first = 0; first < D && !status; first += k) {
         k = pu__min(p->kmax, D - first);
         pu__clear(D, k, X, 0);
-        for (j = 0; j < k; j++) pu__col(X, j)[first + j] = 1;
-        if (only_Gamma) status = pu__gamma_apply(p, k, X, Y, 0);
-        else status = p->kind->product(p, k, X, Y, 0, NULL);
-        for (j = 0; j < k; j++) pu__copy(a + (first + j) * D, pu__col(Y, j), D);
+        for (j = 0; j < k; j++)
+            pu__col(X, j)[first + j] = 1;
+        if (only_Gamma)
+            status = pu__gamma_apply(p, k, X, Y, 0);
+        else
+            status = p->kind->product(p, k, X, Y, 0, NULL);
+        for (j = 0; j < k; j++)
+            pu__copy(a + (first + j) * D, pu__col(Y, j), D);
     }
     return status;
 }
@@ -10441,10 +10764,13 @@ PU__FN pu_status pu__posterior_dense(pu__posterior *p, pu_block X, pu_block Y, p
     const pu_int D = p->D;
     const int whole = Gamma->form == PU_FORM_MATRIX || Gamma->form == PU_FORM_SYMMETRIC;
     pu_status status = PU_OK;
-    if (Phi && whole) pu__copy(a, (const pu_real *)Gamma->data, D * D);
-    else status = pu__posterior_columns(p, Phi != NULL, X, Y, a);
+    if (Phi && whole)
+        pu__copy(a, (const pu_real *)Gamma->data, D * D);
+    else
+        status = pu__posterior_columns(p, Phi != NULL, X, Y, a);
     p->left = PU__LEFT_NOTHING;
-    if (!Phi || status) return status;
+    if (!Phi || status)
+        return status;
     pu__multiply(D, D, p->observed, 1, pu__mat(Phi, 1, D), pu__mat(Phi, D, 1), p->list, p->w_all, a, D, -PU__FAR, 0);
     pu__mirror(D, a, 0);
     return PU_OK;
@@ -10473,23 +10799,23 @@ typedef struct {
 typedef struct {
     pu__posterior *post;
     const pu_lgm *model;
-    pu_block x, u, q;     /* solutions, right-hand sides, scratch */
-    pu_real *weight;      /* kmax */
-    pu_int kmax, width;   /* columns at a time; of the band of A */
-    double gamma_logdet;  /* log det Gamma */
-    double logdet;        /* out: log det A */
-    double norm;          /* out, banded: largest row sum of |A|, from above */
-    pu_real *L;           /* dense: D x D; dual: m x m */
-    pu_real *s;           /* dual: m */
-    pu_real *Y;           /* dual: scratch, m x m, and at least PU__SPAN wide */
-    pu_block V;           /* dual: D x m */
-    pu_real *row;         /* banded, Kalman: a row of Phi */
-    double *band;         /* D x (width + 1): the factor; 1/d; Sigma within the band; a column */
+    pu_block x, u, q;    /* solutions, right-hand sides, scratch */
+    pu_real *weight;     /* kmax */
+    pu_int kmax, width;  /* columns at a time; of the band of A */
+    double gamma_logdet; /* log det Gamma */
+    double logdet;       /* out: log det A */
+    double norm;         /* out, banded: largest row sum of |A|, from above */
+    pu_real *L;          /* dense: D x D; dual: m x m */
+    pu_real *s;          /* dual: m */
+    pu_real *Y;          /* dual: scratch, m x m, and at least PU__SPAN wide */
+    pu_block V;          /* dual: D x m */
+    pu_real *row;        /* banded, Kalman: a row of Phi */
+    double *band;        /* D x (width + 1): the factor; 1/d; Sigma within the band; a column */
     double *inverse, *Z, *column;
     pu__markov *markov;
-    double *kalman;       /* Kalman, per step: filtered and predicted mean and covariance */
-    double *squares;      /* Kalman: six S x S matrices */
-    pu_real *narrow;      /* Kalman: two more */
+    double *kalman;  /* Kalman, per step: filtered and predicted mean and covariance */
+    double *squares; /* Kalman: six S x S matrices */
+    pu_real *narrow; /* Kalman: two more */
 } pu__direct;
 
 /* ---- dense ---- */
@@ -10499,11 +10825,14 @@ PU__FN pu_status pu__dense_prepare(pu__direct *e, pu_int n, pu_report *report)
 {
     const pu_int D = e->post->D;
     pu_int bad;
-    if (pu__posterior_dense(e->post, e->x, e->q, e->L)) return pu__operator_failed(report, e->post->failed, n);
+    if (pu__posterior_dense(e->post, e->x, e->q, e->L))
+        return pu__operator_failed(report, e->post->failed, n);
     bad = pu__find_nonfinite(D * D, e->L);
-    if (bad >= 0) return pu__fail(report, PU_NONFINITE, "A", n, bad);
+    if (bad >= 0)
+        return pu__fail(report, PU_NONFINITE, "A", n, bad);
     bad = pu__cholesky(D, e->L, D);
-    if (bad >= 0) return pu__fail(report, PU_E_NOT_DEFINITE, "A", n, bad * D + bad);
+    if (bad >= 0)
+        return pu__fail(report, PU_E_NOT_DEFINITE, "A", n, bad * D + bad);
     e->logdet = 2 * pu__log_diagonal(D, e->L, D + 1);
     return PU_OK;
 }
@@ -10544,8 +10873,10 @@ PU__FN pu_status pu__dense_sigma(pu__direct *e, pu_real *lane)
     for (first = 0; first < D; first += k) {
         k = pu__min(e->kmax, D - first);
         pu__dense_columns(e, first, k);
-        for (j = 0; j < k; j++) e->weight[j] = PU_R(0.5);
-        if (pu__posterior_square(e->post, k, e->x, e->weight, 0, lane)) return PU_E_OPERATOR;
+        for (j = 0; j < k; j++)
+            e->weight[j] = PU_R(0.5);
+        if (pu__posterior_square(e->post, k, e->x, e->weight, 0, lane))
+            return PU_E_OPERATOR;
     }
     return PU_OK;
 }
@@ -10562,19 +10893,23 @@ PU__FN pu_status pu__dual_matrix(pu__direct *e, pu_int n, pu_report *report)
     const int unit = Gamma->form == PU_FORM_DIAGONAL && Gamma->params == 0; /* then G' = R */
     pu_real *B = e->L;
     pu_int first, i, k;
-    if (m > 0) pu__zeros(B, m * m);
+    if (m > 0)
+        pu__zeros(B, m * m);
     /* k rows of R and of G', then those columns of B down to the diagonal */
     for (first = 0; first < m; first += k) {
         const pu_block to = pu__from(V, first);
         const pu_block R = unit ? to : e->x;
         k = pu__min(e->kmax, m - first);
-        if (pu__phi_rows(p, first, k, R)) return pu__operator_failed(report, p->failed, n);
-        if (!unit && Gamma->solve(Gamma, k, R, to, p->work)) return pu__operator_failed(report, "Gamma.solve", n);
-        pu__multiply(first + k, k, p->D, 1, pu__mat(V.at, V.ld, 1), pu__mat(R.at, 1, R.ld), NULL, NULL, B + first, m, -first,
-                     PU__FAR);
+        if (pu__phi_rows(p, first, k, R))
+            return pu__operator_failed(report, p->failed, n);
+        if (!unit && Gamma->solve(Gamma, k, R, to, p->work))
+            return pu__operator_failed(report, "Gamma.solve", n);
+        pu__multiply(first + k, k, p->D, 1, pu__mat(V.at, V.ld, 1), pu__mat(R.at, 1, R.ld), NULL, NULL, B + first, m,
+                     -first, PU__FAR);
     }
     pu__mirror(m, B, 1);
-    for (i = 0; i < m; i++) B[i * m + i] += 1;
+    for (i = 0; i < m; i++)
+        B[i * m + i] += 1;
     return PU_OK;
 }
 
@@ -10587,18 +10922,22 @@ PU__FN pu_status pu__dual_prepare(pu__direct *e, pu_int n, pu_report *report)
     double high = 0;
     pu_int i, bad;
     const pu_status status = pu__dual_matrix(e, n, report);
-    if (status) return status;
+    if (status)
+        return status;
     bad = pu__find_nonfinite(m * m, e->L);
-    if (bad >= 0) return pu__fail(report, PU_NONFINITE, "I + R Gamma^-1 R'", n, bad);
+    if (bad >= 0)
+        return pu__fail(report, PU_NONFINITE, "I + R Gamma^-1 R'", n, bad);
     bad = pu__cholesky(m, e->L, m);
-    if (bad >= 0) return pu__fail(report, PU_E_NOT_DEFINITE, "I + R Gamma^-1 R'", n, bad * m + bad);
+    if (bad >= 0)
+        return pu__fail(report, PU_E_NOT_DEFINITE, "I + R Gamma^-1 R'", n, bad * m + bad);
     for (i = 0; i < m; i++) {
         const double pivot = (double)L[i * m + i];
         low = low < pivot ? low : pivot;
         high = pu__max(high, pivot);
     }
     if (high * high * (double)PU__EPS > 0.01 * low * low)
-        return pu__fail(report, PU_E_NOT_DEFINITE, "I + R Gamma^-1 R' (too ill-conditioned for the dual engine)", n, -1);
+        return pu__fail(report, PU_E_NOT_DEFINITE, "I + R Gamma^-1 R' (too ill-conditioned for the dual engine)", n,
+                        -1);
     e->logdet = e->gamma_logdet + 2 * pu__log_diagonal(m, L, m + 1);
     return PU_OK;
 }
@@ -10609,9 +10948,12 @@ PU__FN pu_status pu__dual_mean_side(pu__direct *e, pu_block x)
     pu__posterior *p = e->post;
     const pu_real *nu = e->model->nu;
     pu_int i;
-    if (nu) pu__copy(x.at, nu, p->D);
-    else pu__zeros(x.at, p->D);
-    if (nu && pu__phi_apply(p, 1, x, p->t0)) return PU_E_OPERATOR;
+    if (nu)
+        pu__copy(x.at, nu, p->D);
+    else
+        pu__zeros(x.at, p->D);
+    if (nu && pu__phi_apply(p, 1, x, p->t0))
+        return PU_E_OPERATOR;
     for (i = 0; i < p->observed; i++) {
         const pu_int at = pu__place(p, i);
         e->s[i] = p->now.w_root[at] * (p->now.e[at] - (nu ? p->t0.at[at] : 0));
@@ -10632,16 +10974,20 @@ PU__FN pu_status pu__dual_solve(pu__direct *e, pu_int first, pu_int k)
         const pu_block x = pu__from(e->x, j);
         const pu_block u = pu__from(e->u, j);
         if (first + j == 0) {
-            if (pu__dual_mean_side(e, x)) return PU_E_OPERATOR;
+            if (pu__dual_mean_side(e, x))
+                return PU_E_OPERATOR;
         } else {
-            if (Gamma->solve(Gamma, 1, u, x, p->work)) return pu__note_failure(p, PU_E_OPERATOR, "Gamma.solve");
-            for (i = 0; i < m; i++) e->s[i] = -(pu_real)pu__dot(D, NULL, pu__col(V, i), u.at);
+            if (Gamma->solve(Gamma, 1, u, x, p->work))
+                return pu__note_failure(p, PU_E_OPERATOR, "Gamma.solve");
+            for (i = 0; i < m; i++)
+                e->s[i] = -(pu_real)pu__dot(D, NULL, pu__col(V, i), u.at);
         }
         pu__lower_solve(m, e->L, 0, e->s);
         pu__upper_solve(m, e->L, m - 1, e->s);
         for (i = 0; i + 4 <= m; i += 4)
             pu__axpy4(D, e->s + i, pu__col(V, i), pu__col(V, i + 1), pu__col(V, i + 2), pu__col(V, i + 3), x.at);
-        for (; i < m; i++) pu__axpy(D, e->s[i], pu__col(V, i), x.at);
+        for (; i < m; i++)
+            pu__axpy(D, e->s[i], pu__col(V, i), x.at);
     }
     return PU_OK;
 }
@@ -10665,18 +11011,20 @@ PU__FN void pu__dual_invert(pu__direct *e)
     const pu_int some = 64;
     pu_real *Y = e->Y;
     pu_int first, end, j;
-    if (m == 0) return; /* and neither Y nor L is there */
+    if (m == 0)
+        return; /* and neither Y nor L is there */
     pu__zeros(Y, m * m);
     for (first = 0; first < m; first += some) {
         end = pu__min(first + some, m);
-        for (j = first; j < end; j++) Y[j * m + j] = 1;
+        for (j = first; j < end; j++)
+            Y[j * m + j] = 1;
         pu__triangle(m - first, e->L + first * (m + 1), m, 0, end - first, Y + first * (m + 1), m, 1);
     }
     pu__zeros(e->L, m * m);
     for (first = 0; first < m; first += some) {
         end = pu__min(first + some, m);
-        pu__multiply(end, end, end - first, 1, pu__mat(Y + first * m, 1, m), pu__mat(Y + first * m, m, 1), NULL, NULL, e->L, m,
-                     -PU__FAR, 0);
+        pu__multiply(end, end, end - first, 1, pu__mat(Y + first * m, 1, m), pu__mat(Y + first * m, m, 1), NULL, NULL,
+                     e->L, m, -PU__FAR, 0);
     }
     pu__mirror(m, e->L, 0);
 }
@@ -10688,12 +11036,15 @@ PU__FN void pu__dual_product(pu__direct *e)
     const pu_int m = e->post->observed;
     const pu_block V = e->V;
     pu_int at, wide, i;
-    if (m == 0) return;
+    if (m == 0)
+        return;
     for (at = 0; at < D; at += wide) {
         wide = pu__min(PU__SPAN, D - at);
         pu__zeros(e->Y, m * wide);
-        pu__multiply(m, wide, m, 1, pu__mat(e->L, m, 1), pu__mat(V.at + at, V.ld, 1), NULL, NULL, e->Y, wide, -PU__FAR, PU__FAR);
-        for (i = 0; i < m; i++) pu__copy(pu__col(V, i) + at, e->Y + i * wide, wide);
+        pu__multiply(m, wide, m, 1, pu__mat(e->L, m, 1), pu__mat(V.at + at, V.ld, 1), NULL, NULL, e->Y, wide, -PU__FAR,
+                     PU__FAR);
+        for (i = 0; i < m; i++)
+            pu__copy(pu__col(V, i) + at, e->Y + i * wide, wide);
     }
 }
 
@@ -10704,7 +11055,8 @@ PU__FN pu_status pu__dual_phi_grad(pu__direct *e, pu_real *grad)
     const pu_int m = p->observed;
     pu_int first, j, k;
     if (pu__phi_matrix(p)) {
-        for (j = 0; j < m; j++) pu__axpy(p->D, p->now.w_root[pu__place(p, j)], pu__col(e->V, j), grad + p->list[j] * p->D);
+        for (j = 0; j < m; j++)
+            pu__axpy(p->D, p->now.w_root[pu__place(p, j)], pu__col(e->V, j), grad + p->list[j] * p->D);
         return PU_OK;
     }
     for (first = 0; first < m; first += k) {
@@ -10715,7 +11067,8 @@ PU__FN pu_status pu__dual_phi_grad(pu__direct *e, pu_real *grad)
             pu__col(p->t1, j)[at] = p->now.w_root[at];
             e->weight[j] = 1;
         }
-        if (pu__phi_grad(p, k, p->t1, pu__from(e->V, first), e->weight, grad)) return PU_E_OPERATOR;
+        if (pu__phi_grad(p, k, p->t1, pu__from(e->V, first), e->weight, grad))
+            return PU_E_OPERATOR;
     }
     return PU_OK;
 }
@@ -10730,8 +11083,10 @@ PU__FN pu_status pu__dual_gamma_grad(pu__direct *e, pu_real *lane)
     for (first = 0; first < p->observed; first += k) {
         const pu_block V = pu__from(e->V, first);
         k = pu__min(e->kmax, p->observed - first);
-        for (j = 0; j < k; j++) e->weight[j] = PU_R(-0.5);
-        if (Gamma->grad(Gamma, k, V, V, e->weight, lane, p->work)) return pu__note_failure(p, PU_E_OPERATOR, "Gamma.grad");
+        for (j = 0; j < k; j++)
+            e->weight[j] = PU_R(-0.5);
+        if (Gamma->grad(Gamma, k, V, V, e->weight, lane, p->work))
+            return pu__note_failure(p, PU_E_OPERATOR, "Gamma.grad");
     }
     return PU_OK;
 }
@@ -10745,17 +11100,22 @@ PU__FN pu_status pu__dual_sigma(pu__direct *e, pu_real *lane)
     pu_int j;
     if (s->want_Gamma) {
         pu__dual_sweep(e, 0); /* V = G L'^-1 */
-        if (pu__dual_gamma_grad(e, lane)) return PU_E_OPERATOR;
-        if (s->want_Phi) pu__dual_sweep(e, 1); /* V = G B^-1 = Sigma R' */
+        if (pu__dual_gamma_grad(e, lane))
+            return PU_E_OPERATOR;
+        if (s->want_Phi)
+            pu__dual_sweep(e, 1); /* V = G B^-1 = Sigma R' */
     }
-    if (s->want_psi || s->want_Phi) pu__dual_invert(e);
+    if (s->want_psi || s->want_Phi)
+        pu__dual_invert(e);
     if (s->want_psi)
         for (j = 0; j < m; j++) {
             const double b = (double)e->L[j * (m + 1)];
             lane[s->psi + p->list[j]] += (pu_real)((1 - b) / (2 * (double)p->now.w[pu__place(p, j)]));
         }
-    if (!s->want_Phi) return PU_OK;
-    if (!s->want_Gamma) pu__dual_product(e); /* the same V: one product of matrices costs less than two sweeps */
+    if (!s->want_Phi)
+        return PU_OK;
+    if (!s->want_Gamma)
+        pu__dual_product(e); /* the same V: one product of matrices costs less than two sweeps */
     return pu__dual_phi_grad(e, lane + s->Phi);
 }
 
@@ -10779,26 +11139,32 @@ PU__FN pu_status pu__banded_prepare(pu__direct *e, pu_int n, pu_report *report)
     pu__logs logs = {0, 1};
     pu_int i, j, l, bad;
     memset(e->band, 0, (size_t)(D * wide) * sizeof *e->band);
-    if (Gamma->band_add(Gamma, e->width, e->band)) return pu__operator_failed(report, "Gamma.band_add", n);
+    if (Gamma->band_add(Gamma, e->width, e->band))
+        return pu__operator_failed(report, "Gamma.band_add", n);
     for (i = 0; i < p->observed; i++) { /* A += psi_m phi_m phi_m' */
         pu_int at = 0;
         const pu_int row = p->list[i];
         const pu_int count = pu__phi_row(e, row, &at);
-        if (count < 0) return pu__operator_failed(report, "Phi.row", n);
+        if (count < 0)
+            return pu__operator_failed(report, "Phi.row", n);
         for (j = 0; j < count; j++) {
             const double scaled = (double)e->model->psi[row] * (double)e->row[j];
-            for (l = 0; l <= j; l++) e->band[(at + j) * wide + j - l] += scaled * (double)e->row[l];
+            for (l = 0; l <= j; l++)
+                e->band[(at + j) * wide + j - l] += scaled * (double)e->row[l];
         }
     }
     e->norm = 0;
     for (i = 0; i < D; i++) { /* a bound: twice the largest sum of a lower row */
         double sum = 0;
-        for (j = 0; j < wide; j++) sum += fabs(e->band[i * wide + j]);
+        for (j = 0; j < wide; j++)
+            sum += fabs(e->band[i * wide + j]);
         e->norm = pu__max(e->norm, 2 * sum);
     }
     bad = pu__band_factor(D, e->width, e->band, e->inverse);
-    if (bad >= 0) return pu__fail(report, PU_E_NOT_DEFINITE, "A", n, bad * D + bad);
-    for (i = 0; i < D; i++) pu__logs_add(&logs, e->band[i * wide]);
+    if (bad >= 0)
+        return pu__fail(report, PU_E_NOT_DEFINITE, "A", n, bad * D + bad);
+    for (i = 0; i < D; i++)
+        pu__logs_add(&logs, e->band[i * wide]);
     e->logdet = logs.sum + log(logs.product);
     return PU_OK;
 }
@@ -10810,9 +11176,11 @@ PU__FN pu_status pu__banded_solve(pu__direct *e, pu_int first, pu_int k)
     pu_int i, j;
     (void)first;
     for (j = 0; j < k; j++) {
-        for (i = 0; i < D; i++) e->column[i] = (double)pu__col(e->u, j)[i];
+        for (i = 0; i < D; i++)
+            e->column[i] = (double)pu__col(e->u, j)[i];
         pu__band_solve(D, e->width, e->band, e->inverse, e->column);
-        for (i = 0; i < D; i++) pu__col(e->x, j)[i] = (pu_real)e->column[i];
+        for (i = 0; i < D; i++)
+            pu__col(e->x, j)[i] = (pu_real)e->column[i];
     }
     return PU_OK;
 }
@@ -10828,7 +11196,8 @@ PU__FN pu_status pu__band_terms(pu__direct *e, pu_real *lane)
     pu_int i, j, l;
     if (s->want_Gamma && Gamma->band_grad(Gamma, e->width, e->Z, 0.5, lane))
         return pu__note_failure(p, PU_E_OPERATOR, "Gamma.band_grad");
-    if (!s->want_Phi && !s->want_psi) return PU_OK;
+    if (!s->want_Phi && !s->want_psi)
+        return PU_OK;
     for (i = 0; i < p->observed; i++) {
         pu_int at = 0;
         const pu_int row = p->list[i];
@@ -10837,7 +11206,8 @@ PU__FN pu_status pu__band_terms(pu__direct *e, pu_real *lane)
         double square = 0;
         for (j = 0; j < count; j++) {
             double z = 0; /* (Z phi_m)_j */
-            for (l = 0; l < count; l++) z += e->Z[(at + pu__most(j, l)) * wide + (j > l ? j - l : l - j)] * (double)e->row[l];
+            for (l = 0; l < count; l++)
+                z += e->Z[(at + pu__most(j, l)) * wide + (j > l ? j - l : l - j)] * (double)e->row[l];
             square += z * (double)e->row[j];
             e->column[j] = z * psi;
         }
@@ -10880,8 +11250,10 @@ PU__FN int pu__markov_of(const pu_op *Gamma, pu__markov *k)
         k->block = 1;
         memset(k->Q, 0, sizeof k->Q);
         k->Q[0] = (double)ar->kappa;
-        for (j = 0; j < ar->order; j++) F[j] = ar->phi[j];
-        for (i = 1; i < S; i++) F[i * S + i - 1] = 1;
+        for (j = 0; j < ar->order; j++)
+            F[j] = ar->phi[j];
+        for (i = 1; i < S; i++)
+            F[i * S + i - 1] = 1;
         pu__ssm_widen(S * S, F, k->F);
         memcpy(k->P0, k->Q, sizeof k->P0);
         return pu__ssm_lyapunov(S, F, 0, 0, k->P0) >= 0;
@@ -10899,7 +11271,8 @@ PU__FN double pu__kalman_gain(pu_int S, const double *C, const double *h, double
     pu_int i, j;
     for (i = 0; i < S; i++) {
         Ch[i] = 0;
-        for (j = 0; j < S; j++) Ch[i] += C[i * S + j] * h[j];
+        for (j = 0; j < S; j++)
+            Ch[i] += C[i * S + j] * h[j];
         sum += h[i] * Ch[i];
     }
     return sum;
@@ -10918,11 +11291,13 @@ PU__FN void pu__kalman_predict(const pu__markov *k, pu_int t, const double *befo
     }
     for (i = 0; i < S; i++) {
         mean[i] = 0;
-        for (j = 0; j < S; j++) mean[i] += k->F[i * S + j] * before[j];
+        for (j = 0; j < S; j++)
+            mean[i] += k->F[i * S + j] * before[j];
     }
     pu__ssm_mul(S, k->F, 0, before + S, 0, FP);
     pu__ssm_mul(S, FP, 0, k->F, 1, P);
-    for (i = 0; i < SS; i++) P[i] += k->Q[i];
+    for (i = 0; i < SS; i++)
+        P[i] += k->Q[i];
 }
 
 /* Takes the observed rows of step t, from the seen-th on, into mean m and covariance P, one by one. Returns how many rows have
@@ -10943,18 +11318,22 @@ PU__FN pu_int pu__kalman_absorb(pu__direct *e, pu_int t, pu_int seen, double *m,
         const double psi = (double)e->model->psi[row];
         double residual = (double)p->now.e[p->restricted ? seen : row];
         double variance;
-        if (count < 1 || at < t * k->block || at % k->block + count > k->block) { /* out of order, or two steps at once */
+        if (count < 1 || at < t * k->block ||
+            at % k->block + count > k->block) { /* out of order, or two steps at once */
             (void)pu__fail(report, PU_E_UNSUPPORTED, "Phi.row (Kalman: one time step per row, in order)", n, row);
             return -1;
         }
-        if (at >= (t + 1) * k->block) break;
+        if (at >= (t + 1) * k->block)
+            break;
         memset(h, 0, sizeof h);
         for (j = 0; j < count; j++) {
             h[at % k->block + j] = (double)e->row[j];
-            if (nu) residual -= (double)e->row[j] * (double)nu[at + j];
+            if (nu)
+                residual -= (double)e->row[j] * (double)nu[at + j];
         }
         variance = pu__kalman_gain(S, P, h, gain) + 1 / psi;
-        for (i = 0; i < S; i++) residual -= h[i] * m[i];
+        for (i = 0; i < S; i++)
+            residual -= h[i] * m[i];
         if (!(variance > 0 && pu__finite_double(variance))) {
             (void)pu__fail(report, PU_E_NOT_DEFINITE, "A", n, row);
             return -1;
@@ -10962,7 +11341,8 @@ PU__FN pu_int pu__kalman_absorb(pu__direct *e, pu_int t, pu_int seen, double *m,
         pu__logs_add(logs, variance * psi);
         for (i = 0; i < S; i++) {
             m[i] += gain[i] * residual / variance;
-            for (j = 0; j < S; j++) P[i * S + j] -= gain[i] * gain[j] / variance;
+            for (j = 0; j < S; j++)
+                P[i * S + j] -= gain[i] * gain[j] / variance;
         }
     }
     return seen;
@@ -10986,19 +11366,24 @@ PU__FN int pu__kalman_smooth(pu__direct *e, const double *m, const double *ahead
     double ignored = 0;
     pu_int i, j;
     /* J = P F' P_ahead^-1 */
-    if (pu__ssm_invert(S, P_ahead, change, e->narrow, e->narrow + SS, &ignored) >= 0) return 1;
+    if (pu__ssm_invert(S, P_ahead, change, e->narrow, e->narrow + SS, &ignored) >= 0)
+        return 1;
     pu__ssm_mul(S, smooth, 0, e->markov->F, 1, FP);
     pu__ssm_mul(S, FP, 0, change, 0, J);
-    for (i = 0; i < S; i++) difference[i] = mean[i] - ahead[i];
+    for (i = 0; i < S; i++)
+        difference[i] = mean[i] - ahead[i];
     for (i = 0; i < S; i++) {
         mean[i] = m[i];
-        for (j = 0; j < S; j++) mean[i] += J[i * S + j] * difference[j];
+        for (j = 0; j < S; j++)
+            mean[i] += J[i * S + j] * difference[j];
     }
     /* Sigma_t = P + J (Sigma_{t+1} - P_ahead) J' */
-    for (i = 0; i < SS; i++) change[i] = later[i] - P_ahead[i];
+    for (i = 0; i < SS; i++)
+        change[i] = later[i] - P_ahead[i];
     pu__ssm_mul(S, J, 0, change, 0, FP);
     pu__ssm_mul(S, FP, 0, J, 1, change);
-    for (i = 0; i < SS; i++) smooth[i] += change[i];
+    for (i = 0; i < SS; i++)
+        smooth[i] += change[i];
     pu__ssm_mul(S, later, 0, J, 1, cross);
     return 0;
 }
@@ -11019,14 +11404,18 @@ PU__FN void pu__kalman_store(pu__direct *e, pu_int t, const double *mean)
         const pu_int at = t * k->block + i;
         e->column[at] = mean[i] + (nu ? (double)nu[at] : 0);
         if (k->block > 1)
-            for (j = 0; j <= i; j++) e->Z[at * wide + i - j] = smooth[i * S + j];
+            for (j = 0; j <= i; j++)
+                e->Z[at * wide + i - j] = smooth[i * S + j];
         else
-            for (j = 0; j <= lags; j++) e->Z[at * wide + j] = smooth[j];
+            for (j = 0; j <= lags; j++)
+                e->Z[at * wide + j] = smooth[j];
     }
-    if (last) return;
+    if (last)
+        return;
     if (k->block > 1) {
         for (i = 0; i < S; i++)
-            for (j = 0; j < S; j++) e->Z[((t + 1) * S + i) * wide + S + i - j] = cross[i * S + j];
+            for (j = 0; j < S; j++)
+                e->Z[((t + 1) * S + i) * wide + S + i - j] = cross[i * S + j];
     } else if (t + 1 >= S && e->width >= S) {
         e->Z[(t + 1) * wide + S] = cross[S - 1];
     }
@@ -11050,13 +11439,15 @@ PU__FN pu_status pu__kalman_prepare(pu__direct *e, pu_int n, pu_report *report)
         pu__kalman_predict(k, t, m - step, ahead, ahead + S, smooth);
         memcpy(m, ahead, (size_t)(S + SS) * sizeof *m);
         seen = pu__kalman_absorb(e, t, seen, m, m + S, &logs, n, report);
-        if (seen < 0) return report->status;
+        if (seen < 0)
+            return report->status;
     }
     e->logdet = e->gamma_logdet + logs.sum + log(logs.product); /* det(y's covariance) det Gamma det Psi = det A */
     for (t = k->T - 1; t >= 0; t--) {
         const double *m = e->kalman + t * step;
         memcpy(smooth, m + S, (size_t)SS * sizeof *smooth);
-        if (t + 1 == k->T) memcpy(mean, m, (size_t)S * sizeof *mean);
+        if (t + 1 == k->T)
+            memcpy(mean, m, (size_t)S * sizeof *mean);
         else if (pu__kalman_smooth(e, m, m + step + S + SS, mean))
             return pu__fail(report, PU_E_NOT_DEFINITE, "Kalman: predicted covariance", n, t + 1);
         pu__kalman_store(e, t, mean);
@@ -11072,7 +11463,8 @@ PU__FN pu_status pu__kalman_solve(pu__direct *e, pu_int first, pu_int k)
     PU_ASSERT(first == 0 && k == 1);
     (void)first;
     (void)k;
-    for (i = 0; i < e->post->D; i++) e->x.at[i] = (pu_real)e->column[i];
+    for (i = 0; i < e->post->D; i++)
+        e->x.at[i] = (pu_real)e->column[i];
     return PU_OK;
 }
 
@@ -11085,10 +11477,13 @@ PU__FN pu_status pu__spread(pu__direct *e, pu_int k, pu_real *variance, pu_real 
     pu__posterior *p = e->post;
     const pu_op *Phi = e->model->Phi;
     const pu_backend *B = p->B;
-    if (variance) B->row_dot(B->user, p->D, k, NULL, e->weight, e->x, e->x, 0, NULL, variance);
-    if (!fit) return PU_OK;
+    if (variance)
+        B->row_dot(B->user, p->D, k, NULL, e->weight, e->x, e->x, 0, NULL, variance);
+    if (!fit)
+        return PU_OK;
     p->left = PU__LEFT_NOTHING;
-    if (pu__note_failure(p, Phi->apply(Phi, k, e->x, p->t0, 0, p->work), "Phi.apply")) return PU_E_OPERATOR; /* all rows */
+    if (pu__note_failure(p, Phi->apply(Phi, k, e->x, p->t0, 0, p->work), "Phi.apply"))
+        return PU_E_OPERATOR; /* all rows */
     B->row_dot(B->user, p->M, k, NULL, e->weight, p->t0, p->t0, 0, NULL, fit);
     return PU_OK;
 }
@@ -11100,7 +11495,8 @@ PU__FN pu_status pu__dense_spread(pu__direct *e, pu_real *variance, pu_real *fit
     for (first = 0; first < e->post->D; first += k) {
         k = pu__min(e->kmax, e->post->D - first);
         pu__dense_columns(e, first, k);
-        if (pu__spread(e, k, variance, fit)) return PU_E_OPERATOR;
+        if (pu__spread(e, k, variance, fit))
+            return PU_E_OPERATOR;
     }
     return PU_OK;
 }
@@ -11117,7 +11513,8 @@ PU__FN pu_status pu__dual_spread(pu__direct *e, pu_real *variance, pu_real *fit)
             pu__copy(pu__col(e->x, j), pu__col(e->V, first + j), D);
             e->weight[j] = -1;
         }
-        if (pu__spread(e, k, variance, fit)) return PU_E_OPERATOR;
+        if (pu__spread(e, k, variance, fit))
+            return PU_E_OPERATOR;
     }
     return PU_OK;
 }
@@ -11127,10 +11524,13 @@ PU__FN pu_status pu__band_spread(pu__direct *e, pu_real *variance, pu_real *fit)
 {
     const pu_int wide = e->width + 1;
     pu_int m, i, j;
-    if (!e->markov) pu__band_inverse(e->post->D, e->width, e->band, e->inverse, e->Z);
+    if (!e->markov)
+        pu__band_inverse(e->post->D, e->width, e->band, e->inverse, e->Z);
     if (variance)
-        for (i = 0; i < e->post->D; i++) variance[i] = (pu_real)e->Z[i * wide];
-    if (!fit) return PU_OK;
+        for (i = 0; i < e->post->D; i++)
+            variance[i] = (pu_real)e->Z[i * wide];
+    if (!fit)
+        return PU_OK;
     for (m = 0; m < e->post->M; m++) {
         pu_int at = 0;
         const pu_int count = pu__phi_row(e, m, &at);
@@ -11169,12 +11569,18 @@ PU__FN const char *pu__engine_lacks(pu_engine engine, const pu_lgm *model, const
     const pu_op *G = model->Gamma;
     const pu_op *P = model->Phi;
     pu__markov k;
-    if (engine == PU_DUAL && !G->solve) return "Gamma.solve";
-    if (engine != PU_BANDED && engine != PU_KALMAN) return NULL;
-    if (!G->band_add || G->band < 0) return "Gamma.band_add";
-    if (!P->row || P->band < 0) return "Phi.row";
-    if (out->Gamma && G->params > 0 && !G->band_grad) return "Gamma.band_grad";
-    if (out->Phi && P->params > 0 && !P->row_grad) return "Phi.row_grad";
+    if (engine == PU_DUAL && !G->solve)
+        return "Gamma.solve";
+    if (engine != PU_BANDED && engine != PU_KALMAN)
+        return NULL;
+    if (!G->band_add || G->band < 0)
+        return "Gamma.band_add";
+    if (!P->row || P->band < 0)
+        return "Phi.row";
+    if (out->Gamma && G->params > 0 && !G->band_grad)
+        return "Gamma.band_grad";
+    if (out->Phi && P->params > 0 && !P->row_grad)
+        return "Phi.row_grad";
     if (engine == PU_KALMAN && !pu__markov_of(G, &k))
         return "Kalman: Gamma must be a pu_op_ssm, or a pu_op_ar of order at most 16";
     return NULL;
@@ -11194,7 +11600,8 @@ PU__FN void pu__direct_layout(pu__direct *e, pu__arena *arena, const pu_lgm *mod
     const pu_int band = needs->width + 1;
     e->model = model;
     e->width = needs->width;
-    if (square > 0) e->L = pu__reals(arena, square, square);
+    if (square > 0)
+        e->L = pu__reals(arena, square, square);
     if (needs->dual) {
         e->V = pu__cols(arena, D, needs->most);
         e->s = pu__reals(arena, needs->most, 1);
@@ -11210,11 +11617,13 @@ PU__FN void pu__direct_layout(pu__direct *e, pu__arena *arena, const pu_lgm *mod
     if (needs->kalman) {
         pu__markov k;
         e->markov = (pu__markov *)pu__take(arena, 1, 1, sizeof k);
-        if (!pu__markov_of(model->Gamma, &k)) return; /* refused before */
+        if (!pu__markov_of(model->Gamma, &k))
+            return; /* refused before */
         e->kalman = (double *)pu__take(arena, k.T, pu__kalman_reals(&k), sizeof(double));
         e->squares = (double *)pu__take(arena, 6, k.S * k.S, sizeof(double));
         e->narrow = pu__reals(arena, 2, k.S * k.S);
-        if (e->markov) *e->markov = k;
+        if (e->markov)
+            *e->markov = k;
     }
 }
 
@@ -11225,54 +11634,54 @@ PU__FN void pu__direct_layout(pu__direct *e, pu__arena *arena, const pu_lgm *mod
 
 /* Everything decided before work starts. Holds pointers into itself: not to be copied. */
 typedef struct {
-    pu__resolved r;         /* the model */
+    pu__resolved r; /* the model */
     const pu_data *data;
     const pu_options *o;
     const pu_results *out;
     const pu_backend *B;
     pu__plan plan;
     pu_kind kind;
-    pu_int N, D, M, K;      /* K = 0 for PU_EXACT */
+    pu_int N, D, M, K; /* K = 0 for PU_EXACT */
     int network, want_nll, any_grad;
-    int dry;                /* nothing is written: the caller reads the results in the memory of the job */
+    int dry; /* nothing is written: the caller reads the results in the memory of the job */
     /* engines */
-    pu_engine engine;       /* as asked */
-    unsigned can;           /* bit e: engine e applies here */
-    int exact;              /* what a direct engine serves gets Sigma itself; otherwise K direct solves */
-    int restricted;         /* Phi works on the observed rows alone */
-    pu_int width;           /* of the band of A */
-    pu_int asked_steps;     /* what the iterative engine would do, for its price */
+    pu_engine engine;   /* as asked */
+    unsigned can;       /* bit e: engine e applies here */
+    int exact;          /* what a direct engine serves gets Sigma itself; otherwise K direct solves */
+    int restricted;     /* Phi works on the observed rows alone */
+    pu_int width;       /* of the band of A */
+    pu_int asked_steps; /* what the iterative engine would do, for its price */
     int asked_network;
-    pu_int served[PU_ENGINES];   /* data per engine */
-    double rows_sum[PU_ENGINES]; /* and their observed rows, summed up */
+    pu_int served[PU_ENGINES];        /* data per engine */
+    double rows_sum[PU_ENGINES];      /* and their observed rows, summed up */
     pu_int most_dual, most_iterative; /* most observed rows of a datum of these engines */
-    double ns;              /* predicted time */
-    int form;               /* for some data of the iterative engine A is made a matrix */
+    double ns;                        /* predicted time */
+    int form;                         /* for some data of the iterative engine A is made a matrix */
     /* parts */
-    int ragged;             /* data differ in their cost: lanes take them by cost, not in order */
+    int ragged; /* data differ in their cost: lanes take them by cost, not in order */
     int lanes, threads;
-    pu_int kmax;            /* columns that there is room for */
-    pu_int block, blocks;   /* iterative engine: columns at a time; blocks of columns per datum */
-    pu__slots slots;        /* the gradient vector of a lane */
-    int by_rows;            /* Phi's gradient is added up row by row: most batches touch few of them in any one lane */
+    pu_int kmax;          /* columns that there is room for */
+    pu_int block, blocks; /* iterative engine: columns at a time; blocks of columns per datum */
+    pu__slots slots;      /* the gradient vector of a lane */
+    int by_rows;          /* Phi's gradient is added up row by row: most batches touch few of them in any one lane */
     /* a backend with memory of its own */
     int far;
-    pu_side side[2];        /* the operators where the backend works, also on the host */
+    pu_side side[2]; /* the operators where the backend works, also on the host */
     size_t side_bytes[2];
     pu_int batch, batch_most; /* data side by side; if memory were no matter */
-    pu__slots far_slots;    /* with what the sides' grad adds up in the place of the gradients of Gamma and Phi */
+    pu__slots far_slots;      /* with what the sides' grad adds up in the place of the gradients of Gamma and Phi */
 } pu__job;
 
 /* ---- prices ---- */
 
 /* per multiplication of a product with few columns, in ns, and per row of it and column besides; of a product of matrices */
 #ifdef PU_FLOAT
-#define PU__NS 0.037
-#define PU__NS_ROW 10
+#define PU__NS        0.037
+#define PU__NS_ROW    10
 #define PU__NS_MATRIX 0.055
 #else
-#define PU__NS 0.08
-#define PU__NS_ROW 8
+#define PU__NS        0.08
+#define PU__NS_ROW    8
 #define PU__NS_MATRIX 0.1
 #endif
 
@@ -11320,11 +11729,13 @@ PU__FN double pu__cost(const pu__job *job, pu_engine engine, pu_int observed)
     switch (engine) {
     case PU_ITERATIVE:
         ns = pu__products_cost(job, rows, &form) + 2800 * cols;
-        if (job->asked_network) return ns + cols * ((2 * I + 1) * vector * D + (I + 1) * pair);
+        if (job->asked_network)
+            return ns + cols * ((2 * I + 1) * vector * D + (I + 1) * pair);
         return ns + cols * ((I + 1) * vector * D + grad * pair);
     case PU_DENSE:
         ns = D * (product + grad * pair);
-        if (plain) ns = PU__NS_MATRIX * (0.35 + 1.75 * grad) * m * D * D + (single ? 170 : 260) * m;
+        if (plain)
+            ns = PU__NS_MATRIX * (0.35 + 1.75 * grad) * m * D * D + (single ? 170 : 260) * m;
         return ns + (1 + grad) * (0.115 * PU__NS_MATRIX * D * D * D + 2 * D * D);
     case PU_DUAL: /* of the observed rows alone */
         return PU__NS_MATRIX * seen * seen * ((0.27 + 0.54 * grad) * D + (0.1 + 0.1 * grad) * seen) +
@@ -11343,9 +11754,11 @@ PU__FN pu_engine pu__engine_for(const pu__job *job, pu_int observed)
 {
     pu_engine best = job->kind == PU_EXACT ? PU_DENSE : PU_ITERATIVE;
     int e;
-    if (job->engine != PU_ENGINE_AUTO) return job->engine;
+    if (job->engine != PU_ENGINE_AUTO)
+        return job->engine;
     for (e = PU_ITERATIVE; e < PU_ENGINE_AUTO; e++)
-        if ((job->can >> e & 1u) && pu__cost(job, (pu_engine)e, observed) < pu__cost(job, best, observed)) best = (pu_engine)e;
+        if ((job->can >> e & 1u) && pu__cost(job, (pu_engine)e, observed) < pu__cost(job, best, observed))
+            best = (pu_engine)e;
     return best;
 }
 
@@ -11365,18 +11778,23 @@ PU__FN pu_status pu__assign(pu__job *job, pu_report *report)
     job->width = pu__most(job->r.Gamma.band, job->r.Phi.band);
     job->restricted = pu__can_restrict(&job->r.Phi);
     for (e = job->kind == PU_EXACT ? PU_DENSE : PU_ITERATIVE; e < PU_ENGINE_AUTO; e++)
-        if (!pu__missing(job, (pu_engine)e)) job->can |= 1u << e;
+        if (!pu__missing(job, (pu_engine)e))
+            job->can |= 1u << e;
     for (n = 0; n < job->N; n++) {
         const pu_int count = pu__check_datum(job->data, n, report);
         pu_engine engine;
-        if (count < 0) return report->status;
+        if (count < 0)
+            return report->status;
         engine = pu__engine_for(job, count);
         job->served[engine]++;
         job->rows_sum[engine] += (double)count;
-        if (engine == PU_DUAL) job->most_dual = pu__most(job->most_dual, count);
-        if (engine == PU_ITERATIVE) job->most_iterative = pu__most(job->most_iterative, count);
+        if (engine == PU_DUAL)
+            job->most_dual = pu__most(job->most_dual, count);
+        if (engine == PU_ITERATIVE)
+            job->most_iterative = pu__most(job->most_iterative, count);
         job->ns += pu__cost(job, engine == PU_KALMAN ? PU_BANDED : engine, count);
-        if (n == 0) first = count;
+        if (n == 0)
+            first = count;
         job->ragged |= count != first;
     }
     return PU_OK;
@@ -11401,21 +11819,27 @@ PU__FN void pu__plan_words(const pu__job *job, pu_report *report)
     int e, other;
     for (e = PU_ITERATIVE; e < PU_ENGINE_AUTO; e++) {
         report->served[e] = job->served[e];
-        if (!job->served[e]) continue;
+        if (!job->served[e])
+            continue;
         pu__put(&t, separator);
         separator = "; ";
         pu__put_number(&t, "", job->served[e]);
         pu__put_number(&t, " of ", job->N);
         pu__put(&t, " data by ");
         pu__put(&t, pu_engine_text((pu_engine)e));
-        if (pu__is_far(job->o->backend)) pu__put(&t, job->far ? ", on the device" : ", on the host");
-        if (job->far && job->o->engine == PU_ENGINE_AUTO) pu__put(&t, " (auto is for engines of the host)");
-        else if (!chosen) pu__put(&t, ", as asked");
-        if (!chosen) continue;
+        if (pu__is_far(job->o->backend))
+            pu__put(&t, job->far ? ", on the device" : ", on the host");
+        if (job->far && job->o->engine == PU_ENGINE_AUTO)
+            pu__put(&t, " (auto is for engines of the host)");
+        else if (!chosen)
+            pu__put(&t, ", as asked");
+        if (!chosen)
+            continue;
         pu__put(&t, ", the cheapest (predicted us per datum of the mean size:");
         for (other = PU_ITERATIVE; other < PU_KALMAN; other++) {
             const pu_int rows = (pu_int)(job->rows_sum[e] / (double)job->served[e]);
-            if (!(job->can >> other & 1u)) continue;
+            if (!(job->can >> other & 1u))
+                continue;
             pu__put(&t, " ");
             pu__put(&t, pu_engine_text((pu_engine)other));
             pu__put_number(&t, " ", (pu_int)(pu__cost(job, (pu_engine)other, rows) / 1000));
@@ -11431,12 +11855,12 @@ typedef struct {
     pu__posterior post;
     pu__run run;
     pu__direct direct;
-    pu_block eps;      /* standard normals */
-    pu_engine engine;  /* of the datum at hand */
-    pu_real *bbar;     /* D for each datum */
-    pu_real *diagonal; /* D: diag(A) */
-    pu_real *weight;   /* kmax: of the columns of a block */
-    pu_int loaded;     /* datum whose observations are in post; -1 none */
+    pu_block eps;         /* standard normals */
+    pu_engine engine;     /* of the datum at hand */
+    pu_real *bbar;        /* D for each datum */
+    pu_real *diagonal;    /* D: diag(A) */
+    pu_real *weight;      /* kmax: of the columns of a block */
+    pu_int loaded;        /* datum whose observations are in post; -1 none */
     double *shift, *base; /* 2 batch, datum n at pu__turn_of: s of the log det quadrature; log det M of PCG */
 } pu__worker;
 
@@ -11450,21 +11874,22 @@ typedef struct {
 
 typedef struct {
     pu__worker *workers;
-    pu_real *lanes;         /* lanes x params */
-    pu_real *phi_grad;      /* where Phi's gradient is in the end: in lane 0, or with by_rows where the caller wants it */
-    unsigned char *touched; /* lanes x M: rows of a plain Phi that have a gradient in the lane; others are not even cleared */
-    pu_real *gamma_nu;      /* D: Gamma nu */
-    pu_real *test;          /* scratch of the checks */
-    pu_real *work;          /* scratch of the operators, one column */
-    pu_real *se;            /* standard errors of [Gamma | Phi | psi] */
-    pu__column *columns;    /* N x (K+1) */
-    double *c, *logdet;     /* N */
+    pu_real *lanes;    /* lanes x params */
+    pu_real *phi_grad; /* where Phi's gradient is in the end: in lane 0, or with by_rows where the caller wants it */
+    unsigned char
+        *touched; /* lanes x M: rows of a plain Phi that have a gradient in the lane; others are not even cleared */
+    pu_real *gamma_nu;   /* D: Gamma nu */
+    pu_real *test;       /* scratch of the checks */
+    pu_real *work;       /* scratch of the operators, one column */
+    pu_real *se;         /* standard errors of [Gamma | Phi | psi] */
+    pu__column *columns; /* N x (K+1) */
+    double *c, *logdet;  /* N */
     double gamma_logdet;
-    pu_int *observed;       /* N */
-    int *lane_of;           /* N, ragged data: the lane that each goes to */
-    unsigned char *engine;  /* N */
+    pu_int *observed;      /* N */
+    int *lane_of;          /* N, ragged data: the lane that each goes to */
+    unsigned char *engine; /* N */
     pu_report *lane_report;
-    pu_results stage;       /* staged copies of the arrays that were asked for */
+    pu_results stage;        /* staged copies of the arrays that were asked for */
     pu_real *variance, *fit; /* N x D, N x M: diagonals of Sigma, Phi Sigma Phi' for >>predict; NULL = not wanted */
     /* a device: the operators and arrays there, the gradient vector there and read back */
     pu_side side[2];
@@ -11478,8 +11903,8 @@ typedef struct {
 typedef struct {
     pu__job job;
     pu__memory mem;
-    int variance, fit;      /* mem.variance, mem.fit are wanted */
-    pu_int reals, doubles;  /* room for so many numbers of the caller's */
+    int variance, fit;     /* mem.variance, mem.fit are wanted */
+    pu_int reals, doubles; /* room for so many numbers of the caller's */
     pu_real *own_reals;
     double *own_doubles;
 } pu__task;
@@ -11491,12 +11916,14 @@ PU__FN pu_int pu__turn_of(const pu__job *job, pu_int n) { return n % (2 * job->b
 PU__FN void pu__far_layout(pu__memory *mem, pu__arena *arena, const pu__job *job)
 {
     int i;
-    for (i = 0; i < 2; i++) mem->side_memory[i] = pu__take_from(arena, 1, (pu_int)job->side_bytes[i], 1, 1);
+    for (i = 0; i < 2; i++)
+        mem->side_memory[i] = pu__take_from(arena, 1, (pu_int)job->side_bytes[i], 1, 1);
     mem->far_lane = pu__far_reals(arena, job->far_slots.params, 1);
     mem->sums = pu__reals(arena, job->far_slots.params, 1);
     mem->far_psi = pu__far_reals(arena, job->M, 1);
     mem->far_nu = pu__far_reals(arena, job->D, 1);
-    if (job->o->x0) mem->x0 = pu__far_cols(arena, job->D, job->kmax);
+    if (job->o->x0)
+        mem->x0 = pu__far_cols(arena, job->D, job->kmax);
     if (job->o->rao_blackwell) {
         mem->columns_x = pu__reals(arena, job->D, job->kmax);
         mem->columns_u = pu__reals(arena, job->D, job->kmax);
@@ -11522,7 +11949,8 @@ PU__FN void pu__worker_layout(pu__worker *w, pu__arena *arena, const pu__job *jo
     parts.form = job->form;
     pu__posterior_layout(&w->post, arena, &parts);
     w->post.system.n = job->D;
-    pu__run_layout(&w->run, arena, &w->post.system, job->B, &job->plan, job->kmax, (job->far ? 2 : 1) * job->batch, job->network);
+    pu__run_layout(&w->run, arena, &w->post.system, job->B, &job->plan, job->kmax, (job->far ? 2 : 1) * job->batch,
+                   job->network);
     w->post.m = w->run.m;
     w->post.minv = w->run.minv;
     w->eps = pu__far_cols(arena, pu__most(noise, job->M), job->kmax);
@@ -11561,27 +11989,37 @@ PU__FN void pu__task_layout(void *self, pu__arena *arena)
     arena->B = job->B;
     mem->side[0] = job->side[0];
     mem->side[1] = job->side[1];
-    if (job->far) pu__far_layout(mem, arena, job);
+    if (job->far)
+        pu__far_layout(mem, arena, job);
     mem->workers = (pu__worker *)pu__take(arena, job->threads, 1, sizeof(pu__worker));
     mem->lane_report = (pu_report *)pu__take(arena, job->lanes, 1, sizeof(pu_report));
     mem->lanes = pu__reals(arena, job->lanes, job->slots.params);
     mem->phi_grad = mem->lanes ? mem->lanes + job->slots.Phi : NULL;
-    if (job->by_rows) mem->touched = (unsigned char *)pu__take(arena, job->lanes, job->M, 1);
+    if (job->by_rows)
+        mem->touched = (unsigned char *)pu__take(arena, job->lanes, job->M, 1);
     mem->gamma_nu = pu__reals(arena, job->D, 1);
-    if (job->slots.groups) mem->se = pu__reals(arena, job->slots.eta, 1);
+    if (job->slots.groups)
+        mem->se = pu__reals(arena, job->slots.eta, 1);
     mem->test = pu__reals(arena, pu__test_reals(&job->r), 1);
     mem->columns = (pu__column *)pu__take(arena, all, 1, sizeof(pu__column));
     mem->c = (double *)pu__take(arena, job->N, 1, sizeof(double));
     mem->logdet = (double *)pu__take(arena, job->N, 1, sizeof(double));
     mem->observed = (pu_int *)pu__take(arena, job->N, 1, sizeof(pu_int));
-    if (job->ragged) mem->lane_of = (int *)pu__take(arena, job->N, 1, sizeof(int));
+    if (job->ragged)
+        mem->lane_of = (int *)pu__take(arena, job->N, 1, sizeof(int));
     mem->engine = (unsigned char *)pu__take(arena, job->N, 1, 1);
-    if (job->out->x) mem->stage.x = pu__reals(arena, all, job->D);
-    if (job->out->residual) mem->stage.residual = pu__reals(arena, all, job->D);
-    if (job->out->alpha) mem->stage.alpha = pu__reals(arena, all, job->plan.I);
-    if (job->out->beta) mem->stage.beta = pu__reals(arena, all, job->plan.I);
-    if (task->variance) mem->variance = pu__reals(arena, job->N, job->D);
-    if (task->fit) mem->fit = pu__reals(arena, job->N, job->M);
+    if (job->out->x)
+        mem->stage.x = pu__reals(arena, all, job->D);
+    if (job->out->residual)
+        mem->stage.residual = pu__reals(arena, all, job->D);
+    if (job->out->alpha)
+        mem->stage.alpha = pu__reals(arena, all, job->plan.I);
+    if (job->out->beta)
+        mem->stage.beta = pu__reals(arena, all, job->plan.I);
+    if (task->variance)
+        mem->variance = pu__reals(arena, job->N, job->D);
+    if (task->fit)
+        mem->fit = pu__reals(arena, job->N, job->M);
     task->own_reals = pu__reals(arena, task->reals, 1);
     task->own_doubles = (double *)pu__take(arena, task->doubles, 1, sizeof(double));
     for (t = 0; t < job->threads; t++) {
@@ -11597,7 +12035,8 @@ PU__FN void pu__task_layout(void *self, pu__arena *arena)
 PU__FN pu_int pu__m_stride(const pu__job *job)
 {
     const pu_int stride = job->o->solve.m_stride;
-    if (stride == PU_NONE) return 0;
+    if (stride == PU_NONE)
+        return 0;
     return stride ? stride : job->D;
 }
 
@@ -11606,17 +12045,22 @@ PU__FN pu_status pu__check_options(const pu_options *o, pu_report *report)
 {
     const int direct = o->engine != PU_ITERATIVE && o->engine != PU_ENGINE_AUTO;
     const int steps = o->kind == PU_NETWORK || o->kind == PU_OUTPUT; /* these kinds are about a solver's steps */
-    if ((int)o->kind < PU_NETWORK || (int)o->kind > PU_EXACT) return pu__refuse(report, PU_E_ARGUMENT, "options.kind");
+    if ((int)o->kind < PU_NETWORK || (int)o->kind > PU_EXACT)
+        return pu__refuse(report, PU_E_ARGUMENT, "options.kind");
     if ((int)o->engine < PU_ITERATIVE || (int)o->engine > PU_ENGINE_AUTO)
         return pu__refuse(report, PU_E_ARGUMENT, "options.engine");
     if (o->samples < 0 && (o->samples != PU_NONE || o->kind != PU_EXACT))
         return pu__refuse(report, PU_E_ARGUMENT, "options.samples");
-    if (o->samples > INT32_MAX) return pu__refuse(report, PU_E_OVERFLOW, "options.samples");
+    if (o->samples > INT32_MAX)
+        return pu__refuse(report, PU_E_OVERFLOW, "options.samples");
     if (direct && (steps || (o->kind == PU_MONTE_CARLO && o->engine == PU_KALMAN)))
         return pu__refuse(report, PU_E_ARGUMENT, "options.engine");
-    if (o->threads < 0) return pu__refuse(report, PU_E_ARGUMENT, "options.threads");
-    if (o->lanes < 0) return pu__refuse(report, PU_E_ARGUMENT, "options.lanes");
-    if (o->columns < 0) return pu__refuse(report, PU_E_ARGUMENT, "options.columns");
+    if (o->threads < 0)
+        return pu__refuse(report, PU_E_ARGUMENT, "options.threads");
+    if (o->lanes < 0)
+        return pu__refuse(report, PU_E_ARGUMENT, "options.lanes");
+    if (o->columns < 0)
+        return pu__refuse(report, PU_E_ARGUMENT, "options.columns");
     return PU_OK;
 }
 
@@ -11627,23 +12071,33 @@ PU__FN pu_status pu__check_functions(const pu__job *job, pu_report *report)
     const pu_op *G = &job->r.Gamma;
     const int prior = job->out->Gamma && G->params > 0;
     const char *lacks = job->engine != PU_ENGINE_AUTO ? pu__missing(job, job->engine) : NULL;
-    if (prior && !G->grad) lacks = "Gamma.grad";
-    else if (prior && !G->logdet_grad) lacks = "Gamma.logdet_grad";
-    else if (job->out->Phi && job->r.Phi.params > 0 && !job->r.Phi.grad) lacks = "Phi.grad";
-    else if (job->K > 0 && pu__missing(job, PU_ITERATIVE)) lacks = pu__missing(job, PU_ITERATIVE);
-    if (lacks) return pu__refuse(report, PU_E_UNSUPPORTED, lacks);
+    if (prior && !G->grad)
+        lacks = "Gamma.grad";
+    else if (prior && !G->logdet_grad)
+        lacks = "Gamma.logdet_grad";
+    else if (job->out->Phi && job->r.Phi.params > 0 && !job->r.Phi.grad)
+        lacks = "Phi.grad";
+    else if (job->K > 0 && pu__missing(job, PU_ITERATIVE))
+        lacks = pu__missing(job, PU_ITERATIVE);
+    if (lacks)
+        return pu__refuse(report, PU_E_UNSUPPORTED, lacks);
     if (o->rao_blackwell && job->kind == PU_MONTE_CARLO && !job->exact && job->engine != PU_ITERATIVE)
         return pu__refuse(report, PU_E_UNSUPPORTED, "options.rao_blackwell (of the iterative engine)");
     if (o->rao_blackwell && job->served[PU_ITERATIVE] && job->out->Gamma) {
-        if (!G->band_grad) lacks = "Gamma.band_grad (options.rao_blackwell)";
-        else if (!G->diag) lacks = "Gamma.diag (options.rao_blackwell)";
-        else if (!job->r.Phi.gram_diag) lacks = "Phi.gram_diag (options.rao_blackwell)";
-        if (lacks) return pu__refuse(report, PU_E_UNSUPPORTED, lacks);
+        if (!G->band_grad)
+            lacks = "Gamma.band_grad (options.rao_blackwell)";
+        else if (!G->diag)
+            lacks = "Gamma.diag (options.rao_blackwell)";
+        else if (!job->r.Phi.gram_diag)
+            lacks = "Phi.gram_diag (options.rao_blackwell)";
+        if (lacks)
+            return pu__refuse(report, PU_E_UNSUPPORTED, lacks);
     }
     if (job->plan.solver == PU_PCG && job->served[PU_ITERATIVE] && !o->solve.m && !pu__has_diag(&job->r.model))
         return pu__refuse(report, PU_E_UNSUPPORTED,
                           G->diag ? "Phi.gram_diag (or give options.solve.m)" : "Gamma.diag (or give options.solve.m)");
-    if (job->out->m && !(job->asked_network && job->plan.solver == PU_PCG && o->solve.m && o->solve.m_stride == PU_NONE))
+    if (job->out->m &&
+        !(job->asked_network && job->plan.solver == PU_PCG && o->solve.m && o->solve.m_stride == PU_NONE))
         return pu__refuse(report, PU_E_UNSUPPORTED, "results.m (PU_NETWORK, PU_PCG, options.solve.m for all data)");
     return PU_OK;
 }
@@ -11656,7 +12110,8 @@ PU__FN pu_status pu__check_option_arrays(const pu__job *job, pu_report *report)
     const pu_int D = job->D;
     pu_status status = PU_OK;
     pu_int n;
-    if (o->solve.m && stride && stride < D) return pu__refuse(report, PU_E_ARGUMENT, "options.solve.m_stride");
+    if (o->solve.m && stride && stride < D)
+        return pu__refuse(report, PU_E_ARGUMENT, "options.solve.m_stride");
     if (o->tied_psi)
         for (n = 0; n < job->M; n++)
             if (job->r.model.psi[n] != job->r.model.psi[0])
@@ -11664,11 +12119,13 @@ PU__FN pu_status pu__check_option_arrays(const pu__job *job, pu_report *report)
     for (n = 0; n < job->N && !status; n++) {
         if (o->delta && job->K > 0) {
             status = pu__check_array(job->K * D, o->delta + n * job->K * D, 0, "options.delta", n, report);
-            if (status) report->where.column = 1 + report->where.index / D;
+            if (status)
+                report->where.column = 1 + report->where.index / D;
         }
         if (!status && o->x0) {
             status = pu__check_array((job->K + 1) * D, o->x0 + n * (job->K + 1) * D, 0, "options.x0", n, report);
-            if (status) report->where.column = report->where.index / D;
+            if (status)
+                report->where.column = report->where.index / D;
         }
         if (!status && o->solve.m && job->plan.solver == PU_PCG && (n == 0 || stride))
             status = pu__check_array(D, o->solve.m + n * stride, 1, "options.solve.m", n, report);
@@ -11686,7 +12143,8 @@ PU__FN pu_int pu__columns_fit(pu_int cache, pu_int D, pu_int columns, pu_int lea
 {
     const pu_int fit = cache / (5 * (pu_int)sizeof(pu_real)) / D;
     pu_int k = pu__min(pu__most(fit, least), 64);
-    if (least == 2) k -= k % 2;
+    if (least == 2)
+        k -= k % 2;
     return pu__min(k, columns);
 }
 
@@ -11699,7 +12157,8 @@ PU__FN pu_int pu__columns_default(pu_int D, pu_int columns, pu_int least)
 /* A filter has nothing to share between columns, transforms take them in pairs, matrices are read once for all of them. */
 PU__FN pu_int pu__columns_least(const pu__job *job)
 {
-    if (pu__kind_of(&job->r.model, job->side, job->side + 1, 1) == &pu__kind_band) return 1;
+    if (pu__kind_of(&job->r.model, job->side, job->side + 1, 1) == &pu__kind_band)
+        return 1;
     return job->r.Phi.form == PU_FORM_FOURIER ? 2 : 4;
 }
 
@@ -11711,7 +12170,8 @@ PU__FN pu_int pu__columns_wide(pu_int D, pu_int columns) { return pu__columns_fi
 PU__FN int pu__threads(int asked, double ns)
 {
 #ifdef PU__OPENMP
-    if (asked > 0) return asked;
+    if (asked > 0)
+        return asked;
     return ns < 5e5 ? 1 : omp_get_max_threads();
 #else
     (void)asked;
@@ -11739,15 +12199,21 @@ PU__FN void pu__job_parts(pu__job *job)
     job->batch = 1;
     if (job->served[PU_ITERATIVE] < job->N) { /* direct engines like wider blocks, the band has just the columns */
         pu_int wide = pu__columns_default(job->D, cols, 4);
-        if (job->served[PU_DENSE] + job->served[PU_DUAL]) wide = pu__columns_wide(job->D, 64);
-        if (o->columns) wide = o->columns;
-        if (wide > job->kmax) job->kmax = pu__min(wide, job->D + cols);
+        if (job->served[PU_DENSE] + job->served[PU_DUAL])
+            wide = pu__columns_wide(job->D, 64);
+        if (o->columns)
+            wide = o->columns;
+        if (wide > job->kmax)
+            job->kmax = pu__min(wide, job->D + cols);
     }
     job->blocks = iterative ? (cols + job->block - 1) / job->block : 1;
-    if ((pu_int)job->lanes > job->N * job->blocks) job->lanes = (int)(job->N * job->blocks);
-    if (job->N < job->lanes) job->ragged = 0; /* shared out by columns */
+    if ((pu_int)job->lanes > job->N * job->blocks)
+        job->lanes = (int)(job->N * job->blocks);
+    if (job->N < job->lanes)
+        job->ragged = 0; /* shared out by columns */
     job->threads = pu__threads(o->threads, job->ns);
-    if (job->threads > job->lanes) job->threads = job->lanes;
+    if (job->threads > job->lanes)
+        job->threads = job->lanes;
 }
 
 /* ---- a device ---- */
@@ -11774,15 +12240,20 @@ PU__FN void pu__far_batch(pu__task *task, pu_report *report)
 {
     pu__job *job = &task->job;
     pu_int most = job->batch; /* too many; none is enough */
-    if (pu__far_fits(task, job->batch, report)) return;
+    if (pu__far_fits(task, job->batch, report))
+        return;
     job->batch = 0;
     while (most - job->batch > 1) {
         const pu_int middle = job->batch + (most - job->batch) / 2;
-        if (pu__far_fits(task, middle, report)) job->batch = middle;
-        else most = middle;
+        if (pu__far_fits(task, middle, report))
+            job->batch = middle;
+        else
+            most = middle;
     }
-    if (!job->batch) job->batch = 1;
-    while (!pu__far_fits(task, job->batch, report) && !job->o->columns && job->block > 1) job->block = (job->block + 1) / 2;
+    if (!job->batch)
+        job->batch = 1;
+    while (!pu__far_fits(task, job->batch, report) && !job->o->columns && job->block > 1)
+        job->block = (job->block + 1) / 2;
 }
 
 /* How a device is used: one lane, all columns of as many data side by side as its memory has room for. Where even one of them
@@ -11795,20 +12266,25 @@ PU__FN pu_status pu__far_make(pu__task *task, pu_report *report)
     const pu_op *P = &job->side[1].op;
     const pu_int cols = job->K + 1;
     const pu_int places = INT32_MAX / pu__most(job->M, cols); /* in 32 bits */
-    if (job->K > 0 && !job->o->delta && !G->sample) return pu__refuse(report, PU_E_UNSUPPORTED, "Gamma.sample (device side)");
-    if (out->Gamma && job->r.Gamma.params > 0 && !G->grad) return pu__refuse(report, PU_E_UNSUPPORTED, "Gamma.grad (device side)");
-    if (out->Phi && job->r.Phi.params > 0 && !P->grad) return pu__refuse(report, PU_E_UNSUPPORTED, "Phi.grad (device side)");
+    if (job->K > 0 && !job->o->delta && !G->sample)
+        return pu__refuse(report, PU_E_UNSUPPORTED, "Gamma.sample (device side)");
+    if (out->Gamma && job->r.Gamma.params > 0 && !G->grad)
+        return pu__refuse(report, PU_E_UNSUPPORTED, "Gamma.grad (device side)");
+    if (out->Phi && job->r.Phi.params > 0 && !P->grad)
+        return pu__refuse(report, PU_E_UNSUPPORTED, "Phi.grad (device side)");
     job->lanes = 1;
     job->threads = 1;
     job->ragged = 0;
     job->form = 0;
     job->by_rows = 0;
     job->far_slots = job->slots;
-    pu__slots_make(&job->far_slots, out->Gamma ? G->params : 0, out->Phi ? P->params : 0, job->M, job->D, out->m != NULL);
+    pu__slots_make(&job->far_slots, out->Gamma ? G->params : 0, out->Phi ? P->params : 0, job->M, job->D,
+                   out->m != NULL);
     job->block = job->o->columns ? pu__min(job->o->columns, cols) : cols;
     job->batch = pu__most(pu__min(job->N, places), 1);
     /* standard errors, Rao-Blackwell and GD's step sizes are worked out datum by datum */
-    if (job->block < cols || job->slots.groups || job->o->rao_blackwell || job->plan.solver == PU_GD) job->batch = 1;
+    if (job->block < cols || job->slots.groups || job->o->rao_blackwell || job->plan.solver == PU_GD)
+        job->batch = 1;
     job->batch_most = job->batch;
     pu__far_batch(task, report);
     return PU_OK;
@@ -11821,21 +12297,26 @@ PU__FN pu_status pu__job_ask(pu__job *job, const pu_lgm *model, const pu_data *d
 {
     const pu_options *o = job->o;
     pu_status status = pu__resolve_model(&job->r, model, report);
-    if (status) return status;
+    if (status)
+        return status;
     job->B = o->backend ? o->backend : pu_backend_cpu();
     job->D = job->r.Gamma.rows;
     job->M = job->r.Phi.rows;
     job->data = data;
     status = pu__check_backend(job->B, report);
-    if (!status) status = pu__check_data_shape(data, job->M, report);
-    if (!status) status = pu__check_options(o, report);
-    if (status) return status;
+    if (!status)
+        status = pu__check_data_shape(data, job->M, report);
+    if (!status)
+        status = pu__check_options(o, report);
+    if (status)
+        return status;
     job->N = data->n;
     job->kind = o->kind;
     job->engine = o->kind == PU_EXACT && o->engine == PU_ITERATIVE ? PU_DENSE : o->engine;
     job->far = pu__is_far(job->B);
     /* A device has the iterative engine only; exact engines work on the host. The plan tells. */
-    if (job->far && o->kind != PU_EXACT && o->engine == PU_ENGINE_AUTO) job->engine = PU_ITERATIVE;
+    if (job->far && o->kind != PU_EXACT && o->engine == PU_ENGINE_AUTO)
+        job->engine = PU_ITERATIVE;
     if (job->far && job->engine != PU_ITERATIVE) {
         job->far = 0;
         job->B = pu_backend_cpu();
@@ -11843,10 +12324,13 @@ PU__FN pu_status pu__job_ask(pu__job *job, const pu_lgm *model, const pu_data *d
     job->exact = o->kind == PU_EXACT || job->engine == PU_ENGINE_AUTO;
     job->network = o->kind == PU_NETWORK;
     job->K = o->samples ? o->samples : 10;
-    if (o->kind == PU_EXACT) job->K = 0;
+    if (o->kind == PU_EXACT)
+        job->K = 0;
     status = pu__plan_make(&o->solve, job->D, o->kind == PU_MONTE_CARLO, job->network, &job->plan, report);
-    if (!status) status = pu__side(job->B, &job->r.Gamma, &pu__names_Gamma, NULL, job->side_bytes, job->side, report);
-    if (!status) status = pu__side(job->B, &job->r.Phi, &pu__names_Phi, NULL, job->side_bytes + 1, job->side + 1, report);
+    if (!status)
+        status = pu__side(job->B, &job->r.Gamma, &pu__names_Gamma, NULL, job->side_bytes, job->side, report);
+    if (!status)
+        status = pu__side(job->B, &job->r.Phi, &pu__names_Phi, NULL, job->side_bytes + 1, job->side + 1, report);
     return status;
 }
 
@@ -11865,14 +12349,17 @@ PU__FN pu_status pu__job_slots(pu__job *job, pu_report *report)
     if (job->r.Gamma.params > PTRDIFF_MAX / 8 || job->r.Phi.params > PTRDIFF_MAX / 8)
         return pu__refuse(report, PU_E_OVERFLOW, "params");
     if (out->se_Gamma || out->se_Phi || out->se_psi || out->replicates) {
-        if (o->groups < 0 || o->groups > job->K || o->groups == 1) return pu__refuse(report, PU_E_ARGUMENT, "options.groups");
-        if (job->K == 1) return pu__refuse(report, PU_E_ARGUMENT, "options.samples (a standard error takes two)");
+        if (o->groups < 0 || o->groups > job->K || o->groups == 1)
+            return pu__refuse(report, PU_E_ARGUMENT, "options.groups");
+        if (job->K == 1)
+            return pu__refuse(report, PU_E_ARGUMENT, "options.samples (a standard error takes two)");
         s->groups = o->groups ? o->groups : pu__min(job->K, 16);
         job->by_rows = 0; /* the groups have copies of their own */
         if (job->r.Gamma.params + job->r.Phi.params + 4 * job->M + 2 * job->D > PTRDIFF_MAX / 8 / (s->groups + 2))
             return pu__refuse(report, PU_E_OVERFLOW, "params");
     }
-    pu__slots_make(s, out->Gamma ? job->r.Gamma.params : 0, out->Phi ? job->r.Phi.params : 0, job->M, job->D, out->m != NULL);
+    pu__slots_make(s, out->Gamma ? job->r.Gamma.params : 0, out->Phi ? job->r.Phi.params : 0, job->M, job->D,
+                   out->m != NULL);
     return PU_OK;
 }
 
@@ -11898,8 +12385,26 @@ PU__FN void pu__job_report(const pu__job *job, pu_report *report)
 PU__FN pu_status pu__job_make(pu__task *task, const pu_lgm *model, const pu_data *data, const pu_options *options,
                               const pu_results *out, int want_nll, pu_report *report)
 {
-    static const pu_options zero_options = {0, PU_NETWORK, PU_ITERATIVE, {0, PU_CG, 0, 0, 0, PU_ADJOINT_FULL, 0, NULL, NULL, 0},
-                                            0, 0, NULL, NULL, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, NULL};
+    static const pu_options zero_options = {0,
+                                            PU_NETWORK,
+                                            PU_ITERATIVE,
+                                            {0, PU_CG, 0, 0, 0, PU_ADJOINT_FULL, 0, NULL, NULL, 0},
+                                            0,
+                                            0,
+                                            NULL,
+                                            NULL,
+                                            0,
+                                            0,
+                                            0,
+                                            0,
+                                            0,
+                                            0,
+                                            0,
+                                            0,
+                                            0,
+                                            0,
+                                            0,
+                                            NULL};
     static const pu_results zero_results = {NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
                                             NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL};
     pu__job *job = &task->job;
@@ -11912,15 +12417,18 @@ PU__FN pu_status pu__job_make(pu__task *task, const pu_lgm *model, const pu_data
     job->out = out ? out : &zero_results;
     out = job->out;
     status = pu__job_ask(job, model, data, report);
-    if (status) return status;
+    if (status)
+        return status;
     job->any_grad = out->nu || out->Gamma || out->Phi || out->eta || out->psi || out->m;
     job->network = job->network && job->any_grad; /* no tape when no gradient is wanted */
     job->asked_steps = job->plan.I;
     job->asked_network = job->network;
     status = pu__assign(job, report);
-    if (status) return status;
+    if (status)
+        return status;
     iterative = job->served[PU_ITERATIVE] > 0;
-    if (iterative) (void)pu__products_cost(job, job->restricted ? job->most_iterative : job->M, &job->form);
+    if (iterative)
+        (void)pu__products_cost(job, job->restricted ? job->most_iterative : job->M, &job->form);
     if (!iterative) {
         job->plan.I = 0;
         job->plan.every = 0;
@@ -11928,17 +12436,22 @@ PU__FN pu_status pu__job_make(pu__task *task, const pu_lgm *model, const pu_data
     }
     /* log det comes from the Lanczos process of the probes: CG or PCG, started at zero */
     lanczos = iterative && job->K > 0 && !job->o->x0 && pu__has_momentum(job->plan.solver);
-    if (out->logdet && !lanczos) return pu__refuse(report, PU_E_UNSUPPORTED, "results.logdet");
+    if (out->logdet && !lanczos)
+        return pu__refuse(report, PU_E_UNSUPPORTED, "results.logdet");
     job->want_nll = lanczos && (want_nll || out->logdet);
     status = pu__check_functions(job, report);
-    if (status) return status;
+    if (status)
+        return status;
     entries = pu__mul((size_t)job->N, (size_t)job->K + 1, &overflow);
     (void)pu__mul(entries, pu__mul((size_t)job->D, sizeof(pu_real), &overflow), &overflow);
-    if (overflow) return pu__refuse(report, PU_E_OVERFLOW, "N (K+1) D");
+    if (overflow)
+        return pu__refuse(report, PU_E_OVERFLOW, "N (K+1) D");
     pu__job_parts(job);
     status = pu__job_slots(job, report);
-    if (!status && job->far) status = pu__far_make(task, report);
-    if (!status) pu__job_report(job, report);
+    if (!status && job->far)
+        status = pu__far_make(task, report);
+    if (!status)
+        pu__job_report(job, report);
     return status;
 }
 
@@ -11967,20 +12480,26 @@ PU__FN pu_status pu__load_diagonal(const pu__job *job, pu__worker *w, pu_int n, 
     pu_int i;
     if (known && (pcg || job->want_nll || job->o->rao_blackwell)) {
         pu__zeros(w->diagonal, job->D);
-        if (pu__posterior_diag(&w->post, w->diagonal)) return pu__operator_failed(report, w->post.failed, n);
-        for (i = 0; i < job->D; i++) pu__logs_add(&logs, (double)w->diagonal[i]);
+        if (pu__posterior_diag(&w->post, w->diagonal))
+            return pu__operator_failed(report, w->post.failed, n);
+        for (i = 0; i < job->D; i++)
+            pu__logs_add(&logs, (double)w->diagonal[i]);
     }
     w->base[turn] = 0;
     if (pcg) {
         const pu_real *m = job->o->solve.m;
         const pu_real *now = w->run.host_m + 2 * which * job->D;
         pu__logs base = {0, 1};
-        const pu_status status = pu__set_m(&w->run, which, m ? m + n * pu__m_stride(job) : NULL, w->diagonal, n, report);
-        if (status) return status;
+        const pu_status status =
+            pu__set_m(&w->run, which, m ? m + n * pu__m_stride(job) : NULL, w->diagonal, n, report);
+        if (status)
+            return status;
         if (known)
-            for (i = 0; i < job->D; i++) pu__logs_add(&logs, (double)now[i]);
+            for (i = 0; i < job->D; i++)
+                pu__logs_add(&logs, (double)now[i]);
         if (job->want_nll)
-            for (i = 0; i < job->D; i++) pu__logs_add(&base, (double)now[i]);
+            for (i = 0; i < job->D; i++)
+                pu__logs_add(&base, (double)now[i]);
         w->base[turn] = -(base.sum + log(base.product)); /* log det M */
     }
     /* s is the geometric mean of diag(M^-1 A), near the middle of the spectrum's logarithm */
@@ -11996,7 +12515,8 @@ PU__FN pu_status pu__load(const pu__job *job, pu__memory *mem, pu__worker *w, pu
     pu__posterior *p = &w->post;
     pu_status status;
     double c;
-    if (w->loaded == n) return PU_OK;
+    if (w->loaded == n)
+        return PU_OK;
     w->loaded = -1;
     p->failed = NULL;
     *p->now.id = pu__datum_id(job->data, n);
@@ -12009,20 +12529,24 @@ PU__FN pu_status pu__load(const pu__job *job, pu__memory *mem, pu__worker *w, pu
     }
     if (w->engine == PU_ITERATIVE) {
         int form = 0;
-        if (job->form) (void)pu__products_cost(job, p->observed, &form);
+        if (job->form)
+            (void)pu__products_cost(job, p->observed, &form);
         if (form) {
-            if (pu__posterior_dense(p, w->run.x, w->run.q, p->A)) return pu__operator_failed(report, p->failed, n);
+            if (pu__posterior_dense(p, w->run.x, w->run.q, p->A))
+                return pu__operator_failed(report, p->failed, n);
             pu__posterior_set_kind(p, &pu__kind_formed);
         }
         status = pu__load_diagonal(job, w, n, 0, report);
-        if (status) return status;
+        if (status)
+            return status;
     }
     w->loaded = n;
     return PU_OK;
 }
 
 /* The same for `count` data from n on, side by side where the backend works, into the upload that was not used last. */
-PU__FN pu_status pu__far_load(const pu__job *job, pu__memory *mem, pu__worker *w, pu_int n, pu_int count, pu_report *report)
+PU__FN pu_status pu__far_load(const pu__job *job, pu__memory *mem, pu__worker *w, pu_int n, pu_int count,
+                              pu_report *report)
 {
     pu__posterior *p = &w->post;
     pu_int g, i;
@@ -12032,7 +12556,8 @@ PU__FN pu_status pu__far_load(const pu__job *job, pu__memory *mem, pu__worker *w
     p->cols = job->block;
     p->restricted = pu__can_restrict(&p->Phi->op);
     p->observed = 0;
-    for (g = 0; g < count; g++) p->observed = pu__most(p->observed, pu__count_observed(job->data, n + g));
+    for (g = 0; g < count; g++)
+        p->observed = pu__most(p->observed, pu__count_observed(job->data, n + g));
     p->n_rows = p->restricted ? p->observed : p->M;
     p->rows = NULL;
     p->joint = 0;
@@ -12051,11 +12576,14 @@ PU__FN pu_status pu__far_load(const pu__job *job, pu__memory *mem, pu__worker *w
         mem->observed[n + g] = observed;
         mem->engine[n + g] = (unsigned char)PU_ITERATIVE;
         if (p->restricted) {
-            for (i = 0; i < p->n_rows; i++) list[i] = i < observed ? p->list[i] : -1;
-            if (observed < p->M) p->rows = p->staged.rows;
+            for (i = 0; i < p->n_rows; i++)
+                list[i] = i < observed ? p->list[i] : -1;
+            if (observed < p->M)
+                p->rows = p->staged.rows;
         }
         status = pu__load_diagonal(job, w, n + g, g, report);
-        if (status) return status;
+        if (status)
+            return status;
     }
     pu__posterior_send(p);
     job->B->batch(job->B->user, count);
@@ -12073,7 +12601,8 @@ PU__FN void pu__given_probes(const pu__job *job, pu__worker *w, pu_int n, pu_int
     for (j = 0; j < k; j++) {
         const pu_int probe = first + j % each - 1;
         const pu_real *delta = job->o->delta + ((n + j / each) * job->K + probe) * job->D;
-        if (probe >= 0) B->write(B->user, pu__col(w->run.u, j), delta, (size_t)job->D * sizeof(pu_real));
+        if (probe >= 0)
+            B->write(B->user, pu__col(w->run.u, j), delta, (size_t)job->D * sizeof(pu_real));
     }
 }
 
@@ -12085,8 +12614,10 @@ PU__FN pu_status pu__draw_probes(const pu__job *job, pu__worker *w, pu_block del
     const pu_op *Gamma = &p->Gamma->op;
     const pu_options *o = job->o;
     const pu_backend *B = job->B;
-    B->normals(B->user, pu__noise(&job->r.Gamma), NULL, k, w->eps, o->seed, p->now.id, sample, o->step, PU__STREAM_PRIOR);
-    if (Gamma->sample(Gamma, k, w->eps, delta, p->work)) return pu__note_failure(p, PU_E_OPERATOR, "Gamma.sample");
+    B->normals(B->user, pu__noise(&job->r.Gamma), NULL, k, w->eps, o->seed, p->now.id, sample, o->step,
+               PU__STREAM_PRIOR);
+    if (Gamma->sample(Gamma, k, w->eps, delta, p->work))
+        return pu__note_failure(p, PU_E_OPERATOR, "Gamma.sample");
     B->normals(B->user, p->n_rows, p->rows, k, w->eps, o->seed, p->now.id, sample, o->step, PU__STREAM_NOISE);
     pu__weigh(p, k, w->eps, w->eps, 1, p->now.w_root);
     return pu__phi_apply_t(p, k, w->eps, delta, 1);
@@ -12102,9 +12633,12 @@ PU__FN pu_status pu__rhs(const pu__job *job, pu__memory *mem, pu__worker *w, pu_
     const pu_int skip = first == 0 && !job->far; /* column 0 of the first block is b */
     const pu_real *gamma_nu = job->far ? mem->far_nu : mem->gamma_nu;
     pu_status status = PU_OK;
-    if (job->o->delta) pu__given_probes(job, w, n, first, k);
-    else if (k > skip) status = pu__draw_probes(job, w, pu__from(u, skip), k - skip, (uint32_t)(first + skip - 1));
-    if (!status && first == 0) status = pu__posterior_rhs(p, job->r.model.nu ? gamma_nu : NULL, pu__means(p, u));
+    if (job->o->delta)
+        pu__given_probes(job, w, n, first, k);
+    else if (k > skip)
+        status = pu__draw_probes(job, w, pu__from(u, skip), k - skip, (uint32_t)(first + skip - 1));
+    if (!status && first == 0)
+        status = pu__posterior_rhs(p, job->r.model.nu ? gamma_nu : NULL, pu__means(p, u));
     return status ? pu__operator_failed(report, p->failed, n) : PU_OK;
 }
 
@@ -12126,12 +12660,15 @@ PU__FN pu_status pu__linear_terms(const pu__job *job, pu__worker *w, int direct,
     B->row_dot(B->user, job->D, count, NULL, NULL, b, none, job->D, NULL, lane + s->b);
     if (job->out->psi || job->out->eta) {
         const pu_term minus = pu__term_scaled(pu__means(p, p->t0), -1);
-        if (direct && p->left == PU__LEFT_ROWS) B->combine(B->user, p->n_rows, count, sum, 1, &minus);
-        else if (pu__phi_apply(p, count, b, sum)) return PU_E_OPERATOR;
-        B->row_terms(B->user, p->n_rows, count, sum, p->now.w, p->now.mask, p->now.e, p->psi, p->M, p->rows, lane + s->eta,
-                     lane + s->psi);
+        if (direct && p->left == PU__LEFT_ROWS)
+            B->combine(B->user, p->n_rows, count, sum, 1, &minus);
+        else if (pu__phi_apply(p, count, b, sum))
+            return PU_E_OPERATOR;
+        B->row_terms(B->user, p->n_rows, count, sum, p->now.w, p->now.mask, p->now.e, p->psi, p->M, p->rows,
+                     lane + s->eta, lane + s->psi);
     }
-    if (!s->want_Phi || p->joint) return PU_OK;
+    if (!s->want_Phi || p->joint)
+        return PU_OK;
     return pu__phi_grad(p, count, pu__weighted_e(p), b, p->ones, lane + s->Phi);
 }
 
@@ -12158,7 +12695,8 @@ PU__FN void pu__logdets(const pu__job *job, pu__worker *w, pu_int n, pu_int firs
         column->low = theta;
         column->high = seen.largest;
         column->energy = steps > 0 ? end / theta : -1;
-        if (first + j % each == 0) continue; /* the mean has no part in the log det */
+        if (first + j % each == 0)
+            continue; /* the mean has no part in the log det */
         column->logdet = seen.value + w->base[turn];
         /* a column that ended at rounding level has nothing left to change, however much its last step did */
         column->gap = stop == PU_STOP_ROUNDING || stop == PU_STOP_ZERO ? open : pu__max(change, open);
@@ -12194,8 +12732,10 @@ PU__FN pu_status pu__rao_blackwell(const pu__job *job, pu__memory *mem, pu__work
             }
         }
         /* a group's place in the host's vector */
-        if (job->far && at) at = job->slots.group + (at - job->far_slots.group) / job->far_slots.eta * job->slots.eta;
-        if (Gamma->band_grad(Gamma, Gamma->band, Z, 1, lane + at)) return pu__note_failure(&w->post, PU_E_OPERATOR, "Gamma.band_grad");
+        if (job->far && at)
+            at = job->slots.group + (at - job->far_slots.group) / job->far_slots.eta * job->slots.eta;
+        if (Gamma->band_grad(Gamma, Gamma->band, Z, 1, lane + at))
+            return pu__note_failure(&w->post, PU_E_OPERATOR, "Gamma.band_grad");
     }
     return PU_OK;
 }
@@ -12262,14 +12802,16 @@ PU__FN void pu__block_records(const pu__job *job, pu__memory *mem, pu__worker *w
         columns[j].xax = g->ux[j] - g->xt[j];
         for (l = 0; l < 2; l++)
             if (stage[l])
-                for (i = 0; i < I; i++) stage[l][(at + j) * I + i] = i < g->done ? history[l][i * g->k + j] : 0;
+                for (i = 0; i < I; i++)
+                    stage[l][(at + j) * I + i] = i < g->done ? history[l][i * g->k + j] : 0;
     }
-    if (job->want_nll) pu__logdets(job, w, item->n, item->first, item->each, columns);
+    if (job->want_nll)
+        pu__logdets(job, w, item->n, item->first, item->each, columns);
 }
 
 /* A block of columns from right-hand sides to sums. */
-PU__FN pu_status pu__iterative_block(const pu__job *job, pu__memory *mem, pu__worker *w, const pu__item *item, pu_real *lane,
-                                     pu_report *report)
+PU__FN pu_status pu__iterative_block(const pu__job *job, pu__memory *mem, pu__worker *w, const pu__item *item,
+                                     pu_real *lane, pu_report *report)
 {
     pu__run *g = &w->run;
     const pu_backend *B = job->B;
@@ -12284,18 +12826,23 @@ PU__FN pu_status pu__iterative_block(const pu__job *job, pu__memory *mem, pu__wo
     pu_status outcome;
     pu_int j;
     pu__run_set(g, job->plan.solver, k);
-    if (job->plan.solver == PU_GD) status = pu__set_step(g, job->o->solve.step ? job->o->solve.step + n : NULL, n, report);
+    if (job->plan.solver == PU_GD)
+        status = pu__set_step(g, job->o->solve.step ? job->o->solve.step + n : NULL, n, report);
     g->each = item->each;
-    if (!status) status = pu__rhs(job, mem, w, n, item->first, k, report);
-    if (status) return status;
+    if (!status)
+        status = pu__rhs(job, mem, w, n, item->first, k, report);
+    if (status)
+        return status;
     if (job->far && x0) {
         B->write(B->user, mem->x0.at, start.at, (size_t)(k * D) * sizeof(pu_real));
         start = mem->x0;
     }
-    for (j = 0; j < k; j++) w->weight[j] = item->first + j % item->each == 0 ? 1 : 1 / (pu_real)job->K;
+    for (j = 0; j < k; j++)
+        w->weight[j] = item->first + j % item->each == 0 ? 1 : 1 / (pu_real)job->K;
     g->mbar = job->out->m ? lane + w->post.slots.m : NULL;
     outcome = pu__run_block(g, x0, back, n, item->first, report);
-    if (pu__fatal(outcome)) return outcome;
+    if (pu__fatal(outcome))
+        return outcome;
     if (mem->stage.residual)
         for (j = 0; j < k; j++)
             B->read(B->user, mem->stage.residual + (at + j) * D, pu__col(g->xbar, j), (size_t)D * sizeof(pu_real));
@@ -12303,10 +12850,12 @@ PU__FN pu_status pu__iterative_block(const pu__job *job, pu__memory *mem, pu__wo
         return pu__operator_failed(report, w->post.failed ? w->post.failed : "A.apply or A.grad", n);
     if (item->next > 0) {
         status = pu__far_load(job, mem, w, n + w->post.count, item->next, report);
-        if (status) return status;
+        if (status)
+            return status;
     }
     outcome = pu__run_outcome(g, outcome, back, n, item->first, report);
-    if (!pu__fatal(outcome)) pu__block_records(job, mem, w, item);
+    if (!pu__fatal(outcome))
+        pu__block_records(job, mem, w, item);
     return outcome;
 }
 
@@ -12323,8 +12872,8 @@ PU__FN void pu__direct_record(pu__column *c, double logdet)
 }
 
 /* Columns first .. first+k-1 of datum n: solved, their residuals measured, recorded and staged. */
-PU__FN pu_status pu__direct_columns(const pu__job *job, pu__memory *mem, pu__worker *w, pu_int n, pu_int first, pu_int k,
-                                    pu_report *report)
+PU__FN pu_status pu__direct_columns(const pu__job *job, pu__memory *mem, pu__worker *w, pu_int n, pu_int first,
+                                    pu_int k, pu_report *report)
 {
     pu__run *g = &w->run;
     const pu_int D = job->D;
@@ -12332,10 +12881,13 @@ PU__FN pu_status pu__direct_columns(const pu__job *job, pu__memory *mem, pu__wor
     pu_status status;
     pu__run_set(g, job->plan.solver, k);
     status = pu__rhs(job, mem, w, n, first, k, report);
-    if (status) return status;
-    if (pu__engines[w->engine].solve(&w->direct, first, k)) return pu__operator_failed(report, w->post.failed, n);
+    if (status)
+        return status;
+    if (pu__engines[w->engine].solve(&w->direct, first, k))
+        return pu__operator_failed(report, w->post.failed, n);
     pu__zero(g, g->r); /* there is no recurrence */
-    if (pu__residual(g)) return pu__operator_failed(report, w->post.failed, n);
+    if (pu__residual(g))
+        return pu__operator_failed(report, w->post.failed, n);
     pu__read_dots(g);
     for (j = 0; j < k; j++) {
         const pu_int at = n * (job->K + 1) + first + j;
@@ -12347,12 +12899,15 @@ PU__FN pu_status pu__direct_columns(const pu__job *job, pu__memory *mem, pu__wor
         c->record.true_residual = c->record.residual;
         c->ux = g->ux[j];
         c->xax = g->ux[j] - g->xt[j];
-        if (mem->stage.x) pu__copy(mem->stage.x + at * D, x, D);
-        if (mem->stage.residual) pu__copy(mem->stage.residual + at * D, pu__col(g->xbar, j), D);
+        if (mem->stage.x)
+            pu__copy(mem->stage.x + at * D, x, D);
+        if (mem->stage.residual)
+            pu__copy(mem->stage.residual + at * D, pu__col(g->xbar, j), D);
         w->weight[j] = first + j == 0 ? 1 : 1 / (pu_real)job->K;
         /* x is rounded to pu_real; beyond what that leaves, the factor is of another matrix */
-        if (w->engine == PU_BANDED && !(c->record.residual <= 0.01 * c->record.rhs + 100 * (double)PU__EPS * w->direct.norm *
-                                                                                       sqrt(pu__dot(D, NULL, x, x))))
+        if (w->engine == PU_BANDED &&
+            !(c->record.residual <=
+              0.01 * c->record.rhs + 100 * (double)PU__EPS * w->direct.norm * sqrt(pu__dot(D, NULL, x, x))))
             return pu__operator_failed(report, "Gamma.band_add or Phi.row (not the operator that apply is)", n);
     }
     return PU_OK;
@@ -12360,8 +12915,8 @@ PU__FN pu_status pu__direct_columns(const pu__job *job, pu__memory *mem, pu__wor
 
 /* The gradient of the columns just solved, and for the mean the likelihood's value and what is linear in b. The probes' terms
    count only where Sigma itself is not used. */
-PU__FN pu_status pu__direct_gradient(const pu__job *job, pu__memory *mem, pu__worker *w, pu_int n, pu_int first, pu_int k,
-                                     pu_real *lane)
+PU__FN pu_status pu__direct_gradient(const pu__job *job, pu__memory *mem, pu__worker *w, pu_int n, pu_int first,
+                                     pu_int k, pu_real *lane)
 {
     pu__run *g = &w->run;
     pu__posterior *p = &w->post;
@@ -12371,13 +12926,16 @@ PU__FN pu_status pu__direct_gradient(const pu__job *job, pu__memory *mem, pu__wo
     if (job->any_grad && (first == 0 || !job->exact)) {
         p->column = job->exact ? -1 : first;
         p->joint = first == 0;
-        for (j = 0; j < k; j++) g->s.scale[j] = w->weight[j] / 2;
+        for (j = 0; j < k; j++)
+            g->s.scale[j] = w->weight[j] / 2;
         status = pu__posterior_square(p, job->exact ? 1 : k, g->x, g->s.scale, 1, lane);
         p->column = -1;
     }
-    if (!status && first == 0) status = pu__posterior_value(p, g->x, w->bbar, g->q.at, &mem->columns[n * cols].value);
+    if (!status && first == 0)
+        status = pu__posterior_value(p, g->x, w->bbar, g->q.at, &mem->columns[n * cols].value);
     if (!status && first == 0 && job->any_grad) {
-        for (i = 0; i < job->D; i++) w->bbar[i] = -g->x.at[i];
+        for (i = 0; i < job->D; i++)
+            w->bbar[i] = -g->x.at[i];
         status = pu__linear_terms(job, w, 1, lane);
     }
     p->joint = 0;
@@ -12397,20 +12955,28 @@ PU__FN pu_status pu__direct_datum(const pu__job *job, pu__memory *mem, pu__worke
     pu_status status;
     e->gamma_logdet = mem->gamma_logdet;
     status = engine->prepare(e, n, report);
-    if (status) return status;
+    if (status)
+        return status;
     mem->logdet[n] = e->logdet;
     for (first = 0; first < solved; first += k) {
         k = pu__min(job->kmax, solved - first);
         status = pu__direct_columns(job, mem, w, n, first, k, report);
-        if (status) return status;
-        if (pu__direct_gradient(job, mem, w, n, first, k, lane)) return pu__operator_failed(report, w->post.failed, n);
+        if (status)
+            return status;
+        if (pu__direct_gradient(job, mem, w, n, first, k, lane))
+            return pu__operator_failed(report, w->post.failed, n);
     }
-    for (j = solved; j < cols; j++) pu__direct_record(mem->columns + n * cols + j, mem->logdet[n]);
-    if (mem->stage.alpha) pu__zeros(mem->stage.alpha + n * cols * I, cols * I); /* there were no steps */
-    if (mem->stage.beta) pu__zeros(mem->stage.beta + n * cols * I, cols * I);
+    for (j = solved; j < cols; j++)
+        pu__direct_record(mem->columns + n * cols + j, mem->logdet[n]);
+    if (mem->stage.alpha)
+        pu__zeros(mem->stage.alpha + n * cols * I, cols * I); /* there were no steps */
+    if (mem->stage.beta)
+        pu__zeros(mem->stage.beta + n * cols * I, cols * I);
     if (mem->variance || mem->fit)
-        status = engine->spread(e, mem->variance ? mem->variance + n * job->D : NULL, mem->fit ? mem->fit + n * job->M : NULL);
-    if (!status && job->exact && job->any_grad) status = engine->sigma(e, lane);
+        status = engine->spread(e, mem->variance ? mem->variance + n * job->D : NULL,
+                                mem->fit ? mem->fit + n * job->M : NULL);
+    if (!status && job->exact && job->any_grad)
+        status = engine->sigma(e, lane);
     return status ? pu__operator_failed(report, w->post.failed, n) : PU_OK;
 }
 
@@ -12422,7 +12988,8 @@ PU__FN void pu__touch(const pu__job *job, const pu__posterior *p, unsigned char 
     pu_int i;
     for (i = 0; i < p->observed; i++) {
         const pu_int row = p->list[i];
-        if (!touched[row]) pu__zeros(lane + job->slots.Phi + row * job->D, job->D);
+        if (!touched[row])
+            pu__zeros(lane + job->slots.Phi + row * job->D, job->D);
         touched[row] = 1;
     }
 }
@@ -12432,7 +12999,7 @@ PU__FN void pu__touch(const pu__job *job, const pu__posterior *p, unsigned char 
 PU__FN void pu__share_out(const pu__job *job, pu__memory *mem)
 {
     enum { PASSES = 24 };
-    double *cost = mem->c;      /* both are free until a lane begins; lanes <= N */
+    double *cost = mem->c; /* both are free until a lane begins; lanes <= N */
     double *load = mem->logdet;
     double limit = 0;
     pu_int n;
@@ -12443,14 +13010,17 @@ PU__FN void pu__share_out(const pu__job *job, pu__memory *mem)
         limit = pu__max(limit, cost[n]);
         mem->lane_of[n] = -1;
     }
-    for (l = 0; l < job->lanes; l++) load[l] = 0;
+    for (l = 0; l < job->lanes; l++)
+        load[l] = 0;
     for (pass = 1; pass <= PASSES; pass++) {
         limit *= 0.70710678118654752440;
         for (n = 0; n < job->N; n++) {
             int least = 0;
-            if (mem->lane_of[n] >= 0 || (cost[n] < limit && pass < PASSES)) continue;
+            if (mem->lane_of[n] >= 0 || (cost[n] < limit && pass < PASSES))
+                continue;
             for (l = 1; l < job->lanes; l++)
-                if (load[l] < load[least]) least = l;
+                if (load[l] < load[least])
+                    least = l;
             load[least] += cost[n];
             mem->lane_of[n] = least;
         }
@@ -12461,8 +13031,10 @@ PU__FN void pu__share_out(const pu__job *job, pu__memory *mem)
    "A". */
 PU__FN void pu__note_outcome(const pu__worker *w, pu_status status, pu_report *item, pu_report *lane)
 {
-    if (status == PU_E_OPERATOR && w->post.failed) item->where.what = w->post.failed;
-    if (!status || (lane->status && !pu__fatal(status))) return;
+    if (status == PU_E_OPERATOR && w->post.failed)
+        item->where.what = w->post.failed;
+    if (!status || (lane->status && !pu__fatal(status)))
+        return;
     lane->status = status;
     lane->where = item->where;
 }
@@ -12502,14 +13074,19 @@ PU__FN void pu__lane(const pu__job *job, pu__memory *mem, pu__worker *w, int lan
         item.first = i % job->blocks * job->block;
         item.each = pu__min(job->block, job->K + 1 - item.first);
         item.next = 0;
-        if (job->ragged && mem->lane_of[item.n] != lane) continue;
+        if (job->ragged && mem->lane_of[item.n] != lane)
+            continue;
         pu__report_clear(&one);
         status = pu__load(job, mem, w, item.n, item.first, &one);
-        if (!status && job->by_rows) pu__touch(job, &w->post, mem->touched + lane * job->M, grad);
-        if (!status && w->engine == PU_ITERATIVE) status = pu__iterative_block(job, mem, w, &item, grad, &one);
-        else if (!status && item.first == 0) status = pu__direct_datum(job, mem, w, item.n, grad, &one);
+        if (!status && job->by_rows)
+            pu__touch(job, &w->post, mem->touched + lane * job->M, grad);
+        if (!status && w->engine == PU_ITERATIVE)
+            status = pu__iterative_block(job, mem, w, &item, grad, &one);
+        else if (!status && item.first == 0)
+            status = pu__direct_datum(job, mem, w, item.n, grad, &one);
         pu__note_outcome(w, status, &one, report);
-        if (pu__fatal(status)) break;
+        if (pu__fatal(status))
+            break;
     }
     report->products = w->run.products;
 }
@@ -12526,11 +13103,15 @@ PU__FN pu_status pu__far_open(const pu__job *job, pu__memory *mem, pu_report *re
     pu_int i;
     B->turn(B->user, 0);
     status = pu__side(B, &job->r.Gamma, &pu__names_Gamma, mem->side_memory[0], &bytes, mem->side, report);
-    if (!status) status = pu__side(B, &job->r.Phi, &pu__names_Phi, mem->side_memory[1], &bytes, mem->side + 1, report);
-    if (status) return status;
+    if (!status)
+        status = pu__side(B, &job->r.Phi, &pu__names_Phi, mem->side_memory[1], &bytes, mem->side + 1, report);
+    if (status)
+        return status;
     B->write(B->user, mem->far_psi, job->r.model.psi, (size_t)job->M * sizeof(pu_real));
-    if (job->r.model.nu) B->write(B->user, mem->far_nu, mem->gamma_nu, (size_t)job->D * sizeof(pu_real));
-    for (i = 0; i < job->batch; i++) p->staged.w[i % job->M] = 1;
+    if (job->r.model.nu)
+        B->write(B->user, mem->far_nu, mem->gamma_nu, (size_t)job->D * sizeof(pu_real));
+    for (i = 0; i < job->batch; i++)
+        p->staged.w[i % job->M] = 1;
     for (i = 0; i < job->batch; i += job->M)
         B->write(B->user, p->ones + i, p->staged.w, (size_t)pu__min(job->M, job->batch - i) * sizeof(pu_real));
     return PU_OK;
@@ -12545,11 +13126,13 @@ PU__FN pu_status pu__far_close(const pu__job *job, pu__memory *mem, pu_report *r
     pu_status status;
     job->B->read(job->B->user, mem->sums, mem->far_lane, (size_t)far->params * sizeof(pu_real));
     status = pu__far_status(job->B, report);
-    if (status) return status;
+    if (status)
+        return status;
     for (g = -1; g < near_->groups; g++) { /* the common accumulator, then those of the groups */
         const pu_real *from = mem->sums + (g < 0 ? 0 : far->group + g * far->eta);
         pu_real *to = mem->lanes + (g < 0 ? 0 : near_->group + g * near_->eta);
-        if (near_->Phi > 0 && pu__pull_side(mem->side, from, to)) return pu__operator_failed(report, "Gamma.pull", -1);
+        if (near_->Phi > 0 && pu__pull_side(mem->side, from, to))
+            return pu__operator_failed(report, "Gamma.pull", -1);
         if (near_->psi > near_->Phi && pu__pull_side(mem->side + 1, from + far->Phi, to + near_->Phi))
             return pu__operator_failed(report, "Phi.pull", -1);
         pu__axpy(job->M, 1, from + far->psi, to + near_->psi);
@@ -12565,8 +13148,10 @@ PU__FN pu_status pu__far_batches(const pu__job *job, pu__memory *mem, pu_report 
     pu_int n, b, next;
     pu_int count = pu__min(job->batch, job->N);
     pu_status status = pu__far_open(job, mem, report);
-    if (!status) status = pu__far_load(job, mem, w, 0, count, report);
-    if (status) return status;
+    if (!status)
+        status = pu__far_load(job, mem, w, 0, count, report);
+    if (status)
+        return status;
     job->B->combine(job->B->user, job->far_slots.params, 1, pu__rows(mem->far_lane, job->far_slots.params), 0, NULL);
     for (n = 0; n < job->N; n += count, count = next) {
         next = pu__min(job->batch, job->N - n - count);
@@ -12580,7 +13165,8 @@ PU__FN pu_status pu__far_batches(const pu__job *job, pu__memory *mem, pu_report 
             pu__report_clear(&one);
             status = pu__iterative_block(job, mem, w, &item, mem->far_lane, &one);
             pu__note_outcome(w, status, &one, report);
-            if (pu__fatal(status)) return status;
+            if (pu__fatal(status))
+                return status;
         }
     }
     return report->status;
@@ -12596,8 +13182,10 @@ PU__FN void pu__far_lane(const pu__job *job, pu__memory *mem)
     mem->workers->engine = PU_ITERATIVE;
     pu__zeros(mem->lanes, job->slots.params);
     status = pu__far_batches(job, mem, report);
-    if (!pu__fatal(status) && pu__far_close(job, mem, report)) return;
-    if (pu__far_status(job->B, report)) return;
+    if (!pu__fatal(status) && pu__far_close(job, mem, report))
+        return;
+    if (pu__far_status(job->B, report))
+        return;
     report->status = status;
     report->products = mem->workers->run.products;
 }
@@ -12615,11 +13203,14 @@ PU__FN pu_status pu__shared_terms(const pu__job *job, pu__memory *mem, double *c
     double logdet = 0;
     const pu_status status = pu__test_operators(&job->r, mem->test, mem->work, report);
     *c = 0;
-    if (status) return status;
+    if (status)
+        return status;
     report->has_objective = Gamma->logdet != NULL;
     if (Gamma->logdet) {
-        if (Gamma->logdet(Gamma, &logdet, mem->work)) return pu__operator_failed(report, "Gamma.logdet", -1);
-        if (!pu__finite_double(logdet)) return pu__refuse(report, PU_NONFINITE, "Gamma.logdet");
+        if (Gamma->logdet(Gamma, &logdet, mem->work))
+            return pu__operator_failed(report, "Gamma.logdet", -1);
+        if (!pu__finite_double(logdet))
+            return pu__refuse(report, PU_NONFINITE, "Gamma.logdet");
         *c -= logdet / 2;
         mem->gamma_logdet = logdet;
     }
@@ -12633,7 +13224,8 @@ PU__FN pu_status pu__shared_terms(const pu__job *job, pu__memory *mem, double *c
 
 /* Entries `at` to `at + n` of the lanes that have any (all of them when touched is NULL), added up in order into g and
    divided by N: one pass over each lane, since they are larger than any cache. Returns whether an entry is not finite. */
-PU__FN int pu__add_lanes(const pu__job *job, pu__memory *mem, pu_int at, pu_int n, const unsigned char *touched, pu_real *g)
+PU__FN int pu__add_lanes(const pu__job *job, pu__memory *mem, pu_int at, pu_int n, const unsigned char *touched,
+                         pu_real *g)
 {
     const pu_real mean = 1 / (pu_real)job->N;
     const pu_real *lane = mem->lanes + at;
@@ -12642,12 +13234,17 @@ PU__FN int pu__add_lanes(const pu__job *job, pu__memory *mem, pu_int at, pu_int 
     int bad = 0;
     for (; n > 0; n -= len) {
         len = pu__min(PU__CHUNK, n);
-        if (touched && !touched[0]) pu__zeros(g, len);
-        else if (g != lane) pu__copy(g, lane, len);
+        if (touched && !touched[0])
+            pu__zeros(g, len);
+        else if (g != lane)
+            pu__copy(g, lane, len);
         for (l = 1; l < job->lanes; l++)
-            if (!touched || touched[l * job->M]) pu__axpy(len, 1, lane + l * job->slots.params, g);
-        for (i = 0; i < len; i++) g[i] *= mean;
-        for (i = 0; i < len; i++) bad |= !pu__finite(g[i]);
+            if (!touched || touched[l * job->M])
+                pu__axpy(len, 1, lane + l * job->slots.params, g);
+        for (i = 0; i < len; i++)
+            g[i] *= mean;
+        for (i = 0; i < len; i++)
+            bad |= !pu__finite(g[i]);
         g += len;
         lane += len;
     }
@@ -12672,7 +13269,8 @@ PU__FN int pu__sum_lanes(const pu__job *job, pu__memory *mem)
         for (i = 0; i < job->M; i++)
             lost |= pu__add_lanes(job, mem, s->Phi + i * job->D, job->D, mem->touched + i, mem->phi_grad + i * job->D);
     }
-    for (i = 0; i < s->groups; i++) pu__axpy(s->eta, 1, g + s->group + i * s->eta, g);
+    for (i = 0; i < s->groups; i++)
+        pu__axpy(s->eta, 1, g + s->group + i * s->eta, g);
     return lost;
 }
 
@@ -12688,8 +13286,10 @@ PU__FN pu_status pu__finish_Gamma(const pu__job *job, pu__memory *mem, pu_report
     if (job->r.model.nu) {
         const pu_block nu = pu__rows(job->r.model.nu, job->D);
         const pu_block bbar = pu__rows(g + job->slots.b, job->D);
-        if (Gamma->grad(Gamma, 1, bbar, nu, &one, g, mem->work)) return pu__operator_failed(report, "Gamma.grad", -1);
-        if (Gamma->grad(Gamma, 1, nu, nu, &half, g, mem->work)) return pu__operator_failed(report, "Gamma.grad", -1);
+        if (Gamma->grad(Gamma, 1, bbar, nu, &one, g, mem->work))
+            return pu__operator_failed(report, "Gamma.grad", -1);
+        if (Gamma->grad(Gamma, 1, nu, nu, &half, g, mem->work))
+            return pu__operator_failed(report, "Gamma.grad", -1);
     }
     if (others > 0 && Gamma->logdet_grad(Gamma, -half * (pu_real)others * (1 / (pu_real)job->N), g, mem->work))
         return pu__operator_failed(report, "Gamma.logdet_grad", -1);
@@ -12702,7 +13302,8 @@ PU__FN pu_status pu__finish_nu(const pu__job *job, pu__memory *mem, pu_report *r
     const pu_op *Gamma = &job->r.Gamma;
     const pu_block bbar = pu__rows(mem->lanes + job->slots.b, job->D);
     pu_int bad;
-    if (job->r.model.nu) pu__axpy(job->D, 1, job->r.model.nu, bbar.at);
+    if (job->r.model.nu)
+        pu__axpy(job->D, 1, job->r.model.nu, bbar.at);
     if (Gamma->apply(Gamma, 1, bbar, pu__rows(mem->gamma_nu, job->D), 0, mem->work))
         return pu__operator_failed(report, "Gamma.apply", -1);
     bad = pu__find_nonfinite(job->D, mem->gamma_nu);
@@ -12723,13 +13324,20 @@ PU__FN pu_status pu__finish_gradient(const pu__job *job, pu__memory *mem, pu_rep
     const pu_real *g = mem->lanes;
     const int lost = pu__sum_lanes(job, mem);
     pu_status status = PU_OK;
-    if (s->want_Gamma) status = pu__finish_Gamma(job, mem, report);
-    if (!status && job->out->nu) status = pu__finish_nu(job, mem, report);
-    if (!status && job->out->m) status = pu__check_gradient(g + s->m, job->D, "gradient of m", report);
-    if (!status) status = pu__check_gradient(g, s->Phi, "gradient of Gamma", report);
-    if (!status && (lost || !job->by_rows)) status = pu__check_gradient(mem->phi_grad, s->psi - s->Phi, "gradient of Phi", report);
-    if (!status) status = pu__check_gradient(g + s->psi, job->M, "gradient of psi", report);
-    if (!status) status = pu__check_gradient(g + s->eta, job->M, "gradient of eta", report);
+    if (s->want_Gamma)
+        status = pu__finish_Gamma(job, mem, report);
+    if (!status && job->out->nu)
+        status = pu__finish_nu(job, mem, report);
+    if (!status && job->out->m)
+        status = pu__check_gradient(g + s->m, job->D, "gradient of m", report);
+    if (!status)
+        status = pu__check_gradient(g, s->Phi, "gradient of Gamma", report);
+    if (!status && (lost || !job->by_rows))
+        status = pu__check_gradient(mem->phi_grad, s->psi - s->Phi, "gradient of Phi", report);
+    if (!status)
+        status = pu__check_gradient(g + s->psi, job->M, "gradient of psi", report);
+    if (!status)
+        status = pu__check_gradient(g + s->eta, job->M, "gradient of eta", report);
     return status;
 }
 
@@ -12771,25 +13379,31 @@ PU__FN void pu__datum_values(const pu__job *job, const pu__memory *mem, double s
         logdet += col[k].logdet / K;
         sums->gap += col[k].gap / (2 * K * N);
     }
-    for (k = 1; k <= job->K; k++) square += (col[k].logdet - logdet) * (col[k].logdet - logdet);
+    for (k = 1; k <= job->K; k++)
+        square += (col[k].logdet - logdet) * (col[k].logdet - logdet);
     if (!direct) {
         sums->traces += linear / sampled;
-        if (job->K > 1) sums->variance += square / (K - 1) / K / 4 / (N * N);
+        if (job->K > 1)
+            sums->variance += square / (K - 1) / K / 4 / (N * N);
         for (k = 0; k <= job->K; k++) {
             const double weight = k ? 1 / K : 1;
-            if (col[k].energy < 0 && col[k].record.rhs > 0) sums->known = 0; /* no step was taken */
-            if (!(col[k].high > 0)) continue;                                /* u = 0 */
+            if (col[k].energy < 0 && col[k].record.rhs > 0)
+                sums->known = 0; /* no step was taken */
+            if (!(col[k].high > 0))
+                continue; /* u = 0 */
             sums->energy += weight * col[k].energy;
             sums->size += weight * col[k].xax;
             report->ritz_max = pu__max(report->ritz_max, col[k].high);
-            if (!(report->ritz_min > 0 && report->ritz_min < col[k].low)) report->ritz_min = col[k].low;
+            if (!(report->ritz_min > 0 && report->ritz_min < col[k].low))
+                report->ritz_min = col[k].low;
         }
     }
     if (direct && job->exact) { /* tr(A Sigma) */
         trace = (double)job->D;
         linear = 0;
     }
-    if (direct) logdet = mem->logdet[n];
+    if (direct)
+        logdet = mem->logdet[n];
     report->c += c / N;
     report->q += (base + fit + trace / 2) / N;
     report->network += (base + fit + trace / 2 - linear) / N;
@@ -12807,15 +13421,19 @@ PU__FN pu_status pu__finish_values(const pu__job *job, const pu__memory *mem, do
     memset(&sums, 0, sizeof sums);
     sums.known = job->want_nll;
     report->has_nll = report->has_objective && (!job->served[PU_ITERATIVE] || job->want_nll);
-    for (n = 0; n < job->N; n++) pu__datum_values(job, mem, shared_c, n, &sums, report);
+    for (n = 0; n < job->N; n++)
+        pu__datum_values(job, mem, shared_c, n, &sums, report);
     report->nll_se = sampled > 0 && job->K < 2 ? -1 : sqrt(sums.variance);
     report->nll_95 = report->nll_se;
-    if (report->nll_se > 0) report->nll_95 *= pu__student((pu_int)sampled * (job->K - 1));
+    if (report->nll_se > 0)
+        report->nll_95 *= pu__student((pu_int)sampled * (job->K - 1));
     report->nll_gap = sums.gap;
-    if (!(sampled > 0)) report->solver_error = 0;
+    if (!(sampled > 0))
+        report->solver_error = 0;
     else if (sums.known && sums.size > 0) {
         report->solver_error = sqrt(sums.energy / sums.size);
-        if (job->kind == PU_NETWORK) report->solver_error = (double)job->plan.I * sums.energy / sums.size;
+        if (job->kind == PU_NETWORK)
+            report->solver_error = (double)job->plan.I * sums.energy / sums.size;
     }
     /* the probes also know tr(A Sigma) = D: solves cut short fall below it by more than chance */
     settled = sums.gap <= pu__max(0.1 * report->nll_se, 100 * (double)PU__EPS * fabs(report->nll));
@@ -12856,7 +13474,8 @@ PU__FN void pu__standard_errors(const pu__job *job, pu__memory *mem, pu_report *
     for (i = 0; i < wanted; i++) {
         double all = 0;
         double variance = 0;
-        for (g = 0; g < G; g++) all += (double)group[g * n + i];
+        for (g = 0; g < G; g++)
+            all += (double)group[g * n + i];
         for (g = 0; g < G; g++) {
             const double share = (double)pu__group_size(job->K, G, g) / (double)job->K;
             const double off = (double)group[g * n + i] / share - all;
@@ -12874,9 +13493,12 @@ PU__FN void pu__standard_errors(const pu__job *job, pu__memory *mem, pu_report *
 /* to = from, n numbers, where both are there; from NULL: zeros. */
 PU__FN void pu__write(pu_real *to, const pu_real *from, pu_int n)
 {
-    if (!to || n <= 0) return;
-    if (from) pu__copy(to, from, n);
-    else pu__zeros(to, n);
+    if (!to || n <= 0)
+        return;
+    if (from)
+        pu__copy(to, from, n);
+    else
+        pu__zeros(to, n);
 }
 
 /* Standard errors and replicates to the caller's arrays: zero where the gradient was not asked for. */
@@ -12892,7 +13514,8 @@ PU__FN void pu__write_errors(const pu__job *job, const pu__memory *mem)
     pu__write(out->se_Gamma, out->Gamma ? se : NULL, Gamma);
     pu__write(out->se_Phi, se && out->Phi ? se + s->Phi : NULL, Phi);
     pu__write(out->se_psi, se && out->psi ? se + s->psi : NULL, M);
-    if (!out->replicates) return;
+    if (!out->replicates)
+        return;
     for (g = 0; g < s->groups; g++) {
         const pu_real *from = mem->lanes + s->group + g * s->eta;
         pu_real *to = out->replicates + g * (Gamma + Phi + M);
@@ -12923,9 +13546,11 @@ PU__FN void pu__write_results(const pu__job *job, const pu__memory *mem)
     pu__write(out->beta, mem->stage.beta, all * job->plan.I);
     if (out->logdet && job->want_nll)
         for (n = 0; n < job->N; n++)
-            for (k = 0; k < job->K; k++) out->logdet[n * job->K + k] = (pu_real)mem->columns[n * (job->K + 1) + k + 1].logdet;
+            for (k = 0; k < job->K; k++)
+                out->logdet[n * job->K + k] = (pu_real)mem->columns[n * (job->K + 1) + k + 1].logdet;
     if (out->columns)
-        for (j = 0; j < all; j++) out->columns[j] = mem->columns[j].record;
+        for (j = 0; j < all; j++)
+            out->columns[j] = mem->columns[j].record;
 }
 
 /* Runs all lanes, on as many threads as there are workers. Returns the worst outcome, recorded. */
@@ -12933,22 +13558,27 @@ PU__FN pu_status pu__run_lanes(const pu__job *job, pu__memory *mem, pu_report *r
 {
     pu_status outcome = PU_OK;
     int l;
-    if (job->ragged) pu__share_out(job, mem);
+    if (job->ragged)
+        pu__share_out(job, mem);
     if (job->far) {
         pu__far_lane(job, mem);
     } else {
-        for (l = 0; l < job->threads; l++) *mem->workers[l].post.ones = 1;
+        for (l = 0; l < job->threads; l++)
+            *mem->workers[l].post.ones = 1;
 #ifdef PU__OPENMP
 #pragma omp parallel for schedule(dynamic, 1) num_threads(job->threads) if (job->threads > 1)
-        for (l = 0; l < job->lanes; l++) pu__lane(job, mem, mem->workers + omp_get_thread_num(), l);
+        for (l = 0; l < job->lanes; l++)
+            pu__lane(job, mem, mem->workers + omp_get_thread_num(), l);
 #else
-        for (l = 0; l < job->lanes; l++) pu__lane(job, mem, mem->workers, l);
+        for (l = 0; l < job->lanes; l++)
+            pu__lane(job, mem, mem->workers, l);
 #endif
     }
     for (l = 0; l < job->lanes; l++) {
         const pu_report *part = mem->lane_report + l;
         report->products += part->products;
-        if (!pu__is_worse(part->status, outcome)) continue;
+        if (!pu__is_worse(part->status, outcome))
+            continue;
         outcome = part->status;
         report->status = outcome;
         report->where = part->where;
@@ -12964,16 +13594,22 @@ PU__FN pu_status pu__job_run(const pu__job *job, pu__memory *mem, pu_report *rep
     pu_status outcome;
     pu_status status = pu__shared_terms(job, mem, &shared_c, report);
     pu_int i;
-    if (status) return status;
+    if (status)
+        return status;
     outcome = pu__run_lanes(job, mem, report);
-    if (pu__fatal(outcome)) return outcome;
+    if (pu__fatal(outcome))
+        return outcome;
     for (i = 0; i < job->N * cols; i++)
         pu__report_column(report, &mem->columns[i].record, i / cols, i % cols, job->plan.adjoint == PU_ADJOINT_AUTO);
     status = pu__finish_values(job, mem, shared_c, report);
-    if (!status && job->any_grad) status = pu__finish_gradient(job, mem, report);
-    if (status) return status;
-    if (job->slots.groups && job->any_grad) pu__standard_errors(job, mem, report);
-    if (!job->dry) pu__write_results(job, mem);
+    if (!status && job->any_grad)
+        status = pu__finish_gradient(job, mem, report);
+    if (status)
+        return status;
+    if (job->slots.groups && job->any_grad)
+        pu__standard_errors(job, mem, report);
+    if (!job->dry)
+        pu__write_results(job, mem);
     return outcome;
 }
 
@@ -12981,19 +13617,26 @@ PU__FN pu_status pu__job_run(const pu__job *job, pu__memory *mem, pu_report *rep
 PU__FN void pu__lend(const pu__job *job, const pu__memory *mem, pu_results *g)
 {
     const pu__slots *s = &job->slots;
-    if (g->nu) g->nu = mem->gamma_nu;
-    if (g->Gamma) g->Gamma = mem->lanes;
-    if (job->out->Phi) g->Phi = mem->phi_grad;
-    if (g->psi) g->psi = mem->lanes + s->psi;
-    if (g->eta) g->eta = mem->lanes + s->eta;
-    if (g->m) g->m = mem->lanes + s->m;
+    if (g->nu)
+        g->nu = mem->gamma_nu;
+    if (g->Gamma)
+        g->Gamma = mem->lanes;
+    if (job->out->Phi)
+        g->Phi = mem->phi_grad;
+    if (g->psi)
+        g->psi = mem->lanes + s->psi;
+    if (g->eta)
+        g->eta = mem->lanes + s->eta;
+    if (g->m)
+        g->m = mem->lanes + s->m;
 }
 
 /* A made job: memory, and the run. */
 PU__FN pu_status pu__task_run(pu__call *call, pu__task *task)
 {
     pu_status status = pu__measure(call, pu__task_layout, task, NULL);
-    if (!status) status = pu__allocate(call, pu__task_layout, task);
+    if (!status)
+        status = pu__allocate(call, pu__task_layout, task);
     return status ? status : pu__job_run(&task->job, &task->mem, call->report);
 }
 
@@ -13003,9 +13646,9 @@ PU__FN pu_status pu__task_run(pu__call *call, pu__task *task)
 
 /* The pilot of PU_AUTO, and the limits of K and I without a word from the caller. */
 #define PU__PILOT_PROBES 8
-#define PU__PILOT_STEPS 20
-#define PU__PILOT_DATA 4
-#define PU__MOST 100
+#define PU__PILOT_STEPS  20
+#define PU__PILOT_DATA   4
+#define PU__MOST         100
 
 /* Is K or I to be found? */
 PU__FN int pu__to_tune(const pu_options *o)
@@ -13018,22 +13661,28 @@ PU__FN pu_options pu__at_limits(const pu_options *options)
 {
     pu_options o = *options;
     const pu_int most = o.most_iterations > 0 ? o.most_iterations : PU__MOST;
-    if (o.samples == PU_AUTO) o.samples = o.most_samples > 0 ? o.most_samples : PU__MOST;
-    if (o.solve.iterations == PU_AUTO) o.solve.iterations = o.kind == PU_MONTE_CARLO ? 0 : most;
+    if (o.samples == PU_AUTO)
+        o.samples = o.most_samples > 0 ? o.most_samples : PU__MOST;
+    if (o.solve.iterations == PU_AUTO)
+        o.solve.iterations = o.kind == PU_MONTE_CARLO ? 0 : most;
     return o;
 }
 
 /* What tuning needs of the options. */
 PU__FN pu_status pu__check_tuning(const pu_options *o, const pu_results *out, pu_report *report)
 {
-    if (!(o->error >= 0 && o->error < 1)) return pu__refuse(report, PU_E_ARGUMENT, "options.error");
-    if (o->most_samples < 0 || o->most_samples == 1) return pu__refuse(report, PU_E_ARGUMENT, "options.most_samples");
-    if (o->most_iterations < 0) return pu__refuse(report, PU_E_ARGUMENT, "options.most_iterations");
+    if (!(o->error >= 0 && o->error < 1))
+        return pu__refuse(report, PU_E_ARGUMENT, "options.error");
+    if (o->most_samples < 0 || o->most_samples == 1)
+        return pu__refuse(report, PU_E_ARGUMENT, "options.most_samples");
+    if (o->most_iterations < 0)
+        return pu__refuse(report, PU_E_ARGUMENT, "options.most_iterations");
     if (!out || (!out->Gamma && !out->Phi && !out->psi))
         return pu__refuse(report, PU_E_ARGUMENT, "results (PU_AUTO needs a gradient to tune for)");
     if (!pu__has_momentum(o->solve.solver))
         return pu__refuse(report, PU_E_UNSUPPORTED, "options.solve.solver (PU_AUTO needs CG or PCG)");
-    if (o->x0) return pu__refuse(report, PU_E_UNSUPPORTED, "options.x0 (PU_AUTO)");
+    if (o->x0)
+        return pu__refuse(report, PU_E_UNSUPPORTED, "options.x0 (PU_AUTO)");
     if (o->delta && o->samples == PU_AUTO)
         return pu__refuse(report, PU_E_UNSUPPORTED, "options.delta (samples = PU_AUTO)");
     return PU_OK;
@@ -13065,13 +13714,16 @@ PU__FN pu_status pu__pilot_make(pu__pilot *p, const pu_lgm *model, const pu_data
     p->o.groups = 0;
     p->o.delta = NULL;
     p->o.samples = PU__PILOT_PROBES;
-    p->o.solve.iterations = PU__PILOT_STEPS; /* whatever the limit: fewer would not show what a converged gradient is like */
+    p->o.solve.iterations =
+        PU__PILOT_STEPS; /* whatever the limit: fewer would not show what a converged gradient is like */
     p->wanted.Gamma = out->Gamma;
     p->wanted.Phi = out->Phi;
     p->wanted.psi = out->psi;
     /* any address asks for standard errors and the coefficients of the solver */
-    if (!some) some = out->Phi;
-    if (!some) some = out->psi;
+    if (!some)
+        some = out->Phi;
+    if (!some)
+        some = out->psi;
     p->wanted.se_psi = some;
     p->wanted.alpha = some;
     p->wanted.beta = some;
@@ -13094,22 +13746,25 @@ PU__FN void pu__widest(pu__job *job)
     }
     job->lanes = job->o->lanes ? job->o->lanes : 4;
     job->threads = pu__threads(job->o->threads, 1e30);
-    if (job->threads > job->lanes) job->threads = job->lanes;
+    if (job->threads > job->lanes)
+        job->threads = job->lanes;
     job->kmax = pu__most(job->kmax, block);
 }
 
 /* *most = the larger of it and of the bytes that a job with these options takes at its widest. */
-PU__FN pu_status pu__bytes_of(pu__call *call, pu__task *task, const pu_lgm *model, const pu_data *data, const pu_options *o,
-                              const pu_results *out, size_t *most)
+PU__FN pu_status pu__bytes_of(pu__call *call, pu__task *task, const pu_lgm *model, const pu_data *data,
+                              const pu_options *o, const pu_results *out, size_t *most)
 {
     size_t bytes = 0;
     pu_status status;
     call->report->plan[0] = 0;
     status = pu__job_make(task, model, data, o, out, 1, call->report);
-    if (status) return status;
+    if (status)
+        return status;
     pu__widest(&task->job);
     status = pu__measure(call, pu__task_layout, task, &bytes);
-    if (bytes > *most) *most = bytes;
+    if (bytes > *most)
+        *most = bytes;
     return status;
 }
 
@@ -13121,27 +13776,35 @@ PU__FN pu_status pu__tuned_bytes(pu__call *call, const pu_lgm *model, const pu_d
     pu_options most = pu__at_limits(options);
     pu__pilot pilot;
     pu_status status = pu__check_tuning(options, out, call->report);
-    if (!status) status = pu__check_model(model, call->report);
-    if (!status) status = pu__check_data_shape(data, model->Phi->rows, call->report);
-    if (!status) status = pu__pilot_make(&pilot, model, data, options, out, call->report);
-    if (!status) status = pu__measure(call, pu__task_layout, &pilot.task, bytes);
+    if (!status)
+        status = pu__check_model(model, call->report);
+    if (!status)
+        status = pu__check_data_shape(data, model->Phi->rows, call->report);
+    if (!status)
+        status = pu__pilot_make(&pilot, model, data, options, out, call->report);
+    if (!status)
+        status = pu__measure(call, pu__task_layout, &pilot.task, bytes);
     if (!status && most.engine == PU_ENGINE_AUTO)
         status = pu__bytes_of(call, &pilot.task, model, data, &most, out, bytes);
     most.engine = most.engine == PU_ENGINE_AUTO ? PU_ITERATIVE : most.engine;
-    if (!status) status = pu__bytes_of(call, &pilot.task, model, data, &most, out, bytes);
-    if (!status) call->report->bytes = *bytes;
+    if (!status)
+        status = pu__bytes_of(call, &pilot.task, model, data, &most, out, bytes);
+    if (!status)
+        call->report->bytes = *bytes;
     return status;
 }
 
-PU_DEF pu_status pu_gradient_bytes(const pu_lgm *model, const pu_data *data, const pu_options *options, const pu_results *out,
-                                   size_t *bytes, pu_report *report)
+PU_DEF pu_status pu_gradient_bytes(const pu_lgm *model, const pu_data *data, const pu_options *options,
+                                   const pu_results *out, size_t *bytes, pu_report *report)
 {
     pu__call call;
     pu__task task;
     pu_status status;
     report = pu__begin(&call, NULL, report);
-    if (!bytes) return pu__refuse(report, PU_E_NULL, "bytes");
-    if (pu__to_tune(options)) return pu__tuned_bytes(&call, model, data, options, out, bytes);
+    if (!bytes)
+        return pu__refuse(report, PU_E_NULL, "bytes");
+    if (pu__to_tune(options))
+        return pu__tuned_bytes(&call, model, data, options, out, bytes);
     memset(&task, 0, sizeof task);
     status = pu__job_make(&task, model, data, options, out, 1, report);
     return status ? status : pu__measure(&call, pu__task_layout, &task, bytes);
@@ -13174,7 +13837,8 @@ PU__FN void pu__pilot_errors(pu__pilot *p)
         rho = sum > 0 ? xax / sum : 0;
         for (i = 0; i <= I; i++) {
             p->eps[i] += weight * (pu__max(xax - taken, 0) + energy);
-            if (i == I) break;
+            if (i == I)
+                break;
             taken += (double)alpha[i] * rho;
             rho *= (double)beta[i];
         }
@@ -13197,7 +13861,8 @@ PU__FN double pu__solver_error(const pu__pilot *p, pu_kind kind, pu_int I, doubl
 }
 
 /* " (words: x %, wanted y %)", and whether that is at its limit. */
-PU__FN void pu__put_choice(pu__text *t, const char *name, pu_int value, const char *words, double got, double wanted, int limit)
+PU__FN void pu__put_choice(pu__text *t, const char *name, pu_int value, const char *words, double got, double wanted,
+                           int limit)
 {
     pu__put_number(t, name, value);
     pu__put_percent(t, words, got);
@@ -13223,7 +13888,8 @@ PU__FN void pu__choose(const pu__pilot *p, const pu_options *options, pu_int N, 
     if (options->samples == PU_AUTO) {
         const double k = ceil(one * one / (wanted * wanted));
         tuned->samples = (pu_int)pu__max(2, k < (double)top.samples ? k : (double)top.samples);
-        pu__put_choice(&t, "K = ", tuned->samples, " (one probe per datum errs by ", one, wanted, tuned->samples == top.samples);
+        pu__put_choice(&t, "K = ", tuned->samples, " (one probe per datum errs by ", one, wanted,
+                       tuned->samples == top.samples);
     }
     left = one / sqrt((double)(tuned->samples ? tuned->samples : 10)) / 2; /* 0 means the default, 10 */
     left = pu__max(left, wanted / 20);
@@ -13259,22 +13925,31 @@ PU__FN pu_status pu__tune(pu__call *call, const pu_lgm *model, const pu_data *da
     pu__pilot pilot;
     int anyone = 1;
     pu_status status = pu__check_tuning(options, out, report);
-    if (status) return status;
+    if (status)
+        return status;
     *tuned = pu__at_limits(options);
-    if (!pick_K && !pick_I) return PU_OK;
+    if (!pick_K && !pick_I)
+        return PU_OK;
     if (options->engine == PU_ENGINE_AUTO) {
         pu_options least = *tuned;
-        if (pick_K) least.samples = 2;
-        if (pick_I) least.solve.iterations = 4;
+        if (pick_K)
+            least.samples = 2;
+        if (pick_I)
+            least.solve.iterations = 4;
         memset(&pilot.task, 0, sizeof pilot.task);
         status = pu__anyone_iterative(&pilot.task, model, data, out, &least, &anyone, report);
-        if (!anyone) *tuned = least;
-        if (status || !anyone) return status;
+        if (!anyone)
+            *tuned = least;
+        if (status || !anyone)
+            return status;
     }
     status = pu__pilot_make(&pilot, model, data, options, out, report);
-    if (!status) status = pu__job_check(&pilot.task.job, report);
-    if (!status) status = pu__task_run(call, &pilot.task);
-    if (pu__fatal(status)) return status;
+    if (!status)
+        status = pu__job_check(&pilot.task.job, report);
+    if (!status)
+        status = pu__task_run(call, &pilot.task);
+    if (pu__fatal(status))
+        return status;
     pu__pilot_errors(&pilot);
     pu__choose(&pilot, options, data->n, tuned, report);
     return PU_OK;
@@ -13287,11 +13962,15 @@ PU_DEF pu_status pu_tune(const pu_lgm *model, const pu_data *data, const pu_opti
     pu_options result;
     pu_status status;
     report = pu__begin(&call, ws, report);
-    if (!options || !tuned) return pu__refuse(report, PU_E_NULL, options ? "tuned" : "options");
+    if (!options || !tuned)
+        return pu__refuse(report, PU_E_NULL, options ? "tuned" : "options");
     status = pu__check_model(model, report);
-    if (!status) status = pu__check_data(data, model->Phi->rows, report);
-    if (!status) status = pu__check_numbers(model, report);
-    if (status) return status;
+    if (!status)
+        status = pu__check_data(data, model->Phi->rows, report);
+    if (!status)
+        status = pu__check_numbers(model, report);
+    if (status)
+        return status;
     if (!pu__to_tune(options)) {
         *tuned = *options;
         return PU_OK;
@@ -13315,9 +13994,11 @@ PU__FN pu_status pu__tune_first(pu__call *call, const pu_lgm *model, const pu_da
     pu_report *report = call->report;
     char words[sizeof report->plan];
     pu_status status;
-    if (!pu__to_tune(*options)) return PU_OK;
+    if (!pu__to_tune(*options))
+        return PU_OK;
     status = pu_tune(model, data, *options, call->ws, out, tuned, report);
-    if (status) return status;
+    if (status)
+        return status;
     memcpy(words, report->plan, sizeof words);
     pu__report_clear(report);
     memcpy(report->plan, words, sizeof words);
@@ -13336,35 +14017,45 @@ PU_DEF pu_status pu_gradient(const pu_lgm *model, const pu_data *data, const pu_
     report = pu__begin(&call, ws, report);
     if (pu__to_tune(options) && out &&
         (out->x || out->residual || out->logdet || out->columns || out->alpha || out->beta || out->replicates))
-        return pu__refuse(report, PU_E_ARGUMENT, "results (PU_AUTO: arrays whose size depends on K or I; pu_tune first)");
+        return pu__refuse(report, PU_E_ARGUMENT,
+                          "results (PU_AUTO: arrays whose size depends on K or I; pu_tune first)");
     memset(&task, 0, sizeof task);
     status = pu__tune_first(&call, model, data, &options, out, &tuned);
-    if (!status) status = pu__job_make(&task, model, data, options, out, want_nll, report);
-    if (!status) status = pu__job_check(&task.job, report);
-    if (!status) status = pu__task_run(&call, &task);
+    if (!status)
+        status = pu__job_make(&task, model, data, options, out, want_nll, report);
+    if (!status)
+        status = pu__job_check(&task.job, report);
+    if (!status)
+        status = pu__task_run(&call, &task);
     return pu__finish(&call, status);
 }
 
-PU_DEF pu_status pu_nll(const pu_lgm *model, const pu_data *data, const pu_options *options, pu_workspace *ws, double *nll,
-                        double *se, pu_report *report)
+PU_DEF pu_status pu_nll(const pu_lgm *model, const pu_data *data, const pu_options *options, pu_workspace *ws,
+                        double *nll, double *se, pu_report *report)
 {
     pu__call call;
     pu_options o;
     pu_status status;
     report = pu__begin(&call, ws, report);
     memset(&o, 0, sizeof o);
-    if (options) o = *options;
-    if (o.engine != PU_ITERATIVE && o.engine != PU_ENGINE_AUTO) o.kind = PU_EXACT;
-    if (!nll) return pu__refuse(report, PU_E_NULL, "nll");
-    if (model && model->Gamma && !model->Gamma->logdet) return pu__refuse(report, PU_E_UNSUPPORTED, "Gamma.logdet");
+    if (options)
+        o = *options;
+    if (o.engine != PU_ITERATIVE && o.engine != PU_ENGINE_AUTO)
+        o.kind = PU_EXACT;
+    if (!nll)
+        return pu__refuse(report, PU_E_NULL, "nll");
+    if (model && model->Gamma && !model->Gamma->logdet)
+        return pu__refuse(report, PU_E_UNSUPPORTED, "Gamma.logdet");
     if (o.kind != PU_EXACT && (o.solve.solver == PU_SD || o.solve.solver == PU_GD)) /* no Lanczos coefficients */
         return pu__refuse(report, PU_E_UNSUPPORTED, "options.solve.solver (CG or PCG gives the log det)");
     if (o.kind != PU_EXACT && o.x0)
         return pu__refuse(report, PU_E_ARGUMENT, "options.x0 (a warm start gives no log det)");
     status = pu_gradient(model, data, &o, ws, NULL, report);
-    if (pu__fatal(status)) return status;
+    if (pu__fatal(status))
+        return status;
     *nll = report->nll;
-    if (se) *se = report->nll_se;
+    if (se)
+        *se = report->nll_se;
     return status;
 }
 
@@ -13410,9 +14101,11 @@ PU_DEF pu_status pu_exact_bytes(const pu_lgm *model, size_t *bytes, pu_report *r
     pu__exact w;
     pu_status status;
     report = pu__begin(&call, NULL, report);
-    if (!bytes) return pu__refuse(report, PU_E_NULL, "bytes");
+    if (!bytes)
+        return pu__refuse(report, PU_E_NULL, "bytes");
     status = pu__check_model(model, report);
-    if (!status) status = pu__exact_make(&w, model, NULL, 0, report);
+    if (!status)
+        status = pu__exact_make(&w, model, NULL, 0, report);
     return status ? status : pu__measure(&call, pu__task_layout, &w.task, bytes);
 }
 
@@ -13421,7 +14114,8 @@ PU__FN void pu__exact_sigma(pu_int D, const pu_real *L, pu_real *Sigma)
 {
     pu_int j;
     pu__zeros(Sigma, D * D);
-    for (j = 0; j < D; j++) Sigma[j * D + j] = 1;
+    for (j = 0; j < D; j++)
+        Sigma[j * D + j] = 1;
     for (j = 0; j < D; j += PU__SIDES)
         pu__triangle(D - j, L + j * (D + 1), D, 0, pu__min(PU__SIDES, D - j), Sigma + j * (D + 1), 1, D);
     pu__triangle(D, L, D, 1, D, Sigma, 1, D);
@@ -13437,41 +14131,56 @@ PU__FN pu_status pu__exact_results(pu__exact *w, pu_exact_result *result, pu_int
     result->observed = mem->observed[0];
     result->c = report->c;
     result->logdet = mem->logdet[0];
-    result->nll = (result->logdet - mem->gamma_logdet) / 2 + mem->columns[0].value + (double)result->observed * log_2pi / 2;
-    if (!pu__finite_double(result->nll)) return pu__fail(report, PU_NONFINITE, "nll", datum, -1);
-    if (result->b) pu__copy(result->b, worker->run.u.at, D);
+    result->nll =
+        (result->logdet - mem->gamma_logdet) / 2 + mem->columns[0].value + (double)result->observed * log_2pi / 2;
+    if (!pu__finite_double(result->nll))
+        return pu__fail(report, PU_NONFINITE, "nll", datum, -1);
+    if (result->b)
+        pu__copy(result->b, worker->run.u.at, D);
     if (result->A) {
         pu_real *A = w->task.own_reals;
         if (pu__posterior_dense(&worker->post, worker->run.x, worker->run.q, A))
             return pu__operator_failed(report, worker->post.failed, datum);
         pu__copy(result->A, A, D * D);
     }
-    if (result->mu) pu__copy(result->mu, mem->stage.x, D);
-    if (result->Sigma) pu__exact_sigma(D, worker->direct.L, result->Sigma);
+    if (result->mu)
+        pu__copy(result->mu, mem->stage.x, D);
+    if (result->Sigma)
+        pu__exact_sigma(D, worker->direct.L, result->Sigma);
     return PU_OK;
 }
 
-PU_DEF pu_status pu_exact(const pu_lgm *model, const pu_data *data, pu_int datum, pu_workspace *ws, pu_exact_result *result,
-                          pu_report *report)
+PU_DEF pu_status pu_exact(const pu_lgm *model, const pu_data *data, pu_int datum, pu_workspace *ws,
+                          pu_exact_result *result, pu_report *report)
 {
     pu__call call;
     pu__exact w;
     pu_exact_result copy;
     pu_status status;
     report = pu__begin(&call, ws, report);
-    if (!result) return pu__refuse(report, PU_E_NULL, "result");
+    if (!result)
+        return pu__refuse(report, PU_E_NULL, "result");
     status = pu__check_model(model, report);
-    if (!status) status = pu__check_data(data, model->Phi->rows, report);
-    if (status) return status;
-    if (datum < 0 || datum >= data->n) return pu__refuse(report, PU_E_ARGUMENT, "datum");
-    if (!model->Gamma->logdet) return pu__refuse(report, PU_E_UNSUPPORTED, "Gamma.logdet");
+    if (!status)
+        status = pu__check_data(data, model->Phi->rows, report);
+    if (status)
+        return status;
+    if (datum < 0 || datum >= data->n)
+        return pu__refuse(report, PU_E_ARGUMENT, "datum");
+    if (!model->Gamma->logdet)
+        return pu__refuse(report, PU_E_UNSUPPORTED, "Gamma.logdet");
     status = pu__exact_make(&w, model, data, datum, report);
-    if (!status) status = pu__job_check(&w.task.job, report);
-    if (!status) status = pu__task_run(&call, &w.task);
-    if (status && report->where.datum >= 0) report->where.datum = datum;
+    if (!status)
+        status = pu__job_check(&w.task.job, report);
+    if (!status)
+        status = pu__task_run(&call, &w.task);
+    if (status && report->where.datum >= 0)
+        report->where.datum = datum;
     copy = *result;
-    if (!status) status = pu__exact_results(&w, &copy, datum, report);
-    if (!status) *result = copy;
+    if (!status)
+        status = pu__exact_results(&w, &copy, datum, report);
+    if (!status)
+        *result = copy;
     return pu__finish(&call, status);
 }
 
@@ -13479,17 +14188,18 @@ PU_DEF pu_status pu_exact(const pu_lgm *model, const pu_data *data, pu_int datum
    >>predict   draws from the model; moments of z and y given the data
    ------------------------------------------------------------------------------------------------ */
 
-#define PU__SIMULATE UINT32_C(0xffffffff) /* sample number, in the stream of the tests, which use 0; step 0: z, step 1: y */
+#define PU__SIMULATE                                                                                                   \
+    UINT32_C(0xffffffff) /* sample number, in the stream of the tests, which use 0; step 0: z, step 1: y */
 
 typedef struct {
     pu__resolved r;
-    pu_int n, kmax;        /* draws, draws at a time */
+    pu_int n, kmax; /* draws, draws at a time */
     uint64_t seed;
-    pu_solve_options o;    /* of Gamma^-1 where it has no solve */
-    pu_block eps, delta;   /* max(noise, M) x kmax, D x kmax */
-    pu_block z, y;         /* D x n, M x n: staged */
+    pu_solve_options o;  /* of Gamma^-1 where it has no solve */
+    pu_block eps, delta; /* max(noise, M) x kmax, D x kmax */
+    pu_block z, y;       /* D x n, M x n: staged */
     pu_real *work, *test;
-    pu_workspace nested;   /* of pu_solve */
+    pu_workspace nested; /* of pu_solve */
     size_t nested_bytes;
 } pu__simulation;
 
@@ -13505,7 +14215,8 @@ PU__FN void pu__simulate_layout(void *self, pu__arena *arena)
     w->y = pu__cols(arena, P->rows, w->n);
     w->work = pu__reals(arena, pu__most(G->work, P->work), w->kmax);
     w->test = pu__reals(arena, pu__test_reals(&w->r), 1);
-    if (!w->nested_bytes) return;
+    if (!w->nested_bytes)
+        return;
     w->nested.block = pu__take(arena, 1, 1, w->nested_bytes);
     w->nested.bytes = w->nested_bytes;
     w->nested.fixed = 1;
@@ -13519,7 +14230,8 @@ PU__FN pu_status pu__simulate_solve(pu__simulation *w, pu_int first, pu_int k, p
     pu_report part;
     pu_status status;
     if (Gamma->solve) {
-        if (Gamma->solve(Gamma, k, w->delta, z, w->work)) return pu__operator_failed(report, "Gamma.solve", first);
+        if (Gamma->solve(Gamma, k, w->delta, z, w->work))
+            return pu__operator_failed(report, "Gamma.solve", first);
         return PU_OK;
     }
     memset(&arrays, 0, sizeof arrays);
@@ -13527,7 +14239,8 @@ PU__FN pu_status pu__simulate_solve(pu__simulation *w, pu_int first, pu_int k, p
     arrays.U = w->delta.at;
     arrays.X = z.at;
     status = pu_solve(Gamma, &arrays, &w->o, NULL, &w->nested, &part);
-    if (status == PU_E_OPERATOR) return pu__operator_failed(report, "Gamma.apply", first);
+    if (status == PU_E_OPERATOR)
+        return pu__operator_failed(report, "Gamma.apply", first);
     if (status)
         (void)pu__fail(report, status, "Gamma^-1 (by CG: there is no Gamma.solve)",
                        part.where.column < 0 ? -1 : first + part.where.column, part.where.index);
@@ -13545,21 +14258,30 @@ PU__FN pu_status pu__simulate_block(pu__simulation *w, pu_int first, pu_int k, p
     pu_status status;
     pu_int j, i, bad;
     for (j = 0; j < k; j++)
-        pu_normals(w->seed, (uint32_t)(first + j), PU__SIMULATE, 0, PU__STREAM_TEST, 0, pu__noise(Gamma), pu__col(w->eps, j));
-    if (Gamma->sample(Gamma, k, w->eps, w->delta, w->work)) return pu__operator_failed(report, "Gamma.sample", first);
+        pu_normals(w->seed, (uint32_t)(first + j), PU__SIMULATE, 0, PU__STREAM_TEST, 0, pu__noise(Gamma),
+                   pu__col(w->eps, j));
+    if (Gamma->sample(Gamma, k, w->eps, w->delta, w->work))
+        return pu__operator_failed(report, "Gamma.sample", first);
     status = pu__simulate_solve(w, first, k, z, report);
-    if (pu__fatal(status)) return status;
+    if (pu__fatal(status))
+        return status;
     if (model->nu)
-        for (j = 0; j < k; j++) pu__axpy(Gamma->rows, 1, model->nu, pu__col(z, j));
-    if (Phi->apply(Phi, k, z, y, 0, w->work)) return pu__operator_failed(report, "Phi.apply", first);
+        for (j = 0; j < k; j++)
+            pu__axpy(Gamma->rows, 1, model->nu, pu__col(z, j));
+    if (Phi->apply(Phi, k, z, y, 0, w->work))
+        return pu__operator_failed(report, "Phi.apply", first);
     for (j = 0; j < k; j++) {
         pu_normals(w->seed, (uint32_t)(first + j), PU__SIMULATE, 1, PU__STREAM_TEST, 0, Phi->rows, w->eps.at);
-        for (i = 0; i < Phi->rows; i++) pu__col(y, j)[i] += w->eps.at[i] / pu__sqrt(model->psi[i]);
-        if (model->eta) pu__axpy(Phi->rows, 1, model->eta, pu__col(y, j));
+        for (i = 0; i < Phi->rows; i++)
+            pu__col(y, j)[i] += w->eps.at[i] / pu__sqrt(model->psi[i]);
+        if (model->eta)
+            pu__axpy(Phi->rows, 1, model->eta, pu__col(y, j));
         bad = pu__find_nonfinite(Gamma->rows, pu__col(z, j));
-        if (bad >= 0) return pu__fail(report, PU_NONFINITE, "z", first + j, bad);
+        if (bad >= 0)
+            return pu__fail(report, PU_NONFINITE, "z", first + j, bad);
         bad = pu__find_nonfinite(Phi->rows, pu__col(y, j));
-        if (bad >= 0) return pu__fail(report, PU_NONFINITE, "y", first + j, bad);
+        if (bad >= 0)
+            return pu__fail(report, PU_NONFINITE, "y", first + j, bad);
     }
     return status;
 }
@@ -13573,7 +14295,8 @@ PU__FN pu_status pu__simulate_run(pu__simulation *w, pu_report *report)
         pu_status status;
         k = pu__min(w->kmax, w->n - first);
         status = pu__simulate_block(w, first, k, report);
-        if (status) outcome = status;
+        if (status)
+            outcome = status;
     }
     return outcome;
 }
@@ -13587,25 +14310,37 @@ PU_DEF pu_status pu_simulate(const pu_lgm *model, pu_int n, uint64_t seed, pu_wo
     report = pu__begin(&call, ws, report);
     memset(&w, 0, sizeof w);
     status = pu__resolve_model(&w.r, model, report);
-    if (status) return status;
-    if (n < 1) return pu__refuse(report, PU_E_ARGUMENT, "n");
-    if (n > UINT32_MAX) return pu__refuse(report, PU_E_OVERFLOW, "n");
-    if (!z && !y) return pu__refuse(report, PU_E_NULL, "z and y");
-    if (!w.r.Gamma.sample) return pu__refuse(report, PU_E_UNSUPPORTED, "Gamma.sample");
+    if (status)
+        return status;
+    if (n < 1)
+        return pu__refuse(report, PU_E_ARGUMENT, "n");
+    if (n > UINT32_MAX)
+        return pu__refuse(report, PU_E_OVERFLOW, "n");
+    if (!z && !y)
+        return pu__refuse(report, PU_E_NULL, "z and y");
+    if (!w.r.Gamma.sample)
+        return pu__refuse(report, PU_E_UNSUPPORTED, "Gamma.sample");
     status = pu__check_numbers(&w.r.model, report);
-    if (status) return status;
+    if (status)
+        return status;
     w.n = n;
     w.seed = seed;
     w.kmax = pu__columns_default(w.r.Gamma.rows, n, 4);
     w.o.solver = w.r.Gamma.diag ? PU_PCG : PU_CG;
     w.o.tolerance = 4 * sqrt((double)PU__FLOOR2); /* a little above rounding */
-    if (!w.r.Gamma.solve) status = pu_solve_bytes(&w.r.Gamma, w.kmax, &w.o, 0, &w.nested_bytes, report);
-    if (!status) status = pu__measure(&call, pu__simulate_layout, &w, NULL);
-    if (!status) status = pu__allocate(&call, pu__simulate_layout, &w);
-    if (!status) status = pu__simulate_run(&w, report);
+    if (!w.r.Gamma.solve)
+        status = pu_solve_bytes(&w.r.Gamma, w.kmax, &w.o, 0, &w.nested_bytes, report);
+    if (!status)
+        status = pu__measure(&call, pu__simulate_layout, &w, NULL);
+    if (!status)
+        status = pu__allocate(&call, pu__simulate_layout, &w);
+    if (!status)
+        status = pu__simulate_run(&w, report);
     if (!pu__fatal(status)) {
-        if (z) pu__copy(z, w.z.at, n * w.z.ld);
-        if (y) pu__copy(y, w.y.at, n * w.y.ld);
+        if (z)
+            pu__copy(z, w.z.at, n * w.z.ld);
+        if (y)
+            pu__copy(y, w.y.at, n * w.y.ld);
     }
     return pu__finish(&call, status);
 }
@@ -13636,25 +14371,32 @@ PU__FN pu_status pu__moments_sampled(const pu__job *job, pu__memory *mem, pu_int
     pu_real *diagonal = w->bbar; /* free by now */
     pu_int first, k, j, i;
     pu_status status = known ? pu__load(job, mem, w, n, 1, report) : PU_OK;
-    if (status) return status;
+    if (status)
+        return status;
     pu__zeros(diagonal, D);
-    if (known && pu__posterior_diag(&w->post, diagonal)) return pu__operator_failed(report, w->post.failed, n);
+    if (known && pu__posterior_diag(&w->post, diagonal))
+        return pu__operator_failed(report, w->post.failed, n);
     for (first = 1; first <= K; first += k) {
         k = pu__min(job->kmax, K + 1 - first);
         pu__run_set(g, job->plan.solver, k);
-        if (known) status = pu__rhs(job, mem, w, n, first, k, report); /* the probes once more */
-        if (status) return status;
+        if (known)
+            status = pu__rhs(job, mem, w, n, first, k, report); /* the probes once more */
+        if (status)
+            return status;
         for (j = 0; j < k; j++) {
             pu_real *x = pu__col(g->x, j);
             pu__copy(x, sigma + (first + j) * D, D);
             if (known)
-                for (i = 0; i < D; i++) x[i] -= pu__col(g->u, j)[i] / diagonal[i];
+                for (i = 0; i < D; i++)
+                    x[i] -= pu__col(g->u, j)[i] / diagonal[i];
             w->weight[j] = 1 / (pu_real)K;
         }
-        if (pu__spread(&w->direct, k, variance, fit)) return pu__operator_failed(report, w->post.failed, n);
+        if (pu__spread(&w->direct, k, variance, fit))
+            return pu__operator_failed(report, w->post.failed, n);
     }
     if (known)
-        for (i = 0; i < D; i++) variance[i] += 1 / diagonal[i];
+        for (i = 0; i < D; i++)
+            variance[i] += 1 / diagonal[i];
     return PU_OK;
 }
 
@@ -13674,15 +14416,18 @@ PU__FN pu_status pu__moments_prior(const pu__job *job, pu__memory *mem, pu_repor
     for (first = 0; first < size; first += k) {
         k = pu__min(job->kmax, size - first);
         pu__clear(size, k, unit, 0);
-        for (j = 0; j < k; j++) pu__col(unit, j)[first + j] = 1;
+        for (j = 0; j < k; j++)
+            pu__col(unit, j)[first + j] = 1;
         if (!mem->variance && Phi->apply_t(Phi, k, unit, x, 0, w->post.work))
             return pu__operator_failed(report, "Phi.apply_t", -1);
-        if (Gamma->solve(Gamma, k, x, q, w->post.work)) return pu__operator_failed(report, "Gamma.solve", -1);
+        if (Gamma->solve(Gamma, k, x, q, w->post.work))
+            return pu__operator_failed(report, "Gamma.solve", -1);
         for (j = 0; j < k; j++) {
             const double prior = pu__dot(job->D, NULL, pu__col(x, j), pu__col(q, j));
             for (n = 0; n < job->N; n++) {
                 pu_real *variance = out + n * size + first + j;
-                if (mem->engine[n] == PU_DUAL) *variance = (pu_real)pu__max(prior + (double)*variance, 0);
+                if (mem->engine[n] == PU_DUAL)
+                    *variance = (pu_real)pu__max(prior + (double)*variance, 0);
             }
         }
     }
@@ -13698,8 +14443,10 @@ PU__FN pu_status pu__moments_mean(pu__moments *w, pu_int n, pu_report *report)
     const pu_block x = pu__rows(mem->stage.x + n * (job->K + 1) * job->D, job->D);
     const pu_block y = pu__rows(w->mean + n * job->M, job->M);
     pu_int bad;
-    if (Phi->apply(Phi, 1, x, y, 0, mem->workers[0].post.work)) return pu__operator_failed(report, "Phi.apply", n);
-    if (job->r.model.eta) pu__axpy(job->M, 1, job->r.model.eta, y.at);
+    if (Phi->apply(Phi, 1, x, y, 0, mem->workers[0].post.work))
+        return pu__operator_failed(report, "Phi.apply", n);
+    if (job->r.model.eta)
+        pu__axpy(job->M, 1, job->r.model.eta, y.at);
     bad = pu__find_nonfinite(job->M, y.at);
     return bad >= 0 ? pu__fail(report, PU_NONFINITE, "mean", n, bad) : PU_OK;
 }
@@ -13709,11 +14456,14 @@ PU__FN pu_status pu__moments_make(pu__moments *w, const pu_lgm *model, const pu_
                                   int samples, pu_report *report)
 {
     pu_status status;
-    if (options) w->o = *options;
-    if (pu__is_far(w->o.backend)) return pu__refuse(report, PU_E_UNSUPPORTED, "options.backend (moments are the host's)");
+    if (options)
+        w->o = *options;
+    if (pu__is_far(w->o.backend))
+        return pu__refuse(report, PU_E_UNSUPPORTED, "options.backend (moments are the host's)");
     if (samples && w->o.kind == PU_EXACT)
         return pu__refuse(report, PU_E_ARGUMENT, "out.samples (PU_EXACT has none, PU_MONTE_CARLO with PU_DENSE has)");
-    if (!w->variance && !samples && !w->o.delta && !w->o.x0 && w->o.samples > PU_NONE) w->o.samples = 1;
+    if (!w->variance && !samples && !w->o.delta && !w->o.x0 && w->o.samples > PU_NONE)
+        w->o.samples = 1;
     w->wanted.x = &w->some;
     w->task.variance = w->latent && w->variance;
     w->task.fit = !w->latent && w->variance;
@@ -13734,21 +14484,30 @@ PU__FN pu_status pu__moments_run(pu__moments *w, pu__call *call, const pu_lgm *m
     pu_status outcome;
     pu_status status = pu__moments_make(w, model, data, options, samples, report);
     pu_int n, each, bad;
-    if (!status) status = pu__measure(call, pu__task_layout, &w->task, NULL);
-    if (!status) status = pu__allocate(call, pu__task_layout, &w->task);
-    if (status) return status;
+    if (!status)
+        status = pu__measure(call, pu__task_layout, &w->task, NULL);
+    if (!status)
+        status = pu__allocate(call, pu__task_layout, &w->task);
+    if (status)
+        return status;
     w->mean = w->task.own_reals;
     spread = w->latent ? mem->variance : mem->fit;
     each = w->latent ? job->D : job->M;
-    if (w->variance) pu__zeros(spread, job->N * each);
+    if (w->variance)
+        pu__zeros(spread, job->N * each);
     outcome = pu__job_run(job, mem, report);
-    if (pu__fatal(outcome)) return outcome;
-    if (w->variance && job->served[PU_DUAL]) status = pu__moments_prior(job, mem, report);
+    if (pu__fatal(outcome))
+        return outcome;
+    if (w->variance && job->served[PU_DUAL])
+        status = pu__moments_prior(job, mem, report);
     for (n = 0; n < job->N && !status; n++) {
-        if (w->variance && mem->engine[n] == PU_ITERATIVE) status = pu__moments_sampled(job, mem, n, report);
-        if (!status && !w->latent) status = pu__moments_mean(w, n, report);
+        if (w->variance && mem->engine[n] == PU_ITERATIVE)
+            status = pu__moments_sampled(job, mem, n, report);
+        if (!status && !w->latent)
+            status = pu__moments_mean(w, n, report);
     }
-    if (status) return status;
+    if (status)
+        return status;
     bad = w->variance ? pu__find_nonfinite(job->N * each, spread) : -1;
     return bad >= 0 ? pu__fail(report, PU_NONFINITE, "variance", bad / each, bad % each) : outcome;
 }
@@ -13763,20 +14522,25 @@ PU_DEF pu_status pu_posterior(const pu_lgm *model, const pu_data *data, const pu
     pu_int n, k, i;
     report = pu__begin(&call, ws, report);
     memset(&w, 0, sizeof w);
-    if (!out) return pu__refuse(report, PU_E_NULL, "out");
+    if (!out)
+        return pu__refuse(report, PU_E_NULL, "out");
     w.latent = 1;
     w.variance = out->variance != NULL;
     status = pu__moments_run(&w, &call, model, data, options, out->samples != NULL);
-    if (pu__fatal(status)) return pu__finish(&call, status);
+    if (pu__fatal(status))
+        return pu__finish(&call, status);
     for (n = 0; n < job->N; n++) {
         const pu_int D = job->D;
         const pu_int K = job->K;
         const pu_real *mu = w.task.mem.stage.x + n * (K + 1) * D;
-        if (out->mean) pu__copy(out->mean + n * D, mu, D);
-        if (out->variance) pu__copy(out->variance + n * D, w.task.mem.variance + n * D, D);
+        if (out->mean)
+            pu__copy(out->mean + n * D, mu, D);
+        if (out->variance)
+            pu__copy(out->variance + n * D, w.task.mem.variance + n * D, D);
         if (out->samples)
             for (k = 0; k < K; k++)
-                for (i = 0; i < D; i++) out->samples[(n * K + k) * D + i] = mu[i] + mu[(k + 1) * D + i];
+                for (i = 0; i < D; i++)
+                    out->samples[(n * K + k) * D + i] = mu[i] + mu[(k + 1) * D + i];
     }
     out->exact = !job->served[PU_ITERATIVE];
     out->probes = job->K;
@@ -13794,21 +14558,28 @@ PU_DEF pu_status pu_predict(const pu_lgm *model, const pu_data *data, const pu_o
     pu_real y = 0;
     report = pu__begin(&call, ws, report);
     memset(&w, 0, sizeof w);
-    if (!out) return pu__refuse(report, PU_E_NULL, "out");
+    if (!out)
+        return pu__refuse(report, PU_E_NULL, "out");
     w.variance = out->fit || out->variance;
     status = pu__moments_run(&w, &call, model, data, options, 0);
-    if (pu__fatal(status)) return pu__finish(&call, status);
+    if (pu__fatal(status))
+        return pu__finish(&call, status);
     for (n = 0; n < job->N; n++) {
         const pu_int M = job->M;
         const pu_real *fit = w.task.mem.fit ? w.task.mem.fit + n * M : NULL;
         pu_real *mean = w.mean + n * M;
-        if (out->mean) pu__copy(out->mean + n * M, mean, M);
-        if (out->fit) pu__copy(out->fit + n * M, fit, M);
+        if (out->mean)
+            pu__copy(out->mean + n * M, mean, M);
+        if (out->fit)
+            pu__copy(out->fit + n * M, fit, M);
         if (out->variance)
-            for (i = 0; i < M; i++) out->variance[n * M + i] = fit[i] + 1 / model->psi[i];
-        for (i = 0; (i = pu__observed(data, n, i, &row, &y)) >= 0; i++) mean[row] = y;
+            for (i = 0; i < M; i++)
+                out->variance[n * M + i] = fit[i] + 1 / model->psi[i];
+        for (i = 0; (i = pu__observed(data, n, i, &row, &y)) >= 0; i++)
+            mean[row] = y;
     }
-    if (out->imputed) pu__copy(out->imputed, w.mean, job->N * job->M); /* the data are not read any more: it may be data.y */
+    if (out->imputed)
+        pu__copy(out->imputed, w.mean, job->N * job->M); /* the data are not read any more: it may be data.y */
     out->exact = !job->served[PU_ITERATIVE];
     out->probes = job->K;
     return pu__finish(&call, status);

@@ -515,8 +515,10 @@ queue_native()
 job_races()     # TOPIC
 {
     local archer
+    have clang || { job_skip 1 "no clang"; return; }
     archer=$(dirname "$(readlink -f "$(command -v clang)")")/../lib/libarcher.so
     if [[ ! -f $archer ]]; then job_skip 1 "no clang with OpenMP's Archer"; return; fi
+    probe clang -fopenmp -fsanitize=thread || { job_skip 1 "clang lacks the runtime of its ThreadSanitizer (libclang-rt)"; return; }
     clang -std=c99 -I. -Itests -isystem build/include -fopenmp -fsanitize=thread -g -O1 -DPU_IMPLEMENTATION "tests/test_$1.c" \
         -o "build/tests/$1.races" -lm || return
     OMP_TOOL_LIBRARIES=$archer TSAN_OPTIONS="ignore_noninstrumented_modules=1" timeout "$TEST_TIMEOUT" "build/tests/$1.races"
@@ -1331,6 +1333,7 @@ cmd_test()
     FILTERS=("$@")
     find_cc
     if ! have clang; then apt_install clang libomp-dev || apt_install clang || true; fi
+    if have clang && ! probe clang -fsanitize=thread; then apt_install "libclang-rt-$(clang -dumpversion | cut -d . -f 1)-dev" || true; fi
     if ! have g++; then apt_install g++ || true; fi
     find_libraries
     if [[ ! $HAVE_FFTW ]]; then apt_install libfftw3-dev || true; fi

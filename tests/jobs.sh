@@ -116,6 +116,7 @@ brings_own_pu() { grep -qE '^[[:space:]]*#[[:space:]]*define[[:space:]]+PU_IMPLE
 job_object()    # VARIANT
 {
     variant_flags "$1"
+    if [[ $("${CC_CMD[@]}" -v 2>&1) == *"gcc version"* ]]; then FLAGS+=(-fstack-usage); fi      # for lint
     "${CC_CMD[@]}" "${FLAGS[@]}" -c tests/compile/impl.c -o "build/obj/pu.$1.o" || return
     echo "1 passed, 0 failed"
 }
@@ -469,6 +470,56 @@ job_link_symbols()      # NAME SOURCE EXPECTED FLAGS...
     echo "1 passed, 0 failed"
 }
 
+# Installed by build.sh and found by pkg-config.
+job_pkgconfig()
+{
+    local prefix=$PWD/build/link/pkgconfig flags
+    have pkg-config || { job_skip 1 "no pkg-config"; return; }
+    DESTDIR='' PREFIX=$prefix ./build.sh install || return
+    export PKG_CONFIG_PATH=$prefix/lib/pkgconfig
+    grep -F "\"$(pkg-config --modversion pu)\"" pu.h || return
+    read -ra flags <<<"$(pkg-config --cflags --libs pu)"
+    "${CC_CMD[@]}" -std=c99 tests/compile/{decl,impl}.c -o build/link/pkgconfig/user "${flags[@]}" || return
+    build/link/pkgconfig/user || return
+    echo "1 passed, 0 failed"
+}
+
+# cmake_user NAME FLAGS...: a program that uses pu by CMake, configured, built and run
+cmake_user()
+{
+    local base=build/link/cmake/$1
+    shift
+    cmake -S build/link/cmake/user -B "$base" "$@" && cmake --build "$base" && "$base/user"
+}
+
+# Installed by CMake and found by find_package, taken in by add_subdirectory, and an example.
+job_cmake()
+{
+    local here=$PWD base=build/link/cmake
+    have cmake || { job_skip 3 "no cmake"; return; }
+    have make || have ninja || { job_skip 3 "no make"; return; }
+    export CC="${CC_CMD[*]}"
+    mkdir -p $base/user
+    cp tests/compile/{decl,impl}.c $base/user/
+    cat >$base/user/CMakeLists.txt <<'CMAKE'
+cmake_minimum_required(VERSION 3.14)
+project(user C)
+if(FROM_SOURCE)
+  add_subdirectory(${FROM_SOURCE} pu)
+else()
+  find_package(pu REQUIRED)
+endif()
+add_executable(user decl.c impl.c)
+target_link_libraries(user PRIVATE pu::pu)
+CMAKE
+    cmake -S . -B $base/pu -DPU_EXAMPLES=ON "-DCMAKE_INSTALL_PREFIX=$here/$base/prefix" || return
+    check "an example" cmake --build $base/pu --target pu_first
+    cmake -P $base/pu/cmake_install.cmake || return
+    check "find_package" cmake_user found "-DCMAKE_PREFIX_PATH=$here/$base/prefix"
+    check "add_subdirectory" cmake_user source "-DFROM_SOURCE=$here"
+    end_of_checks
+}
+
 add_link()
 {
     add link/users.double job_link_users double
@@ -480,6 +531,8 @@ add_link()
     add link/symbols.float job_link_symbols float impl.c '^puf_' -DPU_FLOAT
     add link/symbols.static job_link_symbols static static.c '^pu_test_static$'
     add link/symbols.c++ job_link_symbols c++ impl.cpp '^pu_'
+    add link/pkgconfig job_pkgconfig
+    add link/cmake job_cmake
 }
 
 # ---------------------------------------------------------------------------------------------- programs
@@ -520,6 +573,27 @@ job_refusals()
         check "refused beside --data: $option" refused_option "${words[@]}"
     done
     check "refused without a device" refused_device build/tests/noisy_ar --length 10
+    end_of_checks
+}
+
+# ---------------------------------------------------------------------------------------------- how it is written
+
+# The frames of functions are known already when the programs' objects have been made.
+job_lint()
+{
+    local stack=(build/obj/pu.double.su build/obj/pu.float.su)
+    if [[ ! -f ${stack[0]} || ! -f ${stack[1]} ]]; then stack=(); fi
+    CC="${CC_CMD[*]}" tests/lint.sh "${stack[@]}"
+}
+
+# The scripts themselves; build.sh leads to those it reads.
+job_shell()
+{
+    local script
+    have shellcheck || { job_skip 1 "no shellcheck"; return; }
+    for script in build.sh .ci/run tests/lint.sh tests/newcomer.sh tests/kill_resume.sh; do
+        check "$script" shellcheck -x "$script"
+    done
     end_of_checks
 }
 
@@ -606,6 +680,8 @@ cmd_test()
     add_link
     add programs/kill_resume job_kill_resume
     add programs/refusals job_refusals
+    add lint job_lint
+    add lint.shell job_shell
     run_queue
     test_summary || exit 1
 }

@@ -10,9 +10,22 @@
 
 # ---------------------------------------------------------------------------------------------- which jobs
 
-# What plain test leaves out: patterns of job names, and why. Each line costs more than it is likely to find, because
-# another job shows nearly the same. `test rest` runs exactly these, `test all` runs them with the others.
+# What plain test leaves out, so that it takes less than four minutes on two cores: patterns of job names, and why. What is
+# left shows every topic in double and in float. `test rest` runs exactly these, `test all` runs them with the others.
 LEFT_OUT=(
+    'unit/*.float_asan              float under AddressSanitizer and UBSan; double has the same loops'
+    'golden/float_asan              float under AddressSanitizer and UBSan; double has the same loops'
+    'unit/@(backend|random|gradient|fit|threads|op_ar|errors|standard_errors|tuning).double_asan  slow topics under sanitizers'
+    '*/@(*.|)float_native           the widest vectors in float; double has them'
+    'unit/threads.races             ThreadSanitizer on OpenMP'
+    'compile/@(gcc|clang).c1?       C11 and C17; C99 is there'
+    'compile/@(g++.c++17|clang++.c++11)  the other C++ standard; each compiler has one'
+    'compile/switches.*             each switch of pu.h alone, in C and C++; all of them together are there'
+    'compile/examples.alone         each example with an implementation of its own'
+    'cuda/*_?san                    CUDA kernels under sanitizers'
+    'cuda/@(device|kernels).*([!_]) CUDA kernels at all sizes; small ones are there'
+    'cuda/golden.double             golden cases on the CUDA engine in double; float is there'
+    'cuda/examples.@(ratings|compressed_sensing)  examples on the CUDA engine; one is there'
 )
 
 # A job whose name ends with _part runs a part of another one, in its place in the plain test: all and rest have the whole.
@@ -316,10 +329,10 @@ switch_program()
     "${compiler[@]}" tests/compile/decl.c -x none "$base.o" -o "$base" "${LIBRARY_LINK[@]}" -lm && "$base"
 }
 
-# Every switch that pu.h lists: alone, and all of them together in both precisions.
-job_switches()  # LANGUAGE: c or c++
+# Every switch that pu.h lists: alone, and all of them together in both precisions. As a part, only together.
+job_switches()  # LANGUAGE: c or c++; [part]
 {
-    local language=$1 switch flags all=()
+    local language=$1 part=${2:-} switch flags all=()
     if [[ $language == c++ ]] && ! have g++; then job_skip 1 "no g++"; return; fi
     for switch in $(switches_of_pu); do
         flags=("-D$switch=")    # empty, as a #define in the source has it
@@ -346,14 +359,14 @@ job_switches()  # LANGUAGE: c or c++
                 continue
                 ;;
         esac
-        check "$switch" switch_program "$language.$switch" "$switch" "${flags[@]}"
+        if [[ ! $part ]]; then check "$switch" switch_program "$language.$switch" "$switch" "${flags[@]}"; fi
     done
     all+=(-DFORCE_OPENBLAS_COMPLEX_STRUCT)
-    check "all, double" switch_program "$language.all.double" "${all[*]}" "${all[@]}"
-    check "all, float" switch_program "$language.all.float" "${all[*]}" "${all[@]}" -DPU_FLOAT
+    check "all, double" switch_program "$language.all.double$part" "${all[*]}" "${all[@]}"
     # Together without PU_STATIC, so that what the object asks for can be looked at.
-    all=("${all[@]/-DPU_STATIC=/-UPU_STATIC}")
-    check "all but PU_STATIC" switch_program "$language.all.extern" "PU_NO_MALLOC PU_NO_STDIO PU_NO_OPENMP" "${all[@]}"
+    all=("${all[@]/-DPU_STATIC=/-UPU_STATIC}" -DPU_FLOAT)
+    check "all but PU_STATIC, float" switch_program "$language.all.float$part" \
+        "PU_NO_MALLOC PU_NO_STDIO PU_NO_OPENMP" "${all[@]}"
     end_of_checks
 }
 
@@ -384,6 +397,7 @@ add_compile()
     for compiler in g++ clang++; do for standard in c++11 c++17; do
         add "compile/$compiler.$standard" job_matrix $compiler c++ $standard
     done; done
+    add compile/switches_part job_switches c part
     add compile/switches.c job_switches c
     add compile/switches.c++ job_switches c++
     add compile/libraries job_libraries
@@ -636,7 +650,7 @@ cmd_test()
     if [[ ${#FILTERS[@]} -gt 0 || $MODE != quick ]]; then TEST_TIMEOUT=${TEST_TIMEOUT:-900}; fi
     TEST_TIMEOUT=${TEST_TIMEOUT:-300}
     find_cc
-    install_test_tools
+    install_test_tools "$(yes_no wanted unit/threads.races)"
     find_tools
     find_cuda
     say "FFTW       $(yes_no test -n "$HAVE_FFTW")"
@@ -654,18 +668,21 @@ cmd_test()
     # Programs need greatest.h and, most of them, the shared object; got only when a program is wanted.
     declare -gA NEED_OBJECT=() NEED_ENGINE=() OMITTED=()
     add_cuda
+    add unit/threads.races job_races threads
     add_unit
     add_golden
     add_native
     add_libraries
-    add unit/threads.races job_races threads
     programs=("${QUEUE[@]}")
     QUEUE=()
     if [[ ${#programs[@]} -gt 0 ]] && ! need_greatest; then
         say "0 passed, 1 failed"
         exit 1
     fi
-    for variant in "${!NEED_OBJECT[@]}"; do queue "object/$variant" job_object "$variant"; done
+    # What takes longest comes first, here as in the other queues: then no core waits for another at the end.
+    for variant in {float,double}_{asan,native} float double {float,double}_libs; do
+        if [[ ${NEED_OBJECT[$variant]:-} ]]; then queue "object/$variant" job_object "$variant"; fi
+    done
     for variant in "${!NEED_ENGINE[@]}"; do queue "cuda/engine.$variant" job_engine "${NEED_ENGINE[$variant]}"; done
     run_queue
     for variant in "${!NEED_OBJECT[@]}"; do

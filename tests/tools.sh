@@ -69,9 +69,9 @@ find_cuda()
     if [[ ! $HAVE_CBLAS ]]; then CUDA_LACKS+="${CUDA_LACKS:+, }a CBLAS"; fi
 }
 
-# Installs what widens the tests and is missing, where that is allowed: a second compiler with its OpenMP and sanitizer
-# runtimes, a C++ compiler, FFTW and a CBLAS. Sets what find_libraries sets.
-install_test_tools()
+# Installs what widens the tests and is missing, where that is allowed: a second compiler with its OpenMP and, for the test
+# of races, its sanitizers' runtime; a C++ compiler, FFTW and a CBLAS. Sets what find_libraries sets.
+install_test_tools()    # yes or no: is the test of races wanted?
 {
     local package packages=()
     if ! have g++; then packages+=(g++); fi
@@ -83,7 +83,7 @@ install_test_tools()
         for package in "${packages[@]}"; do apt_install "$package" || true; done
     fi
     # Debian keeps the sanitizers' runtime in a package named after the version of clang.
-    if have clang && ! probe clang -fsanitize=thread; then
+    if [[ $1 == yes ]] && have clang && ! probe clang -fsanitize=thread; then
         apt_install "libclang-rt-$(clang -dumpversion | cut -d . -f 1)-dev" || true
     fi
     find_libraries

@@ -1075,23 +1075,31 @@ PU_DEF pu_status pu_solve_bytes(const pu_op *A, pu_int k, const pu_solve_options
 
 /* ---- operators --------------------------------------------------------------------------------------- */
 
-/* Row-major rows x cols matrix, borrowed; params = its entries. */
+/* Arrays and structs that a constructor takes are borrowed: they must outlive the operator, and may change between calls. A
+   constructor that gets sizes below 1, sizes that do not fit each other, or NULL returns an operator of size 0 or without data.
+   The call that is given such an operator refuses it and names it. */
+
+/* rows x cols matrix, row-major; params = its entries. A product costs rows cols multiplications per column. */
 PU_DEF pu_op pu_op_dense(pu_int rows, pu_int cols, const pu_real *a);
-/* Symmetric positive definite n x n matrix (both triangles), borrowed; gradient symmetrised. `factor` (n x n, may be
-   NULL) receives the lower Cholesky factor from pu_op_spd_factor, which must be called again whenever `a` changes;
-   without it there is no sample, logdet or logdet_grad. When the matrix is not positive definite (index: the entry where
-   it shows) the contents of `factor` are undefined. */
+/* Symmetric positive definite n x n matrix, both triangles; params = its n^2 entries, and the gradient is symmetrised.
+   factor: NULL, or the lower Cholesky factor (n x n) from pu_op_spd_factor. Without it there is no sample, solve, logdet or
+   logdet_grad. It must be made again whenever `a` changes; a stale one is refused (PU_E_ARGUMENT). */
 PU_DEF pu_op pu_op_spd(pu_int n, const pu_real *a, const pu_real *factor);
+/* n^3 / 3 operations. Statuses: PU_E_NULL; PU_E_ARGUMENT (n < 1); PU_E_OVERFLOW; PU_E_NONFINITE, PU_E_NOT_SYMMETRIC,
+   PU_E_NOT_DEFINITE, with the entry of `a` where it shows in *index (may be NULL; otherwise -1). `factor` is undefined when
+   the matrix is not positive definite. */
 PU_DEF pu_status pu_op_spd_factor(pu_int n, const pu_real *a, pu_real *factor, pu_int *index);
-/* diag(a), a > 0 for sampling and log det; params = n. */
+/* diag(a); params = the n entries, which must be positive in a prior. */
 PU_DEF pu_op pu_op_diagonal(pu_int n, const pu_real *a);
-/* I, no parameter. */
+/* The identity; no parameter. */
 PU_DEF pu_op pu_op_identity(pu_int n);
-/* a[0] I; one parameter. */
+/* a[0] times the identity; one parameter. */
 PU_DEF pu_op pu_op_scaled_identity(pu_int n, const pu_real *a);
-/* left * right; params = those of left, then those of right. Both are borrowed. */
+/* left * right, left->cols = right->rows; params = those of left, then those of right. It has apply, apply_t and grad, and takes
+   nothing else from its operands: a product of symmetric operators need not be symmetric. */
 PU_DEF pu_op pu_op_product(const pu_op *left, const pu_op *right);
-/* left + right, likewise; diag where both have it, sampling where both have it; no log det. */
+/* left + right, of the same sizes; params = those of left, then those of right. It has diag and sample where both operands have
+   them, symmetry where both are symmetric, and no log det. A draw takes the normals of left, then those of right. */
 PU_DEF pu_op pu_op_sum(const pu_op *left, const pu_op *right);
 
 /* Stationary autoregression of order P and length n >= P, z_t = phi_1 z_{t-1} + .. + phi_P z_{t-P} + N(0, kappa), begun
@@ -1179,10 +1187,9 @@ PU_DEF const pu_ar *pu_model_ar(const pu_model *model);
 PU_DEF const pu_ssm *pu_model_ssm(const pu_model *model);
 
 /* Sparse rows x cols matrix, compressed rows: row i holds value[s] in column index[s] for start[i] <= s < start[i+1].
-   start[0] = 0, columns strictly increase within a row (check refuses anything else with PU_E_SIZE; index: the entry of
-   `start` or `index` at fault). params = the start[rows] stored values; the pattern is fixed, and the gradient has no
-   entry outside it. diag when square. The struct and its arrays are borrowed. A product costs 2 start[rows] flops
-   per column. */
+   start[0] = 0, and columns strictly increase within a row. Anything else is refused with PU_E_SIZE and the entry of `start` or
+   `index` at fault. params = the start[rows] stored values. The pattern is fixed: the gradient has no entry outside it. diag is
+   there when the matrix is square. A product costs start[rows] multiplications per column. */
 typedef struct {
     pu_int rows, cols;
     const pu_int *start; /* rows + 1 */
@@ -1191,11 +1198,11 @@ typedef struct {
 } pu_csr;
 PU_DEF pu_op pu_op_csr(const pu_csr *a);
 
-/* diag(d) + U U', d > 0, U n x r row-major; params = n + n r, ordered [d | U]. The struct and its arrays are borrowed.
-   `factor` (r x r, may be NULL) receives the lower Cholesky factor of C = I + U' diag(d)^-1 U from pu_low_rank_factor,
-   which must be called again whenever d or U changes (check compares the diagonal of C); without it there is no logdet
-   or logdet_grad. A draw takes n + r normals: sqrt(d) e1 + U e2. Product 4 n r flops, log det O(n + r), its gradient
-   and the factor O(n r^2). */
+/* diag(d) + U U', d > 0, U: n x r, row-major; params = n + n r, ordered [d | U].
+   factor: r x r, yours, or NULL. pu_low_rank_factor fills it with the lower Cholesky factor of C = I + U' diag(d)^-1 U. It must
+   be made again whenever d or U changes; a stale one is refused (PU_E_ARGUMENT, index: the entry of C). Without it there is no
+   logdet or logdet_grad. A draw takes n + r normals: sqrt(d) e1 + U e2. Multiplications: 2 n r for a product, n r^2 for the
+   factor and for the gradient of log det, n + r logarithms for log det. */
 typedef struct {
     pu_int n, r;
     const pu_real *d; /* n */
@@ -1203,13 +1210,13 @@ typedef struct {
     pu_real *factor;
 } pu_low_rank;
 PU_DEF pu_op pu_op_low_rank(const pu_low_rank *a);
-/* Refuses NULL arrays, sizes below 1, numbers that are not finite, d <= 0 (index: the parameter), and C when it
-   overflows (PU_E_NOT_DEFINITE, index: the entry of C, contents of `factor` undefined). */
+/* Statuses: PU_E_NULL; PU_E_ARGUMENT (a size below 1); PU_E_OVERFLOW; PU_E_NONFINITE, PU_E_NOT_POSITIVE (d), with the parameter
+   at fault in *index; PU_E_NOT_DEFINITE when C overflows (index: the entry of C; `factor` is undefined). index may be NULL. */
 PU_DEF pu_status pu_low_rank_factor(const pu_low_rank *a, pu_int *index);
 
-/* Kronecker product left (x) right of any two operators, borrowed; params = those of left, then those of right. A
-   vector of left->cols * right->cols entries is a row-major matrix X with one row per column of left, and the product
-   is left X right'. Every function is there whose counterparts both operands have (diag, log det: square operands). A
+/* Kronecker product left (x) right of any two operators; params = those of left, then those of right. A vector of
+   left->cols * right->cols entries is a row-major matrix X with one row per column of left, and the product is left X right'.
+   A function is there where both operands have it (diag, sample, log det: and are square; grad: and have apply and apply_t). A
    product costs left->cols products with right and right->rows products with left. */
 PU_DEF pu_op pu_op_kronecker(const pu_op *left, const pu_op *right);
 
@@ -1258,10 +1265,10 @@ PU_DEF void pu_fourier_free(pu_fourier *f); /* as pu_fft_free */
    Phi' [a; b] = Re F^H (a + i b), Phi'Phi = I. Two columns share a transform: a product costs k/2 of them. */
 PU_DEF pu_op pu_op_fourier(const pu_fourier *f);
 
-/* What a Toeplitz or circulant matrix needs for products by fast Fourier transforms, and as a prior. Made by pu_toeplitz_factor or
-   pu_circulant_factor, again whenever the lags change (an operator that has it sees that, and is refused with PU_E_ARGUMENT).
-   The struct is yours. Its arrays lie in `memory`, whose size pu_toeplitz_bytes or pu_circulant_bytes tells (any alignment);
-   it must outlive the operator. Once made it is constant and may be used by several threads. */
+/* What a Toeplitz or circulant matrix needs for products by fast Fourier transforms, and to be a prior. It is made by
+   pu_toeplitz_factor or pu_circulant_factor, and made again whenever the lags change; the operator need not be. An operator with
+   a stale factor is refused (PU_E_ARGUMENT). The struct is yours. Its arrays lie in `memory`, of pu_toeplitz_bytes or
+   pu_circulant_bytes, any alignment; both must outlive the operator. It may be used by several threads at once. */
 typedef struct {
     pu_int n, params, size;    /* n = 0: it was refused; N, the length of the transforms */
     int prior;                 /* as asked for */
@@ -1276,18 +1283,18 @@ typedef struct {
     pu_real *lambda, *squares; /* N: spectra of the embedding, and of the embedding with its entries squared */
 } pu_lags;
 
-/* Symmetric Toeplitz n x n, entry (i, j) = t[|i - j|]; params = n; t is borrowed. factor NULL: products, gradients and gram_diag are
-   direct sums, O(n^2), and there is no sample, logdet or logdet_grad. With a factor they are O(n log n) from n = 64 on, and
-   rounded relative to the largest entry of a column. Scratch: about 20 n reals per column. */
+/* Symmetric Toeplitz n x n, entry (i, j) = t[|i - j|]; params = n. factor NULL: products, gradients and gram_diag are direct
+   sums, O(n^2), and there is no sample, logdet or logdet_grad. With a factor they are O(n log n) from n = 64 on, rounded
+   relative to the largest entry of a column. Scratch: about 20 n reals per column. */
 PU_DEF pu_op pu_op_toeplitz(pu_int n, const pu_real *t, const pu_lags *factor);
-/* prior = 0: for products only, O(n log n); any t. prior = 1: for draws and log det, too; t must be positive definite. That takes
-   the Levinson recursion, O(n^2) and once; log det is then O(1), its gradient O(n log n).
-   The matrix is embedded in a circulant one of size N, 2 n <= N <= 3 n, whose lags from n on repeat t[n-1]. Draws take N normals.
-   Where no eigenvalue of the embedding is negative (factor->embedded = 1) a draw is a product with its square root, O(n log n).
-   Otherwise it is the Levinson recursion again, O(n^2), and the last N - n normals are not used. Both have exactly the
-   covariance T. A convex decreasing t >= 0 is always embedded.
+/* prior = 0: for products only, O(n log n), any t. prior = 1: for draws and log det as well; the matrix must be positive
+   definite. That takes the Levinson recursion once, O(n^2); log det is then O(1), its gradient O(n log n).
+   The matrix is embedded in a circulant one of size N, 2 n <= N <= 3 n, whose lags from n on repeat t[n-1]. A draw takes N
+   normals. Where no eigenvalue of the embedding is negative (factor->embedded = 1) it is a product with the embedding's square
+   root, O(n log n). Otherwise it is the Levinson recursion again, O(n^2), and does not use the last N - n normals. Either way
+   the covariance is exactly the matrix. A convex decreasing t >= 0 has no negative eigenvalue, up to rounding.
    Statuses: PU_E_NULL; PU_E_ARGUMENT (n < 1); PU_E_OVERFLOW; PU_E_BLOCK (memory too small); PU_E_NONFINITE;
-   PU_E_NOT_DEFINITE when the matrix is not positive definite. index (may be NULL): the entry of t where it shows, else -1. */
+   PU_E_NOT_DEFINITE (prior = 1). index (may be NULL): the entry of t where it shows, else -1. */
 PU_DEF pu_status pu_toeplitz_factor(pu_lags *factor, pu_int n, const pu_real *t, int prior, void *memory, size_t bytes,
                                     pu_int *index);
 PU_DEF pu_status pu_toeplitz_bytes(pu_int n, size_t *bytes);

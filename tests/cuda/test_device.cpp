@@ -312,8 +312,10 @@ static pu_status odd_sample(const pu_op *op, pu_int k, pu_block E, pu_block Y, p
 /* Operators without a device side are refused by name, before any memory is taken. */
 TEST no_side_is_refused(void)
 {
-    pu_real t[4] = {PU_R(2), PU_R(0.5), PU_R(0.25), PU_R(0)}, factor[8] = {0}, psi[4] = {1, 1, 1, 1}, y[4] = {1, 2, 3, 4}, grad[4];
-    pu_op Gamma = pu_op_toeplitz(4, t, factor), Phi = pu_op_identity(4);
+    pu_real t[4] = {PU_R(2), PU_R(0.5), PU_R(0.25), PU_R(0)}, memory[400], psi[4] = {1, 1, 1, 1}, y[4] = {1, 2, 3, 4}, grad[4];
+    pu_lags lags;
+    pu_status made = pu_toeplitz_factor(&lags, 4, t, 1, memory, sizeof memory, NULL);
+    pu_op Gamma = pu_op_toeplitz(4, t, &lags), Phi = pu_op_identity(4);
     pu_lgm model = {&Gamma, &Phi, NULL, NULL, psi};
     pu_data data = pu_data_full(1, 4, y);
     pu_options o = options(PU_OUTPUT, PU_CG);
@@ -321,7 +323,7 @@ TEST no_side_is_refused(void)
     pu_report report;
     memset(&out, 0, sizeof out);
     out.Gamma = grad;
-    TC_STATUS(pu_toeplitz_factor(4, t, factor, NULL), PU_OK);
+    TC_STATUS(made, PU_OK);
     ASSERT(open_device(0));
     o.backend = &device.backend;
     TC_STATUS(pu_gradient(&model, &data, &o, NULL, &out, &report), PU_E_UNSUPPORTED);

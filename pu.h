@@ -791,6 +791,11 @@ struct pu_model {
     pu_status (*start)(const pu_model *model, const pu_data *data, uint64_t seed, pu_real *theta);
     /* what entry i of theta is; *param comes as free, unbounded and called "theta[i]". May be NULL */
     void (*describe)(const pu_model *model, pu_int i, pu_param *param);
+    /* Facts about pull that save copies of a large gradient; optional. begins_with_Phi: theta begins with Phi's parameters as
+       they are, and pull copies g->Phi to grad, where it may be already (g->Phi == grad). pull_is_finite: 1 when pull cannot
+       fail and is sure to give finite numbers for this g, which is finite; it then writes to the caller's array */
+    int begins_with_Phi;
+    int (*pull_is_finite)(const pu_model *model, const pu_results *g);
 };
 
 /* ------------------------------------------------------------------------------------------------
@@ -1155,14 +1160,16 @@ typedef struct {
     /* private */
     pu_real W[PU_SSM_MAX * PU_SSM_MAX], W0[PU_SSM_MAX * PU_SSM_MAX]; /* Q^-1, P0^-1 */
     pu_real F[PU_SSM_MAX * PU_SSM_MAX], F0[PU_SSM_MAX * PU_SSM_MAX]; /* F F' = Q^-1, F0 F0' = P0^-1 */
+    pu_real At[PU_SSM_MAX * PU_SSM_MAX];                             /* A' */
     double Qi[PU_SSM_MAX * PU_SSM_MAX], Pi[PU_SSM_MAX * PU_SSM_MAX]; /* the inverses once more, for the gradients */
+    double A_set[PU_SSM_MAX * PU_SSM_MAX], Q_set[PU_SSM_MAX * PU_SSM_MAX]; /* A, Q and P0 as set, in double: for products, */
+    double P0_set[PU_SSM_MAX * PU_SSM_MAX];                                /* and to see that they were changed since */
     double logdet;
     int doublings;  /* squarings of A after which the series for P0 has converged */
-    uint64_t print; /* of what was set, to see that A, Q or P0 was changed since */
 } pu_ssm;
 PU_DEF pu_status pu_ssm_set(pu_ssm *m, pu_int steps, pu_int states, const pu_real *A, const pu_real *Q,
                             pu_ssm_start start, const pu_real *P0, pu_int *index);
-/* Gamma, borrowing *m. About 3 S^2 T multiplications per column, no scratch; grad 5 S^2 T; solve 3 S^2 T. */
+/* Gamma, borrowing *m. About 3 S^2 T multiplications per column, grad 5 S^2 T, solve 3 S^2 T. Scratch: 288 S reals. */
 PU_DEF pu_op pu_op_ssm(const pu_ssm *m);
 /* The prior mean that belongs to a start at m0 (S): nu_t = A^(t-1) m0, D entries; m0 = 0 needs none. Its reverse takes
    d/dnu (results.nu) back: grad_A (S x S, may be results.Gamma) += d/dA, grad_m0 (S) += d/dm0; NULL = not wanted. */
@@ -1182,7 +1189,7 @@ PU_DEF pu_op pu_op_readout(pu_int steps, pu_int states, const pu_real *c);
      Start: independent states that forget at different rates, from the variance and the autocovariances at lags 1, 2. */
 PU_DEF pu_status pu_model_noisy_ar(pu_model *model, pu_int n, pu_int order, pu_report *report);
 PU_DEF pu_status pu_model_state_space(pu_model *model, pu_int steps, pu_int states, pu_ssm_start start, pu_report *report);
-/* The process as of the last set, e.g. phi of the AR; only of these models. */
+/* The process as of the last set, e.g. phi of the AR; NULL unless model->Gamma is a pu_op_ar or a pu_op_ssm. */
 PU_DEF const pu_ar *pu_model_ar(const pu_model *model);
 PU_DEF const pu_ssm *pu_model_ssm(const pu_model *model);
 
@@ -5661,317 +5668,446 @@ PU_DEF pu_op pu_op_ar(const pu_ar *ar)
    ------------------------------------------------------------------------------------------------ */
 
 /* ---- state space: Gamma = B' blockdiag(P0^-1, Q^-1, .., Q^-1) B, (B x)_t = x_t - A x_{t-1} ----
-   Kept as this product, not as blocks of Gamma: rounding then leaves it positive definite, and the gradient sees the
-   small x_t - A x_{t-1} itself instead of differences of large moments. Blocks of S are too short for vector
-   registers, so the loops run over time: PU__SSM_W steps at a time are turned into one row per state. Below, t counts
-   from 0, and W_0 = P0^-1, W_t = Q^-1. */
+   Gamma is applied as this product and never formed. Rounding then leaves it positive definite, and the gradient
+   sees the small x_t - A x_{t-1} itself instead of differences of large moments.
 
-#define PU__SSM_W 64                /* steps at a time, a multiple of PU__LANES */
-#define PU__SSM_ROW (PU__SSM_W + 8) /* a row: those steps, the one before or after, and unused ones */
-#define PU__SSM_TILE (PU_SSM_MAX * PU__SSM_ROW)
+   Notation: t = 0 .. T-1; S states; a column x of D = S T entries holds x_0, x_1, .., one after the other.
+   W_0 = P0^-1 and W_t = Q^-1 for t > 0; F_t F_t' = W_t.
+
+   Products of S x S blocks are too short for vector registers, so the inner loops run over time. A tile holds
+   PU__SSM_STEPS steps of a column, transposed: one row per state. Tiles live in the operator's scratch `work`. */
+
+#define PU__SSM_STEPS 64                /* steps of a tile, a multiple of PU__LANES */
+#define PU__SSM_ROW (PU__SSM_STEPS + 8) /* length of its rows: also the step before or after; the rest is padding */
+#define PU__SSM_TILES 4                 /* tiles of scratch: pu__ssm_grad needs all, a product three */
 #define PU__SSM_SQUARE (PU_SSM_MAX * PU_SSM_MAX)
 
+/* The state space behind an operator made by pu_op_ssm. */
 PU__FN const pu_ssm *pu__ssm(const pu_op *op) { return (const pu_ssm *)op->data; }
 
-/* tile column l = x_{first + l}, l < n; zero where there is no such step */
-PU__FN void pu__ssm_load(const pu_ssm *m, const pu_real *x, pu_int first, pu_int n, pu_real *tile)
+/* Column l of the tile = x_{first - 1 + l}, l = 0 .. PU__SSM_STEPS, and zero where the series has no such step.
+   The tile begins one step early, since B needs x_{t-1}. */
+PU__FN void pu__ssm_load(const pu_ssm *m, const pu_real *x, pu_int first, pu_real *PU__RESTRICT tile)
 {
     const pu_int S = m->states;
-    const pu_int from = first < 0 ? -first : 0, to = pu__min(n, m->steps - first); /* columns that exist */
+    const pu_int last = pu__min(PU__SSM_STEPS, m->steps - first);
     pu_int i, l;
-    for (i = 0; i < S; i++) {
-        pu_real *row = tile + i * PU__SSM_ROW;
-        for (l = 0; l < from; l++) row[l] = 0;
-        for (l = from; l < to; l++) row[l] = x[(first + l) * S + i];
-        for (l = to; l < n; l++) row[l] = 0;
-    }
+    pu__zeros(tile, S * PU__SSM_ROW);
+    /* There is no step before the first. */
+    for (i = 0; i < S; i++)
+        for (l = first == 0; l <= last; l++)
+            tile[i * PU__SSM_ROW + l] = x[(first - 1 + l) * S + i];
 }
 
-/* out = C in, or base - C in; C_ij = c[i row + j col], so that C' is as good as C. Four terms per pass over a row. */
-PU__FN void pu__ssm_mix(pu_int S, const pu_real *c, pu_int row, pu_int col, const pu_real *in, const pu_real *base,
-                        pu_real *out)
+/* out = C in, or base - C in where base is not NULL, for PU__SSM_STEPS columns of a tile; C is S x S, row-major.
+   `in` and `base` may point at column 1 of a tile, to be one step ahead. `out` must be another tile. */
+PU__FN void pu__ssm_mix(pu_int S, const pu_real *C, const pu_real *in, const pu_real *base, pu_real *PU__RESTRICT out)
 {
     pu_int i, j, l;
     for (i = 0; i < S; i++) {
-        pu_real sum[PU__SSM_W] = {0};
-        const pu_real *a = c + i * row, *x = in;
-        for (j = 0; j + 4 <= S; j += 4, a += 4 * col, x += 4 * PU__SSM_ROW) {
-            const pu_real a0 = a[0], a1 = a[col], a2 = a[2 * col], a3 = a[3 * col];
-            for (l = 0; l < PU__SSM_W; l++)
-                sum[l] += (a0 * x[l] + a1 * x[PU__SSM_ROW + l]) +
-                          (a2 * x[2 * PU__SSM_ROW + l] + a3 * x[3 * PU__SSM_ROW + l]);
+        const pu_real *c = C + i * S;
+        pu_real sum[PU__SSM_STEPS] = {0};
+        /* Four terms per pass: fewer loads and stores of the sums. */
+        for (j = 0; j + 4 <= S; j += 4) {
+            const pu_real c0 = c[j], c1 = c[j + 1], c2 = c[j + 2], c3 = c[j + 3];
+            const pu_real *x = in + j * PU__SSM_ROW;
+            for (l = 0; l < PU__SSM_STEPS; l++)
+                sum[l] += (c0 * x[l] + c1 * x[PU__SSM_ROW + l]) +
+                          (c2 * x[2 * PU__SSM_ROW + l] + c3 * x[3 * PU__SSM_ROW + l]);
         }
-        for (; j < S; j++, a += col, x += PU__SSM_ROW)
-            for (l = 0; l < PU__SSM_W; l++) sum[l] += a[0] * x[l];
-        for (l = 0; l < PU__SSM_W; l++) out[i * PU__SSM_ROW + l] = base ? base[i * PU__SSM_ROW + l] - sum[l] : sum[l];
-    }
-}
-
-/* y = B' s (or y += B' s) with s_t = W_t (B x)_t, or, to sample, s_t = F_t x_t */
-PU__FN void pu__ssm_pass(const pu_ssm *m, const pu_real *x, pu_real *y, int add, int sample)
-{
-    const pu_int S = m->states, T = m->steps;
-    const pu_real *C = sample ? m->F : m->W, *C0 = sample ? m->F0 : m->W0;
-    pu_real in[PU__SSM_TILE], mid[PU__SSM_TILE], s[PU__SSM_TILE];
-    pu_int first, i, j, l;
-    for (first = 0; first < T; first += PU__SSM_W - 1) { /* y_t needs s_{t+1}: one column less comes out than goes in */
-        const pu_int n = pu__min(PU__SSM_W - 1, T - first);
-        pu__ssm_load(m, x, first - 1, PU__SSM_W + 1, in); /* column 0: the step before */
-        if (sample) pu__ssm_mix(S, C, S, 1, in + 1, NULL, s);
-        else {
-            pu__ssm_mix(S, m->A, S, 1, in, in + 1, mid); /* x_t - A x_{t-1} */
-            pu__ssm_mix(S, C, S, 1, mid, NULL, s);
-        }
-        for (i = 0; i < S && first == 0; i++) {
-            pu_real sum = 0;
-            for (j = 0; j < S; j++) sum += C0[i * S + j] * x[j]; /* there is no step before */
-            s[i * PU__SSM_ROW] = sum;
-        }
-        for (i = 0; i < S; i++) /* nor one after the last */
-            for (l = n; l <= PU__SSM_W; l++)
-                if (l == PU__SSM_W || first + l >= T) s[i * PU__SSM_ROW + l] = 0;
-        pu__ssm_mix(S, m->A, 1, S, s + 1, s, mid); /* s_t - A's_{t+1} */
-        for (i = 0; i < S; i++) {
-            const pu_real *row = mid + i * PU__SSM_ROW;
-            pu_real *out = y + first * S + i;
-            if (add) for (l = 0; l < n; l++) out[l * S] += row[l];
-            else for (l = 0; l < n; l++) out[l * S] = row[l];
+        for (; j < S; j++)
+            pu__axpy(PU__SSM_STEPS, c[j], in + j * PU__SSM_ROW, sum);
+        for (l = 0; l < PU__SSM_STEPS; l++) {
+            const pu_int at = i * PU__SSM_ROW + l;
+            out[at] = base ? base[at] - sum[l] : sum[l];
         }
     }
 }
 
-PU__FN pu_status pu__ssm_apply(const pu_op *op, pu_int k, pu_block X, pu_block Y, int add, pu_real *work)
-{
-    pu_int j;
-    (void)work;
-    for (j = 0; j < k; j++) pu__ssm_pass(pu__ssm(op), pu__col(X, j), pu__col(Y, j), add, 0);
-    return PU_OK;
-}
-
-PU__FN pu_status pu__ssm_sample(const pu_op *op, pu_int k, pu_block E, pu_block Y, pu_real *work)
-{
-    pu_int j;
-    (void)work;
-    for (j = 0; j < k; j++) pu__ssm_pass(pu__ssm(op), pu__col(E, j), pu__col(Y, j), 0, 1);
-    return PU_OK;
-}
-
-/* Gamma^-1 x: u_t = x_t + A'u_{t+1} back in time, then y_t = A y_{t-1} + (P0 or Q) u_t */
-PU__FN pu_status pu__ssm_solve(const pu_op *op, pu_int k, pu_block X, pu_block Y, pu_real *work)
+/* Y = B's or Y += B's for k columns, that is y_t = s_t - A's_{t+1}, where
+     s_t = W_t (x_t - A x_{t-1})   makes it Gamma X,
+     s_t = F_t x_t                 (sample) makes it draws of N(0, Gamma) when X holds standard normals.
+   work: three tiles. */
+PU__FN pu_status pu__ssm_pass(const pu_op *op, pu_int k, pu_block X, pu_block Y, int add, int sample, pu_real *work)
 {
     const pu_ssm *m = pu__ssm(op);
-    const pu_int S = m->states, T = m->steps;
-    pu_int t, i, j, c;
+    const pu_int S = m->states,
+                 T = m->steps;
+    const pu_real *C0 = sample ? m->F0 : m->W0;
+    pu_real *s = work,
+            *in = s + S * PU__SSM_ROW,
+            *out = in + S * PU__SSM_ROW;
+    pu_int column, first, i, l;
+    for (column = 0; column < k; column++)
+        /* y_t needs s_{t+1}: one step less comes out of a tile than goes in. */
+        for (first = 0; first < T; first += PU__SSM_STEPS - 1) {
+            const pu_int steps = pu__min(PU__SSM_STEPS, T - first);
+            const pu_int n = pu__min(PU__SSM_STEPS - 1, steps);
+            const pu_real *x = pu__col(X, column);
+            pu_real *y = pu__col(Y, column) + first * S;
+            /* s of these steps, and of one step more */
+            pu__ssm_load(m, x, first, in);
+            if (!sample)
+                pu__ssm_mix(S, m->A, in, in + 1, out);
+            pu__ssm_mix(S, sample ? m->F : m->W, sample ? in + 1 : out, NULL, s);
+            for (i = 0; i < S; i++) {
+                pu_real *row = s + i * PU__SSM_ROW;
+                /* There is no step after the last. */
+                pu__zeros(row + steps, PU__SSM_ROW - steps);
+                if (first > 0) continue;
+                /* The first step has no step before, and a precision of its own. */
+                row[0] = 0;
+                for (l = 0; l < S; l++)
+                    row[0] += C0[i * S + l] * x[l];
+            }
+            /* y_t = s_t - A's_{t+1}, transposed back into Y */
+            pu__ssm_mix(S, m->At, s + 1, s, out);
+            for (i = 0; i < S; i++) {
+                const pu_real *row = out + i * PU__SSM_ROW;
+                if (add)
+                    for (l = 0; l < n; l++)
+                        y[l * S + i] += row[l];
+                else
+                    for (l = 0; l < n; l++)
+                        y[l * S + i] = row[l];
+            }
+        }
+    return PU_OK;
+}
+
+/* Y = Gamma X, or Y += Gamma X. Gamma is symmetric, so this is apply_t too. */
+PU__FN pu_status pu__ssm_apply(const pu_op *op, pu_int k, pu_block X, pu_block Y, int add, pu_real *work)
+{
+    return pu__ssm_pass(op, k, X, Y, add, 0, work);
+}
+
+/* Y = B' blockdiag(F0, F, .., F) E, where F0 F0' = P0^-1 and F F' = Q^-1: draws of N(0, Gamma). */
+PU__FN pu_status pu__ssm_sample(const pu_op *op, pu_int k, pu_block E, pu_block Y, pu_real *work)
+{
+    return pu__ssm_pass(op, k, E, Y, 0, 1, work);
+}
+
+/* Y = Gamma^-1 X by the recursions of B'^-1 and B^-1:
+     u_t = x_t + A'u_{t+1}       backward in time, then
+     y_t = C_t u_t + A y_{t-1}   forward, with C_0 = P0, C_t = Q for t > 0, and y_{-1} = 0.
+   The sums of the second recursion are in double. */
+PU__FN pu_status pu__ssm_solve(const pu_op *op, pu_int k, pu_block X, pu_block Y, pu_real *work)
+{
+    static const pu_real zero[PU_SSM_MAX] = {0};
+    const pu_ssm *m = pu__ssm(op);
+    const pu_int S = m->states,
+                 D = op->rows;
+    pu_int at, i, j, column;
     (void)work;
-    for (c = 0; c < k; c++) {
-        pu_real *y = pu__col(Y, c), u[PU_SSM_MAX];
-        pu__copy(y, pu__col(X, c), S * T);
-        for (t = T - 2; t >= 0; t--)
-            for (j = 0; j < S; j++) pu__axpy(S, y[(t + 1) * S + j], m->A + j * S, y + t * S);
-        for (t = 0; t < T; t++) {
-            pu__copy(u, y + t * S, S);
+    for (column = 0; column < k; column++) {
+        const pu_real *before = zero;
+        pu_real *y = pu__col(Y, column), u[PU_SSM_MAX];
+        /* u, in the place of y. `at` is the first entry of a step. */
+        pu__copy(y, pu__col(X, column), D);
+        for (at = D - S; at > 0; at -= S)
+            for (j = 0; j < S; j++)
+                pu__axpy(S, y[at + j], m->A + j * S, y + at - S);
+        for (at = 0; at < D; at += S) {
+            const double *C = at > 0 ? m->Q_set : m->P0;
+            pu__copy(u, y + at, S); /* y_t takes its place */
             for (i = 0; i < S; i++) {
                 double sum = 0;
                 for (j = 0; j < S; j++)
-                    sum += t ? (double)m->Q[i * S + j] * (double)u[j] + (double)m->A[i * S + j] * (double)y[(t - 1) * S + j]
-                             : m->P0[i * S + j] * (double)u[j];
-                y[t * S + i] = (pu_real)sum;
+                    sum += C[i * S + j] * (double)u[j] + m->A_set[i * S + j] * (double)before[j];
+                y[at + i] = (pu_real)sum;
             }
+            before = y + at;
         }
     }
     return PU_OK;
 }
 
-/* W_t + A'Q^-1 A, without the second term at the last step */
+/* y += diag(Gamma). Its blocks are W_t + A'Q^-1 A; the last one is W_t alone. */
 PU__FN pu_status pu__ssm_diag(const pu_op *op, pu_real *y, pu_real *work)
 {
     const pu_ssm *m = pu__ssm(op);
-    const pu_int S = m->states, T = m->steps;
-    pu_int i, j, l, t;
+    const pu_int S = m->states;
+    const double *A = m->A_set;
+    pu_int i, j, at;
     (void)work;
     for (i = 0; i < S; i++) {
+        /* (A'Q^-1 A)_ii, what step t + 1 adds to step t */
         double next = 0;
-        for (j = 0; j < S; j++)
-            for (l = 0; l < S; l++) next += (double)m->A[j * S + i] * m->Qi[j * S + l] * (double)m->A[l * S + i];
-        for (t = 0; t < T; t++) {
-            double own = t ? m->Qi[i * S + i] : m->Pi[i * S + i];
-            y[t * S + i] += (pu_real)(t + 1 < T ? own + next : own);
+        for (j = 0; j < S * S; j++)
+            next += A[j / S * S + i] * m->Qi[j] * A[j % S * S + i];
+        for (at = i; at < op->rows; at += S) {
+            double entry = (at > i ? m->Qi : m->Pi)[i * S + i];
+            if (at + S < op->rows) entry += next;
+            y[at] += (pu_real)entry;
         }
     }
     return PU_OK;
 }
 
-/* c = a b of S x S matrices; ta, tb: transposed */
-PU__FN void pu__ssm_mul(pu_int S, const double *a, int ta, const double *b, int tb, double *c)
+/* ---- S x S matrices in double, row-major without gaps: for all that is not done per column ---- */
+
+/* out = a b; ta, tb: with a', b' in their place. out may be a or b, since the product is made in a copy: this saves
+   its users a matrix of 2 KiB each, and no frame here may become large. */
+PU__FN void pu__ssm_mul(pu_int S, const double *a, int ta, const double *b, int tb, double *out)
 {
+    const pu_int a_down = ta ? 1 : S,
+                 a_along = ta ? S : 1;
+    const pu_int b_down = tb ? 1 : S,
+                 b_along = tb ? S : 1;
+    double product[PU__SSM_SQUARE];
     pu_int i, j, l;
     for (i = 0; i < S; i++)
         for (j = 0; j < S; j++) {
-            double s = 0;
-            for (l = 0; l < S; l++) s += (ta ? a[l * S + i] : a[i * S + l]) * (tb ? b[j * S + l] : b[l * S + j]);
-            c[i * S + j] = s;
+            double sum = 0;
+            for (l = 0; l < S; l++)
+                sum += a[i * a_down + l * a_along] * b[l * b_down + j * b_along];
+            product[i * S + j] = sum;
         }
+    memcpy(out, product, (size_t)(S * S) * sizeof *out);
 }
 
+/* out = x in double, n entries. */
 PU__FN void pu__ssm_widen(pu_int n, const pu_real *x, double *out)
 {
     pu_int i;
-    for (i = 0; i < n; i++) out[i] = (double)x[i];
+    for (i = 0; i < n; i++)
+        out[i] = (double)x[i];
 }
 
-/* X := sum_i A^i X A'^i, i.e. the solution of X = A X A' + X_0, by doubling: X += M X M', M := M M, M = A at first.
-   doublings > 0: so many, for an X of any sign. 0: X is positive definite, until its diagonal (which bounds the rest)
-   has not moved twice running. Returns how many, or -1 when A is not stable. */
+/* to += x, n entries, rounded to pu_real. to may be NULL: then nothing is done. */
+PU__FN void pu__ssm_add(pu_int n, const double *x, pu_real *to)
+{
+    pu_int i;
+    if (!to) return;
+    for (i = 0; i < n; i++)
+        to[i] += (pu_real)x[i];
+}
+
+/* X := (X + X')/2, for a matrix that is symmetric up to rounding, or a gradient for a symmetric matrix. */
+PU__FN void pu__ssm_average(pu_int S, double *X)
+{
+    pu_int i;
+    for (i = 0; i < S * S; i++) {
+        const pu_int mirror = i % S * S + i / S;
+        if (mirror <= i)
+            X[i] = X[mirror] = (X[i] + X[mirror]) / 2;
+    }
+}
+
+/* out = (C + C')/2 of a matrix that is symmetric up to rounding. */
+PU__FN void pu__ssm_symmetric(pu_int S, const pu_real *C, double *out)
+{
+    pu__ssm_widen(S * S, C, out);
+    pu__ssm_average(S, out);
+}
+
+/* X := sum_i A^i X A'^i, which solves X = A X A' + X_0, by doubling: X += M X M', M := M M, with M = A at first.
+   transposed: A' in the place of A. Returns the number of doublings, or -1 when A is not stable.
+   doublings > 0: make that many, for an X of any sign. doublings = 0: X is positive definite, and the sum ends when
+   its diagonal, which bounds the other entries, has not moved twice in a row. */
 PU__FN int pu__ssm_lyapunov(pu_int S, const pu_real *A, int transposed, int doublings, double *X)
 {
-    double M[PU__SSM_SQUARE], N[PU__SSM_SQUARE], MX[PU__SSM_SQUARE];
-    int step, quiet = 0;
-    pu_int i, j;
-    for (i = 0; i < S; i++)
-        for (j = 0; j < S; j++) M[i * S + j] = (double)(transposed ? A[j * S + i] : A[i * S + j]);
-    for (step = 1; step <= (doublings ? doublings : 64); step++) { /* a radius of 1 - 1e-16 needs about 59 */
-        int moved = 0;
-        pu__ssm_mul(S, M, 0, X, 0, MX);
-        pu__ssm_mul(S, MX, 0, M, 1, N);
-        for (i = 0; i < S * S; i++) X[i] += N[i];
-        for (i = 0; i < S; i++) {
-            if (!doublings && !pu__finite_double(X[i * S + i])) return -1;
-            if (!(N[i * S + i] <= 1e-16 * X[i * S + i])) moved = 1;
+    double M[PU__SSM_SQUARE], term[PU__SSM_SQUARE];
+    const int most = doublings ? doublings : 64; /* a radius of 1 - 1e-16 needs about 59 */
+    int step, quiet = 0; /* doublings without a change of the diagonal */
+    pu_int i;
+    pu__ssm_widen(S * S, A, M);
+    for (step = 1; step <= most; step++) {
+        /* X += M X M' */
+        pu__ssm_mul(S, M, transposed, X, 0, term);
+        pu__ssm_mul(S, term, 0, M, !transposed, term);
+        quiet++;
+        for (i = 0; i < S * S; i++) {
+            X[i] += term[i];
+            if (i % (S + 1)) continue; /* the rest is for the diagonal */
+            if (!doublings && !pu__finite_double(X[i])) return -1;
+            if (!(term[i] <= 1e-16 * X[i]))
+                quiet = 0;
         }
-        quiet = moved ? 0 : quiet + 1;
         if (!doublings && quiet == 2) return step;
-        pu__ssm_mul(S, M, 0, M, 0, N);
-        memcpy(M, N, (size_t)(S * S) * sizeof *M);
+        pu__ssm_mul(S, M, 0, M, 0, M);
     }
     return doublings ? doublings : -1;
 }
 
-/* From d/dA, d/dQ, d/dP0 with the three held apart (symmetric; dQ is spoilt) to grad +=. For the stationary start
-   dP = A dP A' + (dA P A' + A P dA' + dQ), so with Lambda = A'Lambda A + d/dP0:
-   d/dA += 2 Lambda A P0, d/dQ += Lambda. */
-PU__FN void pu__ssm_push(const pu_ssm *m, const double *dA, double *dQ, const double *dP, pu_real *grad)
+/* ---- gradients ---- */
+
+/* Derivatives with respect to A, Q and P0, or sums on the way to them; S x S each. Together 6 KiB. */
+typedef struct {
+    double A[PU__SSM_SQUARE], Q[PU__SSM_SQUARE], P0[PU__SSM_SQUARE];
+} pu__ssm_sums;
+
+/* grad += the derivatives d/dA = d->A, d/dQ = -d->Q and d/dP0 = -d->P0. The last two are symmetric, and have the sign
+   that they bring along from the precisions. They hold for independent A, Q and P0, but P0 may depend on the others.
+   Zero start, P0 = Q: d/dQ += d/dP0. Stationary start: dP0 = A dP0 A' + (dA P0 A' + A P0 dA' + dQ), so with
+     Lambda = A'Lambda A + d/dP0:   d/dA += 2 Lambda A P0,   d/dQ += Lambda.
+   Overwrites d. */
+PU__FN void pu__ssm_push(const pu_ssm *m, pu__ssm_sums *d, pu_real *grad)
 {
-    const pu_int S = m->states, SS = S * S;
-    double Lambda[PU__SSM_SQUARE], A[PU__SSM_SQUARE] = {0}, AP[PU__SSM_SQUARE], way[PU__SSM_SQUARE];
+    const pu_int S = m->states,
+                 SS = S * S;
+    double change[PU__SSM_SQUARE] = {0}; /* -Lambda A P0 */
     pu_int i;
     if (m->start == PU_SSM_STATIONARY) {
-        memcpy(Lambda, dP, (size_t)SS * sizeof *Lambda);
-        pu__ssm_lyapunov(S, m->A, 1, m->doublings, Lambda);
-        pu__ssm_widen(SS, m->A, A);
-        pu__ssm_mul(S, A, 0, m->P0, 0, AP);
-        pu__ssm_mul(S, Lambda, 0, AP, 0, way);
-        for (i = 0; i < SS; i++) grad[i] += (pu_real)(dA[i] + 2 * way[i]), dQ[i] += Lambda[i];
-    } else {
-        for (i = 0; i < SS; i++) grad[i] += (pu_real)dA[i];
-        if (m->start == PU_SSM_ZERO) for (i = 0; i < SS; i++) dQ[i] += dP[i];
-        else for (i = 0; i < SS; i++) grad[2 * SS + i] += (pu_real)dP[i];
+        pu__ssm_lyapunov(S, m->A, 1, m->doublings, d->P0); /* now -Lambda */
+        pu__ssm_mul(S, m->A_set, 0, m->P0, 0, change);
+        pu__ssm_mul(S, d->P0, 0, change, 0, change);
     }
-    for (i = 0; i < SS; i++) grad[SS + i] += (pu_real)dQ[i];
+    for (i = 0; i < SS; i++) {
+        if (m->start == PU_SSM_GIVEN)
+            grad[2 * SS + i] -= (pu_real)d->P0[i];
+        else d->Q[i] += d->P0[i];
+        grad[i] += (pu_real)(d->A[i] - 2 * change[i]);
+        grad[SS + i] -= (pu_real)d->Q[i];
+    }
 }
 
-/* out = -V (G + G')/2 V: from the gradient for a precision to that for its covariance, V the precision */
-PU__FN void pu__ssm_to_covariance(pu_int S, const double *V, const double *G, double *out)
+/* G := V (G + G')/2 V: from the gradient for a precision V to minus the gradient for the covariance V^-1. */
+PU__FN void pu__ssm_to_covariance(pu_int S, const double *V, double *G)
 {
-    double VG[PU__SSM_SQUARE], sum[PU__SSM_SQUARE];
-    pu_int i, j;
-    pu__ssm_mul(S, V, 0, G, 0, VG);
-    pu__ssm_mul(S, VG, 0, V, 0, sum);
-    for (i = 0; i < S; i++)
-        for (j = 0; j < S; j++) out[i * S + j] = -(sum[i * S + j] + sum[j * S + i]) / 2;
+    pu__ssm_mul(S, V, 0, G, 0, G);
+    pu__ssm_mul(S, G, 0, V, 0, G);
+    pu__ssm_average(S, G);
 }
 
-/* p'Gamma q = p_0'W_0 q_0 + sum_{t>0} u_t'W v_t, u = B p, v = B q, so
-   d/dW_0 = p_0 q_0', d/dW = sum u_t v_t', d/dA = -W sum (v_t p_{t-1}' + u_t q_{t-1}') */
+/* grad += what follows from d->A = Q d/dA, d->Q = d/dW and d->P0 = d/dW_0, where W = Q^-1 and W_0 = P0^-1.
+   Overwrites d. */
+PU__FN pu_status pu__ssm_push_precision(const pu_ssm *m, pu__ssm_sums *d, pu_real *grad)
+{
+    pu__ssm_mul(m->states, m->Qi, 0, d->A, 0, d->A);
+    pu__ssm_to_covariance(m->states, m->Qi, d->Q);
+    pu__ssm_to_covariance(m->states, m->Pi, d->P0);
+    pu__ssm_push(m, d, grad);
+    return PU_OK;
+}
+
+/* grad += sum_j weight_j d/dtheta p_j'Gamma q_j. With u = B p and v = B q,
+     p'Gamma q = p_0'W_0 q_0 + sum_{t>0} u_t'W v_t, so
+     d/dW_0 = p_0 q_0'
+     d/dW   = sum_{t>0} u_t v_t'
+     d/dA   = -W sum_{t>0} (v_t p_{t-1}' + u_t q_{t-1}')
+   work: four tiles. The sums over columns and tiles are in double. */
 PU__FN pu_status pu__ssm_grad(const pu_op *op, pu_int k, pu_block P, pu_block Q, const pu_real *weight, pu_real *grad,
                               pu_real *work)
 {
     const pu_ssm *m = pu__ssm(op);
-    const pu_int S = m->states, T = m->steps;
-    double uv[PU__SSM_SQUARE] = {0}, lag[PU__SSM_SQUARE] = {0}, pq[PU__SSM_SQUARE] = {0};
-    double dA[PU__SSM_SQUARE], dQ[PU__SSM_SQUARE], dP[PU__SSM_SQUARE];
-    pu_real p[PU__SSM_TILE], q[PU__SSM_TILE], u[PU__SSM_TILE], v[PU__SSM_TILE];
-    pu_int first, a, b, j;
-    (void)work;
-    for (j = 0; j < k; j++) {
-        const double w = (double)weight[j];
-        if (weight[j] == 0) continue;
-        for (a = 0; a < S; a++)
-            for (b = 0; b < S; b++) pq[a * S + b] += w * (double)pu__col(P, j)[a] * (double)pu__col(Q, j)[b];
-        for (first = 1; first < T; first += PU__SSM_W) {
-            const pu_int n = pu__min(PU__SSM_W, T - first);
-            pu__ssm_load(m, pu__col(P, j), first - 1, PU__SSM_W + 1, p); /* column 0: the step before */
-            pu__ssm_load(m, pu__col(Q, j), first - 1, PU__SSM_W + 1, q);
-            pu__ssm_mix(S, m->A, S, 1, p, p + 1, u);
-            pu__ssm_mix(S, m->A, S, 1, q, q + 1, v);
-            for (a = 0; a < S; a++)
-                for (b = 0; b < S; b++) {
-                    const pu_real *ua = u + a * PU__SSM_ROW, *va = v + a * PU__SSM_ROW, *vb = v + b * PU__SSM_ROW;
-                    uv[a * S + b] += w * (double)pu__dot_chunk(n, NULL, ua, vb);
-                    lag[a * S + b] += w * ((double)pu__dot_chunk(n, NULL, va, p + b * PU__SSM_ROW) +
-                                           (double)pu__dot_chunk(n, NULL, ua, q + b * PU__SSM_ROW));
-                }
+    const pu_int S = m->states,
+                 T = m->steps,
+                 tile = S * PU__SSM_ROW;
+    pu_real *p = work,
+            *q = p + tile,
+            *u = q + tile,
+            *v = u + tile;
+    pu__ssm_sums d = {{0}, {0}, {0}};
+    pu_int first, at, column;
+    for (column = 0; column < k; column++) {
+        const pu_real *p_all = pu__col(P, column),
+                      *q_all = pu__col(Q, column);
+        const double w = (double)weight[column];
+        if (weight[column] == 0) continue;
+        /* t = 0, then the steps after it, tile by tile */
+        for (at = 0; at < S * S; at++)
+            d.P0[at] += w * (double)p_all[at / S] * (double)q_all[at % S];
+        for (first = 1; first < T; first += PU__SSM_STEPS) {
+            const pu_int n = pu__min(PU__SSM_STEPS, T - first);
+            pu__ssm_load(m, p_all, first, p);
+            pu__ssm_load(m, q_all, first, q);
+            pu__ssm_mix(S, m->A, p, p + 1, u);
+            pu__ssm_mix(S, m->A, q, q + 1, v);
+            /* Column l of u and v is step first + l, of p and q the step before that. */
+            for (at = 0; at < S * S; at++) {
+                const pu_int i = at / S * PU__SSM_ROW,
+                             j = at % S * PU__SSM_ROW;
+                d.Q[at] += w * pu__dot(n, NULL, u + i, v + j);
+                d.A[at] -= w * (pu__dot(n, NULL, v + i, p + j) +
+                                pu__dot(n, NULL, u + i, q + j));
+            }
         }
     }
-    pu__ssm_mul(S, m->Qi, 0, lag, 0, dA);
-    for (a = 0; a < S * S; a++) dA[a] = -dA[a];
-    pu__ssm_to_covariance(S, m->Qi, uv, dQ);
-    pu__ssm_to_covariance(S, m->Pi, pq, dP);
-    pu__ssm_push(m, dA, dQ, dP, grad);
-    return PU_OK;
+    return pu__ssm_push_precision(m, &d, grad);
 }
 
-/* blocks (t, t): W_t + A'W A (the last: W alone), (t, t-1): -W A */
+/* B += Gamma, its lower triangle, stored as a band of this width (see pu_op.band_add).
+   Blocks (t, t) are W_t + A'W A (the last one: W_t alone), blocks (t, t-1) are -W A. */
 PU__FN pu_status pu__ssm_band_add(const pu_op *op, pu_int width, double *B)
 {
     const pu_ssm *m = pu__ssm(op);
-    const pu_int S = m->states, T = m->steps, w = width + 1;
-    double A[PU__SSM_SQUARE], WA[PU__SSM_SQUARE], AWA[PU__SSM_SQUARE];
-    pu_int t, i, j;
-    pu__ssm_widen(S * S, m->A, A);
-    pu__ssm_mul(S, m->Qi, 0, A, 0, WA);
-    pu__ssm_mul(S, A, 1, WA, 0, AWA);
-    for (t = 0; t < T; t++)
-        for (i = 0; i < S; i++) {
-            double *row = B + (t * S + i) * w;
-            for (j = 0; j <= i; j++)
-                row[i - j] += (t > 0 ? m->Qi[i * S + j] : m->Pi[i * S + j]) + (t + 1 < T ? AWA[i * S + j] : 0);
-            for (j = 0; j < S && t > 0; j++) row[S + i - j] -= WA[i * S + j];
-        }
+    const pu_int S = m->states,
+                 D = op->rows;
+    double WA[PU__SSM_SQUARE], AWA[PU__SSM_SQUARE];
+    pu_int at, i, j;
+    pu__ssm_mul(S, m->Qi, 0, m->A_set, 0, WA);
+    pu__ssm_mul(S, m->A_set, 1, WA, 0, AWA);
+    for (at = 0; at < D; at++) {
+        const double *W = at < S ? m->Pi : m->Qi;
+        double *row = B + at * (width + 1); /* row[j] is the entry j columns to the left of the diagonal */
+        i = at % S;
+        /* block (t, t), then block (t, t-1) */
+        for (j = 0; j <= i; j++)
+            row[i - j] += W[i * S + j] + (at < D - S ? AWA[i * S + j] : 0);
+        if (at < S) continue;
+        for (j = 0; j < S; j++)
+            row[S + i - j] -= WA[i * S + j];
+    }
     return PU_OK;
 }
 
-/* tr(Gamma S) = tr(W_0 S_00) + sum_{t>0} tr(W [S_tt - A S_{t-1,t} - S_{t,t-1} A' + A S_{t-1,t-1} A']) */
-PU__FN pu_status pu__ssm_band_grad(const pu_op *op, pu_int width, const double *S_, double weight, pu_real *grad)
+/* Entry (i, j) of the diagonal block that begins at row `block`, in a band with w entries per row (see pu_op.band_add).
+   Only the lower triangle is stored. */
+PU__FN double pu__ssm_band_at(const double *band, pu_int w, pu_int block, pu_int i, pu_int j)
+{
+    const pu_int lower = pu__most(i, j);
+    return band[(block + lower) * w + 2 * lower - i - j];
+}
+
+/* sum_l a_l b_l over S entries, in double. */
+PU__FN double pu__ssm_dot(pu_int S, const double *a, const double *b)
+{
+    double sum = 0;
+    pu_int l;
+    for (l = 0; l < S; l++)
+        sum += a[l] * b[l];
+    return sum;
+}
+
+/* grad += weight d/dtheta tr(Gamma Z), Z given inside the band:
+     tr(Gamma Z) = tr(W_0 Z_00) + sum_{t>0} tr(W [Z_tt + A Z_{t-1,t-1} A' - A Z_{t-1,t} - Z_{t,t-1} A']).
+   The three sums over t use the places of the derivatives that they become. */
+PU__FN pu_status pu__ssm_band_grad(const pu_op *op, pu_int width, const double *Z, double weight, pu_real *grad)
 {
     const pu_ssm *m = pu__ssm(op);
-    const pu_int S = m->states, T = m->steps, w = width + 1;
-    double now[PU__SSM_SQUARE] = {0}, lag[PU__SSM_SQUARE] = {0}, before[PU__SSM_SQUARE] = {0}, start[PU__SSM_SQUARE];
-    double A[PU__SSM_SQUARE], AS[PU__SSM_SQUARE], ASA[PU__SSM_SQUARE], AL[PU__SSM_SQUARE], dA[PU__SSM_SQUARE];
-    double dQ[PU__SSM_SQUARE], dP[PU__SSM_SQUARE];
-    pu_int t, i, j;
-    for (t = 0; t < T; t++) /* sums of S_tt (t > 0), S_{t,t-1}, S_{t-1,t-1} */
+    const pu_int S = m->states,
+                 w = width + 1;
+    const double *A = m->A_set;
+    pu__ssm_sums d = {{0}, {0}, {0}};
+    double *now = d.Q,
+           *lag = d.A,
+           *before = d.P0;
+    pu_int t, i, j, at;
+    /* The sums over t > 0 of Z_tt, Z_{t,t-1} and Z_{t-1,t-1}; t counts rows here. */
+    for (t = S; t < op->rows; t += S)
         for (i = 0; i < S; i++)
             for (j = 0; j < S; j++) {
-                const double tt = S_[(t * S + (i > j ? i : j)) * w + (i > j ? i - j : j - i)];
-                if (t == 0) start[i * S + j] = weight * tt;
-                else now[i * S + j] += weight * tt, lag[i * S + j] += weight * S_[(t * S + i) * w + S + i - j];
-                if (t + 1 < T) before[i * S + j] += weight * tt;
+                now[i * S + j] += weight * pu__ssm_band_at(Z, w, t, i, j);
+                lag[i * S + j] += weight * Z[(t + i) * w + S + i - j];
+                before[i * S + j] += weight * pu__ssm_band_at(Z, w, t - S, i, j);
             }
-    pu__ssm_widen(S * S, m->A, A);
-    pu__ssm_mul(S, A, 0, before, 0, AS);
-    pu__ssm_mul(S, AS, 0, A, 1, ASA);
-    pu__ssm_mul(S, A, 0, lag, 1, AL);
-    for (i = 0; i < S; i++)
-        for (j = 0; j < S; j++) now[i * S + j] += ASA[i * S + j] - AL[i * S + j] - AL[j * S + i];
-    for (i = 0; i < S * S; i++) AS[i] = 2 * (AS[i] - lag[i]);
-    pu__ssm_mul(S, m->Qi, 0, AS, 0, dA);
-    pu__ssm_to_covariance(S, m->Qi, now, dQ);
-    pu__ssm_to_covariance(S, m->Pi, start, dP);
-    pu__ssm_push(m, dA, dQ, dP, grad);
-    return PU_OK;
+    pu__ssm_mul(S, A, 0, before, 0, before);
+    /* d/dW = now + A before A' - A lag' - lag A' */
+    for (at = 0; at < S * S; at++) {
+        i = at / S * S;
+        j = at % S * S;
+        now[at] += pu__ssm_dot(S, before + i, A + j) - pu__ssm_dot(S, A + i, lag + j) - pu__ssm_dot(S, A + j, lag + i);
+    }
+    /* Q d/dA = 2 (A before - lag),   d/dW_0 = Z_00 */
+    for (at = 0; at < S * S; at++) {
+        d.A[at] = 2 * (before[at] - lag[at]);
+        d.P0[at] = weight * pu__ssm_band_at(Z, w, 0, at / S, at % S);
+    }
+    return pu__ssm_push_precision(m, &d, grad);
 }
 
-/* -log det P0 - (T-1) log det Q; det B = 1 */
+/* *value = log det Gamma = -log det P0 - (T-1) log det Q, since det B = 1. pu_ssm_set has made it. */
 PU__FN pu_status pu__ssm_logdet(const pu_op *op, double *value, pu_real *work)
 {
     (void)work;
@@ -5979,238 +6115,291 @@ PU__FN pu_status pu__ssm_logdet(const pu_op *op, double *value, pu_real *work)
     return PU_OK;
 }
 
+/* grad += weight d/dtheta log det Gamma. The derivatives are -(T-1) Q^-1 for Q and -P0^-1 for P0; pu__ssm_push takes
+   them with the opposite sign. */
 PU__FN pu_status pu__ssm_logdet_grad(const pu_op *op, pu_real weight, pu_real *grad, pu_real *work)
 {
     const pu_ssm *m = pu__ssm(op);
-    double dA[PU__SSM_SQUARE] = {0}, dQ[PU__SSM_SQUARE], dP[PU__SSM_SQUARE];
+    pu__ssm_sums d = {{0}, {0}, {0}};
     pu_int i;
     (void)work;
     for (i = 0; i < m->states * m->states; i++) {
-        dQ[i] = -(double)weight * (double)(m->steps - 1) * m->Qi[i];
-        dP[i] = -(double)weight * m->Pi[i];
+        d.Q[i] = (double)weight * (double)(m->steps - 1) * m->Qi[i];
+        d.P0[i] = (double)weight * m->Pi[i];
     }
-    pu__ssm_push(m, dA, dQ, dP, grad);
+    pu__ssm_push(m, &d, grad);
     return PU_OK;
 }
 
-/* FNV-1a over the bytes of what was set */
-PU__FN uint64_t pu__ssm_print(const pu_ssm *m)
-{
-    const pu_int sizes[3] = {m->steps, m->states, (pu_int)m->start};
-    const size_t n = (size_t)(m->states * m->states);
-    const unsigned char *at[4];
-    size_t bytes[4], i;
-    uint64_t h = UINT64_C(0xcbf29ce484222325);
-    int part;
-    at[0] = (const unsigned char *)sizes, bytes[0] = sizeof sizes;
-    at[1] = (const unsigned char *)m->A, bytes[1] = n * sizeof m->A[0];
-    at[2] = (const unsigned char *)m->Q, bytes[2] = n * sizeof m->Q[0];
-    at[3] = (const unsigned char *)m->P0, bytes[3] = n * sizeof m->P0[0];
-    for (part = 0; part < 4; part++)
-        for (i = 0; i < bytes[part]; i++) h = (h ^ at[part][i]) * UINT64_C(0x100000001b3);
-    return h;
-}
+/* ---- setting and checking ---- */
 
-/* finite, and what pu_ssm_set saw (definiteness and stability were its business) */
+/* Are A, Q and P0 finite, and still what pu_ssm_set saw? It has tested all the rest.
+   *index counts through A, Q and P0; a P0 that was made from A and Q has no entries of its own there, so it is 0. */
 PU__FN pu_status pu__ssm_check(const pu_op *op, pu_int *index)
 {
     const pu_ssm *m = pu__ssm(op);
-    const pu_int S = m->states, SS = S * S;
+    const pu_int S = m->states,
+                 SS = S * S;
+    const double *const set[3] = {m->A_set, m->Q_set, m->P0_set};
+    /* Only a stationary start has counted doublings. */
+    int changed = (m->start == PU_SSM_STATIONARY) != (m->doublings > 0);
     pu_int i;
     *index = -1;
-    if (S < 1 || S > PU_SSM_MAX || op->rows != S * m->steps) return PU_E_ARGUMENT; /* set for another size since */
-    for (i = 0; i < SS && *index < 0; i++)
-        if (!pu__finite(m->A[i])) *index = i;
-    for (i = 0; i < SS && *index < 0; i++)
-        if (!pu__finite(m->Q[i])) *index = SS + i;
-    for (i = 0; i < SS && *index < 0; i++)
-        if (!pu__finite_double(m->P0[i])) *index = op->params > 2 * SS ? 2 * SS + i : 0; /* else A's and Q's doing */
-    if (*index >= 0) return PU_E_NONFINITE;
-    return m->print == pu__ssm_print(m) ? PU_OK : PU_E_ARGUMENT; /* changed without pu_ssm_set */
+    /* Set for another size since the operator was made? */
+    if (op->rows != S * m->steps || op->work != PU__SSM_TILES * PU__SSM_ROW * S) return PU_E_ARGUMENT;
+    for (i = 0; i < 3 * SS; i++) {
+        double x = m->P0[i % SS];
+        if (i < 2 * SS)
+            x = (double)(i < SS ? m->A : m->Q)[i % SS];
+        /* A NaN differs from everything. */
+        changed |= x != set[i / SS][i % SS];
+        if (pu__finite_double(x)) continue;
+        *index = i < op->params ? i : 0;
+        return PU_E_NONFINITE;
+    }
+    return changed ? PU_E_ARGUMENT : PU_OK;
 }
 
-/* V = C^-1 and F F' = V with F = L'^-1, L L' = C (lower triangle); adds log det C. Returns the failing row, or -1 */
+/* V = C^-1, also rounded into narrow, and F F' = V with F = L'^-1, where L L' = C. Reads the lower triangle of C.
+   *logdet += log det C. Returns the row at which C is not positive definite, or -1. */
 PU__FN pu_int pu__ssm_invert(pu_int S, const double *C, double *V, pu_real *narrow, pu_real *F, double *logdet)
 {
-    double L[PU__SSM_SQUARE] = {0}, R[PU__SSM_SQUARE] = {0}; /* R = L^-1 */
+    double L[PU__SSM_SQUARE] = {0};
     pu_int i, j, l;
+    /* L_ij = (C_ij - sum_{l<j} L_il L_jl) / L_jj, and L_ii is the root of such a difference. */
     for (i = 0; i < S; i++)
         for (j = 0; j <= i; j++) {
-            double s = C[i * S + j];
-            for (l = 0; l < j; l++) s -= L[i * S + l] * L[j * S + l];
-            if (j < i) L[i * S + j] = s / L[j * S + j];
-            else if (s > 0 && pu__finite_double(s)) L[i * S + i] = sqrt(s), *logdet += log(s);
-            else return i;
+            double sum = C[i * S + j];
+            for (l = 0; l < j; l++)
+                sum -= L[i * S + l] * L[j * S + l];
+            if (j == i) {
+                if (!(sum > 0 && pu__finite_double(sum))) return i;
+                *logdet += log(sum);
+                L[i * S + i] = sqrt(sum);
+            }
+            else
+                L[i * S + j] = sum / L[j * S + j];
         }
+    /* L := L^-1 in place, column by column: column j of the inverse needs the columns of L from j on. */
     for (j = 0; j < S; j++)
         for (i = j; i < S; i++) {
-            double s = i == j;
-            for (l = j; l < i; l++) s -= L[i * S + l] * R[l * S + j];
-            R[i * S + j] = s / L[i * S + i];
+            double sum = i == j;
+            for (l = j; l < i; l++)
+                sum -= L[i * S + l] * L[l * S + j];
+            L[i * S + j] = sum / L[i * S + i];
         }
-    pu__ssm_mul(S, R, 1, R, 0, V);
-    for (i = 0; i < S; i++)
-        for (j = 0; j < S; j++) {
-            narrow[i * S + j] = (pu_real)V[i * S + j], F[i * S + j] = (pu_real)R[j * S + i];
-            if (!pu__finite(narrow[i * S + j])) return i; /* singular as far as this precision can tell */
-        }
+    /* C^-1 = L'^-1 L^-1 */
+    pu__ssm_mul(S, L, 1, L, 0, V);
+    for (i = 0; i < S * S; i++) {
+        narrow[i] = (pu_real)V[i];
+        F[i] = (pu_real)L[i % S * S + i / S];
+        if (!pu__finite(narrow[i])) return i / S; /* singular as far as this precision can tell */
+    }
     return -1;
 }
 
-/* (C + C')/2 of a matrix that is symmetric to rounding */
-PU__FN void pu__ssm_symmetric(pu_int S, const pu_real *C, double *out)
+/* out = (C + C')/2 after the checks of pu_op_spd: finite, symmetric to rounding, a positive diagonal.
+   *at: the entry of C at fault, counted from `offset`. */
+PU__FN pu_status pu__ssm_covariance(pu_int S, const pu_real *C, pu_int offset, double *out, pu_int *at)
 {
-    pu_int i, j;
-    for (i = 0; i < S; i++)
-        for (j = 0; j < S; j++) out[i * S + j] = ((double)C[i * S + j] + (double)C[j * S + i]) / 2;
-}
-
-/* pu_ssm_set after the tests of its arguments */
-PU__FN pu_status pu__ssm_fill(pu_ssm *m, const pu_real *A, const pu_real *Q, const pu_real *P0, pu_int *at)
-{
-    const pu_int S = m->states, SS = S * S;
-    const size_t bytes = (size_t)SS * sizeof(pu_real);
-    double wide[PU__SSM_SQUARE], logdet_Q = 0, logdet_P = 0;
-    pu_op op = pu_op_spd(S, Q, NULL);
-    pu_int i;
-    pu_status status = pu__check_finite(SS, A, at);
-    if (status) return status;
-    status = pu__spd_check(&op, at);
-    if (status) return *at += SS, status;
-    memcpy(m->A, A, bytes), memcpy(m->Q, Q, bytes);
-    pu__ssm_symmetric(S, Q, wide);
-    *at = pu__ssm_invert(S, wide, m->Qi, m->W, m->F, &logdet_Q);
-    if (*at >= 0) return *at = SS + *at * (S + 1), PU_E_NOT_DEFINITE;
-    if (m->start == PU_SSM_GIVEN) {
-        op = pu_op_spd(S, P0, NULL);
-        status = pu__spd_check(&op, at);
-        if (status) return *at += 2 * SS, status;
-        pu__ssm_symmetric(S, P0, wide);
-    } else if (m->start == PU_SSM_STATIONARY) {
-        m->doublings = pu__ssm_lyapunov(S, A, 0, 0, wide);
-        if (m->doublings < 0) return *at = 0, PU_E_NOT_DEFINITE;
-    }
-    for (i = 0; i < SS; i++) m->P0[i] = (wide[i] + wide[i % S * S + i / S]) / 2;
-    *at = pu__ssm_invert(S, m->P0, m->Pi, m->W0, m->F0, &logdet_P);
-    if (*at >= 0) return *at = m->start == PU_SSM_GIVEN ? 2 * SS + *at * (S + 1) : 0, PU_E_NOT_DEFINITE;
-    m->logdet = -logdet_P - (double)(m->steps - 1) * logdet_Q;
-    m->print = pu__ssm_print(m);
-    return PU_OK;
-}
-
-PU_DEF pu_status pu_ssm_set(pu_ssm *m, pu_int steps, pu_int states, const pu_real *A, const pu_real *Q,
-                            pu_ssm_start start, const pu_real *P0, pu_int *index)
-{
-    pu_int at = -1;
-    pu_status status = PU_OK;
-    if (index) *index = -1;
-    if (!m) return PU_E_NULL;
-    memset(m, 0, sizeof *m); /* no size until all is well */
-    if (!A || !Q || (start == PU_SSM_GIVEN && !P0)) return PU_E_NULL;
-    if (steps < 1 || states < 1 || states > PU_SSM_MAX) return PU_E_ARGUMENT;
-    if (start != PU_SSM_ZERO && start != PU_SSM_STATIONARY && start != PU_SSM_GIVEN) return PU_E_ARGUMENT;
-    if (start != PU_SSM_GIVEN && P0) return PU_E_ARGUMENT;
-    if (steps > PTRDIFF_MAX / (pu_int)sizeof(pu_real) / states) return PU_E_OVERFLOW;
-    m->steps = steps, m->states = states, m->start = start;
-    status = pu__ssm_fill(m, A, Q, P0, &at);
-    if (status) memset(m, 0, sizeof *m);
-    if (index) *index = at;
+    const pu_op op = pu_op_spd(S, C, NULL);
+    const pu_status status = pu__spd_check(&op, at);
+    if (status) *at += offset;
+    else pu__ssm_symmetric(S, C, out);
     return status;
 }
 
+/* pu_ssm_set after the tests of its arguments; m has its sizes and its start.
+   *at: the culprit, counted through A, Q and P0, or -1. A start without a given P0 that fails is the fault of A: 0. */
+PU__FN pu_status pu__ssm_fill(pu_ssm *m, const pu_real *A, const pu_real *Q, const pu_real *P0, pu_int *at)
+{
+    const pu_int S = m->states,
+                 SS = S * S;
+    const int given = m->start == PU_SSM_GIVEN;
+    double logdet_Q = 0,
+           logdet_P = 0;
+    pu_int row;
+    pu_status status = pu__check_finite(SS, A, at);
+    if (!status) status = pu__ssm_covariance(S, Q, SS, m->P0, at); /* P0 = Q, unless another one follows */
+    if (status) return status;
+    /* A and Q, in the forms that the functions above want */
+    pu__copy(m->A, A, SS);
+    pu__copy(m->Q, Q, SS);
+    pu__transpose(S, S, A, m->At, 0);
+    pu__ssm_widen(SS, A, m->A_set);
+    pu__ssm_widen(SS, Q, m->Q_set);
+    row = pu__ssm_invert(S, m->P0, m->Qi, m->W, m->F, &logdet_Q);
+    if (row >= 0)
+        *at = SS + row * (S + 1);
+    if (row >= 0) return PU_E_NOT_DEFINITE;
+    /* P0 */
+    if (given)
+        status = pu__ssm_covariance(S, P0, 2 * SS, m->P0, at);
+    if (status) return status;
+    if (m->start == PU_SSM_STATIONARY)
+        m->doublings = pu__ssm_lyapunov(S, A, 0, 0, m->P0);
+    pu__ssm_average(S, m->P0);
+    row = m->doublings < 0 ? 0 : pu__ssm_invert(S, m->P0, m->Pi, m->W0, m->F0, &logdet_P);
+    if (row >= 0)
+        *at = given ? 2 * SS + row * (S + 1) : 0;
+    if (row >= 0) return PU_E_NOT_DEFINITE;
+    /* det B = 1, so only P0 and T - 1 times Q count. */
+    memcpy(m->P0_set, m->P0, sizeof m->P0);
+    m->logdet = -logdet_P - (double)(m->steps - 1) * logdet_Q;
+    return PU_OK;
+}
+
+/* PU_OK if a state space can have these sizes and this start, else PU_E_ARGUMENT or PU_E_OVERFLOW.
+   pu_model_state_space calls it too, since it must know before it takes memory. */
+PU__FN pu_status pu__ssm_sizes(pu_int steps, pu_int states, pu_ssm_start start)
+{
+    if (steps < 1 || states < 1 || states > PU_SSM_MAX || (unsigned)start > PU_SSM_GIVEN) return PU_E_ARGUMENT;
+    return steps > PTRDIFF_MAX / (pu_int)sizeof(pu_real) / states ? PU_E_OVERFLOW : PU_OK;
+}
+
+/* Copies A, Q and P0 and makes what follows from them. A refused *m is zero, and has no size. */
+PU_DEF pu_status pu_ssm_set(pu_ssm *m, pu_int steps, pu_int states, const pu_real *A, const pu_real *Q,
+                            pu_ssm_start start, const pu_real *P0, pu_int *index)
+{
+    const int given = start == PU_SSM_GIVEN;
+    pu_int unused;
+    pu_status status;
+    if (!index) index = &unused;
+    *index = -1;
+    if (!m) return PU_E_NULL;
+    memset(m, 0, sizeof *m);
+    /* P0 is required or refused, as the start says. */
+    if (!A || !Q || (given && !P0)) return PU_E_NULL;
+    if (P0 && !given) return PU_E_ARGUMENT;
+    status = pu__ssm_sizes(steps, states, start);
+    if (status) return status;
+    m->steps = steps;
+    m->states = states;
+    m->start = start;
+    status = pu__ssm_fill(m, A, Q, P0, index);
+    if (status) memset(m, 0, sizeof *m);
+    return status;
+}
+
+/* Gamma of the process *m, which is borrowed. If pu_ssm_set refused *m, the operator has no size and is refused too. */
 PU_DEF pu_op pu_op_ssm(const pu_ssm *m)
 {
-    pu_op op;
-    if (!m || m->steps < 1) return pu__op_zero(0, 0, 0, NULL); /* refused by whoever uses it */
-    op = pu__op_zero(m->steps * m->states, m->steps * m->states, 0, m);
-    op.params = (m->start == PU_SSM_GIVEN ? 3 : 2) * m->states * m->states;
+    const pu_int S = m ? m->states : 0;
+    const pu_int D = m ? m->steps * S : 0;
+    pu_op op = pu__op_zero(D, D, 0, m);
+    if (D < 1) return op;
+    /* params: A, Q and, if it is given, P0 */
     op.form = PU_FORM_STATES;
-    op.apply = op.apply_t = pu__ssm_apply, op.grad = pu__ssm_grad, op.diag = pu__ssm_diag, op.sample = pu__ssm_sample;
-    op.solve = pu__ssm_solve, op.logdet = pu__ssm_logdet, op.logdet_grad = pu__ssm_logdet_grad, op.check = pu__ssm_check;
-    op.band = m->steps > 1 ? 2 * m->states - 1 : m->states - 1;
-    op.band_add = pu__ssm_band_add, op.band_grad = pu__ssm_band_grad;
-    op.flops = 3 * (double)(m->states * m->states) * (double)m->steps;
+    op.params = (m->start == PU_SSM_GIVEN ? 3 : 2) * S * S;
+    op.work = PU__SSM_TILES * PU__SSM_ROW * S;
+    op.apply = op.apply_t = pu__ssm_apply;
+    op.grad = pu__ssm_grad;
+    op.diag = pu__ssm_diag;
+    op.sample = pu__ssm_sample;
+    op.solve = pu__ssm_solve;
+    op.logdet = pu__ssm_logdet;
+    op.logdet_grad = pu__ssm_logdet_grad;
+    op.check = pu__ssm_check;
+    /* Block tridiagonal: a row reaches to the beginning of the block before. */
+    op.band = (m->steps > 1 ? 2 : 1) * S - 1;
+    op.band_add = pu__ssm_band_add;
+    op.band_grad = pu__ssm_band_grad;
+    op.flops = 3 * (double)(S * S) * (double)m->steps;
     return op;
 }
 
-/* nu_0 = m0, nu_t = A nu_{t-1} */
+/* nu_0 = m0, nu_t = A nu_{t-1}: the mean of the process, D entries. `at` is the first entry of a step. */
 PU_DEF pu_status pu_ssm_mean(const pu_ssm *m, const pu_real *m0, pu_real *nu)
 {
-    pu_int t, i;
+    pu_int at, i, S;
     if (!m || !m0 || !nu) return PU_E_NULL;
     if (m->steps < 1) return PU_E_ARGUMENT;
-    for (i = 0; i < m->states; i++) nu[i] = m0[i];
-    for (t = 1; t < m->steps; t++)
-        for (i = 0; i < m->states; i++)
-            nu[t * m->states + i] =
-                (pu_real)pu__dot(m->states, NULL, m->A + i * m->states, nu + (t - 1) * m->states);
+    S = m->states;
+    pu__copy(nu, m0, S);
+    for (at = S; at < m->steps * S; at += S)
+        for (i = 0; i < S; i++)
+            nu[at + i] = (pu_real)pu__dot(S, NULL, m->A + i * S, nu + at - S);
     return PU_OK;
 }
 
-/* lambda_{T-1} = g_{T-1}, lambda_t = g_t + A'lambda_{t+1}; d/dA = sum_{t>0} lambda_t nu_{t-1}', d/dm0 = lambda_0 */
+/* The reverse of pu_ssm_mean. With g = d/dnu, lambda_{T-1} = g_{T-1} and lambda_t = g_t + A'lambda_{t+1}:
+     d/dA = sum_{t>0} lambda_t nu_{t-1}',   d/dm0 = lambda_0. */
 PU_DEF pu_status pu_ssm_mean_grad(const pu_ssm *m, const pu_real *nu, const pu_real *grad_nu, pu_real *grad_A,
                                   pu_real *grad_m0)
 {
-    double lambda[PU_SSM_MAX] = {0}, next[PU_SSM_MAX], dA[PU__SSM_SQUARE] = {0};
-    pu_int t, i, j, S;
+    double lambda[PU_SSM_MAX] = {0},
+           next[PU_SSM_MAX],
+           dA[PU__SSM_SQUARE] = {0};
+    pu_int at, i, j, S;
     if (!m || !nu || !grad_nu) return PU_E_NULL;
     if (m->steps < 1) return PU_E_ARGUMENT;
     S = m->states;
-    for (t = m->steps - 1; t >= 0; t--) {
-        for (i = 0; i < S; i++) {
-            next[i] = (double)grad_nu[t * S + i];
-            for (j = 0; j < S; j++) next[i] += (double)m->A[j * S + i] * lambda[j];
-        }
-        for (i = 0; i < S; i++) {
-            lambda[i] = next[i];
-            for (j = 0; j < S && t > 0; j++) dA[i * S + j] += lambda[i] * (double)nu[(t - 1) * S + j];
-        }
+    for (at = (m->steps - 1) * S; at >= 0; at -= S) {
+        /* lambda_t = g_t + A'lambda_{t+1} */
+        pu__ssm_widen(S, grad_nu + at, next);
+        for (j = 0; j < S; j++)
+            for (i = 0; i < S; i++)
+                next[i] += m->A_set[j * S + i] * lambda[j];
+        memcpy(lambda, next, sizeof lambda);
+        /* There is no nu_{-1}. */
+        if (at == 0) break;
+        for (i = 0; i < S; i++)
+            for (j = 0; j < S; j++)
+                dA[i * S + j] += lambda[i] * (double)nu[at - S + j];
     }
-    for (i = 0; i < S * S && grad_A; i++) grad_A[i] += (pu_real)dA[i];
-    for (i = 0; i < S && grad_m0; i++) grad_m0[i] += (pu_real)lambda[i];
+    pu__ssm_add(S * S, dA, grad_A);
+    pu__ssm_add(S, lambda, grad_m0);
     return PU_OK;
 }
 
-/* ---- readout: Phi = I (x) c', data = c, S = params ---- */
+/* ---- readout: Phi = I (x) c', one observation c'z_t per step; data = c, params = S, rows = T ---- */
 
+/* y_t = c'x_t, or y_t += c'x_t, for k columns. */
 PU__FN pu_status pu__readout_apply(const pu_op *op, pu_int k, pu_block X, pu_block Y, int add, pu_real *work)
 {
     const pu_real *c = (const pu_real *)op->data;
     const pu_int S = op->params;
     pu_int t, i, j;
     (void)work;
-    for (j = 0; j < k; j++) {
-        const pu_real *x = pu__col(X, j);
-        pu_real *y = pu__col(Y, j);
+    for (j = 0; j < k; j++)
         for (t = 0; t < op->rows; t++) {
-            pu_real s = 0;
-            if (S < PU__LANES) for (i = 0; i < S; i++) s += c[i] * x[t * S + i]; /* not worth a call */
-            else s = (pu_real)pu__dot(S, NULL, c, x + t * S);
-            y[t] = add ? y[t] + s : s;
+            const pu_real *x = pu__col(X, j) + t * S;
+            pu_real *y = pu__col(Y, j) + t,
+                    sum = 0;
+            /* A few terms are not worth a call. */
+            if (S < PU__LANES)
+                for (i = 0; i < S; i++)
+                    sum += c[i] * x[i];
+            else sum = (pu_real)pu__dot(S, NULL, c, x);
+            *y = add ? *y + sum : sum;
         }
-    }
     return PU_OK;
 }
 
+/* y_t = x_t c, or y_t += x_t c, for k columns. */
 PU__FN pu_status pu__readout_apply_t(const pu_op *op, pu_int k, pu_block X, pu_block Y, int add, pu_real *work)
 {
     const pu_real *c = (const pu_real *)op->data;
     const pu_int S = op->params;
     pu_int t, i, j;
     (void)work;
-    for (j = 0; j < k; j++) {
-        const pu_real *x = pu__col(X, j);
-        pu_real *y = pu__col(Y, j);
+    for (j = 0; j < k; j++)
         for (t = 0; t < op->rows; t++) {
-            const pu_real a = x[t];
-            if (add) for (i = 0; i < S; i++) y[t * S + i] += a * c[i];
-            else for (i = 0; i < S; i++) y[t * S + i] = a * c[i];
+            const pu_real x = pu__col(X, j)[t];
+            pu_real *y = pu__col(Y, j) + t * S;
+            if (add)
+                for (i = 0; i < S; i++)
+                    y[i] += x * c[i];
+            else
+                for (i = 0; i < S; i++)
+                    y[i] = x * c[i];
         }
-    }
     return PU_OK;
 }
 
-/* d/dc_i = sum_t p_t q_{t,i}: 16 states at a time, PU__SSM_W steps of one state gathered for a dot */
+/* grad_i += sum_j weight_j sum_t p_t q_{t,i}, i = 0 .. S-1.
+   S may be of any size, so the states are taken PU__LANES at a time.
+   PU__SSM_STEPS steps of one state are gathered for a dot product. */
 PU__FN pu_status pu__readout_grad(const pu_op *op, pu_int k, pu_block P, pu_block Q, const pu_real *weight,
                                   pu_real *grad, pu_real *work)
 {
@@ -6221,54 +6410,66 @@ PU__FN pu_status pu__readout_grad(const pu_op *op, pu_int k, pu_block P, pu_bloc
         for (from = 0; from < S; from += PU__LANES) {
             const pu_int width = pu__min(PU__LANES, S - from);
             double sum[PU__LANES] = {0};
-            for (first = 0; first < op->rows; first += PU__SSM_W) {
-                const pu_int n = pu__min(PU__SSM_W, op->rows - first);
+            /* The part of q for these states and steps stays in the nearest cache while its states are gathered. */
+            for (first = 0; first < op->rows; first += PU__SSM_STEPS) {
+                const pu_int n = pu__min(PU__SSM_STEPS, op->rows - first);
+                const pu_real *q = pu__col(Q, j) + first * S + from;
                 for (i = 0; i < width; i++) {
-                    const pu_real *q = pu__col(Q, j) + first * S + from + i;
-                    pu_real row[PU__SSM_W];
-                    for (l = 0; l < n; l++) row[l] = q[l * S];
-                    sum[i] += (double)pu__dot_chunk(n, NULL, pu__col(P, j) + first, row);
+                    pu_real row[PU__SSM_STEPS];
+                    for (l = 0; l < n; l++)
+                        row[l] = q[l * S + i];
+                    sum[i] += pu__dot(n, NULL, pu__col(P, j) + first, row);
                 }
             }
-            for (i = 0; i < width; i++) grad[from + i] += (pu_real)((double)weight[j] * sum[i]);
+            for (i = 0; i < width; i++)
+                grad[from + i] += (pu_real)((double)weight[j] * sum[i]);
         }
     return PU_OK;
 }
 
+/* y_{t,i} += w_t c_i^2: the diagonal of Phi'diag(w) Phi. */
 PU__FN pu_status pu__readout_gram_diag(const pu_op *op, const pu_real *w, pu_real *y, pu_real *work)
 {
     const pu_real *c = (const pu_real *)op->data;
-    const pu_int S = op->params;
     pu_int t, i;
     (void)work;
     for (t = 0; t < op->rows; t++)
-        for (i = 0; i < S; i++) y[t * S + i] += w[t] * (c[i] * c[i]);
+        for (i = 0; i < op->params; i++)
+            *y++ += w[t] * (c[i] * c[i]);
     return PU_OK;
 }
 
+/* Row m of Phi: the entries of c, from column *first = m S on. Returns how many. */
 PU__FN pu_int pu__readout_row(const pu_op *op, pu_int m, pu_int *first, pu_real *value)
 {
     *first = m * op->params;
-    memcpy(value, op->data, (size_t)op->params * sizeof *value);
+    pu__copy(value, (const pu_real *)op->data, op->params);
     return op->params;
 }
 
+/* grad += g, S entries: every row is c, so the gradient for a row is the gradient for c. */
 PU__FN pu_status pu__readout_row_grad(const pu_op *op, pu_int m, const double *g, pu_real *grad)
 {
-    pu_int i;
     (void)m;
-    for (i = 0; i < op->params; i++) grad[i] += (pu_real)g[i];
+    pu__ssm_add(op->params, g, grad);
     return PU_OK;
 }
 
+/* Phi = I (x) c', T x (S T). params = PU_NONE, which whoever uses the operator refuses, tells that S T overflows. */
 PU_DEF pu_op pu_op_readout(pu_int steps, pu_int states, const pu_real *c)
 {
     int overflow = 0;
     size_t cols = steps > 0 && states > 0 ? pu__mul((size_t)steps, (size_t)states, &overflow) : 0;
-    pu_op op = pu__op_zero(steps, (pu_int)cols, overflow ? PU_NONE : states, c); /* PU_NONE: refused as overflow */
-    op.apply = pu__readout_apply, op.apply_t = pu__readout_apply_t, op.grad = pu__readout_grad;
-    op.gram_diag = pu__readout_gram_diag, op.check = pu__dense_check; /* its params are the numbers in data */
-    op.band = states - 1, op.row = pu__readout_row, op.row_grad = pu__readout_row_grad, op.flops = (double)cols;
+    pu_op op = pu__op_zero(steps, (pu_int)cols, overflow ? PU_NONE : states, c);
+    op.apply = pu__readout_apply;
+    op.apply_t = pu__readout_apply_t;
+    op.grad = pu__readout_grad;
+    op.gram_diag = pu__readout_gram_diag;
+    op.check = pu__dense_check; /* its params are the numbers in data */
+    op.band = states - 1;
+    op.row = pu__readout_row;
+    op.row_grad = pu__readout_row_grad;
+    op.flops = (double)cols;
     op.trusted = 1;
     return op;
 }
@@ -14776,9 +14977,6 @@ PU__FN pu_status pu__model_se(pu__model_task *self, const pu_real *grad)
     return PU_OK;
 }
 
-PU__FN int pu__basic_sure(const pu_model *model, const pu_results *g); /* below, with pu__basic_pull */
-PU__FN pu_real *pu__basic_home(const pu_model *model, pu_real *grad);
-
 /* Runs the job in its memory and pulls its gradients back: to an array of ours, unless the model is sure to
    give finite ones. */
 PU__FN pu_status pu__model_pull(pu__model_task *self, pu_report *report)
@@ -14787,18 +14985,18 @@ PU__FN pu_status pu__model_pull(pu__model_task *self, pu_report *report)
     const pu__job *job = &self->task.job;
     pu__memory *mem = &self->task.mem;
     pu_real *grad = self->task.own_reals;
-    pu_real *home = job->by_rows && self->grad_is_scratch ? pu__basic_home(model, self->grad) : NULL;
+    const int in_place = job->by_rows && self->grad_is_scratch && model->begins_with_Phi;
     pu_status status;
     pu_int bad;
     /* The job then sums Phi's gradient where it is wanted. */
-    if (home) mem->phi_grad = home;
+    if (in_place) mem->phi_grad = self->grad;
     status = pu__job_run(job, mem, report);
     if (pu__fatal(status)) return status;
     if (self->x) pu__copy(self->x, mem->stage.x, job->N * (job->K + 1) * job->D);
     self->found = self->want;
     pu__lend(job, mem, &self->found);
     /* Finite gradients need no copy of ours. */
-    if (!self->se && pu__basic_sure(model, &self->found)) {
+    if (!self->se && model->pull_is_finite && model->pull_is_finite(model, &self->found)) {
         (void)model->pull(model, &self->found, self->grad);
         return status;
     }
@@ -14935,37 +15133,48 @@ PU_DEF void pu_model_free(pu_model *model)
    >>models   the built-in models
    ------------------------------------------------------------------------------------------------ */
 
-/* ---- what the built-in models share ---- */
+/* ---- what the built-in models share ----
+   Each pu_model_*() fills a pu__draft and moves it to the caller's struct at the very end, so that a call that is refused
+   changes nothing there. What a model needs beyond pu_model is in its data, in the model's own memory. */
 
-/* First lines of every pu_model_*(): *made is the new model, zero but for its memory. A refused call leaves *model alone. */
-PU__FN pu_status pu__model_begin(pu_model *model, pu_model *made, pu_report *report)
+/* A model while it is being made. */
+typedef struct {
+    pu_model made;             /* becomes *model when all went well */
+    pu__arena arena;           /* of made.memory */
+    pu_report *report, unused; /* the caller's report, or one that nobody reads */
+} pu__draft;
+
+/* First step of every pu_model_*(): d is zero but for its report and made.memory, which is the caller's. report may be
+   NULL. Refuses a model that is NULL. */
+PU__FN pu_status pu__draft_begin(pu__draft *d, const pu_model *model, pu_report *report)
 {
-    pu__report_clear(report);
-    if (!model) return pu__refuse(report, PU_E_NULL, "model");
-    memset(made, 0, sizeof *made);
-    made->memory = model->memory;
+    memset(d, 0, sizeof *d);
+    d->report = report ? report : &d->unused;
+    pu__report_clear(d->report);
+    if (!model) return pu__refuse(d->report, PU_E_NULL, "model");
+    d->made.memory = model->memory;
     return PU_OK;
 }
 
-/* Memory for a measured arena. When there is none, *model is zeroed: a block it had may be gone. */
-PU__FN pu_status pu__model_open(pu_model *model, pu_model *made, pu__arena *arena, pu_report *report)
+/* Memory for the arena that was measured; it can be carved then. *model has the memory in any case, to be freed.
+   Without success the rest of *model is zeroed: a block that its pointers referred to may be gone. */
+PU__FN pu_status pu__draft_open(pu__draft *d, pu_model *model)
 {
-    const pu_status status = pu__arena_open(arena, &made->memory, report);
-    if (!status) return PU_OK;
-    memset(model, 0, sizeof *model);
-    model->memory = made->memory;
+    const pu_status status = pu__arena_open(&d->arena, &d->made.memory, d->report);
+    if (status) memset(model, 0, sizeof *model);
+    model->memory = d->made.memory;
     return status;
 }
 
-/* Last line: the model moves to its place. */
-PU__FN pu_status pu__model_done(pu_model *model, const pu_model *made)
+/* Last step: the model moves to its place, and its operators' addresses become final. */
+PU__FN pu_status pu__draft_done(const pu__draft *d, pu_model *model)
 {
-    *model = *made;
+    *model = d->made;
     pu__model_link(model);
     return PU_OK;
 }
 
-/* x = exp theta; 0 unless x and 1/x are both finite, and thereby positive */
+/* x = exp theta. Returns 0 unless x and 1/x are both finite, and thereby positive. */
 PU__FN int pu__exp(pu_real theta, pu_real *x)
 {
 #ifdef PU_FLOAT
@@ -14976,688 +15185,903 @@ PU__FN int pu__exp(pu_real theta, pu_real *x)
     return pu__finite(*x) && pu__finite(1 / *x);
 }
 
-/* ---- models whose theta is a row of named parts, each free or on a log scale: factor analysis, probabilistic PCA, sparse
-        Bayesian learning, Bayesian linear and neural linear regression ---- */
+/* to_i = value, n entries. */
+PU__FN void pu__fill(pu_real *to, pu_real value, pu_int n)
+{
+    pu_int i;
+    for (i = 0; i < n; i++)
+        to[i] = value;
+}
 
+/* For set functions: entry i of theta is out of range. Returns the status for that. */
+PU__FN pu_status pu__refuse_entry(pu_int *index, pu_int i)
+{
+    *index = i;
+    return PU_E_ARGUMENT;
+}
+
+/* ---- models whose theta is a row of named parts: factor analysis, probabilistic PCA, sparse Bayesian learning,
+        Bayesian linear regression and the neural linear model ---- */
+
+/* A part of theta: a matrix, a vector (cols = 0) or a number (rows = 0 too), from entry `at` on. */
 typedef struct {
     const char *name;
-    pu_int rows, cols, at; /* cols 0: a vector, rows 0: a number; at: offset in theta */
-    pu_scale scale;
+    pu_int rows, cols, at;
 } pu__part;
 
+/* State of such a model. There are three kinds of it, and parts come in this order:
+     factors (eta > 0)          Phi | eta | log psi
+     regressions (dictionary)   log alpha | log psi
+     networks (hidden > 0)      W1 | b1 | W2 | b2 | log alpha | log psi, the features being Phi; W2 = 0: without W2, b2
+   Offsets are those of a part in theta. Arrays that a kind does not use have no entries. */
 typedef struct {
     pu__part part[6];
     int parts;
     pu_int M, D, params;
-    int Phi, eta, psi, alpha, W1, W2;    /* numbers of parts, or -1. W1: b1 follows, W2: b2 follows; psi: of length M or 1 */
-    const pu_op *dictionary;             /* of the user */
-    const pu_real *X;                    /* neural: M x inputs, of the user */
+    pu_int eta, W2, alpha, psi;          /* offsets; eta and W2 are 0 where there is no such part */
+    pu_int logs;                         /* theta holds logarithms from this entry on */
+    int tied_psi;                        /* psi is one number, beta; else M of them */
+    int sparse;                          /* alpha has D entries; else it is one number */
+    const pu_op *dictionary;             /* the user's Phi */
+    const pu_real *X;                    /* M x inputs, the user's */
     pu_int inputs, hidden;
-    double gain;                         /* |Phi|_F^2 / M, about: what a unit prior does to the variance of y */
-    pu_real *x;                          /* params: natural values as of the last set; vector psi and Phi are read here */
-    pu_real *y, *norm, *m, *work;        /* M: psi written out; D: |Phi_j|^2, M^-1; scratch of the dictionary */
-    pu_real *H, *Hbar, *features, *ones; /* M x hidden: tanh, scratch; M x D; M */
-} pu__basic;
+    double gain;                         /* |Phi|_F^2 / M, about: the variance of y for a prior of variance one */
+    pu_real *x;                          /* params: theta as of the last set, with exp of its logarithms */
+    pu_real *y;                          /* M: psi written out */
+    pu_real *norm, *m, *work;            /* D: |Phi_j|^2; D: M^-1, NULL unless sparse; scratch of the dictionary */
+    pu_real *H, *Hbar, *features, *ones; /* M x hidden: tanh, and scratch; M x D: Phi; M */
+} pu__parted;
 
-PU__FN pu__basic pu__basic_zero(pu_int M, pu_int D)
+/* A model with M observations and D latents, as yet without parts. */
+PU__FN pu__parted pu__parted_zero(pu_int M, pu_int D)
 {
-    pu__basic s;
+    pu__parted s;
     memset(&s, 0, sizeof s);
-    s.M = M, s.D = D, s.gain = (double)D / (double)M;
-    s.Phi = s.eta = s.psi = s.alpha = s.W1 = s.W2 = -1;
+    s.M = M;
+    s.D = D;
+    s.gain = (double)D / (double)M;
     return s;
 }
 
-PU__FN int pu__basic_part(pu__basic *s, pu__arena *arena, const char *name, pu_int rows, pu_int cols, pu_scale scale)
+/* Appends a part with this name and shape (see pu__part), and returns its offset in theta. An overflow of the number of
+   parameters is noted in the arena, and refused when that is opened. */
+PU__FN pu_int pu__parted_add(pu__parted *s, pu__draft *d, const char *name, pu_int rows, pu_int cols)
 {
-    pu__part *p = &s->part[s->parts];
-    const size_t count = pu__mul((size_t)(rows ? rows : 1), (size_t)(cols ? cols : 1), &arena->overflow);
-    p->name = name, p->rows = rows, p->cols = cols, p->at = s->params, p->scale = scale;
-    s->params = (pu_int)pu__add((size_t)s->params, count, &arena->overflow);
-    return s->parts++;
+    int *overflow = &d->arena.overflow;
+    const size_t count = pu__mul((size_t)pu__most(rows, 1), (size_t)pu__most(cols, 1), overflow);
+    pu__part *p = s->part + s->parts++;
+    p->name = name;
+    p->rows = rows;
+    p->cols = cols;
+    p->at = s->params;
+    s->params = (pu_int)pu__add((size_t)p->at, count, overflow);
+    return p->at;
 }
 
-PU__FN pu_real *pu__at(const pu__basic *s, pu_real *x, int part) { return x + s->part[part].at; }
-PU__FN pu_int pu__end(const pu__basic *s, int part) { return part + 1 < s->parts ? s->part[part + 1].at : s->params; }
-
-PU__FN pu__basic *pu__basic_layout(pu__basic *s, pu__arena *arena)
+/* The arrays of s, measured or carved. Returns the place of s itself in the model's memory; NULL while measuring. */
+PU__FN pu__parted *pu__parted_layout(pu__parted *s, pu__arena *arena)
 {
-    pu__basic *self = (pu__basic *)pu__take(arena, 1, 1, sizeof *s);
-    const int vector = s->part[s->psi].rows > 0;
+    pu__parted *self = (pu__parted *)pu__take(arena, 1, 1, sizeof *s);
     s->x = pu__reals(arena, s->params, 1);
-    s->y = vector ? s->x : pu__reals(arena, s->M, 1);
-    if (vector && s->x) s->y = pu__at(s, s->x, s->psi);
-    if (s->dictionary) s->norm = pu__reals(arena, s->D, 1), s->work = pu__reals(arena, s->dictionary->work, 1);
-    if (s->dictionary && s->part[s->alpha].rows > 0) s->m = pu__reals(arena, s->D, 1);
-    if (s->W1 >= 0) {
-        s->H = pu__reals(arena, s->M, s->hidden), s->Hbar = pu__reals(arena, s->M, s->hidden);
-        s->features = s->W2 >= 0 ? pu__reals(arena, s->M, s->D) : s->H;
-        s->ones = pu__reals(arena, s->M, 1);
-    }
+    s->y = pu__reals(arena, s->M, s->tied_psi);
+    /* psi as a vector is a part of theta, and read there. */
+    if (s->x && !s->tied_psi)
+        s->y = s->x + s->psi;
+    s->norm = pu__reals(arena, s->D, s->dictionary != NULL);
+    s->work = pu__reals(arena, s->dictionary ? s->dictionary->work : 0, 1);
+    s->m = s->sparse ? pu__reals(arena, s->D, 1) : NULL;
+    /* network: without a second layer the hidden units are the features */
+    s->H = pu__reals(arena, s->M, s->hidden);
+    s->Hbar = pu__reals(arena, s->M, s->hidden);
+    s->features = s->W2 > 0 ? pu__reals(arena, s->M, s->D) : s->H;
+    s->ones = pu__reals(arena, s->M, s->hidden > 0);
     return self;
 }
 
-/* Y = X W' + 1 b', rows of X and Y being data points */
-PU__FN void pu__affine(pu_int points, pu_int from, pu_int to, const pu_real *W, const pu_real *b, const pu_real *X, pu_real *Y)
+/* The weights of layer one (W1) or two (W2) of the network as of the last set, as an operator: rows = outputs,
+   cols = inputs, params = rows cols. The biases follow in memory. */
+PU__FN pu_op pu__layer(const pu__parted *s, int second)
 {
-    const pu_op op = pu_op_dense(to, from, W);
-    pu_int p;
-    for (p = 0; p < points; p++) pu__copy(Y + p * to, b, to);
-    (void)op.apply(&op, points, pu__rows(X, from), pu__rows(Y, to), 1, NULL);
+    return second ? pu_op_dense(s->D, s->hidden, s->x + s->W2) : pu_op_dense(s->hidden, s->inputs, s->x);
 }
 
-/* and back: grad = [Ybar'X | Ybar'1], Xbar = Ybar W unless NULL */
-PU__FN void pu__affine_back(pu_int points, pu_int from, pu_int to, const pu_real *W, const pu_real *X, const pu_real *Ybar,
-                            const pu_real *ones, pu_real *grad, pu_real *Xbar)
+/* Y = X W' + 1 b' of a layer. X: M x inputs, Y: M x outputs, row-major; a row is a data point. */
+PU__FN void pu__layer_apply(const pu__parted *s, int second, const pu_real *X, pu_real *Y)
 {
-    const pu_op op = pu_op_dense(to, from, W);
+    const pu_op layer = pu__layer(s, second);
     pu_int p;
-    pu__zeros(grad, to * from + to);
-    (void)op.grad(&op, points, pu__rows(Ybar, to), pu__rows(X, from), ones, grad, NULL);
-    for (p = 0; p < points; p++) pu__axpy(to, 1, Ybar + p * to, grad + to * from);
-    if (Xbar) (void)op.apply_t(&op, points, pu__rows(Ybar, to), pu__rows(Xbar, from), 0, NULL);
+    for (p = 0; p < s->M; p++)
+        pu__copy(Y + p * layer.rows, (const pu_real *)layer.data + layer.params, layer.rows);
+    layer.apply(&layer, s->M, pu__rows(X, layer.cols), pu__rows(Y, layer.rows), 1, NULL);
 }
 
-PU__FN pu_status pu__basic_set(pu_model *model, const pu_real *theta, pu_int *index)
+/* The reverse of pu__layer_apply, from Ybar = d/dY (M x outputs): grad = [Ybar'X | Ybar'1] for W and b, which is
+   overwritten, and Xbar = Ybar W (M x inputs) unless Xbar is NULL. */
+PU__FN void pu__layer_back(const pu__parted *s, int second, const pu_real *X, const pu_real *Ybar, pu_real *grad,
+                           pu_real *Xbar)
 {
-    pu__basic *s = (pu__basic *)model->data;
-    pu_real value;
+    const pu_op layer = pu__layer(s, second);
+    const pu_block from = pu__rows(Ybar, layer.rows);
+    pu_int p;
+    pu__zeros(grad, layer.params + layer.rows);
+    layer.grad(&layer, s->M, from, pu__rows(X, layer.cols), s->ones, grad, NULL);
+    for (p = 0; p < s->M; p++)
+        pu__axpy(layer.rows, 1, pu__col(from, p), grad + layer.params);
+    if (Xbar)
+        layer.apply_t(&layer, s->M, from, pu__rows(Xbar, layer.cols), 0, NULL);
+}
+
+/* model.set: theta -> x, psi, M^-1 and the features. All logarithms are tried before anything is written, so a refused
+   theta leaves the model as it was. */
+PU__FN pu_status pu__parted_set(pu_model *model, const pu_real *theta, pu_int *index)
+{
+    pu__parted *s = (pu__parted *)model->data;
+    pu_real beta;
     pu_int i;
-    int p, write;
-    for (write = 0; write < 2; write++) /* look first: a refused theta leaves the model as it was */
-        for (p = 0; p < s->parts; p++) {
-            const pu_int at = s->part[p].at, end = pu__end(s, p);
-            if (write && s->part[p].scale != PU_SCALE_LOG) pu__copy(s->x + at, theta + at, end - at);
-            for (i = at; i < end && s->part[p].scale == PU_SCALE_LOG; i++) {
-                if (!pu__exp(theta[i], &value)) {
-                    *index = i;
-                    return PU_E_ARGUMENT;
-                }
-                if (write) s->x[i] = value;
-            }
+    for (i = s->logs; i < s->params; i++)
+        if (!pu__exp(theta[i], &beta)) return pu__refuse_entry(index, i);
+    pu__copy(s->x, theta, s->logs);
+    for (i = s->logs; i < s->params; i++)
+        pu__exp(theta[i], s->x + i);
+    beta = s->x[s->psi];
+    if (s->tied_psi) pu__fill(s->y, beta, s->M);
+    /* M = diag(A) when nothing is missing; alpha comes first in theta. */
+    if (s->sparse)
+        for (i = 0; i < s->D; i++)
+            s->m[i] = 1 / (s->x[i] + beta * s->norm[i]);
+    /* Phi = tanh(X W1' + b1), or that times W2' + b2 */
+    if (s->hidden) {
+        pu__layer_apply(s, 0, s->X, s->H);
+        for (i = 0; i < s->M * s->hidden; i++)
+            s->H[i] = pu__tanh(s->H[i]);
+        if (s->W2 > 0)
+            pu__layer_apply(s, 1, s->H, s->features);
+    }
+    return PU_OK;
+}
+
+/* model.pull: gradients of Phi, eta, Gamma, psi and m -> gradient of theta. Factors: g->Phi may be grad itself, as
+   begins_with_Phi promises. Networks: g->Phi is the gradient for the features. */
+PU__FN pu_status pu__parted_pull(const pu_model *model, const pu_results *g, pu_real *grad)
+{
+    const pu__parted *s = (const pu__parted *)model->data;
+    double sum = 0;
+    pu_int i;
+    /* What theta holds as it is, or as a logarithm: the gradient for the natural value first. */
+    if (s->eta > 0) {
+        if (g->Phi != grad)
+            pu__copy(grad, g->Phi, s->eta);
+        pu__copy(grad + s->eta, g->eta, s->M);
+    }
+    else
+        pu__copy(grad + s->alpha, g->Gamma, model->Gamma.params);
+    if (s->tied_psi)
+        for (i = 0; i < s->M; i++)
+            sum += (double)g->psi[i];
+    else pu__copy(grad + s->psi, g->psi, s->M);
+    /* m = 1 / (alpha + beta norm), so dm = -m^2 (dalpha + norm dbeta). alpha comes first in theta. */
+    if (g->m)
+        for (i = 0; i < s->D; i++) {
+            const pu_real square = s->m[i] * s->m[i];
+            sum -= (double)(square * s->norm[i] * g->m[i]);
+            grad[i] -= square * g->m[i];
         }
-    value = *pu__at(s, s->x, s->psi);
-    for (i = 0; i < s->M && s->part[s->psi].rows == 0; i++) s->y[i] = value;
-    for (i = 0; i < s->D && s->m; i++) s->m[i] = 1 / (pu__at(s, s->x, s->alpha)[i] + value * s->norm[i]);
-    if (s->W1 >= 0) {
-        pu__affine(s->M, s->inputs, s->hidden, s->x, pu__at(s, s->x, s->W1 + 1), s->X, s->H);
-        for (i = 0; i < s->M * s->hidden; i++) s->H[i] = pu__tanh(s->H[i]);
+    if (s->tied_psi) grad[s->psi] = (pu_real)sum;
+    /* Phi -> H -> argument of tanh -> W1; tanh' = 1 - tanh^2. */
+    if (s->hidden) {
+        if (s->W2 > 0)
+            pu__layer_back(s, 1, s->H, g->Phi, grad + s->W2, s->Hbar);
+        else
+            pu__copy(s->Hbar, g->Phi, s->M * s->D);
+        for (i = 0; i < s->M * s->hidden; i++)
+            s->Hbar[i] *= 1 - s->H[i] * s->H[i];
+        pu__layer_back(s, 0, s->X, s->Hbar, grad, NULL);
     }
-    if (s->W2 >= 0) pu__affine(s->M, s->hidden, s->D, pu__at(s, s->x, s->W2), pu__at(s, s->x, s->W2 + 1), s->H, s->features);
+    /* d/d log x = x d/dx */
+    for (i = s->logs; i < s->params; i++)
+        grad[i] *= s->x[i];
     return PU_OK;
 }
 
-PU__FN pu_status pu__basic_pull(const pu_model *model, const pu_results *g, pu_real *grad)
+/* model.pull_is_finite of factors: is pu__parted_pull sure to give finite numbers for this finite g?
+   It only copies the gradients of Phi and eta. What it multiplies, the entries or the sum of psi's, is tried here. */
+PU__FN int pu__factors_pull_is_finite(const pu_model *model, const pu_results *g)
 {
-    const pu__basic *s = (const pu__basic *)model->data;
-    const size_t real = sizeof(pu_real);
+    const pu__parted *s = (const pu__parted *)model->data;
     double sum = 0;
     pu_int i;
-    int p;
-    if (s->Phi >= 0 && g->Phi != pu__at(s, grad, s->Phi)) /* or it is there already */
-        memcpy(pu__at(s, grad, s->Phi), g->Phi, (size_t)(s->M * s->D) * real);
-    if (s->eta >= 0) memcpy(pu__at(s, grad, s->eta), g->eta, (size_t)s->M * real);
-    if (s->alpha >= 0) memcpy(pu__at(s, grad, s->alpha), g->Gamma, (size_t)model->Gamma.params * real);
-    if (s->part[s->psi].rows > 0) memcpy(pu__at(s, grad, s->psi), g->psi, (size_t)s->M * real);
-    else { /* psi_m = beta for all m */
-        for (i = 0; i < s->M; i++) sum += (double)g->psi[i];
-        for (i = 0; i < s->D && g->m; i++) sum -= (double)(s->m[i] * s->m[i] * s->norm[i] * g->m[i]);
-        *pu__at(s, grad, s->psi) = (pu_real)sum;
+    for (i = 0; i < s->M; i++) {
+        sum += (double)g->psi[i];
+        if (!pu__finite(g->psi[i] * s->y[i]) || !pu__finite((pu_real)sum * s->y[i])) return 0;
     }
-    for (i = 0; i < s->D && g->m; i++) /* m = 1 / (alpha + beta norm), here and in beta above */
-        pu__at(s, grad, s->alpha)[i] -= s->m[i] * s->m[i] * g->m[i];
-    if (s->W1 >= 0) { /* Phi -> H -> tanh' -> W1 */
-        if (s->W2 >= 0) pu__affine_back(s->M, s->hidden, s->D, pu__at(s, s->x, s->W2), s->H, g->Phi, s->ones,
-                                        pu__at(s, grad, s->W2), s->Hbar);
-        else memcpy(s->Hbar, g->Phi, (size_t)(s->M * s->D) * real);
-        for (i = 0; i < s->M * s->hidden; i++) s->Hbar[i] *= 1 - s->H[i] * s->H[i];
-        pu__affine_back(s->M, s->inputs, s->hidden, s->x, s->X, s->Hbar, s->ones, pu__at(s, grad, s->W1), NULL);
-    }
-    for (p = 0; p < s->parts; p++) /* d/d log x = x d/dx */
-        for (i = s->part[p].at; i < pu__end(s, p) && s->part[p].scale == PU_SCALE_LOG; i++) grad[i] *= s->x[i];
-    return PU_OK;
+    return 1;
 }
 
-/* Will pu__basic_pull give finite numbers, so that it may write to the caller's array? Its input is finite; most of it is
-   only copied, and what is multiplied is tried here. */
-PU__FN int pu__basic_sure(const pu_model *model, const pu_results *g)
-{
-    const pu__basic *s = (const pu__basic *)model->data;
-    double sum = 0;
-    pu_int i;
-    int sure = model->pull == pu__basic_pull && s->alpha < 0 && s->W1 < 0 && !g->m;
-    for (i = 0; sure && i < s->M; i++) {
-        const pu_real x = *(pu__at(s, s->x, s->psi) + (s->part[s->psi].rows > 0 ? i : 0));
-        sum += (double)g->psi[i], sure = pu__finite(g->psi[i] * x) && pu__finite((pu_real)sum * x);
-    }
-    return sure;
-}
-
-/* The place in grad that pu__basic_pull would only copy Phi's gradient to, or NULL. */
-PU__FN pu_real *pu__basic_home(const pu_model *model, pu_real *grad)
-{
-    const pu__basic *s = (const pu__basic *)model->data;
-    return model->pull == pu__basic_pull && s->Phi >= 0 ? pu__at(s, grad, s->Phi) : NULL;
-}
-
-/* Row number `row` of a start's normals: stream 2, with a sample number that no test of an operator has. */
+/* out = scale times standard normals, n of them. A start draws its numbers in rows, each with a number of its own.
+   The stream is that of the tests of operators, with a sample number that these never use. */
 PU__FN void pu__start_normals(uint64_t seed, pu_int row, pu_int n, double scale, pu_real *out)
 {
     pu_int i;
     pu_normals(seed, (uint32_t)row, UINT32_MAX - 1, 0, PU__STREAM_TEST, 0, n, out);
-    for (i = 0; i < n; i++) out[i] = (pu_real)(scale * (double)out[i]);
+    for (i = 0; i < n; i++)
+        out[i] = (pu_real)(scale * (double)out[i]);
 }
 
-/* Factors: eta = the mean of each column (one without values: of all values); a quarter of its variance goes to the loadings,
-   at random, the rest to the noise. */
-PU__FN void pu__start_factors(const pu__basic *s, const pu_data *data, uint64_t seed, pu_real *theta)
+/* model.start of factors. eta = the mean of each row of Phi's observations, or of all values where a row has none.
+   A quarter of a row's variance goes to its loadings, at random, and the rest to the noise. */
+PU__FN pu_status pu__start_factors(const pu_model *model, const pu_data *data, uint64_t seed, pu_real *theta)
 {
-    pu_real *Phi = pu__at(s, theta, s->Phi), *mean = pu__at(s, theta, s->eta), *psi = pu__at(s, theta, s->psi), y = 0;
-    const int vector = s->part[s->psi].rows > 0;
-    double squares = 0, all = 0, total = 0, v;
+    const pu__parted *s = (const pu__parted *)model->data;
+    const int tied = s->tied_psi;
+    pu_real *Phi = theta,
+            *mean = theta + s->eta,
+            *psi = theta + s->psi,
+            y = 0;
+    double squares = 0,
+           count = 0,
+           total = 0;
     pu_int n, at, m = 0;
+    /* Running means, and squares about them. The first M places of Phi serve for the counts of the rows. */
     pu__zeros(theta, s->params);
-    for (n = 0; n < data->n; n++) /* running means and squares about them; Phi's place serves for the counts */
+    for (n = 0; n < data->n; n++)
         for (at = 0; (at = pu__observed(data, n, at, &m, &y)) >= 0; at++) {
             const pu_real off = y - mean[m];
-            Phi[m] += 1, all += 1, total += (double)y;
+            Phi[m] += 1;
+            count += 1;
+            total += (double)y;
             mean[m] += off / Phi[m];
-            if (vector) psi[m] += off * (y - mean[m]);
+            if (!tied)
+                psi[m] += off * (y - mean[m]);
             squares += (double)off * (double)(y - mean[m]);
         }
-    for (m = 0; m < s->M && all > 0; m++)
-        if (!(Phi[m] > 0)) mean[m] = (pu_real)(total / all);
-    for (m = 0; m < (vector ? s->M : 1); m++) {
-        v = vector ? (double)psi[m] / (double)Phi[m] : squares / all;
-        if (!(v > 0 && pu__finite_double(v))) v = squares > 0 ? squares / all : 1; /* no or one value: like the others */
-        psi[m] = (pu_real)-log(0.75 * v);
+    for (m = 0; m < s->M; m++) {
+        double variance = tied ? squares / count : (double)psi[m] / (double)Phi[m];
+        if (!(Phi[m] > 0) && count > 0)
+            mean[m] = (pu_real)(total / count);
+        if (tied && m > 0) continue;
+        /* A row with one value or none is taken to be like the others. */
+        if (!(variance > 0 && pu__finite_double(variance)))
+            variance = squares > 0 ? squares / count : 1;
+        psi[m] = (pu_real)-log(0.75 * variance);
     }
-    for (m = 0; m < s->M; m++)
-        pu__start_normals(seed, m, s->D, sqrt(exp(-(double)psi[vector ? m : 0]) / (3 * (double)s->D)), Phi + m * s->D);
-}
-
-/* Regressions: nine tenths of the second moment of y go to Phi z, the rest to the noise. Weights of the network: sums of
-   about unit variance into every tanh, whatever the scale of the inputs, and random places to bend; then alike for W2. */
-PU__FN void pu__start_regression(const pu__basic *s, const pu_data *data, uint64_t seed, pu_real *theta)
-{
-    double square = 0, count = 0;
-    pu_real y = 0;
-    pu_int n, at, m = 0, i, j;
-    for (n = 0; n < data->n; n++)
-        for (at = 0; (at = pu__observed(data, n, at, &m, &y)) >= 0; at++) square += (double)y * (double)y, count += 1;
-    square = square > 0 ? square / count : 1;
-    *pu__at(s, theta, s->psi) = (pu_real)-log(0.1 * square);
-    for (i = s->part[s->alpha].at; i < pu__end(s, s->alpha); i++) theta[i] = (pu_real)log(s->gain / (0.9 * square));
-    if (s->W1 < 0) return;
-    for (i = 0; i < s->hidden; i++) pu__start_normals(seed, i, s->inputs, 1 / sqrt((double)s->inputs), theta + i * s->inputs);
-    for (j = 0; j < s->inputs; j++) {
-        for (square = 0, m = 0; m < s->M; m++) square += (double)s->X[m * s->inputs + j] * (double)s->X[m * s->inputs + j];
-        square = square > 0 ? sqrt((double)s->M / square) : 1;
-        for (i = 0; i < s->hidden; i++) theta[i * s->inputs + j] = (pu_real)(square * (double)theta[i * s->inputs + j]);
+    /* D loadings of variance v/3D each, where v is the variance of the noise: three quarters of the whole */
+    for (m = 0; m < s->M; m++) {
+        const double noise = exp(-(double)psi[tied ? 0 : m]);
+        pu__start_normals(seed, m, s->D, sqrt(noise / (3 * (double)s->D)), Phi + m * s->D);
     }
-    pu__start_normals(seed, s->hidden, s->hidden, 1, pu__at(s, theta, s->W1 + 1));
-    if (s->W2 < 0) return;
-    for (i = 0; i < s->D; i++)
-        pu__start_normals(seed, s->hidden + 1 + i, s->hidden, 1 / sqrt((double)s->hidden),
-                          pu__at(s, theta, s->W2) + i * s->hidden);
-    pu__zeros(pu__at(s, theta, s->W2 + 1), s->D);
-}
-
-PU__FN pu_status pu__basic_start(const pu_model *model, const pu_data *data, uint64_t seed, pu_real *theta)
-{
-    const pu__basic *s = (const pu__basic *)model->data;
-    (s->eta >= 0 ? pu__start_factors : pu__start_regression)(s, data, seed, theta);
     return PU_OK;
 }
 
-PU__FN void pu__basic_describe(const pu_model *model, pu_int i, pu_param *param)
+/* The part of pu__start_regression for the weights of a network. Every tanh gets a sum of about unit variance, whatever
+   the scale of the inputs, and bends at a random place. W2 is scaled alike, b2 = 0. */
+PU__FN void pu__start_network(const pu__parted *s, uint64_t seed, pu_real *theta)
 {
-    const pu__basic *s = (const pu__basic *)model->data;
-    const pu__part *p = s->part;
-    int n = 0;
-    while (i >= pu__end(s, n)) n++;
-    p += n, i -= p->at;
-    if (p->cols) pu__describe(param, p->name, i / p->cols, i % p->cols, p->scale);
-    else pu__describe(param, p->name, p->rows ? i : -1, -1, p->scale);
+    const pu_int inputs = s->inputs,
+                 hidden = s->hidden;
+    pu_int i, j, m;
+    for (i = 0; i < hidden; i++)
+        pu__start_normals(seed, i, inputs, 1 / sqrt((double)inputs), theta + i * inputs);
+    /* Weights of input j are divided by its root mean square. */
+    for (j = 0; j < inputs; j++) {
+        double square = 0;
+        for (m = 0; m < s->M; m++)
+            square += (double)s->X[m * inputs + j] * (double)s->X[m * inputs + j];
+        square = square > 0 ? sqrt((double)s->M / square) : 1;
+        for (i = 0; i < hidden; i++)
+            theta[i * inputs + j] = (pu_real)(square * (double)theta[i * inputs + j]);
+    }
+    pu__start_normals(seed, hidden, hidden, 1, theta + hidden * inputs);
+    if (s->W2 == 0) return;
+    for (i = 0; i < s->D; i++)
+        pu__start_normals(seed, hidden + 1 + i, hidden, 1 / sqrt((double)hidden), theta + s->W2 + i * hidden);
+    pu__zeros(theta + s->W2 + s->D * hidden, s->D);
 }
 
-/* Memory, operators and functions of a model whose parts are known. */
-PU__FN pu_status pu__basic_make(pu_model *model, pu_model *made, pu__basic *s, pu__arena *arena, pu_report *report)
+/* model.start of regressions and networks: nine tenths of the second moment of y go to Phi z, the rest to the noise. */
+PU__FN pu_status pu__start_regression(const pu_model *model, const pu_data *data, uint64_t seed, pu_real *theta)
+{
+    const pu__parted *s = (const pu__parted *)model->data;
+    double square = 0,
+           count = 0;
+    pu_real y = 0;
+    pu_int n, at, m = 0;
+    for (n = 0; n < data->n; n++)
+        for (at = 0; (at = pu__observed(data, n, at, &m, &y)) >= 0; at++) {
+            square += (double)y * (double)y;
+            count += 1;
+        }
+    square = square > 0 ? square / count : 1;
+    for (at = s->alpha; at < s->psi; at++)
+        theta[at] = (pu_real)log(s->gain / (0.9 * square));
+    theta[s->psi] = (pu_real)-log(0.1 * square);
+    if (s->hidden) pu__start_network(s, seed, theta);
+    return PU_OK;
+}
+
+/* model.describe: the part that entry i of theta belongs to, and its place in that part. */
+PU__FN void pu__parted_describe(const pu_model *model, pu_int i, pu_param *param)
+{
+    const pu__parted *s = (const pu__parted *)model->data;
+    const pu__part *p = s->part + s->parts - 1;
+    const pu_scale scale = i < s->logs ? PU_SCALE_FREE : PU_SCALE_LOG;
+    while (i < p->at)
+        p--;
+    i -= p->at;
+    if (p->cols)
+        pu__describe(param, p->name, i / p->cols, i % p->cols, scale);
+    else
+        pu__describe(param, p->name, p->rows ? i : -1, -1, scale);
+}
+
+/* norm = the squared norms |Phi_j|^2 of the dictionary's columns, or ones where it cannot tell; then
+   gain = |Phi|_F^2 / M. Uses y as scratch. */
+PU__FN pu_status pu__parted_norms(pu__parted *s, pu_report *report)
 {
     const pu_op *Phi = s->dictionary;
-    pu__basic *self;
     double sum = 0;
     pu_int i;
+    pu__fill(s->norm, Phi->gram_diag ? 0 : 1, s->D);
+    pu__fill(s->y, 1, s->M);
+    if (Phi->gram_diag && Phi->gram_diag(Phi, s->y, s->norm, s->work))
+        return pu__operator_failed(report, "Phi.gram_diag", -1);
+    for (i = 0; i < s->D; i++)
+        sum += (double)s->norm[i];
+    if (sum > 0 && pu__finite_double(sum))
+        s->gain = sum / (double)s->M;
+    return PU_OK;
+}
+
+/* Memory, operators and functions of a model whose parts are known; then *model is made. */
+PU__FN pu_status pu__parted_make(pu__parted *s, pu__draft *d, pu_model *model)
+{
+    pu_model *made = &d->made;
+    pu__parted *self;
     pu_status status;
-    (void)pu__basic_layout(s, arena);
-    status = pu__model_open(model, made, arena, report);
+    pu__parted_layout(s, &d->arena);
+    status = pu__draft_open(d, model);
     if (status) return status;
-    self = pu__basic_layout(s, arena);
-    model->memory = made->memory;
-    if (Phi) {
-        for (i = 0; i < s->D; i++) s->norm[i] = Phi->gram_diag ? 0 : 1;
-        for (i = 0; i < s->M; i++) s->y[i] = 1;
-        if (Phi->gram_diag && Phi->gram_diag(Phi, s->y, s->norm, s->work))
-            return pu__operator_failed(report, "Phi.gram_diag", -1);
-        for (i = 0; i < s->D; i++) sum += (double)s->norm[i];
-        if (sum > 0 && pu__finite_double(sum)) s->gain = sum / (double)s->M;
-    }
+    self = pu__parted_layout(s, &d->arena);
+    if (s->dictionary) status = pu__parted_norms(s, d->report);
+    if (status) return status;
     pu__zeros(s->x, s->params); /* not set yet: pu_gradient refuses a psi of 0 */
     pu__zeros(s->y, s->M);
-    for (i = 0; i < s->M && s->ones; i++) s->ones[i] = 1;
-    made->tied_psi = s->part[s->psi].rows == 0;
-    made->params = s->params, made->lgm.psi = s->y, made->m = s->m, made->data = self;
-    made->set = pu__basic_set, made->pull = pu__basic_pull, made->start = pu__basic_start, made->describe = pu__basic_describe;
+    if (s->hidden) pu__fill(s->ones, 1, s->M);
+    /* what all kinds have in common */
+    made->data = self;
+    made->params = s->params;
+    made->tied_psi = s->tied_psi;
+    made->m = s->m;
     made->uses = PU_USES_PSI;
-    if (s->alpha >= 0) made->uses |= PU_USES_GAMMA;
-    if (s->eta >= 0) made->uses |= PU_USES_ETA;
-    if (!s->dictionary) made->uses |= PU_USES_PHI;
-    if (s->m) made->uses |= PU_USES_M;
-    if (s->alpha < 0) made->Gamma = pu_op_identity(s->D);
-    else if (s->part[s->alpha].rows) made->Gamma = pu_op_diagonal(s->D, pu__at(s, s->x, s->alpha));
-    else made->Gamma = pu_op_scaled_identity(s->D, pu__at(s, s->x, s->alpha));
-    if (Phi) made->lgm.Phi = Phi;
-    else made->Phi = pu_op_dense(s->M, s->D, s->W1 >= 0 ? s->features : s->x);
-    if (!Phi && s->W1 < 0) made->Phi.check = NULL; /* it is a part of theta, which pu_model_set has checked */
-    if (s->eta >= 0) made->lgm.eta = pu__at(s, s->x, s->eta);
+    made->set = pu__parted_set;
+    made->pull = pu__parted_pull;
+    made->start = s->eta > 0 ? pu__start_factors : pu__start_regression;
+    made->describe = pu__parted_describe;
+    made->lgm.psi = s->y;
+    made->lgm.Phi = s->dictionary;
+    /* Phi is the dictionary, the features, or the first part of theta. */
+    if (!s->dictionary) {
+        made->uses |= PU_USES_PHI;
+        made->Phi = pu_op_dense(s->M, s->D, s->hidden ? s->features : s->x);
+    }
+    /* Gamma is the identity, diag(alpha), or alpha times the identity. */
+    if (s->eta > 0) {
+        made->uses |= PU_USES_ETA;
+        made->begins_with_Phi = 1;
+        made->pull_is_finite = pu__factors_pull_is_finite;
+        made->Gamma = pu_op_identity(s->D);
+        made->Phi.check = NULL; /* a part of theta, which pu_model_set has checked */
+        made->lgm.eta = s->x + s->eta;
+    }
+    else {
+        made->uses |= PU_USES_GAMMA;
+        made->Gamma = (s->sparse ? pu_op_diagonal : pu_op_scaled_identity)(s->D, s->x + s->alpha);
+    }
+    if (s->sparse) made->uses |= PU_USES_M;
     *self = *s;
-    return pu__model_done(model, made);
+    return pu__draft_done(d, model);
 }
 
-PU__FN pu_status pu__model_factors(pu_model *model, pu_int M, pu_int D, int isotropic, pu_report *report)
+/* Factor analysis, or with tied_psi probabilistic PCA. M, D: rows and columns of Phi. */
+PU__FN pu_status pu__model_factors(pu_model *model, pu_int M, pu_int D, int tied_psi, pu_report *report)
 {
-    pu_report local;
-    pu_model made;
-    pu__basic s;
-    pu__arena arena = PU__ARENA;
-    pu_status status;
-    if (!report) report = &local;
-    status = pu__model_begin(model, &made, report);
+    pu__draft d;
+    pu__parted s;
+    const pu_status status = pu__draft_begin(&d, model, report);
     if (status) return status;
-    if (M < 1) return pu__refuse(report, PU_E_ARGUMENT, "M");
-    if (D < 1) return pu__refuse(report, PU_E_ARGUMENT, "D");
-    s = pu__basic_zero(M, D);
-    made.name = isotropic ? "probabilistic PCA" : "factor analysis";
-    s.Phi = pu__basic_part(&s, &arena, "Phi", M, D, PU_SCALE_FREE);
-    s.eta = pu__basic_part(&s, &arena, "eta", M, 0, PU_SCALE_FREE);
-    s.psi = isotropic ? pu__basic_part(&s, &arena, "beta", 0, 0, PU_SCALE_LOG)
-                      : pu__basic_part(&s, &arena, "psi", M, 0, PU_SCALE_LOG);
-    return pu__basic_make(model, &made, &s, &arena, report);
+    if (M < 1) return pu__refuse(d.report, PU_E_ARGUMENT, "M");
+    if (D < 1) return pu__refuse(d.report, PU_E_ARGUMENT, "D");
+    d.made.name = tied_psi ? "probabilistic PCA" : "factor analysis";
+    s = pu__parted_zero(M, D);
+    s.tied_psi = tied_psi;
+    pu__parted_add(&s, &d, "Phi", M, D);
+    s.eta = pu__parted_add(&s, &d, "eta", M, 0);
+    s.psi = s.logs = pu__parted_add(&s, &d, tied_psi ? "beta" : "psi", tied_psi ? 0 : M, 0);
+    return pu__parted_make(&s, &d, model);
 }
 
+/* Factor analysis: theta = [Phi | eta | log psi]. */
 PU_DEF pu_status pu_model_factors(pu_model *model, pu_int M, pu_int D, pu_report *report)
 {
     return pu__model_factors(model, M, D, 0, report);
 }
 
+/* Probabilistic PCA: theta = [Phi | eta | log beta]. */
 PU_DEF pu_status pu_model_ppca(pu_model *model, pu_int M, pu_int D, pu_report *report)
 {
     return pu__model_factors(model, M, D, 1, report);
 }
 
-PU__FN pu_status pu__model_regression(pu_model *model, const pu_op *Phi, int sparse, pu_report *report)
+/* Regressions and networks end alike: their last two parts, alpha and beta, and the model. */
+PU__FN pu_status pu__model_alpha_beta(pu__parted *s, pu__draft *d, pu_model *model)
 {
-    pu_report local;
-    pu_model made;
-    pu__basic s;
-    pu__arena arena = PU__ARENA;
-    pu_status status;
-    if (!report) report = &local;
-    status = pu__model_begin(model, &made, report);
-    if (status) return status;
-    if (!Phi) return pu__refuse(report, PU_E_NULL, "Phi");
-    if (Phi->rows < 1) return pu__refuse(report, PU_E_ARGUMENT, "Phi.rows");
-    if (Phi->cols < 1) return pu__refuse(report, PU_E_ARGUMENT, "Phi.cols");
-    if (Phi->work < 0) return pu__refuse(report, PU_E_ARGUMENT, "Phi.work");
-    status = pu__check_op(Phi, &pu__names_Phi, report);
-    if (status) return status;
-    s = pu__basic_zero(Phi->rows, Phi->cols);
-    s.dictionary = Phi;
-    made.name = sparse ? "sparse Bayesian learning" : "Bayesian linear regression";
-    s.alpha = pu__basic_part(&s, &arena, "alpha", sparse ? Phi->cols : 0, 0, PU_SCALE_LOG);
-    s.psi = pu__basic_part(&s, &arena, "beta", 0, 0, PU_SCALE_LOG);
-    return pu__basic_make(model, &made, &s, &arena, report);
+    s->alpha = s->logs = pu__parted_add(s, d, "alpha", s->sparse ? s->D : 0, 0);
+    s->psi = pu__parted_add(s, d, "beta", 0, 0);
+    s->tied_psi = 1;
+    return pu__parted_make(s, d, model);
 }
 
+/* Bayesian linear regression, or sparse Bayesian learning, which has an alpha for every latent. Phi is borrowed. */
+PU__FN pu_status pu__model_regression(pu_model *model, const pu_op *Phi, int sparse, pu_report *report)
+{
+    pu__draft d;
+    pu__parted s;
+    pu_status status = pu__draft_begin(&d, model, report);
+    if (status) return status;
+    if (!Phi) return pu__refuse(d.report, PU_E_NULL, "Phi");
+    if (Phi->rows < 1) return pu__refuse(d.report, PU_E_ARGUMENT, "Phi.rows");
+    if (Phi->cols < 1) return pu__refuse(d.report, PU_E_ARGUMENT, "Phi.cols");
+    if (Phi->work < 0) return pu__refuse(d.report, PU_E_ARGUMENT, "Phi.work");
+    status = pu__check_op(Phi, &pu__names_Phi, d.report);
+    if (status) return status;
+    d.made.name = sparse ? "sparse Bayesian learning" : "Bayesian linear regression";
+    s = pu__parted_zero(Phi->rows, Phi->cols);
+    s.dictionary = Phi;
+    s.sparse = sparse;
+    return pu__model_alpha_beta(&s, &d, model);
+}
+
+/* Sparse Bayesian learning: theta = [log alpha, D of them | log beta]. */
 PU_DEF pu_status pu_model_sparse(pu_model *model, const pu_op *Phi, pu_report *report)
 {
     return pu__model_regression(model, Phi, 1, report);
 }
 
+/* Bayesian linear regression: theta = [log alpha | log beta]. */
 PU_DEF pu_status pu_model_regression(pu_model *model, const pu_op *Phi, pu_report *report)
 {
     return pu__model_regression(model, Phi, 0, report);
 }
 
+/* The neural linear model: theta = [W1 | b1 | W2 | b2 | log alpha | log beta], without W2 and b2 where features = 0. */
 PU_DEF pu_status pu_model_neural(pu_model *model, pu_int points, pu_int inputs, const pu_real *X, pu_int hidden,
                                  pu_int features, pu_report *report)
 {
-    pu_report local;
-    pu_model made;
-    pu__basic s;
-    pu__arena arena = PU__ARENA;
-    pu_status status;
-    if (!report) report = &local;
-    status = pu__model_begin(model, &made, report);
+    pu__draft d;
+    pu__parted s;
+    pu_status status = pu__draft_begin(&d, model, report);
     if (status) return status;
-    if (points < 1) return pu__refuse(report, PU_E_ARGUMENT, "points");
-    if (inputs < 1) return pu__refuse(report, PU_E_ARGUMENT, "inputs");
-    if (hidden < 1) return pu__refuse(report, PU_E_ARGUMENT, "hidden");
-    if (features < 0) return pu__refuse(report, PU_E_ARGUMENT, "features");
-    if (!X) return pu__refuse(report, PU_E_NULL, "X");
-    s = pu__basic_zero(points, features ? features : hidden);
-    s.X = X, s.inputs = inputs, s.hidden = hidden;
-    (void)pu__mul(pu__mul((size_t)points, (size_t)inputs, &arena.overflow), sizeof(pu_real), &arena.overflow);
-    if (arena.overflow) return pu__refuse(report, PU_E_OVERFLOW, "X");
-    status = pu__check_array(points * inputs, X, 0, "X", -1, report);
+    if (points < 1) return pu__refuse(d.report, PU_E_ARGUMENT, "points");
+    if (inputs < 1) return pu__refuse(d.report, PU_E_ARGUMENT, "inputs");
+    if (hidden < 1) return pu__refuse(d.report, PU_E_ARGUMENT, "hidden");
+    if (features < 0) return pu__refuse(d.report, PU_E_ARGUMENT, "features");
+    if (!X) return pu__refuse(d.report, PU_E_NULL, "X");
+    if (inputs > PTRDIFF_MAX / (pu_int)sizeof *X / points) return pu__refuse(d.report, PU_E_OVERFLOW, "X");
+    status = pu__check_array(points * inputs, X, 0, "X", -1, d.report);
     if (status) return status;
-    made.name = "neural linear model";
-    s.gain = 0.45 * (double)s.D; /* E tanh(u)^2, u ~ N(0, 2), as the start has it */
-    s.W1 = pu__basic_part(&s, &arena, "W1", hidden, inputs, PU_SCALE_FREE);
-    (void)pu__basic_part(&s, &arena, "b1", hidden, 0, PU_SCALE_FREE);
+    d.made.name = "neural linear model";
+    s = pu__parted_zero(points, features ? features : hidden);
+    s.gain = 0.45 * (double)s.D; /* E tanh(u)^2 for u ~ N(0, 2), which is what the start makes of it */
+    s.X = X;
+    s.inputs = inputs;
+    s.hidden = hidden;
+    pu__parted_add(&s, &d, "W1", hidden, inputs);
+    pu__parted_add(&s, &d, "b1", hidden, 0);
     if (features) {
-        s.W2 = pu__basic_part(&s, &arena, "W2", features, hidden, PU_SCALE_FREE);
-        (void)pu__basic_part(&s, &arena, "b2", features, 0, PU_SCALE_FREE);
+        s.W2 = pu__parted_add(&s, &d, "W2", features, hidden);
+        pu__parted_add(&s, &d, "b2", features, 0);
     }
-    s.alpha = pu__basic_part(&s, &arena, "alpha", 0, 0, PU_SCALE_LOG);
-    s.psi = pu__basic_part(&s, &arena, "beta", 0, 0, PU_SCALE_LOG);
-    return pu__basic_make(model, &made, &s, &arena, report);
+    return pu__model_alpha_beta(&s, &d, model);
 }
 
-/* ---- models of series: noisy autoregression ---- */
+/* ---- models of series ---- */
+
+/* What the data of both models begin with. */
+typedef struct {
+    pu_real *psi, *nu; /* M, and D or NULL */
+} pu__series;
+
+/* Memory for a model of series: made.data, `bytes` of it, zeroed, with a pu__series in front; psi; and nu with `states`
+   entries per step, 0 = no nu. The model is not set yet: psi = 0, which pu_gradient refuses. */
+PU__FN pu_status pu__series_open(pu__draft *d, pu_model *model, size_t bytes, pu_int steps, pu_int states)
+{
+    pu__series made;
+    pu_status status = PU_OK;
+    int pass;
+    for (pass = 0; pass < 2; pass++) { /* measure, carve */
+        d->made.data = pu__take(&d->arena, 1, 1, bytes);
+        made.psi = pu__reals(&d->arena, steps, 1 + states);
+        made.nu = pass && states ? made.psi + steps : NULL;
+        if (pass == 0) status = pu__draft_open(d, model);
+        if (status) return status;
+    }
+    memset(d->made.data, 0, bytes);
+    *(pu__series *)d->made.data = made;
+    pu__zeros(made.psi, steps);
+    d->made.lgm.psi = made.psi;
+    d->made.lgm.nu = made.nu;
+    d->made.uses = PU_USES_GAMMA | PU_USES_PSI;
+    return PU_OK;
+}
+
+/* c_k = mean of y_t y_{t+k} over the pairs that are observed, k = 0 .. lags <= PU_AR_MAX; 0 where there is no pair.
+   c_0 = 1 where it would not be positive and finite. */
+PU__FN void pu__autocovariances(const pu_data *data, pu_int lags, double *c)
+{
+    double count[PU_AR_MAX + 1] = {0};
+    pu_int n,
+           at,
+           to,
+           t = 0,
+           u = 0,
+           k;
+    pu_real y = 0,
+            later = 0;
+    memset(c, 0, (size_t)(lags + 1) * sizeof *c);
+    for (n = 0; n < data->n; n++)
+        for (at = 0; (at = pu__observed(data, n, at, &t, &y)) >= 0; at++)
+            for (to = at; (to = pu__observed(data, n, to, &u, &later)) >= 0; to++) {
+                if (u - t > lags) break;
+                c[u - t] += (double)y * (double)later;
+                count[u - t] += 1;
+            }
+    for (k = 0; k <= lags; k++)
+        c[k] = count[k] > 0 ? c[k] / count[k] : 0;
+    if (!(c[0] > 0 && pu__finite_double(c[0])))
+        c[0] = 1;
+}
+
+/* x, or the nearer end of [low, high] if x is outside; low for NaN. */
+PU__FN double pu__clamp(double x, double low, double high)
+{
+    if (x > high) return high;
+    return x > low ? x : low;
+}
+
+/* The signal's share in the variance c_0. White noise is in c_0 alone, and the variance of an AR(1) is c_1^2 / c_2.
+   As a guess that is good enough for any process, if it is kept away from 0 and 1. */
+PU__FN double pu__signal_share(const double *c)
+{
+    return c[2] > 0 ? pu__clamp(c[1] * c[1] / (c[2] * c[0]), 0.5, 0.95) : 0.75;
+}
+
+/* ---- noisy autoregression ---- */
 
 typedef struct {
+    pu__series series;
     pu_ar ar;
-    pu_real *psi; /* n */
 } pu__noisy_ar;
 
+/* model.set: theta = [atanh gamma | log kappa | log lambda] -> the process and psi = 1 / lambda. */
 PU__FN pu_status pu__noisy_ar_set(pu_model *model, const pu_real *theta, pu_int *index)
 {
     pu__noisy_ar *s = (pu__noisy_ar *)model->data;
-    const pu_int n = s->ar.n, P = s->ar.order;
+    const pu_int P = s->ar.order;
     pu_real gamma[PU_AR_MAX], kappa, lambda;
     pu_int i;
     pu_status status;
-    for (i = 0; i < P; i++) gamma[i] = (pu_real)tanh((double)theta[i]);
-    if (!pu__exp(theta[P], &kappa)) return *index = P, PU_E_ARGUMENT;
-    if (!pu__exp(theta[P + 1], &lambda)) return *index = P + 1, PU_E_ARGUMENT;
-    status = pu_ar_set(&s->ar, n, P, gamma, kappa, index); /* its parameters are numbered like theta */
-    for (i = 0; i < n && !status; i++) s->psi[i] = 1 / lambda;
+    for (i = 0; i < P; i++)
+        gamma[i] = (pu_real)tanh((double)theta[i]);
+    if (!pu__exp(theta[P], &kappa)) return pu__refuse_entry(index, P);
+    if (!pu__exp(theta[P + 1], &lambda)) return pu__refuse_entry(index, P + 1);
+    status = pu_ar_set(&s->ar, s->ar.n, P, gamma, kappa, index); /* its parameters are numbered like theta */
+    if (!status) pu__fill(s->series.psi, 1 / lambda, s->ar.n);
     return status;
 }
 
-/* the end of both pulls: d/d log v of psi = 1/v everywhere */
-PU__FN pu_real pu__noise_pull(pu_int n, const pu_real *psi, const pu_real *g) { return (pu_real)-pu__dot(n, NULL, psi, g); }
-
+/* model.pull: gradients of gamma, kappa and psi -> gradient of theta. tanh' = 1 - tanh^2, and for psi = 1 / lambda
+   d/d log lambda = -psi d/dpsi. */
 PU__FN pu_status pu__noisy_ar_pull(const pu_model *model, const pu_results *g, pu_real *grad)
 {
     const pu__noisy_ar *s = (const pu__noisy_ar *)model->data;
     const pu_int P = s->ar.order;
     pu_int i;
-    for (i = 0; i < P; i++) grad[i] = (pu_real)((double)g->Gamma[i] * pu__ar_gap(s->ar.gamma[i])); /* tanh' = 1 - tanh^2 */
+    for (i = 0; i < P; i++)
+        grad[i] = (pu_real)((double)g->Gamma[i] * pu__ar_gap(s->ar.gamma[i]));
     grad[P] = g->Gamma[P] * s->ar.kappa;
-    grad[P + 1] = pu__noise_pull(s->ar.n, s->psi, g->psi);
+    grad[P + 1] = (pu_real)-pu__dot(s->ar.n, NULL, s->series.psi, g->psi);
     return PU_OK;
 }
 
-/* c_k = mean y_t y_{t+k} over the observed pairs, k <= lags; c_0 > 0 */
-PU__FN void pu__autocovariances(const pu_data *data, pu_int lags, double *c)
+/* Durbin-Levinson: theta_m = atanh gamma_m, m = 0 .. P-1, of the AR of order P with autocovariances c_1 .. c_P and this
+   variance in the place of c_0. Returns the variance of its prediction error.
+   *calm = 0 if some |gamma| came out near one or beyond; such a gamma is cut. */
+PU__FN double pu__durbin_levinson(pu_int P, const double *c, double variance, pu_real *theta, int *calm)
 {
-    double count[PU_AR_MAX + 1] = {0};
-    pu_int n, at, to, t = 0, u = 0, k;
-    pu_real y = 0, v = 0;
-    for (k = 0; k <= lags; k++) c[k] = 0;
-    for (n = 0; n < data->n; n++)
-        for (at = 0; (at = pu__observed(data, n, at, &t, &y)) >= 0; at++)
-            for (to = at; (to = pu__observed(data, n, to, &u, &v)) >= 0 && u - t <= lags; to++)
-                c[u - t] += (double)y * (double)v, count[u - t] += 1;
-    for (k = 0; k <= lags; k++) c[k] = count[k] > 0 ? c[k] / count[k] : 0;
-    if (!(c[0] > 0 && pu__finite_double(c[0]))) c[0] = 1;
+    double phi[PU_AR_MAX] = {0}, old[PU_AR_MAX];
+    pu_int m, j;
+    *calm = 1;
+    for (m = 1; m <= P; m++) {
+        /* gamma = (c_m - sum_j phi_j c_{m-j}) / error of order m - 1 */
+        double gamma = c[m];
+        for (j = 1; j < m; j++)
+            gamma -= phi[j - 1] * c[m - j];
+        gamma /= variance;
+        if (!(fabs(gamma) < 0.9)) *calm = 0;
+        gamma = pu__clamp(gamma, -0.95, 0.95);
+        /* phi_j -= gamma phi_{m-j} */
+        memcpy(old, phi, sizeof old);
+        for (j = 1; j < m; j++)
+            phi[j - 1] -= gamma * old[m - j - 1];
+        phi[m - 1] = gamma;
+        variance *= 1 - gamma * gamma;
+        theta[m - 1] = (pu_real)(log((1 + gamma) / (1 - gamma)) / 2);
+    }
+    return variance;
 }
 
-/* White noise is in c_0 alone. Of an AR(1) c_1^2 / c_2 would be the rest, the signal's variance: a guess good enough for any
-   process, as a share of c_0 kept between 1/2 and 0.95. */
-PU__FN double pu__signal_share(const double *c)
-{
-    const double share = c[2] > 0 ? c[1] * c[1] / (c[2] * c[0]) : 0.75;
-    return share < 0.5 ? 0.5 : share > 0.95 ? 0.95 : share;
-}
-
-/* Durbin-Levinson on what is left of the autocovariances without the noise. With too much taken for noise the rest is hardly
-   a covariance, and some |gamma| comes out next to one or beyond: then half of that noise is given back, a few times. */
+/* model.start: gamma and kappa from the autocovariances without the noise. When too much is taken for noise, the rest
+   is hardly a covariance, and some |gamma| comes out near one or beyond. Then half of that noise is given back to the
+   signal, a few times. */
 PU__FN pu_status pu__noisy_ar_start(const pu_model *model, const pu_data *data, uint64_t seed, pu_real *theta)
 {
     const pu_int P = ((const pu__noisy_ar *)model->data)->ar.order;
-    double c[PU_AR_MAX + 1], phi[PU_AR_MAX], old[PU_AR_MAX], share, v = 1;
-    pu_int m, j;
+    double c[PU_AR_MAX + 1], share, error = 1;
     int tries, calm = 0;
     (void)seed;
-    pu__autocovariances(data, P < 2 ? 2 : P, c);
+    pu__autocovariances(data, pu__most(P, 2), c);
     share = pu__signal_share(c);
-    for (tries = 0; tries < 6 && !calm; tries++, share = calm ? share : (1 + share) / 2)
-        for (m = 1, calm = 1, v = share * c[0]; m <= P; m++) { /* v: of the prediction error */
-            double g = c[m];
-            for (j = 1; j < m; j++) g -= phi[j - 1] * c[m - j], old[j - 1] = phi[j - 1];
-            g /= v;
-            calm = calm && fabs(g) < 0.9;
-            g = g > 0.95 ? 0.95 : g > -0.95 ? g : -0.95;
-            for (j = 1; j < m; j++) phi[j - 1] -= g * old[m - j - 1];
-            phi[m - 1] = g, v *= 1 - g * g;
-            theta[m - 1] = (pu_real)(log((1 + g) / (1 - g)) / 2);
-        }
-    theta[P] = (pu_real)log(v), theta[P + 1] = (pu_real)log((1 - share) * c[0]);
+    for (tries = 0; tries < 6; tries++) {
+        error = pu__durbin_levinson(P, c, share * c[0], theta, &calm);
+        if (calm) break;
+        share = (1 + share) / 2;
+    }
+    theta[P] = (pu_real)log(error);
+    theta[P + 1] = (pu_real)log((1 - share) * c[0]);
     return PU_OK;
 }
 
+/* model.describe: gamma[i], kappa, lambda. */
 PU__FN void pu__noisy_ar_describe(const pu_model *model, pu_int i, pu_param *param)
 {
     const pu_int P = ((const pu__noisy_ar *)model->data)->ar.order;
-    if (i < P) pu__describe(param, "gamma", i, -1, PU_SCALE_ATANH);
-    else pu__describe(param, i == P ? "kappa" : "lambda", -1, -1, PU_SCALE_LOG);
+    if (i < P)
+        pu__describe(param, "gamma", i, -1, PU_SCALE_ATANH);
+    else
+        pu__describe(param, i == P ? "kappa" : "lambda", -1, -1, PU_SCALE_LOG);
 }
 
+/* The process of a model whose Gamma is an AR, else NULL. */
 PU_DEF const pu_ar *pu_model_ar(const pu_model *model)
 {
-    return model && model->set == pu__noisy_ar_set ? &((const pu__noisy_ar *)model->data)->ar : NULL;
+    return model && model->Gamma.form == PU_FORM_AR ? (const pu_ar *)model->Gamma.data : NULL;
 }
 
+/* Noisy autoregression: theta = [atanh gamma | log kappa | log lambda]. White noise of variance one until it is set. */
 PU_DEF pu_status pu_model_noisy_ar(pu_model *model, pu_int n, pu_int order, pu_report *report)
 {
     static const pu_real gamma[PU_AR_MAX] = {0};
-    pu_report local;
-    pu_model made;
+    pu__draft d;
+    pu_model *made = &d.made;
+    pu__noisy_ar *s;
     pu_ar ar;
-    pu__noisy_ar *s = NULL;
-    pu__arena arena = PU__ARENA;
-    pu_status status;
-    int pass;
-    if (!report) report = &local;
-    status = pu__model_begin(model, &made, report);
+    pu_status status = pu__draft_begin(&d, model, report);
     if (status) return status;
-    if (pu_ar_set(&ar, n, order, gamma, 1, NULL)) return pu__refuse(report, PU_E_ARGUMENT, n < 1 ? "n" : "order");
-    for (pass = 0; pass < 2; pass++) { /* measure, carve */
-        pu_real *psi;
-        s = (pu__noisy_ar *)pu__take(&arena, 1, 1, sizeof *s), psi = pu__reals(&arena, n, 1);
-        if (pass) s->ar = ar, s->psi = psi;
-        else if ((status = pu__model_open(model, &made, &arena, report)) != PU_OK) return status;
-    }
-    pu__zeros(s->psi, n); /* not set yet: refused */
-    made.name = "noisy autoregression", made.params = order + 2, made.uses = PU_USES_GAMMA | PU_USES_PSI, made.data = s;
-    made.Gamma = pu_op_ar(&s->ar), made.Phi = pu_op_identity(n), made.lgm.psi = s->psi;
-    made.tied_psi = 1, made.set = pu__noisy_ar_set, made.pull = pu__noisy_ar_pull;
-    made.start = pu__noisy_ar_start, made.describe = pu__noisy_ar_describe;
-    return pu__model_done(model, &made);
+    if (pu_ar_set(&ar, n, order, gamma, 1, NULL)) return pu__refuse(d.report, PU_E_ARGUMENT, n < 1 ? "n" : "order");
+    status = pu__series_open(&d, model, sizeof *s, n, 0);
+    if (status) return status;
+    s = (pu__noisy_ar *)made->data;
+    s->ar = ar;
+    made->name = "noisy autoregression";
+    made->params = order + 2;
+    made->tied_psi = 1;
+    made->Gamma = pu_op_ar(&s->ar);
+    made->Phi = pu_op_identity(n);
+    made->set = pu__noisy_ar_set;
+    made->pull = pu__noisy_ar_pull;
+    made->start = pu__noisy_ar_start;
+    made->describe = pu__noisy_ar_describe;
+    return pu__draft_done(&d, model);
 }
 
 /* ---- state space ---- */
 
+/* The process as of some theta. Q = L L' and, for a given start, P0 = L0 L0'; S x S each, zero above the diagonal. */
 typedef struct {
     pu_ssm ssm;
-    pu_real c[PU_SSM_MAX], m0[PU_SSM_MAX];
-    double L[PU__SSM_SQUARE], L0[PU__SSM_SQUARE];  /* S x S, zero above the diagonal */
-    pu_real *psi, *nu;                             /* T; D (PU_SSM_GIVEN) */
+    double L[PU__SSM_SQUARE], L0[PU__SSM_SQUARE];
+} pu__process;
+
+/* A pu_ssm is too large for the stack: theta is tried in `next`. */
+typedef struct {
+    pu__series series;
+    pu__process now, next;                      /* as of the last set; being set */
+    pu_real c[PU_SSM_MAX];
     pu_int at_c, at_L, at_sigma2, at_m0, at_L0; /* offsets in theta */
 } pu__state_space;
 
-/* lower triangle, diagonal as log -> L and C = L L'; returns the entry of theta whose exp is 0 or infinite, or -1 */
+/* theta: a lower triangle, row by row, its diagonal as log -> L and C = L L', S x S both.
+   Returns the entry of theta whose exp is 0 or infinite, or -1. */
 PU__FN pu_int pu__triangle_set(pu_int S, const pu_real *theta, double *L, pu_real *C)
 {
     pu_int i, j, l, at = 0;
-    pu_real x;
+    pu_real unused;
     memset(L, 0, (size_t)(S * S) * sizeof *L);
-    for (i = 0; i < S; i++)
-        for (j = 0; j <= i; j++, at++) {
-            if (i == j && !pu__exp(theta[at], &x)) return at;
-            L[i * S + j] = i == j ? exp((double)theta[at]) : (double)theta[at];
-        }
     for (i = 0; i < S; i++)
         for (j = 0; j <= i; j++) {
             double sum = 0;
-            for (l = 0; l <= j; l++) sum += L[i * S + l] * L[j * S + l];
+            L[i * S + j] = i == j ? exp((double)theta[at]) : (double)theta[at];
+            if (i == j && !pu__exp(theta[at], &unused)) return at;
+            for (l = 0; l <= j; l++)
+                sum += L[i * S + l] * L[j * S + l];
             C[i * S + j] = C[j * S + i] = (pu_real)sum;
+            at++;
         }
     return -1;
 }
 
-/* dC = dL L' + L dL', and the gradient G for C is symmetric: 2 G L for L, times L_ii on the diagonal for its log */
+/* The reverse of pu__triangle_set: from G = d/dC, symmetric, to grad, the lower triangle row by row.
+   dC = dL L' + L dL', so d/dL = 2 G L. Times L_ii on the diagonal, for its log. */
 PU__FN void pu__triangle_pull(pu_int S, const double *L, const pu_real *G, pu_real *grad)
 {
     pu_int i, j, l;
     for (i = 0; i < S; i++)
         for (j = 0; j <= i; j++) {
             double sum = 0;
-            for (l = j; l < S; l++) sum += 2 * (double)G[i * S + l] * L[l * S + j];
-            *grad++ = (pu_real)(i == j ? sum * L[i * S + i] : sum);
+            for (l = j; l < S; l++)
+                sum += 2 * (double)G[i * S + l] * L[l * S + j];
+            if (i == j) sum *= L[i * S + i];
+            *grad++ = (pu_real)sum;
         }
 }
 
+/* model.set: theta = [A | c | L | log sigma2], for a given start followed by [m0 | L0] -> the process, c, psi and nu.
+   A refused theta leaves the model as it was. */
 PU__FN pu_status pu__state_space_set(pu_model *model, const pu_real *theta, pu_int *index)
 {
     pu__state_space *s = (pu__state_space *)model->data;
-    const pu_int T = s->ssm.steps, S = s->ssm.states, SS = S * S;
-    const int given = s->ssm.start == PU_SSM_GIVEN;
-    pu_ssm now;
-    double L[PU__SSM_SQUARE], L0[PU__SSM_SQUARE];
+    pu__process *next = &s->next;
+    const pu_ssm *now = &s->now.ssm;
+    const pu_int S = now->states,
+                 SS = S * S;
+    const int given = now->start == PU_SSM_GIVEN;
     pu_real Q[PU__SSM_SQUARE], P0[PU__SSM_SQUARE], sigma2;
     pu_int i;
     pu_status status;
-    if (!pu__exp(theta[s->at_sigma2], &sigma2)) return *index = s->at_sigma2, PU_E_ARGUMENT;
-    i = pu__triangle_set(S, theta + s->at_L, L, Q);
-    if (i >= 0) return *index = s->at_L + i, PU_E_ARGUMENT;
-    i = given ? pu__triangle_set(S, theta + s->at_L0, L0, P0) : -1;
-    if (i >= 0) return *index = s->at_L0 + i, PU_E_ARGUMENT;
-    status = pu_ssm_set(&now, T, S, theta, Q, s->ssm.start, given ? P0 : NULL, &i);
-    if (status) { /* an entry (r, c) of Q or P0 is the doing of row r of its triangle: tell the last of that row */
-        const pu_int row = i % SS / S, last = row * (row + 1) / 2 + row;
-        *index = i < SS ? i : i < 2 * SS ? s->at_L + last : s->at_L0 + last;
+    if (!pu__exp(theta[s->at_sigma2], &sigma2)) return pu__refuse_entry(index, s->at_sigma2);
+    i = pu__triangle_set(S, theta + s->at_L, next->L, Q);
+    if (i >= 0) return pu__refuse_entry(index, s->at_L + i);
+    if (given)
+        i = pu__triangle_set(S, theta + s->at_L0, next->L0, P0);
+    if (i >= 0) return pu__refuse_entry(index, s->at_L0 + i);
+    status = pu_ssm_set(&next->ssm, now->steps, S, theta, Q, now->start, given ? P0 : NULL, &i);
+    if (status) {
+        /* Entry (r, c) of Q or P0 comes from row r of its triangle: name the last entry of that row. */
+        const pu_int row = i % SS / S;
+        *index = i;
+        if (i >= SS)
+            *index = (i < 2 * SS ? s->at_L : s->at_L0) + row * (row + 3) / 2;
         return status;
     }
-    s->ssm = now;
+    s->now = *next;
     pu__copy(s->c, theta + s->at_c, S);
-    memcpy(s->L, L, sizeof L);
-    for (i = 0; i < T; i++) s->psi[i] = 1 / sigma2;
-    if (!given) return PU_OK;
-    memcpy(s->L0, L0, sizeof L0);
-    pu__copy(s->m0, theta + s->at_m0, S);
-    return pu_ssm_mean(&s->ssm, s->m0, s->nu);
+    pu__fill(s->series.psi, 1 / sigma2, now->steps);
+    return given ? pu_ssm_mean(now, theta + s->at_m0, s->series.nu) : PU_OK;
 }
 
+/* model.pull: gradients of A, Q, P0, c, psi and nu -> gradient of theta. That of nu adds to the one of A. */
 PU__FN pu_status pu__state_space_pull(const pu_model *model, const pu_results *g, pu_real *grad)
 {
     const pu__state_space *s = (const pu__state_space *)model->data;
-    const pu_int S = s->ssm.states, SS = S * S;
-    const size_t real = sizeof(pu_real);
-    memcpy(grad, g->Gamma, (size_t)SS * real);
-    memcpy(grad + s->at_c, g->Phi, (size_t)S * real);
-    pu__triangle_pull(S, s->L, g->Gamma + SS, grad + s->at_L);
-    grad[s->at_sigma2] = pu__noise_pull(s->ssm.steps, s->psi, g->psi);
-    if (s->ssm.start != PU_SSM_GIVEN) return PU_OK;
-    memset(grad + s->at_m0, 0, (size_t)S * real);
-    pu__triangle_pull(S, s->L0, g->Gamma + 2 * SS, grad + s->at_L0);
-    return pu_ssm_mean_grad(&s->ssm, s->nu, g->nu, grad, grad + s->at_m0);
+    const pu_ssm *ssm = &s->now.ssm;
+    const pu_int S = ssm->states,
+                 SS = S * S;
+    pu__copy(grad, g->Gamma, SS);
+    pu__copy(grad + s->at_c, g->Phi, S);
+    pu__triangle_pull(S, s->now.L, g->Gamma + SS, grad + s->at_L);
+    grad[s->at_sigma2] = (pu_real)-pu__dot(ssm->steps, NULL, s->series.psi, g->psi);
+    if (ssm->start != PU_SSM_GIVEN) return PU_OK;
+    pu__zeros(grad + s->at_m0, S);
+    pu__triangle_pull(S, s->now.L0, g->Gamma + 2 * SS, grad + s->at_L0);
+    return pu_ssm_mean_grad(ssm, s->series.nu, g->nu, grad, grad + s->at_m0);
 }
 
-/* S independent states of variance one and equal shares in the signal, with rates r^e, e spread evenly over (0, 2), where r
-   is the signal's autocorrelation at lag one: different rates, since equal states would stay equal in training. */
+/* model.start: S independent states of variance one with equal shares in the signal. Their rates are r^e, where r is the
+   signal's autocorrelation at lag one, and e is spread evenly over (0, 2). The rates differ, since equal states would
+   stay equal in training. */
 PU__FN pu_status pu__state_space_start(const pu_model *model, const pu_data *data, uint64_t seed, pu_real *theta)
 {
     const pu__state_space *s = (const pu__state_space *)model->data;
-    const pu_int S = s->ssm.states;
-    double c[3], share, r;
+    const pu_int S = s->now.ssm.states;
+    double c[3], share, signal, r;
     pu_int i;
     (void)seed;
     pu__autocovariances(data, 2, c);
-    share = pu__signal_share(c), r = fabs(c[1]) / (share * c[0]);
-    r = r < 0.1 ? 0.1 : r > 0.9 ? 0.9 : r;
+    share = pu__signal_share(c);
+    signal = share * c[0];
+    r = pu__clamp(fabs(c[1]) / signal, 0.1, 0.9);
     pu__zeros(theta, model->params); /* m0 = 0, P0 = I */
     for (i = 0; i < S; i++) {
         const double rate = pow(r, 2 * (double)(i + 1) / (double)(S + 1));
         theta[i * S + i] = (pu_real)(c[1] < 0 ? -rate : rate);
-        theta[s->at_c + i] = (pu_real)sqrt(share * c[0] / (double)S);
-        theta[s->at_L + i * (i + 1) / 2 + i] = (pu_real)(log((1 - rate) * (1 + rate)) / 2);
+        theta[s->at_c + i] = (pu_real)sqrt(signal / (double)S);
+        theta[s->at_L + i * (i + 3) / 2] = (pu_real)(log((1 - rate) * (1 + rate)) / 2);
     }
     theta[s->at_sigma2] = (pu_real)log((1 - share) * c[0]);
     return PU_OK;
 }
 
+/* model.describe: A[i,j], c[i], L[i,j], sigma2, m0[i], L0[i,j]. */
 PU__FN void pu__state_space_describe(const pu_model *model, pu_int i, pu_param *param)
 {
     const pu__state_space *s = (const pu__state_space *)model->data;
-    const pu_int S = s->ssm.states, in_m0 = i - s->at_m0;
+    const pu_int S = s->now.ssm.states;
     const int start = i >= s->at_L0;
     pu_int row = 0;
-    if (i < s->at_c) pu__describe(param, "A", i / S, i % S, PU_SCALE_FREE);
-    else if (i < s->at_L) pu__describe(param, "c", i - s->at_c, -1, PU_SCALE_FREE);
-    else if (i == s->at_sigma2) pu__describe(param, "sigma2", -1, -1, PU_SCALE_LOG);
-    else if (in_m0 >= 0 && in_m0 < S) pu__describe(param, "m0", in_m0, -1, PU_SCALE_FREE);
+    if (i < s->at_c)
+        pu__describe(param, "A", i / S, i % S, PU_SCALE_FREE);
+    else if (i < s->at_L)
+        pu__describe(param, "c", i - s->at_c, -1, PU_SCALE_FREE);
+    else if (i == s->at_sigma2)
+        pu__describe(param, "sigma2", -1, -1, PU_SCALE_LOG);
+    else if (i >= s->at_m0 && !start)
+        pu__describe(param, "m0", i - s->at_m0, -1, PU_SCALE_FREE);
     else {
-        for (i -= start ? s->at_L0 : s->at_L; i > row; i -= row) row++; /* row r holds r + 1 entries */
+        /* Row r of a triangle holds r + 1 entries. */
+        for (i -= start ? s->at_L0 : s->at_L; i > row; i -= row)
+            row++;
         pu__describe(param, start ? "L0" : "L", row, i, i == row ? PU_SCALE_LOG : PU_SCALE_FREE);
     }
 }
 
+/* The process of a model whose Gamma is a state space, else NULL. */
 PU_DEF const pu_ssm *pu_model_ssm(const pu_model *model)
 {
-    return model && model->set == pu__state_space_set ? &((const pu__state_space *)model->data)->ssm : NULL;
+    return model && model->Gamma.form == PU_FORM_STATES ? (const pu_ssm *)model->Gamma.data : NULL;
 }
 
-PU_DEF pu_status pu_model_state_space(pu_model *model, pu_int steps, pu_int states, pu_ssm_start start, pu_report *report)
+/* State space: theta = [A | c | L | log sigma2], for a given start followed by [m0 | L0]. A = 0 and Q = P0 = I until it is
+   set. */
+PU_DEF pu_status pu_model_state_space(pu_model *model, pu_int steps, pu_int states, pu_ssm_start start,
+                                      pu_report *report)
 {
-    const pu_int S = states, triangle = S * (S + 1) / 2;
-    pu_report local;
-    pu_model made;
-    pu__state_space *s = NULL;
-    pu__arena arena = PU__ARENA;
-    pu_real A[PU__SSM_SQUARE] = {0}, unit[PU__SSM_SQUARE] = {0};
-    pu_ssm ssm;
+    const pu_int S = states,
+                 triangle = S * (S + 1) / 2;
+    const int given = start == PU_SSM_GIVEN;
+    pu__draft d;
+    pu_model *made = &d.made;
+    pu__state_space *s;
+    pu_real *unit;
     pu_int i;
-    pu_status status;
-    int pass;
-    if (!report) report = &local;
-    status = pu__model_begin(model, &made, report);
+    pu_status status = pu__draft_begin(&d, model, report);
     if (status) return status;
-    if (steps < 1) return pu__refuse(report, PU_E_ARGUMENT, "steps");
-    if (S < 1 || S > PU_SSM_MAX) return pu__refuse(report, PU_E_ARGUMENT, "states");
-    for (i = 0; i < S; i++) unit[i * S + i] = 1;
-    status = pu_ssm_set(&ssm, steps, S, A, unit, start, start == PU_SSM_GIVEN ? unit : NULL, NULL);
-    if (status) return pu__refuse(report, status, status == PU_E_OVERFLOW ? "steps" : "start");
-    for (pass = 0; pass < 2; pass++) { /* measure, carve */
-        pu_real *psi, *nu;
-        s = (pu__state_space *)pu__take(&arena, 1, 1, sizeof *s), psi = pu__reals(&arena, steps, 1);
-        nu = start == PU_SSM_GIVEN ? pu__reals(&arena, steps, S) : NULL;
-        if (pass) memset(s, 0, sizeof *s), s->ssm = ssm, s->psi = psi, s->nu = nu;
-        else if ((status = pu__model_open(model, &made, &arena, report)) != PU_OK) return status;
-    }
-    s->at_c = S * S, s->at_L = s->at_c + S, s->at_sigma2 = s->at_L + triangle;
-    s->at_m0 = s->at_sigma2 + 1, s->at_L0 = s->at_m0 + S;
-    pu__zeros(s->psi, steps); /* not set yet: refused */
-    if (s->nu) pu__zeros(s->nu, steps * S);
-    made.name = "state space", made.params = start == PU_SSM_GIVEN ? s->at_L0 + triangle : s->at_m0, made.data = s;
-    made.uses = PU_USES_GAMMA | PU_USES_PHI | PU_USES_PSI | (start == PU_SSM_GIVEN ? (unsigned)PU_USES_NU : 0u);
-    made.Gamma = pu_op_ssm(&s->ssm), made.Phi = pu_op_readout(steps, S, s->c), made.lgm.psi = s->psi, made.lgm.nu = s->nu;
-    made.set = pu__state_space_set, made.pull = pu__state_space_pull;
-    made.start = pu__state_space_start, made.describe = pu__state_space_describe;
-    return pu__model_done(model, &made);
+    if (steps < 1) return pu__refuse(d.report, PU_E_ARGUMENT, "steps");
+    if (S < 1 || S > PU_SSM_MAX) return pu__refuse(d.report, PU_E_ARGUMENT, "states");
+    status = pu__ssm_sizes(steps, S, start);
+    if (status) return pu__refuse(d.report, status, status == PU_E_OVERFLOW ? "steps" : "start");
+    status = pu__series_open(&d, model, sizeof *s, steps, given ? S : 0);
+    if (status) return status;
+    s = (pu__state_space *)made->data;
+    /* `next` is zero, and serves for A = 0 and Q = I. */
+    unit = s->next.ssm.Q;
+    for (i = 0; i < S; i++)
+        unit[i * S + i] = 1;
+    pu_ssm_set(&s->now.ssm, steps, S, s->next.ssm.A, unit, start, given ? unit : NULL, NULL);
+    /* where the parts of theta begin */
+    s->at_c = S * S;
+    s->at_L = s->at_c + S;
+    s->at_sigma2 = s->at_L + triangle;
+    s->at_m0 = s->at_sigma2 + 1;
+    s->at_L0 = s->at_m0 + S;
+    made->name = "state space";
+    made->params = given ? s->at_L0 + triangle : s->at_m0;
+    made->uses |= PU_USES_PHI | (given ? (unsigned)PU_USES_NU : 0u);
+    made->Gamma = pu_op_ssm(&s->now.ssm);
+    made->Phi = pu_op_readout(steps, S, s->c);
+    made->set = pu__state_space_set;
+    made->pull = pu__state_space_pull;
+    made->start = pu__state_space_start;
+    made->describe = pu__state_space_describe;
+    return pu__draft_done(&d, model);
 }
 
 /* ------------------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-/* pu.h - v0.1.0 - maximum likelihood in latent Gaussian models without matrix inversion
+/* pu.h - v0.3.0 - maximum likelihood in latent Gaussian models without matrix inversion
    MIT licence (text at the end of this file). One file, C99 = C++11, no dependency but libm.
 
 USE
@@ -19,7 +19,7 @@ EXAMPLE (complete; examples/first.c is the same program with more comments)
             pu_lgm model = {&prior, &map, NULL, NULL, psi};          // z ~ N(0, I)
             pu_data data = pu_data_nan(2, 3, y);
             pu_real grad_Phi[3*2], grad_psi[3];
-            pu_results out = {0};  out.Phi = grad_Phi;  out.psi = grad_psi;
+            pu_gradient_result out = {0};  out.Phi = grad_Phi;  out.psi = grad_psi;
             pu_report report;
             if (pu_gradient(&model, &data, NULL, NULL, &out, &report) != PU_OK) {
                 char text[200];  puts(pu_explain(&report, text, sizeof text));  return 1;
@@ -40,7 +40,7 @@ DOES NOT
     - pivot, scale or repair: a precision that is not positive is refused, curvature that is not positive
       stops the column and is reported;
     - differentiate through the probes delta_k or a GD step size: they are constants. So is a preconditioner of
-      yours, unless results.m asks for its gradient; that of a model (model.m) is not, unless options.constant_m says so;
+      yours, unless results.precond asks for its gradient; that of a model (model.m) is not, unless options.constant_precond says so;
     - print, exit, abort, read the environment, keep global state, or allocate inside an iteration;
     - handle non-Gaussian likelihoods, or noise that is correlated between the entries of one y.
 
@@ -75,13 +75,13 @@ SWITCHES (define before the include; every unit of a program must agree, except 
     PU_CUDA              pu_cuda.cuh is included, too: the same calls on a GPU. Implementation in a .cu file only
 
 MEMORY
-    pu_gradient takes one block of memory per call and makes at most one allocation (PU_AUTO: two); a pu_workspace keeps
+    pu_gradient takes one block of memory per call and makes at most one allocation (PU_CHOOSE: two); a pu_workspace keeps
     the block, so that a second call of the same size allocates nothing. pu_gradient_bytes() tells the size
     beforehand, pu_workspace_block() lets you supply it. With n = D, k columns at a time and I steps the
     network gradient holds about (10 + I) n k + max(n, M) k + 2 M k reals per thread (I more n k blocks with
     PU_ADJOINT_REORTHOGONAL or AUTO; one copy
     of the gradient per lane; a copy of each of results.x, residual, alpha, beta that is wanted); with
-    options.solve.checkpoint = PU_AUTO the tape's I becomes about 2 sqrt(2 I) (CG, PCG) or 2 sqrt(I) (GD, SD)
+    options.solve.tape_every = PU_CHOOSE the tape's I becomes about 2 sqrt(2 I) (CG, PCG) or 2 sqrt(I) (GD, SD)
     at the price of one more product with A per step.
 
 STATUS
@@ -111,7 +111,7 @@ MATHS (letters used throughout; W = diag(mask * psi), e = mask * (y - eta))
 #include <stddef.h>
 #include <stdint.h>
 
-#define PU_VERSION "0.2.0"
+#define PU_VERSION "0.3.0"
 
 /* ------------------------------------------------------------------------------------------------
    >>config
@@ -133,7 +133,7 @@ MATHS (letters used throughout; W = diag(mask * psi), e = mask * (y - eta))
 #define pu_solve_options puf_solve_options
 #define pu_options puf_options
 #define pu_column puf_column
-#define pu_results puf_results
+#define pu_gradient_result puf_gradient_result
 #define pu_report puf_report
 #define pu_exact_result puf_exact_result
 #define pu_model puf_model
@@ -143,8 +143,8 @@ MATHS (letters used throughout; W = diag(mask * psi), e = mask * (y - eta))
 #define pu_model_nll puf_model_nll
 #define pu_model_start puf_model_start
 #define pu_model_param puf_model_param
-#define pu_model_natural puf_model_natural
-#define pu_model_theta puf_model_theta
+#define pu_param_natural puf_param_natural
+#define pu_param_theta puf_param_theta
 #define pu_model_free puf_model_free
 #define pu_model_factors puf_model_factors
 #define pu_model_ppca puf_model_ppca
@@ -164,7 +164,7 @@ MATHS (letters used throughout; W = diag(mask * psi), e = mask * (y - eta))
 #define pu_backend_cpu puf_backend_cpu
 #define pu_op_dense puf_op_dense
 #define pu_op_spd puf_op_spd
-#define pu_op_spd_factor puf_op_spd_factor
+#define pu_spd_factor puf_spd_factor
 #define pu_op_diagonal puf_op_diagonal
 #define pu_op_identity puf_op_identity
 #define pu_op_scaled_identity puf_op_scaled_identity
@@ -191,14 +191,14 @@ MATHS (letters used throughout; W = diag(mask * psi), e = mask * (y - eta))
 #define pu_exact_bytes puf_exact_bytes
 #define pu_exact puf_exact
 #define pu_posterior_result puf_posterior_result
-#define pu_prediction puf_prediction
+#define pu_predict_result puf_predict_result
 #define pu_simulate puf_simulate
 #define pu_posterior puf_posterior
 #define pu_predict puf_predict
 #define pu_ar puf_ar
 #define pu_ar_set puf_ar_set
 #define pu_ar_set_phi puf_ar_set_phi
-#define pu_ar_pull_phi puf_ar_pull_phi
+#define pu_ar_phi_grad puf_ar_phi_grad
 #define pu_op_ar puf_op_ar
 #define pu_ssm puf_ssm
 #define pu_ssm_set puf_ssm_set
@@ -207,9 +207,9 @@ MATHS (letters used throughout; W = diag(mask * psi), e = mask * (y - eta))
 #define pu_op_ssm puf_op_ssm
 #define pu_op_readout puf_op_readout
 #define pu_model_noisy_ar puf_model_noisy_ar
-#define pu_model_ar puf_model_ar
+#define pu_model_get_ar puf_model_get_ar
 #define pu_model_state_space puf_model_state_space
-#define pu_model_ssm puf_model_ssm
+#define pu_model_get_ssm puf_model_get_ssm
 #define pu_csr puf_csr
 #define pu_low_rank puf_low_rank
 #define pu_op_csr puf_op_csr
@@ -270,8 +270,8 @@ extern "C" {
 
 typedef ptrdiff_t pu_int; /* sizes and indices: signed, so that a negative one is seen and refused */
 
-#define PU_NONE ((pu_int)-1) /* "exactly zero" where a zero field means the default */
-#define PU_AUTO ((pu_int)-2) /* "choose for me, and report it" */
+#define PU_ZERO ((pu_int)-1) /* "exactly zero" where a zero field means the default */
+#define PU_CHOOSE ((pu_int)-2) /* "choose for me, and report it" */
 
 /* Statuses: enum, name and text from one list. */
 #define PU_STATUS_LIST(X)                                                                         \
@@ -346,225 +346,15 @@ typedef struct {
     size_t allocations;     /* how many times the allocator was asked, ever */
 } pu_workspace;
 
-/* A block of k columns: column j starts at at + j * ld and is contiguous. */
-typedef struct {
-    pu_real *at;
-    pu_int ld;
-} pu_block;
-
-/* ---- operators ----------------------------------------------------------------------------------
-   A linear map Op(theta): R^cols -> R^rows with `params` parameters theta. Everything built in is written
-   against this struct, and so is yours: zero it, fill rows, cols, data and the functions you have.
-   All functions are pure (state only in `data` and `work`), may run on several threads at once, must not
-   let input and output overlap, and return PU_OK or any other status to stop the run (PU_E_OPERATOR).
-   `work` is scratch of k * op->work reals (k: the columns of that call). Needed by the gradient:
-     Phi    apply, apply_t, and grad when its gradient is asked for
-     Gamma  apply, sample (unless probes are supplied), logdet (for values), and grad + logdet_grad when its
-            gradient is asked for; solve for the dual engine. Gamma must be symmetric positive definite. */
-typedef enum { /* what is known of an operator beyond its functions; `data` then points at */
-    PU_FORM_GENERAL,   /* whatever its functions read: nothing is known */
-    PU_FORM_MATRIX,    /* rows x cols entries, row-major, which are the parameters */
-    PU_FORM_SYMMETRIC, /* the same of a symmetric matrix, whose gradient is symmetrised */
-    PU_FORM_DIAGONAL,  /* the diagonal, which are the parameters: rows of them, 1 (all equal) or 0 (ones; data is not read) */
-    PU_FORM_SPARSE,    /* a pu_csr */
-    PU_FORM_AR,        /* a pu_ar: its precision */
-    PU_FORM_STATES,    /* a pu_ssm: its precision */
-    PU_FORM_FOURIER    /* a pu_fourier: Fourier sensing */
-} pu_form;
-
+/* Structs that are written out further down. */
 typedef struct pu_op pu_op;
-struct pu_op {
-    pu_form form; /* default PU_FORM_GENERAL. State what is true of yours: it is then as fast as the built-in one */
-    pu_int rows, cols, params;
-    pu_int work;  /* reals of scratch per column that any function below may use */
-    pu_int noise; /* normals per draw that sample consumes; 0 means rows */
-    int trusted;  /* 0: apply_t (of Phi) and symmetry (of Gamma, A) are tested on random vectors at every call;
-                     1: apply_t needs no test; 2: nor does symmetry. Built-in operators set it */
-    const void *data, *aux;
-
-    /* Y = Op X, or Y += Op X when add is nonzero.  X: cols x k, Y: rows x k */
-    pu_status (*apply)(const pu_op *op, pu_int k, pu_block X, pu_block Y, int add, pu_real *work);
-    /* Y = Op' X, or Y += Op' X.  X: rows x k, Y: cols x k */
-    pu_status (*apply_t)(const pu_op *op, pu_int k, pu_block X, pu_block Y, int add, pu_real *work);
-    /* grad += sum_j weight[j] * d/dtheta p_j' Op(theta) q_j.  P: rows x k, Q: cols x k, grad: params.
-       A symmetric operator with redundant entries returns the symmetrised gradient. */
-    pu_status (*grad)(const pu_op *op, pu_int k, pu_block P, pu_block Q, const pu_real *weight, pu_real *grad,
-                      pu_real *work);
-    /* y_i += Op_ii */
-    pu_status (*diag)(const pu_op *op, pu_real *y, pu_real *work);
-    /* y_i += sum_m w_m Op_mi^2, the diagonal of Op' diag(w) Op */
-    pu_status (*gram_diag)(const pu_op *op, const pu_real *w, pu_real *y, pu_real *work);
-    /* Y = F E with F F' = Op: draws of N(0, Op) when E holds standard normals (op->noise x k) */
-    pu_status (*sample)(const pu_op *op, pu_int k, pu_block E, pu_block Y, pu_real *work);
-    /* Y = Op^-1 X, where that is easy (dual engine) */
-    pu_status (*solve)(const pu_op *op, pu_int k, pu_block X, pu_block Y, pu_real *work);
-    /* log det Op */
-    pu_status (*logdet)(const pu_op *op, double *value, pu_real *work);
-    /* grad += weight * d/dtheta log det Op */
-    pu_status (*logdet_grad)(const pu_op *op, pu_real weight, pu_real *grad, pu_real *work);
-    /* PU_OK, or what is wrong with the numbers in `data` (and at which index) */
-    pu_status (*check)(const pu_op *op, pu_int *index);
-    /* The first three restricted to rows[0] < .. < rows[n-1] (Phi with missing entries; NULL: they work on all rows, and
-       unobserved ones are multiplied by zero). Y of apply, X of apply_t and P of grad then have n rows. All or none. */
-    pu_status (*apply_rows)(const pu_op *op, pu_int n, const pu_int *rows, pu_int k, pu_block X, pu_block Y, int add,
-                            pu_real *work);
-    pu_status (*apply_rows_t)(const pu_op *op, pu_int n, const pu_int *rows, pu_int k, pu_block X, pu_block Y, int add,
-                              pu_real *work);
-    pu_status (*grad_rows)(const pu_op *op, pu_int n, const pu_int *rows, pu_int k, pu_block P, pu_block Q,
-                           const pu_real *weight, pu_real *grad, pu_real *work);
-    /* For the banded engine. A symmetric matrix with entries (i, i - j), j = 0 .. width, is stored at B[i (width + 1) + j];
-       places with i - j < 0 are not used. Gamma: Op_ij = 0 for |i - j| > band, and */
-    pu_int band;
-    /* B += Op, width >= band */
-    pu_status (*band_add)(const pu_op *op, pu_int width, double *B);
-    /* grad += weight * d/dtheta tr(Op S); reads the entries of S where Op is not zero, no others */
-    pu_status (*band_grad)(const pu_op *op, pu_int width, const double *S, double weight, pu_real *grad);
-    /* Phi: row m is zero outside of a short stretch that begins at column *first; value receives its entries, at most
-       band + 1. Returns how many */
-    pu_int (*row)(const pu_op *op, pu_int m, pu_int *first, pu_real *value);
-    /* grad += d/dtheta sum_j g_j Op_{m, first + j} */
-    pu_status (*row_grad)(const pu_op *op, pu_int m, const double *g, pu_real *grad);
-    double flops; /* multiplications of a product with one column, for the planner; 0: params + rows + cols is assumed */
-    const struct pu_side *device; /* the same operator for a backend with memory of its own, see pu_side; NULL: the backend makes
-                                     one of a built-in operator, or refuses */
-};
-
-/* An operator for a backend with memory of its own (see pu_backend.memory): apply, apply_t, grad and, where there are any, sample
-   and the three of rows work on that memory; they enqueue work and do not wait for it. The rest of op is not used. */
+typedef struct pu_model pu_model;
+typedef struct pu_ar pu_ar;
+typedef struct pu_ssm pu_ssm;
 typedef struct pu_side pu_side;
-struct pu_side {
-    pu_op op;
-    /* Optional. Y = (Op + diag(w)) X or Y += that, s_j = x_j'(Op + diag(w)) x_j in one sweep (w, s may be NULL; no s with add). */
-    pu_status (*apply_plus)(const pu_op *op, const pu_real *w, pu_int k, pu_block X, pu_block Y, int add, pu_real *s);
-    /* Optional. Y = Op' diag(w) Op X, or Y += .., where that is cheaper than the two products (w may hold zeros). */
-    pu_status (*gram)(const pu_op *op, const pu_real *w, pu_int k, pu_block X, pu_block Y, int add, pu_real *work);
-    /* Optional. op.grad may add up other sums than the gradient, op.params of them; pull, which works on host memory, then makes
-       a gradient of them: grad (of the host's operator) += . */
-    pu_status (*pull)(const pu_side *side, const pu_real *sums, pu_real *grad);
-};
+typedef struct pu_backend pu_backend;
 
-/* ---- the vector backend --------------------------------------------------------------------------
-   The iterative engine touches vectors and per-column scalars only through these functions, so a GPU can supply them; the
-   scalars (pu_state) then live in device memory, and the loop never looks at them, except through `read` at a check in
-   tolerance mode and at the end of a solve. Exact engines, tests of operators and all that is linear in small arrays is host
-   work in any case.
-
-   A backend with memory of its own solves the systems of `count` data at a time, side by side: of k columns the first k / count
-   belong to the first datum, and so on. Every m is then n x count, one piece for each datum, and so are the lists of rows, where
-   -1 is a row that is not there: zero. Behind a list for n x count rows of M follow M + 1 numbers `start` and n count `place`:
-   row m is at the places place[start[m]] .. place[start[m+1] - 1] of the list. */
-
-/* One term c_j * (m o x_j) of a combination; coefficient scale * (c ? c[j] : 1). Exactly zero: not read. */
-typedef struct {
-    pu_block x;
-    const pu_real *c; /* k coefficients, or NULL */
-    pu_real scale;
-    const pu_real *m; /* n entries multiplied in, or NULL */
-} pu_term;
-
-/* Everything per column. Histories are [step][column]: a[i*k + j]. alpha_{i+1} is a[i*k+j], rho_0 is rho[j]. */
-typedef struct {
-    pu_int k;
-    int fixed_step;               /* GD: alpha is `step`, not rho/pi */
-    int use_beta;                 /* CG, PCG: d = z + beta d;  GD, SD: d = r */
-    int detach;                   /* reverse pass: alpha and beta are constants */
-    pu_real *a, *be, *pi;         /* I x k */
-    pu_real *rho;                 /* (I+1) x k: r'(m o r) */
-    pu_real *s0, *s1;             /* k: results of dots */
-    pu_real *step, *target;       /* k: GD step; squared residual to stop at (0: none) */
-    pu_real *floor_;              /* k: rho at rounding level */
-    pu_real *scale;               /* k: norm taken out of xbar, times the column's weight */
-    pu_real *rhobar, *rhop, *pib; /* k: cotangents of scalars */
-    pu_real *c0, *c1, *c2;        /* k: coefficients for combine */
-    int32_t *steps, *stop;        /* k: steps taken; pu_stop, or 0 while running */
-    double tolerance2, absolute2; /* squared relative tolerance, absolute squared residual (0: none) */
-} pu_state;
-
-typedef enum { /* stages of per-column scalar arithmetic, in the order of the solver's text */
-    PU_STAGE_START,   /* s0 = u'(m o u), s1 = u'u, c0 = r'r, rho[0]: targets; finished columns stop */
-    PU_STAGE_ALPHA,   /* pi[i] -> a[i], or breakdown */
-    PU_STAGE_BETA,    /* rho[i+1] (s1 = r'r) -> be[i], steps, stop tests */
-    PU_STAGE_PROJECT, /* c0 = -s0 / rho[i], the Gram-Schmidt coefficient */
-    PU_STAGE_XBAR,    /* s0 = |r|^2: c0 = -1/|r|, scale *= |r| */
-    PU_STAGE_REV1,    /* s0 = dbar'd -> rhobar, rhop; c0 = 2 rhobar */
-    PU_STAGE_REV2,    /* s0 = xbar'd, s1 = rbar'q -> rhobar, pib; c0 = -alpha */
-    PU_STAGE_RPREV,   /* c0, c1, c2: r_{i-1} from d_{i-1}, d_{i-2} or r_i */
-    PU_STAGE_Q,       /* c1 = 1/alpha */
-    PU_STAGE_END,     /* c0 = 2 rhobar */
-    PU_STAGE_UNWIND   /* REV1 and REV2 in one, from the sums of unwind_sums in s0, s1, c1; c0 = 2 rhobar */
-} pu_stage;
-
-/* A reverse step where alpha and beta depend on theta. Columns with a_j = 0 took no such step. */
-typedef struct {
-    pu_block d, before;                  /* d_i and d_{i-1} */
-    pu_block kept;                       /* r_i; at NULL: it is 1/m o (d - be_before before) */
-    pu_block xbar;
-    pu_block r, rbar, dbar;              /* r_{i+1}, which becomes r_i; cotangents of r_{i+1}, d_{i+1}, which become those of r_i, d_i
-                                            but for the product with A */
-    pu_block qbar;                       /* out */
-    const pu_real *a, *be;               /* alpha_{i+1}, beta_{i+1} */
-    const pu_real *be_before;            /* beta_i; NULL: there is no d_{i-1} */
-    const pu_real *twice_rhobar, *pib;
-    const pu_real *m, *minv;             /* n, or NULL */
-    const pu_real *weight;               /* of the columns in mbar */
-    pu_real *mbar;                       /* n, the cotangent of m, or NULL */
-} pu_unwinding;
-
-typedef struct {
-    void *user;
-    int host; /* scalars are in host memory: reading them is free, so a loop ends as soon as all columns have stopped */
-    /* s_j = sum_i m_i x_ij y_ij (m may be NULL). Order of summation fixed by n alone. */
-    void (*dot)(void *user, pu_int n, pu_int k, const pu_real *m, pu_block x, pu_block y, pu_real *s);
-    /* y = sum of `count` terms (at most 4); y may be one of them. */
-    void (*combine)(void *user, pu_int n, pu_int k, pu_block y, int count, const pu_term *terms);
-    /* x += a d;  r -= a q;  rho_j = r_j'(m o r_j). A column with a_j = 0 is not touched; rho_j still is. x.at NULL: no x */
-    void (*advance)(void *user, pu_int n, pu_int k, const pu_real *a, const pu_real *m, pu_block d, pu_block q,
-                    pu_block x, pu_block r, pu_real *rho);
-    /* scalar arithmetic of one stage of step i, for all columns */
-    void (*stage)(void *user, const pu_state *s, pu_stage stage, pu_int i);
-    /* out_r += m_i sum_j w_j p_ij q_ij, where r = rows[i], one of M (rows NULL: r = i; m, w may be NULL; q.at NULL: ones) */
-    void (*row_dot)(void *user, pu_int n, pu_int k, const pu_real *m, const pu_real *w, pu_block p, pu_block q, pu_int M,
-                    const pu_int *rows, pu_real *out);
-    /* standard normals for the columns sample, sample+1, .. of each datum: value = f(seed, datum, sample, step, stream, row),
-       rows as above; datum: their numbers, in the backend's memory */
-    void (*normals)(void *user, pu_int n, const pu_int *rows, pu_int k, pu_block x, uint64_t seed, const uint32_t *datum,
-                    uint32_t sample, uint32_t step, uint32_t stream);
-    /* copy bytes to or from the backend's memory */
-    void (*read)(void *user, void *host, const void *device, size_t bytes);
-    void (*write)(void *user, void *device, const void *host, size_t bytes);
-    /* The reverse of advance where alpha and beta are constants:  rbar += m o dbar;  dbar = be dbar + a xbar.  Terms with a
-       coefficient of exactly zero are not read. */
-    void (*retreat)(void *user, pu_int n, pu_int k, const pu_real *a, const pu_real *be, const pu_real *m, pu_block xbar,
-                    pu_block rbar, pu_block dbar);
-    /* The same where they are not, in two sweeps; optional, both or none (else dot and combine do it in ten). With q = (r_i - r) / a
-         s0 = dbar'd,   s1 = xbar'd - (rbar + m o dbar)'q,   s2 = r'(m o q)          (zero where a is)
-         mbar += sum_j weight_j r o (dbar + rhobar r);
-         rbar += m o (dbar + 2 rhobar r);  qbar = -a rbar + pib d;  dbar = be dbar + a xbar + pib q;  r = r_i
-       and where a is zero qbar = 0, and nothing else is read or written. */
-    void (*unwind_sums)(void *user, pu_int n, pu_int k, const pu_unwinding *v, pu_real *s0, pu_real *s1, pu_real *s2);
-    void (*unwind)(void *user, pu_int n, pu_int k, const pu_unwinding *v);
-    /* out += scale sum_j w_j sum_i m_i x_ij y_ij (m may be NULL) */
-    void (*sum_dot)(void *user, pu_int n, pu_int k, const pu_real *m, pu_block x, pu_block y, const pu_real *w, double scale,
-                    pu_real *out);
-    /* What a gradient has that is linear in b: one column of t = Phi bbar and e for each of k data, w = mask psi; r = rows[i] as
-       above.  eta_r -= w (t + e);  psibar_r += mask ((t + e/2) e - 1 / (2 psi_r)) */
-    void (*row_terms)(void *user, pu_int n, pu_int k, pu_block t, const pu_real *w, const pu_real *mask, const pu_real *e,
-                      const pu_real *psi, pu_int M, const pu_int *rows, pu_real *eta, pu_real *psibar);
-
-    /* The rest belongs to backends with memory of their own; in others all of it is NULL. Those functions above that return
-       nothing keep the first error for `status`. */
-    void *(*memory)(void *user, size_t bytes); /* its block of memory, which later calls may move when they ask for more; NULL: no */
-    size_t budget;                             /* the most that may be asked for */
-    void (*batch)(void *user, pu_int count);   /* so many data are side by side from here on */
-    void (*turn)(void *user, int slot);        /* what is written from here on goes to slot 0 or 1 of two, used in turns, and may
-                                                  overtake work on the other */
-    /* The device side of a host operator: bytes that it needs with memory NULL, and the operator itself otherwise, at least
-       until the next call with the same slot (0: Gamma or A, 1: Phi). PU_E_UNSUPPORTED: it has none */
-    pu_status (*side)(void *user, int slot, const pu_op *op, void *memory, size_t *bytes, pu_side *side);
-    pu_status (*status)(void *user, const char **what); /* waits for all work; the first error since the last call, in words */
-} pu_backend;
-
-/* ---- model and data ------------------------------------------------------------------------------ */
+/* ---- data ------------------------------------------------------------------------------------------------ */
 
 /* Latent Gaussian model; arrays and operators are borrowed, D = Gamma->rows, M = Phi->rows. */
 typedef struct {
@@ -591,6 +381,13 @@ typedef struct {
                                   random stream), below the number of data there; NULL = n. For mini-batches; all else counts
                                   data as the batch does */
 } pu_data;
+
+/* N data of m entries each, arrays borrowed: complete; gaps where mask is 0; gaps where y is NaN; lists of what is there. What
+   is wrong with them is found by the call that uses them. */
+PU_DEF pu_data pu_data_full(pu_int n, pu_int m, const pu_real *y);
+PU_DEF pu_data pu_data_masked(pu_int n, pu_int m, const pu_real *y, const unsigned char *mask);
+PU_DEF pu_data pu_data_nan(pu_int n, pu_int m, const pu_real *y);
+PU_DEF pu_data pu_data_lists(pu_int n, pu_int m, const pu_int *start, const pu_int *index, const pu_real *y);
 
 /* ---- options: zero means the default written beside the field (C: = {0}, C++: = {}) ---------------- */
 
@@ -625,7 +422,7 @@ typedef enum {
 typedef enum { PU_ADJOINT_FULL, PU_ADJOINT_SHORTCUT, PU_ADJOINT_REORTHOGONAL, PU_ADJOINT_AUTO } pu_adjoint;
 
 typedef struct {
-    pu_int iterations;  /* I; 0 = 30 (with a tolerance: 10 n + 100, at most 1000); PU_NONE = no step at all; PU_AUTO
+    pu_int iterations;  /* I; 0 = 30 (with a tolerance: 10 n + 100, at most 1000); PU_ZERO = no step at all; PU_CHOOSE
                            (pu_gradient, CG and PCG): see pu_options.error */
     pu_solver solver;   /* default PU_CG */
     double tolerance;   /* > 0: stop a column at |r| <= tolerance |u|; then I is a cap. 0 = run exactly I steps. Rounding
@@ -633,14 +430,14 @@ typedef struct {
     double absolute2;   /* > 0: stop at |r|^2 <= absolute2 as well (the paper's rule) */
     pu_int check_every; /* with a tolerance, scalars on a device: steps between looks at the stop flags; 0 = 5 */
     pu_adjoint adjoint; /* default PU_ADJOINT_FULL */
-    pu_int checkpoint;  /* tape: 0 = keep all I directions; s > 0 = keep every s-th state; PU_AUTO = about sqrt */
-    const pu_real *m;   /* PCG: diagonal of M^-1, positive. pu_solve: n; pu_gradient: N x D. NULL: 1/diag(A) */
+    pu_int tape_every;  /* tape: 0 = keep all I directions; s > 0 = keep every s-th state; PU_CHOOSE = about sqrt */
+    const pu_real *precond; /* PCG: diagonal of M^-1, positive. pu_solve: n; pu_gradient: N x D. NULL: 1/diag(A) */
     const pu_real *step;/* GD step size. pu_solve: 1; pu_gradient: N. NULL: estimated from a few Lanczos steps */
-    pu_int m_stride;    /* pu_gradient: reals from one datum's m to the next; 0 = D, PU_NONE = all data share one m */
+    pu_int precond_stride; /* pu_gradient: reals from one datum's m to the next; 0 = D, PU_ZERO = all data share one m */
 } pu_solve_options;
 
 typedef struct {
-    pu_int samples;         /* K; 0 = 10; PU_NONE = none (PU_EXACT only); PU_AUTO: see `error` */
+    pu_int samples;         /* K; 0 = 10; PU_ZERO = none (PU_EXACT only); PU_CHOOSE: see `error` */
     pu_kind kind;           /* default PU_NETWORK */
     pu_engine engine;       /* default PU_ITERATIVE. Exact engines serve PU_EXACT (which takes PU_DENSE for the default) and,
                                but for Kalman, PU_MONTE_CARLO; PU_ENGINE_AUTO serves all kinds: a datum that an exact engine
@@ -658,7 +455,7 @@ typedef struct {
     int rao_blackwell;      /* replace sigma_j^2 in Gamma's gradient by 1/A_jj + (sigma_j - delta_j/A_jj)^2: the same mean, less
                                variance where A_jj dominates its row. Needs diag(A) and Gamma.band_grad. The difference is a
                                control variate; PU_NETWORK does not differentiate it through the solver */
-    double error;           /* with samples or solve.iterations = PU_AUTO: the relative error wanted of the gradient; 0 = 0.1. A
+    double error;           /* with samples or solve.iterations = PU_CHOOSE: the relative error wanted of the gradient; 0 = 0.1. A
                                pilot (pu_tune) on the first data finds K for the statistical error and then I for a solver error
                                below half of what K leaves. The report says what was chosen and from what */
     pu_int most_samples;    /* limit of that K; 0 = 100 */
@@ -666,7 +463,7 @@ typedef struct {
     int tied_psi;           /* psi is one number, written M times (else refused): of its gradient, replicates and standard
                                errors only the sum over the rows is meant, which saves products where Phi has gram. Models set
                                it */
-    int constant_m;         /* pu_model_gradient, PU_NETWORK with PU_PCG and the model's own m, which depends on theta: leave
+    int constant_precond;         /* pu_model_gradient, PU_NETWORK with PU_PCG and the model's own m, which depends on theta: leave
                                that out of the derivative. Only good for comparisons: with few steps the two parts are large and
                                cancel (docs/design.md). Standard errors leave it out in any case */
     int no_control_variate; /* log det: leave out the free control variate tr(A Sigma) = D (used where diag(A) is known) */
@@ -692,8 +489,8 @@ typedef struct {
     pu_real *Phi;      /* Phi->params */
     pu_real *eta;      /* M */
     pu_real *psi;      /* M */
-    pu_real *m;        /* D               in options.solve.m, through the solver. Refused unless PU_NETWORK, PU_PCG and one m
-                                          for all data (m_stride = PU_NONE) */
+    pu_real *precond;  /* D               in options.solve.precond, through the solver. Refused unless PU_NETWORK, PU_PCG and one m
+                                          for all data (precond_stride = PU_ZERO) */
     pu_real *x;        /* N x (K+1) x D   [mu | sigma_1 .. sigma_K] */
     pu_real *residual; /* N x (K+1) x D   u - A x, recomputed */
     pu_real *alpha;    /* N x (K+1) x I   step sizes (iterative engine; zero where a column had stopped) */
@@ -707,7 +504,7 @@ typedef struct {
     pu_real *se_psi;   /* M */
     pu_real *replicates; /* G x (Gamma->params + Phi->params + M): [Gamma | Phi | psi]; parts whose gradient is not asked for: 0
                             */
-} pu_results;
+} pu_gradient_result;
 
 /* What happened. Written on every return (also on refusal: status and where). */
 typedef struct {
@@ -717,7 +514,7 @@ typedef struct {
     pu_engine engine;
     pu_solver solver;
     pu_int samples, iterations;
-    pu_int checkpoint; /* tape interval used, 0 = full tape */
+    pu_int tape_every; /* tape interval used, 0 = full tape */
     int threads, lanes;
     pu_int columns; /* columns at a time */
     size_t bytes;   /* workspace used */
@@ -754,7 +551,11 @@ typedef struct {
     double products; /* products A x column */
 } pu_report;
 
-/* ---- models in their own parameters theta ------------------------------------------------------------ */
+/* ------------------------------------------------------------------------------------------------
+   >>api
+   ------------------------------------------------------------------------------------------------ */
+
+/* ---- models in their own parameters theta ---------------------------------------------------------------- */
 
 typedef enum { PU_SCALE_FREE, PU_SCALE_LOG, PU_SCALE_ATANH } pu_scale; /* theta = x, log x, atanh x */
 
@@ -764,56 +565,18 @@ typedef struct {
     double lower, upper; /* x lies strictly between (infinite where free) */
 } pu_param;
 
-enum { PU_USES_NU = 1, PU_USES_GAMMA = 2, PU_USES_PHI = 4, PU_USES_ETA = 8, PU_USES_PSI = 16, PU_USES_M = 32 };
-
-/* `set` turns theta into the canonical form, `pull` brings a gradient back. Start zeroed; made by pu_model_*(), or filled
-   in by you (examples/custom_model.c). Holds pointers into itself: not to be copied once made, nor to be shared by calls
-   that run at the same time. */
-typedef struct pu_model pu_model;
-struct pu_model {
-    const char *name;    /* "factor analysis" */
-    pu_int params;       /* length of theta */
-    unsigned uses;       /* PU_USES_*: the canonical gradients that pull reads */
-    int tied_psi;       /* pull reads only the sum of psi's, and psi is M times the same (pu_options.tied_psi) */
-    pu_lgm lgm;          /* canonical form as of the last set: what pu_gradient wants */
-    pu_op Gamma, Phi;    /* lgm's operators, when the model keeps them here (rows > 0); then lgm is pointed at them */
-    const pu_real *m;    /* D: the model's own diagonal of M^-1 for PCG, NULL = 1/diag(A) */
-    void *data;          /* the model's own state */
-    uint32_t sets;       /* calls of pu_model_set so far: pu_fit sees whether its own was the last */
-    pu_workspace memory; /* of the built-in models: malloc, your allocator, or your block (set it before pu_model_*()) */
-    /* theta (params, finite) -> canonical. PU_OK, or what is wrong, *index = the entry of theta at fault (as given: -1) */
-    pu_status (*set)(pu_model *model, const pu_real *theta, pu_int *index);
-    /* grad (params, overwritten) = (d canonical / d theta)' g, at the theta of the last set; g holds the arrays in `uses`
-       (m: NULL where nothing went through it).
-       Linear in g. Anything but PU_OK stops the call (PU_E_OPERATOR) */
-    pu_status (*pull)(const pu_model *model, const pu_results *g, pu_real *grad);
-    /* a sensible start for these data, which have been checked; random parts are a function of seed. May be NULL */
-    pu_status (*start)(const pu_model *model, const pu_data *data, uint64_t seed, pu_real *theta);
-    /* what entry i of theta is; *param comes as free, unbounded and called "theta[i]". May be NULL */
-    void (*describe)(const pu_model *model, pu_int i, pu_param *param);
-    /* Facts about pull that save copies of a large gradient; optional. begins_with_Phi: theta begins with Phi's parameters as
-       they are, and pull copies g->Phi to grad, where it may be already (g->Phi == grad). pull_is_finite: 1 when pull cannot
-       fail and is sure to give finite numbers for this g, which is finite; it then writes to the caller's array */
-    int begins_with_Phi;
-    int (*pull_is_finite)(const pu_model *model, const pu_results *g);
-};
-
-/* ------------------------------------------------------------------------------------------------
-   >>api
-   ------------------------------------------------------------------------------------------------ */
-
-/* ---- tier 0: models in their own parameters ----------------------------------------------------------- */
+enum { PU_USES_NU = 1, PU_USES_GAMMA = 2, PU_USES_PHI = 4, PU_USES_ETA = 8, PU_USES_PSI = 16, PU_USES_PRECOND = 32 };
 
 /* theta (params) -> model->lgm. PU_E_NONFINITE or the model's own status with where = "theta" and the index; the built-in
    models then keep the canonical form they had. */
 PU_DEF pu_status pu_model_set(pu_model *model, const pu_real *theta, pu_report *report);
 
-/* Gradient of the mean objective in theta: set, pu_gradient, pull.
+/* Gradient of the mean objective in theta: set, pu_gradient, the model's grad.
      grad   params, overwritten
      se     params or NULL: standard error of grad over the probes, from options.groups of them (0 where no probe enters)
-   options, ws, report as for pu_gradient; with PU_PCG and no options.solve.m the model's own m is used, and the network
-   gradient goes through it, too (options.constant_m). One block of ws for everything. Cost: that of pu_gradient, and of one
-   pull, with se one more per group. Status rules as pu_gradient's; grad
+   options, ws, report as for pu_gradient; with PU_PCG and no options.solve.precond the model's own m is used, and the network
+   gradient goes through it, too (options.constant_precond). One block of ws for everything. Cost: that of pu_gradient, and of one
+   call of the model's grad, with se one more per group. Status rules as pu_gradient's; grad
    and se are untouched wherever pu_gradient's outputs would be. */
 PU_DEF pu_status pu_model_gradient(pu_model *model, const pu_real *theta, const pu_data *data, const pu_options *options,
                                    pu_workspace *ws, pu_real *grad, pu_real *se, pu_report *report);
@@ -831,8 +594,8 @@ PU_DEF pu_status pu_model_start(const pu_model *model, const pu_data *data, uint
 /* What entry i of theta is. PU_E_NULL, PU_E_ARGUMENT (no such entry). */
 PU_DEF pu_status pu_model_param(const pu_model *model, pu_int i, pu_param *param);
 /* Its natural value x for an entry theta, and the way back (NaN or infinite when x is out of bounds). */
-PU_DEF double pu_model_natural(const pu_param *param, double theta);
-PU_DEF double pu_model_theta(const pu_param *param, double x);
+PU_DEF double pu_param_natural(const pu_param *param, double theta);
+PU_DEF double pu_param_theta(const pu_param *param, double x);
 
 /* Give back model->memory and zero the rest. NULL is fine. */
 PU_DEF void pu_model_free(pu_model *model);
@@ -849,7 +612,7 @@ PU_DEF pu_status pu_model_factors(pu_model *model, pu_int M, pu_int D, pu_report
 /* Probabilistic PCA: the same with psi = beta everywhere.   [Phi | eta | log beta], M D + M + 1 */
 PU_DEF pu_status pu_model_ppca(pu_model *model, pu_int M, pu_int D, pu_report *report);
 /* Sparse Bayesian learning: z_j ~ N(0, 1/alpha_j), y = Phi z + N(0, 1/beta), any operator as dictionary, borrowed.
-   [log alpha | log beta], D + 1. model->m = 1 / (alpha_j + beta |Phi_j|^2), where Phi has no gram_diag with |Phi_j| = 1: A's
+   [log alpha | log beta], D + 1. model->precond = 1 / (alpha_j + beta |Phi_j|^2), where Phi has no gram_diag with |Phi_j| = 1: A's
    diagonal when nothing is missing. PU_E_OPERATOR, or the status of Phi's check: as for pu_gradient. */
 PU_DEF pu_status pu_model_sparse(pu_model *model, const pu_op *Phi, pu_report *report);
 /* Bayesian linear regression: one alpha for all.   [log alpha | log beta], 2 */
@@ -863,7 +626,22 @@ PU_DEF pu_status pu_model_regression(pu_model *model, const pu_op *Phi, pu_repor
 PU_DEF pu_status pu_model_neural(pu_model *model, pu_int points, pu_int inputs, const pu_real *X, pu_int hidden,
                                  pu_int features, pu_report *report);
 
-/* ---- training ------------------------------------------------------------------------------------------ */
+typedef enum { PU_SSM_ZERO, PU_SSM_STATIONARY, PU_SSM_GIVEN } pu_ssm_start;
+/* Models of series (see pu_model for memory and statuses; PU_E_ARGUMENT also for an order or a number of states that the
+   operators above do not take). One datum is one series, M of its length.
+   Noisy autoregression: z an AR of this order and length n, y = z + N(0, lambda).
+     [atanh gamma | log kappa | log lambda], order + 2. Start: gamma from the autocovariances of the observed pairs.
+   State space: z as above, y_t = c'z_t + N(0, sigma2); L L' = Q, L0 L0' = P0, lower triangles row by row, diagonals as log.
+     [A | c | L | log sigma2], PU_SSM_GIVEN: [A | c | L | log sigma2 | m0 | L0]
+     pu_model_set: PU_E_NOT_DEFINITE with index 0 when A has no stationary covariance but needs one.
+     Start: independent states that forget at different rates, from the variance and the autocovariances at lags 1, 2. */
+PU_DEF pu_status pu_model_noisy_ar(pu_model *model, pu_int n, pu_int order, pu_report *report);
+PU_DEF pu_status pu_model_state_space(pu_model *model, pu_int steps, pu_int states, pu_ssm_start start, pu_report *report);
+/* The process as of the last set, e.g. phi of the AR; NULL unless model->Gamma is a pu_op_ar or a pu_op_ssm. */
+PU_DEF const pu_ar *pu_model_get_ar(const pu_model *model);
+PU_DEF const pu_ssm *pu_model_get_ssm(const pu_model *model);
+
+/* ---- fits ------------------------------------------------------------------------------------------ */
 
 typedef enum { PU_ADAM, PU_SGD, PU_LBFGS } pu_optimizer;
 
@@ -972,49 +750,7 @@ PU_DEF pu_status pu_fit_errors(pu_model *model, const pu_data *data, const pu_op
 PU_DEF pu_status pu_fit_covariance(pu_model *model, const pu_data *data, const pu_options *options, pu_workspace *ws,
                                    const pu_real *theta, pu_real *covariance, pu_report *report);
 
-/* ---- tier 1: gradients and likelihood of a latent Gaussian model ------------------------------------ */
-
-/* Gradient of the mean objective over a batch, by the method of options->kind:
-     PU_EXACT        grad of q in its first argument with Sigma exact = gradient of the NLL (Fisher's identity)
-     PU_MONTE_CARLO  tr(A Sigma) replaced by mean_k sigma_k'A sigma_k, solves run to convergence
-     PU_OUTPUT       the same with x after I solver steps
-     PU_NETWORK      total derivative of q^<I> - mean_k delta_k'sigma_k^<I>, through the solver
-   options, ws, out, report may be NULL: defaults; a block allocated and freed within the call; nothing written.
-   Cost: N (K+1) (I+1) products with A; PU_NETWORK about 2 I + 1 of them and I + 1 gradient terms each (with a dense Phi about
-   3.5 times PU_OUTPUT); dense engine N D^3.
-   Status: PU_OK; PU_CAP, PU_STAGNATED (tolerance mode), PU_DIVERGED: outputs written; any other: no output array touched. */
-PU_DEF pu_status pu_gradient(const pu_lgm *model, const pu_data *data, const pu_options *options, pu_workspace *ws,
-                             const pu_results *out, pu_report *report);
-
-/* K and I for a wanted error (options->error), as pu_gradient itself does for PU_AUTO: *tuned = *options with both replaced by
-   numbers. A fit tunes once in a while, not at every step. A pilot of 8 probes and 20 steps on the first 4 data measures
-   the error of one probe and the decay of the solver's; K falls with the number of data. `out` tells which gradients count (at
-   least one of Gamma, Phi, psi) and is not written. options->engine = PU_ENGINE_AUTO: no pilot where exact engines are
-   cheaper than 2 probes of 4 steps. Status: as pu_gradient; PU_E_UNSUPPORTED: GD, SD, x0, or delta with samples = PU_AUTO. */
-PU_DEF pu_status pu_tune(const pu_lgm *model, const pu_data *data, const pu_options *options, pu_workspace *ws,
-                         const pu_results *out, pu_options *tuned, pu_report *report);
-
-/* Bytes of workspace that pu_gradient with the same arguments needs (PU_AUTO: at the limits of K and I). */
-PU_DEF pu_status pu_gradient_bytes(const pu_lgm *model, const pu_data *data, const pu_options *options,
-                                   const pu_results *out, size_t *bytes, pu_report *report);
-
-/* Mean negative log-likelihood without gradients: exact with an exact engine (also where PU_ENGINE_AUTO chooses one), otherwise
-   estimated from the CG coefficients of the probes with its standard error. *se may be NULL; 0 where exact. Cost as
-   pu_gradient's, without gradients. Statuses: those of pu_gradient; PU_E_UNSUPPORTED: GD, SD, a Gamma without logdet;
-   PU_E_ARGUMENT: x0, PU_AUTO. */
-PU_DEF pu_status pu_nll(const pu_lgm *model, const pu_data *data, const pu_options *options, pu_workspace *ws,
-                        double *nll, double *se, pu_report *report);
-
-/* Everything about one datum, densely: for tests, teaching and small problems. Any pointer may be NULL. */
-typedef struct {
-    pu_real *A, *Sigma; /* D x D row-major */
-    pu_real *b, *mu;    /* D */
-    double c, logdet, nll;
-    pu_int observed; /* M_n */
-} pu_exact_result;
-PU_DEF pu_status pu_exact(const pu_lgm *model, const pu_data *data, pu_int datum, pu_workspace *ws,
-                          pu_exact_result *result, pu_report *report);
-PU_DEF pu_status pu_exact_bytes(const pu_lgm *model, size_t *bytes, pu_report *report);
+/* ---- draws, posteriors, predictions ---------------------------------------------------------------------- */
 
 /* n draws from the model: z = nu + Gamma^-1 delta, delta ~ N(0, Gamma), so that z ~ N(nu, Gamma^-1), and y = Phi z + eta +
    noise. z: n x D, y: n x M; either may be NULL. Draw i is a function of (seed, i), up to rounding. Needs Gamma.sample.
@@ -1030,7 +766,7 @@ PU_DEF pu_status pu_simulate(const pu_lgm *model, pu_int n, uint64_t seed, pu_wo
    standard error at most (2 / K)^1/2: where diag(A) is known 1/A_jj + mean_k (sigma_kj - delta_kj / A_jj)^2, whose error
    vanishes where A_jj dominates; else mean_k sigma_kj^2. samples: draws of N(mu, Sigma); PU_EXACT has none (refused), use
    PU_MONTE_CARLO with PU_DENSE. With the mean alone wanted a single probe is solved. Cost, statuses as pu_gradient;
-   PU_E_ARGUMENT: PU_AUTO for K or I, there being no gradient to tune them for. */
+   PU_E_ARGUMENT: PU_CHOOSE for K or I, there being no gradient to tune them for. */
 typedef struct {
     pu_real *mean;     /* N x D       mu */
     pu_real *variance; /* N x D       diagonal of Sigma */
@@ -1049,11 +785,55 @@ typedef struct {
     pu_real *imputed;  /* N x M, rows next to each other   y where observed, else mean; may be data.y (not of lists) */
     int exact;         /* set: all variances are exact */
     pu_int probes;     /* set: K */
-} pu_prediction;
+} pu_predict_result;
 PU_DEF pu_status pu_predict(const pu_lgm *model, const pu_data *data, const pu_options *options, pu_workspace *ws,
-                            pu_prediction *out, pu_report *report);
+                            pu_predict_result *out, pu_report *report);
 
-/* ---- tier 2: linear systems with any symmetric positive definite operator --------------------------- */
+/* ---- gradients and likelihood of a latent Gaussian model ------------------------------------------------- */
+
+/* Gradient of the mean objective over a batch, by the method of options->kind:
+     PU_EXACT        grad of q in its first argument with Sigma exact = gradient of the NLL (Fisher's identity)
+     PU_MONTE_CARLO  tr(A Sigma) replaced by mean_k sigma_k'A sigma_k, solves run to convergence
+     PU_OUTPUT       the same with x after I solver steps
+     PU_NETWORK      total derivative of q^<I> - mean_k delta_k'sigma_k^<I>, through the solver
+   options, ws, out, report may be NULL: defaults; a block allocated and freed within the call; nothing written.
+   Cost: N (K+1) (I+1) products with A; PU_NETWORK about 2 I + 1 of them and I + 1 gradient terms each (with a dense Phi about
+   3.5 times PU_OUTPUT); dense engine N D^3.
+   Status: PU_OK; PU_CAP, PU_STAGNATED (tolerance mode), PU_DIVERGED: outputs written; any other: no output array touched. */
+PU_DEF pu_status pu_gradient(const pu_lgm *model, const pu_data *data, const pu_options *options, pu_workspace *ws,
+                             const pu_gradient_result *out, pu_report *report);
+
+/* K and I for a wanted error (options->error), as pu_gradient itself does for PU_CHOOSE: *tuned = *options with both replaced by
+   numbers. A fit tunes once in a while, not at every step. A pilot of 8 probes and 20 steps on the first 4 data measures
+   the error of one probe and the decay of the solver's; K falls with the number of data. `out` tells which gradients count (at
+   least one of Gamma, Phi, psi) and is not written. options->engine = PU_ENGINE_AUTO: no pilot where exact engines are
+   cheaper than 2 probes of 4 steps. Status: as pu_gradient; PU_E_UNSUPPORTED: GD, SD, x0, or delta with samples = PU_CHOOSE. */
+PU_DEF pu_status pu_tune(const pu_lgm *model, const pu_data *data, const pu_options *options, pu_workspace *ws,
+                         const pu_gradient_result *out, pu_options *tuned, pu_report *report);
+
+/* Bytes of workspace that pu_gradient with the same arguments needs (PU_CHOOSE: at the limits of K and I). */
+PU_DEF pu_status pu_gradient_bytes(const pu_lgm *model, const pu_data *data, const pu_options *options,
+                                   const pu_gradient_result *out, size_t *bytes, pu_report *report);
+
+/* Mean negative log-likelihood without gradients: exact with an exact engine (also where PU_ENGINE_AUTO chooses one), otherwise
+   estimated from the CG coefficients of the probes with its standard error. *se may be NULL; 0 where exact. Cost as
+   pu_gradient's, without gradients. Statuses: those of pu_gradient; PU_E_UNSUPPORTED: GD, SD, a Gamma without logdet;
+   PU_E_ARGUMENT: x0, PU_CHOOSE. */
+PU_DEF pu_status pu_nll(const pu_lgm *model, const pu_data *data, const pu_options *options, pu_workspace *ws,
+                        double *nll, double *se, pu_report *report);
+
+/* Everything about one datum, densely: for tests, teaching and small problems. Any pointer may be NULL. */
+typedef struct {
+    pu_real *A, *Sigma; /* D x D row-major */
+    pu_real *b, *mu;    /* D */
+    double c, logdet, nll;
+    pu_int observed; /* M_n */
+} pu_exact_result;
+PU_DEF pu_status pu_exact(const pu_lgm *model, const pu_data *data, pu_int datum, pu_workspace *ws,
+                          pu_exact_result *result, pu_report *report);
+PU_DEF pu_status pu_exact_bytes(const pu_lgm *model, size_t *bytes, pu_report *report);
+
+/* ---- linear systems with any symmetric positive definite operator --------------------------- */
 
 /* What pu_solve reads and writes. Zero what is not needed. */
 typedef struct {
@@ -1078,7 +858,7 @@ PU_DEF pu_status pu_solve(const pu_op *A, const pu_solve_arrays *arrays, const p
 PU_DEF pu_status pu_solve_bytes(const pu_op *A, pu_int k, const pu_solve_options *options, int gradients,
                                 size_t *bytes, pu_report *report);
 
-/* ---- operators --------------------------------------------------------------------------------------- */
+/* ---- operators that are there ---------------------------------------------------------------------------- */
 
 /* Arrays and structs that a constructor takes are borrowed: they must outlive the operator, and may change between calls. A
    constructor that gets sizes below 1, sizes that do not fit each other, or NULL returns an operator of size 0 or without data.
@@ -1087,13 +867,13 @@ PU_DEF pu_status pu_solve_bytes(const pu_op *A, pu_int k, const pu_solve_options
 /* rows x cols matrix, row-major; params = its entries. A product costs rows cols multiplications per column. */
 PU_DEF pu_op pu_op_dense(pu_int rows, pu_int cols, const pu_real *a);
 /* Symmetric positive definite n x n matrix, both triangles; params = its n^2 entries, and the gradient is symmetrised.
-   factor: NULL, or the lower Cholesky factor (n x n) from pu_op_spd_factor. Without it there is no sample, solve, logdet or
+   factor: NULL, or the lower Cholesky factor (n x n) from pu_spd_factor. Without it there is no sample, solve, logdet or
    logdet_grad. It must be made again whenever `a` changes; a stale one is refused (PU_E_ARGUMENT). */
 PU_DEF pu_op pu_op_spd(pu_int n, const pu_real *a, const pu_real *factor);
 /* n^3 / 3 operations. Statuses: PU_E_NULL; PU_E_ARGUMENT (n < 1); PU_E_OVERFLOW; PU_E_NONFINITE, PU_E_NOT_SYMMETRIC,
    PU_E_NOT_DEFINITE, with the entry of `a` where it shows in *index (may be NULL; otherwise -1). `factor` is undefined when
    the matrix is not positive definite. */
-PU_DEF pu_status pu_op_spd_factor(pu_int n, const pu_real *a, pu_real *factor, pu_int *index);
+PU_DEF pu_status pu_spd_factor(pu_int n, const pu_real *a, pu_real *factor, pu_int *index);
 /* diag(a); params = the n entries, which must be positive in a prior. */
 PU_DEF pu_op pu_op_diagonal(pu_int n, const pu_real *a);
 /* The identity; no parameter. */
@@ -1112,13 +892,13 @@ PU_DEF pu_op pu_op_sum(const pu_op *left, const pu_op *right);
    these and no others are stationary: optimise atanh gamma), then the innovation variance kappa > 0. P = 0 is white
    noise. The struct is yours, about 700 reals; fill it with pu_ar_set or pu_ar_set_phi, then only read it. */
 #define PU_AR_MAX 32 /* largest order */
-typedef struct pu_ar {
+struct pu_ar {
     pu_int n, order;
     pu_real gamma[PU_AR_MAX], phi[PU_AR_MAX], kappa;
     pu_real band[2 * PU_AR_MAX + 1]; /* row of Gamma away from the ends: lags -P .. P */
     /* rows 0 .. P of X, X'X = Gamma, lower triangular; later rows repeat row P. Entry (t, t-j) at t (t+1) / 2 + j */
     pu_real rows[(PU_AR_MAX + 1) * (PU_AR_MAX + 2) / 2];
-} pu_ar;
+};
 /* From partial autocorrelations; phi by the Durbin-Levinson recursion. A refused call leaves *ar as it was. *index
    (may be NULL) = the culprit's parameter number (kappa: P), else -1. PU_E_ARGUMENT: n < 1, order not in
    0 .. min(n, PU_AR_MAX), |gamma| >= 1, kappa so small that Gamma overflows; PU_E_NONFINITE; PU_E_NOT_POSITIVE: kappa;
@@ -1129,7 +909,7 @@ PU_DEF pu_status pu_ar_set(pu_ar *ar, pu_int n, pu_int order, const pu_real *gam
 PU_DEF pu_status pu_ar_set_phi(pu_ar *ar, pu_int n, pu_int order, const pu_real *phi, pu_real kappa, pu_int *index);
 /* For those who optimise phi: the gradient in gamma (what a gradient call delivers) turned into that in phi, P numbers
    each; may be the same array. */
-PU_DEF void pu_ar_pull_phi(const pu_ar *ar, const pu_real *grad_gamma, pu_real *grad_phi);
+PU_DEF void pu_ar_phi_grad(const pu_ar *ar, const pu_real *grad_gamma, pu_real *grad_phi);
 /* Its n x n precision Gamma = X'X, banded, P each side; params = P + 1: gamma, kappa. *ar is borrowed and may be set
    anew with the same n and P. Products, solves, draws and gradients are O(n P) per column, no scratch. Bands are rounded
    like any sum of squares: in a float build a process with a root within about 1e-3 of the unit circle has a Gamma
@@ -1151,8 +931,7 @@ PU_DEF pu_op pu_op_ar(const pu_ar *ar);
                        entry of A: A has no stationary covariance
    A pu_ssm that was refused has no size, and an operator made from it is refused in turn. */
 #define PU_SSM_MAX 16
-typedef enum { PU_SSM_ZERO, PU_SSM_STATIONARY, PU_SSM_GIVEN } pu_ssm_start;
-typedef struct {
+struct pu_ssm {
     pu_int steps, states;
     pu_ssm_start start;
     pu_real A[PU_SSM_MAX * PU_SSM_MAX], Q[PU_SSM_MAX * PU_SSM_MAX]; /* S x S, packed, as all below; read only */
@@ -1166,7 +945,7 @@ typedef struct {
     double P0_set[PU_SSM_MAX * PU_SSM_MAX];                                /* and to see that they were changed since */
     double logdet;
     int doublings;  /* squarings of A after which the series for P0 has converged */
-} pu_ssm;
+};
 PU_DEF pu_status pu_ssm_set(pu_ssm *m, pu_int steps, pu_int states, const pu_real *A, const pu_real *Q,
                             pu_ssm_start start, const pu_real *P0, pu_int *index);
 /* Gamma, borrowing *m. About 3 S^2 T multiplications per column, grad 5 S^2 T, solve 3 S^2 T. Scratch: 288 S reals. */
@@ -1178,20 +957,6 @@ PU_DEF pu_status pu_ssm_mean_grad(const pu_ssm *m, const pu_real *nu, const pu_r
                                   pu_real *grad_m0);
 /* Phi = I (x) c', steps x (states steps): one observation c'z_t per step. c borrowed, of any length; params = c. */
 PU_DEF pu_op pu_op_readout(pu_int steps, pu_int states, const pu_real *c);
-
-/* Models of series (see pu_model for memory and statuses; PU_E_ARGUMENT also for an order or a number of states that the
-   operators above do not take). One datum is one series, M of its length.
-   Noisy autoregression: z an AR of this order and length n, y = z + N(0, lambda).
-     [atanh gamma | log kappa | log lambda], order + 2. Start: gamma from the autocovariances of the observed pairs.
-   State space: z as above, y_t = c'z_t + N(0, sigma2); L L' = Q, L0 L0' = P0, lower triangles row by row, diagonals as log.
-     [A | c | L | log sigma2], PU_SSM_GIVEN: [A | c | L | log sigma2 | m0 | L0]
-     pu_model_set: PU_E_NOT_DEFINITE with index 0 when A has no stationary covariance but needs one.
-     Start: independent states that forget at different rates, from the variance and the autocovariances at lags 1, 2. */
-PU_DEF pu_status pu_model_noisy_ar(pu_model *model, pu_int n, pu_int order, pu_report *report);
-PU_DEF pu_status pu_model_state_space(pu_model *model, pu_int steps, pu_int states, pu_ssm_start start, pu_report *report);
-/* The process as of the last set, e.g. phi of the AR; NULL unless model->Gamma is a pu_op_ar or a pu_op_ssm. */
-PU_DEF const pu_ar *pu_model_ar(const pu_model *model);
-PU_DEF const pu_ssm *pu_model_ssm(const pu_model *model);
 
 /* Sparse rows x cols matrix, compressed rows: row i holds value[s] in column index[s] for start[i] <= s < start[i+1].
    start[0] = 0, and columns strictly increase within a row. Anything else is refused with PU_E_SIZE and the entry of `start` or
@@ -1314,16 +1079,122 @@ PU_DEF pu_status pu_circulant_factor(pu_lags *factor, pu_int n, const pu_real *c
                                      pu_int *index);
 PU_DEF pu_status pu_circulant_bytes(pu_int n, size_t *bytes);
 
-/* ---- data --------------------------------------------------------------------------------------------- */
+/* A block of k columns: column j starts at at + j * ld and is contiguous. */
+typedef struct {
+    pu_real *at;
+    pu_int ld;
+} pu_block;
 
-/* N data of m entries each, arrays borrowed: complete; gaps where mask is 0; gaps where y is NaN; lists of what is there. What
-   is wrong with them is found by the call that uses them. */
-PU_DEF pu_data pu_data_full(pu_int n, pu_int m, const pu_real *y);
-PU_DEF pu_data pu_data_masked(pu_int n, pu_int m, const pu_real *y, const unsigned char *mask);
-PU_DEF pu_data pu_data_nan(pu_int n, pu_int m, const pu_real *y);
-PU_DEF pu_data pu_data_lists(pu_int n, pu_int m, const pu_int *start, const pu_int *index, const pu_real *y);
+/* ---- operators you write ----------------------------------------------------------------------------------
+   A linear map Op(theta): R^cols -> R^rows with `params` parameters theta. Everything built in is written
+   against this struct, and so is yours: zero it, fill rows, cols, data and the functions you have.
+   All functions are pure (state only in `data` and `work`), may run on several threads at once, must not
+   let input and output overlap, and return PU_OK or any other status to stop the run (PU_E_OPERATOR).
+   `work` is scratch of k * op->work reals (k: the columns of that call). Needed by the gradient:
+     Phi    apply, apply_t, and grad when its gradient is asked for
+     Gamma  apply, sample (unless probes are supplied), logdet (for values), and grad + logdet_grad when its
+            gradient is asked for; solve for the dual engine. Gamma must be symmetric positive definite. */
+typedef enum { /* what is known of an operator beyond its functions; `data` then points at */
+    PU_FORM_GENERAL,   /* whatever its functions read: nothing is known */
+    PU_FORM_MATRIX,    /* rows x cols entries, row-major, which are the parameters */
+    PU_FORM_SYMMETRIC, /* the same of a symmetric matrix, whose gradient is symmetrised */
+    PU_FORM_DIAGONAL,  /* the diagonal, which are the parameters: rows of them, 1 (all equal) or 0 (ones; data is not read) */
+    PU_FORM_SPARSE,    /* a pu_csr */
+    PU_FORM_AR,        /* a pu_ar: its precision */
+    PU_FORM_STATES,    /* a pu_ssm: its precision */
+    PU_FORM_FOURIER    /* a pu_fourier: Fourier sensing */
+} pu_form;
 
-/* ---- tier 3: random numbers, memory, texts -------------------------------------------------------------- */
+struct pu_op {
+    pu_form form; /* default PU_FORM_GENERAL. State what is true of yours: it is then as fast as the built-in one */
+    pu_int rows, cols, params;
+    pu_int work;  /* reals of scratch per column that any function below may use */
+    pu_int noise; /* normals per draw that sample consumes; 0 means rows */
+    int trusted;  /* 0: apply_t (of Phi) and symmetry (of Gamma, A) are tested on random vectors at every call;
+                     1: apply_t needs no test; 2: nor does symmetry. Built-in operators set it */
+    const void *data, *aux;
+
+    /* Y = Op X, or Y += Op X when add is nonzero.  X: cols x k, Y: rows x k */
+    pu_status (*apply)(const pu_op *op, pu_int k, pu_block X, pu_block Y, int add, pu_real *work);
+    /* Y = Op' X, or Y += Op' X.  X: rows x k, Y: cols x k */
+    pu_status (*apply_t)(const pu_op *op, pu_int k, pu_block X, pu_block Y, int add, pu_real *work);
+    /* grad += sum_j weight[j] * d/dtheta p_j' Op(theta) q_j.  P: rows x k, Q: cols x k, grad: params.
+       A symmetric operator with redundant entries returns the symmetrised gradient. */
+    pu_status (*grad)(const pu_op *op, pu_int k, pu_block P, pu_block Q, const pu_real *weight, pu_real *grad,
+                      pu_real *work);
+    /* y_i += Op_ii */
+    pu_status (*diag)(const pu_op *op, pu_real *y, pu_real *work);
+    /* y_i += sum_m w_m Op_mi^2, the diagonal of Op' diag(w) Op */
+    pu_status (*gram_diag)(const pu_op *op, const pu_real *w, pu_real *y, pu_real *work);
+    /* Y = F E with F F' = Op: draws of N(0, Op) when E holds standard normals (op->noise x k) */
+    pu_status (*sample)(const pu_op *op, pu_int k, pu_block E, pu_block Y, pu_real *work);
+    /* Y = Op^-1 X, where that is easy (dual engine) */
+    pu_status (*solve)(const pu_op *op, pu_int k, pu_block X, pu_block Y, pu_real *work);
+    /* log det Op */
+    pu_status (*logdet)(const pu_op *op, double *value, pu_real *work);
+    /* grad += weight * d/dtheta log det Op */
+    pu_status (*logdet_grad)(const pu_op *op, pu_real weight, pu_real *grad, pu_real *work);
+    /* PU_OK, or what is wrong with the numbers in `data` (and at which index) */
+    pu_status (*check)(const pu_op *op, pu_int *index);
+    /* The first three restricted to rows[0] < .. < rows[n-1] (Phi with missing entries; NULL: they work on all rows, and
+       unobserved ones are multiplied by zero). Y of apply, X of apply_t and P of grad then have n rows. All or none. */
+    pu_status (*apply_rows)(const pu_op *op, pu_int n, const pu_int *rows, pu_int k, pu_block X, pu_block Y, int add,
+                            pu_real *work);
+    pu_status (*apply_rows_t)(const pu_op *op, pu_int n, const pu_int *rows, pu_int k, pu_block X, pu_block Y, int add,
+                              pu_real *work);
+    pu_status (*grad_rows)(const pu_op *op, pu_int n, const pu_int *rows, pu_int k, pu_block P, pu_block Q,
+                           const pu_real *weight, pu_real *grad, pu_real *work);
+    /* For the banded engine. A symmetric matrix with entries (i, i - j), j = 0 .. width, is stored at B[i (width + 1) + j];
+       places with i - j < 0 are not used. Gamma: Op_ij = 0 for |i - j| > band, and */
+    pu_int band;
+    /* B += Op, width >= band */
+    pu_status (*band_add)(const pu_op *op, pu_int width, double *B);
+    /* grad += weight * d/dtheta tr(Op S); reads the entries of S where Op is not zero, no others */
+    pu_status (*band_grad)(const pu_op *op, pu_int width, const double *S, double weight, pu_real *grad);
+    /* Phi: row m is zero outside of a short stretch that begins at column *first; value receives its entries, at most
+       band + 1. Returns how many */
+    pu_int (*row)(const pu_op *op, pu_int m, pu_int *first, pu_real *value);
+    /* grad += d/dtheta sum_j g_j Op_{m, first + j} */
+    pu_status (*row_grad)(const pu_op *op, pu_int m, const double *g, pu_real *grad);
+    double flops; /* multiplications of a product with one column, for the planner; 0: params + rows + cols is assumed */
+    const struct pu_side *device; /* the same operator for a backend with memory of its own, see pu_side; NULL: the backend makes
+                                     one of a built-in operator, or refuses */
+};
+
+/* ---- models you write ------------------------------------------------------------------------------------ */
+
+/* `set` turns theta into the canonical form, `grad` brings a gradient back. Start zeroed; made by pu_model_*(), or filled
+   in by you (examples/custom_model.c). Holds pointers into itself: not to be copied once made, nor to be shared by calls
+   that run at the same time. */
+struct pu_model {
+    const char *name;    /* "factor analysis" */
+    pu_int params;       /* length of theta */
+    unsigned uses;       /* PU_USES_*: the canonical gradients that grad reads */
+    int tied_psi;       /* grad reads only the sum of psi's, and psi is M times the same (pu_options.tied_psi) */
+    pu_lgm lgm;          /* canonical form as of the last set: what pu_gradient wants */
+    pu_op Gamma, Phi;    /* lgm's operators, when the model keeps them here (rows > 0); then lgm is pointed at them */
+    const pu_real *precond; /* D: the model's own diagonal of M^-1 for PCG, NULL = 1/diag(A) */
+    void *data;          /* the model's own state */
+    uint32_t sets;       /* calls of pu_model_set so far: pu_fit sees whether its own was the last */
+    pu_workspace memory; /* of the built-in models: malloc, your allocator, or your block (set it before pu_model_*()) */
+    /* theta (params, finite) -> canonical. PU_OK, or what is wrong, *index = the entry of theta at fault (as given: -1) */
+    pu_status (*set)(pu_model *model, const pu_real *theta, pu_int *index);
+    /* grad (params, overwritten) = (d canonical / d theta)' g, at the theta of the last set; g holds the arrays in `uses`
+       (m: NULL where nothing went through it).
+       Linear in g. Anything but PU_OK stops the call (PU_E_OPERATOR) */
+    pu_status (*grad)(const pu_model *model, const pu_gradient_result *g, pu_real *grad);
+    /* a sensible start for these data, which have been checked; random parts are a function of seed. May be NULL */
+    pu_status (*start)(const pu_model *model, const pu_data *data, uint64_t seed, pu_real *theta);
+    /* what entry i of theta is; *param comes as free, unbounded and called "theta[i]". May be NULL */
+    void (*describe)(const pu_model *model, pu_int i, pu_param *param);
+    /* Facts about grad that save copies of a large gradient; optional (clear both where you replace grad). begins_with_Phi: theta
+       begins with Phi's parameters as they are, and grad copies g->Phi to its output, where it may be already. grad_is_finite: 1 when it cannot
+       fail and is sure to give finite numbers for this g, which is finite; it then writes to the caller's array */
+    int begins_with_Phi;
+    int (*grad_is_finite)(const pu_model *model, const pu_gradient_result *g);
+};
+
+/* ---- random numbers, memory, texts ----------------------------------------------------------------------- */
 
 /* Philox4x32-10: out = f(key, counter). */
 PU_DEF void pu_philox(const uint32_t key[2], const uint32_t counter[4], uint32_t out[4]);
@@ -1344,6 +1215,142 @@ PU_DEF const char *pu_stop_text(pu_stop stop);
 PU_DEF const char *pu_engine_text(pu_engine engine); /* "iterative", "dense", .. */
 /* One line: status in words, culprit, numbers. Returns buffer, always terminated (capacity >= 1). */
 PU_DEF const char *pu_explain(const pu_report *report, char *buffer, size_t capacity);
+
+/* ---- for those who write a device: nothing below is needed to use the library ----------------------- */
+
+/* An operator for a backend with memory of its own (see pu_backend.memory): apply, apply_t, grad and, where there are any, sample
+   and the three of rows work on that memory; they enqueue work and do not wait for it. The rest of op is not used. */
+struct pu_side {
+    pu_op op;
+    /* Optional. Y = (Op + diag(w)) X or Y += that, s_j = x_j'(Op + diag(w)) x_j in one sweep (w, s may be NULL; no s with add). */
+    pu_status (*apply_plus)(const pu_op *op, const pu_real *w, pu_int k, pu_block X, pu_block Y, int add, pu_real *s);
+    /* Optional. Y = Op' diag(w) Op X, or Y += .., where that is cheaper than the two products (w may hold zeros). */
+    pu_status (*gram)(const pu_op *op, const pu_real *w, pu_int k, pu_block X, pu_block Y, int add, pu_real *work);
+    /* Optional. op.grad may add up other sums than the gradient, op.params of them; this one, which works on host memory, then makes
+       a gradient of them: grad (of the host's operator) += . */
+    pu_status (*grad_from_sums)(const pu_side *side, const pu_real *sums, pu_real *grad);
+};
+
+/* ---- the vector backend --------------------------------------------------------------------------
+   The iterative engine touches vectors and per-column scalars only through these functions, so a GPU can supply them; the
+   scalars (pu_state) then live in device memory, and the loop never looks at them, except through `read` at a check in
+   tolerance mode and at the end of a solve. Exact engines, tests of operators and all that is linear in small arrays is host
+   work in any case.
+
+   A backend with memory of its own solves the systems of `count` data at a time, side by side: of k columns the first k / count
+   belong to the first datum, and so on. Every m is then n x count, one piece for each datum, and so are the lists of rows, where
+   -1 is a row that is not there: zero. Behind a list for n x count rows of M follow M + 1 numbers `start` and n count `place`:
+   row m is at the places place[start[m]] .. place[start[m+1] - 1] of the list. */
+
+/* One term c_j * (m o x_j) of a combination; coefficient scale * (c ? c[j] : 1). Exactly zero: not read. */
+typedef struct {
+    pu_block x;
+    const pu_real *c; /* k coefficients, or NULL */
+    pu_real scale;
+    const pu_real *m; /* n entries multiplied in, or NULL */
+} pu_term;
+
+/* Everything per column. Histories are [step][column]: a[i*k + j]. alpha_{i+1} is a[i*k+j], rho_0 is rho[j]. */
+typedef struct {
+    pu_int k;
+    int fixed_step;               /* GD: alpha is `step`, not rho/pi */
+    int use_beta;                 /* CG, PCG: d = z + beta d;  GD, SD: d = r */
+    int detach;                   /* reverse pass: alpha and beta are constants */
+    pu_real *a, *be, *pi;         /* I x k */
+    pu_real *rho;                 /* (I+1) x k: r'(m o r) */
+    pu_real *s0, *s1;             /* k: results of dots */
+    pu_real *step, *target;       /* k: GD step; squared residual to stop at (0: none) */
+    pu_real *floor_;              /* k: rho at rounding level */
+    pu_real *scale;               /* k: norm taken out of xbar, times the column's weight */
+    pu_real *rhobar, *rhop, *pib; /* k: cotangents of scalars */
+    pu_real *c0, *c1, *c2;        /* k: coefficients for combine */
+    int32_t *steps, *stop;        /* k: steps taken; pu_stop, or 0 while running */
+    double tolerance2, absolute2; /* squared relative tolerance, absolute squared residual (0: none) */
+} pu_state;
+
+typedef enum { /* stages of per-column scalar arithmetic, in the order of the solver's text */
+    PU_STAGE_START,   /* s0 = u'(m o u), s1 = u'u, c0 = r'r, rho[0]: targets; finished columns stop */
+    PU_STAGE_ALPHA,   /* pi[i] -> a[i], or breakdown */
+    PU_STAGE_BETA,    /* rho[i+1] (s1 = r'r) -> be[i], steps, stop tests */
+    PU_STAGE_PROJECT, /* c0 = -s0 / rho[i], the Gram-Schmidt coefficient */
+    PU_STAGE_XBAR,    /* s0 = |r|^2: c0 = -1/|r|, scale *= |r| */
+    PU_STAGE_REV1,    /* s0 = dbar'd -> rhobar, rhop; c0 = 2 rhobar */
+    PU_STAGE_REV2,    /* s0 = xbar'd, s1 = rbar'q -> rhobar, pib; c0 = -alpha */
+    PU_STAGE_RPREV,   /* c0, c1, c2: r_{i-1} from d_{i-1}, d_{i-2} or r_i */
+    PU_STAGE_Q,       /* c1 = 1/alpha */
+    PU_STAGE_END,     /* c0 = 2 rhobar */
+    PU_STAGE_UNWIND   /* REV1 and REV2 in one, from the sums of unwind_sums in s0, s1, c1; c0 = 2 rhobar */
+} pu_stage;
+
+/* A reverse step where alpha and beta depend on theta. Columns with a_j = 0 took no such step. */
+typedef struct {
+    pu_block d, before;                  /* d_i and d_{i-1} */
+    pu_block kept;                       /* r_i; at NULL: it is 1/m o (d - be_before before) */
+    pu_block xbar;
+    pu_block r, rbar, dbar;              /* r_{i+1}, which becomes r_i; cotangents of r_{i+1}, d_{i+1}, which become those of r_i, d_i
+                                            but for the product with A */
+    pu_block qbar;                       /* out */
+    const pu_real *a, *be;               /* alpha_{i+1}, beta_{i+1} */
+    const pu_real *be_before;            /* beta_i; NULL: there is no d_{i-1} */
+    const pu_real *twice_rhobar, *pib;
+    const pu_real *m, *minv;             /* n, or NULL */
+    const pu_real *weight;               /* of the columns in mbar */
+    pu_real *mbar;                       /* n, the cotangent of m, or NULL */
+} pu_unwinding;
+
+struct pu_backend {
+    void *user;
+    int host; /* scalars are in host memory: reading them is free, so a loop ends as soon as all columns have stopped */
+    /* s_j = sum_i m_i x_ij y_ij (m may be NULL). Order of summation fixed by n alone. */
+    void (*dot)(void *user, pu_int n, pu_int k, const pu_real *m, pu_block x, pu_block y, pu_real *s);
+    /* y = sum of `count` terms (at most 4); y may be one of them. */
+    void (*combine)(void *user, pu_int n, pu_int k, pu_block y, int count, const pu_term *terms);
+    /* x += a d;  r -= a q;  rho_j = r_j'(m o r_j). A column with a_j = 0 is not touched; rho_j still is. x.at NULL: no x */
+    void (*advance)(void *user, pu_int n, pu_int k, const pu_real *a, const pu_real *m, pu_block d, pu_block q,
+                    pu_block x, pu_block r, pu_real *rho);
+    /* scalar arithmetic of one stage of step i, for all columns */
+    void (*stage)(void *user, const pu_state *s, pu_stage stage, pu_int i);
+    /* out_r += m_i sum_j w_j p_ij q_ij, where r = rows[i], one of M (rows NULL: r = i; m, w may be NULL; q.at NULL: ones) */
+    void (*row_dot)(void *user, pu_int n, pu_int k, const pu_real *m, const pu_real *w, pu_block p, pu_block q, pu_int M,
+                    const pu_int *rows, pu_real *out);
+    /* standard normals for the columns sample, sample+1, .. of each datum: value = f(seed, datum, sample, step, stream, row),
+       rows as above; datum: their numbers, in the backend's memory */
+    void (*normals)(void *user, pu_int n, const pu_int *rows, pu_int k, pu_block x, uint64_t seed, const uint32_t *datum,
+                    uint32_t sample, uint32_t step, uint32_t stream);
+    /* copy bytes to or from the backend's memory */
+    void (*read)(void *user, void *host, const void *device, size_t bytes);
+    void (*write)(void *user, void *device, const void *host, size_t bytes);
+    /* The reverse of advance where alpha and beta are constants:  rbar += m o dbar;  dbar = be dbar + a xbar.  Terms with a
+       coefficient of exactly zero are not read. */
+    void (*retreat)(void *user, pu_int n, pu_int k, const pu_real *a, const pu_real *be, const pu_real *m, pu_block xbar,
+                    pu_block rbar, pu_block dbar);
+    /* The same where they are not, in two sweeps; optional, both or none (else dot and combine do it in ten). With q = (r_i - r) / a
+         s0 = dbar'd,   s1 = xbar'd - (rbar + m o dbar)'q,   s2 = r'(m o q)          (zero where a is)
+         mbar += sum_j weight_j r o (dbar + rhobar r);
+         rbar += m o (dbar + 2 rhobar r);  qbar = -a rbar + pib d;  dbar = be dbar + a xbar + pib q;  r = r_i
+       and where a is zero qbar = 0, and nothing else is read or written. */
+    void (*unwind_sums)(void *user, pu_int n, pu_int k, const pu_unwinding *v, pu_real *s0, pu_real *s1, pu_real *s2);
+    void (*unwind)(void *user, pu_int n, pu_int k, const pu_unwinding *v);
+    /* out += scale sum_j w_j sum_i m_i x_ij y_ij (m may be NULL) */
+    void (*sum_dot)(void *user, pu_int n, pu_int k, const pu_real *m, pu_block x, pu_block y, const pu_real *w, double scale,
+                    pu_real *out);
+    /* What a gradient has that is linear in b: one column of t = Phi bbar and e for each of k data, w = mask psi; r = rows[i] as
+       above.  eta_r -= w (t + e);  psibar_r += mask ((t + e/2) e - 1 / (2 psi_r)) */
+    void (*row_terms)(void *user, pu_int n, pu_int k, pu_block t, const pu_real *w, const pu_real *mask, const pu_real *e,
+                      const pu_real *psi, pu_int M, const pu_int *rows, pu_real *eta, pu_real *psibar);
+
+    /* The rest belongs to backends with memory of their own; in others all of it is NULL. Those functions above that return
+       nothing keep the first error for `status`. */
+    void *(*memory)(void *user, size_t bytes); /* its block of memory, which later calls may move when they ask for more; NULL: no */
+    size_t budget;                             /* the most that may be asked for */
+    void (*batch)(void *user, pu_int count);   /* so many data are side by side from here on */
+    void (*turn)(void *user, int slot);        /* what is written from here on goes to slot 0 or 1 of two, used in turns, and may
+                                                  overtake work on the other */
+    /* The device side of a host operator: bytes that it needs with memory NULL, and the operator itself otherwise, at least
+       until the next call with the same slot (0: Gamma or A, 1: Phi). PU_E_UNSUPPORTED: it has none */
+    pu_status (*side)(void *user, int slot, const pu_op *op, void *memory, size_t *bytes, pu_side *side);
+    pu_status (*status)(void *user, const char **what); /* waits for all work; the first error since the last call, in words */
+};
 
 #ifdef __cplusplus
 }
@@ -3296,7 +3303,7 @@ PU__FN void pu__band_inverse(pu_int n, pu_int p, const double *a, const double *
 
 /* An operator without functions, where every constructor begins. It counts as symmetric: one that
    need not be so lowers `trusted`. Sizes below 1 make every call refuse the operator. params =
-   PU_NONE makes the call say PU_E_OVERFLOW. */
+   PU_ZERO makes the call say PU_E_OVERFLOW. */
 PU__FN pu_op pu__op_zero(pu_int rows, pu_int cols, pu_int params, const void *data)
 {
     pu_op op;
@@ -3504,12 +3511,12 @@ PU__FN pu_status pu__dense_check(const pu_op *op, pu_int *index)
 }
 
 /* See the declaration, as for all public functions. A matrix with more entries than fit a pu_int
-   has params = PU_NONE. */
+   has params = PU_ZERO. */
 PU_DEF pu_op pu_op_dense(pu_int rows, pu_int cols, const pu_real *a)
 {
     pu_op op = pu__op_zero(rows, cols, 0, a);
     if (rows > 0 && cols > 0)
-        op.params = rows > PTRDIFF_MAX / cols ? PU_NONE : rows * cols;
+        op.params = rows > PTRDIFF_MAX / cols ? PU_ZERO : rows * cols;
     op.form = PU_FORM_MATRIX;
     op.apply = pu__dense_apply;
     op.apply_t = pu__dense_apply_t;
@@ -3657,7 +3664,7 @@ PU_DEF pu_op pu_op_spd(pu_int n, const pu_real *a, const pu_real *factor)
 }
 
 /* Checks A, copies its lower triangle and factors the copy in place. */
-PU_DEF pu_status pu_op_spd_factor(pu_int n, const pu_real *a, pu_real *factor, pu_int *index)
+PU_DEF pu_status pu_spd_factor(pu_int n, const pu_real *a, pu_real *factor, pu_int *index)
 {
     pu_op op = pu_op_spd(n, a, NULL);
     pu_int ignored, i;
@@ -4002,7 +4009,7 @@ PU__FN int pu__have_grads(const pu_op *left, const pu_op *right)
    either operand needs. aux is NULL when the operands are of no use. */
 PU__FN pu_op pu__op_pair(const pu_op *left, const pu_op *right, pu_int extra)
 {
-    pu_op op = pu__op_zero(0, 0, PU_NONE, left);
+    pu_op op = pu__op_zero(0, 0, PU_ZERO, left);
     if (!pu__is_sound(left) || !pu__is_sound(right)) return op;
     op.aux = right;
     op.rows = left->rows;
@@ -4504,7 +4511,7 @@ PU_DEF pu_op pu_op_low_rank(const pu_low_rank *a)
     pu_op op = pu__op_zero(0, 0, 0, a);
     if (!a || a->n <= 0 || a->r <= 0) return op;
     op.rows = op.cols = a->n;
-    op.params = PU_NONE;
+    op.params = PU_ZERO;
     if (a->r <= PTRDIFF_MAX / 3 / a->r && a->n <= PTRDIFF_MAX / (a->r + 1)) { /* scratch and factor; parameters */
         op.params = a->n * (a->r + 1);
         op.noise = a->n + a->r;
@@ -4763,7 +4770,7 @@ PU_DEF pu_op pu_op_kronecker(const pu_op *left, const pu_op *right)
     op.flops = (double)left->cols * pu__flops(right) + (double)right->rows * pu__flops(left);
     /* not less than the sum below, which is safe when this is */
     need = (double)a * (4 * (double)b + (double)right->work) + (double)b * (double)left->work;
-    if (need > (double)(PTRDIFF_MAX / 2)) op.params = PU_NONE;
+    if (need > (double)(PTRDIFF_MAX / 2)) op.params = PU_ZERO;
     if (op.params < 0) return op;
     op.rows = left->rows * right->rows;
     op.cols = left->cols * right->cols;
@@ -5624,7 +5631,7 @@ PU_DEF pu_status pu_ar_set_phi(pu_ar *ar, pu_int n, pu_int order, const pu_real 
 
 /* See the declaration. The reverse pass from phi^(P) to gamma is linear; here it is solved for its input. With b the cotangent of
    phi^(m):   gammabar_m = b_m - sum_{j < m} b_j phi^(m-1)_{m-j},   b^(m-1)_j = b_j - gamma_m b_{m-j}. */
-PU_DEF void pu_ar_pull_phi(const pu_ar *ar, const pu_real *grad_gamma, pu_real *grad_phi)
+PU_DEF void pu_ar_phi_grad(const pu_ar *ar, const pu_real *grad_gamma, pu_real *grad_phi)
 {
     double a[PU_AR_MAX + 1], b[PU_AR_MAX + 1];
     pu_int m, j;
@@ -6455,12 +6462,12 @@ PU__FN pu_status pu__readout_row_grad(const pu_op *op, pu_int m, const double *g
     return PU_OK;
 }
 
-/* Phi = I (x) c', T x (S T). params = PU_NONE, which whoever uses the operator refuses, tells that S T overflows. */
+/* Phi = I (x) c', T x (S T). params = PU_ZERO, which whoever uses the operator refuses, tells that S T overflows. */
 PU_DEF pu_op pu_op_readout(pu_int steps, pu_int states, const pu_real *c)
 {
     int overflow = 0;
     size_t cols = steps > 0 && states > 0 ? pu__mul((size_t)steps, (size_t)states, &overflow) : 0;
-    pu_op op = pu__op_zero(steps, (pu_int)cols, overflow ? PU_NONE : states, c);
+    pu_op op = pu__op_zero(steps, (pu_int)cols, overflow ? PU_ZERO : states, c);
     op.apply = pu__readout_apply;
     op.apply_t = pu__readout_apply_t;
     op.grad = pu__readout_grad;
@@ -8518,7 +8525,7 @@ PU__FN pu_status pu__side(const pu_backend *B, const pu_op *op, const pu__op_nam
         status = PU_E_NULL;
     if (!status && (side->op.rows != op->rows || side->op.cols != op->cols || side->op.params < 0 || side->op.work < 0))
         status = PU_E_SIZE;
-    if (!status && !side->pull && side->op.params != op->params)
+    if (!status && !side->grad_from_sums && side->op.params != op->params)
         status = PU_E_SIZE;
     return status ? pu__refuse(report, said ? said : status, what) : PU_OK;
 }
@@ -8534,8 +8541,8 @@ PU__FN pu_status pu__far_status(const pu_backend *B, pu_report *report)
 /* grad += the gradient that a side's sums (host memory) stand for. */
 PU__FN pu_status pu__pull_side(const pu_side *side, const pu_real *sums, pu_real *grad)
 {
-    if (side->pull)
-        return side->pull(side, sums, grad);
+    if (side->grad_from_sums)
+        return side->grad_from_sums(side, sums, grad);
     pu__axpy(side->op.params, 1, sums, grad);
     return PU_OK;
 }
@@ -8640,14 +8647,14 @@ PU__FN pu_status pu__check_solve_options(const pu_solve_options *o, pu_report *r
         return pu__refuse(report, PU_E_ARGUMENT, "options.solve.tolerance");
     if (!(o->absolute2 >= 0) || !pu__finite_double(o->absolute2))
         return pu__refuse(report, PU_E_ARGUMENT, "options.solve.absolute2");
-    if (o->iterations < 0 && o->iterations != PU_NONE)
+    if (o->iterations < 0 && o->iterations != PU_ZERO)
         return pu__refuse(report, PU_E_ARGUMENT, "options.solve.iterations");
     if (o->iterations > INT32_MAX / 4)
         return pu__refuse(report, PU_E_OVERFLOW, "options.solve.iterations");
     if (o->check_every < 0)
         return pu__refuse(report, PU_E_ARGUMENT, "options.solve.check_every");
-    if (o->checkpoint < 0 && o->checkpoint != PU_AUTO)
-        return pu__refuse(report, PU_E_ARGUMENT, "options.solve.checkpoint");
+    if (o->tape_every < 0 && o->tape_every != PU_CHOOSE)
+        return pu__refuse(report, PU_E_ARGUMENT, "options.solve.tape_every");
     return PU_OK;
 }
 
@@ -8674,19 +8681,19 @@ PU__FN pu_status pu__plan_make(const pu_solve_options *o, pu_int n, int converge
     plan->tolerance_mode = plan->tolerance > 0 || plan->absolute2 > 0;
     plan->check_every = o->check_every ? o->check_every : 5;
     plan->I = o->iterations;
-    if (o->iterations == PU_NONE)
+    if (o->iterations == PU_ZERO)
         plan->I = 0;
     if (o->iterations == 0) {
         plan->I = 30;
         if (plan->tolerance_mode)
             plan->I = n < 90 ? 10 * n + 100 : 1000;
     }
-    if (!network || !o->checkpoint)
+    if (!network || !o->tape_every)
         return PU_OK;
     if (plan->adjoint == PU_ADJOINT_REORTHOGONAL || plan->adjoint == PU_ADJOINT_AUTO)
-        return pu__refuse(report, PU_E_ARGUMENT, "options.solve.checkpoint (needs adjoint FULL or SHORTCUT)");
+        return pu__refuse(report, PU_E_ARGUMENT, "options.solve.tape_every (needs adjoint FULL or SHORTCUT)");
     /* I / s states of two blocks (one without momentum) and s directions: least memory at this s. */
-    plan->every = o->checkpoint == PU_AUTO ? pu__ceil_sqrt(momentum ? 2 * plan->I : plan->I) : o->checkpoint;
+    plan->every = o->tape_every == PU_CHOOSE ? pu__ceil_sqrt(momentum ? 2 * plan->I : plan->I) : o->tape_every;
     if (plan->every >= plan->I)
         plan->every = 0;
     return PU_OK;
@@ -9743,7 +9750,7 @@ PU__FN pu_status pu__set_m(pu__run *g, pu_int which, const pu_real *m, const pu_
     pu_real *inverse = far ? to + g->n : g->minv;
     pu_int i;
     const pu_status status =
-        pu__check_array(g->n, m ? m : diagonal, 1, m ? "options.solve.m" : "diag(A)", datum, report);
+        pu__check_array(g->n, m ? m : diagonal, 1, m ? "options.solve.precond" : "diag(A)", datum, report);
     if (status)
         return status;
     for (i = 0; i < g->n; i++) {
@@ -9984,14 +9991,14 @@ PU__FN pu_status pu__solve_prepare(pu__solve *w, pu_report *report)
     if (!g->use_m)
         return PU_OK;
     diagonal = w->test;
-    if (!w->o->m) {
+    if (!w->o->precond) {
         if (!A->diag)
-            return pu__refuse(report, PU_E_UNSUPPORTED, "A.diag (or give options.solve.m)");
+            return pu__refuse(report, PU_E_UNSUPPORTED, "A.diag (or give options.solve.precond)");
         pu__zeros(diagonal, g->n);
         if (A->diag(A, diagonal, w->work))
             return pu__operator_failed(report, "A.diag", -1);
     }
-    return pu__set_m(g, 0, w->o->m, diagonal, -1, report);
+    return pu__set_m(g, 0, w->o->precond, diagonal, -1, report);
 }
 
 /* The solve, and the gradient terms of w/2 x'A x and of what comes back through the solver. */
@@ -10113,7 +10120,7 @@ PU__FN pu_status pu__solve_run(pu__solve *w, pu_report *report)
         status = report->status; /* outranks what came of it */
     report->solver = w->plan.solver;
     report->iterations = w->plan.I;
-    report->checkpoint = w->plan.every;
+    report->tape_every = w->plan.every;
     report->columns = w->io.k;
     report->products = w->run.products;
     report->threads = 1;
@@ -11772,7 +11779,7 @@ static const pu__engine pu__engines[PU_ENGINES] = {
     {NULL, NULL, NULL, NULL}};
 
 /* What a direct engine lacks to serve this model and these gradients, or NULL. */
-PU__FN const char *pu__engine_lacks(pu_engine engine, const pu_lgm *model, const pu_results *out)
+PU__FN const char *pu__engine_lacks(pu_engine engine, const pu_lgm *model, const pu_gradient_result *out)
 {
     const pu_op *G = model->Gamma;
     const pu_op *P = model->Phi;
@@ -11845,7 +11852,7 @@ typedef struct {
     pu__resolved r; /* the model */
     const pu_data *data;
     const pu_options *o;
-    const pu_results *out;
+    const pu_gradient_result *out;
     const pu_backend *B;
     pu__plan plan;
     pu_kind kind;
@@ -12097,7 +12104,7 @@ typedef struct {
     int *lane_of;          /* N, ragged data: the lane that each goes to */
     unsigned char *engine; /* N */
     pu_report *lane_report;
-    pu_results stage;        /* staged copies of the arrays that were asked for */
+    pu_gradient_result stage;        /* staged copies of the arrays that were asked for */
     pu_real *variance, *fit; /* N x D, N x M: diagonals of Sigma, Phi Sigma Phi' for >>predict; NULL = not wanted */
     /* a device: the operators and arrays there, the gradient vector there and read back */
     pu_side side[2];
@@ -12242,8 +12249,8 @@ PU__FN void pu__task_layout(void *self, pu__arena *arena)
 /* Reals from one datum's m to the next. */
 PU__FN pu_int pu__m_stride(const pu__job *job)
 {
-    const pu_int stride = job->o->solve.m_stride;
-    if (stride == PU_NONE)
+    const pu_int stride = job->o->solve.precond_stride;
+    if (stride == PU_ZERO)
         return 0;
     return stride ? stride : job->D;
 }
@@ -12257,7 +12264,7 @@ PU__FN pu_status pu__check_options(const pu_options *o, pu_report *report)
         return pu__refuse(report, PU_E_ARGUMENT, "options.kind");
     if ((int)o->engine < PU_ITERATIVE || (int)o->engine > PU_ENGINE_AUTO)
         return pu__refuse(report, PU_E_ARGUMENT, "options.engine");
-    if (o->samples < 0 && (o->samples != PU_NONE || o->kind != PU_EXACT))
+    if (o->samples < 0 && (o->samples != PU_ZERO || o->kind != PU_EXACT))
         return pu__refuse(report, PU_E_ARGUMENT, "options.samples");
     if (o->samples > INT32_MAX)
         return pu__refuse(report, PU_E_OVERFLOW, "options.samples");
@@ -12301,12 +12308,12 @@ PU__FN pu_status pu__check_functions(const pu__job *job, pu_report *report)
         if (lacks)
             return pu__refuse(report, PU_E_UNSUPPORTED, lacks);
     }
-    if (job->plan.solver == PU_PCG && job->served[PU_ITERATIVE] && !o->solve.m && !pu__has_diag(&job->r.model))
+    if (job->plan.solver == PU_PCG && job->served[PU_ITERATIVE] && !o->solve.precond && !pu__has_diag(&job->r.model))
         return pu__refuse(report, PU_E_UNSUPPORTED,
-                          G->diag ? "Phi.gram_diag (or give options.solve.m)" : "Gamma.diag (or give options.solve.m)");
-    if (job->out->m &&
-        !(job->asked_network && job->plan.solver == PU_PCG && o->solve.m && o->solve.m_stride == PU_NONE))
-        return pu__refuse(report, PU_E_UNSUPPORTED, "results.m (PU_NETWORK, PU_PCG, options.solve.m for all data)");
+                          G->diag ? "Phi.gram_diag (or give options.solve.precond)" : "Gamma.diag (or give options.solve.precond)");
+    if (job->out->precond &&
+        !(job->asked_network && job->plan.solver == PU_PCG && o->solve.precond && o->solve.precond_stride == PU_ZERO))
+        return pu__refuse(report, PU_E_UNSUPPORTED, "results.precond (PU_NETWORK, PU_PCG, options.solve.precond for all data)");
     return PU_OK;
 }
 
@@ -12318,8 +12325,8 @@ PU__FN pu_status pu__check_option_arrays(const pu__job *job, pu_report *report)
     const pu_int D = job->D;
     pu_status status = PU_OK;
     pu_int n;
-    if (o->solve.m && stride && stride < D)
-        return pu__refuse(report, PU_E_ARGUMENT, "options.solve.m_stride");
+    if (o->solve.precond && stride && stride < D)
+        return pu__refuse(report, PU_E_ARGUMENT, "options.solve.precond_stride");
     if (o->tied_psi)
         for (n = 0; n < job->M; n++)
             if (job->r.model.psi[n] != job->r.model.psi[0])
@@ -12335,8 +12342,8 @@ PU__FN pu_status pu__check_option_arrays(const pu__job *job, pu_report *report)
             if (status)
                 report->where.column = report->where.index / D;
         }
-        if (!status && o->solve.m && job->plan.solver == PU_PCG && (n == 0 || stride))
-            status = pu__check_array(D, o->solve.m + n * stride, 1, "options.solve.m", n, report);
+        if (!status && o->solve.precond && job->plan.solver == PU_PCG && (n == 0 || stride))
+            status = pu__check_array(D, o->solve.precond + n * stride, 1, "options.solve.precond", n, report);
         if (!status && o->solve.step && job->plan.solver == PU_GD)
             status = pu__check_array(1, o->solve.step + n, 1, "options.solve.step", n, report);
     }
@@ -12469,7 +12476,7 @@ PU__FN void pu__far_batch(pu__task *task, pu_report *report)
 PU__FN pu_status pu__far_make(pu__task *task, pu_report *report)
 {
     pu__job *job = &task->job;
-    const pu_results *out = job->out;
+    const pu_gradient_result *out = job->out;
     const pu_op *G = &job->side[0].op;
     const pu_op *P = &job->side[1].op;
     const pu_int cols = job->K + 1;
@@ -12487,7 +12494,7 @@ PU__FN pu_status pu__far_make(pu__task *task, pu_report *report)
     job->by_rows = 0;
     job->far_slots = job->slots;
     pu__slots_make(&job->far_slots, out->Gamma ? G->params : 0, out->Phi ? P->params : 0, job->M, job->D,
-                   out->m != NULL);
+                   out->precond != NULL);
     job->block = job->o->columns ? pu__min(job->o->columns, cols) : cols;
     job->batch = pu__most(pu__min(job->N, places), 1);
     /* standard errors, Rao-Blackwell and GD's step sizes are worked out datum by datum */
@@ -12545,7 +12552,7 @@ PU__FN pu_status pu__job_ask(pu__job *job, const pu_lgm *model, const pu_data *d
 /* The gradient vector of a lane, and the groups of probes for standard errors. */
 PU__FN pu_status pu__job_slots(pu__job *job, pu_report *report)
 {
-    const pu_results *out = job->out;
+    const pu_gradient_result *out = job->out;
     const pu_options *o = job->o;
     pu__slots *s = &job->slots;
     s->want_Gamma = out->Gamma && job->r.Gamma.params > 0;
@@ -12567,7 +12574,7 @@ PU__FN pu_status pu__job_slots(pu__job *job, pu_report *report)
             return pu__refuse(report, PU_E_OVERFLOW, "params");
     }
     pu__slots_make(s, out->Gamma ? job->r.Gamma.params : 0, out->Phi ? job->r.Phi.params : 0, job->M, job->D,
-                   out->m != NULL);
+                   out->precond != NULL);
     return PU_OK;
 }
 
@@ -12581,7 +12588,7 @@ PU__FN void pu__job_report(const pu__job *job, pu_report *report)
     report->solver = job->plan.solver;
     report->samples = job->K;
     report->iterations = job->plan.I;
-    report->checkpoint = job->plan.every;
+    report->tape_every = job->plan.every;
     report->threads = job->threads;
     report->lanes = job->lanes;
     report->columns = job->served[PU_ITERATIVE] > 0 ? job->block : job->kmax;
@@ -12591,7 +12598,7 @@ PU__FN void pu__job_report(const pu__job *job, pu_report *report)
 /* Checks everything that can be checked without memory, and decides everything that can be decided. options and out may be
    NULL. want_nll: the likelihood is wanted where it can be had. */
 PU__FN pu_status pu__job_make(pu__task *task, const pu_lgm *model, const pu_data *data, const pu_options *options,
-                              const pu_results *out, int want_nll, pu_report *report)
+                              const pu_gradient_result *out, int want_nll, pu_report *report)
 {
     static const pu_options zero_options = {0,
                                             PU_NETWORK,
@@ -12613,7 +12620,7 @@ PU__FN pu_status pu__job_make(pu__task *task, const pu_lgm *model, const pu_data
                                             0,
                                             0,
                                             NULL};
-    static const pu_results zero_results = {NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
+    static const pu_gradient_result zero_results = {NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
                                             NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL};
     pu__job *job = &task->job;
     pu_status status;
@@ -12627,7 +12634,7 @@ PU__FN pu_status pu__job_make(pu__task *task, const pu_lgm *model, const pu_data
     status = pu__job_ask(job, model, data, report);
     if (status)
         return status;
-    job->any_grad = out->nu || out->Gamma || out->Phi || out->eta || out->psi || out->m;
+    job->any_grad = out->nu || out->Gamma || out->Phi || out->eta || out->psi || out->precond;
     job->network = job->network && job->any_grad; /* no tape when no gradient is wanted */
     job->asked_steps = job->plan.I;
     job->asked_network = job->network;
@@ -12695,7 +12702,7 @@ PU__FN pu_status pu__load_diagonal(const pu__job *job, pu__worker *w, pu_int n, 
     }
     w->base[turn] = 0;
     if (pcg) {
-        const pu_real *m = job->o->solve.m;
+        const pu_real *m = job->o->solve.precond;
         const pu_real *now = w->run.host_m + 2 * which * job->D;
         pu__logs base = {0, 1};
         const pu_status status =
@@ -13047,7 +13054,7 @@ PU__FN pu_status pu__iterative_block(const pu__job *job, pu__memory *mem, pu__wo
     }
     for (j = 0; j < k; j++)
         w->weight[j] = item->first + j % item->each == 0 ? 1 : 1 / (pu_real)job->K;
-    g->mbar = job->out->m ? lane + w->post.slots.m : NULL;
+    g->mbar = job->out->precond ? lane + w->post.slots.m : NULL;
     outcome = pu__run_block(g, x0, back, n, item->first, report);
     if (pu__fatal(outcome))
         return outcome;
@@ -13536,7 +13543,7 @@ PU__FN pu_status pu__finish_gradient(const pu__job *job, pu__memory *mem, pu_rep
         status = pu__finish_Gamma(job, mem, report);
     if (!status && job->out->nu)
         status = pu__finish_nu(job, mem, report);
-    if (!status && job->out->m)
+    if (!status && job->out->precond)
         status = pu__check_gradient(g + s->m, job->D, "gradient of m", report);
     if (!status)
         status = pu__check_gradient(g, s->Phi, "gradient of Gamma", report);
@@ -13712,7 +13719,7 @@ PU__FN void pu__write(pu_real *to, const pu_real *from, pu_int n)
 /* Standard errors and replicates to the caller's arrays: zero where the gradient was not asked for. */
 PU__FN void pu__write_errors(const pu__job *job, const pu__memory *mem)
 {
-    const pu_results *out = job->out;
+    const pu_gradient_result *out = job->out;
     const pu__slots *s = &job->slots;
     const pu_int Gamma = job->r.Gamma.params;
     const pu_int Phi = job->r.Phi.params;
@@ -13736,7 +13743,7 @@ PU__FN void pu__write_errors(const pu__job *job, const pu__memory *mem)
 /* The only place where pu_gradient writes to the caller's arrays. */
 PU__FN void pu__write_results(const pu__job *job, const pu__memory *mem)
 {
-    const pu_results *out = job->out;
+    const pu_gradient_result *out = job->out;
     const pu__slots *s = &job->slots;
     const pu_int all = job->N * (job->K + 1);
     const pu_real *g = mem->lanes;
@@ -13747,7 +13754,7 @@ PU__FN void pu__write_results(const pu__job *job, const pu__memory *mem)
     pu__write(out->Phi, mem->phi_grad, s->psi - s->Phi);
     pu__write(out->psi, g + s->psi, job->M);
     pu__write(out->eta, g + s->eta, job->M);
-    pu__write(out->m, g + s->m, job->D);
+    pu__write(out->precond, g + s->m, job->D);
     pu__write(out->x, mem->stage.x, all * job->D);
     pu__write(out->residual, mem->stage.residual, all * job->D);
     pu__write(out->alpha, mem->stage.alpha, all * job->plan.I);
@@ -13822,7 +13829,7 @@ PU__FN pu_status pu__job_run(const pu__job *job, pu__memory *mem, pu_report *rep
 }
 
 /* The gradients that are wanted, where they are in the workspace. */
-PU__FN void pu__lend(const pu__job *job, const pu__memory *mem, pu_results *g)
+PU__FN void pu__lend(const pu__job *job, const pu__memory *mem, pu_gradient_result *g)
 {
     const pu__slots *s = &job->slots;
     if (g->nu)
@@ -13835,8 +13842,8 @@ PU__FN void pu__lend(const pu__job *job, const pu__memory *mem, pu_results *g)
         g->psi = mem->lanes + s->psi;
     if (g->eta)
         g->eta = mem->lanes + s->eta;
-    if (g->m)
-        g->m = mem->lanes + s->m;
+    if (g->precond)
+        g->precond = mem->lanes + s->m;
 }
 
 /* A made job: memory, and the run. */
@@ -13852,7 +13859,7 @@ PU__FN pu_status pu__task_run(pu__call *call, pu__task *task)
    >>gradient   choosing K and I; pu_gradient, pu_nll, pu_exact
    ------------------------------------------------------------------------------------------------ */
 
-/* The pilot of PU_AUTO, and the limits of K and I without a word from the caller. */
+/* The pilot of PU_CHOOSE, and the limits of K and I without a word from the caller. */
 #define PU__PILOT_PROBES 8
 #define PU__PILOT_STEPS  20
 #define PU__PILOT_DATA   4
@@ -13861,7 +13868,7 @@ PU__FN pu_status pu__task_run(pu__call *call, pu__task *task)
 /* Is K or I to be found? */
 PU__FN int pu__to_tune(const pu_options *o)
 {
-    return o && o->kind != PU_EXACT && (o->samples == PU_AUTO || o->solve.iterations == PU_AUTO);
+    return o && o->kind != PU_EXACT && (o->samples == PU_CHOOSE || o->solve.iterations == PU_CHOOSE);
 }
 
 /* The options with K and I at their limits. Monte Carlo means converged: there I has none. */
@@ -13869,15 +13876,15 @@ PU__FN pu_options pu__at_limits(const pu_options *options)
 {
     pu_options o = *options;
     const pu_int most = o.most_iterations > 0 ? o.most_iterations : PU__MOST;
-    if (o.samples == PU_AUTO)
+    if (o.samples == PU_CHOOSE)
         o.samples = o.most_samples > 0 ? o.most_samples : PU__MOST;
-    if (o.solve.iterations == PU_AUTO)
+    if (o.solve.iterations == PU_CHOOSE)
         o.solve.iterations = o.kind == PU_MONTE_CARLO ? 0 : most;
     return o;
 }
 
 /* What tuning needs of the options. */
-PU__FN pu_status pu__check_tuning(const pu_options *o, const pu_results *out, pu_report *report)
+PU__FN pu_status pu__check_tuning(const pu_options *o, const pu_gradient_result *out, pu_report *report)
 {
     if (!(o->error >= 0 && o->error < 1))
         return pu__refuse(report, PU_E_ARGUMENT, "options.error");
@@ -13886,13 +13893,13 @@ PU__FN pu_status pu__check_tuning(const pu_options *o, const pu_results *out, pu
     if (o->most_iterations < 0)
         return pu__refuse(report, PU_E_ARGUMENT, "options.most_iterations");
     if (!out || (!out->Gamma && !out->Phi && !out->psi))
-        return pu__refuse(report, PU_E_ARGUMENT, "results (PU_AUTO needs a gradient to tune for)");
+        return pu__refuse(report, PU_E_ARGUMENT, "results (PU_CHOOSE needs a gradient to tune for)");
     if (!pu__has_momentum(o->solve.solver))
-        return pu__refuse(report, PU_E_UNSUPPORTED, "options.solve.solver (PU_AUTO needs CG or PCG)");
+        return pu__refuse(report, PU_E_UNSUPPORTED, "options.solve.solver (PU_CHOOSE needs CG or PCG)");
     if (o->x0)
-        return pu__refuse(report, PU_E_UNSUPPORTED, "options.x0 (PU_AUTO)");
-    if (o->delta && o->samples == PU_AUTO)
-        return pu__refuse(report, PU_E_UNSUPPORTED, "options.delta (samples = PU_AUTO)");
+        return pu__refuse(report, PU_E_UNSUPPORTED, "options.x0 (PU_CHOOSE)");
+    if (o->delta && o->samples == PU_CHOOSE)
+        return pu__refuse(report, PU_E_UNSUPPORTED, "options.delta (samples = PU_CHOOSE)");
     return PU_OK;
 }
 
@@ -13901,13 +13908,13 @@ typedef struct {
     pu__task task;
     pu_options o;
     pu_data few;
-    pu_results wanted;
+    pu_gradient_result wanted;
     double eps[PU__PILOT_STEPS + 1]; /* the solver's error after so many steps */
 } pu__pilot;
 
 /* The job of the pilot: few data, probes and steps, standard errors, nothing written. */
 PU__FN pu_status pu__pilot_make(pu__pilot *p, const pu_lgm *model, const pu_data *data, const pu_options *options,
-                                const pu_results *out, pu_report *report)
+                                const pu_gradient_result *out, pu_report *report)
 {
     pu_real *some = out->Gamma;
     pu_status status;
@@ -13961,7 +13968,7 @@ PU__FN void pu__widest(pu__job *job)
 
 /* *most = the larger of it and of the bytes that a job with these options takes at its widest. */
 PU__FN pu_status pu__bytes_of(pu__call *call, pu__task *task, const pu_lgm *model, const pu_data *data,
-                              const pu_options *o, const pu_results *out, size_t *most)
+                              const pu_options *o, const pu_gradient_result *out, size_t *most)
 {
     size_t bytes = 0;
     pu_status status;
@@ -13979,7 +13986,7 @@ PU__FN pu_status pu__bytes_of(pu__call *call, pu__task *task, const pu_lgm *mode
 /* Bytes of a gradient whose K and I are not known yet: the pilot, and all that may come after it. With PU_ENGINE_AUTO that is
    exact engines for the data that want them at the limits, and the solver for the rest. */
 PU__FN pu_status pu__tuned_bytes(pu__call *call, const pu_lgm *model, const pu_data *data, const pu_options *options,
-                                 const pu_results *out, size_t *bytes)
+                                 const pu_gradient_result *out, size_t *bytes)
 {
     pu_options most = pu__at_limits(options);
     pu__pilot pilot;
@@ -14003,7 +14010,7 @@ PU__FN pu_status pu__tuned_bytes(pu__call *call, const pu_lgm *model, const pu_d
 }
 
 PU_DEF pu_status pu_gradient_bytes(const pu_lgm *model, const pu_data *data, const pu_options *options,
-                                   const pu_results *out, size_t *bytes, pu_report *report)
+                                   const pu_gradient_result *out, size_t *bytes, pu_report *report)
 {
     pu__call call;
     pu__task task;
@@ -14093,7 +14100,7 @@ PU__FN void pu__choose(const pu__pilot *p, const pu_options *options, pu_int N, 
     pu__text t;
     report->plan[0] = 0; /* kept in front of the plan of the run itself */
     t = pu__text_after(report->plan, sizeof report->plan);
-    if (options->samples == PU_AUTO) {
+    if (options->samples == PU_CHOOSE) {
         const double k = ceil(one * one / (wanted * wanted));
         tuned->samples = (pu_int)pu__max(2, k < (double)top.samples ? k : (double)top.samples);
         pu__put_choice(&t, "K = ", tuned->samples, " (one probe per datum errs by ", one, wanted,
@@ -14101,7 +14108,7 @@ PU__FN void pu__choose(const pu__pilot *p, const pu_options *options, pu_int N, 
     }
     left = one / sqrt((double)(tuned->samples ? tuned->samples : 10)) / 2; /* 0 means the default, 10 */
     left = pu__max(left, wanted / 20);
-    if (options->solve.iterations == PU_AUTO && options->kind != PU_MONTE_CARLO) {
+    if (options->solve.iterations == PU_CHOOSE && options->kind != PU_MONTE_CARLO) {
         pu_int I = 1;
         error = pu__solver_error(p, options->kind, I, rho);
         while (!(error <= left) && I < top.solve.iterations) {
@@ -14114,7 +14121,7 @@ PU__FN void pu__choose(const pu__pilot *p, const pu_options *options, pu_int N, 
 }
 
 /* Would the iterative engine serve anyone, if it had to do next to nothing? Then *least is what it would do. */
-PU__FN pu_status pu__anyone_iterative(pu__task *task, const pu_lgm *model, const pu_data *data, const pu_results *out,
+PU__FN pu_status pu__anyone_iterative(pu__task *task, const pu_lgm *model, const pu_data *data, const pu_gradient_result *out,
                                       pu_options *least, int *anyone, pu_report *report)
 {
     const pu_status status = pu__job_make(task, model, data, least, out, 0, report);
@@ -14125,11 +14132,11 @@ PU__FN pu_status pu__anyone_iterative(pu__task *task, const pu_lgm *model, const
 
 /* pu_tune after its checks. */
 PU__FN pu_status pu__tune(pu__call *call, const pu_lgm *model, const pu_data *data, const pu_options *options,
-                          const pu_results *out, pu_options *tuned)
+                          const pu_gradient_result *out, pu_options *tuned)
 {
     pu_report *report = call->report;
-    const int pick_K = options->samples == PU_AUTO;
-    const int pick_I = options->solve.iterations == PU_AUTO && options->kind != PU_MONTE_CARLO;
+    const int pick_K = options->samples == PU_CHOOSE;
+    const int pick_I = options->solve.iterations == PU_CHOOSE && options->kind != PU_MONTE_CARLO;
     pu__pilot pilot;
     int anyone = 1;
     pu_status status = pu__check_tuning(options, out, report);
@@ -14164,7 +14171,7 @@ PU__FN pu_status pu__tune(pu__call *call, const pu_lgm *model, const pu_data *da
 }
 
 PU_DEF pu_status pu_tune(const pu_lgm *model, const pu_data *data, const pu_options *options, pu_workspace *ws,
-                         const pu_results *out, pu_options *tuned, pu_report *report)
+                         const pu_gradient_result *out, pu_options *tuned, pu_report *report)
 {
     pu__call call;
     pu_options result;
@@ -14197,7 +14204,7 @@ PU_DEF pu_status pu_tune(const pu_lgm *model, const pu_data *data, const pu_opti
 /* Finds K and I where they are asked for: *tuned, and *options points at it then. How they were found stays in the report's
    plan, all else of which is cleared. */
 PU__FN pu_status pu__tune_first(pu__call *call, const pu_lgm *model, const pu_data *data, const pu_options **options,
-                                const pu_results *out, pu_options *tuned)
+                                const pu_gradient_result *out, pu_options *tuned)
 {
     pu_report *report = call->report;
     char words[sizeof report->plan];
@@ -14215,7 +14222,7 @@ PU__FN pu_status pu__tune_first(pu__call *call, const pu_lgm *model, const pu_da
 }
 
 PU_DEF pu_status pu_gradient(const pu_lgm *model, const pu_data *data, const pu_options *options, pu_workspace *ws,
-                             const pu_results *out, pu_report *report)
+                             const pu_gradient_result *out, pu_report *report)
 {
     const int want_nll = report != NULL; /* otherwise there is nobody to tell it to */
     pu__call call;
@@ -14226,7 +14233,7 @@ PU_DEF pu_status pu_gradient(const pu_lgm *model, const pu_data *data, const pu_
     if (pu__to_tune(options) && out &&
         (out->x || out->residual || out->logdet || out->columns || out->alpha || out->beta || out->replicates))
         return pu__refuse(report, PU_E_ARGUMENT,
-                          "results (PU_AUTO: arrays whose size depends on K or I; pu_tune first)");
+                          "results (PU_CHOOSE: arrays whose size depends on K or I; pu_tune first)");
     memset(&task, 0, sizeof task);
     status = pu__tune_first(&call, model, data, &options, out, &tuned);
     if (!status)
@@ -14274,7 +14281,7 @@ typedef struct {
     pu__task task;
     pu_options o;
     pu_data one;
-    pu_results wanted;
+    pu_gradient_result wanted;
     pu_int place; /* of the datum in the arrays */
     pu_real some;
 } pu__exact;
@@ -14558,7 +14565,7 @@ PU_DEF pu_status pu_simulate(const pu_lgm *model, pu_int n, uint64_t seed, pu_wo
 typedef struct {
     pu__task task;
     pu_options o;
-    pu_results wanted;
+    pu_gradient_result wanted;
     int latent;    /* moments of z, else of y */
     int variance;  /* wanted */
     pu_real *mean; /* N x M: of y */
@@ -14670,7 +14677,7 @@ PU__FN pu_status pu__moments_make(pu__moments *w, const pu_lgm *model, const pu_
         return pu__refuse(report, PU_E_UNSUPPORTED, "options.backend (moments are the host's)");
     if (samples && w->o.kind == PU_EXACT)
         return pu__refuse(report, PU_E_ARGUMENT, "out.samples (PU_EXACT has none, PU_MONTE_CARLO with PU_DENSE has)");
-    if (!w->variance && !samples && !w->o.delta && !w->o.x0 && w->o.samples > PU_NONE)
+    if (!w->variance && !samples && !w->o.delta && !w->o.x0 && w->o.samples > PU_ZERO)
         w->o.samples = 1;
     w->wanted.x = &w->some;
     w->task.variance = w->latent && w->variance;
@@ -14756,7 +14763,7 @@ PU_DEF pu_status pu_posterior(const pu_lgm *model, const pu_data *data, const pu
 }
 
 PU_DEF pu_status pu_predict(const pu_lgm *model, const pu_data *data, const pu_options *options, pu_workspace *ws,
-                            pu_prediction *out, pu_report *report)
+                            pu_predict_result *out, pu_report *report)
 {
     pu__call call;
     pu__moments w;
@@ -14838,9 +14845,9 @@ PU__FN pu_options pu__model_options(const pu_model *model, const pu_options *opt
 {
     pu_options used = PU__ZERO;
     if (options) used = *options;
-    if (used.solve.solver == PU_PCG && !used.solve.m && model->m) {
-        used.solve.m = model->m;
-        used.solve.m_stride = PU_NONE;
+    if (used.solve.solver == PU_PCG && !used.solve.precond && model->precond) {
+        used.solve.precond = model->precond;
+        used.solve.precond_stride = PU_ZERO;
     }
     /* One psi for all rows: its gradient may be summed on the way. */
     if (model->tied_psi) used.tied_psi = 1;
@@ -14849,29 +14856,29 @@ PU__FN pu_options pu__model_options(const pu_model *model, const pu_options *opt
 
 /* The canonical gradients that the model uses, marked by the address `any`. Enough to ask for sizes and to
    tune. used: from pu__model_options. */
-PU__FN pu_results pu__model_wants(const pu_model *model, const pu_options *used, pu_real *any)
+PU__FN pu_gradient_result pu__model_wants(const pu_model *model, const pu_options *used, pu_real *any)
 {
     const pu_solve_options *solve = &used->solve;
-    pu_results want = PU__ZERO;
+    pu_gradient_result want = PU__ZERO;
     if (model->uses & PU_USES_NU) want.nu = any;
     if (model->uses & PU_USES_GAMMA) want.Gamma = any;
     if (model->uses & PU_USES_PHI) want.Phi = any;
     if (model->uses & PU_USES_ETA) want.eta = any;
     if (model->uses & PU_USES_PSI) want.psi = any;
     /* Only the network gradient goes through M, and only through the model's own. */
-    if ((model->uses & PU_USES_M) && model->m && solve->m == model->m && solve->solver == PU_PCG &&
-        used->kind == PU_NETWORK && !used->constant_m)
-        want.m = any;
+    if ((model->uses & PU_USES_PRECOND) && model->precond && solve->precond == model->precond && solve->solver == PU_PCG &&
+        used->kind == PU_NETWORK && !used->constant_precond)
+        want.precond = any;
     return want;
 }
 
-/* Replaces PU_AUTO in options->samples and options->solve.iterations by K and I that suit these data. */
+/* Replaces PU_CHOOSE in options->samples and options->solve.iterations by K and I that suit these data. */
 PU__FN pu_status pu__model_tune(const pu_model *model, const pu_data *data, pu_options *options, pu_workspace *ws,
                                 pu_report *report)
 {
     pu_real any;
     const pu_options used = pu__model_options(model, options);
-    const pu_results want = pu__model_wants(model, &used, &any);
+    const pu_gradient_result want = pu__model_wants(model, &used, &any);
     pu_options tuned = used;
     const pu_status status = pu_tune(&model->lgm, data, &used, ws, &want, &tuned, report);
     options->samples = tuned.samples;
@@ -14898,7 +14905,7 @@ typedef struct {
     /* Has room for arrays of ours. The caller's are written only when nothing can fail any more. */
     pu__task task;
     /* Canonical gradients: which are wanted, where they lie in the memory of the task. */
-    pu_results want, found;
+    pu_gradient_result want, found;
     /* Its address stands for arrays that are never written. */
     pu_real any;
 } pu__model_task;
@@ -14957,7 +14964,7 @@ PU__FN pu_status pu__model_se(pu__model_task *self, const pu_real *grad)
     pu_real *from = self->task.mem.lanes + slots->group;
     pu_real *group_grad = self->task.own_reals + model->params;
     double *variance = self->task.own_doubles;
-    pu_results group = self->found;
+    pu_gradient_result group = self->found;
     pu_int g, i;
     /* The layout of a group is that of the gradient up to eta. */
     memset(variance, 0, (size_t)model->params * sizeof *variance);
@@ -14967,7 +14974,7 @@ PU__FN pu_status pu__model_se(pu__model_task *self, const pu_real *grad)
         if (group.Phi) group.Phi = from + slots->Phi;
         if (group.psi) group.psi = from + slots->psi;
         from += slots->eta;
-        if (model->pull(model, &group, group_grad)) return PU_E_OPERATOR;
+        if (model->grad(model, &group, group_grad)) return PU_E_OPERATOR;
         for (i = 0; i < model->params; i++) {
             const double off = (double)group_grad[i] - (double)grad[i];
             variance[i] += share * off * off / (double)(slots->groups - 1);
@@ -14996,14 +15003,14 @@ PU__FN pu_status pu__model_pull(pu__model_task *self, pu_report *report)
     self->found = self->want;
     pu__lend(job, mem, &self->found);
     /* Finite gradients need no copy of ours. */
-    if (!self->se && model->pull_is_finite && model->pull_is_finite(model, &self->found)) {
-        (void)model->pull(model, &self->found, self->grad);
+    if (!self->se && model->grad_is_finite && model->grad_is_finite(model, &self->found)) {
+        (void)model->grad(model, &self->found, self->grad);
         return status;
     }
-    if (model->pull(model, &self->found, grad)) return pu__refuse(report, PU_E_OPERATOR, "model.pull");
+    if (model->grad(model, &self->found, grad)) return pu__refuse(report, PU_E_OPERATOR, "model.grad");
     bad = pu__find_nonfinite(model->params, grad);
     if (bad >= 0) return pu__fail(report, PU_NONFINITE, "gradient of theta", -1, bad);
-    if (self->se && pu__model_se(self, grad)) return pu__refuse(report, PU_E_OPERATOR, "model.pull");
+    if (self->se && pu__model_se(self, grad)) return pu__refuse(report, PU_E_OPERATOR, "model.grad");
     pu__copy(self->grad, grad, model->params);
     return status;
 }
@@ -15018,9 +15025,9 @@ PU__FN pu_status pu__model_run(pu__model_task *self, pu_report *report)
     pu__call call;
     pu_status status;
     report = pu__begin(&call, self->ws, report);
-    if (!self->model->pull) return pu__refuse(report, PU_E_NULL, "model.pull");
+    if (!self->model->grad) return pu__refuse(report, PU_E_NULL, "model.grad");
     if (!self->grad) return pu__refuse(report, PU_E_NULL, "grad");
-    /* Before standard errors are asked for: the pilot of PU_AUTO has few probes, and groups of its own. */
+    /* Before standard errors are asked for: the pilot of PU_CHOOSE has few probes, and groups of its own. */
     status = pu__tune_first(&call, lgm, self->data, &options, &self->want, &tuned);
     self->want.x = self->x;
     if (self->se) self->want.se_psi = &self->any;
@@ -15079,14 +15086,14 @@ PU_DEF pu_status pu_model_start(const pu_model *model, const pu_data *data, uint
 }
 
 /* The natural value x = theta, exp theta or tanh theta. */
-PU_DEF double pu_model_natural(const pu_param *param, double theta)
+PU_DEF double pu_param_natural(const pu_param *param, double theta)
 {
     if (param->scale == PU_SCALE_LOG) return exp(theta);
     return param->scale == PU_SCALE_ATANH ? tanh(theta) : theta;
 }
 
 /* The way back: theta = x, log x or atanh x. */
-PU_DEF double pu_model_theta(const pu_param *param, double x)
+PU_DEF double pu_param_theta(const pu_param *param, double x)
 {
     if (param->scale == PU_SCALE_LOG) return log(x);
     return param->scale == PU_SCALE_ATANH ? log((1 + x) / (1 - x)) / 2 : x;
@@ -15342,7 +15349,7 @@ PU__FN pu_status pu__parted_set(pu_model *model, const pu_real *theta, pu_int *i
 
 /* model.pull: gradients of Phi, eta, Gamma, psi and m -> gradient of theta. Factors: g->Phi may be grad itself, as
    begins_with_Phi promises. Networks: g->Phi is the gradient for the features. */
-PU__FN pu_status pu__parted_pull(const pu_model *model, const pu_results *g, pu_real *grad)
+PU__FN pu_status pu__parted_pull(const pu_model *model, const pu_gradient_result *g, pu_real *grad)
 {
     const pu__parted *s = (const pu__parted *)model->data;
     double sum = 0;
@@ -15360,11 +15367,11 @@ PU__FN pu_status pu__parted_pull(const pu_model *model, const pu_results *g, pu_
             sum += (double)g->psi[i];
     else pu__copy(grad + s->psi, g->psi, s->M);
     /* m = 1 / (alpha + beta norm), so dm = -m^2 (dalpha + norm dbeta). alpha comes first in theta. */
-    if (g->m)
+    if (g->precond)
         for (i = 0; i < s->D; i++) {
             const pu_real square = s->m[i] * s->m[i];
-            sum -= (double)(square * s->norm[i] * g->m[i]);
-            grad[i] -= square * g->m[i];
+            sum -= (double)(square * s->norm[i] * g->precond[i]);
+            grad[i] -= square * g->precond[i];
         }
     if (s->tied_psi) grad[s->psi] = (pu_real)sum;
     /* Phi -> H -> argument of tanh -> W1; tanh' = 1 - tanh^2. */
@@ -15383,9 +15390,9 @@ PU__FN pu_status pu__parted_pull(const pu_model *model, const pu_results *g, pu_
     return PU_OK;
 }
 
-/* model.pull_is_finite of factors: is pu__parted_pull sure to give finite numbers for this finite g?
+/* model.grad_is_finite of factors: is pu__parted_pull sure to give finite numbers for this finite g?
    It only copies the gradients of Phi and eta. What it multiplies, the entries or the sum of psi's, is tried here. */
-PU__FN int pu__factors_pull_is_finite(const pu_model *model, const pu_results *g)
+PU__FN int pu__factors_pull_is_finite(const pu_model *model, const pu_gradient_result *g)
 {
     const pu__parted *s = (const pu__parted *)model->data;
     double sum = 0;
@@ -15550,10 +15557,10 @@ PU__FN pu_status pu__parted_make(pu__parted *s, pu__draft *d, pu_model *model)
     made->data = self;
     made->params = s->params;
     made->tied_psi = s->tied_psi;
-    made->m = s->m;
+    made->precond = s->m;
     made->uses = PU_USES_PSI;
     made->set = pu__parted_set;
-    made->pull = pu__parted_pull;
+    made->grad = pu__parted_pull;
     made->start = s->eta > 0 ? pu__start_factors : pu__start_regression;
     made->describe = pu__parted_describe;
     made->lgm.psi = s->y;
@@ -15567,7 +15574,7 @@ PU__FN pu_status pu__parted_make(pu__parted *s, pu__draft *d, pu_model *model)
     if (s->eta > 0) {
         made->uses |= PU_USES_ETA;
         made->begins_with_Phi = 1;
-        made->pull_is_finite = pu__factors_pull_is_finite;
+        made->grad_is_finite = pu__factors_pull_is_finite;
         made->Gamma = pu_op_identity(s->D);
         made->Phi.check = NULL; /* a part of theta, which pu_model_set has checked */
         made->lgm.eta = s->x + s->eta;
@@ -15576,7 +15583,7 @@ PU__FN pu_status pu__parted_make(pu__parted *s, pu__draft *d, pu_model *model)
         made->uses |= PU_USES_GAMMA;
         made->Gamma = (s->sparse ? pu_op_diagonal : pu_op_scaled_identity)(s->D, s->x + s->alpha);
     }
-    if (s->sparse) made->uses |= PU_USES_M;
+    if (s->sparse) made->uses |= PU_USES_PRECOND;
     *self = *s;
     return pu__draft_done(d, model);
 }
@@ -15780,7 +15787,7 @@ PU__FN pu_status pu__noisy_ar_set(pu_model *model, const pu_real *theta, pu_int 
 
 /* model.pull: gradients of gamma, kappa and psi -> gradient of theta. tanh' = 1 - tanh^2, and for psi = 1 / lambda
    d/d log lambda = -psi d/dpsi. */
-PU__FN pu_status pu__noisy_ar_pull(const pu_model *model, const pu_results *g, pu_real *grad)
+PU__FN pu_status pu__noisy_ar_pull(const pu_model *model, const pu_gradient_result *g, pu_real *grad)
 {
     const pu__noisy_ar *s = (const pu__noisy_ar *)model->data;
     const pu_int P = s->ar.order;
@@ -15851,7 +15858,7 @@ PU__FN void pu__noisy_ar_describe(const pu_model *model, pu_int i, pu_param *par
 }
 
 /* The process of a model whose Gamma is an AR, else NULL. */
-PU_DEF const pu_ar *pu_model_ar(const pu_model *model)
+PU_DEF const pu_ar *pu_model_get_ar(const pu_model *model)
 {
     return model && model->Gamma.form == PU_FORM_AR ? (const pu_ar *)model->Gamma.data : NULL;
 }
@@ -15877,7 +15884,7 @@ PU_DEF pu_status pu_model_noisy_ar(pu_model *model, pu_int n, pu_int order, pu_r
     made->Gamma = pu_op_ar(&s->ar);
     made->Phi = pu_op_identity(n);
     made->set = pu__noisy_ar_set;
-    made->pull = pu__noisy_ar_pull;
+    made->grad = pu__noisy_ar_pull;
     made->start = pu__noisy_ar_start;
     made->describe = pu__noisy_ar_describe;
     return pu__draft_done(&d, model);
@@ -15969,7 +15976,7 @@ PU__FN pu_status pu__state_space_set(pu_model *model, const pu_real *theta, pu_i
 }
 
 /* model.pull: gradients of A, Q, P0, c, psi and nu -> gradient of theta. That of nu adds to the one of A. */
-PU__FN pu_status pu__state_space_pull(const pu_model *model, const pu_results *g, pu_real *grad)
+PU__FN pu_status pu__state_space_pull(const pu_model *model, const pu_gradient_result *g, pu_real *grad)
 {
     const pu__state_space *s = (const pu__state_space *)model->data;
     const pu_ssm *ssm = &s->now.ssm;
@@ -16034,7 +16041,7 @@ PU__FN void pu__state_space_describe(const pu_model *model, pu_int i, pu_param *
 }
 
 /* The process of a model whose Gamma is a state space, else NULL. */
-PU_DEF const pu_ssm *pu_model_ssm(const pu_model *model)
+PU_DEF const pu_ssm *pu_model_get_ssm(const pu_model *model)
 {
     return model && model->Gamma.form == PU_FORM_STATES ? (const pu_ssm *)model->Gamma.data : NULL;
 }
@@ -16078,7 +16085,7 @@ PU_DEF pu_status pu_model_state_space(pu_model *model, pu_int steps, pu_int stat
     made->Gamma = pu_op_ssm(&s->now.ssm);
     made->Phi = pu_op_readout(steps, S, s->c);
     made->set = pu__state_space_set;
-    made->pull = pu__state_space_pull;
+    made->grad = pu__state_space_pull;
     made->start = pu__state_space_start;
     made->describe = pu__state_space_describe;
     return pu__draft_done(&d, model);
@@ -16628,7 +16635,7 @@ PU__FN uint64_t pu__fit_fingerprint(const pu__fit *fit)
                              (double)g->most_iterations,
                              (double)!!g->no_control_variate,
                              (double)!!g->tied_psi,
-                             (double)!!g->constant_m,
+                             (double)!!g->constant_precond,
                              /* Its solver. */
                              (double)g->solve.iterations,
                              (double)g->solve.solver,
@@ -16636,7 +16643,7 @@ PU__FN uint64_t pu__fit_fingerprint(const pu__fit *fit)
                              g->solve.absolute2,
                              (double)g->solve.check_every,
                              (double)g->solve.adjoint,
-                             (double)g->solve.checkpoint};
+                             (double)g->solve.tape_every};
     uint64_t h = pu__fnv(PU__FNV, PU_VERSION, sizeof PU_VERSION);
     if (fit->model->name) h = pu__fnv(h, fit->model->name, strlen(fit->model->name));
     return pu__fnv(h, number, sizeof number);
@@ -16865,8 +16872,8 @@ PU__FN const char *pu__fit_wrong_argument(const pu__fit *fit, const pu_real *the
     if (o->accumulate < 0 || o->accumulate > INT32_MAX || (o->accumulate > 1 && !o->batch))
         return "fit.accumulate (of mini-batches)";
     if (o->history < 0 || o->history > 10000) return "fit.history";
-    if (o->batch && ((g->solve.m && g->solve.m_stride != PU_NONE) || g->solve.step))
-        return "fit.gradient.solve.m or step (of each datum: not with mini-batches)";
+    if (o->batch && ((g->solve.precond && g->solve.precond_stride != PU_ZERO) || g->solve.step))
+        return "fit.gradient.solve.precond or step (of each datum: not with mini-batches)";
     if (o->validate_every < 0) return "fit.validate_every";
     if (o->patience < 0) return "fit.patience";
     if (o->checkpoint_every < 0) return "fit.checkpoint_every";
@@ -16876,8 +16883,8 @@ PU__FN const char *pu__fit_wrong_argument(const pu__fit *fit, const pu_real *the
     *status = PU_E_ARGUMENT;
     /* A warm start needs the same right-hand sides again, and as many of them. */
     if (o->warm_start && !o->fixed_probes) return "fit.warm_start (only with fixed_probes)";
-    if (o->warm_start && (g->samples == PU_AUTO || g->solve.iterations == PU_AUTO))
-        return "fit.warm_start (not with PU_AUTO; pu_tune first)";
+    if (o->warm_start && (g->samples == PU_CHOOSE || g->solve.iterations == PU_CHOOSE))
+        return "fit.warm_start (not with PU_CHOOSE; pu_tune first)";
     if (g->x0 || g->delta) return "fit.gradient.x0 or delta (of the fit itself)";
     /* L-BFGS compares gradients of different steps, so they must not differ by noise. */
     if (is_lbfgs && o->batch) return "fit.batch (L-BFGS takes all data)";
@@ -17024,7 +17031,7 @@ PU__FN pu_status pu__split_allocate(pu__split *split, pu__call *call, pu__layout
 
 /* ---- the loop ---- */
 
-/* K and I for PU_AUTO: from the checkpoint, or found once with as many data as a step has. They stay the
+/* K and I for PU_CHOOSE: from the checkpoint, or found once with as many data as a step has. They stay the
    same for the whole fit, because gradients of different steps must be comparable, and because a pilot
    costs as much as some of them. */
 PU__FN pu_status pu__fit_tune(pu__fit *fit)

@@ -1022,7 +1022,7 @@ static pu_status pu__cuda_make_banded(pu_cuda *c, pu_cuda_side *b, const pu_op *
     side->params = op->params ? band : 0;
     side->apply = side->apply_t = pu__cuda_banded_apply, to->apply_plus = pu__cuda_banded_plus;
     if (op->sample) side->sample = pu__cuda_banded_sample;
-    if (op->params) side->grad = pu__cuda_banded_grad, to->pull = pu__cuda_banded_pull;
+    if (op->params) side->grad = pu__cuda_banded_grad, to->grad_from_sums = pu__cuda_banded_pull;
     if (!memory) return PU_OK;
     b->width = w, b->value = (pu_real *)memory, b->factor = b->value + band;
     B = (double *)pu__cuda_host(c, (size_t)band * sizeof *B + (size_t)(band + scratch) * sizeof(pu_real));
@@ -1226,7 +1226,7 @@ static pu_status pu__cuda_make_dense(pu_cuda *c, pu_cuda_side *b, const pu_op *o
     *bytes = (size_t)(all + factor) * sizeof(pu_real);
     side->params = all, side->work = op->cols;
     side->apply = pu__cuda_dense_apply, side->apply_t = pu__cuda_dense_apply_t, side->grad = pu__cuda_dense_grad;
-    if (spd) side->apply_t = pu__cuda_dense_apply, to->pull = pu__cuda_spd_pull;
+    if (spd) side->apply_t = pu__cuda_dense_apply, to->grad_from_sums = pu__cuda_spd_pull;
     if (factor) side->sample = pu__cuda_spd_sample;
     if (!spd && op->apply_rows) {
         side->apply_rows = pu__cuda_dense_apply_rows, side->apply_rows_t = pu__cuda_dense_apply_rows_t;
@@ -1372,7 +1372,7 @@ static pu_status pu__cuda_make_sparse(pu_cuda *c, pu_cuda_side *b, const pu_op *
     *bytes = (size_t)ints * sizeof(pu_int) + (size_t)entries * sizeof(pu_real);
     side->params = op->params ? entries : 0;
     side->apply = pu__cuda_csr_apply, side->apply_t = pu__cuda_csr_apply_t;
-    if (op->params) side->grad = pu__cuda_csr_grad, to->pull = csr ? NULL : pu__cuda_rows_pull;
+    if (op->params) side->grad = pu__cuda_csr_grad, to->grad_from_sums = csr ? NULL : pu__cuda_rows_pull;
     if (!memory) return PU_OK;
     b->start = (pu_int *)memory, b->index = b->start + rows + 1, b->row_of = b->index + entries;
     b->turned_start = b->row_of + entries, b->turned_place = b->turned_start + cols + 1;
@@ -1860,7 +1860,7 @@ PU_DEF pu_status pu_cuda_solve(pu_cuda *c, const pu_op *A, pu_int k, const pu_re
     t = pu__t(g->x, PU_R(1), NULL, NULL);
     if (!status) pu__cuda_combination(c, g->n, k, pu__rows(X, ldx), 1, &t);
     if (stop && !status) (void)pu__cuda_ok(c, cudaMemcpyAsync(stop, g->s.stop, (size_t)k * sizeof *stop, cudaMemcpyDeviceToDevice, c->stream));
-    report->solver = plan.solver, report->iterations = plan.I, report->checkpoint = plan.every, report->products = g->products;
+    report->solver = plan.solver, report->iterations = plan.I, report->tape_every = plan.every, report->products = g->products;
     if (c->status) {
         const char *what = c->what;
         status = c->status, c->status = PU_OK, c->what = NULL;

@@ -766,7 +766,9 @@ TEST captured_solve(int gradient)
     pu_real gamma[2] = {PU_R(0.5), PU_R(-0.3)}, X[n * k], want[n * k], grad[2 * n * 3], *U = tc_normal(1, 2 * n * k), *weight = tc_normal(2, k);
     pu_real want_grad[8] = {0}, got_grad[8] = {0};
     pu_ar ar;
-    pu_op A, side;
+    pu_op A;
+    pu_side full;
+    pu_op &side = full.op;
     pu_solve_options o;
     pu_report report;
     size_t side_bytes = 0, bytes = 0;
@@ -778,10 +780,10 @@ TEST captured_solve(int gradient)
     TC_STATUS(pu_ar_set(&ar, n, 2, gamma, PU_R(0.8), NULL), PU_OK);
     A = pu_op_ar(&ar);
     ASSERT(open_device(0));
-    TC_STATUS(device.backend.side(&device, 0, &A, NULL, &side_bytes, &side), PU_OK);
+    TC_STATUS(device.backend.side(&device, 0, &A, NULL, &side_bytes, &full), PU_OK);
     void *side_memory = NULL, *memory = NULL;
     ASSERT(cudaMalloc(&side_memory, side_bytes) == cudaSuccess);
-    TC_STATUS(device.backend.side(&device, 0, &A, side_memory, &side_bytes, &side), PU_OK);
+    TC_STATUS(device.backend.side(&device, 0, &A, side_memory, &side_bytes, &full), PU_OK);
     TC_STATUS(pu_cuda_solve_bytes(&device, &side, k, &o, gradient, &bytes, &report), PU_OK);
     ASSERT(cudaMalloc(&memory, bytes) == cudaSuccess && cudaDeviceSynchronize() == cudaSuccess);
     pu_real *dU = (pu_real *)to_device(U, n * k * sizeof *U), *dX = (pu_real *)to_device(U, n * k * sizeof *U);
@@ -810,7 +812,7 @@ TEST captured_solve(int gradient)
         if (!gradient) continue;
         ASSERT(cudaMemcpy(grad, dG, (size_t)side.params * sizeof *dG, cudaMemcpyDeviceToHost) == cudaSuccess);
         memset(got_grad, 0, sizeof got_grad);
-        TC_STATUS(side.grad_from_sums(&side, grad, got_grad), PU_OK);
+        TC_STATUS(full.grad_from_sums(&full, grad, got_grad), PU_OK);
         if (differ(A.params, got_grad, want_grad, 2000, "grad_A")) FAILm(tc_say(pu_test_message));
     }
     ASSERT(cudaGraphExecDestroy(play) == cudaSuccess && cudaGraphDestroy(graph) == cudaSuccess);

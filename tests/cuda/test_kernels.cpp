@@ -1813,7 +1813,7 @@ static void run_fourier(void)
 static pu_status asked(int slot, const pu_op *op)
 {
     size_t bytes = 0;
-    pu_op out;
+    pu_side out;
     return cuda.backend.side(cuda.backend.user, slot, op, NULL, &bytes, &out);
 }
 
@@ -1915,7 +1915,7 @@ TEST solve(pu_solver solver, int adjoint)
                    const pu_side full = side_of(w, 0, &op);
                    const pu_op &A = full.op;
                    const pu_block U = w.put(u), X = w.put(guarded(n, k, 3));
-                   here.m = w.put_if(solver == PU_PCG, m);
+                   here.precond = w.put_if(solver == PU_PCG, m);
                    if (w.device) {
                        size_t bytes = 0;
                        w.note(pu_cuda_solve_bytes(&cuda, &A, k, &here, 1, &bytes, NULL));

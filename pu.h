@@ -15141,14 +15141,17 @@ PU_DEF void pu_model_free(pu_model *model)
    ------------------------------------------------------------------------------------------------ */
 
 /* ---- what the built-in models share ----
-   Each pu_model_*() fills a pu__draft and moves it to the caller's struct at the very end, so that a call that is refused
+   Each pu_model_*() fills a pu__draft and moves it to the caller's struct at the very end. A call that is refused
    changes nothing there. What a model needs beyond pu_model is in its data, in the model's own memory. */
 
 /* A model while it is being made. */
 typedef struct {
-    pu_model made;             /* becomes *model when all went well */
-    pu__arena arena;           /* of made.memory */
-    pu_report *report, unused; /* the caller's report, or one that nobody reads */
+    /* Becomes *model when all went well. */
+    pu_model made;
+    /* Of made.memory. */
+    pu__arena arena;
+    /* The caller's report, or one that nobody reads. */
+    pu_report *report, unused;
 } pu__draft;
 
 /* First step of every pu_model_*(): d is zero but for its report and made.memory, which is the caller's. report may be
@@ -15225,18 +15228,26 @@ typedef struct {
     pu__part part[6];
     int parts;
     pu_int M, D, params;
-    pu_int eta, W2, alpha, psi;          /* offsets; eta and W2 are 0 where there is no such part */
-    pu_int logs;                         /* theta holds logarithms from this entry on */
-    int tied_psi;                        /* psi is one number, beta; else M of them */
-    int sparse;                          /* alpha has D entries; else it is one number */
-    const pu_op *dictionary;             /* the user's Phi */
-    const pu_real *X;                    /* M x inputs, the user's */
+    /* Offsets; eta and W2 are 0 where there is no such part. */
+    pu_int eta, W2, alpha, psi;
+    /* theta holds logarithms from this entry on. */
+    pu_int logs;
+    /* psi is one number, beta; else M of them. */
+    int tied_psi;
+    /* alpha has D entries; else it is one number. */
+    int sparse;
+    /* The user's: Phi, and M x inputs. */
+    const pu_op *dictionary;
+    const pu_real *X;
     pu_int inputs, hidden;
-    double gain;                         /* |Phi|_F^2 / M, about: the variance of y for a prior of variance one */
-    pu_real *x;                          /* params: theta as of the last set, with exp of its logarithms */
-    pu_real *y;                          /* M: psi written out */
-    pu_real *norm, *m, *work;            /* D: |Phi_j|^2; D: M^-1, NULL unless sparse; scratch of the dictionary */
-    pu_real *H, *Hbar, *features, *ones; /* M x hidden: tanh, and scratch; M x D: Phi; M */
+    /* |Phi|_F^2 / M, about: the variance of y for a prior of variance one. */
+    double gain;
+    /* params: theta as of the last set, with exp of its logarithms; M: psi written out. */
+    pu_real *x, *y;
+    /* D: |Phi_j|^2; D: M^-1, NULL unless sparse; scratch of the dictionary. */
+    pu_real *norm, *m, *work;
+    /* M x hidden: tanh, and scratch; M x D: Phi; M ones. */
+    pu_real *H, *Hbar, *features, *ones;
 } pu__parted;
 
 /* A model with M observations and D latents, as yet without parts. */
@@ -15297,6 +15308,7 @@ PU__FN void pu__layer_apply(const pu__parted *s, int second, const pu_real *X, p
 {
     const pu_op layer = pu__layer(s, second);
     pu_int p;
+    /* b first, to which the product is added */
     for (p = 0; p < s->M; p++)
         pu__copy(Y + p * layer.rows, (const pu_real *)layer.data + layer.params, layer.rows);
     layer.apply(&layer, s->M, pu__rows(X, layer.cols), pu__rows(Y, layer.rows), 1, NULL);
@@ -15310,6 +15322,7 @@ PU__FN void pu__layer_back(const pu__parted *s, int second, const pu_real *X, co
     const pu_op layer = pu__layer(s, second);
     const pu_block from = pu__rows(Ybar, layer.rows);
     pu_int p;
+    /* W, then b, then the inputs */
     pu__zeros(grad, layer.params + layer.rows);
     layer.grad(&layer, s->M, from, pu__rows(X, layer.cols), s->ones, grad, NULL);
     for (p = 0; p < s->M; p++)
@@ -15359,9 +15372,7 @@ PU__FN pu_status pu__parted_pull(const pu_model *model, const pu_gradient_result
         if (g->Phi != grad)
             pu__copy(grad, g->Phi, s->eta);
         pu__copy(grad + s->eta, g->eta, s->M);
-    }
-    else
-        pu__copy(grad + s->alpha, g->Gamma, model->Gamma.params);
+    } else pu__copy(grad + s->alpha, g->Gamma, model->Gamma.params);
     if (s->tied_psi)
         for (i = 0; i < s->M; i++)
             sum += (double)g->psi[i];
@@ -15424,6 +15435,7 @@ PU__FN pu_status pu__start_factors(const pu_model *model, const pu_data *data, u
             *mean = theta + s->eta,
             *psi = theta + s->psi,
             y = 0;
+    /* squares about the means, number and sum of all values */
     double squares = 0,
            count = 0,
            total = 0;
@@ -15432,7 +15444,7 @@ PU__FN pu_status pu__start_factors(const pu_model *model, const pu_data *data, u
     pu__zeros(theta, s->params);
     for (n = 0; n < data->n; n++)
         for (at = 0; (at = pu__observed(data, n, at, &m, &y)) >= 0; at++) {
-            const pu_real off = y - mean[m];
+            const pu_real off = y - mean[m]; /* from the mean so far */
             Phi[m] += 1;
             count += 1;
             total += (double)y;
@@ -15445,6 +15457,7 @@ PU__FN pu_status pu__start_factors(const pu_model *model, const pu_data *data, u
         double variance = tied ? squares / count : (double)psi[m] / (double)Phi[m];
         if (!(Phi[m] > 0) && count > 0)
             mean[m] = (pu_real)(total / count);
+        /* One psi for all: made in the first turn. */
         if (tied && m > 0) continue;
         /* A row with one value or none is taken to be like the others. */
         if (!(variance > 0 && pu__finite_double(variance)))
@@ -15477,6 +15490,7 @@ PU__FN void pu__start_network(const pu__parted *s, uint64_t seed, pu_real *theta
         for (i = 0; i < hidden; i++)
             theta[i * inputs + j] = (pu_real)(square * (double)theta[i * inputs + j]);
     }
+    /* b1 and the second layer */
     pu__start_normals(seed, hidden, hidden, 1, theta + hidden * inputs);
     if (s->W2 == 0) return;
     for (i = 0; i < s->D; i++)
@@ -15498,6 +15512,7 @@ PU__FN pu_status pu__start_regression(const pu_model *model, const pu_data *data
             count += 1;
         }
     square = square > 0 ? square / count : 1;
+    /* alpha, one or D of them, and beta */
     for (at = s->alpha; at < s->psi; at++)
         theta[at] = (pu_real)log(s->gain / (0.9 * square));
     theta[s->psi] = (pu_real)-log(0.1 * square);
@@ -15544,6 +15559,7 @@ PU__FN pu_status pu__parted_make(pu__parted *s, pu__draft *d, pu_model *model)
     pu_model *made = &d->made;
     pu__parted *self;
     pu_status status;
+    /* measure, then carve */
     pu__parted_layout(s, &d->arena);
     status = pu__draft_open(d, model);
     if (status) return status;
@@ -15578,8 +15594,7 @@ PU__FN pu_status pu__parted_make(pu__parted *s, pu__draft *d, pu_model *model)
         made->Gamma = pu_op_identity(s->D);
         made->Phi.check = NULL; /* a part of theta, which pu_model_set has checked */
         made->lgm.eta = s->x + s->eta;
-    }
-    else {
+    } else {
         made->uses |= PU_USES_GAMMA;
         made->Gamma = (s->sparse ? pu_op_diagonal : pu_op_scaled_identity)(s->D, s->x + s->alpha);
     }
@@ -15598,6 +15613,7 @@ PU__FN pu_status pu__model_factors(pu_model *model, pu_int M, pu_int D, int tied
     if (M < 1) return pu__refuse(d.report, PU_E_ARGUMENT, "M");
     if (D < 1) return pu__refuse(d.report, PU_E_ARGUMENT, "D");
     d.made.name = tied_psi ? "probabilistic PCA" : "factor analysis";
+    /* theta */
     s = pu__parted_zero(M, D);
     s.tied_psi = tied_psi;
     pu__parted_add(&s, &d, "Phi", M, D);
@@ -15641,6 +15657,7 @@ PU__FN pu_status pu__model_regression(pu_model *model, const pu_op *Phi, int spa
     status = pu__check_op(Phi, &pu__names_Phi, d.report);
     if (status) return status;
     d.made.name = sparse ? "sparse Bayesian learning" : "Bayesian linear regression";
+    /* theta is made by pu__model_alpha_beta alone. */
     s = pu__parted_zero(Phi->rows, Phi->cols);
     s.dictionary = Phi;
     s.sparse = sparse;
@@ -15681,6 +15698,7 @@ PU_DEF pu_status pu_model_neural(pu_model *model, pu_int points, pu_int inputs, 
     s.X = X;
     s.inputs = inputs;
     s.hidden = hidden;
+    /* theta */
     pu__parted_add(&s, &d, "W1", hidden, inputs);
     pu__parted_add(&s, &d, "b1", hidden, 0);
     if (features) {
@@ -15734,6 +15752,7 @@ PU__FN void pu__autocovariances(const pu_data *data, pu_int lags, double *c)
     pu_real y = 0,
             later = 0;
     memset(c, 0, (size_t)(lags + 1) * sizeof *c);
+    /* All pairs (t, u) of observed steps with 0 <= u - t <= lags; the observed steps of a datum ascend. */
     for (n = 0; n < data->n; n++)
         for (at = 0; (at = pu__observed(data, n, at, &t, &y)) >= 0; at++)
             for (to = at; (to = pu__observed(data, n, to, &u, &later)) >= 0; to++) {
@@ -15761,8 +15780,9 @@ PU__FN double pu__signal_share(const double *c)
     return c[2] > 0 ? pu__clamp(c[1] * c[1] / (c[2] * c[0]), 0.5, 0.95) : 0.75;
 }
 
-/* ---- noisy autoregression ---- */
+/* ---- noisy autoregression: z an AR, y = z + N(0, lambda) ---- */
 
+/* Data of the model. */
 typedef struct {
     pu__series series;
     pu_ar ar;
@@ -15838,6 +15858,7 @@ PU__FN pu_status pu__noisy_ar_start(const pu_model *model, const pu_data *data, 
     pu__autocovariances(data, pu__most(P, 2), c);
     share = pu__signal_share(c);
     for (tries = 0; tries < 6; tries++) {
+        /* The noise is in c_0 alone: without it the variance is share c_0. */
         error = pu__durbin_levinson(P, c, share * c[0], theta, &calm);
         if (calm) break;
         share = (1 + share) / 2;
@@ -15870,14 +15891,14 @@ PU_DEF pu_status pu_model_noisy_ar(pu_model *model, pu_int n, pu_int order, pu_r
     pu__draft d;
     pu_model *made = &d.made;
     pu__noisy_ar *s;
-    pu_ar ar;
     pu_status status = pu__draft_begin(&d, model, report);
     if (status) return status;
-    if (pu_ar_set(&ar, n, order, gamma, 1, NULL)) return pu__refuse(d.report, PU_E_ARGUMENT, n < 1 ? "n" : "order");
+    if (n < 1) return pu__refuse(d.report, PU_E_ARGUMENT, "n");
+    if (order < 0 || order > pu__min(n, PU_AR_MAX)) return pu__refuse(d.report, PU_E_ARGUMENT, "order");
     status = pu__series_open(&d, model, sizeof *s, n, 0);
     if (status) return status;
     s = (pu__noisy_ar *)made->data;
-    s->ar = ar;
+    pu_ar_set(&s->ar, n, order, gamma, 1, NULL);
     made->name = "noisy autoregression";
     made->params = order + 2;
     made->tied_psi = 1;
@@ -15890,7 +15911,7 @@ PU_DEF pu_status pu_model_noisy_ar(pu_model *model, pu_int n, pu_int order, pu_r
     return pu__draft_done(&d, model);
 }
 
-/* ---- state space ---- */
+/* ---- state space: z_t = A z_{t-1} + N(0, Q), y_t = c'z_t + N(0, sigma2) ---- */
 
 /* The process as of some theta. Q = L L' and, for a given start, P0 = L0 L0'; S x S each, zero above the diagonal. */
 typedef struct {
@@ -15898,7 +15919,7 @@ typedef struct {
     double L[PU__SSM_SQUARE], L0[PU__SSM_SQUARE];
 } pu__process;
 
-/* A pu_ssm is too large for the stack: theta is tried in `next`. */
+/* Data of the model. A pu_ssm is too large for the stack, so a new theta is tried in `next`. */
 typedef struct {
     pu__series series;
     pu__process now, next;                      /* as of the last set; being set */
@@ -15918,6 +15939,7 @@ PU__FN pu_int pu__triangle_set(pu_int S, const pu_real *theta, double *L, pu_rea
             double sum = 0;
             L[i * S + j] = i == j ? exp((double)theta[at]) : (double)theta[at];
             if (i == j && !pu__exp(theta[at], &unused)) return at;
+            /* Rows up to i are complete as far as C_ij needs them. */
             for (l = 0; l <= j; l++)
                 sum += L[i * S + l] * L[j * S + l];
             C[i * S + j] = C[j * S + i] = (pu_real)sum;
@@ -15933,6 +15955,7 @@ PU__FN void pu__triangle_pull(pu_int S, const double *L, const pu_real *G, pu_re
     pu_int i, j, l;
     for (i = 0; i < S; i++)
         for (j = 0; j <= i; j++) {
+            /* L_lj = 0 for l < j */
             double sum = 0;
             for (l = j; l < S; l++)
                 sum += 2 * (double)G[i * S + l] * L[l * S + j];
@@ -15954,6 +15977,7 @@ PU__FN pu_status pu__state_space_set(pu_model *model, const pu_real *theta, pu_i
     pu_real Q[PU__SSM_SQUARE], P0[PU__SSM_SQUARE], sigma2;
     pu_int i;
     pu_status status;
+    /* All that can be refused comes first, */
     if (!pu__exp(theta[s->at_sigma2], &sigma2)) return pu__refuse_entry(index, s->at_sigma2);
     i = pu__triangle_set(S, theta + s->at_L, next->L, Q);
     if (i >= 0) return pu__refuse_entry(index, s->at_L + i);
@@ -15969,6 +15993,7 @@ PU__FN pu_status pu__state_space_set(pu_model *model, const pu_real *theta, pu_i
             *index = (i < 2 * SS ? s->at_L : s->at_L0) + row * (row + 3) / 2;
         return status;
     }
+    /* then the model changes. */
     s->now = *next;
     pu__copy(s->c, theta + s->at_c, S);
     pu__fill(s->series.psi, 1 / sigma2, now->steps);
@@ -15982,6 +16007,7 @@ PU__FN pu_status pu__state_space_pull(const pu_model *model, const pu_gradient_r
     const pu_ssm *ssm = &s->now.ssm;
     const pu_int S = ssm->states,
                  SS = S * S;
+    /* Gamma's parameters are A, Q, P0. */
     pu__copy(grad, g->Gamma, SS);
     pu__copy(grad + s->at_c, g->Phi, S);
     pu__triangle_pull(S, s->now.L, g->Gamma + SS, grad + s->at_L);
@@ -15992,9 +16018,9 @@ PU__FN pu_status pu__state_space_pull(const pu_model *model, const pu_gradient_r
     return pu_ssm_mean_grad(ssm, s->series.nu, g->nu, grad, grad + s->at_m0);
 }
 
-/* model.start: S independent states of variance one with equal shares in the signal. Their rates are r^e, where r is the
-   signal's autocorrelation at lag one, and e is spread evenly over (0, 2). The rates differ, since equal states would
-   stay equal in training. */
+/* model.start: S independent states of variance one with equal shares in the signal. Their rates are r^e, where r is
+   the signal's autocorrelation at lag one, and e is spread evenly over (0, 2).
+   The rates differ, since equal states would stay equal in training. */
 PU__FN pu_status pu__state_space_start(const pu_model *model, const pu_data *data, uint64_t seed, pu_real *theta)
 {
     const pu__state_space *s = (const pu__state_space *)model->data;
@@ -16008,6 +16034,7 @@ PU__FN pu_status pu__state_space_start(const pu_model *model, const pu_data *dat
     r = pu__clamp(fabs(c[1]) / signal, 0.1, 0.9);
     pu__zeros(theta, model->params); /* m0 = 0, P0 = I */
     for (i = 0; i < S; i++) {
+        /* A_ii = +-rate, Q_ii = 1 - rate^2: variance one */
         const double rate = pow(r, 2 * (double)(i + 1) / (double)(S + 1));
         theta[i * S + i] = (pu_real)(c[1] < 0 ? -rate : rate);
         theta[s->at_c + i] = (pu_real)sqrt(signal / (double)S);
@@ -16046,19 +16073,18 @@ PU_DEF const pu_ssm *pu_model_get_ssm(const pu_model *model)
     return model && model->Gamma.form == PU_FORM_STATES ? (const pu_ssm *)model->Gamma.data : NULL;
 }
 
-/* State space: theta = [A | c | L | log sigma2], for a given start followed by [m0 | L0]. A = 0 and Q = P0 = I until it is
-   set. */
+/* State space: theta = [A | c | L | log sigma2], for a given start followed by [m0 | L0].
+   Until it is set A = 0 and Q = P0 = I. */
 PU_DEF pu_status pu_model_state_space(pu_model *model, pu_int steps, pu_int states, pu_ssm_start start,
                                       pu_report *report)
 {
-    const pu_int S = states,
-                 triangle = S * (S + 1) / 2;
+    const pu_int S = states;
     const int given = start == PU_SSM_GIVEN;
     pu__draft d;
     pu_model *made = &d.made;
     pu__state_space *s;
     pu_real *unit;
-    pu_int i;
+    pu_int i, triangle;
     pu_status status = pu__draft_begin(&d, model, report);
     if (status) return status;
     if (steps < 1) return pu__refuse(d.report, PU_E_ARGUMENT, "steps");
@@ -16074,6 +16100,7 @@ PU_DEF pu_status pu_model_state_space(pu_model *model, pu_int steps, pu_int stat
         unit[i * S + i] = 1;
     pu_ssm_set(&s->now.ssm, steps, S, s->next.ssm.A, unit, start, given ? unit : NULL, NULL);
     /* where the parts of theta begin */
+    triangle = S * (S + 1) / 2;
     s->at_c = S * S;
     s->at_L = s->at_c + S;
     s->at_sigma2 = s->at_L + triangle;

@@ -16598,6 +16598,8 @@ PU__FN pu_status pu__fit_lbfgs(pu__fit *fit, int *stuck)
 
 /* pu_fit refuses options.checkpoint, so there is nothing to do. */
 PU__FN const char *pu__fit_save(pu__fit *fit) { return fit->o->checkpoint; }
+
+/* Likewise. */
 PU__FN const char *pu__fit_resume(pu__fit *fit) { return fit->o->checkpoint; }
 
 #else

@@ -217,6 +217,9 @@ MATHS (letters used throughout; W = diag(mask * psi), e = mask * (y - eta))
 #define pu_low_rank_factor puf_low_rank_factor
 #define pu_op_kronecker puf_op_kronecker
 #define pu_op_toeplitz puf_op_toeplitz
+#define pu_lags puf_lags
+#define pu_toeplitz_bytes puf_toeplitz_bytes
+#define pu_circulant_bytes puf_circulant_bytes
 #define pu_toeplitz_factor puf_toeplitz_factor
 #define pu_op_circulant puf_op_circulant
 #define pu_circulant_factor puf_circulant_factor
@@ -461,7 +464,7 @@ typedef struct {
     pu_int most_samples;    /* limit of that K; 0 = 100 */
     pu_int most_iterations; /* limit of that I; 0 = 100 */
     int tied_psi;           /* psi is one number, written M times (else refused): of its gradient, replicates and standard
-                               errors only the sum over the rows is meant, which saves products where Phi has gram. Models set
+                               errors only the sum over the rows is meant, which saves products where Phi is Fourier sensing. Models set
                                it */
     int constant_precond;         /* pu_model_gradient, PU_NETWORK with PU_PCG and the model's own m, which depends on theta: leave
                                that out of the derivative. Only good for comparisons: with few steps the two parts are large and
@@ -1098,7 +1101,7 @@ typedef enum { /* what is known of an operator beyond its functions; `data` then
     PU_FORM_GENERAL,   /* whatever its functions read: nothing is known */
     PU_FORM_MATRIX,    /* rows x cols entries, row-major, which are the parameters */
     PU_FORM_SYMMETRIC, /* the same of a symmetric matrix, whose gradient is symmetrised */
-    PU_FORM_DIAGONAL,  /* the diagonal, which are the parameters: rows of them, 1 (all equal) or 0 (ones; data is not read) */
+    PU_FORM_DIAGONAL,  /* the diagonal, which are the parameters: rows of them, or 1 (all equal); NULL: ones, no parameters */
     PU_FORM_SPARSE,    /* a pu_csr */
     PU_FORM_AR,        /* a pu_ar: its precision */
     PU_FORM_STATES,    /* a pu_ssm: its precision */
@@ -1396,6 +1399,13 @@ struct pu_backend {
 
 #ifdef __cplusplus
 extern "C" {
+#endif
+
+/* Initialiser of a struct that begins zeroed. */
+#ifdef __cplusplus
+#define PU__ZERO {}
+#else
+#define PU__ZERO {0}
 #endif
 
 #define PU__FN static PU_UNUSED
@@ -3688,12 +3698,12 @@ PU_DEF pu_status pu_spd_factor(pu_int n, const pu_real *a, pu_real *factor, pu_i
    Of any operator of PU_FORM_DIAGONAL the functions read rows, params and data. */
 
 /* Does every row have a parameter of its own? The alternatives are one for all rows, and none. */
-PU__FN int pu__diagonal_full(const pu_op *op) { return op->params == op->rows; }
+PU__FN int pu__diagonal_full(const pu_op *op) { return op->params == op->rows || (op->data && op->aux == op->data); }
 
 /* Entry i of the diagonal. */
 PU__FN pu_real pu__diagonal_at(const pu_op *op, pu_int i)
 {
-    return op->params ? pu__entries(op)[pu__diagonal_full(op) ? i : 0] : 1;
+    return op->data ? pu__entries(op)[pu__diagonal_full(op) ? i : 0] : 1;
 }
 
 /* Y = diag(a) X, or +=. One loop for each case, so that each can be vectorised. */
@@ -3838,6 +3848,7 @@ PU__FN pu_op pu__op_diagonal(pu_int n, pu_int params, const pu_real *a)
 {
     pu_op op = pu__op_zero(n, n, params, a);
     op.form = PU_FORM_DIAGONAL;
+    if (params == n) op.aux = a; /* the mark of an entry each outlives a copy whose params are set to 0 */
     op.apply = op.apply_t = pu__diagonal_apply;
     op.grad = pu__diagonal_grad;
     op.diag = pu__diagonal_diag;
@@ -8254,7 +8265,7 @@ typedef struct {
 
 #define PU__OP_NAMES(x, slot)                                                                                          \
     {                                                                                                                  \
-        x, x ".apply", x ".check", x " (stale factor)", x ".form (apply does something else)", x " (no device side)",  \
+        x, x ".apply", x ".check", x " (stale factor)", x ".form (not true of this operator)", x " (no device side)",  \
             slot                                                                                                       \
     }
 static const pu__op_names pu__names_A = PU__OP_NAMES("A", 0);
@@ -8351,13 +8362,18 @@ PU__FN pu_status pu__check_adjoint(const pu_op *op, pu_real *test, pu_real *work
     return PU_OK;
 }
 
-/* The built-in operator of the form that op states; op itself where it states none. */
+/* The built-in operator of the form that op states; op itself where it states none. A factor is taken from a built-in matrix
+   alone: in an operator of the caller's aux is his own. */
 PU__FN pu_op pu__op_of_form(const pu_op *op)
 {
+    const pu_real *entries = (const pu_real *)op->data;
+    pu_op spd;
     switch (op->form) {
-    case PU_FORM_MATRIX: return pu_op_dense(op->rows, op->cols, (const pu_real *)op->data);
-    case PU_FORM_SYMMETRIC: return pu_op_spd(op->rows, (const pu_real *)op->data, (const pu_real *)op->aux);
-    case PU_FORM_DIAGONAL: return pu__op_diagonal(op->rows, op->params, (const pu_real *)op->data);
+    case PU_FORM_MATRIX: return pu_op_dense(op->rows, op->cols, entries);
+    case PU_FORM_SYMMETRIC:
+        spd = pu_op_spd(op->rows, entries, NULL);
+        return op->apply == spd.apply ? pu_op_spd(op->rows, entries, (const pu_real *)op->aux) : spd;
+    case PU_FORM_DIAGONAL: return pu__op_diagonal(op->rows, op->params, entries);
     case PU_FORM_SPARSE: return pu_op_csr((const pu_csr *)op->data);
     case PU_FORM_AR: return pu_op_ar((const pu_ar *)op->data);
     case PU_FORM_STATES: return pu_op_ssm((const pu_ssm *)op->data);
@@ -8367,47 +8383,63 @@ PU__FN pu_op pu__op_of_form(const pu_op *op)
     return *op;
 }
 
-/* The operator that the library works with. One that states a form and is all the caller's own work is replaced by the built-in
-   one, so that it is as fast as ours (pu__check_form tests that they agree). A built-in operator into which the caller has put
-   functions of his own is taken as it is, and no longer has a form. */
+/* The functions of an operator but for check. */
+#define PU__OP_FUNCTIONS(X)                                                                                           \
+    X(apply) X(apply_t) X(grad) X(diag) X(gram_diag) X(sample) X(solve) X(logdet) X(logdet_grad)                      \
+    X(apply_rows) X(apply_rows_t) X(grad_rows) X(band_add) X(band_grad) X(row) X(row_grad)
+
+/* The operator that the library works with. One that states a form and has no function of ours gets the functions of the
+   built-in one, and keeps its own where that has none: so it is as fast as ours, and pu__check_form tests that they agree. A
+   built-in operator in which some functions were replaced is taken as it is, and no longer has a form. */
 PU__FN pu_op pu__resolve(const pu_op *op)
 {
-    pu_op builtin = pu__op_of_form(op);
-    const int rows = op->apply_rows != builtin.apply_rows || op->apply_rows_t != builtin.apply_rows_t ||
-                     op->grad_rows != builtin.grad_rows;
-    const int others = (op->apply_t != builtin.apply_t) + (op->grad != builtin.grad);
+    const pu_op builtin = pu__op_of_form(op);
+    pu_op resolved = *op;
+    int shared = 0;
+    int changed = 0;
     if (op->form == PU_FORM_GENERAL)
-        return *op;
-    if (op->apply == builtin.apply || others < 2) {
-        const int changed = op->apply != builtin.apply || others > 0 || rows;
-        builtin = *op;
+        return resolved;
+#define PU__X(f)                                    \
+    shared += op->f != NULL && op->f == builtin.f; \
+    changed += op->f != builtin.f;
+    PU__OP_FUNCTIONS(PU__X)
+#undef PU__X
+    if (shared) {
         if (changed)
-            builtin.form = PU_FORM_GENERAL;
-        return builtin;
+            resolved.form = PU_FORM_GENERAL;
+        return resolved;
     }
-    builtin.work = pu__most(builtin.work, op->work);
-    builtin.device = op->device;
-    return builtin;
+#define PU__X(f) \
+    if (builtin.f) resolved.f = builtin.f;
+    PU__OP_FUNCTIONS(PU__X)
+#undef PU__X
+    if (!op->check)
+        resolved.check = builtin.check;
+    if (builtin.sample)
+        resolved.noise = builtin.noise;
+    if (builtin.band_add || builtin.row)
+        resolved.band = builtin.band;
+    resolved.work = pu__most(builtin.work, op->work);
+    resolved.flops = builtin.flops;
+    resolved.trusted = (int)pu__most(builtin.trusted, op->trusted);
+    return resolved;
 }
 
 /* Sizes of the form that op states are those of op. Before anything is computed with the form. */
-PU__FN pu_status pu__check_form_sizes(const pu_op *op, const pu_op *resolved, const pu__op_names *names,
-                                      pu_report *report)
+PU__FN pu_status pu__check_form_sizes(const pu_op *op, const pu__op_names *names, pu_report *report)
 {
-    const int same = resolved->rows == op->rows && resolved->cols == op->cols && resolved->params == op->params;
-    const int known = (int)op->form >= PU_FORM_GENERAL && (int)op->form <= PU_FORM_FOURIER;
-    if (!known || !same)
-        return pu__refuse(report, PU_E_ARGUMENT, names->form);
-    if (op->form == PU_FORM_GENERAL)
+    const pu_op builtin = pu__op_of_form(op);
+    int same = builtin.rows == op->rows && builtin.cols == op->cols && builtin.params == op->params;
+    if (op->form == PU_FORM_GENERAL || pu__resolve(op).form == PU_FORM_GENERAL)
         return PU_OK;
-    if (op->params > 0 && !op->data)
-        return pu__refuse(report, PU_E_ARGUMENT, names->form);
-    if (op->form == PU_FORM_DIAGONAL && op->params > 1 && op->params != op->rows)
-        return pu__refuse(report, PU_E_ARGUMENT, names->form);
-    return PU_OK;
+    if (op->form == PU_FORM_DIAGONAL)
+        same = op->rows == op->cols && (op->params <= 1 || op->params == op->rows);
+    if ((int)op->form < PU_FORM_GENERAL || (int)op->form > PU_FORM_FOURIER || (op->params > 0 && !op->data))
+        same = 0;
+    return same ? PU_OK : pu__refuse(report, PU_E_ARGUMENT, names->form);
 }
 
-/* An operator that nobody vouches for states a form: its product with a random vector q must be that of the form.
+/* An operator with functions of its own that states a form: its product with a random vector q must be that of the form.
    test: 2 rows + cols reals. */
 PU__FN pu_status pu__check_form(const pu_op *op, const pu_op *resolved, const pu__op_names *names, pu_real *test,
                                 pu_real *work, pu_report *report)
@@ -8452,8 +8484,8 @@ PU__FN pu_status pu__resolve_model(pu__resolved *r, const pu_lgm *model, pu_repo
     r->model = *model;
     r->model.Gamma = &r->Gamma;
     r->model.Phi = &r->Phi;
-    status = pu__check_form_sizes(model->Gamma, &r->Gamma, &pu__names_Gamma, report);
-    return status ? status : pu__check_form_sizes(model->Phi, &r->Phi, &pu__names_Phi, report);
+    status = pu__check_form_sizes(model->Gamma, &pu__names_Gamma, report);
+    return status ? status : pu__check_form_sizes(model->Phi, &pu__names_Phi, report);
 }
 
 /* Reals of scratch that pu__test_operators wants. */
@@ -8519,6 +8551,7 @@ PU__FN pu_status pu__side(const pu_backend *B, const pu_op *op, const pu__op_nam
         *side = *op->device;
     else
         status = B->side(B->user, names->slot, op, memory, bytes, side);
+    side->op.form = PU_FORM_GENERAL; /* forms are facts about host memory */
     if (status && memory)
         said = B->status(B->user, &what); /* an error of the device has words of its own */
     if (!status && (!side->op.apply || (names->slot == 1 && !side->op.apply_t)))
@@ -8918,13 +8951,6 @@ PU__FN pu_status pu__start(pu__run *g, const pu_block *x0)
     return status;
 }
 
-/* All columns of b from row `from` on. */
-PU__FN pu_block pu__below_row(pu_block b, pu_int from)
-{
-    b.at += from;
-    return b;
-}
-
 /* Rows for the sweeps that look at the whole tape: on a host as many as stay in the nearest cache, on a device all. */
 PU__FN pu_int pu__rows_at_once(const pu__run *g) { return g->B->host ? 2048 : g->n; }
 
@@ -8938,9 +8964,9 @@ PU__FN void pu__add_steps(const pu__run *g)
         for (i = 0; i < g->done; i += 3) {
             const pu_int end = pu__min(i + 3, g->done);
             pu_term terms[4];
-            terms[0] = pu__term(pu__below_row(g->x, from));
+            terms[0] = pu__term(pu__below(g->x, from));
             for (l = i; l < end; l++)
-                terms[l - i + 1] = pu__term_c(pu__below_row(pu__slot(g, g->tape, l), from), g->s.a + l * g->k);
+                terms[l - i + 1] = pu__term_c(pu__below(pu__slot(g, g->tape, l), from), g->s.a + l * g->k);
             g->B->combine(g->B->user, pu__min(rows, g->n - from), g->k, terms[0].x, (int)(end - i) + 1, terms);
         }
 }
@@ -9085,8 +9111,8 @@ PU__FN void pu__residual_dots(pu__run *g, double *rd)
         rd[i] = 0;
     for (from = 0; from < g->n; from += rows) {
         for (i = 0; i < g->done; i++)
-            g->B->dot(g->B->user, pu__min(rows, g->n - from), g->k, NULL, pu__below_row(g->xbar, from),
-                      pu__below_row(pu__slot(g, g->tape, i), from), g->back + i * g->k);
+            g->B->dot(g->B->user, pu__min(rows, g->n - from), g->k, NULL, pu__below(g->xbar, from),
+                      pu__below(pu__slot(g, g->tape, i), from), g->back + i * g->k);
         g->B->read(g->B->user, g->host_back, g->back, (size_t)all * sizeof(pu_real));
         for (i = 0; i < all; i++)
             rd[i] += (double)g->host_back[i];
@@ -9858,7 +9884,7 @@ PU__FN pu_status pu__solve_check(const pu_op *A, pu_int k, pu_report *report)
 /* The caller's options, or all defaults. */
 PU__FN const pu_solve_options *pu__solve_defaults(const pu_solve_options *options)
 {
-    static const pu_solve_options zero = {0, PU_CG, 0, 0, 0, PU_ADJOINT_FULL, 0, NULL, NULL, 0};
+    static const pu_solve_options zero = PU__ZERO;
     return options ? options : &zero;
 }
 
@@ -9949,7 +9975,7 @@ PU__FN pu_status pu__solve_make(pu__solve *w, const pu_op *A, const pu_solve_opt
     w->resolved = pu__resolve(A);
     w->o = pu__solve_defaults(options);
     w->B = backend ? backend : pu_backend_cpu();
-    status = pu__check_form_sizes(A, &w->resolved, &pu__names_A, report);
+    status = pu__check_form_sizes(A, &pu__names_A, report);
     if (!status)
         status = pu__plan_make(w->o, A->rows, 0, w->gradients, &w->plan, report);
     if (!status)
@@ -10544,6 +10570,8 @@ PU__FN pu_status pu__tied_terms(pu__posterior *p, const pu__pairs *pairs, int kn
     if (!shift && !known)
         status = pu__note_failure(p, p->Phi->gram(&p->Phi->op, p->now.w, pairs->k, pairs->P, p->gram, 0, p->work),
                                   "Phi.gram");
+    if (!known)
+        p->left = PU__LEFT_NOTHING;
     if (status || !p->observed)
         return status;
     for (j = 0; j < pairs->k; j = end) {
@@ -10662,7 +10690,7 @@ PU__FN int pu__can_restrict(const pu_op *Phi) { return Phi->apply_rows && Phi->a
 /* The kind of A for these operators, where the backend works. host: their own memory is the host's. */
 PU__FN const pu__kind *pu__kind_of(const pu_lgm *model, const pu_side *Gamma, const pu_side *Phi, int host)
 {
-    const int diagonal = model->Gamma->form == PU_FORM_DIAGONAL && model->Gamma->params == model->Gamma->rows;
+    const int diagonal = model->Gamma->form == PU_FORM_DIAGONAL && pu__diagonal_full(model->Gamma);
     if (model->Phi->form == PU_FORM_DIAGONAL && Gamma->apply_plus)
         return &pu__kind_band;
     if (host && diagonal && model->Phi->form == PU_FORM_FOURIER)
@@ -11105,7 +11133,7 @@ PU__FN pu_status pu__dual_matrix(pu__direct *e, pu_int n, pu_report *report)
     const pu_op *Gamma = e->model->Gamma;
     const pu_int m = p->observed;
     const pu_block V = e->V;
-    const int unit = Gamma->form == PU_FORM_DIAGONAL && Gamma->params == 0; /* then G' = R */
+    const int unit = Gamma->form == PU_FORM_DIAGONAL && !Gamma->data; /* then G' = R */
     pu_real *B = e->L;
     pu_int first, i, k;
     if (m > 0)
@@ -11289,7 +11317,7 @@ PU__FN pu_status pu__dual_phi_grad(pu__direct *e, pu_real *grad)
 }
 
 /* lane -= gradient of 1/2 tr(Gamma V V'), V = G L'^-1: what Sigma lacks of Gamma^-1. The part of Gamma^-1 itself is left to
-   pu__finish_gradient, where it meets -1/2 log det Gamma. */
+   pu__finish_Gamma, where it meets -1/2 log det Gamma. */
 PU__FN pu_status pu__dual_gamma_grad(pu__direct *e, pu_real *lane)
 {
     pu__posterior *p = e->post;
@@ -11651,7 +11679,7 @@ PU__FN pu_status pu__kalman_prepare(pu__direct *e, pu_int n, pu_report *report)
     for (t = 0; t < k->T; t++) {
         double *m = e->kalman + t * step;
         double *ahead = m + S + SS;
-        pu__kalman_predict(k, t, m - step, ahead, ahead + S, smooth);
+        pu__kalman_predict(k, t, t > 0 ? m - step : NULL, ahead, ahead + S, smooth);
         memcpy(m, ahead, (size_t)(S + SS) * sizeof *m);
         seen = pu__kalman_absorb(e, t, seen, m, m + S, &logs, n, report);
         if (seen < 0)
@@ -12119,7 +12147,7 @@ typedef struct {
     pu__job job;
     pu__memory mem;
     int variance, fit;     /* mem.variance, mem.fit are wanted */
-    pu_int reals, doubles; /* room for so many numbers of the caller's */
+    pu_int reals, times, doubles; /* room for reals x times, and so many doubles, of the caller's */
     pu_real *own_reals;
     double *own_doubles;
 } pu__task;
@@ -12235,7 +12263,7 @@ PU__FN void pu__task_layout(void *self, pu__arena *arena)
         mem->variance = pu__reals(arena, job->N, job->D);
     if (task->fit)
         mem->fit = pu__reals(arena, job->N, job->M);
-    task->own_reals = pu__reals(arena, task->reals, 1);
+    task->own_reals = pu__reals(arena, task->reals, task->times);
     task->own_doubles = (double *)pu__take(arena, task->doubles, 1, sizeof(double));
     for (t = 0; t < job->threads; t++) {
         pu__worker measured;
@@ -12600,28 +12628,8 @@ PU__FN void pu__job_report(const pu__job *job, pu_report *report)
 PU__FN pu_status pu__job_make(pu__task *task, const pu_lgm *model, const pu_data *data, const pu_options *options,
                               const pu_gradient_result *out, int want_nll, pu_report *report)
 {
-    static const pu_options zero_options = {0,
-                                            PU_NETWORK,
-                                            PU_ITERATIVE,
-                                            {0, PU_CG, 0, 0, 0, PU_ADJOINT_FULL, 0, NULL, NULL, 0},
-                                            0,
-                                            0,
-                                            NULL,
-                                            NULL,
-                                            0,
-                                            0,
-                                            0,
-                                            0,
-                                            0,
-                                            0,
-                                            0,
-                                            0,
-                                            0,
-                                            0,
-                                            0,
-                                            NULL};
-    static const pu_gradient_result zero_results = {NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
-                                            NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL};
+    static const pu_options zero_options = PU__ZERO;
+    static const pu_gradient_result zero_results = PU__ZERO;
     pu__job *job = &task->job;
     pu_status status;
     int overflow = 0;
@@ -13511,25 +13519,23 @@ PU__FN pu_status pu__finish_Gamma(const pu__job *job, pu__memory *mem, pu_report
     return PU_OK;
 }
 
-/* nu = Gamma (bbar + nu), into mem->gamma_nu, which is free by now. */
-PU__FN pu_status pu__finish_nu(const pu__job *job, pu__memory *mem, pu_report *report)
-{
-    const pu_op *Gamma = &job->r.Gamma;
-    const pu_block bbar = pu__rows(mem->lanes + job->slots.b, job->D);
-    pu_int bad;
-    if (job->r.model.nu)
-        pu__axpy(job->D, 1, job->r.model.nu, bbar.at);
-    if (Gamma->apply(Gamma, 1, bbar, pu__rows(mem->gamma_nu, job->D), 0, mem->work))
-        return pu__operator_failed(report, "Gamma.apply", -1);
-    bad = pu__find_nonfinite(job->D, mem->gamma_nu);
-    return bad >= 0 ? pu__fail(report, PU_NONFINITE, "gradient of nu", -1, bad) : PU_OK;
-}
-
 /* Refuses a gradient whose n numbers at g are not all finite. */
 PU__FN pu_status pu__check_gradient(const pu_real *g, pu_int n, const char *name, pu_report *report)
 {
     const pu_int bad = pu__find_nonfinite(n, g);
     return bad >= 0 ? pu__fail(report, PU_NONFINITE, name, -1, bad) : PU_OK;
+}
+
+/* nu = Gamma (bbar + nu), into mem->gamma_nu, which is free by now. */
+PU__FN pu_status pu__finish_nu(const pu__job *job, pu__memory *mem, pu_report *report)
+{
+    const pu_op *Gamma = &job->r.Gamma;
+    const pu_block bbar = pu__rows(mem->lanes + job->slots.b, job->D);
+    if (job->r.model.nu)
+        pu__axpy(job->D, 1, job->r.model.nu, bbar.at);
+    if (Gamma->apply(Gamma, 1, bbar, pu__rows(mem->gamma_nu, job->D), 0, mem->work))
+        return pu__operator_failed(report, "Gamma.apply", -1);
+    return pu__check_gradient(mem->gamma_nu, job->D, "gradient of nu", report);
 }
 
 /* Lane 0 becomes the mean gradient; Gamma and nu get the terms that are linear in bbar or free of the data. */
@@ -14259,7 +14265,7 @@ PU_DEF pu_status pu_nll(const pu_lgm *model, const pu_data *data, const pu_optio
         o.kind = PU_EXACT;
     if (!nll)
         return pu__refuse(report, PU_E_NULL, "nll");
-    if (model && model->Gamma && !model->Gamma->logdet)
+    if (model && model->Gamma && !pu__resolve(model->Gamma).logdet)
         return pu__refuse(report, PU_E_UNSUPPORTED, "Gamma.logdet");
     if (o.kind != PU_EXACT && (o.solve.solver == PU_SD || o.solve.solver == PU_GD)) /* no Lanczos coefficients */
         return pu__refuse(report, PU_E_UNSUPPORTED, "options.solve.solver (CG or PCG gives the log det)");
@@ -14304,7 +14310,8 @@ PU__FN pu_status pu__exact_make(pu__exact *w, const pu_lgm *model, const pu_data
         w->one = pu_data_lists(1, model->Phi->rows, none, none, &w->some);
     }
     w->one.n = 1;
-    w->task.reals = model->Gamma->rows * model->Gamma->rows;
+    w->task.reals = model->Gamma->rows;
+    w->task.times = model->Gamma->rows;
     status = pu__job_make(&w->task, model, &w->one, &w->o, &w->wanted, 1, report);
     w->task.job.dry = 1;
     return status;
@@ -14382,7 +14389,7 @@ PU_DEF pu_status pu_exact(const pu_lgm *model, const pu_data *data, pu_int datum
         return status;
     if (datum < 0 || datum >= data->n)
         return pu__refuse(report, PU_E_ARGUMENT, "datum");
-    if (!model->Gamma->logdet)
+    if (!pu__resolve(model->Gamma).logdet)
         return pu__refuse(report, PU_E_UNSUPPORTED, "Gamma.logdet");
     status = pu__exact_make(&w, model, data, datum, report);
     if (!status)
@@ -14684,7 +14691,8 @@ PU__FN pu_status pu__moments_make(pu__moments *w, const pu_lgm *model, const pu_
     w->task.fit = !w->latent && w->variance;
     status = pu__job_make(&w->task, model, data, &w->o, &w->wanted, 0, report);
     w->task.job.dry = 1; /* x is staged, and read from there */
-    w->task.reals = w->task.job.N * w->task.job.M;
+    w->task.reals = w->task.job.N;
+    w->task.times = w->task.job.M;
     return status ? status : pu__job_check(&w->task.job, report);
 }
 
@@ -14804,13 +14812,6 @@ PU_DEF pu_status pu_predict(const pu_lgm *model, const pu_data *data, const pu_o
    >>model   theta -> canonical form -> gradient -> theta
    ------------------------------------------------------------------------------------------------ */
 
-/* Initialiser of a struct that begins zeroed. */
-#ifdef __cplusplus
-#define PU__ZERO {}
-#else
-#define PU__ZERO {0}
-#endif
-
 /* Points lgm at the operators kept in the struct itself. Their address is final only once the model is in
    its place. */
 PU__FN void pu__model_link(pu_model *model)
@@ -14922,7 +14923,8 @@ PU__FN void pu__model_task_make(pu__model_task *self, pu_model *model, const pu_
     self->want = pu__model_wants(model, &self->options, &self->any);
     self->se = se;
     /* Taken with the memory of the job. */
-    self->task.reals = (se ? 2 : 1) * model->params;
+    self->task.reals = model->params;
+    self->task.times = se ? 2 : 1;
     self->task.doubles = se ? model->params : 0;
 }
 
@@ -14944,7 +14946,7 @@ PU_DEF pu_status pu_model_gradient_bytes(pu_model *model, const pu_data *data, c
     self.want.se_psi = self.se;
     status = pu_gradient_bytes(&model->lgm, data, &self.options, &self.want, &all, report);
     if (status) return status;
-    (void)pu__reals(&call.arena, self.task.reals, 1);
+    (void)pu__reals(&call.arena, self.task.reals, self.task.times);
     (void)pu__take(&call.arena, self.task.doubles, 1, sizeof(double));
     all = pu__add(all, call.arena.used, &call.arena.overflow);
     if (call.arena.overflow) return pu__refuse(report, PU_E_OVERFLOW, "workspace");
@@ -15286,7 +15288,7 @@ PU__FN pu__parted *pu__parted_layout(pu__parted *s, pu__arena *arena)
     if (s->x && !s->tied_psi)
         s->y = s->x + s->psi;
     s->norm = pu__reals(arena, s->D, s->dictionary != NULL);
-    s->work = pu__reals(arena, s->dictionary ? s->dictionary->work : 0, 1);
+    s->work = pu__reals(arena, s->dictionary ? pu__resolve(s->dictionary).work : 0, 1);
     s->m = s->sparse ? pu__reals(arena, s->D, 1) : NULL;
     /* network: without a second layer the hidden units are the features */
     s->H = pu__reals(arena, s->M, s->hidden);
@@ -15539,7 +15541,8 @@ PU__FN void pu__parted_describe(const pu_model *model, pu_int i, pu_param *param
    gain = |Phi|_F^2 / M. Uses y as scratch. */
 PU__FN pu_status pu__parted_norms(pu__parted *s, pu_report *report)
 {
-    const pu_op *Phi = s->dictionary;
+    const pu_op resolved = pu__resolve(s->dictionary);
+    const pu_op *Phi = &resolved;
     double sum = 0;
     pu_int i;
     pu__fill(s->norm, Phi->gram_diag ? 0 : 1, s->D);
@@ -15654,6 +15657,8 @@ PU__FN pu_status pu__model_regression(pu_model *model, const pu_op *Phi, int spa
     if (Phi->rows < 1) return pu__refuse(d.report, PU_E_ARGUMENT, "Phi.rows");
     if (Phi->cols < 1) return pu__refuse(d.report, PU_E_ARGUMENT, "Phi.cols");
     if (Phi->work < 0) return pu__refuse(d.report, PU_E_ARGUMENT, "Phi.work");
+    status = pu__check_form_sizes(Phi, &pu__names_Phi, d.report);
+    if (status) return status;
     status = pu__check_op(Phi, &pu__names_Phi, d.report);
     if (status) return status;
     d.made.name = sparse ? "sparse Bayesian learning" : "Bayesian linear regression";

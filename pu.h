@@ -7975,7 +7975,13 @@ PU__FN pu_op pu__resolve(const pu_op *op)
 PU__FN pu_status pu__check_form_sizes(const pu_op *op, const pu_op *resolved, const pu__op_names *names, pu_report *report)
 {
     const int same = resolved->rows == op->rows && resolved->cols == op->cols && resolved->params == op->params;
-    return same && (op->data || op->params == 0) ? PU_OK : pu__refuse(report, PU_E_ARGUMENT, names->form);
+    const int known = (int)op->form >= PU_FORM_GENERAL && (int)op->form <= PU_FORM_FOURIER;
+    if (!known || !same) return pu__refuse(report, PU_E_ARGUMENT, names->form);
+    if (op->form == PU_FORM_GENERAL) return PU_OK;
+    if (op->params > 0 && !op->data) return pu__refuse(report, PU_E_ARGUMENT, names->form);
+    if (op->form == PU_FORM_DIAGONAL && op->params > 1 && op->params != op->rows)
+        return pu__refuse(report, PU_E_ARGUMENT, names->form);
+    return PU_OK;
 }
 
 /* An operator that nobody vouches for states a form: its product with a random vector q must be that of the form.

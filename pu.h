@@ -1607,8 +1607,7 @@ PU__FN pu_real *pu__far_reals(pu__arena *arena, pu_int count, pu_int each)
 /* `count` blocks of n x k reals where the backend works. */
 PU__FN pu_real *pu__far_blocks(pu__arena *arena, pu_int count, pu_int n, pu_int k)
 {
-    const size_t block = pu__mul(pu__mul((size_t)n, (size_t)k, &arena->overflow), sizeof(pu_real), &arena->overflow);
-    return (pu_real *)pu__take_from(arena, 1, count, 1, block);
+    return (pu_real *)pu__take_from(arena, 1, count, n, pu__mul((size_t)k, sizeof(pu_real), &arena->overflow));
 }
 
 /* A block of k columns of n reals from our own memory, */
@@ -1806,17 +1805,13 @@ PU__FN PU_HD void pu__philox_round(uint32_t k0, uint32_t k1, uint32_t *c0, uint3
 PU__FN PU_HD void pu__philox(const uint32_t *key, const uint32_t *counter, uint32_t *out)
 {
     uint32_t k0 = key[0], k1 = key[1];
-    uint32_t c0 = counter[0], c1 = counter[1], c2 = counter[2], c3 = counter[3];
-    int round;
-    for (round = 0; round < PU__PHILOX_ROUNDS; round++) {
-        pu__philox_round(k0, k1, &c0, &c1, &c2, &c3);
+    int i;
+    for (i = 0; i < 4; i++) out[i] = counter[i];
+    for (i = 0; i < PU__PHILOX_ROUNDS; i++) {
+        pu__philox_round(k0, k1, out, out + 1, out + 2, out + 3);
         k0 += PU__PHILOX_KEY0;
         k1 += PU__PHILOX_KEY1;
     }
-    out[0] = c0;
-    out[1] = c1;
-    out[2] = c2;
-    out[3] = c3;
 }
 
 /* The same for callers of the library. */
@@ -1904,16 +1899,16 @@ PU__FN PU_HD void pu__normal_pair(uint32_t w0, uint32_t w1, pu_real *z)
 
 #define PU__DRAW 64 /* counter values at a time */
 
-/* The same over arrays: n <= PU__DRAW pairs of words w0, w1 give z0, z1. */
-PU__FN void pu__normal_pairs(int n, const uint32_t *w0, const uint32_t *w1, pu_real *z0, pu_real *z1)
+/* The same over arrays: n <= PU__DRAW pairs of words w0, w1 give z[4 l], z[4 l + 1]. */
+PU__FN void pu__normal_pairs(int n, const uint32_t *w0, const uint32_t *w1, pu_real *z)
 {
     pu_real radius[PU__DRAW], cs[PU__DRAW], sn[PU__DRAW];
     int l;
     for (l = 0; l < n; l++) pu__normal_parts(w0[l], w1[l], radius + l, cs + l, sn + l);
     for (l = 0; l < n; l++) radius[l] = pu__sqrt(radius[l]);
     for (l = 0; l < n; l++) {
-        z0[l] = radius[l] * cs[l];
-        z1[l] = radius[l] * sn[l];
+        z[4 * l] = radius[l] * cs[l];
+        z[4 * l + 1] = radius[l] * sn[l];
     }
 }
 
@@ -1923,9 +1918,9 @@ typedef struct {
     uint32_t datum, sample, step;
 } pu__draw_key;
 
-/* The four normals z0 .. z3 of each of count <= PU__DRAW counter values (index / 4 + stream 2^30, sample, datum, step). Their
+/* The four normals z[4 l] on of each of count <= PU__DRAW counter values (index / 4 + stream 2^30, sample, datum, step). Their
    first words are in c0, which is overwritten. */
-PU__FN void pu__draw(const pu__draw_key *key, int count, uint32_t *c0, pu_real z[4][PU__DRAW])
+PU__FN void pu__draw(const pu__draw_key *key, int count, uint32_t *c0, pu_real *z)
 {
     uint32_t c1[PU__DRAW], c2[PU__DRAW], c3[PU__DRAW];
     uint32_t k0 = (uint32_t)key->seed;
@@ -1942,8 +1937,8 @@ PU__FN void pu__draw(const pu__draw_key *key, int count, uint32_t *c0, pu_real z
         k0 += PU__PHILOX_KEY0;
         k1 += PU__PHILOX_KEY1;
     }
-    pu__normal_pairs(count, c0, c1, z[0], z[1]);
-    pu__normal_pairs(count, c2, c3, z[2], z[3]);
+    pu__normal_pairs(count, c0, c1, z);
+    pu__normal_pairs(count, c2, c3, z + 2);
 }
 
 /* The first word of a counter value: the block of four numbers, and the stream in the upper two bits. */
@@ -1954,28 +1949,19 @@ PU_DEF void pu_normals(uint64_t seed, uint32_t datum, uint32_t sample, uint32_t 
                        pu_int n, pu_real *out)
 {
     const pu__draw_key key = {seed, datum, sample, step};
-    const uint64_t end = first + (uint64_t)pu__most(n, 0);
     uint32_t c0[PU__DRAW];
-    pu_real z[4][PU__DRAW];
-    uint64_t at = first;
-    while (at < end) {
-        const uint64_t block = at / 4;
-        const int count = (int)pu__min((pu_int)((end - 1) / 4 - block + 1), PU__DRAW);
-        const int whole = at % 4 ? 0 : (int)pu__min((pu_int)((end - at) / 4), count);
+    pu_real z[4 * PU__DRAW];
+    while (n > 0) {
+        const pu_int skip = (pu_int)(first % 4);
+        const pu_int some = pu__min(n, 4 * PU__DRAW - skip);
+        const int count = (int)(skip + some + 3) / 4;
         int l;
-        for (l = 0; l < count; l++) c0[l] = pu__counter(block + (uint64_t)l, stream);
+        for (l = 0; l < count; l++) c0[l] = pu__counter(first / 4 + (uint64_t)l, stream);
         pu__draw(&key, count, c0, z);
-        for (l = 0; l < whole; l++) {
-            out[4 * l] = z[0][l];
-            out[4 * l + 1] = z[1][l];
-            out[4 * l + 2] = z[2][l];
-            out[4 * l + 3] = z[3][l];
-        }
-        at += (uint64_t)(4 * whole);
-        out += 4 * whole;
-        /* counter values of which not all four numbers are wanted, at the ends */
-        for (; l < count; l++)
-            for (; at < end && at / 4 == block + (uint64_t)l; at++) *out++ = z[at % 4][l];
+        pu__copy(out, z + skip, some);
+        first += (uint64_t)some;
+        out += some;
+        n -= some;
     }
 }
 
@@ -1983,7 +1969,7 @@ PU_DEF void pu_normals(uint64_t seed, uint32_t datum, uint32_t sample, uint32_t 
 PU__FN void pu__normals_at(const pu__draw_key *key, uint32_t stream, pu_int n, const pu_int *list, pu_real *out)
 {
     uint32_t c0[PU__DRAW];
-    pu_real z[4][PU__DRAW];
+    pu_real z[4 * PU__DRAW];
     pu_int i, from, end, block;
     for (from = 0; from < n; from = end) {
         int count = 0;
@@ -1996,14 +1982,12 @@ PU__FN void pu__normals_at(const pu__draw_key *key, uint32_t stream, pu_int n, c
             c0[count++] = pu__counter((uint64_t)block, stream);
         }
         pu__draw(key, count, c0, z);
-        block = list[from] / 4;
-        count = 0;
+        block = -1;
+        count = -1;
         for (i = from; i < end; i++) {
-            if (list[i] / 4 != block) {
-                block = list[i] / 4;
-                count++;
-            }
-            out[i] = z[list[i] % 4][count];
+            count += list[i] / 4 != block;
+            block = list[i] / 4;
+            out[i] = z[4 * count + list[i] % 4];
         }
     }
 }
@@ -2498,41 +2482,57 @@ PU__FN void pu__rows_apply_t(pu_int n, const pu_real *const *v, pu_int D, const 
 #define PU__FEW 4                 /* sides below this are better solved one by one */
 #define PU__LEAF 8                /* triangles up to this size are done entry by entry */
 
-typedef struct { /* entry (i, j) is at[i row + j col] */
+/* A matrix to be read; entry (i, j) is at[i row + j col]. */
+typedef struct {
     const pu_real *at;
     pu_int row, col;
+    /* As the second factor of a product: row p is that of number list[p] times weight[list[p]], and so is column p of the first
+       factor, without the weight. NULL: all rows; ones. */
+    const pu_int *list;
+    const pu_real *weight;
 } pu__matrix;
 
+/* That without a list. */
 PU__FN pu__matrix pu__mat(const pu_real *at, pu_int row, pu_int col)
 {
     pu__matrix m;
-    m.at = at, m.row = row, m.col = col;
+    memset(&m, 0, sizeof m);
+    m.at = at;
+    m.row = row;
+    m.col = col;
     return m;
 }
 
-/* Rows of B packed for products: strips as broad as a tile, each in one piece or in several of the same length. */
+/* A product of matrices, C += scale A B, and what is packed of B at the moment. A strip of B is as broad as a tile. It lies in one
+   piece or in several of the same length. */
 typedef struct {
-    pu_int deep, piece;                       /* terms; of a piece */
-    pu_int offset[PU__DEEP];                  /* of the columns of A */
-    const pu_real *at[PU__SPAN / PU__BROAD];  /* the strips, or the pieces of one */
-} pu__strips;
+    pu_int rows, cols;       /* of C */
+    pu__matrix A, B;
+    pu_block C;              /* by rows: row i is column i of the block */
+    pu_real scale;
+    pu_int from, to;         /* only entries (i, j) with i + from <= j <= i + to */
+    pu_int first, deep;      /* the terms at work */
+    pu_int piece;            /* terms in a piece of a strip */
+    pu_int offset[PU__DEEP]; /* of the columns of A */
+    const pu_real *at[PU__SPAN / PU__BROAD]; /* the strips, or the pieces of the only one */
+} pu__matmul;
 
-/* C (6 x 2 W) += s sum_p a[r step + offset[p]] b[2 W p + c], where b is the strip; a row of a from `rows` on repeats the last one */
-PU__FN void pu__core(const pu__strips *strips, const pu_real *const *strip, pu_real s, pu_int rows, const pu_real *a, pu_int step,
-                     pu_real *C, pu_int ld)
+/* C (6 x 2 W) += scale sum_p a[r A.row + offset[p]] b[2 W p + c], b the strip; a row of a from `rows` on repeats the last one */
+PU__FN void pu__core(const pu__matmul *g, const pu_real *const *strip, pu_int rows, const pu_real *a, pu_real *C, pu_int ld)
 {
-    const pu_int W = PU__WIDTH, last = rows - 1;
+    const pu_int W = PU__WIDTH, last = rows - 1, step = g->A.row;
+    const pu_real s = g->scale;
     const pu_real *a1 = a + pu__min(1, last) * step, *a2 = a + pu__min(2, last) * step, *a3 = a + pu__min(3, last) * step,
                   *a4 = a + pu__min(4, last) * step, *a5 = a + pu__min(5, last) * step;
     pu__vector s0, s1, s2, s3, s4, s5, t0, t1, t2, t3, t4, t5;
     pu_int p, first;
     memset(&s0, 0, sizeof s0);
     s1 = s2 = s3 = s4 = s5 = t0 = t1 = t2 = t3 = t4 = t5 = s0;
-    for (first = 0; first < strips->deep; first += strips->piece) {
-        const pu_int end = pu__min(first + strips->piece, strips->deep);
+    for (first = 0; first < g->deep; first += g->piece) {
+        const pu_int end = pu__min(first + g->piece, g->deep);
         const pu_real *b = *strip++;
         for (p = first; p < end; p++, b += 2 * W) {
-            const pu_int i = strips->offset[p];
+            const pu_int i = g->offset[p];
             const pu__vector u = *pu__cv(b), v = *pu__cv(b + W);
             s0 += a[i] * u, t0 += a[i] * v, s1 += a1[i] * u, t1 += a1[i] * v;
             s2 += a2[i] * u, t2 += a2[i] * v, s3 += a3[i] * u, t3 += a3[i] * v;
@@ -2547,26 +2547,32 @@ PU__FN void pu__core(const pu__strips *strips, const pu_real *const *strip, pu_r
     *pu__v(C) += s * s5, *pu__v(C + W) += s * t5;
 }
 
-/* panels of b (depth x cols), the last one filled up with zeros; rows of b from a list, times a weight */
-PU__FN void pu__pack(pu_int depth, pu_int cols, pu__matrix b, const pu_int *list, const pu_real *w, pu_real *PU__RESTRICT to)
+/* Terms g->first + done on, deep of them, and columns `column` on, cols of them, of B, packed into strips. The last strip is filled
+   up with zeros. */
+PU__FN void pu__pack(const pu__matmul *g, pu_int done, pu_int deep, pu_int column, pu_int cols, pu_real *PU__RESTRICT to)
 {
-    const pu_int T = PU__BROAD;
+    const pu_int T = PU__BROAD, first = g->first + done;
+    const pu_int *list = g->B.list ? g->B.list + first : NULL;
+    const pu_real *w = g->B.weight;
+    pu__matrix b = g->B;
     pu_int j, p, c;
-    for (j = 0; j < cols; j += T, b.at += T * b.col, to += T * depth) {
+    b.at += column * b.col;
+    if (!list) b.at += first * b.row;
+    for (j = 0; j < cols; j += T, b.at += T * b.col, to += T * deep) {
         const pu_int wide = pu__min(T, cols - j);
-        if (wide < T) memset(to, 0, (size_t)(T * depth) * sizeof *to);
+        if (wide < T) memset(to, 0, (size_t)(T * deep) * sizeof *to);
         if (b.col == 1 && wide == T)
-            for (p = 0; p < depth; p++)
+            for (p = 0; p < deep; p++)
                 memcpy(to + p * T, b.at + (list ? list[p] : p) * b.row, PU__BROAD * sizeof *to);
         else if (b.row == 1 && !list)
             for (c = 0; c < wide; c++)
-                for (p = 0; p < depth; p++) to[p * T + c] = b.at[p + c * b.col];
+                for (p = 0; p < deep; p++) to[p * T + c] = b.at[p + c * b.col];
         else
-            for (p = 0; p < depth; p++) {
+            for (p = 0; p < deep; p++) {
                 const pu_real *row = b.at + (list ? list[p] : p) * b.row;
                 for (c = 0; c < wide; c++) to[p * T + c] = row[c * b.col];
             }
-        for (p = 0; p < depth && w; p++)
+        for (p = 0; p < deep && w; p++)
             for (c = 0; c < T; c++) to[p * T + c] *= w[list[p]];
     }
 }
@@ -2788,36 +2794,9 @@ PU__FN void pu__cpu_dot(void *user, pu_int n, pu_int k, const pu_real *m, pu_blo
     for (j = 0; j < k; j++) s[j] = (pu_real)pu__dot(n, m, pu__col(x, j), pu__col(y, j));
 }
 
-enum { PU__TERMS = 4 }; /* of a combination, at most */
-
-/* Column j of a combination without the terms that vanish: y_j = sum_t c[t] (m[t] o x[t]). x[t] is NULL from `count` on. */
-typedef struct {
-    pu_real c[PU__TERMS];
-    const pu_real *x[PU__TERMS], *m[PU__TERMS];
-    int count;
-    int plain; /* no term has a diagonal m */
-} pu__sum_terms;
-
-/* Collects these terms. */
-PU__FN void pu__terms_of(pu_int j, int count, const pu_term *terms, pu__sum_terms *sum)
-{
-    int t;
-    memset(sum, 0, sizeof *sum);
-    sum->plain = 1;
-    for (t = 0; t < count; t++) {
-        const pu_term *term = terms + t;
-        const pu_real c = term->c ? term->scale * term->c[j] : term->scale;
-        if (c == 0) continue;
-        sum->c[sum->count] = c;
-        sum->x[sum->count] = pu__col(term->x, j);
-        sum->m[sum->count] = term->m;
-        sum->count++;
-        if (term->m) sum->plain = 0;
-    }
-}
-
-/* y (n) = any such sum, chunk by chunk in a buffer that stays in the first-level cache. Any x[t] may be y. */
-PU__FN void pu__add_terms(pu_int n, const pu__sum_terms *sum, pu_real *y)
+/* y (n) = sum_t c[t] (m[t] o x[t]), t < count, chunk by chunk in a buffer that stays in the first-level cache. m[t] may be NULL:
+   ones. Any x[t] may be y. */
+PU__FN void pu__add_terms(pu_int n, int count, const pu_real *c, const pu_real *const *m, const pu_real *const *x, pu_real *y)
 {
     pu_real buffer[PU__CHUNK];
     pu_int at, i;
@@ -2825,12 +2804,9 @@ PU__FN void pu__add_terms(pu_int n, const pu__sum_terms *sum, pu_real *y)
     for (at = 0; at < n; at += PU__CHUNK) {
         const pu_int len = pu__min(PU__CHUNK, n - at);
         pu__zeros(buffer, len);
-        for (t = 0; t < sum->count; t++) {
-            const pu_real *x = sum->x[t] + at;
-            const pu_real c = sum->c[t];
-            if (sum->m[t]) pu__add_product(len, c, sum->m[t] + at, x, buffer);
-            else for (i = 0; i < len; i++) buffer[i] += c * x[i];
-        }
+        for (t = 0; t < count; t++)
+            if (m[t]) pu__add_product(len, c[t], m[t] + at, x[t] + at, buffer);
+            else for (i = 0; i < len; i++) buffer[i] += c[t] * x[t][at + i];
         pu__copy(y + at, buffer, len);
     }
 }
@@ -2838,15 +2814,24 @@ PU__FN void pu__add_terms(pu_int n, const pu__sum_terms *sum, pu_real *y)
 /* y_j = sum over the terms of scale c_j (m o x_j). The usual forms have loops of their own. Any term may be y. */
 PU__FN void pu__cpu_combine(void *user, pu_int n, pu_int k, pu_block y, int count, const pu_term *terms)
 {
-    pu__sum_terms sum;
     pu_int j;
+    int t;
     (void)user;
     for (j = 0; j < k; j++) {
-        pu__terms_of(j, count, terms, &sum);
-        if (sum.count > 0 && sum.plain) pu__mix(n, sum.c, sum.x, pu__col(y, j));
-        else if ((sum.count == 1 || sum.count == 2) && sum.m[0] && !sum.m[1]) /* m o r + be d */
-            pu__mix_m(n, sum.m[0], sum.c, sum.x, pu__col(y, j));
-        else pu__add_terms(n, &sum, pu__col(y, j));
+        const pu_real *x[4] = {NULL}, *m[4] = {NULL};
+        pu_real c[4];
+        int used = 0, plain = 1;
+        for (t = 0; t < count; t++) {
+            c[used] = terms[t].c ? terms[t].scale * terms[t].c[j] : terms[t].scale;
+            if (c[used] == 0) continue;
+            x[used] = pu__col(terms[t].x, j);
+            m[used] = terms[t].m;
+            plain &= !m[used];
+            used++;
+        }
+        if (used > 0 && plain) pu__mix(n, c, x, pu__col(y, j));
+        else if ((used == 1 || used == 2) && !m[1]) pu__mix_m(n, m[0], c, x, pu__col(y, j)); /* m o r + be d */
+        else pu__add_terms(n, used, c, m, x, pu__col(y, j));
     }
 }
 
@@ -3042,20 +3027,6 @@ PU__FN PU_HD void pu__stage_beta(const pu_state *s, pu_int i, pu_int j)
     if (s->use_beta) s->be[h] = rho / s->rho[h];
 }
 
-/* Reverse of beta_i = rho_i / rho_{i-1}, with its adjoint beb. */
-PU__FN PU_HD void pu__reverse_beta(const pu_state *s, pu_int h, pu_int j, pu_real beb)
-{
-    s->rhobar[j] += beb / s->rho[h];
-    s->rhop[j] = -beb * s->be[h] / s->rho[h];
-}
-
-/* Reverse of alpha_i = rho_{i-1} / pi_i, with its adjoint ab. */
-PU__FN PU_HD void pu__reverse_alpha(const pu_state *s, pu_int h, pu_int j, pu_real ab)
-{
-    s->rhop[j] += ab / s->pi[h];
-    s->pib[j] = -ab * s->a[h] / s->pi[h];
-}
-
 /* The gradient begins with xbar of norm 1; its norm goes into scale. s0: xbar'xbar. */
 PU__FN PU_HD void pu__stage_xbar(const pu_state *s, pu_int j)
 {
@@ -3067,34 +3038,26 @@ PU__FN PU_HD void pu__stage_xbar(const pu_state *s, pu_int j)
     s->pib[j] = 0;
 }
 
-/* First part of a reverse step: beta. s0: beb; c0 = 2 rhobar_i. active: the column took this step. */
-PU__FN PU_HD void pu__stage_rev1(const pu_state *s, pu_int h, pu_int j, int active)
+/* Reverse of beta_i = rho_i / rho_{i-1}, with its adjoint in s0; c0 = 2 rhobar_i. taken: the column took this step, and alpha and
+   beta are not constants. */
+PU__FN PU_HD void pu__stage_rev1(const pu_state *s, pu_int h, pu_int j, int taken)
 {
     s->rhop[j] = 0;
-    if (!active || s->detach || s->fixed_step) s->rhobar[j] = 0;
-    else if (s->use_beta) pu__reverse_beta(s, h, j, s->s0[j]);
+    if (!taken) s->rhobar[j] = 0;
+    else if (s->use_beta) {
+        s->rhobar[j] += s->s0[j] / s->rho[h];
+        s->rhop[j] = -s->s0[j] * s->be[h] / s->rho[h];
+    }
     s->c0[j] = 2 * s->rhobar[j];
 }
 
-/* Second part: alpha, with its adjoint s0 - s1. */
-PU__FN PU_HD void pu__stage_rev2(const pu_state *s, pu_int h, pu_int j, int active)
+/* Reverse of alpha_i = rho_{i-1} / pi_i, with its adjoint ab. */
+PU__FN PU_HD void pu__stage_rev2(const pu_state *s, pu_int h, pu_int j, int taken, pu_real ab)
 {
     s->pib[j] = 0;
-    if (active && !s->detach && !s->fixed_step) pu__reverse_alpha(s, h, j, s->s0[j] - s->s1[j]);
-    s->rhobar[j] = s->rhop[j];
-    s->c0[j] = -s->a[h];
-}
-
-/* Both parts at once, from the sums of pu__cpu_unwind_sums: s0, s1, and s2 in c1. */
-PU__FN PU_HD void pu__stage_unwind(const pu_state *s, pu_int h, pu_int j, int active)
-{
-    s->c0[j] = 0;
-    s->rhop[j] = 0;
-    s->pib[j] = 0;
-    if (active) {
-        if (s->use_beta) pu__reverse_beta(s, h, j, s->s0[j]);
-        s->c0[j] = 2 * s->rhobar[j];
-        pu__reverse_alpha(s, h, j, s->s1[j] - s->c0[j] * s->c1[j]);
+    if (taken) {
+        s->rhop[j] += ab / s->pi[h];
+        s->pib[j] = -ab * s->a[h] / s->pi[h];
     }
     s->rhobar[j] = s->rhop[j];
 }
@@ -3104,14 +3067,21 @@ PU__FN PU_HD void pu__stage_column(const pu_state *s, pu_stage stage, pu_int i, 
 {
     const pu_int h = i * s->k + j;
     const int active = i < (pu_int)s->steps[j]; /* reverse pass: did this column take step i+1? */
+    const int taken = active && !s->detach && !s->fixed_step;
     switch (stage) {
     case PU_STAGE_START: pu__stage_start(s, j); break;
     case PU_STAGE_ALPHA: pu__stage_alpha(s, h, j); break;
     case PU_STAGE_BETA: pu__stage_beta(s, i, j); break;
     case PU_STAGE_XBAR: pu__stage_xbar(s, j); break;
-    case PU_STAGE_REV1: pu__stage_rev1(s, h, j, active); break;
-    case PU_STAGE_REV2: pu__stage_rev2(s, h, j, active); break;
-    case PU_STAGE_UNWIND: pu__stage_unwind(s, h, j, active); break;
+    case PU_STAGE_REV1: pu__stage_rev1(s, h, j, taken); break;
+    case PU_STAGE_REV2:
+        pu__stage_rev2(s, h, j, taken, s->s0[j] - s->s1[j]);
+        s->c0[j] = -s->a[h];
+        break;
+    case PU_STAGE_UNWIND:
+        pu__stage_rev1(s, h, j, taken);
+        pu__stage_rev2(s, h, j, taken, s->s1[j] - s->c0[j] * s->c1[j]);
+        break;
     case PU_STAGE_PROJECT: /* a column stopped at step s has s residuals to be orthogonal to; slots from s on hold its own */
         s->c0[j] = s->rho[h] > 0 && (!s->stop[j] || active) ? -s->s0[j] / s->rho[h] : 0;
         break;
@@ -3180,8 +3150,8 @@ PU__FN void pu__cpu_sum_dot(void *user, pu_int n, pu_int k, const pu_real *m, pu
     *out += (pu_real)(scale * sum);
 }
 
-/* The terms of one datum (k = 1) in the gradients of eta and psi, from t = -Phi mu and e = y - eta:
-     eta -= w o (t + e),   psi += (t + e/2) o e - 1/(2 psi) where observed.   rows NULL: all rows. */
+/* The terms of one datum (k = 1) that are linear in b, from t = Phi bbar and e = y - eta:
+     eta -= w o (t + e),   psibar += (t + e/2) o e - 1/(2 psi) where observed.   rows NULL: all rows. */
 PU__FN void pu__cpu_row_terms(void *user, pu_int n, pu_int k, pu_block t, const pu_real *w, const pu_real *mask, const pu_real *e,
                               const pu_real *psi, pu_int M, const pu_int *rows, pu_real *eta, pu_real *psibar)
 {
@@ -3278,40 +3248,8 @@ PU__FN pu_status pu__check_finite(pu_int n, const pu_real *x, pu_int *index)
    The sums of a tile of C (6 rows, two vectors broad) stay in registers for up to PU__DEEP terms, a stretch; then they are added
    to C. Before that the rows of B of the stretch are packed into strips as broad as a tile. */
 
-#define PU__FAR (PTRDIFF_MAX / 4)
-
-/* C += scale A B for the entries of C (rows x cols) with i + from <= j <= i + to. */
-typedef struct {
-    pu_int rows, cols, depth;
-    pu__matrix A, B;
-    pu_real *C;
-    pu_int ld;             /* distance between the rows of C */
-    pu_real *panel;        /* from pu__panel, for the strips; NULL: one strip at a time, on the stack */
-    pu_real scale;
-    pu_int from, to;
-    const pu_int *list;    /* NULL, or depth indices: column p of A and row p of B are those of number list[p], */
-    const pu_real *weight; /* and B's is multiplied by weight[list[p]] (NULL: ones) */
-} pu__matmul;
-
-/* C += A B, all of it. */
-PU__FN pu__matmul pu__matmul_of(pu_int rows, pu_int cols, pu_int depth, pu__matrix A, pu__matrix B, pu_real *C, pu_int ld,
-                                pu_real *panel)
-{
-    pu__matmul g;
-    memset(&g, 0, sizeof g);
-    g.rows = rows;
-    g.cols = cols;
-    g.depth = depth;
-    g.A = A;
-    g.B = B;
-    g.C = C;
-    g.ld = ld;
-    g.panel = panel;
-    g.scale = 1;
-    g.from = -PU__FAR;
-    g.to = PU__FAR;
-    return g;
-}
+/* How to multiply: C += A B or C -= A B; only the lower triangle, or what is not below the diagonal through the last corner. */
+enum { PU__ADD = 0, PU__SUBTRACT = 1, PU__LOWER = 2, PU__UPPER = 4 };
 
 /* Room for the strips of products with at most `cols` columns. */
 PU__FN pu_real *pu__panel(pu__arena *arena, pu_int cols)
@@ -3320,79 +3258,80 @@ PU__FN pu_real *pu__panel(pu__arena *arena, pu_int cols)
     return pu__reals(arena, PU__DEEP, strips * PU__BROAD);
 }
 
-/* Rows `first` on of B, deep of them, and columns `column` on, `wide` of them, packed. */
-PU__FN void pu__pack_rows(const pu__matmul *g, pu_int first, pu_int deep, pu_int column, pu_int wide, pu_real *to)
-{
-    pu__matrix B = g->B;
-    B.at += column * B.col;
-    if (!g->list) B.at += first * B.row;
-    pu__pack(deep, wide, B, g->list ? g->list + first : NULL, g->weight, to);
-}
-
-/* C += scale A B for columns `column` on, `wide` of them, whose strips are packed: strip->at[k] on is strip k. */
-PU__FN void pu__multiply_strips(const pu__matmul *g, const pu__strips *strips, pu_int column, pu_int wide)
+/* The terms at work of columns `column` on of C, `wide` of them. Strip k is packed at g->at[k]. */
+PU__FN void pu__multiply_strips(const pu__matmul *g, pu_int column, pu_int wide)
 {
     const pu_int T = PU__BROAD;
-    const pu_int last = column + wide;
     pu_real tile[PU__TALL * PU__BROAD];
     pu_int i, k, r, c;
     for (i = 0; i < g->rows; i += PU__TALL) {
         const pu_int tall = pu__min(PU__TALL, g->rows - i);
         const pu_real *a = g->A.at + i * g->A.row;
-        for (k = column; k < last; k += T) {
-            const pu_int broad = pu__min(T, last - k);
-            const pu_real *const *strip = strips->at + (k - column) / T;
-            pu_real *C = g->C + i * g->ld + k;
-            if (i + tall - 1 + g->to < k || i + g->from > k + broad - 1) continue; /* nothing of this tile is wanted */
-            if (tall == PU__TALL && broad == T && i + PU__TALL - 1 + g->from <= k && k + T - 1 <= i + g->to) {
-                pu__core(strips, strip, g->scale, tall, a, g->A.row, C, g->ld);
+        for (k = 0; k < wide; k += T) {
+            const pu_int broad = pu__min(T, wide - k);
+            const pu_int row = i - column - k; /* columns count from the tile's first one on */
+            pu_real *C = pu__col(g->C, i) + column + k;
+            if (row + tall - 1 + g->to < 0 || row + g->from > broad - 1) continue;
+            if (tall == PU__TALL && broad == T && row + tall - 1 + g->from <= 0 && T - 1 <= row + g->to) {
+                pu__core(g, g->at + k / T, tall, a, C, g->C.ld);
                 continue;
             }
             /* at an edge: the whole tile in a copy, of which a part is used */
             memset(tile, 0, sizeof tile);
-            pu__core(strips, strip, g->scale, tall, a, g->A.row, tile, T);
+            pu__core(g, g->at + k / T, tall, a, tile, T);
             for (r = 0; r < tall; r++) {
-                const pu_int end = pu__min(broad, i + r + g->to + 1 - k);
-                for (c = pu__most(0, i + r + g->from - k); c < end; c++) C[r * g->ld + c] += tile[r * T + c];
+                const pu_int end = pu__min(broad, row + r + g->to + 1);
+                for (c = pu__most(0, row + r + g->from); c < end; c++) C[r * g->C.ld + c] += tile[r * T + c];
             }
         }
     }
 }
 
-/* The same for one strip without a panel. Each call packs one piece of the strip into its own frame and leaves the rest to the
-   next call, the last of which multiplies: a whole strip in one frame would exceed 8 KiB. done: terms packed so far. */
-PU__FN PU__NOINLINE void pu__multiply_pieces(const pu__matmul *g, pu__strips *strips, pu_int first, pu_int column, pu_int done)
+/* The same for one strip, which is packed on the stack. Each call packs one piece of it into its own frame and leaves the rest to
+   the next call, the last of which multiplies: a strip in one frame may exceed 8 KiB. done: terms packed so far. */
+PU__FN PU__NOINLINE void pu__multiply_pieces(pu__matmul *g, pu_int column, pu_int done)
 {
     pu_real piece[PU__PIECE * PU__BROAD];
-    const pu_int deep = pu__min(PU__PIECE, strips->deep - done);
+    const pu_int deep = pu__min(PU__PIECE, g->deep - done);
     const pu_int wide = pu__min(PU__BROAD, g->cols - column);
-    pu__pack_rows(g, first + done, deep, column, wide, piece);
-    strips->at[done / PU__PIECE] = piece;
-    done += deep;
-    if (done < strips->deep) pu__multiply_pieces(g, strips, first, column, done);
-    else pu__multiply_strips(g, strips, column, wide);
+    pu__pack(g, done, deep, column, wide, piece);
+    g->at[done / PU__PIECE] = piece;
+    if (done + deep < g->deep) pu__multiply_pieces(g, column, done + deep);
+    else pu__multiply_strips(g, column, wide);
 }
 
-/* C += scale A B. The rounding of an entry depends on its own row and column alone. */
-PU__FN void pu__multiply(const pu__matmul *g)
+/* C (rows x cols, by rows) += or -= A B, A: rows x depth. how: as above. The rounding of an entry
+   depends on its own row and column alone.
+   panel: from pu__panel, for the strips; NULL: one strip at a time on the stack, which is up to a tenth slower. */
+PU__FN void pu__multiply(pu_int rows, pu_int cols, pu_int depth, pu__matrix A, pu__matrix B, pu_block C, int how, pu_real *panel)
 {
-    const pu_int parts = (g->depth + PU__DEEP - 1) / PU__DEEP;
-    const pu_int deep = parts ? (g->depth + parts - 1) / parts : 0; /* alike: a shallow stretch costs more than its share */
-    pu__strips strips;
-    pu_int first, column, i;
-    for (first = 0; first < g->depth; first += deep) {
-        strips.deep = pu__min(deep, g->depth - first);
-        strips.piece = g->panel ? strips.deep : PU__PIECE;
-        for (i = 0; i < strips.deep; i++) strips.offset[i] = (g->list ? g->list[first + i] : first + i) * g->A.col;
-        if (!g->panel) {
-            for (column = 0; column < g->cols; column += PU__BROAD) pu__multiply_pieces(g, &strips, first, column, 0);
-            continue;
-        }
-        for (column = 0; column < g->cols; column += PU__SPAN) {
-            const pu_int wide = pu__min(PU__SPAN, g->cols - column);
-            pu__pack_rows(g, first, strips.deep, column, wide, g->panel);
-            for (i = 0; i < wide; i += PU__BROAD) strips.at[i / PU__BROAD] = g->panel + i * strips.deep;
-            pu__multiply_strips(g, &strips, column, wide);
+    const pu_int distant = PTRDIFF_MAX / 4;
+    const pu_int stretches = pu__most((depth + PU__DEEP - 1) / PU__DEEP, 1);
+    const pu_int most = (depth + stretches - 1) / stretches; /* alike: a shallow stretch costs more than its share */
+    const pu_int span = panel ? PU__SPAN : PU__BROAD;
+    pu_int column, i;
+    pu__matmul g;
+    g.rows = rows;
+    g.cols = cols;
+    g.A = A;
+    g.B = B;
+    g.C = C;
+    g.scale = how & PU__SUBTRACT ? -1 : 1;
+    g.from = how & PU__UPPER ? cols - rows : -distant;
+    g.to = how & PU__LOWER ? 0 : distant;
+    for (g.first = 0; g.first < depth; g.first += most) {
+        g.deep = pu__min(most, depth - g.first);
+        g.piece = panel ? g.deep : PU__PIECE;
+        for (i = 0; i < g.deep; i++) g.offset[i] = (B.list ? B.list[g.first + i] : g.first + i) * A.col;
+        for (column = 0; column < cols; column += span) {
+            const pu_int wide = pu__min(span, cols - column);
+            if (!panel) {
+                pu__multiply_pieces(&g, column, 0);
+                continue;
+            }
+            pu__pack(&g, 0, g.deep, column, wide, panel);
+            for (i = 0; i < wide; i += PU__BROAD) g.at[i / PU__BROAD] = panel + i * g.deep;
+            pu__multiply_strips(&g, column, wide);
         }
     }
 }
@@ -3401,14 +3340,16 @@ PU__FN void pu__multiply(const pu__matmul *g)
 
 #define PU__SIDES 32 /* of a leaf */
 
-/* x := L^-1 x, or L'^-1 x (transposed), for n <= PU__LEAF and k <= PU__SIDES sides; entry i of side c is x[i step + c next].
-   The work is done in a copy in which sides are adjacent. */
-PU__FN void pu__leaf(pu_int n, const pu_real *L, pu_int ld, int transposed, pu_int k, pu_real *x, pu_int step, pu_int next)
+/* X := L^-1 X, or L'^-1 X (transposed), for k <= PU__SIDES sides of n <= PU__LEAF entries. The sides are the columns of X, or its
+   rows if by_rows. The work is done in a copy in which sides are adjacent. Not inlined: gcc then makes scalar code of it. */
+PU__FN PU__NOINLINE void pu__leaf(pu_int n, const pu_real *L, pu_int ld, int transposed, pu_int k, pu_block X, int by_rows)
 {
     pu_real copy[PU__LEAF][PU__SIDES];
     pu_int q, i, p, c;
-    for (i = 0; i < n; i++)
-        for (c = 0; c < PU__SIDES; c++) copy[i][c] = c < k ? x[i * step + c * next] : 0;
+    if (k < PU__SIDES) memset(copy, 0, sizeof copy);
+    if (by_rows) for (i = 0; i < n; i++) pu__copy(copy[i], pu__col(X, i), k);
+    else for (c = 0; c < k; c++)
+        for (i = 0; i < n; i++) copy[i][c] = pu__col(X, c)[i];
     for (q = 0; q < n; q++) {
         const pu_int row = transposed ? n - 1 - q : q;
         const pu_int end = transposed ? n : row;
@@ -3419,42 +3360,39 @@ PU__FN void pu__leaf(pu_int n, const pu_real *L, pu_int ld, int transposed, pu_i
         }
         for (c = 0; c < PU__SIDES; c++) copy[row][c] *= scale;
     }
-    for (i = 0; i < n; i++)
-        for (c = 0; c < k; c++) x[i * step + c * next] = copy[i][c];
+    if (by_rows) for (i = 0; i < n; i++) pu__copy(pu__col(X, i), copy[i], k);
+    else for (c = 0; c < k; c++)
+        for (i = 0; i < n; i++) pu__col(X, c)[i] = copy[i][c];
 }
 
 /* The size of the first part of n rows: half of them, in whole leaves. */
 PU__FN pu_int pu__half(pu_int n) { return (n / 2 + PU__LEAF - 1) / PU__LEAF * PU__LEAF; }
 
-/* X := L^-1 X, or L'^-1 X (transposed), for k sides of n entries. The sides are the columns of X, or its rows if by_rows. L (n x n)
-   is lower triangular, by rows at distance ld. Recursive: solve the known half, subtract its part from the other, solve that. */
+/* The same for any n and k. L (n x n) is lower triangular, by rows at distance ld. Recursive: solve the half that needs no other,
+   subtract its part from the rest, solve that. panel: from pu__panel for max(n, k) columns, or NULL. */
 PU__FN void pu__triangle(pu_int n, const pu_real *L, pu_int ld, int transposed, pu_int k, pu_block X, int by_rows, pu_real *panel)
 {
     const pu_int step = by_rows ? X.ld : 1;
-    const pu_int next = by_rows ? 1 : X.ld;
     const pu_int half = pu__half(n);
-    const pu_real *corner = L + half * ld;
     const pu_int known = transposed ? n - half : half;
     const pu_int rest = n - known;
+    const pu_real *corner = L + half * ld;
+    const pu__matrix C = transposed == by_rows ? pu__mat(corner, 1, ld) : pu__mat(corner, ld, 1);
     pu_block solved = X, other = X;
-    pu__matmul g;
     pu_int c;
     if (n <= PU__LEAF) {
-        for (c = 0; c < k; c += PU__SIDES)
-            pu__leaf(n, L, ld, transposed, pu__min(PU__SIDES, k - c), X.at + c * next, step, next);
+        for (c = 0; c < k; c += PU__SIDES) {
+            solved.at = X.at + c * (by_rows ? 1 : X.ld);
+            pu__leaf(n, L, ld, transposed, pu__min(PU__SIDES, k - c), solved, by_rows);
+        }
         return;
     }
     if (transposed) solved.at += half * step;
     else other.at += half * step;
     pu__triangle(known, transposed ? corner + half : L, ld, transposed, k, solved, by_rows, panel);
-    if (by_rows) /* other -= corner solved, or corner' solved */
-        g = pu__matmul_of(rest, k, known, transposed ? pu__mat(corner, 1, ld) : pu__mat(corner, ld, 1),
-                          pu__mat(solved.at, X.ld, 1), other.at, X.ld, panel);
-    else /* the transpose of that */
-        g = pu__matmul_of(k, rest, known, pu__mat(solved.at, X.ld, 1),
-                          transposed ? pu__mat(corner, ld, 1) : pu__mat(corner, 1, ld), other.at, X.ld, panel);
-    g.scale = -1;
-    pu__multiply(&g);
+    /* other -= corner solved (corner' solved if transposed), or the transpose of that */
+    if (by_rows) pu__multiply(rest, k, known, C, pu__mat(solved.at, X.ld, 1), other, PU__SUBTRACT, panel);
+    else pu__multiply(k, rest, known, pu__mat(solved.at, X.ld, 1), C, other, PU__SUBTRACT, panel);
     pu__triangle(rest, transposed ? L : corner + half, ld, transposed, k, other, by_rows, panel);
 }
 
@@ -3480,16 +3418,13 @@ PU__FN pu_int pu__cholesky(pu_int n, pu_real *a, pu_int ld, pu_real *panel)
     const pu_int half = pu__half(n);
     const pu_int rest = n - half;
     pu_real *below = a + half * ld;
-    pu__matmul g;
     pu_int bad;
     if (n <= PU__LEAF) return pu__cholesky_leaf(n, a, ld);
     bad = pu__cholesky(half, a, ld, panel);
     if (bad >= 0) return bad;
     pu__triangle(half, a, ld, 0, rest, pu__rows(below, ld), 0, panel);
-    g = pu__matmul_of(rest, rest, half, pu__mat(below, ld, 1), pu__mat(below, 1, ld), below + half, ld, panel);
-    g.scale = -1;
-    g.to = 0;
-    pu__multiply(&g);
+    pu__multiply(rest, rest, half, pu__mat(below, ld, 1), pu__mat(below, 1, ld), pu__rows(below + half, ld),
+                 PU__SUBTRACT | PU__LOWER, panel);
     bad = pu__cholesky(rest, below + half, ld, panel);
     return bad < 0 ? -1 : half + bad;
 }
@@ -10300,17 +10235,16 @@ PU__FN pu_status pu__posterior_dense(pu__posterior *p, pu_block X, pu_block Y, p
     const pu_real *Phi = pu__phi_matrix(p);
     const pu_int D = p->D;
     const int whole = Gamma->form == PU_FORM_MATRIX || Gamma->form == PU_FORM_SYMMETRIC;
-    pu__matmul g;
+    pu__matrix rows;
     pu_status status = PU_OK;
     if (Phi && whole) pu__copy(a, (const pu_real *)Gamma->data, D * D);
     else status = pu__posterior_columns(p, Phi != NULL, X, Y, a);
     p->left = PU__LEFT_NOTHING;
     if (!Phi || status) return status;
-    g = pu__matmul_of(D, D, p->observed, pu__mat(Phi, 1, D), pu__mat(Phi, D, 1), a, D, p->panel);
-    g.list = p->list;
-    g.weight = p->w_all;
-    g.to = 0;
-    pu__multiply(&g);
+    rows = pu__mat(Phi, D, 1);
+    rows.list = p->list;
+    rows.weight = p->w_all;
+    pu__multiply(D, D, p->observed, pu__mat(Phi, 1, D), rows, pu__rows(a, D), PU__LOWER, p->panel);
     pu__mirror(D, a, 0);
     return PU_OK;
 }
@@ -10426,7 +10360,6 @@ PU__FN pu_status pu__dual_matrix(pu__direct *e, pu_int n, pu_report *report)
     const pu_block V = e->V;
     const int unit = Gamma->form == PU_FORM_DIAGONAL && Gamma->params == 0; /* then G' = R */
     pu_real *B = e->L;
-    pu__matmul g;
     pu_int first, i, k;
     if (m > 0) pu__zeros(B, m * m);
     /* k rows of R and of G', then those columns of B down to the diagonal */
@@ -10436,9 +10369,8 @@ PU__FN pu_status pu__dual_matrix(pu__direct *e, pu_int n, pu_report *report)
         k = pu__min(e->kmax, m - first);
         if (pu__phi_rows(p, first, k, R)) return pu__operator_failed(report, p->failed, n);
         if (!unit && Gamma->solve(Gamma, k, R, to, p->work)) return pu__operator_failed(report, "Gamma.solve", n);
-        g = pu__matmul_of(first + k, k, p->D, pu__mat(V.at, V.ld, 1), pu__mat(R.at, 1, R.ld), B + first, m, p->panel);
-        g.from = -first;
-        pu__multiply(&g);
+        pu__multiply(first + k, k, p->D, pu__mat(V.at, V.ld, 1), pu__mat(R.at, 1, R.ld), pu__rows(B + first, m), PU__UPPER,
+                     p->panel);
     }
     pu__mirror(m, B, 1);
     for (i = 0; i < m; i++) B[i * m + i] += 1;
@@ -10531,7 +10463,6 @@ PU__FN void pu__dual_invert(pu__direct *e)
     const pu_int m = e->post->observed;
     const pu_int some = 64;
     pu_real *Y = e->Y;
-    pu__matmul g;
     pu_int first, end, j;
     if (m == 0) return; /* and neither Y nor L is there */
     pu__zeros(Y, m * m);
@@ -10543,10 +10474,8 @@ PU__FN void pu__dual_invert(pu__direct *e)
     pu__zeros(e->L, m * m);
     for (first = 0; first < m; first += some) {
         end = pu__min(first + some, m);
-        g = pu__matmul_of(end, end, end - first, pu__mat(Y + first * m, 1, m), pu__mat(Y + first * m, m, 1), e->L, m,
-                          e->post->panel);
-        g.to = 0;
-        pu__multiply(&g);
+        pu__multiply(end, end, end - first, pu__mat(Y + first * m, 1, m), pu__mat(Y + first * m, m, 1), pu__rows(e->L, m),
+                     PU__LOWER, e->post->panel);
     }
     pu__mirror(m, e->L, 0);
 }
@@ -10557,14 +10486,12 @@ PU__FN void pu__dual_product(pu__direct *e)
     const pu_int D = e->post->D;
     const pu_int m = e->post->observed;
     const pu_block V = e->V;
-    pu__matmul g;
     pu_int at, wide, i;
     if (m == 0) return;
     for (at = 0; at < D; at += wide) {
         wide = pu__min(PU__SPAN, D - at);
         pu__zeros(e->Y, m * wide);
-        g = pu__matmul_of(m, wide, m, pu__mat(e->L, m, 1), pu__mat(V.at + at, V.ld, 1), e->Y, wide, e->post->panel);
-        pu__multiply(&g);
+        pu__multiply(m, wide, m, pu__mat(e->L, m, 1), pu__mat(V.at + at, V.ld, 1), pu__rows(e->Y, wide), PU__ADD, e->post->panel);
         for (i = 0; i < m; i++) pu__copy(pu__col(V, i) + at, e->Y + i * wide, wide);
     }
 }

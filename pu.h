@@ -217,6 +217,9 @@ MATHS (letters used throughout; W = diag(mask * psi), e = mask * (y - eta))
 #define pu_low_rank_factor puf_low_rank_factor
 #define pu_op_kronecker puf_op_kronecker
 #define pu_op_toeplitz puf_op_toeplitz
+#define pu_lags puf_lags
+#define pu_toeplitz_bytes puf_toeplitz_bytes
+#define pu_circulant_bytes puf_circulant_bytes
 #define pu_toeplitz_factor puf_toeplitz_factor
 #define pu_op_circulant puf_op_circulant
 #define pu_circulant_factor puf_circulant_factor
@@ -461,7 +464,7 @@ typedef struct {
     pu_int most_samples;    /* limit of that K; 0 = 100 */
     pu_int most_iterations; /* limit of that I; 0 = 100 */
     int tied_psi;           /* psi is one number, written M times (else refused): of its gradient, replicates and standard
-                               errors only the sum over the rows is meant, which saves products where Phi has gram. Models set
+                               errors only the sum over the rows is meant, which saves products where Phi is Fourier sensing. Models set
                                it */
     int constant_precond;         /* pu_model_gradient, PU_NETWORK with PU_PCG and the model's own m, which depends on theta: leave
                                that out of the derivative. Only good for comparisons: with few steps the two parts are large and
@@ -1098,7 +1101,7 @@ typedef enum { /* what is known of an operator beyond its functions; `data` then
     PU_FORM_GENERAL,   /* whatever its functions read: nothing is known */
     PU_FORM_MATRIX,    /* rows x cols entries, row-major, which are the parameters */
     PU_FORM_SYMMETRIC, /* the same of a symmetric matrix, whose gradient is symmetrised */
-    PU_FORM_DIAGONAL,  /* the diagonal, which are the parameters: rows of them, 1 (all equal) or 0 (ones; data is not read) */
+    PU_FORM_DIAGONAL,  /* the diagonal, which are the parameters: rows of them, or 1 (all equal); NULL: ones, no parameters */
     PU_FORM_SPARSE,    /* a pu_csr */
     PU_FORM_AR,        /* a pu_ar: its precision */
     PU_FORM_STATES,    /* a pu_ssm: its precision */
@@ -1398,6 +1401,13 @@ struct pu_backend {
 extern "C" {
 #endif
 
+/* Initialiser of a struct that begins zeroed. */
+#ifdef __cplusplus
+#define PU__ZERO {}
+#else
+#define PU__ZERO {0}
+#endif
+
 #define PU__FN static PU_UNUSED
 #if defined(__GNUC__) || defined(__clang__) || defined(__CUDACC__)
 #define PU__RESTRICT __restrict__
@@ -1406,15 +1416,22 @@ extern "C" {
 #else
 #define PU__RESTRICT
 #endif
+#if defined(__GNUC__) || defined(__clang__)
+#define PU__NOINLINE __attribute__((noinline))
+#else
+#define PU__NOINLINE
+#endif
 
 #ifdef PU_FLOAT
 #define PU__EPS FLT_EPSILON
 #define PU__FLOOR2 PU_R(1e-13) /* rho / rho_0 at which a residual is rounding noise: (2.7 eps)^2 */
+/* Square root and hyperbolic tangent in pu_real. */
 PU__FN PU_HD pu_real pu__sqrt(pu_real x) { return sqrtf(x); }
 PU__FN pu_real pu__tanh(pu_real x) { return tanhf(x); }
 #else
 #define PU__EPS DBL_EPSILON
 #define PU__FLOOR2 PU_R(1e-28) /* (45 eps)^2 */
+/* Square root and hyperbolic tangent in pu_real. */
 PU__FN PU_HD pu_real pu__sqrt(pu_real x) { return sqrt(x); }
 PU__FN pu_real pu__tanh(pu_real x) { return tanh(x); }
 #endif
@@ -1422,9 +1439,11 @@ PU__FN pu_real pu__tanh(pu_real x) { return tanh(x); }
 /* x - x is 0 for every finite x and NaN for the rest: usable on host and device, in C and C++. */
 PU__FN PU_HD int pu__finite(pu_real x) { return x - x == 0; }
 PU__FN int pu__finite_double(double x) { return x - x == 0.0; }
+/* The larger and the smaller of two numbers. */
 PU__FN double pu__max(double x, double y) { return x > y ? x : y; }
 PU__FN PU_HD pu_int pu__min(pu_int x, pu_int y) { return x < y ? x : y; }
 PU__FN pu_int pu__most(pu_int x, pu_int y) { return x > y ? x : y; }
+/* n reals set to zero; n reals copied. The arrays must not overlap. */
 PU__FN void pu__zeros(pu_real *to, pu_int n) { memset(to, 0, (size_t)n * sizeof(pu_real)); }
 PU__FN void pu__copy(pu_real *to, const pu_real *from, pu_int n) { memcpy(to, from, (size_t)n * sizeof(pu_real)); }
 
@@ -1432,106 +1451,122 @@ PU__FN void pu__copy(pu_real *to, const pu_real *from, pu_int n) { memcpy(to, fr
    >>status
    ------------------------------------------------------------------------------------------------ */
 
+/* The version of the implementation; PU_VERSION is that of the header. */
 PU_DEF const char *pu_version(void) { return PU_VERSION; }
 
+/* One case of a switch over the names of a list. */
+#define PU__CASE_NAME(name, value, text) case name: return #name;
+#define PU__CASE_TEXT(name, value, text) case name: return text;
+
+/* The name of a status as the source code spells it. */
 PU_DEF const char *pu_status_name(pu_status status)
 {
     switch (status) {
-#define PU_X(name, value, text) case name: return #name;
-        PU_STATUS_LIST(PU_X)
-#undef PU_X
+        PU_STATUS_LIST(PU__CASE_NAME)
     case PU_STATUS_END: break;
     }
     return "unknown";
 }
 
+/* A status in words. */
 PU_DEF const char *pu_status_text(pu_status status)
 {
     switch (status) {
-#define PU_X(name, value, text) case name: return text;
-        PU_STATUS_LIST(PU_X)
-#undef PU_X
+        PU_STATUS_LIST(PU__CASE_TEXT)
     case PU_STATUS_END: break;
     }
     return "unknown status";
 }
 
+/* Why a column stopped, in words. */
 PU_DEF const char *pu_stop_text(pu_stop stop)
 {
     switch (stop) {
-#define PU_X(name, value, text) case name: return text;
-        PU_STOP_LIST(PU_X)
-#undef PU_X
+        PU_STOP_LIST(PU__CASE_TEXT)
     case PU_STOP_COUNT: break;
     }
     return "unknown reason";
 }
 
+/* The name of an engine. */
 PU_DEF const char *pu_engine_text(pu_engine engine)
 {
     switch (engine) {
-#define PU_X(name, value, text) case name: return text;
-        PU_ENGINE_LIST(PU_X)
-#undef PU_X
+        PU_ENGINE_LIST(PU__CASE_TEXT)
     case PU_ENGINES: break;
     }
     return "unknown engine";
 }
 
-/* Text into a bounded buffer; no stdio, so that nothing drags printf into an embedded build. */
+/* Text in a bounded buffer, always terminated. It does without stdio, so that no embedded build has to link printf. */
 typedef struct {
     char *at;
     size_t used, capacity;
 } pu__text;
 
-PU__FN void pu__put(pu__text *t, const char *s)
+/* Appends s, or as much of it as fits. */
+PU__FN void pu__put(pu__text *text, const char *s)
 {
-    for (; *s && t->used + 1 < t->capacity; s++) t->at[t->used++] = *s;
-    t->at[t->used] = 0;
+    for (; *s && text->used + 1 < text->capacity; s++) text->at[text->used++] = *s;
+    text->at[text->used] = 0;
 }
 
-PU__FN void pu__put_number(pu__text *t, const char *label, pu_int v)
+/* Appends a label and a number. A negative number means that it does not apply: nothing is appended. */
+PU__FN void pu__put_number(pu__text *text, const char *label, pu_int number)
 {
     char digits[24];
-    int i = 23;
-    if (v < 0) return; /* -1: does not apply */
-    digits[i] = 0;
-    do digits[--i] = (char)('0' + v % 10); while (v /= 10);
-    pu__put(t, label);
-    pu__put(t, digits + i);
+    int first = 23;
+    if (number < 0) return;
+    digits[first] = 0;
+    do {
+        digits[--first] = (char)('0' + number % 10);
+        number /= 10;
+    } while (number);
+    pu__put(text, label);
+    pu__put(text, digits + first);
 }
 
-/* x >= 0 in percent, three decimals */
-PU__FN void pu__put_percent(pu__text *t, const char *label, double x)
+/* Appends a label and x >= 0 in percent, with three decimals. */
+PU__FN void pu__put_percent(pu__text *text, const char *label, double x)
 {
-    const pu_int v = x < 1e9 ? (pu_int)(1e5 * x + 0.5) : (pu_int)1e14;
-    pu__put_number(t, label, v / 1000);
-    pu__put_number(t, v % 1000 < 10 ? ".00" : v % 1000 < 100 ? ".0" : ".", v % 1000);
-    pu__put(t, " %");
+    const pu_int thousandths = x < 1e9 ? (pu_int)(1e5 * x + 0.5) : (pu_int)1e14;
+    const pu_int decimals = thousandths % 1000;
+    const char *point = ".";
+    if (decimals < 100) point = ".0";
+    if (decimals < 10) point = ".00";
+    pu__put_number(text, label, thousandths / 1000);
+    pu__put_number(text, point, decimals);
+    pu__put(text, " %");
 }
 
+/* One line about a report: the status in words, what is at fault, and the numbers that apply. report may be NULL. */
 PU_DEF const char *pu_explain(const pu_report *report, char *buffer, size_t capacity)
 {
-    pu__text t;
+    pu__text text;
     if (!buffer || capacity == 0) return "";
-    t.at = buffer, t.used = 0, t.capacity = capacity;
+    text.at = buffer;
+    text.used = 0;
+    text.capacity = capacity;
     buffer[0] = 0;
     if (!report) return buffer;
-    pu__put(&t, pu_status_text(report->status));
+    pu__put(&text, pu_status_text(report->status));
     if (report->where.what && report->where.what[0]) {
-        pu__put(&t, ": ");
-        pu__put(&t, report->where.what);
+        pu__put(&text, ": ");
+        pu__put(&text, report->where.what);
     }
-    pu__put_number(&t, ", datum ", report->where.datum);
-    pu__put_number(&t, ", column ", report->where.column);
-    pu__put_number(&t, report->status > 0 && report->where.column >= 0 ? ", step " : ", index ", report->where.index);
-    if (report->status == PU_E_BLOCK || report->status == PU_E_MEMORY)
-        pu__put_number(&t, ", bytes needed ",
-                       (pu_int)(strncmp(report->where.what, "device", 6) ? report->bytes : report->device_bytes));
+    pu__put_number(&text, ", datum ", report->where.datum);
+    pu__put_number(&text, ", column ", report->where.column);
+    /* a warning about a column tells the step of the solver */
+    pu__put_number(&text, report->status > 0 && report->where.column >= 0 ? ", step " : ", index ", report->where.index);
+    if (report->status == PU_E_BLOCK || report->status == PU_E_MEMORY) {
+        const int device = strncmp(report->where.what, "device", 6) == 0;
+        pu__put_number(&text, ", bytes needed ", (pu_int)(device ? report->device_bytes : report->bytes));
+    }
     return buffer;
 }
 
-/* Record the culprit and return the status: the only way a function here fails. */
+/* Records what is at fault and returns the status. Every failure of the library passes through here.
+   datum, index: -1 where they do not apply. */
 PU__FN pu_status pu__fail(pu_report *report, pu_status status, const char *what, pu_int datum, pu_int index)
 {
     report->status = status;
@@ -1548,17 +1583,24 @@ PU__FN pu_status pu__refuse(pu_report *report, pu_status status, const char *wha
     return pu__fail(report, status, what, -1, -1);
 }
 
+/* An empty report: PU_OK, and -1 for whatever is not known yet. */
 PU__FN void pu__report_clear(pu_report *report)
 {
     memset(report, 0, sizeof *report);
     (void)pu__refuse(report, PU_OK, "");
-    report->worst_orthogonality = report->worst_growth = -1;
-    report->worst_datum = report->worst_column = -1;
-    report->statistical_error = report->solver_error = -1;
+    report->worst_orthogonality = -1;
+    report->worst_growth = -1;
+    report->worst_datum = -1;
+    report->worst_column = -1;
+    report->statistical_error = -1;
+    report->solver_error = -1;
 }
 
 /* ------------------------------------------------------------------------------------------------
    >>memory   one arena; the same layout code measures (base NULL) and carves
+
+   A layout function takes every array of a call from an arena. It runs twice: first with base NULL, which only adds up the
+   bytes, then with a block of that size. Sizes and addresses therefore cannot disagree.
    ------------------------------------------------------------------------------------------------ */
 
 #define PU__ALIGN ((size_t)64) /* cache line and widest vector register */
@@ -1566,35 +1608,42 @@ PU__FN void pu__report_clear(pu_report *report)
 typedef struct {
     unsigned char *base; /* NULL while measuring */
     size_t used;
-    int overflow;
-    const pu_backend *B; /* vectors live where this says; NULL: here */
-    unsigned char *far;  /* its memory, likewise */
+    int overflow;        /* a size did not fit into size_t */
+    const pu_backend *B; /* the vectors live in its memory; NULL, or a backend without memory of its own: in ours */
+    unsigned char *far;  /* that memory, NULL while measuring */
     size_t far_used;
 } pu__arena;
 
 #define PU__ARENA {NULL, 0, 0, NULL, NULL, 0}
 
-/* a * b and a + b, or overflow = 1 */
+/* a * b; sets *overflow where the product exceeds PTRDIFF_MAX. */
 PU__FN size_t pu__mul(size_t a, size_t b, int *overflow)
 {
-    if (b != 0 && a > (size_t)PTRDIFF_MAX / b) { *overflow = 1; return 0; }
-    return a * b;
+    if (b == 0 || a <= (size_t)PTRDIFF_MAX / b) return a * b;
+    *overflow = 1;
+    return 0;
 }
 
+/* a + b, likewise. */
 PU__FN size_t pu__add(size_t a, size_t b, int *overflow)
 {
-    if (a > (size_t)PTRDIFF_MAX - b) { *overflow = 1; return 0; }
-    return a + b;
+    if (a <= (size_t)PTRDIFF_MAX - b) return a + b;
+    *overflow = 1;
+    return 0;
 }
 
-/* does this backend have memory of its own? */
+/* Whether this backend has memory of its own. B may be NULL. */
 PU__FN int pu__is_far(const pu_backend *B) { return B && B->memory; }
 
-/* count * each * width bytes, rounded up to whole cache lines; far: of the backend's memory, where it has some */
+/* count * each * width bytes, rounded up to whole cache lines. far: from the backend's memory, if it has some.
+   Returns NULL while measuring. */
 PU__FN void *pu__take_from(pu__arena *arena, int far, pu_int count, pu_int each, size_t width)
 {
-    unsigned char *base = far && pu__is_far(arena->B) ? arena->far : arena->base;
-    size_t bytes, *used = far && pu__is_far(arena->B) ? &arena->far_used : &arena->used, at = *used;
+    const int there = far && pu__is_far(arena->B);
+    unsigned char *base = there ? arena->far : arena->base;
+    size_t *used = there ? &arena->far_used : &arena->used;
+    const size_t at = *used;
+    size_t bytes;
     PU_ASSERT(count >= 0 && each >= 0);
     bytes = pu__mul(pu__mul((size_t)count, (size_t)each, &arena->overflow), width, &arena->overflow);
     bytes = pu__add(bytes, PU__ALIGN - 1, &arena->overflow) / PU__ALIGN * PU__ALIGN;
@@ -1602,46 +1651,52 @@ PU__FN void *pu__take_from(pu__arena *arena, int far, pu_int count, pu_int each,
     return base && !arena->overflow ? base + at : NULL;
 }
 
+/* The same from our own memory. */
 PU__FN void *pu__take(pu__arena *arena, pu_int count, pu_int each, size_t width)
 {
     return pu__take_from(arena, 0, count, each, width);
 }
 
+/* count x each reals from our own memory, */
 PU__FN pu_real *pu__reals(pu__arena *arena, pu_int count, pu_int each)
 {
     return (pu_real *)pu__take(arena, count, each, sizeof(pu_real));
 }
 
-/* blocks of n x k reals where the backend works, `count` of them */
-PU__FN pu_real *pu__far_blocks(pu__arena *arena, pu_int count, pu_int n, pu_int k)
-{
-    size_t block = pu__mul(pu__mul((size_t)n, (size_t)k, &arena->overflow), sizeof(pu_real), &arena->overflow);
-    return (pu_real *)pu__take_from(arena, 1, count, 1, block);
-}
-
-PU__FN pu_block pu__cols(pu__arena *arena, pu_int n, pu_int k)
-{
-    pu_block b;
-    b.at = pu__reals(arena, n, k), b.ld = n;
-    return b;
-}
-
-/* the same where the backend works */
+/* and where the backend works. */
 PU__FN pu_real *pu__far_reals(pu__arena *arena, pu_int count, pu_int each)
 {
     return (pu_real *)pu__take_from(arena, 1, count, each, sizeof(pu_real));
 }
 
+/* `count` blocks of n x k reals where the backend works. */
+PU__FN pu_real *pu__far_blocks(pu__arena *arena, pu_int count, pu_int n, pu_int k)
+{
+    return (pu_real *)pu__take_from(arena, 1, count, n, pu__mul((size_t)k, sizeof(pu_real), &arena->overflow));
+}
+
+/* A block of k columns of n reals from our own memory, */
+PU__FN pu_block pu__cols(pu__arena *arena, pu_int n, pu_int k)
+{
+    pu_block b;
+    b.at = pu__reals(arena, n, k);
+    b.ld = n;
+    return b;
+}
+
+/* and where the backend works. */
 PU__FN pu_block pu__far_cols(pu__arena *arena, pu_int n, pu_int k)
 {
     pu_block b;
-    b.at = pu__far_reals(arena, n, k), b.ld = n;
+    b.at = pu__far_reals(arena, n, k);
+    b.ld = n;
     return b;
 }
 
 /* Bytes the caller must provide for an arena of `used`: room to align any address. */
 PU__FN size_t pu__arena_bytes(const pu__arena *arena) { return arena->used + PU__ALIGN; }
 
+/* Memory from the caller's allocator, or from malloc where there is none. */
 PU__FN void *pu__alloc(const pu_allocator *a, size_t bytes)
 {
     if (a->alloc) return a->alloc(bytes, a->user);
@@ -1652,35 +1707,68 @@ PU__FN void *pu__alloc(const pu_allocator *a, size_t bytes)
 #endif
 }
 
+/* Gives it back. block may be NULL. */
 PU__FN void pu__release(const pu_allocator *a, void *block, size_t bytes)
 {
     if (!block) return;
-    if (a->free) { a->free(block, bytes, a->user); return; }
+    if (a->free) {
+        a->free(block, bytes, a->user);
+        return;
+    }
 #ifndef PU_NO_MALLOC
     free(block);
 #endif
 }
 
+/* Makes the caller's block the workspace; it never grows. */
 PU_DEF void pu_workspace_block(pu_workspace *ws, void *block, size_t bytes)
 {
     pu_workspace_free(ws);
-    ws->block = block, ws->bytes = bytes, ws->fixed = 1;
+    ws->block = block;
+    ws->bytes = bytes;
+    ws->fixed = 1;
 }
 
+/* Releases what the workspace allocated; a block of the caller's stays his. ws may be NULL. */
 PU_DEF void pu_workspace_free(pu_workspace *ws)
 {
     if (!ws) return;
     if (!ws->fixed) pu__release(&ws->allocator, ws->block, ws->bytes);
-    ws->block = NULL, ws->bytes = 0, ws->fixed = 0;
+    ws->block = NULL;
+    ws->bytes = 0;
+    ws->fixed = 0;
 }
 
-/* Turn a measured arena into a real one, growing the workspace if it may. */
+/* The first address from `at` on that is a multiple of PU__ALIGN. */
+PU__FN unsigned char *pu__aligned(void *at)
+{
+    return (unsigned char *)at + (PU__ALIGN - (uintptr_t)at % PU__ALIGN) % PU__ALIGN;
+}
+
+/* The backend's part of pu__arena_open. Its memory may be NULL for want of it, or because of an earlier error. */
+PU__FN pu_status pu__arena_open_far(pu__arena *arena, pu_report *report)
+{
+    const pu_backend *B = arena->B;
+    const char *what = "device memory";
+    pu_status status;
+    void *block;
+    report->device_bytes = arena->far_used + PU__ALIGN;
+    if (report->device_bytes > B->budget) return pu__refuse(report, PU_E_MEMORY, "device memory (over its budget)");
+    block = B->memory(B->user, report->device_bytes);
+    if (!block) {
+        status = B->status(B->user, &what);
+        return pu__refuse(report, status ? status : PU_E_MEMORY, what);
+    }
+    arena->far = pu__aligned(block);
+    arena->far_used = 0;
+    return PU_OK;
+}
+
+/* Turns a measured arena into a real one. The workspace grows unless it is fixed. */
 PU__FN pu_status pu__arena_open(pu__arena *arena, pu_workspace *ws, pu_report *report)
 {
-    size_t need;
-    uintptr_t address;
+    const size_t need = pu__arena_bytes(arena);
     if (arena->overflow) return pu__refuse(report, PU_E_OVERFLOW, "workspace");
-    need = pu__arena_bytes(arena);
     report->bytes = need;
     if (!ws->allocator.alloc != !ws->allocator.free) return pu__refuse(report, PU_E_NULL, "workspace.allocator");
     if (ws->bytes < need || !ws->block) {
@@ -1691,27 +1779,28 @@ PU__FN pu_status pu__arena_open(pu__arena *arena, pu_workspace *ws, pu_report *r
         if (!ws->block) return pu__refuse(report, PU_E_MEMORY, "workspace");
         ws->bytes = need;
     }
-    address = (uintptr_t)ws->block;
-    arena->base = (unsigned char *)ws->block + (PU__ALIGN - address % PU__ALIGN) % PU__ALIGN;
+    arena->base = pu__aligned(ws->block);
     arena->used = 0;
-    if (!pu__is_far(arena->B)) return PU_OK;
-    report->device_bytes = arena->far_used + PU__ALIGN;
-    if (report->device_bytes > arena->B->budget) return pu__refuse(report, PU_E_MEMORY, "device memory (over its budget)");
-    arena->far = (unsigned char *)arena->B->memory(arena->B->user, report->device_bytes);
-    if (!arena->far) { /* for want of it, or because of an error before */
-        const char *what = "device memory";
-        const pu_status status = arena->B->status(arena->B->user, &what);
-        return pu__refuse(report, status ? status : PU_E_MEMORY, what);
-    }
-    arena->far += (PU__ALIGN - (uintptr_t)arena->far % PU__ALIGN) % PU__ALIGN;
-    arena->far_used = 0;
-    return PU_OK;
+    return pu__is_far(arena->B) ? pu__arena_open_far(arena, report) : PU_OK;
+}
+
+/* ---- a hash of bytes ---- */
+
+#define PU__FNV UINT64_C(0xcbf29ce484222325) /* where a hash begins */
+
+/* FNV-1a: the hash h, continued by more bytes. Files hold its values, so it must not change. */
+PU__FN uint64_t pu__fnv(uint64_t h, const void *data, size_t bytes)
+{
+    const unsigned char *at = (const unsigned char *)data;
+    size_t i;
+    for (i = 0; i < bytes; i++) h = (h ^ at[i]) * UINT64_C(0x100000001b3);
+    return h;
 }
 
 /* ---- one public call: its report, its workspace, its memory ---- */
 
 typedef struct {
-    pu_report *report, own_report;     /* the caller's, or our own where there is none */
+    pu_report *report, own_report; /* the caller's, or our own where there is none */
     pu_workspace *ws, own_ws;
     pu__arena arena;
 } pu__call;
@@ -1722,11 +1811,10 @@ typedef void (*pu__layout)(void *self, pu__arena *arena);
 /* The prologue of every public call. Returns the report, cleared. ws and report may be NULL. */
 PU__FN pu_report *pu__begin(pu__call *call, pu_workspace *ws, pu_report *report)
 {
-    static const pu__arena empty = PU__ARENA;
     memset(&call->own_ws, 0, sizeof call->own_ws);
+    memset(&call->arena, 0, sizeof call->arena);
     call->report = report ? report : &call->own_report;
     call->ws = ws ? ws : &call->own_ws;
-    call->arena = empty;
     pu__report_clear(call->report);
     return call->report;
 }
@@ -1741,8 +1829,7 @@ PU__FN pu_status pu__finish(pu__call *call, pu_status status)
 /* Bytes that the layout needs, into the report and, where that is not NULL, *bytes. */
 PU__FN pu_status pu__measure(pu__call *call, pu__layout layout, void *self, size_t *bytes)
 {
-    static const pu__arena empty = PU__ARENA;
-    call->arena = empty;
+    memset(&call->arena, 0, sizeof call->arena);
     layout(self, &call->arena);
     if (call->arena.overflow) return pu__refuse(call->report, PU_E_OVERFLOW, "workspace");
     if (bytes) {
@@ -1764,22 +1851,38 @@ PU__FN pu_status pu__allocate(pu__call *call, pu__layout layout, void *self)
    >>random   Philox4x32-10 (Salmon et al. 2011): counter in, random words out
    ------------------------------------------------------------------------------------------------ */
 
-PU__FN PU_HD void pu__philox(const uint32_t *key, const uint32_t *counter, uint32_t *out)
+/* One of the ten rounds on the counter words c0 .. c3. */
+PU__FN PU_HD void pu__philox_round(uint32_t k0, uint32_t k1, uint32_t *c0, uint32_t *c1, uint32_t *c2, uint32_t *c3)
 {
-    uint32_t k0 = key[0], k1 = key[1], c0 = counter[0], c1 = counter[1], c2 = counter[2], c3 = counter[3];
-    int round;
-    for (round = 0; round < 10; round++) {
-        uint64_t p0 = (uint64_t)0xD2511F53u * c0, p1 = (uint64_t)0xCD9E8D57u * c2;
-        uint32_t n0 = (uint32_t)(p1 >> 32) ^ c1 ^ k0, n2 = (uint32_t)(p0 >> 32) ^ c3 ^ k1;
-        c0 = n0, c1 = (uint32_t)p1, c2 = n2, c3 = (uint32_t)p0;
-        k0 += 0x9E3779B9u, k1 += 0xBB67AE85u;
-    }
-    out[0] = c0, out[1] = c1, out[2] = c2, out[3] = c3;
+    const uint64_t p0 = (uint64_t)0xD2511F53u * *c0;
+    const uint64_t p1 = (uint64_t)0xCD9E8D57u * *c2;
+    *c0 = (uint32_t)(p1 >> 32) ^ *c1 ^ k0;
+    *c1 = (uint32_t)p1;
+    *c2 = (uint32_t)(p0 >> 32) ^ *c3 ^ k1;
+    *c3 = (uint32_t)p0;
 }
 
+#define PU__PHILOX_ROUNDS 10
+#define PU__PHILOX_KEY0 0x9E3779B9u /* added to the key after a round */
+#define PU__PHILOX_KEY1 0xBB67AE85u
+
+/* Four random words out of a key of two words and a counter of four. */
+PU__FN PU_HD void pu__philox(const uint32_t *key, const uint32_t *counter, uint32_t *out)
+{
+    uint32_t k0 = key[0], k1 = key[1];
+    int i;
+    for (i = 0; i < 4; i++) out[i] = counter[i];
+    for (i = 0; i < PU__PHILOX_ROUNDS; i++) {
+        pu__philox_round(k0, k1, out, out + 1, out + 2, out + 3);
+        k0 += PU__PHILOX_KEY0;
+        k1 += PU__PHILOX_KEY1;
+    }
+}
+
+/* The same for callers of the library. */
 PU_DEF void pu_philox(const uint32_t key[2], const uint32_t counter[4], uint32_t out[4]) { pu__philox(key, counter, out); }
 
-/* sum_i c[i] x^i */
+/* sum_i c[i] x^i, i < count, by Horner's rule. */
 PU__FN PU_HD pu_real pu__horner(pu_real x, const pu_real *c, int count)
 {
     pu_real s = c[count - 1];
@@ -1788,128 +1891,168 @@ PU__FN PU_HD pu_real pu__horner(pu_real x, const pu_real *c, int count)
     return s;
 }
 
-/* Two normals radius (cs, sn) from two words, by Box and Muller with our own series instead of libm: the same on every
-   platform, and without branches, so that a loop over many pairs is vectorised.
-     u = (2 floor(w0/2) + 1) / 2^32 in (0, 1), log u = -e log 2 + 2 atanh(s), s = (t-1)/(t+1), |s| < 0.172, where
-     t = 2^e u in [0.7, 1.42) and t-1 is formed in integers, so that u near 1 loses nothing;
-     angle = quadrant(w1) pi/2 + a, |a| < pi/4, Taylor series.
-   The root is the caller's: a library function that may set errno would keep the loop from being vectorised. */
-PU__FN PU_HD void pu__normal_parts(uint32_t w0, uint32_t w1, pu_real *radius2, pu_real *cs, pu_real *sn)
-{
 #ifdef PU_FLOAT
-#define PU__TERMS 6
+enum { PU__ATANH_TERMS = 6, PU__SIN_TERMS = 6, PU__COS_TERMS = 6 };
 #else
-#define PU__TERMS 11
+enum { PU__ATANH_TERMS = 11, PU__SIN_TERMS = 9, PU__COS_TERMS = 10 };
 #endif
-    static const pu_real atanh_c[11] = {1, PU_R(1.0 / 3), PU_R(1.0 / 5), PU_R(1.0 / 7), PU_R(1.0 / 9),
-                                        PU_R(1.0 / 11), PU_R(1.0 / 13), PU_R(1.0 / 15), PU_R(1.0 / 17),
-                                        PU_R(1.0 / 19), PU_R(1.0 / 21)};
-    static const pu_real sin_c[9] = {1, PU_R(-1.0 / 6), PU_R(1.0 / 120), PU_R(-1.0 / 5040), PU_R(1.0 / 362880),
-                                     PU_R(-1.0 / 39916800), PU_R(1.0 / 6227020800.0), PU_R(-1.0 / 1307674368000.0),
-                                     PU_R(1.0 / 355687428096000.0)};
-    static const pu_real cos_c[10] = {1, PU_R(-1.0 / 2), PU_R(1.0 / 24), PU_R(-1.0 / 720), PU_R(1.0 / 40320),
-                                      PU_R(-1.0 / 3628800), PU_R(1.0 / 479001600), PU_R(-1.0 / 87178291200.0),
-                                      PU_R(1.0 / 20922789888000.0), PU_R(-1.0 / 6402373705728000.0)};
-    const int terms = PU__TERMS, trig = PU__TERMS == 6 ? 6 : 9;
-    uint32_t v = w0 | 1u, small, e;
-    int32_t t, angle;
-    pu_real s, log_u, a, c, d, swap;
-    /* e = leading zeros of v, so that v 2^e is in [2^31, 2^32) */
-    e = v >> 16 ? 0u : 16u, v = v >> 16 ? v : v << 16;
-    e += v >> 24 ? 0u : 8u, v = v >> 24 ? v : v << 8;
-    e += v >> 28 ? 0u : 4u, v = v >> 28 ? v : v << 4;
-    e += v >> 30 ? 0u : 2u, v = v >> 30 ? v : v << 2;
-    e += v >> 31 ? 0u : 1u, v = v >> 31 ? v : v << 1;
-    small = v < 0xB504F334u; /* below sqrt(1/2): double it */
-    e += small;
-    t = small ? (int32_t)((v & 0x7FFFFFFFu) << 1) : -(int32_t)(~v) - 1; /* 2 v - 2^32 or v - 2^32 */
-    s = (pu_real)t / (pu_real)((double)t + 8589934592.0);
-    log_u = 2 * s * pu__horner(s * s, atanh_c, terms) - (pu_real)(int32_t)e * PU_R(0.69314718055994530942);
-    angle = (int32_t)((w1 & 0x3FFFFFFFu) << 1) + 1 - ((int32_t)1 << 30); /* odd, |angle| < 2^30 */
-    a = (pu_real)angle * PU_R(3.14159265358979323846 / 4294967296.0);
-    d = a * pu__horner(a * a, sin_c, trig);
-    c = pu__horner(a * a, cos_c, trig + (trig == 9));
-    swap = w1 >> 30 & 1 ? -d : c, d = w1 >> 30 & 1 ? c : d; /* + pi/2 */
-    *radius2 = -2 * log_u;
-    *cs = w1 >> 31 ? -swap : swap, *sn = w1 >> 31 ? -d : d; /* + pi */
-#undef PU__TERMS
+
+/* If the upper `bits` bits of v are zero, shifts v up by as many and returns their number; otherwise returns 0. */
+PU__FN PU_HD uint32_t pu__shift_up(uint32_t *v, uint32_t bits)
+{
+    const int empty = *v >> (32 - bits) == 0;
+    *v = empty ? *v << bits : *v;
+    return empty ? bits : 0;
 }
 
+/* log u for u = (2 floor(word/2) + 1) / 2^32 in (0, 1), as -e log 2 + 2 atanh(s). Here s = (t-1)/(t+1), |s| < 0.172, with
+   t = 2^e u in [0.7, 1.42). t-1 is formed in integers, so that u near 1 loses no digits. */
+PU__FN PU_HD pu_real pu__log_uniform(uint32_t word)
+{
+    static const pu_real series[11] = {1, PU_R(1.0 / 3), PU_R(1.0 / 5), PU_R(1.0 / 7), PU_R(1.0 / 9),
+                                       PU_R(1.0 / 11), PU_R(1.0 / 13), PU_R(1.0 / 15), PU_R(1.0 / 17),
+                                       PU_R(1.0 / 19), PU_R(1.0 / 21)};
+    uint32_t v = word | 1u, small, e;
+    int32_t t;
+    pu_real s;
+    /* e = leading zeros of v, so that v 2^e is in [2^31, 2^32) */
+    e = pu__shift_up(&v, 16);
+    e += pu__shift_up(&v, 8);
+    e += pu__shift_up(&v, 4);
+    e += pu__shift_up(&v, 2);
+    e += pu__shift_up(&v, 1);
+    /* below sqrt(1/2) twice that is nearer to 1; t stands for 2^32 (t - 1) */
+    small = v < 0xB504F334u;
+    e += small;
+    t = small ? (int32_t)((v & 0x7FFFFFFFu) << 1) : -(int32_t)(~v) - 1;
+    s = (pu_real)t / (pu_real)((double)t + 8589934592.0);
+    return 2 * s * pu__horner(s * s, series, PU__ATANH_TERMS) - (pu_real)(int32_t)e * PU_R(0.69314718055994530942);
+}
+
+/* Two normals radius (cs, sn) from two words, by Box and Muller: radius^2 = -2 log u(w0), and the angle is
+   quadrant(w1) pi/2 + a with |a| < pi/4, by Taylor series.
+   Our own series instead of libm give the same numbers on every platform. There are no branches, so that a loop over many
+   pairs is vectorised. The caller takes the root: a library function that may set errno would prevent that. */
+PU__FN PU_HD void pu__normal_parts(uint32_t w0, uint32_t w1, pu_real *radius2, pu_real *cs, pu_real *sn)
+{
+    static const pu_real sin_series[9] = {1, PU_R(-1.0 / 6), PU_R(1.0 / 120), PU_R(-1.0 / 5040), PU_R(1.0 / 362880),
+                                          PU_R(-1.0 / 39916800), PU_R(1.0 / 6227020800.0),
+                                          PU_R(-1.0 / 1307674368000.0), PU_R(1.0 / 355687428096000.0)};
+    static const pu_real cos_series[10] = {1, PU_R(-1.0 / 2), PU_R(1.0 / 24), PU_R(-1.0 / 720), PU_R(1.0 / 40320),
+                                           PU_R(-1.0 / 3628800), PU_R(1.0 / 479001600), PU_R(-1.0 / 87178291200.0),
+                                           PU_R(1.0 / 20922789888000.0), PU_R(-1.0 / 6402373705728000.0)};
+    const int32_t angle = (int32_t)((w1 & 0x3FFFFFFFu) << 1) + 1 - ((int32_t)1 << 30); /* odd, |angle| < 2^30 */
+    const pu_real a = (pu_real)angle * PU_R(3.14159265358979323846 / 4294967296.0);
+    const pu_real sine = a * pu__horner(a * a, sin_series, PU__SIN_TERMS);
+    const pu_real cosine = pu__horner(a * a, cos_series, PU__COS_TERMS);
+    /* bit 30 of w1 adds pi/2, bit 31 adds pi */
+    const pu_real x = w1 >> 30 & 1 ? -sine : cosine;
+    const pu_real y = w1 >> 30 & 1 ? cosine : sine;
+    *radius2 = -2 * pu__log_uniform(w0);
+    *cs = w1 >> 31 ? -x : x;
+    *sn = w1 >> 31 ? -y : y;
+}
+
+/* Two normals z[0], z[1] from two words. */
 PU__FN PU_HD void pu__normal_pair(uint32_t w0, uint32_t w1, pu_real *z)
 {
     pu_real radius2;
     pu__normal_parts(w0, w1, &radius2, z, z + 1);
-    z[0] *= pu__sqrt(radius2), z[1] *= pu__sqrt(radius2);
+    z[0] *= pu__sqrt(radius2);
+    z[1] *= pu__sqrt(radius2);
 }
 
 #define PU__DRAW 64 /* counter values at a time */
 
-/* the same over arrays: pairs of words w0, w1 give z0, z1 */
-PU__FN void pu__normal_pairs(int n, const uint32_t *w0, const uint32_t *w1, pu_real *z0, pu_real *z1)
+/* The same over arrays: n <= PU__DRAW pairs of words w0, w1 give z[4 l], z[4 l + 1]. */
+PU__FN void pu__normal_pairs(int n, const uint32_t *w0, const uint32_t *w1, pu_real *z)
 {
     pu_real radius[PU__DRAW], cs[PU__DRAW], sn[PU__DRAW];
     int l;
     for (l = 0; l < n; l++) pu__normal_parts(w0[l], w1[l], radius + l, cs + l, sn + l);
     for (l = 0; l < n; l++) radius[l] = pu__sqrt(radius[l]);
-    for (l = 0; l < n; l++) z0[l] = radius[l] * cs[l], z1[l] = radius[l] * sn[l];
-}
-
-/* The four normals z0 .. z3 of each of count <= PU__DRAW counter values (index / 4 + stream 2^30, sample, datum, step), whose
-   first words are in c0. */
-PU__FN void pu__draw(uint64_t seed, uint32_t datum, uint32_t sample, uint32_t step, int count, uint32_t *c0,
-                     pu_real z[4][PU__DRAW])
-{
-    uint32_t c1[PU__DRAW], c2[PU__DRAW], c3[PU__DRAW], k0 = (uint32_t)seed, k1 = (uint32_t)(seed >> 32);
-    int l, round;
-    for (l = 0; l < count; l++) c1[l] = sample, c2[l] = datum, c3[l] = step;
-    for (round = 0; round < 10; round++, k0 += 0x9E3779B9u, k1 += 0xBB67AE85u) /* pu_philox, side by side */
-        for (l = 0; l < count; l++) {
-            const uint64_t p0 = (uint64_t)0xD2511F53u * c0[l], p1 = (uint64_t)0xCD9E8D57u * c2[l];
-            c0[l] = (uint32_t)(p1 >> 32) ^ c1[l] ^ k0, c1[l] = (uint32_t)p1;
-            c2[l] = (uint32_t)(p0 >> 32) ^ c3[l] ^ k1, c3[l] = (uint32_t)p0;
-        }
-    pu__normal_pairs(count, c0, c1, z[0], z[1]);
-    pu__normal_pairs(count, c2, c3, z[2], z[3]);
-}
-
-PU__FN PU_HD uint32_t pu__counter(uint64_t block, uint32_t stream) { return ((uint32_t)block & 0x3FFFFFFFu) | stream << 30; }
-
-PU_DEF void pu_normals(uint64_t seed, uint32_t datum, uint32_t sample, uint32_t step, uint32_t stream, uint64_t first,
-                       pu_int n, pu_real *out)
-{
-    uint32_t c0[PU__DRAW];
-    pu_real z[4][PU__DRAW];
-    uint64_t at = first, end = first + (uint64_t)(n > 0 ? n : 0), block;
-    int l, count, whole;
-    while (at < end) {
-        const uint64_t left = (end - 1) / 4 - at / 4 + 1;
-        block = at / 4, count = left < PU__DRAW ? (int)left : PU__DRAW;
-        for (l = 0; l < count; l++) c0[l] = pu__counter(block + (uint64_t)l, stream);
-        pu__draw(seed, datum, sample, step, count, c0, z);
-        whole = at % 4 ? 0 : (end - at) / 4 < (uint64_t)count ? (int)((end - at) / 4) : count;
-        for (l = 0; l < whole; l++)
-            out[4 * l] = z[0][l], out[4 * l + 1] = z[1][l], out[4 * l + 2] = z[2][l], out[4 * l + 3] = z[3][l];
-        at += (uint64_t)(4 * whole), out += 4 * whole;
-        for (; l < count; l++) /* a counter value of which not all is wanted */
-            for (; at < end && at / 4 == block + (uint64_t)l; at++) *out++ = z[at % 4][l];
+    for (l = 0; l < n; l++) {
+        z[4 * l] = radius[l] * cs[l];
+        z[4 * l + 1] = radius[l] * sn[l];
     }
 }
 
-/* those of the indices in a list, which ascend */
-PU__FN void pu__normals_at(uint64_t seed, uint32_t datum, uint32_t sample, uint32_t step, uint32_t stream, pu_int n,
-                           const pu_int *list, pu_real *out)
+/* Which numbers are wanted: the words of the key and of the counter beside the index. */
+typedef struct {
+    uint64_t seed;
+    uint32_t datum, sample, step;
+} pu__draw_key;
+
+/* The four normals z[4 l] on of each of count <= PU__DRAW counter values (index / 4 + stream 2^30, sample, datum, step). Their
+   first words are in c0, which is overwritten. */
+PU__FN void pu__draw(const pu__draw_key *key, int count, uint32_t *c0, pu_real *z)
+{
+    uint32_t c1[PU__DRAW], c2[PU__DRAW], c3[PU__DRAW];
+    uint32_t k0 = (uint32_t)key->seed;
+    uint32_t k1 = (uint32_t)(key->seed >> 32);
+    int l, round;
+    for (l = 0; l < count; l++) {
+        c1[l] = key->sample;
+        c2[l] = key->datum;
+        c3[l] = key->step;
+    }
+    /* pu__philox of all counter values side by side */
+    for (round = 0; round < PU__PHILOX_ROUNDS; round++) {
+        for (l = 0; l < count; l++) pu__philox_round(k0, k1, c0 + l, c1 + l, c2 + l, c3 + l);
+        k0 += PU__PHILOX_KEY0;
+        k1 += PU__PHILOX_KEY1;
+    }
+    pu__normal_pairs(count, c0, c1, z);
+    pu__normal_pairs(count, c2, c3, z + 2);
+}
+
+/* The first word of a counter value: the block of four numbers, and the stream in the upper two bits. */
+PU__FN PU_HD uint32_t pu__counter(uint64_t block, uint32_t stream) { return ((uint32_t)block & 0x3FFFFFFFu) | stream << 30; }
+
+/* n normals out[i] of the indices first + i. A number depends on its index and the other arguments alone. */
+PU_DEF void pu_normals(uint64_t seed, uint32_t datum, uint32_t sample, uint32_t step, uint32_t stream, uint64_t first,
+                       pu_int n, pu_real *out)
+{
+    const pu__draw_key key = {seed, datum, sample, step};
+    uint32_t c0[PU__DRAW];
+    pu_real z[4 * PU__DRAW];
+    while (n > 0) {
+        const pu_int skip = (pu_int)(first % 4);
+        const pu_int some = pu__min(n, 4 * PU__DRAW - skip);
+        const int count = (int)(skip + some + 3) / 4;
+        int l;
+        for (l = 0; l < count; l++) c0[l] = pu__counter(first / 4 + (uint64_t)l, stream);
+        pu__draw(&key, count, c0, z);
+        pu__copy(out, z + skip, some);
+        first += (uint64_t)some;
+        out += some;
+        n -= some;
+    }
+}
+
+/* n normals out[i] of the indices list[i], which ascend. */
+PU__FN void pu__normals_at(const pu__draw_key *key, uint32_t stream, pu_int n, const pu_int *list, pu_real *out)
 {
     uint32_t c0[PU__DRAW];
-    pu_real z[4][PU__DRAW];
-    pu_int i, from, block;
-    int l, count;
-    for (from = 0; from < n; from = i) {
-        for (i = from, count = 0, block = -1; i < n && (count < PU__DRAW || list[i] / 4 == block); i++)
-            if (list[i] / 4 != block) block = list[i] / 4, c0[count++] = pu__counter((uint64_t)block, stream);
-        pu__draw(seed, datum, sample, step, count, c0, z);
-        for (l = -1, block = -1; from < i; from++) {
-            if (list[from] / 4 != block) block = list[from] / 4, l++;
-            out[from] = z[list[from] % 4][l];
+    pu_real z[4 * PU__DRAW];
+    pu_int i, from, end, block;
+    for (from = 0; from < n; from = end) {
+        int count = 0;
+        block = -1;
+        /* as many indices as PU__DRAW counter values serve */
+        for (end = from; end < n; end++) {
+            if (list[end] / 4 == block) continue;
+            if (count == PU__DRAW) break;
+            block = list[end] / 4;
+            c0[count++] = pu__counter((uint64_t)block, stream);
+        }
+        pu__draw(key, count, c0, z);
+        block = -1;
+        count = -1;
+        for (i = from; i < end; i++) {
+            count += list[i] / 4 != block;
+            block = list[i] / 4;
+            out[i] = z[4 * count + list[i] % 4];
         }
     }
 }
@@ -2398,40 +2541,68 @@ PU__FN void pu__rows_apply_t(pu_int n, const pu_real *const *v, pu_int D, const 
 
 #define PU__TALL 6                /* rows and columns of a tile: its 12 vectors of sums, two of B and one of A fill the */
 #define PU__BROAD (2 * PU__WIDTH) /* registers */
-#define PU__DEEP 128              /* of B, this much is copied at a time into panels as broad as a tile: */
-#define PU__SPAN 128              /* depth and columns */
+#define PU__DEEP 128              /* terms that are summed in registers before they are added to C */
+#define PU__SPAN 128              /* columns of B that are packed at a time, where there is memory for them */
+#define PU__PIECE (4096 / (PU__BROAD * (int)sizeof(pu_real))) /* terms of a strip that is packed on the stack, in each piece */
 #define PU__FEW 4                 /* sides below this are better solved one by one */
 #define PU__LEAF 8                /* triangles up to this size are done entry by entry */
 
-typedef struct { /* entry (i, j) is at[i row + j col] */
+/* A matrix to be read; entry (i, j) is at[i row + j col]. */
+typedef struct {
     const pu_real *at;
     pu_int row, col;
+    /* As the second factor of a product: row p is that of number list[p] times weight[list[p]], and so is column p of the first
+       factor, without the weight. NULL: all rows; ones. */
+    const pu_int *list;
+    const pu_real *weight;
 } pu__matrix;
 
+/* That without a list. */
 PU__FN pu__matrix pu__mat(const pu_real *at, pu_int row, pu_int col)
 {
     pu__matrix m;
-    m.at = at, m.row = row, m.col = col;
+    memset(&m, 0, sizeof m);
+    m.at = at;
+    m.row = row;
+    m.col = col;
     return m;
 }
 
-/* C (6 x 2 W) += s sum_p a[r step + offset[p]] b[2 W p + c]; a row of a from `rows` on repeats the last one */
-PU__FN void pu__core(pu_int depth, pu_real s, pu_int rows, const pu_real *a, pu_int step, const pu_int *offset,
-                     const pu_real *b, pu_real *C, pu_int ld)
+/* A product of matrices, C += scale A B, and what is packed of B at the moment. A strip of B is as broad as a tile. It lies in one
+   piece or in several of the same length. */
+typedef struct {
+    pu_int rows, cols;       /* of C */
+    pu__matrix A, B;
+    pu_block C;              /* by rows: row i is column i of the block */
+    pu_real scale;
+    pu_int from, to;         /* only entries (i, j) with i + from <= j <= i + to */
+    pu_int first, deep;      /* the terms at work */
+    pu_int piece;            /* terms in a piece of a strip */
+    pu_int offset[PU__DEEP]; /* of the columns of A */
+    const pu_real *at[PU__SPAN / PU__BROAD]; /* the strips, or the pieces of the only one */
+} pu__matmul;
+
+/* C (6 x 2 W) += scale sum_p a[r A.row + offset[p]] b[2 W p + c], b the strip; a row of a from `rows` on repeats the last one */
+PU__FN void pu__core(const pu__matmul *g, const pu_real *const *strip, pu_int rows, const pu_real *a, pu_real *C, pu_int ld)
 {
-    const pu_int W = PU__WIDTH, last = rows - 1;
+    const pu_int W = PU__WIDTH, last = rows - 1, step = g->A.row;
+    const pu_real s = g->scale;
     const pu_real *a1 = a + pu__min(1, last) * step, *a2 = a + pu__min(2, last) * step, *a3 = a + pu__min(3, last) * step,
                   *a4 = a + pu__min(4, last) * step, *a5 = a + pu__min(5, last) * step;
     pu__vector s0, s1, s2, s3, s4, s5, t0, t1, t2, t3, t4, t5;
-    pu_int p;
+    pu_int p, first;
     memset(&s0, 0, sizeof s0);
     s1 = s2 = s3 = s4 = s5 = t0 = t1 = t2 = t3 = t4 = t5 = s0;
-    for (p = 0; p < depth; p++, b += 2 * W) {
-        const pu_int i = offset[p];
-        const pu__vector u = *pu__cv(b), v = *pu__cv(b + W);
-        s0 += a[i] * u, t0 += a[i] * v, s1 += a1[i] * u, t1 += a1[i] * v;
-        s2 += a2[i] * u, t2 += a2[i] * v, s3 += a3[i] * u, t3 += a3[i] * v;
-        s4 += a4[i] * u, t4 += a4[i] * v, s5 += a5[i] * u, t5 += a5[i] * v;
+    for (first = 0; first < g->deep; first += g->piece) {
+        const pu_int end = pu__min(first + g->piece, g->deep);
+        const pu_real *b = *strip++;
+        for (p = first; p < end; p++, b += 2 * W) {
+            const pu_int i = g->offset[p];
+            const pu__vector u = *pu__cv(b), v = *pu__cv(b + W);
+            s0 += a[i] * u, t0 += a[i] * v, s1 += a1[i] * u, t1 += a1[i] * v;
+            s2 += a2[i] * u, t2 += a2[i] * v, s3 += a3[i] * u, t3 += a3[i] * v;
+            s4 += a4[i] * u, t4 += a4[i] * v, s5 += a5[i] * u, t5 += a5[i] * v;
+        }
     }
     *pu__v(C) += s * s0, *pu__v(C + W) += s * t0, C += ld;
     *pu__v(C) += s * s1, *pu__v(C + W) += s * t1, C += ld;
@@ -2441,26 +2612,32 @@ PU__FN void pu__core(pu_int depth, pu_real s, pu_int rows, const pu_real *a, pu_
     *pu__v(C) += s * s5, *pu__v(C + W) += s * t5;
 }
 
-/* panels of b (depth x cols), the last one filled up with zeros; rows of b from a list, times a weight */
-PU__FN void pu__pack(pu_int depth, pu_int cols, pu__matrix b, const pu_int *list, const pu_real *w, pu_real *PU__RESTRICT to)
+/* Terms g->first + done on, deep of them, and columns `column` on, cols of them, of B, packed into strips. The last strip is filled
+   up with zeros. */
+PU__FN void pu__pack(const pu__matmul *g, pu_int done, pu_int deep, pu_int column, pu_int cols, pu_real *PU__RESTRICT to)
 {
-    const pu_int T = PU__BROAD;
+    const pu_int T = PU__BROAD, first = g->first + done;
+    const pu_int *list = g->B.list ? g->B.list + first : NULL;
+    const pu_real *w = g->B.weight;
+    pu__matrix b = g->B;
     pu_int j, p, c;
-    for (j = 0; j < cols; j += T, b.at += T * b.col, to += T * depth) {
+    b.at += column * b.col;
+    if (!list) b.at += first * b.row;
+    for (j = 0; j < cols; j += T, b.at += T * b.col, to += T * deep) {
         const pu_int wide = pu__min(T, cols - j);
-        if (wide < T) memset(to, 0, (size_t)(T * depth) * sizeof *to);
+        if (wide < T) memset(to, 0, (size_t)(T * deep) * sizeof *to);
         if (b.col == 1 && wide == T)
-            for (p = 0; p < depth; p++)
+            for (p = 0; p < deep; p++)
                 memcpy(to + p * T, b.at + (list ? list[p] : p) * b.row, PU__BROAD * sizeof *to);
         else if (b.row == 1 && !list)
             for (c = 0; c < wide; c++)
-                for (p = 0; p < depth; p++) to[p * T + c] = b.at[p + c * b.col];
+                for (p = 0; p < deep; p++) to[p * T + c] = b.at[p + c * b.col];
         else
-            for (p = 0; p < depth; p++) {
+            for (p = 0; p < deep; p++) {
                 const pu_real *row = b.at + (list ? list[p] : p) * b.row;
                 for (c = 0; c < wide; c++) to[p * T + c] = row[c * b.col];
             }
-        for (p = 0; p < depth && w; p++)
+        for (p = 0; p < deep && w; p++)
             for (c = 0; c < T; c++) to[p * T + c] *= w[list[p]];
     }
 }
@@ -2603,8 +2780,12 @@ PU__FN double pu__ar_both5(pu_int n, const pu_real *x, const pu_real *p, const p
 
 /* ------------------------------------------------------------------------------------------------
    >>vector   the CPU backend: plain loops over columns
+
+   These are the functions of pu_backend; x_j is column j of a block. A column whose coefficient is zero is not read: a frozen
+   column may hold anything. `user` is not used.
    ------------------------------------------------------------------------------------------------ */
 
+/* s_j = x_j' diag(m) y_j, j < k. m (n) may be NULL: ones. */
 PU__FN void pu__cpu_dot(void *user, pu_int n, pu_int k, const pu_real *m, pu_block x, pu_block y, pu_real *s)
 {
     pu_int j;
@@ -2612,72 +2793,85 @@ PU__FN void pu__cpu_dot(void *user, pu_int n, pu_int k, const pu_real *m, pu_blo
     for (j = 0; j < k; j++) s[j] = (pu_real)pu__dot(n, m, pu__col(x, j), pu__col(y, j));
 }
 
-/* With factors m: chunk by chunk into a buffer that stays in the first-level cache. Any term may alias y. */
-PU__FN void pu__cpu_combine(void *user, pu_int n, pu_int k, pu_block y, int count, const pu_term *terms)
+/* y (n) = sum_t c[t] (m[t] o x[t]), t < count, chunk by chunk in a buffer that stays in the first-level cache. m[t] may be NULL:
+   ones. Any x[t] may be y. */
+PU__FN void pu__add_terms(pu_int n, int count, const pu_real *c, const pu_real *const *m, const pu_real *const *x, pu_real *y)
 {
     pu_real buffer[PU__CHUNK];
-    pu_int j, i, at;
+    pu_int at, i;
+    int t;
+    for (at = 0; at < n; at += PU__CHUNK) {
+        const pu_int len = pu__min(PU__CHUNK, n - at);
+        pu__zeros(buffer, len);
+        for (t = 0; t < count; t++)
+            if (m[t]) pu__add_product(len, c[t], m[t] + at, x[t] + at, buffer);
+            else for (i = 0; i < len; i++) buffer[i] += c[t] * x[t][at + i];
+        pu__copy(y + at, buffer, len);
+    }
+}
+
+/* y_j = sum over the terms of scale c_j (m o x_j). The usual forms have loops of their own. Any term may be y. */
+PU__FN void pu__cpu_combine(void *user, pu_int n, pu_int k, pu_block y, int count, const pu_term *terms)
+{
+    pu_int j;
     int t;
     (void)user;
     for (j = 0; j < k; j++) {
-        const pu_real *x[4] = {NULL, NULL, NULL, NULL}, *m[4];
+        const pu_real *x[4] = {NULL}, *m[4] = {NULL};
         pu_real c[4];
         int used = 0, plain = 1;
         for (t = 0; t < count; t++) {
             c[used] = terms[t].c ? terms[t].scale * terms[t].c[j] : terms[t].scale;
-            if (c[used] == 0) continue; /* not read: a frozen column may hold anything */
-            x[used] = pu__col(terms[t].x, j), m[used] = terms[t].m, plain = plain && !terms[t].m;
+            if (c[used] == 0) continue;
+            x[used] = pu__col(terms[t].x, j);
+            m[used] = terms[t].m;
+            plain &= !m[used];
             used++;
         }
-        if (used > 0 && plain) {
-            pu__mix(n, c, x, pu__col(y, j));
-            continue;
-        }
-        if ((used == 1 && m[0]) || (used == 2 && m[0] && !m[1])) { /* m o r + be d */
-            pu__mix_m(n, m[0], c, x, pu__col(y, j));
-            continue;
-        }
-        for (at = 0; at < n; at += PU__CHUNK) {
-            const pu_int len = pu__min(PU__CHUNK, n - at);
-            memset(buffer, 0, (size_t)len * sizeof *buffer);
-            for (t = 0; t < used; t++)
-                if (m[t])
-                    for (i = 0; i < len; i++) buffer[i] += c[t] * (m[t][at + i] * x[t][at + i]);
-                else
-                    for (i = 0; i < len; i++) buffer[i] += c[t] * x[t][at + i];
-            memcpy(pu__col(y, j) + at, buffer, (size_t)len * sizeof *buffer);
-        }
+        if (used > 0 && plain) pu__mix(n, c, x, pu__col(y, j));
+        else if ((used == 1 || used == 2) && !m[1]) pu__mix_m(n, m[0], c, x, pu__col(y, j)); /* m o r + be d */
+        else pu__add_terms(n, used, c, m, x, pu__col(y, j));
     }
 }
 
+/* x_j += a_j d_j, r_j -= a_j q_j and rho_j = r_j' diag(m) r_j. x.at NULL: no x; m NULL: ones. */
 PU__FN void pu__cpu_advance(void *user, pu_int n, pu_int k, const pu_real *a, const pu_real *m, pu_block d, pu_block q,
                             pu_block x, pu_block r, pu_real *rho)
 {
     pu_int j, i, at;
     (void)user;
     for (j = 0; j < k; j++) {
-        const pu_real *PU__RESTRICT dj = pu__col(d, j), *PU__RESTRICT qj = pu__col(q, j);
-        pu_real *PU__RESTRICT xj = x.at ? pu__col(x, j) : NULL, *PU__RESTRICT rj = pu__col(r, j), aj = a[j];
+        const pu_real *PU__RESTRICT dj = pu__col(d, j);
+        const pu_real *PU__RESTRICT qj = pu__col(q, j);
+        pu_real *PU__RESTRICT xj = x.at && a[j] != 0 ? pu__col(x, j) : NULL;
+        pu_real *PU__RESTRICT rj = pu__col(r, j);
+        const pu_real aj = a[j];
         double s = 0;
         for (at = 0; at < n; at += PU__CHUNK) {
             const pu_int len = pu__min(PU__CHUNK, n - at);
             const pu_real *mj = m ? m + at : NULL;
-            for (i = at; i < at + len && xj && aj != 0; i++) xj[i] += aj * dj[i];
-            s += (double)(aj != 0 ? pu__descend(len, aj, mj, qj + at, rj + at) : pu__dot_chunk(len, mj, rj + at, rj + at));
+            if (xj)
+                for (i = at; i < at + len; i++) xj[i] += aj * dj[i];
+            if (aj != 0) s += (double)pu__descend(len, aj, mj, qj + at, rj + at);
+            else s += (double)pu__dot_chunk(len, mj, rj + at, rj + at);
         }
         rho[j] = (pu_real)s;
     }
 }
 
+/* rbar_j += m o dbar_j, dbar_j := be_j dbar_j + a_j xbar_j. m NULL: ones. */
 PU__FN void pu__cpu_retreat(void *user, pu_int n, pu_int k, const pu_real *a, const pu_real *be, const pu_real *m,
                             pu_block xbar, pu_block rbar, pu_block dbar)
 {
     pu_int j, i, at, end;
     (void)user;
     for (j = 0; j < k; j++) {
-        const pu_real *PU__RESTRICT xj = pu__col(xbar, j), aj = a[j], bj = be[j];
-        pu_real *PU__RESTRICT rj = pu__col(rbar, j), *PU__RESTRICT dj = pu__col(dbar, j);
-        for (at = 0; at < n; at = end) { /* a chunk is in the first-level cache after its first line */
+        const pu_real *PU__RESTRICT xj = pu__col(xbar, j);
+        pu_real *PU__RESTRICT rj = pu__col(rbar, j);
+        pu_real *PU__RESTRICT dj = pu__col(dbar, j);
+        const pu_real aj = a[j];
+        const pu_real bj = be[j];
+        for (at = 0; at < n; at = end) { /* a chunk is in the first-level cache after its first loop */
             end = pu__min(at + PU__CHUNK, n);
             if (m) for (i = at; i < end; i++) rj[i] += m[i] * dj[i];
             else for (i = at; i < end; i++) rj[i] += dj[i];
@@ -2688,50 +2882,91 @@ PU__FN void pu__cpu_retreat(void *user, pu_int n, pu_int k, const pu_real *a, co
     }
 }
 
-PU__FN void pu__cpu_unwind_sums(void *user, pu_int n, pu_int k, const pu_unwinding *v, pu_real *s0, pu_real *s1, pu_real *s2)
+enum { PU__PART = PU__CHUNK / 2 }; /* of a chunk: buffers of this length keep the frame small */
+
+/* Entries `at` on of column j, at most PU__CHUNK of them, with q = a A d = r_{i-1} - r_i:
+     sum[0] += dbar'd,  sum[1] += xbar'd,  sum[2] += (rbar + m o dbar)'q,  sum[3] += (m o r)'q */
+PU__FN void pu__unwind_chunk(const pu_unwinding *v, pu_int j, pu_int at, pu_int n, double *sum)
 {
-    pu_real buffer[PU__CHUNK], with_m[2][PU__CHUNK];
-    pu_int j, i, l, at;
-    (void)user;
-    for (j = 0; j < k; j++) {
-        const double a = (double)v->a[j];
-        double dd = 0, xd = 0, tq = 0, rq = 0;
-        for (at = 0; at < n && v->a[j] != 0; at += PU__CHUNK) {
-            const pu_int len = pu__min(PU__CHUNK, n - at), whole = len / PU__LANES * PU__LANES;
-            const pu_real *PU__RESTRICT d = pu__col(v->d, j) + at, *PU__RESTRICT xbar = pu__col(v->xbar, j) + at;
-            const pu_real *PU__RESTRICT rbar = pu__col(v->rbar, j) + at, *PU__RESTRICT dbar = pu__col(v->dbar, j) + at;
-            const pu_real *PU__RESTRICT r = pu__col(v->r, j) + at, *PU__RESTRICT mr = r, *PU__RESTRICT mdbar = dbar;
-            const pu_real *PU__RESTRICT ri = pu__residual_before(v, j, at, len, buffer);
-            pu_real t0[PU__LANES] = {0}, t1[PU__LANES] = {0}, t2[PU__LANES] = {0}, t3[PU__LANES] = {0};
-            if (v->m) {
-                for (i = 0; i < len; i++) with_m[0][i] = v->m[at + i] * r[i], with_m[1][i] = v->m[at + i] * dbar[i];
-                mr = with_m[0], mdbar = with_m[1];
+    pu_real buffer[PU__PART], scaled_r[PU__PART], scaled_dbar[PU__PART];
+    pu_real t0[PU__LANES] = {0}, t1[PU__LANES] = {0}, t2[PU__LANES] = {0}, t3[PU__LANES] = {0};
+    pu_int i, l, end;
+    for (end = at + n; at < end; at += PU__PART) {
+        const pu_int len = pu__min(PU__PART, end - at);
+        const pu_real *PU__RESTRICT d = pu__col(v->d, j) + at;
+        const pu_real *PU__RESTRICT xbar = pu__col(v->xbar, j) + at;
+        const pu_real *PU__RESTRICT rbar = pu__col(v->rbar, j) + at;
+        const pu_real *PU__RESTRICT dbar = pu__col(v->dbar, j) + at;
+        const pu_real *PU__RESTRICT r = pu__col(v->r, j) + at;
+        const pu_real *PU__RESTRICT before = pu__residual_before(v, j, at, len, buffer);
+        const pu_real *PU__RESTRICT mr = r;
+        const pu_real *PU__RESTRICT mdbar = dbar;
+        if (v->m) {
+            for (i = 0; i < len; i++) {
+                scaled_r[i] = v->m[at + i] * r[i];
+                scaled_dbar[i] = v->m[at + i] * dbar[i];
             }
-            for (i = 0; i < whole; i += PU__LANES)
-                for (l = 0; l < PU__LANES; l++) {
-                    const pu_real q = ri[i + l] - r[i + l];
-                    t0[l] += dbar[i + l] * d[i + l], t1[l] += xbar[i + l] * d[i + l];
-                    t2[l] += (rbar[i + l] + mdbar[i + l]) * q, t3[l] += mr[i + l] * q;
-                }
-            for (l = 0; i < len; i++, l++) {
-                const pu_real q = ri[i] - r[i];
-                t0[l] += dbar[i] * d[i], t1[l] += xbar[i] * d[i], t2[l] += (rbar[i] + mdbar[i]) * q, t3[l] += mr[i] * q;
-            }
-            for (l = 0; l < PU__LANES; l++) dd += (double)t0[l], xd += (double)t1[l], tq += (double)t2[l], rq += (double)t3[l];
+            mr = scaled_r;
+            mdbar = scaled_dbar;
         }
-        s0[j] = (pu_real)dd, s1[j] = (pu_real)(a != 0 ? xd - tq / a : 0), s2[j] = (pu_real)(a != 0 ? rq / a : 0);
+        for (i = 0; i + PU__LANES <= len; i += PU__LANES)
+            for (l = 0; l < PU__LANES; l++) {
+                const pu_real q = before[i + l] - r[i + l];
+                t0[l] += dbar[i + l] * d[i + l];
+                t1[l] += xbar[i + l] * d[i + l];
+                t2[l] += (rbar[i + l] + mdbar[i + l]) * q;
+                t3[l] += mr[i + l] * q;
+            }
+        for (l = 0; i < len; i++, l++) {
+            const pu_real q = before[i] - r[i];
+            t0[l] += dbar[i] * d[i];
+            t1[l] += xbar[i] * d[i];
+            t2[l] += (rbar[i] + mdbar[i]) * q;
+            t3[l] += mr[i] * q;
+        }
+    }
+    for (l = 0; l < PU__LANES; l++) {
+        sum[0] += (double)t0[l];
+        sum[1] += (double)t1[l];
+        sum[2] += (double)t2[l];
+        sum[3] += (double)t3[l];
     }
 }
 
+/* The inner products of a reverse step, of each column that took it (a_j != 0; otherwise zeros):
+     s0_j = dbar'd,  s1_j = xbar'd - (rbar + m o dbar)'A d,  s2_j = (m o r)'A d */
+PU__FN void pu__cpu_unwind_sums(void *user, pu_int n, pu_int k, const pu_unwinding *v, pu_real *s0, pu_real *s1, pu_real *s2)
+{
+    pu_int j, at;
+    (void)user;
+    for (j = 0; j < k; j++) {
+        const double a = (double)v->a[j];
+        double sum[4] = {0};
+        if (a != 0)
+            for (at = 0; at < n; at += PU__CHUNK) pu__unwind_chunk(v, j, at, pu__min(PU__CHUNK, n - at), sum);
+        s0[j] = (pu_real)sum[0];
+        s1[j] = (pu_real)(a != 0 ? sum[1] - sum[2] / a : 0);
+        s2[j] = (pu_real)(a != 0 ? sum[3] / a : 0);
+    }
+}
+
+/* The vectors of a reverse step, see pu_unwinding. qbar of a column that did not take the step is zero. */
 PU__FN void pu__cpu_unwind(void *user, pu_int n, pu_int k, const pu_unwinding *v)
 {
     pu_real buffer[PU__CHUNK], c[5];
     pu_int j, at;
     (void)user;
     for (j = 0; j < k; j++) {
-        c[0] = v->a[j], c[1] = v->be[j], c[2] = v->pib[j], c[3] = v->twice_rhobar[j], c[4] = v->mbar ? v->weight[j] : 0;
-        if (c[0] == 0) pu__zeros(pu__col(v->qbar, j), n);
-        for (at = 0; at < n && c[0] != 0; at += PU__CHUNK) {
+        if (v->a[j] == 0) {
+            pu__zeros(pu__col(v->qbar, j), n);
+            continue;
+        }
+        c[0] = v->a[j];
+        c[1] = v->be[j];
+        c[2] = v->pib[j];
+        c[3] = v->twice_rhobar[j];
+        c[4] = v->mbar ? v->weight[j] : 0;
+        for (at = 0; at < n; at += PU__CHUNK) {
             const pu_int len = pu__min(PU__CHUNK, n - at);
             pu__unwind(len, c, v->m ? v->m + at : NULL, pu__col(v->d, j) + at, pu__residual_before(v, j, at, len, buffer),
                        pu__col(v->xbar, j) + at, pu__col(v->r, j) + at, pu__col(v->rbar, j) + at, pu__col(v->dbar, j) + at,
@@ -2740,81 +2975,114 @@ PU__FN void pu__cpu_unwind(void *user, pu_int n, pu_int k, const pu_unwinding *v
     }
 }
 
-/* The scalar arithmetic of one column, written once for CPU and GPU. h: entry (i, j) of the histories. */
+/* ---- the scalar arithmetic of one column j of the solver, written once for CPU and GPU. h = i k + j is its place in the
+   histories of step i ---- */
+
+/* Why the column stops with rho = r'M r and residual2 = |r|^2, or 0. */
+PU__FN PU_HD int32_t pu__stage_stop(const pu_state *s, pu_int j, pu_real rho, pu_real residual2)
+{
+    if (!pu__finite(rho)) return PU_STOP_NONFINITE;
+    if (!(rho > 0)) return PU_STOP_ZERO;
+    if (s->target[j] > 0 && residual2 <= s->target[j]) return PU_STOP_TOLERANCE;
+    return rho <= s->floor_[j] ? PU_STOP_ROUNDING : 0;
+}
+
+/* Before the first step: where the column is to stop, and whether it need not start. s0: u'M u, s1: u'u, c0: r'r. */
+PU__FN PU_HD void pu__stage_start(const pu_state *s, pu_int j)
+{
+    const pu_real rho = s->rho[j];
+    s->steps[j] = 0;
+    s->floor_[j] = PU__FLOOR2 * (s->s0[j] > rho ? s->s0[j] : rho); /* u may be zero when x0 is not */
+    s->target[j] = 0;
+    if (s->tolerance2 > 0) s->target[j] = (pu_real)s->tolerance2 * s->s1[j];
+    if (s->absolute2 > (double)s->target[j]) s->target[j] = (pu_real)s->absolute2;
+    s->stop[j] = pu__stage_stop(s, j, rho, s->c0[j]);
+}
+
+/* alpha_i = rho_{i-1} / pi_i, pi = d'A d; 0 for a column that has stopped. */
+PU__FN PU_HD void pu__stage_alpha(const pu_state *s, pu_int h, pu_int j)
+{
+    const pu_real pi = s->pi[h];
+    s->a[h] = 0;
+    if (s->stop[j]) return;
+    if (!pu__finite(pi)) s->stop[j] = PU_STOP_NONFINITE;
+    else if (!(pi > 0)) s->stop[j] = PU_STOP_BREAKDOWN; /* d != 0 here, so A is not positive definite */
+    else s->a[h] = s->fixed_step ? s->step[j] : s->rho[h] / pi;
+    if (!pu__finite(s->a[h])) {
+        s->a[h] = 0;
+        s->stop[j] = PU_STOP_NONFINITE;
+    }
+}
+
+/* beta_i = rho_i / rho_{i-1}, and whether the column stops after this step, its (i+1)-th. s1: r'r. */
+PU__FN PU_HD void pu__stage_beta(const pu_state *s, pu_int i, pu_int j)
+{
+    const pu_int h = i * s->k + j;
+    const pu_real rho = s->rho[h + s->k];
+    s->be[h] = 0;
+    if (s->stop[j]) return;
+    s->steps[j] = (int32_t)(i + 1);
+    s->stop[j] = pu__stage_stop(s, j, rho, s->s1[j]);
+    if (s->use_beta) s->be[h] = rho / s->rho[h];
+}
+
+/* The gradient begins with xbar of norm 1; its norm goes into scale. s0: xbar'xbar. */
+PU__FN PU_HD void pu__stage_xbar(const pu_state *s, pu_int j)
+{
+    const pu_real norm = pu__sqrt(s->s0[j]);
+    s->c0[j] = norm > 0 ? -1 / norm : 0;
+    s->scale[j] *= norm;
+    s->rhobar[j] = 0;
+    s->rhop[j] = 0;
+    s->pib[j] = 0;
+}
+
+/* Reverse of beta_i = rho_i / rho_{i-1}, with its adjoint in s0; c0 = 2 rhobar_i. taken: the column took this step, and alpha and
+   beta are not constants. */
+PU__FN PU_HD void pu__stage_rev1(const pu_state *s, pu_int h, pu_int j, int taken)
+{
+    s->rhop[j] = 0;
+    if (!taken) s->rhobar[j] = 0;
+    else if (s->use_beta) {
+        s->rhobar[j] += s->s0[j] / s->rho[h];
+        s->rhop[j] = -s->s0[j] * s->be[h] / s->rho[h];
+    }
+    s->c0[j] = 2 * s->rhobar[j];
+}
+
+/* Reverse of alpha_i = rho_{i-1} / pi_i, with its adjoint ab. */
+PU__FN PU_HD void pu__stage_rev2(const pu_state *s, pu_int h, pu_int j, int taken, pu_real ab)
+{
+    s->pib[j] = 0;
+    if (taken) {
+        s->rhop[j] += ab / s->pi[h];
+        s->pib[j] = -ab * s->a[h] / s->pi[h];
+    }
+    s->rhobar[j] = s->rhop[j];
+}
+
+/* One stage of column j at step i. */
 PU__FN PU_HD void pu__stage_column(const pu_state *s, pu_stage stage, pu_int i, pu_int j)
 {
     const pu_int h = i * s->k + j;
     const int active = i < (pu_int)s->steps[j]; /* reverse pass: did this column take step i+1? */
+    const int taken = active && !s->detach && !s->fixed_step;
     switch (stage) {
-    case PU_STAGE_START: {
-        pu_real rho = s->rho[j], uu = s->s1[j];
-        s->steps[j] = 0;
-        s->stop[j] = 0;
-        s->floor_[j] = PU__FLOOR2 * (s->s0[j] > rho ? s->s0[j] : rho); /* u may be zero when x0 is not */
-        s->target[j] = 0;
-        if (s->tolerance2 > 0) s->target[j] = (pu_real)s->tolerance2 * uu;
-        if (s->absolute2 > (double)s->target[j]) s->target[j] = (pu_real)s->absolute2;
-        if (!pu__finite(rho)) s->stop[j] = PU_STOP_NONFINITE;
-        else if (!(rho > 0)) s->stop[j] = PU_STOP_ZERO;
-        else if (s->target[j] > 0 && s->c0[j] <= s->target[j]) s->stop[j] = PU_STOP_TOLERANCE;
-        else if (rho <= s->floor_[j]) s->stop[j] = PU_STOP_ROUNDING;
+    case PU_STAGE_START: pu__stage_start(s, j); break;
+    case PU_STAGE_ALPHA: pu__stage_alpha(s, h, j); break;
+    case PU_STAGE_BETA: pu__stage_beta(s, i, j); break;
+    case PU_STAGE_XBAR: pu__stage_xbar(s, j); break;
+    case PU_STAGE_REV1: pu__stage_rev1(s, h, j, taken); break;
+    case PU_STAGE_REV2:
+        pu__stage_rev2(s, h, j, taken, s->s0[j] - s->s1[j]);
+        s->c0[j] = -s->a[h];
         break;
-    }
-    case PU_STAGE_ALPHA: {
-        pu_real pi = s->pi[h];
-        s->a[h] = 0;
-        if (s->stop[j]) break;
-        if (!pu__finite(pi)) s->stop[j] = PU_STOP_NONFINITE;
-        else if (!(pi > 0)) s->stop[j] = PU_STOP_BREAKDOWN; /* d != 0 here, so A is not positive definite */
-        else s->a[h] = s->fixed_step ? s->step[j] : s->rho[h] / pi;
-        if (!pu__finite(s->a[h])) s->a[h] = 0, s->stop[j] = PU_STOP_NONFINITE;
+    case PU_STAGE_UNWIND:
+        pu__stage_rev1(s, h, j, taken);
+        pu__stage_rev2(s, h, j, taken, s->s1[j] - s->c0[j] * s->c1[j]);
         break;
-    }
-    case PU_STAGE_BETA: {
-        pu_real rho = s->rho[h + s->k];
-        s->be[h] = 0;
-        if (s->stop[j]) break;
-        s->steps[j] = (int32_t)(i + 1);
-        if (!pu__finite(rho)) s->stop[j] = PU_STOP_NONFINITE;
-        else if (!(rho > 0)) s->stop[j] = PU_STOP_ZERO;
-        else if (s->target[j] > 0 && s->s1[j] <= s->target[j]) s->stop[j] = PU_STOP_TOLERANCE;
-        else if (rho <= s->floor_[j]) s->stop[j] = PU_STOP_ROUNDING;
-        if (s->use_beta) s->be[h] = rho / s->rho[h];
-        break;
-    }
     case PU_STAGE_PROJECT: /* a column stopped at step s has s residuals to be orthogonal to; slots from s on hold its own */
         s->c0[j] = s->rho[h] > 0 && (!s->stop[j] || active) ? -s->s0[j] / s->rho[h] : 0;
-        break;
-    case PU_STAGE_XBAR: {
-#ifdef PU_FLOAT
-        pu_real norm = sqrtf(s->s0[j]);
-#else
-        pu_real norm = sqrt(s->s0[j]);
-#endif
-        s->c0[j] = norm > 0 ? -1 / norm : 0;
-        s->scale[j] *= norm;
-        s->rhobar[j] = s->rhop[j] = s->pib[j] = 0;
-        break;
-    }
-    case PU_STAGE_REV1:
-        s->rhop[j] = 0;
-        if (!active || s->detach || s->fixed_step) s->rhobar[j] = 0;
-        else if (s->use_beta) { /* beta_i = rho_i / rho_{i-1} */
-            pu_real beb = s->s0[j];
-            s->rhobar[j] += beb / s->rho[h];
-            s->rhop[j] = -beb * s->be[h] / s->rho[h];
-        }
-        s->c0[j] = 2 * s->rhobar[j];
-        break;
-    case PU_STAGE_REV2: /* alpha_i = rho_{i-1} / pi_i */
-        s->pib[j] = 0;
-        if (active && !s->detach && !s->fixed_step) {
-            pu_real ab = s->s0[j] - s->s1[j];
-            s->rhop[j] += ab / s->pi[h];
-            s->pib[j] = -ab * s->a[h] / s->pi[h];
-        }
-        s->rhobar[j] = s->rhop[j];
-        s->c0[j] = -s->a[h];
         break;
     case PU_STAGE_RPREV: /* z_{i-1} = d_{i-1} - be_{i-1} d_{i-2}; a step not taken leaves r */
         s->c0[j] = active ? 1 : 0;
@@ -2823,23 +3091,10 @@ PU__FN PU_HD void pu__stage_column(const pu_state *s, pu_stage stage, pu_int i, 
         break;
     case PU_STAGE_Q: s->c1[j] = active ? 1 / s->a[h] : 0; break;
     case PU_STAGE_END: s->c0[j] = 2 * s->rhobar[j]; break;
-    case PU_STAGE_UNWIND: { /* beta_i = rho_i / rho_{i-1}, alpha_i = rho_{i-1} / pi_i */
-        const pu_real beb = s->s0[j];
-        s->c0[j] = s->rhop[j] = s->pib[j] = 0;
-        if (active) {
-            pu_real ab;
-            if (s->use_beta) s->rhobar[j] += beb / s->rho[h], s->rhop[j] = -beb * s->be[h] / s->rho[h];
-            s->c0[j] = 2 * s->rhobar[j];
-            ab = s->s1[j] - s->c0[j] * s->c1[j];
-            s->rhop[j] += ab / s->pi[h];
-            s->pib[j] = -ab * s->a[h] / s->pi[h];
-        }
-        s->rhobar[j] = s->rhop[j];
-        break;
-    }
     }
 }
 
+/* The same for all k columns. */
 PU__FN void pu__cpu_stage(void *user, const pu_state *s, pu_stage stage, pu_int i)
 {
     pu_int j;
@@ -2847,34 +3102,43 @@ PU__FN void pu__cpu_stage(void *user, const pu_state *s, pu_stage stage, pu_int 
     for (j = 0; j < s->k; j++) pu__stage_column(s, stage, i, j);
 }
 
+/* out[rows[i]] += w_j m_i p_ij q_ij, summed over the k columns. m, w, rows, q.at may be NULL: ones, all rows. */
 PU__FN void pu__cpu_row_dot(void *user, pu_int n, pu_int k, const pu_real *m, const pu_real *w, pu_block p, pu_block q, pu_int M,
                             const pu_int *rows, pu_real *out)
 {
     pu_int i, j;
-    (void)user, (void)M;
+    (void)user;
+    (void)M;
     for (j = 0; j < k; j++) {
-        const pu_real *pj = pu__col(p, j), *qj = q.at ? pu__col(q, j) : NULL, wj = w ? w[j] : 1;
+        const pu_real *pj = pu__col(p, j);
+        const pu_real *qj = q.at ? pu__col(q, j) : NULL;
+        const pu_real wj = w ? w[j] : 1;
         if (!qj)
             for (i = 0; i < n; i++) out[rows ? rows[i] : i] += wj * (m ? m[i] * pj[i] : pj[i]);
         else if (rows)
             for (i = 0; i < n; i++) out[rows[i]] += wj * ((m ? m[i] : 1) * pj[i] * qj[i]);
         else if (m)
             for (i = 0; i < n; i++) out[i] += wj * (m[i] * pj[i] * qj[i]);
-        else if (wj != 0) /* otherwise not read, as in a combination */
+        else if (wj != 0)
             for (i = 0; i < n; i++) out[i] += wj * (pj[i] * qj[i]);
     }
 }
 
+/* Standard normals into the k columns of x, samples `sample` on of one datum; with rows, those of these indices alone. */
 PU__FN void pu__cpu_normals(void *user, pu_int n, const pu_int *rows, pu_int k, pu_block x, uint64_t seed, const uint32_t *datum,
                             uint32_t sample, uint32_t step, uint32_t stream)
 {
+    pu__draw_key key = {seed, *datum, sample, step};
     pu_int j;
     (void)user;
-    for (j = 0; j < k; j++)
-        if (rows) pu__normals_at(seed, *datum, sample + (uint32_t)j, step, stream, n, rows, pu__col(x, j));
-        else pu_normals(seed, *datum, sample + (uint32_t)j, step, stream, 0, n, pu__col(x, j));
+    for (j = 0; j < k; j++) {
+        if (rows) pu__normals_at(&key, stream, n, rows, pu__col(x, j));
+        else pu_normals(seed, *datum, key.sample, step, stream, 0, n, pu__col(x, j));
+        key.sample++;
+    }
 }
 
+/* *out += scale sum_j w_j x_j' diag(m) y_j. m may be NULL: ones. */
 PU__FN void pu__cpu_sum_dot(void *user, pu_int n, pu_int k, const pu_real *m, pu_block x, pu_block y, const pu_real *w, double scale,
                             pu_real *out)
 {
@@ -2885,11 +3149,15 @@ PU__FN void pu__cpu_sum_dot(void *user, pu_int n, pu_int k, const pu_real *m, pu
     *out += (pu_real)(scale * sum);
 }
 
+/* The terms of one datum (k = 1) that are linear in b, from t = Phi bbar and e = y - eta:
+     eta -= w o (t + e),   psibar += (t + e/2) o e - 1/(2 psi) where observed.   rows NULL: all rows. */
 PU__FN void pu__cpu_row_terms(void *user, pu_int n, pu_int k, pu_block t, const pu_real *w, const pu_real *mask, const pu_real *e,
                               const pu_real *psi, pu_int M, const pu_int *rows, pu_real *eta, pu_real *psibar)
 {
     pu_int i;
-    (void)user, (void)M, (void)k; /* one datum */
+    (void)user;
+    (void)M;
+    (void)k;
     for (i = 0; i < n; i++) {
         const pu_int row = rows ? rows[i] : i;
         eta[row] -= w[i] * (t.at[i] + e[i]);
@@ -2897,12 +3165,14 @@ PU__FN void pu__cpu_row_terms(void *user, pu_int n, pu_int k, pu_block t, const 
     }
 }
 
+/* Copies bytes, to and from "the device" alike. */
 PU__FN void pu__cpu_copy(void *user, void *to, const void *from, size_t bytes)
 {
     (void)user;
     if (bytes) memcpy(to, from, bytes);
 }
 
+/* The backend itself. It has no memory of its own. */
 PU_DEF const pu_backend *pu_backend_cpu(void)
 {
     static const pu_backend cpu = {NULL, 1, pu__cpu_dot, pu__cpu_combine, pu__cpu_advance, pu__cpu_stage,
@@ -2942,27 +3212,30 @@ typedef struct {
    >>matrix   products, triangles, bands, small eigenproblems
    ------------------------------------------------------------------------------------------------ */
 
-/* Y = 0 unless the result is to be added */
+/* Y (n x k) = 0 unless the result is to be added to it. */
 PU__FN void pu__clear(pu_int n, pu_int k, pu_block Y, int add)
 {
     pu_int j;
-    for (j = 0; j < k && !add; j++) pu__zeros(pu__col(Y, j), n);
+    if (add) return;
+    for (j = 0; j < k; j++) pu__zeros(pu__col(Y, j), n);
 }
 
-/* index of the first entry that is not finite, or -1 */
+/* The index of the first entry that is not finite, or -1. */
 PU__FN pu_int pu__find_nonfinite(pu_int n, const pu_real *x)
 {
-    pu_int i, at, len;
-    for (at = 0; at < n; at += len) { /* chunk by chunk: a loop without a way out vectorises */
+    pu_int i, at, end;
+    for (at = 0; at < n; at = end) { /* chunk by chunk: a loop without an exit vectorises */
         int bad = 0;
-        len = pu__min(PU__CHUNK, n - at);
-        for (i = at; i < at + len; i++) bad |= !pu__finite(x[i]);
-        for (i = at; bad; i++)
-            if (!pu__finite(x[i])) return i;
+        end = pu__min(at + PU__CHUNK, n);
+        for (i = at; i < end; i++) bad |= !pu__finite(x[i]);
+        if (!bad) continue;
+        for (i = at; pu__finite(x[i]); i++) {}
+        return i;
     }
     return -1;
 }
 
+/* PU_E_NULL, or PU_E_NONFINITE and the index of the first entry that is not finite. */
 PU__FN pu_status pu__check_finite(pu_int n, const pu_real *x, pu_int *index)
 {
     if (!x) return PU_E_NULL;
@@ -2970,127 +3243,202 @@ PU__FN pu_status pu__check_finite(pu_int n, const pu_real *x, pu_int *index)
     return *index < 0 ? PU_OK : PU_E_NONFINITE;
 }
 
-#define PU__FAR (PTRDIFF_MAX / 4)
+/* ---- products ----
+   The sums of a tile of C (6 rows, two vectors broad) stay in registers for up to PU__DEEP terms, a stretch; then they are added
+   to C. Before that the rows of B of the stretch are packed into strips as broad as a tile. */
 
-/* C += s A B for the entries of C (rows x cols) with i + from <= j <= i + to. With a list, column p of A and row p of B are
-   those of number list[p], and weighted by w[list[p]]. The rounding of an entry depends on its own row and column alone. */
-PU__FN void pu__multiply(pu_int rows, pu_int cols, pu_int depth, pu_real s, pu__matrix A, pu__matrix B, const pu_int *list,
-                         const pu_real *w, pu_real *C, pu_int ld, pu_int from, pu_int to)
+/* How to multiply: C += A B or C -= A B; only the lower triangle, or what is not below the diagonal through the last corner. */
+enum { PU__ADD = 0, PU__SUBTRACT = 1, PU__LOWER = 2, PU__UPPER = 4 };
+
+/* Room for the strips of products with at most `cols` columns. */
+PU__FN pu_real *pu__panel(pu__arena *arena, pu_int cols)
 {
-    const pu_int T = PU__BROAD, parts = (depth + PU__DEEP - 1) / PU__DEEP, most_deep = parts ? (depth + parts - 1) / parts : 0;
-    pu_real panels[PU__DEEP * PU__SPAN], tile[PU__TALL * PU__BROAD];
-    pu_int offset[PU__DEEP], p, j, i, k, r, c;
-    for (p = 0; p < depth; p += most_deep) { /* of about the same depth: a shallow one would cost far more than its share */
-        const pu_int deep = pu__min(most_deep, depth - p);
-        for (i = 0; i < deep; i++) offset[i] = (list ? list[p + i] : p + i) * A.col;
-        for (j = 0; j < cols; j += PU__SPAN) {
-            const pu_int wide = pu__min(PU__SPAN, cols - j);
-            pu__pack(deep, wide, pu__mat(B.at + (list ? 0 : p * B.row) + j * B.col, B.row, B.col), list ? list + p : NULL, w,
-                     panels);
-            for (i = 0; i < rows; i += PU__TALL) {
-                const pu_int tall = pu__min(PU__TALL, rows - i);
-                for (k = 0; k < wide; k += T) {
-                    const pu_int column = j + k, most = pu__min(T, wide - k);
-                    const pu_real *panel = panels + k * deep;
-                    if (i + tall - 1 + to < column || i + from > column + most - 1) continue;
-                    if (tall == PU__TALL && most == T && i + PU__TALL - 1 + from <= column && column + T - 1 <= i + to) {
-                        pu__core(deep, s, tall, A.at + i * A.row, A.row, offset, panel, C + i * ld + column, ld);
-                        continue;
-                    }
-                    memset(tile, 0, sizeof tile); /* at an edge: the whole tile, of which a part is used */
-                    pu__core(deep, s, tall, A.at + i * A.row, A.row, offset, panel, tile, T);
-                    for (r = 0; r < tall; r++) {
-                        const pu_int first = i + r + from - column, end = pu__min(most, i + r + to + 1 - column);
-                        for (c = first > 0 ? first : 0; c < end; c++) C[(i + r) * ld + column + c] += tile[r * T + c];
-                    }
-                }
+    const pu_int strips = (pu__min(cols, PU__SPAN) + PU__BROAD - 1) / PU__BROAD;
+    return pu__reals(arena, PU__DEEP, strips * PU__BROAD);
+}
+
+/* The terms at work of columns `column` on of C, `wide` of them. Strip k is packed at g->at[k]. */
+PU__FN void pu__multiply_strips(const pu__matmul *g, pu_int column, pu_int wide)
+{
+    const pu_int T = PU__BROAD;
+    pu_real tile[PU__TALL * PU__BROAD];
+    pu_int i, k, r, c;
+    for (i = 0; i < g->rows; i += PU__TALL) {
+        const pu_int tall = pu__min(PU__TALL, g->rows - i);
+        const pu_real *a = g->A.at + i * g->A.row;
+        for (k = 0; k < wide; k += T) {
+            const pu_int broad = pu__min(T, wide - k);
+            const pu_int row = i - column - k; /* columns count from the tile's first one on */
+            pu_real *C = pu__col(g->C, i) + column + k;
+            if (row + tall - 1 + g->to < 0 || row + g->from > broad - 1) continue;
+            if (tall == PU__TALL && broad == T && row + tall - 1 + g->from <= 0 && T - 1 <= row + g->to) {
+                pu__core(g, g->at + k / T, tall, a, C, g->C.ld);
+                continue;
+            }
+            /* at an edge: the whole tile in a copy, of which a part is used */
+            memset(tile, 0, sizeof tile);
+            pu__core(g, g->at + k / T, tall, a, tile, T);
+            for (r = 0; r < tall; r++) {
+                const pu_int end = pu__min(broad, row + r + g->to + 1);
+                for (c = pu__most(0, row + r + g->from); c < end; c++) C[r * g->C.ld + c] += tile[r * T + c];
             }
         }
     }
 }
 
-/* C -= A B */
-PU__FN void pu__subtract(pu_int rows, pu_int cols, pu_int depth, pu__matrix A, pu__matrix B, pu_real *C, pu_int ld)
+/* The same for one strip, which is packed on the stack. Each call packs one piece of it into its own frame and leaves the rest to
+   the next call, the last of which multiplies: a strip in one frame may exceed 8 KiB. done: terms packed so far. */
+PU__FN PU__NOINLINE void pu__multiply_pieces(pu__matmul *g, pu_int column, pu_int done)
 {
-    pu__multiply(rows, cols, depth, -1, A, B, NULL, NULL, C, ld, -PU__FAR, PU__FAR);
+    pu_real piece[PU__PIECE * PU__BROAD];
+    const pu_int deep = pu__min(PU__PIECE, g->deep - done);
+    const pu_int wide = pu__min(PU__BROAD, g->cols - column);
+    pu__pack(g, done, deep, column, wide, piece);
+    g->at[done / PU__PIECE] = piece;
+    if (done + deep < g->deep) pu__multiply_pieces(g, column, done + deep);
+    else pu__multiply_strips(g, column, wide);
 }
 
-/* X := L^-1 X, or L'^-1 X when `turn`, for n <= PU__LEAF and at most PU__SIDES sides: in a copy, where sides are adjacent */
-#define PU__SIDES 32
-PU__FN void pu__leaf(pu_int n, const pu_real *L, pu_int ld, int turn, pu_int k, pu_real *x, pu_int xi, pu_int xc)
+/* C (rows x cols, by rows) += or -= A B, A: rows x depth. how: as above. The rounding of an entry
+   depends on its own row and column alone.
+   panel: from pu__panel, for the strips; NULL: one strip at a time on the stack, which is up to a tenth slower. */
+PU__FN void pu__multiply(pu_int rows, pu_int cols, pu_int depth, pu__matrix A, pu__matrix B, pu_block C, int how, pu_real *panel)
 {
-    pu_real t[PU__LEAF][PU__SIDES];
-    pu_int q, i, p, c;
-    for (i = 0; i < n; i++)
-        for (c = 0; c < PU__SIDES; c++) t[i][c] = c < k ? x[i * xi + c * xc] : 0;
-    for (q = 0; q < n; q++) {
-        const pu_real scale = 1 / L[(turn ? n - 1 - q : q) * (ld + 1)];
-        i = turn ? n - 1 - q : q;
-        for (p = turn ? i + 1 : 0; p < (turn ? n : i); p++) {
-            const pu_real l = turn ? L[p * ld + i] : L[i * ld + p];
-            for (c = 0; c < PU__SIDES; c++) t[i][c] -= l * t[p][c];
+    const pu_int distant = PTRDIFF_MAX / 4;
+    const pu_int stretches = pu__most((depth + PU__DEEP - 1) / PU__DEEP, 1);
+    const pu_int most = (depth + stretches - 1) / stretches; /* alike: a shallow stretch costs more than its share */
+    const pu_int span = panel ? PU__SPAN : PU__BROAD;
+    pu_int column, i;
+    pu__matmul g;
+    g.rows = rows;
+    g.cols = cols;
+    g.A = A;
+    g.B = B;
+    g.C = C;
+    g.scale = how & PU__SUBTRACT ? -1 : 1;
+    g.from = how & PU__UPPER ? cols - rows : -distant;
+    g.to = how & PU__LOWER ? 0 : distant;
+    for (g.first = 0; g.first < depth; g.first += most) {
+        g.deep = pu__min(most, depth - g.first);
+        g.piece = panel ? g.deep : PU__PIECE;
+        for (i = 0; i < g.deep; i++) g.offset[i] = (B.list ? B.list[g.first + i] : g.first + i) * A.col;
+        for (column = 0; column < cols; column += span) {
+            const pu_int wide = pu__min(span, cols - column);
+            if (!panel) {
+                pu__multiply_pieces(&g, column, 0);
+                continue;
+            }
+            pu__pack(&g, 0, g.deep, column, wide, panel);
+            for (i = 0; i < wide; i += PU__BROAD) g.at[i / PU__BROAD] = panel + i * g.deep;
+            pu__multiply_strips(&g, column, wide);
         }
-        for (c = 0; c < PU__SIDES; c++) t[i][c] *= scale;
     }
-    for (i = 0; i < n; i++)
-        for (c = 0; c < k; c++) x[i * xi + c * xc] = t[i][c];
 }
 
-/* The same for any n and any number k of sides: entry i of side c is x[i xi + c xc], where xi or xc is 1. */
-PU__FN void pu__triangle(pu_int n, const pu_real *L, pu_int ld, int turn, pu_int k, pu_real *x, pu_int xi, pu_int xc)
+/* ---- triangles ---- */
+
+#define PU__SIDES 32 /* of a leaf */
+
+/* X := L^-1 X, or L'^-1 X (transposed), for k <= PU__SIDES sides of n <= PU__LEAF entries. The sides are the columns of X, or its
+   rows if by_rows. The work is done in a copy in which sides are adjacent. Not inlined: gcc then makes scalar code of it. */
+PU__FN PU__NOINLINE void pu__leaf(pu_int n, const pu_real *L, pu_int ld, int transposed, pu_int k, pu_block X, int by_rows)
 {
-    const pu_int h = (n / 2 + PU__LEAF - 1) / PU__LEAF * PU__LEAF, rest = n - h;
-    const pu_real *corner = L + h * ld;
-    pu_real *x2 = x + h * xi;
+    pu_real copy[PU__LEAF][PU__SIDES];
+    pu_int q, i, p, c;
+    if (k < PU__SIDES) memset(copy, 0, sizeof copy);
+    if (by_rows) for (i = 0; i < n; i++) pu__copy(copy[i], pu__col(X, i), k);
+    else for (c = 0; c < k; c++)
+        for (i = 0; i < n; i++) copy[i][c] = pu__col(X, c)[i];
+    for (q = 0; q < n; q++) {
+        const pu_int row = transposed ? n - 1 - q : q;
+        const pu_int end = transposed ? n : row;
+        const pu_real scale = 1 / L[row * (ld + 1)];
+        for (p = transposed ? row + 1 : 0; p < end; p++) {
+            const pu_real l = transposed ? L[p * ld + row] : L[row * ld + p];
+            for (c = 0; c < PU__SIDES; c++) copy[row][c] -= l * copy[p][c];
+        }
+        for (c = 0; c < PU__SIDES; c++) copy[row][c] *= scale;
+    }
+    if (by_rows) for (i = 0; i < n; i++) pu__copy(pu__col(X, i), copy[i], k);
+    else for (c = 0; c < k; c++)
+        for (i = 0; i < n; i++) pu__col(X, c)[i] = copy[i][c];
+}
+
+/* The size of the first part of n rows: half of them, in whole leaves. */
+PU__FN pu_int pu__half(pu_int n) { return (n / 2 + PU__LEAF - 1) / PU__LEAF * PU__LEAF; }
+
+/* The same for any n and k. L (n x n) is lower triangular, by rows at distance ld. Recursive: solve the half that needs no other,
+   subtract its part from the rest, solve that. panel: from pu__panel for max(n, k) columns, or NULL. */
+PU__FN void pu__triangle(pu_int n, const pu_real *L, pu_int ld, int transposed, pu_int k, pu_block X, int by_rows, pu_real *panel)
+{
+    const pu_int step = by_rows ? X.ld : 1;
+    const pu_int half = pu__half(n);
+    const pu_int known = transposed ? n - half : half;
+    const pu_int rest = n - known;
+    const pu_real *corner = L + half * ld;
+    const pu__matrix C = transposed == by_rows ? pu__mat(corner, 1, ld) : pu__mat(corner, ld, 1);
+    pu_block solved = X, other = X;
     pu_int c;
     if (n <= PU__LEAF) {
-        for (c = 0; c < k; c += PU__SIDES) pu__leaf(n, L, ld, turn, pu__min(PU__SIDES, k - c), x + c * xc, xi, xc);
+        for (c = 0; c < k; c += PU__SIDES) {
+            solved.at = X.at + c * (by_rows ? 1 : X.ld);
+            pu__leaf(n, L, ld, transposed, pu__min(PU__SIDES, k - c), solved, by_rows);
+        }
         return;
     }
-    if (turn) pu__triangle(rest, corner + h, ld, 1, k, x2, xi, xc);
-    else pu__triangle(h, L, ld, 0, k, x, xi, xc);
-    if (xc == 1 && !turn) pu__subtract(rest, k, h, pu__mat(corner, ld, 1), pu__mat(x, xi, 1), x2, xi);
-    if (xc == 1 && turn) pu__subtract(h, k, rest, pu__mat(corner, 1, ld), pu__mat(x2, xi, 1), x, xi);
-    if (xc != 1 && !turn) pu__subtract(k, rest, h, pu__mat(x, xc, 1), pu__mat(corner, 1, ld), x2, xc);
-    if (xc != 1 && turn) pu__subtract(k, h, rest, pu__mat(x2, xc, 1), pu__mat(corner, ld, 1), x, xc);
-    if (turn) pu__triangle(h, L, ld, 1, k, x, xi, xc);
-    else pu__triangle(rest, corner + h, ld, 0, k, x2, xi, xc);
+    if (transposed) solved.at += half * step;
+    else other.at += half * step;
+    pu__triangle(known, transposed ? corner + half : L, ld, transposed, k, solved, by_rows, panel);
+    /* other -= corner solved (corner' solved if transposed), or the transpose of that */
+    if (by_rows) pu__multiply(rest, k, known, C, pu__mat(solved.at, X.ld, 1), other, PU__SUBTRACT, panel);
+    else pu__multiply(k, rest, known, pu__mat(solved.at, X.ld, 1), C, other, PU__SUBTRACT, panel);
+    pu__triangle(rest, transposed ? L : corner + half, ld, transposed, k, other, by_rows, panel);
 }
 
-/* L L' = a in place (lower triangle); returns the failing row, or -1 */
-PU__FN pu_int pu__cholesky(pu_int n, pu_real *a, pu_int ld)
+/* L L' = a in place (lower triangle), for n <= PU__LEAF. Returns the row whose pivot is not positive, or -1. */
+PU__FN pu_int pu__cholesky_leaf(pu_int n, pu_real *a, pu_int ld)
 {
-    const pu_int h = (n / 2 + PU__LEAF - 1) / PU__LEAF * PU__LEAF, rest = n - h;
-    pu_real *below = a + h * ld;
     pu_int i, j, p;
-    if (n <= PU__LEAF) {
-        for (i = 0; i < n; i++)
-            for (j = 0; j <= i; j++) {
-                pu_real s = a[i * ld + j];
-                for (p = 0; p < j; p++) s -= a[i * ld + p] * a[j * ld + p];
-                if (j < i) a[i * ld + j] = s / a[j * ld + j];
-                else if (s > 0 && pu__finite(s)) a[i * ld + i] = pu__sqrt(s);
-                else return i;
-            }
-        return -1;
-    }
-    i = pu__cholesky(h, a, ld);
-    if (i >= 0) return i;
-    pu__triangle(h, a, ld, 0, rest, below, 1, ld);
-    pu__multiply(rest, rest, h, -1, pu__mat(below, ld, 1), pu__mat(below, 1, ld), NULL, NULL, below + h, ld, -PU__FAR, 0);
-    i = pu__cholesky(rest, below + h, ld);
-    return i < 0 ? -1 : h + i;
+    for (i = 0; i < n; i++)
+        for (j = 0; j <= i; j++) {
+            pu_real s = a[i * ld + j];
+            for (p = 0; p < j; p++) s -= a[i * ld + p] * a[j * ld + p];
+            if (j < i) a[i * ld + j] = s / a[j * ld + j];
+            else if (s > 0 && pu__finite(s)) a[i * ld + i] = pu__sqrt(s);
+            else return i;
+        }
+    return -1;
 }
 
-/* One side: x := L^-1 x for entries from `first` on (those before are zero) */
+/* The same for any n. Recursive: with a = (a11, .; a21, a22) factor a11, L21 = a21 L11'^-1, a22 -= L21 L21', factor a22.
+   panel: from pu__panel for n columns, or NULL. */
+PU__FN pu_int pu__cholesky(pu_int n, pu_real *a, pu_int ld, pu_real *panel)
+{
+    const pu_int half = pu__half(n);
+    const pu_int rest = n - half;
+    pu_real *below = a + half * ld;
+    pu_int bad;
+    if (n <= PU__LEAF) return pu__cholesky_leaf(n, a, ld);
+    bad = pu__cholesky(half, a, ld, panel);
+    if (bad >= 0) return bad;
+    pu__triangle(half, a, ld, 0, rest, pu__rows(below, ld), 0, panel);
+    pu__multiply(rest, rest, half, pu__mat(below, ld, 1), pu__mat(below, 1, ld), pu__rows(below + half, ld),
+                 PU__SUBTRACT | PU__LOWER, panel);
+    bad = pu__cholesky(rest, below + half, ld, panel);
+    return bad < 0 ? -1 : half + bad;
+}
+
+/* x := L^-1 x for one side whose entries before `first` are zero. L: n x n by rows. */
 PU__FN void pu__lower_solve(pu_int n, const pu_real *L, pu_int first, pu_real *x)
 {
     pu_int i;
-    for (i = first; i < n; i++)
-        x[i] = (pu_real)(((double)x[i] - pu__dot(i - first, NULL, L + i * n + first, x + first)) / (double)L[i * n + i]);
+    for (i = first; i < n; i++) {
+        const double known = pu__dot(i - first, NULL, L + i * n + first, x + first);
+        x[i] = (pu_real)(((double)x[i] - known) / (double)L[i * n + i]);
+    }
 }
 
-/* x := L'^-1 x when entries after `last` are zero */
+/* x := L'^-1 x for one side whose entries after `last` are zero. */
 PU__FN void pu__upper_solve(pu_int n, const pu_real *L, pu_int last, pu_real *x)
 {
     pu_int i;
@@ -3100,6 +3448,7 @@ PU__FN void pu__upper_solve(pu_int n, const pu_real *L, pu_int last, pu_real *x)
     }
 }
 
+/* sum_i log a[i stride], i < n */
 PU__FN double pu__log_diagonal(pu_int n, const pu_real *a, pu_int stride)
 {
     double s = 0;
@@ -3108,127 +3457,192 @@ PU__FN double pu__log_diagonal(pu_int n, const pu_real *a, pu_int stride)
     return s;
 }
 
-/* b (cols x rows) = a' or += a', a: rows x cols, both row-major; tiles, so that either side stays in cache */
+/* ---- transposes ---- */
+
+enum { PU__PATCH = 16 }; /* rows and columns at a time, so that the lines of either side stay in cache */
+
+/* b (cols x rows) = a' or += a', a: rows x cols, both by rows. */
 PU__FN void pu__transpose(pu_int rows, pu_int cols, const pu_real *a, pu_real *b, int add)
 {
-    enum { TILE = 16 };
     pu_int i, j, p, q;
-    for (i = 0; i < rows; i += TILE)
-        for (j = 0; j < cols; j += TILE) {
-            const pu_int pe = pu__min(rows, i + TILE), qe = pu__min(cols, j + TILE);
-            for (q = j; q < qe; q++) {
-                if (add) for (p = i; p < pe; p++) b[q * rows + p] += a[p * cols + q];
-                else for (p = i; p < pe; p++) b[q * rows + p] = a[p * cols + q];
+    for (i = 0; i < rows; i += PU__PATCH)
+        for (j = 0; j < cols; j += PU__PATCH) {
+            const pu_int p_end = pu__min(rows, i + PU__PATCH);
+            const pu_int q_end = pu__min(cols, j + PU__PATCH);
+            for (q = j; q < q_end; q++) {
+                if (add) for (p = i; p < p_end; p++) b[q * rows + p] += a[p * cols + q];
+                else for (p = i; p < p_end; p++) b[q * rows + p] = a[p * cols + q];
             }
         }
 }
+
+/* The strict lower triangle of a (n x n) becomes the mirror image of the upper one (to_lower), or the other way round. */
+PU__FN void pu__mirror(pu_int n, pu_real *a, int to_lower)
+{
+    pu_int i, j, i0, j0;
+    for (i0 = 0; i0 < n; i0 += PU__PATCH)
+        for (j0 = 0; j0 <= i0; j0 += PU__PATCH)
+            for (i = i0; i < pu__min(n, i0 + PU__PATCH); i++)
+                for (j = j0; j < pu__min(i, j0 + PU__PATCH); j++)
+                    if (to_lower) a[i * n + j] = a[j * n + i];
+                    else a[j * n + i] = a[i * n + j];
+}
+
+/* ---- eigenvalues of symmetric tridiagonal matrices, several side by side ---- */
 
 enum { PU__DOTS = 5 };     /* u'u, r'r, |u - Ax|^2, u'x, x'(u - Ax) of every column */
 enum { PU__ABREAST = 8 };  /* eigenproblems at once, at most; a multiple of 4 */
 enum { PU__LANCZOS = 12 }; /* steps for the largest eigenvalue: within a few percent, and 1/lambda needs no more */
 
-/* One rotation of each of the matrices that are busy: rows i (0) and i + 1 (1). Selections instead of branches, and operands
-   that cannot trap, so that compilers make vectors of it; gcc does not once it is inlined. h: shifts; begun: 1 where a rotation has been made since
-   the last cut. */
-#if defined(__GNUC__)
-__attribute__((noinline))
-#endif
-PU__FN void pu__rotate(pu_int lanes, const double *PU__RESTRICT busy, const double *PU__RESTRICT h, double *PU__RESTRICT d0,
-                       double *PU__RESTRICT d1, const double *PU__RESTRICT e0, double *PU__RESTRICT e1, double *PU__RESTRICT z0,
-                       double *PU__RESTRICT z1, double *PU__RESTRICT c, double *PU__RESTRICT s, double *PU__RESTRICT p,
-                       double *PU__RESTRICT bulge, double *PU__RESTRICT begun)
+/* The state of a sweep of each matrix. */
+typedef struct {
+    double busy[PU__ABREAST];  /* 1: the matrix takes part in this sweep */
+    double shift[PU__ABREAST];
+    double c[PU__ABREAST], s[PU__ABREAST]; /* cosine and sine of the last rotation */
+    double p[PU__ABREAST];     /* what it has moved along the diagonal */
+    double bulge[PU__ABREAST]; /* the entry that is chased upwards */
+    double begun[PU__ABREAST]; /* 1: a rotation has been made since the last cut */
+} pu__sweep;
+
+/* One rotation of rows i (0) and i + 1 (1) of the matrices that are busy. Selections instead of branches, and operands that cannot
+   trap, let compilers make vectors of it. gcc does not do so once it is inlined. */
+PU__FN PU__NOINLINE void pu__rotate(pu_int lanes, pu__sweep *PU__RESTRICT w, double *PU__RESTRICT d0, double *PU__RESTRICT d1,
+                       const double *PU__RESTRICT e0, double *PU__RESTRICT e1, double *PU__RESTRICT z0, double *PU__RESTRICT z1)
 {
     pu_int l;
     for (l = 0; l < lanes; l++) {
-        const double off = e0[l], f = s[l] * off, b = c[l] * off, g = bulge[l], sum = f * f + g * g;
-        const double r2 = sum + DBL_MIN, root = sqrt(r2), over = 1 / r2; /* neither waits for the other */
-        const double sine = sum > DBL_MIN ? f * root * over : 0, cosine = sum > DBL_MIN ? g * root * over : 1;
-        const double t = d1[l] - p[l], r = (d0[l] - t) * sine + 2 * cosine * b, shift = sine * r;
-        const double u = z0[l], v = z1[l], along = begun[l] * (sum > DBL_MIN ? root : 0), anew = d0[l] - h[l];
-        e1[l] = busy[l] != 0 ? along : e1[l];
-        d1[l] = busy[l] != 0 ? t + shift : d1[l];
-        z1[l] = busy[l] != 0 ? sine * u + cosine * v : v;
-        z0[l] = busy[l] * off != 0 ? cosine * u - sine * v : u; /* at a cut row i is not turned */
-        bulge[l] = off != 0 ? cosine * r - b : anew; /* beyond a cut it begins anew */
-        p[l] = off != 0 ? shift : 0;
-        s[l] = off != 0 ? sine : 1, c[l] = off != 0 ? cosine : 1, begun[l] = off != 0 ? 1 : 0;
+        const double off = e0[l], busy = w->busy[l];
+        const double f = w->s[l] * off;
+        const double b = w->c[l] * off;
+        const double g = w->bulge[l];
+        const double sum = f * f + g * g;
+        /* root and inverse do not wait for each other */
+        const double r2 = sum + DBL_MIN;
+        const double root = sqrt(r2);
+        const double inverse = 1 / r2;
+        const double sine = sum > DBL_MIN ? f * root * inverse : 0;
+        const double cosine = sum > DBL_MIN ? g * root * inverse : 1;
+        const double t = d1[l] - w->p[l];
+        const double r = (d0[l] - t) * sine + 2 * cosine * b;
+        const double moved = sine * r;
+        const double u = z0[l], v = z1[l];
+        const double along = w->begun[l] * (sum > DBL_MIN ? root : 0);
+        const double anew = d0[l] - w->shift[l];
+        e1[l] = busy != 0 ? along : e1[l];
+        d1[l] = busy != 0 ? t + moved : d1[l];
+        z1[l] = busy != 0 ? sine * u + cosine * v : v;
+        z0[l] = busy * off != 0 ? cosine * u - sine * v : u; /* at a cut row i is not rotated */
+        /* beyond a cut the chase begins anew */
+        w->bulge[l] = off != 0 ? cosine * r - b : anew;
+        w->p[l] = off != 0 ? moved : 0;
+        w->s[l] = off != 0 ? sine : 1;
+        w->c[l] = off != 0 ? cosine : 1;
+        w->begun[l] = off != 0 ? 1 : 0;
     }
 }
 
+/* Prepares a sweep for eigenvalue `first`: which matrices still have an off-diagonal entry there, and Wilkinson's shifts. A matrix
+   that is not done after 60 sweeps is given up: failed[l] = 1. Returns whether any matrix is busy. */
+PU__FN int pu__sweep_begin(pu__sweep *w, pu_int n, pu_int lanes, pu_int first, int give_up, const double *d, double *e,
+                           double *failed)
+{
+    int open = 0;
+    pu_int i, l;
+    for (l = 0; l < lanes; l++) {
+        const double *diagonal = d + first * lanes + l;
+        double off = e[first * lanes + l];
+        double half = 0;
+        if (give_up && off != 0) {
+            for (i = 0; i < n; i++) e[i * lanes + l] = 0;
+            failed[l] = 1;
+            off = 0;
+        }
+        w->busy[l] = off != 0;
+        if (off != 0) {
+            open = 1;
+            half = (diagonal[lanes] - diagonal[0]) / (2 * off);
+        }
+        w->shift[l] = diagonal[0] - off / (half + (half >= 0 ? 1 : -1) * sqrt(half * half + 1));
+        w->bulge[l] = d[(n - 1) * lanes + l] - w->shift[l];
+        w->c[l] = 1;
+        w->s[l] = 1;
+        w->p[l] = 0;
+        w->begun[l] = 0;
+    }
+    return open;
+}
+
 /* Eigenvalues of `lanes` symmetric tridiagonal matrices into d, and the first components of the eigenvectors into z: implicit
-   QL with Wilkinson's shift. A rotation waits for the one before it and that is all the time goes into, so several matrices
-   take little longer than one (4 or 8 of them). Entry i of matrix l is at i lanes + l of d (n diagonal entries), e (n, the last unused) and z.
-   What happens to a matrix does not depend on the others. failed[l]: 1 without convergence. */
+   QL. A rotation waits for the one before it, so that 4 or 8 matrices take little longer than one. Entry i of matrix l is at
+   i lanes + l of d (n diagonal entries), e (n, the last unused, destroyed) and z. What happens to a matrix does not depend on the
+   others. failed[l]: 1 without convergence. */
 PU__FN void pu__tridiagonal(pu_int n, pu_int lanes, double *d, double *e, double *z, double *failed)
 {
-    double c[PU__ABREAST], s[PU__ABREAST], p[PU__ABREAST], bulge[PU__ABREAST], h[PU__ABREAST];
-    double busy[PU__ABREAST], begun[PU__ABREAST];
     const double small = pu__max(DBL_EPSILON, 1e-3 * (double)PU__EPS); /* what the matrices come from is no better */
+    pu__sweep w;
     pu_int first, i, l;
-    int sweep, open;
+    int sweep;
     for (i = 0; i < n * lanes; i++) z[i] = i < lanes;
-    for (l = 0; l < lanes; l++) e[(n - 1) * lanes + l] = 0, failed[l] = 0;
+    for (l = 0; l < lanes; l++) {
+        e[(n - 1) * lanes + l] = 0;
+        failed[l] = 0;
+    }
     for (first = 0; first < n; first++)
         for (sweep = 0;; sweep++) {
-            for (i = first * lanes; i < (n - 1) * lanes; i++) /* a negligible off-diagonal entry cuts the matrix */
+            /* a negligible off-diagonal entry cuts the matrix */
+            for (i = first * lanes; i < (n - 1) * lanes; i++)
                 e[i] = fabs(e[i]) <= small * (fabs(d[i]) + fabs(d[i + lanes])) ? 0 : e[i];
-            for (l = 0, open = 0; l < lanes; l++) {
-                const double *dl = d + first * lanes + l;
-                double off = e[first * lanes + l], half;
-                if (sweep == 60 && off != 0) { /* given up: nothing is left to do */
-                    for (i = 0; i < n; i++) e[i * lanes + l] = 0;
-                    failed[l] = 1, off = 0;
-                }
-                busy[l] = off != 0, open |= off != 0;
-                half = off != 0 ? (dl[lanes] - dl[0]) / (2 * off) : 0;
-                h[l] = dl[0] - off / (half + (half >= 0 ? 1 : -1) * sqrt(half * half + 1));
-                bulge[l] = d[(n - 1) * lanes + l] - h[l], c[l] = s[l] = 1, p[l] = begun[l] = 0;
+            if (!pu__sweep_begin(&w, n, lanes, first, sweep == 60, d, e, failed)) break;
+            for (i = n - 2; i >= first; i--) { /* chase the bulge upwards */
+                const pu_int at = i * lanes;
+                pu__rotate(lanes, &w, d + at, d + at + lanes, e + at, e + at + lanes, z + at, z + at + lanes);
             }
-            if (!open) break;
-            for (i = n - 2; i >= first; i--) /* chase the bulge upwards */
-                pu__rotate(lanes, busy, h, d + i * lanes, d + (i + 1) * lanes, e + i * lanes, e + (i + 1) * lanes,
-                           z + i * lanes, z + (i + 1) * lanes, c, s, p, bulge, begun);
-            for (l = 0; l < lanes; l++)
-                if (busy[l] != 0) d[first * lanes + l] -= p[l], e[first * lanes + l] = begun[l] * bulge[l];
+            for (l = 0; l < lanes; l++) {
+                if (w.busy[l] == 0) continue;
+                d[first * lanes + l] -= w.p[l];
+                e[first * lanes + l] = w.begun[l] * w.bulge[l];
+            }
         }
 }
 
-/* a sum of logarithms with one log for many terms */
+/* A sum of logarithms, sum + log product, with one log for many terms. */
 typedef struct {
     double sum, product;
 } pu__logs;
 
+/* Whether x is far from overflow and underflow. */
+PU__FN int pu__logs_safe(double x) { return x > 1e-150 && x < 1e150; }
+
+/* Adds log x. */
 PU__FN void pu__logs_add(pu__logs *s, double x)
 {
-    if (!(x > 1e-150 && x < 1e150)) s->sum += log(x);
-    else if (s->product *= x, !(s->product > 1e-150 && s->product < 1e150)) s->sum += log(s->product), s->product = 1;
+    if (!pu__logs_safe(x)) {
+        s->sum += log(x);
+        return;
+    }
+    s->product *= x;
+    if (pu__logs_safe(s->product)) return;
+    s->sum += log(s->product);
+    s->product = 1;
 }
 
-/* the strict lower triangle of a (n x n) becomes the mirror image of the upper one, or the other way round */
-PU__FN void pu__mirror(pu_int n, pu_real *a, int to_lower)
-{
-    enum { TILE = 16 };
-    pu_int i, j, i0, j0;
-    for (i0 = 0; i0 < n; i0 += TILE)
-        for (j0 = 0; j0 <= i0; j0 += TILE)
-            for (i = i0; i < pu__min(n, i0 + TILE); i++)
-                for (j = j0; j < pu__min(i, j0 + TILE); j++)
-                    if (to_lower) a[i * n + j] = a[j * n + i];
-                    else a[j * n + i] = a[i * n + j];
-}
+/* ---- bands ----
+   Row i of a (n x (p+1)) holds A_{i,i}, A_{i,i-1} .. A_{i,i-p}. A block tridiagonal A with blocks of S is a band of 2 S - 1. In
+   double in every build: a float band of Gamma can be nearly singular, and these recursions are bound by latency, not by the
+   width of a register. */
 
-/* banded: A = L diag(d) L', L unit lower triangular within the band; row i of `a` becomes d_i, L_{i,i-1} .. L_{i,i-p}. A block
-   tridiagonal A with blocks of S is a band of 2 S - 1. In double in every build: a float band of Gamma can be nearly
-   singular, and these recursions are bound by latency, not by the width of a register. Returns the failing row, or -1. */
+/* A = L diag(d) L' in place, L unit lower triangular within the band: row i becomes d_i, L_{i,i-1} .. L_{i,i-p}; inverse (n) = 1/d.
+   Returns the failing row, or -1. */
 PU__FN pu_int pu__band_factor(pu_int n, pu_int p, double *a, double *inverse)
 {
-    const pu_int w = p + 1;
+    const pu_int width = p + 1;
     pu_int i, j, l;
     for (i = 0; i < n; i++) {
-        double *row = a + i * w, d = row[0];
         const pu_int q = pu__min(i, p);
+        double *row = a + i * width;
+        double d = row[0];
         for (j = q; j > 0; j--) { /* L_{i,i-j} d_{i-j} */
-            const double *up = a + (i - j) * w - j;
+            const double *up = a + (i - j) * width - j;
             double s = row[j];
             for (l = j + 1; l <= q; l++) s -= row[l] * up[l];
             row[j] = s;
@@ -3245,38 +3659,39 @@ PU__FN pu_int pu__band_factor(pu_int n, pu_int p, double *a, double *inverse)
     return -1;
 }
 
-/* x := A^-1 x */
+/* x := A^-1 x, with that factor: forwards with L, 1/d, backwards with L'. */
 PU__FN void pu__band_solve(pu_int n, pu_int p, const double *a, const double *inverse, double *x)
 {
-    const pu_int w = p + 1;
+    const pu_int width = p + 1;
     pu_int i, j;
     for (i = 0; i < n; i++) {
         double s = x[i];
-        for (j = pu__min(i, p); j > 0; j--) s -= a[i * w + j] * x[i - j];
+        for (j = pu__min(i, p); j > 0; j--) s -= a[i * width + j] * x[i - j];
         x[i] = s;
     }
     for (i = 0; i < n; i++) x[i] *= inverse[i];
     for (i = n - 1; i >= 0; i--)
-        for (j = pu__min(i, p); j > 0; j--) x[i - j] -= a[i * w + j] * x[i];
+        for (j = pu__min(i, p); j > 0; j--) x[i - j] -= a[i * width + j] * x[i];
 }
 
 /* The entries of Z = A^-1 inside the band, last row first (Takahashi):
      Z_ji = -sum_{k > i} L_ki Z_kj (j > i),   Z_ii = 1/d_i - sum_{k > i} L_ki Z_ki */
 PU__FN void pu__band_inverse(pu_int n, pu_int p, const double *a, const double *inverse, double *Z)
 {
-    const pu_int w = p + 1;
+    const pu_int width = p + 1;
     pu_int i, j, k;
     for (i = n - 1; i >= 0; i--) {
         const pu_int q = pu__min(p, n - 1 - i);
-        const double *L = a + i * w;
-        double *z = Z + i * w, sum = inverse[i];
+        const double *L = a + i * width;
+        double *z = Z + i * width;
+        double sum = inverse[i];
         for (j = 1; j <= q; j++) {
             double s = 0;
-            for (k = 1; k < j; k++) s -= L[k * w + k] * z[j * w + j - k];
-            for (k = j; k <= q; k++) s -= L[k * w + k] * z[k * w + k - j];
-            z[j * w + j] = s;
+            for (k = 1; k < j; k++) s -= L[k * width + k] * z[j * width + j - k];
+            for (k = j; k <= q; k++) s -= L[k * width + k] * z[k * width + k - j];
+            z[j * width + j] = s;
         }
-        for (k = 1; k <= q; k++) sum -= L[k * w + k] * z[k * w + k];
+        for (k = 1; k <= q; k++) sum -= L[k * width + k] * z[k * width + k];
         z[0] = sum;
     }
 }
@@ -3579,8 +3994,8 @@ PU__FN pu_status pu__spd_solve(PU__SOLVE_ARGS)
         pu__upper_solve(n, L, n - 1, pu__col(Y, j));
     }
     if (k >= PU__FEW) {
-        pu__triangle(n, L, n, 0, k, Y.at, 1, Y.ld);
-        pu__triangle(n, L, n, 1, k, Y.at, 1, Y.ld);
+        pu__triangle(n, L, n, 0, k, Y, 0, NULL);
+        pu__triangle(n, L, n, 1, k, Y, 0, NULL);
     }
     return PU_OK;
 }
@@ -3678,7 +4093,7 @@ PU_DEF pu_status pu_spd_factor(pu_int n, const pu_real *a, pu_real *factor, pu_i
     if (status) return status;
     for (i = 0; i < op.params; i++)
         factor[i] = i % n <= i / n ? a[i] : 0;
-    *index = pu__cholesky(n, factor, n);
+    *index = pu__cholesky(n, factor, n, NULL);
     if (*index < 0) return PU_OK;
     *index *= n + 1; /* from the row to its diagonal entry */
     return PU_E_NOT_DEFINITE;
@@ -3688,12 +4103,12 @@ PU_DEF pu_status pu_spd_factor(pu_int n, const pu_real *a, pu_real *factor, pu_i
    Of any operator of PU_FORM_DIAGONAL the functions read rows, params and data. */
 
 /* Does every row have a parameter of its own? The alternatives are one for all rows, and none. */
-PU__FN int pu__diagonal_full(const pu_op *op) { return op->params == op->rows; }
+PU__FN int pu__diagonal_full(const pu_op *op) { return op->params == op->rows || (op->data && op->aux == op->data); }
 
 /* Entry i of the diagonal. */
 PU__FN pu_real pu__diagonal_at(const pu_op *op, pu_int i)
 {
-    return op->params ? pu__entries(op)[pu__diagonal_full(op) ? i : 0] : 1;
+    return op->data ? pu__entries(op)[pu__diagonal_full(op) ? i : 0] : 1;
 }
 
 /* Y = diag(a) X, or +=. One loop for each case, so that each can be vectorised. */
@@ -3838,6 +4253,7 @@ PU__FN pu_op pu__op_diagonal(pu_int n, pu_int params, const pu_real *a)
 {
     pu_op op = pu__op_zero(n, n, params, a);
     op.form = PU_FORM_DIAGONAL;
+    if (params == n) op.aux = a; /* the mark of an entry each outlives a copy whose params are set to 0 */
     op.apply = op.apply_t = pu__diagonal_apply;
     op.grad = pu__diagonal_grad;
     op.diag = pu__diagonal_diag;
@@ -4553,7 +4969,7 @@ PU_DEF pu_status pu_low_rank_factor(const pu_low_rank *a, pu_int *index)
             for (l = 0; l < count; l++)
                 a->factor[i * a->r + j + l] = (pu_real)c[l];
         }
-    *index = pu__cholesky(a->r, a->factor, a->r);
+    *index = pu__cholesky(a->r, a->factor, a->r, NULL);
     if (*index < 0) return PU_OK;
     *index *= a->r + 1; /* from the row to its diagonal entry */
     return PU_E_NOT_DEFINITE;
@@ -8254,7 +8670,7 @@ typedef struct {
 
 #define PU__OP_NAMES(x, slot)                                                                                          \
     {                                                                                                                  \
-        x, x ".apply", x ".check", x " (stale factor)", x ".form (apply does something else)", x " (no device side)",  \
+        x, x ".apply", x ".check", x " (stale factor)", x ".form (not true of this operator)", x " (no device side)",  \
             slot                                                                                                       \
     }
 static const pu__op_names pu__names_A = PU__OP_NAMES("A", 0);
@@ -8351,13 +8767,18 @@ PU__FN pu_status pu__check_adjoint(const pu_op *op, pu_real *test, pu_real *work
     return PU_OK;
 }
 
-/* The built-in operator of the form that op states; op itself where it states none. */
+/* The built-in operator of the form that op states; op itself where it states none. A factor is taken from a built-in matrix
+   alone: in an operator of the caller's aux is his own. */
 PU__FN pu_op pu__op_of_form(const pu_op *op)
 {
+    const pu_real *entries = (const pu_real *)op->data;
+    pu_op spd;
     switch (op->form) {
-    case PU_FORM_MATRIX: return pu_op_dense(op->rows, op->cols, (const pu_real *)op->data);
-    case PU_FORM_SYMMETRIC: return pu_op_spd(op->rows, (const pu_real *)op->data, (const pu_real *)op->aux);
-    case PU_FORM_DIAGONAL: return pu__op_diagonal(op->rows, op->params, (const pu_real *)op->data);
+    case PU_FORM_MATRIX: return pu_op_dense(op->rows, op->cols, entries);
+    case PU_FORM_SYMMETRIC:
+        spd = pu_op_spd(op->rows, entries, NULL);
+        return op->apply == spd.apply ? pu_op_spd(op->rows, entries, (const pu_real *)op->aux) : spd;
+    case PU_FORM_DIAGONAL: return pu__op_diagonal(op->rows, op->params, entries);
     case PU_FORM_SPARSE: return pu_op_csr((const pu_csr *)op->data);
     case PU_FORM_AR: return pu_op_ar((const pu_ar *)op->data);
     case PU_FORM_STATES: return pu_op_ssm((const pu_ssm *)op->data);
@@ -8367,47 +8788,63 @@ PU__FN pu_op pu__op_of_form(const pu_op *op)
     return *op;
 }
 
-/* The operator that the library works with. One that states a form and is all the caller's own work is replaced by the built-in
-   one, so that it is as fast as ours (pu__check_form tests that they agree). A built-in operator into which the caller has put
-   functions of his own is taken as it is, and no longer has a form. */
+/* The functions of an operator but for check. */
+#define PU__OP_FUNCTIONS(X)                                                                                           \
+    X(apply) X(apply_t) X(grad) X(diag) X(gram_diag) X(sample) X(solve) X(logdet) X(logdet_grad)                      \
+    X(apply_rows) X(apply_rows_t) X(grad_rows) X(band_add) X(band_grad) X(row) X(row_grad)
+
+/* The operator that the library works with. One that states a form and has no function of ours gets the functions of the
+   built-in one, and keeps its own where that has none: so it is as fast as ours, and pu__check_form tests that they agree. A
+   built-in operator in which some functions were replaced is taken as it is, and no longer has a form. */
 PU__FN pu_op pu__resolve(const pu_op *op)
 {
-    pu_op builtin = pu__op_of_form(op);
-    const int rows = op->apply_rows != builtin.apply_rows || op->apply_rows_t != builtin.apply_rows_t ||
-                     op->grad_rows != builtin.grad_rows;
-    const int others = (op->apply_t != builtin.apply_t) + (op->grad != builtin.grad);
+    const pu_op builtin = pu__op_of_form(op);
+    pu_op resolved = *op;
+    int shared = 0;
+    int changed = 0;
     if (op->form == PU_FORM_GENERAL)
-        return *op;
-    if (op->apply == builtin.apply || others < 2) {
-        const int changed = op->apply != builtin.apply || others > 0 || rows;
-        builtin = *op;
+        return resolved;
+#define PU__X(f)                                    \
+    shared += op->f != NULL && op->f == builtin.f; \
+    changed += op->f != builtin.f;
+    PU__OP_FUNCTIONS(PU__X)
+#undef PU__X
+    if (shared) {
         if (changed)
-            builtin.form = PU_FORM_GENERAL;
-        return builtin;
+            resolved.form = PU_FORM_GENERAL;
+        return resolved;
     }
-    builtin.work = pu__most(builtin.work, op->work);
-    builtin.device = op->device;
-    return builtin;
+#define PU__X(f) \
+    if (builtin.f) resolved.f = builtin.f;
+    PU__OP_FUNCTIONS(PU__X)
+#undef PU__X
+    if (!op->check)
+        resolved.check = builtin.check;
+    if (builtin.sample)
+        resolved.noise = builtin.noise;
+    if (builtin.band_add || builtin.row)
+        resolved.band = builtin.band;
+    resolved.work = pu__most(builtin.work, op->work);
+    resolved.flops = builtin.flops;
+    resolved.trusted = (int)pu__most(builtin.trusted, op->trusted);
+    return resolved;
 }
 
 /* Sizes of the form that op states are those of op. Before anything is computed with the form. */
-PU__FN pu_status pu__check_form_sizes(const pu_op *op, const pu_op *resolved, const pu__op_names *names,
-                                      pu_report *report)
+PU__FN pu_status pu__check_form_sizes(const pu_op *op, const pu__op_names *names, pu_report *report)
 {
-    const int same = resolved->rows == op->rows && resolved->cols == op->cols && resolved->params == op->params;
-    const int known = (int)op->form >= PU_FORM_GENERAL && (int)op->form <= PU_FORM_FOURIER;
-    if (!known || !same)
-        return pu__refuse(report, PU_E_ARGUMENT, names->form);
-    if (op->form == PU_FORM_GENERAL)
+    const pu_op builtin = pu__op_of_form(op);
+    int same = builtin.rows == op->rows && builtin.cols == op->cols && builtin.params == op->params;
+    if (op->form == PU_FORM_GENERAL || pu__resolve(op).form == PU_FORM_GENERAL)
         return PU_OK;
-    if (op->params > 0 && !op->data)
-        return pu__refuse(report, PU_E_ARGUMENT, names->form);
-    if (op->form == PU_FORM_DIAGONAL && op->params > 1 && op->params != op->rows)
-        return pu__refuse(report, PU_E_ARGUMENT, names->form);
-    return PU_OK;
+    if (op->form == PU_FORM_DIAGONAL)
+        same = op->rows == op->cols && (op->params <= 1 || op->params == op->rows);
+    if ((int)op->form < PU_FORM_GENERAL || (int)op->form > PU_FORM_FOURIER || (op->params > 0 && !op->data))
+        same = 0;
+    return same ? PU_OK : pu__refuse(report, PU_E_ARGUMENT, names->form);
 }
 
-/* An operator that nobody vouches for states a form: its product with a random vector q must be that of the form.
+/* An operator with functions of its own that states a form: its product with a random vector q must be that of the form.
    test: 2 rows + cols reals. */
 PU__FN pu_status pu__check_form(const pu_op *op, const pu_op *resolved, const pu__op_names *names, pu_real *test,
                                 pu_real *work, pu_report *report)
@@ -8452,8 +8889,8 @@ PU__FN pu_status pu__resolve_model(pu__resolved *r, const pu_lgm *model, pu_repo
     r->model = *model;
     r->model.Gamma = &r->Gamma;
     r->model.Phi = &r->Phi;
-    status = pu__check_form_sizes(model->Gamma, &r->Gamma, &pu__names_Gamma, report);
-    return status ? status : pu__check_form_sizes(model->Phi, &r->Phi, &pu__names_Phi, report);
+    status = pu__check_form_sizes(model->Gamma, &pu__names_Gamma, report);
+    return status ? status : pu__check_form_sizes(model->Phi, &pu__names_Phi, report);
 }
 
 /* Reals of scratch that pu__test_operators wants. */
@@ -8519,6 +8956,7 @@ PU__FN pu_status pu__side(const pu_backend *B, const pu_op *op, const pu__op_nam
         *side = *op->device;
     else
         status = B->side(B->user, names->slot, op, memory, bytes, side);
+    side->op.form = PU_FORM_GENERAL; /* forms are facts about host memory */
     if (status && memory)
         said = B->status(B->user, &what); /* an error of the device has words of its own */
     if (!status && (!side->op.apply || (names->slot == 1 && !side->op.apply_t)))
@@ -8918,13 +9356,6 @@ PU__FN pu_status pu__start(pu__run *g, const pu_block *x0)
     return status;
 }
 
-/* All columns of b from row `from` on. */
-PU__FN pu_block pu__below_row(pu_block b, pu_int from)
-{
-    b.at += from;
-    return b;
-}
-
 /* Rows for the sweeps that look at the whole tape: on a host as many as stay in the nearest cache, on a device all. */
 PU__FN pu_int pu__rows_at_once(const pu__run *g) { return g->B->host ? 2048 : g->n; }
 
@@ -8938,9 +9369,9 @@ PU__FN void pu__add_steps(const pu__run *g)
         for (i = 0; i < g->done; i += 3) {
             const pu_int end = pu__min(i + 3, g->done);
             pu_term terms[4];
-            terms[0] = pu__term(pu__below_row(g->x, from));
+            terms[0] = pu__term(pu__below(g->x, from));
             for (l = i; l < end; l++)
-                terms[l - i + 1] = pu__term_c(pu__below_row(pu__slot(g, g->tape, l), from), g->s.a + l * g->k);
+                terms[l - i + 1] = pu__term_c(pu__below(pu__slot(g, g->tape, l), from), g->s.a + l * g->k);
             g->B->combine(g->B->user, pu__min(rows, g->n - from), g->k, terms[0].x, (int)(end - i) + 1, terms);
         }
 }
@@ -9085,8 +9516,8 @@ PU__FN void pu__residual_dots(pu__run *g, double *rd)
         rd[i] = 0;
     for (from = 0; from < g->n; from += rows) {
         for (i = 0; i < g->done; i++)
-            g->B->dot(g->B->user, pu__min(rows, g->n - from), g->k, NULL, pu__below_row(g->xbar, from),
-                      pu__below_row(pu__slot(g, g->tape, i), from), g->back + i * g->k);
+            g->B->dot(g->B->user, pu__min(rows, g->n - from), g->k, NULL, pu__below(g->xbar, from),
+                      pu__below(pu__slot(g, g->tape, i), from), g->back + i * g->k);
         g->B->read(g->B->user, g->host_back, g->back, (size_t)all * sizeof(pu_real));
         for (i = 0; i < all; i++)
             rd[i] += (double)g->host_back[i];
@@ -9858,7 +10289,7 @@ PU__FN pu_status pu__solve_check(const pu_op *A, pu_int k, pu_report *report)
 /* The caller's options, or all defaults. */
 PU__FN const pu_solve_options *pu__solve_defaults(const pu_solve_options *options)
 {
-    static const pu_solve_options zero = {0, PU_CG, 0, 0, 0, PU_ADJOINT_FULL, 0, NULL, NULL, 0};
+    static const pu_solve_options zero = PU__ZERO;
     return options ? options : &zero;
 }
 
@@ -9949,7 +10380,7 @@ PU__FN pu_status pu__solve_make(pu__solve *w, const pu_op *A, const pu_solve_opt
     w->resolved = pu__resolve(A);
     w->o = pu__solve_defaults(options);
     w->B = backend ? backend : pu_backend_cpu();
-    status = pu__check_form_sizes(A, &w->resolved, &pu__names_A, report);
+    status = pu__check_form_sizes(A, &pu__names_A, report);
     if (!status)
         status = pu__plan_make(w->o, A->rows, 0, w->gradients, &w->plan, report);
     if (!status)
@@ -10249,15 +10680,16 @@ struct pu__posterior {
     pu__rows_data staged; /* on the host */
     pu_real *w_all;       /* M: mask psi of every row */
     /* scratch */
-    pu_real *row_sum;          /* M for each datum */
-    pu_block t0, t1;           /* rows x kmax */
-    pu_block gram;             /* D x kmax, Phi'W Phi X, where psi is tied and Phi has a gram product */
-    pu_real *made;             /* kind spectrum: the weights as the transform reads them */
-    pu_real *scaled;           /* kmax, likewise */
-    double *sums;              /* kinds band and spectrum: sums over rows of each column */
-    pu_real *A;                /* D x D, room for a formed A */
-    pu_real *work, *work_host; /* of the operators; on the host, one column */
-    pu_real *ones;             /* wide ones */
+    pu_real *row_sum;           /* M for each datum */
+    pu_block t0, t1;            /* rows x kmax */
+    pu_block gram;              /* D x kmax, Phi'W Phi X, where psi is tied and Phi has a gram product */
+    pu_real *made;              /* kind spectrum: the weights as the transform reads them */
+    pu_real *scaled;            /* kmax, likewise */
+    double *sums;               /* kinds band and spectrum: sums over rows of each column */
+    pu_real *A;                 /* D x D, room for a formed A */
+    pu_real *panel;             /* for products of matrices, where A is formed or an engine is dense or dual */
+    pu_real *work, *work_host;  /* of the operators; on the host, one column */
+    pu_real *ones;              /* wide ones */
     /* what the next gradient is of */
     pu_int column;      /* of the datum, that column 0 of the block is; -1: none of them, all common */
     int joint;          /* the square terms of column 0 take b's term of Phi along: bbar = -x */
@@ -10544,6 +10976,8 @@ PU__FN pu_status pu__tied_terms(pu__posterior *p, const pu__pairs *pairs, int kn
     if (!shift && !known)
         status = pu__note_failure(p, p->Phi->gram(&p->Phi->op, p->now.w, pairs->k, pairs->P, p->gram, 0, p->work),
                                   "Phi.gram");
+    if (!known)
+        p->left = PU__LEFT_NOTHING;
     if (status || !p->observed)
         return status;
     for (j = 0; j < pairs->k; j = end) {
@@ -10662,7 +11096,7 @@ PU__FN int pu__can_restrict(const pu_op *Phi) { return Phi->apply_rows && Phi->a
 /* The kind of A for these operators, where the backend works. host: their own memory is the host's. */
 PU__FN const pu__kind *pu__kind_of(const pu_lgm *model, const pu_side *Gamma, const pu_side *Phi, int host)
 {
-    const int diagonal = model->Gamma->form == PU_FORM_DIAGONAL && model->Gamma->params == model->Gamma->rows;
+    const int diagonal = model->Gamma->form == PU_FORM_DIAGONAL && pu__diagonal_full(model->Gamma);
     if (model->Phi->form == PU_FORM_DIAGONAL && Gamma->apply_plus)
         return &pu__kind_band;
     if (host && diagonal && model->Phi->form == PU_FORM_FOURIER)
@@ -10978,15 +11412,18 @@ PU__FN pu_status pu__posterior_dense(pu__posterior *p, pu_block X, pu_block Y, p
     const pu_real *Phi = pu__phi_matrix(p);
     const pu_int D = p->D;
     const int whole = Gamma->form == PU_FORM_MATRIX || Gamma->form == PU_FORM_SYMMETRIC;
+    pu__matrix rows;
     pu_status status = PU_OK;
     if (Phi && whole)
         pu__copy(a, (const pu_real *)Gamma->data, D * D);
     else
         status = pu__posterior_columns(p, Phi != NULL, X, Y, a);
     p->left = PU__LEFT_NOTHING;
-    if (!Phi || status)
-        return status;
-    pu__multiply(D, D, p->observed, 1, pu__mat(Phi, 1, D), pu__mat(Phi, D, 1), p->list, p->w_all, a, D, -PU__FAR, 0);
+    if (!Phi || status) return status;
+    rows = pu__mat(Phi, D, 1);
+    rows.list = p->list;
+    rows.weight = p->w_all;
+    pu__multiply(D, D, p->observed, pu__mat(Phi, 1, D), rows, pu__rows(a, D), PU__LOWER, p->panel);
     pu__mirror(D, a, 0);
     return PU_OK;
 }
@@ -11043,11 +11480,9 @@ PU__FN pu_status pu__dense_prepare(pu__direct *e, pu_int n, pu_report *report)
     if (pu__posterior_dense(e->post, e->x, e->q, e->L))
         return pu__operator_failed(report, e->post->failed, n);
     bad = pu__find_nonfinite(D * D, e->L);
-    if (bad >= 0)
-        return pu__fail(report, PU_NONFINITE, "A", n, bad);
-    bad = pu__cholesky(D, e->L, D);
-    if (bad >= 0)
-        return pu__fail(report, PU_E_NOT_DEFINITE, "A", n, bad * D + bad);
+    if (bad >= 0) return pu__fail(report, PU_NONFINITE, "A", n, bad);
+    bad = pu__cholesky(D, e->L, D, e->post->panel);
+    if (bad >= 0) return pu__fail(report, PU_E_NOT_DEFINITE, "A", n, bad * D + bad);
     e->logdet = 2 * pu__log_diagonal(D, e->L, D + 1);
     return PU_OK;
 }
@@ -11077,7 +11512,7 @@ PU__FN void pu__dense_columns(pu__direct *e, pu_int first, pu_int k)
         pu__col(e->x, j)[first + j] = 1;
         e->weight[j] = 1;
     }
-    pu__triangle(first + k, e->L, D, 1, k, e->x.at, 1, e->x.ld);
+    pu__triangle(first + k, e->L, D, 1, k, e->x, 0, e->post->panel);
 }
 
 /* lane += gradient of 1/2 tr(A Sigma), Sigma = sum of those columns */
@@ -11105,7 +11540,7 @@ PU__FN pu_status pu__dual_matrix(pu__direct *e, pu_int n, pu_report *report)
     const pu_op *Gamma = e->model->Gamma;
     const pu_int m = p->observed;
     const pu_block V = e->V;
-    const int unit = Gamma->form == PU_FORM_DIAGONAL && Gamma->params == 0; /* then G' = R */
+    const int unit = Gamma->form == PU_FORM_DIAGONAL && !Gamma->data; /* then G' = R */
     pu_real *B = e->L;
     pu_int first, i, k;
     if (m > 0)
@@ -11115,12 +11550,10 @@ PU__FN pu_status pu__dual_matrix(pu__direct *e, pu_int n, pu_report *report)
         const pu_block to = pu__from(V, first);
         const pu_block R = unit ? to : e->x;
         k = pu__min(e->kmax, m - first);
-        if (pu__phi_rows(p, first, k, R))
-            return pu__operator_failed(report, p->failed, n);
-        if (!unit && Gamma->solve(Gamma, k, R, to, p->work))
-            return pu__operator_failed(report, "Gamma.solve", n);
-        pu__multiply(first + k, k, p->D, 1, pu__mat(V.at, V.ld, 1), pu__mat(R.at, 1, R.ld), NULL, NULL, B + first, m,
-                     -first, PU__FAR);
+        if (pu__phi_rows(p, first, k, R)) return pu__operator_failed(report, p->failed, n);
+        if (!unit && Gamma->solve(Gamma, k, R, to, p->work)) return pu__operator_failed(report, "Gamma.solve", n);
+        pu__multiply(first + k, k, p->D, pu__mat(V.at, V.ld, 1), pu__mat(R.at, 1, R.ld), pu__rows(B + first, m), PU__UPPER,
+                     p->panel);
     }
     pu__mirror(m, B, 1);
     for (i = 0; i < m; i++)
@@ -11140,11 +11573,9 @@ PU__FN pu_status pu__dual_prepare(pu__direct *e, pu_int n, pu_report *report)
     if (status)
         return status;
     bad = pu__find_nonfinite(m * m, e->L);
-    if (bad >= 0)
-        return pu__fail(report, PU_NONFINITE, "I + R Gamma^-1 R'", n, bad);
-    bad = pu__cholesky(m, e->L, m);
-    if (bad >= 0)
-        return pu__fail(report, PU_E_NOT_DEFINITE, "I + R Gamma^-1 R'", n, bad * m + bad);
+    if (bad >= 0) return pu__fail(report, PU_NONFINITE, "I + R Gamma^-1 R'", n, bad);
+    bad = pu__cholesky(m, e->L, m, e->post->panel);
+    if (bad >= 0) return pu__fail(report, PU_E_NOT_DEFINITE, "I + R Gamma^-1 R'", n, bad * m + bad);
     for (i = 0; i < m; i++) {
         const double pivot = (double)L[i * m + i];
         low = low < pivot ? low : pivot;
@@ -11216,7 +11647,7 @@ PU__FN void pu__dual_sweep(pu__direct *e, int transposed)
     const pu_int wide = 256;
     pu_int at;
     for (at = 0; at < D; at += wide)
-        pu__triangle(m, e->L, m, transposed, pu__min(wide, D - at), e->V.at + at, e->V.ld, 1);
+        pu__triangle(m, e->L, m, transposed, pu__min(wide, D - at), pu__rows(e->V.at + at, e->V.ld), 1, e->post->panel);
 }
 
 /* L := B^-1 = L'^-1 L^-1, both triangles. (L^-1)_ij and its part in (B^-1)_jk are zero where i < j. */
@@ -11231,15 +11662,14 @@ PU__FN void pu__dual_invert(pu__direct *e)
     pu__zeros(Y, m * m);
     for (first = 0; first < m; first += some) {
         end = pu__min(first + some, m);
-        for (j = first; j < end; j++)
-            Y[j * m + j] = 1;
-        pu__triangle(m - first, e->L + first * (m + 1), m, 0, end - first, Y + first * (m + 1), m, 1);
+        for (j = first; j < end; j++) Y[j * m + j] = 1;
+        pu__triangle(m - first, e->L + first * (m + 1), m, 0, end - first, pu__rows(Y + first * (m + 1), m), 1, e->post->panel);
     }
     pu__zeros(e->L, m * m);
     for (first = 0; first < m; first += some) {
         end = pu__min(first + some, m);
-        pu__multiply(end, end, end - first, 1, pu__mat(Y + first * m, 1, m), pu__mat(Y + first * m, m, 1), NULL, NULL,
-                     e->L, m, -PU__FAR, 0);
+        pu__multiply(end, end, end - first, pu__mat(Y + first * m, 1, m), pu__mat(Y + first * m, m, 1), pu__rows(e->L, m),
+                     PU__LOWER, e->post->panel);
     }
     pu__mirror(m, e->L, 0);
 }
@@ -11256,10 +11686,8 @@ PU__FN void pu__dual_product(pu__direct *e)
     for (at = 0; at < D; at += wide) {
         wide = pu__min(PU__SPAN, D - at);
         pu__zeros(e->Y, m * wide);
-        pu__multiply(m, wide, m, 1, pu__mat(e->L, m, 1), pu__mat(V.at + at, V.ld, 1), NULL, NULL, e->Y, wide, -PU__FAR,
-                     PU__FAR);
-        for (i = 0; i < m; i++)
-            pu__copy(pu__col(V, i) + at, e->Y + i * wide, wide);
+        pu__multiply(m, wide, m, pu__mat(e->L, m, 1), pu__mat(V.at + at, V.ld, 1), pu__rows(e->Y, wide), PU__ADD, e->post->panel);
+        for (i = 0; i < m; i++) pu__copy(pu__col(V, i) + at, e->Y + i * wide, wide);
     }
 }
 
@@ -11289,7 +11717,7 @@ PU__FN pu_status pu__dual_phi_grad(pu__direct *e, pu_real *grad)
 }
 
 /* lane -= gradient of 1/2 tr(Gamma V V'), V = G L'^-1: what Sigma lacks of Gamma^-1. The part of Gamma^-1 itself is left to
-   pu__finish_gradient, where it meets -1/2 log det Gamma. */
+   pu__finish_Gamma, where it meets -1/2 log det Gamma. */
 PU__FN pu_status pu__dual_gamma_grad(pu__direct *e, pu_real *lane)
 {
     pu__posterior *p = e->post;
@@ -11651,7 +12079,7 @@ PU__FN pu_status pu__kalman_prepare(pu__direct *e, pu_int n, pu_report *report)
     for (t = 0; t < k->T; t++) {
         double *m = e->kalman + t * step;
         double *ahead = m + S + SS;
-        pu__kalman_predict(k, t, m - step, ahead, ahead + S, smooth);
+        pu__kalman_predict(k, t, t > 0 ? m - step : NULL, ahead, ahead + S, smooth);
         memcpy(m, ahead, (size_t)(S + SS) * sizeof *m);
         seen = pu__kalman_absorb(e, t, seen, m, m + S, &logs, n, report);
         if (seen < 0)
@@ -12119,7 +12547,7 @@ typedef struct {
     pu__job job;
     pu__memory mem;
     int variance, fit;     /* mem.variance, mem.fit are wanted */
-    pu_int reals, doubles; /* room for so many numbers of the caller's */
+    pu_int reals, times, doubles; /* room for reals x times, and so many doubles, of the caller's */
     pu_real *own_reals;
     double *own_doubles;
 } pu__task;
@@ -12181,6 +12609,7 @@ PU__FN void pu__worker_layout(pu__worker *w, pu__arena *arena, const pu__job *jo
     needs.most = job->most_dual;
     needs.width = job->width;
     pu__direct_layout(&w->direct, arena, &job->r.model, &needs);
+    if (parts.form || needs.dense || needs.dual) w->post.panel = pu__panel(arena, pu__most(job->D, needs.most));
     if (job->o->rao_blackwell && !w->direct.Z)
         w->direct.Z = (double *)pu__take(arena, job->D, job->r.Gamma.band + 1, sizeof(double));
     w->direct.post = &w->post;
@@ -12235,7 +12664,7 @@ PU__FN void pu__task_layout(void *self, pu__arena *arena)
         mem->variance = pu__reals(arena, job->N, job->D);
     if (task->fit)
         mem->fit = pu__reals(arena, job->N, job->M);
-    task->own_reals = pu__reals(arena, task->reals, 1);
+    task->own_reals = pu__reals(arena, task->reals, task->times);
     task->own_doubles = (double *)pu__take(arena, task->doubles, 1, sizeof(double));
     for (t = 0; t < job->threads; t++) {
         pu__worker measured;
@@ -12600,28 +13029,8 @@ PU__FN void pu__job_report(const pu__job *job, pu_report *report)
 PU__FN pu_status pu__job_make(pu__task *task, const pu_lgm *model, const pu_data *data, const pu_options *options,
                               const pu_gradient_result *out, int want_nll, pu_report *report)
 {
-    static const pu_options zero_options = {0,
-                                            PU_NETWORK,
-                                            PU_ITERATIVE,
-                                            {0, PU_CG, 0, 0, 0, PU_ADJOINT_FULL, 0, NULL, NULL, 0},
-                                            0,
-                                            0,
-                                            NULL,
-                                            NULL,
-                                            0,
-                                            0,
-                                            0,
-                                            0,
-                                            0,
-                                            0,
-                                            0,
-                                            0,
-                                            0,
-                                            0,
-                                            0,
-                                            NULL};
-    static const pu_gradient_result zero_results = {NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
-                                            NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL};
+    static const pu_options zero_options = PU__ZERO;
+    static const pu_gradient_result zero_results = PU__ZERO;
     pu__job *job = &task->job;
     pu_status status;
     int overflow = 0;
@@ -13511,25 +13920,23 @@ PU__FN pu_status pu__finish_Gamma(const pu__job *job, pu__memory *mem, pu_report
     return PU_OK;
 }
 
-/* nu = Gamma (bbar + nu), into mem->gamma_nu, which is free by now. */
-PU__FN pu_status pu__finish_nu(const pu__job *job, pu__memory *mem, pu_report *report)
-{
-    const pu_op *Gamma = &job->r.Gamma;
-    const pu_block bbar = pu__rows(mem->lanes + job->slots.b, job->D);
-    pu_int bad;
-    if (job->r.model.nu)
-        pu__axpy(job->D, 1, job->r.model.nu, bbar.at);
-    if (Gamma->apply(Gamma, 1, bbar, pu__rows(mem->gamma_nu, job->D), 0, mem->work))
-        return pu__operator_failed(report, "Gamma.apply", -1);
-    bad = pu__find_nonfinite(job->D, mem->gamma_nu);
-    return bad >= 0 ? pu__fail(report, PU_NONFINITE, "gradient of nu", -1, bad) : PU_OK;
-}
-
 /* Refuses a gradient whose n numbers at g are not all finite. */
 PU__FN pu_status pu__check_gradient(const pu_real *g, pu_int n, const char *name, pu_report *report)
 {
     const pu_int bad = pu__find_nonfinite(n, g);
     return bad >= 0 ? pu__fail(report, PU_NONFINITE, name, -1, bad) : PU_OK;
+}
+
+/* nu = Gamma (bbar + nu), into mem->gamma_nu, which is free by now. */
+PU__FN pu_status pu__finish_nu(const pu__job *job, pu__memory *mem, pu_report *report)
+{
+    const pu_op *Gamma = &job->r.Gamma;
+    const pu_block bbar = pu__rows(mem->lanes + job->slots.b, job->D);
+    if (job->r.model.nu)
+        pu__axpy(job->D, 1, job->r.model.nu, bbar.at);
+    if (Gamma->apply(Gamma, 1, bbar, pu__rows(mem->gamma_nu, job->D), 0, mem->work))
+        return pu__operator_failed(report, "Gamma.apply", -1);
+    return pu__check_gradient(mem->gamma_nu, job->D, "gradient of nu", report);
 }
 
 /* Lane 0 becomes the mean gradient; Gamma and nu get the terms that are linear in bbar or free of the data. */
@@ -14259,7 +14666,7 @@ PU_DEF pu_status pu_nll(const pu_lgm *model, const pu_data *data, const pu_optio
         o.kind = PU_EXACT;
     if (!nll)
         return pu__refuse(report, PU_E_NULL, "nll");
-    if (model && model->Gamma && !model->Gamma->logdet)
+    if (model && model->Gamma && !pu__resolve(model->Gamma).logdet)
         return pu__refuse(report, PU_E_UNSUPPORTED, "Gamma.logdet");
     if (o.kind != PU_EXACT && (o.solve.solver == PU_SD || o.solve.solver == PU_GD)) /* no Lanczos coefficients */
         return pu__refuse(report, PU_E_UNSUPPORTED, "options.solve.solver (CG or PCG gives the log det)");
@@ -14304,7 +14711,8 @@ PU__FN pu_status pu__exact_make(pu__exact *w, const pu_lgm *model, const pu_data
         w->one = pu_data_lists(1, model->Phi->rows, none, none, &w->some);
     }
     w->one.n = 1;
-    w->task.reals = model->Gamma->rows * model->Gamma->rows;
+    w->task.reals = model->Gamma->rows;
+    w->task.times = model->Gamma->rows;
     status = pu__job_make(&w->task, model, &w->one, &w->o, &w->wanted, 1, report);
     w->task.job.dry = 1;
     return status;
@@ -14325,15 +14733,15 @@ PU_DEF pu_status pu_exact_bytes(const pu_lgm *model, size_t *bytes, pu_report *r
 }
 
 /* Sigma = L'^-1 L^-1 from the factor of the dense engine. Rows before j of these columns of L^-1 are zero. */
-PU__FN void pu__exact_sigma(pu_int D, const pu_real *L, pu_real *Sigma)
+PU__FN void pu__exact_sigma(pu_int D, const pu_real *L, pu_real *Sigma, pu_real *panel)
 {
     pu_int j;
     pu__zeros(Sigma, D * D);
     for (j = 0; j < D; j++)
         Sigma[j * D + j] = 1;
     for (j = 0; j < D; j += PU__SIDES)
-        pu__triangle(D - j, L + j * (D + 1), D, 0, pu__min(PU__SIDES, D - j), Sigma + j * (D + 1), 1, D);
-    pu__triangle(D, L, D, 1, D, Sigma, 1, D);
+        pu__triangle(D - j, L + j * (D + 1), D, 0, pu__min(PU__SIDES, D - j), pu__rows(Sigma + j * (D + 1), D), 0, panel);
+    pu__triangle(D, L, D, 1, D, pu__rows(Sigma, D), 0, panel);
 }
 
 /* What pu_exact tells, from a job that has run. */
@@ -14358,10 +14766,8 @@ PU__FN pu_status pu__exact_results(pu__exact *w, pu_exact_result *result, pu_int
             return pu__operator_failed(report, worker->post.failed, datum);
         pu__copy(result->A, A, D * D);
     }
-    if (result->mu)
-        pu__copy(result->mu, mem->stage.x, D);
-    if (result->Sigma)
-        pu__exact_sigma(D, worker->direct.L, result->Sigma);
+    if (result->mu) pu__copy(result->mu, mem->stage.x, D);
+    if (result->Sigma) pu__exact_sigma(D, worker->direct.L, result->Sigma, worker->post.panel);
     return PU_OK;
 }
 
@@ -14382,7 +14788,7 @@ PU_DEF pu_status pu_exact(const pu_lgm *model, const pu_data *data, pu_int datum
         return status;
     if (datum < 0 || datum >= data->n)
         return pu__refuse(report, PU_E_ARGUMENT, "datum");
-    if (!model->Gamma->logdet)
+    if (!pu__resolve(model->Gamma).logdet)
         return pu__refuse(report, PU_E_UNSUPPORTED, "Gamma.logdet");
     status = pu__exact_make(&w, model, data, datum, report);
     if (!status)
@@ -14684,7 +15090,8 @@ PU__FN pu_status pu__moments_make(pu__moments *w, const pu_lgm *model, const pu_
     w->task.fit = !w->latent && w->variance;
     status = pu__job_make(&w->task, model, data, &w->o, &w->wanted, 0, report);
     w->task.job.dry = 1; /* x is staged, and read from there */
-    w->task.reals = w->task.job.N * w->task.job.M;
+    w->task.reals = w->task.job.N;
+    w->task.times = w->task.job.M;
     return status ? status : pu__job_check(&w->task.job, report);
 }
 
@@ -14804,13 +15211,6 @@ PU_DEF pu_status pu_predict(const pu_lgm *model, const pu_data *data, const pu_o
    >>model   theta -> canonical form -> gradient -> theta
    ------------------------------------------------------------------------------------------------ */
 
-/* Initialiser of a struct that begins zeroed. */
-#ifdef __cplusplus
-#define PU__ZERO {}
-#else
-#define PU__ZERO {0}
-#endif
-
 /* Points lgm at the operators kept in the struct itself. Their address is final only once the model is in
    its place. */
 PU__FN void pu__model_link(pu_model *model)
@@ -14922,7 +15322,8 @@ PU__FN void pu__model_task_make(pu__model_task *self, pu_model *model, const pu_
     self->want = pu__model_wants(model, &self->options, &self->any);
     self->se = se;
     /* Taken with the memory of the job. */
-    self->task.reals = (se ? 2 : 1) * model->params;
+    self->task.reals = model->params;
+    self->task.times = se ? 2 : 1;
     self->task.doubles = se ? model->params : 0;
 }
 
@@ -14944,7 +15345,7 @@ PU_DEF pu_status pu_model_gradient_bytes(pu_model *model, const pu_data *data, c
     self.want.se_psi = self.se;
     status = pu_gradient_bytes(&model->lgm, data, &self.options, &self.want, &all, report);
     if (status) return status;
-    (void)pu__reals(&call.arena, self.task.reals, 1);
+    (void)pu__reals(&call.arena, self.task.reals, self.task.times);
     (void)pu__take(&call.arena, self.task.doubles, 1, sizeof(double));
     all = pu__add(all, call.arena.used, &call.arena.overflow);
     if (call.arena.overflow) return pu__refuse(report, PU_E_OVERFLOW, "workspace");
@@ -15286,7 +15687,7 @@ PU__FN pu__parted *pu__parted_layout(pu__parted *s, pu__arena *arena)
     if (s->x && !s->tied_psi)
         s->y = s->x + s->psi;
     s->norm = pu__reals(arena, s->D, s->dictionary != NULL);
-    s->work = pu__reals(arena, s->dictionary ? s->dictionary->work : 0, 1);
+    s->work = pu__reals(arena, s->dictionary ? pu__resolve(s->dictionary).work : 0, 1);
     s->m = s->sparse ? pu__reals(arena, s->D, 1) : NULL;
     /* network: without a second layer the hidden units are the features */
     s->H = pu__reals(arena, s->M, s->hidden);
@@ -15539,7 +15940,8 @@ PU__FN void pu__parted_describe(const pu_model *model, pu_int i, pu_param *param
    gain = |Phi|_F^2 / M. Uses y as scratch. */
 PU__FN pu_status pu__parted_norms(pu__parted *s, pu_report *report)
 {
-    const pu_op *Phi = s->dictionary;
+    const pu_op resolved = pu__resolve(s->dictionary);
+    const pu_op *Phi = &resolved;
     double sum = 0;
     pu_int i;
     pu__fill(s->norm, Phi->gram_diag ? 0 : 1, s->D);
@@ -15654,6 +16056,8 @@ PU__FN pu_status pu__model_regression(pu_model *model, const pu_op *Phi, int spa
     if (Phi->rows < 1) return pu__refuse(d.report, PU_E_ARGUMENT, "Phi.rows");
     if (Phi->cols < 1) return pu__refuse(d.report, PU_E_ARGUMENT, "Phi.cols");
     if (Phi->work < 0) return pu__refuse(d.report, PU_E_ARGUMENT, "Phi.work");
+    status = pu__check_form_sizes(Phi, &pu__names_Phi, d.report);
+    if (status) return status;
     status = pu__check_op(Phi, &pu__names_Phi, d.report);
     if (status) return status;
     d.made.name = sparse ? "sparse Bayesian learning" : "Bayesian linear regression";
@@ -16605,15 +17009,6 @@ PU__FN const char *pu__fit_resume(pu__fit *fit) { return fit->o->checkpoint; }
 #else
 
 #define PU__FNV UINT64_C(0xcbf29ce484222325) /* the hash of nothing */
-
-/* FNV-1a hash h, continued over so many bytes. */
-PU__FN uint64_t pu__fnv(uint64_t h, const void *data, size_t bytes)
-{
-    const unsigned char *at = (const unsigned char *)data;
-    size_t i;
-    for (i = 0; i < bytes; i++) h = (h ^ at[i]) * UINT64_C(0x100000001b3);
-    return h;
-}
 
 /* Hash of what a checkpoint must share with the fit that takes it up: version, model, sizes, precision, and
    every option that a step depends on, as given by the caller. All numbers are hashed as doubles. The order

@@ -861,6 +861,88 @@ PU_DEF pu_status pu_solve(const pu_op *A, const pu_solve_arrays *arrays, const p
 PU_DEF pu_status pu_solve_bytes(const pu_op *A, pu_int k, const pu_solve_options *options, int gradients,
                                 size_t *bytes, pu_report *report);
 
+/* A block of k columns: column j starts at at + j * ld and is contiguous. */
+typedef struct {
+    pu_real *at;
+    pu_int ld;
+} pu_block;
+
+/* ---- operators you write ----------------------------------------------------------------------------------
+   A linear map Op(theta): R^cols -> R^rows with `params` parameters theta. Everything built in is written
+   against this struct, and so is yours: zero it, fill rows, cols, data and the functions you have.
+   All functions are pure (state only in `data` and `work`), may run on several threads at once, must not
+   let input and output overlap, and return PU_OK or any other status to stop the run (PU_E_OPERATOR).
+   `work` is scratch of k * op->work reals (k: the columns of that call). Needed by the gradient:
+     Phi    apply, apply_t, and grad when its gradient is asked for
+     Gamma  apply, sample (unless probes are supplied), logdet (for values), and grad + logdet_grad when its
+            gradient is asked for; solve for the dual engine. Gamma must be symmetric positive definite. */
+typedef enum { /* what is known of an operator beyond its functions; `data` then points at */
+    PU_FORM_GENERAL,   /* whatever its functions read: nothing is known */
+    PU_FORM_MATRIX,    /* rows x cols entries, row-major, which are the parameters */
+    PU_FORM_SYMMETRIC, /* the same of a symmetric matrix, whose gradient is symmetrised */
+    PU_FORM_DIAGONAL,  /* the diagonal, which are the parameters: rows of them, or 1 (all equal); NULL: ones, no parameters */
+    PU_FORM_SPARSE,    /* a pu_csr */
+    PU_FORM_AR,        /* a pu_ar: its precision */
+    PU_FORM_STATES,    /* a pu_ssm: its precision */
+    PU_FORM_FOURIER    /* a pu_fourier: Fourier sensing */
+} pu_form;
+
+struct pu_op {
+    pu_form form; /* default PU_FORM_GENERAL. State what is true of yours: it is then as fast as the built-in one */
+    pu_int rows, cols, params;
+    pu_int work;  /* reals of scratch per column that any function below may use */
+    pu_int noise; /* normals per draw that sample consumes; 0 means rows */
+    int trusted;  /* 0: apply_t (of Phi) and symmetry (of Gamma, A) are tested on random vectors at every call;
+                     1: apply_t needs no test; 2: nor does symmetry. Built-in operators set it */
+    const void *data, *aux;
+
+    /* Y = Op X, or Y += Op X when add is nonzero.  X: cols x k, Y: rows x k */
+    pu_status (*apply)(const pu_op *op, pu_int k, pu_block X, pu_block Y, int add, pu_real *work);
+    /* Y = Op' X, or Y += Op' X.  X: rows x k, Y: cols x k */
+    pu_status (*apply_t)(const pu_op *op, pu_int k, pu_block X, pu_block Y, int add, pu_real *work);
+    /* grad += sum_j weight[j] * d/dtheta p_j' Op(theta) q_j.  P: rows x k, Q: cols x k, grad: params.
+       A symmetric operator with redundant entries returns the symmetrised gradient. */
+    pu_status (*grad)(const pu_op *op, pu_int k, pu_block P, pu_block Q, const pu_real *weight, pu_real *grad,
+                      pu_real *work);
+    /* y_i += Op_ii */
+    pu_status (*diag)(const pu_op *op, pu_real *y, pu_real *work);
+    /* y_i += sum_m w_m Op_mi^2, the diagonal of Op' diag(w) Op */
+    pu_status (*gram_diag)(const pu_op *op, const pu_real *w, pu_real *y, pu_real *work);
+    /* Y = F E with F F' = Op: draws of N(0, Op) when E holds standard normals (op->noise x k) */
+    pu_status (*sample)(const pu_op *op, pu_int k, pu_block E, pu_block Y, pu_real *work);
+    /* Y = Op^-1 X, where that is easy (dual engine) */
+    pu_status (*solve)(const pu_op *op, pu_int k, pu_block X, pu_block Y, pu_real *work);
+    /* log det Op */
+    pu_status (*logdet)(const pu_op *op, double *value, pu_real *work);
+    /* grad += weight * d/dtheta log det Op */
+    pu_status (*logdet_grad)(const pu_op *op, pu_real weight, pu_real *grad, pu_real *work);
+    /* PU_OK, or what is wrong with the numbers in `data` (and at which index) */
+    pu_status (*check)(const pu_op *op, pu_int *index);
+    /* The first three restricted to rows[0] < .. < rows[n-1] (Phi with missing entries; NULL: they work on all rows, and
+       unobserved ones are multiplied by zero). Y of apply, X of apply_t and P of grad then have n rows. All or none. */
+    pu_status (*apply_rows)(const pu_op *op, pu_int n, const pu_int *rows, pu_int k, pu_block X, pu_block Y, int add,
+                            pu_real *work);
+    pu_status (*apply_rows_t)(const pu_op *op, pu_int n, const pu_int *rows, pu_int k, pu_block X, pu_block Y, int add,
+                              pu_real *work);
+    pu_status (*grad_rows)(const pu_op *op, pu_int n, const pu_int *rows, pu_int k, pu_block P, pu_block Q,
+                           const pu_real *weight, pu_real *grad, pu_real *work);
+    /* For the banded engine. A symmetric matrix with entries (i, i - j), j = 0 .. width, is stored at B[i (width + 1) + j];
+       places with i - j < 0 are not used. Gamma: Op_ij = 0 for |i - j| > band, and */
+    pu_int band;
+    /* B += Op, width >= band */
+    pu_status (*band_add)(const pu_op *op, pu_int width, double *B);
+    /* grad += weight * d/dtheta tr(Op S); reads the entries of S where Op is not zero, no others */
+    pu_status (*band_grad)(const pu_op *op, pu_int width, const double *S, double weight, pu_real *grad);
+    /* Phi: row m is zero outside of a short stretch that begins at column *first; value receives its entries, at most
+       band + 1. Returns how many */
+    pu_int (*row)(const pu_op *op, pu_int m, pu_int *first, pu_real *value);
+    /* grad += d/dtheta sum_j g_j Op_{m, first + j} */
+    pu_status (*row_grad)(const pu_op *op, pu_int m, const double *g, pu_real *grad);
+    double flops; /* multiplications of a product with one column, for the planner; 0: params + rows + cols is assumed */
+    const struct pu_side *device; /* the same operator for a backend with memory of its own, see pu_side; NULL: the backend makes
+                                     one of a built-in operator, or refuses */
+};
+
 /* ---- operators that are there ---------------------------------------------------------------------------- */
 
 /* Arrays and structs that a constructor takes are borrowed: they must outlive the operator, and may change between calls. A
@@ -1081,88 +1163,6 @@ PU_DEF pu_op pu_op_circulant(pu_int n, const pu_real *c, const pu_lags *factor);
 PU_DEF pu_status pu_circulant_factor(pu_lags *factor, pu_int n, const pu_real *c, int prior, void *memory, size_t bytes,
                                      pu_int *index);
 PU_DEF pu_status pu_circulant_bytes(pu_int n, size_t *bytes);
-
-/* A block of k columns: column j starts at at + j * ld and is contiguous. */
-typedef struct {
-    pu_real *at;
-    pu_int ld;
-} pu_block;
-
-/* ---- operators you write ----------------------------------------------------------------------------------
-   A linear map Op(theta): R^cols -> R^rows with `params` parameters theta. Everything built in is written
-   against this struct, and so is yours: zero it, fill rows, cols, data and the functions you have.
-   All functions are pure (state only in `data` and `work`), may run on several threads at once, must not
-   let input and output overlap, and return PU_OK or any other status to stop the run (PU_E_OPERATOR).
-   `work` is scratch of k * op->work reals (k: the columns of that call). Needed by the gradient:
-     Phi    apply, apply_t, and grad when its gradient is asked for
-     Gamma  apply, sample (unless probes are supplied), logdet (for values), and grad + logdet_grad when its
-            gradient is asked for; solve for the dual engine. Gamma must be symmetric positive definite. */
-typedef enum { /* what is known of an operator beyond its functions; `data` then points at */
-    PU_FORM_GENERAL,   /* whatever its functions read: nothing is known */
-    PU_FORM_MATRIX,    /* rows x cols entries, row-major, which are the parameters */
-    PU_FORM_SYMMETRIC, /* the same of a symmetric matrix, whose gradient is symmetrised */
-    PU_FORM_DIAGONAL,  /* the diagonal, which are the parameters: rows of them, or 1 (all equal); NULL: ones, no parameters */
-    PU_FORM_SPARSE,    /* a pu_csr */
-    PU_FORM_AR,        /* a pu_ar: its precision */
-    PU_FORM_STATES,    /* a pu_ssm: its precision */
-    PU_FORM_FOURIER    /* a pu_fourier: Fourier sensing */
-} pu_form;
-
-struct pu_op {
-    pu_form form; /* default PU_FORM_GENERAL. State what is true of yours: it is then as fast as the built-in one */
-    pu_int rows, cols, params;
-    pu_int work;  /* reals of scratch per column that any function below may use */
-    pu_int noise; /* normals per draw that sample consumes; 0 means rows */
-    int trusted;  /* 0: apply_t (of Phi) and symmetry (of Gamma, A) are tested on random vectors at every call;
-                     1: apply_t needs no test; 2: nor does symmetry. Built-in operators set it */
-    const void *data, *aux;
-
-    /* Y = Op X, or Y += Op X when add is nonzero.  X: cols x k, Y: rows x k */
-    pu_status (*apply)(const pu_op *op, pu_int k, pu_block X, pu_block Y, int add, pu_real *work);
-    /* Y = Op' X, or Y += Op' X.  X: rows x k, Y: cols x k */
-    pu_status (*apply_t)(const pu_op *op, pu_int k, pu_block X, pu_block Y, int add, pu_real *work);
-    /* grad += sum_j weight[j] * d/dtheta p_j' Op(theta) q_j.  P: rows x k, Q: cols x k, grad: params.
-       A symmetric operator with redundant entries returns the symmetrised gradient. */
-    pu_status (*grad)(const pu_op *op, pu_int k, pu_block P, pu_block Q, const pu_real *weight, pu_real *grad,
-                      pu_real *work);
-    /* y_i += Op_ii */
-    pu_status (*diag)(const pu_op *op, pu_real *y, pu_real *work);
-    /* y_i += sum_m w_m Op_mi^2, the diagonal of Op' diag(w) Op */
-    pu_status (*gram_diag)(const pu_op *op, const pu_real *w, pu_real *y, pu_real *work);
-    /* Y = F E with F F' = Op: draws of N(0, Op) when E holds standard normals (op->noise x k) */
-    pu_status (*sample)(const pu_op *op, pu_int k, pu_block E, pu_block Y, pu_real *work);
-    /* Y = Op^-1 X, where that is easy (dual engine) */
-    pu_status (*solve)(const pu_op *op, pu_int k, pu_block X, pu_block Y, pu_real *work);
-    /* log det Op */
-    pu_status (*logdet)(const pu_op *op, double *value, pu_real *work);
-    /* grad += weight * d/dtheta log det Op */
-    pu_status (*logdet_grad)(const pu_op *op, pu_real weight, pu_real *grad, pu_real *work);
-    /* PU_OK, or what is wrong with the numbers in `data` (and at which index) */
-    pu_status (*check)(const pu_op *op, pu_int *index);
-    /* The first three restricted to rows[0] < .. < rows[n-1] (Phi with missing entries; NULL: they work on all rows, and
-       unobserved ones are multiplied by zero). Y of apply, X of apply_t and P of grad then have n rows. All or none. */
-    pu_status (*apply_rows)(const pu_op *op, pu_int n, const pu_int *rows, pu_int k, pu_block X, pu_block Y, int add,
-                            pu_real *work);
-    pu_status (*apply_rows_t)(const pu_op *op, pu_int n, const pu_int *rows, pu_int k, pu_block X, pu_block Y, int add,
-                              pu_real *work);
-    pu_status (*grad_rows)(const pu_op *op, pu_int n, const pu_int *rows, pu_int k, pu_block P, pu_block Q,
-                           const pu_real *weight, pu_real *grad, pu_real *work);
-    /* For the banded engine. A symmetric matrix with entries (i, i - j), j = 0 .. width, is stored at B[i (width + 1) + j];
-       places with i - j < 0 are not used. Gamma: Op_ij = 0 for |i - j| > band, and */
-    pu_int band;
-    /* B += Op, width >= band */
-    pu_status (*band_add)(const pu_op *op, pu_int width, double *B);
-    /* grad += weight * d/dtheta tr(Op S); reads the entries of S where Op is not zero, no others */
-    pu_status (*band_grad)(const pu_op *op, pu_int width, const double *S, double weight, pu_real *grad);
-    /* Phi: row m is zero outside of a short stretch that begins at column *first; value receives its entries, at most
-       band + 1. Returns how many */
-    pu_int (*row)(const pu_op *op, pu_int m, pu_int *first, pu_real *value);
-    /* grad += d/dtheta sum_j g_j Op_{m, first + j} */
-    pu_status (*row_grad)(const pu_op *op, pu_int m, const double *g, pu_real *grad);
-    double flops; /* multiplications of a product with one column, for the planner; 0: params + rows + cols is assumed */
-    const struct pu_side *device; /* the same operator for a backend with memory of its own, see pu_side; NULL: the backend makes
-                                     one of a built-in operator, or refuses */
-};
 
 /* ---- models you write ------------------------------------------------------------------------------------ */
 

@@ -194,7 +194,7 @@ TEST options_agree(which kind)
         for (int s = 0; s < 2; s++)
             for (pu_int every = 0; every < 3; every++) {
                 pu_options o = options(PU_NETWORK, s ? PU_PCG : PU_CG);
-                o.solve.adjoint = adjoints[a], o.solve.iterations = 5, o.solve.checkpoint = every;
+                o.solve.adjoint = adjoints[a], o.solve.iterations = 5, o.solve.tape_every = every;
                 if (every && a > 1) continue;
                 tc_set_case("%s, adjoint %d, solver %d, checkpoint %d", names[kind], a, s, (int)every);
                 host = ask(&p, o, NULL, 0), there = ask(&p, o, &device.backend, 0);
@@ -239,7 +239,7 @@ TEST results_agree(void)
 {
     enum { N = 3, K = 2, I = 3 };
     problem p;
-    pu_results out[2];
+    pu_gradient_result out[2];
     pu_report report[2];
     pu_options o = options(PU_NETWORK, PU_PCG);
     make(&p, FACTORS, N);
@@ -312,16 +312,18 @@ static pu_status odd_sample(const pu_op *op, pu_int k, pu_block E, pu_block Y, p
 /* Operators without a device side are refused by name, before any memory is taken. */
 TEST no_side_is_refused(void)
 {
-    pu_real t[4] = {PU_R(2), PU_R(0.5), PU_R(0.25), PU_R(0)}, factor[8] = {0}, psi[4] = {1, 1, 1, 1}, y[4] = {1, 2, 3, 4}, grad[4];
-    pu_op Gamma = pu_op_toeplitz(4, t, factor), Phi = pu_op_identity(4);
+    pu_real t[4] = {PU_R(2), PU_R(0.5), PU_R(0.25), PU_R(0)}, memory[400], psi[4] = {1, 1, 1, 1}, y[4] = {1, 2, 3, 4}, grad[4];
+    pu_lags lags;
+    pu_status made = pu_toeplitz_factor(&lags, 4, t, 1, memory, sizeof memory, NULL);
+    pu_op Gamma = pu_op_toeplitz(4, t, &lags), Phi = pu_op_identity(4);
     pu_lgm model = {&Gamma, &Phi, NULL, NULL, psi};
     pu_data data = pu_data_full(1, 4, y);
     pu_options o = options(PU_OUTPUT, PU_CG);
-    pu_results out;
+    pu_gradient_result out;
     pu_report report;
     memset(&out, 0, sizeof out);
     out.Gamma = grad;
-    TC_STATUS(pu_toeplitz_factor(4, t, factor, NULL), PU_OK);
+    TC_STATUS(made, PU_OK);
     ASSERT(open_device(0));
     o.backend = &device.backend;
     TC_STATUS(pu_gradient(&model, &data, &o, NULL, &out, &report), PU_E_UNSUPPORTED);
@@ -413,14 +415,14 @@ TEST parts_fit_the_block_of_all(which kind)
     PASS();
 }
 
-/* The block for the limits of K is enough for the fewer probes that PU_AUTO comes to, of which more data fit on the device. */
+/* The block for the limits of K is enough for the fewer probes that PU_CHOOSE comes to, of which more data fit on the device. */
 TEST tuned_fits_the_block_of_limits(which kind)
 {
     problem p;
     pu_options o = options(PU_NETWORK, PU_PCG);
     pu_workspace ws;
     pu_report report;
-    o.solve.iterations = 2, o.samples = PU_AUTO, o.most_samples = 16, o.error = 0.9;
+    o.solve.iterations = 2, o.samples = PU_CHOOSE, o.most_samples = 16, o.error = 0.9;
     make(&p, kind, 40);
     for (int cut = 2; cut <= 4; cut *= 2) {
         pu_real *grad = tc_reals(p.model.params);
@@ -690,7 +692,7 @@ TEST solves_agree(void)
             o.iterations = 5, o.solver = solvers[s];
             tc_set_case("solver %d, warm %d", s, warm);
             for (int t = 0; t < 2; t++)
-                TC_STATUS(pu_solve(&A, k, U, n, X[t], n, warm ? x0 : NULL, weight, &o, t ? &device.backend : NULL, NULL, G[t], V[t],
+                TC_STATUS(tc_pu_solve(&A, k, U, n, X[t], n, warm ? x0 : NULL, weight, &o, t ? &device.backend : NULL, NULL, G[t], V[t],
                                    NULL, &report), PU_OK);
             if (differ(n * k, X[1], X[0], 200, "X") || differ(n * n, G[1], G[0], 1000, "grad_A") ||
                 differ(n * k, V[1], V[0], 1000, "grad_U"))
@@ -700,7 +702,7 @@ TEST solves_agree(void)
         pu_report report;
         tc_set_case("grad_U alone");
         for (int t = 0; t < 2; t++)
-            TC_STATUS(pu_solve(&A, k, U, n, X[t], n, NULL, weight, NULL, t ? &device.backend : NULL, NULL, NULL, V[t], NULL, &report),
+            TC_STATUS(tc_pu_solve(&A, k, U, n, X[t], n, NULL, weight, NULL, t ? &device.backend : NULL, NULL, NULL, V[t], NULL, &report),
                       PU_OK);
         if (differ(n * k, V[1], V[0], 1000, "grad_U")) FAILm(tc_say(pu_test_message));
     }
@@ -721,7 +723,7 @@ TEST solves_may_fail(void)
     for (int i = 0; i < n; i++)
         for (int j = 0; j < n; j++) a[i * n + j] = i == j ? PU_R(4) : PU_R(1) / (pu_real)(1 + (i > j ? i - j : j - i));
     A = pu_op_spd(n, a, NULL);
-    TC_STATUS(pu_solve(&A, k, U, n, want, n, NULL, weight, &o, NULL, NULL, NULL, NULL, NULL, &report), PU_OK);
+    TC_STATUS(tc_pu_solve(&A, k, U, n, want, n, NULL, weight, &o, NULL, NULL, NULL, NULL, NULL, &report), PU_OK);
     for (int what = 0; what < 3; what++)
         for (long at = 1;; at += at < 12 ? 1 : 5) {
             pu_status status;
@@ -731,7 +733,7 @@ TEST solves_may_fail(void)
             if (what == 0) sim_fail_launch(at);
             else if (what == 1) sim_fail_copy(at);
             else sim_fail_allocation(at);
-            status = pu_solve(&A, k, U, n, X, n, NULL, weight, &o, &device.backend, NULL, G, V, NULL, &report);
+            status = tc_pu_solve(&A, k, U, n, X, n, NULL, weight, &o, &device.backend, NULL, G, V, NULL, &report);
             sim_fail_launch(0), sim_fail_copy(0), sim_fail_allocation(0);
             tc_set_case("failure %d of kind %d", (int)at, what);
             if (status == PU_OK) {
@@ -742,7 +744,7 @@ TEST solves_may_fail(void)
             TC_STATUS(status, what == 2 ? PU_E_MEMORY : PU_E_DEVICE);
             for (int i = 0; i < n * k; i++) TC_ASSERT(X[i] == PU_R(0) && V[i] == PU_R(0));
             for (int i = 0; i < n * n; i++) TC_ASSERT(G[i] == PU_R(0));
-            TC_STATUS(pu_solve(&A, k, U, n, X, n, NULL, weight, &o, &device.backend, NULL, G, V, NULL, &report), PU_OK);
+            TC_STATUS(tc_pu_solve(&A, k, U, n, X, n, NULL, weight, &o, &device.backend, NULL, G, V, NULL, &report), PU_OK);
             if (differ(n * k, X, want, 200, "X")) FAILm(tc_say(pu_test_message));
             pu_cuda_close(&device);
         }
@@ -764,7 +766,9 @@ TEST captured_solve(int gradient)
     pu_real gamma[2] = {PU_R(0.5), PU_R(-0.3)}, X[n * k], want[n * k], grad[2 * n * 3], *U = tc_normal(1, 2 * n * k), *weight = tc_normal(2, k);
     pu_real want_grad[8] = {0}, got_grad[8] = {0};
     pu_ar ar;
-    pu_op A, side;
+    pu_op A;
+    pu_side full;
+    pu_op &side = full.op;
     pu_solve_options o;
     pu_report report;
     size_t side_bytes = 0, bytes = 0;
@@ -776,10 +780,10 @@ TEST captured_solve(int gradient)
     TC_STATUS(pu_ar_set(&ar, n, 2, gamma, PU_R(0.8), NULL), PU_OK);
     A = pu_op_ar(&ar);
     ASSERT(open_device(0));
-    TC_STATUS(device.backend.side(&device, 0, &A, NULL, &side_bytes, &side), PU_OK);
+    TC_STATUS(device.backend.side(&device, 0, &A, NULL, &side_bytes, &full), PU_OK);
     void *side_memory = NULL, *memory = NULL;
     ASSERT(cudaMalloc(&side_memory, side_bytes) == cudaSuccess);
-    TC_STATUS(device.backend.side(&device, 0, &A, side_memory, &side_bytes, &side), PU_OK);
+    TC_STATUS(device.backend.side(&device, 0, &A, side_memory, &side_bytes, &full), PU_OK);
     TC_STATUS(pu_cuda_solve_bytes(&device, &side, k, &o, gradient, &bytes, &report), PU_OK);
     ASSERT(cudaMalloc(&memory, bytes) == cudaSuccess && cudaDeviceSynchronize() == cudaSuccess);
     pu_real *dU = (pu_real *)to_device(U, n * k * sizeof *U), *dX = (pu_real *)to_device(U, n * k * sizeof *U);
@@ -801,14 +805,14 @@ TEST captured_solve(int gradient)
         ASSERT(cudaGraphLaunch(play, device.stream) == cudaSuccess && cudaStreamSynchronize(device.stream) == cudaSuccess);
         ASSERT(cudaMemcpy(X, dX, sizeof X, cudaMemcpyDeviceToHost) == cudaSuccess);
         ASSERT(cudaMemcpy(stop, dstop, sizeof stop, cudaMemcpyDeviceToHost) == cudaSuccess);
-        TC_STATUS(pu_solve(&A, k, U + turn * n * k, n, want, n, NULL, weight, &o, NULL, NULL, gradient ? want_grad : NULL, NULL, NULL,
+        TC_STATUS(tc_pu_solve(&A, k, U + turn * n * k, n, want, n, NULL, weight, &o, NULL, NULL, gradient ? want_grad : NULL, NULL, NULL,
                            &report), PU_OK);
         if (differ(n * k, X, want, 200, "X")) FAILm(tc_say(pu_test_message));
         for (int j = 0; j < k; j++) TC_ASSERT(stop[j] == PU_STOP_STEPS);
         if (!gradient) continue;
         ASSERT(cudaMemcpy(grad, dG, (size_t)side.params * sizeof *dG, cudaMemcpyDeviceToHost) == cudaSuccess);
         memset(got_grad, 0, sizeof got_grad);
-        TC_STATUS(side.pull(&side, grad, got_grad), PU_OK);
+        TC_STATUS(full.grad_from_sums(&full, grad, got_grad), PU_OK);
         if (differ(A.params, got_grad, want_grad, 2000, "grad_A")) FAILm(tc_say(pu_test_message));
     }
     ASSERT(cudaGraphExecDestroy(play) == cudaSuccess && cudaGraphDestroy(graph) == cudaSuccess);
@@ -910,22 +914,24 @@ TEST operator_of_ones_own(void)
     enum { n = 300, k = 4 };
     pu_real theta[2] = {PU_R(1.5), PU_R(0.7)}, *U = tc_normal(1, n * k), *weight = tc_normal(2, k), *X[2], grad[2][2];
     chain c = {n, theta};
-    pu_op A, there;
+    pu_op A;
+    pu_side there;
     pu_solve_options o;
     pu_report report;
     memset(&A, 0, sizeof A), memset(&o, 0, sizeof o);
     A.rows = A.cols = n, A.params = 2, A.data = &c, A.apply = A.apply_t = chain_apply, A.grad = chain_grad;
-    there = A, there.apply = there.apply_t = device_chain_apply, there.grad = device_chain_grad;
+    memset(&there, 0, sizeof there);
+    there.op = A, there.op.apply = there.op.apply_t = device_chain_apply, there.op.grad = device_chain_grad;
     o.iterations = 8;
     ASSERT(open_device(0));
     for (int t = 0; t < 2; t++) {
         X[t] = tc_reals(n * k), A.device = t ? &there : NULL;
-        TC_STATUS(pu_solve(&A, k, U, n, X[t], n, NULL, weight, &o, t ? &device.backend : NULL, NULL, grad[t], NULL, NULL, &report),
+        TC_STATUS(tc_pu_solve(&A, k, U, n, X[t], n, NULL, weight, &o, t ? &device.backend : NULL, NULL, grad[t], NULL, NULL, &report),
                   PU_OK);
     }
     if (differ(n * k, X[1], X[0], 200, "X") || differ(2, grad[1], grad[0], 2000, "gradient")) FAILm(tc_say(pu_test_message));
     A.device = NULL;
-    TC_STATUS(pu_solve(&A, k, U, n, X[0], n, NULL, weight, &o, &device.backend, NULL, grad[0], NULL, NULL, &report), PU_E_UNSUPPORTED);
+    TC_STATUS(tc_pu_solve(&A, k, U, n, X[0], n, NULL, weight, &o, &device.backend, NULL, grad[0], NULL, NULL, &report), PU_E_UNSUPPORTED);
     TC_ASSERT(strcmp(report.where.what, "A (no device side)") == 0);
     pu_cuda_close(&device);
     PASS();

@@ -888,12 +888,13 @@ typedef enum { /* what is known of an operator beyond its functions; `data` then
 } pu_form;
 
 struct pu_op {
-    pu_form form; /* default PU_FORM_GENERAL. State what is true of yours: it is then as fast as the built-in one */
     pu_int rows, cols, params;
     pu_int work;  /* reals of scratch per column that any function below may use */
     pu_int noise; /* normals per draw that sample consumes; 0 means rows */
     int trusted;  /* 0: apply_t (of Phi) and symmetry (of Gamma, A) are tested on random vectors at every call;
                      1: apply_t needs no test; 2: nor does symmetry. Built-in operators set it */
+    pu_form form; /* default PU_FORM_GENERAL. State what is true of yours: it is then as fast as the built-in one, whose functions
+                     are called instead of yours. So a form promises what grad, sample and log det are, too */
     const void *data, *aux;
 
     /* Y = Op X, or Y += Op X when add is nonzero.  X: cols x k, Y: rows x k */

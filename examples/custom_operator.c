@@ -246,11 +246,18 @@ static void give_device_side(pu_op *own, const ar1 *parameters)
 {
 #ifdef DEVICE_CODE
     static ar1_there there;
-    static pu_op side;
+    static pu_side side;
     if (!device_choice) return;
-    there.cuda = &device_cuda, there.parameters = parameters;
-    side.rows = side.cols = own->rows, side.params = own->params, side.data = &there;
-    side.apply = side.apply_t = there_apply, side.grad = there_grad, side.sample = there_sample;
+    there.cuda = &device_cuda;
+    there.parameters = parameters;
+    side.op.rows = own->rows;
+    side.op.cols = own->cols;
+    side.op.params = own->params;
+    side.op.data = &there;
+    side.op.apply = there_apply;
+    side.op.apply_t = there_apply;
+    side.op.grad = there_grad;
+    side.op.sample = there_sample;
     own->device = &side;
 #else
     (void)own, (void)parameters;

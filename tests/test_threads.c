@@ -91,7 +91,7 @@ static pu_status run(job *t, int threads, int lanes, pu_workspace *ws)
 static int same_report(const pu_report *a, const pu_report *b)
 {
     return SAME(status) && SAME(kind) && SAME(engine) && SAME(solver) && SAME(samples) &&
-           SAME(iterations) && SAME(checkpoint) && SAME(lanes) && SAME(columns) &&
+           SAME(iterations) && SAME(tape_every) && SAME(lanes) && SAME(columns) &&
            SAME(has_objective) && SAME(c) && SAME(q) && SAME(network) && SAME(has_nll) &&
            SAME(nll) && SAME(nll_se) && SAME(nll_gap) && SAME(nll_converged) && SAME(stops) &&
            SAME(reorthogonalised) && SAME(worst_orthogonality) && SAME(worst_growth) && SAME(worst_residual) &&

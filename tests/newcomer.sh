@@ -36,6 +36,7 @@ MIRROR=${MIRROR:-$(apt-get indextargets --format '$(REPO_URI) $(RELEASE)' 'Compo
 
 logs=$PWD/build/newcomer
 root=$(mktemp -d)
+chmod 755 "$root"      # the users inside must reach it
 mkdir -p "$logs"
 # shellcheck disable=SC2317  # called by the trap
 cleanup()

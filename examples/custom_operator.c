@@ -325,7 +325,7 @@ int main(int argc, char **argv)
         unit[i] = PU_R(1);
         if (own.apply(&own, 1, in, out, 0, NULL) != PU_OK) fail(1, "Gamma", "has no product");
     }
-    if (pu_op_spd_factor(LENGTH, Gamma, factor, NULL) != PU_OK) fail(1, "Gamma", "is not positive definite");
+    if (pu_spd_factor(LENGTH, Gamma, factor, NULL) != PU_OK) fail(1, "Gamma", "is not positive definite");
 
     options.seed = (uint64_t)seed, options.threads = (int)threads, options.backend = device_backend();
     options.samples = SAMPLES;
@@ -336,7 +336,7 @@ int main(int argc, char **argv)
         pu_real grad[2], chained[2], nll[2];
         options.kind = exact ? PU_EXACT : PU_NETWORK, options.engine = exact ? PU_DENSE : PU_ITERATIVE;
         for (m = 0; m < 2; m++) {
-            pu_results out = {0};
+            pu_gradient_result out = {0};
             out.Gamma = m == 0 ? grad : grad_matrix;
             out.psi = grad_psi[m];
             out.x = x[m];

@@ -253,6 +253,48 @@ PU_TEST_FN void tc_inverse(pu_int n, const double *l, double *inverse)
     }
 }
 
+PU_TEST_FN double tc_norm(pu_int n, const double *a)
+{
+    double sum = 0;
+    pu_int i;
+    for (i = 0; i < n; i++) sum += a[i] * a[i];
+    return sqrt(sum);
+}
+
+/* Largest eigenvalue of a positive definite matrix, by a few hundred steps of the power method. */
+PU_TEST_FN double tc_largest_eigenvalue(pu_int n, const double *a)
+{
+    double *x = tc_doubles(n), *y = tc_doubles(n), size = 1;
+    pu_int i, step;
+    for (i = 0; i < n; i++) x[i] = 1 + 0.1 * (double)(i % 3);
+    for (step = 0; step < 300; step++) {
+        tc_matvec(n, n, a, x, y);
+        size = tc_norm(n, y);
+        for (i = 0; i < n; i++) x[i] = y[i] / size;
+    }
+    return size;
+}
+
+/* Largest eigenvalue of the posterior precision with everything observed, times that of the prior's covariance: no
+   datum's condition is larger, since Gamma <= A. */
+PU_TEST_FN double tc_posterior_condition(const double *gamma, const double *phi, const pu_real *psi, pu_int D, pu_int M)
+{
+    double *a = tc_doubles(D * D), *inverse = tc_doubles(D * D), size, prior;
+    pu_int i, j, m;
+    memcpy(a, gamma, (size_t)(D * D) * sizeof *a);
+    if (!tc_cholesky(D, a)) exit(2);
+    tc_inverse(D, a, inverse);
+    prior = tc_largest_eigenvalue(D, inverse);
+    memcpy(a, gamma, (size_t)(D * D) * sizeof *a);
+    for (m = 0; m < M; m++) {
+        for (i = 0; i < D; i++) {
+            for (j = 0; j < D; j++) a[i * D + j] += (double)psi[m] * phi[m * D + i] * phi[m * D + j];
+        }
+    }
+    size = tc_largest_eigenvalue(D, a);
+    return size * prior;
+}
+
 /* ---- random models --------------------------------------------------------------------------- */
 
 typedef enum { TC_IDENTITY, TC_DIAGONAL, TC_SPD } tc_prior;
@@ -304,7 +346,7 @@ PU_TEST_FN void tc_random_prior(tc_model *t, tc_prior prior, uint64_t seed)
     case TC_SPD:
         t->gamma = tc_random_spd(seed, t->D);
         t->factor = tc_reals(t->D * t->D);
-        if (pu_op_spd_factor(t->D, t->gamma, t->factor, NULL) != PU_OK) exit(2);
+        if (pu_spd_factor(t->D, t->gamma, t->factor, NULL) != PU_OK) exit(2);
         t->Gamma = pu_op_spd(t->D, t->gamma, t->factor);
         break;
     }
@@ -343,7 +385,7 @@ PU_TEST_FN void tc_random_model(tc_model *t, tc_prior prior, pu_int D, pu_int M,
 /* One block holds them all, 16 or more bytes apart, so that one memcmp compares two runs and a
    write beyond the end of an array shows in the gap. */
 typedef struct {
-    pu_results out;
+    pu_gradient_result out;
     unsigned char *bytes;
     size_t size;
     size_t gap[16], gap_end[16];

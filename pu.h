@@ -8323,7 +8323,8 @@ PU__FN pu_status pu__lags_logdet_grad(PU__LOGDET_GRAD_ARGS)
     return op->grad(op, 1, pu__rows(f->p, f->n), pu__rows(f->q, f->n), &weight, grad, work);
 }
 
-/* The lags are finite and, where there is a factor, those that it was made of. */
+/* The lags are finite and, where there is a factor, those that it was made of. One that was refused
+   since has n = 0. */
 PU__FN pu_status pu__lags_check(const pu_op *op, pu_int *index)
 {
     const pu_lags *f = pu__lags_of(op);
@@ -8332,7 +8333,7 @@ PU__FN pu_status pu__lags_check(const pu_op *op, pu_int *index)
     if (status || !f) return status;
     for (i = 0; i < op->params; i++) {
         *index = i;
-        if (f->t[i] != pu__entries(op)[i]) return PU_E_ARGUMENT;
+        if (f->n != op->rows || f->t[i] != pu__entries(op)[i]) return PU_E_ARGUMENT;
     }
     *index = -1;
     return PU_OK;
@@ -8443,7 +8444,7 @@ PU__FN pu_status pu__lags_toeplitz(pu_lags *f, pu_int *index)
             pu__levinson_step(n, m, f->kappa[m], f->p);
         }
         *index = m;
-        if (!(v > 0 && pu__finite_double(v))) return PU_E_NOT_DEFINITE;
+        if (!(v > 0)) return PU_E_NOT_DEFINITE;
         f->logdet += log(v);
     }
     *index = -1;
@@ -8520,7 +8521,7 @@ PU_DEF pu_status pu_toeplitz_factor(pu_lags *factor, pu_int n, const pu_real *t,
 
 PU_DEF pu_op pu_op_circulant(pu_int n, const pu_real *c, const pu_lags *factor)
 {
-    return pu__op_lags(n, n > 0 ? n / 2 + 1 : 0, c, factor);
+    return pu__op_lags(n, n / 2 + 1, c, factor);
 }
 
 PU_DEF pu_status pu_circulant_bytes(pu_int n, size_t *bytes) { return pu__lags_bytes(n, n, bytes); }

@@ -8971,8 +8971,10 @@ PU__FN pu_status pu__check_form_sizes(const pu_op *op, const pu__op_names *names
         return PU_OK;
     if (op->form == PU_FORM_DIAGONAL)
         same = op->rows == op->cols && (op->params <= 1 || op->params == op->rows);
-    if ((int)op->form < PU_FORM_GENERAL || (int)op->form > PU_FORM_FOURIER || (op->params > 0 && !op->data))
+    if ((int)op->form < PU_FORM_GENERAL || (int)op->form > PU_FORM_FOURIER)
         same = 0;
+    if (same && op->params > 0 && !op->data)
+        return pu__refuse(report, PU_E_NULL, names->name);
     return same ? PU_OK : pu__refuse(report, PU_E_ARGUMENT, names->form);
 }
 

@@ -47,7 +47,7 @@ DOES NOT
 CONTENTS (grep for the tag)
     >>config >>types >>api           declarations
     >>status >>memory >>random >>kernel >>vector >>matrix >>operator >>structured >>series >>states >>fft >>fourier >>toeplitz
-    >>solver >>lanczos >>solve >>data >>posterior >>engine >>plan >>batch >>gradient >>predict >>model >>models >>fit
+    >>check >>solver >>lanczos >>solve >>posterior >>engine >>plan >>batch >>sums >>gradient >>predict >>model >>models >>fit
                                      implementation
 
 SWITCHES (define before the include; every unit of a program must agree, except on PU_IMPLEMENTATION)
@@ -120,12 +120,13 @@ MATHS (letters used throughout; W = diag(mask * psi), e = mask * (y - eta))
 /* One line per public name: a float build exports puf_ symbols and nothing else. */
 #define pu_real puf_real
 #define pu_block puf_block
-#define pu_lead puf_lead
 #define pu_term puf_term
 #define pu_state puf_state
 #define pu_unwinding puf_unwinding
 #define pu_backend puf_backend
 #define pu_op puf_op
+#define pu_side puf_side
+#define pu_solve_arrays puf_solve_arrays
 #define pu_lgm puf_lgm
 #define pu_data puf_data
 #define pu_solve_options puf_solve_options
@@ -349,14 +350,6 @@ typedef struct {
     pu_int ld;
 } pu_block;
 
-/* Makes rows of vectors just before they are used: whoever is given one calls rows(user, first + j, from, to) before he reads
-   or changes rows from .. to-1 of column j, for each column from row 0 on without gaps, every row once. */
-typedef struct {
-    void (*rows)(void *user, pu_int column, pu_int from, pu_int to);
-    void *user;
-    pu_int first;
-} pu_lead;
-
 /* ---- operators ----------------------------------------------------------------------------------
    A linear map Op(theta): R^cols -> R^rows with `params` parameters theta. Everything built in is written
    against this struct, and so is yours: zero it, fill rows, cols, data and the functions you have.
@@ -399,16 +392,6 @@ struct pu_op {
     pu_status (*diag)(const pu_op *op, pu_real *y, pu_real *work);
     /* y_i += sum_m w_m Op_mi^2, the diagonal of Op' diag(w) Op */
     pu_status (*gram_diag)(const pu_op *op, const pu_real *w, pu_real *y, pu_real *work);
-    /* Y = Op' diag(w) Op X, or Y += .., where that is cheaper than the two products (w may hold zeros).  X, Y: cols x k */
-    pu_status (*gram)(const pu_op *op, const pu_real *w, pu_int k, pu_block X, pu_block Y, int add, pu_real *work);
-    /* The same with a diagonal and inner products on the way; optional, both or none. gram_make turns the weights into what
-       gram_plus reads, gram_size reals. Y = c_j (Op' diag(w) Op + diag(a)) p_j, or Y += .. (c NULL: ones; Y.at NULL: none of
-       it); s_j = q_j'Op' diag(w) Op p_j and t_j = sum_i a_i p_ij q_ij, without c_j. Where c_j is 0 nothing is read, s_j = t_j
-       = 0, and Y_j is left as it is */
-    pu_int gram_size;
-    void (*gram_make)(const pu_op *op, const pu_real *w, pu_real *made);
-    pu_status (*gram_plus)(const pu_op *op, const pu_real *made, const pu_real *a, pu_int k, const pu_real *c, pu_block P,
-                           pu_block Q, pu_block Y, int add, double *s, double *t, pu_real *work);
     /* Y = F E with F F' = Op: draws of N(0, Op) when E holds standard normals (op->noise x k) */
     pu_status (*sample)(const pu_op *op, pu_int k, pu_block E, pu_block Y, pu_real *work);
     /* Y = Op^-1 X, where that is easy (dual engine) */
@@ -439,27 +422,23 @@ struct pu_op {
     pu_int (*row)(const pu_op *op, pu_int m, pu_int *first, pu_real *value);
     /* grad += d/dtheta sum_j g_j Op_{m, first + j} */
     pu_status (*row_grad)(const pu_op *op, pu_int m, const double *g, pu_real *grad);
-    /* The product, and the gradient of p'Op q, in one sweep with a diagonal; optional (AR has them). Y = (Op + diag(w)) X or
-       Y += that, s_j = x_j'(Op + diag(w)) x_j (w, s may be NULL; no s with add) */
-    pu_status (*apply_plus)(const pu_op *op, const pu_real *w, pu_int k, pu_block X, pu_block Y, int add, pu_real *s);
-    /* What a reverse step of the solver wants, with c_j p_j in the place of p_j: grad as grad does; s_j = sum_i w_i p_ij q_ij,
-       without c_j, and 0 where c_j is 0; Y += (Op + diag(w)) P (c NULL: ones; w, and with it s, may be NULL; Y.at
-       NULL: no product) */
-    pu_status (*grad_plus)(const pu_op *op, const pu_real *w, pu_int k, const pu_real *c, pu_block P, pu_block Q, pu_block Y,
-                           const pu_real *weight, pu_real *grad, double *s);
     double flops; /* multiplications of a product with one column, for the planner; 0: params + rows + cols is assumed */
-    /* apply_plus and grad_plus for vectors that come into being piece by piece, each just before it is used, while it is in
-       the nearest cache; optional. lead may be NULL: all is there already. */
-    pu_status (*apply_led)(const pu_op *op, const pu_real *w, pu_int k, pu_block X, pu_block Y, int add, pu_real *s,
-                           const pu_lead *lead);
-    pu_status (*grad_led)(const pu_op *op, const pu_real *w, pu_int k, const pu_real *c, pu_block P, pu_block Q, pu_block Y,
-                          const pu_real *weight, pu_real *grad, double *s, const pu_lead *lead);
-    /* For a backend with memory of its own (see pu_backend.memory). `device` is the same operator for that memory: apply, apply_t,
-       grad, and sample, gram, apply_plus or the three of rows where there are any; they enqueue work and do not wait for it.
-       NULL: the backend makes one of a built-in operator, or refuses. Its grad may add up other sums than the gradient, `params`
-       of them; pull, which works on host memory, then makes a gradient of them: grad (of the host's operator) += . */
-    const pu_op *device;
-    pu_status (*pull)(const pu_op *op, const pu_real *sums, pu_real *grad);
+    const struct pu_side *device; /* the same operator for a backend with memory of its own, see pu_side; NULL: the backend makes
+                                     one of a built-in operator, or refuses */
+};
+
+/* An operator for a backend with memory of its own (see pu_backend.memory): apply, apply_t, grad and, where there are any, sample
+   and the three of rows work on that memory; they enqueue work and do not wait for it. The rest of op is not used. */
+typedef struct pu_side pu_side;
+struct pu_side {
+    pu_op op;
+    /* Optional. Y = (Op + diag(w)) X or Y += that, s_j = x_j'(Op + diag(w)) x_j in one sweep (w, s may be NULL; no s with add). */
+    pu_status (*apply_plus)(const pu_op *op, const pu_real *w, pu_int k, pu_block X, pu_block Y, int add, pu_real *s);
+    /* Optional. Y = Op' diag(w) Op X, or Y += .., where that is cheaper than the two products (w may hold zeros). */
+    pu_status (*gram)(const pu_op *op, const pu_real *w, pu_int k, pu_block X, pu_block Y, int add, pu_real *work);
+    /* Optional. op.grad may add up other sums than the gradient, op.params of them; pull, which works on host memory, then makes
+       a gradient of them: grad (of the host's operator) += . */
+    pu_status (*pull)(const pu_side *side, const pu_real *sums, pu_real *grad);
 };
 
 /* ---- the vector backend --------------------------------------------------------------------------
@@ -579,7 +558,7 @@ typedef struct {
                                                   overtake work on the other */
     /* The device side of a host operator: bytes that it needs with memory NULL, and the operator itself otherwise, at least
        until the next call with the same slot (0: Gamma or A, 1: Phi). PU_E_UNSUPPORTED: it has none */
-    pu_status (*side)(void *user, int slot, const pu_op *op, void *memory, size_t *bytes, pu_op *side);
+    pu_status (*side)(void *user, int slot, const pu_op *op, void *memory, size_t *bytes, pu_side *side);
     pu_status (*status)(void *user, const char **what); /* waits for all work; the first error since the last call, in words */
 } pu_backend;
 
@@ -1064,16 +1043,26 @@ PU_DEF pu_status pu_predict(const pu_lgm *model, const pu_data *data, const pu_o
 
 /* ---- tier 2: linear systems with any symmetric positive definite operator --------------------------- */
 
-/* Solve A X = U for k columns and, when asked, differentiate F = sum_j w_j (1/2 x_j'A x_j - u_j'x_j) through the solver.
-     U, X        n x k, leading dimensions ldu, ldx (0 = n). x0 may be NULL (zero) or n x k packed: a constant
-     weight      k weights w_j, NULL = 1
-     grad_A      A->params, overwritten: dF/dtheta, needs A->grad. grad_U: n x k packed, overwritten: dF/dU. NULL = not wanted
-     columns     k records, or NULL
-   Cost: (I + 1) products per column, about 2 I + 1 with gradients. Same status rules as pu_gradient. */
-PU_DEF pu_status pu_solve(const pu_op *A, pu_int k, const pu_real *U, pu_int ldu, pu_real *X, pu_int ldx,
-                          const pu_real *x0, const pu_real *weight, const pu_solve_options *options,
-                          const pu_backend *backend, pu_workspace *ws, pu_real *grad_A, pu_real *grad_U,
-                          pu_column *columns, pu_report *report);
+/* What pu_solve reads and writes. Zero what is not needed. */
+typedef struct {
+    pu_int k;              /* columns */
+    const pu_real *U;      /* n x k right-hand sides */
+    pu_int ldu;            /* distance between columns of U; 0 = n */
+    pu_real *X;            /* n x k solutions, overwritten */
+    pu_int ldx;            /* 0 = n */
+    const pu_real *x0;     /* n x k packed: where the solver starts, a constant; NULL = 0 */
+    const pu_real *weight; /* k weights w_j of the objective below; NULL = 1 */
+    pu_real *grad_A;       /* A->params, overwritten: dF/dtheta, needs A->grad; NULL = not wanted */
+    pu_real *grad_U;       /* n x k packed, overwritten: dF/dU; NULL = not wanted */
+    pu_column *columns;    /* k records of how the columns ended, or NULL */
+} pu_solve_arrays;
+
+/* Solves A X = U for k columns and, when asked, differentiates F = sum_j w_j (1/2 x_j'A x_j - u_j'x_j) through the solver.
+   options, backend, ws, report may be NULL. Cost: (I + 1) products per column, about 2 I + 1 with gradients. Status rules are
+   those of pu_gradient. */
+PU_DEF pu_status pu_solve(const pu_op *A, const pu_solve_arrays *arrays, const pu_solve_options *options,
+                          const pu_backend *backend, pu_workspace *ws, pu_report *report);
+/* Bytes of workspace that it needs on the CPU (gradients: whether grad_A or grad_U is wanted). */
 PU_DEF pu_status pu_solve_bytes(const pu_op *A, pu_int k, const pu_solve_options *options, int gradients,
                                 size_t *bytes, pu_report *report);
 
@@ -1662,6 +1651,58 @@ PU__FN pu_status pu__arena_open(pu__arena *arena, pu_workspace *ws, pu_report *r
     arena->far += (PU__ALIGN - (uintptr_t)arena->far % PU__ALIGN) % PU__ALIGN;
     arena->far_used = 0;
     return PU_OK;
+}
+
+/* ---- one public call: its report, its workspace, its memory ---- */
+
+typedef struct {
+    pu_report *report, own_report;     /* the caller's, or our own where there is none */
+    pu_workspace *ws, own_ws;
+    pu__arena arena;
+} pu__call;
+
+/* Lays out (or measures) the memory of a call. */
+typedef void (*pu__layout)(void *self, pu__arena *arena);
+
+/* The prologue of every public call. Returns the report, cleared. ws and report may be NULL. */
+PU__FN pu_report *pu__begin(pu__call *call, pu_workspace *ws, pu_report *report)
+{
+    static const pu__arena empty = PU__ARENA;
+    memset(&call->own_ws, 0, sizeof call->own_ws);
+    call->report = report ? report : &call->own_report;
+    call->ws = ws ? ws : &call->own_ws;
+    call->arena = empty;
+    pu__report_clear(call->report);
+    return call->report;
+}
+
+/* Its epilogue: gives back what the call allocated for itself. */
+PU__FN pu_status pu__finish(pu__call *call, pu_status status)
+{
+    pu_workspace_free(&call->own_ws);
+    return status;
+}
+
+/* Bytes that the layout needs, into the report and, where that is not NULL, *bytes. */
+PU__FN pu_status pu__measure(pu__call *call, pu__layout layout, void *self, size_t *bytes)
+{
+    static const pu__arena empty = PU__ARENA;
+    call->arena = empty;
+    layout(self, &call->arena);
+    if (call->arena.overflow) return pu__refuse(call->report, PU_E_OVERFLOW, "workspace");
+    if (bytes) {
+        *bytes = pu__arena_bytes(&call->arena);
+        call->report->bytes = *bytes;
+    }
+    return PU_OK;
+}
+
+/* Memory for what pu__measure has measured: from the workspace, in one piece. */
+PU__FN pu_status pu__allocate(pu__call *call, pu__layout layout, void *self)
+{
+    const pu_status status = pu__arena_open(&call->arena, call->ws, call->report);
+    if (!status) layout(self, &call->arena);
+    return status;
 }
 
 /* ------------------------------------------------------------------------------------------------
@@ -2882,13 +2923,22 @@ PU_DEF const pu_backend *pu_backend_cpu(void)
     return &cpu;
 }
 
-/* y = scale x, the commonest combinations, to keep the text below short */
+/* One term scale c_j (m o x_j) of a linear combination. c (k) and m (n) may be NULL: ones. */
 PU__FN pu_term pu__t(pu_block x, pu_real scale, const pu_real *c, const pu_real *m)
 {
-    pu_term t;
-    t.x = x, t.c = c, t.scale = scale, t.m = m;
-    return t;
+    pu_term term;
+    term.x = x;
+    term.c = c;
+    term.scale = scale;
+    term.m = m;
+    return term;
 }
+
+/* The terms x_j, scale x_j, c_j x_j and m o x_j. */
+PU__FN pu_term pu__term(pu_block x) { return pu__t(x, 1, NULL, NULL); }
+PU__FN pu_term pu__term_scaled(pu_block x, pu_real scale) { return pu__t(x, scale, NULL, NULL); }
+PU__FN pu_term pu__term_c(pu_block x, const pu_real *c) { return pu__t(x, 1, c, NULL); }
+PU__FN pu_term pu__term_m(pu_block x, const pu_real *m) { return pu__t(x, 1, NULL, m); }
 
 /* k pairs of columns (c_j p_j, q_j), the terms that a reverse step of the solver adds up with weights. c NULL: ones. Y, where
    Y.at is not NULL, receives += the product of the operator with c_j p_j. */
@@ -4550,35 +4600,22 @@ PU__FN double pu__ar_rows(const pu_ar *ar, pu_int from, pu_int to, const pu_real
     return (double)pu__dot_chunk(to - from, NULL, x + from, y + from);
 }
 
-/* The vectors are made up to row `to` and as many more as a product reaches beyond it. */
-PU__FN void pu__ar_lead(const pu_ar *ar, const pu_lead *lead, pu_int column, pu_int to, pu_int *made)
-{
-    const pu_int reach = ar->order > PU__WIDTH ? ar->order : PU__WIDTH, end = pu__min(to + reach, ar->n);
-    if (lead && end > *made) lead->rows(lead->user, lead->first + column, *made, end);
-    *made = end;
-}
-
 /* y = Gamma x + w o x for order 5 and columns of PU__AR_LONG or more; the result is x'y */
-PU__FN double pu__ar_apply5(const pu_ar *ar, const pu_real *x, const pu_real *w, pu_real *y, const pu_lead *lead, pu_int column)
+PU__FN double pu__ar_apply5(const pu_ar *ar, const pu_real *x, const pu_real *w, pu_real *y)
 {
     const pu_int lower = pu__ar_lower(ar->n);
-    pu_int at, end, made = 0;
-    double sum;
-    pu__ar_lead(ar, lead, column, 3 * PU__AR_EDGE, &made);
-    sum = pu__ar_edge5(ar, 0, x, w, y);
+    pu_int at, end;
+    double sum = pu__ar_edge5(ar, 0, x, w, y);
     for (at = PU__AR_EDGE; at < lower; at = end) {
         end = pu__min(at / PU__CHUNK * PU__CHUNK + PU__CHUNK, lower);
-        pu__ar_lead(ar, lead, column, end, &made);
         sum += pu__ar_filter5(end - at, ar->band + 5, x + at, w + at, y + at);
     }
-    pu__ar_lead(ar, lead, column, ar->n, &made);
     return sum + pu__ar_edge5(ar, lower, x, w, y);
 }
 
 /* Chunk by chunk, so that a product is still in the first-level cache for its sum. The last chunk takes all rows of the lower
    end. */
-PU__FN pu_status pu__ar_apply_led(const pu_op *op, const pu_real *w, pu_int k, pu_block X, pu_block Y, int add, pu_real *s,
-                                  const pu_lead *lead)
+PU__FN pu_status pu__ar_apply_plus(const pu_op *op, const pu_real *w, pu_int k, pu_block X, pu_block Y, int add, pu_real *s)
 {
     const pu_ar *ar = (const pu_ar *)op->data;
     const pu_int n = ar->n, P = ar->order, from = n >= 2 * P ? P : n, to = n >= 2 * P ? n - P : n; /* rows of the filter */
@@ -4587,15 +4624,13 @@ PU__FN pu_status pu__ar_apply_led(const pu_op *op, const pu_real *w, pu_int k, p
         const pu_real *x = pu__col(X, c);
         pu_real *y = pu__col(Y, c);
         double sum = 0;
-        pu_int made = 0;
         if (P == 5 && n >= PU__AR_LONG && w && !add) {
-            sum = pu__ar_apply5(ar, x, w, y, lead, c);
+            sum = pu__ar_apply5(ar, x, w, y);
             if (s) s[c] = (pu_real)sum;
             continue;
         }
         for (at = 0; at < n; at = end) {
             end = n - at <= PU__CHUNK + P ? n : at + PU__CHUNK;
-            pu__ar_lead(ar, lead, c, end, &made);
             if (n < 2 * P) { /* the two ends overlap: X'(X x); one chunk */
                 pu_real u[2 * PU_AR_MAX];
                 for (i = 0; i < n; i++) {
@@ -4620,11 +4655,6 @@ PU__FN pu_status pu__ar_apply_led(const pu_op *op, const pu_real *w, pu_int k, p
         if (s) s[c] = (pu_real)sum;
     }
     return PU_OK;
-}
-
-PU__FN pu_status pu__ar_apply_plus(const pu_op *op, const pu_real *w, pu_int k, pu_block X, pu_block Y, int add, pu_real *s)
-{
-    return pu__ar_apply_led(op, w, k, X, Y, add, s, NULL);
 }
 
 PU__FN pu_status pu__ar_apply(const pu_op *op, pu_int k, pu_block X, pu_block Y, int add, pu_real *work)
@@ -4693,19 +4723,16 @@ PU__FN pu_status pu__ar_diag(const pu_op *op, pu_real *y, pu_real *work)
 
 /* What pu__ar_lags does, for order 5, columns of PU__AR_LONG or more, and m = shift; all rows of y. */
 PU__FN double pu__ar_lags5(const pu_ar *ar, double w, const pu_real *p, const pu_real *q, double *C, pu_real by,
-                           const pu_real *shift, pu_real *y, const pu_lead *lead, pu_int column)
+                           const pu_real *shift, pu_real *y)
 {
     const pu_int lower = pu__ar_lower(ar->n);
     double sum[6] = {0}, with_m;
-    pu_int at, end, made = 0, d;
-    pu__ar_lead(ar, lead, column, 3 * PU__AR_EDGE, &made);
+    pu_int at, end, d;
     with_m = pu__ar_edge_both5(ar, 0, p, q, by, shift, y, sum);
     for (at = PU__AR_EDGE; at < lower; at = end) {
         end = pu__min(at / PU__AR_CHUNK * PU__AR_CHUNK + PU__AR_CHUNK, lower);
-        pu__ar_lead(ar, lead, column, end, &made);
         with_m += pu__ar_both5(end - at, p + at, q + at, ar->band + 5, by, shift + at, y ? y + at : NULL, sum);
     }
-    pu__ar_lead(ar, lead, column, ar->n, &made);
     with_m += pu__ar_edge_both5(ar, lower, p, q, by, shift, y, sum);
     for (d = 0; d <= 5; d++) C[d] += w * sum[d];
     return with_m;
@@ -4757,17 +4784,15 @@ PU__FN double pu__ar_lags_of(const pu_ar *ar, pu_int from, pu_int to, const pu_r
    and so does the sum m_u p_u q_u, which is the result (m NULL: 0). y not NULL: filter and shift (may be NULL) of `by` q are
    added to the rows P .. n-P-1 of y. */
 PU__FN double pu__ar_lags(const pu_ar *ar, double w, const pu_real *m, const pu_real *p, const pu_real *q, double *C,
-                          pu_real by, const pu_real *shift, pu_real *y, const pu_lead *lead, pu_int column)
+                          pu_real by, const pu_real *shift, pu_real *y)
 {
     const pu_int n = ar->n, P = ar->order;
     double sum[PU_AR_MAX + 1] = {0}, with_m = 0;
-    pu_int u, d, l, at, end, made = 0;
+    pu_int u, d, l, at, end;
     for (at = P; at < n - P; at = end) {
         end = pu__min(at / PU__AR_CHUNK * PU__AR_CHUNK + PU__AR_CHUNK, n - P);
-        pu__ar_lead(ar, lead, column, end, &made);
         with_m += pu__ar_lags_of(ar, at, end, m, p, q, sum, by, shift, y);
     }
-    pu__ar_lead(ar, lead, column, n, &made);
     for (l = 0; l < 2 * P; l++) { /* the P entries at each end */
         u = l < P ? l : n - 2 * P + l;
         for (d = 0; d <= P; d++) {
@@ -4838,10 +4863,10 @@ PU__FN void pu__ar_pull(const pu_ar *ar, const double *a, double *abar, const do
 
 /* kappa p'Gamma q = sum_{t < P} s_t (a^(t)*p)_t (a^(t)*q)_t + sum_{t >= P} (a*p)_t (a*q)_t. Taken over all t that the
    taps reach, the second sum is 1/2 sum_ij a_i a_j C_{|i-j|} with the lag sums C of p and q; what that has too much at the
-   two ends comes off term by term. Sums over columns and the O(P^2) work at the ends are in double. */
-PU__FN pu_status pu__ar_grad_led(const pu_op *op, const pu_real *shift, pu_int k, const pu_real *scale, pu_block P_,
-                                 pu_block Q_, pu_block Y, const pu_real *weight, pu_real *grad, double *sum,
-                                 const pu_lead *lead)
+   two ends comes off term by term. Sums over columns and the O(P^2) work at the ends are in double.
+   With p' = c_j p_j: grad += weight_j d/dtheta p_j''Gamma q_j; sum_j = sum over i of shift_i p_ij q_ij, without c_j (0 where c_j is 0);
+   Y += (Gamma + diag(shift)) P'. shift, and with it sum, may be NULL. */
+PU__FN pu_status pu__ar_grad_pairs(const pu_op *op, const pu_real *shift, const pu__pairs *pairs, pu_real *grad, double *sum)
 {
     const pu_ar *ar = (const pu_ar *)op->data;
     const pu_int n = ar->n, P = ar->order;
@@ -4856,22 +4881,18 @@ PU__FN pu_status pu__ar_grad_led(const pu_op *op, const pu_real *shift, pu_int k
     memset(upper, 0, (size_t)(P * wide) * sizeof *upper), memset(lower, 0, (size_t)(P * wide) * sizeof *lower);
     pu__ar_levinson(P, ar->gamma, a, s);
     last = a + pu__ar_row(P), lastbar = abar + pu__ar_row(P);
-    for (c = 0; c < k; c++) {
-        const pu_real *p = pu__col(P_, c), *q = pu__col(Q_, c);
-        const pu_real by = scale ? scale[c] : 1;
-        const double w = (double)weight[c] * (double)by;
-        pu_real *y = Y.at ? pu__col(Y, c) : NULL;
+    for (c = 0; c < pairs->k; c++) {
+        const pu_real *p = pu__col(pairs->P, c), *q = pu__col(pairs->Q, c);
+        const pu_real by = pairs->c ? pairs->c[c] : 1;
+        const double w = (double)pairs->weight[c] * (double)by;
+        pu_real *y = pairs->Y.at ? pu__col(pairs->Y, c) : NULL;
         if (sum) sum[c] = 0;
-        if (by == 0 || (weight[c] == 0 && !y)) {
-            if (lead) lead->rows(lead->user, lead->first + c, 0, n);
-            continue;
-        }
+        if (by == 0 || (pairs->weight[c] == 0 && !y)) continue;
         if (n >= 2 * P) {
-            with_m = quick ? pu__ar_lags5(ar, w, q, p, C, by, shift, y, lead, c)
-                           : pu__ar_lags(ar, w, sum ? shift : NULL, q, p, C, by, shift, y, lead, c);
+            with_m = quick ? pu__ar_lags5(ar, w, q, p, C, by, shift, y)
+                           : pu__ar_lags(ar, w, sum ? shift : NULL, q, p, C, by, shift, y);
             pu__ar_corner(P, wide, -1, w, p + n - 1, q + n - 1, lower);
         } else {
-            if (lead) lead->rows(lead->user, lead->first + c, 0, n);
             for (t = P; t < n; t++) value[P] += pu__ar_pair(t, 0, P, last, w, p, q, lastbar);
             with_m = sum && shift ? pu__dot(n, shift, p, q) : 0;
         }
@@ -4881,7 +4902,7 @@ PU__FN pu_status pu__ar_grad_led(const pu_op *op, const pu_real *shift, pu_int k
             pu_block x;
             x.at = scaled, x.ld = n;
             for (i = 0; i < n; i++) scaled[i] = by * p[i];
-            (void)pu__ar_apply_plus(op, shift, 1, x, pu__from(Y, c), 1, NULL);
+            (void)pu__ar_apply_plus(op, shift, 1, x, pu__from(pairs->Y, c), 1, NULL);
         } else if (y && !quick) {
             pu__ar_end(ar, 1, by, p, y, 1);
             pu__ar_end(ar, -1, by, p + n - 1, y + n - 1, 1);
@@ -4907,7 +4928,14 @@ PU__FN pu_status pu__ar_grad_led(const pu_op *op, const pu_real *shift, pu_int k
 PU__FN pu_status pu__ar_grad_plus(const pu_op *op, const pu_real *shift, pu_int k, const pu_real *scale, pu_block P,
                                   pu_block Q, pu_block Y, const pu_real *weight, pu_real *grad, double *sum)
 {
-    return pu__ar_grad_led(op, shift, k, scale, P, Q, Y, weight, grad, sum, NULL);
+    pu__pairs pairs;
+    pairs.k = k;
+    pairs.c = scale;
+    pairs.P = P;
+    pairs.Q = Q;
+    pairs.Y = Y;
+    pairs.weight = weight;
+    return pu__ar_grad_pairs(op, shift, &pairs, grad, sum);
 }
 
 PU__FN pu_status pu__ar_grad(const pu_op *op, pu_int k, pu_block P, pu_block Q, const pu_real *weight, pu_real *grad,
@@ -5090,8 +5118,6 @@ PU_DEF pu_op pu_op_ar(const pu_ar *ar)
     if (!ar || ar->n < 1 || ar->order < 0 || ar->order > PU_AR_MAX || ar->order > ar->n) return op;
     op.rows = op.cols = ar->n, op.params = ar->order + 1;
     op.form = PU_FORM_AR;
-    op.apply_plus = pu__ar_apply_plus, op.grad_plus = pu__ar_grad_plus;
-    op.apply_led = pu__ar_apply_led, op.grad_led = pu__ar_grad_led;
     op.apply = op.apply_t = pu__ar_apply, op.grad = pu__ar_grad, op.diag = pu__ar_diag, op.sample = pu__ar_sample;
     op.solve = pu__ar_solve, op.logdet = pu__ar_logdet, op.logdet_grad = pu__ar_logdet_grad, op.check = pu__ar_check;
     op.band = ar->order, op.band_add = pu__ar_band_add, op.band_grad = pu__ar_band_grad;
@@ -7169,20 +7195,6 @@ PU__FN pu_status pu__fourier_gram_pairs(const pu_op *op, const pu_real *made, co
     return PU_OK;
 }
 
-/* The product as a field of pu_op, until that field goes. */
-PU__FN pu_status pu__fourier_gram_plus(const pu_op *op, const pu_real *made, const pu_real *a, pu_int k, const pu_real *c,
-                                       pu_block P, pu_block Q, pu_block Y, int add, double *s, double *t, pu_real *work)
-{
-    pu__pairs pairs;
-    memset(&pairs, 0, sizeof pairs);
-    pairs.k = k;
-    pairs.c = c;
-    pairs.P = P;
-    pairs.Q = Q;
-    pairs.Y = Y;
-    return pu__fourier_gram_pairs(op, made, a, &pairs, add, s, t, work);
-}
-
 /* Y = Phi' diag(w) Phi X, or Y += that. work: op->work. */
 PU__FN pu_status pu__fourier_gram(const pu_op *op, const pu_real *w, pu_int k, pu_block X, pu_block Y, int add, pu_real *work)
 {
@@ -7254,12 +7266,8 @@ PU_DEF pu_op pu_op_fourier(const pu_fourier *f)
     op.apply_t = pu__fourier_apply_t;
     op.grad = pu__fourier_grad;
     op.gram_diag = pu__fourier_gram_diag;
-    op.gram = pu__fourier_gram;
     op.check = pu__fourier_check;
-    op.gram_make = pu__fourier_gram_make;
-    op.gram_plus = pu__fourier_gram_plus;
-    op.gram_size = pu__fourier_gram_size(&op);
-    op.work = op.gram_size + 2 * (D + f->along.n) + f->work;
+    op.work = pu__fourier_gram_size(&op) + 2 * (D + f->along.n) + f->work;
     op.flops = 4 * (double)D * log2((double)D + 1); /* counted by its time, in units of other loops' operations */
     op.trusted = 1;
     return op;
@@ -7611,962 +7619,100 @@ PU_DEF pu_status pu_circulant_factor(pu_int n, const pu_real *c, pu_real *factor
 }
 
 /* ------------------------------------------------------------------------------------------------
-   >>solver   GD, SD, CG and PCG are one loop, and have one reverse pass:
-
-       r = u - A x;  d = m o r;  rho = r'(m o r)                  m = 1 except in PCG
-       q = A d;  pi = d'q
-       a = rho / pi           (GD: a = step)
-       x += a d;  r -= a q;  rho' = r'(m o r)
-       be = rho' / rho        (GD, SD: be = 0, so that d = r)
-       d = m o r + be d
-
-   Passes over vectors per step and column: product with d'q 1 read 1 write and what the operator itself reads (2 more reads
-   where it cannot do both in one sweep); advance 4 reads 2 writes (with a full tape 2 reads 1 write, and x takes 4 reads and 1
-   write every three steps at the end); d 2 reads 1 write. Reverse pass, alpha and beta constant: retreat 3 reads 2 writes,
-   product 2 reads 1 write, gradient terms 1 read (3, and 2 more reads and 1 write for qbar, where the operator cannot do both
-   in one sweep); FULL: 17 reads and 4 writes more.
-
-   The tape is d_0 .. d_{I-1} alone: m o r_i = d_i - be_i d_{i-1} gives the residuals back, and q_i = (r_{i-1} - r_i) / a_i;
-   neither cancels, because successive residuals are orthogonal (in the m product).
+   >>check   observations, and the checks of what a caller hands in
    ------------------------------------------------------------------------------------------------ */
 
-typedef struct { /* options with the defaults filled in */
-    pu_solver solver;
-    pu_adjoint adjoint;
-    pu_int I, every, check_every; /* every: checkpoint interval, 0 = full tape */
-    int tolerance_mode, converge; /* converge: to rounding level, which is what the caller asked for */
-    double tolerance, absolute2;
-} pu__plan;
-
-typedef struct {
-    const pu_op *A;
-    const pu_backend *B;
-    pu__plan plan;
-    pu_int n, k, kmax, history;
-    pu_int each;      /* columns of a datum, where several are side by side; else k */
-    pu_int done;      /* steps the loop executed: plan.I, or fewer when all columns had stopped */
-    int reorthogonal; /* this run re-orthogonalises */
-    int use_m;        /* PCG */
-    pu_real *m, *minv; /* n for each datum */
-    pu_real *host_m;   /* m, and where the backend has its own memory then minv, of one datum after the other, on the host */
-    pu_real *mbar; /* n: gradient in m, or NULL */
-    pu_block u, x, r, q, d, xbar, rbar, dbar, qbar, rprev;
-    pu_real *tape, *tape_r, *saved; /* directions; residuals; checkpoints (r, d) */
-    pu_state s;
-    pu_real *work;
-    pu_real *dots;            /* 5 x kmax: the inner products below, */
-    pu_real *back;            /* history x kmax, PU_ADJOINT_AUTO: r'd_i; all that is above is the backend's, all below the host's */
-    pu_real *host, *host_back; /* as many as the two */
-    int32_t *host_steps, *host_stop; /* kmax: the scalars, read back */
-    pu_real *host_a, *host_b, *host_rho; /* history x kmax, rho one longer */
-    double *lanczos, *ritz;   /* 3 x (history + 1) x PU__ABREAST: matrices to diagonalise; kmax x 2 (history + 1): spectra */
-    pu_int *known;            /* kmax: steps that the spectrum in ritz belongs to, -1: none */
-    double *uu, *rr, *tt, *ux, *xt; /* kmax: |u|^2, |r|^2, |u-Ax|^2, u'x, x'(u-Ax) */
-    double *orth, *growth;          /* kmax: PU_ADJOINT_AUTO's two measures */
-    double products;
-} pu__run;
-
-PU__FN pu_int pu__ceil_sqrt(pu_int v)
+/* N data of m entries, all there. */
+PU_DEF pu_data pu_data_full(pu_int n, pu_int m, const pu_real *y)
 {
-    pu_int s = (pu_int)sqrt((double)v);
-    while (s * s < v) s++;
-    return s;
+    pu_data data;
+    memset(&data, 0, sizeof data);
+    data.n = n;
+    data.m = m;
+    data.y = y;
+    data.kind = PU_DATA_FULL;
+    return data;
 }
 
-PU__FN pu_status pu__plan_make(const pu_solve_options *o, pu_int n, int converge, int network, pu__plan *plan,
-                               pu_report *report)
+/* Gaps where y is NaN. */
+PU_DEF pu_data pu_data_nan(pu_int n, pu_int m, const pu_real *y)
 {
-    const int momentum = o->solver == PU_CG || o->solver == PU_PCG;
-    memset(plan, 0, sizeof *plan);
-    if ((int)o->solver < PU_CG || (int)o->solver > PU_GD)
-        return pu__refuse(report, PU_E_ARGUMENT, "options.solve.solver");
-    if ((int)o->adjoint < PU_ADJOINT_FULL || (int)o->adjoint > PU_ADJOINT_AUTO)
-        return pu__refuse(report, PU_E_ARGUMENT, "options.solve.adjoint");
-    if (!(o->tolerance >= 0) || !(o->tolerance < 1))
-        return pu__refuse(report, PU_E_ARGUMENT, "options.solve.tolerance");
-    if (!(o->absolute2 >= 0) || !pu__finite_double(o->absolute2))
-        return pu__refuse(report, PU_E_ARGUMENT, "options.solve.absolute2");
-    if (o->iterations < 0 && o->iterations != PU_NONE)
-        return pu__refuse(report, PU_E_ARGUMENT, "options.solve.iterations");
-    if (o->iterations > INT32_MAX / 4) return pu__refuse(report, PU_E_OVERFLOW, "options.solve.iterations");
-    if (o->check_every < 0) return pu__refuse(report, PU_E_ARGUMENT, "options.solve.check_every");
-    if (o->checkpoint < 0 && o->checkpoint != PU_AUTO)
-        return pu__refuse(report, PU_E_ARGUMENT, "options.solve.checkpoint");
-    plan->solver = o->solver;
-    plan->adjoint = o->adjoint;
-    if (!momentum && o->adjoint != PU_ADJOINT_SHORTCUT) plan->adjoint = PU_ADJOINT_FULL; /* others are CG's */
-    plan->tolerance = o->tolerance, plan->absolute2 = o->absolute2;
-    plan->converge = converge && !(o->tolerance > 0) && !(o->absolute2 > 0);
-    if (plan->converge) plan->tolerance = sqrt((double)PU__FLOOR2);
-    plan->tolerance_mode = plan->tolerance > 0 || plan->absolute2 > 0;
-    plan->check_every = o->check_every ? o->check_every : 5;
-    plan->I = o->iterations;
-    if (o->iterations == PU_NONE) plan->I = 0;
-    else if (o->iterations == 0) plan->I = !plan->tolerance_mode ? 30 : n < 90 ? 10 * n + 100 : 1000;
-    if (network && o->checkpoint) {
-        if (plan->adjoint == PU_ADJOINT_REORTHOGONAL || plan->adjoint == PU_ADJOINT_AUTO)
-            return pu__refuse(report, PU_E_ARGUMENT, "options.solve.checkpoint (needs adjoint FULL or SHORTCUT)");
-        plan->every = o->checkpoint == PU_AUTO ? pu__ceil_sqrt(momentum ? 2 * plan->I : plan->I) : o->checkpoint;
-        if (plan->every >= plan->I) plan->every = 0;
+    pu_data data = pu_data_full(n, m, y);
+    data.kind = PU_DATA_NAN;
+    return data;
+}
+
+/* Gaps where mask is 0. */
+PU_DEF pu_data pu_data_masked(pu_int n, pu_int m, const pu_real *y, const unsigned char *mask)
+{
+    pu_data data = pu_data_full(n, m, y);
+    data.kind = PU_DATA_MASKED;
+    data.mask = mask;
+    return data;
+}
+
+/* Lists of the entries that are there. */
+PU_DEF pu_data pu_data_lists(pu_int n, pu_int m, const pu_int *start, const pu_int *index, const pu_real *y)
+{
+    pu_data data = pu_data_full(n, m, y);
+    data.kind = PU_DATA_LISTS;
+    data.start = start;
+    data.index = index;
+    return data;
+}
+
+/* Where datum n of the batch is in the arrays. */
+PU__FN pu_int pu__datum(const pu_data *data, pu_int n) { return data->pick ? data->pick[n] : n; }
+
+/* The number that keys the random stream of datum n of the batch. */
+PU__FN uint32_t pu__datum_id(const pu_data *data, pu_int n)
+{
+    const pu_int at = pu__datum(data, n);
+    return (uint32_t)(data->id ? data->id[at] : at);
+}
+
+/* Distance between rows of y and mask. */
+PU__FN pu_int pu__data_stride(const pu_data *data) { return data->ldy ? data->ldy : data->m; }
+
+/* Next observed entry of datum n at or after position p (a row, or a place in the list); -1 at the end. */
+PU__FN pu_int pu__observed(const pu_data *data, pu_int n, pu_int p, pu_int *row, pu_real *y)
+{
+    const pu_int at = pu__datum(data, n);
+    const pu_int from = at * pu__data_stride(data);
+    if (data->kind == PU_DATA_LISTS) {
+        const pu_int place = data->start[at] + p;
+        if (place >= data->start[at + 1]) return -1;
+        *row = data->index[place];
+        *y = data->y[place];
+        return p;
     }
-    return PU_OK;
-}
-
-/* Lay out (or measure) everything a solve of up to kmax columns of `batch` data needs. */
-PU__FN void pu__run_layout(pu__run *g, pu__arena *arena, const pu_op *A, const pu_backend *B, const pu__plan *plan,
-                           pu_int kmax, pu_int batch, int network)
-{
-    const pu_int n = A->rows, I = plan->I, saved = plan->every ? (I - 1) / plan->every : 0;
-    const int momentum = plan->solver == PU_CG || plan->solver == PU_PCG;
-    const int tape = network && I > 0;
-    pu_state *s = &g->s;
-    pu_real **small[] = {&s->s0, &s->s1, &s->step, &s->target, &s->floor_, &s->scale, &s->rhobar,
-                         &s->rhop, &s->pib, &s->c0, &s->c1, &s->c2};
-    double **doubles[] = {&g->uu, &g->rr, &g->tt, &g->ux, &g->xt, &g->orth, &g->growth};
-    size_t i;
-    memset(g, 0, sizeof *g);
-    g->A = A, g->B = B, g->plan = *plan, g->n = n, g->kmax = kmax;
-    g->history = plan->solver == PU_GD && I < PU__LANCZOS ? (pu_int)PU__LANCZOS : I;
-    g->use_m = plan->solver == PU_PCG;
-    g->u = pu__far_cols(arena, n, kmax), g->x = pu__far_cols(arena, n, kmax), g->r = pu__far_cols(arena, n, kmax);
-    g->q = pu__far_cols(arena, n, kmax), g->xbar = pu__far_cols(arena, n, kmax), g->d = pu__far_cols(arena, n, kmax);
-    if (network) {
-        g->rbar = pu__far_cols(arena, n, kmax), g->dbar = pu__far_cols(arena, n, kmax);
-        g->qbar = pu__far_cols(arena, n, kmax), g->rprev = pu__far_cols(arena, n, kmax);
+    for (; p < data->m; p++) {
+        if (data->kind == PU_DATA_MASKED && !data->mask[from + p]) continue;
+        *y = data->y[from + p];
+        if (data->kind == PU_DATA_NAN && *y != *y) continue;
+        *row = p;
+        return p;
     }
-    if (tape) g->tape = pu__far_blocks(arena, plan->every ? plan->every : I, n, kmax);
-    if (tape && (plan->adjoint == PU_ADJOINT_REORTHOGONAL || plan->adjoint == PU_ADJOINT_AUTO))
-        g->tape_r = pu__far_blocks(arena, I, n, kmax);
-    if (saved) g->saved = pu__far_blocks(arena, saved * (momentum ? 2 : 1), n, kmax);
-    if (g->use_m) {
-        g->m = pu__far_reals(arena, n, batch), g->minv = pu__far_reals(arena, n, batch);
-        g->host_m = pu__is_far(B) ? pu__reals(arena, n, 2 * batch) : g->m;
+    return -1;
+}
+
+/* How many entries of datum n are observed. Lists and complete data are not read for it. */
+PU__FN pu_int pu__count_observed(const pu_data *data, pu_int n)
+{
+    const pu_int at = pu__datum(data, n);
+    const pu_int from = at * pu__data_stride(data);
+    pu_int p, count = 0;
+    if (data->kind == PU_DATA_LISTS) return data->start[at + 1] - data->start[at];
+    if (data->kind == PU_DATA_FULL) return data->m;
+    if (data->kind == PU_DATA_MASKED) {
+        for (p = 0; p < data->m; p++) count += data->mask[from + p] != 0;
+        return count;
     }
-    s->a = pu__far_reals(arena, g->history, kmax), s->be = pu__far_reals(arena, g->history, kmax);
-    s->pi = pu__far_reals(arena, g->history, kmax), s->rho = pu__far_reals(arena, g->history + 1, kmax);
-    g->host_a = pu__reals(arena, g->history, kmax), g->host_b = pu__reals(arena, g->history, kmax);
-    g->host_rho = pu__reals(arena, g->history + 1, kmax);
-    g->dots = pu__far_reals(arena, PU__DOTS, kmax), g->host = pu__reals(arena, PU__DOTS, kmax);
-    if (tape && plan->adjoint == PU_ADJOINT_AUTO)
-        g->back = pu__far_reals(arena, I, kmax), g->host_back = pu__reals(arena, I, kmax);
-    for (i = 0; i < sizeof small / sizeof *small; i++) *small[i] = pu__far_reals(arena, kmax, 1);
-    for (i = 0; i < sizeof doubles / sizeof *doubles; i++) *doubles[i] = (double *)pu__take(arena, kmax, 1, sizeof(double));
-    s->steps = (int32_t *)pu__take_from(arena, 1, kmax, 1, sizeof(int32_t));
-    s->stop = (int32_t *)pu__take_from(arena, 1, kmax, 1, sizeof(int32_t));
-    g->host_steps = (int32_t *)pu__take(arena, kmax, 1, sizeof(int32_t));
-    g->host_stop = (int32_t *)pu__take(arena, kmax, 1, sizeof(int32_t));
-    g->lanczos = (double *)pu__take(arena, 3 * (g->history + 1), PU__ABREAST, sizeof(double));
-    g->ritz = (double *)pu__take(arena, 2 * (g->history + 1), kmax, sizeof(double));
-    g->known = (pu_int *)pu__take(arena, kmax, 1, sizeof(pu_int));
-    g->work = pu__far_reals(arena, A->work, kmax);
+    for (p = 0; p < data->m; p++) count += data->y[from + p] == data->y[from + p];
+    return count;
 }
 
-/* k columns from here on; solver flags into the scalar state */
-PU__FN void pu__run_set(pu__run *g, pu_solver solver, pu_int k)
-{
-    g->k = g->s.k = g->each = k;
-    g->s.fixed_step = solver == PU_GD;
-    g->s.use_beta = solver == PU_CG || solver == PU_PCG;
-    g->s.tolerance2 = g->plan.tolerance * g->plan.tolerance;
-    g->s.absolute2 = g->plan.absolute2;
-}
-
-PU__FN pu_block pu__slot(const pu__run *g, pu_real *base, pu_int i)
-{
-    pu_block b;
-    b.at = base + i * g->n * g->kmax, b.ld = g->n;
-    return b;
-}
-
-PU__FN const pu_real *pu__m(const pu__run *g) { return g->use_m ? g->m : NULL; }
-
-/* y = combination of up to four terms, in one line */
-PU__FN void pu__combine1(const pu__run *g, pu_block y, pu_term t0) { g->B->combine(g->B->user, g->n, g->k, y, 1, &t0); }
-
-PU__FN void pu__combine2(const pu__run *g, pu_block y, pu_term t0, pu_term t1)
-{
-    pu_term t[2];
-    t[0] = t0, t[1] = t1;
-    g->B->combine(g->B->user, g->n, g->k, y, 2, t);
-}
-
-PU__FN void pu__combine3(const pu__run *g, pu_block y, pu_term t0, pu_term t1, pu_term t2)
-{
-    pu_term t[3];
-    t[0] = t0, t[1] = t1, t[2] = t2;
-    g->B->combine(g->B->user, g->n, g->k, y, 3, t);
-}
-
-PU__FN void pu__zero(const pu__run *g, pu_block y) { g->B->combine(g->B->user, g->n, g->k, y, 0, NULL); }
-
-PU__FN void pu__dots(const pu__run *g, const pu_real *m, pu_block x, pu_block y, pu_real *s)
-{
-    g->B->dot(g->B->user, g->n, g->k, m, x, y, s);
-}
-
-PU__FN void pu__stage(const pu__run *g, pu_stage stage, pu_int i) { g->B->stage(g->B->user, &g->s, stage, i); }
-
-/* Y = A X or Y += A X, counted */
-PU__FN pu_status pu__product(pu__run *g, pu_block X, pu_block Y, int add)
-{
-    g->products += (double)g->k;
-    return g->A->apply(g->A, g->k, X, Y, add, g->work);
-}
-
-/* Y = A X, s_j = x_j'A x_j: in one sweep where the operator can. lead: makes X, where A has apply_led; else NULL */
-PU__FN pu_status pu__product_dot(pu__run *g, pu_block X, pu_block Y, pu_real *s, const pu_lead *lead)
-{
-    pu_status status;
-    if (lead) {
-        g->products += (double)g->k;
-        return g->A->apply_led(g->A, NULL, g->k, X, Y, 0, s, lead);
-    }
-    if (g->A->apply_plus) {
-        g->products += (double)g->k;
-        return g->A->apply_plus(g->A, NULL, g->k, X, Y, 0, s);
-    }
-    status = pu__product(g, X, Y, 0);
-    if (!status) pu__dots(g, NULL, X, Y, s);
-    return status;
-}
-
-/* Y += A (c o P);  grad += scale_j * d/dtheta (c_j p_j)'A q_j (c NULL: ones; grad may be NULL). P is qbar, or qbar is free.
-   lead: makes P and Y, where A has grad_led and there is a grad; else NULL */
-PU__FN pu_status pu__product_back(pu__run *g, const pu_real *c, pu_block P, pu_block Q, pu_block Y, pu_real *grad,
-                                  const pu_lead *lead)
-{
-    pu_status status;
-    if (lead) {
-        g->products += (double)g->k;
-        return g->A->grad_led(g->A, NULL, g->k, c, P, Q, Y, g->s.scale, grad, NULL, lead);
-    }
-    if (g->A->grad_plus && grad) {
-        g->products += (double)g->k;
-        return g->A->grad_plus(g->A, NULL, g->k, c, P, Q, Y, g->s.scale, grad, NULL);
-    }
-    if (c) pu__combine1(g, g->qbar, pu__t(P, 1, c, NULL)), P = g->qbar;
-    status = pu__product(g, P, Y, 1);
-    if (!status && grad) status = g->A->grad(g->A, g->k, P, Q, g->s.scale, grad, g->work);
-    return status;
-}
-
-/* V -= sum_{l <= last} (ma o r_l) (r_l'(mc o V)) / rho_l: Gram-Schmidt against the stored residuals */
-PU__FN void pu__project(pu__run *g, pu_block V, pu_int last, const pu_real *mc, const pu_real *ma)
-{
-    pu_int l;
-    for (l = 0; l <= last; l++) {
-        pu_block R = pu__slot(g, g->tape_r, l);
-        pu__dots(g, mc, R, V, g->s.s0);
-        pu__stage(g, PU_STAGE_PROJECT, l);
-        pu__combine2(g, V, pu__t(V, 1, NULL, NULL), pu__t(R, 1, g->s.c0, ma));
-    }
-}
-
-/* Are all columns stopped? The only look at the scalars inside a loop. On a device it is taken in tolerance mode only, every
-   few steps; stopped columns do not change, so how often one looks does not show in the results. */
-PU__FN int pu__all_stopped(pu__run *g)
-{
-    pu_int j;
-    g->B->read(g->B->user, g->host_stop, g->s.stop, (size_t)g->k * sizeof(int32_t));
-    for (j = 0; j < g->k; j++)
-        if (!g->host_stop[j]) return 0;
-    return 1;
-}
-
-/* where d_i lives during the forward pass: on the tape, or in place */
-PU__FN pu_block pu__direction(const pu__run *g, pu_int i)
-{
-    return g->tape && !g->plan.every ? pu__slot(g, g->tape, i) : g->d;
-}
-
-/* checkpoint number c holds r and, for CG and PCG, d (GD and SD: d = r) */
-PU__FN pu_block pu__checkpoint(const pu__run *g, pu_int c, int which)
-{
-    return pu__slot(g, g->saved, g->s.use_beta ? 2 * c + which : c);
-}
-
-/* r = u - A x0, x = x0 */
-PU__FN pu_status pu__start(pu__run *g, const pu_block *x0)
-{
-    pu_status status = PU_OK;
-    if (!x0) {
-        pu__combine1(g, g->r, pu__t(g->u, 1, NULL, NULL));
-        return PU_OK;
-    }
-    status = pu__product(g, *x0, g->q, 0);
-    pu__combine2(g, g->r, pu__t(g->u, 1, NULL, NULL), pu__t(g->q, -1, NULL, NULL));
-    return status;
-}
-
-/* What the leads below have to know. */
-typedef struct {
-    const pu__run *g;
-    pu_block to, from;    /* d_i, d_{i-1} */
-    const pu_real *a, *be;
-    pu_unwinding unwinding;
-} pu__step;
-
-/* some rows of one column */
-PU__FN pu_block pu__piece(pu_block b, pu_int column, pu_int from)
-{
-    b.at = pu__col(b, column) + from;
-    return b;
-}
-
-/* Rows for the sweeps that look at the whole tape: on a host as many as stay in the nearest cache, on a device all. */
-PU__FN pu_int pu__rows_at_once(const pu__run *g) { return g->B->host ? 2048 : g->n; }
-
-/* d = m o r + be d for rows from .. to-1 of column j */
-PU__FN void pu__next_direction(void *user, pu_int j, pu_int from, pu_int to)
-{
-    const pu__step *p = (const pu__step *)user;
-    const pu__run *g = p->g;
-    pu_term t[2];
-    t[0] = pu__t(pu__piece(g->r, j, from), 1, NULL, g->use_m ? g->m + from : NULL);
-    t[1] = pu__t(pu__piece(p->from, j, from), 1, p->be + j, NULL);
-    g->B->combine(g->B->user, to - from, 1, pu__piece(p->to, j, from), 2, t);
-}
-
-/* rbar += m o dbar;  dbar = be dbar + a xbar for rows from .. to-1 of column j */
-PU__FN void pu__retreat_rows(void *user, pu_int j, pu_int from, pu_int to)
-{
-    const pu__step *p = (const pu__step *)user;
-    const pu__run *g = p->g;
-    g->B->retreat(g->B->user, to - from, 1, p->a + j, p->be + j, g->use_m ? g->m + from : NULL, pu__piece(g->xbar, j, from),
-                  pu__piece(g->rbar, j, from), pu__piece(g->dbar, j, from));
-}
-
-/* unwind for rows from .. to-1 of column j */
-PU__FN void pu__unwind_rows(void *user, pu_int j, pu_int from, pu_int to)
-{
-    const pu__step *p = (const pu__step *)user;
-    pu_unwinding v = p->unwinding;
-    pu_block *blocks[] = {&v.d, &v.before, &v.xbar, &v.r, &v.rbar, &v.dbar, &v.qbar};
-    size_t i;
-    for (i = 0; i < sizeof blocks / sizeof *blocks; i++) *blocks[i] = pu__piece(*blocks[i], j, from);
-    if (v.kept.at) v.kept = pu__piece(v.kept, j, from);
-    v.a += j, v.be += j, v.twice_rhobar += j, v.pib += j;
-    if (v.be_before) v.be_before += j;
-    if (v.m) v.m += from, v.minv += from;
-    if (v.mbar) v.mbar += from, v.weight += j;
-    p->g->B->unwind(p->g->B->user, to - from, 1, &v);
-}
-
-/* The solver. In: u, x0 (NULL = 0), m, step. Out: x, r, histories, tape. */
-PU__FN pu_status pu__forward(pu__run *g, const pu_block *x0, pu_int I)
-{
-    const pu_backend *B = g->B;
-    const pu_state *s = &g->s;
-    const pu_real *m = pu__m(g);
-    const pu_int k = g->k, every = g->plan.every;
-    const int later = g->tape && !every; /* all directions stay: x = x0 + sum a_i d_i afterwards, three of them at a time */
-    const int led = B->host && g->A->apply_led && !g->saved; /* a direction is made while it is multiplied with A */
-    const pu_block none = {NULL, 0};
-    pu_status status = pu__start(g, x0);
-    const pu_int rows = pu__rows_at_once(g);
-    pu__step step;
-    pu_lead lead;
-    pu_int i, at;
-    lead.rows = pu__next_direction, lead.user = &step, lead.first = 0;
-    step.g = g, step.a = NULL;
-    if (status) return status;
-    if (x0) pu__combine1(g, g->x, pu__t(*x0, 1, NULL, NULL));
-    else pu__zero(g, g->x);
-    pu__dots(g, m, g->u, g->u, s->s0);
-    pu__dots(g, NULL, g->u, g->u, s->s1);
-    pu__dots(g, NULL, g->r, g->r, s->c0);
-    pu__dots(g, m, g->r, g->r, s->rho);
-    pu__stage(g, PU_STAGE_START, 0);
-    if (I > 0) pu__combine1(g, pu__direction(g, 0), pu__t(g->r, 1, NULL, m));        /* d = m o r */
-    if (I > 0 && g->reorthogonal) pu__combine1(g, pu__slot(g, g->tape_r, 0), pu__t(g->r, 1, NULL, NULL));
-    g->done = I;
-    for (i = 0; i < k && g->known; i++) g->known[i] = -1;
-    for (i = 0; i < I; i++) {
-        const pu_block d = pu__direction(g, i);
-        if (g->saved && i > 0 && i % every == 0) {
-            pu__combine1(g, pu__checkpoint(g, i / every - 1, 0), pu__t(g->r, 1, NULL, NULL));
-            if (s->use_beta) pu__combine1(g, pu__checkpoint(g, i / every - 1, 1), pu__t(d, 1, NULL, NULL));
-        }
-        if (i > 0) step.from = pu__direction(g, i - 1), step.to = d, step.be = s->be + (i - 1) * k;
-        status = pu__product_dot(g, d, g->q, s->pi + i * k, led && i > 0 ? &lead : NULL);  /* q = A d;  pi = d'q */
-        if (status) return status;
-        pu__stage(g, PU_STAGE_ALPHA, i);                                                   /* a = rho / pi */
-        B->advance(B->user, g->n, k, s->a + i * k, m, d, g->q, later ? none : g->x, g->r, s->rho + (i + 1) * k);
-        if (g->reorthogonal) {
-            pu__project(g, g->r, i, m, NULL);
-            pu__dots(g, m, g->r, g->r, s->rho + (i + 1) * k);
-        }
-        if (g->plan.tolerance_mode) pu__dots(g, NULL, g->r, g->r, s->s1);
-        pu__stage(g, PU_STAGE_BETA, i);                                                    /* be = rho' / rho */
-        if (i + 1 < I) {
-            if (g->reorthogonal) pu__combine1(g, pu__slot(g, g->tape_r, i + 1), pu__t(g->r, 1, NULL, NULL));
-            if (!led)
-                pu__combine2(g, pu__direction(g, i + 1), pu__t(g->r, 1, NULL, m),    /* d = m o r + be d */
-                             pu__t(d, 1, s->be + i * k, NULL));
-        }
-        if ((B->host || (g->plan.tolerance_mode && (i + 1) % g->plan.check_every == 0)) && pu__all_stopped(g)) {
-            g->done = i + 1;
-            break;
-        }
-    }
-    for (at = 0; at < g->n && later; at += rows) { /* some rows of x take all steps while they are in the nearest cache */
-        const pu_int len = pu__min(rows, g->n - at);
-        for (i = 0; i < g->done; i += 3) {
-            pu_term t[4];
-            pu_int l;
-            t[0] = pu__t(pu__piece(g->x, 0, at), 1, NULL, NULL);
-            for (l = i; l < i + 3 && l < g->done; l++)
-                t[l - i + 1] = pu__t(pu__piece(pu__slot(g, g->tape, l), 0, at), 1, s->a + l * k, NULL);
-            B->combine(B->user, len, k, t[0].x, (int)(l - i) + 1, t);
-        }
-    }
-    return PU_OK;
-}
-
-/* xbar = u - A x, recomputed, and the inner products that reports and objectives need */
-PU__FN pu_status pu__residual(pu__run *g)
-{
-    pu_status status = pu__product(g, g->x, g->q, 0);
-    if (status) return status;
-    pu__combine2(g, g->xbar, pu__t(g->u, 1, NULL, NULL), pu__t(g->q, -1, NULL, NULL));
-    pu__dots(g, NULL, g->u, g->u, g->dots);
-    pu__dots(g, NULL, g->r, g->r, g->dots + g->k);
-    pu__dots(g, NULL, g->xbar, g->xbar, g->dots + 2 * g->k);
-    pu__dots(g, NULL, g->u, g->x, g->dots + 3 * g->k);
-    pu__dots(g, NULL, g->x, g->xbar, g->dots + 4 * g->k);
-    return PU_OK;
-}
-
-/* step sizes, residuals and ends of all columns to the host */
-PU__FN void pu__read_history(pu__run *g)
-{
-    const size_t bytes = (size_t)(g->done * g->k) * sizeof(pu_real), one = (size_t)g->k * sizeof(pu_real);
-    g->B->read(g->B->user, g->host_a, g->s.a, bytes);
-    g->B->read(g->B->user, g->host_b, g->s.be, bytes);
-    g->B->read(g->B->user, g->host_rho, g->s.rho, bytes + one);
-    g->B->read(g->B->user, g->host_steps, g->s.steps, (size_t)g->k * sizeof(int32_t));
-    g->B->read(g->B->user, g->host_stop, g->s.stop, (size_t)g->k * sizeof(int32_t));
-}
-
-/* and the inner products of pu__residual */
-PU__FN void pu__read_dots(pu__run *g)
-{
-    double *to[PU__DOTS];
-    pu_int i, j;
-    to[0] = g->uu, to[1] = g->rr, to[2] = g->tt, to[3] = g->ux, to[4] = g->xt;
-    g->B->read(g->B->user, g->host, g->dots, (size_t)(PU__DOTS * g->k) * sizeof(pu_real));
-    for (i = 0; i < PU__DOTS; i++)
-        for (j = 0; j < g->k; j++) to[i][j] = (double)g->host[i * g->k + j];
-}
-
-/* orth_j = max_i |r'd_i| / (|u| |d_i|) with r = u - A x: zero in exact arithmetic. Relative to |u|, not |r|: what counts is
-   the error of the gradient, which has the size of x, while r may be rounding noise without any harm. Without a preconditioner
-   |d_i|^2 = rho_i + be_{i-1}^2 |d_{i-1}|^2, because r_i is orthogonal to d_{i-1}, which holds locally in any arithmetic. */
-PU__FN void pu__orthogonality(pu__run *g)
-{
-    const size_t bytes = (size_t)(g->done * g->k) * sizeof(pu_real);
-    const pu_int rows = pu__rows_at_once(g), k = g->k;
-    double *dd = g->growth, *rd = g->ritz; /* |d_i|^2 and r'd_i; free until growth and spectra are known */
-    pu_int i, j, at;
-    for (j = 0; j < k; j++) g->orth[j] = 0;
-    for (i = 0; i < g->done * k; i++) rd[i] = 0;
-    for (at = 0; at < g->n; at += rows) {
-        for (i = 0; i < g->done; i++)
-            g->B->dot(g->B->user, pu__min(rows, g->n - at), k, NULL, pu__piece(g->xbar, 0, at),
-                      pu__piece(pu__slot(g, g->tape, i), 0, at), g->back + i * k);
-        g->B->read(g->B->user, g->host_back, g->back, bytes);
-        for (i = 0; i < g->done * k; i++) rd[i] += (double)g->host_back[i];
-    }
-    for (i = 0; i < g->done && g->use_m; i++)
-        pu__dots(g, NULL, pu__slot(g, g->tape, i), pu__slot(g, g->tape, i), g->back + i * k);
-    if (g->use_m) g->B->read(g->B->user, g->host_back, g->back, bytes);
-    for (i = 0; i < g->done; i++)
-        for (j = 0; j < k; j++) {
-            const double be = i > 0 && !g->use_m ? (double)g->host_b[(i - 1) * k + j] : 0;
-            double size;
-            dd[j] = (double)(g->use_m ? g->host_back : g->host_rho)[i * k + j] + (be > 0 ? be * be * dd[j] : 0);
-            size = sqrt(g->uu[j]) * sqrt(dd[j]);
-            if (i < (pu_int)g->host_steps[j] && size > 0)
-                g->orth[j] = pu__max(g->orth[j], fabs(rd[i * k + j]) / size);
-        }
-}
-
-/* mbar += r o (dbar + rhobar r), what z = m o r and rho = r'z owe to m; c0 = 2 rhobar. Uses up qbar. */
-PU__FN void pu__through_m(pu__run *g)
-{
-    pu__combine2(g, g->qbar, pu__t(g->dbar, 1, NULL, NULL), pu__t(g->r, PU_R(0.5), g->s.c0, NULL));
-    g->B->row_dot(g->B->user, g->n, g->k, NULL, g->s.scale, g->qbar, g->r, 0, NULL, g->mbar);
-}
-
-/* Step i of the reverse pass (0-based; undoes step i+1): cotangents of r_{i+1}, d_{i+1} become those of r_i, d_i.
-   grad += scale_j * d/dtheta of the terms p'A q found on the way. ri: r_i where a checkpoint has it, else NULL. */
-PU__FN pu_status pu__reverse_step(pu__run *g, pu_int i, pu_block d, pu_block dprev, const pu_block *ri, pu_real *grad)
-{
-    const pu_state *s = &g->s;
-    const pu_real *m = pu__m(g), *a = s->a + i * g->k, *be = s->be + i * g->k;
-    const int full = !s->detach && !s->fixed_step; /* alpha (and beta) depend on theta */
-    const int back = full || g->mbar;              /* the residuals are needed */
-    const int plain = !back && !g->reorthogonal;
-    const int fused = full && !g->reorthogonal && g->B->unwind_sums && g->B->unwind;
-    const int last = !full && i + 1 == g->done;    /* rbar, hence qbar, is still zero: no product */
-    const int led = (plain || fused) && !last && g->B->host && g->A->grad_led && grad;
-    pu_status status = PU_OK;
-    pu__step step;
-    pu_lead lead;
-    lead.rows = pu__retreat_rows, lead.user = &step, lead.first = 0;
-    step.g = g, step.a = a, step.be = be;
-    if (plain) { /* rbar += m o dbar;  dbar = be dbar + a xbar + A qbar,  qbar = -a rbar */
-        pu__stage(g, PU_STAGE_REV2, i);
-        if (!led) g->B->retreat(g->B->user, g->n, g->k, a, be, m, g->xbar, g->rbar, g->dbar);
-    } else if (fused) { /* what the long form below does, with rbar'q as a sum over the terms of rbar */
-        pu_unwinding *v = &step.unwinding;
-        const pu_block none = {NULL, 0};
-        v->d = d, v->before = dprev, v->kept = ri ? *ri : none, v->xbar = g->xbar, v->r = g->r, v->rbar = g->rbar;
-        v->dbar = g->dbar, v->qbar = g->qbar, v->a = a, v->be = be, v->be_before = i > 0 ? be - g->k : NULL;
-        v->twice_rhobar = s->c0, v->pib = s->pib, v->m = m, v->minv = m ? g->minv : NULL;
-        v->mbar = g->mbar, v->weight = s->scale;
-        g->B->unwind_sums(g->B->user, g->n, g->k, v, s->s0, s->s1, s->c1);
-        pu__stage(g, PU_STAGE_UNWIND, i);
-        lead.rows = pu__unwind_rows;
-        if (!led) g->B->unwind(g->B->user, g->n, g->k, v);
-    } else {
-        if (full && s->use_beta) pu__dots(g, NULL, g->dbar, d, s->s0);                          /* beb = dbar'd */
-        pu__stage(g, PU_STAGE_REV1, i);                         /* rhobar += beb/rho; rhop = -beb be/rho */
-        if (full) pu__dots(g, NULL, g->xbar, d, s->s0);         /* for REV2; d is in the cache now */
-        pu__combine3(g, g->rbar, pu__t(g->rbar, 1, NULL, NULL), pu__t(g->dbar, 1, NULL, m),
-                     pu__t(g->r, 1, s->c0, m));           /* rbar += m o (dbar + 2 rhobar r) */
-        if (g->mbar) pu__through_m(g);
-        if (g->reorthogonal && i + 1 < g->done) pu__project(g, g->rbar, i + 1, NULL, m);
-        if (back) {
-            pu__stage(g, PU_STAGE_RPREV, i);                    /* r_i from d_i, d_{i-1} */
-            if (ri) pu__combine1(g, g->rprev, pu__t(*ri, 1, NULL, NULL));
-            else pu__combine3(g, g->rprev, pu__t(d, 1, s->c0, g->use_m ? g->minv : NULL),
-                         pu__t(dprev, 1, s->c1, g->use_m ? g->minv : NULL), pu__t(g->r, 1, s->c2, NULL));
-        }
-        if (full) {
-            pu__stage(g, PU_STAGE_Q, i);                        /* q = (r_i - r_{i+1}) / a */
-            pu__combine2(g, g->q, pu__t(g->rprev, 1, s->c1, NULL), pu__t(g->r, -1, s->c1, NULL));
-            pu__dots(g, NULL, g->rbar, g->q, s->s1);
-        }
-        pu__stage(g, PU_STAGE_REV2, i);                         /* ab = xbar'd - rbar'q; rhop += ab/pi; pib = -ab a/pi */
-        pu__combine2(g, g->qbar, pu__t(g->rbar, -1, a, NULL), pu__t(d, 1, s->pib, NULL));
-        {
-            pu_term t[3]; /* dbar = be dbar + a xbar + pib q + A qbar */
-            t[0] = pu__t(g->dbar, 1, be, NULL), t[1] = pu__t(g->xbar, 1, a, NULL);
-            t[2] = pu__t(g->q, 1, s->pib, NULL);
-            g->B->combine(g->B->user, g->n, g->k, g->dbar, 3, t);
-        }
-    }
-    if (!last)
-        status = pu__product_back(g, plain ? s->c0 : NULL, plain ? g->rbar : g->qbar, d, g->dbar, grad, led ? &lead : NULL);
-    if (g->reorthogonal) pu__project(g, g->dbar, i, m, NULL);
-    if (back && !fused) {
-        pu_block swap = g->r;
-        g->r = g->rprev, g->rprev = swap;
-    }
-    return status;
-}
-
-/* Steps first .. last of the tape again, from the checkpoint before them; alpha and beta are known. */
-PU__FN pu_status pu__replay(pu__run *g, const pu_block *x0, pu_int first, pu_int last)
-{
-    const pu_state *s = &g->s;
-    const pu_real *m = pu__m(g);
-    pu_block r = g->qbar, q = g->q; /* both free here */
-    pu_status status = PU_OK;
-    pu_int i;
-    if (first == 0) {
-        pu_block keep = g->r;
-        g->r = r;
-        status = pu__start(g, x0);
-        g->r = keep;
-        pu__combine1(g, pu__slot(g, g->tape, 0), pu__t(r, 1, NULL, m));
-    } else {
-        const pu_int c = first / g->plan.every - 1;
-        pu__combine1(g, r, pu__t(pu__checkpoint(g, c, 0), 1, NULL, NULL));
-        pu__combine1(g, pu__slot(g, g->tape, 0), pu__t(pu__checkpoint(g, c, s->use_beta), 1, NULL, NULL));
-    }
-    for (i = first; i < last && !status; i++) {
-        pu_block d = pu__slot(g, g->tape, i - first);
-        status = pu__product(g, d, q, 0);
-        pu__combine2(g, r, pu__t(r, 1, NULL, NULL), pu__t(q, -1, s->a + i * g->k, NULL));
-        pu__combine2(g, pu__slot(g, g->tape, i + 1 - first), pu__t(r, 1, NULL, m),
-                     pu__t(d, 1, s->be + i * g->k, NULL));
-    }
-    return status;
-}
-
-/* Reverse pass. In: xbar = u - A x (from pu__residual), s.scale = weights w_j. Out: rbar, the cotangent of u through the
-   solver, to be multiplied by s.scale; grad += scale * terms. The direct part (w/2 x x', -w x) is the caller's.
-   Cotangents are linear in xbar = -w (u - A x), which can be tiny: its norm is taken out and kept in s.scale. */
-PU__FN pu_status pu__reverse(pu__run *g, const pu_block *x0, pu_real *grad)
-{
-    const pu_state *s = &g->s;
-    const pu_int every = g->plan.every;
-    pu_int i, first;
-    pu_block ri;
-    int saved;
-    pu_status status = PU_OK;
-    pu__dots(g, NULL, g->xbar, g->xbar, s->s0);
-    pu__stage(g, PU_STAGE_XBAR, 0);
-    pu__combine1(g, g->xbar, pu__t(g->xbar, 1, s->c0, NULL));
-    pu__zero(g, g->rbar);
-    pu__zero(g, g->dbar);
-    if (g->reorthogonal && g->done > 0) pu__project(g, g->xbar, g->done - 1, pu__m(g), NULL);
-    for (i = g->done - 1; i >= 0 && !status; i--) {
-        first = every ? i / every * every : 0;
-        if (every && (i == g->done - 1 || (i + 1) % every == 0)) status = pu__replay(g, x0, first, i);
-        if (status) break;
-        saved = i == first && first > 0; /* d_{i-1} belongs to the segment before, but the checkpoint has r_i */
-        if (saved) ri = pu__checkpoint(g, first / every - 1, 0);
-        status = pu__reverse_step(g, i, pu__slot(g, g->tape, i - first),
-                                  pu__slot(g, g->tape, i > first ? i - first - 1 : 0), saved ? &ri : NULL, grad);
-    }
-    if (status) return status;
-    pu__stage(g, PU_STAGE_END, 0);
-    if (g->mbar) pu__through_m(g);
-    pu__combine3(g, g->rbar, pu__t(g->rbar, 1, NULL, NULL), pu__t(g->dbar, 1, NULL, pu__m(g)),
-                 pu__t(g->r, 1, s->c0, pu__m(g)));     /* rbar += m o (dbar + 2 rhobar r_0) */
-    if (x0 && grad) { /* r_0 = u - A x0 */
-        pu__combine1(g, g->qbar, pu__t(g->rbar, -1, NULL, NULL));
-        status = g->A->grad(g->A, g->k, g->qbar, *x0, s->scale, grad, g->work);
-    }
-    return status;
-}
-
-/* ------------------------------------------------------------------------------------------------
-   >>lanczos   what the CG coefficients know about the spectrum of A (of M^-1 A for PCG)
-   ------------------------------------------------------------------------------------------------ */
-
-/* ---- what the CG coefficients know about the spectrum of A (of M^-1 A for PCG) ---- */
-
-/* Ritz values of column j; the squares of the first components of their vectors are history + 1 further on */
-PU__FN double *pu__ritz(const pu__run *g, pu_int j) { return g->ritz + 2 * (g->history + 1) * j; }
-
-/* Lanczos matrix of column j after `steps` steps, diagonalised into pu__ritz(g, j): T_ii = 1/a_i + be_{i-1}/a_{i-1},
-   T_{i,i+1} = sqrt(be_i)/a_i. Needs host_a, host_b, host_steps. Returns 0, or 1 without convergence. Once for all who ask, and
-   with the columns after it, which will be asked for next. */
-PU__FN int pu__spectrum(pu__run *g, pu_int j, pu_int steps)
-{
-    const pu_int lanes = g->k - j > 4 ? (pu_int)PU__ABREAST : 4, size = (g->history + 1) * PU__ABREAST;
-    double *d = g->lanczos, *e = d + size, *z = e + size, failed[PU__ABREAST];
-    pu_int taken[PU__ABREAST], most = steps, i, l;
-    if (g->known[j] == steps) return 0;
-    for (l = 0; l < lanes; l++) {
-        taken[l] = l == 0 ? steps : j + l < g->k ? (pu_int)g->host_steps[j + l] : 0;
-        if (taken[l] > most) most = taken[l];
-    }
-    for (l = 0; l < lanes; l++) {
-        double before = 0;
-        for (i = 0; i < most; i++) {
-            const int in = i < taken[l]; /* a shorter matrix has ones on the rest of its diagonal */
-            const double a = in ? (double)g->host_a[i * g->k + j + l] : 1, be = in ? (double)g->host_b[i * g->k + j + l] : 0;
-            d[i * lanes + l] = 1 / a + before;
-            e[i * lanes + l] = i + 1 < taken[l] ? sqrt(be) / a : 0;
-            before = i + 1 < taken[l] ? be / a : 0;
-        }
-    }
-    pu__tridiagonal(most, lanes, d, e, z, failed);
-    for (l = 0; l < lanes && j + l < g->k; l++) {
-        double *ritz = pu__ritz(g, j + l), *weight = ritz + g->history + 1;
-        if (failed[l] != 0 || (l > 0 && taken[l] == 0)) continue;
-        for (i = 0; i < taken[l]; i++) ritz[i] = d[i * lanes + l], weight[i] = z[i * lanes + l] * z[i * lanes + l];
-        g->known[j + l] = taken[l];
-    }
-    return failed[0] != 0;
-}
-
-/* How much the shortcut's reverse recursion can enlarge an error, seen on eigenvalue lambda of M^-1 A, where it is
-     rbar += dbar;  dbar = be dbar - a lambda rbar
-   with an error of size one entering dbar before any step: the largest dbar afterwards, over the 16 largest Ritz values. It
-   comes from the coefficients alone, so luck with roundings cannot hide an instability from it. */
-PU__FN void pu__growth(pu__run *g)
-{
-    enum { LARGEST = 16, STARTS = 4, LANES = LARGEST * STARTS };
-    pu_real value[LARGEST], lambda[LANES], rbar[LANES], dbar[LANES], top[LANES];
-    pu_int j, l, from, i;
-    for (j = 0; j < g->k; j++) {
-        const pu_int steps = (pu_int)g->host_steps[j];
-        g->growth[j] = steps > 0 ? 1 : 0;
-        if (steps == 0) continue;
-        if (pu__spectrum(g, j, steps)) { /* no spectrum, no trust */
-            g->growth[j] = DBL_MAX;
-            continue;
-        }
-        for (l = 0; l < LARGEST; l++) value[l] = 0;
-        for (i = 0; i < steps; i++) {
-            pu_real v = (pu_real)pu__ritz(g, j)[i], smaller;
-            for (l = 0; l < LARGEST; l++) /* into its place among the largest */
-                smaller = v < value[l] ? v : value[l], value[l] = v > value[l] ? v : value[l], v = smaller;
-        }
-        for (l = steps; l < LARGEST; l++) value[l] = value[0]; /* fewer: the largest again */
-        for (l = 0; l < LANES; l++) lambda[l] = value[l % LARGEST], top[l] = 1;
-        for (from = steps - 1; from >= 0; from -= STARTS) { /* several errors at once: the recursion of one is a chain */
-            for (l = 0; l < LANES; l++) rbar[l] = dbar[l] = 0;
-            for (i = from; i >= 0; i--) {
-                const pu_real a = g->host_a[i * g->k + j], be = g->host_b[i * g->k + j];
-                for (l = (from - i) * LARGEST; l < (from - i + 1) * LARGEST && l < LANES; l++)
-                    rbar[l] = 0, dbar[l] = 1; /* one enters */
-                for (l = 0; l < LANES; l++) {
-                    const pu_real r = rbar[l] + dbar[l], next = be * dbar[l] - a * lambda[l] * r;
-                    const pu_real size = next > 0 ? next : -next;
-                    rbar[l] = r, dbar[l] = next;
-                    top[l] = size > top[l] ? size : top[l]; /* in this order: a NaN comes after an infinity, which stays */
-                }
-            }
-        }
-        for (l = 0; l < LANES; l++) g->growth[j] = pu__max(g->growth[j], (double)top[l]);
-        if (!pu__finite_double(g->growth[j])) g->growth[j] = DBL_MAX;
-    }
-}
-
-/* log det (M^-1 A) seen by probe j: n log s + rho_0 sum_i w_i log(lambda_i / s) / lambda_i, any s > 0. NaN where the
-   Lanczos matrix is not positive definite. *smallest, *largest: of its eigenvalues. */
-PU__FN double pu__quadrature(pu__run *g, pu_int j, pu_int steps, double rho0, double s, double *smallest, double *largest)
-{
-    const double *lambda = pu__ritz(g, j), *weight = lambda + g->history + 1;
-    double sum = 0;
-    pu_int i;
-    *smallest = DBL_MAX, *largest = 0;
-    if (steps > 0 && pu__spectrum(g, j, steps)) return (double)NAN;
-    for (i = 0; i < steps; i++) {
-        if (!(lambda[i] > 0)) return (double)NAN;
-        if (lambda[i] < *smallest) *smallest = lambda[i];
-        *largest = pu__max(*largest, lambda[i]);
-        sum += weight[i] * log(lambda[i] / s) / lambda[i];
-    }
-    return (double)g->n * log(s) + rho0 * sum;
-}
-
-/* What the last of these steps has changed in that. log(lambda/s)/lambda is the integral over t > 0 of 1/(t (t + lambda)) -
-   s/(t (t + s) lambda), and step i adds to e_1'(T + t)^-1 e_1 a positive term, which at t = 0 is a_i rho_{i-1} / rho_0 and from
-   there falls by
-     F(t) = (q_i/p_i) prod_{l < i} (q_l/p_l)^2,   q = 1/a,   p_1 = q_1 + t,   p_{l+1} = q_{l+1} + t + be_l q_l (p_l - q_l)/p_l.
-   So it is a_i rho_{i-1} times the integral of F(s exp(u)) - 1/(1 + exp(u)) over all u, by the trapezoidal rule: 32 points
-   two apart have a relative error below 0.004, which is plenty, and no eigenproblem is solved. */
-PU__FN double pu__last_change(const pu__run *g, pu_int j, pu_int steps, double rho, double s)
-{
-    enum { POINTS = 32 };
-    double t[POINTS], over[POINTS], F[POINTS], sum = 0, t_l = s * 1.2664165549094176e-14; /* exp(-32) */
-    pu_int i, l;
-    for (l = 0; l < POINTS; l++, t_l *= 7.38905609893065) t[l] = over[l] = t_l, F[l] = 1; /* over: p - q */
-    for (i = 0; i < steps; i++) {
-        const double q = 1 / (double)g->host_a[i * g->k + j], e = (double)g->host_b[i * g->k + j] * q;
-        const int last = i + 1 == steps;
-        for (l = 0; l < POINTS; l++) {
-            const double inverse = 1 / (q + over[l]), ratio = q * inverse;
-            F[l] *= last ? ratio : ratio * ratio;
-            over[l] = t[l] + e * (over[l] * inverse);
-        }
-    }
-    for (l = 0; l < POINTS; l++) sum += F[l] - s / (s + t[l]);
-    return steps > 0 ? rho * (double)g->host_a[(steps - 1) * g->k + j] * 2 * sum : 0;
-}
-
-/* Largest eigenvalue of A, from below by a few percent: Lanczos started at a random vector. Uses column 0 of g. */
-PU__FN pu_status pu__lambda_max(pu__run *g, double *lambda)
-{
-    const pu_int steps = pu__min(g->n, PU__LANCZOS), k = g->k;
-    const int use_m = g->use_m, tolerance_mode = g->plan.tolerance_mode, reorthogonal = g->reorthogonal;
-    pu_real *tape = g->tape, *saved = g->saved;
-    pu_status status;
-    pu_int i, taken;
-    pu__run_set(g, PU_CG, 1);
-    g->use_m = g->plan.tolerance_mode = g->reorthogonal = 0;
-    g->s.tolerance2 = g->s.absolute2 = 0;
-    g->tape = g->saved = NULL;
-    g->host_steps[0] = 0; /* the number of the datum */
-    g->B->write(g->B->user, g->s.steps, g->host_steps, sizeof(uint32_t));
-    g->B->normals(g->B->user, g->n, NULL, 1, g->u, 0, (const uint32_t *)g->s.steps, 0, 0, PU__STREAM_TEST);
-    status = pu__forward(g, NULL, steps);
-    *lambda = 0;
-    if (!status) {
-        pu__read_history(g);
-        taken = (pu_int)g->host_steps[0];
-        if (taken > 0 && !pu__spectrum(g, 0, taken))
-            for (i = 0; i < taken; i++) *lambda = pu__max(*lambda, pu__ritz(g, 0)[i]);
-    }
-    g->use_m = use_m, g->plan.tolerance_mode = tolerance_mode, g->reorthogonal = reorthogonal;
-    g->tape = tape, g->saved = saved;
-    pu__run_set(g, g->plan.solver, k);
-    return status;
-}
-
-/* ------------------------------------------------------------------------------------------------
-   >>solve   one block of columns from right-hand sides to gradient terms; pu_solve
-   ------------------------------------------------------------------------------------------------ */
-
-/* Failures that leave no usable result. */
-PU__FN int pu__fatal(pu_status status) { return status < 0 || status == PU_BREAKDOWN || status == PU_NONFINITE; }
-
-/* Outcome of the columns just solved: which stopped badly, if any. first: number of column 0 in the caller's count. */
-PU__FN pu_status pu__run_status(pu__run *g, pu_int datum, pu_int first, pu_report *report)
-{
-    static const pu_status of_stop[PU_STOP_COUNT] = {PU_OK, PU_OK, PU_OK, PU_OK, PU_BREAKDOWN, PU_NONFINITE, PU_OK};
-    pu_status worst = PU_OK;
-    pu_int j, at = -1;
-    pu__read_history(g);
-    pu__read_dots(g);
-    for (j = 0; j < g->k; j++) {
-        const int32_t stop = g->host_stop[j], steps = g->host_steps[j];
-        pu_status status = of_stop[stop];
-        if (!status && !pu__finite_double(g->tt[j] + g->ux[j] + g->xt[j])) status = PU_NONFINITE;
-        if (!status && g->plan.tolerance_mode && stop == PU_STOP_STEPS) status = PU_CAP;
-        if (!status && g->plan.tolerance_mode && !g->plan.converge && stop == PU_STOP_ROUNDING) status = PU_STAGNATED;
-        if (!status && g->plan.solver == PU_GD && stop == PU_STOP_STEPS && steps > 0 &&
-            g->host_rho[(pu_int)steps * g->k + j] > g->host_rho[j])
-            status = PU_DIVERGED;
-        /* breakdown and non-finite outrank the statuses that still leave a usable result */
-        if (status && (!worst || (pu__fatal(status) && !pu__fatal(worst)))) worst = status, at = j;
-    }
-    if (worst) {
-        (void)pu__fail(report, worst, "solver", datum < 0 ? datum : datum + at / g->each, (pu_int)g->host_steps[at]);
-        report->where.column = first + at % g->each;
-    }
-    return worst;
-}
-
-PU__FN pu_status pu__operator_failed(pu_report *report, const char *what, pu_int datum)
-{
-    return pu__fail(report, PU_E_OPERATOR, what, datum, -1);
-}
-
-/* The shortcut is trusted where both measures say so. Stable runs stay within 20 eps and a growth of 60, and their errors
-   within 80 eps; beyond a growth of 300 errors follow it (docs/design.md has the measurements). */
-#define PU__SAFE_ORTHOGONALITY (16 * (double)PU__EPS)
-#define PU__SAFE_GROWTH 100.0
-
-/* One block of columns from right-hand sides to gradient terms: A X = U, then
-   grad += sum_j w_j d/dtheta (1/2 x_j'A x_j) and, for the network gradient, what comes back through the solver.
-   In: g->u, weight[k] on the host. Out: x, xbar = u - A x (normalised after a reverse pass), rbar and s.scale.
-   residual (n x k packed, host) receives u - A x before the reverse pass uses it up; may be NULL.
-   Where the host has to wait for a look at the scalars, and no choice depends on them, it does not look: the outcome is then told
-   by pu__run_outcome, and everything is enqueued when this returns. */
-PU__FN int pu__is_late(const pu__run *g, int network)
-{
-    return !g->B->host && !(network && g->plan.adjoint == PU_ADJOINT_AUTO);
-}
-
-PU__FN pu_status pu__run_block(pu__run *g, const pu_block *x0, const pu_real *weight, int network, pu_real *grad,
-                               pu_real *residual, pu_int datum, pu_int first, pu_report *report)
-{
-    const int late = pu__is_late(g, network);
-    pu_status status, outcome = PU_OK;
-    pu_int j;
-    int attempt, shortcut_ok = 1;
-    g->reorthogonal = network && g->plan.adjoint == PU_ADJOINT_REORTHOGONAL;
-    g->s.detach = network && g->plan.adjoint != PU_ADJOINT_FULL;
-    for (j = 0; j < g->k; j++) g->orth[j] = g->growth[j] = -1;
-    for (attempt = 0; attempt < 2; attempt++) {
-        (void)pu__refuse(report, PU_OK, ""); /* a repeated solve starts with a clean report */
-        status = pu__forward(g, x0, g->plan.I);
-        if (!status) status = pu__residual(g);
-        if (status) return pu__operator_failed(report, "A.apply", datum);
-        if (!late) outcome = pu__run_status(g, datum, first, report);
-        if (pu__fatal(outcome)) return outcome;
-        if (!network || g->plan.adjoint != PU_ADJOINT_AUTO || g->reorthogonal) break;
-        pu__orthogonality(g);
-        pu__growth(g);
-        for (j = 0; j < g->k; j++)
-            shortcut_ok &= g->orth[j] <= PU__SAFE_ORTHOGONALITY && g->growth[j] <= PU__SAFE_GROWTH;
-        if (shortcut_ok) break;
-        g->reorthogonal = 1; /* once more, orthogonal this time; counted in the report */
-    }
-    if (residual)
-        for (j = 0; j < g->k; j++)
-            g->B->read(g->B->user, residual + j * g->n, pu__col(g->xbar, j), (size_t)g->n * sizeof(pu_real));
-    if (grad) {
-        for (j = 0; j < g->k; j++) g->host[j] = weight[j] / 2;
-        g->B->write(g->B->user, g->s.scale, g->host, (size_t)g->k * sizeof(pu_real));
-        status = g->A->grad(g->A, g->k, g->x, g->x, g->s.scale, grad, g->work);
-        if (status) return pu__operator_failed(report, "A.grad", datum);
-    }
-    if (network) {
-        g->B->write(g->B->user, g->s.scale, weight, (size_t)g->k * sizeof(pu_real));
-        status = pu__reverse(g, x0, grad);
-        if (status) return pu__operator_failed(report, "A.apply or A.grad", datum);
-    }
-    return outcome;
-}
-
-/* The outcome of a block, where it was not known yet. */
-PU__FN pu_status pu__run_outcome(pu__run *g, pu_status outcome, int network, pu_int datum, pu_int first, pu_report *report)
-{
-    return pu__is_late(g, network) && !pu__fatal(outcome) ? pu__run_status(g, datum, first, report) : outcome;
-}
-
-/* What the report tells of column j of the block just solved. */
-PU__FN void pu__column_record(pu__run *g, pu_int j, int network, pu_column *c)
-{
-    c->steps = (pu_int)g->host_steps[j];
-    c->stop = (pu_stop)g->host_stop[j];
-    c->adjoint = !network ? PU_ADJOINT_FULL : g->reorthogonal ? PU_ADJOINT_REORTHOGONAL
-                 : g->s.detach ? PU_ADJOINT_SHORTCUT : PU_ADJOINT_FULL;
-    c->rhs = sqrt(g->uu[j]), c->residual = sqrt(g->rr[j]), c->true_residual = sqrt(g->tt[j]);
-    c->orthogonality = g->orth[j], c->growth = g->growth[j];
-}
-
-/* Add one column to the report's counts. */
-PU__FN void pu__report_column(pu_report *report, const pu_column *c, pu_int datum, pu_int column, int repeated)
-{
-    double relative = c->rhs > 0 ? c->true_residual / c->rhs : c->true_residual;
-    report->stops[c->stop]++;
-    if (repeated && c->adjoint == PU_ADJOINT_REORTHOGONAL) report->reorthogonalised++;
-    report->worst_orthogonality = pu__max(report->worst_orthogonality, c->orthogonality);
-    report->worst_growth = pu__max(report->worst_growth, c->growth);
-    if (relative > report->worst_residual || report->worst_column < 0)
-        report->worst_residual = relative, report->worst_datum = datum, report->worst_column = column;
-}
-
-/* Random test of an operator that nobody vouches for: p'Aq = q'Ap and p'Ap > 0. Blocks v, w, av: n x 1 each. */
-PU__FN pu_status pu__check_spd(const pu_op *op, pu_real *p, pu_real *q, pu_real *ap, pu_real *aq, pu_real *work,
-                               const char *name, const char *apply, pu_report *report)
-{
-    const pu_int n = op->rows;
-    double asymmetry, size;
-    pu_block P, Q, AP, AQ;
-    P.at = p, Q.at = q, AP.at = ap, AQ.at = aq, P.ld = Q.ld = AP.ld = AQ.ld = n;
-    pu_normals(0, 1, 0, 0, PU__STREAM_TEST, 0, n, p);
-    pu_normals(0, 2, 0, 0, PU__STREAM_TEST, 0, n, q);
-    if (op->apply(op, 1, P, AP, 0, work) || op->apply(op, 1, Q, AQ, 0, work)) return pu__operator_failed(report, apply, -1);
-    asymmetry = fabs(pu__dot(n, NULL, p, aq) - pu__dot(n, NULL, q, ap));
-    size = sqrt(pu__dot(n, NULL, p, p) * pu__dot(n, NULL, aq, aq)) + sqrt(pu__dot(n, NULL, q, q) * pu__dot(n, NULL, ap, ap));
-    if (!pu__finite_double(size)) return pu__refuse(report, PU_NONFINITE, name);
-    if (asymmetry > 100 * sqrt((double)n) * (double)PU__EPS * size) return pu__refuse(report, PU_E_NOT_SYMMETRIC, name);
-    if (!(pu__dot(n, NULL, p, ap) > 0) || !(pu__dot(n, NULL, q, aq) > 0))
-        return pu__refuse(report, PU_E_NOT_DEFINITE, name);
-    return PU_OK;
-}
-
-/* The same for a map: p'(Phi q) = q'(Phi'p). test: 2 (rows + cols) reals. */
-PU__FN pu_status pu__check_adjoint(const pu_op *op, pu_real *test, pu_real *work, pu_report *report)
-{
-    pu_block P, Q, AQ, AP;
-    double one, two, size;
-    P.at = test, AQ.at = P.at + op->rows, Q.at = AQ.at + op->rows, AP.at = Q.at + op->cols;
-    P.ld = AQ.ld = op->rows, Q.ld = AP.ld = op->cols;
-    pu_normals(0, 3, 0, 0, PU__STREAM_TEST, 0, op->rows, P.at);
-    pu_normals(0, 4, 0, 0, PU__STREAM_TEST, 0, op->cols, Q.at);
-    if (op->apply(op, 1, Q, AQ, 0, work)) return pu__operator_failed(report, "Phi.apply", -1);
-    if (op->apply_t(op, 1, P, AP, 0, work)) return pu__operator_failed(report, "Phi.apply_t", -1);
-    one = pu__dot(op->rows, NULL, P.at, AQ.at), two = pu__dot(op->cols, NULL, Q.at, AP.at);
-    size = sqrt(pu__dot(op->rows, NULL, P.at, P.at) * pu__dot(op->rows, NULL, AQ.at, AQ.at)) +
-           sqrt(pu__dot(op->cols, NULL, Q.at, Q.at) * pu__dot(op->cols, NULL, AP.at, AP.at));
-    if (!pu__finite_double(size)) return pu__refuse(report, PU_NONFINITE, "Phi");
-    if (fabs(one - two) > 100 * sqrt((double)(op->rows > op->cols ? op->rows : op->cols)) * (double)PU__EPS * size)
-        return pu__refuse(report, PU_E_NOT_ADJOINT, "Phi.apply_t");
-    return PU_OK;
-}
-
-/* Numbers of an operator, checked by itself where it can. Only refusals (negative statuses) make sense as an answer. */
-PU__FN pu_status pu__check_op(const pu_op *op, const char *name, const char *stale, const char *check, pu_report *report)
-{
-    pu_int index = -1;
-    pu_status status = op->check ? op->check(op, &index) : PU_OK;
-    if (status > 0) return pu__fail(report, PU_E_OPERATOR, check, -1, index);
-    return status ? pu__fail(report, status, status == PU_E_ARGUMENT ? stale : name, -1, index) : PU_OK;
-}
-
+/* Entries of x: finite, and positive where they must be. */
 PU__FN pu_status pu__check_array(pu_int n, const pu_real *x, int positive, const char *name, pu_int datum, pu_report *report)
 {
     pu_int i;
@@ -8577,360 +7723,33 @@ PU__FN pu_status pu__check_array(pu_int n, const pu_real *x, int positive, const
     return PU_OK;
 }
 
-PU__FN pu_status pu__check_backend(const pu_backend *B, pu_report *report)
-{
-    const int all = B->dot && B->combine && B->advance && B->stage && B->row_dot && B->normals && B->read && B->write &&
-                    B->retreat && B->sum_dot && B->row_terms;
-    const int own = B->batch && B->turn && B->side && B->status && !B->host;
-    return all && (own || !B->memory) ? PU_OK : pu__refuse(report, PU_E_NULL, "backend");
-}
-
-/* The operator as the backend wants it, or (memory NULL) its sizes and the bytes it needs there; on the host itself. */
-PU__FN pu_status pu__side(const pu_backend *B, int slot, const pu_op *op, const char *name, void *memory, size_t *bytes,
-                          pu_op *side, pu_report *report)
-{
-    const char *what = name;
-    pu_status status = PU_OK, said = PU_OK;
-    *bytes = 0, *side = *op;
-    if (!pu__is_far(B)) return PU_OK;
-    if (op->device) *side = *op->device;
-    else status = B->side(B->user, slot, op, memory, bytes, side);
-    if (status && memory) said = B->status(B->user, &what); /* an error of the device has words of its own */
-    if (!status && (!side->apply || (slot == 1 && !side->apply_t))) status = PU_E_NULL;
-    if (!status && (side->rows != op->rows || side->cols != op->cols || side->params < 0 || side->work < 0 ||
-                    (!side->pull && side->params != op->params)))
-        status = PU_E_SIZE;
-    return status ? pu__refuse(report, said ? said : status, what) : PU_OK;
-}
-
-/* What a backend with memory of its own has to say of the work so far. */
-PU__FN pu_status pu__far_status(const pu_backend *B, pu_report *report)
-{
-    const char *what = "device";
-    const pu_status status = pu__is_far(B) ? B->status(B->user, &what) : PU_OK;
-    return status ? pu__refuse(report, status, what) : PU_OK;
-}
-
-/* grad += the gradient that a side's sums (host memory) stand for */
-PU__FN pu_status pu__pull_side(const pu_op *side, const pu_real *sums, pu_real *grad)
-{
-    if (side->pull) return side->pull(side, sums, grad);
-    pu__axpy(side->params, 1, sums, grad);
-    return PU_OK;
-}
-
-/* ---- the public solve ---- */
-
-PU__FN pu_status pu__solve_check(const pu_op *A, pu_int k, pu_report *report)
-{
-    if (!A) return pu__refuse(report, PU_E_NULL, "A");
-    if (A->rows <= 0) return pu__refuse(report, PU_E_ARGUMENT, "A.rows");
-    if (A->rows != A->cols) return pu__refuse(report, PU_E_SIZE, "A.cols");
-    if (!A->apply) return pu__refuse(report, PU_E_NULL, "A.apply");
-    if (A->params < 0) return pu__refuse(report, PU_E_OVERFLOW, "A.params");
-    if (A->work < 0) return pu__refuse(report, PU_E_ARGUMENT, "A.work");
-    if (k <= 0) return pu__refuse(report, PU_E_ARGUMENT, "k");
-    return PU_OK;
-}
-
-PU__FN const pu_solve_options *pu__solve_defaults(const pu_solve_options *options)
-{
-    static const pu_solve_options zero = {0, PU_CG, 0, 0, 0, PU_ADJOINT_FULL, 0, NULL, NULL, 0};
-    return options ? options : &zero;
-}
-
-/* the run, plus staged results: nothing reaches the caller's arrays before the end */
-typedef struct {
-    pu__run run;
-    pu_op side; /* A where the backend works, */
-    void *side_memory;
-    size_t side_bytes;
-    pu_block x0;
-    pu_real *sums, *far_sums; /* and what its grad adds up: on the host, there */
-    pu_block near_x, near_rbar; /* results, on the host */
-    pu_real *near_scale;
-    pu_real *grad, *host_weight, *test, *work;
-} pu__solve_memory;
-
-/* w->side and w->side_bytes are set */
-PU__FN void pu__solve_layout(pu__solve_memory *w, pu__arena *arena, const pu_op *A, const pu_backend *B,
-                             const pu__plan *plan, pu_int k, int gradients, int warm)
-{
-    arena->B = B;
-    pu__run_layout(&w->run, arena, &w->side, B, plan, k, 1, gradients);
-    w->side_memory = pu__take_from(arena, 1, (pu_int)w->side_bytes, 1, 1);
-    w->grad = gradients ? pu__reals(arena, A->params, 1) : NULL;
-    w->far_sums = gradients && pu__is_far(B) ? pu__far_reals(arena, w->side.params, 1) : w->grad;
-    w->sums = gradients && pu__is_far(B) ? pu__reals(arena, w->side.params, 1) : NULL;
-    if (warm && pu__is_far(B)) w->x0 = pu__far_cols(arena, A->rows, k);
-    w->host_weight = pu__reals(arena, k, 1);
-    w->test = A->trusted > 1 ? NULL : pu__reals(arena, A->rows, 4);
-    w->work = pu__is_far(B) ? pu__reals(arena, A->work, 1) : w->run.work;
-    w->near_x = w->run.x, w->near_rbar = w->run.rbar, w->near_scale = w->run.s.scale;
-    if (pu__is_far(B)) {
-        w->near_x = pu__cols(arena, A->rows, k);
-        if (gradients) w->near_rbar = pu__cols(arena, A->rows, k), w->near_scale = pu__reals(arena, k, 1);
-    }
-}
-
-PU_DEF pu_status pu_solve_bytes(const pu_op *A, pu_int k, const pu_solve_options *options, int gradients, size_t *bytes,
-                                pu_report *report)
-{
-    pu_report local;
-    pu__plan plan;
-    pu__solve_memory w;
-    pu__arena arena = PU__ARENA;
-    pu_status status;
-    if (!report) report = &local;
-    pu__report_clear(report);
-    if (!bytes) return pu__refuse(report, PU_E_NULL, "bytes");
-    status = pu__solve_check(A, k, report);
-    if (!status) status = pu__plan_make(pu__solve_defaults(options), A->rows, 0, gradients, &plan, report);
-    if (!status) status = pu__side(pu_backend_cpu(), 0, A, "A", NULL, &w.side_bytes, &w.side, report);
-    if (status) return status;
-    pu__solve_layout(&w, &arena, A, pu_backend_cpu(), &plan, k, gradients, 0);
-    if (arena.overflow) return pu__refuse(report, PU_E_OVERFLOW, "workspace");
-    report->bytes = *bytes = pu__arena_bytes(&arena);
-    return PU_OK;
-}
-
-/* M^-1 into g->m (and M into g->minv), that of datum number `which` of the batch, from the caller's diagonal or from diag(A) in
-   `diagonal` */
-PU__FN pu_status pu__set_m(pu__run *g, pu_int which, const pu_real *m, const pu_real *diagonal, pu_int datum, pu_report *report)
-{
-    const size_t bytes = (size_t)g->n * sizeof(pu_real);
-    const int far = pu__is_far(g->B);
-    pu_real *to = g->host_m + 2 * which * g->n, *inverse = far ? to + g->n : g->minv;
-    pu_int i;
-    pu_status status = m ? pu__check_array(g->n, m, 1, "options.solve.m", datum, report)
-                         : pu__check_array(g->n, diagonal, 1, "diag(A)", datum, report);
-    if (status) return status;
-    for (i = 0; i < g->n; i++) {
-        to[i] = m ? m[i] : 1 / diagonal[i];
-        inverse[i] = 1 / to[i];
-    }
-    if (far) {
-        g->B->write(g->B->user, g->m + which * g->n, to, bytes);
-        g->B->write(g->B->user, g->minv + which * g->n, inverse, bytes);
-    }
-    return PU_OK;
-}
-
-/* GD step of every column: the caller's, or 1 / lambda_max from below, kept 10 % on the safe side */
-PU__FN pu_status pu__set_step(pu__run *g, const pu_real *step, pu_int datum, pu_report *report)
-{
-    pu_int j;
-    double lambda = 0;
-    pu_status status = step ? pu__check_array(1, step, 1, "options.solve.step", datum, report) : pu__lambda_max(g, &lambda);
-    if (status) return step ? status : pu__operator_failed(report, "A.apply", datum);
-    if (!step && !(lambda > 0 && pu__finite_double(lambda))) return pu__fail(report, PU_BREAKDOWN, "solver", datum, 0);
-    for (j = 0; j < g->k; j++) g->host[j] = step ? *step : (pu_real)(1 / (1.1 * lambda));
-    g->B->write(g->B->user, g->s.step, g->host, (size_t)g->k * sizeof(pu_real));
-    return PU_OK;
-}
-
-PU__FN pu_status pu__solve_run(pu__solve_memory *w, const pu_op *A, const pu_real *U, pu_int ldu, const pu_real *x0,
-                               const pu_solve_options *o, int gradients, int want_A, pu_report *report)
-{
-    pu__run *g = &w->run;
-    const size_t column = (size_t)g->n * sizeof(pu_real);
-    const int far = pu__is_far(g->B);
-    const pu_block sums = pu__rows(w->far_sums, w->side.params);
-    pu_block start;
-    pu_status status = PU_OK;
-    pu_int j;
-    start.at = (pu_real *)(uintptr_t)x0, start.ld = g->n; /* read only */
-    if (far) g->B->batch(g->B->user, 1);
-    pu__run_set(g, g->plan.solver, g->kmax);
-    if (w->test) {
-        status = pu__check_spd(A, w->test, w->test + g->n, w->test + 2 * g->n, w->test + 3 * g->n, w->work, "A", "A.apply",
-                               report);
-        if (status) return status;
-    }
-    if (g->use_m) {
-        pu_real *diagonal = far ? g->host_m + g->n : g->minv;
-        if (!o->m) {
-            if (!A->diag) return pu__refuse(report, PU_E_UNSUPPORTED, "A.diag (or give options.solve.m)");
-            memset(diagonal, 0, column);
-            if (A->diag(A, diagonal, w->work)) return pu__operator_failed(report, "A.diag", -1);
-        }
-        status = pu__set_m(g, 0, o->m, diagonal, -1, report);
-    }
-    if (!status && g->plan.solver == PU_GD) status = pu__set_step(g, o->step, -1, report);
-    if (status) return status;
-    for (j = 0; j < g->k; j++) g->B->write(g->B->user, pu__col(g->u, j), U + j * ldu, column);
-    for (j = 0; j < g->k && far && x0; j++) g->B->write(g->B->user, pu__col(w->x0, j), x0 + j * g->n, column);
-    if (far) start = w->x0;
-    if (w->grad) g->B->combine(g->B->user, w->side.params, 1, sums, 0, NULL);
-    status = pu__run_block(g, x0 ? &start : NULL, w->host_weight, gradients, want_A ? w->far_sums : NULL, NULL, -1, 0, report);
-    status = pu__run_outcome(g, status, gradients, -1, 0, report);
-    if (!far || pu__fatal(status)) return status;
-    g->B->read(g->B->user, w->near_x.at, g->x.at, column * (size_t)g->k);
-    if (gradients) {
-        g->B->read(g->B->user, w->near_rbar.at, g->rbar.at, column * (size_t)g->k);
-        g->B->read(g->B->user, w->near_scale, g->s.scale, (size_t)g->k * sizeof(pu_real));
-        g->B->read(g->B->user, w->sums, w->far_sums, (size_t)w->side.params * sizeof(pu_real));
-        pu__zeros(w->grad, A->params);
-        if (want_A && pu__pull_side(&w->side, w->sums, w->grad)) return pu__operator_failed(report, "A.pull", -1);
-    }
-    return status;
-}
-
-PU_DEF pu_status pu_solve(const pu_op *A, pu_int k, const pu_real *U, pu_int ldu, pu_real *X, pu_int ldx, const pu_real *x0,
-                          const pu_real *weight, const pu_solve_options *options, const pu_backend *backend,
-                          pu_workspace *ws, pu_real *grad_A, pu_real *grad_U, pu_column *columns, pu_report *report)
-{
-    const int gradients = grad_A || grad_U;
-    const pu_solve_options *o = pu__solve_defaults(options);
-    pu_report local;
-    pu_workspace own;
-    pu__arena arena = PU__ARENA;
-    pu__plan plan;
-    pu__solve_memory w;
-    pu_status status;
-    pu_int j, i;
-    if (!report) report = &local;
-    memset(&own, 0, sizeof own);
-    if (!ws) ws = &own;
-    pu__report_clear(report);
-    status = pu__solve_check(A, k, report);
-    if (status) return status;
-    if (!U || !X) return pu__refuse(report, PU_E_NULL, U ? "X" : "U");
-    ldu = ldu ? ldu : A->rows, ldx = ldx ? ldx : A->rows;
-    if (ldu < A->rows || ldx < A->rows) return pu__refuse(report, PU_E_SIZE, ldu < A->rows ? "ldu" : "ldx");
-    if (ldu > PTRDIFF_MAX / (pu_int)sizeof(pu_real) / k) return pu__refuse(report, PU_E_OVERFLOW, "ldu");
-    if (ldx > PTRDIFF_MAX / (pu_int)sizeof(pu_real) / k) return pu__refuse(report, PU_E_OVERFLOW, "ldx");
-    if (grad_A && !A->grad) return pu__refuse(report, PU_E_UNSUPPORTED, "A.grad");
-    status = pu__plan_make(o, A->rows, 0, gradients, &plan, report);
-    if (status) return status;
-    backend = backend ? backend : pu_backend_cpu();
-    status = pu__check_backend(backend, report);
-    if (status) return status;
-    status = pu__side(backend, 0, A, "A (no device side)", NULL, &w.side_bytes, &w.side, report);
-    if (status) return status;
-    pu__solve_layout(&w, &arena, A, backend, &plan, k, gradients, x0 != NULL);
-    if (arena.overflow) return pu__refuse(report, PU_E_OVERFLOW, "workspace"); /* before arrays of that size are read */
-    status = pu__check_op(A, "A", "A (stale factor)", "A.check", report);
-    for (j = 0; j < k && !status; j++) {
-        status = pu__check_array(A->rows, U + j * ldu, 0, "U", -1, report);
-        if (!status && x0) status = pu__check_array(A->rows, x0 + j * A->rows, 0, "x0", -1, report);
-        if (status) report->where.column = j;
-    }
-    if (!status && weight) status = pu__check_array(k, weight, 0, "weight", -1, report);
-    if (status) return status;
-    if (grad_A && !w.side.grad) return pu__refuse(report, PU_E_UNSUPPORTED, "A.grad (device side)");
-    status = pu__arena_open(&arena, ws, report);
-    if (status) {
-        pu_workspace_free(&own);
-        return status;
-    }
-    pu__solve_layout(&w, &arena, A, backend, &plan, k, gradients, x0 != NULL);
-    if (pu__is_far(backend)) status = pu__side(backend, 0, A, "A (no device side)", w.side_memory, &w.side_bytes, &w.side, report);
-    for (j = 0; j < k; j++) w.host_weight[j] = weight ? weight[j] : 1;
-    if (!status) status = pu__solve_run(&w, A, U, ldu, x0, o, gradients, grad_A != NULL, report);
-    if (pu__far_status(backend, report)) status = report->status; /* outranks what came of it; nothing is enqueued after this */
-    report->solver = plan.solver, report->iterations = plan.I, report->checkpoint = plan.every;
-    report->columns = k, report->products = w.run.products, report->threads = report->lanes = 1;
-    if (!pu__fatal(status) && w.grad && pu__find_nonfinite(A->params, w.grad) >= 0)
-        status = pu__fail(report, PU_NONFINITE, "grad_A", -1, pu__find_nonfinite(A->params, w.grad));
-    for (j = 0; j < k && grad_U && !pu__fatal(status); j++) /* |rbar|^2: finite when every entry is */
-        if (!pu__finite_double(pu__dot(A->rows, NULL, pu__col(w.near_rbar, j), pu__col(w.near_rbar, j))))
-            status = pu__refuse(report, PU_NONFINITE, "grad_U");
-    if (!pu__fatal(status)) {
-        pu__run *g = &w.run;
-        for (j = 0; j < k; j++) {
-            pu_column c;
-            pu__copy(X + j * ldx, pu__col(w.near_x, j), g->n);
-            for (i = 0; i < g->n && grad_U; i++) /* dF/du = -w x + scale rbar */
-                grad_U[j * g->n + i] = w.near_scale[j] * pu__col(w.near_rbar, j)[i] - w.host_weight[j] * X[j * ldx + i];
-            pu__column_record(g, j, gradients, &c);
-            pu__report_column(report, &c, -1, j, plan.adjoint == PU_ADJOINT_AUTO);
-            if (columns) columns[j] = c;
-        }
-        if (grad_A) pu__copy(grad_A, w.grad, A->params);
-    }
-    pu_workspace_free(&own);
-    return status;
-}
-
-/* ------------------------------------------------------------------------------------------------
-   >>data   observations, and the checks of what a caller hands in
-   ------------------------------------------------------------------------------------------------ */
-
-PU__FN pu_data pu__data(pu_int n, pu_int m, const pu_real *y, pu_data_kind kind)
-{
-    pu_data data;
-    memset(&data, 0, sizeof data);
-    data.n = n, data.m = m, data.y = y, data.kind = kind;
-    return data;
-}
-
-PU_DEF pu_data pu_data_full(pu_int n, pu_int m, const pu_real *y) { return pu__data(n, m, y, PU_DATA_FULL); }
-PU_DEF pu_data pu_data_nan(pu_int n, pu_int m, const pu_real *y) { return pu__data(n, m, y, PU_DATA_NAN); }
-
-PU_DEF pu_data pu_data_masked(pu_int n, pu_int m, const pu_real *y, const unsigned char *mask)
-{
-    pu_data data = pu__data(n, m, y, PU_DATA_MASKED);
-    data.mask = mask;
-    return data;
-}
-
-PU_DEF pu_data pu_data_lists(pu_int n, pu_int m, const pu_int *start, const pu_int *index, const pu_real *y)
-{
-    pu_data data = pu__data(n, m, y, PU_DATA_LISTS);
-    data.start = start, data.index = index;
-    return data;
-}
-
-/* where datum n of the batch is in the arrays */
-PU__FN pu_int pu__datum(const pu_data *data, pu_int n) { return data->pick ? data->pick[n] : n; }
-
-/* Next observed entry of datum n at or after position p (a row, or a place in the list); -1 at the end. */
-PU__FN pu_int pu__observed(const pu_data *data, pu_int n, pu_int p, pu_int *row, pu_real *y)
-{
-    const pu_int ld = data->ldy ? data->ldy : data->m;
-    n = pu__datum(data, n);
-    if (data->kind == PU_DATA_LISTS) {
-        const pu_int at = data->start[n] + p;
-        if (at >= data->start[n + 1]) return -1;
-        *row = data->index[at], *y = data->y[at];
-        return p;
-    }
-    for (; p < data->m; p++) {
-        if (data->kind == PU_DATA_MASKED && !data->mask[n * ld + p]) continue;
-        *y = data->y[n * ld + p];
-        if (data->kind == PU_DATA_NAN && *y != *y) continue;
-        *row = p;
-        return p;
-    }
-    return -1;
-}
-
+/* Lists: starts ascend, rows strictly increase and exist. All of start is looked at before any of index, since a wrong start
+   must not lead beyond its end. */
 PU__FN pu_status pu__check_lists(const pu_data *data, pu_report *report)
 {
     pu_int n, p;
     if (!data->start) return pu__refuse(report, PU_E_NULL, "data.start");
     if (!data->index) return pu__refuse(report, PU_E_NULL, "data.index");
-    for (n = 0; n < data->n; n++) { /* all of start before any of index: a wrong start must not lead beyond its end */
+    for (n = 0; n < data->n; n++) {
         const pu_int at = pu__datum(data, n);
         if (data->start[at] < 0) return pu__fail(report, PU_E_ARGUMENT, "data.start", n, at);
         if (data->start[at + 1] < data->start[at]) return pu__fail(report, PU_E_ARGUMENT, "data.start", n, at + 1);
     }
     for (n = 0; n < data->n; n++) {
         const pu_int at = pu__datum(data, n);
+        pu_int least = 0;
         for (p = data->start[at]; p < data->start[at + 1]; p++) {
-            if (data->index[p] < 0 || data->index[p] >= data->m) return pu__fail(report, PU_E_ARGUMENT, "data.index", n, p);
-            if (p > data->start[at] && data->index[p] <= data->index[p - 1])
-                return pu__fail(report, PU_E_ARGUMENT, "data.index", n, p);
+            if (data->index[p] < least || data->index[p] >= data->m) return pu__fail(report, PU_E_ARGUMENT, "data.index", n, p);
+            least = data->index[p] + 1;
         }
     }
     return PU_OK;
 }
 
-PU__FN pu_status pu__check_data(const pu_data *data, pu_int M, pu_report *report)
+/* Sizes, pointers and lists of the data, without reading an observation. */
+PU__FN pu_status pu__check_data_shape(const pu_data *data, pu_int M, pu_report *report)
 {
-    pu_int n, p, row;
-    pu_real y;
+    pu_int n;
     int overflow = 0;
     if (!data) return pu__refuse(report, PU_E_NULL, "data");
     if (data->n <= 0) return pu__refuse(report, PU_E_ARGUMENT, "data.n");
@@ -8941,32 +7760,58 @@ PU__FN pu_status pu__check_data(const pu_data *data, pu_int M, pu_report *report
     if (data->ldy && data->ldy < data->m) return pu__refuse(report, PU_E_SIZE, "data.ldy");
     if (!data->y) return pu__refuse(report, PU_E_NULL, "data.y");
     if (data->kind == PU_DATA_MASKED && !data->mask) return pu__refuse(report, PU_E_NULL, "data.mask");
-    for (n = 0; n < data->n && data->pick; n++)
-        if (data->pick[n] < 0 || data->pick[n] > UINT32_MAX) return pu__fail(report, PU_E_ARGUMENT, "data.pick", n, n);
+    if (data->pick)
+        for (n = 0; n < data->n; n++)
+            if (data->pick[n] < 0 || data->pick[n] > UINT32_MAX) return pu__fail(report, PU_E_ARGUMENT, "data.pick", n, n);
     if (data->kind == PU_DATA_LISTS) {
-        pu_status status = pu__check_lists(data, report);
+        const pu_status status = pu__check_lists(data, report);
         if (status) return status;
     } else {
-        (void)pu__mul(pu__mul((size_t)data->n, (size_t)(data->ldy ? data->ldy : data->m), &overflow), sizeof(pu_real),
-                      &overflow);
+        const size_t entries = pu__mul((size_t)data->n, (size_t)pu__data_stride(data), &overflow);
+        (void)pu__mul(entries, sizeof(pu_real), &overflow);
         if (overflow) return pu__refuse(report, PU_E_OVERFLOW, data->ldy ? "data.ldy" : "data.n");
     }
-    for (n = 0; n < data->n; n++) {
-        const pu_int at = pu__datum(data, n);
-        if (data->id && (data->id[at] < 0 || data->id[at] > UINT32_MAX))
-            return pu__fail(report, PU_E_ARGUMENT, "data.id", n, n);
-        for (p = 0; (p = pu__observed(data, n, p, &row, &y)) >= 0; p++)
-            if (!pu__finite(y)) return pu__fail(report, PU_E_NONFINITE, "data.y", n, row);
-    }
+    if (data->id)
+        for (n = 0; n < data->n; n++) {
+            const pu_int id = data->id[pu__datum(data, n)];
+            if (id < 0 || id > UINT32_MAX) return pu__fail(report, PU_E_ARGUMENT, "data.id", n, n);
+        }
     return PU_OK;
 }
 
-/* sizes and functions of the two operators, before any of them is called */
+/* Observations of datum n: finite. Returns their number, or -1 with the report filled in. */
+PU__FN pu_int pu__check_datum(const pu_data *data, pu_int n, pu_report *report)
+{
+    pu_int p, row = 0, count = 0;
+    pu_real y = 0;
+    for (p = 0; (p = pu__observed(data, n, p, &row, &y)) >= 0; p++) {
+        if (!pu__finite(y)) {
+            (void)pu__fail(report, PU_E_NONFINITE, "data.y", n, row);
+            return -1;
+        }
+        count++;
+    }
+    return count;
+}
+
+/* Everything about the data: for calls that make no job. */
+PU__FN pu_status pu__check_data(const pu_data *data, pu_int M, pu_report *report)
+{
+    const pu_status status = pu__check_data_shape(data, M, report);
+    pu_int n;
+    if (status) return status;
+    for (n = 0; n < data->n; n++)
+        if (pu__check_datum(data, n, report) < 0) return report->status;
+    return PU_OK;
+}
+
+/* Sizes and functions of the two operators, before any of them is called. */
 PU__FN pu_status pu__check_model(const pu_lgm *model, pu_report *report)
 {
     const pu_op *G, *P;
     if (!model) return pu__refuse(report, PU_E_NULL, "model");
-    G = model->Gamma, P = model->Phi;
+    G = model->Gamma;
+    P = model->Phi;
     if (!G) return pu__refuse(report, PU_E_NULL, "model.Gamma");
     if (!P) return pu__refuse(report, PU_E_NULL, "model.Phi");
     if (!model->psi) return pu__refuse(report, PU_E_NULL, "model.psi");
@@ -8985,469 +7830,2336 @@ PU__FN pu_status pu__check_model(const pu_lgm *model, pu_report *report)
     return PU_OK;
 }
 
-/* the numbers: finite, positive where they must be */
+/* A function of an operator reported failure. */
+PU__FN pu_status pu__operator_failed(pu_report *report, const char *what, pu_int datum)
+{
+    return pu__fail(report, PU_E_OPERATOR, what, datum, -1);
+}
+
+/* What the messages about an operator call it. */
+typedef struct {
+    const char *name, *apply, *check, *stale, *form, *device;
+    int slot; /* of the backend's sides: 0 a prior precision or A, 1 Phi */
+} pu__op_names;
+
+#define PU__OP_NAMES(x, slot) \
+    {x, x ".apply", x ".check", x " (stale factor)", x ".form (apply does something else)", x " (no device side)", slot}
+static const pu__op_names pu__names_A = PU__OP_NAMES("A", 0);
+static const pu__op_names pu__names_Gamma = PU__OP_NAMES("Gamma", 0);
+static const pu__op_names pu__names_Phi = PU__OP_NAMES("Phi", 1);
+
+/* Numbers of an operator, checked by itself where it can. Only refusals (negative statuses) make sense as an answer. */
+PU__FN pu_status pu__check_op(const pu_op *op, const pu__op_names *names, pu_report *report)
+{
+    pu_int index = -1;
+    const pu_status status = op->check ? op->check(op, &index) : PU_OK;
+    if (!status) return PU_OK;
+    if (status > 0) return pu__fail(report, PU_E_OPERATOR, names->check, -1, index);
+    return pu__fail(report, status, status == PU_E_ARGUMENT ? names->stale : names->name, -1, index);
+}
+
+/* Numbers of the model: finite, positive where they must be. */
 PU__FN pu_status pu__check_numbers(const pu_lgm *model, pu_report *report)
 {
-    const pu_int D = model->Gamma->rows, M = model->Phi->rows;
+    const pu_int D = model->Gamma->rows;
+    const pu_int M = model->Phi->rows;
     pu_status status = pu__check_array(M, model->psi, 1, "model.psi", -1, report);
     if (!status && model->nu) status = pu__check_array(D, model->nu, 0, "model.nu", -1, report);
     if (!status && model->eta) status = pu__check_array(M, model->eta, 0, "model.eta", -1, report);
-    if (!status) status = pu__check_op(model->Gamma, "Gamma", "Gamma (stale factor)", "Gamma.check", report);
-    if (!status) status = pu__check_op(model->Phi, "Phi", "Phi (stale factor)", "Phi.check", report);
+    if (!status) status = pu__check_op(model->Gamma, &pu__names_Gamma, report);
+    if (!status) status = pu__check_op(model->Phi, &pu__names_Phi, report);
+    return status;
+}
+
+/* |x| |y| */
+PU__FN double pu__norms(pu_int n, const pu_real *x, const pu_real *y)
+{
+    return sqrt(pu__dot(n, NULL, x, x) * pu__dot(n, NULL, y, y));
+}
+
+/* Rounding of an inner product of vectors of length n whose norms multiply to size, with room to spare. */
+PU__FN double pu__dot_rounding(pu_int n, double size) { return 100 * sqrt((double)n) * (double)PU__EPS * size; }
+
+/* Random test of an operator that nobody vouches for: p'Aq = q'Ap and p'Ap > 0. test: 4 n reals. */
+PU__FN pu_status pu__check_spd(const pu_op *op, const pu__op_names *names, pu_real *test, pu_real *work, pu_report *report)
+{
+    const pu_int n = op->rows;
+    pu_real *p = test;
+    pu_real *q = p + n;
+    pu_real *ap = q + n;
+    pu_real *aq = ap + n;
+    double asymmetry, size;
+    pu_normals(0, 1, 0, 0, PU__STREAM_TEST, 0, n, p);
+    pu_normals(0, 2, 0, 0, PU__STREAM_TEST, 0, n, q);
+    if (op->apply(op, 1, pu__rows(p, n), pu__rows(ap, n), 0, work)) return pu__operator_failed(report, names->apply, -1);
+    if (op->apply(op, 1, pu__rows(q, n), pu__rows(aq, n), 0, work)) return pu__operator_failed(report, names->apply, -1);
+    asymmetry = fabs(pu__dot(n, NULL, p, aq) - pu__dot(n, NULL, q, ap));
+    size = pu__norms(n, p, aq) + pu__norms(n, q, ap);
+    if (!pu__finite_double(size)) return pu__refuse(report, PU_NONFINITE, names->name);
+    if (asymmetry > pu__dot_rounding(n, size)) return pu__refuse(report, PU_E_NOT_SYMMETRIC, names->name);
+    if (!(pu__dot(n, NULL, p, ap) > 0) || !(pu__dot(n, NULL, q, aq) > 0))
+        return pu__refuse(report, PU_E_NOT_DEFINITE, names->name);
+    return PU_OK;
+}
+
+/* The same for a map: p'(Phi q) = q'(Phi'p). test: 2 (rows + cols) reals. */
+PU__FN pu_status pu__check_adjoint(const pu_op *op, pu_real *test, pu_real *work, pu_report *report)
+{
+    const pu_int rows = op->rows;
+    const pu_int cols = op->cols;
+    pu_real *p = test;
+    pu_real *aq = p + rows;
+    pu_real *q = aq + rows;
+    pu_real *ap = q + cols;
+    double difference, size;
+    pu_normals(0, 3, 0, 0, PU__STREAM_TEST, 0, rows, p);
+    pu_normals(0, 4, 0, 0, PU__STREAM_TEST, 0, cols, q);
+    if (op->apply(op, 1, pu__rows(q, cols), pu__rows(aq, rows), 0, work)) return pu__operator_failed(report, "Phi.apply", -1);
+    if (op->apply_t(op, 1, pu__rows(p, rows), pu__rows(ap, cols), 0, work))
+        return pu__operator_failed(report, "Phi.apply_t", -1);
+    difference = fabs(pu__dot(rows, NULL, p, aq) - pu__dot(cols, NULL, q, ap));
+    size = pu__norms(rows, p, aq) + pu__norms(cols, q, ap);
+    if (!pu__finite_double(size)) return pu__refuse(report, PU_NONFINITE, "Phi");
+    if (difference > pu__dot_rounding(pu__most(rows, cols), size)) return pu__refuse(report, PU_E_NOT_ADJOINT, "Phi.apply_t");
+    return PU_OK;
+}
+
+/* The built-in operator of the form that op states; op itself where it states none. */
+PU__FN pu_op pu__op_of_form(const pu_op *op)
+{
+    switch (op->form) {
+    case PU_FORM_MATRIX: return pu_op_dense(op->rows, op->cols, (const pu_real *)op->data);
+    case PU_FORM_SYMMETRIC: return pu_op_spd(op->rows, (const pu_real *)op->data, (const pu_real *)op->aux);
+    case PU_FORM_DIAGONAL: return pu__op_diagonal(op->rows, op->params, (const pu_real *)op->data, op->params == op->rows ? (const pu_real *)op->data : NULL);
+    case PU_FORM_SPARSE: return pu_op_csr((const pu_csr *)op->data);
+    case PU_FORM_AR: return pu_op_ar((const pu_ar *)op->data);
+    case PU_FORM_STATES: return pu_op_ssm((const pu_ssm *)op->data);
+    case PU_FORM_FOURIER: return pu_op_fourier((const pu_fourier *)op->data);
+    case PU_FORM_GENERAL: break;
+    }
+    return *op;
+}
+
+/* The operator that the library works with. One that states a form and is all the caller's own work is replaced by the built-in
+   one, so that it is as fast as ours (pu__check_form tests that they agree). A built-in operator into which the caller has put
+   functions of his own is taken as it is, and no longer has a form. */
+PU__FN pu_op pu__resolve(const pu_op *op)
+{
+    pu_op builtin = pu__op_of_form(op);
+    const int rows = op->apply_rows != builtin.apply_rows || op->apply_rows_t != builtin.apply_rows_t ||
+                     op->grad_rows != builtin.grad_rows;
+    const int others = (op->apply_t != builtin.apply_t) + (op->grad != builtin.grad);
+    if (op->form == PU_FORM_GENERAL) return *op;
+    if (op->apply == builtin.apply || others < 2) {
+        const int changed = op->apply != builtin.apply || others > 0 || rows;
+        builtin = *op;
+        if (changed) builtin.form = PU_FORM_GENERAL;
+        return builtin;
+    }
+    builtin.work = pu__most(builtin.work, op->work);
+    builtin.device = op->device;
+    return builtin;
+}
+
+/* Sizes of the form that op states are those of op. Before anything is computed with the form. */
+PU__FN pu_status pu__check_form_sizes(const pu_op *op, const pu_op *resolved, const pu__op_names *names, pu_report *report)
+{
+    const int same = resolved->rows == op->rows && resolved->cols == op->cols && resolved->params == op->params;
+    const int known = (int)op->form >= PU_FORM_GENERAL && (int)op->form <= PU_FORM_FOURIER;
+    if (!known || !same) return pu__refuse(report, PU_E_ARGUMENT, names->form);
+    if (op->form == PU_FORM_GENERAL) return PU_OK;
+    if (op->params > 0 && !op->data) return pu__refuse(report, PU_E_ARGUMENT, names->form);
+    if (op->form == PU_FORM_DIAGONAL && op->params > 1 && op->params != op->rows)
+        return pu__refuse(report, PU_E_ARGUMENT, names->form);
+    return PU_OK;
+}
+
+/* An operator that nobody vouches for states a form: its product with a random vector q must be that of the form.
+   test: 2 rows + cols reals. */
+PU__FN pu_status pu__check_form(const pu_op *op, const pu_op *resolved, const pu__op_names *names, pu_real *test, pu_real *work,
+                                pu_report *report)
+{
+    const pu_int rows = op->rows;
+    const pu_int cols = op->cols;
+    const pu_block q = pu__rows(test, cols);
+    pu_real *aq = test + cols;
+    pu_real *want = aq + rows;
+    double size;
+    pu_int i;
+    if (op->form == PU_FORM_GENERAL || op->apply == resolved->apply) return PU_OK;
+    pu_normals(0, 6, 0, 0, PU__STREAM_TEST, 0, cols, test);
+    if (op->apply(op, 1, q, pu__rows(aq, rows), 0, work)) return pu__operator_failed(report, names->apply, -1);
+    if (resolved->apply(resolved, 1, q, pu__rows(want, rows), 0, work)) return pu__operator_failed(report, names->form, -1);
+    size = sqrt(pu__dot(rows, NULL, want, want)) + sqrt(pu__dot(rows, NULL, aq, aq));
+    for (i = 0; i < rows; i++)
+        if (!(fabs((double)aq[i] - (double)want[i]) <= pu__dot_rounding(cols, size)))
+            return pu__fail(report, PU_E_ARGUMENT, names->form, -1, i);
+    return PU_OK;
+}
+
+/* A model with its operators as their forms say. Holds pointers into itself: not to be copied. */
+typedef struct {
+    const pu_lgm *given; /* as the caller wrote it */
+    pu_op Gamma, Phi;
+    pu_lgm model;        /* of these */
+} pu__resolved;
+
+/* Checks a model's sizes and functions, and resolves its operators. */
+PU__FN pu_status pu__resolve_model(pu__resolved *r, const pu_lgm *model, pu_report *report)
+{
+    pu_status status = pu__check_model(model, report);
+    if (status) return status;
+    r->given = model;
+    r->Gamma = pu__resolve(model->Gamma);
+    r->Phi = pu__resolve(model->Phi);
+    r->model = *model;
+    r->model.Gamma = &r->Gamma;
+    r->model.Phi = &r->Phi;
+    status = pu__check_form_sizes(model->Gamma, &r->Gamma, &pu__names_Gamma, report);
+    return status ? status : pu__check_form_sizes(model->Phi, &r->Phi, &pu__names_Phi, report);
+}
+
+/* Reals of scratch that pu__test_operators wants. */
+PU__FN pu_int pu__test_reals(const pu__resolved *r) { return 2 * (r->Gamma.rows + pu__most(r->Phi.rows, r->Gamma.rows)); }
+
+/* The tests of the operators that need scratch: stated forms, a positive diagonal, symmetry, apply_t. work: scratch of the
+   operators for one column. */
+PU__FN pu_status pu__test_operators(const pu__resolved *r, pu_real *test, pu_real *work, pu_report *report)
+{
+    const pu_op *Gamma = &r->Gamma;
+    pu_status status = pu__check_form(r->given->Gamma, Gamma, &pu__names_Gamma, test, work, report);
+    pu_int i;
+    if (!status) status = pu__check_form(r->given->Phi, &r->Phi, &pu__names_Phi, test, work, report);
+    if (status) return status;
+    if (Gamma->diag) {
+        pu__zeros(test, Gamma->rows);
+        if (Gamma->diag(Gamma, test, work)) return pu__operator_failed(report, "Gamma.diag", -1);
+        for (i = 0; i < Gamma->rows; i++)
+            if (!(test[i] > 0)) return pu__fail(report, PU_E_NOT_POSITIVE, "Gamma", -1, i);
+    }
+    if (Gamma->trusted < 2) status = pu__check_spd(Gamma, &pu__names_Gamma, test, work, report);
+    if (!status && r->Phi.trusted < 1) status = pu__check_adjoint(&r->Phi, test, work, report);
+    return status;
+}
+
+/* Has the backend all functions it must have? */
+PU__FN pu_status pu__check_backend(const pu_backend *B, pu_report *report)
+{
+    const int all = B->dot && B->combine && B->advance && B->stage && B->row_dot && B->normals && B->read && B->write &&
+                    B->retreat && B->sum_dot && B->row_terms;
+    const int own = B->batch && B->turn && B->side && B->status && !B->host;
+    return all && (own || !B->memory) ? PU_OK : pu__refuse(report, PU_E_NULL, "backend");
+}
+
+/* The operator as the backend wants it, or (memory NULL) its sizes and the bytes it needs there. On the host it is the
+   operator itself, with the fused products of the forms that have them. */
+PU__FN pu_status pu__side(const pu_backend *B, const pu_op *op, const pu__op_names *names, void *memory, size_t *bytes,
+                          pu_side *side, pu_report *report)
+{
+    const char *what = names->device;
+    pu_status status = PU_OK;
+    pu_status said = PU_OK;
+    *bytes = 0;
+    memset(side, 0, sizeof *side);
+    side->op = *op;
+    if (!pu__is_far(B)) {
+        if (op->form == PU_FORM_AR) side->apply_plus = pu__ar_apply_plus;
+        if (op->form == PU_FORM_FOURIER) side->gram = pu__fourier_gram;
+        return PU_OK;
+    }
+    if (op->device) *side = *op->device;
+    else status = B->side(B->user, names->slot, op, memory, bytes, side);
+    if (status && memory) said = B->status(B->user, &what); /* an error of the device has words of its own */
+    if (!status && (!side->op.apply || (names->slot == 1 && !side->op.apply_t))) status = PU_E_NULL;
+    if (!status && (side->op.rows != op->rows || side->op.cols != op->cols || side->op.params < 0 || side->op.work < 0))
+        status = PU_E_SIZE;
+    if (!status && !side->pull && side->op.params != op->params) status = PU_E_SIZE;
+    return status ? pu__refuse(report, said ? said : status, what) : PU_OK;
+}
+
+/* What a backend with memory of its own has to say of the work so far. */
+PU__FN pu_status pu__far_status(const pu_backend *B, pu_report *report)
+{
+    const char *what = "device";
+    const pu_status status = pu__is_far(B) ? B->status(B->user, &what) : PU_OK;
+    return status ? pu__refuse(report, status, what) : PU_OK;
+}
+
+/* grad += the gradient that a side's sums (host memory) stand for. */
+PU__FN pu_status pu__pull_side(const pu_side *side, const pu_real *sums, pu_real *grad)
+{
+    if (side->pull) return side->pull(side, sums, grad);
+    pu__axpy(side->op.params, 1, sums, grad);
+    return PU_OK;
+}
+
+/* ------------------------------------------------------------------------------------------------
+   >>solver   GD, SD, CG and PCG are one loop, and have one reverse pass:
+
+       r = u - A x;  d = m o r;  rho = r'(m o r)                  m = 1 except in PCG
+       q = A d;  pi = d'q
+       a = rho / pi           (GD: a = step)
+       x += a d;  r -= a q;  rho' = r'(m o r)
+       be = rho' / rho        (GD, SD: be = 0, so that d = r)
+       d = m o r + be d
+
+   Passes over vectors per step and column: product with d'q 1 read and 1 write, and what the operator itself reads (2 more
+   reads where it cannot do both in one sweep); advance 4 reads 2 writes (with a full tape 2 reads 1 write, and x takes 4
+   reads and 1 write every three steps at the end); d 2 reads 1 write. Reverse pass, alpha and beta constant: retreat 3 reads
+   2 writes, product 2 reads 1 write, gradient terms 1 read (3, and 2 more reads and 1 write for qbar, where the operator
+   cannot do both in one sweep); FULL: 17 reads and 4 writes more.
+
+   The tape is d_0 .. d_{I-1} alone: m o r_i = d_i - be_i d_{i-1} gives the residuals back, and q_i = (r_{i-1} - r_i) / a_i.
+   Neither difference cancels, because successive residuals are orthogonal (in the m product).
+   ------------------------------------------------------------------------------------------------ */
+
+/* A as the solver sees it: a posterior precision (>>posterior), or an operator of the caller's (pu_solve). */
+typedef struct {
+    void *self;
+    pu_int n;
+    int dots;   /* product can deliver x_j'A x_j on the way */
+    int scales; /* pairs can take coefficients c; otherwise the solver multiplies them in first */
+    /* Y = A X, or Y += A X with add. dots: k sums x_j'A x_j, or NULL. */
+    pu_status (*product)(void *self, pu_int k, pu_block X, pu_block Y, int add, pu_real *dots);
+    /* Y += A (c o P) where Y.at is not NULL; grad += weight_j d/dtheta (c_j p_j)'A q_j where grad is not NULL. */
+    pu_status (*pairs)(void *self, const pu__pairs *pairs, pu_real *grad);
+} pu__system;
+
+/* pu_solve_options with the defaults filled in. */
+typedef struct {
+    pu_solver solver;
+    pu_adjoint adjoint;
+    pu_int I;           /* steps at most */
+    pu_int every;       /* checkpoint interval, 0 = full tape */
+    pu_int check_every; /* steps between looks at a device's scalars */
+    int tolerance_mode; /* columns stop at a residual */
+    int converge;       /* that is rounding level, which is what the caller asked for */
+    double tolerance, absolute2;
+} pu__plan;
+
+/* One solve of up to kmax columns, and its reverse pass. Vectors and per-column scalars (s, dots, back) are in the backend's
+   memory, what is called host_ and all doubles on the host; on the CPU both are the same memory. */
+typedef struct {
+    const pu__system *A;
+    const pu_backend *B;
+    pu__plan plan;
+    pu_int n, k, kmax;
+    pu_int history;   /* steps that there is room for */
+    pu_int each;      /* columns of a datum, where several data are side by side; else k */
+    pu_int done;      /* steps the loop executed: plan.I, or fewer when all columns had stopped */
+    int reorthogonal; /* this run re-orthogonalises */
+    int use_m;        /* PCG */
+    pu_real *m, *minv; /* n for each datum: diagonal of M^-1, and of M */
+    pu_real *host_m;   /* m and minv of one datum after the other; without a device just m */
+    pu_real *mbar;     /* n: gradient in m, or NULL */
+    pu_block u, x, r, q, d;
+    pu_block xbar, rbar, dbar, qbar, rprev; /* cotangents; the residual of the step before */
+    pu_real *tape;     /* directions */
+    pu_real *tape_r;   /* residuals, to orthogonalise against */
+    pu_real *saved;    /* checkpoints (r, d) */
+    pu_state s;
+    pu_real *dots, *host_dots;  /* 5 x kmax: u'u, r'r, |u - Ax|^2, u'x, x'(u - Ax) */
+    pu_real *back, *host_back;  /* history x kmax, PU_ADJOINT_AUTO: r'd_i */
+    int32_t *host_steps, *host_stop;
+    pu_real *host_a, *host_b, *host_rho; /* history x kmax; rho one longer */
+    double *lanczos;   /* 3 x (history + 1) x PU__ABREAST: matrices to diagonalise */
+    double *ritz;      /* kmax x 2 (history + 1): spectra */
+    pu_int *known;     /* kmax: steps that the spectrum in ritz belongs to, -1: none */
+    double *uu, *rr, *tt, *ux, *xt; /* kmax: the five dots */
+    double *orth, *growth;          /* kmax: the two measures of PU_ADJOINT_AUTO */
+    double products;   /* products A x column so far */
+} pu__run;
+
+/* CG and PCG, whose directions remember the ones before. */
+PU__FN int pu__has_momentum(pu_solver solver) { return solver == PU_CG || solver == PU_PCG; }
+
+/* The smallest s with s^2 >= v. */
+PU__FN pu_int pu__ceil_sqrt(pu_int v)
+{
+    pu_int s = (pu_int)sqrt((double)v);
+    while (s * s < v) s++;
+    return s;
+}
+
+/* Ranges of the options of a solve. */
+PU__FN pu_status pu__check_solve_options(const pu_solve_options *o, pu_report *report)
+{
+    if ((int)o->solver < PU_CG || (int)o->solver > PU_GD) return pu__refuse(report, PU_E_ARGUMENT, "options.solve.solver");
+    if ((int)o->adjoint < PU_ADJOINT_FULL || (int)o->adjoint > PU_ADJOINT_AUTO)
+        return pu__refuse(report, PU_E_ARGUMENT, "options.solve.adjoint");
+    if (!(o->tolerance >= 0) || !(o->tolerance < 1)) return pu__refuse(report, PU_E_ARGUMENT, "options.solve.tolerance");
+    if (!(o->absolute2 >= 0) || !pu__finite_double(o->absolute2))
+        return pu__refuse(report, PU_E_ARGUMENT, "options.solve.absolute2");
+    if (o->iterations < 0 && o->iterations != PU_NONE) return pu__refuse(report, PU_E_ARGUMENT, "options.solve.iterations");
+    if (o->iterations > INT32_MAX / 4) return pu__refuse(report, PU_E_OVERFLOW, "options.solve.iterations");
+    if (o->check_every < 0) return pu__refuse(report, PU_E_ARGUMENT, "options.solve.check_every");
+    if (o->checkpoint < 0 && o->checkpoint != PU_AUTO) return pu__refuse(report, PU_E_ARGUMENT, "options.solve.checkpoint");
+    return PU_OK;
+}
+
+/* Checks the options and fills in their defaults for systems of size n. converge: a solve without a tolerance runs to
+   rounding level. network: a reverse pass will follow. */
+PU__FN pu_status pu__plan_make(const pu_solve_options *o, pu_int n, int converge, int network, pu__plan *plan,
+                               pu_report *report)
+{
+    const int momentum = pu__has_momentum(o->solver);
+    const pu_status status = pu__check_solve_options(o, report);
+    memset(plan, 0, sizeof *plan);
+    if (status) return status;
+    plan->solver = o->solver;
+    plan->adjoint = o->adjoint;
+    /* The other two adjoints are CG's. */
+    if (!momentum && o->adjoint != PU_ADJOINT_SHORTCUT) plan->adjoint = PU_ADJOINT_FULL;
+    plan->tolerance = o->tolerance;
+    plan->absolute2 = o->absolute2;
+    plan->converge = converge && !(o->tolerance > 0) && !(o->absolute2 > 0);
+    if (plan->converge) plan->tolerance = sqrt((double)PU__FLOOR2);
+    plan->tolerance_mode = plan->tolerance > 0 || plan->absolute2 > 0;
+    plan->check_every = o->check_every ? o->check_every : 5;
+    plan->I = o->iterations;
+    if (o->iterations == PU_NONE) plan->I = 0;
+    if (o->iterations == 0) {
+        plan->I = 30;
+        if (plan->tolerance_mode) plan->I = n < 90 ? 10 * n + 100 : 1000;
+    }
+    if (!network || !o->checkpoint) return PU_OK;
+    if (plan->adjoint == PU_ADJOINT_REORTHOGONAL || plan->adjoint == PU_ADJOINT_AUTO)
+        return pu__refuse(report, PU_E_ARGUMENT, "options.solve.checkpoint (needs adjoint FULL or SHORTCUT)");
+    /* I / s states of two blocks (one without momentum) and s directions: least memory at this s. */
+    plan->every = o->checkpoint == PU_AUTO ? pu__ceil_sqrt(momentum ? 2 * plan->I : plan->I) : o->checkpoint;
+    if (plan->every >= plan->I) plan->every = 0;
+    return PU_OK;
+}
+
+/* The part of a run's memory that only a reverse pass needs: cotangents, tape, checkpoints. */
+PU__FN void pu__tape_layout(pu__run *g, pu__arena *arena)
+{
+    const pu_int n = g->n;
+    const pu_int I = g->plan.I;
+    const pu_int kmax = g->kmax;
+    const pu_int saved = g->plan.every ? (I - 1) / g->plan.every : 0;
+    g->rbar = pu__far_cols(arena, n, kmax);
+    g->dbar = pu__far_cols(arena, n, kmax);
+    g->qbar = pu__far_cols(arena, n, kmax);
+    g->rprev = pu__far_cols(arena, n, kmax);
+    if (I == 0) return;
+    g->tape = pu__far_blocks(arena, g->plan.every ? g->plan.every : I, n, kmax);
+    if (g->plan.adjoint == PU_ADJOINT_REORTHOGONAL || g->plan.adjoint == PU_ADJOINT_AUTO)
+        g->tape_r = pu__far_blocks(arena, I, n, kmax);
+    if (saved) g->saved = pu__far_blocks(arena, saved * (pu__has_momentum(g->plan.solver) ? 2 : 1), n, kmax);
+    if (g->plan.adjoint == PU_ADJOINT_AUTO) {
+        g->back = pu__far_reals(arena, I, kmax);
+        g->host_back = pu__reals(arena, I, kmax);
+    }
+}
+
+/* Lays out (or measures) everything that a solve of up to kmax columns needs, `data` data side by side. */
+PU__FN void pu__run_layout(pu__run *g, pu__arena *arena, const pu__system *A, const pu_backend *B, const pu__plan *plan,
+                           pu_int kmax, pu_int data, int network)
+{
+    const pu_int n = A->n;
+    const pu_int I = plan->I;
+    pu_state *s = &g->s;
+    pu_block *vectors[] = {&g->u, &g->x, &g->r, &g->q, &g->xbar, &g->d};
+    pu_real **scalars[] = {&s->s0, &s->s1, &s->step, &s->target, &s->floor_, &s->scale, &s->rhobar,
+                           &s->rhop, &s->pib, &s->c0, &s->c1, &s->c2};
+    pu_real **histories[] = {&s->a, &s->be, &s->pi, &s->rho};
+    pu_real **host_histories[] = {&g->host_a, &g->host_b, &g->host_rho};
+    double **doubles[] = {&g->uu, &g->rr, &g->tt, &g->ux, &g->xt, &g->orth, &g->growth};
+    int32_t **counts[] = {&g->host_steps, &g->host_stop};
+    size_t i;
+    memset(g, 0, sizeof *g);
+    g->A = A;
+    g->B = B;
+    g->plan = *plan;
+    g->n = n;
+    g->kmax = kmax;
+    g->history = plan->solver == PU_GD ? pu__most(I, PU__LANCZOS) : I; /* GD estimates its step by Lanczos */
+    g->use_m = plan->solver == PU_PCG;
+    for (i = 0; i < sizeof vectors / sizeof *vectors; i++) *vectors[i] = pu__far_cols(arena, n, kmax);
+    if (network) pu__tape_layout(g, arena);
+    if (g->use_m) {
+        g->m = pu__far_reals(arena, n, data);
+        g->minv = pu__far_reals(arena, n, data);
+        g->host_m = pu__is_far(B) ? pu__reals(arena, n, 2 * data) : g->m;
+    }
+    for (i = 0; i < 4; i++) *histories[i] = pu__far_reals(arena, g->history + 1, kmax);
+    for (i = 0; i < 3; i++) *host_histories[i] = pu__reals(arena, g->history + 1, kmax);
+    g->dots = pu__far_reals(arena, PU__DOTS, kmax);
+    g->host_dots = pu__reals(arena, PU__DOTS, kmax);
+    for (i = 0; i < sizeof scalars / sizeof *scalars; i++) *scalars[i] = pu__far_reals(arena, kmax, 1);
+    for (i = 0; i < sizeof doubles / sizeof *doubles; i++)
+        *doubles[i] = (double *)pu__take(arena, kmax, 1, sizeof(double));
+    s->steps = (int32_t *)pu__take_from(arena, 1, kmax, 1, sizeof(int32_t));
+    s->stop = (int32_t *)pu__take_from(arena, 1, kmax, 1, sizeof(int32_t));
+    for (i = 0; i < 2; i++) *counts[i] = (int32_t *)pu__take(arena, kmax, 1, sizeof(int32_t));
+    g->lanczos = (double *)pu__take(arena, 3 * (g->history + 1), PU__ABREAST, sizeof(double));
+    g->ritz = (double *)pu__take(arena, 2 * (g->history + 1), kmax, sizeof(double));
+    g->known = (pu_int *)pu__take(arena, kmax, 1, sizeof(pu_int));
+}
+
+/* The next solve has k columns; the flags of its solver go into the scalar state. */
+PU__FN void pu__run_set(pu__run *g, pu_solver solver, pu_int k)
+{
+    g->k = k;
+    g->s.k = k;
+    g->each = k;
+    g->s.fixed_step = solver == PU_GD;
+    g->s.use_beta = pu__has_momentum(solver);
+    g->s.tolerance2 = g->plan.tolerance * g->plan.tolerance;
+    g->s.absolute2 = g->plan.absolute2;
+}
+
+/* Block number i of a tape that begins at base. */
+PU__FN pu_block pu__slot(const pu__run *g, pu_real *base, pu_int i) { return pu__rows(base + i * g->n * g->kmax, g->n); }
+
+/* The diagonal preconditioner, NULL where there is none. */
+PU__FN const pu_real *pu__m(const pu__run *g) { return g->use_m ? g->m : NULL; }
+
+/* y = t0, all columns of a run. */
+PU__FN void pu__combine1(const pu__run *g, pu_block y, pu_term t0) { g->B->combine(g->B->user, g->n, g->k, y, 1, &t0); }
+
+/* y = t0 + t1 */
+PU__FN void pu__combine2(const pu__run *g, pu_block y, pu_term t0, pu_term t1)
+{
+    pu_term terms[2];
+    terms[0] = t0;
+    terms[1] = t1;
+    g->B->combine(g->B->user, g->n, g->k, y, 2, terms);
+}
+
+/* y = t0 + t1 + t2 */
+PU__FN void pu__combine3(const pu__run *g, pu_block y, pu_term t0, pu_term t1, pu_term t2)
+{
+    pu_term terms[3];
+    terms[0] = t0;
+    terms[1] = t1;
+    terms[2] = t2;
+    g->B->combine(g->B->user, g->n, g->k, y, 3, terms);
+}
+
+/* y = 0 */
+PU__FN void pu__zero(const pu__run *g, pu_block y) { g->B->combine(g->B->user, g->n, g->k, y, 0, NULL); }
+
+/* s_j = x_j'(m o y_j); m may be NULL. */
+PU__FN void pu__dots(const pu__run *g, const pu_real *m, pu_block x, pu_block y, pu_real *s)
+{
+    g->B->dot(g->B->user, g->n, g->k, m, x, y, s);
+}
+
+/* Scalar arithmetic of one stage of step i. */
+PU__FN void pu__stage(const pu__run *g, pu_stage stage, pu_int i) { g->B->stage(g->B->user, &g->s, stage, i); }
+
+/* Y = A X or Y += A X, counted. */
+PU__FN pu_status pu__product(pu__run *g, pu_block X, pu_block Y, int add)
+{
+    g->products += (double)g->k;
+    return g->A->product(g->A->self, g->k, X, Y, add, NULL);
+}
+
+/* Y = A X and s_j = x_j'A x_j, in one sweep where the system can. */
+PU__FN pu_status pu__product_dot(pu__run *g, pu_block X, pu_block Y, pu_real *s)
+{
+    pu_status status;
+    g->products += (double)g->k;
+    status = g->A->product(g->A->self, g->k, X, Y, 0, g->A->dots ? s : NULL);
+    if (!status && !g->A->dots) pu__dots(g, NULL, X, Y, s);
+    return status;
+}
+
+/* Y += A (c o P);  grad += scale_j d/dtheta (c_j p_j)'A q_j (c NULL: ones; grad may be NULL). P is qbar, or qbar is free. */
+PU__FN pu_status pu__product_back(pu__run *g, const pu_real *c, pu_block P, pu_block Q, pu_block Y, pu_real *grad)
+{
+    pu__pairs pairs;
+    pairs.k = g->k;
+    pairs.c = c;
+    pairs.P = P;
+    pairs.Q = Q;
+    pairs.Y = Y;
+    pairs.weight = g->s.scale;
+    if (c && !(g->A->scales && grad)) {
+        pu__combine1(g, g->qbar, pu__term_c(P, c));
+        pairs.P = g->qbar;
+        pairs.c = NULL;
+    }
+    if (Y.at) g->products += (double)g->k;
+    return g->A->pairs(g->A->self, &pairs, grad);
+}
+
+/* V -= sum_{l <= last} (ma o r_l) (r_l'(mc o V)) / rho_l: Gram-Schmidt against the stored residuals. */
+PU__FN void pu__project(pu__run *g, pu_block V, pu_int last, const pu_real *mc, const pu_real *ma)
+{
+    pu_int l;
+    for (l = 0; l <= last; l++) {
+        const pu_block R = pu__slot(g, g->tape_r, l);
+        pu__dots(g, mc, R, V, g->s.s0);
+        pu__stage(g, PU_STAGE_PROJECT, l);
+        pu__combine2(g, V, pu__term(V), pu__t(R, 1, g->s.c0, ma));
+    }
+}
+
+/* Are all columns stopped? The only look at the scalars inside a loop. On a device it is taken in tolerance mode only, every
+   few steps; stopped columns do not change, so how often one looks does not show in the results. */
+PU__FN int pu__all_stopped(pu__run *g, pu_int i)
+{
+    pu_int j;
+    if (!g->B->host && (!g->plan.tolerance_mode || (i + 1) % g->plan.check_every)) return 0;
+    g->B->read(g->B->user, g->host_stop, g->s.stop, (size_t)g->k * sizeof(int32_t));
+    for (j = 0; j < g->k; j++)
+        if (!g->host_stop[j]) return 0;
+    return 1;
+}
+
+/* Does the tape keep every direction? */
+PU__FN int pu__full_tape(const pu__run *g) { return g->tape && !g->plan.every; }
+
+/* Where d_i lives during the forward pass: on the tape, or in place. */
+PU__FN pu_block pu__direction(const pu__run *g, pu_int i) { return pu__full_tape(g) ? pu__slot(g, g->tape, i) : g->d; }
+
+/* Checkpoint number c holds r (which = 0) and, for CG and PCG, d (which = 1; GD and SD: d = r). */
+PU__FN pu_block pu__checkpoint(const pu__run *g, pu_int c, int which)
+{
+    return pu__slot(g, g->saved, g->s.use_beta ? 2 * c + which : c);
+}
+
+/* r = u - A x0; x0 NULL: r = u. */
+PU__FN pu_status pu__start(pu__run *g, const pu_block *x0)
+{
+    pu_status status;
+    if (!x0) {
+        pu__combine1(g, g->r, pu__term(g->u));
+        return PU_OK;
+    }
+    status = pu__product(g, *x0, g->q, 0);
+    pu__combine2(g, g->r, pu__term(g->u), pu__term_scaled(g->q, -1));
+    return status;
+}
+
+/* All columns of b from row `from` on. */
+PU__FN pu_block pu__below_row(pu_block b, pu_int from)
+{
+    b.at += from;
+    return b;
+}
+
+/* Rows for the sweeps that look at the whole tape: on a host as many as stay in the nearest cache, on a device all. */
+PU__FN pu_int pu__rows_at_once(const pu__run *g) { return g->B->host ? 2048 : g->n; }
+
+/* x += sum_i a_i d_i with all directions on the tape, three at a time: a strip of rows takes all steps while it is in the
+   nearest cache. */
+PU__FN void pu__add_steps(const pu__run *g)
+{
+    const pu_int rows = pu__rows_at_once(g);
+    pu_int from, i, l;
+    for (from = 0; from < g->n; from += rows)
+        for (i = 0; i < g->done; i += 3) {
+            const pu_int end = pu__min(i + 3, g->done);
+            pu_term terms[4];
+            terms[0] = pu__term(pu__below_row(g->x, from));
+            for (l = i; l < end; l++)
+                terms[l - i + 1] = pu__term_c(pu__below_row(pu__slot(g, g->tape, l), from), g->s.a + l * g->k);
+            g->B->combine(g->B->user, pu__min(rows, g->n - from), g->k, terms[0].x, (int)(end - i) + 1, terms);
+        }
+}
+
+/* Before the first step: x = x0, r = u - A x0, d_0 = m o r, rho_0, targets. */
+PU__FN pu_status pu__forward_begin(pu__run *g, const pu_block *x0, pu_int I)
+{
+    const pu_state *s = &g->s;
+    const pu_real *m = pu__m(g);
+    const pu_status status = pu__start(g, x0);
+    pu_int j;
+    if (status) return status;
+    if (x0) pu__combine1(g, g->x, pu__term(*x0));
+    else pu__zero(g, g->x);
+    pu__dots(g, m, g->u, g->u, s->s0);
+    pu__dots(g, NULL, g->u, g->u, s->s1);
+    pu__dots(g, NULL, g->r, g->r, s->c0);
+    pu__dots(g, m, g->r, g->r, s->rho);
+    pu__stage(g, PU_STAGE_START, 0);
+    if (I > 0) pu__combine1(g, pu__direction(g, 0), pu__term_m(g->r, m));
+    if (I > 0 && g->reorthogonal) pu__combine1(g, pu__slot(g, g->tape_r, 0), pu__term(g->r));
+    g->done = I;
+    if (g->known)
+        for (j = 0; j < g->k; j++) g->known[j] = -1;
+    return PU_OK;
+}
+
+/* Keeps r_i and d_i where a checkpoint is due before step i. */
+PU__FN void pu__save_state(const pu__run *g, pu_int i, pu_block d)
+{
+    const pu_int every = g->plan.every;
+    if (!g->saved || i == 0 || i % every) return;
+    pu__combine1(g, pu__checkpoint(g, i / every - 1, 0), pu__term(g->r));
+    if (g->s.use_beta) pu__combine1(g, pu__checkpoint(g, i / every - 1, 1), pu__term(d));
+}
+
+/* The solver. In: u, x0 (NULL = 0), m, step. Out: x, r, histories, tape. */
+PU__FN pu_status pu__forward(pu__run *g, const pu_block *x0, pu_int I)
+{
+    const pu_backend *B = g->B;
+    const pu_state *s = &g->s;
+    const pu_real *m = pu__m(g);
+    const pu_int k = g->k;
+    const int later = pu__full_tape(g); /* all directions stay: x = x0 + sum a_i d_i afterwards */
+    const pu_block none = {NULL, 0};
+    pu_status status = pu__forward_begin(g, x0, I);
+    pu_int i;
+    if (status) return status;
+    for (i = 0; i < I; i++) {
+        const pu_block d = pu__direction(g, i);
+        pu__save_state(g, i, d);
+        /* q = A d;  pi = d'q;  a = rho / pi */
+        status = pu__product_dot(g, d, g->q, s->pi + i * k);
+        if (status) return status;
+        pu__stage(g, PU_STAGE_ALPHA, i);
+        /* x += a d;  r -= a q;  rho' = r'(m o r) */
+        B->advance(B->user, g->n, k, s->a + i * k, m, d, g->q, later ? none : g->x, g->r, s->rho + (i + 1) * k);
+        if (g->reorthogonal) {
+            pu__project(g, g->r, i, m, NULL);
+            pu__dots(g, m, g->r, g->r, s->rho + (i + 1) * k);
+        }
+        /* be = rho' / rho */
+        if (g->plan.tolerance_mode) pu__dots(g, NULL, g->r, g->r, s->s1);
+        pu__stage(g, PU_STAGE_BETA, i);
+        /* d = m o r + be d */
+        if (i + 1 < I) {
+            if (g->reorthogonal) pu__combine1(g, pu__slot(g, g->tape_r, i + 1), pu__term(g->r));
+            pu__combine2(g, pu__direction(g, i + 1), pu__term_m(g->r, m), pu__term_c(d, s->be + i * k));
+        }
+        if (pu__all_stopped(g, i)) {
+            g->done = i + 1;
+            break;
+        }
+    }
+    if (later) pu__add_steps(g);
+    return PU_OK;
+}
+
+/* xbar = u - A x, recomputed, and the inner products that reports and objectives need. */
+PU__FN pu_status pu__residual(pu__run *g)
+{
+    const pu_status status = pu__product(g, g->x, g->q, 0);
+    if (status) return status;
+    pu__combine2(g, g->xbar, pu__term(g->u), pu__term_scaled(g->q, -1));
+    pu__dots(g, NULL, g->u, g->u, g->dots);
+    pu__dots(g, NULL, g->r, g->r, g->dots + g->k);
+    pu__dots(g, NULL, g->xbar, g->xbar, g->dots + 2 * g->k);
+    pu__dots(g, NULL, g->u, g->x, g->dots + 3 * g->k);
+    pu__dots(g, NULL, g->x, g->xbar, g->dots + 4 * g->k);
+    return PU_OK;
+}
+
+/* Step sizes, residuals and ends of all columns to the host. */
+PU__FN void pu__read_history(pu__run *g)
+{
+    const size_t one = (size_t)g->k * sizeof(pu_real);
+    const size_t all = (size_t)g->done * one;
+    g->B->read(g->B->user, g->host_a, g->s.a, all);
+    g->B->read(g->B->user, g->host_b, g->s.be, all);
+    g->B->read(g->B->user, g->host_rho, g->s.rho, all + one);
+    g->B->read(g->B->user, g->host_steps, g->s.steps, (size_t)g->k * sizeof(int32_t));
+    g->B->read(g->B->user, g->host_stop, g->s.stop, (size_t)g->k * sizeof(int32_t));
+}
+
+/* The inner products of pu__residual to the host, as doubles. */
+PU__FN void pu__read_dots(pu__run *g)
+{
+    double *to[PU__DOTS];
+    pu_int i, j;
+    to[0] = g->uu;
+    to[1] = g->rr;
+    to[2] = g->tt;
+    to[3] = g->ux;
+    to[4] = g->xt;
+    g->B->read(g->B->user, g->host_dots, g->dots, (size_t)(PU__DOTS * g->k) * sizeof(pu_real));
+    for (i = 0; i < PU__DOTS; i++)
+        for (j = 0; j < g->k; j++) to[i][j] = (double)g->host_dots[i * g->k + j];
+}
+
+/* rd[i k + j] = r'd_i of column j for all steps, r = u - A x, a strip of rows at a time. */
+PU__FN void pu__residual_dots(pu__run *g, double *rd)
+{
+    const pu_int rows = pu__rows_at_once(g);
+    const pu_int all = g->done * g->k;
+    pu_int i, from;
+    for (i = 0; i < all; i++) rd[i] = 0;
+    for (from = 0; from < g->n; from += rows) {
+        for (i = 0; i < g->done; i++)
+            g->B->dot(g->B->user, pu__min(rows, g->n - from), g->k, NULL, pu__below_row(g->xbar, from),
+                      pu__below_row(pu__slot(g, g->tape, i), from), g->back + i * g->k);
+        g->B->read(g->B->user, g->host_back, g->back, (size_t)all * sizeof(pu_real));
+        for (i = 0; i < all; i++) rd[i] += (double)g->host_back[i];
+    }
+}
+
+/* orth_j = max_i |r'd_i| / (|u| |d_i|) with r = u - A x: zero in exact arithmetic. Relative to |u|, not |r|: what counts is
+   the error of the gradient, which has the size of x, while r may be rounding noise without any harm. Without a
+   preconditioner |d_i|^2 = rho_i + be_{i-1}^2 |d_{i-1}|^2, because r_i is orthogonal to d_{i-1}, which holds locally in any
+   arithmetic. */
+PU__FN void pu__orthogonality(pu__run *g)
+{
+    const pu_int k = g->k;
+    double *dd = g->growth; /* |d_i|^2; free until the growth is known */
+    double *rd = g->ritz;   /* r'd_i; free until spectra are known */
+    pu_int i, j;
+    pu__residual_dots(g, rd);
+    if (g->use_m) {
+        for (i = 0; i < g->done; i++)
+            pu__dots(g, NULL, pu__slot(g, g->tape, i), pu__slot(g, g->tape, i), g->back + i * k);
+        g->B->read(g->B->user, g->host_back, g->back, (size_t)(g->done * k) * sizeof(pu_real));
+    }
+    for (j = 0; j < k; j++) g->orth[j] = 0;
+    for (i = 0; i < g->done; i++)
+        for (j = 0; j < k; j++) {
+            const double be = i > 0 && !g->use_m ? (double)g->host_b[(i - 1) * k + j] : 0;
+            double size;
+            dd[j] = (double)(g->use_m ? g->host_back : g->host_rho)[i * k + j] + (be > 0 ? be * be * dd[j] : 0);
+            size = sqrt(g->uu[j]) * sqrt(dd[j]);
+            if (i < (pu_int)g->host_steps[j] && size > 0)
+                g->orth[j] = pu__max(g->orth[j], fabs(rd[i * k + j]) / size);
+        }
+}
+
+/* mbar += r o (dbar + rhobar r), what z = m o r and rho = r'z owe to m; c0 = 2 rhobar. Uses up qbar. */
+PU__FN void pu__through_m(pu__run *g)
+{
+    pu__combine2(g, g->qbar, pu__term(g->dbar), pu__t(g->r, PU_R(0.5), g->s.c0, NULL));
+    g->B->row_dot(g->B->user, g->n, g->k, NULL, g->s.scale, g->qbar, g->r, 0, NULL, g->mbar);
+}
+
+/* One step of the reverse pass: its number, the directions it needs, what it has decided to do. */
+typedef struct {
+    pu_int i;             /* undoes step i + 1 (steps count from 0) */
+    pu_block d, dprev;    /* d_i, d_{i-1} */
+    const pu_block *ri;   /* r_i where a checkpoint has it, else NULL */
+    const pu_real *a, *be;
+    int full;             /* alpha and beta depend on theta */
+    int residuals;        /* r_i is needed: for that, or for m's gradient */
+} pu__reverse_step_data;
+
+/* Alpha and beta are constants: rbar += m o dbar;  dbar = be dbar + a xbar, and qbar = -a rbar is left as c0 o rbar. */
+PU__FN void pu__reverse_constant(const pu__run *g, const pu__reverse_step_data *step)
+{
+    pu__stage(g, PU_STAGE_REV2, step->i);
+    g->B->retreat(g->B->user, g->n, g->k, step->a, step->be, pu__m(g), g->xbar, g->rbar, g->dbar);
+}
+
+/* What pu__reverse_long does, in two sweeps of the backend, with rbar'q as a sum over the terms of rbar. */
+PU__FN void pu__reverse_fused(const pu__run *g, const pu__reverse_step_data *step)
+{
+    const pu_state *s = &g->s;
+    const pu_block none = {NULL, 0};
+    pu_unwinding u;
+    u.d = step->d;
+    u.before = step->dprev;
+    u.kept = step->ri ? *step->ri : none;
+    u.xbar = g->xbar;
+    u.r = g->r;
+    u.rbar = g->rbar;
+    u.dbar = g->dbar;
+    u.qbar = g->qbar;
+    u.a = step->a;
+    u.be = step->be;
+    u.be_before = step->i > 0 ? step->be - g->k : NULL;
+    u.twice_rhobar = s->c0;
+    u.pib = s->pib;
+    u.m = pu__m(g);
+    u.minv = g->use_m ? g->minv : NULL;
+    u.mbar = g->mbar;
+    u.weight = s->scale;
+    g->B->unwind_sums(g->B->user, g->n, g->k, &u, s->s0, s->s1, s->c1);
+    pu__stage(g, PU_STAGE_UNWIND, step->i);
+    g->B->unwind(g->B->user, g->n, g->k, &u);
+}
+
+/* Any reverse step, one update at a time. Leaves qbar, and dbar but for A qbar. */
+PU__FN void pu__reverse_long(pu__run *g, const pu__reverse_step_data *step)
+{
+    const pu_state *s = &g->s;
+    const pu_real *m = pu__m(g);
+    const pu_real *minv = g->use_m ? g->minv : NULL;
+    const pu_int i = step->i;
+    /* beb = dbar'd;  rhobar += beb/rho;  rhop = -beb be/rho */
+    if (step->full && s->use_beta) pu__dots(g, NULL, g->dbar, step->d, s->s0);
+    pu__stage(g, PU_STAGE_REV1, i);
+    if (step->full) pu__dots(g, NULL, g->xbar, step->d, s->s0);
+    /* rbar += m o (dbar + 2 rhobar r) */
+    pu__combine3(g, g->rbar, pu__term(g->rbar), pu__term_m(g->dbar, m), pu__t(g->r, 1, s->c0, m));
+    if (g->mbar) pu__through_m(g);
+    if (g->reorthogonal && i + 1 < g->done) pu__project(g, g->rbar, i + 1, NULL, m);
+    if (step->residuals) {
+        /* r_i = 1/m o (d_i - be_{i-1} d_{i-1}), or from the checkpoint */
+        pu__stage(g, PU_STAGE_RPREV, i);
+        if (step->ri) pu__combine1(g, g->rprev, pu__term(*step->ri));
+        else
+            pu__combine3(g, g->rprev, pu__t(step->d, 1, s->c0, minv), pu__t(step->dprev, 1, s->c1, minv),
+                         pu__term_c(g->r, s->c2));
+    }
+    if (step->full) {
+        /* q = (r_i - r_{i+1}) / a */
+        pu__stage(g, PU_STAGE_Q, i);
+        pu__combine2(g, g->q, pu__term_c(g->rprev, s->c1), pu__t(g->r, -1, s->c1, NULL));
+        pu__dots(g, NULL, g->rbar, g->q, s->s1);
+    }
+    /* ab = xbar'd - rbar'q;  rhop += ab/pi;  pib = -ab a/pi;  qbar = -a rbar + pib d */
+    pu__stage(g, PU_STAGE_REV2, i);
+    pu__combine2(g, g->qbar, pu__t(g->rbar, -1, step->a, NULL), pu__term_c(step->d, s->pib));
+    /* dbar = be dbar + a xbar + pib q */
+    pu__combine3(g, g->dbar, pu__term_c(g->dbar, step->be), pu__term_c(g->xbar, step->a), pu__term_c(g->q, s->pib));
+}
+
+/* Step i of the reverse pass: cotangents of r_{i+1}, d_{i+1} become those of r_i, d_i.
+   grad += scale_j d/dtheta of the terms p'A q found on the way. */
+PU__FN pu_status pu__reverse_step(pu__run *g, pu__reverse_step_data *step, pu_real *grad)
+{
+    const pu_state *s = &g->s;
+    pu_status status = PU_OK;
+    int constant, fused;
+    step->a = s->a + step->i * g->k;
+    step->be = s->be + step->i * g->k;
+    step->full = !s->detach && !s->fixed_step;
+    step->residuals = step->full || g->mbar;
+    constant = !step->residuals && !g->reorthogonal;
+    fused = step->full && !g->reorthogonal && g->B->unwind_sums && g->B->unwind;
+    if (constant) pu__reverse_constant(g, step);
+    else if (fused) pu__reverse_fused(g, step);
+    else pu__reverse_long(g, step);
+    /* dbar += A qbar. At the last step, with constant alpha, rbar and hence qbar are still zero: no product. */
+    if (step->full || step->i + 1 < g->done)
+        status = pu__product_back(g, constant ? s->c0 : NULL, constant ? g->rbar : g->qbar, step->d, g->dbar, grad);
+    if (g->reorthogonal) pu__project(g, g->dbar, step->i, pu__m(g), NULL);
+    if (step->residuals && !fused) {
+        const pu_block swap = g->r;
+        g->r = g->rprev;
+        g->rprev = swap;
+    }
+    return status;
+}
+
+/* Steps first .. last of the tape again, from the checkpoint before them; alpha and beta are known. */
+PU__FN pu_status pu__replay(pu__run *g, const pu_block *x0, pu_int first, pu_int last)
+{
+    const pu_state *s = &g->s;
+    const pu_real *m = pu__m(g);
+    const pu_block r = g->qbar; /* free here, and so is q */
+    pu_status status = PU_OK;
+    pu_int i;
+    if (first == 0) {
+        const pu_block r_now = g->r;
+        g->r = r;
+        status = pu__start(g, x0);
+        g->r = r_now;
+        pu__combine1(g, pu__slot(g, g->tape, 0), pu__term_m(r, m));
+    } else {
+        const pu_int c = first / g->plan.every - 1;
+        pu__combine1(g, r, pu__term(pu__checkpoint(g, c, 0)));
+        pu__combine1(g, pu__slot(g, g->tape, 0), pu__term(pu__checkpoint(g, c, s->use_beta)));
+    }
+    for (i = first; i < last && !status; i++) {
+        const pu_block d = pu__slot(g, g->tape, i - first);
+        /* r -= a A d;  d = m o r + be d */
+        status = pu__product(g, d, g->q, 0);
+        pu__combine2(g, r, pu__term(r), pu__t(g->q, -1, s->a + i * g->k, NULL));
+        pu__combine2(g, pu__slot(g, g->tape, i + 1 - first), pu__term_m(r, m), pu__term_c(d, s->be + i * g->k));
+    }
+    return status;
+}
+
+/* All steps of the reverse pass, last one first. With checkpoints each segment of the tape is made again when it is due. */
+PU__FN pu_status pu__reverse_steps(pu__run *g, const pu_block *x0, pu_real *grad)
+{
+    const pu_int every = g->plan.every;
+    pu_status status = PU_OK;
+    pu_int i;
+    for (i = g->done - 1; i >= 0; i--) {
+        const pu_int first = every ? i / every * every : 0; /* step whose direction the tape begins with */
+        pu__reverse_step_data step;
+        pu_block ri;
+        if (every && (i == g->done - 1 || (i + 1) % every == 0)) status = pu__replay(g, x0, first, i);
+        if (status) return status;
+        step.i = i;
+        step.d = pu__slot(g, g->tape, i - first);
+        step.dprev = pu__slot(g, g->tape, i > first ? i - first - 1 : 0);
+        step.ri = NULL;
+        if (i == first && first > 0) { /* d_{i-1} belongs to the segment before, but the checkpoint has r_i */
+            ri = pu__checkpoint(g, first / every - 1, 0);
+            step.ri = &ri;
+        }
+        status = pu__reverse_step(g, &step, grad);
+        if (status) return status;
+    }
+    return PU_OK;
+}
+
+/* Reverse pass. In: xbar = u - A x (from pu__residual), s.scale = weights w_j. Out: rbar, the cotangent of u through the
+   solver, to be multiplied by s.scale; grad += scale times the terms. The direct part (w/2 x x', -w x) is the caller's.
+   Cotangents are linear in xbar = -w (u - A x), which can be tiny: its norm is taken out and kept in s.scale. */
+PU__FN pu_status pu__reverse(pu__run *g, const pu_block *x0, pu_real *grad)
+{
+    const pu_state *s = &g->s;
+    const pu_real *m = pu__m(g);
+    const pu_block none = {NULL, 0};
+    pu_status status;
+    pu__dots(g, NULL, g->xbar, g->xbar, s->s0);
+    pu__stage(g, PU_STAGE_XBAR, 0);
+    pu__combine1(g, g->xbar, pu__term_c(g->xbar, s->c0));
+    pu__zero(g, g->rbar);
+    pu__zero(g, g->dbar);
+    if (g->reorthogonal && g->done > 0) pu__project(g, g->xbar, g->done - 1, m, NULL);
+    status = pu__reverse_steps(g, x0, grad);
+    if (status) return status;
+    /* rbar += m o (dbar + 2 rhobar r_0) */
+    pu__stage(g, PU_STAGE_END, 0);
+    if (g->mbar) pu__through_m(g);
+    pu__combine3(g, g->rbar, pu__term(g->rbar), pu__term_m(g->dbar, m), pu__t(g->r, 1, s->c0, m));
+    if (!x0 || !grad) return PU_OK;
+    /* r_0 = u - A x0 */
+    pu__combine1(g, g->qbar, pu__term_scaled(g->rbar, -1));
+    return pu__product_back(g, NULL, g->qbar, *x0, none, grad);
+}
+
+/* ------------------------------------------------------------------------------------------------
+   >>lanczos   what the CG coefficients know about the spectrum of A (of M^-1 A for PCG)
+   ------------------------------------------------------------------------------------------------ */
+
+/* Ritz values of column j; the squares of the first components of their vectors are history + 1 further on. */
+PU__FN double *pu__ritz(const pu__run *g, pu_int j) { return g->ritz + 2 * (g->history + 1) * j; }
+
+/* Lanczos matrix of column j after `steps` steps into lane l of d and e, `size` rows: T_ii = 1/a_i + be_{i-1}/a_{i-1},
+   T_{i,i+1} = sqrt(be_i)/a_i. Rows from `steps` on are those of the identity. */
+PU__FN void pu__lanczos_matrix(const pu__run *g, pu_int j, pu_int steps, pu_int size, pu_int lanes, double *d, double *e)
+{
+    double before = 0;
+    pu_int i;
+    for (i = 0; i < size; i++) {
+        const int inside = i < steps;
+        const int coupled = i + 1 < steps;
+        const double a = inside ? (double)g->host_a[i * g->k + j] : 1;
+        const double be = inside ? (double)g->host_b[i * g->k + j] : 0;
+        d[i * lanes] = 1 / a + before;
+        e[i * lanes] = coupled ? sqrt(be) / a : 0;
+        before = coupled ? be / a : 0;
+    }
+}
+
+/* Diagonalises the Lanczos matrix of column j after `steps` steps into pu__ritz(g, j), once for all who ask, and with it
+   those of the columns after it, which will be asked for next. Needs host_a, host_b, host_steps. Returns 1 without
+   convergence, else 0. */
+PU__FN int pu__spectrum(pu__run *g, pu_int j, pu_int steps)
+{
+    const pu_int lanes = g->k - j > 4 ? (pu_int)PU__ABREAST : 4;
+    const pu_int size = (g->history + 1) * PU__ABREAST;
+    double *d = g->lanczos;
+    double *e = d + size;
+    double *z = e + size;
+    double failed[PU__ABREAST];
+    pu_int taken[PU__ABREAST];
+    pu_int most = steps;
+    pu_int i, l;
+    if (g->known[j] == steps) return 0;
+    for (l = 0; l < lanes; l++) {
+        taken[l] = j + l < g->k ? (pu_int)g->host_steps[j + l] : 0;
+        if (l == 0) taken[l] = steps;
+        most = pu__most(most, taken[l]);
+    }
+    for (l = 0; l < lanes; l++) pu__lanczos_matrix(g, j + l, taken[l], most, lanes, d + l, e + l);
+    pu__tridiagonal(most, lanes, d, e, z, failed);
+    for (l = 0; l < lanes && j + l < g->k; l++) {
+        double *ritz = pu__ritz(g, j + l);
+        double *weight = ritz + g->history + 1;
+        if (failed[l] != 0 || (l > 0 && taken[l] == 0)) continue;
+        for (i = 0; i < taken[l]; i++) {
+            ritz[i] = d[i * lanes + l];
+            weight[i] = z[i * lanes + l] * z[i * lanes + l];
+        }
+        g->known[j + l] = taken[l];
+    }
+    return failed[0] != 0;
+}
+
+/* Ritz values that the growth is followed on; errors that are followed at once; both together. */
+enum { PU__LARGEST = 16, PU__ENTRIES = 4, PU__FOLLOWED = PU__LARGEST * PU__ENTRIES };
+
+/* The PU__LARGEST largest of n numbers, in descending order; the largest again where there are fewer. */
+PU__FN void pu__largest(pu_int n, const double *values, pu_real *largest)
+{
+    pu_int i, l;
+    for (l = 0; l < PU__LARGEST; l++) largest[l] = 0;
+    for (i = 0; i < n; i++) {
+        pu_real value = (pu_real)values[i];
+        for (l = 0; l < PU__LARGEST; l++) { /* into its place; what was there moves on */
+            const pu_real smaller = value < largest[l] ? value : largest[l];
+            largest[l] = value > largest[l] ? value : largest[l];
+            value = smaller;
+        }
+    }
+    for (l = n; l < PU__LARGEST; l++) largest[l] = largest[0];
+}
+
+/* Follows errors of size one that enter dbar at steps from, from - 1, .. (PU__ENTRIES of them) through the recursion of
+   pu__growth for column j; top: the largest |dbar| of each. Several at once, because the recursion of one is a chain. */
+PU__FN void pu__follow_errors(const pu__run *g, pu_int j, pu_int from, const pu_real *lambda, pu_real *top)
+{
+    pu_real rbar[PU__FOLLOWED], dbar[PU__FOLLOWED];
+    pu_int i, l;
+    for (l = 0; l < PU__FOLLOWED; l++) {
+        rbar[l] = 0;
+        dbar[l] = 0;
+    }
+    for (i = from; i >= 0; i--) {
+        const pu_real a = g->host_a[i * g->k + j];
+        const pu_real be = g->host_b[i * g->k + j];
+        const pu_int entry = (from - i) * PU__LARGEST;
+        for (l = entry; l < entry + PU__LARGEST && l < PU__FOLLOWED; l++) {
+            rbar[l] = 0;
+            dbar[l] = 1;
+        }
+        for (l = 0; l < PU__FOLLOWED; l++) {
+            const pu_real r = rbar[l] + dbar[l];
+            const pu_real next = be * dbar[l] - a * lambda[l] * r;
+            const pu_real size = next > 0 ? next : -next;
+            rbar[l] = r;
+            dbar[l] = next;
+            top[l] = size > top[l] ? size : top[l]; /* in this order: a NaN comes after an infinity, which stays */
+        }
+    }
+}
+
+/* How much the shortcut's reverse recursion can enlarge an error, seen on eigenvalue lambda of M^-1 A, where it is
+     rbar += dbar;  dbar = be dbar - a lambda rbar
+   with an error of size one entering dbar before any step: the largest dbar afterwards, over the 16 largest Ritz values. It
+   comes from the coefficients alone, so luck with roundings cannot hide an instability from it. */
+PU__FN void pu__growth(pu__run *g)
+{
+    pu_real largest[PU__LARGEST], lambda[PU__FOLLOWED], top[PU__FOLLOWED];
+    pu_int j, l, from;
+    for (j = 0; j < g->k; j++) {
+        const pu_int steps = (pu_int)g->host_steps[j];
+        g->growth[j] = steps > 0 ? 1 : 0;
+        if (steps == 0) continue;
+        if (pu__spectrum(g, j, steps)) { /* no spectrum, no trust */
+            g->growth[j] = DBL_MAX;
+            continue;
+        }
+        pu__largest(steps, pu__ritz(g, j), largest);
+        for (l = 0; l < PU__FOLLOWED; l++) {
+            lambda[l] = largest[l % PU__LARGEST];
+            top[l] = 1;
+        }
+        for (from = steps - 1; from >= 0; from -= PU__ENTRIES) pu__follow_errors(g, j, from, lambda, top);
+        for (l = 0; l < PU__FOLLOWED; l++) g->growth[j] = pu__max(g->growth[j], (double)top[l]);
+        if (!pu__finite_double(g->growth[j])) g->growth[j] = DBL_MAX;
+    }
+}
+
+/* log det (M^-1 A) as seen by a probe, and the extreme Ritz values. */
+typedef struct {
+    double value; /* NaN where the Lanczos matrix is not positive definite */
+    double smallest, largest;
+} pu__quadrature_result;
+
+/* log det (M^-1 A) seen by probe j: n log s + rho_0 sum_i w_i log(lambda_i / s) / lambda_i, any s > 0. */
+PU__FN pu__quadrature_result pu__quadrature(pu__run *g, pu_int j, pu_int steps, double rho0, double s)
+{
+    const double *lambda = pu__ritz(g, j);
+    const double *weight = lambda + g->history + 1;
+    pu__quadrature_result result;
+    double sum = 0;
+    pu_int i;
+    result.value = (double)NAN;
+    result.smallest = DBL_MAX;
+    result.largest = 0;
+    if (steps > 0 && pu__spectrum(g, j, steps)) return result;
+    for (i = 0; i < steps; i++) {
+        if (!(lambda[i] > 0)) return result;
+        if (lambda[i] < result.smallest) result.smallest = lambda[i];
+        result.largest = pu__max(result.largest, lambda[i]);
+        sum += weight[i] * log(lambda[i] / s) / lambda[i];
+    }
+    result.value = (double)g->n * log(s) + rho0 * sum;
+    return result;
+}
+
+/* What the last of these steps has changed in that. log(lambda/s)/lambda is the integral over t > 0 of 1/(t (t + lambda)) -
+   s/(t (t + s) lambda), and step i adds to e_1'(T + t)^-1 e_1 a positive term, which at t = 0 is a_i rho_{i-1} / rho_0 and from
+   there falls by
+     F(t) = (q_i/p_i) prod_{l < i} (q_l/p_l)^2,   q = 1/a,   p_1 = q_1 + t,   p_{l+1} = q_{l+1} + t + be_l q_l (p_l - q_l)/p_l.
+   So it is a_i rho_{i-1} times the integral of F(s exp(u)) - 1/(1 + exp(u)) over all u, by the trapezoidal rule: 32 points
+   two apart have a relative error below 0.004, which is plenty, and no eigenproblem is solved. */
+PU__FN double pu__last_change(const pu__run *g, pu_int j, pu_int steps, double rho, double s)
+{
+    enum { POINTS = 32 };
+    double t[POINTS], F[POINTS];
+    double beyond[POINTS]; /* p - q */
+    double t_l = s * 1.2664165549094176e-14; /* exp(-32) */
+    double sum = 0;
+    pu_int i, l;
+    if (steps == 0) return 0;
+    for (l = 0; l < POINTS; l++) {
+        t[l] = t_l;
+        beyond[l] = t_l;
+        F[l] = 1;
+        t_l *= 7.38905609893065; /* exp(2) */
+    }
+    for (i = 0; i < steps; i++) {
+        const double q = 1 / (double)g->host_a[i * g->k + j];
+        const double e = (double)g->host_b[i * g->k + j] * q;
+        const int last = i + 1 == steps;
+        for (l = 0; l < POINTS; l++) {
+            const double inverse = 1 / (q + beyond[l]);
+            const double ratio = q * inverse;
+            F[l] *= last ? ratio : ratio * ratio;
+            beyond[l] = t[l] + e * (beyond[l] * inverse);
+        }
+    }
+    for (l = 0; l < POINTS; l++) sum += F[l] - s / (s + t[l]);
+    return rho * (double)g->host_a[(steps - 1) * g->k + j] * 2 * sum;
+}
+
+/* Largest eigenvalue of A, from below by a few percent: Lanczos started at a random vector. Uses column 0 of g. */
+PU__FN pu_status pu__lambda_max(pu__run *g, double *lambda)
+{
+    const pu__run before = *g;
+    pu_status status;
+    pu_int i, taken;
+    pu__run_set(g, PU_CG, 1);
+    g->use_m = 0;
+    g->plan.tolerance_mode = 0;
+    g->reorthogonal = 0;
+    g->s.tolerance2 = 0;
+    g->s.absolute2 = 0;
+    g->tape = NULL;
+    g->saved = NULL;
+    g->host_steps[0] = 0; /* the number of the datum whose normals these are */
+    g->B->write(g->B->user, g->s.steps, g->host_steps, sizeof(uint32_t));
+    g->B->normals(g->B->user, g->n, NULL, 1, g->u, 0, (const uint32_t *)g->s.steps, 0, 0, PU__STREAM_TEST);
+    status = pu__forward(g, NULL, pu__min(g->n, PU__LANCZOS));
+    *lambda = 0;
+    if (!status) {
+        pu__read_history(g);
+        taken = (pu_int)g->host_steps[0];
+        if (taken > 0 && !pu__spectrum(g, 0, taken))
+            for (i = 0; i < taken; i++) *lambda = pu__max(*lambda, pu__ritz(g, 0)[i]);
+    }
+    g->use_m = before.use_m;
+    g->plan.tolerance_mode = before.plan.tolerance_mode;
+    g->reorthogonal = before.reorthogonal;
+    g->tape = before.tape;
+    g->saved = before.saved;
+    pu__run_set(g, g->plan.solver, before.k);
     return status;
 }
 
 /* ------------------------------------------------------------------------------------------------
-   >>posterior   A, b, c of a datum
+   >>solve   a block of columns with its outcome; pu_solve
    ------------------------------------------------------------------------------------------------ */
 
-/* ---- the posterior precision A = Gamma + Phi' W Phi as an operator; its parameters are
-        [Gamma | Phi | psi] at the offsets below, so that the solver's gradient terms land where they belong ---- */
+/* Failures that leave no usable result. */
+PU__FN int pu__fatal(pu_status status) { return status < 0 || status == PU_BREAKDOWN || status == PU_NONFINITE; }
 
-typedef struct { /* of a batch of data, in the backend's memory; each but id and the lists has a piece for every datum */
-    pu_real *w, *w_root, *mask, *e; /* rows at work */
-    pu_real *shift;                 /* D */
-    uint32_t *id;
-    pu_int *rows;
-} pu__upload;
-
-typedef struct {
-    pu_op op; /* the operator that the solver sees; op.data points back here */
-    const pu_lgm *model; /* operators and arrays where the backend works, */
-    const pu_lgm *host;  /* and on the host, for diagonals: the same, unless the backend has memory of its own. Then: */
-    pu__upload upload[2], staged; /* used in turns; on the host */
-    int slot;
-    pu_int count, cols;  /* data side by side, columns of each; on the host 1, and k */
-    pu_int wide;         /* most data side by side */
-    uint32_t *id;        /* count: numbers of the data */
-    pu_real *ones;       /* wide ones */
-    pu_real *work_host;  /* scratch for the host's operators, one column */
-    pu_real *m, *minv;   /* PCG: D for each datum of both slots */
-    int tied;            /* of psi's gradient the sum is wanted */
-    const pu_backend *B;
-    pu_int D, M;
-    int want_Gamma, want_Phi, want_psi;
-    pu_int at_Gamma, at_Phi, at_psi, at_eta, at_b; /* offsets into the gradient vector */
-    /* The rows of Phi at work: all M, or the observed ones alone when Phi can restrict itself (rows != NULL). */
-    pu_int n_rows, observed, *list; /* list: the observed rows, in any case */
-    double log_psi;                 /* sum of log psi over them */
-    const pu_int *rows;
-    int restricted;
-    pu_real *w, *w_root, *mask, *e;  /* n_rows: mask psi, its square root, 0 or 1, mask (y - eta) */
-    pu_real *w_all, *row_sum;        /* M: mask psi of every row; scratch */
-    pu_block t0, t1;                 /* n_rows x kmax; t0 is Phi x for the x of the last product, */
-    const pu_real *t_of;             /* which is here, unless NULL */
-    int joint;                       /* the next grad call is that of the mean (and probes), bbar = -x: with b's term of Phi */
-    int fused;                       /* Phi is a plain matrix: Phi'W Phi in one sweep, */
-    pu_op formed;                    /* or A itself is one, because the datum has so many rows that this is cheaper: rows > 0 */
-    pu_real *A;                      /* D x D, room for it */
-    pu_block g;                      /* D x kmax, psi tied and Phi.gram: Phi'W Phi x for the x of the last product, */
-    const pu_real *g_of;             /* which is here */
-    pu_real *shift;                  /* D, Phi diagonal and Gamma.apply_plus: Phi'W Phi */
-    pu_real *made, *scaled;          /* Gamma diagonal and Phi.gram_plus: what gram_make made; kmax */
-    double *sum;                     /* kmax, 2 kmax, with these: what grad_plus, gram_plus return; */
-    const pu_real *sum_of;           /* x'(Phi'W Phi) x for the x that is here, unless NULL */
-    pu_real *work;
-    /* Probes in groups: column c > 0 of a datum adds its gradient to the copy of [Gamma | Phi | psi] of its group, `stride`
-       long, the first at at_group; column 0 and everything else to the common one. groups = 0: all to the common one. */
-    pu_int groups, probes, at_group, stride;
-    pu_int column; /* of the datum, that column 0 of the next grad call is; -1: none of them, all common */
-    const char *failed; /* the operator function that reported failure last */
-} pu__posterior;
-
-/* offset of the accumulator for column j of a grad call */
-PU__FN pu_int pu__group_at(const pu__posterior *p, pu_int j)
+/* Is status worse than what there was? The first one counts, but a fatal one outranks statuses that leave a result. */
+PU__FN int pu__is_worse(pu_status status, pu_status before)
 {
-    const pu_int probe = p->column + j - 1;
-    return p->groups == 0 || p->column < 0 || probe < 0 ? 0 : p->at_group + probe * p->groups / p->probes * p->stride;
+    return status && (!before || (pu__fatal(status) && !pu__fatal(before)));
 }
 
-/* end of the run of columns that share the accumulator of column j */
+/* How column j of the block just solved ended. */
+PU__FN pu_status pu__column_status(const pu__run *g, pu_int j)
+{
+    static const pu_status of_stop[PU_STOP_COUNT] = {PU_OK, PU_OK, PU_OK, PU_OK, PU_BREAKDOWN, PU_NONFINITE, PU_OK};
+    const int32_t stop = g->host_stop[j];
+    const pu_int steps = (pu_int)g->host_steps[j];
+    const int all_steps = stop == PU_STOP_STEPS;
+    if (of_stop[stop]) return of_stop[stop];
+    if (!pu__finite_double(g->tt[j] + g->ux[j] + g->xt[j])) return PU_NONFINITE;
+    if (g->plan.tolerance_mode && all_steps) return PU_CAP;
+    if (g->plan.tolerance_mode && !g->plan.converge && stop == PU_STOP_ROUNDING) return PU_STAGNATED;
+    if (g->plan.solver == PU_GD && all_steps && steps > 0 && g->host_rho[steps * g->k + j] > g->host_rho[j])
+        return PU_DIVERGED;
+    return PU_OK;
+}
+
+/* Outcome of the columns just solved: the worst of them, recorded. first: number of column 0 in the caller's count. */
+PU__FN pu_status pu__run_status(pu__run *g, pu_int datum, pu_int first, pu_report *report)
+{
+    pu_status worst = PU_OK;
+    pu_int j, at = -1;
+    pu__read_history(g);
+    pu__read_dots(g);
+    for (j = 0; j < g->k; j++) {
+        const pu_status status = pu__column_status(g, j);
+        if (!pu__is_worse(status, worst)) continue;
+        worst = status;
+        at = j;
+    }
+    if (worst) {
+        (void)pu__fail(report, worst, "solver", datum < 0 ? datum : datum + at / g->each, (pu_int)g->host_steps[at]);
+        report->where.column = first + at % g->each;
+    }
+    return worst;
+}
+
+/* The shortcut is trusted where both measures say so. Stable runs stay within 20 eps and a growth of 60, and their errors
+   within 80 eps; beyond a growth of 300 errors follow it (docs/design.md has the measurements). */
+#define PU__SAFE_ORTHOGONALITY (16 * (double)PU__EPS)
+#define PU__SAFE_GROWTH 100.0
+
+/* May the reverse pass of the block just solved be the shortcut? */
+PU__FN int pu__shortcut_is_safe(pu__run *g)
+{
+    pu_int j;
+    pu__orthogonality(g);
+    pu__growth(g);
+    for (j = 0; j < g->k; j++)
+        if (!(g->orth[j] <= PU__SAFE_ORTHOGONALITY && g->growth[j] <= PU__SAFE_GROWTH)) return 0;
+    return 1;
+}
+
+/* Is the outcome of a block looked at only after everything is enqueued? So it is where the host would have to wait for a
+   look at the scalars, and no choice depends on them. */
+PU__FN int pu__is_late(const pu__run *g, int network)
+{
+    return !g->B->host && !(network && g->plan.adjoint == PU_ADJOINT_AUTO);
+}
+
+/* A X = U and xbar = u - A x for a block of columns; the system's last product is that with x. network: a reverse pass will
+   follow; PU_ADJOINT_AUTO then repeats the solve with re-orthogonalisation where the shortcut is not safe. */
+PU__FN pu_status pu__run_block(pu__run *g, const pu_block *x0, int network, pu_int datum, pu_int first, pu_report *report)
+{
+    const int late = pu__is_late(g, network);
+    const int choose = network && g->plan.adjoint == PU_ADJOINT_AUTO;
+    pu_status outcome = PU_OK;
+    pu_int j;
+    g->reorthogonal = network && g->plan.adjoint == PU_ADJOINT_REORTHOGONAL;
+    g->s.detach = network && g->plan.adjoint != PU_ADJOINT_FULL;
+    for (j = 0; j < g->k; j++) {
+        g->orth[j] = -1;
+        g->growth[j] = -1;
+    }
+    for (;;) {
+        (void)pu__refuse(report, PU_OK, ""); /* a repeated solve starts with a clean report */
+        if (pu__forward(g, x0, g->plan.I) || pu__residual(g)) return pu__operator_failed(report, "A.apply", datum);
+        if (!late) outcome = pu__run_status(g, datum, first, report);
+        if (pu__fatal(outcome) || !choose || g->reorthogonal || pu__shortcut_is_safe(g)) return outcome;
+        g->reorthogonal = 1;
+    }
+}
+
+/* s.scale = factor weight */
+PU__FN void pu__set_scale(pu__run *g, const pu_real *weight, pu_real factor)
+{
+    pu_int j;
+    for (j = 0; j < g->k; j++) g->host_dots[j] = factor * weight[j];
+    g->B->write(g->B->user, g->s.scale, g->host_dots, (size_t)g->k * sizeof(pu_real));
+}
+
+/* The outcome of a block, where it was not known yet. */
+PU__FN pu_status pu__run_outcome(pu__run *g, pu_status outcome, int network, pu_int datum, pu_int first, pu_report *report)
+{
+    return pu__is_late(g, network) && !pu__fatal(outcome) ? pu__run_status(g, datum, first, report) : outcome;
+}
+
+/* What the report tells of column j of the block just solved. */
+PU__FN void pu__column_record(pu__run *g, pu_int j, int network, pu_column *c)
+{
+    c->steps = (pu_int)g->host_steps[j];
+    c->stop = (pu_stop)g->host_stop[j];
+    c->adjoint = PU_ADJOINT_FULL;
+    if (network && g->s.detach) c->adjoint = PU_ADJOINT_SHORTCUT;
+    if (network && g->reorthogonal) c->adjoint = PU_ADJOINT_REORTHOGONAL;
+    c->rhs = sqrt(g->uu[j]);
+    c->residual = sqrt(g->rr[j]);
+    c->true_residual = sqrt(g->tt[j]);
+    c->orthogonality = g->orth[j];
+    c->growth = g->growth[j];
+}
+
+/* Adds one column to the report's counts. repeated: a re-orthogonalised column is one that was solved twice. */
+PU__FN void pu__report_column(pu_report *report, const pu_column *c, pu_int datum, pu_int column, int repeated)
+{
+    const double relative = c->rhs > 0 ? c->true_residual / c->rhs : c->true_residual;
+    report->stops[c->stop]++;
+    if (repeated && c->adjoint == PU_ADJOINT_REORTHOGONAL) report->reorthogonalised++;
+    report->worst_orthogonality = pu__max(report->worst_orthogonality, c->orthogonality);
+    report->worst_growth = pu__max(report->worst_growth, c->growth);
+    if (relative > report->worst_residual || report->worst_column < 0) {
+        report->worst_residual = relative;
+        report->worst_datum = datum;
+        report->worst_column = column;
+    }
+}
+
+/* M^-1 into g->m (and M into g->minv), that of datum number `which` of those side by side, from the caller's diagonal m, or
+   from diag(A) in `diagonal` where m is NULL. */
+PU__FN pu_status pu__set_m(pu__run *g, pu_int which, const pu_real *m, const pu_real *diagonal, pu_int datum, pu_report *report)
+{
+    const size_t bytes = (size_t)g->n * sizeof(pu_real);
+    const int far = pu__is_far(g->B);
+    pu_real *to = g->host_m + 2 * which * g->n;
+    pu_real *inverse = far ? to + g->n : g->minv;
+    pu_int i;
+    const pu_status status = pu__check_array(g->n, m ? m : diagonal, 1, m ? "options.solve.m" : "diag(A)", datum, report);
+    if (status) return status;
+    for (i = 0; i < g->n; i++) {
+        to[i] = m ? m[i] : 1 / diagonal[i];
+        inverse[i] = 1 / to[i];
+    }
+    if (far) {
+        g->B->write(g->B->user, g->m + which * g->n, to, bytes);
+        g->B->write(g->B->user, g->minv + which * g->n, inverse, bytes);
+    }
+    return PU_OK;
+}
+
+/* GD step of every column: the caller's, or 1 / lambda_max from below, kept 10 % on the safe side. */
+PU__FN pu_status pu__set_step(pu__run *g, const pu_real *step, pu_int datum, pu_report *report)
+{
+    pu_real one = 1;
+    double lambda = 0;
+    pu_int j;
+    if (step) {
+        const pu_status status = pu__check_array(1, step, 1, "options.solve.step", datum, report);
+        if (status) return status;
+        one = *step;
+    } else {
+        if (pu__lambda_max(g, &lambda)) return pu__operator_failed(report, "A.apply", datum);
+        if (!(lambda > 0 && pu__finite_double(lambda))) return pu__fail(report, PU_BREAKDOWN, "solver", datum, 0);
+        one = (pu_real)(1 / (1.1 * lambda));
+    }
+    for (j = 0; j < g->k; j++) g->host_dots[j] = one;
+    g->B->write(g->B->user, g->s.step, g->host_dots, (size_t)g->k * sizeof(pu_real));
+    return PU_OK;
+}
+
+/* ---- an operator of the caller's as the system of a solve ---- */
+
+typedef struct {
+    pu_side side; /* the operator where the backend works */
+    pu_real *work;
+} pu__operator;
+
+/* Y = A X or Y += A X */
+PU__FN pu_status pu__operator_product(void *self, pu_int k, pu_block X, pu_block Y, int add, pu_real *dots)
+{
+    const pu__operator *A = (const pu__operator *)self;
+    const pu_op *op = &A->side.op;
+    if (dots) return A->side.apply_plus(op, NULL, k, X, Y, add, dots);
+    return op->apply(op, k, X, Y, add, A->work);
+}
+
+/* Y += A P and the gradient of p'A q; an autoregression does both in one sweep. */
+PU__FN pu_status pu__operator_pairs(void *self, const pu__pairs *pairs, pu_real *grad)
+{
+    const pu__operator *A = (const pu__operator *)self;
+    const pu_op *op = &A->side.op;
+    pu_status status = PU_OK;
+    if (op->form == PU_FORM_AR && grad) return pu__ar_grad_pairs(op, NULL, pairs, grad, NULL);
+    if (pairs->Y.at) status = op->apply(op, pairs->k, pairs->P, pairs->Y, 1, A->work);
+    if (!status && grad) status = op->grad(op, pairs->k, pairs->P, pairs->Q, pairs->weight, grad, A->work);
+    return status;
+}
+
+/* The system that the solver sees. */
+PU__FN pu__system pu__operator_system(pu__operator *A)
+{
+    pu__system system;
+    system.self = A;
+    system.n = A->side.op.rows;
+    system.dots = A->side.apply_plus != NULL;
+    system.scales = A->side.op.form == PU_FORM_AR;
+    system.product = pu__operator_product;
+    system.pairs = pu__operator_pairs;
+    return system;
+}
+
+/* ---- the public solve ---- */
+
+/* The operator and the number of columns of a solve. */
+PU__FN pu_status pu__solve_check(const pu_op *A, pu_int k, pu_report *report)
+{
+    if (!A) return pu__refuse(report, PU_E_NULL, "A");
+    if (A->rows <= 0) return pu__refuse(report, PU_E_ARGUMENT, "A.rows");
+    if (A->rows != A->cols) return pu__refuse(report, PU_E_SIZE, "A.cols");
+    if (!A->apply) return pu__refuse(report, PU_E_NULL, "A.apply");
+    if (A->params < 0) return pu__refuse(report, PU_E_OVERFLOW, "A.params");
+    if (A->work < 0) return pu__refuse(report, PU_E_ARGUMENT, "A.work");
+    if (k <= 0) return pu__refuse(report, PU_E_ARGUMENT, "k");
+    return PU_OK;
+}
+
+/* The caller's options, or all defaults. */
+PU__FN const pu_solve_options *pu__solve_defaults(const pu_solve_options *options)
+{
+    static const pu_solve_options zero = {0, PU_CG, 0, 0, 0, PU_ADJOINT_FULL, 0, NULL, NULL, 0};
+    return options ? options : &zero;
+}
+
+/* A solve from options to results. Results are staged: nothing reaches the caller's arrays before the end. */
+typedef struct {
+    const pu_op *given;   /* A as the caller wrote it, */
+    pu_op resolved;       /* as its form says, */
+    pu__operator A;       /* and where the backend works */
+    pu__system system;
+    const pu_backend *B;
+    const pu_solve_options *o;
+    pu_solve_arrays io;
+    int gradients;
+    pu__plan plan;
+    pu__run run;
+    void *side_memory;
+    size_t side_bytes;
+    pu_block x0;                /* on the device */
+    pu_real *sums, *far_sums;   /* what the side's grad adds up: on the host, on the device */
+    pu_block near_x, near_rbar; /* results on the host */
+    pu_real *near_scale;
+    pu_real *grad, *weight, *test, *work;
+} pu__solve;
+
+/* Memory of a solve; w->A.side and side_bytes are set. */
+PU__FN void pu__solve_layout(void *self, pu__arena *arena)
+{
+    pu__solve *w = (pu__solve *)self;
+    const int far = pu__is_far(w->B);
+    const pu_int n = w->given->rows;
+    const pu_int k = w->io.k;
+    arena->B = w->B;
+    w->system = pu__operator_system(&w->A);
+    pu__run_layout(&w->run, arena, &w->system, w->B, &w->plan, k, 1, w->gradients);
+    w->A.work = pu__far_reals(arena, w->A.side.op.work, k);
+    w->side_memory = pu__take_from(arena, 1, (pu_int)w->side_bytes, 1, 1);
+    w->weight = pu__reals(arena, k, 1);
+    w->test = pu__reals(arena, n, 4);
+    w->work = far ? pu__reals(arena, w->resolved.work, 1) : w->A.work;
+    w->near_x = far ? pu__cols(arena, n, k) : w->run.x;
+    if (far && w->io.x0) w->x0 = pu__far_cols(arena, n, k);
+    if (!w->gradients) return;
+    w->grad = pu__reals(arena, w->given->params, 1);
+    w->far_sums = far ? pu__far_reals(arena, w->A.side.op.params, 1) : w->grad;
+    w->sums = far ? pu__reals(arena, w->A.side.op.params, 1) : NULL;
+    w->near_rbar = far ? pu__cols(arena, n, k) : w->run.rbar;
+    w->near_scale = far ? pu__reals(arena, k, 1) : w->run.s.scale;
+}
+
+/* Arrays of a solve: pointers, distances, numbers. */
+PU__FN pu_status pu__solve_check_arrays(pu__solve *w, pu_report *report)
+{
+    const pu_solve_arrays *io = &w->io;
+    const pu_int n = w->given->rows;
+    const pu_int most = PTRDIFF_MAX / (pu_int)sizeof(pu_real) / io->k;
+    pu_status status = PU_OK;
+    pu_int j;
+    if (!io->U || !io->X) return pu__refuse(report, PU_E_NULL, io->U ? "X" : "U");
+    if (io->ldu < n || io->ldx < n) return pu__refuse(report, PU_E_SIZE, io->ldu < n ? "ldu" : "ldx");
+    if (io->ldu > most || io->ldx > most) return pu__refuse(report, PU_E_OVERFLOW, io->ldu > most ? "ldu" : "ldx");
+    if (io->grad_A && !w->resolved.grad) return pu__refuse(report, PU_E_UNSUPPORTED, "A.grad");
+    for (j = 0; j < io->k && !status; j++) {
+        status = pu__check_array(n, io->U + j * io->ldu, 0, "U", -1, report);
+        if (!status && io->x0) status = pu__check_array(n, io->x0 + j * n, 0, "x0", -1, report);
+        if (status) report->where.column = j;
+    }
+    if (!status && io->weight) status = pu__check_array(io->k, io->weight, 0, "weight", -1, report);
+    return status;
+}
+
+/* What can be known without memory: the plan, the operator's form and its device side, sizes. */
+PU__FN pu_status pu__solve_make(pu__solve *w, const pu_op *A, const pu_solve_options *options, const pu_backend *backend,
+                                pu_report *report)
+{
+    pu_status status = pu__solve_check(A, w->io.k, report);
+    if (status) return status;
+    w->given = A;
+    w->resolved = pu__resolve(A);
+    w->o = pu__solve_defaults(options);
+    w->B = backend ? backend : pu_backend_cpu();
+    status = pu__check_form_sizes(A, &w->resolved, &pu__names_A, report);
+    if (!status) status = pu__plan_make(w->o, A->rows, 0, w->gradients, &w->plan, report);
+    if (!status) status = pu__check_backend(w->B, report);
+    if (!status) status = pu__side(w->B, &w->resolved, &pu__names_A, NULL, &w->side_bytes, &w->A.side, report);
+    return status;
+}
+
+PU_DEF pu_status pu_solve_bytes(const pu_op *A, pu_int k, const pu_solve_options *options, int gradients, size_t *bytes,
+                                pu_report *report)
+{
+    pu__call call;
+    pu__solve w;
+    pu_status status;
+    report = pu__begin(&call, NULL, report);
+    memset(&w, 0, sizeof w);
+    w.io.k = k;
+    w.gradients = gradients;
+    if (!bytes) return pu__refuse(report, PU_E_NULL, "bytes");
+    status = pu__solve_make(&w, A, options, NULL, report);
+    return status ? status : pu__measure(&call, pu__solve_layout, &w, bytes);
+}
+
+/* Preconditioner or step size, and the tests that need scratch. */
+PU__FN pu_status pu__solve_prepare(pu__solve *w, pu_report *report)
+{
+    pu__run *g = &w->run;
+    const pu_op *A = &w->resolved;
+    pu_real *diagonal;
+    pu_status status = pu__check_form(w->given, A, &pu__names_A, w->test, w->work, report);
+    if (!status && A->trusted < 2) status = pu__check_spd(A, &pu__names_A, w->test, w->work, report);
+    if (status) return status;
+    if (g->plan.solver == PU_GD) return pu__set_step(g, w->o->step, -1, report);
+    if (!g->use_m) return PU_OK;
+    diagonal = w->test;
+    if (!w->o->m) {
+        if (!A->diag) return pu__refuse(report, PU_E_UNSUPPORTED, "A.diag (or give options.solve.m)");
+        pu__zeros(diagonal, g->n);
+        if (A->diag(A, diagonal, w->work)) return pu__operator_failed(report, "A.diag", -1);
+    }
+    return pu__set_m(g, 0, w->o->m, diagonal, -1, report);
+}
+
+/* The solve, and the gradient terms of w/2 x'A x and of what comes back through the solver. */
+PU__FN pu_status pu__solve_columns(pu__solve *w, pu_report *report)
+{
+    pu__run *g = &w->run;
+    const pu_op *op = &w->A.side.op;
+    const pu_backend *B = g->B;
+    const size_t column = (size_t)g->n * sizeof(pu_real);
+    const pu_block *x0 = w->io.x0 ? &w->x0 : NULL;
+    pu_real *grad = w->io.grad_A ? w->far_sums : NULL;
+    pu_status status;
+    pu_int j;
+    for (j = 0; j < g->k; j++) B->write(B->user, pu__col(g->u, j), w->io.U + j * w->io.ldu, column);
+    if (x0 && !pu__is_far(B)) w->x0 = pu__rows(w->io.x0, g->n);
+    else if (x0) B->write(B->user, w->x0.at, w->io.x0, column * (size_t)g->k);
+    if (w->grad) B->combine(B->user, op->params, 1, pu__rows(w->far_sums, op->params), 0, NULL);
+    status = pu__run_block(g, x0, w->gradients, -1, 0, report);
+    if (pu__fatal(status)) return status;
+    if (grad) {
+        pu__set_scale(g, w->weight, PU_R(0.5));
+        if (op->grad(op, g->k, g->x, g->x, g->s.scale, grad, w->A.work)) return pu__operator_failed(report, "A.grad", -1);
+    }
+    if (w->gradients) {
+        pu__set_scale(g, w->weight, 1);
+        if (pu__reverse(g, x0, grad)) return pu__operator_failed(report, "A.apply or A.grad", -1);
+    }
+    return pu__run_outcome(g, status, w->gradients, -1, 0, report);
+}
+
+/* Results of a device to the host. */
+PU__FN pu_status pu__solve_fetch(pu__solve *w, pu_report *report)
+{
+    pu__run *g = &w->run;
+    const pu_backend *B = g->B;
+    const size_t all = (size_t)(g->n * g->k) * sizeof(pu_real);
+    B->read(B->user, w->near_x.at, g->x.at, all);
+    if (!w->gradients) return PU_OK;
+    B->read(B->user, w->near_rbar.at, g->rbar.at, all);
+    B->read(B->user, w->near_scale, g->s.scale, (size_t)g->k * sizeof(pu_real));
+    B->read(B->user, w->sums, w->far_sums, (size_t)w->A.side.op.params * sizeof(pu_real));
+    pu__zeros(w->grad, w->given->params);
+    if (w->io.grad_A && pu__pull_side(&w->A.side, w->sums, w->grad)) return pu__operator_failed(report, "A.pull", -1);
+    return PU_OK;
+}
+
+/* Are the staged gradients finite? |rbar|^2 is, when every entry is. */
+PU__FN pu_status pu__solve_check_results(const pu__solve *w, pu_report *report)
+{
+    const pu_int n = w->given->rows;
+    const pu_int bad = w->grad ? pu__find_nonfinite(w->given->params, w->grad) : -1;
+    pu_int j;
+    if (bad >= 0) return pu__fail(report, PU_NONFINITE, "grad_A", -1, bad);
+    if (!w->io.grad_U) return PU_OK;
+    for (j = 0; j < w->io.k; j++) {
+        const pu_real *rbar = pu__col(w->near_rbar, j);
+        if (!pu__finite_double(pu__dot(n, NULL, rbar, rbar))) return pu__refuse(report, PU_NONFINITE, "grad_U");
+    }
+    return PU_OK;
+}
+
+/* The only place where pu_solve writes to the caller's arrays. dF/du = -w x + scale rbar */
+PU__FN void pu__solve_write(pu__solve *w, pu_report *report)
+{
+    const pu_solve_arrays *io = &w->io;
+    const pu_int n = w->given->rows;
+    pu_int j, i;
+    for (j = 0; j < io->k; j++) {
+        pu_real *x = io->X + j * io->ldx;
+        pu_column c;
+        pu__copy(x, pu__col(w->near_x, j), n);
+        if (io->grad_U)
+            for (i = 0; i < n; i++)
+                io->grad_U[j * n + i] = w->near_scale[j] * pu__col(w->near_rbar, j)[i] - w->weight[j] * x[i];
+        pu__column_record(&w->run, j, w->gradients, &c);
+        pu__report_column(report, &c, -1, j, w->plan.adjoint == PU_ADJOINT_AUTO);
+        if (io->columns) io->columns[j] = c;
+    }
+    if (io->grad_A) pu__copy(io->grad_A, w->grad, w->given->params);
+}
+
+/* pu_solve after its checks and with its memory. */
+PU__FN pu_status pu__solve_run(pu__solve *w, pu_report *report)
+{
+    const int far = pu__is_far(w->B);
+    pu_status status = PU_OK;
+    pu_int j;
+    if (far) status = pu__side(w->B, &w->resolved, &pu__names_A, w->side_memory, &w->side_bytes, &w->A.side, report);
+    if (far && !status) w->B->batch(w->B->user, 1);
+    for (j = 0; j < w->io.k; j++) w->weight[j] = w->io.weight ? w->io.weight[j] : 1;
+    pu__run_set(&w->run, w->plan.solver, w->io.k);
+    if (!status) status = pu__solve_prepare(w, report);
+    if (!status) status = pu__solve_columns(w, report);
+    if (far && !pu__fatal(status)) {
+        const pu_status fetched = pu__solve_fetch(w, report);
+        if (fetched) status = fetched;
+    }
+    if (pu__far_status(w->B, report)) status = report->status; /* outranks what came of it */
+    report->solver = w->plan.solver;
+    report->iterations = w->plan.I;
+    report->checkpoint = w->plan.every;
+    report->columns = w->io.k;
+    report->products = w->run.products;
+    report->threads = 1;
+    report->lanes = 1;
+    if (!pu__fatal(status)) {
+        const pu_status checked = pu__solve_check_results(w, report);
+        if (checked) status = checked;
+    }
+    if (!pu__fatal(status)) pu__solve_write(w, report);
+    return status;
+}
+
+PU_DEF pu_status pu_solve(const pu_op *A, const pu_solve_arrays *arrays, const pu_solve_options *options,
+                          const pu_backend *backend, pu_workspace *ws, pu_report *report)
+{
+    pu__call call;
+    pu__solve w;
+    pu_status status;
+    report = pu__begin(&call, ws, report);
+    memset(&w, 0, sizeof w);
+    if (!arrays) return pu__refuse(report, PU_E_NULL, "arrays");
+    w.io = *arrays;
+    w.gradients = w.io.grad_A || w.io.grad_U;
+    status = pu__solve_make(&w, A, options, backend, report);
+    if (status) return status;
+    if (!w.io.ldu) w.io.ldu = A->rows;
+    if (!w.io.ldx) w.io.ldx = A->rows;
+    status = pu__measure(&call, pu__solve_layout, &w, NULL); /* a size that overflows, before arrays of that size are read */
+    if (!status) status = pu__check_op(&w.resolved, &pu__names_A, report);
+    if (!status) status = pu__solve_check_arrays(&w, report);
+    if (!status && w.io.grad_A && !w.A.side.op.grad) status = pu__refuse(report, PU_E_UNSUPPORTED, "A.grad (device side)");
+    if (!status) status = pu__allocate(&call, pu__solve_layout, &w);
+    if (!status) status = pu__solve_run(&w, report);
+    return pu__finish(&call, status);
+}
+
+/* ------------------------------------------------------------------------------------------------
+   >>posterior   A = Gamma + Phi'W Phi, b and c of a datum
+
+   A is a system of the solver (pu__system). How a product with A is done depends on what the operators are, and is chosen
+   once when a datum is loaded: A gets a kind.
+
+     kind      Gamma, Phi                          product                           gradient of p'A q
+     general   any                                 Gamma X, then Phi'(W (Phi X))     terms of Gamma, Phi, psi
+     matrix    any, a plain matrix                 the same, a strip of rows at      the same
+                                                   a time while it is near
+     formed    any, a plain matrix                 A itself was made a matrix        the same, after Phi X
+     band      autoregression, a diagonal          Gamma + diag(shift), one sweep    one sweep with the product
+     spectrum  a diagonal, Fourier                 through the transform, one sweep  with the product
+     gram      any, a map with a gram product      Gamma X, then Phi'W Phi X         of psi from the gram product
+
+   What a product leaves behind for the gradient of the same columns (Phi X, Phi'W Phi X or sums) belongs to the posterior and
+   is valid until the next product: `left` says what it is.
+   ------------------------------------------------------------------------------------------------ */
+
+/* Where the gradient of each canonical parameter is in a vector [Gamma | Phi | psi | eta | sum of bbar | m | groups x [Gamma |
+   Phi | psi]], and what of it is wanted. Parts that are not wanted have no room, but for psi, eta and b. */
+typedef struct {
+    int want_Gamma, want_Phi, want_psi;
+    int tied;  /* of psi's gradient only the sum over the rows is meant */
+    pu_int Phi, psi, eta, b, m, group; /* offsets; Gamma's is 0 */
+    pu_int params; /* length */
+    pu_int groups, probes; /* probes in groups, each of which has a copy, eta long; groups = 0: none has */
+} pu__slots;
+
+/* Fills in the offsets for operators with these numbers of parameters; groups, probes and wants are set. */
+PU__FN void pu__slots_make(pu__slots *s, pu_int Gamma, pu_int Phi, pu_int M, pu_int D, int m)
+{
+    s->Phi = Gamma;
+    s->psi = s->Phi + Phi;
+    s->eta = s->psi + M;
+    s->b = s->eta + M;
+    s->m = s->b + D;
+    s->group = s->m + (m ? D : 0);
+    s->params = s->group + s->groups * s->eta;
+}
+
+/* What the observations of a datum make of the model. On a device there is a piece for every datum side by side. */
+typedef struct {
+    pu_real *w, *w_root, *mask, *e; /* rows at work: mask psi, its square root, 0 or 1, mask (y - eta) */
+    pu_real *shift;                 /* D: diag(Phi'W Phi), where Phi is a diagonal */
+    uint32_t *id;                   /* numbers that key the random streams */
+    pu_int *rows;                   /* device: lists of rows, see pu_backend */
+} pu__rows_data;
+
+typedef struct pu__posterior pu__posterior;
+
+/* How a product with A is done, and its gradient where that goes together with the product. */
+typedef struct {
+    pu_status (*product)(void *self, pu_int k, pu_block X, pu_block Y, int add, pu_real *dots);
+    /* Product and gradient of pairs; known: the pairs are (x_j, x_j) of the last product. NULL: one after the other. */
+    pu_status (*fused)(pu__posterior *p, const pu__pairs *pairs, int known, pu_real *grad);
+} pu__kind;
+
+enum { PU__LEFT_NOTHING, PU__LEFT_ROWS, PU__LEFT_GRAM }; /* what a product leaves: Phi X in t0; Phi'W Phi X in gram */
+
+struct pu__posterior {
+    pu__system system;          /* A as the solver sees it */
+    const pu__kind *kind, *usual; /* of the datum at hand; of a datum whose A is not formed */
+    int left;                   /* what the last product has left */
+    const pu_lgm *model;        /* on the host */
+    const pu_side *Gamma, *Phi; /* the operators where the backend works; */
+    const pu_real *psi;         /* M, likewise */
+    const pu_backend *B;
+    pu_int D, M, kmax;
+    pu__slots slots;
+    /* The rows of Phi at work: all M, or the observed ones alone when Phi can restrict itself. */
+    pu_int n_rows, observed;
+    pu_int *list;               /* M: the observed rows */
+    const pu_int *rows;         /* the same for Phi's functions, NULL: all rows */
+    int restricted;
+    double log_psi;             /* sum of log psi over the observed rows */
+    pu__rows_data now;          /* of the data at hand, where the backend works */
+    pu__rows_data staged;       /* on the host */
+    pu_real *w_all;             /* M: mask psi of every row */
+    /* scratch */
+    pu_real *row_sum;           /* M for each datum */
+    pu_block t0, t1;            /* rows x kmax */
+    pu_block gram;              /* D x kmax, Phi'W Phi X, where psi is tied and Phi has a gram product */
+    pu_real *made;              /* kind spectrum: the weights as the transform reads them */
+    pu_real *scaled;            /* kmax, likewise */
+    double *sums;               /* kinds band and spectrum: sums over rows of each column */
+    pu_real *A;                 /* D x D, room for a formed A */
+    pu_real *work, *work_host;  /* of the operators; on the host, one column */
+    pu_real *ones;              /* wide ones */
+    /* what the next gradient is of */
+    pu_int column;              /* of the datum, that column 0 of the block is; -1: none of them, all common */
+    int joint;                  /* the square terms of column 0 take b's term of Phi along: bbar = -x */
+    const char *failed;         /* the operator function that reported failure last */
+    /* a device: data side by side, columns of each, most of them; the arrays of two uploads, used in turns */
+    pu_int count, cols, wide;
+    pu__rows_data upload[2];
+    int slot;
+    pu_real *m, *minv;          /* PCG: D for each datum of both uploads */
+};
+
+/* ---- groups of probes ---- */
+
+/* Offset of the accumulator for column j of a block: the common one, or the copy of the probe's group. */
+PU__FN pu_int pu__group_at(const pu__posterior *p, pu_int j)
+{
+    const pu__slots *s = &p->slots;
+    const pu_int probe = p->column + j - 1;
+    if (s->groups == 0 || p->column < 0 || probe < 0) return 0;
+    return s->group + probe * s->groups / s->probes * s->eta;
+}
+
+/* End of the run of columns that share the accumulator of column j. */
 PU__FN pu_int pu__group_end(const pu__posterior *p, pu_int j, pu_int k)
 {
     const pu_int at = pu__group_at(p, j);
-    do j++; while (j < k && pu__group_at(p, j) == at);
+    do j++;
+    while (j < k && pu__group_at(p, j) == at);
     return j;
 }
 
-PU__FN pu__posterior *pu__posterior_of(const pu_op *op) { return (pu__posterior *)(uintptr_t)op->data; }
+/* ---- operators on the rows at work ---- */
 
-/* what is kept of the last product is of no use: its vector changes */
-PU__FN void pu__forget(pu__posterior *p) { p->t_of = p->g_of = p->sum_of = NULL; }
-
-/* remember who failed, for the report */
-PU__FN pu_status pu__named(pu__posterior *p, pu_status status, const char *what)
+/* Remembers whose function failed, for the report. */
+PU__FN pu_status pu__note_failure(pu__posterior *p, pu_status status, const char *what)
 {
     if (status) p->failed = what;
     return status;
 }
 
+/* Y = Gamma X or Y += Gamma X */
+PU__FN pu_status pu__gamma_apply(pu__posterior *p, pu_int k, pu_block X, pu_block Y, int add)
+{
+    const pu_op *Gamma = &p->Gamma->op;
+    return pu__note_failure(p, Gamma->apply(Gamma, k, X, Y, add, p->work), "Gamma.apply");
+}
+
+/* Y = Phi X. t0 no longer holds what the last product left there. */
+PU__FN pu_status pu__phi_apply(pu__posterior *p, pu_int k, pu_block X, pu_block Y)
+{
+    const pu_op *Phi = &p->Phi->op;
+    pu_status status;
+    if (Y.at == p->t0.at) p->left = PU__LEFT_NOTHING;
+    if (p->rows) status = Phi->apply_rows(Phi, p->n_rows, p->rows, k, X, Y, 0, p->work);
+    else status = Phi->apply(Phi, k, X, Y, 0, p->work);
+    return pu__note_failure(p, status, "Phi.apply");
+}
+
+/* Y = Phi'X or Y += Phi'X */
+PU__FN pu_status pu__phi_apply_t(pu__posterior *p, pu_int k, pu_block X, pu_block Y, int add)
+{
+    const pu_op *Phi = &p->Phi->op;
+    pu_status status;
+    if (p->rows) status = Phi->apply_rows_t(Phi, p->n_rows, p->rows, k, X, Y, add, p->work);
+    else status = Phi->apply_t(Phi, k, X, Y, add, p->work);
+    return pu__note_failure(p, status, "Phi.apply_t");
+}
+
+/* grad += sum_j weight_j d/dtheta p_j'Phi q_j */
+PU__FN pu_status pu__phi_grad(pu__posterior *p, pu_int k, pu_block P, pu_block Q, const pu_real *weight, pu_real *grad)
+{
+    const pu_op *Phi = &p->Phi->op;
+    pu_status status;
+    if (p->rows) status = Phi->grad_rows(Phi, p->n_rows, p->rows, k, P, Q, weight, grad, p->work);
+    else status = Phi->grad(Phi, k, P, Q, weight, grad, p->work);
+    return pu__note_failure(p, status, "Phi.grad");
+}
+
 /* to = scale w o t over the rows at work */
 PU__FN void pu__weigh(const pu__posterior *p, pu_int k, pu_block t, pu_block to, pu_real scale, const pu_real *w)
 {
-    pu_term term = pu__t(t, scale, NULL, w);
+    const pu_term term = pu__t(t, scale, NULL, w);
     p->B->combine(p->B->user, p->n_rows, k, to, 1, &term);
 }
 
-/* number of row i of the blocks t0, t1 in the model */
-PU__FN pu_int pu__row(const pu__posterior *p, pu_int i) { return p->rows ? p->rows[i] : i; }
-
-/* Phi and its transpose on the rows at work */
-PU__FN pu_status pu__phi_apply(pu__posterior *p, pu_int k, pu_block X, pu_block Y)
-{
-    const pu_op *Phi = p->model->Phi;
-    if (Y.at == p->t0.at) p->t_of = NULL;
-    return pu__named(p, p->rows ? Phi->apply_rows(Phi, p->n_rows, p->rows, k, X, Y, 0, p->work)
-                                : Phi->apply(Phi, k, X, Y, 0, p->work), "Phi.apply");
-}
-
-PU__FN pu_status pu__phi_apply_t(pu__posterior *p, pu_int k, pu_block X, pu_block Y, int add)
-{
-    const pu_op *Phi = p->model->Phi;
-    return pu__named(p, p->rows ? Phi->apply_rows_t(Phi, p->n_rows, p->rows, k, X, Y, add, p->work)
-                                : Phi->apply_t(Phi, k, X, Y, add, p->work), "Phi.apply_t");
-}
-
-PU__FN pu_status pu__phi_grad(pu__posterior *p, pu_int k, pu_block P, pu_block Q, const pu_real *weight, pu_real *grad)
-{
-    const pu_op *Phi = p->model->Phi;
-    return pu__named(p, p->rows ? Phi->grad_rows(Phi, p->n_rows, p->rows, k, P, Q, weight, grad, p->work)
-                                : Phi->grad(Phi, k, P, Q, weight, grad, p->work), "Phi.grad");
-}
-
-/* out_m += mask_m sum_j w_j p_mj q_mj over the rows at work */
-PU__FN void pu__row_dot(pu__posterior *p, pu_int k, const pu_real *weight, pu_block P, pu_block Q, pu_real *out)
-{
-    p->B->row_dot(p->B->user, p->n_rows, k, p->rows ? NULL : p->mask, weight, P, Q, p->M, p->rows, out);
-}
-
-/* column 0 of each datum of a block: the means */
+/* Column 0 of each datum of a block: the means. */
 PU__FN pu_block pu__means(const pu__posterior *p, pu_block b)
 {
     b.ld *= p->count > 1 ? p->cols : 1;
     return b;
 }
 
-/* c_j A p_j into Y, or added (Y.at NULL: not wanted), and the two parts of q_j'A p_j into sum, by gram_plus */
-PU__FN pu_status pu__posterior_gram(pu__posterior *p, pu_int k, const pu_real *c, pu_block P, pu_block Q, pu_block Y, int add)
+/* Each datum's W e, into row_sum. */
+PU__FN pu_block pu__weighted_e(const pu__posterior *p)
 {
-    const pu_op *Phi = p->model->Phi;
-    p->sum_of = P.at == Q.at && !c ? P.at : NULL;
-    return pu__named(p, Phi->gram_plus(Phi, p->made, (const pu_real *)p->model->Gamma->aux, k, c, P, Q, Y, add, p->sum,
-                                       p->sum + k, p->work), "Phi.gram");
+    const pu_block sum = pu__rows(p->row_sum, p->M);
+    pu__weigh(p, p->count, pu__rows(p->now.e, p->n_rows), sum, 1, p->now.w);
+    return sum;
 }
 
-PU__FN pu_status pu__posterior_apply(const pu_op *op, pu_int k, pu_block X, pu_block Y, int add, pu_real *work)
+/* ---- products with A, kind by kind ---- */
+
+/* general: Gamma X, then Phi'(W (Phi X)) */
+PU__FN pu_status pu__general_product(void *self, pu_int k, pu_block X, pu_block Y, int add, pu_real *dots)
 {
-    pu__posterior *p = pu__posterior_of(op);
-    const pu_op *Gamma = p->model->Gamma;
+    pu__posterior *p = (pu__posterior *)self;
+    pu_status status = pu__gamma_apply(p, k, X, Y, add);
+    (void)dots;
+    if (!status) status = pu__phi_apply(p, k, X, p->t0);
+    if (status) return status;
+    pu__weigh(p, k, p->t0, p->t1, 1, p->now.w);
+    p->left = PU__LEFT_ROWS;
+    return pu__phi_apply_t(p, k, p->t1, Y, 1);
+}
+
+/* matrix: Phi'W Phi X a strip of rows at a time */
+PU__FN pu_status pu__matrix_product(void *self, pu_int k, pu_block X, pu_block Y, int add, pu_real *dots)
+{
+    pu__posterior *p = (pu__posterior *)self;
+    const pu_status status = pu__gamma_apply(p, k, X, Y, add);
+    (void)dots;
+    if (status) return status;
+    pu__dense_gram_rows(&p->Phi->op, p->n_rows, p->rows, p->now.w, k, X, p->t0, Y);
+    p->left = PU__LEFT_ROWS;
+    return PU_OK;
+}
+
+/* formed: A is a matrix */
+PU__FN pu_status pu__formed_product(void *self, pu_int k, pu_block X, pu_block Y, int add, pu_real *dots)
+{
+    pu__posterior *p = (pu__posterior *)self;
+    const pu_op A = pu_op_dense(p->D, p->D, p->A);
+    (void)dots;
+    p->left = PU__LEFT_NOTHING;
+    return A.apply(&A, k, X, Y, add, NULL);
+}
+
+/* band: (Gamma + diag(shift)) X with the inner products on the way */
+PU__FN pu_status pu__band_product(void *self, pu_int k, pu_block X, pu_block Y, int add, pu_real *dots)
+{
+    pu__posterior *p = (pu__posterior *)self;
+    const pu_side *Gamma = p->Gamma;
+    p->left = PU__LEFT_NOTHING;
+    return pu__note_failure(p, Gamma->apply_plus(&Gamma->op, p->now.shift, k, X, Y, add, dots), "Gamma.apply");
+}
+
+/* gram: Gamma X + (Phi'W Phi) X; the latter is kept where psi's gradient is made of it. */
+PU__FN pu_status pu__gram_product(void *self, pu_int k, pu_block X, pu_block Y, int add, pu_real *dots)
+{
+    pu__posterior *p = (pu__posterior *)self;
+    const int keep = p->gram.at != NULL;
+    pu_status status = pu__gamma_apply(p, k, X, Y, add);
+    pu_term terms[2];
+    (void)dots;
+    if (status) return status;
+    status = p->Phi->gram(&p->Phi->op, p->now.w, k, X, keep ? p->gram : Y, !keep, p->work);
+    p->left = keep ? PU__LEFT_GRAM : PU__LEFT_NOTHING;
+    terms[0] = pu__term(Y);
+    terms[1] = pu__term(p->gram);
+    if (keep) p->B->combine(p->B->user, p->D, k, Y, 2, terms);
+    return pu__note_failure(p, status, "Phi.gram");
+}
+
+/* spectrum: pairs through the transform; sums receives the two parts of q_j'A p_j without c_j. */
+PU__FN pu_status pu__spectrum_pairs(pu__posterior *p, const pu__pairs *pairs, int add)
+{
+    const pu_real *diagonal = (const pu_real *)p->Gamma->op.data;
+    const pu_status status = pu__fourier_gram_pairs(&p->Phi->op, p->made, diagonal, pairs, add, p->sums, p->sums + pairs->k,
+                                                    p->work);
+    return pu__note_failure(p, status, "Phi.gram");
+}
+
+/* spectrum: the product, and its inner products from the same sums. */
+PU__FN pu_status pu__spectrum_product(void *self, pu_int k, pu_block X, pu_block Y, int add, pu_real *dots)
+{
+    pu__posterior *p = (pu__posterior *)self;
+    pu__pairs pairs;
     pu_status status;
-    (void)work;
-    if (p->shift) return pu__named(p, Gamma->apply_plus(Gamma, p->shift, k, X, Y, add, NULL), "Gamma.apply");
-    if (p->made) return pu__posterior_gram(p, k, NULL, X, X, Y, add);
-    if (p->formed.rows) return p->formed.apply(&p->formed, k, X, Y, add, NULL);
-    status = pu__named(p, Gamma->apply(Gamma, k, X, Y, add, p->work), "Gamma.apply");
-    if (status) return status;
-    if (p->model->Phi->gram && !p->rows) {
-        const pu_block to = p->g.at ? p->g : Y;
-        pu_term t[2];
-        status = pu__named(p, p->model->Phi->gram(p->model->Phi, p->w, k, X, to, !p->g.at, p->work), "Phi.gram");
-        t[0] = pu__t(Y, 1, NULL, NULL), t[1] = pu__t(p->g, 1, NULL, NULL);
-        if (p->g.at) p->B->combine(p->B->user, p->D, k, Y, 2, t), p->g_of = X.at;
-        return status;
-    }
-    if (p->fused) pu__dense_gram_rows(p->model->Phi, p->n_rows, p->rows, p->w, k, X, p->t0, Y);
-    else {
-        status = pu__phi_apply(p, k, X, p->t0);
-        if (status) return status;
-        pu__weigh(p, k, p->t0, p->t1, 1, p->w);
-        status = pu__phi_apply_t(p, k, p->t1, Y, 1);
-    }
-    p->t_of = X.at;
-    return status;
-}
-
-/* its apply_plus, where there is a shift; w is NULL */
-PU__FN pu_status pu__posterior_apply_plus(const pu_op *op, const pu_real *w, pu_int k, pu_block X, pu_block Y, int add,
-                                          pu_real *s)
-{
-    pu__posterior *p = pu__posterior_of(op);
-    (void)w;
-    return pu__named(p, p->model->Gamma->apply_plus(p->model->Gamma, p->shift, k, X, Y, add, s), "Gamma.apply");
-}
-
-PU__FN pu_status pu__posterior_apply_led(const pu_op *op, const pu_real *w, pu_int k, pu_block X, pu_block Y, int add,
-                                         pu_real *s, const pu_lead *lead)
-{
-    pu__posterior *p = pu__posterior_of(op);
-    (void)w;
-    return pu__named(p, p->model->Gamma->apply_led(p->model->Gamma, p->shift, k, X, Y, add, s, lead), "Gamma.apply");
-}
-
-/* its grad_led, where besides only the sum of psi's gradient is wanted, which is p'(Phi'W Phi) q / psi; w is NULL. Without a
-   lead it is grad_plus. */
-PU__FN pu_status pu__posterior_grad_led(const pu_op *op, const pu_real *w, pu_int k, const pu_real *c, pu_block P, pu_block Q,
-                                        pu_block Y, const pu_real *weight, pu_real *grad, double *s, const pu_lead *lead)
-{
-    pu__posterior *p = pu__posterior_of(op);
-    const pu_op *Gamma = p->model->Gamma;
-    pu_status status = PU_OK;
-    pu_int j, end;
-    (void)w, (void)s;
-    for (j = 0; j < k && !status; j = end) {
-        pu_real *at = grad + pu__group_at(p, j);
-        const pu_real *some = c ? c + j : NULL;
-        const pu_block Pj = pu__from(P, j), Qj = pu__from(Q, j), Yj = Y.at ? pu__from(Y, j) : Y;
-        const pu_int from = j;
-        end = pu__group_end(p, j, k);
-        if (lead) {
-            pu_lead rest = *lead;
-            rest.first += j;
-            status = Gamma->grad_led(Gamma, p->shift, end - j, some, Pj, Qj, Yj, weight + j, at + p->at_Gamma, p->sum, &rest);
-        } else {
-            status = Gamma->grad_plus(Gamma, p->shift, end - j, some, Pj, Qj, Yj, weight + j, at + p->at_Gamma, p->sum);
-        }
-        status = pu__named(p, status, "Gamma.grad");
-        for (; j < end; j++)
-            at[p->at_psi] += (pu_real)((double)weight[j] * (c ? (double)c[j] : 1) * p->sum[j - from] /
-                                       (double)p->model->psi[0]);
-    }
-    return status;
-}
-
-PU__FN pu_status pu__posterior_grad_plus(const pu_op *op, const pu_real *w, pu_int k, const pu_real *c, pu_block P, pu_block Q,
-                                         pu_block Y, const pu_real *weight, pu_real *grad, double *s)
-{
-    return pu__posterior_grad_led(op, w, k, c, P, Q, Y, weight, grad, s, NULL);
-}
-
-/* apply_plus with gram_plus; w is NULL */
-PU__FN pu_status pu__posterior_gram_apply(const pu_op *op, const pu_real *w, pu_int k, pu_block X, pu_block Y, int add,
-                                          pu_real *s)
-{
-    pu__posterior *p = pu__posterior_of(op);
-    const pu_status status = pu__posterior_gram(p, k, NULL, X, X, Y, add);
     pu_int j;
-    (void)w;
-    for (j = 0; j < k && s; j++) s[j] = (pu_real)(p->sum[j] + p->sum[k + j]);
+    memset(&pairs, 0, sizeof pairs);
+    pairs.k = k;
+    pairs.P = X;
+    pairs.Q = X;
+    pairs.Y = Y;
+    status = pu__spectrum_pairs(p, &pairs, add);
+    if (dots)
+        for (j = 0; j < k; j++) dots[j] = (pu_real)(p->sums[j] + p->sums[k + j]);
     return status;
 }
 
-/* grad_plus with gram_plus, where of psi's gradient only the sum is wanted, and none of Phi's; w is NULL. All columns take the
-   product together, because they share transforms; the gradients go to their groups. */
-PU__FN pu_status pu__posterior_gram_grad(const pu_op *op, const pu_real *w, pu_int k, const pu_real *c, pu_block P, pu_block Q,
-                                         pu_block Y, const pu_real *weight, pu_real *grad, double *s)
+/* ---- gradients of p'A q ---- */
+
+/* The columns of pairs from `from` to `to`. */
+PU__FN pu__pairs pu__pairs_part(const pu__pairs *pairs, pu_int from, pu_int to)
 {
-    pu__posterior *p = pu__posterior_of(op);
-    const pu_op *Gamma = p->model->Gamma;
+    pu__pairs part = *pairs;
+    part.k = to - from;
+    part.P = pu__from(pairs->P, from);
+    part.Q = pu__from(pairs->Q, from);
+    part.weight = pairs->weight + from;
+    if (pairs->c) part.c = pairs->c + from;
+    if (pairs->Y.at) part.Y = pu__from(pairs->Y, from);
+    return part;
+}
+
+/* band, where besides Gamma's only the sum of psi's gradient is wanted, which is p'(Phi'W Phi) q / psi: product, gradient and
+   that sum in one sweep. */
+PU__FN pu_status pu__band_fused(pu__posterior *p, const pu__pairs *pairs, int known, pu_real *grad)
+{
     pu_status status = PU_OK;
-    pu_int j, end;
-    (void)w, (void)s;
-    if (Y.at || P.at != Q.at || p->sum_of != P.at) status = pu__posterior_gram(p, k, c, P, Q, Y, 1);
-    for (j = 0; j < k; j++) p->scaled[j] = c ? weight[j] * c[j] : weight[j];
-    for (j = 0; j < k && !status; j = end) {
+    pu_int j, i, end;
+    (void)known;
+    for (j = 0; j < pairs->k && !status; j = end) {
         pu_real *at = grad + pu__group_at(p, j);
-        end = pu__group_end(p, j, k);
-        if (p->want_Gamma)
-            status = pu__named(p, Gamma->grad(Gamma, end - j, pu__from(P, j), pu__from(Q, j), p->scaled + j, at + p->at_Gamma,
-                                              p->work), "Gamma.grad");
-        for (; j < end && p->want_psi && p->observed; j++)
-            at[p->at_psi] += (pu_real)((double)p->scaled[j] * p->sum[j] / (double)p->model->psi[0]);
+        pu__pairs part;
+        end = pu__group_end(p, j, pairs->k);
+        part = pu__pairs_part(pairs, j, end);
+        status = pu__note_failure(p, pu__ar_grad_pairs(&p->Gamma->op, p->now.shift, &part, at, p->sums), "Gamma.grad");
+        for (i = 0; i < part.k; i++) {
+            const double c = part.c ? (double)part.c[i] : 1;
+            at[p->slots.psi] += (pu_real)((double)part.weight[i] * c * p->sums[i] / (double)p->psi[0]);
+        }
     }
-    p->sum_of = NULL; /* p may change from here on */
     return status;
 }
 
-/* p'A q: Gamma's own terms; (W Phi p)'Phi q + (W Phi q)'Phi p for Phi; mask (Phi p)(Phi q) for psi */
-PU__FN pu_status pu__posterior_grad(const pu_op *op, pu_int k, pu_block P, pu_block Q, const pu_real *weight, pu_real *grad,
-                                    pu_real *work)
+/* Gamma's terms: grad += weight_j d/dtheta p_j'Gamma q_j, group by group. */
+PU__FN pu_status pu__gamma_terms(pu__posterior *p, const pu__pairs *pairs, const pu_real *weight, pu_real *grad)
 {
-    pu__posterior *p = pu__posterior_of(op);
-    const pu_op *Gamma = p->model->Gamma;
-    const int same = P.at == Q.at;
-    const pu_block tq = same ? p->t0 : p->t1, tp = same ? p->t1 : p->t0, none = {NULL, 0};
+    const pu_op *Gamma = &p->Gamma->op;
     pu_status status = PU_OK;
     pu_int j, end;
-    (void)work;
-    if (p->op.grad_plus) return p->op.grad_plus(op, NULL, k, NULL, P, Q, none, weight, grad, NULL);
-    for (j = 0; j < k && p->want_Gamma && !status; j = end) {
-        end = pu__group_end(p, j, k);
-        status = pu__named(p, Gamma->grad(Gamma, end - j, pu__from(P, j), pu__from(Q, j), weight + j,
-                                          grad + pu__group_at(p, j) + p->at_Gamma, p->work), "Gamma.grad");
+    if (!p->slots.want_Gamma) return PU_OK;
+    for (j = 0; j < pairs->k && !status; j = end) {
+        end = pu__group_end(p, j, pairs->k);
+        status = Gamma->grad(Gamma, end - j, pu__from(pairs->P, j), pu__from(pairs->Q, j), weight + j,
+                             grad + pu__group_at(p, j), p->work);
     }
-    if (status || (!p->want_Phi && !p->want_psi)) return status;
-    if (((p->g.at && !p->rows) || (p->shift && p->tied)) && !p->want_Phi) {
-        /* the sum over psi: q'(Phi'W Phi p) / psi, and the solver has just made A p, or Phi'W Phi is the shift */
-        const pu_real *m = p->shift;
-        if (!m && p->g_of != P.at)
-            status = pu__named(p, p->model->Phi->gram(p->model->Phi, p->w, k, P, p->g, 0, p->work), "Phi.gram");
-        for (j = 0; j < k && !status && p->observed; j = end) {
-            end = pu__group_end(p, j, k);
-            p->B->sum_dot(p->B->user, p->D, end - j, m, pu__from(Q, j), pu__from(m ? P : p->g, j), weight + j,
-                          1 / (double)p->host->psi[0], grad + pu__group_at(p, j) + p->at_psi);
-        }
-        p->g_of = NULL; /* p may change from here on */
-        return status;
+    return pu__note_failure(p, status, "Gamma.grad");
+}
+
+/* spectrum, where of psi's gradient only the sum is wanted. All columns take the product together, because they share
+   transforms; the gradients go to their groups. */
+PU__FN pu_status pu__spectrum_fused(pu__posterior *p, const pu__pairs *pairs, int known, pu_real *grad)
+{
+    pu_status status = known ? PU_OK : pu__spectrum_pairs(p, pairs, 1);
+    pu_int j;
+    for (j = 0; j < pairs->k; j++) p->scaled[j] = pairs->c ? pairs->weight[j] * pairs->c[j] : pairs->weight[j];
+    if (!status) status = pu__gamma_terms(p, pairs, p->scaled, grad);
+    if (status || !p->slots.want_psi || !p->observed) return status;
+    for (j = 0; j < pairs->k; j++)
+        grad[pu__group_at(p, j) + p->slots.psi] += (pu_real)((double)p->scaled[j] * p->sums[j] / (double)p->psi[0]);
+    return PU_OK;
+}
+
+/* The sum of psi's gradient: q'(Phi'W Phi p) / psi, from the gram product of p or from the shift that Phi'W Phi is. */
+PU__FN pu_status pu__tied_terms(pu__posterior *p, const pu__pairs *pairs, int known, pu_real *grad)
+{
+    const pu_real *shift = p->now.shift;
+    pu_status status = PU_OK;
+    pu_int j, end;
+    if (!shift && !known)
+        status = pu__note_failure(p, p->Phi->gram(&p->Phi->op, p->now.w, pairs->k, pairs->P, p->gram, 0, p->work), "Phi.gram");
+    if (status || !p->observed) return status;
+    for (j = 0; j < pairs->k; j = end) {
+        end = pu__group_end(p, j, pairs->k);
+        p->B->sum_dot(p->B->user, p->D, end - j, shift, pu__from(pairs->Q, j), pu__from(shift ? pairs->P : p->gram, j),
+                      pairs->weight + j, 1 / (double)p->model->psi[0], grad + pu__group_at(p, j) + p->slots.psi);
     }
-    if (p->t_of != P.at) status = pu__phi_apply(p, k, P, p->t0);
-    if (!status && !same) status = pu__phi_apply(p, k, Q, p->t1);
-    if (status) return status;
-    for (j = 0; j < k && p->want_psi; j = end) {
-        end = pu__group_end(p, j, k);
-        pu__row_dot(p, end - j, weight + j, pu__from(p->t0, j), pu__from(tq, j), grad + pu__group_at(p, j) + p->at_psi);
+    return PU_OK;
+}
+
+/* psi's terms: mask (Phi p)(Phi q), with tp = Phi P and tq = Phi Q. */
+PU__FN void pu__psi_terms(pu__posterior *p, const pu__pairs *pairs, pu_block tp, pu_block tq, pu_real *grad)
+{
+    const pu_backend *B = p->B;
+    pu_int j, end;
+    for (j = 0; j < pairs->k; j = end) {
+        end = pu__group_end(p, j, pairs->k);
+        B->row_dot(B->user, p->n_rows, end - j, p->rows ? NULL : p->now.mask, pairs->weight + j, pu__from(tp, j), pu__from(tq, j),
+                   p->M, p->rows, grad + pu__group_at(p, j) + p->slots.psi);
     }
-    if (!p->want_Phi) return PU_OK;
-    if (!same) pu__weigh(p, k, p->t1, p->t1, 1, p->w);
-    if (!same) p->t_of = NULL; /* weighted in place */
-    pu__weigh(p, k, p->t0, tp, same ? 2 : 1, p->w);
-    if (p->joint) { /* (W Phi x) x' + (W e) bbar', bbar = -x */
-        pu_term t[2];
-        t[0] = pu__t(pu__rows(p->e, p->n_rows), -2, NULL, p->w), t[1] = pu__t(pu__means(p, tp), 1, NULL, NULL);
-        p->B->combine(p->B->user, p->n_rows, p->count, pu__means(p, tp), 2, t);
+}
+
+/* Phi's terms: (W Phi p) q' + (W Phi q) p'. t0 = Phi P; t1 = Phi Q, or free where P = Q. With `joint` the columns of means
+   take b's term along: (W Phi x) x' + (W e) bbar', bbar = -x. */
+PU__FN pu_status pu__phi_terms(pu__posterior *p, const pu__pairs *pairs, int same, pu_real *grad)
+{
+    const pu_int k = pairs->k;
+    const pu_block wp = same ? p->t1 : p->t0; /* W Phi p; t0 is left alone where P = Q */
+    pu_status status = PU_OK;
+    pu_int j, end;
+    if (!same) pu__weigh(p, k, p->t1, p->t1, 1, p->now.w);
+    pu__weigh(p, k, p->t0, wp, same ? 2 : 1, p->now.w);
+    if (p->joint) {
+        pu_term terms[2];
+        terms[0] = pu__t(pu__rows(p->now.e, p->n_rows), -2, NULL, p->now.w);
+        terms[1] = pu__term(pu__means(p, wp));
+        p->B->combine(p->B->user, p->n_rows, p->count, pu__means(p, wp), 2, terms);
     }
     for (j = 0; j < k && !status; j = end) {
-        pu_real *at = grad + pu__group_at(p, j) + p->at_Phi;
+        pu_real *at = grad + pu__group_at(p, j) + p->slots.Phi;
         end = pu__group_end(p, j, k);
-        status = pu__phi_grad(p, end - j, pu__from(tp, j), pu__from(Q, j), weight + j, at);
-        if (!status && !same) status = pu__phi_grad(p, end - j, pu__from(p->t1, j), pu__from(P, j), weight + j, at);
+        status = pu__phi_grad(p, end - j, pu__from(wp, j), pu__from(pairs->Q, j), pairs->weight + j, at);
+        if (!status && !same)
+            status = pu__phi_grad(p, end - j, pu__from(p->t1, j), pu__from(pairs->P, j), pairs->weight + j, at);
     }
     return status;
 }
 
-/* y += diag(A), where both operators can tell, on the host, of the datum loaded last */
-PU__FN pu_status pu__posterior_diag(const pu_op *op, pu_real *y, pu_real *work)
+/* grad += weight_j d/dtheta p_j'A q_j, one operator after the other. p_j are the columns of the last product where `known`.
+   Phi is multiplied with a vector only where the product has not left that. */
+PU__FN pu_status pu__posterior_terms(pu__posterior *p, const pu__pairs *pairs, int known, pu_real *grad)
 {
-    pu__posterior *p = pu__posterior_of(op);
-    const pu_op *Gamma = p->host->Gamma, *Phi = p->host->Phi;
-    pu_status status = pu__named(p, Gamma->diag(Gamma, y, p->work_host), "Gamma.diag");
-    (void)work;
-    return status ? status : pu__named(p, Phi->gram_diag(Phi, p->w_all, y, p->work_host), "Phi.gram_diag");
+    const pu__slots *s = &p->slots;
+    const int same = pairs->P.at == pairs->Q.at;
+    pu_status status = pu__gamma_terms(p, pairs, pairs->weight, grad);
+    if (status || (!s->want_Phi && !s->want_psi)) return status;
+    if (!s->want_Phi && ((p->gram.at && !p->rows) || (p->now.shift && s->tied)))
+        return pu__tied_terms(p, pairs, known && p->left == PU__LEFT_GRAM, grad);
+    if (!known || p->left != PU__LEFT_ROWS) status = pu__phi_apply(p, pairs->k, pairs->P, p->t0);
+    if (!status && !same) status = pu__phi_apply(p, pairs->k, pairs->Q, p->t1);
+    if (status) return status;
+    if (s->want_psi) pu__psi_terms(p, pairs, p->t0, same ? p->t0 : p->t1, grad);
+    if (s->want_Phi) status = pu__phi_terms(p, pairs, same, grad);
+    if (!same) p->left = PU__LEFT_NOTHING; /* t0 was weighted in place */
+    return status;
 }
 
-PU__FN int pu__has_diag(const pu_lgm *model) { return model->Gamma->diag && model->Phi->gram_diag; }
-
-/* Is A = Gamma + a diagonal, and can Gamma take that along? Then the columns of a block have nothing to share. */
-PU__FN int pu__is_shift(const pu_lgm *model)
+/* The system's pairs: product and gradient of (c_j p_j, q_j). */
+PU__FN pu_status pu__posterior_pairs(void *self, const pu__pairs *pairs, pu_real *grad)
 {
-    return model->Phi->apply == pu__diagonal_apply && model->Gamma->apply_plus && model->Gamma->grad_plus;
+    pu__posterior *p = (pu__posterior *)self;
+    const int product = pairs->Y.at != NULL;
+    pu_status status = PU_OK;
+    if (p->system.scales && grad) return p->kind->fused(p, pairs, 0, grad);
+    if (product) status = p->kind->product(p, pairs->k, pairs->P, pairs->Y, 1, NULL);
+    if (!status && grad) status = pu__posterior_terms(p, pairs, product, grad);
+    return status;
 }
 
-/* Is Gamma a diagonal that Phi can take along? */
-PU__FN int pu__is_gram_plus(const pu_lgm *model)
+/* grad += weight_j d/dtheta x_j'A x_j. last: the last product was with X, and what it has left is used. */
+PU__FN pu_status pu__posterior_square(pu__posterior *p, pu_int k, pu_block X, const pu_real *weight, int last, pu_real *grad)
 {
-    const pu_op *Gamma = model->Gamma, *Phi = model->Phi;
-    return Gamma->apply == pu__diagonal_apply && Gamma->aux && Phi->gram_plus && !Phi->apply_rows && !pu__is_shift(model);
+    pu__pairs pairs;
+    memset(&pairs, 0, sizeof pairs);
+    pairs.k = k;
+    pairs.P = X;
+    pairs.Q = X;
+    pairs.weight = weight;
+    if (p->system.scales) return p->kind->fused(p, &pairs, last, grad);
+    return pu__posterior_terms(p, &pairs, last, grad);
 }
 
-/* host: the model; model: the same where the backend works; wide: data side by side there */
-PU__FN void pu__posterior_layout(pu__posterior *p, pu__arena *arena, const pu_lgm *host, const pu_lgm *model, const pu_backend *B,
-                                 pu_int kmax, pu_int wide, pu_int params)
+static const pu__kind pu__kind_general = {pu__general_product, NULL};
+static const pu__kind pu__kind_matrix = {pu__matrix_product, NULL};
+static const pu__kind pu__kind_formed = {pu__formed_product, NULL};
+static const pu__kind pu__kind_band = {pu__band_product, pu__band_fused};
+static const pu__kind pu__kind_spectrum = {pu__spectrum_product, pu__spectrum_fused};
+static const pu__kind pu__kind_gram = {pu__gram_product, NULL};
+
+/* Can Phi work on a part of its rows? */
+PU__FN int pu__can_restrict(const pu_op *Phi) { return Phi->apply_rows && Phi->apply_rows_t && Phi->grad_rows; }
+
+/* The kind of A for these operators, where the backend works. host: their own memory is the host's. */
+PU__FN const pu__kind *pu__kind_of(const pu_lgm *model, const pu_side *Gamma, const pu_side *Phi, int host)
 {
-    const pu_int work_G = model->Gamma->work, work_P = model->Phi->work, D = host->Gamma->rows, M = host->Phi->rows;
-    const pu_int host_G = host->Gamma->work, host_P = host->Phi->work, lists = 2 * M * wide + M + 1;
-    const int far = pu__is_far(B), shift = far ? host->Phi->apply == pu__diagonal_apply && model->Gamma->apply_plus
-                                               : pu__is_shift(host);
-    int i;
-    p->model = model, p->host = host, p->B = B, p->D = D, p->M = M;
-    p->count = 1, p->cols = kmax, p->wide = wide;
+    const int diagonal = model->Gamma->form == PU_FORM_DIAGONAL && model->Gamma->params == model->Gamma->rows;
+    if (model->Phi->form == PU_FORM_DIAGONAL && Gamma->apply_plus) return &pu__kind_band;
+    if (host && diagonal && model->Phi->form == PU_FORM_FOURIER) return &pu__kind_spectrum;
+    if (Phi->gram && !pu__can_restrict(&Phi->op)) return &pu__kind_gram;
+    if (host && pu__plain(model->Phi)) return &pu__kind_matrix;
+    return &pu__kind_general;
+}
+
+/* ---- memory ---- */
+
+/* The arrays over rows of `wide` data, on the device or on the host. */
+PU__FN void pu__rows_layout(pu__rows_data *r, pu__arena *arena, const pu__posterior *p, int there, int far)
+{
+    pu_real **arrays[] = {&r->w, &r->w_root, &r->mask, &r->e};
+    const pu_int lists = 2 * p->M * p->wide + p->M + 1;
+    size_t i;
+    for (i = 0; i < 4; i++) *arrays[i] = (pu_real *)pu__take_from(arena, there, p->M, p->wide, sizeof(pu_real));
+    r->shift = NULL;
+    if (p->usual == &pu__kind_band) r->shift = (pu_real *)pu__take_from(arena, there, p->D, p->wide, sizeof(pu_real));
+    r->id = (uint32_t *)pu__take_from(arena, there, p->wide, 1, sizeof(uint32_t));
+    r->rows = far ? (pu_int *)pu__take_from(arena, there, lists, 1, sizeof(pu_int)) : NULL;
+}
+
+/* What a posterior is made of. */
+typedef struct {
+    const pu_lgm *model;        /* on the host, forms resolved */
+    const pu_side *Gamma, *Phi; /* where the backend works */
+    const pu_real *psi;         /* likewise; NULL: the model's */
+    const pu_backend *B;
+    const pu__slots *slots;     /* NULL: no gradient */
+    pu_int kmax, wide;          /* columns at a time; data side by side */
+    int form;                   /* room for a formed A */
+} pu__posterior_parts;
+
+/* Lays out (or measures) a posterior. */
+PU__FN void pu__posterior_layout(pu__posterior *p, pu__arena *arena, const pu__posterior_parts *of)
+{
+    const pu_lgm *model = of->model;
+    const pu_int D = model->Gamma->rows;
+    const pu_int M = model->Phi->rows;
+    const pu_int host_work = pu__most(model->Gamma->work, model->Phi->work);
+    const int far = pu__is_far(of->B);
+    memset(p, 0, sizeof *p);
+    p->model = model;
+    p->Gamma = of->Gamma;
+    p->Phi = of->Phi;
+    p->psi = of->psi ? of->psi : model->psi;
+    p->B = of->B;
+    p->D = D;
+    p->M = M;
+    p->kmax = of->kmax;
+    p->count = 1;
+    p->cols = of->kmax;
+    p->wide = of->wide;
+    p->column = -1;
+    if (of->slots) p->slots = *of->slots;
+    p->usual = pu__kind_of(model, of->Gamma, of->Phi, !far);
     p->w_all = pu__reals(arena, M, 1);
     p->list = (pu_int *)pu__take(arena, M, 1, sizeof(pu_int));
-    p->ones = pu__far_reals(arena, wide, 1);
-    for (i = far ? 0 : 2; i < 3; i++) { /* on the host one set of them is enough */
-        pu__upload *u = i < 2 ? p->upload + i : &p->staged;
-        const int there = i < 2;
-        u->w = (pu_real *)pu__take_from(arena, there, M, wide, sizeof(pu_real));
-        u->w_root = (pu_real *)pu__take_from(arena, there, M, wide, sizeof(pu_real));
-        u->mask = (pu_real *)pu__take_from(arena, there, M, wide, sizeof(pu_real));
-        u->e = (pu_real *)pu__take_from(arena, there, M, wide, sizeof(pu_real));
-        u->shift = shift ? (pu_real *)pu__take_from(arena, there, D, wide, sizeof(pu_real)) : NULL;
-        u->id = (uint32_t *)pu__take_from(arena, there, wide, 1, sizeof(uint32_t));
-        u->rows = far ? (pu_int *)pu__take_from(arena, there, lists, 1, sizeof(pu_int)) : NULL;
+    p->ones = pu__far_reals(arena, of->wide, 1);
+    pu__rows_layout(&p->staged, arena, p, 0, far);
+    p->now = p->staged;
+    if (far) pu__rows_layout(&p->upload[0], arena, p, 1, 1);
+    if (far) pu__rows_layout(&p->upload[1], arena, p, 1, 1);
+    p->row_sum = pu__far_reals(arena, M, of->wide);
+    p->t0 = pu__far_cols(arena, M, of->kmax);
+    p->t1 = pu__far_cols(arena, M, of->kmax);
+    if (p->usual == &pu__kind_gram && p->slots.tied) p->gram = pu__far_cols(arena, D, of->kmax);
+    if (p->usual == &pu__kind_spectrum) p->made = pu__reals(arena, pu__fourier_gram_size(&of->Phi->op), 1);
+    if (p->usual->fused) {
+        p->scaled = pu__reals(arena, of->kmax, 1);
+        p->sums = (double *)pu__take(arena, of->kmax, 2, sizeof(double));
     }
-    p->w = p->staged.w, p->w_root = p->staged.w_root, p->mask = p->staged.mask, p->e = p->staged.e, p->id = p->staged.id;
-    p->shift = p->staged.shift;
-    p->row_sum = pu__far_reals(arena, M, wide);
-    p->t0 = pu__far_cols(arena, M, kmax), p->t1 = pu__far_cols(arena, M, kmax);
-    p->g.at = NULL;
-    pu__forget(p);
-    p->fused = pu__plain(host->Phi) && B->host;
-    p->made = p->scaled = NULL, p->sum = NULL;
-    memset(&p->formed, 0, sizeof p->formed), p->A = NULL;
-    if (shift && !far) p->sum = (double *)pu__take(arena, kmax, 1, sizeof(double));
-    if (pu__is_gram_plus(host) && !far) {
-        p->made = pu__reals(arena, host->Phi->gram_size, 1), p->scaled = pu__reals(arena, kmax, 1);
-        p->sum = (double *)pu__take(arena, kmax, 2, sizeof(double));
-    }
-    p->work = pu__far_reals(arena, work_G > work_P ? work_G : work_P, kmax);
-    p->work_host = far ? pu__reals(arena, host_G > host_P ? host_G : host_P, 1) : p->work;
-    p->column = -1;
-    memset(&p->op, 0, sizeof p->op);
-    p->op.rows = p->op.cols = p->D, p->op.params = params, p->op.trusted = 2, p->op.data = p;
-    p->op.apply = p->op.apply_t = pu__posterior_apply, p->op.grad = pu__posterior_grad;
-    if (shift) p->op.apply_plus = pu__posterior_apply_plus;
-    if (shift && !far && host->Gamma->apply_led) p->op.apply_led = pu__posterior_apply_led;
-    if (pu__is_gram_plus(host) && !far) p->op.apply_plus = pu__posterior_gram_apply;
-    if (pu__has_diag(host)) p->op.diag = pu__posterior_diag;
+    p->work = pu__far_reals(arena, pu__most(of->Gamma->op.work, of->Phi->op.work), of->kmax);
+    p->work_host = far ? pu__reals(arena, host_work, 1) : p->work;
+    if (of->form) p->A = pu__reals(arena, D, D);
 }
 
-/* Observations of datum n into rows, w, mask, e; returns M_n and the datum's own part of c. It is number `which` of those side by
-   side, each of which has n_rows rows. */
+/* A of the datum at hand has this kind from here on. */
+PU__FN void pu__posterior_set_kind(pu__posterior *p, const pu__kind *kind)
+{
+    const pu__slots *s = &p->slots;
+    const int far = pu__is_far(p->B);
+    p->kind = kind;
+    p->left = PU__LEFT_NOTHING;
+    p->system.self = p;
+    p->system.n = p->D;
+    p->system.product = kind->product;
+    p->system.pairs = pu__posterior_pairs;
+    p->system.dots = kind->fused != NULL; /* those that sum up on the way */
+    p->system.scales = kind->fused && !far && s->tied && !s->want_Phi;
+    if (kind == &pu__kind_band) p->system.scales = p->system.scales && s->want_Gamma && s->want_psi;
+}
+
+/* ---- a datum ---- */
+
+/* Observations of datum n into rows, w, mask, e. It is number `which` of those side by side, each of which has n_rows rows.
+   Returns M_n, and in *c the datum's own part of c: 1/2 e'We - 1/2 sum log psi. */
 PU__FN pu_int pu__posterior_read(pu__posterior *p, const pu_data *data, pu_int n, pu_int which, pu_int n_rows, double *c)
 {
-    const pu_op *Phi = p->host->Phi;
-    const pu_real *psi_all = p->host->psi, *eta = p->host->eta;
+    const pu_real *eta = p->model->eta;
+    const pu__rows_data *to = &p->staged;
     const pu_int from = which * n_rows;
-    pu_real *w = p->staged.w + from, *w_root = p->staged.w_root + from, *mask = p->staged.mask + from, *es = p->staged.e + from;
-    pu_int i, at, row = 0, observed = 0;
+    pu_int at, row = 0, observed = 0;
     pu_real y = 0;
     double sum = 0;
     pu__logs logs = {0, 1};
-    for (i = 0; i < n_rows; i++) w[i] = w_root[i] = mask[i] = es[i] = 0;
-    for (i = 0; i < p->M; i++) p->w_all[i] = 0;
+    pu__zeros(to->w + from, n_rows);
+    pu__zeros(to->w_root + from, n_rows);
+    pu__zeros(to->mask + from, n_rows);
+    pu__zeros(to->e + from, n_rows);
+    pu__zeros(p->w_all, p->M);
     for (at = 0; (at = pu__observed(data, n, at, &row, &y)) >= 0; at++) {
-        const pu_real psi = psi_all[row], e = y - (eta ? eta[row] : 0);
-        i = p->restricted ? observed : row;
-        w[i] = p->w_all[row] = psi, w_root[i] = pu__sqrt(psi), mask[i] = 1, es[i] = e;
+        const pu_real psi = p->model->psi[row];
+        const pu_real e = y - (eta ? eta[row] : 0);
+        const pu_int i = from + (p->restricted ? observed : row);
+        p->w_all[row] = psi;
+        to->w[i] = psi;
+        to->w_root[i] = pu__sqrt(psi);
+        to->mask[i] = 1;
+        to->e[i] = e;
         p->list[observed++] = row;
         sum += (double)psi * (double)e * (double)e;
         pu__logs_add(&logs, (double)psi);
     }
-    if (p->staged.shift) {
-        pu__zeros(p->staged.shift + which * p->D, p->D);
-        (void)pu__diagonal_gram_diag(Phi, p->w_all, p->staged.shift + which * p->D, NULL);
+    if (to->shift) {
+        pu_real *shift = to->shift + which * p->D;
+        pu__zeros(shift, p->D);
+        (void)pu__diagonal_gram_diag(p->model->Phi, p->w_all, shift, NULL);
     }
     p->log_psi = logs.sum + log(logs.product);
-    *c = (sum - p->log_psi) / 2; /* 1/2 e'We - 1/2 sum log psi */
+    *c = (sum - p->log_psi) / 2;
     return observed;
 }
 
+/* Loads datum n on the host. Returns the number of observed entries; *c as pu__posterior_read. */
 PU__FN pu_int pu__posterior_load(pu__posterior *p, const pu_data *data, pu_int n, double *c)
 {
-    const pu_op *Phi = p->model->Phi;
-    pu_int observed;
-    p->restricted = Phi->apply_rows && Phi->apply_rows_t && Phi->grad_rows;
-    observed = pu__posterior_read(p, data, n, 0, p->M, c);
-    p->observed = observed;
-    p->n_rows = p->restricted ? observed : p->M;
-    p->rows = p->restricted && observed < p->M ? p->list : NULL; /* all observed: no list needed */
-    p->joint = 0, p->formed.rows = 0;
-    pu__forget(p);
-    if (p->made) Phi->gram_make(Phi, p->w_all, p->made);
-    return observed;
-}
-
-PU__FN pu_int pu__count_observed(const pu_data *data, pu_int n)
-{
-    pu_int at, row = 0, count = 0;
-    pu_real y = 0;
-    for (at = 0; (at = pu__observed(data, n, at, &row, &y)) >= 0; at++) count++;
-    return count;
+    const pu_op *Phi = &p->Phi->op;
+    p->restricted = pu__can_restrict(Phi);
+    p->observed = pu__posterior_read(p, data, n, 0, p->M, c);
+    p->n_rows = p->restricted ? p->observed : p->M;
+    p->rows = p->restricted && p->observed < p->M ? p->list : NULL; /* all observed: no list needed */
+    p->joint = 0;
+    pu__posterior_set_kind(p, p->usual);
+    if (p->made) pu__fourier_gram_make(Phi, p->w_all, p->made);
+    return p->observed;
 }
 
 /* Where each row of Phi is in a list of n, behind the list itself: see pu_backend. */
 PU__FN void pu__list_places(pu_int M, pu_int n, pu_int *list)
 {
-    pu_int *start = list + n, *place = start + M + 1, i;
+    pu_int *start = list + n;
+    pu_int *place = start + M + 1;
+    pu_int i;
     for (i = 0; i <= M; i++) start[i] = 0;
     for (i = 0; i < n; i++)
         if (list[i] >= 0) start[list[i] + 1]++;
@@ -9458,248 +10170,563 @@ PU__FN void pu__list_places(pu_int M, pu_int n, pu_int *list)
     start[0] = 0;
 }
 
-/* What pu__posterior_read has made of `count` data is sent to where the backend works, in the other slot. */
+/* Sends what pu__posterior_read has made of `count` data to where the backend works, into the other of the two uploads. */
 PU__FN void pu__posterior_send(pu__posterior *p)
 {
-    const pu_int rows = p->n_rows * p->count, lists = 2 * rows + p->M + 1;
-    const size_t real = sizeof(pu_real);
+    const pu_int rows = p->n_rows * p->count;
+    const size_t bytes = (size_t)rows * sizeof(pu_real);
     const pu_backend *B = p->B;
-    const pu__upload *u = p->upload + p->slot, *from = &p->staged;
+    const pu__rows_data *from = &p->staged;
+    p->now = p->upload[p->slot];
     if (rows > 0) {
-        B->write(B->user, u->w, from->w, (size_t)rows * real);
-        B->write(B->user, u->w_root, from->w_root, (size_t)rows * real);
-        B->write(B->user, u->mask, from->mask, (size_t)rows * real);
-        B->write(B->user, u->e, from->e, (size_t)rows * real);
+        B->write(B->user, p->now.w, from->w, bytes);
+        B->write(B->user, p->now.w_root, from->w_root, bytes);
+        B->write(B->user, p->now.mask, from->mask, bytes);
+        B->write(B->user, p->now.e, from->e, bytes);
     }
-    if (from->shift) B->write(B->user, u->shift, from->shift, (size_t)(p->D * p->count) * real);
-    B->write(B->user, u->id, from->id, (size_t)p->count * sizeof *u->id);
+    if (from->shift) B->write(B->user, p->now.shift, from->shift, (size_t)(p->D * p->count) * sizeof(pu_real));
+    B->write(B->user, p->now.id, from->id, (size_t)p->count * sizeof *from->id);
     if (p->rows) {
         pu__list_places(p->M, rows, from->rows);
-        B->write(B->user, u->rows, from->rows, (size_t)lists * sizeof *u->rows);
-        p->rows = u->rows;
+        B->write(B->user, p->now.rows, from->rows, (size_t)(2 * rows + p->M + 1) * sizeof *from->rows);
+        p->rows = p->now.rows;
     }
-    p->w = u->w, p->w_root = u->w_root, p->mask = u->mask, p->e = u->e, p->id = u->id, p->shift = u->shift;
 }
 
-/* b = Gamma nu + Phi' W e of every datum; gamma_nu may be NULL */
+/* y += diag(A), on the host, of the datum loaded last; where both operators can tell (pu__has_diag). */
+PU__FN pu_status pu__posterior_diag(pu__posterior *p, pu_real *y)
+{
+    const pu_op *Gamma = p->model->Gamma;
+    const pu_op *Phi = p->model->Phi;
+    const pu_status status = pu__note_failure(p, Gamma->diag(Gamma, y, p->work_host), "Gamma.diag");
+    if (status) return status;
+    return pu__note_failure(p, Phi->gram_diag(Phi, p->w_all, y, p->work_host), "Phi.gram_diag");
+}
+
+/* Is diag(A) known? */
+PU__FN int pu__has_diag(const pu_lgm *model) { return model->Gamma->diag && model->Phi->gram_diag; }
+
+/* b = Gamma nu + Phi' W e of every datum; gamma_nu may be NULL. */
 PU__FN pu_status pu__posterior_rhs(pu__posterior *p, const pu_real *gamma_nu, pu_block b)
 {
-    const pu_block sum = pu__rows(p->row_sum, p->M);
-    pu_term t[2];
-    pu_status status;
-    t[0] = pu__t(pu__rows(p->e, p->n_rows), 1, NULL, p->w);
-    p->B->combine(p->B->user, p->n_rows, p->count, sum, 1, t);
-    status = pu__phi_apply_t(p, p->count, sum, b, 0);
-    t[0] = pu__t(b, 1, NULL, NULL), t[1] = pu__t(pu__rows(gamma_nu, 0), 1, NULL, NULL);
-    if (gamma_nu) p->B->combine(p->B->user, p->D, p->count, b, 2, t);
+    const pu_status status = pu__phi_apply_t(p, p->count, pu__weighted_e(p), b, 0);
+    pu_term terms[2];
+    terms[0] = pu__term(b);
+    terms[1] = pu__term(pu__rows(gamma_nu, 0));
+    if (gamma_nu) p->B->combine(p->B->user, p->D, p->count, b, 2, terms);
     return status;
 }
 
-/* c + 1/2 x'A x - b'x + 1/2 log det Gamma, as 1/2 (e - Phi x)'W (e - Phi x) + 1/2 (x - nu)'Gamma (x - nu) - 1/2 sum log psi:
-   the same for every x, but a sum of squares, where c and b'x are far larger than their difference when the noise is small. At
-   x = mu a rounding of x counts to second order only. d, q: D reals of scratch. */
+/* c + 1/2 x'A x - b'x + 1/2 log det Gamma for the x of the last product, as 1/2 (e - Phi x)'W (e - Phi x) + 1/2 (x - nu)'Gamma
+   (x - nu) - 1/2 sum log psi: the same for every x, but a sum of squares, where c and b'x are far larger than their
+   difference when the noise is small. At x = mu a rounding of x counts to second order only. d, q: D reals of scratch. */
 PU__FN pu_status pu__posterior_value(pu__posterior *p, pu_block x, pu_real *d, pu_real *q, double *value)
 {
-    const pu_op *Gamma = p->model->Gamma;
     const pu_real *nu = p->model->nu;
     pu_real *t = p->row_sum;
-    pu_block from, to;
+    pu_status status = p->left == PU__LEFT_ROWS ? PU_OK : pu__phi_apply(p, 1, x, p->t0);
     pu_int i;
-    pu_status status = p->t_of == x.at ? PU_OK : pu__phi_apply(p, 1, x, p->t0);
     if (status) return status;
-    for (i = 0; i < p->n_rows; i++) t[i] = p->mask[i] != 0 ? p->e[i] - p->t0.at[i] : 0;
+    for (i = 0; i < p->n_rows; i++) t[i] = p->now.mask[i] != 0 ? p->now.e[i] - p->t0.at[i] : 0;
     for (i = 0; i < p->D; i++) d[i] = x.at[i] - (nu ? nu[i] : 0);
-    from.at = d, to.at = q, from.ld = to.ld = p->D;
-    *value = (pu__dot(p->n_rows, p->w, t, t) - p->log_psi) / 2;
-    status = pu__named(p, Gamma->apply(Gamma, 1, from, to, 0, p->work), "Gamma.apply");
+    *value = (pu__dot(p->n_rows, p->now.w, t, t) - p->log_psi) / 2;
+    status = pu__gamma_apply(p, 1, pu__rows(d, p->D), pu__rows(q, p->D), 0);
     *value += pu__dot(p->D, NULL, d, q) / 2;
     return status;
 }
 
-/* where the i-th observed row is in blocks over rows */
+/* ---- A as a matrix ---- */
+
+/* Where the i-th observed row is in blocks over rows. */
 PU__FN pu_int pu__place(const pu__posterior *p, pu_int i) { return p->restricted ? i : p->list[i]; }
 
-/* Phi where it is a plain matrix, whose rows need not be asked for by products with unit vectors; otherwise NULL */
+/* Phi where it is a plain matrix, whose rows need not be asked for by products with unit vectors; otherwise NULL. */
 PU__FN const pu_real *pu__phi_matrix(const pu__posterior *p)
 {
     return pu__plain(p->model->Phi) ? (const pu_real *)p->model->Phi->data : NULL;
 }
 
-/* Y_j = W^1/2 row j of Phi, for the observed rows from `first` on */
+/* Y_j = W^1/2 row j of Phi, for k observed rows from `first` on. */
 PU__FN pu_status pu__phi_rows(pu__posterior *p, pu_int first, pu_int k, pu_block Y)
 {
     const pu_real *matrix = pu__phi_matrix(p);
     pu_int j, i;
-    for (j = 0; j < k && matrix; j++) {
-        const pu_real *row = matrix + p->list[first + j] * p->D, root = p->w_root[pu__place(p, first + j)];
-        pu_real *y = pu__col(Y, j);
-        for (i = 0; i < p->D; i++) y[i] = root * row[i];
-    }
-    if (matrix) return PU_OK;
-    pu__clear(p->n_rows, k, p->t1, 0);
+    if (!matrix) pu__clear(p->n_rows, k, p->t1, 0);
     for (j = 0; j < k; j++) {
-        i = pu__place(p, first + j);
-        pu__col(p->t1, j)[i] = p->w_root[i];
+        const pu_int place = pu__place(p, first + j);
+        const pu_real root = p->now.w_root[place];
+        if (matrix) {
+            const pu_real *row = matrix + p->list[first + j] * p->D;
+            for (i = 0; i < p->D; i++) pu__col(Y, j)[i] = root * row[i];
+        } else {
+            pu__col(p->t1, j)[place] = root;
+        }
     }
-    return pu__phi_apply_t(p, k, p->t1, Y, 0);
+    return matrix ? PU_OK : pu__phi_apply_t(p, k, p->t1, Y, 0);
 }
 
-/* A into a (D x D), kmax columns at a time through the blocks X and Y */
-PU__FN pu_status pu__posterior_dense(pu__posterior *p, pu_int kmax, pu_block X, pu_block Y, pu_real *a)
+/* Gamma into a (D x D), or all of A where Phi is not a matrix: columns at a time through X and Y (D x kmax). */
+PU__FN pu_status pu__posterior_columns(pu__posterior *p, int only_Gamma, pu_block X, pu_block Y, pu_real *a)
+{
+    const pu_int D = p->D;
+    pu_status status = PU_OK;
+    pu_int first, j, k;
+    for (first = 0; first < D && !status; first += k) {
+        k = pu__min(p->kmax, D - first);
+        pu__clear(D, k, X, 0);
+        for (j = 0; j < k; j++) pu__col(X, j)[first + j] = 1;
+        if (only_Gamma) status = pu__gamma_apply(p, k, X, Y, 0);
+        else status = p->kind->product(p, k, X, Y, 0, NULL);
+        for (j = 0; j < k; j++) pu__copy(a + (first + j) * D, pu__col(Y, j), D);
+    }
+    return status;
+}
+
+/* A into a (D x D). Where Phi is a matrix Gamma comes by columns, and Phi'W Phi as a product of matrices. */
+PU__FN pu_status pu__posterior_dense(pu__posterior *p, pu_block X, pu_block Y, pu_real *a)
 {
     const pu_op *Gamma = p->model->Gamma;
     const pu_real *Phi = pu__phi_matrix(p);
-    const int split = Phi != NULL; /* then Gamma by columns and Phi'W Phi as a product of matrices */
     const pu_int D = p->D;
-    pu_int first, j, k;
+    const int whole = Gamma->form == PU_FORM_MATRIX || Gamma->form == PU_FORM_SYMMETRIC;
     pu_status status = PU_OK;
-    if (split && Gamma->apply == pu__dense_apply) pu__copy(a, (const pu_real *)Gamma->data, D * D);
-    else
-        for (first = 0; first < D && !status; first += k) {
-            k = pu__min(kmax, D - first);
-            pu__clear(D, k, X, 0);
-            for (j = 0; j < k; j++) pu__col(X, j)[first + j] = 1;
-            status = split ? pu__named(p, Gamma->apply(Gamma, k, X, Y, 0, p->work), "Gamma.apply")
-                           : p->op.apply(&p->op, k, X, Y, 0, NULL);
-            for (j = 0; j < k; j++) pu__copy(a + (first + j) * D, pu__col(Y, j), D);
-        }
-    pu__forget(p); /* X is the caller's again */
-    if (!split || status) return status;
+    if (Phi && whole) pu__copy(a, (const pu_real *)Gamma->data, D * D);
+    else status = pu__posterior_columns(p, Phi != NULL, X, Y, a);
+    p->left = PU__LEFT_NOTHING;
+    if (!Phi || status) return status;
     pu__multiply(D, D, p->observed, 1, pu__mat(Phi, 1, D), pu__mat(Phi, D, 1), p->list, p->w_all, a, D, -PU__FAR, 0);
     pu__mirror(D, a, 0);
     return PU_OK;
 }
 
-/* L L' = A in place, or why not */
-PU__FN pu_status pu__factor(pu_int D, pu_real *a, pu_int datum, pu_report *report)
-{
-    pu_int bad = pu__find_nonfinite(D * D, a);
-    if (bad >= 0) return pu__fail(report, PU_NONFINITE, "A", datum, bad);
-    bad = pu__cholesky(D, a, D);
-    return bad >= 0 ? pu__fail(report, PU_E_NOT_DEFINITE, "A", datum, bad * D + bad) : PU_OK;
-}
+/* ------------------------------------------------------------------------------------------------
+   >>engine   direct engines: a factor of A, solves with it, the gradient of 1/2 tr(A Sigma)
 
-typedef struct { /* everything decided before work starts */
-    const pu_lgm *model;
-    const pu_data *data;
-    const pu_options *o;
-    const pu_results *out;
-    const pu_backend *B;
-    pu__plan plan;
-    pu_kind kind;
-    pu_int N, D, M, K;     /* K = 0 for PU_EXACT */
-    pu_int kmax;           /* columns that there is room for */
-    pu_int block, blocks;  /* iterative engine: columns at a time; blocks of columns per datum */
-    int network, want_nll, any_grad;
-    int dry;               /* a pilot: nothing is written */
-    int lend;              /* gradients stay in the workspace, where pu__lend finds them */
-    int form;              /* for some data of the iterative engine A is made a matrix */
-    int ragged;            /* data differ in their cost: lanes take them by cost, not in order */
-    int restricted;        /* Phi works on the observed rows alone */
-    int by_rows;           /* so does its gradient, row by row */
-    int exact;             /* what a direct engine serves gets Sigma itself; otherwise K direct solves */
-    pu_engine engine;      /* as asked */
-    unsigned can;          /* bit e: engine e applies here */
-    pu_int asked_steps;    /* what the iterative engine would do, for its price */
-    int asked_network;
-    double rows_sum[PU_ENGINES]; /* observed rows, summed over the data of each engine */
-    pu_int served[PU_ENGINES], most; /* data per engine; dual: most observed rows in any of its data, */
-    pu_int most_iterative; /* and likewise of the iterative engine */
-    pu_int width;          /* of the band of A */
-    int lanes, threads;
-    pu_int groups;         /* of probes, for standard errors */
-    pu_int params;         /* gradient vector of a lane: [Gamma | Phi | psi | eta | sum of bbar], then groups x [Gamma | Phi |
-                              psi] */
-    pu_int at_Phi, at_psi, at_eta, at_b, at_m, at_group;
-    /* A backend with memory of its own (far): the operators there, the bytes they need, data side by side, and the same layout with
-       what their grad adds up in the place of the gradients of Gamma and Phi */
-    int far;
-    pu_op side[2];
-    size_t side_bytes[2];
-    pu_int batch, batch_most; /* if memory were no matter */
-    pu_int far_Phi, far_psi, far_eta, far_b, far_m, far_group, far_params;
-} pu__job;
+     dense    A = L L';  Sigma = sum_j s_j s_j' with s_j the columns of L'^-1, so that the exact gradient is the output gradient
+              with those D columns, each of weight one
+     dual     in the observed space: with R = W^1/2 Phi (m rows), G = Gamma^-1 R' and B = I + R G = L L',
+                log det A = log det Gamma + log det B,   A^-1 u = Gamma^-1 u - G B^-1 G'u,   mu = nu + G B^-1 (W^1/2 e - R nu),
+                Sigma = Gamma^-1 - G B^-1 G',   W Phi Sigma = W^1/2 B^-1 G',   R Sigma R' = I - B^-1
+     banded   A = L diag(d) L' within the band, Sigma within the band by Takahashi's recursion. A block tridiagonal A with
+              blocks of S is a band of 2 S - 1
+     Kalman   filter and smoother (Rauch, Tung, Striebel), the textbook way to the same numbers; then as banded
+   ------------------------------------------------------------------------------------------------ */
 
-typedef struct { /* a state space for the Kalman engine: s_t = F s_{t-1} + N(0, Q), s_0 ~ N(0, P0) */
+/* A state space for the Kalman engine: s_t = F s_{t-1} + N(0, Q), s_0 ~ N(0, P0). */
+typedef struct {
     pu_int S, T, block; /* states, steps, entries of z per step */
     double F[PU__SSM_SQUARE], Q[PU__SSM_SQUARE], P0[PU__SSM_SQUARE];
 } pu__markov;
 
-typedef struct { /* per thread */
-    pu__posterior post;
-    pu__run run;
-    pu_block eps;
-    pu_engine engine; /* of the datum at hand */
-    pu_real *bbar, *diagonal, *weight;
-    pu_real *L, *s;   /* dense: L is D x D; dual: L is m x m, s has m, */
-    pu_real *Y;       /* and Y, scratch, is m x m, and at least PU__SPAN wide */
-    pu_block V;       /* dual: D x most */
-    pu_real *row;     /* banded, Kalman: a row of Phi */
-    double norm;      /* banded: largest row sum of |A| */
-    double *band, *inverse, *Z, *wide, *kalman; /* the factor, 1/d, Sigma inside the band: D x (width + 1); D */
-    pu__markov *markov;
-    pu_int loaded; /* datum whose observations are in post; -1 none */
-    double *shift, *base; /* 2 batch, datum n at pu__turn_of: s of the log det quadrature; log det M of PCG. Not shared: lanes of
-                             one datum may load it at the same time */
-} pu__worker;
-
-/* the batch at hand and the one before, whose outcome may be read late, are in different places */
-PU__FN pu_int pu__turn_of(const pu__job *job, pu_int n) { return n % (2 * job->batch); }
-
-typedef struct { /* per column, staged */
-    pu_column record;
-    double ux, xax, logdet, gap;
-    double value;             /* direct engines, the mean: see pu__posterior_value */
-    double energy, low, high; /* |x - A^-1 u|_A^2 as estimated, extreme Ritz values; high = 0: unknown */
-} pu__column;
-
+/* What a direct engine works with. The blocks x, u, q are the solver's, D x kmax. */
 typedef struct {
-    pu__worker *workers;
-    pu_real *lanes;   /* lanes x params */
-    pu_real *home;    /* of Phi's gradient in the end, where rows are added up one by one; else it stays in lane 0 */
-    unsigned char *touched; /* lanes x M: rows of a plain Phi that have a gradient in the lane; others are not even cleared */
-    pu_real *gamma_nu, *test;
-    pu_real *work;    /* scratch for the operators of the host, one column */
-    pu_real *se;      /* at_eta */
-    pu__column *columns; /* N x (K+1) */
-    double *c, *logdet;  /* N */
-    double gamma_logdet;
-    pu_int *observed;    /* N */
-    int *lane_of;        /* N, ragged data: the lane that each goes to */
-    unsigned char *engine; /* N */
-    pu_report *lane_report;
-    pu_results stage; /* staged copies of the arrays that were asked for */
-    pu_real *variance, *fit; /* N x D, N x M: diagonals of Sigma, Phi Sigma Phi' for >>predict; NULL = not wanted */
-    /* far: the model there, the gradient vector there and read back */
-    pu_lgm model;
-    pu_op side[2];
-    void *side_memory[2];
-    pu_real *far_lane, *sums, *far_psi, *far_nu;
-    pu_block x0;
-    pu_real *columns_x, *columns_u; /* D x kmax, Rao-Blackwell */
-} pu__memory;
+    pu__posterior *post;
+    const pu_lgm *model;
+    pu_block x, u, q;     /* solutions, right-hand sides, scratch */
+    pu_real *weight;      /* kmax */
+    pu_int kmax, width;   /* columns at a time; of the band of A */
+    double gamma_logdet;  /* log det Gamma */
+    double logdet;        /* out: log det A */
+    double norm;          /* out, banded: largest row sum of |A|, from above */
+    pu_real *L;           /* dense: D x D; dual: m x m */
+    pu_real *s;           /* dual: m */
+    pu_real *Y;           /* dual: scratch, m x m, and at least PU__SPAN wide */
+    pu_block V;           /* dual: D x m */
+    pu_real *row;         /* banded, Kalman: a row of Phi */
+    double *band;         /* D x (width + 1): the factor; 1/d; Sigma within the band; a column */
+    double *inverse, *Z, *column;
+    pu__markov *markov;
+    double *kalman;       /* Kalman, per step: filtered and predicted mean and covariance */
+    double *squares;      /* Kalman: six S x S matrices */
+    pu_real *narrow;      /* Kalman: two more */
+} pu__direct;
 
-/* ------------------------------------------------------------------------------------------------
-   >>engine   direct engines: a factor of A, solves with it, the gradient of 1/2 tr(A Sigma)
-   ------------------------------------------------------------------------------------------------ */
+/* ---- dense ---- */
 
-/* 0 when Gamma is neither */
+/* L L' = A, and log det A. */
+PU__FN pu_status pu__dense_prepare(pu__direct *e, pu_int n, pu_report *report)
+{
+    const pu_int D = e->post->D;
+    pu_int bad;
+    if (pu__posterior_dense(e->post, e->x, e->q, e->L)) return pu__operator_failed(report, e->post->failed, n);
+    bad = pu__find_nonfinite(D * D, e->L);
+    if (bad >= 0) return pu__fail(report, PU_NONFINITE, "A", n, bad);
+    bad = pu__cholesky(D, e->L, D);
+    if (bad >= 0) return pu__fail(report, PU_E_NOT_DEFINITE, "A", n, bad * D + bad);
+    e->logdet = 2 * pu__log_diagonal(D, e->L, D + 1);
+    return PU_OK;
+}
+
+/* x = A^-1 u */
+PU__FN pu_status pu__dense_solve(pu__direct *e, pu_int first, pu_int k)
+{
+    const pu_int D = e->post->D;
+    pu_int j;
+    (void)first;
+    for (j = 0; j < k; j++) {
+        pu_real *x = pu__col(e->x, j);
+        pu__copy(x, pu__col(e->u, j), D);
+        pu__lower_solve(D, e->L, 0, x);
+        pu__upper_solve(D, e->L, D - 1, x);
+    }
+    return PU_OK;
+}
+
+/* Columns `first` on of L'^-1 into x, each with weight one. */
+PU__FN void pu__dense_columns(pu__direct *e, pu_int first, pu_int k)
+{
+    const pu_int D = e->post->D;
+    pu_int j;
+    pu__clear(D, k, e->x, 0);
+    for (j = 0; j < k; j++) {
+        pu__col(e->x, j)[first + j] = 1;
+        e->weight[j] = 1;
+    }
+    pu__triangle(first + k, e->L, D, 1, k, e->x.at, 1, e->x.ld);
+}
+
+/* lane += gradient of 1/2 tr(A Sigma), Sigma = sum of those columns */
+PU__FN pu_status pu__dense_sigma(pu__direct *e, pu_real *lane)
+{
+    const pu_int D = e->post->D;
+    pu_int first, j, k;
+    for (first = 0; first < D; first += k) {
+        k = pu__min(e->kmax, D - first);
+        pu__dense_columns(e, first, k);
+        for (j = 0; j < k; j++) e->weight[j] = PU_R(0.5);
+        if (pu__posterior_square(e->post, k, e->x, e->weight, 0, lane)) return PU_E_OPERATOR;
+    }
+    return PU_OK;
+}
+
+/* ---- dual ---- */
+
+/* B = I + R G, lower and upper triangle, with the rows of G' as columns of V. */
+PU__FN pu_status pu__dual_matrix(pu__direct *e, pu_int n, pu_report *report)
+{
+    pu__posterior *p = e->post;
+    const pu_op *Gamma = e->model->Gamma;
+    const pu_int m = p->observed;
+    const pu_block V = e->V;
+    const int unit = Gamma->form == PU_FORM_DIAGONAL && Gamma->params == 0; /* then G' = R */
+    pu_real *B = e->L;
+    pu_int first, i, k;
+    if (m > 0) pu__zeros(B, m * m);
+    /* k rows of R and of G', then those columns of B down to the diagonal */
+    for (first = 0; first < m; first += k) {
+        const pu_block to = pu__from(V, first);
+        const pu_block R = unit ? to : e->x;
+        k = pu__min(e->kmax, m - first);
+        if (pu__phi_rows(p, first, k, R)) return pu__operator_failed(report, p->failed, n);
+        if (!unit && Gamma->solve(Gamma, k, R, to, p->work)) return pu__operator_failed(report, "Gamma.solve", n);
+        pu__multiply(first + k, k, p->D, 1, pu__mat(V.at, V.ld, 1), pu__mat(R.at, 1, R.ld), NULL, NULL, B + first, m, -first,
+                     PU__FAR);
+    }
+    pu__mirror(m, B, 1);
+    for (i = 0; i < m; i++) B[i * m + i] += 1;
+    return PU_OK;
+}
+
+/* L L' = B, and log det A. Refuses where no digit is left; the other engines may have some. */
+PU__FN pu_status pu__dual_prepare(pu__direct *e, pu_int n, pu_report *report)
+{
+    const pu_int m = e->post->observed;
+    const pu_real *L = e->L;
+    double low = HUGE_VAL;
+    double high = 0;
+    pu_int i, bad;
+    const pu_status status = pu__dual_matrix(e, n, report);
+    if (status) return status;
+    bad = pu__find_nonfinite(m * m, e->L);
+    if (bad >= 0) return pu__fail(report, PU_NONFINITE, "I + R Gamma^-1 R'", n, bad);
+    bad = pu__cholesky(m, e->L, m);
+    if (bad >= 0) return pu__fail(report, PU_E_NOT_DEFINITE, "I + R Gamma^-1 R'", n, bad * m + bad);
+    for (i = 0; i < m; i++) {
+        const double pivot = (double)L[i * m + i];
+        low = low < pivot ? low : pivot;
+        high = pu__max(high, pivot);
+    }
+    if (high * high * (double)PU__EPS > 0.01 * low * low)
+        return pu__fail(report, PU_E_NOT_DEFINITE, "I + R Gamma^-1 R' (too ill-conditioned for the dual engine)", n, -1);
+    e->logdet = e->gamma_logdet + 2 * pu__log_diagonal(m, L, m + 1);
+    return PU_OK;
+}
+
+/* s = W^1/2 e - R nu and x = nu: the mean this way has no cancellation to suffer. */
+PU__FN pu_status pu__dual_mean_side(pu__direct *e, pu_block x)
+{
+    pu__posterior *p = e->post;
+    const pu_real *nu = e->model->nu;
+    pu_int i;
+    if (nu) pu__copy(x.at, nu, p->D);
+    else pu__zeros(x.at, p->D);
+    if (nu && pu__phi_apply(p, 1, x, p->t0)) return PU_E_OPERATOR;
+    for (i = 0; i < p->observed; i++) {
+        const pu_int at = pu__place(p, i);
+        e->s[i] = p->now.w_root[at] * (p->now.e[at] - (nu ? p->t0.at[at] : 0));
+    }
+    return PU_OK;
+}
+
+/* x = A^-1 u; column 0 of a datum is its mean. */
+PU__FN pu_status pu__dual_solve(pu__direct *e, pu_int first, pu_int k)
+{
+    pu__posterior *p = e->post;
+    const pu_op *Gamma = e->model->Gamma;
+    const pu_block V = e->V;
+    const pu_int D = p->D;
+    const pu_int m = p->observed;
+    pu_int i, j;
+    for (j = 0; j < k; j++) {
+        const pu_block x = pu__from(e->x, j);
+        const pu_block u = pu__from(e->u, j);
+        if (first + j == 0) {
+            if (pu__dual_mean_side(e, x)) return PU_E_OPERATOR;
+        } else {
+            if (Gamma->solve(Gamma, 1, u, x, p->work)) return pu__note_failure(p, PU_E_OPERATOR, "Gamma.solve");
+            for (i = 0; i < m; i++) e->s[i] = -(pu_real)pu__dot(D, NULL, pu__col(V, i), u.at);
+        }
+        pu__lower_solve(m, e->L, 0, e->s);
+        pu__upper_solve(m, e->L, m - 1, e->s);
+        for (i = 0; i + 4 <= m; i += 4)
+            pu__axpy4(D, e->s + i, pu__col(V, i), pu__col(V, i + 1), pu__col(V, i + 2), pu__col(V, i + 3), x.at);
+        for (; i < m; i++) pu__axpy(D, e->s[i], pu__col(V, i), x.at);
+    }
+    return PU_OK;
+}
+
+/* V := L^-1 V or L'^-1 V (transposed) by rows, that is V = G L'^-1 or G B^-1; as many columns of L^-1 V at a time as stay in
+   cache. */
+PU__FN void pu__dual_sweep(pu__direct *e, int transposed)
+{
+    const pu_int D = e->post->D;
+    const pu_int m = e->post->observed;
+    const pu_int wide = 256;
+    pu_int at;
+    for (at = 0; at < D; at += wide)
+        pu__triangle(m, e->L, m, transposed, pu__min(wide, D - at), e->V.at + at, e->V.ld, 1);
+}
+
+/* L := B^-1 = L'^-1 L^-1, both triangles. (L^-1)_ij and its part in (B^-1)_jk are zero where i < j. */
+PU__FN void pu__dual_invert(pu__direct *e)
+{
+    const pu_int m = e->post->observed;
+    const pu_int some = 64;
+    pu_real *Y = e->Y;
+    pu_int first, end, j;
+    if (m == 0) return; /* and neither Y nor L is there */
+    pu__zeros(Y, m * m);
+    for (first = 0; first < m; first += some) {
+        end = pu__min(first + some, m);
+        for (j = first; j < end; j++) Y[j * m + j] = 1;
+        pu__triangle(m - first, e->L + first * (m + 1), m, 0, end - first, Y + first * (m + 1), m, 1);
+    }
+    pu__zeros(e->L, m * m);
+    for (first = 0; first < m; first += some) {
+        end = pu__min(first + some, m);
+        pu__multiply(end, end, end - first, 1, pu__mat(Y + first * m, 1, m), pu__mat(Y + first * m, m, 1), NULL, NULL, e->L, m,
+                     -PU__FAR, 0);
+    }
+    pu__mirror(m, e->L, 0);
+}
+
+/* V := B^-1 V by rows, that is V = G B^-1, with B^-1 in L. */
+PU__FN void pu__dual_product(pu__direct *e)
+{
+    const pu_int D = e->post->D;
+    const pu_int m = e->post->observed;
+    const pu_block V = e->V;
+    pu_int at, wide, i;
+    if (m == 0) return;
+    for (at = 0; at < D; at += wide) {
+        wide = pu__min(PU__SPAN, D - at);
+        pu__zeros(e->Y, m * wide);
+        pu__multiply(m, wide, m, 1, pu__mat(e->L, m, 1), pu__mat(V.at + at, V.ld, 1), NULL, NULL, e->Y, wide, -PU__FAR, PU__FAR);
+        for (i = 0; i < m; i++) pu__copy(pu__col(V, i) + at, e->Y + i * wide, wide);
+    }
+}
+
+/* grad += W^1/2 V' for the columns of V, one per observed row of Phi. */
+PU__FN pu_status pu__dual_phi_grad(pu__direct *e, pu_real *grad)
+{
+    pu__posterior *p = e->post;
+    const pu_int m = p->observed;
+    pu_int first, j, k;
+    if (pu__phi_matrix(p)) {
+        for (j = 0; j < m; j++) pu__axpy(p->D, p->now.w_root[pu__place(p, j)], pu__col(e->V, j), grad + p->list[j] * p->D);
+        return PU_OK;
+    }
+    for (first = 0; first < m; first += k) {
+        k = pu__min(e->kmax, m - first);
+        pu__clear(p->n_rows, k, p->t1, 0);
+        for (j = 0; j < k; j++) {
+            const pu_int at = pu__place(p, first + j);
+            pu__col(p->t1, j)[at] = p->now.w_root[at];
+            e->weight[j] = 1;
+        }
+        if (pu__phi_grad(p, k, p->t1, pu__from(e->V, first), e->weight, grad)) return PU_E_OPERATOR;
+    }
+    return PU_OK;
+}
+
+/* lane -= gradient of 1/2 tr(Gamma V V'), V = G L'^-1: what Sigma lacks of Gamma^-1. The part of Gamma^-1 itself is left to
+   pu__finish_gradient, where it meets -1/2 log det Gamma. */
+PU__FN pu_status pu__dual_gamma_grad(pu__direct *e, pu_real *lane)
+{
+    pu__posterior *p = e->post;
+    const pu_op *Gamma = e->model->Gamma;
+    pu_int first, j, k;
+    for (first = 0; first < p->observed; first += k) {
+        const pu_block V = pu__from(e->V, first);
+        k = pu__min(e->kmax, p->observed - first);
+        for (j = 0; j < k; j++) e->weight[j] = PU_R(-0.5);
+        if (Gamma->grad(Gamma, k, V, V, e->weight, lane, p->work)) return pu__note_failure(p, PU_E_OPERATOR, "Gamma.grad");
+    }
+    return PU_OK;
+}
+
+/* lane += gradient of 1/2 tr(A Sigma), but for the part named above */
+PU__FN pu_status pu__dual_sigma(pu__direct *e, pu_real *lane)
+{
+    pu__posterior *p = e->post;
+    const pu__slots *s = &p->slots;
+    const pu_int m = p->observed;
+    pu_int j;
+    if (s->want_Gamma) {
+        pu__dual_sweep(e, 0); /* V = G L'^-1 */
+        if (pu__dual_gamma_grad(e, lane)) return PU_E_OPERATOR;
+        if (s->want_Phi) pu__dual_sweep(e, 1); /* V = G B^-1 = Sigma R' */
+    }
+    if (s->want_psi || s->want_Phi) pu__dual_invert(e);
+    if (s->want_psi)
+        for (j = 0; j < m; j++) {
+            const double b = (double)e->L[j * (m + 1)];
+            lane[s->psi + p->list[j]] += (pu_real)((1 - b) / (2 * (double)p->now.w[pu__place(p, j)]));
+        }
+    if (!s->want_Phi) return PU_OK;
+    if (!s->want_Gamma) pu__dual_product(e); /* the same V: one product of matrices costs less than two sweeps */
+    return pu__dual_phi_grad(e, lane + s->Phi);
+}
+
+/* ---- banded ---- */
+
+/* Row m of Phi into e->row: its first column into *first. Returns its length, or -1 where the row leaves the matrix. */
+PU__FN pu_int pu__phi_row(pu__direct *e, pu_int m, pu_int *first)
+{
+    const pu_op *Phi = e->model->Phi;
+    const pu_int count = Phi->row(Phi, m, first, e->row);
+    return count < 0 || count > Phi->band + 1 || *first < 0 || *first + count > e->post->D ? -1 : count;
+}
+
+/* A into the band, its factor, log det A. */
+PU__FN pu_status pu__banded_prepare(pu__direct *e, pu_int n, pu_report *report)
+{
+    const pu_op *Gamma = e->model->Gamma;
+    const pu__posterior *p = e->post;
+    const pu_int D = p->D;
+    const pu_int wide = e->width + 1;
+    pu__logs logs = {0, 1};
+    pu_int i, j, l, bad;
+    memset(e->band, 0, (size_t)(D * wide) * sizeof *e->band);
+    if (Gamma->band_add(Gamma, e->width, e->band)) return pu__operator_failed(report, "Gamma.band_add", n);
+    for (i = 0; i < p->observed; i++) { /* A += psi_m phi_m phi_m' */
+        pu_int at = 0;
+        const pu_int row = p->list[i];
+        const pu_int count = pu__phi_row(e, row, &at);
+        if (count < 0) return pu__operator_failed(report, "Phi.row", n);
+        for (j = 0; j < count; j++) {
+            const double scaled = (double)e->model->psi[row] * (double)e->row[j];
+            for (l = 0; l <= j; l++) e->band[(at + j) * wide + j - l] += scaled * (double)e->row[l];
+        }
+    }
+    e->norm = 0;
+    for (i = 0; i < D; i++) { /* a bound: twice the largest sum of a lower row */
+        double sum = 0;
+        for (j = 0; j < wide; j++) sum += fabs(e->band[i * wide + j]);
+        e->norm = pu__max(e->norm, 2 * sum);
+    }
+    bad = pu__band_factor(D, e->width, e->band, e->inverse);
+    if (bad >= 0) return pu__fail(report, PU_E_NOT_DEFINITE, "A", n, bad * D + bad);
+    for (i = 0; i < D; i++) pu__logs_add(&logs, e->band[i * wide]);
+    e->logdet = logs.sum + log(logs.product);
+    return PU_OK;
+}
+
+/* x = A^-1 u, in double */
+PU__FN pu_status pu__banded_solve(pu__direct *e, pu_int first, pu_int k)
+{
+    const pu_int D = e->post->D;
+    pu_int i, j;
+    (void)first;
+    for (j = 0; j < k; j++) {
+        for (i = 0; i < D; i++) e->column[i] = (double)pu__col(e->u, j)[i];
+        pu__band_solve(D, e->width, e->band, e->inverse, e->column);
+        for (i = 0; i < D; i++) pu__col(e->x, j)[i] = (pu_real)e->column[i];
+    }
+    return PU_OK;
+}
+
+/* lane += gradient of 1/2 tr(A Z), Z inside the band: <Z, Gamma>, psi_m phi_m'Z phi_m. */
+PU__FN pu_status pu__band_terms(pu__direct *e, pu_real *lane)
+{
+    pu__posterior *p = e->post;
+    const pu__slots *s = &p->slots;
+    const pu_op *Gamma = e->model->Gamma;
+    const pu_op *Phi = e->model->Phi;
+    const pu_int wide = e->width + 1;
+    pu_int i, j, l;
+    if (s->want_Gamma && Gamma->band_grad(Gamma, e->width, e->Z, 0.5, lane))
+        return pu__note_failure(p, PU_E_OPERATOR, "Gamma.band_grad");
+    if (!s->want_Phi && !s->want_psi) return PU_OK;
+    for (i = 0; i < p->observed; i++) {
+        pu_int at = 0;
+        const pu_int row = p->list[i];
+        const pu_int count = pu__phi_row(e, row, &at);
+        const double psi = (double)e->model->psi[row];
+        double square = 0;
+        for (j = 0; j < count; j++) {
+            double z = 0; /* (Z phi_m)_j */
+            for (l = 0; l < count; l++) z += e->Z[(at + pu__most(j, l)) * wide + (j > l ? j - l : l - j)] * (double)e->row[l];
+            square += z * (double)e->row[j];
+            e->column[j] = z * psi;
+        }
+        lane[s->psi + row] += (pu_real)(square / 2);
+        if (s->want_Phi && Phi->row_grad(Phi, row, e->column, lane + s->Phi))
+            return pu__note_failure(p, PU_E_OPERATOR, "Phi.row_grad");
+    }
+    return PU_OK;
+}
+
+/* Sigma inside the band, then its terms. */
+PU__FN pu_status pu__banded_sigma(pu__direct *e, pu_real *lane)
+{
+    pu__band_inverse(e->post->D, e->width, e->band, e->inverse, e->Z);
+    return pu__band_terms(e, lane);
+}
+
+/* ---- Kalman ---- */
+
+/* The state space behind Gamma: a pu_ssm as it is, an AR(P) in companion form, s_t = (z_t .. z_{t-P+1}). 0 when it is neither. */
 PU__FN int pu__markov_of(const pu_op *Gamma, pu__markov *k)
 {
     pu_int i, j;
-    if (Gamma->apply == pu__ssm_apply) {
-        const pu_ssm *m = pu__ssm(Gamma);
-        k->S = k->block = m->states, k->T = m->steps;
+    if (Gamma->form == PU_FORM_STATES) {
+        const pu_ssm *m = (const pu_ssm *)Gamma->data;
+        k->S = m->states;
+        k->block = m->states;
+        k->T = m->steps;
         pu__ssm_widen(k->S * k->S, m->A, k->F);
         pu__ssm_symmetric(k->S, m->Q, k->Q);
         memcpy(k->P0, m->P0, sizeof k->P0);
         return 1;
     }
-    if (Gamma->apply == pu__ar_apply && ((const pu_ar *)Gamma->data)->order <= PU_SSM_MAX) {
+    if (Gamma->form == PU_FORM_AR && ((const pu_ar *)Gamma->data)->order <= PU_SSM_MAX) {
         const pu_ar *ar = (const pu_ar *)Gamma->data;
+        const pu_int S = pu__most(ar->order, 1);
         pu_real F[PU__SSM_SQUARE] = {0};
-        const pu_int S = ar->order > 1 ? ar->order : 1;
-        k->S = S, k->T = ar->n, k->block = 1;
+        k->S = S;
+        k->T = ar->n;
+        k->block = 1;
         memset(k->Q, 0, sizeof k->Q);
         k->Q[0] = (double)ar->kappa;
         for (j = 0; j < ar->order; j++) F[j] = ar->phi[j];
@@ -9711,508 +10738,409 @@ PU__FN int pu__markov_of(const pu_op *Gamma, pu__markov *k)
     return 0;
 }
 
-/* per step: filtered and predicted mean (S each) and covariance (S x S each) */
+/* Reals per step: filtered and predicted mean (S each) and covariance (S x S each). */
 PU__FN pu_int pu__kalman_reals(const pu__markov *k) { return 2 * (k->S + k->S * k->S); }
 
-/* grad += weight_j / 2 d/dtheta x_j'A x_j for the k columns in run.x */
-PU__FN pu_status pu__direct_terms(const pu__job *job, pu__worker *w, pu_int k, const pu_real *weight, pu_real *lane)
-{
-    pu_int j;
-    if (!job->any_grad) return PU_OK;
-    for (j = 0; j < k; j++) w->run.s.scale[j] = weight[j] / 2;
-    return w->post.op.grad(&w->post.op, k, w->run.x, w->run.x, w->run.s.scale, lane, NULL);
-}
-
-/* ---- direct engines: a factor of A, solves with it, and the gradient of 1/2 tr(A Sigma) ----------------- */
-
-/* dense: A = L L'; Sigma = sum_j s_j s_j' with s_j the columns of L'^-1, so that the exact gradient is the output gradient
-   with those D columns, each of weight one */
-PU__FN pu_status pu__dense_prepare(const pu__job *job, pu__memory *mem, pu__worker *w, pu_int n, pu_report *report)
-{
-    const pu_int D = job->D;
-    pu_status status;
-    if (pu__posterior_dense(&w->post, job->kmax, w->run.x, w->run.q, w->L))
-        return pu__operator_failed(report, w->post.failed, n);
-    status = pu__factor(D, w->L, n, report);
-    if (!status) mem->logdet[n] = 2 * pu__log_diagonal(D, w->L, D + 1);
-    return status;
-}
-
-PU__FN pu_status pu__dense_solve(const pu__job *job, pu__worker *w, pu_int first, pu_int k)
-{
-    pu_int j;
-    (void)first;
-    for (j = 0; j < k; j++) {
-        pu_real *x = pu__col(w->run.x, j);
-        pu__copy(x, pu__col(w->run.u, j), job->D);
-        pu__lower_solve(job->D, w->L, 0, x);
-        pu__upper_solve(job->D, w->L, job->D - 1, x);
-    }
-    return PU_OK;
-}
-
-/* columns `first` on of L'^-1 into run.x */
-PU__FN void pu__dense_columns(const pu__job *job, pu__worker *w, pu_int first, pu_int k)
-{
-    pu_int j;
-    pu__forget(&w->post); /* x changes */
-    pu__clear(job->D, k, w->run.x, 0);
-    for (j = 0; j < k; j++) pu__col(w->run.x, j)[first + j] = 1, w->weight[j] = 1;
-    pu__triangle(first + k, w->L, job->D, 1, k, w->run.x.at, 1, w->run.x.ld);
-}
-
-PU__FN pu_status pu__dense_sigma(const pu__job *job, pu__worker *w, pu_real *lane)
-{
-    const pu_int D = job->D;
-    pu_int first, k;
-    for (first = 0; first < D; first += k) {
-        k = pu__min(job->kmax, D - first);
-        pu__dense_columns(job, w, first, k);
-        if (pu__direct_terms(job, w, k, w->weight, lane)) return PU_E_OPERATOR;
-    }
-    return PU_OK;
-}
-
-/* dual, in the observed space: with R = W^1/2 Phi (m rows), G = Gamma^-1 R' and B = I + R G = L L',
-     log det A = log det Gamma + log det B,    A^-1 u = Gamma^-1 u - G B^-1 G'u,    mu = nu + G B^-1 (W^1/2 e - R nu),
-     Sigma = Gamma^-1 - G B^-1 G',    W Phi Sigma = W^1/2 B^-1 G',    R Sigma R' = I - B^-1 */
-PU__FN pu_status pu__dual_prepare(const pu__job *job, pu__memory *mem, pu__worker *w, pu_int n, pu_report *report)
-{
-    pu__posterior *p = &w->post;
-    const pu_op *Gamma = job->model->Gamma;
-    const pu_int m = p->observed;
-    const pu_block V = w->V;
-    const int unit = Gamma->solve == pu__diagonal_solve && !Gamma->aux && Gamma->params == 0; /* G' = R */
-    pu_real *B = w->L;
-    double low = HUGE_VAL, high = 0;
-    pu_int first, i, k, bad;
-    if (m > 0) pu__zeros(B, m * m);
-    for (first = 0; first < m; first += k) { /* k rows of R and of G', then those columns of B down to the diagonal */
-        const pu_block R = unit ? pu__from(V, first) : w->run.x;
-        k = pu__min(job->kmax, m - first);
-        if (pu__phi_rows(p, first, k, R)) return pu__operator_failed(report, p->failed, n);
-        if (!unit && Gamma->solve(Gamma, k, R, pu__from(V, first), p->work))
-            return pu__operator_failed(report, "Gamma.solve", n);
-        pu__multiply(first + k, k, job->D, 1, pu__mat(V.at, V.ld, 1), pu__mat(R.at, 1, R.ld), NULL, NULL, B + first, m,
-                     -first, PU__FAR);
-    }
-    pu__mirror(m, B, 1);
-    for (i = 0; i < m; i++) B[i * m + i] += 1;
-    bad = pu__find_nonfinite(m * m, B);
-    if (bad >= 0) return pu__fail(report, PU_NONFINITE, "I + R Gamma^-1 R'", n, bad);
-    bad = pu__cholesky(m, B, m);
-    if (bad >= 0) return pu__fail(report, PU_E_NOT_DEFINITE, "I + R Gamma^-1 R'", n, bad * m + bad);
-    for (i = 0; i < m; i++)
-        low = low < (double)B[i * m + i] ? low : (double)B[i * m + i], high = pu__max(high, (double)B[i * m + i]);
-    if (high * high * (double)PU__EPS > 0.01 * low * low) /* no digit is left; the other engines may have some */
-        return pu__fail(report, PU_E_NOT_DEFINITE, "I + R Gamma^-1 R' (too ill-conditioned for the dual engine)", n, -1);
-    mem->logdet[n] = mem->gamma_logdet + 2 * pu__log_diagonal(m, B, m + 1);
-    return PU_OK;
-}
-
-PU__FN pu_status pu__dual_solve(const pu__job *job, pu__worker *w, pu_int first, pu_int k)
-{
-    pu__posterior *p = &w->post;
-    const pu_op *Gamma = job->model->Gamma;
-    const pu_int D = job->D, m = p->observed;
-    const pu_real *nu = job->model->nu;
-    pu_int i, j;
-    for (j = 0; j < k; j++) {
-        const pu_block x = pu__from(w->run.x, j);
-        if (first + j == 0) { /* the mean: W^1/2 e - R nu has no cancellation to suffer */
-            pu__zeros(x.at, D);
-            if (nu) pu__copy(x.at, nu, D);
-            if (nu && pu__phi_apply(p, 1, x, p->t0)) return PU_E_OPERATOR;
-            for (i = 0; i < m; i++) {
-                const pu_int at = pu__place(p, i);
-                w->s[i] = p->w_root[at] * (p->e[at] - (nu ? p->t0.at[at] : 0));
-            }
-        } else {
-            if (Gamma->solve(Gamma, 1, pu__from(w->run.u, j), x, p->work)) return pu__named(p, PU_E_OPERATOR, "Gamma.solve");
-            for (i = 0; i < m; i++) w->s[i] = -(pu_real)pu__dot(D, NULL, pu__col(w->V, i), pu__col(w->run.u, j));
-        }
-        pu__lower_solve(m, w->L, 0, w->s);
-        pu__upper_solve(m, w->L, m - 1, w->s);
-        for (i = 0; i + 4 <= m; i += 4)
-            pu__axpy4(D, w->s + i, pu__col(w->V, i), pu__col(w->V, i + 1), pu__col(w->V, i + 2), pu__col(w->V, i + 3), x.at);
-        for (; i < m; i++) pu__axpy(D, w->s[i], pu__col(w->V, i), x.at);
-    }
-    return PU_OK;
-}
-
-/* V := L^-1 V or L'^-1 V by rows, that is V = G L'^-1 or G B^-1; as many columns of L^-1 V at a time as stay in cache */
-PU__FN void pu__dual_sweep(const pu__job *job, pu__worker *w, int turn)
-{
-    const pu_int m = w->post.observed, wide = 256;
-    pu_int at;
-    for (at = 0; at < job->D; at += wide)
-        pu__triangle(m, w->L, m, turn, pu__min(wide, job->D - at), w->V.at + at, w->V.ld, 1);
-}
-
-/* L := B^-1 = L'^-1 L^-1, both triangles. (L^-1)_ij and its part in (B^-1)_jk are zero where i < j. */
-PU__FN void pu__dual_invert(pu__worker *w)
-{
-    const pu_int m = w->post.observed, some = 64;
-    pu_real *Y = w->Y;
-    pu_int first, end, j;
-    if (m == 0) return; /* and neither Y nor L is there */
-    pu__zeros(Y, m * m);
-    for (first = 0; first < m; first += some) {
-        end = pu__min(first + some, m);
-        for (j = first; j < end; j++) Y[j * m + j] = 1;
-        pu__triangle(m - first, w->L + first * (m + 1), m, 0, end - first, Y + first * (m + 1), m, 1);
-    }
-    pu__zeros(w->L, m * m);
-    for (first = 0; first < m; first += some) {
-        end = pu__min(first + some, m);
-        pu__multiply(end, end, end - first, 1, pu__mat(Y + first * m, 1, m), pu__mat(Y + first * m, m, 1), NULL, NULL,
-                     w->L, m, -PU__FAR, 0);
-    }
-    pu__mirror(m, w->L, 0);
-}
-
-/* V := B^-1 V by rows, that is V = G B^-1, with B^-1 in L */
-PU__FN void pu__dual_product(const pu__job *job, pu__worker *w)
-{
-    const pu_int m = w->post.observed;
-    pu_int at, wide, i;
-    for (at = 0; at < job->D && m > 0; at += wide) {
-        wide = pu__min(PU__SPAN, job->D - at);
-        pu__zeros(w->Y, m * wide);
-        pu__multiply(m, wide, m, 1, pu__mat(w->L, m, 1), pu__mat(w->V.at + at, w->V.ld, 1), NULL, NULL, w->Y, wide,
-                     -PU__FAR, PU__FAR);
-        for (i = 0; i < m; i++) pu__copy(pu__col(w->V, i) + at, w->Y + i * wide, wide);
-    }
-}
-
-/* grad += W^1/2 V' for the columns of V, one per observed row of Phi */
-PU__FN pu_status pu__dual_phi_grad(const pu__job *job, pu__worker *w, pu_real *grad)
-{
-    pu__posterior *p = &w->post;
-    const pu_int m = p->observed;
-    pu_int first, j, k;
-    for (j = 0; j < m && pu__phi_matrix(p); j++)
-        pu__axpy(job->D, p->w_root[pu__place(p, j)], pu__col(w->V, j), grad + p->list[j] * job->D);
-    for (first = 0; first < m && !pu__phi_matrix(p); first += k) {
-        k = pu__min(job->kmax, m - first);
-        pu__clear(p->n_rows, k, p->t1, 0);
-        for (j = 0; j < k; j++) {
-            const pu_int at = pu__place(p, first + j);
-            pu__col(p->t1, j)[at] = p->w_root[at], w->weight[j] = 1;
-        }
-        if (pu__phi_grad(p, k, p->t1, pu__from(w->V, first), w->weight, grad)) return PU_E_OPERATOR;
-    }
-    return PU_OK;
-}
-
-/* 1/2 Gamma^-1 of Gamma's gradient is left to pu__finish_gradient, where it meets -1/2 log det Gamma */
-PU__FN pu_status pu__dual_sigma(const pu__job *job, pu__worker *w, pu_real *lane)
-{
-    pu__posterior *p = &w->post;
-    const pu_op *Gamma = job->model->Gamma;
-    const pu_int m = p->observed;
-    pu_int first, j, k;
-    if (p->want_Gamma) pu__dual_sweep(job, w, 0);
-    for (first = 0; first < m && p->want_Gamma; first += k) { /* V = G L'^-1, Sigma = Gamma^-1 - V V' */
-        k = pu__min(job->kmax, m - first);
-        for (j = 0; j < k; j++) w->weight[j] = PU_R(-0.5);
-        if (Gamma->grad(Gamma, k, pu__from(w->V, first), pu__from(w->V, first), w->weight, lane, p->work))
-            return pu__named(p, PU_E_OPERATOR, "Gamma.grad");
-    }
-    if (p->want_Gamma && p->want_Phi) pu__dual_sweep(job, w, 1); /* V = G B^-1 = Sigma R' */
-    if (p->want_psi || p->want_Phi) pu__dual_invert(w);
-    for (j = 0; j < m && p->want_psi; j++)
-        lane[job->at_psi + p->list[j]] += (pu_real)((1 - (double)w->L[j * (m + 1)]) / (2 * (double)p->w[pu__place(p, j)]));
-    if (!p->want_Phi) return PU_OK;
-    if (!p->want_Gamma) pu__dual_product(job, w); /* the same V: one product of matrices costs less than two sweeps */
-    return pu__dual_phi_grad(job, w, lane + job->at_Phi);
-}
-
-PU__FN pu_status pu__banded_prepare(const pu__job *job, pu__memory *mem, pu__worker *w, pu_int n, pu_report *report)
-{
-    const pu_op *Gamma = job->model->Gamma, *Phi = job->model->Phi;
-    const pu_int D = job->D, width = job->width;
-    pu__logs logs = {0, 1};
-    pu_int i, j, l, bad;
-    memset(w->band, 0, (size_t)(D * (width + 1)) * sizeof *w->band);
-    if (Gamma->band_add(Gamma, width, w->band)) return pu__operator_failed(report, "Gamma.band_add", n);
-    for (i = 0; i < w->post.observed; i++) { /* A += psi_m phi_m phi_m' */
-        const pu_int row = w->post.list[i];
-        pu_int at, count = Phi->row(Phi, row, &at, w->row);
-        if (count < 0 || count > Phi->band + 1 || at < 0 || at + count > D) return pu__operator_failed(report, "Phi.row", n);
-        for (j = 0; j < count; j++) {
-            const double scaled = (double)job->model->psi[row] * (double)w->row[j];
-            for (l = 0; l <= j; l++) w->band[(at + j) * (width + 1) + j - l] += scaled * (double)w->row[l];
-        }
-    }
-    for (i = 0, w->norm = 0; i < D; i++) { /* a bound: twice the largest sum of a lower row */
-        double sum = 0;
-        for (j = 0; j <= width; j++) sum += fabs(w->band[i * (width + 1) + j]);
-        w->norm = pu__max(w->norm, 2 * sum);
-    }
-    bad = pu__band_factor(D, width, w->band, w->inverse);
-    if (bad >= 0) return pu__fail(report, PU_E_NOT_DEFINITE, "A", n, bad * D + bad);
-    for (i = 0; i < D; i++) pu__logs_add(&logs, w->band[i * (width + 1)]);
-    mem->logdet[n] = logs.sum + log(logs.product);
-    return PU_OK;
-}
-
-PU__FN pu_status pu__banded_solve(const pu__job *job, pu__worker *w, pu_int first, pu_int k)
-{
-    pu_int i, j;
-    (void)first;
-    for (j = 0; j < k; j++) {
-        for (i = 0; i < job->D; i++) w->wide[i] = (double)pu__col(w->run.u, j)[i];
-        pu__band_solve(job->D, job->width, w->band, w->inverse, w->wide);
-        for (i = 0; i < job->D; i++) pu__col(w->run.x, j)[i] = (pu_real)w->wide[i];
-    }
-    return PU_OK;
-}
-
-/* lane += gradient of 1/2 tr(A Z), Z inside the band: <Z, Gamma>, psi_m phi_m'Z phi_m */
-PU__FN pu_status pu__band_terms(const pu__job *job, pu__worker *w, pu_real *lane)
-{
-    pu__posterior *p = &w->post;
-    const pu_op *Gamma = job->model->Gamma, *Phi = job->model->Phi;
-    const pu_int width = job->width;
-    pu_int i, j, l;
-    if (p->want_Gamma && Gamma->band_grad(Gamma, width, w->Z, 0.5, lane))
-        return pu__named(p, PU_E_OPERATOR, "Gamma.band_grad");
-    for (i = 0; i < p->observed && (p->want_Phi || p->want_psi); i++) {
-        const pu_int row = p->list[i];
-        pu_int at, count = Phi->row(Phi, row, &at, w->row);
-        double sum = 0;
-        for (j = 0; j < count; j++) {
-            double s = 0; /* (Z phi_m)_j */
-            for (l = 0; l < count; l++)
-                s += w->Z[(at + (j > l ? j : l)) * (width + 1) + (j > l ? j - l : l - j)] * (double)w->row[l];
-            sum += s * (double)w->row[j];
-            w->wide[j] = s * (double)job->model->psi[row];
-        }
-        lane[job->at_psi + row] += (pu_real)(sum / 2);
-        if (p->want_Phi && Phi->row_grad(Phi, row, w->wide, lane + job->at_Phi))
-            return pu__named(p, PU_E_OPERATOR, "Phi.row_grad");
-    }
-    return PU_OK;
-}
-
-PU__FN pu_status pu__banded_sigma(const pu__job *job, pu__worker *w, pu_real *lane)
-{
-    pu__band_inverse(job->D, job->width, w->band, w->inverse, w->Z);
-    return pu__band_terms(job, w, lane);
-}
-
-/* Kalman filter and smoother (Rauch, Tung, Striebel), the textbook way to the same numbers. The prior becomes a pu__markov: a
-   pu_ssm as it is, an AR(P) in companion form, s_t = (z_t .. z_{t-P+1}); z counts from nu. Every observed row of Phi sees
-   one time step; rows come in order of time and are absorbed one by one. */
-/* x'C x over S states, C x into Cx */
-PU__FN double pu__kalman_gain(pu_int S, const double *C, const double *h, double *Cx)
+/* h'C h over S states; C h into Ch. */
+PU__FN double pu__kalman_gain(pu_int S, const double *C, const double *h, double *Ch)
 {
     double sum = 0;
     pu_int i, j;
     for (i = 0; i < S; i++) {
-        for (j = 0, Cx[i] = 0; j < S; j++) Cx[i] += C[i * S + j] * h[j];
-        sum += h[i] * Cx[i];
+        Ch[i] = 0;
+        for (j = 0; j < S; j++) Ch[i] += C[i * S + j] * h[j];
+        sum += h[i] * Ch[i];
     }
     return sum;
 }
 
-PU__FN pu_status pu__kalman_prepare(const pu__job *job, pu__memory *mem, pu__worker *w, pu_int n, pu_report *report)
+/* Predicted mean and covariance of step t from the filtered ones of the step before. FP: S x S of scratch. */
+PU__FN void pu__kalman_predict(const pu__markov *k, pu_int t, const double *before, double *mean, double *P, double *FP)
 {
-    pu__markov *k = w->markov;
-    pu__posterior *p = &w->post;
-    const pu_op *Phi = job->model->Phi;
-    const pu_real *nu = job->model->nu;
-    const pu_int S = k->S, SS = S * S, width = job->width, step = pu__kalman_reals(k);
-    double FP[PU__SSM_SQUARE], J[PU__SSM_SQUARE], inverse[PU__SSM_SQUARE], cross[PU__SSM_SQUARE], change[PU__SSM_SQUARE];
-    double h[PU_SSM_MAX], gain[PU_SSM_MAX], mean[PU_SSM_MAX], *smooth = w->kalman + k->T * step, *later = smooth + SS;
-    pu_real narrow[PU__SSM_SQUARE], root[PU__SSM_SQUARE];
-    pu__logs logs = {0, 1};
-    pu_int t, i, j, seen = 0;
-    for (t = 0; t < k->T; t++) { /* forward */
-        double *m = w->kalman + t * step, *P = m + S, *m_ahead = P + SS, *P_ahead = m_ahead + S;
-        if (t == 0) {
-            memset(m_ahead, 0, (size_t)S * sizeof *m_ahead);
-            memcpy(P_ahead, k->P0, (size_t)SS * sizeof *P_ahead);
-        } else {
-            const double *before = m - step;
-            for (i = 0; i < S; i++)
-                for (j = 0, m_ahead[i] = 0; j < S; j++) m_ahead[i] += k->F[i * S + j] * before[j];
-            pu__ssm_mul(S, k->F, 0, before + S, 0, FP);
-            pu__ssm_mul(S, FP, 0, k->F, 1, P_ahead);
-            for (i = 0; i < SS; i++) P_ahead[i] += k->Q[i];
+    const pu_int S = k->S;
+    const pu_int SS = S * S;
+    pu_int i, j;
+    if (t == 0) {
+        memset(mean, 0, (size_t)S * sizeof *mean);
+        memcpy(P, k->P0, (size_t)SS * sizeof *P);
+        return;
+    }
+    for (i = 0; i < S; i++) {
+        mean[i] = 0;
+        for (j = 0; j < S; j++) mean[i] += k->F[i * S + j] * before[j];
+    }
+    pu__ssm_mul(S, k->F, 0, before + S, 0, FP);
+    pu__ssm_mul(S, FP, 0, k->F, 1, P);
+    for (i = 0; i < SS; i++) P[i] += k->Q[i];
+}
+
+/* Takes the observed rows of step t, from the seen-th on, into mean m and covariance P, one by one. Returns how many rows have
+   been seen then, or -1 with the report filled in. */
+PU__FN pu_int pu__kalman_absorb(pu__direct *e, pu_int t, pu_int seen, double *m, double *P, pu__logs *logs, pu_int n,
+                                pu_report *report)
+{
+    const pu__markov *k = e->markov;
+    const pu__posterior *p = e->post;
+    const pu_real *nu = e->model->nu;
+    const pu_int S = k->S;
+    double h[PU_SSM_MAX], gain[PU_SSM_MAX];
+    pu_int i, j;
+    for (; seen < p->observed; seen++) {
+        pu_int at = 0;
+        const pu_int row = p->list[seen];
+        const pu_int count = pu__phi_row(e, row, &at);
+        const double psi = (double)e->model->psi[row];
+        double residual = (double)p->now.e[p->restricted ? seen : row];
+        double variance;
+        if (count < 1 || at < t * k->block || at % k->block + count > k->block) { /* out of order, or two steps at once */
+            (void)pu__fail(report, PU_E_UNSUPPORTED, "Phi.row (Kalman: one time step per row, in order)", n, row);
+            return -1;
         }
-        memcpy(m, m_ahead, (size_t)S * sizeof *m);
-        memcpy(P, P_ahead, (size_t)SS * sizeof *P);
-        for (; seen < p->observed; seen++) {
-            const pu_int row = p->list[seen];
-            pu_int at, count = Phi->row(Phi, row, &at, w->row);
-            double e = (double)p->e[p->restricted ? seen : row], variance;
-            if (count < 1 || at < t * k->block || at % k->block + count > k->block) /* out of order, or two steps at once */
-                return pu__fail(report, PU_E_UNSUPPORTED, "Phi.row (Kalman: one time step per row, in order)", n, row);
-            if (at >= (t + 1) * k->block) break;
-            memset(h, 0, sizeof h);
-            for (j = 0; j < count; j++) {
-                h[at % k->block + j] = (double)w->row[j];
-                if (nu) e -= (double)w->row[j] * (double)nu[at + j];
-            }
-            variance = pu__kalman_gain(S, P, h, gain) + 1 / (double)job->model->psi[row];
-            for (i = 0; i < S; i++) e -= h[i] * m[i];
-            if (!(variance > 0 && pu__finite_double(variance))) return pu__fail(report, PU_E_NOT_DEFINITE, "A", n, row);
-            pu__logs_add(&logs, variance * (double)job->model->psi[row]);
-            for (i = 0; i < S; i++) {
-                m[i] += gain[i] * e / variance;
-                for (j = 0; j < S; j++) P[i * S + j] -= gain[i] * gain[j] / variance;
-            }
+        if (at >= (t + 1) * k->block) break;
+        memset(h, 0, sizeof h);
+        for (j = 0; j < count; j++) {
+            h[at % k->block + j] = (double)e->row[j];
+            if (nu) residual -= (double)e->row[j] * (double)nu[at + j];
+        }
+        variance = pu__kalman_gain(S, P, h, gain) + 1 / psi;
+        for (i = 0; i < S; i++) residual -= h[i] * m[i];
+        if (!(variance > 0 && pu__finite_double(variance))) {
+            (void)pu__fail(report, PU_E_NOT_DEFINITE, "A", n, row);
+            return -1;
+        }
+        pu__logs_add(logs, variance * psi);
+        for (i = 0; i < S; i++) {
+            m[i] += gain[i] * residual / variance;
+            for (j = 0; j < S; j++) P[i * S + j] -= gain[i] * gain[j] / variance;
         }
     }
-    mem->logdet[n] = mem->gamma_logdet + logs.sum + log(logs.product); /* det(y's covariance) det Gamma det Psi = det A */
-    for (t = k->T - 1; t >= 0; t--) { /* backward: smooth = Sigma_tt, cross = cov(s_{t+1}, s_t) */
-        const double *m = w->kalman + t * step, *P = m + S, *m_ahead = m + step + S + SS, *P_ahead = m_ahead + S;
-        memcpy(smooth, P, (size_t)SS * sizeof *smooth);
-        if (t == k->T - 1) memcpy(mean, m, (size_t)S * sizeof *mean);
-        else { /* J = P F' P_ahead^-1 */
-            double ignored = 0, difference[PU_SSM_MAX];
-            pu_int bad = pu__ssm_invert(S, P_ahead, inverse, narrow, root, &ignored);
-            if (bad >= 0) return pu__fail(report, PU_E_NOT_DEFINITE, "Kalman: predicted covariance", n, t + 1);
-            pu__ssm_mul(S, P, 0, k->F, 1, FP);
-            pu__ssm_mul(S, FP, 0, inverse, 0, J);
-            for (i = 0; i < S; i++) difference[i] = mean[i] - m_ahead[i];
-            for (i = 0; i < S; i++)
-                for (j = 0, mean[i] = m[i]; j < S; j++) mean[i] += J[i * S + j] * difference[j];
-            for (i = 0; i < SS; i++) change[i] = later[i] - P_ahead[i];
-            pu__ssm_mul(S, J, 0, change, 0, FP);
-            pu__ssm_mul(S, FP, 0, J, 1, change);
-            for (i = 0; i < SS; i++) smooth[i] += change[i];
-            pu__ssm_mul(S, later, 0, J, 1, cross);
-        }
-        for (i = 0; i < k->block; i++) {
-            const pu_int at = t * k->block + i;
-            w->wide[at] = mean[i] + (nu ? (double)nu[at] : 0);
-            if (k->block > 1)
-                for (j = 0; j <= i; j++) w->Z[at * (width + 1) + i - j] = smooth[i * S + j];
-            else
-                for (j = 0; j <= pu__min(t, pu__min(width, S - 1)); j++) w->Z[at * (width + 1) + j] = smooth[j];
-        }
-        if (t + 1 < k->T && k->block > 1)
-            for (i = 0; i < S; i++)
-                for (j = 0; j < S; j++) w->Z[((t + 1) * S + i) * (width + 1) + S + i - j] = cross[i * S + j];
-        else if (t + 1 < k->T && t + 1 >= S && width >= S) w->Z[(t + 1) * (width + 1) + S] = cross[S - 1];
-        memcpy(later, smooth, (size_t)SS * sizeof *later);
+    return seen;
+}
+
+/* One smoother step, from the filtered moments m, P of step t and the predicted ones of step t + 1 (ahead: mean, then
+   covariance). squares: [Sigma_t | Sigma_{t+1} | cov(s_{t+1}, s_t) | scratch], Sigma_t = P on entry. mean: of step t + 1 on entry
+   and of step t on return. Returns 1 when the predicted covariance is not definite. */
+PU__FN int pu__kalman_smooth(pu__direct *e, const double *m, const double *ahead, double *mean)
+{
+    const pu_int S = e->markov->S;
+    const pu_int SS = S * S;
+    const double *P_ahead = ahead + S;
+    double *smooth = e->squares;
+    double *later = smooth + SS;
+    double *cross = later + SS;
+    double *FP = cross + SS;
+    double *J = FP + SS;
+    double *change = J + SS;
+    double difference[PU_SSM_MAX];
+    double ignored = 0;
+    pu_int i, j;
+    /* J = P F' P_ahead^-1 */
+    if (pu__ssm_invert(S, P_ahead, change, e->narrow, e->narrow + SS, &ignored) >= 0) return 1;
+    pu__ssm_mul(S, smooth, 0, e->markov->F, 1, FP);
+    pu__ssm_mul(S, FP, 0, change, 0, J);
+    for (i = 0; i < S; i++) difference[i] = mean[i] - ahead[i];
+    for (i = 0; i < S; i++) {
+        mean[i] = m[i];
+        for (j = 0; j < S; j++) mean[i] += J[i * S + j] * difference[j];
+    }
+    /* Sigma_t = P + J (Sigma_{t+1} - P_ahead) J' */
+    for (i = 0; i < SS; i++) change[i] = later[i] - P_ahead[i];
+    pu__ssm_mul(S, J, 0, change, 0, FP);
+    pu__ssm_mul(S, FP, 0, J, 1, change);
+    for (i = 0; i < SS; i++) smooth[i] += change[i];
+    pu__ssm_mul(S, later, 0, J, 1, cross);
+    return 0;
+}
+
+/* Smoothed moments of step t into the mean (e->column) and the band of Sigma (e->Z). */
+PU__FN void pu__kalman_store(pu__direct *e, pu_int t, const double *mean)
+{
+    const pu__markov *k = e->markov;
+    const double *smooth = e->squares;
+    const double *cross = smooth + 2 * k->S * k->S;
+    const pu_real *nu = e->model->nu;
+    const pu_int S = k->S;
+    const pu_int wide = e->width + 1;
+    const pu_int lags = pu__min(t, pu__min(e->width, S - 1));
+    const int last = t + 1 == k->T;
+    pu_int i, j;
+    for (i = 0; i < k->block; i++) {
+        const pu_int at = t * k->block + i;
+        e->column[at] = mean[i] + (nu ? (double)nu[at] : 0);
+        if (k->block > 1)
+            for (j = 0; j <= i; j++) e->Z[at * wide + i - j] = smooth[i * S + j];
+        else
+            for (j = 0; j <= lags; j++) e->Z[at * wide + j] = smooth[j];
+    }
+    if (last) return;
+    if (k->block > 1) {
+        for (i = 0; i < S; i++)
+            for (j = 0; j < S; j++) e->Z[((t + 1) * S + i) * wide + S + i - j] = cross[i * S + j];
+    } else if (t + 1 >= S && e->width >= S) {
+        e->Z[(t + 1) * wide + S] = cross[S - 1];
+    }
+}
+
+/* Filter forward, smoother backward. Every observed row of Phi sees one time step; rows come in order of time. z counts from
+   nu. */
+PU__FN pu_status pu__kalman_prepare(pu__direct *e, pu_int n, pu_report *report)
+{
+    const pu__markov *k = e->markov;
+    const pu_int S = k->S;
+    const pu_int SS = S * S;
+    const pu_int step = pu__kalman_reals(k);
+    double *smooth = e->squares;
+    double mean[PU_SSM_MAX];
+    pu__logs logs = {0, 1};
+    pu_int t, seen = 0;
+    for (t = 0; t < k->T; t++) {
+        double *m = e->kalman + t * step;
+        double *ahead = m + S + SS;
+        pu__kalman_predict(k, t, m - step, ahead, ahead + S, smooth);
+        memcpy(m, ahead, (size_t)(S + SS) * sizeof *m);
+        seen = pu__kalman_absorb(e, t, seen, m, m + S, &logs, n, report);
+        if (seen < 0) return report->status;
+    }
+    e->logdet = e->gamma_logdet + logs.sum + log(logs.product); /* det(y's covariance) det Gamma det Psi = det A */
+    for (t = k->T - 1; t >= 0; t--) {
+        const double *m = e->kalman + t * step;
+        memcpy(smooth, m + S, (size_t)SS * sizeof *smooth);
+        if (t + 1 == k->T) memcpy(mean, m, (size_t)S * sizeof *mean);
+        else if (pu__kalman_smooth(e, m, m + step + S + SS, mean))
+            return pu__fail(report, PU_E_NOT_DEFINITE, "Kalman: predicted covariance", n, t + 1);
+        pu__kalman_store(e, t, mean);
+        memcpy(smooth + SS, smooth, (size_t)SS * sizeof *smooth);
     }
     return PU_OK;
 }
 
-PU__FN pu_status pu__kalman_solve(const pu__job *job, pu__worker *w, pu_int first, pu_int k)
+/* x = the smoothed mean; the only right-hand side is b. */
+PU__FN pu_status pu__kalman_solve(pu__direct *e, pu_int first, pu_int k)
 {
     pu_int i;
     PU_ASSERT(first == 0 && k == 1);
-    (void)first, (void)k;
-    for (i = 0; i < job->D; i++) w->run.x.at[i] = (pu_real)w->wide[i];
+    (void)first;
+    (void)k;
+    for (i = 0; i < e->post->D; i++) e->x.at[i] = (pu_real)e->column[i];
     return PU_OK;
 }
 
 /* ---- diagonals of Sigma and of Phi Sigma Phi', for >>predict ---- */
 
-/* Sigma += sum_j weight_j x_j x_j' for the k columns in run.x: the diagonals that are wanted of it */
-PU__FN pu_status pu__spread(const pu__job *job, pu__memory *mem, pu__worker *w, pu_int n, pu_int k)
+/* variance (D) and fit (M), where not NULL, += the diagonals of S and Phi S Phi', S = sum_j weight_j x_j x_j' for the k columns
+   in x. */
+PU__FN pu_status pu__spread(pu__direct *e, pu_int k, pu_real *variance, pu_real *fit)
 {
-    const pu_op *Phi = job->model->Phi;
-    const pu_block x = w->run.x, t = w->post.t0;
-    if (mem->variance) job->B->row_dot(job->B->user, job->D, k, NULL, w->weight, x, x, 0, NULL, mem->variance + n * job->D);
-    if (!mem->fit) return PU_OK;
-    if (pu__named(&w->post, Phi->apply(Phi, k, x, t, 0, w->post.work), "Phi.apply")) return PU_E_OPERATOR; /* all rows */
-    job->B->row_dot(job->B->user, job->M, k, NULL, w->weight, t, t, 0, NULL, mem->fit + n * job->M);
+    pu__posterior *p = e->post;
+    const pu_op *Phi = e->model->Phi;
+    const pu_backend *B = p->B;
+    if (variance) B->row_dot(B->user, p->D, k, NULL, e->weight, e->x, e->x, 0, NULL, variance);
+    if (!fit) return PU_OK;
+    p->left = PU__LEFT_NOTHING;
+    if (pu__note_failure(p, Phi->apply(Phi, k, e->x, p->t0, 0, p->work), "Phi.apply")) return PU_E_OPERATOR; /* all rows */
+    B->row_dot(B->user, p->M, k, NULL, e->weight, p->t0, p->t0, 0, NULL, fit);
     return PU_OK;
 }
 
-/* dense: columns of L'^-1; dual: minus those of V = G L'^-1, what Gamma^-1 is too much */
-PU__FN pu_status pu__columns_spread(const pu__job *job, pu__memory *mem, pu__worker *w, pu_int n)
+/* dense: Sigma is the sum of the columns of L'^-1 */
+PU__FN pu_status pu__dense_spread(pu__direct *e, pu_real *variance, pu_real *fit)
 {
-    const int dense = w->engine == PU_DENSE;
-    const pu_int D = job->D, count = dense ? D : w->post.observed;
-    pu_int first, j, k;
-    if (!dense) pu__dual_sweep(job, w, 0);
-    for (first = 0; first < count; first += k) {
-        k = pu__min(job->kmax, count - first);
-        if (dense) pu__dense_columns(job, w, first, k);
-        for (j = 0; j < k && !dense; j++) {
-            pu__copy(pu__col(w->run.x, j), pu__col(w->V, first + j), D);
-            w->weight[j] = -1;
-        }
-        if (pu__spread(job, mem, w, n, k)) return PU_E_OPERATOR;
+    pu_int first, k;
+    for (first = 0; first < e->post->D; first += k) {
+        k = pu__min(e->kmax, e->post->D - first);
+        pu__dense_columns(e, first, k);
+        if (pu__spread(e, k, variance, fit)) return PU_E_OPERATOR;
     }
     return PU_OK;
 }
 
-/* banded, Kalman: Z_ii and phi_m'Z phi_m */
-PU__FN pu_status pu__band_spread(const pu__job *job, pu__memory *mem, pu__worker *w, pu_int n)
+/* dual: minus the columns of V = G L'^-1, what Gamma^-1 is too much; Gamma^-1 itself is added by pu__moments_prior. */
+PU__FN pu_status pu__dual_spread(pu__direct *e, pu_real *variance, pu_real *fit)
 {
-    const pu_op *Phi = job->model->Phi;
-    const pu_int wide = job->width + 1;
-    pu_int m, i, j, at = 0;
-    if (w->engine == PU_BANDED) pu__band_inverse(job->D, job->width, w->band, w->inverse, w->Z);
-    for (i = 0; i < job->D && mem->variance; i++) mem->variance[n * job->D + i] = (pu_real)w->Z[i * wide];
-    for (m = 0; m < job->M && mem->fit; m++) {
-        const pu_int count = Phi->row(Phi, m, &at, w->row);
+    const pu_int D = e->post->D;
+    pu_int first, j, k;
+    pu__dual_sweep(e, 0);
+    for (first = 0; first < e->post->observed; first += k) {
+        k = pu__min(e->kmax, e->post->observed - first);
+        for (j = 0; j < k; j++) {
+            pu__copy(pu__col(e->x, j), pu__col(e->V, first + j), D);
+            e->weight[j] = -1;
+        }
+        if (pu__spread(e, k, variance, fit)) return PU_E_OPERATOR;
+    }
+    return PU_OK;
+}
+
+/* banded, Kalman: Z_ii and phi_m'Z phi_m. The Kalman smoother's Z is not the whole band, so a row must see one step. */
+PU__FN pu_status pu__band_spread(pu__direct *e, pu_real *variance, pu_real *fit)
+{
+    const pu_int wide = e->width + 1;
+    pu_int m, i, j;
+    if (!e->markov) pu__band_inverse(e->post->D, e->width, e->band, e->inverse, e->Z);
+    if (variance)
+        for (i = 0; i < e->post->D; i++) variance[i] = (pu_real)e->Z[i * wide];
+    if (!fit) return PU_OK;
+    for (m = 0; m < e->post->M; m++) {
+        pu_int at = 0;
+        const pu_int count = pu__phi_row(e, m, &at);
         double sum = 0;
-        if (count < 0 || count > Phi->band + 1 || at < 0 || at + count > job->D ||
-            (w->engine == PU_KALMAN && at % w->markov->block + count > w->markov->block)) /* its Z is not the whole band */
-            return pu__named(&w->post, PU_E_OPERATOR, "Phi.row");
+        if (count < 0 || (e->markov && at % e->markov->block + count > e->markov->block))
+            return pu__note_failure(e->post, PU_E_OPERATOR, "Phi.row");
         for (i = 0; i < count; i++)
             for (j = 0; j <= i; j++)
-                sum += (i == j ? 1 : 2) * (double)w->row[i] * (double)w->row[j] * w->Z[(at + i) * wide + i - j];
-        mem->fit[n * job->M + m] = (pu_real)sum;
+                sum += (i == j ? 1 : 2) * (double)e->row[i] * (double)e->row[j] * e->Z[(at + i) * wide + i - j];
+        fit[m] = (pu_real)sum;
     }
     return PU_OK;
 }
 
+/* ---- the engines ---- */
+
 typedef struct {
-    pu_status (*prepare)(const pu__job *job, pu__memory *mem, pu__worker *w, pu_int n, pu_report *report);
-    pu_status (*solve)(const pu__job *job, pu__worker *w, pu_int first, pu_int k); /* run.x = A^-1 run.u */
-    pu_status (*sigma)(const pu__job *job, pu__worker *w, pu_real *lane); /* lane += gradient of 1/2 tr(A Sigma) */
-} pu__direct;
+    pu_status (*prepare)(pu__direct *e, pu_int n, pu_report *report);
+    pu_status (*solve)(pu__direct *e, pu_int first, pu_int k); /* x = A^-1 u */
+    pu_status (*sigma)(pu__direct *e, pu_real *lane);          /* lane += gradient of 1/2 tr(A Sigma) */
+    pu_status (*spread)(pu__direct *e, pu_real *variance, pu_real *fit);
+} pu__engine;
 
-/* ------------------------------------------------------------------------------------------------
-   >>plan   which engine for which datum. A choice depends on sizes alone, never on a clock: same inputs, same bits.
-   ------------------------------------------------------------------------------------------------ */
+/* In the order of pu_engine; iterative and auto have none. */
+static const pu__engine pu__engines[PU_ENGINES] = {
+    {NULL, NULL, NULL, NULL},
+    {pu__dense_prepare, pu__dense_solve, pu__dense_sigma, pu__dense_spread},
+    {pu__dual_prepare, pu__dual_solve, pu__dual_sigma, pu__dual_spread},
+    {pu__banded_prepare, pu__banded_solve, pu__banded_sigma, pu__band_spread},
+    {pu__kalman_prepare, pu__kalman_solve, pu__band_terms, pu__band_spread},
+    {NULL, NULL, NULL, NULL}};
 
-/* What this engine lacks here, or NULL. */
-PU__FN const char *pu__missing(const pu__job *job, pu_engine engine)
+/* What a direct engine lacks to serve this model and these gradients, or NULL. */
+PU__FN const char *pu__engine_lacks(pu_engine engine, const pu_lgm *model, const pu_results *out)
 {
-    const pu_op *G = job->model->Gamma, *P = job->model->Phi;
+    const pu_op *G = model->Gamma;
+    const pu_op *P = model->Phi;
     pu__markov k;
-    if (engine == PU_ITERATIVE && job->K > 0 && !job->o->delta && !G->sample) return "Gamma.sample (or give options.delta)";
     if (engine == PU_DUAL && !G->solve) return "Gamma.solve";
     if (engine != PU_BANDED && engine != PU_KALMAN) return NULL;
     if (!G->band_add || G->band < 0) return "Gamma.band_add";
     if (!P->row || P->band < 0) return "Phi.row";
-    if (job->out->Gamma && G->params > 0 && !G->band_grad) return "Gamma.band_grad";
-    if (job->out->Phi && P->params > 0 && !P->row_grad) return "Phi.row_grad";
+    if (out->Gamma && G->params > 0 && !G->band_grad) return "Gamma.band_grad";
+    if (out->Phi && P->params > 0 && !P->row_grad) return "Phi.row_grad";
     if (engine == PU_KALMAN && !pu__markov_of(G, &k))
         return "Kalman: Gamma must be a pu_op_ssm, or a pu_op_ar of order at most 16";
     return NULL;
 }
 
-/* per multiplication of a product with few columns, in ns, and per row of it and column besides */
+/* What the engines that serve data need: which serve, the most observed rows of the dual one, the width of the band. */
+typedef struct {
+    int dense, dual, banded, kalman;
+    pu_int most, width;
+} pu__engine_needs;
+
+/* Lays out (or measures) what the engines need. */
+PU__FN void pu__direct_layout(pu__direct *e, pu__arena *arena, const pu_lgm *model, const pu__engine_needs *needs)
+{
+    const pu_int D = model->Gamma->rows;
+    const pu_int square = pu__most(needs->dense ? D : 0, needs->dual ? needs->most : 0);
+    const pu_int band = needs->width + 1;
+    e->model = model;
+    e->width = needs->width;
+    if (square > 0) e->L = pu__reals(arena, square, square);
+    if (needs->dual) {
+        e->V = pu__cols(arena, D, needs->most);
+        e->s = pu__reals(arena, needs->most, 1);
+        e->Y = pu__reals(arena, needs->most, pu__most(needs->most, PU__SPAN));
+    }
+    if (needs->banded || needs->kalman) {
+        e->row = pu__reals(arena, band, 1);
+        e->band = (double *)pu__take(arena, D, band, sizeof(double));
+        e->Z = (double *)pu__take(arena, D, band, sizeof(double));
+        e->inverse = (double *)pu__take(arena, D, 1, sizeof(double));
+        e->column = (double *)pu__take(arena, D, 1, sizeof(double));
+    }
+    if (needs->kalman) {
+        pu__markov k;
+        e->markov = (pu__markov *)pu__take(arena, 1, 1, sizeof k);
+        if (!pu__markov_of(model->Gamma, &k)) return; /* refused before */
+        e->kalman = (double *)pu__take(arena, k.T, pu__kalman_reals(&k), sizeof(double));
+        e->squares = (double *)pu__take(arena, 6, k.S * k.S, sizeof(double));
+        e->narrow = pu__reals(arena, 2, k.S * k.S);
+        if (e->markov) *e->markov = k;
+    }
+}
+
+/* ------------------------------------------------------------------------------------------------
+   >>plan   the job of a call: checked and decided once; its memory. A choice depends on sizes alone, never on a clock: same
+            inputs, same bits
+   ------------------------------------------------------------------------------------------------ */
+
+/* Everything decided before work starts. Holds pointers into itself: not to be copied. */
+typedef struct {
+    pu__resolved r;         /* the model */
+    const pu_data *data;
+    const pu_options *o;
+    const pu_results *out;
+    const pu_backend *B;
+    pu__plan plan;
+    pu_kind kind;
+    pu_int N, D, M, K;      /* K = 0 for PU_EXACT */
+    int network, want_nll, any_grad;
+    int dry;                /* a pilot: nothing is written */
+    int lend;               /* gradients stay in the workspace, where pu__lend finds them */
+    /* engines */
+    pu_engine engine;       /* as asked */
+    unsigned can;           /* bit e: engine e applies here */
+    int exact;              /* what a direct engine serves gets Sigma itself; otherwise K direct solves */
+    int restricted;         /* Phi works on the observed rows alone */
+    pu_int width;           /* of the band of A */
+    pu_int asked_steps;     /* what the iterative engine would do, for its price */
+    int asked_network;
+    pu_int served[PU_ENGINES];   /* data per engine */
+    double rows_sum[PU_ENGINES]; /* and their observed rows, summed up */
+    pu_int most_dual, most_iterative; /* most observed rows of a datum of these engines */
+    double ns;              /* predicted time */
+    int form;               /* for some data of the iterative engine A is made a matrix */
+    /* parts */
+    int ragged;             /* data differ in their cost: lanes take them by cost, not in order */
+    int lanes, threads;
+    pu_int kmax;            /* columns that there is room for */
+    pu_int block, blocks;   /* iterative engine: columns at a time; blocks of columns per datum */
+    pu__slots slots;        /* the gradient vector of a lane */
+    int by_rows;            /* Phi's gradient is added up row by row: most batches touch few of them in any one lane */
+    /* a backend with memory of its own */
+    int far;
+    pu_side side[2];        /* the operators where the backend works, also on the host */
+    size_t side_bytes[2];
+    pu_int batch, batch_most; /* data side by side; if memory were no matter */
+    pu__slots far_slots;    /* with what the sides' grad adds up in the place of the gradients of Gamma and Phi */
+} pu__job;
+
+/* ---- prices ---- */
+
+/* per multiplication of a product with few columns, in ns, and per row of it and column besides; of a product of matrices */
 #ifdef PU_FLOAT
 #define PU__NS 0.037
 #define PU__NS_ROW 10
+#define PU__NS_MATRIX 0.055
 #else
 #define PU__NS 0.08
 #define PU__NS_ROW 8
+#define PU__NS_MATRIX 0.1
 #endif
 
-/* Predicted nanoseconds of the solver's products with A, and of making A a matrix first, where that is cheaper: then *form = 1 */
+/* Predicted nanoseconds of the solver's products with A for a datum with that many rows at work, and of making A a matrix
+   first, where that is cheaper: then *form = 1. */
 PU__FN double pu__products_cost(const pu__job *job, pu_int rows, int *form)
 {
-    const double D = (double)job->D, m = (double)rows, matrix = sizeof(pu_real) == sizeof(float) ? 0.055 : 0.1;
-    const double gamma = pu__flops(job->model->Gamma), phi = pu__flops(job->model->Phi) * m / (double)job->M;
-    const double count = ((job->asked_network ? 2 : 1) * (double)job->asked_steps + 1) * ((double)job->K + 1);
+    const double D = (double)job->D;
+    const double m = (double)rows;
+    const double gamma = pu__flops(&job->r.Gamma);
+    const double phi = pu__flops(&job->r.Phi) * m / (double)job->M;
+    const double columns = (double)job->K + 1;
+    const double count = ((job->asked_network ? 2 : 1) * (double)job->asked_steps + 1) * columns;
     const double each = count * (PU__NS * (gamma + 2 * phi) + PU__NS_ROW * m);
-    const double formed = 0.35 * matrix * m * D * D + 4 * D * D + count * (PU__NS * D * D + PU__NS_ROW * D) +
-                          ((double)job->K + 1) * PU__NS * phi; /* the product with Phi that the gradient then lacks */
-    *form = pu__plain(job->model->Phi) && job->B->host && !job->asked_network && formed < each;
+    /* the last term: the product with Phi that the gradient then lacks */
+    const double formed = 0.35 * PU__NS_MATRIX * m * D * D + 4 * D * D + count * (PU__NS * D * D + PU__NS_ROW * D) +
+                          columns * PU__NS * phi;
+    *form = pu__plain(&job->r.Phi) && job->B->host && !job->asked_network && formed < each;
     return *form ? formed : each;
 }
 
@@ -10221,30 +11149,41 @@ PU__FN double pu__products_cost(const pu__job *job, pu_int rows, int *form)
    planner"), good to 30 %; what matters is which engine is cheaper, and near the crossover both are about as good. */
 PU__FN double pu__cost(const pu__job *job, pu_engine engine, pu_int observed)
 {
-    const pu_int rows = job->restricted ? observed : job->M; /* at work */
+    const pu_int rows = job->restricted ? observed : job->M;
     const int single = sizeof(pu_real) == sizeof(float);
-    const double D = (double)job->D, m = (double)rows, cols = (double)job->K + 1, w = (double)job->width + 1;
-    const double I = (double)job->asked_steps, grad = job->any_grad ? 1 : 0;
-    const double flops = pu__flops(job->model->Phi), phi = flops * m / (double)job->M, gamma = pu__flops(job->model->Gamma);
-    const double seen = (double)(observed > 0 ? observed : rows); /* an empty datum goes where full ones go: no second engine */
-    const double matrix = single ? 0.055 : 0.1;                   /* of a product of matrices */
-    const int plain = pu__plain(job->model->Phi);
-    const double ns = PU__NS, vector = single ? 0.5 : 1.2; /* per entry and step */
-    const double product = ns * (gamma + 2 * phi), pair = ns * (gamma + 4 * phi); /* one product with A; one gradient term */
+    const int plain = pu__plain(&job->r.Phi);
+    const double D = (double)job->D;
+    const double m = (double)rows;
+    const double cols = (double)job->K + 1;
+    const double band = (double)job->width + 1;
+    const double I = (double)job->asked_steps;
+    const double grad = job->any_grad ? 1 : 0;
+    const double flops = pu__flops(&job->r.Phi);
+    const double phi = flops * m / (double)job->M;
+    const double gamma = pu__flops(&job->r.Gamma);
+    const double seen = (double)(observed > 0 ? observed : rows); /* an empty datum goes where full ones go */
+    const double vector = single ? 0.5 : 1.2;                     /* per entry and step */
+    const double product = PU__NS * (gamma + 2 * phi);            /* with A */
+    const double pair = PU__NS * (gamma + 4 * phi);               /* a gradient term */
+    double ns;
     int form;
     switch (engine) {
     case PU_ITERATIVE:
-        return pu__products_cost(job, rows, &form) + 2800 * cols +
-               cols * (job->asked_network ? (2 * I + 1) * vector * D + (I + 1) * pair : (I + 1) * vector * D + grad * pair);
+        ns = pu__products_cost(job, rows, &form) + 2800 * cols;
+        if (job->asked_network) return ns + cols * ((2 * I + 1) * vector * D + (I + 1) * pair);
+        return ns + cols * ((I + 1) * vector * D + grad * pair);
     case PU_DENSE:
-        return (plain ? matrix * (0.35 + 1.75 * grad) * m * D * D + (single ? 170 : 260) * m : D * (product + grad * pair)) +
-               (1 + grad) * (0.115 * matrix * D * D * D + 2 * D * D);
+        ns = D * (product + grad * pair);
+        if (plain) ns = PU__NS_MATRIX * (0.35 + 1.75 * grad) * m * D * D + (single ? 170 : 260) * m;
+        return ns + (1 + grad) * (0.115 * PU__NS_MATRIX * D * D * D + 2 * D * D);
     case PU_DUAL: /* of the observed rows alone */
-        return matrix * seen * seen * ((0.27 + 0.54 * grad) * D + (0.1 + 0.1 * grad) * seen) +
-               (1 + grad) * (2 * seen * seen + (single ? 1.3 : 3) * seen * D) + seen * ns * (gamma + (plain ? 0 : 2 * flops));
-    case PU_BANDED: return D * (20 + 2 * w * w * (1 + grad));
-    case PU_KALMAN: return 1e300; /* the baseline is never cheaper than banded, which can do whatever it can */
-    case PU_ENGINE_AUTO: case PU_ENGINES: break;
+        return PU__NS_MATRIX * seen * seen * ((0.27 + 0.54 * grad) * D + (0.1 + 0.1 * grad) * seen) +
+               (1 + grad) * (2 * seen * seen + (single ? 1.3 : 3) * seen * D) +
+               seen * PU__NS * (gamma + (plain ? 0 : 2 * flops));
+    case PU_BANDED: return D * (20 + 2 * band * band * (1 + grad));
+    case PU_KALMAN: /* the baseline is never cheaper than banded, which can do whatever it can */
+    case PU_ENGINE_AUTO:
+    case PU_ENGINES: break;
     }
     return 1e300;
 }
@@ -10260,35 +11199,227 @@ PU__FN pu_engine pu__engine_for(const pu__job *job, pu_int observed)
     return best;
 }
 
-PU__FN void pu__job_layout(pu__memory *mem, pu__arena *arena, const pu__job *job)
+/* What an engine lacks to serve this job, or NULL. */
+PU__FN const char *pu__missing(const pu__job *job, pu_engine engine)
 {
-    const pu_int cols = job->K + 1, all = job->N * cols, wide = job->served[PU_DENSE] ? job->D : 0;
-    const pu_int side = job->served[PU_DUAL] && job->most > wide ? job->most : wide;
-    const pu_lgm *model = job->far ? &mem->model : job->model;
+    if (engine == PU_ITERATIVE && job->K > 0 && !job->o->delta && !job->r.Gamma.sample)
+        return "Gamma.sample (or give options.delta)";
+    return pu__engine_lacks(engine, &job->r.model, job->out);
+}
+
+/* Reads the data once: checks every observation, and finds who serves whom. */
+PU__FN pu_status pu__assign(pu__job *job, pu_report *report)
+{
+    pu_int n, first = 0;
+    int e;
+    job->width = pu__most(job->r.Gamma.band, job->r.Phi.band);
+    job->restricted = pu__can_restrict(&job->r.Phi);
+    for (e = job->kind == PU_EXACT ? PU_DENSE : PU_ITERATIVE; e < PU_ENGINE_AUTO; e++)
+        if (!pu__missing(job, (pu_engine)e)) job->can |= 1u << e;
+    for (n = 0; n < job->N; n++) {
+        const pu_int count = pu__check_datum(job->data, n, report);
+        pu_engine engine;
+        if (count < 0) return report->status;
+        engine = pu__engine_for(job, count);
+        job->served[engine]++;
+        job->rows_sum[engine] += (double)count;
+        if (engine == PU_DUAL) job->most_dual = pu__most(job->most_dual, count);
+        if (engine == PU_ITERATIVE) job->most_iterative = pu__most(job->most_iterative, count);
+        job->ns += pu__cost(job, engine == PU_KALMAN ? PU_BANDED : engine, count);
+        if (n == 0) first = count;
+        job->ragged |= count != first;
+    }
+    return PU_OK;
+}
+
+/* Text that goes on after what is there. */
+PU__FN pu__text pu__text_after(char *text, size_t capacity)
+{
+    pu__text t;
+    t.at = text;
+    t.used = strlen(text);
+    t.capacity = capacity;
+    return t;
+}
+
+/* The plan in words. */
+PU__FN void pu__plan_words(const pu__job *job, pu_report *report)
+{
+    const int chosen = job->engine == PU_ENGINE_AUTO;
+    pu__text t = pu__text_after(report->plan, sizeof report->plan);
+    const char *separator = "";
+    int e, other;
+    for (e = PU_ITERATIVE; e < PU_ENGINE_AUTO; e++) {
+        report->served[e] = job->served[e];
+        if (!job->served[e]) continue;
+        pu__put(&t, separator);
+        separator = "; ";
+        pu__put_number(&t, "", job->served[e]);
+        pu__put_number(&t, " of ", job->N);
+        pu__put(&t, " data by ");
+        pu__put(&t, pu_engine_text((pu_engine)e));
+        if (pu__is_far(job->o->backend)) pu__put(&t, job->far ? ", on the device" : ", on the host");
+        if (job->far && job->o->engine == PU_ENGINE_AUTO) pu__put(&t, " (auto is for engines of the host)");
+        else if (!chosen) pu__put(&t, ", as asked");
+        if (!chosen) continue;
+        pu__put(&t, ", the cheapest (predicted us per datum of the mean size:");
+        for (other = PU_ITERATIVE; other < PU_KALMAN; other++) {
+            const pu_int rows = (pu_int)(job->rows_sum[e] / (double)job->served[e]);
+            if (!(job->can >> other & 1u)) continue;
+            pu__put(&t, " ");
+            pu__put(&t, pu_engine_text((pu_engine)other));
+            pu__put_number(&t, " ", (pu_int)(pu__cost(job, (pu_engine)other, rows) / 1000));
+        }
+        pu__put(&t, ")");
+    }
+}
+
+/* ---- memory of a job ---- */
+
+/* Per thread. */
+typedef struct {
+    pu__posterior post;
+    pu__run run;
+    pu__direct direct;
+    pu_block eps;      /* standard normals */
+    pu_engine engine;  /* of the datum at hand */
+    pu_real *bbar;     /* D for each datum */
+    pu_real *diagonal; /* D: diag(A) */
+    pu_real *weight;   /* kmax: of the columns of a block */
+    pu_int loaded;     /* datum whose observations are in post; -1 none */
+    double *shift, *base; /* 2 batch, datum n at pu__turn_of: s of the log det quadrature; log det M of PCG */
+} pu__worker;
+
+/* Per column, staged. */
+typedef struct {
+    pu_column record;
+    double ux, xax, logdet, gap;
+    double value;             /* direct engines, the mean: see pu__posterior_value */
+    double energy, low, high; /* |x - A^-1 u|_A^2 as estimated, extreme Ritz values; high = 0: unknown */
+} pu__column;
+
+typedef struct {
+    pu__worker *workers;
+    pu_real *lanes;         /* lanes x params */
+    pu_real *phi_grad;      /* where Phi's gradient is in the end: in lane 0, or with by_rows where the caller wants it */
+    unsigned char *touched; /* lanes x M: rows of a plain Phi that have a gradient in the lane; others are not even cleared */
+    pu_real *gamma_nu;      /* D: Gamma nu */
+    pu_real *test;          /* scratch of the checks */
+    pu_real *work;          /* scratch of the operators, one column */
+    pu_real *se;            /* standard errors of [Gamma | Phi | psi] */
+    pu__column *columns;    /* N x (K+1) */
+    double *c, *logdet;     /* N */
+    double gamma_logdet;
+    pu_int *observed;       /* N */
+    int *lane_of;           /* N, ragged data: the lane that each goes to */
+    unsigned char *engine;  /* N */
+    pu_report *lane_report;
+    pu_results stage;       /* staged copies of the arrays that were asked for */
+    pu_real *variance, *fit; /* N x D, N x M: diagonals of Sigma, Phi Sigma Phi' for >>predict; NULL = not wanted */
+    /* a device: the operators and arrays there, the gradient vector there and read back */
+    pu_side side[2];
+    void *side_memory[2];
+    pu_real *far_lane, *sums, *far_psi, *far_nu;
+    pu_block x0;
+    pu_real *columns_x, *columns_u; /* D x kmax, Rao-Blackwell */
+} pu__memory;
+
+/* A job with its memory; what its caller wants besides. */
+typedef struct {
+    pu__job job;
+    pu__memory mem;
+    int variance, fit;      /* mem.variance, mem.fit are wanted */
+    pu_int reals, doubles;  /* room for so many numbers of the caller's */
+    pu_real *own_reals;
+    double *own_doubles;
+} pu__task;
+
+/* Where things of datum n are in arrays of two batches: that at hand and the one before, whose outcome may be read late. */
+PU__FN pu_int pu__turn_of(const pu__job *job, pu_int n) { return n % (2 * job->batch); }
+
+/* What a device needs besides the workers. */
+PU__FN void pu__far_layout(pu__memory *mem, pu__arena *arena, const pu__job *job)
+{
+    int i;
+    for (i = 0; i < 2; i++) mem->side_memory[i] = pu__take_from(arena, 1, (pu_int)job->side_bytes[i], 1, 1);
+    mem->far_lane = pu__far_reals(arena, job->far_slots.params, 1);
+    mem->sums = pu__reals(arena, job->far_slots.params, 1);
+    mem->far_psi = pu__far_reals(arena, job->M, 1);
+    mem->far_nu = pu__far_reals(arena, job->D, 1);
+    if (job->o->x0) mem->x0 = pu__far_cols(arena, job->D, job->kmax);
+    if (job->o->rao_blackwell) {
+        mem->columns_x = pu__reals(arena, job->D, job->kmax);
+        mem->columns_u = pu__reals(arena, job->D, job->kmax);
+    }
+}
+
+/* What a thread needs. */
+PU__FN void pu__worker_layout(pu__worker *w, pu__arena *arena, const pu__job *job, pu__memory *mem)
+{
+    const pu_int noise = pu__noise(&job->r.Gamma);
+    pu__posterior_parts parts;
+    pu__engine_needs needs;
+    memset(w, 0, sizeof *w);
+    memset(&parts, 0, sizeof parts);
+    parts.model = &job->r.model;
+    parts.Gamma = mem->side;
+    parts.Phi = mem->side + 1;
+    parts.psi = job->far ? mem->far_psi : NULL;
+    parts.B = job->B;
+    parts.slots = job->far ? &job->far_slots : &job->slots;
+    parts.kmax = job->kmax;
+    parts.wide = job->batch;
+    parts.form = job->form;
+    pu__posterior_layout(&w->post, arena, &parts);
+    w->post.system.n = job->D;
+    pu__run_layout(&w->run, arena, &w->post.system, job->B, &job->plan, job->kmax, (job->far ? 2 : 1) * job->batch, job->network);
+    w->post.m = w->run.m;
+    w->post.minv = w->run.minv;
+    w->eps = pu__far_cols(arena, pu__most(noise, job->M), job->kmax);
+    w->bbar = pu__far_reals(arena, job->D, job->batch);
+    w->diagonal = pu__reals(arena, job->D, 1);
+    w->weight = pu__reals(arena, job->kmax, 1);
+    w->shift = (double *)pu__take(arena, 2 * job->batch, 1, sizeof(double));
+    w->base = (double *)pu__take(arena, 2 * job->batch, 1, sizeof(double));
+    needs.dense = job->served[PU_DENSE] > 0;
+    needs.dual = job->served[PU_DUAL] > 0;
+    needs.banded = job->served[PU_BANDED] > 0;
+    needs.kalman = job->served[PU_KALMAN] > 0;
+    needs.most = job->most_dual;
+    needs.width = job->width;
+    pu__direct_layout(&w->direct, arena, &job->r.model, &needs);
+    if (job->o->rao_blackwell && !w->direct.Z)
+        w->direct.Z = (double *)pu__take(arena, job->D, job->r.Gamma.band + 1, sizeof(double));
+    w->direct.post = &w->post;
+    w->direct.x = w->run.x;
+    w->direct.u = w->run.u;
+    w->direct.q = w->run.q;
+    w->direct.weight = w->weight;
+    w->direct.kmax = job->kmax;
+    w->loaded = -1;
+}
+
+/* Lays out (or measures) all memory of a job. */
+PU__FN void pu__task_layout(void *self, pu__arena *arena)
+{
+    pu__task *task = (pu__task *)self;
+    const pu__job *job = &task->job;
+    pu__memory *mem = &task->mem;
+    const pu_int all = job->N * (job->K + 1);
     int t;
     memset(mem, 0, sizeof *mem);
     arena->B = job->B;
-    if (job->far) {
-        for (t = 0; t < 2; t++) {
-            mem->side[t] = job->side[t];
-            mem->side_memory[t] = pu__take_from(arena, 1, (pu_int)job->side_bytes[t], 1, 1);
-        }
-        mem->far_lane = pu__far_reals(arena, job->far_params, 1), mem->sums = pu__reals(arena, job->far_params, 1);
-        mem->far_psi = pu__far_reals(arena, job->M, 1), mem->far_nu = pu__far_reals(arena, job->D, 1);
-        if (job->o->x0) mem->x0 = pu__far_cols(arena, job->D, job->kmax);
-        if (job->o->rao_blackwell)
-            mem->columns_x = pu__reals(arena, job->D, job->kmax), mem->columns_u = pu__reals(arena, job->D, job->kmax);
-        mem->model = *job->model;
-        mem->model.Gamma = mem->side, mem->model.Phi = mem->side + 1, mem->model.psi = mem->far_psi;
-    }
+    mem->side[0] = job->side[0];
+    mem->side[1] = job->side[1];
+    if (job->far) pu__far_layout(mem, arena, job);
     mem->workers = (pu__worker *)pu__take(arena, job->threads, 1, sizeof(pu__worker));
     mem->lane_report = (pu_report *)pu__take(arena, job->lanes, 1, sizeof(pu_report));
-    mem->lanes = pu__reals(arena, job->lanes, job->params);
-    mem->home = mem->lanes ? mem->lanes + job->at_Phi : NULL;
+    mem->lanes = pu__reals(arena, job->lanes, job->slots.params);
+    mem->phi_grad = mem->lanes ? mem->lanes + job->slots.Phi : NULL;
     if (job->by_rows) mem->touched = (unsigned char *)pu__take(arena, job->lanes, job->M, 1);
     mem->gamma_nu = pu__reals(arena, job->D, 1);
-    if (job->groups) mem->se = pu__reals(arena, job->at_eta, 1);
-    mem->test = pu__reals(arena, job->D + (job->M > job->D ? job->M : job->D), 2);
+    if (job->slots.groups) mem->se = pu__reals(arena, job->slots.eta, 1);
+    mem->test = pu__reals(arena, pu__test_reals(&job->r), 1);
     mem->columns = (pu__column *)pu__take(arena, all, 1, sizeof(pu__column));
     mem->c = (double *)pu__take(arena, job->N, 1, sizeof(double));
     mem->logdet = (double *)pu__take(arena, job->N, 1, sizeof(double));
@@ -10299,125 +11430,70 @@ PU__FN void pu__job_layout(pu__memory *mem, pu__arena *arena, const pu__job *job
     if (job->out->residual) mem->stage.residual = pu__reals(arena, all, job->D);
     if (job->out->alpha) mem->stage.alpha = pu__reals(arena, all, job->plan.I);
     if (job->out->beta) mem->stage.beta = pu__reals(arena, all, job->plan.I);
+    if (task->variance) mem->variance = pu__reals(arena, job->N, job->D);
+    if (task->fit) mem->fit = pu__reals(arena, job->N, job->M);
+    task->own_reals = pu__reals(arena, task->reals, 1);
+    task->own_doubles = (double *)pu__take(arena, task->doubles, 1, sizeof(double));
     for (t = 0; t < job->threads; t++) {
-        pu__worker measure, *w = mem->workers ? mem->workers + t : &measure;
-        const pu_int noise = pu__noise(job->model->Gamma);
-        memset(w, 0, sizeof *w);
-        pu__posterior_layout(&w->post, arena, job->model, model, job->B, job->kmax, job->batch, job->params);
-        if (job->o->tied_psi && model->Phi->gram && (job->far || !pu__is_gram_plus(job->model)))
-            w->post.g = pu__far_cols(arena, job->D, job->kmax);
-        w->post.tied = job->o->tied_psi;
-        w->post.want_Gamma = job->out->Gamma && job->model->Gamma->params > 0;
-        w->post.want_Phi = job->out->Phi && job->model->Phi->params > 0;
-        w->post.want_psi = job->out->psi != NULL;
-        if (pu__is_shift(job->model) && !job->far && job->o->tied_psi && w->post.want_Gamma && w->post.want_psi &&
-            !w->post.want_Phi)
-            w->post.op.grad_plus = pu__posterior_grad_plus,
-            w->post.op.grad_led = job->model->Gamma->grad_led ? pu__posterior_grad_led : NULL;
-        if (pu__is_gram_plus(job->model) && !job->far && job->o->tied_psi && !w->post.want_Phi)
-            w->post.op.grad_plus = pu__posterior_gram_grad;
-        w->post.at_Gamma = 0, w->post.at_Phi = job->at_Phi, w->post.at_psi = job->at_psi;
-        w->post.at_eta = job->at_eta, w->post.at_b = job->at_b;
-        w->post.groups = job->groups, w->post.probes = job->K;
-        w->post.at_group = job->at_group, w->post.stride = job->at_eta;
-        if (job->far) {
-            w->post.at_Phi = job->far_Phi, w->post.at_psi = job->far_psi, w->post.at_eta = job->far_eta;
-            w->post.at_b = job->far_b, w->post.at_group = job->far_group, w->post.stride = job->far_eta;
-        }
-        pu__run_layout(&w->run, arena, &w->post.op, job->B, &job->plan, job->kmax, (job->far ? 2 : 1) * job->batch, job->network);
-        w->post.m = w->run.m, w->post.minv = w->run.minv;
-        w->eps = pu__far_cols(arena, noise > job->M ? noise : job->M, job->kmax);
-        if (job->form) w->post.A = pu__reals(arena, job->D, job->D);
-        w->bbar = pu__far_reals(arena, job->D, job->batch), w->diagonal = pu__reals(arena, job->D, 1);
-        w->weight = pu__reals(arena, job->kmax, 1);
-        w->shift = (double *)pu__take(arena, 2 * job->batch, 1, sizeof(double));
-        w->base = (double *)pu__take(arena, 2 * job->batch, 1, sizeof(double));
-        if (job->o->rao_blackwell) w->Z = (double *)pu__take(arena, job->D, job->model->Gamma->band + 1, sizeof(double));
-        if (side > 0) w->L = pu__reals(arena, side, side);
-        if (job->served[PU_DUAL]) {
-            w->V = pu__cols(arena, job->D, job->most), w->s = pu__reals(arena, job->most, 1);
-            w->Y = pu__reals(arena, job->most, job->most > PU__SPAN ? job->most : PU__SPAN);
-        }
-        if (job->served[PU_BANDED] || job->served[PU_KALMAN]) {
-            w->row = pu__reals(arena, job->width + 1, 1);
-            w->band = (double *)pu__take(arena, job->D, job->width + 1, sizeof(double));
-            w->Z = (double *)pu__take(arena, job->D, job->width + 1, sizeof(double)); /* as wide as the one above, or wider */
-            w->inverse = (double *)pu__take(arena, job->D, 1, sizeof(double));
-            w->wide = (double *)pu__take(arena, job->D, 1, sizeof(double));
-        }
-        if (job->served[PU_KALMAN]) {
-            pu__markov k;
-            w->markov = (pu__markov *)pu__take(arena, 1, 1, sizeof k);
-            if (pu__markov_of(job->model->Gamma, &k))
-                w->kalman = (double *)pu__take(arena, k.T + 2, pu__kalman_reals(&k), sizeof(double));
-            if (w->markov) *w->markov = k;
-        }
-        w->loaded = -1;
+        pu__worker measured;
+        pu__worker_layout(mem->workers ? mem->workers + t : &measured, arena, job, mem);
     }
     mem->work = mem->workers ? mem->workers[0].post.work_host : NULL;
 }
 
+/* ---- checks ---- */
+
+/* Reals from one datum's m to the next. */
 PU__FN pu_int pu__m_stride(const pu__job *job)
 {
     const pu_int stride = job->o->solve.m_stride;
-    return stride == PU_NONE ? 0 : stride ? stride : job->D;
+    if (stride == PU_NONE) return 0;
+    return stride ? stride : job->D;
 }
 
-/* Columns at a time: the solver's vectors of a block should stay in the second-level cache, but a dense operator wants a
-   few columns per sweep over its matrix (least = 4; 2, and even numbers, for pairs; 1 where columns have nothing to share).
-   Depends on sizes and lanes only, so that it does not change the bits between machines. */
-PU__FN pu_int pu__columns_fit(pu_int cache, pu_int D, pu_int columns, pu_int least)
+/* Ranges of the options. */
+PU__FN pu_status pu__check_options(const pu_options *o, pu_report *report)
 {
-    const pu_int fit = cache / (5 * (pu_int)sizeof(pu_real)) / D, k = fit < least ? least : fit > 64 ? 64 : fit;
-    return pu__min(least == 2 ? k - k % 2 : k, columns);
-}
-
-PU__FN pu_int pu__columns_default(pu_int D, pu_int columns, pu_int least)
-{
-    return pu__columns_fit(512 * 1024, D, columns, least);
-}
-
-/* A filter has nothing to share between columns, transforms take them in pairs, matrices are read once for all of them. */
-PU__FN pu_int pu__columns_least(const pu_lgm *model) { return pu__is_shift(model) ? 1 : model->Phi->gram_plus ? 2 : 4; }
-
-/* Matrix products, which copy what they need into cache themselves, want as many as are no burden. */
-PU__FN pu_int pu__columns_wide(pu_int D, pu_int columns) { return pu__columns_fit(8192 * 1024, D, columns, 4); }
-
-/* Threads: as asked; otherwise OpenMP's choice, or 1 when the whole job is predicted to take less than half a millisecond,
-   where waking a team costs more than it saves. The report says which; the bits are the same. */
-PU__FN int pu__threads(int asked, double ns)
-{
-#ifdef PU__OPENMP
-    return asked > 0 ? asked : ns < 5e5 ? 1 : omp_get_max_threads();
-#else
-    (void)asked, (void)ns;
-    return 1;
-#endif
+    const int direct = o->engine != PU_ITERATIVE && o->engine != PU_ENGINE_AUTO;
+    const int steps = o->kind == PU_NETWORK || o->kind == PU_OUTPUT; /* these kinds are about a solver's steps */
+    if ((int)o->kind < PU_NETWORK || (int)o->kind > PU_EXACT) return pu__refuse(report, PU_E_ARGUMENT, "options.kind");
+    if ((int)o->engine < PU_ITERATIVE || (int)o->engine > PU_ENGINE_AUTO)
+        return pu__refuse(report, PU_E_ARGUMENT, "options.engine");
+    if (o->samples < 0 && (o->samples != PU_NONE || o->kind != PU_EXACT))
+        return pu__refuse(report, PU_E_ARGUMENT, "options.samples");
+    if (o->samples > INT32_MAX) return pu__refuse(report, PU_E_OVERFLOW, "options.samples");
+    if (direct && (steps || (o->kind == PU_MONTE_CARLO && o->engine == PU_KALMAN)))
+        return pu__refuse(report, PU_E_ARGUMENT, "options.engine");
+    if (o->threads < 0) return pu__refuse(report, PU_E_ARGUMENT, "options.threads");
+    if (o->lanes < 0) return pu__refuse(report, PU_E_ARGUMENT, "options.lanes");
+    if (o->columns < 0) return pu__refuse(report, PU_E_ARGUMENT, "options.columns");
+    return PU_OK;
 }
 
 /* Which functions the operators must have for this job. */
 PU__FN pu_status pu__check_functions(const pu__job *job, pu_report *report)
 {
-    const pu_op *G = job->model->Gamma, *P = job->model->Phi;
-    if (job->out->Gamma && G->params > 0 && !G->grad) return pu__refuse(report, PU_E_UNSUPPORTED, "Gamma.grad");
-    if (job->out->Gamma && G->params > 0 && !G->logdet_grad)
-        return pu__refuse(report, PU_E_UNSUPPORTED, "Gamma.logdet_grad");
-    if (job->out->Phi && P->params > 0 && !P->grad) return pu__refuse(report, PU_E_UNSUPPORTED, "Phi.grad");
-    if (job->K > 0 && !job->o->delta && !G->sample)
-        return pu__refuse(report, PU_E_UNSUPPORTED, pu__missing(job, PU_ITERATIVE));
-    if (job->engine != PU_ENGINE_AUTO && pu__missing(job, job->engine))
-        return pu__refuse(report, PU_E_UNSUPPORTED, pu__missing(job, job->engine));
-    if (job->o->rao_blackwell && job->kind == PU_MONTE_CARLO && !job->exact && job->engine != PU_ITERATIVE)
+    const pu_options *o = job->o;
+    const pu_op *G = &job->r.Gamma;
+    const int prior = job->out->Gamma && G->params > 0;
+    const char *lacks = job->engine != PU_ENGINE_AUTO ? pu__missing(job, job->engine) : NULL;
+    if (prior && !G->grad) lacks = "Gamma.grad";
+    else if (prior && !G->logdet_grad) lacks = "Gamma.logdet_grad";
+    else if (job->out->Phi && job->r.Phi.params > 0 && !job->r.Phi.grad) lacks = "Phi.grad";
+    else if (job->K > 0 && pu__missing(job, PU_ITERATIVE)) lacks = pu__missing(job, PU_ITERATIVE);
+    if (lacks) return pu__refuse(report, PU_E_UNSUPPORTED, lacks);
+    if (o->rao_blackwell && job->kind == PU_MONTE_CARLO && !job->exact && job->engine != PU_ITERATIVE)
         return pu__refuse(report, PU_E_UNSUPPORTED, "options.rao_blackwell (of the iterative engine)");
-    if (job->o->rao_blackwell && job->served[PU_ITERATIVE] && job->out->Gamma && (!pu__has_diag(job->model) || !G->band_grad))
-        return pu__refuse(report, PU_E_UNSUPPORTED, !G->band_grad ? "Gamma.band_grad (options.rao_blackwell)"
-                                                : G->diag ? "Phi.gram_diag (options.rao_blackwell)"
-                                                          : "Gamma.diag (options.rao_blackwell)");
-    if (job->plan.solver == PU_PCG && job->served[PU_ITERATIVE] && !job->o->solve.m && !pu__has_diag(job->model))
-        return pu__refuse(report, PU_E_UNSUPPORTED, G->diag ? "Phi.gram_diag (or give options.solve.m)"
-                                                          : "Gamma.diag (or give options.solve.m)");
-    if (job->out->m && !(job->asked_network && job->plan.solver == PU_PCG && job->o->solve.m &&
-                         job->o->solve.m_stride == PU_NONE)) /* zero, where direct engines serve all data */
+    if (o->rao_blackwell && job->served[PU_ITERATIVE] && job->out->Gamma) {
+        if (!G->band_grad) lacks = "Gamma.band_grad (options.rao_blackwell)";
+        else if (!G->diag) lacks = "Gamma.diag (options.rao_blackwell)";
+        else if (!job->r.Phi.gram_diag) lacks = "Phi.gram_diag (options.rao_blackwell)";
+        if (lacks) return pu__refuse(report, PU_E_UNSUPPORTED, lacks);
+    }
+    if (job->plan.solver == PU_PCG && job->served[PU_ITERATIVE] && !o->solve.m && !pu__has_diag(&job->r.model))
+        return pu__refuse(report, PU_E_UNSUPPORTED,
+                          G->diag ? "Phi.gram_diag (or give options.solve.m)" : "Gamma.diag (or give options.solve.m)");
+    if (job->out->m && !(job->asked_network && job->plan.solver == PU_PCG && o->solve.m && o->solve.m_stride == PU_NONE))
         return pu__refuse(report, PU_E_UNSUPPORTED, "results.m (PU_NETWORK, PU_PCG, options.solve.m for all data)");
     return PU_OK;
 }
@@ -10426,554 +11502,516 @@ PU__FN pu_status pu__check_functions(const pu__job *job, pu_report *report)
 PU__FN pu_status pu__check_option_arrays(const pu__job *job, pu_report *report)
 {
     const pu_options *o = job->o;
-    pu_status status = PU_OK;
     const pu_int stride = pu__m_stride(job);
+    const pu_int D = job->D;
+    pu_status status = PU_OK;
     pu_int n;
-    if (o->solve.m && stride && stride < job->D) return pu__refuse(report, PU_E_ARGUMENT, "options.solve.m_stride");
-    for (n = 0; n < job->M && o->tied_psi; n++)
-        if (job->model->psi[n] != job->model->psi[0])
-            return pu__fail(report, PU_E_ARGUMENT, "model.psi (options.tied_psi)", -1, n);
+    if (o->solve.m && stride && stride < D) return pu__refuse(report, PU_E_ARGUMENT, "options.solve.m_stride");
+    if (o->tied_psi)
+        for (n = 0; n < job->M; n++)
+            if (job->r.model.psi[n] != job->r.model.psi[0])
+                return pu__fail(report, PU_E_ARGUMENT, "model.psi (options.tied_psi)", -1, n);
     for (n = 0; n < job->N && !status; n++) {
         if (o->delta && job->K > 0) {
-            status = pu__check_array(job->K * job->D, o->delta + n * job->K * job->D, 0, "options.delta", n, report);
-            if (status) report->where.column = 1 + report->where.index / job->D;
+            status = pu__check_array(job->K * D, o->delta + n * job->K * D, 0, "options.delta", n, report);
+            if (status) report->where.column = 1 + report->where.index / D;
         }
         if (!status && o->x0) {
-            status = pu__check_array((job->K + 1) * job->D, o->x0 + n * (job->K + 1) * job->D, 0, "options.x0", n, report);
-            if (status) report->where.column = report->where.index / job->D;
+            status = pu__check_array((job->K + 1) * D, o->x0 + n * (job->K + 1) * D, 0, "options.x0", n, report);
+            if (status) report->where.column = report->where.index / D;
         }
         if (!status && o->solve.m && job->plan.solver == PU_PCG && (n == 0 || stride))
-            status = pu__check_array(job->D, o->solve.m + n * stride, 1, "options.solve.m", n, report);
+            status = pu__check_array(D, o->solve.m + n * stride, 1, "options.solve.m", n, report);
         if (!status && o->solve.step && job->plan.solver == PU_GD)
             status = pu__check_array(1, o->solve.step + n, 1, "options.solve.step", n, report);
     }
     return status;
 }
 
-/* Who serves whom: data per engine, and the most observed rows of a datum of the dual engine. Returns the predicted time in
-   ns. */
-PU__FN double pu__assign(pu__job *job)
+/* ---- columns, lanes, threads ---- */
+
+/* Columns at a time whose vectors, five of them, stay in a cache of so many bytes, at least `least` and at most 64. Pairs
+   (least = 2) come in even numbers. Depends on sizes and lanes only, so that it does not change the bits between machines. */
+PU__FN pu_int pu__columns_fit(pu_int cache, pu_int D, pu_int columns, pu_int least)
 {
-    const pu_op *Gamma = job->model->Gamma, *Phi = job->model->Phi;
-    double total = 0;
-    pu_int n, at, row = 0, count, first = 0;
-    pu_real y = 0;
-    int e;
-    job->width = Gamma->band > Phi->band ? Gamma->band : Phi->band;
-    job->restricted = Phi->apply_rows && Phi->apply_rows_t && Phi->grad_rows;
-    for (e = job->kind == PU_EXACT ? PU_DENSE : PU_ITERATIVE; e < PU_ENGINE_AUTO; e++)
-        if (!pu__missing(job, (pu_engine)e)) job->can |= 1u << e;
-    for (n = 0; n < job->N; n++) {
-        for (at = 0, count = 0; (at = pu__observed(job->data, n, at, &row, &y)) >= 0; at++) count++;
-        e = (int)pu__engine_for(job, count);
-        job->served[e]++, job->rows_sum[e] += (double)count;
-        if (e == PU_DUAL && count > job->most) job->most = count;
-        if (e == PU_ITERATIVE && count > job->most_iterative) job->most_iterative = count;
-        total += pu__cost(job, e == PU_KALMAN ? PU_BANDED : (pu_engine)e, count);
-        if (n == 0) first = count;
-        job->ragged |= count != first;
-    }
-    return total;
+    const pu_int fit = cache / (5 * (pu_int)sizeof(pu_real)) / D;
+    pu_int k = pu__min(pu__most(fit, least), 64);
+    if (least == 2) k -= k % 2;
+    return pu__min(k, columns);
 }
 
-/* The plan in words. */
-PU__FN void pu__plan_words(const pu__job *job, pu_report *report)
+/* The solver's columns: its vectors should stay in the second-level cache, but a dense operator wants a few per sweep. */
+PU__FN pu_int pu__columns_default(pu_int D, pu_int columns, pu_int least)
 {
-    pu__text t;
-    int e, other, some = 0;
-    t.at = report->plan, t.used = strlen(report->plan), t.capacity = sizeof report->plan;
-    for (e = PU_ITERATIVE; e < PU_ENGINE_AUTO; e++) {
-        report->served[e] = job->served[e];
-        if (!job->served[e]) continue;
-        pu__put(&t, some++ ? "; " : "");
-        pu__put_number(&t, "", job->served[e]);
-        pu__put_number(&t, " of ", job->N);
-        pu__put(&t, " data by ");
-        pu__put(&t, pu_engine_text((pu_engine)e));
-        if (pu__is_far(job->o->backend)) pu__put(&t, job->far ? ", on the device" : ", on the host");
-        if (job->far && job->o->engine == PU_ENGINE_AUTO) { pu__put(&t, " (auto is for engines of the host)"); continue; }
-        if (job->engine != PU_ENGINE_AUTO) { pu__put(&t, ", as asked"); continue; }
-        pu__put(&t, ", the cheapest (predicted us per datum of the mean size:");
-        for (other = PU_ITERATIVE; other < PU_KALMAN; other++) {
-            if (!(job->can >> other & 1u)) continue;
-            pu__put(&t, " ");
-            pu__put(&t, pu_engine_text((pu_engine)other));
-            pu__put_number(
-                &t, " ", (pu_int)(pu__cost(job, (pu_engine)other, (pu_int)(job->rows_sum[e] / (double)job->served[e])) / 1000));
-        }
-        pu__put(&t, ")");
-    }
+    return pu__columns_fit(512 * 1024, D, columns, least);
 }
 
-PU__FN int pu__far_fits(pu__job *job, pu_int batch, pu_report *report)
+/* A filter has nothing to share between columns, transforms take them in pairs, matrices are read once for all of them. */
+PU__FN pu_int pu__columns_least(const pu__job *job)
 {
-    const pu_int cols = job->K + 1, before = job->batch;
+    if (pu__kind_of(&job->r.model, job->side, job->side + 1, 1) == &pu__kind_band) return 1;
+    return job->r.Phi.form == PU_FORM_FOURIER ? 2 : 4;
+}
+
+/* Products of matrices copy what they need into cache themselves, and take many columns. */
+PU__FN pu_int pu__columns_wide(pu_int D, pu_int columns) { return pu__columns_fit(8192 * 1024, D, columns, 4); }
+
+/* Threads: as asked; otherwise OpenMP's choice, or 1 when the whole job is predicted to take less than half a millisecond,
+   where waking a team costs more than it saves. The report says which; the bits are the same. */
+PU__FN int pu__threads(int asked, double ns)
+{
+#ifdef PU__OPENMP
+    if (asked > 0) return asked;
+    return ns < 5e5 ? 1 : omp_get_max_threads();
+#else
+    (void)asked;
+    (void)ns;
+    return 1;
+#endif
+}
+
+/* How many columns of a datum are solved at a time, and how data and columns are shared out among lanes and threads. */
+PU__FN void pu__job_parts(pu__job *job)
+{
+    const pu_options *o = job->o;
+    const pu_int cols = job->K + 1;
+    const int iterative = job->served[PU_ITERATIVE] > 0;
+    const pu_int least = pu__columns_least(job);
+    const int narrow = least == 1; /* narrow blocks cost little */
+    job->lanes = o->lanes ? o->lanes : 4;
+    job->block = pu__min(o->columns ? o->columns : pu__columns_default(job->D, cols, least), cols);
+    /* Fewer data than lanes: share out the columns; where narrow blocks cost little, so that no lane has a datum too many. */
+    if (!o->columns && iterative && job->N < (narrow ? 4 : 1) * job->lanes) {
+        const pu_int parts = ((narrow ? 4 : 1) * job->lanes + job->N - 1) / job->N;
+        job->block = pu__min(job->block, (cols + parts - 1) / parts);
+    }
+    job->kmax = job->block;
+    job->batch = 1;
+    if (job->served[PU_ITERATIVE] < job->N) { /* direct engines like wider blocks, the band has just the columns */
+        pu_int wide = pu__columns_default(job->D, cols, 4);
+        if (job->served[PU_DENSE] + job->served[PU_DUAL]) wide = pu__columns_wide(job->D, 64);
+        if (o->columns) wide = o->columns;
+        if (wide > job->kmax) job->kmax = pu__min(wide, job->D + cols);
+    }
+    job->blocks = iterative ? (cols + job->block - 1) / job->block : 1;
+    if ((pu_int)job->lanes > job->N * job->blocks) job->lanes = (int)(job->N * job->blocks);
+    if (job->N < job->lanes) job->ragged = 0; /* shared out by columns */
+    job->threads = pu__threads(o->threads, job->ns);
+    if (job->threads > job->lanes) job->threads = job->lanes;
+}
+
+/* ---- a device ---- */
+
+/* Does a batch of so many data fit into the device's memory? */
+PU__FN int pu__far_fits(pu__task *task, pu_int batch, pu_report *report)
+{
+    pu__job *job = &task->job;
+    const pu_int cols = job->K + 1;
+    const pu_int before = job->batch;
     pu__arena arena = PU__ARENA;
-    pu__memory mem;
-    job->batch = batch, job->kmax = job->block * batch, job->blocks = (cols + job->block - 1) / job->block;
-    pu__job_layout(&mem, &arena, job);
+    job->batch = batch;
+    job->kmax = job->block * batch;
+    job->blocks = (cols + job->block - 1) / job->block;
+    pu__task_layout(task, &arena);
     job->batch = before;
     report->device_bytes = arena.far_used + PU__ALIGN;
     return !arena.overflow && report->device_bytes <= job->B->budget;
 }
 
-/* How a device is used: one lane, all columns of as many data side by side as its memory has room for, if need be only some of
-   one datum's columns. Where even one of them does not fit, the call is refused when it asks for memory, with the bytes lacking
-   told. */
-PU__FN pu_status pu__far_make(pu__job *job, pu_report *report)
+/* The most data that fit into the device's memory; if need be only some columns of one datum. By bisection, so that a part of
+   the data never gets a larger batch than all of them, nor needs more of the host. */
+PU__FN void pu__far_batch(pu__task *task, pu_report *report)
 {
-    const pu_lgm *model = job->model;
-    const pu_int cols = job->K + 1, fixed = job->o->columns ? pu__min(job->o->columns, cols) : 0;
-    const pu_int places = INT32_MAX / (job->M > cols ? job->M : cols); /* in 32 bits */
-    pu_status status = pu__side(job->B, 0, model->Gamma, "Gamma (no device side)", NULL, job->side_bytes, job->side, report);
-    if (!status) status = pu__side(job->B, 1, model->Phi, "Phi (no device side)", NULL, job->side_bytes + 1, job->side + 1, report);
-    if (status) return status;
-    if (job->K > 0 && !job->o->delta && !job->side[0].sample)
-        return pu__refuse(report, PU_E_UNSUPPORTED, "Gamma.sample (device side)");
-    if ((job->out->Gamma && model->Gamma->params > 0 && !job->side[0].grad) ||
-        (job->out->Phi && model->Phi->params > 0 && !job->side[1].grad))
-        return pu__refuse(report, PU_E_UNSUPPORTED, job->side[0].grad ? "Phi.grad (device side)" : "Gamma.grad (device side)");
-    job->lanes = job->threads = 1, job->ragged = job->form = job->by_rows = 0;
-    job->far_Phi = job->out->Gamma ? job->side[0].params : 0;
-    job->far_psi = job->far_Phi + (job->out->Phi ? job->side[1].params : 0);
-    job->far_eta = job->far_psi + job->M, job->far_b = job->far_eta + job->M, job->far_m = job->far_b + job->D;
-    job->far_group = job->far_m + (job->out->m ? job->D : 0);
-    job->far_params = job->far_group + job->groups * job->far_eta;
-    job->block = fixed ? fixed : cols;
-    /* standard errors, Rao-Blackwell and GD's step sizes are worked out datum by datum */
-    job->batch = job->block < cols || job->groups || job->o->rao_blackwell || job->plan.solver == PU_GD ? 1 : job->N;
-    if (job->batch > places) job->batch = places > 1 ? places : 1;
-    job->batch_most = job->batch;
-    /* the most data that fit: so a part of them never gets a larger batch than all of them, nor needs more of the host */
-    if (!pu__far_fits(job, job->batch, report)) {
-        pu_int most = job->batch; /* too many; none is enough */
-        job->batch = 0;
-        while (most - job->batch > 1) {
-            const pu_int middle = job->batch + (most - job->batch) / 2;
-            if (pu__far_fits(job, middle, report)) job->batch = middle;
-            else most = middle;
-        }
-        if (!job->batch) job->batch = 1;
-        while (!pu__far_fits(job, job->batch, report) && !fixed && job->block > 1) job->block = (job->block + 1) / 2;
+    pu__job *job = &task->job;
+    pu_int most = job->batch; /* too many; none is enough */
+    if (pu__far_fits(task, job->batch, report)) return;
+    job->batch = 0;
+    while (most - job->batch > 1) {
+        const pu_int middle = job->batch + (most - job->batch) / 2;
+        if (pu__far_fits(task, middle, report)) job->batch = middle;
+        else most = middle;
     }
+    if (!job->batch) job->batch = 1;
+    while (!pu__far_fits(task, job->batch, report) && !job->o->columns && job->block > 1) job->block = (job->block + 1) / 2;
+}
+
+/* How a device is used: one lane, all columns of as many data side by side as its memory has room for. Where even one of them
+   does not fit, the call is refused when it asks for memory, with the bytes lacking told. */
+PU__FN pu_status pu__far_make(pu__task *task, pu_report *report)
+{
+    pu__job *job = &task->job;
+    const pu_results *out = job->out;
+    const pu_op *G = &job->side[0].op;
+    const pu_op *P = &job->side[1].op;
+    const pu_int cols = job->K + 1;
+    const pu_int places = INT32_MAX / pu__most(job->M, cols); /* in 32 bits */
+    if (job->K > 0 && !job->o->delta && !G->sample) return pu__refuse(report, PU_E_UNSUPPORTED, "Gamma.sample (device side)");
+    if (out->Gamma && job->r.Gamma.params > 0 && !G->grad) return pu__refuse(report, PU_E_UNSUPPORTED, "Gamma.grad (device side)");
+    if (out->Phi && job->r.Phi.params > 0 && !P->grad) return pu__refuse(report, PU_E_UNSUPPORTED, "Phi.grad (device side)");
+    job->lanes = 1;
+    job->threads = 1;
+    job->ragged = 0;
+    job->form = 0;
+    job->by_rows = 0;
+    job->far_slots = job->slots;
+    pu__slots_make(&job->far_slots, out->Gamma ? G->params : 0, out->Phi ? P->params : 0, job->M, job->D, out->m != NULL);
+    job->block = job->o->columns ? pu__min(job->o->columns, cols) : cols;
+    job->batch = pu__most(pu__min(job->N, places), 1);
+    /* standard errors, Rao-Blackwell and GD's step sizes are worked out datum by datum */
+    if (job->block < cols || job->slots.groups || job->o->rao_blackwell || job->plan.solver == PU_GD) job->batch = 1;
+    job->batch_most = job->batch;
+    pu__far_batch(task, report);
     return PU_OK;
 }
 
-/* Check everything that can be checked without memory, and decide everything that can be decided. */
-PU__FN pu_status pu__job_make(pu__job *job, const pu_lgm *model, const pu_data *data, const pu_options *options,
+/* ---- the job ---- */
+
+/* What is asked for, before the data are read: model, backend, options. */
+PU__FN pu_status pu__job_ask(pu__job *job, const pu_lgm *model, const pu_data *data, pu_report *report)
+{
+    const pu_options *o = job->o;
+    pu_status status = pu__resolve_model(&job->r, model, report);
+    if (status) return status;
+    job->B = o->backend ? o->backend : pu_backend_cpu();
+    job->D = job->r.Gamma.rows;
+    job->M = job->r.Phi.rows;
+    job->data = data;
+    status = pu__check_backend(job->B, report);
+    if (!status) status = pu__check_data_shape(data, job->M, report);
+    if (!status) status = pu__check_options(o, report);
+    if (status) return status;
+    job->N = data->n;
+    job->kind = o->kind;
+    job->engine = o->kind == PU_EXACT && o->engine == PU_ITERATIVE ? PU_DENSE : o->engine;
+    job->far = pu__is_far(job->B);
+    /* A device has the iterative engine only; exact engines work on the host. The plan tells. */
+    if (job->far && o->kind != PU_EXACT && o->engine == PU_ENGINE_AUTO) job->engine = PU_ITERATIVE;
+    if (job->far && job->engine != PU_ITERATIVE) {
+        job->far = 0;
+        job->B = pu_backend_cpu();
+    }
+    job->exact = o->kind == PU_EXACT || job->engine == PU_ENGINE_AUTO;
+    job->network = o->kind == PU_NETWORK;
+    job->K = o->samples ? o->samples : 10;
+    if (o->kind == PU_EXACT) job->K = 0;
+    status = pu__plan_make(&o->solve, job->D, o->kind == PU_MONTE_CARLO, job->network, &job->plan, report);
+    if (!status) status = pu__side(job->B, &job->r.Gamma, &pu__names_Gamma, NULL, job->side_bytes, job->side, report);
+    if (!status) status = pu__side(job->B, &job->r.Phi, &pu__names_Phi, NULL, job->side_bytes + 1, job->side + 1, report);
+    return status;
+}
+
+/* The gradient vector of a lane, and the groups of probes for standard errors. */
+PU__FN pu_status pu__job_slots(pu__job *job, pu_report *report)
+{
+    const pu_results *out = job->out;
+    const pu_options *o = job->o;
+    pu__slots *s = &job->slots;
+    s->want_Gamma = out->Gamma && job->r.Gamma.params > 0;
+    s->want_Phi = out->Phi && job->r.Phi.params > 0;
+    s->want_psi = out->psi != NULL;
+    s->tied = o->tied_psi;
+    s->probes = job->K;
+    job->by_rows = out->Phi && pu__plain(&job->r.Phi);
+    if (job->r.Gamma.params > PTRDIFF_MAX / 8 || job->r.Phi.params > PTRDIFF_MAX / 8)
+        return pu__refuse(report, PU_E_OVERFLOW, "params");
+    if (out->se_Gamma || out->se_Phi || out->se_psi || out->replicates) {
+        if (o->groups < 0 || o->groups > job->K || o->groups == 1) return pu__refuse(report, PU_E_ARGUMENT, "options.groups");
+        if (job->K == 1) return pu__refuse(report, PU_E_ARGUMENT, "options.samples (a standard error takes two)");
+        s->groups = o->groups ? o->groups : pu__min(job->K, 16);
+        job->by_rows = 0; /* the groups have copies of their own */
+        if (job->r.Gamma.params + job->r.Phi.params + 4 * job->M + 2 * job->D > PTRDIFF_MAX / 8 / (s->groups + 2))
+            return pu__refuse(report, PU_E_OVERFLOW, "params");
+    }
+    pu__slots_make(s, out->Gamma ? job->r.Gamma.params : 0, out->Phi ? job->r.Phi.params : 0, job->M, job->D, out->m != NULL);
+    return PU_OK;
+}
+
+/* What the report tells of a job. */
+PU__FN void pu__job_report(const pu__job *job, pu_report *report)
+{
+    report->groups = job->slots.groups;
+    report->batch = job->far ? job->batch : 0;
+    report->kind = job->kind;
+    report->engine = job->engine;
+    report->solver = job->plan.solver;
+    report->samples = job->K;
+    report->iterations = job->plan.I;
+    report->checkpoint = job->plan.every;
+    report->threads = job->threads;
+    report->lanes = job->lanes;
+    report->columns = job->served[PU_ITERATIVE] > 0 ? job->block : job->kmax;
+    pu__plan_words(job, report);
+}
+
+/* Checks everything that can be checked without memory, and decides everything that can be decided. options and out may be
+   NULL. want_nll: the likelihood is wanted where it can be had. */
+PU__FN pu_status pu__job_make(pu__task *task, const pu_lgm *model, const pu_data *data, const pu_options *options,
                               const pu_results *out, int want_nll, pu_report *report)
 {
     static const pu_options zero_options = {0, PU_NETWORK, PU_ITERATIVE, {0, PU_CG, 0, 0, 0, PU_ADJOINT_FULL, 0, NULL, NULL, 0},
                                             0, 0, NULL, NULL, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, NULL};
     static const pu_results zero_results = {NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
                                             NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL};
-    const pu_options *o = options ? options : &zero_options;
-    pu_status status = pu__check_model(model, report);
-    int overflow = 0, iterative, shift;
-    pu_int cols;
-    double ns;
-    if (status) return status;
+    pu__job *job = &task->job;
+    pu_status status;
+    int overflow = 0;
+    int lanczos, iterative;
+    size_t entries;
     memset(job, 0, sizeof *job);
-    job->model = model, job->data = data, job->o = o, job->out = out ? out : &zero_results;
-    job->B = o->backend ? o->backend : pu_backend_cpu();
-    job->D = model->Gamma->rows, job->M = model->Phi->rows;
-    status = pu__check_backend(job->B, report);
-    if (!status) status = pu__check_data(data, job->M, report);
+    job->o = options ? options : &zero_options;
+    job->out = out ? out : &zero_results;
+    out = job->out;
+    status = pu__job_ask(job, model, data, report);
     if (status) return status;
-    job->N = data->n;
-    if ((int)o->kind < PU_NETWORK || (int)o->kind > PU_EXACT) return pu__refuse(report, PU_E_ARGUMENT, "options.kind");
-    if ((int)o->engine < PU_ITERATIVE || (int)o->engine > PU_ENGINE_AUTO)
-        return pu__refuse(report, PU_E_ARGUMENT, "options.engine");
-    if (o->samples < 0 && o->samples != PU_NONE) return pu__refuse(report, PU_E_ARGUMENT, "options.samples");
-    if (o->samples == PU_NONE && o->kind != PU_EXACT) return pu__refuse(report, PU_E_ARGUMENT, "options.samples");
-    if (o->samples > INT32_MAX) return pu__refuse(report, PU_E_OVERFLOW, "options.samples");
-    if (o->engine != PU_ITERATIVE && o->engine != PU_ENGINE_AUTO && /* these kinds are about a solver's steps */
-        (o->kind == PU_NETWORK || o->kind == PU_OUTPUT || (o->kind == PU_MONTE_CARLO && o->engine == PU_KALMAN)))
-        return pu__refuse(report, PU_E_ARGUMENT, "options.engine");
-    if (o->threads < 0) return pu__refuse(report, PU_E_ARGUMENT, "options.threads");
-    if (o->lanes < 0) return pu__refuse(report, PU_E_ARGUMENT, "options.lanes");
-    if (o->columns < 0) return pu__refuse(report, PU_E_ARGUMENT, "options.columns");
-    job->kind = o->kind;
-    job->engine = o->kind == PU_EXACT && o->engine == PU_ITERATIVE ? PU_DENSE : o->engine;
-    job->far = pu__is_far(job->B);
-    if (job->far && o->kind != PU_EXACT && o->engine == PU_ENGINE_AUTO) job->engine = PU_ITERATIVE; /* the plan tells */
-    if (job->far && job->engine != PU_ITERATIVE) job->far = 0, job->B = pu_backend_cpu();         /* likewise */
-    job->exact = o->kind == PU_EXACT || job->engine == PU_ENGINE_AUTO;
-    job->network = o->kind == PU_NETWORK;
-    job->K = o->kind == PU_EXACT ? 0 : o->samples ? o->samples : 10;
-    status = pu__plan_make(&o->solve, job->D, o->kind == PU_MONTE_CARLO, job->network, &job->plan, report);
-    if (status) return status;
-    job->any_grad = job->out->nu || job->out->Gamma || job->out->Phi || job->out->eta || job->out->psi ||
-                    job->out->m;
+    job->any_grad = out->nu || out->Gamma || out->Phi || out->eta || out->psi || out->m;
     job->network = job->network && job->any_grad; /* no tape when no gradient is wanted */
-    /* log det comes from the Lanczos process of the probes: CG or PCG, started at zero */
-    job->asked_steps = job->plan.I, job->asked_network = job->network;
-    ns = pu__assign(job);
+    job->asked_steps = job->plan.I;
+    job->asked_network = job->network;
+    status = pu__assign(job, report);
+    if (status) return status;
     iterative = job->served[PU_ITERATIVE] > 0;
     if (iterative) (void)pu__products_cost(job, job->restricted ? job->most_iterative : job->M, &job->form);
-    if (!iterative) job->plan.I = job->plan.every = 0, job->network = 0;
-    job->want_nll = iterative && job->K > 0 && !o->x0 && (job->plan.solver == PU_CG || job->plan.solver == PU_PCG);
-    if (job->out->logdet && !job->want_nll) return pu__refuse(report, PU_E_UNSUPPORTED, "results.logdet");
-    job->want_nll = job->want_nll && (want_nll || job->out->logdet);
+    if (!iterative) {
+        job->plan.I = 0;
+        job->plan.every = 0;
+        job->network = 0;
+    }
+    /* log det comes from the Lanczos process of the probes: CG or PCG, started at zero */
+    lanczos = iterative && job->K > 0 && !job->o->x0 && pu__has_momentum(job->plan.solver);
+    if (out->logdet && !lanczos) return pu__refuse(report, PU_E_UNSUPPORTED, "results.logdet");
+    job->want_nll = lanczos && (want_nll || out->logdet);
     status = pu__check_functions(job, report);
     if (status) return status;
-    cols = job->K + 1;
-    (void)pu__mul(pu__mul((size_t)job->N, (size_t)cols, &overflow), pu__mul((size_t)job->D, sizeof(pu_real), &overflow),
-                  &overflow);
+    entries = pu__mul((size_t)job->N, (size_t)job->K + 1, &overflow);
+    (void)pu__mul(entries, pu__mul((size_t)job->D, sizeof(pu_real), &overflow), &overflow);
     if (overflow) return pu__refuse(report, PU_E_OVERFLOW, "N (K+1) D");
-    job->lanes = o->lanes ? o->lanes : 4;
-    shift = pu__is_shift(model);
-    job->block = pu__min(o->columns ? o->columns : pu__columns_default(job->D, cols, pu__columns_least(model)), cols);
-    /* fewer data than lanes: share out the columns; where narrow blocks cost little, so that no lane has a datum too many */
-    if (!o->columns && iterative && job->N < (shift ? 4 : 1) * job->lanes) {
-        const pu_int parts = ((shift ? 4 : 1) * job->lanes + job->N - 1) / job->N;
-        job->block = pu__min(job->block, (cols + parts - 1) / parts);
-    }
-    job->kmax = job->block;
-    job->batch = 1;
-    if (job->served[PU_ITERATIVE] < job->N) { /* direct engines like wider blocks, the band has just the columns */
-        const pu_int wide =
-            o->columns ? o->columns
-            : job->served[PU_DENSE] + job->served[PU_DUAL] ? pu__columns_wide(job->D, 64)
-                                                           : pu__columns_default(job->D, cols, 4);
-        if (wide > job->kmax) job->kmax = pu__min(wide, job->D + cols);
-    }
-    job->blocks = iterative ? (cols + job->block - 1) / job->block : 1;
-    if ((pu_int)job->lanes > job->N * job->blocks) job->lanes = (int)(job->N * job->blocks);
-    if (job->N < job->lanes) job->ragged = 0; /* shared out by columns */
-    job->threads = pu__threads(o->threads, ns);
-    if (job->threads > job->lanes) job->threads = job->lanes;
-    if (model->Gamma->params > PTRDIFF_MAX / 8 || model->Phi->params > PTRDIFF_MAX / 8)
-        return pu__refuse(report, PU_E_OVERFLOW, "params");
-    job->at_Phi = job->out->Gamma ? model->Gamma->params : 0;
-    job->at_psi = job->at_Phi + (job->out->Phi ? model->Phi->params : 0);
-    job->at_eta = job->at_psi + job->M;
-    job->at_b = job->at_eta + job->M;
-    job->at_m = job->at_b + job->D;
-    job->at_group = job->at_m + (job->out->m ? job->D : 0);
-    job->params = job->at_group;
-    job->by_rows = job->out->Phi && pu__plain(model->Phi);
-    if (job->out->se_Gamma || job->out->se_Phi || job->out->se_psi || job->out->replicates) {
-        if (o->groups < 0 || o->groups > job->K || o->groups == 1)
-            return pu__refuse(report, PU_E_ARGUMENT, "options.groups");
-        if (job->K == 1) return pu__refuse(report, PU_E_ARGUMENT, "options.samples (a standard error takes two)");
-        job->groups = o->groups ? o->groups : pu__min(job->K, 16);
-        if (job->at_eta > (PTRDIFF_MAX / 8 - job->params) / (job->groups + 1))
-            return pu__refuse(report, PU_E_OVERFLOW, "params");
-        job->params += job->groups * job->at_eta;
-        job->by_rows = 0; /* the groups have copies of their own */
-    }
-    if (job->far) {
-        status = pu__far_make(job, report);
-        if (status) return status;
-    }
-    report->groups = job->groups, report->batch = job->far ? job->batch : 0;
-    report->kind = job->kind, report->engine = job->engine, report->solver = job->plan.solver;
-    pu__plan_words(job, report);
-    report->samples = job->K, report->iterations = job->plan.I, report->checkpoint = job->plan.every;
-    report->threads = job->threads, report->lanes = job->lanes;
-    report->columns = iterative ? job->block : job->kmax;
-    return PU_OK;
-}
-
-#define PU__PILOT_PROBES 8
-#define PU__PILOT_STEPS 20
-#define PU__PILOT_DATA 4
-#define PU__MOST 100
-
-PU__FN int pu__to_tune(const pu_options *o)
-{
-    return o && o->kind != PU_EXACT && (o->samples == PU_AUTO || o->solve.iterations == PU_AUTO);
-}
-
-PU__FN pu_options pu__at_limits(const pu_options *options)
-{
-    pu_options o = *options;
-    if (o.samples == PU_AUTO) o.samples = o.most_samples > 0 ? o.most_samples : PU__MOST;
-    if (o.solve.iterations == PU_AUTO) /* Monte Carlo means converged */
-        o.solve.iterations = o.kind == PU_MONTE_CARLO ? 0 : o.most_iterations > 0 ? o.most_iterations : PU__MOST;
-    return o;
-}
-
-PU__FN pu_status pu__check_tuning(const pu_options *o, const pu_results *out, pu_report *report)
-{
-    if (!(o->error >= 0 && o->error < 1)) return pu__refuse(report, PU_E_ARGUMENT, "options.error");
-    if (o->most_samples < 0 || o->most_samples == 1) return pu__refuse(report, PU_E_ARGUMENT, "options.most_samples");
-    if (o->most_iterations < 0) return pu__refuse(report, PU_E_ARGUMENT, "options.most_iterations");
-    if (!out || (!out->Gamma && !out->Phi && !out->psi))
-        return pu__refuse(report, PU_E_ARGUMENT, "results (PU_AUTO needs a gradient to tune for)");
-    if (o->solve.solver != PU_CG && o->solve.solver != PU_PCG)
-        return pu__refuse(report, PU_E_UNSUPPORTED, "options.solve.solver (PU_AUTO needs CG or PCG)");
-    if (o->x0) return pu__refuse(report, PU_E_UNSUPPORTED, "options.x0 (PU_AUTO)");
-    if (o->delta && o->samples == PU_AUTO)
-        return pu__refuse(report, PU_E_UNSUPPORTED, "options.delta (samples = PU_AUTO)");
-    return PU_OK;
-}
-
-/* The most memory that a job like this can take: with fewer columns there may be more lanes, threads and blocks. */
-PU__FN void pu__widest(pu__job *job)
-{
-    const pu_int cols = job->K + 1, least = pu__columns_least(job->model),
-                 block = pu__min(job->o->columns ? job->o->columns : pu__columns_default(job->D, cols, least), cols);
-    if (job->far) { /* with fewer columns or steps more data may fit there */
-        job->batch = job->batch_most, job->kmax = (job->o->columns ? pu__min(job->o->columns, cols) : cols) * job->batch;
-        return;
-    }
-    job->lanes = job->o->lanes ? job->o->lanes : 4;
-    job->threads = pu__threads(job->o->threads, 1e30);
-    if (job->threads > job->lanes) job->threads = job->lanes;
-    if (block > job->kmax) job->kmax = block;
-}
-
-/* The job of the pilot: few data, probes and steps, standard errors, nothing written. */
-PU__FN pu_status pu__pilot_job(pu__job *job, const pu_lgm *model, const pu_data *data, const pu_options *options,
-                               const pu_results *out, pu_options *o, pu_data *few, pu_results *wanted, pu_report *report)
-{
-    pu_status status;
-    *o = pu__at_limits(options), *few = *data;
-    o->kind = PU_OUTPUT, o->engine = PU_ITERATIVE, o->solve.tolerance = o->solve.absolute2 = 0, o->groups = 0, o->delta = NULL;
-    o->samples = PU__PILOT_PROBES;
-    o->solve.iterations = PU__PILOT_STEPS; /* whatever the limit: fewer would not show what a converged gradient is like */
-    few->n = pu__min(data->n, PU__PILOT_DATA);
-    memset(wanted, 0, sizeof *wanted);
-    wanted->Gamma = out->Gamma, wanted->Phi = out->Phi, wanted->psi = out->psi;
-    wanted->se_psi = out->Gamma ? out->Gamma : out->Phi ? out->Phi : out->psi; /* any address: standard errors, please, */
-    wanted->alpha = wanted->beta = wanted->se_psi;                             /* and the coefficients of the solver */
-    status = pu__job_make(job, model, few, o, wanted, 1, report);
-    job->dry = 1;
+    pu__job_parts(job);
+    status = pu__job_slots(job, report);
+    if (!status && job->far) status = pu__far_make(task, report);
+    if (!status) pu__job_report(job, report);
     return status;
 }
 
-PU_DEF pu_status pu_gradient_bytes(const pu_lgm *model, const pu_data *data, const pu_options *options, const pu_results *out,
-                                   size_t *bytes, pu_report *report)
+/* Numbers of the model and of the arrays in the options: what a call that computes checks besides. */
+PU__FN pu_status pu__job_check(const pu__job *job, pu_report *report)
 {
-    pu_report local;
-    pu__job job;
-    pu__memory mem;
-    pu__arena arena = PU__ARENA;
-    pu_status status;
-    if (!report) report = &local;
-    pu__report_clear(report);
-    if (!bytes) return pu__refuse(report, PU_E_NULL, "bytes");
-    if (pu__to_tune(options)) { /* the larger of the pilot and of all that may come after it */
-        pu_options pilot, most = pu__at_limits(options);
-        pu_data few;
-        pu_results wanted;
-        size_t first;
-        status = pu__check_data(data, model && model->Phi ? model->Phi->rows : 0, report);
-        if (!status) status = pu__check_tuning(options, out, report);
-        if (!status) status = pu__pilot_job(&job, model, data, options, out, &pilot, &few, &wanted, report);
-        if (status) return status;
-        pu__job_layout(&mem, &arena, &job);
-        first = arena.used, arena.used = 0;
-        if (most.engine == PU_ENGINE_AUTO) { /* exact engines for those that want them at the limits, and the solver for the
-                                                rest */
-            report->plan[0] = 0;
-            status = pu__job_make(&job, model, data, &most, out, 1, report);
-            if (status) return status;
-            pu__widest(&job);
-            pu__job_layout(&mem, &arena, &job);
-            most.engine = PU_ITERATIVE;
-        }
-        report->plan[0] = 0;
-        status = pu__job_make(&job, model, data, &most, out, 1, report);
-        if (status) return status;
-        pu__widest(&job);
-        pu__job_layout(&mem, &arena, &job);
-        if (first > arena.used) arena.used = first;
-        if (arena.overflow) return pu__refuse(report, PU_E_OVERFLOW, "workspace");
-        report->bytes = *bytes = pu__arena_bytes(&arena);
-        return PU_OK;
-    }
-    status = pu__job_make(&job, model, data, options, out, 1, report);
-    if (status) return status;
-    pu__job_layout(&mem, &arena, &job);
-    if (arena.overflow) return pu__refuse(report, PU_E_OVERFLOW, "workspace");
-    report->bytes = *bytes = pu__arena_bytes(&arena);
-    return PU_OK;
+    const pu_status status = pu__check_numbers(&job->r.model, report);
+    return status ? status : pu__check_option_arrays(job, report);
 }
 
 /* ------------------------------------------------------------------------------------------------
-   >>batch   from data to the sums of a lane: loading, probes, one block of columns, lanes
+   >>batch   from data to the sums of a lane: loading, right-hand sides, one block of columns, lanes
    ------------------------------------------------------------------------------------------------ */
 
-/* What a datum of the iterative engine has besides its observations, which were read last: diag(A) and what comes of it. It is
-   number `which` of those side by side. */
+/* ---- loading a datum ---- */
+
+/* What a datum of the iterative engine has besides its observations, which were read last: diag(A), the preconditioner, and
+   the s of the log det's control variate. It is number `which` of those side by side. */
 PU__FN pu_status pu__load_diagonal(const pu__job *job, pu__worker *w, pu_int n, pu_int which, pu_report *report)
 {
     const pu_int turn = pu__turn_of(job, n);
+    const int pcg = job->plan.solver == PU_PCG;
+    const int known = pu__has_diag(&job->r.model);
     pu__logs logs = {0, 1};
     double sum;
     pu_int i;
-    pu_status status;
-    if (w->post.op.diag && (job->plan.solver == PU_PCG || job->want_nll || job->o->rao_blackwell)) {
+    if (known && (pcg || job->want_nll || job->o->rao_blackwell)) {
         pu__zeros(w->diagonal, job->D);
-        if (w->post.op.diag(&w->post.op, w->diagonal, NULL))
-            return pu__operator_failed(report, w->post.failed, n);
-        /* the control variate's s: the geometric mean of diag(M^-1 A), near the middle of the spectrum's logarithm */
+        if (pu__posterior_diag(&w->post, w->diagonal)) return pu__operator_failed(report, w->post.failed, n);
         for (i = 0; i < job->D; i++) pu__logs_add(&logs, (double)w->diagonal[i]);
     }
     w->base[turn] = 0;
-    if (job->plan.solver == PU_PCG) {
-        const pu_real *m = job->o->solve.m, *now = w->run.host_m + 2 * which * job->D;
+    if (pcg) {
+        const pu_real *m = job->o->solve.m;
+        const pu_real *now = w->run.host_m + 2 * which * job->D;
         pu__logs base = {0, 1};
-        status = pu__set_m(&w->run, which, m ? m + n * pu__m_stride(job) : NULL, w->diagonal, n, report);
+        const pu_status status = pu__set_m(&w->run, which, m ? m + n * pu__m_stride(job) : NULL, w->diagonal, n, report);
         if (status) return status;
-        for (i = 0; i < job->D && w->post.op.diag; i++) pu__logs_add(&logs, (double)now[i]);
-        for (i = 0; i < job->D && job->want_nll; i++) pu__logs_add(&base, (double)now[i]);
+        if (known)
+            for (i = 0; i < job->D; i++) pu__logs_add(&logs, (double)now[i]);
+        if (job->want_nll)
+            for (i = 0; i < job->D; i++) pu__logs_add(&base, (double)now[i]);
         w->base[turn] = -(base.sum + log(base.product)); /* log det M */
     }
+    /* s is the geometric mean of diag(M^-1 A), near the middle of the spectrum's logarithm */
     sum = logs.sum + log(logs.product);
     w->shift[turn] = job->o->no_control_variate || !pu__finite_double(sum) ? 1 : exp(sum / (double)job->D);
     return PU_OK;
 }
 
-/* Observations of datum n, and what depends on them alone. */
+/* Observations of datum n, and what depends on them alone. A datum may be loaded by several lanes, each of which takes some of
+   its columns; the one that has column 0 (first = 0) records what there is to record. */
 PU__FN pu_status pu__load(const pu__job *job, pu__memory *mem, pu__worker *w, pu_int n, pu_int first, pu_report *report)
 {
-    const pu_int datum = pu__datum(job->data, n);
+    pu__posterior *p = &w->post;
     pu_status status;
-    pu_int observed;
     double c;
     if (w->loaded == n) return PU_OK;
     w->loaded = -1;
-    w->post.failed = NULL;
-    *w->post.id = (uint32_t)(job->data->id ? job->data->id[datum] : datum);
-    observed = pu__posterior_load(&w->post, job->data, n, &c);
-    w->engine = pu__engine_for(job, observed);
-    if (first == 0) { /* blocks of one datum may meet on two threads */
-        mem->observed[n] = observed, mem->c[n] = c;
+    p->failed = NULL;
+    *p->now.id = pu__datum_id(job->data, n);
+    (void)pu__posterior_load(p, job->data, n, &c);
+    w->engine = pu__engine_for(job, p->observed);
+    if (first == 0) {
+        mem->observed[n] = p->observed;
+        mem->c[n] = c;
         mem->engine[n] = (unsigned char)w->engine;
     }
-    if (w->engine != PU_ITERATIVE) {
-        w->loaded = n;
-        return PU_OK;
+    if (w->engine == PU_ITERATIVE) {
+        int form = 0;
+        if (job->form) (void)pu__products_cost(job, p->observed, &form);
+        if (form) {
+            if (pu__posterior_dense(p, w->run.x, w->run.q, p->A)) return pu__operator_failed(report, p->failed, n);
+            pu__posterior_set_kind(p, &pu__kind_formed);
+        }
+        status = pu__load_diagonal(job, w, n, 0, report);
+        if (status) return status;
     }
-    if (job->form) {
-        int form;
-        (void)pu__products_cost(job, observed, &form);
-        if (form && pu__posterior_dense(&w->post, job->kmax, w->run.x, w->run.q, w->post.A))
-            return pu__operator_failed(report, w->post.failed, n);
-        if (form) w->post.formed = pu_op_dense(job->D, job->D, w->post.A);
-    }
-    status = pu__load_diagonal(job, w, n, 0, report);
-    if (!status) w->loaded = n;
-    return status;
+    w->loaded = n;
+    return PU_OK;
 }
 
-/* The same for `count` data from n on, side by side where the backend works, in the slot that was not used last. */
+/* The same for `count` data from n on, side by side where the backend works, into the upload that was not used last. */
 PU__FN pu_status pu__far_load(const pu__job *job, pu__memory *mem, pu__worker *w, pu_int n, pu_int count, pu_report *report)
 {
     pu__posterior *p = &w->post;
-    const pu_op *Phi = p->model->Phi;
-    pu_status status = PU_OK;
-    pu_int g, i, observed, most = 0;
-    p->failed = NULL, p->slot = !p->slot, p->count = count, p->cols = job->block;
-    p->restricted = Phi->apply_rows && Phi->apply_rows_t && Phi->grad_rows;
-    for (g = 0; g < count; g++) {
-        observed = pu__count_observed(job->data, n + g);
-        if (observed > most) most = observed;
-    }
-    p->n_rows = p->restricted ? most : p->M, p->observed = most;
-    p->rows = NULL, p->joint = 0;
-    pu__forget(p);
+    pu_int g, i;
+    p->failed = NULL;
+    p->slot = !p->slot;
+    p->count = count;
+    p->cols = job->block;
+    p->restricted = pu__can_restrict(&p->Phi->op);
+    p->observed = 0;
+    for (g = 0; g < count; g++) p->observed = pu__most(p->observed, pu__count_observed(job->data, n + g));
+    p->n_rows = p->restricted ? p->observed : p->M;
+    p->rows = NULL;
+    p->joint = 0;
+    pu__posterior_set_kind(p, p->usual);
     job->B->turn(job->B->user, p->slot);
-    w->run.m = p->m ? p->m + p->slot * p->wide * p->D : NULL, w->run.minv = p->m ? p->minv + p->slot * p->wide * p->D : NULL;
-    for (g = 0; g < count && !status; g++) {
-        const pu_int datum = pu__datum(job->data, n + g);
-        pu_int *list = p->staged.rows + g * p->n_rows;
-        p->staged.id[g] = (uint32_t)(job->data->id ? job->data->id[datum] : datum);
-        observed = pu__posterior_read(p, job->data, n + g, g, p->n_rows, mem->c + n + g);
-        mem->observed[n + g] = observed, mem->engine[n + g] = (unsigned char)PU_ITERATIVE;
-        for (i = 0; i < p->n_rows && p->restricted; i++) list[i] = i < observed ? p->list[i] : -1;
-        if (p->restricted && observed < p->M) p->rows = p->staged.rows;
-        status = pu__load_diagonal(job, w, n + g, g, report);
+    if (p->m) {
+        w->run.m = p->m + p->slot * p->wide * p->D;
+        w->run.minv = p->minv + p->slot * p->wide * p->D;
     }
-    if (status) return status;
+    for (g = 0; g < count; g++) {
+        pu_int *list = p->staged.rows + g * p->n_rows;
+        pu_int observed;
+        pu_status status;
+        p->staged.id[g] = pu__datum_id(job->data, n + g);
+        observed = pu__posterior_read(p, job->data, n + g, g, p->n_rows, mem->c + n + g);
+        mem->observed[n + g] = observed;
+        mem->engine[n + g] = (unsigned char)PU_ITERATIVE;
+        if (p->restricted) {
+            for (i = 0; i < p->n_rows; i++) list[i] = i < observed ? p->list[i] : -1;
+            if (observed < p->M) p->rows = p->staged.rows;
+        }
+        status = pu__load_diagonal(job, w, n + g, g, report);
+        if (status) return status;
+    }
     pu__posterior_send(p);
     job->B->batch(job->B->user, count);
     return PU_OK;
 }
 
-/* Columns first .. first+k-1 of [b | delta_1 .. delta_K] into run.u; far: of every datum. There b's columns get a probe, too, before
-   b itself, so that columns of one kind lie side by side. */
+/* ---- right-hand sides ---- */
+
+/* The caller's probes into run.u, for columns first .. of every datum from n on. */
+PU__FN void pu__given_probes(const pu__job *job, pu__worker *w, pu_int n, pu_int first, pu_int k)
+{
+    const pu_backend *B = job->B;
+    const pu_int each = k / w->post.count;
+    pu_int j;
+    for (j = 0; j < k; j++) {
+        const pu_int probe = first + j % each - 1;
+        const pu_real *delta = job->o->delta + ((n + j / each) * job->K + probe) * job->D;
+        if (probe >= 0) B->write(B->user, pu__col(w->run.u, j), delta, (size_t)job->D * sizeof(pu_real));
+    }
+}
+
+/* delta = Gamma^1/2 eps1 + Phi'W^1/2 eps2 for k columns, the first of which is probe number `sample`. Each normal belongs to its
+   row, whichever other rows are observed. */
+PU__FN pu_status pu__draw_probes(const pu__job *job, pu__worker *w, pu_block delta, pu_int k, uint32_t sample)
+{
+    pu__posterior *p = &w->post;
+    const pu_op *Gamma = &p->Gamma->op;
+    const pu_options *o = job->o;
+    const pu_backend *B = job->B;
+    B->normals(B->user, pu__noise(&job->r.Gamma), NULL, k, w->eps, o->seed, p->now.id, sample, o->step, PU__STREAM_PRIOR);
+    if (Gamma->sample(Gamma, k, w->eps, delta, p->work)) return pu__note_failure(p, PU_E_OPERATOR, "Gamma.sample");
+    B->normals(B->user, p->n_rows, p->rows, k, w->eps, o->seed, p->now.id, sample, o->step, PU__STREAM_NOISE);
+    pu__weigh(p, k, w->eps, w->eps, 1, p->now.w_root);
+    return pu__phi_apply_t(p, k, w->eps, delta, 1);
+}
+
+/* Columns first .. first+k-1 of [b | delta_1 .. delta_K] into run.u. On a device: of every datum, and b's columns get a probe, too,
+   before b itself, so that columns of one kind lie side by side. */
 PU__FN pu_status pu__rhs(const pu__job *job, pu__memory *mem, pu__worker *w, pu_int n, pu_int first, pu_int k,
                          pu_report *report)
 {
     pu__posterior *p = &w->post;
-    const pu_op *Gamma = p->model->Gamma;
-    const pu_backend *B = job->B;
     const pu_block u = w->run.u;
-    const pu_int skip = first == 0 && !job->far, probes = k - skip; /* column 0 of the first block is b */
-    const pu_block delta = pu__from(u, skip);
-    const uint32_t sample = (uint32_t)(first + skip - 1);
-    pu_int j, each = k / p->count;
-    for (j = 0; j < k && job->o->delta; j++) {
-        const pu_int probe = first + j % each - 1;
-        if (probe >= 0)
-            B->write(B->user, pu__col(u, j), job->o->delta + ((n + j / each) * job->K + probe) * job->D,
-                     (size_t)job->D * sizeof(pu_real));
-    }
-    if (probes > 0 && !job->o->delta) {
-        B->normals(B->user, pu__noise(job->model->Gamma), NULL, probes, w->eps, job->o->seed, p->id, sample, job->o->step,
-                   PU__STREAM_PRIOR);
-        if (Gamma->sample(Gamma, probes, w->eps, delta, p->work)) return pu__operator_failed(report, "Gamma.sample", n);
-        /* each number belongs to its row, whoever else is there */
-        B->normals(B->user, p->n_rows, p->rows, probes, w->eps, job->o->seed, p->id, sample, job->o->step, PU__STREAM_NOISE);
-        pu__weigh(p, probes, w->eps, w->eps, 1, p->w_root);
-        if (pu__phi_apply_t(p, probes, w->eps, delta, 1)) return pu__operator_failed(report, p->failed, n);
-    }
-    if (first == 0 && pu__posterior_rhs(p, !job->model->nu ? NULL : job->far ? mem->far_nu : mem->gamma_nu, pu__means(p, u)))
-        return pu__operator_failed(report, "Phi.apply_t", n);
-    return PU_OK;
+    const pu_int skip = first == 0 && !job->far; /* column 0 of the first block is b */
+    const pu_real *gamma_nu = job->far ? mem->far_nu : mem->gamma_nu;
+    pu_status status = PU_OK;
+    if (job->o->delta) pu__given_probes(job, w, n, first, k);
+    else if (k > skip) status = pu__draw_probes(job, w, pu__from(u, skip), k - skip, (uint32_t)(first + skip - 1));
+    if (!status && first == 0) status = pu__posterior_rhs(p, job->r.model.nu ? gamma_nu : NULL, pu__means(p, u));
+    return status ? pu__operator_failed(report, p->failed, n) : PU_OK;
 }
+
+/* ---- terms ---- */
 
 /* b depends on theta too: with bbar = dF/db,
      Phi += (W e) bbar',  eta -= W (Phi bbar + e),  psi += mask (Phi bbar e + e^2/2 - 1/(2 psi)),
-   and bbar itself is summed up for Gamma and nu, whose terms are formed once per batch. */
-PU__FN pu_status pu__linear_terms(const pu__job *job, pu__worker *w, pu_real *lane)
+   and bbar itself is summed up for Gamma and nu, whose terms are formed once per batch. bbar = -x where `direct`; the last
+   product was then with x. */
+PU__FN pu_status pu__linear_terms(const pu__job *job, pu__worker *w, int direct, pu_real *lane)
 {
     pu__posterior *p = &w->post;
+    const pu__slots *s = &p->slots;
     const pu_backend *B = job->B;
     const pu_int count = p->count;
-    const int seen = !job->network && p->t_of == w->run.x.at; /* bbar = -x, and Phi x is there */
-    const pu_block b = pu__rows(w->bbar, job->D), sum = pu__rows(p->row_sum, p->M), none = {NULL, 0};
-    pu_term t;
-    B->row_dot(B->user, job->D, count, NULL, NULL, b, none, job->D, NULL, lane + p->at_b);
+    const pu_block none = {NULL, 0};
+    const pu_block b = pu__rows(w->bbar, job->D);
+    const pu_block sum = pu__rows(p->row_sum, p->M);
+    B->row_dot(B->user, job->D, count, NULL, NULL, b, none, job->D, NULL, lane + s->b);
     if (job->out->psi || job->out->eta) {
-        t = pu__t(pu__means(p, p->t0), -1, NULL, NULL);
-        if (seen) B->combine(B->user, p->n_rows, count, sum, 1, &t);
+        const pu_term minus = pu__term_scaled(pu__means(p, p->t0), -1);
+        if (direct && p->left == PU__LEFT_ROWS) B->combine(B->user, p->n_rows, count, sum, 1, &minus);
         else if (pu__phi_apply(p, count, b, sum)) return PU_E_OPERATOR;
-        B->row_terms(B->user, p->n_rows, count, sum, p->w, p->mask, p->e, p->model->psi, p->M, p->rows, lane + p->at_eta,
-                     lane + p->at_psi);
+        B->row_terms(B->user, p->n_rows, count, sum, p->now.w, p->now.mask, p->now.e, p->psi, p->M, p->rows, lane + s->eta,
+                     lane + s->psi);
     }
-    if (!p->want_Phi || p->joint) return PU_OK;
-    t = pu__t(pu__rows(p->e, p->n_rows), 1, NULL, p->w);
-    B->combine(B->user, p->n_rows, count, sum, 1, &t);
-    return pu__phi_grad(p, count, sum, b, p->ones, lane + p->at_Phi);
+    if (!s->want_Phi || p->joint) return PU_OK;
+    return pu__phi_grad(p, count, pu__weighted_e(p), b, p->ones, lane + s->Phi);
 }
 
 /* log det A as each probe column of the block sees it, and how far that may be from what more steps would give: the larger
    of the last step's change and of the part of delta'A^-1 log(A/s) delta that the residual leaves open, about
    r'A^-1 r (1 + |log(theta/s)|) with theta the smallest Ritz value. The block has `each` columns of datum n, then n + 1 .. */
-PU__FN void pu__logdets(const pu__job *job, pu__worker *w, pu_int n, pu_int each, pu__column *columns, pu_int first)
+PU__FN void pu__logdets(const pu__job *job, pu__worker *w, pu_int n, pu_int first, pu_int each, pu__column *columns)
 {
     pu__run *g = &w->run;
     pu_int j;
     for (j = 0; j < g->k; j++) {
-        const pu_int steps = (pu_int)g->host_steps[j], stop = (pu_int)g->host_stop[j];
+        pu__column *column = columns + j;
+        const pu_int turn = pu__turn_of(job, n + j / each);
+        const pu_int steps = (pu_int)g->host_steps[j];
+        const pu_int stop = (pu_int)g->host_stop[j];
         const pu_real *rho = g->host_rho + j;
-        const double begin = (double)rho[0], end = (double)rho[steps * g->k], s = w->shift[pu__turn_of(job, n + j / each)];
-        double after, change, theta, largest, open;
-        after = pu__quadrature(g, j, steps, begin, s, &theta, &largest);
-        change = fabs(pu__last_change(g, j, steps, (double)rho[(steps > 0 ? steps - 1 : 0) * g->k], s));
-        open = steps > 0 ? end / theta * (1 + fabs(log(theta / s))) : begin;
-        columns[j].low = theta, columns[j].high = largest;
-        columns[j].energy = steps > 0 ? end / theta : -1;
+        const double begin = (double)rho[0];
+        const double end = (double)rho[steps * g->k];
+        const double s = w->shift[turn];
+        const pu__quadrature_result seen = pu__quadrature(g, j, steps, begin, s);
+        const double change = fabs(pu__last_change(g, j, steps, (double)rho[(steps > 0 ? steps - 1 : 0) * g->k], s));
+        const double theta = seen.smallest;
+        const double open = steps > 0 ? end / theta * (1 + fabs(log(theta / s))) : begin;
+        column->low = theta;
+        column->high = seen.largest;
+        column->energy = steps > 0 ? end / theta : -1;
         if (first + j % each == 0) continue; /* the mean has no part in the log det */
-        columns[j].logdet = after + w->base[pu__turn_of(job, n + j / each)];
+        column->logdet = seen.value + w->base[turn];
         /* a column that ended at rounding level has nothing left to change, however much its last step did */
-        columns[j].gap = stop == PU_STOP_ROUNDING || stop == PU_STOP_ZERO ? open : pu__max(change, open);
+        column->gap = stop == PU_STOP_ROUNDING || stop == PU_STOP_ZERO ? open : pu__max(change, open);
     }
 }
 
@@ -10985,174 +12023,248 @@ PU__FN pu_status pu__rao_blackwell(const pu__job *job, pu__memory *mem, pu__work
     const size_t bytes = (size_t)(job->D * k) * sizeof(pu_real);
     const pu_block x = job->far ? pu__rows(mem->columns_x, job->D) : w->run.x;
     const pu_block u = job->far ? pu__rows(mem->columns_u, job->D) : w->run.u;
-    const pu_op *Gamma = job->model->Gamma;
-    const pu_int D = job->D, width = Gamma->band;
+    const pu_op *Gamma = &job->r.Gamma;
+    const pu_int wide = Gamma->band + 1;
+    double *Z = w->direct.Z;
     pu_int j, i, end;
-    pu_status status = PU_OK;
     if (job->far) {
         job->B->read(job->B->user, x.at, w->run.x.at, bytes);
         job->B->read(job->B->user, u.at, w->run.u.at, bytes);
     }
-    for (j = w->post.column == 0; j < k && !status; j = end) { /* not the mean */
-        memset(w->Z, 0, (size_t)(D * (width + 1)) * sizeof *w->Z);
+    for (j = w->post.column == 0; j < k; j = end) { /* not the mean */
+        pu_int at = pu__group_at(&w->post, j);
         end = pu__group_end(&w->post, j, k);
+        memset(Z, 0, (size_t)(job->D * wide) * sizeof *Z);
         for (; j < end; j++) {
-            const pu_real *sigma = pu__col(x, j), *delta = pu__col(u, j);
             const double half = (double)w->weight[j] / 2;
-            for (i = 0; i < D; i++) {
-                const double a = 1 / (double)w->diagonal[i], d = (double)delta[i];
-                w->Z[i * (width + 1)] += half * a * (1 - 2 * (double)sigma[i] * d + a * d * d);
+            for (i = 0; i < job->D; i++) {
+                const double a = 1 / (double)w->diagonal[i];
+                const double d = (double)pu__col(u, j)[i];
+                Z[i * wide] += half * a * (1 - 2 * (double)pu__col(x, j)[i] * d + a * d * d);
             }
         }
-        {
-            pu_int at = pu__group_at(&w->post, end - 1);
-            if (job->far && at) at = job->at_group + (at - job->far_group) / job->far_eta * job->at_eta; /* the host's layout */
-            status = Gamma->band_grad(Gamma, width, w->Z, 1, lane + at);
-        }
+        /* a group's place in the host's vector */
+        if (job->far && at) at = job->slots.group + (at - job->far_slots.group) / job->far_slots.eta * job->slots.eta;
+        if (Gamma->band_grad(Gamma, Gamma->band, Z, 1, lane + at)) return pu__note_failure(&w->post, PU_E_OPERATOR, "Gamma.band_grad");
     }
+    return PU_OK;
+}
+
+/* ---- a block of columns by the iterative engine ---- */
+
+/* A block of columns: `each` columns from `first` on of datum n, on a device of several data from n on. */
+typedef struct {
+    pu_int n, first, each;
+    pu_int next; /* device: data to be loaded while it works; 0 = none */
+} pu__item;
+
+/* Gradient of the block just solved: 1/2 x'A x, what comes back through the solver, what is linear in b. */
+PU__FN pu_status pu__block_gradient(const pu__job *job, pu__memory *mem, pu__worker *w, const pu__item *item,
+                                    const pu_block *x0, pu_real *lane)
+{
+    pu__run *g = &w->run;
+    pu__posterior *p = &w->post;
+    const pu_backend *B = job->B;
+    pu_status status;
+    p->column = item->first;
+    p->joint = item->first == 0 && !job->network;
+    pu__set_scale(g, w->weight, PU_R(0.5));
+    status = pu__posterior_square(p, g->k, g->x, g->s.scale, 1, lane);
+    if (!status && job->network) {
+        pu__set_scale(g, w->weight, 1);
+        status = pu__reverse(g, x0, lane);
+    }
+    if (!status && item->first == 0) { /* bbar = -x + scale rbar, of the mean of each datum */
+        const int several = job->network && p->count > 1;
+        pu_term terms[2];
+        terms[0] = pu__term_scaled(pu__means(p, g->x), -1);
+        terms[1] = pu__term_c(g->rbar, g->s.scale);
+        if (several) { /* scale has an entry for every column */
+            pu__combine2(g, g->qbar, pu__term_scaled(g->x, -1), terms[1]);
+            terms[0] = pu__term(pu__means(p, g->qbar));
+        }
+        B->combine(B->user, job->D, p->count, pu__rows(w->bbar, job->D), job->network && !several ? 2 : 1, terms);
+        status = pu__linear_terms(job, w, !job->network, lane);
+    }
+    p->joint = 0;
+    if (!status && job->o->rao_blackwell && p->slots.want_Gamma)
+        status = pu__rao_blackwell(job, mem, w, g->k, job->far ? mem->lanes : lane);
+    p->column = -1;
     return status;
 }
 
-/* A block of columns of datum n by the iterative engine; far: `each` columns of some data from n on, and while the device works on
-   them the host prepares the `next` data from that number on, if there are any. */
-PU__FN pu_status pu__iterative_block(const pu__job *job, pu__memory *mem, pu__worker *w, pu_int n, pu_int first, pu_int each,
-                                     pu_int next, pu_real *lane, pu_report *report)
+/* Results and records of the columns just solved, staged. */
+PU__FN void pu__block_records(const pu__job *job, pu__memory *mem, pu__worker *w, const pu__item *item)
+{
+    pu__run *g = &w->run;
+    const pu_int I = job->plan.I;
+    const pu_int at = item->n * (job->K + 1) + item->first;
+    pu__column *columns = mem->columns + at;
+    pu_real *const stage[2] = {mem->stage.alpha, mem->stage.beta};
+    const pu_real *const history[2] = {g->host_a, g->host_b};
+    pu_int i, j, l;
+    if (mem->stage.x)
+        job->B->read(job->B->user, mem->stage.x + at * job->D, g->x.at, (size_t)(g->k * job->D) * sizeof(pu_real));
+    for (j = 0; j < g->k; j++) {
+        memset(columns + j, 0, sizeof *columns);
+        pu__column_record(g, j, job->network && job->any_grad, &columns[j].record);
+        columns[j].ux = g->ux[j];
+        columns[j].xax = g->ux[j] - g->xt[j];
+        for (l = 0; l < 2; l++)
+            if (stage[l])
+                for (i = 0; i < I; i++) stage[l][(at + j) * I + i] = i < g->done ? history[l][i * g->k + j] : 0;
+    }
+    if (job->want_nll) pu__logdets(job, w, item->n, item->first, item->each, columns);
+}
+
+/* A block of columns from right-hand sides to sums. */
+PU__FN pu_status pu__iterative_block(const pu__job *job, pu__memory *mem, pu__worker *w, const pu__item *item, pu_real *lane,
+                                     pu_report *report)
 {
     pu__run *g = &w->run;
     const pu_backend *B = job->B;
-    const pu_int D = job->D, I = job->plan.I, at = n * (job->K + 1) + first, k = each * w->post.count;
+    const pu_int D = job->D;
+    const pu_int n = item->n;
+    const pu_int at = n * (job->K + 1) + item->first;
+    const pu_int k = item->each * w->post.count;
     const int back = job->network && job->any_grad;
-    pu__column *columns = mem->columns + at;
-    pu_block start;
-    pu_status status, outcome;
-    pu_int i, j, l;
+    pu_block start = pu__rows(job->o->x0 ? job->o->x0 + at * D : NULL, D);
+    const pu_block *x0 = job->o->x0 ? &start : NULL;
+    pu_status status = PU_OK;
+    pu_status outcome;
+    pu_int j;
     pu__run_set(g, job->plan.solver, k);
-    if (job->plan.solver == PU_GD) {
-        status = pu__set_step(g, job->o->solve.step ? job->o->solve.step + n : NULL, n, report);
-        if (status) return status;
-    }
-    g->each = each;
-    status = pu__rhs(job, mem, w, n, first, k, report);
+    if (job->plan.solver == PU_GD) status = pu__set_step(g, job->o->solve.step ? job->o->solve.step + n : NULL, n, report);
+    g->each = item->each;
+    if (!status) status = pu__rhs(job, mem, w, n, item->first, k, report);
     if (status) return status;
-    start.at = (pu_real *)(uintptr_t)(job->o->x0 ? job->o->x0 + at * D : NULL), start.ld = D; /* read only */
-    if (job->far && start.at) {
+    if (job->far && x0) {
         B->write(B->user, mem->x0.at, start.at, (size_t)(k * D) * sizeof(pu_real));
         start = mem->x0;
     }
-    for (j = 0; j < k; j++) w->weight[j] = first + j % each == 0 ? 1 : 1 / (pu_real)job->K;
-    w->post.column = first, w->post.joint = first == 0 && !job->network;
-    g->mbar = job->out->m ? lane + (job->far ? job->far_m : job->at_m) : NULL;
-    outcome = pu__run_block(g, start.at ? &start : NULL, w->weight, back, job->any_grad ? lane : NULL,
-                            mem->stage.residual ? mem->stage.residual + at * D : NULL, n, first, report);
+    for (j = 0; j < k; j++) w->weight[j] = item->first + j % item->each == 0 ? 1 : 1 / (pu_real)job->K;
+    g->mbar = job->out->m ? lane + w->post.slots.m : NULL;
+    outcome = pu__run_block(g, x0, back, n, item->first, report);
     if (pu__fatal(outcome)) return outcome;
-    if (first == 0 && job->any_grad) {
-        pu_term t[2]; /* bbar = -x + scale rbar, of the mean of each datum */
-        const pu_int count = w->post.count;
-        t[0] = pu__t(pu__means(&w->post, g->x), -1, NULL, NULL), t[1] = pu__t(g->rbar, 1, g->s.scale, NULL);
-        if (job->network && count > 1) { /* scale has an entry for every column */
-            pu__combine2(g, g->qbar, pu__t(g->x, -1, NULL, NULL), t[1]);
-            t[0] = pu__t(pu__means(&w->post, g->qbar), 1, NULL, NULL);
-        }
-        B->combine(B->user, D, count, pu__rows(w->bbar, D), job->network && count == 1 ? 2 : 1, t);
-        if (pu__linear_terms(job, w, lane)) return pu__operator_failed(report, w->post.failed, n);
-    }
-    w->post.joint = 0;
-    if (job->o->rao_blackwell && w->post.want_Gamma && pu__rao_blackwell(job, mem, w, k, job->far ? mem->lanes : lane))
-        return pu__operator_failed(report, "Gamma.band_grad", n);
-    w->post.column = -1;
-    if (next > 0) {
-        status = pu__far_load(job, mem, w, n + w->post.count, next, report);
+    if (mem->stage.residual)
+        for (j = 0; j < k; j++)
+            B->read(B->user, mem->stage.residual + (at + j) * D, pu__col(g->xbar, j), (size_t)D * sizeof(pu_real));
+    if (job->any_grad && pu__block_gradient(job, mem, w, item, x0, lane))
+        return pu__operator_failed(report, w->post.failed ? w->post.failed : "A.apply or A.grad", n);
+    if (item->next > 0) {
+        status = pu__far_load(job, mem, w, n + w->post.count, item->next, report);
         if (status) return status;
     }
-    outcome = pu__run_outcome(g, outcome, back, n, first, report);
-    if (pu__fatal(outcome)) return outcome;
-    if (mem->stage.x) B->read(B->user, mem->stage.x + at * D, g->x.at, (size_t)(k * D) * sizeof(pu_real));
-    for (j = 0; j < k; j++) {
-        memset(columns + j, 0, sizeof *columns);
-        pu__column_record(g, j, back, &columns[j].record);
-        columns[j].ux = g->ux[j], columns[j].xax = g->ux[j] - g->xt[j];
-        for (i = 0; i < I; i++) {
-            l = i * k + j;
-            if (mem->stage.alpha) mem->stage.alpha[(at + j) * I + i] = i < g->done ? g->host_a[l] : 0;
-            if (mem->stage.beta) mem->stage.beta[(at + j) * I + i] = i < g->done ? g->host_b[l] : 0;
-        }
-    }
-    if (job->want_nll) pu__logdets(job, w, n, each, columns, first);
+    outcome = pu__run_outcome(g, outcome, back, n, item->first, report);
+    if (!pu__fatal(outcome)) pu__block_records(job, mem, w, item);
     return outcome;
+}
+
+/* ---- a datum by a direct engine ---- */
+
+/* The record of a column that a factorisation has solved. */
+PU__FN void pu__direct_record(pu__column *c, double logdet)
+{
+    memset(c, 0, sizeof *c);
+    c->record.stop = PU_STOP_DIRECT;
+    c->record.orthogonality = -1;
+    c->record.growth = -1;
+    c->logdet = logdet;
+}
+
+/* Columns first .. first+k-1 of datum n: solved, their residuals measured, recorded and staged. */
+PU__FN pu_status pu__direct_columns(const pu__job *job, pu__memory *mem, pu__worker *w, pu_int n, pu_int first, pu_int k,
+                                    pu_report *report)
+{
+    pu__run *g = &w->run;
+    const pu_int D = job->D;
+    pu_int j;
+    pu_status status;
+    pu__run_set(g, job->plan.solver, k);
+    status = pu__rhs(job, mem, w, n, first, k, report);
+    if (status) return status;
+    if (pu__engines[w->engine].solve(&w->direct, first, k)) return pu__operator_failed(report, w->post.failed, n);
+    pu__zero(g, g->r); /* there is no recurrence */
+    if (pu__residual(g)) return pu__operator_failed(report, w->post.failed, n);
+    pu__read_dots(g);
+    for (j = 0; j < k; j++) {
+        const pu_int at = n * (job->K + 1) + first + j;
+        const pu_real *x = pu__col(g->x, j);
+        pu__column *c = mem->columns + at;
+        pu__direct_record(c, mem->logdet[n]);
+        c->record.rhs = sqrt(g->uu[j]);
+        c->record.residual = sqrt(g->tt[j]);
+        c->record.true_residual = c->record.residual;
+        c->ux = g->ux[j];
+        c->xax = g->ux[j] - g->xt[j];
+        if (mem->stage.x) pu__copy(mem->stage.x + at * D, x, D);
+        if (mem->stage.residual) pu__copy(mem->stage.residual + at * D, pu__col(g->xbar, j), D);
+        w->weight[j] = first + j == 0 ? 1 : 1 / (pu_real)job->K;
+        /* x is rounded to pu_real; beyond what that leaves, the factor is of another matrix */
+        if (w->engine == PU_BANDED && !(c->record.residual <= 0.01 * c->record.rhs + 100 * (double)PU__EPS * w->direct.norm *
+                                                                                       sqrt(pu__dot(D, NULL, x, x))))
+            return pu__operator_failed(report, "Gamma.band_add or Phi.row (not the operator that apply is)", n);
+    }
+    return PU_OK;
+}
+
+/* The gradient of the columns just solved, and for the mean the likelihood's value and what is linear in b. The probes' terms
+   count only where Sigma itself is not used. */
+PU__FN pu_status pu__direct_gradient(const pu__job *job, pu__memory *mem, pu__worker *w, pu_int n, pu_int first, pu_int k,
+                                     pu_real *lane)
+{
+    pu__run *g = &w->run;
+    pu__posterior *p = &w->post;
+    const pu_int cols = job->K + 1;
+    pu_status status = PU_OK;
+    pu_int j, i;
+    if (job->any_grad && (first == 0 || !job->exact)) {
+        p->column = job->exact ? -1 : first;
+        p->joint = first == 0;
+        for (j = 0; j < k; j++) g->s.scale[j] = w->weight[j] / 2;
+        status = pu__posterior_square(p, job->exact ? 1 : k, g->x, g->s.scale, 1, lane);
+        p->column = -1;
+    }
+    if (!status && first == 0) status = pu__posterior_value(p, g->x, w->bbar, g->q.at, &mem->columns[n * cols].value);
+    if (!status && first == 0 && job->any_grad) {
+        for (i = 0; i < job->D; i++) w->bbar[i] = -g->x.at[i];
+        status = pu__linear_terms(job, w, 1, lane);
+    }
+    p->joint = 0;
+    return status;
 }
 
 /* Datum n by a direct engine: columns solved and, where Sigma itself is known, the gradient of its term. */
 PU__FN pu_status pu__direct_datum(const pu__job *job, pu__memory *mem, pu__worker *w, pu_int n, pu_real *lane,
                                   pu_report *report)
 {
-    static const pu__direct engines[PU_ENGINES] = {{NULL, NULL, NULL},
-                                                   {pu__dense_prepare, pu__dense_solve, pu__dense_sigma},
-                                                   {pu__dual_prepare, pu__dual_solve, pu__dual_sigma},
-                                                   {pu__banded_prepare, pu__banded_solve, pu__banded_sigma},
-                                                   {pu__kalman_prepare, pu__kalman_solve, pu__band_terms},
-                                                   {NULL, NULL, NULL}};
-    const pu__direct *engine = &engines[w->engine];
-    pu__run *g = &w->run;
-    const pu_int D = job->D, cols = job->K + 1, solved = job->exact && !mem->stage.x && !mem->stage.residual ? 1 : cols;
-    pu_int first, j, i, k;
-    pu_status status = engine->prepare(job, mem, w, n, report);
+    const pu__engine *engine = &pu__engines[w->engine];
+    pu__direct *e = &w->direct;
+    const pu_int cols = job->K + 1;
+    const pu_int I = job->plan.I;
+    const pu_int solved = job->exact && !mem->stage.x && !mem->stage.residual ? 1 : cols;
+    pu_int first, j, k;
+    pu_status status;
+    e->gamma_logdet = mem->gamma_logdet;
+    status = engine->prepare(e, n, report);
     if (status) return status;
+    mem->logdet[n] = e->logdet;
     for (first = 0; first < solved; first += k) {
         k = pu__min(job->kmax, solved - first);
-        pu__run_set(g, job->plan.solver, k);
-        status = pu__rhs(job, mem, w, n, first, k, report);
+        status = pu__direct_columns(job, mem, w, n, first, k, report);
         if (status) return status;
-        if (engine->solve(job, w, first, k)) return pu__operator_failed(report, w->post.failed, n);
-        pu__zero(g, g->r); /* there is no recurrence */
-        if (pu__residual(g)) return pu__operator_failed(report, w->post.failed, n);
-        pu__read_dots(g);
-        for (j = 0; j < k; j++) {
-            const pu_int at = n * cols + first + j;
-            pu__column *c = mem->columns + at;
-            memset(c, 0, sizeof *c);
-            c->record.stop = PU_STOP_DIRECT, c->record.orthogonality = c->record.growth = -1;
-            c->record.rhs = sqrt(g->uu[j]), c->record.residual = c->record.true_residual = sqrt(g->tt[j]);
-            c->ux = g->ux[j], c->xax = g->ux[j] - g->xt[j], c->logdet = mem->logdet[n];
-            if (mem->stage.x) pu__copy(mem->stage.x + at * D, pu__col(g->x, j), D);
-            if (mem->stage.residual)
-                pu__copy(mem->stage.residual + at * D, pu__col(g->xbar, j), D);
-            w->weight[j] = first + j == 0 ? 1 : 1 / (pu_real)job->K;
-            /* x is rounded to pu_real; beyond what that leaves, the factor is of another matrix */
-            if (w->engine == PU_BANDED &&
-                !(c->record.true_residual <=
-                  0.01 * c->record.rhs +
-                      100 * (double)PU__EPS * w->norm * sqrt(pu__dot(D, NULL, pu__col(g->x, j), pu__col(g->x, j)))))
-                return pu__operator_failed(report, "Gamma.band_add or Phi.row (not the operator that apply is)", n);
-        }
-        if (first == 0 || !job->exact) {
-            w->post.column = job->exact ? -1 : first, w->post.joint = first == 0;
-            status = pu__direct_terms(job, w, job->exact ? 1 : k, w->weight, lane);
-            w->post.column = -1;
-            if (status) return pu__operator_failed(report, w->post.failed, n);
-        }
-        if (first == 0 && pu__posterior_value(&w->post, g->x, w->bbar, g->q.at, &mem->columns[n * cols].value))
-            return pu__operator_failed(report, w->post.failed, n);
-        if (first == 0 && job->any_grad) {
-            for (i = 0; i < D; i++) w->bbar[i] = -g->x.at[i];
-            if (pu__linear_terms(job, w, lane)) return pu__operator_failed(report, w->post.failed, n);
-        }
-        w->post.joint = 0;
+        if (pu__direct_gradient(job, mem, w, n, first, k, lane)) return pu__operator_failed(report, w->post.failed, n);
     }
-    for (j = 0; j < cols; j++) { /* there were no steps */
-        const size_t steps = (size_t)job->plan.I * sizeof(pu_real);
-        if (mem->stage.alpha) memset(mem->stage.alpha + (n * cols + j) * job->plan.I, 0, steps);
-        if (mem->stage.beta) memset(mem->stage.beta + (n * cols + j) * job->plan.I, 0, steps);
-    }
-    for (j = solved; j < cols; j++) {
-        pu__column *c = mem->columns + n * cols + j;
-        memset(c, 0, sizeof *c);
-        c->record.stop = PU_STOP_DIRECT, c->record.orthogonality = c->record.growth = -1, c->logdet = mem->logdet[n];
-    }
-    if ((mem->variance || mem->fit) && (w->engine >= PU_BANDED ? pu__band_spread : pu__columns_spread)(job, mem, w, n))
-        return pu__operator_failed(report, w->post.failed, n);
-    if (!job->exact || !job->any_grad) return PU_OK;
-    return engine->sigma(job, w, lane) ? pu__operator_failed(report, w->post.failed, n) : PU_OK;
+    for (j = solved; j < cols; j++) pu__direct_record(mem->columns + n * cols + j, mem->logdet[n]);
+    if (mem->stage.alpha) pu__zeros(mem->stage.alpha + n * cols * I, cols * I); /* there were no steps */
+    if (mem->stage.beta) pu__zeros(mem->stage.beta + n * cols * I, cols * I);
+    if (mem->variance || mem->fit)
+        status = engine->spread(e, mem->variance ? mem->variance + n * job->D : NULL, mem->fit ? mem->fit + n * job->M : NULL);
+    if (!status && job->exact && job->any_grad) status = engine->sigma(e, lane);
+    return status ? pu__operator_failed(report, w->post.failed, n) : PU_OK;
 }
+
+/* ---- lanes ---- */
 
 /* Rows of Phi that a lane meets for the first time: zero. Most batches touch few of the rows in any one lane. */
 PU__FN void pu__touch(const pu__job *job, const pu__posterior *p, unsigned char *touched, pu_real *lane)
@@ -11160,7 +12272,7 @@ PU__FN void pu__touch(const pu__job *job, const pu__posterior *p, unsigned char 
     pu_int i;
     for (i = 0; i < p->observed; i++) {
         const pu_int row = p->list[i];
-        if (!touched[row]) pu__zeros(lane + job->at_Phi + row * job->D, job->D);
+        if (!touched[row]) pu__zeros(lane + job->slots.Phi + row * job->D, job->D);
         touched[row] = 1;
     }
 }
@@ -11170,57 +12282,83 @@ PU__FN void pu__touch(const pu__job *job, const pu__posterior *p, unsigned char 
 PU__FN void pu__share_out(const pu__job *job, pu__memory *mem)
 {
     enum { PASSES = 24 };
-    double *cost = mem->c, *load = mem->logdet, limit = 0; /* both are free until a lane begins; lanes <= N */
-    pu_int n, at, row = 0, count;
-    pu_real y = 0;
-    int pass, l, least;
+    double *cost = mem->c;      /* both are free until a lane begins; lanes <= N */
+    double *load = mem->logdet;
+    double limit = 0;
+    pu_int n;
+    int pass, l;
     for (n = 0; n < job->N; n++) {
-        for (at = 0, count = 0; (at = pu__observed(job->data, n, at, &row, &y)) >= 0; at++) count++;
+        const pu_int count = pu__count_observed(job->data, n);
         cost[n] = pu__cost(job, pu__engine_for(job, count), count);
-        limit = pu__max(limit, cost[n]), mem->lane_of[n] = -1;
+        limit = pu__max(limit, cost[n]);
+        mem->lane_of[n] = -1;
     }
     for (l = 0; l < job->lanes; l++) load[l] = 0;
     for (pass = 1; pass <= PASSES; pass++) {
         limit *= 0.70710678118654752440;
         for (n = 0; n < job->N; n++) {
+            int least = 0;
             if (mem->lane_of[n] >= 0 || (cost[n] < limit && pass < PASSES)) continue;
-            for (least = 0, l = 1; l < job->lanes; l++)
+            for (l = 1; l < job->lanes; l++)
                 if (load[l] < load[least]) least = l;
-            load[least] += cost[n], mem->lane_of[n] = least;
+            load[least] += cost[n];
+            mem->lane_of[n] = least;
         }
     }
+}
+
+/* Keeps the worst outcome of the items of a lane: the first one, but a fatal one outranks it. The user's operator is named, not
+   "A". */
+PU__FN void pu__note_outcome(const pu__worker *w, pu_status status, pu_report *item, pu_report *lane)
+{
+    if (status == PU_E_OPERATOR && w->post.failed) item->where.what = w->post.failed;
+    if (!status || (lane->status && !pu__fatal(status))) return;
+    lane->status = status;
+    lane->where = item->where;
+}
+
+/* Zeros for the sums of a lane; with by_rows Phi's part is cleared row by row when it is met. */
+PU__FN void pu__lane_clear(const pu__job *job, pu__memory *mem, int lane, pu_real *grad)
+{
+    const pu__slots *s = &job->slots;
+    if (!job->by_rows) {
+        pu__zeros(grad, s->params);
+        return;
+    }
+    pu__zeros(grad, s->Phi);
+    pu__zeros(grad + s->psi, s->params - s->psi);
+    memset(mem->touched + lane * job->M, 0, (size_t)job->M);
 }
 
 /* All items of one lane, in order. An item is a block of columns of a datum. */
 PU__FN void pu__lane(const pu__job *job, pu__memory *mem, pu__worker *w, int lane)
 {
     const pu_int items = job->N * job->blocks;
-    const pu_int from = job->ragged ? 0 : items / job->lanes * lane + pu__min(lane, items % job->lanes);
-    const pu_int to = job->ragged ? items : from + items / job->lanes + (lane < items % job->lanes);
+    const pu_int share = items / job->lanes;
+    const pu_int from = job->ragged ? 0 : share * lane + pu__min(lane, items % job->lanes);
+    const pu_int to = job->ragged ? items : from + share + (lane < items % job->lanes);
     pu_report *report = mem->lane_report + lane;
-    pu_real *grad = mem->lanes + lane * job->params;
-    pu_int item;
+    pu_real *grad = mem->lanes + lane * job->slots.params;
+    pu_int i;
     pu__report_clear(report);
-    pu__zeros(grad, job->by_rows ? job->at_Phi : job->params);
-    if (job->by_rows) {
-        pu__zeros(grad + job->at_psi, job->params - job->at_psi);
-        memset(mem->touched + lane * job->M, 0, (size_t)job->M);
-    }
+    pu__lane_clear(job, mem, lane, grad);
     w->run.products = 0;
     w->loaded = -1;
-    for (item = from; item < to; item++) {
-        const pu_int n = item / job->blocks, first = item % job->blocks * job->block;
-        const pu_int k = pu__min(job->block, job->K + 1 - first);
+    for (i = from; i < to; i++) {
+        pu__item item;
         pu_report one;
         pu_status status;
-        if (job->ragged && mem->lane_of[n] != lane) continue;
+        item.n = i / job->blocks;
+        item.first = i % job->blocks * job->block;
+        item.each = pu__min(job->block, job->K + 1 - item.first);
+        item.next = 0;
+        if (job->ragged && mem->lane_of[item.n] != lane) continue;
         pu__report_clear(&one);
-        status = pu__load(job, mem, w, n, first, &one);
+        status = pu__load(job, mem, w, item.n, item.first, &one);
         if (!status && job->by_rows) pu__touch(job, &w->post, mem->touched + lane * job->M, grad);
-        if (!status && w->engine == PU_ITERATIVE) status = pu__iterative_block(job, mem, w, n, first, k, 0, grad, &one);
-        else if (!status && first == 0) status = pu__direct_datum(job, mem, w, n, grad, &one);
-        if (status == PU_E_OPERATOR && w->post.failed) one.where.what = w->post.failed; /* the user's operator, not "A" */
-        if (status && (!report->status || pu__fatal(status))) report->status = status, report->where = one.where;
+        if (!status && w->engine == PU_ITERATIVE) status = pu__iterative_block(job, mem, w, &item, grad, &one);
+        else if (!status && item.first == 0) status = pu__direct_datum(job, mem, w, item.n, grad, &one);
+        pu__note_outcome(w, status, &one, report);
         if (pu__fatal(status)) break;
     }
     report->products = w->run.products;
@@ -11231,21 +12369,17 @@ PU__FN void pu__lane(const pu__job *job, pu__memory *mem, pu__worker *w, int lan
 /* The operators and arrays of the model go there. */
 PU__FN pu_status pu__far_open(const pu__job *job, pu__memory *mem, pu_report *report)
 {
-    static const char *const names[2] = {"Gamma (no device side)", "Phi (no device side)"};
-    const pu_op *ops[2];
     const pu_backend *B = job->B;
     pu__posterior *p = &mem->workers->post;
-    pu_status status = PU_OK;
+    pu_status status;
     size_t bytes;
     pu_int i;
-    int t;
-    ops[0] = job->model->Gamma, ops[1] = job->model->Phi;
     B->turn(B->user, 0);
-    for (t = 0; t < 2 && !status; t++)
-        status = pu__side(B, t, ops[t], names[t], mem->side_memory[t], &bytes, mem->side + t, report);
+    status = pu__side(B, &job->r.Gamma, &pu__names_Gamma, mem->side_memory[0], &bytes, mem->side, report);
+    if (!status) status = pu__side(B, &job->r.Phi, &pu__names_Phi, mem->side_memory[1], &bytes, mem->side + 1, report);
     if (status) return status;
-    B->write(B->user, mem->far_psi, job->model->psi, (size_t)job->M * sizeof(pu_real));
-    if (job->model->nu) B->write(B->user, mem->far_nu, mem->gamma_nu, (size_t)job->D * sizeof(pu_real));
+    B->write(B->user, mem->far_psi, job->r.model.psi, (size_t)job->M * sizeof(pu_real));
+    if (job->r.model.nu) B->write(B->user, mem->far_nu, mem->gamma_nu, (size_t)job->D * sizeof(pu_real));
     for (i = 0; i < job->batch; i++) p->staged.w[i % job->M] = 1;
     for (i = 0; i < job->batch; i += job->M)
         B->write(B->user, p->ones + i, p->staged.w, (size_t)pu__min(job->M, job->batch - i) * sizeof(pu_real));
@@ -11255,99 +12389,94 @@ PU__FN pu_status pu__far_open(const pu__job *job, pu__memory *mem, pu_report *re
 /* What was added up there becomes lane 0. */
 PU__FN pu_status pu__far_close(const pu__job *job, pu__memory *mem, pu_report *report)
 {
-    const pu_op *Gamma = mem->side, *Phi = mem->side + 1;
-    const pu_real *from = mem->sums;
-    pu_real *to = mem->lanes;
+    const pu__slots *near_ = &job->slots;
+    const pu__slots *far = &job->far_slots;
     pu_int g;
     pu_status status;
-    job->B->read(job->B->user, mem->sums, mem->far_lane, (size_t)job->far_params * sizeof(pu_real));
+    job->B->read(job->B->user, mem->sums, mem->far_lane, (size_t)far->params * sizeof(pu_real));
     status = pu__far_status(job->B, report);
     if (status) return status;
-    for (g = -1; g < job->groups; g++) {
-        if (g >= 0) from = mem->sums + job->far_group + g * job->far_eta, to = mem->lanes + job->at_group + g * job->at_eta;
-        if (job->at_Phi > 0 && pu__pull_side(Gamma, from, to)) return pu__operator_failed(report, "Gamma.pull", -1);
-        if (job->at_psi > job->at_Phi && pu__pull_side(Phi, from + job->far_Phi, to + job->at_Phi))
+    for (g = -1; g < near_->groups; g++) { /* the common accumulator, then those of the groups */
+        const pu_real *from = mem->sums + (g < 0 ? 0 : far->group + g * far->eta);
+        pu_real *to = mem->lanes + (g < 0 ? 0 : near_->group + g * near_->eta);
+        if (near_->Phi > 0 && pu__pull_side(mem->side, from, to)) return pu__operator_failed(report, "Gamma.pull", -1);
+        if (near_->psi > near_->Phi && pu__pull_side(mem->side + 1, from + far->Phi, to + near_->Phi))
             return pu__operator_failed(report, "Phi.pull", -1);
-        pu__axpy(job->M, 1, from + job->far_psi, to + job->at_psi);
+        pu__axpy(job->M, 1, from + far->psi, to + near_->psi);
     }
-    from = mem->sums, to = mem->lanes; /* eta, b, m */
-    pu__axpy(job->far_group - job->far_eta, 1, from + job->far_eta, to + job->at_eta);
+    pu__axpy(far->group - far->eta, 1, mem->sums + far->eta, mem->lanes + near_->eta); /* eta, b, m */
     return PU_OK;
 }
 
-PU__FN void pu__far_lane(const pu__job *job, pu__memory *mem)
+/* All data through the device, batch by batch. */
+PU__FN pu_status pu__far_batches(const pu__job *job, pu__memory *mem, pu_report *report)
 {
     pu__worker *w = mem->workers;
-    pu_report *report = mem->lane_report;
-    const pu_block sums = pu__rows(mem->far_lane, job->far_params);
-    pu_status status, outcome = PU_OK;
-    pu_int n, b, count = pu__min(job->batch, job->N), next;
-    pu__report_clear(report);
-    w->run.products = 0, w->engine = PU_ITERATIVE;
-    pu__zeros(mem->lanes, job->params);
-    status = pu__far_open(job, mem, report);
+    pu_int n, b, next;
+    pu_int count = pu__min(job->batch, job->N);
+    pu_status status = pu__far_open(job, mem, report);
     if (!status) status = pu__far_load(job, mem, w, 0, count, report);
-    if (!status) job->B->combine(job->B->user, job->far_params, 1, sums, 0, NULL);
-    for (n = 0; n < job->N && !pu__fatal(status); n += count, count = next) {
+    if (status) return status;
+    job->B->combine(job->B->user, job->far_slots.params, 1, pu__rows(mem->far_lane, job->far_slots.params), 0, NULL);
+    for (n = 0; n < job->N; n += count, count = next) {
         next = pu__min(job->batch, job->N - n - count);
-        for (b = 0; b < job->blocks && !pu__fatal(status); b++) {
-            const pu_int first = b * job->block, each = pu__min(job->block, job->K + 1 - first);
+        for (b = 0; b < job->blocks; b++) {
+            pu__item item;
             pu_report one;
+            item.n = n;
+            item.first = b * job->block;
+            item.each = pu__min(job->block, job->K + 1 - item.first);
+            item.next = b + 1 == job->blocks ? next : 0;
             pu__report_clear(&one);
-            status = pu__iterative_block(job, mem, w, n, first, each, b + 1 == job->blocks ? next : 0, mem->far_lane, &one);
-            if (status == PU_E_OPERATOR && w->post.failed) one.where.what = w->post.failed;
-            if (status && (!outcome || pu__fatal(status))) outcome = status, report->where = one.where;
+            status = pu__iterative_block(job, mem, w, &item, mem->far_lane, &one);
+            pu__note_outcome(w, status, &one, report);
+            if (pu__fatal(status)) return status;
         }
     }
-    if (outcome && !pu__fatal(status)) status = outcome;
-    report->status = status;
+    return report->status;
+}
+
+/* The one lane of a device. An error of the device outranks whatever came of it. */
+PU__FN void pu__far_lane(const pu__job *job, pu__memory *mem)
+{
+    pu_report *report = mem->lane_report;
+    pu_status status;
+    pu__report_clear(report);
+    mem->workers->run.products = 0;
+    mem->workers->engine = PU_ITERATIVE;
+    pu__zeros(mem->lanes, job->slots.params);
+    status = pu__far_batches(job, mem, report);
     if (!pu__fatal(status) && pu__far_close(job, mem, report)) return;
-    if (pu__far_status(job->B, report)) return; /* outranks whatever came of it */
+    if (pu__far_status(job->B, report)) return;
     report->status = status;
-    report->products = w->run.products;
+    report->products = mem->workers->run.products;
 }
 
 /* ------------------------------------------------------------------------------------------------
-   >>gradient   sums of lanes, values, standard errors; pu_gradient, pu_nll, pu_exact
+   >>sums   from the sums of the lanes to the gradient, the values and their errors; a job from end to end
    ------------------------------------------------------------------------------------------------ */
 
-/* Parts of c and b that all data share, and the tests that need scratch. */
+/* Parts of c and b that all data share: *c = 1/2 nu'Gamma nu - 1/2 log det Gamma, mem->gamma_nu, mem->gamma_logdet. */
 PU__FN pu_status pu__shared_terms(const pu__job *job, pu__memory *mem, double *c, pu_report *report)
 {
-    const pu_op *Gamma = job->model->Gamma;
+    const pu_op *Gamma = &job->r.Gamma;
+    const pu_real *nu = job->r.model.nu;
     const pu_int D = job->D;
-    pu_real *work = mem->work, *test = mem->test;
-    pu_block nu, out;
     double logdet = 0;
-    pu_int i;
+    const pu_status status = pu__test_operators(&job->r, mem->test, mem->work, report);
     *c = 0;
-    if (Gamma->diag) {
-        pu__zeros(test, D);
-        if (Gamma->diag(Gamma, test, work)) return pu__operator_failed(report, "Gamma.diag", -1);
-        for (i = 0; i < D; i++)
-            if (!(test[i] > 0)) return pu__fail(report, PU_E_NOT_POSITIVE, "Gamma", -1, i);
-    }
-    if (Gamma->trusted < 2) {
-        pu_status status =
-            pu__check_spd(Gamma, test, test + D, test + 2 * D, test + 3 * D, work, "Gamma", "Gamma.apply", report);
-        if (status) return status;
-    }
-    if (job->model->Phi->trusted < 1) {
-        pu_status status = pu__check_adjoint(job->model->Phi, test, work, report);
-        if (status) return status;
-    }
+    if (status) return status;
     report->has_objective = Gamma->logdet != NULL;
     if (Gamma->logdet) {
-        if (Gamma->logdet(Gamma, &logdet, work)) return pu__operator_failed(report, "Gamma.logdet", -1);
+        if (Gamma->logdet(Gamma, &logdet, mem->work)) return pu__operator_failed(report, "Gamma.logdet", -1);
         if (!pu__finite_double(logdet)) return pu__refuse(report, PU_NONFINITE, "Gamma.logdet");
         *c -= logdet / 2;
         mem->gamma_logdet = logdet;
     }
-    if (job->model->nu) {
-        nu.at = (pu_real *)(uintptr_t)job->model->nu, nu.ld = D; /* read only */
-        out.at = mem->gamma_nu, out.ld = D;
-        if (Gamma->apply(Gamma, 1, nu, out, 0, work)) return pu__operator_failed(report, "Gamma.apply", -1);
-        *c += pu__dot(D, NULL, job->model->nu, mem->gamma_nu) / 2;
+    if (nu) {
+        if (Gamma->apply(Gamma, 1, pu__rows(nu, D), pu__rows(mem->gamma_nu, D), 0, mem->work))
+            return pu__operator_failed(report, "Gamma.apply", -1);
+        *c += pu__dot(D, NULL, nu, mem->gamma_nu) / 2;
     }
     return PU_OK;
 }
@@ -11356,135 +12485,208 @@ PU__FN pu_status pu__shared_terms(const pu__job *job, pu__memory *mem, double *c
    divided by N: one pass over each lane, since they are larger than any cache. Returns whether an entry is not finite. */
 PU__FN int pu__add_lanes(const pu__job *job, pu__memory *mem, pu_int at, pu_int n, const unsigned char *touched, pu_real *g)
 {
-    const pu_real mean = 1 / (pu_real)job->N, *lane = mem->lanes + at;
+    const pu_real mean = 1 / (pu_real)job->N;
+    const pu_real *lane = mem->lanes + at;
     pu_int i, len;
-    int l, bad = 0;
-    for (; n > 0; n -= len, g += len, lane += len) {
+    int l;
+    int bad = 0;
+    for (; n > 0; n -= len) {
         len = pu__min(PU__CHUNK, n);
-        if (touched && !touched[0]) memset(g, 0, (size_t)len * sizeof *g);
-        else if (g != lane) memcpy(g, lane, (size_t)len * sizeof *g);
+        if (touched && !touched[0]) pu__zeros(g, len);
+        else if (g != lane) pu__copy(g, lane, len);
         for (l = 1; l < job->lanes; l++)
-            if (!touched || touched[l * job->M]) pu__axpy(len, 1, lane + l * job->params, g);
+            if (!touched || touched[l * job->M]) pu__axpy(len, 1, lane + l * job->slots.params, g);
         for (i = 0; i < len; i++) g[i] *= mean;
         for (i = 0; i < len; i++) bad |= !pu__finite(g[i]);
+        g += len;
+        lane += len;
     }
     return bad;
 }
 
-/* Lane 0 becomes the mean gradient; Gamma and nu get the terms that are linear in bbar or free of the data:
-     Gamma += (bbar nu' + nu bbar')/2 + nu nu'/2 - Gamma^-1/2,    nu = Gamma (bbar + nu). */
-PU__FN pu_status pu__finish_gradient(const pu__job *job, pu__memory *mem, pu_report *report)
+/* All lanes into lane 0, and Phi's gradient into mem->phi_grad. Returns whether an entry of the latter is not finite. */
+PU__FN int pu__sum_lanes(const pu__job *job, pu__memory *mem)
 {
-    const pu_op *Gamma = job->model->Gamma;
-    const pu_real *nu = job->model->nu, one = 1, half = PU_R(0.5), mean = 1 / (pu_real)job->N;
-    const pu_int others = job->N - (job->exact ? job->served[PU_DUAL] : 0);
-    pu_real *g = mem->lanes, *work = mem->work;
-    pu_block bbar, prior, out;
-    pu_status status = PU_OK;
-    pu_int i, bad;
-    int l, lost = 0;
-    (void)pu__add_lanes(job, mem, 0, job->by_rows ? job->at_Phi : job->params, NULL, g);
-    if (job->by_rows) {
-        (void)pu__add_lanes(job, mem, job->at_psi, job->params - job->at_psi, NULL, g + job->at_psi);
+    const pu__slots *s = &job->slots;
+    pu_real *g = mem->lanes;
+    pu_int i;
+    int lost = 0;
+    if (!job->by_rows) {
+        (void)pu__add_lanes(job, mem, 0, s->params, NULL, g);
+    } else {
+        (void)pu__add_lanes(job, mem, 0, s->Phi, NULL, g);
+        (void)pu__add_lanes(job, mem, s->psi, s->params - s->psi, NULL, g + s->psi);
 #ifdef PU__OPENMP
 #pragma omp parallel for schedule(static) reduction(| : lost) num_threads(job->threads) if (job->threads > 1)
 #endif
         for (i = 0; i < job->M; i++)
-            lost |= pu__add_lanes(job, mem, job->at_Phi + i * job->D, job->D, mem->touched + i, mem->home + i * job->D);
+            lost |= pu__add_lanes(job, mem, s->Phi + i * job->D, job->D, mem->touched + i, mem->phi_grad + i * job->D);
     }
-    for (l = 0; l < (int)job->groups; l++) pu__axpy(job->at_eta, 1, g + job->at_group + l * job->at_eta, g);
-    bbar.at = g + job->at_b, prior.at = (pu_real *)(uintptr_t)nu, bbar.ld = prior.ld = out.ld = job->D; /* nu: read only */
-    if (job->out->Gamma && Gamma->params > 0) {
-        if (nu) status = Gamma->grad(Gamma, 1, bbar, prior, &one, g, work);
-        if (nu && !status) status = Gamma->grad(Gamma, 1, prior, prior, &half, g, work);
-        if (status) return pu__operator_failed(report, "Gamma.grad", -1);
-        /* -1/2 log det Gamma, which in the dual engine has met its opposite in 1/2 tr(A Gamma^-1) */
-        if (others > 0 && Gamma->logdet_grad(Gamma, -half * (pu_real)others * mean, g, work))
-            return pu__operator_failed(report, "Gamma.logdet_grad", -1);
-    }
-    if (job->out->nu) {
-        out.at = mem->gamma_nu; /* free by now */
-        if (nu) pu__axpy(job->D, 1, nu, bbar.at);
-        if (Gamma->apply(Gamma, 1, bbar, out, 0, work)) return pu__operator_failed(report, "Gamma.apply", -1);
-        bad = pu__find_nonfinite(job->D, out.at);
-        if (bad >= 0) return pu__fail(report, PU_NONFINITE, "gradient of nu", -1, bad);
-    }
-    bad = job->out->m ? pu__find_nonfinite(job->D, g + job->at_m) : -1;
-    if (bad >= 0) return pu__fail(report, PU_NONFINITE, "gradient of m", -1, bad);
-    bad = pu__find_nonfinite(job->by_rows ? job->at_Phi : job->at_b, g);
-    if (bad < 0 && lost) bad = job->at_Phi + pu__find_nonfinite(job->at_psi - job->at_Phi, mem->home); /* looked at above */
-    if (bad < 0 && job->by_rows) {
-        bad = pu__find_nonfinite(job->at_b - job->at_psi, g + job->at_psi);
-        if (bad >= 0) bad += job->at_psi;
-    }
-    if (bad < 0) return PU_OK;
-    if (bad < job->at_Phi) return pu__fail(report, PU_NONFINITE, "gradient of Gamma", -1, bad);
-    if (bad < job->at_psi) return pu__fail(report, PU_NONFINITE, "gradient of Phi", -1, bad - job->at_Phi);
-    if (bad < job->at_eta) return pu__fail(report, PU_NONFINITE, "gradient of psi", -1, bad - job->at_psi);
-    return pu__fail(report, PU_NONFINITE, "gradient of eta", -1, bad - job->at_eta);
+    for (i = 0; i < s->groups; i++) pu__axpy(s->eta, 1, g + s->group + i * s->eta, g);
+    return lost;
 }
 
-/* Student's t: 97.5 % quantile, from its expansion in 1/n; 0.8 % off at n = 2, 1e-3 from n = 3 on */
+/* Gamma += (bbar nu' + nu bbar')/2 + nu nu'/2 - Gamma^-1/2. The last one, from -1/2 log det Gamma, has in the dual engine met
+   its opposite in 1/2 tr(A Gamma^-1). */
+PU__FN pu_status pu__finish_Gamma(const pu__job *job, pu__memory *mem, pu_report *report)
+{
+    const pu_op *Gamma = &job->r.Gamma;
+    const pu_real one = 1;
+    const pu_real half = PU_R(0.5);
+    const pu_int others = job->N - (job->exact ? job->served[PU_DUAL] : 0);
+    pu_real *g = mem->lanes;
+    if (job->r.model.nu) {
+        const pu_block nu = pu__rows(job->r.model.nu, job->D);
+        const pu_block bbar = pu__rows(g + job->slots.b, job->D);
+        if (Gamma->grad(Gamma, 1, bbar, nu, &one, g, mem->work)) return pu__operator_failed(report, "Gamma.grad", -1);
+        if (Gamma->grad(Gamma, 1, nu, nu, &half, g, mem->work)) return pu__operator_failed(report, "Gamma.grad", -1);
+    }
+    if (others > 0 && Gamma->logdet_grad(Gamma, -half * (pu_real)others * (1 / (pu_real)job->N), g, mem->work))
+        return pu__operator_failed(report, "Gamma.logdet_grad", -1);
+    return PU_OK;
+}
+
+/* nu = Gamma (bbar + nu), into mem->gamma_nu, which is free by now. */
+PU__FN pu_status pu__finish_nu(const pu__job *job, pu__memory *mem, pu_report *report)
+{
+    const pu_op *Gamma = &job->r.Gamma;
+    const pu_block bbar = pu__rows(mem->lanes + job->slots.b, job->D);
+    pu_int bad;
+    if (job->r.model.nu) pu__axpy(job->D, 1, job->r.model.nu, bbar.at);
+    if (Gamma->apply(Gamma, 1, bbar, pu__rows(mem->gamma_nu, job->D), 0, mem->work))
+        return pu__operator_failed(report, "Gamma.apply", -1);
+    bad = pu__find_nonfinite(job->D, mem->gamma_nu);
+    return bad >= 0 ? pu__fail(report, PU_NONFINITE, "gradient of nu", -1, bad) : PU_OK;
+}
+
+/* Refuses a gradient whose n numbers at g are not all finite. */
+PU__FN pu_status pu__check_gradient(const pu_real *g, pu_int n, const char *name, pu_report *report)
+{
+    const pu_int bad = pu__find_nonfinite(n, g);
+    return bad >= 0 ? pu__fail(report, PU_NONFINITE, name, -1, bad) : PU_OK;
+}
+
+/* Lane 0 becomes the mean gradient; Gamma and nu get the terms that are linear in bbar or free of the data. */
+PU__FN pu_status pu__finish_gradient(const pu__job *job, pu__memory *mem, pu_report *report)
+{
+    const pu__slots *s = &job->slots;
+    const pu_real *g = mem->lanes;
+    const int lost = pu__sum_lanes(job, mem);
+    pu_status status = PU_OK;
+    if (s->want_Gamma) status = pu__finish_Gamma(job, mem, report);
+    if (!status && job->out->nu) status = pu__finish_nu(job, mem, report);
+    if (!status && job->out->m) status = pu__check_gradient(g + s->m, job->D, "gradient of m", report);
+    if (!status) status = pu__check_gradient(g, s->Phi, "gradient of Gamma", report);
+    if (!status && (lost || !job->by_rows)) status = pu__check_gradient(mem->phi_grad, s->psi - s->Phi, "gradient of Phi", report);
+    if (!status) status = pu__check_gradient(g + s->psi, job->M, "gradient of psi", report);
+    if (!status) status = pu__check_gradient(g + s->eta, job->M, "gradient of eta", report);
+    return status;
+}
+
+/* Student's t: 97.5 % quantile, from its expansion in 1/n; 0.8 % off at n = 2, 1e-3 from n = 3 on. */
 PU__FN double pu__student(pu_int n)
 {
     const double v = 1 / (double)n;
     return n < 2 ? 12.706 : 1.959964 + v * (2.372271 + v * (2.822499 + v * (2.555850 + v * 1.589534)));
 }
 
-/* Means over the data, in order: c, q, the network objective, the likelihood and its error. */
-PU__FN pu_status pu__finish_values(const pu__job *job, const pu__memory *mem, double shared_c, pu_report *report)
+/* Sums over the data of what the report tells of the solver and of the likelihood's error. */
+typedef struct {
+    double variance, gap, traces;
+    double energy, size; /* sum |x - A^-1 u|_A^2, sum |x|_A^2 */
+    int known;           /* every column's Ritz values are */
+} pu__value_sums;
+
+/* Datum n's part of c, q, the network objective and the likelihood. */
+PU__FN void pu__datum_values(const pu__job *job, const pu__memory *mem, double shared_c, pu_int n, pu__value_sums *sums,
+                             pu_report *report)
 {
-    const double log_2pi = 1.8378770664093454836, N = (double)job->N, K = (double)job->K;
-    const double sampled = (double)job->served[PU_ITERATIVE]; /* data whose log det is an estimate */
-    double variance = 0, gap = 0, traces = 0, energy = 0, size = 0;
-    int known = job->want_nll; /* solver error: every column's Ritz values */
-    pu_int n, k;
-    report->has_nll = report->has_objective && (!job->served[PU_ITERATIVE] || job->want_nll);
-    for (n = 0; n < job->N; n++) {
-        const pu__column *col = mem->columns + n * (job->K + 1);
-        const int direct = mem->engine[n] != PU_ITERATIVE;
-        const double c = mem->c[n] + shared_c, fit = direct ? col->value : col->xax / 2 - col->ux;
-        const double base = direct ? -mem->gamma_logdet / 2 : c; /* base + fit = c + 1/2 mu'A mu - b'mu */
-        double trace = 0, linear = 0, logdet = 0, square = 0;
-        for (k = 1; k <= job->K; k++) {
-            trace += col[k].xax / K, linear += col[k].ux / K;
-            logdet += col[k].logdet / K, gap += col[k].gap / (2 * K * N);
-        }
-        for (k = 1; k <= job->K; k++) square += (col[k].logdet - logdet) * (col[k].logdet - logdet);
-        if (!direct) traces += linear / sampled;
-        for (k = 0; k <= job->K && !direct; k++) {
+    const double log_2pi = 1.8378770664093454836;
+    const double N = (double)job->N;
+    const double K = (double)job->K;
+    const double sampled = (double)job->served[PU_ITERATIVE];
+    const pu__column *col = mem->columns + n * (job->K + 1);
+    const int direct = mem->engine[n] != PU_ITERATIVE;
+    const double c = mem->c[n] + shared_c;
+    const double fit = direct ? col->value : col->xax / 2 - col->ux;
+    const double base = direct ? -mem->gamma_logdet / 2 : c; /* base + fit = c + 1/2 mu'A mu - b'mu */
+    double trace = 0;
+    double linear = 0;
+    double logdet = 0;
+    double square = 0;
+    pu_int k;
+    for (k = 1; k <= job->K; k++) {
+        trace += col[k].xax / K;
+        linear += col[k].ux / K;
+        logdet += col[k].logdet / K;
+        sums->gap += col[k].gap / (2 * K * N);
+    }
+    for (k = 1; k <= job->K; k++) square += (col[k].logdet - logdet) * (col[k].logdet - logdet);
+    if (!direct) {
+        sums->traces += linear / sampled;
+        if (job->K > 1) sums->variance += square / (K - 1) / K / 4 / (N * N);
+        for (k = 0; k <= job->K; k++) {
             const double weight = k ? 1 / K : 1;
-            if (col[k].energy < 0 && col[k].record.rhs > 0) known = 0; /* no step was taken */
-            if (!(col[k].high > 0)) continue; /* u = 0 */
-            energy += weight * col[k].energy, size += weight * col[k].xax;
+            if (col[k].energy < 0 && col[k].record.rhs > 0) sums->known = 0; /* no step was taken */
+            if (!(col[k].high > 0)) continue;                                /* u = 0 */
+            sums->energy += weight * col[k].energy;
+            sums->size += weight * col[k].xax;
             report->ritz_max = pu__max(report->ritz_max, col[k].high);
             if (!(report->ritz_min > 0 && report->ritz_min < col[k].low)) report->ritz_min = col[k].low;
         }
-        if (direct && job->exact) trace = (double)job->D, linear = 0; /* tr(A Sigma) */
-        if (direct) logdet = mem->logdet[n];
-        report->c += c / N;
-        report->q += (base + fit + trace / 2) / N;
-        report->network += (base + fit + trace / 2 - linear) / N;
-        report->nll += (base + logdet / 2 + fit + (double)mem->observed[n] * log_2pi / 2) / N;
-        if (job->K > 1 && !direct) variance += square / (K - 1) / K / 4 / (N * N);
     }
-    report->nll_se = sampled > 0 && job->K < 2 ? -1 : sqrt(variance);
-    report->nll_95 = report->nll_se > 0 ? report->nll_se * pu__student((pu_int)sampled * (job->K - 1)) : report->nll_se;
-    report->nll_gap = gap;
-    if (!(sampled > 0)) report->solver_error = 0;
-    else if (known && size > 0)
-        report->solver_error = job->kind == PU_NETWORK ? (double)job->plan.I * energy / size : sqrt(energy / size);
-    /* the probes also know tr(A Sigma) = D: solves cut short fall below it by more than chance */
-    report->nll_converged =
-        !(sampled > 0) || (gap <= pu__max(0.1 * report->nll_se, 100 * (double)PU__EPS * fabs(report->nll)) &&
-                           (double)job->D - traces <= 3 * sqrt(2 * (double)job->D / (sampled * K)));
-    if (!report->has_nll) report->nll = report->nll_gap = 0, report->nll_se = report->nll_95 = -1, report->nll_converged = 0;
-    if (!report->has_objective) report->c = report->q = report->network = 0;
-    if (!pu__finite_double(report->nll)) return pu__refuse(report, PU_NONFINITE, "log det quadrature");
-    return PU_OK;
+    if (direct && job->exact) { /* tr(A Sigma) */
+        trace = (double)job->D;
+        linear = 0;
+    }
+    if (direct) logdet = mem->logdet[n];
+    report->c += c / N;
+    report->q += (base + fit + trace / 2) / N;
+    report->network += (base + fit + trace / 2 - linear) / N;
+    report->nll += (base + logdet / 2 + fit + (double)mem->observed[n] * log_2pi / 2) / N;
 }
 
-/* probes in group g of G */
+/* Means over the data, in order: c, q, the network objective, the likelihood and its error. */
+PU__FN pu_status pu__finish_values(const pu__job *job, const pu__memory *mem, double shared_c, pu_report *report)
+{
+    const double sampled = (double)job->served[PU_ITERATIVE]; /* data whose log det is an estimate */
+    const double D = (double)job->D;
+    pu__value_sums sums;
+    pu_int n;
+    int settled, traced;
+    memset(&sums, 0, sizeof sums);
+    sums.known = job->want_nll;
+    report->has_nll = report->has_objective && (!job->served[PU_ITERATIVE] || job->want_nll);
+    for (n = 0; n < job->N; n++) pu__datum_values(job, mem, shared_c, n, &sums, report);
+    report->nll_se = sampled > 0 && job->K < 2 ? -1 : sqrt(sums.variance);
+    report->nll_95 = report->nll_se;
+    if (report->nll_se > 0) report->nll_95 *= pu__student((pu_int)sampled * (job->K - 1));
+    report->nll_gap = sums.gap;
+    if (!(sampled > 0)) report->solver_error = 0;
+    else if (sums.known && sums.size > 0) {
+        report->solver_error = sqrt(sums.energy / sums.size);
+        if (job->kind == PU_NETWORK) report->solver_error = (double)job->plan.I * sums.energy / sums.size;
+    }
+    /* the probes also know tr(A Sigma) = D: solves cut short fall below it by more than chance */
+    settled = sums.gap <= pu__max(0.1 * report->nll_se, 100 * (double)PU__EPS * fabs(report->nll));
+    traced = D - sums.traces <= 3 * sqrt(2 * D / (sampled * (double)job->K));
+    report->nll_converged = !(sampled > 0) || (settled && traced);
+    if (!report->has_nll) {
+        report->nll = 0;
+        report->nll_gap = 0;
+        report->nll_se = -1;
+        report->nll_95 = -1;
+        report->nll_converged = 0;
+    }
+    if (!report->has_objective) {
+        report->c = 0;
+        report->q = 0;
+        report->network = 0;
+    }
+    return pu__finite_double(report->nll) ? PU_OK : pu__refuse(report, PU_NONFINITE, "log det quadrature");
+}
+
+/* Probes in group g of G. */
 PU__FN pu_int pu__group_size(pu_int K, pu_int G, pu_int g) { return ((g + 1) * K + G - 1) / G - (g * K + G - 1) / G; }
 
 /* Standard errors over the groups of probes. With m_g the mean of group g of K_g probes and m that of all,
@@ -11492,245 +12694,487 @@ PU__FN pu_int pu__group_size(pu_int K, pu_int G, pu_int g) { return ((g + 1) * K
    K_g m_g / K; it becomes the replicate g - m + m_g. */
 PU__FN void pu__standard_errors(const pu__job *job, pu__memory *mem, pu_report *report)
 {
-    const pu_int G = job->groups, K = job->K, n = job->at_eta, wanted = job->out->psi ? n : job->at_psi;
-    pu_real *grad = mem->lanes, *group = mem->lanes + job->at_group;
-    double errors = 0, size = 0;
+    const pu__slots *s = &job->slots;
+    const pu_int G = s->groups;
+    const pu_int n = s->eta;
+    const pu_int wanted = job->out->psi ? n : s->psi;
+    const pu_real *grad = mem->lanes;
+    pu_real *group = mem->lanes + s->group;
+    double errors = 0;
+    double size = 0;
     pu_int i, g;
     for (i = 0; i < wanted; i++) {
-        double all = 0, variance = 0;
+        double all = 0;
+        double variance = 0;
         for (g = 0; g < G; g++) all += (double)group[g * n + i];
         for (g = 0; g < G; g++) {
-            const double share = (double)pu__group_size(K, G, g) / (double)K, off = (double)group[g * n + i] / share - all;
+            const double share = (double)pu__group_size(job->K, G, g) / (double)job->K;
+            const double off = (double)group[g * n + i] / share - all;
             variance += share * off * off / (double)(G - 1);
             group[g * n + i] = (pu_real)((double)grad[i] + off);
         }
         mem->se[i] = (pu_real)sqrt(variance);
-        errors += variance, size += (double)grad[i] * (double)grad[i];
+        errors += variance;
+        size += (double)grad[i] * (double)grad[i];
     }
     report->se_95 = pu__student(G - 1);
     report->statistical_error = size > 0 ? sqrt(errors / size) : 0;
+}
+
+/* to = from, n numbers, where both are there; from NULL: zeros. */
+PU__FN void pu__write(pu_real *to, const pu_real *from, pu_int n)
+{
+    if (!to || n <= 0) return;
+    if (from) pu__copy(to, from, n);
+    else pu__zeros(to, n);
+}
+
+/* Standard errors and replicates to the caller's arrays: zero where the gradient was not asked for. */
+PU__FN void pu__write_errors(const pu__job *job, const pu__memory *mem)
+{
+    const pu_results *out = job->out;
+    const pu__slots *s = &job->slots;
+    const pu_int Gamma = job->r.Gamma.params;
+    const pu_int Phi = job->r.Phi.params;
+    const pu_int M = job->M;
+    const pu_real *se = s->groups ? mem->se : NULL;
+    pu_int g;
+    pu__write(out->se_Gamma, out->Gamma ? se : NULL, Gamma);
+    pu__write(out->se_Phi, se && out->Phi ? se + s->Phi : NULL, Phi);
+    pu__write(out->se_psi, se && out->psi ? se + s->psi : NULL, M);
+    if (!out->replicates) return;
+    for (g = 0; g < s->groups; g++) {
+        const pu_real *from = mem->lanes + s->group + g * s->eta;
+        pu_real *to = out->replicates + g * (Gamma + Phi + M);
+        pu__write(to, out->Gamma ? from : NULL, Gamma);
+        pu__write(to + Gamma, out->Phi ? from + s->Phi : NULL, Phi);
+        pu__write(to + Gamma + Phi, out->psi ? from + s->psi : NULL, M);
+    }
 }
 
 /* The only place where pu_gradient writes to the caller's arrays. */
 PU__FN void pu__write_results(const pu__job *job, const pu__memory *mem)
 {
     const pu_results *out = job->out;
+    const pu__slots *s = &job->slots;
     const pu_int all = job->N * (job->K + 1);
-    const size_t real = sizeof(pu_real);
     const pu_real *g = mem->lanes;
-    const pu_int at_psi = job->model->Gamma->params + job->model->Phi->params, each = at_psi + job->M;
     pu_int n, k, j;
-    if (out->se_Gamma) memset(out->se_Gamma, 0, (size_t)job->model->Gamma->params * real);
-    if (out->se_Gamma && job->groups && out->Gamma) memcpy(out->se_Gamma, mem->se, (size_t)job->at_Phi * real);
-    if (out->se_Phi) memset(out->se_Phi, 0, (size_t)job->model->Phi->params * real);
-    if (out->se_Phi && job->groups && out->Phi)
-        memcpy(out->se_Phi, mem->se + job->at_Phi, (size_t)(job->at_psi - job->at_Phi) * real);
-    if (out->se_psi) memset(out->se_psi, 0, (size_t)job->M * real);
-    if (out->se_psi && job->groups && out->psi) memcpy(out->se_psi, mem->se + job->at_psi, (size_t)job->M * real);
-    for (k = 0; k < job->groups && out->replicates; k++) {
-        const pu_real *from = g + job->at_group + k * job->at_eta;
-        pu_real *to = out->replicates + k * each;
-        memset(to, 0, (size_t)each * real);
-        if (out->Gamma) memcpy(to, from, (size_t)job->at_Phi * real);
-        if (out->Phi) memcpy(to + job->model->Gamma->params, from + job->at_Phi, (size_t)(job->at_psi - job->at_Phi) * real);
-        if (out->psi) memcpy(to + at_psi, from + job->at_psi, (size_t)job->M * real);
-    }
+    pu__write_errors(job, mem);
     if (!job->lend) {
-        if (out->nu) memcpy(out->nu, mem->gamma_nu, (size_t)job->D * real);
-        if (out->Gamma && job->at_Phi > 0) memcpy(out->Gamma, g, (size_t)job->at_Phi * real);
-        if (out->Phi && job->at_psi > job->at_Phi)
-            memcpy(out->Phi, mem->home, (size_t)(job->at_psi - job->at_Phi) * real);
-        if (out->psi) memcpy(out->psi, g + job->at_psi, (size_t)job->M * real);
-        if (out->eta) memcpy(out->eta, g + job->at_eta, (size_t)job->M * real);
-        if (out->m) memcpy(out->m, g + job->at_m, (size_t)job->D * real);
+        pu__write(out->nu, mem->gamma_nu, job->D);
+        pu__write(out->Gamma, g, s->Phi);
+        pu__write(out->Phi, mem->phi_grad, s->psi - s->Phi);
+        pu__write(out->psi, g + s->psi, job->M);
+        pu__write(out->eta, g + s->eta, job->M);
+        pu__write(out->m, g + s->m, job->D);
     }
-    if (out->x) memcpy(out->x, mem->stage.x, (size_t)(all * job->D) * real);
-    if (out->residual) memcpy(out->residual, mem->stage.residual, (size_t)(all * job->D) * real);
-    if (out->alpha && job->plan.I > 0) memcpy(out->alpha, mem->stage.alpha, (size_t)(all * job->plan.I) * real);
-    if (out->beta && job->plan.I > 0) memcpy(out->beta, mem->stage.beta, (size_t)(all * job->plan.I) * real);
-    for (n = 0; n < job->N && out->logdet && job->want_nll; n++)
-        for (k = 0; k < job->K; k++) out->logdet[n * job->K + k] = (pu_real)mem->columns[n * (job->K + 1) + k + 1].logdet;
-    for (j = 0; j < all && out->columns; j++) out->columns[j] = mem->columns[j].record;
+    pu__write(out->x, mem->stage.x, all * job->D);
+    pu__write(out->residual, mem->stage.residual, all * job->D);
+    pu__write(out->alpha, mem->stage.alpha, all * job->plan.I);
+    pu__write(out->beta, mem->stage.beta, all * job->plan.I);
+    if (out->logdet && job->want_nll)
+        for (n = 0; n < job->N; n++)
+            for (k = 0; k < job->K; k++) out->logdet[n * job->K + k] = (pu_real)mem->columns[n * (job->K + 1) + k + 1].logdet;
+    if (out->columns)
+        for (j = 0; j < all; j++) out->columns[j] = mem->columns[j].record;
 }
 
-PU__FN pu_status pu__job_run(const pu__job *job, pu__memory *mem, pu_report *report)
+/* Runs all lanes, on as many threads as there are workers. Returns the worst outcome, recorded. */
+PU__FN pu_status pu__run_lanes(const pu__job *job, pu__memory *mem, pu_report *report)
 {
-    double shared_c;
+    pu_status outcome = PU_OK;
     int l;
-    pu_int i;
-    pu_status status = pu__shared_terms(job, mem, &shared_c, report), outcome = PU_OK;
-    if (status) return status;
     if (job->ragged) pu__share_out(job, mem);
-    for (l = 0; l < job->threads && !job->far; l++) *mem->workers[l].post.ones = 1;
-    if (job->far) pu__far_lane(job, mem);
+    if (job->far) {
+        pu__far_lane(job, mem);
+    } else {
+        for (l = 0; l < job->threads; l++) *mem->workers[l].post.ones = 1;
 #ifdef PU__OPENMP
 #pragma omp parallel for schedule(dynamic, 1) num_threads(job->threads) if (job->threads > 1)
-    for (l = job->far; l < job->lanes; l++) pu__lane(job, mem, mem->workers + omp_get_thread_num(), l);
+        for (l = 0; l < job->lanes; l++) pu__lane(job, mem, mem->workers + omp_get_thread_num(), l);
 #else
-    for (l = job->far; l < job->lanes; l++) pu__lane(job, mem, mem->workers, l);
+        for (l = 0; l < job->lanes; l++) pu__lane(job, mem, mem->workers, l);
 #endif
+    }
     for (l = 0; l < job->lanes; l++) {
         const pu_report *part = mem->lane_report + l;
         report->products += part->products;
-        if (part->status && (!outcome || (pu__fatal(part->status) && !pu__fatal(outcome))))
-            outcome = report->status = part->status, report->where = part->where;
+        if (!pu__is_worse(part->status, outcome)) continue;
+        outcome = part->status;
+        report->status = outcome;
+        report->where = part->where;
     }
+    return outcome;
+}
+
+/* A job from shared terms to results. */
+PU__FN pu_status pu__job_run(const pu__job *job, pu__memory *mem, pu_report *report)
+{
+    const pu_int cols = job->K + 1;
+    double shared_c;
+    pu_status outcome;
+    pu_status status = pu__shared_terms(job, mem, &shared_c, report);
+    pu_int i;
+    if (status) return status;
+    outcome = pu__run_lanes(job, mem, report);
     if (pu__fatal(outcome)) return outcome;
-    for (i = 0; i < job->N * (job->K + 1); i++)
-        pu__report_column(report, &mem->columns[i].record, i / (job->K + 1), i % (job->K + 1),
-                          job->plan.adjoint == PU_ADJOINT_AUTO);
+    for (i = 0; i < job->N * cols; i++)
+        pu__report_column(report, &mem->columns[i].record, i / cols, i % cols, job->plan.adjoint == PU_ADJOINT_AUTO);
     status = pu__finish_values(job, mem, shared_c, report);
     if (!status && job->any_grad) status = pu__finish_gradient(job, mem, report);
     if (status) return status;
-    if (job->groups && job->any_grad) pu__standard_errors(job, mem, report);
+    if (job->slots.groups && job->any_grad) pu__standard_errors(job, mem, report);
     if (!job->dry) pu__write_results(job, mem);
     return outcome;
 }
 
-/* ---- choosing K and I ---- */
-
-/* The pilot: its report, the data it saw, and eps(i), the solver's error after i = 0 .. PU__PILOT_STEPS steps. CG from zero
-   takes alpha_l rho_l off |x - A^-1 u|_A^2 in step l, in all x'A x; rho_{l+1} = beta_l rho_l. */
-PU__FN pu_status pu__pilot(const pu_lgm *model, const pu_data *data, const pu_options *options, pu_workspace *ws,
-                           const pu_results *out, double *eps, pu_int *seen, pu_report *report)
+/* The gradients that are wanted, where they are in the workspace. */
+PU__FN void pu__lend(const pu__job *job, const pu__memory *mem, pu_results *g)
 {
-    pu_options o;
-    pu_data few;
-    pu_results wanted;
-    pu__job job;
-    pu__memory mem;
-    pu__arena arena = PU__ARENA;
-    pu_status status = pu__pilot_job(&job, model, data, options, out, &o, &few, &wanted, report);
-    const pu_int I = PU__PILOT_STEPS;
-    double size = 0;
-    pu_int i, n;
-    if (!status) status = pu__check_option_arrays(&job, report);
-    if (status) return status;
-    *seen = few.n;
-    pu__job_layout(&mem, &arena, &job);
-    status = pu__arena_open(&arena, ws, report);
-    if (status) return status;
-    pu__job_layout(&mem, &arena, &job);
-    status = pu__job_run(&job, &mem, report);
-    if (pu__fatal(status)) return status;
-    for (i = 0; i <= I; i++) eps[i] = 0;
-    for (n = 0; n < few.n * (job.K + 1); n++) {
-        const pu_real *alpha = mem.stage.alpha + n * I, *beta = mem.stage.beta + n * I;
-        const double weight = n % (job.K + 1) ? 1 / (double)job.K : 1, energy = pu__max(mem.columns[n].energy, 0);
-        double rho = 1, sum = 0, tail = 0;
-        for (i = 0; i < I; i++) sum += (double)alpha[i] * rho, rho *= (double)beta[i];
-        for (i = 0, rho = sum > 0 ? mem.columns[n].xax / sum : 0; i <= I; i++) { /* what steps i .. I-1 took off, from the front
-                                                                                    */
-            eps[i] += weight * (pu__max(mem.columns[n].xax - tail, 0) + energy);
-            if (i < I) tail += (double)alpha[i] * rho, rho *= (double)beta[i];
-        }
-        size += weight * mem.columns[n].xax;
-    }
-    for (i = 0; i <= I; i++) eps[i] = size > 0 ? pu__max(sqrt(eps[i] / size), (double)PU__EPS) : (double)PU__EPS;
+    const pu__slots *s = &job->slots;
+    if (g->nu) g->nu = mem->gamma_nu;
+    if (g->Gamma) g->Gamma = mem->lanes;
+    if (job->out->Phi) g->Phi = mem->phi_grad;
+    if (g->psi) g->psi = mem->lanes + s->psi;
+    if (g->eta) g->eta = mem->lanes + s->eta;
+    if (g->m) g->m = mem->lanes + s->m;
+}
+
+/* A made job: memory, and the run. */
+PU__FN pu_status pu__task_run(pu__call *call, pu__task *task)
+{
+    pu_status status = pu__measure(call, pu__task_layout, task, NULL);
+    if (!status) status = pu__allocate(call, pu__task_layout, task);
+    return status ? status : pu__job_run(&task->job, &task->mem, call->report);
+}
+
+/* ------------------------------------------------------------------------------------------------
+   >>gradient   choosing K and I; pu_gradient, pu_nll, pu_exact
+   ------------------------------------------------------------------------------------------------ */
+
+/* The pilot of PU_AUTO, and the limits of K and I without a word from the caller. */
+#define PU__PILOT_PROBES 8
+#define PU__PILOT_STEPS 20
+#define PU__PILOT_DATA 4
+#define PU__MOST 100
+
+/* Is K or I to be found? */
+PU__FN int pu__to_tune(const pu_options *o)
+{
+    return o && o->kind != PU_EXACT && (o->samples == PU_AUTO || o->solve.iterations == PU_AUTO);
+}
+
+/* The options with K and I at their limits. Monte Carlo means converged: there I has none. */
+PU__FN pu_options pu__at_limits(const pu_options *options)
+{
+    pu_options o = *options;
+    const pu_int most = o.most_iterations > 0 ? o.most_iterations : PU__MOST;
+    if (o.samples == PU_AUTO) o.samples = o.most_samples > 0 ? o.most_samples : PU__MOST;
+    if (o.solve.iterations == PU_AUTO) o.solve.iterations = o.kind == PU_MONTE_CARLO ? 0 : most;
+    return o;
+}
+
+/* What tuning needs of the options. */
+PU__FN pu_status pu__check_tuning(const pu_options *o, const pu_results *out, pu_report *report)
+{
+    if (!(o->error >= 0 && o->error < 1)) return pu__refuse(report, PU_E_ARGUMENT, "options.error");
+    if (o->most_samples < 0 || o->most_samples == 1) return pu__refuse(report, PU_E_ARGUMENT, "options.most_samples");
+    if (o->most_iterations < 0) return pu__refuse(report, PU_E_ARGUMENT, "options.most_iterations");
+    if (!out || (!out->Gamma && !out->Phi && !out->psi))
+        return pu__refuse(report, PU_E_ARGUMENT, "results (PU_AUTO needs a gradient to tune for)");
+    if (!pu__has_momentum(o->solve.solver))
+        return pu__refuse(report, PU_E_UNSUPPORTED, "options.solve.solver (PU_AUTO needs CG or PCG)");
+    if (o->x0) return pu__refuse(report, PU_E_UNSUPPORTED, "options.x0 (PU_AUTO)");
+    if (o->delta && o->samples == PU_AUTO)
+        return pu__refuse(report, PU_E_UNSUPPORTED, "options.delta (samples = PU_AUTO)");
     return PU_OK;
 }
 
-/* Statistical error falls as 1/sqrt(N K). The solver's, eps(i), was measured by the pilot; after its last step it is taken to
-   fall by rho = (sqrt c - 1) / (sqrt c + 1) per step, c the ratio of the extreme Ritz values. The network gradient errs by
-   i eps(i)^2. */
-PU__FN pu_status pu__tune(const pu_lgm *model, const pu_data *data, const pu_options *options, pu_workspace *ws,
-                          const pu_results *out, pu_options *tuned, pu_report *report)
+/* A pilot: its job, and what that borrows. */
+typedef struct {
+    pu__task task;
+    pu_options o;
+    pu_data few;
+    pu_results wanted;
+    double eps[PU__PILOT_STEPS + 1]; /* the solver's error after so many steps */
+} pu__pilot;
+
+/* The job of the pilot: few data, probes and steps, standard errors, nothing written. */
+PU__FN pu_status pu__pilot_make(pu__pilot *p, const pu_lgm *model, const pu_data *data, const pu_options *options,
+                                const pu_results *out, pu_report *report)
 {
-    const pu_options top = pu__at_limits(options);
-    const double wanted = options->error > 0 ? options->error : 0.1;
-    double one, left, c, rho, eps[PU__PILOT_STEPS + 1], error = 1;
-    const int pick_K = options->samples == PU_AUTO,
-              pick_I = options->solve.iterations == PU_AUTO && options->kind != PU_MONTE_CARLO;
-    const pu_int p = PU__PILOT_STEPS;
-    pu_int seen, K = 2, I = 4;
-    pu__text t;
-    pu_status status = pu__check_tuning(options, out, report);
-    if (status) return status;
-    *tuned = top;
-    if (!pick_K && !pick_I) return PU_OK;
-    if (options->engine == PU_ENGINE_AUTO) { /* would anyone be served by the solver? */
-        pu_options least = top;
-        pu__job job;
-        if (pick_K) least.samples = K;
-        if (pick_I) least.solve.iterations = I;
-        status = pu__job_make(&job, model, data, &least, out, 0, report);
-        if (status) return status;
-        report->plan[0] = 0;
-        if (!job.served[PU_ITERATIVE]) {
-            *tuned = least;
-            return PU_OK;
-        }
+    pu_real *some = out->Gamma;
+    pu_status status;
+    memset(p, 0, sizeof *p);
+    p->few = *data;
+    p->few.n = pu__min(data->n, PU__PILOT_DATA);
+    p->o = pu__at_limits(options);
+    p->o.kind = PU_OUTPUT;
+    p->o.engine = PU_ITERATIVE;
+    p->o.solve.tolerance = 0;
+    p->o.solve.absolute2 = 0;
+    p->o.groups = 0;
+    p->o.delta = NULL;
+    p->o.samples = PU__PILOT_PROBES;
+    p->o.solve.iterations = PU__PILOT_STEPS; /* whatever the limit: fewer would not show what a converged gradient is like */
+    p->wanted.Gamma = out->Gamma;
+    p->wanted.Phi = out->Phi;
+    p->wanted.psi = out->psi;
+    /* any address asks for standard errors and the coefficients of the solver */
+    if (!some) some = out->Phi;
+    if (!some) some = out->psi;
+    p->wanted.se_psi = some;
+    p->wanted.alpha = some;
+    p->wanted.beta = some;
+    status = pu__job_make(&p->task, model, &p->few, &p->o, &p->wanted, 1, report);
+    p->task.job.dry = 1;
+    return status;
+}
+
+/* The most memory that a job like this can take: with fewer columns there may be more lanes, threads and blocks, on a device
+   more data side by side. */
+PU__FN void pu__widest(pu__job *job)
+{
+    const pu_int cols = job->K + 1;
+    const pu_int asked = job->o->columns;
+    const pu_int block = pu__min(asked ? asked : pu__columns_default(job->D, cols, pu__columns_least(job)), cols);
+    if (job->far) {
+        job->batch = job->batch_most;
+        job->kmax = (asked ? pu__min(asked, cols) : cols) * job->batch;
+        return;
     }
-    status = pu__pilot(model, data, options, ws, out, eps, &seen, report);
+    job->lanes = job->o->lanes ? job->o->lanes : 4;
+    job->threads = pu__threads(job->o->threads, 1e30);
+    if (job->threads > job->lanes) job->threads = job->lanes;
+    job->kmax = pu__most(job->kmax, block);
+}
+
+/* *most = the larger of it and of the bytes that a job with these options takes at its widest. */
+PU__FN pu_status pu__bytes_of(pu__call *call, pu__task *task, const pu_lgm *model, const pu_data *data, const pu_options *o,
+                              const pu_results *out, size_t *most)
+{
+    size_t bytes = 0;
+    pu_status status;
+    call->report->plan[0] = 0;
+    status = pu__job_make(task, model, data, o, out, 1, call->report);
     if (status) return status;
-    one = report->statistical_error * sqrt((double)PU__PILOT_PROBES * (double)seen / (double)data->n); /* one probe per datum */
-    if (pick_K) {
+    pu__widest(&task->job);
+    status = pu__measure(call, pu__task_layout, task, &bytes);
+    if (bytes > *most) *most = bytes;
+    return status;
+}
+
+/* Bytes of a gradient whose K and I are not known yet: the pilot, and all that may come after it. With PU_ENGINE_AUTO that is
+   exact engines for the data that want them at the limits, and the solver for the rest. */
+PU__FN pu_status pu__tuned_bytes(pu__call *call, const pu_lgm *model, const pu_data *data, const pu_options *options,
+                                 const pu_results *out, size_t *bytes)
+{
+    pu_options most = pu__at_limits(options);
+    pu__pilot pilot;
+    pu_status status = pu__check_tuning(options, out, call->report);
+    if (!status) status = pu__check_model(model, call->report);
+    if (!status) status = pu__check_data_shape(data, model->Phi->rows, call->report);
+    if (!status) status = pu__pilot_make(&pilot, model, data, options, out, call->report);
+    if (!status) status = pu__measure(call, pu__task_layout, &pilot.task, bytes);
+    if (!status && most.engine == PU_ENGINE_AUTO)
+        status = pu__bytes_of(call, &pilot.task, model, data, &most, out, bytes);
+    most.engine = most.engine == PU_ENGINE_AUTO ? PU_ITERATIVE : most.engine;
+    if (!status) status = pu__bytes_of(call, &pilot.task, model, data, &most, out, bytes);
+    if (!status) call->report->bytes = *bytes;
+    return status;
+}
+
+PU_DEF pu_status pu_gradient_bytes(const pu_lgm *model, const pu_data *data, const pu_options *options, const pu_results *out,
+                                   size_t *bytes, pu_report *report)
+{
+    pu__call call;
+    pu__task task;
+    pu_status status;
+    report = pu__begin(&call, NULL, report);
+    if (!bytes) return pu__refuse(report, PU_E_NULL, "bytes");
+    if (pu__to_tune(options)) return pu__tuned_bytes(&call, model, data, options, out, bytes);
+    memset(&task, 0, sizeof task);
+    status = pu__job_make(&task, model, data, options, out, 1, report);
+    return status ? status : pu__measure(&call, pu__task_layout, &task, bytes);
+}
+
+/* ---- choosing K and I ---- */
+
+/* eps(i), the solver's error after i steps, from the coefficients of the pilot's columns. CG from zero takes alpha_l rho_l off
+   |x - A^-1 u|_A^2 in step l, in all x'A x; rho_{l+1} = beta_l rho_l. */
+PU__FN void pu__pilot_errors(pu__pilot *p)
+{
+    const pu__job *job = &p->task.job;
+    const pu__memory *mem = &p->task.mem;
+    const pu_int I = PU__PILOT_STEPS;
+    double size = 0;
+    pu_int i, n;
+    for (n = 0; n < job->N * (job->K + 1); n++) {
+        const pu_real *alpha = mem->stage.alpha + n * I;
+        const pu_real *beta = mem->stage.beta + n * I;
+        const double xax = mem->columns[n].xax;
+        const double weight = n % (job->K + 1) ? 1 / (double)job->K : 1;
+        const double energy = pu__max(mem->columns[n].energy, 0);
+        double rho = 1;
+        double sum = 0;
+        double taken = 0; /* off by the steps so far */
+        for (i = 0; i < I; i++) {
+            sum += (double)alpha[i] * rho;
+            rho *= (double)beta[i];
+        }
+        rho = sum > 0 ? xax / sum : 0;
+        for (i = 0; i <= I; i++) {
+            p->eps[i] += weight * (pu__max(xax - taken, 0) + energy);
+            if (i == I) break;
+            taken += (double)alpha[i] * rho;
+            rho *= (double)beta[i];
+        }
+        size += weight * xax;
+    }
+    for (i = 0; i <= I; i++) {
+        const double eps = size > 0 ? sqrt(p->eps[i] / size) : 0;
+        p->eps[i] = pu__max(eps, (double)PU__EPS);
+    }
+}
+
+/* The solver's error after I steps: measured by the pilot; after its last step it is taken to fall by rho = (sqrt c - 1) /
+   (sqrt c + 1) per step, c the ratio of the extreme Ritz values. The network gradient errs by I eps^2; at few steps that
+   estimate is up to 3 times low. */
+PU__FN double pu__solver_error(const pu__pilot *p, pu_kind kind, pu_int I, double rho)
+{
+    const pu_int last = PU__PILOT_STEPS;
+    const double eps = I <= last ? p->eps[I] : p->eps[last] * pow(rho, (double)(I - last));
+    return kind == PU_NETWORK ? 3 * (double)I * eps * eps : eps;
+}
+
+/* " (words: x %, wanted y %)", and whether that is at its limit. */
+PU__FN void pu__put_choice(pu__text *t, const char *name, pu_int value, const char *words, double got, double wanted, int limit)
+{
+    pu__put_number(t, name, value);
+    pu__put_percent(t, words, got);
+    pu__put_percent(t, ", wanted ", wanted);
+    pu__put(t, limit ? "; at its limit); " : "); ");
+}
+
+/* K and I from a pilot that has run. Statistical error falls as 1/sqrt(N K); the solver's may be half of what K leaves, but
+   nothing is gained by one far better than what was asked for. */
+PU__FN void pu__choose(const pu__pilot *p, const pu_options *options, pu_int N, pu_options *tuned, pu_report *report)
+{
+    const pu_options top = *tuned;
+    const double wanted = options->error > 0 ? options->error : 0.1;
+    const double seen = (double)p->few.n;
+    /* the error of one probe per datum */
+    const double one = report->statistical_error * sqrt((double)PU__PILOT_PROBES * seen / (double)N);
+    const double c = sqrt(report->ritz_max / report->ritz_min);
+    const double rho = (c - 1) / (c + 1);
+    double left, error;
+    pu__text t;
+    report->plan[0] = 0; /* kept in front of the plan of the run itself */
+    t = pu__text_after(report->plan, sizeof report->plan);
+    if (options->samples == PU_AUTO) {
         const double k = ceil(one * one / (wanted * wanted));
-        K = k < 2 ? 2 : k > (double)top.samples ? top.samples : (pu_int)k;
-        tuned->samples = K;
+        tuned->samples = (pu_int)pu__max(2, k < (double)top.samples ? k : (double)top.samples);
+        pu__put_choice(&t, "K = ", tuned->samples, " (one probe per datum errs by ", one, wanted, tuned->samples == top.samples);
     }
     left = one / sqrt((double)(tuned->samples ? tuned->samples : 10)) / 2; /* 0 means the default, 10 */
-    if (left < wanted / 20) left = wanted / 20; /* nothing is gained by a solver far better than what was asked for */
-    c = sqrt(report->ritz_max / report->ritz_min), rho = (c - 1) / (c + 1);
-    if (pick_I) {
-        for (I = 1;; I++) {
-            error = I <= p ? eps[I] : eps[p] * pow(rho, (double)(I - p));
-            if (options->kind == PU_NETWORK) error = 3 * (double)I * error * error; /* at few steps the estimate is up to 3
-                                                                                       times low */
-            if (error <= left || I >= top.solve.iterations) break;
+    left = pu__max(left, wanted / 20);
+    if (options->solve.iterations == PU_AUTO && options->kind != PU_MONTE_CARLO) {
+        pu_int I = 1;
+        error = pu__solver_error(p, options->kind, I, rho);
+        while (!(error <= left) && I < top.solve.iterations) {
+            I++;
+            error = pu__solver_error(p, options->kind, I, rho);
         }
         tuned->solve.iterations = I;
+        pu__put_choice(&t, "I = ", I, " (leaves a solver error of ", error, left, !(error <= left));
     }
-    t.at = report->plan, t.used = 0, t.capacity = sizeof report->plan; /* kept in front of the plan of the run itself */
-    if (pick_K) {
-        pu__put_number(&t, "K = ", K);
-        pu__put_percent(&t, " (one probe per datum errs by ", one);
-        pu__put_percent(&t, ", wanted ", wanted);
-        pu__put(&t, K == top.samples ? "; at its limit); " : "); ");
+}
+
+/* Would the iterative engine serve anyone, if it had to do next to nothing? Then *least is what it would do. */
+PU__FN pu_status pu__anyone_iterative(pu__task *task, const pu_lgm *model, const pu_data *data, const pu_results *out,
+                                      pu_options *least, int *anyone, pu_report *report)
+{
+    const pu_status status = pu__job_make(task, model, data, least, out, 0, report);
+    report->plan[0] = 0;
+    *anyone = task->job.served[PU_ITERATIVE] > 0;
+    return status;
+}
+
+/* pu_tune after its checks. */
+PU__FN pu_status pu__tune(pu__call *call, const pu_lgm *model, const pu_data *data, const pu_options *options,
+                          const pu_results *out, pu_options *tuned)
+{
+    pu_report *report = call->report;
+    const int pick_K = options->samples == PU_AUTO;
+    const int pick_I = options->solve.iterations == PU_AUTO && options->kind != PU_MONTE_CARLO;
+    pu__pilot pilot;
+    int anyone = 1;
+    pu_status status = pu__check_tuning(options, out, report);
+    if (status) return status;
+    *tuned = pu__at_limits(options);
+    if (!pick_K && !pick_I) return PU_OK;
+    if (options->engine == PU_ENGINE_AUTO) {
+        pu_options least = *tuned;
+        if (pick_K) least.samples = 2;
+        if (pick_I) least.solve.iterations = 4;
+        memset(&pilot.task, 0, sizeof pilot.task);
+        status = pu__anyone_iterative(&pilot.task, model, data, out, &least, &anyone, report);
+        if (!anyone) *tuned = least;
+        if (status || !anyone) return status;
     }
-    if (pick_I) {
-        pu__put_number(&t, "I = ", I);
-        pu__put_percent(&t, " (leaves a solver error of ", error);
-        pu__put_percent(&t, ", wanted ", left);
-        pu__put(&t, !(error <= left) ? "; at its limit); " : "); ");
-    }
+    status = pu__pilot_make(&pilot, model, data, options, out, report);
+    if (!status) status = pu__job_check(&pilot.task.job, report);
+    if (!status) status = pu__task_run(call, &pilot.task);
+    if (pu__fatal(status)) return status;
+    pu__pilot_errors(&pilot);
+    pu__choose(&pilot, options, data->n, tuned, report);
     return PU_OK;
 }
 
 PU_DEF pu_status pu_tune(const pu_lgm *model, const pu_data *data, const pu_options *options, pu_workspace *ws,
                          const pu_results *out, pu_options *tuned, pu_report *report)
 {
-    pu_report local;
-    pu_workspace own;
+    pu__call call;
+    pu_options result;
     pu_status status;
-    if (!report) report = &local;
-    memset(&own, 0, sizeof own);
-    if (!ws) ws = &own;
-    pu__report_clear(report);
+    report = pu__begin(&call, ws, report);
     if (!options || !tuned) return pu__refuse(report, PU_E_NULL, options ? "tuned" : "options");
     status = pu__check_model(model, report);
     if (!status) status = pu__check_data(data, model->Phi->rows, report);
     if (!status) status = pu__check_numbers(model, report);
     if (status) return status;
-    if (!pu__to_tune(options)) *tuned = *options;
-    else {
-        pu_options result;
-        status = pu__tune(model, data, options, ws, out, &result, report);
-        if (!status) *tuned = result, report->samples = result.samples, report->iterations = result.solve.iterations;
+    if (!pu__to_tune(options)) {
+        *tuned = *options;
+        return PU_OK;
     }
-    pu_workspace_free(&own);
-    return status;
+    status = pu__tune(&call, model, data, options, out, &result);
+    if (!status) {
+        *tuned = result;
+        report->samples = result.samples;
+        report->iterations = result.solve.iterations;
+    }
+    return pu__finish(&call, status);
 }
 
-/* the gradients that are wanted, where they are */
-PU__FN void pu__lend(const pu__job *job, const pu__memory *mem, pu_results *g)
+/* ---- the calls ---- */
+
+/* Finds K and I where they are asked for: *tuned, and *options points at it then. How they were found stays in the report's
+   plan, all else of which is cleared. */
+PU__FN pu_status pu__tune_first(pu__call *call, const pu_lgm *model, const pu_data *data, const pu_options **options,
+                                const pu_results *out, pu_options *tuned)
 {
-    if (g->nu) g->nu = mem->gamma_nu;
-    if (g->Gamma) g->Gamma = mem->lanes;
-    if (job->out->Phi) g->Phi = mem->home;
-    if (g->psi) g->psi = mem->lanes + job->at_psi;
-    if (g->eta) g->eta = mem->lanes + job->at_eta;
-    if (g->m) g->m = mem->lanes + job->at_m;
+    pu_report *report = call->report;
+    char words[sizeof report->plan];
+    pu_status status;
+    if (!pu__to_tune(*options)) return PU_OK;
+    status = pu_tune(model, data, *options, call->ws, out, tuned, report);
+    if (status) return status;
+    memcpy(words, report->plan, sizeof words);
+    pu__report_clear(report);
+    memcpy(report->plan, words, sizeof words);
+    *options = tuned;
+    return PU_OK;
 }
 
 /* pu_gradient for a given K and I. With lent (a copy of *out) gradients are not written but left in ws, which must not be
@@ -11738,68 +13182,53 @@ PU__FN void pu__lend(const pu__job *job, const pu__memory *mem, pu_results *g)
 PU__FN pu_status pu__gradient(const pu_lgm *model, const pu_data *data, const pu_options *options, pu_workspace *ws,
                               const pu_results *out, pu_results *lent, int want_nll, pu_report *report)
 {
-    pu__job job;
-    pu__memory mem;
-    pu__arena arena = PU__ARENA;
-    pu_status status = pu__job_make(&job, model, data, options, out, want_nll, report);
-    if (!status) status = pu__check_numbers(model, report);
-    if (!status) status = pu__check_option_arrays(&job, report);
+    pu__call call;
+    pu__task task;
+    pu_status status;
+    memset(&task, 0, sizeof task);
+    report = pu__begin(&call, ws, report);
+    status = pu__job_make(&task, model, data, options, out, want_nll, report);
+    if (!status) status = pu__job_check(&task.job, report);
+    task.job.lend = lent != NULL;
+    if (!status) status = pu__measure(&call, pu__task_layout, &task, NULL);
+    if (!status) status = pu__allocate(&call, pu__task_layout, &task);
     if (status) return status;
-    job.lend = lent != NULL;
-    pu__job_layout(&mem, &arena, &job);
-    status = pu__arena_open(&arena, ws, report);
-    if (status) return status;
-    pu__job_layout(&mem, &arena, &job);
-    if (job.by_rows && lent && lent->Phi) mem.home = lent->Phi;
-    status = pu__job_run(&job, &mem, report);
-    if (lent && !pu__fatal(status)) pu__lend(&job, &mem, lent);
+    if (task.job.by_rows && lent && lent->Phi) task.mem.phi_grad = lent->Phi;
+    status = pu__job_run(&task.job, &task.mem, report);
+    if (lent && !pu__fatal(status)) pu__lend(&task.job, &task.mem, lent);
     return status;
 }
 
 PU_DEF pu_status pu_gradient(const pu_lgm *model, const pu_data *data, const pu_options *options, pu_workspace *ws,
                              const pu_results *out, pu_report *report)
 {
-    pu_report local;
-    pu_workspace own;
+    const int want_nll = report != NULL; /* otherwise there is nobody to tell it to */
+    pu__call call;
+    pu__task task;
     pu_options tuned;
-    const int want_nll = report != NULL; /* nobody to tell it to */
     pu_status status;
-    if (!report) report = &local;
-    memset(&own, 0, sizeof own);
-    if (!ws) ws = &own;
-    if (pu__to_tune(options)) {
-        char words[sizeof report->plan];
-        if (out && (out->x || out->residual || out->logdet || out->columns || out->alpha || out->beta || out->replicates)) {
-            pu__report_clear(report); /* nobody can have sized them */
-            return pu__refuse(report, PU_E_ARGUMENT, "results (PU_AUTO: arrays whose size depends on K or I; pu_tune first)");
-        }
-        status = pu_tune(model, data, options, ws, out, &tuned, report);
-        if (!status) {
-            memcpy(words, report->plan, sizeof words);
-            pu__report_clear(report);
-            memcpy(report->plan, words, sizeof words);
-        }
-        options = &tuned;
-    } else {
-        pu__report_clear(report);
-        status = PU_OK;
-    }
-    if (!status) status = pu__gradient(model, data, options, ws, out, NULL, want_nll, report);
-    pu_workspace_free(&own);
-    return status;
+    report = pu__begin(&call, ws, report);
+    if (pu__to_tune(options) && out &&
+        (out->x || out->residual || out->logdet || out->columns || out->alpha || out->beta || out->replicates))
+        return pu__refuse(report, PU_E_ARGUMENT, "results (PU_AUTO: arrays whose size depends on K or I; pu_tune first)");
+    memset(&task, 0, sizeof task);
+    status = pu__tune_first(&call, model, data, &options, out, &tuned);
+    if (!status) status = pu__job_make(&task, model, data, options, out, want_nll, report);
+    if (!status) status = pu__job_check(&task.job, report);
+    if (!status) status = pu__task_run(&call, &task);
+    return pu__finish(&call, status);
 }
 
 PU_DEF pu_status pu_nll(const pu_lgm *model, const pu_data *data, const pu_options *options, pu_workspace *ws, double *nll,
                         double *se, pu_report *report)
 {
-    pu_report local;
+    pu__call call;
     pu_options o;
     pu_status status;
-    if (!report) report = &local;
+    report = pu__begin(&call, ws, report);
     memset(&o, 0, sizeof o);
     if (options) o = *options;
     if (o.engine != PU_ITERATIVE && o.engine != PU_ENGINE_AUTO) o.kind = PU_EXACT;
-    pu__report_clear(report);
     if (!nll) return pu__refuse(report, PU_E_NULL, "nll");
     if (model && model->Gamma && !model->Gamma->logdet) return pu__refuse(report, PU_E_UNSUPPORTED, "Gamma.logdet");
     if (o.kind != PU_EXACT && (o.solve.solver == PU_SD || o.solve.solver == PU_GD)) /* no Lanczos coefficients */
@@ -11815,116 +13244,109 @@ PU_DEF pu_status pu_nll(const pu_lgm *model, const pu_data *data, const pu_optio
 
 /* ---- one datum, densely ---- */
 
+/* The job of pu_exact: one datum by the dense engine, its mean kept. */
 typedef struct {
-    pu__posterior post;
-    pu_block X, Y, b;
-    pu_real *A, *L, *gamma_nu, *test;
-} pu__exact_memory;
+    pu__task task;
+    pu_options o;
+    pu_data one;
+    pu_results wanted;
+    pu_int place; /* of the datum in the arrays */
+    pu_real some;
+} pu__exact;
 
-PU__FN void pu__exact_layout(pu__exact_memory *w, pu__arena *arena, const pu_lgm *model)
+/* Makes that job. data NULL: to ask for its size, with a datum that has nothing observed. */
+PU__FN pu_status pu__exact_make(pu__exact *w, const pu_lgm *model, const pu_data *data, pu_int datum, pu_report *report)
 {
-    const pu_int D = model->Gamma->rows, kmax = pu__columns_wide(D, D);
+    static const pu_int none[2] = {0, 0};
+    pu_status status;
     memset(w, 0, sizeof *w);
-    pu__posterior_layout(&w->post, arena, model, model, pu_backend_cpu(), kmax, 1, 0);
-    w->X = pu__cols(arena, D, kmax), w->Y = pu__cols(arena, D, kmax), w->b = pu__cols(arena, D, 1);
-    w->A = pu__reals(arena, D, D), w->L = pu__reals(arena, D, D);
-    w->gamma_nu = pu__reals(arena, D, 1);
-    w->test = pu__reals(arena, D + (model->Phi->rows > D ? model->Phi->rows : D), 2);
+    w->o.kind = PU_EXACT;
+    w->o.engine = PU_DENSE;
+    w->o.lanes = 1;
+    w->wanted.x = &w->some;
+    if (data) {
+        w->one = *data;
+        w->place = pu__datum(data, datum);
+        w->one.pick = &w->place;
+    } else {
+        w->one = pu_data_lists(1, model->Phi->rows, none, none, &w->some);
+    }
+    w->one.n = 1;
+    w->task.reals = model->Gamma->rows * model->Gamma->rows;
+    status = pu__job_make(&w->task, model, &w->one, &w->o, &w->wanted, 1, report);
+    w->task.job.dry = 1;
+    return status;
 }
 
 PU_DEF pu_status pu_exact_bytes(const pu_lgm *model, size_t *bytes, pu_report *report)
 {
-    pu_report local;
-    pu__exact_memory w;
-    pu__arena arena = PU__ARENA;
+    pu__call call;
+    pu__exact w;
     pu_status status;
-    if (!report) report = &local;
-    pu__report_clear(report);
+    report = pu__begin(&call, NULL, report);
     if (!bytes) return pu__refuse(report, PU_E_NULL, "bytes");
     status = pu__check_model(model, report);
-    if (status) return status;
-    pu__exact_layout(&w, &arena, model);
-    if (arena.overflow) return pu__refuse(report, PU_E_OVERFLOW, "workspace");
-    report->bytes = *bytes = pu__arena_bytes(&arena);
-    return PU_OK;
+    if (!status) status = pu__exact_make(&w, model, NULL, 0, report);
+    return status ? status : pu__measure(&call, pu__task_layout, &w.task, bytes);
 }
 
-PU__FN pu_status pu__exact_run(pu__exact_memory *w, const pu_data *data, pu_int datum, pu_exact_result *result,
-                               pu_report *report)
+/* Sigma = L'^-1 L^-1 from the factor of the dense engine. Rows before j of these columns of L^-1 are zero. */
+PU__FN void pu__exact_sigma(pu_int D, const pu_real *L, pu_real *Sigma)
 {
-    pu__posterior *p = &w->post;
-    const pu_lgm *model = p->model;
-    const pu_int D = p->D;
-    const size_t square = (size_t)(D * D) * sizeof(pu_real);
-    pu_real *mu = w->X.at;
-    pu__job job; /* only what pu__shared_terms reads */
-    pu__memory mem;
     pu_int j;
-    double c = 0, value;
-    pu_status status;
-    memset(&job, 0, sizeof job), memset(&mem, 0, sizeof mem);
-    job.model = model, job.B = p->B, job.D = D;
-    mem.work = p->work, mem.gamma_nu = w->gamma_nu, mem.test = w->test;
-    status = pu__shared_terms(&job, &mem, &c, report);
-    if (status) return status;
-    if (!report->has_objective) return pu__refuse(report, PU_E_UNSUPPORTED, "Gamma.logdet");
-    result->observed = pu__posterior_load(p, data, datum, &result->c);
-    if (pu__posterior_rhs(p, model->nu ? w->gamma_nu : NULL, w->b)) return pu__operator_failed(report, "Phi.apply_t", datum);
-    if (pu__posterior_dense(p, pu__columns_wide(D, D), w->X, w->Y, w->A))
-        return pu__operator_failed(report, p->failed, datum);
-    memcpy(w->L, w->A, square);
-    status = pu__factor(D, w->L, datum, report);
-    if (status) return status;
-    pu__copy(mu, w->b.at, D);
-    pu__lower_solve(D, w->L, 0, mu);
-    pu__upper_solve(D, w->L, D - 1, mu);
-    if (pu__posterior_value(p, w->X, w->gamma_nu, w->Y.at, &value)) return pu__operator_failed(report, p->failed, datum);
-    result->c += c;
-    result->logdet = 2 * pu__log_diagonal(D, w->L, D + 1);
-    result->nll = (result->logdet - mem.gamma_logdet) / 2 + value + (double)result->observed * 1.8378770664093454836 / 2;
+    pu__zeros(Sigma, D * D);
+    for (j = 0; j < D; j++) Sigma[j * D + j] = 1;
+    for (j = 0; j < D; j += PU__SIDES)
+        pu__triangle(D - j, L + j * (D + 1), D, 0, pu__min(PU__SIDES, D - j), Sigma + j * (D + 1), 1, D);
+    pu__triangle(D, L, D, 1, D, Sigma, 1, D);
+}
+
+/* What pu_exact tells, from a job that has run. */
+PU__FN pu_status pu__exact_results(pu__exact *w, pu_exact_result *result, pu_int datum, pu_report *report)
+{
+    pu__memory *mem = &w->task.mem;
+    pu__worker *worker = mem->workers;
+    const pu_int D = w->task.job.D;
+    const double log_2pi = 1.8378770664093454836;
+    result->observed = mem->observed[0];
+    result->c = report->c;
+    result->logdet = mem->logdet[0];
+    result->nll = (result->logdet - mem->gamma_logdet) / 2 + mem->columns[0].value + (double)result->observed * log_2pi / 2;
     if (!pu__finite_double(result->nll)) return pu__fail(report, PU_NONFINITE, "nll", datum, -1);
-    if (result->A) memcpy(result->A, w->A, square);
-    if (result->b) pu__copy(result->b, w->b.at, D);
-    if (result->mu) pu__copy(result->mu, mu, D);
-    if (!result->Sigma) return PU_OK;
-    memset(result->Sigma, 0, square);
-    for (j = 0; j < D; j++) result->Sigma[j * D + j] = 1;
-    for (j = 0; j < D; j += PU__SIDES) /* rows before j of these columns of L^-1 are zero */
-        pu__triangle(D - j, w->L + j * (D + 1), D, 0, pu__min(PU__SIDES, D - j), result->Sigma + j * (D + 1), 1, D);
-    pu__triangle(D, w->L, D, 1, D, result->Sigma, 1, D);
+    if (result->b) pu__copy(result->b, worker->run.u.at, D);
+    if (result->A) {
+        pu_real *A = w->task.own_reals;
+        if (pu__posterior_dense(&worker->post, worker->run.x, worker->run.q, A))
+            return pu__operator_failed(report, worker->post.failed, datum);
+        pu__copy(result->A, A, D * D);
+    }
+    if (result->mu) pu__copy(result->mu, mem->stage.x, D);
+    if (result->Sigma) pu__exact_sigma(D, worker->direct.L, result->Sigma);
     return PU_OK;
 }
 
 PU_DEF pu_status pu_exact(const pu_lgm *model, const pu_data *data, pu_int datum, pu_workspace *ws, pu_exact_result *result,
                           pu_report *report)
 {
-    pu_report local;
-    pu_workspace own;
-    pu__exact_memory w;
-    pu__arena arena = PU__ARENA;
+    pu__call call;
+    pu__exact w;
     pu_exact_result copy;
     pu_status status;
-    if (!report) report = &local;
-    memset(&own, 0, sizeof own);
-    if (!ws) ws = &own;
-    pu__report_clear(report);
+    report = pu__begin(&call, ws, report);
     if (!result) return pu__refuse(report, PU_E_NULL, "result");
     status = pu__check_model(model, report);
     if (!status) status = pu__check_data(data, model->Phi->rows, report);
     if (status) return status;
     if (datum < 0 || datum >= data->n) return pu__refuse(report, PU_E_ARGUMENT, "datum");
-    status = pu__check_numbers(model, report);
-    if (status) return status;
-    pu__exact_layout(&w, &arena, model);
-    status = pu__arena_open(&arena, ws, report);
-    if (status) return status;
-    pu__exact_layout(&w, &arena, model);
+    if (!model->Gamma->logdet) return pu__refuse(report, PU_E_UNSUPPORTED, "Gamma.logdet");
+    status = pu__exact_make(&w, model, data, datum, report);
+    if (!status) status = pu__job_check(&w.task.job, report);
+    if (!status) status = pu__task_run(&call, &w.task);
+    if (status && report->where.datum >= 0) report->where.datum = datum;
     copy = *result;
-    status = pu__exact_run(&w, data, datum, &copy, report);
+    if (!status) status = pu__exact_results(&w, &copy, datum, report);
     if (!status) *result = copy;
-    report->kind = PU_EXACT, report->engine = PU_DENSE;
-    pu_workspace_free(&own);
-    return status;
+    return pu__finish(&call, status);
 }
 
 /* ------------------------------------------------------------------------------------------------
@@ -11934,293 +13356,336 @@ PU_DEF pu_status pu_exact(const pu_lgm *model, const pu_data *data, pu_int datum
 #define PU__SIMULATE UINT32_C(0xffffffff) /* sample number, in the stream of the tests, which use 0; step 0: z, step 1: y */
 
 typedef struct {
-    pu_block eps, delta; /* max(noise, M) x kmax, D x kmax */
-    pu_block z, y;       /* D x n, M x n: staged */
-    pu_real *work, *gamma_nu, *test;
-    pu_workspace nested; /* of pu_solve */
+    pu__resolved r;
+    pu_int n, kmax;        /* draws, draws at a time */
+    uint64_t seed;
+    pu_solve_options o;    /* of Gamma^-1 where it has no solve */
+    pu_block eps, delta;   /* max(noise, M) x kmax, D x kmax */
+    pu_block z, y;         /* D x n, M x n: staged */
+    pu_real *work, *test;
+    pu_workspace nested;   /* of pu_solve */
+    size_t nested_bytes;
 } pu__simulation;
 
-PU__FN void pu__simulate_layout(pu__simulation *w, pu__arena *arena, const pu_lgm *model, pu_int n, pu_int kmax, size_t nested)
+/* Memory of a simulation. */
+PU__FN void pu__simulate_layout(void *self, pu__arena *arena)
 {
-    const pu_op *G = model->Gamma, *P = model->Phi;
-    const pu_int D = G->rows, M = P->rows, noise = pu__noise(G);
-    memset(w, 0, sizeof *w);
-    w->eps = pu__cols(arena, noise > M ? noise : M, kmax), w->delta = pu__cols(arena, D, kmax);
-    w->z = pu__cols(arena, D, n), w->y = pu__cols(arena, M, n);
-    w->work = pu__reals(arena, G->work > P->work ? G->work : P->work, kmax);
-    w->gamma_nu = pu__reals(arena, D, 1), w->test = pu__reals(arena, D + (M > D ? M : D), 2);
-    if (nested) w->nested.block = pu__take(arena, 1, 1, nested), w->nested.bytes = nested, w->nested.fixed = 1;
+    pu__simulation *w = (pu__simulation *)self;
+    const pu_op *G = &w->r.Gamma;
+    const pu_op *P = &w->r.Phi;
+    w->eps = pu__cols(arena, pu__most(pu__noise(G), P->rows), w->kmax);
+    w->delta = pu__cols(arena, G->rows, w->kmax);
+    w->z = pu__cols(arena, G->rows, w->n);
+    w->y = pu__cols(arena, P->rows, w->n);
+    w->work = pu__reals(arena, pu__most(G->work, P->work), w->kmax);
+    w->test = pu__reals(arena, pu__test_reals(&w->r), 1);
+    if (!w->nested_bytes) return;
+    w->nested.block = pu__take(arena, 1, 1, w->nested_bytes);
+    w->nested.bytes = w->nested_bytes;
+    w->nested.fixed = 1;
 }
 
-/* The tests of the operators that need scratch, as a gradient makes them. */
-PU__FN pu_status pu__simulate_tests(const pu__simulation *w, const pu_lgm *model, pu_report *report)
+/* z = Gamma^-1 delta for k draws from `first` on: by Gamma's own solve, or by CG to just above rounding level. */
+PU__FN pu_status pu__simulate_solve(pu__simulation *w, pu_int first, pu_int k, pu_block z, pu_report *report)
 {
-    pu__job job; /* only what pu__shared_terms reads */
-    pu__memory mem;
-    double c;
-    memset(&job, 0, sizeof job), memset(&mem, 0, sizeof mem);
-    job.model = model, job.B = pu_backend_cpu(), job.D = model->Gamma->rows, job.M = model->Phi->rows;
-    mem.work = w->work, mem.gamma_nu = w->gamma_nu, mem.test = w->test;
-    return pu__shared_terms(&job, &mem, &c, report);
-}
-
-/* Draws first .. first+k-1 into w->z and w->y. */
-PU__FN pu_status pu__simulate_block(pu__simulation *w, const pu_lgm *model, pu_int first, pu_int k, uint64_t seed,
-                                    const pu_solve_options *o, pu_report *report)
-{
-    const pu_op *Gamma = model->Gamma, *Phi = model->Phi;
-    const pu_int D = Gamma->rows, M = Phi->rows;
-    const pu_block z = pu__from(w->z, first), y = pu__from(w->y, first);
-    pu_status status = PU_OK;
+    const pu_op *Gamma = &w->r.Gamma;
+    pu_solve_arrays arrays;
     pu_report part;
-    pu_int j, i, bad;
-    for (j = 0; j < k; j++)
-        pu_normals(seed, (uint32_t)(first + j), PU__SIMULATE, 0, PU__STREAM_TEST, 0, pu__noise(Gamma), pu__col(w->eps, j));
-    if (Gamma->sample(Gamma, k, w->eps, w->delta, w->work)) return pu__operator_failed(report, "Gamma.sample", first);
+    pu_status status;
     if (Gamma->solve) {
         if (Gamma->solve(Gamma, k, w->delta, z, w->work)) return pu__operator_failed(report, "Gamma.solve", first);
-    } else {
-        status = pu_solve(Gamma, k, w->delta.at, D, z.at, D, NULL, NULL, o, NULL, &w->nested, NULL, NULL, NULL, &part);
-        if (status == PU_E_OPERATOR) return pu__operator_failed(report, "Gamma.apply", first);
-        if (status)
-            (void)pu__fail(report, status, "Gamma^-1 (by CG: there is no Gamma.solve)",
-                           part.where.column < 0 ? -1 : first + part.where.column, part.where.index);
-        if (pu__fatal(status)) return status;
+        return PU_OK;
     }
-    for (j = 0; j < k && model->nu; j++) pu__axpy(D, 1, model->nu, pu__col(z, j));
+    memset(&arrays, 0, sizeof arrays);
+    arrays.k = k;
+    arrays.U = w->delta.at;
+    arrays.X = z.at;
+    status = pu_solve(Gamma, &arrays, &w->o, NULL, &w->nested, &part);
+    if (status == PU_E_OPERATOR) return pu__operator_failed(report, "Gamma.apply", first);
+    if (status)
+        (void)pu__fail(report, status, "Gamma^-1 (by CG: there is no Gamma.solve)",
+                       part.where.column < 0 ? -1 : first + part.where.column, part.where.index);
+    return status;
+}
+
+/* Draws first .. first+k-1 into w->z and w->y: z = nu + Gamma^-1 N(0, Gamma), y = Phi z + eta + noise. */
+PU__FN pu_status pu__simulate_block(pu__simulation *w, pu_int first, pu_int k, pu_report *report)
+{
+    const pu_op *Gamma = &w->r.Gamma;
+    const pu_op *Phi = &w->r.Phi;
+    const pu_lgm *model = &w->r.model;
+    const pu_block z = pu__from(w->z, first);
+    const pu_block y = pu__from(w->y, first);
+    pu_status status;
+    pu_int j, i, bad;
+    for (j = 0; j < k; j++)
+        pu_normals(w->seed, (uint32_t)(first + j), PU__SIMULATE, 0, PU__STREAM_TEST, 0, pu__noise(Gamma), pu__col(w->eps, j));
+    if (Gamma->sample(Gamma, k, w->eps, w->delta, w->work)) return pu__operator_failed(report, "Gamma.sample", first);
+    status = pu__simulate_solve(w, first, k, z, report);
+    if (pu__fatal(status)) return status;
+    if (model->nu)
+        for (j = 0; j < k; j++) pu__axpy(Gamma->rows, 1, model->nu, pu__col(z, j));
     if (Phi->apply(Phi, k, z, y, 0, w->work)) return pu__operator_failed(report, "Phi.apply", first);
     for (j = 0; j < k; j++) {
-        pu_normals(seed, (uint32_t)(first + j), PU__SIMULATE, 1, PU__STREAM_TEST, 0, M, w->eps.at);
-        for (i = 0; i < M; i++) pu__col(y, j)[i] += w->eps.at[i] / pu__sqrt(model->psi[i]);
-        if (model->eta) pu__axpy(M, 1, model->eta, pu__col(y, j));
-        bad = pu__find_nonfinite(D, pu__col(z, j));
+        pu_normals(w->seed, (uint32_t)(first + j), PU__SIMULATE, 1, PU__STREAM_TEST, 0, Phi->rows, w->eps.at);
+        for (i = 0; i < Phi->rows; i++) pu__col(y, j)[i] += w->eps.at[i] / pu__sqrt(model->psi[i]);
+        if (model->eta) pu__axpy(Phi->rows, 1, model->eta, pu__col(y, j));
+        bad = pu__find_nonfinite(Gamma->rows, pu__col(z, j));
         if (bad >= 0) return pu__fail(report, PU_NONFINITE, "z", first + j, bad);
-        bad = pu__find_nonfinite(M, pu__col(y, j));
+        bad = pu__find_nonfinite(Phi->rows, pu__col(y, j));
         if (bad >= 0) return pu__fail(report, PU_NONFINITE, "y", first + j, bad);
     }
     return status;
 }
 
+/* All draws, a block at a time. */
+PU__FN pu_status pu__simulate_run(pu__simulation *w, pu_report *report)
+{
+    pu_status outcome = pu__test_operators(&w->r, w->test, w->work, report);
+    pu_int first, k;
+    for (first = 0; first < w->n && !pu__fatal(outcome); first += k) {
+        pu_status status;
+        k = pu__min(w->kmax, w->n - first);
+        status = pu__simulate_block(w, first, k, report);
+        if (status) outcome = status;
+    }
+    return outcome;
+}
+
 PU_DEF pu_status pu_simulate(const pu_lgm *model, pu_int n, uint64_t seed, pu_workspace *ws, pu_real *z, pu_real *y,
                              pu_report *report)
 {
-    pu_report local;
-    pu_workspace own;
+    pu__call call;
     pu__simulation w;
-    pu__arena arena = PU__ARENA;
-    pu_solve_options o = *pu__solve_defaults(NULL);
-    size_t nested = 0;
-    pu_int first, k, kmax;
-    pu_status status, outcome = PU_OK;
-    if (!report) report = &local;
-    memset(&own, 0, sizeof own);
-    if (!ws) ws = &own;
-    pu__report_clear(report);
-    status = pu__check_model(model, report);
+    pu_status status;
+    report = pu__begin(&call, ws, report);
+    memset(&w, 0, sizeof w);
+    status = pu__resolve_model(&w.r, model, report);
     if (status) return status;
     if (n < 1) return pu__refuse(report, PU_E_ARGUMENT, "n");
     if (n > UINT32_MAX) return pu__refuse(report, PU_E_OVERFLOW, "n");
     if (!z && !y) return pu__refuse(report, PU_E_NULL, "z and y");
-    if (!model->Gamma->sample) return pu__refuse(report, PU_E_UNSUPPORTED, "Gamma.sample");
-    status = pu__check_numbers(model, report);
+    if (!w.r.Gamma.sample) return pu__refuse(report, PU_E_UNSUPPORTED, "Gamma.sample");
+    status = pu__check_numbers(&w.r.model, report);
     if (status) return status;
-    kmax = pu__columns_default(model->Gamma->rows, n, 4);
-    o.solver = model->Gamma->diag ? PU_PCG : PU_CG, o.tolerance = 4 * sqrt((double)PU__FLOOR2); /* a little above rounding */
-    if (!model->Gamma->solve) status = pu_solve_bytes(model->Gamma, kmax, &o, 0, &nested, report);
-    if (status) return status;
-    pu__simulate_layout(&w, &arena, model, n, kmax, nested);
-    status = pu__arena_open(&arena, ws, report);
-    if (status) return status;
-    pu__simulate_layout(&w, &arena, model, n, kmax, nested);
-    status = pu__simulate_tests(&w, model, report);
-    for (first = 0; first < n && !pu__fatal(status); first += k) {
-        k = pu__min(kmax, n - first);
-        status = pu__simulate_block(&w, model, first, k, seed, &o, report);
-        if (status) outcome = status;
-    }
+    w.n = n;
+    w.seed = seed;
+    w.kmax = pu__columns_default(w.r.Gamma.rows, n, 4);
+    w.o.solver = w.r.Gamma.diag ? PU_PCG : PU_CG;
+    w.o.tolerance = 4 * sqrt((double)PU__FLOOR2); /* a little above rounding */
+    if (!w.r.Gamma.solve) status = pu_solve_bytes(&w.r.Gamma, w.kmax, &w.o, 0, &w.nested_bytes, report);
+    if (!status) status = pu__measure(&call, pu__simulate_layout, &w, NULL);
+    if (!status) status = pu__allocate(&call, pu__simulate_layout, &w);
+    if (!status) status = pu__simulate_run(&w, report);
     if (!pu__fatal(status)) {
-        status = outcome;
         if (z) pu__copy(z, w.z.at, n * w.z.ld);
         if (y) pu__copy(y, w.y.at, n * w.y.ld);
     }
-    pu_workspace_free(&own);
-    return status;
+    return pu__finish(&call, status);
 }
 
 /* What pu_posterior and pu_predict share: a job without gradients whose x stays in the workspace, and the diagonals of Sigma
    or Phi Sigma Phi', which the direct engines deliver on the way and the iterative one through its probes. */
 typedef struct {
-    pu__job job;
-    pu__memory mem;
+    pu__task task;
     pu_options o;
-    pu_results keep;
-    pu_workspace own;
-    int latent, observed; /* whose variance is wanted: of z, of y */
-    pu_real *mean;        /* M */
+    pu_results wanted;
+    int latent;    /* moments of z, else of y */
+    int variance;  /* wanted */
+    pu_real *mean; /* N x M: of y */
+    pu_real some;
 } pu__moments;
-
-PU__FN void pu__moments_layout(pu__moments *w, pu__arena *arena)
-{
-    pu__job_layout(&w->mem, arena, &w->job);
-    if (w->latent) w->mem.variance = pu__reals(arena, w->job.N, w->job.D);
-    if (w->observed) w->mem.fit = pu__reals(arena, w->job.N, w->job.M);
-    w->mean = pu__reals(arena, w->job.N, w->job.M);
-}
 
 /* Datum n's variances from its probes; for z with the conditional variance 1/A_jj taken out of what chance decides. */
 PU__FN pu_status pu__moments_sampled(const pu__job *job, pu__memory *mem, pu_int n, pu_report *report)
 {
     pu__worker *w = mem->workers;
     pu__run *g = &w->run;
-    const pu_int D = job->D, K = job->K;
+    const pu_int D = job->D;
+    const pu_int K = job->K;
     const pu_real *sigma = mem->stage.x + n * (K + 1) * D;
-    const int known = mem->variance && w->post.op.diag;
+    const int known = mem->variance && pu__has_diag(&job->r.model);
+    pu_real *variance = mem->variance ? mem->variance + n * D : NULL;
+    pu_real *fit = mem->fit ? mem->fit + n * job->M : NULL;
     pu_real *diagonal = w->bbar; /* free by now */
     pu_int first, k, j, i;
     pu_status status = known ? pu__load(job, mem, w, n, 1, report) : PU_OK;
     if (status) return status;
     pu__zeros(diagonal, D);
-    if (known && w->post.op.diag(&w->post.op, diagonal, NULL)) return pu__operator_failed(report, w->post.failed, n);
+    if (known && pu__posterior_diag(&w->post, diagonal)) return pu__operator_failed(report, w->post.failed, n);
     for (first = 1; first <= K; first += k) {
         k = pu__min(job->kmax, K + 1 - first);
         pu__run_set(g, job->plan.solver, k);
         if (known) status = pu__rhs(job, mem, w, n, first, k, report); /* the probes once more */
         if (status) return status;
         for (j = 0; j < k; j++) {
-            pu__copy(pu__col(g->x, j), sigma + (first + j) * D, D);
-            for (i = 0; i < D && known; i++) pu__col(g->x, j)[i] -= pu__col(g->u, j)[i] / diagonal[i];
+            pu_real *x = pu__col(g->x, j);
+            pu__copy(x, sigma + (first + j) * D, D);
+            if (known)
+                for (i = 0; i < D; i++) x[i] -= pu__col(g->u, j)[i] / diagonal[i];
             w->weight[j] = 1 / (pu_real)K;
         }
-        if (pu__spread(job, mem, w, n, k)) return pu__operator_failed(report, w->post.failed, n);
+        if (pu__spread(&w->direct, k, variance, fit)) return pu__operator_failed(report, w->post.failed, n);
     }
-    for (i = 0; i < D && known; i++) mem->variance[n * D + i] += 1 / diagonal[i];
+    if (known)
+        for (i = 0; i < D; i++) variance[i] += 1 / diagonal[i];
     return PU_OK;
 }
 
-/* The dual engine has Sigma - Gamma^-1: adds diag(Gamma^-1), or diag(Phi Gamma^-1 Phi'), to its data. */
+/* The dual engine has Sigma - Gamma^-1: adds diag(Gamma^-1), or diag(Phi Gamma^-1 Phi'), to its data. A difference: rounding must
+   not make it negative. */
 PU__FN pu_status pu__moments_prior(const pu__job *job, pu__memory *mem, pu_report *report)
 {
     pu__worker *w = mem->workers;
-    const pu_op *Gamma = job->model->Gamma, *Phi = job->model->Phi;
-    const pu_block x = w->run.x, q = w->run.q, t = w->post.t0;
+    const pu_op *Gamma = &job->r.Gamma;
+    const pu_op *Phi = &job->r.Phi;
+    const pu_block x = w->run.x;
+    const pu_block q = w->run.q;
+    const pu_block unit = mem->variance ? x : w->post.t0;
     const pu_int size = mem->variance ? job->D : job->M;
     pu_real *out = mem->variance ? mem->variance : mem->fit;
     pu_int first, k, j, n;
     for (first = 0; first < size; first += k) {
         k = pu__min(job->kmax, size - first);
-        pu__clear(size, k, mem->variance ? x : t, 0);
-        for (j = 0; j < k; j++) pu__col(mem->variance ? x : t, j)[first + j] = 1;
-        if (!mem->variance && Phi->apply_t(Phi, k, t, x, 0, w->post.work))
+        pu__clear(size, k, unit, 0);
+        for (j = 0; j < k; j++) pu__col(unit, j)[first + j] = 1;
+        if (!mem->variance && Phi->apply_t(Phi, k, unit, x, 0, w->post.work))
             return pu__operator_failed(report, "Phi.apply_t", -1);
         if (Gamma->solve(Gamma, k, x, q, w->post.work)) return pu__operator_failed(report, "Gamma.solve", -1);
         for (j = 0; j < k; j++) {
             const double prior = pu__dot(job->D, NULL, pu__col(x, j), pu__col(q, j));
-            for (n = 0; n < job->N; n++) { /* a difference: rounding must not make it negative */
-                pu_real *v = out + n * size + first + j;
-                if (mem->engine[n] == PU_DUAL) *v = (pu_real)pu__max(prior + (double)*v, 0);
+            for (n = 0; n < job->N; n++) {
+                pu_real *variance = out + n * size + first + j;
+                if (mem->engine[n] == PU_DUAL) *variance = (pu_real)pu__max(prior + (double)*variance, 0);
             }
         }
     }
     return PU_OK;
 }
 
-/* Checks, memory, and the run; what a caller still does is copy. latent: of z, else of y. */
-PU__FN pu_status pu__moments_run(pu__moments *w, const pu_lgm *model, const pu_data *data, const pu_options *options,
-                                 pu_workspace *ws, int latent, int variance, int samples, pu_report *report)
+/* Mean of y of datum n: Phi mu + eta. */
+PU__FN pu_status pu__moments_mean(pu__moments *w, pu_int n, pu_report *report)
 {
-    const pu__job *job = &w->job;
-    pu__memory *mem = &w->mem;
-    pu__arena arena = PU__ARENA;
-    pu_real token, *spread;
-    pu_status status, outcome;
-    pu_int n, bad, size;
-    pu_block x, y;
-    memset(w, 0, sizeof *w);
+    const pu__job *job = &w->task.job;
+    const pu__memory *mem = &w->task.mem;
+    const pu_op *Phi = &job->r.Phi;
+    const pu_block x = pu__rows(mem->stage.x + n * (job->K + 1) * job->D, job->D);
+    const pu_block y = pu__rows(w->mean + n * job->M, job->M);
+    pu_int bad;
+    if (Phi->apply(Phi, 1, x, y, 0, mem->workers[0].post.work)) return pu__operator_failed(report, "Phi.apply", n);
+    if (job->r.model.eta) pu__axpy(job->M, 1, job->r.model.eta, y.at);
+    bad = pu__find_nonfinite(job->M, y.at);
+    return bad >= 0 ? pu__fail(report, PU_NONFINITE, "mean", n, bad) : PU_OK;
+}
+
+/* The job of the moments, and what they need besides. */
+PU__FN pu_status pu__moments_make(pu__moments *w, const pu_lgm *model, const pu_data *data, const pu_options *options,
+                                  int samples, pu_report *report)
+{
+    pu_status status;
     if (options) w->o = *options;
     if (pu__is_far(w->o.backend)) return pu__refuse(report, PU_E_UNSUPPORTED, "options.backend (moments are the host's)");
     if (samples && w->o.kind == PU_EXACT)
         return pu__refuse(report, PU_E_ARGUMENT, "out.samples (PU_EXACT has none, PU_MONTE_CARLO with PU_DENSE has)");
-    if (!variance && !samples && !w->o.delta && !w->o.x0 && w->o.samples > PU_NONE) w->o.samples = 1;
-    w->latent = latent && variance, w->observed = !latent && variance;
-    w->keep.x = &token;
-    status = pu__job_make(&w->job, model, data, &w->o, &w->keep, 0, report);
-    if (!status) status = pu__check_numbers(model, report);
-    if (!status) status = pu__check_option_arrays(job, report);
+    if (!w->variance && !samples && !w->o.delta && !w->o.x0 && w->o.samples > PU_NONE) w->o.samples = 1;
+    w->wanted.x = &w->some;
+    w->task.variance = w->latent && w->variance;
+    w->task.fit = !w->latent && w->variance;
+    status = pu__job_make(&w->task, model, data, &w->o, &w->wanted, 0, report);
+    w->task.job.dry = 1; /* x is staged, and read from there */
+    w->task.reals = w->task.job.N * w->task.job.M;
+    return status ? status : pu__job_check(&w->task.job, report);
+}
+
+/* Checks, memory, and the run; what a caller still does is copy. */
+PU__FN pu_status pu__moments_run(pu__moments *w, pu__call *call, const pu_lgm *model, const pu_data *data,
+                                 const pu_options *options, int samples)
+{
+    const pu__job *job = &w->task.job;
+    pu__memory *mem = &w->task.mem;
+    pu_report *report = call->report;
+    pu_real *spread;
+    pu_status outcome;
+    pu_status status = pu__moments_make(w, model, data, options, samples, report);
+    pu_int n, each, bad;
+    if (!status) status = pu__measure(call, pu__task_layout, &w->task, NULL);
+    if (!status) status = pu__allocate(call, pu__task_layout, &w->task);
     if (status) return status;
-    pu__moments_layout(w, &arena);
-    status = pu__arena_open(&arena, ws ? ws : &w->own, report);
-    if (status) return status;
-    pu__moments_layout(w, &arena);
-    w->keep.x = NULL; /* staged, and read from there */
-    spread = w->latent ? mem->variance : mem->fit, size = job->N * (w->latent ? job->D : job->M);
-    if (variance) pu__zeros(spread, size);
-    status = outcome = pu__job_run(job, mem, report);
-    if (pu__fatal(status)) return status;
-    status = variance && job->served[PU_DUAL] ? pu__moments_prior(job, mem, report) : PU_OK;
+    w->mean = w->task.own_reals;
+    spread = w->latent ? mem->variance : mem->fit;
+    each = w->latent ? job->D : job->M;
+    if (w->variance) pu__zeros(spread, job->N * each);
+    outcome = pu__job_run(job, mem, report);
+    if (pu__fatal(outcome)) return outcome;
+    if (w->variance && job->served[PU_DUAL]) status = pu__moments_prior(job, mem, report);
     for (n = 0; n < job->N && !status; n++) {
-        if (variance && mem->engine[n] == PU_ITERATIVE) status = pu__moments_sampled(job, mem, n, report);
-        if (status || latent) continue;
-        x.at = mem->stage.x + n * (job->K + 1) * job->D, x.ld = job->D, y.at = w->mean + n * job->M, y.ld = job->M;
-        if (model->Phi->apply(model->Phi, 1, x, y, 0, mem->workers[0].post.work))
-            return pu__operator_failed(report, "Phi.apply", n);
-        if (model->eta) pu__axpy(job->M, 1, model->eta, y.at);
-        bad = pu__find_nonfinite(job->M, y.at);
-        if (bad >= 0) return pu__fail(report, PU_NONFINITE, "mean", n, bad);
+        if (w->variance && mem->engine[n] == PU_ITERATIVE) status = pu__moments_sampled(job, mem, n, report);
+        if (!status && !w->latent) status = pu__moments_mean(w, n, report);
     }
-    bad = variance && !status ? pu__find_nonfinite(size, spread) : -1;
-    if (bad >= 0) return pu__fail(report, PU_NONFINITE, "variance", bad / (size / job->N), bad % (size / job->N));
-    return status ? status : outcome;
+    if (status) return status;
+    bad = w->variance ? pu__find_nonfinite(job->N * each, spread) : -1;
+    return bad >= 0 ? pu__fail(report, PU_NONFINITE, "variance", bad / each, bad % each) : outcome;
 }
 
 PU_DEF pu_status pu_posterior(const pu_lgm *model, const pu_data *data, const pu_options *options, pu_workspace *ws,
                               pu_posterior_result *out, pu_report *report)
 {
-    pu_report local;
+    pu__call call;
     pu__moments w;
+    const pu__job *job = &w.task.job;
     pu_status status;
     pu_int n, k, i;
-    if (!report) report = &local;
-    pu__report_clear(report);
+    report = pu__begin(&call, ws, report);
+    memset(&w, 0, sizeof w);
     if (!out) return pu__refuse(report, PU_E_NULL, "out");
-    status = pu__moments_run(&w, model, data, options, ws, 1, out->variance != NULL, out->samples != NULL, report);
-    for (n = 0; n < w.job.N && !pu__fatal(status); n++) {
-        const pu_int D = w.job.D, K = w.job.K;
-        const pu_real *mu = w.mem.stage.x + n * (K + 1) * D;
+    w.latent = 1;
+    w.variance = out->variance != NULL;
+    status = pu__moments_run(&w, &call, model, data, options, out->samples != NULL);
+    if (pu__fatal(status)) return pu__finish(&call, status);
+    for (n = 0; n < job->N; n++) {
+        const pu_int D = job->D;
+        const pu_int K = job->K;
+        const pu_real *mu = w.task.mem.stage.x + n * (K + 1) * D;
         if (out->mean) pu__copy(out->mean + n * D, mu, D);
-        if (out->variance) pu__copy(out->variance + n * D, w.mem.variance + n * D, D);
-        for (k = 0; k < K && out->samples; k++)
-            for (i = 0; i < D; i++) out->samples[(n * K + k) * D + i] = mu[i] + mu[(k + 1) * D + i];
+        if (out->variance) pu__copy(out->variance + n * D, w.task.mem.variance + n * D, D);
+        if (out->samples)
+            for (k = 0; k < K; k++)
+                for (i = 0; i < D; i++) out->samples[(n * K + k) * D + i] = mu[i] + mu[(k + 1) * D + i];
     }
-    if (!pu__fatal(status)) out->exact = !w.job.served[PU_ITERATIVE], out->probes = w.job.K;
-    pu_workspace_free(&w.own);
-    return status;
+    out->exact = !job->served[PU_ITERATIVE];
+    out->probes = job->K;
+    return pu__finish(&call, status);
 }
 
 PU_DEF pu_status pu_predict(const pu_lgm *model, const pu_data *data, const pu_options *options, pu_workspace *ws,
                             pu_prediction *out, pu_report *report)
 {
-    pu_report local;
+    pu__call call;
     pu__moments w;
+    const pu__job *job = &w.task.job;
     pu_status status;
     pu_int n, i, row = 0;
     pu_real y = 0;
-    if (!report) report = &local;
-    pu__report_clear(report);
+    report = pu__begin(&call, ws, report);
+    memset(&w, 0, sizeof w);
     if (!out) return pu__refuse(report, PU_E_NULL, "out");
-    status = pu__moments_run(&w, model, data, options, ws, 0, out->fit || out->variance, 0, report);
-    for (n = 0; n < w.job.N && !pu__fatal(status); n++) {
-        const pu_int M = w.job.M;
-        const size_t bytes = (size_t)M * sizeof(pu_real);
-        if (out->mean) memcpy(out->mean + n * M, w.mean + n * M, bytes);
-        if (out->fit) memcpy(out->fit + n * M, w.mem.fit + n * M, bytes);
-        for (i = 0; i < M && out->variance; i++) out->variance[n * M + i] = w.mem.fit[n * M + i] + 1 / model->psi[i];
-        for (i = 0; (i = pu__observed(data, n, i, &row, &y)) >= 0; i++) w.mean[n * M + row] = y;
+    w.variance = out->fit || out->variance;
+    status = pu__moments_run(&w, &call, model, data, options, 0);
+    if (pu__fatal(status)) return pu__finish(&call, status);
+    for (n = 0; n < job->N; n++) {
+        const pu_int M = job->M;
+        const pu_real *fit = w.task.mem.fit ? w.task.mem.fit + n * M : NULL;
+        pu_real *mean = w.mean + n * M;
+        if (out->mean) pu__copy(out->mean + n * M, mean, M);
+        if (out->fit) pu__copy(out->fit + n * M, fit, M);
+        if (out->variance)
+            for (i = 0; i < M; i++) out->variance[n * M + i] = fit[i] + 1 / model->psi[i];
+        for (i = 0; (i = pu__observed(data, n, i, &row, &y)) >= 0; i++) mean[row] = y;
     }
-    if (out->imputed && !pu__fatal(status)) /* when nothing is read any more: it may be data.y itself */
-        pu__copy(out->imputed, w.mean, w.job.N * w.job.M);
-    if (!pu__fatal(status)) out->exact = !w.job.served[PU_ITERATIVE], out->probes = w.job.K;
-    pu_workspace_free(&w.own);
-    return status;
+    if (out->imputed) pu__copy(out->imputed, w.mean, job->N * job->M); /* the data are not read any more: it may be data.y */
+    out->exact = !job->served[PU_ITERATIVE];
+    out->probes = job->K;
+    return pu__finish(&call, status);
 }
 
 /* ------------------------------------------------------------------------------------------------
@@ -12883,7 +14348,7 @@ PU__FN pu_status pu__model_regression(pu_model *model, const pu_op *Phi, int spa
     if (Phi->rows < 1) return pu__refuse(report, PU_E_ARGUMENT, "Phi.rows");
     if (Phi->cols < 1) return pu__refuse(report, PU_E_ARGUMENT, "Phi.cols");
     if (Phi->work < 0) return pu__refuse(report, PU_E_ARGUMENT, "Phi.work");
-    status = pu__check_op(Phi, "Phi", "Phi (stale factor)", "Phi.check", report);
+    status = pu__check_op(Phi, &pu__names_Phi, report);
     if (status) return status;
     s = pu__basic_zero(Phi->rows, Phi->cols);
     s.dictionary = Phi;

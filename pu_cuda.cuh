@@ -958,11 +958,11 @@ static pu_status pu__cuda_banded_grad(const pu_op *op, pu_int k, pu_block P, pu_
     return pu__cuda_said(c);
 }
 
-static pu_status pu__cuda_banded_pull(const pu_op *side, const pu_real *sums, pu_real *grad)
+static pu_status pu__cuda_banded_pull(const pu_side *side, const pu_real *sums, pu_real *grad)
 {
-    const pu_cuda_side *b = pu__cuda_side(side);
-    const pu_int all = side->rows * (b->width + 1);
-    double *S = (double *)pu__cuda_host(pu__cuda_of(side), (size_t)all * sizeof *S);
+    const pu_cuda_side *b = pu__cuda_side(&side->op);
+    const pu_int all = side->op.rows * (b->width + 1);
+    double *S = (double *)pu__cuda_host(pu__cuda_of(&side->op), (size_t)all * sizeof *S);
     if (!S) return PU_E_MEMORY;
     for (pu_int i = 0; i < all; i++) S[i] = (double)sums[i];
     return b->op->band_grad(b->op, b->width, S, 1, grad);
@@ -975,7 +975,7 @@ static pu_status pu__cuda_band_factor(const pu_op *op, pu_int w, pu_real *factor
     const pu_int n = op->rows, wide = 2 * w + 1;
     pu_block E, Y;
     memset(factor, 0, (size_t)(n * wide) * sizeof *factor);
-    if (op->apply == pu__ar_apply) {
+    if (op->form == PU_FORM_AR) {
         const pu_ar *ar = (const pu_ar *)op->data;
         for (pu_int i = 0; i < n; i++)
             for (pu_int t = 0; t <= w && i + t < n; t++)
@@ -1009,8 +1009,9 @@ static pu_status pu__cuda_band_factor(const pu_op *op, pu_int w, pu_real *factor
     return PU_OK;
 }
 
-static pu_status pu__cuda_make_banded(pu_cuda *c, pu_cuda_side *b, const pu_op *op, void *memory, size_t *bytes, pu_op *side)
+static pu_status pu__cuda_make_banded(pu_cuda *c, pu_cuda_side *b, const pu_op *op, void *memory, size_t *bytes, pu_side *to)
 {
+    pu_op *side = &to->op;
     const pu_int n = op->rows, w = op->band, band = n * (w + 1), factor = op->sample ? n * (2 * w + 1) : 0;
     const pu_int scratch = factor + 2 * n + op->work;
     double *B;
@@ -1019,9 +1020,9 @@ static pu_status pu__cuda_make_banded(pu_cuda *c, pu_cuda_side *b, const pu_op *
     if ((op->noise && op->noise != n && op->sample) || w > 8 * PU__CUDA_GRID / 2) return PU_E_UNSUPPORTED;
     *bytes = (size_t)(band + factor) * sizeof(pu_real);
     side->params = op->params ? band : 0;
-    side->apply = side->apply_t = pu__cuda_banded_apply, side->apply_plus = pu__cuda_banded_plus;
+    side->apply = side->apply_t = pu__cuda_banded_apply, to->apply_plus = pu__cuda_banded_plus;
     if (op->sample) side->sample = pu__cuda_banded_sample;
-    if (op->params) side->grad = pu__cuda_banded_grad, side->pull = pu__cuda_banded_pull;
+    if (op->params) side->grad = pu__cuda_banded_grad, to->pull = pu__cuda_banded_pull;
     if (!memory) return PU_OK;
     b->width = w, b->value = (pu_real *)memory, b->factor = b->value + band;
     B = (double *)pu__cuda_host(c, (size_t)band * sizeof *B + (size_t)(band + scratch) * sizeof(pu_real));
@@ -1095,9 +1096,9 @@ static pu_status pu__cuda_spd_sample(const pu_op *op, pu_int k, pu_block E, pu_b
                          Y.at, Y.ld);
 }
 
-static pu_status pu__cuda_spd_pull(const pu_op *side, const pu_real *sums, pu_real *grad)
+static pu_status pu__cuda_spd_pull(const pu_side *side, const pu_real *sums, pu_real *grad)
 {
-    const pu_int n = side->rows;
+    const pu_int n = side->op.rows;
     for (pu_int i = 0; i < n; i++)
         for (pu_int j = 0; j < n; j++) grad[i * n + j] += (sums[i * n + j] + sums[j * n + i]) / 2;
     return PU_OK;
@@ -1217,14 +1218,15 @@ static pu_status pu__cuda_dense_grad_rows(const pu_op *op, pu_int n, const pu_in
     return pu__cuda_said(c);
 }
 
-static pu_status pu__cuda_make_dense(pu_cuda *c, pu_cuda_side *b, const pu_op *op, void *memory, size_t *bytes, pu_op *side)
+static pu_status pu__cuda_make_dense(pu_cuda *c, pu_cuda_side *b, const pu_op *op, void *memory, size_t *bytes, pu_side *to)
 {
-    const int spd = op->grad == pu__spd_grad;
+    pu_op *side = &to->op;
+    const int spd = op->form == PU_FORM_SYMMETRIC;
     const pu_int all = op->rows * op->cols, factor = spd && op->aux ? all : 0;
     *bytes = (size_t)(all + factor) * sizeof(pu_real);
     side->params = all, side->work = op->cols;
     side->apply = pu__cuda_dense_apply, side->apply_t = pu__cuda_dense_apply_t, side->grad = pu__cuda_dense_grad;
-    if (spd) side->apply_t = pu__cuda_dense_apply, side->pull = pu__cuda_spd_pull;
+    if (spd) side->apply_t = pu__cuda_dense_apply, to->pull = pu__cuda_spd_pull;
     if (factor) side->sample = pu__cuda_spd_sample;
     if (!spd && op->apply_rows) {
         side->apply_rows = pu__cuda_dense_apply_rows, side->apply_rows_t = pu__cuda_dense_apply_rows_t;
@@ -1324,10 +1326,10 @@ static pu_status pu__cuda_csr_grad(const pu_op *op, pu_int k, pu_block P, pu_blo
 }
 
 /* entries row by row to the parameters */
-static pu_status pu__cuda_rows_pull(const pu_op *side, const pu_real *sums, pu_real *grad)
+static pu_status pu__cuda_rows_pull(const pu_side *side, const pu_real *sums, pu_real *grad)
 {
-    const pu_op *op = pu__cuda_side(side)->op;
-    double *g = (double *)pu__cuda_host(pu__cuda_of(side), (size_t)(op->band + 1) * (sizeof(double) + sizeof(pu_real)));
+    const pu_op *op = pu__cuda_side(&side->op)->op;
+    double *g = (double *)pu__cuda_host(pu__cuda_of(&side->op), (size_t)(op->band + 1) * (sizeof(double) + sizeof(pu_real)));
     pu_real *value = (pu_real *)(g + op->band + 1);
     pu_int at = 0, first;
     if (!g) return PU_E_MEMORY;
@@ -1354,9 +1356,10 @@ static pu_int pu__cuda_entries(const pu_op *op, pu_real *value, pu_int *index, p
     return at;
 }
 
-static pu_status pu__cuda_make_sparse(pu_cuda *c, pu_cuda_side *b, const pu_op *op, void *memory, size_t *bytes, pu_op *side)
+static pu_status pu__cuda_make_sparse(pu_cuda *c, pu_cuda_side *b, const pu_op *op, void *memory, size_t *bytes, pu_side *to)
 {
-    const int csr = op->apply == pu__csr_apply;
+    pu_op *side = &to->op;
+    const int csr = op->form == PU_FORM_SPARSE;
     const pu_csr *a = csr ? (const pu_csr *)op->data : NULL;
     const pu_int rows = op->rows, cols = op->cols;
     pu_int entries, ints, *host, *start, *index, *row_of, *turned, *place;
@@ -1369,7 +1372,7 @@ static pu_status pu__cuda_make_sparse(pu_cuda *c, pu_cuda_side *b, const pu_op *
     *bytes = (size_t)ints * sizeof(pu_int) + (size_t)entries * sizeof(pu_real);
     side->params = op->params ? entries : 0;
     side->apply = pu__cuda_csr_apply, side->apply_t = pu__cuda_csr_apply_t;
-    if (op->params) side->grad = pu__cuda_csr_grad, side->pull = csr ? NULL : pu__cuda_rows_pull;
+    if (op->params) side->grad = pu__cuda_csr_grad, to->pull = csr ? NULL : pu__cuda_rows_pull;
     if (!memory) return PU_OK;
     b->start = (pu_int *)memory, b->index = b->start + rows + 1, b->row_of = b->index + entries;
     b->turned_start = b->row_of + entries, b->turned_place = b->turned_start + cols + 1;
@@ -1592,35 +1595,37 @@ static pu_status pu__cuda_fourier_gram(const pu_op *op, const pu_real *w, pu_int
     return pu__cuda_said(c);
 }
 
-static void pu__cuda_make_fourier(const pu_op *op, size_t *bytes, pu_op *side)
+static void pu__cuda_make_fourier(const pu_op *op, size_t *bytes, pu_side *to)
 {
+    pu_op *side = &to->op;
     *bytes = 0, side->params = 0, side->work = 2 * op->cols; /* (k + 1) / 2 complex images, k of them at the most */
-    side->apply = pu__cuda_fourier_apply, side->apply_t = pu__cuda_fourier_apply_t, side->gram = pu__cuda_fourier_gram;
+    side->apply = pu__cuda_fourier_apply, side->apply_t = pu__cuda_fourier_apply_t, to->gram = pu__cuda_fourier_gram;
 }
 
 /* ------------------------------------------------------------------------------------------------
    >>sides
    ------------------------------------------------------------------------------------------------ */
 
-static pu_status pu__cuda_make_side(void *user, int slot, const pu_op *op, void *memory, size_t *bytes, pu_op *side)
+static pu_status pu__cuda_make_side(void *user, int slot, const pu_op *op, void *memory, size_t *bytes, pu_side *to)
 {
+    pu_op *side = &to->op;
     pu_cuda *c = pu__cuda(user);
     pu_cuda_side *b = &c->side[slot];
-    const int dense = op->apply == pu__dense_apply && (op->grad == pu__dense_grad || op->grad == pu__spd_grad);
+    const int dense = op->form == PU_FORM_MATRIX || op->form == PU_FORM_SYMMETRIC;
     if (op->params > 0 && !op->data) return PU_E_NULL;
-    memset(side, 0, sizeof *side);
+    memset(to, 0, sizeof *to);
     side->rows = op->rows, side->cols = op->cols, side->noise = op->noise, side->trusted = 2, side->flops = op->flops;
     side->data = b;
     if (memory) memset(b, 0, sizeof *b);
     b->cuda = c, b->op = op;
     *bytes = 0;
-    if (dense) return pu__cuda_make_dense(c, b, op, memory, bytes, side);
+    if (dense) return pu__cuda_make_dense(c, b, op, memory, bytes, to);
     if (slot == 0 && op->band_add && (op->band_grad || !op->params) && op->band >= 0)
-        return pu__cuda_make_banded(c, b, op, memory, bytes, side);
-    if (op->apply == pu__csr_apply || (slot == 1 && op->row && (op->row_grad || !op->params) && op->band >= 0))
-        return pu__cuda_make_sparse(c, b, op, memory, bytes, side);
-    if (op->apply == pu__fourier_apply) {
-        pu__cuda_make_fourier(op, bytes, side);
+        return pu__cuda_make_banded(c, b, op, memory, bytes, to);
+    if (op->form == PU_FORM_SPARSE || (slot == 1 && op->row && (op->row_grad || !op->params) && op->band >= 0))
+        return pu__cuda_make_sparse(c, b, op, memory, bytes, to);
+    if (op->form == PU_FORM_FOURIER) {
+        pu__cuda_make_fourier(op, bytes, to);
         return PU_OK;
     }
     return PU_E_UNSUPPORTED;
@@ -1737,6 +1742,8 @@ PU_DEF pu_status pu_cuda_open(pu_cuda *c, const pu_cuda_options *options, pu_rep
 /* ---- everything on the device ---- */
 
 typedef struct {
+    pu__operator A;
+    pu__system system;
     pu__run run;
     pu_real *ones;
 } pu__cuda_solve_memory;
@@ -1748,7 +1755,11 @@ static size_t pu__cuda_solve_layout(pu__cuda_solve_memory *w, const pu_backend *
     pu__arena arena = PU__ARENA;
     arena.B = B, arena.far = (unsigned char *)memory;
     if (memory) arena.far += (PU__ALIGN - (uintptr_t)memory % PU__ALIGN) % PU__ALIGN;
-    pu__run_layout(&w->run, &arena, A, B, plan, k, 1, gradient);
+    memset(&w->A, 0, sizeof w->A);
+    w->A.side.op = *A;
+    w->system = pu__operator_system(&w->A);
+    pu__run_layout(&w->run, &arena, &w->system, B, plan, k, 1, gradient);
+    w->A.work = pu__far_reals(&arena, A->work, k);
     *overflow = arena.overflow;
     return arena.far_used + PU__ALIGN;
 }
@@ -1840,7 +1851,7 @@ PU_DEF pu_status pu_cuda_solve(pu_cuda *c, const pu_op *A, pu_int k, const pu_re
     if (!status && gradient) {
         t = pu__t(pu__rows(weight, k), PU_R(0.5), NULL, NULL);
         pu__cuda_combination(c, k, 1, pu__rows(g->s.scale, k), 1, &t);
-        status = A->grad(A, k, g->x, g->x, g->s.scale, grad_A, g->work);
+        status = A->grad(A, k, g->x, g->x, g->s.scale, grad_A, w.A.work);
         t.scale = PU_R(1);
         pu__cuda_combination(c, k, 1, pu__rows(g->s.scale, k), 1, &t);
         if (!status) status = pu__reverse(g, x0 ? &start : NULL, grad_A);

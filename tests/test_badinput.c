@@ -904,7 +904,7 @@ static pu_status call(setup *s, int which, pu_report *report)
     case NLL: return pu_nll(s->model_p, s->data_p, &s->options, s->ws_p, s->nll_p, &s->se, report);
     case EXACT: return pu_exact(s->model_p, s->data_p, s->datum, s->ws_p, s->exact_p, report);
     case SOLVE:
-        return pu_solve(s->A_p, s->k, s->U_p, s->ldu, s->X_p, s->ldx, s->x0_p, s->weight_p,
+        return tc_pu_solve(s->A_p, s->k, s->U_p, s->ldu, s->X_p, s->ldx, s->x0_p, s->weight_p,
                         &s->options.solve, NULL, s->ws_p, s->grad_A, NULL, s->columns, report);
     default: break;
     }

@@ -253,6 +253,48 @@ PU_TEST_FN void tc_inverse(pu_int n, const double *l, double *inverse)
     }
 }
 
+PU_TEST_FN double tc_norm(pu_int n, const double *a)
+{
+    double sum = 0;
+    pu_int i;
+    for (i = 0; i < n; i++) sum += a[i] * a[i];
+    return sqrt(sum);
+}
+
+/* Largest eigenvalue of a positive definite matrix, by a few hundred steps of the power method. */
+PU_TEST_FN double tc_largest_eigenvalue(pu_int n, const double *a)
+{
+    double *x = tc_doubles(n), *y = tc_doubles(n), size = 1;
+    pu_int i, step;
+    for (i = 0; i < n; i++) x[i] = 1 + 0.1 * (double)(i % 3);
+    for (step = 0; step < 300; step++) {
+        tc_matvec(n, n, a, x, y);
+        size = tc_norm(n, y);
+        for (i = 0; i < n; i++) x[i] = y[i] / size;
+    }
+    return size;
+}
+
+/* Largest eigenvalue of the posterior precision with everything observed, times that of the prior's covariance: no
+   datum's condition is larger, since Gamma <= A. */
+PU_TEST_FN double tc_posterior_condition(const double *gamma, const double *phi, const pu_real *psi, pu_int D, pu_int M)
+{
+    double *a = tc_doubles(D * D), *inverse = tc_doubles(D * D), size, prior;
+    pu_int i, j, m;
+    memcpy(a, gamma, (size_t)(D * D) * sizeof *a);
+    if (!tc_cholesky(D, a)) exit(2);
+    tc_inverse(D, a, inverse);
+    prior = tc_largest_eigenvalue(D, inverse);
+    memcpy(a, gamma, (size_t)(D * D) * sizeof *a);
+    for (m = 0; m < M; m++) {
+        for (i = 0; i < D; i++) {
+            for (j = 0; j < D; j++) a[i * D + j] += (double)psi[m] * phi[m * D + i] * phi[m * D + j];
+        }
+    }
+    size = tc_largest_eigenvalue(D, a);
+    return size * prior;
+}
+
 /* ---- random models --------------------------------------------------------------------------- */
 
 typedef enum { TC_IDENTITY, TC_DIAGONAL, TC_SPD } tc_prior;
@@ -420,6 +462,26 @@ PU_TEST_FN int tc_gaps_untouched(const tc_outputs *o)
         ok &= tc_is_pattern(o->bytes + o->gap[i], o->gap_end[i] - o->gap[i]);
     }
     return ok;
+}
+
+/* pu_solve with its arrays as arguments. */
+PU_TEST_FN pu_status tc_pu_solve(const pu_op *A, pu_int k, const pu_real *U, pu_int ldu, pu_real *X, pu_int ldx, const pu_real *x0,
+                              const pu_real *weight, const pu_solve_options *options, const pu_backend *backend,
+                              pu_workspace *ws, pu_real *grad_A, pu_real *grad_U, pu_column *columns, pu_report *report)
+{
+    pu_solve_arrays arrays;
+    memset(&arrays, 0, sizeof arrays);
+    arrays.k = k;
+    arrays.U = U;
+    arrays.ldu = ldu;
+    arrays.X = X;
+    arrays.ldx = ldx;
+    arrays.x0 = x0;
+    arrays.weight = weight;
+    arrays.grad_A = grad_A;
+    arrays.grad_U = grad_U;
+    arrays.columns = columns;
+    return pu_solve(A, &arrays, options, backend, ws, report);
 }
 
 #endif /* TEST_COMMON_H */

@@ -402,7 +402,7 @@ static void make_solve(solve_job *t, const setting *s, int gradients)
 static pu_status run_solve(solve_job *t, pu_workspace *ws)
 {
     memset(t->bytes, TC_PATTERN, t->size);
-    return pu_solve(&t->A, WIDTH, t->U, 0, t->X, 0, NULL, NULL, &t->options, NULL, ws,
+    return tc_pu_solve(&t->A, WIDTH, t->U, 0, t->X, 0, NULL, NULL, &t->options, NULL, ws,
                     t->gradients ? t->grad_A : NULL, t->gradients ? t->grad_U : NULL, t->columns,
                     &t->report);
 }
@@ -740,7 +740,7 @@ TEST huge_solve_is_refused(void)
     memset(x, TC_PATTERN, sizeof x);
     touched = 0;
     tc_set_case("n = PTRDIFF_MAX / 4");
-    TC_STATUS(pu_solve(&A, 1, u, 0, x, 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, &report),
+    TC_STATUS(tc_pu_solve(&A, 1, u, 0, x, 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, &report),
               PU_E_OVERFLOW);
     TC_ASSERT(touched == 0);
     TC_ASSERT(tc_is_pattern((unsigned char *)x, sizeof x));

@@ -1,5 +1,6 @@
 /* test_op_ar.c - the autoregressive precision against matrices built from its definition in double,
    and those against the inverse of the process's autocovariances. */
+#define PU_IMPLEMENTATION /* the fused products are private */
 #include "pu_test.h"
 #include "test_common.h"
 
@@ -417,7 +418,7 @@ TEST check_apply_plus(const fixture *f, pu_int k, int add, int with_w)
     pu_int i, j;
     for (j = 0; j < k; j++) memcpy(want.at + j * Y.ld, Y.at + j * Y.ld, (size_t)n * sizeof *Y.at);
     TC_ASSERT(f->op.apply(&f->op, k, X, want, add, NULL) == PU_OK);
-    TC_ASSERT(f->op.apply_plus(&f->op, w, k, X, Y, add, add ? NULL : s) == PU_OK);
+    TC_ASSERT(pu__ar_apply_plus(&f->op, w, k, X, Y, add, add ? NULL : s) == PU_OK);
     for (j = 0; j < k; j++) {
         double *x = tc_column(X, n, j), dot = 0, sum = 0;
         for (i = 0; i < n; i++) x[i] = fabs(x[i]);
@@ -444,9 +445,23 @@ TEST apply_plus_adds_a_diagonal(const ar_case *c)
     PASS();
 }
 
-/* grad_plus with c p in the place of p: grad's gradient, the weighted sum, and the product, which also a column of weight zero
+/* pu__ar_grad_pairs for four pairs of columns */
+static pu_status pairs(const fixture *f, const pu_real *w, const pu_real *c, pu_block P, pu_block Q, pu_block Y,
+                       const pu_real *weight, pu_real *grad, double *s)
+{
+    pu__pairs of;
+    of.k = 4;
+    of.c = c;
+    of.P = P;
+    of.Q = Q;
+    of.Y = Y;
+    of.weight = weight;
+    return pu__ar_grad_pairs(&f->op, w, &of, grad, s);
+}
+
+/* grad_pairs with c p in the place of p: grad's gradient, the weighted sum, and the product, which also a column of weight zero
    gets; c = 0 leaves everything as it was */
-TEST grad_plus_is_grad_and_apply(const ar_case *c)
+TEST grad_of_pairs_is_grad_and_apply(const ar_case *c)
 {
     enum { K = 4 };
     fixture *f = build(c);
@@ -467,9 +482,9 @@ TEST grad_plus_is_grad_and_apply(const ar_case *c)
         for (i = 0; i < n; i++) cP.at[j * n + i] = by[j] * P.at[j * P.ld + i];
     }
     TC_ASSERT(f->op.grad(&f->op, K, cP, Q, weight, grad, NULL) == PU_OK);
-    TC_ASSERT(f->op.grad_plus(&f->op, NULL, K, NULL, cP, Q, none, weight, alone, NULL) == PU_OK);
-    TC_ASSERT(f->op.apply_plus(&f->op, w, K, cP, want, 1, NULL) == PU_OK);
-    TC_ASSERT(f->op.grad_plus(&f->op, w, K, by, P, Q, Y, weight, plus, s) == PU_OK);
+    TC_ASSERT(pairs(f, NULL, NULL, cP, Q, none, weight, alone, NULL) == PU_OK);
+    TC_ASSERT(pu__ar_apply_plus(&f->op, w, K, cP, want, 1, NULL) == PU_OK);
+    TC_ASSERT(pairs(f, w, by, P, Q, Y, weight, plus, s) == PU_OK);
     for (i = 0; i < params; i++) {
         size_t mark = tc_kept_count;
         double bar = unit * bilinear(n, slope(f, i, 2), K, cP, Q, weight, 1);
@@ -865,7 +880,7 @@ static void run_case(const ar_case *c)
     RUN_TESTp(apply_is_symmetric, c);
     RUN_TESTp(grad_is_the_derivative, c);
     RUN_TESTp(apply_plus_adds_a_diagonal, c);
-    RUN_TESTp(grad_plus_is_grad_and_apply, c);
+    RUN_TESTp(grad_of_pairs_is_grad_and_apply, c);
     RUN_TESTp(diag_is_the_diagonal, c);
     RUN_TESTp(sample_has_the_right_covariance, c);
     RUN_TESTp(pull_phi_is_the_gradient_in_phi, c);

@@ -1,5 +1,6 @@
 /* test_op_fourier.c - the Fourier transform against its definition in long double, and the Fourier
    sensing operator against the dense matrix [Re F; Im F]. */
+#define PU_IMPLEMENTATION /* the fused products are private */
 #include "pu_test.h"
 #include "test_common.h"
 
@@ -473,7 +474,7 @@ TEST gram_is_the_product(const shape *size)
                 for (m = 0; m < 2 * D && kind == 2; m++) w[m] = m == D + D / 2 ? PU_R(1) : PU_R(0);
                 for (m = 0; m < 2 * D; m++) heaviest = fmax(heaviest, fabs((double)w[m]));
                 for (m = 0; m < ld * k; m++) scale = fmax(scale, fabs((double)x[m]));
-                TC_STATUS(op.gram(&op, w, k, tc_block(x, ld), tc_block(y, ld), add, tc_reals(k * op.work)), PU_OK);
+                TC_STATUS(pu__fourier_gram(&op, w, k, tc_block(x, ld), tc_block(y, ld), add, tc_reals(k * op.work)), PU_OK);
                 for (j = 0; j < k; j++) {
                     for (m = 0; m < 2 * D; m++) {
                         t[m] = 0;
@@ -495,8 +496,8 @@ TEST gram_is_the_product(const shape *size)
     PASS();
 }
 
-/* gram_plus against gram: the product with and without c (a zero: column not touched), added or not, and the two sums */
-TEST gram_plus_is_gram_and_more(const shape *size)
+/* pu__fourier_gram_pairs against pu__fourier_gram: the product with and without c (a zero: column not touched), added or not, and the two sums */
+TEST gram_of_pairs_is_gram_and_more(const shape *size)
 {
     enum { K = 3 };
     pu_fourier *f = plan_2d(size->rows, size->cols);
@@ -516,16 +517,22 @@ TEST gram_plus_is_gram_and_more(const shape *size)
                         pu_real *z = tc_reals(ld * K);
                         const pu_block none = {NULL, 0};
                         double s[K], t[K], limit = 0;
+                        pu__pairs pairs;
                         pu_op op = pu_op_fourier(f);
-                        pu_real *made = tc_reals(op.gram_size), *work = tc_reals(op.work);
+                        pu_real *made = tc_reals(pu__fourier_gram_size(&op)), *work = tc_reals(op.work);
                         tc_set_case("%d x %d, weights %d, add %d, c %d, same %d, dry %d", (int)size->rows, (int)size->cols, kind,
                                     add, scaled, same, dry);
                         for (d = 0; d < D && kind; d++) w[D + d] = w[d];
-                        TC_STATUS(op.gram(&op, w, K, tc_block(p, ld), tc_block(z, ld), 0, work), PU_OK);
+                        TC_STATUS(pu__fourier_gram(&op, w, K, tc_block(p, ld), tc_block(z, ld), 0, work), PU_OK);
                         for (d = 0; d < ld && scaled == 2; d++) p[d] = p[2 * ld + d] = (pu_real)NAN; /* not read */
-                        op.gram_make(&op, w, made);
-                        TC_STATUS(op.gram_plus(&op, made, a, K, c, tc_block(p, ld), tc_block(q, ld),
-                                               dry ? none : tc_block(y, ld), add, s, t, work), PU_OK);
+                        pu__fourier_gram_make(&op, w, made);
+                        pairs.k = K;
+                        pairs.c = c;
+                        pairs.P = tc_block(p, ld);
+                        pairs.Q = tc_block(q, ld);
+                        pairs.Y = dry ? none : tc_block(y, ld);
+                        pairs.weight = NULL;
+                        TC_STATUS(pu__fourier_gram_pairs(&op, made, a, &pairs, add, s, t, work), PU_OK);
                         for (j = 0; j < K; j++) {
                             const double cj = c ? (double)c[j] : 1;
                             double want_s = 0, want_t = 0, sizes[2] = {0, 0};
@@ -556,19 +563,6 @@ TEST gram_plus_is_gram_and_more(const shape *size)
 
 /* ---- sparse Bayesian learning: the operator in a whole gradient ------------------------------ */
 
-static pu_status gram_fails(const pu_op *op, const pu_real *w, pu_int k, pu_block X, pu_block Y, int add, pu_real *work)
-{
-    (void)op, (void)w, (void)k, (void)X, (void)Y, (void)add, (void)work;
-    return PU_E_OPERATOR;
-}
-
-static pu_status gram_plus_fails(const pu_op *op, const pu_real *made, const pu_real *a, pu_int k, const pu_real *c, pu_block P,
-                                 pu_block Q, pu_block Y, int add, double *s, double *t, pu_real *work)
-{
-    (void)op, (void)made, (void)a, (void)k, (void)c, (void)P, (void)Q, (void)Y, (void)add, (void)s, (void)t, (void)work;
-    return PU_E_OPERATOR;
-}
-
 static double total(pu_int n, const pu_real *x, double *size)
 {
     double sum = 0;
@@ -579,9 +573,9 @@ static double total(pu_int n, const pu_real *x, double *size)
 
 /* psi tied: the sum of its gradient and of each replicate, and all else, as without; warm or cold start; one datum
    has observed nothing */
-TEST tied_psi_is_the_sum(int warm, int plus)
+TEST tied_psi_is_the_sum(int warm, int fused)
 {
-    enum { R = 5, C = 6, D = R * C, M = 2 * D, N = 3, K = 4, I = 5, P = D + M };
+    enum { R = 5, C = 6, D = R * C, M = 2 * D, N = 3, K = 4, I = 5 };
     pu_fourier *f = plan_2d(R, C);
     pu_real *alpha = tc_random_positive(41, D), *psi = tc_reals(M), *y = tc_normal(43, N * M),
             *x0 = tc_normal(45, N * (K + 1) * D);
@@ -599,7 +593,7 @@ TEST tied_psi_is_the_sum(int warm, int plus)
     int tied;
     TC_ASSERT(f != NULL);
     Phi = pu_op_fourier(f);
-    if (!plus) Phi.gram_plus = NULL;
+    if (!fused) Gamma = pu_op_scaled_identity(D, alpha); /* no prior that the transform takes along */
     for (i = 0; i < M; i++) psi[i] = PU_R(2.5);
     for (n = 1; n < N; n++) /* the first datum has nothing */
         for (i = 0; i < M; i++) mask[n * M + i] = tc_hash((uint64_t)(n * M + i)) % 3 != 0; /* also half a frequency */
@@ -613,20 +607,17 @@ TEST tied_psi_is_the_sum(int warm, int plus)
         options.tied_psi = tied;
         memset(&out, 0, sizeof out);
         out.Gamma = Gamma_grad[tied] = tc_reals(D), out.psi = psi_grad[tied] = tc_reals(M);
-        out.replicates = replicates[tied] = tc_reals(K * P);
+        out.replicates = replicates[tied] = tc_reals(K * (D + M));
         TC_STATUS(pu_gradient(&lgm, &data, &options, &ws, &out, &report), PU_OK);
         TC_ASSERT(report.groups == K);
     }
-    PU_CHECK_VECTOR(D, Gamma_grad[1], Gamma_grad[0], tolerance);
+    PU_CHECK_VECTOR(Gamma.params, Gamma_grad[1], Gamma_grad[0], tolerance);
     for (g = -1; g < K; g++) {
         for (tied = 0; tied < 2; tied++)
-            sums[1 - tied] = total(M, g < 0 ? psi_grad[1 - tied] : replicates[1 - tied] + g * P + D, &size);
+            sums[1 - tied] = total(M, g < 0 ? psi_grad[1 - tied] : replicates[1 - tied] + g * (Gamma.params + M) + Gamma.params, &size);
         tc_set_case("warm %d, replicate %d", warm, (int)g);
         TC_CLOSE(sums[1], sums[0], tolerance * size);
     }
-    Phi.gram = gram_fails;
-    if (plus) Phi.gram_plus = gram_plus_fails;
-    TC_STATUS(pu_gradient(&lgm, &data, &options, &ws, &out, &report), PU_E_OPERATOR);
     psi[7] = PU_R(2.25);
     TC_STATUS(pu_gradient(&lgm, &data, &options, &ws, &out, &report), PU_E_ARGUMENT);
     TC_ASSERT(report.where.index == 7 && strcmp(report.where.what, "model.psi (options.tied_psi)") == 0);
@@ -732,7 +723,7 @@ int main(int argc, char **argv)
         RUN_TESTp(transpose_is_the_adjoint, &operators[i]);
         RUN_TESTp(gram_diag_is_the_diagonal, &operators[i]);
         RUN_TESTp(gram_is_the_product, &operators[i]);
-        RUN_TESTp(gram_plus_is_gram_and_more, &operators[i]);
+        RUN_TESTp(gram_of_pairs_is_gram_and_more, &operators[i]);
     }
     for (i = 0; i < sizeof models / sizeof models[0]; i++) {
         RUN_TESTp(gradient_is_that_of_the_matrix, &models[i]);

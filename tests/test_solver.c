@@ -105,7 +105,7 @@ static double gradient_error(const pu_real *a, pu_int n, pu_int I, pu_adjoint ad
     for (i = 0; i < n; i++)
         for (j = 0; j < n; j++)
             e[i * n + j] = (pu_real)(((double)p[i] * (double)q[j] + (double)p[j] * (double)q[i]) / (double)n);
-    if (pu_solve(&op, 1, u, 0, x, 0, NULL, NULL, &o, NULL, NULL, grad, NULL, column, NULL) != PU_OK) return HUGE_VAL;
+    if (tc_pu_solve(&op, 1, u, 0, x, 0, NULL, NULL, &o, NULL, NULL, grad, NULL, column, NULL) != PU_OK) return HUGE_VAL;
     want = exact_cg_slope(n, I, a, e, u);
     for (i = 0; i < n * n; i++) {
         got += (double)grad[i] * (double)e[i];
@@ -192,9 +192,9 @@ TEST gd_network_is_gd_twice_as_long(void)
         pu_int i;
         tc_set_case("I = %d", (int)I);
         o.iterations = I;
-        TC_STATUS(pu_solve(&s.op, 3, s.u, 0, s.x, 0, NULL, NULL, &o, NULL, NULL, s.grad_a, s.grad_u, NULL, NULL), PU_OK);
+        TC_STATUS(tc_pu_solve(&s.op, 3, s.u, 0, s.x, 0, NULL, NULL, &o, NULL, NULL, s.grad_a, s.grad_u, NULL, NULL), PU_OK);
         o.iterations = 2 * I;
-        TC_STATUS(pu_solve(&s.op, 3, s.u, 0, twice, 0, NULL, NULL, &o, NULL, NULL, NULL, NULL, NULL, NULL), PU_OK);
+        TC_STATUS(tc_pu_solve(&s.op, 3, s.u, 0, twice, 0, NULL, NULL, &o, NULL, NULL, NULL, NULL, NULL, NULL), PU_OK);
         for (i = 0; i < 69; i++) twice[i] = -twice[i];
         TC_ASSERT(pu_test_relerr(69, s.grad_u, twice) < 40 * PU_TEST_EPS);
     }
@@ -218,7 +218,7 @@ TEST value_identities(void)
             o.solver = solver[v];
             o.iterations = I ? I : PU_NONE;
             tc_set_case("solver %d, I = %d", v, (int)I);
-            TC_STATUS(pu_solve(&s.op, 2, s.u, 0, s.x, 0, NULL, NULL, &o, NULL, NULL, s.grad_a, s.grad_u, NULL, NULL), PU_OK);
+            TC_STATUS(tc_pu_solve(&s.op, 2, s.u, 0, s.x, 0, NULL, NULL, &o, NULL, NULL, s.grad_a, s.grad_u, NULL, NULL), PU_OK);
             for (j = 0; j < 2; j++) {
                 const pu_real *u = s.u + j * 31, *x = s.x + j * 31;
                 double xax = 0, ux = dot(31, u, x);
@@ -256,7 +256,7 @@ TEST finished_columns_freeze(void)
         o.iterations = 200;
         o.m = m;
         tc_set_case("solver %d", (int)v);
-        TC_STATUS(pu_solve(&op, k, u, 0, x, 0, NULL, NULL, &o, NULL, NULL, grad, grad_u, columns, &report), PU_OK);
+        TC_STATUS(tc_pu_solve(&op, k, u, 0, x, 0, NULL, NULL, &o, NULL, NULL, grad, grad_u, columns, &report), PU_OK);
         TC_ASSERT(columns[1].stop == PU_STOP_ZERO && columns[1].steps == 0 && columns[1].true_residual == 0);
         for (j = 0; j < k; j += 2) {
             TC_ASSERT(columns[j].stop == PU_STOP_ROUNDING || columns[j].stop == PU_STOP_ZERO);
@@ -287,7 +287,7 @@ TEST tolerance_mode_stops_each_column_by_itself(void)
     for (every = 1; every < 8; every += 3) {
         tc_set_case("every %d", (int)every);
         o.check_every = every;
-        TC_STATUS(pu_solve(&s.op, 4, s.u, 0, s.x, 0, NULL, NULL, &o, &device, NULL, s.grad_a, NULL, columns, &report), PU_OK);
+        TC_STATUS(tc_pu_solve(&s.op, 4, s.u, 0, s.x, 0, NULL, NULL, &o, &device, NULL, s.grad_a, NULL, columns, &report), PU_OK);
         for (j = 0; j < 4; j++) {
             TC_ASSERT(columns[j].stop == PU_STOP_TOLERANCE);
             TC_ASSERT(columns[j].residual <= 1e-4 * columns[j].rhs && columns[j].true_residual <= 1.1e-4 * columns[j].rhs);
@@ -299,14 +299,14 @@ TEST tolerance_mode_stops_each_column_by_itself(void)
     o.tolerance = 0;
     o.absolute2 = 1e-2; /* the paper's rule, |r|^2 */
     tc_set_case("absolute");
-    TC_STATUS(pu_solve(&s.op, 4, s.u, 0, s.x, 0, NULL, NULL, &o, NULL, NULL, NULL, NULL, columns, &report), PU_OK);
+    TC_STATUS(tc_pu_solve(&s.op, 4, s.u, 0, s.x, 0, NULL, NULL, &o, NULL, NULL, NULL, NULL, columns, &report), PU_OK);
     for (j = 0; j < 4; j++) TC_ASSERT(columns[j].stop == PU_STOP_TOLERANCE && columns[j].residual <= 0.1);
     TC_ASSERT(columns[1].steps == 0 && columns[0].steps > 0); /* the small column starts below the target */
     o.tolerance = 1e-6;
     o.absolute2 = 0;
     o.iterations = 2;
     tc_set_case("cap");
-    TC_STATUS(pu_solve(&s.op, 4, s.u, 0, s.x, 0, NULL, NULL, &o, NULL, NULL, NULL, NULL, columns, &report), PU_CAP);
+    TC_STATUS(tc_pu_solve(&s.op, 4, s.u, 0, s.x, 0, NULL, NULL, &o, NULL, NULL, NULL, NULL, columns, &report), PU_CAP);
     TC_ASSERT(report.where.column == 0 && report.where.index == 2 && columns[0].steps == 2);
     PASS();
 }
@@ -324,13 +324,13 @@ TEST warm_start(void)
     solution = tc_reals(80);
     tc_set_case("warm");
     o.tolerance = 100 * PU_TEST_EPS;
-    TC_STATUS(pu_solve(&s.op, 2, s.u, 0, solution, 0, NULL, NULL, &o, NULL, NULL, NULL, NULL, cold, NULL), PU_OK);
+    TC_STATUS(tc_pu_solve(&s.op, 2, s.u, 0, solution, 0, NULL, NULL, &o, NULL, NULL, NULL, NULL, cold, NULL), PU_OK);
     o.tolerance = 1e-4;
-    TC_STATUS(pu_solve(&s.op, 2, s.u, 0, s.x, 0, solution, NULL, &o, NULL, NULL, NULL, NULL, warm, NULL), PU_OK);
+    TC_STATUS(tc_pu_solve(&s.op, 2, s.u, 0, s.x, 0, solution, NULL, &o, NULL, NULL, NULL, NULL, warm, NULL), PU_OK);
     TC_ASSERT(warm[0].steps == 0 && warm[1].steps == 0 && memcmp(solution, s.x, 80 * sizeof(pu_real)) == 0);
     for (i = 0; i < 80; i++) solution[i] *= PU_R(1.01);
-    TC_STATUS(pu_solve(&s.op, 2, s.u, 0, s.x, 0, NULL, NULL, &o, NULL, NULL, NULL, NULL, cold, NULL), PU_OK);
-    TC_STATUS(pu_solve(&s.op, 2, s.u, 0, s.x, 0, solution, NULL, &o, NULL, NULL, NULL, NULL, warm, NULL), PU_OK);
+    TC_STATUS(tc_pu_solve(&s.op, 2, s.u, 0, s.x, 0, NULL, NULL, &o, NULL, NULL, NULL, NULL, cold, NULL), PU_OK);
+    TC_STATUS(tc_pu_solve(&s.op, 2, s.u, 0, s.x, 0, solution, NULL, &o, NULL, NULL, NULL, NULL, warm, NULL), PU_OK);
     TC_ASSERT(warm[0].steps < cold[0].steps && warm[1].steps < cold[1].steps);
     PASS();
 }
@@ -348,11 +348,11 @@ TEST gd_step_sizes(void)
     o.iterations = 5;
     o.step = &step;
     tc_set_case("step 3");
-    TC_STATUS(pu_solve(&s.op, 1, s.u, 0, s.x, 0, NULL, NULL, &o, NULL, NULL, NULL, NULL, NULL, &report), PU_DIVERGED);
+    TC_STATUS(tc_pu_solve(&s.op, 1, s.u, 0, s.x, 0, NULL, NULL, &o, NULL, NULL, NULL, NULL, NULL, &report), PU_DIVERGED);
     o.step = NULL;
     o.iterations = 400;
     tc_set_case("estimated step");
-    TC_STATUS(pu_solve(&s.op, 1, s.u, 0, s.x, 0, NULL, NULL, &o, NULL, NULL, NULL, NULL, NULL, &report), PU_OK);
+    TC_STATUS(tc_pu_solve(&s.op, 1, s.u, 0, s.x, 0, NULL, NULL, &o, NULL, NULL, NULL, NULL, NULL, &report), PU_OK);
     TC_ASSERT(report.worst_residual < 1e-5);
     PASS();
 }
@@ -370,9 +370,9 @@ TEST small_right_hand_sides(void)
     x = tc_reals(33), grad = tc_reals(33);
     o.iterations = 9;
     tc_set_case("scale");
-    TC_STATUS(pu_solve(&s.op, 1, s.u, 0, x, 0, NULL, NULL, &o, NULL, NULL, s.grad_a, grad, NULL, NULL), PU_OK);
+    TC_STATUS(tc_pu_solve(&s.op, 1, s.u, 0, x, 0, NULL, NULL, &o, NULL, NULL, s.grad_a, grad, NULL, NULL), PU_OK);
     for (i = 0; i < 33; i++) s.u[i] *= factor, x[i] *= factor, grad[i] *= factor;
-    TC_STATUS(pu_solve(&s.op, 1, s.u, 0, s.x, 0, NULL, NULL, &o, NULL, NULL, s.grad_a, s.grad_u, NULL, NULL), PU_OK);
+    TC_STATUS(tc_pu_solve(&s.op, 1, s.u, 0, s.x, 0, NULL, NULL, &o, NULL, NULL, s.grad_a, s.grad_u, NULL, NULL), PU_OK);
     TC_ASSERT(memcmp(x, s.x, 33 * sizeof(pu_real)) == 0);
     TC_ASSERT(pu_test_relerr(33, s.grad_u, grad) < 20 * PU_TEST_EPS);
     PASS();
@@ -392,10 +392,10 @@ TEST columns_are_independent(void)
         o.solver = solver[v];
         o.iterations = 6;
         tc_set_case("solver %d", v);
-        TC_STATUS(pu_solve(&s.op, 5, s.u, 0, s.x, 0, NULL, NULL, &o, NULL, NULL, NULL, s.grad_u, NULL, NULL), PU_OK);
+        TC_STATUS(tc_pu_solve(&s.op, 5, s.u, 0, s.x, 0, NULL, NULL, &o, NULL, NULL, NULL, s.grad_u, NULL, NULL), PU_OK);
         for (j = 0; j < 5; j++) {
             pu_real x[45], g[45];
-            TC_STATUS(pu_solve(&s.op, 1, s.u + j * 45, 0, x, 0, NULL, NULL, &o, NULL, NULL, NULL, g, NULL, NULL), PU_OK);
+            TC_STATUS(tc_pu_solve(&s.op, 1, s.u + j * 45, 0, x, 0, NULL, NULL, &o, NULL, NULL, NULL, g, NULL, NULL), PU_OK);
             TC_ASSERT(memcmp(x, s.x + j * 45, sizeof x) == 0 && memcmp(g, s.grad_u + j * 45, sizeof g) == 0);
         }
     }
@@ -420,7 +420,7 @@ TEST checkpoints_change_memory_only(void)
             o.iterations = 11;
             o.checkpoint = every == 11 ? PU_AUTO : every;
             tc_set_case("solver %d, every %d", v, (int)o.checkpoint);
-            TC_STATUS(pu_solve(&s.op, 2, s.u, 0, s.x, 0, NULL, NULL, &o, NULL, NULL, s.grad_a, s.grad_u, NULL, NULL), PU_OK);
+            TC_STATUS(tc_pu_solve(&s.op, 2, s.u, 0, s.x, 0, NULL, NULL, &o, NULL, NULL, s.grad_a, s.grad_u, NULL, NULL), PU_OK);
             if (every == 0) memcpy(full, s.grad_a, 37 * 37 * sizeof(pu_real));
             else TC_ASSERT(pu_test_relerr(37 * 37, s.grad_a, full) < 20 * PU_TEST_EPS);
         }
@@ -457,7 +457,7 @@ TEST columns_of_different_length_agree(void)
             o.tolerance = 0.03;
             o.iterations = 300;
             tc_set_case("solver %d, adjoint %d", v, (int)adjoint[a]);
-            TC_STATUS(pu_solve(&s.op, 3, s.u, 0, s.x, 0, NULL, NULL, &o, NULL, NULL, s.grad_a, s.grad_u, columns, &report),
+            TC_STATUS(tc_pu_solve(&s.op, 3, s.u, 0, s.x, 0, NULL, NULL, &o, NULL, NULL, s.grad_a, s.grad_u, columns, &report),
                       PU_OK);
             TC_ASSERT(report.status == PU_OK);
             if (v == 0) TC_ASSERT(columns[0].steps != columns[1].steps); /* otherwise this tests nothing */
@@ -468,7 +468,7 @@ TEST columns_of_different_length_agree(void)
                 TC_CLOSE(columns[i].residual, columns[i].true_residual, 100 * PU_TEST_EPS * columns[i].rhs);
             }
             for (o.check_every = 1; o.check_every < 9; o.check_every += 3) {
-                TC_STATUS(pu_solve(&s.op, 3, s.u, 0, x, 0, NULL, NULL, &o, &device, NULL, s.grad_a, grad, again, NULL), PU_OK);
+                TC_STATUS(tc_pu_solve(&s.op, 3, s.u, 0, x, 0, NULL, NULL, &o, &device, NULL, s.grad_a, grad, again, NULL), PU_OK);
                 TC_ASSERT(memcmp(x, s.x, 120 * sizeof(pu_real)) == 0 && memcmp(grad, s.grad_u, 120 * sizeof(pu_real)) == 0);
                 for (i = 0; i < 3; i++) TC_ASSERT(again[i].steps == columns[i].steps && again[i].stop == columns[i].stop);
             }
@@ -488,7 +488,7 @@ TEST zero_right_hand_side_with_a_warm_start(void)
     o.iterations = 200;
     tc_set_case("u = 0");
     for (i = 0; i < 12; i++) s.u[i] = PU_R(0);
-    TC_STATUS(pu_solve(&s.op, 1, s.u, 0, s.x, 0, tc_normal(8, 12), NULL, &o, NULL, NULL, s.grad_a, s.grad_u, &column, NULL),
+    TC_STATUS(tc_pu_solve(&s.op, 1, s.u, 0, s.x, 0, tc_normal(8, 12), NULL, &o, NULL, NULL, s.grad_a, s.grad_u, &column, NULL),
               PU_OK);
     for (i = 0; i < 12; i++) TC_CLOSE(s.x[i], 0, 1e3 * PU_TEST_EPS);
     PASS();
@@ -511,7 +511,7 @@ TEST status_is_that_of_the_last_solve(void)
         o.iterations = I;
         o.adjoint = PU_ADJOINT_AUTO;
         tc_set_case("I = %d", (int)I);
-        status = pu_solve(&op, 1, u, 0, x, 0, NULL, NULL, &o, NULL, NULL, grad, NULL, NULL, &report);
+        status = tc_pu_solve(&op, 1, u, 0, x, 0, NULL, NULL, &o, NULL, NULL, grad, NULL, NULL, &report);
         TC_ASSERT(status == PU_OK || status == PU_CAP);
         TC_STATUS(report.status, status);
         differ |= status == PU_OK;
@@ -520,7 +520,7 @@ TEST status_is_that_of_the_last_solve(void)
     o.tolerance = 1e-3 * PU_TEST_EPS;
     o.iterations = 500;
     tc_set_case("tolerance below rounding");
-    TC_STATUS(pu_solve(&op, 1, u, 0, x, 0, NULL, NULL, &o, NULL, NULL, NULL, NULL, NULL, &report), PU_STAGNATED);
+    TC_STATUS(tc_pu_solve(&op, 1, u, 0, x, 0, NULL, NULL, &o, NULL, NULL, NULL, NULL, NULL, &report), PU_STAGNATED);
     PASS();
 }
 
@@ -537,13 +537,13 @@ TEST gradient_of_the_right_hand_side_alone(void)
     bare = s.op;
     bare.grad = NULL;
     tc_set_case("grad_U");
-    TC_STATUS(pu_solve(&s.op, 2, s.u, 0, s.x, 0, NULL, NULL, NULL, NULL, NULL, s.grad_a, s.grad_u, NULL, NULL), PU_OK);
-    TC_STATUS(pu_solve(&bare, 2, s.u, 0, s.x, 0, NULL, NULL, NULL, NULL, NULL, NULL, alone, NULL, NULL), PU_OK);
+    TC_STATUS(tc_pu_solve(&s.op, 2, s.u, 0, s.x, 0, NULL, NULL, NULL, NULL, NULL, s.grad_a, s.grad_u, NULL, NULL), PU_OK);
+    TC_STATUS(tc_pu_solve(&bare, 2, s.u, 0, s.x, 0, NULL, NULL, NULL, NULL, NULL, NULL, alone, NULL, NULL), PU_OK);
     TC_ASSERT(memcmp(alone, s.grad_u, 58 * sizeof(pu_real)) == 0);
-    TC_STATUS(pu_solve(&bare, 2, s.u, 0, s.x, 0, NULL, NULL, NULL, NULL, NULL, s.grad_a, NULL, NULL, &report),
+    TC_STATUS(tc_pu_solve(&bare, 2, s.u, 0, s.x, 0, NULL, NULL, NULL, NULL, NULL, s.grad_a, NULL, NULL, &report),
               PU_E_UNSUPPORTED);
     holed.stage = NULL;
-    TC_STATUS(pu_solve(&s.op, 2, s.u, 0, s.x, 0, NULL, NULL, NULL, &holed, NULL, NULL, NULL, NULL, &report), PU_E_NULL);
+    TC_STATUS(tc_pu_solve(&s.op, 2, s.u, 0, s.x, 0, NULL, NULL, NULL, &holed, NULL, NULL, NULL, NULL, &report), PU_E_NULL);
     TC_ASSERT(strcmp(report.where.what, "backend") == 0);
     PASS();
 }

@@ -690,7 +690,7 @@ TEST solves_agree(void)
             o.iterations = 5, o.solver = solvers[s];
             tc_set_case("solver %d, warm %d", s, warm);
             for (int t = 0; t < 2; t++)
-                TC_STATUS(pu_solve(&A, k, U, n, X[t], n, warm ? x0 : NULL, weight, &o, t ? &device.backend : NULL, NULL, G[t], V[t],
+                TC_STATUS(tc_pu_solve(&A, k, U, n, X[t], n, warm ? x0 : NULL, weight, &o, t ? &device.backend : NULL, NULL, G[t], V[t],
                                    NULL, &report), PU_OK);
             if (differ(n * k, X[1], X[0], 200, "X") || differ(n * n, G[1], G[0], 1000, "grad_A") ||
                 differ(n * k, V[1], V[0], 1000, "grad_U"))
@@ -700,7 +700,7 @@ TEST solves_agree(void)
         pu_report report;
         tc_set_case("grad_U alone");
         for (int t = 0; t < 2; t++)
-            TC_STATUS(pu_solve(&A, k, U, n, X[t], n, NULL, weight, NULL, t ? &device.backend : NULL, NULL, NULL, V[t], NULL, &report),
+            TC_STATUS(tc_pu_solve(&A, k, U, n, X[t], n, NULL, weight, NULL, t ? &device.backend : NULL, NULL, NULL, V[t], NULL, &report),
                       PU_OK);
         if (differ(n * k, V[1], V[0], 1000, "grad_U")) FAILm(tc_say(pu_test_message));
     }
@@ -721,7 +721,7 @@ TEST solves_may_fail(void)
     for (int i = 0; i < n; i++)
         for (int j = 0; j < n; j++) a[i * n + j] = i == j ? PU_R(4) : PU_R(1) / (pu_real)(1 + (i > j ? i - j : j - i));
     A = pu_op_spd(n, a, NULL);
-    TC_STATUS(pu_solve(&A, k, U, n, want, n, NULL, weight, &o, NULL, NULL, NULL, NULL, NULL, &report), PU_OK);
+    TC_STATUS(tc_pu_solve(&A, k, U, n, want, n, NULL, weight, &o, NULL, NULL, NULL, NULL, NULL, &report), PU_OK);
     for (int what = 0; what < 3; what++)
         for (long at = 1;; at += at < 12 ? 1 : 5) {
             pu_status status;
@@ -731,7 +731,7 @@ TEST solves_may_fail(void)
             if (what == 0) sim_fail_launch(at);
             else if (what == 1) sim_fail_copy(at);
             else sim_fail_allocation(at);
-            status = pu_solve(&A, k, U, n, X, n, NULL, weight, &o, &device.backend, NULL, G, V, NULL, &report);
+            status = tc_pu_solve(&A, k, U, n, X, n, NULL, weight, &o, &device.backend, NULL, G, V, NULL, &report);
             sim_fail_launch(0), sim_fail_copy(0), sim_fail_allocation(0);
             tc_set_case("failure %d of kind %d", (int)at, what);
             if (status == PU_OK) {
@@ -742,7 +742,7 @@ TEST solves_may_fail(void)
             TC_STATUS(status, what == 2 ? PU_E_MEMORY : PU_E_DEVICE);
             for (int i = 0; i < n * k; i++) TC_ASSERT(X[i] == PU_R(0) && V[i] == PU_R(0));
             for (int i = 0; i < n * n; i++) TC_ASSERT(G[i] == PU_R(0));
-            TC_STATUS(pu_solve(&A, k, U, n, X, n, NULL, weight, &o, &device.backend, NULL, G, V, NULL, &report), PU_OK);
+            TC_STATUS(tc_pu_solve(&A, k, U, n, X, n, NULL, weight, &o, &device.backend, NULL, G, V, NULL, &report), PU_OK);
             if (differ(n * k, X, want, 200, "X")) FAILm(tc_say(pu_test_message));
             pu_cuda_close(&device);
         }
@@ -801,7 +801,7 @@ TEST captured_solve(int gradient)
         ASSERT(cudaGraphLaunch(play, device.stream) == cudaSuccess && cudaStreamSynchronize(device.stream) == cudaSuccess);
         ASSERT(cudaMemcpy(X, dX, sizeof X, cudaMemcpyDeviceToHost) == cudaSuccess);
         ASSERT(cudaMemcpy(stop, dstop, sizeof stop, cudaMemcpyDeviceToHost) == cudaSuccess);
-        TC_STATUS(pu_solve(&A, k, U + turn * n * k, n, want, n, NULL, weight, &o, NULL, NULL, gradient ? want_grad : NULL, NULL, NULL,
+        TC_STATUS(tc_pu_solve(&A, k, U + turn * n * k, n, want, n, NULL, weight, &o, NULL, NULL, gradient ? want_grad : NULL, NULL, NULL,
                            &report), PU_OK);
         if (differ(n * k, X, want, 200, "X")) FAILm(tc_say(pu_test_message));
         for (int j = 0; j < k; j++) TC_ASSERT(stop[j] == PU_STOP_STEPS);
@@ -910,22 +910,24 @@ TEST operator_of_ones_own(void)
     enum { n = 300, k = 4 };
     pu_real theta[2] = {PU_R(1.5), PU_R(0.7)}, *U = tc_normal(1, n * k), *weight = tc_normal(2, k), *X[2], grad[2][2];
     chain c = {n, theta};
-    pu_op A, there;
+    pu_op A;
+    pu_side there;
     pu_solve_options o;
     pu_report report;
     memset(&A, 0, sizeof A), memset(&o, 0, sizeof o);
     A.rows = A.cols = n, A.params = 2, A.data = &c, A.apply = A.apply_t = chain_apply, A.grad = chain_grad;
-    there = A, there.apply = there.apply_t = device_chain_apply, there.grad = device_chain_grad;
+    memset(&there, 0, sizeof there);
+    there.op = A, there.op.apply = there.op.apply_t = device_chain_apply, there.op.grad = device_chain_grad;
     o.iterations = 8;
     ASSERT(open_device(0));
     for (int t = 0; t < 2; t++) {
         X[t] = tc_reals(n * k), A.device = t ? &there : NULL;
-        TC_STATUS(pu_solve(&A, k, U, n, X[t], n, NULL, weight, &o, t ? &device.backend : NULL, NULL, grad[t], NULL, NULL, &report),
+        TC_STATUS(tc_pu_solve(&A, k, U, n, X[t], n, NULL, weight, &o, t ? &device.backend : NULL, NULL, grad[t], NULL, NULL, &report),
                   PU_OK);
     }
     if (differ(n * k, X[1], X[0], 200, "X") || differ(2, grad[1], grad[0], 2000, "gradient")) FAILm(tc_say(pu_test_message));
     A.device = NULL;
-    TC_STATUS(pu_solve(&A, k, U, n, X[0], n, NULL, weight, &o, &device.backend, NULL, grad[0], NULL, NULL, &report), PU_E_UNSUPPORTED);
+    TC_STATUS(tc_pu_solve(&A, k, U, n, X[0], n, NULL, weight, &o, &device.backend, NULL, grad[0], NULL, NULL, &report), PU_E_UNSUPPORTED);
     TC_ASSERT(strcmp(report.where.what, "A (no device side)") == 0);
     pu_cuda_close(&device);
     PASS();

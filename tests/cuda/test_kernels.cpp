@@ -1042,22 +1042,26 @@ struct subject {
 };
 
 /* The device side of op in this world's memory, or op itself. */
-static pu_op side_of(world &w, int slot, const pu_op *op)
+static pu_side side_of(world &w, int slot, const pu_op *op)
 {
-    pu_op side = *op;
+    pu_side side;
     size_t bytes = 0, again = 0;
+    memset(&side, 0, sizeof side);
+    side.op = *op;
+    if (op->form == PU_FORM_FOURIER) side.gram = pu__fourier_gram;
     if (!w.device) return side;
     w.note(w.B->side(w.B->user, slot, op, NULL, &bytes, &side));
     if (!w.status) w.note(w.B->side(w.B->user, slot, op, w.take(bytes), &again, &side));
-    if (bytes != again || side.rows != op->rows || side.cols != op->cols) w.note(PU_E_SIZE);
+    if (bytes != again || side.op.rows != op->rows || side.op.cols != op->cols) w.note(PU_E_SIZE);
     return side;
 }
 
 static pu_real *work_for(world &w, const pu_op &op, pu_int k) { return w.put(guards(op.work * k)); }
 
 /* grad, twice, then pull where the side has one: the gradient on the host */
-static reals gradient(world &w, const pu_op &side, const pu_op &op, const mat *P, const mat *Q, const std::vector<reals> &weight, pu_real *work)
+static reals gradient(world &w, const pu_side &full, const pu_op &op, const mat *P, const mat *Q, const std::vector<reals> &weight, pu_real *work)
 {
+    const pu_op &side = full.op;
     reals grad((size_t)op.params, PU_R(0.25));
     if (!w.device) {
         for (int l = 0; l < 2; l++)
@@ -1067,7 +1071,7 @@ static reals gradient(world &w, const pu_op &side, const pu_op &op, const mat *P
     pu_real *sums = w.put(reals((size_t)side.params, PU_R(0)));
     for (int l = 0; l < 2; l++) w.note(side.grad(&side, P[l].k, w.put(P[l]), w.put(Q[l]), w.put(weight[(size_t)l]), sums, work));
     const reals made = w.get(sums, (size_t)side.params);
-    if (side.pull) w.note(side.pull(&side, made.data(), grad.data()));
+    if (full.pull) w.note(full.pull(&full, made.data(), grad.data()));
     else
         for (size_t i = 0; i < made.size(); i++) grad[i] += made[i];
     return grad;
@@ -1108,7 +1112,8 @@ TEST side(const subject *t, pu_int each, pu_int count, int orders)
     int plus = 0, samples = op.sample != NULL;
     CHECK(both(count, orders,
                [&](world &w, outputs &o) {
-                   const pu_op side = side_of(w, t->slot, &op);
+                   const pu_side full = side_of(w, t->slot, &op);
+                   const pu_op &side = full.op;
                    if (w.status) return;
                    pu_real *work = work_for(w, side, k);
                    const pu_block X = w.put(x), XT = w.put(xt), E = w.put(e);
@@ -1118,20 +1123,20 @@ TEST side(const subject *t, pu_int each, pu_int count, int orders)
                        w.note(side.apply_t(&side, k, XT, YT, add_it, work));
                        add(o, add_it ? "apply, add" : "apply", w.get(Y, y)), add(o, add_it ? "apply_t, add" : "apply_t", w.get(YT, yt));
                    }
-                   if (w.device) plus = side.apply_plus != NULL;
+                   if (w.device) plus = full.apply_plus != NULL;
                    for (int shifted = 0; square && shifted <= 1; shifted++) {
                        const pu_block Y = w.put(y);
                        pu_real *s = w.put(guards(k + 1));
                        const pu_real *S = w.put_if(shifted, shift);
-                       if (w.device && !side.apply_plus) break;
+                       if (w.device && !full.apply_plus) break;
                        for (slice c : w.slices(k))
-                           if (w.device) w.note(side.apply_plus(&side, S, k, X, Y, 0, s));
+                           if (w.device) w.note(full.apply_plus(&side, S, k, X, Y, 0, s));
                            else host_plus(w, op, shifted ? &shift : NULL, rows, c, X, Y, s, work);
                        add(o, shifted ? "plus, shifted" : "plus", w.get(Y, y)), add(o, shifted ? "xax, shifted" : "xax", w.get(s, (size_t)k + 1));
                    }
-                   if (square && w.device && side.apply_plus) { /* to what is there, and without sums */
+                   if (square && w.device && full.apply_plus) { /* to what is there, and without sums */
                        const pu_block Y = w.put(y);
-                       w.note(side.apply_plus(&side, w.put(shift), k, X, Y, 1, NULL));
+                       w.note(full.apply_plus(&side, w.put(shift), k, X, Y, 1, NULL));
                        add(o, "plus, add", w.get(Y, y));
                    } else if (square && !w.device) {
                        const pu_block Y = w.put(y);
@@ -1142,7 +1147,7 @@ TEST side(const subject *t, pu_int each, pu_int count, int orders)
                            for (pu_int i = 0; i < rows; i++) sum[(size_t)(j * y.ld + i)] += y.v[(size_t)(j * y.ld + i)];
                        add(o, "plus, add", sum);
                    }
-                   if (op.params) add(o, "grad", gradient(w, side, op, w.device ? P : hostP, w.device ? Q : hostQ, weight, work));
+                   if (op.params) add(o, "grad", gradient(w, full, op, w.device ? P : hostP, w.device ? Q : hostQ, weight, work));
                    else if (side.grad && w.device) w.note(PU_E_ARGUMENT);
                    if (samples && w.device && !side.sample) w.note(PU_E_ARGUMENT);
                    else if (samples) {
@@ -1529,7 +1534,8 @@ TEST dense_rows(pu_int M, pu_int cols, pu_int n, pu_int each, pu_int count, int 
     tc_set_case("%ld x %ld, %ld rows, %ld columns of %ld data", (long)M, (long)cols, (long)n, (long)each, (long)count);
     CHECK(both(count, orders,
                [&](world &w, outputs &o) {
-                   const pu_op side = side_of(w, 1, &op);
+                   const pu_side full = side_of(w, 1, &op);
+                   const pu_op &side = full.op;
                    if (w.status) return;
                    pu_real *work = work_for(w, side, k), *grad = w.put(reals((size_t)(M * cols), PU_R(0.25)));
                    const pu_block X = w.put(x), XT = w.put(xt), QQ = w.put(Q);
@@ -1592,7 +1598,8 @@ TEST dense_rows_many(pu_int count, int forth)
     pu__list_places(2, count, all.data());
     CHECK(on_device(count, ONE_ORDER,
                     [&](world &w, outputs &o) {
-                        const pu_op side = side_of(w, 1, &op);
+                        const pu_side full = side_of(w, 1, &op);
+                   const pu_op &side = full.op;
                         pu_real *y = w.put(guards(count)), *yt = w.put(guards(count)), *grad = w.put(reals(2, PU_R(0)));
                         const pu_int *rows = w.put(all);
                         const pu_block X = tc_block(w.put(x), 1);
@@ -1744,7 +1751,8 @@ TEST fourier(pu_int rows, pu_int cols, pu_int each, pu_int count, int orders)
     const pu_op op = pu_op_fourier(&f);
     CHECK(both(count, orders,
                [&](world &w, outputs &o) {
-                   const pu_op side = side_of(w, 1, &op);
+                   const pu_side full = side_of(w, 1, &op);
+                   const pu_op &side = full.op;
                    if (w.status) return;
                    pu_real *work = work_for(w, side, k);
                    const pu_block X = w.put(x), XT = w.put(xt);
@@ -1756,7 +1764,7 @@ TEST fourier(pu_int rows, pu_int cols, pu_int each, pu_int count, int orders)
                        add(o, add_it ? "apply, add" : "apply", w.get(Y, y)), add(o, add_it ? "apply_t, add" : "apply_t", w.get(YT, yt));
                        for (int kind = 0; kind < 2; kind++) {
                            const pu_block G = w.put(yt);
-                           for (slice c : w.slices(k)) w.note(side.gram(&side, weights[kind] + c.d * 2 * n, c.k, c.of(X), c.of(G), add_it, work));
+                           for (slice c : w.slices(k)) w.note(full.gram(&side, weights[kind] + c.d * 2 * n, c.k, c.of(X), c.of(G), add_it, work));
                            add(o, kind ? add_it ? "gram 2, add" : "gram 2" : add_it ? "gram 1, add" : "gram 1", w.get(G, yt));
                        }
                    }
@@ -1904,7 +1912,8 @@ TEST solve(pu_solver solver, int adjoint)
                [&](world &w, outputs &out) {
                    pu_solve_options here = o;
                    reals grad(1, PU_R(0));
-                   const pu_op A = side_of(w, 0, &op);
+                   const pu_side full = side_of(w, 0, &op);
+                   const pu_op &A = full.op;
                    const pu_block U = w.put(u), X = w.put(guarded(n, k, 3));
                    here.m = w.put_if(solver == PU_PCG, m);
                    if (w.device) {
@@ -1919,7 +1928,7 @@ TEST solve(pu_solver solver, int adjoint)
                            if (c != 0) w.note(PU_E_SIZE);
                    } else {
                        pu_workspace ws = tc_workspace();
-                       w.note(pu_solve(&A, k, U.at, U.ld, X.at, X.ld, NULL, weight.data(), &here, NULL, &ws, grad.data(), NULL, NULL, NULL));
+                       w.note(tc_pu_solve(&A, k, U.at, U.ld, X.at, X.ld, NULL, weight.data(), &here, NULL, &ws, grad.data(), NULL, NULL, NULL));
                    }
                    add(out, "x", w.get(X, guarded(n, k, 3))), add(out, "grad", grad);
                },

@@ -1,7 +1,12 @@
-/* test_op_misc.c - sparse rows, diagonal plus low rank, Kronecker products, Toeplitz and circulant matrices, each
-   against the dense matrix built from the same parameters by plain loops in double. */
-#include "pu_test.h"
-#include "test_common.h"
+/* op_fixtures.h - what the tests of structured operators share (test_op_sparse.c, test_op_toeplitz.c,
+   test_op_kronecker.c, test_op_models.c).
+
+   A fixture is an operator with its parameters and the dense matrix they stand for, built by plain loops in double.
+   run_case() runs every general test on one fixture: shape, products, gradient, diagonals, draws, log det and check,
+   each against that matrix. A test file lists its cases, calls run_case for each, and adds what is special to them.
+   Include after pu_test.h and test_common.h. */
+#ifndef OP_FIXTURES_H
+#define OP_FIXTURES_H
 
 /* ---- fixtures: an operator, its parameters, and the matrix it stands for --------------------- */
 
@@ -20,7 +25,7 @@ struct fixture {
 
 static uint64_t next_seed = 1;
 
-static fixture *make(op_kind kind)
+PU_TEST_FN fixture *make(op_kind kind)
 {
     fixture *f = (fixture *)tc_bytes(sizeof *f);
     f->kind = kind;
@@ -29,7 +34,7 @@ static fixture *make(op_kind kind)
 }
 
 /* About two entries in five, a few rows and columns empty. */
-static fixture *csr(pu_int rows, pu_int cols)
+PU_TEST_FN fixture *csr(pu_int rows, pu_int cols)
 {
     fixture *f = make(CSR);
     pu_int i, j, count = 0;
@@ -53,7 +58,7 @@ static fixture *csr(pu_int rows, pu_int cols)
     return f;
 }
 
-static fixture *low_rank(pu_int n, pu_int r)
+PU_TEST_FN fixture *low_rank(pu_int n, pu_int r)
 {
     fixture *f = make(LOW_RANK);
     pu_real *d = tc_random_positive(next_seed, n);
@@ -71,7 +76,7 @@ static fixture *low_rank(pu_int n, pu_int r)
 }
 
 /* Lags of a random sequence's autocorrelation (around the circle or not), plus one: eigenvalues above 1. */
-static void autocorrelation(pu_int n, pu_int lags, int circle, pu_real *t)
+PU_TEST_FN void autocorrelation(pu_int n, pu_int lags, int circle, pu_real *t)
 {
     pu_real *h = tc_normal(next_seed, n);
     pu_int i, l;
@@ -85,7 +90,7 @@ static void autocorrelation(pu_int n, pu_int lags, int circle, pu_real *t)
     }
 }
 
-static fixture *toeplitz(pu_int n)
+PU_TEST_FN fixture *toeplitz(pu_int n)
 {
     fixture *f = make(TOEPLITZ);
     f->theta = tc_reals(n);
@@ -96,7 +101,7 @@ static fixture *toeplitz(pu_int n)
     return f;
 }
 
-static fixture *circulant(pu_int n)
+PU_TEST_FN fixture *circulant(pu_int n)
 {
     fixture *f = make(CIRCULANT);
     f->theta = tc_reals(n / 2 + 1);
@@ -107,7 +112,7 @@ static fixture *circulant(pu_int n)
     return f;
 }
 
-static fixture *dense(pu_int rows, pu_int cols)
+PU_TEST_FN fixture *dense(pu_int rows, pu_int cols)
 {
     fixture *f = make(DENSE);
     f->theta = tc_normal(next_seed, rows * cols);
@@ -115,7 +120,7 @@ static fixture *dense(pu_int rows, pu_int cols)
     return f;
 }
 
-static fixture *spd(pu_int n)
+PU_TEST_FN fixture *spd(pu_int n)
 {
     fixture *f = make(SPD);
     f->theta = tc_random_spd(next_seed, n);
@@ -125,7 +130,7 @@ static fixture *spd(pu_int n)
     return f;
 }
 
-static fixture *diagonal(pu_int n)
+PU_TEST_FN fixture *diagonal(pu_int n)
 {
     fixture *f = make(DIAGONAL);
     f->theta = tc_random_positive(next_seed, n);
@@ -133,14 +138,14 @@ static fixture *diagonal(pu_int n)
     return f;
 }
 
-static fixture *identity(pu_int n)
+PU_TEST_FN fixture *identity(pu_int n)
 {
     fixture *f = make(IDENTITY);
     f->op = pu_op_identity(n);
     return f;
 }
 
-static fixture *kronecker(fixture *left, fixture *right)
+PU_TEST_FN fixture *kronecker(fixture *left, fixture *right)
 {
     fixture *f = make(KRONECKER);
     f->left = left;
@@ -150,7 +155,7 @@ static fixture *kronecker(fixture *left, fixture *right)
 }
 
 /* Entry (i, j) of a leaf from its parameters; with `absolute`, without cancellation. */
-static double leaf_entry(const fixture *f, pu_int i, pu_int j, int absolute)
+PU_TEST_FN double leaf_entry(const fixture *f, pu_int i, pu_int j, int absolute)
 {
     const pu_real *t = f->theta;
     pu_int n = f->op.rows, lag = i > j ? i - j : j - i, s;
@@ -179,7 +184,7 @@ static double leaf_entry(const fixture *f, pu_int i, pu_int j, int absolute)
     return absolute ? fabs(sum) : sum;
 }
 
-static double *matrix(const fixture *f, int absolute)
+PU_TEST_FN double *matrix(const fixture *f, int absolute)
 {
     pu_int i, j, p, q, rows = f->op.rows, cols = f->op.cols;
     double *a = tc_doubles(rows * cols), *l, *r;
@@ -204,7 +209,7 @@ static double *matrix(const fixture *f, int absolute)
     return a;
 }
 
-static double *transposed(pu_int rows, pu_int cols, const double *a)
+PU_TEST_FN double *transposed(pu_int rows, pu_int cols, const double *a)
 {
     double *t = tc_doubles(rows * cols);
     pu_int i, j;
@@ -215,14 +220,14 @@ static double *transposed(pu_int rows, pu_int cols, const double *a)
 }
 
 /* Roundings on the way to one entry of a product: the lengths of the sums, and a few more. */
-static double roundings(const fixture *f)
+PU_TEST_FN double roundings(const fixture *f)
 {
     if (f->kind == KRONECKER) return roundings(f->left) + roundings(f->right);
     return (double)(f->op.rows > f->op.cols ? f->op.rows : f->op.cols) + 4 +
            (f->kind == LOW_RANK ? (double)f->low_rank.r : 0);
 }
 
-static pu_real *parameter(const fixture *f, pu_int i)
+PU_TEST_FN pu_real *parameter(const fixture *f, pu_int i)
 {
     if (f->kind != KRONECKER) return &f->theta[i];
     if (i < f->left->op.params) return parameter(f->left, i);
@@ -230,7 +235,7 @@ static pu_real *parameter(const fixture *f, pu_int i)
 }
 
 /* The parameter that must move along with i (the mirror entry of a symmetric matrix), or i itself. */
-static pu_int partner(const fixture *f, pu_int i)
+PU_TEST_FN pu_int partner(const fixture *f, pu_int i)
 {
     pu_int n = f->op.rows, first;
     if (f->kind == SPD) return i % n * n + i / n;
@@ -241,7 +246,7 @@ static pu_int partner(const fixture *f, pu_int i)
 
 /* d Op / d theta_i (and its mirror entry): a central difference with a wide step is exact up to rounding, since Op is
    at most quadratic in each parameter. An spd gradient splits the derivative between two entries: `share` for each. */
-static double *derivative(const fixture *f, pu_int i, double *share)
+PU_TEST_FN double *derivative(const fixture *f, pu_int i, double *share)
 {
     pu_int m = partner(f, i), e, size = f->op.rows * f->op.cols;
     pu_real *t = parameter(f, i), *mirror = parameter(f, m), old = *t, up = old + PU_R(0.5), down = old - PU_R(0.5);
@@ -263,16 +268,8 @@ static double *derivative(const fixture *f, pu_int i, double *share)
     return above;
 }
 
-static double norm(pu_int n, const double *a)
-{
-    double sum = 0;
-    pu_int i;
-    for (i = 0; i < n; i++) sum += a[i] * a[i];
-    return sqrt(sum);
-}
-
 /* A bound on what multiplies p and q on the way to any entry of the gradient. */
-static double gain(const fixture *f)
+PU_TEST_FN double gain(const fixture *f)
 {
     double sum = 2;
     if (f->kind == KRONECKER) return gain(f->left) * gain(f->right);
@@ -282,7 +279,7 @@ static double gain(const fixture *f)
         for (i = 0; i < n; i++) u += pow((double)f->low_rank.u[i], 2);
         sum += 2 * sqrt(u);
     }
-    return sum + norm(f->op.rows * f->op.cols, matrix(f, 1));
+    return sum + tc_norm(f->op.rows * f->op.cols, matrix(f, 1));
 }
 
 /* ---- the cases ------------------------------------------------------------------------------- */
@@ -294,42 +291,7 @@ typedef struct {
     int which;   /* Kronecker products: which operands */
 } op_case;
 
-static const op_case op_cases[] = {
-    {"csr 1x1", CSR, 1, 1, 0},
-    {"csr 3x5", CSR, 3, 5, 0},
-    {"csr 9x2", CSR, 9, 2, 0},
-    {"csr 17x17", CSR, 17, 17, 0},
-    {"csr 2x1301", CSR, 2, 1301, 0},
-    {"low rank 1, 1", LOW_RANK, 1, 1, 0},
-    {"low rank 1, 3", LOW_RANK, 1, 3, 0},
-    {"low rank 7, 2", LOW_RANK, 7, 2, 0},
-    {"low rank 5, 9", LOW_RANK, 5, 9, 0},
-    {"low rank 19, 17", LOW_RANK, 19, 17, 0},
-    {"toeplitz 1", TOEPLITZ, 1, 1, 0},
-    {"toeplitz 2", TOEPLITZ, 2, 2, 0},
-    {"toeplitz 3", TOEPLITZ, 3, 3, 0},
-    {"toeplitz 8", TOEPLITZ, 8, 8, 0},
-    {"toeplitz 37", TOEPLITZ, 37, 37, 0},
-    {"circulant 1", CIRCULANT, 1, 1, 0},
-    {"circulant 2", CIRCULANT, 2, 2, 0},
-    {"circulant 3", CIRCULANT, 3, 3, 0},
-    {"circulant 8", CIRCULANT, 8, 8, 0},
-    {"circulant 37", CIRCULANT, 37, 37, 0},
-    {"dense 3x2 (x) dense 4x5", KRONECKER, 12, 10, 0},
-    {"dense 1x1 (x) dense 3x1", KRONECKER, 3, 1, 1},
-    {"csr 5x3 (x) dense 2x4", KRONECKER, 10, 12, 2},
-    {"spd 3 (x) diagonal 5", KRONECKER, 15, 15, 3},
-    {"low rank 4, 2 (x) spd 3", KRONECKER, 12, 12, 4},
-    {"spd 3 (x) low rank 2, 3", KRONECKER, 6, 6, 5},
-    {"toeplitz 4 (x) circulant 5", KRONECKER, 20, 20, 6},
-    {"identity 3 (x) low rank 3, 1", KRONECKER, 9, 9, 7},
-    {"diagonal 2 (x) (toeplitz 3 (x) spd 2)", KRONECKER, 12, 12, 8},
-    {"dense 17x3 (x) csr 2x19", KRONECKER, 34, 57, 9},
-};
-
-#define OP_CASES (sizeof op_cases / sizeof op_cases[0])
-
-static fixture *build_kronecker(int which)
+PU_TEST_FN fixture *build_kronecker(int which)
 {
     switch (which) {
     case 0: return kronecker(dense(3, 2), dense(4, 5));
@@ -346,7 +308,7 @@ static fixture *build_kronecker(int which)
     return kronecker(dense(17, 3), csr(2, 19));
 }
 
-static fixture *build(const op_case *c)
+PU_TEST_FN fixture *build(const op_case *c)
 {
     tc_set_case("%s", c->name);
     switch (c->kind) {
@@ -360,20 +322,20 @@ static fixture *build(const op_case *c)
 }
 
 /* Symmetric positive definite, with everything a prior needs. */
-static int is_prior(const op_case *c)
+PU_TEST_FN int is_prior(const op_case *c)
 {
     return c->kind == KRONECKER ? c->which >= 3 && c->which <= 8 : c->kind != CSR;
 }
 
-static pu_real *scratch(const pu_op *op, pu_int k)
+PU_TEST_FN pu_real *scratch(const pu_op *op, pu_int k)
 {
     pu_real *work = tc_reals(k * op->work);
     tc_fill(k * op->work, work, PU_R(NAN));
     return work;
 }
 
-/* TC_CLOSE that can also show the largest share of the tolerance used: compile with -DOP_MISC_WORST. */
-#ifdef OP_MISC_WORST
+/* TC_CLOSE that can also show the largest share of the tolerance used: compile with -DOP_WORST. */
+#ifdef OP_WORST
 static double worst[KRONECKER + 1][8];
 #define CLOSE(f, what, got, want, tol)                                                             \
     do {                                                                                           \
@@ -388,7 +350,7 @@ enum { W_APPLY, W_ADJOINT, W_GRAD, W_DIAG, W_SAMPLE, W_LOGDET, W_LOGDET_GRAD, W_
 
 /* ---- shape ----------------------------------------------------------------------------------- */
 
-TEST dimensions(const op_case *c)
+PU_TEST_FN greatest_test_res dimensions(const op_case *c)
 {
     fixture *f = build(c);
     pu_int rows = c->n, cols = c->kind == LOW_RANK ? c->n : c->m, params = 0;
@@ -407,7 +369,8 @@ TEST dimensions(const op_case *c)
 
 /* ---- apply, apply_t -------------------------------------------------------------------------- */
 
-TEST check_apply(const fixture *f, int transpose, pu_int k, pu_int pad, int add, const double *a, const double *size)
+PU_TEST_FN greatest_test_res check_apply(const fixture *f, int transpose, pu_int k, pu_int pad, int add,
+                                         const double *a, const double *size)
 {
     pu_int rows = transpose ? f->op.cols : f->op.rows, cols = transpose ? f->op.rows : f->op.cols;
     pu_block X = tc_random_block(&next_seed, cols, k, cols + pad), Y = tc_random_block(&next_seed, rows, k, rows + pad);
@@ -433,7 +396,7 @@ TEST check_apply(const fixture *f, int transpose, pu_int k, pu_int pad, int add,
     PASS();
 }
 
-TEST apply_is_the_matrix(const op_case *c)
+PU_TEST_FN greatest_test_res apply_is_the_matrix(const op_case *c)
 {
     static const pu_int widths[] = {1, 2, 3, 4, 5, 6, 7, 8, 11};
     fixture *f = build(c);
@@ -457,7 +420,7 @@ TEST apply_is_the_matrix(const op_case *c)
 }
 
 /* <y, Op x> = <Op'y, x>: needs no reference at all. */
-TEST transpose_is_the_adjoint(const op_case *c)
+PU_TEST_FN greatest_test_res transpose_is_the_adjoint(const op_case *c)
 {
     fixture *f = build(c);
     pu_int i, j, l, rows = f->op.rows, cols = f->op.cols, k = 5;
@@ -480,7 +443,7 @@ TEST transpose_is_the_adjoint(const op_case *c)
 
 /* ---- grad ------------------------------------------------------------------------------------ */
 
-TEST check_grad(const fixture *f, pu_int k, pu_int pad, const pu_real *weight)
+PU_TEST_FN greatest_test_res check_grad(const fixture *f, pu_int k, pu_int pad, const pu_real *weight)
 {
     pu_int rows = f->op.rows, cols = f->op.cols, i, j, a, b, n = f->op.params;
     pu_block P = tc_random_block(&next_seed, rows, k, rows + pad), Q = tc_random_block(&next_seed, cols, k, cols + pad);
@@ -489,7 +452,7 @@ TEST check_grad(const fixture *f, pu_int k, pu_int pad, const pu_real *weight)
     P.at[0] = PU_R(0);
     for (j = 0; j < k; j++) {
         double *p = tc_column(P, rows, j), *q = tc_column(Q, cols, j);
-        size += fabs((double)weight[j]) * norm(rows, p) * norm(cols, q);
+        size += fabs((double)weight[j]) * tc_norm(rows, p) * tc_norm(cols, q);
         for (a = 0; a < rows; a++) {
             for (b = 0; b < cols; b++) outer[a * cols + b] += (double)weight[j] * p[a] * q[b];
         }
@@ -506,7 +469,7 @@ TEST check_grad(const fixture *f, pu_int k, pu_int pad, const pu_real *weight)
     PASS();
 }
 
-TEST grad_is_the_derivative(const op_case *c)
+PU_TEST_FN greatest_test_res grad_is_the_derivative(const op_case *c)
 {
     static const pu_int widths[] = {1, 2, 4, 5, 11};
     fixture *f = build(c);
@@ -524,7 +487,7 @@ TEST grad_is_the_derivative(const op_case *c)
 
 /* ---- diag, gram_diag ------------------------------------------------------------------------- */
 
-TEST diag_is_the_diagonal(const op_case *c)
+PU_TEST_FN greatest_test_res diag_is_the_diagonal(const op_case *c)
 {
     fixture *f = build(c);
     double *a = matrix(f, 0), *size = matrix(f, 1);
@@ -544,7 +507,7 @@ TEST diag_is_the_diagonal(const op_case *c)
     PASS();
 }
 
-TEST gram_diag_is_the_diagonal(const op_case *c)
+PU_TEST_FN greatest_test_res gram_diag_is_the_diagonal(const op_case *c)
 {
     fixture *f = build(c);
     double *a = matrix(f, 0);
@@ -572,18 +535,18 @@ TEST gram_diag_is_the_diagonal(const op_case *c)
 /* ---- the functions of a prior ---------------------------------------------------------------- */
 
 /* |A| |A^-1| in the Frobenius norm, and the inverse. */
-static double condition(const fixture *f, double *inverse)
+PU_TEST_FN double condition(const fixture *f, double *inverse)
 {
     pu_int n = f->op.rows;
-    double *a = matrix(f, 0), size = norm(n * n, a);
+    double *a = matrix(f, 0), size = tc_norm(n * n, a);
     if (!tc_cholesky(n, a)) exit(2);
     tc_inverse(n, a, inverse);
-    return size * norm(n * n, inverse);
+    return size * tc_norm(n * n, inverse);
 }
 
 /* Unit vectors in, so that F comes out; then F F' = Op. The recursions of Toeplitz matrices and the spectrum of
    circulants have errors relative to the largest eigenvalue; those of a predictor grow with the condition. */
-TEST sample_has_the_right_covariance(const op_case *c)
+PU_TEST_FN greatest_test_res sample_has_the_right_covariance(const op_case *c)
 {
     fixture *f = build(c);
     pu_int i, j, l, n = f->op.rows, noise = f->op.noise ? f->op.noise : n;
@@ -604,7 +567,7 @@ TEST sample_has_the_right_covariance(const op_case *c)
 }
 
 /* Linear in the noise, whatever the leading dimension: F E = sum of columns. */
-TEST sample_is_linear(const op_case *c)
+PU_TEST_FN greatest_test_res sample_is_linear(const op_case *c)
 {
     fixture *f = build(c);
     pu_int i, j, l, n = f->op.rows, noise = f->op.noise ? f->op.noise : n;
@@ -628,7 +591,7 @@ TEST sample_is_linear(const op_case *c)
     PASS();
 }
 
-TEST logdet_is_the_log_determinant(const op_case *c)
+PU_TEST_FN greatest_test_res logdet_is_the_log_determinant(const op_case *c)
 {
     fixture *f = build(c);
     pu_int i, n = f->op.rows;
@@ -641,17 +604,17 @@ TEST logdet_is_the_log_determinant(const op_case *c)
 }
 
 /* d log det Op / d theta = <Op^-1, d Op / d theta> */
-TEST logdet_grad_is_the_derivative(const op_case *c)
+PU_TEST_FN greatest_test_res logdet_grad_is_the_derivative(const op_case *c)
 {
     fixture *f = build(c);
     pu_int i, e, n = f->op.rows;
     pu_real *before = tc_normal(++next_seed, f->op.params), *grad = tc_reals(f->op.params), weight = PU_R(-0.75);
-    double *inverse = tc_doubles(n * n), cond = condition(f, inverse), size = norm(n * n, inverse);
+    double *inverse = tc_doubles(n * n), cond = condition(f, inverse), size = tc_norm(n * n, inverse);
     memcpy(grad, before, (size_t)f->op.params * sizeof *grad);
     TC_ASSERT(f->op.logdet_grad(&f->op, weight, grad, scratch(&f->op, 1)) == PU_OK);
     for (i = 0; i < f->op.params; i++) {
         size_t mark = tc_kept_count;
-        double share, *d = derivative(f, i, &share), want = 0, bound = cond * size * (1 + norm(n * n, d));
+        double share, *d = derivative(f, i, &share), want = 0, bound = cond * size * (1 + tc_norm(n * n, d));
         for (e = 0; e < n * n; e++) want += share * d[e] * inverse[e];
         CLOSE(f, W_LOGDET_GRAD, grad[i], (double)before[i] + (double)weight * want,
               4 * roundings(f) * PU_TEST_EPS * (bound + fabs((double)before[i])));
@@ -662,7 +625,7 @@ TEST logdet_grad_is_the_derivative(const op_case *c)
 
 /* ---- check ----------------------------------------------------------------------------------- */
 
-TEST check_finds_each_number(const op_case *c)
+PU_TEST_FN greatest_test_res check_finds_each_number(const op_case *c)
 {
     static const pu_real bad[3] = {PU_R(NAN), PU_R(INFINITY), PU_R(-INFINITY)};
     fixture *f = build(c);
@@ -682,376 +645,10 @@ TEST check_finds_each_number(const op_case *c)
     PASS();
 }
 
-TEST check_of_csr(void)
-{
-    fixture *f = csr(7, 6);
-    pu_int index = -5, s, old, m;
-    pu_csr changed;
-    pu_op op;
-    for (s = 0; s < f->op.params; s++) { /* a column out of range, and one that repeats or runs back */
-        old = f->index[s];
-        tc_set_case("entry %d", (int)s);
-        f->index[s] = 6;
-        TC_STATUS(f->op.check(&f->op, &index), PU_E_SIZE);
-        TC_ASSERT(index == s);
-        f->index[s] = -1;
-        TC_STATUS(f->op.check(&f->op, &index), PU_E_SIZE);
-        TC_ASSERT(index == s);
-        f->index[s] = old;
-    }
-    for (m = 0; m < 7; m++) {
-        if (f->start[m + 1] < f->start[m] + 2) continue;
-        s = f->start[m] + 1;
-        old = f->index[s];
-        f->index[s] = f->index[s - 1];
-        TC_STATUS(f->op.check(&f->op, &index), PU_E_SIZE);
-        TC_ASSERT(index == s);
-        f->index[s] = old;
-    }
-    old = f->start[2];
-    f->start[2] = f->start[3] + 1;
-    TC_STATUS(f->op.check(&f->op, &index), PU_E_SIZE);
-    TC_ASSERT(index == 3);
-    f->start[2] = old;
-    f->start[0] = 1;
-    TC_STATUS(f->op.check(&f->op, &index), PU_E_SIZE);
-    TC_ASSERT(index == 0);
-    f->start[0] = 0;
-    f->start[7]--;
-    TC_STATUS(f->op.check(&f->op, &index), PU_E_SIZE);
-    f->start[7]++;
-    TC_STATUS(f->op.check(&f->op, &index), PU_OK);
-    changed = f->csr;
-    changed.value = NULL;
-    op = pu_op_csr(&changed);
-    TC_STATUS(op.check(&op, &index), PU_E_NULL);
-    changed = f->csr;
-    changed.start = NULL;
-    op = pu_op_csr(&changed);
-    TC_STATUS(op.check(&op, &index), PU_E_NULL);
-    ASSERT(pu_op_csr(NULL).rows == 0);
-    changed = f->csr;
-    changed.rows = -3;
-    ASSERT(pu_op_csr(&changed).rows == 0);
-    PASS();
-}
+/* ---- running --------------------------------------------------------------------------------- */
 
-TEST check_of_low_rank(void)
-{
-    fixture *f = low_rank(5, 3);
-    pu_low_rank bare = f->low_rank;
-    pu_int i, index = -5;
-    pu_op op;
-    for (i = 0; i < 5; i++) {
-        pu_real old = f->theta[i];
-        tc_set_case("d %d", (int)i);
-        f->theta[i] = i % 2 ? PU_R(0) : PU_R(-1);
-        TC_STATUS(f->op.check(&f->op, &index), PU_E_NOT_POSITIVE);
-        TC_ASSERT(index == i);
-        TC_STATUS(pu_low_rank_factor(&f->low_rank, &index), PU_E_NOT_POSITIVE);
-        TC_ASSERT(index == i);
-        f->theta[i] = old * PU_R(1.5);
-        TC_STATUS(f->op.check(&f->op, &index), PU_E_ARGUMENT); /* stale */
-        f->theta[i] = old;
-    }
-    for (i = 5; i < 20; i++) {
-        pu_real old = f->theta[i];
-        tc_set_case("u %d", (int)i);
-        f->theta[i] = old * PU_R(1.5);
-        TC_STATUS(f->op.check(&f->op, &index), PU_E_ARGUMENT);
-        TC_ASSERT(index == (i - 5) % 3 * 4);
-        TC_STATUS(pu_low_rank_factor(&f->low_rank, &index), PU_OK);
-        TC_STATUS(f->op.check(&f->op, &index), PU_OK);
-        f->theta[i] = PU_R(NAN);
-        TC_STATUS(pu_low_rank_factor(&f->low_rank, &index), PU_E_NONFINITE);
-        TC_ASSERT(index == i);
-        f->theta[i] = old;
-        TC_STATUS(pu_low_rank_factor(&f->low_rank, &index), PU_OK);
-    }
-    TC_STATUS(pu_low_rank_factor(NULL, &index), PU_E_NULL);
-    bare.factor = NULL;
-    TC_STATUS(pu_low_rank_factor(&bare, &index), PU_E_NULL);
-    op = pu_op_low_rank(&bare);
-    TC_ASSERT(op.sample && op.diag && !op.logdet && !op.logdet_grad);
-    TC_STATUS(op.check(&op, &index), PU_OK);
-    bare = f->low_rank;
-    bare.r = 0;
-    TC_STATUS(pu_low_rank_factor(&bare, NULL), PU_E_ARGUMENT);
-    TC_ASSERT(pu_op_low_rank(&bare).rows == 0 && pu_op_low_rank(NULL).rows == 0);
-    bare.n = bare.r = PTRDIFF_MAX / 4;
-    TC_STATUS(pu_low_rank_factor(&bare, NULL), PU_E_OVERFLOW);
-    PASS();
-}
-
-TEST check_of_toeplitz(void)
-{
-    pu_real t[4] = {1, PU_R(0.5), PU_R(-0.75), 0}, factor[8];
-    fixture *f = toeplitz(6);
-    pu_int index = -5, i;
-    pu_op op;
-    /* the 2 x 2 part is definite, the 3 x 3 part is not: kappa_2 = (-3/4 - 1/4) / (3/4) = -4/3 */
-    TC_STATUS(pu_toeplitz_factor(4, t, factor, &index), PU_E_NOT_DEFINITE);
-    ASSERT_EQ(index, 2);
-    t[0] = 0;
-    TC_STATUS(pu_toeplitz_factor(4, t, factor, &index), PU_E_NOT_DEFINITE);
-    ASSERT_EQ(index, 0);
-    t[0] = t[1] = 1; /* singular */
-    TC_STATUS(pu_toeplitz_factor(2, t, factor, &index), PU_E_NOT_DEFINITE);
-    ASSERT_EQ(index, 1);
-    t[3] = PU_R(NAN);
-    TC_STATUS(pu_toeplitz_factor(4, t, factor, &index), PU_E_NONFINITE);
-    ASSERT_EQ(index, 3);
-    TC_STATUS(pu_toeplitz_factor(4, NULL, factor, &index), PU_E_NULL);
-    TC_STATUS(pu_toeplitz_factor(4, t, NULL, NULL), PU_E_NULL);
-    TC_STATUS(pu_toeplitz_factor(0, t, factor, NULL), PU_E_ARGUMENT);
-    TC_STATUS(pu_toeplitz_factor(PTRDIFF_MAX, t, factor, NULL), PU_E_OVERFLOW);
-    for (i = 0; i < 6; i++) {
-        pu_real old = f->theta[i];
-        f->theta[i] += PU_R(0.25);
-        TC_STATUS(f->op.check(&f->op, &index), PU_E_ARGUMENT);
-        TC_ASSERT(index == i);
-        f->theta[i] = old;
-    }
-    op = pu_op_toeplitz(6, f->theta, NULL);
-    ASSERT(!op.sample && !op.logdet && !op.logdet_grad && op.diag);
-    TC_STATUS(op.check(&op, &index), PU_OK);
-    op = pu_op_toeplitz(6, NULL, NULL);
-    TC_STATUS(op.check(&op, &index), PU_E_NULL);
-    PASS();
-}
-
-TEST check_of_circulant(void)
-{
-    pu_real c[3] = {1, PU_R(0.5), PU_R(0.25)}, factor[12];
-    fixture *f = circulant(7);
-    pu_int index = -5, i;
-    pu_op op;
-    c[2] = PU_R(-0.5); /* n = 4: eigenvalues 1.5, 1.5, -0.5 */
-    TC_STATUS(pu_circulant_factor(4, c, factor, &index), PU_E_NOT_DEFINITE);
-    ASSERT_EQ(index, 2);
-    c[2] = PU_R(INFINITY);
-    TC_STATUS(pu_circulant_factor(4, c, factor, &index), PU_E_NONFINITE);
-    ASSERT_EQ(index, 2);
-    TC_STATUS(pu_circulant_factor(4, NULL, factor, &index), PU_E_NULL);
-    TC_STATUS(pu_circulant_factor(4, c, NULL, NULL), PU_E_NULL);
-    TC_STATUS(pu_circulant_factor(-1, c, factor, NULL), PU_E_ARGUMENT);
-    TC_STATUS(pu_circulant_factor(PTRDIFF_MAX, c, factor, NULL), PU_E_OVERFLOW);
-    for (i = 0; i < 4; i++) {
-        pu_real old = f->theta[i];
-        f->theta[i] += PU_R(0.25);
-        TC_STATUS(f->op.check(&f->op, &index), PU_E_ARGUMENT);
-        TC_ASSERT(index == i);
-        f->theta[i] = old;
-    }
-    op = pu_op_circulant(7, f->theta, NULL);
-    ASSERT(!op.sample && !op.logdet && !op.logdet_grad && op.diag);
-    PASS();
-}
-
-TEST kronecker_misfits(void)
-{
-    fixture *a = spd(3), *d = diagonal(2), *m = dense(2, 3);
-    pu_op huge = pu_op_identity(PTRDIFF_MAX / 2), op, bare = pu_op_spd(3, a->theta, NULL);
-    ASSERT(pu_op_kronecker(NULL, &a->op).rows == 0 && pu_op_kronecker(&a->op, NULL).rows == 0);
-    op = pu_op_kronecker(&a->op, &huge);
-    ASSERT(op.params < 0 && op.apply == NULL);
-    op = pu_op_kronecker(&m->op, &d->op);
-    ASSERT(op.apply && op.gram_diag && !op.diag && !op.sample && !op.logdet && op.trusted == 1);
-    op = pu_op_kronecker(&bare, &d->op);
-    ASSERT(op.diag && !op.sample && !op.logdet && !op.logdet_grad && op.trusted == 2);
-    op = pu_op_kronecker(&a->op, &huge);
-    op.rows = op.cols = 0;
-    op = pu_op_kronecker(&op, &d->op);
-    ASSERT(op.rows == 0);
-    PASS();
-}
-
-/* ---- in a model: the same gradient as with the dense matrix of the same numbers --------------- */
-
-static pu_real *rounded(pu_int n, const double *a)
-{
-    pu_real *x = tc_reals(n);
-    pu_int i;
-    for (i = 0; i < n; i++) x[i] = (pu_real)a[i];
-    return x;
-}
-
-/* Largest eigenvalue of a positive definite matrix, by a few hundred steps of the power method. */
-static double largest(pu_int n, const double *a)
-{
-    double *x = tc_doubles(n), *y = tc_doubles(n), size = 1;
-    pu_int i, step;
-    for (i = 0; i < n; i++) x[i] = 1 + 0.1 * (double)(i % 3);
-    for (step = 0; step < 300; step++) {
-        tc_matvec(n, n, a, x, y);
-        size = norm(n, y);
-        for (i = 0; i < n; i++) x[i] = y[i] / size;
-    }
-    return size;
-}
-
-/* Largest eigenvalue of the posterior precision with everything observed, times that of the prior's covariance: no
-   datum's condition is larger, since Gamma <= A. */
-static double posterior_condition(const double *gamma, const double *phi, const pu_real *psi, pu_int D, pu_int M)
-{
-    double *a = tc_doubles(D * D), *inverse = tc_doubles(D * D), size, prior;
-    pu_int i, j, m;
-    memcpy(a, gamma, (size_t)(D * D) * sizeof *a);
-    if (!tc_cholesky(D, a)) exit(2);
-    tc_inverse(D, a, inverse);
-    prior = largest(D, inverse);
-    memcpy(a, gamma, (size_t)(D * D) * sizeof *a);
-    for (m = 0; m < M; m++) {
-        for (i = 0; i < D; i++) {
-            for (j = 0; j < D; j++) a[i * D + j] += (double)psi[m] * phi[m * D + i] * phi[m * D + j];
-        }
-    }
-    size = largest(D, a);
-    return size * prior;
-}
-
-/* Dense gradient g contracted with the derivative of each parameter, against `got`. */
-TEST check_contraction(const fixture *f, const pu_real *got, const pu_real *g, double tol)
-{
-    pu_int i, e, size = f->op.rows * f->op.cols;
-    double *gd = tc_doubles(size), scale;
-    for (e = 0; e < size; e++) gd[e] = (double)g[e];
-    scale = norm(size, gd);
-    for (i = 0; i < f->op.params; i++) {
-        size_t mark = tc_kept_count;
-        double share, *d = derivative(f, i, &share), want = 0;
-        for (e = 0; e < size; e++) want += share * d[e] * gd[e];
-        CLOSE(f, W_GRADIENT, got[i], want, tol * scale * (1 + norm(size, d)));
-        tc_release_to(mark);
-    }
-    PASS();
-}
-
-TEST check_model(const fixture *prior, const fixture *map, pu_kind kind)
-{
-    enum { N = 3, K = 4, I = 4 };
-    pu_int D = map->op.cols, M = map->op.rows, i;
-    double *gamma, *phi = matrix(map, 0), tol;
-    pu_real *gamma_r, *phi_r = rounded(M * D, phi), *factor = tc_reals(D * D);
-    pu_real *psi = tc_random_positive(++next_seed, M), *nu = tc_normal(++next_seed, D);
-    pu_real *y = tc_normal(++next_seed, N * M);
-    pu_op dense_prior, dense_map = pu_op_dense(M, D, phi_r);
-    pu_lgm model, other;
-    pu_data data = pu_data_nan(N, M, y);
-    pu_options options;
-    pu_report report, other_report;
-    pu_workspace ws = tc_workspace();
-    tc_outputs a, b;
-    gamma = matrix(prior, 0);
-    gamma_r = rounded(D * D, gamma);
-    for (i = 0; i < N * M; i++) {
-        if (tc_hash((uint64_t)i + 77) % 4 == 0) y[i] = PU_R(NAN);
-    }
-    TC_STATUS(pu_op_spd_factor(D, gamma_r, factor, NULL), PU_OK);
-    dense_prior = pu_op_spd(D, gamma_r, factor);
-    memset(&model, 0, sizeof model);
-    model.Gamma = &prior->op;
-    model.Phi = &map->op;
-    model.psi = psi;
-    model.nu = nu;
-    other = model;
-    other.Gamma = &dense_prior;
-    other.Phi = &dense_map;
-    memset(&options, 0, sizeof options);
-    options.kind = kind;
-    options.samples = kind == PU_EXACT ? PU_NONE : K;
-    options.solve.iterations = I;
-    if (kind != PU_EXACT) options.delta = tc_normal(++next_seed, N * K * D);
-    a = tc_make_outputs(&model, N, kind == PU_EXACT ? 0 : K, I);
-    b = tc_make_outputs(&other, N, kind == PU_EXACT ? 0 : K, I);
-    a.out.x = a.out.residual = a.out.alpha = a.out.beta = a.out.logdet = NULL;
-    b.out.x = b.out.residual = b.out.alpha = b.out.beta = b.out.logdet = NULL;
-    TC_STATUS(pu_gradient(&model, &data, &options, &ws, &a.out, &report), PU_OK);
-    TC_STATUS(pu_gradient(&other, &data, &options, &ws, &b.out, &other_report), PU_OK);
-    /* each run perturbs A by its roundings, which add up like a random walk, and every step passes that on times the
-       condition of A */
-    tol = 4 * I * sqrt(roundings(prior) + roundings(map) + (double)(M + D)) * PU_TEST_EPS *
-          posterior_condition(gamma, phi, psi, D, M);
-    CHECK_CALL(check_contraction(prior, a.out.Gamma, b.out.Gamma, tol));
-    CHECK_CALL(check_contraction(map, a.out.Phi, b.out.Phi, tol));
-    GREATEST_ASSERTm(tc_say(pu_test_message), pu_test_vector_close("nu", (size_t)D, a.out.nu, b.out.nu, tol));
-    GREATEST_ASSERTm(tc_say(pu_test_message), pu_test_vector_close("psi", (size_t)M, a.out.psi, b.out.psi, tol));
-    GREATEST_ASSERTm(tc_say(pu_test_message), pu_test_vector_close("eta", (size_t)M, a.out.eta, b.out.eta, tol));
-    TC_ASSERT(report.has_objective && other_report.has_objective);
-    TC_CLOSE(report.c, other_report.c, tol * (1 + fabs(other_report.c)));
-    TC_CLOSE(report.q, other_report.q, tol * (1 + fabs(other_report.q)));
-    if (kind == PU_EXACT) TC_CLOSE(report.nll, other_report.nll, tol * (1 + fabs(other_report.nll)));
-    options.delta = NULL; /* with the operator's own draws it runs as well */
-    TC_STATUS(pu_gradient(&model, &data, &options, &ws, &a.out, &report), PU_OK);
-    TC_ASSERT(tc_gaps_untouched(&a));
-    PASS();
-}
-
-static fixture *model_map(int which)
-{
-    switch (which) {
-    case 0: return csr(11, 12);
-    case 1: return kronecker(dense(3, 4), dense(5, 3));
-    case 2: return toeplitz(12);
-    default: break;
-    }
-    return kronecker(identity(2), csr(7, 6));
-}
-
-static fixture *model_prior(int which)
-{
-    switch (which) {
-    case 0: return low_rank(12, 3);
-    case 1: return toeplitz(12);
-    case 2: return circulant(12);
-    case 3: return kronecker(spd(4), toeplitz(3));
-    case 4: return kronecker(low_rank(4, 2), circulant(3));
-    default: break;
-    }
-    return diagonal(12);
-}
-
-TEST gradient_is_that_of_the_dense_operator(int prior, int map)
-{
-    static const pu_kind kinds[] = {PU_NETWORK, PU_OUTPUT, PU_EXACT};
-    int i;
-    for (i = 0; i < 3; i++) {
-        fixture *f = model_prior(prior), *g = model_map(map);
-        tc_set_case("prior %d, map %d, kind %d", prior, map, i);
-        CHECK_CALL(check_model(f, g, kinds[i]));
-    }
-    PASS();
-}
-
-/* Bad numbers are refused by name before anything runs. */
-TEST gradient_refuses(void)
-{
-    fixture *prior = low_rank(6, 2), *map = csr(5, 6);
-    pu_real *psi = tc_random_positive(1, 5), *y = tc_normal(2, 5);
-    pu_lgm model;
-    pu_data data = pu_data_full(1, 5, y);
-    pu_results out;
-    pu_report report;
-    pu_workspace ws = tc_workspace();
-    memset(&model, 0, sizeof model);
-    memset(&out, 0, sizeof out);
-    model.Gamma = &prior->op;
-    model.Phi = &map->op;
-    model.psi = psi;
-    prior->theta[6] *= PU_R(2);
-    ASSERT_EQ(pu_gradient(&model, &data, NULL, &ws, &out, &report), PU_E_ARGUMENT);
-    ASSERT_STR_EQ("Gamma (stale factor)", report.where.what);
-    ASSERT_EQ(pu_low_rank_factor(&prior->low_rank, NULL), PU_OK);
-    map->index[2] = 99;
-    ASSERT_EQ(pu_gradient(&model, &data, NULL, &ws, &out, &report), PU_E_SIZE);
-    ASSERT_STR_EQ("Phi", report.where.what);
-    ASSERT_EQ(report.where.index, 2);
-    PASS();
-}
-
-/* ---- main ------------------------------------------------------------------------------------ */
-
-static void run_case(const op_case *c)
+/* Every general test on one case; those of a prior where it can be one. */
+PU_TEST_FN void run_case(const op_case *c)
 {
     RUN_TESTp(dimensions, c);
     RUN_TESTp(apply_is_the_matrix, c);
@@ -1067,30 +664,17 @@ static void run_case(const op_case *c)
     RUN_TESTp(logdet_grad_is_the_derivative, c);
 }
 
-GREATEST_MAIN_DEFS();
-
-int main(int argc, char **argv)
+/* With -DOP_WORST: the largest shares of the tolerances, a line for each kind of operator. */
+PU_TEST_FN void print_worst(void)
 {
-    size_t i;
-    int prior, map;
-    GREATEST_MAIN_BEGIN();
-    GREATEST_SET_TEARDOWN_CB(tc_release, NULL);
-    for (i = 0; i < OP_CASES; i++) run_case(&op_cases[i]);
-    RUN_TEST(check_of_csr);
-    RUN_TEST(check_of_low_rank);
-    RUN_TEST(check_of_toeplitz);
-    RUN_TEST(check_of_circulant);
-    RUN_TEST(kronecker_misfits);
-    for (prior = 0; prior < 6; prior++) {
-        for (map = 0; map < 4; map++) RUN_TESTp(gradient_is_that_of_the_dense_operator, prior, map);
-    }
-    RUN_TEST(gradient_refuses);
-#ifdef OP_MISC_WORST
-    for (prior = 0; prior <= KRONECKER; prior++) {
-        printf("kind %d:", prior);
-        for (map = 0; map < 8; map++) printf(" %.3f", worst[prior][map]);
+#ifdef OP_WORST
+    int kind, what;
+    for (kind = 0; kind <= KRONECKER; kind++) {
+        printf("kind %d:", kind);
+        for (what = 0; what < 8; what++) printf(" %.3f", worst[kind][what]);
         printf("\n");
     }
 #endif
-    PU_TEST_MAIN_END();
 }
+
+#endif /* OP_FIXTURES_H */

@@ -7046,12 +7046,12 @@ PU_DEF pu_op pu_op_readout(pu_int steps, pu_int states, const pu_real *c)
 typedef struct {
     pu_real *re, *im;
     pu_int step;
-} pu__split;
+} pu__re_im;
 
 /* The two arrays as one argument. Arrays that are only read may be const. */
-PU__FN pu__split pu__parts(const pu_real *re, const pu_real *im, pu_int step)
+PU__FN pu__re_im pu__parts(const pu_real *re, const pu_real *im, pu_int step)
 {
-    pu__split x;
+    pu__re_im x;
     x.re = (pu_real *)(uintptr_t)re;
     x.im = (pu_real *)(uintptr_t)im;
     x.step = step;
@@ -7059,7 +7059,7 @@ PU__FN pu__split pu__parts(const pu_real *re, const pu_real *im, pu_int step)
 }
 
 /* x with its parts exchanged: what turns the forward transform into the inverse. */
-PU__FN pu__split pu__exchanged(pu__split x) { return pu__parts(x.im, x.re, x.step); }
+PU__FN pu__re_im pu__exchanged(pu__re_im x) { return pu__parts(x.im, x.re, x.step); }
 
 /* ---- complex arithmetic, on single numbers and on lines of them ---- */
 
@@ -7310,7 +7310,7 @@ PU__FN void pu__fft_5(pu_int count, const pu_real *xr, const pu_real *xi, pu_int
 typedef struct {
     pu_int radix, s, m;      /* r, s and m of Stockham's form */
     pu_int groups, count;    /* groups of count neighbours for every p */
-    pu__split x, y;          /* input and output; in a butterfly: their first places there */
+    pu__re_im x, y;          /* input and output; in a butterfly: their first places there */
     pu_int x_leg, y_leg;     /* distance of a butterfly's inputs, and of its outputs */
     const pu_real *wr, *wi;  /* factors of outputs 1 .. r-1, m each; in a butterfly: from its p on */
     const pu_real *root;     /* odd r > 5: the r roots of unity, re then im (= -sin) */
@@ -7532,7 +7532,7 @@ PU__FN void pu__fft_pass_odd(const pu__fft_pass *pass)
 }
 
 /* Copies n entries of `lanes` numbers each. */
-PU__FN void pu__fft_copy(pu_int n, pu_int lanes, pu__split x, pu__split y)
+PU__FN void pu__fft_copy(pu_int n, pu_int lanes, pu__re_im x, pu__re_im y)
 {
     pu_int i;
     for (i = 0; i < n; i++) {
@@ -7567,12 +7567,12 @@ PU__FN const pu_real *pu__fft_pass_run(pu__fft_pass *o, pu_int lanes, const pu_r
 
 /* All passes: the unscaled forward transform of `lanes` neighbours, from x to y, which may be the same. f->length entries.
    work: 4 * length * lanes. */
-PU__FN void pu__fft_passes(const pu_fft *f, pu_int lanes, pu__split x, pu__split y, pu_real *work)
+PU__FN void pu__fft_passes(const pu_fft *f, pu_int lanes, pu__re_im x, pu__re_im y, pu_real *work)
 {
     const pu_int n = f->length;
     const pu_int size = n * lanes;
-    const pu__split one = pu__parts(work, work + size, lanes);
-    const pu__split two = pu__parts(work + 2 * size, work + 3 * size, lanes);
+    const pu__re_im one = pu__parts(work, work + size, lanes);
+    const pu__re_im two = pu__parts(work + 2 * size, work + 3 * size, lanes);
     const int last = f->passes - 1;
     const int end = last < 0 ? 1 : f->radix[last];
     const int packed = y.step == lanes;
@@ -7607,7 +7607,7 @@ PU__FN void pu__fft_passes(const pu_fft *f, pu_int lanes, pu__split x, pu__split
 }
 
 /* y = a o x, complex, n entries of `lanes` neighbours. a: n real parts, then n imaginary ones; y may be x. */
-PU__FN void pu__fft_scale(pu_int n, pu_int lanes, const pu_real *a, pu__split x, pu__split y)
+PU__FN void pu__fft_scale(pu_int n, pu_int lanes, const pu_real *a, pu__re_im x, pu__re_im y)
 {
     pu_int i, q;
     for (i = 0; i < n; i++) {
@@ -7620,12 +7620,12 @@ PU__FN void pu__fft_scale(pu_int n, pu_int lanes, const pu_real *a, pu__split x,
 /* Any length: the unscaled forward transform of `lanes` neighbours, f->n entries, from x to y, which may be the same.
    work: f->work * lanes. Lengths with large prime factors take Bluestein's way: with g_k = e^(-pi i k^2 / n) and
    j k = (j^2 + k^2 - (k - j)^2) / 2,  X_k = g_k sum_j (g_j x_j) conj(g_{k-j}), a convolution of period f->length. */
-PU__FN void pu__fft_lanes(const pu_fft *f, pu_int lanes, pu__split x, pu__split y, pu_real *work)
+PU__FN void pu__fft_lanes(const pu_fft *f, pu_int lanes, pu__re_im x, pu__re_im y, pu_real *work)
 {
     const pu_int n = f->n;
     const pu_int N = f->length;
     const pu_int size = N * lanes;
-    const pu__split z = pu__parts(work, work + size, lanes);
+    const pu__re_im z = pu__parts(work, work + size, lanes);
     if (!f->convolve) {
         pu__fft_passes(f, lanes, x, y, work);
         return;
@@ -7693,7 +7693,7 @@ PU__FN void pu__fft_fill(pu_fft *f, pu_real *work)
     pu_real *table = (pu_real *)(uintptr_t)f->table;
     pu_real *chirp = (pu_real *)(uintptr_t)f->chirp;
     pu_real *filter = (pu_real *)(uintptr_t)f->filter;
-    const pu__split kernel = pu__parts(filter, filter + N, 1);
+    const pu__re_im kernel = pu__parts(filter, filter + N, 1);
     pu_int left = N;
     pu_int square = 0;
     pu_int i, j;
@@ -7812,7 +7812,7 @@ PU__FN void pu__fftw_execute(void *plan, pu_real *c)
 }
 
 /* scale * x, m rows of n, interleaved into the first aligned place of work, and transformed. x.im NULL: zero. */
-PU__FN pu_real *pu__fftw_start(void *plan, pu_int m, pu_int n, pu_real scale, pu__split x, pu_real *work)
+PU__FN pu_real *pu__fftw_start(void *plan, pu_int m, pu_int n, pu_real scale, pu__re_im x, pu_real *work)
 {
     pu_real *copy = (pu_real *)(((uintptr_t)work + PU__ALIGN - 1) / PU__ALIGN * PU__ALIGN);
     pu_int r, i;
@@ -7830,7 +7830,7 @@ PU__FN pu_real *pu__fftw_start(void *plan, pu_int m, pu_int n, pu_real scale, pu
 }
 
 /* y = transform of scale * x, m rows of n. x.im NULL: zero; y may be x. */
-PU__FN void pu__fftw_run(void *plan, pu_int m, pu_int n, pu_real scale, pu__split x, pu__split y, pu_real *work)
+PU__FN void pu__fftw_run(void *plan, pu_int m, pu_int n, pu_real scale, pu__re_im x, pu__re_im y, pu_real *work)
 {
     const pu_real *copy = pu__fftw_start(plan, m, n, scale, x, work);
     pu_int r, i;
@@ -7894,7 +7894,7 @@ PU_DEF pu_status pu_fft_init(pu_fft *plan, pu_int n, void *memory, size_t bytes)
 /* The unitary transform, in place. */
 PU_DEF pu_status pu_fft_run(const pu_fft *plan, int inverse, pu_real *re, pu_real *im, pu_real *work)
 {
-    pu__split x = pu__parts(re, im, 1);
+    pu__re_im x = pu__parts(re, im, 1);
     pu_real scale;
     pu_int i;
     if (!plan || !re || !im || !work) return PU_E_NULL;
@@ -8055,7 +8055,7 @@ PU__FN void pu__fourier_transpose(pu_int rows, pu_int cols, pu_real scale, const
 }
 
 /* Both parts of x (rows x cols), transposed. x.im NULL: zero. */
-PU__FN void pu__fourier_turn(pu_int rows, pu_int cols, pu_real scale, pu__split x, pu__split t)
+PU__FN void pu__fourier_turn(pu_int rows, pu_int cols, pu_real scale, pu__re_im x, pu__re_im t)
 {
     pu__fourier_transpose(rows, cols, scale, x.re, t.re);
     if (x.im) pu__fourier_transpose(rows, cols, scale, x.im, t.im);
@@ -8063,11 +8063,11 @@ PU__FN void pu__fourier_turn(pu_int rows, pu_int cols, pu_real scale, pu__split 
 }
 
 /* x from entry `at` on. */
-PU__FN pu__split pu__fourier_from(pu__split x, pu_int at) { return pu__parts(x.re + at, x.im ? x.im + at : NULL, x.step); }
+PU__FN pu__re_im pu__fourier_from(pu__re_im x, pu_int at) { return pu__parts(x.re + at, x.im ? x.im + at : NULL, x.step); }
 
 /* y = F x, scaled. x may be y; x.im NULL: zero. Strips of rows go through a transposed copy. Strips of columns are read and
    written in place by the first and the last pass. */
-PU__FN void pu__fourier_forward(const pu_fourier *f, pu__split x, pu__split y, pu_real *work)
+PU__FN void pu__fourier_forward(const pu_fourier *f, pu__re_im x, pu__re_im y, pu_real *work)
 {
     const pu_int n = f->along.n;
     const pu_int m = f->down.n;
@@ -8078,14 +8078,14 @@ PU__FN void pu__fourier_forward(const pu_fourier *f, pu__split x, pu__split y, p
     }
     for (i = 0; i < m; i += PU__FFT_LANES) {
         const pu_int lanes = pu__min(PU__FFT_LANES, m - i);
-        const pu__split t = pu__parts(work, work + n * lanes, lanes);
+        const pu__re_im t = pu__parts(work, work + n * lanes, lanes);
         pu__fourier_turn(lanes, n, f->scale, pu__fourier_from(x, i * n), t);
         pu__fft_lanes(&f->along, lanes, t, t, work + 2 * n * lanes);
         pu__fourier_turn(n, lanes, 1, t, pu__fourier_from(y, i * n));
     }
     if (m == 1) return;
     for (i = 0; i < n; i += PU__FFT_LANES) {
-        const pu__split strip = pu__parts(y.re + i, y.im + i, n);
+        const pu__re_im strip = pu__parts(y.re + i, y.im + i, n);
         pu__fft_lanes(&f->down, pu__min(PU__FFT_LANES, n - i), strip, strip, work);
     }
 }
@@ -8093,7 +8093,7 @@ PU__FN void pu__fourier_forward(const pu_fourier *f, pu__split x, pu__split y, p
 /* The unitary transform, in place. */
 PU_DEF pu_status pu_fourier_run(const pu_fourier *f, int inverse, pu_real *re, pu_real *im, pu_real *work)
 {
-    const pu__split x = inverse ? pu__parts(im, re, 1) : pu__parts(re, im, 1);
+    const pu__re_im x = inverse ? pu__parts(im, re, 1) : pu__parts(re, im, 1);
     if (!f || !re || !im || !work) return PU_E_NULL;
     if (f->rows < 1) return PU_E_ARGUMENT;
     pu__fourier_forward(f, x, x, work);
@@ -8139,7 +8139,7 @@ PU__FN pu_status pu__fourier_apply(const pu_op *op, pu_int k, pu_block X, pu_blo
     const pu_fourier *f = (const pu_fourier *)op->data;
     const pu_int D = op->cols;
     const pu_real h = PU_R(0.5);
-    const pu__split z = pu__parts(work, work + D, 1);
+    const pu__re_im z = pu__parts(work, work + D, 1);
     pu_int j, r;
     work += 2 * D;
     for (j = 0; j + 1 < k; j += 2) {
@@ -8154,7 +8154,7 @@ PU__FN pu_status pu__fourier_apply(const pu_op *op, pu_int k, pu_block X, pu_blo
         }
     }
     if (j < k) { /* a column alone: nothing to take apart */
-        const pu__split y = pu__parts(pu__col(Y, j), pu__col(Y, j) + D, 1);
+        const pu__re_im y = pu__parts(pu__col(Y, j), pu__col(Y, j) + D, 1);
         pu__fourier_forward(f, pu__parts(pu__col(X, j), NULL, 1), add ? z : y, work);
         if (add) {
             pu__axpy(D, 1, z.re, y.re);
@@ -8171,13 +8171,13 @@ PU__FN pu_status pu__fourier_apply_t(const pu_op *op, pu_int k, pu_block X, pu_b
     const pu_fourier *f = (const pu_fourier *)op->data;
     const pu_int D = op->cols;
     const pu_real h = PU_R(0.5);
-    const pu__split z = pu__parts(work + D, work, 1); /* exchanged: the inverse */
+    const pu__re_im z = pu__parts(work + D, work, 1); /* exchanged: the inverse */
     pu_int j, r;
     for (j = 0; j < k; j += 2) {
         const int pair = j + 1 < k;
         const pu_real *first = pu__col(X, j);
         const pu_real *second = pair ? pu__col(X, j + 1) : NULL;
-        pu__split from = pu__parts(first + D, first, 1); /* alone: the real part is taken at the end */
+        pu__re_im from = pu__parts(first + D, first, 1); /* alone: the real part is taken at the end */
         if (pair) {
             for (r = 0; r < f->down.n; r++) {
                 pu__fourier_fold(f, r, first, h, h, z.im, 0);
@@ -8281,20 +8281,20 @@ PU__FN void pu__fourier_strips(pu_int m, pu_int n, const pu_real *PU__RESTRICT x
 }
 
 /* The strip of columns j on; its step is the number of its columns. */
-PU__FN pu__split pu__fourier_strip(const pu_fourier *f, pu__split z, pu_int j)
+PU__FN pu__re_im pu__fourier_strip(const pu_fourier *f, pu__re_im z, pu_int j)
 {
     const pu_int at = j * (f->down.n + 1);
     return pu__parts(z.re + at, z.im + at, pu__min(PU__FFT_LANES, f->along.n - j));
 }
 
 /* Rows i .. i+h-1 of all strips of z, transposed, through F, s and F^H along the rows, and back. t: n x h, and work after it. */
-PU__FN void pu__fourier_sandwich_rows(const pu_fourier *f, const pu_real *s, pu_int i, pu_int h, pu__split z, pu_real *rest)
+PU__FN void pu__fourier_sandwich_rows(const pu_fourier *f, const pu_real *s, pu_int i, pu_int h, pu__re_im z, pu_real *rest)
 {
     const pu_int n = f->along.n;
-    const pu__split t = pu__parts(rest, rest + n * h, h);
+    const pu__re_im t = pu__parts(rest, rest + n * h, h);
     pu_int j, q;
     for (j = 0; j < n; j += PU__FFT_LANES) {
-        const pu__split strip = pu__fourier_strip(f, z, j);
+        const pu__re_im strip = pu__fourier_strip(f, z, j);
         pu__fourier_turn(h, strip.step, 1, pu__fourier_from(strip, i * strip.step), pu__fourier_from(t, j * h));
     }
     pu__fft_lanes(&f->along, h, t, t, rest + 2 * n * h);
@@ -8302,7 +8302,7 @@ PU__FN void pu__fourier_sandwich_rows(const pu_fourier *f, const pu_real *s, pu_
     for (q = 0; q < n * h; q++) t.im[q] *= s[i * n + q];
     pu__fft_lanes(&f->along, h, pu__exchanged(t), pu__exchanged(t), rest + 2 * n * h);
     for (j = 0; j < n; j += PU__FFT_LANES) {
-        const pu__split strip = pu__fourier_strip(f, z, j);
+        const pu__re_im strip = pu__fourier_strip(f, z, j);
         pu__fourier_turn(strip.step, h, 1, pu__fourier_from(t, j * h), pu__fourier_from(strip, i * strip.step));
     }
 }
@@ -8310,7 +8310,7 @@ PU__FN void pu__fourier_sandwich_rows(const pu_fourier *f, const pu_real *s, pu_
 /* z = F^H (s o F x) without scaling, then what column[0] wants of its real and column[1] of its imaginary part. Down the
    columns, along the rows and back while some of them are in the cache, up the columns. z is in strips, (m + 1) n numbers, so
    rows are transposed twice instead of four times. s: strips of rows, transposed. rest: f->work. */
-PU__FN void pu__fourier_sandwich(const pu_fourier *f, const pu_real *s, pu__split x, pu__gram_column *column, pu__split z,
+PU__FN void pu__fourier_sandwich(const pu_fourier *f, const pu_real *s, pu__re_im x, pu__gram_column *column, pu__re_im z,
                                  pu_real *rest)
 {
     const pu_int n = f->along.n;
@@ -8323,13 +8323,13 @@ PU__FN void pu__fourier_sandwich(const pu_fourier *f, const pu_real *s, pu__spli
         pu__fourier_strips(m, n, x.im, z.im);
     }
     for (j = 0; j < n; j += PU__FFT_LANES) {
-        const pu__split strip = pu__fourier_strip(f, z, j);
-        const pu__split from = near ? pu__parts(x.re + j, x.im + j, n) : strip;
+        const pu__re_im strip = pu__fourier_strip(f, z, j);
+        const pu__re_im from = near ? pu__parts(x.re + j, x.im + j, n) : strip;
         pu__fft_lanes(&f->down, strip.step, from, strip, rest);
     }
     for (i = 0; i < m; i += PU__FFT_LANES) pu__fourier_sandwich_rows(f, s, i, pu__min(PU__FFT_LANES, m - i), z, rest);
     for (j = 0; j < n; j += PU__FFT_LANES) {
-        const pu__split strip = pu__exchanged(pu__fourier_strip(f, z, j));
+        const pu__re_im strip = pu__exchanged(pu__fourier_strip(f, z, j));
         pu__fft_lanes(&f->down, strip.step, strip, strip, rest);
     }
     pu__gram_image(column, m, n, z.re, PU__FFT_LANES, m + 1);
@@ -8338,7 +8338,7 @@ PU__FN void pu__fourier_sandwich(const pu_fourier *f, const pu_real *s, pu__spli
 
 #ifdef PU_USE_FFTW
 /* The same by FFTW, with s in the order of the image. */
-PU__FN void pu__fftw_sandwich(const pu_fourier *f, const pu_real *s, pu__split x, pu__gram_column *column, pu_real *work)
+PU__FN void pu__fftw_sandwich(const pu_fourier *f, const pu_real *s, pu__re_im x, pu__gram_column *column, pu_real *work)
 {
     const pu_int n = f->along.n;
     const pu_int m = f->down.n;
@@ -8409,7 +8409,7 @@ PU__FN void pu__fourier_gram_make(const pu_op *op, const pu_real *w, pu_real *ma
 PU__FN pu_int pu__fourier_gram_size(const pu_op *op) { return 2 * op->cols + (pu_int)(PU__ALIGN / sizeof(pu_real)); }
 
 /* Z_k = s_k Z_k + t_k Z_-k, in place: k and -k together. made: s, then t. */
-PU__FN void pu__fourier_weigh(const pu_fourier *f, const pu_real *made, pu__split z)
+PU__FN void pu__fourier_weigh(const pu_fourier *f, const pu_real *made, pu__re_im z)
 {
     const pu_int n = f->along.n;
     const pu_int m = f->down.n;
@@ -8441,13 +8441,13 @@ PU__FN pu_status pu__fourier_gram_pairs(const pu_op *op, const pu_real *made, co
     const pu_int n = f->along.n;
     const pu_int m = f->down.n;
     const pu_int room = op->cols + n;
-    const pu__split z = pu__parts(work, work + room, 1);
+    const pu__re_im z = pu__parts(work, work + room, 1);
     pu_int j, l;
     work += 2 * room;
     for (j = 0; j < pairs->k; j += 2) {
         const pu_int count = pu__min(2, pairs->k - j);
         pu__gram_column column[2];
-        pu__split x;
+        pu__re_im x;
         memset(column, 0, sizeof column);
         for (l = 0; l < count; l++) {
             pu__gram_column *o = column + l;
@@ -8511,7 +8511,7 @@ PU__FN pu_status pu__fourier_gram_diag(const pu_op *op, const pu_real *w, pu_rea
     const pu_int D = op->cols;
     const pu_int n = f->along.n;
     const pu_int m = f->down.n;
-    const pu__split z = pu__parts(work, work + D, 1);
+    const pu__re_im z = pu__parts(work, work + D, 1);
     pu_real mean;
     double sum = 0;
     pu_int unequal = 0;
@@ -8823,8 +8823,7 @@ PU__FN pu_op pu__op_lags(pu_int n, pu_int params, const pu_real *t, const pu_lag
 PU__FN void pu__lags_layout(pu_lags *f, pu_int n, pu_int size, pu__arena *arena)
 {
     memset(f, 0, sizeof *f);
-    if (arena->base) pu__fft_make(&f->fft, size, arena);
-    else pu__fft_layout(&f->fft, size, arena);
+    pu__fft_make(&f->fft, size, arena);
     if (arena->overflow) return;
     f->n = n;
     f->params = size > n ? n : n / 2 + 1;

@@ -1405,7 +1405,7 @@ static pu_status pu__cuda_make_sparse(pu_cuda *c, pu_cuda_side *b, const pu_op *
 
 typedef struct {
     pu_real re, im;
-} pu__complex;
+} pu__cuda_complex;
 
 /* the frequency opposite to i */
 static __device__ __forceinline__ pu_int pu__opposite(pu_int i, pu_int rows, pu_int cols)
@@ -1415,7 +1415,7 @@ static __device__ __forceinline__ pu_int pu__opposite(pu_int i, pu_int rows, pu_
 }
 
 static __global__ void __launch_bounds__(PU__CUDA_THREADS)
-    pu__cuda_pack(pu_int n, pu_int k, pu_block X, pu__complex *Z)
+    pu__cuda_pack(pu_int n, pu_int k, pu_block X, pu__cuda_complex *Z)
 {
     for (pu_int p = blockIdx.y; 2 * p < k; p += gridDim.y)
         for (pu_int i = (pu_int)blockIdx.x * PU__CUDA_THREADS + (pu_int)threadIdx.x; i < n;
@@ -1426,7 +1426,7 @@ static __global__ void __launch_bounds__(PU__CUDA_THREADS)
 }
 
 static __global__ void __launch_bounds__(PU__CUDA_THREADS)
-    pu__cuda_unpack(pu_int n, pu_int k, const pu__complex *Z, pu_real scale, pu_block Y, int add)
+    pu__cuda_unpack(pu_int n, pu_int k, const pu__cuda_complex *Z, pu_real scale, pu_block Y, int add)
 {
     for (pu_int j = blockIdx.y; j < k; j += gridDim.y) {
         const pu_real *z = &Z[(j >> 1) * n].re + (j & 1);
@@ -1438,13 +1438,13 @@ static __global__ void __launch_bounds__(PU__CUDA_THREADS)
 
 /* Y = [Re A; Im A] of every column */
 static __global__ void __launch_bounds__(PU__CUDA_THREADS)
-    pu__cuda_spectra(pu_int rows, pu_int cols, pu_int k, const pu__complex *Z, pu_real scale, pu_block Y, int add)
+    pu__cuda_spectra(pu_int rows, pu_int cols, pu_int k, const pu__cuda_complex *Z, pu_real scale, pu_block Y, int add)
 {
     const pu_int n = rows * cols;
     for (pu_int j = blockIdx.y; j < k; j += gridDim.y)
         for (pu_int i = (pu_int)blockIdx.x * PU__CUDA_THREADS + (pu_int)threadIdx.x; i < n;
              i += (pu_int)gridDim.x * PU__CUDA_THREADS) {
-            const pu__complex z = Z[j / 2 * n + i], o = Z[j / 2 * n + pu__opposite(i, rows, cols)];
+            const pu__cuda_complex z = Z[j / 2 * n + i], o = Z[j / 2 * n + pu__opposite(i, rows, cols)];
             const pu_real half = scale / 2, re = half * (j % 2 ? z.im + o.im : z.re + o.re),
                           im = half * (j % 2 ? o.re - z.re : z.im - o.im);
             pu_real *y = pu__col(Y, j);
@@ -1454,7 +1454,7 @@ static __global__ void __launch_bounds__(PU__CUDA_THREADS)
 
 /* the other way: Z = h(a) + i h(b), h(c)(k) = (c(k) + conj c(-k)) / 2 */
 static __global__ void __launch_bounds__(PU__CUDA_THREADS)
-    pu__cuda_pack_spectra(pu_int rows, pu_int cols, pu_int k, pu_block X, pu__complex *Z)
+    pu__cuda_pack_spectra(pu_int rows, pu_int cols, pu_int k, pu_block X, pu__cuda_complex *Z)
 {
     const pu_int n = rows * cols;
     for (pu_int p = blockIdx.y; 2 * p < k; p += gridDim.y)
@@ -1462,7 +1462,7 @@ static __global__ void __launch_bounds__(PU__CUDA_THREADS)
              i += (pu_int)gridDim.x * PU__CUDA_THREADS) {
             const pu_int o = pu__opposite(i, rows, cols);
             const pu_real *a = pu__col(X, 2 * p), *b = 2 * p + 1 < k ? pu__col(X, 2 * p + 1) : NULL;
-            pu__complex z;
+            pu__cuda_complex z;
             z.re = (a[i] + a[o]) / 2, z.im = (a[n + i] - a[n + o]) / 2;
             if (b) z.re -= (b[n + i] - b[n + o]) / 2, z.im += (b[i] + b[o]) / 2;
             Z[p * n + i] = z;
@@ -1471,7 +1471,7 @@ static __global__ void __launch_bounds__(PU__CUDA_THREADS)
 
 /* Re A and Im A times the symbols of w, whose halves weigh them: a frequency and its opposite a thread */
 static __global__ void __launch_bounds__(PU__CUDA_THREADS)
-    pu__cuda_weigh_spectra(pu_int rows, pu_int cols, pu_int k, pu_int each, const pu_real *w, pu_real scale, pu__complex *Z)
+    pu__cuda_weigh_spectra(pu_int rows, pu_int cols, pu_int k, pu_int each, const pu_real *w, pu_real scale, pu__cuda_complex *Z)
 {
     const pu_int n = rows * cols;
     for (pu_int p = blockIdx.y; 2 * p < k; p += gridDim.y)
@@ -1479,7 +1479,7 @@ static __global__ void __launch_bounds__(PU__CUDA_THREADS)
              i += (pu_int)gridDim.x * PU__CUDA_THREADS) {
             const pu_int o = pu__opposite(i, rows, cols);
             if (o < i) continue; /* its opposite does it */
-            const pu__complex z = Z[p * n + i], y = Z[p * n + o];
+            const pu__cuda_complex z = Z[p * n + i], y = Z[p * n + o];
             pu_real a_re = (z.re + y.re) / 2, a_im = (z.im - y.im) / 2, b_re = (z.im + y.im) / 2, b_im = (y.re - z.re) / 2;
             const pu_real *wa = w + pu__quotient(2 * p, each) * (2 * n);
             const pu_real *wb = 2 * p + 1 < k ? w + pu__quotient(2 * p + 1, each) * (2 * n) : wa;
@@ -1491,7 +1491,7 @@ static __global__ void __launch_bounds__(PU__CUDA_THREADS)
 }
 
 /* all pairs of images there (or back), unscaled */
-static pu_status pu__cuda_transform(pu_cuda *c, pu_int rows, pu_int cols, pu_int pairs, int back, pu__complex *Z)
+static pu_status pu__cuda_transform(pu_cuda *c, pu_int rows, pu_int cols, pu_int pairs, int back, pu__cuda_complex *Z)
 {
     int l, use = -1, oldest = 0;
     for (l = 0; l < PU_CUDA_PLANS && use < 0; l++)
@@ -1548,7 +1548,7 @@ static pu_status pu__cuda_fourier_apply(const pu_op *op, pu_int k, pu_block X, p
     pu_cuda *c = pu__cuda_of(op);
     const pu_fourier *f = pu__cuda_image(op);
     const pu_int n = op->cols, pairs = (k + 1) / 2;
-    pu__complex *Z = (pu__complex *)work;
+    pu__cuda_complex *Z = (pu__cuda_complex *)work;
     PU_LAUNCH(pu__cuda_pack, pu__cuda_grid(pu__cuda_blocks(n, PU__CUDA_THREADS), pairs, 1), PU__CUDA_THREADS, 0, c->stream, n, k, X,
               Z);
     pu__cuda_launched(c);
@@ -1564,7 +1564,7 @@ static pu_status pu__cuda_fourier_apply_t(const pu_op *op, pu_int k, pu_block X,
     pu_cuda *c = pu__cuda_of(op);
     const pu_fourier *f = pu__cuda_image(op);
     const pu_int n = op->cols, pairs = (k + 1) / 2;
-    pu__complex *Z = (pu__complex *)work;
+    pu__cuda_complex *Z = (pu__cuda_complex *)work;
     PU_LAUNCH(pu__cuda_pack_spectra, pu__cuda_grid(pu__cuda_blocks(n, PU__CUDA_THREADS), pairs, 1), PU__CUDA_THREADS, 0, c->stream,
               f->rows, f->cols, k, X, Z);
     pu__cuda_launched(c);
@@ -1581,7 +1581,7 @@ static pu_status pu__cuda_fourier_gram(const pu_op *op, const pu_real *w, pu_int
     const pu_fourier *f = pu__cuda_image(op);
     const pu_int n = op->cols, pairs = (k + 1) / 2;
     const dim3 grid = pu__cuda_grid(pu__cuda_blocks(n, PU__CUDA_THREADS), pairs, 1);
-    pu__complex *Z = (pu__complex *)work;
+    pu__cuda_complex *Z = (pu__cuda_complex *)work;
     PU_LAUNCH(pu__cuda_pack, grid, PU__CUDA_THREADS, 0, c->stream, n, k, X, Z);
     pu__cuda_launched(c);
     if (pu__cuda_transform(c, f->rows, f->cols, pairs, 0, Z)) return PU_E_DEVICE;

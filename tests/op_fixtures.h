@@ -20,6 +20,7 @@ struct fixture {
     pu_csr csr;
     pu_int *start, *index;
     pu_low_rank low_rank;
+    pu_lags lags;
     fixture *left, *right; /* Kronecker products */
 };
 
@@ -90,14 +91,26 @@ PU_TEST_FN void autocorrelation(pu_int n, pu_int lags, int circle, pu_real *t)
     }
 }
 
+/* The factor of n lags t as a prior, or for products alone. */
+PU_TEST_FN pu_status factor(pu_lags *f, op_kind kind, pu_int n, const pu_real *t, int prior, pu_int *index)
+{
+    size_t bytes = 0;
+    void *memory;
+    pu_status status = kind == TOEPLITZ ? pu_toeplitz_bytes(n, &bytes) : pu_circulant_bytes(n, &bytes);
+    if (status) return status;
+    memory = tc_bytes(bytes);
+    memset(memory, 0x7f, bytes); /* whatever was in it */
+    if (kind == TOEPLITZ) return pu_toeplitz_factor(f, n, t, prior, memory, bytes, index);
+    return pu_circulant_factor(f, n, t, prior, memory, bytes, index);
+}
+
 PU_TEST_FN fixture *toeplitz(pu_int n)
 {
     fixture *f = make(TOEPLITZ);
     f->theta = tc_reals(n);
-    f->factor = tc_reals(2 * n);
     autocorrelation(n, n, 0, f->theta);
-    if (pu_toeplitz_factor(n, f->theta, f->factor, NULL) != PU_OK) exit(2);
-    f->op = pu_op_toeplitz(n, f->theta, f->factor);
+    if (factor(&f->lags, TOEPLITZ, n, f->theta, 1, NULL) != PU_OK) exit(2);
+    f->op = pu_op_toeplitz(n, f->theta, &f->lags);
     return f;
 }
 
@@ -105,10 +118,9 @@ PU_TEST_FN fixture *circulant(pu_int n)
 {
     fixture *f = make(CIRCULANT);
     f->theta = tc_reals(n / 2 + 1);
-    f->factor = tc_reals(4 * (n / 2 + 1));
     autocorrelation(n, n / 2 + 1, 1, f->theta);
-    if (pu_circulant_factor(n, f->theta, f->factor, NULL) != PU_OK) exit(2);
-    f->op = pu_op_circulant(n, f->theta, f->factor);
+    if (factor(&f->lags, CIRCULANT, n, f->theta, 1, NULL) != PU_OK) exit(2);
+    f->op = pu_op_circulant(n, f->theta, &f->lags);
     return f;
 }
 
@@ -125,7 +137,7 @@ PU_TEST_FN fixture *spd(pu_int n)
     fixture *f = make(SPD);
     f->theta = tc_random_spd(next_seed, n);
     f->factor = tc_reals(n * n);
-    if (pu_op_spd_factor(n, f->theta, f->factor, NULL) != PU_OK) exit(2);
+    if (pu_spd_factor(n, f->theta, f->factor, NULL) != PU_OK) exit(2);
     f->op = pu_op_spd(n, f->theta, f->factor);
     return f;
 }

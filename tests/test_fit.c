@@ -1,5 +1,6 @@
 /* test_fit.c - training: optimisers reach the optimum, stop for the reason they say, mini-batches see every datum once per
-   epoch, an interrupted fit ends on the same bits, damaged and foreign checkpoints are refused, standard errors are right. */
+   epoch, an interrupted fit ends on the same bits, damaged and foreign checkpoints are refused, standard errors are right,
+   a report can be put in words. */
 #include "pu_test.h"
 #include "test_common.h"
 
@@ -390,23 +391,23 @@ TEST arrays_of_each_datum_need_all_data(void)
     tc_fill(USERS * FACTORS, m, PU_R(0.5));
     memcpy(theta, p.theta, (size_t)p.model.params * sizeof(pu_real));
     o.gradient.kind = PU_OUTPUT, o.gradient.engine = PU_ITERATIVE, o.gradient.samples = 3, o.gradient.solve.iterations = 3;
-    o.gradient.solve.solver = PU_PCG, o.gradient.solve.m = m, o.batch = 7;
+    o.gradient.solve.solver = PU_PCG, o.gradient.solve.precond = m, o.batch = 7;
     for (stride = 0; stride <= FACTORS; stride += FACTORS) {
         tc_set_case("m, stride %d", (int)stride);
-        o.gradient.solve.m_stride = stride;
+        o.gradient.solve.precond_stride = stride;
         TC_STATUS(pu_fit(&p.model, &p.data, &o, NULL, theta, &report), PU_E_ARGUMENT);
-        TC_ASSERT(strncmp(report.where.what, "fit.gradient.solve.m ", 21) == 0 && report.gradients == 0);
+        TC_ASSERT(strncmp(report.where.what, "fit.gradient.solve.precond ", 21) == 0 && report.gradients == 0);
         TC_ASSERT(memcmp(theta, p.theta, (size_t)p.model.params * sizeof(pu_real)) == 0);
     }
     tc_set_case("step");
-    o.gradient.solve.solver = PU_GD, o.gradient.solve.m = NULL, o.gradient.solve.m_stride = 0, o.gradient.solve.step = m;
+    o.gradient.solve.solver = PU_GD, o.gradient.solve.precond = NULL, o.gradient.solve.precond_stride = 0, o.gradient.solve.step = m;
     TC_STATUS(pu_fit(&p.model, &p.data, &o, NULL, theta, &report), PU_E_ARGUMENT);
-    TC_ASSERT(strncmp(report.where.what, "fit.gradient.solve.m or step", 28) == 0);
+    TC_ASSERT(strncmp(report.where.what, "fit.gradient.solve.precond or step", 28) == 0);
     tc_set_case("shared m, or all data");
-    o.gradient.solve.solver = PU_PCG, o.gradient.solve.m = m, o.gradient.solve.step = NULL;
-    o.gradient.solve.m_stride = PU_NONE;
+    o.gradient.solve.solver = PU_PCG, o.gradient.solve.precond = m, o.gradient.solve.step = NULL;
+    o.gradient.solve.precond_stride = PU_ZERO;
     TC_STATUS(pu_fit(&p.model, &p.data, &o, NULL, theta, &report), PU_OK);
-    o.gradient.solve.m_stride = 0, o.batch = 0;
+    o.gradient.solve.precond_stride = 0, o.batch = 0;
     TC_STATUS(pu_fit(&p.model, &p.data, &o, NULL, theta, &report), PU_OK);
     PASS();
 }
@@ -512,7 +513,7 @@ TEST fixed_blocks_and_refusals(void)
         TC_STATUS(pu_fit_bytes(&p.model, &p.data, &o, &bytes, NULL), PU_OK);
         pu_workspace_block(&ws, tc_bytes(bytes), bytes);
         TC_STATUS(pu_fit(&p.model, &p.data, &o, &ws, theta, &report), PU_OK);
-        o.gradient.samples = PU_AUTO, o.gradient.solve.iterations = PU_AUTO, o.gradient.engine = PU_ITERATIVE,
+        o.gradient.samples = PU_CHOOSE, o.gradient.solve.iterations = PU_CHOOSE, o.gradient.engine = PU_ITERATIVE,
         o.gradient.error = 0.3;
         TC_STATUS(pu_fit_bytes(&p.model, &p.data, &o, &bytes, NULL), PU_OK);
         pu_workspace_block(&ws, tc_bytes(bytes), bytes);
@@ -546,6 +547,78 @@ TEST fixed_blocks_and_refusals(void)
     PASS();
 }
 
+/* ---- a report in words ---- */
+
+static int explain_first(const pu_fit_report *now, void *user)
+{
+    if (now->step == 1) pu_fit_explain(now, (char *)user, 400);
+    return 0;
+}
+
+/* Status, culprit, reason, step, objective with its error, best and plan are all told, and only where they apply. */
+TEST a_report_in_words(void)
+{
+    problem p;
+    pu_fit_options o = exact(PU_ADAM, 3);
+    pu_fit_report report;
+    pu_workspace ws;
+    char text[400], during[400] = "";
+    pu_real *theta;
+    tc_set_case("exact");
+    TC_ASSERT(factors(&p));
+    theta = tc_reals(p.model.params);
+    memcpy(theta, p.theta, (size_t)p.model.params * sizeof(pu_real));
+    o.progress = explain_first, o.user = during;
+    TC_STATUS(pu_fit(&p.model, &p.data, &o, NULL, theta, &report), PU_OK);
+    TC_ASSERT(pu_fit_explain(&report, text, sizeof text) == text);
+    TC_ASSERT(strncmp(text, "ok; all steps done; step 3 of 3; objective ", 43) == 0);
+    TC_ASSERT(strstr(text, " (exact); best ") && strstr(text, " at step ") && !strstr(text, "+-"));
+    TC_ASSERT(strstr(text, "; last gradient: ") && strstr(text, report.last.plan));
+    TC_ASSERT(strncmp(during, "ok; not at its end; step 1 of 3; objective ", 43) == 0);
+    tc_set_case("probes");
+    o.gradient.kind = PU_OUTPUT, o.gradient.engine = PU_ITERATIVE, o.gradient.samples = 3, o.progress = NULL;
+    TC_STATUS(pu_fit(&p.model, &p.data, &o, NULL, theta, &report), PU_OK);
+    pu_fit_explain(&report, text, sizeof text);
+    TC_ASSERT(strstr(text, " +- ") && !strstr(text, "(exact)") && !strstr(text, "best"));
+    tc_set_case("refused");
+    o.rate = -1;
+    TC_STATUS(pu_fit(&p.model, &p.data, &o, NULL, theta, &report), PU_E_ARGUMENT);
+    pu_fit_explain(&report, text, sizeof text);
+    TC_ASSERT(strncmp(text, pu_status_text(PU_E_ARGUMENT), strlen(pu_status_text(PU_E_ARGUMENT))) == 0);
+    TC_ASSERT(strstr(text, ": fit.rate; step 0 of 3") && !strstr(text, "objective") && !strstr(text, "all steps done"));
+    tc_set_case("too small a block");
+    o.rate = 0;
+    memset(&ws, 0, sizeof ws);
+    pu_workspace_block(&ws, tc_bytes(200), 200);
+    TC_STATUS(pu_fit(&p.model, &p.data, &o, &ws, theta, &report), PU_E_BLOCK);
+    pu_fit_explain(&report, text, sizeof text);
+    TC_ASSERT(strstr(text, ": workspace, bytes needed ") != NULL);
+    PASS();
+}
+
+/* Numbers are cut off after six decimals, zeros after the point stay; text that does not fit is cut off. */
+TEST words_fit_any_buffer(void)
+{
+    pu_fit_report report;
+    char whole[400], part[400];
+    size_t size;
+    memset(&report, 0, sizeof report);
+    report.where.what = "", report.where.datum = report.where.column = report.where.index = -1;
+    report.stop = PU_FIT_TIME, report.step = 2, report.steps = 9, report.gradients = 2, report.best_step = 1;
+    report.objective = -12.03456789, report.objective_se = 0.000125, report.best = (double)NAN;
+    pu_fit_explain(&report, whole, sizeof whole);
+    ASSERT_STR_EQ("ok; time is up; step 2 of 9; objective -12.034567 +- 0.000125; best out of range at step 1", whole);
+    for (size = 1; size <= strlen(whole) + 1; size++) {
+        memset(part, '#', sizeof part);
+        pu_fit_explain(&report, part, size);
+        ASSERT(strlen(part) == size - 1 && part[size] == '#');
+        ASSERT(strncmp(part, whole, size - 1) == 0);
+    }
+    ASSERT(pu_fit_explain(NULL, part, sizeof part) == part && part[0] == 0);
+    ASSERT_STR_EQ("", pu_fit_explain(&report, NULL, 0));
+    PASS();
+}
+
 GREATEST_MAIN_DEFS();
 
 int main(int argc, char **argv)
@@ -566,5 +639,7 @@ int main(int argc, char **argv)
     RUN_TEST(errors_of_parameters);
     RUN_TEST(covariance_of_parameters);
     RUN_TEST(fixed_blocks_and_refusals);
+    RUN_TEST(a_report_in_words);
+    RUN_TEST(words_fit_any_buffer);
     PU_TEST_MAIN_END();
 }

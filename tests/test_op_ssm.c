@@ -291,13 +291,13 @@ TEST apply_is_the_matrix(const ssm_case *c, pu_int k, pu_int gap, int add)
     pu_int D = r->D, i, j, l;
     pu_block X = random_block(1, D, k, D + gap), Y = random_block(2, D, k, D + 2 * gap), Z;
     TC_ASSERT(r->op.rows == D && r->op.cols == D && r->op.params == r->params);
-    TC_ASSERT(r->op.trusted == 2 && r->op.noise == 0 && r->op.work == 0);
+    TC_ASSERT(r->op.trusted == 2 && r->op.noise == 0);
     Z = tc_block(tc_reals(Y.ld * k), Y.ld);
     memcpy(Z.at, Y.at, (size_t)(Y.ld * k) * sizeof(pu_real));
     if (!add) { /* must not be read */
         for (j = 0; j < k; j++) tc_fill(D, Y.at + j * Y.ld, PU_R(NAN));
     }
-    TC_STATUS(r->op.apply(&r->op, k, X, Y, add, NULL), PU_OK);
+    TC_STATUS(r->op.apply(&r->op, k, X, Y, add, tc_reals(k * r->op.work)), PU_OK);
     for (j = 0; j < k; j++) {
         for (i = 0; i < D; i++) {
             double before = add ? (double)Z.at[j * Z.ld + i] : 0, want = before, size = fabs(want);
@@ -320,8 +320,8 @@ TEST apply_is_symmetric(const ssm_case *c)
     pu_block X = random_block(3, D, 1, D), Y = random_block(4, D, 1, D);
     pu_block GX = random_block(5, D, 1, D), GY = random_block(6, D, 1, D);
     double left = 0, right = 0, size = 0;
-    TC_STATUS(r->op.apply(&r->op, 1, X, GX, 0, NULL), PU_OK);
-    TC_STATUS(r->op.apply_t(&r->op, 1, Y, GY, 0, NULL), PU_OK);
+    TC_STATUS(r->op.apply(&r->op, 1, X, GX, 0, tc_reals(r->op.work)), PU_OK);
+    TC_STATUS(r->op.apply_t(&r->op, 1, Y, GY, 0, tc_reals(r->op.work)), PU_OK);
     for (i = 0; i < D; i++) {
         left += (double)Y.at[i] * (double)GX.at[i];
         right += (double)GY.at[i] * (double)X.at[i];
@@ -341,7 +341,7 @@ TEST inverse_is_the_covariance(const ssm_case *c)
     pu_int D = r->D, i, j, l;
     pu_block X = tc_block(tc_reals(D * D), D), Y = tc_block(tc_reals(D * D), D);
     for (i = 0; i < D; i++) X.at[i * D + i] = PU_R(1);
-    TC_STATUS(r->op.apply(&r->op, D, X, Y, 0, NULL), PU_OK);
+    TC_STATUS(r->op.apply(&r->op, D, X, Y, 0, tc_reals(D * r->op.work)), PU_OK);
     for (i = 0; i < D; i++) {
         for (j = 0; j < D; j++) {
             double sum = 0, size = 0;
@@ -399,7 +399,7 @@ TEST grad_is_the_derivative(const ssm_case *c, pu_int k)
     pu_real *grad = tc_normal(10, r->params), *before = tc_normal(10, r->params);
     pu_real *weight = tc_normal(11, k);
     if (k > 1) weight[1] = PU_R(0);
-    TC_STATUS(r->op.grad(&r->op, k, P, Q, weight, grad, NULL), PU_OK);
+    TC_STATUS(r->op.grad(&r->op, k, P, Q, weight, grad, tc_reals(k * r->op.work)), PU_OK);
     for (i = 0; i < r->params; i += stride) {
         size_t mark = tc_kept_count;
         double *dSigma = covariance_tangent(r, i), want = (double)before[i], size = fabs(want);
@@ -432,7 +432,7 @@ TEST sample_has_the_right_covariance(const ssm_case *c)
     pu_int D = r->D, i, j, l;
     pu_block E = tc_block(tc_reals(D * (D + 1)), D + 1), Y = random_block(12, D, D, D + 2);
     for (i = 0; i < D; i++) E.at[i * E.ld + i] = PU_R(1);
-    TC_STATUS(r->op.sample(&r->op, D, E, Y, NULL), PU_OK);
+    TC_STATUS(r->op.sample(&r->op, D, E, Y, tc_reals(D * r->op.work)), PU_OK);
     for (i = 0; i < D; i++) {
         for (j = 0; j < D; j++) {
             double sum = 0, size = sqrt(r->size[i * D + i] * r->size[j * D + j]);
@@ -479,8 +479,8 @@ TEST sample_is_linear(const ssm_case *c)
     pu_block E = random_block(13, D, 2, D + 1), Y = random_block(14, D, 2, D + 5);
     pu_block I = tc_block(tc_reals(D * D), D), F = tc_block(tc_reals(D * D), D);
     for (i = 0; i < D; i++) I.at[i * D + i] = PU_R(1);
-    TC_STATUS(r->op.sample(&r->op, 2, E, Y, NULL), PU_OK);
-    TC_STATUS(r->op.sample(&r->op, D, I, F, NULL), PU_OK);
+    TC_STATUS(r->op.sample(&r->op, 2, E, Y, tc_reals(2 * r->op.work)), PU_OK);
+    TC_STATUS(r->op.sample(&r->op, D, I, F, tc_reals(D * r->op.work)), PU_OK);
     for (i = 0; i < D; i++) {
         double want = 0, size = 0;
         for (l = 0; l < D; l++) {
@@ -583,7 +583,7 @@ TEST golden_precision_and_gradient(const golden *g)
     pu_lgm lgm;
     pu_data data;
     pu_options options;
-    pu_results out;
+    pu_gradient_result out;
     pu_report report;
     double logdet = 0, slope_s = 0;
     pu_int i, j;
@@ -599,7 +599,7 @@ TEST golden_precision_and_gradient(const golden *g)
         pu_int t = i / S, a = i % S;
         memset(unit, 0, sizeof unit);
         unit[i] = PU_R(1);
-        TC_STATUS(Gamma.apply(&Gamma, 1, tc_block(unit, D), tc_block(row, D), 0, NULL), PU_OK);
+        TC_STATUS(Gamma.apply(&Gamma, 1, tc_block(unit, D), tc_block(row, D), 0, tc_reals(Gamma.work)), PU_OK);
         for (j = 0; j < D; j++) {
             pu_int s = j / S, b = j % S;
             double want = 0;
@@ -617,7 +617,7 @@ TEST golden_precision_and_gradient(const golden *g)
     lgm.Gamma = &Gamma, lgm.Phi = &Phi, lgm.psi = psi;
     data = pu_data_masked(N, T, y, mask);
     options.kind = PU_EXACT;
-    options.samples = PU_NONE;
+    options.samples = PU_ZERO;
     out.Gamma = gG, out.Phi = gc, out.psi = gpsi;
     TC_STATUS(pu_gradient(&lgm, &data, &options, &ws, &out, &report), PU_OK);
     TC_CLOSE(report.nll, g->nll, tol * g->nll);
@@ -664,7 +664,7 @@ TEST gradient_is_that_of_the_dense_model(const ssm_case *c, pu_kind kind, pu_sol
         for (j = 0; j < i; j++) gamma[j * D + i] = gamma[i * D + j];
     }
     for (i = 0; i < N * T; i++) mask[i] = tc_hash(400 + (uint64_t)i) % 4 != 0;
-    TC_STATUS(pu_op_spd_factor(D, gamma, factor, NULL), PU_OK);
+    TC_STATUS(pu_spd_factor(D, gamma, factor, NULL), PU_OK);
     dense_Gamma = pu_op_spd(D, gamma, factor);
     dense_Phi = pu_op_dense(T, D, phi);
     memset(&lgm, 0, sizeof lgm);
@@ -681,7 +681,7 @@ TEST gradient_is_that_of_the_dense_model(const ssm_case *c, pu_kind kind, pu_sol
     o = tc_make_outputs(&lgm, N, K, I);
     d = tc_make_outputs(&dense, N, K, I);
     if (kind == PU_EXACT) {
-        options.samples = PU_NONE, options.delta = NULL;
+        options.samples = PU_ZERO, options.delta = NULL;
         o.out.x = o.out.residual = o.out.alpha = o.out.beta = o.out.logdet = NULL;
         d.out.x = d.out.residual = d.out.alpha = d.out.beta = d.out.logdet = NULL;
         o.out.columns = d.out.columns = NULL;

@@ -226,7 +226,7 @@ static void run_rows_t(void *u)
 static void run_cholesky(void *u)
 {
     kernel *k = (kernel *)u;
-    must(pu_op_spd_factor(k->n, k->a, k->keep, NULL));
+    must(pu_spd_factor(k->n, k->a, k->keep, NULL));
 }
 
 static void run_fourier(void *u)

@@ -1,0 +1,704 @@
+# jobs.sh - the command test: what is tested, as jobs of build.sh, which reads this file.
+#
+# From top to bottom: which jobs run; what jobs share; unit tests and golden cases; compiling; linking; programs; the command.
+# Those that run CUDA kernels are in tests/cuda/jobs.sh.
+# shellcheck shell=bash
+
+. tests/tools.sh
+. tests/greatest.sh
+. tests/cuda/jobs.sh
+
+# ---------------------------------------------------------------------------------------------- which jobs
+
+# What plain test leaves out, so that it takes less than four minutes on two cores: patterns of job names, and why. What is
+# left shows every topic in double and in float. `test rest` runs exactly these, `test all` runs them with the others.
+LEFT_OUT=(
+    'unit/*.float_asan              float under AddressSanitizer and UBSan; double has the same loops'
+    'golden/float_asan              float under AddressSanitizer and UBSan; double has the same loops'
+    'unit/@(backend|random|gradient|fit|threads|op_ar|errors|standard_errors|tuning).double_asan  slow topics under sanitizers'
+    '*/@(*.|)float_native           the widest vectors in float; double has them'
+    'unit/threads.races             ThreadSanitizer on OpenMP'
+    'compile/@(gcc|clang).c1?       C11 and C17; C99 is there'
+    'compile/@(g++.c++17|clang++.c++11)  the other C++ standard; each compiler has one'
+    'compile/switches.*             each switch of pu.h alone, in C and C++; all of them together are there'
+    'compile/examples.alone         each example with an implementation of its own'
+    'cuda/*_?san                    CUDA kernels under sanitizers'
+    'cuda/@(device|kernels).*([!_]) CUDA kernels at all sizes; small ones are there'
+    'cuda/golden.double             golden cases on the CUDA engine in double; float is there'
+    'cuda/examples.@(ratings|compressed_sensing)  examples on the CUDA engine; one is there'
+)
+
+# A job whose name ends with _part runs a part of another one, in its place in the plain test: all and rest have the whole.
+
+MODE=quick      # quick, rest or all
+FILTERS=()      # words, of which a job's name must contain one; they choose among all jobs
+declare -A OMITTED=()   # reason -> number of jobs
+
+# left_out NAME: does plain test leave it out? Sets REASON.
+left_out()
+{
+    local line pattern
+    for line in "${LEFT_OUT[@]}"; do
+        read -r pattern REASON <<<"$line"
+        # shellcheck disable=SC2053  # a pattern
+        if [[ $1 == $pattern ]]; then return 0; fi
+    done
+    return 1
+}
+
+# wanted NAME: is this job to run?
+wanted()
+{
+    local word
+    for word in "${FILTERS[@]}"; do
+        if [[ $1 == *"$word"* ]] && { [[ $1 != *_part ]] || [[ $word == *_part ]]; }; then return 0; fi
+    done
+    if [[ ${#FILTERS[@]} -gt 0 ]]; then return 1; fi
+    case $MODE in
+        all) [[ $1 != *_part ]] ;;
+        rest) left_out "$1" ;;
+        quick) ! left_out "$1" ;;
+    esac
+}
+
+# add NAME FUNCTION ARGS...: queues the job when its name is wanted, and sets ADDED then; counts what is left out
+add()
+{
+    ADDED=
+    if wanted "$1"; then
+        queue "$@"
+        ADDED=1
+    elif [[ $MODE == quick && ${#FILTERS[@]} == 0 ]]; then
+        OMITTED[$REASON]=$((${OMITTED[$REASON]:-0} + 1))
+    fi
+}
+
+# ---------------------------------------------------------------------------------------------- what jobs share
+
+job_missing() { echo "missing: $1"; echo "0 passed, 1 failed"; }
+job_skip()    { echo "skipped: $2"; echo "0 passed, 0 failed, $1 skipped"; }
+
+# A job of several checks counts them by these and ends with the last.
+PASSED=0
+FAILED=0
+SKIPPED=0
+pass()  { PASSED=$((PASSED + 1)); echo "ok    $*"; }
+fail()  { FAILED=$((FAILED + 1)); echo "FAIL  $*"; }
+skip()  { SKIPPED=$((SKIPPED + 1)); echo "skip  $*"; }
+check() { local what=$1; shift; if "$@"; then pass "$what"; else fail "$what"; fi; }
+end_of_checks() { counts $PASSED $FAILED $SKIPPED; ((FAILED == 0)); }
+
+# limited COMMAND...: runs it with a limit of processor time for each process. The clock is a last resort against hangs.
+limited()
+(
+    ulimit -St "$TEST_TIMEOUT"
+    exec timeout -k 10 $((10 * TEST_TIMEOUT)) "$@"
+)
+
+# ---------------------------------------------------------------------------------------------- unit tests, golden cases
+
+# variant_flags VARIANT [O]: sets FLAGS and LINK for one of double, float, and these with _asan (optimised at level O, usually
+# 1), _libs (FFTW, CBLAS) or _native (the widest vectors of this machine, fused multiply-adds)
+variant_flags()
+{
+    FLAGS=(-std=c99 -I. -Itests -isystem build/include "${STRICT[@]}")
+    LINK=(-lm)
+    case $1 in
+        *_asan)
+            FLAGS+=("${SANITIZE[@]}" -g "-O${2:-1}")
+            ;;
+        *_libs)
+            FLAGS+=("${LIBRARY_FLAGS[@]}" "${OMP[@]}" -O0)
+            LINK=("${LIBRARY_LINK[@]}" -lm)
+            ;;
+        *_native)
+            FLAGS+=("${OMP[@]}" -O3 "${NATIVE[@]}" -ffp-contract=fast -fno-math-errno)
+            ;;
+        *)
+            FLAGS+=("${OMP[@]}" -O2)
+            ;;
+    esac
+    case $1 in float*) FLAGS+=(-DPU_FLOAT) ;; esac
+    FLAGS+=("${EXTRA_FLAGS[@]}")
+}
+
+# A test source that defines PU_IMPLEMENTATION itself (to reach private functions) is compiled alone; the others
+# share one object of the implementation per variant, which saves most of the compile time.
+brings_own_pu() { grep -qE '^[[:space:]]*#[[:space:]]*define[[:space:]]+PU_IMPLEMENTATION' "$1"; }
+
+job_object()    # VARIANT
+{
+    variant_flags "$1"
+    if [[ $("${CC_CMD[@]}" -v 2>&1) == *"gcc version"* ]]; then FLAGS+=(-fstack-usage); fi      # for lint
+    "${CC_CMD[@]}" "${FLAGS[@]}" -c tests/compile/impl.c -o "build/obj/pu.$1.o" || return
+    echo "1 passed, 0 failed"
+}
+
+job_program()   # VARIANT SOURCE OUTPUT ARGS...: builds a test program and runs it
+{
+    local variant=$1 source=$2 output=$3 inputs
+    shift 3
+    inputs=("$source")
+    if brings_own_pu "$source"; then
+        variant_flags "$variant" 0      # most of the time would be the compiler's
+    else
+        variant_flags "$variant"
+        inputs+=("build/obj/pu.$variant.o")
+    fi
+    "${CC_CMD[@]}" "${FLAGS[@]}" "${inputs[@]}" -o "$output" "${LINK[@]}" || return
+    export UBSAN_OPTIONS=${UBSAN_OPTIONS:-print_stacktrace=1} OMP_WAIT_POLICY=${OMP_WAIT_POLICY:-passive}
+    export OPENBLAS_NUM_THREADS=1
+    limited "$output" "$@"
+}
+
+# add_program NAME SOURCE OUTPUT VARIANT ARGS...
+add_program()
+{
+    local name=$1 source=$2 output=$3 variant=$4
+    shift 4
+    if [[ $variant == *_asan && -z $HAVE_ASAN ]]; then
+        add "$name" job_skip 1 "the compiler has no sanitizers"
+        return 0
+    fi
+    add "$name" job_program "$variant" "$source" "$output" "$@"
+    if [[ $ADDED ]] && ! brings_own_pu "$source"; then NEED_OBJECT[$variant]=1; fi
+}
+
+add_unit()
+{
+    local source topic variant found=
+    for source in tests/test_*.c; do
+        [[ -f $source ]] || continue
+        found=1
+        topic=${source#tests/test_}
+        topic=${topic%.c}
+        for variant in double float double_asan float_asan; do
+            add_program "unit/$topic.$variant" "$source" "build/tests/$topic.$variant" $variant
+        done
+    done
+    [[ $found ]] || add unit job_missing "tests/test_*.c"
+}
+
+add_golden()
+{
+    local variant output files=(tests/golden/*.txt)
+    if [[ ! -f tests/golden.c || ! -f ${files[0]} ]]; then
+        add golden job_missing "tests/golden.c or tests/golden/*.txt"
+        return 0
+    fi
+    for variant in double float double_asan float_asan; do
+        output=golden_$variant
+        output=${output/_double/}
+        add_program "golden/$variant" tests/golden.c "build/$output" $variant "${files[@]}"
+    done
+}
+
+# What wide vectors and fused multiply-adds change: the kernels, and through them all that is compared with stored numbers.
+add_native()
+{
+    local variant topic
+    for variant in double_native float_native; do
+        for topic in backend operators op_ar op_fourier gradient threads; do
+            add_program "unit/$topic.$variant" "tests/test_$topic.c" "build/tests/$topic.$variant" $variant
+        done
+        add_program "golden/$variant" tests/golden.c "build/golden_$variant" $variant tests/golden/*.txt
+    done
+}
+
+# What an optional library changes, once more with it. Unoptimised: the glue is tested, and compiling is most of the time.
+add_libraries()
+{
+    local variant topic lib
+    for variant in double_libs float_libs; do
+        for topic in op_fourier operators; do
+            lib=$HAVE_FFTW
+            if [[ $topic == operators ]]; then lib=$HAVE_CBLAS; fi
+            if [[ $lib ]]; then
+                add_program "unit/$topic.$variant" "tests/test_$topic.c" "build/tests/$topic.$variant" $variant
+            else
+                add "unit/$topic.$variant" job_skip 1 "no library for it (FFTW: op_fourier, CBLAS: operators)"
+            fi
+        done
+        if [[ $HAVE_FFTW$HAVE_CBLAS ]]; then
+            add_program "golden/$variant" tests/golden.c "build/golden_$variant" $variant tests/golden/*.txt
+        else
+            add "golden/$variant" job_skip 1 "neither FFTW nor CBLAS"
+        fi
+    done
+}
+
+# Data races. ThreadSanitizer understands OpenMP through clang's runtime and its tool, Archer; gcc's has neither.
+job_races()     # TOPIC
+{
+    local archer
+    have clang || { job_skip 1 "no clang"; return; }
+    archer=$(dirname "$(readlink -f "$(command -v clang)")")/../lib/libarcher.so
+    [[ -f $archer ]] || { job_skip 1 "no clang with OpenMP's Archer"; return; }
+    probe clang -fopenmp -fsanitize=thread || { job_skip 1 "clang lacks its ThreadSanitizer's runtime (libclang-rt)"; return; }
+    clang -std=c99 -I. -Itests -isystem build/include -fopenmp -fsanitize=thread -g -O1 -DPU_IMPLEMENTATION \
+        "tests/test_$1.c" -o "build/tests/$1.races" -lm || return
+    export OMP_TOOL_LIBRARIES=$archer TSAN_OPTIONS="ignore_noninstrumented_modules=1"
+    limited "build/tests/$1.races"
+}
+
+# ---------------------------------------------------------------------------------------------- compiling
+
+# One job per compiler and standard: {double, float} x {plain, OpenMP} x {implementation, static, declarations}.
+# No output is kept. clang only checks; gcc compiles, because it does not find unused functions otherwise.
+job_matrix()    # COMPILER LANGUAGE STANDARD
+{
+    local compiler=$1 language=$2 standard=$3 unit precision openmp has_openmp='' flags common
+    have "$compiler" || { job_skip 12 "no $compiler"; return; }
+    if probe "$compiler" -fopenmp; then has_openmp=1; fi
+    common=(-x "$language" "-std=$standard" -I. "${STRICT[@]}" "${EXTRA_FLAGS[@]}")
+    if [[ $compiler == clang* ]]; then common+=(-fsyntax-only); else common+=(-O0 -S -o /dev/null); fi
+    for precision in double float; do for openmp in plain openmp; do for unit in impl static decl; do
+        flags=("${common[@]}")
+        if [[ $precision == float ]]; then flags+=(-DPU_FLOAT); fi
+        if [[ $openmp == openmp ]]; then flags+=(-fopenmp); fi
+        if [[ $openmp == openmp && ! $has_openmp ]]; then
+            skip "$unit $precision $openmp"
+        else
+            check "$unit $precision $openmp" "$compiler" "${flags[@]}" "tests/compile/$unit.c"
+        fi
+    done; done; done
+    end_of_checks
+}
+
+job_nvcc()      # PRECISION FLAGS...
+{
+    local precision=$1
+    shift
+    nvcc_compile tests/compile/impl.cu "build/obj/impl.cu.$precision.o" "$@" || return
+    echo "1 passed, 0 failed"
+}
+
+# The optional libraries' headers in both languages and compilers, with <complex.h> and its macro I before them.
+job_libraries()
+{
+    local compiler words precision flags=(-include complex.h "${LIBRARY_FLAGS[@]:1}")
+    echo "with ${flags[*]}"
+    flags+=(-fsyntax-only -I. "${STRICT[@]}" "${EXTRA_FLAGS[@]}")
+    for compiler in "gcc -std=c99" "clang -std=c99" "g++ -std=c++11 -x c++" "clang++ -std=c++11 -x c++"; do
+        read -ra words <<<"$compiler"
+        for precision in -UPU_FLOAT -DPU_FLOAT; do
+            if have "${words[0]}"; then
+                check "$compiler $precision" "${words[@]}" "${flags[@]}" $precision tests/compile/impl.c
+            else
+                skip "$compiler $precision"
+            fi
+        done
+    done
+    end_of_checks
+}
+
+# Names of the switches that the head of pu.h lists.
+switches_of_pu()
+{
+    awk '/^SWITCHES/ { on = 1; next } /^[A-Z]/ { on = 0 } on && /^    PU_/ { sub(/\(.*/, "", $1); print $1 }' pu.h
+}
+
+# Names that an object must not ask of the C library, as a pattern, when it is built with a switch.
+forbidden_by()  # SWITCHES
+{
+    local names=()
+    if [[ $1 == *PU_NO_MALLOC* ]]; then names+=(malloc calloc realloc free); fi
+    if [[ $1 == *PU_NO_STDIO* ]]; then
+        names+=('.*printf.*' '.*scanf' 'f?puts' 'f?putc' 'fopen.*' fclose fread fwrite fgets 'f?getc' rename remove)
+    fi
+    if [[ $1 == *PU_NO_OPENMP* ]]; then names+=('GOMP_.*' 'omp_.*' '__kmpc.*'); fi
+    (IFS='|'; echo "^(${names[*]:-none})(@.*)?$")
+}
+
+# switch_program NAME SWITCHES FLAGS...: an implementation built with these switches, a user of it, linked and run
+switch_program()
+{
+    local base=build/link/switches.$1 switches=$2 compiler asked
+    shift 2
+    compiler=("${STRICT_C[@]}")
+    if [[ $base == *.c++.* ]]; then compiler=("${STRICT_CXX[@]}" -x c++); fi
+    compiler+=(-O0 "${OMP[@]}" "$@")
+    if [[ $switches == *PU_STATIC* ]]; then
+        "${compiler[@]}" tests/compile/static_main.c tests/compile/static.c -x none -o "$base" "${LIBRARY_LINK[@]}" -lm || return
+        "$base"
+        return
+    fi
+    "${compiler[@]}" -c tests/compile/impl.c -o "$base.o" || return
+    asked=$(nm -u "$base.o" | awk '{ print $NF }' | grep -E "$(forbidden_by "$switches")" || true)
+    if [[ $asked ]]; then echo "built with $switches it calls: ${asked//$'\n'/ }"; return 1; fi
+    "${compiler[@]}" tests/compile/decl.c -x none "$base.o" -o "$base" "${LIBRARY_LINK[@]}" -lm && "$base"
+}
+
+# Every switch that pu.h lists: alone, and all of them together in both precisions. As a part, only together.
+job_switches()  # LANGUAGE: c or c++; [part]
+{
+    local language=$1 part=${2:-} switch flags all=()
+    if [[ $language == c++ ]] && ! have g++; then job_skip 1 "no g++"; return; fi
+    for switch in $(switches_of_pu); do
+        flags=("-D$switch=")    # empty, as a #define in the source has it
+        case $switch in
+            PU_IMPLEMENTATION | PU_CUDA) continue ;;    # always there; compiled by nvcc, in compile/nvcc and cuda/nvcc
+            PU_FLOAT) ;;
+            PU_STATIC | PU_NO_MALLOC | PU_NO_STDIO | PU_NO_OPENMP) all+=("${flags[@]}") ;;
+            PU_ASSERT)
+                flags=('-DPU_ASSERT(x)=((void)(x))')
+                all+=("${flags[@]}")
+                ;;
+            PU_USE_FFTW)
+                if [[ ! $HAVE_FFTW ]]; then skip "$switch: no FFTW"; continue; fi
+                all+=("${flags[@]}")
+                ;;
+            PU_USE_CBLAS | PU_CBLAS_HEADER)
+                if [[ ! $HAVE_CBLAS ]]; then skip "$switch: no CBLAS"; continue; fi
+                if [[ $switch == PU_CBLAS_HEADER ]]; then flags=('-DPU_CBLAS_HEADER="cblas.h"'); fi
+                all+=("${flags[@]}")
+                flags+=(-DPU_USE_CBLAS= -DFORCE_OPENBLAS_COMPLEX_STRUCT)
+                ;;
+            *)
+                fail "$switch is listed in pu.h, and tests/jobs.sh does not know how to build it"
+                continue
+                ;;
+        esac
+        if [[ ! $part ]]; then check "$switch" switch_program "$language.$switch" "$switch" "${flags[@]}"; fi
+    done
+    all+=(-DFORCE_OPENBLAS_COMPLEX_STRUCT)
+    check "all, double" switch_program "$language.all.double$part" "${all[*]}" "${all[@]}"
+    # Together without PU_STATIC, so that what the object asks for can be looked at.
+    all=("${all[@]/-DPU_STATIC=/-UPU_STATIC}" -DPU_FLOAT)
+    check "all but PU_STATIC, float" switch_program "$language.all.float$part" \
+        "PU_NO_MALLOC PU_NO_STDIO PU_NO_OPENMP" "${all[@]}"
+    end_of_checks
+}
+
+# Examples and benchmarks under the strict flags, not run. By themselves they are quick to compile; `alone` means together
+# with the implementation, as their first lines tell.
+job_sources()   # FLAG SOURCES...
+{
+    local flag=$1 source
+    shift
+    for source in "$@"; do
+        check "$source" "${STRICT_C[@]}" -O0 "${OMP[@]}" "$flag" -S "$source" -o /dev/null
+    done
+    end_of_checks
+}
+
+add_compile()
+{
+    local compiler standard sources
+    if [[ $NVCC_CMD ]]; then
+        add compile/nvcc.double job_nvcc double
+        add compile/nvcc.float job_nvcc float -DPU_FLOAT
+    else
+        add compile/nvcc job_skip 2 "no nvcc"
+    fi
+    for compiler in gcc clang; do for standard in c99 c11 c17; do
+        add "compile/$compiler.$standard" job_matrix $compiler c $standard
+    done; done
+    for compiler in g++ clang++; do for standard in c++11 c++17; do
+        add "compile/$compiler.$standard" job_matrix $compiler c++ $standard
+    done; done
+    add compile/switches_part job_switches c part
+    add compile/switches.c job_switches c
+    add compile/switches.c++ job_switches c++
+    add compile/libraries job_libraries
+    mapfile -t sources < <(find examples tests/bench -maxdepth 1 -name '*.c' 2>/dev/null | sort)
+    if [[ ${#sources[@]} -gt 0 ]]; then
+        add compile/examples job_sources -DPU_IMPLEMENTATION_ONCE "${sources[@]}"
+        add compile/examples.alone job_sources -UPU_IMPLEMENTATION_ONCE "${sources[@]}"
+    fi
+}
+
+# ---------------------------------------------------------------------------------------------- linking
+
+# link_object OUTPUT SOURCE FLAGS...: one object of a link test; .cpp goes to the C++ compiler
+link_object()
+{
+    local output=build/link/$1 source=tests/compile/$2
+    shift 2
+    if [[ $source == *.cpp ]]; then
+        "${STRICT_CXX[@]}" -O0 "$@" -c "$source" -o "$output"
+    else
+        "${STRICT_C[@]}" -O0 "$@" -c "$source" -o "$output"
+    fi
+}
+
+# A C user, a C++ user and the implementation, three translation units in one program.
+job_link_users()        # PRECISION FLAGS...
+{
+    local name=users.$1
+    shift
+    have g++ || { job_skip 1 "no g++"; return; }
+    link_object "$name.main.o" users_main.c "$@" &&
+    link_object "$name.cpp.o" users_cpp.cpp "$@" &&
+    link_object "$name.impl.o" impl.c "$@" &&
+    g++ build/link/"$name".{main,cpp,impl}.o -o "build/link/$name" -lm &&
+    "build/link/$name" || return
+    echo "1 passed, 0 failed"
+}
+
+# The float and the double build of the library in one program, each with its own user.
+job_link_precisions()
+{
+    link_object both.main.o both_main.c &&
+    link_object both.double.o both_user.c &&
+    link_object both.float.o both_user.c -DPU_FLOAT &&
+    "${CC_CMD[@]}" build/link/both.{main,double,float}.o -o build/link/both -lm &&
+    build/link/both || return
+    echo "1 passed, 0 failed"
+}
+
+# A float user with a double implementation must fail to link, not at run time.
+job_link_mismatch()
+{
+    link_object mismatch.main.o decl.c -DPU_FLOAT && link_object mismatch.impl.o impl.c || return
+    if "${CC_CMD[@]}" build/link/mismatch.{main,impl}.o -o build/link/mismatch -lm 2>build/link/mismatch.txt; then
+        echo "a float user linked with a double implementation"
+        return 1
+    fi
+    grep -q 'puf_' build/link/mismatch.txt || { cat build/link/mismatch.txt; return 1; }
+    echo "1 passed, 0 failed"
+}
+
+# Two translation units with a private copy each.
+job_link_static()
+{
+    link_object static.main.o static_main.c &&
+    link_object static.other.o static.c &&
+    "${CC_CMD[@]}" build/link/static.{main,other}.o -o build/link/static -lm &&
+    build/link/static || return
+    echo "1 passed, 0 failed"
+}
+
+# Exported names: pu_ in a double build, puf_ in a float build; with PU_STATIC none but the test's own pu_test_static.
+# Weak symbols of a C++ build are inline functions of the C++ library and not ours.
+job_link_symbols()      # NAME SOURCE EXPECTED FLAGS...
+{
+    local object=symbols.$1.o source=$2 expected=$3 bad all
+    shift 3
+    if [[ $source == *.cpp ]] && ! have g++; then job_skip 1 "no g++"; return; fi
+    link_object "$object" "$source" "$@" || return
+    all=$(nm -g --defined-only "build/link/$object" | awk '$2 !~ /^[WVu]$/ { print $3 }')
+    bad=$(grep -vE "$expected" <<<"$all" || true)
+    if [[ -z $all ]]; then echo "no symbol is exported at all"; return 1; fi
+    if [[ $bad ]]; then printf 'these names should not be exported:\n%s\n' "$bad"; return 1; fi
+    echo "1 passed, 0 failed"
+}
+
+# Installed by build.sh and found by pkg-config.
+job_pkgconfig()
+{
+    local prefix=$PWD/build/link/pkgconfig flags
+    have pkg-config || { job_skip 1 "no pkg-config"; return; }
+    DESTDIR='' PREFIX=$prefix ./build.sh install || return
+    export PKG_CONFIG_PATH=$prefix/lib/pkgconfig
+    grep -F "\"$(pkg-config --modversion pu)\"" pu.h || return
+    read -ra flags <<<"$(pkg-config --cflags --libs pu)"
+    "${CC_CMD[@]}" -std=c99 tests/compile/{decl,impl}.c -o build/link/pkgconfig/user "${flags[@]}" || return
+    build/link/pkgconfig/user || return
+    echo "1 passed, 0 failed"
+}
+
+# cmake_user NAME FLAGS...: a program that uses pu by CMake, configured, built and run
+cmake_user()
+{
+    local base=build/link/cmake/$1
+    shift
+    cmake -S build/link/cmake/user -B "$base" "$@" && cmake --build "$base" && "$base/user"
+}
+
+# Installed by CMake and found by find_package, taken in by add_subdirectory, and an example.
+job_cmake()
+{
+    local here=$PWD base=build/link/cmake
+    have cmake || { job_skip 3 "no cmake"; return; }
+    have make || have ninja || { job_skip 3 "no make"; return; }
+    export CC="${CC_CMD[*]}"
+    mkdir -p $base/user
+    cp tests/compile/{decl,impl}.c $base/user/
+    cat >$base/user/CMakeLists.txt <<'CMAKE'
+cmake_minimum_required(VERSION 3.14)
+project(user C)
+if(FROM_SOURCE)
+  add_subdirectory(${FROM_SOURCE} pu)
+else()
+  find_package(pu REQUIRED)
+endif()
+add_executable(user decl.c impl.c)
+target_link_libraries(user PRIVATE pu::pu)
+CMAKE
+    cmake -S . -B $base/pu -DPU_EXAMPLES=ON "-DCMAKE_INSTALL_PREFIX=$here/$base/prefix" || return
+    check "an example" cmake --build $base/pu --target pu_first
+    cmake -P $base/pu/cmake_install.cmake || return
+    check "find_package" cmake_user found "-DCMAKE_PREFIX_PATH=$here/$base/prefix"
+    check "add_subdirectory" cmake_user source "-DFROM_SOURCE=$here"
+    end_of_checks
+}
+
+add_link()
+{
+    add link/users.double job_link_users double
+    add link/users.float job_link_users float -DPU_FLOAT
+    add link/precisions job_link_precisions
+    add link/mismatch job_link_mismatch
+    add link/static job_link_static
+    add link/symbols.double job_link_symbols double impl.c '^pu_'
+    add link/symbols.float job_link_symbols float impl.c '^puf_' -DPU_FLOAT
+    add link/symbols.static job_link_symbols static static.c '^pu_test_static$'
+    add link/symbols.c++ job_link_symbols c++ impl.cpp '^pu_'
+    add link/pkgconfig job_pkgconfig
+    add link/cmake job_cmake
+}
+
+# ---------------------------------------------------------------------------------------------- programs
+
+# A program killed at random moments and resumed ends with the results of one that ran through.
+job_kill_resume()
+{
+    "${STRICT_C[@]}" -O1 "${OMP[@]}" examples/ratings.c -o build/tests/ratings -lm || return
+    limited tests/kill_resume.sh build/tests/ratings
+}
+
+# refused_option WORDS...: refused beside --data, with code 2 and a message that names the option
+refused_option()
+{
+    local code=0 said
+    said=$(build/tests/noisy_ar --data build/tests/refusals.csv "$@" 2>&1) || code=$?
+    [[ $code == 2 && $said == *"${1%%=*}"* ]] || { echo "code $code, $said"; return 1; }
+}
+
+# refused_device PROGRAM ARGS...: with --device cuda it says in one line that there is no device, and ends with code 1
+refused_device()
+{
+    local said code=0
+    said=$("$@" --device cuda 2>&1) || code=$?
+    if [[ $code == 1 && $said != *$'\n'* && $said == *"there is no device that could be used"* ]]; then return 0; fi
+    echo "$* --device cuda ends with code $code and says: $said"
+    return 1
+}
+
+# Command lines that a program must refuse.
+job_refusals()
+{
+    local option words
+    "${STRICT_C[@]}" -O0 "${OMP[@]}" examples/noisy_ar.c -o build/tests/noisy_ar -lm || return
+    printf 'y\n1\n2\n3\n' >build/tests/refusals.csv
+    for option in "--length 10" "--series=2" "--missing 0.5" "--device tpu"; do
+        read -ra words <<<"$option"
+        check "refused beside --data: $option" refused_option "${words[@]}"
+    done
+    check "refused without a device" refused_device build/tests/noisy_ar --length 10
+    end_of_checks
+}
+
+# ---------------------------------------------------------------------------------------------- how it is written
+
+# The frames of functions are known already when the programs' objects have been made.
+job_lint()
+{
+    local stack=(build/obj/pu.double.su build/obj/pu.float.su)
+    if [[ ! -f ${stack[0]} || ! -f ${stack[1]} ]]; then stack=(); fi
+    CC="${CC_CMD[*]}" tests/lint.sh "${stack[@]}"
+}
+
+# The scripts themselves; build.sh leads to those it reads.
+job_shell()
+{
+    local script
+    have shellcheck || { job_skip 1 "no shellcheck"; return; }
+    for script in build.sh .ci/run tests/lint.sh tests/newcomer.sh tests/kill_resume.sh; do
+        check "$script" shellcheck -x "$script"
+    done
+    end_of_checks
+}
+
+# ---------------------------------------------------------------------------------------------- the command
+
+# Prints the jobs that took longest, what was left out, and the sum over all jobs as the last line; true when something
+# passed and nothing failed.
+test_summary()
+{
+    local result reason p f s total=(0 0 0)
+    for result in build/log/*.res; do
+        [[ -f $result ]] || continue
+        read -r p f s _ <"$result"
+        total=($((total[0] + p)) $((total[1] + f)) $((total[2] + s)))
+    done
+    if ((total[0] + total[1] == 0)); then warn "no test ran"; fi
+    cat build/log/*.res 2>/dev/null | awk '{ printf "%8.1f %s\n", $4, $5 }' | sort -rn >build/test-times.txt
+    say "processor time of the longest, in seconds (all of them: build/test-times.txt)"
+    head -n 8 build/test-times.txt
+    if [[ ${#OMITTED[@]} -gt 0 ]]; then
+        say "left out, run them by ./build.sh test rest, or all by ./build.sh test all:"
+        for reason in "${!OMITTED[@]}"; do printf '%8d jobs: %s\n' "${OMITTED[$reason]}" "$reason"; done | sort -rn
+    fi
+    say "total time $SECONDS s, processor time $(awk '{ t += $1 } END { printf "%.0f", t }' build/test-times.txt) s"
+    counts "${total[@]}"
+    ((total[1] == 0 && total[0] > 0))
+}
+
+cmd_test()
+{
+    local variant programs
+    if [[ ${TEST_FULL:-} ]]; then MODE=all; fi
+    case ${1:-} in
+        all | rest)
+            MODE=$1
+            shift
+            ;;
+    esac
+    FILTERS=("$@")
+    if [[ ${#FILTERS[@]} -gt 0 || $MODE != quick ]]; then TEST_TIMEOUT=${TEST_TIMEOUT:-900}; fi
+    TEST_TIMEOUT=${TEST_TIMEOUT:-300}
+    find_cc
+    install_test_tools "$(yes_no wanted unit/threads.races)"
+    find_tools
+    find_cuda
+    say "FFTW       $(yes_no test -n "$HAVE_FFTW")"
+    say "CBLAS      ${HAVE_CBLAS:-no}"
+    if [[ $CUDA_LACKS ]]; then
+        say "CUDA tests no kernels are run, missing: $CUDA_LACKS"
+    else
+        say "CUDA tests kernels run on the CPU"
+    fi
+    STRICT_C=("${CC_CMD[@]}" -std=c99 -I. "${STRICT[@]}" "${EXTRA_FLAGS[@]}")
+    STRICT_CXX=(g++ -std=c++11 -I. "${STRICT[@]}" "${EXTRA_FLAGS[@]}")
+    rm -rf build/log build/tests build/obj build/link
+    mkdir -p build/log build/tests build/obj build/link
+
+    # Programs need greatest.h and, most of them, the shared object; got only when a program is wanted.
+    declare -gA NEED_OBJECT=() NEED_ENGINE=() OMITTED=()
+    add_cuda
+    add unit/threads.races job_races threads
+    add_unit
+    add_golden
+    add_native
+    add_libraries
+    programs=("${QUEUE[@]}")
+    QUEUE=()
+    if [[ ${#programs[@]} -gt 0 ]] && ! need_greatest; then
+        say "0 passed, 1 failed"
+        exit 1
+    fi
+    # What takes longest comes first, here as in the other queues: then no core waits for another at the end.
+    for variant in {float,double}_{asan,native} float double {float,double}_libs; do
+        if [[ ${NEED_OBJECT[$variant]:-} ]]; then queue "object/$variant" job_object "$variant"; fi
+    done
+    for variant in "${!NEED_ENGINE[@]}"; do queue "cuda/engine.$variant" job_engine "${NEED_ENGINE[$variant]}"; done
+    run_queue
+    for variant in "${!NEED_OBJECT[@]}"; do
+        if [[ ! -f build/obj/pu.$variant.o ]]; then
+            warn "pu.h does not compile; nothing else is run"
+            test_summary || exit 1
+        fi
+    done
+
+    QUEUE=("${programs[@]}")
+    add_compile
+    add_link
+    add programs/kill_resume job_kill_resume
+    add programs/refusals job_refusals
+    add lint job_lint
+    add lint.shell job_shell
+    run_queue
+    test_summary || exit 1
+}

@@ -3035,6 +3035,7 @@ PU__FN void pu__cpu_advance(void *user, pu_int n, pu_int k, const pu_real *a, co
             const pu_int len = pu__min(PU__CHUNK, n - at);
             const pu_real *mj = m ? m + at : NULL;
             pu_real *rj = pu__col(r, j) + at;
+            /* r and its norm in one pass; rho of a column at rest is formed anew */
             if (x.at && aj != 0)
                 pu__axpy(len, aj, pu__col(d, j) + at, pu__col(x, j) + at);
             if (aj != 0)
@@ -3067,6 +3068,7 @@ PU__FN void pu__cpu_retreat(void *user, pu_int n, pu_int k, const pu_real *a, co
             else
                 for (i = at; i < end; i++)
                     rj[i] += dj[i];
+            /* a term with coefficient zero is not read */
             if (aj != 0 && bj != 0)
                 for (i = at; i < end; i++)
                     dj[i] = bj * dj[i] + aj * xj[i];
@@ -3144,6 +3146,7 @@ PU__FN void pu__cpu_unwind_sums(void *user, pu_int n, pu_int k, const pu_unwindi
     for (j = 0; j < k; j++) {
         const double a = (double)v->a[j];
         double sum[4] = {0};
+        /* chunks are added in double */
         if (a != 0)
             for (at = 0; at < n; at += PU__CHUNK)
                 pu__unwind_chunk(v, j, at, pu__min(PU__CHUNK, n - at), sum);
@@ -3153,7 +3156,7 @@ PU__FN void pu__cpu_unwind_sums(void *user, pu_int n, pu_int k, const pu_unwindi
     }
 }
 
-/* The vectors of a reverse step, from the last to the first:
+/* The vectors of a reverse step, see pu_unwinding:
      mbar += sum_j weight_j r o (dbar + rhobar r),   rbar += m o (dbar + 2 rhobar r),   qbar = pib d - a rbar,
      dbar = be dbar + a xbar + pib q,   r = r_i.   qbar of a column that did not take the step is zero. */
 PU__FN void pu__cpu_unwind(void *user, pu_int n, pu_int k, const pu_unwinding *v)
@@ -3166,6 +3169,7 @@ PU__FN void pu__cpu_unwind(void *user, pu_int n, pu_int k, const pu_unwinding *v
             pu__zeros(pu__col(v->qbar, j), n);
             continue;
         }
+        /* the coefficients in the order of pu__unwind */
         c[0] = v->a[j];
         c[1] = v->be[j];
         c[2] = v->pib[j];
@@ -3244,10 +3248,11 @@ PU__FN PU_HD void pu__stage_beta(const pu_state *s, pu_int i, pu_int j)
     if (s->use_beta) s->be[h] = rho / s->rho[h];
 }
 
-/* The gradient begins with xbar of norm 1; its norm goes into scale. s0: xbar'xbar. */
+/* The gradient begins with xbar = -r / |r|. |r| goes into the weight of the column, scale. s0: r'r. */
 PU__FN PU_HD void pu__stage_xbar(const pu_state *s, pu_int j)
 {
     const pu_real norm = pu__sqrt(s->s0[j]);
+    /* a column whose residual vanishes contributes nothing */
     s->c0[j] = norm > 0 ? -1 / norm : 0;
     s->scale[j] *= norm;
     s->rhobar[j] = 0;
@@ -3400,6 +3405,7 @@ PU__FN void pu__cpu_row_terms(void *user, pu_int n, pu_int k, pu_block t, const 
     (void)M;
     (void)k;
     for (i = 0; i < n; i++) {
+        /* psi has a term of the observed rows alone; the others have w = 0 */
         const pu_int row = rows ? rows[i] : i;
         eta[row] -= w[i] * (t.at[i] + e[i]);
         if (mask[i] != 0)
@@ -3414,7 +3420,7 @@ PU__FN void pu__cpu_copy(void *user, void *to, const void *from, size_t bytes)
     if (bytes) memcpy(to, from, bytes);
 }
 
-/* The backend itself. It has no memory of its own. */
+/* The backend itself. It has no memory of its own; scalars are in host memory, so that reading them is free. */
 PU_DEF const pu_backend *pu_backend_cpu(void)
 {
     static const pu_backend cpu = {NULL, 1, pu__cpu_dot, pu__cpu_combine, pu__cpu_advance, pu__cpu_stage,
@@ -3493,9 +3499,9 @@ PU__FN pu_status pu__check_finite(pu_int n, const pu_real *x, pu_int *index)
     return *index < 0 ? PU_OK : PU_E_NONFINITE;
 }
 
-/* ---- products ---- The sums of a tile of C (6 rows, two vectors broad) stay in registers for up to PU__DEEP
-   terms, a stretch; then they are added to C. Before that the rows of B of the stretch are packed into strips as
-   broad as a tile. */
+/* ---- products ----
+   The sums of a tile of C (6 rows, two vectors broad) stay in registers for up to PU__DEEP terms, a stretch.
+   Then they are added to C. Before that the rows of B of the stretch are packed into strips as broad as a tile. */
 
 /* How to multiply: C += A B or C -= A B; only the lower triangle, or what is not below the diagonal through the
    last corner. */
@@ -3519,7 +3525,8 @@ PU__FN void pu__multiply_strips(const pu__matmul *g, pu_int column, pu_int wide)
         const pu_real *a = g->A.at + i * g->A.row;
         for (k = 0; k < wide; k += T) {
             const pu_int broad = pu__min(T, wide - k);
-            const pu_int row = i - column - k; /* columns count from the tile's first one on */
+            /* the row of the tile, where columns count from the tile's first one on */
+            const pu_int row = i - column - k;
             pu_real *C = pu__col(g->C, i) + column + k;
             /* nothing of the tile is wanted; all of it is */
             if (row + tall - 1 + g->to < 0 || row + g->from > broad - 1)
@@ -3540,9 +3547,9 @@ PU__FN void pu__multiply_strips(const pu__matmul *g, pu_int column, pu_int wide)
     }
 }
 
-/* The same for one strip, which is packed on the stack. Each call packs one piece of it into its own frame and
-   leaves the rest to the next call, the last of which multiplies: a strip in one frame may exceed 8 KiB. done:
-   terms packed so far. */
+/* The same for one strip, which is packed on the stack; done: terms packed so far. Recursive: each call packs one
+   piece of the strip into its own frame, and the last one multiplies. In one piece the strip would make a frame
+   of more than 8 KiB. */
 PU__FN PU__NOINLINE void pu__multiply_pieces(pu__matmul *g, pu_int column, pu_int done)
 {
     pu_real piece[PU__PIECE * PU__BROAD];
@@ -3554,15 +3561,16 @@ PU__FN PU__NOINLINE void pu__multiply_pieces(pu__matmul *g, pu_int column, pu_in
     else pu__multiply_strips(g, column, wide);
 }
 
-/* C (rows x cols, by rows) += or -= A B, A: rows x depth. how: as above. The rounding of an entry
-   depends on its own row and column alone.
-   panel: from pu__panel, for the strips; NULL: one strip at a time on the stack, which is up to a tenth slower. */
+/* C (rows x cols, by rows) += or -= A B, A: rows x depth. how: as above. The rounding of an entry depends on its
+   own row and column alone. panel: from pu__panel, for the strips. NULL: one strip at a time
+   on the stack, which is up to a tenth slower. */
 PU__FN void pu__multiply(pu_int rows, pu_int cols, pu_int depth, pu__matrix A, pu__matrix B, pu_block C, int how,
                          pu_real *panel)
 {
     const pu_int distant = PTRDIFF_MAX / 4;
     const pu_int stretches = pu__most((depth + PU__DEEP - 1) / PU__DEEP, 1);
-    const pu_int most = (depth + stretches - 1) / stretches; /* alike: a shallow stretch costs more than its share */
+    /* stretches of about the same depth: a shallow one would cost more than its share */
+    const pu_int most = (depth + stretches - 1) / stretches;
     const pu_int span = panel ? PU__SPAN : PU__BROAD;
     pu_int column, i;
     pu__matmul g;
@@ -3601,8 +3609,8 @@ PU__FN void pu__multiply(pu_int rows, pu_int cols, pu_int depth, pu__matrix A, p
 /* X := L^-1 X, or L'^-1 X (transposed), for k <= PU__SIDES sides of n <= PU__LEAF entries. The sides are the
    columns of X, or its rows if by_rows. The work is done in a copy in which sides are adjacent. Not inlined: gcc
    then makes scalar code of it. */
-PU__FN PU__NOINLINE void pu__leaf(pu_int n, const pu_real *L, pu_int ld, int transposed, pu_int k, pu_block X, int
-                                  by_rows)
+PU__FN PU__NOINLINE void pu__leaf(pu_int n, const pu_real *L, pu_int ld, int transposed,
+                                  pu_int k, pu_block X, int by_rows)
 {
     pu_real copy[PU__LEAF][PU__SIDES];
     pu_int q, i, p, c;
@@ -3610,9 +3618,10 @@ PU__FN PU__NOINLINE void pu__leaf(pu_int n, const pu_real *L, pu_int ld, int tra
     if (by_rows)
         for (i = 0; i < n; i++)
             pu__copy(copy[i], pu__col(X, i), k);
-    else for (c = 0; c < k; c++)
-        for (i = 0; i < n; i++)
-            copy[i][c] = pu__col(X, c)[i];
+    else
+        for (c = 0; c < k; c++)
+            for (i = 0; i < n; i++)
+                copy[i][c] = pu__col(X, c)[i];
     /* x_row = (x_row - sum_p l_p x_p) / L_row,row over the entries that are known: those before it, or after it */
     for (q = 0; q < n; q++) {
         const pu_int row = transposed ? n - 1 - q : q;
@@ -3629,9 +3638,10 @@ PU__FN PU__NOINLINE void pu__leaf(pu_int n, const pu_real *L, pu_int ld, int tra
     if (by_rows)
         for (i = 0; i < n; i++)
             pu__copy(pu__col(X, i), copy[i], k);
-    else for (c = 0; c < k; c++)
-        for (i = 0; i < n; i++)
-            pu__col(X, c)[i] = copy[i][c];
+    else
+        for (c = 0; c < k; c++)
+            for (i = 0; i < n; i++)
+                pu__col(X, c)[i] = copy[i][c];
 }
 
 /* The size of the first part of n rows: half of them, in whole leaves. */
@@ -3700,10 +3710,32 @@ PU__FN pu_int pu__cholesky(pu_int n, pu_real *a, pu_int ld, pu_real *panel)
     bad = pu__cholesky(half, a, ld, panel);
     if (bad >= 0) return bad;
     pu__triangle(half, a, ld, 0, rest, pu__rows(below, ld), 0, panel);
-    pu__multiply(rest, rest, half, pu__mat(below, ld, 1), pu__mat(below, 1, ld), pu__rows(below + half, ld),
-                 PU__SUBTRACT | PU__LOWER, panel);
+    pu__multiply(rest, rest, half, pu__mat(below, ld, 1), pu__mat(below, 1, ld),
+                 pu__rows(below + half, ld), PU__SUBTRACT | PU__LOWER, panel);
     bad = pu__cholesky(rest, below + half, ld, panel);
     return bad < 0 ? -1 : half + bad;
+}
+
+/* L L' = a in place (n x n by rows, lower triangle), in double whatever pu_real is: small matrices that may be
+   nearly singular. *logdet += log det a. Returns the row whose pivot is not positive, or -1. */
+PU__FN pu_int pu__cholesky_double(pu_int n, double *a, double *logdet)
+{
+    pu_int i, j, l;
+    /* L_ij = (a_ij - sum_{l<j} L_il L_jl) / L_jj, and L_ii is the root of such a difference */
+    for (i = 0; i < n; i++)
+        for (j = 0; j <= i; j++) {
+            double s = a[i * n + j];
+            for (l = 0; l < j; l++)
+                s -= a[i * n + l] * a[j * n + l];
+            if (j < i) {
+                a[i * n + j] = s / a[j * n + j];
+                continue;
+            }
+            if (!(s > 0 && pu__finite_double(s))) return i;
+            *logdet += log(s);
+            a[i * n + i] = sqrt(s);
+        }
+    return -1;
 }
 
 /* x := L^-1 x for one side whose entries before `first` are zero. L: n x n by rows. */
@@ -6893,20 +6925,11 @@ PU__FN pu_int pu__ssm_invert(pu_int S, const double *C, double *V, pu_real *narr
 {
     double L[PU__SSM_SQUARE] = {0};
     pu_int i, j, l;
-    /* L_ij = (C_ij - sum_{l<j} L_il L_jl) / L_jj, and L_ii is the root of such a difference. */
     for (i = 0; i < S; i++)
-        for (j = 0; j <= i; j++) {
-            double sum = C[i * S + j];
-            for (l = 0; l < j; l++)
-                sum -= L[i * S + l] * L[j * S + l];
-            if (j == i) {
-                if (!(sum > 0 && pu__finite_double(sum))) return i;
-                *logdet += log(sum);
-                L[i * S + i] = sqrt(sum);
-            }
-            else
-                L[i * S + j] = sum / L[j * S + j];
-        }
+        for (j = 0; j <= i; j++)
+            L[i * S + j] = C[i * S + j];
+    i = pu__cholesky_double(S, L, logdet);
+    if (i >= 0) return i;
     /* L := L^-1 in place, column by column: column j of the inverse needs the columns of L from j on. */
     for (j = 0; j < S; j++)
         for (i = j; i < S; i++) {
@@ -17964,18 +17987,13 @@ PU__FN pu_status pu__hessian_measure(pu__hessian *h, pu_model *model, const pu_r
    before it is overwritten. Returns -1, or the row where H is not positive definite. */
 PU__FN pu_int pu__hessian_factor(pu_int n, double *H)
 {
+    double logdet = 0;
     pu_int i, j, l;
-    /* L_ij = (H_ij - sum_l<j L_il L_jl) / L_jj */
-    for (i = 0; i < n; i++) {
-        double *row = H + i * n;
-        for (j = 0; j <= i; j++) {
-            const double *above = H + j * n;
-            double s = (row[j] + above[i]) / 2;
-            for (l = 0; l < j; l++) s -= row[l] * above[l];
-            if (j == i && !(s > 0 && pu__finite_double(s))) return i;
-            row[j] = j < i ? s / above[j] : sqrt(s);
-        }
-    }
+    for (i = 0; i < n; i++)
+        for (j = 0; j < i; j++)
+            H[i * n + j] = (H[i * n + j] + H[j * n + i]) / 2;
+    i = pu__cholesky_double(n, H, &logdet);
+    if (i >= 0) return i;
     /* (L^-1)_ij = (I_ij - sum_l<i L_il (L^-1)_lj) / L_ii */
     for (j = 0; j < n; j++) {
         double *inverse = H + j * n;

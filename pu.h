@@ -1426,26 +1426,32 @@ extern "C" {
 #ifdef PU_FLOAT
 #define PU__EPS FLT_EPSILON
 #define PU__FLOOR2 PU_R(1e-13) /* rho / rho_0 at which a residual is rounding noise: (2.7 eps)^2 */
-/* Square root and hyperbolic tangent in pu_real. */
+/* The square root in pu_real. */
 PU__FN PU_HD pu_real pu__sqrt(pu_real x) { return sqrtf(x); }
+/* The hyperbolic tangent in pu_real. */
 PU__FN pu_real pu__tanh(pu_real x) { return tanhf(x); }
 #else
 #define PU__EPS DBL_EPSILON
 #define PU__FLOOR2 PU_R(1e-28) /* (45 eps)^2 */
-/* Square root and hyperbolic tangent in pu_real. */
+/* The square root in pu_real. */
 PU__FN PU_HD pu_real pu__sqrt(pu_real x) { return sqrt(x); }
+/* The hyperbolic tangent in pu_real. */
 PU__FN pu_real pu__tanh(pu_real x) { return tanh(x); }
 #endif
 
 /* x - x is 0 for every finite x and NaN for the rest: usable on host and device, in C and C++. */
 PU__FN PU_HD int pu__finite(pu_real x) { return x - x == 0; }
+/* The same in double. */
 PU__FN int pu__finite_double(double x) { return x - x == 0.0; }
-/* The larger and the smaller of two numbers. */
+/* The larger of two numbers. */
 PU__FN double pu__max(double x, double y) { return x > y ? x : y; }
+/* The smaller of two integers. */
 PU__FN PU_HD pu_int pu__min(pu_int x, pu_int y) { return x < y ? x : y; }
+/* The larger of two integers. */
 PU__FN pu_int pu__most(pu_int x, pu_int y) { return x > y ? x : y; }
-/* n reals set to zero; n reals copied. The arrays must not overlap. */
+/* Sets n reals to zero. */
 PU__FN void pu__zeros(pu_real *to, pu_int n) { memset(to, 0, (size_t)n * sizeof(pu_real)); }
+/* Copies n reals. The arrays must not overlap. */
 PU__FN void pu__copy(pu_real *to, const pu_real *from, pu_int n) { memcpy(to, from, (size_t)n * sizeof(pu_real)); }
 
 /* ------------------------------------------------------------------------------------------------
@@ -3022,7 +3028,8 @@ PU__FN void pu__cpu_combine(void *user, pu_int n, pu_int k, pu_block y, int coun
     }
 }
 
-/* x_j += a_j d_j, r_j -= a_j q_j and rho_j = r_j' diag(m) r_j. x.at NULL: no x; m NULL: ones. */
+/* x_j += a_j d_j, r_j -= a_j q_j and rho_j = r_j' diag(m) r_j. x.at NULL: no x; m NULL: ones.
+   lint: the parameters are those of pu_backend */
 PU__FN void pu__cpu_advance(void *user, pu_int n, pu_int k, const pu_real *a, const pu_real *m, pu_block d, pu_block q,
                             pu_block x, pu_block r, pu_real *rho)
 {
@@ -3047,7 +3054,8 @@ PU__FN void pu__cpu_advance(void *user, pu_int n, pu_int k, const pu_real *a, co
     }
 }
 
-/* rbar_j += m o dbar_j, dbar_j := be_j dbar_j + a_j xbar_j. m NULL: ones. */
+/* rbar_j += m o dbar_j, dbar_j := be_j dbar_j + a_j xbar_j. m NULL: ones.
+   lint: the parameters are those of pu_backend */
 PU__FN void pu__cpu_retreat(void *user, pu_int n, pu_int k, const pu_real *a, const pu_real *be, const pu_real *m,
                             pu_block xbar, pu_block rbar, pu_block dbar)
 {
@@ -3338,7 +3346,8 @@ PU__FN void pu__cpu_stage(void *user, const pu_state *s, pu_stage stage, pu_int 
         pu__stage_column(s, stage, i, j);
 }
 
-/* out[rows[i]] += w_j m_i p_ij q_ij, summed over the k columns. m, w, rows, q.at may be NULL: ones, all rows. */
+/* out[rows[i]] += w_j m_i p_ij q_ij, summed over the k columns. m, w, rows, q.at may be NULL: ones, all rows.
+   lint: the parameters are those of pu_backend */
 PU__FN void pu__cpu_row_dot(void *user, pu_int n, pu_int k, const pu_real *m, const pu_real *w, pu_block p, pu_block
                             q, pu_int M, const pu_int *rows, pu_real *out)
 {
@@ -3366,7 +3375,8 @@ PU__FN void pu__cpu_row_dot(void *user, pu_int n, pu_int k, const pu_real *m, co
 }
 
 /* Standard normals into the k columns of x, samples `sample` on of one datum; with rows, those of these indices
-   alone. */
+   alone.
+   lint: the parameters are those of pu_backend */
 PU__FN void pu__cpu_normals(void *user, pu_int n, const pu_int *rows, pu_int k, pu_block x, uint64_t seed, const
                             uint32_t *datum, uint32_t sample, uint32_t step, uint32_t stream)
 {
@@ -3382,7 +3392,8 @@ PU__FN void pu__cpu_normals(void *user, pu_int n, const pu_int *rows, pu_int k, 
     }
 }
 
-/* *out += scale sum_j w_j x_j' diag(m) y_j. m may be NULL: ones. */
+/* *out += scale sum_j w_j x_j' diag(m) y_j. m may be NULL: ones.
+   lint: the parameters are those of pu_backend */
 PU__FN void pu__cpu_sum_dot(void *user, pu_int n, pu_int k, const pu_real *m, pu_block x, pu_block y, const pu_real
                             *w, double scale, pu_real *out)
 {
@@ -3395,7 +3406,8 @@ PU__FN void pu__cpu_sum_dot(void *user, pu_int n, pu_int k, const pu_real *m, pu
 }
 
 /* The terms of one datum (k = 1) that are linear in b, from t = Phi bbar and e = y - eta:
-     eta -= w o (t + e),   psibar += (t + e/2) o e - 1/(2 psi) where observed.   rows NULL: all rows. */
+     eta -= w o (t + e),   psibar += (t + e/2) o e - 1/(2 psi) where observed.   rows NULL: all rows.
+   lint: the parameters are those of pu_backend */
 PU__FN void pu__cpu_row_terms(void *user, pu_int n, pu_int k, pu_block t, const pu_real *w, const pu_real *mask, const
                               pu_real *e, const pu_real *psi, pu_int M, const pu_int *rows, pu_real *eta, pu_real
                               *psibar)
@@ -3441,10 +3453,13 @@ PU__FN pu_term pu__t(pu_block x, pu_real scale, const pu_real *c, const pu_real 
     return term;
 }
 
-/* The terms x_j, scale x_j, c_j x_j and m o x_j. */
+/* The term x_j. */
 PU__FN pu_term pu__term(pu_block x) { return pu__t(x, 1, NULL, NULL); }
+/* The term scale x_j. */
 PU__FN pu_term pu__term_scaled(pu_block x, pu_real scale) { return pu__t(x, scale, NULL, NULL); }
+/* The term c_j x_j. */
 PU__FN pu_term pu__term_c(pu_block x, const pu_real *c) { return pu__t(x, 1, c, NULL); }
+/* The term m o x_j. */
 PU__FN pu_term pu__term_m(pu_block x, const pu_real *m) { return pu__t(x, 1, NULL, m); }
 
 /* k pairs of columns (c_j p_j, q_j), the terms that a reverse step of the solver adds up with weights. c NULL:

@@ -1426,16 +1426,16 @@ extern "C" {
 #ifdef PU_FLOAT
 #define PU__EPS FLT_EPSILON
 #define PU__FLOOR2 PU_R(1e-13) /* rho / rho_0 at which a residual is rounding noise: (2.7 eps)^2 */
-/* Square root in pu_real. */
+/* The square root in pu_real. */
 PU__FN PU_HD pu_real pu__sqrt(pu_real x) { return sqrtf(x); }
-/* Hyperbolic tangent in pu_real. */
+/* The hyperbolic tangent in pu_real. */
 PU__FN pu_real pu__tanh(pu_real x) { return tanhf(x); }
 #else
 #define PU__EPS DBL_EPSILON
 #define PU__FLOOR2 PU_R(1e-28) /* (45 eps)^2 */
-/* Square root in pu_real. */
+/* The square root in pu_real. */
 PU__FN PU_HD pu_real pu__sqrt(pu_real x) { return sqrt(x); }
-/* Hyperbolic tangent in pu_real. */
+/* The hyperbolic tangent in pu_real. */
 PU__FN pu_real pu__tanh(pu_real x) { return tanh(x); }
 #endif
 
@@ -1449,13 +1449,16 @@ PU__FN double pu__max(double x, double y) { return x > y ? x : y; }
 PU__FN PU_HD pu_int pu__min(pu_int x, pu_int y) { return x < y ? x : y; }
 /* The larger of two integers. */
 PU__FN pu_int pu__most(pu_int x, pu_int y) { return x > y ? x : y; }
-/* n reals set to zero. */
+/* Sets n reals to zero. */
 PU__FN void pu__zeros(pu_real *to, pu_int n) { memset(to, 0, (size_t)n * sizeof(pu_real)); }
-/* n reals copied. The arrays must not overlap. */
+/* Copies n reals. The arrays must not overlap. */
 PU__FN void pu__copy(pu_real *to, const pu_real *from, pu_int n) { memcpy(to, from, (size_t)n * sizeof(pu_real)); }
 
 /* ------------------------------------------------------------------------------------------------
-   >>status
+   >>status   texts for statuses, and the report
+
+   Every fallible function returns a pu_status: 0 for success, negative where nothing was computed, positive where
+   the numbers are there but something is to be said about them. The report tells the rest.
    ------------------------------------------------------------------------------------------------ */
 
 /* The version of the implementation; PU_VERSION is that of the header. */
@@ -1505,7 +1508,8 @@ PU_DEF const char *pu_engine_text(pu_engine engine)
     return "unknown engine";
 }
 
-/* Text in a bounded buffer, always terminated. It does without stdio, so that no embedded build has to link printf. */
+/* Text in a bounded buffer, always terminated. It does without stdio, so that no embedded build has to link
+   printf. */
 typedef struct {
     char *at;
     size_t used, capacity;
@@ -1514,7 +1518,8 @@ typedef struct {
 /* Appends s, or as much of it as fits. */
 PU__FN void pu__put(pu__text *text, const char *s)
 {
-    for (; *s && text->used + 1 < text->capacity; s++) text->at[text->used++] = *s;
+    for (; *s && text->used + 1 < text->capacity; s++)
+        text->at[text->used++] = *s;
     text->at[text->used] = 0;
 }
 
@@ -1550,6 +1555,7 @@ PU__FN void pu__put_percent(pu__text *text, const char *label, double x)
 PU_DEF const char *pu_explain(const pu_report *report, char *buffer, size_t capacity)
 {
     pu__text text;
+    int steps;
     if (!buffer || capacity == 0) return "";
     text.at = buffer;
     text.used = 0;
@@ -1564,7 +1570,8 @@ PU_DEF const char *pu_explain(const pu_report *report, char *buffer, size_t capa
     pu__put_number(&text, ", datum ", report->where.datum);
     pu__put_number(&text, ", column ", report->where.column);
     /* a warning about a column tells the step of the solver */
-    pu__put_number(&text, report->status > 0 && report->where.column >= 0 ? ", step " : ", index ", report->where.index);
+    steps = report->status > 0 && report->where.column >= 0;
+    pu__put_number(&text, steps ? ", step " : ", index ", report->where.index);
     if (report->status == PU_E_BLOCK || report->status == PU_E_MEMORY) {
         const int device = strncmp(report->where.what, "device", 6) == 0;
         pu__put_number(&text, ", bytes needed ", (pu_int)(device ? report->device_bytes : report->bytes));
@@ -1606,8 +1613,8 @@ PU__FN void pu__report_clear(pu_report *report)
 /* ------------------------------------------------------------------------------------------------
    >>memory   one arena; the same layout code measures (base NULL) and carves
 
-   A layout function takes every array of a call from an arena. It runs twice: first with base NULL, which only adds up the
-   bytes, then with a block of that size. Sizes and addresses therefore cannot disagree.
+   A layout function takes every array of a call from an arena. It runs twice: first with base NULL, which only
+   adds up the bytes, then with a block of that size. Sizes and addresses therefore cannot disagree.
    ------------------------------------------------------------------------------------------------ */
 
 #define PU__ALIGN ((size_t)64) /* cache line and widest vector register */
@@ -1642,8 +1649,9 @@ PU__FN size_t pu__add(size_t a, size_t b, int *overflow)
 /* Whether this backend has memory of its own. B may be NULL. */
 PU__FN int pu__is_far(const pu_backend *B) { return B && B->memory; }
 
-/* count * each * width bytes, rounded up to whole cache lines. far: from the backend's memory, if it has some.
-   Returns NULL while measuring. */
+/* count * each * width bytes, rounded up to whole cache lines, so that every array is aligned.
+   far: from the backend's memory, if it has some.
+   Returns NULL while measuring, and after an overflow. */
 PU__FN void *pu__take_from(pu__arena *arena, int far, pu_int count, pu_int each, size_t width)
 {
     const int there = far && pu__is_far(arena->B);
@@ -1652,6 +1660,7 @@ PU__FN void *pu__take_from(pu__arena *arena, int far, pu_int count, pu_int each,
     const size_t at = *used;
     size_t bytes;
     PU_ASSERT(count >= 0 && each >= 0);
+    /* overflow stays set: whoever opens the arena refuses */
     bytes = pu__mul(pu__mul((size_t)count, (size_t)each, &arena->overflow), width, &arena->overflow);
     bytes = pu__add(bytes, PU__ALIGN - 1, &arena->overflow) / PU__ALIGN * PU__ALIGN;
     *used = pu__add(at, bytes, &arena->overflow);
@@ -1740,7 +1749,8 @@ PU_DEF void pu_workspace_block(pu_workspace *ws, void *block, size_t bytes)
 PU_DEF void pu_workspace_free(pu_workspace *ws)
 {
     if (!ws) return;
-    if (!ws->fixed) pu__release(&ws->allocator, ws->block, ws->bytes);
+    if (!ws->fixed)
+        pu__release(&ws->allocator, ws->block, ws->bytes);
     ws->block = NULL;
     ws->bytes = 0;
     ws->fixed = 0;
@@ -1771,7 +1781,8 @@ PU__FN pu_status pu__arena_open_far(pu__arena *arena, pu_report *report)
     return PU_OK;
 }
 
-/* Turns a measured arena into a real one. The workspace grows unless it is fixed. */
+/* Turns a measured arena into a real one. The workspace grows unless it is fixed; a block that is large enough is
+   used as it is, so that a second call of the same size allocates nothing. */
 PU__FN pu_status pu__arena_open(pu__arena *arena, pu_workspace *ws, pu_report *report)
 {
     const size_t need = pu__arena_bytes(arena);
@@ -1791,7 +1802,7 @@ PU__FN pu_status pu__arena_open(pu__arena *arena, pu_workspace *ws, pu_report *r
     return pu__is_far(arena->B) ? pu__arena_open_far(arena, report) : PU_OK;
 }
 
-/* ---- a hash of bytes ---- */
+/* ---- a hash of bytes: stamps of operators, checkpoints ---- */
 
 #define PU__FNV UINT64_C(0xcbf29ce484222325) /* where a hash begins */
 
@@ -1800,7 +1811,8 @@ PU__FN uint64_t pu__fnv(uint64_t h, const void *data, size_t bytes)
 {
     const unsigned char *at = (const unsigned char *)data;
     size_t i;
-    for (i = 0; i < bytes; i++) h = (h ^ at[i]) * UINT64_C(0x100000001b3);
+    for (i = 0; i < bytes; i++)
+        h = (h ^ at[i]) * UINT64_C(0x100000001b3);
     return h;
 }
 
@@ -1846,7 +1858,8 @@ PU__FN pu_status pu__measure(pu__call *call, pu__layout layout, void *self, size
     return PU_OK;
 }
 
-/* Memory for what pu__measure has measured: from the workspace, in one piece. */
+/* Memory for what pu__measure has measured: from the workspace, in one piece.
+   The layout runs once more and now gives addresses. */
 PU__FN pu_status pu__allocate(pu__call *call, pu__layout layout, void *self)
 {
     const pu_status status = pu__arena_open(&call->arena, call->ws, call->report);
@@ -1856,6 +1869,9 @@ PU__FN pu_status pu__allocate(pu__call *call, pu__layout layout, void *self)
 
 /* ------------------------------------------------------------------------------------------------
    >>random   Philox4x32-10 (Salmon et al. 2011): counter in, random words out
+
+   A number is a function of the seed (the key) and of its place (the counter), and of nothing else. There is no
+   state, so that threads, blocks of columns and devices may draw in any order and get the same numbers.
    ------------------------------------------------------------------------------------------------ */
 
 /* One of the ten rounds on the counter words c0 .. c3. */
@@ -1878,7 +1894,8 @@ PU__FN PU_HD void pu__philox(const uint32_t *key, const uint32_t *counter, uint3
 {
     uint32_t k0 = key[0], k1 = key[1];
     int i;
-    for (i = 0; i < 4; i++) out[i] = counter[i];
+    for (i = 0; i < 4; i++)
+        out[i] = counter[i];
     for (i = 0; i < PU__PHILOX_ROUNDS; i++) {
         pu__philox_round(k0, k1, out, out + 1, out + 2, out + 3);
         k0 += PU__PHILOX_KEY0;
@@ -1887,14 +1904,18 @@ PU__FN PU_HD void pu__philox(const uint32_t *key, const uint32_t *counter, uint3
 }
 
 /* The same for callers of the library. */
-PU_DEF void pu_philox(const uint32_t key[2], const uint32_t counter[4], uint32_t out[4]) { pu__philox(key, counter, out); }
+PU_DEF void pu_philox(const uint32_t key[2], const uint32_t counter[4], uint32_t out[4])
+{
+    pu__philox(key, counter, out);
+}
 
 /* sum_i c[i] x^i, i < count, by Horner's rule. */
 PU__FN PU_HD pu_real pu__horner(pu_real x, const pu_real *c, int count)
 {
     pu_real s = c[count - 1];
     int i;
-    for (i = count - 2; i >= 0; i--) s = s * x + c[i];
+    for (i = count - 2; i >= 0; i--)
+        s = s * x + c[i];
     return s;
 }
 
@@ -1907,13 +1928,13 @@ enum { PU__ATANH_TERMS = 11, PU__SIN_TERMS = 9, PU__COS_TERMS = 10 };
 /* If the upper `bits` bits of v are zero, shifts v up by as many and returns their number; otherwise returns 0. */
 PU__FN PU_HD uint32_t pu__shift_up(uint32_t *v, uint32_t bits)
 {
-    const int empty = *v >> (32 - bits) == 0;
-    *v = empty ? *v << bits : *v;
-    return empty ? bits : 0;
+    const uint32_t top = *v >> (32 - bits);
+    *v = top ? *v : *v << bits;
+    return top ? 0 : bits;
 }
 
-/* log u for u = (2 floor(word/2) + 1) / 2^32 in (0, 1), as -e log 2 + 2 atanh(s). Here s = (t-1)/(t+1), |s| < 0.172, with
-   t = 2^e u in [0.7, 1.42). t-1 is formed in integers, so that u near 1 loses no digits. */
+/* log u for u = (2 floor(word/2) + 1) / 2^32 in (0, 1), as -e log 2 + 2 atanh(s). Here s = (t-1)/(t+1), |s| <
+   0.172, with t = 2^e u in [0.7, 1.42). t-1 is formed in integers, so that u near 1 loses no digits. */
 PU__FN PU_HD pu_real pu__log_uniform(uint32_t word)
 {
     static const pu_real series[11] = {1, PU_R(1.0 / 3), PU_R(1.0 / 5), PU_R(1.0 / 7), PU_R(1.0 / 9),
@@ -1937,9 +1958,9 @@ PU__FN PU_HD pu_real pu__log_uniform(uint32_t word)
 }
 
 /* Two normals radius (cs, sn) from two words, by Box and Muller: radius^2 = -2 log u(w0), and the angle is
-   quadrant(w1) pi/2 + a with |a| < pi/4, by Taylor series.
-   Our own series instead of libm give the same numbers on every platform. There are no branches, so that a loop over many
-   pairs is vectorised. The caller takes the root: a library function that may set errno would prevent that. */
+   quadrant(w1) pi/2 + a with |a| < pi/4, by Taylor series. Our own series instead of libm give the same numbers on
+   every platform. There are no branches, so that a loop over many pairs is vectorised. The caller takes the root:
+   a library function that may set errno would prevent that. */
 PU__FN PU_HD void pu__normal_parts(uint32_t w0, uint32_t w1, pu_real *radius2, pu_real *cs, pu_real *sn)
 {
     static const pu_real sin_series[9] = {1, PU_R(-1.0 / 6), PU_R(1.0 / 120), PU_R(-1.0 / 5040), PU_R(1.0 / 362880),
@@ -1948,7 +1969,8 @@ PU__FN PU_HD void pu__normal_parts(uint32_t w0, uint32_t w1, pu_real *radius2, p
     static const pu_real cos_series[10] = {1, PU_R(-1.0 / 2), PU_R(1.0 / 24), PU_R(-1.0 / 720), PU_R(1.0 / 40320),
                                            PU_R(-1.0 / 3628800), PU_R(1.0 / 479001600), PU_R(-1.0 / 87178291200.0),
                                            PU_R(1.0 / 20922789888000.0), PU_R(-1.0 / 6402373705728000.0)};
-    const int32_t angle = (int32_t)((w1 & 0x3FFFFFFFu) << 1) + 1 - ((int32_t)1 << 30); /* odd, |angle| < 2^30 */
+    /* odd, |angle| < 2^30 */
+    const int32_t angle = (int32_t)((w1 & 0x3FFFFFFFu) << 1) + 1 - ((int32_t)1 << 30);
     const pu_real a = (pu_real)angle * PU_R(3.14159265358979323846 / 4294967296.0);
     const pu_real sine = a * pu__horner(a * a, sin_series, PU__SIN_TERMS);
     const pu_real cosine = pu__horner(a * a, cos_series, PU__COS_TERMS);
@@ -1971,16 +1993,18 @@ PU__FN PU_HD void pu__normal_pair(uint32_t w0, uint32_t w1, pu_real *z)
 
 #define PU__DRAW 64 /* counter values at a time */
 
-/* The same over arrays: n <= PU__DRAW pairs of words w0, w1 give z[4 l], z[4 l + 1]. */
-PU__FN void pu__normal_pairs(int n, const uint32_t *w0, const uint32_t *w1, pu_real *z)
+/* The same over arrays: n <= PU__DRAW pairs of words w0, w1 give z0, z1. */
+PU__FN void pu__normal_pairs(int n, const uint32_t *w0, const uint32_t *w1, pu_real *z0, pu_real *z1)
 {
     pu_real radius[PU__DRAW], cs[PU__DRAW], sn[PU__DRAW];
     int l;
-    for (l = 0; l < n; l++) pu__normal_parts(w0[l], w1[l], radius + l, cs + l, sn + l);
-    for (l = 0; l < n; l++) radius[l] = pu__sqrt(radius[l]);
+    for (l = 0; l < n; l++)
+        pu__normal_parts(w0[l], w1[l], radius + l, cs + l, sn + l);
+    for (l = 0; l < n; l++)
+        radius[l] = pu__sqrt(radius[l]);
     for (l = 0; l < n; l++) {
-        z[4 * l] = radius[l] * cs[l];
-        z[4 * l + 1] = radius[l] * sn[l];
+        z0[l] = radius[l] * cs[l];
+        z1[l] = radius[l] * sn[l];
     }
 }
 
@@ -1990,11 +2014,12 @@ typedef struct {
     uint32_t datum, sample, step;
 } pu__draw_key;
 
-/* The four normals z[4 l] on of each of count <= PU__DRAW counter values (index / 4 + stream 2^30, sample, datum, step). Their
-   first words are in c0, which is overwritten. */
+/* The four normals z[4 l] on of each of count <= PU__DRAW counter values (index / 4 + stream 2^30, sample, datum,
+   step). Their first words are in c0, which is overwritten. */
 PU__FN void pu__draw(const pu__draw_key *key, int count, uint32_t *c0, pu_real *z)
 {
     uint32_t c1[PU__DRAW], c2[PU__DRAW], c3[PU__DRAW];
+    pu_real part[4][PU__DRAW];
     uint32_t k0 = (uint32_t)key->seed;
     uint32_t k1 = (uint32_t)(key->seed >> 32);
     int l, round;
@@ -2005,16 +2030,27 @@ PU__FN void pu__draw(const pu__draw_key *key, int count, uint32_t *c0, pu_real *
     }
     /* pu__philox of all counter values side by side */
     for (round = 0; round < PU__PHILOX_ROUNDS; round++) {
-        for (l = 0; l < count; l++) pu__philox_round(k0, k1, c0 + l, c1 + l, c2 + l, c3 + l);
+        for (l = 0; l < count; l++)
+            pu__philox_round(k0, k1, c0 + l, c1 + l, c2 + l, c3 + l);
         k0 += PU__PHILOX_KEY0;
         k1 += PU__PHILOX_KEY1;
     }
-    pu__normal_pairs(count, c0, c1, z);
-    pu__normal_pairs(count, c2, c3, z + 2);
+    pu__normal_pairs(count, c0, c1, part[0], part[1]);
+    pu__normal_pairs(count, c2, c3, part[2], part[3]);
+    /* the four words of a counter value give four neighbours */
+    for (l = 0; l < count; l++) {
+        z[4 * l] = part[0][l];
+        z[4 * l + 1] = part[1][l];
+        z[4 * l + 2] = part[2][l];
+        z[4 * l + 3] = part[3][l];
+    }
 }
 
 /* The first word of a counter value: the block of four numbers, and the stream in the upper two bits. */
-PU__FN PU_HD uint32_t pu__counter(uint64_t block, uint32_t stream) { return ((uint32_t)block & 0x3FFFFFFFu) | stream << 30; }
+PU__FN PU_HD uint32_t pu__counter(uint64_t block, uint32_t stream)
+{
+    return ((uint32_t)block & 0x3FFFFFFFu) | stream << 30;
+}
 
 /* n normals out[i] of the indices first + i. A number depends on its index and the other arguments alone. */
 PU_DEF void pu_normals(uint64_t seed, uint32_t datum, uint32_t sample, uint32_t step, uint32_t stream, uint64_t first,
@@ -2024,13 +2060,20 @@ PU_DEF void pu_normals(uint64_t seed, uint32_t datum, uint32_t sample, uint32_t 
     uint32_t c0[PU__DRAW];
     pu_real z[4 * PU__DRAW];
     while (n > 0) {
+        /* the first number may lie inside a counter value, behind `skip` others */
         const pu_int skip = (pu_int)(first % 4);
         const pu_int some = pu__min(n, 4 * PU__DRAW - skip);
         const int count = (int)(skip + some + 3) / 4;
         int l;
-        for (l = 0; l < count; l++) c0[l] = pu__counter(first / 4 + (uint64_t)l, stream);
-        pu__draw(&key, count, c0, z);
-        pu__copy(out, z + skip, some);
+        for (l = 0; l < count; l++)
+            c0[l] = pu__counter(first / 4 + (uint64_t)l, stream);
+        if (some == 4 * count) {
+            pu__draw(&key, count, c0, out);
+        } else {
+            /* at an end not all four numbers of a counter value are wanted */
+            pu__draw(&key, count, c0, z);
+            pu__copy(out, z + skip, some);
+        }
         first += (uint64_t)some;
         out += some;
         n -= some;
@@ -2054,6 +2097,7 @@ PU__FN void pu__normals_at(const pu__draw_key *key, uint32_t stream, pu_int n, c
             c0[count++] = pu__counter((uint64_t)block, stream);
         }
         pu__draw(key, count, c0, z);
+        /* the same walk once more: count is the place of the counter value */
         block = -1;
         count = -1;
         for (i = from; i < end; i++) {
@@ -2665,8 +2709,7 @@ typedef struct {
 /* That without a list. */
 PU__FN pu__matrix pu__mat(const pu_real *at, pu_int row, pu_int col)
 {
-    pu__matrix m;
-    memset(&m, 0, sizeof m);
+    pu__matrix m = PU__ZERO;
     m.at = at;
     m.row = row;
     m.col = col;
@@ -2922,8 +2965,12 @@ PU__FN double pu__ar_both5(pu_int n, const pu_real *x, const pu_real *p, const p
 /* ------------------------------------------------------------------------------------------------
    >>vector   the CPU backend: plain loops over columns
 
-   These are the functions of pu_backend; x_j is column j of a block. A column whose coefficient is zero is not read: a frozen
-   column may hold anything. `user` is not used.
+   These are the functions of pu_backend; x_j is column j of a block. A column whose coefficient is zero is not
+   read: a frozen column may hold anything. `user` is not used.
+
+   Long columns are worked on in chunks of PU__CHUNK entries, which stay in the first-level cache while several
+   loops run over them. Sums run in PU__LANES lanes within a chunk and in double from chunk to chunk. Their order
+   depends on n alone, not on the number of columns or threads.
    ------------------------------------------------------------------------------------------------ */
 
 /* s_j = x_j' diag(m) y_j, j < k. m (n) may be NULL: ones. */
@@ -2931,22 +2978,26 @@ PU__FN void pu__cpu_dot(void *user, pu_int n, pu_int k, const pu_real *m, pu_blo
 {
     pu_int j;
     (void)user;
-    for (j = 0; j < k; j++) s[j] = (pu_real)pu__dot(n, m, pu__col(x, j), pu__col(y, j));
+    for (j = 0; j < k; j++)
+        s[j] = (pu_real)pu__dot(n, m, pu__col(x, j), pu__col(y, j));
 }
 
-/* y (n) = sum_t c[t] (m[t] o x[t]), t < count, chunk by chunk in a buffer that stays in the first-level cache. m[t] may be NULL:
-   ones. Any x[t] may be y. */
-PU__FN void pu__add_terms(pu_int n, int count, const pu_real *c, const pu_real *const *m, const pu_real *const *x, pu_real *y)
+/* y (n) = sum_t c[t] (m[t] o x[t]), t < count, chunk by chunk in a buffer that stays in the first-level cache.
+   m[t] may be NULL: ones. Any x[t] may be y. */
+PU__FN void pu__add_terms(pu_int n, int count, const pu_real *c, const pu_real *const *m, const pu_real *const *x,
+                          pu_real *y)
 {
     pu_real buffer[PU__CHUNK];
-    pu_int at, i;
+    pu_int at;
     int t;
     for (at = 0; at < n; at += PU__CHUNK) {
         const pu_int len = pu__min(PU__CHUNK, n - at);
         pu__zeros(buffer, len);
         for (t = 0; t < count; t++)
-            if (m[t]) pu__add_product(len, c[t], m[t] + at, x[t] + at, buffer);
-            else for (i = 0; i < len; i++) buffer[i] += c[t] * x[t][at + i];
+            if (m[t])
+                pu__add_product(len, c[t], m[t] + at, x[t] + at, buffer);
+            else
+                pu__axpy(len, c[t], x[t] + at, buffer);
         pu__copy(y + at, buffer, len);
     }
 }
@@ -2958,6 +3009,7 @@ PU__FN void pu__cpu_combine(void *user, pu_int n, pu_int k, pu_block y, int coun
     int t;
     (void)user;
     for (j = 0; j < k; j++) {
+        /* the terms that do not vanish in this column */
         const pu_real *x[4] = {NULL}, *m[4] = {NULL};
         pu_real c[4];
         int used = 0, plain = 1;
@@ -2969,38 +3021,44 @@ PU__FN void pu__cpu_combine(void *user, pu_int n, pu_int k, pu_block y, int coun
             plain &= !m[used];
             used++;
         }
-        if (used > 0 && plain) pu__mix(n, c, x, pu__col(y, j));
-        else if ((used == 1 || used == 2) && !m[1]) pu__mix_m(n, m[0], c, x, pu__col(y, j)); /* m o r + be d */
-        else pu__add_terms(n, used, c, m, x, pu__col(y, j));
+        if (used > 0 && plain)
+            pu__mix(n, c, x, pu__col(y, j));
+        else if ((used == 1 || used == 2) && !m[1])
+            /* m o r + be d, the direction of PCG */
+            pu__mix_m(n, m[0], c, x, pu__col(y, j));
+        else
+            pu__add_terms(n, used, c, m, x, pu__col(y, j));
     }
 }
 
-/* x_j += a_j d_j, r_j -= a_j q_j and rho_j = r_j' diag(m) r_j. x.at NULL: no x; m NULL: ones. lint: the arguments are those of pu_backend. */
+/* x_j += a_j d_j, r_j -= a_j q_j and rho_j = r_j' diag(m) r_j. x.at NULL: no x; m NULL: ones.
+   lint: the parameters are those of pu_backend */
 PU__FN void pu__cpu_advance(void *user, pu_int n, pu_int k, const pu_real *a, const pu_real *m, pu_block d, pu_block q,
                             pu_block x, pu_block r, pu_real *rho)
 {
-    pu_int j, i, at;
+    pu_int j, at;
     (void)user;
     for (j = 0; j < k; j++) {
-        const pu_real *PU__RESTRICT dj = pu__col(d, j);
-        const pu_real *PU__RESTRICT qj = pu__col(q, j);
-        pu_real *PU__RESTRICT xj = x.at && a[j] != 0 ? pu__col(x, j) : NULL;
-        pu_real *PU__RESTRICT rj = pu__col(r, j);
         const pu_real aj = a[j];
         double s = 0;
         for (at = 0; at < n; at += PU__CHUNK) {
             const pu_int len = pu__min(PU__CHUNK, n - at);
             const pu_real *mj = m ? m + at : NULL;
-            if (xj)
-                for (i = at; i < at + len; i++) xj[i] += aj * dj[i];
-            if (aj != 0) s += (double)pu__descend(len, aj, mj, qj + at, rj + at);
-            else s += (double)pu__dot_chunk(len, mj, rj + at, rj + at);
+            pu_real *rj = pu__col(r, j) + at;
+            /* r and its norm in one pass; rho of a column at rest is formed anew */
+            if (x.at && aj != 0)
+                pu__axpy(len, aj, pu__col(d, j) + at, pu__col(x, j) + at);
+            if (aj != 0)
+                s += (double)pu__descend(len, aj, mj, pu__col(q, j) + at, rj);
+            else
+                s += (double)pu__dot_chunk(len, mj, rj, rj);
         }
         rho[j] = (pu_real)s;
     }
 }
 
-/* rbar_j += m o dbar_j, dbar_j := be_j dbar_j + a_j xbar_j. m NULL: ones. lint: the arguments are those of pu_backend. */
+/* rbar_j += m o dbar_j, dbar_j := be_j dbar_j + a_j xbar_j. m NULL: ones.
+   lint: the parameters are those of pu_backend */
 PU__FN void pu__cpu_retreat(void *user, pu_int n, pu_int k, const pu_real *a, const pu_real *be, const pu_real *m,
                             pu_block xbar, pu_block rbar, pu_block dbar)
 {
@@ -3012,24 +3070,37 @@ PU__FN void pu__cpu_retreat(void *user, pu_int n, pu_int k, const pu_real *a, co
         pu_real *PU__RESTRICT dj = pu__col(dbar, j);
         const pu_real aj = a[j];
         const pu_real bj = be[j];
-        for (at = 0; at < n; at = end) { /* a chunk is in the first-level cache after its first loop */
+        for (at = 0; at < n; at = end) {
+            /* the chunk is in the first-level cache after its first loop */
             end = pu__min(at + PU__CHUNK, n);
-            if (m) for (i = at; i < end; i++) rj[i] += m[i] * dj[i];
-            else for (i = at; i < end; i++) rj[i] += dj[i];
-            if (aj != 0 && bj != 0) for (i = at; i < end; i++) dj[i] = bj * dj[i] + aj * xj[i];
-            else if (aj != 0) for (i = at; i < end; i++) dj[i] = aj * xj[i];
-            else for (i = at; i < end; i++) dj[i] = bj == 0 ? 0 : bj * dj[i];
+            if (m)
+                for (i = at; i < end; i++)
+                    rj[i] += m[i] * dj[i];
+            else
+                for (i = at; i < end; i++)
+                    rj[i] += dj[i];
+            /* a term with coefficient zero is not read */
+            if (aj != 0 && bj != 0)
+                for (i = at; i < end; i++)
+                    dj[i] = bj * dj[i] + aj * xj[i];
+            else if (aj != 0)
+                for (i = at; i < end; i++)
+                    dj[i] = aj * xj[i];
+            else
+                for (i = at; i < end; i++)
+                    dj[i] = bj == 0 ? 0 : bj * dj[i];
         }
     }
 }
 
 enum { PU__PART = PU__CHUNK / 2 }; /* of a chunk: buffers of this length keep the frame small */
 
-/* Entries `at` on of column j, at most PU__CHUNK of them, with q = a A d = r_{i-1} - r_i:
+/* Entries `at` on of column j, at most PU__CHUNK of them, with q = r_i - r_{i+1} = a A d:
      sum[0] += dbar'd,  sum[1] += xbar'd,  sum[2] += (rbar + m o dbar)'q,  sum[3] += (m o r)'q */
 PU__FN void pu__unwind_chunk(const pu_unwinding *v, pu_int j, pu_int at, pu_int n, double *sum)
 {
     pu_real buffer[PU__PART], scaled_r[PU__PART], scaled_dbar[PU__PART];
+    /* the lanes of the four sums; named arrays, since compilers keep those in registers */
     pu_real t0[PU__LANES] = {0}, t1[PU__LANES] = {0}, t2[PU__LANES] = {0}, t3[PU__LANES] = {0};
     pu_int i, l, end;
     for (end = at + n; at < end; at += PU__PART) {
@@ -3042,6 +3113,7 @@ PU__FN void pu__unwind_chunk(const pu_unwinding *v, pu_int j, pu_int at, pu_int 
         const pu_real *PU__RESTRICT before = pu__residual_before(v, j, at, len, buffer);
         const pu_real *PU__RESTRICT mr = r;
         const pu_real *PU__RESTRICT mdbar = dbar;
+        /* products with m are rounded before they are used, whatever the compiler may contract */
         if (v->m) {
             for (i = 0; i < len; i++) {
                 scaled_r[i] = v->m[at + i] * r[i];
@@ -3058,6 +3130,7 @@ PU__FN void pu__unwind_chunk(const pu_unwinding *v, pu_int j, pu_int at, pu_int 
                 t2[l] += (rbar[i + l] + mdbar[i + l]) * q;
                 t3[l] += mr[i + l] * q;
             }
+        /* what is left of the last part, less than PU__LANES entries */
         for (l = 0; i < len; i++, l++) {
             const pu_real q = before[i] - r[i];
             t0[l] += dbar[i] * d[i];
@@ -3076,22 +3149,27 @@ PU__FN void pu__unwind_chunk(const pu_unwinding *v, pu_int j, pu_int at, pu_int 
 
 /* The inner products of a reverse step, of each column that took it (a_j != 0; otherwise zeros):
      s0_j = dbar'd,  s1_j = xbar'd - (rbar + m o dbar)'A d,  s2_j = (m o r)'A d */
-PU__FN void pu__cpu_unwind_sums(void *user, pu_int n, pu_int k, const pu_unwinding *v, pu_real *s0, pu_real *s1, pu_real *s2)
+PU__FN void pu__cpu_unwind_sums(void *user, pu_int n, pu_int k, const pu_unwinding *v, pu_real *s0, pu_real *s1,
+                                pu_real *s2)
 {
     pu_int j, at;
     (void)user;
     for (j = 0; j < k; j++) {
         const double a = (double)v->a[j];
         double sum[4] = {0};
+        /* chunks are added in double */
         if (a != 0)
-            for (at = 0; at < n; at += PU__CHUNK) pu__unwind_chunk(v, j, at, pu__min(PU__CHUNK, n - at), sum);
+            for (at = 0; at < n; at += PU__CHUNK)
+                pu__unwind_chunk(v, j, at, pu__min(PU__CHUNK, n - at), sum);
         s0[j] = (pu_real)sum[0];
         s1[j] = (pu_real)(a != 0 ? sum[1] - sum[2] / a : 0);
         s2[j] = (pu_real)(a != 0 ? sum[3] / a : 0);
     }
 }
 
-/* The vectors of a reverse step, see pu_unwinding. qbar of a column that did not take the step is zero. */
+/* The vectors of a reverse step, see pu_unwinding:
+     mbar += sum_j weight_j r o (dbar + rhobar r),   rbar += m o (dbar + 2 rhobar r),   qbar = pib d - a rbar,
+     dbar = be dbar + a xbar + pib q,   r = r_i.   qbar of a column that did not take the step is zero. */
 PU__FN void pu__cpu_unwind(void *user, pu_int n, pu_int k, const pu_unwinding *v)
 {
     pu_real buffer[PU__CHUNK], c[5];
@@ -3102,6 +3180,7 @@ PU__FN void pu__cpu_unwind(void *user, pu_int n, pu_int k, const pu_unwinding *v
             pu__zeros(pu__col(v->qbar, j), n);
             continue;
         }
+        /* the coefficients in the order of pu__unwind */
         c[0] = v->a[j];
         c[1] = v->be[j];
         c[2] = v->pib[j];
@@ -3109,15 +3188,23 @@ PU__FN void pu__cpu_unwind(void *user, pu_int n, pu_int k, const pu_unwinding *v
         c[4] = v->mbar ? v->weight[j] : 0;
         for (at = 0; at < n; at += PU__CHUNK) {
             const pu_int len = pu__min(PU__CHUNK, n - at);
-            pu__unwind(len, c, v->m ? v->m + at : NULL, pu__col(v->d, j) + at, pu__residual_before(v, j, at, len, buffer),
-                       pu__col(v->xbar, j) + at, pu__col(v->r, j) + at, pu__col(v->rbar, j) + at, pu__col(v->dbar, j) + at,
-                       pu__col(v->qbar, j) + at, v->mbar ? v->mbar + at : NULL);
+            pu__unwind(len, c, v->m ? v->m + at : NULL,
+                       pu__col(v->d, j) + at,
+                       pu__residual_before(v, j, at, len, buffer),
+                       pu__col(v->xbar, j) + at,
+                       pu__col(v->r, j) + at,
+                       pu__col(v->rbar, j) + at,
+                       pu__col(v->dbar, j) + at,
+                       pu__col(v->qbar, j) + at,
+                       v->mbar ? v->mbar + at : NULL);
         }
     }
 }
 
-/* ---- the scalar arithmetic of one column j of the solver, written once for CPU and GPU. h = i k + j is its place in the
-   histories of step i ---- */
+/* ---- the scalar arithmetic of the solver ----
+   Written once for CPU and GPU, for one column j. The histories (rho, pi, a, be) have a row for each step i.
+   h = i k + j is the place of the column in that row.
+   What the vectors contribute is in s0, s1, c0, c1; see pu_stage. */
 
 /* Why the column stops with rho = r'M r and residual2 = |r|^2, or 0. */
 PU__FN PU_HD int32_t pu__stage_stop(const pu_state *s, pu_int j, pu_real rho, pu_real residual2)
@@ -3128,19 +3215,24 @@ PU__FN PU_HD int32_t pu__stage_stop(const pu_state *s, pu_int j, pu_real rho, pu
     return rho <= s->floor_[j] ? PU_STOP_ROUNDING : 0;
 }
 
-/* Before the first step: where the column is to stop, and whether it need not start. s0: u'M u, s1: u'u, c0: r'r. */
+/* Before the first step: where the column is to stop, and whether it need not start. s0: u'M u, s1: u'u, c0: r'r.
+   target: tolerance^2 u'u or the absolute one, whichever is larger. floor: below it rho is rounding noise. */
 PU__FN PU_HD void pu__stage_start(const pu_state *s, pu_int j)
 {
     const pu_real rho = s->rho[j];
     s->steps[j] = 0;
-    s->floor_[j] = PU__FLOOR2 * (s->s0[j] > rho ? s->s0[j] : rho); /* u may be zero when x0 is not */
+    /* u may be zero when x0 is not */
+    s->floor_[j] = PU__FLOOR2 * (s->s0[j] > rho ? s->s0[j] : rho);
     s->target[j] = 0;
-    if (s->tolerance2 > 0) s->target[j] = (pu_real)s->tolerance2 * s->s1[j];
-    if (s->absolute2 > (double)s->target[j]) s->target[j] = (pu_real)s->absolute2;
+    if (s->tolerance2 > 0)
+        s->target[j] = (pu_real)s->tolerance2 * s->s1[j];
+    if (s->absolute2 > (double)s->target[j])
+        s->target[j] = (pu_real)s->absolute2;
     s->stop[j] = pu__stage_stop(s, j, rho, s->c0[j]);
 }
 
-/* alpha_i = rho_{i-1} / pi_i, pi = d'A d; 0 for a column that has stopped. */
+/* alpha_i = rho_{i-1} / pi_i, pi = d'A d, or the fixed step of gradient descent; 0 for a column that has stopped.
+   pi <= 0 is a breakdown: the column stops where it is. */
 PU__FN PU_HD void pu__stage_alpha(const pu_state *s, pu_int h, pu_int j)
 {
     const pu_real pi = s->pi[h];
@@ -3167,10 +3259,11 @@ PU__FN PU_HD void pu__stage_beta(const pu_state *s, pu_int i, pu_int j)
     if (s->use_beta) s->be[h] = rho / s->rho[h];
 }
 
-/* The gradient begins with xbar of norm 1; its norm goes into scale. s0: xbar'xbar. */
+/* The gradient begins with xbar = -r / |r|. |r| goes into the weight of the column, scale. s0: r'r. */
 PU__FN PU_HD void pu__stage_xbar(const pu_state *s, pu_int j)
 {
     const pu_real norm = pu__sqrt(s->s0[j]);
+    /* a column whose residual vanishes contributes nothing */
     s->c0[j] = norm > 0 ? -1 / norm : 0;
     s->scale[j] *= norm;
     s->rhobar[j] = 0;
@@ -3178,8 +3271,8 @@ PU__FN PU_HD void pu__stage_xbar(const pu_state *s, pu_int j)
     s->pib[j] = 0;
 }
 
-/* Reverse of beta_i = rho_i / rho_{i-1}, with its adjoint in s0; c0 = 2 rhobar_i. taken: the column took this step, and alpha and
-   beta are not constants. */
+/* Reverse of beta_i = rho_i / rho_{i-1}, with its adjoint in s0; c0 = 2 rhobar_i. taken: the column took this
+   step, and alpha and beta are not constants. */
 PU__FN PU_HD void pu__stage_rev1(const pu_state *s, pu_int h, pu_int j, int taken)
 {
     s->rhop[j] = 0;
@@ -3209,29 +3302,41 @@ PU__FN PU_HD void pu__stage_column(const pu_state *s, pu_stage stage, pu_int i, 
     const int active = i < (pu_int)s->steps[j]; /* reverse pass: did this column take step i+1? */
     const int taken = active && !s->detach && !s->fixed_step;
     switch (stage) {
+    /* forwards */
     case PU_STAGE_START: pu__stage_start(s, j); break;
     case PU_STAGE_ALPHA: pu__stage_alpha(s, h, j); break;
     case PU_STAGE_BETA: pu__stage_beta(s, i, j); break;
+    case PU_STAGE_PROJECT:
+        /* A column stopped at step s has s residuals to be orthogonal to. Slots from s on hold its own. */
+        s->c0[j] = s->rho[h] > 0 && (!s->stop[j] || active) ? -s->s0[j] / s->rho[h] : 0;
+        break;
+    /* backwards */
     case PU_STAGE_XBAR: pu__stage_xbar(s, j); break;
     case PU_STAGE_REV1: pu__stage_rev1(s, h, j, taken); break;
     case PU_STAGE_REV2:
+        /* the adjoint of alpha is xbar'd - rbar'q */
         pu__stage_rev2(s, h, j, taken, s->s0[j] - s->s1[j]);
         s->c0[j] = -s->a[h];
         break;
     case PU_STAGE_UNWIND:
+        /* Both at once. s1 has been formed before rbar received 2 rhobar m o r, whose product with q is c0 c1. */
         pu__stage_rev1(s, h, j, taken);
         pu__stage_rev2(s, h, j, taken, s->s1[j] - s->c0[j] * s->c1[j]);
         break;
-    case PU_STAGE_PROJECT: /* a column stopped at step s has s residuals to be orthogonal to; slots from s on hold its own */
-        s->c0[j] = s->rho[h] > 0 && (!s->stop[j] || active) ? -s->s0[j] / s->rho[h] : 0;
-        break;
-    case PU_STAGE_RPREV: /* z_{i-1} = d_{i-1} - be_{i-1} d_{i-2}; a step not taken leaves r */
+    case PU_STAGE_RPREV:
+        /* z_{i-1} = d_{i-1} - be_{i-1} d_{i-2}; a step not taken leaves r */
         s->c0[j] = active ? 1 : 0;
         s->c1[j] = active && i > 0 ? -s->be[h - s->k] : 0;
         s->c2[j] = active ? 0 : 1;
         break;
-    case PU_STAGE_Q: s->c1[j] = active ? 1 / s->a[h] : 0; break;
-    case PU_STAGE_END: s->c0[j] = 2 * s->rhobar[j]; break;
+    case PU_STAGE_Q:
+        /* q = (r_{i-1} - r_i) / alpha_i */
+        s->c1[j] = active ? 1 / s->a[h] : 0;
+        break;
+    case PU_STAGE_END:
+        /* r_0 gets 2 rhobar_0 m o r_0 */
+        s->c0[j] = 2 * s->rhobar[j];
+        break;
     }
 }
 
@@ -3240,12 +3345,14 @@ PU__FN void pu__cpu_stage(void *user, const pu_state *s, pu_stage stage, pu_int 
 {
     pu_int j;
     (void)user;
-    for (j = 0; j < s->k; j++) pu__stage_column(s, stage, i, j);
+    for (j = 0; j < s->k; j++)
+        pu__stage_column(s, stage, i, j);
 }
 
-/* out[rows[i]] += w_j m_i p_ij q_ij, summed over the k columns. m, w, rows, q.at may be NULL: ones, all rows. lint: the arguments are those of pu_backend. */
-PU__FN void pu__cpu_row_dot(void *user, pu_int n, pu_int k, const pu_real *m, const pu_real *w, pu_block p, pu_block q, pu_int M,
-                            const pu_int *rows, pu_real *out)
+/* out[rows[i]] += w_j m_i p_ij q_ij, summed over the k columns. m, w, rows, q.at may be NULL: ones, all rows.
+   lint: the parameters are those of pu_backend */
+PU__FN void pu__cpu_row_dot(void *user, pu_int n, pu_int k, const pu_real *m, const pu_real *w, pu_block p,
+                            pu_block q, pu_int M, const pu_int *rows, pu_real *out)
 {
     pu_int i, j;
     (void)user;
@@ -3254,66 +3361,81 @@ PU__FN void pu__cpu_row_dot(void *user, pu_int n, pu_int k, const pu_real *m, co
         const pu_real *pj = pu__col(p, j);
         const pu_real *qj = q.at ? pu__col(q, j) : NULL;
         const pu_real wj = w ? w[j] : 1;
+        /* the usual forms one by one, so that the loops have no branches */
         if (!qj)
-            for (i = 0; i < n; i++) out[rows ? rows[i] : i] += wj * (m ? m[i] * pj[i] : pj[i]);
+            for (i = 0; i < n; i++)
+                out[rows ? rows[i] : i] += wj * (m ? m[i] * pj[i] : pj[i]);
         else if (rows)
-            for (i = 0; i < n; i++) out[rows[i]] += wj * ((m ? m[i] : 1) * pj[i] * qj[i]);
+            for (i = 0; i < n; i++)
+                out[rows[i]] += wj * ((m ? m[i] : 1) * pj[i] * qj[i]);
         else if (m)
-            for (i = 0; i < n; i++) out[i] += wj * (m[i] * pj[i] * qj[i]);
+            for (i = 0; i < n; i++)
+                out[i] += wj * (m[i] * pj[i] * qj[i]);
         else if (wj != 0)
-            for (i = 0; i < n; i++) out[i] += wj * (pj[i] * qj[i]);
+            for (i = 0; i < n; i++)
+                out[i] += wj * (pj[i] * qj[i]);
     }
 }
 
-/* Standard normals into the k columns of x, samples `sample` on of one datum; with rows, those of these indices alone. lint: the arguments are those of pu_backend. */
-PU__FN void pu__cpu_normals(void *user, pu_int n, const pu_int *rows, pu_int k, pu_block x, uint64_t seed, const uint32_t *datum,
-                            uint32_t sample, uint32_t step, uint32_t stream)
+/* Standard normals into the k columns of x, samples `sample` on of one datum; with rows, those of these indices
+   alone.
+   lint: the parameters are those of pu_backend */
+PU__FN void pu__cpu_normals(void *user, pu_int n, const pu_int *rows, pu_int k, pu_block x, uint64_t seed,
+                            const uint32_t *datum, uint32_t sample, uint32_t step, uint32_t stream)
 {
     pu__draw_key key = {seed, *datum, sample, step};
     pu_int j;
     (void)user;
     for (j = 0; j < k; j++) {
-        if (rows) pu__normals_at(&key, stream, n, rows, pu__col(x, j));
-        else pu_normals(seed, *datum, key.sample, step, stream, 0, n, pu__col(x, j));
+        if (rows)
+            pu__normals_at(&key, stream, n, rows, pu__col(x, j));
+        else
+            pu_normals(seed, *datum, key.sample, step, stream, 0, n, pu__col(x, j));
         key.sample++;
     }
 }
 
-/* *out += scale sum_j w_j x_j' diag(m) y_j. m may be NULL: ones. lint: the arguments are those of pu_backend. */
-PU__FN void pu__cpu_sum_dot(void *user, pu_int n, pu_int k, const pu_real *m, pu_block x, pu_block y, const pu_real *w, double scale,
-                            pu_real *out)
+/* *out += scale sum_j w_j x_j' diag(m) y_j. m may be NULL: ones.
+   lint: the parameters are those of pu_backend */
+PU__FN void pu__cpu_sum_dot(void *user, pu_int n, pu_int k, const pu_real *m, pu_block x, pu_block y,
+                            const pu_real *w, double scale, pu_real *out)
 {
     double sum = 0;
     pu_int j;
     (void)user;
-    for (j = 0; j < k; j++) sum += (double)w[j] * pu__dot(n, m, pu__col(x, j), pu__col(y, j));
+    for (j = 0; j < k; j++)
+        sum += (double)w[j] * pu__dot(n, m, pu__col(x, j), pu__col(y, j));
     *out += (pu_real)(scale * sum);
 }
 
 /* The terms of one datum (k = 1) that are linear in b, from t = Phi bbar and e = y - eta:
-     eta -= w o (t + e),   psibar += (t + e/2) o e - 1/(2 psi) where observed.   rows NULL: all rows. lint: the arguments are those of pu_backend. */
-PU__FN void pu__cpu_row_terms(void *user, pu_int n, pu_int k, pu_block t, const pu_real *w, const pu_real *mask, const pu_real *e,
-                              const pu_real *psi, pu_int M, const pu_int *rows, pu_real *eta, pu_real *psibar)
+     eta -= w o (t + e),   psibar += (t + e/2) o e - 1/(2 psi) where observed.   rows NULL: all rows.
+   lint: the parameters are those of pu_backend */
+PU__FN void pu__cpu_row_terms(void *user, pu_int n, pu_int k, pu_block t, const pu_real *w, const pu_real *mask,
+                              const pu_real *e, const pu_real *psi, pu_int M, const pu_int *rows, pu_real *eta,
+                              pu_real *psibar)
 {
     pu_int i;
     (void)user;
     (void)M;
     (void)k;
     for (i = 0; i < n; i++) {
+        /* psi has a term of the observed rows alone; the others have w = 0 */
         const pu_int row = rows ? rows[i] : i;
         eta[row] -= w[i] * (t.at[i] + e[i]);
-        if (mask[i] != 0) psibar[row] += (t.at[i] + e[i] / 2) * e[i] - 1 / (2 * psi[row]);
+        if (mask[i] != 0)
+            psibar[row] += (t.at[i] + e[i] / 2) * e[i] - 1 / (2 * psi[row]);
     }
 }
 
-/* Copies bytes, to and from "the device" alike. */
+/* Copies bytes. Both read and write: the backend's memory is ours. */
 PU__FN void pu__cpu_copy(void *user, void *to, const void *from, size_t bytes)
 {
     (void)user;
     if (bytes) memcpy(to, from, bytes);
 }
 
-/* The backend itself. It has no memory of its own. */
+/* The backend itself. It has no memory of its own; scalars are in host memory, so that reading them is free. */
 PU_DEF const pu_backend *pu_backend_cpu(void)
 {
     static const pu_backend cpu = {NULL, 1, pu__cpu_dot, pu__cpu_combine, pu__cpu_advance, pu__cpu_stage,
@@ -3343,8 +3465,8 @@ PU__FN pu_term pu__term_c(pu_block x, const pu_real *c) { return pu__t(x, 1, c, 
 /* The term m o x_j. */
 PU__FN pu_term pu__term_m(pu_block x, const pu_real *m) { return pu__t(x, 1, NULL, m); }
 
-/* k pairs of columns (c_j p_j, q_j), the terms that a reverse step of the solver adds up with weights. c NULL: ones. Y, where
-   Y.at is not NULL, receives += the product of the operator with c_j p_j. */
+/* k pairs of columns (c_j p_j, q_j), the terms that a reverse step of the solver adds up with weights. c NULL:
+   ones. Y, where Y.at is not NULL, receives += the product of the operator with c_j p_j. */
 typedef struct {
     pu_int k;
     const pu_real *c;
@@ -3354,6 +3476,10 @@ typedef struct {
 
 /* ------------------------------------------------------------------------------------------------
    >>matrix   products, triangles, bands, small eigenproblems
+
+   Dense matrices are by rows: entry (i, j) of a is a[i ld + j]. Triangles and the Cholesky factor are recursive,
+   so that nearly all of the work is in products, and a product is as fast as its inner loop, pu__core. What they
+   compute does not depend on the number of threads, nor on the panel.
    ------------------------------------------------------------------------------------------------ */
 
 /* Y (n x k) = 0 unless the result is to be added to it. */
@@ -3361,19 +3487,23 @@ PU__FN void pu__clear(pu_int n, pu_int k, pu_block Y, int add)
 {
     pu_int j;
     if (add) return;
-    for (j = 0; j < k; j++) pu__zeros(pu__col(Y, j), n);
+    for (j = 0; j < k; j++)
+        pu__zeros(pu__col(Y, j), n);
 }
 
 /* The index of the first entry that is not finite, or -1. */
 PU__FN pu_int pu__find_nonfinite(pu_int n, const pu_real *x)
 {
     pu_int i, at, end;
-    for (at = 0; at < n; at = end) { /* chunk by chunk: a loop without an exit vectorises */
+    /* chunk by chunk: a loop without an exit vectorises */
+    for (at = 0; at < n; at = end) {
         int bad = 0;
         end = pu__min(at + PU__CHUNK, n);
-        for (i = at; i < end; i++) bad |= !pu__finite(x[i]);
+        for (i = at; i < end; i++)
+            bad |= !pu__finite(x[i]);
         if (!bad) continue;
-        for (i = at; pu__finite(x[i]); i++) {}
+        i = at;
+        while (pu__finite(x[i])) i++;
         return i;
     }
     return -1;
@@ -3388,10 +3518,11 @@ PU__FN pu_status pu__check_finite(pu_int n, const pu_real *x, pu_int *index)
 }
 
 /* ---- products ----
-   The sums of a tile of C (6 rows, two vectors broad) stay in registers for up to PU__DEEP terms, a stretch; then they are added
-   to C. Before that the rows of B of the stretch are packed into strips as broad as a tile. */
+   The sums of a tile of C (6 rows, two vectors broad) stay in registers for up to PU__DEEP terms, a stretch.
+   Then they are added to C. Before that the rows of B of the stretch are packed into strips as broad as a tile. */
 
-/* How to multiply: C += A B or C -= A B; only the lower triangle, or what is not below the diagonal through the last corner. */
+/* How to multiply: C += A B or C -= A B; only the lower triangle, or what is not below the diagonal through the
+   last corner. */
 enum { PU__ADD = 0, PU__SUBTRACT = 1, PU__LOWER = 2, PU__UPPER = 4 };
 
 /* Room for the strips of products with at most `cols` columns. */
@@ -3412,9 +3543,12 @@ PU__FN void pu__multiply_strips(const pu__matmul *g, pu_int column, pu_int wide)
         const pu_real *a = g->A.at + i * g->A.row;
         for (k = 0; k < wide; k += T) {
             const pu_int broad = pu__min(T, wide - k);
-            const pu_int row = i - column - k; /* columns count from the tile's first one on */
+            /* the row of the tile, where columns count from the tile's first one on */
+            const pu_int row = i - column - k;
             pu_real *C = pu__col(g->C, i) + column + k;
-            if (row + tall - 1 + g->to < 0 || row + g->from > broad - 1) continue;
+            /* nothing of the tile is wanted; all of it is */
+            if (row + tall - 1 + g->to < 0 || row + g->from > broad - 1)
+                continue;
             if (tall == PU__TALL && broad == T && row + tall - 1 + g->from <= 0 && T - 1 <= row + g->to) {
                 pu__core(g, g->at + k / T, tall, a, C, g->C.ld);
                 continue;
@@ -3424,14 +3558,16 @@ PU__FN void pu__multiply_strips(const pu__matmul *g, pu_int column, pu_int wide)
             pu__core(g, g->at + k / T, tall, a, tile, T);
             for (r = 0; r < tall; r++) {
                 const pu_int end = pu__min(broad, row + r + g->to + 1);
-                for (c = pu__most(0, row + r + g->from); c < end; c++) C[r * g->C.ld + c] += tile[r * T + c];
+                for (c = pu__most(0, row + r + g->from); c < end; c++)
+                    C[r * g->C.ld + c] += tile[r * T + c];
             }
         }
     }
 }
 
-/* The same for one strip, which is packed on the stack. Each call packs one piece of it into its own frame and leaves the rest to
-   the next call, the last of which multiplies: a strip in one frame may exceed 8 KiB. done: terms packed so far. */
+/* The same for one strip, which is packed on the stack; done: terms packed so far. Recursive: each call packs one
+   piece of the strip into its own frame, and the last one multiplies. In one piece the strip would make a frame
+   of more than 8 KiB. */
 PU__FN PU__NOINLINE void pu__multiply_pieces(pu__matmul *g, pu_int column, pu_int done)
 {
     pu_real piece[PU__PIECE * PU__BROAD];
@@ -3443,14 +3579,16 @@ PU__FN PU__NOINLINE void pu__multiply_pieces(pu__matmul *g, pu_int column, pu_in
     else pu__multiply_strips(g, column, wide);
 }
 
-/* C (rows x cols, by rows) += or -= A B, A: rows x depth. how: as above. The rounding of an entry
-   depends on its own row and column alone.
-   panel: from pu__panel, for the strips; NULL: one strip at a time on the stack, which is up to a tenth slower. */
-PU__FN void pu__multiply(pu_int rows, pu_int cols, pu_int depth, pu__matrix A, pu__matrix B, pu_block C, int how, pu_real *panel)
+/* C (rows x cols, by rows) += or -= A B, A: rows x depth. how: as above. The rounding of an entry depends on its
+   own row and column alone. panel: from pu__panel, for the strips. NULL: one strip at a time
+   on the stack, which is up to a tenth slower. */
+PU__FN void pu__multiply(pu_int rows, pu_int cols, pu_int depth, pu__matrix A, pu__matrix B, pu_block C, int how,
+                         pu_real *panel)
 {
     const pu_int distant = PTRDIFF_MAX / 4;
     const pu_int stretches = pu__most((depth + PU__DEEP - 1) / PU__DEEP, 1);
-    const pu_int most = (depth + stretches - 1) / stretches; /* alike: a shallow stretch costs more than its share */
+    /* stretches of about the same depth: a shallow one would cost more than its share */
+    const pu_int most = (depth + stretches - 1) / stretches;
     const pu_int span = panel ? PU__SPAN : PU__BROAD;
     pu_int column, i;
     pu__matmul g;
@@ -3460,12 +3598,14 @@ PU__FN void pu__multiply(pu_int rows, pu_int cols, pu_int depth, pu__matrix A, p
     g.B = B;
     g.C = C;
     g.scale = how & PU__SUBTRACT ? -1 : 1;
+    /* these two are never reached where all is wanted */
     g.from = how & PU__UPPER ? cols - rows : -distant;
     g.to = how & PU__LOWER ? 0 : distant;
     for (g.first = 0; g.first < depth; g.first += most) {
         g.deep = pu__min(most, depth - g.first);
         g.piece = panel ? g.deep : PU__PIECE;
-        for (i = 0; i < g.deep; i++) g.offset[i] = (B.list ? B.list[g.first + i] : g.first + i) * A.col;
+        for (i = 0; i < g.deep; i++)
+            g.offset[i] = (B.list ? B.list[g.first + i] : g.first + i) * A.col;
         for (column = 0; column < cols; column += span) {
             const pu_int wide = pu__min(span, cols - column);
             if (!panel) {
@@ -3473,7 +3613,8 @@ PU__FN void pu__multiply(pu_int rows, pu_int cols, pu_int depth, pu__matrix A, p
                 continue;
             }
             pu__pack(&g, 0, g.deep, column, wide, panel);
-            for (i = 0; i < wide; i += PU__BROAD) g.at[i / PU__BROAD] = panel + i * g.deep;
+            for (i = 0; i < wide; i += PU__BROAD)
+                g.at[i / PU__BROAD] = panel + i * g.deep;
             pu__multiply_strips(&g, column, wide);
         }
     }
@@ -3483,37 +3624,52 @@ PU__FN void pu__multiply(pu_int rows, pu_int cols, pu_int depth, pu__matrix A, p
 
 #define PU__SIDES 32 /* of a leaf */
 
-/* X := L^-1 X, or L'^-1 X (transposed), for k <= PU__SIDES sides of n <= PU__LEAF entries. The sides are the columns of X, or its
-   rows if by_rows. The work is done in a copy in which sides are adjacent. Not inlined: gcc then makes scalar code of it. */
-PU__FN PU__NOINLINE void pu__leaf(pu_int n, const pu_real *L, pu_int ld, int transposed, pu_int k, pu_block X, int by_rows)
+/* X := L^-1 X, or L'^-1 X (transposed), for k <= PU__SIDES sides of n <= PU__LEAF entries. The sides are the
+   columns of X, or its rows if by_rows. The work is done in a copy in which sides are adjacent. Not inlined: gcc
+   then makes scalar code of it. */
+PU__FN PU__NOINLINE void pu__leaf(pu_int n, const pu_real *L, pu_int ld, int transposed,
+                                  pu_int k, pu_block X, int by_rows)
 {
     pu_real copy[PU__LEAF][PU__SIDES];
     pu_int q, i, p, c;
     if (k < PU__SIDES) memset(copy, 0, sizeof copy);
-    if (by_rows) for (i = 0; i < n; i++) pu__copy(copy[i], pu__col(X, i), k);
-    else for (c = 0; c < k; c++)
-        for (i = 0; i < n; i++) copy[i][c] = pu__col(X, c)[i];
+    if (by_rows)
+        for (i = 0; i < n; i++)
+            pu__copy(copy[i], pu__col(X, i), k);
+    else
+        for (c = 0; c < k; c++)
+            for (i = 0; i < n; i++)
+                copy[i][c] = pu__col(X, c)[i];
+    /* x_row = (x_row - sum_p l_p x_p) / L_row,row over the entries that are known: those before it, or after it */
     for (q = 0; q < n; q++) {
         const pu_int row = transposed ? n - 1 - q : q;
         const pu_int end = transposed ? n : row;
         const pu_real scale = 1 / L[row * (ld + 1)];
         for (p = transposed ? row + 1 : 0; p < end; p++) {
             const pu_real l = transposed ? L[p * ld + row] : L[row * ld + p];
-            for (c = 0; c < PU__SIDES; c++) copy[row][c] -= l * copy[p][c];
+            for (c = 0; c < PU__SIDES; c++)
+                copy[row][c] -= l * copy[p][c];
         }
-        for (c = 0; c < PU__SIDES; c++) copy[row][c] *= scale;
+        for (c = 0; c < PU__SIDES; c++)
+            copy[row][c] *= scale;
     }
-    if (by_rows) for (i = 0; i < n; i++) pu__copy(pu__col(X, i), copy[i], k);
-    else for (c = 0; c < k; c++)
-        for (i = 0; i < n; i++) pu__col(X, c)[i] = copy[i][c];
+    if (by_rows)
+        for (i = 0; i < n; i++)
+            pu__copy(pu__col(X, i), copy[i], k);
+    else
+        for (c = 0; c < k; c++)
+            for (i = 0; i < n; i++)
+                pu__col(X, c)[i] = copy[i][c];
 }
 
 /* The size of the first part of n rows: half of them, in whole leaves. */
 PU__FN pu_int pu__half(pu_int n) { return (n / 2 + PU__LEAF - 1) / PU__LEAF * PU__LEAF; }
 
-/* The same for any n and k. L (n x n) is lower triangular, by rows at distance ld. Recursive: solve the half that needs no other,
-   subtract its part from the rest, solve that. panel: from pu__panel for max(n, k) columns, or NULL. */
-PU__FN void pu__triangle(pu_int n, const pu_real *L, pu_int ld, int transposed, pu_int k, pu_block X, int by_rows, pu_real *panel)
+/* The same for any n and k. L (n x n) is lower triangular, by rows at distance ld. Recursive: solve the half that
+   needs no other, subtract its part from the rest, solve that. panel: from pu__panel for max(n, k) columns, or
+   NULL. */
+PU__FN void pu__triangle(pu_int n, const pu_real *L, pu_int ld, int transposed, pu_int k, pu_block X, int by_rows,
+                         pu_real *panel)
 {
     const pu_int step = by_rows ? X.ld : 1;
     const pu_int half = pu__half(n);
@@ -3534,8 +3690,10 @@ PU__FN void pu__triangle(pu_int n, const pu_real *L, pu_int ld, int transposed, 
     else other.at += half * step;
     pu__triangle(known, transposed ? corner + half : L, ld, transposed, k, solved, by_rows, panel);
     /* other -= corner solved (corner' solved if transposed), or the transpose of that */
-    if (by_rows) pu__multiply(rest, k, known, C, pu__mat(solved.at, X.ld, 1), other, PU__SUBTRACT, panel);
-    else pu__multiply(k, rest, known, pu__mat(solved.at, X.ld, 1), C, other, PU__SUBTRACT, panel);
+    if (by_rows)
+        pu__multiply(rest, k, known, C, pu__mat(solved.at, X.ld, 1), other, PU__SUBTRACT, panel);
+    else
+        pu__multiply(k, rest, known, pu__mat(solved.at, X.ld, 1), C, other, PU__SUBTRACT, panel);
     pu__triangle(rest, transposed ? L : corner + half, ld, transposed, k, other, by_rows, panel);
 }
 
@@ -3546,16 +3704,20 @@ PU__FN pu_int pu__cholesky_leaf(pu_int n, pu_real *a, pu_int ld)
     for (i = 0; i < n; i++)
         for (j = 0; j <= i; j++) {
             pu_real s = a[i * ld + j];
-            for (p = 0; p < j; p++) s -= a[i * ld + p] * a[j * ld + p];
-            if (j < i) a[i * ld + j] = s / a[j * ld + j];
-            else if (s > 0 && pu__finite(s)) a[i * ld + i] = pu__sqrt(s);
-            else return i;
+            for (p = 0; p < j; p++)
+                s -= a[i * ld + p] * a[j * ld + p];
+            if (j < i)
+                a[i * ld + j] = s / a[j * ld + j];
+            else if (s > 0 && pu__finite(s))
+                a[i * ld + i] = pu__sqrt(s);
+            else
+                return i;
         }
     return -1;
 }
 
-/* The same for any n. Recursive: with a = (a11, .; a21, a22) factor a11, L21 = a21 L11'^-1, a22 -= L21 L21', factor a22.
-   panel: from pu__panel for n columns, or NULL. */
+/* The same for any n. Recursive: with a = (a11, .; a21, a22) factor a11, L21 = a21 L11'^-1, a22 -= L21 L21',
+   factor a22. panel: from pu__panel for n columns, or NULL. */
 PU__FN pu_int pu__cholesky(pu_int n, pu_real *a, pu_int ld, pu_real *panel)
 {
     const pu_int half = pu__half(n);
@@ -3566,10 +3728,32 @@ PU__FN pu_int pu__cholesky(pu_int n, pu_real *a, pu_int ld, pu_real *panel)
     bad = pu__cholesky(half, a, ld, panel);
     if (bad >= 0) return bad;
     pu__triangle(half, a, ld, 0, rest, pu__rows(below, ld), 0, panel);
-    pu__multiply(rest, rest, half, pu__mat(below, ld, 1), pu__mat(below, 1, ld), pu__rows(below + half, ld),
-                 PU__SUBTRACT | PU__LOWER, panel);
+    pu__multiply(rest, rest, half, pu__mat(below, ld, 1), pu__mat(below, 1, ld),
+                 pu__rows(below + half, ld), PU__SUBTRACT | PU__LOWER, panel);
     bad = pu__cholesky(rest, below + half, ld, panel);
     return bad < 0 ? -1 : half + bad;
+}
+
+/* L L' = a in place (n x n by rows, lower triangle), in double whatever pu_real is: small matrices that may be
+   nearly singular. *logdet += log det a. Returns the row whose pivot is not positive, or -1. */
+PU__FN pu_int pu__cholesky_double(pu_int n, double *a, double *logdet)
+{
+    pu_int i, j, l;
+    /* L_ij = (a_ij - sum_{l<j} L_il L_jl) / L_jj, and L_ii is the root of such a difference */
+    for (i = 0; i < n; i++)
+        for (j = 0; j <= i; j++) {
+            double s = a[i * n + j];
+            for (l = 0; l < j; l++)
+                s -= a[i * n + l] * a[j * n + l];
+            if (j < i) {
+                a[i * n + j] = s / a[j * n + j];
+                continue;
+            }
+            if (!(s > 0 && pu__finite_double(s))) return i;
+            *logdet += log(s);
+            a[i * n + i] = sqrt(s);
+        }
+    return -1;
 }
 
 /* x := L^-1 x for one side whose entries before `first` are zero. L: n x n by rows. */
@@ -3597,7 +3781,8 @@ PU__FN double pu__log_diagonal(pu_int n, const pu_real *a, pu_int stride)
 {
     double s = 0;
     pu_int i;
-    for (i = 0; i < n; i++) s += log((double)a[i * stride]);
+    for (i = 0; i < n; i++)
+        s += log((double)a[i * stride]);
     return s;
 }
 
@@ -3614,13 +3799,18 @@ PU__FN void pu__transpose(pu_int rows, pu_int cols, const pu_real *a, pu_real *b
             const pu_int p_end = pu__min(rows, i + PU__PATCH);
             const pu_int q_end = pu__min(cols, j + PU__PATCH);
             for (q = j; q < q_end; q++) {
-                if (add) for (p = i; p < p_end; p++) b[q * rows + p] += a[p * cols + q];
-                else for (p = i; p < p_end; p++) b[q * rows + p] = a[p * cols + q];
+                if (add)
+                    for (p = i; p < p_end; p++)
+                        b[q * rows + p] += a[p * cols + q];
+                else
+                    for (p = i; p < p_end; p++)
+                        b[q * rows + p] = a[p * cols + q];
             }
         }
 }
 
-/* The strict lower triangle of a (n x n) becomes the mirror image of the upper one (to_lower), or the other way round. */
+/* The strict lower triangle of a (n x n) becomes the mirror image of the upper one (to_lower), or the other way
+   round. */
 PU__FN void pu__mirror(pu_int n, pu_real *a, int to_lower)
 {
     pu_int i, j, i0, j0;
@@ -3648,10 +3838,12 @@ typedef struct {
     double begun[PU__ABREAST]; /* 1: a rotation has been made since the last cut */
 } pu__sweep;
 
-/* One rotation of rows i (0) and i + 1 (1) of the matrices that are busy. Selections instead of branches, and operands that cannot
-   trap, let compilers make vectors of it. gcc does not do so once it is inlined. */
-PU__FN PU__NOINLINE void pu__rotate(pu_int lanes, pu__sweep *PU__RESTRICT w, double *PU__RESTRICT d0, double *PU__RESTRICT d1,
-                       const double *PU__RESTRICT e0, double *PU__RESTRICT e1, double *PU__RESTRICT z0, double *PU__RESTRICT z1)
+/* One rotation of rows i (0) and i + 1 (1) of the matrices that are busy. Selections instead of branches, and
+   operands that cannot trap, let compilers make vectors of it. gcc does not do so once it is inlined. */
+PU__FN PU__NOINLINE void pu__rotate(pu_int lanes, pu__sweep *PU__RESTRICT w,
+                                    double *PU__RESTRICT d0, double *PU__RESTRICT d1,
+                                    const double *PU__RESTRICT e0, double *PU__RESTRICT e1,
+                                    double *PU__RESTRICT z0, double *PU__RESTRICT z1)
 {
     pu_int l;
     for (l = 0; l < lanes; l++) {
@@ -3685,8 +3877,9 @@ PU__FN PU__NOINLINE void pu__rotate(pu_int lanes, pu__sweep *PU__RESTRICT w, dou
     }
 }
 
-/* Prepares a sweep for eigenvalue `first`: which matrices still have an off-diagonal entry there, and Wilkinson's shifts. A matrix
-   that is not done after 60 sweeps is given up: failed[l] = 1. Returns whether any matrix is busy. */
+/* Prepares a sweep for eigenvalue `first`: which matrices still have an off-diagonal entry there, and Wilkinson's
+   shifts. A matrix that is not done after 60 sweeps is given up: failed[l] = 1. Returns whether any matrix is
+   busy. */
 PU__FN int pu__sweep_begin(pu__sweep *w, pu_int n, pu_int lanes, pu_int first, int give_up, const double *d, double *e,
                            double *failed)
 {
@@ -3697,10 +3890,12 @@ PU__FN int pu__sweep_begin(pu__sweep *w, pu_int n, pu_int lanes, pu_int first, i
         double off = e[first * lanes + l];
         double half = 0;
         if (give_up && off != 0) {
-            for (i = 0; i < n; i++) e[i * lanes + l] = 0;
+            for (i = 0; i < n; i++)
+                e[i * lanes + l] = 0;
             failed[l] = 1;
             off = 0;
         }
+        /* the eigenvalue of the leading 2 x 2 block that is nearer to its first entry */
         w->busy[l] = off != 0;
         if (off != 0) {
             open = 1;
@@ -3716,17 +3911,19 @@ PU__FN int pu__sweep_begin(pu__sweep *w, pu_int n, pu_int lanes, pu_int first, i
     return open;
 }
 
-/* Eigenvalues of `lanes` symmetric tridiagonal matrices into d, and the first components of the eigenvectors into z: implicit
-   QL. A rotation waits for the one before it, so that 4 or 8 matrices take little longer than one. Entry i of matrix l is at
-   i lanes + l of d (n diagonal entries), e (n, the last unused, destroyed) and z. What happens to a matrix does not depend on the
-   others. failed[l]: 1 without convergence. */
+/* Eigenvalues of `lanes` symmetric tridiagonal matrices into d, and the first components of the eigenvectors into
+   z: implicit QL. A rotation waits for the one before it, so that 4 or 8 matrices take little longer than one.
+   Entry i of matrix l is at i lanes + l of d (n diagonal entries), e (n, the last unused, destroyed) and z. What
+   happens to a matrix does not depend on the others. failed[l]: 1 without convergence. */
 PU__FN void pu__tridiagonal(pu_int n, pu_int lanes, double *d, double *e, double *z, double *failed)
 {
-    const double small = pu__max(DBL_EPSILON, 1e-3 * (double)PU__EPS); /* what the matrices come from is no better */
+    /* the numbers that the matrices are made of are no better than this */
+    const double small = pu__max(DBL_EPSILON, 1e-3 * (double)PU__EPS);
     pu__sweep w;
     pu_int first, i, l;
     int sweep;
-    for (i = 0; i < n * lanes; i++) z[i] = i < lanes;
+    for (i = 0; i < n * lanes; i++)
+        z[i] = i < lanes;
     for (l = 0; l < lanes; l++) {
         e[(n - 1) * lanes + l] = 0;
         failed[l] = 0;
@@ -3736,11 +3933,14 @@ PU__FN void pu__tridiagonal(pu_int n, pu_int lanes, double *d, double *e, double
             /* a negligible off-diagonal entry cuts the matrix */
             for (i = first * lanes; i < (n - 1) * lanes; i++)
                 e[i] = fabs(e[i]) <= small * (fabs(d[i]) + fabs(d[i + lanes])) ? 0 : e[i];
-            if (!pu__sweep_begin(&w, n, lanes, first, sweep == 60, d, e, failed)) break;
-            for (i = n - 2; i >= first; i--) { /* chase the bulge upwards */
+            if (!pu__sweep_begin(&w, n, lanes, first, sweep == 60, d, e, failed))
+                break;
+            /* chase the bulge upwards */
+            for (i = n - 2; i >= first; i--) {
                 const pu_int at = i * lanes;
                 pu__rotate(lanes, &w, d + at, d + at + lanes, e + at, e + at + lanes, z + at, z + at + lanes);
             }
+            /* the last rotation leaves these two entries of the first row */
             for (l = 0; l < lanes; l++) {
                 if (w.busy[l] == 0) continue;
                 d[first * lanes + l] -= w.p[l];
@@ -3771,12 +3971,12 @@ PU__FN void pu__logs_add(pu__logs *s, double x)
 }
 
 /* ---- bands ----
-   Row i of a (n x (p+1)) holds A_{i,i}, A_{i,i-1} .. A_{i,i-p}. A block tridiagonal A with blocks of S is a band of 2 S - 1. In
-   double in every build: a float band of Gamma can be nearly singular, and these recursions are bound by latency, not by the
-   width of a register. */
+   Row i of a (n x (p+1)) holds A_{i,i}, A_{i,i-1} .. A_{i,i-p}. A block tridiagonal A with blocks of S is a band
+   of 2 S - 1. In double in every build: a float band of Gamma can be nearly singular, and these recursions are
+   bound by latency, not by the width of a register. */
 
-/* A = L diag(d) L' in place, L unit lower triangular within the band: row i becomes d_i, L_{i,i-1} .. L_{i,i-p}; inverse (n) = 1/d.
-   Returns the failing row, or -1. */
+/* A = L diag(d) L' in place, L unit lower triangular within the band: row i becomes d_i, L_{i,i-1} .. L_{i,i-p};
+   inverse (n) = 1/d. Returns the failing row, or -1. */
 PU__FN pu_int pu__band_factor(pu_int n, pu_int p, double *a, double *inverse)
 {
     const pu_int width = p + 1;
@@ -3785,12 +3985,15 @@ PU__FN pu_int pu__band_factor(pu_int n, pu_int p, double *a, double *inverse)
         const pu_int q = pu__min(i, p);
         double *row = a + i * width;
         double d = row[0];
-        for (j = q; j > 0; j--) { /* L_{i,i-j} d_{i-j} */
+        /* L_{i,i-j} d_{i-j} */
+        for (j = q; j > 0; j--) {
             const double *up = a + (i - j) * width - j;
             double s = row[j];
-            for (l = j + 1; l <= q; l++) s -= row[l] * up[l];
+            for (l = j + 1; l <= q; l++)
+                s -= row[l] * up[l];
             row[j] = s;
         }
+        /* L_{i,i-j}, and d_i = A_ii - sum_j L_{i,i-j}^2 d_{i-j} */
         for (j = q; j > 0; j--) {
             const double scaled = row[j] * inverse[i - j];
             d -= row[j] * scaled;
@@ -3810,12 +4013,15 @@ PU__FN void pu__band_solve(pu_int n, pu_int p, const double *a, const double *in
     pu_int i, j;
     for (i = 0; i < n; i++) {
         double s = x[i];
-        for (j = pu__min(i, p); j > 0; j--) s -= a[i * width + j] * x[i - j];
+        for (j = pu__min(i, p); j > 0; j--)
+            s -= a[i * width + j] * x[i - j];
         x[i] = s;
     }
-    for (i = 0; i < n; i++) x[i] *= inverse[i];
+    for (i = 0; i < n; i++)
+        x[i] *= inverse[i];
     for (i = n - 1; i >= 0; i--)
-        for (j = pu__min(i, p); j > 0; j--) x[i - j] -= a[i * width + j] * x[i];
+        for (j = pu__min(i, p); j > 0; j--)
+            x[i - j] -= a[i * width + j] * x[i];
 }
 
 /* The entries of Z = A^-1 inside the band, last row first (Takahashi):
@@ -3829,13 +4035,17 @@ PU__FN void pu__band_inverse(pu_int n, pu_int p, const double *a, const double *
         const double *L = a + i * width;
         double *z = Z + i * width;
         double sum = inverse[i];
+        /* entry (k, i) of L is L[k width + k]; entry (i + j, i) of Z is z[j width + j] */
         for (j = 1; j <= q; j++) {
             double s = 0;
-            for (k = 1; k < j; k++) s -= L[k * width + k] * z[j * width + j - k];
-            for (k = j; k <= q; k++) s -= L[k * width + k] * z[k * width + k - j];
+            for (k = 1; k < j; k++)
+                s -= L[k * width + k] * z[j * width + j - k];
+            for (k = j; k <= q; k++)
+                s -= L[k * width + k] * z[k * width + k - j];
             z[j * width + j] = s;
         }
-        for (k = 1; k <= q; k++) sum -= L[k * width + k] * z[k * width + k];
+        for (k = 1; k <= q; k++)
+            sum -= L[k * width + k] * z[k * width + k];
         z[0] = sum;
     }
 }
@@ -6734,20 +6944,11 @@ PU__FN pu_int pu__ssm_invert(pu_int S, const double *C, double *V, pu_real *narr
 {
     double L[PU__SSM_SQUARE] = {0};
     pu_int i, j, l;
-    /* L_ij = (C_ij - sum_{l<j} L_il L_jl) / L_jj, and L_ii is the root of such a difference. */
     for (i = 0; i < S; i++)
-        for (j = 0; j <= i; j++) {
-            double sum = C[i * S + j];
-            for (l = 0; l < j; l++)
-                sum -= L[i * S + l] * L[j * S + l];
-            if (j == i) {
-                if (!(sum > 0 && pu__finite_double(sum))) return i;
-                *logdet += log(sum);
-                L[i * S + i] = sqrt(sum);
-            }
-            else
-                L[i * S + j] = sum / L[j * S + j];
-        }
+        for (j = 0; j <= i; j++)
+            L[i * S + j] = C[i * S + j];
+    i = pu__cholesky_double(S, L, logdet);
+    if (i >= 0) return i;
     /* L := L^-1 in place, column by column: column j of the inverse needs the columns of L from j on. */
     for (j = 0; j < S; j++)
         for (i = j; i < S; i++) {
@@ -18254,18 +18455,13 @@ PU__FN pu_status pu__hessian_measure(pu__hessian *h, pu_model *model, const pu_r
    before it is overwritten. Returns -1, or the row where H is not positive definite. */
 PU__FN pu_int pu__hessian_factor(pu_int n, double *H)
 {
+    double logdet = 0;
     pu_int i, j, l;
-    /* L_ij = (H_ij - sum_l<j L_il L_jl) / L_jj */
-    for (i = 0; i < n; i++) {
-        double *row = H + i * n;
-        for (j = 0; j <= i; j++) {
-            const double *above = H + j * n;
-            double s = (row[j] + above[i]) / 2;
-            for (l = 0; l < j; l++) s -= row[l] * above[l];
-            if (j == i && !(s > 0 && pu__finite_double(s))) return i;
-            row[j] = j < i ? s / above[j] : sqrt(s);
-        }
-    }
+    for (i = 0; i < n; i++)
+        for (j = 0; j < i; j++)
+            H[i * n + j] = (H[i * n + j] + H[j * n + i]) / 2;
+    i = pu__cholesky_double(n, H, &logdet);
+    if (i >= 0) return i;
     /* (L^-1)_ij = (I_ij - sum_l<i L_il (L^-1)_lj) / L_ii */
     for (j = 0; j < n; j++) {
         double *inverse = H + j * n;

@@ -551,6 +551,36 @@ add_link()
 
 # ---------------------------------------------------------------------------------------------- programs
 
+# A user's operator that states its form costs at most 1.05 times the built-in one: instructions of one gradient, float, one
+# thread. tests/bench/user_ops.c has the cases.
+job_user_ops()
+{
+    local program=build/tests/user_ops object=build/obj/pu.count.o flags=(-std=c99 -O2) name what count p=0 f=0
+    local -A counts_of
+    have valgrind || { job_skip 7 "no valgrind"; return; }
+    if probe "${CC_CMD[@]}" -march=x86-64-v2; then flags+=(-march=x86-64-v2); fi # the same on every machine of this kind
+    # the library on its own, so that pu_gradient is not inlined into the program
+    "${CC_CMD[@]}" "${flags[@]}" -DPU_FLOAT -I. -c tests/compile/impl.c -o "$object" &&
+        "${CC_CMD[@]}" "${flags[@]}" -DPU_IMPLEMENTATION_ONCE -I. tests/bench/user_ops.c "$object" -o "$program" -lm || return
+    for name in $("$program" cases); do
+        for what in builtin user; do
+            count=$(valgrind --tool=callgrind --callgrind-out-file=/dev/null --toggle-collect=puf_gradient \
+                "$program" "$name" $what 2>&1 | sed -n 's/^==[0-9]*== Collected : \([0-9]*\).*/\1/p')
+            if [[ ! ${count:-} || $count == 0 ]]; then echo "valgrind counted nothing for $name $what"; return 1; fi
+            counts_of[$what]=$count
+        done
+        if awk -v u="${counts_of[user]}" -v b="${counts_of[builtin]}" -v n="$name" \
+            'BEGIN { printf "%-18s builtin %12.0f  user %12.0f  ratio %.4f\n", n, b, u, u / b; exit u > 1.05 * b }'; then
+            p=$((p + 1))
+        else
+            f=$((f + 1))
+            echo "FAIL  $name: more than 1.05 times the built-in operator"
+        fi
+    done
+    counts $p $f 0
+    ((f == 0))
+}
+
 # A program killed at random moments and resumed ends with the results of one that ran through.
 job_kill_resume()
 {
@@ -696,6 +726,7 @@ cmd_test()
     add_compile
     add_link
     add programs/kill_resume job_kill_resume
+    add programs/user_ops job_user_ops
     add programs/refusals job_refusals
     add lint job_lint
     add lint.shell job_shell

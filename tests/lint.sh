@@ -8,7 +8,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 export LC_ALL=C
 
 # Rules that pu.h does not keep yet; they are counted, not enforced. LINT_NOT_YET= tests/lint.sh enforces and lists them all.
-NOT_YET=${LINT_NOT_YET-tables order storey function parameters density comments head version stack pu_op comparisons tokens}
+NOT_YET=${LINT_NOT_YET-tokens}
 
 RULES=(tables order storey function parameters density comments head version stack build pu_op comparisons tokens)
 

@@ -16556,9 +16556,9 @@ PU__FN pu_status pu__parted_set(pu_model *model, const pu_real *theta, pu_int *i
     return PU_OK;
 }
 
-/* model.pull: gradients of Phi, eta, Gamma, psi and m -> gradient of theta. Factors: g->Phi may be grad itself, as
+/* model.grad: gradients of Phi, eta, Gamma, psi and m -> gradient of theta. Factors: g->Phi may be grad itself, as
    begins_with_Phi promises. Networks: g->Phi is the gradient for the features. */
-PU__FN pu_status pu__parted_pull(const pu_model *model, const pu_gradient_result *g, pu_real *grad)
+PU__FN pu_status pu__parted_grad(const pu_model *model, const pu_gradient_result *g, pu_real *grad)
 {
     const pu__parted *s = (const pu__parted *)model->data;
     double sum = 0;
@@ -16597,9 +16597,9 @@ PU__FN pu_status pu__parted_pull(const pu_model *model, const pu_gradient_result
     return PU_OK;
 }
 
-/* model.grad_is_finite of factors: is pu__parted_pull sure to give finite numbers for this finite g?
+/* model.grad_is_finite of factors: is pu__parted_grad sure to give finite numbers for this finite g?
    It only copies the gradients of Phi and eta. What it multiplies, the entries or the sum of psi's, is tried here. */
-PU__FN int pu__factors_pull_is_finite(const pu_model *model, const pu_gradient_result *g)
+PU__FN int pu__factors_grad_is_finite(const pu_model *model, const pu_gradient_result *g)
 {
     const pu__parted *s = (const pu__parted *)model->data;
     double sum = 0;
@@ -16775,7 +16775,7 @@ PU__FN pu_status pu__parted_make(pu__draft *d, pu_model *model)
     made->precond = s->m;
     made->uses = PU_USES_PSI;
     made->set = pu__parted_set;
-    made->grad = pu__parted_pull;
+    made->grad = pu__parted_grad;
     made->start = s->eta > 0 ? pu__start_factors : pu__start_regression;
     made->describe = pu__parted_describe;
     made->lgm.psi = s->y;
@@ -16789,7 +16789,7 @@ PU__FN pu_status pu__parted_make(pu__draft *d, pu_model *model)
     if (s->eta > 0) {
         made->uses |= PU_USES_ETA;
         made->begins_with_Phi = 1;
-        made->grad_is_finite = pu__factors_pull_is_finite;
+        made->grad_is_finite = pu__factors_grad_is_finite;
         made->Gamma = pu_op_identity(s->D);
         made->Phi.check = NULL; /* a part of theta, which pu_model_set has checked */
         made->lgm.eta = s->x + s->eta;
@@ -17004,9 +17004,9 @@ PU__FN pu_status pu__noisy_ar_set(pu_model *model, const pu_real *theta, pu_int 
     return status;
 }
 
-/* model.pull: gradients of gamma, kappa and psi -> gradient of theta. tanh' = 1 - tanh^2, and for psi = 1 / lambda
+/* model.grad: gradients of gamma, kappa and psi -> gradient of theta. tanh' = 1 - tanh^2, and for psi = 1 / lambda
    d/d log lambda = -psi d/dpsi. */
-PU__FN pu_status pu__noisy_ar_pull(const pu_model *model, const pu_gradient_result *g, pu_real *grad)
+PU__FN pu_status pu__noisy_ar_grad(const pu_model *model, const pu_gradient_result *g, pu_real *grad)
 {
     const pu__noisy_ar *s = (const pu__noisy_ar *)model->data;
     const pu_int P = s->ar.order;
@@ -17104,7 +17104,7 @@ PU_DEF pu_status pu_model_noisy_ar(pu_model *model, pu_int n, pu_int order, pu_r
     made->Gamma = pu_op_ar(&s->ar);
     made->Phi = pu_op_identity(n);
     made->set = pu__noisy_ar_set;
-    made->grad = pu__noisy_ar_pull;
+    made->grad = pu__noisy_ar_grad;
     made->start = pu__noisy_ar_start;
     made->describe = pu__noisy_ar_describe;
     return pu__draft_done(&d, model);
@@ -17149,7 +17149,7 @@ PU__FN pu_int pu__triangle_set(pu_int S, const pu_real *theta, double *L, pu_rea
 
 /* The reverse of pu__triangle_set: from G = d/dC, symmetric, to grad, the lower triangle row by row.
    dC = dL L' + L dL', so d/dL = 2 G L. Times L_ii on the diagonal, for its log. */
-PU__FN void pu__triangle_pull(pu_int S, const double *L, const pu_real *G, pu_real *grad)
+PU__FN void pu__triangle_grad(pu_int S, const double *L, const pu_real *G, pu_real *grad)
 {
     pu_int i, j, l;
     for (i = 0; i < S; i++)
@@ -17199,8 +17199,8 @@ PU__FN pu_status pu__state_space_set(pu_model *model, const pu_real *theta, pu_i
     return given ? pu_ssm_mean(now, theta + s->at_m0, s->series.nu) : PU_OK;
 }
 
-/* model.pull: gradients of A, Q, P0, c, psi and nu -> gradient of theta. That of nu adds to the one of A. */
-PU__FN pu_status pu__state_space_pull(const pu_model *model, const pu_gradient_result *g, pu_real *grad)
+/* model.grad: gradients of A, Q, P0, c, psi and nu -> gradient of theta. That of nu adds to the one of A. */
+PU__FN pu_status pu__state_space_grad(const pu_model *model, const pu_gradient_result *g, pu_real *grad)
 {
     const pu__state_space *s = (const pu__state_space *)model->data;
     const pu_ssm *ssm = &s->now.ssm;
@@ -17209,11 +17209,11 @@ PU__FN pu_status pu__state_space_pull(const pu_model *model, const pu_gradient_r
     /* Gamma's parameters are A, Q, P0. */
     pu__copy(grad, g->Gamma, SS);
     pu__copy(grad + s->at_c, g->Phi, S);
-    pu__triangle_pull(S, s->now.L, g->Gamma + SS, grad + s->at_L);
+    pu__triangle_grad(S, s->now.L, g->Gamma + SS, grad + s->at_L);
     grad[s->at_sigma2] = (pu_real)-pu__dot(ssm->steps, NULL, s->series.psi, g->psi);
     if (ssm->start != PU_SSM_GIVEN) return PU_OK;
     pu__zeros(grad + s->at_m0, S);
-    pu__triangle_pull(S, s->now.L0, g->Gamma + 2 * SS, grad + s->at_L0);
+    pu__triangle_grad(S, s->now.L0, g->Gamma + 2 * SS, grad + s->at_L0);
     return pu_ssm_mean_grad(ssm, s->series.nu, g->nu, grad, grad + s->at_m0);
 }
 
@@ -17311,7 +17311,7 @@ PU_DEF pu_status pu_model_state_space(pu_model *model, pu_int steps, pu_int stat
     made->Gamma = pu_op_ssm(&s->now.ssm);
     made->Phi = pu_op_readout(steps, S, s->c);
     made->set = pu__state_space_set;
-    made->grad = pu__state_space_pull;
+    made->grad = pu__state_space_grad;
     made->start = pu__state_space_start;
     made->describe = pu__state_space_describe;
     return pu__draft_done(&d, model);

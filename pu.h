@@ -1,4 +1,4 @@
-/* pu.h - v0.1.0 - maximum likelihood in latent Gaussian models without matrix inversion
+/* pu.h - v0.3.0 - maximum likelihood in latent Gaussian models without matrix inversion
    MIT licence (text at the end of this file). One file, C99 = C++11, no dependency but libm.
 
 USE
@@ -19,7 +19,7 @@ EXAMPLE (complete; examples/first.c is the same program with more comments)
             pu_lgm model = {&prior, &map, NULL, NULL, psi};          // z ~ N(0, I)
             pu_data data = pu_data_nan(2, 3, y);
             pu_real grad_Phi[3*2], grad_psi[3];
-            pu_results out = {0};  out.Phi = grad_Phi;  out.psi = grad_psi;
+            pu_gradient_result out = {0};  out.Phi = grad_Phi;  out.psi = grad_psi;
             pu_report report;
             if (pu_gradient(&model, &data, NULL, NULL, &out, &report) != PU_OK) {
                 char text[200];  puts(pu_explain(&report, text, sizeof text));  return 1;
@@ -40,7 +40,7 @@ DOES NOT
     - pivot, scale or repair: a precision that is not positive is refused, curvature that is not positive
       stops the column and is reported;
     - differentiate through the probes delta_k or a GD step size: they are constants. So is a preconditioner of
-      yours, unless results.m asks for its gradient; that of a model (model.m) is not, unless options.constant_m says so;
+      yours, unless results.precond asks for its gradient; that of a model (model.m) is not, unless options.constant_precond says so;
     - print, exit, abort, read the environment, keep global state, or allocate inside an iteration;
     - handle non-Gaussian likelihoods, or noise that is correlated between the entries of one y.
 
@@ -75,13 +75,13 @@ SWITCHES (define before the include; every unit of a program must agree, except 
     PU_CUDA              pu_cuda.cuh is included, too: the same calls on a GPU. Implementation in a .cu file only
 
 MEMORY
-    pu_gradient takes one block of memory per call and makes at most one allocation (PU_AUTO: two); a pu_workspace keeps
+    pu_gradient takes one block of memory per call and makes at most one allocation (PU_CHOOSE: two); a pu_workspace keeps
     the block, so that a second call of the same size allocates nothing. pu_gradient_bytes() tells the size
     beforehand, pu_workspace_block() lets you supply it. With n = D, k columns at a time and I steps the
     network gradient holds about (10 + I) n k + max(n, M) k + 2 M k reals per thread (I more n k blocks with
     PU_ADJOINT_REORTHOGONAL or AUTO; one copy
     of the gradient per lane; a copy of each of results.x, residual, alpha, beta that is wanted); with
-    options.solve.checkpoint = PU_AUTO the tape's I becomes about 2 sqrt(2 I) (CG, PCG) or 2 sqrt(I) (GD, SD)
+    options.solve.tape_every = PU_CHOOSE the tape's I becomes about 2 sqrt(2 I) (CG, PCG) or 2 sqrt(I) (GD, SD)
     at the price of one more product with A per step.
 
 STATUS
@@ -111,7 +111,7 @@ MATHS (letters used throughout; W = diag(mask * psi), e = mask * (y - eta))
 #include <stddef.h>
 #include <stdint.h>
 
-#define PU_VERSION "0.2.0"
+#define PU_VERSION "0.3.0"
 
 /* ------------------------------------------------------------------------------------------------
    >>config
@@ -133,7 +133,7 @@ MATHS (letters used throughout; W = diag(mask * psi), e = mask * (y - eta))
 #define pu_solve_options puf_solve_options
 #define pu_options puf_options
 #define pu_column puf_column
-#define pu_results puf_results
+#define pu_gradient_result puf_gradient_result
 #define pu_report puf_report
 #define pu_exact_result puf_exact_result
 #define pu_model puf_model
@@ -143,8 +143,8 @@ MATHS (letters used throughout; W = diag(mask * psi), e = mask * (y - eta))
 #define pu_model_nll puf_model_nll
 #define pu_model_start puf_model_start
 #define pu_model_param puf_model_param
-#define pu_model_natural puf_model_natural
-#define pu_model_theta puf_model_theta
+#define pu_param_natural puf_param_natural
+#define pu_param_theta puf_param_theta
 #define pu_model_free puf_model_free
 #define pu_model_factors puf_model_factors
 #define pu_model_ppca puf_model_ppca
@@ -164,7 +164,7 @@ MATHS (letters used throughout; W = diag(mask * psi), e = mask * (y - eta))
 #define pu_backend_cpu puf_backend_cpu
 #define pu_op_dense puf_op_dense
 #define pu_op_spd puf_op_spd
-#define pu_op_spd_factor puf_op_spd_factor
+#define pu_spd_factor puf_spd_factor
 #define pu_op_diagonal puf_op_diagonal
 #define pu_op_identity puf_op_identity
 #define pu_op_scaled_identity puf_op_scaled_identity
@@ -191,14 +191,14 @@ MATHS (letters used throughout; W = diag(mask * psi), e = mask * (y - eta))
 #define pu_exact_bytes puf_exact_bytes
 #define pu_exact puf_exact
 #define pu_posterior_result puf_posterior_result
-#define pu_prediction puf_prediction
+#define pu_predict_result puf_predict_result
 #define pu_simulate puf_simulate
 #define pu_posterior puf_posterior
 #define pu_predict puf_predict
 #define pu_ar puf_ar
 #define pu_ar_set puf_ar_set
 #define pu_ar_set_phi puf_ar_set_phi
-#define pu_ar_pull_phi puf_ar_pull_phi
+#define pu_ar_phi_grad puf_ar_phi_grad
 #define pu_op_ar puf_op_ar
 #define pu_ssm puf_ssm
 #define pu_ssm_set puf_ssm_set
@@ -207,9 +207,9 @@ MATHS (letters used throughout; W = diag(mask * psi), e = mask * (y - eta))
 #define pu_op_ssm puf_op_ssm
 #define pu_op_readout puf_op_readout
 #define pu_model_noisy_ar puf_model_noisy_ar
-#define pu_model_ar puf_model_ar
+#define pu_model_get_ar puf_model_get_ar
 #define pu_model_state_space puf_model_state_space
-#define pu_model_ssm puf_model_ssm
+#define pu_model_get_ssm puf_model_get_ssm
 #define pu_csr puf_csr
 #define pu_low_rank puf_low_rank
 #define pu_op_csr puf_op_csr
@@ -217,6 +217,9 @@ MATHS (letters used throughout; W = diag(mask * psi), e = mask * (y - eta))
 #define pu_low_rank_factor puf_low_rank_factor
 #define pu_op_kronecker puf_op_kronecker
 #define pu_op_toeplitz puf_op_toeplitz
+#define pu_lags puf_lags
+#define pu_toeplitz_bytes puf_toeplitz_bytes
+#define pu_circulant_bytes puf_circulant_bytes
 #define pu_toeplitz_factor puf_toeplitz_factor
 #define pu_op_circulant puf_op_circulant
 #define pu_circulant_factor puf_circulant_factor
@@ -270,8 +273,8 @@ extern "C" {
 
 typedef ptrdiff_t pu_int; /* sizes and indices: signed, so that a negative one is seen and refused */
 
-#define PU_NONE ((pu_int)-1) /* "exactly zero" where a zero field means the default */
-#define PU_AUTO ((pu_int)-2) /* "choose for me, and report it" */
+#define PU_ZERO ((pu_int)-1) /* "exactly zero" where a zero field means the default */
+#define PU_CHOOSE ((pu_int)-2) /* "choose for me, and report it" */
 
 /* Statuses: enum, name and text from one list. */
 #define PU_STATUS_LIST(X)                                                                         \
@@ -346,225 +349,15 @@ typedef struct {
     size_t allocations;     /* how many times the allocator was asked, ever */
 } pu_workspace;
 
-/* A block of k columns: column j starts at at + j * ld and is contiguous. */
-typedef struct {
-    pu_real *at;
-    pu_int ld;
-} pu_block;
-
-/* ---- operators ----------------------------------------------------------------------------------
-   A linear map Op(theta): R^cols -> R^rows with `params` parameters theta. Everything built in is written
-   against this struct, and so is yours: zero it, fill rows, cols, data and the functions you have.
-   All functions are pure (state only in `data` and `work`), may run on several threads at once, must not
-   let input and output overlap, and return PU_OK or any other status to stop the run (PU_E_OPERATOR).
-   `work` is scratch of k * op->work reals (k: the columns of that call). Needed by the gradient:
-     Phi    apply, apply_t, and grad when its gradient is asked for
-     Gamma  apply, sample (unless probes are supplied), logdet (for values), and grad + logdet_grad when its
-            gradient is asked for; solve for the dual engine. Gamma must be symmetric positive definite. */
-typedef enum { /* what is known of an operator beyond its functions; `data` then points at */
-    PU_FORM_GENERAL,   /* whatever its functions read: nothing is known */
-    PU_FORM_MATRIX,    /* rows x cols entries, row-major, which are the parameters */
-    PU_FORM_SYMMETRIC, /* the same of a symmetric matrix, whose gradient is symmetrised */
-    PU_FORM_DIAGONAL,  /* the diagonal, which are the parameters: rows of them, 1 (all equal) or 0 (ones; data is not read) */
-    PU_FORM_SPARSE,    /* a pu_csr */
-    PU_FORM_AR,        /* a pu_ar: its precision */
-    PU_FORM_STATES,    /* a pu_ssm: its precision */
-    PU_FORM_FOURIER    /* a pu_fourier: Fourier sensing */
-} pu_form;
-
+/* Structs that are written out further down. */
 typedef struct pu_op pu_op;
-struct pu_op {
-    pu_form form; /* default PU_FORM_GENERAL. State what is true of yours: it is then as fast as the built-in one */
-    pu_int rows, cols, params;
-    pu_int work;  /* reals of scratch per column that any function below may use */
-    pu_int noise; /* normals per draw that sample consumes; 0 means rows */
-    int trusted;  /* 0: apply_t (of Phi) and symmetry (of Gamma, A) are tested on random vectors at every call;
-                     1: apply_t needs no test; 2: nor does symmetry. Built-in operators set it */
-    const void *data, *aux;
-
-    /* Y = Op X, or Y += Op X when add is nonzero.  X: cols x k, Y: rows x k */
-    pu_status (*apply)(const pu_op *op, pu_int k, pu_block X, pu_block Y, int add, pu_real *work);
-    /* Y = Op' X, or Y += Op' X.  X: rows x k, Y: cols x k */
-    pu_status (*apply_t)(const pu_op *op, pu_int k, pu_block X, pu_block Y, int add, pu_real *work);
-    /* grad += sum_j weight[j] * d/dtheta p_j' Op(theta) q_j.  P: rows x k, Q: cols x k, grad: params.
-       A symmetric operator with redundant entries returns the symmetrised gradient. */
-    pu_status (*grad)(const pu_op *op, pu_int k, pu_block P, pu_block Q, const pu_real *weight, pu_real *grad,
-                      pu_real *work);
-    /* y_i += Op_ii */
-    pu_status (*diag)(const pu_op *op, pu_real *y, pu_real *work);
-    /* y_i += sum_m w_m Op_mi^2, the diagonal of Op' diag(w) Op */
-    pu_status (*gram_diag)(const pu_op *op, const pu_real *w, pu_real *y, pu_real *work);
-    /* Y = F E with F F' = Op: draws of N(0, Op) when E holds standard normals (op->noise x k) */
-    pu_status (*sample)(const pu_op *op, pu_int k, pu_block E, pu_block Y, pu_real *work);
-    /* Y = Op^-1 X, where that is easy (dual engine) */
-    pu_status (*solve)(const pu_op *op, pu_int k, pu_block X, pu_block Y, pu_real *work);
-    /* log det Op */
-    pu_status (*logdet)(const pu_op *op, double *value, pu_real *work);
-    /* grad += weight * d/dtheta log det Op */
-    pu_status (*logdet_grad)(const pu_op *op, pu_real weight, pu_real *grad, pu_real *work);
-    /* PU_OK, or what is wrong with the numbers in `data` (and at which index) */
-    pu_status (*check)(const pu_op *op, pu_int *index);
-    /* The first three restricted to rows[0] < .. < rows[n-1] (Phi with missing entries; NULL: they work on all rows, and
-       unobserved ones are multiplied by zero). Y of apply, X of apply_t and P of grad then have n rows. All or none. */
-    pu_status (*apply_rows)(const pu_op *op, pu_int n, const pu_int *rows, pu_int k, pu_block X, pu_block Y, int add,
-                            pu_real *work);
-    pu_status (*apply_rows_t)(const pu_op *op, pu_int n, const pu_int *rows, pu_int k, pu_block X, pu_block Y, int add,
-                              pu_real *work);
-    pu_status (*grad_rows)(const pu_op *op, pu_int n, const pu_int *rows, pu_int k, pu_block P, pu_block Q,
-                           const pu_real *weight, pu_real *grad, pu_real *work);
-    /* For the banded engine. A symmetric matrix with entries (i, i - j), j = 0 .. width, is stored at B[i (width + 1) + j];
-       places with i - j < 0 are not used. Gamma: Op_ij = 0 for |i - j| > band, and */
-    pu_int band;
-    /* B += Op, width >= band */
-    pu_status (*band_add)(const pu_op *op, pu_int width, double *B);
-    /* grad += weight * d/dtheta tr(Op S); reads the entries of S where Op is not zero, no others */
-    pu_status (*band_grad)(const pu_op *op, pu_int width, const double *S, double weight, pu_real *grad);
-    /* Phi: row m is zero outside of a short stretch that begins at column *first; value receives its entries, at most
-       band + 1. Returns how many */
-    pu_int (*row)(const pu_op *op, pu_int m, pu_int *first, pu_real *value);
-    /* grad += d/dtheta sum_j g_j Op_{m, first + j} */
-    pu_status (*row_grad)(const pu_op *op, pu_int m, const double *g, pu_real *grad);
-    double flops; /* multiplications of a product with one column, for the planner; 0: params + rows + cols is assumed */
-    const struct pu_side *device; /* the same operator for a backend with memory of its own, see pu_side; NULL: the backend makes
-                                     one of a built-in operator, or refuses */
-};
-
-/* An operator for a backend with memory of its own (see pu_backend.memory): apply, apply_t, grad and, where there are any, sample
-   and the three of rows work on that memory; they enqueue work and do not wait for it. The rest of op is not used. */
+typedef struct pu_model pu_model;
+typedef struct pu_ar pu_ar;
+typedef struct pu_ssm pu_ssm;
 typedef struct pu_side pu_side;
-struct pu_side {
-    pu_op op;
-    /* Optional. Y = (Op + diag(w)) X or Y += that, s_j = x_j'(Op + diag(w)) x_j in one sweep (w, s may be NULL; no s with add). */
-    pu_status (*apply_plus)(const pu_op *op, const pu_real *w, pu_int k, pu_block X, pu_block Y, int add, pu_real *s);
-    /* Optional. Y = Op' diag(w) Op X, or Y += .., where that is cheaper than the two products (w may hold zeros). */
-    pu_status (*gram)(const pu_op *op, const pu_real *w, pu_int k, pu_block X, pu_block Y, int add, pu_real *work);
-    /* Optional. op.grad may add up other sums than the gradient, op.params of them; pull, which works on host memory, then makes
-       a gradient of them: grad (of the host's operator) += . */
-    pu_status (*pull)(const pu_side *side, const pu_real *sums, pu_real *grad);
-};
+typedef struct pu_backend pu_backend;
 
-/* ---- the vector backend --------------------------------------------------------------------------
-   The iterative engine touches vectors and per-column scalars only through these functions, so a GPU can supply them; the
-   scalars (pu_state) then live in device memory, and the loop never looks at them, except through `read` at a check in
-   tolerance mode and at the end of a solve. Exact engines, tests of operators and all that is linear in small arrays is host
-   work in any case.
-
-   A backend with memory of its own solves the systems of `count` data at a time, side by side: of k columns the first k / count
-   belong to the first datum, and so on. Every m is then n x count, one piece for each datum, and so are the lists of rows, where
-   -1 is a row that is not there: zero. Behind a list for n x count rows of M follow M + 1 numbers `start` and n count `place`:
-   row m is at the places place[start[m]] .. place[start[m+1] - 1] of the list. */
-
-/* One term c_j * (m o x_j) of a combination; coefficient scale * (c ? c[j] : 1). Exactly zero: not read. */
-typedef struct {
-    pu_block x;
-    const pu_real *c; /* k coefficients, or NULL */
-    pu_real scale;
-    const pu_real *m; /* n entries multiplied in, or NULL */
-} pu_term;
-
-/* Everything per column. Histories are [step][column]: a[i*k + j]. alpha_{i+1} is a[i*k+j], rho_0 is rho[j]. */
-typedef struct {
-    pu_int k;
-    int fixed_step;               /* GD: alpha is `step`, not rho/pi */
-    int use_beta;                 /* CG, PCG: d = z + beta d;  GD, SD: d = r */
-    int detach;                   /* reverse pass: alpha and beta are constants */
-    pu_real *a, *be, *pi;         /* I x k */
-    pu_real *rho;                 /* (I+1) x k: r'(m o r) */
-    pu_real *s0, *s1;             /* k: results of dots */
-    pu_real *step, *target;       /* k: GD step; squared residual to stop at (0: none) */
-    pu_real *floor_;              /* k: rho at rounding level */
-    pu_real *scale;               /* k: norm taken out of xbar, times the column's weight */
-    pu_real *rhobar, *rhop, *pib; /* k: cotangents of scalars */
-    pu_real *c0, *c1, *c2;        /* k: coefficients for combine */
-    int32_t *steps, *stop;        /* k: steps taken; pu_stop, or 0 while running */
-    double tolerance2, absolute2; /* squared relative tolerance, absolute squared residual (0: none) */
-} pu_state;
-
-typedef enum { /* stages of per-column scalar arithmetic, in the order of the solver's text */
-    PU_STAGE_START,   /* s0 = u'(m o u), s1 = u'u, c0 = r'r, rho[0]: targets; finished columns stop */
-    PU_STAGE_ALPHA,   /* pi[i] -> a[i], or breakdown */
-    PU_STAGE_BETA,    /* rho[i+1] (s1 = r'r) -> be[i], steps, stop tests */
-    PU_STAGE_PROJECT, /* c0 = -s0 / rho[i], the Gram-Schmidt coefficient */
-    PU_STAGE_XBAR,    /* s0 = |r|^2: c0 = -1/|r|, scale *= |r| */
-    PU_STAGE_REV1,    /* s0 = dbar'd -> rhobar, rhop; c0 = 2 rhobar */
-    PU_STAGE_REV2,    /* s0 = xbar'd, s1 = rbar'q -> rhobar, pib; c0 = -alpha */
-    PU_STAGE_RPREV,   /* c0, c1, c2: r_{i-1} from d_{i-1}, d_{i-2} or r_i */
-    PU_STAGE_Q,       /* c1 = 1/alpha */
-    PU_STAGE_END,     /* c0 = 2 rhobar */
-    PU_STAGE_UNWIND   /* REV1 and REV2 in one, from the sums of unwind_sums in s0, s1, c1; c0 = 2 rhobar */
-} pu_stage;
-
-/* A reverse step where alpha and beta depend on theta. Columns with a_j = 0 took no such step. */
-typedef struct {
-    pu_block d, before;                  /* d_i and d_{i-1} */
-    pu_block kept;                       /* r_i; at NULL: it is 1/m o (d - be_before before) */
-    pu_block xbar;
-    pu_block r, rbar, dbar;              /* r_{i+1}, which becomes r_i; cotangents of r_{i+1}, d_{i+1}, which become those of r_i, d_i
-                                            but for the product with A */
-    pu_block qbar;                       /* out */
-    const pu_real *a, *be;               /* alpha_{i+1}, beta_{i+1} */
-    const pu_real *be_before;            /* beta_i; NULL: there is no d_{i-1} */
-    const pu_real *twice_rhobar, *pib;
-    const pu_real *m, *minv;             /* n, or NULL */
-    const pu_real *weight;               /* of the columns in mbar */
-    pu_real *mbar;                       /* n, the cotangent of m, or NULL */
-} pu_unwinding;
-
-typedef struct {
-    void *user;
-    int host; /* scalars are in host memory: reading them is free, so a loop ends as soon as all columns have stopped */
-    /* s_j = sum_i m_i x_ij y_ij (m may be NULL). Order of summation fixed by n alone. */
-    void (*dot)(void *user, pu_int n, pu_int k, const pu_real *m, pu_block x, pu_block y, pu_real *s);
-    /* y = sum of `count` terms (at most 4); y may be one of them. */
-    void (*combine)(void *user, pu_int n, pu_int k, pu_block y, int count, const pu_term *terms);
-    /* x += a d;  r -= a q;  rho_j = r_j'(m o r_j). A column with a_j = 0 is not touched; rho_j still is. x.at NULL: no x */
-    void (*advance)(void *user, pu_int n, pu_int k, const pu_real *a, const pu_real *m, pu_block d, pu_block q,
-                    pu_block x, pu_block r, pu_real *rho);
-    /* scalar arithmetic of one stage of step i, for all columns */
-    void (*stage)(void *user, const pu_state *s, pu_stage stage, pu_int i);
-    /* out_r += m_i sum_j w_j p_ij q_ij, where r = rows[i], one of M (rows NULL: r = i; m, w may be NULL; q.at NULL: ones) */
-    void (*row_dot)(void *user, pu_int n, pu_int k, const pu_real *m, const pu_real *w, pu_block p, pu_block q, pu_int M,
-                    const pu_int *rows, pu_real *out);
-    /* standard normals for the columns sample, sample+1, .. of each datum: value = f(seed, datum, sample, step, stream, row),
-       rows as above; datum: their numbers, in the backend's memory */
-    void (*normals)(void *user, pu_int n, const pu_int *rows, pu_int k, pu_block x, uint64_t seed, const uint32_t *datum,
-                    uint32_t sample, uint32_t step, uint32_t stream);
-    /* copy bytes to or from the backend's memory */
-    void (*read)(void *user, void *host, const void *device, size_t bytes);
-    void (*write)(void *user, void *device, const void *host, size_t bytes);
-    /* The reverse of advance where alpha and beta are constants:  rbar += m o dbar;  dbar = be dbar + a xbar.  Terms with a
-       coefficient of exactly zero are not read. */
-    void (*retreat)(void *user, pu_int n, pu_int k, const pu_real *a, const pu_real *be, const pu_real *m, pu_block xbar,
-                    pu_block rbar, pu_block dbar);
-    /* The same where they are not, in two sweeps; optional, both or none (else dot and combine do it in ten). With q = (r_i - r) / a
-         s0 = dbar'd,   s1 = xbar'd - (rbar + m o dbar)'q,   s2 = r'(m o q)          (zero where a is)
-         mbar += sum_j weight_j r o (dbar + rhobar r);
-         rbar += m o (dbar + 2 rhobar r);  qbar = -a rbar + pib d;  dbar = be dbar + a xbar + pib q;  r = r_i
-       and where a is zero qbar = 0, and nothing else is read or written. */
-    void (*unwind_sums)(void *user, pu_int n, pu_int k, const pu_unwinding *v, pu_real *s0, pu_real *s1, pu_real *s2);
-    void (*unwind)(void *user, pu_int n, pu_int k, const pu_unwinding *v);
-    /* out += scale sum_j w_j sum_i m_i x_ij y_ij (m may be NULL) */
-    void (*sum_dot)(void *user, pu_int n, pu_int k, const pu_real *m, pu_block x, pu_block y, const pu_real *w, double scale,
-                    pu_real *out);
-    /* What a gradient has that is linear in b: one column of t = Phi bbar and e for each of k data, w = mask psi; r = rows[i] as
-       above.  eta_r -= w (t + e);  psibar_r += mask ((t + e/2) e - 1 / (2 psi_r)) */
-    void (*row_terms)(void *user, pu_int n, pu_int k, pu_block t, const pu_real *w, const pu_real *mask, const pu_real *e,
-                      const pu_real *psi, pu_int M, const pu_int *rows, pu_real *eta, pu_real *psibar);
-
-    /* The rest belongs to backends with memory of their own; in others all of it is NULL. Those functions above that return
-       nothing keep the first error for `status`. */
-    void *(*memory)(void *user, size_t bytes); /* its block of memory, which later calls may move when they ask for more; NULL: no */
-    size_t budget;                             /* the most that may be asked for */
-    void (*batch)(void *user, pu_int count);   /* so many data are side by side from here on */
-    void (*turn)(void *user, int slot);        /* what is written from here on goes to slot 0 or 1 of two, used in turns, and may
-                                                  overtake work on the other */
-    /* The device side of a host operator: bytes that it needs with memory NULL, and the operator itself otherwise, at least
-       until the next call with the same slot (0: Gamma or A, 1: Phi). PU_E_UNSUPPORTED: it has none */
-    pu_status (*side)(void *user, int slot, const pu_op *op, void *memory, size_t *bytes, pu_side *side);
-    pu_status (*status)(void *user, const char **what); /* waits for all work; the first error since the last call, in words */
-} pu_backend;
-
-/* ---- model and data ------------------------------------------------------------------------------ */
+/* ---- data ------------------------------------------------------------------------------------------------ */
 
 /* Latent Gaussian model; arrays and operators are borrowed, D = Gamma->rows, M = Phi->rows. */
 typedef struct {
@@ -591,6 +384,13 @@ typedef struct {
                                   random stream), below the number of data there; NULL = n. For mini-batches; all else counts
                                   data as the batch does */
 } pu_data;
+
+/* N data of m entries each, arrays borrowed: complete; gaps where mask is 0; gaps where y is NaN; lists of what is there. What
+   is wrong with them is found by the call that uses them. */
+PU_DEF pu_data pu_data_full(pu_int n, pu_int m, const pu_real *y);
+PU_DEF pu_data pu_data_masked(pu_int n, pu_int m, const pu_real *y, const unsigned char *mask);
+PU_DEF pu_data pu_data_nan(pu_int n, pu_int m, const pu_real *y);
+PU_DEF pu_data pu_data_lists(pu_int n, pu_int m, const pu_int *start, const pu_int *index, const pu_real *y);
 
 /* ---- options: zero means the default written beside the field (C: = {0}, C++: = {}) ---------------- */
 
@@ -625,7 +425,7 @@ typedef enum {
 typedef enum { PU_ADJOINT_FULL, PU_ADJOINT_SHORTCUT, PU_ADJOINT_REORTHOGONAL, PU_ADJOINT_AUTO } pu_adjoint;
 
 typedef struct {
-    pu_int iterations;  /* I; 0 = 30 (with a tolerance: 10 n + 100, at most 1000); PU_NONE = no step at all; PU_AUTO
+    pu_int iterations;  /* I; 0 = 30 (with a tolerance: 10 n + 100, at most 1000); PU_ZERO = no step at all; PU_CHOOSE
                            (pu_gradient, CG and PCG): see pu_options.error */
     pu_solver solver;   /* default PU_CG */
     double tolerance;   /* > 0: stop a column at |r| <= tolerance |u|; then I is a cap. 0 = run exactly I steps. Rounding
@@ -633,14 +433,14 @@ typedef struct {
     double absolute2;   /* > 0: stop at |r|^2 <= absolute2 as well (the paper's rule) */
     pu_int check_every; /* with a tolerance, scalars on a device: steps between looks at the stop flags; 0 = 5 */
     pu_adjoint adjoint; /* default PU_ADJOINT_FULL */
-    pu_int checkpoint;  /* tape: 0 = keep all I directions; s > 0 = keep every s-th state; PU_AUTO = about sqrt */
-    const pu_real *m;   /* PCG: diagonal of M^-1, positive. pu_solve: n; pu_gradient: N x D. NULL: 1/diag(A) */
+    pu_int tape_every;  /* tape: 0 = keep all I directions; s > 0 = keep every s-th state; PU_CHOOSE = about sqrt */
+    const pu_real *precond; /* PCG: diagonal of M^-1, positive. pu_solve: n; pu_gradient: N x D. NULL: 1/diag(A) */
     const pu_real *step;/* GD step size. pu_solve: 1; pu_gradient: N. NULL: estimated from a few Lanczos steps */
-    pu_int m_stride;    /* pu_gradient: reals from one datum's m to the next; 0 = D, PU_NONE = all data share one m */
+    pu_int precond_stride; /* pu_gradient: reals from one datum's m to the next; 0 = D, PU_ZERO = all data share one m */
 } pu_solve_options;
 
 typedef struct {
-    pu_int samples;         /* K; 0 = 10; PU_NONE = none (PU_EXACT only); PU_AUTO: see `error` */
+    pu_int samples;         /* K; 0 = 10; PU_ZERO = none (PU_EXACT only); PU_CHOOSE: see `error` */
     pu_kind kind;           /* default PU_NETWORK */
     pu_engine engine;       /* default PU_ITERATIVE. Exact engines serve PU_EXACT (which takes PU_DENSE for the default) and,
                                but for Kalman, PU_MONTE_CARLO; PU_ENGINE_AUTO serves all kinds: a datum that an exact engine
@@ -658,15 +458,15 @@ typedef struct {
     int rao_blackwell;      /* replace sigma_j^2 in Gamma's gradient by 1/A_jj + (sigma_j - delta_j/A_jj)^2: the same mean, less
                                variance where A_jj dominates its row. Needs diag(A) and Gamma.band_grad. The difference is a
                                control variate; PU_NETWORK does not differentiate it through the solver */
-    double error;           /* with samples or solve.iterations = PU_AUTO: the relative error wanted of the gradient; 0 = 0.1. A
+    double error;           /* with samples or solve.iterations = PU_CHOOSE: the relative error wanted of the gradient; 0 = 0.1. A
                                pilot (pu_tune) on the first data finds K for the statistical error and then I for a solver error
                                below half of what K leaves. The report says what was chosen and from what */
     pu_int most_samples;    /* limit of that K; 0 = 100 */
     pu_int most_iterations; /* limit of that I; 0 = 100 */
     int tied_psi;           /* psi is one number, written M times (else refused): of its gradient, replicates and standard
-                               errors only the sum over the rows is meant, which saves products where Phi has gram. Models set
+                               errors only the sum over the rows is meant, which saves products where Phi is Fourier sensing. Models set
                                it */
-    int constant_m;         /* pu_model_gradient, PU_NETWORK with PU_PCG and the model's own m, which depends on theta: leave
+    int constant_precond;         /* pu_model_gradient, PU_NETWORK with PU_PCG and the model's own m, which depends on theta: leave
                                that out of the derivative. Only good for comparisons: with few steps the two parts are large and
                                cancel (docs/design.md). Standard errors leave it out in any case */
     int no_control_variate; /* log det: leave out the free control variate tr(A Sigma) = D (used where diag(A) is known) */
@@ -692,8 +492,8 @@ typedef struct {
     pu_real *Phi;      /* Phi->params */
     pu_real *eta;      /* M */
     pu_real *psi;      /* M */
-    pu_real *m;        /* D               in options.solve.m, through the solver. Refused unless PU_NETWORK, PU_PCG and one m
-                                          for all data (m_stride = PU_NONE) */
+    pu_real *precond;  /* D               in options.solve.precond, through the solver. Refused unless PU_NETWORK, PU_PCG and one m
+                                          for all data (precond_stride = PU_ZERO) */
     pu_real *x;        /* N x (K+1) x D   [mu | sigma_1 .. sigma_K] */
     pu_real *residual; /* N x (K+1) x D   u - A x, recomputed */
     pu_real *alpha;    /* N x (K+1) x I   step sizes (iterative engine; zero where a column had stopped) */
@@ -707,7 +507,7 @@ typedef struct {
     pu_real *se_psi;   /* M */
     pu_real *replicates; /* G x (Gamma->params + Phi->params + M): [Gamma | Phi | psi]; parts whose gradient is not asked for: 0
                             */
-} pu_results;
+} pu_gradient_result;
 
 /* What happened. Written on every return (also on refusal: status and where). */
 typedef struct {
@@ -717,7 +517,7 @@ typedef struct {
     pu_engine engine;
     pu_solver solver;
     pu_int samples, iterations;
-    pu_int checkpoint; /* tape interval used, 0 = full tape */
+    pu_int tape_every; /* tape interval used, 0 = full tape */
     int threads, lanes;
     pu_int columns; /* columns at a time */
     size_t bytes;   /* workspace used */
@@ -754,7 +554,11 @@ typedef struct {
     double products; /* products A x column */
 } pu_report;
 
-/* ---- models in their own parameters theta ------------------------------------------------------------ */
+/* ------------------------------------------------------------------------------------------------
+   >>api
+   ------------------------------------------------------------------------------------------------ */
+
+/* ---- models in their own parameters theta ---------------------------------------------------------------- */
 
 typedef enum { PU_SCALE_FREE, PU_SCALE_LOG, PU_SCALE_ATANH } pu_scale; /* theta = x, log x, atanh x */
 
@@ -764,56 +568,18 @@ typedef struct {
     double lower, upper; /* x lies strictly between (infinite where free) */
 } pu_param;
 
-enum { PU_USES_NU = 1, PU_USES_GAMMA = 2, PU_USES_PHI = 4, PU_USES_ETA = 8, PU_USES_PSI = 16, PU_USES_M = 32 };
-
-/* `set` turns theta into the canonical form, `pull` brings a gradient back. Start zeroed; made by pu_model_*(), or filled
-   in by you (examples/custom_model.c). Holds pointers into itself: not to be copied once made, nor to be shared by calls
-   that run at the same time. */
-typedef struct pu_model pu_model;
-struct pu_model {
-    const char *name;    /* "factor analysis" */
-    pu_int params;       /* length of theta */
-    unsigned uses;       /* PU_USES_*: the canonical gradients that pull reads */
-    int tied_psi;       /* pull reads only the sum of psi's, and psi is M times the same (pu_options.tied_psi) */
-    pu_lgm lgm;          /* canonical form as of the last set: what pu_gradient wants */
-    pu_op Gamma, Phi;    /* lgm's operators, when the model keeps them here (rows > 0); then lgm is pointed at them */
-    const pu_real *m;    /* D: the model's own diagonal of M^-1 for PCG, NULL = 1/diag(A) */
-    void *data;          /* the model's own state */
-    uint32_t sets;       /* calls of pu_model_set so far: pu_fit sees whether its own was the last */
-    pu_workspace memory; /* of the built-in models: malloc, your allocator, or your block (set it before pu_model_*()) */
-    /* theta (params, finite) -> canonical. PU_OK, or what is wrong, *index = the entry of theta at fault (as given: -1) */
-    pu_status (*set)(pu_model *model, const pu_real *theta, pu_int *index);
-    /* grad (params, overwritten) = (d canonical / d theta)' g, at the theta of the last set; g holds the arrays in `uses`
-       (m: NULL where nothing went through it).
-       Linear in g. Anything but PU_OK stops the call (PU_E_OPERATOR) */
-    pu_status (*pull)(const pu_model *model, const pu_results *g, pu_real *grad);
-    /* a sensible start for these data, which have been checked; random parts are a function of seed. May be NULL */
-    pu_status (*start)(const pu_model *model, const pu_data *data, uint64_t seed, pu_real *theta);
-    /* what entry i of theta is; *param comes as free, unbounded and called "theta[i]". May be NULL */
-    void (*describe)(const pu_model *model, pu_int i, pu_param *param);
-    /* Facts about pull that save copies of a large gradient; optional. begins_with_Phi: theta begins with Phi's parameters as
-       they are, and pull copies g->Phi to grad, where it may be already (g->Phi == grad). pull_is_finite: 1 when pull cannot
-       fail and is sure to give finite numbers for this g, which is finite; it then writes to the caller's array */
-    int begins_with_Phi;
-    int (*pull_is_finite)(const pu_model *model, const pu_results *g);
-};
-
-/* ------------------------------------------------------------------------------------------------
-   >>api
-   ------------------------------------------------------------------------------------------------ */
-
-/* ---- tier 0: models in their own parameters ----------------------------------------------------------- */
+enum { PU_USES_NU = 1, PU_USES_GAMMA = 2, PU_USES_PHI = 4, PU_USES_ETA = 8, PU_USES_PSI = 16, PU_USES_PRECOND = 32 };
 
 /* theta (params) -> model->lgm. PU_E_NONFINITE or the model's own status with where = "theta" and the index; the built-in
    models then keep the canonical form they had. */
 PU_DEF pu_status pu_model_set(pu_model *model, const pu_real *theta, pu_report *report);
 
-/* Gradient of the mean objective in theta: set, pu_gradient, pull.
+/* Gradient of the mean objective in theta: set, pu_gradient, the model's grad.
      grad   params, overwritten
      se     params or NULL: standard error of grad over the probes, from options.groups of them (0 where no probe enters)
-   options, ws, report as for pu_gradient; with PU_PCG and no options.solve.m the model's own m is used, and the network
-   gradient goes through it, too (options.constant_m). One block of ws for everything. Cost: that of pu_gradient, and of one
-   pull, with se one more per group. Status rules as pu_gradient's; grad
+   options, ws, report as for pu_gradient; with PU_PCG and no options.solve.precond the model's own m is used, and the network
+   gradient goes through it, too (options.constant_precond). One block of ws for everything. Cost: that of pu_gradient, and of one
+   call of the model's grad, with se one more per group. Status rules as pu_gradient's; grad
    and se are untouched wherever pu_gradient's outputs would be. */
 PU_DEF pu_status pu_model_gradient(pu_model *model, const pu_real *theta, const pu_data *data, const pu_options *options,
                                    pu_workspace *ws, pu_real *grad, pu_real *se, pu_report *report);
@@ -831,8 +597,8 @@ PU_DEF pu_status pu_model_start(const pu_model *model, const pu_data *data, uint
 /* What entry i of theta is. PU_E_NULL, PU_E_ARGUMENT (no such entry). */
 PU_DEF pu_status pu_model_param(const pu_model *model, pu_int i, pu_param *param);
 /* Its natural value x for an entry theta, and the way back (NaN or infinite when x is out of bounds). */
-PU_DEF double pu_model_natural(const pu_param *param, double theta);
-PU_DEF double pu_model_theta(const pu_param *param, double x);
+PU_DEF double pu_param_natural(const pu_param *param, double theta);
+PU_DEF double pu_param_theta(const pu_param *param, double x);
 
 /* Give back model->memory and zero the rest. NULL is fine. */
 PU_DEF void pu_model_free(pu_model *model);
@@ -849,7 +615,7 @@ PU_DEF pu_status pu_model_factors(pu_model *model, pu_int M, pu_int D, pu_report
 /* Probabilistic PCA: the same with psi = beta everywhere.   [Phi | eta | log beta], M D + M + 1 */
 PU_DEF pu_status pu_model_ppca(pu_model *model, pu_int M, pu_int D, pu_report *report);
 /* Sparse Bayesian learning: z_j ~ N(0, 1/alpha_j), y = Phi z + N(0, 1/beta), any operator as dictionary, borrowed.
-   [log alpha | log beta], D + 1. model->m = 1 / (alpha_j + beta |Phi_j|^2), where Phi has no gram_diag with |Phi_j| = 1: A's
+   [log alpha | log beta], D + 1. model->precond = 1 / (alpha_j + beta |Phi_j|^2), where Phi has no gram_diag with |Phi_j| = 1: A's
    diagonal when nothing is missing. PU_E_OPERATOR, or the status of Phi's check: as for pu_gradient. */
 PU_DEF pu_status pu_model_sparse(pu_model *model, const pu_op *Phi, pu_report *report);
 /* Bayesian linear regression: one alpha for all.   [log alpha | log beta], 2 */
@@ -863,7 +629,22 @@ PU_DEF pu_status pu_model_regression(pu_model *model, const pu_op *Phi, pu_repor
 PU_DEF pu_status pu_model_neural(pu_model *model, pu_int points, pu_int inputs, const pu_real *X, pu_int hidden,
                                  pu_int features, pu_report *report);
 
-/* ---- training ------------------------------------------------------------------------------------------ */
+typedef enum { PU_SSM_ZERO, PU_SSM_STATIONARY, PU_SSM_GIVEN } pu_ssm_start;
+/* Models of series (see pu_model for memory and statuses; PU_E_ARGUMENT also for an order or a number of states that the
+   operators above do not take). One datum is one series, M of its length.
+   Noisy autoregression: z an AR of this order and length n, y = z + N(0, lambda).
+     [atanh gamma | log kappa | log lambda], order + 2. Start: gamma from the autocovariances of the observed pairs.
+   State space: z as above, y_t = c'z_t + N(0, sigma2); L L' = Q, L0 L0' = P0, lower triangles row by row, diagonals as log.
+     [A | c | L | log sigma2], PU_SSM_GIVEN: [A | c | L | log sigma2 | m0 | L0]
+     pu_model_set: PU_E_NOT_DEFINITE with index 0 when A has no stationary covariance but needs one.
+     Start: independent states that forget at different rates, from the variance and the autocovariances at lags 1, 2. */
+PU_DEF pu_status pu_model_noisy_ar(pu_model *model, pu_int n, pu_int order, pu_report *report);
+PU_DEF pu_status pu_model_state_space(pu_model *model, pu_int steps, pu_int states, pu_ssm_start start, pu_report *report);
+/* The process as of the last set, e.g. phi of the AR; NULL unless model->Gamma is a pu_op_ar or a pu_op_ssm. */
+PU_DEF const pu_ar *pu_model_get_ar(const pu_model *model);
+PU_DEF const pu_ssm *pu_model_get_ssm(const pu_model *model);
+
+/* ---- fits ------------------------------------------------------------------------------------------ */
 
 typedef enum { PU_ADAM, PU_SGD, PU_LBFGS } pu_optimizer;
 
@@ -972,49 +753,7 @@ PU_DEF pu_status pu_fit_errors(pu_model *model, const pu_data *data, const pu_op
 PU_DEF pu_status pu_fit_covariance(pu_model *model, const pu_data *data, const pu_options *options, pu_workspace *ws,
                                    const pu_real *theta, pu_real *covariance, pu_report *report);
 
-/* ---- tier 1: gradients and likelihood of a latent Gaussian model ------------------------------------ */
-
-/* Gradient of the mean objective over a batch, by the method of options->kind:
-     PU_EXACT        grad of q in its first argument with Sigma exact = gradient of the NLL (Fisher's identity)
-     PU_MONTE_CARLO  tr(A Sigma) replaced by mean_k sigma_k'A sigma_k, solves run to convergence
-     PU_OUTPUT       the same with x after I solver steps
-     PU_NETWORK      total derivative of q^<I> - mean_k delta_k'sigma_k^<I>, through the solver
-   options, ws, out, report may be NULL: defaults; a block allocated and freed within the call; nothing written.
-   Cost: N (K+1) (I+1) products with A; PU_NETWORK about 2 I + 1 of them and I + 1 gradient terms each (with a dense Phi about
-   3.5 times PU_OUTPUT); dense engine N D^3.
-   Status: PU_OK; PU_CAP, PU_STAGNATED (tolerance mode), PU_DIVERGED: outputs written; any other: no output array touched. */
-PU_DEF pu_status pu_gradient(const pu_lgm *model, const pu_data *data, const pu_options *options, pu_workspace *ws,
-                             const pu_results *out, pu_report *report);
-
-/* K and I for a wanted error (options->error), as pu_gradient itself does for PU_AUTO: *tuned = *options with both replaced by
-   numbers. A fit tunes once in a while, not at every step. A pilot of 8 probes and 20 steps on the first 4 data measures
-   the error of one probe and the decay of the solver's; K falls with the number of data. `out` tells which gradients count (at
-   least one of Gamma, Phi, psi) and is not written. options->engine = PU_ENGINE_AUTO: no pilot where exact engines are
-   cheaper than 2 probes of 4 steps. Status: as pu_gradient; PU_E_UNSUPPORTED: GD, SD, x0, or delta with samples = PU_AUTO. */
-PU_DEF pu_status pu_tune(const pu_lgm *model, const pu_data *data, const pu_options *options, pu_workspace *ws,
-                         const pu_results *out, pu_options *tuned, pu_report *report);
-
-/* Bytes of workspace that pu_gradient with the same arguments needs (PU_AUTO: at the limits of K and I). */
-PU_DEF pu_status pu_gradient_bytes(const pu_lgm *model, const pu_data *data, const pu_options *options,
-                                   const pu_results *out, size_t *bytes, pu_report *report);
-
-/* Mean negative log-likelihood without gradients: exact with an exact engine (also where PU_ENGINE_AUTO chooses one), otherwise
-   estimated from the CG coefficients of the probes with its standard error. *se may be NULL; 0 where exact. Cost as
-   pu_gradient's, without gradients. Statuses: those of pu_gradient; PU_E_UNSUPPORTED: GD, SD, a Gamma without logdet;
-   PU_E_ARGUMENT: x0, PU_AUTO. */
-PU_DEF pu_status pu_nll(const pu_lgm *model, const pu_data *data, const pu_options *options, pu_workspace *ws,
-                        double *nll, double *se, pu_report *report);
-
-/* Everything about one datum, densely: for tests, teaching and small problems. Any pointer may be NULL. */
-typedef struct {
-    pu_real *A, *Sigma; /* D x D row-major */
-    pu_real *b, *mu;    /* D */
-    double c, logdet, nll;
-    pu_int observed; /* M_n */
-} pu_exact_result;
-PU_DEF pu_status pu_exact(const pu_lgm *model, const pu_data *data, pu_int datum, pu_workspace *ws,
-                          pu_exact_result *result, pu_report *report);
-PU_DEF pu_status pu_exact_bytes(const pu_lgm *model, size_t *bytes, pu_report *report);
+/* ---- draws, posteriors, predictions ---------------------------------------------------------------------- */
 
 /* n draws from the model: z = nu + Gamma^-1 delta, delta ~ N(0, Gamma), so that z ~ N(nu, Gamma^-1), and y = Phi z + eta +
    noise. z: n x D, y: n x M; either may be NULL. Draw i is a function of (seed, i), up to rounding. Needs Gamma.sample.
@@ -1030,7 +769,7 @@ PU_DEF pu_status pu_simulate(const pu_lgm *model, pu_int n, uint64_t seed, pu_wo
    standard error at most (2 / K)^1/2: where diag(A) is known 1/A_jj + mean_k (sigma_kj - delta_kj / A_jj)^2, whose error
    vanishes where A_jj dominates; else mean_k sigma_kj^2. samples: draws of N(mu, Sigma); PU_EXACT has none (refused), use
    PU_MONTE_CARLO with PU_DENSE. With the mean alone wanted a single probe is solved. Cost, statuses as pu_gradient;
-   PU_E_ARGUMENT: PU_AUTO for K or I, there being no gradient to tune them for. */
+   PU_E_ARGUMENT: PU_CHOOSE for K or I, there being no gradient to tune them for. */
 typedef struct {
     pu_real *mean;     /* N x D       mu */
     pu_real *variance; /* N x D       diagonal of Sigma */
@@ -1049,11 +788,55 @@ typedef struct {
     pu_real *imputed;  /* N x M, rows next to each other   y where observed, else mean; may be data.y (not of lists) */
     int exact;         /* set: all variances are exact */
     pu_int probes;     /* set: K */
-} pu_prediction;
+} pu_predict_result;
 PU_DEF pu_status pu_predict(const pu_lgm *model, const pu_data *data, const pu_options *options, pu_workspace *ws,
-                            pu_prediction *out, pu_report *report);
+                            pu_predict_result *out, pu_report *report);
 
-/* ---- tier 2: linear systems with any symmetric positive definite operator --------------------------- */
+/* ---- gradients and likelihood of a latent Gaussian model ------------------------------------------------- */
+
+/* Gradient of the mean objective over a batch, by the method of options->kind:
+     PU_EXACT        grad of q in its first argument with Sigma exact = gradient of the NLL (Fisher's identity)
+     PU_MONTE_CARLO  tr(A Sigma) replaced by mean_k sigma_k'A sigma_k, solves run to convergence
+     PU_OUTPUT       the same with x after I solver steps
+     PU_NETWORK      total derivative of q^<I> - mean_k delta_k'sigma_k^<I>, through the solver
+   options, ws, out, report may be NULL: defaults; a block allocated and freed within the call; nothing written.
+   Cost: N (K+1) (I+1) products with A; PU_NETWORK about 2 I + 1 of them and I + 1 gradient terms each (with a dense Phi about
+   3.5 times PU_OUTPUT); dense engine N D^3.
+   Status: PU_OK; PU_CAP, PU_STAGNATED (tolerance mode), PU_DIVERGED: outputs written; any other: no output array touched. */
+PU_DEF pu_status pu_gradient(const pu_lgm *model, const pu_data *data, const pu_options *options, pu_workspace *ws,
+                             const pu_gradient_result *out, pu_report *report);
+
+/* K and I for a wanted error (options->error), as pu_gradient itself does for PU_CHOOSE: *tuned = *options with both replaced by
+   numbers. A fit tunes once in a while, not at every step. A pilot of 8 probes and 20 steps on the first 4 data measures
+   the error of one probe and the decay of the solver's; K falls with the number of data. `out` tells which gradients count (at
+   least one of Gamma, Phi, psi) and is not written. options->engine = PU_ENGINE_AUTO: no pilot where exact engines are
+   cheaper than 2 probes of 4 steps. Status: as pu_gradient; PU_E_UNSUPPORTED: GD, SD, x0, or delta with samples = PU_CHOOSE. */
+PU_DEF pu_status pu_tune(const pu_lgm *model, const pu_data *data, const pu_options *options, pu_workspace *ws,
+                         const pu_gradient_result *out, pu_options *tuned, pu_report *report);
+
+/* Bytes of workspace that pu_gradient with the same arguments needs (PU_CHOOSE: at the limits of K and I). */
+PU_DEF pu_status pu_gradient_bytes(const pu_lgm *model, const pu_data *data, const pu_options *options,
+                                   const pu_gradient_result *out, size_t *bytes, pu_report *report);
+
+/* Mean negative log-likelihood without gradients: exact with an exact engine (also where PU_ENGINE_AUTO chooses one), otherwise
+   estimated from the CG coefficients of the probes with its standard error. *se may be NULL; 0 where exact. Cost as
+   pu_gradient's, without gradients. Statuses: those of pu_gradient; PU_E_UNSUPPORTED: GD, SD, a Gamma without logdet;
+   PU_E_ARGUMENT: x0, PU_CHOOSE. */
+PU_DEF pu_status pu_nll(const pu_lgm *model, const pu_data *data, const pu_options *options, pu_workspace *ws,
+                        double *nll, double *se, pu_report *report);
+
+/* Everything about one datum, densely: for tests, teaching and small problems. Any pointer may be NULL. */
+typedef struct {
+    pu_real *A, *Sigma; /* D x D row-major */
+    pu_real *b, *mu;    /* D */
+    double c, logdet, nll;
+    pu_int observed; /* M_n */
+} pu_exact_result;
+PU_DEF pu_status pu_exact(const pu_lgm *model, const pu_data *data, pu_int datum, pu_workspace *ws,
+                          pu_exact_result *result, pu_report *report);
+PU_DEF pu_status pu_exact_bytes(const pu_lgm *model, size_t *bytes, pu_report *report);
+
+/* ---- linear systems with any symmetric positive definite operator --------------------------- */
 
 /* What pu_solve reads and writes. Zero what is not needed. */
 typedef struct {
@@ -1078,7 +861,90 @@ PU_DEF pu_status pu_solve(const pu_op *A, const pu_solve_arrays *arrays, const p
 PU_DEF pu_status pu_solve_bytes(const pu_op *A, pu_int k, const pu_solve_options *options, int gradients,
                                 size_t *bytes, pu_report *report);
 
-/* ---- operators --------------------------------------------------------------------------------------- */
+/* A block of k columns: column j starts at at + j * ld and is contiguous. */
+typedef struct {
+    pu_real *at;
+    pu_int ld;
+} pu_block;
+
+/* ---- operators you write ----------------------------------------------------------------------------------
+   A linear map Op(theta): R^cols -> R^rows with `params` parameters theta. Everything built in is written
+   against this struct, and so is yours: zero it, fill rows, cols, data and the functions you have.
+   All functions are pure (state only in `data` and `work`), may run on several threads at once, must not
+   let input and output overlap, and return PU_OK or any other status to stop the run (PU_E_OPERATOR).
+   `work` is scratch of k * op->work reals (k: the columns of that call). Needed by the gradient:
+     Phi    apply, apply_t, and grad when its gradient is asked for
+     Gamma  apply, sample (unless probes are supplied), logdet (for values), and grad + logdet_grad when its
+            gradient is asked for; solve for the dual engine. Gamma must be symmetric positive definite. */
+typedef enum { /* what is known of an operator beyond its functions; `data` then points at */
+    PU_FORM_GENERAL,   /* whatever its functions read: nothing is known */
+    PU_FORM_MATRIX,    /* rows x cols entries, row-major, which are the parameters */
+    PU_FORM_SYMMETRIC, /* the same of a symmetric matrix, whose gradient is symmetrised */
+    PU_FORM_DIAGONAL,  /* the diagonal, which are the parameters: rows of them, or 1 (all equal); NULL: ones, no parameters */
+    PU_FORM_SPARSE,    /* a pu_csr */
+    PU_FORM_AR,        /* a pu_ar: its precision */
+    PU_FORM_STATES,    /* a pu_ssm: its precision */
+    PU_FORM_FOURIER    /* a pu_fourier: Fourier sensing */
+} pu_form;
+
+struct pu_op {
+    pu_int rows, cols, params;
+    pu_int work;  /* reals of scratch per column that any function below may use */
+    pu_int noise; /* normals per draw that sample consumes; 0 means rows */
+    int trusted;  /* 0: apply_t (of Phi) and symmetry (of Gamma, A) are tested on random vectors at every call;
+                     1: apply_t needs no test; 2: nor does symmetry. Built-in operators set it */
+    pu_form form; /* default PU_FORM_GENERAL. State what is true of yours: it is then as fast as the built-in one, whose functions
+                     are called instead of yours. So a form promises what grad, sample and log det are, too */
+    const void *data, *aux;
+
+    /* Y = Op X, or Y += Op X when add is nonzero.  X: cols x k, Y: rows x k */
+    pu_status (*apply)(const pu_op *op, pu_int k, pu_block X, pu_block Y, int add, pu_real *work);
+    /* Y = Op' X, or Y += Op' X.  X: rows x k, Y: cols x k */
+    pu_status (*apply_t)(const pu_op *op, pu_int k, pu_block X, pu_block Y, int add, pu_real *work);
+    /* grad += sum_j weight[j] * d/dtheta p_j' Op(theta) q_j.  P: rows x k, Q: cols x k, grad: params.
+       A symmetric operator with redundant entries returns the symmetrised gradient. */
+    pu_status (*grad)(const pu_op *op, pu_int k, pu_block P, pu_block Q, const pu_real *weight, pu_real *grad,
+                      pu_real *work);
+    /* y_i += Op_ii */
+    pu_status (*diag)(const pu_op *op, pu_real *y, pu_real *work);
+    /* y_i += sum_m w_m Op_mi^2, the diagonal of Op' diag(w) Op */
+    pu_status (*gram_diag)(const pu_op *op, const pu_real *w, pu_real *y, pu_real *work);
+    /* Y = F E with F F' = Op: draws of N(0, Op) when E holds standard normals (op->noise x k) */
+    pu_status (*sample)(const pu_op *op, pu_int k, pu_block E, pu_block Y, pu_real *work);
+    /* Y = Op^-1 X, where that is easy (dual engine) */
+    pu_status (*solve)(const pu_op *op, pu_int k, pu_block X, pu_block Y, pu_real *work);
+    /* log det Op */
+    pu_status (*logdet)(const pu_op *op, double *value, pu_real *work);
+    /* grad += weight * d/dtheta log det Op */
+    pu_status (*logdet_grad)(const pu_op *op, pu_real weight, pu_real *grad, pu_real *work);
+    /* PU_OK, or what is wrong with the numbers in `data` (and at which index) */
+    pu_status (*check)(const pu_op *op, pu_int *index);
+    /* The first three restricted to rows[0] < .. < rows[n-1] (Phi with missing entries; NULL: they work on all rows, and
+       unobserved ones are multiplied by zero). Y of apply, X of apply_t and P of grad then have n rows. All or none. */
+    pu_status (*apply_rows)(const pu_op *op, pu_int n, const pu_int *rows, pu_int k, pu_block X, pu_block Y, int add,
+                            pu_real *work);
+    pu_status (*apply_rows_t)(const pu_op *op, pu_int n, const pu_int *rows, pu_int k, pu_block X, pu_block Y, int add,
+                              pu_real *work);
+    pu_status (*grad_rows)(const pu_op *op, pu_int n, const pu_int *rows, pu_int k, pu_block P, pu_block Q,
+                           const pu_real *weight, pu_real *grad, pu_real *work);
+    /* For the banded engine. A symmetric matrix with entries (i, i - j), j = 0 .. width, is stored at B[i (width + 1) + j];
+       places with i - j < 0 are not used. Gamma: Op_ij = 0 for |i - j| > band, and */
+    pu_int band;
+    /* B += Op, width >= band */
+    pu_status (*band_add)(const pu_op *op, pu_int width, double *B);
+    /* grad += weight * d/dtheta tr(Op S); reads the entries of S where Op is not zero, no others */
+    pu_status (*band_grad)(const pu_op *op, pu_int width, const double *S, double weight, pu_real *grad);
+    /* Phi: row m is zero outside of a short stretch that begins at column *first; value receives its entries, at most
+       band + 1. Returns how many */
+    pu_int (*row)(const pu_op *op, pu_int m, pu_int *first, pu_real *value);
+    /* grad += d/dtheta sum_j g_j Op_{m, first + j} */
+    pu_status (*row_grad)(const pu_op *op, pu_int m, const double *g, pu_real *grad);
+    double flops; /* multiplications of a product with one column, for the planner; 0: params + rows + cols is assumed */
+    const struct pu_side *device; /* the same operator for a backend with memory of its own, see pu_side; NULL: the backend makes
+                                     one of a built-in operator, or refuses */
+};
+
+/* ---- operators that are there ---------------------------------------------------------------------------- */
 
 /* Arrays and structs that a constructor takes are borrowed: they must outlive the operator, and may change between calls. A
    constructor that gets sizes below 1, sizes that do not fit each other, or NULL returns an operator of size 0 or without data.
@@ -1087,13 +953,13 @@ PU_DEF pu_status pu_solve_bytes(const pu_op *A, pu_int k, const pu_solve_options
 /* rows x cols matrix, row-major; params = its entries. A product costs rows cols multiplications per column. */
 PU_DEF pu_op pu_op_dense(pu_int rows, pu_int cols, const pu_real *a);
 /* Symmetric positive definite n x n matrix, both triangles; params = its n^2 entries, and the gradient is symmetrised.
-   factor: NULL, or the lower Cholesky factor (n x n) from pu_op_spd_factor. Without it there is no sample, solve, logdet or
+   factor: NULL, or the lower Cholesky factor (n x n) from pu_spd_factor. Without it there is no sample, solve, logdet or
    logdet_grad. It must be made again whenever `a` changes; a stale one is refused (PU_E_ARGUMENT). */
 PU_DEF pu_op pu_op_spd(pu_int n, const pu_real *a, const pu_real *factor);
 /* n^3 / 3 operations. Statuses: PU_E_NULL; PU_E_ARGUMENT (n < 1); PU_E_OVERFLOW; PU_E_NONFINITE, PU_E_NOT_SYMMETRIC,
    PU_E_NOT_DEFINITE, with the entry of `a` where it shows in *index (may be NULL; otherwise -1). `factor` is undefined when
    the matrix is not positive definite. */
-PU_DEF pu_status pu_op_spd_factor(pu_int n, const pu_real *a, pu_real *factor, pu_int *index);
+PU_DEF pu_status pu_spd_factor(pu_int n, const pu_real *a, pu_real *factor, pu_int *index);
 /* diag(a); params = the n entries, which must be positive in a prior. */
 PU_DEF pu_op pu_op_diagonal(pu_int n, const pu_real *a);
 /* The identity; no parameter. */
@@ -1112,13 +978,13 @@ PU_DEF pu_op pu_op_sum(const pu_op *left, const pu_op *right);
    these and no others are stationary: optimise atanh gamma), then the innovation variance kappa > 0. P = 0 is white
    noise. The struct is yours, about 700 reals; fill it with pu_ar_set or pu_ar_set_phi, then only read it. */
 #define PU_AR_MAX 32 /* largest order */
-typedef struct pu_ar {
+struct pu_ar {
     pu_int n, order;
     pu_real gamma[PU_AR_MAX], phi[PU_AR_MAX], kappa;
     pu_real band[2 * PU_AR_MAX + 1]; /* row of Gamma away from the ends: lags -P .. P */
     /* rows 0 .. P of X, X'X = Gamma, lower triangular; later rows repeat row P. Entry (t, t-j) at t (t+1) / 2 + j */
     pu_real rows[(PU_AR_MAX + 1) * (PU_AR_MAX + 2) / 2];
-} pu_ar;
+};
 /* From partial autocorrelations; phi by the Durbin-Levinson recursion. A refused call leaves *ar as it was. *index
    (may be NULL) = the culprit's parameter number (kappa: P), else -1. PU_E_ARGUMENT: n < 1, order not in
    0 .. min(n, PU_AR_MAX), |gamma| >= 1, kappa so small that Gamma overflows; PU_E_NONFINITE; PU_E_NOT_POSITIVE: kappa;
@@ -1129,7 +995,7 @@ PU_DEF pu_status pu_ar_set(pu_ar *ar, pu_int n, pu_int order, const pu_real *gam
 PU_DEF pu_status pu_ar_set_phi(pu_ar *ar, pu_int n, pu_int order, const pu_real *phi, pu_real kappa, pu_int *index);
 /* For those who optimise phi: the gradient in gamma (what a gradient call delivers) turned into that in phi, P numbers
    each; may be the same array. */
-PU_DEF void pu_ar_pull_phi(const pu_ar *ar, const pu_real *grad_gamma, pu_real *grad_phi);
+PU_DEF void pu_ar_phi_grad(const pu_ar *ar, const pu_real *grad_gamma, pu_real *grad_phi);
 /* Its n x n precision Gamma = X'X, banded, P each side; params = P + 1: gamma, kappa. *ar is borrowed and may be set
    anew with the same n and P. Products, solves, draws and gradients are O(n P) per column, no scratch. Bands are rounded
    like any sum of squares: in a float build a process with a root within about 1e-3 of the unit circle has a Gamma
@@ -1151,8 +1017,7 @@ PU_DEF pu_op pu_op_ar(const pu_ar *ar);
                        entry of A: A has no stationary covariance
    A pu_ssm that was refused has no size, and an operator made from it is refused in turn. */
 #define PU_SSM_MAX 16
-typedef enum { PU_SSM_ZERO, PU_SSM_STATIONARY, PU_SSM_GIVEN } pu_ssm_start;
-typedef struct {
+struct pu_ssm {
     pu_int steps, states;
     pu_ssm_start start;
     pu_real A[PU_SSM_MAX * PU_SSM_MAX], Q[PU_SSM_MAX * PU_SSM_MAX]; /* S x S, packed, as all below; read only */
@@ -1166,7 +1031,7 @@ typedef struct {
     double P0_set[PU_SSM_MAX * PU_SSM_MAX];                                /* and to see that they were changed since */
     double logdet;
     int doublings;  /* squarings of A after which the series for P0 has converged */
-} pu_ssm;
+};
 PU_DEF pu_status pu_ssm_set(pu_ssm *m, pu_int steps, pu_int states, const pu_real *A, const pu_real *Q,
                             pu_ssm_start start, const pu_real *P0, pu_int *index);
 /* Gamma, borrowing *m. About 3 S^2 T multiplications per column, grad 5 S^2 T, solve 3 S^2 T. Scratch: 288 S reals. */
@@ -1178,20 +1043,6 @@ PU_DEF pu_status pu_ssm_mean_grad(const pu_ssm *m, const pu_real *nu, const pu_r
                                   pu_real *grad_m0);
 /* Phi = I (x) c', steps x (states steps): one observation c'z_t per step. c borrowed, of any length; params = c. */
 PU_DEF pu_op pu_op_readout(pu_int steps, pu_int states, const pu_real *c);
-
-/* Models of series (see pu_model for memory and statuses; PU_E_ARGUMENT also for an order or a number of states that the
-   operators above do not take). One datum is one series, M of its length.
-   Noisy autoregression: z an AR of this order and length n, y = z + N(0, lambda).
-     [atanh gamma | log kappa | log lambda], order + 2. Start: gamma from the autocovariances of the observed pairs.
-   State space: z as above, y_t = c'z_t + N(0, sigma2); L L' = Q, L0 L0' = P0, lower triangles row by row, diagonals as log.
-     [A | c | L | log sigma2], PU_SSM_GIVEN: [A | c | L | log sigma2 | m0 | L0]
-     pu_model_set: PU_E_NOT_DEFINITE with index 0 when A has no stationary covariance but needs one.
-     Start: independent states that forget at different rates, from the variance and the autocovariances at lags 1, 2. */
-PU_DEF pu_status pu_model_noisy_ar(pu_model *model, pu_int n, pu_int order, pu_report *report);
-PU_DEF pu_status pu_model_state_space(pu_model *model, pu_int steps, pu_int states, pu_ssm_start start, pu_report *report);
-/* The process as of the last set, e.g. phi of the AR; NULL unless model->Gamma is a pu_op_ar or a pu_op_ssm. */
-PU_DEF const pu_ar *pu_model_ar(const pu_model *model);
-PU_DEF const pu_ssm *pu_model_ssm(const pu_model *model);
 
 /* Sparse rows x cols matrix, compressed rows: row i holds value[s] in column index[s] for start[i] <= s < start[i+1].
    start[0] = 0, and columns strictly increase within a row. Anything else is refused with PU_E_SIZE and the entry of `start` or
@@ -1314,16 +1165,40 @@ PU_DEF pu_status pu_circulant_factor(pu_lags *factor, pu_int n, const pu_real *c
                                      pu_int *index);
 PU_DEF pu_status pu_circulant_bytes(pu_int n, size_t *bytes);
 
-/* ---- data --------------------------------------------------------------------------------------------- */
+/* ---- models you write ------------------------------------------------------------------------------------ */
 
-/* N data of m entries each, arrays borrowed: complete; gaps where mask is 0; gaps where y is NaN; lists of what is there. What
-   is wrong with them is found by the call that uses them. */
-PU_DEF pu_data pu_data_full(pu_int n, pu_int m, const pu_real *y);
-PU_DEF pu_data pu_data_masked(pu_int n, pu_int m, const pu_real *y, const unsigned char *mask);
-PU_DEF pu_data pu_data_nan(pu_int n, pu_int m, const pu_real *y);
-PU_DEF pu_data pu_data_lists(pu_int n, pu_int m, const pu_int *start, const pu_int *index, const pu_real *y);
+/* `set` turns theta into the canonical form, `grad` brings a gradient back. Start zeroed; made by pu_model_*(), or filled
+   in by you (examples/custom_model.c). Holds pointers into itself: not to be copied once made, nor to be shared by calls
+   that run at the same time. */
+struct pu_model {
+    const char *name;    /* "factor analysis" */
+    pu_int params;       /* length of theta */
+    unsigned uses;       /* PU_USES_*: the canonical gradients that grad reads */
+    int tied_psi;       /* grad reads only the sum of psi's, and psi is M times the same (pu_options.tied_psi) */
+    pu_lgm lgm;          /* canonical form as of the last set: what pu_gradient wants */
+    pu_op Gamma, Phi;    /* lgm's operators, when the model keeps them here (rows > 0); then lgm is pointed at them */
+    const pu_real *precond; /* D: the model's own diagonal of M^-1 for PCG, NULL = 1/diag(A) */
+    void *data;          /* the model's own state */
+    uint32_t sets;       /* calls of pu_model_set so far: pu_fit sees whether its own was the last */
+    pu_workspace memory; /* of the built-in models: malloc, your allocator, or your block (set it before pu_model_*()) */
+    /* theta (params, finite) -> canonical. PU_OK, or what is wrong, *index = the entry of theta at fault (as given: -1) */
+    pu_status (*set)(pu_model *model, const pu_real *theta, pu_int *index);
+    /* grad (params, overwritten) = (d canonical / d theta)' g, at the theta of the last set; g holds the arrays in `uses`
+       (m: NULL where nothing went through it).
+       Linear in g. Anything but PU_OK stops the call (PU_E_OPERATOR) */
+    pu_status (*grad)(const pu_model *model, const pu_gradient_result *g, pu_real *grad);
+    /* a sensible start for these data, which have been checked; random parts are a function of seed. May be NULL */
+    pu_status (*start)(const pu_model *model, const pu_data *data, uint64_t seed, pu_real *theta);
+    /* what entry i of theta is; *param comes as free, unbounded and called "theta[i]". May be NULL */
+    void (*describe)(const pu_model *model, pu_int i, pu_param *param);
+    /* Facts about grad that save copies of a large gradient; optional (clear both where you replace grad). begins_with_Phi: theta
+       begins with Phi's parameters as they are, and grad copies g->Phi to its output, where it may be already. grad_is_finite: 1 when it cannot
+       fail and is sure to give finite numbers for this g, which is finite; it then writes to the caller's array */
+    int begins_with_Phi;
+    int (*grad_is_finite)(const pu_model *model, const pu_gradient_result *g);
+};
 
-/* ---- tier 3: random numbers, memory, texts -------------------------------------------------------------- */
+/* ---- random numbers, memory, texts ----------------------------------------------------------------------- */
 
 /* Philox4x32-10: out = f(key, counter). */
 PU_DEF void pu_philox(const uint32_t key[2], const uint32_t counter[4], uint32_t out[4]);
@@ -1344,6 +1219,142 @@ PU_DEF const char *pu_stop_text(pu_stop stop);
 PU_DEF const char *pu_engine_text(pu_engine engine); /* "iterative", "dense", .. */
 /* One line: status in words, culprit, numbers. Returns buffer, always terminated (capacity >= 1). */
 PU_DEF const char *pu_explain(const pu_report *report, char *buffer, size_t capacity);
+
+/* ---- for those who write a device: nothing below is needed to use the library ----------------------- */
+
+/* An operator for a backend with memory of its own (see pu_backend.memory): apply, apply_t, grad and, where there are any, sample
+   and the three of rows work on that memory; they enqueue work and do not wait for it. The rest of op is not used. */
+struct pu_side {
+    pu_op op;
+    /* Optional. Y = (Op + diag(w)) X or Y += that, s_j = x_j'(Op + diag(w)) x_j in one sweep (w, s may be NULL; no s with add). */
+    pu_status (*apply_plus)(const pu_op *op, const pu_real *w, pu_int k, pu_block X, pu_block Y, int add, pu_real *s);
+    /* Optional. Y = Op' diag(w) Op X, or Y += .., where that is cheaper than the two products (w may hold zeros). */
+    pu_status (*gram)(const pu_op *op, const pu_real *w, pu_int k, pu_block X, pu_block Y, int add, pu_real *work);
+    /* Optional. op.grad may add up other sums than the gradient, op.params of them; this one, which works on host memory, then makes
+       a gradient of them: grad (of the host's operator) += . */
+    pu_status (*grad_from_sums)(const pu_side *side, const pu_real *sums, pu_real *grad);
+};
+
+/* ---- the vector backend --------------------------------------------------------------------------
+   The iterative engine touches vectors and per-column scalars only through these functions, so a GPU can supply them; the
+   scalars (pu_state) then live in device memory, and the loop never looks at them, except through `read` at a check in
+   tolerance mode and at the end of a solve. Exact engines, tests of operators and all that is linear in small arrays is host
+   work in any case.
+
+   A backend with memory of its own solves the systems of `count` data at a time, side by side: of k columns the first k / count
+   belong to the first datum, and so on. Every m is then n x count, one piece for each datum, and so are the lists of rows, where
+   -1 is a row that is not there: zero. Behind a list for n x count rows of M follow M + 1 numbers `start` and n count `place`:
+   row m is at the places place[start[m]] .. place[start[m+1] - 1] of the list. */
+
+/* One term c_j * (m o x_j) of a combination; coefficient scale * (c ? c[j] : 1). Exactly zero: not read. */
+typedef struct {
+    pu_block x;
+    const pu_real *c; /* k coefficients, or NULL */
+    pu_real scale;
+    const pu_real *m; /* n entries multiplied in, or NULL */
+} pu_term;
+
+/* Everything per column. Histories are [step][column]: a[i*k + j]. alpha_{i+1} is a[i*k+j], rho_0 is rho[j]. */
+typedef struct {
+    pu_int k;
+    int fixed_step;               /* GD: alpha is `step`, not rho/pi */
+    int use_beta;                 /* CG, PCG: d = z + beta d;  GD, SD: d = r */
+    int detach;                   /* reverse pass: alpha and beta are constants */
+    pu_real *a, *be, *pi;         /* I x k */
+    pu_real *rho;                 /* (I+1) x k: r'(m o r) */
+    pu_real *s0, *s1;             /* k: results of dots */
+    pu_real *step, *target;       /* k: GD step; squared residual to stop at (0: none) */
+    pu_real *floor_;              /* k: rho at rounding level */
+    pu_real *scale;               /* k: norm taken out of xbar, times the column's weight */
+    pu_real *rhobar, *rhop, *pib; /* k: cotangents of scalars */
+    pu_real *c0, *c1, *c2;        /* k: coefficients for combine */
+    int32_t *steps, *stop;        /* k: steps taken; pu_stop, or 0 while running */
+    double tolerance2, absolute2; /* squared relative tolerance, absolute squared residual (0: none) */
+} pu_state;
+
+typedef enum { /* stages of per-column scalar arithmetic, in the order of the solver's text */
+    PU_STAGE_START,   /* s0 = u'(m o u), s1 = u'u, c0 = r'r, rho[0]: targets; finished columns stop */
+    PU_STAGE_ALPHA,   /* pi[i] -> a[i], or breakdown */
+    PU_STAGE_BETA,    /* rho[i+1] (s1 = r'r) -> be[i], steps, stop tests */
+    PU_STAGE_PROJECT, /* c0 = -s0 / rho[i], the Gram-Schmidt coefficient */
+    PU_STAGE_XBAR,    /* s0 = |r|^2: c0 = -1/|r|, scale *= |r| */
+    PU_STAGE_REV1,    /* s0 = dbar'd -> rhobar, rhop; c0 = 2 rhobar */
+    PU_STAGE_REV2,    /* s0 = xbar'd, s1 = rbar'q -> rhobar, pib; c0 = -alpha */
+    PU_STAGE_RPREV,   /* c0, c1, c2: r_{i-1} from d_{i-1}, d_{i-2} or r_i */
+    PU_STAGE_Q,       /* c1 = 1/alpha */
+    PU_STAGE_END,     /* c0 = 2 rhobar */
+    PU_STAGE_UNWIND   /* REV1 and REV2 in one, from the sums of unwind_sums in s0, s1, c1; c0 = 2 rhobar */
+} pu_stage;
+
+/* A reverse step where alpha and beta depend on theta. Columns with a_j = 0 took no such step. */
+typedef struct {
+    pu_block d, before;                  /* d_i and d_{i-1} */
+    pu_block kept;                       /* r_i; at NULL: it is 1/m o (d - be_before before) */
+    pu_block xbar;
+    pu_block r, rbar, dbar;              /* r_{i+1}, which becomes r_i; cotangents of r_{i+1}, d_{i+1}, which become those of r_i, d_i
+                                            but for the product with A */
+    pu_block qbar;                       /* out */
+    const pu_real *a, *be;               /* alpha_{i+1}, beta_{i+1} */
+    const pu_real *be_before;            /* beta_i; NULL: there is no d_{i-1} */
+    const pu_real *twice_rhobar, *pib;
+    const pu_real *m, *minv;             /* n, or NULL */
+    const pu_real *weight;               /* of the columns in mbar */
+    pu_real *mbar;                       /* n, the cotangent of m, or NULL */
+} pu_unwinding;
+
+struct pu_backend {
+    void *user;
+    int host; /* scalars are in host memory: reading them is free, so a loop ends as soon as all columns have stopped */
+    /* s_j = sum_i m_i x_ij y_ij (m may be NULL). Order of summation fixed by n alone. */
+    void (*dot)(void *user, pu_int n, pu_int k, const pu_real *m, pu_block x, pu_block y, pu_real *s);
+    /* y = sum of `count` terms (at most 4); y may be one of them. */
+    void (*combine)(void *user, pu_int n, pu_int k, pu_block y, int count, const pu_term *terms);
+    /* x += a d;  r -= a q;  rho_j = r_j'(m o r_j). A column with a_j = 0 is not touched; rho_j still is. x.at NULL: no x */
+    void (*advance)(void *user, pu_int n, pu_int k, const pu_real *a, const pu_real *m, pu_block d, pu_block q,
+                    pu_block x, pu_block r, pu_real *rho);
+    /* scalar arithmetic of one stage of step i, for all columns */
+    void (*stage)(void *user, const pu_state *s, pu_stage stage, pu_int i);
+    /* out_r += m_i sum_j w_j p_ij q_ij, where r = rows[i], one of M (rows NULL: r = i; m, w may be NULL; q.at NULL: ones) */
+    void (*row_dot)(void *user, pu_int n, pu_int k, const pu_real *m, const pu_real *w, pu_block p, pu_block q, pu_int M,
+                    const pu_int *rows, pu_real *out);
+    /* standard normals for the columns sample, sample+1, .. of each datum: value = f(seed, datum, sample, step, stream, row),
+       rows as above; datum: their numbers, in the backend's memory */
+    void (*normals)(void *user, pu_int n, const pu_int *rows, pu_int k, pu_block x, uint64_t seed, const uint32_t *datum,
+                    uint32_t sample, uint32_t step, uint32_t stream);
+    /* copy bytes to or from the backend's memory */
+    void (*read)(void *user, void *host, const void *device, size_t bytes);
+    void (*write)(void *user, void *device, const void *host, size_t bytes);
+    /* The reverse of advance where alpha and beta are constants:  rbar += m o dbar;  dbar = be dbar + a xbar.  Terms with a
+       coefficient of exactly zero are not read. */
+    void (*retreat)(void *user, pu_int n, pu_int k, const pu_real *a, const pu_real *be, const pu_real *m, pu_block xbar,
+                    pu_block rbar, pu_block dbar);
+    /* The same where they are not, in two sweeps; optional, both or none (else dot and combine do it in ten). With q = (r_i - r) / a
+         s0 = dbar'd,   s1 = xbar'd - (rbar + m o dbar)'q,   s2 = r'(m o q)          (zero where a is)
+         mbar += sum_j weight_j r o (dbar + rhobar r);
+         rbar += m o (dbar + 2 rhobar r);  qbar = -a rbar + pib d;  dbar = be dbar + a xbar + pib q;  r = r_i
+       and where a is zero qbar = 0, and nothing else is read or written. */
+    void (*unwind_sums)(void *user, pu_int n, pu_int k, const pu_unwinding *v, pu_real *s0, pu_real *s1, pu_real *s2);
+    void (*unwind)(void *user, pu_int n, pu_int k, const pu_unwinding *v);
+    /* out += scale sum_j w_j sum_i m_i x_ij y_ij (m may be NULL) */
+    void (*sum_dot)(void *user, pu_int n, pu_int k, const pu_real *m, pu_block x, pu_block y, const pu_real *w, double scale,
+                    pu_real *out);
+    /* What a gradient has that is linear in b: one column of t = Phi bbar and e for each of k data, w = mask psi; r = rows[i] as
+       above.  eta_r -= w (t + e);  psibar_r += mask ((t + e/2) e - 1 / (2 psi_r)) */
+    void (*row_terms)(void *user, pu_int n, pu_int k, pu_block t, const pu_real *w, const pu_real *mask, const pu_real *e,
+                      const pu_real *psi, pu_int M, const pu_int *rows, pu_real *eta, pu_real *psibar);
+
+    /* The rest belongs to backends with memory of their own; in others all of it is NULL. Those functions above that return
+       nothing keep the first error for `status`. */
+    void *(*memory)(void *user, size_t bytes); /* its block of memory, which later calls may move when they ask for more; NULL: no */
+    size_t budget;                             /* the most that may be asked for */
+    void (*batch)(void *user, pu_int count);   /* so many data are side by side from here on */
+    void (*turn)(void *user, int slot);        /* what is written from here on goes to slot 0 or 1 of two, used in turns, and may
+                                                  overtake work on the other */
+    /* The device side of a host operator: bytes that it needs with memory NULL, and the operator itself otherwise, at least
+       until the next call with the same slot (0: Gamma or A, 1: Phi). PU_E_UNSUPPORTED: it has none */
+    pu_status (*side)(void *user, int slot, const pu_op *op, void *memory, size_t *bytes, pu_side *side);
+    pu_status (*status)(void *user, const char **what); /* waits for all work; the first error since the last call, in words */
+};
 
 #ifdef __cplusplus
 }
@@ -1391,6 +1402,13 @@ PU_DEF const char *pu_explain(const pu_report *report, char *buffer, size_t capa
 extern "C" {
 #endif
 
+/* Initialiser of a struct that begins zeroed. */
+#ifdef __cplusplus
+#define PU__ZERO {}
+#else
+#define PU__ZERO {0}
+#endif
+
 #define PU__FN static PU_UNUSED
 #if defined(__GNUC__) || defined(__clang__) || defined(__CUDACC__)
 #define PU__RESTRICT __restrict__
@@ -1399,15 +1417,22 @@ extern "C" {
 #else
 #define PU__RESTRICT
 #endif
+#if defined(__GNUC__) || defined(__clang__)
+#define PU__NOINLINE __attribute__((noinline))
+#else
+#define PU__NOINLINE
+#endif
 
 #ifdef PU_FLOAT
 #define PU__EPS FLT_EPSILON
 #define PU__FLOOR2 PU_R(1e-13) /* rho / rho_0 at which a residual is rounding noise: (2.7 eps)^2 */
+/* Square root and hyperbolic tangent in pu_real. */
 PU__FN PU_HD pu_real pu__sqrt(pu_real x) { return sqrtf(x); }
 PU__FN pu_real pu__tanh(pu_real x) { return tanhf(x); }
 #else
 #define PU__EPS DBL_EPSILON
 #define PU__FLOOR2 PU_R(1e-28) /* (45 eps)^2 */
+/* Square root and hyperbolic tangent in pu_real. */
 PU__FN PU_HD pu_real pu__sqrt(pu_real x) { return sqrt(x); }
 PU__FN pu_real pu__tanh(pu_real x) { return tanh(x); }
 #endif
@@ -1415,9 +1440,11 @@ PU__FN pu_real pu__tanh(pu_real x) { return tanh(x); }
 /* x - x is 0 for every finite x and NaN for the rest: usable on host and device, in C and C++. */
 PU__FN PU_HD int pu__finite(pu_real x) { return x - x == 0; }
 PU__FN int pu__finite_double(double x) { return x - x == 0.0; }
+/* The larger and the smaller of two numbers. */
 PU__FN double pu__max(double x, double y) { return x > y ? x : y; }
 PU__FN PU_HD pu_int pu__min(pu_int x, pu_int y) { return x < y ? x : y; }
 PU__FN pu_int pu__most(pu_int x, pu_int y) { return x > y ? x : y; }
+/* n reals set to zero; n reals copied. The arrays must not overlap. */
 PU__FN void pu__zeros(pu_real *to, pu_int n) { memset(to, 0, (size_t)n * sizeof(pu_real)); }
 PU__FN void pu__copy(pu_real *to, const pu_real *from, pu_int n) { memcpy(to, from, (size_t)n * sizeof(pu_real)); }
 
@@ -1425,106 +1452,122 @@ PU__FN void pu__copy(pu_real *to, const pu_real *from, pu_int n) { memcpy(to, fr
    >>status
    ------------------------------------------------------------------------------------------------ */
 
+/* The version of the implementation; PU_VERSION is that of the header. */
 PU_DEF const char *pu_version(void) { return PU_VERSION; }
 
+/* One case of a switch over the names of a list. */
+#define PU__CASE_NAME(name, value, text) case name: return #name;
+#define PU__CASE_TEXT(name, value, text) case name: return text;
+
+/* The name of a status as the source code spells it. */
 PU_DEF const char *pu_status_name(pu_status status)
 {
     switch (status) {
-#define PU_X(name, value, text) case name: return #name;
-        PU_STATUS_LIST(PU_X)
-#undef PU_X
+        PU_STATUS_LIST(PU__CASE_NAME)
     case PU_STATUS_END: break;
     }
     return "unknown";
 }
 
+/* A status in words. */
 PU_DEF const char *pu_status_text(pu_status status)
 {
     switch (status) {
-#define PU_X(name, value, text) case name: return text;
-        PU_STATUS_LIST(PU_X)
-#undef PU_X
+        PU_STATUS_LIST(PU__CASE_TEXT)
     case PU_STATUS_END: break;
     }
     return "unknown status";
 }
 
+/* Why a column stopped, in words. */
 PU_DEF const char *pu_stop_text(pu_stop stop)
 {
     switch (stop) {
-#define PU_X(name, value, text) case name: return text;
-        PU_STOP_LIST(PU_X)
-#undef PU_X
+        PU_STOP_LIST(PU__CASE_TEXT)
     case PU_STOP_COUNT: break;
     }
     return "unknown reason";
 }
 
+/* The name of an engine. */
 PU_DEF const char *pu_engine_text(pu_engine engine)
 {
     switch (engine) {
-#define PU_X(name, value, text) case name: return text;
-        PU_ENGINE_LIST(PU_X)
-#undef PU_X
+        PU_ENGINE_LIST(PU__CASE_TEXT)
     case PU_ENGINES: break;
     }
     return "unknown engine";
 }
 
-/* Text into a bounded buffer; no stdio, so that nothing drags printf into an embedded build. */
+/* Text in a bounded buffer, always terminated. It does without stdio, so that no embedded build has to link printf. */
 typedef struct {
     char *at;
     size_t used, capacity;
 } pu__text;
 
-PU__FN void pu__put(pu__text *t, const char *s)
+/* Appends s, or as much of it as fits. */
+PU__FN void pu__put(pu__text *text, const char *s)
 {
-    for (; *s && t->used + 1 < t->capacity; s++) t->at[t->used++] = *s;
-    t->at[t->used] = 0;
+    for (; *s && text->used + 1 < text->capacity; s++) text->at[text->used++] = *s;
+    text->at[text->used] = 0;
 }
 
-PU__FN void pu__put_number(pu__text *t, const char *label, pu_int v)
+/* Appends a label and a number. A negative number means that it does not apply: nothing is appended. */
+PU__FN void pu__put_number(pu__text *text, const char *label, pu_int number)
 {
     char digits[24];
-    int i = 23;
-    if (v < 0) return; /* -1: does not apply */
-    digits[i] = 0;
-    do digits[--i] = (char)('0' + v % 10); while (v /= 10);
-    pu__put(t, label);
-    pu__put(t, digits + i);
+    int first = 23;
+    if (number < 0) return;
+    digits[first] = 0;
+    do {
+        digits[--first] = (char)('0' + number % 10);
+        number /= 10;
+    } while (number);
+    pu__put(text, label);
+    pu__put(text, digits + first);
 }
 
-/* x >= 0 in percent, three decimals */
-PU__FN void pu__put_percent(pu__text *t, const char *label, double x)
+/* Appends a label and x >= 0 in percent, with three decimals. */
+PU__FN void pu__put_percent(pu__text *text, const char *label, double x)
 {
-    const pu_int v = x < 1e9 ? (pu_int)(1e5 * x + 0.5) : (pu_int)1e14;
-    pu__put_number(t, label, v / 1000);
-    pu__put_number(t, v % 1000 < 10 ? ".00" : v % 1000 < 100 ? ".0" : ".", v % 1000);
-    pu__put(t, " %");
+    const pu_int thousandths = x < 1e9 ? (pu_int)(1e5 * x + 0.5) : (pu_int)1e14;
+    const pu_int decimals = thousandths % 1000;
+    const char *point = ".";
+    if (decimals < 100) point = ".0";
+    if (decimals < 10) point = ".00";
+    pu__put_number(text, label, thousandths / 1000);
+    pu__put_number(text, point, decimals);
+    pu__put(text, " %");
 }
 
+/* One line about a report: the status in words, what is at fault, and the numbers that apply. report may be NULL. */
 PU_DEF const char *pu_explain(const pu_report *report, char *buffer, size_t capacity)
 {
-    pu__text t;
+    pu__text text;
     if (!buffer || capacity == 0) return "";
-    t.at = buffer, t.used = 0, t.capacity = capacity;
+    text.at = buffer;
+    text.used = 0;
+    text.capacity = capacity;
     buffer[0] = 0;
     if (!report) return buffer;
-    pu__put(&t, pu_status_text(report->status));
+    pu__put(&text, pu_status_text(report->status));
     if (report->where.what && report->where.what[0]) {
-        pu__put(&t, ": ");
-        pu__put(&t, report->where.what);
+        pu__put(&text, ": ");
+        pu__put(&text, report->where.what);
     }
-    pu__put_number(&t, ", datum ", report->where.datum);
-    pu__put_number(&t, ", column ", report->where.column);
-    pu__put_number(&t, report->status > 0 && report->where.column >= 0 ? ", step " : ", index ", report->where.index);
-    if (report->status == PU_E_BLOCK || report->status == PU_E_MEMORY)
-        pu__put_number(&t, ", bytes needed ",
-                       (pu_int)(strncmp(report->where.what, "device", 6) ? report->bytes : report->device_bytes));
+    pu__put_number(&text, ", datum ", report->where.datum);
+    pu__put_number(&text, ", column ", report->where.column);
+    /* a warning about a column tells the step of the solver */
+    pu__put_number(&text, report->status > 0 && report->where.column >= 0 ? ", step " : ", index ", report->where.index);
+    if (report->status == PU_E_BLOCK || report->status == PU_E_MEMORY) {
+        const int device = strncmp(report->where.what, "device", 6) == 0;
+        pu__put_number(&text, ", bytes needed ", (pu_int)(device ? report->device_bytes : report->bytes));
+    }
     return buffer;
 }
 
-/* Record the culprit and return the status: the only way a function here fails. */
+/* Records what is at fault and returns the status. Every failure of the library passes through here.
+   datum, index: -1 where they do not apply. */
 PU__FN pu_status pu__fail(pu_report *report, pu_status status, const char *what, pu_int datum, pu_int index)
 {
     report->status = status;
@@ -1541,17 +1584,24 @@ PU__FN pu_status pu__refuse(pu_report *report, pu_status status, const char *wha
     return pu__fail(report, status, what, -1, -1);
 }
 
+/* An empty report: PU_OK, and -1 for whatever is not known yet. */
 PU__FN void pu__report_clear(pu_report *report)
 {
     memset(report, 0, sizeof *report);
     (void)pu__refuse(report, PU_OK, "");
-    report->worst_orthogonality = report->worst_growth = -1;
-    report->worst_datum = report->worst_column = -1;
-    report->statistical_error = report->solver_error = -1;
+    report->worst_orthogonality = -1;
+    report->worst_growth = -1;
+    report->worst_datum = -1;
+    report->worst_column = -1;
+    report->statistical_error = -1;
+    report->solver_error = -1;
 }
 
 /* ------------------------------------------------------------------------------------------------
    >>memory   one arena; the same layout code measures (base NULL) and carves
+
+   A layout function takes every array of a call from an arena. It runs twice: first with base NULL, which only adds up the
+   bytes, then with a block of that size. Sizes and addresses therefore cannot disagree.
    ------------------------------------------------------------------------------------------------ */
 
 #define PU__ALIGN ((size_t)64) /* cache line and widest vector register */
@@ -1559,35 +1609,42 @@ PU__FN void pu__report_clear(pu_report *report)
 typedef struct {
     unsigned char *base; /* NULL while measuring */
     size_t used;
-    int overflow;
-    const pu_backend *B; /* vectors live where this says; NULL: here */
-    unsigned char *far;  /* its memory, likewise */
+    int overflow;        /* a size did not fit into size_t */
+    const pu_backend *B; /* the vectors live in its memory; NULL, or a backend without memory of its own: in ours */
+    unsigned char *far;  /* that memory, NULL while measuring */
     size_t far_used;
 } pu__arena;
 
 #define PU__ARENA {NULL, 0, 0, NULL, NULL, 0}
 
-/* a * b and a + b, or overflow = 1 */
+/* a * b; sets *overflow where the product exceeds PTRDIFF_MAX. */
 PU__FN size_t pu__mul(size_t a, size_t b, int *overflow)
 {
-    if (b != 0 && a > (size_t)PTRDIFF_MAX / b) { *overflow = 1; return 0; }
-    return a * b;
+    if (b == 0 || a <= (size_t)PTRDIFF_MAX / b) return a * b;
+    *overflow = 1;
+    return 0;
 }
 
+/* a + b, likewise. */
 PU__FN size_t pu__add(size_t a, size_t b, int *overflow)
 {
-    if (a > (size_t)PTRDIFF_MAX - b) { *overflow = 1; return 0; }
-    return a + b;
+    if (a <= (size_t)PTRDIFF_MAX - b) return a + b;
+    *overflow = 1;
+    return 0;
 }
 
-/* does this backend have memory of its own? */
+/* Whether this backend has memory of its own. B may be NULL. */
 PU__FN int pu__is_far(const pu_backend *B) { return B && B->memory; }
 
-/* count * each * width bytes, rounded up to whole cache lines; far: of the backend's memory, where it has some */
+/* count * each * width bytes, rounded up to whole cache lines. far: from the backend's memory, if it has some.
+   Returns NULL while measuring. */
 PU__FN void *pu__take_from(pu__arena *arena, int far, pu_int count, pu_int each, size_t width)
 {
-    unsigned char *base = far && pu__is_far(arena->B) ? arena->far : arena->base;
-    size_t bytes, *used = far && pu__is_far(arena->B) ? &arena->far_used : &arena->used, at = *used;
+    const int there = far && pu__is_far(arena->B);
+    unsigned char *base = there ? arena->far : arena->base;
+    size_t *used = there ? &arena->far_used : &arena->used;
+    const size_t at = *used;
+    size_t bytes;
     PU_ASSERT(count >= 0 && each >= 0);
     bytes = pu__mul(pu__mul((size_t)count, (size_t)each, &arena->overflow), width, &arena->overflow);
     bytes = pu__add(bytes, PU__ALIGN - 1, &arena->overflow) / PU__ALIGN * PU__ALIGN;
@@ -1595,46 +1652,52 @@ PU__FN void *pu__take_from(pu__arena *arena, int far, pu_int count, pu_int each,
     return base && !arena->overflow ? base + at : NULL;
 }
 
+/* The same from our own memory. */
 PU__FN void *pu__take(pu__arena *arena, pu_int count, pu_int each, size_t width)
 {
     return pu__take_from(arena, 0, count, each, width);
 }
 
+/* count x each reals from our own memory, */
 PU__FN pu_real *pu__reals(pu__arena *arena, pu_int count, pu_int each)
 {
     return (pu_real *)pu__take(arena, count, each, sizeof(pu_real));
 }
 
-/* blocks of n x k reals where the backend works, `count` of them */
-PU__FN pu_real *pu__far_blocks(pu__arena *arena, pu_int count, pu_int n, pu_int k)
-{
-    size_t block = pu__mul(pu__mul((size_t)n, (size_t)k, &arena->overflow), sizeof(pu_real), &arena->overflow);
-    return (pu_real *)pu__take_from(arena, 1, count, 1, block);
-}
-
-PU__FN pu_block pu__cols(pu__arena *arena, pu_int n, pu_int k)
-{
-    pu_block b;
-    b.at = pu__reals(arena, n, k), b.ld = n;
-    return b;
-}
-
-/* the same where the backend works */
+/* and where the backend works. */
 PU__FN pu_real *pu__far_reals(pu__arena *arena, pu_int count, pu_int each)
 {
     return (pu_real *)pu__take_from(arena, 1, count, each, sizeof(pu_real));
 }
 
+/* `count` blocks of n x k reals where the backend works. */
+PU__FN pu_real *pu__far_blocks(pu__arena *arena, pu_int count, pu_int n, pu_int k)
+{
+    return (pu_real *)pu__take_from(arena, 1, count, n, pu__mul((size_t)k, sizeof(pu_real), &arena->overflow));
+}
+
+/* A block of k columns of n reals from our own memory, */
+PU__FN pu_block pu__cols(pu__arena *arena, pu_int n, pu_int k)
+{
+    pu_block b;
+    b.at = pu__reals(arena, n, k);
+    b.ld = n;
+    return b;
+}
+
+/* and where the backend works. */
 PU__FN pu_block pu__far_cols(pu__arena *arena, pu_int n, pu_int k)
 {
     pu_block b;
-    b.at = pu__far_reals(arena, n, k), b.ld = n;
+    b.at = pu__far_reals(arena, n, k);
+    b.ld = n;
     return b;
 }
 
 /* Bytes the caller must provide for an arena of `used`: room to align any address. */
 PU__FN size_t pu__arena_bytes(const pu__arena *arena) { return arena->used + PU__ALIGN; }
 
+/* Memory from the caller's allocator, or from malloc where there is none. */
 PU__FN void *pu__alloc(const pu_allocator *a, size_t bytes)
 {
     if (a->alloc) return a->alloc(bytes, a->user);
@@ -1645,35 +1708,68 @@ PU__FN void *pu__alloc(const pu_allocator *a, size_t bytes)
 #endif
 }
 
+/* Gives it back. block may be NULL. */
 PU__FN void pu__release(const pu_allocator *a, void *block, size_t bytes)
 {
     if (!block) return;
-    if (a->free) { a->free(block, bytes, a->user); return; }
+    if (a->free) {
+        a->free(block, bytes, a->user);
+        return;
+    }
 #ifndef PU_NO_MALLOC
     free(block);
 #endif
 }
 
+/* Makes the caller's block the workspace; it never grows. */
 PU_DEF void pu_workspace_block(pu_workspace *ws, void *block, size_t bytes)
 {
     pu_workspace_free(ws);
-    ws->block = block, ws->bytes = bytes, ws->fixed = 1;
+    ws->block = block;
+    ws->bytes = bytes;
+    ws->fixed = 1;
 }
 
+/* Releases what the workspace allocated; a block of the caller's stays his. ws may be NULL. */
 PU_DEF void pu_workspace_free(pu_workspace *ws)
 {
     if (!ws) return;
     if (!ws->fixed) pu__release(&ws->allocator, ws->block, ws->bytes);
-    ws->block = NULL, ws->bytes = 0, ws->fixed = 0;
+    ws->block = NULL;
+    ws->bytes = 0;
+    ws->fixed = 0;
 }
 
-/* Turn a measured arena into a real one, growing the workspace if it may. */
+/* The first address from `at` on that is a multiple of PU__ALIGN. */
+PU__FN unsigned char *pu__aligned(void *at)
+{
+    return (unsigned char *)at + (PU__ALIGN - (uintptr_t)at % PU__ALIGN) % PU__ALIGN;
+}
+
+/* The backend's part of pu__arena_open. Its memory may be NULL for want of it, or because of an earlier error. */
+PU__FN pu_status pu__arena_open_far(pu__arena *arena, pu_report *report)
+{
+    const pu_backend *B = arena->B;
+    const char *what = "device memory";
+    pu_status status;
+    void *block;
+    report->device_bytes = arena->far_used + PU__ALIGN;
+    if (report->device_bytes > B->budget) return pu__refuse(report, PU_E_MEMORY, "device memory (over its budget)");
+    block = B->memory(B->user, report->device_bytes);
+    if (!block) {
+        status = B->status(B->user, &what);
+        return pu__refuse(report, status ? status : PU_E_MEMORY, what);
+    }
+    arena->far = pu__aligned(block);
+    arena->far_used = 0;
+    return PU_OK;
+}
+
+/* Turns a measured arena into a real one. The workspace grows unless it is fixed. */
 PU__FN pu_status pu__arena_open(pu__arena *arena, pu_workspace *ws, pu_report *report)
 {
-    size_t need;
-    uintptr_t address;
+    const size_t need = pu__arena_bytes(arena);
     if (arena->overflow) return pu__refuse(report, PU_E_OVERFLOW, "workspace");
-    need = pu__arena_bytes(arena);
     report->bytes = need;
     if (!ws->allocator.alloc != !ws->allocator.free) return pu__refuse(report, PU_E_NULL, "workspace.allocator");
     if (ws->bytes < need || !ws->block) {
@@ -1684,27 +1780,28 @@ PU__FN pu_status pu__arena_open(pu__arena *arena, pu_workspace *ws, pu_report *r
         if (!ws->block) return pu__refuse(report, PU_E_MEMORY, "workspace");
         ws->bytes = need;
     }
-    address = (uintptr_t)ws->block;
-    arena->base = (unsigned char *)ws->block + (PU__ALIGN - address % PU__ALIGN) % PU__ALIGN;
+    arena->base = pu__aligned(ws->block);
     arena->used = 0;
-    if (!pu__is_far(arena->B)) return PU_OK;
-    report->device_bytes = arena->far_used + PU__ALIGN;
-    if (report->device_bytes > arena->B->budget) return pu__refuse(report, PU_E_MEMORY, "device memory (over its budget)");
-    arena->far = (unsigned char *)arena->B->memory(arena->B->user, report->device_bytes);
-    if (!arena->far) { /* for want of it, or because of an error before */
-        const char *what = "device memory";
-        const pu_status status = arena->B->status(arena->B->user, &what);
-        return pu__refuse(report, status ? status : PU_E_MEMORY, what);
-    }
-    arena->far += (PU__ALIGN - (uintptr_t)arena->far % PU__ALIGN) % PU__ALIGN;
-    arena->far_used = 0;
-    return PU_OK;
+    return pu__is_far(arena->B) ? pu__arena_open_far(arena, report) : PU_OK;
+}
+
+/* ---- a hash of bytes ---- */
+
+#define PU__FNV UINT64_C(0xcbf29ce484222325) /* where a hash begins */
+
+/* FNV-1a: the hash h, continued by more bytes. Files hold its values, so it must not change. */
+PU__FN uint64_t pu__fnv(uint64_t h, const void *data, size_t bytes)
+{
+    const unsigned char *at = (const unsigned char *)data;
+    size_t i;
+    for (i = 0; i < bytes; i++) h = (h ^ at[i]) * UINT64_C(0x100000001b3);
+    return h;
 }
 
 /* ---- one public call: its report, its workspace, its memory ---- */
 
 typedef struct {
-    pu_report *report, own_report;     /* the caller's, or our own where there is none */
+    pu_report *report, own_report; /* the caller's, or our own where there is none */
     pu_workspace *ws, own_ws;
     pu__arena arena;
 } pu__call;
@@ -1715,11 +1812,10 @@ typedef void (*pu__layout)(void *self, pu__arena *arena);
 /* The prologue of every public call. Returns the report, cleared. ws and report may be NULL. */
 PU__FN pu_report *pu__begin(pu__call *call, pu_workspace *ws, pu_report *report)
 {
-    static const pu__arena empty = PU__ARENA;
     memset(&call->own_ws, 0, sizeof call->own_ws);
+    memset(&call->arena, 0, sizeof call->arena);
     call->report = report ? report : &call->own_report;
     call->ws = ws ? ws : &call->own_ws;
-    call->arena = empty;
     pu__report_clear(call->report);
     return call->report;
 }
@@ -1734,8 +1830,7 @@ PU__FN pu_status pu__finish(pu__call *call, pu_status status)
 /* Bytes that the layout needs, into the report and, where that is not NULL, *bytes. */
 PU__FN pu_status pu__measure(pu__call *call, pu__layout layout, void *self, size_t *bytes)
 {
-    static const pu__arena empty = PU__ARENA;
-    call->arena = empty;
+    memset(&call->arena, 0, sizeof call->arena);
     layout(self, &call->arena);
     if (call->arena.overflow) return pu__refuse(call->report, PU_E_OVERFLOW, "workspace");
     if (bytes) {
@@ -1757,22 +1852,38 @@ PU__FN pu_status pu__allocate(pu__call *call, pu__layout layout, void *self)
    >>random   Philox4x32-10 (Salmon et al. 2011): counter in, random words out
    ------------------------------------------------------------------------------------------------ */
 
-PU__FN PU_HD void pu__philox(const uint32_t *key, const uint32_t *counter, uint32_t *out)
+/* One of the ten rounds on the counter words c0 .. c3. */
+PU__FN PU_HD void pu__philox_round(uint32_t k0, uint32_t k1, uint32_t *c0, uint32_t *c1, uint32_t *c2, uint32_t *c3)
 {
-    uint32_t k0 = key[0], k1 = key[1], c0 = counter[0], c1 = counter[1], c2 = counter[2], c3 = counter[3];
-    int round;
-    for (round = 0; round < 10; round++) {
-        uint64_t p0 = (uint64_t)0xD2511F53u * c0, p1 = (uint64_t)0xCD9E8D57u * c2;
-        uint32_t n0 = (uint32_t)(p1 >> 32) ^ c1 ^ k0, n2 = (uint32_t)(p0 >> 32) ^ c3 ^ k1;
-        c0 = n0, c1 = (uint32_t)p1, c2 = n2, c3 = (uint32_t)p0;
-        k0 += 0x9E3779B9u, k1 += 0xBB67AE85u;
-    }
-    out[0] = c0, out[1] = c1, out[2] = c2, out[3] = c3;
+    const uint64_t p0 = (uint64_t)0xD2511F53u * *c0;
+    const uint64_t p1 = (uint64_t)0xCD9E8D57u * *c2;
+    *c0 = (uint32_t)(p1 >> 32) ^ *c1 ^ k0;
+    *c1 = (uint32_t)p1;
+    *c2 = (uint32_t)(p0 >> 32) ^ *c3 ^ k1;
+    *c3 = (uint32_t)p0;
 }
 
+#define PU__PHILOX_ROUNDS 10
+#define PU__PHILOX_KEY0 0x9E3779B9u /* added to the key after a round */
+#define PU__PHILOX_KEY1 0xBB67AE85u
+
+/* Four random words out of a key of two words and a counter of four. */
+PU__FN PU_HD void pu__philox(const uint32_t *key, const uint32_t *counter, uint32_t *out)
+{
+    uint32_t k0 = key[0], k1 = key[1];
+    int i;
+    for (i = 0; i < 4; i++) out[i] = counter[i];
+    for (i = 0; i < PU__PHILOX_ROUNDS; i++) {
+        pu__philox_round(k0, k1, out, out + 1, out + 2, out + 3);
+        k0 += PU__PHILOX_KEY0;
+        k1 += PU__PHILOX_KEY1;
+    }
+}
+
+/* The same for callers of the library. */
 PU_DEF void pu_philox(const uint32_t key[2], const uint32_t counter[4], uint32_t out[4]) { pu__philox(key, counter, out); }
 
-/* sum_i c[i] x^i */
+/* sum_i c[i] x^i, i < count, by Horner's rule. */
 PU__FN PU_HD pu_real pu__horner(pu_real x, const pu_real *c, int count)
 {
     pu_real s = c[count - 1];
@@ -1781,128 +1892,168 @@ PU__FN PU_HD pu_real pu__horner(pu_real x, const pu_real *c, int count)
     return s;
 }
 
-/* Two normals radius (cs, sn) from two words, by Box and Muller with our own series instead of libm: the same on every
-   platform, and without branches, so that a loop over many pairs is vectorised.
-     u = (2 floor(w0/2) + 1) / 2^32 in (0, 1), log u = -e log 2 + 2 atanh(s), s = (t-1)/(t+1), |s| < 0.172, where
-     t = 2^e u in [0.7, 1.42) and t-1 is formed in integers, so that u near 1 loses nothing;
-     angle = quadrant(w1) pi/2 + a, |a| < pi/4, Taylor series.
-   The root is the caller's: a library function that may set errno would keep the loop from being vectorised. */
-PU__FN PU_HD void pu__normal_parts(uint32_t w0, uint32_t w1, pu_real *radius2, pu_real *cs, pu_real *sn)
-{
 #ifdef PU_FLOAT
-#define PU__TERMS 6
+enum { PU__ATANH_TERMS = 6, PU__SIN_TERMS = 6, PU__COS_TERMS = 6 };
 #else
-#define PU__TERMS 11
+enum { PU__ATANH_TERMS = 11, PU__SIN_TERMS = 9, PU__COS_TERMS = 10 };
 #endif
-    static const pu_real atanh_c[11] = {1, PU_R(1.0 / 3), PU_R(1.0 / 5), PU_R(1.0 / 7), PU_R(1.0 / 9),
-                                        PU_R(1.0 / 11), PU_R(1.0 / 13), PU_R(1.0 / 15), PU_R(1.0 / 17),
-                                        PU_R(1.0 / 19), PU_R(1.0 / 21)};
-    static const pu_real sin_c[9] = {1, PU_R(-1.0 / 6), PU_R(1.0 / 120), PU_R(-1.0 / 5040), PU_R(1.0 / 362880),
-                                     PU_R(-1.0 / 39916800), PU_R(1.0 / 6227020800.0), PU_R(-1.0 / 1307674368000.0),
-                                     PU_R(1.0 / 355687428096000.0)};
-    static const pu_real cos_c[10] = {1, PU_R(-1.0 / 2), PU_R(1.0 / 24), PU_R(-1.0 / 720), PU_R(1.0 / 40320),
-                                      PU_R(-1.0 / 3628800), PU_R(1.0 / 479001600), PU_R(-1.0 / 87178291200.0),
-                                      PU_R(1.0 / 20922789888000.0), PU_R(-1.0 / 6402373705728000.0)};
-    const int terms = PU__TERMS, trig = PU__TERMS == 6 ? 6 : 9;
-    uint32_t v = w0 | 1u, small, e;
-    int32_t t, angle;
-    pu_real s, log_u, a, c, d, swap;
-    /* e = leading zeros of v, so that v 2^e is in [2^31, 2^32) */
-    e = v >> 16 ? 0u : 16u, v = v >> 16 ? v : v << 16;
-    e += v >> 24 ? 0u : 8u, v = v >> 24 ? v : v << 8;
-    e += v >> 28 ? 0u : 4u, v = v >> 28 ? v : v << 4;
-    e += v >> 30 ? 0u : 2u, v = v >> 30 ? v : v << 2;
-    e += v >> 31 ? 0u : 1u, v = v >> 31 ? v : v << 1;
-    small = v < 0xB504F334u; /* below sqrt(1/2): double it */
-    e += small;
-    t = small ? (int32_t)((v & 0x7FFFFFFFu) << 1) : -(int32_t)(~v) - 1; /* 2 v - 2^32 or v - 2^32 */
-    s = (pu_real)t / (pu_real)((double)t + 8589934592.0);
-    log_u = 2 * s * pu__horner(s * s, atanh_c, terms) - (pu_real)(int32_t)e * PU_R(0.69314718055994530942);
-    angle = (int32_t)((w1 & 0x3FFFFFFFu) << 1) + 1 - ((int32_t)1 << 30); /* odd, |angle| < 2^30 */
-    a = (pu_real)angle * PU_R(3.14159265358979323846 / 4294967296.0);
-    d = a * pu__horner(a * a, sin_c, trig);
-    c = pu__horner(a * a, cos_c, trig + (trig == 9));
-    swap = w1 >> 30 & 1 ? -d : c, d = w1 >> 30 & 1 ? c : d; /* + pi/2 */
-    *radius2 = -2 * log_u;
-    *cs = w1 >> 31 ? -swap : swap, *sn = w1 >> 31 ? -d : d; /* + pi */
-#undef PU__TERMS
+
+/* If the upper `bits` bits of v are zero, shifts v up by as many and returns their number; otherwise returns 0. */
+PU__FN PU_HD uint32_t pu__shift_up(uint32_t *v, uint32_t bits)
+{
+    const int empty = *v >> (32 - bits) == 0;
+    *v = empty ? *v << bits : *v;
+    return empty ? bits : 0;
 }
 
+/* log u for u = (2 floor(word/2) + 1) / 2^32 in (0, 1), as -e log 2 + 2 atanh(s). Here s = (t-1)/(t+1), |s| < 0.172, with
+   t = 2^e u in [0.7, 1.42). t-1 is formed in integers, so that u near 1 loses no digits. */
+PU__FN PU_HD pu_real pu__log_uniform(uint32_t word)
+{
+    static const pu_real series[11] = {1, PU_R(1.0 / 3), PU_R(1.0 / 5), PU_R(1.0 / 7), PU_R(1.0 / 9),
+                                       PU_R(1.0 / 11), PU_R(1.0 / 13), PU_R(1.0 / 15), PU_R(1.0 / 17),
+                                       PU_R(1.0 / 19), PU_R(1.0 / 21)};
+    uint32_t v = word | 1u, small, e;
+    int32_t t;
+    pu_real s;
+    /* e = leading zeros of v, so that v 2^e is in [2^31, 2^32) */
+    e = pu__shift_up(&v, 16);
+    e += pu__shift_up(&v, 8);
+    e += pu__shift_up(&v, 4);
+    e += pu__shift_up(&v, 2);
+    e += pu__shift_up(&v, 1);
+    /* below sqrt(1/2) twice that is nearer to 1; t stands for 2^32 (t - 1) */
+    small = v < 0xB504F334u;
+    e += small;
+    t = small ? (int32_t)((v & 0x7FFFFFFFu) << 1) : -(int32_t)(~v) - 1;
+    s = (pu_real)t / (pu_real)((double)t + 8589934592.0);
+    return 2 * s * pu__horner(s * s, series, PU__ATANH_TERMS) - (pu_real)(int32_t)e * PU_R(0.69314718055994530942);
+}
+
+/* Two normals radius (cs, sn) from two words, by Box and Muller: radius^2 = -2 log u(w0), and the angle is
+   quadrant(w1) pi/2 + a with |a| < pi/4, by Taylor series.
+   Our own series instead of libm give the same numbers on every platform. There are no branches, so that a loop over many
+   pairs is vectorised. The caller takes the root: a library function that may set errno would prevent that. */
+PU__FN PU_HD void pu__normal_parts(uint32_t w0, uint32_t w1, pu_real *radius2, pu_real *cs, pu_real *sn)
+{
+    static const pu_real sin_series[9] = {1, PU_R(-1.0 / 6), PU_R(1.0 / 120), PU_R(-1.0 / 5040), PU_R(1.0 / 362880),
+                                          PU_R(-1.0 / 39916800), PU_R(1.0 / 6227020800.0),
+                                          PU_R(-1.0 / 1307674368000.0), PU_R(1.0 / 355687428096000.0)};
+    static const pu_real cos_series[10] = {1, PU_R(-1.0 / 2), PU_R(1.0 / 24), PU_R(-1.0 / 720), PU_R(1.0 / 40320),
+                                           PU_R(-1.0 / 3628800), PU_R(1.0 / 479001600), PU_R(-1.0 / 87178291200.0),
+                                           PU_R(1.0 / 20922789888000.0), PU_R(-1.0 / 6402373705728000.0)};
+    const int32_t angle = (int32_t)((w1 & 0x3FFFFFFFu) << 1) + 1 - ((int32_t)1 << 30); /* odd, |angle| < 2^30 */
+    const pu_real a = (pu_real)angle * PU_R(3.14159265358979323846 / 4294967296.0);
+    const pu_real sine = a * pu__horner(a * a, sin_series, PU__SIN_TERMS);
+    const pu_real cosine = pu__horner(a * a, cos_series, PU__COS_TERMS);
+    /* bit 30 of w1 adds pi/2, bit 31 adds pi */
+    const pu_real x = w1 >> 30 & 1 ? -sine : cosine;
+    const pu_real y = w1 >> 30 & 1 ? cosine : sine;
+    *radius2 = -2 * pu__log_uniform(w0);
+    *cs = w1 >> 31 ? -x : x;
+    *sn = w1 >> 31 ? -y : y;
+}
+
+/* Two normals z[0], z[1] from two words. */
 PU__FN PU_HD void pu__normal_pair(uint32_t w0, uint32_t w1, pu_real *z)
 {
     pu_real radius2;
     pu__normal_parts(w0, w1, &radius2, z, z + 1);
-    z[0] *= pu__sqrt(radius2), z[1] *= pu__sqrt(radius2);
+    z[0] *= pu__sqrt(radius2);
+    z[1] *= pu__sqrt(radius2);
 }
 
 #define PU__DRAW 64 /* counter values at a time */
 
-/* the same over arrays: pairs of words w0, w1 give z0, z1 */
-PU__FN void pu__normal_pairs(int n, const uint32_t *w0, const uint32_t *w1, pu_real *z0, pu_real *z1)
+/* The same over arrays: n <= PU__DRAW pairs of words w0, w1 give z[4 l], z[4 l + 1]. */
+PU__FN void pu__normal_pairs(int n, const uint32_t *w0, const uint32_t *w1, pu_real *z)
 {
     pu_real radius[PU__DRAW], cs[PU__DRAW], sn[PU__DRAW];
     int l;
     for (l = 0; l < n; l++) pu__normal_parts(w0[l], w1[l], radius + l, cs + l, sn + l);
     for (l = 0; l < n; l++) radius[l] = pu__sqrt(radius[l]);
-    for (l = 0; l < n; l++) z0[l] = radius[l] * cs[l], z1[l] = radius[l] * sn[l];
-}
-
-/* The four normals z0 .. z3 of each of count <= PU__DRAW counter values (index / 4 + stream 2^30, sample, datum, step), whose
-   first words are in c0. */
-PU__FN void pu__draw(uint64_t seed, uint32_t datum, uint32_t sample, uint32_t step, int count, uint32_t *c0,
-                     pu_real z[4][PU__DRAW])
-{
-    uint32_t c1[PU__DRAW], c2[PU__DRAW], c3[PU__DRAW], k0 = (uint32_t)seed, k1 = (uint32_t)(seed >> 32);
-    int l, round;
-    for (l = 0; l < count; l++) c1[l] = sample, c2[l] = datum, c3[l] = step;
-    for (round = 0; round < 10; round++, k0 += 0x9E3779B9u, k1 += 0xBB67AE85u) /* pu_philox, side by side */
-        for (l = 0; l < count; l++) {
-            const uint64_t p0 = (uint64_t)0xD2511F53u * c0[l], p1 = (uint64_t)0xCD9E8D57u * c2[l];
-            c0[l] = (uint32_t)(p1 >> 32) ^ c1[l] ^ k0, c1[l] = (uint32_t)p1;
-            c2[l] = (uint32_t)(p0 >> 32) ^ c3[l] ^ k1, c3[l] = (uint32_t)p0;
-        }
-    pu__normal_pairs(count, c0, c1, z[0], z[1]);
-    pu__normal_pairs(count, c2, c3, z[2], z[3]);
-}
-
-PU__FN PU_HD uint32_t pu__counter(uint64_t block, uint32_t stream) { return ((uint32_t)block & 0x3FFFFFFFu) | stream << 30; }
-
-PU_DEF void pu_normals(uint64_t seed, uint32_t datum, uint32_t sample, uint32_t step, uint32_t stream, uint64_t first,
-                       pu_int n, pu_real *out)
-{
-    uint32_t c0[PU__DRAW];
-    pu_real z[4][PU__DRAW];
-    uint64_t at = first, end = first + (uint64_t)(n > 0 ? n : 0), block;
-    int l, count, whole;
-    while (at < end) {
-        const uint64_t left = (end - 1) / 4 - at / 4 + 1;
-        block = at / 4, count = left < PU__DRAW ? (int)left : PU__DRAW;
-        for (l = 0; l < count; l++) c0[l] = pu__counter(block + (uint64_t)l, stream);
-        pu__draw(seed, datum, sample, step, count, c0, z);
-        whole = at % 4 ? 0 : (end - at) / 4 < (uint64_t)count ? (int)((end - at) / 4) : count;
-        for (l = 0; l < whole; l++)
-            out[4 * l] = z[0][l], out[4 * l + 1] = z[1][l], out[4 * l + 2] = z[2][l], out[4 * l + 3] = z[3][l];
-        at += (uint64_t)(4 * whole), out += 4 * whole;
-        for (; l < count; l++) /* a counter value of which not all is wanted */
-            for (; at < end && at / 4 == block + (uint64_t)l; at++) *out++ = z[at % 4][l];
+    for (l = 0; l < n; l++) {
+        z[4 * l] = radius[l] * cs[l];
+        z[4 * l + 1] = radius[l] * sn[l];
     }
 }
 
-/* those of the indices in a list, which ascend */
-PU__FN void pu__normals_at(uint64_t seed, uint32_t datum, uint32_t sample, uint32_t step, uint32_t stream, pu_int n,
-                           const pu_int *list, pu_real *out)
+/* Which numbers are wanted: the words of the key and of the counter beside the index. */
+typedef struct {
+    uint64_t seed;
+    uint32_t datum, sample, step;
+} pu__draw_key;
+
+/* The four normals z[4 l] on of each of count <= PU__DRAW counter values (index / 4 + stream 2^30, sample, datum, step). Their
+   first words are in c0, which is overwritten. */
+PU__FN void pu__draw(const pu__draw_key *key, int count, uint32_t *c0, pu_real *z)
+{
+    uint32_t c1[PU__DRAW], c2[PU__DRAW], c3[PU__DRAW];
+    uint32_t k0 = (uint32_t)key->seed;
+    uint32_t k1 = (uint32_t)(key->seed >> 32);
+    int l, round;
+    for (l = 0; l < count; l++) {
+        c1[l] = key->sample;
+        c2[l] = key->datum;
+        c3[l] = key->step;
+    }
+    /* pu__philox of all counter values side by side */
+    for (round = 0; round < PU__PHILOX_ROUNDS; round++) {
+        for (l = 0; l < count; l++) pu__philox_round(k0, k1, c0 + l, c1 + l, c2 + l, c3 + l);
+        k0 += PU__PHILOX_KEY0;
+        k1 += PU__PHILOX_KEY1;
+    }
+    pu__normal_pairs(count, c0, c1, z);
+    pu__normal_pairs(count, c2, c3, z + 2);
+}
+
+/* The first word of a counter value: the block of four numbers, and the stream in the upper two bits. */
+PU__FN PU_HD uint32_t pu__counter(uint64_t block, uint32_t stream) { return ((uint32_t)block & 0x3FFFFFFFu) | stream << 30; }
+
+/* n normals out[i] of the indices first + i. A number depends on its index and the other arguments alone. */
+PU_DEF void pu_normals(uint64_t seed, uint32_t datum, uint32_t sample, uint32_t step, uint32_t stream, uint64_t first,
+                       pu_int n, pu_real *out)
+{
+    const pu__draw_key key = {seed, datum, sample, step};
+    uint32_t c0[PU__DRAW];
+    pu_real z[4 * PU__DRAW];
+    while (n > 0) {
+        const pu_int skip = (pu_int)(first % 4);
+        const pu_int some = pu__min(n, 4 * PU__DRAW - skip);
+        const int count = (int)(skip + some + 3) / 4;
+        int l;
+        for (l = 0; l < count; l++) c0[l] = pu__counter(first / 4 + (uint64_t)l, stream);
+        pu__draw(&key, count, c0, z);
+        pu__copy(out, z + skip, some);
+        first += (uint64_t)some;
+        out += some;
+        n -= some;
+    }
+}
+
+/* n normals out[i] of the indices list[i], which ascend. */
+PU__FN void pu__normals_at(const pu__draw_key *key, uint32_t stream, pu_int n, const pu_int *list, pu_real *out)
 {
     uint32_t c0[PU__DRAW];
-    pu_real z[4][PU__DRAW];
-    pu_int i, from, block;
-    int l, count;
-    for (from = 0; from < n; from = i) {
-        for (i = from, count = 0, block = -1; i < n && (count < PU__DRAW || list[i] / 4 == block); i++)
-            if (list[i] / 4 != block) block = list[i] / 4, c0[count++] = pu__counter((uint64_t)block, stream);
-        pu__draw(seed, datum, sample, step, count, c0, z);
-        for (l = -1, block = -1; from < i; from++) {
-            if (list[from] / 4 != block) block = list[from] / 4, l++;
-            out[from] = z[list[from] % 4][l];
+    pu_real z[4 * PU__DRAW];
+    pu_int i, from, end, block;
+    for (from = 0; from < n; from = end) {
+        int count = 0;
+        block = -1;
+        /* as many indices as PU__DRAW counter values serve */
+        for (end = from; end < n; end++) {
+            if (list[end] / 4 == block) continue;
+            if (count == PU__DRAW) break;
+            block = list[end] / 4;
+            c0[count++] = pu__counter((uint64_t)block, stream);
+        }
+        pu__draw(key, count, c0, z);
+        block = -1;
+        count = -1;
+        for (i = from; i < end; i++) {
+            count += list[i] / 4 != block;
+            block = list[i] / 4;
+            out[i] = z[4 * count + list[i] % 4];
         }
     }
 }
@@ -2517,40 +2668,68 @@ PU__FN void pu__rows_apply_t(pu_int n, const pu_real *const *v, pu_int D, const 
 
 #define PU__TALL 6                /* rows and columns of a tile: its 12 vectors of sums, two of B and one of A fill the */
 #define PU__BROAD (2 * PU__WIDTH) /* registers */
-#define PU__DEEP 128              /* of B, this much is copied at a time into panels as broad as a tile: */
-#define PU__SPAN 128              /* depth and columns */
+#define PU__DEEP 128              /* terms that are summed in registers before they are added to C */
+#define PU__SPAN 128              /* columns of B that are packed at a time, where there is memory for them */
+#define PU__PIECE (4096 / (PU__BROAD * (int)sizeof(pu_real))) /* terms of a strip that is packed on the stack, in each piece */
 #define PU__FEW 4                 /* sides below this are better solved one by one */
 #define PU__LEAF 8                /* triangles up to this size are done entry by entry */
 
-typedef struct { /* entry (i, j) is at[i row + j col] */
+/* A matrix to be read; entry (i, j) is at[i row + j col]. */
+typedef struct {
     const pu_real *at;
     pu_int row, col;
+    /* As the second factor of a product: row p is that of number list[p] times weight[list[p]], and so is column p of the first
+       factor, without the weight. NULL: all rows; ones. */
+    const pu_int *list;
+    const pu_real *weight;
 } pu__matrix;
 
+/* That without a list. */
 PU__FN pu__matrix pu__mat(const pu_real *at, pu_int row, pu_int col)
 {
     pu__matrix m;
-    m.at = at, m.row = row, m.col = col;
+    memset(&m, 0, sizeof m);
+    m.at = at;
+    m.row = row;
+    m.col = col;
     return m;
 }
 
-/* C (6 x 2 W) += s sum_p a[r step + offset[p]] b[2 W p + c]; a row of a from `rows` on repeats the last one */
-PU__FN void pu__core(pu_int depth, pu_real s, pu_int rows, const pu_real *a, pu_int step, const pu_int *offset,
-                     const pu_real *b, pu_real *C, pu_int ld)
+/* A product of matrices, C += scale A B, and what is packed of B at the moment. A strip of B is as broad as a tile. It lies in one
+   piece or in several of the same length. */
+typedef struct {
+    pu_int rows, cols;       /* of C */
+    pu__matrix A, B;
+    pu_block C;              /* by rows: row i is column i of the block */
+    pu_real scale;
+    pu_int from, to;         /* only entries (i, j) with i + from <= j <= i + to */
+    pu_int first, deep;      /* the terms at work */
+    pu_int piece;            /* terms in a piece of a strip */
+    pu_int offset[PU__DEEP]; /* of the columns of A */
+    const pu_real *at[PU__SPAN / PU__BROAD]; /* the strips, or the pieces of the only one */
+} pu__matmul;
+
+/* C (6 x 2 W) += scale sum_p a[r A.row + offset[p]] b[2 W p + c], b the strip; a row of a from `rows` on repeats the last one */
+PU__FN void pu__core(const pu__matmul *g, const pu_real *const *strip, pu_int rows, const pu_real *a, pu_real *C, pu_int ld)
 {
-    const pu_int W = PU__WIDTH, last = rows - 1;
+    const pu_int W = PU__WIDTH, last = rows - 1, step = g->A.row;
+    const pu_real s = g->scale;
     const pu_real *a1 = a + pu__min(1, last) * step, *a2 = a + pu__min(2, last) * step, *a3 = a + pu__min(3, last) * step,
                   *a4 = a + pu__min(4, last) * step, *a5 = a + pu__min(5, last) * step;
     pu__vector s0, s1, s2, s3, s4, s5, t0, t1, t2, t3, t4, t5;
-    pu_int p;
+    pu_int p, first;
     memset(&s0, 0, sizeof s0);
     s1 = s2 = s3 = s4 = s5 = t0 = t1 = t2 = t3 = t4 = t5 = s0;
-    for (p = 0; p < depth; p++, b += 2 * W) {
-        const pu_int i = offset[p];
-        const pu__vector u = *pu__cv(b), v = *pu__cv(b + W);
-        s0 += a[i] * u, t0 += a[i] * v, s1 += a1[i] * u, t1 += a1[i] * v;
-        s2 += a2[i] * u, t2 += a2[i] * v, s3 += a3[i] * u, t3 += a3[i] * v;
-        s4 += a4[i] * u, t4 += a4[i] * v, s5 += a5[i] * u, t5 += a5[i] * v;
+    for (first = 0; first < g->deep; first += g->piece) {
+        const pu_int end = pu__min(first + g->piece, g->deep);
+        const pu_real *b = *strip++;
+        for (p = first; p < end; p++, b += 2 * W) {
+            const pu_int i = g->offset[p];
+            const pu__vector u = *pu__cv(b), v = *pu__cv(b + W);
+            s0 += a[i] * u, t0 += a[i] * v, s1 += a1[i] * u, t1 += a1[i] * v;
+            s2 += a2[i] * u, t2 += a2[i] * v, s3 += a3[i] * u, t3 += a3[i] * v;
+            s4 += a4[i] * u, t4 += a4[i] * v, s5 += a5[i] * u, t5 += a5[i] * v;
+        }
     }
     *pu__v(C) += s * s0, *pu__v(C + W) += s * t0, C += ld;
     *pu__v(C) += s * s1, *pu__v(C + W) += s * t1, C += ld;
@@ -2560,26 +2739,32 @@ PU__FN void pu__core(pu_int depth, pu_real s, pu_int rows, const pu_real *a, pu_
     *pu__v(C) += s * s5, *pu__v(C + W) += s * t5;
 }
 
-/* panels of b (depth x cols), the last one filled up with zeros; rows of b from a list, times a weight */
-PU__FN void pu__pack(pu_int depth, pu_int cols, pu__matrix b, const pu_int *list, const pu_real *w, pu_real *PU__RESTRICT to)
+/* Terms g->first + done on, deep of them, and columns `column` on, cols of them, of B, packed into strips. The last strip is filled
+   up with zeros. */
+PU__FN void pu__pack(const pu__matmul *g, pu_int done, pu_int deep, pu_int column, pu_int cols, pu_real *PU__RESTRICT to)
 {
-    const pu_int T = PU__BROAD;
+    const pu_int T = PU__BROAD, first = g->first + done;
+    const pu_int *list = g->B.list ? g->B.list + first : NULL;
+    const pu_real *w = g->B.weight;
+    pu__matrix b = g->B;
     pu_int j, p, c;
-    for (j = 0; j < cols; j += T, b.at += T * b.col, to += T * depth) {
+    b.at += column * b.col;
+    if (!list) b.at += first * b.row;
+    for (j = 0; j < cols; j += T, b.at += T * b.col, to += T * deep) {
         const pu_int wide = pu__min(T, cols - j);
-        if (wide < T) memset(to, 0, (size_t)(T * depth) * sizeof *to);
+        if (wide < T) memset(to, 0, (size_t)(T * deep) * sizeof *to);
         if (b.col == 1 && wide == T)
-            for (p = 0; p < depth; p++)
+            for (p = 0; p < deep; p++)
                 memcpy(to + p * T, b.at + (list ? list[p] : p) * b.row, PU__BROAD * sizeof *to);
         else if (b.row == 1 && !list)
             for (c = 0; c < wide; c++)
-                for (p = 0; p < depth; p++) to[p * T + c] = b.at[p + c * b.col];
+                for (p = 0; p < deep; p++) to[p * T + c] = b.at[p + c * b.col];
         else
-            for (p = 0; p < depth; p++) {
+            for (p = 0; p < deep; p++) {
                 const pu_real *row = b.at + (list ? list[p] : p) * b.row;
                 for (c = 0; c < wide; c++) to[p * T + c] = row[c * b.col];
             }
-        for (p = 0; p < depth && w; p++)
+        for (p = 0; p < deep && w; p++)
             for (c = 0; c < T; c++) to[p * T + c] *= w[list[p]];
     }
 }
@@ -2765,8 +2950,12 @@ PU__FN double pu__ar_both5(pu_int n, const pu_real *x, const pu_real *p, const p
 
 /* ------------------------------------------------------------------------------------------------
    >>vector   the CPU backend: plain loops over columns
+
+   These are the functions of pu_backend; x_j is column j of a block. A column whose coefficient is zero is not read: a frozen
+   column may hold anything. `user` is not used.
    ------------------------------------------------------------------------------------------------ */
 
+/* s_j = x_j' diag(m) y_j, j < k. m (n) may be NULL: ones. */
 PU__FN void pu__cpu_dot(void *user, pu_int n, pu_int k, const pu_real *m, pu_block x, pu_block y, pu_real *s)
 {
     pu_int j;
@@ -2774,72 +2963,85 @@ PU__FN void pu__cpu_dot(void *user, pu_int n, pu_int k, const pu_real *m, pu_blo
     for (j = 0; j < k; j++) s[j] = (pu_real)pu__dot(n, m, pu__col(x, j), pu__col(y, j));
 }
 
-/* With factors m: chunk by chunk into a buffer that stays in the first-level cache. Any term may alias y. */
-PU__FN void pu__cpu_combine(void *user, pu_int n, pu_int k, pu_block y, int count, const pu_term *terms)
+/* y (n) = sum_t c[t] (m[t] o x[t]), t < count, chunk by chunk in a buffer that stays in the first-level cache. m[t] may be NULL:
+   ones. Any x[t] may be y. */
+PU__FN void pu__add_terms(pu_int n, int count, const pu_real *c, const pu_real *const *m, const pu_real *const *x, pu_real *y)
 {
     pu_real buffer[PU__CHUNK];
-    pu_int j, i, at;
+    pu_int at, i;
+    int t;
+    for (at = 0; at < n; at += PU__CHUNK) {
+        const pu_int len = pu__min(PU__CHUNK, n - at);
+        pu__zeros(buffer, len);
+        for (t = 0; t < count; t++)
+            if (m[t]) pu__add_product(len, c[t], m[t] + at, x[t] + at, buffer);
+            else for (i = 0; i < len; i++) buffer[i] += c[t] * x[t][at + i];
+        pu__copy(y + at, buffer, len);
+    }
+}
+
+/* y_j = sum over the terms of scale c_j (m o x_j). The usual forms have loops of their own. Any term may be y. */
+PU__FN void pu__cpu_combine(void *user, pu_int n, pu_int k, pu_block y, int count, const pu_term *terms)
+{
+    pu_int j;
     int t;
     (void)user;
     for (j = 0; j < k; j++) {
-        const pu_real *x[4] = {NULL, NULL, NULL, NULL}, *m[4];
+        const pu_real *x[4] = {NULL}, *m[4] = {NULL};
         pu_real c[4];
         int used = 0, plain = 1;
         for (t = 0; t < count; t++) {
             c[used] = terms[t].c ? terms[t].scale * terms[t].c[j] : terms[t].scale;
-            if (c[used] == 0) continue; /* not read: a frozen column may hold anything */
-            x[used] = pu__col(terms[t].x, j), m[used] = terms[t].m, plain = plain && !terms[t].m;
+            if (c[used] == 0) continue;
+            x[used] = pu__col(terms[t].x, j);
+            m[used] = terms[t].m;
+            plain &= !m[used];
             used++;
         }
-        if (used > 0 && plain) {
-            pu__mix(n, c, x, pu__col(y, j));
-            continue;
-        }
-        if ((used == 1 && m[0]) || (used == 2 && m[0] && !m[1])) { /* m o r + be d */
-            pu__mix_m(n, m[0], c, x, pu__col(y, j));
-            continue;
-        }
-        for (at = 0; at < n; at += PU__CHUNK) {
-            const pu_int len = pu__min(PU__CHUNK, n - at);
-            memset(buffer, 0, (size_t)len * sizeof *buffer);
-            for (t = 0; t < used; t++)
-                if (m[t])
-                    for (i = 0; i < len; i++) buffer[i] += c[t] * (m[t][at + i] * x[t][at + i]);
-                else
-                    for (i = 0; i < len; i++) buffer[i] += c[t] * x[t][at + i];
-            memcpy(pu__col(y, j) + at, buffer, (size_t)len * sizeof *buffer);
-        }
+        if (used > 0 && plain) pu__mix(n, c, x, pu__col(y, j));
+        else if ((used == 1 || used == 2) && !m[1]) pu__mix_m(n, m[0], c, x, pu__col(y, j)); /* m o r + be d */
+        else pu__add_terms(n, used, c, m, x, pu__col(y, j));
     }
 }
 
+/* x_j += a_j d_j, r_j -= a_j q_j and rho_j = r_j' diag(m) r_j. x.at NULL: no x; m NULL: ones. */
 PU__FN void pu__cpu_advance(void *user, pu_int n, pu_int k, const pu_real *a, const pu_real *m, pu_block d, pu_block q,
                             pu_block x, pu_block r, pu_real *rho)
 {
     pu_int j, i, at;
     (void)user;
     for (j = 0; j < k; j++) {
-        const pu_real *PU__RESTRICT dj = pu__col(d, j), *PU__RESTRICT qj = pu__col(q, j);
-        pu_real *PU__RESTRICT xj = x.at ? pu__col(x, j) : NULL, *PU__RESTRICT rj = pu__col(r, j), aj = a[j];
+        const pu_real *PU__RESTRICT dj = pu__col(d, j);
+        const pu_real *PU__RESTRICT qj = pu__col(q, j);
+        pu_real *PU__RESTRICT xj = x.at && a[j] != 0 ? pu__col(x, j) : NULL;
+        pu_real *PU__RESTRICT rj = pu__col(r, j);
+        const pu_real aj = a[j];
         double s = 0;
         for (at = 0; at < n; at += PU__CHUNK) {
             const pu_int len = pu__min(PU__CHUNK, n - at);
             const pu_real *mj = m ? m + at : NULL;
-            for (i = at; i < at + len && xj && aj != 0; i++) xj[i] += aj * dj[i];
-            s += (double)(aj != 0 ? pu__descend(len, aj, mj, qj + at, rj + at) : pu__dot_chunk(len, mj, rj + at, rj + at));
+            if (xj)
+                for (i = at; i < at + len; i++) xj[i] += aj * dj[i];
+            if (aj != 0) s += (double)pu__descend(len, aj, mj, qj + at, rj + at);
+            else s += (double)pu__dot_chunk(len, mj, rj + at, rj + at);
         }
         rho[j] = (pu_real)s;
     }
 }
 
+/* rbar_j += m o dbar_j, dbar_j := be_j dbar_j + a_j xbar_j. m NULL: ones. */
 PU__FN void pu__cpu_retreat(void *user, pu_int n, pu_int k, const pu_real *a, const pu_real *be, const pu_real *m,
                             pu_block xbar, pu_block rbar, pu_block dbar)
 {
     pu_int j, i, at, end;
     (void)user;
     for (j = 0; j < k; j++) {
-        const pu_real *PU__RESTRICT xj = pu__col(xbar, j), aj = a[j], bj = be[j];
-        pu_real *PU__RESTRICT rj = pu__col(rbar, j), *PU__RESTRICT dj = pu__col(dbar, j);
-        for (at = 0; at < n; at = end) { /* a chunk is in the first-level cache after its first line */
+        const pu_real *PU__RESTRICT xj = pu__col(xbar, j);
+        pu_real *PU__RESTRICT rj = pu__col(rbar, j);
+        pu_real *PU__RESTRICT dj = pu__col(dbar, j);
+        const pu_real aj = a[j];
+        const pu_real bj = be[j];
+        for (at = 0; at < n; at = end) { /* a chunk is in the first-level cache after its first loop */
             end = pu__min(at + PU__CHUNK, n);
             if (m) for (i = at; i < end; i++) rj[i] += m[i] * dj[i];
             else for (i = at; i < end; i++) rj[i] += dj[i];
@@ -2850,50 +3052,91 @@ PU__FN void pu__cpu_retreat(void *user, pu_int n, pu_int k, const pu_real *a, co
     }
 }
 
-PU__FN void pu__cpu_unwind_sums(void *user, pu_int n, pu_int k, const pu_unwinding *v, pu_real *s0, pu_real *s1, pu_real *s2)
+enum { PU__PART = PU__CHUNK / 2 }; /* of a chunk: buffers of this length keep the frame small */
+
+/* Entries `at` on of column j, at most PU__CHUNK of them, with q = a A d = r_{i-1} - r_i:
+     sum[0] += dbar'd,  sum[1] += xbar'd,  sum[2] += (rbar + m o dbar)'q,  sum[3] += (m o r)'q */
+PU__FN void pu__unwind_chunk(const pu_unwinding *v, pu_int j, pu_int at, pu_int n, double *sum)
 {
-    pu_real buffer[PU__CHUNK], with_m[2][PU__CHUNK];
-    pu_int j, i, l, at;
-    (void)user;
-    for (j = 0; j < k; j++) {
-        const double a = (double)v->a[j];
-        double dd = 0, xd = 0, tq = 0, rq = 0;
-        for (at = 0; at < n && v->a[j] != 0; at += PU__CHUNK) {
-            const pu_int len = pu__min(PU__CHUNK, n - at), whole = len / PU__LANES * PU__LANES;
-            const pu_real *PU__RESTRICT d = pu__col(v->d, j) + at, *PU__RESTRICT xbar = pu__col(v->xbar, j) + at;
-            const pu_real *PU__RESTRICT rbar = pu__col(v->rbar, j) + at, *PU__RESTRICT dbar = pu__col(v->dbar, j) + at;
-            const pu_real *PU__RESTRICT r = pu__col(v->r, j) + at, *PU__RESTRICT mr = r, *PU__RESTRICT mdbar = dbar;
-            const pu_real *PU__RESTRICT ri = pu__residual_before(v, j, at, len, buffer);
-            pu_real t0[PU__LANES] = {0}, t1[PU__LANES] = {0}, t2[PU__LANES] = {0}, t3[PU__LANES] = {0};
-            if (v->m) {
-                for (i = 0; i < len; i++) with_m[0][i] = v->m[at + i] * r[i], with_m[1][i] = v->m[at + i] * dbar[i];
-                mr = with_m[0], mdbar = with_m[1];
+    pu_real buffer[PU__PART], scaled_r[PU__PART], scaled_dbar[PU__PART];
+    pu_real t0[PU__LANES] = {0}, t1[PU__LANES] = {0}, t2[PU__LANES] = {0}, t3[PU__LANES] = {0};
+    pu_int i, l, end;
+    for (end = at + n; at < end; at += PU__PART) {
+        const pu_int len = pu__min(PU__PART, end - at);
+        const pu_real *PU__RESTRICT d = pu__col(v->d, j) + at;
+        const pu_real *PU__RESTRICT xbar = pu__col(v->xbar, j) + at;
+        const pu_real *PU__RESTRICT rbar = pu__col(v->rbar, j) + at;
+        const pu_real *PU__RESTRICT dbar = pu__col(v->dbar, j) + at;
+        const pu_real *PU__RESTRICT r = pu__col(v->r, j) + at;
+        const pu_real *PU__RESTRICT before = pu__residual_before(v, j, at, len, buffer);
+        const pu_real *PU__RESTRICT mr = r;
+        const pu_real *PU__RESTRICT mdbar = dbar;
+        if (v->m) {
+            for (i = 0; i < len; i++) {
+                scaled_r[i] = v->m[at + i] * r[i];
+                scaled_dbar[i] = v->m[at + i] * dbar[i];
             }
-            for (i = 0; i < whole; i += PU__LANES)
-                for (l = 0; l < PU__LANES; l++) {
-                    const pu_real q = ri[i + l] - r[i + l];
-                    t0[l] += dbar[i + l] * d[i + l], t1[l] += xbar[i + l] * d[i + l];
-                    t2[l] += (rbar[i + l] + mdbar[i + l]) * q, t3[l] += mr[i + l] * q;
-                }
-            for (l = 0; i < len; i++, l++) {
-                const pu_real q = ri[i] - r[i];
-                t0[l] += dbar[i] * d[i], t1[l] += xbar[i] * d[i], t2[l] += (rbar[i] + mdbar[i]) * q, t3[l] += mr[i] * q;
-            }
-            for (l = 0; l < PU__LANES; l++) dd += (double)t0[l], xd += (double)t1[l], tq += (double)t2[l], rq += (double)t3[l];
+            mr = scaled_r;
+            mdbar = scaled_dbar;
         }
-        s0[j] = (pu_real)dd, s1[j] = (pu_real)(a != 0 ? xd - tq / a : 0), s2[j] = (pu_real)(a != 0 ? rq / a : 0);
+        for (i = 0; i + PU__LANES <= len; i += PU__LANES)
+            for (l = 0; l < PU__LANES; l++) {
+                const pu_real q = before[i + l] - r[i + l];
+                t0[l] += dbar[i + l] * d[i + l];
+                t1[l] += xbar[i + l] * d[i + l];
+                t2[l] += (rbar[i + l] + mdbar[i + l]) * q;
+                t3[l] += mr[i + l] * q;
+            }
+        for (l = 0; i < len; i++, l++) {
+            const pu_real q = before[i] - r[i];
+            t0[l] += dbar[i] * d[i];
+            t1[l] += xbar[i] * d[i];
+            t2[l] += (rbar[i] + mdbar[i]) * q;
+            t3[l] += mr[i] * q;
+        }
+    }
+    for (l = 0; l < PU__LANES; l++) {
+        sum[0] += (double)t0[l];
+        sum[1] += (double)t1[l];
+        sum[2] += (double)t2[l];
+        sum[3] += (double)t3[l];
     }
 }
 
+/* The inner products of a reverse step, of each column that took it (a_j != 0; otherwise zeros):
+     s0_j = dbar'd,  s1_j = xbar'd - (rbar + m o dbar)'A d,  s2_j = (m o r)'A d */
+PU__FN void pu__cpu_unwind_sums(void *user, pu_int n, pu_int k, const pu_unwinding *v, pu_real *s0, pu_real *s1, pu_real *s2)
+{
+    pu_int j, at;
+    (void)user;
+    for (j = 0; j < k; j++) {
+        const double a = (double)v->a[j];
+        double sum[4] = {0};
+        if (a != 0)
+            for (at = 0; at < n; at += PU__CHUNK) pu__unwind_chunk(v, j, at, pu__min(PU__CHUNK, n - at), sum);
+        s0[j] = (pu_real)sum[0];
+        s1[j] = (pu_real)(a != 0 ? sum[1] - sum[2] / a : 0);
+        s2[j] = (pu_real)(a != 0 ? sum[3] / a : 0);
+    }
+}
+
+/* The vectors of a reverse step, see pu_unwinding. qbar of a column that did not take the step is zero. */
 PU__FN void pu__cpu_unwind(void *user, pu_int n, pu_int k, const pu_unwinding *v)
 {
     pu_real buffer[PU__CHUNK], c[5];
     pu_int j, at;
     (void)user;
     for (j = 0; j < k; j++) {
-        c[0] = v->a[j], c[1] = v->be[j], c[2] = v->pib[j], c[3] = v->twice_rhobar[j], c[4] = v->mbar ? v->weight[j] : 0;
-        if (c[0] == 0) pu__zeros(pu__col(v->qbar, j), n);
-        for (at = 0; at < n && c[0] != 0; at += PU__CHUNK) {
+        if (v->a[j] == 0) {
+            pu__zeros(pu__col(v->qbar, j), n);
+            continue;
+        }
+        c[0] = v->a[j];
+        c[1] = v->be[j];
+        c[2] = v->pib[j];
+        c[3] = v->twice_rhobar[j];
+        c[4] = v->mbar ? v->weight[j] : 0;
+        for (at = 0; at < n; at += PU__CHUNK) {
             const pu_int len = pu__min(PU__CHUNK, n - at);
             pu__unwind(len, c, v->m ? v->m + at : NULL, pu__col(v->d, j) + at, pu__residual_before(v, j, at, len, buffer),
                        pu__col(v->xbar, j) + at, pu__col(v->r, j) + at, pu__col(v->rbar, j) + at, pu__col(v->dbar, j) + at,
@@ -2902,81 +3145,114 @@ PU__FN void pu__cpu_unwind(void *user, pu_int n, pu_int k, const pu_unwinding *v
     }
 }
 
-/* The scalar arithmetic of one column, written once for CPU and GPU. h: entry (i, j) of the histories. */
+/* ---- the scalar arithmetic of one column j of the solver, written once for CPU and GPU. h = i k + j is its place in the
+   histories of step i ---- */
+
+/* Why the column stops with rho = r'M r and residual2 = |r|^2, or 0. */
+PU__FN PU_HD int32_t pu__stage_stop(const pu_state *s, pu_int j, pu_real rho, pu_real residual2)
+{
+    if (!pu__finite(rho)) return PU_STOP_NONFINITE;
+    if (!(rho > 0)) return PU_STOP_ZERO;
+    if (s->target[j] > 0 && residual2 <= s->target[j]) return PU_STOP_TOLERANCE;
+    return rho <= s->floor_[j] ? PU_STOP_ROUNDING : 0;
+}
+
+/* Before the first step: where the column is to stop, and whether it need not start. s0: u'M u, s1: u'u, c0: r'r. */
+PU__FN PU_HD void pu__stage_start(const pu_state *s, pu_int j)
+{
+    const pu_real rho = s->rho[j];
+    s->steps[j] = 0;
+    s->floor_[j] = PU__FLOOR2 * (s->s0[j] > rho ? s->s0[j] : rho); /* u may be zero when x0 is not */
+    s->target[j] = 0;
+    if (s->tolerance2 > 0) s->target[j] = (pu_real)s->tolerance2 * s->s1[j];
+    if (s->absolute2 > (double)s->target[j]) s->target[j] = (pu_real)s->absolute2;
+    s->stop[j] = pu__stage_stop(s, j, rho, s->c0[j]);
+}
+
+/* alpha_i = rho_{i-1} / pi_i, pi = d'A d; 0 for a column that has stopped. */
+PU__FN PU_HD void pu__stage_alpha(const pu_state *s, pu_int h, pu_int j)
+{
+    const pu_real pi = s->pi[h];
+    s->a[h] = 0;
+    if (s->stop[j]) return;
+    if (!pu__finite(pi)) s->stop[j] = PU_STOP_NONFINITE;
+    else if (!(pi > 0)) s->stop[j] = PU_STOP_BREAKDOWN; /* d != 0 here, so A is not positive definite */
+    else s->a[h] = s->fixed_step ? s->step[j] : s->rho[h] / pi;
+    if (!pu__finite(s->a[h])) {
+        s->a[h] = 0;
+        s->stop[j] = PU_STOP_NONFINITE;
+    }
+}
+
+/* beta_i = rho_i / rho_{i-1}, and whether the column stops after this step, its (i+1)-th. s1: r'r. */
+PU__FN PU_HD void pu__stage_beta(const pu_state *s, pu_int i, pu_int j)
+{
+    const pu_int h = i * s->k + j;
+    const pu_real rho = s->rho[h + s->k];
+    s->be[h] = 0;
+    if (s->stop[j]) return;
+    s->steps[j] = (int32_t)(i + 1);
+    s->stop[j] = pu__stage_stop(s, j, rho, s->s1[j]);
+    if (s->use_beta) s->be[h] = rho / s->rho[h];
+}
+
+/* The gradient begins with xbar of norm 1; its norm goes into scale. s0: xbar'xbar. */
+PU__FN PU_HD void pu__stage_xbar(const pu_state *s, pu_int j)
+{
+    const pu_real norm = pu__sqrt(s->s0[j]);
+    s->c0[j] = norm > 0 ? -1 / norm : 0;
+    s->scale[j] *= norm;
+    s->rhobar[j] = 0;
+    s->rhop[j] = 0;
+    s->pib[j] = 0;
+}
+
+/* Reverse of beta_i = rho_i / rho_{i-1}, with its adjoint in s0; c0 = 2 rhobar_i. taken: the column took this step, and alpha and
+   beta are not constants. */
+PU__FN PU_HD void pu__stage_rev1(const pu_state *s, pu_int h, pu_int j, int taken)
+{
+    s->rhop[j] = 0;
+    if (!taken) s->rhobar[j] = 0;
+    else if (s->use_beta) {
+        s->rhobar[j] += s->s0[j] / s->rho[h];
+        s->rhop[j] = -s->s0[j] * s->be[h] / s->rho[h];
+    }
+    s->c0[j] = 2 * s->rhobar[j];
+}
+
+/* Reverse of alpha_i = rho_{i-1} / pi_i, with its adjoint ab. */
+PU__FN PU_HD void pu__stage_rev2(const pu_state *s, pu_int h, pu_int j, int taken, pu_real ab)
+{
+    s->pib[j] = 0;
+    if (taken) {
+        s->rhop[j] += ab / s->pi[h];
+        s->pib[j] = -ab * s->a[h] / s->pi[h];
+    }
+    s->rhobar[j] = s->rhop[j];
+}
+
+/* One stage of column j at step i. */
 PU__FN PU_HD void pu__stage_column(const pu_state *s, pu_stage stage, pu_int i, pu_int j)
 {
     const pu_int h = i * s->k + j;
     const int active = i < (pu_int)s->steps[j]; /* reverse pass: did this column take step i+1? */
+    const int taken = active && !s->detach && !s->fixed_step;
     switch (stage) {
-    case PU_STAGE_START: {
-        pu_real rho = s->rho[j], uu = s->s1[j];
-        s->steps[j] = 0;
-        s->stop[j] = 0;
-        s->floor_[j] = PU__FLOOR2 * (s->s0[j] > rho ? s->s0[j] : rho); /* u may be zero when x0 is not */
-        s->target[j] = 0;
-        if (s->tolerance2 > 0) s->target[j] = (pu_real)s->tolerance2 * uu;
-        if (s->absolute2 > (double)s->target[j]) s->target[j] = (pu_real)s->absolute2;
-        if (!pu__finite(rho)) s->stop[j] = PU_STOP_NONFINITE;
-        else if (!(rho > 0)) s->stop[j] = PU_STOP_ZERO;
-        else if (s->target[j] > 0 && s->c0[j] <= s->target[j]) s->stop[j] = PU_STOP_TOLERANCE;
-        else if (rho <= s->floor_[j]) s->stop[j] = PU_STOP_ROUNDING;
+    case PU_STAGE_START: pu__stage_start(s, j); break;
+    case PU_STAGE_ALPHA: pu__stage_alpha(s, h, j); break;
+    case PU_STAGE_BETA: pu__stage_beta(s, i, j); break;
+    case PU_STAGE_XBAR: pu__stage_xbar(s, j); break;
+    case PU_STAGE_REV1: pu__stage_rev1(s, h, j, taken); break;
+    case PU_STAGE_REV2:
+        pu__stage_rev2(s, h, j, taken, s->s0[j] - s->s1[j]);
+        s->c0[j] = -s->a[h];
         break;
-    }
-    case PU_STAGE_ALPHA: {
-        pu_real pi = s->pi[h];
-        s->a[h] = 0;
-        if (s->stop[j]) break;
-        if (!pu__finite(pi)) s->stop[j] = PU_STOP_NONFINITE;
-        else if (!(pi > 0)) s->stop[j] = PU_STOP_BREAKDOWN; /* d != 0 here, so A is not positive definite */
-        else s->a[h] = s->fixed_step ? s->step[j] : s->rho[h] / pi;
-        if (!pu__finite(s->a[h])) s->a[h] = 0, s->stop[j] = PU_STOP_NONFINITE;
+    case PU_STAGE_UNWIND:
+        pu__stage_rev1(s, h, j, taken);
+        pu__stage_rev2(s, h, j, taken, s->s1[j] - s->c0[j] * s->c1[j]);
         break;
-    }
-    case PU_STAGE_BETA: {
-        pu_real rho = s->rho[h + s->k];
-        s->be[h] = 0;
-        if (s->stop[j]) break;
-        s->steps[j] = (int32_t)(i + 1);
-        if (!pu__finite(rho)) s->stop[j] = PU_STOP_NONFINITE;
-        else if (!(rho > 0)) s->stop[j] = PU_STOP_ZERO;
-        else if (s->target[j] > 0 && s->s1[j] <= s->target[j]) s->stop[j] = PU_STOP_TOLERANCE;
-        else if (rho <= s->floor_[j]) s->stop[j] = PU_STOP_ROUNDING;
-        if (s->use_beta) s->be[h] = rho / s->rho[h];
-        break;
-    }
     case PU_STAGE_PROJECT: /* a column stopped at step s has s residuals to be orthogonal to; slots from s on hold its own */
         s->c0[j] = s->rho[h] > 0 && (!s->stop[j] || active) ? -s->s0[j] / s->rho[h] : 0;
-        break;
-    case PU_STAGE_XBAR: {
-#ifdef PU_FLOAT
-        pu_real norm = sqrtf(s->s0[j]);
-#else
-        pu_real norm = sqrt(s->s0[j]);
-#endif
-        s->c0[j] = norm > 0 ? -1 / norm : 0;
-        s->scale[j] *= norm;
-        s->rhobar[j] = s->rhop[j] = s->pib[j] = 0;
-        break;
-    }
-    case PU_STAGE_REV1:
-        s->rhop[j] = 0;
-        if (!active || s->detach || s->fixed_step) s->rhobar[j] = 0;
-        else if (s->use_beta) { /* beta_i = rho_i / rho_{i-1} */
-            pu_real beb = s->s0[j];
-            s->rhobar[j] += beb / s->rho[h];
-            s->rhop[j] = -beb * s->be[h] / s->rho[h];
-        }
-        s->c0[j] = 2 * s->rhobar[j];
-        break;
-    case PU_STAGE_REV2: /* alpha_i = rho_{i-1} / pi_i */
-        s->pib[j] = 0;
-        if (active && !s->detach && !s->fixed_step) {
-            pu_real ab = s->s0[j] - s->s1[j];
-            s->rhop[j] += ab / s->pi[h];
-            s->pib[j] = -ab * s->a[h] / s->pi[h];
-        }
-        s->rhobar[j] = s->rhop[j];
-        s->c0[j] = -s->a[h];
         break;
     case PU_STAGE_RPREV: /* z_{i-1} = d_{i-1} - be_{i-1} d_{i-2}; a step not taken leaves r */
         s->c0[j] = active ? 1 : 0;
@@ -2985,23 +3261,10 @@ PU__FN PU_HD void pu__stage_column(const pu_state *s, pu_stage stage, pu_int i, 
         break;
     case PU_STAGE_Q: s->c1[j] = active ? 1 / s->a[h] : 0; break;
     case PU_STAGE_END: s->c0[j] = 2 * s->rhobar[j]; break;
-    case PU_STAGE_UNWIND: { /* beta_i = rho_i / rho_{i-1}, alpha_i = rho_{i-1} / pi_i */
-        const pu_real beb = s->s0[j];
-        s->c0[j] = s->rhop[j] = s->pib[j] = 0;
-        if (active) {
-            pu_real ab;
-            if (s->use_beta) s->rhobar[j] += beb / s->rho[h], s->rhop[j] = -beb * s->be[h] / s->rho[h];
-            s->c0[j] = 2 * s->rhobar[j];
-            ab = s->s1[j] - s->c0[j] * s->c1[j];
-            s->rhop[j] += ab / s->pi[h];
-            s->pib[j] = -ab * s->a[h] / s->pi[h];
-        }
-        s->rhobar[j] = s->rhop[j];
-        break;
-    }
     }
 }
 
+/* The same for all k columns. */
 PU__FN void pu__cpu_stage(void *user, const pu_state *s, pu_stage stage, pu_int i)
 {
     pu_int j;
@@ -3009,34 +3272,43 @@ PU__FN void pu__cpu_stage(void *user, const pu_state *s, pu_stage stage, pu_int 
     for (j = 0; j < s->k; j++) pu__stage_column(s, stage, i, j);
 }
 
+/* out[rows[i]] += w_j m_i p_ij q_ij, summed over the k columns. m, w, rows, q.at may be NULL: ones, all rows. */
 PU__FN void pu__cpu_row_dot(void *user, pu_int n, pu_int k, const pu_real *m, const pu_real *w, pu_block p, pu_block q, pu_int M,
                             const pu_int *rows, pu_real *out)
 {
     pu_int i, j;
-    (void)user, (void)M;
+    (void)user;
+    (void)M;
     for (j = 0; j < k; j++) {
-        const pu_real *pj = pu__col(p, j), *qj = q.at ? pu__col(q, j) : NULL, wj = w ? w[j] : 1;
+        const pu_real *pj = pu__col(p, j);
+        const pu_real *qj = q.at ? pu__col(q, j) : NULL;
+        const pu_real wj = w ? w[j] : 1;
         if (!qj)
             for (i = 0; i < n; i++) out[rows ? rows[i] : i] += wj * (m ? m[i] * pj[i] : pj[i]);
         else if (rows)
             for (i = 0; i < n; i++) out[rows[i]] += wj * ((m ? m[i] : 1) * pj[i] * qj[i]);
         else if (m)
             for (i = 0; i < n; i++) out[i] += wj * (m[i] * pj[i] * qj[i]);
-        else if (wj != 0) /* otherwise not read, as in a combination */
+        else if (wj != 0)
             for (i = 0; i < n; i++) out[i] += wj * (pj[i] * qj[i]);
     }
 }
 
+/* Standard normals into the k columns of x, samples `sample` on of one datum; with rows, those of these indices alone. */
 PU__FN void pu__cpu_normals(void *user, pu_int n, const pu_int *rows, pu_int k, pu_block x, uint64_t seed, const uint32_t *datum,
                             uint32_t sample, uint32_t step, uint32_t stream)
 {
+    pu__draw_key key = {seed, *datum, sample, step};
     pu_int j;
     (void)user;
-    for (j = 0; j < k; j++)
-        if (rows) pu__normals_at(seed, *datum, sample + (uint32_t)j, step, stream, n, rows, pu__col(x, j));
-        else pu_normals(seed, *datum, sample + (uint32_t)j, step, stream, 0, n, pu__col(x, j));
+    for (j = 0; j < k; j++) {
+        if (rows) pu__normals_at(&key, stream, n, rows, pu__col(x, j));
+        else pu_normals(seed, *datum, key.sample, step, stream, 0, n, pu__col(x, j));
+        key.sample++;
+    }
 }
 
+/* *out += scale sum_j w_j x_j' diag(m) y_j. m may be NULL: ones. */
 PU__FN void pu__cpu_sum_dot(void *user, pu_int n, pu_int k, const pu_real *m, pu_block x, pu_block y, const pu_real *w, double scale,
                             pu_real *out)
 {
@@ -3047,11 +3319,15 @@ PU__FN void pu__cpu_sum_dot(void *user, pu_int n, pu_int k, const pu_real *m, pu
     *out += (pu_real)(scale * sum);
 }
 
+/* The terms of one datum (k = 1) that are linear in b, from t = Phi bbar and e = y - eta:
+     eta -= w o (t + e),   psibar += (t + e/2) o e - 1/(2 psi) where observed.   rows NULL: all rows. */
 PU__FN void pu__cpu_row_terms(void *user, pu_int n, pu_int k, pu_block t, const pu_real *w, const pu_real *mask, const pu_real *e,
                               const pu_real *psi, pu_int M, const pu_int *rows, pu_real *eta, pu_real *psibar)
 {
     pu_int i;
-    (void)user, (void)M, (void)k; /* one datum */
+    (void)user;
+    (void)M;
+    (void)k;
     for (i = 0; i < n; i++) {
         const pu_int row = rows ? rows[i] : i;
         eta[row] -= w[i] * (t.at[i] + e[i]);
@@ -3059,12 +3335,14 @@ PU__FN void pu__cpu_row_terms(void *user, pu_int n, pu_int k, pu_block t, const 
     }
 }
 
+/* Copies bytes, to and from "the device" alike. */
 PU__FN void pu__cpu_copy(void *user, void *to, const void *from, size_t bytes)
 {
     (void)user;
     if (bytes) memcpy(to, from, bytes);
 }
 
+/* The backend itself. It has no memory of its own. */
 PU_DEF const pu_backend *pu_backend_cpu(void)
 {
     static const pu_backend cpu = {NULL, 1, pu__cpu_dot, pu__cpu_combine, pu__cpu_advance, pu__cpu_stage,
@@ -3104,27 +3382,30 @@ typedef struct {
    >>matrix   products, triangles, bands, small eigenproblems
    ------------------------------------------------------------------------------------------------ */
 
-/* Y = 0 unless the result is to be added */
+/* Y (n x k) = 0 unless the result is to be added to it. */
 PU__FN void pu__clear(pu_int n, pu_int k, pu_block Y, int add)
 {
     pu_int j;
-    for (j = 0; j < k && !add; j++) pu__zeros(pu__col(Y, j), n);
+    if (add) return;
+    for (j = 0; j < k; j++) pu__zeros(pu__col(Y, j), n);
 }
 
-/* index of the first entry that is not finite, or -1 */
+/* The index of the first entry that is not finite, or -1. */
 PU__FN pu_int pu__find_nonfinite(pu_int n, const pu_real *x)
 {
-    pu_int i, at, len;
-    for (at = 0; at < n; at += len) { /* chunk by chunk: a loop without a way out vectorises */
+    pu_int i, at, end;
+    for (at = 0; at < n; at = end) { /* chunk by chunk: a loop without an exit vectorises */
         int bad = 0;
-        len = pu__min(PU__CHUNK, n - at);
-        for (i = at; i < at + len; i++) bad |= !pu__finite(x[i]);
-        for (i = at; bad; i++)
-            if (!pu__finite(x[i])) return i;
+        end = pu__min(at + PU__CHUNK, n);
+        for (i = at; i < end; i++) bad |= !pu__finite(x[i]);
+        if (!bad) continue;
+        for (i = at; pu__finite(x[i]); i++) {}
+        return i;
     }
     return -1;
 }
 
+/* PU_E_NULL, or PU_E_NONFINITE and the index of the first entry that is not finite. */
 PU__FN pu_status pu__check_finite(pu_int n, const pu_real *x, pu_int *index)
 {
     if (!x) return PU_E_NULL;
@@ -3132,127 +3413,202 @@ PU__FN pu_status pu__check_finite(pu_int n, const pu_real *x, pu_int *index)
     return *index < 0 ? PU_OK : PU_E_NONFINITE;
 }
 
-#define PU__FAR (PTRDIFF_MAX / 4)
+/* ---- products ----
+   The sums of a tile of C (6 rows, two vectors broad) stay in registers for up to PU__DEEP terms, a stretch; then they are added
+   to C. Before that the rows of B of the stretch are packed into strips as broad as a tile. */
 
-/* C += s A B for the entries of C (rows x cols) with i + from <= j <= i + to. With a list, column p of A and row p of B are
-   those of number list[p], and weighted by w[list[p]]. The rounding of an entry depends on its own row and column alone. */
-PU__FN void pu__multiply(pu_int rows, pu_int cols, pu_int depth, pu_real s, pu__matrix A, pu__matrix B, const pu_int *list,
-                         const pu_real *w, pu_real *C, pu_int ld, pu_int from, pu_int to)
+/* How to multiply: C += A B or C -= A B; only the lower triangle, or what is not below the diagonal through the last corner. */
+enum { PU__ADD = 0, PU__SUBTRACT = 1, PU__LOWER = 2, PU__UPPER = 4 };
+
+/* Room for the strips of products with at most `cols` columns. */
+PU__FN pu_real *pu__panel(pu__arena *arena, pu_int cols)
 {
-    const pu_int T = PU__BROAD, parts = (depth + PU__DEEP - 1) / PU__DEEP, most_deep = parts ? (depth + parts - 1) / parts : 0;
-    pu_real panels[PU__DEEP * PU__SPAN], tile[PU__TALL * PU__BROAD];
-    pu_int offset[PU__DEEP], p, j, i, k, r, c;
-    for (p = 0; p < depth; p += most_deep) { /* of about the same depth: a shallow one would cost far more than its share */
-        const pu_int deep = pu__min(most_deep, depth - p);
-        for (i = 0; i < deep; i++) offset[i] = (list ? list[p + i] : p + i) * A.col;
-        for (j = 0; j < cols; j += PU__SPAN) {
-            const pu_int wide = pu__min(PU__SPAN, cols - j);
-            pu__pack(deep, wide, pu__mat(B.at + (list ? 0 : p * B.row) + j * B.col, B.row, B.col), list ? list + p : NULL, w,
-                     panels);
-            for (i = 0; i < rows; i += PU__TALL) {
-                const pu_int tall = pu__min(PU__TALL, rows - i);
-                for (k = 0; k < wide; k += T) {
-                    const pu_int column = j + k, most = pu__min(T, wide - k);
-                    const pu_real *panel = panels + k * deep;
-                    if (i + tall - 1 + to < column || i + from > column + most - 1) continue;
-                    if (tall == PU__TALL && most == T && i + PU__TALL - 1 + from <= column && column + T - 1 <= i + to) {
-                        pu__core(deep, s, tall, A.at + i * A.row, A.row, offset, panel, C + i * ld + column, ld);
-                        continue;
-                    }
-                    memset(tile, 0, sizeof tile); /* at an edge: the whole tile, of which a part is used */
-                    pu__core(deep, s, tall, A.at + i * A.row, A.row, offset, panel, tile, T);
-                    for (r = 0; r < tall; r++) {
-                        const pu_int first = i + r + from - column, end = pu__min(most, i + r + to + 1 - column);
-                        for (c = first > 0 ? first : 0; c < end; c++) C[(i + r) * ld + column + c] += tile[r * T + c];
-                    }
-                }
+    const pu_int strips = (pu__min(cols, PU__SPAN) + PU__BROAD - 1) / PU__BROAD;
+    return pu__reals(arena, PU__DEEP, strips * PU__BROAD);
+}
+
+/* The terms at work of columns `column` on of C, `wide` of them. Strip k is packed at g->at[k]. */
+PU__FN void pu__multiply_strips(const pu__matmul *g, pu_int column, pu_int wide)
+{
+    const pu_int T = PU__BROAD;
+    pu_real tile[PU__TALL * PU__BROAD];
+    pu_int i, k, r, c;
+    for (i = 0; i < g->rows; i += PU__TALL) {
+        const pu_int tall = pu__min(PU__TALL, g->rows - i);
+        const pu_real *a = g->A.at + i * g->A.row;
+        for (k = 0; k < wide; k += T) {
+            const pu_int broad = pu__min(T, wide - k);
+            const pu_int row = i - column - k; /* columns count from the tile's first one on */
+            pu_real *C = pu__col(g->C, i) + column + k;
+            if (row + tall - 1 + g->to < 0 || row + g->from > broad - 1) continue;
+            if (tall == PU__TALL && broad == T && row + tall - 1 + g->from <= 0 && T - 1 <= row + g->to) {
+                pu__core(g, g->at + k / T, tall, a, C, g->C.ld);
+                continue;
+            }
+            /* at an edge: the whole tile in a copy, of which a part is used */
+            memset(tile, 0, sizeof tile);
+            pu__core(g, g->at + k / T, tall, a, tile, T);
+            for (r = 0; r < tall; r++) {
+                const pu_int end = pu__min(broad, row + r + g->to + 1);
+                for (c = pu__most(0, row + r + g->from); c < end; c++) C[r * g->C.ld + c] += tile[r * T + c];
             }
         }
     }
 }
 
-/* C -= A B */
-PU__FN void pu__subtract(pu_int rows, pu_int cols, pu_int depth, pu__matrix A, pu__matrix B, pu_real *C, pu_int ld)
+/* The same for one strip, which is packed on the stack. Each call packs one piece of it into its own frame and leaves the rest to
+   the next call, the last of which multiplies: a strip in one frame may exceed 8 KiB. done: terms packed so far. */
+PU__FN PU__NOINLINE void pu__multiply_pieces(pu__matmul *g, pu_int column, pu_int done)
 {
-    pu__multiply(rows, cols, depth, -1, A, B, NULL, NULL, C, ld, -PU__FAR, PU__FAR);
+    pu_real piece[PU__PIECE * PU__BROAD];
+    const pu_int deep = pu__min(PU__PIECE, g->deep - done);
+    const pu_int wide = pu__min(PU__BROAD, g->cols - column);
+    pu__pack(g, done, deep, column, wide, piece);
+    g->at[done / PU__PIECE] = piece;
+    if (done + deep < g->deep) pu__multiply_pieces(g, column, done + deep);
+    else pu__multiply_strips(g, column, wide);
 }
 
-/* X := L^-1 X, or L'^-1 X when `turn`, for n <= PU__LEAF and at most PU__SIDES sides: in a copy, where sides are adjacent */
-#define PU__SIDES 32
-PU__FN void pu__leaf(pu_int n, const pu_real *L, pu_int ld, int turn, pu_int k, pu_real *x, pu_int xi, pu_int xc)
+/* C (rows x cols, by rows) += or -= A B, A: rows x depth. how: as above. The rounding of an entry
+   depends on its own row and column alone.
+   panel: from pu__panel, for the strips; NULL: one strip at a time on the stack, which is up to a tenth slower. */
+PU__FN void pu__multiply(pu_int rows, pu_int cols, pu_int depth, pu__matrix A, pu__matrix B, pu_block C, int how, pu_real *panel)
 {
-    pu_real t[PU__LEAF][PU__SIDES];
-    pu_int q, i, p, c;
-    for (i = 0; i < n; i++)
-        for (c = 0; c < PU__SIDES; c++) t[i][c] = c < k ? x[i * xi + c * xc] : 0;
-    for (q = 0; q < n; q++) {
-        const pu_real scale = 1 / L[(turn ? n - 1 - q : q) * (ld + 1)];
-        i = turn ? n - 1 - q : q;
-        for (p = turn ? i + 1 : 0; p < (turn ? n : i); p++) {
-            const pu_real l = turn ? L[p * ld + i] : L[i * ld + p];
-            for (c = 0; c < PU__SIDES; c++) t[i][c] -= l * t[p][c];
+    const pu_int distant = PTRDIFF_MAX / 4;
+    const pu_int stretches = pu__most((depth + PU__DEEP - 1) / PU__DEEP, 1);
+    const pu_int most = (depth + stretches - 1) / stretches; /* alike: a shallow stretch costs more than its share */
+    const pu_int span = panel ? PU__SPAN : PU__BROAD;
+    pu_int column, i;
+    pu__matmul g;
+    g.rows = rows;
+    g.cols = cols;
+    g.A = A;
+    g.B = B;
+    g.C = C;
+    g.scale = how & PU__SUBTRACT ? -1 : 1;
+    g.from = how & PU__UPPER ? cols - rows : -distant;
+    g.to = how & PU__LOWER ? 0 : distant;
+    for (g.first = 0; g.first < depth; g.first += most) {
+        g.deep = pu__min(most, depth - g.first);
+        g.piece = panel ? g.deep : PU__PIECE;
+        for (i = 0; i < g.deep; i++) g.offset[i] = (B.list ? B.list[g.first + i] : g.first + i) * A.col;
+        for (column = 0; column < cols; column += span) {
+            const pu_int wide = pu__min(span, cols - column);
+            if (!panel) {
+                pu__multiply_pieces(&g, column, 0);
+                continue;
+            }
+            pu__pack(&g, 0, g.deep, column, wide, panel);
+            for (i = 0; i < wide; i += PU__BROAD) g.at[i / PU__BROAD] = panel + i * g.deep;
+            pu__multiply_strips(&g, column, wide);
         }
-        for (c = 0; c < PU__SIDES; c++) t[i][c] *= scale;
     }
-    for (i = 0; i < n; i++)
-        for (c = 0; c < k; c++) x[i * xi + c * xc] = t[i][c];
 }
 
-/* The same for any n and any number k of sides: entry i of side c is x[i xi + c xc], where xi or xc is 1. */
-PU__FN void pu__triangle(pu_int n, const pu_real *L, pu_int ld, int turn, pu_int k, pu_real *x, pu_int xi, pu_int xc)
+/* ---- triangles ---- */
+
+#define PU__SIDES 32 /* of a leaf */
+
+/* X := L^-1 X, or L'^-1 X (transposed), for k <= PU__SIDES sides of n <= PU__LEAF entries. The sides are the columns of X, or its
+   rows if by_rows. The work is done in a copy in which sides are adjacent. Not inlined: gcc then makes scalar code of it. */
+PU__FN PU__NOINLINE void pu__leaf(pu_int n, const pu_real *L, pu_int ld, int transposed, pu_int k, pu_block X, int by_rows)
 {
-    const pu_int h = (n / 2 + PU__LEAF - 1) / PU__LEAF * PU__LEAF, rest = n - h;
-    const pu_real *corner = L + h * ld;
-    pu_real *x2 = x + h * xi;
+    pu_real copy[PU__LEAF][PU__SIDES];
+    pu_int q, i, p, c;
+    if (k < PU__SIDES) memset(copy, 0, sizeof copy);
+    if (by_rows) for (i = 0; i < n; i++) pu__copy(copy[i], pu__col(X, i), k);
+    else for (c = 0; c < k; c++)
+        for (i = 0; i < n; i++) copy[i][c] = pu__col(X, c)[i];
+    for (q = 0; q < n; q++) {
+        const pu_int row = transposed ? n - 1 - q : q;
+        const pu_int end = transposed ? n : row;
+        const pu_real scale = 1 / L[row * (ld + 1)];
+        for (p = transposed ? row + 1 : 0; p < end; p++) {
+            const pu_real l = transposed ? L[p * ld + row] : L[row * ld + p];
+            for (c = 0; c < PU__SIDES; c++) copy[row][c] -= l * copy[p][c];
+        }
+        for (c = 0; c < PU__SIDES; c++) copy[row][c] *= scale;
+    }
+    if (by_rows) for (i = 0; i < n; i++) pu__copy(pu__col(X, i), copy[i], k);
+    else for (c = 0; c < k; c++)
+        for (i = 0; i < n; i++) pu__col(X, c)[i] = copy[i][c];
+}
+
+/* The size of the first part of n rows: half of them, in whole leaves. */
+PU__FN pu_int pu__half(pu_int n) { return (n / 2 + PU__LEAF - 1) / PU__LEAF * PU__LEAF; }
+
+/* The same for any n and k. L (n x n) is lower triangular, by rows at distance ld. Recursive: solve the half that needs no other,
+   subtract its part from the rest, solve that. panel: from pu__panel for max(n, k) columns, or NULL. */
+PU__FN void pu__triangle(pu_int n, const pu_real *L, pu_int ld, int transposed, pu_int k, pu_block X, int by_rows, pu_real *panel)
+{
+    const pu_int step = by_rows ? X.ld : 1;
+    const pu_int half = pu__half(n);
+    const pu_int known = transposed ? n - half : half;
+    const pu_int rest = n - known;
+    const pu_real *corner = L + half * ld;
+    const pu__matrix C = transposed == by_rows ? pu__mat(corner, 1, ld) : pu__mat(corner, ld, 1);
+    pu_block solved = X, other = X;
     pu_int c;
     if (n <= PU__LEAF) {
-        for (c = 0; c < k; c += PU__SIDES) pu__leaf(n, L, ld, turn, pu__min(PU__SIDES, k - c), x + c * xc, xi, xc);
+        for (c = 0; c < k; c += PU__SIDES) {
+            solved.at = X.at + c * (by_rows ? 1 : X.ld);
+            pu__leaf(n, L, ld, transposed, pu__min(PU__SIDES, k - c), solved, by_rows);
+        }
         return;
     }
-    if (turn) pu__triangle(rest, corner + h, ld, 1, k, x2, xi, xc);
-    else pu__triangle(h, L, ld, 0, k, x, xi, xc);
-    if (xc == 1 && !turn) pu__subtract(rest, k, h, pu__mat(corner, ld, 1), pu__mat(x, xi, 1), x2, xi);
-    if (xc == 1 && turn) pu__subtract(h, k, rest, pu__mat(corner, 1, ld), pu__mat(x2, xi, 1), x, xi);
-    if (xc != 1 && !turn) pu__subtract(k, rest, h, pu__mat(x, xc, 1), pu__mat(corner, 1, ld), x2, xc);
-    if (xc != 1 && turn) pu__subtract(k, h, rest, pu__mat(x2, xc, 1), pu__mat(corner, ld, 1), x, xc);
-    if (turn) pu__triangle(h, L, ld, 1, k, x, xi, xc);
-    else pu__triangle(rest, corner + h, ld, 0, k, x2, xi, xc);
+    if (transposed) solved.at += half * step;
+    else other.at += half * step;
+    pu__triangle(known, transposed ? corner + half : L, ld, transposed, k, solved, by_rows, panel);
+    /* other -= corner solved (corner' solved if transposed), or the transpose of that */
+    if (by_rows) pu__multiply(rest, k, known, C, pu__mat(solved.at, X.ld, 1), other, PU__SUBTRACT, panel);
+    else pu__multiply(k, rest, known, pu__mat(solved.at, X.ld, 1), C, other, PU__SUBTRACT, panel);
+    pu__triangle(rest, transposed ? L : corner + half, ld, transposed, k, other, by_rows, panel);
 }
 
-/* L L' = a in place (lower triangle); returns the failing row, or -1 */
-PU__FN pu_int pu__cholesky(pu_int n, pu_real *a, pu_int ld)
+/* L L' = a in place (lower triangle), for n <= PU__LEAF. Returns the row whose pivot is not positive, or -1. */
+PU__FN pu_int pu__cholesky_leaf(pu_int n, pu_real *a, pu_int ld)
 {
-    const pu_int h = (n / 2 + PU__LEAF - 1) / PU__LEAF * PU__LEAF, rest = n - h;
-    pu_real *below = a + h * ld;
     pu_int i, j, p;
-    if (n <= PU__LEAF) {
-        for (i = 0; i < n; i++)
-            for (j = 0; j <= i; j++) {
-                pu_real s = a[i * ld + j];
-                for (p = 0; p < j; p++) s -= a[i * ld + p] * a[j * ld + p];
-                if (j < i) a[i * ld + j] = s / a[j * ld + j];
-                else if (s > 0 && pu__finite(s)) a[i * ld + i] = pu__sqrt(s);
-                else return i;
-            }
-        return -1;
-    }
-    i = pu__cholesky(h, a, ld);
-    if (i >= 0) return i;
-    pu__triangle(h, a, ld, 0, rest, below, 1, ld);
-    pu__multiply(rest, rest, h, -1, pu__mat(below, ld, 1), pu__mat(below, 1, ld), NULL, NULL, below + h, ld, -PU__FAR, 0);
-    i = pu__cholesky(rest, below + h, ld);
-    return i < 0 ? -1 : h + i;
+    for (i = 0; i < n; i++)
+        for (j = 0; j <= i; j++) {
+            pu_real s = a[i * ld + j];
+            for (p = 0; p < j; p++) s -= a[i * ld + p] * a[j * ld + p];
+            if (j < i) a[i * ld + j] = s / a[j * ld + j];
+            else if (s > 0 && pu__finite(s)) a[i * ld + i] = pu__sqrt(s);
+            else return i;
+        }
+    return -1;
 }
 
-/* One side: x := L^-1 x for entries from `first` on (those before are zero) */
+/* The same for any n. Recursive: with a = (a11, .; a21, a22) factor a11, L21 = a21 L11'^-1, a22 -= L21 L21', factor a22.
+   panel: from pu__panel for n columns, or NULL. */
+PU__FN pu_int pu__cholesky(pu_int n, pu_real *a, pu_int ld, pu_real *panel)
+{
+    const pu_int half = pu__half(n);
+    const pu_int rest = n - half;
+    pu_real *below = a + half * ld;
+    pu_int bad;
+    if (n <= PU__LEAF) return pu__cholesky_leaf(n, a, ld);
+    bad = pu__cholesky(half, a, ld, panel);
+    if (bad >= 0) return bad;
+    pu__triangle(half, a, ld, 0, rest, pu__rows(below, ld), 0, panel);
+    pu__multiply(rest, rest, half, pu__mat(below, ld, 1), pu__mat(below, 1, ld), pu__rows(below + half, ld),
+                 PU__SUBTRACT | PU__LOWER, panel);
+    bad = pu__cholesky(rest, below + half, ld, panel);
+    return bad < 0 ? -1 : half + bad;
+}
+
+/* x := L^-1 x for one side whose entries before `first` are zero. L: n x n by rows. */
 PU__FN void pu__lower_solve(pu_int n, const pu_real *L, pu_int first, pu_real *x)
 {
     pu_int i;
-    for (i = first; i < n; i++)
-        x[i] = (pu_real)(((double)x[i] - pu__dot(i - first, NULL, L + i * n + first, x + first)) / (double)L[i * n + i]);
+    for (i = first; i < n; i++) {
+        const double known = pu__dot(i - first, NULL, L + i * n + first, x + first);
+        x[i] = (pu_real)(((double)x[i] - known) / (double)L[i * n + i]);
+    }
 }
 
-/* x := L'^-1 x when entries after `last` are zero */
+/* x := L'^-1 x for one side whose entries after `last` are zero. */
 PU__FN void pu__upper_solve(pu_int n, const pu_real *L, pu_int last, pu_real *x)
 {
     pu_int i;
@@ -3262,6 +3618,7 @@ PU__FN void pu__upper_solve(pu_int n, const pu_real *L, pu_int last, pu_real *x)
     }
 }
 
+/* sum_i log a[i stride], i < n */
 PU__FN double pu__log_diagonal(pu_int n, const pu_real *a, pu_int stride)
 {
     double s = 0;
@@ -3270,127 +3627,192 @@ PU__FN double pu__log_diagonal(pu_int n, const pu_real *a, pu_int stride)
     return s;
 }
 
-/* b (cols x rows) = a' or += a', a: rows x cols, both row-major; tiles, so that either side stays in cache */
+/* ---- transposes ---- */
+
+enum { PU__PATCH = 16 }; /* rows and columns at a time, so that the lines of either side stay in cache */
+
+/* b (cols x rows) = a' or += a', a: rows x cols, both by rows. */
 PU__FN void pu__transpose(pu_int rows, pu_int cols, const pu_real *a, pu_real *b, int add)
 {
-    enum { TILE = 16 };
     pu_int i, j, p, q;
-    for (i = 0; i < rows; i += TILE)
-        for (j = 0; j < cols; j += TILE) {
-            const pu_int pe = pu__min(rows, i + TILE), qe = pu__min(cols, j + TILE);
-            for (q = j; q < qe; q++) {
-                if (add) for (p = i; p < pe; p++) b[q * rows + p] += a[p * cols + q];
-                else for (p = i; p < pe; p++) b[q * rows + p] = a[p * cols + q];
+    for (i = 0; i < rows; i += PU__PATCH)
+        for (j = 0; j < cols; j += PU__PATCH) {
+            const pu_int p_end = pu__min(rows, i + PU__PATCH);
+            const pu_int q_end = pu__min(cols, j + PU__PATCH);
+            for (q = j; q < q_end; q++) {
+                if (add) for (p = i; p < p_end; p++) b[q * rows + p] += a[p * cols + q];
+                else for (p = i; p < p_end; p++) b[q * rows + p] = a[p * cols + q];
             }
         }
 }
+
+/* The strict lower triangle of a (n x n) becomes the mirror image of the upper one (to_lower), or the other way round. */
+PU__FN void pu__mirror(pu_int n, pu_real *a, int to_lower)
+{
+    pu_int i, j, i0, j0;
+    for (i0 = 0; i0 < n; i0 += PU__PATCH)
+        for (j0 = 0; j0 <= i0; j0 += PU__PATCH)
+            for (i = i0; i < pu__min(n, i0 + PU__PATCH); i++)
+                for (j = j0; j < pu__min(i, j0 + PU__PATCH); j++)
+                    if (to_lower) a[i * n + j] = a[j * n + i];
+                    else a[j * n + i] = a[i * n + j];
+}
+
+/* ---- eigenvalues of symmetric tridiagonal matrices, several side by side ---- */
 
 enum { PU__DOTS = 5 };     /* u'u, r'r, |u - Ax|^2, u'x, x'(u - Ax) of every column */
 enum { PU__ABREAST = 8 };  /* eigenproblems at once, at most; a multiple of 4 */
 enum { PU__LANCZOS = 12 }; /* steps for the largest eigenvalue: within a few percent, and 1/lambda needs no more */
 
-/* One rotation of each of the matrices that are busy: rows i (0) and i + 1 (1). Selections instead of branches, and operands
-   that cannot trap, so that compilers make vectors of it; gcc does not once it is inlined. h: shifts; begun: 1 where a rotation has been made since
-   the last cut. */
-#if defined(__GNUC__)
-__attribute__((noinline))
-#endif
-PU__FN void pu__rotate(pu_int lanes, const double *PU__RESTRICT busy, const double *PU__RESTRICT h, double *PU__RESTRICT d0,
-                       double *PU__RESTRICT d1, const double *PU__RESTRICT e0, double *PU__RESTRICT e1, double *PU__RESTRICT z0,
-                       double *PU__RESTRICT z1, double *PU__RESTRICT c, double *PU__RESTRICT s, double *PU__RESTRICT p,
-                       double *PU__RESTRICT bulge, double *PU__RESTRICT begun)
+/* The state of a sweep of each matrix. */
+typedef struct {
+    double busy[PU__ABREAST];  /* 1: the matrix takes part in this sweep */
+    double shift[PU__ABREAST];
+    double c[PU__ABREAST], s[PU__ABREAST]; /* cosine and sine of the last rotation */
+    double p[PU__ABREAST];     /* what it has moved along the diagonal */
+    double bulge[PU__ABREAST]; /* the entry that is chased upwards */
+    double begun[PU__ABREAST]; /* 1: a rotation has been made since the last cut */
+} pu__sweep;
+
+/* One rotation of rows i (0) and i + 1 (1) of the matrices that are busy. Selections instead of branches, and operands that cannot
+   trap, let compilers make vectors of it. gcc does not do so once it is inlined. */
+PU__FN PU__NOINLINE void pu__rotate(pu_int lanes, pu__sweep *PU__RESTRICT w, double *PU__RESTRICT d0, double *PU__RESTRICT d1,
+                       const double *PU__RESTRICT e0, double *PU__RESTRICT e1, double *PU__RESTRICT z0, double *PU__RESTRICT z1)
 {
     pu_int l;
     for (l = 0; l < lanes; l++) {
-        const double off = e0[l], f = s[l] * off, b = c[l] * off, g = bulge[l], sum = f * f + g * g;
-        const double r2 = sum + DBL_MIN, root = sqrt(r2), over = 1 / r2; /* neither waits for the other */
-        const double sine = sum > DBL_MIN ? f * root * over : 0, cosine = sum > DBL_MIN ? g * root * over : 1;
-        const double t = d1[l] - p[l], r = (d0[l] - t) * sine + 2 * cosine * b, shift = sine * r;
-        const double u = z0[l], v = z1[l], along = begun[l] * (sum > DBL_MIN ? root : 0), anew = d0[l] - h[l];
-        e1[l] = busy[l] != 0 ? along : e1[l];
-        d1[l] = busy[l] != 0 ? t + shift : d1[l];
-        z1[l] = busy[l] != 0 ? sine * u + cosine * v : v;
-        z0[l] = busy[l] * off != 0 ? cosine * u - sine * v : u; /* at a cut row i is not turned */
-        bulge[l] = off != 0 ? cosine * r - b : anew; /* beyond a cut it begins anew */
-        p[l] = off != 0 ? shift : 0;
-        s[l] = off != 0 ? sine : 1, c[l] = off != 0 ? cosine : 1, begun[l] = off != 0 ? 1 : 0;
+        const double off = e0[l], busy = w->busy[l];
+        const double f = w->s[l] * off;
+        const double b = w->c[l] * off;
+        const double g = w->bulge[l];
+        const double sum = f * f + g * g;
+        /* root and inverse do not wait for each other */
+        const double r2 = sum + DBL_MIN;
+        const double root = sqrt(r2);
+        const double inverse = 1 / r2;
+        const double sine = sum > DBL_MIN ? f * root * inverse : 0;
+        const double cosine = sum > DBL_MIN ? g * root * inverse : 1;
+        const double t = d1[l] - w->p[l];
+        const double r = (d0[l] - t) * sine + 2 * cosine * b;
+        const double moved = sine * r;
+        const double u = z0[l], v = z1[l];
+        const double along = w->begun[l] * (sum > DBL_MIN ? root : 0);
+        const double anew = d0[l] - w->shift[l];
+        e1[l] = busy != 0 ? along : e1[l];
+        d1[l] = busy != 0 ? t + moved : d1[l];
+        z1[l] = busy != 0 ? sine * u + cosine * v : v;
+        z0[l] = busy * off != 0 ? cosine * u - sine * v : u; /* at a cut row i is not rotated */
+        /* beyond a cut the chase begins anew */
+        w->bulge[l] = off != 0 ? cosine * r - b : anew;
+        w->p[l] = off != 0 ? moved : 0;
+        w->s[l] = off != 0 ? sine : 1;
+        w->c[l] = off != 0 ? cosine : 1;
+        w->begun[l] = off != 0 ? 1 : 0;
     }
 }
 
+/* Prepares a sweep for eigenvalue `first`: which matrices still have an off-diagonal entry there, and Wilkinson's shifts. A matrix
+   that is not done after 60 sweeps is given up: failed[l] = 1. Returns whether any matrix is busy. */
+PU__FN int pu__sweep_begin(pu__sweep *w, pu_int n, pu_int lanes, pu_int first, int give_up, const double *d, double *e,
+                           double *failed)
+{
+    int open = 0;
+    pu_int i, l;
+    for (l = 0; l < lanes; l++) {
+        const double *diagonal = d + first * lanes + l;
+        double off = e[first * lanes + l];
+        double half = 0;
+        if (give_up && off != 0) {
+            for (i = 0; i < n; i++) e[i * lanes + l] = 0;
+            failed[l] = 1;
+            off = 0;
+        }
+        w->busy[l] = off != 0;
+        if (off != 0) {
+            open = 1;
+            half = (diagonal[lanes] - diagonal[0]) / (2 * off);
+        }
+        w->shift[l] = diagonal[0] - off / (half + (half >= 0 ? 1 : -1) * sqrt(half * half + 1));
+        w->bulge[l] = d[(n - 1) * lanes + l] - w->shift[l];
+        w->c[l] = 1;
+        w->s[l] = 1;
+        w->p[l] = 0;
+        w->begun[l] = 0;
+    }
+    return open;
+}
+
 /* Eigenvalues of `lanes` symmetric tridiagonal matrices into d, and the first components of the eigenvectors into z: implicit
-   QL with Wilkinson's shift. A rotation waits for the one before it and that is all the time goes into, so several matrices
-   take little longer than one (4 or 8 of them). Entry i of matrix l is at i lanes + l of d (n diagonal entries), e (n, the last unused) and z.
-   What happens to a matrix does not depend on the others. failed[l]: 1 without convergence. */
+   QL. A rotation waits for the one before it, so that 4 or 8 matrices take little longer than one. Entry i of matrix l is at
+   i lanes + l of d (n diagonal entries), e (n, the last unused, destroyed) and z. What happens to a matrix does not depend on the
+   others. failed[l]: 1 without convergence. */
 PU__FN void pu__tridiagonal(pu_int n, pu_int lanes, double *d, double *e, double *z, double *failed)
 {
-    double c[PU__ABREAST], s[PU__ABREAST], p[PU__ABREAST], bulge[PU__ABREAST], h[PU__ABREAST];
-    double busy[PU__ABREAST], begun[PU__ABREAST];
     const double small = pu__max(DBL_EPSILON, 1e-3 * (double)PU__EPS); /* what the matrices come from is no better */
+    pu__sweep w;
     pu_int first, i, l;
-    int sweep, open;
+    int sweep;
     for (i = 0; i < n * lanes; i++) z[i] = i < lanes;
-    for (l = 0; l < lanes; l++) e[(n - 1) * lanes + l] = 0, failed[l] = 0;
+    for (l = 0; l < lanes; l++) {
+        e[(n - 1) * lanes + l] = 0;
+        failed[l] = 0;
+    }
     for (first = 0; first < n; first++)
         for (sweep = 0;; sweep++) {
-            for (i = first * lanes; i < (n - 1) * lanes; i++) /* a negligible off-diagonal entry cuts the matrix */
+            /* a negligible off-diagonal entry cuts the matrix */
+            for (i = first * lanes; i < (n - 1) * lanes; i++)
                 e[i] = fabs(e[i]) <= small * (fabs(d[i]) + fabs(d[i + lanes])) ? 0 : e[i];
-            for (l = 0, open = 0; l < lanes; l++) {
-                const double *dl = d + first * lanes + l;
-                double off = e[first * lanes + l], half;
-                if (sweep == 60 && off != 0) { /* given up: nothing is left to do */
-                    for (i = 0; i < n; i++) e[i * lanes + l] = 0;
-                    failed[l] = 1, off = 0;
-                }
-                busy[l] = off != 0, open |= off != 0;
-                half = off != 0 ? (dl[lanes] - dl[0]) / (2 * off) : 0;
-                h[l] = dl[0] - off / (half + (half >= 0 ? 1 : -1) * sqrt(half * half + 1));
-                bulge[l] = d[(n - 1) * lanes + l] - h[l], c[l] = s[l] = 1, p[l] = begun[l] = 0;
+            if (!pu__sweep_begin(&w, n, lanes, first, sweep == 60, d, e, failed)) break;
+            for (i = n - 2; i >= first; i--) { /* chase the bulge upwards */
+                const pu_int at = i * lanes;
+                pu__rotate(lanes, &w, d + at, d + at + lanes, e + at, e + at + lanes, z + at, z + at + lanes);
             }
-            if (!open) break;
-            for (i = n - 2; i >= first; i--) /* chase the bulge upwards */
-                pu__rotate(lanes, busy, h, d + i * lanes, d + (i + 1) * lanes, e + i * lanes, e + (i + 1) * lanes,
-                           z + i * lanes, z + (i + 1) * lanes, c, s, p, bulge, begun);
-            for (l = 0; l < lanes; l++)
-                if (busy[l] != 0) d[first * lanes + l] -= p[l], e[first * lanes + l] = begun[l] * bulge[l];
+            for (l = 0; l < lanes; l++) {
+                if (w.busy[l] == 0) continue;
+                d[first * lanes + l] -= w.p[l];
+                e[first * lanes + l] = w.begun[l] * w.bulge[l];
+            }
         }
 }
 
-/* a sum of logarithms with one log for many terms */
+/* A sum of logarithms, sum + log product, with one log for many terms. */
 typedef struct {
     double sum, product;
 } pu__logs;
 
+/* Whether x is far from overflow and underflow. */
+PU__FN int pu__logs_safe(double x) { return x > 1e-150 && x < 1e150; }
+
+/* Adds log x. */
 PU__FN void pu__logs_add(pu__logs *s, double x)
 {
-    if (!(x > 1e-150 && x < 1e150)) s->sum += log(x);
-    else if (s->product *= x, !(s->product > 1e-150 && s->product < 1e150)) s->sum += log(s->product), s->product = 1;
+    if (!pu__logs_safe(x)) {
+        s->sum += log(x);
+        return;
+    }
+    s->product *= x;
+    if (pu__logs_safe(s->product)) return;
+    s->sum += log(s->product);
+    s->product = 1;
 }
 
-/* the strict lower triangle of a (n x n) becomes the mirror image of the upper one, or the other way round */
-PU__FN void pu__mirror(pu_int n, pu_real *a, int to_lower)
-{
-    enum { TILE = 16 };
-    pu_int i, j, i0, j0;
-    for (i0 = 0; i0 < n; i0 += TILE)
-        for (j0 = 0; j0 <= i0; j0 += TILE)
-            for (i = i0; i < pu__min(n, i0 + TILE); i++)
-                for (j = j0; j < pu__min(i, j0 + TILE); j++)
-                    if (to_lower) a[i * n + j] = a[j * n + i];
-                    else a[j * n + i] = a[i * n + j];
-}
+/* ---- bands ----
+   Row i of a (n x (p+1)) holds A_{i,i}, A_{i,i-1} .. A_{i,i-p}. A block tridiagonal A with blocks of S is a band of 2 S - 1. In
+   double in every build: a float band of Gamma can be nearly singular, and these recursions are bound by latency, not by the
+   width of a register. */
 
-/* banded: A = L diag(d) L', L unit lower triangular within the band; row i of `a` becomes d_i, L_{i,i-1} .. L_{i,i-p}. A block
-   tridiagonal A with blocks of S is a band of 2 S - 1. In double in every build: a float band of Gamma can be nearly
-   singular, and these recursions are bound by latency, not by the width of a register. Returns the failing row, or -1. */
+/* A = L diag(d) L' in place, L unit lower triangular within the band: row i becomes d_i, L_{i,i-1} .. L_{i,i-p}; inverse (n) = 1/d.
+   Returns the failing row, or -1. */
 PU__FN pu_int pu__band_factor(pu_int n, pu_int p, double *a, double *inverse)
 {
-    const pu_int w = p + 1;
+    const pu_int width = p + 1;
     pu_int i, j, l;
     for (i = 0; i < n; i++) {
-        double *row = a + i * w, d = row[0];
         const pu_int q = pu__min(i, p);
+        double *row = a + i * width;
+        double d = row[0];
         for (j = q; j > 0; j--) { /* L_{i,i-j} d_{i-j} */
-            const double *up = a + (i - j) * w - j;
+            const double *up = a + (i - j) * width - j;
             double s = row[j];
             for (l = j + 1; l <= q; l++) s -= row[l] * up[l];
             row[j] = s;
@@ -3407,38 +3829,39 @@ PU__FN pu_int pu__band_factor(pu_int n, pu_int p, double *a, double *inverse)
     return -1;
 }
 
-/* x := A^-1 x */
+/* x := A^-1 x, with that factor: forwards with L, 1/d, backwards with L'. */
 PU__FN void pu__band_solve(pu_int n, pu_int p, const double *a, const double *inverse, double *x)
 {
-    const pu_int w = p + 1;
+    const pu_int width = p + 1;
     pu_int i, j;
     for (i = 0; i < n; i++) {
         double s = x[i];
-        for (j = pu__min(i, p); j > 0; j--) s -= a[i * w + j] * x[i - j];
+        for (j = pu__min(i, p); j > 0; j--) s -= a[i * width + j] * x[i - j];
         x[i] = s;
     }
     for (i = 0; i < n; i++) x[i] *= inverse[i];
     for (i = n - 1; i >= 0; i--)
-        for (j = pu__min(i, p); j > 0; j--) x[i - j] -= a[i * w + j] * x[i];
+        for (j = pu__min(i, p); j > 0; j--) x[i - j] -= a[i * width + j] * x[i];
 }
 
 /* The entries of Z = A^-1 inside the band, last row first (Takahashi):
      Z_ji = -sum_{k > i} L_ki Z_kj (j > i),   Z_ii = 1/d_i - sum_{k > i} L_ki Z_ki */
 PU__FN void pu__band_inverse(pu_int n, pu_int p, const double *a, const double *inverse, double *Z)
 {
-    const pu_int w = p + 1;
+    const pu_int width = p + 1;
     pu_int i, j, k;
     for (i = n - 1; i >= 0; i--) {
         const pu_int q = pu__min(p, n - 1 - i);
-        const double *L = a + i * w;
-        double *z = Z + i * w, sum = inverse[i];
+        const double *L = a + i * width;
+        double *z = Z + i * width;
+        double sum = inverse[i];
         for (j = 1; j <= q; j++) {
             double s = 0;
-            for (k = 1; k < j; k++) s -= L[k * w + k] * z[j * w + j - k];
-            for (k = j; k <= q; k++) s -= L[k * w + k] * z[k * w + k - j];
-            z[j * w + j] = s;
+            for (k = 1; k < j; k++) s -= L[k * width + k] * z[j * width + j - k];
+            for (k = j; k <= q; k++) s -= L[k * width + k] * z[k * width + k - j];
+            z[j * width + j] = s;
         }
-        for (k = 1; k <= q; k++) sum -= L[k * w + k] * z[k * w + k];
+        for (k = 1; k <= q; k++) sum -= L[k * width + k] * z[k * width + k];
         z[0] = sum;
     }
 }
@@ -3465,7 +3888,7 @@ PU__FN void pu__band_inverse(pu_int n, pu_int p, const double *a, const double *
 
 /* An operator without functions, where every constructor begins. It counts as symmetric: one that
    need not be so lowers `trusted`. Sizes below 1 make every call refuse the operator. params =
-   PU_NONE makes the call say PU_E_OVERFLOW. */
+   PU_ZERO makes the call say PU_E_OVERFLOW. */
 PU__FN pu_op pu__op_zero(pu_int rows, pu_int cols, pu_int params, const void *data)
 {
     pu_op op;
@@ -3673,12 +4096,12 @@ PU__FN pu_status pu__dense_check(const pu_op *op, pu_int *index)
 }
 
 /* See the declaration, as for all public functions. A matrix with more entries than fit a pu_int
-   has params = PU_NONE. */
+   has params = PU_ZERO. */
 PU_DEF pu_op pu_op_dense(pu_int rows, pu_int cols, const pu_real *a)
 {
     pu_op op = pu__op_zero(rows, cols, 0, a);
     if (rows > 0 && cols > 0)
-        op.params = rows > PTRDIFF_MAX / cols ? PU_NONE : rows * cols;
+        op.params = rows > PTRDIFF_MAX / cols ? PU_ZERO : rows * cols;
     op.form = PU_FORM_MATRIX;
     op.apply = pu__dense_apply;
     op.apply_t = pu__dense_apply_t;
@@ -3741,8 +4164,8 @@ PU__FN pu_status pu__spd_solve(PU__SOLVE_ARGS)
         pu__upper_solve(n, L, n - 1, pu__col(Y, j));
     }
     if (k >= PU__FEW) {
-        pu__triangle(n, L, n, 0, k, Y.at, 1, Y.ld);
-        pu__triangle(n, L, n, 1, k, Y.at, 1, Y.ld);
+        pu__triangle(n, L, n, 0, k, Y, 0, NULL);
+        pu__triangle(n, L, n, 1, k, Y, 0, NULL);
     }
     return PU_OK;
 }
@@ -3826,7 +4249,7 @@ PU_DEF pu_op pu_op_spd(pu_int n, const pu_real *a, const pu_real *factor)
 }
 
 /* Checks A, copies its lower triangle and factors the copy in place. */
-PU_DEF pu_status pu_op_spd_factor(pu_int n, const pu_real *a, pu_real *factor, pu_int *index)
+PU_DEF pu_status pu_spd_factor(pu_int n, const pu_real *a, pu_real *factor, pu_int *index)
 {
     pu_op op = pu_op_spd(n, a, NULL);
     pu_int ignored, i;
@@ -3840,7 +4263,7 @@ PU_DEF pu_status pu_op_spd_factor(pu_int n, const pu_real *a, pu_real *factor, p
     if (status) return status;
     for (i = 0; i < op.params; i++)
         factor[i] = i % n <= i / n ? a[i] : 0;
-    *index = pu__cholesky(n, factor, n);
+    *index = pu__cholesky(n, factor, n, NULL);
     if (*index < 0) return PU_OK;
     *index *= n + 1; /* from the row to its diagonal entry */
     return PU_E_NOT_DEFINITE;
@@ -3850,12 +4273,12 @@ PU_DEF pu_status pu_op_spd_factor(pu_int n, const pu_real *a, pu_real *factor, p
    Of any operator of PU_FORM_DIAGONAL the functions read rows, params and data. */
 
 /* Does every row have a parameter of its own? The alternatives are one for all rows, and none. */
-PU__FN int pu__diagonal_full(const pu_op *op) { return op->params == op->rows; }
+PU__FN int pu__diagonal_full(const pu_op *op) { return op->params == op->rows || (op->data && op->aux == op->data); }
 
 /* Entry i of the diagonal. */
 PU__FN pu_real pu__diagonal_at(const pu_op *op, pu_int i)
 {
-    return op->params ? pu__entries(op)[pu__diagonal_full(op) ? i : 0] : 1;
+    return op->data ? pu__entries(op)[pu__diagonal_full(op) ? i : 0] : 1;
 }
 
 /* Y = diag(a) X, or +=. One loop for each case, so that each can be vectorised. */
@@ -4000,6 +4423,7 @@ PU__FN pu_op pu__op_diagonal(pu_int n, pu_int params, const pu_real *a)
 {
     pu_op op = pu__op_zero(n, n, params, a);
     op.form = PU_FORM_DIAGONAL;
+    if (params == n) op.aux = a; /* the mark of an entry each outlives a copy whose params are set to 0 */
     op.apply = op.apply_t = pu__diagonal_apply;
     op.grad = pu__diagonal_grad;
     op.diag = pu__diagonal_diag;
@@ -4171,7 +4595,7 @@ PU__FN int pu__have_grads(const pu_op *left, const pu_op *right)
    either operand needs. aux is NULL when the operands are of no use. */
 PU__FN pu_op pu__op_pair(const pu_op *left, const pu_op *right, pu_int extra)
 {
-    pu_op op = pu__op_zero(0, 0, PU_NONE, left);
+    pu_op op = pu__op_zero(0, 0, PU_ZERO, left);
     if (!pu__is_sound(left) || !pu__is_sound(right)) return op;
     op.aux = right;
     op.rows = left->rows;
@@ -4673,7 +5097,7 @@ PU_DEF pu_op pu_op_low_rank(const pu_low_rank *a)
     pu_op op = pu__op_zero(0, 0, 0, a);
     if (!a || a->n <= 0 || a->r <= 0) return op;
     op.rows = op.cols = a->n;
-    op.params = PU_NONE;
+    op.params = PU_ZERO;
     if (a->r <= PTRDIFF_MAX / 3 / a->r && a->n <= PTRDIFF_MAX / (a->r + 1)) { /* scratch and factor; parameters */
         op.params = a->n * (a->r + 1);
         op.noise = a->n + a->r;
@@ -4715,7 +5139,7 @@ PU_DEF pu_status pu_low_rank_factor(const pu_low_rank *a, pu_int *index)
             for (l = 0; l < count; l++)
                 a->factor[i * a->r + j + l] = (pu_real)c[l];
         }
-    *index = pu__cholesky(a->r, a->factor, a->r);
+    *index = pu__cholesky(a->r, a->factor, a->r, NULL);
     if (*index < 0) return PU_OK;
     *index *= a->r + 1; /* from the row to its diagonal entry */
     return PU_E_NOT_DEFINITE;
@@ -4932,7 +5356,7 @@ PU_DEF pu_op pu_op_kronecker(const pu_op *left, const pu_op *right)
     op.flops = (double)left->cols * pu__flops(right) + (double)right->rows * pu__flops(left);
     /* not less than the sum below, which is safe when this is */
     need = (double)a * (4 * (double)b + (double)right->work) + (double)b * (double)left->work;
-    if (need > (double)(PTRDIFF_MAX / 2)) op.params = PU_NONE;
+    if (need > (double)(PTRDIFF_MAX / 2)) op.params = PU_ZERO;
     if (op.params < 0) return op;
     op.rows = left->rows * right->rows;
     op.cols = left->cols * right->cols;
@@ -5913,7 +6337,7 @@ PU_DEF pu_status pu_ar_set_phi(pu_ar *ar, pu_int n, pu_int order, const pu_real 
 /* See the declaration. The reverse pass from phi^(P) to gamma is linear; here it is solved for its
    input. With b the cotangent of phi^(m) it is
      gammabar_m = b_m - sum_{j < m} b_j phi^(m-1)_{m-j},   b^(m-1)_j = b_j - gamma_m b_{m-j} */
-PU_DEF void pu_ar_pull_phi(const pu_ar *ar, const pu_real *grad_gamma, pu_real *grad_phi)
+PU_DEF void pu_ar_phi_grad(const pu_ar *ar, const pu_real *grad_gamma, pu_real *grad_phi)
 {
     double a[PU_AR_MAX + 1], b[PU_AR_MAX + 1];
     pu_int m, j;
@@ -6746,12 +7170,12 @@ PU__FN pu_status pu__readout_row_grad(const pu_op *op, pu_int m, const double *g
     return PU_OK;
 }
 
-/* Phi = I (x) c', T x (S T). params = PU_NONE, which whoever uses the operator refuses, tells that S T overflows. */
+/* Phi = I (x) c', T x (S T). params = PU_ZERO, which whoever uses the operator refuses, tells that S T overflows. */
 PU_DEF pu_op pu_op_readout(pu_int steps, pu_int states, const pu_real *c)
 {
     int overflow = 0;
     size_t cols = steps > 0 && states > 0 ? pu__mul((size_t)steps, (size_t)states, &overflow) : 0;
-    pu_op op = pu__op_zero(steps, (pu_int)cols, overflow ? PU_NONE : states, c);
+    pu_op op = pu__op_zero(steps, (pu_int)cols, overflow ? PU_ZERO : states, c);
     op.apply = pu__readout_apply;
     op.apply_t = pu__readout_apply_t;
     op.grad = pu__readout_grad;
@@ -8060,7 +8484,8 @@ PU__FN pu_status pu__lags_logdet_grad(PU__LOGDET_GRAD_ARGS)
     return op->grad(op, 1, pu__rows(f->p, f->n), pu__rows(f->q, f->n), &weight, grad, work);
 }
 
-/* The lags are finite and, where there is a factor, those that it was made of. */
+/* The lags are finite and, where there is a factor, those that it was made of. One that was refused
+   since has n = 0. */
 PU__FN pu_status pu__lags_check(const pu_op *op, pu_int *index)
 {
     const pu_lags *f = pu__lags_of(op);
@@ -8069,7 +8494,7 @@ PU__FN pu_status pu__lags_check(const pu_op *op, pu_int *index)
     if (status || !f) return status;
     for (i = 0; i < op->params; i++) {
         *index = i;
-        if (f->t[i] != pu__entries(op)[i]) return PU_E_ARGUMENT;
+        if (f->n != op->rows || f->t[i] != pu__entries(op)[i]) return PU_E_ARGUMENT;
     }
     *index = -1;
     return PU_OK;
@@ -8180,7 +8605,7 @@ PU__FN pu_status pu__lags_toeplitz(pu_lags *f, pu_int *index)
             pu__levinson_step(n, m, f->kappa[m], f->p);
         }
         *index = m;
-        if (!(v > 0 && pu__finite_double(v))) return PU_E_NOT_DEFINITE;
+        if (!(v > 0)) return PU_E_NOT_DEFINITE;
         f->logdet += log(v);
     }
     *index = -1;
@@ -8257,7 +8682,7 @@ PU_DEF pu_status pu_toeplitz_factor(pu_lags *factor, pu_int n, const pu_real *t,
 
 PU_DEF pu_op pu_op_circulant(pu_int n, const pu_real *c, const pu_lags *factor)
 {
-    return pu__op_lags(n, n > 0 ? n / 2 + 1 : 0, c, factor);
+    return pu__op_lags(n, n / 2 + 1, c, factor);
 }
 
 PU_DEF pu_status pu_circulant_bytes(pu_int n, size_t *bytes) { return pu__lags_bytes(n, n, bytes); }
@@ -8538,7 +8963,7 @@ typedef struct {
 
 #define PU__OP_NAMES(x, slot)                                                                                          \
     {                                                                                                                  \
-        x, x ".apply", x ".check", x " (stale factor)", x ".form (apply does something else)", x " (no device side)",  \
+        x, x ".apply", x ".check", x " (stale factor)", x ".form (not true of this operator)", x " (no device side)",  \
             slot                                                                                                       \
     }
 static const pu__op_names pu__names_A = PU__OP_NAMES("A", 0);
@@ -8635,13 +9060,18 @@ PU__FN pu_status pu__check_adjoint(const pu_op *op, pu_real *test, pu_real *work
     return PU_OK;
 }
 
-/* The built-in operator of the form that op states; op itself where it states none. */
+/* The built-in operator of the form that op states; op itself where it states none. A factor is taken from a built-in matrix
+   alone: in an operator of the caller's aux is his own. */
 PU__FN pu_op pu__op_of_form(const pu_op *op)
 {
+    const pu_real *entries = (const pu_real *)op->data;
+    pu_op spd;
     switch (op->form) {
-    case PU_FORM_MATRIX: return pu_op_dense(op->rows, op->cols, (const pu_real *)op->data);
-    case PU_FORM_SYMMETRIC: return pu_op_spd(op->rows, (const pu_real *)op->data, (const pu_real *)op->aux);
-    case PU_FORM_DIAGONAL: return pu__op_diagonal(op->rows, op->params, (const pu_real *)op->data);
+    case PU_FORM_MATRIX: return pu_op_dense(op->rows, op->cols, entries);
+    case PU_FORM_SYMMETRIC:
+        spd = pu_op_spd(op->rows, entries, NULL);
+        return op->apply == spd.apply ? pu_op_spd(op->rows, entries, (const pu_real *)op->aux) : spd;
+    case PU_FORM_DIAGONAL: return pu__op_diagonal(op->rows, op->params, entries);
     case PU_FORM_SPARSE: return pu_op_csr((const pu_csr *)op->data);
     case PU_FORM_AR: return pu_op_ar((const pu_ar *)op->data);
     case PU_FORM_STATES: return pu_op_ssm((const pu_ssm *)op->data);
@@ -8651,47 +9081,63 @@ PU__FN pu_op pu__op_of_form(const pu_op *op)
     return *op;
 }
 
-/* The operator that the library works with. One that states a form and is all the caller's own work is replaced by the built-in
-   one, so that it is as fast as ours (pu__check_form tests that they agree). A built-in operator into which the caller has put
-   functions of his own is taken as it is, and no longer has a form. */
+/* The functions of an operator but for check. */
+#define PU__OP_FUNCTIONS(X)                                                                                           \
+    X(apply) X(apply_t) X(grad) X(diag) X(gram_diag) X(sample) X(solve) X(logdet) X(logdet_grad)                      \
+    X(apply_rows) X(apply_rows_t) X(grad_rows) X(band_add) X(band_grad) X(row) X(row_grad)
+
+/* The operator that the library works with. One that states a form and has no function of ours gets the functions of the
+   built-in one, and keeps its own where that has none: so it is as fast as ours, and pu__check_form tests that they agree. A
+   built-in operator in which some functions were replaced is taken as it is, and no longer has a form. */
 PU__FN pu_op pu__resolve(const pu_op *op)
 {
-    pu_op builtin = pu__op_of_form(op);
-    const int rows = op->apply_rows != builtin.apply_rows || op->apply_rows_t != builtin.apply_rows_t ||
-                     op->grad_rows != builtin.grad_rows;
-    const int others = (op->apply_t != builtin.apply_t) + (op->grad != builtin.grad);
+    const pu_op builtin = pu__op_of_form(op);
+    pu_op resolved = *op;
+    int shared = 0;
+    int changed = 0;
     if (op->form == PU_FORM_GENERAL)
-        return *op;
-    if (op->apply == builtin.apply || others < 2) {
-        const int changed = op->apply != builtin.apply || others > 0 || rows;
-        builtin = *op;
+        return resolved;
+#define PU__X(f)                                    \
+    shared += op->f != NULL && op->f == builtin.f; \
+    changed += op->f != builtin.f;
+    PU__OP_FUNCTIONS(PU__X)
+#undef PU__X
+    if (shared) {
         if (changed)
-            builtin.form = PU_FORM_GENERAL;
-        return builtin;
+            resolved.form = PU_FORM_GENERAL;
+        return resolved;
     }
-    builtin.work = pu__most(builtin.work, op->work);
-    builtin.device = op->device;
-    return builtin;
+#define PU__X(f) \
+    if (builtin.f) resolved.f = builtin.f;
+    PU__OP_FUNCTIONS(PU__X)
+#undef PU__X
+    if (!op->check)
+        resolved.check = builtin.check;
+    if (builtin.sample)
+        resolved.noise = builtin.noise;
+    if (builtin.band_add || builtin.row)
+        resolved.band = builtin.band;
+    resolved.work = pu__most(builtin.work, op->work);
+    resolved.flops = builtin.flops;
+    resolved.trusted = (int)pu__most(builtin.trusted, op->trusted);
+    return resolved;
 }
 
 /* Sizes of the form that op states are those of op. Before anything is computed with the form. */
-PU__FN pu_status pu__check_form_sizes(const pu_op *op, const pu_op *resolved, const pu__op_names *names,
-                                      pu_report *report)
+PU__FN pu_status pu__check_form_sizes(const pu_op *op, const pu__op_names *names, pu_report *report)
 {
-    const int same = resolved->rows == op->rows && resolved->cols == op->cols && resolved->params == op->params;
-    const int known = (int)op->form >= PU_FORM_GENERAL && (int)op->form <= PU_FORM_FOURIER;
-    if (!known || !same)
-        return pu__refuse(report, PU_E_ARGUMENT, names->form);
-    if (op->form == PU_FORM_GENERAL)
+    const pu_op builtin = pu__op_of_form(op);
+    int same = builtin.rows == op->rows && builtin.cols == op->cols && builtin.params == op->params;
+    if (op->form == PU_FORM_GENERAL || pu__resolve(op).form == PU_FORM_GENERAL)
         return PU_OK;
-    if (op->params > 0 && !op->data)
-        return pu__refuse(report, PU_E_ARGUMENT, names->form);
-    if (op->form == PU_FORM_DIAGONAL && op->params > 1 && op->params != op->rows)
-        return pu__refuse(report, PU_E_ARGUMENT, names->form);
-    return PU_OK;
+    if (op->form == PU_FORM_DIAGONAL)
+        same = op->rows == op->cols && (op->params <= 1 || op->params == op->rows);
+    if ((int)op->form < PU_FORM_GENERAL || (int)op->form > PU_FORM_FOURIER || (op->params > 0 && !op->data))
+        same = 0;
+    return same ? PU_OK : pu__refuse(report, PU_E_ARGUMENT, names->form);
 }
 
-/* An operator that nobody vouches for states a form: its product with a random vector q must be that of the form.
+/* An operator with functions of its own that states a form: its product with a random vector q must be that of the form.
    test: 2 rows + cols reals. */
 PU__FN pu_status pu__check_form(const pu_op *op, const pu_op *resolved, const pu__op_names *names, pu_real *test,
                                 pu_real *work, pu_report *report)
@@ -8736,8 +9182,8 @@ PU__FN pu_status pu__resolve_model(pu__resolved *r, const pu_lgm *model, pu_repo
     r->model = *model;
     r->model.Gamma = &r->Gamma;
     r->model.Phi = &r->Phi;
-    status = pu__check_form_sizes(model->Gamma, &r->Gamma, &pu__names_Gamma, report);
-    return status ? status : pu__check_form_sizes(model->Phi, &r->Phi, &pu__names_Phi, report);
+    status = pu__check_form_sizes(model->Gamma, &pu__names_Gamma, report);
+    return status ? status : pu__check_form_sizes(model->Phi, &pu__names_Phi, report);
 }
 
 /* Reals of scratch that pu__test_operators wants. */
@@ -8803,13 +9249,14 @@ PU__FN pu_status pu__side(const pu_backend *B, const pu_op *op, const pu__op_nam
         *side = *op->device;
     else
         status = B->side(B->user, names->slot, op, memory, bytes, side);
+    side->op.form = PU_FORM_GENERAL; /* forms are facts about host memory */
     if (status && memory)
         said = B->status(B->user, &what); /* an error of the device has words of its own */
     if (!status && (!side->op.apply || (names->slot == 1 && !side->op.apply_t)))
         status = PU_E_NULL;
     if (!status && (side->op.rows != op->rows || side->op.cols != op->cols || side->op.params < 0 || side->op.work < 0))
         status = PU_E_SIZE;
-    if (!status && !side->pull && side->op.params != op->params)
+    if (!status && !side->grad_from_sums && side->op.params != op->params)
         status = PU_E_SIZE;
     return status ? pu__refuse(report, said ? said : status, what) : PU_OK;
 }
@@ -8825,8 +9272,8 @@ PU__FN pu_status pu__far_status(const pu_backend *B, pu_report *report)
 /* grad += the gradient that a side's sums (host memory) stand for. */
 PU__FN pu_status pu__pull_side(const pu_side *side, const pu_real *sums, pu_real *grad)
 {
-    if (side->pull)
-        return side->pull(side, sums, grad);
+    if (side->grad_from_sums)
+        return side->grad_from_sums(side, sums, grad);
     pu__axpy(side->op.params, 1, sums, grad);
     return PU_OK;
 }
@@ -8931,14 +9378,14 @@ PU__FN pu_status pu__check_solve_options(const pu_solve_options *o, pu_report *r
         return pu__refuse(report, PU_E_ARGUMENT, "options.solve.tolerance");
     if (!(o->absolute2 >= 0) || !pu__finite_double(o->absolute2))
         return pu__refuse(report, PU_E_ARGUMENT, "options.solve.absolute2");
-    if (o->iterations < 0 && o->iterations != PU_NONE)
+    if (o->iterations < 0 && o->iterations != PU_ZERO)
         return pu__refuse(report, PU_E_ARGUMENT, "options.solve.iterations");
     if (o->iterations > INT32_MAX / 4)
         return pu__refuse(report, PU_E_OVERFLOW, "options.solve.iterations");
     if (o->check_every < 0)
         return pu__refuse(report, PU_E_ARGUMENT, "options.solve.check_every");
-    if (o->checkpoint < 0 && o->checkpoint != PU_AUTO)
-        return pu__refuse(report, PU_E_ARGUMENT, "options.solve.checkpoint");
+    if (o->tape_every < 0 && o->tape_every != PU_CHOOSE)
+        return pu__refuse(report, PU_E_ARGUMENT, "options.solve.tape_every");
     return PU_OK;
 }
 
@@ -8965,19 +9412,19 @@ PU__FN pu_status pu__plan_make(const pu_solve_options *o, pu_int n, int converge
     plan->tolerance_mode = plan->tolerance > 0 || plan->absolute2 > 0;
     plan->check_every = o->check_every ? o->check_every : 5;
     plan->I = o->iterations;
-    if (o->iterations == PU_NONE)
+    if (o->iterations == PU_ZERO)
         plan->I = 0;
     if (o->iterations == 0) {
         plan->I = 30;
         if (plan->tolerance_mode)
             plan->I = n < 90 ? 10 * n + 100 : 1000;
     }
-    if (!network || !o->checkpoint)
+    if (!network || !o->tape_every)
         return PU_OK;
     if (plan->adjoint == PU_ADJOINT_REORTHOGONAL || plan->adjoint == PU_ADJOINT_AUTO)
-        return pu__refuse(report, PU_E_ARGUMENT, "options.solve.checkpoint (needs adjoint FULL or SHORTCUT)");
+        return pu__refuse(report, PU_E_ARGUMENT, "options.solve.tape_every (needs adjoint FULL or SHORTCUT)");
     /* I / s states of two blocks (one without momentum) and s directions: least memory at this s. */
-    plan->every = o->checkpoint == PU_AUTO ? pu__ceil_sqrt(momentum ? 2 * plan->I : plan->I) : o->checkpoint;
+    plan->every = o->tape_every == PU_CHOOSE ? pu__ceil_sqrt(momentum ? 2 * plan->I : plan->I) : o->tape_every;
     if (plan->every >= plan->I)
         plan->every = 0;
     return PU_OK;
@@ -9202,13 +9649,6 @@ PU__FN pu_status pu__start(pu__run *g, const pu_block *x0)
     return status;
 }
 
-/* All columns of b from row `from` on. */
-PU__FN pu_block pu__below_row(pu_block b, pu_int from)
-{
-    b.at += from;
-    return b;
-}
-
 /* Rows for the sweeps that look at the whole tape: on a host as many as stay in the nearest cache, on a device all. */
 PU__FN pu_int pu__rows_at_once(const pu__run *g) { return g->B->host ? 2048 : g->n; }
 
@@ -9222,9 +9662,9 @@ PU__FN void pu__add_steps(const pu__run *g)
         for (i = 0; i < g->done; i += 3) {
             const pu_int end = pu__min(i + 3, g->done);
             pu_term terms[4];
-            terms[0] = pu__term(pu__below_row(g->x, from));
+            terms[0] = pu__term(pu__below(g->x, from));
             for (l = i; l < end; l++)
-                terms[l - i + 1] = pu__term_c(pu__below_row(pu__slot(g, g->tape, l), from), g->s.a + l * g->k);
+                terms[l - i + 1] = pu__term_c(pu__below(pu__slot(g, g->tape, l), from), g->s.a + l * g->k);
             g->B->combine(g->B->user, pu__min(rows, g->n - from), g->k, terms[0].x, (int)(end - i) + 1, terms);
         }
 }
@@ -9369,8 +9809,8 @@ PU__FN void pu__residual_dots(pu__run *g, double *rd)
         rd[i] = 0;
     for (from = 0; from < g->n; from += rows) {
         for (i = 0; i < g->done; i++)
-            g->B->dot(g->B->user, pu__min(rows, g->n - from), g->k, NULL, pu__below_row(g->xbar, from),
-                      pu__below_row(pu__slot(g, g->tape, i), from), g->back + i * g->k);
+            g->B->dot(g->B->user, pu__min(rows, g->n - from), g->k, NULL, pu__below(g->xbar, from),
+                      pu__below(pu__slot(g, g->tape, i), from), g->back + i * g->k);
         g->B->read(g->B->user, g->host_back, g->back, (size_t)all * sizeof(pu_real));
         for (i = 0; i < all; i++)
             rd[i] += (double)g->host_back[i];
@@ -10034,7 +10474,7 @@ PU__FN pu_status pu__set_m(pu__run *g, pu_int which, const pu_real *m, const pu_
     pu_real *inverse = far ? to + g->n : g->minv;
     pu_int i;
     const pu_status status =
-        pu__check_array(g->n, m ? m : diagonal, 1, m ? "options.solve.m" : "diag(A)", datum, report);
+        pu__check_array(g->n, m ? m : diagonal, 1, m ? "options.solve.precond" : "diag(A)", datum, report);
     if (status)
         return status;
     for (i = 0; i < g->n; i++) {
@@ -10142,7 +10582,7 @@ PU__FN pu_status pu__solve_check(const pu_op *A, pu_int k, pu_report *report)
 /* The caller's options, or all defaults. */
 PU__FN const pu_solve_options *pu__solve_defaults(const pu_solve_options *options)
 {
-    static const pu_solve_options zero = {0, PU_CG, 0, 0, 0, PU_ADJOINT_FULL, 0, NULL, NULL, 0};
+    static const pu_solve_options zero = PU__ZERO;
     return options ? options : &zero;
 }
 
@@ -10233,7 +10673,7 @@ PU__FN pu_status pu__solve_make(pu__solve *w, const pu_op *A, const pu_solve_opt
     w->resolved = pu__resolve(A);
     w->o = pu__solve_defaults(options);
     w->B = backend ? backend : pu_backend_cpu();
-    status = pu__check_form_sizes(A, &w->resolved, &pu__names_A, report);
+    status = pu__check_form_sizes(A, &pu__names_A, report);
     if (!status)
         status = pu__plan_make(w->o, A->rows, 0, w->gradients, &w->plan, report);
     if (!status)
@@ -10275,14 +10715,14 @@ PU__FN pu_status pu__solve_prepare(pu__solve *w, pu_report *report)
     if (!g->use_m)
         return PU_OK;
     diagonal = w->test;
-    if (!w->o->m) {
+    if (!w->o->precond) {
         if (!A->diag)
-            return pu__refuse(report, PU_E_UNSUPPORTED, "A.diag (or give options.solve.m)");
+            return pu__refuse(report, PU_E_UNSUPPORTED, "A.diag (or give options.solve.precond)");
         pu__zeros(diagonal, g->n);
         if (A->diag(A, diagonal, w->work))
             return pu__operator_failed(report, "A.diag", -1);
     }
-    return pu__set_m(g, 0, w->o->m, diagonal, -1, report);
+    return pu__set_m(g, 0, w->o->precond, diagonal, -1, report);
 }
 
 /* The solve, and the gradient terms of w/2 x'A x and of what comes back through the solver. */
@@ -10404,7 +10844,7 @@ PU__FN pu_status pu__solve_run(pu__solve *w, pu_report *report)
         status = report->status; /* outranks what came of it */
     report->solver = w->plan.solver;
     report->iterations = w->plan.I;
-    report->checkpoint = w->plan.every;
+    report->tape_every = w->plan.every;
     report->columns = w->io.k;
     report->products = w->run.products;
     report->threads = 1;
@@ -10533,15 +10973,16 @@ struct pu__posterior {
     pu__rows_data staged; /* on the host */
     pu_real *w_all;       /* M: mask psi of every row */
     /* scratch */
-    pu_real *row_sum;          /* M for each datum */
-    pu_block t0, t1;           /* rows x kmax */
-    pu_block gram;             /* D x kmax, Phi'W Phi X, where psi is tied and Phi has a gram product */
-    pu_real *made;             /* kind spectrum: the weights as the transform reads them */
-    pu_real *scaled;           /* kmax, likewise */
-    double *sums;              /* kinds band and spectrum: sums over rows of each column */
-    pu_real *A;                /* D x D, room for a formed A */
-    pu_real *work, *work_host; /* of the operators; on the host, one column */
-    pu_real *ones;             /* wide ones */
+    pu_real *row_sum;           /* M for each datum */
+    pu_block t0, t1;            /* rows x kmax */
+    pu_block gram;              /* D x kmax, Phi'W Phi X, where psi is tied and Phi has a gram product */
+    pu_real *made;              /* kind spectrum: the weights as the transform reads them */
+    pu_real *scaled;            /* kmax, likewise */
+    double *sums;               /* kinds band and spectrum: sums over rows of each column */
+    pu_real *A;                 /* D x D, room for a formed A */
+    pu_real *panel;             /* for products of matrices, where A is formed or an engine is dense or dual */
+    pu_real *work, *work_host;  /* of the operators; on the host, one column */
+    pu_real *ones;              /* wide ones */
     /* what the next gradient is of */
     pu_int column;      /* of the datum, that column 0 of the block is; -1: none of them, all common */
     int joint;          /* the square terms of column 0 take b's term of Phi along: bbar = -x */
@@ -10828,6 +11269,8 @@ PU__FN pu_status pu__tied_terms(pu__posterior *p, const pu__pairs *pairs, int kn
     if (!shift && !known)
         status = pu__note_failure(p, p->Phi->gram(&p->Phi->op, p->now.w, pairs->k, pairs->P, p->gram, 0, p->work),
                                   "Phi.gram");
+    if (!known)
+        p->left = PU__LEFT_NOTHING;
     if (status || !p->observed)
         return status;
     for (j = 0; j < pairs->k; j = end) {
@@ -10946,7 +11389,7 @@ PU__FN int pu__can_restrict(const pu_op *Phi) { return Phi->apply_rows && Phi->a
 /* The kind of A for these operators, where the backend works. host: their own memory is the host's. */
 PU__FN const pu__kind *pu__kind_of(const pu_lgm *model, const pu_side *Gamma, const pu_side *Phi, int host)
 {
-    const int diagonal = model->Gamma->form == PU_FORM_DIAGONAL && model->Gamma->params == model->Gamma->rows;
+    const int diagonal = model->Gamma->form == PU_FORM_DIAGONAL && pu__diagonal_full(model->Gamma);
     if (model->Phi->form == PU_FORM_DIAGONAL && Gamma->apply_plus)
         return &pu__kind_band;
     if (host && diagonal && model->Phi->form == PU_FORM_FOURIER)
@@ -11262,15 +11705,18 @@ PU__FN pu_status pu__posterior_dense(pu__posterior *p, pu_block X, pu_block Y, p
     const pu_real *Phi = pu__phi_matrix(p);
     const pu_int D = p->D;
     const int whole = Gamma->form == PU_FORM_MATRIX || Gamma->form == PU_FORM_SYMMETRIC;
+    pu__matrix rows;
     pu_status status = PU_OK;
     if (Phi && whole)
         pu__copy(a, (const pu_real *)Gamma->data, D * D);
     else
         status = pu__posterior_columns(p, Phi != NULL, X, Y, a);
     p->left = PU__LEFT_NOTHING;
-    if (!Phi || status)
-        return status;
-    pu__multiply(D, D, p->observed, 1, pu__mat(Phi, 1, D), pu__mat(Phi, D, 1), p->list, p->w_all, a, D, -PU__FAR, 0);
+    if (!Phi || status) return status;
+    rows = pu__mat(Phi, D, 1);
+    rows.list = p->list;
+    rows.weight = p->w_all;
+    pu__multiply(D, D, p->observed, pu__mat(Phi, 1, D), rows, pu__rows(a, D), PU__LOWER, p->panel);
     pu__mirror(D, a, 0);
     return PU_OK;
 }
@@ -11327,11 +11773,9 @@ PU__FN pu_status pu__dense_prepare(pu__direct *e, pu_int n, pu_report *report)
     if (pu__posterior_dense(e->post, e->x, e->q, e->L))
         return pu__operator_failed(report, e->post->failed, n);
     bad = pu__find_nonfinite(D * D, e->L);
-    if (bad >= 0)
-        return pu__fail(report, PU_NONFINITE, "A", n, bad);
-    bad = pu__cholesky(D, e->L, D);
-    if (bad >= 0)
-        return pu__fail(report, PU_E_NOT_DEFINITE, "A", n, bad * D + bad);
+    if (bad >= 0) return pu__fail(report, PU_NONFINITE, "A", n, bad);
+    bad = pu__cholesky(D, e->L, D, e->post->panel);
+    if (bad >= 0) return pu__fail(report, PU_E_NOT_DEFINITE, "A", n, bad * D + bad);
     e->logdet = 2 * pu__log_diagonal(D, e->L, D + 1);
     return PU_OK;
 }
@@ -11361,7 +11805,7 @@ PU__FN void pu__dense_columns(pu__direct *e, pu_int first, pu_int k)
         pu__col(e->x, j)[first + j] = 1;
         e->weight[j] = 1;
     }
-    pu__triangle(first + k, e->L, D, 1, k, e->x.at, 1, e->x.ld);
+    pu__triangle(first + k, e->L, D, 1, k, e->x, 0, e->post->panel);
 }
 
 /* lane += gradient of 1/2 tr(A Sigma), Sigma = sum of those columns */
@@ -11389,7 +11833,7 @@ PU__FN pu_status pu__dual_matrix(pu__direct *e, pu_int n, pu_report *report)
     const pu_op *Gamma = e->model->Gamma;
     const pu_int m = p->observed;
     const pu_block V = e->V;
-    const int unit = Gamma->form == PU_FORM_DIAGONAL && Gamma->params == 0; /* then G' = R */
+    const int unit = Gamma->form == PU_FORM_DIAGONAL && !Gamma->data; /* then G' = R */
     pu_real *B = e->L;
     pu_int first, i, k;
     if (m > 0)
@@ -11399,12 +11843,10 @@ PU__FN pu_status pu__dual_matrix(pu__direct *e, pu_int n, pu_report *report)
         const pu_block to = pu__from(V, first);
         const pu_block R = unit ? to : e->x;
         k = pu__min(e->kmax, m - first);
-        if (pu__phi_rows(p, first, k, R))
-            return pu__operator_failed(report, p->failed, n);
-        if (!unit && Gamma->solve(Gamma, k, R, to, p->work))
-            return pu__operator_failed(report, "Gamma.solve", n);
-        pu__multiply(first + k, k, p->D, 1, pu__mat(V.at, V.ld, 1), pu__mat(R.at, 1, R.ld), NULL, NULL, B + first, m,
-                     -first, PU__FAR);
+        if (pu__phi_rows(p, first, k, R)) return pu__operator_failed(report, p->failed, n);
+        if (!unit && Gamma->solve(Gamma, k, R, to, p->work)) return pu__operator_failed(report, "Gamma.solve", n);
+        pu__multiply(first + k, k, p->D, pu__mat(V.at, V.ld, 1), pu__mat(R.at, 1, R.ld), pu__rows(B + first, m), PU__UPPER,
+                     p->panel);
     }
     pu__mirror(m, B, 1);
     for (i = 0; i < m; i++)
@@ -11424,11 +11866,9 @@ PU__FN pu_status pu__dual_prepare(pu__direct *e, pu_int n, pu_report *report)
     if (status)
         return status;
     bad = pu__find_nonfinite(m * m, e->L);
-    if (bad >= 0)
-        return pu__fail(report, PU_NONFINITE, "I + R Gamma^-1 R'", n, bad);
-    bad = pu__cholesky(m, e->L, m);
-    if (bad >= 0)
-        return pu__fail(report, PU_E_NOT_DEFINITE, "I + R Gamma^-1 R'", n, bad * m + bad);
+    if (bad >= 0) return pu__fail(report, PU_NONFINITE, "I + R Gamma^-1 R'", n, bad);
+    bad = pu__cholesky(m, e->L, m, e->post->panel);
+    if (bad >= 0) return pu__fail(report, PU_E_NOT_DEFINITE, "I + R Gamma^-1 R'", n, bad * m + bad);
     for (i = 0; i < m; i++) {
         const double pivot = (double)L[i * m + i];
         low = low < pivot ? low : pivot;
@@ -11500,7 +11940,7 @@ PU__FN void pu__dual_sweep(pu__direct *e, int transposed)
     const pu_int wide = 256;
     pu_int at;
     for (at = 0; at < D; at += wide)
-        pu__triangle(m, e->L, m, transposed, pu__min(wide, D - at), e->V.at + at, e->V.ld, 1);
+        pu__triangle(m, e->L, m, transposed, pu__min(wide, D - at), pu__rows(e->V.at + at, e->V.ld), 1, e->post->panel);
 }
 
 /* L := B^-1 = L'^-1 L^-1, both triangles. (L^-1)_ij and its part in (B^-1)_jk are zero where i < j. */
@@ -11515,15 +11955,14 @@ PU__FN void pu__dual_invert(pu__direct *e)
     pu__zeros(Y, m * m);
     for (first = 0; first < m; first += some) {
         end = pu__min(first + some, m);
-        for (j = first; j < end; j++)
-            Y[j * m + j] = 1;
-        pu__triangle(m - first, e->L + first * (m + 1), m, 0, end - first, Y + first * (m + 1), m, 1);
+        for (j = first; j < end; j++) Y[j * m + j] = 1;
+        pu__triangle(m - first, e->L + first * (m + 1), m, 0, end - first, pu__rows(Y + first * (m + 1), m), 1, e->post->panel);
     }
     pu__zeros(e->L, m * m);
     for (first = 0; first < m; first += some) {
         end = pu__min(first + some, m);
-        pu__multiply(end, end, end - first, 1, pu__mat(Y + first * m, 1, m), pu__mat(Y + first * m, m, 1), NULL, NULL,
-                     e->L, m, -PU__FAR, 0);
+        pu__multiply(end, end, end - first, pu__mat(Y + first * m, 1, m), pu__mat(Y + first * m, m, 1), pu__rows(e->L, m),
+                     PU__LOWER, e->post->panel);
     }
     pu__mirror(m, e->L, 0);
 }
@@ -11540,10 +11979,8 @@ PU__FN void pu__dual_product(pu__direct *e)
     for (at = 0; at < D; at += wide) {
         wide = pu__min(PU__SPAN, D - at);
         pu__zeros(e->Y, m * wide);
-        pu__multiply(m, wide, m, 1, pu__mat(e->L, m, 1), pu__mat(V.at + at, V.ld, 1), NULL, NULL, e->Y, wide, -PU__FAR,
-                     PU__FAR);
-        for (i = 0; i < m; i++)
-            pu__copy(pu__col(V, i) + at, e->Y + i * wide, wide);
+        pu__multiply(m, wide, m, pu__mat(e->L, m, 1), pu__mat(V.at + at, V.ld, 1), pu__rows(e->Y, wide), PU__ADD, e->post->panel);
+        for (i = 0; i < m; i++) pu__copy(pu__col(V, i) + at, e->Y + i * wide, wide);
     }
 }
 
@@ -11573,7 +12010,7 @@ PU__FN pu_status pu__dual_phi_grad(pu__direct *e, pu_real *grad)
 }
 
 /* lane -= gradient of 1/2 tr(Gamma V V'), V = G L'^-1: what Sigma lacks of Gamma^-1. The part of Gamma^-1 itself is left to
-   pu__finish_gradient, where it meets -1/2 log det Gamma. */
+   pu__finish_Gamma, where it meets -1/2 log det Gamma. */
 PU__FN pu_status pu__dual_gamma_grad(pu__direct *e, pu_real *lane)
 {
     pu__posterior *p = e->post;
@@ -11935,7 +12372,7 @@ PU__FN pu_status pu__kalman_prepare(pu__direct *e, pu_int n, pu_report *report)
     for (t = 0; t < k->T; t++) {
         double *m = e->kalman + t * step;
         double *ahead = m + S + SS;
-        pu__kalman_predict(k, t, m - step, ahead, ahead + S, smooth);
+        pu__kalman_predict(k, t, t > 0 ? m - step : NULL, ahead, ahead + S, smooth);
         memcpy(m, ahead, (size_t)(S + SS) * sizeof *m);
         seen = pu__kalman_absorb(e, t, seen, m, m + S, &logs, n, report);
         if (seen < 0)
@@ -12063,7 +12500,7 @@ static const pu__engine pu__engines[PU_ENGINES] = {
     {NULL, NULL, NULL, NULL}};
 
 /* What a direct engine lacks to serve this model and these gradients, or NULL. */
-PU__FN const char *pu__engine_lacks(pu_engine engine, const pu_lgm *model, const pu_results *out)
+PU__FN const char *pu__engine_lacks(pu_engine engine, const pu_lgm *model, const pu_gradient_result *out)
 {
     const pu_op *G = model->Gamma;
     const pu_op *P = model->Phi;
@@ -12136,7 +12573,7 @@ typedef struct {
     pu__resolved r; /* the model */
     const pu_data *data;
     const pu_options *o;
-    const pu_results *out;
+    const pu_gradient_result *out;
     const pu_backend *B;
     pu__plan plan;
     pu_kind kind;
@@ -12388,7 +12825,7 @@ typedef struct {
     int *lane_of;          /* N, ragged data: the lane that each goes to */
     unsigned char *engine; /* N */
     pu_report *lane_report;
-    pu_results stage;        /* staged copies of the arrays that were asked for */
+    pu_gradient_result stage;        /* staged copies of the arrays that were asked for */
     pu_real *variance, *fit; /* N x D, N x M: diagonals of Sigma, Phi Sigma Phi' for >>predict; NULL = not wanted */
     /* a device: the operators and arrays there, the gradient vector there and read back */
     pu_side side[2];
@@ -12403,7 +12840,7 @@ typedef struct {
     pu__job job;
     pu__memory mem;
     int variance, fit;     /* mem.variance, mem.fit are wanted */
-    pu_int reals, doubles; /* room for so many numbers of the caller's */
+    pu_int reals, times, doubles; /* room for reals x times, and so many doubles, of the caller's */
     pu_real *own_reals;
     double *own_doubles;
 } pu__task;
@@ -12465,6 +12902,7 @@ PU__FN void pu__worker_layout(pu__worker *w, pu__arena *arena, const pu__job *jo
     needs.most = job->most_dual;
     needs.width = job->width;
     pu__direct_layout(&w->direct, arena, &job->r.model, &needs);
+    if (parts.form || needs.dense || needs.dual) w->post.panel = pu__panel(arena, pu__most(job->D, needs.most));
     if (job->o->rao_blackwell && !w->direct.Z)
         w->direct.Z = (double *)pu__take(arena, job->D, job->r.Gamma.band + 1, sizeof(double));
     w->direct.post = &w->post;
@@ -12519,7 +12957,7 @@ PU__FN void pu__task_layout(void *self, pu__arena *arena)
         mem->variance = pu__reals(arena, job->N, job->D);
     if (task->fit)
         mem->fit = pu__reals(arena, job->N, job->M);
-    task->own_reals = pu__reals(arena, task->reals, 1);
+    task->own_reals = pu__reals(arena, task->reals, task->times);
     task->own_doubles = (double *)pu__take(arena, task->doubles, 1, sizeof(double));
     for (t = 0; t < job->threads; t++) {
         pu__worker measured;
@@ -12533,8 +12971,8 @@ PU__FN void pu__task_layout(void *self, pu__arena *arena)
 /* Reals from one datum's m to the next. */
 PU__FN pu_int pu__m_stride(const pu__job *job)
 {
-    const pu_int stride = job->o->solve.m_stride;
-    if (stride == PU_NONE)
+    const pu_int stride = job->o->solve.precond_stride;
+    if (stride == PU_ZERO)
         return 0;
     return stride ? stride : job->D;
 }
@@ -12548,7 +12986,7 @@ PU__FN pu_status pu__check_options(const pu_options *o, pu_report *report)
         return pu__refuse(report, PU_E_ARGUMENT, "options.kind");
     if ((int)o->engine < PU_ITERATIVE || (int)o->engine > PU_ENGINE_AUTO)
         return pu__refuse(report, PU_E_ARGUMENT, "options.engine");
-    if (o->samples < 0 && (o->samples != PU_NONE || o->kind != PU_EXACT))
+    if (o->samples < 0 && (o->samples != PU_ZERO || o->kind != PU_EXACT))
         return pu__refuse(report, PU_E_ARGUMENT, "options.samples");
     if (o->samples > INT32_MAX)
         return pu__refuse(report, PU_E_OVERFLOW, "options.samples");
@@ -12592,12 +13030,12 @@ PU__FN pu_status pu__check_functions(const pu__job *job, pu_report *report)
         if (lacks)
             return pu__refuse(report, PU_E_UNSUPPORTED, lacks);
     }
-    if (job->plan.solver == PU_PCG && job->served[PU_ITERATIVE] && !o->solve.m && !pu__has_diag(&job->r.model))
+    if (job->plan.solver == PU_PCG && job->served[PU_ITERATIVE] && !o->solve.precond && !pu__has_diag(&job->r.model))
         return pu__refuse(report, PU_E_UNSUPPORTED,
-                          G->diag ? "Phi.gram_diag (or give options.solve.m)" : "Gamma.diag (or give options.solve.m)");
-    if (job->out->m &&
-        !(job->asked_network && job->plan.solver == PU_PCG && o->solve.m && o->solve.m_stride == PU_NONE))
-        return pu__refuse(report, PU_E_UNSUPPORTED, "results.m (PU_NETWORK, PU_PCG, options.solve.m for all data)");
+                          G->diag ? "Phi.gram_diag (or give options.solve.precond)" : "Gamma.diag (or give options.solve.precond)");
+    if (job->out->precond &&
+        !(job->asked_network && job->plan.solver == PU_PCG && o->solve.precond && o->solve.precond_stride == PU_ZERO))
+        return pu__refuse(report, PU_E_UNSUPPORTED, "results.precond (PU_NETWORK, PU_PCG, options.solve.precond for all data)");
     return PU_OK;
 }
 
@@ -12609,8 +13047,8 @@ PU__FN pu_status pu__check_option_arrays(const pu__job *job, pu_report *report)
     const pu_int D = job->D;
     pu_status status = PU_OK;
     pu_int n;
-    if (o->solve.m && stride && stride < D)
-        return pu__refuse(report, PU_E_ARGUMENT, "options.solve.m_stride");
+    if (o->solve.precond && stride && stride < D)
+        return pu__refuse(report, PU_E_ARGUMENT, "options.solve.precond_stride");
     if (o->tied_psi)
         for (n = 0; n < job->M; n++)
             if (job->r.model.psi[n] != job->r.model.psi[0])
@@ -12626,8 +13064,8 @@ PU__FN pu_status pu__check_option_arrays(const pu__job *job, pu_report *report)
             if (status)
                 report->where.column = report->where.index / D;
         }
-        if (!status && o->solve.m && job->plan.solver == PU_PCG && (n == 0 || stride))
-            status = pu__check_array(D, o->solve.m + n * stride, 1, "options.solve.m", n, report);
+        if (!status && o->solve.precond && job->plan.solver == PU_PCG && (n == 0 || stride))
+            status = pu__check_array(D, o->solve.precond + n * stride, 1, "options.solve.precond", n, report);
         if (!status && o->solve.step && job->plan.solver == PU_GD)
             status = pu__check_array(1, o->solve.step + n, 1, "options.solve.step", n, report);
     }
@@ -12760,7 +13198,7 @@ PU__FN void pu__far_batch(pu__task *task, pu_report *report)
 PU__FN pu_status pu__far_make(pu__task *task, pu_report *report)
 {
     pu__job *job = &task->job;
-    const pu_results *out = job->out;
+    const pu_gradient_result *out = job->out;
     const pu_op *G = &job->side[0].op;
     const pu_op *P = &job->side[1].op;
     const pu_int cols = job->K + 1;
@@ -12778,7 +13216,7 @@ PU__FN pu_status pu__far_make(pu__task *task, pu_report *report)
     job->by_rows = 0;
     job->far_slots = job->slots;
     pu__slots_make(&job->far_slots, out->Gamma ? G->params : 0, out->Phi ? P->params : 0, job->M, job->D,
-                   out->m != NULL);
+                   out->precond != NULL);
     job->block = job->o->columns ? pu__min(job->o->columns, cols) : cols;
     job->batch = pu__most(pu__min(job->N, places), 1);
     /* standard errors, Rao-Blackwell and GD's step sizes are worked out datum by datum */
@@ -12836,7 +13274,7 @@ PU__FN pu_status pu__job_ask(pu__job *job, const pu_lgm *model, const pu_data *d
 /* The gradient vector of a lane, and the groups of probes for standard errors. */
 PU__FN pu_status pu__job_slots(pu__job *job, pu_report *report)
 {
-    const pu_results *out = job->out;
+    const pu_gradient_result *out = job->out;
     const pu_options *o = job->o;
     pu__slots *s = &job->slots;
     s->want_Gamma = out->Gamma && job->r.Gamma.params > 0;
@@ -12858,7 +13296,7 @@ PU__FN pu_status pu__job_slots(pu__job *job, pu_report *report)
             return pu__refuse(report, PU_E_OVERFLOW, "params");
     }
     pu__slots_make(s, out->Gamma ? job->r.Gamma.params : 0, out->Phi ? job->r.Phi.params : 0, job->M, job->D,
-                   out->m != NULL);
+                   out->precond != NULL);
     return PU_OK;
 }
 
@@ -12872,7 +13310,7 @@ PU__FN void pu__job_report(const pu__job *job, pu_report *report)
     report->solver = job->plan.solver;
     report->samples = job->K;
     report->iterations = job->plan.I;
-    report->checkpoint = job->plan.every;
+    report->tape_every = job->plan.every;
     report->threads = job->threads;
     report->lanes = job->lanes;
     report->columns = job->served[PU_ITERATIVE] > 0 ? job->block : job->kmax;
@@ -12882,30 +13320,10 @@ PU__FN void pu__job_report(const pu__job *job, pu_report *report)
 /* Checks everything that can be checked without memory, and decides everything that can be decided. options and out may be
    NULL. want_nll: the likelihood is wanted where it can be had. */
 PU__FN pu_status pu__job_make(pu__task *task, const pu_lgm *model, const pu_data *data, const pu_options *options,
-                              const pu_results *out, int want_nll, pu_report *report)
+                              const pu_gradient_result *out, int want_nll, pu_report *report)
 {
-    static const pu_options zero_options = {0,
-                                            PU_NETWORK,
-                                            PU_ITERATIVE,
-                                            {0, PU_CG, 0, 0, 0, PU_ADJOINT_FULL, 0, NULL, NULL, 0},
-                                            0,
-                                            0,
-                                            NULL,
-                                            NULL,
-                                            0,
-                                            0,
-                                            0,
-                                            0,
-                                            0,
-                                            0,
-                                            0,
-                                            0,
-                                            0,
-                                            0,
-                                            0,
-                                            NULL};
-    static const pu_results zero_results = {NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
-                                            NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL};
+    static const pu_options zero_options = PU__ZERO;
+    static const pu_gradient_result zero_results = PU__ZERO;
     pu__job *job = &task->job;
     pu_status status;
     int overflow = 0;
@@ -12918,7 +13336,7 @@ PU__FN pu_status pu__job_make(pu__task *task, const pu_lgm *model, const pu_data
     status = pu__job_ask(job, model, data, report);
     if (status)
         return status;
-    job->any_grad = out->nu || out->Gamma || out->Phi || out->eta || out->psi || out->m;
+    job->any_grad = out->nu || out->Gamma || out->Phi || out->eta || out->psi || out->precond;
     job->network = job->network && job->any_grad; /* no tape when no gradient is wanted */
     job->asked_steps = job->plan.I;
     job->asked_network = job->network;
@@ -12986,7 +13404,7 @@ PU__FN pu_status pu__load_diagonal(const pu__job *job, pu__worker *w, pu_int n, 
     }
     w->base[turn] = 0;
     if (pcg) {
-        const pu_real *m = job->o->solve.m;
+        const pu_real *m = job->o->solve.precond;
         const pu_real *now = w->run.host_m + 2 * which * job->D;
         pu__logs base = {0, 1};
         const pu_status status =
@@ -13338,7 +13756,7 @@ PU__FN pu_status pu__iterative_block(const pu__job *job, pu__memory *mem, pu__wo
     }
     for (j = 0; j < k; j++)
         w->weight[j] = item->first + j % item->each == 0 ? 1 : 1 / (pu_real)job->K;
-    g->mbar = job->out->m ? lane + w->post.slots.m : NULL;
+    g->mbar = job->out->precond ? lane + w->post.slots.m : NULL;
     outcome = pu__run_block(g, x0, back, n, item->first, report);
     if (pu__fatal(outcome))
         return outcome;
@@ -13795,25 +14213,23 @@ PU__FN pu_status pu__finish_Gamma(const pu__job *job, pu__memory *mem, pu_report
     return PU_OK;
 }
 
-/* nu = Gamma (bbar + nu), into mem->gamma_nu, which is free by now. */
-PU__FN pu_status pu__finish_nu(const pu__job *job, pu__memory *mem, pu_report *report)
-{
-    const pu_op *Gamma = &job->r.Gamma;
-    const pu_block bbar = pu__rows(mem->lanes + job->slots.b, job->D);
-    pu_int bad;
-    if (job->r.model.nu)
-        pu__axpy(job->D, 1, job->r.model.nu, bbar.at);
-    if (Gamma->apply(Gamma, 1, bbar, pu__rows(mem->gamma_nu, job->D), 0, mem->work))
-        return pu__operator_failed(report, "Gamma.apply", -1);
-    bad = pu__find_nonfinite(job->D, mem->gamma_nu);
-    return bad >= 0 ? pu__fail(report, PU_NONFINITE, "gradient of nu", -1, bad) : PU_OK;
-}
-
 /* Refuses a gradient whose n numbers at g are not all finite. */
 PU__FN pu_status pu__check_gradient(const pu_real *g, pu_int n, const char *name, pu_report *report)
 {
     const pu_int bad = pu__find_nonfinite(n, g);
     return bad >= 0 ? pu__fail(report, PU_NONFINITE, name, -1, bad) : PU_OK;
+}
+
+/* nu = Gamma (bbar + nu), into mem->gamma_nu, which is free by now. */
+PU__FN pu_status pu__finish_nu(const pu__job *job, pu__memory *mem, pu_report *report)
+{
+    const pu_op *Gamma = &job->r.Gamma;
+    const pu_block bbar = pu__rows(mem->lanes + job->slots.b, job->D);
+    if (job->r.model.nu)
+        pu__axpy(job->D, 1, job->r.model.nu, bbar.at);
+    if (Gamma->apply(Gamma, 1, bbar, pu__rows(mem->gamma_nu, job->D), 0, mem->work))
+        return pu__operator_failed(report, "Gamma.apply", -1);
+    return pu__check_gradient(mem->gamma_nu, job->D, "gradient of nu", report);
 }
 
 /* Lane 0 becomes the mean gradient; Gamma and nu get the terms that are linear in bbar or free of the data. */
@@ -13827,7 +14243,7 @@ PU__FN pu_status pu__finish_gradient(const pu__job *job, pu__memory *mem, pu_rep
         status = pu__finish_Gamma(job, mem, report);
     if (!status && job->out->nu)
         status = pu__finish_nu(job, mem, report);
-    if (!status && job->out->m)
+    if (!status && job->out->precond)
         status = pu__check_gradient(g + s->m, job->D, "gradient of m", report);
     if (!status)
         status = pu__check_gradient(g, s->Phi, "gradient of Gamma", report);
@@ -14003,7 +14419,7 @@ PU__FN void pu__write(pu_real *to, const pu_real *from, pu_int n)
 /* Standard errors and replicates to the caller's arrays: zero where the gradient was not asked for. */
 PU__FN void pu__write_errors(const pu__job *job, const pu__memory *mem)
 {
-    const pu_results *out = job->out;
+    const pu_gradient_result *out = job->out;
     const pu__slots *s = &job->slots;
     const pu_int Gamma = job->r.Gamma.params;
     const pu_int Phi = job->r.Phi.params;
@@ -14027,7 +14443,7 @@ PU__FN void pu__write_errors(const pu__job *job, const pu__memory *mem)
 /* The only place where pu_gradient writes to the caller's arrays. */
 PU__FN void pu__write_results(const pu__job *job, const pu__memory *mem)
 {
-    const pu_results *out = job->out;
+    const pu_gradient_result *out = job->out;
     const pu__slots *s = &job->slots;
     const pu_int all = job->N * (job->K + 1);
     const pu_real *g = mem->lanes;
@@ -14038,7 +14454,7 @@ PU__FN void pu__write_results(const pu__job *job, const pu__memory *mem)
     pu__write(out->Phi, mem->phi_grad, s->psi - s->Phi);
     pu__write(out->psi, g + s->psi, job->M);
     pu__write(out->eta, g + s->eta, job->M);
-    pu__write(out->m, g + s->m, job->D);
+    pu__write(out->precond, g + s->m, job->D);
     pu__write(out->x, mem->stage.x, all * job->D);
     pu__write(out->residual, mem->stage.residual, all * job->D);
     pu__write(out->alpha, mem->stage.alpha, all * job->plan.I);
@@ -14113,7 +14529,7 @@ PU__FN pu_status pu__job_run(const pu__job *job, pu__memory *mem, pu_report *rep
 }
 
 /* The gradients that are wanted, where they are in the workspace. */
-PU__FN void pu__lend(const pu__job *job, const pu__memory *mem, pu_results *g)
+PU__FN void pu__lend(const pu__job *job, const pu__memory *mem, pu_gradient_result *g)
 {
     const pu__slots *s = &job->slots;
     if (g->nu)
@@ -14126,8 +14542,8 @@ PU__FN void pu__lend(const pu__job *job, const pu__memory *mem, pu_results *g)
         g->psi = mem->lanes + s->psi;
     if (g->eta)
         g->eta = mem->lanes + s->eta;
-    if (g->m)
-        g->m = mem->lanes + s->m;
+    if (g->precond)
+        g->precond = mem->lanes + s->m;
 }
 
 /* A made job: memory, and the run. */
@@ -14143,7 +14559,7 @@ PU__FN pu_status pu__task_run(pu__call *call, pu__task *task)
    >>gradient   choosing K and I; pu_gradient, pu_nll, pu_exact
    ------------------------------------------------------------------------------------------------ */
 
-/* The pilot of PU_AUTO, and the limits of K and I without a word from the caller. */
+/* The pilot of PU_CHOOSE, and the limits of K and I without a word from the caller. */
 #define PU__PILOT_PROBES 8
 #define PU__PILOT_STEPS  20
 #define PU__PILOT_DATA   4
@@ -14152,7 +14568,7 @@ PU__FN pu_status pu__task_run(pu__call *call, pu__task *task)
 /* Is K or I to be found? */
 PU__FN int pu__to_tune(const pu_options *o)
 {
-    return o && o->kind != PU_EXACT && (o->samples == PU_AUTO || o->solve.iterations == PU_AUTO);
+    return o && o->kind != PU_EXACT && (o->samples == PU_CHOOSE || o->solve.iterations == PU_CHOOSE);
 }
 
 /* The options with K and I at their limits. Monte Carlo means converged: there I has none. */
@@ -14160,15 +14576,15 @@ PU__FN pu_options pu__at_limits(const pu_options *options)
 {
     pu_options o = *options;
     const pu_int most = o.most_iterations > 0 ? o.most_iterations : PU__MOST;
-    if (o.samples == PU_AUTO)
+    if (o.samples == PU_CHOOSE)
         o.samples = o.most_samples > 0 ? o.most_samples : PU__MOST;
-    if (o.solve.iterations == PU_AUTO)
+    if (o.solve.iterations == PU_CHOOSE)
         o.solve.iterations = o.kind == PU_MONTE_CARLO ? 0 : most;
     return o;
 }
 
 /* What tuning needs of the options. */
-PU__FN pu_status pu__check_tuning(const pu_options *o, const pu_results *out, pu_report *report)
+PU__FN pu_status pu__check_tuning(const pu_options *o, const pu_gradient_result *out, pu_report *report)
 {
     if (!(o->error >= 0 && o->error < 1))
         return pu__refuse(report, PU_E_ARGUMENT, "options.error");
@@ -14177,13 +14593,13 @@ PU__FN pu_status pu__check_tuning(const pu_options *o, const pu_results *out, pu
     if (o->most_iterations < 0)
         return pu__refuse(report, PU_E_ARGUMENT, "options.most_iterations");
     if (!out || (!out->Gamma && !out->Phi && !out->psi))
-        return pu__refuse(report, PU_E_ARGUMENT, "results (PU_AUTO needs a gradient to tune for)");
+        return pu__refuse(report, PU_E_ARGUMENT, "results (PU_CHOOSE needs a gradient to tune for)");
     if (!pu__has_momentum(o->solve.solver))
-        return pu__refuse(report, PU_E_UNSUPPORTED, "options.solve.solver (PU_AUTO needs CG or PCG)");
+        return pu__refuse(report, PU_E_UNSUPPORTED, "options.solve.solver (PU_CHOOSE needs CG or PCG)");
     if (o->x0)
-        return pu__refuse(report, PU_E_UNSUPPORTED, "options.x0 (PU_AUTO)");
-    if (o->delta && o->samples == PU_AUTO)
-        return pu__refuse(report, PU_E_UNSUPPORTED, "options.delta (samples = PU_AUTO)");
+        return pu__refuse(report, PU_E_UNSUPPORTED, "options.x0 (PU_CHOOSE)");
+    if (o->delta && o->samples == PU_CHOOSE)
+        return pu__refuse(report, PU_E_UNSUPPORTED, "options.delta (samples = PU_CHOOSE)");
     return PU_OK;
 }
 
@@ -14192,13 +14608,13 @@ typedef struct {
     pu__task task;
     pu_options o;
     pu_data few;
-    pu_results wanted;
+    pu_gradient_result wanted;
     double eps[PU__PILOT_STEPS + 1]; /* the solver's error after so many steps */
 } pu__pilot;
 
 /* The job of the pilot: few data, probes and steps, standard errors, nothing written. */
 PU__FN pu_status pu__pilot_make(pu__pilot *p, const pu_lgm *model, const pu_data *data, const pu_options *options,
-                                const pu_results *out, pu_report *report)
+                                const pu_gradient_result *out, pu_report *report)
 {
     pu_real *some = out->Gamma;
     pu_status status;
@@ -14252,7 +14668,7 @@ PU__FN void pu__widest(pu__job *job)
 
 /* *most = the larger of it and of the bytes that a job with these options takes at its widest. */
 PU__FN pu_status pu__bytes_of(pu__call *call, pu__task *task, const pu_lgm *model, const pu_data *data,
-                              const pu_options *o, const pu_results *out, size_t *most)
+                              const pu_options *o, const pu_gradient_result *out, size_t *most)
 {
     size_t bytes = 0;
     pu_status status;
@@ -14270,7 +14686,7 @@ PU__FN pu_status pu__bytes_of(pu__call *call, pu__task *task, const pu_lgm *mode
 /* Bytes of a gradient whose K and I are not known yet: the pilot, and all that may come after it. With PU_ENGINE_AUTO that is
    exact engines for the data that want them at the limits, and the solver for the rest. */
 PU__FN pu_status pu__tuned_bytes(pu__call *call, const pu_lgm *model, const pu_data *data, const pu_options *options,
-                                 const pu_results *out, size_t *bytes)
+                                 const pu_gradient_result *out, size_t *bytes)
 {
     pu_options most = pu__at_limits(options);
     pu__pilot pilot;
@@ -14294,7 +14710,7 @@ PU__FN pu_status pu__tuned_bytes(pu__call *call, const pu_lgm *model, const pu_d
 }
 
 PU_DEF pu_status pu_gradient_bytes(const pu_lgm *model, const pu_data *data, const pu_options *options,
-                                   const pu_results *out, size_t *bytes, pu_report *report)
+                                   const pu_gradient_result *out, size_t *bytes, pu_report *report)
 {
     pu__call call;
     pu__task task;
@@ -14384,7 +14800,7 @@ PU__FN void pu__choose(const pu__pilot *p, const pu_options *options, pu_int N, 
     pu__text t;
     report->plan[0] = 0; /* kept in front of the plan of the run itself */
     t = pu__text_after(report->plan, sizeof report->plan);
-    if (options->samples == PU_AUTO) {
+    if (options->samples == PU_CHOOSE) {
         const double k = ceil(one * one / (wanted * wanted));
         tuned->samples = (pu_int)pu__max(2, k < (double)top.samples ? k : (double)top.samples);
         pu__put_choice(&t, "K = ", tuned->samples, " (one probe per datum errs by ", one, wanted,
@@ -14392,7 +14808,7 @@ PU__FN void pu__choose(const pu__pilot *p, const pu_options *options, pu_int N, 
     }
     left = one / sqrt((double)(tuned->samples ? tuned->samples : 10)) / 2; /* 0 means the default, 10 */
     left = pu__max(left, wanted / 20);
-    if (options->solve.iterations == PU_AUTO && options->kind != PU_MONTE_CARLO) {
+    if (options->solve.iterations == PU_CHOOSE && options->kind != PU_MONTE_CARLO) {
         pu_int I = 1;
         error = pu__solver_error(p, options->kind, I, rho);
         while (!(error <= left) && I < top.solve.iterations) {
@@ -14405,7 +14821,7 @@ PU__FN void pu__choose(const pu__pilot *p, const pu_options *options, pu_int N, 
 }
 
 /* Would the iterative engine serve anyone, if it had to do next to nothing? Then *least is what it would do. */
-PU__FN pu_status pu__anyone_iterative(pu__task *task, const pu_lgm *model, const pu_data *data, const pu_results *out,
+PU__FN pu_status pu__anyone_iterative(pu__task *task, const pu_lgm *model, const pu_data *data, const pu_gradient_result *out,
                                       pu_options *least, int *anyone, pu_report *report)
 {
     const pu_status status = pu__job_make(task, model, data, least, out, 0, report);
@@ -14416,11 +14832,11 @@ PU__FN pu_status pu__anyone_iterative(pu__task *task, const pu_lgm *model, const
 
 /* pu_tune after its checks. */
 PU__FN pu_status pu__tune(pu__call *call, const pu_lgm *model, const pu_data *data, const pu_options *options,
-                          const pu_results *out, pu_options *tuned)
+                          const pu_gradient_result *out, pu_options *tuned)
 {
     pu_report *report = call->report;
-    const int pick_K = options->samples == PU_AUTO;
-    const int pick_I = options->solve.iterations == PU_AUTO && options->kind != PU_MONTE_CARLO;
+    const int pick_K = options->samples == PU_CHOOSE;
+    const int pick_I = options->solve.iterations == PU_CHOOSE && options->kind != PU_MONTE_CARLO;
     pu__pilot pilot;
     int anyone = 1;
     pu_status status = pu__check_tuning(options, out, report);
@@ -14455,7 +14871,7 @@ PU__FN pu_status pu__tune(pu__call *call, const pu_lgm *model, const pu_data *da
 }
 
 PU_DEF pu_status pu_tune(const pu_lgm *model, const pu_data *data, const pu_options *options, pu_workspace *ws,
-                         const pu_results *out, pu_options *tuned, pu_report *report)
+                         const pu_gradient_result *out, pu_options *tuned, pu_report *report)
 {
     pu__call call;
     pu_options result;
@@ -14488,7 +14904,7 @@ PU_DEF pu_status pu_tune(const pu_lgm *model, const pu_data *data, const pu_opti
 /* Finds K and I where they are asked for: *tuned, and *options points at it then. How they were found stays in the report's
    plan, all else of which is cleared. */
 PU__FN pu_status pu__tune_first(pu__call *call, const pu_lgm *model, const pu_data *data, const pu_options **options,
-                                const pu_results *out, pu_options *tuned)
+                                const pu_gradient_result *out, pu_options *tuned)
 {
     pu_report *report = call->report;
     char words[sizeof report->plan];
@@ -14506,7 +14922,7 @@ PU__FN pu_status pu__tune_first(pu__call *call, const pu_lgm *model, const pu_da
 }
 
 PU_DEF pu_status pu_gradient(const pu_lgm *model, const pu_data *data, const pu_options *options, pu_workspace *ws,
-                             const pu_results *out, pu_report *report)
+                             const pu_gradient_result *out, pu_report *report)
 {
     const int want_nll = report != NULL; /* otherwise there is nobody to tell it to */
     pu__call call;
@@ -14517,7 +14933,7 @@ PU_DEF pu_status pu_gradient(const pu_lgm *model, const pu_data *data, const pu_
     if (pu__to_tune(options) && out &&
         (out->x || out->residual || out->logdet || out->columns || out->alpha || out->beta || out->replicates))
         return pu__refuse(report, PU_E_ARGUMENT,
-                          "results (PU_AUTO: arrays whose size depends on K or I; pu_tune first)");
+                          "results (PU_CHOOSE: arrays whose size depends on K or I; pu_tune first)");
     memset(&task, 0, sizeof task);
     status = pu__tune_first(&call, model, data, &options, out, &tuned);
     if (!status)
@@ -14543,7 +14959,7 @@ PU_DEF pu_status pu_nll(const pu_lgm *model, const pu_data *data, const pu_optio
         o.kind = PU_EXACT;
     if (!nll)
         return pu__refuse(report, PU_E_NULL, "nll");
-    if (model && model->Gamma && !model->Gamma->logdet)
+    if (model && model->Gamma && !pu__resolve(model->Gamma).logdet)
         return pu__refuse(report, PU_E_UNSUPPORTED, "Gamma.logdet");
     if (o.kind != PU_EXACT && (o.solve.solver == PU_SD || o.solve.solver == PU_GD)) /* no Lanczos coefficients */
         return pu__refuse(report, PU_E_UNSUPPORTED, "options.solve.solver (CG or PCG gives the log det)");
@@ -14565,7 +14981,7 @@ typedef struct {
     pu__task task;
     pu_options o;
     pu_data one;
-    pu_results wanted;
+    pu_gradient_result wanted;
     pu_int place; /* of the datum in the arrays */
     pu_real some;
 } pu__exact;
@@ -14588,7 +15004,8 @@ PU__FN pu_status pu__exact_make(pu__exact *w, const pu_lgm *model, const pu_data
         w->one = pu_data_lists(1, model->Phi->rows, none, none, &w->some);
     }
     w->one.n = 1;
-    w->task.reals = model->Gamma->rows * model->Gamma->rows;
+    w->task.reals = model->Gamma->rows;
+    w->task.times = model->Gamma->rows;
     status = pu__job_make(&w->task, model, &w->one, &w->o, &w->wanted, 1, report);
     w->task.job.dry = 1;
     return status;
@@ -14609,15 +15026,15 @@ PU_DEF pu_status pu_exact_bytes(const pu_lgm *model, size_t *bytes, pu_report *r
 }
 
 /* Sigma = L'^-1 L^-1 from the factor of the dense engine. Rows before j of these columns of L^-1 are zero. */
-PU__FN void pu__exact_sigma(pu_int D, const pu_real *L, pu_real *Sigma)
+PU__FN void pu__exact_sigma(pu_int D, const pu_real *L, pu_real *Sigma, pu_real *panel)
 {
     pu_int j;
     pu__zeros(Sigma, D * D);
     for (j = 0; j < D; j++)
         Sigma[j * D + j] = 1;
     for (j = 0; j < D; j += PU__SIDES)
-        pu__triangle(D - j, L + j * (D + 1), D, 0, pu__min(PU__SIDES, D - j), Sigma + j * (D + 1), 1, D);
-    pu__triangle(D, L, D, 1, D, Sigma, 1, D);
+        pu__triangle(D - j, L + j * (D + 1), D, 0, pu__min(PU__SIDES, D - j), pu__rows(Sigma + j * (D + 1), D), 0, panel);
+    pu__triangle(D, L, D, 1, D, pu__rows(Sigma, D), 0, panel);
 }
 
 /* What pu_exact tells, from a job that has run. */
@@ -14642,10 +15059,8 @@ PU__FN pu_status pu__exact_results(pu__exact *w, pu_exact_result *result, pu_int
             return pu__operator_failed(report, worker->post.failed, datum);
         pu__copy(result->A, A, D * D);
     }
-    if (result->mu)
-        pu__copy(result->mu, mem->stage.x, D);
-    if (result->Sigma)
-        pu__exact_sigma(D, worker->direct.L, result->Sigma);
+    if (result->mu) pu__copy(result->mu, mem->stage.x, D);
+    if (result->Sigma) pu__exact_sigma(D, worker->direct.L, result->Sigma, worker->post.panel);
     return PU_OK;
 }
 
@@ -14666,7 +15081,7 @@ PU_DEF pu_status pu_exact(const pu_lgm *model, const pu_data *data, pu_int datum
         return status;
     if (datum < 0 || datum >= data->n)
         return pu__refuse(report, PU_E_ARGUMENT, "datum");
-    if (!model->Gamma->logdet)
+    if (!pu__resolve(model->Gamma).logdet)
         return pu__refuse(report, PU_E_UNSUPPORTED, "Gamma.logdet");
     status = pu__exact_make(&w, model, data, datum, report);
     if (!status)
@@ -14849,7 +15264,7 @@ PU_DEF pu_status pu_simulate(const pu_lgm *model, pu_int n, uint64_t seed, pu_wo
 typedef struct {
     pu__task task;
     pu_options o;
-    pu_results wanted;
+    pu_gradient_result wanted;
     int latent;    /* moments of z, else of y */
     int variance;  /* wanted */
     pu_real *mean; /* N x M: of y */
@@ -14961,14 +15376,15 @@ PU__FN pu_status pu__moments_make(pu__moments *w, const pu_lgm *model, const pu_
         return pu__refuse(report, PU_E_UNSUPPORTED, "options.backend (moments are the host's)");
     if (samples && w->o.kind == PU_EXACT)
         return pu__refuse(report, PU_E_ARGUMENT, "out.samples (PU_EXACT has none, PU_MONTE_CARLO with PU_DENSE has)");
-    if (!w->variance && !samples && !w->o.delta && !w->o.x0 && w->o.samples > PU_NONE)
+    if (!w->variance && !samples && !w->o.delta && !w->o.x0 && w->o.samples > PU_ZERO)
         w->o.samples = 1;
     w->wanted.x = &w->some;
     w->task.variance = w->latent && w->variance;
     w->task.fit = !w->latent && w->variance;
     status = pu__job_make(&w->task, model, data, &w->o, &w->wanted, 0, report);
     w->task.job.dry = 1; /* x is staged, and read from there */
-    w->task.reals = w->task.job.N * w->task.job.M;
+    w->task.reals = w->task.job.N;
+    w->task.times = w->task.job.M;
     return status ? status : pu__job_check(&w->task.job, report);
 }
 
@@ -15047,7 +15463,7 @@ PU_DEF pu_status pu_posterior(const pu_lgm *model, const pu_data *data, const pu
 }
 
 PU_DEF pu_status pu_predict(const pu_lgm *model, const pu_data *data, const pu_options *options, pu_workspace *ws,
-                            pu_prediction *out, pu_report *report)
+                            pu_predict_result *out, pu_report *report)
 {
     pu__call call;
     pu__moments w;
@@ -15088,13 +15504,6 @@ PU_DEF pu_status pu_predict(const pu_lgm *model, const pu_data *data, const pu_o
    >>model   theta -> canonical form -> gradient -> theta
    ------------------------------------------------------------------------------------------------ */
 
-/* Initialiser of a struct that begins zeroed. */
-#ifdef __cplusplus
-#define PU__ZERO {}
-#else
-#define PU__ZERO {0}
-#endif
-
 /* Points lgm at the operators kept in the struct itself. Their address is final only once the model is in
    its place. */
 PU__FN void pu__model_link(pu_model *model)
@@ -15129,9 +15538,9 @@ PU__FN pu_options pu__model_options(const pu_model *model, const pu_options *opt
 {
     pu_options used = PU__ZERO;
     if (options) used = *options;
-    if (used.solve.solver == PU_PCG && !used.solve.m && model->m) {
-        used.solve.m = model->m;
-        used.solve.m_stride = PU_NONE;
+    if (used.solve.solver == PU_PCG && !used.solve.precond && model->precond) {
+        used.solve.precond = model->precond;
+        used.solve.precond_stride = PU_ZERO;
     }
     /* One psi for all rows: its gradient may be summed on the way. */
     if (model->tied_psi) used.tied_psi = 1;
@@ -15140,29 +15549,29 @@ PU__FN pu_options pu__model_options(const pu_model *model, const pu_options *opt
 
 /* The canonical gradients that the model uses, marked by the address `any`. Enough to ask for sizes and to
    tune. used: from pu__model_options. */
-PU__FN pu_results pu__model_wants(const pu_model *model, const pu_options *used, pu_real *any)
+PU__FN pu_gradient_result pu__model_wants(const pu_model *model, const pu_options *used, pu_real *any)
 {
     const pu_solve_options *solve = &used->solve;
-    pu_results want = PU__ZERO;
+    pu_gradient_result want = PU__ZERO;
     if (model->uses & PU_USES_NU) want.nu = any;
     if (model->uses & PU_USES_GAMMA) want.Gamma = any;
     if (model->uses & PU_USES_PHI) want.Phi = any;
     if (model->uses & PU_USES_ETA) want.eta = any;
     if (model->uses & PU_USES_PSI) want.psi = any;
     /* Only the network gradient goes through M, and only through the model's own. */
-    if ((model->uses & PU_USES_M) && model->m && solve->m == model->m && solve->solver == PU_PCG &&
-        used->kind == PU_NETWORK && !used->constant_m)
-        want.m = any;
+    if ((model->uses & PU_USES_PRECOND) && model->precond && solve->precond == model->precond && solve->solver == PU_PCG &&
+        used->kind == PU_NETWORK && !used->constant_precond)
+        want.precond = any;
     return want;
 }
 
-/* Replaces PU_AUTO in options->samples and options->solve.iterations by K and I that suit these data. */
+/* Replaces PU_CHOOSE in options->samples and options->solve.iterations by K and I that suit these data. */
 PU__FN pu_status pu__model_tune(const pu_model *model, const pu_data *data, pu_options *options, pu_workspace *ws,
                                 pu_report *report)
 {
     pu_real any;
     const pu_options used = pu__model_options(model, options);
-    const pu_results want = pu__model_wants(model, &used, &any);
+    const pu_gradient_result want = pu__model_wants(model, &used, &any);
     pu_options tuned = used;
     const pu_status status = pu_tune(&model->lgm, data, &used, ws, &want, &tuned, report);
     options->samples = tuned.samples;
@@ -15189,7 +15598,7 @@ typedef struct {
     /* Has room for arrays of ours. The caller's are written only when nothing can fail any more. */
     pu__task task;
     /* Canonical gradients: which are wanted, where they lie in the memory of the task. */
-    pu_results want, found;
+    pu_gradient_result want, found;
     /* Its address stands for arrays that are never written. */
     pu_real any;
 } pu__model_task;
@@ -15206,7 +15615,8 @@ PU__FN void pu__model_task_make(pu__model_task *self, pu_model *model, const pu_
     self->want = pu__model_wants(model, &self->options, &self->any);
     self->se = se;
     /* Taken with the memory of the job. */
-    self->task.reals = (se ? 2 : 1) * model->params;
+    self->task.reals = model->params;
+    self->task.times = se ? 2 : 1;
     self->task.doubles = se ? model->params : 0;
 }
 
@@ -15228,7 +15638,7 @@ PU_DEF pu_status pu_model_gradient_bytes(pu_model *model, const pu_data *data, c
     self.want.se_psi = self.se;
     status = pu_gradient_bytes(&model->lgm, data, &self.options, &self.want, &all, report);
     if (status) return status;
-    (void)pu__reals(&call.arena, self.task.reals, 1);
+    (void)pu__reals(&call.arena, self.task.reals, self.task.times);
     (void)pu__take(&call.arena, self.task.doubles, 1, sizeof(double));
     all = pu__add(all, call.arena.used, &call.arena.overflow);
     if (call.arena.overflow) return pu__refuse(report, PU_E_OVERFLOW, "workspace");
@@ -15248,7 +15658,7 @@ PU__FN pu_status pu__model_se(pu__model_task *self, const pu_real *grad)
     pu_real *from = self->task.mem.lanes + slots->group;
     pu_real *group_grad = self->task.own_reals + model->params;
     double *variance = self->task.own_doubles;
-    pu_results group = self->found;
+    pu_gradient_result group = self->found;
     pu_int g, i;
     /* The layout of a group is that of the gradient up to eta. */
     memset(variance, 0, (size_t)model->params * sizeof *variance);
@@ -15258,7 +15668,7 @@ PU__FN pu_status pu__model_se(pu__model_task *self, const pu_real *grad)
         if (group.Phi) group.Phi = from + slots->Phi;
         if (group.psi) group.psi = from + slots->psi;
         from += slots->eta;
-        if (model->pull(model, &group, group_grad)) return PU_E_OPERATOR;
+        if (model->grad(model, &group, group_grad)) return PU_E_OPERATOR;
         for (i = 0; i < model->params; i++) {
             const double off = (double)group_grad[i] - (double)grad[i];
             variance[i] += share * off * off / (double)(slots->groups - 1);
@@ -15287,14 +15697,14 @@ PU__FN pu_status pu__model_pull(pu__model_task *self, pu_report *report)
     self->found = self->want;
     pu__lend(job, mem, &self->found);
     /* Finite gradients need no copy of ours. */
-    if (!self->se && model->pull_is_finite && model->pull_is_finite(model, &self->found)) {
-        (void)model->pull(model, &self->found, self->grad);
+    if (!self->se && model->grad_is_finite && model->grad_is_finite(model, &self->found)) {
+        (void)model->grad(model, &self->found, self->grad);
         return status;
     }
-    if (model->pull(model, &self->found, grad)) return pu__refuse(report, PU_E_OPERATOR, "model.pull");
+    if (model->grad(model, &self->found, grad)) return pu__refuse(report, PU_E_OPERATOR, "model.grad");
     bad = pu__find_nonfinite(model->params, grad);
     if (bad >= 0) return pu__fail(report, PU_NONFINITE, "gradient of theta", -1, bad);
-    if (self->se && pu__model_se(self, grad)) return pu__refuse(report, PU_E_OPERATOR, "model.pull");
+    if (self->se && pu__model_se(self, grad)) return pu__refuse(report, PU_E_OPERATOR, "model.grad");
     pu__copy(self->grad, grad, model->params);
     return status;
 }
@@ -15309,9 +15719,9 @@ PU__FN pu_status pu__model_run(pu__model_task *self, pu_report *report)
     pu__call call;
     pu_status status;
     report = pu__begin(&call, self->ws, report);
-    if (!self->model->pull) return pu__refuse(report, PU_E_NULL, "model.pull");
+    if (!self->model->grad) return pu__refuse(report, PU_E_NULL, "model.grad");
     if (!self->grad) return pu__refuse(report, PU_E_NULL, "grad");
-    /* Before standard errors are asked for: the pilot of PU_AUTO has few probes, and groups of its own. */
+    /* Before standard errors are asked for: the pilot of PU_CHOOSE has few probes, and groups of its own. */
     status = pu__tune_first(&call, lgm, self->data, &options, &self->want, &tuned);
     self->want.x = self->x;
     if (self->se) self->want.se_psi = &self->any;
@@ -15370,14 +15780,14 @@ PU_DEF pu_status pu_model_start(const pu_model *model, const pu_data *data, uint
 }
 
 /* The natural value x = theta, exp theta or tanh theta. */
-PU_DEF double pu_model_natural(const pu_param *param, double theta)
+PU_DEF double pu_param_natural(const pu_param *param, double theta)
 {
     if (param->scale == PU_SCALE_LOG) return exp(theta);
     return param->scale == PU_SCALE_ATANH ? tanh(theta) : theta;
 }
 
 /* The way back: theta = x, log x or atanh x. */
-PU_DEF double pu_model_theta(const pu_param *param, double x)
+PU_DEF double pu_param_theta(const pu_param *param, double x)
 {
     if (param->scale == PU_SCALE_LOG) return log(x);
     return param->scale == PU_SCALE_ATANH ? log((1 + x) / (1 - x)) / 2 : x;
@@ -15425,14 +15835,56 @@ PU_DEF void pu_model_free(pu_model *model)
    ------------------------------------------------------------------------------------------------ */
 
 /* ---- what the built-in models share ----
-   Each pu_model_*() fills a pu__draft and moves it to the caller's struct at the very end, so that a call that is refused
+   Each pu_model_*() fills a pu__draft and moves it to the caller's struct at the very end. A call that is refused
    changes nothing there. What a model needs beyond pu_model is in its data, in the model's own memory. */
+
+/* A part of theta: a matrix, a vector (cols = 0) or a number (rows = 0 too), from entry `at` on. */
+typedef struct {
+    const char *name;
+    pu_int rows, cols, at;
+} pu__part;
+
+/* State of a model whose theta is a row of such parts. There are three kinds of it, and parts come in this order:
+     factors (eta > 0)          Phi | eta | log psi
+     regressions (dictionary)   log alpha | log psi
+     networks (hidden > 0)      W1 | b1 | W2 | b2 | log alpha | log psi, the features being Phi; W2 = 0: without W2, b2
+   Offsets are those of a part in theta. Arrays that a kind does not use have no entries. */
+typedef struct {
+    pu__part part[6];
+    int parts;
+    pu_int M, D, params;
+    /* Offsets; eta and W2 are 0 where there is no such part. */
+    pu_int eta, W2, alpha, psi;
+    /* theta holds logarithms from this entry on. */
+    pu_int logs;
+    /* psi is one number, beta; else M of them. */
+    int tied_psi;
+    /* alpha has D entries; else it is one number. */
+    int sparse;
+    /* The user's: Phi, and M x inputs. */
+    const pu_op *dictionary;
+    const pu_real *X;
+    pu_int inputs, hidden;
+    /* |Phi|_F^2 / M, about: the variance of y for a prior of variance one. */
+    double gain;
+    /* params: theta as of the last set, with exp of its logarithms; M: psi written out. */
+    pu_real *x, *y;
+    /* D: |Phi_j|^2; D: M^-1, NULL unless sparse; scratch of the dictionary. */
+    pu_real *norm, *m, *work;
+    /* M x hidden: tanh, and scratch; M x D: Phi; M ones. */
+    pu_real *H, *Hbar, *features, *ones;
+} pu__parted;
 
 /* A model while it is being made. */
 typedef struct {
-    pu_model made;             /* becomes *model when all went well */
-    pu__arena arena;           /* of made.memory */
-    pu_report *report, unused; /* the caller's report, or one that nobody reads */
+    /* Becomes *model when all went well. */
+    pu_model made;
+    /* Its data, if it is a model of parts. */
+    pu__parted parted;
+    /* Of made.memory. */
+    pu__arena arena;
+    /* The caller's report, or one that nobody reads. */
+    pu_report *report, unused;
 } pu__draft;
 
 /* First step of every pu_model_*(): d is zero but for its report and made.memory, which is the caller's. report may be
@@ -15494,50 +15946,11 @@ PU__FN pu_status pu__refuse_entry(pu_int *index, pu_int i)
 /* ---- models whose theta is a row of named parts: factor analysis, probabilistic PCA, sparse Bayesian learning,
         Bayesian linear regression and the neural linear model ---- */
 
-/* A part of theta: a matrix, a vector (cols = 0) or a number (rows = 0 too), from entry `at` on. */
-typedef struct {
-    const char *name;
-    pu_int rows, cols, at;
-} pu__part;
-
-/* State of such a model. There are three kinds of it, and parts come in this order:
-     factors (eta > 0)          Phi | eta | log psi
-     regressions (dictionary)   log alpha | log psi
-     networks (hidden > 0)      W1 | b1 | W2 | b2 | log alpha | log psi, the features being Phi; W2 = 0: without W2, b2
-   Offsets are those of a part in theta. Arrays that a kind does not use have no entries. */
-typedef struct {
-    pu__part part[6];
-    int parts;
-    pu_int M, D, params;
-    pu_int eta, W2, alpha, psi;          /* offsets; eta and W2 are 0 where there is no such part */
-    pu_int logs;                         /* theta holds logarithms from this entry on */
-    int tied_psi;                        /* psi is one number, beta; else M of them */
-    int sparse;                          /* alpha has D entries; else it is one number */
-    const pu_op *dictionary;             /* the user's Phi */
-    const pu_real *X;                    /* M x inputs, the user's */
-    pu_int inputs, hidden;
-    double gain;                         /* |Phi|_F^2 / M, about: the variance of y for a prior of variance one */
-    pu_real *x;                          /* params: theta as of the last set, with exp of its logarithms */
-    pu_real *y;                          /* M: psi written out */
-    pu_real *norm, *m, *work;            /* D: |Phi_j|^2; D: M^-1, NULL unless sparse; scratch of the dictionary */
-    pu_real *H, *Hbar, *features, *ones; /* M x hidden: tanh, and scratch; M x D: Phi; M */
-} pu__parted;
-
-/* A model with M observations and D latents, as yet without parts. */
-PU__FN pu__parted pu__parted_zero(pu_int M, pu_int D)
-{
-    pu__parted s;
-    memset(&s, 0, sizeof s);
-    s.M = M;
-    s.D = D;
-    s.gain = (double)D / (double)M;
-    return s;
-}
-
 /* Appends a part with this name and shape (see pu__part), and returns its offset in theta. An overflow of the number of
    parameters is noted in the arena, and refused when that is opened. */
-PU__FN pu_int pu__parted_add(pu__parted *s, pu__draft *d, const char *name, pu_int rows, pu_int cols)
+PU__FN pu_int pu__parted_add(pu__draft *d, const char *name, pu_int rows, pu_int cols)
 {
+    pu__parted *s = &d->parted;
     int *overflow = &d->arena.overflow;
     const size_t count = pu__mul((size_t)pu__most(rows, 1), (size_t)pu__most(cols, 1), overflow);
     pu__part *p = s->part + s->parts++;
@@ -15559,7 +15972,7 @@ PU__FN pu__parted *pu__parted_layout(pu__parted *s, pu__arena *arena)
     if (s->x && !s->tied_psi)
         s->y = s->x + s->psi;
     s->norm = pu__reals(arena, s->D, s->dictionary != NULL);
-    s->work = pu__reals(arena, s->dictionary ? s->dictionary->work : 0, 1);
+    s->work = pu__reals(arena, s->dictionary ? pu__resolve(s->dictionary).work : 0, 1);
     s->m = s->sparse ? pu__reals(arena, s->D, 1) : NULL;
     /* network: without a second layer the hidden units are the features */
     s->H = pu__reals(arena, s->M, s->hidden);
@@ -15581,6 +15994,7 @@ PU__FN void pu__layer_apply(const pu__parted *s, int second, const pu_real *X, p
 {
     const pu_op layer = pu__layer(s, second);
     pu_int p;
+    /* b first, to which the product is added */
     for (p = 0; p < s->M; p++)
         pu__copy(Y + p * layer.rows, (const pu_real *)layer.data + layer.params, layer.rows);
     layer.apply(&layer, s->M, pu__rows(X, layer.cols), pu__rows(Y, layer.rows), 1, NULL);
@@ -15594,6 +16008,7 @@ PU__FN void pu__layer_back(const pu__parted *s, int second, const pu_real *X, co
     const pu_op layer = pu__layer(s, second);
     const pu_block from = pu__rows(Ybar, layer.rows);
     pu_int p;
+    /* W, then b, then the inputs */
     pu__zeros(grad, layer.params + layer.rows);
     layer.grad(&layer, s->M, from, pu__rows(X, layer.cols), s->ones, grad, NULL);
     for (p = 0; p < s->M; p++)
@@ -15633,7 +16048,7 @@ PU__FN pu_status pu__parted_set(pu_model *model, const pu_real *theta, pu_int *i
 
 /* model.pull: gradients of Phi, eta, Gamma, psi and m -> gradient of theta. Factors: g->Phi may be grad itself, as
    begins_with_Phi promises. Networks: g->Phi is the gradient for the features. */
-PU__FN pu_status pu__parted_pull(const pu_model *model, const pu_results *g, pu_real *grad)
+PU__FN pu_status pu__parted_pull(const pu_model *model, const pu_gradient_result *g, pu_real *grad)
 {
     const pu__parted *s = (const pu__parted *)model->data;
     double sum = 0;
@@ -15643,19 +16058,17 @@ PU__FN pu_status pu__parted_pull(const pu_model *model, const pu_results *g, pu_
         if (g->Phi != grad)
             pu__copy(grad, g->Phi, s->eta);
         pu__copy(grad + s->eta, g->eta, s->M);
-    }
-    else
-        pu__copy(grad + s->alpha, g->Gamma, model->Gamma.params);
+    } else pu__copy(grad + s->alpha, g->Gamma, model->Gamma.params);
     if (s->tied_psi)
         for (i = 0; i < s->M; i++)
             sum += (double)g->psi[i];
     else pu__copy(grad + s->psi, g->psi, s->M);
     /* m = 1 / (alpha + beta norm), so dm = -m^2 (dalpha + norm dbeta). alpha comes first in theta. */
-    if (g->m)
+    if (g->precond)
         for (i = 0; i < s->D; i++) {
             const pu_real square = s->m[i] * s->m[i];
-            sum -= (double)(square * s->norm[i] * g->m[i]);
-            grad[i] -= square * g->m[i];
+            sum -= (double)(square * s->norm[i] * g->precond[i]);
+            grad[i] -= square * g->precond[i];
         }
     if (s->tied_psi) grad[s->psi] = (pu_real)sum;
     /* Phi -> H -> argument of tanh -> W1; tanh' = 1 - tanh^2. */
@@ -15674,9 +16087,9 @@ PU__FN pu_status pu__parted_pull(const pu_model *model, const pu_results *g, pu_
     return PU_OK;
 }
 
-/* model.pull_is_finite of factors: is pu__parted_pull sure to give finite numbers for this finite g?
+/* model.grad_is_finite of factors: is pu__parted_pull sure to give finite numbers for this finite g?
    It only copies the gradients of Phi and eta. What it multiplies, the entries or the sum of psi's, is tried here. */
-PU__FN int pu__factors_pull_is_finite(const pu_model *model, const pu_results *g)
+PU__FN int pu__factors_pull_is_finite(const pu_model *model, const pu_gradient_result *g)
 {
     const pu__parted *s = (const pu__parted *)model->data;
     double sum = 0;
@@ -15708,6 +16121,7 @@ PU__FN pu_status pu__start_factors(const pu_model *model, const pu_data *data, u
             *mean = theta + s->eta,
             *psi = theta + s->psi,
             y = 0;
+    /* squares about the means, number and sum of all values */
     double squares = 0,
            count = 0,
            total = 0;
@@ -15716,7 +16130,7 @@ PU__FN pu_status pu__start_factors(const pu_model *model, const pu_data *data, u
     pu__zeros(theta, s->params);
     for (n = 0; n < data->n; n++)
         for (at = 0; (at = pu__observed(data, n, at, &m, &y)) >= 0; at++) {
-            const pu_real off = y - mean[m];
+            const pu_real off = y - mean[m]; /* from the mean so far */
             Phi[m] += 1;
             count += 1;
             total += (double)y;
@@ -15729,6 +16143,7 @@ PU__FN pu_status pu__start_factors(const pu_model *model, const pu_data *data, u
         double variance = tied ? squares / count : (double)psi[m] / (double)Phi[m];
         if (!(Phi[m] > 0) && count > 0)
             mean[m] = (pu_real)(total / count);
+        /* One psi for all: made in the first turn. */
         if (tied && m > 0) continue;
         /* A row with one value or none is taken to be like the others. */
         if (!(variance > 0 && pu__finite_double(variance)))
@@ -15761,6 +16176,7 @@ PU__FN void pu__start_network(const pu__parted *s, uint64_t seed, pu_real *theta
         for (i = 0; i < hidden; i++)
             theta[i * inputs + j] = (pu_real)(square * (double)theta[i * inputs + j]);
     }
+    /* b1 and the second layer */
     pu__start_normals(seed, hidden, hidden, 1, theta + hidden * inputs);
     if (s->W2 == 0) return;
     for (i = 0; i < s->D; i++)
@@ -15782,6 +16198,7 @@ PU__FN pu_status pu__start_regression(const pu_model *model, const pu_data *data
             count += 1;
         }
     square = square > 0 ? square / count : 1;
+    /* alpha, one or D of them, and beta */
     for (at = s->alpha; at < s->psi; at++)
         theta[at] = (pu_real)log(s->gain / (0.9 * square));
     theta[s->psi] = (pu_real)-log(0.1 * square);
@@ -15808,7 +16225,8 @@ PU__FN void pu__parted_describe(const pu_model *model, pu_int i, pu_param *param
    gain = |Phi|_F^2 / M. Uses y as scratch. */
 PU__FN pu_status pu__parted_norms(pu__parted *s, pu_report *report)
 {
-    const pu_op *Phi = s->dictionary;
+    const pu_op resolved = pu__resolve(s->dictionary);
+    const pu_op *Phi = &resolved;
     double sum = 0;
     pu_int i;
     pu__fill(s->norm, Phi->gram_diag ? 0 : 1, s->D);
@@ -15817,17 +16235,20 @@ PU__FN pu_status pu__parted_norms(pu__parted *s, pu_report *report)
         return pu__operator_failed(report, "Phi.gram_diag", -1);
     for (i = 0; i < s->D; i++)
         sum += (double)s->norm[i];
-    if (sum > 0 && pu__finite_double(sum))
-        s->gain = sum / (double)s->M;
+    if (!(sum > 0 && pu__finite_double(sum)))
+        sum = (double)s->D;
+    s->gain = sum / (double)s->M;
     return PU_OK;
 }
 
 /* Memory, operators and functions of a model whose parts are known; then *model is made. */
-PU__FN pu_status pu__parted_make(pu__parted *s, pu__draft *d, pu_model *model)
+PU__FN pu_status pu__parted_make(pu__draft *d, pu_model *model)
 {
+    pu__parted *s = &d->parted;
     pu_model *made = &d->made;
     pu__parted *self;
     pu_status status;
+    /* measure, then carve */
     pu__parted_layout(s, &d->arena);
     status = pu__draft_open(d, model);
     if (status) return status;
@@ -15841,10 +16262,10 @@ PU__FN pu_status pu__parted_make(pu__parted *s, pu__draft *d, pu_model *model)
     made->data = self;
     made->params = s->params;
     made->tied_psi = s->tied_psi;
-    made->m = s->m;
+    made->precond = s->m;
     made->uses = PU_USES_PSI;
     made->set = pu__parted_set;
-    made->pull = pu__parted_pull;
+    made->grad = pu__parted_pull;
     made->start = s->eta > 0 ? pu__start_factors : pu__start_regression;
     made->describe = pu__parted_describe;
     made->lgm.psi = s->y;
@@ -15858,16 +16279,15 @@ PU__FN pu_status pu__parted_make(pu__parted *s, pu__draft *d, pu_model *model)
     if (s->eta > 0) {
         made->uses |= PU_USES_ETA;
         made->begins_with_Phi = 1;
-        made->pull_is_finite = pu__factors_pull_is_finite;
+        made->grad_is_finite = pu__factors_pull_is_finite;
         made->Gamma = pu_op_identity(s->D);
         made->Phi.check = NULL; /* a part of theta, which pu_model_set has checked */
         made->lgm.eta = s->x + s->eta;
-    }
-    else {
+    } else {
         made->uses |= PU_USES_GAMMA;
         made->Gamma = (s->sparse ? pu_op_diagonal : pu_op_scaled_identity)(s->D, s->x + s->alpha);
     }
-    if (s->sparse) made->uses |= PU_USES_M;
+    if (s->sparse) made->uses |= PU_USES_PRECOND;
     *self = *s;
     return pu__draft_done(d, model);
 }
@@ -15876,18 +16296,20 @@ PU__FN pu_status pu__parted_make(pu__parted *s, pu__draft *d, pu_model *model)
 PU__FN pu_status pu__model_factors(pu_model *model, pu_int M, pu_int D, int tied_psi, pu_report *report)
 {
     pu__draft d;
-    pu__parted s;
+    pu__parted *s = &d.parted;
     const pu_status status = pu__draft_begin(&d, model, report);
     if (status) return status;
     if (M < 1) return pu__refuse(d.report, PU_E_ARGUMENT, "M");
     if (D < 1) return pu__refuse(d.report, PU_E_ARGUMENT, "D");
     d.made.name = tied_psi ? "probabilistic PCA" : "factor analysis";
-    s = pu__parted_zero(M, D);
-    s.tied_psi = tied_psi;
-    pu__parted_add(&s, &d, "Phi", M, D);
-    s.eta = pu__parted_add(&s, &d, "eta", M, 0);
-    s.psi = s.logs = pu__parted_add(&s, &d, tied_psi ? "beta" : "psi", tied_psi ? 0 : M, 0);
-    return pu__parted_make(&s, &d, model);
+    /* theta */
+    s->M = M;
+    s->D = D;
+    s->tied_psi = tied_psi;
+    pu__parted_add(&d, "Phi", M, D);
+    s->eta = pu__parted_add(&d, "eta", M, 0);
+    s->psi = s->logs = pu__parted_add(&d, tied_psi ? "beta" : "psi", tied_psi ? 0 : M, 0);
+    return pu__parted_make(&d, model);
 }
 
 /* Factor analysis: theta = [Phi | eta | log psi]. */
@@ -15903,32 +16325,37 @@ PU_DEF pu_status pu_model_ppca(pu_model *model, pu_int M, pu_int D, pu_report *r
 }
 
 /* Regressions and networks end alike: their last two parts, alpha and beta, and the model. */
-PU__FN pu_status pu__model_alpha_beta(pu__parted *s, pu__draft *d, pu_model *model)
+PU__FN pu_status pu__model_alpha_beta(pu__draft *d, pu_model *model)
 {
-    s->alpha = s->logs = pu__parted_add(s, d, "alpha", s->sparse ? s->D : 0, 0);
-    s->psi = pu__parted_add(s, d, "beta", 0, 0);
+    pu__parted *s = &d->parted;
+    s->alpha = s->logs = pu__parted_add(d, "alpha", s->sparse ? s->D : 0, 0);
+    s->psi = pu__parted_add(d, "beta", 0, 0);
     s->tied_psi = 1;
-    return pu__parted_make(s, d, model);
+    return pu__parted_make(d, model);
 }
 
 /* Bayesian linear regression, or sparse Bayesian learning, which has an alpha for every latent. Phi is borrowed. */
 PU__FN pu_status pu__model_regression(pu_model *model, const pu_op *Phi, int sparse, pu_report *report)
 {
     pu__draft d;
-    pu__parted s;
+    pu__parted *s = &d.parted;
     pu_status status = pu__draft_begin(&d, model, report);
     if (status) return status;
     if (!Phi) return pu__refuse(d.report, PU_E_NULL, "Phi");
     if (Phi->rows < 1) return pu__refuse(d.report, PU_E_ARGUMENT, "Phi.rows");
     if (Phi->cols < 1) return pu__refuse(d.report, PU_E_ARGUMENT, "Phi.cols");
     if (Phi->work < 0) return pu__refuse(d.report, PU_E_ARGUMENT, "Phi.work");
+    status = pu__check_form_sizes(Phi, &pu__names_Phi, d.report);
+    if (status) return status;
     status = pu__check_op(Phi, &pu__names_Phi, d.report);
     if (status) return status;
     d.made.name = sparse ? "sparse Bayesian learning" : "Bayesian linear regression";
-    s = pu__parted_zero(Phi->rows, Phi->cols);
-    s.dictionary = Phi;
-    s.sparse = sparse;
-    return pu__model_alpha_beta(&s, &d, model);
+    /* theta is made by pu__model_alpha_beta alone. */
+    s->M = Phi->rows;
+    s->D = Phi->cols;
+    s->dictionary = Phi;
+    s->sparse = sparse;
+    return pu__model_alpha_beta(&d, model);
 }
 
 /* Sparse Bayesian learning: theta = [log alpha, D of them | log beta]. */
@@ -15948,7 +16375,7 @@ PU_DEF pu_status pu_model_neural(pu_model *model, pu_int points, pu_int inputs, 
                                  pu_int features, pu_report *report)
 {
     pu__draft d;
-    pu__parted s;
+    pu__parted *s = &d.parted;
     pu_status status = pu__draft_begin(&d, model, report);
     if (status) return status;
     if (points < 1) return pu__refuse(d.report, PU_E_ARGUMENT, "points");
@@ -15960,18 +16387,20 @@ PU_DEF pu_status pu_model_neural(pu_model *model, pu_int points, pu_int inputs, 
     status = pu__check_array(points * inputs, X, 0, "X", -1, d.report);
     if (status) return status;
     d.made.name = "neural linear model";
-    s = pu__parted_zero(points, features ? features : hidden);
-    s.gain = 0.45 * (double)s.D; /* E tanh(u)^2 for u ~ N(0, 2), which is what the start makes of it */
-    s.X = X;
-    s.inputs = inputs;
-    s.hidden = hidden;
-    pu__parted_add(&s, &d, "W1", hidden, inputs);
-    pu__parted_add(&s, &d, "b1", hidden, 0);
+    s->M = points;
+    s->D = features ? features : hidden;
+    s->gain = 0.45 * (double)s->D; /* E tanh(u)^2 for u ~ N(0, 2), which is what the start makes of it */
+    s->X = X;
+    s->inputs = inputs;
+    s->hidden = hidden;
+    /* theta */
+    pu__parted_add(&d, "W1", hidden, inputs);
+    pu__parted_add(&d, "b1", hidden, 0);
     if (features) {
-        s.W2 = pu__parted_add(&s, &d, "W2", features, hidden);
-        pu__parted_add(&s, &d, "b2", features, 0);
+        s->W2 = pu__parted_add(&d, "W2", features, hidden);
+        pu__parted_add(&d, "b2", features, 0);
     }
-    return pu__model_alpha_beta(&s, &d, model);
+    return pu__model_alpha_beta(&d, model);
 }
 
 /* ---- models of series ---- */
@@ -16009,15 +16438,10 @@ PU__FN pu_status pu__series_open(pu__draft *d, pu_model *model, size_t bytes, pu
 PU__FN void pu__autocovariances(const pu_data *data, pu_int lags, double *c)
 {
     double count[PU_AR_MAX + 1] = {0};
-    pu_int n,
-           at,
-           to,
-           t = 0,
-           u = 0,
-           k;
-    pu_real y = 0,
-            later = 0;
+    pu_int n, at, to, k, t = 0, u = 0;
+    pu_real y = 0, later = 0;
     memset(c, 0, (size_t)(lags + 1) * sizeof *c);
+    /* All pairs (t, u) of observed steps with 0 <= u - t <= lags; the observed steps of a datum ascend. */
     for (n = 0; n < data->n; n++)
         for (at = 0; (at = pu__observed(data, n, at, &t, &y)) >= 0; at++)
             for (to = at; (to = pu__observed(data, n, to, &u, &later)) >= 0; to++) {
@@ -16045,8 +16469,9 @@ PU__FN double pu__signal_share(const double *c)
     return c[2] > 0 ? pu__clamp(c[1] * c[1] / (c[2] * c[0]), 0.5, 0.95) : 0.75;
 }
 
-/* ---- noisy autoregression ---- */
+/* ---- noisy autoregression: z an AR, y = z + N(0, lambda) ---- */
 
+/* Data of the model. */
 typedef struct {
     pu__series series;
     pu_ar ar;
@@ -16071,7 +16496,7 @@ PU__FN pu_status pu__noisy_ar_set(pu_model *model, const pu_real *theta, pu_int 
 
 /* model.pull: gradients of gamma, kappa and psi -> gradient of theta. tanh' = 1 - tanh^2, and for psi = 1 / lambda
    d/d log lambda = -psi d/dpsi. */
-PU__FN pu_status pu__noisy_ar_pull(const pu_model *model, const pu_results *g, pu_real *grad)
+PU__FN pu_status pu__noisy_ar_pull(const pu_model *model, const pu_gradient_result *g, pu_real *grad)
 {
     const pu__noisy_ar *s = (const pu__noisy_ar *)model->data;
     const pu_int P = s->ar.order;
@@ -16122,6 +16547,7 @@ PU__FN pu_status pu__noisy_ar_start(const pu_model *model, const pu_data *data, 
     pu__autocovariances(data, pu__most(P, 2), c);
     share = pu__signal_share(c);
     for (tries = 0; tries < 6; tries++) {
+        /* The noise is in c_0 alone: without it the variance is share c_0. */
         error = pu__durbin_levinson(P, c, share * c[0], theta, &calm);
         if (calm) break;
         share = (1 + share) / 2;
@@ -16142,7 +16568,7 @@ PU__FN void pu__noisy_ar_describe(const pu_model *model, pu_int i, pu_param *par
 }
 
 /* The process of a model whose Gamma is an AR, else NULL. */
-PU_DEF const pu_ar *pu_model_ar(const pu_model *model)
+PU_DEF const pu_ar *pu_model_get_ar(const pu_model *model)
 {
     return model && model->Gamma.form == PU_FORM_AR ? (const pu_ar *)model->Gamma.data : NULL;
 }
@@ -16154,27 +16580,27 @@ PU_DEF pu_status pu_model_noisy_ar(pu_model *model, pu_int n, pu_int order, pu_r
     pu__draft d;
     pu_model *made = &d.made;
     pu__noisy_ar *s;
-    pu_ar ar;
     pu_status status = pu__draft_begin(&d, model, report);
     if (status) return status;
-    if (pu_ar_set(&ar, n, order, gamma, 1, NULL)) return pu__refuse(d.report, PU_E_ARGUMENT, n < 1 ? "n" : "order");
+    if (n < 1) return pu__refuse(d.report, PU_E_ARGUMENT, "n");
+    if (order < 0 || order > pu__min(n, PU_AR_MAX)) return pu__refuse(d.report, PU_E_ARGUMENT, "order");
     status = pu__series_open(&d, model, sizeof *s, n, 0);
     if (status) return status;
     s = (pu__noisy_ar *)made->data;
-    s->ar = ar;
+    pu_ar_set(&s->ar, n, order, gamma, 1, NULL);
     made->name = "noisy autoregression";
     made->params = order + 2;
     made->tied_psi = 1;
     made->Gamma = pu_op_ar(&s->ar);
     made->Phi = pu_op_identity(n);
     made->set = pu__noisy_ar_set;
-    made->pull = pu__noisy_ar_pull;
+    made->grad = pu__noisy_ar_pull;
     made->start = pu__noisy_ar_start;
     made->describe = pu__noisy_ar_describe;
     return pu__draft_done(&d, model);
 }
 
-/* ---- state space ---- */
+/* ---- state space: z_t = A z_{t-1} + N(0, Q), y_t = c'z_t + N(0, sigma2) ---- */
 
 /* The process as of some theta. Q = L L' and, for a given start, P0 = L0 L0'; S x S each, zero above the diagonal. */
 typedef struct {
@@ -16182,7 +16608,7 @@ typedef struct {
     double L[PU__SSM_SQUARE], L0[PU__SSM_SQUARE];
 } pu__process;
 
-/* A pu_ssm is too large for the stack: theta is tried in `next`. */
+/* Data of the model. A pu_ssm is too large for the stack, so a new theta is tried in `next`. */
 typedef struct {
     pu__series series;
     pu__process now, next;                      /* as of the last set; being set */
@@ -16202,6 +16628,7 @@ PU__FN pu_int pu__triangle_set(pu_int S, const pu_real *theta, double *L, pu_rea
             double sum = 0;
             L[i * S + j] = i == j ? exp((double)theta[at]) : (double)theta[at];
             if (i == j && !pu__exp(theta[at], &unused)) return at;
+            /* Rows up to i are complete as far as C_ij needs them. */
             for (l = 0; l <= j; l++)
                 sum += L[i * S + l] * L[j * S + l];
             C[i * S + j] = C[j * S + i] = (pu_real)sum;
@@ -16217,6 +16644,7 @@ PU__FN void pu__triangle_pull(pu_int S, const double *L, const pu_real *G, pu_re
     pu_int i, j, l;
     for (i = 0; i < S; i++)
         for (j = 0; j <= i; j++) {
+            /* L_lj = 0 for l < j */
             double sum = 0;
             for (l = j; l < S; l++)
                 sum += 2 * (double)G[i * S + l] * L[l * S + j];
@@ -16238,6 +16666,7 @@ PU__FN pu_status pu__state_space_set(pu_model *model, const pu_real *theta, pu_i
     pu_real Q[PU__SSM_SQUARE], P0[PU__SSM_SQUARE], sigma2;
     pu_int i;
     pu_status status;
+    /* All that can be refused comes first, */
     if (!pu__exp(theta[s->at_sigma2], &sigma2)) return pu__refuse_entry(index, s->at_sigma2);
     i = pu__triangle_set(S, theta + s->at_L, next->L, Q);
     if (i >= 0) return pu__refuse_entry(index, s->at_L + i);
@@ -16253,6 +16682,7 @@ PU__FN pu_status pu__state_space_set(pu_model *model, const pu_real *theta, pu_i
             *index = (i < 2 * SS ? s->at_L : s->at_L0) + row * (row + 3) / 2;
         return status;
     }
+    /* then the model changes. */
     s->now = *next;
     pu__copy(s->c, theta + s->at_c, S);
     pu__fill(s->series.psi, 1 / sigma2, now->steps);
@@ -16260,12 +16690,13 @@ PU__FN pu_status pu__state_space_set(pu_model *model, const pu_real *theta, pu_i
 }
 
 /* model.pull: gradients of A, Q, P0, c, psi and nu -> gradient of theta. That of nu adds to the one of A. */
-PU__FN pu_status pu__state_space_pull(const pu_model *model, const pu_results *g, pu_real *grad)
+PU__FN pu_status pu__state_space_pull(const pu_model *model, const pu_gradient_result *g, pu_real *grad)
 {
     const pu__state_space *s = (const pu__state_space *)model->data;
     const pu_ssm *ssm = &s->now.ssm;
     const pu_int S = ssm->states,
                  SS = S * S;
+    /* Gamma's parameters are A, Q, P0. */
     pu__copy(grad, g->Gamma, SS);
     pu__copy(grad + s->at_c, g->Phi, S);
     pu__triangle_pull(S, s->now.L, g->Gamma + SS, grad + s->at_L);
@@ -16276,9 +16707,9 @@ PU__FN pu_status pu__state_space_pull(const pu_model *model, const pu_results *g
     return pu_ssm_mean_grad(ssm, s->series.nu, g->nu, grad, grad + s->at_m0);
 }
 
-/* model.start: S independent states of variance one with equal shares in the signal. Their rates are r^e, where r is the
-   signal's autocorrelation at lag one, and e is spread evenly over (0, 2). The rates differ, since equal states would
-   stay equal in training. */
+/* model.start: S independent states of variance one with equal shares in the signal. Their rates are r^e, where r is
+   the signal's autocorrelation at lag one, and e is spread evenly over (0, 2).
+   The rates differ, since equal states would stay equal in training. */
 PU__FN pu_status pu__state_space_start(const pu_model *model, const pu_data *data, uint64_t seed, pu_real *theta)
 {
     const pu__state_space *s = (const pu__state_space *)model->data;
@@ -16292,6 +16723,7 @@ PU__FN pu_status pu__state_space_start(const pu_model *model, const pu_data *dat
     r = pu__clamp(fabs(c[1]) / signal, 0.1, 0.9);
     pu__zeros(theta, model->params); /* m0 = 0, P0 = I */
     for (i = 0; i < S; i++) {
+        /* A_ii = +-rate, Q_ii = 1 - rate^2: variance one */
         const double rate = pow(r, 2 * (double)(i + 1) / (double)(S + 1));
         theta[i * S + i] = (pu_real)(c[1] < 0 ? -rate : rate);
         theta[s->at_c + i] = (pu_real)sqrt(signal / (double)S);
@@ -16325,24 +16757,23 @@ PU__FN void pu__state_space_describe(const pu_model *model, pu_int i, pu_param *
 }
 
 /* The process of a model whose Gamma is a state space, else NULL. */
-PU_DEF const pu_ssm *pu_model_ssm(const pu_model *model)
+PU_DEF const pu_ssm *pu_model_get_ssm(const pu_model *model)
 {
     return model && model->Gamma.form == PU_FORM_STATES ? (const pu_ssm *)model->Gamma.data : NULL;
 }
 
-/* State space: theta = [A | c | L | log sigma2], for a given start followed by [m0 | L0]. A = 0 and Q = P0 = I until it is
-   set. */
+/* State space: theta = [A | c | L | log sigma2], for a given start followed by [m0 | L0].
+   Until it is set A = 0 and Q = P0 = I. */
 PU_DEF pu_status pu_model_state_space(pu_model *model, pu_int steps, pu_int states, pu_ssm_start start,
                                       pu_report *report)
 {
-    const pu_int S = states,
-                 triangle = S * (S + 1) / 2;
+    const pu_int S = states;
     const int given = start == PU_SSM_GIVEN;
     pu__draft d;
     pu_model *made = &d.made;
     pu__state_space *s;
     pu_real *unit;
-    pu_int i;
+    pu_int i, triangle;
     pu_status status = pu__draft_begin(&d, model, report);
     if (status) return status;
     if (steps < 1) return pu__refuse(d.report, PU_E_ARGUMENT, "steps");
@@ -16358,6 +16789,7 @@ PU_DEF pu_status pu_model_state_space(pu_model *model, pu_int steps, pu_int stat
         unit[i * S + i] = 1;
     pu_ssm_set(&s->now.ssm, steps, S, s->next.ssm.A, unit, start, given ? unit : NULL, NULL);
     /* where the parts of theta begin */
+    triangle = S * (S + 1) / 2;
     s->at_c = S * S;
     s->at_L = s->at_c + S;
     s->at_sigma2 = s->at_L + triangle;
@@ -16369,7 +16801,7 @@ PU_DEF pu_status pu_model_state_space(pu_model *model, pu_int steps, pu_int stat
     made->Gamma = pu_op_ssm(&s->now.ssm);
     made->Phi = pu_op_readout(steps, S, s->c);
     made->set = pu__state_space_set;
-    made->pull = pu__state_space_pull;
+    made->grad = pu__state_space_pull;
     made->start = pu__state_space_start;
     made->describe = pu__state_space_describe;
     return pu__draft_done(&d, model);
@@ -16762,7 +17194,7 @@ PU__FN double pu__lbfgs_direction(pu__fit *fit)
         pu__axpy(n, (pu_real)(a[j] - rho[j] * pu__dot(n, NULL, Y + j * n, d)), S + j * n, d);
     }
     slope = pu__dot(n, NULL, g, d);
-    if (slope < 0 || !fit->held) return slope;
+    if (slope < 0 || fit->held == 0) return slope;
     fit->held = 0;
     return pu__lbfgs_direction(fit);
 }
@@ -16855,20 +17287,13 @@ PU__FN pu_status pu__fit_lbfgs(pu__fit *fit, int *stuck)
 
 /* pu_fit refuses options.checkpoint, so there is nothing to do. */
 PU__FN const char *pu__fit_save(pu__fit *fit) { return fit->o->checkpoint; }
+
+/* Likewise. */
 PU__FN const char *pu__fit_resume(pu__fit *fit) { return fit->o->checkpoint; }
 
 #else
 
 #define PU__FNV UINT64_C(0xcbf29ce484222325) /* the hash of nothing */
-
-/* FNV-1a hash h, continued over so many bytes. */
-PU__FN uint64_t pu__fnv(uint64_t h, const void *data, size_t bytes)
-{
-    const unsigned char *at = (const unsigned char *)data;
-    size_t i;
-    for (i = 0; i < bytes; i++) h = (h ^ at[i]) * UINT64_C(0x100000001b3);
-    return h;
-}
 
 /* Hash of what a checkpoint must share with the fit that takes it up: version, model, sizes, precision, and
    every option that a step depends on, as given by the caller. All numbers are hashed as doubles. The order
@@ -16919,7 +17344,7 @@ PU__FN uint64_t pu__fit_fingerprint(const pu__fit *fit)
                              (double)g->most_iterations,
                              (double)!!g->no_control_variate,
                              (double)!!g->tied_psi,
-                             (double)!!g->constant_m,
+                             (double)!!g->constant_precond,
                              /* Its solver. */
                              (double)g->solve.iterations,
                              (double)g->solve.solver,
@@ -16927,7 +17352,7 @@ PU__FN uint64_t pu__fit_fingerprint(const pu__fit *fit)
                              g->solve.absolute2,
                              (double)g->solve.check_every,
                              (double)g->solve.adjoint,
-                             (double)g->solve.checkpoint};
+                             (double)g->solve.tape_every};
     uint64_t h = pu__fnv(PU__FNV, PU_VERSION, sizeof PU_VERSION);
     if (fit->model->name) h = pu__fnv(h, fit->model->name, strlen(fit->model->name));
     return pu__fnv(h, number, sizeof number);
@@ -17156,8 +17581,8 @@ PU__FN const char *pu__fit_wrong_argument(const pu__fit *fit, const pu_real *the
     if (o->accumulate < 0 || o->accumulate > INT32_MAX || (o->accumulate > 1 && !o->batch))
         return "fit.accumulate (of mini-batches)";
     if (o->history < 0 || o->history > 10000) return "fit.history";
-    if (o->batch && ((g->solve.m && g->solve.m_stride != PU_NONE) || g->solve.step))
-        return "fit.gradient.solve.m or step (of each datum: not with mini-batches)";
+    if (o->batch && ((g->solve.precond && g->solve.precond_stride != PU_ZERO) || g->solve.step))
+        return "fit.gradient.solve.precond or step (of each datum: not with mini-batches)";
     if (o->validate_every < 0) return "fit.validate_every";
     if (o->patience < 0) return "fit.patience";
     if (o->checkpoint_every < 0) return "fit.checkpoint_every";
@@ -17167,8 +17592,8 @@ PU__FN const char *pu__fit_wrong_argument(const pu__fit *fit, const pu_real *the
     *status = PU_E_ARGUMENT;
     /* A warm start needs the same right-hand sides again, and as many of them. */
     if (o->warm_start && !o->fixed_probes) return "fit.warm_start (only with fixed_probes)";
-    if (o->warm_start && (g->samples == PU_AUTO || g->solve.iterations == PU_AUTO))
-        return "fit.warm_start (not with PU_AUTO; pu_tune first)";
+    if (o->warm_start && (g->samples == PU_CHOOSE || g->solve.iterations == PU_CHOOSE))
+        return "fit.warm_start (not with PU_CHOOSE; pu_tune first)";
     if (g->x0 || g->delta) return "fit.gradient.x0 or delta (of the fit itself)";
     /* L-BFGS compares gradients of different steps, so they must not differ by noise. */
     if (is_lbfgs && o->batch) return "fit.batch (L-BFGS takes all data)";
@@ -17190,13 +17615,13 @@ PU__FN void pu__fit_defaults(pu_fit_options *o)
     /* Adam, SGD, L-BFGS */
     static const double rate[] = {0.1, 0.01, 1};
     if (!o->steps) o->steps = 200;
-    if (!o->rate) o->rate = rate[o->optimizer];
+    if (o->rate == 0) o->rate = rate[o->optimizer];
     if (!(o->decay > 0)) o->decay = (double)o->steps / 10;
-    if (!o->beta1) o->beta1 = 0.9;
+    if (o->beta1 == 0) o->beta1 = 0.9;
     /* SGD's beta1 is its momentum. */
-    if (o->optimizer == PU_SGD) o->beta1 = o->momentum ? pu__max(0, o->momentum) : 0.9;
-    if (!o->beta2) o->beta2 = 0.999;
-    if (!o->epsilon) o->epsilon = 1e-8;
+    if (o->optimizer == PU_SGD) o->beta1 = o->momentum == 0 ? 0.9 : pu__max(0, o->momentum);
+    if (o->beta2 == 0) o->beta2 = 0.999;
+    if (o->epsilon == 0) o->epsilon = 1e-8;
     if (!o->accumulate) o->accumulate = 1;
     if (!o->validate_every) o->validate_every = 10;
     if (!o->checkpoint_every) o->checkpoint_every = 10;
@@ -17315,7 +17740,7 @@ PU__FN pu_status pu__split_allocate(pu__split *split, pu__call *call, pu__layout
 
 /* ---- the loop ---- */
 
-/* K and I for PU_AUTO: from the checkpoint, or found once with as many data as a step has. They stay the
+/* K and I for PU_CHOOSE: from the checkpoint, or found once with as many data as a step has. They stay the
    same for the whole fit, because gradients of different steps must be comparable, and because a pilot
    costs as much as some of them. */
 PU__FN pu_status pu__fit_tune(pu__fit *fit)

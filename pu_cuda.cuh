@@ -1009,9 +1009,9 @@ static pu_status pu__cuda_band_factor(const pu_op *op, pu_int w, pu_real *factor
     return PU_OK;
 }
 
-static pu_status pu__cuda_make_banded(pu_cuda *c, pu_cuda_side *b, const pu_op *op, void *memory, size_t *bytes, pu_side *to)
+static pu_status pu__cuda_make_banded(pu_cuda *c, pu_cuda_side *b, const pu_op *op, void *memory, size_t *bytes, pu_side *made)
 {
-    pu_op *side = &to->op;
+    pu_op *side = &made->op;
     const pu_int n = op->rows, w = op->band, band = n * (w + 1), factor = op->sample ? n * (2 * w + 1) : 0;
     const pu_int scratch = factor + 2 * n + op->work;
     double *B;
@@ -1020,9 +1020,9 @@ static pu_status pu__cuda_make_banded(pu_cuda *c, pu_cuda_side *b, const pu_op *
     if ((op->noise && op->noise != n && op->sample) || w > 8 * PU__CUDA_GRID / 2) return PU_E_UNSUPPORTED;
     *bytes = (size_t)(band + factor) * sizeof(pu_real);
     side->params = op->params ? band : 0;
-    side->apply = side->apply_t = pu__cuda_banded_apply, to->apply_plus = pu__cuda_banded_plus;
+    side->apply = side->apply_t = pu__cuda_banded_apply, made->apply_plus = pu__cuda_banded_plus;
     if (op->sample) side->sample = pu__cuda_banded_sample;
-    if (op->params) side->grad = pu__cuda_banded_grad, to->pull = pu__cuda_banded_pull;
+    if (op->params) side->grad = pu__cuda_banded_grad, made->grad_from_sums = pu__cuda_banded_pull;
     if (!memory) return PU_OK;
     b->width = w, b->value = (pu_real *)memory, b->factor = b->value + band;
     B = (double *)pu__cuda_host(c, (size_t)band * sizeof *B + (size_t)(band + scratch) * sizeof(pu_real));
@@ -1218,15 +1218,15 @@ static pu_status pu__cuda_dense_grad_rows(const pu_op *op, pu_int n, const pu_in
     return pu__cuda_said(c);
 }
 
-static pu_status pu__cuda_make_dense(pu_cuda *c, pu_cuda_side *b, const pu_op *op, void *memory, size_t *bytes, pu_side *to)
+static pu_status pu__cuda_make_dense(pu_cuda *c, pu_cuda_side *b, const pu_op *op, void *memory, size_t *bytes, pu_side *made)
 {
-    pu_op *side = &to->op;
+    pu_op *side = &made->op;
     const int spd = op->form == PU_FORM_SYMMETRIC;
     const pu_int all = op->rows * op->cols, factor = spd && op->aux ? all : 0;
     *bytes = (size_t)(all + factor) * sizeof(pu_real);
     side->params = all, side->work = op->cols;
     side->apply = pu__cuda_dense_apply, side->apply_t = pu__cuda_dense_apply_t, side->grad = pu__cuda_dense_grad;
-    if (spd) side->apply_t = pu__cuda_dense_apply, to->pull = pu__cuda_spd_pull;
+    if (spd) side->apply_t = pu__cuda_dense_apply, made->grad_from_sums = pu__cuda_spd_pull;
     if (factor) side->sample = pu__cuda_spd_sample;
     if (!spd && op->apply_rows) {
         side->apply_rows = pu__cuda_dense_apply_rows, side->apply_rows_t = pu__cuda_dense_apply_rows_t;
@@ -1356,9 +1356,9 @@ static pu_int pu__cuda_entries(const pu_op *op, pu_real *value, pu_int *index, p
     return at;
 }
 
-static pu_status pu__cuda_make_sparse(pu_cuda *c, pu_cuda_side *b, const pu_op *op, void *memory, size_t *bytes, pu_side *to)
+static pu_status pu__cuda_make_sparse(pu_cuda *c, pu_cuda_side *b, const pu_op *op, void *memory, size_t *bytes, pu_side *made)
 {
-    pu_op *side = &to->op;
+    pu_op *side = &made->op;
     const int csr = op->form == PU_FORM_SPARSE;
     const pu_csr *a = csr ? (const pu_csr *)op->data : NULL;
     const pu_int rows = op->rows, cols = op->cols;
@@ -1372,7 +1372,7 @@ static pu_status pu__cuda_make_sparse(pu_cuda *c, pu_cuda_side *b, const pu_op *
     *bytes = (size_t)ints * sizeof(pu_int) + (size_t)entries * sizeof(pu_real);
     side->params = op->params ? entries : 0;
     side->apply = pu__cuda_csr_apply, side->apply_t = pu__cuda_csr_apply_t;
-    if (op->params) side->grad = pu__cuda_csr_grad, to->pull = csr ? NULL : pu__cuda_rows_pull;
+    if (op->params) side->grad = pu__cuda_csr_grad, made->grad_from_sums = csr ? NULL : pu__cuda_rows_pull;
     if (!memory) return PU_OK;
     b->start = (pu_int *)memory, b->index = b->start + rows + 1, b->row_of = b->index + entries;
     b->turned_start = b->row_of + entries, b->turned_place = b->turned_start + cols + 1;
@@ -1595,37 +1595,37 @@ static pu_status pu__cuda_fourier_gram(const pu_op *op, const pu_real *w, pu_int
     return pu__cuda_said(c);
 }
 
-static void pu__cuda_make_fourier(const pu_op *op, size_t *bytes, pu_side *to)
+static void pu__cuda_make_fourier(const pu_op *op, size_t *bytes, pu_side *made)
 {
-    pu_op *side = &to->op;
+    pu_op *side = &made->op;
     *bytes = 0, side->params = 0, side->work = 2 * op->cols; /* (k + 1) / 2 complex images, k of them at the most */
-    side->apply = pu__cuda_fourier_apply, side->apply_t = pu__cuda_fourier_apply_t, to->gram = pu__cuda_fourier_gram;
+    side->apply = pu__cuda_fourier_apply, side->apply_t = pu__cuda_fourier_apply_t, made->gram = pu__cuda_fourier_gram;
 }
 
 /* ------------------------------------------------------------------------------------------------
    >>sides
    ------------------------------------------------------------------------------------------------ */
 
-static pu_status pu__cuda_make_side(void *user, int slot, const pu_op *op, void *memory, size_t *bytes, pu_side *to)
+static pu_status pu__cuda_make_side(void *user, int slot, const pu_op *op, void *memory, size_t *bytes, pu_side *made)
 {
-    pu_op *side = &to->op;
+    pu_op *side = &made->op;
     pu_cuda *c = pu__cuda(user);
     pu_cuda_side *b = &c->side[slot];
     const int dense = op->form == PU_FORM_MATRIX || op->form == PU_FORM_SYMMETRIC;
     if (op->params > 0 && !op->data) return PU_E_NULL;
-    memset(to, 0, sizeof *to);
+    memset(made, 0, sizeof *made);
     side->rows = op->rows, side->cols = op->cols, side->noise = op->noise, side->trusted = 2, side->flops = op->flops;
     side->data = b;
     if (memory) memset(b, 0, sizeof *b);
     b->cuda = c, b->op = op;
     *bytes = 0;
-    if (dense) return pu__cuda_make_dense(c, b, op, memory, bytes, to);
+    if (dense) return pu__cuda_make_dense(c, b, op, memory, bytes, made);
     if (slot == 0 && op->band_add && (op->band_grad || !op->params) && op->band >= 0)
-        return pu__cuda_make_banded(c, b, op, memory, bytes, to);
+        return pu__cuda_make_banded(c, b, op, memory, bytes, made);
     if (op->form == PU_FORM_SPARSE || (slot == 1 && op->row && (op->row_grad || !op->params) && op->band >= 0))
-        return pu__cuda_make_sparse(c, b, op, memory, bytes, to);
+        return pu__cuda_make_sparse(c, b, op, memory, bytes, made);
     if (op->form == PU_FORM_FOURIER) {
-        pu__cuda_make_fourier(op, bytes, to);
+        pu__cuda_make_fourier(op, bytes, made);
         return PU_OK;
     }
     return PU_E_UNSUPPORTED;
@@ -1777,7 +1777,7 @@ static pu_status pu__cuda_solve_plan(const pu_cuda *c, const pu_op *A, pu_int k,
     if (plan->solver == PU_GD) return pu__fail(report, PU_E_UNSUPPORTED, "options.solver (CG, PCG, SD)", -1, -1);
     if (gradient && plan->adjoint == PU_ADJOINT_AUTO)
         return pu__fail(report, PU_E_UNSUPPORTED, "options.adjoint (auto must look at its check)", -1, -1);
-    if (plan->solver == PU_PCG && !o->m) return pu__fail(report, PU_E_NULL, "options.m", -1, -1);
+    if (plan->solver == PU_PCG && !o->precond) return pu__fail(report, PU_E_NULL, "options.precond", -1, -1);
     if (gradient && !A->grad) return pu__fail(report, PU_E_UNSUPPORTED, "A.grad", -1, -1);
     return PU_OK;
 }
@@ -1836,7 +1836,7 @@ PU_DEF pu_status pu_cuda_solve(pu_cuda *c, const pu_op *A, pu_int k, const pu_re
     c->count = 1;
     pu__run_set(g, plan.solver, k);
     if (g->use_m) {
-        g->m = (pu_real *)(uintptr_t)o->m;
+        g->m = (pu_real *)(uintptr_t)o->precond;
         PU_LAUNCH(pu__cuda_inverse, pu__cuda_grid(pu__cuda_blocks(g->n, PU__CUDA_THREADS), 1, 1), PU__CUDA_THREADS, 0, c->stream,
                   g->n, g->m, g->minv);
         pu__cuda_launched(c);
@@ -1860,7 +1860,7 @@ PU_DEF pu_status pu_cuda_solve(pu_cuda *c, const pu_op *A, pu_int k, const pu_re
     t = pu__t(g->x, PU_R(1), NULL, NULL);
     if (!status) pu__cuda_combination(c, g->n, k, pu__rows(X, ldx), 1, &t);
     if (stop && !status) (void)pu__cuda_ok(c, cudaMemcpyAsync(stop, g->s.stop, (size_t)k * sizeof *stop, cudaMemcpyDeviceToDevice, c->stream));
-    report->solver = plan.solver, report->iterations = plan.I, report->checkpoint = plan.every, report->products = g->products;
+    report->solver = plan.solver, report->iterations = plan.I, report->tape_every = plan.every, report->products = g->products;
     if (c->status) {
         const char *what = c->what;
         status = c->status, c->status = PU_OK, c->what = NULL;

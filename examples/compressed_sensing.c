@@ -37,7 +37,7 @@
 typedef struct {
     long digit, count, size, shrink, trace;
     double share, noise, start_noise, hold, least_noise;
-    int plain, schedule, plain_variance, constant_m, warm;
+    int plain, schedule, plain_variance, constant_precond, warm;
     const char *images, *labels, *picture;
     fit_flags fit;
 } flags;
@@ -204,7 +204,7 @@ int main(int argc, char **argv)
     list[count++] = opt_choice("convention", "of the transform", &f.plain, "unitary,plain");
     list[count++] = opt_choice("schedule", "of the rate", &f.schedule, "constant,cosine,hyperbolic,tail");
     list[count++] = opt_choice("rao-blackwell", "less variance in the gradient of alpha", &f.plain_variance, "on,off");
-    list[count++] = opt_choice("through-m", "network gradient also through the preconditioner", &f.constant_m, "on,off");
+    list[count++] = opt_choice("through-m", "network gradient also through the preconditioner", &f.constant_precond, "on,off");
     list[count++] = opt_real("start-noise", "noise at the start, unitary units (0 = 1 in units of the convention)",
                              &f.start_noise, 0, 1e6);
     list[count++] = opt_real("least-noise", "noise that the fit assumes at least, unitary units (0 = any)", &f.least_noise, 0,
@@ -239,7 +239,7 @@ int main(int argc, char **argv)
     mean = need_reals(s.N * s.D), variance = need_reals(s.N * s.D);
     fit_flags_options(&f.fit, &options);
     options.schedule = schedules[f.schedule], options.gradient.rao_blackwell = !f.plain_variance;
-    options.gradient.constant_m = f.constant_m;
+    options.gradient.constant_precond = f.constant_precond;
     options.fixed_probes = options.warm_start = f.warm;
     w.fit = &f.fit, w.f = &f, w.s = &s, w.model = &model, w.data = &data, w.options = &options.gradient, w.mean = mean;
     options.progress = watch, options.user = &w;

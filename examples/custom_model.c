@@ -9,8 +9,8 @@
        z ~ N((a, b), C),   C = [s0^2, r s0 s1; r s0 s1, s1^2]        y_m | z ~ N(z_0 + z_1 t_m, exp(-g0 - g1 t_m))
 
    In the library's terms: nu = (a, b), Gamma = C^-1, Phi = [1 t], psi_m = exp(g0 + g1 t_m). A pu_model is a struct with two
-   functions: `set` fills in nu, Gamma, psi from theta = (a, b, log s0, log s1, atanh r, g0, g1), and `pull` takes the
-   gradient in (nu, Gamma, psi) back to theta. The program checks `pull` by finite differences of the likelihood, then fits
+   functions: `set` fills in nu, Gamma, psi from theta = (a, b, log s0, log s1, atanh r, g0, g1), and `grad` takes the
+   gradient in (nu, Gamma, psi) back to theta. The program checks `grad` by finite differences of the likelihood, then fits
    theta to simulated children by a few hundred gradient steps. The exit code is 1 when the gradient is wrong or an
    estimate is more than four standard errors from the truth.
 */
@@ -26,7 +26,7 @@
 
 enum { TIMES = 8, CHILDREN = 200, STEPS = 300, A = 0, B, LOG_S0, LOG_S1, ATANH_R, G0, G1, PARAMS };
 
-typedef struct { /* what model.data points to: the canonical form, and what pull needs besides */
+typedef struct { /* what model.data points to: the canonical form, and what grad needs besides */
     pu_real t[TIMES], Phi[TIMES * 2], nu[2], Gamma[4], factor[4], psi[TIMES];
     double s0, s1, r;
 } growth;
@@ -44,13 +44,13 @@ static pu_status growth_set(pu_model *model, const pu_real *theta, pu_int *index
     w->Gamma[1] = w->Gamma[2] = (pu_real)(-r * s0 * s1 / det);
     for (m = 0; m < TIMES; m++) w->psi[m] = (pu_real)exp((double)(theta[G0] + theta[G1] * w->t[m]));
     w->s0 = s0, w->s1 = s1, w->r = r;
-    status = pu_op_spd_factor(2, w->Gamma, w->factor, NULL); /* also finds what overflowed */
+    status = pu_spd_factor(2, w->Gamma, w->factor, NULL); /* also finds what overflowed */
     if (status != PU_OK) *index = ATANH_R;
     return status; /* psi that overflowed is found by pu_gradient */
 }
 
 /* Chain rule. With G = d/dGamma, Gamma = C^-1 makes d/dC = -Gamma G Gamma =: H. */
-static pu_status growth_pull(const pu_model *model, const pu_results *g, pu_real *grad)
+static pu_status growth_pull(const pu_model *model, const pu_gradient_result *g, pu_real *grad)
 {
     const growth *w = (const growth *)model->data;
     double H[4] = {0, 0, 0, 0}, off, g0 = 0, g1 = 0;
@@ -112,10 +112,10 @@ static void growth_model(pu_model *model, growth *w)
     }
     memset(model, 0, sizeof *model);
     model->name = "growth curves", model->params = PARAMS, model->data = w;
-    model->uses = PU_USES_NU | PU_USES_GAMMA | PU_USES_PSI; /* the canonical gradients that pull wants to see */
+    model->uses = PU_USES_NU | PU_USES_GAMMA | PU_USES_PSI; /* the canonical gradients that grad wants to see */
     model->Gamma = pu_op_spd(2, w->Gamma, w->factor), model->Phi = pu_op_dense(TIMES, 2, w->Phi);
     model->lgm.nu = w->nu, model->lgm.psi = w->psi;
-    model->set = growth_set, model->pull = growth_pull, model->start = growth_start, model->describe = growth_describe;
+    model->set = growth_set, model->grad = growth_pull, model->start = growth_start, model->describe = growth_describe;
 }
 
 /* ---- the experiment ---------------------------------------------------------------------------------- */
@@ -149,7 +149,7 @@ static double nll_at(pu_model *model, const pu_data *data, pu_workspace *ws, con
     return nll;
 }
 
-/* Largest difference between pull's gradient and the four-point rule on the likelihood. */
+/* Largest difference between the model's gradient and the four-point rule on the likelihood. */
 static double gradient_error(pu_model *model, const pu_data *data, pu_workspace *ws, const pu_real *theta, double h)
 {
     pu_real grad[PARAMS];
@@ -251,7 +251,7 @@ int main(int argc, char **argv)
     error = gradient_error(&model, &data, &ws, theta, h);
     allowed = 100 * h * h * h * h + 20 * eps * fabs(first) / h; /* of the rule itself, and of rounding */
     if (!quiet) printf("gradient at the start: off by %.1e, allowed %.1e\n\n", error, allowed);
-    if (!(error <= allowed)) fail(1, "gradient", "pull disagrees with finite differences");
+    if (!(error <= allowed)) fail(1, "gradient", "the gradient disagrees with finite differences");
 
     began = seconds();
     fit(&model, &data, &ws, seed, threads, theta, &report);
@@ -277,9 +277,9 @@ int main(int argc, char **argv)
         pu_param param;
         pu_model_param(&model, i, &param);
         if (!(fabs(z) <= worst)) worst = fabs(z);
-        json_number(&j, key[i], pu_model_natural(&param, (double)theta[i]));
-        if (!quiet) printf("%-24s %10.4f %10.4f   %+.1f\n", param.name, pu_model_natural(&param, (double)truth[i]),
-                           pu_model_natural(&param, (double)theta[i]), z);
+        json_number(&j, key[i], pu_param_natural(&param, (double)theta[i]));
+        if (!quiet) printf("%-24s %10.4f %10.4f   %+.1f\n", param.name, pu_param_natural(&param, (double)truth[i]),
+                           pu_param_natural(&param, (double)theta[i]), z);
     }
     json_number(&j, "largest_error", worst); /* in standard errors */
     json_close(&j);

@@ -246,11 +246,18 @@ static void give_device_side(pu_op *own, const ar1 *parameters)
 {
 #ifdef DEVICE_CODE
     static ar1_there there;
-    static pu_op side;
+    static pu_side side;
     if (!device_choice) return;
-    there.cuda = &device_cuda, there.parameters = parameters;
-    side.rows = side.cols = own->rows, side.params = own->params, side.data = &there;
-    side.apply = side.apply_t = there_apply, side.grad = there_grad, side.sample = there_sample;
+    there.cuda = &device_cuda;
+    there.parameters = parameters;
+    side.op.rows = own->rows;
+    side.op.cols = own->cols;
+    side.op.params = own->params;
+    side.op.data = &there;
+    side.op.apply = there_apply;
+    side.op.apply_t = there_apply;
+    side.op.grad = there_grad;
+    side.op.sample = there_sample;
     own->device = &side;
 #else
     (void)own, (void)parameters;
@@ -325,7 +332,7 @@ int main(int argc, char **argv)
         unit[i] = PU_R(1);
         if (own.apply(&own, 1, in, out, 0, NULL) != PU_OK) fail(1, "Gamma", "has no product");
     }
-    if (pu_op_spd_factor(LENGTH, Gamma, factor, NULL) != PU_OK) fail(1, "Gamma", "is not positive definite");
+    if (pu_spd_factor(LENGTH, Gamma, factor, NULL) != PU_OK) fail(1, "Gamma", "is not positive definite");
 
     options.seed = (uint64_t)seed, options.threads = (int)threads, options.backend = device_backend();
     options.samples = SAMPLES;
@@ -336,7 +343,7 @@ int main(int argc, char **argv)
         pu_real grad[2], chained[2], nll[2];
         options.kind = exact ? PU_EXACT : PU_NETWORK, options.engine = exact ? PU_DENSE : PU_ITERATIVE;
         for (m = 0; m < 2; m++) {
-            pu_results out = {0};
+            pu_gradient_result out = {0};
             out.Gamma = m == 0 ? grad : grad_matrix;
             out.psi = grad_psi[m];
             out.x = x[m];

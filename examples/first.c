@@ -70,7 +70,7 @@ int main(void)
        These arrive at the exact solution after D steps, so here D are enough. */
     pu_options options = {0};
     pu_options dense = {0}; /* no probes, no solver: exact, at D^3 per datum */
-    pu_results out = {0};   /* the arrays we want filled, the rest stays NULL */
+    pu_gradient_result out = {0};   /* the arrays we want filled, the rest stays NULL */
     pu_workspace ws = {0};  /* keeps the memory from call to call; without it each call allocates */
     pu_report report;
     options.solve.iterations = D;

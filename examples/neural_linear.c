@@ -31,7 +31,7 @@ int main(int argc, char **argv)
     pu_options host;
     pu_fit_report report;
     pu_report told;
-    pu_prediction prediction = {0};
+    pu_predict_result prediction = {0};
     double nll = 0, nll_se = 0, first = 0, error, inside;
     json out;
 

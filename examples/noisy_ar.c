@@ -119,7 +119,7 @@ int main(int argc, char **argv)
     need(pu_model_nll(&model, theta, &data, &exact, NULL, &nll_exact, NULL, &told), &told);
     ar_natural(&model, theta, x);
     has_se = pu_fit_covariance(&model, &data, &exact, NULL, theta, C, &told) == PU_OK;
-    if (has_se) delta_method(pu_model_ar(&model), x[P + 1], C, se);
+    if (has_se) delta_method(pu_model_get_ar(&model), x[P + 1], C, se);
     for (i = 0; i < P + 2 && !has_se; i++) se[i] = (pu_real)NAN;
     need(pu_model_set(&model, theta, &told), &told);
     series_look(&s, &model.lgm, &exact);

@@ -73,7 +73,7 @@ int main(int argc, char **argv)
     pu_fit_options options;
     pu_options host;
     pu_fit_report report;
-    pu_prediction prediction = {0};
+    pu_predict_result prediction = {0};
     pu_report told;
     pu_data data;
     pu_real *y, *truth, *theta, *mean, *variance;

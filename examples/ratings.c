@@ -28,7 +28,7 @@ enum { TOP = 100 }; /* most recommendations */
 typedef struct {
     fit_flags flags; /* first: pu_fit's user pointer serves the progress line, too */
     long factors, batch, accumulate, epochs, split_seed, validate, keep, recommend, top, lanes;
-    double loadings_prior, graded, means_prior, noise_prior; /* see prior_pull */
+    double loadings_prior, graded, means_prior, noise_prior; /* see prior_grad */
     double epsilon;
     int decay, no_validation;
     const char *path, *checkpoint, *resume;
@@ -36,7 +36,7 @@ typedef struct {
     pu_options posterior;
     pu_workspace ws;
     pu_model model;
-    pu_status (*pull)(const pu_model *model, const pu_results *g, pu_real *grad); /* the model's own */
+    pu_status (*grad)(const pu_model *model, const pu_gradient_result *g, pu_real *grad); /* the model's own */
     double mean, spread, log_psi;                                                 /* what the priors pull towards */
     char name[100];
 } app;
@@ -77,13 +77,13 @@ static double loadings_precision(const app *a, pu_int j)
     return a->loadings_prior * (a->graded > 0 ? 1 + (double)j / a->graded : 1);
 }
 
-static pu_status prior_pull(const pu_model *model, const pu_results *g, pu_real *grad)
+static pu_status prior_grad(const pu_model *model, const pu_gradient_result *g, pu_real *grad)
 {
     const app *a = (const app *)((const char *)model - offsetof(app, model));
     const pu_real *Phi = (const pu_real *)model->lgm.Phi->data, *eta = model->lgm.eta, *psi = model->lgm.psi;
     const pu_int M = a->r.items, D = (pu_int)a->factors;
     const double n = (double)a->r.seen; /* the objective is a mean over users */
-    pu_status status = a->pull(model, g, grad);
+    pu_status status = a->grad(model, g, grad);
     pu_int m, j;
     for (j = 0; j < D && a->loadings_prior > 0; j++) {
         const pu_real precision = (pu_real)(loadings_precision(a, j) / n), centre = j ? PU_R(0) : (pu_real)a->spread;
@@ -124,7 +124,8 @@ static pu_real *start(app *a)
         if (a->means_prior > 0) eta[m] = (pu_real)(a->mean + known * ((double)eta[m] - a->mean));
         if (a->noise_prior > 0) log_psi[m] = (pu_real)(a->log_psi + known * ((double)log_psi[m] - a->log_psi));
     }
-    a->pull = a->model.pull, a->model.pull = prior_pull;
+    a->grad = a->model.grad, a->model.grad = prior_grad;
+    a->model.begins_with_Phi = 0, a->model.grad_is_finite = NULL; /* true of the function that was there */
     snprintf(a->name, sizeof a->name, "ratings, priors %g %g %g %g", a->loadings_prior, a->graded, a->means_prior,
              a->noise_prior);
     a->model.name = a->name; /* a checkpoint belongs to a model of this name */
@@ -144,7 +145,7 @@ static void recommend(app *a, json *out)
     pu_int *item = (pu_int *)calloc((size_t)M, sizeof(pu_int)), start[2] = {0, 0}, i, n, count = 0;
     const pu_int user = a->r.number[movielens_place((int32_t)a->recommend, a->r.all.users, a->r.all.user_id)];
     const ratings_lists *const part[3] = {&a->r.train, &a->r.valid, &a->r.test};
-    pu_prediction p;
+    pu_predict_result p;
     pu_data one;
     pu_report report;
     if (!item) fail(1, "memory", "there is not enough");

@@ -27,7 +27,7 @@ typedef struct {
 static fit_flags flags;
 
 /* Best seconds of the gradient, and its workspace. */
-static void measure(const pu_lgm *model, const pu_data *data, const pu_options *o, const pu_results *out, double x, sweep *s)
+static void measure(const pu_lgm *model, const pu_data *data, const pu_options *o, const pu_gradient_result *out, double x, sweep *s)
 {
     pu_workspace ws = {0};
     pu_report report;
@@ -88,7 +88,7 @@ static void series(pu_int most, int exact, json *out)
         pu_op Gamma, Phi = pu_op_identity(n);
         pu_lgm model = {NULL, NULL, NULL, NULL, NULL};
         pu_data data = pu_data_full(1, n, y);
-        pu_results r;
+        pu_gradient_result r;
         pu_int i;
         memset(&r, 0, sizeof r);
         for (i = 0; i < n; i++) psi[i] = PU_R(2);
@@ -119,7 +119,7 @@ static void sensing(pu_int most, json *out)
         pu_op Gamma, Phi;
         pu_lgm model = {NULL, NULL, NULL, NULL, NULL};
         pu_data data = pu_data_nan(1, 2 * D, y);
-        pu_results r;
+        pu_gradient_result r;
         pu_int i;
         memset(&r, 0, sizeof r);
         pu_normals((uint64_t)flags.seed, 0, 1, 0, 3, 0, 2 * D, y);
@@ -161,7 +161,7 @@ static void factors(int grow_users, pu_int most, int exact, json *out)
         pu_op Gamma = pu_op_identity(D), Phi = pu_op_dense(films, D, phi);
         pu_lgm model = {NULL, NULL, NULL, NULL, NULL};
         pu_data data;
-        pu_results r;
+        pu_gradient_result r;
         if (!start || !index) fail(1, "memory", "there is not enough");
         memset(&r, 0, sizeof r);
         pu_normals((uint64_t)flags.seed, 0, 2, 0, 3, 0, films * D, phi);

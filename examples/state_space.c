@@ -112,7 +112,7 @@ int main(int argc, char **argv)
     series_look(&s, &model.lgm, &exact);
 
     if (!flags.quiet) {
-        const pu_ssm *m = pu_model_ssm(&model);
+        const pu_ssm *m = pu_model_get_ssm(&model);
         printf("state space model of %ld states: %ld series of %ld entries\n", states, (long)s.count, (long)s.known);
         printf("  %ld steps, %ld gradients in %.2f s (%s)\n  device %s: %s\n\n  A", (long)report.step, (long)report.gradients, report.seconds,
                pu_fit_stop_text(report.stop), device_name, report.last.plan);
@@ -132,9 +132,9 @@ int main(int argc, char **argv)
     json_number(&j, "states", (double)states);
     json_array(&j, "A", (pu_int)(states * states), theta);
     json_array(&j, "c", (pu_int)states, theta + states * states);
-    json_array(&j, "Q", (pu_int)(states * states), pu_model_ssm(&model)->Q);
+    json_array(&j, "Q", (pu_int)(states * states), pu_model_get_ssm(&model)->Q);
     json_number(&j, "sigma2", exp((double)theta[at_noise]));
-    json_number(&j, "spectral_radius", radius_of(pu_model_ssm(&model)));
+    json_number(&j, "spectral_radius", radius_of(pu_model_get_ssm(&model)));
     if (!s.data) json_number(&j, "nll_truth", nll_truth);
     series_json(&s, &j);
     json_close(&j);

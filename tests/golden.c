@@ -385,18 +385,18 @@ static pu_options base_options(const problem *p, pu_kind method)
     o.kind = method;
     o.backend = backend;
     o.threads = threads;
-    o.samples = method == PU_EXACT ? PU_NONE : p->K;
+    o.samples = method == PU_EXACT ? PU_ZERO : p->K;
     o.delta = method == PU_EXACT ? NULL : p->delta;
     o.no_control_variate = 1;
     return o;
 }
 
 /* Room for a run's results. Step sizes and log det are asked for where they exist. */
-static pu_results make_results(problem *p, const pu_options *o, outcome *r)
+static pu_gradient_result make_results(problem *p, const pu_options *o, outcome *r)
 {
     const pu_int columns = p->N * (o->samples > 0 ? p->K + 1 : 1);
     const int krylov = o->solve.solver == PU_CG || o->solve.solver == PU_PCG;
-    pu_results out;
+    pu_gradient_result out;
     memset(&out, 0, sizeof out);
     memset(r, 0, sizeof *r);
     if (o->solve.iterations > 0 && o->solve.tolerance <= 0) r->steps = o->solve.iterations;
@@ -428,7 +428,7 @@ static pu_results make_results(problem *p, const pu_options *o, outcome *r)
 /* One gradient with everything it can return; 0 after a message when the library refuses. */
 static int run(problem *p, const char *what, const pu_data *data, const pu_options *o, outcome *r)
 {
-    pu_results out = make_results(p, o, r);
+    pu_gradient_result out = make_results(p, o, r);
     char text[256];
     if (pu_gradient(&p->lgm, data, o, &p->ws, &out, &r->report) == PU_OK) return 1;
     fail(p->f, "%s: %s", what, pu_explain(&r->report, text, sizeof text));
@@ -705,8 +705,8 @@ static pu_options depth_options(const problem *p, const depth *s, pu_kind method
 {
     pu_options o = base_options(p, method);
     o.solve.solver = s->solver;
-    o.solve.iterations = s->steps > 0 ? s->steps : PU_NONE;
-    if (s->solver == PU_PCG) o.solve.m = p->minv;
+    o.solve.iterations = s->steps > 0 ? s->steps : PU_ZERO;
+    if (s->solver == PU_PCG) o.solve.precond = p->minv;
     if (s->solver == PU_GD) o.solve.step = p->step;
     return o;
 }
@@ -910,7 +910,7 @@ static int run_at(problem *p, const depth *s, const double *by, outcome *r)
         }
     }
     o.x0 = x0;
-    o.solve.iterations = PU_NONE;
+    o.solve.iterations = PU_ZERO;
     return run(p, "warm start", &p->data, &o, r);
 }
 
@@ -1058,7 +1058,7 @@ static void check_network(problem *p, const depth *s, kind k, pu_adjoint adjoint
     pu_options o = depth_options(p, s, PU_NETWORK);
     outcome r;
     o.solve.adjoint = adjoint;
-    o.solve.checkpoint = checkpoint;
+    o.solve.tape_every = checkpoint;
     snprintf(what, sizeof what, "%s, %s", s->prefix, headings[k]);
     if (!run(p, what, &p->data, &o, &r)) return;
     check_forward(p, s, &r);
@@ -1079,7 +1079,7 @@ static void check_depth(problem *p, depth *s)
     }
     check_network(p, s, K_NET, PU_ADJOINT_FULL, 0);
     check_network(p, s, K_TAPE, PU_ADJOINT_FULL, 2);
-    check_network(p, s, K_TAPE, PU_ADJOINT_FULL, PU_AUTO);
+    check_network(p, s, K_TAPE, PU_ADJOINT_FULL, PU_CHOOSE);
     if (s->solver != PU_GD && has_records(p, member(s, "net_grad_detached", name))) {
         check_network(p, s, K_SHORTCUT, PU_ADJOINT_SHORTCUT, 0);
     }

@@ -224,8 +224,8 @@ static int setup_generic(problem *p)
     if (!nu || !G || !Phi || !eta || !psi) return 0;
     Gamma = symmetrised(p, G);
     factor = take_reals(p->f, p->D * p->D);
-    status = pu_op_spd_factor(p->D, Gamma, factor, NULL);
-    if (status != PU_OK) fail(p->f, "Gamma: pu_op_spd_factor: %s", pu_status_text(status));
+    status = pu_spd_factor(p->D, Gamma, factor, NULL);
+    if (status != PU_OK) fail(p->f, "Gamma: pu_spd_factor: %s", pu_status_text(status));
     p->prior = pu_op_spd(p->D, Gamma, factor);
     p->map = pu_op_dense(p->M, p->D, Phi);
     p->lgm.Gamma = &p->prior;
@@ -388,14 +388,14 @@ static void pull_named(problem *p, const gradient *g, const record *theta, doubl
 {
     const unsigned uses = p->named.uses;
     pu_real *grad = take_nan(p->f, p->named.params);
-    pu_results r;
+    pu_gradient_result r;
     memset(&r, 0, sizeof r);
     if (uses & PU_USES_NU) r.nu = g->nu;
     if (uses & PU_USES_GAMMA) r.Gamma = g->Gamma;
     if (uses & PU_USES_PHI) r.Phi = g->Phi;
     if (uses & PU_USES_ETA) r.eta = g->eta;
     if (uses & PU_USES_PSI) r.psi = g->psi;
-    if (p->named.pull(&p->named, &r, grad) != PU_OK) fail(p->f, "pull failed");
+    if (p->named.grad(&p->named, &r, grad) != PU_OK) fail(p->f, "pull failed");
     copy_out(theta->count, grad + theta_offset(p, theta_name(theta)), out);
 }
 
@@ -485,7 +485,7 @@ static void pull_ar(problem *p, const gradient *g, const record *theta, double *
     pu_real by_phi[PU_AR_MAX];
     if (is_theta(theta, "gamma")) copy_out(theta->count, g->Gamma, out);
     if (is_theta(theta, "phi")) {
-        pu_ar_pull_phi(p->ar, g->Gamma, by_phi);
+        pu_ar_phi_grad(p->ar, g->Gamma, by_phi);
         copy_out(theta->count, by_phi, out);
     }
     if (is_theta(theta, "kappa")) out[0] = (double)g->Gamma[order];

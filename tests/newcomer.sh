@@ -36,6 +36,7 @@ MIRROR=${MIRROR:-$(apt-get indextargets --format '$(REPO_URI) $(RELEASE)' 'Compo
 
 logs=$PWD/build/newcomer
 root=$(mktemp -d)
+chmod 755 "$root"      # the users inside must reach it
 mkdir -p "$logs"
 # shellcheck disable=SC2317  # called by the trap
 cleanup()
@@ -74,14 +75,16 @@ mkdir "$root/pu"
 git archive HEAD | tar -x -C "$root/pu"
 
 # typed NAME COMMAND...: types a command in the bare root; sets CODE and TOOK, and leaves a log
+TIMEFORMAT='%R s, processor time %U + %S s'
 typed()
 {
-    local log=$logs/$suite.$1.log start=$SECONDS
+    local log=$logs/$suite.$1.log
     shift
     CODE=0
     # shellcheck disable=SC2016  # for the shell inside
-    chroot "$root" env -i "${environment[@]}" bash -c 'cd /pu && exec "$@"' bash "$@" >"$log" 2>&1 </dev/null || CODE=$?
-    TOOK=$((SECONDS - start))
+    { time chroot "$root" env -i "${environment[@]}" bash -c 'cd /pu && exec "$@"' bash "$@" >"$log" 2>&1 </dev/null; } \
+        2>"$log.time" || CODE=$?
+    TOOK=$(<"$log.time")
     if [[ $CODE != 0 ]]; then tail -n 40 "$log"; fi
 }
 
@@ -89,10 +92,10 @@ bad=0
 typed demo ./build.sh
 [[ -s $root/pu/build/demo/report.html ]] || CODE="$CODE, no report.html"
 [[ $CODE == 0 ]] || bad=1
-say "$suite: ./build.sh: exit code $CODE, $TOOK s"
+say "$suite: ./build.sh: exit code $CODE, $TOOK"
 typed test ./build.sh test
 [[ $CODE == 0 ]] || bad=1
-say "$suite: ./build.sh test: exit code $CODE, $TOOK s on $(nproc) cores: $(tail -n 1 "$logs/$suite.test.log")"
+say "$suite: ./build.sh test: exit code $CODE, $TOOK, $(nproc) cores: $(tail -n 1 "$logs/$suite.test.log")"
 say "$suite: packages after both: $(chroot "$root" dpkg-query -f '.' -W | wc -c)"
 cp "$root/pu/build/test-times.txt" "$logs/$suite.test-times.txt" 2>/dev/null || true
 exit $bad

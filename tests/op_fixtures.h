@@ -137,7 +137,7 @@ PU_TEST_FN fixture *spd(pu_int n)
     fixture *f = make(SPD);
     f->theta = tc_random_spd(next_seed, n);
     f->factor = tc_reals(n * n);
-    if (pu_op_spd_factor(n, f->theta, f->factor, NULL) != PU_OK) exit(2);
+    if (pu_spd_factor(n, f->theta, f->factor, NULL) != PU_OK) exit(2);
     f->op = pu_op_spd(n, f->theta, f->factor);
     return f;
 }

@@ -380,7 +380,7 @@ static void prior_spd(setup *s)
     memset(s->gamma, 0, sizeof s->gamma);
     for (i = 0; i < D; i++) s->gamma[i * D + i] = PU_R(3);
     for (i = 0; i + 1 < D; i++) s->gamma[i * D + i + 1] = s->gamma[i * D + D + i] = PU_R(0.5);
-    if (pu_op_spd_factor(D, s->gamma, s->factor, NULL) != PU_OK) exit(2);
+    if (pu_spd_factor(D, s->gamma, s->factor, NULL) != PU_OK) exit(2);
     s->Gamma = pu_op_spd(D, s->gamma, s->factor);
 }
 
@@ -409,7 +409,7 @@ SPOIL(large_y, s->y[0] = PU_R(TOO_LARGE))
 SPOIL(large_y_dense, s->y[0] = PU_R(TOO_LARGE); s->options.engine = PU_DENSE;
       s->options.kind = PU_MONTE_CARLO; s->o.out.logdet = NULL)
 SPOIL(large_y_exact, s->y[0] = PU_R(TOO_LARGE); s->options.kind = PU_EXACT; s->o.out.logdet = NULL)
-SPOIL(put_m, s->options.solve.solver = PU_PCG; s->options.solve.m = s->m;
+SPOIL(put_m, s->options.solve.solver = PU_PCG; s->options.solve.precond = s->m;
       s->m[PER_DATUM(D)] = VALUE)
 SPOIL(put_step, s->options.solve.solver = PU_GD; s->options.solve.step = s->step;
       s->o.out.logdet = NULL; s->step[r->datum] = VALUE)
@@ -521,10 +521,10 @@ SPOIL(logdet_warm, s->options.x0 = s->x0)
 
 /* ---- spoilers: options ----------------------------------------------------------------------- */
 
-SPOIL(no_samples_network, s->options.samples = PU_NONE)
-SPOIL(no_samples_output, s->options.samples = PU_NONE; s->options.kind = PU_OUTPUT)
-SPOIL(no_samples_mc, s->options.samples = PU_NONE; s->options.kind = PU_MONTE_CARLO)
-SPOIL(no_samples_mc_dense, s->options.samples = PU_NONE; s->options.kind = PU_MONTE_CARLO;
+SPOIL(no_samples_network, s->options.samples = PU_ZERO)
+SPOIL(no_samples_output, s->options.samples = PU_ZERO; s->options.kind = PU_OUTPUT)
+SPOIL(no_samples_mc, s->options.samples = PU_ZERO; s->options.kind = PU_MONTE_CARLO)
+SPOIL(no_samples_mc_dense, s->options.samples = PU_ZERO; s->options.kind = PU_MONTE_CARLO;
       s->options.engine = PU_DENSE)
 SPOIL(samples_wrong, s->options.samples = -7)
 SPOIL(samples_negative, s->options.samples = -5)
@@ -536,10 +536,10 @@ SPOIL(tolerance_infinite, s->options.solve.tolerance = HUGE_VAL)
 SPOIL(absolute_negative, s->options.solve.absolute2 = -1e-3)
 SPOIL(absolute_nan, s->options.solve.absolute2 = (double)NAN)
 SPOIL(check_every_negative, s->options.solve.check_every = -1)
-SPOIL(checkpoint_negative, s->options.solve.checkpoint = -5)
-SPOIL(checkpoint_reorthogonal, s->options.solve.checkpoint = 2;
+SPOIL(checkpoint_negative, s->options.solve.tape_every = -5)
+SPOIL(checkpoint_reorthogonal, s->options.solve.tape_every = 2;
       s->options.solve.adjoint = PU_ADJOINT_REORTHOGONAL)
-SPOIL(checkpoint_auto_adjoint, s->options.solve.checkpoint = PU_AUTO;
+SPOIL(checkpoint_auto_adjoint, s->options.solve.tape_every = PU_CHOOSE;
       s->options.solve.adjoint = PU_ADJOINT_AUTO)
 SPOIL(bad_solver, s->options.solve.solver = (pu_solver)17)
 SPOIL(bad_kind, s->options.kind = (pu_kind)17)
@@ -578,7 +578,7 @@ SPOIL(no_A_diag, s->A.diag = NULL; s->options.solve.solver = PU_PCG)
 SPOIL(put_U, s->U[r->column * D + r->index] = VALUE)
 SPOIL(put_start, s->x0_p = s->start_x; s->start_x[r->column * D + r->index] = VALUE)
 SPOIL(put_weight, s->weight_p = s->weight; s->weight[r->index] = VALUE)
-SPOIL(put_solve_m, s->options.solve.solver = PU_PCG; s->options.solve.m = s->m;
+SPOIL(put_solve_m, s->options.solve.solver = PU_PCG; s->options.solve.precond = s->m;
       s->m[r->index] = VALUE)
 SPOIL(put_solve_step, s->options.solve.solver = PU_GD; s->options.solve.step = s->step;
       s->step[0] = VALUE)
@@ -717,10 +717,10 @@ static const row rows[] = {
     {"delta Inf", put_delta, GRADIENT | NLL, PU_E_NONFINITE, "options.delta", 2, 2, 9, HUGE_VAL},
     {"x0 NaN", put_x0, GRADIENT, PU_E_NONFINITE, "options.x0", 2, 2, 14, NOT_A_NUMBER},
     {"x0 Inf", put_x0, GRADIENT, PU_E_NONFINITE, "options.x0", 0, 0, 0, -HUGE_VAL},
-    {"m NaN", put_m, GRADIENT | NLL, PU_E_NONFINITE, "options.solve.m", 1, -1, 2, NOT_A_NUMBER},
-    {"m Inf", put_m, GRADIENT | NLL, PU_E_NONFINITE, "options.solve.m", 0, -1, 4, HUGE_VAL},
-    {"m = 0", put_m, GRADIENT | NLL, PU_E_NOT_POSITIVE, "options.solve.m", 2, -1, 0, 0},
-    {"m < 0", put_m, GRADIENT | NLL, PU_E_NOT_POSITIVE, "options.solve.m", 2, -1, 4, -1},
+    {"m NaN", put_m, GRADIENT | NLL, PU_E_NONFINITE, "options.solve.precond", 1, -1, 2, NOT_A_NUMBER},
+    {"m Inf", put_m, GRADIENT | NLL, PU_E_NONFINITE, "options.solve.precond", 0, -1, 4, HUGE_VAL},
+    {"m = 0", put_m, GRADIENT | NLL, PU_E_NOT_POSITIVE, "options.solve.precond", 2, -1, 0, 0},
+    {"m < 0", put_m, GRADIENT | NLL, PU_E_NOT_POSITIVE, "options.solve.precond", 2, -1, 4, -1},
     {"step NaN", put_step, GRADIENT, PU_E_NONFINITE, "options.solve.step", 1, -1, 0, NOT_A_NUMBER},
     {"step Inf", put_step, GRADIENT, PU_E_NONFINITE, "options.solve.step", 0, -1, 0, HUGE_VAL},
     {"step = 0", put_step, GRADIENT, PU_E_NOT_POSITIVE, "options.solve.step", 2, -1, 0, 0},
@@ -787,9 +787,9 @@ static const row rows[] = {
     {"no Gamma logdet_grad", no_gamma_logdet_grad, GRADIENT | BYTES, PU_E_UNSUPPORTED,
      "Gamma.logdet_grad", NOWHERE},
     {"no Gamma diag", no_gamma_diag, OPTIONS, PU_E_UNSUPPORTED,
-     "Gamma.diag (or give options.solve.m)", NOWHERE},
+     "Gamma.diag (or give options.solve.precond)", NOWHERE},
     {"no Phi gram_diag", no_phi_gram_diag, OPTIONS, PU_E_UNSUPPORTED,
-     "Phi.gram_diag (or give options.solve.m)", NOWHERE},
+     "Phi.gram_diag (or give options.solve.precond)", NOWHERE},
     {"nll by SD", nll_by_sd, NLL, PU_E_UNSUPPORTED,
      "options.solve.solver (CG or PCG gives the log det)", NOWHERE},
     {"nll by GD", nll_by_gd, NLL, PU_E_UNSUPPORTED,
@@ -823,12 +823,12 @@ static const row rows[] = {
     {"absolute2 NaN", absolute_nan, OPTIONS, PU_E_ARGUMENT, "options.solve.absolute2", NOWHERE},
     {"check_every < 0", check_every_negative, OPTIONS, PU_E_ARGUMENT, "options.solve.check_every",
      NOWHERE},
-    {"checkpoint < 0", checkpoint_negative, OPTIONS, PU_E_ARGUMENT, "options.solve.checkpoint",
+    {"checkpoint < 0", checkpoint_negative, OPTIONS, PU_E_ARGUMENT, "options.solve.tape_every",
      NOWHERE},
     {"checkpoint and reorthogonal", checkpoint_reorthogonal, GRADIENT | BYTES, PU_E_ARGUMENT,
-     "options.solve.checkpoint (needs adjoint FULL or SHORTCUT)", NOWHERE},
+     "options.solve.tape_every (needs adjoint FULL or SHORTCUT)", NOWHERE},
     {"checkpoint and adjoint auto", checkpoint_auto_adjoint, GRADIENT | BYTES, PU_E_ARGUMENT,
-     "options.solve.checkpoint (needs adjoint FULL or SHORTCUT)", NOWHERE},
+     "options.solve.tape_every (needs adjoint FULL or SHORTCUT)", NOWHERE},
     {"solver", bad_solver, OPTIONS, PU_E_ARGUMENT, "options.solve.solver", NOWHERE},
     {"kind", bad_kind, OPTIONS, PU_E_ARGUMENT, "options.kind", NOWHERE},
     {"engine", bad_engine, OPTIONS, PU_E_ARGUMENT, "options.engine", NOWHERE},
@@ -856,16 +856,16 @@ static const row rows[] = {
     {"A params < 0", A_negative_params, SOLVE, PU_E_OVERFLOW, "A.params", NOWHERE},
     {"A work < 0", A_negative_work, SOLVE, PU_E_ARGUMENT, "A.work", NOWHERE},
     {"no A grad", no_A_grad, SOLVE, PU_E_UNSUPPORTED, "A.grad", NOWHERE},
-    {"no A diag", no_A_diag, SOLVE, PU_E_UNSUPPORTED, "A.diag (or give options.solve.m)", NOWHERE},
+    {"no A diag", no_A_diag, SOLVE, PU_E_UNSUPPORTED, "A.diag (or give options.solve.precond)", NOWHERE},
     {"A NaN", put_diagonal, SOLVE, PU_E_NONFINITE, "A", -1, -1, 3, NOT_A_NUMBER},
     {"U NaN", put_U, SOLVE, PU_E_NONFINITE, "U", -1, 1, 2, NOT_A_NUMBER},
     {"U Inf", put_U, SOLVE, PU_E_NONFINITE, "U", -1, 2, 4, HUGE_VAL},
     {"solve x0 NaN", put_start, SOLVE, PU_E_NONFINITE, "x0", -1, 2, 0, NOT_A_NUMBER},
     {"weight NaN", put_weight, SOLVE, PU_E_NONFINITE, "weight", -1, -1, 1, NOT_A_NUMBER},
     {"weight Inf", put_weight, SOLVE, PU_E_NONFINITE, "weight", -1, -1, 2, -HUGE_VAL},
-    {"solve m NaN", put_solve_m, SOLVE, PU_E_NONFINITE, "options.solve.m", -1, -1, 3, NOT_A_NUMBER},
-    {"solve m = 0", put_solve_m, SOLVE, PU_E_NOT_POSITIVE, "options.solve.m", -1, -1, 0, 0},
-    {"solve m < 0", put_solve_m, SOLVE, PU_E_NOT_POSITIVE, "options.solve.m", -1, -1, 4, -1},
+    {"solve m NaN", put_solve_m, SOLVE, PU_E_NONFINITE, "options.solve.precond", -1, -1, 3, NOT_A_NUMBER},
+    {"solve m = 0", put_solve_m, SOLVE, PU_E_NOT_POSITIVE, "options.solve.precond", -1, -1, 0, 0},
+    {"solve m < 0", put_solve_m, SOLVE, PU_E_NOT_POSITIVE, "options.solve.precond", -1, -1, 4, -1},
     {"solve step NaN", put_solve_step, SOLVE, PU_E_NONFINITE, "options.solve.step", -1, -1, 0,
      NOT_A_NUMBER},
     {"solve step < 0", put_solve_step, SOLVE, PU_E_NOT_POSITIVE, "options.solve.step", -1, -1, 0,
@@ -999,14 +999,14 @@ TEST unspoilt_calls_work(int which)
 
 SPOIL(legal_no_nu, s->model.nu = NULL)
 SPOIL(legal_no_eta, s->model.eta = NULL)
-SPOIL(legal_no_steps, s->options.solve.iterations = PU_NONE)
+SPOIL(legal_no_steps, s->options.solve.iterations = PU_ZERO)
 SPOIL(legal_no_logdet, s->Gamma.logdet = NULL; s->Gamma.logdet_grad = NULL; s->o.out.Gamma = NULL)
 SPOIL(legal_no_sample, s->Gamma.sample = NULL; s->options.delta = s->delta)
 SPOIL(legal_no_grad, s->Gamma.grad = NULL; s->Gamma.logdet_grad = NULL; s->Phi.grad = NULL;
       s->o.out.Gamma = s->o.out.Phi = NULL)
 SPOIL(legal_no_diag, s->Gamma.diag = NULL; s->Phi.gram_diag = NULL;
-      s->options.solve.solver = PU_PCG; s->options.solve.m = s->m)
-SPOIL(legal_m_unused, s->m[0] = PU_R(NAN); s->options.solve.m = s->m)
+      s->options.solve.solver = PU_PCG; s->options.solve.precond = s->m)
+SPOIL(legal_m_unused, s->m[0] = PU_R(NAN); s->options.solve.precond = s->m)
 SPOIL(legal_mask_bits, s->mask[0] = 255; s->mask[1] = 2)
 SPOIL(legal_empty_list, as_lists(s); s->start[1] = 0; s->start[2] = 3; s->start[3] = 6)
 SPOIL(legal_all_lists_empty, as_lists(s); memset(s->start, 0, sizeof s->start))
@@ -1016,7 +1016,7 @@ SPOIL(legal_wide_ldy, s->data = pu_data_full(N - 1, M, s->y); s->data.ldy = M + 
 SPOIL(legal_many_lanes, s->options.lanes = 1000; s->options.threads = 1000;
       s->options.columns = 1000)
 SPOIL(legal_one_sample, s->options.samples = 1)
-SPOIL(legal_exact_no_samples, s->options.kind = PU_EXACT; s->options.samples = PU_NONE;
+SPOIL(legal_exact_no_samples, s->options.kind = PU_EXACT; s->options.samples = PU_ZERO;
       s->o.out.logdet = NULL)
 SPOIL(legal_zero_phi, memset(s->phi, 0, sizeof s->phi))
 
@@ -1122,7 +1122,7 @@ TEST no_steps_leave_zero(void)
     pu_report report;
     pu_int i;
     make_setup(&s);
-    s.options.solve.iterations = PU_NONE;
+    s.options.solve.iterations = PU_ZERO;
     tc_set_case("no steps");
     TC_STATUS(call(&s, GRADIENT, &report), PU_OK);
     TC_ASSERT(report.iterations == 0);

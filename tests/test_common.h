@@ -346,7 +346,7 @@ PU_TEST_FN void tc_random_prior(tc_model *t, tc_prior prior, uint64_t seed)
     case TC_SPD:
         t->gamma = tc_random_spd(seed, t->D);
         t->factor = tc_reals(t->D * t->D);
-        if (pu_op_spd_factor(t->D, t->gamma, t->factor, NULL) != PU_OK) exit(2);
+        if (pu_spd_factor(t->D, t->gamma, t->factor, NULL) != PU_OK) exit(2);
         t->Gamma = pu_op_spd(t->D, t->gamma, t->factor);
         break;
     }
@@ -385,7 +385,7 @@ PU_TEST_FN void tc_random_model(tc_model *t, tc_prior prior, pu_int D, pu_int M,
 /* One block holds them all, 16 or more bytes apart, so that one memcmp compares two runs and a
    write beyond the end of an array shows in the gap. */
 typedef struct {
-    pu_results out;
+    pu_gradient_result out;
     unsigned char *bytes;
     size_t size;
     size_t gap[16], gap_end[16];

@@ -18,7 +18,7 @@ typedef struct {
 } series;
 
 typedef struct {
-    pu_results out;
+    pu_gradient_result out;
     pu_report report;
 } answer;
 
@@ -202,7 +202,7 @@ TEST banded_is_the_limit_of_cg(void)
 {
     series s;
     pu_options o;
-    pu_results out;
+    pu_gradient_result out;
     pu_report report;
     pu_real *x, *y;
     const pu_int n = 2000;
@@ -260,7 +260,7 @@ TEST auto_mixes(void)
     pu_op prior = pu_op_identity(D), map = pu_op_dense(M, D, Phi);
     pu_lgm lgm = {&prior, &map, NULL, NULL, NULL};
     pu_options o;
-    pu_results out;
+    pu_gradient_result out;
     pu_report report;
     double nll = 0;
     memset(&o, 0, sizeof o), memset(&out, 0, sizeof out);
@@ -310,7 +310,7 @@ TEST nearly_singular(void)
             *y = tc_normal(3, T), x0;
     series s;
     pu_options o;
-    pu_results out;
+    pu_gradient_result out;
     pu_report report;
     pu_real *x = tc_reals(T);
     double mean = 0;
@@ -448,7 +448,7 @@ TEST factors_of_all_sizes(void)
         tc_set_case("factor, n = %d", (int)n);
         for (i = 0; i < n * n; i++) want[i] = (double)a[i];
         TC_ASSERT(tc_cholesky(n, want));
-        TC_STATUS(pu_op_spd_factor(n, a, L, &index), PU_OK);
+        TC_STATUS(pu_spd_factor(n, a, L, &index), PU_OK);
         for (i = 0; i < n * n; i++) TC_CLOSE(L[i], want[i], 100 * PU_TEST_EPS * sqrt((double)a[i / n * (n + 1)]));
         for (bad = 0; bad < n; bad += bad / 4 + 1) { /* A_bad,bad just below what the rows before it leave */
             const pu_real keep = a[bad * (n + 1)];
@@ -456,7 +456,7 @@ TEST factors_of_all_sizes(void)
             for (i = 0; i < bad; i++) used += want[bad * n + i] * want[bad * n + i];
             a[bad * (n + 1)] = (pu_real)(bad ? used * 0.99 : 0.5);
             if (bad == 0) a[0] = PU_R(-1);
-            TC_STATUS(pu_op_spd_factor(n, a, L, &index), PU_E_NOT_DEFINITE);
+            TC_STATUS(pu_spd_factor(n, a, L, &index), PU_E_NOT_DEFINITE);
             TC_ASSERT(index == bad * n + bad);
             a[bad * (n + 1)] = keep;
         }
@@ -523,7 +523,7 @@ static greatest_test_res sizes_agree(pu_int D, pu_int m, int whole)
     if (differ(D * D, Sigma, want_Sigma, tol, "Sigma")) FAILm(tc_say(pu_test_message));
     for (e = 0; e < 2; e++) {
         pu_options o;
-        pu_results out;
+        pu_gradient_result out;
         memset(&o, 0, sizeof o), memset(&out, 0, sizeof out);
         tc_set_case("D = %d, m = %d of %d, %s", (int)D, (int)m, (int)M, pu_engine_text(engines[e]));
         if (engines[e] == PU_DUAL) tol *= 1 + (double)m / (double)D; /* about the condition of I + R Gamma^-1 R' */

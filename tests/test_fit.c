@@ -391,23 +391,23 @@ TEST arrays_of_each_datum_need_all_data(void)
     tc_fill(USERS * FACTORS, m, PU_R(0.5));
     memcpy(theta, p.theta, (size_t)p.model.params * sizeof(pu_real));
     o.gradient.kind = PU_OUTPUT, o.gradient.engine = PU_ITERATIVE, o.gradient.samples = 3, o.gradient.solve.iterations = 3;
-    o.gradient.solve.solver = PU_PCG, o.gradient.solve.m = m, o.batch = 7;
+    o.gradient.solve.solver = PU_PCG, o.gradient.solve.precond = m, o.batch = 7;
     for (stride = 0; stride <= FACTORS; stride += FACTORS) {
         tc_set_case("m, stride %d", (int)stride);
-        o.gradient.solve.m_stride = stride;
+        o.gradient.solve.precond_stride = stride;
         TC_STATUS(pu_fit(&p.model, &p.data, &o, NULL, theta, &report), PU_E_ARGUMENT);
-        TC_ASSERT(strncmp(report.where.what, "fit.gradient.solve.m ", 21) == 0 && report.gradients == 0);
+        TC_ASSERT(strncmp(report.where.what, "fit.gradient.solve.precond ", 21) == 0 && report.gradients == 0);
         TC_ASSERT(memcmp(theta, p.theta, (size_t)p.model.params * sizeof(pu_real)) == 0);
     }
     tc_set_case("step");
-    o.gradient.solve.solver = PU_GD, o.gradient.solve.m = NULL, o.gradient.solve.m_stride = 0, o.gradient.solve.step = m;
+    o.gradient.solve.solver = PU_GD, o.gradient.solve.precond = NULL, o.gradient.solve.precond_stride = 0, o.gradient.solve.step = m;
     TC_STATUS(pu_fit(&p.model, &p.data, &o, NULL, theta, &report), PU_E_ARGUMENT);
-    TC_ASSERT(strncmp(report.where.what, "fit.gradient.solve.m or step", 28) == 0);
+    TC_ASSERT(strncmp(report.where.what, "fit.gradient.solve.precond or step", 28) == 0);
     tc_set_case("shared m, or all data");
-    o.gradient.solve.solver = PU_PCG, o.gradient.solve.m = m, o.gradient.solve.step = NULL;
-    o.gradient.solve.m_stride = PU_NONE;
+    o.gradient.solve.solver = PU_PCG, o.gradient.solve.precond = m, o.gradient.solve.step = NULL;
+    o.gradient.solve.precond_stride = PU_ZERO;
     TC_STATUS(pu_fit(&p.model, &p.data, &o, NULL, theta, &report), PU_OK);
-    o.gradient.solve.m_stride = 0, o.batch = 0;
+    o.gradient.solve.precond_stride = 0, o.batch = 0;
     TC_STATUS(pu_fit(&p.model, &p.data, &o, NULL, theta, &report), PU_OK);
     PASS();
 }
@@ -513,7 +513,7 @@ TEST fixed_blocks_and_refusals(void)
         TC_STATUS(pu_fit_bytes(&p.model, &p.data, &o, &bytes, NULL), PU_OK);
         pu_workspace_block(&ws, tc_bytes(bytes), bytes);
         TC_STATUS(pu_fit(&p.model, &p.data, &o, &ws, theta, &report), PU_OK);
-        o.gradient.samples = PU_AUTO, o.gradient.solve.iterations = PU_AUTO, o.gradient.engine = PU_ITERATIVE,
+        o.gradient.samples = PU_CHOOSE, o.gradient.solve.iterations = PU_CHOOSE, o.gradient.engine = PU_ITERATIVE,
         o.gradient.error = 0.3;
         TC_STATUS(pu_fit_bytes(&p.model, &p.data, &o, &bytes, NULL), PU_OK);
         pu_workspace_block(&ws, tc_bytes(bytes), bytes);

@@ -16,7 +16,7 @@ typedef struct {
     tc_model model;
     pu_options options;
     slot slots[6]; /* the last: m, where that is differentiated */
-    pu_results out;
+    pu_gradient_result out;
     int nll; /* which value is differentiated: the NLL, or the network objective */
 } problem;
 
@@ -25,7 +25,7 @@ static int value(problem *p, double *v)
     pu_report report;
     pu_status status;
     tc_model *t = &p->model;
-    if (t->factor && pu_op_spd_factor(t->D, t->gamma, t->factor, NULL) != PU_OK) return 0;
+    if (t->factor && pu_spd_factor(t->D, t->gamma, t->factor, NULL) != PU_OK) return 0;
     status = pu_gradient(&t->lgm, &t->data, &p->options, NULL, NULL, &report);
     *v = p->nll ? report.nll : report.network;
     return status == PU_OK && report.has_objective && (!p->nll || report.has_nll);
@@ -145,16 +145,16 @@ static enum greatest_test_res network_case(prior_kind prior, int solver, pu_int 
     p.options.delta = tc_normal(5, N * K * D);
     p.options.x0 = warm ? tc_normal(6, N * (K + 1) * D) : NULL;
     p.options.solve.solver = all_solvers[solver];
-    p.options.solve.iterations = I ? I : PU_NONE;
-    p.options.solve.m = m;
+    p.options.solve.iterations = I ? I : PU_ZERO;
+    p.options.solve.precond = m;
     if (prior == PRIOR_SPD && all_solvers[solver] == PU_PCG) {
-        p.options.solve.m_stride = PU_NONE;
+        p.options.solve.precond_stride = PU_ZERO;
         set_slot(&p.slots[5], "m", m, D, 0);
-        p.out.m = p.slots[5].grad;
+        p.out.precond = p.slots[5].grad;
     }
     p.options.solve.step = step;
     p.options.solve.adjoint = adjoint;
-    p.options.solve.checkpoint = checkpoint;
+    p.options.solve.tape_every = checkpoint;
     tc_set_case("%s, %s, I = %d%s, adjoint %d, checkpoint %d", prior_name[prior], solver_name[solver], (int)I,
                 warm ? ", warm" : "", (int)adjoint, (int)checkpoint);
     return check_derivative(&p);
@@ -194,7 +194,7 @@ TEST every_reverse_pass_gives_that_derivative(void)
         CHECK_CALL(network_case(PRIOR_SPD, s, 6, 0, PU_ADJOINT_FULL, 1));
         CHECK_CALL(network_case(PRIOR_SPD, s, 6, 1, PU_ADJOINT_FULL, 2));
         CHECK_CALL(network_case(PRIOR_SPD, s, 5, 1, PU_ADJOINT_FULL, 3));
-        CHECK_CALL(network_case(PRIOR_SPD, s, 5, 0, PU_ADJOINT_FULL, PU_AUTO));
+        CHECK_CALL(network_case(PRIOR_SPD, s, 5, 0, PU_ADJOINT_FULL, PU_CHOOSE));
         tc_release(NULL);
     }
     PASS();
@@ -210,16 +210,16 @@ TEST gradient_in_m_needs_one_m_and_a_network(void)
         pu_report report;
         pu_real *m = tc_random_positive(77, N * D), *grad = tc_reals(D);
         make_problem(&p, PRIOR_DIAGONAL, D, M, N, 100);
-        p.options.samples = 2, p.options.solve.solver = c == CG ? PU_CG : PU_PCG, p.options.solve.m = c == NONE ? NULL : m;
-        p.options.solve.m_stride = c == EACH ? 0 : PU_NONE;
+        p.options.samples = 2, p.options.solve.solver = c == CG ? PU_CG : PU_PCG, p.options.solve.precond = c == NONE ? NULL : m;
+        p.options.solve.precond_stride = c == EACH ? 0 : PU_ZERO;
         p.options.kind = c == OUTPUT ? PU_OUTPUT : PU_NETWORK;
         memset(&p.out, 0, sizeof p.out);
-        p.out.m = grad, grad[0] = PU_R(42);
+        p.out.precond = grad, grad[0] = PU_R(42);
         tc_set_case("case %d", c - GOOD);
         TC_STATUS(pu_gradient(&p.model.lgm, &p.model.data, &p.options, NULL, &p.out, &report),
                   c == GOOD ? PU_OK : PU_E_UNSUPPORTED);
         TC_ASSERT((grad[0] == PU_R(42)) == (c != GOOD));
-        TC_ASSERT(c == GOOD || strncmp(report.where.what, "results.m", 9) == 0);
+        TC_ASSERT(c == GOOD || strncmp(report.where.what, "results.precond", 9) == 0);
         tc_release(NULL);
     }
     PASS();
@@ -354,7 +354,7 @@ TEST posterior_samples_have_the_posterior_covariance(void)
     enum { D = 4, M = 5, K = 5000 };
     tc_model t;
     pu_options o;
-    pu_results out;
+    pu_gradient_result out;
     pu_exact_result exact;
     pu_real *x, sigma[D * D], mu[D];
     pu_int i, j, k;
@@ -578,7 +578,7 @@ TEST network_gradient_is_super_efficient(void)
     const double floor_ = PU_TEST_PICK(1e-11, 3e-5);
     tc_model t;
     pu_options o;
-    pu_results out;
+    pu_gradient_result out;
     pu_real *phi[2], *sharp;
     int s, i, kind;
     memset(&o, 0, sizeof o);

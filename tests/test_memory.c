@@ -94,9 +94,9 @@ static const setting settings[] = {
     {"network pcg reorthogonal", PU_NETWORK, PU_ITERATIVE, PU_PCG, PU_ADJOINT_REORTHOGONAL, 0,
      TC_DIAGONAL},
     {"network cg auto", PU_NETWORK, PU_ITERATIVE, PU_CG, PU_ADJOINT_AUTO, 0, TC_SPD},
-    {"network cg checkpoint", PU_NETWORK, PU_ITERATIVE, PU_CG, PU_ADJOINT_FULL, PU_AUTO, TC_SPD},
+    {"network cg checkpoint", PU_NETWORK, PU_ITERATIVE, PU_CG, PU_ADJOINT_FULL, PU_CHOOSE, TC_SPD},
     {"network pcg checkpoint 4", PU_NETWORK, PU_ITERATIVE, PU_PCG, PU_ADJOINT_FULL, 4, TC_DIAGONAL},
-    {"network sd checkpoint", PU_NETWORK, PU_ITERATIVE, PU_SD, PU_ADJOINT_FULL, PU_AUTO, TC_SPD},
+    {"network sd checkpoint", PU_NETWORK, PU_ITERATIVE, PU_SD, PU_ADJOINT_FULL, PU_CHOOSE, TC_SPD},
     {"network gd checkpoint 1", PU_NETWORK, PU_ITERATIVE, PU_GD, PU_ADJOINT_FULL, 1, TC_DIAGONAL},
     {"output cg", PU_OUTPUT, PU_ITERATIVE, PU_CG, PU_ADJOINT_FULL, 0, TC_SPD},
     {"output gd", PU_OUTPUT, PU_ITERATIVE, PU_GD, PU_ADJOINT_FULL, 0, TC_DIAGONAL},
@@ -119,13 +119,13 @@ static void make_job(job *t, const setting *s)
     tc_set_case("%s", s->name);
     memset(t, 0, sizeof *t);
     tc_random_model(&t->model, s->prior, D, M, N, 77);
-    t->options.samples = s->kind == PU_EXACT ? PU_NONE : K;
+    t->options.samples = s->kind == PU_EXACT ? PU_ZERO : K;
     t->options.kind = s->kind;
     t->options.engine = s->engine;
     t->options.solve.iterations = s->kind == PU_MONTE_CARLO ? 0 : STEPS;
     t->options.solve.solver = s->solver;
     t->options.solve.adjoint = s->adjoint;
-    t->options.solve.checkpoint = s->checkpoint;
+    t->options.solve.tape_every = s->checkpoint;
     t->options.seed = 5;
     t->options.threads = 2;
     t->o = tc_make_outputs(&t->model.lgm, N, K, 10 * D + 100);
@@ -388,7 +388,7 @@ static void make_solve(solve_job *t, const setting *s, int gradients)
     t->options.iterations = STEPS;
     t->options.solver = s->solver;
     t->options.adjoint = s->adjoint;
-    t->options.checkpoint = s->checkpoint;
+    t->options.tape_every = s->checkpoint;
     t->gradients = gradients;
     t->U = tc_normal(4, SIDE * WIDTH);
     t->size = 2 * x + a + WIDTH * sizeof(pu_column);
@@ -578,7 +578,7 @@ static void make_long(job *t, pu_solver solver, pu_int checkpoint)
     t->options.threads = t->options.lanes = 1;
     t->options.solve.iterations = LONG_I;
     t->options.solve.solver = solver;
-    t->options.solve.checkpoint = checkpoint;
+    t->options.solve.tape_every = checkpoint;
     t->o = tc_make_outputs(&t->model.lgm, 2, 7, LONG_I);
     if (solver == PU_SD || solver == PU_GD) t->o.out.logdet = NULL;
 }
@@ -601,7 +601,7 @@ TEST checkpoints_save_what_the_header_says(pu_solver solver)
     job t;
     tc_set_case("solver %d", (int)solver);
     TC_STATUS(gradient_bytes(&t, solver, 0, &full), PU_OK);
-    TC_STATUS(gradient_bytes(&t, solver, PU_AUTO, &sparse), PU_OK);
+    TC_STATUS(gradient_bytes(&t, solver, PU_CHOOSE, &sparse), PU_OK);
     TC_CLOSE((double)full / unit, 11 + steps, 0.2 * (11 + steps));
     TC_CLOSE((double)sparse / unit, 11 + kept, 0.2 * (11 + kept));
     TC_CLOSE((double)sparse / (double)full, (11 + kept) / (11 + steps),
@@ -613,7 +613,7 @@ TEST checkpoints_save_what_the_header_says(pu_solver solver)
 TEST checkpointed_gradient_agrees(pu_solver solver, pu_int checkpoint)
 {
     job full, sparse;
-    const pu_results *a = &full.o.out, *b = &sparse.o.out;
+    const pu_gradient_result *a = &full.o.out, *b = &sparse.o.out;
     double tol = 64 * PU_TEST_EPS; /* one rounding per step at most: the states are the same ones */
     tc_set_case("solver %d checkpoint %d", (int)solver, (int)checkpoint);
     make_long(&full, solver, 0);
@@ -621,8 +621,8 @@ TEST checkpointed_gradient_agrees(pu_solver solver, pu_int checkpoint)
     TC_STATUS(run(&full, NULL), PU_OK);
     TC_STATUS(run(&sparse, NULL), PU_OK);
     /* an interval as long as the run has nothing to save, and the report says so */
-    TC_ASSERT(full.report.checkpoint == 0);
-    TC_ASSERT(checkpoint >= 64 ? sparse.report.checkpoint == 0 : sparse.report.checkpoint > 0);
+    TC_ASSERT(full.report.tape_every == 0);
+    TC_ASSERT(checkpoint >= 64 ? sparse.report.tape_every == 0 : sparse.report.tape_every > 0);
     PU_CHECK_VECTOR(600, b->nu, a->nu, tol);
     PU_CHECK_VECTOR(600, b->Gamma, a->Gamma, tol);
     PU_CHECK_VECTOR(1200, b->Phi, a->Phi, tol);
@@ -703,7 +703,7 @@ TEST huge_sizes_are_refused(const huge_case *h)
     pu_lgm model = {&Gamma, &Phi, NULL, NULL, NULL};
     pu_data data = pu_data_full(h->N, h->M, y);
     pu_options options;
-    pu_results results;
+    pu_gradient_result results;
     pu_report report;
     pu_workspace ws;
     size_t bytes = 4711;
@@ -805,7 +805,7 @@ static void run_settings(void)
 
 static void run_checkpoints(void)
 {
-    static const pu_int intervals[] = {PU_AUTO, 1, 2, 7, 63, 64, 100};
+    static const pu_int intervals[] = {PU_CHOOSE, 1, 2, 7, 63, 64, 100};
     size_t i;
     int solver;
     for (solver = PU_CG; solver <= PU_GD; solver++) {

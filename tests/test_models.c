@@ -128,11 +128,11 @@ TEST descriptions(void)
         for (j = 0; j < p.model.params; j++) {
             double theta = (double)p.theta[j], x;
             TC_STATUS(pu_model_param(&p.model, j, &param), PU_OK);
-            x = pu_model_natural(&param, theta);
+            x = pu_param_natural(&param, theta);
             TC_ASSERT(x > param.lower && x < param.upper);
             TC_CLOSE(x, param.scale == PU_SCALE_LOG ? exp(theta) : theta, 0);
             /* log exp: the error of exp, relative, becomes absolute */
-            TC_CLOSE(pu_model_theta(&param, x), theta, 4 * DBL_EPSILON);
+            TC_CLOSE(pu_param_theta(&param, x), theta, 4 * DBL_EPSILON);
         }
         TC_STATUS(pu_model_param(&p.model, -1, &param), PU_E_ARGUMENT);
         TC_STATUS(pu_model_param(&p.model, p.model.params, &param), PU_E_ARGUMENT);
@@ -140,8 +140,8 @@ TEST descriptions(void)
     }
     TC_STATUS(pu_model_param(NULL, 0, &param), PU_E_NULL);
     param.scale = PU_SCALE_ATANH;
-    PU_CHECK_CLOSE(pu_model_natural(&param, 0.3), tanh(0.3), 0);
-    PU_CHECK_CLOSE(pu_model_theta(&param, tanh(0.3)), 0.3, 4 * DBL_EPSILON);
+    PU_CHECK_CLOSE(pu_param_natural(&param, 0.3), tanh(0.3), 0);
+    PU_CHECK_CLOSE(pu_param_theta(&param, tanh(0.3)), 0.3, 4 * DBL_EPSILON);
     PASS();
 }
 
@@ -154,7 +154,7 @@ TEST canonical_forms(void)
     pu_int i, j, l;
     make(&p, FACTORS);
     TC_STATUS(pu_model_set(&p.model, p.theta, &report), PU_OK);
-    TC_ASSERT(p.model.lgm.Gamma == &p.model.Gamma && p.model.lgm.Phi == &p.model.Phi && !p.model.lgm.nu && !p.model.m);
+    TC_ASSERT(p.model.lgm.Gamma == &p.model.Gamma && p.model.lgm.Phi == &p.model.Phi && !p.model.lgm.nu && !p.model.precond);
     TC_ASSERT(p.model.uses == (PU_USES_PHI | PU_USES_ETA | PU_USES_PSI));
     for (i = 0; i < 18; i++) TC_CLOSE(((const pu_real *)p.model.Phi.data)[i], p.theta[i], 0);
     for (i = 0; i < 6; i++) TC_CLOSE(p.model.lgm.eta[i], p.theta[18 + i], 0);
@@ -169,7 +169,7 @@ TEST canonical_forms(void)
         double norm = 0, alpha = exp((double)p.theta[j]), beta = exp((double)p.theta[5]);
         for (i = 0; i < 7; i++) norm += pow((double)((const pu_real *)p.dictionary.data)[i * 5 + j], 2);
         PU_CHECK_REL(((const pu_real *)p.model.Gamma.data)[j], alpha, 2 * eps);
-        PU_CHECK_REL(p.model.m[j], 1 / (alpha + beta * norm), 16 * eps); /* positive terms: each rounding once */
+        PU_CHECK_REL(p.model.precond[j], 1 / (alpha + beta * norm), 16 * eps); /* positive terms: each rounding once */
     }
     make(&p, NEURAL_FEATURES);
     TC_STATUS(pu_model_set(&p.model, p.theta, &report), PU_OK);
@@ -318,7 +318,7 @@ TEST standard_errors(void)
 {
     pu_real grad[64], se[64], Phi[18], psi[6], se_Phi[18], se_psi[6];
     pu_options exact = exact_options(PU_DENSE), o;
-    pu_results out;
+    pu_gradient_result out;
     pu_report report;
     problem p;
     pu_int i;
@@ -357,7 +357,7 @@ TEST standard_errors_of_a_tuned_run(void)
     size_t bytes;
     make(&p, FACTORS);
     memset(&o, 0, sizeof o);
-    o.samples = o.solve.iterations = PU_AUTO;
+    o.samples = o.solve.iterations = PU_CHOOSE;
     o.error = 0.9; /* few probes */
     TC_STATUS(pu_model_gradient(&p.model, p.theta, &p.data, &o, &p.ws, grad[0], se[0], &report), PU_OK);
     TC_ASSERT(report.samples >= 2 && report.samples < 16 && report.groups == report.samples);
@@ -409,27 +409,27 @@ TEST preconditioner(void)
     int v;
     make(&p, SPARSE);
     memset(&o, 0, sizeof o);
-    o.samples = 2, o.solve.iterations = 3, o.solve.solver = PU_PCG, o.constant_m = 1;
+    o.samples = 2, o.solve.iterations = 3, o.solve.solver = PU_PCG, o.constant_precond = 1;
     TC_STATUS(pu_model_gradient(&p.model, p.theta, &p.data, &o, &p.ws, grad[0], NULL, &report), PU_OK);
     m = tc_reals((p.N - 1) * FAR + p.D);
     for (v = 1; v < 4; v++) {
         const pu_int stride = v == 1 ? 0 : v == 2 ? p.D : FAR;
         tc_fill((p.N - 1) * FAR + p.D, m, PU_R(NAN));
         for (n = 0; n < p.N; n++)
-            for (i = 0; i < p.D; i++) m[n * stride + i] = p.model.m[i];
-        o.solve.m = m, o.solve.m_stride = v == 1 ? PU_NONE : v == 2 ? 0 : FAR;
+            for (i = 0; i < p.D; i++) m[n * stride + i] = p.model.precond[i];
+        o.solve.precond = m, o.solve.precond_stride = v == 1 ? PU_ZERO : v == 2 ? 0 : FAR;
         TC_STATUS(pu_model_gradient(&p.model, p.theta, &p.data, &o, &p.ws, grad[v], NULL, &report), PU_OK);
         TC_ASSERT(memcmp(grad[0], grad[v], (size_t)p.model.params * sizeof(pu_real)) == 0);
     }
-    o.solve.m = NULL, o.solve.m_stride = 0, p.model.m = NULL; /* 1/diag(A) of each datum: another solver */
+    o.solve.precond = NULL, o.solve.precond_stride = 0, p.model.precond = NULL; /* 1/diag(A) of each datum: another solver */
     TC_STATUS(pu_model_gradient(&p.model, p.theta, &p.data, &o, &p.ws, grad[1], NULL, &report), PU_OK);
     TC_ASSERT(memcmp(grad[0], grad[1], (size_t)p.model.params * sizeof(pu_real)) != 0);
-    o.solve.m = m;
+    o.solve.precond = m;
     for (v = 0; v < 3; v++) {
-        static const pu_int bad[3] = {4, -5, PU_AUTO}; /* D = 5 */
-        o.solve.m_stride = bad[v];
+        static const pu_int bad[3] = {4, -5, PU_CHOOSE}; /* D = 5 */
+        o.solve.precond_stride = bad[v];
         TC_STATUS(pu_model_gradient(&p.model, p.theta, &p.data, &o, &p.ws, grad[1], NULL, &report), PU_E_ARGUMENT);
-        TC_ASSERT(strcmp(report.where.what, "options.solve.m_stride") == 0);
+        TC_ASSERT(strcmp(report.where.what, "options.solve.precond_stride") == 0);
     }
     PASS();
 }
@@ -729,7 +729,7 @@ static pu_status odd_set(pu_model *model, const pu_real *theta, pu_int *index)
     return s->set;
 }
 
-static pu_status odd_pull(const pu_model *model, const pu_results *g, pu_real *grad)
+static pu_status odd_pull(const pu_model *model, const pu_gradient_result *g, pu_real *grad)
 {
     const odd_state *s = (const odd_state *)model->data;
     grad[0] = g->Phi[0], grad[1] = s->factor * g->Phi[1];
@@ -741,7 +741,7 @@ TEST own_model(void)
     odd_state s = {{0, 0}, {1, 2}, PU_OK, PU_OK, 1};
     pu_real y[4] = {1, -2, PU_R(0.5), 3}, theta[2] = {1, PU_R(-0.5)}, grad[2] = {7, 7}, direct[2], se[2] = {7, 7};
     pu_data data = pu_data_full(2, 2, y);
-    pu_results out;
+    pu_gradient_result out;
     pu_report r;
     pu_param param;
     pu_model m;
@@ -756,8 +756,8 @@ TEST own_model(void)
     m.Gamma = pu_op_identity(1), m.Phi = pu_op_dense(2, 1, s.Phi);
     ASSERT_EQ(PU_E_NULL, pu_model_gradient_bytes(&m, &data, NULL, 0, &bytes, &r)); /* psi comes with set */
     ASSERT_EQ(PU_E_NULL, pu_model_gradient(&m, theta, &data, NULL, NULL, grad, NULL, &r));
-    ASSERT(says(&r, PU_E_NULL, "model.pull", -1));
-    m.pull = odd_pull;
+    ASSERT(says(&r, PU_E_NULL, "model.grad", -1));
+    m.grad = odd_pull;
     ASSERT_EQ(PU_OK, pu_model_gradient(&m, theta, &data, NULL, NULL, grad, NULL, &r));
     ASSERT(r.has_nll);
     memset(&out, 0, sizeof out);
@@ -772,7 +772,7 @@ TEST own_model(void)
     grad[0] = grad[1] = 7;
     s.pull = PU_E_ARGUMENT;
     ASSERT_EQ(PU_E_OPERATOR, pu_model_gradient(&m, theta, &data, NULL, NULL, grad, se, &r));
-    ASSERT(says(&r, PU_E_OPERATOR, "model.pull", -1));
+    ASSERT(says(&r, PU_E_OPERATOR, "model.grad", -1));
     s.pull = PU_OK, s.factor = PU_R(INFINITY);
     ASSERT_EQ(PU_NONFINITE, pu_model_gradient(&m, theta, &data, NULL, NULL, grad, NULL, &r));
     ASSERT(says(&r, PU_NONFINITE, "gradient of theta", 1));
@@ -785,7 +785,7 @@ TEST own_model(void)
     PASS();
 }
 
-/* The gradient is the total derivative of report.network, m = 1/(alpha + beta) included; with options.constant_m it is
+/* The gradient is the total derivative of report.network, m = 1/(alpha + beta) included; with options.constant_precond it is
    not, and at two steps that is another number. */
 TEST network_gradient_through_the_preconditioner(void)
 {
@@ -802,10 +802,10 @@ TEST network_gradient_through_the_preconditioner(void)
         pu_int i;
         make(&p, kinds[k]);
         memset(&o, 0, sizeof o);
-        o.samples = 3, o.solve.solver = PU_PCG, o.solve.iterations = 2, o.constant_m = 1;
+        o.samples = 3, o.solve.solver = PU_PCG, o.solve.iterations = 2, o.constant_precond = 1;
         o.delta = tc_normal(9, p.N * 3 * p.D); /* drawn ones would move with theta */
         TC_STATUS(pu_model_gradient(&p.model, p.theta, &p.data, &o, &p.ws, constant, NULL, &report), PU_OK);
-        o.constant_m = 0;
+        o.constant_precond = 0;
         TC_STATUS(pu_model_gradient(&p.model, p.theta, &p.data, &o, &p.ws, grad, NULL, &report), PU_OK);
         size = fabs(report.network) + 2 * fabs(report.c);
         for (i = 0; i < p.model.params; i++) {
@@ -841,7 +841,7 @@ TEST preconditioner_and_auto(void)
     o.samples = 2, o.solve.iterations = 3, o.solve.solver = PU_PCG, o.engine = PU_ENGINE_AUTO;
     TC_STATUS(pu_model_gradient(&p.model, p.theta, &p.data, &o, &p.ws, grad[0], NULL, &report), PU_OK);
     TC_ASSERT(report.served[PU_ITERATIVE] == 0);
-    o.constant_m = 1;
+    o.constant_precond = 1;
     TC_STATUS(pu_model_gradient(&p.model, p.theta, &p.data, &o, &p.ws, grad[1], NULL, &report), PU_OK);
     TC_ASSERT(memcmp(grad[0], grad[1], (size_t)p.model.params * sizeof(pu_real)) == 0);
     PASS();

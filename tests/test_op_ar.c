@@ -629,7 +629,7 @@ TEST logdet_grad_is_the_derivative(const ar_case *c)
 
 /* ---- phi ------------------------------------------------------------------------------------- */
 
-/* pu_ar_pull_phi solves J'b = g, J = d phi / d gamma: multiplied back, J exact since phi is linear
+/* pu_ar_phi_grad solves J'b = g, J = d phi / d gamma: multiplied back, J exact since phi is linear
    in each gamma. */
 TEST pull_phi_is_the_gradient_in_phi(const ar_case *c)
 {
@@ -638,8 +638,8 @@ TEST pull_phi_is_the_gradient_in_phi(const ar_case *c)
     pu_real *g = tc_normal(++next_seed, P + 1), *b = tc_reals(P + 1), *same = tc_reals(P + 1);
     b[P] = same[P] = PU_R(7);
     for (i = 0; i < P; i++) same[i] = g[i];
-    pu_ar_pull_phi(&f->ar, g, b);
-    pu_ar_pull_phi(&f->ar, same, same);
+    pu_ar_phi_grad(&f->ar, g, b);
+    pu_ar_phi_grad(&f->ar, same, same);
     for (i = 0; i < P; i++) TC_ASSERT(same[i] == b[i]);
     TC_ASSERT(b[P] == PU_R(7) && same[P] == PU_R(7));
     for (i = 0; i < P; i++) {
@@ -812,7 +812,7 @@ TEST gradient_agrees_with_dense(const ar_case *c, pu_kind kind)
     tc_set_case("n %d P %d kind %d", (int)D, (int)f->P, (int)kind);
     tc_random_model(&t, TC_IDENTITY, D, D + 2, N, 77 + (uint64_t)D);
     for (i = 0; i < D * D; i++) a[i] = (pu_real)exact[i];
-    TC_STATUS(pu_op_spd_factor(D, a, factor, NULL), PU_OK);
+    TC_STATUS(pu_spd_factor(D, a, factor, NULL), PU_OK);
     spd = pu_op_spd(D, a, factor);
     memset(&options, 0, sizeof options);
     options.kind = kind;

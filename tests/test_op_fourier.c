@@ -587,7 +587,7 @@ TEST tied_psi_is_the_sum(int warm, int fused)
     pu_options options;
     pu_report report;
     pu_workspace ws = tc_workspace();
-    pu_results out;
+    pu_gradient_result out;
     double sums[2], size, tolerance = (2 * I + 1) * allowed(D);
     pu_int i, n, g;
     int tied;

@@ -49,7 +49,7 @@ TEST check_model(const fixture *prior, const fixture *map, pu_kind kind)
     for (i = 0; i < N * M; i++) {
         if (tc_hash((uint64_t)i + 77) % 4 == 0) y[i] = PU_R(NAN);
     }
-    TC_STATUS(pu_op_spd_factor(D, gamma_r, factor, NULL), PU_OK);
+    TC_STATUS(pu_spd_factor(D, gamma_r, factor, NULL), PU_OK);
     dense_prior = pu_op_spd(D, gamma_r, factor);
     memset(&model, 0, sizeof model);
     model.Gamma = &prior->op;
@@ -61,7 +61,7 @@ TEST check_model(const fixture *prior, const fixture *map, pu_kind kind)
     other.Phi = &dense_map;
     memset(&options, 0, sizeof options);
     options.kind = kind;
-    options.samples = kind == PU_EXACT ? PU_NONE : K;
+    options.samples = kind == PU_EXACT ? PU_ZERO : K;
     options.solve.iterations = I;
     if (kind != PU_EXACT) options.delta = tc_normal(++next_seed, N * K * D);
     a = tc_make_outputs(&model, N, kind == PU_EXACT ? 0 : K, I);

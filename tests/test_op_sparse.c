@@ -125,7 +125,7 @@ TEST gradient_refuses(void)
     pu_real *psi = tc_random_positive(1, 5), *y = tc_normal(2, 5);
     pu_lgm model;
     pu_data data = pu_data_full(1, 5, y);
-    pu_results out;
+    pu_gradient_result out;
     pu_report report;
     pu_workspace ws = tc_workspace();
     memset(&model, 0, sizeof model);

@@ -583,7 +583,7 @@ TEST golden_precision_and_gradient(const golden *g)
     pu_lgm lgm;
     pu_data data;
     pu_options options;
-    pu_results out;
+    pu_gradient_result out;
     pu_report report;
     double logdet = 0, slope_s = 0;
     pu_int i, j;
@@ -617,7 +617,7 @@ TEST golden_precision_and_gradient(const golden *g)
     lgm.Gamma = &Gamma, lgm.Phi = &Phi, lgm.psi = psi;
     data = pu_data_masked(N, T, y, mask);
     options.kind = PU_EXACT;
-    options.samples = PU_NONE;
+    options.samples = PU_ZERO;
     out.Gamma = gG, out.Phi = gc, out.psi = gpsi;
     TC_STATUS(pu_gradient(&lgm, &data, &options, &ws, &out, &report), PU_OK);
     TC_CLOSE(report.nll, g->nll, tol * g->nll);
@@ -664,7 +664,7 @@ TEST gradient_is_that_of_the_dense_model(const ssm_case *c, pu_kind kind, pu_sol
         for (j = 0; j < i; j++) gamma[j * D + i] = gamma[i * D + j];
     }
     for (i = 0; i < N * T; i++) mask[i] = tc_hash(400 + (uint64_t)i) % 4 != 0;
-    TC_STATUS(pu_op_spd_factor(D, gamma, factor, NULL), PU_OK);
+    TC_STATUS(pu_spd_factor(D, gamma, factor, NULL), PU_OK);
     dense_Gamma = pu_op_spd(D, gamma, factor);
     dense_Phi = pu_op_dense(T, D, phi);
     memset(&lgm, 0, sizeof lgm);
@@ -681,7 +681,7 @@ TEST gradient_is_that_of_the_dense_model(const ssm_case *c, pu_kind kind, pu_sol
     o = tc_make_outputs(&lgm, N, K, I);
     d = tc_make_outputs(&dense, N, K, I);
     if (kind == PU_EXACT) {
-        options.samples = PU_NONE, options.delta = NULL;
+        options.samples = PU_ZERO, options.delta = NULL;
         o.out.x = o.out.residual = o.out.alpha = o.out.beta = o.out.logdet = NULL;
         d.out.x = d.out.residual = d.out.alpha = d.out.beta = d.out.logdet = NULL;
         o.out.columns = d.out.columns = NULL;

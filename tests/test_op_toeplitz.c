@@ -63,6 +63,8 @@ TEST check_of_toeplitz(void)
         TC_ASSERT(index == i);
         f->theta[i] = old;
     }
+    TC_STATUS(pu_toeplitz_factor(&f->lags, 6, f->theta, 1, memory, 1, NULL), PU_E_BLOCK);
+    TC_STATUS(f->op.check(&f->op, &index), PU_E_ARGUMENT); /* its factor is gone */
     op = pu_op_toeplitz(6, f->theta, NULL);
     ASSERT(!op.sample && !op.logdet && !op.logdet_grad && op.diag);
     TC_STATUS(op.check(&op, &index), PU_OK);

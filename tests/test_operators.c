@@ -163,7 +163,7 @@ static fixture *spd(pu_int n)
     fixture *f = make(SPD);
     f->theta = tc_random_spd(next_seed, n);
     f->factor = tc_reals(n * n);
-    if (pu_op_spd_factor(n, f->theta, f->factor, NULL) != PU_OK) exit(2);
+    if (pu_spd_factor(n, f->theta, f->factor, NULL) != PU_OK) exit(2);
     f->op = pu_op_spd(n, f->theta, f->factor);
     return f;
 }
@@ -784,7 +784,7 @@ TEST logdet_grad_is_the_derivative(const op_case *c)
             double move = (s ? h : -h) * (double)direction[i < partner(f, i) ? i : partner(f, i)];
             f->theta[i] = (pu_real)((double)old[i] + move);
         }
-        if (f->kind == SPD) TC_ASSERT(pu_op_spd_factor(side, f->theta, f->factor, NULL) == PU_OK);
+        if (f->kind == SPD) TC_ASSERT(pu_spd_factor(side, f->theta, f->factor, NULL) == PU_OK);
         TC_ASSERT(f->op.logdet(&f->op, &value[s], scratch(&f->op, 1)) == PU_OK);
     }
     for (i = 0; i < n; i++) {
@@ -895,7 +895,7 @@ TEST spd_factor_is_cholesky(pu_int n)
     pu_real *a = tc_random_spd((uint64_t)n + 900, n), *l = tc_reals(n * n);
     pu_int i, j, m, index = 123;
     tc_set_case("n %d", (int)n);
-    TC_ASSERT(pu_op_spd_factor(n, a, l, &index) == PU_OK);
+    TC_ASSERT(pu_spd_factor(n, a, l, &index) == PU_OK);
     for (i = 0; i < n; i++) {
         TC_ASSERT(l[i * n + i] > PU_R(0));
         for (j = 0; j <= i; j++) {
@@ -912,7 +912,7 @@ TEST spd_factor_refuses_indefinite(void)
 {
     pu_real a[9] = {1, 2, 0, 2, 1, 0, 0, 0, 1}, l[9];
     pu_int index = -5;
-    ASSERT_EQ(pu_op_spd_factor(3, a, l, &index), PU_E_NOT_DEFINITE);
+    ASSERT_EQ(pu_spd_factor(3, a, l, &index), PU_E_NOT_DEFINITE);
     ASSERT_EQ(index, 4); /* entry (1, 1) */
     PASS();
 }
@@ -922,19 +922,19 @@ TEST spd_factor_refuses(void)
     pu_real a[4] = {2, 1, 1, 2}, l[4];
     pu_int index = -5;
     memset(l, TC_PATTERN, sizeof l);
-    ASSERT_EQ(pu_op_spd_factor(2, NULL, l, &index), PU_E_NULL);
-    ASSERT_EQ(pu_op_spd_factor(2, a, NULL, &index), PU_E_NULL);
-    ASSERT_EQ(pu_op_spd_factor(0, a, l, &index), PU_E_ARGUMENT);
-    ASSERT_EQ(pu_op_spd_factor(-2, a, l, &index), PU_E_ARGUMENT);
-    ASSERT_EQ(pu_op_spd_factor(PTRDIFF_MAX / 2, a, l, &index), PU_E_OVERFLOW);
+    ASSERT_EQ(pu_spd_factor(2, NULL, l, &index), PU_E_NULL);
+    ASSERT_EQ(pu_spd_factor(2, a, NULL, &index), PU_E_NULL);
+    ASSERT_EQ(pu_spd_factor(0, a, l, &index), PU_E_ARGUMENT);
+    ASSERT_EQ(pu_spd_factor(-2, a, l, &index), PU_E_ARGUMENT);
+    ASSERT_EQ(pu_spd_factor(PTRDIFF_MAX / 2, a, l, &index), PU_E_OVERFLOW);
     a[1] = PU_R(1.5);
-    ASSERT_EQ(pu_op_spd_factor(2, a, l, &index), PU_E_NOT_SYMMETRIC);
+    ASSERT_EQ(pu_spd_factor(2, a, l, &index), PU_E_NOT_SYMMETRIC);
     ASSERT_EQ(index, 2);
     a[1] = PU_R(NAN);
-    ASSERT_EQ(pu_op_spd_factor(2, a, l, &index), PU_E_NONFINITE);
+    ASSERT_EQ(pu_spd_factor(2, a, l, &index), PU_E_NONFINITE);
     ASSERT_EQ(index, 1);
     ASSERT(tc_is_pattern((unsigned char *)l, sizeof l));
-    ASSERT_EQ(pu_op_spd_factor(2, a, l, NULL), PU_E_NONFINITE);
+    ASSERT_EQ(pu_spd_factor(2, a, l, NULL), PU_E_NONFINITE);
     PASS();
 }
 
@@ -993,7 +993,7 @@ TEST check_tolerates_rounding(void)
     op = pu_op_spd(2, a, NULL);
     tc_set_case("off-diagonal entries +-eps/2, diagonal 3");
     TC_STATUS(op.check(&op, &index), PU_OK);
-    TC_STATUS(pu_op_spd_factor(2, a, l, &index), PU_OK);
+    TC_STATUS(pu_spd_factor(2, a, l, &index), PU_OK);
     PASS();
 }
 

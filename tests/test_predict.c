@@ -72,7 +72,7 @@ static const double exact_tol = 100 * 4 * D;
 
 typedef struct {
     pu_posterior_result z;
-    pu_prediction y;
+    pu_predict_result y;
 } outputs;
 
 static outputs make_outputs(pu_int n, pu_int K)
@@ -127,7 +127,7 @@ TEST direct_engines_are_exact(tc_prior prior, pu_kind kind, pu_engine engine)
         }
     }
     if (K) { /* samples are mu + sigma, the columns that pu_gradient delivers */
-        pu_results r;
+        pu_gradient_result r;
         memset(&r, 0, sizeof r);
         r.x = tc_reals(N * (K + 1) * D);
         TC_STATUS(pu_gradient(&t->lgm, &t->data, &options, &ws, &r, NULL), PU_OK);
@@ -535,10 +535,10 @@ TEST refusals(void)
     TC_STATUS(pu_posterior(&t->lgm, &t->data, &options, NULL, &g.o.z, &report), PU_E_ARGUMENT);
     TC_ASSERT(strstr(report.where.what, "out.samples"));
     options.kind = PU_MONTE_CARLO;
-    options.samples = PU_AUTO;
+    options.samples = PU_CHOOSE;
     TC_STATUS(pu_posterior(&t->lgm, &t->data, &options, NULL, &g.o.z, &report), PU_E_ARGUMENT);
     TC_ASSERT(!strcmp(report.where.what, "options.samples"));
-    options.samples = 4, options.solve.iterations = PU_AUTO;
+    options.samples = 4, options.solve.iterations = PU_CHOOSE;
     TC_STATUS(pu_predict(&t->lgm, &t->data, &options, NULL, &g.o.y, &report), PU_E_ARGUMENT);
     TC_ASSERT(!strcmp(report.where.what, "options.solve.iterations"));
     options.solve.iterations = 0;
@@ -556,7 +556,7 @@ TEST refusals(void)
 TEST failure_half_way(pu_kind kind, pu_engine engine)
 {
     tc_model *t = build(TC_SPD, 1000);
-    pu_options options = engine_options(kind, engine, kind == PU_EXACT ? PU_NONE : 4);
+    pu_options options = engine_options(kind, engine, kind == PU_EXACT ? PU_ZERO : 4);
     pu_op Phi = t->Phi, Gamma = t->Gamma;
     pu_lgm lgm = t->lgm;
     guarded g = guard(0);
@@ -589,7 +589,7 @@ TEST failure_half_way(pu_kind kind, pu_engine engine)
 TEST memory(pu_kind kind, pu_engine engine)
 {
     tc_model *t = build(TC_SPD, 1100);
-    pu_options options = engine_options(kind, engine, kind == PU_EXACT ? PU_NONE : 4);
+    pu_options options = engine_options(kind, engine, kind == PU_EXACT ? PU_ZERO : 4);
     guarded g = guard(0);
     pu_report report;
     int call;

@@ -250,8 +250,8 @@ TEST engines_agree_on_moments(const series *c)
     fixture *f = build(c);
     pu_int M = c->length, d = f->model.lgm.Gamma->rows, K = 2, i, n;
     pu_posterior_result z[5];
-    pu_prediction y[5];
-    pu_results x;
+    pu_predict_result y[5];
+    pu_gradient_result x;
     double tol = 500 * (double)M * PU_TEST_EPS;
     int e;
     memset(z, 0, sizeof z), memset(y, 0, sizeof y), memset(&x, 0, sizeof x);
@@ -330,15 +330,15 @@ TEST describe_names_and_bounds(const series *c)
     fixture *f = build(c);
     pu_int i, j, S = c->states;
     pu_param *all = (pu_param *)tc_bytes((size_t)f->params * sizeof *all);
-    const pu_ar *ar = pu_model_ar(&f->model);
-    const pu_ssm *ssm = pu_model_ssm(&f->model);
+    const pu_ar *ar = pu_model_get_ar(&f->model);
+    const pu_ssm *ssm = pu_model_get_ssm(&f->model);
     TC_ASSERT((ar != NULL) == (S == 0) && (ssm != NULL) == (S > 0));
     for (i = 0; i < f->params; i++) {
         double x, theta = (double)f->theta[i];
         TC_STATUS(pu_model_param(&f->model, i, &all[i]), PU_OK);
-        x = pu_model_natural(&all[i], theta);
+        x = pu_param_natural(&all[i], theta);
         TC_ASSERT(all[i].name[0] && x > all[i].lower && x < all[i].upper);
-        TC_CLOSE(pu_model_theta(&all[i], x), theta, 16 * DBL_EPSILON);
+        TC_CLOSE(pu_param_theta(&all[i], x), theta, 16 * DBL_EPSILON);
         for (j = 0; j < i; j++) TC_ASSERT(strcmp(all[i].name, all[j].name));
         if (ar && i < ar->order) TC_CLOSE(ar->gamma[i], x, 4 * PU_TEST_EPS);
         if (ar && i == ar->order) TC_CLOSE(ar->kappa, x, 4 * x * PU_TEST_EPS);
@@ -359,7 +359,7 @@ TEST describe_names_and_bounds(const series *c)
             TC_ASSERT(!strcmp(all[i].name, names[i]));
             TC_ASSERT(all[i].scale == (log_scale ? PU_SCALE_LOG : PU_SCALE_FREE));
         }
-        TC_CLOSE(ssm->Q[0], pow(pu_model_natural(&all[6], (double)f->theta[6]), 2), 8 * PU_TEST_EPS * (double)ssm->Q[0]);
+        TC_CLOSE(ssm->Q[0], pow(pu_param_natural(&all[6], (double)f->theta[6]), 2), 8 * PU_TEST_EPS * (double)ssm->Q[0]);
         TC_ASSERT(ssm->A[2] == f->theta[2]);
     }
     TC_STATUS(pu_model_param(&f->model, f->params, &all[0]), PU_E_ARGUMENT);
@@ -548,7 +548,7 @@ TEST memory(const series *c)
     TC_ASSERT(!memcmp(g, h, (size_t)f->params * sizeof *g));
     pu_model_free(&model);
     TC_ASSERT(model.params == 0 && model.data == NULL);
-    TC_ASSERT(!pu_model_ar(&model) && !pu_model_ssm(NULL));
+    TC_ASSERT(!pu_model_get_ar(&model) && !pu_model_get_ssm(NULL));
     PASS();
 }
 

@@ -216,7 +216,7 @@ TEST value_identities(void)
             pu_int i, j;
             memset(&o, 0, sizeof o);
             o.solver = solver[v];
-            o.iterations = I ? I : PU_NONE;
+            o.iterations = I ? I : PU_ZERO;
             tc_set_case("solver %d, I = %d", v, (int)I);
             TC_STATUS(tc_pu_solve(&s.op, 2, s.u, 0, s.x, 0, NULL, NULL, &o, NULL, NULL, s.grad_a, s.grad_u, NULL, NULL), PU_OK);
             for (j = 0; j < 2; j++) {
@@ -254,7 +254,7 @@ TEST finished_columns_freeze(void)
         memset(&o, 0, sizeof o);
         o.solver = solver[v];
         o.iterations = 200;
-        o.m = m;
+        o.precond = m;
         tc_set_case("solver %d", (int)v);
         TC_STATUS(tc_pu_solve(&op, k, u, 0, x, 0, NULL, NULL, &o, NULL, NULL, grad, grad_u, columns, &report), PU_OK);
         TC_ASSERT(columns[1].stop == PU_STOP_ZERO && columns[1].steps == 0 && columns[1].true_residual == 0);
@@ -418,8 +418,8 @@ TEST checkpoints_change_memory_only(void)
             memset(&o, 0, sizeof o);
             o.solver = solver[v];
             o.iterations = 11;
-            o.checkpoint = every == 11 ? PU_AUTO : every;
-            tc_set_case("solver %d, every %d", v, (int)o.checkpoint);
+            o.tape_every = every == 11 ? PU_CHOOSE : every;
+            tc_set_case("solver %d, every %d", v, (int)o.tape_every);
             TC_STATUS(tc_pu_solve(&s.op, 2, s.u, 0, s.x, 0, NULL, NULL, &o, NULL, NULL, s.grad_a, s.grad_u, NULL, NULL), PU_OK);
             if (every == 0) memcpy(full, s.grad_a, 37 * 37 * sizeof(pu_real));
             else TC_ASSERT(pu_test_relerr(37 * 37, s.grad_a, full) < 20 * PU_TEST_EPS);

@@ -19,7 +19,7 @@ TEST replicates_are_gradients(void)
         pu_int D, n, j, g, each, N;
         pu_real *delta, *part, *grad_Phi, *grad_psi, *se_Phi, *se_psi, *all;
         pu_options o;
-        pu_results out;
+        pu_gradient_result out;
         pu_report report;
         factors(&p);
         tc_set_case("kind %d", (int)kinds[i]);
@@ -69,7 +69,7 @@ static greatest_test_res coverage(problem *p, pu_int K)
     pu_real *exact[3], *got[3], *se[3];
     const pu_int size[3] = {nG, nP, M};
     pu_options o = options_for(p, PU_EXACT, 0);
-    pu_results out;
+    pu_gradient_result out;
     pu_report report;
     double truth, inside = 0, components = 0;
     int covered = 0, seed, b, converged = 0;
@@ -125,7 +125,7 @@ static greatest_test_res rao_blackwell(pu_real pruned)
     enum { K = 10 };
     problem p;
     pu_options o;
-    pu_results out;
+    pu_gradient_result out;
     pu_report report;
     double variance[2] = {0, 0}, bias = 0, terms = 0;
     pu_real *exact, *got;
@@ -180,7 +180,7 @@ TEST rao_blackwell_on_a_band(void)
 {
     problem p;
     pu_options o;
-    pu_results out;
+    pu_gradient_result out;
     pu_report report;
     pu_real exact[4], got[4], se[4];
     double z2 = 0;
@@ -218,7 +218,7 @@ TEST solver_error_is_told(void)
         for (k = 0; k < 2; k++) {
             problem p;
             pu_options o;
-            pu_results out;
+            pu_gradient_result out;
             pu_report report;
             pu_real *part[3], *limit[3];
             pu_int size[3], i, I, D;
@@ -270,7 +270,7 @@ TEST rao_blackwell_is_of_the_iterative_engine(void)
     static const pu_engine engines[] = {PU_DENSE, PU_DUAL, PU_BANDED};
     problem p;
     pu_options o;
-    pu_results out;
+    pu_gradient_result out;
     pu_report report;
     pu_real grad[4];
     size_t i;
@@ -303,7 +303,7 @@ TEST refusals(void)
 {
     problem p;
     pu_options o;
-    pu_results out;
+    pu_gradient_result out;
     pu_report report;
     pu_real grad[720], se[720];
     factors(&p);
@@ -320,10 +320,10 @@ TEST refusals(void)
     TC_ASSERT(strcmp(report.where.what, "options.groups") == 0);
     o.groups = 1;
     TC_STATUS(pu_gradient(&p.lgm, &p.data, &o, NULL, &out, &report), PU_E_ARGUMENT);
-    o = options_for(&p, PU_OUTPUT, PU_AUTO);
-    o.solve.solver = PU_PCG, o.solve.m = grad, o.solve.m_stride = -100; /* looked at before the pilot */
+    o = options_for(&p, PU_OUTPUT, PU_CHOOSE);
+    o.solve.solver = PU_PCG, o.solve.precond = grad, o.solve.precond_stride = -100; /* looked at before the pilot */
     TC_STATUS(pu_gradient(&p.lgm, &p.data, &o, NULL, &out, &report), PU_E_ARGUMENT);
-    o = options_for(&p, PU_OUTPUT, PU_AUTO);
+    o = options_for(&p, PU_OUTPUT, PU_CHOOSE);
     out.x = grad; /* of a size that nobody knows */
     TC_STATUS(pu_gradient(&p.lgm, &p.data, &o, NULL, &out, &report), PU_E_ARGUMENT);
     out.x = NULL;

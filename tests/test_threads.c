@@ -32,7 +32,7 @@ static const setting settings[] = {
     {"network cg shortcut", PU_NETWORK, PU_ITERATIVE, PU_CG, PU_ADJOINT_SHORTCUT, 0, 0},
     {"network cg reorthogonal", PU_NETWORK, PU_ITERATIVE, PU_CG, PU_ADJOINT_REORTHOGONAL, 0, 0},
     {"network pcg auto", PU_NETWORK, PU_ITERATIVE, PU_PCG, PU_ADJOINT_AUTO, 0, 0},
-    {"network cg checkpoint", PU_NETWORK, PU_ITERATIVE, PU_CG, PU_ADJOINT_FULL, PU_AUTO, 0},
+    {"network cg checkpoint", PU_NETWORK, PU_ITERATIVE, PU_CG, PU_ADJOINT_FULL, PU_CHOOSE, 0},
     {"network gd checkpoint", PU_NETWORK, PU_ITERATIVE, PU_GD, PU_ADJOINT_FULL, 3, 0},
     {"network cg tolerance", PU_NETWORK, PU_ITERATIVE, PU_CG, PU_ADJOINT_FULL, 0, 1e-4},
     {"output cg", PU_OUTPUT, PU_ITERATIVE, PU_CG, PU_ADJOINT_FULL, 0, 0},
@@ -58,12 +58,12 @@ static void make_job(job *t, const setting *s, tc_prior prior)
 {
     memset(t, 0, sizeof *t);
     tc_random_model(&t->model, prior, D, M, N, 31);
-    t->options.samples = s->kind == PU_EXACT ? PU_NONE : K;
+    t->options.samples = s->kind == PU_EXACT ? PU_ZERO : K;
     t->options.kind = s->kind;
     t->options.engine = s->engine;
     t->options.solve.solver = s->solver;
     t->options.solve.adjoint = s->adjoint;
-    t->options.solve.checkpoint = s->checkpoint;
+    t->options.solve.tape_every = s->checkpoint;
     t->options.solve.tolerance = s->tolerance;
     /* with a tolerance, or Monte Carlo, the number of steps is a cap and must leave room to
        converge */
@@ -91,7 +91,7 @@ static pu_status run(job *t, int threads, int lanes, pu_workspace *ws)
 static int same_report(const pu_report *a, const pu_report *b)
 {
     return SAME(status) && SAME(kind) && SAME(engine) && SAME(solver) && SAME(samples) &&
-           SAME(iterations) && SAME(checkpoint) && SAME(lanes) && SAME(columns) &&
+           SAME(iterations) && SAME(tape_every) && SAME(lanes) && SAME(columns) &&
            SAME(has_objective) && SAME(c) && SAME(q) && SAME(network) && SAME(has_nll) &&
            SAME(nll) && SAME(nll_se) && SAME(nll_gap) && SAME(nll_converged) && SAME(stops) &&
            SAME(reorthogonalised) && SAME(worst_orthogonality) && SAME(worst_growth) && SAME(worst_residual) &&
@@ -163,7 +163,7 @@ TEST close_reports(const pu_report *a, const pu_report *b)
 
 TEST close_outputs(const job *a, const job *b)
 {
-    const pu_results *x = &a->o.out, *y = &b->o.out;
+    const pu_gradient_result *x = &a->o.out, *y = &b->o.out;
     pu_int params = a->model.Gamma.params;
     PU_CHECK_VECTOR(D, x->nu, y->nu, LANES_TOLERANCE);
     PU_CHECK_VECTOR(params, x->Gamma, y->Gamma, LANES_TOLERANCE);

@@ -1,9 +1,9 @@
-/* test_tuning.c - PU_AUTO and pu_tune: samples K and iterations I that meet a wanted error, in the memory that was told. */
+/* test_tuning.c - PU_CHOOSE and pu_tune: samples K and iterations I that meet a wanted error, in the memory that was told. */
 #include "pu_test.h"
 #include "test_common.h"
 #include "error_problems.h"
 
-/* PU_AUTO: the error that was wanted is the error that comes, in the mean over seeds, within a factor of two below and 1.5
+/* PU_CHOOSE: the error that was wanted is the error that comes, in the mean over seeds, within a factor of two below and 1.5
    above; K and I are said; the same call with those numbers gives the same bits. */
 static greatest_test_res tuned(problem *p, pu_kind kind, double wanted)
 {
@@ -11,7 +11,7 @@ static greatest_test_res tuned(problem *p, pu_kind kind, double wanted)
     const pu_int size[3] = {p->Gamma.params, p->Phi.params, p->Phi.rows};
     pu_real *exact[3], *got[3], *again[3];
     pu_options o = options_for(p, PU_EXACT, 0), fixed;
-    pu_results out;
+    pu_gradient_result out;
     pu_report report;
     double error = 0, norm = 0;
     size_t bytes = 0;
@@ -24,8 +24,8 @@ static greatest_test_res tuned(problem *p, pu_kind kind, double wanted)
     out.Gamma = exact[0], out.Phi = exact[1], out.psi = exact[2];
     TC_STATUS(pu_gradient(&p->lgm, &p->data, &o, NULL, &out, &report), PU_OK);
     out.Gamma = got[0], out.Phi = got[1], out.psi = got[2];
-    o = options_for(p, kind, PU_AUTO);
-    o.solve.iterations = PU_AUTO, o.error = wanted, o.most_samples = 2000;
+    o = options_for(p, kind, PU_CHOOSE);
+    o.solve.iterations = PU_CHOOSE, o.error = wanted, o.most_samples = 2000;
     TC_STATUS(pu_gradient_bytes(&p->lgm, &p->data, &o, &out, &bytes, &report), PU_OK);
     for (run = 0; run < RUNS; run++) {
         o.seed = (uint64_t)run + 77;
@@ -82,16 +82,16 @@ TEST auto_tells_enough_memory(void)
     factors(&p);
     p.data.n = 1;
     grad = tc_reals(p.Phi.params), se = tc_reals(p.Phi.params);
-    tc_set_case("memory of PU_AUTO");
+    tc_set_case("memory of PU_CHOOSE");
     for (error = 0.05; error < 0.9; error += 0.07) {
-        pu_options o = options_for(&p, PU_OUTPUT, PU_AUTO);
-        pu_results out;
+        pu_options o = options_for(&p, PU_OUTPUT, PU_CHOOSE);
+        pu_gradient_result out;
         pu_report report;
         pu_workspace block;
         size_t bytes = 0;
         memset(&out, 0, sizeof out), memset(&block, 0, sizeof block);
         out.Phi = grad, out.se_Phi = se;
-        o.lanes = 16, o.most_samples = 16, o.error = error, o.solve.iterations = PU_AUTO;
+        o.lanes = 16, o.most_samples = 16, o.error = error, o.solve.iterations = PU_CHOOSE;
         TC_STATUS(pu_gradient_bytes(&p.lgm, &p.data, &o, &out, &bytes, &report), PU_OK);
         TC_ASSERT(strstr(report.plan, "asked1") == NULL);
         pu_workspace_block(&block, tc_bytes(bytes), bytes);
@@ -111,7 +111,7 @@ TEST a_fixed_block_has_no_error_under_auto(int fixed_psi)
     pu_real *grad, *eta, *se[2], *alone;
     pu_int size[2], i;
     pu_options o;
-    pu_results out;
+    pu_gradient_result out;
     pu_report report, want;
     const int free_ = fixed_psi ? 0 : 1;
     factors(&p);
@@ -119,8 +119,8 @@ TEST a_fixed_block_has_no_error_under_auto(int fixed_psi)
     size[0] = p.Phi.params, size[1] = p.Phi.rows;
     grad = tc_reals(size[free_]), eta = tc_reals(p.Phi.rows), alone = tc_reals(size[free_]);
     for (i = 0; i < 2; i++) se[i] = tc_reals(size[i]), tc_fill(size[i], se[i], PU_R(7));
-    o = options_for(&p, PU_OUTPUT, PU_AUTO);
-    o.solve.iterations = PU_AUTO, o.error = 0.2;
+    o = options_for(&p, PU_OUTPUT, PU_CHOOSE);
+    o.solve.iterations = PU_CHOOSE, o.error = 0.2;
     memset(&out, 0, sizeof out);
     out.eta = eta;
     if (fixed_psi) out.Phi = grad, out.se_Phi = alone;

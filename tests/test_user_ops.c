@@ -195,7 +195,7 @@ static greatest_test_res measure_terms(pair *p)
     memset(&options, 0, sizeof options);
     options.kind = PU_OUTPUT;
     options.samples = SAMPLES;
-    options.solve.iterations = PU_NONE;
+    options.solve.iterations = PU_ZERO;
     TC_STATUS(pu_gradient(&p->lgm[OURS], &p->data, &options, &ws, &o.out, &report), PU_OK);
     p->nu = largest(p->D, o.out.nu);
     p->eta = largest(p->M, o.out.eta);
@@ -254,7 +254,7 @@ static pu_options run_options(const run_case *r, const pu_real *delta)
     memset(&o, 0, sizeof o);
     o.kind = r->kind;
     o.engine = r->engine;
-    o.samples = r->kind == PU_EXACT ? PU_NONE : SAMPLES;
+    o.samples = r->kind == PU_EXACT ? PU_ZERO : SAMPLES;
     o.delta = r->kind == PU_EXACT ? NULL : delta;
     o.solve.solver = r->solver;
     o.solve.adjoint = r->adjoint;

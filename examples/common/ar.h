@@ -6,7 +6,7 @@
 /* The natural values that somebody wants to read: phi, kappa, lambda. */
 static inline void ar_natural(const pu_model *model, const pu_real *theta, pu_real *x)
 {
-    const pu_ar *ar = pu_model_ar(model); /* as of the last pu_model_set */
+    const pu_ar *ar = pu_model_get_ar(model); /* as of the last pu_model_set */
     memcpy(x, ar->phi, (size_t)ar->order * sizeof(pu_real));
     x[ar->order] = ar->kappa, x[ar->order + 1] = (pu_real)exp((double)theta[ar->order + 1]);
 }

@@ -72,7 +72,7 @@ static inline void problem_close(problem *p)
 /* The gradient in all parameters, stacked. */
 static inline void problem_gradient(problem *p, const pu_options *options, pu_real *grad, pu_report *report)
 {
-    pu_results out;
+    pu_gradient_result out;
     memset(&out, 0, sizeof out);
     out.Gamma = grad, out.Phi = grad + p->D, out.psi = grad + p->D + p->M * p->D;
     need(pu_gradient(&p->model, &p->data, options, &p->ws, &out, report), report);

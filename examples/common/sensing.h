@@ -99,7 +99,7 @@ static inline void scene_posterior(pu_model *model, const pu_real *theta, const 
     memset(&out, 0, sizeof out);
     out.mean = mean, out.variance = variance;
     if (o.kind != PU_EXACT) o.kind = PU_MONTE_CARLO, o.solve.tolerance = 1e-5, o.solve.iterations = 1000; /* not unrolled */
-    o.solve.m = model->m, o.solve.m_stride = PU_NONE;
+    o.solve.precond = model->precond, o.solve.precond_stride = PU_ZERO;
     need(pu_model_set(model, theta, &report), &report);
     need_result(pu_posterior(&model->lgm, data, &o, ws, &out, &report), &report);
 }

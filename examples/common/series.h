@@ -246,7 +246,7 @@ static inline double series_interpolate(const series *s, pu_int n, pu_int t)
 static inline void series_look(series *s, const pu_lgm *lgm, const pu_options *options)
 {
     pu_data data = pu_data_nan(s->count, s->length, s->y);
-    pu_prediction out;
+    pu_predict_result out;
     pu_report report;
     double inside = 0, square = 0, square_linear = 0;
     pu_int n, t;

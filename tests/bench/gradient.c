@@ -22,7 +22,7 @@ static double now(void)
 }
 
 /* Best seconds of pu_gradient with these options; the first call pays for the memory and is not counted. */
-static double seconds(const pu_lgm *model, const pu_data *data, const pu_options *o, const pu_results *out, pu_workspace *ws,
+static double seconds(const pu_lgm *model, const pu_data *data, const pu_options *o, const pu_gradient_result *out, pu_workspace *ws,
                       size_t *bytes)
 {
     double best = 1e30, spent = 0;
@@ -62,7 +62,7 @@ int main(void)
         pu_data data = pu_data_nan(N, M, y);
         pu_workspace ws;
         pu_options o;
-        pu_results out;
+        pu_gradient_result out;
         double t[4];
         size_t bytes = 0, other = 0;
         pu_int i;

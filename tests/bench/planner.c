@@ -34,7 +34,7 @@ static void *take(size_t bytes)
 static pu_real *reals(pu_int n) { return (pu_real *)take((size_t)n * sizeof(pu_real)); }
 
 /* One run, in seconds. */
-static double once(const pu_lgm *model, const pu_data *data, const pu_options *o, const pu_results *out, pu_workspace *ws,
+static double once(const pu_lgm *model, const pu_data *data, const pu_options *o, const pu_gradient_result *out, pu_workspace *ws,
                    pu_report *report)
 {
     const double start = now();
@@ -47,7 +47,7 @@ static double once(const pu_lgm *model, const pu_data *data, const pu_options *o
 }
 
 /* Best time of each set of options, taken in turns until `patience` seconds have gone into each. */
-static void race(const pu_lgm *model, const pu_data *data, const pu_results *out, int count, const pu_options *o,
+static void race(const pu_lgm *model, const pu_data *data, const pu_gradient_result *out, int count, const pu_options *o,
                  pu_workspace *ws, pu_report *reports, double patience, double *best)
 {
     double spent = 0;
@@ -74,7 +74,7 @@ static double factors(pu_int D)
             *eta = reals(FILMS), *grad_eta = reals(FILMS);
     pu_op Gamma = pu_op_identity(D), Phi = pu_op_dense(FILMS, D, phi);
     pu_lgm model = {&Gamma, &Phi, NULL, NULL, NULL};
-    pu_results out;
+    pu_gradient_result out;
     double worst = 0;
     size_t s;
     pu_int i;
@@ -133,7 +133,7 @@ static void series(void)
     pu_ar ar;
     pu_op Gamma, Phi;
     pu_lgm model = {NULL, NULL, NULL, NULL, NULL};
-    pu_results out;
+    pu_gradient_result out;
     pu_options o[5];
     pu_workspace ws[5];
     pu_report report[5];

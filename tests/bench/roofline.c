@@ -209,7 +209,7 @@ static void run_retreat(void *u)
     k->b->retreat(NULL, k->n, k->k, k->m, k->m, NULL, k->x, k->w, k->z);
 }
 
-static void run_ar(void *u) { kernel *k = (kernel *)u; must(pu__ar_apply_plus(&k->op, k->keep, k->k, k->x, k->y, 0, k->s)); }
+static void run_ar(void *u) { kernel *k = (kernel *)u; must(k->op.apply(&k->op, k->k, k->x, k->y, 0, NULL)); }
 
 static void run_rows(void *u)
 {
@@ -226,7 +226,7 @@ static void run_rows_t(void *u)
 static void run_cholesky(void *u)
 {
     kernel *k = (kernel *)u;
-    must(pu_op_spd_factor(k->n, k->a, k->keep, NULL));
+    must(pu_spd_factor(k->n, k->a, k->keep, NULL));
 }
 
 static void run_fourier(void *u)

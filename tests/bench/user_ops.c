@@ -53,7 +53,7 @@ typedef struct {
     pu_op Gamma, Phi;
     pu_lgm lgm;
     pu_data data;
-    pu_results out;
+    pu_gradient_result out;
 } problem;
 
 /* n zeroed elements that live until the program ends. */

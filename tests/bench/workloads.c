@@ -291,7 +291,7 @@ static void run_ar_fit(const flags *f)
     if (f->once) memset(&report, 0, sizeof report), report.last = set;
     need(pu_model_nll(&model, theta, &data, &fit.gradient, NULL, &nll, NULL, &set), &set);
     need(pu_model_set(&model, theta, &set), &set);
-    for (i = 0; i < ORDER; i++) fitted[i] = (double)pu_model_ar(&model)->phi[i];
+    for (i = 0; i < ORDER; i++) fitted[i] = (double)pu_model_get_ar(&model)->phi[i];
     fitted[ORDER] = exp((double)theta[ORDER]), fitted[ORDER + 1] = exp((double)theta[ORDER + 1]);
     tell_begin(f, "ar-fit");
     tell(f, "N", (double)N);

@@ -194,7 +194,7 @@ TEST options_agree(which kind)
         for (int s = 0; s < 2; s++)
             for (pu_int every = 0; every < 3; every++) {
                 pu_options o = options(PU_NETWORK, s ? PU_PCG : PU_CG);
-                o.solve.adjoint = adjoints[a], o.solve.iterations = 5, o.solve.checkpoint = every;
+                o.solve.adjoint = adjoints[a], o.solve.iterations = 5, o.solve.tape_every = every;
                 if (every && a > 1) continue;
                 tc_set_case("%s, adjoint %d, solver %d, checkpoint %d", names[kind], a, s, (int)every);
                 host = ask(&p, o, NULL, 0), there = ask(&p, o, &device.backend, 0);
@@ -239,7 +239,7 @@ TEST results_agree(void)
 {
     enum { N = 3, K = 2, I = 3 };
     problem p;
-    pu_results out[2];
+    pu_gradient_result out[2];
     pu_report report[2];
     pu_options o = options(PU_NETWORK, PU_PCG);
     make(&p, FACTORS, N);
@@ -319,7 +319,7 @@ TEST no_side_is_refused(void)
     pu_lgm model = {&Gamma, &Phi, NULL, NULL, psi};
     pu_data data = pu_data_full(1, 4, y);
     pu_options o = options(PU_OUTPUT, PU_CG);
-    pu_results out;
+    pu_gradient_result out;
     pu_report report;
     memset(&out, 0, sizeof out);
     out.Gamma = grad;
@@ -415,14 +415,14 @@ TEST parts_fit_the_block_of_all(which kind)
     PASS();
 }
 
-/* The block for the limits of K is enough for the fewer probes that PU_AUTO comes to, of which more data fit on the device. */
+/* The block for the limits of K is enough for the fewer probes that PU_CHOOSE comes to, of which more data fit on the device. */
 TEST tuned_fits_the_block_of_limits(which kind)
 {
     problem p;
     pu_options o = options(PU_NETWORK, PU_PCG);
     pu_workspace ws;
     pu_report report;
-    o.solve.iterations = 2, o.samples = PU_AUTO, o.most_samples = 16, o.error = 0.9;
+    o.solve.iterations = 2, o.samples = PU_CHOOSE, o.most_samples = 16, o.error = 0.9;
     make(&p, kind, 40);
     for (int cut = 2; cut <= 4; cut *= 2) {
         pu_real *grad = tc_reals(p.model.params);
@@ -766,7 +766,9 @@ TEST captured_solve(int gradient)
     pu_real gamma[2] = {PU_R(0.5), PU_R(-0.3)}, X[n * k], want[n * k], grad[2 * n * 3], *U = tc_normal(1, 2 * n * k), *weight = tc_normal(2, k);
     pu_real want_grad[8] = {0}, got_grad[8] = {0};
     pu_ar ar;
-    pu_op A, side;
+    pu_op A;
+    pu_side full;
+    pu_op &side = full.op;
     pu_solve_options o;
     pu_report report;
     size_t side_bytes = 0, bytes = 0;
@@ -778,10 +780,10 @@ TEST captured_solve(int gradient)
     TC_STATUS(pu_ar_set(&ar, n, 2, gamma, PU_R(0.8), NULL), PU_OK);
     A = pu_op_ar(&ar);
     ASSERT(open_device(0));
-    TC_STATUS(device.backend.side(&device, 0, &A, NULL, &side_bytes, &side), PU_OK);
+    TC_STATUS(device.backend.side(&device, 0, &A, NULL, &side_bytes, &full), PU_OK);
     void *side_memory = NULL, *memory = NULL;
     ASSERT(cudaMalloc(&side_memory, side_bytes) == cudaSuccess);
-    TC_STATUS(device.backend.side(&device, 0, &A, side_memory, &side_bytes, &side), PU_OK);
+    TC_STATUS(device.backend.side(&device, 0, &A, side_memory, &side_bytes, &full), PU_OK);
     TC_STATUS(pu_cuda_solve_bytes(&device, &side, k, &o, gradient, &bytes, &report), PU_OK);
     ASSERT(cudaMalloc(&memory, bytes) == cudaSuccess && cudaDeviceSynchronize() == cudaSuccess);
     pu_real *dU = (pu_real *)to_device(U, n * k * sizeof *U), *dX = (pu_real *)to_device(U, n * k * sizeof *U);
@@ -810,7 +812,7 @@ TEST captured_solve(int gradient)
         if (!gradient) continue;
         ASSERT(cudaMemcpy(grad, dG, (size_t)side.params * sizeof *dG, cudaMemcpyDeviceToHost) == cudaSuccess);
         memset(got_grad, 0, sizeof got_grad);
-        TC_STATUS(side.pull(&side, grad, got_grad), PU_OK);
+        TC_STATUS(full.grad_from_sums(&full, grad, got_grad), PU_OK);
         if (differ(A.params, got_grad, want_grad, 2000, "grad_A")) FAILm(tc_say(pu_test_message));
     }
     ASSERT(cudaGraphExecDestroy(play) == cudaSuccess && cudaGraphDestroy(graph) == cudaSuccess);

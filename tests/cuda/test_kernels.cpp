@@ -1058,7 +1058,7 @@ static pu_side side_of(world &w, int slot, const pu_op *op)
 
 static pu_real *work_for(world &w, const pu_op &op, pu_int k) { return w.put(guards(op.work * k)); }
 
-/* grad, twice, then pull where the side has one: the gradient on the host */
+/* grad, twice, then grad_from_sums where the side has one: the gradient on the host */
 static reals gradient(world &w, const pu_side &full, const pu_op &op, const mat *P, const mat *Q, const std::vector<reals> &weight, pu_real *work)
 {
     const pu_op &side = full.op;
@@ -1071,7 +1071,7 @@ static reals gradient(world &w, const pu_side &full, const pu_op &op, const mat 
     pu_real *sums = w.put(reals((size_t)side.params, PU_R(0)));
     for (int l = 0; l < 2; l++) w.note(side.grad(&side, P[l].k, w.put(P[l]), w.put(Q[l]), w.put(weight[(size_t)l]), sums, work));
     const reals made = w.get(sums, (size_t)side.params);
-    if (full.pull) w.note(full.pull(&full, made.data(), grad.data()));
+    if (full.grad_from_sums) w.note(full.grad_from_sums(&full, made.data(), grad.data()));
     else
         for (size_t i = 0; i < made.size(); i++) grad[i] += made[i];
     return grad;
@@ -1501,7 +1501,7 @@ static void run_spd(pu_int n)
     const pu_real *made = tc_random_spd(++next_seed, n);
     const reals a(made, made + n * n); /* what came from tc_ goes with the next test */
     reals factor((size_t)(n * n));
-    if (pu_op_spd_factor(n, a.data(), factor.data(), NULL) != PU_OK) exit(2);
+    if (pu_spd_factor(n, a.data(), factor.data(), NULL) != PU_OK) exit(2);
     for (pu_int i = 0; i < n; i++)
         for (pu_int j = i + 1; j < n; j++) factor[(size_t)(i * n + j)] = PU_R(NAN); /* nobody reads these */
     subject t = dense_subject("spd", pu_op_spd(n, a.data(), factor.data()), 0);
@@ -1813,7 +1813,7 @@ static void run_fourier(void)
 static pu_status asked(int slot, const pu_op *op)
 {
     size_t bytes = 0;
-    pu_op out;
+    pu_side out;
     return cuda.backend.side(cuda.backend.user, slot, op, NULL, &bytes, &out);
 }
 
@@ -1915,7 +1915,7 @@ TEST solve(pu_solver solver, int adjoint)
                    const pu_side full = side_of(w, 0, &op);
                    const pu_op &A = full.op;
                    const pu_block U = w.put(u), X = w.put(guarded(n, k, 3));
-                   here.m = w.put_if(solver == PU_PCG, m);
+                   here.precond = w.put_if(solver == PU_PCG, m);
                    if (w.device) {
                        size_t bytes = 0;
                        w.note(pu_cuda_solve_bytes(&cuda, &A, k, &here, 1, &bytes, NULL));
@@ -1923,7 +1923,7 @@ TEST solve(pu_solver solver, int adjoint)
                        int32_t *stop = w.put(std::vector<int32_t>((size_t)k, 77));
                        w.note(pu_cuda_solve(&cuda, &A, k, U.at, U.ld, X.at, X.ld, NULL, w.put(weight), &here, w.take(bytes), bytes, sums, stop, NULL));
                        const reals made = w.get(sums, (size_t)A.params);
-                       w.note(A.pull(&A, made.data(), grad.data()));
+                       w.note(full.grad_from_sums(&full, made.data(), grad.data()));
                        for (int32_t c : w.get(stop, (size_t)k))
                            if (c != 0) w.note(PU_E_SIZE);
                    } else {

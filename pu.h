@@ -2136,8 +2136,9 @@ PU__FN pu_block pu__rows(const pu_real *at, pu_int ld)
 }
 
 /* ---- sums in lanes ----
-   A sum has PU__LANES independent partial sums: lane l adds up the entries l, l + 16, l + 32, ..  Compilers vectorise this
-   without -ffast-math. After PU__CHUNK entries the lanes are added up, and the result is added to a double. */
+   A sum has PU__LANES independent partial sums. Lane l adds up the entries l, l + 16, l + 32, .. in
+   pu_real. Compilers vectorise this without -ffast-math. After PU__CHUNK entries the lanes are
+   added up, and the result is added to a double. */
 #define PU__LANES 16
 #define PU__CHUNK 512
 
@@ -2150,8 +2151,8 @@ PU__FN pu_real pu__fold(pu_real *lane)
     return lane[0];
 }
 
-/* Sum over i of m_i x_i y_i, i < n <= PU__CHUNK; m may be NULL: ones. Fewer entries than lanes are added in double, one by one:
-   the lanes would cost more than the sum. */
+/* Sum over i of m_i x_i y_i, i < n <= PU__CHUNK; m may be NULL: ones. Fewer entries than lanes are
+   added in double, one by one: the lanes would cost more than the sum. */
 PU__FN pu_real pu__dot_chunk(pu_int n, const pu_real *m, const pu_real *x, const pu_real *y)
 {
     pu_real lane[PU__LANES] = {0};
@@ -2184,7 +2185,8 @@ PU__FN double pu__dot(pu_int n, const pu_real *m, const pu_real *x, const pu_rea
 }
 
 /* r -= a q, i < n <= PU__CHUNK. Returns the new sum of m_i r_i r_i; m may be NULL: ones. */
-PU__FN pu_real pu__descend(pu_int n, pu_real a, const pu_real *m, const pu_real *PU__RESTRICT q, pu_real *PU__RESTRICT r)
+PU__FN pu_real pu__descend(pu_int n, pu_real a, const pu_real *m, const pu_real *PU__RESTRICT q,
+                           pu_real *PU__RESTRICT r)
 {
     pu_real lane[PU__LANES] = {0};
     pu_int i, l;
@@ -2222,8 +2224,8 @@ PU__FN void pu__axpy(pu_int n, pu_real a, const pu_real *x, pu_real *y)
 }
 
 /* y += c0 x0 + c1 x1 + c2 x2 + c3 x3, added in this order. */
-PU__FN void pu__axpy4(pu_int n, const pu_real *c, const pu_real *x0, const pu_real *x1, const pu_real *x2, const pu_real *x3,
-                      pu_real *y)
+PU__FN void pu__axpy4(pu_int n, const pu_real *c, const pu_real *x0, const pu_real *x1, const pu_real *x2,
+                      const pu_real *x3, pu_real *y)
 {
     const pu_real c0 = c[0], c1 = c[1], c2 = c[2], c3 = c[3];
     pu_int i;
@@ -2238,9 +2240,10 @@ PU__FN void pu__axpy4(pu_int n, const pu_real *c, const pu_real *x0, const pu_re
 }
 
 /* ---- vectors ----
-   Sums that must stay in registers, and loops whose arrays may overlap, are written with vectors: compilers vectorise plain
-   loops for these at some flags and sizes only. A vector is as wide as the machine allows; where the compiler does not know
-   vectors it is one number (PU__WIDTH 1), and the same code is a plain loop. Short vectors are for what comes in eights. */
+   Sums that must stay in registers, and loops whose arrays may overlap, are written with vectors:
+   compilers vectorise plain loops for these at some flags and sizes only. A vector is as wide as
+   the machine allows; where the compiler does not know vectors it is one number (PU__WIDTH 1), and
+   the same code is a plain loop. Short vectors are for what comes in eights. */
 #if (defined(__GNUC__) || defined(__clang__)) && !defined(__CUDACC__)
 #define PU__VECTORS 1
 #ifdef __AVX__
@@ -2253,8 +2256,10 @@ PU__FN void pu__axpy4(pu_int n, const pu_real *c, const pu_real *x0, const pu_re
 #else
 #define PU__WIDTH PU__SHORT
 #endif
-typedef pu_real pu__vector __attribute__((vector_size(PU__WIDTH * sizeof(pu_real)), aligned(sizeof(pu_real)), may_alias));
-typedef pu_real pu__short __attribute__((vector_size(PU__SHORT * sizeof(pu_real)), aligned(sizeof(pu_real)), may_alias));
+/* The attributes of a vector of n numbers that may stand anywhere. */
+#define PU__VECTOR(n) __attribute__((vector_size((n) * sizeof(pu_real)), aligned(sizeof(pu_real)), may_alias))
+typedef pu_real pu__vector PU__VECTOR(PU__WIDTH);
+typedef pu_real pu__short PU__VECTOR(PU__SHORT);
 #else
 #define PU__VECTORS 0
 #define PU__WIDTH 1
@@ -2265,7 +2270,7 @@ typedef pu_real pu__vector, pu__short;
 #define PU__SHUFFLE __builtin_shufflevector
 #endif
 
-/* PU__WIDTH or PU__SHORT numbers from x on, seen as a vector. */
+/* PU__WIDTH numbers from x on, seen as a vector. */
 PU__FN pu__vector *pu__v(pu_real *x) { return (pu__vector *)x; }
 /* The same, to be read. */
 PU__FN const pu__vector *pu__cv(const pu_real *x) { return (const pu__vector *)x; }
@@ -2277,7 +2282,8 @@ PU__FN const pu__short *pu__cs(const pu_real *x) { return (const pu__short *)x; 
 /* The vector from x on. */
 PU__FN pu__vector pu__vload(const pu_real *x) { return *pu__cv(x); }
 
-/* The same, kept in a register. gcc would read it again for each product that it is in, which takes longer than the products. */
+/* The same, kept in a register. gcc would read it again for each product that it is in, which takes
+   longer than the products. */
 PU__FN pu__vector pu__vload_kept(const pu_real *x)
 {
     pu__vector v = pu__vload(x);
@@ -2298,11 +2304,12 @@ PU__FN pu__vector pu__vzero(void)
     return v;
 }
 
-/* Zeros, then ones for the last n entries, n < W. What a row has after its whole vectors is read together with the entries
-   before it, and those count for nothing. */
+/* Zeros, then ones for the last n entries, n < W. What a row has after its whole vectors is read
+   together with the entries before it, and those count for nothing. */
 PU__FN pu__vector pu__last_ones(pu_int n)
 {
-    static const pu_real step[32] = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1};
+    static const pu_real step[32] = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,
+                                     1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1};
     return pu__vload(step + 16 - PU__WIDTH + n);
 }
 
@@ -2323,39 +2330,80 @@ PU__FN pu__four pu__fours(const pu__vector *v)
 /* then to one. */
 PU__FN pu_real pu__sum(pu__vector v)
 {
-    pu_real s[PU__WIDTH < 4 ? 4 : PU__WIDTH];
+    pu_real s[PU__WIDTH];
+    pu_int i, half;
     pu__vstore(s, v);
-#ifdef PU__FOURS
-    *(pu__four *)s = pu__fours(&v);
-    return (s[0] + s[2]) + (s[1] + s[3]);
-#else
-    return PU__WIDTH == 2 ? s[0] + s[1] : s[0];
+#if PU__VECTORS
+    if (PU__WIDTH > PU__SHORT) *pu__s(s) = *pu__cs(s) + *pu__cs(s + PU__WIDTH / 2);
+    if (PU__SHORT >= 8)
+        for (i = 0; i < 4; i++) s[i] += s[i + 4];
+    if (PU__SHORT >= 4) return (s[0] + s[2]) + (s[1] + s[3]);
 #endif
+    for (half = PU__SHORT / 2; half > 0; half /= 2)
+        for (i = 0; i < half; i++) s[i] += s[i + half];
+    return s[0];
 }
 
-/* out[i] += the sum of s[i], i < 12. The plain loop is the last line. Where the compiler can permute vectors, four sums share the
-   last two steps: [a0+a2 a1+a3 b0+b2 b1+b3] and the same of c and d, then [a b c d]. With the plain loop a step of factor
-   analysis takes 3 % longer (iterative engine, D = 1,000, AVX2 and AVX-512). */
+/* Twelve sums at once, in the order of pu__sum. Two vectors that are folded share one vector, then
+   four, eight and sixteen. Of a pair, PU__FOLD(a, b, h) adds the lanes that are h apart: those of a go
+   where h is not in the number of the lane, those of b where it is. So it is lane i of one of them,
+   "stay", plus lane i ^ h of the same one, "move". */
+#ifdef PU__SHUFFLE
+#define PU__EACH4(f, i, h) f(i, h), f((i) + 1, h), f((i) + 2, h), f((i) + 3, h)
+#if defined(PU_FLOAT) && defined(__AVX512F__)
+#define PU__EACH(f, h) PU__EACH4(f, 0, h), PU__EACH4(f, 4, h), PU__EACH4(f, 8, h), PU__EACH4(f, 12, h)
+#elif (defined(PU_FLOAT) && defined(__AVX__)) || defined(__AVX512F__)
+#define PU__EACH(f, h) PU__EACH4(f, 0, h), PU__EACH4(f, 4, h)
+#elif defined(PU_FLOAT) || defined(__AVX__)
+#define PU__EACH(f, h) PU__EACH4(f, 0, h)
+#endif
+#endif
+#define PU__STAY(i, h) ((i) & (h) ? PU__WIDTH + (i) : (i))
+#define PU__MOVE(i, h) (PU__STAY(i, h) ^ (h))
+#define PU__FOLD(a, b, h) (PU__SHUFFLE(a, b, PU__EACH(PU__STAY, h)) + PU__SHUFFLE(a, b, PU__EACH(PU__MOVE, h)))
+
+/* Where sum i of twelve then is: its lowest bit has become the highest bit of the lane, and so on. */
+#define PU__SUM_AT(i)                                                                  \
+    ((i) / PU__WIDTH * PU__WIDTH + ((i) & 1) * PU__WIDTH / 2 + ((i) & 2) * PU__WIDTH / 8 + \
+     ((i) & 4) * PU__WIDTH / 32 + ((i) & 8) * PU__WIDTH / 128)
+static const pu_int pu__sum_at[12] = {PU__SUM_AT(0), PU__SUM_AT(1), PU__SUM_AT(2),  PU__SUM_AT(3),
+                                      PU__SUM_AT(4), PU__SUM_AT(5), PU__SUM_AT(6),  PU__SUM_AT(7),
+                                      PU__SUM_AT(8), PU__SUM_AT(9), PU__SUM_AT(10), PU__SUM_AT(11)};
+
+/* out[pu__sum_at[i]] += the sum of s[i], i < 12; out holds 16 numbers, of which four mean nothing. The
+   plain loop is the last line. With it alone pu__rows_apply takes 4 % longer for D = 1,000, and a
+   quarter longer for D = 100 (AVX2 and AVX-512; SSE 3 and 5 %). */
 PU__FN void pu__sums12(const pu__vector *s, double *out)
 {
     pu_int i;
-#if defined(PU__FOURS) && defined(PU__SHUFFLE)
-    for (i = 0; i < 12; i += 4) {
-        const pu__four a = pu__fours(s + i), b = pu__fours(s + i + 1);
-        const pu__four c = pu__fours(s + i + 2), d = pu__fours(s + i + 3);
-        const pu__four ab = PU__SHUFFLE(a, b, 0, 1, 4, 5) + PU__SHUFFLE(a, b, 2, 3, 6, 7);
-        const pu__four cd = PU__SHUFFLE(c, d, 0, 1, 4, 5) + PU__SHUFFLE(c, d, 2, 3, 6, 7);
-        pu_real sums[4];
-        pu_int l;
-        *(pu__four *)sums = PU__SHUFFLE(ab, cd, 0, 2, 4, 6) + PU__SHUFFLE(ab, cd, 1, 3, 5, 7);
-        for (l = 0; l < 4; l++) out[i + l] += (double)sums[l];
+#ifdef PU__EACH
+    enum { W = PU__WIDTH };
+    const pu__vector p0 = PU__FOLD(s[0], s[1], W / 2), p1 = PU__FOLD(s[2], s[3], W / 2);
+    const pu__vector p2 = PU__FOLD(s[4], s[5], W / 2), p3 = PU__FOLD(s[6], s[7], W / 2);
+    const pu__vector p4 = PU__FOLD(s[8], s[9], W / 2), p5 = PU__FOLD(s[10], s[11], W / 2);
+    const pu__vector q0 = PU__FOLD(p0, p1, W / 4), q1 = PU__FOLD(p2, p3, W / 4), q2 = PU__FOLD(p4, p5, W / 4);
+    pu_real sums[16];
+    if (W == 4) {
+        pu__vstore(sums, q0);
+        pu__vstore(sums + 4, q1);
+        pu__vstore(sums + 8, q2);
+        pu__vstore(sums + 12, q2);
+    } else {
+        const pu__vector r0 = PU__FOLD(q0, q1, W / 8), r1 = PU__FOLD(q2, q2, W / 8);
+        if (W == 16) pu__vstore(sums, PU__FOLD(r0, r1, W / 16));
+        else {
+            pu__vstore(sums, r0);
+            pu__vstore(sums + 8, r1);
+        }
     }
+    for (i = 0; i < 16; i++) out[i] += (double)sums[i];
 #else
-    for (i = 0; i < 12; i++) out[i] += (double)pu__sum(s[i]);
+    for (i = 0; i < 12; i++) out[pu__sum_at[i]] += (double)pu__sum(s[i]);
 #endif
 }
 
-/* y = c0 x0 + c1 x1 + c2 x2 + c3 x3, the last ones absent when NULL. Any of them may be y. The plain loop is at the end. */
+/* y = c0 x0 + c1 x1 + c2 x2 + c3 x3, the last ones absent when NULL. Any of them may be y. The
+   plain loop is at the end. */
 PU__FN void pu__mix(pu_int n, const pu_real *c, const pu_real *const *x, pu_real *y)
 {
     const pu_int W = PU__WIDTH;
@@ -2364,9 +2412,11 @@ PU__FN void pu__mix(pu_int n, const pu_real *c, const pu_real *const *x, pu_real
     pu_int i = 0;
     if (x3)
         for (; i + W <= n; i += W)
-            pu__vstore(y + i, c0 * pu__vload(x0 + i) + c1 * pu__vload(x1 + i) + c2 * pu__vload(x2 + i) + c3 * pu__vload(x3 + i));
+            pu__vstore(y + i, c0 * pu__vload(x0 + i) + c1 * pu__vload(x1 + i) + c2 * pu__vload(x2 + i) +
+                                  c3 * pu__vload(x3 + i));
     else if (x2)
-        for (; i + W <= n; i += W) pu__vstore(y + i, c0 * pu__vload(x0 + i) + c1 * pu__vload(x1 + i) + c2 * pu__vload(x2 + i));
+        for (; i + W <= n; i += W)
+            pu__vstore(y + i, c0 * pu__vload(x0 + i) + c1 * pu__vload(x1 + i) + c2 * pu__vload(x2 + i));
     else if (x1)
         for (; i + W <= n; i += W) pu__vstore(y + i, c0 * pu__vload(x0 + i) + c1 * pu__vload(x1 + i));
     else
@@ -2380,7 +2430,8 @@ PU__FN void pu__mix(pu_int n, const pu_real *c, const pu_real *const *x, pu_real
     }
 }
 
-/* y = c0 (m o x0) + c1 x1, the last one absent when NULL. Any of them may be y. The plain loop is at the end. */
+/* y = c0 (m o x0) + c1 x1, the last one absent when NULL. Any of them may be y. The plain loop is
+   at the end. */
 PU__FN void pu__mix_m(pu_int n, const pu_real *m, const pu_real *c, const pu_real *const *x, pu_real *y)
 {
     const pu_int W = PU__WIDTH;
@@ -2388,7 +2439,8 @@ PU__FN void pu__mix_m(pu_int n, const pu_real *m, const pu_real *c, const pu_rea
     const pu_real c0 = c[0], c1 = x1 ? c[1] : 0;
     pu_int i = 0;
     if (x1)
-        for (; i + W <= n; i += W) pu__vstore(y + i, c0 * (pu__vload(m + i) * pu__vload(x0 + i)) + c1 * pu__vload(x1 + i));
+        for (; i + W <= n; i += W)
+            pu__vstore(y + i, c0 * (pu__vload(m + i) * pu__vload(x0 + i)) + c1 * pu__vload(x1 + i));
     else
         for (; i + W <= n; i += W) pu__vstore(y + i, c0 * (pu__vload(m + i) * pu__vload(x0 + i)));
     for (; i < n; i++) {
@@ -2400,9 +2452,10 @@ PU__FN void pu__mix_m(pu_int n, const pu_real *m, const pu_real *c, const pu_rea
 
 /* ---- reverse steps of the solver ---- */
 
-/* r_i of column j, at most PU__CHUNK entries from `at` on: where it is kept, or d_i itself, or M (d_i - beta d_{i-1}) in the
-   buffer. */
-PU__FN const pu_real *pu__residual_before(const pu_unwinding *v, pu_int j, pu_int at, pu_int n, pu_real *PU__RESTRICT buffer)
+/* r_i of column j, at most PU__CHUNK entries from `at` on: where it is kept, or d_i itself, or M
+   (d_i - beta d_{i-1}) in the buffer. */
+PU__FN const pu_real *pu__residual_before(const pu_unwinding *v, pu_int j, pu_int at, pu_int n,
+                                          pu_real *PU__RESTRICT buffer)
 {
     const pu_real *PU__RESTRICT d = pu__col(v->d, j) + at, *PU__RESTRICT b, *m = v->minv ? v->minv + at : NULL;
     const pu_real be = v->be_before ? v->be_before[j] : 0;
@@ -2416,12 +2469,13 @@ PU__FN const pu_real *pu__residual_before(const pu_unwinding *v, pu_int j, pu_in
     return buffer;
 }
 
-/* A reverse step, some entries of one column; see pu_unwinding. c: alpha, beta, pibar, 2 rhobar, weight. ri: the residual before
-   the step. m and mbar may be NULL.
-   lint: eleven parameters, since compilers believe PU__RESTRICT of parameters only */
-PU__FN void pu__unwind(pu_int n, const pu_real *c, const pu_real *m, const pu_real *PU__RESTRICT d, const pu_real *PU__RESTRICT ri,
-                       const pu_real *PU__RESTRICT xbar, pu_real *PU__RESTRICT r, pu_real *PU__RESTRICT rbar,
-                       pu_real *PU__RESTRICT dbar, pu_real *PU__RESTRICT qbar, pu_real *PU__RESTRICT mbar)
+/* A reverse step, some entries of one column; see pu_unwinding. c: alpha, beta, pibar, 2 rhobar,
+   weight. ri: the residual before the step. m and mbar may be NULL.
+     lint: eleven parameters, since compilers believe PU__RESTRICT of parameters only */
+PU__FN void pu__unwind(pu_int n, const pu_real *c, const pu_real *m, const pu_real *PU__RESTRICT d,
+                       const pu_real *PU__RESTRICT ri, const pu_real *PU__RESTRICT xbar, pu_real *PU__RESTRICT r,
+                       pu_real *PU__RESTRICT rbar, pu_real *PU__RESTRICT dbar, pu_real *PU__RESTRICT qbar,
+                       pu_real *PU__RESTRICT mbar)
 {
     const pu_real a = c[0], be = c[1], pib = c[2], two = c[3], by = pib / a, rhobar = PU_R(0.5) * two, weight = c[4];
     pu_int i;
@@ -2439,16 +2493,21 @@ PU__FN void pu__unwind(pu_int n, const pu_real *c, const pu_real *m, const pu_re
 }
 
 /* ---- rows of a matrix times columns ----
-   A few rows, at most PU__ROWS, run along their own vectors, so that a block of them is read from far away once. */
+   A few rows, at most PU__ROWS, run along their own vectors, so that a block of them is read from
+   far away once. */
 #define PU__ROWS 24
-#define PU__SUM 64                      /* products that one lane of a vector adds up in pu_real */
-#define PU__REACH (PU__SUM * PU__WIDTH) /* entries of a row, after which the vector is added up, and the result to a double */
+/* Products that one lane of a vector adds up in pu_real. */
+#define PU__SUM 64
+/* Entries of a row after which the lanes are added up, and their sum is added to a double. */
+#define PU__REACH (PU__SUM * PU__WIDTH)
 
-/* Four rows of out, 2 W columns: to_r[shift + c] = from_r[d + c] + sum_i b[4 i + r] v_i[d + c], r < 4, c < 2 W, in the order of
-   i. As a plain loop:
-     for (r, c) { s = from[r][d + c]; for (i = 0; i < n; i++) s += b[4 * i + r] * v[i][d + c]; to[r][shift + c] = s; } */
-PU__FN void pu__tile(pu_int n, const pu_real *b, const pu_real *const *v, pu_int d, pu_real *const *from, pu_real *const *to,
-                     pu_int shift)
+/* Four rows and 2 W columns of a sum of n rows v_i, added in the order of i. The plain loop, for r
+   < 4, c < 2 W:
+     sum = from[r][d + c];
+     for (i = 0; i < n; i++) sum += b[4 * i + r] * v[i][d + c];
+     to[r][shift + c] = sum; */
+PU__FN void pu__tile(pu_int n, const pu_real *b, const pu_real *const *v, pu_int d, pu_real *const *from,
+                     pu_real *const *to, pu_int shift)
 {
     const pu_int W = PU__WIDTH;
     const pu_real *x0 = from[0] + d, *x1 = from[1] + d, *x2 = from[2] + d, *x3 = from[3] + d;
@@ -2478,8 +2537,9 @@ PU__FN void pu__tile(pu_int n, const pu_real *b, const pu_real *const *v, pu_int
     pu__vstore(y3 + W, t3);
 }
 
-/* out_r[d] += sum_i b[4 i + r] v_i[d], r < 4, d < wide, in the order of i. out_r may repeat if b does. The columns that a whole
-   tile does not reach are computed first, in a copy, by a tile that overlaps its neighbour. */
+/* out_r[d] += sum_i b[4 i + r] v_i[d], r < 4, d < wide, in the order of i. out_r may repeat if b
+   does. The columns that a whole tile does not reach are computed first, in a copy, by a tile that
+   overlaps its neighbour. */
 PU__FN void pu__tiles(pu_int n, const pu_real *b, const pu_real *const *v, pu_int wide, pu_real *const *out)
 {
     const pu_int T = 2 * PU__WIDTH, rest = wide % T;
@@ -2499,8 +2559,10 @@ PU__FN void pu__tiles(pu_int n, const pu_real *b, const pu_real *const *v, pu_in
     }
 }
 
-/* out[4 r + c] += a_r'x_c over n entries from `at` on, W <= n <= PU__REACH, r < 3, c < 4. Lane l of a vector adds up the entries
-   l, l + W, ..; then pu__sums12. As a plain loop:  for (r, c, i) out[4 * r + c] += a[r][at + i] * x[c][at + i]; */
+/* Twelve inner products a_r'x_c over n entries from `at` on, W <= n <= PU__REACH. The plain loop, for
+   r < 3, c < 4:
+     for (i = 0; i < n; i++) out[pu__sum_at[4 * r + c]] += a[r][at + i] * x[c][at + i];
+   Here lane l of a vector adds up the entries l, l + W, l + 2 W, ..; pu__sums12 adds up the lanes. */
 PU__FN void pu__dots12(pu_int n, const pu_real *const *a, const pu_real *const *x, pu_int at, double *out)
 {
     const pu_int W = PU__WIDTH;
@@ -2560,9 +2622,10 @@ PU__FN void pu__dots12(pu_int n, const pu_real *const *a, const pu_real *const *
     }
 }
 
-/* out[4 r] += a_r'x over n entries from `at` on, W <= n <= PU__REACH, r < 6: the same sums as those of pu__dots12, of one column.
-   As a plain loop:  for (r, i) out[4 * r] += a[r][at + i] * x[at + i]; */
-PU__FN void pu__dots6(pu_int n, const pu_real *const *a, const pu_real *x, pu_int at, double *out)
+/* Six inner products a_r'x_c of column c alone, the same sums as those of pu__dots12; out holds 16
+   numbers for three rows. The plain loop, for r < 3, and likewise for a[r + 3] and out + 16:
+     for (i = 0; i < n; i++) out[pu__sum_at[4 * r + c]] += a[r][at + i] * x[at + i]; */
+PU__FN void pu__dots6(pu_int n, const pu_real *const *a, const pu_real *x, pu_int c, pu_int at, double *out)
 {
     const pu_int W = PU__WIDTH;
     const pu_real *a0 = a[0] + at, *a1 = a[1] + at, *a2 = a[2] + at, *a3 = a[3] + at, *a4 = a[4] + at, *a5 = a[5] + at;
@@ -2588,20 +2651,22 @@ PU__FN void pu__dots6(pu_int n, const pu_real *const *a, const pu_real *x, pu_in
         s4 += pu__vload(a4 + i) * y;
         s5 += pu__vload(a5 + i) * y;
     }
-    out[0] += (double)pu__sum(s0);
-    out[4] += (double)pu__sum(s1);
-    out[8] += (double)pu__sum(s2);
-    out[12] += (double)pu__sum(s3);
-    out[16] += (double)pu__sum(s4);
-    out[20] += (double)pu__sum(s5);
+    out[pu__sum_at[c]] += (double)pu__sum(s0);
+    out[pu__sum_at[c + 4]] += (double)pu__sum(s1);
+    out[pu__sum_at[c + 8]] += (double)pu__sum(s2);
+    out += 16;
+    out[pu__sum_at[c]] += (double)pu__sum(s3);
+    out[pu__sum_at[c + 4]] += (double)pu__sum(s4);
+    out[pu__sum_at[c + 8]] += (double)pu__sum(s5);
 }
 
-/* Y = A X, or Y += A X if add, for n <= PU__ROWS rows v of A, D long. Twelve columns at a time: a stretch of them stays in the
-   first-level cache. A missing row or column repeats the last one. Which rows and columns share a tile does not show in the
-   sums. Rows shorter than a vector are done by the plain loop. */
+/* Y = A X, or Y += A X if add, for n <= PU__ROWS rows v of A, D long. Twelve columns at a time: a
+   stretch of them stays in the first-level cache. A missing row or column repeats the last one.
+   Which rows and columns share a tile does not show in the sums. Rows shorter than a vector are
+   done by the plain loop. */
 PU__FN void pu__rows_apply(pu_int n, const pu_real *const *v, pu_int D, pu_int k, pu_block X, pu_block Y, int add)
 {
-    enum { WIDE = 12, FOUR = 4 * PU__ROWS }; /* columns; sums of four of them */
+    enum { WIDE = 12, FOUR = PU__ROWS / 3 * 16 }; /* columns; sums of four of them, 16 for 3 rows */
     double s[WIDE / 4 * FOUR];
     pu_int first, d, m, j, r, c;
     if (D < PU__WIDTH) {
@@ -2623,31 +2688,42 @@ PU__FN void pu__rows_apply(pu_int n, const pu_real *const *v, pu_int D, pu_int k
                 const pu_real *a[6], *x[4];
                 for (r = 0; r < 6; r++) a[r] = v[pu__min(m + r, n - 1)];
                 for (j = 0; j < count; j += 4) {
-                    double *out = s + j / 4 * FOUR + 4 * m;
+                    double *out = s + j / 4 * FOUR + m / 3 * 16;
                     for (c = 0; c < 4; c++) x[c] = pu__col(X, first + pu__min(j + c, count - 1));
                     if (count - j > 2) {
                         pu__dots12(len, a, x, d, out);
-                        if (m + 3 < n) pu__dots12(len, a + 3, x, d, out + 12);
+                        if (m + 3 < n) pu__dots12(len, a + 3, x, d, out + 16);
                     } else {
-                        for (c = 0; c < count - j; c++) pu__dots6(len, a, x[c], d, out + c);
+                        for (c = 0; c < count - j; c++) pu__dots6(len, a, x[c], c, d, out);
                     }
                 }
             }
         for (j = 0; j < count; j++) {
-            const double *out = s + j / 4 * FOUR + j % 4;
+            const double *out = s + j / 4 * FOUR;
+            const pu_int at[3] = {pu__sum_at[j % 4], pu__sum_at[4 + j % 4], pu__sum_at[8 + j % 4]};
             pu_real *y = pu__col(Y, first + j);
-            if (add)
-                for (m = 0; m < n; m++) y[m] += (pu_real)out[4 * m];
-            else
-                for (m = 0; m < n; m++) y[m] = (pu_real)out[4 * m];
+            if (add) {
+                for (m = 0; m < n; m++) y[m] += (pu_real)out[m / 3 * 16 + at[m % 3]];
+                continue;
+            }
+            for (m = 0; m + 3 <= n; m += 3) {
+                y[m] = (pu_real)out[at[0]];
+                y[m + 1] = (pu_real)out[at[1]];
+                y[m + 2] = (pu_real)out[at[2]];
+                out += 16;
+            }
+            for (r = 0; m + r < n; r++) y[m + r] = (pu_real)out[at[r]];
         }
     }
 }
 
-/* Y += A'(w o X) for n <= PU__ROWS rows v of A, D long; w may be NULL. A stretch of each row stays in cache for 12 columns. One
-   or two columns left over gain nothing from tiles. As a plain loop, added in the order of i:
-     for (j, d, i) Y[j][d] += w[i] * X[j][i] * v[i][d]; */
-PU__FN void pu__rows_apply_t(pu_int n, const pu_real *const *v, pu_int D, const pu_real *w, pu_int k, pu_block X, pu_block Y)
+/* Y += A'(w o X) for n <= PU__ROWS rows v of A, D long; w may be NULL. The plain loop, for j < k, d
+   < D:
+     for (i = 0; i < n; i++) Y[j][d] += (w[i] * X[j][i]) * v[i][d];
+   A stretch of each row stays in cache for 12 columns. One or two columns left over gain nothing
+   from tiles. */
+PU__FN void pu__rows_apply_t(pu_int n, const pu_real *const *v, pu_int D, const pu_real *w, pu_int k, pu_block X,
+                             pu_block Y)
 {
     enum { STRETCH = 256, WIDE = 12 };
     const pu_real *a[PU__ROWS];
@@ -2792,11 +2868,14 @@ PU__FN void pu__pack(const pu__matmul *g, pu_int done, pu_int deep, pu_int colum
 
 /* ---- autoregression ---- */
 
-#define PU__BLOCK 32 /* outputs that are computed before the first of them is stored: in registers, whatever aliases what */
+/* Outputs that are computed before the first of them is stored: in registers, whatever aliases
+   what. */
+#define PU__BLOCK 32
 
-/* y_i = sum_t c_t x_{i+t} + w_i x_{i + taps/2}, or y_i += that if add; i < n, w may be NULL. A block of outputs stays in
-   registers while the taps run. The plain loop is at the end. */
-PU__FN void pu__ar_filter(pu_int n, pu_int taps, const pu_real *c, const pu_real *x, const pu_real *w, pu_real *y, int add)
+/* y_i = sum_t c_t x_{i+t} + w_i x_{i + taps/2}, or y_i += that if add; i < n, w may be NULL. A
+   block of outputs stays in registers while the taps run. The plain loop is at the end. */
+PU__FN void pu__ar_filter(pu_int n, pu_int taps, const pu_real *c, const pu_real *x, const pu_real *w, pu_real *y,
+                          int add)
 {
     const pu_real *centre = x + taps / 2;
     pu_real s[PU__BLOCK];
@@ -2821,9 +2900,9 @@ PU__FN void pu__ar_filter(pu_int n, pu_int taps, const pu_real *c, const pu_real
     }
 }
 
-/* s_l = sum_u x_u (p_{u+d+l} + p_{u-d-l}), l = 0 .. 2, u < n <= PU__CHUNK: one load of x serves three lags. The last loop but
-   one is the plain one. One inner loop over named arrays is the form that compilers keep in vector registers; with an array of
-   arrays it is far slower. */
+/* s_l = sum_u x_u (p_{u+d+l} + p_{u-d-l}), l = 0 .. 2, u < n <= PU__CHUNK: one load of x serves
+   three lags. The plain loop is the second one. One inner loop over named arrays is the form that
+   compilers keep in vector registers; with an array of arrays it is far slower. */
 PU__FN void pu__ar_lag3(pu_int n, const pu_real *x, const pu_real *p, pu_int d, double *s)
 {
     const pu_real *up = p + d, *down = p - d;
@@ -2845,10 +2924,10 @@ PU__FN void pu__ar_lag3(pu_int n, const pu_real *x, const pu_real *p, pu_int d, 
     s[2] = (double)pu__fold(s2);
 }
 
-/* The same sums, and y_u += sum_l c_l (p_{u+d+l} + p_{u-d-l}): both read the same entries. A y that may be NULL would make this
-   15 to 25 % slower at -O2, so pu__ar_lag3 stands by itself. */
-PU__FN void pu__ar_both3(pu_int n, const pu_real *x, const pu_real *p, pu_int d, const pu_real *c, pu_real *PU__RESTRICT y,
-                         double *s)
+/* The same sums, and y_u += sum_l c_l (p_{u+d+l} + p_{u-d-l}): both read the same entries. A y that
+   may be NULL would make this 15 to 25 % slower at -O2, so pu__ar_lag3 stands by itself. */
+PU__FN void pu__ar_both3(pu_int n, const pu_real *x, const pu_real *p, pu_int d, const pu_real *c,
+                         pu_real *PU__RESTRICT y, double *s)
 {
     const pu_real *up = p + d, *down = p - d, c0 = c[0], c1 = c[1], c2 = c[2];
     pu_real s0[PU__LANES] = {0}, s1[PU__LANES] = {0}, s2[PU__LANES] = {0};
@@ -2879,20 +2958,22 @@ PU__FN void pu__ar_both3(pu_int n, const pu_real *x, const pu_real *p, pu_int d,
 
 /* ---- autoregression of order 5, the commonest one: a vector of outputs at a time ---- */
 
-/* The vector p_{u+l}, where `at` points to p_u, `now` is the vector there, and `next` the one after it. With 64-byte vectors all
-   loads but those of p_u lie on two cache lines, so that half of them is taken out of two registers: without it a gradient of AR(5)
-   takes 4 to 7 % longer. Narrower vectors gain nothing (0.97 to 1.02). */
-#if defined(PU__SHUFFLE) && defined(PU_FLOAT) && defined(__AVX512F__)
-#define PU__UP(at, now, next, l)                                                                                                   \
-    PU__SHUFFLE(now, next, l, l + 1, l + 2, l + 3, l + 4, l + 5, l + 6, l + 7, l + 8, l + 9, l + 10, l + 11, l + 12, l + 13,       \
-                l + 14, l + 15)
+/* The vector p_{u+l}, where `at` points to p_u, `now` is the vector there, and `next` the one after
+   it. It is read from memory, except with 64-byte vectors: there all loads but those of p_u lie on
+   two cache lines. Half of them are then made of two registers. Without this a gradient of AR(5)
+   takes 4 to 7 % longer; narrower vectors gain nothing (0.97 to 1.02). */
+#if defined(PU__EACH) && defined(PU_FLOAT) && defined(__AVX512F__)
+#define PU__PLUS(i, l) ((i) + (l))
+#define PU__UP(at, now, next, l) PU__SHUFFLE(now, next, PU__EACH(PU__PLUS, l))
 #else
 #define PU__UP(at, now, next, l) pu__vload((at) + (l))
 #endif
 #define PU__AR_SUM(at, now, next, l) (PU__UP(at, now, next, l) + pu__vload((at) - (l))) /* p_{u+l} + p_{u-l} */
 
-/* y_u = w_u p_u + c_0 p_u + sum_{l = 1 .. 5} c_l (p_{u+l} + p_{u-l}), u < n, a multiple of W. Returns sum_u p_u y_u. As a plain loop:
-     for (u) { s = w[u] * p[u] + c[0] * p[u]; for (l = 1; l <= 5; l++) s += c[l] * (p[u + l] + p[u - l]); y[u] = s; } */
+/* The filter of order 5 and a diagonal. The plain loop, for u < n, a multiple of W:
+     y[u] = w[u] * p[u] + c[0] * p[u];
+     for (l = 1; l <= 5; l++) y[u] += c[l] * (p[u + l] + p[u - l]);
+     result += p[u] * y[u]; */
 PU__FN double pu__ar_filter5(pu_int n, const pu_real *c, const pu_real *p, const pu_real *w, pu_real *PU__RESTRICT y)
 {
     const pu_real c0 = c[0], c1 = c[1], c2 = c[2], c3 = c[3], c4 = c[4], c5 = c[5];
@@ -2914,13 +2995,14 @@ PU__FN double pu__ar_filter5(pu_int n, const pu_real *c, const pu_real *p, const
     return (double)pu__sum(sum);
 }
 
-#define PU__AR_CHUNK (PU__WIDTH > 8 ? 512 : 256) /* entries per pass of the lag sums: a vector's worth of partial sums each */
+/* Entries per pass of the lag sums, a vector's worth of partial sums each. */
+#define PU__AR_CHUNK (PU__WIDTH > 8 ? 512 : 256)
 
-/* For n <= PU__AR_CHUNK entries, a multiple of W, with one load of everything:
-     y_u += by f_u where y is not NULL, f_u being what pu__ar_filter5 computes;
-     s_l += sum_u x_u (p_{u+l} + p_{u-l}), l = 0 .. 5.
-   Returns sum_u x_u w_u p_u. As a plain loop:
-     for (u) { y[u] += by * f[u]; for (l = 0; l <= 5; l++) s[l] += x[u] * (p[u + l] + p[u - l]); result += x[u] * (w[u] * p[u]); } */
+/* The same filter f of p, and the lag sums of x and p, with one load of everything. y may be NULL.
+   The plain loop, for u < n <= PU__AR_CHUNK, a multiple of W:
+     y[u] += by * f[u];
+     for (l = 0; l <= 5; l++) s[l] += x[u] * (p[u + l] + p[u - l]);
+     result += x[u] * (w[u] * p[u]); */
 PU__FN double pu__ar_both5(pu_int n, const pu_real *x, const pu_real *p, const pu_real *c, pu_real by, const pu_real *w,
                            pu_real *PU__RESTRICT y, double *s)
 {
@@ -5567,14 +5649,16 @@ PU_DEF pu_op pu_op_kronecker(const pu_op *left, const pu_op *right)
    ------------------------------------------------------------------------------------------------ */
 
 /* ---- the precision matrix of an autoregression ----
-   Let a = (1, -phi_1, .., -phi_P). Prediction errors of growing order are independent, so Gamma = X'X, X lower triangular:
+   Let a = (1, -phi_1, .., -phi_P). Prediction errors of growing order are independent, so that
+   Gamma = X'X with X lower triangular:
      row t of X:  (s_m / kappa)^1/2 a^(m)_j at column t - j,  j = 0 .. m,    m = min(t, P).
-   a^(m) predicts from the last m values only (Durbin-Levinson), and s_m = prod_{i > m} (1 - gamma_i^2):
-     a^(0) = (1),   a^(m) = (a^(m-1), 0) - gamma_m (0, a^(m-1) reversed).
-   This is the R'R = Dm of the stationary start, without forming Dm or factorising it. Multiplied out, for n >= 2 P:
+   a^(m) predicts from the last m values only (Durbin-Levinson):
+     a^(0) = (1),   a^(m) = (a^(m-1), 0) - gamma_m (0, a^(m-1) reversed),   s_m = prod_{i > m} (1 - gamma_i^2).
+   This is the R'R = Dm of the stationary start, without forming Dm or factorising it. Multiplied
+   out, for n >= 2 P:
      A row at least P away from both ends holds sum_j a_j a_{j+k} / kappa at lag k. It is the same for all: a filter.
-     The rows i < P are (U U')_ij with U_il = a_{i-l} / kappa^1/2, i >= l >= 0. Gamma is persymmetric, so this is the lower
-     end of X'X reversed, where X is Toeplitz. No large numbers are subtracted from each other.
+     The rows i < P are (U U')_ij with U_il = a_{i-l} / kappa^1/2, i >= l >= 0. Gamma is persymmetric, so this
+     is the lower end of X'X reversed, where X is Toeplitz. No large numbers are subtracted from each other.
    "Edge rows" are the P rows at each end. For n < 2 P all rows are edge rows. */
 
 #define PU__AR_TRIANGLE ((PU_AR_MAX + 1) * (PU_AR_MAX + 2) / 2) /* entries of a^(0) .. a^(P) */
@@ -5588,8 +5672,8 @@ PU__FN double pu__ar_gap(pu_real gamma) { return (1 - (double)gamma) * (1 + (dou
 /* The autoregression that an operator stands for. */
 PU__FN const pu_ar *pu__ar_of(const pu_op *op) { return (const pu_ar *)op->data; }
 
-/* x_j := (x_j + g x_{m-j}) / gap for 0 < j < m, in place. With -gamma_m and 1 this is a step of Durbin-Levinson; with gamma_m
-   and 1 - gamma_m^2 it takes the step back. */
+/* x_j := (x_j + g x_{m-j}) / gap for 0 < j < m, in place. With -gamma_m and 1 this is a step of
+   Durbin-Levinson; with gamma_m and 1 - gamma_m^2 it takes the step back. */
 PU__FN void pu__ar_reflect(pu_int m, double g, double gap, double *x)
 {
     pu_int j;
@@ -5616,15 +5700,18 @@ PU__FN void pu__ar_grow(const pu_ar *ar, pu_int m, double *a)
 PU__FN void pu__ar_predictor(const pu_ar *ar, pu_int m, double *a)
 {
     pu_int l;
-    for (l = 0; l <= m; l++) pu__ar_grow(ar, l, a);
+    for (l = 0; l <= m; l++)
+        pu__ar_grow(ar, l, a);
 }
 
-/* s = (s_0, .., s_P) */
+/* s = (s_0, .., s_P), the precision of the errors of a^(m) relative to that of a^(P):
+     s_P = 1,   s_{m-1} = s_m (1 - gamma_m^2) */
 PU__FN void pu__ar_spread(const pu_ar *ar, double *s)
 {
     pu_int m;
     s[ar->order] = 1;
-    for (m = ar->order; m > 0; m--) s[m - 1] = s[m] * pu__ar_gap(ar->gamma[m - 1]);
+    for (m = ar->order; m > 0; m--)
+        s[m - 1] = s[m] * pu__ar_gap(ar->gamma[m - 1]);
 }
 
 /* Fills in phi, the rows of X and the band, which follow from n, order, gamma and kappa. */
@@ -5635,14 +5722,19 @@ PU__FN void pu__ar_derive(pu_ar *ar)
     double a[PU_AR_MAX + 1], s[PU_AR_MAX + 1];
     pu_int m, j, k;
     pu__ar_spread(ar, s);
+    /* row m of X: (s_m / kappa)^1/2 a^(m) */
     for (m = 0; m <= P; m++) {
         pu__ar_grow(ar, m, a);
-        for (j = 0; j <= m; j++) ar->rows[pu__ar_row(m) + j] = (pu_real)(sqrt(s[m] / kappa) * a[j]);
+        for (j = 0; j <= m; j++)
+            ar->rows[pu__ar_row(m) + j] = (pu_real)(sqrt(s[m] / kappa) * a[j]);
     }
-    for (j = 0; j < P; j++) ar->phi[j] = (pu_real)-a[j + 1];
+    for (j = 0; j < P; j++)
+        ar->phi[j] = (pu_real)-a[j + 1];
+    /* lag k of the filter: sum_j a_j a_{j+k} / kappa */
     for (k = 0; k <= P; k++) {
         double sum = 0;
-        for (j = 0; j + k <= P; j++) sum += a[j] * a[j + k];
+        for (j = 0; j + k <= P; j++)
+            sum += a[j] * a[j + k];
         ar->band[P + k] = (pu_real)(sum / kappa);
         ar->band[P - k] = ar->band[P + k];
     }
@@ -5657,7 +5749,8 @@ PU__FN pu_real pu__ar_xt(const pu_ar *ar, const pu_real *x, pu_int i)
     const pu_int end = pu__min(ar->n, i + ar->order + 1);
     pu_real sum = 0;
     pu_int t;
-    for (t = i; t < end; t++) sum += pu__ar_x(ar, t)[t - i] * x[t];
+    for (t = i; t < end; t++)
+        sum += pu__ar_x(ar, t)[t - i] * x[t];
     return sum;
 }
 
@@ -5667,23 +5760,27 @@ PU__FN pu_int pu__ar_edges(const pu_ar *ar) { return pu__min(2 * ar->order, ar->
 /* Edge row number l: the first P rows, then the last ones. */
 PU__FN pu_int pu__ar_edge(const pu_ar *ar, pu_int l) { return l < ar->order ? l : ar->n - pu__ar_edges(ar) + l; }
 
-/* Where the chunk that holds row `at` ends. Chunks begin at multiples of their size. What is computed from a chunk is still in
-   the first-level cache when the next step reads it. */
+/* Where the chunk that holds row `at` ends. Chunks begin at multiples of their size. What is
+   computed from a chunk is still in the first-level cache when the next step reads it. */
 PU__FN pu_int pu__ar_chunk(pu_int at, pu_int size, pu_int end) { return pu__min(at / size * size + size, end); }
 
 /* ---- the ends of products ---- */
 
-/* The P entries of Gamma x at one end, n >= 2 P: s = U (U'x). Entry i is at x[i dir]: dir = 1 at the upper end, -1 at the lower
-   one. The sums of U z begin with a_0 if forward, else with z_0. */
+/* The P entries of Gamma x at one end, n >= 2 P: s = U (U'x). Entry i is at x[i dir]: dir = 1 at
+   the upper end, -1 at the lower one. The sums of U z begin with a_0 if forward, else with z_0. */
 PU__FN void pu__ar_end(const pu_ar *ar, pu_int dir, const pu_real *x, int forward, pu_real *s)
 {
     const pu_int P = ar->order;
     const pu_real *a = pu__ar_x(ar, P);
     pu_real z[PU_AR_MAX];
     pu_int i, j, l;
-    for (l = 0; l < P; l++) z[l] = a[0] * x[l * dir];
+    /* z = U'x, tap by tap */
+    for (l = 0; l < P; l++)
+        z[l] = a[0] * x[l * dir];
     for (j = 1; j <= P; j++)
-        for (l = 0; l < P; l++) z[l] += a[j] * x[(l + j) * dir];
+        for (l = 0; l < P; l++)
+            z[l] += a[j] * x[(l + j) * dir];
+    /* s = U z, entry by entry */
     for (i = 0; i < P; i++) {
         s[i] = 0;
         for (l = 0; l <= i; l++) {
@@ -5711,18 +5808,23 @@ PU__FN void pu__ar_apply_short(const pu_ar *ar, const pu_real *x, pu_real *y, in
 {
     pu_real u[2 * PU_AR_MAX];
     pu_int i, j;
+    /* u = X x */
     for (i = 0; i < ar->n; i++) {
         const pu_int last = pu__min(i, ar->order);
         u[i] = 0;
-        for (j = 0; j <= last; j++) u[i] += pu__ar_x(ar, i)[j] * x[i - j];
+        for (j = 0; j <= last; j++)
+            u[i] += pu__ar_x(ar, i)[j] * x[i - j];
     }
-    for (i = 0; i < ar->n; i++) y[i] = (add ? y[i] : 0) + pu__ar_xt(ar, u, i);
+    /* y = X'u */
+    for (i = 0; i < ar->n; i++)
+        y[i] = (add ? y[i] : 0) + pu__ar_xt(ar, u, i);
 }
 
 /* ---- products of order 5, the commonest one ----
-   Columns of PU__AR_LONG rows or more with a diagonal w have vector code of their own. PU__AR_EDGE rows at the upper end and
-   up to twice as many at the lower one are computed in copies with zeros around them. So the vector code need not know where a
-   column ends, and what lies between is whole vectors. */
+   Columns of PU__AR_LONG rows or more with a diagonal w have vector code of their own. PU__AR_EDGE
+   rows at the upper end and up to twice as many at the lower one are computed in copies with zeros
+   around them. So the vector code need not know where a column ends, and what lies between is whole
+   vectors. */
 enum { PU__AR_EDGE = 16, PU__AR_LONG = 4 * PU__AR_EDGE };
 
 /* Whether that code is to be used. */
@@ -5731,7 +5833,8 @@ PU__FN int pu__ar_is_long5(const pu_ar *ar, const pu_real *w) { return ar->order
 /* First row of the lower end. */
 PU__FN pu_int pu__ar_lower(pu_int n) { return n / PU__AR_EDGE * PU__AR_EDGE - PU__AR_EDGE; }
 
-/* Copies rows at - 16 .. at + 47 of a column of n, with zeros for those that are not there. at: 0 or the lower end. */
+/* Copies rows at - 16 .. at + 47 of a column of n, with zeros for those that are not there. at: 0
+   or the lower end. */
 PU__FN void pu__ar_around(pu_int n, const pu_real *x, pu_int at, pu_real *to)
 {
     const pu_int from = at > 0 ? at - PU__AR_EDGE : 0;
@@ -5740,7 +5843,8 @@ PU__FN void pu__ar_around(pu_int n, const pu_real *x, pu_int at, pu_real *to)
     pu__copy(to + PU__AR_EDGE + from - at, x + from, end - from);
 }
 
-/* The five edge rows of y = c (Gamma + diag(w)) x at one end. y holds the rows from `at` on, x and w all of them. */
+/* The five edge rows of y = c (Gamma + diag(w)) x at one end. y holds the rows from `at` on, x and
+   w all of them. */
 PU__FN void pu__ar_end5(const pu_ar *ar, pu_int at, pu_real c, const pu_real *x, const pu_real *w, pu_real *y)
 {
     const pu_int dir = at ? -1 : 1;
@@ -5762,6 +5866,7 @@ PU__FN double pu__ar_edge5(const pu_ar *ar, pu_int at, const pu_real *x, const p
     pu_real xs[PU__AR_LONG], ws[PU__AR_LONG], ys[2 * PU__AR_EDGE];
     pu__ar_around(ar->n, x, at, xs);
     pu__ar_around(ar->n, w, at, ws);
+    /* all rows as if they were far from the end, then the five that are not */
     (void)pu__ar_filter5(rows > E ? 2 * E : E, ar->band + 5, xs + E, ws + E, ys);
     pu__ar_end5(ar, at, 1, x, w, ys);
     pu__copy(y + at, ys, rows);
@@ -5793,11 +5898,13 @@ PU__FN double pu__ar_apply_column(const pu_ar *ar, const pu_real *x, const pu_re
     if (pu__ar_is_long5(ar, w) && !add) return pu__ar_apply5(ar, x, w, y);
     if (n < 2 * P) pu__ar_apply_short(ar, x, y, add);
     else pu__ar_ends(ar, 1, x, y, add);
+    /* what lies between is a filter, which adds w o x at once */
     for (at = P; at < n - P; at = end) {
         end = pu__ar_chunk(at, PU__CHUNK, n - P);
         pu__ar_filter(end - at, 2 * P + 1, ar->band, x + at - P, w ? w + at : NULL, y + at, add);
         sum += (double)pu__dot_chunk(end - at, NULL, x + at, y + at);
     }
+    /* the edge rows have no w o x yet */
     for (l = 0; l < pu__ar_edges(ar); l++) {
         const pu_int i = pu__ar_edge(ar, l);
         if (w) y[i] += w[i] * x[i];
@@ -5807,7 +5914,8 @@ PU__FN double pu__ar_apply_column(const pu_ar *ar, const pu_real *x, const pu_re
 }
 
 /* Y = (Gamma + diag(w)) X, or Y += if add; s_j = x_j'y_j. w (n) and s (k) may be NULL. */
-PU__FN pu_status pu__ar_apply_plus(const pu_op *op, const pu_real *w, pu_int k, pu_block X, pu_block Y, int add, pu_real *s)
+PU__FN pu_status pu__ar_apply_plus(const pu_op *op, const pu_real *w, pu_int k, pu_block X, pu_block Y, int add,
+                                   pu_real *s)
 {
     const pu_ar *ar = pu__ar_of(op);
     pu_int j;
@@ -5835,13 +5943,17 @@ PU__FN pu_status pu__ar_sample(const pu_op *op, pu_int k, pu_block E, pu_block Y
     for (j = 0; j < k; j++) {
         const pu_real *e = pu__col(E, j);
         pu_real *y = pu__col(Y, j);
+        /* nothing for n <= 2 P */
         pu__ar_filter(ar->n - 2 * P, P + 1, pu__ar_x(ar, P), e + P, NULL, y + P, 0);
-        for (l = 0; l < pu__ar_edges(ar); l++) y[pu__ar_edge(ar, l)] = pu__ar_xt(ar, e, pu__ar_edge(ar, l));
+        for (l = 0; l < pu__ar_edges(ar); l++) {
+            const pu_int i = pu__ar_edge(ar, l);
+            y[i] = pu__ar_xt(ar, e, i);
+        }
     }
     return PU_OK;
 }
 
-/* pu_op.solve: Gamma Y = X by two triangles. X'u = x from the last entry back, then X y = u from the first one on. */
+/* pu_op.solve: Gamma Y = X, by the two triangles of Gamma = X'X. */
 PU__FN pu_status pu__ar_solve(const pu_op *op, pu_int k, pu_block X, pu_block Y, pu_real *work)
 {
     const pu_ar *ar = pu__ar_of(op);
@@ -5850,14 +5962,18 @@ PU__FN pu_status pu__ar_solve(const pu_op *op, pu_int k, pu_block X, pu_block Y,
     for (c = 0; c < k; c++) {
         pu_real *y = pu__col(Y, c);
         pu__copy(y, pu__col(X, c), ar->n);
+        /* X'u = x, from the last entry back */
         for (t = ar->n - 1; t >= 0; t--) {
             const pu_real *row = pu__ar_x(ar, t);
             y[t] /= row[0];
-            for (j = pu__min(t, ar->order); j > 0; j--) y[t - j] -= row[j] * y[t];
+            for (j = pu__min(t, ar->order); j > 0; j--)
+                y[t - j] -= row[j] * y[t];
         }
+        /* X y = u, from the first entry on */
         for (t = 0; t < ar->n; t++) {
             const pu_real *row = pu__ar_x(ar, t);
-            for (j = pu__min(t, ar->order); j > 0; j--) y[t] -= row[j] * y[t - j];
+            for (j = pu__min(t, ar->order); j > 0; j--)
+                y[t] -= row[j] * y[t - j];
             y[t] /= row[0];
         }
     }
@@ -5868,60 +5984,78 @@ PU__FN pu_status pu__ar_solve(const pu_op *op, pu_int k, pu_block X, pu_block Y,
 PU__FN pu_status pu__ar_diag(const pu_op *op, pu_real *y, pu_real *work)
 {
     const pu_ar *ar = pu__ar_of(op);
-    const pu_int n = ar->n, P = ar->order;
+    const pu_int n = ar->n;
+    const pu_int P = ar->order;
     pu_int i, t;
     (void)work;
     for (i = 0; i < n; i++) {
         const pu_int end = pu__min(n, i + P + 1);
         pu_real sum = 0;
-        if (i >= P && i < n - P) sum = ar->band[P];
-        else
-            for (t = i; t < end; t++) sum += pu__ar_x(ar, t)[t - i] * pu__ar_x(ar, t)[t - i];
+        if (i >= P && i < n - P) {
+            y[i] += ar->band[P];
+            continue;
+        }
+        for (t = i; t < end; t++) {
+            const pu_real entry = pu__ar_x(ar, t)[t - i];
+            sum += entry * entry;
+        }
         y[i] += sum;
     }
     return PU_OK;
 }
 
 /* ---- gradients: one sweep over a pair of columns ----
-   A sweep adds up what the gradient of q'Gamma p needs, and computes the product with p on the way: both read the same
-   entries. Gamma is symmetric, so that no lag is wanted without its opposite. */
+   A sweep adds up what the gradient of q'Gamma p needs, and computes the product with p on the way:
+   both read the same entries. Gamma is symmetric, so that no lag is wanted without its opposite. */
 
 typedef struct {
     const pu_ar *ar;
-    const pu_real *p, *q, *w;  /* w, the diagonal, may be NULL */
-    pu_real c, *y;             /* y += c (Gamma + diag(w)) p; y may be NULL */
-    double lag[PU_AR_MAX + 1]; /* sum_u q_u (p_{u+d} + p_{u-d}), d = 0 .. P; entries outside 0 .. n-1 are zero */
-    double with_w;             /* sum_u w_u q_u p_u */
+    const pu_real *p, *q;
+    /* The diagonal; may be NULL. */
+    const pu_real *w;
+    /* y += c (Gamma + diag(w)) p; y may be NULL. */
+    pu_real c, *y;
+    /* sum_u q_u (p_{u+d} + p_{u-d}), d = 0 .. P; entries outside 0 .. n-1 are zero. */
+    double lag[PU_AR_MAX + 1];
+    /* sum_u w_u q_u p_u */
+    double with_w;
 } pu__ar_sweep;
 
 /* Rows from .. to-1 of the filter, fewer than PU__LANES of them: too few for partial sums to pay. */
 PU__FN void pu__ar_sweep_few(pu__ar_sweep *s, pu_int from, pu_int to)
 {
     const pu_int P = s->ar->order;
-    const pu_real *p = s->p, *q = s->q, *w = s->w, *band = s->ar->band + P;
+    const pu_real *p = s->p;
+    const pu_real *w = s->w;
+    const pu_real *band = s->ar->band + P;
     double with_w = 0;
     pu_int u, d;
     for (u = from; u < to; u++) {
-        pu_real sum = w ? (band[0] + w[u]) * p[u] : band[0] * p[u];
-        s->lag[0] += 2 * (double)(q[u] * p[u]);
+        const pu_real q = s->q[u];
+        pu_real sum = (w ? band[0] + w[u] : band[0]) * p[u];
+        s->lag[0] += 2 * (double)(q * p[u]);
         for (d = 1; d <= P; d++) {
             const pu_real both = p[u + d] + p[u - d];
             sum += band[d] * both;
-            s->lag[d] += (double)(q[u] * both);
+            s->lag[d] += (double)(q * both);
         }
         if (s->y) s->y[u] += s->c * sum;
-        if (w) with_w += (double)(w[u] * q[u] * p[u]);
+        if (w) with_w += (double)(w[u] * q * p[u]);
     }
     s->with_w += with_w;
 }
 
-/* Rows from .. to-1 of the filter, at most PU__CHUNK of them. Lags are taken three at a time. The last three may overlap those
-   before; what is known is not added again. */
+/* Rows from .. to-1 of the filter, at most PU__CHUNK of them. Lags are taken three at a time. The
+   last three may overlap those before; what is known is not added again. */
 PU__FN void pu__ar_sweep_rows(pu__ar_sweep *s, pu_int from, pu_int to)
 {
-    const pu_int n = to - from, P = s->ar->order;
-    const pu_real *p = s->p + from, *q = s->q + from, *band = s->ar->band + P;
-    pu_real factor[3], *y = s->y ? s->y + from : NULL;
+    const pu_int n = to - from;
+    const pu_int P = s->ar->order;
+    const pu_real *p = s->p + from;
+    const pu_real *q = s->q + from;
+    const pu_real *band = s->ar->band + P;
+    pu_real *y = s->y ? s->y + from : NULL;
+    pu_real factor[3];
     double sum[3];
     pu_int d, l;
     if (n < PU__LANES) {
@@ -5929,21 +6063,25 @@ PU__FN void pu__ar_sweep_rows(pu__ar_sweep *s, pu_int from, pu_int to)
         return;
     }
     if (P < 2) {
+        /* lag by lag: there are not three of them */
         for (d = 0; d <= P; d++)
-            s->lag[d] += (double)pu__dot_chunk(n, NULL, q, p + d) + (double)pu__dot_chunk(n, NULL, q, p - d);
-        for (l = 0; l <= 2 * P; l++) factor[l] = s->c * band[l - P];
+            s->lag[d] += pu__dot(n, NULL, q, p + d) + pu__dot(n, NULL, q, p - d);
+        for (l = 0; l <= 2 * P; l++)
+            factor[l] = s->c * band[l - P];
         if (y) pu__ar_filter(n, 2 * P + 1, factor, p - P, NULL, y, 1);
     } else {
         for (d = 0; d <= P; d += 3) {
             const pu_int first = pu__min(d, P - 2);
             for (l = 0; l < 3; l++) {
                 factor[l] = s->c * band[first + l];
-                if (first + l == 0) factor[l] /= 2; /* lag 0 comes as p_u + p_u */
+                /* lag 0 comes as p_u + p_u */
+                if (first + l == 0) factor[l] /= 2;
                 if (first + l < d) factor[l] = 0;
             }
             if (y) pu__ar_both3(n, q, p, first, factor, y, sum);
             else pu__ar_lag3(n, q, p, first, sum);
-            for (l = d - first; l < 3; l++) s->lag[first + l] += sum[l];
+            for (l = d - first; l < 3; l++)
+                s->lag[first + l] += sum[l];
         }
     }
     if (!s->w) return;
@@ -5954,23 +6092,27 @@ PU__FN void pu__ar_sweep_rows(pu__ar_sweep *s, pu_int from, pu_int to)
 /* The whole pair, n >= 2 P: chunks of the filter, then the edge rows. */
 PU__FN void pu__ar_sweep_all(pu__ar_sweep *s)
 {
-    const pu_int n = s->ar->n, P = s->ar->order;
-    const pu_real *p = s->p, *q = s->q;
+    const pu_int n = s->ar->n;
+    const pu_int P = s->ar->order;
+    const pu_real *p = s->p;
+    const pu_real *w = s->w;
     pu_int at, end, d, l;
     for (at = P; at < n - P; at = end) {
         end = pu__ar_chunk(at, PU__AR_CHUNK, n - P);
         pu__ar_sweep_rows(s, at, end);
     }
     if (s->y) pu__ar_ends(s->ar, s->c, p, s->y, 1);
+    /* the sums of the edge rows, and their diagonal */
     for (l = 0; l < 2 * P; l++) {
         const pu_int u = pu__ar_edge(s->ar, l);
+        const double q = (double)s->q[u];
         for (d = 0; d <= P; d++) {
-            if (u + d < n) s->lag[d] += (double)q[u] * (double)p[u + d];
-            if (u >= d) s->lag[d] += (double)q[u] * (double)p[u - d];
+            if (u + d < n) s->lag[d] += q * (double)p[u + d];
+            if (u >= d) s->lag[d] += q * (double)p[u - d];
         }
-        if (!s->w) continue;
-        s->with_w += (double)s->w[u] * (double)q[u] * (double)p[u];
-        if (s->y) s->y[u] += s->c * (s->w[u] * p[u]);
+        if (!w) continue;
+        s->with_w += (double)w[u] * q * (double)p[u];
+        if (s->y) s->y[u] += s->c * (w[u] * p[u]);
     }
 }
 
@@ -5981,7 +6123,8 @@ PU__FN void pu__ar_sweep_short(pu__ar_sweep *s)
     pu_int i;
     if (s->w) s->with_w = pu__dot(s->ar->n, s->w, s->p, s->q);
     if (!s->y) return;
-    for (i = 0; i < s->ar->n; i++) scaled[i] = s->c * s->p[i];
+    for (i = 0; i < s->ar->n; i++)
+        scaled[i] = s->c * s->p[i];
     (void)pu__ar_apply_column(s->ar, scaled, s->w, s->y, 1);
 }
 
@@ -5989,37 +6132,44 @@ PU__FN void pu__ar_sweep_short(pu__ar_sweep *s)
 PU__FN void pu__ar_sweep_edge5(pu__ar_sweep *s, pu_int at)
 {
     enum { E = PU__AR_EDGE };
-    const pu_int n = s->ar->n, rows = at ? n - at : (pu_int)E;
-    pu_real qs[PU__AR_LONG], ps[PU__AR_LONG], ws[PU__AR_LONG], ys[2 * PU__AR_EDGE] = {0};
+    const pu_ar *ar = s->ar;
+    const pu_int rows = at ? ar->n - at : (pu_int)E;
+    pu_real qs[PU__AR_LONG], ps[PU__AR_LONG], ws[PU__AR_LONG], ys[2 * E] = {0};
+    pu_real *y = s->y ? ys : NULL;
     pu_int i;
-    pu__ar_around(n, s->q, at, qs);
-    pu__ar_around(n, s->p, at, ps);
-    pu__ar_around(n, s->w, at, ws);
-    s->with_w += pu__ar_both5(rows > E ? 2 * E : E, qs + E, ps + E, s->ar->band + 5, s->c, ws + E, s->y ? ys : NULL, s->lag);
-    if (!s->y) return;
-    pu__ar_end5(s->ar, at, s->c, s->p, s->w, ys);
-    for (i = 0; i < rows; i++) s->y[at + i] += ys[i];
+    pu__ar_around(ar->n, s->q, at, qs);
+    pu__ar_around(ar->n, s->p, at, ps);
+    pu__ar_around(ar->n, s->w, at, ws);
+    s->with_w += pu__ar_both5(rows > E ? 2 * E : E, qs + E, ps + E, ar->band + 5, s->c, ws + E, y, s->lag);
+    if (!y) return;
+    pu__ar_end5(ar, at, s->c, s->p, s->w, ys);
+    for (i = 0; i < rows; i++)
+        s->y[at + i] += ys[i];
 }
 
 /* Order 5: the whole pair, where pu__ar_is_long5. */
 PU__FN void pu__ar_sweep5(pu__ar_sweep *s)
 {
     const pu_int lower = pu__ar_lower(s->ar->n);
+    const pu_real *band = s->ar->band + 5;
     pu_int at, end;
     pu__ar_sweep_edge5(s, 0);
     for (at = PU__AR_EDGE; at < lower; at = end) {
+        pu_real *y = s->y ? s->y + at : NULL;
         end = pu__ar_chunk(at, PU__AR_CHUNK, lower);
-        s->with_w += pu__ar_both5(end - at, s->q + at, s->p + at, s->ar->band + 5, s->c, s->w + at, s->y ? s->y + at : NULL,
-                                  s->lag);
+        s->with_w += pu__ar_both5(end - at, s->q + at, s->p + at, band, s->c, s->w + at, y, s->lag);
     }
     pu__ar_sweep_edge5(s, lower);
 }
 
 /* ---- gradients: from sums to parameters ----
-   kappa p'Gamma q = sum_{t < P} s_t (a^(t)*p)_t (a^(t)*q)_t + sum_{t >= P} (a*p)_t (a*q)_t.
-   For n >= 2 P the second sum is first taken over all t that the taps reach. That is 1/2 sum_ij a_i a_j C_{|i-j|} with the lag
-   sums C of p and q. What it has too much at the two ends is then subtracted term by term.
-   All of this is in double and for the sum over the pairs: S_il = sum_j weight_j c_j (p_i q_l + q_i p_l) at each end. */
+     kappa p'Gamma q = sum_{t < P} s_t (a^(t)*p)_t (a^(t)*q)_t + sum_{t >= P} (a*p)_t (a*q)_t
+   For n >= 2 P the second sum is first taken over all t that the taps reach. With the lag sums C of
+   p and q that is
+     1/2 sum_ij a_i a_j C_{|i-j|}
+   What it has too much at the two ends is then subtracted term by term. All of this is in double
+   and for the sum over the pairs. At each end they enter by
+     S_il = sum_j weight_j c_j (p_i q_l + q_i p_l), i, l < P */
 
 #define PU__AR_CORNER 96 /* numbers of S that are held at once: three rows of order 32, all of order 8 */
 
@@ -6032,8 +6182,8 @@ PU__FN double pu__ar_weight(const pu__pairs *pairs, pu_int j)
     return (double)pairs->weight[j] * (pairs->c ? (double)pairs->c[j] : 1);
 }
 
-/* Rows first .. last-1 of S at the end whose entry i is at p[start - i]. A row of S is `wide` numbers, P filled up with zeros
-   to whole vectors. */
+/* Rows first .. last-1 of S at the end whose entry i is at p[start - i]. A row of S is `wide`
+   numbers, P filled up with zeros to whole vectors. */
 PU__FN void pu__ar_corner(const pu__pairs *pairs, pu_int P, pu_int start, pu_int first, pu_int last, double *S)
 {
     const pu_int wide = pu__ar_wide(P);
@@ -6045,6 +6195,7 @@ PU__FN void pu__ar_corner(const pu__pairs *pairs, pu_int P, pu_int start, pu_int
         const pu_real *q = pu__col(pairs->Q, j) + start;
         const double weight = pu__ar_weight(pairs, j);
         if (weight == 0) continue;
+        /* entries P .. wide-1 stay zero */
         for (i = 0; i < P; i++) {
             u[i] = (double)p[-i];
             v[i] = (double)q[-i];
@@ -6054,7 +6205,8 @@ PU__FN void pu__ar_corner(const pu__pairs *pairs, pu_int P, pu_int start, pu_int
             const double wu = weight * u[i];
             const double wv = weight * v[i];
             for (m = 0; m < wide; m += 8)
-                for (l = m; l < m + 8; l++) row[l] += wu * v[l] + wv * u[l];
+                for (l = m; l < m + 8; l++)
+                    row[l] += wu * v[l] + wv * u[l];
         }
     }
 }
@@ -6066,8 +6218,9 @@ enum {
     PU__AR_LOWER  /* b = (a_{P-t}, .., a_P) in the first t + 1 entries of the lower end */
 };
 
-/* value[t] = b'S b, and the inner sums, a triangle: T_tj = sum_i b_i S_{at+j, at+i}, i, j = 0 .. t. S is held a few rows at a
-   time, since a whole one of order 32 would be 8 KiB. */
+/* value[t] = b'S b, and their inner sums, a triangle:
+     T_tj = sum_i b_i S_{at+j, at+i}, i, j = 0 .. t, where `at` is P-1-t at the upper end and 0 at the lower one
+   S is held a few rows at a time, since a whole one of order 32 would be 8 KiB. */
 PU__FN void pu__ar_forms(const pu_ar *ar, const pu__pairs *pairs, int what, double *T, double *value)
 {
     const pu_int P = ar->order;
@@ -6076,6 +6229,7 @@ PU__FN void pu__ar_forms(const pu_ar *ar, const pu__pairs *pairs, int what, doub
     pu_int first, last, t, r, i;
     pu__ar_predictor(ar, P, a);
     for (first = 0; first < P; first = last) {
+        /* these rows of S serve all terms that reach them */
         last = pu__min(first + PU__AR_CORNER / wide, P);
         pu__ar_corner(pairs, P, what == PU__AR_LOWER ? ar->n - 1 : P - 1, first, last, S);
         for (t = 0; t < P; t++) {
@@ -6086,7 +6240,8 @@ PU__FN void pu__ar_forms(const pu_ar *ar, const pu__pairs *pairs, int what, doub
             for (r = pu__most(at, first); r < pu__min(at + t + 1, last); r++) {
                 const double *row = S + (r - first) * wide + at;
                 double sum = 0;
-                for (i = 0; i <= t; i++) sum += b[i] * row[i];
+                for (i = 0; i <= t; i++)
+                    sum += b[i] * row[i];
                 T[pu__ar_row(t) + r - at] = sum;
                 value[t] += b[r - at] * sum;
             }
@@ -6102,28 +6257,35 @@ PU__FN void pu__ar_start_terms(const pu_ar *ar, const pu__pairs *pairs, double *
     pu__ar_spread(ar, s);
     pu__ar_forms(ar, pairs, PU__AR_START, abar, value);
     for (t = 0; t < ar->order; t++) {
-        for (j = 0; j <= t; j++) abar[pu__ar_row(t) + j] *= s[t];
+        for (j = 0; j <= t; j++)
+            abar[pu__ar_row(t) + j] *= s[t];
         value[t] = s[t] * value[t] / 2;
     }
 }
 
-/* The terms t >= P for n >= 2 P: returns their sum and adds the cotangent of a to the last row of abar. The other rows are used
-   as scratch. lag: the lag sums C. */
+/* The terms t >= P for n >= 2 P: returns their sum and adds the cotangent of a to the last row of
+   abar. The other rows are used as scratch. lag: the lag sums C. */
 PU__FN double pu__ar_later_terms(const pu_ar *ar, const pu__pairs *pairs, const double *lag, double *abar)
 {
     const pu_int P = ar->order;
-    double *bar = abar + pu__ar_row(P), a[PU_AR_MAX + 1], upper[PU_AR_MAX], lower[PU_AR_MAX];
+    double a[PU_AR_MAX + 1], upper[PU_AR_MAX], lower[PU_AR_MAX];
+    double *bar = abar + pu__ar_row(P);
     double value = 0;
     pu_int t, i, j;
+    /* too much at the lower end: the forms in (a_{P-t}, .., a_P) */
     pu__ar_forms(ar, pairs, PU__AR_LOWER, abar, lower);
     for (t = P - 1; t >= 0; t--)
-        for (j = 0; j <= t; j++) bar[P - t + j] -= abar[pu__ar_row(t) + j];
+        for (j = 0; j <= t; j++)
+            bar[P - t + j] -= abar[pu__ar_row(t) + j];
+    /* too much at the upper end: the forms in (a_0, .., a_t) */
     pu__ar_forms(ar, pairs, PU__AR_UPPER, abar, upper);
     for (t = 0; t < P; t++) {
-        for (j = 0; j <= t; j++) bar[j] -= abar[pu__ar_row(t) + j];
+        for (j = 0; j <= t; j++)
+            bar[j] -= abar[pu__ar_row(t) + j];
         value -= upper[t] / 2;
         value -= lower[P - 1 - t] / 2;
     }
+    /* the sum over all t that the taps reach */
     pu__ar_predictor(ar, P, a);
     for (i = 0; i <= P; i++)
         for (j = 0; j <= P; j++) {
@@ -6145,36 +6307,45 @@ PU__FN double pu__ar_few_terms(const pu_ar *ar, const pu__pairs *pairs, double *
         const double weight = pu__ar_weight(pairs, c);
         if (weight == 0) continue;
         for (t = P; t < ar->n; t++) {
-            const pu_real *p = pu__col(pairs->P, c) + t, *q = pu__col(pairs->Q, c) + t;
-            double u = 0, v = 0; /* (a*p)_t, (a*q)_t */
+            const pu_real *p = pu__col(pairs->P, c) + t;
+            const pu_real *q = pu__col(pairs->Q, c) + t;
+            double u = 0; /* (a*p)_t */
+            double v = 0; /* (a*q)_t */
             for (j = 0; j <= P; j++) {
                 u += a[j] * (double)p[-j];
                 v += a[j] * (double)q[-j];
             }
-            for (j = 0; j <= P; j++) bar[j] += weight * (u * (double)q[-j] + v * (double)p[-j]);
+            for (j = 0; j <= P; j++)
+                bar[j] += weight * (u * (double)q[-j] + v * (double)p[-j]);
             value += weight * u * v;
         }
     }
     return value;
 }
 
-/* Back through Durbin-Levinson: grad += the gradient of sum_t value[t] / kappa, t = 0 .. P. value[t] with t < P holds the factor
-   s_t. abar: the cotangents of a^(0) .. a^(P). Changes value and abar. */
+/* Back through Durbin-Levinson: grad += the gradient of sum_t value[t] / kappa, t = 0 .. P.
+   value[t] with t < P holds the factor s_t. abar: the cotangents of a^(0) .. a^(P). Changes value
+   and abar. */
 PU__FN void pu__ar_pull(const pu_ar *ar, double *abar, double *value, pu_real *grad)
 {
     const pu_int P = ar->order;
     const double kappa = (double)ar->kappa;
     double a[PU_AR_MAX + 1];
     pu_int t, j;
-    for (t = 1; t <= P; t++) value[t] += value[t - 1];
-    for (t = P; t > 0; t--) { /* a^(t) = (a^(t-1), 0) - gamma_t (0, a^(t-1) reversed) */
+    /* from now on the sums of value[0] .. value[t] */
+    for (t = 1; t <= P; t++)
+        value[t] += value[t - 1];
+    /* a^(t) = (a^(t-1), 0) - gamma_t (0, a^(t-1) reversed) */
+    for (t = P; t > 0; t--) {
         const double g = (double)ar->gamma[t - 1];
         const double *now = abar + pu__ar_row(t);
         double *before = abar + pu__ar_row(t - 1);
         double gbar = 0;
         pu__ar_predictor(ar, t - 1, a);
-        for (j = 1; j <= t; j++) gbar -= now[j] * a[t - j];
-        for (j = 1; j < t; j++) before[j] += now[j] - g * now[t - j];
+        for (j = 1; j <= t; j++)
+            gbar -= now[j] * a[t - j];
+        for (j = 1; j < t; j++)
+            before[j] += now[j] - g * now[t - j];
         /* s_0 .. s_{t-1} hold the factor 1 - gamma_t^2 */
         grad[t - 1] += (pu_real)((gbar - 2 * g / pu__ar_gap(ar->gamma[t - 1]) * value[t - 1]) / kappa);
     }
@@ -6182,14 +6353,17 @@ PU__FN void pu__ar_pull(const pu_ar *ar, double *abar, double *value, pu_real *g
 }
 
 /* What a reverse step of the solver needs, in one sweep over each pair. With p_j' = c_j p_j:
-     grad += weight_j d/dtheta p_j''Gamma q_j;   Y += (Gamma + diag(w)) P' where Y.at is not NULL;
-     s_j = sum_i w_i p_ij q_ij without c_j, 0 where c_j is 0.
+     grad += weight_j d/dtheta p_j''Gamma q_j
+     s_j = sum_i w_i p_ij q_ij, without c_j, and 0 where c_j is 0
+     Y += (Gamma + diag(w)) P', where Y.at is not NULL
    w (n) and s (k) may be NULL. */
 PU__FN pu_status pu__ar_grad_pairs(const pu_op *op, const pu_real *w, const pu__pairs *pairs, pu_real *grad, double *s)
 {
     const pu_ar *ar = pu__ar_of(op);
-    const pu_int n = ar->n, P = ar->order;
-    double abar[PU__AR_TRIANGLE], value[PU_AR_MAX + 1], lag[PU_AR_MAX + 1] = {0};
+    const pu_int n = ar->n;
+    const pu_int P = ar->order;
+    double abar[PU__AR_TRIANGLE], value[PU_AR_MAX + 1];
+    double lag[PU_AR_MAX + 1] = {0};
     pu__ar_sweep sweep;
     pu_int j, d;
     for (j = 0; j < pairs->k; j++) {
@@ -6202,13 +6376,16 @@ PU__FN pu_status pu__ar_grad_pairs(const pu_op *op, const pu_real *w, const pu__
         sweep.w = w;
         sweep.c = pairs->c ? pairs->c[j] : 1;
         sweep.y = pairs->Y.at ? pu__col(pairs->Y, j) : NULL;
+        /* not read: a frozen column may hold anything */
         if (sweep.c == 0 || (weight == 0 && !sweep.y)) continue;
         if (n < 2 * P) pu__ar_sweep_short(&sweep);
         else if (pu__ar_is_long5(ar, w)) pu__ar_sweep5(&sweep);
         else pu__ar_sweep_all(&sweep);
-        for (d = 0; d <= P; d++) lag[d] += weight * sweep.lag[d];
+        for (d = 0; d <= P; d++)
+            lag[d] += weight * sweep.lag[d];
         if (s) s[j] = sweep.with_w;
     }
+    /* from the sums over all pairs to the cotangents of a^(0) .. a^(P), and to the parameters */
     memset(abar + pu__ar_row(P), 0, (size_t)(P + 1) * sizeof *abar);
     if (n < 2 * P) value[P] = pu__ar_few_terms(ar, pairs, abar + pu__ar_row(P));
     else value[P] = pu__ar_later_terms(ar, pairs, lag, abar);
@@ -6233,48 +6410,66 @@ PU__FN pu_status pu__ar_grad(const pu_op *op, pu_int k, pu_block P, pu_block Q, 
 
 /* ---- the banded engine ---- */
 
-/* pu_op.band_add: entry (i, i - j) of Gamma is sum_t X_ti X_{t, i-j}. All but the edge rows have the same ones. */
+/* pu_op.band_add: entry (i, i - j) of Gamma is sum_t X_ti X_{t, i-j}. All but the edge rows have
+   the same ones. */
 PU__FN pu_status pu__ar_band_add(const pu_op *op, pu_int width, double *B)
 {
     const pu_ar *ar = pu__ar_of(op);
-    const pu_int n = ar->n, P = ar->order;
+    const pu_int n = ar->n;
+    const pu_int P = ar->order;
     pu_int i, j, t;
     for (i = 0; i < n; i++)
         for (j = 0; j <= pu__min(i, P); j++) {
             const pu_int end = pu__min(n, i - j + P + 1);
             double sum = 0;
             if (i - j >= P && i < n - P) sum = (double)ar->band[P + j];
-            else
-                for (t = i; t < end; t++) sum += (double)pu__ar_x(ar, t)[t - i] * (double)pu__ar_x(ar, t)[t - i + j];
+            else {
+                for (t = i; t < end; t++) {
+                    const pu_real *entry = pu__ar_x(ar, t) + t - i;
+                    sum += (double)entry[0] * (double)entry[j];
+                }
+            }
             B[i * (width + 1) + j] += sum;
         }
     return PU_OK;
 }
 
-/* pu_op.band_grad: kappa tr(Gamma S) = sum_{t < P} s_t a^(t)'S_t a^(t) + a'C a. S_t holds the entries (t-i, t-j) of S, and
-   C_ij = sum_{t >= P} S_{t-i, t-j} is the sum along a diagonal of S without its ends. */
+/* pu_op.band_grad: grad += weight d/dtheta tr(Gamma S).
+     kappa tr(Gamma S) = sum_{t < P} s_t a^(t)'S_t a^(t) + a'C a
+   S_t holds the entries (t-i, t-j) of S, and C_ij = sum_{t >= P} S_{t-i, t-j} is the sum along a
+   diagonal of S without its ends. */
 PU__FN pu_status pu__ar_band_grad(const pu_op *op, pu_int width, const double *S, double weight, pu_real *grad)
 {
     const pu_ar *ar = pu__ar_of(op);
-    const pu_int n = ar->n, P = ar->order, w = width + 1;
-    double abar[PU__AR_TRIANGLE], a[PU_AR_MAX + 1], s[PU_AR_MAX + 1], value[PU_AR_MAX + 1] = {0}, lag[PU_AR_MAX + 1] = {0};
+    const pu_int n = ar->n;
+    const pu_int P = ar->order;
+    const pu_int w = width + 1;
+    double abar[PU__AR_TRIANGLE], a[PU_AR_MAX + 1], s[PU_AR_MAX + 1];
+    double value[PU_AR_MAX + 1] = {0};
+    double lag[PU_AR_MAX + 1] = {0};
     pu_int t, i, j, u;
     memset(abar, 0, (size_t)pu__ar_row(P + 1) * sizeof *abar);
     pu__ar_spread(ar, s);
+    /* sums along whole diagonals of S */
     for (u = 0; u < n; u++)
-        for (j = 0; j <= pu__min(u, P); j++) lag[j] += S[u * w + j];
+        for (j = 0; j <= pu__min(u, P); j++)
+            lag[j] += S[u * w + j];
     for (t = 0; t <= P; t++) {
         const double factor = weight * s[t];
         double *bar = abar + pu__ar_row(t);
         pu__ar_grow(ar, t, a);
         for (i = 0; i <= t; i++)
             for (j = i; j <= t; j++) {
+                const double *diagonal = S + j - i;
                 double C = lag[j - i];
-                if (t < P) C = S[(t - i) * w + j - i];
-                else {
-                    for (u = j - i; u < P - i; u++) C -= S[u * w + j - i];
-                    for (u = n - i; u < n; u++) C -= S[u * w + j - i];
+                if (t < P) C = diagonal[(t - i) * w];
+                else { /* the ends come off again */
+                    for (u = j - i; u < P - i; u++)
+                        C -= diagonal[u * w];
+                    for (u = n - i; u < n; u++)
+                        C -= diagonal[u * w];
                 }
+                /* entry (j, i) is the same and is not visited */
                 C *= i == j ? factor : 2 * factor;
                 value[t] += a[i] * a[j] * C;
                 bar[i] += a[j] * C;
@@ -6294,7 +6489,8 @@ PU__FN pu_status pu__ar_logdet(const pu_op *op, double *value, pu_real *work)
     pu_int i;
     (void)work;
     *value = -(double)ar->n * log((double)ar->kappa);
-    for (i = 0; i < ar->order; i++) *value += (double)(i + 1) * log(pu__ar_gap(ar->gamma[i]));
+    for (i = 0; i < ar->order; i++)
+        *value += (double)(i + 1) * log(pu__ar_gap(ar->gamma[i]));
     return PU_OK;
 }
 
@@ -6313,8 +6509,8 @@ PU__FN pu_status pu__ar_logdet_grad(const pu_op *op, pu_real weight, pu_real *gr
 
 /* ---- making and checking ---- */
 
-/* Refuses sizes and parameters that make no autoregression. theta: gamma, each in (-1, 1) if bounded, or phi, any finite
-   numbers. *index: the parameter at fault (kappa is number P), or -1. */
+/* Refuses sizes and parameters that make no autoregression. theta: gamma, each in (-1, 1) if
+   bounded, or phi, any finite numbers. *index: the parameter at fault (kappa is number P), or -1. */
 PU__FN pu_status pu__ar_refuse(pu_int n, pu_int order, const pu_real *theta, int bounded, pu_real kappa, pu_int *index)
 {
     *index = -1;
@@ -6331,23 +6527,25 @@ PU__FN pu_status pu__ar_refuse(pu_int n, pu_int order, const pu_real *theta, int
     return PU_OK;
 }
 
-/* pu_op.check: the parameters are what pu_ar_set accepts, and the rest of the struct follows from them. *index: the parameter
-   or, for a stale band, the lag at fault; -1 otherwise. */
+/* pu_op.check: the parameters are what pu_ar_set accepts, and the rest of the struct follows from
+   them. *index: the parameter or, for a stale band, the lag at fault; -1 otherwise. */
 PU__FN pu_status pu__ar_check(const pu_op *op, pu_int *index)
 {
     const pu_ar *ar = pu__ar_of(op);
     const pu_real *band = ar->band + ar->order;
+    const double tolerance = 100 * (double)PU__EPS;
     const pu_status status = pu__ar_refuse(ar->n, ar->order, ar->gamma, 1, ar->kappa, index);
     pu_ar now;
     pu_int i;
     if (status) return status;
     if (ar->n != op->rows || ar->order + 1 != op->params) return PU_E_SIZE; /* another n or P since pu_op_ar */
+    /* stale where gamma or kappa were changed by hand */
     now = *ar;
     pu__ar_derive(&now);
     for (i = 0; i <= ar->order; i++) {
         const pu_real *fresh = now.band + ar->order;
         *index = i;
-        if (!(fabs((double)band[i] - (double)fresh[i]) <= 100 * (double)PU__EPS * (double)fresh[0])) return PU_E_ARGUMENT;
+        if (!(fabs((double)band[i] - (double)fresh[i]) <= tolerance * (double)fresh[0])) return PU_E_ARGUMENT;
     }
     *index = -1;
     return PU_OK;
@@ -6366,7 +6564,8 @@ PU_DEF pu_status pu_ar_set(pu_ar *ar, pu_int n, pu_int order, const pu_real *gam
         now.kappa = kappa;
         if (order > 0) pu__copy(now.gamma, gamma, order);
         pu__ar_derive(&now);
-        if (pu__finite(now.band[order])) *ar = now; /* the largest entry of Gamma */
+        /* band[P] is the largest entry of Gamma */
+        if (pu__finite(now.band[order])) *ar = now;
         else {
             status = PU_E_ARGUMENT;
             at = order;
@@ -6376,7 +6575,8 @@ PU_DEF pu_status pu_ar_set(pu_ar *ar, pu_int n, pu_int order, const pu_real *gam
     return status;
 }
 
-/* See the declaration. gamma_m = phi^(m)_m, and phi^(m-1)_j = (phi^(m)_j + gamma_m phi^(m)_{m-j}) / (1 - gamma_m^2). */
+/* See the declaration. From m = P down to 1:
+     gamma_m = phi^(m)_m,   phi^(m-1)_j = (phi^(m)_j + gamma_m phi^(m)_{m-j}) / (1 - gamma_m^2) */
 PU_DEF pu_status pu_ar_set_phi(pu_ar *ar, pu_int n, pu_int order, const pu_real *phi, pu_real kappa, pu_int *index)
 {
     double now[PU_AR_MAX + 1]; /* phi^(m)_j, j = 1 .. m */
@@ -6384,7 +6584,8 @@ PU_DEF pu_status pu_ar_set_phi(pu_ar *ar, pu_int n, pu_int order, const pu_real 
     pu_int at = -1, m, j;
     pu_status status = ar ? pu__ar_refuse(n, order, phi, 0, kappa, &at) : PU_E_NULL;
     if (!status) {
-        for (j = 1; j <= order; j++) now[j] = (double)phi[j - 1];
+        for (j = 1; j <= order; j++)
+            now[j] = (double)phi[j - 1];
     }
     for (m = order; m > 0 && !status; m--) {
         const double g = now[m];
@@ -6400,8 +6601,9 @@ PU_DEF pu_status pu_ar_set_phi(pu_ar *ar, pu_int n, pu_int order, const pu_real 
     return status;
 }
 
-/* See the declaration. The reverse pass from phi^(P) to gamma is linear; here it is solved for its input. With b the cotangent of
-   phi^(m):   gammabar_m = b_m - sum_{j < m} b_j phi^(m-1)_{m-j},   b^(m-1)_j = b_j - gamma_m b_{m-j}. */
+/* See the declaration. The reverse pass from phi^(P) to gamma is linear; here it is solved for its
+   input. With b the cotangent of phi^(m) it is
+     gammabar_m = b_m - sum_{j < m} b_j phi^(m-1)_{m-j},   b^(m-1)_j = b_j - gamma_m b_{m-j} */
 PU_DEF void pu_ar_phi_grad(const pu_ar *ar, const pu_real *grad_gamma, pu_real *grad_phi)
 {
     double a[PU_AR_MAX + 1], b[PU_AR_MAX + 1];
@@ -6411,9 +6613,11 @@ PU_DEF void pu_ar_phi_grad(const pu_ar *ar, const pu_real *grad_gamma, pu_real *
         b[m] = (double)grad_gamma[m - 1];
         pu__ar_grow(ar, m - 1, a); /* phi^(m-1) = -a^(m-1) */
         pu__ar_reflect(m, (double)gamma, pu__ar_gap(gamma), b);
-        for (j = 1; j < m; j++) b[m] -= b[j] * a[m - j];
+        for (j = 1; j < m; j++)
+            b[m] -= b[j] * a[m - j];
     }
-    for (j = 0; j < ar->order; j++) grad_phi[j] = (pu_real)b[j + 1];
+    for (j = 0; j < ar->order; j++)
+        grad_phi[j] = (pu_real)b[j + 1];
 }
 
 /* See the declaration. Zero sizes are refused by whoever uses the operator. */

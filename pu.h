@@ -2136,9 +2136,8 @@ PU__FN pu_block pu__rows(const pu_real *at, pu_int ld)
 }
 
 /* ---- sums in lanes ----
-   A sum has PU__LANES independent partial sums. Lane l adds up the entries l, l + 16, l + 32, .. in
-   pu_real. Compilers vectorise this without -ffast-math. After PU__CHUNK entries the lanes are
-   added up, and the result is added to a double. */
+   A sum has PU__LANES independent partial sums: lane l adds up the entries l, l + 16, l + 32, ..  Compilers vectorise this
+   without -ffast-math. After PU__CHUNK entries the lanes are added up, and the result is added to a double. */
 #define PU__LANES 16
 #define PU__CHUNK 512
 
@@ -2151,8 +2150,8 @@ PU__FN pu_real pu__fold(pu_real *lane)
     return lane[0];
 }
 
-/* Sum over i of m_i x_i y_i, i < n <= PU__CHUNK; m may be NULL: ones. Fewer entries than lanes are
-   added in double, one by one: the lanes would cost more than the sum. */
+/* Sum over i of m_i x_i y_i, i < n <= PU__CHUNK; m may be NULL: ones. Fewer entries than lanes are added in double, one by one:
+   the lanes would cost more than the sum. */
 PU__FN pu_real pu__dot_chunk(pu_int n, const pu_real *m, const pu_real *x, const pu_real *y)
 {
     pu_real lane[PU__LANES] = {0};
@@ -2185,8 +2184,7 @@ PU__FN double pu__dot(pu_int n, const pu_real *m, const pu_real *x, const pu_rea
 }
 
 /* r -= a q, i < n <= PU__CHUNK. Returns the new sum of m_i r_i r_i; m may be NULL: ones. */
-PU__FN pu_real pu__descend(pu_int n, pu_real a, const pu_real *m, const pu_real *PU__RESTRICT q,
-                           pu_real *PU__RESTRICT r)
+PU__FN pu_real pu__descend(pu_int n, pu_real a, const pu_real *m, const pu_real *PU__RESTRICT q, pu_real *PU__RESTRICT r)
 {
     pu_real lane[PU__LANES] = {0};
     pu_int i, l;
@@ -2224,8 +2222,8 @@ PU__FN void pu__axpy(pu_int n, pu_real a, const pu_real *x, pu_real *y)
 }
 
 /* y += c0 x0 + c1 x1 + c2 x2 + c3 x3, added in this order. */
-PU__FN void pu__axpy4(pu_int n, const pu_real *c, const pu_real *x0, const pu_real *x1, const pu_real *x2,
-                      const pu_real *x3, pu_real *y)
+PU__FN void pu__axpy4(pu_int n, const pu_real *c, const pu_real *x0, const pu_real *x1, const pu_real *x2, const pu_real *x3,
+                      pu_real *y)
 {
     const pu_real c0 = c[0], c1 = c[1], c2 = c[2], c3 = c[3];
     pu_int i;
@@ -2240,10 +2238,9 @@ PU__FN void pu__axpy4(pu_int n, const pu_real *c, const pu_real *x0, const pu_re
 }
 
 /* ---- vectors ----
-   Sums that must stay in registers, and loops whose arrays may overlap, are written with vectors:
-   compilers vectorise plain loops for these at some flags and sizes only. A vector is as wide as
-   the machine allows; where the compiler does not know vectors it is one number (PU__WIDTH 1), and
-   the same code is a plain loop. Short vectors are for what comes in eights. */
+   Sums that must stay in registers, and loops whose arrays may overlap, are written with vectors: compilers vectorise plain
+   loops for these at some flags and sizes only. A vector is as wide as the machine allows; where the compiler does not know
+   vectors it is one number (PU__WIDTH 1), and the same code is a plain loop. Short vectors are for what comes in eights. */
 #if (defined(__GNUC__) || defined(__clang__)) && !defined(__CUDACC__)
 #define PU__VECTORS 1
 #ifdef __AVX__
@@ -2256,10 +2253,8 @@ PU__FN void pu__axpy4(pu_int n, const pu_real *c, const pu_real *x0, const pu_re
 #else
 #define PU__WIDTH PU__SHORT
 #endif
-/* The attributes of a vector of n numbers that may stand anywhere. */
-#define PU__VECTOR(n) __attribute__((vector_size((n) * sizeof(pu_real)), aligned(sizeof(pu_real)), may_alias))
-typedef pu_real pu__vector PU__VECTOR(PU__WIDTH);
-typedef pu_real pu__short PU__VECTOR(PU__SHORT);
+typedef pu_real pu__vector __attribute__((vector_size(PU__WIDTH * sizeof(pu_real)), aligned(sizeof(pu_real)), may_alias));
+typedef pu_real pu__short __attribute__((vector_size(PU__SHORT * sizeof(pu_real)), aligned(sizeof(pu_real)), may_alias));
 #else
 #define PU__VECTORS 0
 #define PU__WIDTH 1
@@ -2270,7 +2265,7 @@ typedef pu_real pu__vector, pu__short;
 #define PU__SHUFFLE __builtin_shufflevector
 #endif
 
-/* PU__WIDTH numbers from x on, seen as a vector. */
+/* PU__WIDTH or PU__SHORT numbers from x on, seen as a vector. */
 PU__FN pu__vector *pu__v(pu_real *x) { return (pu__vector *)x; }
 /* The same, to be read. */
 PU__FN const pu__vector *pu__cv(const pu_real *x) { return (const pu__vector *)x; }
@@ -2282,8 +2277,7 @@ PU__FN const pu__short *pu__cs(const pu_real *x) { return (const pu__short *)x; 
 /* The vector from x on. */
 PU__FN pu__vector pu__vload(const pu_real *x) { return *pu__cv(x); }
 
-/* The same, kept in a register. gcc would read it again for each product that it is in, which takes
-   longer than the products. */
+/* The same, kept in a register. gcc would read it again for each product that it is in, which takes longer than the products. */
 PU__FN pu__vector pu__vload_kept(const pu_real *x)
 {
     pu__vector v = pu__vload(x);
@@ -2304,12 +2298,11 @@ PU__FN pu__vector pu__vzero(void)
     return v;
 }
 
-/* Zeros, then ones for the last n entries, n < W. What a row has after its whole vectors is read
-   together with the entries before it, and those count for nothing. */
+/* Zeros, then ones for the last n entries, n < W. What a row has after its whole vectors is read together with the entries
+   before it, and those count for nothing. */
 PU__FN pu__vector pu__last_ones(pu_int n)
 {
-    static const pu_real step[32] = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,
-                                     1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1};
+    static const pu_real step[32] = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1};
     return pu__vload(step + 16 - PU__WIDTH + n);
 }
 
@@ -2330,80 +2323,39 @@ PU__FN pu__four pu__fours(const pu__vector *v)
 /* then to one. */
 PU__FN pu_real pu__sum(pu__vector v)
 {
-    pu_real s[PU__WIDTH];
-    pu_int i, half;
+    pu_real s[PU__WIDTH < 4 ? 4 : PU__WIDTH];
     pu__vstore(s, v);
-#if PU__VECTORS
-    if (PU__WIDTH > PU__SHORT) *pu__s(s) = *pu__cs(s) + *pu__cs(s + PU__WIDTH / 2);
-    if (PU__SHORT >= 8)
-        for (i = 0; i < 4; i++) s[i] += s[i + 4];
-    if (PU__SHORT >= 4) return (s[0] + s[2]) + (s[1] + s[3]);
+#ifdef PU__FOURS
+    *(pu__four *)s = pu__fours(&v);
+    return (s[0] + s[2]) + (s[1] + s[3]);
+#else
+    return PU__WIDTH == 2 ? s[0] + s[1] : s[0];
 #endif
-    for (half = PU__SHORT / 2; half > 0; half /= 2)
-        for (i = 0; i < half; i++) s[i] += s[i + half];
-    return s[0];
 }
 
-/* Twelve sums at once, in the order of pu__sum. Two vectors that are folded share one vector, then
-   four, eight and sixteen. Of a pair, PU__FOLD(a, b, h) adds the lanes that are h apart: those of a go
-   where h is not in the number of the lane, those of b where it is. So it is lane i of one of them,
-   "stay", plus lane i ^ h of the same one, "move". */
-#ifdef PU__SHUFFLE
-#define PU__EACH4(f, i, h) f(i, h), f((i) + 1, h), f((i) + 2, h), f((i) + 3, h)
-#if defined(PU_FLOAT) && defined(__AVX512F__)
-#define PU__EACH(f, h) PU__EACH4(f, 0, h), PU__EACH4(f, 4, h), PU__EACH4(f, 8, h), PU__EACH4(f, 12, h)
-#elif (defined(PU_FLOAT) && defined(__AVX__)) || defined(__AVX512F__)
-#define PU__EACH(f, h) PU__EACH4(f, 0, h), PU__EACH4(f, 4, h)
-#elif defined(PU_FLOAT) || defined(__AVX__)
-#define PU__EACH(f, h) PU__EACH4(f, 0, h)
-#endif
-#endif
-#define PU__STAY(i, h) ((i) & (h) ? PU__WIDTH + (i) : (i))
-#define PU__MOVE(i, h) (PU__STAY(i, h) ^ (h))
-#define PU__FOLD(a, b, h) (PU__SHUFFLE(a, b, PU__EACH(PU__STAY, h)) + PU__SHUFFLE(a, b, PU__EACH(PU__MOVE, h)))
-
-/* Where sum i of twelve then is: its lowest bit has become the highest bit of the lane, and so on. */
-#define PU__SUM_AT(i)                                                                  \
-    ((i) / PU__WIDTH * PU__WIDTH + ((i) & 1) * PU__WIDTH / 2 + ((i) & 2) * PU__WIDTH / 8 + \
-     ((i) & 4) * PU__WIDTH / 32 + ((i) & 8) * PU__WIDTH / 128)
-static const pu_int pu__sum_at[12] = {PU__SUM_AT(0), PU__SUM_AT(1), PU__SUM_AT(2),  PU__SUM_AT(3),
-                                      PU__SUM_AT(4), PU__SUM_AT(5), PU__SUM_AT(6),  PU__SUM_AT(7),
-                                      PU__SUM_AT(8), PU__SUM_AT(9), PU__SUM_AT(10), PU__SUM_AT(11)};
-
-/* out[pu__sum_at[i]] += the sum of s[i], i < 12; out holds 16 numbers, of which four mean nothing. The
-   plain loop is the last line. With it alone pu__rows_apply takes 4 % longer for D = 1,000, and a
-   quarter longer for D = 100 (AVX2 and AVX-512; SSE 3 and 5 %). */
+/* out[i] += the sum of s[i], i < 12. The plain loop is the last line. Where the compiler can permute vectors, four sums share the
+   last two steps: [a0+a2 a1+a3 b0+b2 b1+b3] and the same of c and d, then [a b c d]. With the plain loop a step of factor
+   analysis takes 3 % longer (iterative engine, D = 1,000, AVX2 and AVX-512). */
 PU__FN void pu__sums12(const pu__vector *s, double *out)
 {
     pu_int i;
-#ifdef PU__EACH
-    enum { W = PU__WIDTH };
-    const pu__vector p0 = PU__FOLD(s[0], s[1], W / 2), p1 = PU__FOLD(s[2], s[3], W / 2);
-    const pu__vector p2 = PU__FOLD(s[4], s[5], W / 2), p3 = PU__FOLD(s[6], s[7], W / 2);
-    const pu__vector p4 = PU__FOLD(s[8], s[9], W / 2), p5 = PU__FOLD(s[10], s[11], W / 2);
-    const pu__vector q0 = PU__FOLD(p0, p1, W / 4), q1 = PU__FOLD(p2, p3, W / 4), q2 = PU__FOLD(p4, p5, W / 4);
-    pu_real sums[16];
-    if (W == 4) {
-        pu__vstore(sums, q0);
-        pu__vstore(sums + 4, q1);
-        pu__vstore(sums + 8, q2);
-        pu__vstore(sums + 12, q2);
-    } else {
-        const pu__vector r0 = PU__FOLD(q0, q1, W / 8), r1 = PU__FOLD(q2, q2, W / 8);
-        if (W == 16) pu__vstore(sums, PU__FOLD(r0, r1, W / 16));
-        else {
-            pu__vstore(sums, r0);
-            pu__vstore(sums + 8, r1);
-        }
+#if defined(PU__FOURS) && defined(PU__SHUFFLE)
+    for (i = 0; i < 12; i += 4) {
+        const pu__four a = pu__fours(s + i), b = pu__fours(s + i + 1);
+        const pu__four c = pu__fours(s + i + 2), d = pu__fours(s + i + 3);
+        const pu__four ab = PU__SHUFFLE(a, b, 0, 1, 4, 5) + PU__SHUFFLE(a, b, 2, 3, 6, 7);
+        const pu__four cd = PU__SHUFFLE(c, d, 0, 1, 4, 5) + PU__SHUFFLE(c, d, 2, 3, 6, 7);
+        pu_real sums[4];
+        pu_int l;
+        *(pu__four *)sums = PU__SHUFFLE(ab, cd, 0, 2, 4, 6) + PU__SHUFFLE(ab, cd, 1, 3, 5, 7);
+        for (l = 0; l < 4; l++) out[i + l] += (double)sums[l];
     }
-    for (i = 0; i < 16; i++) out[i] += (double)sums[i];
 #else
-    for (i = 0; i < 12; i++) out[pu__sum_at[i]] += (double)pu__sum(s[i]);
+    for (i = 0; i < 12; i++) out[i] += (double)pu__sum(s[i]);
 #endif
 }
 
-/* y = c0 x0 + c1 x1 + c2 x2 + c3 x3, the last ones absent when NULL. Any of them may be y. The
-   plain loop is at the end. */
+/* y = c0 x0 + c1 x1 + c2 x2 + c3 x3, the last ones absent when NULL. Any of them may be y. The plain loop is at the end. */
 PU__FN void pu__mix(pu_int n, const pu_real *c, const pu_real *const *x, pu_real *y)
 {
     const pu_int W = PU__WIDTH;
@@ -2412,11 +2364,9 @@ PU__FN void pu__mix(pu_int n, const pu_real *c, const pu_real *const *x, pu_real
     pu_int i = 0;
     if (x3)
         for (; i + W <= n; i += W)
-            pu__vstore(y + i, c0 * pu__vload(x0 + i) + c1 * pu__vload(x1 + i) + c2 * pu__vload(x2 + i) +
-                                  c3 * pu__vload(x3 + i));
+            pu__vstore(y + i, c0 * pu__vload(x0 + i) + c1 * pu__vload(x1 + i) + c2 * pu__vload(x2 + i) + c3 * pu__vload(x3 + i));
     else if (x2)
-        for (; i + W <= n; i += W)
-            pu__vstore(y + i, c0 * pu__vload(x0 + i) + c1 * pu__vload(x1 + i) + c2 * pu__vload(x2 + i));
+        for (; i + W <= n; i += W) pu__vstore(y + i, c0 * pu__vload(x0 + i) + c1 * pu__vload(x1 + i) + c2 * pu__vload(x2 + i));
     else if (x1)
         for (; i + W <= n; i += W) pu__vstore(y + i, c0 * pu__vload(x0 + i) + c1 * pu__vload(x1 + i));
     else
@@ -2430,8 +2380,7 @@ PU__FN void pu__mix(pu_int n, const pu_real *c, const pu_real *const *x, pu_real
     }
 }
 
-/* y = c0 (m o x0) + c1 x1, the last one absent when NULL. Any of them may be y. The plain loop is
-   at the end. */
+/* y = c0 (m o x0) + c1 x1, the last one absent when NULL. Any of them may be y. The plain loop is at the end. */
 PU__FN void pu__mix_m(pu_int n, const pu_real *m, const pu_real *c, const pu_real *const *x, pu_real *y)
 {
     const pu_int W = PU__WIDTH;
@@ -2439,8 +2388,7 @@ PU__FN void pu__mix_m(pu_int n, const pu_real *m, const pu_real *c, const pu_rea
     const pu_real c0 = c[0], c1 = x1 ? c[1] : 0;
     pu_int i = 0;
     if (x1)
-        for (; i + W <= n; i += W)
-            pu__vstore(y + i, c0 * (pu__vload(m + i) * pu__vload(x0 + i)) + c1 * pu__vload(x1 + i));
+        for (; i + W <= n; i += W) pu__vstore(y + i, c0 * (pu__vload(m + i) * pu__vload(x0 + i)) + c1 * pu__vload(x1 + i));
     else
         for (; i + W <= n; i += W) pu__vstore(y + i, c0 * (pu__vload(m + i) * pu__vload(x0 + i)));
     for (; i < n; i++) {
@@ -2452,10 +2400,9 @@ PU__FN void pu__mix_m(pu_int n, const pu_real *m, const pu_real *c, const pu_rea
 
 /* ---- reverse steps of the solver ---- */
 
-/* r_i of column j, at most PU__CHUNK entries from `at` on: where it is kept, or d_i itself, or M
-   (d_i - beta d_{i-1}) in the buffer. */
-PU__FN const pu_real *pu__residual_before(const pu_unwinding *v, pu_int j, pu_int at, pu_int n,
-                                          pu_real *PU__RESTRICT buffer)
+/* r_i of column j, at most PU__CHUNK entries from `at` on: where it is kept, or d_i itself, or M (d_i - beta d_{i-1}) in the
+   buffer. */
+PU__FN const pu_real *pu__residual_before(const pu_unwinding *v, pu_int j, pu_int at, pu_int n, pu_real *PU__RESTRICT buffer)
 {
     const pu_real *PU__RESTRICT d = pu__col(v->d, j) + at, *PU__RESTRICT b, *m = v->minv ? v->minv + at : NULL;
     const pu_real be = v->be_before ? v->be_before[j] : 0;
@@ -2469,13 +2416,12 @@ PU__FN const pu_real *pu__residual_before(const pu_unwinding *v, pu_int j, pu_in
     return buffer;
 }
 
-/* A reverse step, some entries of one column; see pu_unwinding. c: alpha, beta, pibar, 2 rhobar,
-   weight. ri: the residual before the step. m and mbar may be NULL.
-     lint: eleven parameters, since compilers believe PU__RESTRICT of parameters only */
-PU__FN void pu__unwind(pu_int n, const pu_real *c, const pu_real *m, const pu_real *PU__RESTRICT d,
-                       const pu_real *PU__RESTRICT ri, const pu_real *PU__RESTRICT xbar, pu_real *PU__RESTRICT r,
-                       pu_real *PU__RESTRICT rbar, pu_real *PU__RESTRICT dbar, pu_real *PU__RESTRICT qbar,
-                       pu_real *PU__RESTRICT mbar)
+/* A reverse step, some entries of one column; see pu_unwinding. c: alpha, beta, pibar, 2 rhobar, weight. ri: the residual before
+   the step. m and mbar may be NULL.
+   lint: eleven parameters, since compilers believe PU__RESTRICT of parameters only */
+PU__FN void pu__unwind(pu_int n, const pu_real *c, const pu_real *m, const pu_real *PU__RESTRICT d, const pu_real *PU__RESTRICT ri,
+                       const pu_real *PU__RESTRICT xbar, pu_real *PU__RESTRICT r, pu_real *PU__RESTRICT rbar,
+                       pu_real *PU__RESTRICT dbar, pu_real *PU__RESTRICT qbar, pu_real *PU__RESTRICT mbar)
 {
     const pu_real a = c[0], be = c[1], pib = c[2], two = c[3], by = pib / a, rhobar = PU_R(0.5) * two, weight = c[4];
     pu_int i;
@@ -2493,21 +2439,16 @@ PU__FN void pu__unwind(pu_int n, const pu_real *c, const pu_real *m, const pu_re
 }
 
 /* ---- rows of a matrix times columns ----
-   A few rows, at most PU__ROWS, run along their own vectors, so that a block of them is read from
-   far away once. */
+   A few rows, at most PU__ROWS, run along their own vectors, so that a block of them is read from far away once. */
 #define PU__ROWS 24
-/* Products that one lane of a vector adds up in pu_real. */
-#define PU__SUM 64
-/* Entries of a row after which the lanes are added up, and their sum is added to a double. */
-#define PU__REACH (PU__SUM * PU__WIDTH)
+#define PU__SUM 64                      /* products that one lane of a vector adds up in pu_real */
+#define PU__REACH (PU__SUM * PU__WIDTH) /* entries of a row, after which the vector is added up, and the result to a double */
 
-/* Four rows and 2 W columns of a sum of n rows v_i, added in the order of i. The plain loop, for r
-   < 4, c < 2 W:
-     sum = from[r][d + c];
-     for (i = 0; i < n; i++) sum += b[4 * i + r] * v[i][d + c];
-     to[r][shift + c] = sum; */
-PU__FN void pu__tile(pu_int n, const pu_real *b, const pu_real *const *v, pu_int d, pu_real *const *from,
-                     pu_real *const *to, pu_int shift)
+/* Four rows of out, 2 W columns: to_r[shift + c] = from_r[d + c] + sum_i b[4 i + r] v_i[d + c], r < 4, c < 2 W, in the order of
+   i. As a plain loop:
+     for (r, c) { s = from[r][d + c]; for (i = 0; i < n; i++) s += b[4 * i + r] * v[i][d + c]; to[r][shift + c] = s; } */
+PU__FN void pu__tile(pu_int n, const pu_real *b, const pu_real *const *v, pu_int d, pu_real *const *from, pu_real *const *to,
+                     pu_int shift)
 {
     const pu_int W = PU__WIDTH;
     const pu_real *x0 = from[0] + d, *x1 = from[1] + d, *x2 = from[2] + d, *x3 = from[3] + d;
@@ -2537,9 +2478,8 @@ PU__FN void pu__tile(pu_int n, const pu_real *b, const pu_real *const *v, pu_int
     pu__vstore(y3 + W, t3);
 }
 
-/* out_r[d] += sum_i b[4 i + r] v_i[d], r < 4, d < wide, in the order of i. out_r may repeat if b
-   does. The columns that a whole tile does not reach are computed first, in a copy, by a tile that
-   overlaps its neighbour. */
+/* out_r[d] += sum_i b[4 i + r] v_i[d], r < 4, d < wide, in the order of i. out_r may repeat if b does. The columns that a whole
+   tile does not reach are computed first, in a copy, by a tile that overlaps its neighbour. */
 PU__FN void pu__tiles(pu_int n, const pu_real *b, const pu_real *const *v, pu_int wide, pu_real *const *out)
 {
     const pu_int T = 2 * PU__WIDTH, rest = wide % T;
@@ -2559,10 +2499,8 @@ PU__FN void pu__tiles(pu_int n, const pu_real *b, const pu_real *const *v, pu_in
     }
 }
 
-/* Twelve inner products a_r'x_c over n entries from `at` on, W <= n <= PU__REACH. The plain loop, for
-   r < 3, c < 4:
-     for (i = 0; i < n; i++) out[pu__sum_at[4 * r + c]] += a[r][at + i] * x[c][at + i];
-   Here lane l of a vector adds up the entries l, l + W, l + 2 W, ..; pu__sums12 adds up the lanes. */
+/* out[4 r + c] += a_r'x_c over n entries from `at` on, W <= n <= PU__REACH, r < 3, c < 4. Lane l of a vector adds up the entries
+   l, l + W, ..; then pu__sums12. As a plain loop:  for (r, c, i) out[4 * r + c] += a[r][at + i] * x[c][at + i]; */
 PU__FN void pu__dots12(pu_int n, const pu_real *const *a, const pu_real *const *x, pu_int at, double *out)
 {
     const pu_int W = PU__WIDTH;
@@ -2622,10 +2560,9 @@ PU__FN void pu__dots12(pu_int n, const pu_real *const *a, const pu_real *const *
     }
 }
 
-/* Six inner products a_r'x_c of column c alone, the same sums as those of pu__dots12; out holds 16
-   numbers for three rows. The plain loop, for r < 3, and likewise for a[r + 3] and out + 16:
-     for (i = 0; i < n; i++) out[pu__sum_at[4 * r + c]] += a[r][at + i] * x[at + i]; */
-PU__FN void pu__dots6(pu_int n, const pu_real *const *a, const pu_real *x, pu_int c, pu_int at, double *out)
+/* out[4 r] += a_r'x over n entries from `at` on, W <= n <= PU__REACH, r < 6: the same sums as those of pu__dots12, of one column.
+   As a plain loop:  for (r, i) out[4 * r] += a[r][at + i] * x[at + i]; */
+PU__FN void pu__dots6(pu_int n, const pu_real *const *a, const pu_real *x, pu_int at, double *out)
 {
     const pu_int W = PU__WIDTH;
     const pu_real *a0 = a[0] + at, *a1 = a[1] + at, *a2 = a[2] + at, *a3 = a[3] + at, *a4 = a[4] + at, *a5 = a[5] + at;
@@ -2651,22 +2588,20 @@ PU__FN void pu__dots6(pu_int n, const pu_real *const *a, const pu_real *x, pu_in
         s4 += pu__vload(a4 + i) * y;
         s5 += pu__vload(a5 + i) * y;
     }
-    out[pu__sum_at[c]] += (double)pu__sum(s0);
-    out[pu__sum_at[c + 4]] += (double)pu__sum(s1);
-    out[pu__sum_at[c + 8]] += (double)pu__sum(s2);
-    out += 16;
-    out[pu__sum_at[c]] += (double)pu__sum(s3);
-    out[pu__sum_at[c + 4]] += (double)pu__sum(s4);
-    out[pu__sum_at[c + 8]] += (double)pu__sum(s5);
+    out[0] += (double)pu__sum(s0);
+    out[4] += (double)pu__sum(s1);
+    out[8] += (double)pu__sum(s2);
+    out[12] += (double)pu__sum(s3);
+    out[16] += (double)pu__sum(s4);
+    out[20] += (double)pu__sum(s5);
 }
 
-/* Y = A X, or Y += A X if add, for n <= PU__ROWS rows v of A, D long. Twelve columns at a time: a
-   stretch of them stays in the first-level cache. A missing row or column repeats the last one.
-   Which rows and columns share a tile does not show in the sums. Rows shorter than a vector are
-   done by the plain loop. */
+/* Y = A X, or Y += A X if add, for n <= PU__ROWS rows v of A, D long. Twelve columns at a time: a stretch of them stays in the
+   first-level cache. A missing row or column repeats the last one. Which rows and columns share a tile does not show in the
+   sums. Rows shorter than a vector are done by the plain loop. */
 PU__FN void pu__rows_apply(pu_int n, const pu_real *const *v, pu_int D, pu_int k, pu_block X, pu_block Y, int add)
 {
-    enum { WIDE = 12, FOUR = PU__ROWS / 3 * 16 }; /* columns; sums of four of them, 16 for 3 rows */
+    enum { WIDE = 12, FOUR = 4 * PU__ROWS }; /* columns; sums of four of them */
     double s[WIDE / 4 * FOUR];
     pu_int first, d, m, j, r, c;
     if (D < PU__WIDTH) {
@@ -2688,42 +2623,31 @@ PU__FN void pu__rows_apply(pu_int n, const pu_real *const *v, pu_int D, pu_int k
                 const pu_real *a[6], *x[4];
                 for (r = 0; r < 6; r++) a[r] = v[pu__min(m + r, n - 1)];
                 for (j = 0; j < count; j += 4) {
-                    double *out = s + j / 4 * FOUR + m / 3 * 16;
+                    double *out = s + j / 4 * FOUR + 4 * m;
                     for (c = 0; c < 4; c++) x[c] = pu__col(X, first + pu__min(j + c, count - 1));
                     if (count - j > 2) {
                         pu__dots12(len, a, x, d, out);
-                        if (m + 3 < n) pu__dots12(len, a + 3, x, d, out + 16);
+                        if (m + 3 < n) pu__dots12(len, a + 3, x, d, out + 12);
                     } else {
-                        for (c = 0; c < count - j; c++) pu__dots6(len, a, x[c], c, d, out);
+                        for (c = 0; c < count - j; c++) pu__dots6(len, a, x[c], d, out + c);
                     }
                 }
             }
         for (j = 0; j < count; j++) {
-            const double *out = s + j / 4 * FOUR;
-            const pu_int at[3] = {pu__sum_at[j % 4], pu__sum_at[4 + j % 4], pu__sum_at[8 + j % 4]};
+            const double *out = s + j / 4 * FOUR + j % 4;
             pu_real *y = pu__col(Y, first + j);
-            if (add) {
-                for (m = 0; m < n; m++) y[m] += (pu_real)out[m / 3 * 16 + at[m % 3]];
-                continue;
-            }
-            for (m = 0; m + 3 <= n; m += 3) {
-                y[m] = (pu_real)out[at[0]];
-                y[m + 1] = (pu_real)out[at[1]];
-                y[m + 2] = (pu_real)out[at[2]];
-                out += 16;
-            }
-            for (r = 0; m + r < n; r++) y[m + r] = (pu_real)out[at[r]];
+            if (add)
+                for (m = 0; m < n; m++) y[m] += (pu_real)out[4 * m];
+            else
+                for (m = 0; m < n; m++) y[m] = (pu_real)out[4 * m];
         }
     }
 }
 
-/* Y += A'(w o X) for n <= PU__ROWS rows v of A, D long; w may be NULL. The plain loop, for j < k, d
-   < D:
-     for (i = 0; i < n; i++) Y[j][d] += (w[i] * X[j][i]) * v[i][d];
-   A stretch of each row stays in cache for 12 columns. One or two columns left over gain nothing
-   from tiles. */
-PU__FN void pu__rows_apply_t(pu_int n, const pu_real *const *v, pu_int D, const pu_real *w, pu_int k, pu_block X,
-                             pu_block Y)
+/* Y += A'(w o X) for n <= PU__ROWS rows v of A, D long; w may be NULL. A stretch of each row stays in cache for 12 columns. One
+   or two columns left over gain nothing from tiles. As a plain loop, added in the order of i:
+     for (j, d, i) Y[j][d] += w[i] * X[j][i] * v[i][d]; */
+PU__FN void pu__rows_apply_t(pu_int n, const pu_real *const *v, pu_int D, const pu_real *w, pu_int k, pu_block X, pu_block Y)
 {
     enum { STRETCH = 256, WIDE = 12 };
     const pu_real *a[PU__ROWS];
@@ -2868,14 +2792,11 @@ PU__FN void pu__pack(const pu__matmul *g, pu_int done, pu_int deep, pu_int colum
 
 /* ---- autoregression ---- */
 
-/* Outputs that are computed before the first of them is stored: in registers, whatever aliases
-   what. */
-#define PU__BLOCK 32
+#define PU__BLOCK 32 /* outputs that are computed before the first of them is stored: in registers, whatever aliases what */
 
-/* y_i = sum_t c_t x_{i+t} + w_i x_{i + taps/2}, or y_i += that if add; i < n, w may be NULL. A
-   block of outputs stays in registers while the taps run. The plain loop is at the end. */
-PU__FN void pu__ar_filter(pu_int n, pu_int taps, const pu_real *c, const pu_real *x, const pu_real *w, pu_real *y,
-                          int add)
+/* y_i = sum_t c_t x_{i+t} + w_i x_{i + taps/2}, or y_i += that if add; i < n, w may be NULL. A block of outputs stays in
+   registers while the taps run. The plain loop is at the end. */
+PU__FN void pu__ar_filter(pu_int n, pu_int taps, const pu_real *c, const pu_real *x, const pu_real *w, pu_real *y, int add)
 {
     const pu_real *centre = x + taps / 2;
     pu_real s[PU__BLOCK];
@@ -2900,9 +2821,9 @@ PU__FN void pu__ar_filter(pu_int n, pu_int taps, const pu_real *c, const pu_real
     }
 }
 
-/* s_l = sum_u x_u (p_{u+d+l} + p_{u-d-l}), l = 0 .. 2, u < n <= PU__CHUNK: one load of x serves
-   three lags. The plain loop is the second one. One inner loop over named arrays is the form that
-   compilers keep in vector registers; with an array of arrays it is far slower. */
+/* s_l = sum_u x_u (p_{u+d+l} + p_{u-d-l}), l = 0 .. 2, u < n <= PU__CHUNK: one load of x serves three lags. The last loop but
+   one is the plain one. One inner loop over named arrays is the form that compilers keep in vector registers; with an array of
+   arrays it is far slower. */
 PU__FN void pu__ar_lag3(pu_int n, const pu_real *x, const pu_real *p, pu_int d, double *s)
 {
     const pu_real *up = p + d, *down = p - d;
@@ -2924,10 +2845,10 @@ PU__FN void pu__ar_lag3(pu_int n, const pu_real *x, const pu_real *p, pu_int d, 
     s[2] = (double)pu__fold(s2);
 }
 
-/* The same sums, and y_u += sum_l c_l (p_{u+d+l} + p_{u-d-l}): both read the same entries. A y that
-   may be NULL would make this 15 to 25 % slower at -O2, so pu__ar_lag3 stands by itself. */
-PU__FN void pu__ar_both3(pu_int n, const pu_real *x, const pu_real *p, pu_int d, const pu_real *c,
-                         pu_real *PU__RESTRICT y, double *s)
+/* The same sums, and y_u += sum_l c_l (p_{u+d+l} + p_{u-d-l}): both read the same entries. A y that may be NULL would make this
+   15 to 25 % slower at -O2, so pu__ar_lag3 stands by itself. */
+PU__FN void pu__ar_both3(pu_int n, const pu_real *x, const pu_real *p, pu_int d, const pu_real *c, pu_real *PU__RESTRICT y,
+                         double *s)
 {
     const pu_real *up = p + d, *down = p - d, c0 = c[0], c1 = c[1], c2 = c[2];
     pu_real s0[PU__LANES] = {0}, s1[PU__LANES] = {0}, s2[PU__LANES] = {0};
@@ -2958,22 +2879,20 @@ PU__FN void pu__ar_both3(pu_int n, const pu_real *x, const pu_real *p, pu_int d,
 
 /* ---- autoregression of order 5, the commonest one: a vector of outputs at a time ---- */
 
-/* The vector p_{u+l}, where `at` points to p_u, `now` is the vector there, and `next` the one after
-   it. It is read from memory, except with 64-byte vectors: there all loads but those of p_u lie on
-   two cache lines. Half of them are then made of two registers. Without this a gradient of AR(5)
-   takes 4 to 7 % longer; narrower vectors gain nothing (0.97 to 1.02). */
-#if defined(PU__EACH) && defined(PU_FLOAT) && defined(__AVX512F__)
-#define PU__PLUS(i, l) ((i) + (l))
-#define PU__UP(at, now, next, l) PU__SHUFFLE(now, next, PU__EACH(PU__PLUS, l))
+/* The vector p_{u+l}, where `at` points to p_u, `now` is the vector there, and `next` the one after it. With 64-byte vectors all
+   loads but those of p_u lie on two cache lines, so that half of them is taken out of two registers: without it a gradient of AR(5)
+   takes 4 to 7 % longer. Narrower vectors gain nothing (0.97 to 1.02). */
+#if defined(PU__SHUFFLE) && defined(PU_FLOAT) && defined(__AVX512F__)
+#define PU__UP(at, now, next, l)                                                                                                   \
+    PU__SHUFFLE(now, next, l, l + 1, l + 2, l + 3, l + 4, l + 5, l + 6, l + 7, l + 8, l + 9, l + 10, l + 11, l + 12, l + 13,       \
+                l + 14, l + 15)
 #else
 #define PU__UP(at, now, next, l) pu__vload((at) + (l))
 #endif
 #define PU__AR_SUM(at, now, next, l) (PU__UP(at, now, next, l) + pu__vload((at) - (l))) /* p_{u+l} + p_{u-l} */
 
-/* The filter of order 5 and a diagonal. The plain loop, for u < n, a multiple of W:
-     y[u] = w[u] * p[u] + c[0] * p[u];
-     for (l = 1; l <= 5; l++) y[u] += c[l] * (p[u + l] + p[u - l]);
-     result += p[u] * y[u]; */
+/* y_u = w_u p_u + c_0 p_u + sum_{l = 1 .. 5} c_l (p_{u+l} + p_{u-l}), u < n, a multiple of W. Returns sum_u p_u y_u. As a plain loop:
+     for (u) { s = w[u] * p[u] + c[0] * p[u]; for (l = 1; l <= 5; l++) s += c[l] * (p[u + l] + p[u - l]); y[u] = s; } */
 PU__FN double pu__ar_filter5(pu_int n, const pu_real *c, const pu_real *p, const pu_real *w, pu_real *PU__RESTRICT y)
 {
     const pu_real c0 = c[0], c1 = c[1], c2 = c[2], c3 = c[3], c4 = c[4], c5 = c[5];
@@ -2995,14 +2914,13 @@ PU__FN double pu__ar_filter5(pu_int n, const pu_real *c, const pu_real *p, const
     return (double)pu__sum(sum);
 }
 
-/* Entries per pass of the lag sums, a vector's worth of partial sums each. */
-#define PU__AR_CHUNK (PU__WIDTH > 8 ? 512 : 256)
+#define PU__AR_CHUNK (PU__WIDTH > 8 ? 512 : 256) /* entries per pass of the lag sums: a vector's worth of partial sums each */
 
-/* The same filter f of p, and the lag sums of x and p, with one load of everything. y may be NULL.
-   The plain loop, for u < n <= PU__AR_CHUNK, a multiple of W:
-     y[u] += by * f[u];
-     for (l = 0; l <= 5; l++) s[l] += x[u] * (p[u + l] + p[u - l]);
-     result += x[u] * (w[u] * p[u]); */
+/* For n <= PU__AR_CHUNK entries, a multiple of W, with one load of everything:
+     y_u += by f_u where y is not NULL, f_u being what pu__ar_filter5 computes;
+     s_l += sum_u x_u (p_{u+l} + p_{u-l}), l = 0 .. 5.
+   Returns sum_u x_u w_u p_u. As a plain loop:
+     for (u) { y[u] += by * f[u]; for (l = 0; l <= 5; l++) s[l] += x[u] * (p[u + l] + p[u - l]); result += x[u] * (w[u] * p[u]); } */
 PU__FN double pu__ar_both5(pu_int n, const pu_real *x, const pu_real *p, const pu_real *c, pu_real by, const pu_real *w,
                            pu_real *PU__RESTRICT y, double *s)
 {

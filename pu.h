@@ -7369,15 +7369,22 @@ PU_DEF pu_op pu_op_readout(pu_int steps, pu_int states, const pu_real *c)
    >>fft   transforms of any length
    ------------------------------------------------------------------------------------------------ */
 
-/* The discrete Fourier transform in Stockham's form. A pass reads x, of length r m s, as x[c + s (p + m l)] and writes
+/* The discrete Fourier transform in Stockham's form. A pass reads x, of length r m s, as x[c + s (p + m l)]
+   and writes
        y[c + s (r p + j)] = e^(-2 pi i p j / (r m)) sum_l e^(-2 pi i j l / r) x[c + s (p + m l)],   j = 0 .. r-1,
-   with c = 0 .. s-1 and p = 0 .. m-1. The next pass has r times the s, and no bit reversal is needed. Every index stands
-   for `lanes` neighbouring numbers: columns of an image, or its rows after a transposition. So the innermost loop runs over
-   at least `lanes` contiguous reals that share their factors. Real and imaginary parts lie in separate arrays. The loops
-   then need no shuffles, and the inverse is the forward transform with the two parts exchanged. */
+   with c = 0 .. s-1 and p = 0 .. m-1. The next pass has r times the s, and no bit reversal is needed.
+
+   Every index stands for `lanes` neighbouring numbers: columns of an image, or its rows after a
+   transposition. So the innermost loop runs over at least `lanes` contiguous reals that share their
+   factors. Real and imaginary parts lie in separate arrays. The loops then need no shuffles, and the
+   inverse is the forward transform with the parts exchanged.
+
+   From the inside out: complex arithmetic, butterflies (the sum over l for one c and p), passes, transforms
+   of mixed radix, Bluestein's convolution for lengths with large prime factors, plans, FFTW in place of all
+   that, the public functions. */
 
 #define PU__FFT_LANES (64 / (int)sizeof(pu_real)) /* transforms side by side: a cache line */
-#define PU__FFT_PRIME 64                          /* largest radix, O(r^2); beyond it Bluestein's convolution is faster */
+#define PU__FFT_PRIME 64 /* largest prime radix, O(r^2); beyond it Bluestein's convolution is faster */
 
 /* Complex numbers, parts apart: lane q of entry i is re[i * step + q] and im[i * step + q]. */
 typedef struct {
@@ -7400,8 +7407,9 @@ PU__FN pu__re_im pu__exchanged(pu__re_im x) { return pu__parts(x.im, x.re, x.ste
 
 /* ---- complex arithmetic, on single numbers and on lines of them ---- */
 
-/* A line is what one instruction works on. With AVX-512 that is a whole cache line, also where PU__WIDTH is less. The length
-   of a line does not change the bits: every number goes through the same operations. */
+/* A line is what one instruction works on; with AVX-512 that is a whole cache line. Its length does not
+   change the bits: every number goes through the same operations. Without vectors of the compiler a line is
+   one number. */
 #if PU__VECTORS && defined(__AVX512F__)
 #define PU__LINE PU__FFT_LANES
 typedef pu_real pu__line __attribute__((vector_size(64), aligned(sizeof(pu_real)), may_alias));
@@ -7410,25 +7418,30 @@ typedef pu_real pu__line __attribute__((vector_size(64), aligned(sizeof(pu_real)
 typedef pu__vector pu__line;
 #endif
 
-/* PU__INLINE: functions that must become part of the loop around them. Without that, every line would cost some calls.
-   PU__INDEPENDENT before a loop: its arrays do not overlap, so it may be vectorised without a check. */
-#if PU__VECTORS
-#define PU__INLINE static inline PU_UNUSED __attribute__((always_inline))
-#else
+/* PU__INLINE marks functions that must become part of the loop around them. Otherwise every line would cost
+   many calls.
+   PU__INDEPENDENT before a loop promises that its iterations do not overlap in memory. Compilers then
+   vectorise it without comparing the addresses, of which a butterfly has up to 20. */
+#if !PU__VECTORS
 #define PU__INLINE PU__FN
-#endif
-#if PU__VECTORS && defined(__clang__)
-#define PU__INDEPENDENT _Pragma("clang loop vectorize(assume_safety)")
-#elif PU__VECTORS
-#define PU__INDEPENDENT _Pragma("GCC ivdep")
-#else
 #define PU__INDEPENDENT
+#else
+#define PU__INLINE static inline PU_UNUSED __attribute__((always_inline))
+#ifdef __clang__
+#pragma clang diagnostic push
+#pragma clang diagnostic ignored "-Wpass-failed" /* under a sanitizer these loops may stay as they are */
+#define PU__INDEPENDENT _Pragma("clang loop vectorize(assume_safety)")
+#else
+#define PU__INDEPENDENT _Pragma("GCC ivdep")
+#endif
 #endif
 
+/* One complex number. */
 typedef struct {
     pu_real re, im;
 } pu__complex;
 
+/* PU__LINE of them, parts apart. */
 typedef struct {
     pu__line re, im;
 } pu__complex_line;
@@ -7474,7 +7487,7 @@ PU__INLINE pu__complex pu__c_minus_i(pu__complex a)
     return y;
 }
 
-/* -i (a - b). As -i times the difference it would have other signs of zero. */
+/* -i (a - b). Not written as -i times the difference: where a = b, the zeros would have other signs. */
 PU__INLINE pu__complex pu__c_sub_i(pu__complex a, pu__complex b)
 {
     pu__complex y;
@@ -7500,7 +7513,7 @@ PU__INLINE pu__complex pu__c_mul(pu__complex a, pu__complex b)
     return y;
 }
 
-/* The same four on lines: a + b, */
+/* Four of these on lines. First a + b. */
 PU__INLINE pu__complex_line pu__line_add(pu__complex_line a, pu__complex_line b)
 {
     a.re += b.re;
@@ -7508,7 +7521,7 @@ PU__INLINE pu__complex_line pu__line_add(pu__complex_line a, pu__complex_line b)
     return a;
 }
 
-/* a - b, */
+/* a - b, on lines. */
 PU__INLINE pu__complex_line pu__line_sub(pu__complex_line a, pu__complex_line b)
 {
     a.re -= b.re;
@@ -7516,7 +7529,7 @@ PU__INLINE pu__complex_line pu__line_sub(pu__complex_line a, pu__complex_line b)
     return a;
 }
 
-/* -i (a - b), */
+/* -i (a - b), on lines. */
 PU__INLINE pu__complex_line pu__line_sub_i(pu__complex_line a, pu__complex_line b)
 {
     pu__complex_line y;
@@ -7525,7 +7538,7 @@ PU__INLINE pu__complex_line pu__line_sub_i(pu__complex_line a, pu__complex_line 
     return y;
 }
 
-/* and c a with real c. */
+/* c a with real c, on lines. */
 PU__INLINE pu__complex_line pu__line_scale(pu_real c, pu__complex_line a)
 {
     a.re *= c;
@@ -7535,70 +7548,69 @@ PU__INLINE pu__complex_line pu__line_scale(pu_real c, pu__complex_line a)
 
 /* ---- butterflies on any number of neighbours ---- */
 
-/* The sums of one pass for `count` neighbours. The r inputs lie dx apart, the r outputs dy. w: the factors of outputs
-   1 .. r-1. Inputs, outputs and factors do not overlap. */
-typedef void pu__butterfly(pu_int count, const pu_real *xr, const pu_real *xi, pu_int dx, pu_real *yr, pu_real *yi, pu_int dy,
-                           const pu__complex *w);
+/* The sums over l for `count` neighbours. Inputs x_0 .. x_{r-1} lie dx apart, outputs y_0 .. y_{r-1} lie dy
+   apart. w: the factors e^(-2 pi i p j / (r m)) of outputs j = 1 .. r-1. Inputs, outputs and factors do not
+   overlap.
+   These loops serve where whole lines are rare: the counts are small in the first passes of a single
+   transform, and odd at the edges of an image. */
+typedef void pu__butterfly(pu_int count, const pu_real *xr, const pu_real *xi, pu_int dx, pu_real *yr, pu_real *yi,
+                           pu_int dy, const pu__complex *w);
 
 /* r = 2: y_0, y_1 = x_0 +- x_1 */
-PU__FN void pu__fft_2(pu_int count, const pu_real *xr, const pu_real *xi, pu_int dx, pu_real *yr, pu_real *yi, pu_int dy,
-                      const pu__complex *w)
+PU__FN void pu__fft_2(pu_int count, const pu_real *xr, const pu_real *xi, pu_int dx, pu_real *yr, pu_real *yi,
+                      pu_int dy, const pu__complex *PU__RESTRICT w)
 {
-    const pu__complex w1 = w[0];
     pu_int q;
     PU__INDEPENDENT
     for (q = 0; q < count; q++) {
         const pu__complex x0 = pu__c_get(xr, xi, q);
-        const pu__complex x1 = pu__c_get(xr + dx, xi + dx, q);
+        const pu__complex x1 = pu__c_get(xr, xi, dx + q);
         pu__c_put(yr, yi, q, pu__c_add(x0, x1));
-        pu__c_put(yr + dy, yi + dy, q, pu__c_mul(pu__c_sub(x0, x1), w1));
+        pu__c_put(yr, yi, dy + q, pu__c_mul(pu__c_sub(x0, x1), w[0]));
     }
 }
 
-/* r = 3: y_0 = x_0 + t,  y_1, y_2 = (x_0 - t/2) +- d,  with t = x_1 + x_2 and d = -i sin(2 pi / 3) (x_1 - x_2) */
-PU__FN void pu__fft_3(pu_int count, const pu_real *xr, const pu_real *xi, pu_int dx, pu_real *yr, pu_real *yi, pu_int dy,
-                      const pu__complex *w)
+/* r = 3: with t = x_1 + x_2 and d = -i sin(2 pi / 3) (x_1 - x_2),
+     y_0 = x_0 + t,  y_1, y_2 = (x_0 - t/2) +- d. */
+PU__FN void pu__fft_3(pu_int count, const pu_real *xr, const pu_real *xi, pu_int dx, pu_real *yr, pu_real *yi,
+                      pu_int dy, const pu__complex *PU__RESTRICT w)
 {
     const pu_real s = PU_R(0.86602540378443864676);
-    const pu__complex w1 = w[0];
-    const pu__complex w2 = w[1];
     pu_int q;
     PU__INDEPENDENT
     for (q = 0; q < count; q++) {
         const pu__complex x0 = pu__c_get(xr, xi, q);
-        const pu__complex x1 = pu__c_get(xr + dx, xi + dx, q);
-        const pu__complex x2 = pu__c_get(xr + 2 * dx, xi + 2 * dx, q);
+        const pu__complex x1 = pu__c_get(xr, xi, dx + q);
+        const pu__complex x2 = pu__c_get(xr, xi, 2 * dx + q);
         const pu__complex t = pu__c_add(x1, x2);
         const pu__complex d = pu__c_scale(s, pu__c_sub_i(x1, x2));
         const pu__complex a = pu__c_sub(x0, pu__c_scale(PU_R(0.5), t));
         pu__c_put(yr, yi, q, pu__c_add(x0, t));
-        pu__c_put(yr + dy, yi + dy, q, pu__c_mul(pu__c_add(a, d), w1));
-        pu__c_put(yr + 2 * dy, yi + 2 * dy, q, pu__c_mul(pu__c_sub(a, d), w2));
+        pu__c_put(yr, yi, dy + q, pu__c_mul(pu__c_add(a, d), w[0]));
+        pu__c_put(yr, yi, 2 * dy + q, pu__c_mul(pu__c_sub(a, d), w[1]));
     }
 }
 
-/* r = 4: y_0, y_2 = (x_0 + x_2) +- (x_1 + x_3),  y_1, y_3 = (x_0 - x_2) -+ i (x_1 - x_3) */
-PU__FN void pu__fft_4(pu_int count, const pu_real *xr, const pu_real *xi, pu_int dx, pu_real *yr, pu_real *yi, pu_int dy,
-                      const pu__complex *w)
+/* r = 4: with a, b = x_0 +- x_2,  c = x_1 + x_3  and  d = -i (x_1 - x_3),
+     y_0, y_2 = a +- c,  y_1, y_3 = b +- d. */
+PU__FN void pu__fft_4(pu_int count, const pu_real *xr, const pu_real *xi, pu_int dx, pu_real *yr, pu_real *yi,
+                      pu_int dy, const pu__complex *PU__RESTRICT w)
 {
-    const pu__complex w1 = w[0];
-    const pu__complex w2 = w[1];
-    const pu__complex w3 = w[2];
     pu_int q;
     PU__INDEPENDENT
     for (q = 0; q < count; q++) {
         const pu__complex x0 = pu__c_get(xr, xi, q);
-        const pu__complex x1 = pu__c_get(xr + dx, xi + dx, q);
-        const pu__complex x2 = pu__c_get(xr + 2 * dx, xi + 2 * dx, q);
-        const pu__complex x3 = pu__c_get(xr + 3 * dx, xi + 3 * dx, q);
+        const pu__complex x1 = pu__c_get(xr, xi, dx + q);
+        const pu__complex x2 = pu__c_get(xr, xi, 2 * dx + q);
+        const pu__complex x3 = pu__c_get(xr, xi, 3 * dx + q);
         const pu__complex a = pu__c_add(x0, x2);
         const pu__complex b = pu__c_sub(x0, x2);
         const pu__complex c = pu__c_add(x1, x3);
         const pu__complex d = pu__c_sub_i(x1, x3);
         pu__c_put(yr, yi, q, pu__c_add(a, c));
-        pu__c_put(yr + dy, yi + dy, q, pu__c_mul(pu__c_add(b, d), w1));
-        pu__c_put(yr + 2 * dy, yi + 2 * dy, q, pu__c_mul(pu__c_sub(a, c), w2));
-        pu__c_put(yr + 3 * dy, yi + 3 * dy, q, pu__c_mul(pu__c_sub(b, d), w3));
+        pu__c_put(yr, yi, dy + q, pu__c_mul(pu__c_add(b, d), w[0]));
+        pu__c_put(yr, yi, 2 * dy + q, pu__c_mul(pu__c_sub(a, c), w[1]));
+        pu__c_put(yr, yi, 3 * dy + q, pu__c_mul(pu__c_sub(b, d), w[2]));
     }
 }
 
@@ -7606,25 +7618,21 @@ PU__FN void pu__fft_4(pu_int count, const pu_real *xr, const pu_real *xi, pu_int
      y_0 = x_0 + t + u,
      y_1, y_4 = (x_0 + c_1 t + c_2 u) -+ i (s_1 d + s_2 e),
      y_2, y_3 = (x_0 + c_2 t + c_1 u) -+ i (s_2 d - s_1 e). */
-PU__FN void pu__fft_5(pu_int count, const pu_real *xr, const pu_real *xi, pu_int dx, pu_real *yr, pu_real *yi, pu_int dy,
-                      const pu__complex *w)
+PU__FN void pu__fft_5(pu_int count, const pu_real *xr, const pu_real *xi, pu_int dx, pu_real *yr, pu_real *yi,
+                      pu_int dy, const pu__complex *PU__RESTRICT w)
 {
     const pu_real c1 = PU_R(0.30901699437494742410);
     const pu_real c2 = PU_R(-0.80901699437494742410);
     const pu_real s1 = PU_R(0.95105651629515357212);
     const pu_real s2 = PU_R(0.58778525229247312917);
-    const pu__complex w1 = w[0];
-    const pu__complex w2 = w[1];
-    const pu__complex w3 = w[2];
-    const pu__complex w4 = w[3];
     pu_int q;
     PU__INDEPENDENT
     for (q = 0; q < count; q++) {
         const pu__complex x0 = pu__c_get(xr, xi, q);
-        const pu__complex x1 = pu__c_get(xr + dx, xi + dx, q);
-        const pu__complex x2 = pu__c_get(xr + 2 * dx, xi + 2 * dx, q);
-        const pu__complex x3 = pu__c_get(xr + 3 * dx, xi + 3 * dx, q);
-        const pu__complex x4 = pu__c_get(xr + 4 * dx, xi + 4 * dx, q);
+        const pu__complex x1 = pu__c_get(xr, xi, dx + q);
+        const pu__complex x2 = pu__c_get(xr, xi, 2 * dx + q);
+        const pu__complex x3 = pu__c_get(xr, xi, 3 * dx + q);
+        const pu__complex x4 = pu__c_get(xr, xi, 4 * dx + q);
         const pu__complex t = pu__c_add(x1, x4);
         const pu__complex d = pu__c_sub(x1, x4);
         const pu__complex u = pu__c_add(x2, x3);
@@ -7634,50 +7642,55 @@ PU__FN void pu__fft_5(pu_int count, const pu_real *xr, const pu_real *xi, pu_int
         const pu__complex f = pu__c_minus_i(pu__c_add(pu__c_scale(s1, d), pu__c_scale(s2, e)));
         const pu__complex g = pu__c_minus_i(pu__c_sub(pu__c_scale(s2, d), pu__c_scale(s1, e)));
         pu__c_put(yr, yi, q, pu__c_add(x0, pu__c_add(t, u)));
-        pu__c_put(yr + dy, yi + dy, q, pu__c_mul(pu__c_add(a, f), w1));
-        pu__c_put(yr + 2 * dy, yi + 2 * dy, q, pu__c_mul(pu__c_add(b, g), w2));
-        pu__c_put(yr + 3 * dy, yi + 3 * dy, q, pu__c_mul(pu__c_sub(b, g), w3));
-        pu__c_put(yr + 4 * dy, yi + 4 * dy, q, pu__c_mul(pu__c_sub(a, f), w4));
+        pu__c_put(yr, yi, dy + q, pu__c_mul(pu__c_add(a, f), w[0]));
+        pu__c_put(yr, yi, 2 * dy + q, pu__c_mul(pu__c_add(b, g), w[1]));
+        pu__c_put(yr, yi, 3 * dy + q, pu__c_mul(pu__c_sub(b, g), w[2]));
+        pu__c_put(yr, yi, 4 * dy + q, pu__c_mul(pu__c_sub(a, f), w[3]));
     }
 }
 
+#if PU__VECTORS && defined(__clang__)
+#pragma clang diagnostic pop
+#endif
+
 /* ---- butterflies on lines ---- */
 
-/* One pass. Where x and y are packed (step = lanes), its s groups of neighbours are one. */
+/* One pass. Where x and y are packed (step = lanes), the s lanes of all c are neighbours and form one
+   group. A copy of this struct also tells a butterfly its place. There x, y, wr and wi begin with the
+   butterfly's own numbers. */
 typedef struct {
-    pu_int radix, s, m;      /* r, s and m of Stockham's form */
-    pu_int groups, count;    /* groups of count neighbours for every p */
-    pu__re_im x, y;          /* input and output; in a butterfly: their first places there */
-    pu_int x_leg, y_leg;     /* distance of a butterfly's inputs, and of its outputs */
-    const pu_real *wr, *wi;  /* factors of outputs 1 .. r-1, m each; in a butterfly: from its p on */
-    const pu_real *root;     /* odd r > 5: the r roots of unity, re then im (= -sin) */
-    int plain;               /* m = 1, where all factors are 1: leave them out */
-    int whole;               /* in a butterfly: a line, or a single number */
+    pu_int radix, s, m;     /* r, s and m of Stockham's form */
+    pu_int groups, count;   /* for every p: groups of count neighbours */
+    pu__re_im x, y;         /* input and output */
+    pu_int x_leg, y_leg;    /* distance of a butterfly's inputs, and of its outputs */
+    const pu_real *wr, *wi; /* factors of outputs 1 .. r-1, m each */
+    const pu_real *root;    /* odd r > 5: the r roots of unity, re then im (= -sin) */
+    int plain;              /* m = 1, where all factors are 1: leave them out */
+    int whole;              /* the butterfly works on a line; otherwise on a single number */
 } pu__fft_pass;
 
-/* Goes to group c of p. */
+/* Moves the place by so many reals. */
+PU__INLINE void pu__fft_move(pu__fft_pass *o, pu_int x, pu_int y)
+{
+    o->x.re += x;
+    o->x.im += x;
+    o->y.re += y;
+    o->y.im += y;
+}
+
+/* Moves the place to group c of p, from wherever it is. */
 PU__INLINE void pu__fft_place(pu__fft_pass *o, const pu__fft_pass *pass, pu_int p, pu_int c)
 {
-    const pu_int x = (c + pass->s * p) * pass->x.step;
-    const pu_int y = (c + pass->s * pass->radix * p) * pass->y.step;
-    o->x.re = pass->x.re + x;
-    o->x.im = pass->x.im + x;
-    o->y.re = pass->y.re + y;
-    o->y.im = pass->y.im + y;
+    const pu_int x = c + pass->s * p;
+    const pu_int y = c + pass->s * pass->radix * p;
+    o->x = pass->x;
+    o->y = pass->y;
     o->wr = pass->wr + p;
     o->wi = pass->wi + p;
+    pu__fft_move(o, x * o->x.step, y * o->y.step);
 }
 
-/* Goes to the next neighbours. */
-PU__INLINE void pu__fft_advance(pu__fft_pass *o, pu_int by)
-{
-    o->x.re += by;
-    o->x.im += by;
-    o->y.re += by;
-    o->y.im += by;
-}
-
-/* Input l of the butterfly. */
+/* Input l of the butterfly. A single number takes the first place of a line, with zeros after it. */
 PU__INLINE pu__complex_line pu__fft_get(const pu__fft_pass *o, pu_int l)
 {
     const pu_real *re = o->x.re + l * o->x_leg;
@@ -7695,7 +7708,7 @@ PU__INLINE pu__complex_line pu__fft_get(const pu__fft_pass *o, pu_int l)
     return a;
 }
 
-/* Output j of the butterfly: a times its factor. */
+/* Output j of the butterfly: a times its factor (output 0 has none). */
 PU__INLINE void pu__fft_put(const pu__fft_pass *o, pu_int j, pu__complex_line a)
 {
     pu_real *re = o->y.re + j * o->y_leg;
@@ -7716,61 +7729,58 @@ PU__INLINE void pu__fft_put(const pu__fft_pass *o, pu_int j, pu__complex_line a)
     }
 }
 
-/* r = 4, as pu__fft_4 */
-PU__INLINE void pu__fft_line_4(const pu__fft_pass *o)
+/* a, b, c, d of a transform of length 4, as in pu__fft_4. */
+typedef struct {
+    pu__complex_line a, b, c, d;
+} pu__fft_four;
+
+/* The same of the butterfly's inputs first, first + by, first + 2 by and first + 3 by. */
+PU__INLINE pu__fft_four pu__fft_half_4(const pu__fft_pass *o, pu_int first, pu_int by)
 {
-    const pu__complex_line x0 = pu__fft_get(o, 0);
-    const pu__complex_line x1 = pu__fft_get(o, 1);
-    const pu__complex_line x2 = pu__fft_get(o, 2);
-    const pu__complex_line x3 = pu__fft_get(o, 3);
-    const pu__complex_line a = pu__line_add(x0, x2);
-    const pu__complex_line b = pu__line_sub(x0, x2);
-    const pu__complex_line c = pu__line_add(x1, x3);
-    const pu__complex_line d = pu__line_sub_i(x1, x3);
-    pu__fft_put(o, 0, pu__line_add(a, c));
-    pu__fft_put(o, 1, pu__line_add(b, d));
-    pu__fft_put(o, 2, pu__line_sub(a, c));
-    pu__fft_put(o, 3, pu__line_sub(b, d));
+    const pu__complex_line x0 = pu__fft_get(o, first);
+    const pu__complex_line x1 = pu__fft_get(o, first + by);
+    const pu__complex_line x2 = pu__fft_get(o, first + 2 * by);
+    const pu__complex_line x3 = pu__fft_get(o, first + 3 * by);
+    pu__fft_four y;
+    y.a = pu__line_add(x0, x2);
+    y.b = pu__line_sub(x0, x2);
+    y.c = pu__line_add(x1, x3);
+    y.d = pu__line_sub_i(x1, x3);
+    return y;
 }
 
-/* r = 8: y_j, y_{j+4} = e_j +- o_j. Here e is the transform of length 4 of the even inputs. o is that of the odd ones, with
-   o_j times e^(-2 pi i j / 8). The odd half comes first, so that fewer numbers are alive at once. */
+/* r = 4: as pu__fft_4, on lines. */
+PU__INLINE void pu__fft_line_4(const pu__fft_pass *o)
+{
+    const pu__fft_four x = pu__fft_half_4(o, 0, 1);
+    pu__fft_put(o, 0, pu__line_add(x.a, x.c));
+    pu__fft_put(o, 1, pu__line_add(x.b, x.d));
+    pu__fft_put(o, 2, pu__line_sub(x.a, x.c));
+    pu__fft_put(o, 3, pu__line_sub(x.b, x.d));
+}
+
+/* r = 8: y_j, y_{j+4} = e_j +- o_j for j = 0 .. 3. Here e is the transform of length 4 of the even inputs.
+   o is that of the odd inputs, with o_j times e^(-2 pi i j / 8). With h = 1 / sqrt(2) these factors are
+     1,  h (1 - i),  -i,  -h (1 + i).
+   The odd half comes first: fewer numbers are alive at once that way. */
 PU__INLINE void pu__fft_line_8(const pu__fft_pass *o)
 {
     const pu_real h = PU_R(0.70710678118654752440);
-    const pu__complex_line x1 = pu__fft_get(o, 1);
-    const pu__complex_line x3 = pu__fft_get(o, 3);
-    const pu__complex_line x5 = pu__fft_get(o, 5);
-    const pu__complex_line x7 = pu__fft_get(o, 7);
-    const pu__complex_line f = pu__line_add(x1, x5);
-    const pu__complex_line g = pu__line_sub(x1, x5);
-    const pu__complex_line k = pu__line_add(x3, x7);
-    const pu__complex_line l = pu__line_sub_i(x3, x7);
-    const pu__complex_line a = pu__line_add(g, l);
-    const pu__complex_line b = pu__line_sub(g, l);
-    const pu__complex_line o0 = pu__line_add(f, k);
-    const pu__complex_line o2 = pu__line_sub_i(f, k);
-    const pu__line o1r = h * (a.re + a.im);
-    const pu__line o1i = h * (a.im - a.re);
-    const pu__line o3r = h * (b.im - b.re);
-    const pu__line o3i = -h * (b.re + b.im);
-    const pu__complex_line x0 = pu__fft_get(o, 0);
-    const pu__complex_line x2 = pu__fft_get(o, 2);
-    const pu__complex_line x4 = pu__fft_get(o, 4);
-    const pu__complex_line x6 = pu__fft_get(o, 6);
-    const pu__complex_line s = pu__line_add(x0, x4);
-    const pu__complex_line t = pu__line_sub(x0, x4);
-    const pu__complex_line u = pu__line_add(x2, x6);
-    const pu__complex_line v = pu__line_sub_i(x2, x6);
-    const pu__complex_line e0 = pu__line_add(s, u);
-    const pu__complex_line e1 = pu__line_add(t, v);
-    const pu__complex_line e2 = pu__line_sub(s, u);
-    const pu__complex_line e3 = pu__line_sub(t, v);
+    const pu__fft_four odd = pu__fft_half_4(o, 1, 2);
+    const pu__complex_line f = pu__line_add(odd.b, odd.d);
+    const pu__complex_line g = pu__line_sub(odd.b, odd.d);
+    const pu__complex_line o0 = pu__line_add(odd.a, odd.c);
+    const pu__complex_line o2 = pu__line_sub_i(odd.a, odd.c);
+    const pu__fft_four even = pu__fft_half_4(o, 0, 2);
+    const pu__complex_line e0 = pu__line_add(even.a, even.c);
+    const pu__complex_line e1 = pu__line_add(even.b, even.d);
+    const pu__complex_line e2 = pu__line_sub(even.a, even.c);
+    const pu__complex_line e3 = pu__line_sub(even.b, even.d);
     pu__complex_line o1, o3;
-    o1.re = o1r;
-    o1.im = o1i;
-    o3.re = o3r;
-    o3.im = o3i;
+    o1.re = h * (f.re + f.im);
+    o1.im = h * (f.im - f.re);
+    o3.re = h * (g.im - g.re);
+    o3.im = -h * (g.re + g.im);
     pu__fft_put(o, 0, pu__line_add(e0, o0));
     pu__fft_put(o, 1, pu__line_add(e1, o1));
     pu__fft_put(o, 2, pu__line_add(e2, o2));
@@ -7782,7 +7792,10 @@ PU__INLINE void pu__fft_line_8(const pu__fft_pass *o)
 }
 
 /* Odd r: with c_k, s_k = cos, sin of 2 pi k / r  and  l = 1 .. (r-1)/2,
-     y_j, y_{r-j} = (x_0 + sum_l c_jl (x_l + x_{r-l})) -+ i sum_l s_jl (x_l - x_{r-l}). */
+     y_0 = sum_l x_l over all l,
+     y_j, y_{r-j} = (x_0 + sum_l c_jl (x_l + x_{r-l})) -+ i sum_l s_jl (x_l - x_{r-l}).
+   The inputs are read again for every j: they are in the nearest cache, and r of them would not fit the
+   registers. */
 PU__INLINE void pu__fft_line_odd(const pu__fft_pass *o)
 {
     const pu_int r = o->radix;
@@ -7809,66 +7822,67 @@ PU__INLINE void pu__fft_line_odd(const pu__fft_pass *o)
     }
 }
 
+/* The butterfly of that radix. */
+PU__INLINE void pu__fft_line(const pu__fft_pass *o, int radix)
+{
+    if (radix == 4) pu__fft_line_4(o);
+    else if (radix == 8) pu__fft_line_8(o);
+    else pu__fft_line_odd(o);
+}
+
 /* ---- passes ---- */
 
-/* Any radix up to 5, any count: loops over neighbours, which compilers vectorise. */
+/* Any radix up to 5, any count: a call for every p and group. The call through a pointer keeps the four
+   loops apart, each with all registers to itself. Inlined into one function they took 1.4 times as long. */
 PU__FN void pu__fft_pass_small(const pu__fft_pass *pass)
 {
-    static pu__butterfly *const small[] = {NULL, NULL, pu__fft_2, pu__fft_3, pu__fft_4, pu__fft_5};
+    static pu__butterfly *const by_radix[] = {NULL, NULL, pu__fft_2, pu__fft_3, pu__fft_4, pu__fft_5};
     pu__fft_pass o = *pass;
     pu__complex w[4];
     pu_int p, c, j;
-    for (p = 0; p < pass->m; p++) {
-        for (j = 0; j < pass->radix - 1; j++) w[j] = pu__c_get(pass->wr, pass->wi, j * pass->m + p);
-        for (c = 0; c < pass->groups; c++) {
+    for (p = 0; p < o.m; p++) {
+        for (j = 0; j < o.radix - 1; j++) w[j] = pu__c_get(pass->wr, pass->wi, j * o.m + p);
+        for (c = 0; c < o.groups; c++) {
             pu__fft_place(&o, pass, p, c);
-            small[pass->radix](pass->count, o.x.re, o.x.im, pass->x_leg, o.y.re, o.y.im, pass->y_leg, w);
+            by_radix[o.radix](o.count, o.x.re, o.x.im, o.x_leg, o.y.re, o.y.im, o.y_leg, w);
         }
     }
 }
 
-/* Radix 4 and 8, count a multiple of PU__LINE: no call for every factor. o is a copy that compilers keep in registers. */
-PU__INLINE void pu__fft_pass_lines(const pu__fft_pass *pass, int radix)
+/* Radix 4 or 8, count a multiple of PU__LINE; or an odd radix (0 here): lines as long as there are whole
+   ones, then single numbers. radix and plain are constants for the compiler, and o is a copy that it can
+   keep in registers. */
+PU__INLINE void pu__fft_pass_lines(const pu__fft_pass *pass, int radix, int plain)
 {
-    pu__fft_pass o = *pass;
+    const pu__fft_pass start = *pass;
+    pu__fft_pass o = start;
     pu_int p, c, q;
-    o.whole = 1;
+    o.plain = plain;
     for (p = 0; p < o.m; p++)
         for (c = 0; c < o.groups; c++) {
-            pu__fft_place(&o, pass, p, c);
-            for (q = 0; q < o.count; q += PU__LINE) {
-                if (radix == 8) pu__fft_line_8(&o);
-                else pu__fft_line_4(&o);
-                pu__fft_advance(&o, PU__LINE);
+            pu__fft_place(&o, &start, p, c);
+            o.whole = 1;
+            for (q = 0; q + PU__LINE <= o.count; q += PU__LINE) {
+                pu__fft_line(&o, radix);
+                pu__fft_move(&o, PU__LINE, PU__LINE);
+            }
+            if (radix) continue;
+            o.whole = 0;
+            for (; q < o.count; q++) {
+                pu__fft_line(&o, radix);
+                pu__fft_move(&o, 1, 1);
             }
         }
 }
 
 /* A pass of radix 4 on whole lines. */
-PU__FN void pu__fft_pass_4(const pu__fft_pass *pass) { pu__fft_pass_lines(pass, 4); }
-/* A pass of radix 8 on whole lines. */
-PU__FN void pu__fft_pass_8(const pu__fft_pass *pass) { pu__fft_pass_lines(pass, 8); }
-
-/* Odd radix > 5: lines as long as there are whole ones, then single numbers. */
-PU__FN void pu__fft_pass_odd(const pu__fft_pass *pass)
-{
-    pu__fft_pass o = *pass;
-    pu_int p, c, q;
-    for (p = 0; p < o.m; p++)
-        for (c = 0; c < o.groups; c++) {
-            pu__fft_place(&o, pass, p, c);
-            o.whole = 1;
-            for (q = 0; q + PU__LINE <= o.count; q += PU__LINE) {
-                pu__fft_line_odd(&o);
-                pu__fft_advance(&o, PU__LINE);
-            }
-            o.whole = 0;
-            for (; q < o.count; q++) {
-                pu__fft_line_odd(&o);
-                pu__fft_advance(&o, 1);
-            }
-        }
-}
+PU__FN void pu__fft_pass_4(const pu__fft_pass *pass) { pu__fft_pass_lines(pass, 4, 0); }
+/* The same as the last pass, where m = 1. */
+PU__FN void pu__fft_last_4(const pu__fft_pass *pass) { pu__fft_pass_lines(pass, 4, 1); }
+/* A pass of radix 8 on whole lines, which is always the last one. */
+PU__FN void pu__fft_last_8(const pu__fft_pass *pass) { pu__fft_pass_lines(pass, 8, 1); }
+/* A pass of any odd radix above 5. */
+PU__FN void pu__fft_pass_odd(const pu__fft_pass *pass) { pu__fft_pass_lines(pass, 0, 0); }
 
 /* Copies n entries of `lanes` numbers each. */
 PU__FN void pu__fft_copy(pu_int n, pu_int lanes, pu__re_im x, pu__re_im y)
@@ -7880,16 +7894,17 @@ PU__FN void pu__fft_copy(pu_int n, pu_int lanes, pu__re_im x, pu__re_im y)
     }
 }
 
-/* Reals after the factors of a pass: the roots of unity of a general odd radix. */
+/* Reals behind the factors of a pass: the roots of unity of a general odd radix. */
 PU__FN pu_int pu__fft_roots(pu_int r) { return r > 5 && r != 8 ? 2 * r : 0; }
 
-/* One pass. Given: radix, s, m, x and y of o, and where its factors are. Returned: the factors of the next pass. */
+/* One pass. Given: radix, s, m, x and y of o; table, its part of the plan's. Returned: the part of the next
+   pass. */
 PU__FN const pu_real *pu__fft_pass_run(pu__fft_pass *o, pu_int lanes, const pu_real *table)
 {
     const pu_int r = o->radix;
     const pu_int factors = (r - 1) * o->m;
     const int packed = o->x.step == lanes && o->y.step == lanes;
-    int lines;
+    void (*run)(const pu__fft_pass *) = pu__fft_pass_small;
     o->groups = packed ? 1 : o->s;
     o->count = packed ? o->s * lanes : lanes;
     o->x_leg = o->s * o->m * o->x.step;
@@ -7897,15 +7912,16 @@ PU__FN const pu_real *pu__fft_pass_run(pu__fft_pass *o, pu_int lanes, const pu_r
     o->wr = table;
     o->wi = table + factors;
     o->root = table + 2 * factors;
-    lines = r == 8 || (r == 4 && o->count % PU__LINE == 0);
-    o->plain = lines && o->m == 1;
-    /* Calls through a pointer: each loop is compiled by itself, which leaves it more registers. */
-    (r > 5 ? (r == 8 ? pu__fft_pass_8 : pu__fft_pass_odd) : (lines ? pu__fft_pass_4 : pu__fft_pass_small))(o);
+    if (r == 8) run = pu__fft_last_8;
+    else if (r > 5) run = pu__fft_pass_odd;
+    else if (r == 4 && o->count % PU__LINE == 0) run = o->m == 1 ? pu__fft_last_4 : pu__fft_pass_4;
+    run(o); /* by pointer, as in pu__fft_pass_small */
     return o->root + pu__fft_roots(r);
 }
 
-/* All passes: the unscaled forward transform of `lanes` neighbours, from x to y, which may be the same. f->length entries.
-   work: 4 * length * lanes. */
+/* All passes: the unscaled forward transform of `lanes` neighbours, from x to y, which may be the same.
+   f->length entries. work: 4 * length * lanes, two arrays that the passes write by turns. The last pass
+   writes y. */
 PU__FN void pu__fft_passes(const pu_fft *f, pu_int lanes, pu__re_im x, pu__re_im y, pu_real *work)
 {
     const pu_int n = f->length;
@@ -7914,13 +7930,14 @@ PU__FN void pu__fft_passes(const pu_fft *f, pu_int lanes, pu__re_im x, pu__re_im
     const pu__re_im two = pu__parts(work + 2 * size, work + 3 * size, lanes);
     const int last = f->passes - 1;
     const int end = last < 0 ? 1 : f->radix[last];
-    const int packed = y.step == lanes;
-    /* The radix 8 works on whole lines only: what does not fill them is packed, and copied at the end. */
-    const int aside = end == 8 && !packed && lanes % PU__LINE;
-    /* A packed target takes turns with one part of the scratch, so that both stay in the nearest cache. After an odd number
-       of passes the last one finds its input in the target. Lines read and write the same places there (m = 1). */
+    /* The radix 8 works on whole lines only. Lanes that do not fill lines are packed, and copied to y at
+       the end. */
+    const int aside = end == 8 && y.step != lanes && lanes % PU__LINE;
+    /* A packed y takes turns with one of the arrays, so that both stay in the nearest cache. With an odd
+       number of passes the last one then works in place. It may where it consists of lines: with m = 1 they
+       write where they read. */
     const int in_place = end == 8 || (end == 4 && n / 4 * lanes % PU__LINE == 0);
-    const int near = packed && last > 0 && (last % 2 || in_place);
+    const int near = y.step == lanes && last > 0 && (last % 2 || in_place);
     const pu_real *table = f->table;
     pu__fft_pass o;
     int pass;
@@ -7945,20 +7962,27 @@ PU__FN void pu__fft_passes(const pu_fft *f, pu_int lanes, pu__re_im x, pu__re_im
     if (aside || last < 0) pu__fft_copy(n, lanes, x, y);
 }
 
-/* y = a o x, complex, n entries of `lanes` neighbours. a: n real parts, then n imaginary ones; y may be x. */
+/* y_i = a_i x_i, complex, i = 0 .. n-1, for `lanes` neighbours. a: n real parts, then n imaginary ones. y
+   may be x. */
 PU__FN void pu__fft_scale(pu_int n, pu_int lanes, const pu_real *a, pu__re_im x, pu__re_im y)
 {
     pu_int i, q;
     for (i = 0; i < n; i++) {
         const pu__complex c = pu__c_get(a, a + n, i);
-        for (q = 0; q < lanes; q++)
-            pu__c_put(y.re, y.im, i * y.step + q, pu__c_mul(pu__c_get(x.re, x.im, i * x.step + q), c));
+        for (q = 0; q < lanes; q++) {
+            const pu__complex product = pu__c_mul(pu__c_get(x.re, x.im, i * x.step + q), c);
+            pu__c_put(y.re, y.im, i * y.step + q, product);
+        }
     }
 }
 
-/* Any length: the unscaled forward transform of `lanes` neighbours, f->n entries, from x to y, which may be the same.
-   work: f->work * lanes. Lengths with large prime factors take Bluestein's way: with g_k = e^(-pi i k^2 / n) and
-   j k = (j^2 + k^2 - (k - j)^2) / 2,  X_k = g_k sum_j (g_j x_j) conj(g_{k-j}), a convolution of period f->length. */
+/* Any length: the unscaled forward transform of `lanes` neighbours, f->n entries, from x to y, which may be
+   the same. work: f->work * lanes. The inverse: x and y with their parts exchanged.
+
+   Lengths with large prime factors take Bluestein's way. With the chirp g_k = e^(-pi i k^2 / n),
+     j k = (j^2 + k^2 - (k - j)^2) / 2  gives  X_k = g_k sum_j (g_j x_j) conj(g_{k-j}).
+   The sum is a convolution, here of period f->length. It is done by a transform, a product with f->filter
+   (the transform of conj(g) / length), and the inverse transform. */
 PU__FN void pu__fft_lanes(const pu_fft *f, pu_int lanes, pu__re_im x, pu__re_im y, pu_real *work)
 {
     const pu_int n = f->n;
@@ -7981,7 +8005,8 @@ PU__FN void pu__fft_lanes(const pu_fft *f, pu_int lanes, pu__re_im x, pu__re_im 
 
 /* ---- plans ---- */
 
-/* e^(-2 pi i k / n), 0 <= k < n. The angle is reduced to [0, pi/4] in integers, where sin and cos are accurate. */
+/* e^(-2 pi i k / n), 0 <= k < n. The angle is reduced to [0, pi/4] in integers, where sin and cos are
+   accurate. */
 PU__FN void pu__fft_root(pu_int k, pu_int n, pu_real *re, pu_real *im)
 {
     pu_int angle = 8 * k; /* in units of 2 pi / (8 n) */
@@ -8000,9 +8025,9 @@ PU__FN void pu__fft_root(pu_int k, pu_int n, pu_real *re, pu_real *im)
     *im = (pu_real)(above ? s : -s);
 }
 
-/* Factors of n into f->radix, 4 first. Returned: what is left of n, 1 or a product of primes above PU__FFT_PRIME. Where a 2
-   would be left after the fours of a multiple of 128, an 8 at the end takes the place of 4 and 2. Then s is a multiple of
-   16 there, and whole lines are filled by any number of lanes. */
+/* Factors of n into f->radix, 4 first. Returned: what is left of n, 1 or a product of primes above
+   PU__FFT_PRIME. Where the fours of a multiple of 128 would leave a 2, an 8 at the end takes the place of a
+   4 and the 2. Then s is a multiple of 16 in that pass, and any number of lanes fills whole lines. */
 PU__FN pu_int pu__fft_factor(pu_fft *f, pu_int n)
 {
     pu_int r = 4;
@@ -8023,16 +8048,17 @@ PU__FN pu_int pu__fft_factor(pu_fft *f, pu_int n)
     return n;
 }
 
-/* Fills the tables of a plan. work: 4 * length. */
+/* Fills the tables of a plan. f->table has for each pass of radix r the factors
+     e^(-2 pi i p j / (r m)),  j = 1 .. r-1,  p = 0 .. m-1,
+   with p running fastest, real parts first, then imaginary ones. The roots of unity follow where
+   pu__fft_roots says so. work: 4 * length, NULL unless there is a convolution. */
 PU__FN void pu__fft_fill(pu_fft *f, pu_real *work)
 {
     const pu_int n = f->n;
     const pu_int N = f->length;
     const pu_real scale = (pu_real)(1 / (double)N);
-    pu_real *table = (pu_real *)(uintptr_t)f->table;
-    pu_real *chirp = (pu_real *)(uintptr_t)f->chirp;
-    pu_real *filter = (pu_real *)(uintptr_t)f->filter;
-    const pu__re_im kernel = pu__parts(filter, filter + N, 1);
+    pu_real *table = (pu_real *)f->table;
+    pu__re_im chirp, filter;
     pu_int left = N;
     pu_int square = 0;
     pu_int i, j;
@@ -8051,20 +8077,23 @@ PU__FN void pu__fft_fill(pu_fft *f, pu_real *work)
         left /= r;
     }
     if (!f->convolve) return;
-    pu__zeros(filter, 2 * N);
+    chirp = pu__parts(f->chirp, f->chirp + n, 1);
+    filter = pu__parts(f->filter, f->filter + N, 1);
+    pu__zeros(filter.re, 2 * N);
     for (i = 0; i < n; i++) {
-        pu__fft_root(square, 2 * n, chirp + i, chirp + n + i);
+        const pu_int mirrored = (N - i) % N;
+        pu__fft_root(square, 2 * n, chirp.re + i, chirp.im + i);
         square = (square + 2 * i + 1) % (2 * n); /* (i + 1)^2 mod 2 n */
-        kernel.re[i] = scale * chirp[i];         /* scale is a power of two: exact */
-        kernel.im[i] = -scale * chirp[n + i];
-        if (i == 0) continue;
-        kernel.re[N - i] = kernel.re[i];
-        kernel.im[N - i] = kernel.im[i];
+        filter.re[i] = scale * chirp.re[i];      /* scale is a power of two: exact */
+        filter.im[i] = -scale * chirp.im[i];
+        filter.re[mirrored] = filter.re[i];
+        filter.im[mirrored] = filter.im[i];
     }
-    pu__fft_passes(f, 1, kernel, kernel, work);
+    pu__fft_passes(f, 1, filter, filter, work);
 }
 
-/* Sizes of a plan and, with arena->base set, the plan itself. */
+/* Sizes of a plan of length n and, with arena->base set, the plan itself with its tables in the arena. Sets
+   arena->overflow where n is too large. */
 PU__FN void pu__fft_make(pu_fft *f, pu_int n, pu__arena *arena)
 {
     pu_real *work = NULL;
@@ -8100,7 +8129,8 @@ PU__FN void pu__fft_make(pu_fft *f, pu_int n, pu__arena *arena)
     if (arena->base) pu__fft_fill(f, work);
 }
 
-/* Turns a measured arena into one that carves from the caller's block, whose address may be unaligned. */
+/* After a first layout that measured: makes the arena carve from the caller's block, whose address need not
+   be aligned. Statuses: PU_E_OVERFLOW, PU_E_BLOCK (too small). */
 PU__FN pu_status pu__fft_open(pu__arena *arena, void *memory, size_t bytes)
 {
     if (arena->overflow) return PU_E_OVERFLOW;
@@ -8110,9 +8140,10 @@ PU__FN pu_status pu__fft_open(pu__arena *arena, void *memory, size_t bytes)
     return PU_OK;
 }
 
-/* ---- FFTW, when it is asked for. A transform runs in place in an interleaved, aligned copy. Of all that FFTW offers this
-        was the fastest whose plans are the same at every run; plans for split arrays also depend on the distance between re
-        and im. For a size that FFTW refuses the plan is NULL, and the code above is used. ---- */
+/* ---- FFTW, when it is asked for. A transform runs in place in an interleaved, aligned copy. Of all
+        that FFTW offers this was the fastest whose plans are the same at every run. Plans for split arrays
+        would also depend on the distance between re and im. For a size that FFTW refuses the plan is NULL,
+        and the code above is used. ---- */
 
 #ifdef PU_USE_FFTW
 #ifdef PU_FLOAT
@@ -8121,7 +8152,8 @@ PU__FN pu_status pu__fft_open(pu__arena *arena, void *memory, size_t bytes)
 #define PU__FFTW(name) fftw_##name
 #endif
 
-/* Reals from one row of the copy to the next: a gap of a cache line makes rows of a power of two a tenth faster. */
+/* Reals from one row of the copy to the next: a gap of a cache line makes rows of a power of two a tenth
+   faster. */
 #define PU__FFTW_GAP ((pu_int)(PU__ALIGN / 2 / sizeof(pu_real)))
 #define PU__FFTW_ROW(n) (2 * ((n) + PU__FFTW_GAP))
 
@@ -8135,56 +8167,47 @@ PU__FN pu_int pu__fftw_work(pu_int m, pu_int n, pu_int work)
 PU__FN void *pu__fftw_plan(pu_int m, pu_int n, const pu_real *aligned)
 {
     PU__FFTW(complex) *c = (PU__FFTW(complex) *)(uintptr_t)aligned;
-    int size[2], room[2];
+    const int size[2] = {(int)m, (int)n};
+    const int room[2] = {(int)m, (int)(n + PU__FFTW_GAP)};
     if (m > INT_MAX || n > INT_MAX - PU__FFTW_GAP) return NULL;
-    size[0] = (int)m;
-    size[1] = (int)n;
-    room[0] = (int)m;
-    room[1] = (int)(n + PU__FFTW_GAP);
     return PU__FFTW(plan_many_dft)(2, size, 1, c, room, 1, 0, c, room, 1, 0, FFTW_FORWARD, FFTW_ESTIMATE);
 }
 
-/* Transforms the copy at c. */
-PU__FN void pu__fftw_execute(void *plan, pu_real *c)
-{
-    PU__FFTW(execute_dft)((PU__FFTW(plan))plan, (PU__FFTW(complex) *)c, (PU__FFTW(complex) *)c);
-}
-
-/* scale * x, m rows of n, interleaved into the first aligned place of work, and transformed. x.im NULL: zero. */
-PU__FN pu_real *pu__fftw_start(void *plan, pu_int m, pu_int n, pu_real scale, pu__re_im x, pu_real *work)
+/* y = F (scale x), F without its own scale, m rows of n. x.im NULL: zero; y may be x.
+   s, m rows of n, or NULL. With it y = F^H (s o F (scale x)). */
+PU__FN void pu__fftw_run(void *plan, pu_int m, pu_int n, pu_real scale, const pu_real *s, pu__re_im x, pu__re_im y,
+                         pu_real *work)
 {
     pu_real *copy = (pu_real *)(((uintptr_t)work + PU__ALIGN - 1) / PU__ALIGN * PU__ALIGN);
+    PU__FFTW(complex) *c = (PU__FFTW(complex) *)copy;
     pu_int r, i;
-    for (r = 0; r < m; r++) {
-        const pu_real *PU__RESTRICT re = x.re + r * n;
-        const pu_real *PU__RESTRICT im = x.im ? x.im + r * n : NULL;
-        pu_real *PU__RESTRICT to = copy + r * PU__FFTW_ROW(n);
+    for (r = 0; r < m; r++)
         for (i = 0; i < n; i++) {
-            to[2 * i] = scale * re[i];
-            to[2 * i + 1] = im ? scale * im[i] : 0;
+            pu_real *at = copy + r * PU__FFTW_ROW(n) + 2 * i;
+            at[0] = scale * x.re[r * n + i];
+            at[1] = x.im ? scale * x.im[r * n + i] : 0;
         }
+    PU__FFTW(execute_dft)((PU__FFTW(plan))plan, c, c);
+    if (s) {
+        for (r = 0; r < m; r++)
+            for (i = 0; i < n; i++) { /* exchanged: the inverse */
+                pu_real *at = copy + r * PU__FFTW_ROW(n) + 2 * i;
+                const pu_real re = s[r * n + i] * at[0];
+                at[0] = s[r * n + i] * at[1];
+                at[1] = re;
+            }
+        PU__FFTW(execute_dft)((PU__FFTW(plan))plan, c, c);
+        y = pu__exchanged(y);
     }
-    pu__fftw_execute(plan, copy);
-    return copy;
+    for (r = 0; r < m; r++)
+        for (i = 0; i < n; i++) {
+            const pu_real *at = copy + r * PU__FFTW_ROW(n) + 2 * i;
+            y.re[r * n + i] = at[0];
+            y.im[r * n + i] = at[1];
+        }
 }
 
-/* y = transform of scale * x, m rows of n. x.im NULL: zero; y may be x. */
-PU__FN void pu__fftw_run(void *plan, pu_int m, pu_int n, pu_real scale, pu__re_im x, pu__re_im y, pu_real *work)
-{
-    const pu_real *copy = pu__fftw_start(plan, m, n, scale, x, work);
-    pu_int r, i;
-    for (r = 0; r < m; r++) {
-        const pu_real *PU__RESTRICT from = copy + r * PU__FFTW_ROW(n);
-        pu_real *PU__RESTRICT re = y.re + r * n;
-        pu_real *PU__RESTRICT im = y.im + r * n;
-        for (i = 0; i < n; i++) {
-            re[i] = from[2 * i];
-            im[i] = from[2 * i + 1];
-        }
-    }
-}
-
-/* plan may be NULL. */
+/* Frees a plan, which may be NULL. */
 PU__FN void pu__fftw_free(void *plan)
 {
     if (plan) PU__FFTW(destroy_plan)((PU__FFTW(plan))plan);
@@ -8192,7 +8215,7 @@ PU__FN void pu__fftw_free(void *plan)
 #else
 #define pu__fftw_work(m, n, work) (work)
 #define pu__fftw_plan(m, n, aligned) NULL
-#define pu__fftw_run(plan, m, n, scale, x, y, work) ((void)0)
+#define pu__fftw_run(plan, m, n, scale, s, x, y, work) ((void)0)
 #define pu__fftw_free(plan) ((void)0)
 #endif
 
@@ -8241,7 +8264,7 @@ PU_DEF pu_status pu_fft_run(const pu_fft *plan, int inverse, pu_real *re, pu_rea
     if (inverse) x = pu__exchanged(x);
     scale = (pu_real)(1 / sqrt((double)plan->n));
     if (plan->fftw) {
-        pu__fftw_run(plan->fftw, 1, plan->n, scale, x, x, work);
+        pu__fftw_run(plan->fftw, 1, plan->n, scale, NULL, x, x, work);
         return PU_OK;
     }
     pu__fft_lanes(plan, 1, x, x, work);
@@ -8264,14 +8287,18 @@ PU_DEF void pu_fft_free(pu_fft *plan)
    >>fourier   the two-dimensional Fourier operator
    ------------------------------------------------------------------------------------------------ */
 
+/* Phi = [Re F; Im F] for real images of D = m n pixels, F the unitary transform. First F itself, for
+   complex images. Then products with Phi and Phi', two real columns in one complex transform.
+   Then Phi' W Phi, fused with the vectors around it: where the time of compressed sensing goes. */
+
 /* ---- the transform of an image: m rows of n pixels. A column (cols = 1) is taken as one row. ---- */
 
-/* Sizes of a plan and, with arena->base set, the plan itself. */
+/* Sizes of a plan and, with arena->base set, the plan itself. f->work is the most that any of its users
+   needs: the transform of a strip of rows with its transposed copy, that of a strip of columns, or FFTW. */
 PU__FN void pu__fourier_make(pu_fourier *f, pu_int rows, pu_int cols, pu__arena *arena)
 {
     const pu_int n = cols == 1 ? rows : cols;
     const pu_int m = cols == 1 ? 1 : rows;
-    const pu_int strip = pu__min(PU__FFT_LANES, m);
     pu_int along, down;
     memset(f, 0, sizeof *f);
     f->rows = rows;
@@ -8284,12 +8311,13 @@ PU__FN void pu__fourier_make(pu_fourier *f, pu_int rows, pu_int cols, pu__arena 
     pu__fft_make(&f->along, n, arena);
     if (m == n) f->down = f->along;
     else pu__fft_make(&f->down, m, arena);
-    along = (f->along.work + 2 * n) * strip; /* with the transposed rows */
+    /* Strips of PU__FFT_LANES rows or columns, or all of them where there are fewer. */
+    along = (f->along.work + 2 * n) * pu__min(PU__FFT_LANES, m);
     down = f->down.work * pu__min(PU__FFT_LANES, n);
     f->work = pu__fftw_work(m, n, pu__most(along, down));
 }
 
-/* Bytes of memory for a plan. */
+/* Bytes of memory for a plan of rows x cols. */
 PU_DEF pu_status pu_fourier_bytes(pu_int rows, pu_int cols, size_t *bytes)
 {
     pu__arena arena = PU__ARENA;
@@ -8321,15 +8349,16 @@ PU_DEF pu_status pu_fourier_init(pu_fourier *f, pu_int rows, pu_int cols, void *
 }
 
 /* pu__fourier_tile: t (B x B, rows dt apart) = scale * transpose of x (rows dx apart), B = PU__TILE. */
+
 #if defined(PU_FLOAT) && defined(__AVX__) && defined(PU__SHUFFLE)
-/* By shuffles. With the plain loop below, where compilers move the numbers one by one, a product Phi' W Phi of 128 x 128
-   takes 1.11 (AVX-512) to 1.20 (AVX2) of the time. */
+/* By shuffles. Compilers move the numbers of the plain loop below one by one. With that loop a product
+   Phi' W Phi of 128 x 128 takes 1.11 (AVX-512) to 1.20 (AVX2) times as long. */
 #define PU__TILE 8
 #define PU__ZIP_0(a, b) PU__SHUFFLE(a, b, 0, 8, 1, 9, 4, 12, 5, 13)
 #define PU__ZIP_1(a, b) PU__SHUFFLE(a, b, 2, 10, 3, 11, 6, 14, 7, 15)
 
-/* Four rows of t. Row k of x: four of row k of the tile, then four of row k + 4. Zipping within the halves twice transposes
-   both of them. */
+/* Four rows of t from four rows of x. Row k of x is half of row k of the tile, then that half of row k + 4.
+   So x is two 4 x 4 matrices side by side. Zipping its rows within these halves twice transposes both. */
 PU__INLINE void pu__fourier_zip(const pu__short *x, pu_real *t, pu_int dt)
 {
     const pu__short a = PU__ZIP_0(x[0], x[2]);
@@ -8342,22 +8371,23 @@ PU__INLINE void pu__fourier_zip(const pu__short *x, pu_real *t, pu_int dt)
     *pu__s(t + 3 * dt) = PU__ZIP_1(b, d);
 }
 
-/* The left and the right halves of rows x and x + four. */
-PU__INLINE void pu__fourier_halve(pu_real scale, const pu_real *x, pu_int four, pu__short *left, pu__short *right)
+/* The left and the right halves of the row at x and of the fourth one after it. */
+PU__INLINE void pu__fourier_halve(pu_real scale, const pu_real *x, pu_int dx, pu__short *left, pu__short *right)
 {
     const pu__short upper = *pu__cs(x) * scale;
-    const pu__short lower = *pu__cs(x + four) * scale;
+    const pu__short lower = *pu__cs(x + 4 * dx) * scale;
     *left = PU__SHUFFLE(upper, lower, 0, 1, 2, 3, 8, 9, 10, 11);
     *right = PU__SHUFFLE(upper, lower, 4, 5, 6, 7, 12, 13, 14, 15);
 }
 
+/* The left halves give the upper four rows of t, the right ones the lower four. */
 PU__INLINE void pu__fourier_tile(pu_real scale, const pu_real *x, pu_int dx, pu_real *t, pu_int dt)
 {
     pu__short left[4], right[4];
-    pu__fourier_halve(scale, x, 4 * dx, left, right);
-    pu__fourier_halve(scale, x + dx, 4 * dx, left + 1, right + 1);
-    pu__fourier_halve(scale, x + 2 * dx, 4 * dx, left + 2, right + 2);
-    pu__fourier_halve(scale, x + 3 * dx, 4 * dx, left + 3, right + 3);
+    pu__fourier_halve(scale, x, dx, left, right);
+    pu__fourier_halve(scale, x + dx, dx, left + 1, right + 1);
+    pu__fourier_halve(scale, x + 2 * dx, dx, left + 2, right + 2);
+    pu__fourier_halve(scale, x + 3 * dx, dx, left + 3, right + 3);
     pu__fourier_zip(left, t, dt);
     pu__fourier_zip(right, t + 4 * dt, dt);
 }
@@ -8365,32 +8395,36 @@ PU__INLINE void pu__fourier_tile(pu_real scale, const pu_real *x, pu_int dx, pu_
 #undef PU__ZIP_1
 #else
 #define PU__TILE 4
+
+/* A plain loop, by way of registers. */
 PU__INLINE void pu__fourier_tile(pu_real scale, const pu_real *x, pu_int dx, pu_real *t, pu_int dt)
 {
     pu_real block[4][4];
     pu_int a, b;
     for (a = 0; a < 4; a++)
-        for (b = 0; b < 4; b++) block[a][b] = scale * x[a * dx + b];
+        for (b = 0; b < 4; b++)
+            block[a][b] = scale * x[a * dx + b];
     for (b = 0; b < 4; b++)
-        for (a = 0; a < 4; a++) t[b * dt + a] = block[a][b];
+        for (a = 0; a < 4; a++)
+            t[b * dt + a] = block[a][b];
 }
 #endif
 
-/* t (cols x rows) = scale * transpose of x (rows x cols), in blocks that fit the registers */
+/* t (cols x rows) = scale * transpose of x (rows x cols), tile by tile. */
 PU__FN void pu__fourier_transpose(pu_int rows, pu_int cols, pu_real scale, const pu_real *PU__RESTRICT x,
                                   pu_real *PU__RESTRICT t)
 {
     const pu_int B = PU__TILE;
-    const pu_int whole_rows = rows / B * B;
-    const pu_int whole_cols = cols / B * B;
-    pu_int i, j, first;
-    for (i = 0; i < whole_rows; i += B)
-        for (j = 0; j < whole_cols; j += B) pu__fourier_tile(scale, x + i * cols + j, cols, t + j * rows + i, rows);
-    /* the columns right of the blocks, then the rows below them */
-    for (i = 0; i < rows; i++) {
-        first = i < whole_rows ? whole_cols : 0;
-        for (j = first; j < cols; j++) t[j * rows + i] = scale * x[i * cols + j];
-    }
+    const pu_int below = rows / B * B;
+    const pu_int right = cols / B * B;
+    pu_int i, j;
+    for (i = 0; i < below; i += B)
+        for (j = 0; j < right; j += B)
+            pu__fourier_tile(scale, x + i * cols + j, cols, t + j * rows + i, rows);
+    /* What is right of the tiles, and whole rows below them. */
+    for (i = 0; i < rows; i++)
+        for (j = i < below ? right : 0; j < cols; j++)
+            t[j * rows + i] = scale * x[i * cols + j];
 }
 
 /* Both parts of x (rows x cols), transposed. x.im NULL: zero. */
@@ -8402,17 +8436,22 @@ PU__FN void pu__fourier_turn(pu_int rows, pu_int cols, pu_real scale, pu__re_im 
 }
 
 /* x from entry `at` on. */
-PU__FN pu__re_im pu__fourier_from(pu__re_im x, pu_int at) { return pu__parts(x.re + at, x.im ? x.im + at : NULL, x.step); }
+PU__FN pu__re_im pu__fourier_from(pu__re_im x, pu_int at)
+{
+    x.re += at;
+    if (x.im) x.im += at;
+    return x;
+}
 
-/* y = F x, scaled. x may be y; x.im NULL: zero. Strips of rows go through a transposed copy. Strips of columns are read and
-   written in place by the first and the last pass. */
+/* y = F x, scaled. x may be y; x.im NULL: zero. Strips of rows go through a transposed copy. Strips of
+   columns are read and written in place by the first and the last pass. */
 PU__FN void pu__fourier_forward(const pu_fourier *f, pu__re_im x, pu__re_im y, pu_real *work)
 {
     const pu_int n = f->along.n;
     const pu_int m = f->down.n;
     pu_int i;
     if (f->fftw) {
-        pu__fftw_run(f->fftw, m, n, f->scale, x, y, work);
+        pu__fftw_run(f->fftw, m, n, f->scale, NULL, x, y, work);
         return;
     }
     for (i = 0; i < m; i += PU__FFT_LANES) {
@@ -8432,9 +8471,10 @@ PU__FN void pu__fourier_forward(const pu_fourier *f, pu__re_im x, pu__re_im y, p
 /* The unitary transform, in place. */
 PU_DEF pu_status pu_fourier_run(const pu_fourier *f, int inverse, pu_real *re, pu_real *im, pu_real *work)
 {
-    const pu__re_im x = inverse ? pu__parts(im, re, 1) : pu__parts(re, im, 1);
+    pu__re_im x = pu__parts(re, im, 1);
     if (!f || !re || !im || !work) return PU_E_NULL;
     if (f->rows < 1) return PU_E_ARGUMENT;
+    if (inverse) x = pu__exchanged(x);
     pu__fourier_forward(f, x, x, work);
     return PU_OK;
 }
@@ -8447,32 +8487,42 @@ PU_DEF void pu_fourier_free(pu_fourier *f)
     memset(f, 0, sizeof *f);
 }
 
-/* ---- Phi = [Re F; Im F]. Two real columns x, y are transformed as one z = x + i y and taken apart by symmetry:
-        F x = (Z_k + conj Z_-k) / 2,  F y = (Z_k - conj Z_-k) / 2i. ---- */
+/* ---- products with Phi. Two real columns are transformed as one, and taken apart by symmetry. ---- */
 
-/* Row r of y_k = a u_k + b u_-k, or y_k += that, where u and y are images of frequencies. */
+/* Row r of y_k = a u_k + b u_-k, or y_k += that. u and y are images of m x n frequencies k = (row, column).
+   Those of -k are m - row and n - column, both modulo the size. */
 PU__FN void pu__fourier_fold(const pu_fourier *f, pu_int r, const pu_real *u, pu_real a, pu_real b, pu_real *y, int add)
 {
     const pu_int n = f->along.n;
+    /* the row of the negative frequencies, which is read backwards */
     const pu_real *negative = u + (r > 0 ? f->down.n - r : 0) * n;
     pu_real *PU__RESTRICT to = y + r * n;
+    pu_real sum;
     pu_int c;
     u += r * n;
-    to[0] = add ? to[0] + (a * u[0] + b * negative[0]) : a * u[0] + b * negative[0];
+    sum = a * u[0] + b * negative[0];
+    to[0] = add ? to[0] + sum : sum;
     for (c = 1; c < n; c++) {
-        const pu_real sum = a * u[c] + b * negative[n - c];
+        sum = a * u[c] + b * negative[n - c];
         to[c] = add ? to[c] + sum : sum;
     }
 }
 
-/* y = x, or y += x */
-PU__FN void pu__fourier_give(pu_int n, const pu_real *x, pu_real *y, int add)
+/* y = x, or y += x. Inline, since n may be a few numbers only. */
+PU__INLINE void pu__fourier_give(pu_int n, const pu_real *x, pu_real *PU__RESTRICT y, int add)
 {
-    if (add) pu__axpy(n, 1, x, y);
-    else pu__copy(y, x, n);
+    pu_int i;
+    if (add)
+        for (i = 0; i < n; i++)
+            y[i] += x[i];
+    else
+        for (i = 0; i < n; i++)
+            y[i] = x[i];
 }
 
-/* Y = Phi X, or Y += that: D -> 2 D */
+/* Y = Phi X, or Y += that. X: D x k, Y: 2 D x k. work: 2 D + f->work. Of two columns x, x' and z = x + i x',
+     Re F x = (Re Z_k + Re Z_-k) / 2,   Im F x = (Im Z_k - Im Z_-k) / 2,
+     Re F x' = (Im Z_k + Im Z_-k) / 2,  Im F x' = (Re Z_-k - Re Z_k) / 2. */
 PU__FN pu_status pu__fourier_apply(const pu_op *op, pu_int k, pu_block X, pu_block Y, int add, pu_real *work)
 {
     const pu_fourier *f = (const pu_fourier *)op->data;
@@ -8482,9 +8532,10 @@ PU__FN pu_status pu__fourier_apply(const pu_op *op, pu_int k, pu_block X, pu_blo
     pu_int j, r;
     work += 2 * D;
     for (j = 0; j + 1 < k; j += 2) {
+        const pu__re_im x = pu__parts(pu__col(X, j), pu__col(X, j + 1), 1);
         pu_real *first = pu__col(Y, j);
         pu_real *second = pu__col(Y, j + 1);
-        pu__fourier_forward(f, pu__parts(pu__col(X, j), pu__col(X, j + 1), 1), z, work);
+        pu__fourier_forward(f, x, z, work);
         for (r = 0; r < f->down.n; r++) {
             pu__fourier_fold(f, r, z.re, h, h, first, add);
             pu__fourier_fold(f, r, z.im, h, -h, first + D, add);
@@ -8492,19 +8543,20 @@ PU__FN pu_status pu__fourier_apply(const pu_op *op, pu_int k, pu_block X, pu_blo
             pu__fourier_fold(f, r, z.re, -h, h, second + D, add);
         }
     }
-    if (j < k) { /* a column alone: nothing to take apart */
-        const pu__re_im y = pu__parts(pu__col(Y, j), pu__col(Y, j) + D, 1);
-        pu__fourier_forward(f, pu__parts(pu__col(X, j), NULL, 1), add ? z : y, work);
-        if (add) {
-            pu__axpy(D, 1, z.re, y.re);
-            pu__axpy(D, 1, z.im, y.im);
-        }
+    if (j < k) { /* A column alone: nothing to take apart. */
+        pu_real *y = pu__col(Y, j);
+        pu__fourier_forward(f, pu__parts(pu__col(X, j), NULL, 1), z, work);
+        pu__fourier_give(D, z.re, y, add);
+        pu__fourier_give(D, z.im, y + D, add);
     }
     return PU_OK;
 }
 
-/* Y = Phi' X, or Y += that: 2 D -> D. Phi'[a; b] = Re F^H g with g = a + i b. That is F^H of the Hermitian part
-   (g_k + conj g_-k) / 2, which is real: two columns fit in one transform, z = Hermitian part of g + i that of the next. */
+/* Y = Phi' X, or Y += that. X: 2 D x k, Y: D x k. work: 2 D + f->work.
+   Phi'[a; b] = Re F^H g with g = a + i b. That is F^H h, where h_k = (g_k + conj g_-k) / 2 is the Hermitian
+   part. F^H h is real. So two columns fit in one transform, of h + i h' with h' from the next column:
+     Re Z_k = (a_k + a_-k) / 2 - (b'_k - b'_-k) / 2,
+     Im Z_k = (b_k - b_-k) / 2 + (a'_k + a'_-k) / 2. */
 PU__FN pu_status pu__fourier_apply_t(const pu_op *op, pu_int k, pu_block X, pu_block Y, int add, pu_real *work)
 {
     const pu_fourier *f = (const pu_fourier *)op->data;
@@ -8515,9 +8567,9 @@ PU__FN pu_status pu__fourier_apply_t(const pu_op *op, pu_int k, pu_block X, pu_b
     for (j = 0; j < k; j += 2) {
         const int pair = j + 1 < k;
         const pu_real *first = pu__col(X, j);
-        const pu_real *second = pair ? pu__col(X, j + 1) : NULL;
         pu__re_im from = pu__parts(first + D, first, 1); /* alone: the real part is taken at the end */
         if (pair) {
+            const pu_real *second = pu__col(X, j + 1);
             for (r = 0; r < f->down.n; r++) {
                 pu__fourier_fold(f, r, first, h, h, z.im, 0);
                 pu__fourier_fold(f, r, second + D, -h, h, z.im, 1);
@@ -8533,17 +8585,20 @@ PU__FN pu_status pu__fourier_apply_t(const pu_op *op, pu_int k, pu_block X, pu_b
     return PU_OK;
 }
 
-/* ---- Phi' W Phi in one sweep: z = Phi' W Phi p meets the vectors around it a piece at a time ---- */
+/* ---- Phi' W Phi, and what becomes of z = Phi' W Phi p. Everything that a step of the solver needs of
+        z is done in one sweep over the vectors around it, while z is in the cache. ---- */
 
 /* What is wanted of a column: y = c (z + a o p) or y += that, s = q'z and t = q'(a o p). */
 typedef struct {
-    const pu_real *a, *p, *q; /* the diagonal and the two vectors; a NULL: z alone, no sums and c = 1 */
-    pu_real *y, c;            /* y may be NULL, where a is not */
-    int add, used;
+    const pu_real *p;     /* NULL: no such column */
+    const pu_real *a, *q; /* a NULL: z alone, that is no sums and c = 1 */
+    pu_real *y, c;        /* y may be NULL, where a is not */
+    int add;
     double s, t;
 } pu__gram_column;
 
-/* Entries from .. from+n-1, z beginning with the first of them. Whole vectors are summed in *s and *t, the rest at once. */
+/* Entries from .. from+n-1; z begins with the first of them. Products of whole vectors are added to *s and
+   *t, single ones to the sums of the column, in double. */
 PU__INLINE void pu__gram_piece(pu__gram_column *o, pu_int from, pu_int n, const pu_real *z, pu__short *s, pu__short *t)
 {
     const pu_int W = PU__SHORT;
@@ -8551,6 +8606,7 @@ PU__INLINE void pu__gram_piece(pu__gram_column *o, pu_int from, pu_int n, const 
     const pu_real *a = o->a + from;
     const pu_real *p = o->p + from;
     const pu_real *q = o->q + from;
+    const int add = o->add;
     pu_real *y = o->y ? o->y + from : NULL;
     pu_int i;
     for (i = 0; i + W <= n; i += W) {
@@ -8558,32 +8614,32 @@ PU__INLINE void pu__gram_piece(pu__gram_column *o, pu_int from, pu_int n, const 
         const pu__short sum = *pu__cs(z + i) + ap;
         *s += *pu__cs(q + i) * *pu__cs(z + i);
         *t += *pu__cs(q + i) * ap;
-        if (y) *pu__s(y + i) = o->add ? *pu__cs(y + i) + c * sum : c * sum;
+        if (y) *pu__s(y + i) = add ? *pu__cs(y + i) + c * sum : c * sum;
     }
     for (; i < n; i++) {
         const pu_real ap = a[i] * p[i];
         const pu_real sum = c * (z[i] + ap);
         o->s += (double)(q[i] * z[i]);
         o->t += (double)(q[i] * ap);
-        if (y) y[i] = o->add ? y[i] + sum : sum;
+        if (y) y[i] = add ? y[i] + sum : sum;
     }
 }
 
-/* Rows from .. to-1 of n entries, row 0 being entries `at` on of the vectors. z lies in strips of columns, each with its rows
-   next to each other, and the strip of column j begins at j * down. Sums over these rows are in pu_real, then in double. */
-PU__FN void pu__gram_rows(pu__gram_column *o, pu_int at, pu_int from, pu_int to, pu_int n, const pu_real *z, pu_int strip,
-                          pu_int down)
+/* Rows from .. to-1 of rows of n, row 0 being entry `at` of the vectors on. z lies in strips of so many columns, each strip with its rows
+   next to each other; that of column j on begins at j * down. (strip = n and down = 0: rows as usual.) Sums
+   over these rows are in pu_real, and only then added in double: they should be few. */
+PU__FN void pu__gram_rows(pu__gram_column *o, pu_int at, pu_int from, pu_int to, pu_int n, const pu_real *z,
+                          pu_int strip, pu_int down)
 {
     pu_real part[2 * PU__SHORT] = {0};
     pu__short s = *pu__cs(part);
     pu__short t = s;
-    pu_int r, j, i, width;
+    pu_int r, j, i;
     for (r = from; r < to; r++)
-        for (j = 0; j < n; j += width) {
+        for (j = 0; j < n; j += strip) {
             const pu_int first = at + r * n + j;
-            const pu_real *here = z + j * down;
-            width = pu__min(strip, n - j);
-            here += r * width;
+            const pu_int width = pu__min(strip, n - j);
+            const pu_real *here = z + j * down + r * width;
             if (o->a) pu__gram_piece(o, first, width, here, &s, &t);
             else pu__fourier_give(width, here, o->y + first, o->add);
         }
@@ -8595,17 +8651,33 @@ PU__FN void pu__gram_rows(pu__gram_column *o, pu_int at, pu_int from, pu_int to,
     }
 }
 
-/* All m rows, in groups of about PU__CHUNK entries. */
+/* All m rows, in groups of about PU__CHUNK entries, as the sums of other vectors are. Nothing where there is
+   no such column. */
 PU__FN void pu__gram_image(pu__gram_column *o, pu_int m, pu_int n, const pu_real *z, pu_int strip, pu_int down)
 {
     const pu_int some = n < PU__CHUNK ? PU__CHUNK / n : 1;
     pu_int r;
-    if (!o->used) return;
-    for (r = 0; r < m; r += some) pu__gram_rows(o, 0, r, pu__min(r + some, m), n, z, strip, down);
+    if (!o->p) return;
+    for (r = 0; r < m; r += some)
+        pu__gram_rows(o, 0, r, pu__min(r + some, m), n, z, strip, down);
 }
 
-/* x (m rows of n) into strips of PU__FFT_LANES columns, a strip's rows next to each other. A gap of one row after each strip
-   keeps the distance of strips from being a power of two. Large images are read row by row here, which the caches foresee. */
+/* The same for z in the order of the image, some rows at once as one, or a part of one. */
+PU__FN void pu__gram_flat(pu__gram_column *o, pu_int m, pu_int n, const pu_real *z)
+{
+    const pu_int some = n < PU__CHUNK ? PU__CHUNK / n : 1;
+    pu_int r, c;
+    if (!o->p) return;
+    for (r = 0; r < m; r += some)
+        for (c = 0; c < n; c += PU__CHUNK) {
+            const pu_int length = pu__min(some, m - r) * pu__min(PU__CHUNK, n - c);
+            pu__gram_rows(o, r * n + c, 0, 1, length, z + r * n + c, length, 0);
+        }
+}
+
+/* x (m rows of n) into strips of PU__FFT_LANES columns, a strip's rows next to each other. A gap of one row
+   after each strip keeps the distance of strips from being a power of two, where they would compete for the
+   same places in a cache. */
 PU__FN void pu__fourier_strips(pu_int m, pu_int n, const pu_real *PU__RESTRICT x, pu_real *PU__RESTRICT z)
 {
     pu_int r, j;
@@ -8614,47 +8686,60 @@ PU__FN void pu__fourier_strips(pu_int m, pu_int n, const pu_real *PU__RESTRICT x
             const pu_int lanes = pu__min(PU__FFT_LANES, n - j);
             const pu_real *from = x + r * n + j;
             pu_real *to = z + j * (m + 1) + r * lanes;
-            if (lanes == PU__FFT_LANES) memcpy(to, from, PU__FFT_LANES * sizeof *to); /* of known size: a few moves */
+            /* A known size is copied by one or two moves instead of a call. */
+            if (lanes == PU__FFT_LANES) pu__copy(to, from, PU__FFT_LANES);
             else pu__copy(to, from, lanes);
         }
 }
 
-/* The strip of columns j on; its step is the number of its columns. */
-PU__FN pu__re_im pu__fourier_strip(const pu_fourier *f, pu__re_im z, pu_int j)
+/* The strip of columns j on, from row i on. Its step is the number of its columns. */
+PU__FN pu__re_im pu__fourier_strip(const pu_fourier *f, pu__re_im z, pu_int j, pu_int i)
 {
-    const pu_int at = j * (f->down.n + 1);
-    return pu__parts(z.re + at, z.im + at, pu__min(PU__FFT_LANES, f->along.n - j));
+    const pu_int lanes = pu__min(PU__FFT_LANES, f->along.n - j);
+    const pu_int at = j * (f->down.n + 1) + i * lanes;
+    return pu__parts(z.re + at, z.im + at, lanes);
 }
 
-/* Rows i .. i+h-1 of all strips of z, transposed, through F, s and F^H along the rows, and back. t: n x h, and work after it. */
-PU__FN void pu__fourier_sandwich_rows(const pu_fourier *f, const pu_real *s, pu_int i, pu_int h, pu__re_im z, pu_real *rest)
+/* F^H (s o F z) along rows i .. i+h-1 of z, which is in strips. They are transposed for that, and back.
+   s: n h numbers. work: n h complex numbers, then the scratch of the transform. */
+PU__FN void pu__fourier_sandwich_rows(const pu_fourier *f, const pu_real *s, pu_int i, pu_int h, pu__re_im z,
+                                      pu_real *work)
 {
     const pu_int n = f->along.n;
-    const pu__re_im t = pu__parts(rest, rest + n * h, h);
+    const pu__re_im t = pu__parts(work, work + n * h, h);
+    const pu__re_im back = pu__exchanged(t);
     pu_int j, q;
     for (j = 0; j < n; j += PU__FFT_LANES) {
-        const pu__re_im strip = pu__fourier_strip(f, z, j);
-        pu__fourier_turn(h, strip.step, 1, pu__fourier_from(strip, i * strip.step), pu__fourier_from(t, j * h));
+        const pu__re_im strip = pu__fourier_strip(f, z, j, i);
+        pu__fourier_turn(h, strip.step, 1, strip, pu__fourier_from(t, j * h));
     }
-    pu__fft_lanes(&f->along, h, t, t, rest + 2 * n * h);
-    for (q = 0; q < n * h; q++) t.re[q] *= s[i * n + q];
-    for (q = 0; q < n * h; q++) t.im[q] *= s[i * n + q];
-    pu__fft_lanes(&f->along, h, pu__exchanged(t), pu__exchanged(t), rest + 2 * n * h);
+    work += 2 * n * h;
+    pu__fft_lanes(&f->along, h, t, t, work);
+    for (q = 0; q < n * h; q++)
+        t.re[q] *= s[q];
+    for (q = 0; q < n * h; q++)
+        t.im[q] *= s[q];
+    pu__fft_lanes(&f->along, h, back, back, work);
     for (j = 0; j < n; j += PU__FFT_LANES) {
-        const pu__re_im strip = pu__fourier_strip(f, z, j);
-        pu__fourier_turn(strip.step, h, 1, pu__fourier_from(t, j * h), pu__fourier_from(strip, i * strip.step));
+        const pu__re_im strip = pu__fourier_strip(f, z, j, i);
+        pu__fourier_turn(strip.step, h, 1, pu__fourier_from(t, j * h), strip);
     }
 }
 
-/* z = F^H (s o F x) without scaling, then what column[0] wants of its real and column[1] of its imaginary part. Down the
-   columns, along the rows and back while some of them are in the cache, up the columns. z is in strips, (m + 1) n numbers, so
-   rows are transposed twice instead of four times. s: strips of rows, transposed. rest: f->work. */
-PU__FN void pu__fourier_sandwich(const pu_fourier *f, const pu_real *s, pu__re_im x, pu__gram_column *column, pu__re_im z,
-                                 pu_real *rest)
+/* z = F^H (s o F x) without scaling, then what column[0] wants of its real part and column[1] of its
+   imaginary one. Three steps:
+     F down the columns;
+     F, s and F^H along the rows, while a few of them are in the cache;
+     F^H down the columns.
+   Rows are transposed twice that way, not four times. z is in strips, of (m + 1) n numbers. s: strips of
+   rows, transposed. work: f->work. */
+PU__FN void pu__fourier_sandwich(const pu_fourier *f, const pu_real *s, pu__re_im x, pu__gram_column *column,
+                                 pu__re_im z, pu_real *work)
 {
     const pu_int n = f->along.n;
     const pu_int m = f->down.n;
-    /* Images in the second-level cache: the first pass reads them where they are, a line at a time. */
+    /* An image in the second-level cache is read where it is by the first pass, a line at a time. Larger
+       ones are copied row by row first, in the order that the hardware prefetches. */
     const int near = m <= 256 * 1024 / (2 * (pu_int)sizeof(pu_real)) / n;
     pu_int i, j;
     if (!near) {
@@ -8662,63 +8747,30 @@ PU__FN void pu__fourier_sandwich(const pu_fourier *f, const pu_real *s, pu__re_i
         pu__fourier_strips(m, n, x.im, z.im);
     }
     for (j = 0; j < n; j += PU__FFT_LANES) {
-        const pu__re_im strip = pu__fourier_strip(f, z, j);
+        const pu__re_im strip = pu__fourier_strip(f, z, j, 0);
         const pu__re_im from = near ? pu__parts(x.re + j, x.im + j, n) : strip;
-        pu__fft_lanes(&f->down, strip.step, from, strip, rest);
+        pu__fft_lanes(&f->down, strip.step, from, strip, work);
     }
-    for (i = 0; i < m; i += PU__FFT_LANES) pu__fourier_sandwich_rows(f, s, i, pu__min(PU__FFT_LANES, m - i), z, rest);
+    for (i = 0; i < m; i += PU__FFT_LANES) {
+        const pu_int h = pu__min(PU__FFT_LANES, m - i);
+        pu__fourier_sandwich_rows(f, s + i * n, i, h, z, work);
+    }
     for (j = 0; j < n; j += PU__FFT_LANES) {
-        const pu__re_im strip = pu__exchanged(pu__fourier_strip(f, z, j));
-        pu__fft_lanes(&f->down, strip.step, strip, strip, rest);
+        const pu__re_im strip = pu__exchanged(pu__fourier_strip(f, z, j, 0));
+        pu__fft_lanes(&f->down, strip.step, strip, strip, work);
     }
     pu__gram_image(column, m, n, z.re, PU__FFT_LANES, m + 1);
     pu__gram_image(column + 1, m, n, z.im, PU__FFT_LANES, m + 1);
 }
 
-#ifdef PU_USE_FFTW
-/* The same by FFTW, with s in the order of the image. */
-PU__FN void pu__fftw_sandwich(const pu_fourier *f, const pu_real *s, pu__re_im x, pu__gram_column *column, pu_real *work)
-{
-    const pu_int n = f->along.n;
-    const pu_int m = f->down.n;
-    const pu_int some = n < PU__CHUNK ? PU__CHUNK / n : 1;
-    pu_real *copy = pu__fftw_start(f->fftw, m, n, 1, x, work);
-    pu_real re[PU__CHUNK], im[PU__CHUNK];
-    pu_int r, i, at, b;
-    for (r = 0; r < m; r++) {
-        const pu_real *PU__RESTRICT factor = s + r * n;
-        pu_real *PU__RESTRICT row = copy + r * PU__FFTW_ROW(n);
-        for (i = 0; i < n; i++) { /* exchanged: the inverse */
-            const pu_real real = factor[i] * row[2 * i];
-            row[2 * i] = factor[i] * row[2 * i + 1];
-            row[2 * i + 1] = real;
-        }
-    }
-    pu__fftw_execute(f->fftw, copy);
-    for (r = 0; r < m; r += some)
-        for (at = 0; at < n; at += PU__CHUNK) { /* some rows, or a part of one */
-            const pu_int rows = pu__min(some, m - r);
-            const pu_int len = pu__min(PU__CHUNK, n - at);
-            const pu_int all = rows * len;
-            for (b = 0; b < rows; b++) {
-                const pu_real *PU__RESTRICT from = copy + (r + b) * PU__FFTW_ROW(n) + 2 * at;
-                for (i = 0; i < len; i++) {
-                    re[b * len + i] = from[2 * i + 1];
-                    im[b * len + i] = from[2 * i];
-                }
-            }
-            if (column[0].used) pu__gram_rows(column, r * n + at, 0, 1, all, re, all, 0);
-            if (column[1].used) pu__gram_rows(column + 1, r * n + at, 0, 1, all, im, all, 0);
-        }
-}
-#else
-#define pu__fftw_sandwich(f, s, x, column, work) ((void)0)
-#endif
-
-/* Phi' diag(u, v) Phi of two real columns as one complex z, without taking them apart. With the means a, b of u, v over a
-   frequency and its negative, s = (a + b)/2 and t = (a - b)/2, it is F^H (s_k Z_k + t_k Z_-k). t = 0 where real and imaginary
-   part of each frequency weigh the same. Then nothing else touches the frequencies: s has the scale of the two transforms and
-   lies in strips of rows, transposed. made: s, t, and whether there is any t. */
+/* The weights w = (u, v) of Re F and Im F as pu__fourier_gram_pairs wants them. Phi' diag(u, v) Phi of two
+   real columns is done on one complex z = x + i y, without taking it apart. With the means a, b of u, v
+   over the frequencies k and -k, the product is
+     F^H of s_k Z_k + t_k Z_-k,  s = (a + b)/2,  t = (a - b)/2.
+   t = 0 where real and imaginary part of each frequency weigh the same, as they do in compressed sensing.
+   Then s gets the scale of the two transforms, and lies as pu__fourier_sandwich reads it: in strips of
+   rows, transposed.
+   made, of pu__fourier_gram_size reals: s, t (D each), and whether there is any t. */
 PU__FN void pu__fourier_gram_make(const pu_op *op, const pu_real *w, pu_real *made)
 {
     const pu_fourier *f = (const pu_fourier *)op->data;
@@ -8730,56 +8782,86 @@ PU__FN void pu__fourier_gram_make(const pu_op *op, const pu_real *w, pu_real *ma
     const pu_real quarter = PU_R(0.25) * (unequal ? 1 : f->scale * f->scale);
     pu_real *s = made;
     pu_real *t = made + D;
+    pu_real *sum = strips ? t : s;
     pu_int r;
     made[2 * D] = unequal ? 1 : 0;
     for (r = 0; r < m; r++) {
-        pu__fourier_fold(f, r, w, quarter, quarter, strips ? t : s, 0);
-        pu__fourier_fold(f, r, w + D, quarter, quarter, strips ? t : s, 1);
+        pu__fourier_fold(f, r, w, quarter, quarter, sum, 0);
+        pu__fourier_fold(f, r, w + D, quarter, quarter, sum, 1);
         if (strips) continue;
         pu__fourier_fold(f, r, w, quarter, quarter, t, 0);
         pu__fourier_fold(f, r, w + D, -quarter, -quarter, t, 1);
     }
     if (!strips) return;
+    /* t served as scratch: no t is read where the weights are equal. */
     for (r = 0; r < m; r += PU__FFT_LANES)
         pu__fourier_transpose(pu__min(PU__FFT_LANES, m - r), n, 1, t + r * n, s + r * n);
 }
 
-/* Reals of `made` for pu__fourier_gram_make: s, t and the flag, of which one is used. The rest keeps what follows aligned. */
-PU__FN pu_int pu__fourier_gram_size(const pu_op *op) { return 2 * op->cols + (pu_int)(PU__ALIGN / sizeof(pu_real)); }
+/* Reals of `made` for pu__fourier_gram_make: s, t and the flag, of which one is used. The rest keeps what
+   follows aligned. */
+PU__FN pu_int pu__fourier_gram_size(const pu_op *op)
+{
+    return 2 * op->cols + (pu_int)(PU__ALIGN / sizeof(pu_real));
+}
 
 /* Z_k = s_k Z_k + t_k Z_-k, in place: k and -k together. made: s, then t. */
 PU__FN void pu__fourier_weigh(const pu_fourier *f, const pu_real *made, pu__re_im z)
 {
     const pu_int n = f->along.n;
     const pu_int m = f->down.n;
-    const pu_int D = m * n;
+    const pu_real *s = made;
+    const pu_real *t = made + m * n;
     pu_int k;
-    for (k = 0; k < D; k++) {
-        const pu_int row = k / n;
+    for (k = 0; k < m * n; k++) {
         const pu_int column = k % n;
-        const pu_int minus = (row > 0 ? m - row : 0) * n + (column > 0 ? n - column : 0);
-        const pu_real re = z.re[k];
-        const pu_real im = z.im[k];
-        if (k > minus) continue; /* done with its partner */
-        z.re[k] = made[k] * re + made[D + k] * z.re[minus];
-        z.im[k] = made[k] * im + made[D + k] * z.im[minus];
-        if (k == minus) continue;
-        z.re[minus] = made[minus] * z.re[minus] + made[D + minus] * re;
-        z.im[minus] = made[minus] * z.im[minus] + made[D + minus] * im;
+        const pu_int minus = (k < n ? 0 : m - k / n) * n + (column > 0 ? n - column : 0);
+        if (k <= minus) { /* otherwise done with its partner */
+            const pu__complex a = pu__c_get(z.re, z.im, k);
+            const pu__complex b = pu__c_get(z.re, z.im, minus);
+            pu__c_put(z.re, z.im, k, pu__c_add(pu__c_scale(s[k], a), pu__c_scale(t[k], b)));
+            pu__c_put(z.re, z.im, minus, pu__c_add(pu__c_scale(s[minus], b), pu__c_scale(t[minus], a)));
+        }
     }
 }
 
-/* Y_j = c_j (Phi' W Phi + diag(a)) p_j, or Y_j += that, for all pairs; Y.at NULL: not wanted, c NULL: ones, weight is not used.
-   s_j = q_j' Phi' W Phi p_j and t_j = q_j' diag(a) p_j, without c_j; both NULL: not wanted. a NULL: no diagonal, no sums and no
-   c_j but 0 and 1. Where c_j = 0 nothing is read, s_j = t_j = 0, and Y_j stays as it is.
-   made: of pu__fourier_gram_make. work: 2 (D + n) + f->work. */
-PU__FN pu_status pu__fourier_gram_pairs(const pu_op *op, const pu_real *made, const pu_real *a, const pu__pairs *pairs, int add,
-                                        double *s, double *t, pu_real *work)
+/* z = Phi' W Phi (x.re + i x.im), then what the two columns want of it. z: D + n entries. work: f->work. */
+PU__FN void pu__fourier_gram_two(const pu_fourier *f, const pu_real *made, pu__re_im x, pu__gram_column *column,
+                                 pu__re_im z, pu_real *work)
 {
-    const pu_fourier *f = (const pu_fourier *)op->data;
     const pu_int n = f->along.n;
     const pu_int m = f->down.n;
-    const pu_int room = op->cols + n;
+    const int equal = made[2 * m * n] == 0;
+    const pu__re_im back = pu__exchanged(z);
+    if (equal && !f->fftw) {
+        pu__fourier_sandwich(f, made, x, column, z, work);
+        return;
+    }
+    if (equal) {
+        pu__fftw_run(f->fftw, m, n, 1, made, x, z, work);
+        pu__gram_flat(column, m, n, z.re);
+        pu__gram_flat(column + 1, m, n, z.im);
+        return;
+    }
+    pu__fourier_forward(f, x, z, work);
+    pu__fourier_weigh(f, made, z);
+    pu__fourier_forward(f, back, back, work);
+    pu__gram_image(column, m, n, z.re, n, 0);
+    pu__gram_image(column + 1, m, n, z.im, n, 0);
+}
+
+/* For all pairs
+     Y_j = c_j (Phi' W Phi + diag(a)) p_j, or Y_j += that,
+     s_j = q_j' Phi' W Phi p_j,  t_j = q_j' diag(a) p_j.
+   May be NULL: Y.at (no product wanted), c (ones), s and t together (no sums), and a (no diagonal and no
+   sums; c_j 0 or 1). Where c_j = 0 nothing is read, s_j and t_j are 0, and Y_j stays as it is. The weight of
+   the pairs is not used. Two columns share a transform.
+   made: of pu__fourier_gram_make. work: 2 (D + n) + f->work. */
+PU__FN pu_status pu__fourier_gram_pairs(const pu_op *op, const pu_real *made, const pu_real *a, const pu__pairs *pairs,
+                                        int add, double *s, double *t, pu_real *work)
+{
+    const pu_fourier *f = (const pu_fourier *)op->data;
+    const pu_int room = op->cols + f->along.n; /* the strips of pu__fourier_sandwich have gaps */
     const pu__re_im z = pu__parts(work, work + room, 1);
     pu_int j, l;
     work += 2 * room;
@@ -8792,25 +8874,15 @@ PU__FN pu_status pu__fourier_gram_pairs(const pu_op *op, const pu_real *made, co
             pu__gram_column *o = column + l;
             o->c = pairs->c ? pairs->c[j + l] : 1;
             if (o->c == 0) continue;
-            o->used = 1;
             o->add = add;
             o->a = a;
             o->p = pu__col(pairs->P, j + l);
             if (a) o->q = pu__col(pairs->Q, j + l);
             if (pairs->Y.at) o->y = pu__col(pairs->Y, j + l);
         }
-        /* A column that is not there is taken by the other one, whose product then comes twice. */
-        x = pu__parts(column[0].used ? column[0].p : column[1].p, column[1].used ? column[1].p : column[0].p, 1);
-        if (x.re && made[2 * op->cols] == 0) {
-            if (f->fftw) pu__fftw_sandwich(f, made, x, column, work);
-            else pu__fourier_sandwich(f, made, x, column, z, work);
-        } else if (x.re) {
-            pu__fourier_forward(f, x, z, work);
-            pu__fourier_weigh(f, made, z);
-            pu__fourier_forward(f, pu__exchanged(z), pu__exchanged(z), work); /* the inverse */
-            pu__gram_image(column, m, n, z.re, n, 0);
-            pu__gram_image(column + 1, m, n, z.im, n, 0);
-        }
+        /* The place of a column that is not there is taken by the other one. */
+        x = pu__parts(column[column[0].p ? 0 : 1].p, column[column[1].p ? 1 : 0].p, 1);
+        if (x.re) pu__fourier_gram_two(f, made, x, column, z, work);
         if (!s) continue;
         for (l = 0; l < count; l++) {
             s[j + l] = column[l].s;
@@ -8821,7 +8893,8 @@ PU__FN pu_status pu__fourier_gram_pairs(const pu_op *op, const pu_real *made, co
 }
 
 /* Y = Phi' diag(w) Phi X, or Y += that. work: op->work. */
-PU__FN pu_status pu__fourier_gram(const pu_op *op, const pu_real *w, pu_int k, pu_block X, pu_block Y, int add, pu_real *work)
+PU__FN pu_status pu__fourier_gram(const pu_op *op, const pu_real *w, pu_int k, pu_block X, pu_block Y, int add,
+                                  pu_real *work)
 {
     pu__pairs pairs;
     memset(&pairs, 0, sizeof pairs);
@@ -8836,30 +8909,39 @@ PU__FN pu_status pu__fourier_gram(const pu_op *op, const pu_real *w, pu_int k, p
 PU__FN pu_status pu__fourier_grad(const pu_op *op, pu_int k, pu_block P, pu_block Q, const pu_real *weight,
                                   pu_real *grad, pu_real *work)
 {
-    (void)op, (void)k, (void)P, (void)Q, (void)weight, (void)grad, (void)work;
+    (void)op;
+    (void)k;
+    (void)P;
+    (void)Q;
+    (void)weight;
+    (void)grad;
+    (void)work;
     return PU_OK;
 }
 
 /* y += the diagonal of Phi' diag(u, v) Phi. cos^2 a, sin^2 a = (1 +- cos 2a) / 2 give
      y_d += 1/D sum_k (u_k + v_k)/2  +  1/D sum_k (u_k - v_k)/2 cos 2 a_kd,
-   and the second sum is sqrt(D) Re F((u - v)/2) at the frequency 2 d. It is zero, and no transform is made, where real and
-   imaginary part of every frequency weigh the same. Rounding errors are those of the first term, also where the sum is 0. */
+   and the second sum is sqrt(D) Re F((u - v)/2) at the frequency 2 d. It is zero, and no transform is made,
+   where real and imaginary part of every frequency weigh the same. Rounding errors are those of the first
+   term, also where the sum is 0. */
 PU__FN pu_status pu__fourier_gram_diag(const pu_op *op, const pu_real *w, pu_real *y, pu_real *work)
 {
     const pu_fourier *f = (const pu_fourier *)op->data;
     const pu_int D = op->cols;
     const pu_int n = f->along.n;
     const pu_int m = f->down.n;
+    const pu_real *v = w + D;
     const pu__re_im z = pu__parts(work, work + D, 1);
     pu_real mean;
     double sum = 0;
     pu_int unequal = 0;
     pu_int i, r, c;
-    for (i = 0; i < 2 * D; i++) sum += (double)w[i];
+    for (i = 0; i < 2 * D; i++)
+        sum += (double)w[i];
     mean = (pu_real)(sum / 2 / (double)D);
     for (i = 0; i < D; i++) {
-        z.re[i] = (w[i] - w[D + i]) * PU_R(0.5);
-        unequal += w[i] != w[D + i];
+        z.re[i] = (w[i] - v[i]) * PU_R(0.5);
+        unequal += w[i] != v[i];
     }
     if (!unequal) {
         for (i = 0; i < D; i++) y[i] += mean;
@@ -8867,7 +8949,10 @@ PU__FN pu_status pu__fourier_gram_diag(const pu_op *op, const pu_real *w, pu_rea
     }
     pu__fourier_forward(f, pu__parts(z.re, NULL, 1), z, work + 2 * D);
     for (r = 0; r < m; r++)
-        for (c = 0; c < n; c++) y[r * n + c] += mean + f->scale * z.re[2 * r % m * n + 2 * c % n];
+        for (c = 0; c < n; c++) {
+            const pu_int twice = 2 * r % m * n + 2 * c % n;
+            y[r * n + c] += mean + f->scale * z.re[twice];
+        }
     return PU_OK;
 }
 

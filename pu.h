@@ -1628,12 +1628,16 @@ typedef struct {
     size_t far_used;
 } pu__arena;
 
-#define PU__ARENA {NULL, 0, 0, NULL, NULL, 0}
+#define PU__ARENA                                                                                                      \
+    {                                                                                                                  \
+        NULL, 0, 0, NULL, NULL, 0                                                                                      \
+    }
 
 /* a * b; sets *overflow where the product exceeds PTRDIFF_MAX. */
 PU__FN size_t pu__mul(size_t a, size_t b, int *overflow)
 {
-    if (b == 0 || a <= (size_t)PTRDIFF_MAX / b) return a * b;
+    if (b == 0 || a <= (size_t)PTRDIFF_MAX / b)
+        return a * b;
     *overflow = 1;
     return 0;
 }
@@ -1641,7 +1645,8 @@ PU__FN size_t pu__mul(size_t a, size_t b, int *overflow)
 /* a + b, likewise. */
 PU__FN size_t pu__add(size_t a, size_t b, int *overflow)
 {
-    if (a <= (size_t)PTRDIFF_MAX - b) return a + b;
+    if (a <= (size_t)PTRDIFF_MAX - b)
+        return a + b;
     *overflow = 1;
     return 0;
 }
@@ -1715,7 +1720,8 @@ PU__FN size_t pu__arena_bytes(const pu__arena *arena) { return arena->used + PU_
 /* Memory from the caller's allocator, or from malloc where there is none. */
 PU__FN void *pu__alloc(const pu_allocator *a, size_t bytes)
 {
-    if (a->alloc) return a->alloc(bytes, a->user);
+    if (a->alloc)
+        return a->alloc(bytes, a->user);
 #ifdef PU_NO_MALLOC
     return NULL;
 #else
@@ -1726,7 +1732,8 @@ PU__FN void *pu__alloc(const pu_allocator *a, size_t bytes)
 /* Gives it back. block may be NULL. */
 PU__FN void pu__release(const pu_allocator *a, void *block, size_t bytes)
 {
-    if (!block) return;
+    if (!block)
+        return;
     if (a->free) {
         a->free(block, bytes, a->user);
         return;
@@ -1748,7 +1755,8 @@ PU_DEF void pu_workspace_block(pu_workspace *ws, void *block, size_t bytes)
 /* Releases what the workspace allocated; a block of the caller's stays his. ws may be NULL. */
 PU_DEF void pu_workspace_free(pu_workspace *ws)
 {
-    if (!ws) return;
+    if (!ws)
+        return;
     if (!ws->fixed)
         pu__release(&ws->allocator, ws->block, ws->bytes);
     ws->block = NULL;
@@ -1770,7 +1778,8 @@ PU__FN pu_status pu__arena_open_far(pu__arena *arena, pu_report *report)
     pu_status status;
     void *block;
     report->device_bytes = arena->far_used + PU__ALIGN;
-    if (report->device_bytes > B->budget) return pu__refuse(report, PU_E_MEMORY, "device memory (over its budget)");
+    if (report->device_bytes > B->budget)
+        return pu__refuse(report, PU_E_MEMORY, "device memory (over its budget)");
     block = B->memory(B->user, report->device_bytes);
     if (!block) {
         status = B->status(B->user, &what);
@@ -1786,15 +1795,19 @@ PU__FN pu_status pu__arena_open_far(pu__arena *arena, pu_report *report)
 PU__FN pu_status pu__arena_open(pu__arena *arena, pu_workspace *ws, pu_report *report)
 {
     const size_t need = pu__arena_bytes(arena);
-    if (arena->overflow) return pu__refuse(report, PU_E_OVERFLOW, "workspace");
+    if (arena->overflow)
+        return pu__refuse(report, PU_E_OVERFLOW, "workspace");
     report->bytes = need;
-    if (!ws->allocator.alloc != !ws->allocator.free) return pu__refuse(report, PU_E_NULL, "workspace.allocator");
+    if (!ws->allocator.alloc != !ws->allocator.free)
+        return pu__refuse(report, PU_E_NULL, "workspace.allocator");
     if (ws->bytes < need || !ws->block) {
-        if (ws->fixed) return pu__refuse(report, PU_E_BLOCK, "workspace");
+        if (ws->fixed)
+            return pu__refuse(report, PU_E_BLOCK, "workspace");
         pu_workspace_free(ws);
         ws->block = pu__alloc(&ws->allocator, need);
         ws->allocations++;
-        if (!ws->block) return pu__refuse(report, PU_E_MEMORY, "workspace");
+        if (!ws->block)
+            return pu__refuse(report, PU_E_MEMORY, "workspace");
         ws->bytes = need;
     }
     arena->base = pu__aligned(ws->block);
@@ -1810,8 +1823,7 @@ PU__FN pu_status pu__arena_open(pu__arena *arena, pu_workspace *ws, pu_report *r
 PU__FN uint64_t pu__fnv(uint64_t h, const void *data, size_t bytes)
 {
     const unsigned char *at = (const unsigned char *)data;
-    size_t i;
-    for (i = 0; i < bytes; i++)
+    for (size_t i = 0; i < bytes; i++)
         h = (h ^ at[i]) * UINT64_C(0x100000001b3);
     return h;
 }
@@ -1850,7 +1862,8 @@ PU__FN pu_status pu__measure(pu__call *call, pu__layout layout, void *self, size
 {
     memset(&call->arena, 0, sizeof call->arena);
     layout(self, &call->arena);
-    if (call->arena.overflow) return pu__refuse(call->report, PU_E_OVERFLOW, "workspace");
+    if (call->arena.overflow)
+        return pu__refuse(call->report, PU_E_OVERFLOW, "workspace");
     if (bytes) {
         *bytes = pu__arena_bytes(&call->arena);
         call->report->bytes = *bytes;
@@ -1863,7 +1876,8 @@ PU__FN pu_status pu__measure(pu__call *call, pu__layout layout, void *self, size
 PU__FN pu_status pu__allocate(pu__call *call, pu__layout layout, void *self)
 {
     const pu_status status = pu__arena_open(&call->arena, call->ws, call->report);
-    if (!status) layout(self, &call->arena);
+    if (!status)
+        layout(self, &call->arena);
     return status;
 }
 
@@ -1886,17 +1900,16 @@ PU__FN PU_HD void pu__philox_round(uint32_t k0, uint32_t k1, uint32_t *c0, uint3
 }
 
 #define PU__PHILOX_ROUNDS 10
-#define PU__PHILOX_KEY0 0x9E3779B9u /* added to the key after a round */
-#define PU__PHILOX_KEY1 0xBB67AE85u
+#define PU__PHILOX_KEY0   0x9E3779B9u /* added to the key after a round */
+#define PU__PHILOX_KEY1   0xBB67AE85u
 
 /* Four random words out of a key of two words and a counter of four. */
 PU__FN PU_HD void pu__philox(const uint32_t *key, const uint32_t *counter, uint32_t *out)
 {
     uint32_t k0 = key[0], k1 = key[1];
-    int i;
-    for (i = 0; i < 4; i++)
+    for (int i = 0; i < 4; i++)
         out[i] = counter[i];
-    for (i = 0; i < PU__PHILOX_ROUNDS; i++) {
+    for (int i = 0; i < PU__PHILOX_ROUNDS; i++) {
         pu__philox_round(k0, k1, out, out + 1, out + 2, out + 3);
         k0 += PU__PHILOX_KEY0;
         k1 += PU__PHILOX_KEY1;
@@ -1913,8 +1926,7 @@ PU_DEF void pu_philox(const uint32_t key[2], const uint32_t counter[4], uint32_t
 PU__FN PU_HD pu_real pu__horner(pu_real x, const pu_real *c, int count)
 {
     pu_real s = c[count - 1];
-    int i;
-    for (i = count - 2; i >= 0; i--)
+    for (int i = count - 2; i >= 0; i--)
         s = s * x + c[i];
     return s;
 }
@@ -1937,9 +1949,17 @@ PU__FN PU_HD uint32_t pu__shift_up(uint32_t *v, uint32_t bits)
    0.172, with t = 2^e u in [0.7, 1.42). t-1 is formed in integers, so that u near 1 loses no digits. */
 PU__FN PU_HD pu_real pu__log_uniform(uint32_t word)
 {
-    static const pu_real series[11] = {1, PU_R(1.0 / 3), PU_R(1.0 / 5), PU_R(1.0 / 7), PU_R(1.0 / 9),
-                                       PU_R(1.0 / 11), PU_R(1.0 / 13), PU_R(1.0 / 15), PU_R(1.0 / 17),
-                                       PU_R(1.0 / 19), PU_R(1.0 / 21)};
+    static const pu_real series[11] = {1,
+                                       PU_R(1.0 / 3),
+                                       PU_R(1.0 / 5),
+                                       PU_R(1.0 / 7),
+                                       PU_R(1.0 / 9),
+                                       PU_R(1.0 / 11),
+                                       PU_R(1.0 / 13),
+                                       PU_R(1.0 / 15),
+                                       PU_R(1.0 / 17),
+                                       PU_R(1.0 / 19),
+                                       PU_R(1.0 / 21)};
     uint32_t v = word | 1u, small, e;
     int32_t t;
     pu_real s;
@@ -1963,12 +1983,25 @@ PU__FN PU_HD pu_real pu__log_uniform(uint32_t word)
    a library function that may set errno would prevent that. */
 PU__FN PU_HD void pu__normal_parts(uint32_t w0, uint32_t w1, pu_real *radius2, pu_real *cs, pu_real *sn)
 {
-    static const pu_real sin_series[9] = {1, PU_R(-1.0 / 6), PU_R(1.0 / 120), PU_R(-1.0 / 5040), PU_R(1.0 / 362880),
-                                          PU_R(-1.0 / 39916800), PU_R(1.0 / 6227020800.0),
-                                          PU_R(-1.0 / 1307674368000.0), PU_R(1.0 / 355687428096000.0)};
-    static const pu_real cos_series[10] = {1, PU_R(-1.0 / 2), PU_R(1.0 / 24), PU_R(-1.0 / 720), PU_R(1.0 / 40320),
-                                           PU_R(-1.0 / 3628800), PU_R(1.0 / 479001600), PU_R(-1.0 / 87178291200.0),
-                                           PU_R(1.0 / 20922789888000.0), PU_R(-1.0 / 6402373705728000.0)};
+    static const pu_real sin_series[9] = {1,
+                                          PU_R(-1.0 / 6),
+                                          PU_R(1.0 / 120),
+                                          PU_R(-1.0 / 5040),
+                                          PU_R(1.0 / 362880),
+                                          PU_R(-1.0 / 39916800),
+                                          PU_R(1.0 / 6227020800.0),
+                                          PU_R(-1.0 / 1307674368000.0),
+                                          PU_R(1.0 / 355687428096000.0)};
+    static const pu_real cos_series[10] = {1,
+                                           PU_R(-1.0 / 2),
+                                           PU_R(1.0 / 24),
+                                           PU_R(-1.0 / 720),
+                                           PU_R(1.0 / 40320),
+                                           PU_R(-1.0 / 3628800),
+                                           PU_R(1.0 / 479001600),
+                                           PU_R(-1.0 / 87178291200.0),
+                                           PU_R(1.0 / 20922789888000.0),
+                                           PU_R(-1.0 / 6402373705728000.0)};
     /* odd, |angle| < 2^30 */
     const int32_t angle = (int32_t)((w1 & 0x3FFFFFFFu) << 1) + 1 - ((int32_t)1 << 30);
     const pu_real a = (pu_real)angle * PU_R(3.14159265358979323846 / 4294967296.0);
@@ -1997,12 +2030,11 @@ PU__FN PU_HD void pu__normal_pair(uint32_t w0, uint32_t w1, pu_real *z)
 PU__FN void pu__normal_pairs(int n, const uint32_t *w0, const uint32_t *w1, pu_real *z0, pu_real *z1)
 {
     pu_real radius[PU__DRAW], cs[PU__DRAW], sn[PU__DRAW];
-    int l;
-    for (l = 0; l < n; l++)
+    for (int l = 0; l < n; l++)
         pu__normal_parts(w0[l], w1[l], radius + l, cs + l, sn + l);
-    for (l = 0; l < n; l++)
+    for (int l = 0; l < n; l++)
         radius[l] = pu__sqrt(radius[l]);
-    for (l = 0; l < n; l++) {
+    for (int l = 0; l < n; l++) {
         z0[l] = radius[l] * cs[l];
         z1[l] = radius[l] * sn[l];
     }
@@ -2022,15 +2054,14 @@ PU__FN void pu__draw(const pu__draw_key *key, int count, uint32_t *c0, pu_real *
     pu_real part[4][PU__DRAW];
     uint32_t k0 = (uint32_t)key->seed;
     uint32_t k1 = (uint32_t)(key->seed >> 32);
-    int l, round;
-    for (l = 0; l < count; l++) {
+    for (int l = 0; l < count; l++) {
         c1[l] = key->sample;
         c2[l] = key->datum;
         c3[l] = key->step;
     }
     /* pu__philox of all counter values side by side */
-    for (round = 0; round < PU__PHILOX_ROUNDS; round++) {
-        for (l = 0; l < count; l++)
+    for (int round = 0; round < PU__PHILOX_ROUNDS; round++) {
+        for (int l = 0; l < count; l++)
             pu__philox_round(k0, k1, c0 + l, c1 + l, c2 + l, c3 + l);
         k0 += PU__PHILOX_KEY0;
         k1 += PU__PHILOX_KEY1;
@@ -2038,7 +2069,7 @@ PU__FN void pu__draw(const pu__draw_key *key, int count, uint32_t *c0, pu_real *
     pu__normal_pairs(count, c0, c1, part[0], part[1]);
     pu__normal_pairs(count, c2, c3, part[2], part[3]);
     /* the four words of a counter value give four neighbours */
-    for (l = 0; l < count; l++) {
+    for (int l = 0; l < count; l++) {
         z[4 * l] = part[0][l];
         z[4 * l + 1] = part[1][l];
         z[4 * l + 2] = part[2][l];
@@ -2064,8 +2095,7 @@ PU_DEF void pu_normals(uint64_t seed, uint32_t datum, uint32_t sample, uint32_t 
         const pu_int skip = (pu_int)(first % 4);
         const pu_int some = pu__min(n, 4 * PU__DRAW - skip);
         const int count = (int)(skip + some + 3) / 4;
-        int l;
-        for (l = 0; l < count; l++)
+        for (int l = 0; l < count; l++)
             c0[l] = pu__counter(first / 4 + (uint64_t)l, stream);
         if (some == 4 * count) {
             pu__draw(&key, count, c0, out);
@@ -2085,14 +2115,16 @@ PU__FN void pu__normals_at(const pu__draw_key *key, uint32_t stream, pu_int n, c
 {
     uint32_t c0[PU__DRAW];
     pu_real z[4 * PU__DRAW];
-    pu_int i, from, end, block;
-    for (from = 0; from < n; from = end) {
+    pu_int end, block;
+    for (pu_int from = 0; from < n; from = end) {
         int count = 0;
         block = -1;
         /* as many indices as PU__DRAW counter values serve */
         for (end = from; end < n; end++) {
-            if (list[end] / 4 == block) continue;
-            if (count == PU__DRAW) break;
+            if (list[end] / 4 == block)
+                continue;
+            if (count == PU__DRAW)
+                break;
             block = list[end] / 4;
             c0[count++] = pu__counter((uint64_t)block, stream);
         }
@@ -2100,7 +2132,7 @@ PU__FN void pu__normals_at(const pu__draw_key *key, uint32_t stream, pu_int n, c
         /* the same walk once more: count is the place of the counter value */
         block = -1;
         count = -1;
-        for (i = from; i < end; i++) {
+        for (pu_int i = from; i < end; i++) {
             count += list[i] / 4 != block;
             block = list[i] / 4;
             out[i] = z[4 * count + list[i] % 4];
@@ -2144,9 +2176,9 @@ PU__FN pu_block pu__rows(const pu_real *at, pu_int ld)
 /* The sum of all lanes, by halves: 16 to 8, to 4, to 2, to 1. */
 PU__FN pu_real pu__fold(pu_real *lane)
 {
-    pu_int l, half;
-    for (half = PU__LANES / 2; half > 0; half /= 2)
-        for (l = 0; l < half; l++) lane[l] += lane[l + half];
+    for (pu_int half = PU__LANES / 2; half > 0; half /= 2)
+        for (pu_int l = 0; l < half; l++)
+            lane[l] += lane[l + half];
     return lane[0];
 }
 
@@ -2158,17 +2190,22 @@ PU__FN pu_real pu__dot_chunk(pu_int n, const pu_real *m, const pu_real *x, const
     pu_int i = 0, l;
     if (n < PU__LANES) {
         double s = 0;
-        for (; i < n; i++) s += (m ? (double)m[i] * (double)x[i] : (double)x[i]) * (double)y[i];
+        for (; i < n; i++)
+            s += (m ? (double)m[i] * (double)x[i] : (double)x[i]) * (double)y[i];
         return (pu_real)s;
     }
     if (m) {
         for (; i + PU__LANES <= n; i += PU__LANES)
-            for (l = 0; l < PU__LANES; l++) lane[l] += m[i + l] * x[i + l] * y[i + l];
-        for (l = 0; i < n; i++, l++) lane[l] += m[i] * x[i] * y[i];
+            for (l = 0; l < PU__LANES; l++)
+                lane[l] += m[i + l] * x[i + l] * y[i + l];
+        for (l = 0; i < n; i++, l++)
+            lane[l] += m[i] * x[i] * y[i];
     } else {
         for (; i + PU__LANES <= n; i += PU__LANES)
-            for (l = 0; l < PU__LANES; l++) lane[l] += x[i + l] * y[i + l];
-        for (l = 0; i < n; i++, l++) lane[l] += x[i] * y[i];
+            for (l = 0; l < PU__LANES; l++)
+                lane[l] += x[i + l] * y[i + l];
+        for (l = 0; i < n; i++, l++)
+            lane[l] += x[i] * y[i];
     }
     return pu__fold(lane);
 }
@@ -2177,28 +2214,29 @@ PU__FN pu_real pu__dot_chunk(pu_int n, const pu_real *m, const pu_real *x, const
 PU__FN double pu__dot(pu_int n, const pu_real *m, const pu_real *x, const pu_real *y)
 {
     double s = 0;
-    pu_int i;
-    for (i = 0; i < n; i += PU__CHUNK)
+    for (pu_int i = 0; i < n; i += PU__CHUNK)
         s += (double)pu__dot_chunk(pu__min(PU__CHUNK, n - i), m ? m + i : NULL, x + i, y + i);
     return s;
 }
 
 /* r -= a q, i < n <= PU__CHUNK. Returns the new sum of m_i r_i r_i; m may be NULL: ones. */
-PU__FN pu_real pu__descend(pu_int n, pu_real a, const pu_real *m, const pu_real *PU__RESTRICT q, pu_real *PU__RESTRICT r)
+PU__FN pu_real pu__descend(pu_int n, pu_real a, const pu_real *m, const pu_real *PU__RESTRICT q,
+                           pu_real *PU__RESTRICT r)
 {
     pu_real lane[PU__LANES] = {0};
-    pu_int i, l;
+    pu_int i;
     if (m || n < PU__LANES) {
-        for (i = 0; i < n; i++) r[i] -= a * q[i];
+        for (i = 0; i < n; i++)
+            r[i] -= a * q[i];
         return pu__dot_chunk(n, m, r, r);
     }
     for (i = 0; i + PU__LANES <= n; i += PU__LANES)
-        for (l = 0; l < PU__LANES; l++) {
+        for (pu_int l = 0; l < PU__LANES; l++) {
             const pu_real next = r[i + l] - a * q[i + l];
             r[i + l] = next;
             lane[l] += next * next;
         }
-    for (l = 0; i < n; i++, l++) {
+    for (pu_int l = 0; i < n; i++, l++) {
         r[i] -= a * q[i];
         lane[l] += r[i] * r[i];
     }
@@ -2210,24 +2248,23 @@ PU__FN pu_real pu__descend(pu_int n, pu_real a, const pu_real *m, const pu_real 
 /* y += c a o x */
 PU__FN void pu__add_product(pu_int n, pu_real c, const pu_real *a, const pu_real *x, pu_real *PU__RESTRICT y)
 {
-    pu_int i;
-    for (i = 0; i < n; i++) y[i] += c * (a[i] * x[i]);
+    for (pu_int i = 0; i < n; i++)
+        y[i] += c * (a[i] * x[i]);
 }
 
 /* y += a x */
 PU__FN void pu__axpy(pu_int n, pu_real a, const pu_real *x, pu_real *y)
 {
-    pu_int i;
-    for (i = 0; i < n; i++) y[i] += a * x[i];
+    for (pu_int i = 0; i < n; i++)
+        y[i] += a * x[i];
 }
 
 /* y += c0 x0 + c1 x1 + c2 x2 + c3 x3, added in this order. */
-PU__FN void pu__axpy4(pu_int n, const pu_real *c, const pu_real *x0, const pu_real *x1, const pu_real *x2, const pu_real *x3,
-                      pu_real *y)
+PU__FN void pu__axpy4(pu_int n, const pu_real *c, const pu_real *x0, const pu_real *x1, const pu_real *x2,
+                      const pu_real *x3, pu_real *y)
 {
     const pu_real c0 = c[0], c1 = c[1], c2 = c[2], c3 = c[3];
-    pu_int i;
-    for (i = 0; i < n; i++) {
+    for (pu_int i = 0; i < n; i++) {
         pu_real sum = y[i];
         sum += c0 * x0[i];
         sum += c1 * x1[i];
@@ -2253,12 +2290,14 @@ PU__FN void pu__axpy4(pu_int n, const pu_real *c, const pu_real *x0, const pu_re
 #else
 #define PU__WIDTH PU__SHORT
 #endif
-typedef pu_real pu__vector __attribute__((vector_size(PU__WIDTH * sizeof(pu_real)), aligned(sizeof(pu_real)), may_alias));
-typedef pu_real pu__short __attribute__((vector_size(PU__SHORT * sizeof(pu_real)), aligned(sizeof(pu_real)), may_alias));
+typedef pu_real pu__vector
+    __attribute__((vector_size(PU__WIDTH * sizeof(pu_real)), aligned(sizeof(pu_real)), may_alias));
+typedef pu_real pu__short
+    __attribute__((vector_size(PU__SHORT * sizeof(pu_real)), aligned(sizeof(pu_real)), may_alias));
 #else
 #define PU__VECTORS 0
-#define PU__WIDTH 1
-#define PU__SHORT 1
+#define PU__WIDTH   1
+#define PU__SHORT   1
 typedef pu_real pu__vector, pu__short;
 #endif
 #if PU__VECTORS && (defined(__clang__) || __GNUC__ >= 12)
@@ -2302,7 +2341,8 @@ PU__FN pu__vector pu__vzero(void)
    before it, and those count for nothing. */
 PU__FN pu__vector pu__last_ones(pu_int n)
 {
-    static const pu_real step[32] = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1};
+    static const pu_real step[32] = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,
+                                     1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1};
     return pu__vload(step + 16 - PU__WIDTH + n);
 }
 
@@ -2314,8 +2354,10 @@ typedef pu_real pu__four __attribute__((vector_size(4 * sizeof(pu_real)), aligne
 PU__FN pu__four pu__fours(const pu__vector *v)
 {
     const pu__four *q = (const pu__four *)v;
-    if (PU__WIDTH == 16) return (q[0] + q[2]) + (q[1] + q[3]);
-    if (PU__WIDTH == 8) return q[0] + q[1];
+    if (PU__WIDTH == 16)
+        return (q[0] + q[2]) + (q[1] + q[3]);
+    if (PU__WIDTH == 8)
+        return q[0] + q[1];
     return q[0];
 }
 #endif
@@ -2338,20 +2380,20 @@ PU__FN pu_real pu__sum(pu__vector v)
    analysis takes 3 % longer (iterative engine, D = 1,000, AVX2 and AVX-512). */
 PU__FN void pu__sums12(const pu__vector *s, double *out)
 {
-    pu_int i;
 #if defined(PU__FOURS) && defined(PU__SHUFFLE)
-    for (i = 0; i < 12; i += 4) {
+    for (pu_int i = 0; i < 12; i += 4) {
         const pu__four a = pu__fours(s + i), b = pu__fours(s + i + 1);
         const pu__four c = pu__fours(s + i + 2), d = pu__fours(s + i + 3);
         const pu__four ab = PU__SHUFFLE(a, b, 0, 1, 4, 5) + PU__SHUFFLE(a, b, 2, 3, 6, 7);
         const pu__four cd = PU__SHUFFLE(c, d, 0, 1, 4, 5) + PU__SHUFFLE(c, d, 2, 3, 6, 7);
         pu_real sums[4];
-        pu_int l;
         *(pu__four *)sums = PU__SHUFFLE(ab, cd, 0, 2, 4, 6) + PU__SHUFFLE(ab, cd, 1, 3, 5, 7);
-        for (l = 0; l < 4; l++) out[i + l] += (double)sums[l];
+        for (pu_int l = 0; l < 4; l++)
+            out[i + l] += (double)sums[l];
     }
 #else
-    for (i = 0; i < 12; i++) out[i] += (double)pu__sum(s[i]);
+    for (pu_int i = 0; i < 12; i++)
+        out[i] += (double)pu__sum(s[i]);
 #endif
 }
 
@@ -2364,18 +2406,25 @@ PU__FN void pu__mix(pu_int n, const pu_real *c, const pu_real *const *x, pu_real
     pu_int i = 0;
     if (x3)
         for (; i + W <= n; i += W)
-            pu__vstore(y + i, c0 * pu__vload(x0 + i) + c1 * pu__vload(x1 + i) + c2 * pu__vload(x2 + i) + c3 * pu__vload(x3 + i));
+            pu__vstore(y + i, c0 * pu__vload(x0 + i) + c1 * pu__vload(x1 + i) + c2 * pu__vload(x2 + i) +
+                                  c3 * pu__vload(x3 + i));
     else if (x2)
-        for (; i + W <= n; i += W) pu__vstore(y + i, c0 * pu__vload(x0 + i) + c1 * pu__vload(x1 + i) + c2 * pu__vload(x2 + i));
+        for (; i + W <= n; i += W)
+            pu__vstore(y + i, c0 * pu__vload(x0 + i) + c1 * pu__vload(x1 + i) + c2 * pu__vload(x2 + i));
     else if (x1)
-        for (; i + W <= n; i += W) pu__vstore(y + i, c0 * pu__vload(x0 + i) + c1 * pu__vload(x1 + i));
+        for (; i + W <= n; i += W)
+            pu__vstore(y + i, c0 * pu__vload(x0 + i) + c1 * pu__vload(x1 + i));
     else
-        for (; i + W <= n; i += W) pu__vstore(y + i, c0 * pu__vload(x0 + i));
+        for (; i + W <= n; i += W)
+            pu__vstore(y + i, c0 * pu__vload(x0 + i));
     for (; i < n; i++) {
         pu_real sum = c0 * x0[i];
-        if (x1) sum += c1 * x1[i];
-        if (x2) sum += c2 * x2[i];
-        if (x3) sum += c3 * x3[i];
+        if (x1)
+            sum += c1 * x1[i];
+        if (x2)
+            sum += c2 * x2[i];
+        if (x3)
+            sum += c3 * x3[i];
         y[i] = sum;
     }
 }
@@ -2388,12 +2437,15 @@ PU__FN void pu__mix_m(pu_int n, const pu_real *m, const pu_real *c, const pu_rea
     const pu_real c0 = c[0], c1 = x1 ? c[1] : 0;
     pu_int i = 0;
     if (x1)
-        for (; i + W <= n; i += W) pu__vstore(y + i, c0 * (pu__vload(m + i) * pu__vload(x0 + i)) + c1 * pu__vload(x1 + i));
+        for (; i + W <= n; i += W)
+            pu__vstore(y + i, c0 * (pu__vload(m + i) * pu__vload(x0 + i)) + c1 * pu__vload(x1 + i));
     else
-        for (; i + W <= n; i += W) pu__vstore(y + i, c0 * (pu__vload(m + i) * pu__vload(x0 + i)));
+        for (; i + W <= n; i += W)
+            pu__vstore(y + i, c0 * (pu__vload(m + i) * pu__vload(x0 + i)));
     for (; i < n; i++) {
         pu_real sum = c0 * (m[i] * x0[i]);
-        if (x1) sum += c1 * x1[i];
+        if (x1)
+            sum += c1 * x1[i];
         y[i] = sum;
     }
 }
@@ -2402,34 +2454,40 @@ PU__FN void pu__mix_m(pu_int n, const pu_real *m, const pu_real *c, const pu_rea
 
 /* r_i of column j, at most PU__CHUNK entries from `at` on: where it is kept, or d_i itself, or M (d_i - beta d_{i-1}) in the
    buffer. */
-PU__FN const pu_real *pu__residual_before(const pu_unwinding *v, pu_int j, pu_int at, pu_int n, pu_real *PU__RESTRICT buffer)
+PU__FN const pu_real *pu__residual_before(const pu_unwinding *v, pu_int j, pu_int at, pu_int n,
+                                          pu_real *PU__RESTRICT buffer)
 {
     const pu_real *PU__RESTRICT d = pu__col(v->d, j) + at, *PU__RESTRICT b, *m = v->minv ? v->minv + at : NULL;
     const pu_real be = v->be_before ? v->be_before[j] : 0;
-    pu_int i;
-    if (v->kept.at) return pu__col(v->kept, j) + at;
-    if (be == 0 && !m) return d;
+    if (v->kept.at)
+        return pu__col(v->kept, j) + at;
+    if (be == 0 && !m)
+        return d;
     b = be == 0 ? d : pu__col(v->before, j) + at;
-    for (i = 0; i < n; i++) buffer[i] = d[i] - be * b[i];
+    for (pu_int i = 0; i < n; i++)
+        buffer[i] = d[i] - be * b[i];
     if (m)
-        for (i = 0; i < n; i++) buffer[i] *= m[i];
+        for (pu_int i = 0; i < n; i++)
+            buffer[i] *= m[i];
     return buffer;
 }
 
 /* A reverse step, some entries of one column; see pu_unwinding. c: alpha, beta, pibar, 2 rhobar, weight. ri: the residual before
    the step. m and mbar may be NULL.
    lint: eleven parameters, since compilers believe PU__RESTRICT of parameters only */
-PU__FN void pu__unwind(pu_int n, const pu_real *c, const pu_real *m, const pu_real *PU__RESTRICT d, const pu_real *PU__RESTRICT ri,
-                       const pu_real *PU__RESTRICT xbar, pu_real *PU__RESTRICT r, pu_real *PU__RESTRICT rbar,
-                       pu_real *PU__RESTRICT dbar, pu_real *PU__RESTRICT qbar, pu_real *PU__RESTRICT mbar)
+PU__FN void pu__unwind(pu_int n, const pu_real *c, const pu_real *m, const pu_real *PU__RESTRICT d,
+                       const pu_real *PU__RESTRICT ri, const pu_real *PU__RESTRICT xbar, pu_real *PU__RESTRICT r,
+                       pu_real *PU__RESTRICT rbar, pu_real *PU__RESTRICT dbar, pu_real *PU__RESTRICT qbar,
+                       pu_real *PU__RESTRICT mbar)
 {
     const pu_real a = c[0], be = c[1], pib = c[2], two = c[3], by = pib / a, rhobar = PU_R(0.5) * two, weight = c[4];
-    pu_int i;
     if (mbar)
-        for (i = 0; i < n; i++) mbar[i] += weight * (r[i] * (dbar[i] + rhobar * r[i]));
+        for (pu_int i = 0; i < n; i++)
+            mbar[i] += weight * (r[i] * (dbar[i] + rhobar * r[i]));
     if (m)
-        for (i = 0; i < n; i++) rbar[i] += m[i] * (dbar[i] + two * r[i]);
-    for (i = 0; i < n; i++) {
+        for (pu_int i = 0; i < n; i++)
+            rbar[i] += m[i] * (dbar[i] + two * r[i]);
+    for (pu_int i = 0; i < n; i++) {
         const pu_real now = m ? rbar[i] : rbar[i] + (dbar[i] + two * r[i]);
         rbar[i] = now;
         qbar[i] = pib * d[i] - a * now;
@@ -2441,22 +2499,22 @@ PU__FN void pu__unwind(pu_int n, const pu_real *c, const pu_real *m, const pu_re
 /* ---- rows of a matrix times columns ----
    A few rows, at most PU__ROWS, run along their own vectors, so that a block of them is read from far away once. */
 #define PU__ROWS 24
-#define PU__SUM 64                      /* products that one lane of a vector adds up in pu_real */
-#define PU__REACH (PU__SUM * PU__WIDTH) /* entries of a row, after which the vector is added up, and the result to a double */
+#define PU__SUM  64 /* products that one lane of a vector adds up in pu_real */
+#define PU__REACH                                                                                                      \
+    (PU__SUM * PU__WIDTH) /* entries of a row, after which the vector is added up, and the result to a double */
 
 /* Four rows of out, 2 W columns: to_r[shift + c] = from_r[d + c] + sum_i b[4 i + r] v_i[d + c], r < 4, c < 2 W, in the order of
    i. As a plain loop:
      for (r, c) { s = from[r][d + c]; for (i = 0; i < n; i++) s += b[4 * i + r] * v[i][d + c]; to[r][shift + c] = s; } */
-PU__FN void pu__tile(pu_int n, const pu_real *b, const pu_real *const *v, pu_int d, pu_real *const *from, pu_real *const *to,
-                     pu_int shift)
+PU__FN void pu__tile(pu_int n, const pu_real *b, const pu_real *const *v, pu_int d, pu_real *const *from,
+                     pu_real *const *to, pu_int shift)
 {
     const pu_int W = PU__WIDTH;
     const pu_real *x0 = from[0] + d, *x1 = from[1] + d, *x2 = from[2] + d, *x3 = from[3] + d;
     pu_real *y0 = to[0] + shift, *y1 = to[1] + shift, *y2 = to[2] + shift, *y3 = to[3] + shift;
     pu__vector s0 = pu__vload(x0), s1 = pu__vload(x1), s2 = pu__vload(x2), s3 = pu__vload(x3);
     pu__vector t0 = pu__vload(x0 + W), t1 = pu__vload(x1 + W), t2 = pu__vload(x2 + W), t3 = pu__vload(x3 + W);
-    pu_int i;
-    for (i = 0; i < n; i++) {
+    for (pu_int i = 0; i < n; i++) {
         const pu_real *c = b + 4 * i;
         const pu__vector p = pu__vload(v[i] + d), q = pu__vload(v[i] + d + W);
         s0 += c[0] * p;
@@ -2484,18 +2542,23 @@ PU__FN void pu__tiles(pu_int n, const pu_real *b, const pu_real *const *v, pu_in
 {
     const pu_int T = 2 * PU__WIDTH, rest = wide % T;
     pu_real copy[4 * 2 * PU__WIDTH], *last[4];
-    pu_int d, i, r;
-    for (r = 0; r < 4; r++) last[r] = copy + r * T;
-    if (wide >= T && rest) pu__tile(n, b, v, wide - T, out, last, 0);
+    pu_int d;
+    for (pu_int r = 0; r < 4; r++)
+        last[r] = copy + r * T;
+    if (wide >= T && rest)
+        pu__tile(n, b, v, wide - T, out, last, 0);
     if (wide < T) { /* the plain loop */
-        for (r = 0; r < 4; r++) {
+        for (pu_int r = 0; r < 4; r++) {
             pu__copy(last[r] + T - rest, out[r], rest);
-            for (i = 0; i < n; i++) pu__axpy(rest, b[4 * i + r], v[i], last[r] + T - rest);
+            for (pu_int i = 0; i < n; i++)
+                pu__axpy(rest, b[4 * i + r], v[i], last[r] + T - rest);
         }
     }
-    for (d = 0; d + T <= wide; d += T) pu__tile(n, b, v, d, out, out, d);
+    for (d = 0; d + T <= wide; d += T)
+        pu__tile(n, b, v, d, out, out, d);
     if (rest) {
-        for (r = 0; r < 4; r++) pu__copy(out[r] + d, last[r] + T - rest, rest);
+        for (pu_int r = 0; r < 4; r++)
+            pu__copy(out[r] + d, last[r] + T - rest, rest);
     }
 }
 
@@ -2603,43 +2666,49 @@ PU__FN void pu__rows_apply(pu_int n, const pu_real *const *v, pu_int D, pu_int k
 {
     enum { WIDE = 12, FOUR = 4 * PU__ROWS }; /* columns; sums of four of them */
     double s[WIDE / 4 * FOUR];
-    pu_int first, d, m, j, r, c;
     if (D < PU__WIDTH) {
-        for (j = 0; j < k; j++)
-            for (m = 0; m < n; m++) {
+        for (pu_int j = 0; j < k; j++)
+            for (pu_int m = 0; m < n; m++) {
                 const pu_real *x = pu__col(X, j);
                 pu_real *y = pu__col(Y, j) + m, sum = 0;
-                for (d = 0; d < D; d++) sum += v[m][d] * x[d];
+                for (pu_int d = 0; d < D; d++)
+                    sum += v[m][d] * x[d];
                 *y = sum + (add ? *y : 0);
             }
         return;
     }
-    for (first = 0; first < k; first += WIDE) {
+    for (pu_int first = 0; first < k; first += WIDE) {
         const pu_int count = pu__min(WIDE, k - first);
         memset(s, 0, (size_t)((count + 3) / 4 * FOUR) * sizeof *s);
-        for (d = 0; d < D; d += PU__REACH)
-            for (m = 0; m < n; m += 6) {
+        for (pu_int d = 0; d < D; d += PU__REACH)
+            for (pu_int m = 0; m < n; m += 6) {
                 const pu_int len = pu__min(PU__REACH, D - d);
                 const pu_real *a[6], *x[4];
-                for (r = 0; r < 6; r++) a[r] = v[pu__min(m + r, n - 1)];
-                for (j = 0; j < count; j += 4) {
+                for (pu_int r = 0; r < 6; r++)
+                    a[r] = v[pu__min(m + r, n - 1)];
+                for (pu_int j = 0; j < count; j += 4) {
                     double *out = s + j / 4 * FOUR + 4 * m;
-                    for (c = 0; c < 4; c++) x[c] = pu__col(X, first + pu__min(j + c, count - 1));
+                    for (pu_int c = 0; c < 4; c++)
+                        x[c] = pu__col(X, first + pu__min(j + c, count - 1));
                     if (count - j > 2) {
                         pu__dots12(len, a, x, d, out);
-                        if (m + 3 < n) pu__dots12(len, a + 3, x, d, out + 12);
+                        if (m + 3 < n)
+                            pu__dots12(len, a + 3, x, d, out + 12);
                     } else {
-                        for (c = 0; c < count - j; c++) pu__dots6(len, a, x[c], d, out + c);
+                        for (pu_int c = 0; c < count - j; c++)
+                            pu__dots6(len, a, x[c], d, out + c);
                     }
                 }
             }
-        for (j = 0; j < count; j++) {
+        for (pu_int j = 0; j < count; j++) {
             const double *out = s + j / 4 * FOUR + j % 4;
             pu_real *y = pu__col(Y, first + j);
             if (add)
-                for (m = 0; m < n; m++) y[m] += (pu_real)out[4 * m];
+                for (pu_int m = 0; m < n; m++)
+                    y[m] += (pu_real)out[4 * m];
             else
-                for (m = 0; m < n; m++) y[m] = (pu_real)out[4 * m];
+                for (pu_int m = 0; m < n; m++)
+                    y[m] = (pu_real)out[4 * m];
         }
     }
 }
@@ -2647,19 +2716,20 @@ PU__FN void pu__rows_apply(pu_int n, const pu_real *const *v, pu_int D, pu_int k
 /* Y += A'(w o X) for n <= PU__ROWS rows v of A, D long; w may be NULL. A stretch of each row stays in cache for 12 columns. One
    or two columns left over gain nothing from tiles. As a plain loop, added in the order of i:
      for (j, d, i) Y[j][d] += w[i] * X[j][i] * v[i][d]; */
-PU__FN void pu__rows_apply_t(pu_int n, const pu_real *const *v, pu_int D, const pu_real *w, pu_int k, pu_block X, pu_block Y)
+PU__FN void pu__rows_apply_t(pu_int n, const pu_real *const *v, pu_int D, const pu_real *w, pu_int k, pu_block X,
+                             pu_block Y)
 {
     enum { STRETCH = 256, WIDE = 12 };
     const pu_real *a[PU__ROWS];
     pu_real coefficients[WIDE * PU__ROWS], x[PU__ROWS], *y[4];
-    pu_int first, d, wide, j, i, r;
+    pu_int wide, i;
     int zero[WIDE / 4];
-    for (first = 0; first < k; first += WIDE) {
+    for (pu_int first = 0; first < k; first += WIDE) {
         const pu_int count = pu__min(WIDE, k - first);
-        for (j = 0; j < count; j += 4) { /* w o X for four columns; a missing one repeats the last one */
+        for (pu_int j = 0; j < count; j += 4) { /* w o X for four columns; a missing one repeats the last one */
             pu_real *b = coefficients + j * PU__ROWS;
             zero[j / 4] = 1;
-            for (r = 0; r < 4; r++) {
+            for (pu_int r = 0; r < 4; r++) {
                 const pu_real *column = pu__col(X, first + pu__min(j + r, count - 1));
                 for (i = 0; i < n; i++) {
                     b[4 * i + r] = w ? w[i] * column[i] : column[i];
@@ -2667,34 +2737,41 @@ PU__FN void pu__rows_apply_t(pu_int n, const pu_real *const *v, pu_int D, const 
                 }
             }
         }
-        for (d = 0; d < D; d += wide) {
+        for (pu_int d = 0; d < D; d += wide) {
             wide = D - d < STRETCH + 2 * PU__WIDTH ? D - d : (pu_int)STRETCH; /* no short end */
-            for (i = 0; i < n; i++) a[i] = v[i] + d;
-            for (j = 0; j < count; j += 4) {
+            for (i = 0; i < n; i++)
+                a[i] = v[i] + d;
+            for (pu_int j = 0; j < count; j += 4) {
                 const pu_real *b = coefficients + j * PU__ROWS;
-                if (zero[j / 4]) continue; /* unit vectors */
-                for (r = 0; r < 4; r++) y[r] = pu__col(Y, first + pu__min(j + r, count - 1)) + d;
+                if (zero[j / 4])
+                    continue; /* unit vectors */
+                for (pu_int r = 0; r < 4; r++)
+                    y[r] = pu__col(Y, first + pu__min(j + r, count - 1)) + d;
                 if (count - j > 2) {
                     pu__tiles(n, b, a, wide, y);
                     continue;
                 }
-                for (r = 0; r < count - j; r++) {
-                    for (i = 0; i < n; i++) x[i] = b[4 * i + r];
-                    for (i = 0; i + 4 <= n; i += 4) pu__axpy4(wide, x + i, a[i], a[i + 1], a[i + 2], a[i + 3], y[r]);
-                    for (; i < n; i++) pu__axpy(wide, x[i], a[i], y[r]);
+                for (pu_int r = 0; r < count - j; r++) {
+                    for (i = 0; i < n; i++)
+                        x[i] = b[4 * i + r];
+                    for (i = 0; i + 4 <= n; i += 4)
+                        pu__axpy4(wide, x + i, a[i], a[i + 1], a[i + 2], a[i + 3], y[r]);
+                    for (; i < n; i++)
+                        pu__axpy(wide, x[i], a[i], y[r]);
                 }
             }
         }
     }
 }
 
-#define PU__TALL 6                /* rows and columns of a tile: its 12 vectors of sums, two of B and one of A fill the */
+#define PU__TALL  6 /* rows and columns of a tile: its 12 vectors of sums, two of B and one of A fill the */
 #define PU__BROAD (2 * PU__WIDTH) /* registers */
-#define PU__DEEP 128              /* terms that are summed in registers before they are added to C */
-#define PU__SPAN 128              /* columns of B that are packed at a time, where there is memory for them */
-#define PU__PIECE (4096 / (PU__BROAD * (int)sizeof(pu_real))) /* terms of a strip that is packed on the stack, in each piece */
-#define PU__FEW 4                 /* sides below this are better solved one by one */
-#define PU__LEAF 8                /* triangles up to this size are done entry by entry */
+#define PU__DEEP  128             /* terms that are summed in registers before they are added to C */
+#define PU__SPAN  128             /* columns of B that are packed at a time, where there is memory for them */
+#define PU__PIECE                                                                                                      \
+    (4096 / (PU__BROAD * (int)sizeof(pu_real))) /* terms of a strip that is packed on the stack, in each piece */
+#define PU__FEW  4                              /* sides below this are better solved one by one */
+#define PU__LEAF 8                              /* triangles up to this size are done entry by entry */
 
 /* A matrix to be read; entry (i, j) is at[i row + j col]. */
 typedef struct {
@@ -2719,32 +2796,33 @@ PU__FN pu__matrix pu__mat(const pu_real *at, pu_int row, pu_int col)
 /* A product of matrices, C += scale A B, and what is packed of B at the moment. A strip of B is as broad as a tile. It lies in one
    piece or in several of the same length. */
 typedef struct {
-    pu_int rows, cols;       /* of C */
+    pu_int rows, cols; /* of C */
     pu__matrix A, B;
-    pu_block C;              /* by rows: row i is column i of the block */
+    pu_block C; /* by rows: row i is column i of the block */
     pu_real scale;
-    pu_int from, to;         /* only entries (i, j) with i + from <= j <= i + to */
-    pu_int first, deep;      /* the terms at work */
-    pu_int piece;            /* terms in a piece of a strip */
-    pu_int offset[PU__DEEP]; /* of the columns of A */
+    pu_int from, to;                         /* only entries (i, j) with i + from <= j <= i + to */
+    pu_int first, deep;                      /* the terms at work */
+    pu_int piece;                            /* terms in a piece of a strip */
+    pu_int offset[PU__DEEP];                 /* of the columns of A */
     const pu_real *at[PU__SPAN / PU__BROAD]; /* the strips, or the pieces of the only one */
 } pu__matmul;
 
 /* C (6 x 2 W) += scale sum_p a[r A.row + offset[p]] b[2 W p + c], b the strip; a row of a from `rows` on repeats the last one */
-PU__FN void pu__core(const pu__matmul *g, const pu_real *const *strip, pu_int rows, const pu_real *a, pu_real *C, pu_int ld)
+PU__FN void pu__core(const pu__matmul *g, const pu_real *const *strip, pu_int rows, const pu_real *a, pu_real *C,
+                     pu_int ld)
 {
     const pu_int W = PU__WIDTH, last = rows - 1, step = g->A.row;
     const pu_real s = g->scale;
-    const pu_real *a1 = a + pu__min(1, last) * step, *a2 = a + pu__min(2, last) * step, *a3 = a + pu__min(3, last) * step,
-                  *a4 = a + pu__min(4, last) * step, *a5 = a + pu__min(5, last) * step;
+    const pu_real *a1 = a + pu__min(1, last) * step, *a2 = a + pu__min(2, last) * step,
+                  *a3 = a + pu__min(3, last) * step, *a4 = a + pu__min(4, last) * step,
+                  *a5 = a + pu__min(5, last) * step;
     pu__vector s0, s1, s2, s3, s4, s5, t0, t1, t2, t3, t4, t5;
-    pu_int p, first;
     memset(&s0, 0, sizeof s0);
     s1 = s2 = s3 = s4 = s5 = t0 = t1 = t2 = t3 = t4 = t5 = s0;
-    for (first = 0; first < g->deep; first += g->piece) {
+    for (pu_int first = 0; first < g->deep; first += g->piece) {
         const pu_int end = pu__min(first + g->piece, g->deep);
         const pu_real *b = *strip++;
-        for (p = first; p < end; p++, b += 2 * W) {
+        for (pu_int p = first; p < end; p++, b += 2 * W) {
             const pu_int i = g->offset[p];
             const pu__vector u = *pu__cv(b), v = *pu__cv(b + W);
             s0 += a[i] * u, t0 += a[i] * v, s1 += a1[i] * u, t1 += a1[i] * v;
@@ -2762,41 +2840,48 @@ PU__FN void pu__core(const pu__matmul *g, const pu_real *const *strip, pu_int ro
 
 /* Terms g->first + done on, deep of them, and columns `column` on, cols of them, of B, packed into strips. The last strip is filled
    up with zeros. */
-PU__FN void pu__pack(const pu__matmul *g, pu_int done, pu_int deep, pu_int column, pu_int cols, pu_real *PU__RESTRICT to)
+PU__FN void pu__pack(const pu__matmul *g, pu_int done, pu_int deep, pu_int column, pu_int cols,
+                     pu_real *PU__RESTRICT to)
 {
     const pu_int T = PU__BROAD, first = g->first + done;
     const pu_int *list = g->B.list ? g->B.list + first : NULL;
     const pu_real *w = g->B.weight;
     pu__matrix b = g->B;
-    pu_int j, p, c;
     b.at += column * b.col;
-    if (!list) b.at += first * b.row;
-    for (j = 0; j < cols; j += T, b.at += T * b.col, to += T * deep) {
+    if (!list)
+        b.at += first * b.row;
+    for (pu_int j = 0; j < cols; j += T, b.at += T * b.col, to += T * deep) {
         const pu_int wide = pu__min(T, cols - j);
-        if (wide < T) memset(to, 0, (size_t)(T * deep) * sizeof *to);
+        if (wide < T)
+            memset(to, 0, (size_t)(T * deep) * sizeof *to);
         if (b.col == 1 && wide == T)
-            for (p = 0; p < deep; p++)
+            for (pu_int p = 0; p < deep; p++)
                 memcpy(to + p * T, b.at + (list ? list[p] : p) * b.row, PU__BROAD * sizeof *to);
         else if (b.row == 1 && !list)
-            for (c = 0; c < wide; c++)
-                for (p = 0; p < deep; p++) to[p * T + c] = b.at[p + c * b.col];
+            for (pu_int c = 0; c < wide; c++)
+                for (pu_int p = 0; p < deep; p++)
+                    to[p * T + c] = b.at[p + c * b.col];
         else
-            for (p = 0; p < deep; p++) {
+            for (pu_int p = 0; p < deep; p++) {
                 const pu_real *row = b.at + (list ? list[p] : p) * b.row;
-                for (c = 0; c < wide; c++) to[p * T + c] = row[c * b.col];
+                for (pu_int c = 0; c < wide; c++)
+                    to[p * T + c] = row[c * b.col];
             }
-        for (p = 0; p < deep && w; p++)
-            for (c = 0; c < T; c++) to[p * T + c] *= w[list[p]];
+        for (pu_int p = 0; p < deep && w; p++)
+            for (pu_int c = 0; c < T; c++)
+                to[p * T + c] *= w[list[p]];
     }
 }
 
 /* ---- autoregression ---- */
 
-#define PU__BLOCK 32 /* outputs that are computed before the first of them is stored: in registers, whatever aliases what */
+#define PU__BLOCK                                                                                                      \
+    32 /* outputs that are computed before the first of them is stored: in registers, whatever aliases what */
 
 /* y_i = sum_t c_t x_{i+t} + w_i x_{i + taps/2}, or y_i += that if add; i < n, w may be NULL. A block of outputs stays in
    registers while the taps run. The plain loop is at the end. */
-PU__FN void pu__ar_filter(pu_int n, pu_int taps, const pu_real *c, const pu_real *x, const pu_real *w, pu_real *y, int add)
+PU__FN void pu__ar_filter(pu_int n, pu_int taps, const pu_real *c, const pu_real *x, const pu_real *w, pu_real *y,
+                          int add)
 {
     const pu_real *centre = x + taps / 2;
     pu_real s[PU__BLOCK];
@@ -2804,19 +2889,25 @@ PU__FN void pu__ar_filter(pu_int n, pu_int taps, const pu_real *c, const pu_real
     for (; i + PU__BLOCK <= n; i += PU__BLOCK) {
         const pu_real *at = x + i;
         if (w)
-            for (l = 0; l < PU__BLOCK; l++) s[l] = w[i + l] * centre[i + l] + c[0] * at[l];
+            for (l = 0; l < PU__BLOCK; l++)
+                s[l] = w[i + l] * centre[i + l] + c[0] * at[l];
         else
-            for (l = 0; l < PU__BLOCK; l++) s[l] = c[0] * at[l];
+            for (l = 0; l < PU__BLOCK; l++)
+                s[l] = c[0] * at[l];
         for (t = 1; t < taps; t++)
-            for (l = 0; l < PU__BLOCK; l++) s[l] += c[t] * at[t + l];
+            for (l = 0; l < PU__BLOCK; l++)
+                s[l] += c[t] * at[t + l];
         if (add)
-            for (l = 0; l < PU__BLOCK; l++) y[i + l] += s[l];
+            for (l = 0; l < PU__BLOCK; l++)
+                y[i + l] += s[l];
         else
-            for (l = 0; l < PU__BLOCK; l++) y[i + l] = s[l];
+            for (l = 0; l < PU__BLOCK; l++)
+                y[i + l] = s[l];
     }
     for (; i < n; i++) {
         pu_real sum = w ? w[i] * centre[i] + c[0] * x[i] : c[0] * x[i];
-        for (t = 1; t < taps; t++) sum += c[t] * x[i + t];
+        for (t = 1; t < taps; t++)
+            sum += c[t] * x[i + t];
         y[i] = add ? y[i] + sum : sum;
     }
 }
@@ -2847,8 +2938,8 @@ PU__FN void pu__ar_lag3(pu_int n, const pu_real *x, const pu_real *p, pu_int d, 
 
 /* The same sums, and y_u += sum_l c_l (p_{u+d+l} + p_{u-d-l}): both read the same entries. A y that may be NULL would make this
    15 to 25 % slower at -O2, so pu__ar_lag3 stands by itself. */
-PU__FN void pu__ar_both3(pu_int n, const pu_real *x, const pu_real *p, pu_int d, const pu_real *c, pu_real *PU__RESTRICT y,
-                         double *s)
+PU__FN void pu__ar_both3(pu_int n, const pu_real *x, const pu_real *p, pu_int d, const pu_real *c,
+                         pu_real *PU__RESTRICT y, double *s)
 {
     const pu_real *up = p + d, *down = p - d, c0 = c[0], c1 = c[1], c2 = c[2];
     pu_real s0[PU__LANES] = {0}, s1[PU__LANES] = {0}, s2[PU__LANES] = {0};
@@ -2883,9 +2974,9 @@ PU__FN void pu__ar_both3(pu_int n, const pu_real *x, const pu_real *p, pu_int d,
    loads but those of p_u lie on two cache lines, so that half of them is taken out of two registers: without it a gradient of AR(5)
    takes 4 to 7 % longer. Narrower vectors gain nothing (0.97 to 1.02). */
 #if defined(PU__SHUFFLE) && defined(PU_FLOAT) && defined(__AVX512F__)
-#define PU__UP(at, now, next, l)                                                                                                   \
-    PU__SHUFFLE(now, next, l, l + 1, l + 2, l + 3, l + 4, l + 5, l + 6, l + 7, l + 8, l + 9, l + 10, l + 11, l + 12, l + 13,       \
-                l + 14, l + 15)
+#define PU__UP(at, now, next, l)                                                                                       \
+    PU__SHUFFLE(now, next, l, l + 1, l + 2, l + 3, l + 4, l + 5, l + 6, l + 7, l + 8, l + 9, l + 10, l + 11, l + 12,   \
+                l + 13, l + 14, l + 15)
 #else
 #define PU__UP(at, now, next, l) pu__vload((at) + (l))
 #endif
@@ -2897,8 +2988,7 @@ PU__FN double pu__ar_filter5(pu_int n, const pu_real *c, const pu_real *p, const
 {
     const pu_real c0 = c[0], c1 = c[1], c2 = c[2], c3 = c[3], c4 = c[4], c5 = c[5];
     pu__vector now = pu__vload(p), next, sum = pu__vzero();
-    pu_int i;
-    for (i = 0; i < n; i += PU__WIDTH) {
+    for (pu_int i = 0; i < n; i += PU__WIDTH) {
         const pu_real *at = p + i;
         pu__vector s = pu__vload(w + i) * now + c0 * now;
         next = pu__vload(at + PU__WIDTH);
@@ -2914,7 +3004,8 @@ PU__FN double pu__ar_filter5(pu_int n, const pu_real *c, const pu_real *p, const
     return (double)pu__sum(sum);
 }
 
-#define PU__AR_CHUNK (PU__WIDTH > 8 ? 512 : 256) /* entries per pass of the lag sums: a vector's worth of partial sums each */
+#define PU__AR_CHUNK                                                                                                   \
+    (PU__WIDTH > 8 ? 512 : 256) /* entries per pass of the lag sums: a vector's worth of partial sums each */
 
 /* For n <= PU__AR_CHUNK entries, a multiple of W, with one load of everything:
      y_u += by f_u where y is not NULL, f_u being what pu__ar_filter5 computes;
@@ -2927,8 +3018,7 @@ PU__FN double pu__ar_both5(pu_int n, const pu_real *x, const pu_real *p, const p
     const pu_real c0 = c[0], c1 = c[1], c2 = c[2], c3 = c[3], c4 = c[4], c5 = c[5];
     const pu__vector zero = pu__vzero();
     pu__vector s0 = zero, s1 = zero, s2 = zero, s3 = zero, s4 = zero, s5 = zero, s6 = zero, now = pu__vload(p), next;
-    pu_int i;
-    for (i = 0; i < n; i += PU__WIDTH) {
+    for (pu_int i = 0; i < n; i += PU__WIDTH) {
         const pu_real *at = p + i;
         const pu__vector xs = pu__vload(x + i), shifted = pu__vload(w + i) * now;
         pu__vector both, sum = shifted + c0 * now;
@@ -2950,7 +3040,8 @@ PU__FN double pu__ar_both5(pu_int n, const pu_real *x, const pu_real *p, const p
         both = PU__AR_SUM(at, now, next, 5);
         sum += c5 * both;
         s5 += xs * both;
-        if (y) *pu__v(y + i) += by * sum;
+        if (y)
+            *pu__v(y + i) += by * sum;
         now = next;
     }
     s[0] += 2 * (double)pu__sum(s0);
@@ -2976,9 +3067,8 @@ PU__FN double pu__ar_both5(pu_int n, const pu_real *x, const pu_real *p, const p
 /* s_j = x_j' diag(m) y_j, j < k. m (n) may be NULL: ones. */
 PU__FN void pu__cpu_dot(void *user, pu_int n, pu_int k, const pu_real *m, pu_block x, pu_block y, pu_real *s)
 {
-    pu_int j;
     (void)user;
-    for (j = 0; j < k; j++)
+    for (pu_int j = 0; j < k; j++)
         s[j] = (pu_real)pu__dot(n, m, pu__col(x, j), pu__col(y, j));
 }
 
@@ -2988,12 +3078,10 @@ PU__FN void pu__add_terms(pu_int n, int count, const pu_real *c, const pu_real *
                           pu_real *y)
 {
     pu_real buffer[PU__CHUNK];
-    pu_int at;
-    int t;
-    for (at = 0; at < n; at += PU__CHUNK) {
+    for (pu_int at = 0; at < n; at += PU__CHUNK) {
         const pu_int len = pu__min(PU__CHUNK, n - at);
         pu__zeros(buffer, len);
-        for (t = 0; t < count; t++)
+        for (int t = 0; t < count; t++)
             if (m[t])
                 pu__add_product(len, c[t], m[t] + at, x[t] + at, buffer);
             else
@@ -3005,17 +3093,16 @@ PU__FN void pu__add_terms(pu_int n, int count, const pu_real *c, const pu_real *
 /* y_j = sum over the terms of scale c_j (m o x_j). The usual forms have loops of their own. Any term may be y. */
 PU__FN void pu__cpu_combine(void *user, pu_int n, pu_int k, pu_block y, int count, const pu_term *terms)
 {
-    pu_int j;
-    int t;
     (void)user;
-    for (j = 0; j < k; j++) {
+    for (pu_int j = 0; j < k; j++) {
         /* the terms that do not vanish in this column */
         const pu_real *x[4] = {NULL}, *m[4] = {NULL};
         pu_real c[4];
         int used = 0, plain = 1;
-        for (t = 0; t < count; t++) {
+        for (int t = 0; t < count; t++) {
             c[used] = terms[t].c ? terms[t].scale * terms[t].c[j] : terms[t].scale;
-            if (c[used] == 0) continue;
+            if (c[used] == 0)
+                continue;
             x[used] = pu__col(terms[t].x, j);
             m[used] = terms[t].m;
             plain &= !m[used];
@@ -3036,12 +3123,11 @@ PU__FN void pu__cpu_combine(void *user, pu_int n, pu_int k, pu_block y, int coun
 PU__FN void pu__cpu_advance(void *user, pu_int n, pu_int k, const pu_real *a, const pu_real *m, pu_block d, pu_block q,
                             pu_block x, pu_block r, pu_real *rho)
 {
-    pu_int j, at;
     (void)user;
-    for (j = 0; j < k; j++) {
+    for (pu_int j = 0; j < k; j++) {
         const pu_real aj = a[j];
         double s = 0;
-        for (at = 0; at < n; at += PU__CHUNK) {
+        for (pu_int at = 0; at < n; at += PU__CHUNK) {
             const pu_int len = pu__min(PU__CHUNK, n - at);
             const pu_real *mj = m ? m + at : NULL;
             pu_real *rj = pu__col(r, j) + at;
@@ -3062,32 +3148,32 @@ PU__FN void pu__cpu_advance(void *user, pu_int n, pu_int k, const pu_real *a, co
 PU__FN void pu__cpu_retreat(void *user, pu_int n, pu_int k, const pu_real *a, const pu_real *be, const pu_real *m,
                             pu_block xbar, pu_block rbar, pu_block dbar)
 {
-    pu_int j, i, at, end;
+    pu_int end;
     (void)user;
-    for (j = 0; j < k; j++) {
+    for (pu_int j = 0; j < k; j++) {
         const pu_real *PU__RESTRICT xj = pu__col(xbar, j);
         pu_real *PU__RESTRICT rj = pu__col(rbar, j);
         pu_real *PU__RESTRICT dj = pu__col(dbar, j);
         const pu_real aj = a[j];
         const pu_real bj = be[j];
-        for (at = 0; at < n; at = end) {
+        for (pu_int at = 0; at < n; at = end) {
             /* the chunk is in the first-level cache after its first loop */
             end = pu__min(at + PU__CHUNK, n);
             if (m)
-                for (i = at; i < end; i++)
+                for (pu_int i = at; i < end; i++)
                     rj[i] += m[i] * dj[i];
             else
-                for (i = at; i < end; i++)
+                for (pu_int i = at; i < end; i++)
                     rj[i] += dj[i];
             /* a term with coefficient zero is not read */
             if (aj != 0 && bj != 0)
-                for (i = at; i < end; i++)
+                for (pu_int i = at; i < end; i++)
                     dj[i] = bj * dj[i] + aj * xj[i];
             else if (aj != 0)
-                for (i = at; i < end; i++)
+                for (pu_int i = at; i < end; i++)
                     dj[i] = aj * xj[i];
             else
-                for (i = at; i < end; i++)
+                for (pu_int i = at; i < end; i++)
                     dj[i] = bj == 0 ? 0 : bj * dj[i];
         }
     }
@@ -3102,8 +3188,8 @@ PU__FN void pu__unwind_chunk(const pu_unwinding *v, pu_int j, pu_int at, pu_int 
     pu_real buffer[PU__PART], scaled_r[PU__PART], scaled_dbar[PU__PART];
     /* the lanes of the four sums; named arrays, since compilers keep those in registers */
     pu_real t0[PU__LANES] = {0}, t1[PU__LANES] = {0}, t2[PU__LANES] = {0}, t3[PU__LANES] = {0};
-    pu_int i, l, end;
-    for (end = at + n; at < end; at += PU__PART) {
+    pu_int i;
+    for (pu_int end = at + n; at < end; at += PU__PART) {
         const pu_int len = pu__min(PU__PART, end - at);
         const pu_real *PU__RESTRICT d = pu__col(v->d, j) + at;
         const pu_real *PU__RESTRICT xbar = pu__col(v->xbar, j) + at;
@@ -3123,7 +3209,7 @@ PU__FN void pu__unwind_chunk(const pu_unwinding *v, pu_int j, pu_int at, pu_int 
             mdbar = scaled_dbar;
         }
         for (i = 0; i + PU__LANES <= len; i += PU__LANES)
-            for (l = 0; l < PU__LANES; l++) {
+            for (pu_int l = 0; l < PU__LANES; l++) {
                 const pu_real q = before[i + l] - r[i + l];
                 t0[l] += dbar[i + l] * d[i + l];
                 t1[l] += xbar[i + l] * d[i + l];
@@ -3131,7 +3217,7 @@ PU__FN void pu__unwind_chunk(const pu_unwinding *v, pu_int j, pu_int at, pu_int 
                 t3[l] += mr[i + l] * q;
             }
         /* what is left of the last part, less than PU__LANES entries */
-        for (l = 0; i < len; i++, l++) {
+        for (pu_int l = 0; i < len; i++, l++) {
             const pu_real q = before[i] - r[i];
             t0[l] += dbar[i] * d[i];
             t1[l] += xbar[i] * d[i];
@@ -3139,7 +3225,7 @@ PU__FN void pu__unwind_chunk(const pu_unwinding *v, pu_int j, pu_int at, pu_int 
             t3[l] += mr[i] * q;
         }
     }
-    for (l = 0; l < PU__LANES; l++) {
+    for (pu_int l = 0; l < PU__LANES; l++) {
         sum[0] += (double)t0[l];
         sum[1] += (double)t1[l];
         sum[2] += (double)t2[l];
@@ -3152,14 +3238,13 @@ PU__FN void pu__unwind_chunk(const pu_unwinding *v, pu_int j, pu_int at, pu_int 
 PU__FN void pu__cpu_unwind_sums(void *user, pu_int n, pu_int k, const pu_unwinding *v, pu_real *s0, pu_real *s1,
                                 pu_real *s2)
 {
-    pu_int j, at;
     (void)user;
-    for (j = 0; j < k; j++) {
+    for (pu_int j = 0; j < k; j++) {
         const double a = (double)v->a[j];
         double sum[4] = {0};
         /* chunks are added in double */
         if (a != 0)
-            for (at = 0; at < n; at += PU__CHUNK)
+            for (pu_int at = 0; at < n; at += PU__CHUNK)
                 pu__unwind_chunk(v, j, at, pu__min(PU__CHUNK, n - at), sum);
         s0[j] = (pu_real)sum[0];
         s1[j] = (pu_real)(a != 0 ? sum[1] - sum[2] / a : 0);
@@ -3173,9 +3258,8 @@ PU__FN void pu__cpu_unwind_sums(void *user, pu_int n, pu_int k, const pu_unwindi
 PU__FN void pu__cpu_unwind(void *user, pu_int n, pu_int k, const pu_unwinding *v)
 {
     pu_real buffer[PU__CHUNK], c[5];
-    pu_int j, at;
     (void)user;
-    for (j = 0; j < k; j++) {
+    for (pu_int j = 0; j < k; j++) {
         if (v->a[j] == 0) {
             pu__zeros(pu__col(v->qbar, j), n);
             continue;
@@ -3186,16 +3270,11 @@ PU__FN void pu__cpu_unwind(void *user, pu_int n, pu_int k, const pu_unwinding *v
         c[2] = v->pib[j];
         c[3] = v->twice_rhobar[j];
         c[4] = v->mbar ? v->weight[j] : 0;
-        for (at = 0; at < n; at += PU__CHUNK) {
+        for (pu_int at = 0; at < n; at += PU__CHUNK) {
             const pu_int len = pu__min(PU__CHUNK, n - at);
-            pu__unwind(len, c, v->m ? v->m + at : NULL,
-                       pu__col(v->d, j) + at,
-                       pu__residual_before(v, j, at, len, buffer),
-                       pu__col(v->xbar, j) + at,
-                       pu__col(v->r, j) + at,
-                       pu__col(v->rbar, j) + at,
-                       pu__col(v->dbar, j) + at,
-                       pu__col(v->qbar, j) + at,
+            pu__unwind(len, c, v->m ? v->m + at : NULL, pu__col(v->d, j) + at,
+                       pu__residual_before(v, j, at, len, buffer), pu__col(v->xbar, j) + at, pu__col(v->r, j) + at,
+                       pu__col(v->rbar, j) + at, pu__col(v->dbar, j) + at, pu__col(v->qbar, j) + at,
                        v->mbar ? v->mbar + at : NULL);
         }
     }
@@ -3209,9 +3288,12 @@ PU__FN void pu__cpu_unwind(void *user, pu_int n, pu_int k, const pu_unwinding *v
 /* Why the column stops with rho = r'M r and residual2 = |r|^2, or 0. */
 PU__FN PU_HD int32_t pu__stage_stop(const pu_state *s, pu_int j, pu_real rho, pu_real residual2)
 {
-    if (!pu__finite(rho)) return PU_STOP_NONFINITE;
-    if (!(rho > 0)) return PU_STOP_ZERO;
-    if (s->target[j] > 0 && residual2 <= s->target[j]) return PU_STOP_TOLERANCE;
+    if (!pu__finite(rho))
+        return PU_STOP_NONFINITE;
+    if (!(rho > 0))
+        return PU_STOP_ZERO;
+    if (s->target[j] > 0 && residual2 <= s->target[j])
+        return PU_STOP_TOLERANCE;
     return rho <= s->floor_[j] ? PU_STOP_ROUNDING : 0;
 }
 
@@ -3237,10 +3319,14 @@ PU__FN PU_HD void pu__stage_alpha(const pu_state *s, pu_int h, pu_int j)
 {
     const pu_real pi = s->pi[h];
     s->a[h] = 0;
-    if (s->stop[j]) return;
-    if (!pu__finite(pi)) s->stop[j] = PU_STOP_NONFINITE;
-    else if (!(pi > 0)) s->stop[j] = PU_STOP_BREAKDOWN; /* d != 0 here, so A is not positive definite */
-    else s->a[h] = s->fixed_step ? s->step[j] : s->rho[h] / pi;
+    if (s->stop[j])
+        return;
+    if (!pu__finite(pi))
+        s->stop[j] = PU_STOP_NONFINITE;
+    else if (!(pi > 0))
+        s->stop[j] = PU_STOP_BREAKDOWN; /* d != 0 here, so A is not positive definite */
+    else
+        s->a[h] = s->fixed_step ? s->step[j] : s->rho[h] / pi;
     if (!pu__finite(s->a[h])) {
         s->a[h] = 0;
         s->stop[j] = PU_STOP_NONFINITE;
@@ -3253,10 +3339,12 @@ PU__FN PU_HD void pu__stage_beta(const pu_state *s, pu_int i, pu_int j)
     const pu_int h = i * s->k + j;
     const pu_real rho = s->rho[h + s->k];
     s->be[h] = 0;
-    if (s->stop[j]) return;
+    if (s->stop[j])
+        return;
     s->steps[j] = (int32_t)(i + 1);
     s->stop[j] = pu__stage_stop(s, j, rho, s->s1[j]);
-    if (s->use_beta) s->be[h] = rho / s->rho[h];
+    if (s->use_beta)
+        s->be[h] = rho / s->rho[h];
 }
 
 /* The gradient begins with xbar = -r / |r|. |r| goes into the weight of the column, scale. s0: r'r. */
@@ -3276,7 +3364,8 @@ PU__FN PU_HD void pu__stage_xbar(const pu_state *s, pu_int j)
 PU__FN PU_HD void pu__stage_rev1(const pu_state *s, pu_int h, pu_int j, int taken)
 {
     s->rhop[j] = 0;
-    if (!taken) s->rhobar[j] = 0;
+    if (!taken)
+        s->rhobar[j] = 0;
     else if (s->use_beta) {
         s->rhobar[j] += s->s0[j] / s->rho[h];
         s->rhop[j] = -s->s0[j] * s->be[h] / s->rho[h];
@@ -3343,36 +3432,34 @@ PU__FN PU_HD void pu__stage_column(const pu_state *s, pu_stage stage, pu_int i, 
 /* The same for all k columns. */
 PU__FN void pu__cpu_stage(void *user, const pu_state *s, pu_stage stage, pu_int i)
 {
-    pu_int j;
     (void)user;
-    for (j = 0; j < s->k; j++)
+    for (pu_int j = 0; j < s->k; j++)
         pu__stage_column(s, stage, i, j);
 }
 
 /* out[rows[i]] += w_j m_i p_ij q_ij, summed over the k columns. m, w, rows, q.at may be NULL: ones, all rows.
    lint: the parameters are those of pu_backend */
-PU__FN void pu__cpu_row_dot(void *user, pu_int n, pu_int k, const pu_real *m, const pu_real *w, pu_block p,
-                            pu_block q, pu_int M, const pu_int *rows, pu_real *out)
+PU__FN void pu__cpu_row_dot(void *user, pu_int n, pu_int k, const pu_real *m, const pu_real *w, pu_block p, pu_block q,
+                            pu_int M, const pu_int *rows, pu_real *out)
 {
-    pu_int i, j;
     (void)user;
     (void)M;
-    for (j = 0; j < k; j++) {
+    for (pu_int j = 0; j < k; j++) {
         const pu_real *pj = pu__col(p, j);
         const pu_real *qj = q.at ? pu__col(q, j) : NULL;
         const pu_real wj = w ? w[j] : 1;
         /* the usual forms one by one, so that the loops have no branches */
         if (!qj)
-            for (i = 0; i < n; i++)
+            for (pu_int i = 0; i < n; i++)
                 out[rows ? rows[i] : i] += wj * (m ? m[i] * pj[i] : pj[i]);
         else if (rows)
-            for (i = 0; i < n; i++)
+            for (pu_int i = 0; i < n; i++)
                 out[rows[i]] += wj * ((m ? m[i] : 1) * pj[i] * qj[i]);
         else if (m)
-            for (i = 0; i < n; i++)
+            for (pu_int i = 0; i < n; i++)
                 out[i] += wj * (m[i] * pj[i] * qj[i]);
         else if (wj != 0)
-            for (i = 0; i < n; i++)
+            for (pu_int i = 0; i < n; i++)
                 out[i] += wj * (pj[i] * qj[i]);
     }
 }
@@ -3384,9 +3471,8 @@ PU__FN void pu__cpu_normals(void *user, pu_int n, const pu_int *rows, pu_int k, 
                             const uint32_t *datum, uint32_t sample, uint32_t step, uint32_t stream)
 {
     pu__draw_key key = {seed, *datum, sample, step};
-    pu_int j;
     (void)user;
-    for (j = 0; j < k; j++) {
+    for (pu_int j = 0; j < k; j++) {
         if (rows)
             pu__normals_at(&key, stream, n, rows, pu__col(x, j));
         else
@@ -3397,13 +3483,12 @@ PU__FN void pu__cpu_normals(void *user, pu_int n, const pu_int *rows, pu_int k, 
 
 /* *out += scale sum_j w_j x_j' diag(m) y_j. m may be NULL: ones.
    lint: the parameters are those of pu_backend */
-PU__FN void pu__cpu_sum_dot(void *user, pu_int n, pu_int k, const pu_real *m, pu_block x, pu_block y,
-                            const pu_real *w, double scale, pu_real *out)
+PU__FN void pu__cpu_sum_dot(void *user, pu_int n, pu_int k, const pu_real *m, pu_block x, pu_block y, const pu_real *w,
+                            double scale, pu_real *out)
 {
     double sum = 0;
-    pu_int j;
     (void)user;
-    for (j = 0; j < k; j++)
+    for (pu_int j = 0; j < k; j++)
         sum += (double)w[j] * pu__dot(n, m, pu__col(x, j), pu__col(y, j));
     *out += (pu_real)(scale * sum);
 }
@@ -3415,11 +3500,10 @@ PU__FN void pu__cpu_row_terms(void *user, pu_int n, pu_int k, pu_block t, const 
                               const pu_real *e, const pu_real *psi, pu_int M, const pu_int *rows, pu_real *eta,
                               pu_real *psibar)
 {
-    pu_int i;
     (void)user;
     (void)M;
     (void)k;
-    for (i = 0; i < n; i++) {
+    for (pu_int i = 0; i < n; i++) {
         /* psi has a term of the observed rows alone; the others have w = 0 */
         const pu_int row = rows ? rows[i] : i;
         eta[row] -= w[i] * (t.at[i] + e[i]);
@@ -3432,16 +3516,34 @@ PU__FN void pu__cpu_row_terms(void *user, pu_int n, pu_int k, pu_block t, const 
 PU__FN void pu__cpu_copy(void *user, void *to, const void *from, size_t bytes)
 {
     (void)user;
-    if (bytes) memcpy(to, from, bytes);
+    if (bytes)
+        memcpy(to, from, bytes);
 }
 
 /* The backend itself. It has no memory of its own; scalars are in host memory, so that reading them is free. */
 PU_DEF const pu_backend *pu_backend_cpu(void)
 {
-    static const pu_backend cpu = {NULL, 1, pu__cpu_dot, pu__cpu_combine, pu__cpu_advance, pu__cpu_stage,
-                                   pu__cpu_row_dot, pu__cpu_normals, pu__cpu_copy, pu__cpu_copy, pu__cpu_retreat,
-                                   pu__cpu_unwind_sums, pu__cpu_unwind, pu__cpu_sum_dot, pu__cpu_row_terms,
-                                   NULL, 0, NULL, NULL, NULL, NULL};
+    static const pu_backend cpu = {NULL,
+                                   1,
+                                   pu__cpu_dot,
+                                   pu__cpu_combine,
+                                   pu__cpu_advance,
+                                   pu__cpu_stage,
+                                   pu__cpu_row_dot,
+                                   pu__cpu_normals,
+                                   pu__cpu_copy,
+                                   pu__cpu_copy,
+                                   pu__cpu_retreat,
+                                   pu__cpu_unwind_sums,
+                                   pu__cpu_unwind,
+                                   pu__cpu_sum_dot,
+                                   pu__cpu_row_terms,
+                                   NULL,
+                                   0,
+                                   NULL,
+                                   NULL,
+                                   NULL,
+                                   NULL};
     return &cpu;
 }
 
@@ -3485,25 +3587,27 @@ typedef struct {
 /* Y (n x k) = 0 unless the result is to be added to it. */
 PU__FN void pu__clear(pu_int n, pu_int k, pu_block Y, int add)
 {
-    pu_int j;
-    if (add) return;
-    for (j = 0; j < k; j++)
+    if (add)
+        return;
+    for (pu_int j = 0; j < k; j++)
         pu__zeros(pu__col(Y, j), n);
 }
 
 /* The index of the first entry that is not finite, or -1. */
 PU__FN pu_int pu__find_nonfinite(pu_int n, const pu_real *x)
 {
-    pu_int i, at, end;
+    pu_int i, end;
     /* chunk by chunk: a loop without an exit vectorises */
-    for (at = 0; at < n; at = end) {
+    for (pu_int at = 0; at < n; at = end) {
         int bad = 0;
         end = pu__min(at + PU__CHUNK, n);
         for (i = at; i < end; i++)
             bad |= !pu__finite(x[i]);
-        if (!bad) continue;
+        if (!bad)
+            continue;
         i = at;
-        while (pu__finite(x[i])) i++;
+        while (pu__finite(x[i]))
+            i++;
         return i;
     }
     return -1;
@@ -3512,7 +3616,8 @@ PU__FN pu_int pu__find_nonfinite(pu_int n, const pu_real *x)
 /* PU_E_NULL, or PU_E_NONFINITE and the index of the first entry that is not finite. */
 PU__FN pu_status pu__check_finite(pu_int n, const pu_real *x, pu_int *index)
 {
-    if (!x) return PU_E_NULL;
+    if (!x)
+        return PU_E_NULL;
     *index = pu__find_nonfinite(n, x);
     return *index < 0 ? PU_OK : PU_E_NONFINITE;
 }
@@ -3537,11 +3642,10 @@ PU__FN void pu__multiply_strips(const pu__matmul *g, pu_int column, pu_int wide)
 {
     const pu_int T = PU__BROAD;
     pu_real tile[PU__TALL * PU__BROAD];
-    pu_int i, k, r, c;
-    for (i = 0; i < g->rows; i += PU__TALL) {
+    for (pu_int i = 0; i < g->rows; i += PU__TALL) {
         const pu_int tall = pu__min(PU__TALL, g->rows - i);
         const pu_real *a = g->A.at + i * g->A.row;
-        for (k = 0; k < wide; k += T) {
+        for (pu_int k = 0; k < wide; k += T) {
             const pu_int broad = pu__min(T, wide - k);
             /* the row of the tile, where columns count from the tile's first one on */
             const pu_int row = i - column - k;
@@ -3556,9 +3660,9 @@ PU__FN void pu__multiply_strips(const pu__matmul *g, pu_int column, pu_int wide)
             /* at an edge: the whole tile in a copy, of which a part is used */
             memset(tile, 0, sizeof tile);
             pu__core(g, g->at + k / T, tall, a, tile, T);
-            for (r = 0; r < tall; r++) {
+            for (pu_int r = 0; r < tall; r++) {
                 const pu_int end = pu__min(broad, row + r + g->to + 1);
-                for (c = pu__most(0, row + r + g->from); c < end; c++)
+                for (pu_int c = pu__most(0, row + r + g->from); c < end; c++)
                     C[r * g->C.ld + c] += tile[r * T + c];
             }
         }
@@ -3575,8 +3679,10 @@ PU__FN PU__NOINLINE void pu__multiply_pieces(pu__matmul *g, pu_int column, pu_in
     const pu_int wide = pu__min(PU__BROAD, g->cols - column);
     pu__pack(g, done, deep, column, wide, piece);
     g->at[done / PU__PIECE] = piece;
-    if (done + deep < g->deep) pu__multiply_pieces(g, column, done + deep);
-    else pu__multiply_strips(g, column, wide);
+    if (done + deep < g->deep)
+        pu__multiply_pieces(g, column, done + deep);
+    else
+        pu__multiply_strips(g, column, wide);
 }
 
 /* C (rows x cols, by rows) += or -= A B, A: rows x depth. how: as above. The rounding of an entry depends on its
@@ -3590,7 +3696,6 @@ PU__FN void pu__multiply(pu_int rows, pu_int cols, pu_int depth, pu__matrix A, p
     /* stretches of about the same depth: a shallow one would cost more than its share */
     const pu_int most = (depth + stretches - 1) / stretches;
     const pu_int span = panel ? PU__SPAN : PU__BROAD;
-    pu_int column, i;
     pu__matmul g;
     g.rows = rows;
     g.cols = cols;
@@ -3604,16 +3709,16 @@ PU__FN void pu__multiply(pu_int rows, pu_int cols, pu_int depth, pu__matrix A, p
     for (g.first = 0; g.first < depth; g.first += most) {
         g.deep = pu__min(most, depth - g.first);
         g.piece = panel ? g.deep : PU__PIECE;
-        for (i = 0; i < g.deep; i++)
+        for (pu_int i = 0; i < g.deep; i++)
             g.offset[i] = (B.list ? B.list[g.first + i] : g.first + i) * A.col;
-        for (column = 0; column < cols; column += span) {
+        for (pu_int column = 0; column < cols; column += span) {
             const pu_int wide = pu__min(span, cols - column);
             if (!panel) {
                 pu__multiply_pieces(&g, column, 0);
                 continue;
             }
             pu__pack(&g, 0, g.deep, column, wide, panel);
-            for (i = 0; i < wide; i += PU__BROAD)
+            for (pu_int i = 0; i < wide; i += PU__BROAD)
                 g.at[i / PU__BROAD] = panel + i * g.deep;
             pu__multiply_strips(&g, column, wide);
         }
@@ -3627,38 +3732,38 @@ PU__FN void pu__multiply(pu_int rows, pu_int cols, pu_int depth, pu__matrix A, p
 /* X := L^-1 X, or L'^-1 X (transposed), for k <= PU__SIDES sides of n <= PU__LEAF entries. The sides are the
    columns of X, or its rows if by_rows. The work is done in a copy in which sides are adjacent. Not inlined: gcc
    then makes scalar code of it. */
-PU__FN PU__NOINLINE void pu__leaf(pu_int n, const pu_real *L, pu_int ld, int transposed,
-                                  pu_int k, pu_block X, int by_rows)
+PU__FN PU__NOINLINE void pu__leaf(pu_int n, const pu_real *L, pu_int ld, int transposed, pu_int k, pu_block X,
+                                  int by_rows)
 {
     pu_real copy[PU__LEAF][PU__SIDES];
-    pu_int q, i, p, c;
-    if (k < PU__SIDES) memset(copy, 0, sizeof copy);
+    if (k < PU__SIDES)
+        memset(copy, 0, sizeof copy);
     if (by_rows)
-        for (i = 0; i < n; i++)
+        for (pu_int i = 0; i < n; i++)
             pu__copy(copy[i], pu__col(X, i), k);
     else
-        for (c = 0; c < k; c++)
-            for (i = 0; i < n; i++)
+        for (pu_int c = 0; c < k; c++)
+            for (pu_int i = 0; i < n; i++)
                 copy[i][c] = pu__col(X, c)[i];
     /* x_row = (x_row - sum_p l_p x_p) / L_row,row over the entries that are known: those before it, or after it */
-    for (q = 0; q < n; q++) {
+    for (pu_int q = 0; q < n; q++) {
         const pu_int row = transposed ? n - 1 - q : q;
         const pu_int end = transposed ? n : row;
         const pu_real scale = 1 / L[row * (ld + 1)];
-        for (p = transposed ? row + 1 : 0; p < end; p++) {
+        for (pu_int p = transposed ? row + 1 : 0; p < end; p++) {
             const pu_real l = transposed ? L[p * ld + row] : L[row * ld + p];
-            for (c = 0; c < PU__SIDES; c++)
+            for (pu_int c = 0; c < PU__SIDES; c++)
                 copy[row][c] -= l * copy[p][c];
         }
-        for (c = 0; c < PU__SIDES; c++)
+        for (pu_int c = 0; c < PU__SIDES; c++)
             copy[row][c] *= scale;
     }
     if (by_rows)
-        for (i = 0; i < n; i++)
+        for (pu_int i = 0; i < n; i++)
             pu__copy(pu__col(X, i), copy[i], k);
     else
-        for (c = 0; c < k; c++)
-            for (i = 0; i < n; i++)
+        for (pu_int c = 0; c < k; c++)
+            for (pu_int i = 0; i < n; i++)
                 pu__col(X, c)[i] = copy[i][c];
 }
 
@@ -3678,16 +3783,17 @@ PU__FN void pu__triangle(pu_int n, const pu_real *L, pu_int ld, int transposed, 
     const pu_real *corner = L + half * ld;
     const pu__matrix C = transposed == by_rows ? pu__mat(corner, 1, ld) : pu__mat(corner, ld, 1);
     pu_block solved = X, other = X;
-    pu_int c;
     if (n <= PU__LEAF) {
-        for (c = 0; c < k; c += PU__SIDES) {
+        for (pu_int c = 0; c < k; c += PU__SIDES) {
             solved.at = X.at + c * (by_rows ? 1 : X.ld);
             pu__leaf(n, L, ld, transposed, pu__min(PU__SIDES, k - c), solved, by_rows);
         }
         return;
     }
-    if (transposed) solved.at += half * step;
-    else other.at += half * step;
+    if (transposed)
+        solved.at += half * step;
+    else
+        other.at += half * step;
     pu__triangle(known, transposed ? corner + half : L, ld, transposed, k, solved, by_rows, panel);
     /* other -= corner solved (corner' solved if transposed), or the transpose of that */
     if (by_rows)
@@ -3700,11 +3806,10 @@ PU__FN void pu__triangle(pu_int n, const pu_real *L, pu_int ld, int transposed, 
 /* L L' = a in place (lower triangle), for n <= PU__LEAF. Returns the row whose pivot is not positive, or -1. */
 PU__FN pu_int pu__cholesky_leaf(pu_int n, pu_real *a, pu_int ld)
 {
-    pu_int i, j, p;
-    for (i = 0; i < n; i++)
-        for (j = 0; j <= i; j++) {
+    for (pu_int i = 0; i < n; i++)
+        for (pu_int j = 0; j <= i; j++) {
             pu_real s = a[i * ld + j];
-            for (p = 0; p < j; p++)
+            for (pu_int p = 0; p < j; p++)
                 s -= a[i * ld + p] * a[j * ld + p];
             if (j < i)
                 a[i * ld + j] = s / a[j * ld + j];
@@ -3724,12 +3829,14 @@ PU__FN pu_int pu__cholesky(pu_int n, pu_real *a, pu_int ld, pu_real *panel)
     const pu_int rest = n - half;
     pu_real *below = a + half * ld;
     pu_int bad;
-    if (n <= PU__LEAF) return pu__cholesky_leaf(n, a, ld);
+    if (n <= PU__LEAF)
+        return pu__cholesky_leaf(n, a, ld);
     bad = pu__cholesky(half, a, ld, panel);
-    if (bad >= 0) return bad;
+    if (bad >= 0)
+        return bad;
     pu__triangle(half, a, ld, 0, rest, pu__rows(below, ld), 0, panel);
-    pu__multiply(rest, rest, half, pu__mat(below, ld, 1), pu__mat(below, 1, ld),
-                 pu__rows(below + half, ld), PU__SUBTRACT | PU__LOWER, panel);
+    pu__multiply(rest, rest, half, pu__mat(below, ld, 1), pu__mat(below, 1, ld), pu__rows(below + half, ld),
+                 PU__SUBTRACT | PU__LOWER, panel);
     bad = pu__cholesky(rest, below + half, ld, panel);
     return bad < 0 ? -1 : half + bad;
 }
@@ -3738,18 +3845,18 @@ PU__FN pu_int pu__cholesky(pu_int n, pu_real *a, pu_int ld, pu_real *panel)
    nearly singular. *logdet += log det a. Returns the row whose pivot is not positive, or -1. */
 PU__FN pu_int pu__cholesky_double(pu_int n, double *a, double *logdet)
 {
-    pu_int i, j, l;
     /* L_ij = (a_ij - sum_{l<j} L_il L_jl) / L_jj, and L_ii is the root of such a difference */
-    for (i = 0; i < n; i++)
-        for (j = 0; j <= i; j++) {
+    for (pu_int i = 0; i < n; i++)
+        for (pu_int j = 0; j <= i; j++) {
             double s = a[i * n + j];
-            for (l = 0; l < j; l++)
+            for (pu_int l = 0; l < j; l++)
                 s -= a[i * n + l] * a[j * n + l];
             if (j < i) {
                 a[i * n + j] = s / a[j * n + j];
                 continue;
             }
-            if (!(s > 0 && pu__finite_double(s))) return i;
+            if (!(s > 0 && pu__finite_double(s)))
+                return i;
             *logdet += log(s);
             a[i * n + i] = sqrt(s);
         }
@@ -3759,8 +3866,7 @@ PU__FN pu_int pu__cholesky_double(pu_int n, double *a, double *logdet)
 /* x := L^-1 x for one side whose entries before `first` are zero. L: n x n by rows. */
 PU__FN void pu__lower_solve(pu_int n, const pu_real *L, pu_int first, pu_real *x)
 {
-    pu_int i;
-    for (i = first; i < n; i++) {
+    for (pu_int i = first; i < n; i++) {
         const double known = pu__dot(i - first, NULL, L + i * n + first, x + first);
         x[i] = (pu_real)(((double)x[i] - known) / (double)L[i * n + i]);
     }
@@ -3769,8 +3875,7 @@ PU__FN void pu__lower_solve(pu_int n, const pu_real *L, pu_int first, pu_real *x
 /* x := L'^-1 x for one side whose entries after `last` are zero. */
 PU__FN void pu__upper_solve(pu_int n, const pu_real *L, pu_int last, pu_real *x)
 {
-    pu_int i;
-    for (i = last; i >= 0; i--) {
+    for (pu_int i = last; i >= 0; i--) {
         x[i] /= L[i * n + i];
         pu__axpy(i, -x[i], L + i * n, x);
     }
@@ -3780,8 +3885,7 @@ PU__FN void pu__upper_solve(pu_int n, const pu_real *L, pu_int last, pu_real *x)
 PU__FN double pu__log_diagonal(pu_int n, const pu_real *a, pu_int stride)
 {
     double s = 0;
-    pu_int i;
-    for (i = 0; i < n; i++)
+    for (pu_int i = 0; i < n; i++)
         s += log((double)a[i * stride]);
     return s;
 }
@@ -3793,17 +3897,16 @@ enum { PU__PATCH = 16 }; /* rows and columns at a time, so that the lines of eit
 /* b (cols x rows) = a' or += a', a: rows x cols, both by rows. */
 PU__FN void pu__transpose(pu_int rows, pu_int cols, const pu_real *a, pu_real *b, int add)
 {
-    pu_int i, j, p, q;
-    for (i = 0; i < rows; i += PU__PATCH)
-        for (j = 0; j < cols; j += PU__PATCH) {
+    for (pu_int i = 0; i < rows; i += PU__PATCH)
+        for (pu_int j = 0; j < cols; j += PU__PATCH) {
             const pu_int p_end = pu__min(rows, i + PU__PATCH);
             const pu_int q_end = pu__min(cols, j + PU__PATCH);
-            for (q = j; q < q_end; q++) {
+            for (pu_int q = j; q < q_end; q++) {
                 if (add)
-                    for (p = i; p < p_end; p++)
+                    for (pu_int p = i; p < p_end; p++)
                         b[q * rows + p] += a[p * cols + q];
                 else
-                    for (p = i; p < p_end; p++)
+                    for (pu_int p = i; p < p_end; p++)
                         b[q * rows + p] = a[p * cols + q];
             }
         }
@@ -3813,13 +3916,14 @@ PU__FN void pu__transpose(pu_int rows, pu_int cols, const pu_real *a, pu_real *b
    round. */
 PU__FN void pu__mirror(pu_int n, pu_real *a, int to_lower)
 {
-    pu_int i, j, i0, j0;
-    for (i0 = 0; i0 < n; i0 += PU__PATCH)
-        for (j0 = 0; j0 <= i0; j0 += PU__PATCH)
-            for (i = i0; i < pu__min(n, i0 + PU__PATCH); i++)
-                for (j = j0; j < pu__min(i, j0 + PU__PATCH); j++)
-                    if (to_lower) a[i * n + j] = a[j * n + i];
-                    else a[j * n + i] = a[i * n + j];
+    for (pu_int i0 = 0; i0 < n; i0 += PU__PATCH)
+        for (pu_int j0 = 0; j0 <= i0; j0 += PU__PATCH)
+            for (pu_int i = i0; i < pu__min(n, i0 + PU__PATCH); i++)
+                for (pu_int j = j0; j < pu__min(i, j0 + PU__PATCH); j++)
+                    if (to_lower)
+                        a[i * n + j] = a[j * n + i];
+                    else
+                        a[j * n + i] = a[i * n + j];
 }
 
 /* ---- eigenvalues of symmetric tridiagonal matrices, several side by side ---- */
@@ -3830,23 +3934,21 @@ enum { PU__LANCZOS = 12 }; /* steps for the largest eigenvalue: within a few per
 
 /* The state of a sweep of each matrix. */
 typedef struct {
-    double busy[PU__ABREAST];  /* 1: the matrix takes part in this sweep */
+    double busy[PU__ABREAST]; /* 1: the matrix takes part in this sweep */
     double shift[PU__ABREAST];
     double c[PU__ABREAST], s[PU__ABREAST]; /* cosine and sine of the last rotation */
-    double p[PU__ABREAST];     /* what it has moved along the diagonal */
-    double bulge[PU__ABREAST]; /* the entry that is chased upwards */
-    double begun[PU__ABREAST]; /* 1: a rotation has been made since the last cut */
+    double p[PU__ABREAST];                 /* what it has moved along the diagonal */
+    double bulge[PU__ABREAST];             /* the entry that is chased upwards */
+    double begun[PU__ABREAST];             /* 1: a rotation has been made since the last cut */
 } pu__sweep;
 
 /* One rotation of rows i (0) and i + 1 (1) of the matrices that are busy. Selections instead of branches, and
    operands that cannot trap, let compilers make vectors of it. gcc does not do so once it is inlined. */
-PU__FN PU__NOINLINE void pu__rotate(pu_int lanes, pu__sweep *PU__RESTRICT w,
-                                    double *PU__RESTRICT d0, double *PU__RESTRICT d1,
-                                    const double *PU__RESTRICT e0, double *PU__RESTRICT e1,
+PU__FN PU__NOINLINE void pu__rotate(pu_int lanes, pu__sweep *PU__RESTRICT w, double *PU__RESTRICT d0,
+                                    double *PU__RESTRICT d1, const double *PU__RESTRICT e0, double *PU__RESTRICT e1,
                                     double *PU__RESTRICT z0, double *PU__RESTRICT z1)
 {
-    pu_int l;
-    for (l = 0; l < lanes; l++) {
+    for (pu_int l = 0; l < lanes; l++) {
         const double off = e0[l], busy = w->busy[l];
         const double f = w->s[l] * off;
         const double b = w->c[l] * off;
@@ -3884,13 +3986,12 @@ PU__FN int pu__sweep_begin(pu__sweep *w, pu_int n, pu_int lanes, pu_int first, i
                            double *failed)
 {
     int open = 0;
-    pu_int i, l;
-    for (l = 0; l < lanes; l++) {
+    for (pu_int l = 0; l < lanes; l++) {
         const double *diagonal = d + first * lanes + l;
         double off = e[first * lanes + l];
         double half = 0;
         if (give_up && off != 0) {
-            for (i = 0; i < n; i++)
+            for (pu_int i = 0; i < n; i++)
                 e[i * lanes + l] = 0;
             failed[l] = 1;
             off = 0;
@@ -3920,29 +4021,28 @@ PU__FN void pu__tridiagonal(pu_int n, pu_int lanes, double *d, double *e, double
     /* the numbers that the matrices are made of are no better than this */
     const double small = pu__max(DBL_EPSILON, 1e-3 * (double)PU__EPS);
     pu__sweep w;
-    pu_int first, i, l;
-    int sweep;
-    for (i = 0; i < n * lanes; i++)
+    for (pu_int i = 0; i < n * lanes; i++)
         z[i] = i < lanes;
-    for (l = 0; l < lanes; l++) {
+    for (pu_int l = 0; l < lanes; l++) {
         e[(n - 1) * lanes + l] = 0;
         failed[l] = 0;
     }
-    for (first = 0; first < n; first++)
-        for (sweep = 0;; sweep++) {
+    for (pu_int first = 0; first < n; first++)
+        for (int sweep = 0;; sweep++) {
             /* a negligible off-diagonal entry cuts the matrix */
-            for (i = first * lanes; i < (n - 1) * lanes; i++)
+            for (pu_int i = first * lanes; i < (n - 1) * lanes; i++)
                 e[i] = fabs(e[i]) <= small * (fabs(d[i]) + fabs(d[i + lanes])) ? 0 : e[i];
             if (!pu__sweep_begin(&w, n, lanes, first, sweep == 60, d, e, failed))
                 break;
             /* chase the bulge upwards */
-            for (i = n - 2; i >= first; i--) {
+            for (pu_int i = n - 2; i >= first; i--) {
                 const pu_int at = i * lanes;
                 pu__rotate(lanes, &w, d + at, d + at + lanes, e + at, e + at + lanes, z + at, z + at + lanes);
             }
             /* the last rotation leaves these two entries of the first row */
-            for (l = 0; l < lanes; l++) {
-                if (w.busy[l] == 0) continue;
+            for (pu_int l = 0; l < lanes; l++) {
+                if (w.busy[l] == 0)
+                    continue;
                 d[first * lanes + l] -= w.p[l];
                 e[first * lanes + l] = w.begun[l] * w.bulge[l];
             }
@@ -3965,7 +4065,8 @@ PU__FN void pu__logs_add(pu__logs *s, double x)
         return;
     }
     s->product *= x;
-    if (pu__logs_safe(s->product)) return;
+    if (pu__logs_safe(s->product))
+        return;
     s->sum += log(s->product);
     s->product = 1;
 }
@@ -3980,26 +4081,26 @@ PU__FN void pu__logs_add(pu__logs *s, double x)
 PU__FN pu_int pu__band_factor(pu_int n, pu_int p, double *a, double *inverse)
 {
     const pu_int width = p + 1;
-    pu_int i, j, l;
-    for (i = 0; i < n; i++) {
+    for (pu_int i = 0; i < n; i++) {
         const pu_int q = pu__min(i, p);
         double *row = a + i * width;
         double d = row[0];
         /* L_{i,i-j} d_{i-j} */
-        for (j = q; j > 0; j--) {
+        for (pu_int j = q; j > 0; j--) {
             const double *up = a + (i - j) * width - j;
             double s = row[j];
-            for (l = j + 1; l <= q; l++)
+            for (pu_int l = j + 1; l <= q; l++)
                 s -= row[l] * up[l];
             row[j] = s;
         }
         /* L_{i,i-j}, and d_i = A_ii - sum_j L_{i,i-j}^2 d_{i-j} */
-        for (j = q; j > 0; j--) {
+        for (pu_int j = q; j > 0; j--) {
             const double scaled = row[j] * inverse[i - j];
             d -= row[j] * scaled;
             row[j] = scaled;
         }
-        if (!(d > 0 && pu__finite_double(d))) return i;
+        if (!(d > 0 && pu__finite_double(d)))
+            return i;
         row[0] = d;
         inverse[i] = 1 / d;
     }
@@ -4010,17 +4111,16 @@ PU__FN pu_int pu__band_factor(pu_int n, pu_int p, double *a, double *inverse)
 PU__FN void pu__band_solve(pu_int n, pu_int p, const double *a, const double *inverse, double *x)
 {
     const pu_int width = p + 1;
-    pu_int i, j;
-    for (i = 0; i < n; i++) {
+    for (pu_int i = 0; i < n; i++) {
         double s = x[i];
-        for (j = pu__min(i, p); j > 0; j--)
+        for (pu_int j = pu__min(i, p); j > 0; j--)
             s -= a[i * width + j] * x[i - j];
         x[i] = s;
     }
-    for (i = 0; i < n; i++)
+    for (pu_int i = 0; i < n; i++)
         x[i] *= inverse[i];
-    for (i = n - 1; i >= 0; i--)
-        for (j = pu__min(i, p); j > 0; j--)
+    for (pu_int i = n - 1; i >= 0; i--)
+        for (pu_int j = pu__min(i, p); j > 0; j--)
             x[i - j] -= a[i * width + j] * x[i];
 }
 
@@ -4029,22 +4129,21 @@ PU__FN void pu__band_solve(pu_int n, pu_int p, const double *a, const double *in
 PU__FN void pu__band_inverse(pu_int n, pu_int p, const double *a, const double *inverse, double *Z)
 {
     const pu_int width = p + 1;
-    pu_int i, j, k;
-    for (i = n - 1; i >= 0; i--) {
+    for (pu_int i = n - 1; i >= 0; i--) {
         const pu_int q = pu__min(p, n - 1 - i);
         const double *L = a + i * width;
         double *z = Z + i * width;
         double sum = inverse[i];
         /* entry (k, i) of L is L[k width + k]; entry (i + j, i) of Z is z[j width + j] */
-        for (j = 1; j <= q; j++) {
+        for (pu_int j = 1; j <= q; j++) {
             double s = 0;
-            for (k = 1; k < j; k++)
+            for (pu_int k = 1; k < j; k++)
                 s -= L[k * width + k] * z[j * width + j - k];
-            for (k = j; k <= q; k++)
+            for (pu_int k = j; k <= q; k++)
                 s -= L[k * width + k] * z[k * width + k - j];
             z[j * width + j] = s;
         }
-        for (k = 1; k <= q; k++)
+        for (pu_int k = 1; k <= q; k++)
             sum -= L[k * width + k] * z[k * width + k];
         z[0] = sum;
     }
@@ -4062,12 +4161,12 @@ PU__FN void pu__band_inverse(pu_int n, pu_int p, const double *a, const double *
    `work` is scratch of k * op->work reals (one column's for the functions without k), which not all
    of them use. */
 #define PU__APPLY_ARGS const pu_op *op, pu_int k, pu_block X, pu_block Y, int add, PU_UNUSED pu_real *work
-#define PU__GRAD_ARGS                                                                                       \
+#define PU__GRAD_ARGS                                                                                                  \
     const pu_op *op, pu_int k, pu_block P, pu_block Q, const pu_real *weight, pu_real *grad, PU_UNUSED pu_real *work
-#define PU__SOLVE_ARGS const pu_op *op, pu_int k, pu_block X, pu_block Y, PU_UNUSED pu_real *work
-#define PU__DIAG_ARGS const pu_op *op, pu_real *y, PU_UNUSED pu_real *work
-#define PU__GRAM_DIAG_ARGS const pu_op *op, const pu_real *w, pu_real *y, PU_UNUSED pu_real *work
-#define PU__LOGDET_ARGS const pu_op *op, double *value, PU_UNUSED pu_real *work
+#define PU__SOLVE_ARGS       const pu_op *op, pu_int k, pu_block X, pu_block Y, PU_UNUSED pu_real *work
+#define PU__DIAG_ARGS        const pu_op *op, pu_real *y, PU_UNUSED pu_real *work
+#define PU__GRAM_DIAG_ARGS   const pu_op *op, const pu_real *w, pu_real *y, PU_UNUSED pu_real *work
+#define PU__LOGDET_ARGS      const pu_op *op, double *value, PU_UNUSED pu_real *work
 #define PU__LOGDET_GRAD_ARGS const pu_op *op, pu_real weight, pu_real *grad, PU_UNUSED pu_real *work
 
 /* An operator without functions, where every constructor begins. It counts as symmetric: one that
@@ -4119,9 +4218,9 @@ PU__FN pu_status pu__dense_apply_rows(const pu_op *op, pu_int n, const pu_int *r
                                       int add, pu_real *work)
 {
     const pu_real *address[PU__ROWS];
-    pu_int m, some;
+    pu_int some;
     (void)work;
-    for (m = 0; m < n; m += some) {
+    for (pu_int m = 0; m < n; m += some) {
         some = pu__dense_some(op, n, rows, m, address);
         pu__rows_apply(some, address, op->cols, k, X, pu__below(Y, m), add);
     }
@@ -4135,8 +4234,8 @@ PU__FN void pu__dense_gram_rows(const pu_op *op, pu_int n, const pu_int *rows, c
                                 pu_block T, pu_block Y)
 {
     const pu_real *address[PU__ROWS];
-    pu_int m, some;
-    for (m = 0; m < n; m += some) {
+    pu_int some;
+    for (pu_int m = 0; m < n; m += some) {
         pu_block part = pu__below(T, m);
         some = pu__dense_some(op, n, rows, m, address);
         if (X.at)
@@ -4164,18 +4263,17 @@ PU__FN pu_status pu__dense_grad_rows(const pu_op *op, pu_int n, const pu_int *ro
 {
     const pu_real *q[PU__SUM];
     pu_real factors[4 * PU__SUM], *to[4];
-    pu_int m, j, i, r;
     (void)work;
-    for (j = 0; j < k; j += PU__SUM) {
+    for (pu_int j = 0; j < k; j += PU__SUM) {
         pu_int terms = pu__min(PU__SUM, k - j);
-        for (i = 0; i < terms; i++)
+        for (pu_int i = 0; i < terms; i++)
             q[i] = pu__col(Q, j + i);
-        for (m = 0; m < n; m += 4) {
+        for (pu_int m = 0; m < n; m += 4) {
             /* factors_ir = weight_i p_i[row r] */
-            for (r = 0; r < 4; r++) {
+            for (pu_int r = 0; r < 4; r++) {
                 pu_int row = pu__min(m + r, n - 1); /* a missing row repeats the last one, which pu__tiles allows */
                 to[r] = grad + (rows ? rows[row] : row) * op->cols;
-                for (i = 0; i < terms; i++)
+                for (pu_int i = 0; i < terms; i++)
                     factors[4 * i + r] = weight[j + i] * pu__col(P, j + i)[row];
             }
             pu__tiles(terms, factors, q, op->cols, to);
@@ -4193,10 +4291,8 @@ PU__FN pu_status pu__dense_grad_rows(const pu_op *op, pu_int n, const pu_int *ro
 PU__FN int pu__gemm(pu_int m, pu_int n, pu_int depth, pu__matrix A, pu__matrix B, int add, pu_real *C, pu_int ld)
 {
     /* A factor whose rows are not contiguous is the transpose of one whose rows are. */
-    const int turn_a = A.col != 1,
-              turn_b = B.col != 1;
-    const pu_int lda = turn_a ? A.col : A.row,
-                 ldb = turn_b ? B.col : B.row;
+    const int turn_a = A.col != 1, turn_b = B.col != 1;
+    const pu_int lda = turn_a ? A.col : A.row, ldb = turn_b ? B.col : B.row;
     if (m > INT_MAX || n > INT_MAX || depth > INT_MAX || lda > INT_MAX || ldb > INT_MAX || ld > INT_MAX)
         return 0;
     if (lda < (turn_a ? m : depth) || ldb < (turn_b ? depth : n) || ld < n)
@@ -4218,8 +4314,8 @@ PU__FN int pu__gemm(pu_int m, pu_int n, pu_int depth, pu__matrix A, pu__matrix B
    column: Y' = X'A'. */
 PU__FN pu_status pu__dense_apply(PU__APPLY_ARGS)
 {
-    if (k >= PU__GEMM_COLUMNS && pu__gemm(k, op->rows, op->cols, pu__mat(X.at, X.ld, 1),
-                                          pu__mat(pu__entries(op), 1, op->cols), add, Y.at, Y.ld))
+    if (k >= PU__GEMM_COLUMNS &&
+        pu__gemm(k, op->rows, op->cols, pu__mat(X.at, X.ld, 1), pu__mat(pu__entries(op), 1, op->cols), add, Y.at, Y.ld))
         return PU_OK;
     return pu__dense_apply_rows(op, op->rows, NULL, k, X, Y, add, work);
 }
@@ -4227,8 +4323,8 @@ PU__FN pu_status pu__dense_apply(PU__APPLY_ARGS)
 /* Y = A'X, or +=, all rows; to BLAS Y' = X'A. */
 PU__FN pu_status pu__dense_apply_t(PU__APPLY_ARGS)
 {
-    if (k >= PU__GEMM_COLUMNS && pu__gemm(k, op->cols, op->rows, pu__mat(X.at, X.ld, 1),
-                                          pu__mat(pu__entries(op), op->cols, 1), add, Y.at, Y.ld))
+    if (k >= PU__GEMM_COLUMNS &&
+        pu__gemm(k, op->cols, op->rows, pu__mat(X.at, X.ld, 1), pu__mat(pu__entries(op), op->cols, 1), add, Y.at, Y.ld))
         return PU_OK;
     return pu__dense_apply_rows_t(op, op->rows, NULL, k, X, Y, add, work);
 }
@@ -4238,10 +4334,9 @@ PU__FN pu_status pu__dense_apply_t(PU__APPLY_ARGS)
 PU__FN pu_status pu__dense_grad(PU__GRAD_ARGS)
 {
     pu_int cols = op->cols;
-    pu_int j, d;
     if (op->work && work && k >= PU__GEMM_COLUMNS) {
-        for (j = 0; j < k; j++)
-            for (d = 0; d < cols; d++)
+        for (pu_int j = 0; j < k; j++)
+            for (pu_int d = 0; d < cols; d++)
                 work[j * cols + d] = weight[j] * pu__col(Q, j)[d];
         if (pu__gemm(op->rows, cols, k, pu__mat(P.at, 1, P.ld), pu__mat(work, cols, 1), 1, grad, cols))
             return PU_OK;
@@ -4252,8 +4347,7 @@ PU__FN pu_status pu__dense_grad(PU__GRAD_ARGS)
 /* y_i += A_ii of a square matrix. */
 PU__FN pu_status pu__dense_diag(PU__DIAG_ARGS)
 {
-    pu_int i;
-    for (i = 0; i < op->rows; i++)
+    for (pu_int i = 0; i < op->rows; i++)
         y[i] += pu__entries(op)[i * op->cols + i];
     return PU_OK;
 }
@@ -4261,11 +4355,11 @@ PU__FN pu_status pu__dense_diag(PU__DIAG_ARGS)
 /* y_d += sum_m w_m A_md^2. Rows of weight zero (unobserved entries) are not read. */
 PU__FN pu_status pu__dense_gram_diag(PU__GRAM_DIAG_ARGS)
 {
-    pu_int m, d;
-    for (m = 0; m < op->rows; m++) {
+    for (pu_int m = 0; m < op->rows; m++) {
         const pu_real *row = pu__entries(op) + m * op->cols;
-        if (w[m] == 0) continue;
-        for (d = 0; d < op->cols; d++)
+        if (w[m] == 0)
+            continue;
+        for (pu_int d = 0; d < op->cols; d++)
             y[d] += w[m] * (row[d] * row[d]);
     }
     return PU_OK;
@@ -4313,12 +4407,9 @@ PU__FN const pu_real *pu__spd_factor(const pu_op *op) { return (const pu_real *)
 PU__FN pu_status pu__spd_grad(PU__GRAD_ARGS)
 {
     pu_int n = op->rows;
-    pu_int i, j;
-    for (i = 0; i < n; i++)
-        for (j = 0; j < k; j++) {
-            const pu_real half = weight[j] / 2,
-                          *p = pu__col(P, j),
-                          *q = pu__col(Q, j);
+    for (pu_int i = 0; i < n; i++)
+        for (pu_int j = 0; j < k; j++) {
+            const pu_real half = weight[j] / 2, *p = pu__col(P, j), *q = pu__col(Q, j);
             pu__axpy(n, half * p[i], q, grad + i * n);
             pu__axpy(n, half * q[i], p, grad + i * n);
         }
@@ -4328,9 +4419,8 @@ PU__FN pu_status pu__spd_grad(PU__GRAD_ARGS)
 /* Y = L X: draws, since L L' = A. */
 PU__FN pu_status pu__spd_sample(PU__SOLVE_ARGS)
 {
-    pu_int i, j;
-    for (i = 0; i < op->rows; i++)
-        for (j = 0; j < k; j++)
+    for (pu_int i = 0; i < op->rows; i++)
+        for (pu_int j = 0; j < k; j++)
             pu__col(Y, j)[i] = (pu_real)pu__dot(i + 1, NULL, pu__spd_factor(op) + i * op->rows, pu__col(X, j));
     return PU_OK;
 }
@@ -4340,10 +4430,10 @@ PU__FN pu_status pu__spd_solve(PU__SOLVE_ARGS)
 {
     const pu_real *L = pu__spd_factor(op);
     pu_int n = op->rows;
-    pu_int j;
-    for (j = 0; j < k; j++) {
+    for (pu_int j = 0; j < k; j++) {
         pu__copy(pu__col(Y, j), pu__col(X, j), n);
-        if (k >= PU__FEW) continue;
+        if (k >= PU__FEW)
+            continue;
         pu__lower_solve(n, L, 0, pu__col(Y, j));
         pu__upper_solve(n, L, n - 1, pu__col(Y, j));
     }
@@ -4365,8 +4455,7 @@ PU__FN pu_status pu__spd_logdet(PU__LOGDET_ARGS)
 PU__FN pu_status pu__spd_logdet_grad(PU__LOGDET_GRAD_ARGS)
 {
     pu_int n = op->rows;
-    pu_int j;
-    for (j = 0; j < n; j++) {
+    for (pu_int j = 0; j < n; j++) {
         pu__zeros(work, n);
         work[j] = 1;
         pu__lower_solve(n, pu__spd_factor(op), j, work);
@@ -4389,19 +4478,19 @@ PU__FN int pu__factor_fits(pu_int n, pu_int length, const pu_real *row, double d
 PU__FN pu_status pu__spd_check(const pu_op *op, pu_int *index)
 {
     pu_int n = op->rows;
-    const pu_real *a = pu__entries(op),
-                  *L = pu__spd_factor(op);
+    const pu_real *a = pu__entries(op), *L = pu__spd_factor(op);
     pu_status status = pu__check_finite(op->params, a, index);
-    pu_int i, j;
-    if (status) return status;
-    for (i = 0; i < n; i++) {
+    if (status)
+        return status;
+    for (pu_int i = 0; i < n; i++) {
         const pu_real *row = a + i * n;
         double diagonal = (double)row[i];
         *index = i * n + i;
-        if (!(diagonal > 0)) return PU_E_NOT_DEFINITE;
+        if (!(diagonal > 0))
+            return PU_E_NOT_DEFINITE;
         if (L && !pu__factor_fits(n, i + 1, L + i * n, diagonal))
             return PU_E_ARGUMENT;
-        for (j = 0; j < i; j++) {
+        for (pu_int j = 0; j < i; j++) {
             double difference = fabs((double)row[j] - (double)a[j * n + i]);
             *index = i * n + j;
             if (difference > 100 * (double)PU__EPS * sqrt(diagonal * (double)a[j * n + j]))
@@ -4424,7 +4513,8 @@ PU_DEF pu_op pu_op_spd(pu_int n, const pu_real *a, const pu_real *factor)
     op.grad = pu__spd_grad;
     op.diag = pu__dense_diag;
     op.check = pu__spd_check;
-    if (!factor) return op;
+    if (!factor)
+        return op;
     op.sample = pu__spd_sample;
     op.solve = pu__spd_solve;
     op.logdet = pu__spd_logdet;
@@ -4436,19 +4526,25 @@ PU_DEF pu_op pu_op_spd(pu_int n, const pu_real *a, const pu_real *factor)
 PU_DEF pu_status pu_spd_factor(pu_int n, const pu_real *a, pu_real *factor, pu_int *index)
 {
     pu_op op = pu_op_spd(n, a, NULL);
-    pu_int ignored, i;
+    pu_int ignored;
     pu_status status;
-    if (!index) index = &ignored;
+    if (!index)
+        index = &ignored;
     *index = -1;
-    if (!a || !factor) return PU_E_NULL;
-    if (n <= 0) return PU_E_ARGUMENT;
-    if (op.params < 0) return PU_E_OVERFLOW;
+    if (!a || !factor)
+        return PU_E_NULL;
+    if (n <= 0)
+        return PU_E_ARGUMENT;
+    if (op.params < 0)
+        return PU_E_OVERFLOW;
     status = pu__spd_check(&op, index);
-    if (status) return status;
-    for (i = 0; i < op.params; i++)
+    if (status)
+        return status;
+    for (pu_int i = 0; i < op.params; i++)
         factor[i] = i % n <= i / n ? a[i] : 0;
     *index = pu__cholesky(n, factor, n, NULL);
-    if (*index < 0) return PU_OK;
+    if (*index < 0)
+        return PU_OK;
     *index *= n + 1; /* from the row to its diagonal entry */
     return PU_E_NOT_DEFINITE;
 }
@@ -4468,21 +4564,21 @@ PU__FN pu_real pu__diagonal_at(const pu_op *op, pu_int i)
 /* Y = diag(a) X, or +=. One loop for each case, so that each can be vectorised. */
 PU__FN pu_status pu__diagonal_apply(PU__APPLY_ARGS)
 {
-    const pu_real *a = pu__entries(op),
-                  scale = pu__diagonal_at(op, 0);
+    const pu_real *a = pu__entries(op), scale = pu__diagonal_at(op, 0);
     pu_int n = op->rows;
     const int full = pu__diagonal_full(op);
-    pu_int i, j;
-    for (j = 0; j < k; j++) {
+    for (pu_int j = 0; j < k; j++) {
         const pu_real *x = pu__col(X, j);
         pu_real *y = pu__col(Y, j);
-        if (full && add) pu__add_product(n, 1, a, x, y);
-        else if (add) pu__axpy(n, scale, x, y);
+        if (full && add)
+            pu__add_product(n, 1, a, x, y);
+        else if (add)
+            pu__axpy(n, scale, x, y);
         else if (full)
-            for (i = 0; i < n; i++)
+            for (pu_int i = 0; i < n; i++)
                 y[i] = a[i] * x[i];
         else
-            for (i = 0; i < n; i++)
+            for (pu_int i = 0; i < n; i++)
                 y[i] = scale * x[i];
     }
     return PU_OK;
@@ -4491,11 +4587,10 @@ PU__FN pu_status pu__diagonal_apply(PU__APPLY_ARGS)
 /* grad_i += sum_j weight_j p_ij q_ij; a single parameter receives the sum over i. */
 PU__FN pu_status pu__diagonal_grad(PU__GRAD_ARGS)
 {
-    pu_int j;
     if (pu__diagonal_full(op))
         pu__cpu_row_dot(NULL, op->rows, k, NULL, weight, P, Q, 0, NULL, grad);
     else if (op->params)
-        for (j = 0; j < k; j++)
+        for (pu_int j = 0; j < k; j++)
             grad[0] += weight[j] * (pu_real)pu__dot(op->rows, NULL, pu__col(P, j), pu__col(Q, j));
     return PU_OK;
 }
@@ -4503,8 +4598,7 @@ PU__FN pu_status pu__diagonal_grad(PU__GRAD_ARGS)
 /* y_i += a_i */
 PU__FN pu_status pu__diagonal_diag(PU__DIAG_ARGS)
 {
-    pu_int i;
-    for (i = 0; i < op->rows; i++)
+    for (pu_int i = 0; i < op->rows; i++)
         y[i] += pu__diagonal_at(op, i);
     return PU_OK;
 }
@@ -4512,8 +4606,7 @@ PU__FN pu_status pu__diagonal_diag(PU__DIAG_ARGS)
 /* y_i += w_i a_i^2 */
 PU__FN pu_status pu__diagonal_gram_diag(PU__GRAM_DIAG_ARGS)
 {
-    pu_int i;
-    for (i = 0; i < op->rows; i++) {
+    for (pu_int i = 0; i < op->rows; i++) {
         pu_real a = pu__diagonal_at(op, i);
         y[i] += w[i] * (a * a);
     }
@@ -4523,10 +4616,9 @@ PU__FN pu_status pu__diagonal_gram_diag(PU__GRAM_DIAG_ARGS)
 /* Y = diag(a)^1/2 E */
 PU__FN pu_status pu__diagonal_sample(PU__SOLVE_ARGS)
 {
-    pu_int i, j;
-    for (i = 0; i < op->rows; i++) {
+    for (pu_int i = 0; i < op->rows; i++) {
         pu_real root = pu__sqrt(pu__diagonal_at(op, i));
-        for (j = 0; j < k; j++)
+        for (pu_int j = 0; j < k; j++)
             pu__col(Y, j)[i] = root * pu__col(X, j)[i];
     }
     return PU_OK;
@@ -4535,9 +4627,8 @@ PU__FN pu_status pu__diagonal_sample(PU__SOLVE_ARGS)
 /* Y = diag(a)^-1 X */
 PU__FN pu_status pu__diagonal_solve(PU__SOLVE_ARGS)
 {
-    pu_int i, j;
-    for (j = 0; j < k; j++)
-        for (i = 0; i < op->rows; i++)
+    for (pu_int j = 0; j < k; j++)
+        for (pu_int i = 0; i < op->rows; i++)
             pu__col(Y, j)[i] = pu__col(X, j)[i] / pu__diagonal_at(op, i);
     return PU_OK;
 }
@@ -4547,16 +4638,17 @@ PU__FN pu_status pu__diagonal_logdet(PU__LOGDET_ARGS)
 {
     if (pu__diagonal_full(op))
         *value = pu__log_diagonal(op->rows, pu__entries(op), 1);
-    else *value = (double)op->rows * log((double)pu__diagonal_at(op, 0));
+    else
+        *value = (double)op->rows * log((double)pu__diagonal_at(op, 0));
     return PU_OK;
 }
 
 /* grad_i += weight times the number of entries that are parameter i, over a_i. */
 PU__FN pu_status pu__diagonal_logdet_grad(PU__LOGDET_GRAD_ARGS)
 {
-    pu_int i;
-    if (!pu__diagonal_full(op)) weight *= (pu_real)op->rows;
-    for (i = 0; i < op->params; i++)
+    if (!pu__diagonal_full(op))
+        weight *= (pu_real)op->rows;
+    for (pu_int i = 0; i < op->params; i++)
         grad[i] += weight / pu__diagonal_at(op, i);
     return PU_OK;
 }
@@ -4564,8 +4656,7 @@ PU__FN pu_status pu__diagonal_logdet_grad(PU__LOGDET_GRAD_ARGS)
 /* B += diag(a). B is a band matrix with `width` + 1 entries per row, the diagonal one first. */
 PU__FN pu_status pu__diagonal_band_add(const pu_op *op, pu_int width, double *B)
 {
-    pu_int i;
-    for (i = 0; i < op->rows; i++)
+    for (pu_int i = 0; i < op->rows; i++)
         B[i * (width + 1)] += (double)pu__diagonal_at(op, i);
     return PU_OK;
 }
@@ -4576,13 +4667,15 @@ PU__FN pu_status pu__diagonal_band_grad(const pu_op *op, pu_int width, const dou
 {
     const int full = pu__diagonal_full(op);
     double sum = 0;
-    pu_int i;
-    for (i = 0; i < op->rows; i++) {
-        if (full) grad[i] += (pu_real)(weight * *S);
-        else sum += *S;
+    for (pu_int i = 0; i < op->rows; i++) {
+        if (full)
+            grad[i] += (pu_real)(weight * *S);
+        else
+            sum += *S;
         S += width + 1;
     }
-    if (op->params && !full) grad[0] += (pu_real)(weight * sum);
+    if (op->params && !full)
+        grad[0] += (pu_real)(weight * sum);
     return PU_OK;
 }
 
@@ -4607,7 +4700,8 @@ PU__FN pu_op pu__op_diagonal(pu_int n, pu_int params, const pu_real *a)
 {
     pu_op op = pu__op_zero(n, n, params, a);
     op.form = PU_FORM_DIAGONAL;
-    if (params == n) op.aux = a; /* the mark of an entry each outlives a copy whose params are set to 0 */
+    if (params == n)
+        op.aux = a; /* the mark of an entry each outlives a copy whose params are set to 0 */
     op.apply = op.apply_t = pu__diagonal_apply;
     op.grad = pu__diagonal_grad;
     op.diag = pu__diagonal_diag;
@@ -4653,8 +4747,7 @@ PU__FN pu_block pu__scratch(pu_real **work, pu_int n, pu_int k)
 /* Y = L (R X), or +=; R X takes R->rows reals of scratch per column. */
 PU__FN pu_status pu__product_apply(PU__APPLY_ARGS)
 {
-    const pu_op *L = pu__left(op),
-                *R = pu__right(op);
+    const pu_op *L = pu__left(op), *R = pu__right(op);
     pu_block T = pu__scratch(&work, R->rows, k);
     pu_status status = R->apply(R, k, X, T, 0, work);
     return status ? status : L->apply(L, k, T, Y, add, work);
@@ -4663,8 +4756,7 @@ PU__FN pu_status pu__product_apply(PU__APPLY_ARGS)
 /* Y = R'(L'X), or += */
 PU__FN pu_status pu__product_apply_t(PU__APPLY_ARGS)
 {
-    const pu_op *L = pu__left(op),
-                *R = pu__right(op);
+    const pu_op *L = pu__left(op), *R = pu__right(op);
     pu_block T = pu__scratch(&work, L->cols, k);
     pu_status status = L->apply_t(L, k, X, T, 0, work);
     return status ? status : R->apply_t(R, k, T, Y, add, work);
@@ -4673,8 +4765,7 @@ PU__FN pu_status pu__product_apply_t(PU__APPLY_ARGS)
 /* The gradient of p'L R q: of p'L (R q) in the parameters of L, of (L'p)'R q in those of R. */
 PU__FN pu_status pu__product_grad(PU__GRAD_ARGS)
 {
-    const pu_op *L = pu__left(op),
-                *R = pu__right(op);
+    const pu_op *L = pu__left(op), *R = pu__right(op);
     pu_block T = pu__scratch(&work, R->rows, k);
     pu_status status = PU_OK;
     /* T = R q for the left gradient, then T = L'p for the right one */
@@ -4695,22 +4786,23 @@ PU__FN pu_status pu__product_grad(PU__GRAD_ARGS)
    is at fault. */
 PU__FN pu_status pu__pair_check(const pu_op *op, pu_int *index)
 {
-    const pu_op *L = pu__left(op),
-                *R = pu__right(op);
+    const pu_op *L = pu__left(op), *R = pu__right(op);
     pu_status status = PU_OK;
     *index = -1;
-    if (L->check) status = L->check(L, index);
-    if (status || !R->check) return status;
+    if (L->check)
+        status = L->check(L, index);
+    if (status || !R->check)
+        return status;
     status = R->check(R, index);
-    if (status && *index >= 0) *index += L->params;
+    if (status && *index >= 0)
+        *index += L->params;
     return status;
 }
 
 /* Y = L X + R X, or += */
 PU__FN pu_status pu__sum_apply(PU__APPLY_ARGS)
 {
-    const pu_op *L = pu__left(op),
-                *R = pu__right(op);
+    const pu_op *L = pu__left(op), *R = pu__right(op);
     pu_status status = L->apply(L, k, X, Y, add, work);
     return status ? status : R->apply(R, k, X, Y, 1, work);
 }
@@ -4718,8 +4810,7 @@ PU__FN pu_status pu__sum_apply(PU__APPLY_ARGS)
 /* Y = L'X + R'X, or += */
 PU__FN pu_status pu__sum_apply_t(PU__APPLY_ARGS)
 {
-    const pu_op *L = pu__left(op),
-                *R = pu__right(op);
+    const pu_op *L = pu__left(op), *R = pu__right(op);
     pu_status status = L->apply_t(L, k, X, Y, add, work);
     return status ? status : R->apply_t(R, k, X, Y, 1, work);
 }
@@ -4727,8 +4818,7 @@ PU__FN pu_status pu__sum_apply_t(PU__APPLY_ARGS)
 /* The gradient of p'L q + p'R q: each operand's own. */
 PU__FN pu_status pu__sum_grad(PU__GRAD_ARGS)
 {
-    const pu_op *L = pu__left(op),
-                *R = pu__right(op);
+    const pu_op *L = pu__left(op), *R = pu__right(op);
     pu_status status = L->params ? L->grad(L, k, P, Q, weight, grad, work) : PU_OK;
     return status || !R->params ? status : R->grad(R, k, P, Q, weight, grad + L->params, work);
 }
@@ -4744,15 +4834,14 @@ PU__FN pu_status pu__sum_diag(PU__DIAG_ARGS)
    in each column. */
 PU__FN pu_status pu__sum_sample(PU__SOLVE_ARGS)
 {
-    const pu_op *L = pu__left(op),
-                *R = pu__right(op);
+    const pu_op *L = pu__left(op), *R = pu__right(op);
     pu_block T = pu__scratch(&work, op->rows, k);
     pu_status status = L->sample(L, k, X, Y, work);
-    pu_int j;
     if (!status)
         status = R->sample(R, k, pu__below(X, pu__noise(L)), T, work);
-    if (status) return status;
-    for (j = 0; j < k; j++)
+    if (status)
+        return status;
+    for (pu_int j = 0; j < k; j++)
         pu__axpy(op->rows, 1, pu__col(T, j), pu__col(Y, j));
     return PU_OK;
 }
@@ -4781,7 +4870,8 @@ PU__FN int pu__have_grads(const pu_op *left, const pu_op *right)
 PU__FN pu_op pu__op_pair(const pu_op *left, const pu_op *right, pu_int extra)
 {
     pu_op op = pu__op_zero(0, 0, PU_ZERO, left);
-    if (!pu__is_sound(left) || !pu__is_sound(right)) return op;
+    if (!pu__is_sound(left) || !pu__is_sound(right))
+        return op;
     op.aux = right;
     op.rows = left->rows;
     op.cols = right->cols;
@@ -4801,10 +4891,14 @@ PU_DEF pu_op pu_op_product(const pu_op *left, const pu_op *right)
     pu_op op = pu__op_pair(left, right, right ? right->rows : 0);
     if (!op.aux || left->cols != right->rows)
         return pu__op_zero(0, 0, 0, NULL);
-    if (left->apply && right->apply) op.apply = pu__product_apply;
-    if (left->apply_t && right->apply_t) op.apply_t = pu__product_apply_t;
-    if (op.apply && op.apply_t && pu__have_grads(left, right)) op.grad = pu__product_grad;
-    if (op.trusted > 1) op.trusted = 1; /* a product of symmetric operators need not be symmetric */
+    if (left->apply && right->apply)
+        op.apply = pu__product_apply;
+    if (left->apply_t && right->apply_t)
+        op.apply_t = pu__product_apply_t;
+    if (op.apply && op.apply_t && pu__have_grads(left, right))
+        op.grad = pu__product_grad;
+    if (op.trusted > 1)
+        op.trusted = 1; /* a product of symmetric operators need not be symmetric */
     return op;
 }
 
@@ -4814,10 +4908,14 @@ PU_DEF pu_op pu_op_sum(const pu_op *left, const pu_op *right)
     pu_op op = pu__op_pair(left, right, left ? left->rows : 0);
     if (!op.aux || left->rows != right->rows || left->cols != right->cols)
         return pu__op_zero(0, 0, 0, NULL);
-    if (left->apply && right->apply) op.apply = pu__sum_apply;
-    if (left->apply_t && right->apply_t) op.apply_t = pu__sum_apply_t;
-    if (pu__have_grads(left, right)) op.grad = pu__sum_grad;
-    if (left->diag && right->diag) op.diag = pu__sum_diag;
+    if (left->apply && right->apply)
+        op.apply = pu__sum_apply;
+    if (left->apply_t && right->apply_t)
+        op.apply_t = pu__sum_apply_t;
+    if (pu__have_grads(left, right))
+        op.grad = pu__sum_grad;
+    if (left->diag && right->diag)
+        op.diag = pu__sum_diag;
     if (left->sample && right->sample) {
         op.sample = pu__sum_sample;
         op.noise = pu__noise(left) + pu__noise(right);
@@ -4861,21 +4959,15 @@ PU__FN pu__csr_entries pu__csr_row(const pu_csr *a, pu_int m)
 
 /* How many of the k columns go together from column j on: 1, which is then not interleaved, or 2 ..
    PU__CSR_WIDE. */
-PU__FN int pu__csr_group(pu_int k, pu_int j)
-{
-    return k < PU__CSR_WIDE ? 1 : (int)pu__min(PU__CSR_WIDE, k - j);
-}
+PU__FN int pu__csr_group(pu_int k, pu_int j) { return k < PU__CSR_WIDE ? 1 : (int)pu__min(PU__CSR_WIDE, k - j); }
 
 /* Interleaves the first `wide` columns of X, 2 .. PU__CSR_WIDE of them and n long, into T
    (PU__CSR_WIDE n). Zeros take the place of columns that are not there. */
 PU__FN void pu__csr_pack(pu_int n, int wide, pu_block X, pu_real *T)
 {
-    const pu_real *x0 = X.at,
-                  *x1 = pu__col(X, 1),
-                  *x2 = pu__col(X, wide > 2 ? 2 : 1),
+    const pu_real *x0 = X.at, *x1 = pu__col(X, 1), *x2 = pu__col(X, wide > 2 ? 2 : 1),
                   *x3 = pu__col(X, wide > 3 ? 3 : 1);
-    pu_int i;
-    for (i = 0; i < n; i++) {
+    for (pu_int i = 0; i < n; i++) {
         T[0] = x0[i];
         T[1] = x1[i];
         T[2] = wide > 2 ? x2[i] : 0;
@@ -4887,11 +4979,9 @@ PU__FN void pu__csr_pack(pu_int n, int wide, pu_block X, pu_real *T)
 /* The way back: the first `wide` interleaved columns of T into Y, or added to Y. */
 PU__FN void pu__csr_unpack(pu_int n, int wide, const pu_real *T, pu_block Y, int add)
 {
-    pu_int i;
-    int c;
-    for (c = 0; c < wide; c++) {
+    for (int c = 0; c < wide; c++) {
         pu_real *y = pu__col(Y, c);
-        for (i = 0; i < n; i++)
+        for (pu_int i = 0; i < n; i++)
             y[i] = T[i * PU__CSR_WIDE + c] + (add ? y[i] : 0);
     }
 }
@@ -4900,19 +4990,17 @@ PU__FN void pu__csr_unpack(pu_int n, int wide, const pu_real *T, pu_block Y, int
    in pu__dot, sums run over PU__CHUNK entries in pu_real and are then added in double. */
 PU__FN void pu__csr_dots(pu__csr_entries row, const pu_real *T, double *s)
 {
-    pu_int i, at;
-    int c;
-    for (c = 0; c < PU__CSR_WIDE; c++) s[c] = 0;
-    for (at = 0; at < row.count; at += PU__CHUNK) {
+    for (int c = 0; c < PU__CSR_WIDE; c++)
+        s[c] = 0;
+    for (pu_int at = 0; at < row.count; at += PU__CHUNK) {
         pu_int end = pu__min(row.count, at + PU__CHUNK);
         pu_real part[PU__CSR_WIDE] = {0};
-        for (i = at; i < end; i++) {
-            const pu_real a = row.value[i],
-                          *x = T + row.index[i] * PU__CSR_WIDE;
-            for (c = 0; c < PU__CSR_WIDE; c++)
+        for (pu_int i = at; i < end; i++) {
+            const pu_real a = row.value[i], *x = T + row.index[i] * PU__CSR_WIDE;
+            for (int c = 0; c < PU__CSR_WIDE; c++)
                 part[c] += a * x[c];
         }
-        for (c = 0; c < PU__CSR_WIDE; c++)
+        for (int c = 0; c < PU__CSR_WIDE; c++)
             s[c] += (double)part[c];
     }
 }
@@ -4921,11 +5009,10 @@ PU__FN void pu__csr_dots(pu__csr_entries row, const pu_real *T, double *s)
 PU__FN double pu__csr_dot(pu__csr_entries row, const pu_real *x)
 {
     double s = 0;
-    pu_int i, at;
-    for (at = 0; at < row.count; at += PU__CHUNK) {
+    for (pu_int at = 0; at < row.count; at += PU__CHUNK) {
         pu_int end = pu__min(row.count, at + PU__CHUNK);
         pu_real part = 0;
-        for (i = at; i < end; i++)
+        for (pu_int i = at; i < end; i++)
             part += row.value[i] * x[row.index[i]];
         s += (double)part;
     }
@@ -4936,18 +5023,19 @@ PU__FN double pu__csr_dot(pu__csr_entries row, const pu_real *x)
 PU__FN pu_status pu__csr_apply(PU__APPLY_ARGS)
 {
     double s[PU__CSR_WIDE];
-    pu_int m, j;
-    int wide, c;
-    for (j = 0; j < k; j += wide) {
+    int wide;
+    for (pu_int j = 0; j < k; j += wide) {
         wide = pu__csr_group(k, j);
         if (wide > 1)
             pu__csr_pack(op->cols, wide, pu__from(X, j), work);
-        for (m = 0; m < op->rows; m++) {
+        for (pu_int m = 0; m < op->rows; m++) {
             pu__csr_entries row = pu__csr_row(pu__csr_of(op), m);
-            if (wide > 1) pu__csr_dots(row, work, s);
-            else s[0] = pu__csr_dot(row, pu__col(X, j));
+            if (wide > 1)
+                pu__csr_dots(row, work, s);
+            else
+                s[0] = pu__csr_dot(row, pu__col(X, j));
             /* columns that were filled up with zeros are left out */
-            for (c = 0; c < wide; c++) {
+            for (int c = 0; c < wide; c++) {
                 pu_real *y = pu__col(Y, j + c) + m;
                 *y = add ? *y + (pu_real)s[c] : (pu_real)s[c];
             }
@@ -4963,7 +5051,8 @@ PU__FN int pu__csr_across(int wide, pu_block X, pu_int m, const pu_real *weight,
     int c, some = 0;
     for (c = 0; c < PU__CSR_WIDE; c++) {
         x[c] = c < wide ? pu__col(X, c)[m] : 0;
-        if (weight && c < wide) x[c] *= weight[c];
+        if (weight && c < wide)
+            x[c] *= weight[c];
         some |= x[c] != 0;
     }
     return some;
@@ -4975,25 +5064,27 @@ PU__FN int pu__csr_across(int wide, pu_block X, pu_int m, const pu_real *weight,
 PU__FN pu_status pu__csr_apply_t(PU__APPLY_ARGS)
 {
     pu_real x[PU__CSR_WIDE], *y;
-    pu_int m, i, j;
-    int wide, c;
-    for (j = 0; j < k; j += wide) {
+    int wide;
+    for (pu_int j = 0; j < k; j += wide) {
         wide = pu__csr_group(k, j);
         /* the sums begin with zero in the scratch, and with zero or Y in Y */
-        if (wide > 1) pu__zeros(work, op->cols * PU__CSR_WIDE);
-        else pu__clear(op->cols, 1, pu__from(Y, j), add);
-        for (m = 0; m < op->rows; m++) {
+        if (wide > 1)
+            pu__zeros(work, op->cols * PU__CSR_WIDE);
+        else
+            pu__clear(op->cols, 1, pu__from(Y, j), add);
+        for (pu_int m = 0; m < op->rows; m++) {
             pu__csr_entries row = pu__csr_row(pu__csr_of(op), m);
-            if (!pu__csr_across(wide, pu__from(X, j), m, NULL, x)) continue;
+            if (!pu__csr_across(wide, pu__from(X, j), m, NULL, x))
+                continue;
             y = pu__col(Y, j);
             if (wide == 1)
-                for (i = 0; i < row.count; i++)
+                for (pu_int i = 0; i < row.count; i++)
                     y[row.index[i]] += row.value[i] * x[0];
             else
-                for (i = 0; i < row.count; i++) {
+                for (pu_int i = 0; i < row.count; i++) {
                     const pu_real a = row.value[i];
                     y = work + row.index[i] * PU__CSR_WIDE;
-                    for (c = 0; c < PU__CSR_WIDE; c++)
+                    for (int c = 0; c < PU__CSR_WIDE; c++)
                         y[c] += a * x[c];
                 }
         }
@@ -5009,23 +5100,22 @@ PU__FN pu_status pu__csr_grad(PU__GRAD_ARGS)
 {
     const pu_real *q;
     pu_real p[PU__CSR_WIDE];
-    pu_int m, i, j;
     int wide;
-    for (j = 0; j < k; j += wide) {
+    for (pu_int j = 0; j < k; j += wide) {
         wide = pu__csr_group(k, j);
         if (wide > 1)
             pu__csr_pack(op->cols, wide, pu__from(Q, j), work);
-        for (m = 0; m < op->rows; m++) {
+        for (pu_int m = 0; m < op->rows; m++) {
             pu__csr_entries row = pu__csr_row(pu__csr_of(op), m);
             pu_real *to = grad + row.first;
             if (!pu__csr_across(wide, pu__from(P, j), m, weight + j, p))
                 continue;
             q = pu__col(Q, j);
             if (wide == 1)
-                for (i = 0; i < row.count; i++)
+                for (pu_int i = 0; i < row.count; i++)
                     to[i] += p[0] * q[row.index[i]];
             else
-                for (i = 0; i < row.count; i++) {
+                for (pu_int i = 0; i < row.count; i++) {
                     q = work + row.index[i] * PU__CSR_WIDE;
                     to[i] += (p[0] * q[0] + p[1] * q[1]) + (p[2] * q[2] + p[3] * q[3]);
                 }
@@ -5037,11 +5127,11 @@ PU__FN pu_status pu__csr_grad(PU__GRAD_ARGS)
 /* y_m += A_mm, where it is stored; of a square matrix. */
 PU__FN pu_status pu__csr_diag(PU__DIAG_ARGS)
 {
-    pu_int m, i;
-    for (m = 0; m < op->rows; m++) {
+    for (pu_int m = 0; m < op->rows; m++) {
         pu__csr_entries row = pu__csr_row(pu__csr_of(op), m);
-        for (i = 0; i < row.count; i++)
-            if (row.index[i] == m) y[m] += row.value[i];
+        for (pu_int i = 0; i < row.count; i++)
+            if (row.index[i] == m)
+                y[m] += row.value[i];
     }
     return PU_OK;
 }
@@ -5049,10 +5139,9 @@ PU__FN pu_status pu__csr_diag(PU__DIAG_ARGS)
 /* y_i += sum_m w_m A_mi^2 */
 PU__FN pu_status pu__csr_gram_diag(PU__GRAM_DIAG_ARGS)
 {
-    pu_int m, i;
-    for (m = 0; m < op->rows; m++) {
+    for (pu_int m = 0; m < op->rows; m++) {
         pu__csr_entries row = pu__csr_row(pu__csr_of(op), m);
-        for (i = 0; i < row.count; i++)
+        for (pu_int i = 0; i < row.count; i++)
             y[row.index[i]] += w[m] * (row.value[i] * row.value[i]);
     }
     return PU_OK;
@@ -5064,23 +5153,26 @@ PU__FN pu_status pu__csr_gram_diag(PU__GRAM_DIAG_ARGS)
 PU__FN pu_status pu__csr_check(const pu_op *op, pu_int *index)
 {
     const pu_csr *a = pu__csr_of(op);
-    pu_int m, i;
     *index = -1;
-    if (!a || !a->start || !a->index || !a->value) return PU_E_NULL;
-    if (a->rows != op->rows || a->cols != op->cols) return PU_E_SIZE;
-    for (m = 0; m <= a->rows; m++) {
+    if (!a || !a->start || !a->index || !a->value)
+        return PU_E_NULL;
+    if (a->rows != op->rows || a->cols != op->cols)
+        return PU_E_SIZE;
+    for (pu_int m = 0; m <= a->rows; m++) {
         *index = m;
         if (m ? a->start[m] < a->start[m - 1] : a->start[0] != 0)
             return PU_E_SIZE;
     }
     /* also catches a matrix that has grown or shrunk since the operator was made */
-    if (a->start[a->rows] != op->params) return PU_E_SIZE;
+    if (a->start[a->rows] != op->params)
+        return PU_E_SIZE;
     /* columns strictly increase within a row */
-    for (m = 0; m < a->rows; m++) {
+    for (pu_int m = 0; m < a->rows; m++) {
         pu__csr_entries row = pu__csr_row(a, m);
-        for (i = 0; i < row.count; i++) {
+        for (pu_int i = 0; i < row.count; i++) {
             *index = row.first + i;
-            if (row.index[i] >= a->cols || row.index[i] <= (i ? row.index[i - 1] : -1)) return PU_E_SIZE;
+            if (row.index[i] >= a->cols || row.index[i] <= (i ? row.index[i - 1] : -1))
+                return PU_E_SIZE;
         }
     }
     return pu__check_finite(op->params, a->value, index);
@@ -5090,7 +5182,8 @@ PU__FN pu_status pu__csr_check(const pu_op *op, pu_int *index)
 PU_DEF pu_op pu_op_csr(const pu_csr *a)
 {
     pu_op op = pu__op_zero(0, 0, 0, a);
-    if (!a || a->rows <= 0 || a->cols <= 0) return op;
+    if (!a || a->rows <= 0 || a->cols <= 0)
+        return op;
     op.form = PU_FORM_SPARSE;
     op.rows = a->rows;
     op.cols = op.work = a->cols;
@@ -5100,7 +5193,8 @@ PU_DEF pu_op pu_op_csr(const pu_csr *a)
     op.grad = pu__csr_grad;
     op.gram_diag = pu__csr_gram_diag;
     op.check = pu__csr_check;
-    if (a->rows == a->cols) op.diag = pu__csr_diag;
+    if (a->rows == a->cols)
+        op.diag = pu__csr_diag;
     op.trusted = 1;
     return op;
 }
@@ -5117,13 +5211,12 @@ PU__FN const pu_low_rank *pu__low_rank_of(const pu_op *op) { return (const pu_lo
 PU__FN void pu__low_rank_project(const pu_low_rank *a, pu_int k, pu_block X, pu_real *T, pu_real *part)
 {
     pu_int r = a->r;
-    pu_int i, j, at;
     pu__zeros(T, r * k);
-    for (at = 0; at < a->n; at += PU__CHUNK) {
+    for (pu_int at = 0; at < a->n; at += PU__CHUNK) {
         pu_int end = pu__min(a->n, at + PU__CHUNK);
         pu__zeros(part, r * k);
-        for (i = at; i < end; i++)
-            for (j = 0; j < k; j++)
+        for (pu_int i = at; i < end; i++)
+            for (pu_int j = 0; j < k; j++)
                 pu__axpy(r, pu__col(X, j)[i], a->u + i * r, part + j * r);
         pu__axpy(r * k, 1, part, T);
     }
@@ -5133,10 +5226,9 @@ PU__FN void pu__low_rank_project(const pu_low_rank *a, pu_int k, pu_block X, pu_
    X, Y: n x k; T: r x k. */
 PU__FN void pu__low_rank_expand(const pu_low_rank *a, int root, pu_int k, pu_block X, pu_block T, pu_block Y, int add)
 {
-    pu_int i, j;
-    for (i = 0; i < a->n; i++) {
+    for (pu_int i = 0; i < a->n; i++) {
         const pu_real d = root ? pu__sqrt(a->d[i]) : a->d[i];
-        for (j = 0; j < k; j++) {
+        for (pu_int j = 0; j < k; j++) {
             pu_real *y = pu__col(Y, j) + i;
             const pu_real s = d * pu__col(X, j)[i] + (pu_real)pu__dot(a->r, NULL, a->u + i * a->r, pu__col(T, j));
             *y = add ? *y + s : s;
@@ -5158,18 +5250,14 @@ PU__FN pu_status pu__low_rank_apply(PU__APPLY_ARGS)
 PU__FN pu_status pu__low_rank_grad(PU__GRAD_ARGS)
 {
     const pu_low_rank *a = pu__low_rank_of(op);
-    pu_int n = a->n,
-           r = a->r;
-    pu_real *Up = work,
-            *Uq = Up + r * k,
-            *part = Uq + r * k;
-    pu_int i, j;
+    pu_int n = a->n, r = a->r;
+    pu_real *Up = work, *Uq = Up + r * k, *part = Uq + r * k;
     /* d: entry by entry; U: row by row */
     pu__cpu_row_dot(NULL, n, k, NULL, weight, P, Q, 0, NULL, grad);
     pu__low_rank_project(a, k, P, Up, part);
     pu__low_rank_project(a, k, Q, Uq, part);
-    for (i = 0; i < n; i++)
-        for (j = 0; j < k; j++) {
+    for (pu_int i = 0; i < n; i++)
+        for (pu_int j = 0; j < k; j++) {
             pu_real *row = grad + n + i * r;
             pu__axpy(r, weight[j] * pu__col(P, j)[i], Uq + j * r, row);
             pu__axpy(r, weight[j] * pu__col(Q, j)[i], Up + j * r, row);
@@ -5181,8 +5269,7 @@ PU__FN pu_status pu__low_rank_grad(PU__GRAD_ARGS)
 PU__FN pu_status pu__low_rank_diag(PU__DIAG_ARGS)
 {
     const pu_low_rank *a = pu__low_rank_of(op);
-    pu_int i;
-    for (i = 0; i < a->n; i++) {
+    for (pu_int i = 0; i < a->n; i++) {
         const pu_real *u = a->u + i * a->r;
         y[i] += a->d[i] + (pu_real)pu__dot(a->r, NULL, u, u);
     }
@@ -5210,10 +5297,8 @@ PU__FN pu_status pu__low_rank_logdet(PU__LOGDET_ARGS)
 PU__FN pu_status pu__low_rank_logdet_grad(PU__LOGDET_GRAD_ARGS)
 {
     const pu_low_rank *a = pu__low_rank_of(op);
-    pu_int n = a->n,
-           r = a->r;
-    pu_int i;
-    for (i = 0; i < n; i++) {
+    pu_int n = a->n, r = a->r;
+    for (pu_int i = 0; i < n; i++) {
         const pu_real d = a->d[i];
         /* L^-1 u serves d_i, and L'^-1 L^-1 u = C^-1 u the row of U */
         pu__copy(work, a->u + i * r, r);
@@ -5232,15 +5317,16 @@ PU__FN pu_status pu__low_rank_logdet_grad(PU__LOGDET_GRAD_ARGS)
 PU__FN pu_int pu__low_rank_capacitance(const pu_low_rank *a, pu_int row, pu_int first, double *c)
 {
     pu_int count = pu__min(PU__CAPACITANCE, row + 1 - first);
-    pu_int i, l;
-    for (l = 0; l < count; l++) c[l] = 0;
-    for (i = 0; i < a->n; i++) {
+    for (pu_int l = 0; l < count; l++)
+        c[l] = 0;
+    for (pu_int i = 0; i < a->n; i++) {
         const pu_real *u = a->u + i * a->r;
         const double s = (double)u[row] / (double)a->d[i];
-        for (l = 0; l < count; l++)
+        for (pu_int l = 0; l < count; l++)
             c[l] += s * (double)u[first + l];
     }
-    if (first + count > row) c[row - first] += 1;
+    if (first + count > row)
+        c[row - first] += 1;
     return count;
 }
 
@@ -5250,27 +5336,31 @@ PU__FN pu_int pu__low_rank_capacitance(const pu_low_rank *a, pu_int row, pu_int 
 PU__FN pu_status pu__low_rank_check(const pu_op *op, pu_int *index)
 {
     const pu_low_rank *a = pu__low_rank_of(op);
-    pu_int n = a->n,
-           r = a->r;
+    pu_int n = a->n, r = a->r;
     double c[PU__CAPACITANCE];
     pu_status status;
-    pu_int i;
     *index = -1;
-    if (n != op->rows || n * (r + 1) != op->params) return PU_E_SIZE;
+    if (n != op->rows || n * (r + 1) != op->params)
+        return PU_E_SIZE;
     status = pu__check_finite(n, a->d, index);
-    if (status) return status;
-    for (i = 0; i < n; i++) {
+    if (status)
+        return status;
+    for (pu_int i = 0; i < n; i++) {
         *index = i;
-        if (!(a->d[i] > 0)) return PU_E_NOT_POSITIVE;
+        if (!(a->d[i] > 0))
+            return PU_E_NOT_POSITIVE;
     }
     status = pu__check_finite(n * r, a->u, index);
-    if (status == PU_E_NONFINITE) *index += n;
-    if (status || !a->factor) return status;
-    for (i = 0; i < r; i++) {
+    if (status == PU_E_NONFINITE)
+        *index += n;
+    if (status || !a->factor)
+        return status;
+    for (pu_int i = 0; i < r; i++) {
         /* c[0] = C_ii */
         (void)pu__low_rank_capacitance(a, i, i, c);
         *index = i * (r + 1);
-        if (!pu__factor_fits(r, i + 1, a->factor + i * r, c[0])) return PU_E_ARGUMENT;
+        if (!pu__factor_fits(r, i + 1, a->factor + i * r, c[0]))
+            return PU_E_ARGUMENT;
     }
     *index = -1;
     return PU_OK;
@@ -5280,7 +5370,8 @@ PU__FN pu_status pu__low_rank_check(const pu_op *op, pu_int *index)
 PU_DEF pu_op pu_op_low_rank(const pu_low_rank *a)
 {
     pu_op op = pu__op_zero(0, 0, 0, a);
-    if (!a || a->n <= 0 || a->r <= 0) return op;
+    if (!a || a->n <= 0 || a->r <= 0)
+        return op;
     op.rows = op.cols = a->n;
     op.params = PU_ZERO;
     if (a->r <= PTRDIFF_MAX / 3 / a->r && a->n <= PTRDIFF_MAX / (a->r + 1)) { /* scratch and factor; parameters */
@@ -5293,7 +5384,8 @@ PU_DEF pu_op pu_op_low_rank(const pu_low_rank *a)
     op.diag = pu__low_rank_diag;
     op.sample = pu__low_rank_sample;
     op.check = pu__low_rank_check;
-    if (!a->factor) return op;
+    if (!a->factor)
+        return op;
     op.logdet = pu__low_rank_logdet;
     op.logdet_grad = pu__low_rank_logdet_grad;
     return op;
@@ -5303,29 +5395,35 @@ PU_DEF pu_op pu_op_low_rank(const pu_low_rank *a)
 PU_DEF pu_status pu_low_rank_factor(const pu_low_rank *a, pu_int *index)
 {
     double c[PU__CAPACITANCE];
-    pu_int ignored, i, j, l, count;
+    pu_int ignored, count;
     pu_low_rank bare;
     pu_status status;
     pu_op op;
-    if (!index) index = &ignored;
+    if (!index)
+        index = &ignored;
     *index = -1;
-    if (!a || !a->d || !a->u || !a->factor) return PU_E_NULL;
-    if (a->n <= 0 || a->r <= 0) return PU_E_ARGUMENT;
+    if (!a || !a->d || !a->u || !a->factor)
+        return PU_E_NULL;
+    if (a->n <= 0 || a->r <= 0)
+        return PU_E_ARGUMENT;
     bare = *a;
     bare.factor = NULL; /* not yet to be compared */
     op = pu_op_low_rank(&bare);
-    if (op.params < 0) return PU_E_OVERFLOW;
+    if (op.params < 0)
+        return PU_E_OVERFLOW;
     status = pu__low_rank_check(&op, index);
-    if (status) return status;
+    if (status)
+        return status;
     pu__zeros(a->factor, a->r * a->r);
-    for (i = 0; i < a->r; i++)
-        for (j = 0; j <= i; j += count) {
+    for (pu_int i = 0; i < a->r; i++)
+        for (pu_int j = 0; j <= i; j += count) {
             count = pu__low_rank_capacitance(a, i, j, c);
-            for (l = 0; l < count; l++)
+            for (pu_int l = 0; l < count; l++)
                 a->factor[i * a->r + j + l] = (pu_real)c[l];
         }
     *index = pu__cholesky(a->r, a->factor, a->r, NULL);
-    if (*index < 0) return PU_OK;
+    if (*index < 0)
+        return PU_OK;
     *index *= a->r + 1; /* from the row to its diagonal entry */
     return PU_E_NOT_DEFINITE;
 }
@@ -5341,7 +5439,8 @@ typedef enum { PU__KRON_APPLY, PU__KRON_APPLY_T, PU__KRON_SAMPLE } pu__kron_part
 /* Entries of a vector that `part` of an operand takes in. */
 PU__FN pu_int pu__kron_in(const pu_op *op, pu__kron_part part)
 {
-    if (part == PU__KRON_SAMPLE) return pu__noise(op);
+    if (part == PU__KRON_SAMPLE)
+        return pu__noise(op);
     return part == PU__KRON_APPLY ? op->cols : op->rows;
 }
 
@@ -5364,8 +5463,7 @@ PU__FN pu_int pu__kron_area(const pu_op *op) { return pu__kron_side(pu__left(op)
    to them. */
 PU__FN void pu__kron_turn(pu_int k, pu_int rows, pu_int cols, pu_block X, pu_block Y, int add)
 {
-    pu_int j;
-    for (j = 0; j < k; j++)
+    for (pu_int j = 0; j < k; j++)
         pu__transpose(rows, cols, pu__col(X, j), pu__col(Y, j), add);
 }
 
@@ -5376,22 +5474,21 @@ PU__FN void pu__kron_turn(pu_int k, pu_int rows, pu_int cols, pu_block X, pu_blo
 PU__FN pu_status pu__kron_half(const pu_op *op, pu__kron_part part, pu_int rows, pu_int k, pu_block X, pu_block Y,
                                int add, pu_real *work)
 {
-    const pu_int in = pu__kron_in(op, part),
-                 out = pu__kron_out(op, part),
+    const pu_int in = pu__kron_in(op, part), out = pu__kron_out(op, part),
                  together = X.ld == rows * in ? k : 1; /* packed columns go through the operand in one call */
     pu_block S = pu__scratch(&work, rows * out, k);
     pu_status status = PU_OK;
-    pu_int j;
-    for (j = 0; j < k && !status; j += together) {
-        pu_block from = pu__rows(pu__col(X, j), in),
-                 to = pu__rows(pu__col(S, j), out);
+    for (pu_int j = 0; j < k && !status; j += together) {
+        pu_block from = pu__rows(pu__col(X, j), in), to = pu__rows(pu__col(S, j), out);
         if (part == PU__KRON_SAMPLE)
             status = op->sample(op, together * rows, from, to, work);
         else if (part == PU__KRON_APPLY)
             status = op->apply(op, together * rows, from, to, 0, work);
-        else status = op->apply_t(op, together * rows, from, to, 0, work);
+        else
+            status = op->apply_t(op, together * rows, from, to, 0, work);
     }
-    if (!status) pu__kron_turn(k, rows, out, S, Y, add);
+    if (!status)
+        pu__kron_turn(k, rows, out, S, Y, add);
     return status;
 }
 
@@ -5400,10 +5497,8 @@ PU__FN pu_status pu__kron_half(const pu_op *op, pu__kron_part part, pu_int rows,
 PU__FN pu_status pu__kron_run(const pu_op *op, pu__kron_part part, pu_int k, pu_block X, pu_block Y, int add,
                               pu_real *work)
 {
-    const pu_op *A = pu__left(op),
-                *B = pu__right(op);
-    const pu_int ca = pu__kron_in(A, part),
-                 rb = pu__kron_out(B, part);
+    const pu_op *A = pu__left(op), *B = pu__right(op);
+    const pu_int ca = pu__kron_in(A, part), rb = pu__kron_out(B, part);
     pu_block T = pu__scratch(&work, ca * rb, k);
     pu_status status = pu__kron_half(B, part, ca, k, X, T, 0, work);
     return status ? status : pu__kron_half(A, part, rb, k, T, Y, add, work);
@@ -5421,8 +5516,7 @@ PU__FN pu_status pu__kron_sample(PU__SOLVE_ARGS) { return pu__kron_run(op, PU__K
 /* `count` copies of each of the k weights. */
 PU__FN void pu__kron_weights(pu_int k, pu_int count, const pu_real *weight, pu_real *copies)
 {
-    pu_int i;
-    for (i = 0; i < k * count; i++)
+    for (pu_int i = 0; i < k * count; i++)
         copies[i] = weight[i / count];
 }
 
@@ -5431,29 +5525,26 @@ PU__FN void pu__kron_weights(pu_int k, pu_int count, const pu_real *weight, pu_r
      B: with S = A'P, the sum over the ca rows of s_i' B q_i. */
 PU__FN pu_status pu__kron_grad(PU__GRAD_ARGS)
 {
-    const pu_op *A = pu__left(op),
-                *B = pu__right(op);
-    const pu_int ra = A->rows,
-                 ca = A->cols,
-                 rb = B->rows;
-    pu_block Pt = pu__scratch(&work, ra * rb, k),
-             T = pu__scratch(&work, ca * rb, k); /* R', then S */
+    const pu_op *A = pu__left(op), *B = pu__right(op);
+    const pu_int ra = A->rows, ca = A->cols, rb = B->rows;
+    pu_block Pt = pu__scratch(&work, ra * rb, k), T = pu__scratch(&work, ca * rb, k); /* R', then S */
     pu_real *copies = pu__scratch(&work, pu__most(ca, rb), k).at;
     pu_status status = PU_OK;
-    pu_int j;
     pu__kron_turn(k, ra, rb, P, Pt, 0);
     /* A: T = R'; the columns of P and R are the rows of P' and R' */
     if (A->params) {
         status = pu__kron_half(B, PU__KRON_APPLY, ca, k, Q, T, 0, work);
-        if (status) return status;
+        if (status)
+            return status;
         pu__kron_weights(k, rb, weight, copies);
         status = A->grad(A, k * rb, pu__rows(Pt.at, ra), pu__rows(T.at, ca), copies, grad, work);
     }
-    if (status || !B->params) return status;
+    if (status || !B->params)
+        return status;
     /* B: T = S. The columns of Q need not be packed, so that they are taken one by one */
     status = pu__kron_half(A, PU__KRON_APPLY_T, rb, k, Pt, T, 0, work);
     pu__kron_weights(k, ca, weight, copies);
-    for (j = 0; j < k && !status; j++)
+    for (pu_int j = 0; j < k && !status; j++)
         status = B->grad(B, ca, pu__rows(pu__col(T, j), rb), pu__rows(pu__col(Q, j), B->cols), copies + j * ca,
                          grad + A->params, work);
     return status;
@@ -5462,19 +5553,17 @@ PU__FN pu_status pu__kron_grad(PU__GRAD_ARGS)
 /* y_is += A_ii B_ss */
 PU__FN pu_status pu__kron_diag(PU__DIAG_ARGS)
 {
-    const pu_op *A = pu__left(op),
-                *B = pu__right(op);
-    pu_real *a = work,
-            *b = a + A->rows,
-            *rest = work + 2 * pu__kron_area(op); /* ra + rb <= 2 ra rb */
+    const pu_op *A = pu__left(op), *B = pu__right(op);
+    pu_real *a = work, *b = a + A->rows, *rest = work + 2 * pu__kron_area(op); /* ra + rb <= 2 ra rb */
     pu_status status;
-    pu_int i;
     pu__zeros(work, A->rows + B->rows);
     /* both diagonals, then their outer product */
     status = A->diag(A, a, rest);
-    if (!status) status = B->diag(B, b, rest);
-    if (status) return status;
-    for (i = 0; i < A->rows; i++)
+    if (!status)
+        status = B->diag(B, b, rest);
+    if (status)
+        return status;
+    for (pu_int i = 0; i < A->rows; i++)
         pu__axpy(B->rows, a[i], b, y + i * B->rows);
     return PU_OK;
 }
@@ -5483,37 +5572,31 @@ PU__FN pu_status pu__kron_diag(PU__DIAG_ARGS)
    B's own function on each row of w gives G: ra x cb; then A's on each column of G. */
 PU__FN pu_status pu__kron_gram_diag(PU__GRAM_DIAG_ARGS)
 {
-    const pu_op *A = pu__left(op),
-                *B = pu__right(op);
-    const pu_int ra = A->rows,
-                 ca = A->cols,
-                 cb = B->cols;
-    pu_real *G = work,
-            *Gt = G + pu__kron_area(op),
-            *rest = Gt + pu__kron_area(op);
+    const pu_op *A = pu__left(op), *B = pu__right(op);
+    const pu_int ra = A->rows, ca = A->cols, cb = B->cols;
+    pu_real *G = work, *Gt = G + pu__kron_area(op), *rest = Gt + pu__kron_area(op);
     pu_status status = PU_OK;
-    pu_int i;
     /* G_ms = sum_n w_mn B_ns^2, then y_is += sum_m A_mi^2 G_ms */
     pu__zeros(G, ra * cb);
-    for (i = 0; i < ra && !status; i++)
+    for (pu_int i = 0; i < ra && !status; i++)
         status = B->gram_diag(B, w + i * B->rows, G + i * cb, rest);
     pu__transpose(ra, cb, G, Gt, 0);
     pu__zeros(G, ca * cb);
-    for (i = 0; i < cb && !status; i++)
+    for (pu_int i = 0; i < cb && !status; i++)
         status = A->gram_diag(A, Gt + i * ra, G + i * ca, rest);
-    if (!status) pu__transpose(cb, ca, G, y, 1);
+    if (!status)
+        pu__transpose(cb, ca, G, y, 1);
     return status;
 }
 
 /* det(A (x) B) = det(A)^rb det(B)^ra */
 PU__FN pu_status pu__kron_logdet(PU__LOGDET_ARGS)
 {
-    const pu_op *A = pu__left(op),
-                *B = pu__right(op);
-    double a = 0,
-           b = 0;
+    const pu_op *A = pu__left(op), *B = pu__right(op);
+    double a = 0, b = 0;
     pu_status status = A->logdet(A, &a, work);
-    if (!status) status = B->logdet(B, &b, work);
+    if (!status)
+        status = B->logdet(B, &b, work);
     *value = (double)B->rows * a + (double)A->rows * b;
     return status;
 }
@@ -5521,8 +5604,7 @@ PU__FN pu_status pu__kron_logdet(PU__LOGDET_ARGS)
 /* Each operand's own gradient, as many times as its determinant occurs. */
 PU__FN pu_status pu__kron_logdet_grad(PU__LOGDET_GRAD_ARGS)
 {
-    const pu_op *A = pu__left(op),
-                *B = pu__right(op);
+    const pu_op *A = pu__left(op), *B = pu__right(op);
     pu_status status = A->params ? A->logdet_grad(A, weight * (pu_real)B->rows, grad, work) : PU_OK;
     return status || !B->params ? status : B->logdet_grad(B, weight * (pu_real)A->rows, grad + A->params, work);
 }
@@ -5535,28 +5617,38 @@ PU_DEF pu_op pu_op_kronecker(const pu_op *left, const pu_op *right)
     pu_op op = pu__op_pair(left, right, 0);
     pu_int a, b;
     double need;
-    if (!op.aux) return pu__op_zero(0, 0, 0, NULL);
+    if (!op.aux)
+        return pu__op_zero(0, 0, 0, NULL);
     a = pu__kron_side(left);
     b = pu__kron_side(right);
     op.flops = (double)left->cols * pu__flops(right) + (double)right->rows * pu__flops(left);
     /* not less than the sum below, which is safe when this is */
     need = (double)a * (4 * (double)b + (double)right->work) + (double)b * (double)left->work;
-    if (need > (double)(PTRDIFF_MAX / 2)) op.params = PU_ZERO;
-    if (op.params < 0) return op;
+    if (need > (double)(PTRDIFF_MAX / 2))
+        op.params = PU_ZERO;
+    if (op.params < 0)
+        return op;
     op.rows = left->rows * right->rows;
     op.cols = left->cols * right->cols;
     op.work = 3 * a * b + pu__most(a, b) + pu__most(b * left->work, a * right->work);
-    if (left->apply && right->apply) op.apply = pu__kron_apply;
-    if (left->apply_t && right->apply_t) op.apply_t = pu__kron_apply_t;
-    if (op.apply && op.apply_t && pu__have_grads(left, right)) op.grad = pu__kron_grad;
-    if (left->gram_diag && right->gram_diag) op.gram_diag = pu__kron_gram_diag;
-    if (left->rows != left->cols || right->rows != right->cols) return op; /* what follows is for square operands */
-    if (left->diag && right->diag) op.diag = pu__kron_diag;
+    if (left->apply && right->apply)
+        op.apply = pu__kron_apply;
+    if (left->apply_t && right->apply_t)
+        op.apply_t = pu__kron_apply_t;
+    if (op.apply && op.apply_t && pu__have_grads(left, right))
+        op.grad = pu__kron_grad;
+    if (left->gram_diag && right->gram_diag)
+        op.gram_diag = pu__kron_gram_diag;
+    if (left->rows != left->cols || right->rows != right->cols)
+        return op; /* what follows is for square operands */
+    if (left->diag && right->diag)
+        op.diag = pu__kron_diag;
     if (left->sample && right->sample) {
         op.sample = pu__kron_sample;
         op.noise = pu__noise(left) * pu__noise(right);
     }
-    if (left->logdet && right->logdet) op.logdet = pu__kron_logdet;
+    if (left->logdet && right->logdet)
+        op.logdet = pu__kron_logdet;
     if ((!left->params || left->logdet_grad) && (!right->params || right->logdet_grad))
         op.logdet_grad = pu__kron_logdet_grad;
     return op;
@@ -5594,8 +5686,7 @@ PU__FN const pu_ar *pu__ar_of(const pu_op *op) { return (const pu_ar *)op->data;
    Durbin-Levinson; with gamma_m and 1 - gamma_m^2 it takes the step back. */
 PU__FN void pu__ar_reflect(pu_int m, double g, double gap, double *x)
 {
-    pu_int j;
-    for (j = 1; 2 * j <= m; j++) {
+    for (pu_int j = 1; 2 * j <= m; j++) {
         const double low = x[j];
         const double high = x[m - j];
         x[j] = (low + g * high) / gap;
@@ -5617,8 +5708,7 @@ PU__FN void pu__ar_grow(const pu_ar *ar, pu_int m, double *a)
 /* a = a^(m), m + 1 numbers. */
 PU__FN void pu__ar_predictor(const pu_ar *ar, pu_int m, double *a)
 {
-    pu_int l;
-    for (l = 0; l <= m; l++)
+    for (pu_int l = 0; l <= m; l++)
         pu__ar_grow(ar, l, a);
 }
 
@@ -5626,9 +5716,8 @@ PU__FN void pu__ar_predictor(const pu_ar *ar, pu_int m, double *a)
      s_P = 1,   s_{m-1} = s_m (1 - gamma_m^2) */
 PU__FN void pu__ar_spread(const pu_ar *ar, double *s)
 {
-    pu_int m;
     s[ar->order] = 1;
-    for (m = ar->order; m > 0; m--)
+    for (pu_int m = ar->order; m > 0; m--)
         s[m - 1] = s[m] * pu__ar_gap(ar->gamma[m - 1]);
 }
 
@@ -5638,20 +5727,19 @@ PU__FN void pu__ar_derive(pu_ar *ar)
     const double kappa = (double)ar->kappa;
     const pu_int P = ar->order;
     double a[PU_AR_MAX + 1], s[PU_AR_MAX + 1];
-    pu_int m, j, k;
     pu__ar_spread(ar, s);
     /* row m of X: (s_m / kappa)^1/2 a^(m) */
-    for (m = 0; m <= P; m++) {
+    for (pu_int m = 0; m <= P; m++) {
         pu__ar_grow(ar, m, a);
-        for (j = 0; j <= m; j++)
+        for (pu_int j = 0; j <= m; j++)
             ar->rows[pu__ar_row(m) + j] = (pu_real)(sqrt(s[m] / kappa) * a[j]);
     }
-    for (j = 0; j < P; j++)
+    for (pu_int j = 0; j < P; j++)
         ar->phi[j] = (pu_real)-a[j + 1];
     /* lag k of the filter: sum_j a_j a_{j+k} / kappa */
-    for (k = 0; k <= P; k++) {
+    for (pu_int k = 0; k <= P; k++) {
         double sum = 0;
-        for (j = 0; j + k <= P; j++)
+        for (pu_int j = 0; j + k <= P; j++)
             sum += a[j] * a[j + k];
         ar->band[P + k] = (pu_real)(sum / kappa);
         ar->band[P - k] = ar->band[P + k];
@@ -5666,8 +5754,7 @@ PU__FN pu_real pu__ar_xt(const pu_ar *ar, const pu_real *x, pu_int i)
 {
     const pu_int end = pu__min(ar->n, i + ar->order + 1);
     pu_real sum = 0;
-    pu_int t;
-    for (t = i; t < end; t++)
+    for (pu_int t = i; t < end; t++)
         sum += pu__ar_x(ar, t)[t - i] * x[t];
     return sum;
 }
@@ -5691,17 +5778,17 @@ PU__FN void pu__ar_end(const pu_ar *ar, pu_int dir, const pu_real *x, int forwar
     const pu_int P = ar->order;
     const pu_real *a = pu__ar_x(ar, P);
     pu_real z[PU_AR_MAX];
-    pu_int i, j, l;
+    pu_int j;
     /* z = U'x, tap by tap */
-    for (l = 0; l < P; l++)
+    for (pu_int l = 0; l < P; l++)
         z[l] = a[0] * x[l * dir];
     for (j = 1; j <= P; j++)
-        for (l = 0; l < P; l++)
+        for (pu_int l = 0; l < P; l++)
             z[l] += a[j] * x[(l + j) * dir];
     /* s = U z, entry by entry */
-    for (i = 0; i < P; i++) {
+    for (pu_int i = 0; i < P; i++) {
         s[i] = 0;
-        for (l = 0; l <= i; l++) {
+        for (pu_int l = 0; l <= i; l++) {
             j = forward ? l : i - l;
             s[i] += a[j] * z[i - j];
         }
@@ -5712,10 +5799,9 @@ PU__FN void pu__ar_end(const pu_ar *ar, pu_int dir, const pu_real *x, int forwar
 PU__FN void pu__ar_ends(const pu_ar *ar, pu_real c, const pu_real *x, pu_real *y, int add)
 {
     pu_real s[2 * PU_AR_MAX];
-    pu_int l;
     pu__ar_end(ar, 1, x, 0, s);
     pu__ar_end(ar, -1, x + ar->n - 1, 0, s + ar->order);
-    for (l = 0; l < 2 * ar->order; l++) {
+    for (pu_int l = 0; l < 2 * ar->order; l++) {
         pu_real *to = y + (l < ar->order ? l : ar->n - 1 - l + ar->order);
         *to = (add ? *to : 0) + c * s[l];
     }
@@ -5725,16 +5811,15 @@ PU__FN void pu__ar_ends(const pu_ar *ar, pu_real c, const pu_real *x, pu_real *y
 PU__FN void pu__ar_apply_short(const pu_ar *ar, const pu_real *x, pu_real *y, int add)
 {
     pu_real u[2 * PU_AR_MAX];
-    pu_int i, j;
     /* u = X x */
-    for (i = 0; i < ar->n; i++) {
+    for (pu_int i = 0; i < ar->n; i++) {
         const pu_int last = pu__min(i, ar->order);
         u[i] = 0;
-        for (j = 0; j <= last; j++)
+        for (pu_int j = 0; j <= last; j++)
             u[i] += pu__ar_x(ar, i)[j] * x[i - j];
     }
     /* y = X'u */
-    for (i = 0; i < ar->n; i++)
+    for (pu_int i = 0; i < ar->n; i++)
         y[i] = (add ? y[i] : 0) + pu__ar_xt(ar, u, i);
 }
 
@@ -5768,9 +5853,8 @@ PU__FN void pu__ar_end5(const pu_ar *ar, pu_int at, pu_real c, const pu_real *x,
     const pu_int dir = at ? -1 : 1;
     const pu_int start = at ? ar->n - 1 : 0;
     pu_real s[5];
-    pu_int i;
     pu__ar_end(ar, dir, x + start, 1, s);
-    for (i = 0; i < 5; i++) {
+    for (pu_int i = 0; i < 5; i++) {
         const pu_int row = start + i * dir;
         y[row - at] = c * (s[i] + w[row] * x[row]);
     }
@@ -5796,8 +5880,8 @@ PU__FN double pu__ar_apply5(const pu_ar *ar, const pu_real *x, const pu_real *w,
 {
     const pu_int lower = pu__ar_lower(ar->n);
     double sum = pu__ar_edge5(ar, 0, x, w, y);
-    pu_int at, end;
-    for (at = PU__AR_EDGE; at < lower; at = end) {
+    pu_int end;
+    for (pu_int at = PU__AR_EDGE; at < lower; at = end) {
         end = pu__ar_chunk(at, PU__CHUNK, lower);
         sum += pu__ar_filter5(end - at, ar->band + 5, x + at, w + at, y + at);
     }
@@ -5812,20 +5896,24 @@ PU__FN double pu__ar_apply_column(const pu_ar *ar, const pu_real *x, const pu_re
     const pu_int n = ar->n;
     const pu_int P = ar->order;
     double sum = 0;
-    pu_int at, end, l;
-    if (pu__ar_is_long5(ar, w) && !add) return pu__ar_apply5(ar, x, w, y);
-    if (n < 2 * P) pu__ar_apply_short(ar, x, y, add);
-    else pu__ar_ends(ar, 1, x, y, add);
+    pu_int end;
+    if (pu__ar_is_long5(ar, w) && !add)
+        return pu__ar_apply5(ar, x, w, y);
+    if (n < 2 * P)
+        pu__ar_apply_short(ar, x, y, add);
+    else
+        pu__ar_ends(ar, 1, x, y, add);
     /* what lies between is a filter, which adds w o x at once */
-    for (at = P; at < n - P; at = end) {
+    for (pu_int at = P; at < n - P; at = end) {
         end = pu__ar_chunk(at, PU__CHUNK, n - P);
         pu__ar_filter(end - at, 2 * P + 1, ar->band, x + at - P, w ? w + at : NULL, y + at, add);
         sum += (double)pu__dot_chunk(end - at, NULL, x + at, y + at);
     }
     /* the edge rows have no w o x yet */
-    for (l = 0; l < pu__ar_edges(ar); l++) {
+    for (pu_int l = 0; l < pu__ar_edges(ar); l++) {
         const pu_int i = pu__ar_edge(ar, l);
-        if (w) y[i] += w[i] * x[i];
+        if (w)
+            y[i] += w[i] * x[i];
         sum += (double)x[i] * (double)y[i];
     }
     return sum;
@@ -5836,10 +5924,10 @@ PU__FN pu_status pu__ar_apply_plus(const pu_op *op, const pu_real *w, pu_int k, 
                                    pu_real *s)
 {
     const pu_ar *ar = pu__ar_of(op);
-    pu_int j;
-    for (j = 0; j < k; j++) {
+    for (pu_int j = 0; j < k; j++) {
         const double sum = pu__ar_apply_column(ar, pu__col(X, j), w, pu__col(Y, j), add);
-        if (s) s[j] = (pu_real)sum;
+        if (s)
+            s[j] = (pu_real)sum;
     }
     return PU_OK;
 }
@@ -5856,14 +5944,13 @@ PU__FN pu_status pu__ar_sample(const pu_op *op, pu_int k, pu_block E, pu_block Y
 {
     const pu_ar *ar = pu__ar_of(op);
     const pu_int P = ar->order;
-    pu_int j, l;
     (void)work;
-    for (j = 0; j < k; j++) {
+    for (pu_int j = 0; j < k; j++) {
         const pu_real *e = pu__col(E, j);
         pu_real *y = pu__col(Y, j);
         /* nothing for n <= 2 P */
         pu__ar_filter(ar->n - 2 * P, P + 1, pu__ar_x(ar, P), e + P, NULL, y + P, 0);
-        for (l = 0; l < pu__ar_edges(ar); l++) {
+        for (pu_int l = 0; l < pu__ar_edges(ar); l++) {
             const pu_int i = pu__ar_edge(ar, l);
             y[i] = pu__ar_xt(ar, e, i);
         }
@@ -5875,22 +5962,21 @@ PU__FN pu_status pu__ar_sample(const pu_op *op, pu_int k, pu_block E, pu_block Y
 PU__FN pu_status pu__ar_solve(const pu_op *op, pu_int k, pu_block X, pu_block Y, pu_real *work)
 {
     const pu_ar *ar = pu__ar_of(op);
-    pu_int t, j, c;
     (void)work;
-    for (c = 0; c < k; c++) {
+    for (pu_int c = 0; c < k; c++) {
         pu_real *y = pu__col(Y, c);
         pu__copy(y, pu__col(X, c), ar->n);
         /* X'u = x, from the last entry back */
-        for (t = ar->n - 1; t >= 0; t--) {
+        for (pu_int t = ar->n - 1; t >= 0; t--) {
             const pu_real *row = pu__ar_x(ar, t);
             y[t] /= row[0];
-            for (j = pu__min(t, ar->order); j > 0; j--)
+            for (pu_int j = pu__min(t, ar->order); j > 0; j--)
                 y[t - j] -= row[j] * y[t];
         }
         /* X y = u, from the first entry on */
-        for (t = 0; t < ar->n; t++) {
+        for (pu_int t = 0; t < ar->n; t++) {
             const pu_real *row = pu__ar_x(ar, t);
-            for (j = pu__min(t, ar->order); j > 0; j--)
+            for (pu_int j = pu__min(t, ar->order); j > 0; j--)
                 y[t] -= row[j] * y[t - j];
             y[t] /= row[0];
         }
@@ -5904,16 +5990,15 @@ PU__FN pu_status pu__ar_diag(const pu_op *op, pu_real *y, pu_real *work)
     const pu_ar *ar = pu__ar_of(op);
     const pu_int n = ar->n;
     const pu_int P = ar->order;
-    pu_int i, t;
     (void)work;
-    for (i = 0; i < n; i++) {
+    for (pu_int i = 0; i < n; i++) {
         const pu_int end = pu__min(n, i + P + 1);
         pu_real sum = 0;
         if (i >= P && i < n - P) {
             y[i] += ar->band[P];
             continue;
         }
-        for (t = i; t < end; t++) {
+        for (pu_int t = i; t < end; t++) {
             const pu_real entry = pu__ar_x(ar, t)[t - i];
             sum += entry * entry;
         }
@@ -5947,18 +6032,19 @@ PU__FN void pu__ar_sweep_few(pu__ar_sweep *s, pu_int from, pu_int to)
     const pu_real *w = s->w;
     const pu_real *band = s->ar->band + P;
     double with_w = 0;
-    pu_int u, d;
-    for (u = from; u < to; u++) {
+    for (pu_int u = from; u < to; u++) {
         const pu_real q = s->q[u];
         pu_real sum = (w ? band[0] + w[u] : band[0]) * p[u];
         s->lag[0] += 2 * (double)(q * p[u]);
-        for (d = 1; d <= P; d++) {
+        for (pu_int d = 1; d <= P; d++) {
             const pu_real both = p[u + d] + p[u - d];
             sum += band[d] * both;
             s->lag[d] += (double)(q * both);
         }
-        if (s->y) s->y[u] += s->c * sum;
-        if (w) with_w += (double)(w[u] * q * p[u]);
+        if (s->y)
+            s->y[u] += s->c * sum;
+        if (w)
+            with_w += (double)(w[u] * q * p[u]);
     }
     s->with_w += with_w;
 }
@@ -5975,35 +6061,41 @@ PU__FN void pu__ar_sweep_rows(pu__ar_sweep *s, pu_int from, pu_int to)
     pu_real *y = s->y ? s->y + from : NULL;
     pu_real factor[3];
     double sum[3];
-    pu_int d, l;
     if (n < PU__LANES) {
         pu__ar_sweep_few(s, from, to);
         return;
     }
     if (P < 2) {
         /* lag by lag: there are not three of them */
-        for (d = 0; d <= P; d++)
+        for (pu_int d = 0; d <= P; d++)
             s->lag[d] += pu__dot(n, NULL, q, p + d) + pu__dot(n, NULL, q, p - d);
-        for (l = 0; l <= 2 * P; l++)
+        for (pu_int l = 0; l <= 2 * P; l++)
             factor[l] = s->c * band[l - P];
-        if (y) pu__ar_filter(n, 2 * P + 1, factor, p - P, NULL, y, 1);
+        if (y)
+            pu__ar_filter(n, 2 * P + 1, factor, p - P, NULL, y, 1);
     } else {
-        for (d = 0; d <= P; d += 3) {
+        for (pu_int d = 0; d <= P; d += 3) {
             const pu_int first = pu__min(d, P - 2);
-            for (l = 0; l < 3; l++) {
+            for (pu_int l = 0; l < 3; l++) {
                 factor[l] = s->c * band[first + l];
                 /* lag 0 comes as p_u + p_u */
-                if (first + l == 0) factor[l] /= 2;
-                if (first + l < d) factor[l] = 0;
+                if (first + l == 0)
+                    factor[l] /= 2;
+                if (first + l < d)
+                    factor[l] = 0;
             }
-            if (y) pu__ar_both3(n, q, p, first, factor, y, sum);
-            else pu__ar_lag3(n, q, p, first, sum);
-            for (l = d - first; l < 3; l++)
+            if (y)
+                pu__ar_both3(n, q, p, first, factor, y, sum);
+            else
+                pu__ar_lag3(n, q, p, first, sum);
+            for (pu_int l = d - first; l < 3; l++)
                 s->lag[first + l] += sum[l];
         }
     }
-    if (!s->w) return;
-    if (y) pu__add_product(n, s->c, s->w + from, p, y);
+    if (!s->w)
+        return;
+    if (y)
+        pu__add_product(n, s->c, s->w + from, p, y);
     s->with_w += (double)pu__dot_chunk(n, s->w + from, q, p);
 }
 
@@ -6014,23 +6106,28 @@ PU__FN void pu__ar_sweep_all(pu__ar_sweep *s)
     const pu_int P = s->ar->order;
     const pu_real *p = s->p;
     const pu_real *w = s->w;
-    pu_int at, end, d, l;
-    for (at = P; at < n - P; at = end) {
+    pu_int end;
+    for (pu_int at = P; at < n - P; at = end) {
         end = pu__ar_chunk(at, PU__AR_CHUNK, n - P);
         pu__ar_sweep_rows(s, at, end);
     }
-    if (s->y) pu__ar_ends(s->ar, s->c, p, s->y, 1);
+    if (s->y)
+        pu__ar_ends(s->ar, s->c, p, s->y, 1);
     /* the sums of the edge rows, and their diagonal */
-    for (l = 0; l < 2 * P; l++) {
+    for (pu_int l = 0; l < 2 * P; l++) {
         const pu_int u = pu__ar_edge(s->ar, l);
         const double q = (double)s->q[u];
-        for (d = 0; d <= P; d++) {
-            if (u + d < n) s->lag[d] += q * (double)p[u + d];
-            if (u >= d) s->lag[d] += q * (double)p[u - d];
+        for (pu_int d = 0; d <= P; d++) {
+            if (u + d < n)
+                s->lag[d] += q * (double)p[u + d];
+            if (u >= d)
+                s->lag[d] += q * (double)p[u - d];
         }
-        if (!w) continue;
+        if (!w)
+            continue;
         s->with_w += (double)w[u] * q * (double)p[u];
-        if (s->y) s->y[u] += s->c * (w[u] * p[u]);
+        if (s->y)
+            s->y[u] += s->c * (w[u] * p[u]);
     }
 }
 
@@ -6038,10 +6135,11 @@ PU__FN void pu__ar_sweep_all(pu__ar_sweep *s)
 PU__FN void pu__ar_sweep_short(pu__ar_sweep *s)
 {
     pu_real scaled[2 * PU_AR_MAX];
-    pu_int i;
-    if (s->w) s->with_w = pu__dot(s->ar->n, s->w, s->p, s->q);
-    if (!s->y) return;
-    for (i = 0; i < s->ar->n; i++)
+    if (s->w)
+        s->with_w = pu__dot(s->ar->n, s->w, s->p, s->q);
+    if (!s->y)
+        return;
+    for (pu_int i = 0; i < s->ar->n; i++)
         scaled[i] = s->c * s->p[i];
     (void)pu__ar_apply_column(s->ar, scaled, s->w, s->y, 1);
 }
@@ -6054,14 +6152,14 @@ PU__FN void pu__ar_sweep_edge5(pu__ar_sweep *s, pu_int at)
     const pu_int rows = at ? ar->n - at : (pu_int)E;
     pu_real qs[PU__AR_LONG], ps[PU__AR_LONG], ws[PU__AR_LONG], ys[2 * E] = {0};
     pu_real *y = s->y ? ys : NULL;
-    pu_int i;
     pu__ar_around(ar->n, s->q, at, qs);
     pu__ar_around(ar->n, s->p, at, ps);
     pu__ar_around(ar->n, s->w, at, ws);
     s->with_w += pu__ar_both5(rows > E ? 2 * E : E, qs + E, ps + E, ar->band + 5, s->c, ws + E, y, s->lag);
-    if (!y) return;
+    if (!y)
+        return;
     pu__ar_end5(ar, at, s->c, s->p, s->w, ys);
-    for (i = 0; i < rows; i++)
+    for (pu_int i = 0; i < rows; i++)
         s->y[at + i] += ys[i];
 }
 
@@ -6070,9 +6168,9 @@ PU__FN void pu__ar_sweep5(pu__ar_sweep *s)
 {
     const pu_int lower = pu__ar_lower(s->ar->n);
     const pu_real *band = s->ar->band + 5;
-    pu_int at, end;
+    pu_int end;
     pu__ar_sweep_edge5(s, 0);
-    for (at = PU__AR_EDGE; at < lower; at = end) {
+    for (pu_int at = PU__AR_EDGE; at < lower; at = end) {
         pu_real *y = s->y ? s->y + at : NULL;
         end = pu__ar_chunk(at, PU__AR_CHUNK, lower);
         s->with_w += pu__ar_both5(end - at, s->q + at, s->p + at, band, s->c, s->w + at, y, s->lag);
@@ -6106,24 +6204,24 @@ PU__FN void pu__ar_corner(const pu__pairs *pairs, pu_int P, pu_int start, pu_int
 {
     const pu_int wide = pu__ar_wide(P);
     double u[PU_AR_MAX] = {0}, v[PU_AR_MAX] = {0};
-    pu_int j, i, m, l;
     memset(S, 0, PU__AR_CORNER * sizeof *S);
-    for (j = 0; j < pairs->k; j++) {
+    for (pu_int j = 0; j < pairs->k; j++) {
         const pu_real *p = pu__col(pairs->P, j) + start;
         const pu_real *q = pu__col(pairs->Q, j) + start;
         const double weight = pu__ar_weight(pairs, j);
-        if (weight == 0) continue;
+        if (weight == 0)
+            continue;
         /* entries P .. wide-1 stay zero */
-        for (i = 0; i < P; i++) {
+        for (pu_int i = 0; i < P; i++) {
             u[i] = (double)p[-i];
             v[i] = (double)q[-i];
         }
-        for (i = first; i < last; i++) {
+        for (pu_int i = first; i < last; i++) {
             double *row = S + (i - first) * wide;
             const double wu = weight * u[i];
             const double wv = weight * v[i];
-            for (m = 0; m < wide; m += 8)
-                for (l = m; l < m + 8; l++)
+            for (pu_int m = 0; m < wide; m += 8)
+                for (pu_int l = m; l < m + 8; l++)
                     row[l] += wu * v[l] + wv * u[l];
         }
     }
@@ -6144,21 +6242,23 @@ PU__FN void pu__ar_forms(const pu_ar *ar, const pu__pairs *pairs, int what, doub
     const pu_int P = ar->order;
     const pu_int wide = pu__ar_wide(P);
     double S[PU__AR_CORNER], a[PU_AR_MAX + 1];
-    pu_int first, last, t, r, i;
+    pu_int last;
     pu__ar_predictor(ar, P, a);
-    for (first = 0; first < P; first = last) {
+    for (pu_int first = 0; first < P; first = last) {
         /* these rows of S serve all terms that reach them */
         last = pu__min(first + PU__AR_CORNER / wide, P);
         pu__ar_corner(pairs, P, what == PU__AR_LOWER ? ar->n - 1 : P - 1, first, last, S);
-        for (t = 0; t < P; t++) {
+        for (pu_int t = 0; t < P; t++) {
             const pu_int at = what == PU__AR_LOWER ? 0 : P - 1 - t;
             const double *b = what == PU__AR_LOWER ? a + P - t : a;
-            if (what == PU__AR_START) pu__ar_grow(ar, t, a);
-            if (first == 0) value[t] = 0;
-            for (r = pu__most(at, first); r < pu__min(at + t + 1, last); r++) {
+            if (what == PU__AR_START)
+                pu__ar_grow(ar, t, a);
+            if (first == 0)
+                value[t] = 0;
+            for (pu_int r = pu__most(at, first); r < pu__min(at + t + 1, last); r++) {
                 const double *row = S + (r - first) * wide + at;
                 double sum = 0;
-                for (i = 0; i <= t; i++)
+                for (pu_int i = 0; i <= t; i++)
                     sum += b[i] * row[i];
                 T[pu__ar_row(t) + r - at] = sum;
                 value[t] += b[r - at] * sum;
@@ -6171,11 +6271,10 @@ PU__FN void pu__ar_forms(const pu_ar *ar, const pu__pairs *pairs, int what, doub
 PU__FN void pu__ar_start_terms(const pu_ar *ar, const pu__pairs *pairs, double *abar, double *value)
 {
     double s[PU_AR_MAX + 1];
-    pu_int t, j;
     pu__ar_spread(ar, s);
     pu__ar_forms(ar, pairs, PU__AR_START, abar, value);
-    for (t = 0; t < ar->order; t++) {
-        for (j = 0; j <= t; j++)
+    for (pu_int t = 0; t < ar->order; t++) {
+        for (pu_int j = 0; j <= t; j++)
             abar[pu__ar_row(t) + j] *= s[t];
         value[t] = s[t] * value[t] / 2;
     }
@@ -6189,24 +6288,23 @@ PU__FN double pu__ar_later_terms(const pu_ar *ar, const pu__pairs *pairs, const 
     double a[PU_AR_MAX + 1], upper[PU_AR_MAX], lower[PU_AR_MAX];
     double *bar = abar + pu__ar_row(P);
     double value = 0;
-    pu_int t, i, j;
     /* too much at the lower end: the forms in (a_{P-t}, .., a_P) */
     pu__ar_forms(ar, pairs, PU__AR_LOWER, abar, lower);
-    for (t = P - 1; t >= 0; t--)
-        for (j = 0; j <= t; j++)
+    for (pu_int t = P - 1; t >= 0; t--)
+        for (pu_int j = 0; j <= t; j++)
             bar[P - t + j] -= abar[pu__ar_row(t) + j];
     /* too much at the upper end: the forms in (a_0, .., a_t) */
     pu__ar_forms(ar, pairs, PU__AR_UPPER, abar, upper);
-    for (t = 0; t < P; t++) {
-        for (j = 0; j <= t; j++)
+    for (pu_int t = 0; t < P; t++) {
+        for (pu_int j = 0; j <= t; j++)
             bar[j] -= abar[pu__ar_row(t) + j];
         value -= upper[t] / 2;
         value -= lower[P - 1 - t] / 2;
     }
     /* the sum over all t that the taps reach */
     pu__ar_predictor(ar, P, a);
-    for (i = 0; i <= P; i++)
-        for (j = 0; j <= P; j++) {
+    for (pu_int i = 0; i <= P; i++)
+        for (pu_int j = 0; j <= P; j++) {
             const double C = lag[i > j ? i - j : j - i];
             value += a[i] * a[j] * C / 2;
             bar[i] += a[j] * C;
@@ -6219,21 +6317,21 @@ PU__FN double pu__ar_few_terms(const pu_ar *ar, const pu__pairs *pairs, double *
 {
     const pu_int P = ar->order;
     double a[PU_AR_MAX + 1], value = 0;
-    pu_int c, t, j;
     pu__ar_predictor(ar, P, a);
-    for (c = 0; c < pairs->k; c++) {
+    for (pu_int c = 0; c < pairs->k; c++) {
         const double weight = pu__ar_weight(pairs, c);
-        if (weight == 0) continue;
-        for (t = P; t < ar->n; t++) {
+        if (weight == 0)
+            continue;
+        for (pu_int t = P; t < ar->n; t++) {
             const pu_real *p = pu__col(pairs->P, c) + t;
             const pu_real *q = pu__col(pairs->Q, c) + t;
             double u = 0; /* (a*p)_t */
             double v = 0; /* (a*q)_t */
-            for (j = 0; j <= P; j++) {
+            for (pu_int j = 0; j <= P; j++) {
                 u += a[j] * (double)p[-j];
                 v += a[j] * (double)q[-j];
             }
-            for (j = 0; j <= P; j++)
+            for (pu_int j = 0; j <= P; j++)
                 bar[j] += weight * (u * (double)q[-j] + v * (double)p[-j]);
             value += weight * u * v;
         }
@@ -6249,20 +6347,19 @@ PU__FN void pu__ar_pull(const pu_ar *ar, double *abar, double *value, pu_real *g
     const pu_int P = ar->order;
     const double kappa = (double)ar->kappa;
     double a[PU_AR_MAX + 1];
-    pu_int t, j;
     /* from now on the sums of value[0] .. value[t] */
-    for (t = 1; t <= P; t++)
+    for (pu_int t = 1; t <= P; t++)
         value[t] += value[t - 1];
     /* a^(t) = (a^(t-1), 0) - gamma_t (0, a^(t-1) reversed) */
-    for (t = P; t > 0; t--) {
+    for (pu_int t = P; t > 0; t--) {
         const double g = (double)ar->gamma[t - 1];
         const double *now = abar + pu__ar_row(t);
         double *before = abar + pu__ar_row(t - 1);
         double gbar = 0;
         pu__ar_predictor(ar, t - 1, a);
-        for (j = 1; j <= t; j++)
+        for (pu_int j = 1; j <= t; j++)
             gbar -= now[j] * a[t - j];
-        for (j = 1; j < t; j++)
+        for (pu_int j = 1; j < t; j++)
             before[j] += now[j] - g * now[t - j];
         /* s_0 .. s_{t-1} hold the factor 1 - gamma_t^2 */
         grad[t - 1] += (pu_real)((gbar - 2 * g / pu__ar_gap(ar->gamma[t - 1]) * value[t - 1]) / kappa);
@@ -6283,10 +6380,10 @@ PU__FN pu_status pu__ar_grad_pairs(const pu_op *op, const pu_real *w, const pu__
     double abar[PU__AR_TRIANGLE], value[PU_AR_MAX + 1];
     double lag[PU_AR_MAX + 1] = {0};
     pu__ar_sweep sweep;
-    pu_int j, d;
-    for (j = 0; j < pairs->k; j++) {
+    for (pu_int j = 0; j < pairs->k; j++) {
         const double weight = pu__ar_weight(pairs, j);
-        if (s) s[j] = 0;
+        if (s)
+            s[j] = 0;
         memset(&sweep, 0, sizeof sweep);
         sweep.ar = ar;
         sweep.p = pu__col(pairs->P, j);
@@ -6295,18 +6392,25 @@ PU__FN pu_status pu__ar_grad_pairs(const pu_op *op, const pu_real *w, const pu__
         sweep.c = pairs->c ? pairs->c[j] : 1;
         sweep.y = pairs->Y.at ? pu__col(pairs->Y, j) : NULL;
         /* not read: a frozen column may hold anything */
-        if (sweep.c == 0 || (weight == 0 && !sweep.y)) continue;
-        if (n < 2 * P) pu__ar_sweep_short(&sweep);
-        else if (pu__ar_is_long5(ar, w)) pu__ar_sweep5(&sweep);
-        else pu__ar_sweep_all(&sweep);
-        for (d = 0; d <= P; d++)
+        if (sweep.c == 0 || (weight == 0 && !sweep.y))
+            continue;
+        if (n < 2 * P)
+            pu__ar_sweep_short(&sweep);
+        else if (pu__ar_is_long5(ar, w))
+            pu__ar_sweep5(&sweep);
+        else
+            pu__ar_sweep_all(&sweep);
+        for (pu_int d = 0; d <= P; d++)
             lag[d] += weight * sweep.lag[d];
-        if (s) s[j] = sweep.with_w;
+        if (s)
+            s[j] = sweep.with_w;
     }
     /* from the sums over all pairs to the cotangents of a^(0) .. a^(P), and to the parameters */
     memset(abar + pu__ar_row(P), 0, (size_t)(P + 1) * sizeof *abar);
-    if (n < 2 * P) value[P] = pu__ar_few_terms(ar, pairs, abar + pu__ar_row(P));
-    else value[P] = pu__ar_later_terms(ar, pairs, lag, abar);
+    if (n < 2 * P)
+        value[P] = pu__ar_few_terms(ar, pairs, abar + pu__ar_row(P));
+    else
+        value[P] = pu__ar_later_terms(ar, pairs, lag, abar);
     pu__ar_start_terms(ar, pairs, abar, value);
     pu__ar_pull(ar, abar, value, grad);
     return PU_OK;
@@ -6335,14 +6439,14 @@ PU__FN pu_status pu__ar_band_add(const pu_op *op, pu_int width, double *B)
     const pu_ar *ar = pu__ar_of(op);
     const pu_int n = ar->n;
     const pu_int P = ar->order;
-    pu_int i, j, t;
-    for (i = 0; i < n; i++)
-        for (j = 0; j <= pu__min(i, P); j++) {
+    for (pu_int i = 0; i < n; i++)
+        for (pu_int j = 0; j <= pu__min(i, P); j++) {
             const pu_int end = pu__min(n, i - j + P + 1);
             double sum = 0;
-            if (i - j >= P && i < n - P) sum = (double)ar->band[P + j];
+            if (i - j >= P && i < n - P)
+                sum = (double)ar->band[P + j];
             else {
-                for (t = i; t < end; t++) {
+                for (pu_int t = i; t < end; t++) {
                     const pu_real *entry = pu__ar_x(ar, t) + t - i;
                     sum += (double)entry[0] * (double)entry[j];
                 }
@@ -6365,26 +6469,26 @@ PU__FN pu_status pu__ar_band_grad(const pu_op *op, pu_int width, const double *S
     double abar[PU__AR_TRIANGLE], a[PU_AR_MAX + 1], s[PU_AR_MAX + 1];
     double value[PU_AR_MAX + 1] = {0};
     double lag[PU_AR_MAX + 1] = {0};
-    pu_int t, i, j, u;
     memset(abar, 0, (size_t)pu__ar_row(P + 1) * sizeof *abar);
     pu__ar_spread(ar, s);
     /* sums along whole diagonals of S */
-    for (u = 0; u < n; u++)
-        for (j = 0; j <= pu__min(u, P); j++)
+    for (pu_int u = 0; u < n; u++)
+        for (pu_int j = 0; j <= pu__min(u, P); j++)
             lag[j] += S[u * w + j];
-    for (t = 0; t <= P; t++) {
+    for (pu_int t = 0; t <= P; t++) {
         const double factor = weight * s[t];
         double *bar = abar + pu__ar_row(t);
         pu__ar_grow(ar, t, a);
-        for (i = 0; i <= t; i++)
-            for (j = i; j <= t; j++) {
+        for (pu_int i = 0; i <= t; i++)
+            for (pu_int j = i; j <= t; j++) {
                 const double *diagonal = S + j - i;
                 double C = lag[j - i];
-                if (t < P) C = diagonal[(t - i) * w];
+                if (t < P)
+                    C = diagonal[(t - i) * w];
                 else { /* the ends come off again */
-                    for (u = j - i; u < P - i; u++)
+                    for (pu_int u = j - i; u < P - i; u++)
                         C -= diagonal[u * w];
-                    for (u = n - i; u < n; u++)
+                    for (pu_int u = n - i; u < n; u++)
                         C -= diagonal[u * w];
                 }
                 /* entry (j, i) is the same and is not visited */
@@ -6404,10 +6508,9 @@ PU__FN pu_status pu__ar_band_grad(const pu_op *op, pu_int width, const double *S
 PU__FN pu_status pu__ar_logdet(const pu_op *op, double *value, pu_real *work)
 {
     const pu_ar *ar = pu__ar_of(op);
-    pu_int i;
     (void)work;
     *value = -(double)ar->n * log((double)ar->kappa);
-    for (i = 0; i < ar->order; i++)
+    for (pu_int i = 0; i < ar->order; i++)
         *value += (double)(i + 1) * log(pu__ar_gap(ar->gamma[i]));
     return PU_OK;
 }
@@ -6417,9 +6520,8 @@ PU__FN pu_status pu__ar_logdet_grad(const pu_op *op, pu_real weight, pu_real *gr
 {
     const pu_ar *ar = pu__ar_of(op);
     const double by = (double)weight;
-    pu_int i;
     (void)work;
-    for (i = 0; i < ar->order; i++)
+    for (pu_int i = 0; i < ar->order; i++)
         grad[i] -= (pu_real)(by * 2 * (double)(i + 1) * (double)ar->gamma[i] / pu__ar_gap(ar->gamma[i]));
     grad[ar->order] -= (pu_real)(by * (double)ar->n / (double)ar->kappa);
     return PU_OK;
@@ -6432,15 +6534,21 @@ PU__FN pu_status pu__ar_logdet_grad(const pu_op *op, pu_real weight, pu_real *gr
 PU__FN pu_status pu__ar_refuse(pu_int n, pu_int order, const pu_real *theta, int bounded, pu_real kappa, pu_int *index)
 {
     *index = -1;
-    if (n < 1 || order < 0 || order > n || order > PU_AR_MAX) return PU_E_ARGUMENT;
-    if (order > 0 && !theta) return PU_E_NULL;
+    if (n < 1 || order < 0 || order > n || order > PU_AR_MAX)
+        return PU_E_ARGUMENT;
+    if (order > 0 && !theta)
+        return PU_E_NULL;
     for (*index = 0; *index < order; ++*index) {
         const pu_real x = theta[*index];
-        if (!pu__finite(x)) return PU_E_NONFINITE;
-        if (bounded && !(x > -1 && x < 1)) return PU_E_ARGUMENT;
+        if (!pu__finite(x))
+            return PU_E_NONFINITE;
+        if (bounded && !(x > -1 && x < 1))
+            return PU_E_ARGUMENT;
     }
-    if (!pu__finite(kappa)) return PU_E_NONFINITE;
-    if (!(kappa > 0)) return PU_E_NOT_POSITIVE;
+    if (!pu__finite(kappa))
+        return PU_E_NONFINITE;
+    if (!(kappa > 0))
+        return PU_E_NOT_POSITIVE;
     *index = -1;
     return PU_OK;
 }
@@ -6454,16 +6562,18 @@ PU__FN pu_status pu__ar_check(const pu_op *op, pu_int *index)
     const double tolerance = 100 * (double)PU__EPS;
     const pu_status status = pu__ar_refuse(ar->n, ar->order, ar->gamma, 1, ar->kappa, index);
     pu_ar now;
-    pu_int i;
-    if (status) return status;
-    if (ar->n != op->rows || ar->order + 1 != op->params) return PU_E_SIZE; /* another n or P since pu_op_ar */
+    if (status)
+        return status;
+    if (ar->n != op->rows || ar->order + 1 != op->params)
+        return PU_E_SIZE; /* another n or P since pu_op_ar */
     /* stale where gamma or kappa were changed by hand */
     now = *ar;
     pu__ar_derive(&now);
-    for (i = 0; i <= ar->order; i++) {
+    for (pu_int i = 0; i <= ar->order; i++) {
         const pu_real *fresh = now.band + ar->order;
         *index = i;
-        if (!(fabs((double)band[i] - (double)fresh[i]) <= tolerance * (double)fresh[0])) return PU_E_ARGUMENT;
+        if (!(fabs((double)band[i] - (double)fresh[i]) <= tolerance * (double)fresh[0]))
+            return PU_E_ARGUMENT;
     }
     *index = -1;
     return PU_OK;
@@ -6480,16 +6590,19 @@ PU_DEF pu_status pu_ar_set(pu_ar *ar, pu_int n, pu_int order, const pu_real *gam
         now.n = n;
         now.order = order;
         now.kappa = kappa;
-        if (order > 0) pu__copy(now.gamma, gamma, order);
+        if (order > 0)
+            pu__copy(now.gamma, gamma, order);
         pu__ar_derive(&now);
         /* band[P] is the largest entry of Gamma */
-        if (pu__finite(now.band[order])) *ar = now;
+        if (pu__finite(now.band[order]))
+            *ar = now;
         else {
             status = PU_E_ARGUMENT;
             at = order;
         }
     }
-    if (index) *index = at;
+    if (index)
+        *index = at;
     return status;
 }
 
@@ -6514,8 +6627,10 @@ PU_DEF pu_status pu_ar_set_phi(pu_ar *ar, pu_int n, pu_int order, const pu_real 
         }
         pu__ar_reflect(m, g, (1 - g) * (1 + g), now);
     }
-    if (!status) return pu_ar_set(ar, n, order, gamma, kappa, index);
-    if (index) *index = at;
+    if (!status)
+        return pu_ar_set(ar, n, order, gamma, kappa, index);
+    if (index)
+        *index = at;
     return status;
 }
 
@@ -6525,16 +6640,15 @@ PU_DEF pu_status pu_ar_set_phi(pu_ar *ar, pu_int n, pu_int order, const pu_real 
 PU_DEF void pu_ar_phi_grad(const pu_ar *ar, const pu_real *grad_gamma, pu_real *grad_phi)
 {
     double a[PU_AR_MAX + 1], b[PU_AR_MAX + 1];
-    pu_int m, j;
-    for (m = 1; m <= ar->order; m++) {
+    for (pu_int m = 1; m <= ar->order; m++) {
         const pu_real gamma = ar->gamma[m - 1];
         b[m] = (double)grad_gamma[m - 1];
         pu__ar_grow(ar, m - 1, a); /* phi^(m-1) = -a^(m-1) */
         pu__ar_reflect(m, (double)gamma, pu__ar_gap(gamma), b);
-        for (j = 1; j < m; j++)
+        for (pu_int j = 1; j < m; j++)
             b[m] -= b[j] * a[m - j];
     }
-    for (j = 0; j < ar->order; j++)
+    for (pu_int j = 0; j < ar->order; j++)
         grad_phi[j] = (pu_real)b[j + 1];
 }
 
@@ -6542,7 +6656,8 @@ PU_DEF void pu_ar_phi_grad(const pu_ar *ar, const pu_real *grad_gamma, pu_real *
 PU_DEF pu_op pu_op_ar(const pu_ar *ar)
 {
     pu_op op = pu__op_zero(0, 0, 0, ar);
-    if (!ar || ar->n < 1 || ar->order < 0 || ar->order > PU_AR_MAX || ar->order > ar->n) return op;
+    if (!ar || ar->n < 1 || ar->order < 0 || ar->order > PU_AR_MAX || ar->order > ar->n)
+        return op;
     op.rows = ar->n;
     op.cols = ar->n;
     op.params = ar->order + 1;
@@ -6577,9 +6692,9 @@ PU_DEF pu_op pu_op_ar(const pu_ar *ar)
    Products of S x S blocks are too short for vector registers, so the inner loops run over time. A tile holds
    PU__SSM_STEPS steps of a column, transposed: one row per state. Tiles live in the operator's scratch `work`. */
 
-#define PU__SSM_STEPS 64                /* steps of a tile, a multiple of PU__LANES */
-#define PU__SSM_ROW (PU__SSM_STEPS + 8) /* length of its rows: also the step before or after; the rest is padding */
-#define PU__SSM_TILES 4                 /* tiles of scratch: pu__ssm_grad needs all, a product three */
+#define PU__SSM_STEPS  64                  /* steps of a tile, a multiple of PU__LANES */
+#define PU__SSM_ROW    (PU__SSM_STEPS + 8) /* length of its rows: also the step before or after; the rest is padding */
+#define PU__SSM_TILES  4                   /* tiles of scratch: pu__ssm_grad needs all, a product three */
 #define PU__SSM_SQUARE (PU_SSM_MAX * PU_SSM_MAX)
 
 /* The state space behind an operator made by pu_op_ssm. */
@@ -6591,11 +6706,10 @@ PU__FN void pu__ssm_load(const pu_ssm *m, const pu_real *x, pu_int first, pu_rea
 {
     const pu_int S = m->states;
     const pu_int last = pu__min(PU__SSM_STEPS, m->steps - first);
-    pu_int i, l;
     pu__zeros(tile, S * PU__SSM_ROW);
     /* There is no step before the first. */
-    for (i = 0; i < S; i++)
-        for (l = first == 0; l <= last; l++)
+    for (pu_int i = 0; i < S; i++)
+        for (pu_int l = first == 0; l <= last; l++)
             tile[i * PU__SSM_ROW + l] = x[(first - 1 + l) * S + i];
 }
 
@@ -6603,21 +6717,21 @@ PU__FN void pu__ssm_load(const pu_ssm *m, const pu_real *x, pu_int first, pu_rea
    `in` and `base` may point at column 1 of a tile, to be one step ahead. `out` must be another tile. */
 PU__FN void pu__ssm_mix(pu_int S, const pu_real *C, const pu_real *in, const pu_real *base, pu_real *PU__RESTRICT out)
 {
-    pu_int i, j, l;
-    for (i = 0; i < S; i++) {
+    pu_int j;
+    for (pu_int i = 0; i < S; i++) {
         const pu_real *c = C + i * S;
         pu_real sum[PU__SSM_STEPS] = {0};
         /* Four terms per pass: fewer loads and stores of the sums. */
         for (j = 0; j + 4 <= S; j += 4) {
             const pu_real c0 = c[j], c1 = c[j + 1], c2 = c[j + 2], c3 = c[j + 3];
             const pu_real *x = in + j * PU__SSM_ROW;
-            for (l = 0; l < PU__SSM_STEPS; l++)
-                sum[l] += (c0 * x[l] + c1 * x[PU__SSM_ROW + l]) +
-                          (c2 * x[2 * PU__SSM_ROW + l] + c3 * x[3 * PU__SSM_ROW + l]);
+            for (pu_int l = 0; l < PU__SSM_STEPS; l++)
+                sum[l] +=
+                    (c0 * x[l] + c1 * x[PU__SSM_ROW + l]) + (c2 * x[2 * PU__SSM_ROW + l] + c3 * x[3 * PU__SSM_ROW + l]);
         }
         for (; j < S; j++)
             pu__axpy(PU__SSM_STEPS, c[j], in + j * PU__SSM_ROW, sum);
-        for (l = 0; l < PU__SSM_STEPS; l++) {
+        for (pu_int l = 0; l < PU__SSM_STEPS; l++) {
             const pu_int at = i * PU__SSM_ROW + l;
             out[at] = base ? base[at] - sum[l] : sum[l];
         }
@@ -6631,16 +6745,12 @@ PU__FN void pu__ssm_mix(pu_int S, const pu_real *C, const pu_real *in, const pu_
 PU__FN pu_status pu__ssm_pass(const pu_op *op, pu_int k, pu_block X, pu_block Y, int add, int sample, pu_real *work)
 {
     const pu_ssm *m = pu__ssm(op);
-    const pu_int S = m->states,
-                 T = m->steps;
+    const pu_int S = m->states, T = m->steps;
     const pu_real *C0 = sample ? m->F0 : m->W0;
-    pu_real *s = work,
-            *in = s + S * PU__SSM_ROW,
-            *out = in + S * PU__SSM_ROW;
-    pu_int column, first, i, l;
-    for (column = 0; column < k; column++)
+    pu_real *s = work, *in = s + S * PU__SSM_ROW, *out = in + S * PU__SSM_ROW;
+    for (pu_int column = 0; column < k; column++)
         /* y_t needs s_{t+1}: one step less comes out of a tile than goes in. */
-        for (first = 0; first < T; first += PU__SSM_STEPS - 1) {
+        for (pu_int first = 0; first < T; first += PU__SSM_STEPS - 1) {
             const pu_int steps = pu__min(PU__SSM_STEPS, T - first);
             const pu_int n = pu__min(PU__SSM_STEPS - 1, steps);
             const pu_real *x = pu__col(X, column);
@@ -6650,25 +6760,26 @@ PU__FN pu_status pu__ssm_pass(const pu_op *op, pu_int k, pu_block X, pu_block Y,
             if (!sample)
                 pu__ssm_mix(S, m->A, in, in + 1, out);
             pu__ssm_mix(S, sample ? m->F : m->W, sample ? in + 1 : out, NULL, s);
-            for (i = 0; i < S; i++) {
+            for (pu_int i = 0; i < S; i++) {
                 pu_real *row = s + i * PU__SSM_ROW;
                 /* There is no step after the last. */
                 pu__zeros(row + steps, PU__SSM_ROW - steps);
-                if (first > 0) continue;
+                if (first > 0)
+                    continue;
                 /* The first step has no step before, and a precision of its own. */
                 row[0] = 0;
-                for (l = 0; l < S; l++)
+                for (pu_int l = 0; l < S; l++)
                     row[0] += C0[i * S + l] * x[l];
             }
             /* y_t = s_t - A's_{t+1}, transposed back into Y */
             pu__ssm_mix(S, m->At, s + 1, s, out);
-            for (i = 0; i < S; i++) {
+            for (pu_int i = 0; i < S; i++) {
                 const pu_real *row = out + i * PU__SSM_ROW;
                 if (add)
-                    for (l = 0; l < n; l++)
+                    for (pu_int l = 0; l < n; l++)
                         y[l * S + i] += row[l];
                 else
-                    for (l = 0; l < n; l++)
+                    for (pu_int l = 0; l < n; l++)
                         y[l * S + i] = row[l];
             }
         }
@@ -6695,24 +6806,22 @@ PU__FN pu_status pu__ssm_solve(const pu_op *op, pu_int k, pu_block X, pu_block Y
 {
     static const pu_real zero[PU_SSM_MAX] = {0};
     const pu_ssm *m = pu__ssm(op);
-    const pu_int S = m->states,
-                 D = op->rows;
-    pu_int at, i, j, column;
+    const pu_int S = m->states, D = op->rows;
     (void)work;
-    for (column = 0; column < k; column++) {
+    for (pu_int column = 0; column < k; column++) {
         const pu_real *before = zero;
         pu_real *y = pu__col(Y, column), u[PU_SSM_MAX];
         /* u, in the place of y. `at` is the first entry of a step. */
         pu__copy(y, pu__col(X, column), D);
-        for (at = D - S; at > 0; at -= S)
-            for (j = 0; j < S; j++)
+        for (pu_int at = D - S; at > 0; at -= S)
+            for (pu_int j = 0; j < S; j++)
                 pu__axpy(S, y[at + j], m->A + j * S, y + at - S);
-        for (at = 0; at < D; at += S) {
+        for (pu_int at = 0; at < D; at += S) {
             const double *C = at > 0 ? m->Q_set : m->P0;
             pu__copy(u, y + at, S); /* y_t takes its place */
-            for (i = 0; i < S; i++) {
+            for (pu_int i = 0; i < S; i++) {
                 double sum = 0;
-                for (j = 0; j < S; j++)
+                for (pu_int j = 0; j < S; j++)
                     sum += C[i * S + j] * (double)u[j] + m->A_set[i * S + j] * (double)before[j];
                 y[at + i] = (pu_real)sum;
             }
@@ -6728,16 +6837,16 @@ PU__FN pu_status pu__ssm_diag(const pu_op *op, pu_real *y, pu_real *work)
     const pu_ssm *m = pu__ssm(op);
     const pu_int S = m->states;
     const double *A = m->A_set;
-    pu_int i, j, at;
     (void)work;
-    for (i = 0; i < S; i++) {
+    for (pu_int i = 0; i < S; i++) {
         /* (A'Q^-1 A)_ii, what step t + 1 adds to step t */
         double next = 0;
-        for (j = 0; j < S * S; j++)
+        for (pu_int j = 0; j < S * S; j++)
             next += A[j / S * S + i] * m->Qi[j] * A[j % S * S + i];
-        for (at = i; at < op->rows; at += S) {
+        for (pu_int at = i; at < op->rows; at += S) {
             double entry = (at > i ? m->Qi : m->Pi)[i * S + i];
-            if (at + S < op->rows) entry += next;
+            if (at + S < op->rows)
+                entry += next;
             y[at] += (pu_real)entry;
         }
     }
@@ -6750,16 +6859,13 @@ PU__FN pu_status pu__ssm_diag(const pu_op *op, pu_real *y, pu_real *work)
    its users a matrix of 2 KiB each, and no frame here may become large. */
 PU__FN void pu__ssm_mul(pu_int S, const double *a, int ta, const double *b, int tb, double *out)
 {
-    const pu_int a_down = ta ? 1 : S,
-                 a_along = ta ? S : 1;
-    const pu_int b_down = tb ? 1 : S,
-                 b_along = tb ? S : 1;
+    const pu_int a_down = ta ? 1 : S, a_along = ta ? S : 1;
+    const pu_int b_down = tb ? 1 : S, b_along = tb ? S : 1;
     double product[PU__SSM_SQUARE];
-    pu_int i, j, l;
-    for (i = 0; i < S; i++)
-        for (j = 0; j < S; j++) {
+    for (pu_int i = 0; i < S; i++)
+        for (pu_int j = 0; j < S; j++) {
             double sum = 0;
-            for (l = 0; l < S; l++)
+            for (pu_int l = 0; l < S; l++)
                 sum += a[i * a_down + l * a_along] * b[l * b_down + j * b_along];
             product[i * S + j] = sum;
         }
@@ -6769,25 +6875,23 @@ PU__FN void pu__ssm_mul(pu_int S, const double *a, int ta, const double *b, int 
 /* out = x in double, n entries. */
 PU__FN void pu__ssm_widen(pu_int n, const pu_real *x, double *out)
 {
-    pu_int i;
-    for (i = 0; i < n; i++)
+    for (pu_int i = 0; i < n; i++)
         out[i] = (double)x[i];
 }
 
 /* to += x, n entries, rounded to pu_real. to may be NULL: then nothing is done. */
 PU__FN void pu__ssm_add(pu_int n, const double *x, pu_real *to)
 {
-    pu_int i;
-    if (!to) return;
-    for (i = 0; i < n; i++)
+    if (!to)
+        return;
+    for (pu_int i = 0; i < n; i++)
         to[i] += (pu_real)x[i];
 }
 
 /* X := (X + X')/2, for a matrix that is symmetric up to rounding, or a gradient for a symmetric matrix. */
 PU__FN void pu__ssm_average(pu_int S, double *X)
 {
-    pu_int i;
-    for (i = 0; i < S * S; i++) {
+    for (pu_int i = 0; i < S * S; i++) {
         const pu_int mirror = i % S * S + i / S;
         if (mirror <= i)
             X[i] = X[mirror] = (X[i] + X[mirror]) / 2;
@@ -6809,22 +6913,24 @@ PU__FN int pu__ssm_lyapunov(pu_int S, const pu_real *A, int transposed, int doub
 {
     double M[PU__SSM_SQUARE], term[PU__SSM_SQUARE];
     const int most = doublings ? doublings : 64; /* a radius of 1 - 1e-16 needs about 59 */
-    int step, quiet = 0; /* doublings without a change of the diagonal */
-    pu_int i;
+    int step, quiet = 0;                         /* doublings without a change of the diagonal */
     pu__ssm_widen(S * S, A, M);
     for (step = 1; step <= most; step++) {
         /* X += M X M' */
         pu__ssm_mul(S, M, transposed, X, 0, term);
         pu__ssm_mul(S, term, 0, M, !transposed, term);
         quiet++;
-        for (i = 0; i < S * S; i++) {
+        for (pu_int i = 0; i < S * S; i++) {
             X[i] += term[i];
-            if (i % (S + 1)) continue; /* the rest is for the diagonal */
-            if (!doublings && !pu__finite_double(X[i])) return -1;
+            if (i % (S + 1))
+                continue; /* the rest is for the diagonal */
+            if (!doublings && !pu__finite_double(X[i]))
+                return -1;
             if (!(term[i] <= 1e-16 * X[i]))
                 quiet = 0;
         }
-        if (!doublings && quiet == 2) return step;
+        if (!doublings && quiet == 2)
+            return step;
         pu__ssm_mul(S, M, 0, M, 0, M);
     }
     return doublings ? doublings : -1;
@@ -6844,19 +6950,18 @@ typedef struct {
    Overwrites d. */
 PU__FN void pu__ssm_push(const pu_ssm *m, pu__ssm_sums *d, pu_real *grad)
 {
-    const pu_int S = m->states,
-                 SS = S * S;
+    const pu_int S = m->states, SS = S * S;
     double change[PU__SSM_SQUARE] = {0}; /* -Lambda A P0 */
-    pu_int i;
     if (m->start == PU_SSM_STATIONARY) {
         pu__ssm_lyapunov(S, m->A, 1, m->doublings, d->P0); /* now -Lambda */
         pu__ssm_mul(S, m->A_set, 0, m->P0, 0, change);
         pu__ssm_mul(S, d->P0, 0, change, 0, change);
     }
-    for (i = 0; i < SS; i++) {
+    for (pu_int i = 0; i < SS; i++) {
         if (m->start == PU_SSM_GIVEN)
             grad[2 * SS + i] -= (pu_real)d->P0[i];
-        else d->Q[i] += d->P0[i];
+        else
+            d->Q[i] += d->P0[i];
         grad[i] += (pu_real)(d->A[i] - 2 * change[i]);
         grad[SS + i] -= (pu_real)d->Q[i];
     }
@@ -6891,36 +6996,28 @@ PU__FN pu_status pu__ssm_grad(const pu_op *op, pu_int k, pu_block P, pu_block Q,
                               pu_real *work)
 {
     const pu_ssm *m = pu__ssm(op);
-    const pu_int S = m->states,
-                 T = m->steps,
-                 tile = S * PU__SSM_ROW;
-    pu_real *p = work,
-            *q = p + tile,
-            *u = q + tile,
-            *v = u + tile;
+    const pu_int S = m->states, T = m->steps, tile = S * PU__SSM_ROW;
+    pu_real *p = work, *q = p + tile, *u = q + tile, *v = u + tile;
     pu__ssm_sums d = {{0}, {0}, {0}};
-    pu_int first, at, column;
-    for (column = 0; column < k; column++) {
-        const pu_real *p_all = pu__col(P, column),
-                      *q_all = pu__col(Q, column);
+    for (pu_int column = 0; column < k; column++) {
+        const pu_real *p_all = pu__col(P, column), *q_all = pu__col(Q, column);
         const double w = (double)weight[column];
-        if (weight[column] == 0) continue;
+        if (weight[column] == 0)
+            continue;
         /* t = 0, then the steps after it, tile by tile */
-        for (at = 0; at < S * S; at++)
+        for (pu_int at = 0; at < S * S; at++)
             d.P0[at] += w * (double)p_all[at / S] * (double)q_all[at % S];
-        for (first = 1; first < T; first += PU__SSM_STEPS) {
+        for (pu_int first = 1; first < T; first += PU__SSM_STEPS) {
             const pu_int n = pu__min(PU__SSM_STEPS, T - first);
             pu__ssm_load(m, p_all, first, p);
             pu__ssm_load(m, q_all, first, q);
             pu__ssm_mix(S, m->A, p, p + 1, u);
             pu__ssm_mix(S, m->A, q, q + 1, v);
             /* Column l of u and v is step first + l, of p and q the step before that. */
-            for (at = 0; at < S * S; at++) {
-                const pu_int i = at / S * PU__SSM_ROW,
-                             j = at % S * PU__SSM_ROW;
+            for (pu_int at = 0; at < S * S; at++) {
+                const pu_int i = at / S * PU__SSM_ROW, j = at % S * PU__SSM_ROW;
                 d.Q[at] += w * pu__dot(n, NULL, u + i, v + j);
-                d.A[at] -= w * (pu__dot(n, NULL, v + i, p + j) +
-                                pu__dot(n, NULL, u + i, q + j));
+                d.A[at] -= w * (pu__dot(n, NULL, v + i, p + j) + pu__dot(n, NULL, u + i, q + j));
             }
         }
     }
@@ -6932,21 +7029,21 @@ PU__FN pu_status pu__ssm_grad(const pu_op *op, pu_int k, pu_block P, pu_block Q,
 PU__FN pu_status pu__ssm_band_add(const pu_op *op, pu_int width, double *B)
 {
     const pu_ssm *m = pu__ssm(op);
-    const pu_int S = m->states,
-                 D = op->rows;
+    const pu_int S = m->states, D = op->rows;
     double WA[PU__SSM_SQUARE], AWA[PU__SSM_SQUARE];
-    pu_int at, i, j;
+    pu_int i;
     pu__ssm_mul(S, m->Qi, 0, m->A_set, 0, WA);
     pu__ssm_mul(S, m->A_set, 1, WA, 0, AWA);
-    for (at = 0; at < D; at++) {
+    for (pu_int at = 0; at < D; at++) {
         const double *W = at < S ? m->Pi : m->Qi;
         double *row = B + at * (width + 1); /* row[j] is the entry j columns to the left of the diagonal */
         i = at % S;
         /* block (t, t), then block (t, t-1) */
-        for (j = 0; j <= i; j++)
+        for (pu_int j = 0; j <= i; j++)
             row[i - j] += W[i * S + j] + (at < D - S ? AWA[i * S + j] : 0);
-        if (at < S) continue;
-        for (j = 0; j < S; j++)
+        if (at < S)
+            continue;
+        for (pu_int j = 0; j < S; j++)
             row[S + i - j] -= WA[i * S + j];
     }
     return PU_OK;
@@ -6964,8 +7061,7 @@ PU__FN double pu__ssm_band_at(const double *band, pu_int w, pu_int block, pu_int
 PU__FN double pu__ssm_dot(pu_int S, const double *a, const double *b)
 {
     double sum = 0;
-    pu_int l;
-    for (l = 0; l < S; l++)
+    for (pu_int l = 0; l < S; l++)
         sum += a[l] * b[l];
     return sum;
 }
@@ -6976,16 +7072,13 @@ PU__FN double pu__ssm_dot(pu_int S, const double *a, const double *b)
 PU__FN pu_status pu__ssm_band_grad(const pu_op *op, pu_int width, const double *Z, double weight, pu_real *grad)
 {
     const pu_ssm *m = pu__ssm(op);
-    const pu_int S = m->states,
-                 w = width + 1;
+    const pu_int S = m->states, w = width + 1;
     const double *A = m->A_set;
     pu__ssm_sums d = {{0}, {0}, {0}};
-    double *now = d.Q,
-           *lag = d.A,
-           *before = d.P0;
-    pu_int t, i, j, at;
+    double *now = d.Q, *lag = d.A, *before = d.P0;
+    pu_int i, j;
     /* The sums over t > 0 of Z_tt, Z_{t,t-1} and Z_{t-1,t-1}; t counts rows here. */
-    for (t = S; t < op->rows; t += S)
+    for (pu_int t = S; t < op->rows; t += S)
         for (i = 0; i < S; i++)
             for (j = 0; j < S; j++) {
                 now[i * S + j] += weight * pu__ssm_band_at(Z, w, t, i, j);
@@ -6994,13 +7087,13 @@ PU__FN pu_status pu__ssm_band_grad(const pu_op *op, pu_int width, const double *
             }
     pu__ssm_mul(S, A, 0, before, 0, before);
     /* d/dW = now + A before A' - A lag' - lag A' */
-    for (at = 0; at < S * S; at++) {
+    for (pu_int at = 0; at < S * S; at++) {
         i = at / S * S;
         j = at % S * S;
         now[at] += pu__ssm_dot(S, before + i, A + j) - pu__ssm_dot(S, A + i, lag + j) - pu__ssm_dot(S, A + j, lag + i);
     }
     /* Q d/dA = 2 (A before - lag),   d/dW_0 = Z_00 */
-    for (at = 0; at < S * S; at++) {
+    for (pu_int at = 0; at < S * S; at++) {
         d.A[at] = 2 * (before[at] - lag[at]);
         d.P0[at] = weight * pu__ssm_band_at(Z, w, 0, at / S, at % S);
     }
@@ -7021,9 +7114,8 @@ PU__FN pu_status pu__ssm_logdet_grad(const pu_op *op, pu_real weight, pu_real *g
 {
     const pu_ssm *m = pu__ssm(op);
     pu__ssm_sums d = {{0}, {0}, {0}};
-    pu_int i;
     (void)work;
-    for (i = 0; i < m->states * m->states; i++) {
+    for (pu_int i = 0; i < m->states * m->states; i++) {
         d.Q[i] = (double)weight * (double)(m->steps - 1) * m->Qi[i];
         d.P0[i] = (double)weight * m->Pi[i];
     }
@@ -7038,22 +7130,22 @@ PU__FN pu_status pu__ssm_logdet_grad(const pu_op *op, pu_real weight, pu_real *g
 PU__FN pu_status pu__ssm_check(const pu_op *op, pu_int *index)
 {
     const pu_ssm *m = pu__ssm(op);
-    const pu_int S = m->states,
-                 SS = S * S;
+    const pu_int S = m->states, SS = S * S;
     const double *const set[3] = {m->A_set, m->Q_set, m->P0_set};
     /* Only a stationary start has counted doublings. */
     int changed = (m->start == PU_SSM_STATIONARY) != (m->doublings > 0);
-    pu_int i;
     *index = -1;
     /* Set for another size since the operator was made? */
-    if (op->rows != S * m->steps || op->work != PU__SSM_TILES * PU__SSM_ROW * S) return PU_E_ARGUMENT;
-    for (i = 0; i < 3 * SS; i++) {
+    if (op->rows != S * m->steps || op->work != PU__SSM_TILES * PU__SSM_ROW * S)
+        return PU_E_ARGUMENT;
+    for (pu_int i = 0; i < 3 * SS; i++) {
         double x = m->P0[i % SS];
         if (i < 2 * SS)
             x = (double)(i < SS ? m->A : m->Q)[i % SS];
         /* A NaN differs from everything. */
         changed |= x != set[i / SS][i % SS];
-        if (pu__finite_double(x)) continue;
+        if (pu__finite_double(x))
+            continue;
         *index = i < op->params ? i : 0;
         return PU_E_NONFINITE;
     }
@@ -7065,17 +7157,18 @@ PU__FN pu_status pu__ssm_check(const pu_op *op, pu_int *index)
 PU__FN pu_int pu__ssm_invert(pu_int S, const double *C, double *V, pu_real *narrow, pu_real *F, double *logdet)
 {
     double L[PU__SSM_SQUARE] = {0};
-    pu_int i, j, l;
+    pu_int i;
     for (i = 0; i < S; i++)
-        for (j = 0; j <= i; j++)
+        for (pu_int j = 0; j <= i; j++)
             L[i * S + j] = C[i * S + j];
     i = pu__cholesky_double(S, L, logdet);
-    if (i >= 0) return i;
+    if (i >= 0)
+        return i;
     /* L := L^-1 in place, column by column: column j of the inverse needs the columns of L from j on. */
-    for (j = 0; j < S; j++)
+    for (pu_int j = 0; j < S; j++)
         for (i = j; i < S; i++) {
             double sum = i == j;
-            for (l = j; l < i; l++)
+            for (pu_int l = j; l < i; l++)
                 sum -= L[i * S + l] * L[l * S + j];
             L[i * S + j] = sum / L[i * S + i];
         }
@@ -7084,7 +7177,8 @@ PU__FN pu_int pu__ssm_invert(pu_int S, const double *C, double *V, pu_real *narr
     for (i = 0; i < S * S; i++) {
         narrow[i] = (pu_real)V[i];
         F[i] = (pu_real)L[i % S * S + i / S];
-        if (!pu__finite(narrow[i])) return i / S; /* singular as far as this precision can tell */
+        if (!pu__finite(narrow[i]))
+            return i / S; /* singular as far as this precision can tell */
     }
     return -1;
 }
@@ -7095,8 +7189,10 @@ PU__FN pu_status pu__ssm_covariance(pu_int S, const pu_real *C, pu_int offset, d
 {
     const pu_op op = pu_op_spd(S, C, NULL);
     const pu_status status = pu__spd_check(&op, at);
-    if (status) *at += offset;
-    else pu__ssm_symmetric(S, C, out);
+    if (status)
+        *at += offset;
+    else
+        pu__ssm_symmetric(S, C, out);
     return status;
 }
 
@@ -7104,15 +7200,15 @@ PU__FN pu_status pu__ssm_covariance(pu_int S, const pu_real *C, pu_int offset, d
    *at: the culprit, counted through A, Q and P0, or -1. A start without a given P0 that fails is the fault of A: 0. */
 PU__FN pu_status pu__ssm_fill(pu_ssm *m, const pu_real *A, const pu_real *Q, const pu_real *P0, pu_int *at)
 {
-    const pu_int S = m->states,
-                 SS = S * S;
+    const pu_int S = m->states, SS = S * S;
     const int given = m->start == PU_SSM_GIVEN;
-    double logdet_Q = 0,
-           logdet_P = 0;
+    double logdet_Q = 0, logdet_P = 0;
     pu_int row;
     pu_status status = pu__check_finite(SS, A, at);
-    if (!status) status = pu__ssm_covariance(S, Q, SS, m->P0, at); /* P0 = Q, unless another one follows */
-    if (status) return status;
+    if (!status)
+        status = pu__ssm_covariance(S, Q, SS, m->P0, at); /* P0 = Q, unless another one follows */
+    if (status)
+        return status;
     /* A and Q, in the forms that the functions above want */
     pu__copy(m->A, A, SS);
     pu__copy(m->Q, Q, SS);
@@ -7122,18 +7218,21 @@ PU__FN pu_status pu__ssm_fill(pu_ssm *m, const pu_real *A, const pu_real *Q, con
     row = pu__ssm_invert(S, m->P0, m->Qi, m->W, m->F, &logdet_Q);
     if (row >= 0)
         *at = SS + row * (S + 1);
-    if (row >= 0) return PU_E_NOT_DEFINITE;
+    if (row >= 0)
+        return PU_E_NOT_DEFINITE;
     /* P0 */
     if (given)
         status = pu__ssm_covariance(S, P0, 2 * SS, m->P0, at);
-    if (status) return status;
+    if (status)
+        return status;
     if (m->start == PU_SSM_STATIONARY)
         m->doublings = pu__ssm_lyapunov(S, A, 0, 0, m->P0);
     pu__ssm_average(S, m->P0);
     row = m->doublings < 0 ? 0 : pu__ssm_invert(S, m->P0, m->Pi, m->W0, m->F0, &logdet_P);
     if (row >= 0)
         *at = given ? 2 * SS + row * (S + 1) : 0;
-    if (row >= 0) return PU_E_NOT_DEFINITE;
+    if (row >= 0)
+        return PU_E_NOT_DEFINITE;
     /* det B = 1, so only P0 and T - 1 times Q count. */
     memcpy(m->P0_set, m->P0, sizeof m->P0);
     m->logdet = -logdet_P - (double)(m->steps - 1) * logdet_Q;
@@ -7144,7 +7243,8 @@ PU__FN pu_status pu__ssm_fill(pu_ssm *m, const pu_real *A, const pu_real *Q, con
    pu_model_state_space calls it too, since it must know before it takes memory. */
 PU__FN pu_status pu__ssm_sizes(pu_int steps, pu_int states, pu_ssm_start start)
 {
-    if (steps < 1 || states < 1 || states > PU_SSM_MAX || (unsigned)start > PU_SSM_GIVEN) return PU_E_ARGUMENT;
+    if (steps < 1 || states < 1 || states > PU_SSM_MAX || (unsigned)start > PU_SSM_GIVEN)
+        return PU_E_ARGUMENT;
     return steps > PTRDIFF_MAX / (pu_int)sizeof(pu_real) / states ? PU_E_OVERFLOW : PU_OK;
 }
 
@@ -7155,20 +7255,26 @@ PU_DEF pu_status pu_ssm_set(pu_ssm *m, pu_int steps, pu_int states, const pu_rea
     const int given = start == PU_SSM_GIVEN;
     pu_int unused;
     pu_status status;
-    if (!index) index = &unused;
+    if (!index)
+        index = &unused;
     *index = -1;
-    if (!m) return PU_E_NULL;
+    if (!m)
+        return PU_E_NULL;
     memset(m, 0, sizeof *m);
     /* P0 is required or refused, as the start says. */
-    if (!A || !Q || (given && !P0)) return PU_E_NULL;
-    if (P0 && !given) return PU_E_ARGUMENT;
+    if (!A || !Q || (given && !P0))
+        return PU_E_NULL;
+    if (P0 && !given)
+        return PU_E_ARGUMENT;
     status = pu__ssm_sizes(steps, states, start);
-    if (status) return status;
+    if (status)
+        return status;
     m->steps = steps;
     m->states = states;
     m->start = start;
     status = pu__ssm_fill(m, A, Q, P0, index);
-    if (status) memset(m, 0, sizeof *m);
+    if (status)
+        memset(m, 0, sizeof *m);
     return status;
 }
 
@@ -7178,7 +7284,8 @@ PU_DEF pu_op pu_op_ssm(const pu_ssm *m)
     const pu_int S = m ? m->states : 0;
     const pu_int D = m ? m->steps * S : 0;
     pu_op op = pu__op_zero(D, D, 0, m);
-    if (D < 1) return op;
+    if (D < 1)
+        return op;
     /* params: A, Q and, if it is given, P0 */
     op.form = PU_FORM_STATES;
     op.params = (m->start == PU_SSM_GIVEN ? 3 : 2) * S * S;
@@ -7202,13 +7309,15 @@ PU_DEF pu_op pu_op_ssm(const pu_ssm *m)
 /* nu_0 = m0, nu_t = A nu_{t-1}: the mean of the process, D entries. `at` is the first entry of a step. */
 PU_DEF pu_status pu_ssm_mean(const pu_ssm *m, const pu_real *m0, pu_real *nu)
 {
-    pu_int at, i, S;
-    if (!m || !m0 || !nu) return PU_E_NULL;
-    if (m->steps < 1) return PU_E_ARGUMENT;
+    pu_int S;
+    if (!m || !m0 || !nu)
+        return PU_E_NULL;
+    if (m->steps < 1)
+        return PU_E_ARGUMENT;
     S = m->states;
     pu__copy(nu, m0, S);
-    for (at = S; at < m->steps * S; at += S)
-        for (i = 0; i < S; i++)
+    for (pu_int at = S; at < m->steps * S; at += S)
+        for (pu_int i = 0; i < S; i++)
             nu[at + i] = (pu_real)pu__dot(S, NULL, m->A + i * S, nu + at - S);
     return PU_OK;
 }
@@ -7218,24 +7327,25 @@ PU_DEF pu_status pu_ssm_mean(const pu_ssm *m, const pu_real *m0, pu_real *nu)
 PU_DEF pu_status pu_ssm_mean_grad(const pu_ssm *m, const pu_real *nu, const pu_real *grad_nu, pu_real *grad_A,
                                   pu_real *grad_m0)
 {
-    double lambda[PU_SSM_MAX] = {0},
-           next[PU_SSM_MAX],
-           dA[PU__SSM_SQUARE] = {0};
-    pu_int at, i, j, S;
-    if (!m || !nu || !grad_nu) return PU_E_NULL;
-    if (m->steps < 1) return PU_E_ARGUMENT;
+    double lambda[PU_SSM_MAX] = {0}, next[PU_SSM_MAX], dA[PU__SSM_SQUARE] = {0};
+    pu_int S;
+    if (!m || !nu || !grad_nu)
+        return PU_E_NULL;
+    if (m->steps < 1)
+        return PU_E_ARGUMENT;
     S = m->states;
-    for (at = (m->steps - 1) * S; at >= 0; at -= S) {
+    for (pu_int at = (m->steps - 1) * S; at >= 0; at -= S) {
         /* lambda_t = g_t + A'lambda_{t+1} */
         pu__ssm_widen(S, grad_nu + at, next);
-        for (j = 0; j < S; j++)
-            for (i = 0; i < S; i++)
+        for (pu_int j = 0; j < S; j++)
+            for (pu_int i = 0; i < S; i++)
                 next[i] += m->A_set[j * S + i] * lambda[j];
         memcpy(lambda, next, sizeof lambda);
         /* There is no nu_{-1}. */
-        if (at == 0) break;
-        for (i = 0; i < S; i++)
-            for (j = 0; j < S; j++)
+        if (at == 0)
+            break;
+        for (pu_int i = 0; i < S; i++)
+            for (pu_int j = 0; j < S; j++)
                 dA[i * S + j] += lambda[i] * (double)nu[at - S + j];
     }
     pu__ssm_add(S * S, dA, grad_A);
@@ -7250,18 +7360,17 @@ PU__FN pu_status pu__readout_apply(const pu_op *op, pu_int k, pu_block X, pu_blo
 {
     const pu_real *c = (const pu_real *)op->data;
     const pu_int S = op->params;
-    pu_int t, i, j;
     (void)work;
-    for (j = 0; j < k; j++)
-        for (t = 0; t < op->rows; t++) {
+    for (pu_int j = 0; j < k; j++)
+        for (pu_int t = 0; t < op->rows; t++) {
             const pu_real *x = pu__col(X, j) + t * S;
-            pu_real *y = pu__col(Y, j) + t,
-                    sum = 0;
+            pu_real *y = pu__col(Y, j) + t, sum = 0;
             /* A few terms are not worth a call. */
             if (S < PU__LANES)
-                for (i = 0; i < S; i++)
+                for (pu_int i = 0; i < S; i++)
                     sum += c[i] * x[i];
-            else sum = (pu_real)pu__dot(S, NULL, c, x);
+            else
+                sum = (pu_real)pu__dot(S, NULL, c, x);
             *y = add ? *y + sum : sum;
         }
     return PU_OK;
@@ -7272,17 +7381,16 @@ PU__FN pu_status pu__readout_apply_t(const pu_op *op, pu_int k, pu_block X, pu_b
 {
     const pu_real *c = (const pu_real *)op->data;
     const pu_int S = op->params;
-    pu_int t, i, j;
     (void)work;
-    for (j = 0; j < k; j++)
-        for (t = 0; t < op->rows; t++) {
+    for (pu_int j = 0; j < k; j++)
+        for (pu_int t = 0; t < op->rows; t++) {
             const pu_real x = pu__col(X, j)[t];
             pu_real *y = pu__col(Y, j) + t * S;
             if (add)
-                for (i = 0; i < S; i++)
+                for (pu_int i = 0; i < S; i++)
                     y[i] += x * c[i];
             else
-                for (i = 0; i < S; i++)
+                for (pu_int i = 0; i < S; i++)
                     y[i] = x * c[i];
         }
     return PU_OK;
@@ -7295,24 +7403,23 @@ PU__FN pu_status pu__readout_grad(const pu_op *op, pu_int k, pu_block P, pu_bloc
                                   pu_real *grad, pu_real *work)
 {
     const pu_int S = op->params;
-    pu_int from, first, i, j, l;
     (void)work;
-    for (j = 0; j < k; j++)
-        for (from = 0; from < S; from += PU__LANES) {
+    for (pu_int j = 0; j < k; j++)
+        for (pu_int from = 0; from < S; from += PU__LANES) {
             const pu_int width = pu__min(PU__LANES, S - from);
             double sum[PU__LANES] = {0};
             /* The part of q for these states and steps stays in the nearest cache while its states are gathered. */
-            for (first = 0; first < op->rows; first += PU__SSM_STEPS) {
+            for (pu_int first = 0; first < op->rows; first += PU__SSM_STEPS) {
                 const pu_int n = pu__min(PU__SSM_STEPS, op->rows - first);
                 const pu_real *q = pu__col(Q, j) + first * S + from;
-                for (i = 0; i < width; i++) {
+                for (pu_int i = 0; i < width; i++) {
                     pu_real row[PU__SSM_STEPS];
-                    for (l = 0; l < n; l++)
+                    for (pu_int l = 0; l < n; l++)
                         row[l] = q[l * S + i];
                     sum[i] += pu__dot(n, NULL, pu__col(P, j) + first, row);
                 }
             }
-            for (i = 0; i < width; i++)
+            for (pu_int i = 0; i < width; i++)
                 grad[from + i] += (pu_real)((double)weight[j] * sum[i]);
         }
     return PU_OK;
@@ -7322,10 +7429,9 @@ PU__FN pu_status pu__readout_grad(const pu_op *op, pu_int k, pu_block P, pu_bloc
 PU__FN pu_status pu__readout_gram_diag(const pu_op *op, const pu_real *w, pu_real *y, pu_real *work)
 {
     const pu_real *c = (const pu_real *)op->data;
-    pu_int t, i;
     (void)work;
-    for (t = 0; t < op->rows; t++)
-        for (i = 0; i < op->params; i++)
+    for (pu_int t = 0; t < op->rows; t++)
+        for (pu_int i = 0; i < op->params; i++)
             *y++ += w[t] * (c[i] * c[i]);
     return PU_OK;
 }
@@ -7560,9 +7666,8 @@ typedef void pu__butterfly(pu_int count, const pu_real *xr, const pu_real *xi, p
 PU__FN void pu__fft_2(pu_int count, const pu_real *xr, const pu_real *xi, pu_int dx, pu_real *yr, pu_real *yi,
                       pu_int dy, const pu__complex *PU__RESTRICT w)
 {
-    pu_int q;
     PU__INDEPENDENT
-    for (q = 0; q < count; q++) {
+    for (pu_int q = 0; q < count; q++) {
         const pu__complex x0 = pu__c_get(xr, xi, q);
         const pu__complex x1 = pu__c_get(xr, xi, dx + q);
         pu__c_put(yr, yi, q, pu__c_add(x0, x1));
@@ -7576,9 +7681,8 @@ PU__FN void pu__fft_3(pu_int count, const pu_real *xr, const pu_real *xi, pu_int
                       pu_int dy, const pu__complex *PU__RESTRICT w)
 {
     const pu_real s = PU_R(0.86602540378443864676);
-    pu_int q;
     PU__INDEPENDENT
-    for (q = 0; q < count; q++) {
+    for (pu_int q = 0; q < count; q++) {
         const pu__complex x0 = pu__c_get(xr, xi, q);
         const pu__complex x1 = pu__c_get(xr, xi, dx + q);
         const pu__complex x2 = pu__c_get(xr, xi, 2 * dx + q);
@@ -7596,9 +7700,8 @@ PU__FN void pu__fft_3(pu_int count, const pu_real *xr, const pu_real *xi, pu_int
 PU__FN void pu__fft_4(pu_int count, const pu_real *xr, const pu_real *xi, pu_int dx, pu_real *yr, pu_real *yi,
                       pu_int dy, const pu__complex *PU__RESTRICT w)
 {
-    pu_int q;
     PU__INDEPENDENT
-    for (q = 0; q < count; q++) {
+    for (pu_int q = 0; q < count; q++) {
         const pu__complex x0 = pu__c_get(xr, xi, q);
         const pu__complex x1 = pu__c_get(xr, xi, dx + q);
         const pu__complex x2 = pu__c_get(xr, xi, 2 * dx + q);
@@ -7625,9 +7728,8 @@ PU__FN void pu__fft_5(pu_int count, const pu_real *xr, const pu_real *xi, pu_int
     const pu_real c2 = PU_R(-0.80901699437494742410);
     const pu_real s1 = PU_R(0.95105651629515357212);
     const pu_real s2 = PU_R(0.58778525229247312917);
-    pu_int q;
     PU__INDEPENDENT
-    for (q = 0; q < count; q++) {
+    for (pu_int q = 0; q < count; q++) {
         const pu__complex x0 = pu__c_get(xr, xi, q);
         const pu__complex x1 = pu__c_get(xr, xi, dx + q);
         const pu__complex x2 = pu__c_get(xr, xi, 2 * dx + q);
@@ -7801,19 +7903,20 @@ PU__INLINE void pu__fft_line_odd(const pu__fft_pass *o)
     const pu_int r = o->radix;
     const pu__complex_line x0 = pu__fft_get(o, 0);
     pu__complex_line sum = x0;
-    pu_int j, l;
-    for (l = 1; l < r; l++) sum = pu__line_add(sum, pu__fft_get(o, l));
+    for (pu_int l = 1; l < r; l++)
+        sum = pu__line_add(sum, pu__fft_get(o, l));
     pu__fft_put(o, 0, sum);
-    for (j = 1; j <= r / 2; j++) {
+    for (pu_int j = 1; j <= r / 2; j++) {
         pu__complex_line cosines = x0;
         pu__complex_line sines;
         pu_int angle = 0; /* j l mod r */
         memset(&sines, 0, sizeof sines);
-        for (l = 1; l <= r / 2; l++) {
+        for (pu_int l = 1; l <= r / 2; l++) {
             const pu__complex_line f = pu__fft_get(o, l);
             const pu__complex_line g = pu__fft_get(o, r - l);
             angle += j;
-            if (angle >= r) angle -= r;
+            if (angle >= r)
+                angle -= r;
             cosines = pu__line_add(cosines, pu__line_scale(o->root[angle], pu__line_add(f, g)));
             sines = pu__line_add(sines, pu__line_scale(o->root[r + angle], pu__line_sub_i(g, f)));
         }
@@ -7825,9 +7928,12 @@ PU__INLINE void pu__fft_line_odd(const pu__fft_pass *o)
 /* The butterfly of that radix. */
 PU__INLINE void pu__fft_line(const pu__fft_pass *o, int radix)
 {
-    if (radix == 4) pu__fft_line_4(o);
-    else if (radix == 8) pu__fft_line_8(o);
-    else pu__fft_line_odd(o);
+    if (radix == 4)
+        pu__fft_line_4(o);
+    else if (radix == 8)
+        pu__fft_line_8(o);
+    else
+        pu__fft_line_odd(o);
 }
 
 /* ---- passes ---- */
@@ -7839,10 +7945,10 @@ PU__FN void pu__fft_pass_small(const pu__fft_pass *pass)
     static pu__butterfly *const by_radix[] = {NULL, NULL, pu__fft_2, pu__fft_3, pu__fft_4, pu__fft_5};
     pu__fft_pass o = *pass;
     pu__complex w[4];
-    pu_int p, c, j;
-    for (p = 0; p < o.m; p++) {
-        for (j = 0; j < o.radix - 1; j++) w[j] = pu__c_get(pass->wr, pass->wi, j * o.m + p);
-        for (c = 0; c < o.groups; c++) {
+    for (pu_int p = 0; p < o.m; p++) {
+        for (pu_int j = 0; j < o.radix - 1; j++)
+            w[j] = pu__c_get(pass->wr, pass->wi, j * o.m + p);
+        for (pu_int c = 0; c < o.groups; c++) {
             pu__fft_place(&o, pass, p, c);
             by_radix[o.radix](o.count, o.x.re, o.x.im, o.x_leg, o.y.re, o.y.im, o.y_leg, w);
         }
@@ -7856,17 +7962,18 @@ PU__INLINE void pu__fft_pass_lines(const pu__fft_pass *pass, int radix, int plai
 {
     const pu__fft_pass start = *pass;
     pu__fft_pass o = start;
-    pu_int p, c, q;
+    pu_int q;
     o.plain = plain;
-    for (p = 0; p < o.m; p++)
-        for (c = 0; c < o.groups; c++) {
+    for (pu_int p = 0; p < o.m; p++)
+        for (pu_int c = 0; c < o.groups; c++) {
             pu__fft_place(&o, &start, p, c);
             o.whole = 1;
             for (q = 0; q + PU__LINE <= o.count; q += PU__LINE) {
                 pu__fft_line(&o, radix);
                 pu__fft_move(&o, PU__LINE, PU__LINE);
             }
-            if (radix) continue;
+            if (radix)
+                continue;
             o.whole = 0;
             for (; q < o.count; q++) {
                 pu__fft_line(&o, radix);
@@ -7887,8 +7994,7 @@ PU__FN void pu__fft_pass_odd(const pu__fft_pass *pass) { pu__fft_pass_lines(pass
 /* Copies n entries of `lanes` numbers each. */
 PU__FN void pu__fft_copy(pu_int n, pu_int lanes, pu__re_im x, pu__re_im y)
 {
-    pu_int i;
-    for (i = 0; i < n; i++) {
+    for (pu_int i = 0; i < n; i++) {
         pu__copy(y.re + i * y.step, x.re + i * x.step, lanes);
         pu__copy(y.im + i * y.step, x.im + i * x.step, lanes);
     }
@@ -7912,9 +8018,12 @@ PU__FN const pu_real *pu__fft_pass_run(pu__fft_pass *o, pu_int lanes, const pu_r
     o->wr = table;
     o->wi = table + factors;
     o->root = table + 2 * factors;
-    if (r == 8) run = pu__fft_last_8;
-    else if (r > 5) run = pu__fft_pass_odd;
-    else if (r == 4 && o->count % PU__LINE == 0) run = o->m == 1 ? pu__fft_last_4 : pu__fft_pass_4;
+    if (r == 8)
+        run = pu__fft_last_8;
+    else if (r > 5)
+        run = pu__fft_pass_odd;
+    else if (r == 4 && o->count % PU__LINE == 0)
+        run = o->m == 1 ? pu__fft_last_4 : pu__fft_pass_4;
     run(o); /* by pointer, as in pu__fft_pass_small */
     return o->root + pu__fft_roots(r);
 }
@@ -7940,7 +8049,6 @@ PU__FN void pu__fft_passes(const pu_fft *f, pu_int lanes, pu__re_im x, pu__re_im
     const int near = y.step == lanes && last > 0 && (last % 2 || in_place);
     const pu_real *table = f->table;
     pu__fft_pass o;
-    int pass;
     memset(&o, 0, sizeof o);
     o.s = 1;
     o.m = n;
@@ -7948,28 +8056,30 @@ PU__FN void pu__fft_passes(const pu_fft *f, pu_int lanes, pu__re_im x, pu__re_im
         pu__fft_copy(n, lanes, x, one);
         x = one;
     }
-    for (pass = 0; pass <= last; pass++) {
+    for (int pass = 0; pass <= last; pass++) {
         const int direct = (pass == last && !aside) || (near && pass % 2);
         o.radix = f->radix[pass];
         o.m /= o.radix;
         o.x = x;
-        if (direct) o.y = y;
-        else o.y = pass % 2 ? one : two;
+        if (direct)
+            o.y = y;
+        else
+            o.y = pass % 2 ? one : two;
         table = pu__fft_pass_run(&o, lanes, table);
         o.s *= o.radix;
         x = o.y;
     }
-    if (aside || last < 0) pu__fft_copy(n, lanes, x, y);
+    if (aside || last < 0)
+        pu__fft_copy(n, lanes, x, y);
 }
 
 /* y_i = a_i x_i, complex, i = 0 .. n-1, for `lanes` neighbours. a: n real parts, then n imaginary ones. y
    may be x. */
 PU__FN void pu__fft_scale(pu_int n, pu_int lanes, const pu_real *a, pu__re_im x, pu__re_im y)
 {
-    pu_int i, q;
-    for (i = 0; i < n; i++) {
+    for (pu_int i = 0; i < n; i++) {
         const pu__complex c = pu__c_get(a, a + n, i);
-        for (q = 0; q < lanes; q++) {
+        for (pu_int q = 0; q < lanes; q++) {
             const pu__complex product = pu__c_mul(pu__c_get(x.re, x.im, i * x.step + q), c);
             pu__c_put(y.re, y.im, i * y.step + q, product);
         }
@@ -8013,11 +8123,14 @@ PU__FN void pu__fft_root(pu_int k, pu_int n, pu_real *re, pu_real *im)
     const int above = angle > 4 * n;
     int left, swap;
     double radians, c, s;
-    if (above) angle = 8 * n - angle;
+    if (above)
+        angle = 8 * n - angle;
     left = angle > 2 * n;
-    if (left) angle = 4 * n - angle;
+    if (left)
+        angle = 4 * n - angle;
     swap = angle > n;
-    if (swap) angle = 2 * n - angle;
+    if (swap)
+        angle = 2 * n - angle;
     radians = 0.78539816339744830962 * (double)angle / (double)n;
     c = swap ? sin(radians) : cos(radians);
     s = swap ? cos(radians) : sin(radians);
@@ -8034,17 +8147,22 @@ PU__FN pu_int pu__fft_factor(pu_fft *f, pu_int n)
     pu_int odd = n;
     int eight;
     f->passes = 0;
-    while (odd % 4 == 0) odd /= 4;
+    while (odd % 4 == 0)
+        odd /= 4;
     eight = n % 128 == 0 && odd % 2 == 0;
-    if (eight) n /= 8;
+    if (eight)
+        n /= 8;
     while (n > 1 && r <= PU__FFT_PRIME) {
         if (n % r == 0) {
             f->radix[f->passes++] = (int)r;
             n /= r;
-        } else if (r == 4) r = 2;
-        else r += r == 2 ? 1 : 2;
+        } else if (r == 4)
+            r = 2;
+        else
+            r += r == 2 ? 1 : 2;
     }
-    if (eight) f->radix[f->passes++] = 8;
+    if (eight)
+        f->radix[f->passes++] = 8;
     return n;
 }
 
@@ -8061,26 +8179,26 @@ PU__FN void pu__fft_fill(pu_fft *f, pu_real *work)
     pu__re_im chirp, filter;
     pu_int left = N;
     pu_int square = 0;
-    pu_int i, j;
-    int pass;
-    for (pass = 0; pass < f->passes; pass++) {
+    for (int pass = 0; pass < f->passes; pass++) {
         const pu_int r = f->radix[pass];
         const pu_int factors = (r - 1) * (left / r);
-        for (j = 1; j < r; j++)
-            for (i = 0; i < left / r; i++) {
+        for (pu_int j = 1; j < r; j++)
+            for (pu_int i = 0; i < left / r; i++) {
                 pu__fft_root(i * j, left, table, table + factors);
                 table++;
             }
         table += factors;
-        for (i = 0; 2 * i < pu__fft_roots(r); i++) pu__fft_root(i, r, table + i, table + r + i);
+        for (pu_int i = 0; 2 * i < pu__fft_roots(r); i++)
+            pu__fft_root(i, r, table + i, table + r + i);
         table += pu__fft_roots(r);
         left /= r;
     }
-    if (!f->convolve) return;
+    if (!f->convolve)
+        return;
     chirp = pu__parts(f->chirp, f->chirp + n, 1);
     filter = pu__parts(f->filter, f->filter + N, 1);
     pu__zeros(filter.re, 2 * N);
-    for (i = 0; i < n; i++) {
+    for (pu_int i = 0; i < n; i++) {
         const pu_int mirrored = (N - i) % N;
         pu__fft_root(square, 2 * n, chirp.re + i, chirp.im + i);
         square = (square + 2 * i + 1) % (2 * n); /* (i + 1)^2 mod 2 n */
@@ -8099,7 +8217,6 @@ PU__FN void pu__fft_make(pu_fft *f, pu_int n, pu__arena *arena)
     pu_real *work = NULL;
     pu_int entries = 0;
     pu_int left;
-    int pass;
     memset(f, 0, sizeof *f);
     f->n = n;
     f->length = n;
@@ -8110,12 +8227,13 @@ PU__FN void pu__fft_make(pu_fft *f, pu_int n, pu__arena *arena)
     f->convolve = pu__fft_factor(f, n) > 1;
     if (f->convolve) {
         f->length = 1;
-        while (f->length < 2 * n - 1) f->length *= 2;
+        while (f->length < 2 * n - 1)
+            f->length *= 2;
         pu__fft_factor(f, f->length);
     }
     f->work = (f->convolve ? 6 : 4) * f->length;
     left = f->length;
-    for (pass = 0; pass < f->passes; pass++) {
+    for (int pass = 0; pass < f->passes; pass++) {
         const pu_int r = f->radix[pass];
         left /= r;
         entries += 2 * (r - 1) * left + pu__fft_roots(r);
@@ -8126,15 +8244,18 @@ PU__FN void pu__fft_make(pu_fft *f, pu_int n, pu__arena *arena)
         f->filter = pu__reals(arena, f->length, 2);
         work = pu__reals(arena, f->length, 4);
     }
-    if (arena->base) pu__fft_fill(f, work);
+    if (arena->base)
+        pu__fft_fill(f, work);
 }
 
 /* After a first layout that measured: makes the arena carve from the caller's block, whose address need not
    be aligned. Statuses: PU_E_OVERFLOW, PU_E_BLOCK (too small). */
 PU__FN pu_status pu__fft_open(pu__arena *arena, void *memory, size_t bytes)
 {
-    if (arena->overflow) return PU_E_OVERFLOW;
-    if (bytes < pu__arena_bytes(arena)) return PU_E_BLOCK;
+    if (arena->overflow)
+        return PU_E_OVERFLOW;
+    if (bytes < pu__arena_bytes(arena))
+        return PU_E_BLOCK;
     arena->base = (unsigned char *)memory + (PU__ALIGN - (uintptr_t)memory % PU__ALIGN) % PU__ALIGN;
     arena->used = 0;
     return PU_OK;
@@ -8154,7 +8275,7 @@ PU__FN pu_status pu__fft_open(pu__arena *arena, void *memory, size_t bytes)
 
 /* Reals from one row of the copy to the next: a gap of a cache line makes rows of a power of two a tenth
    faster. */
-#define PU__FFTW_GAP ((pu_int)(PU__ALIGN / 2 / sizeof(pu_real)))
+#define PU__FFTW_GAP    ((pu_int)(PU__ALIGN / 2 / sizeof(pu_real)))
 #define PU__FFTW_ROW(n) (2 * ((n) + PU__FFTW_GAP))
 
 /* Reals of scratch for m rows of n, at least `work`. Up to 63 bytes go into the alignment. */
@@ -8169,7 +8290,8 @@ PU__FN void *pu__fftw_plan(pu_int m, pu_int n, const pu_real *aligned)
     PU__FFTW(complex) *c = (PU__FFTW(complex) *)(uintptr_t)aligned;
     const int size[2] = {(int)m, (int)n};
     const int room[2] = {(int)m, (int)(n + PU__FFTW_GAP)};
-    if (m > INT_MAX || n > INT_MAX - PU__FFTW_GAP) return NULL;
+    if (m > INT_MAX || n > INT_MAX - PU__FFTW_GAP)
+        return NULL;
     return PU__FFTW(plan_many_dft)(2, size, 1, c, room, 1, 0, c, room, 1, 0, FFTW_FORWARD, FFTW_ESTIMATE);
 }
 
@@ -8180,17 +8302,16 @@ PU__FN void pu__fftw_run(void *plan, pu_int m, pu_int n, pu_real scale, const pu
 {
     pu_real *copy = (pu_real *)(((uintptr_t)work + PU__ALIGN - 1) / PU__ALIGN * PU__ALIGN);
     PU__FFTW(complex) *c = (PU__FFTW(complex) *)copy;
-    pu_int r, i;
-    for (r = 0; r < m; r++)
-        for (i = 0; i < n; i++) {
+    for (pu_int r = 0; r < m; r++)
+        for (pu_int i = 0; i < n; i++) {
             pu_real *at = copy + r * PU__FFTW_ROW(n) + 2 * i;
             at[0] = scale * x.re[r * n + i];
             at[1] = x.im ? scale * x.im[r * n + i] : 0;
         }
     PU__FFTW(execute_dft)((PU__FFTW(plan))plan, c, c);
     if (s) {
-        for (r = 0; r < m; r++)
-            for (i = 0; i < n; i++) { /* exchanged: the inverse */
+        for (pu_int r = 0; r < m; r++)
+            for (pu_int i = 0; i < n; i++) { /* exchanged: the inverse */
                 pu_real *at = copy + r * PU__FFTW_ROW(n) + 2 * i;
                 const pu_real re = s[r * n + i] * at[0];
                 at[0] = s[r * n + i] * at[1];
@@ -8199,8 +8320,8 @@ PU__FN void pu__fftw_run(void *plan, pu_int m, pu_int n, pu_real scale, const pu
         PU__FFTW(execute_dft)((PU__FFTW(plan))plan, c, c);
         y = pu__exchanged(y);
     }
-    for (r = 0; r < m; r++)
-        for (i = 0; i < n; i++) {
+    for (pu_int r = 0; r < m; r++)
+        for (pu_int i = 0; i < n; i++) {
             const pu_real *at = copy + r * PU__FFTW_ROW(n) + 2 * i;
             y.re[r * n + i] = at[0];
             y.im[r * n + i] = at[1];
@@ -8210,13 +8331,14 @@ PU__FN void pu__fftw_run(void *plan, pu_int m, pu_int n, pu_real scale, const pu
 /* Frees a plan, which may be NULL. */
 PU__FN void pu__fftw_free(void *plan)
 {
-    if (plan) PU__FFTW(destroy_plan)((PU__FFTW(plan))plan);
+    if (plan)
+        PU__FFTW(destroy_plan)((PU__FFTW(plan))plan);
 }
 #else
-#define pu__fftw_work(m, n, work) (work)
-#define pu__fftw_plan(m, n, aligned) NULL
+#define pu__fftw_work(m, n, work)                      (work)
+#define pu__fftw_plan(m, n, aligned)                   NULL
 #define pu__fftw_run(plan, m, n, scale, s, x, y, work) ((void)0)
-#define pu__fftw_free(plan) ((void)0)
+#define pu__fftw_free(plan)                            ((void)0)
 #endif
 
 /* ---- the public transform ---- */
@@ -8226,10 +8348,13 @@ PU_DEF pu_status pu_fft_bytes(pu_int n, size_t *bytes)
 {
     pu__arena arena = PU__ARENA;
     pu_fft f;
-    if (!bytes) return PU_E_NULL;
-    if (n < 1) return PU_E_ARGUMENT;
+    if (!bytes)
+        return PU_E_NULL;
+    if (n < 1)
+        return PU_E_ARGUMENT;
     pu__fft_make(&f, n, &arena);
-    if (arena.overflow) return PU_E_OVERFLOW;
+    if (arena.overflow)
+        return PU_E_OVERFLOW;
     *bytes = pu__arena_bytes(&arena);
     return PU_OK;
 }
@@ -8239,8 +8364,10 @@ PU_DEF pu_status pu_fft_init(pu_fft *plan, pu_int n, void *memory, size_t bytes)
 {
     pu__arena arena = PU__ARENA;
     pu_status status;
-    if (!plan || !memory) return PU_E_NULL;
-    if (n < 1) return PU_E_ARGUMENT;
+    if (!plan || !memory)
+        return PU_E_NULL;
+    if (n < 1)
+        return PU_E_ARGUMENT;
     pu__fft_make(plan, n, &arena);
     status = pu__fft_open(&arena, memory, bytes);
     if (status) {
@@ -8258,17 +8385,19 @@ PU_DEF pu_status pu_fft_run(const pu_fft *plan, int inverse, pu_real *re, pu_rea
 {
     pu__re_im x = pu__parts(re, im, 1);
     pu_real scale;
-    pu_int i;
-    if (!plan || !re || !im || !work) return PU_E_NULL;
-    if (plan->n < 1) return PU_E_ARGUMENT;
-    if (inverse) x = pu__exchanged(x);
+    if (!plan || !re || !im || !work)
+        return PU_E_NULL;
+    if (plan->n < 1)
+        return PU_E_ARGUMENT;
+    if (inverse)
+        x = pu__exchanged(x);
     scale = (pu_real)(1 / sqrt((double)plan->n));
     if (plan->fftw) {
         pu__fftw_run(plan->fftw, 1, plan->n, scale, NULL, x, x, work);
         return PU_OK;
     }
     pu__fft_lanes(plan, 1, x, x, work);
-    for (i = 0; i < plan->n; i++) {
+    for (pu_int i = 0; i < plan->n; i++) {
         re[i] *= scale;
         im[i] *= scale;
     }
@@ -8278,7 +8407,8 @@ PU_DEF pu_status pu_fft_run(const pu_fft *plan, int inverse, pu_real *re, pu_rea
 /* Empties a plan and gives FFTW's part back. */
 PU_DEF void pu_fft_free(pu_fft *plan)
 {
-    if (!plan) return;
+    if (!plan)
+        return;
     pu__fftw_free(plan->fftw);
     memset(plan, 0, sizeof *plan);
 }
@@ -8309,8 +8439,10 @@ PU__FN void pu__fourier_make(pu_fourier *f, pu_int rows, pu_int cols, pu__arena 
         return;
     }
     pu__fft_make(&f->along, n, arena);
-    if (m == n) f->down = f->along;
-    else pu__fft_make(&f->down, m, arena);
+    if (m == n)
+        f->down = f->along;
+    else
+        pu__fft_make(&f->down, m, arena);
     /* Strips of PU__FFT_LANES rows or columns, or all of them where there are fewer. */
     along = (f->along.work + 2 * n) * pu__min(PU__FFT_LANES, m);
     down = f->down.work * pu__min(PU__FFT_LANES, n);
@@ -8322,10 +8454,13 @@ PU_DEF pu_status pu_fourier_bytes(pu_int rows, pu_int cols, size_t *bytes)
 {
     pu__arena arena = PU__ARENA;
     pu_fourier f;
-    if (!bytes) return PU_E_NULL;
-    if (rows < 1 || cols < 1) return PU_E_ARGUMENT;
+    if (!bytes)
+        return PU_E_NULL;
+    if (rows < 1 || cols < 1)
+        return PU_E_ARGUMENT;
     pu__fourier_make(&f, rows, cols, &arena);
-    if (arena.overflow) return PU_E_OVERFLOW;
+    if (arena.overflow)
+        return PU_E_OVERFLOW;
     *bytes = pu__arena_bytes(&arena);
     return PU_OK;
 }
@@ -8335,8 +8470,10 @@ PU_DEF pu_status pu_fourier_init(pu_fourier *f, pu_int rows, pu_int cols, void *
 {
     pu__arena arena = PU__ARENA;
     pu_status status;
-    if (!f || !memory) return PU_E_NULL;
-    if (rows < 1 || cols < 1) return PU_E_ARGUMENT;
+    if (!f || !memory)
+        return PU_E_NULL;
+    if (rows < 1 || cols < 1)
+        return PU_E_ARGUMENT;
     pu__fourier_make(f, rows, cols, &arena);
     status = pu__fft_open(&arena, memory, bytes);
     if (status) {
@@ -8353,7 +8490,7 @@ PU_DEF pu_status pu_fourier_init(pu_fourier *f, pu_int rows, pu_int cols, void *
 #if defined(PU_FLOAT) && defined(__AVX__) && defined(PU__SHUFFLE)
 /* By shuffles. Compilers move the numbers of the plain loop below one by one. With that loop a product
    Phi' W Phi of 128 x 128 takes 1.11 (AVX-512) to 1.20 (AVX2) times as long. */
-#define PU__TILE 8
+#define PU__TILE        8
 #define PU__ZIP_0(a, b) PU__SHUFFLE(a, b, 0, 8, 1, 9, 4, 12, 5, 13)
 #define PU__ZIP_1(a, b) PU__SHUFFLE(a, b, 2, 10, 3, 11, 6, 14, 7, 15)
 
@@ -8400,12 +8537,11 @@ PU__INLINE void pu__fourier_tile(pu_real scale, const pu_real *x, pu_int dx, pu_
 PU__INLINE void pu__fourier_tile(pu_real scale, const pu_real *x, pu_int dx, pu_real *t, pu_int dt)
 {
     pu_real block[4][4];
-    pu_int a, b;
-    for (a = 0; a < 4; a++)
-        for (b = 0; b < 4; b++)
+    for (pu_int a = 0; a < 4; a++)
+        for (pu_int b = 0; b < 4; b++)
             block[a][b] = scale * x[a * dx + b];
-    for (b = 0; b < 4; b++)
-        for (a = 0; a < 4; a++)
+    for (pu_int b = 0; b < 4; b++)
+        for (pu_int a = 0; a < 4; a++)
             t[b * dt + a] = block[a][b];
 }
 #endif
@@ -8417,13 +8553,12 @@ PU__FN void pu__fourier_transpose(pu_int rows, pu_int cols, pu_real scale, const
     const pu_int B = PU__TILE;
     const pu_int below = rows / B * B;
     const pu_int right = cols / B * B;
-    pu_int i, j;
-    for (i = 0; i < below; i += B)
-        for (j = 0; j < right; j += B)
+    for (pu_int i = 0; i < below; i += B)
+        for (pu_int j = 0; j < right; j += B)
             pu__fourier_tile(scale, x + i * cols + j, cols, t + j * rows + i, rows);
     /* What is right of the tiles, and whole rows below them. */
-    for (i = 0; i < rows; i++)
-        for (j = i < below ? right : 0; j < cols; j++)
+    for (pu_int i = 0; i < rows; i++)
+        for (pu_int j = i < below ? right : 0; j < cols; j++)
             t[j * rows + i] = scale * x[i * cols + j];
 }
 
@@ -8431,15 +8566,18 @@ PU__FN void pu__fourier_transpose(pu_int rows, pu_int cols, pu_real scale, const
 PU__FN void pu__fourier_turn(pu_int rows, pu_int cols, pu_real scale, pu__re_im x, pu__re_im t)
 {
     pu__fourier_transpose(rows, cols, scale, x.re, t.re);
-    if (x.im) pu__fourier_transpose(rows, cols, scale, x.im, t.im);
-    else pu__zeros(t.im, rows * cols);
+    if (x.im)
+        pu__fourier_transpose(rows, cols, scale, x.im, t.im);
+    else
+        pu__zeros(t.im, rows * cols);
 }
 
 /* x from entry `at` on. */
 PU__FN pu__re_im pu__fourier_from(pu__re_im x, pu_int at)
 {
     x.re += at;
-    if (x.im) x.im += at;
+    if (x.im)
+        x.im += at;
     return x;
 }
 
@@ -8449,20 +8587,20 @@ PU__FN void pu__fourier_forward(const pu_fourier *f, pu__re_im x, pu__re_im y, p
 {
     const pu_int n = f->along.n;
     const pu_int m = f->down.n;
-    pu_int i;
     if (f->fftw) {
         pu__fftw_run(f->fftw, m, n, f->scale, NULL, x, y, work);
         return;
     }
-    for (i = 0; i < m; i += PU__FFT_LANES) {
+    for (pu_int i = 0; i < m; i += PU__FFT_LANES) {
         const pu_int lanes = pu__min(PU__FFT_LANES, m - i);
         const pu__re_im t = pu__parts(work, work + n * lanes, lanes);
         pu__fourier_turn(lanes, n, f->scale, pu__fourier_from(x, i * n), t);
         pu__fft_lanes(&f->along, lanes, t, t, work + 2 * n * lanes);
         pu__fourier_turn(n, lanes, 1, t, pu__fourier_from(y, i * n));
     }
-    if (m == 1) return;
-    for (i = 0; i < n; i += PU__FFT_LANES) {
+    if (m == 1)
+        return;
+    for (pu_int i = 0; i < n; i += PU__FFT_LANES) {
         const pu__re_im strip = pu__parts(y.re + i, y.im + i, n);
         pu__fft_lanes(&f->down, pu__min(PU__FFT_LANES, n - i), strip, strip, work);
     }
@@ -8472,9 +8610,12 @@ PU__FN void pu__fourier_forward(const pu_fourier *f, pu__re_im x, pu__re_im y, p
 PU_DEF pu_status pu_fourier_run(const pu_fourier *f, int inverse, pu_real *re, pu_real *im, pu_real *work)
 {
     pu__re_im x = pu__parts(re, im, 1);
-    if (!f || !re || !im || !work) return PU_E_NULL;
-    if (f->rows < 1) return PU_E_ARGUMENT;
-    if (inverse) x = pu__exchanged(x);
+    if (!f || !re || !im || !work)
+        return PU_E_NULL;
+    if (f->rows < 1)
+        return PU_E_ARGUMENT;
+    if (inverse)
+        x = pu__exchanged(x);
     pu__fourier_forward(f, x, x, work);
     return PU_OK;
 }
@@ -8482,7 +8623,8 @@ PU_DEF pu_status pu_fourier_run(const pu_fourier *f, int inverse, pu_real *re, p
 /* Empties a plan and gives FFTW's part back. */
 PU_DEF void pu_fourier_free(pu_fourier *f)
 {
-    if (!f) return;
+    if (!f)
+        return;
     pu__fftw_free(f->fftw);
     memset(f, 0, sizeof *f);
 }
@@ -8498,11 +8640,10 @@ PU__FN void pu__fourier_fold(const pu_fourier *f, pu_int r, const pu_real *u, pu
     const pu_real *negative = u + (r > 0 ? f->down.n - r : 0) * n;
     pu_real *PU__RESTRICT to = y + r * n;
     pu_real sum;
-    pu_int c;
     u += r * n;
     sum = a * u[0] + b * negative[0];
     to[0] = add ? to[0] + sum : sum;
-    for (c = 1; c < n; c++) {
+    for (pu_int c = 1; c < n; c++) {
         sum = a * u[c] + b * negative[n - c];
         to[c] = add ? to[c] + sum : sum;
     }
@@ -8511,12 +8652,11 @@ PU__FN void pu__fourier_fold(const pu_fourier *f, pu_int r, const pu_real *u, pu
 /* y = x, or y += x. Inline, since n may be a few numbers only. */
 PU__INLINE void pu__fourier_give(pu_int n, const pu_real *x, pu_real *PU__RESTRICT y, int add)
 {
-    pu_int i;
     if (add)
-        for (i = 0; i < n; i++)
+        for (pu_int i = 0; i < n; i++)
             y[i] += x[i];
     else
-        for (i = 0; i < n; i++)
+        for (pu_int i = 0; i < n; i++)
             y[i] = x[i];
 }
 
@@ -8529,14 +8669,14 @@ PU__FN pu_status pu__fourier_apply(const pu_op *op, pu_int k, pu_block X, pu_blo
     const pu_int D = op->cols;
     const pu_real h = PU_R(0.5);
     const pu__re_im z = pu__parts(work, work + D, 1);
-    pu_int j, r;
+    pu_int j;
     work += 2 * D;
     for (j = 0; j + 1 < k; j += 2) {
         const pu__re_im x = pu__parts(pu__col(X, j), pu__col(X, j + 1), 1);
         pu_real *first = pu__col(Y, j);
         pu_real *second = pu__col(Y, j + 1);
         pu__fourier_forward(f, x, z, work);
-        for (r = 0; r < f->down.n; r++) {
+        for (pu_int r = 0; r < f->down.n; r++) {
             pu__fourier_fold(f, r, z.re, h, h, first, add);
             pu__fourier_fold(f, r, z.im, h, -h, first + D, add);
             pu__fourier_fold(f, r, z.im, h, h, second, add);
@@ -8563,14 +8703,13 @@ PU__FN pu_status pu__fourier_apply_t(const pu_op *op, pu_int k, pu_block X, pu_b
     const pu_int D = op->cols;
     const pu_real h = PU_R(0.5);
     const pu__re_im z = pu__parts(work + D, work, 1); /* exchanged: the inverse */
-    pu_int j, r;
-    for (j = 0; j < k; j += 2) {
+    for (pu_int j = 0; j < k; j += 2) {
         const int pair = j + 1 < k;
         const pu_real *first = pu__col(X, j);
         pu__re_im from = pu__parts(first + D, first, 1); /* alone: the real part is taken at the end */
         if (pair) {
             const pu_real *second = pu__col(X, j + 1);
-            for (r = 0; r < f->down.n; r++) {
+            for (pu_int r = 0; r < f->down.n; r++) {
                 pu__fourier_fold(f, r, first, h, h, z.im, 0);
                 pu__fourier_fold(f, r, second + D, -h, h, z.im, 1);
                 pu__fourier_fold(f, r, first + D, h, -h, z.re, 0);
@@ -8580,7 +8719,8 @@ PU__FN pu_status pu__fourier_apply_t(const pu_op *op, pu_int k, pu_block X, pu_b
         }
         pu__fourier_forward(f, from, z, work + 2 * D);
         pu__fourier_give(D, z.im, pu__col(Y, j), add);
-        if (pair) pu__fourier_give(D, z.re, pu__col(Y, j + 1), add);
+        if (pair)
+            pu__fourier_give(D, z.re, pu__col(Y, j + 1), add);
     }
     return PU_OK;
 }
@@ -8614,14 +8754,16 @@ PU__INLINE void pu__gram_piece(pu__gram_column *o, pu_int from, pu_int n, const 
         const pu__short sum = *pu__cs(z + i) + ap;
         *s += *pu__cs(q + i) * *pu__cs(z + i);
         *t += *pu__cs(q + i) * ap;
-        if (y) *pu__s(y + i) = add ? *pu__cs(y + i) + c * sum : c * sum;
+        if (y)
+            *pu__s(y + i) = add ? *pu__cs(y + i) + c * sum : c * sum;
     }
     for (; i < n; i++) {
         const pu_real ap = a[i] * p[i];
         const pu_real sum = c * (z[i] + ap);
         o->s += (double)(q[i] * z[i]);
         o->t += (double)(q[i] * ap);
-        if (y) y[i] = add ? y[i] + sum : sum;
+        if (y)
+            y[i] = add ? y[i] + sum : sum;
     }
 }
 
@@ -8634,18 +8776,19 @@ PU__FN void pu__gram_rows(pu__gram_column *o, pu_int at, pu_int from, pu_int to,
     pu_real part[2 * PU__SHORT] = {0};
     pu__short s = *pu__cs(part);
     pu__short t = s;
-    pu_int r, j, i;
-    for (r = from; r < to; r++)
-        for (j = 0; j < n; j += strip) {
+    for (pu_int r = from; r < to; r++)
+        for (pu_int j = 0; j < n; j += strip) {
             const pu_int first = at + r * n + j;
             const pu_int width = pu__min(strip, n - j);
             const pu_real *here = z + j * down + r * width;
-            if (o->a) pu__gram_piece(o, first, width, here, &s, &t);
-            else pu__fourier_give(width, here, o->y + first, o->add);
+            if (o->a)
+                pu__gram_piece(o, first, width, here, &s, &t);
+            else
+                pu__fourier_give(width, here, o->y + first, o->add);
         }
     *pu__s(part) = s;
     *pu__s(part + PU__SHORT) = t;
-    for (i = 0; i < PU__SHORT; i++) {
+    for (pu_int i = 0; i < PU__SHORT; i++) {
         o->s += (double)part[i];
         o->t += (double)part[PU__SHORT + i];
     }
@@ -8656,9 +8799,9 @@ PU__FN void pu__gram_rows(pu__gram_column *o, pu_int at, pu_int from, pu_int to,
 PU__FN void pu__gram_image(pu__gram_column *o, pu_int m, pu_int n, const pu_real *z, pu_int strip, pu_int down)
 {
     const pu_int some = n < PU__CHUNK ? PU__CHUNK / n : 1;
-    pu_int r;
-    if (!o->p) return;
-    for (r = 0; r < m; r += some)
+    if (!o->p)
+        return;
+    for (pu_int r = 0; r < m; r += some)
         pu__gram_rows(o, 0, r, pu__min(r + some, m), n, z, strip, down);
 }
 
@@ -8666,10 +8809,10 @@ PU__FN void pu__gram_image(pu__gram_column *o, pu_int m, pu_int n, const pu_real
 PU__FN void pu__gram_flat(pu__gram_column *o, pu_int m, pu_int n, const pu_real *z)
 {
     const pu_int some = n < PU__CHUNK ? PU__CHUNK / n : 1;
-    pu_int r, c;
-    if (!o->p) return;
-    for (r = 0; r < m; r += some)
-        for (c = 0; c < n; c += PU__CHUNK) {
+    if (!o->p)
+        return;
+    for (pu_int r = 0; r < m; r += some)
+        for (pu_int c = 0; c < n; c += PU__CHUNK) {
             const pu_int length = pu__min(some, m - r) * pu__min(PU__CHUNK, n - c);
             pu__gram_rows(o, r * n + c, 0, 1, length, z + r * n + c, length, 0);
         }
@@ -8680,15 +8823,16 @@ PU__FN void pu__gram_flat(pu__gram_column *o, pu_int m, pu_int n, const pu_real 
    same places in a cache. */
 PU__FN void pu__fourier_strips(pu_int m, pu_int n, const pu_real *PU__RESTRICT x, pu_real *PU__RESTRICT z)
 {
-    pu_int r, j;
-    for (r = 0; r < m; r++)
-        for (j = 0; j < n; j += PU__FFT_LANES) {
+    for (pu_int r = 0; r < m; r++)
+        for (pu_int j = 0; j < n; j += PU__FFT_LANES) {
             const pu_int lanes = pu__min(PU__FFT_LANES, n - j);
             const pu_real *from = x + r * n + j;
             pu_real *to = z + j * (m + 1) + r * lanes;
             /* A known size is copied by one or two moves instead of a call. */
-            if (lanes == PU__FFT_LANES) pu__copy(to, from, PU__FFT_LANES);
-            else pu__copy(to, from, lanes);
+            if (lanes == PU__FFT_LANES)
+                pu__copy(to, from, PU__FFT_LANES);
+            else
+                pu__copy(to, from, lanes);
         }
 }
 
@@ -8708,19 +8852,18 @@ PU__FN void pu__fourier_sandwich_rows(const pu_fourier *f, const pu_real *s, pu_
     const pu_int n = f->along.n;
     const pu__re_im t = pu__parts(work, work + n * h, h);
     const pu__re_im back = pu__exchanged(t);
-    pu_int j, q;
-    for (j = 0; j < n; j += PU__FFT_LANES) {
+    for (pu_int j = 0; j < n; j += PU__FFT_LANES) {
         const pu__re_im strip = pu__fourier_strip(f, z, j, i);
         pu__fourier_turn(h, strip.step, 1, strip, pu__fourier_from(t, j * h));
     }
     work += 2 * n * h;
     pu__fft_lanes(&f->along, h, t, t, work);
-    for (q = 0; q < n * h; q++)
+    for (pu_int q = 0; q < n * h; q++)
         t.re[q] *= s[q];
-    for (q = 0; q < n * h; q++)
+    for (pu_int q = 0; q < n * h; q++)
         t.im[q] *= s[q];
     pu__fft_lanes(&f->along, h, back, back, work);
-    for (j = 0; j < n; j += PU__FFT_LANES) {
+    for (pu_int j = 0; j < n; j += PU__FFT_LANES) {
         const pu__re_im strip = pu__fourier_strip(f, z, j, i);
         pu__fourier_turn(strip.step, h, 1, pu__fourier_from(t, j * h), strip);
     }
@@ -8741,21 +8884,20 @@ PU__FN void pu__fourier_sandwich(const pu_fourier *f, const pu_real *s, pu__re_i
     /* An image in the second-level cache is read where it is by the first pass, a line at a time. Larger
        ones are copied row by row first, in the order that the hardware prefetches. */
     const int near = m <= 256 * 1024 / (2 * (pu_int)sizeof(pu_real)) / n;
-    pu_int i, j;
     if (!near) {
         pu__fourier_strips(m, n, x.re, z.re);
         pu__fourier_strips(m, n, x.im, z.im);
     }
-    for (j = 0; j < n; j += PU__FFT_LANES) {
+    for (pu_int j = 0; j < n; j += PU__FFT_LANES) {
         const pu__re_im strip = pu__fourier_strip(f, z, j, 0);
         const pu__re_im from = near ? pu__parts(x.re + j, x.im + j, n) : strip;
         pu__fft_lanes(&f->down, strip.step, from, strip, work);
     }
-    for (i = 0; i < m; i += PU__FFT_LANES) {
+    for (pu_int i = 0; i < m; i += PU__FFT_LANES) {
         const pu_int h = pu__min(PU__FFT_LANES, m - i);
         pu__fourier_sandwich_rows(f, s + i * n, i, h, z, work);
     }
-    for (j = 0; j < n; j += PU__FFT_LANES) {
+    for (pu_int j = 0; j < n; j += PU__FFT_LANES) {
         const pu__re_im strip = pu__exchanged(pu__fourier_strip(f, z, j, 0));
         pu__fft_lanes(&f->down, strip.step, strip, strip, work);
     }
@@ -8783,27 +8925,25 @@ PU__FN void pu__fourier_gram_make(const pu_op *op, const pu_real *w, pu_real *ma
     pu_real *s = made;
     pu_real *t = made + D;
     pu_real *sum = strips ? t : s;
-    pu_int r;
     made[2 * D] = unequal ? 1 : 0;
-    for (r = 0; r < m; r++) {
+    for (pu_int r = 0; r < m; r++) {
         pu__fourier_fold(f, r, w, quarter, quarter, sum, 0);
         pu__fourier_fold(f, r, w + D, quarter, quarter, sum, 1);
-        if (strips) continue;
+        if (strips)
+            continue;
         pu__fourier_fold(f, r, w, quarter, quarter, t, 0);
         pu__fourier_fold(f, r, w + D, -quarter, -quarter, t, 1);
     }
-    if (!strips) return;
+    if (!strips)
+        return;
     /* t served as scratch: no t is read where the weights are equal. */
-    for (r = 0; r < m; r += PU__FFT_LANES)
+    for (pu_int r = 0; r < m; r += PU__FFT_LANES)
         pu__fourier_transpose(pu__min(PU__FFT_LANES, m - r), n, 1, t + r * n, s + r * n);
 }
 
 /* Reals of `made` for pu__fourier_gram_make: s, t and the flag, of which one is used. The rest keeps what
    follows aligned. */
-PU__FN pu_int pu__fourier_gram_size(const pu_op *op)
-{
-    return 2 * op->cols + (pu_int)(PU__ALIGN / sizeof(pu_real));
-}
+PU__FN pu_int pu__fourier_gram_size(const pu_op *op) { return 2 * op->cols + (pu_int)(PU__ALIGN / sizeof(pu_real)); }
 
 /* Z_k = s_k Z_k + t_k Z_-k, in place: k and -k together. made: s, then t. */
 PU__FN void pu__fourier_weigh(const pu_fourier *f, const pu_real *made, pu__re_im z)
@@ -8812,8 +8952,7 @@ PU__FN void pu__fourier_weigh(const pu_fourier *f, const pu_real *made, pu__re_i
     const pu_int m = f->down.n;
     const pu_real *s = made;
     const pu_real *t = made + m * n;
-    pu_int k;
-    for (k = 0; k < m * n; k++) {
+    for (pu_int k = 0; k < m * n; k++) {
         const pu_int column = k % n;
         const pu_int minus = (k < n ? 0 : m - k / n) * n + (column > 0 ? n - column : 0);
         if (k <= minus) { /* otherwise done with its partner */
@@ -8863,28 +9002,32 @@ PU__FN pu_status pu__fourier_gram_pairs(const pu_op *op, const pu_real *made, co
     const pu_fourier *f = (const pu_fourier *)op->data;
     const pu_int room = op->cols + f->along.n; /* the strips of pu__fourier_sandwich have gaps */
     const pu__re_im z = pu__parts(work, work + room, 1);
-    pu_int j, l;
     work += 2 * room;
-    for (j = 0; j < pairs->k; j += 2) {
+    for (pu_int j = 0; j < pairs->k; j += 2) {
         const pu_int count = pu__min(2, pairs->k - j);
         pu__gram_column column[2];
         pu__re_im x;
         memset(column, 0, sizeof column);
-        for (l = 0; l < count; l++) {
+        for (pu_int l = 0; l < count; l++) {
             pu__gram_column *o = column + l;
             o->c = pairs->c ? pairs->c[j + l] : 1;
-            if (o->c == 0) continue;
+            if (o->c == 0)
+                continue;
             o->add = add;
             o->a = a;
             o->p = pu__col(pairs->P, j + l);
-            if (a) o->q = pu__col(pairs->Q, j + l);
-            if (pairs->Y.at) o->y = pu__col(pairs->Y, j + l);
+            if (a)
+                o->q = pu__col(pairs->Q, j + l);
+            if (pairs->Y.at)
+                o->y = pu__col(pairs->Y, j + l);
         }
         /* The place of a column that is not there is taken by the other one. */
         x = pu__parts(column[column[0].p ? 0 : 1].p, column[column[1].p ? 1 : 0].p, 1);
-        if (x.re) pu__fourier_gram_two(f, made, x, column, z, work);
-        if (!s) continue;
-        for (l = 0; l < count; l++) {
+        if (x.re)
+            pu__fourier_gram_two(f, made, x, column, z, work);
+        if (!s)
+            continue;
+        for (pu_int l = 0; l < count; l++) {
             s[j + l] = column[l].s;
             t[j + l] = column[l].t;
         }
@@ -8935,21 +9078,21 @@ PU__FN pu_status pu__fourier_gram_diag(const pu_op *op, const pu_real *w, pu_rea
     pu_real mean;
     double sum = 0;
     pu_int unequal = 0;
-    pu_int i, r, c;
-    for (i = 0; i < 2 * D; i++)
+    for (pu_int i = 0; i < 2 * D; i++)
         sum += (double)w[i];
     mean = (pu_real)(sum / 2 / (double)D);
-    for (i = 0; i < D; i++) {
+    for (pu_int i = 0; i < D; i++) {
         z.re[i] = (w[i] - v[i]) * PU_R(0.5);
         unequal += w[i] != v[i];
     }
     if (!unequal) {
-        for (i = 0; i < D; i++) y[i] += mean;
+        for (pu_int i = 0; i < D; i++)
+            y[i] += mean;
         return PU_OK;
     }
     pu__fourier_forward(f, pu__parts(z.re, NULL, 1), z, work + 2 * D);
-    for (r = 0; r < m; r++)
-        for (c = 0; c < n; c++) {
+    for (pu_int r = 0; r < m; r++)
+        for (pu_int c = 0; c < n; c++) {
             const pu_int twice = 2 * r % m * n + 2 * c % n;
             y[r * n + c] += mean + f->scale * z.re[twice];
         }
@@ -8961,7 +9104,8 @@ PU__FN pu_status pu__fourier_check(const pu_op *op, pu_int *index)
 {
     const pu_fourier *f = (const pu_fourier *)op->data;
     *index = -1;
-    if (!f || !f->along.table) return PU_E_NULL;
+    if (!f || !f->along.table)
+        return PU_E_NULL;
     return f->rows * f->cols == op->cols ? PU_OK : PU_E_SIZE;
 }
 
@@ -8970,7 +9114,8 @@ PU_DEF pu_op pu_op_fourier(const pu_fourier *f)
 {
     const pu_int D = f ? f->rows * f->cols : 0;
     pu_op op = pu__op_zero(2 * D, D, 0, f);
-    if (!f) return op;
+    if (!f)
+        return op;
     op.form = PU_FORM_FOURIER;
     op.apply = pu__fourier_apply;
     op.apply_t = pu__fourier_apply_t;
@@ -9015,12 +9160,12 @@ PU__FN void pu__lags_transform(const pu_lags *f, int inverse, pu_real *work)
 PU__FN pu_real pu__lags_load(pu_int n, const pu_real *x, pu_real *to)
 {
     pu_real s = 0;
-    pu_int i;
-    for (i = 0; i < n; i++) {
+    for (pu_int i = 0; i < n; i++) {
         pu_real size = x[i] < 0 ? -x[i] : x[i];
-        if (size > s || size != size) s = size; /* a NaN stays */
+        if (size > s || size != size)
+            s = size; /* a NaN stays */
     }
-    for (i = 0; i < n; i++)
+    for (pu_int i = 0; i < n; i++)
         to[i] = s > 0 && pu__finite(s) ? x[i] / s : 0;
     return s;
 }
@@ -9033,20 +9178,20 @@ PU__FN void pu__lags_multiply(const pu_lags *f, const pu_real *spectrum, pu_int 
 {
     pu_block T = pu__rows(work, f->size); /* two columns: the real and the imaginary part */
     pu_real scale[2];
-    pu_int i, j, c, count;
+    pu_int count;
     pu__clear(f->n, k, Y, add);
-    for (j = 0; j < k; j += 2) {
+    for (pu_int j = 0; j < k; j += 2) {
         count = pu__min(2, k - j);
         pu__zeros(work, 2 * T.ld);
-        for (c = 0; c < count; c++)
+        for (pu_int c = 0; c < count; c++)
             scale[c] = pu__lags_load(length, pu__col(X, j + c), pu__col(T, c));
         pu__lags_transform(f, 0, work);
-        for (i = 0; i < T.ld; i++) {
+        for (pu_int i = 0; i < T.ld; i++) {
             work[i] *= spectrum[i];
             work[T.ld + i] *= spectrum[i];
         }
         pu__lags_transform(f, 1, work);
-        for (c = 0; c < count; c++)
+        for (pu_int c = 0; c < count; c++)
             pu__axpy(f->n, scale[c], pu__col(T, c), pu__col(Y, j + c));
     }
 }
@@ -9088,8 +9233,7 @@ PU__FN pu_status pu__lags_gram_diag(PU__GRAM_DIAG_ARGS)
 /* y_i += t_0 */
 PU__FN pu_status pu__lags_diag(PU__DIAG_ARGS)
 {
-    pu_int i;
-    for (i = 0; i < op->rows; i++)
+    for (pu_int i = 0; i < op->rows; i++)
         y[i] += *pu__entries(op);
     return PU_OK;
 }
@@ -9099,12 +9243,13 @@ PU__FN pu_status pu__lags_grad_direct(PU__GRAD_ARGS)
 {
     pu_int j, l, n = op->rows;
     for (j = 0; j < k; j++) {
-        const pu_real *p = pu__col(P, j),
-                      *q = pu__col(Q, j);
-        if (weight[j] == 0) continue;
+        const pu_real *p = pu__col(P, j), *q = pu__col(Q, j);
+        if (weight[j] == 0)
+            continue;
         for (l = 0; l < n; l++) {
             double sum = pu__dot(n - l, NULL, p, q + l);
-            if (l > 0) sum += pu__dot(n - l, NULL, p + l, q);
+            if (l > 0)
+                sum += pu__dot(n - l, NULL, p + l, q);
             grad[l < op->params ? l : n - l] += weight[j] * (pu_real)sum;
         }
     }
@@ -9118,13 +9263,11 @@ PU__FN pu_status pu__lags_grad(PU__GRAD_ARGS)
 {
     const pu_lags *f = pu__lags_of(op);
     pu_int i, j, m, N = f->size;
-    pu_real *sums = work,
-            *re = sums + N,
-            *im = re + N,
-            scale;
+    pu_real *sums = work, *re = sums + N, *im = re + N, scale;
     pu__zeros(sums, N);
     for (j = 0; j < k; j++) {
-        if (weight[j] == 0) continue;
+        if (weight[j] == 0)
+            continue;
         pu__zeros(re, 2 * N);
         scale = weight[j] * pu__lags_load(f->n, pu__col(P, j), re);
         scale *= pu__lags_load(f->n, pu__col(Q, j), im);
@@ -9151,8 +9294,7 @@ PU__FN pu_status pu__lags_grad(PU__GRAD_ARGS)
 PU__FN void pu__levinson_step(pu_int n, pu_int m, pu_real kappa, pu_real *z)
 {
     pu_real *first = z + n - m, x, y; /* phi_{m-j} = first[j] */
-    pu_int j;
-    for (j = 1; 2 * j <= m; j++) {
+    for (pu_int j = 1; 2 * j <= m; j++) {
         x = z[n - j];
         y = first[j];
         z[n - j] = x - kappa * y;
@@ -9206,11 +9348,12 @@ PU__FN pu_status pu__lags_check(const pu_op *op, pu_int *index)
 {
     const pu_lags *f = pu__lags_of(op);
     pu_status status = pu__dense_check(op, index);
-    pu_int i;
-    if (status || !f) return status;
-    for (i = 0; i < op->params; i++) {
+    if (status || !f)
+        return status;
+    for (pu_int i = 0; i < op->params; i++) {
         *index = i;
-        if (f->n != op->rows || f->t[i] != pu__entries(op)[i]) return PU_E_ARGUMENT;
+        if (f->n != op->rows || f->t[i] != pu__entries(op)[i])
+            return PU_E_ARGUMENT;
     }
     *index = -1;
     return PU_OK;
@@ -9231,10 +9374,12 @@ PU__FN pu_op pu__op_lags(pu_int n, pu_int params, const pu_real *t, const pu_lag
     op.check = pu__lags_check;
     op.work = 2 * pu__min(pu__most(n, 0), PTRDIFF_MAX / 2);
     op.flops = (double)n * (double)n;
-    if (!f) return op;
+    if (!f)
+        return op;
     op.work = 3 * f->size + f->fft.work;
     op.flops = 4 * (double)f->size * log2((double)f->size);
-    if (!f->prior) return op;
+    if (!f->prior)
+        return op;
     op.noise = f->size;
     op.sample = pu__lags_sample;
     op.logdet = pu__lags_logdet;
@@ -9248,12 +9393,14 @@ PU__FN void pu__lags_layout(pu_lags *f, pu_int n, pu_int size, pu__arena *arena)
 {
     memset(f, 0, sizeof *f);
     pu__fft_make(&f->fft, size, arena);
-    if (arena->overflow) return;
+    if (arena->overflow)
+        return;
     f->n = n;
     f->params = size > n ? n : n / 2 + 1;
     f->size = size;
     f->t = pu__reals(arena, 4 * n + 3 * size + f->fft.work, 1);
-    if (!f->t) return;
+    if (!f->t)
+        return;
     f->kappa = f->t + n;
     f->p = f->kappa + n;
     f->q = f->p + n;
@@ -9278,7 +9425,8 @@ PU__FN void pu__lags_spectra(pu_lags *f)
     for (i = 0; i < N; i++) {
         f->lambda[i] *= root * s;
         f->squares[i] *= root * s * s;
-        if (!(f->lambda[i] >= 0)) f->embedded = 0;
+        if (!(f->lambda[i] >= 0))
+            f->embedded = 0;
         f->roots[i] = pu__sqrt(f->lambda[i]);
     }
 }
@@ -9320,7 +9468,8 @@ PU__FN pu_status pu__lags_toeplitz(pu_lags *f, pu_int *index)
             pu__levinson_step(n, m, f->kappa[m], f->p);
         }
         *index = m;
-        if (!(v > 0)) return PU_E_NOT_DEFINITE;
+        if (!(v > 0))
+            return PU_E_NOT_DEFINITE;
         f->logdet += log(v);
     }
     *index = -1;
@@ -9338,10 +9487,13 @@ PU__FN pu_status pu__lags_bytes(pu_int n, pu_int size, size_t *bytes)
 {
     pu__arena arena = PU__ARENA;
     pu_lags f;
-    if (!bytes) return PU_E_NULL;
-    if (n < 1) return PU_E_ARGUMENT;
+    if (!bytes)
+        return PU_E_NULL;
+    if (n < 1)
+        return PU_E_ARGUMENT;
     pu__lags_layout(&f, n, size, &arena);
-    if (arena.overflow) return PU_E_OVERFLOW;
+    if (arena.overflow)
+        return PU_E_OVERFLOW;
     *bytes = pu__arena_bytes(&arena);
     return PU_OK;
 }
@@ -9354,13 +9506,17 @@ PU__FN pu_status pu__lags_factor(pu_lags *f, pu_int n, pu_int size, const pu_rea
     pu__arena arena = PU__ARENA;
     pu_status status;
     pu_int ignored;
-    if (!index) index = &ignored;
+    if (!index)
+        index = &ignored;
     *index = -1;
-    if (!f || !t || !memory) return PU_E_NULL;
-    if (n < 1) return PU_E_ARGUMENT;
+    if (!f || !t || !memory)
+        return PU_E_NULL;
+    if (n < 1)
+        return PU_E_ARGUMENT;
     pu__lags_layout(f, n, size, &arena);
     status = pu__fft_open(&arena, memory, bytes);
-    if (!status) status = pu__check_finite(f->params, t, index);
+    if (!status)
+        status = pu__check_finite(f->params, t, index);
     if (!status) {
         pu__lags_layout(f, n, size, &arena);
         f->prior = prior;
@@ -9369,7 +9525,8 @@ PU__FN pu_status pu__lags_factor(pu_lags *f, pu_int n, pu_int size, const pu_rea
         if (prior)
             status = size > n ? pu__lags_toeplitz(f, index) : pu__lags_circulant(f, index);
     }
-    if (status) f->n = 0;
+    if (status)
+        f->n = 0;
     return status;
 }
 
@@ -9378,8 +9535,10 @@ PU__FN pu_status pu__lags_factor(pu_lags *f, pu_int n, pu_int size, const pu_rea
 PU__FN pu_int pu__lags_size(pu_int n)
 {
     pu_int size = 4;
-    if (n > PTRDIFF_MAX / 256) return n;
-    while (size < 2 * n) size *= 2;
+    if (n > PTRDIFF_MAX / 256)
+        return n;
+    while (size < 2 * n)
+        size *= 2;
     return size / 4 * 3 >= 2 * n ? size / 4 * 3 : size;
 }
 
@@ -9513,8 +9672,7 @@ PU__FN pu_int pu__count_observed(const pu_data *data, pu_int n)
 PU__FN pu_status pu__check_array(pu_int n, const pu_real *x, int positive, const char *name, pu_int datum,
                                  pu_report *report)
 {
-    pu_int i;
-    for (i = 0; i < n; i++) {
+    for (pu_int i = 0; i < n; i++) {
         if (!pu__finite(x[i]))
             return pu__fail(report, PU_E_NONFINITE, name, datum, i);
         if (positive && !(x[i] > 0))
@@ -9527,22 +9685,21 @@ PU__FN pu_status pu__check_array(pu_int n, const pu_real *x, int positive, const
    must not lead beyond its end. */
 PU__FN pu_status pu__check_lists(const pu_data *data, pu_report *report)
 {
-    pu_int n, p;
     if (!data->start)
         return pu__refuse(report, PU_E_NULL, "data.start");
     if (!data->index)
         return pu__refuse(report, PU_E_NULL, "data.index");
-    for (n = 0; n < data->n; n++) {
+    for (pu_int n = 0; n < data->n; n++) {
         const pu_int at = pu__datum(data, n);
         if (data->start[at] < 0)
             return pu__fail(report, PU_E_ARGUMENT, "data.start", n, at);
         if (data->start[at + 1] < data->start[at])
             return pu__fail(report, PU_E_ARGUMENT, "data.start", n, at + 1);
     }
-    for (n = 0; n < data->n; n++) {
+    for (pu_int n = 0; n < data->n; n++) {
         const pu_int at = pu__datum(data, n);
         pu_int least = 0;
-        for (p = data->start[at]; p < data->start[at + 1]; p++) {
+        for (pu_int p = data->start[at]; p < data->start[at + 1]; p++) {
             if (data->index[p] < least || data->index[p] >= data->m)
                 return pu__fail(report, PU_E_ARGUMENT, "data.index", n, p);
             least = data->index[p] + 1;
@@ -9554,7 +9711,6 @@ PU__FN pu_status pu__check_lists(const pu_data *data, pu_report *report)
 /* Sizes, pointers and lists of the data, without reading an observation. */
 PU__FN pu_status pu__check_data_shape(const pu_data *data, pu_int M, pu_report *report)
 {
-    pu_int n;
     int overflow = 0;
     if (!data)
         return pu__refuse(report, PU_E_NULL, "data");
@@ -9573,7 +9729,7 @@ PU__FN pu_status pu__check_data_shape(const pu_data *data, pu_int M, pu_report *
     if (data->kind == PU_DATA_MASKED && !data->mask)
         return pu__refuse(report, PU_E_NULL, "data.mask");
     if (data->pick)
-        for (n = 0; n < data->n; n++)
+        for (pu_int n = 0; n < data->n; n++)
             if (data->pick[n] < 0 || data->pick[n] > UINT32_MAX)
                 return pu__fail(report, PU_E_ARGUMENT, "data.pick", n, n);
     if (data->kind == PU_DATA_LISTS) {
@@ -9587,7 +9743,7 @@ PU__FN pu_status pu__check_data_shape(const pu_data *data, pu_int M, pu_report *
             return pu__refuse(report, PU_E_OVERFLOW, data->ldy ? "data.ldy" : "data.n");
     }
     if (data->id)
-        for (n = 0; n < data->n; n++) {
+        for (pu_int n = 0; n < data->n; n++) {
             const pu_int id = data->id[pu__datum(data, n)];
             if (id < 0 || id > UINT32_MAX)
                 return pu__fail(report, PU_E_ARGUMENT, "data.id", n, n);
@@ -9614,10 +9770,9 @@ PU__FN pu_int pu__check_datum(const pu_data *data, pu_int n, pu_report *report)
 PU__FN pu_status pu__check_data(const pu_data *data, pu_int M, pu_report *report)
 {
     const pu_status status = pu__check_data_shape(data, M, report);
-    pu_int n;
     if (status)
         return status;
-    for (n = 0; n < data->n; n++)
+    for (pu_int n = 0; n < data->n; n++)
         if (pu__check_datum(data, n, report) < 0)
             return report->status;
     return PU_OK;
@@ -9797,9 +9952,10 @@ PU__FN pu_op pu__op_of_form(const pu_op *op)
 }
 
 /* The functions of an operator but for check. */
-#define PU__OP_FUNCTIONS(X)                                                                                           \
-    X(apply) X(apply_t) X(grad) X(diag) X(gram_diag) X(sample) X(solve) X(logdet) X(logdet_grad)                      \
-    X(apply_rows) X(apply_rows_t) X(grad_rows) X(band_add) X(band_grad) X(row) X(row_grad)
+#define PU__OP_FUNCTIONS(X)                                                                                            \
+    X(apply)                                                                                                           \
+    X(apply_t) X(grad) X(diag) X(gram_diag) X(sample) X(solve) X(logdet) X(logdet_grad) X(apply_rows) X(apply_rows_t)  \
+        X(grad_rows) X(band_add) X(band_grad) X(row) X(row_grad)
 
 /* The operator that the library works with. One that states a form and has no function of ours gets the functions of the
    built-in one, and keeps its own where that has none: so it is as fast as ours, and pu__check_form tests that they agree. A
@@ -9812,8 +9968,8 @@ PU__FN pu_op pu__resolve(const pu_op *op)
     int changed = 0;
     if (op->form == PU_FORM_GENERAL)
         return resolved;
-#define PU__X(f)                                    \
-    shared += op->f != NULL && op->f == builtin.f; \
+#define PU__X(f)                                                                                                       \
+    shared += op->f != NULL && op->f == builtin.f;                                                                     \
     changed += op->f != builtin.f;
     PU__OP_FUNCTIONS(PU__X)
 #undef PU__X
@@ -9822,8 +9978,9 @@ PU__FN pu_op pu__resolve(const pu_op *op)
             resolved.form = PU_FORM_GENERAL;
         return resolved;
     }
-#define PU__X(f) \
-    if (builtin.f) resolved.f = builtin.f;
+#define PU__X(f)                                                                                                       \
+    if (builtin.f)                                                                                                     \
+        resolved.f = builtin.f;
     PU__OP_FUNCTIONS(PU__X)
 #undef PU__X
     if (!op->check)
@@ -9865,7 +10022,6 @@ PU__FN pu_status pu__check_form(const pu_op *op, const pu_op *resolved, const pu
     pu_real *aq = test + cols;
     pu_real *want = aq + rows;
     double size;
-    pu_int i;
     if (op->form == PU_FORM_GENERAL || op->apply == resolved->apply)
         return PU_OK;
     pu_normals(0, 6, 0, 0, PU__STREAM_TEST, 0, cols, test);
@@ -9874,7 +10030,7 @@ PU__FN pu_status pu__check_form(const pu_op *op, const pu_op *resolved, const pu
     if (resolved->apply(resolved, 1, q, pu__rows(want, rows), 0, work))
         return pu__operator_failed(report, names->form, -1);
     size = sqrt(pu__dot(rows, NULL, want, want)) + sqrt(pu__dot(rows, NULL, aq, aq));
-    for (i = 0; i < rows; i++)
+    for (pu_int i = 0; i < rows; i++)
         if (!(fabs((double)aq[i] - (double)want[i]) <= pu__dot_rounding(cols, size)))
             return pu__fail(report, PU_E_ARGUMENT, names->form, -1, i);
     return PU_OK;
@@ -9915,7 +10071,6 @@ PU__FN pu_status pu__test_operators(const pu__resolved *r, pu_real *test, pu_rea
 {
     const pu_op *Gamma = &r->Gamma;
     pu_status status = pu__check_form(r->given->Gamma, Gamma, &pu__names_Gamma, test, work, report);
-    pu_int i;
     if (!status)
         status = pu__check_form(r->given->Phi, &r->Phi, &pu__names_Phi, test, work, report);
     if (status)
@@ -9924,7 +10079,7 @@ PU__FN pu_status pu__test_operators(const pu__resolved *r, pu_real *test, pu_rea
         pu__zeros(test, Gamma->rows);
         if (Gamma->diag(Gamma, test, work))
             return pu__operator_failed(report, "Gamma.diag", -1);
-        for (i = 0; i < Gamma->rows; i++)
+        for (pu_int i = 0; i < Gamma->rows; i++)
             if (!(test[i] > 0))
                 return pu__fail(report, PU_E_NOT_POSITIVE, "Gamma", -1, i);
     }
@@ -10185,7 +10340,6 @@ PU__FN void pu__run_layout(pu__run *g, pu__arena *arena, const pu__system *A, co
     pu_real **host_histories[] = {&g->host_a, &g->host_b, &g->host_rho};
     double **doubles[] = {&g->uu, &g->rr, &g->tt, &g->ux, &g->xt, &g->orth, &g->growth};
     int32_t **counts[] = {&g->host_steps, &g->host_stop};
-    size_t i;
     memset(g, 0, sizeof *g);
     g->A = A;
     g->B = B;
@@ -10194,7 +10348,7 @@ PU__FN void pu__run_layout(pu__run *g, pu__arena *arena, const pu__system *A, co
     g->kmax = kmax;
     g->history = plan->solver == PU_GD ? pu__most(I, PU__LANCZOS) : I; /* GD estimates its step by Lanczos */
     g->use_m = plan->solver == PU_PCG;
-    for (i = 0; i < sizeof vectors / sizeof *vectors; i++)
+    for (size_t i = 0; i < sizeof vectors / sizeof *vectors; i++)
         *vectors[i] = pu__far_cols(arena, n, kmax);
     if (network)
         pu__tape_layout(g, arena);
@@ -10203,19 +10357,19 @@ PU__FN void pu__run_layout(pu__run *g, pu__arena *arena, const pu__system *A, co
         g->minv = pu__far_reals(arena, n, data);
         g->host_m = pu__is_far(B) ? pu__reals(arena, n, 2 * data) : g->m;
     }
-    for (i = 0; i < 4; i++)
+    for (size_t i = 0; i < 4; i++)
         *histories[i] = pu__far_reals(arena, g->history + 1, kmax);
-    for (i = 0; i < 3; i++)
+    for (size_t i = 0; i < 3; i++)
         *host_histories[i] = pu__reals(arena, g->history + 1, kmax);
     g->dots = pu__far_reals(arena, PU__DOTS, kmax);
     g->host_dots = pu__reals(arena, PU__DOTS, kmax);
-    for (i = 0; i < sizeof scalars / sizeof *scalars; i++)
+    for (size_t i = 0; i < sizeof scalars / sizeof *scalars; i++)
         *scalars[i] = pu__far_reals(arena, kmax, 1);
-    for (i = 0; i < sizeof doubles / sizeof *doubles; i++)
+    for (size_t i = 0; i < sizeof doubles / sizeof *doubles; i++)
         *doubles[i] = (double *)pu__take(arena, kmax, 1, sizeof(double));
     s->steps = (int32_t *)pu__take_from(arena, 1, kmax, 1, sizeof(int32_t));
     s->stop = (int32_t *)pu__take_from(arena, 1, kmax, 1, sizeof(int32_t));
-    for (i = 0; i < 2; i++)
+    for (size_t i = 0; i < 2; i++)
         *counts[i] = (int32_t *)pu__take(arena, kmax, 1, sizeof(int32_t));
     g->lanczos = (double *)pu__take(arena, 3 * (g->history + 1), PU__ABREAST, sizeof(double));
     g->ritz = (double *)pu__take(arena, 2 * (g->history + 1), kmax, sizeof(double));
@@ -10318,8 +10472,7 @@ PU__FN pu_status pu__product_back(pu__run *g, const pu_real *c, pu_block P, pu_b
 /* V -= sum_{l <= last} (ma o r_l) (r_l'(mc o V)) / rho_l: Gram-Schmidt against the stored residuals. */
 PU__FN void pu__project(pu__run *g, pu_block V, pu_int last, const pu_real *mc, const pu_real *ma)
 {
-    pu_int l;
-    for (l = 0; l <= last; l++) {
+    for (pu_int l = 0; l <= last; l++) {
         const pu_block R = pu__slot(g, g->tape_r, l);
         pu__dots(g, mc, R, V, g->s.s0);
         pu__stage(g, PU_STAGE_PROJECT, l);
@@ -10331,11 +10484,10 @@ PU__FN void pu__project(pu__run *g, pu_block V, pu_int last, const pu_real *mc, 
    few steps; stopped columns do not change, so how often one looks does not show in the results. */
 PU__FN int pu__all_stopped(pu__run *g, pu_int i)
 {
-    pu_int j;
     if (!g->B->host && (!g->plan.tolerance_mode || (i + 1) % g->plan.check_every))
         return 0;
     g->B->read(g->B->user, g->host_stop, g->s.stop, (size_t)g->k * sizeof(int32_t));
-    for (j = 0; j < g->k; j++)
+    for (pu_int j = 0; j < g->k; j++)
         if (!g->host_stop[j])
             return 0;
     return 1;
@@ -10374,13 +10526,12 @@ PU__FN pu_int pu__rows_at_once(const pu__run *g) { return g->B->host ? 2048 : g-
 PU__FN void pu__add_steps(const pu__run *g)
 {
     const pu_int rows = pu__rows_at_once(g);
-    pu_int from, i, l;
-    for (from = 0; from < g->n; from += rows)
-        for (i = 0; i < g->done; i += 3) {
+    for (pu_int from = 0; from < g->n; from += rows)
+        for (pu_int i = 0; i < g->done; i += 3) {
             const pu_int end = pu__min(i + 3, g->done);
             pu_term terms[4];
             terms[0] = pu__term(pu__below(g->x, from));
-            for (l = i; l < end; l++)
+            for (pu_int l = i; l < end; l++)
                 terms[l - i + 1] = pu__term_c(pu__below(pu__slot(g, g->tape, l), from), g->s.a + l * g->k);
             g->B->combine(g->B->user, pu__min(rows, g->n - from), g->k, terms[0].x, (int)(end - i) + 1, terms);
         }
@@ -10392,7 +10543,6 @@ PU__FN pu_status pu__forward_begin(pu__run *g, const pu_block *x0, pu_int I)
     const pu_state *s = &g->s;
     const pu_real *m = pu__m(g);
     const pu_status status = pu__start(g, x0);
-    pu_int j;
     if (status)
         return status;
     if (x0)
@@ -10410,7 +10560,7 @@ PU__FN pu_status pu__forward_begin(pu__run *g, const pu_block *x0, pu_int I)
         pu__combine1(g, pu__slot(g, g->tape_r, 0), pu__term(g->r));
     g->done = I;
     if (g->known)
-        for (j = 0; j < g->k; j++)
+        for (pu_int j = 0; j < g->k; j++)
             g->known[j] = -1;
     return PU_OK;
 }
@@ -10436,10 +10586,9 @@ PU__FN pu_status pu__forward(pu__run *g, const pu_block *x0, pu_int I)
     const int later = pu__full_tape(g); /* all directions stay: x = x0 + sum a_i d_i afterwards */
     const pu_block none = {NULL, 0};
     pu_status status = pu__forward_begin(g, x0, I);
-    pu_int i;
     if (status)
         return status;
-    for (i = 0; i < I; i++) {
+    for (pu_int i = 0; i < I; i++) {
         const pu_block d = pu__direction(g, i);
         pu__save_state(g, i, d);
         /* q = A d;  pi = d'q;  a = rho / pi */
@@ -10504,15 +10653,14 @@ PU__FN void pu__read_history(pu__run *g)
 PU__FN void pu__read_dots(pu__run *g)
 {
     double *to[PU__DOTS];
-    pu_int i, j;
     to[0] = g->uu;
     to[1] = g->rr;
     to[2] = g->tt;
     to[3] = g->ux;
     to[4] = g->xt;
     g->B->read(g->B->user, g->host_dots, g->dots, (size_t)(PU__DOTS * g->k) * sizeof(pu_real));
-    for (i = 0; i < PU__DOTS; i++)
-        for (j = 0; j < g->k; j++)
+    for (pu_int i = 0; i < PU__DOTS; i++)
+        for (pu_int j = 0; j < g->k; j++)
             to[i][j] = (double)g->host_dots[i * g->k + j];
 }
 
@@ -10521,15 +10669,14 @@ PU__FN void pu__residual_dots(pu__run *g, double *rd)
 {
     const pu_int rows = pu__rows_at_once(g);
     const pu_int all = g->done * g->k;
-    pu_int i, from;
-    for (i = 0; i < all; i++)
+    for (pu_int i = 0; i < all; i++)
         rd[i] = 0;
-    for (from = 0; from < g->n; from += rows) {
-        for (i = 0; i < g->done; i++)
+    for (pu_int from = 0; from < g->n; from += rows) {
+        for (pu_int i = 0; i < g->done; i++)
             g->B->dot(g->B->user, pu__min(rows, g->n - from), g->k, NULL, pu__below(g->xbar, from),
                       pu__below(pu__slot(g, g->tape, i), from), g->back + i * g->k);
         g->B->read(g->B->user, g->host_back, g->back, (size_t)all * sizeof(pu_real));
-        for (i = 0; i < all; i++)
+        for (pu_int i = 0; i < all; i++)
             rd[i] += (double)g->host_back[i];
     }
 }
@@ -10543,17 +10690,16 @@ PU__FN void pu__orthogonality(pu__run *g)
     const pu_int k = g->k;
     double *dd = g->growth; /* |d_i|^2; free until the growth is known */
     double *rd = g->ritz;   /* r'd_i; free until spectra are known */
-    pu_int i, j;
     pu__residual_dots(g, rd);
     if (g->use_m) {
-        for (i = 0; i < g->done; i++)
+        for (pu_int i = 0; i < g->done; i++)
             pu__dots(g, NULL, pu__slot(g, g->tape, i), pu__slot(g, g->tape, i), g->back + i * k);
         g->B->read(g->B->user, g->host_back, g->back, (size_t)(g->done * k) * sizeof(pu_real));
     }
-    for (j = 0; j < k; j++)
+    for (pu_int j = 0; j < k; j++)
         g->orth[j] = 0;
-    for (i = 0; i < g->done; i++)
-        for (j = 0; j < k; j++) {
+    for (pu_int i = 0; i < g->done; i++)
+        for (pu_int j = 0; j < k; j++) {
             const double be = i > 0 && !g->use_m ? (double)g->host_b[(i - 1) * k + j] : 0;
             double size;
             dd[j] = (double)(g->use_m ? g->host_back : g->host_rho)[i * k + j] + (be > 0 ? be * be * dd[j] : 0);
@@ -10695,7 +10841,6 @@ PU__FN pu_status pu__replay(pu__run *g, const pu_block *x0, pu_int first, pu_int
     const pu_real *m = pu__m(g);
     const pu_block r = g->qbar; /* free here, and so is q */
     pu_status status = PU_OK;
-    pu_int i;
     if (first == 0) {
         const pu_block r_now = g->r;
         g->r = r;
@@ -10707,7 +10852,7 @@ PU__FN pu_status pu__replay(pu__run *g, const pu_block *x0, pu_int first, pu_int
         pu__combine1(g, r, pu__term(pu__checkpoint(g, c, 0)));
         pu__combine1(g, pu__slot(g, g->tape, 0), pu__term(pu__checkpoint(g, c, s->use_beta)));
     }
-    for (i = first; i < last && !status; i++) {
+    for (pu_int i = first; i < last && !status; i++) {
         const pu_block d = pu__slot(g, g->tape, i - first);
         /* r -= a A d;  d = m o r + be d */
         status = pu__product(g, d, g->q, 0);
@@ -10722,8 +10867,7 @@ PU__FN pu_status pu__reverse_steps(pu__run *g, const pu_block *x0, pu_real *grad
 {
     const pu_int every = g->plan.every;
     pu_status status = PU_OK;
-    pu_int i;
-    for (i = g->done - 1; i >= 0; i--) {
+    for (pu_int i = g->done - 1; i >= 0; i--) {
         const pu_int first = every ? i / every * every : 0; /* step whose direction the tape begins with */
         pu__reverse_step_data step;
         pu_block ri;
@@ -10790,8 +10934,7 @@ PU__FN void pu__lanczos_matrix(const pu__run *g, pu_int j, pu_int steps, pu_int 
                                double *e)
 {
     double before = 0;
-    pu_int i;
-    for (i = 0; i < size; i++) {
+    for (pu_int i = 0; i < size; i++) {
         const int inside = i < steps;
         const int coupled = i + 1 < steps;
         const double a = inside ? (double)g->host_a[i * g->k + j] : 1;
@@ -10815,24 +10958,23 @@ PU__FN int pu__spectrum(pu__run *g, pu_int j, pu_int steps)
     double failed[PU__ABREAST];
     pu_int taken[PU__ABREAST];
     pu_int most = steps;
-    pu_int i, l;
     if (g->known[j] == steps)
         return 0;
-    for (l = 0; l < lanes; l++) {
+    for (pu_int l = 0; l < lanes; l++) {
         taken[l] = j + l < g->k ? (pu_int)g->host_steps[j + l] : 0;
         if (l == 0)
             taken[l] = steps;
         most = pu__most(most, taken[l]);
     }
-    for (l = 0; l < lanes; l++)
+    for (pu_int l = 0; l < lanes; l++)
         pu__lanczos_matrix(g, j + l, taken[l], most, lanes, d + l, e + l);
     pu__tridiagonal(most, lanes, d, e, z, failed);
-    for (l = 0; l < lanes && j + l < g->k; l++) {
+    for (pu_int l = 0; l < lanes && j + l < g->k; l++) {
         double *ritz = pu__ritz(g, j + l);
         double *weight = ritz + g->history + 1;
         if (failed[l] != 0 || (l > 0 && taken[l] == 0))
             continue;
-        for (i = 0; i < taken[l]; i++) {
+        for (pu_int i = 0; i < taken[l]; i++) {
             ritz[i] = d[i * lanes + l];
             weight[i] = z[i * lanes + l] * z[i * lanes + l];
         }
@@ -10847,18 +10989,17 @@ enum { PU__LARGEST = 16, PU__ENTRIES = 4, PU__FOLLOWED = PU__LARGEST * PU__ENTRI
 /* The PU__LARGEST largest of n numbers, in descending order; the largest again where there are fewer. */
 PU__FN void pu__largest(pu_int n, const double *values, pu_real *largest)
 {
-    pu_int i, l;
-    for (l = 0; l < PU__LARGEST; l++)
+    for (pu_int l = 0; l < PU__LARGEST; l++)
         largest[l] = 0;
-    for (i = 0; i < n; i++) {
+    for (pu_int i = 0; i < n; i++) {
         pu_real value = (pu_real)values[i];
-        for (l = 0; l < PU__LARGEST; l++) { /* into its place; what was there moves on */
+        for (pu_int l = 0; l < PU__LARGEST; l++) { /* into its place; what was there moves on */
             const pu_real smaller = value < largest[l] ? value : largest[l];
             largest[l] = value > largest[l] ? value : largest[l];
             value = smaller;
         }
     }
-    for (l = n; l < PU__LARGEST; l++)
+    for (pu_int l = n; l < PU__LARGEST; l++)
         largest[l] = largest[0];
 }
 
@@ -10867,20 +11008,19 @@ PU__FN void pu__largest(pu_int n, const double *values, pu_real *largest)
 PU__FN void pu__follow_errors(const pu__run *g, pu_int j, pu_int from, const pu_real *lambda, pu_real *top)
 {
     pu_real rbar[PU__FOLLOWED], dbar[PU__FOLLOWED];
-    pu_int i, l;
-    for (l = 0; l < PU__FOLLOWED; l++) {
+    for (pu_int l = 0; l < PU__FOLLOWED; l++) {
         rbar[l] = 0;
         dbar[l] = 0;
     }
-    for (i = from; i >= 0; i--) {
+    for (pu_int i = from; i >= 0; i--) {
         const pu_real a = g->host_a[i * g->k + j];
         const pu_real be = g->host_b[i * g->k + j];
         const pu_int entry = (from - i) * PU__LARGEST;
-        for (l = entry; l < entry + PU__LARGEST && l < PU__FOLLOWED; l++) {
+        for (pu_int l = entry; l < entry + PU__LARGEST && l < PU__FOLLOWED; l++) {
             rbar[l] = 0;
             dbar[l] = 1;
         }
-        for (l = 0; l < PU__FOLLOWED; l++) {
+        for (pu_int l = 0; l < PU__FOLLOWED; l++) {
             const pu_real r = rbar[l] + dbar[l];
             const pu_real next = be * dbar[l] - a * lambda[l] * r;
             const pu_real size = next > 0 ? next : -next;
@@ -10898,8 +11038,7 @@ PU__FN void pu__follow_errors(const pu__run *g, pu_int j, pu_int from, const pu_
 PU__FN void pu__growth(pu__run *g)
 {
     pu_real largest[PU__LARGEST], lambda[PU__FOLLOWED], top[PU__FOLLOWED];
-    pu_int j, l, from;
-    for (j = 0; j < g->k; j++) {
+    for (pu_int j = 0; j < g->k; j++) {
         const pu_int steps = (pu_int)g->host_steps[j];
         g->growth[j] = steps > 0 ? 1 : 0;
         if (steps == 0)
@@ -10909,13 +11048,13 @@ PU__FN void pu__growth(pu__run *g)
             continue;
         }
         pu__largest(steps, pu__ritz(g, j), largest);
-        for (l = 0; l < PU__FOLLOWED; l++) {
+        for (pu_int l = 0; l < PU__FOLLOWED; l++) {
             lambda[l] = largest[l % PU__LARGEST];
             top[l] = 1;
         }
-        for (from = steps - 1; from >= 0; from -= PU__ENTRIES)
+        for (pu_int from = steps - 1; from >= 0; from -= PU__ENTRIES)
             pu__follow_errors(g, j, from, lambda, top);
-        for (l = 0; l < PU__FOLLOWED; l++)
+        for (pu_int l = 0; l < PU__FOLLOWED; l++)
             g->growth[j] = pu__max(g->growth[j], (double)top[l]);
         if (!pu__finite_double(g->growth[j]))
             g->growth[j] = DBL_MAX;
@@ -10935,13 +11074,12 @@ PU__FN pu__quadrature_result pu__quadrature(pu__run *g, pu_int j, pu_int steps, 
     const double *weight = lambda + g->history + 1;
     pu__quadrature_result result;
     double sum = 0;
-    pu_int i;
     result.value = (double)NAN;
     result.smallest = DBL_MAX;
     result.largest = 0;
     if (steps > 0 && pu__spectrum(g, j, steps))
         return result;
-    for (i = 0; i < steps; i++) {
+    for (pu_int i = 0; i < steps; i++) {
         if (!(lambda[i] > 0))
             return result;
         if (lambda[i] < result.smallest)
@@ -10966,27 +11104,26 @@ PU__FN double pu__last_change(const pu__run *g, pu_int j, pu_int steps, double r
     double beyond[POINTS];                   /* p - q */
     double t_l = s * 1.2664165549094176e-14; /* exp(-32) */
     double sum = 0;
-    pu_int i, l;
     if (steps == 0)
         return 0;
-    for (l = 0; l < POINTS; l++) {
+    for (pu_int l = 0; l < POINTS; l++) {
         t[l] = t_l;
         beyond[l] = t_l;
         F[l] = 1;
         t_l *= 7.38905609893065; /* exp(2) */
     }
-    for (i = 0; i < steps; i++) {
+    for (pu_int i = 0; i < steps; i++) {
         const double q = 1 / (double)g->host_a[i * g->k + j];
         const double e = (double)g->host_b[i * g->k + j] * q;
         const int last = i + 1 == steps;
-        for (l = 0; l < POINTS; l++) {
+        for (pu_int l = 0; l < POINTS; l++) {
             const double inverse = 1 / (q + beyond[l]);
             const double ratio = q * inverse;
             F[l] *= last ? ratio : ratio * ratio;
             beyond[l] = t[l] + e * (beyond[l] * inverse);
         }
     }
-    for (l = 0; l < POINTS; l++)
+    for (pu_int l = 0; l < POINTS; l++)
         sum += F[l] - s / (s + t[l]);
     return rho * (double)g->host_a[(steps - 1) * g->k + j] * 2 * sum;
 }
@@ -10996,7 +11133,7 @@ PU__FN pu_status pu__lambda_max(pu__run *g, double *lambda)
 {
     const pu__run before = *g;
     pu_status status;
-    pu_int i, taken;
+    pu_int taken;
     pu__run_set(g, PU_CG, 1);
     g->use_m = 0;
     g->plan.tolerance_mode = 0;
@@ -11014,7 +11151,7 @@ PU__FN pu_status pu__lambda_max(pu__run *g, double *lambda)
         pu__read_history(g);
         taken = (pu_int)g->host_steps[0];
         if (taken > 0 && !pu__spectrum(g, 0, taken))
-            for (i = 0; i < taken; i++)
+            for (pu_int i = 0; i < taken; i++)
                 *lambda = pu__max(*lambda, pu__ritz(g, 0)[i]);
     }
     g->use_m = before.use_m;
@@ -11088,10 +11225,9 @@ PU__FN pu_status pu__run_status(pu__run *g, pu_int datum, pu_int first, pu_repor
 /* May the reverse pass of the block just solved be the shortcut? */
 PU__FN int pu__shortcut_is_safe(pu__run *g)
 {
-    pu_int j;
     pu__orthogonality(g);
     pu__growth(g);
-    for (j = 0; j < g->k; j++)
+    for (pu_int j = 0; j < g->k; j++)
         if (!(g->orth[j] <= PU__SAFE_ORTHOGONALITY && g->growth[j] <= PU__SAFE_GROWTH))
             return 0;
     return 1;
@@ -11112,10 +11248,9 @@ PU__FN pu_status pu__run_block(pu__run *g, const pu_block *x0, int network, pu_i
     const int late = pu__is_late(g, network);
     const int choose = network && g->plan.adjoint == PU_ADJOINT_AUTO;
     pu_status outcome = PU_OK;
-    pu_int j;
     g->reorthogonal = network && g->plan.adjoint == PU_ADJOINT_REORTHOGONAL;
     g->s.detach = network && g->plan.adjoint != PU_ADJOINT_FULL;
-    for (j = 0; j < g->k; j++) {
+    for (pu_int j = 0; j < g->k; j++) {
         g->orth[j] = -1;
         g->growth[j] = -1;
     }
@@ -11134,8 +11269,7 @@ PU__FN pu_status pu__run_block(pu__run *g, const pu_block *x0, int network, pu_i
 /* s.scale = factor weight */
 PU__FN void pu__set_scale(pu__run *g, const pu_real *weight, pu_real factor)
 {
-    pu_int j;
-    for (j = 0; j < g->k; j++)
+    for (pu_int j = 0; j < g->k; j++)
         g->host_dots[j] = factor * weight[j];
     g->B->write(g->B->user, g->s.scale, g->host_dots, (size_t)g->k * sizeof(pu_real));
 }
@@ -11189,12 +11323,11 @@ PU__FN pu_status pu__set_m(pu__run *g, pu_int which, const pu_real *m, const pu_
     const int far = pu__is_far(g->B);
     pu_real *to = g->host_m + 2 * which * g->n;
     pu_real *inverse = far ? to + g->n : g->minv;
-    pu_int i;
     const pu_status status =
         pu__check_array(g->n, m ? m : diagonal, 1, m ? "options.solve.precond" : "diag(A)", datum, report);
     if (status)
         return status;
-    for (i = 0; i < g->n; i++) {
+    for (pu_int i = 0; i < g->n; i++) {
         to[i] = m ? m[i] : 1 / diagonal[i];
         inverse[i] = 1 / to[i];
     }
@@ -11210,7 +11343,6 @@ PU__FN pu_status pu__set_step(pu__run *g, const pu_real *step, pu_int datum, pu_
 {
     pu_real one = 1;
     double lambda = 0;
-    pu_int j;
     if (step) {
         const pu_status status = pu__check_array(1, step, 1, "options.solve.step", datum, report);
         if (status)
@@ -11223,7 +11355,7 @@ PU__FN pu_status pu__set_step(pu__run *g, const pu_real *step, pu_int datum, pu_
             return pu__fail(report, PU_BREAKDOWN, "solver", datum, 0);
         one = (pu_real)(1 / (1.1 * lambda));
     }
-    for (j = 0; j < g->k; j++)
+    for (pu_int j = 0; j < g->k; j++)
         g->host_dots[j] = one;
     g->B->write(g->B->user, g->s.step, g->host_dots, (size_t)g->k * sizeof(pu_real));
     return PU_OK;
@@ -11358,7 +11490,6 @@ PU__FN pu_status pu__solve_check_arrays(pu__solve *w, pu_report *report)
     const pu_int n = w->given->rows;
     const pu_int most = PTRDIFF_MAX / (pu_int)sizeof(pu_real) / io->k;
     pu_status status = PU_OK;
-    pu_int j;
     if (!io->U || !io->X)
         return pu__refuse(report, PU_E_NULL, io->U ? "X" : "U");
     if (io->ldu < n || io->ldx < n)
@@ -11367,7 +11498,7 @@ PU__FN pu_status pu__solve_check_arrays(pu__solve *w, pu_report *report)
         return pu__refuse(report, PU_E_OVERFLOW, io->ldu > most ? "ldu" : "ldx");
     if (io->grad_A && !w->resolved.grad)
         return pu__refuse(report, PU_E_UNSUPPORTED, "A.grad");
-    for (j = 0; j < io->k && !status; j++) {
+    for (pu_int j = 0; j < io->k && !status; j++) {
         status = pu__check_array(n, io->U + j * io->ldu, 0, "U", -1, report);
         if (!status && io->x0)
             status = pu__check_array(n, io->x0 + j * n, 0, "x0", -1, report);
@@ -11452,8 +11583,7 @@ PU__FN pu_status pu__solve_columns(pu__solve *w, pu_report *report)
     const pu_block *x0 = w->io.x0 ? &w->x0 : NULL;
     pu_real *grad = w->io.grad_A ? w->far_sums : NULL;
     pu_status status;
-    pu_int j;
-    for (j = 0; j < g->k; j++)
+    for (pu_int j = 0; j < g->k; j++)
         B->write(B->user, pu__col(g->u, j), w->io.U + j * w->io.ldu, column);
     if (x0 && !pu__is_far(B))
         w->x0 = pu__rows(w->io.x0, g->n);
@@ -11500,12 +11630,11 @@ PU__FN pu_status pu__solve_check_results(const pu__solve *w, pu_report *report)
 {
     const pu_int n = w->given->rows;
     const pu_int bad = w->grad ? pu__find_nonfinite(w->given->params, w->grad) : -1;
-    pu_int j;
     if (bad >= 0)
         return pu__fail(report, PU_NONFINITE, "grad_A", -1, bad);
     if (!w->io.grad_U)
         return PU_OK;
-    for (j = 0; j < w->io.k; j++) {
+    for (pu_int j = 0; j < w->io.k; j++) {
         const pu_real *rbar = pu__col(w->near_rbar, j);
         if (!pu__finite_double(pu__dot(n, NULL, rbar, rbar)))
             return pu__refuse(report, PU_NONFINITE, "grad_U");
@@ -11518,13 +11647,12 @@ PU__FN void pu__solve_write(pu__solve *w, pu_report *report)
 {
     const pu_solve_arrays *io = &w->io;
     const pu_int n = w->given->rows;
-    pu_int j, i;
-    for (j = 0; j < io->k; j++) {
+    for (pu_int j = 0; j < io->k; j++) {
         pu_real *x = io->X + j * io->ldx;
         pu_column c;
         pu__copy(x, pu__col(w->near_x, j), n);
         if (io->grad_U)
-            for (i = 0; i < n; i++)
+            for (pu_int i = 0; i < n; i++)
                 io->grad_U[j * n + i] = w->near_scale[j] * pu__col(w->near_rbar, j)[i] - w->weight[j] * x[i];
         pu__column_record(&w->run, j, w->gradients, &c);
         pu__report_column(report, &c, -1, j, w->plan.adjoint == PU_ADJOINT_AUTO);
@@ -11540,12 +11668,11 @@ PU__FN pu_status pu__solve_run(pu__solve *w, pu_report *report)
 {
     const int far = pu__is_far(w->B);
     pu_status status = PU_OK;
-    pu_int j;
     if (far)
         status = pu__side(w->B, &w->resolved, &pu__names_A, w->side_memory, &w->side_bytes, &w->A.side, report);
     if (far && !status)
         w->B->batch(w->B->user, 1);
-    for (j = 0; j < w->io.k; j++)
+    for (pu_int j = 0; j < w->io.k; j++)
         w->weight[j] = w->io.weight ? w->io.weight[j] : 1;
     pu__run_set(&w->run, w->plan.solver, w->io.k);
     if (!status)
@@ -11690,16 +11817,16 @@ struct pu__posterior {
     pu__rows_data staged; /* on the host */
     pu_real *w_all;       /* M: mask psi of every row */
     /* scratch */
-    pu_real *row_sum;           /* M for each datum */
-    pu_block t0, t1;            /* rows x kmax */
-    pu_block gram;              /* D x kmax, Phi'W Phi X, where psi is tied and Phi has a gram product */
-    pu_real *made;              /* kind spectrum: the weights as the transform reads them */
-    pu_real *scaled;            /* kmax, likewise */
-    double *sums;               /* kinds band and spectrum: sums over rows of each column */
-    pu_real *A;                 /* D x D, room for a formed A */
-    pu_real *panel;             /* for products of matrices, where A is formed or an engine is dense or dual */
-    pu_real *work, *work_host;  /* of the operators; on the host, one column */
-    pu_real *ones;              /* wide ones */
+    pu_real *row_sum;          /* M for each datum */
+    pu_block t0, t1;           /* rows x kmax */
+    pu_block gram;             /* D x kmax, Phi'W Phi X, where psi is tied and Phi has a gram product */
+    pu_real *made;             /* kind spectrum: the weights as the transform reads them */
+    pu_real *scaled;           /* kmax, likewise */
+    double *sums;              /* kinds band and spectrum: sums over rows of each column */
+    pu_real *A;                /* D x D, room for a formed A */
+    pu_real *panel;            /* for products of matrices, where A is formed or an engine is dense or dual */
+    pu_real *work, *work_host; /* of the operators; on the host, one column */
+    pu_real *ones;             /* wide ones */
     /* what the next gradient is of */
     pu_int column;      /* of the datum, that column 0 of the block is; -1: none of them, all common */
     int joint;          /* the square terms of column 0 take b's term of Phi along: bbar = -x */
@@ -11893,7 +12020,6 @@ PU__FN pu_status pu__spectrum_product(void *self, pu_int k, pu_block X, pu_block
     pu__posterior *p = (pu__posterior *)self;
     pu__pairs pairs;
     pu_status status;
-    pu_int j;
     memset(&pairs, 0, sizeof pairs);
     pairs.k = k;
     pairs.P = X;
@@ -11901,7 +12027,7 @@ PU__FN pu_status pu__spectrum_product(void *self, pu_int k, pu_block X, pu_block
     pairs.Y = Y;
     status = pu__spectrum_pairs(p, &pairs, add);
     if (dots)
-        for (j = 0; j < k; j++)
+        for (pu_int j = 0; j < k; j++)
             dots[j] = (pu_real)(p->sums[j] + p->sums[k + j]);
     return status;
 }
@@ -11928,15 +12054,15 @@ PU__FN pu__pairs pu__pairs_part(const pu__pairs *pairs, pu_int from, pu_int to)
 PU__FN pu_status pu__band_fused(pu__posterior *p, const pu__pairs *pairs, int known, pu_real *grad)
 {
     pu_status status = PU_OK;
-    pu_int j, i, end;
+    pu_int end;
     (void)known;
-    for (j = 0; j < pairs->k && !status; j = end) {
+    for (pu_int j = 0; j < pairs->k && !status; j = end) {
         pu_real *at = grad + pu__group_at(p, j);
         pu__pairs part;
         end = pu__group_end(p, j, pairs->k);
         part = pu__pairs_part(pairs, j, end);
         status = pu__note_failure(p, pu__ar_grad_pairs(&p->Gamma->op, p->now.shift, &part, at, p->sums), "Gamma.grad");
-        for (i = 0; i < part.k; i++) {
+        for (pu_int i = 0; i < part.k; i++) {
             const double c = part.c ? (double)part.c[i] : 1;
             at[p->slots.psi] += (pu_real)((double)part.weight[i] * c * p->sums[i] / (double)p->psi[0]);
         }
@@ -11949,10 +12075,10 @@ PU__FN pu_status pu__gamma_terms(pu__posterior *p, const pu__pairs *pairs, const
 {
     const pu_op *Gamma = &p->Gamma->op;
     pu_status status = PU_OK;
-    pu_int j, end;
+    pu_int end;
     if (!p->slots.want_Gamma)
         return PU_OK;
-    for (j = 0; j < pairs->k && !status; j = end) {
+    for (pu_int j = 0; j < pairs->k && !status; j = end) {
         end = pu__group_end(p, j, pairs->k);
         status = Gamma->grad(Gamma, end - j, pu__from(pairs->P, j), pu__from(pairs->Q, j), weight + j,
                              grad + pu__group_at(p, j), p->work);
@@ -11965,14 +12091,13 @@ PU__FN pu_status pu__gamma_terms(pu__posterior *p, const pu__pairs *pairs, const
 PU__FN pu_status pu__spectrum_fused(pu__posterior *p, const pu__pairs *pairs, int known, pu_real *grad)
 {
     pu_status status = known ? PU_OK : pu__spectrum_pairs(p, pairs, 1);
-    pu_int j;
-    for (j = 0; j < pairs->k; j++)
+    for (pu_int j = 0; j < pairs->k; j++)
         p->scaled[j] = pairs->c ? pairs->weight[j] * pairs->c[j] : pairs->weight[j];
     if (!status)
         status = pu__gamma_terms(p, pairs, p->scaled, grad);
     if (status || !p->slots.want_psi || !p->observed)
         return status;
-    for (j = 0; j < pairs->k; j++)
+    for (pu_int j = 0; j < pairs->k; j++)
         grad[pu__group_at(p, j) + p->slots.psi] += (pu_real)((double)p->scaled[j] * p->sums[j] / (double)p->psi[0]);
     return PU_OK;
 }
@@ -11982,7 +12107,7 @@ PU__FN pu_status pu__tied_terms(pu__posterior *p, const pu__pairs *pairs, int kn
 {
     const pu_real *shift = p->now.shift;
     pu_status status = PU_OK;
-    pu_int j, end;
+    pu_int end;
     if (!shift && !known)
         status = pu__note_failure(p, p->Phi->gram(&p->Phi->op, p->now.w, pairs->k, pairs->P, p->gram, 0, p->work),
                                   "Phi.gram");
@@ -11990,7 +12115,7 @@ PU__FN pu_status pu__tied_terms(pu__posterior *p, const pu__pairs *pairs, int kn
         p->left = PU__LEFT_NOTHING;
     if (status || !p->observed)
         return status;
-    for (j = 0; j < pairs->k; j = end) {
+    for (pu_int j = 0; j < pairs->k; j = end) {
         end = pu__group_end(p, j, pairs->k);
         p->B->sum_dot(p->B->user, p->D, end - j, shift, pu__from(pairs->Q, j), pu__from(shift ? pairs->P : p->gram, j),
                       pairs->weight + j, 1 / (double)p->model->psi[0], grad + pu__group_at(p, j) + p->slots.psi);
@@ -12002,8 +12127,8 @@ PU__FN pu_status pu__tied_terms(pu__posterior *p, const pu__pairs *pairs, int kn
 PU__FN void pu__psi_terms(pu__posterior *p, const pu__pairs *pairs, pu_block tp, pu_block tq, pu_real *grad)
 {
     const pu_backend *B = p->B;
-    pu_int j, end;
-    for (j = 0; j < pairs->k; j = end) {
+    pu_int end;
+    for (pu_int j = 0; j < pairs->k; j = end) {
         end = pu__group_end(p, j, pairs->k);
         B->row_dot(B->user, p->n_rows, end - j, p->rows ? NULL : p->now.mask, pairs->weight + j, pu__from(tp, j),
                    pu__from(tq, j), p->M, p->rows, grad + pu__group_at(p, j) + p->slots.psi);
@@ -12017,7 +12142,7 @@ PU__FN pu_status pu__phi_terms(pu__posterior *p, const pu__pairs *pairs, int sam
     const pu_int k = pairs->k;
     const pu_block wp = same ? p->t1 : p->t0; /* W Phi p; t0 is left alone where P = Q */
     pu_status status = PU_OK;
-    pu_int j, end;
+    pu_int end;
     if (!same)
         pu__weigh(p, k, p->t1, p->t1, 1, p->now.w);
     pu__weigh(p, k, p->t0, wp, same ? 2 : 1, p->now.w);
@@ -12027,7 +12152,7 @@ PU__FN pu_status pu__phi_terms(pu__posterior *p, const pu__pairs *pairs, int sam
         terms[1] = pu__term(pu__means(p, wp));
         p->B->combine(p->B->user, p->n_rows, p->count, pu__means(p, wp), 2, terms);
     }
-    for (j = 0; j < k && !status; j = end) {
+    for (pu_int j = 0; j < k && !status; j = end) {
         pu_real *at = grad + pu__group_at(p, j) + p->slots.Phi;
         end = pu__group_end(p, j, k);
         status = pu__phi_grad(p, end - j, pu__from(wp, j), pu__from(pairs->Q, j), pairs->weight + j, at);
@@ -12125,8 +12250,7 @@ PU__FN void pu__rows_layout(pu__rows_data *r, pu__arena *arena, const pu__poster
 {
     pu_real **arrays[] = {&r->w, &r->w_root, &r->mask, &r->e};
     const pu_int lists = 2 * p->M * p->wide + p->M + 1;
-    size_t i;
-    for (i = 0; i < 4; i++)
+    for (size_t i = 0; i < 4; i++)
         *arrays[i] = (pu_real *)pu__take_from(arena, there, p->M, p->wide, sizeof(pu_real));
     r->shift = NULL;
     if (p->usual == &pu__kind_band)
@@ -12275,18 +12399,17 @@ PU__FN void pu__list_places(pu_int M, pu_int n, pu_int *list)
 {
     pu_int *start = list + n;
     pu_int *place = start + M + 1;
-    pu_int i;
-    for (i = 0; i <= M; i++)
+    for (pu_int i = 0; i <= M; i++)
         start[i] = 0;
-    for (i = 0; i < n; i++)
+    for (pu_int i = 0; i < n; i++)
         if (list[i] >= 0)
             start[list[i] + 1]++;
-    for (i = 0; i < M; i++)
+    for (pu_int i = 0; i < M; i++)
         start[i + 1] += start[i];
-    for (i = 0; i < n; i++)
+    for (pu_int i = 0; i < n; i++)
         if (list[i] >= 0)
             place[start[list[i]]++] = i;
-    for (i = M; i > 0; i--)
+    for (pu_int i = M; i > 0; i--)
         start[i] = start[i - 1];
     start[0] = 0;
 }
@@ -12349,12 +12472,11 @@ PU__FN pu_status pu__posterior_value(pu__posterior *p, pu_block x, pu_real *d, p
     const pu_real *nu = p->model->nu;
     pu_real *t = p->row_sum;
     pu_status status = p->left == PU__LEFT_ROWS ? PU_OK : pu__phi_apply(p, 1, x, p->t0);
-    pu_int i;
     if (status)
         return status;
-    for (i = 0; i < p->n_rows; i++)
+    for (pu_int i = 0; i < p->n_rows; i++)
         t[i] = p->now.mask[i] != 0 ? p->now.e[i] - p->t0.at[i] : 0;
-    for (i = 0; i < p->D; i++)
+    for (pu_int i = 0; i < p->D; i++)
         d[i] = x.at[i] - (nu ? nu[i] : 0);
     *value = (pu__dot(p->n_rows, p->now.w, t, t) - p->log_psi) / 2;
     status = pu__gamma_apply(p, 1, pu__rows(d, p->D), pu__rows(q, p->D), 0);
@@ -12377,15 +12499,14 @@ PU__FN const pu_real *pu__phi_matrix(const pu__posterior *p)
 PU__FN pu_status pu__phi_rows(pu__posterior *p, pu_int first, pu_int k, pu_block Y)
 {
     const pu_real *matrix = pu__phi_matrix(p);
-    pu_int j, i;
     if (!matrix)
         pu__clear(p->n_rows, k, p->t1, 0);
-    for (j = 0; j < k; j++) {
+    for (pu_int j = 0; j < k; j++) {
         const pu_int place = pu__place(p, first + j);
         const pu_real root = p->now.w_root[place];
         if (matrix) {
             const pu_real *row = matrix + p->list[first + j] * p->D;
-            for (i = 0; i < p->D; i++)
+            for (pu_int i = 0; i < p->D; i++)
                 pu__col(Y, j)[i] = root * row[i];
         } else {
             pu__col(p->t1, j)[place] = root;
@@ -12399,17 +12520,17 @@ PU__FN pu_status pu__posterior_columns(pu__posterior *p, int only_Gamma, pu_bloc
 {
     const pu_int D = p->D;
     pu_status status = PU_OK;
-    pu_int first, j, k;
-    for (first = 0; first < D && !status; first += k) {
+    pu_int k;
+    for (pu_int first = 0; first < D && !status; first += k) {
         k = pu__min(p->kmax, D - first);
         pu__clear(D, k, X, 0);
-        for (j = 0; j < k; j++)
+        for (pu_int j = 0; j < k; j++)
             pu__col(X, j)[first + j] = 1;
         if (only_Gamma)
             status = pu__gamma_apply(p, k, X, Y, 0);
         else
             status = p->kind->product(p, k, X, Y, 0, NULL);
-        for (j = 0; j < k; j++)
+        for (pu_int j = 0; j < k; j++)
             pu__copy(a + (first + j) * D, pu__col(Y, j), D);
     }
     return status;
@@ -12429,7 +12550,8 @@ PU__FN pu_status pu__posterior_dense(pu__posterior *p, pu_block X, pu_block Y, p
     else
         status = pu__posterior_columns(p, Phi != NULL, X, Y, a);
     p->left = PU__LEFT_NOTHING;
-    if (!Phi || status) return status;
+    if (!Phi || status)
+        return status;
     rows = pu__mat(Phi, D, 1);
     rows.list = p->list;
     rows.weight = p->w_all;
@@ -12490,9 +12612,11 @@ PU__FN pu_status pu__dense_prepare(pu__direct *e, pu_int n, pu_report *report)
     if (pu__posterior_dense(e->post, e->x, e->q, e->L))
         return pu__operator_failed(report, e->post->failed, n);
     bad = pu__find_nonfinite(D * D, e->L);
-    if (bad >= 0) return pu__fail(report, PU_NONFINITE, "A", n, bad);
+    if (bad >= 0)
+        return pu__fail(report, PU_NONFINITE, "A", n, bad);
     bad = pu__cholesky(D, e->L, D, e->post->panel);
-    if (bad >= 0) return pu__fail(report, PU_E_NOT_DEFINITE, "A", n, bad * D + bad);
+    if (bad >= 0)
+        return pu__fail(report, PU_E_NOT_DEFINITE, "A", n, bad * D + bad);
     e->logdet = 2 * pu__log_diagonal(D, e->L, D + 1);
     return PU_OK;
 }
@@ -12501,9 +12625,8 @@ PU__FN pu_status pu__dense_prepare(pu__direct *e, pu_int n, pu_report *report)
 PU__FN pu_status pu__dense_solve(pu__direct *e, pu_int first, pu_int k)
 {
     const pu_int D = e->post->D;
-    pu_int j;
     (void)first;
-    for (j = 0; j < k; j++) {
+    for (pu_int j = 0; j < k; j++) {
         pu_real *x = pu__col(e->x, j);
         pu__copy(x, pu__col(e->u, j), D);
         pu__lower_solve(D, e->L, 0, x);
@@ -12516,9 +12639,8 @@ PU__FN pu_status pu__dense_solve(pu__direct *e, pu_int first, pu_int k)
 PU__FN void pu__dense_columns(pu__direct *e, pu_int first, pu_int k)
 {
     const pu_int D = e->post->D;
-    pu_int j;
     pu__clear(D, k, e->x, 0);
-    for (j = 0; j < k; j++) {
+    for (pu_int j = 0; j < k; j++) {
         pu__col(e->x, j)[first + j] = 1;
         e->weight[j] = 1;
     }
@@ -12529,11 +12651,11 @@ PU__FN void pu__dense_columns(pu__direct *e, pu_int first, pu_int k)
 PU__FN pu_status pu__dense_sigma(pu__direct *e, pu_real *lane)
 {
     const pu_int D = e->post->D;
-    pu_int first, j, k;
-    for (first = 0; first < D; first += k) {
+    pu_int k;
+    for (pu_int first = 0; first < D; first += k) {
         k = pu__min(e->kmax, D - first);
         pu__dense_columns(e, first, k);
-        for (j = 0; j < k; j++)
+        for (pu_int j = 0; j < k; j++)
             e->weight[j] = PU_R(0.5);
         if (pu__posterior_square(e->post, k, e->x, e->weight, 0, lane))
             return PU_E_OPERATOR;
@@ -12552,21 +12674,23 @@ PU__FN pu_status pu__dual_matrix(pu__direct *e, pu_int n, pu_report *report)
     const pu_block V = e->V;
     const int unit = Gamma->form == PU_FORM_DIAGONAL && !Gamma->data; /* then G' = R */
     pu_real *B = e->L;
-    pu_int first, i, k;
+    pu_int k;
     if (m > 0)
         pu__zeros(B, m * m);
     /* k rows of R and of G', then those columns of B down to the diagonal */
-    for (first = 0; first < m; first += k) {
+    for (pu_int first = 0; first < m; first += k) {
         const pu_block to = pu__from(V, first);
         const pu_block R = unit ? to : e->x;
         k = pu__min(e->kmax, m - first);
-        if (pu__phi_rows(p, first, k, R)) return pu__operator_failed(report, p->failed, n);
-        if (!unit && Gamma->solve(Gamma, k, R, to, p->work)) return pu__operator_failed(report, "Gamma.solve", n);
-        pu__multiply(first + k, k, p->D, pu__mat(V.at, V.ld, 1), pu__mat(R.at, 1, R.ld), pu__rows(B + first, m), PU__UPPER,
-                     p->panel);
+        if (pu__phi_rows(p, first, k, R))
+            return pu__operator_failed(report, p->failed, n);
+        if (!unit && Gamma->solve(Gamma, k, R, to, p->work))
+            return pu__operator_failed(report, "Gamma.solve", n);
+        pu__multiply(first + k, k, p->D, pu__mat(V.at, V.ld, 1), pu__mat(R.at, 1, R.ld), pu__rows(B + first, m),
+                     PU__UPPER, p->panel);
     }
     pu__mirror(m, B, 1);
-    for (i = 0; i < m; i++)
+    for (pu_int i = 0; i < m; i++)
         B[i * m + i] += 1;
     return PU_OK;
 }
@@ -12578,15 +12702,17 @@ PU__FN pu_status pu__dual_prepare(pu__direct *e, pu_int n, pu_report *report)
     const pu_real *L = e->L;
     double low = HUGE_VAL;
     double high = 0;
-    pu_int i, bad;
+    pu_int bad;
     const pu_status status = pu__dual_matrix(e, n, report);
     if (status)
         return status;
     bad = pu__find_nonfinite(m * m, e->L);
-    if (bad >= 0) return pu__fail(report, PU_NONFINITE, "I + R Gamma^-1 R'", n, bad);
+    if (bad >= 0)
+        return pu__fail(report, PU_NONFINITE, "I + R Gamma^-1 R'", n, bad);
     bad = pu__cholesky(m, e->L, m, e->post->panel);
-    if (bad >= 0) return pu__fail(report, PU_E_NOT_DEFINITE, "I + R Gamma^-1 R'", n, bad * m + bad);
-    for (i = 0; i < m; i++) {
+    if (bad >= 0)
+        return pu__fail(report, PU_E_NOT_DEFINITE, "I + R Gamma^-1 R'", n, bad * m + bad);
+    for (pu_int i = 0; i < m; i++) {
         const double pivot = (double)L[i * m + i];
         low = low < pivot ? low : pivot;
         high = pu__max(high, pivot);
@@ -12603,14 +12729,13 @@ PU__FN pu_status pu__dual_mean_side(pu__direct *e, pu_block x)
 {
     pu__posterior *p = e->post;
     const pu_real *nu = e->model->nu;
-    pu_int i;
     if (nu)
         pu__copy(x.at, nu, p->D);
     else
         pu__zeros(x.at, p->D);
     if (nu && pu__phi_apply(p, 1, x, p->t0))
         return PU_E_OPERATOR;
-    for (i = 0; i < p->observed; i++) {
+    for (pu_int i = 0; i < p->observed; i++) {
         const pu_int at = pu__place(p, i);
         e->s[i] = p->now.w_root[at] * (p->now.e[at] - (nu ? p->t0.at[at] : 0));
     }
@@ -12625,8 +12750,8 @@ PU__FN pu_status pu__dual_solve(pu__direct *e, pu_int first, pu_int k)
     const pu_block V = e->V;
     const pu_int D = p->D;
     const pu_int m = p->observed;
-    pu_int i, j;
-    for (j = 0; j < k; j++) {
+    pu_int i;
+    for (pu_int j = 0; j < k; j++) {
         const pu_block x = pu__from(e->x, j);
         const pu_block u = pu__from(e->u, j);
         if (first + j == 0) {
@@ -12655,8 +12780,7 @@ PU__FN void pu__dual_sweep(pu__direct *e, int transposed)
     const pu_int D = e->post->D;
     const pu_int m = e->post->observed;
     const pu_int wide = 256;
-    pu_int at;
-    for (at = 0; at < D; at += wide)
+    for (pu_int at = 0; at < D; at += wide)
         pu__triangle(m, e->L, m, transposed, pu__min(wide, D - at), pu__rows(e->V.at + at, e->V.ld), 1, e->post->panel);
 }
 
@@ -12666,20 +12790,22 @@ PU__FN void pu__dual_invert(pu__direct *e)
     const pu_int m = e->post->observed;
     const pu_int some = 64;
     pu_real *Y = e->Y;
-    pu_int first, end, j;
+    pu_int end;
     if (m == 0)
         return; /* and neither Y nor L is there */
     pu__zeros(Y, m * m);
-    for (first = 0; first < m; first += some) {
+    for (pu_int first = 0; first < m; first += some) {
         end = pu__min(first + some, m);
-        for (j = first; j < end; j++) Y[j * m + j] = 1;
-        pu__triangle(m - first, e->L + first * (m + 1), m, 0, end - first, pu__rows(Y + first * (m + 1), m), 1, e->post->panel);
+        for (pu_int j = first; j < end; j++)
+            Y[j * m + j] = 1;
+        pu__triangle(m - first, e->L + first * (m + 1), m, 0, end - first, pu__rows(Y + first * (m + 1), m), 1,
+                     e->post->panel);
     }
     pu__zeros(e->L, m * m);
-    for (first = 0; first < m; first += some) {
+    for (pu_int first = 0; first < m; first += some) {
         end = pu__min(first + some, m);
-        pu__multiply(end, end, end - first, pu__mat(Y + first * m, 1, m), pu__mat(Y + first * m, m, 1), pu__rows(e->L, m),
-                     PU__LOWER, e->post->panel);
+        pu__multiply(end, end, end - first, pu__mat(Y + first * m, 1, m), pu__mat(Y + first * m, m, 1),
+                     pu__rows(e->L, m), PU__LOWER, e->post->panel);
     }
     pu__mirror(m, e->L, 0);
 }
@@ -12690,14 +12816,16 @@ PU__FN void pu__dual_product(pu__direct *e)
     const pu_int D = e->post->D;
     const pu_int m = e->post->observed;
     const pu_block V = e->V;
-    pu_int at, wide, i;
+    pu_int wide;
     if (m == 0)
         return;
-    for (at = 0; at < D; at += wide) {
+    for (pu_int at = 0; at < D; at += wide) {
         wide = pu__min(PU__SPAN, D - at);
         pu__zeros(e->Y, m * wide);
-        pu__multiply(m, wide, m, pu__mat(e->L, m, 1), pu__mat(V.at + at, V.ld, 1), pu__rows(e->Y, wide), PU__ADD, e->post->panel);
-        for (i = 0; i < m; i++) pu__copy(pu__col(V, i) + at, e->Y + i * wide, wide);
+        pu__multiply(m, wide, m, pu__mat(e->L, m, 1), pu__mat(V.at + at, V.ld, 1), pu__rows(e->Y, wide), PU__ADD,
+                     e->post->panel);
+        for (pu_int i = 0; i < m; i++)
+            pu__copy(pu__col(V, i) + at, e->Y + i * wide, wide);
     }
 }
 
@@ -12706,16 +12834,16 @@ PU__FN pu_status pu__dual_phi_grad(pu__direct *e, pu_real *grad)
 {
     pu__posterior *p = e->post;
     const pu_int m = p->observed;
-    pu_int first, j, k;
+    pu_int k;
     if (pu__phi_matrix(p)) {
-        for (j = 0; j < m; j++)
+        for (pu_int j = 0; j < m; j++)
             pu__axpy(p->D, p->now.w_root[pu__place(p, j)], pu__col(e->V, j), grad + p->list[j] * p->D);
         return PU_OK;
     }
-    for (first = 0; first < m; first += k) {
+    for (pu_int first = 0; first < m; first += k) {
         k = pu__min(e->kmax, m - first);
         pu__clear(p->n_rows, k, p->t1, 0);
-        for (j = 0; j < k; j++) {
+        for (pu_int j = 0; j < k; j++) {
             const pu_int at = pu__place(p, first + j);
             pu__col(p->t1, j)[at] = p->now.w_root[at];
             e->weight[j] = 1;
@@ -12732,11 +12860,11 @@ PU__FN pu_status pu__dual_gamma_grad(pu__direct *e, pu_real *lane)
 {
     pu__posterior *p = e->post;
     const pu_op *Gamma = e->model->Gamma;
-    pu_int first, j, k;
-    for (first = 0; first < p->observed; first += k) {
+    pu_int k;
+    for (pu_int first = 0; first < p->observed; first += k) {
         const pu_block V = pu__from(e->V, first);
         k = pu__min(e->kmax, p->observed - first);
-        for (j = 0; j < k; j++)
+        for (pu_int j = 0; j < k; j++)
             e->weight[j] = PU_R(-0.5);
         if (Gamma->grad(Gamma, k, V, V, e->weight, lane, p->work))
             return pu__note_failure(p, PU_E_OPERATOR, "Gamma.grad");
@@ -12750,7 +12878,6 @@ PU__FN pu_status pu__dual_sigma(pu__direct *e, pu_real *lane)
     pu__posterior *p = e->post;
     const pu__slots *s = &p->slots;
     const pu_int m = p->observed;
-    pu_int j;
     if (s->want_Gamma) {
         pu__dual_sweep(e, 0); /* V = G L'^-1 */
         if (pu__dual_gamma_grad(e, lane))
@@ -12761,7 +12888,7 @@ PU__FN pu_status pu__dual_sigma(pu__direct *e, pu_real *lane)
     if (s->want_psi || s->want_Phi)
         pu__dual_invert(e);
     if (s->want_psi)
-        for (j = 0; j < m; j++) {
+        for (pu_int j = 0; j < m; j++) {
             const double b = (double)e->L[j * (m + 1)];
             lane[s->psi + p->list[j]] += (pu_real)((1 - b) / (2 * (double)p->now.w[pu__place(p, j)]));
         }
@@ -12790,33 +12917,33 @@ PU__FN pu_status pu__banded_prepare(pu__direct *e, pu_int n, pu_report *report)
     const pu_int D = p->D;
     const pu_int wide = e->width + 1;
     pu__logs logs = {0, 1};
-    pu_int i, j, l, bad;
+    pu_int bad;
     memset(e->band, 0, (size_t)(D * wide) * sizeof *e->band);
     if (Gamma->band_add(Gamma, e->width, e->band))
         return pu__operator_failed(report, "Gamma.band_add", n);
-    for (i = 0; i < p->observed; i++) { /* A += psi_m phi_m phi_m' */
+    for (pu_int i = 0; i < p->observed; i++) { /* A += psi_m phi_m phi_m' */
         pu_int at = 0;
         const pu_int row = p->list[i];
         const pu_int count = pu__phi_row(e, row, &at);
         if (count < 0)
             return pu__operator_failed(report, "Phi.row", n);
-        for (j = 0; j < count; j++) {
+        for (pu_int j = 0; j < count; j++) {
             const double scaled = (double)e->model->psi[row] * (double)e->row[j];
-            for (l = 0; l <= j; l++)
+            for (pu_int l = 0; l <= j; l++)
                 e->band[(at + j) * wide + j - l] += scaled * (double)e->row[l];
         }
     }
     e->norm = 0;
-    for (i = 0; i < D; i++) { /* a bound: twice the largest sum of a lower row */
+    for (pu_int i = 0; i < D; i++) { /* a bound: twice the largest sum of a lower row */
         double sum = 0;
-        for (j = 0; j < wide; j++)
+        for (pu_int j = 0; j < wide; j++)
             sum += fabs(e->band[i * wide + j]);
         e->norm = pu__max(e->norm, 2 * sum);
     }
     bad = pu__band_factor(D, e->width, e->band, e->inverse);
     if (bad >= 0)
         return pu__fail(report, PU_E_NOT_DEFINITE, "A", n, bad * D + bad);
-    for (i = 0; i < D; i++)
+    for (pu_int i = 0; i < D; i++)
         pu__logs_add(&logs, e->band[i * wide]);
     e->logdet = logs.sum + log(logs.product);
     return PU_OK;
@@ -12826,13 +12953,12 @@ PU__FN pu_status pu__banded_prepare(pu__direct *e, pu_int n, pu_report *report)
 PU__FN pu_status pu__banded_solve(pu__direct *e, pu_int first, pu_int k)
 {
     const pu_int D = e->post->D;
-    pu_int i, j;
     (void)first;
-    for (j = 0; j < k; j++) {
-        for (i = 0; i < D; i++)
+    for (pu_int j = 0; j < k; j++) {
+        for (pu_int i = 0; i < D; i++)
             e->column[i] = (double)pu__col(e->u, j)[i];
         pu__band_solve(D, e->width, e->band, e->inverse, e->column);
-        for (i = 0; i < D; i++)
+        for (pu_int i = 0; i < D; i++)
             pu__col(e->x, j)[i] = (pu_real)e->column[i];
     }
     return PU_OK;
@@ -12846,20 +12972,19 @@ PU__FN pu_status pu__band_terms(pu__direct *e, pu_real *lane)
     const pu_op *Gamma = e->model->Gamma;
     const pu_op *Phi = e->model->Phi;
     const pu_int wide = e->width + 1;
-    pu_int i, j, l;
     if (s->want_Gamma && Gamma->band_grad(Gamma, e->width, e->Z, 0.5, lane))
         return pu__note_failure(p, PU_E_OPERATOR, "Gamma.band_grad");
     if (!s->want_Phi && !s->want_psi)
         return PU_OK;
-    for (i = 0; i < p->observed; i++) {
+    for (pu_int i = 0; i < p->observed; i++) {
         pu_int at = 0;
         const pu_int row = p->list[i];
         const pu_int count = pu__phi_row(e, row, &at);
         const double psi = (double)e->model->psi[row];
         double square = 0;
-        for (j = 0; j < count; j++) {
+        for (pu_int j = 0; j < count; j++) {
             double z = 0; /* (Z phi_m)_j */
-            for (l = 0; l < count; l++)
+            for (pu_int l = 0; l < count; l++)
                 z += e->Z[(at + pu__most(j, l)) * wide + (j > l ? j - l : l - j)] * (double)e->row[l];
             square += z * (double)e->row[j];
             e->column[j] = z * psi;
@@ -12883,7 +13008,6 @@ PU__FN pu_status pu__banded_sigma(pu__direct *e, pu_real *lane)
 /* The state space behind Gamma: a pu_ssm as it is, an AR(P) in companion form, s_t = (z_t .. z_{t-P+1}). 0 when it is neither. */
 PU__FN int pu__markov_of(const pu_op *Gamma, pu__markov *k)
 {
-    pu_int i, j;
     if (Gamma->form == PU_FORM_STATES) {
         const pu_ssm *m = (const pu_ssm *)Gamma->data;
         k->S = m->states;
@@ -12903,9 +13027,9 @@ PU__FN int pu__markov_of(const pu_op *Gamma, pu__markov *k)
         k->block = 1;
         memset(k->Q, 0, sizeof k->Q);
         k->Q[0] = (double)ar->kappa;
-        for (j = 0; j < ar->order; j++)
+        for (pu_int j = 0; j < ar->order; j++)
             F[j] = ar->phi[j];
-        for (i = 1; i < S; i++)
+        for (pu_int i = 1; i < S; i++)
             F[i * S + i - 1] = 1;
         pu__ssm_widen(S * S, F, k->F);
         memcpy(k->P0, k->Q, sizeof k->P0);
@@ -12921,10 +13045,9 @@ PU__FN pu_int pu__kalman_reals(const pu__markov *k) { return 2 * (k->S + k->S * 
 PU__FN double pu__kalman_gain(pu_int S, const double *C, const double *h, double *Ch)
 {
     double sum = 0;
-    pu_int i, j;
-    for (i = 0; i < S; i++) {
+    for (pu_int i = 0; i < S; i++) {
         Ch[i] = 0;
-        for (j = 0; j < S; j++)
+        for (pu_int j = 0; j < S; j++)
             Ch[i] += C[i * S + j] * h[j];
         sum += h[i] * Ch[i];
     }
@@ -12936,20 +13059,19 @@ PU__FN void pu__kalman_predict(const pu__markov *k, pu_int t, const double *befo
 {
     const pu_int S = k->S;
     const pu_int SS = S * S;
-    pu_int i, j;
     if (t == 0) {
         memset(mean, 0, (size_t)S * sizeof *mean);
         memcpy(P, k->P0, (size_t)SS * sizeof *P);
         return;
     }
-    for (i = 0; i < S; i++) {
+    for (pu_int i = 0; i < S; i++) {
         mean[i] = 0;
-        for (j = 0; j < S; j++)
+        for (pu_int j = 0; j < S; j++)
             mean[i] += k->F[i * S + j] * before[j];
     }
     pu__ssm_mul(S, k->F, 0, before + S, 0, FP);
     pu__ssm_mul(S, FP, 0, k->F, 1, P);
-    for (i = 0; i < SS; i++)
+    for (pu_int i = 0; i < SS; i++)
         P[i] += k->Q[i];
 }
 
@@ -12963,7 +13085,6 @@ PU__FN pu_int pu__kalman_absorb(pu__direct *e, pu_int t, pu_int seen, double *m,
     const pu_real *nu = e->model->nu;
     const pu_int S = k->S;
     double h[PU_SSM_MAX], gain[PU_SSM_MAX];
-    pu_int i, j;
     for (; seen < p->observed; seen++) {
         pu_int at = 0;
         const pu_int row = p->list[seen];
@@ -12979,22 +13100,22 @@ PU__FN pu_int pu__kalman_absorb(pu__direct *e, pu_int t, pu_int seen, double *m,
         if (at >= (t + 1) * k->block)
             break;
         memset(h, 0, sizeof h);
-        for (j = 0; j < count; j++) {
+        for (pu_int j = 0; j < count; j++) {
             h[at % k->block + j] = (double)e->row[j];
             if (nu)
                 residual -= (double)e->row[j] * (double)nu[at + j];
         }
         variance = pu__kalman_gain(S, P, h, gain) + 1 / psi;
-        for (i = 0; i < S; i++)
+        for (pu_int i = 0; i < S; i++)
             residual -= h[i] * m[i];
         if (!(variance > 0 && pu__finite_double(variance))) {
             (void)pu__fail(report, PU_E_NOT_DEFINITE, "A", n, row);
             return -1;
         }
         pu__logs_add(logs, variance * psi);
-        for (i = 0; i < S; i++) {
+        for (pu_int i = 0; i < S; i++) {
             m[i] += gain[i] * residual / variance;
-            for (j = 0; j < S; j++)
+            for (pu_int j = 0; j < S; j++)
                 P[i * S + j] -= gain[i] * gain[j] / variance;
         }
     }
@@ -13017,25 +13138,24 @@ PU__FN int pu__kalman_smooth(pu__direct *e, const double *m, const double *ahead
     double *change = J + SS;
     double difference[PU_SSM_MAX];
     double ignored = 0;
-    pu_int i, j;
     /* J = P F' P_ahead^-1 */
     if (pu__ssm_invert(S, P_ahead, change, e->narrow, e->narrow + SS, &ignored) >= 0)
         return 1;
     pu__ssm_mul(S, smooth, 0, e->markov->F, 1, FP);
     pu__ssm_mul(S, FP, 0, change, 0, J);
-    for (i = 0; i < S; i++)
+    for (pu_int i = 0; i < S; i++)
         difference[i] = mean[i] - ahead[i];
-    for (i = 0; i < S; i++) {
+    for (pu_int i = 0; i < S; i++) {
         mean[i] = m[i];
-        for (j = 0; j < S; j++)
+        for (pu_int j = 0; j < S; j++)
             mean[i] += J[i * S + j] * difference[j];
     }
     /* Sigma_t = P + J (Sigma_{t+1} - P_ahead) J' */
-    for (i = 0; i < SS; i++)
+    for (pu_int i = 0; i < SS; i++)
         change[i] = later[i] - P_ahead[i];
     pu__ssm_mul(S, J, 0, change, 0, FP);
     pu__ssm_mul(S, FP, 0, J, 1, change);
-    for (i = 0; i < SS; i++)
+    for (pu_int i = 0; i < SS; i++)
         smooth[i] += change[i];
     pu__ssm_mul(S, later, 0, J, 1, cross);
     return 0;
@@ -13052,22 +13172,21 @@ PU__FN void pu__kalman_store(pu__direct *e, pu_int t, const double *mean)
     const pu_int wide = e->width + 1;
     const pu_int lags = pu__min(t, pu__min(e->width, S - 1));
     const int last = t + 1 == k->T;
-    pu_int i, j;
-    for (i = 0; i < k->block; i++) {
+    for (pu_int i = 0; i < k->block; i++) {
         const pu_int at = t * k->block + i;
         e->column[at] = mean[i] + (nu ? (double)nu[at] : 0);
         if (k->block > 1)
-            for (j = 0; j <= i; j++)
+            for (pu_int j = 0; j <= i; j++)
                 e->Z[at * wide + i - j] = smooth[i * S + j];
         else
-            for (j = 0; j <= lags; j++)
+            for (pu_int j = 0; j <= lags; j++)
                 e->Z[at * wide + j] = smooth[j];
     }
     if (last)
         return;
     if (k->block > 1) {
-        for (i = 0; i < S; i++)
-            for (j = 0; j < S; j++)
+        for (pu_int i = 0; i < S; i++)
+            for (pu_int j = 0; j < S; j++)
                 e->Z[((t + 1) * S + i) * wide + S + i - j] = cross[i * S + j];
     } else if (t + 1 >= S && e->width >= S) {
         e->Z[(t + 1) * wide + S] = cross[S - 1];
@@ -13112,11 +13231,10 @@ PU__FN pu_status pu__kalman_prepare(pu__direct *e, pu_int n, pu_report *report)
 /* x = the smoothed mean; the only right-hand side is b. */
 PU__FN pu_status pu__kalman_solve(pu__direct *e, pu_int first, pu_int k)
 {
-    pu_int i;
     PU_ASSERT(first == 0 && k == 1);
     (void)first;
     (void)k;
-    for (i = 0; i < e->post->D; i++)
+    for (pu_int i = 0; i < e->post->D; i++)
         e->x.at[i] = (pu_real)e->column[i];
     return PU_OK;
 }
@@ -13144,8 +13262,8 @@ PU__FN pu_status pu__spread(pu__direct *e, pu_int k, pu_real *variance, pu_real 
 /* dense: Sigma is the sum of the columns of L'^-1 */
 PU__FN pu_status pu__dense_spread(pu__direct *e, pu_real *variance, pu_real *fit)
 {
-    pu_int first, k;
-    for (first = 0; first < e->post->D; first += k) {
+    pu_int k;
+    for (pu_int first = 0; first < e->post->D; first += k) {
         k = pu__min(e->kmax, e->post->D - first);
         pu__dense_columns(e, first, k);
         if (pu__spread(e, k, variance, fit))
@@ -13158,11 +13276,11 @@ PU__FN pu_status pu__dense_spread(pu__direct *e, pu_real *variance, pu_real *fit
 PU__FN pu_status pu__dual_spread(pu__direct *e, pu_real *variance, pu_real *fit)
 {
     const pu_int D = e->post->D;
-    pu_int first, j, k;
+    pu_int k;
     pu__dual_sweep(e, 0);
-    for (first = 0; first < e->post->observed; first += k) {
+    for (pu_int first = 0; first < e->post->observed; first += k) {
         k = pu__min(e->kmax, e->post->observed - first);
-        for (j = 0; j < k; j++) {
+        for (pu_int j = 0; j < k; j++) {
             pu__copy(pu__col(e->x, j), pu__col(e->V, first + j), D);
             e->weight[j] = -1;
         }
@@ -13176,22 +13294,21 @@ PU__FN pu_status pu__dual_spread(pu__direct *e, pu_real *variance, pu_real *fit)
 PU__FN pu_status pu__band_spread(pu__direct *e, pu_real *variance, pu_real *fit)
 {
     const pu_int wide = e->width + 1;
-    pu_int m, i, j;
     if (!e->markov)
         pu__band_inverse(e->post->D, e->width, e->band, e->inverse, e->Z);
     if (variance)
-        for (i = 0; i < e->post->D; i++)
+        for (pu_int i = 0; i < e->post->D; i++)
             variance[i] = (pu_real)e->Z[i * wide];
     if (!fit)
         return PU_OK;
-    for (m = 0; m < e->post->M; m++) {
+    for (pu_int m = 0; m < e->post->M; m++) {
         pu_int at = 0;
         const pu_int count = pu__phi_row(e, m, &at);
         double sum = 0;
         if (count < 0 || (e->markov && at % e->markov->block + count > e->markov->block))
             return pu__note_failure(e->post, PU_E_OPERATOR, "Phi.row");
-        for (i = 0; i < count; i++)
-            for (j = 0; j <= i; j++)
+        for (pu_int i = 0; i < count; i++)
+            for (pu_int j = 0; j <= i; j++)
                 sum += (i == j ? 1 : 2) * (double)e->row[i] * (double)e->row[j] * e->Z[(at + i) * wide + i - j];
         fit[m] = (pu_real)sum;
     }
@@ -13406,10 +13523,9 @@ PU__FN double pu__cost(const pu__job *job, pu_engine engine, pu_int observed)
 PU__FN pu_engine pu__engine_for(const pu__job *job, pu_int observed)
 {
     pu_engine best = job->kind == PU_EXACT ? PU_DENSE : PU_ITERATIVE;
-    int e;
     if (job->engine != PU_ENGINE_AUTO)
         return job->engine;
-    for (e = PU_ITERATIVE; e < PU_ENGINE_AUTO; e++)
+    for (int e = PU_ITERATIVE; e < PU_ENGINE_AUTO; e++)
         if ((job->can >> e & 1u) && pu__cost(job, (pu_engine)e, observed) < pu__cost(job, best, observed))
             best = (pu_engine)e;
     return best;
@@ -13427,10 +13543,9 @@ PU__FN const char *pu__missing(const pu__job *job, pu_engine engine)
 PU__FN pu_status pu__assign(pu__job *job, pu_report *report)
 {
     pu_int n, first = 0;
-    int e;
     job->width = pu__most(job->r.Gamma.band, job->r.Phi.band);
     job->restricted = pu__can_restrict(&job->r.Phi);
-    for (e = job->kind == PU_EXACT ? PU_DENSE : PU_ITERATIVE; e < PU_ENGINE_AUTO; e++)
+    for (int e = job->kind == PU_EXACT ? PU_DENSE : PU_ITERATIVE; e < PU_ENGINE_AUTO; e++)
         if (!pu__missing(job, (pu_engine)e))
             job->can |= 1u << e;
     for (n = 0; n < job->N; n++) {
@@ -13469,8 +13584,7 @@ PU__FN void pu__plan_words(const pu__job *job, pu_report *report)
     const int chosen = job->engine == PU_ENGINE_AUTO;
     pu__text t = pu__text_after(report->plan, sizeof report->plan);
     const char *separator = "";
-    int e, other;
-    for (e = PU_ITERATIVE; e < PU_ENGINE_AUTO; e++) {
+    for (int e = PU_ITERATIVE; e < PU_ENGINE_AUTO; e++) {
         report->served[e] = job->served[e];
         if (!job->served[e])
             continue;
@@ -13489,7 +13603,7 @@ PU__FN void pu__plan_words(const pu__job *job, pu_report *report)
         if (!chosen)
             continue;
         pu__put(&t, ", the cheapest (predicted us per datum of the mean size:");
-        for (other = PU_ITERATIVE; other < PU_KALMAN; other++) {
+        for (int other = PU_ITERATIVE; other < PU_KALMAN; other++) {
             const pu_int rows = (pu_int)(job->rows_sum[e] / (double)job->served[e]);
             if (!(job->can >> other & 1u))
                 continue;
@@ -13542,8 +13656,8 @@ typedef struct {
     int *lane_of;          /* N, ragged data: the lane that each goes to */
     unsigned char *engine; /* N */
     pu_report *lane_report;
-    pu_gradient_result stage;        /* staged copies of the arrays that were asked for */
-    pu_real *variance, *fit; /* N x D, N x M: diagonals of Sigma, Phi Sigma Phi' for >>predict; NULL = not wanted */
+    pu_gradient_result stage; /* staged copies of the arrays that were asked for */
+    pu_real *variance, *fit;  /* N x D, N x M: diagonals of Sigma, Phi Sigma Phi' for >>predict; NULL = not wanted */
     /* a device: the operators and arrays there, the gradient vector there and read back */
     pu_side side[2];
     void *side_memory[2];
@@ -13556,7 +13670,7 @@ typedef struct {
 typedef struct {
     pu__job job;
     pu__memory mem;
-    int variance, fit;     /* mem.variance, mem.fit are wanted */
+    int variance, fit;            /* mem.variance, mem.fit are wanted */
     pu_int reals, times, doubles; /* room for reals x times, and so many doubles, of the caller's */
     pu_real *own_reals;
     double *own_doubles;
@@ -13568,8 +13682,7 @@ PU__FN pu_int pu__turn_of(const pu__job *job, pu_int n) { return n % (2 * job->b
 /* What a device needs besides the workers. */
 PU__FN void pu__far_layout(pu__memory *mem, pu__arena *arena, const pu__job *job)
 {
-    int i;
-    for (i = 0; i < 2; i++)
+    for (int i = 0; i < 2; i++)
         mem->side_memory[i] = pu__take_from(arena, 1, (pu_int)job->side_bytes[i], 1, 1);
     mem->far_lane = pu__far_reals(arena, job->far_slots.params, 1);
     mem->sums = pu__reals(arena, job->far_slots.params, 1);
@@ -13619,7 +13732,8 @@ PU__FN void pu__worker_layout(pu__worker *w, pu__arena *arena, const pu__job *jo
     needs.most = job->most_dual;
     needs.width = job->width;
     pu__direct_layout(&w->direct, arena, &job->r.model, &needs);
-    if (parts.form || needs.dense || needs.dual) w->post.panel = pu__panel(arena, pu__most(job->D, needs.most));
+    if (parts.form || needs.dense || needs.dual)
+        w->post.panel = pu__panel(arena, pu__most(job->D, needs.most));
     if (job->o->rao_blackwell && !w->direct.Z)
         w->direct.Z = (double *)pu__take(arena, job->D, job->r.Gamma.band + 1, sizeof(double));
     w->direct.post = &w->post;
@@ -13638,7 +13752,6 @@ PU__FN void pu__task_layout(void *self, pu__arena *arena)
     const pu__job *job = &task->job;
     pu__memory *mem = &task->mem;
     const pu_int all = job->N * (job->K + 1);
-    int t;
     memset(mem, 0, sizeof *mem);
     arena->B = job->B;
     mem->side[0] = job->side[0];
@@ -13676,7 +13789,7 @@ PU__FN void pu__task_layout(void *self, pu__arena *arena)
         mem->fit = pu__reals(arena, job->N, job->M);
     task->own_reals = pu__reals(arena, task->reals, task->times);
     task->own_doubles = (double *)pu__take(arena, task->doubles, 1, sizeof(double));
-    for (t = 0; t < job->threads; t++) {
+    for (int t = 0; t < job->threads; t++) {
         pu__worker measured;
         pu__worker_layout(mem->workers ? mem->workers + t : &measured, arena, job, mem);
     }
@@ -13749,10 +13862,12 @@ PU__FN pu_status pu__check_functions(const pu__job *job, pu_report *report)
     }
     if (job->plan.solver == PU_PCG && job->served[PU_ITERATIVE] && !o->solve.precond && !pu__has_diag(&job->r.model))
         return pu__refuse(report, PU_E_UNSUPPORTED,
-                          G->diag ? "Phi.gram_diag (or give options.solve.precond)" : "Gamma.diag (or give options.solve.precond)");
+                          G->diag ? "Phi.gram_diag (or give options.solve.precond)"
+                                  : "Gamma.diag (or give options.solve.precond)");
     if (job->out->precond &&
         !(job->asked_network && job->plan.solver == PU_PCG && o->solve.precond && o->solve.precond_stride == PU_ZERO))
-        return pu__refuse(report, PU_E_UNSUPPORTED, "results.precond (PU_NETWORK, PU_PCG, options.solve.precond for all data)");
+        return pu__refuse(report, PU_E_UNSUPPORTED,
+                          "results.precond (PU_NETWORK, PU_PCG, options.solve.precond for all data)");
     return PU_OK;
 }
 
@@ -13763,14 +13878,13 @@ PU__FN pu_status pu__check_option_arrays(const pu__job *job, pu_report *report)
     const pu_int stride = pu__m_stride(job);
     const pu_int D = job->D;
     pu_status status = PU_OK;
-    pu_int n;
     if (o->solve.precond && stride && stride < D)
         return pu__refuse(report, PU_E_ARGUMENT, "options.solve.precond_stride");
     if (o->tied_psi)
-        for (n = 0; n < job->M; n++)
+        for (pu_int n = 0; n < job->M; n++)
             if (job->r.model.psi[n] != job->r.model.psi[0])
                 return pu__fail(report, PU_E_ARGUMENT, "model.psi (options.tied_psi)", -1, n);
-    for (n = 0; n < job->N && !status; n++) {
+    for (pu_int n = 0; n < job->N && !status; n++) {
         if (o->delta && job->K > 0) {
             status = pu__check_array(job->K * D, o->delta + n * job->K * D, 0, "options.delta", n, report);
             if (status)
@@ -14111,12 +14225,11 @@ PU__FN pu_status pu__load_diagonal(const pu__job *job, pu__worker *w, pu_int n, 
     const int known = pu__has_diag(&job->r.model);
     pu__logs logs = {0, 1};
     double sum;
-    pu_int i;
     if (known && (pcg || job->want_nll || job->o->rao_blackwell)) {
         pu__zeros(w->diagonal, job->D);
         if (pu__posterior_diag(&w->post, w->diagonal))
             return pu__operator_failed(report, w->post.failed, n);
-        for (i = 0; i < job->D; i++)
+        for (pu_int i = 0; i < job->D; i++)
             pu__logs_add(&logs, (double)w->diagonal[i]);
     }
     w->base[turn] = 0;
@@ -14129,10 +14242,10 @@ PU__FN pu_status pu__load_diagonal(const pu__job *job, pu__worker *w, pu_int n, 
         if (status)
             return status;
         if (known)
-            for (i = 0; i < job->D; i++)
+            for (pu_int i = 0; i < job->D; i++)
                 pu__logs_add(&logs, (double)now[i]);
         if (job->want_nll)
-            for (i = 0; i < job->D; i++)
+            for (pu_int i = 0; i < job->D; i++)
                 pu__logs_add(&base, (double)now[i]);
         w->base[turn] = -(base.sum + log(base.product)); /* log det M */
     }
@@ -14183,14 +14296,13 @@ PU__FN pu_status pu__far_load(const pu__job *job, pu__memory *mem, pu__worker *w
                               pu_report *report)
 {
     pu__posterior *p = &w->post;
-    pu_int g, i;
     p->failed = NULL;
     p->slot = !p->slot;
     p->count = count;
     p->cols = job->block;
     p->restricted = pu__can_restrict(&p->Phi->op);
     p->observed = 0;
-    for (g = 0; g < count; g++)
+    for (pu_int g = 0; g < count; g++)
         p->observed = pu__most(p->observed, pu__count_observed(job->data, n + g));
     p->n_rows = p->restricted ? p->observed : p->M;
     p->rows = NULL;
@@ -14201,7 +14313,7 @@ PU__FN pu_status pu__far_load(const pu__job *job, pu__memory *mem, pu__worker *w
         w->run.m = p->m + p->slot * p->wide * p->D;
         w->run.minv = p->minv + p->slot * p->wide * p->D;
     }
-    for (g = 0; g < count; g++) {
+    for (pu_int g = 0; g < count; g++) {
         pu_int *list = p->staged.rows + g * p->n_rows;
         pu_int observed;
         pu_status status;
@@ -14210,7 +14322,7 @@ PU__FN pu_status pu__far_load(const pu__job *job, pu__memory *mem, pu__worker *w
         mem->observed[n + g] = observed;
         mem->engine[n + g] = (unsigned char)PU_ITERATIVE;
         if (p->restricted) {
-            for (i = 0; i < p->n_rows; i++)
+            for (pu_int i = 0; i < p->n_rows; i++)
                 list[i] = i < observed ? p->list[i] : -1;
             if (observed < p->M)
                 p->rows = p->staged.rows;
@@ -14231,8 +14343,7 @@ PU__FN void pu__given_probes(const pu__job *job, pu__worker *w, pu_int n, pu_int
 {
     const pu_backend *B = job->B;
     const pu_int each = k / w->post.count;
-    pu_int j;
-    for (j = 0; j < k; j++) {
+    for (pu_int j = 0; j < k; j++) {
         const pu_int probe = first + j % each - 1;
         const pu_real *delta = job->o->delta + ((n + j / each) * job->K + probe) * job->D;
         if (probe >= 0)
@@ -14312,8 +14423,7 @@ PU__FN pu_status pu__linear_terms(const pu__job *job, pu__worker *w, int direct,
 PU__FN void pu__logdets(const pu__job *job, pu__worker *w, pu_int n, pu_int first, pu_int each, pu__column *columns)
 {
     pu__run *g = &w->run;
-    pu_int j;
-    for (j = 0; j < g->k; j++) {
+    for (pu_int j = 0; j < g->k; j++) {
         pu__column *column = columns + j;
         const pu_int turn = pu__turn_of(job, n + j / each);
         const pu_int steps = (pu_int)g->host_steps[j];
@@ -14348,18 +14458,18 @@ PU__FN pu_status pu__rao_blackwell(const pu__job *job, pu__memory *mem, pu__work
     const pu_op *Gamma = &job->r.Gamma;
     const pu_int wide = Gamma->band + 1;
     double *Z = w->direct.Z;
-    pu_int j, i, end;
+    pu_int end;
     if (job->far) {
         job->B->read(job->B->user, x.at, w->run.x.at, bytes);
         job->B->read(job->B->user, u.at, w->run.u.at, bytes);
     }
-    for (j = w->post.column == 0; j < k; j = end) { /* not the mean */
+    for (pu_int j = w->post.column == 0; j < k; j = end) { /* not the mean */
         pu_int at = pu__group_at(&w->post, j);
         end = pu__group_end(&w->post, j, k);
         memset(Z, 0, (size_t)(job->D * wide) * sizeof *Z);
         for (; j < end; j++) {
             const double half = (double)w->weight[j] / 2;
-            for (i = 0; i < job->D; i++) {
+            for (pu_int i = 0; i < job->D; i++) {
                 const double a = 1 / (double)w->diagonal[i];
                 const double d = (double)pu__col(u, j)[i];
                 Z[i * wide] += half * a * (1 - 2 * (double)pu__col(x, j)[i] * d + a * d * d);
@@ -14426,17 +14536,16 @@ PU__FN void pu__block_records(const pu__job *job, pu__memory *mem, pu__worker *w
     pu__column *columns = mem->columns + at;
     pu_real *const stage[2] = {mem->stage.alpha, mem->stage.beta};
     const pu_real *const history[2] = {g->host_a, g->host_b};
-    pu_int i, j, l;
     if (mem->stage.x)
         job->B->read(job->B->user, mem->stage.x + at * job->D, g->x.at, (size_t)(g->k * job->D) * sizeof(pu_real));
-    for (j = 0; j < g->k; j++) {
+    for (pu_int j = 0; j < g->k; j++) {
         memset(columns + j, 0, sizeof *columns);
         pu__column_record(g, j, job->network && job->any_grad, &columns[j].record);
         columns[j].ux = g->ux[j];
         columns[j].xax = g->ux[j] - g->xt[j];
-        for (l = 0; l < 2; l++)
+        for (pu_int l = 0; l < 2; l++)
             if (stage[l])
-                for (i = 0; i < I; i++)
+                for (pu_int i = 0; i < I; i++)
                     stage[l][(at + j) * I + i] = i < g->done ? history[l][i * g->k + j] : 0;
     }
     if (job->want_nll)
@@ -14458,7 +14567,6 @@ PU__FN pu_status pu__iterative_block(const pu__job *job, pu__memory *mem, pu__wo
     const pu_block *x0 = job->o->x0 ? &start : NULL;
     pu_status status = PU_OK;
     pu_status outcome;
-    pu_int j;
     pu__run_set(g, job->plan.solver, k);
     if (job->plan.solver == PU_GD)
         status = pu__set_step(g, job->o->solve.step ? job->o->solve.step + n : NULL, n, report);
@@ -14471,14 +14579,14 @@ PU__FN pu_status pu__iterative_block(const pu__job *job, pu__memory *mem, pu__wo
         B->write(B->user, mem->x0.at, start.at, (size_t)(k * D) * sizeof(pu_real));
         start = mem->x0;
     }
-    for (j = 0; j < k; j++)
+    for (pu_int j = 0; j < k; j++)
         w->weight[j] = item->first + j % item->each == 0 ? 1 : 1 / (pu_real)job->K;
     g->mbar = job->out->precond ? lane + w->post.slots.m : NULL;
     outcome = pu__run_block(g, x0, back, n, item->first, report);
     if (pu__fatal(outcome))
         return outcome;
     if (mem->stage.residual)
-        for (j = 0; j < k; j++)
+        for (pu_int j = 0; j < k; j++)
             B->read(B->user, mem->stage.residual + (at + j) * D, pu__col(g->xbar, j), (size_t)D * sizeof(pu_real));
     if (job->any_grad && pu__block_gradient(job, mem, w, item, x0, lane))
         return pu__operator_failed(report, w->post.failed ? w->post.failed : "A.apply or A.grad", n);
@@ -14511,7 +14619,6 @@ PU__FN pu_status pu__direct_columns(const pu__job *job, pu__memory *mem, pu__wor
 {
     pu__run *g = &w->run;
     const pu_int D = job->D;
-    pu_int j;
     pu_status status;
     pu__run_set(g, job->plan.solver, k);
     status = pu__rhs(job, mem, w, n, first, k, report);
@@ -14523,7 +14630,7 @@ PU__FN pu_status pu__direct_columns(const pu__job *job, pu__memory *mem, pu__wor
     if (pu__residual(g))
         return pu__operator_failed(report, w->post.failed, n);
     pu__read_dots(g);
-    for (j = 0; j < k; j++) {
+    for (pu_int j = 0; j < k; j++) {
         const pu_int at = n * (job->K + 1) + first + j;
         const pu_real *x = pu__col(g->x, j);
         pu__column *c = mem->columns + at;
@@ -14556,11 +14663,10 @@ PU__FN pu_status pu__direct_gradient(const pu__job *job, pu__memory *mem, pu__wo
     pu__posterior *p = &w->post;
     const pu_int cols = job->K + 1;
     pu_status status = PU_OK;
-    pu_int j, i;
     if (job->any_grad && (first == 0 || !job->exact)) {
         p->column = job->exact ? -1 : first;
         p->joint = first == 0;
-        for (j = 0; j < k; j++)
+        for (pu_int j = 0; j < k; j++)
             g->s.scale[j] = w->weight[j] / 2;
         status = pu__posterior_square(p, job->exact ? 1 : k, g->x, g->s.scale, 1, lane);
         p->column = -1;
@@ -14568,7 +14674,7 @@ PU__FN pu_status pu__direct_gradient(const pu__job *job, pu__memory *mem, pu__wo
     if (!status && first == 0)
         status = pu__posterior_value(p, g->x, w->bbar, g->q.at, &mem->columns[n * cols].value);
     if (!status && first == 0 && job->any_grad) {
-        for (i = 0; i < job->D; i++)
+        for (pu_int i = 0; i < job->D; i++)
             w->bbar[i] = -g->x.at[i];
         status = pu__linear_terms(job, w, 1, lane);
     }
@@ -14585,14 +14691,14 @@ PU__FN pu_status pu__direct_datum(const pu__job *job, pu__memory *mem, pu__worke
     const pu_int cols = job->K + 1;
     const pu_int I = job->plan.I;
     const pu_int solved = job->exact && !mem->stage.x && !mem->stage.residual ? 1 : cols;
-    pu_int first, j, k;
+    pu_int k;
     pu_status status;
     e->gamma_logdet = mem->gamma_logdet;
     status = engine->prepare(e, n, report);
     if (status)
         return status;
     mem->logdet[n] = e->logdet;
-    for (first = 0; first < solved; first += k) {
+    for (pu_int first = 0; first < solved; first += k) {
         k = pu__min(job->kmax, solved - first);
         status = pu__direct_columns(job, mem, w, n, first, k, report);
         if (status)
@@ -14600,7 +14706,7 @@ PU__FN pu_status pu__direct_datum(const pu__job *job, pu__memory *mem, pu__worke
         if (pu__direct_gradient(job, mem, w, n, first, k, lane))
             return pu__operator_failed(report, w->post.failed, n);
     }
-    for (j = solved; j < cols; j++)
+    for (pu_int j = solved; j < cols; j++)
         pu__direct_record(mem->columns + n * cols + j, mem->logdet[n]);
     if (mem->stage.alpha)
         pu__zeros(mem->stage.alpha + n * cols * I, cols * I); /* there were no steps */
@@ -14619,8 +14725,7 @@ PU__FN pu_status pu__direct_datum(const pu__job *job, pu__memory *mem, pu__worke
 /* Rows of Phi that a lane meets for the first time: zero. Most batches touch few of the rows in any one lane. */
 PU__FN void pu__touch(const pu__job *job, const pu__posterior *p, unsigned char *touched, pu_real *lane)
 {
-    pu_int i;
-    for (i = 0; i < p->observed; i++) {
+    for (pu_int i = 0; i < p->observed; i++) {
         const pu_int row = p->list[i];
         if (!touched[row])
             pu__zeros(lane + job->slots.Phi + row * job->D, job->D);
@@ -14636,23 +14741,21 @@ PU__FN void pu__share_out(const pu__job *job, pu__memory *mem)
     double *cost = mem->c; /* both are free until a lane begins; lanes <= N */
     double *load = mem->logdet;
     double limit = 0;
-    pu_int n;
-    int pass, l;
-    for (n = 0; n < job->N; n++) {
+    for (pu_int n = 0; n < job->N; n++) {
         const pu_int count = pu__count_observed(job->data, n);
         cost[n] = pu__cost(job, pu__engine_for(job, count), count);
         limit = pu__max(limit, cost[n]);
         mem->lane_of[n] = -1;
     }
-    for (l = 0; l < job->lanes; l++)
+    for (int l = 0; l < job->lanes; l++)
         load[l] = 0;
-    for (pass = 1; pass <= PASSES; pass++) {
+    for (int pass = 1; pass <= PASSES; pass++) {
         limit *= 0.70710678118654752440;
-        for (n = 0; n < job->N; n++) {
+        for (pu_int n = 0; n < job->N; n++) {
             int least = 0;
             if (mem->lane_of[n] >= 0 || (cost[n] < limit && pass < PASSES))
                 continue;
-            for (l = 1; l < job->lanes; l++)
+            for (int l = 1; l < job->lanes; l++)
                 if (load[l] < load[least])
                     least = l;
             load[least] += cost[n];
@@ -14695,12 +14798,11 @@ PU__FN void pu__lane(const pu__job *job, pu__memory *mem, pu__worker *w, int lan
     const pu_int to = job->ragged ? items : from + share + (lane < items % job->lanes);
     pu_report *report = mem->lane_report + lane;
     pu_real *grad = mem->lanes + lane * job->slots.params;
-    pu_int i;
     pu__report_clear(report);
     pu__lane_clear(job, mem, lane, grad);
     w->run.products = 0;
     w->loaded = -1;
-    for (i = from; i < to; i++) {
+    for (pu_int i = from; i < to; i++) {
         pu__item item;
         pu_report one;
         pu_status status;
@@ -14734,7 +14836,6 @@ PU__FN pu_status pu__far_open(const pu__job *job, pu__memory *mem, pu_report *re
     pu__posterior *p = &mem->workers->post;
     pu_status status;
     size_t bytes;
-    pu_int i;
     B->turn(B->user, 0);
     status = pu__side(B, &job->r.Gamma, &pu__names_Gamma, mem->side_memory[0], &bytes, mem->side, report);
     if (!status)
@@ -14744,9 +14845,9 @@ PU__FN pu_status pu__far_open(const pu__job *job, pu__memory *mem, pu_report *re
     B->write(B->user, mem->far_psi, job->r.model.psi, (size_t)job->M * sizeof(pu_real));
     if (job->r.model.nu)
         B->write(B->user, mem->far_nu, mem->gamma_nu, (size_t)job->D * sizeof(pu_real));
-    for (i = 0; i < job->batch; i++)
+    for (pu_int i = 0; i < job->batch; i++)
         p->staged.w[i % job->M] = 1;
-    for (i = 0; i < job->batch; i += job->M)
+    for (pu_int i = 0; i < job->batch; i += job->M)
         B->write(B->user, p->ones + i, p->staged.w, (size_t)pu__min(job->M, job->batch - i) * sizeof(pu_real));
     return PU_OK;
 }
@@ -14756,13 +14857,12 @@ PU__FN pu_status pu__far_close(const pu__job *job, pu__memory *mem, pu_report *r
 {
     const pu__slots *near_ = &job->slots;
     const pu__slots *far = &job->far_slots;
-    pu_int g;
     pu_status status;
     job->B->read(job->B->user, mem->sums, mem->far_lane, (size_t)far->params * sizeof(pu_real));
     status = pu__far_status(job->B, report);
     if (status)
         return status;
-    for (g = -1; g < near_->groups; g++) { /* the common accumulator, then those of the groups */
+    for (pu_int g = -1; g < near_->groups; g++) { /* the common accumulator, then those of the groups */
         const pu_real *from = mem->sums + (g < 0 ? 0 : far->group + g * far->eta);
         pu_real *to = mem->lanes + (g < 0 ? 0 : near_->group + g * near_->eta);
         if (near_->Phi > 0 && pu__pull_side(mem->side, from, to))
@@ -14779,7 +14879,7 @@ PU__FN pu_status pu__far_close(const pu__job *job, pu__memory *mem, pu_report *r
 PU__FN pu_status pu__far_batches(const pu__job *job, pu__memory *mem, pu_report *report)
 {
     pu__worker *w = mem->workers;
-    pu_int n, b, next;
+    pu_int next;
     pu_int count = pu__min(job->batch, job->N);
     pu_status status = pu__far_open(job, mem, report);
     if (!status)
@@ -14787,9 +14887,9 @@ PU__FN pu_status pu__far_batches(const pu__job *job, pu__memory *mem, pu_report 
     if (status)
         return status;
     job->B->combine(job->B->user, job->far_slots.params, 1, pu__rows(mem->far_lane, job->far_slots.params), 0, NULL);
-    for (n = 0; n < job->N; n += count, count = next) {
+    for (pu_int n = 0; n < job->N; n += count, count = next) {
         next = pu__min(job->batch, job->N - n - count);
-        for (b = 0; b < job->blocks; b++) {
+        for (pu_int b = 0; b < job->blocks; b++) {
             pu__item item;
             pu_report one;
             item.n = n;
@@ -14863,8 +14963,7 @@ PU__FN int pu__add_lanes(const pu__job *job, pu__memory *mem, pu_int at, pu_int 
 {
     const pu_real mean = 1 / (pu_real)job->N;
     const pu_real *lane = mem->lanes + at;
-    pu_int i, len;
-    int l;
+    pu_int len;
     int bad = 0;
     for (; n > 0; n -= len) {
         len = pu__min(PU__CHUNK, n);
@@ -14872,12 +14971,12 @@ PU__FN int pu__add_lanes(const pu__job *job, pu__memory *mem, pu_int at, pu_int 
             pu__zeros(g, len);
         else if (g != lane)
             pu__copy(g, lane, len);
-        for (l = 1; l < job->lanes; l++)
+        for (int l = 1; l < job->lanes; l++)
             if (!touched || touched[l * job->M])
                 pu__axpy(len, 1, lane + l * job->slots.params, g);
-        for (i = 0; i < len; i++)
+        for (pu_int i = 0; i < len; i++)
             g[i] *= mean;
-        for (i = 0; i < len; i++)
+        for (pu_int i = 0; i < len; i++)
             bad |= !pu__finite(g[i]);
         g += len;
         lane += len;
@@ -14890,7 +14989,6 @@ PU__FN int pu__sum_lanes(const pu__job *job, pu__memory *mem)
 {
     const pu__slots *s = &job->slots;
     pu_real *g = mem->lanes;
-    pu_int i;
     int lost = 0;
     if (!job->by_rows) {
         (void)pu__add_lanes(job, mem, 0, s->params, NULL, g);
@@ -14900,10 +14998,10 @@ PU__FN int pu__sum_lanes(const pu__job *job, pu__memory *mem)
 #ifdef PU__OPENMP
 #pragma omp parallel for schedule(static) reduction(| : lost) num_threads(job->threads) if (job->threads > 1)
 #endif
-        for (i = 0; i < job->M; i++)
+        for (pu_int i = 0; i < job->M; i++)
             lost |= pu__add_lanes(job, mem, s->Phi + i * job->D, job->D, mem->touched + i, mem->phi_grad + i * job->D);
     }
-    for (i = 0; i < s->groups; i++)
+    for (pu_int i = 0; i < s->groups; i++)
         pu__axpy(s->eta, 1, g + s->group + i * s->eta, g);
     return lost;
 }
@@ -15004,20 +15102,19 @@ PU__FN void pu__datum_values(const pu__job *job, const pu__memory *mem, double s
     double linear = 0;
     double logdet = 0;
     double square = 0;
-    pu_int k;
-    for (k = 1; k <= job->K; k++) {
+    for (pu_int k = 1; k <= job->K; k++) {
         trace += col[k].xax / K;
         linear += col[k].ux / K;
         logdet += col[k].logdet / K;
         sums->gap += col[k].gap / (2 * K * N);
     }
-    for (k = 1; k <= job->K; k++)
+    for (pu_int k = 1; k <= job->K; k++)
         square += (col[k].logdet - logdet) * (col[k].logdet - logdet);
     if (!direct) {
         sums->traces += linear / sampled;
         if (job->K > 1)
             sums->variance += square / (K - 1) / K / 4 / (N * N);
-        for (k = 0; k <= job->K; k++) {
+        for (pu_int k = 0; k <= job->K; k++) {
             const double weight = k ? 1 / K : 1;
             if (col[k].energy < 0 && col[k].record.rhs > 0)
                 sums->known = 0; /* no step was taken */
@@ -15048,12 +15145,11 @@ PU__FN pu_status pu__finish_values(const pu__job *job, const pu__memory *mem, do
     const double sampled = (double)job->served[PU_ITERATIVE]; /* data whose log det is an estimate */
     const double D = (double)job->D;
     pu__value_sums sums;
-    pu_int n;
     int settled, traced;
     memset(&sums, 0, sizeof sums);
     sums.known = job->want_nll;
     report->has_nll = report->has_objective && (!job->served[PU_ITERATIVE] || job->want_nll);
-    for (n = 0; n < job->N; n++)
+    for (pu_int n = 0; n < job->N; n++)
         pu__datum_values(job, mem, shared_c, n, &sums, report);
     report->nll_se = sampled > 0 && job->K < 2 ? -1 : sqrt(sums.variance);
     report->nll_95 = report->nll_se;
@@ -15102,13 +15198,12 @@ PU__FN void pu__standard_errors(const pu__job *job, pu__memory *mem, pu_report *
     pu_real *group = mem->lanes + s->group;
     double errors = 0;
     double size = 0;
-    pu_int i, g;
-    for (i = 0; i < wanted; i++) {
+    for (pu_int i = 0; i < wanted; i++) {
         double all = 0;
         double variance = 0;
-        for (g = 0; g < G; g++)
+        for (pu_int g = 0; g < G; g++)
             all += (double)group[g * n + i];
-        for (g = 0; g < G; g++) {
+        for (pu_int g = 0; g < G; g++) {
             const double share = (double)pu__group_size(job->K, G, g) / (double)job->K;
             const double off = (double)group[g * n + i] / share - all;
             variance += share * off * off / (double)(G - 1);
@@ -15142,13 +15237,12 @@ PU__FN void pu__write_errors(const pu__job *job, const pu__memory *mem)
     const pu_int Phi = job->r.Phi.params;
     const pu_int M = job->M;
     const pu_real *se = s->groups ? mem->se : NULL;
-    pu_int g;
     pu__write(out->se_Gamma, out->Gamma ? se : NULL, Gamma);
     pu__write(out->se_Phi, se && out->Phi ? se + s->Phi : NULL, Phi);
     pu__write(out->se_psi, se && out->psi ? se + s->psi : NULL, M);
     if (!out->replicates)
         return;
-    for (g = 0; g < s->groups; g++) {
+    for (pu_int g = 0; g < s->groups; g++) {
         const pu_real *from = mem->lanes + s->group + g * s->eta;
         pu_real *to = out->replicates + g * (Gamma + Phi + M);
         pu__write(to, out->Gamma ? from : NULL, Gamma);
@@ -15164,7 +15258,6 @@ PU__FN void pu__write_results(const pu__job *job, const pu__memory *mem)
     const pu__slots *s = &job->slots;
     const pu_int all = job->N * (job->K + 1);
     const pu_real *g = mem->lanes;
-    pu_int n, k, j;
     pu__write_errors(job, mem);
     pu__write(out->nu, mem->gamma_nu, job->D);
     pu__write(out->Gamma, g, s->Phi);
@@ -15177,11 +15270,11 @@ PU__FN void pu__write_results(const pu__job *job, const pu__memory *mem)
     pu__write(out->alpha, mem->stage.alpha, all * job->plan.I);
     pu__write(out->beta, mem->stage.beta, all * job->plan.I);
     if (out->logdet && job->want_nll)
-        for (n = 0; n < job->N; n++)
-            for (k = 0; k < job->K; k++)
+        for (pu_int n = 0; n < job->N; n++)
+            for (pu_int k = 0; k < job->K; k++)
                 out->logdet[n * job->K + k] = (pu_real)mem->columns[n * (job->K + 1) + k + 1].logdet;
     if (out->columns)
-        for (j = 0; j < all; j++)
+        for (pu_int j = 0; j < all; j++)
             out->columns[j] = mem->columns[j].record;
 }
 
@@ -15189,24 +15282,23 @@ PU__FN void pu__write_results(const pu__job *job, const pu__memory *mem)
 PU__FN pu_status pu__run_lanes(const pu__job *job, pu__memory *mem, pu_report *report)
 {
     pu_status outcome = PU_OK;
-    int l;
     if (job->ragged)
         pu__share_out(job, mem);
     if (job->far) {
         pu__far_lane(job, mem);
     } else {
-        for (l = 0; l < job->threads; l++)
+        for (int l = 0; l < job->threads; l++)
             *mem->workers[l].post.ones = 1;
 #ifdef PU__OPENMP
 #pragma omp parallel for schedule(dynamic, 1) num_threads(job->threads) if (job->threads > 1)
-        for (l = 0; l < job->lanes; l++)
+        for (int l = 0; l < job->lanes; l++)
             pu__lane(job, mem, mem->workers + omp_get_thread_num(), l);
 #else
-        for (l = 0; l < job->lanes; l++)
+        for (int l = 0; l < job->lanes; l++)
             pu__lane(job, mem, mem->workers, l);
 #endif
     }
-    for (l = 0; l < job->lanes; l++) {
+    for (int l = 0; l < job->lanes; l++) {
         const pu_report *part = mem->lane_report + l;
         report->products += part->products;
         if (!pu__is_worse(part->status, outcome))
@@ -15225,13 +15317,12 @@ PU__FN pu_status pu__job_run(const pu__job *job, pu__memory *mem, pu_report *rep
     double shared_c;
     pu_status outcome;
     pu_status status = pu__shared_terms(job, mem, &shared_c, report);
-    pu_int i;
     if (status)
         return status;
     outcome = pu__run_lanes(job, mem, report);
     if (pu__fatal(outcome))
         return outcome;
-    for (i = 0; i < job->N * cols; i++)
+    for (pu_int i = 0; i < job->N * cols; i++)
         pu__report_column(report, &mem->columns[i].record, i / cols, i % cols, job->plan.adjoint == PU_ADJOINT_AUTO);
     status = pu__finish_values(job, mem, shared_c, report);
     if (!status && job->any_grad)
@@ -15452,8 +15543,7 @@ PU__FN void pu__pilot_errors(pu__pilot *p)
     const pu__memory *mem = &p->task.mem;
     const pu_int I = PU__PILOT_STEPS;
     double size = 0;
-    pu_int i, n;
-    for (n = 0; n < job->N * (job->K + 1); n++) {
+    for (pu_int n = 0; n < job->N * (job->K + 1); n++) {
         const pu_real *alpha = mem->stage.alpha + n * I;
         const pu_real *beta = mem->stage.beta + n * I;
         const double xax = mem->columns[n].xax;
@@ -15462,12 +15552,12 @@ PU__FN void pu__pilot_errors(pu__pilot *p)
         double rho = 1;
         double sum = 0;
         double taken = 0; /* off by the steps so far */
-        for (i = 0; i < I; i++) {
+        for (pu_int i = 0; i < I; i++) {
             sum += (double)alpha[i] * rho;
             rho *= (double)beta[i];
         }
         rho = sum > 0 ? xax / sum : 0;
-        for (i = 0; i <= I; i++) {
+        for (pu_int i = 0; i <= I; i++) {
             p->eps[i] += weight * (pu__max(xax - taken, 0) + energy);
             if (i == I)
                 break;
@@ -15476,7 +15566,7 @@ PU__FN void pu__pilot_errors(pu__pilot *p)
         }
         size += weight * xax;
     }
-    for (i = 0; i <= I; i++) {
+    for (pu_int i = 0; i <= I; i++) {
         const double eps = size > 0 ? sqrt(p->eps[i] / size) : 0;
         p->eps[i] = pu__max(eps, (double)PU__EPS);
     }
@@ -15538,8 +15628,8 @@ PU__FN void pu__choose(const pu__pilot *p, const pu_options *options, pu_int N, 
 }
 
 /* Would the iterative engine serve anyone, if it had to do next to nothing? Then *least is what it would do. */
-PU__FN pu_status pu__anyone_iterative(pu__task *task, const pu_lgm *model, const pu_data *data, const pu_gradient_result *out,
-                                      pu_options *least, int *anyone, pu_report *report)
+PU__FN pu_status pu__anyone_iterative(pu__task *task, const pu_lgm *model, const pu_data *data,
+                                      const pu_gradient_result *out, pu_options *least, int *anyone, pu_report *report)
 {
     const pu_status status = pu__job_make(task, model, data, least, out, 0, report);
     report->plan[0] = 0;
@@ -15745,12 +15835,12 @@ PU_DEF pu_status pu_exact_bytes(const pu_lgm *model, size_t *bytes, pu_report *r
 /* Sigma = L'^-1 L^-1 from the factor of the dense engine. Rows before j of these columns of L^-1 are zero. */
 PU__FN void pu__exact_sigma(pu_int D, const pu_real *L, pu_real *Sigma, pu_real *panel)
 {
-    pu_int j;
     pu__zeros(Sigma, D * D);
-    for (j = 0; j < D; j++)
+    for (pu_int j = 0; j < D; j++)
         Sigma[j * D + j] = 1;
-    for (j = 0; j < D; j += PU__SIDES)
-        pu__triangle(D - j, L + j * (D + 1), D, 0, pu__min(PU__SIDES, D - j), pu__rows(Sigma + j * (D + 1), D), 0, panel);
+    for (pu_int j = 0; j < D; j += PU__SIDES)
+        pu__triangle(D - j, L + j * (D + 1), D, 0, pu__min(PU__SIDES, D - j), pu__rows(Sigma + j * (D + 1), D), 0,
+                     panel);
     pu__triangle(D, L, D, 1, D, pu__rows(Sigma, D), 0, panel);
 }
 
@@ -15776,8 +15866,10 @@ PU__FN pu_status pu__exact_results(pu__exact *w, pu_exact_result *result, pu_int
             return pu__operator_failed(report, worker->post.failed, datum);
         pu__copy(result->A, A, D * D);
     }
-    if (result->mu) pu__copy(result->mu, mem->stage.x, D);
-    if (result->Sigma) pu__exact_sigma(D, worker->direct.L, result->Sigma, worker->post.panel);
+    if (result->mu)
+        pu__copy(result->mu, mem->stage.x, D);
+    if (result->Sigma)
+        pu__exact_sigma(D, worker->direct.L, result->Sigma, worker->post.panel);
     return PU_OK;
 }
 
@@ -15887,8 +15979,8 @@ PU__FN pu_status pu__simulate_block(pu__simulation *w, pu_int first, pu_int k, p
     const pu_block z = pu__from(w->z, first);
     const pu_block y = pu__from(w->y, first);
     pu_status status;
-    pu_int j, i, bad;
-    for (j = 0; j < k; j++)
+    pu_int bad;
+    for (pu_int j = 0; j < k; j++)
         pu_normals(w->seed, (uint32_t)(first + j), PU__SIMULATE, 0, PU__STREAM_TEST, 0, pu__noise(Gamma),
                    pu__col(w->eps, j));
     if (Gamma->sample(Gamma, k, w->eps, w->delta, w->work))
@@ -15897,13 +15989,13 @@ PU__FN pu_status pu__simulate_block(pu__simulation *w, pu_int first, pu_int k, p
     if (pu__fatal(status))
         return status;
     if (model->nu)
-        for (j = 0; j < k; j++)
+        for (pu_int j = 0; j < k; j++)
             pu__axpy(Gamma->rows, 1, model->nu, pu__col(z, j));
     if (Phi->apply(Phi, k, z, y, 0, w->work))
         return pu__operator_failed(report, "Phi.apply", first);
-    for (j = 0; j < k; j++) {
+    for (pu_int j = 0; j < k; j++) {
         pu_normals(w->seed, (uint32_t)(first + j), PU__SIMULATE, 1, PU__STREAM_TEST, 0, Phi->rows, w->eps.at);
-        for (i = 0; i < Phi->rows; i++)
+        for (pu_int i = 0; i < Phi->rows; i++)
             pu__col(y, j)[i] += w->eps.at[i] / pu__sqrt(model->psi[i]);
         if (model->eta)
             pu__axpy(Phi->rows, 1, model->eta, pu__col(y, j));
@@ -15921,8 +16013,8 @@ PU__FN pu_status pu__simulate_block(pu__simulation *w, pu_int first, pu_int k, p
 PU__FN pu_status pu__simulate_run(pu__simulation *w, pu_report *report)
 {
     pu_status outcome = pu__test_operators(&w->r, w->test, w->work, report);
-    pu_int first, k;
-    for (first = 0; first < w->n && !pu__fatal(outcome); first += k) {
+    pu_int k;
+    for (pu_int first = 0; first < w->n && !pu__fatal(outcome); first += k) {
         pu_status status;
         k = pu__min(w->kmax, w->n - first);
         status = pu__simulate_block(w, first, k, report);
@@ -16000,25 +16092,25 @@ PU__FN pu_status pu__moments_sampled(const pu__job *job, pu__memory *mem, pu_int
     pu_real *variance = mem->variance ? mem->variance + n * D : NULL;
     pu_real *fit = mem->fit ? mem->fit + n * job->M : NULL;
     pu_real *diagonal = w->bbar; /* free by now */
-    pu_int first, k, j, i;
+    pu_int k;
     pu_status status = known ? pu__load(job, mem, w, n, 1, report) : PU_OK;
     if (status)
         return status;
     pu__zeros(diagonal, D);
     if (known && pu__posterior_diag(&w->post, diagonal))
         return pu__operator_failed(report, w->post.failed, n);
-    for (first = 1; first <= K; first += k) {
+    for (pu_int first = 1; first <= K; first += k) {
         k = pu__min(job->kmax, K + 1 - first);
         pu__run_set(g, job->plan.solver, k);
         if (known)
             status = pu__rhs(job, mem, w, n, first, k, report); /* the probes once more */
         if (status)
             return status;
-        for (j = 0; j < k; j++) {
+        for (pu_int j = 0; j < k; j++) {
             pu_real *x = pu__col(g->x, j);
             pu__copy(x, sigma + (first + j) * D, D);
             if (known)
-                for (i = 0; i < D; i++)
+                for (pu_int i = 0; i < D; i++)
                     x[i] -= pu__col(g->u, j)[i] / diagonal[i];
             w->weight[j] = 1 / (pu_real)K;
         }
@@ -16026,7 +16118,7 @@ PU__FN pu_status pu__moments_sampled(const pu__job *job, pu__memory *mem, pu_int
             return pu__operator_failed(report, w->post.failed, n);
     }
     if (known)
-        for (i = 0; i < D; i++)
+        for (pu_int i = 0; i < D; i++)
             variance[i] += 1 / diagonal[i];
     return PU_OK;
 }
@@ -16043,19 +16135,19 @@ PU__FN pu_status pu__moments_prior(const pu__job *job, pu__memory *mem, pu_repor
     const pu_block unit = mem->variance ? x : w->post.t0;
     const pu_int size = mem->variance ? job->D : job->M;
     pu_real *out = mem->variance ? mem->variance : mem->fit;
-    pu_int first, k, j, n;
-    for (first = 0; first < size; first += k) {
+    pu_int k;
+    for (pu_int first = 0; first < size; first += k) {
         k = pu__min(job->kmax, size - first);
         pu__clear(size, k, unit, 0);
-        for (j = 0; j < k; j++)
+        for (pu_int j = 0; j < k; j++)
             pu__col(unit, j)[first + j] = 1;
         if (!mem->variance && Phi->apply_t(Phi, k, unit, x, 0, w->post.work))
             return pu__operator_failed(report, "Phi.apply_t", -1);
         if (Gamma->solve(Gamma, k, x, q, w->post.work))
             return pu__operator_failed(report, "Gamma.solve", -1);
-        for (j = 0; j < k; j++) {
+        for (pu_int j = 0; j < k; j++) {
             const double prior = pu__dot(job->D, NULL, pu__col(x, j), pu__col(q, j));
-            for (n = 0; n < job->N; n++) {
+            for (pu_int n = 0; n < job->N; n++) {
                 pu_real *variance = out + n * size + first + j;
                 if (mem->engine[n] == PU_DUAL)
                     *variance = (pu_real)pu__max(prior + (double)*variance, 0);
@@ -16115,7 +16207,7 @@ PU__FN pu_status pu__moments_run(pu__moments *w, pu__call *call, const pu_lgm *m
     pu_real *spread;
     pu_status outcome;
     pu_status status = pu__moments_make(w, model, data, options, samples, report);
-    pu_int n, each, bad;
+    pu_int each, bad;
     if (!status)
         status = pu__measure(call, pu__task_layout, &w->task, NULL);
     if (!status)
@@ -16132,7 +16224,7 @@ PU__FN pu_status pu__moments_run(pu__moments *w, pu__call *call, const pu_lgm *m
         return outcome;
     if (w->variance && job->served[PU_DUAL])
         status = pu__moments_prior(job, mem, report);
-    for (n = 0; n < job->N && !status; n++) {
+    for (pu_int n = 0; n < job->N && !status; n++) {
         if (w->variance && mem->engine[n] == PU_ITERATIVE)
             status = pu__moments_sampled(job, mem, n, report);
         if (!status && !w->latent)
@@ -16151,7 +16243,6 @@ PU_DEF pu_status pu_posterior(const pu_lgm *model, const pu_data *data, const pu
     pu__moments w;
     const pu__job *job = &w.task.job;
     pu_status status;
-    pu_int n, k, i;
     report = pu__begin(&call, ws, report);
     memset(&w, 0, sizeof w);
     if (!out)
@@ -16161,7 +16252,7 @@ PU_DEF pu_status pu_posterior(const pu_lgm *model, const pu_data *data, const pu
     status = pu__moments_run(&w, &call, model, data, options, out->samples != NULL);
     if (pu__fatal(status))
         return pu__finish(&call, status);
-    for (n = 0; n < job->N; n++) {
+    for (pu_int n = 0; n < job->N; n++) {
         const pu_int D = job->D;
         const pu_int K = job->K;
         const pu_real *mu = w.task.mem.stage.x + n * (K + 1) * D;
@@ -16170,8 +16261,8 @@ PU_DEF pu_status pu_posterior(const pu_lgm *model, const pu_data *data, const pu
         if (out->variance)
             pu__copy(out->variance + n * D, w.task.mem.variance + n * D, D);
         if (out->samples)
-            for (k = 0; k < K; k++)
-                for (i = 0; i < D; i++)
+            for (pu_int k = 0; k < K; k++)
+                for (pu_int i = 0; i < D; i++)
                     out->samples[(n * K + k) * D + i] = mu[i] + mu[(k + 1) * D + i];
     }
     out->exact = !job->served[PU_ITERATIVE];
@@ -16225,8 +16316,10 @@ PU_DEF pu_status pu_predict(const pu_lgm *model, const pu_data *data, const pu_o
    its place. */
 PU__FN void pu__model_link(pu_model *model)
 {
-    if (model->Gamma.rows > 0) model->lgm.Gamma = &model->Gamma;
-    if (model->Phi.rows > 0) model->lgm.Phi = &model->Phi;
+    if (model->Gamma.rows > 0)
+        model->lgm.Gamma = &model->Gamma;
+    if (model->Phi.rows > 0)
+        model->lgm.Phi = &model->Phi;
 }
 
 /* Checks theta and sets the model to it. model->sets counts the calls of `set`, also those that fail. */
@@ -16236,16 +16329,22 @@ PU_DEF pu_status pu_model_set(pu_model *model, const pu_real *theta, pu_report *
     pu_int index;
     pu_status status;
     report = pu__begin(&call, NULL, report);
-    if (!model) return pu__refuse(report, PU_E_NULL, "model");
-    if (!model->set) return pu__refuse(report, PU_E_NULL, "model.set");
-    if (!theta) return pu__refuse(report, PU_E_NULL, "theta");
-    if (model->params < 1) return pu__refuse(report, PU_E_ARGUMENT, "model.params");
+    if (!model)
+        return pu__refuse(report, PU_E_NULL, "model");
+    if (!model->set)
+        return pu__refuse(report, PU_E_NULL, "model.set");
+    if (!theta)
+        return pu__refuse(report, PU_E_NULL, "theta");
+    if (model->params < 1)
+        return pu__refuse(report, PU_E_ARGUMENT, "model.params");
     index = pu__find_nonfinite(model->params, theta);
-    if (index >= 0) return pu__fail(report, PU_E_NONFINITE, "theta", -1, index);
+    if (index >= 0)
+        return pu__fail(report, PU_E_NONFINITE, "theta", -1, index);
     model->sets++;
     status = model->set(model, theta, &index);
     /* A status that is no refusal is not one that `set` may return. */
-    if (status) return pu__fail(report, status < 0 ? status : PU_E_OPERATOR, "theta", -1, index);
+    if (status)
+        return pu__fail(report, status < 0 ? status : PU_E_OPERATOR, "theta", -1, index);
     pu__model_link(model);
     return PU_OK;
 }
@@ -16254,13 +16353,15 @@ PU_DEF pu_status pu_model_set(pu_model *model, const pu_real *theta, pu_report *
 PU__FN pu_options pu__model_options(const pu_model *model, const pu_options *options)
 {
     pu_options used = PU__ZERO;
-    if (options) used = *options;
+    if (options)
+        used = *options;
     if (used.solve.solver == PU_PCG && !used.solve.precond && model->precond) {
         used.solve.precond = model->precond;
         used.solve.precond_stride = PU_ZERO;
     }
     /* One psi for all rows: its gradient may be summed on the way. */
-    if (model->tied_psi) used.tied_psi = 1;
+    if (model->tied_psi)
+        used.tied_psi = 1;
     return used;
 }
 
@@ -16270,14 +16371,19 @@ PU__FN pu_gradient_result pu__model_wants(const pu_model *model, const pu_option
 {
     const pu_solve_options *solve = &used->solve;
     pu_gradient_result want = PU__ZERO;
-    if (model->uses & PU_USES_NU) want.nu = any;
-    if (model->uses & PU_USES_GAMMA) want.Gamma = any;
-    if (model->uses & PU_USES_PHI) want.Phi = any;
-    if (model->uses & PU_USES_ETA) want.eta = any;
-    if (model->uses & PU_USES_PSI) want.psi = any;
+    if (model->uses & PU_USES_NU)
+        want.nu = any;
+    if (model->uses & PU_USES_GAMMA)
+        want.Gamma = any;
+    if (model->uses & PU_USES_PHI)
+        want.Phi = any;
+    if (model->uses & PU_USES_ETA)
+        want.eta = any;
+    if (model->uses & PU_USES_PSI)
+        want.psi = any;
     /* Only the network gradient goes through M, and only through the model's own. */
-    if ((model->uses & PU_USES_PRECOND) && model->precond && solve->precond == model->precond && solve->solver == PU_PCG &&
-        used->kind == PU_NETWORK && !used->constant_precond)
+    if ((model->uses & PU_USES_PRECOND) && model->precond && solve->precond == model->precond &&
+        solve->solver == PU_PCG && used->kind == PU_NETWORK && !used->constant_precond)
         want.precond = any;
     return want;
 }
@@ -16346,19 +16452,24 @@ PU_DEF pu_status pu_model_gradient_bytes(pu_model *model, const pu_data *data, c
     size_t all;
     pu_status status;
     report = pu__begin(&call, NULL, report);
-    if (!model) return pu__refuse(report, PU_E_NULL, "model");
-    if (!bytes) return pu__refuse(report, PU_E_NULL, "bytes");
-    if (model->params < 1) return pu__refuse(report, PU_E_ARGUMENT, "model.params");
+    if (!model)
+        return pu__refuse(report, PU_E_NULL, "model");
+    if (!bytes)
+        return pu__refuse(report, PU_E_NULL, "bytes");
+    if (model->params < 1)
+        return pu__refuse(report, PU_E_ARGUMENT, "model.params");
     /* The model need not have been set. */
     pu__model_link(model);
     pu__model_task_make(&self, model, data, options, se ? &self.any : NULL);
     self.want.se_psi = self.se;
     status = pu_gradient_bytes(&model->lgm, data, &self.options, &self.want, &all, report);
-    if (status) return status;
+    if (status)
+        return status;
     (void)pu__reals(&call.arena, self.task.reals, self.task.times);
     (void)pu__take(&call.arena, self.task.doubles, 1, sizeof(double));
     all = pu__add(all, call.arena.used, &call.arena.overflow);
-    if (call.arena.overflow) return pu__refuse(report, PU_E_OVERFLOW, "workspace");
+    if (call.arena.overflow)
+        return pu__refuse(report, PU_E_OVERFLOW, "workspace");
     report->bytes = *bytes = all;
     return PU_OK;
 }
@@ -16376,22 +16487,26 @@ PU__FN pu_status pu__model_se(pu__model_task *self, const pu_real *grad)
     pu_real *group_grad = self->task.own_reals + model->params;
     double *variance = self->task.own_doubles;
     pu_gradient_result group = self->found;
-    pu_int g, i;
     /* The layout of a group is that of the gradient up to eta. */
     memset(variance, 0, (size_t)model->params * sizeof *variance);
-    for (g = 0; g < slots->groups; g++) {
+    for (pu_int g = 0; g < slots->groups; g++) {
         const double share = (double)pu__group_size(job->K, slots->groups, g) / (double)job->K;
-        if (group.Gamma) group.Gamma = from;
-        if (group.Phi) group.Phi = from + slots->Phi;
-        if (group.psi) group.psi = from + slots->psi;
+        if (group.Gamma)
+            group.Gamma = from;
+        if (group.Phi)
+            group.Phi = from + slots->Phi;
+        if (group.psi)
+            group.psi = from + slots->psi;
         from += slots->eta;
-        if (model->grad(model, &group, group_grad)) return PU_E_OPERATOR;
-        for (i = 0; i < model->params; i++) {
+        if (model->grad(model, &group, group_grad))
+            return PU_E_OPERATOR;
+        for (pu_int i = 0; i < model->params; i++) {
             const double off = (double)group_grad[i] - (double)grad[i];
             variance[i] += share * off * off / (double)(slots->groups - 1);
         }
     }
-    for (i = 0; i < model->params; i++) self->se[i] = (pu_real)sqrt(variance[i]);
+    for (pu_int i = 0; i < model->params; i++)
+        self->se[i] = (pu_real)sqrt(variance[i]);
     return PU_OK;
 }
 
@@ -16407,10 +16522,13 @@ PU__FN pu_status pu__model_pull(pu__model_task *self, pu_report *report)
     pu_status status;
     pu_int bad;
     /* The job then sums Phi's gradient where it is wanted. */
-    if (in_place) mem->phi_grad = self->grad;
+    if (in_place)
+        mem->phi_grad = self->grad;
     status = pu__job_run(job, mem, report);
-    if (pu__fatal(status)) return status;
-    if (self->x) pu__copy(self->x, mem->stage.x, job->N * (job->K + 1) * job->D);
+    if (pu__fatal(status))
+        return status;
+    if (self->x)
+        pu__copy(self->x, mem->stage.x, job->N * (job->K + 1) * job->D);
     self->found = self->want;
     pu__lend(job, mem, &self->found);
     /* Finite gradients need no copy of ours. */
@@ -16418,10 +16536,13 @@ PU__FN pu_status pu__model_pull(pu__model_task *self, pu_report *report)
         (void)model->grad(model, &self->found, self->grad);
         return status;
     }
-    if (model->grad(model, &self->found, grad)) return pu__refuse(report, PU_E_OPERATOR, "model.grad");
+    if (model->grad(model, &self->found, grad))
+        return pu__refuse(report, PU_E_OPERATOR, "model.grad");
     bad = pu__find_nonfinite(model->params, grad);
-    if (bad >= 0) return pu__fail(report, PU_NONFINITE, "gradient of theta", -1, bad);
-    if (self->se && pu__model_se(self, grad)) return pu__refuse(report, PU_E_OPERATOR, "model.grad");
+    if (bad >= 0)
+        return pu__fail(report, PU_NONFINITE, "gradient of theta", -1, bad);
+    if (self->se && pu__model_se(self, grad))
+        return pu__refuse(report, PU_E_OPERATOR, "model.grad");
     pu__copy(self->grad, grad, model->params);
     return status;
 }
@@ -16436,19 +16557,27 @@ PU__FN pu_status pu__model_run(pu__model_task *self, pu_report *report)
     pu__call call;
     pu_status status;
     report = pu__begin(&call, self->ws, report);
-    if (!self->model->grad) return pu__refuse(report, PU_E_NULL, "model.grad");
-    if (!self->grad) return pu__refuse(report, PU_E_NULL, "grad");
+    if (!self->model->grad)
+        return pu__refuse(report, PU_E_NULL, "model.grad");
+    if (!self->grad)
+        return pu__refuse(report, PU_E_NULL, "grad");
     /* Before standard errors are asked for: the pilot of PU_CHOOSE has few probes, and groups of its own. */
     status = pu__tune_first(&call, lgm, self->data, &options, &self->want, &tuned);
     self->want.x = self->x;
-    if (self->se) self->want.se_psi = &self->any;
-    if (!status) status = pu__job_make(&self->task, lgm, self->data, options, &self->want, want_nll, report);
-    if (!status) status = pu__job_check(&self->task.job, report);
+    if (self->se)
+        self->want.se_psi = &self->any;
+    if (!status)
+        status = pu__job_make(&self->task, lgm, self->data, options, &self->want, want_nll, report);
+    if (!status)
+        status = pu__job_check(&self->task.job, report);
     /* Nothing is written by the job: its gradients are read where they lie. */
     self->task.job.dry = 1;
-    if (!status) status = pu__measure(&call, pu__task_layout, &self->task, NULL);
-    if (!status) status = pu__allocate(&call, pu__task_layout, &self->task);
-    if (!status) status = pu__model_pull(self, report);
+    if (!status)
+        status = pu__measure(&call, pu__task_layout, &self->task, NULL);
+    if (!status)
+        status = pu__allocate(&call, pu__task_layout, &self->task);
+    if (!status)
+        status = pu__model_pull(self, report);
     return pu__finish(&call, status);
 }
 
@@ -16459,7 +16588,8 @@ PU_DEF pu_status pu_model_gradient(pu_model *model, const pu_real *theta, const 
 {
     pu__model_task self;
     const pu_status status = pu_model_set(model, theta, report);
-    if (status) return status;
+    if (status)
+        return status;
     pu__model_task_make(&self, model, data, options, se);
     self.ws = ws;
     self.grad = grad;
@@ -16472,7 +16602,8 @@ PU_DEF pu_status pu_model_nll(pu_model *model, const pu_real *theta, const pu_da
 {
     pu_options used;
     const pu_status status = pu_model_set(model, theta, report);
-    if (status) return status;
+    if (status)
+        return status;
     used = pu__model_options(model, options);
     return pu_nll(&model->lgm, data, &used, ws, nll, se, report);
 }
@@ -16486,12 +16617,16 @@ PU_DEF pu_status pu_model_start(const pu_model *model, const pu_data *data, uint
     pu__call call;
     pu_status status;
     report = pu__begin(&call, NULL, report);
-    if (!model) return pu__refuse(report, PU_E_NULL, "model");
-    if (!theta) return pu__refuse(report, PU_E_NULL, "theta");
-    if (!model->start) return pu__refuse(report, PU_E_UNSUPPORTED, "model.start");
+    if (!model)
+        return pu__refuse(report, PU_E_NULL, "model");
+    if (!theta)
+        return pu__refuse(report, PU_E_NULL, "theta");
+    if (!model->start)
+        return pu__refuse(report, PU_E_UNSUPPORTED, "model.start");
     Phi = model->Phi.rows > 0 ? &model->Phi : model->lgm.Phi;
     status = pu__check_data(data, Phi ? Phi->rows : 0, report);
-    if (status) return status;
+    if (status)
+        return status;
     status = model->start(model, data, seed, theta);
     return status ? pu__refuse(report, status < 0 ? status : PU_E_OPERATOR, "model.start") : PU_OK;
 }
@@ -16499,14 +16634,16 @@ PU_DEF pu_status pu_model_start(const pu_model *model, const pu_data *data, uint
 /* The natural value x = theta, exp theta or tanh theta. */
 PU_DEF double pu_param_natural(const pu_param *param, double theta)
 {
-    if (param->scale == PU_SCALE_LOG) return exp(theta);
+    if (param->scale == PU_SCALE_LOG)
+        return exp(theta);
     return param->scale == PU_SCALE_ATANH ? tanh(theta) : theta;
 }
 
 /* The way back: theta = x, log x or atanh x. */
 PU_DEF double pu_param_theta(const pu_param *param, double x)
 {
-    if (param->scale == PU_SCALE_LOG) return log(x);
+    if (param->scale == PU_SCALE_LOG)
+        return log(x);
     return param->scale == PU_SCALE_ATANH ? log((1 + x) / (1 - x)) / 2 : x;
 }
 
@@ -16518,11 +16655,13 @@ PU__FN void pu__describe(pu_param *param, const char *name, pu_int i, pu_int j, 
     pu__put(&text, name);
     pu__put_number(&text, "[", i);
     pu__put_number(&text, ",", j);
-    if (i >= 0) pu__put(&text, "]");
+    if (i >= 0)
+        pu__put(&text, "]");
     param->scale = scale;
     param->lower = -HUGE_VAL;
     param->upper = HUGE_VAL;
-    if (scale == PU_SCALE_LOG) param->lower = 0;
+    if (scale == PU_SCALE_LOG)
+        param->lower = 0;
     if (scale == PU_SCALE_ATANH) {
         param->lower = -1;
         param->upper = 1;
@@ -16532,17 +16671,21 @@ PU__FN void pu__describe(pu_param *param, const char *name, pu_int i, pu_int j, 
 /* The defaults of a free parameter, then what the model knows better. */
 PU_DEF pu_status pu_model_param(const pu_model *model, pu_int i, pu_param *param)
 {
-    if (!model || !param) return PU_E_NULL;
-    if (i < 0 || i >= model->params) return PU_E_ARGUMENT;
+    if (!model || !param)
+        return PU_E_NULL;
+    if (i < 0 || i >= model->params)
+        return PU_E_ARGUMENT;
     pu__describe(param, "theta", i, -1, PU_SCALE_FREE);
-    if (model->describe) model->describe(model, i, param);
+    if (model->describe)
+        model->describe(model, i, param);
     return PU_OK;
 }
 
 /* Operators that were borrowed are not the model's to free. */
 PU_DEF void pu_model_free(pu_model *model)
 {
-    if (!model) return;
+    if (!model)
+        return;
     pu_workspace_free(&model->memory);
     memset(model, 0, sizeof *model);
 }
@@ -16611,7 +16754,8 @@ PU__FN pu_status pu__draft_begin(pu__draft *d, const pu_model *model, pu_report 
     memset(d, 0, sizeof *d);
     d->report = report ? report : &d->unused;
     pu__report_clear(d->report);
-    if (!model) return pu__refuse(d->report, PU_E_NULL, "model");
+    if (!model)
+        return pu__refuse(d->report, PU_E_NULL, "model");
     d->made.memory = model->memory;
     return PU_OK;
 }
@@ -16621,7 +16765,8 @@ PU__FN pu_status pu__draft_begin(pu__draft *d, const pu_model *model, pu_report 
 PU__FN pu_status pu__draft_open(pu__draft *d, pu_model *model)
 {
     const pu_status status = pu__arena_open(&d->arena, &d->made.memory, d->report);
-    if (status) memset(model, 0, sizeof *model);
+    if (status)
+        memset(model, 0, sizeof *model);
     model->memory = d->made.memory;
     return status;
 }
@@ -16648,8 +16793,7 @@ PU__FN int pu__exp(pu_real theta, pu_real *x)
 /* to_i = value, n entries. */
 PU__FN void pu__fill(pu_real *to, pu_real value, pu_int n)
 {
-    pu_int i;
-    for (i = 0; i < n; i++)
+    for (pu_int i = 0; i < n; i++)
         to[i] = value;
 }
 
@@ -16710,9 +16854,8 @@ PU__FN pu_op pu__layer(const pu__parted *s, int second)
 PU__FN void pu__layer_apply(const pu__parted *s, int second, const pu_real *X, pu_real *Y)
 {
     const pu_op layer = pu__layer(s, second);
-    pu_int p;
     /* b first, to which the product is added */
-    for (p = 0; p < s->M; p++)
+    for (pu_int p = 0; p < s->M; p++)
         pu__copy(Y + p * layer.rows, (const pu_real *)layer.data + layer.params, layer.rows);
     layer.apply(&layer, s->M, pu__rows(X, layer.cols), pu__rows(Y, layer.rows), 1, NULL);
 }
@@ -16724,11 +16867,10 @@ PU__FN void pu__layer_back(const pu__parted *s, int second, const pu_real *X, co
 {
     const pu_op layer = pu__layer(s, second);
     const pu_block from = pu__rows(Ybar, layer.rows);
-    pu_int p;
     /* W, then b, then the inputs */
     pu__zeros(grad, layer.params + layer.rows);
     layer.grad(&layer, s->M, from, pu__rows(X, layer.cols), s->ones, grad, NULL);
-    for (p = 0; p < s->M; p++)
+    for (pu_int p = 0; p < s->M; p++)
         pu__axpy(layer.rows, 1, pu__col(from, p), grad + layer.params);
     if (Xbar)
         layer.apply_t(&layer, s->M, from, pu__rows(Xbar, layer.cols), 0, NULL);
@@ -16740,22 +16882,23 @@ PU__FN pu_status pu__parted_set(pu_model *model, const pu_real *theta, pu_int *i
 {
     pu__parted *s = (pu__parted *)model->data;
     pu_real beta;
-    pu_int i;
-    for (i = s->logs; i < s->params; i++)
-        if (!pu__exp(theta[i], &beta)) return pu__refuse_entry(index, i);
+    for (pu_int i = s->logs; i < s->params; i++)
+        if (!pu__exp(theta[i], &beta))
+            return pu__refuse_entry(index, i);
     pu__copy(s->x, theta, s->logs);
-    for (i = s->logs; i < s->params; i++)
+    for (pu_int i = s->logs; i < s->params; i++)
         pu__exp(theta[i], s->x + i);
     beta = s->x[s->psi];
-    if (s->tied_psi) pu__fill(s->y, beta, s->M);
+    if (s->tied_psi)
+        pu__fill(s->y, beta, s->M);
     /* M = diag(A) when nothing is missing; alpha comes first in theta. */
     if (s->sparse)
-        for (i = 0; i < s->D; i++)
+        for (pu_int i = 0; i < s->D; i++)
             s->m[i] = 1 / (s->x[i] + beta * s->norm[i]);
     /* Phi = tanh(X W1' + b1), or that times W2' + b2 */
     if (s->hidden) {
         pu__layer_apply(s, 0, s->X, s->H);
-        for (i = 0; i < s->M * s->hidden; i++)
+        for (pu_int i = 0; i < s->M * s->hidden; i++)
             s->H[i] = pu__tanh(s->H[i]);
         if (s->W2 > 0)
             pu__layer_apply(s, 1, s->H, s->features);
@@ -16769,37 +16912,39 @@ PU__FN pu_status pu__parted_grad(const pu_model *model, const pu_gradient_result
 {
     const pu__parted *s = (const pu__parted *)model->data;
     double sum = 0;
-    pu_int i;
     /* What theta holds as it is, or as a logarithm: the gradient for the natural value first. */
     if (s->eta > 0) {
         if (g->Phi != grad)
             pu__copy(grad, g->Phi, s->eta);
         pu__copy(grad + s->eta, g->eta, s->M);
-    } else pu__copy(grad + s->alpha, g->Gamma, model->Gamma.params);
+    } else
+        pu__copy(grad + s->alpha, g->Gamma, model->Gamma.params);
     if (s->tied_psi)
-        for (i = 0; i < s->M; i++)
+        for (pu_int i = 0; i < s->M; i++)
             sum += (double)g->psi[i];
-    else pu__copy(grad + s->psi, g->psi, s->M);
+    else
+        pu__copy(grad + s->psi, g->psi, s->M);
     /* m = 1 / (alpha + beta norm), so dm = -m^2 (dalpha + norm dbeta). alpha comes first in theta. */
     if (g->precond)
-        for (i = 0; i < s->D; i++) {
+        for (pu_int i = 0; i < s->D; i++) {
             const pu_real square = s->m[i] * s->m[i];
             sum -= (double)(square * s->norm[i] * g->precond[i]);
             grad[i] -= square * g->precond[i];
         }
-    if (s->tied_psi) grad[s->psi] = (pu_real)sum;
+    if (s->tied_psi)
+        grad[s->psi] = (pu_real)sum;
     /* Phi -> H -> argument of tanh -> W1; tanh' = 1 - tanh^2. */
     if (s->hidden) {
         if (s->W2 > 0)
             pu__layer_back(s, 1, s->H, g->Phi, grad + s->W2, s->Hbar);
         else
             pu__copy(s->Hbar, g->Phi, s->M * s->D);
-        for (i = 0; i < s->M * s->hidden; i++)
+        for (pu_int i = 0; i < s->M * s->hidden; i++)
             s->Hbar[i] *= 1 - s->H[i] * s->H[i];
         pu__layer_back(s, 0, s->X, s->Hbar, grad, NULL);
     }
     /* d/d log x = x d/dx */
-    for (i = s->logs; i < s->params; i++)
+    for (pu_int i = s->logs; i < s->params; i++)
         grad[i] *= s->x[i];
     return PU_OK;
 }
@@ -16810,10 +16955,10 @@ PU__FN int pu__factors_grad_is_finite(const pu_model *model, const pu_gradient_r
 {
     const pu__parted *s = (const pu__parted *)model->data;
     double sum = 0;
-    pu_int i;
-    for (i = 0; i < s->M; i++) {
+    for (pu_int i = 0; i < s->M; i++) {
         sum += (double)g->psi[i];
-        if (!pu__finite(g->psi[i] * s->y[i]) || !pu__finite((pu_real)sum * s->y[i])) return 0;
+        if (!pu__finite(g->psi[i] * s->y[i]) || !pu__finite((pu_real)sum * s->y[i]))
+            return 0;
     }
     return 1;
 }
@@ -16822,9 +16967,8 @@ PU__FN int pu__factors_grad_is_finite(const pu_model *model, const pu_gradient_r
    The stream is that of the tests of operators, with a sample number that these never use. */
 PU__FN void pu__start_normals(uint64_t seed, pu_int row, pu_int n, double scale, pu_real *out)
 {
-    pu_int i;
     pu_normals(seed, (uint32_t)row, UINT32_MAX - 1, 0, PU__STREAM_TEST, 0, n, out);
-    for (i = 0; i < n; i++)
+    for (pu_int i = 0; i < n; i++)
         out[i] = (pu_real)(scale * (double)out[i]);
 }
 
@@ -16834,14 +16978,9 @@ PU__FN pu_status pu__start_factors(const pu_model *model, const pu_data *data, u
 {
     const pu__parted *s = (const pu__parted *)model->data;
     const int tied = s->tied_psi;
-    pu_real *Phi = theta,
-            *mean = theta + s->eta,
-            *psi = theta + s->psi,
-            y = 0;
+    pu_real *Phi = theta, *mean = theta + s->eta, *psi = theta + s->psi, y = 0;
     /* squares about the means, number and sum of all values */
-    double squares = 0,
-           count = 0,
-           total = 0;
+    double squares = 0, count = 0, total = 0;
     pu_int n, at, m = 0;
     /* Running means, and squares about them. The first M places of Phi serve for the counts of the rows. */
     pu__zeros(theta, s->params);
@@ -16861,7 +17000,8 @@ PU__FN pu_status pu__start_factors(const pu_model *model, const pu_data *data, u
         if (!(Phi[m] > 0) && count > 0)
             mean[m] = (pu_real)(total / count);
         /* One psi for all: made in the first turn. */
-        if (tied && m > 0) continue;
+        if (tied && m > 0)
+            continue;
         /* A row with one value or none is taken to be like the others. */
         if (!(variance > 0 && pu__finite_double(variance)))
             variance = squares > 0 ? squares / count : 1;
@@ -16879,24 +17019,23 @@ PU__FN pu_status pu__start_factors(const pu_model *model, const pu_data *data, u
    the scale of the inputs, and bends at a random place. W2 is scaled alike, b2 = 0. */
 PU__FN void pu__start_network(const pu__parted *s, uint64_t seed, pu_real *theta)
 {
-    const pu_int inputs = s->inputs,
-                 hidden = s->hidden;
-    pu_int i, j, m;
-    for (i = 0; i < hidden; i++)
+    const pu_int inputs = s->inputs, hidden = s->hidden;
+    for (pu_int i = 0; i < hidden; i++)
         pu__start_normals(seed, i, inputs, 1 / sqrt((double)inputs), theta + i * inputs);
     /* Weights of input j are divided by its root mean square. */
-    for (j = 0; j < inputs; j++) {
+    for (pu_int j = 0; j < inputs; j++) {
         double square = 0;
-        for (m = 0; m < s->M; m++)
+        for (pu_int m = 0; m < s->M; m++)
             square += (double)s->X[m * inputs + j] * (double)s->X[m * inputs + j];
         square = square > 0 ? sqrt((double)s->M / square) : 1;
-        for (i = 0; i < hidden; i++)
+        for (pu_int i = 0; i < hidden; i++)
             theta[i * inputs + j] = (pu_real)(square * (double)theta[i * inputs + j]);
     }
     /* b1 and the second layer */
     pu__start_normals(seed, hidden, hidden, 1, theta + hidden * inputs);
-    if (s->W2 == 0) return;
-    for (i = 0; i < s->D; i++)
+    if (s->W2 == 0)
+        return;
+    for (pu_int i = 0; i < s->D; i++)
         pu__start_normals(seed, hidden + 1 + i, hidden, 1 / sqrt((double)hidden), theta + s->W2 + i * hidden);
     pu__zeros(theta + s->W2 + s->D * hidden, s->D);
 }
@@ -16905,8 +17044,7 @@ PU__FN void pu__start_network(const pu__parted *s, uint64_t seed, pu_real *theta
 PU__FN pu_status pu__start_regression(const pu_model *model, const pu_data *data, uint64_t seed, pu_real *theta)
 {
     const pu__parted *s = (const pu__parted *)model->data;
-    double square = 0,
-           count = 0;
+    double square = 0, count = 0;
     pu_real y = 0;
     pu_int n, at, m = 0;
     for (n = 0; n < data->n; n++)
@@ -16919,7 +17057,8 @@ PU__FN pu_status pu__start_regression(const pu_model *model, const pu_data *data
     for (at = s->alpha; at < s->psi; at++)
         theta[at] = (pu_real)log(s->gain / (0.9 * square));
     theta[s->psi] = (pu_real)-log(0.1 * square);
-    if (s->hidden) pu__start_network(s, seed, theta);
+    if (s->hidden)
+        pu__start_network(s, seed, theta);
     return PU_OK;
 }
 
@@ -16945,12 +17084,11 @@ PU__FN pu_status pu__parted_norms(pu__parted *s, pu_report *report)
     const pu_op resolved = pu__resolve(s->dictionary);
     const pu_op *Phi = &resolved;
     double sum = 0;
-    pu_int i;
     pu__fill(s->norm, Phi->gram_diag ? 0 : 1, s->D);
     pu__fill(s->y, 1, s->M);
     if (Phi->gram_diag && Phi->gram_diag(Phi, s->y, s->norm, s->work))
         return pu__operator_failed(report, "Phi.gram_diag", -1);
-    for (i = 0; i < s->D; i++)
+    for (pu_int i = 0; i < s->D; i++)
         sum += (double)s->norm[i];
     if (!(sum > 0 && pu__finite_double(sum)))
         sum = (double)s->D;
@@ -16968,13 +17106,17 @@ PU__FN pu_status pu__parted_make(pu__draft *d, pu_model *model)
     /* measure, then carve */
     pu__parted_layout(s, &d->arena);
     status = pu__draft_open(d, model);
-    if (status) return status;
+    if (status)
+        return status;
     self = pu__parted_layout(s, &d->arena);
-    if (s->dictionary) status = pu__parted_norms(s, d->report);
-    if (status) return status;
+    if (s->dictionary)
+        status = pu__parted_norms(s, d->report);
+    if (status)
+        return status;
     pu__zeros(s->x, s->params); /* not set yet: pu_gradient refuses a psi of 0 */
     pu__zeros(s->y, s->M);
-    if (s->hidden) pu__fill(s->ones, 1, s->M);
+    if (s->hidden)
+        pu__fill(s->ones, 1, s->M);
     /* what all kinds have in common */
     made->data = self;
     made->params = s->params;
@@ -17004,7 +17146,8 @@ PU__FN pu_status pu__parted_make(pu__draft *d, pu_model *model)
         made->uses |= PU_USES_GAMMA;
         made->Gamma = (s->sparse ? pu_op_diagonal : pu_op_scaled_identity)(s->D, s->x + s->alpha);
     }
-    if (s->sparse) made->uses |= PU_USES_PRECOND;
+    if (s->sparse)
+        made->uses |= PU_USES_PRECOND;
     *self = *s;
     return pu__draft_done(d, model);
 }
@@ -17015,9 +17158,12 @@ PU__FN pu_status pu__model_factors(pu_model *model, pu_int M, pu_int D, int tied
     pu__draft d;
     pu__parted *s = &d.parted;
     const pu_status status = pu__draft_begin(&d, model, report);
-    if (status) return status;
-    if (M < 1) return pu__refuse(d.report, PU_E_ARGUMENT, "M");
-    if (D < 1) return pu__refuse(d.report, PU_E_ARGUMENT, "D");
+    if (status)
+        return status;
+    if (M < 1)
+        return pu__refuse(d.report, PU_E_ARGUMENT, "M");
+    if (D < 1)
+        return pu__refuse(d.report, PU_E_ARGUMENT, "D");
     d.made.name = tied_psi ? "probabilistic PCA" : "factor analysis";
     /* theta */
     s->M = M;
@@ -17057,15 +17203,22 @@ PU__FN pu_status pu__model_regression(pu_model *model, const pu_op *Phi, int spa
     pu__draft d;
     pu__parted *s = &d.parted;
     pu_status status = pu__draft_begin(&d, model, report);
-    if (status) return status;
-    if (!Phi) return pu__refuse(d.report, PU_E_NULL, "Phi");
-    if (Phi->rows < 1) return pu__refuse(d.report, PU_E_ARGUMENT, "Phi.rows");
-    if (Phi->cols < 1) return pu__refuse(d.report, PU_E_ARGUMENT, "Phi.cols");
-    if (Phi->work < 0) return pu__refuse(d.report, PU_E_ARGUMENT, "Phi.work");
+    if (status)
+        return status;
+    if (!Phi)
+        return pu__refuse(d.report, PU_E_NULL, "Phi");
+    if (Phi->rows < 1)
+        return pu__refuse(d.report, PU_E_ARGUMENT, "Phi.rows");
+    if (Phi->cols < 1)
+        return pu__refuse(d.report, PU_E_ARGUMENT, "Phi.cols");
+    if (Phi->work < 0)
+        return pu__refuse(d.report, PU_E_ARGUMENT, "Phi.work");
     status = pu__check_form_sizes(Phi, &pu__names_Phi, d.report);
-    if (status) return status;
+    if (status)
+        return status;
     status = pu__check_op(Phi, &pu__names_Phi, d.report);
-    if (status) return status;
+    if (status)
+        return status;
     d.made.name = sparse ? "sparse Bayesian learning" : "Bayesian linear regression";
     /* theta is made by pu__model_alpha_beta alone. */
     s->M = Phi->rows;
@@ -17094,15 +17247,23 @@ PU_DEF pu_status pu_model_neural(pu_model *model, pu_int points, pu_int inputs, 
     pu__draft d;
     pu__parted *s = &d.parted;
     pu_status status = pu__draft_begin(&d, model, report);
-    if (status) return status;
-    if (points < 1) return pu__refuse(d.report, PU_E_ARGUMENT, "points");
-    if (inputs < 1) return pu__refuse(d.report, PU_E_ARGUMENT, "inputs");
-    if (hidden < 1) return pu__refuse(d.report, PU_E_ARGUMENT, "hidden");
-    if (features < 0) return pu__refuse(d.report, PU_E_ARGUMENT, "features");
-    if (!X) return pu__refuse(d.report, PU_E_NULL, "X");
-    if (inputs > PTRDIFF_MAX / (pu_int)sizeof *X / points) return pu__refuse(d.report, PU_E_OVERFLOW, "X");
+    if (status)
+        return status;
+    if (points < 1)
+        return pu__refuse(d.report, PU_E_ARGUMENT, "points");
+    if (inputs < 1)
+        return pu__refuse(d.report, PU_E_ARGUMENT, "inputs");
+    if (hidden < 1)
+        return pu__refuse(d.report, PU_E_ARGUMENT, "hidden");
+    if (features < 0)
+        return pu__refuse(d.report, PU_E_ARGUMENT, "features");
+    if (!X)
+        return pu__refuse(d.report, PU_E_NULL, "X");
+    if (inputs > PTRDIFF_MAX / (pu_int)sizeof *X / points)
+        return pu__refuse(d.report, PU_E_OVERFLOW, "X");
     status = pu__check_array(points * inputs, X, 0, "X", -1, d.report);
-    if (status) return status;
+    if (status)
+        return status;
     d.made.name = "neural linear model";
     s->M = points;
     s->D = features ? features : hidden;
@@ -17133,13 +17294,14 @@ PU__FN pu_status pu__series_open(pu__draft *d, pu_model *model, size_t bytes, pu
 {
     pu__series made;
     pu_status status = PU_OK;
-    int pass;
-    for (pass = 0; pass < 2; pass++) { /* measure, carve */
+    for (int pass = 0; pass < 2; pass++) { /* measure, carve */
         d->made.data = pu__take(&d->arena, 1, 1, bytes);
         made.psi = pu__reals(&d->arena, steps, 1 + states);
         made.nu = pass && states ? made.psi + steps : NULL;
-        if (pass == 0) status = pu__draft_open(d, model);
-        if (status) return status;
+        if (pass == 0)
+            status = pu__draft_open(d, model);
+        if (status)
+            return status;
     }
     memset(d->made.data, 0, bytes);
     *(pu__series *)d->made.data = made;
@@ -17162,7 +17324,8 @@ PU__FN void pu__autocovariances(const pu_data *data, pu_int lags, double *c)
     for (n = 0; n < data->n; n++)
         for (at = 0; (at = pu__observed(data, n, at, &t, &y)) >= 0; at++)
             for (to = at; (to = pu__observed(data, n, to, &u, &later)) >= 0; to++) {
-                if (u - t > lags) break;
+                if (u - t > lags)
+                    break;
                 c[u - t] += (double)y * (double)later;
                 count[u - t] += 1;
             }
@@ -17175,7 +17338,8 @@ PU__FN void pu__autocovariances(const pu_data *data, pu_int lags, double *c)
 /* x, or the nearer end of [low, high] if x is outside; low for NaN. */
 PU__FN double pu__clamp(double x, double low, double high)
 {
-    if (x > high) return high;
+    if (x > high)
+        return high;
     return x > low ? x : low;
 }
 
@@ -17200,14 +17364,16 @@ PU__FN pu_status pu__noisy_ar_set(pu_model *model, const pu_real *theta, pu_int 
     pu__noisy_ar *s = (pu__noisy_ar *)model->data;
     const pu_int P = s->ar.order;
     pu_real gamma[PU_AR_MAX], kappa, lambda;
-    pu_int i;
     pu_status status;
-    for (i = 0; i < P; i++)
+    for (pu_int i = 0; i < P; i++)
         gamma[i] = (pu_real)tanh((double)theta[i]);
-    if (!pu__exp(theta[P], &kappa)) return pu__refuse_entry(index, P);
-    if (!pu__exp(theta[P + 1], &lambda)) return pu__refuse_entry(index, P + 1);
+    if (!pu__exp(theta[P], &kappa))
+        return pu__refuse_entry(index, P);
+    if (!pu__exp(theta[P + 1], &lambda))
+        return pu__refuse_entry(index, P + 1);
     status = pu_ar_set(&s->ar, s->ar.n, P, gamma, kappa, index); /* its parameters are numbered like theta */
-    if (!status) pu__fill(s->series.psi, 1 / lambda, s->ar.n);
+    if (!status)
+        pu__fill(s->series.psi, 1 / lambda, s->ar.n);
     return status;
 }
 
@@ -17217,8 +17383,7 @@ PU__FN pu_status pu__noisy_ar_grad(const pu_model *model, const pu_gradient_resu
 {
     const pu__noisy_ar *s = (const pu__noisy_ar *)model->data;
     const pu_int P = s->ar.order;
-    pu_int i;
-    for (i = 0; i < P; i++)
+    for (pu_int i = 0; i < P; i++)
         grad[i] = (pu_real)((double)g->Gamma[i] * pu__ar_gap(s->ar.gamma[i]));
     grad[P] = g->Gamma[P] * s->ar.kappa;
     grad[P + 1] = (pu_real)-pu__dot(s->ar.n, NULL, s->series.psi, g->psi);
@@ -17231,19 +17396,19 @@ PU__FN pu_status pu__noisy_ar_grad(const pu_model *model, const pu_gradient_resu
 PU__FN double pu__durbin_levinson(pu_int P, const double *c, double variance, pu_real *theta, int *calm)
 {
     double phi[PU_AR_MAX] = {0}, old[PU_AR_MAX];
-    pu_int m, j;
     *calm = 1;
-    for (m = 1; m <= P; m++) {
+    for (pu_int m = 1; m <= P; m++) {
         /* gamma = (c_m - sum_j phi_j c_{m-j}) / error of order m - 1 */
         double gamma = c[m];
-        for (j = 1; j < m; j++)
+        for (pu_int j = 1; j < m; j++)
             gamma -= phi[j - 1] * c[m - j];
         gamma /= variance;
-        if (!(fabs(gamma) < 0.9)) *calm = 0;
+        if (!(fabs(gamma) < 0.9))
+            *calm = 0;
         gamma = pu__clamp(gamma, -0.95, 0.95);
         /* phi_j -= gamma phi_{m-j} */
         memcpy(old, phi, sizeof old);
-        for (j = 1; j < m; j++)
+        for (pu_int j = 1; j < m; j++)
             phi[j - 1] -= gamma * old[m - j - 1];
         phi[m - 1] = gamma;
         variance *= 1 - gamma * gamma;
@@ -17266,7 +17431,8 @@ PU__FN pu_status pu__noisy_ar_start(const pu_model *model, const pu_data *data, 
     for (tries = 0; tries < 6; tries++) {
         /* The noise is in c_0 alone: without it the variance is share c_0. */
         error = pu__durbin_levinson(P, c, share * c[0], theta, &calm);
-        if (calm) break;
+        if (calm)
+            break;
         share = (1 + share) / 2;
     }
     theta[P] = (pu_real)log(error);
@@ -17298,11 +17464,15 @@ PU_DEF pu_status pu_model_noisy_ar(pu_model *model, pu_int n, pu_int order, pu_r
     pu_model *made = &d.made;
     pu__noisy_ar *s;
     pu_status status = pu__draft_begin(&d, model, report);
-    if (status) return status;
-    if (n < 1) return pu__refuse(d.report, PU_E_ARGUMENT, "n");
-    if (order < 0 || order > pu__min(n, PU_AR_MAX)) return pu__refuse(d.report, PU_E_ARGUMENT, "order");
+    if (status)
+        return status;
+    if (n < 1)
+        return pu__refuse(d.report, PU_E_ARGUMENT, "n");
+    if (order < 0 || order > pu__min(n, PU_AR_MAX))
+        return pu__refuse(d.report, PU_E_ARGUMENT, "order");
     status = pu__series_open(&d, model, sizeof *s, n, 0);
-    if (status) return status;
+    if (status)
+        return status;
     s = (pu__noisy_ar *)made->data;
     pu_ar_set(&s->ar, n, order, gamma, 1, NULL);
     made->name = "noisy autoregression";
@@ -17328,7 +17498,7 @@ typedef struct {
 /* Data of the model. A pu_ssm is too large for the stack, so a new theta is tried in `next`. */
 typedef struct {
     pu__series series;
-    pu__process now, next;                      /* as of the last set; being set */
+    pu__process now, next; /* as of the last set; being set */
     pu_real c[PU_SSM_MAX];
     pu_int at_c, at_L, at_sigma2, at_m0, at_L0; /* offsets in theta */
 } pu__state_space;
@@ -17344,7 +17514,8 @@ PU__FN pu_int pu__triangle_set(pu_int S, const pu_real *theta, double *L, pu_rea
         for (j = 0; j <= i; j++) {
             double sum = 0;
             L[i * S + j] = i == j ? exp((double)theta[at]) : (double)theta[at];
-            if (i == j && !pu__exp(theta[at], &unused)) return at;
+            if (i == j && !pu__exp(theta[at], &unused))
+                return at;
             /* Rows up to i are complete as far as C_ij needs them. */
             for (l = 0; l <= j; l++)
                 sum += L[i * S + l] * L[j * S + l];
@@ -17358,14 +17529,14 @@ PU__FN pu_int pu__triangle_set(pu_int S, const pu_real *theta, double *L, pu_rea
    dC = dL L' + L dL', so d/dL = 2 G L. Times L_ii on the diagonal, for its log. */
 PU__FN void pu__triangle_grad(pu_int S, const double *L, const pu_real *G, pu_real *grad)
 {
-    pu_int i, j, l;
-    for (i = 0; i < S; i++)
-        for (j = 0; j <= i; j++) {
+    for (pu_int i = 0; i < S; i++)
+        for (pu_int j = 0; j <= i; j++) {
             /* L_lj = 0 for l < j */
             double sum = 0;
-            for (l = j; l < S; l++)
+            for (pu_int l = j; l < S; l++)
                 sum += 2 * (double)G[i * S + l] * L[l * S + j];
-            if (i == j) sum *= L[i * S + i];
+            if (i == j)
+                sum *= L[i * S + i];
             *grad++ = (pu_real)sum;
         }
 }
@@ -17377,19 +17548,21 @@ PU__FN pu_status pu__state_space_set(pu_model *model, const pu_real *theta, pu_i
     pu__state_space *s = (pu__state_space *)model->data;
     pu__process *next = &s->next;
     const pu_ssm *now = &s->now.ssm;
-    const pu_int S = now->states,
-                 SS = S * S;
+    const pu_int S = now->states, SS = S * S;
     const int given = now->start == PU_SSM_GIVEN;
     pu_real Q[PU__SSM_SQUARE], P0[PU__SSM_SQUARE], sigma2;
     pu_int i;
     pu_status status;
     /* All that can be refused comes first, */
-    if (!pu__exp(theta[s->at_sigma2], &sigma2)) return pu__refuse_entry(index, s->at_sigma2);
+    if (!pu__exp(theta[s->at_sigma2], &sigma2))
+        return pu__refuse_entry(index, s->at_sigma2);
     i = pu__triangle_set(S, theta + s->at_L, next->L, Q);
-    if (i >= 0) return pu__refuse_entry(index, s->at_L + i);
+    if (i >= 0)
+        return pu__refuse_entry(index, s->at_L + i);
     if (given)
         i = pu__triangle_set(S, theta + s->at_L0, next->L0, P0);
-    if (i >= 0) return pu__refuse_entry(index, s->at_L0 + i);
+    if (i >= 0)
+        return pu__refuse_entry(index, s->at_L0 + i);
     status = pu_ssm_set(&next->ssm, now->steps, S, theta, Q, now->start, given ? P0 : NULL, &i);
     if (status) {
         /* Entry (r, c) of Q or P0 comes from row r of its triangle: name the last entry of that row. */
@@ -17411,14 +17584,14 @@ PU__FN pu_status pu__state_space_grad(const pu_model *model, const pu_gradient_r
 {
     const pu__state_space *s = (const pu__state_space *)model->data;
     const pu_ssm *ssm = &s->now.ssm;
-    const pu_int S = ssm->states,
-                 SS = S * S;
+    const pu_int S = ssm->states, SS = S * S;
     /* Gamma's parameters are A, Q, P0. */
     pu__copy(grad, g->Gamma, SS);
     pu__copy(grad + s->at_c, g->Phi, S);
     pu__triangle_grad(S, s->now.L, g->Gamma + SS, grad + s->at_L);
     grad[s->at_sigma2] = (pu_real)-pu__dot(ssm->steps, NULL, s->series.psi, g->psi);
-    if (ssm->start != PU_SSM_GIVEN) return PU_OK;
+    if (ssm->start != PU_SSM_GIVEN)
+        return PU_OK;
     pu__zeros(grad + s->at_m0, S);
     pu__triangle_grad(S, s->now.L0, g->Gamma + 2 * SS, grad + s->at_L0);
     return pu_ssm_mean_grad(ssm, s->series.nu, g->nu, grad, grad + s->at_m0);
@@ -17432,14 +17605,13 @@ PU__FN pu_status pu__state_space_start(const pu_model *model, const pu_data *dat
     const pu__state_space *s = (const pu__state_space *)model->data;
     const pu_int S = s->now.ssm.states;
     double c[3], share, signal, r;
-    pu_int i;
     (void)seed;
     pu__autocovariances(data, 2, c);
     share = pu__signal_share(c);
     signal = share * c[0];
     r = pu__clamp(fabs(c[1]) / signal, 0.1, 0.9);
     pu__zeros(theta, model->params); /* m0 = 0, P0 = I */
-    for (i = 0; i < S; i++) {
+    for (pu_int i = 0; i < S; i++) {
         /* A_ii = +-rate, Q_ii = 1 - rate^2: variance one */
         const double rate = pow(r, 2 * (double)(i + 1) / (double)(S + 1));
         theta[i * S + i] = (pu_real)(c[1] < 0 ? -rate : rate);
@@ -17490,19 +17662,24 @@ PU_DEF pu_status pu_model_state_space(pu_model *model, pu_int steps, pu_int stat
     pu_model *made = &d.made;
     pu__state_space *s;
     pu_real *unit;
-    pu_int i, triangle;
+    pu_int triangle;
     pu_status status = pu__draft_begin(&d, model, report);
-    if (status) return status;
-    if (steps < 1) return pu__refuse(d.report, PU_E_ARGUMENT, "steps");
-    if (S < 1 || S > PU_SSM_MAX) return pu__refuse(d.report, PU_E_ARGUMENT, "states");
+    if (status)
+        return status;
+    if (steps < 1)
+        return pu__refuse(d.report, PU_E_ARGUMENT, "steps");
+    if (S < 1 || S > PU_SSM_MAX)
+        return pu__refuse(d.report, PU_E_ARGUMENT, "states");
     status = pu__ssm_sizes(steps, S, start);
-    if (status) return pu__refuse(d.report, status, status == PU_E_OVERFLOW ? "steps" : "start");
+    if (status)
+        return pu__refuse(d.report, status, status == PU_E_OVERFLOW ? "steps" : "start");
     status = pu__series_open(&d, model, sizeof *s, steps, given ? S : 0);
-    if (status) return status;
+    if (status)
+        return status;
     s = (pu__state_space *)made->data;
     /* `next` is zero, and serves for A = 0 and Q = I. */
     unit = s->next.ssm.Q;
-    for (i = 0; i < S; i++)
+    for (pu_int i = 0; i < S; i++)
         unit[i * S + i] = 1;
     pu_ssm_set(&s->now.ssm, steps, S, s->next.ssm.A, unit, start, given ? unit : NULL, NULL);
     /* where the parts of theta begin */
@@ -17611,10 +17788,10 @@ PU__FN void pu__fit_shuffle(pu__fit *fit)
     const uint32_t key[2] = {(uint32_t)seed, (uint32_t)(seed >> 32) ^ 0x6f726465u};
     uint32_t counter[4] = {0, 0, 0, 0}, word[4];
     pu_int *order = fit->order;
-    pu_int i;
     counter[1] = (uint32_t)fit->epoch;
-    for (i = 0; i < fit->N; i++) order[i] = i;
-    for (i = fit->N - 1; i > 0; i--) {
+    for (pu_int i = 0; i < fit->N; i++)
+        order[i] = i;
+    for (pu_int i = fit->N - 1; i > 0; i--) {
         const pu_int moved = order[i];
         pu_int j;
         counter[0] = (uint32_t)i;
@@ -17635,7 +17812,6 @@ PU__FN pu_status pu__fit_batch_gradient(pu__fit *fit, const pu_real *theta, pu_r
     pu_data batch = *fit->data;
     pu__model_task task;
     pu_status status = PU_OK;
-    pu_int i;
     pu__model_task_make(&task, fit->model, &batch, &fit->o->gradient, fit->part_se);
     task.ws = fit->ws;
     task.grad = grad;
@@ -17655,16 +17831,21 @@ PU__FN pu_status pu__fit_batch_gradient(pu__fit *fit, const pu_real *theta, pu_r
     }
     *n = batch.n;
     task.options.x0 = task.x;
-    if (!fit->o->fixed_probes) task.options.step += (uint32_t)fit->step;
+    if (!fit->o->fixed_probes)
+        task.options.step += (uint32_t)fit->step;
     if (fit->x_batch) {
-        for (i = 0; i < *n; i++) pu__copy(task.x + i * each, fit->x + batch.pick[i] * each, each);
+        for (pu_int i = 0; i < *n; i++)
+            pu__copy(task.x + i * each, fit->x + batch.pick[i] * each, each);
     }
     fit->gradients++;
     /* pu__fit_move has set the model to the point that it proposed. Validation may have moved it since. */
-    if (!fit->is_set || fit->sets != fit->model->sets) status = pu_model_set(fit->model, theta, report);
-    if (!status) status = pu__model_run(&task, report);
+    if (!fit->is_set || fit->sets != fit->model->sets)
+        status = pu_model_set(fit->model, theta, report);
+    if (!status)
+        status = pu__model_run(&task, report);
     if (fit->x_batch && !pu__fatal(status)) {
-        for (i = 0; i < *n; i++) pu__copy(fit->x + batch.pick[i] * each, task.x + i * each, each);
+        for (pu_int i = 0; i < *n; i++)
+            pu__copy(fit->x + batch.pick[i] * each, task.x + i * each, each);
     }
     return status;
 }
@@ -17681,15 +17862,15 @@ PU__FN pu_int pu__part_start(const pu__fit *fit, int part)
 PU__FN double pu__gradient_norm(const pu__fit *fit, const pu_real *g)
 {
     double sum[PU__PARTS], all = 0;
-    int p;
 #ifdef PU__OPENMP
 #pragma omp parallel for schedule(static) num_threads(fit->threads) if (fit->threads > 1)
 #endif
-    for (p = 0; p < PU__PARTS; p++) {
+    for (int p = 0; p < PU__PARTS; p++) {
         const pu_int at = pu__part_start(fit, p);
         sum[p] = pu__dot(pu__part_start(fit, p + 1) - at, NULL, g + at, g + at);
     }
-    for (p = 0; p < PU__PARTS; p++) all += sum[p];
+    for (int p = 0; p < PU__PARTS; p++)
+        all += sum[p];
     return sqrt(all);
 }
 
@@ -17703,29 +17884,38 @@ PU__FN pu_status pu__fit_gradient(pu__fit *fit, const pu_real *theta, pu_real *g
     double *sum = fit->variance;
     double total = 0, objective = 0, variance = 0, error = 0;
     int known = 1;
-    pu_int batch, i, n;
+    pu_int n;
     fit->exact = 1;
-    if (sum) memset(sum, 0, (size_t)fit->n * sizeof *sum);
-    if (fit->part) pu__zeros(g, fit->n);
-    for (batch = 0; batch < fit->o->accumulate; batch++) {
+    if (sum)
+        memset(sum, 0, (size_t)fit->n * sizeof *sum);
+    if (fit->part)
+        pu__zeros(g, fit->n);
+    for (pu_int batch = 0; batch < fit->o->accumulate; batch++) {
         const pu_status status = pu__fit_batch_gradient(fit, theta, fit->part ? fit->part : g, &n);
         const double weight = (double)n, square = weight * weight;
-        if (pu__fatal(status)) return status;
-        if (last->served[PU_ITERATIVE] > 0) fit->exact = 0;
-        if (!last->has_nll || last->nll_se < 0) known = 0;
+        if (pu__fatal(status))
+            return status;
+        if (last->served[PU_ITERATIVE] > 0)
+            fit->exact = 0;
+        if (!last->has_nll || last->nll_se < 0)
+            known = 0;
         total += weight;
         objective += weight * (last->has_nll ? last->nll : last->q);
         variance += square * last->nll_se * last->nll_se;
-        if (fit->part) pu__axpy(fit->n, (pu_real)n, fit->part, g);
+        if (fit->part)
+            pu__axpy(fit->n, (pu_real)n, fit->part, g);
         if (sum) {
-            for (i = 0; i < fit->n; i++) sum[i] += square * (double)fit->part_se[i] * (double)fit->part_se[i];
+            for (pu_int i = 0; i < fit->n; i++)
+                sum[i] += square * (double)fit->part_se[i] * (double)fit->part_se[i];
         }
     }
     if (fit->part) {
-        for (i = 0; i < fit->n; i++) g[i] /= (pu_real)total;
+        for (pu_int i = 0; i < fit->n; i++)
+            g[i] /= (pu_real)total;
     }
     if (sum) {
-        for (i = 0; i < fit->n; i++) error += sum[i] / (total * total);
+        for (pu_int i = 0; i < fit->n; i++)
+            error += sum[i] / (total * total);
     }
     /* -1: unknown, or not measured. */
     fit->objective = objective / total;
@@ -17800,18 +17990,21 @@ PU__FN void pu__adam_step(const pu__adam *a, pu_real t, pu_int n, const pu_real 
                           pu_real *PU__RESTRICT m, pu_real *PU__RESTRICT v, pu_real *PU__RESTRICT to)
 {
     const pu_real step = t * a->rate;
-    pu_int i;
     if (g) {
-        for (i = 0; i < n; i++) m[i] = a->beta1 * m[i] + a->gain1 * g[i];
+        for (pu_int i = 0; i < n; i++)
+            m[i] = a->beta1 * m[i] + a->gain1 * g[i];
     }
     if (a->sgd) {
-        for (i = 0; i < n; i++) to[i] = theta[i] - step * m[i];
+        for (pu_int i = 0; i < n; i++)
+            to[i] = theta[i] - step * m[i];
         return;
     }
     if (g) {
-        for (i = 0; i < n; i++) v[i] = a->beta2 * v[i] + a->gain2 * (g[i] * g[i]);
+        for (pu_int i = 0; i < n; i++)
+            v[i] = a->beta2 * v[i] + a->gain2 * (g[i] * g[i]);
     }
-    for (i = 0; i < n; i++) to[i] = theta[i] - step * m[i] / (a->root * pu__sqrt(v[i]) + a->epsilon);
+    for (pu_int i = 0; i < n; i++)
+        to[i] = theta[i] - step * m[i] / (a->root * pu__sqrt(v[i]) + a->epsilon);
 }
 
 /* One part of next = theta + t d. a NULL: d is fit->m, L-BFGS's direction. Else it is the step of a, whose
@@ -17821,7 +18014,8 @@ PU__FN void pu__fit_move_part(pu__fit *fit, const pu__adam *a, double t, int is_
     const pu_int end = pu__part_start(fit, part + 1);
     pu_int i, n, at = pu__part_start(fit, part);
     if (!a) {
-        for (i = at; i < end; i++) fit->next[i] = (pu_real)((double)fit->theta[i] + t * (double)fit->m[i]);
+        for (i = at; i < end; i++)
+            fit->next[i] = (pu_real)((double)fit->theta[i] + t * (double)fit->m[i]);
         return;
     }
     /* Chunks stay in cache from one pass to the next. */
@@ -17836,15 +18030,16 @@ PU__FN void pu__fit_move_part(pu__fit *fit, const pu__adam *a, double t, int is_
    pu__fit_move_part. The model is set without a report, so that report->last stays that of the gradient. */
 PU__FN int pu__fit_move(pu__fit *fit, const pu__adam *a, double *t)
 {
-    int halvings, p;
-    for (halvings = 0; halvings < 40; halvings++) {
+    for (int halvings = 0; halvings < 40; halvings++) {
 #ifdef PU__OPENMP
 #pragma omp parallel for schedule(static) num_threads(fit->threads) if (fit->threads > 1)
 #endif
-        for (p = 0; p < PU__PARTS; p++) pu__fit_move_part(fit, a, *t, halvings == 0, p);
+        for (int p = 0; p < PU__PARTS; p++)
+            pu__fit_move_part(fit, a, *t, halvings == 0, p);
         fit->is_set = !pu_model_set(fit->model, fit->next, NULL);
         fit->sets = fit->model->sets;
-        if (fit->is_set) return 1;
+        if (fit->is_set)
+            return 1;
         fit->rejected++;
         *t /= 2;
     }
@@ -17858,16 +18053,16 @@ PU__FN pu_status pu__fit_first_order(pu__fit *fit, int *stuck)
     pu_real *next = fit->next;
     double t = 1;
     pu__adam a;
-    pu_int i;
-    int back;
     /* Where there is no gradient: half way back to the point before, until there is one. */
-    for (back = 0; back < 40 && fit->step > 0 && pu__fit_too_far(status); back++) {
-        for (i = 0; i < fit->n; i++) fit->theta[i] = (fit->theta[i] + next[i]) / 2;
+    for (int back = 0; back < 40 && fit->step > 0 && pu__fit_too_far(status); back++) {
+        for (pu_int i = 0; i < fit->n; i++)
+            fit->theta[i] = (fit->theta[i] + next[i]) / 2;
         fit->is_set = 0;
         fit->rejected++;
         status = pu__fit_gradient(fit, fit->theta, fit->g);
     }
-    if (status) return status;
+    if (status)
+        return status;
     /* The objective is that of the point before the step. */
     if (fit->comparable && fit->objective_se == 0 && fit->objective < fit->best)
         pu__fit_keep_best(fit, fit->objective, fit->step);
@@ -17895,8 +18090,9 @@ PU__FN double pu__lbfgs_direction(pu__fit *fit)
     const pu_real *g = fit->g, *S = fit->S, *Y = fit->Y;
     double *rho = fit->rho, *a = rho + pairs, slope;
     pu_real *d = fit->m;
-    pu_int i, j, age;
-    for (i = 0; i < n; i++) d[i] = -g[i];
+    pu_int j, age;
+    for (pu_int i = 0; i < n; i++)
+        d[i] = -g[i];
     for (age = 0; age < (pu_int)fit->held; age++) {
         j = (newest - age + pairs) % pairs;
         a[j] = rho[j] * pu__dot(n, NULL, S + j * n, d);
@@ -17904,14 +18100,16 @@ PU__FN double pu__lbfgs_direction(pu__fit *fit)
     }
     if (age > 0) {
         const double scale = rho[newest] * pu__dot(n, NULL, Y + newest * n, Y + newest * n);
-        for (i = 0; i < n; i++) d[i] = (pu_real)((double)d[i] / scale);
+        for (pu_int i = 0; i < n; i++)
+            d[i] = (pu_real)((double)d[i] / scale);
     }
     while (--age >= 0) {
         j = (newest - age + pairs) % pairs;
         pu__axpy(n, (pu_real)(a[j] - rho[j] * pu__dot(n, NULL, Y + j * n, d)), S + j * n, d);
     }
     slope = pu__dot(n, NULL, g, d);
-    if (slope < 0 || fit->held == 0) return slope;
+    if (slope < 0 || fit->held == 0)
+        return slope;
     fit->held = 0;
     return pu__lbfgs_direction(fit);
 }
@@ -17922,8 +18120,7 @@ PU__FN void pu__lbfgs_accept(pu__fit *fit, double t)
     const pu_int n = fit->n, place = ((pu_int)fit->newest + 1) % fit->pairs;
     pu_real *s = fit->S + place * n, *y = fit->Y + place * n;
     double sy;
-    pu_int i;
-    for (i = 0; i < n; i++) {
+    for (pu_int i = 0; i < n; i++) {
         s[i] = fit->next[i] - fit->theta[i];
         y[i] = fit->v[i] - fit->g[i];
     }
@@ -17931,13 +18128,15 @@ PU__FN void pu__lbfgs_accept(pu__fit *fit, double t)
     if (sy > 1e-10 * sqrt(pu__dot(n, NULL, s, s) * pu__dot(n, NULL, y, y))) {
         fit->rho[place] = 1 / sy;
         fit->newest = (double)place;
-        if ((pu_int)fit->held < fit->pairs) fit->held++;
+        if ((pu_int)fit->held < fit->pairs)
+            fit->held++;
     }
     pu__copy(fit->theta, fit->next, n);
     pu__copy(fit->g, fit->v, n);
     fit->rate = t;
     /* Lower by the rule of the search, up to rounding. */
-    if (fit->comparable && fit->exact) pu__fit_keep_best(fit, fit->objective, fit->step + 1);
+    if (fit->comparable && fit->exact)
+        pu__fit_keep_best(fit, fit->objective, fit->step + 1);
 }
 
 /* A step of L-BFGS: t along d by bisection between lo and hi (< 0: not known yet), such that
@@ -17950,21 +18149,25 @@ PU__FN pu_status pu__fit_lbfgs(pu__fit *fit, int *stuck)
     const double noise = pu__max(16 * (double)PU__EPS, 1e-10);
     double value, slope, t, lo = 0, hi = -1;
     pu_status status = PU_OK;
-    int tries;
-    if (!(fit->known > 0)) status = pu__fit_gradient(fit, fit->theta, fit->g);
-    if (status) return status;
+    if (!(fit->known > 0))
+        status = pu__fit_gradient(fit, fit->theta, fit->g);
+    if (status)
+        return status;
     fit->known = 1;
     value = fit->objective;
     slope = pu__lbfgs_direction(fit);
     t = (fit->held > 0 ? 1 : 1 / pu__max(1, sqrt(-slope))) * pu__fit_rate(fit);
     fit->rate = t;
-    for (tries = 0; tries < 20; tries++) {
+    for (int tries = 0; tries < 20; tries++) {
         const double asked = t;
-        if (!pu__fit_move(fit, NULL, &t)) break;
+        if (!pu__fit_move(fit, NULL, &t))
+            break;
         /* The model refused a longer step. */
-        if (t < asked) hi = asked;
+        if (t < asked)
+            hi = asked;
         status = pu__fit_gradient(fit, fit->next, fit->v);
-        if (status && !pu__fit_too_far(status)) return status;
+        if (status && !pu__fit_too_far(status))
+            return status;
         if (status) {
             fit->rejected++;
             hi = t;
@@ -18019,59 +18222,26 @@ PU__FN uint64_t pu__fit_fingerprint(const pu__fit *fit)
 {
     const pu_fit_options *o = fit->o;
     const pu_options *g = &o->gradient;
-    const double number[] = {/* Sizes. */
-                             (double)sizeof(pu_real),
-                             (double)fit->n,
-                             (double)fit->N,
-                             (double)fit->data->m,
-                             (double)fit->D,
-                             (double)o->steps,
-                             /* The optimiser. */
-                             (double)o->optimizer,
-                             o->rate,
-                             (double)o->schedule,
-                             o->decay,
-                             o->momentum,
-                             o->beta1,
-                             o->beta2,
-                             o->epsilon,
-                             (double)fit->pairs,
-                             /* Batches, noise, reasons to stop. */
-                             (double)o->batch,
-                             (double)o->accumulate,
-                             (double)!!o->fixed_probes,
-                             (double)!!o->warm_start,
-                             o->tolerance,
-                             (double)o->validate_every,
-                             (double)o->patience,
-                             (double)!!o->validate,
-                             /* The gradient. */
-                             (double)g->samples,
-                             (double)g->kind,
-                             (double)g->engine,
-                             (double)(g->seed >> 32),
-                             (double)(g->seed & 0xffffffffu),
-                             (double)g->step,
-                             (double)g->lanes,
-                             (double)g->columns,
-                             (double)g->groups,
-                             (double)!!g->rao_blackwell,
-                             g->error,
-                             (double)g->most_samples,
-                             (double)g->most_iterations,
-                             (double)!!g->no_control_variate,
-                             (double)!!g->tied_psi,
-                             (double)!!g->constant_precond,
-                             /* Its solver. */
-                             (double)g->solve.iterations,
-                             (double)g->solve.solver,
-                             g->solve.tolerance,
-                             g->solve.absolute2,
-                             (double)g->solve.check_every,
-                             (double)g->solve.adjoint,
-                             (double)g->solve.tape_every};
+    const double number[] = {
+        /* Sizes. */
+        (double)sizeof(pu_real), (double)fit->n, (double)fit->N, (double)fit->data->m, (double)fit->D, (double)o->steps,
+        /* The optimiser. */
+        (double)o->optimizer, o->rate, (double)o->schedule, o->decay, o->momentum, o->beta1, o->beta2, o->epsilon,
+        (double)fit->pairs,
+        /* Batches, noise, reasons to stop. */
+        (double)o->batch, (double)o->accumulate, (double)!!o->fixed_probes, (double)!!o->warm_start, o->tolerance,
+        (double)o->validate_every, (double)o->patience, (double)!!o->validate,
+        /* The gradient. */
+        (double)g->samples, (double)g->kind, (double)g->engine, (double)(g->seed >> 32),
+        (double)(g->seed & 0xffffffffu), (double)g->step, (double)g->lanes, (double)g->columns, (double)g->groups,
+        (double)!!g->rao_blackwell, g->error, (double)g->most_samples, (double)g->most_iterations,
+        (double)!!g->no_control_variate, (double)!!g->tied_psi, (double)!!g->constant_precond,
+        /* Its solver. */
+        (double)g->solve.iterations, (double)g->solve.solver, g->solve.tolerance, g->solve.absolute2,
+        (double)g->solve.check_every, (double)g->solve.adjoint, (double)g->solve.tape_every};
     uint64_t h = pu__fnv(PU__FNV, PU_VERSION, sizeof PU_VERSION);
-    if (fit->model->name) h = pu__fnv(h, fit->model->name, strlen(fit->model->name));
+    if (fit->model->name)
+        h = pu__fnv(h, fit->model->name, strlen(fit->model->name));
     return pu__fnv(h, number, sizeof number);
 }
 
@@ -18085,14 +18255,16 @@ PU__FN int pu__fit_transfer(pu__fit *fit, FILE *file, int is_write, uint64_t *h)
     /* Arrays that this fit does not have are NULL. */
     void *const part[] = {fit,    fit->theta, fit->best_theta, fit->m,   fit->next, fit->v,
                           fit->g, fit->S,     fit->Y,          fit->rho, fit->x};
-    const size_t bytes[] = {
-        offsetof(pu__fit, model), n, n, n, n, n, n, pairs * n, pairs * n, pairs * sizeof(double), x};
-    size_t i, done;
+    const size_t bytes[] = {offsetof(pu__fit, model), n, n, n, n, n, n, pairs * n, pairs * n,
+                            pairs * sizeof(double),   x};
+    size_t done;
     *h = PU__FNV;
-    for (i = 0; i < sizeof bytes / sizeof *bytes; i++) {
-        if (!part[i]) continue;
+    for (size_t i = 0; i < sizeof bytes / sizeof *bytes; i++) {
+        if (!part[i])
+            continue;
         done = is_write ? fwrite(part[i], 1, bytes[i], file) : fread(part[i], 1, bytes[i], file);
-        if (done != bytes[i]) return 0;
+        if (done != bytes[i])
+            return 0;
         *h = pu__fnv(*h, part[i], done);
     }
     return 1;
@@ -18112,9 +18284,11 @@ PU__FN const char *pu__fit_save(pu__fit *fit)
     int ok;
     pu__put(&text, name);
     pu__put(&text, ".new");
-    if (text.used + 1 >= sizeof path) return "checkpoint: the name is too long";
+    if (text.used + 1 >= sizeof path)
+        return "checkpoint: the name is too long";
     file = fopen(path, "wb");
-    if (!file) return "checkpoint: cannot be opened for writing";
+    if (!file)
+        return "checkpoint: cannot be opened for writing";
     ok = fwrite(PU__MAGIC, 8, 1, file) && fwrite(&fit->fingerprint, sizeof h, 1, file) &&
          pu__fit_transfer(fit, file, 1, &h) && fwrite(&h, sizeof h, 1, file);
     /* A full disk may show only here. */
@@ -18122,7 +18296,8 @@ PU__FN const char *pu__fit_save(pu__fit *fit)
         remove(path);
         return "checkpoint: cannot be written (disk full?)";
     }
-    if (!rename(path, name)) return NULL;
+    if (!rename(path, name))
+        return NULL;
     /* Some systems do not rename to a name that is taken. */
     remove(name);
     return rename(path, name) ? "checkpoint: cannot be renamed into place" : NULL;
@@ -18138,9 +18313,11 @@ PU__FN const char *pu__fit_resume(pu__fit *fit)
     uint64_t h, told;
     FILE *file;
     fit->fingerprint = pu__fit_fingerprint(fit);
-    if (!fit->o->resume) return NULL;
+    if (!fit->o->resume)
+        return NULL;
     file = fopen(fit->o->checkpoint, "rb");
-    if (!file) return NULL;
+    if (!file)
+        return NULL;
     if (!fread(magic, 8, 1, file) || memcmp(magic, PU__MAGIC, 8))
         wrong = "checkpoint: not a checkpoint of this library";
     else if (!fread(&told, sizeof told, 1, file) || told != fit->fingerprint)
@@ -18149,7 +18326,8 @@ PU__FN const char *pu__fit_resume(pu__fit *fit)
              fgetc(file) != EOF)
         wrong = "checkpoint: damaged (checksum or length)";
     fclose(file);
-    if (wrong) *fit = fresh;
+    if (wrong)
+        *fit = fresh;
     fit->report->resumed = (int)fit->step;
     return wrong;
 }
@@ -18166,7 +18344,8 @@ PU__FN const char *pu__fit_resume(pu__fit *fit)
 PU_DEF const char *pu_fit_stop_text(pu_fit_stop stop)
 {
     switch (stop) {
-#define PU_X(name, value, text) case name: return text;
+#define PU_X(name, value, text)                                                                                        \
+    case name: return text;
         PU_FIT_STOP_LIST(PU_X)
 #undef PU_X
     case PU_FIT_STOPS: break;
@@ -18186,12 +18365,14 @@ PU__FN void pu__put_real(pu__text *text, const char *label, double x)
         pu__put(text, "out of range");
         return;
     }
-    if (x < 0) pu__put(text, "-");
+    if (x < 0)
+        pu__put(text, "-");
     pu__put_number(text, "", (pu_int)size);
     /* The fraction with its leading zeros: a 1 in front keeps them, and becomes the point. */
     point = text->used;
     pu__put_number(text, "", 1000000 + (pu_int)((size - floor(size)) * 1e6));
-    if (text->used > point) text->at[point] = '.';
+    if (text->used > point)
+        text->at[point] = '.';
 }
 
 /* Status and culprit are put by pu_explain, which gets them as if they were the last gradient's. What
@@ -18200,7 +18381,8 @@ PU_DEF const char *pu_fit_explain(const pu_fit_report *report, char *text, size_
 {
     pu__text all;
     pu_report outcome;
-    if (!report || !text || size == 0) return pu_explain(NULL, text, size);
+    if (!report || !text || size == 0)
+        return pu_explain(NULL, text, size);
     outcome = report->last;
     outcome.status = report->status;
     outcome.where = report->where;
@@ -18217,8 +18399,10 @@ PU_DEF const char *pu_fit_explain(const pu_fit_report *report, char *text, size_
     /* A standard error of -1 is unknown, and not told. */
     if (report->gradients > 0) {
         pu__put_real(&all, "; objective ", report->objective);
-        if (report->objective_se > 0) pu__put_real(&all, " +- ", report->objective_se);
-        if (report->objective_se == 0) pu__put(&all, " (exact)");
+        if (report->objective_se > 0)
+            pu__put_real(&all, " +- ", report->objective_se);
+        if (report->objective_se == 0)
+            pu__put(&all, " (exact)");
     }
     if (report->best_step >= 0) {
         pu__put_real(&all, "; best ", report->best);
@@ -18234,7 +18418,8 @@ PU_DEF const char *pu_fit_explain(const pu_fit_report *report, char *text, size_
 /* The fit fails because of `what`, or as report->last says where that is NULL. */
 PU__FN pu_status pu__fit_fail(pu_fit_report *report, pu_status status, const char *what)
 {
-    if (what) (void)pu__refuse(&report->last, status, what);
+    if (what)
+        (void)pu__refuse(&report->last, status, what);
     report->status = status;
     report->where = report->last.where;
     return status;
@@ -18260,7 +18445,8 @@ PU__FN void pu__fit_update_report(const pu__fit *fit)
     r->best_step = (pu_int)fit->best_step;
     r->theta = fit->theta;
     /* Without a clock the times stay -1. */
-    if (!o->clock) return;
+    if (!o->clock)
+        return;
     r->seconds = o->clock(o->user) - fit->start;
     r->steps_per_second = r->seconds > 0 ? (double)(r->step - r->resumed) / r->seconds : 0;
     r->seconds_left = r->steps_per_second > 0 ? (double)(r->steps - r->step) / r->steps_per_second : -1;
@@ -18278,49 +18464,74 @@ PU__FN const char *pu__fit_wrong_argument(const pu__fit *fit, const pu_real *the
     const pu_options *g = &o->gradient;
     const int is_lbfgs = o->optimizer == PU_LBFGS;
     *status = PU_E_NULL;
-    if (!fit->model) return "model";
-    if (!fit->data) return "data";
-    if (!theta) return "theta";
+    if (!fit->model)
+        return "model";
+    if (!fit->data)
+        return "data";
+    if (!theta)
+        return "theta";
     *status = PU_E_ARGUMENT;
     /* Each by itself. */
-    if (fit->data->pick) return "data.pick (the fit picks)";
-    if (o->steps < 0) return "fit.steps";
-    if ((unsigned)o->optimizer > PU_LBFGS) return "fit.optimizer";
-    if ((unsigned)o->schedule > PU_RATE_TAIL) return "fit.schedule";
-    if (!(o->rate >= 0) || !pu__finite_double(o->rate)) return "fit.rate";
-    if (!(o->beta1 >= 0 && o->beta1 < 1)) return "fit.beta1";
-    if (!(o->beta2 >= 0 && o->beta2 < 1)) return "fit.beta2";
-    if (!(o->epsilon >= 0)) return "fit.epsilon";
-    if (!(o->momentum < 1)) return "fit.momentum";
-    if (!(o->tolerance >= 0)) return "fit.tolerance";
+    if (fit->data->pick)
+        return "data.pick (the fit picks)";
+    if (o->steps < 0)
+        return "fit.steps";
+    if ((unsigned)o->optimizer > PU_LBFGS)
+        return "fit.optimizer";
+    if ((unsigned)o->schedule > PU_RATE_TAIL)
+        return "fit.schedule";
+    if (!(o->rate >= 0) || !pu__finite_double(o->rate))
+        return "fit.rate";
+    if (!(o->beta1 >= 0 && o->beta1 < 1))
+        return "fit.beta1";
+    if (!(o->beta2 >= 0 && o->beta2 < 1))
+        return "fit.beta2";
+    if (!(o->epsilon >= 0))
+        return "fit.epsilon";
+    if (!(o->momentum < 1))
+        return "fit.momentum";
+    if (!(o->tolerance >= 0))
+        return "fit.tolerance";
     /* Mini-batches renumber the data, so arrays of each datum do not go with them. */
-    if (o->batch < 0 || o->batch > fit->data->n) return "fit.batch";
+    if (o->batch < 0 || o->batch > fit->data->n)
+        return "fit.batch";
     if (o->accumulate < 0 || o->accumulate > INT32_MAX || (o->accumulate > 1 && !o->batch))
         return "fit.accumulate (of mini-batches)";
-    if (o->history < 0 || o->history > 10000) return "fit.history";
+    if (o->history < 0 || o->history > 10000)
+        return "fit.history";
     if (o->batch && ((g->solve.precond && g->solve.precond_stride != PU_ZERO) || g->solve.step))
         return "fit.gradient.solve.precond or step (of each datum: not with mini-batches)";
-    if (o->validate_every < 0) return "fit.validate_every";
-    if (o->patience < 0) return "fit.patience";
-    if (o->checkpoint_every < 0) return "fit.checkpoint_every";
-    if (!(o->seconds >= 0)) return "fit.seconds";
+    if (o->validate_every < 0)
+        return "fit.validate_every";
+    if (o->patience < 0)
+        return "fit.patience";
+    if (o->checkpoint_every < 0)
+        return "fit.checkpoint_every";
+    if (!(o->seconds >= 0))
+        return "fit.seconds";
     *status = PU_E_NULL;
-    if (o->seconds > 0 && !o->clock) return "fit.clock";
+    if (o->seconds > 0 && !o->clock)
+        return "fit.clock";
     *status = PU_E_ARGUMENT;
     /* A warm start needs the same right-hand sides again, and as many of them. */
-    if (o->warm_start && !o->fixed_probes) return "fit.warm_start (only with fixed_probes)";
+    if (o->warm_start && !o->fixed_probes)
+        return "fit.warm_start (only with fixed_probes)";
     if (o->warm_start && (g->samples == PU_CHOOSE || g->solve.iterations == PU_CHOOSE))
         return "fit.warm_start (not with PU_CHOOSE; pu_tune first)";
-    if (g->x0 || g->delta) return "fit.gradient.x0 or delta (of the fit itself)";
+    if (g->x0 || g->delta)
+        return "fit.gradient.x0 or delta (of the fit itself)";
     /* L-BFGS compares gradients of different steps, so they must not differ by noise. */
-    if (is_lbfgs && o->batch) return "fit.batch (L-BFGS takes all data)";
+    if (is_lbfgs && o->batch)
+        return "fit.batch (L-BFGS takes all data)";
     if (is_lbfgs && !o->fixed_probes && g->kind != PU_EXACT && g->engine != PU_ENGINE_AUTO)
         return "fit.fixed_probes (L-BFGS: or an exact gradient)";
     *status = PU_E_NULL;
-    if (o->resume && !o->checkpoint) return "fit.checkpoint";
+    if (o->resume && !o->checkpoint)
+        return "fit.checkpoint";
 #ifdef PU_NO_STDIO
     *status = PU_E_UNSUPPORTED;
-    if (o->checkpoint) return "fit.checkpoint (PU_NO_STDIO)";
+    if (o->checkpoint)
+        return "fit.checkpoint (PU_NO_STDIO)";
 #endif
     return NULL;
 }
@@ -18331,17 +18542,27 @@ PU__FN void pu__fit_defaults(pu_fit_options *o)
 {
     /* Adam, SGD, L-BFGS */
     static const double rate[] = {0.1, 0.01, 1};
-    if (!o->steps) o->steps = 200;
-    if (o->rate == 0) o->rate = rate[o->optimizer];
-    if (!(o->decay > 0)) o->decay = (double)o->steps / 10;
-    if (o->beta1 == 0) o->beta1 = 0.9;
+    if (!o->steps)
+        o->steps = 200;
+    if (o->rate == 0)
+        o->rate = rate[o->optimizer];
+    if (!(o->decay > 0))
+        o->decay = (double)o->steps / 10;
+    if (o->beta1 == 0)
+        o->beta1 = 0.9;
     /* SGD's beta1 is its momentum. */
-    if (o->optimizer == PU_SGD) o->beta1 = o->momentum == 0 ? 0.9 : pu__max(0, o->momentum);
-    if (o->beta2 == 0) o->beta2 = 0.999;
-    if (o->epsilon == 0) o->epsilon = 1e-8;
-    if (!o->accumulate) o->accumulate = 1;
-    if (!o->validate_every) o->validate_every = 10;
-    if (!o->checkpoint_every) o->checkpoint_every = 10;
+    if (o->optimizer == PU_SGD)
+        o->beta1 = o->momentum == 0 ? 0.9 : pu__max(0, o->momentum);
+    if (o->beta2 == 0)
+        o->beta2 = 0.999;
+    if (o->epsilon == 0)
+        o->epsilon = 1e-8;
+    if (!o->accumulate)
+        o->accumulate = 1;
+    if (!o->validate_every)
+        o->validate_every = 10;
+    if (!o->checkpoint_every)
+        o->checkpoint_every = 10;
 }
 
 /* ---- memory ---- */
@@ -18379,14 +18600,18 @@ PU__FN void pu__fit_layout(void *self, pu__arena *arena)
     fit->g = pu__reals(arena, n, 1);
     fit->m = pu__reals(arena, n, 1);
     /* SGD has no second moments. Points are compared by validation, or by an objective of all data. */
-    if (o->optimizer != PU_SGD) fit->v = pu__reals(arena, n, 1);
-    if (o->validate || !o->batch) fit->best_theta = pu__reals(arena, n, 1);
-    if (o->accumulate > 1) fit->part = pu__reals(arena, n, 1);
+    if (o->optimizer != PU_SGD)
+        fit->v = pu__reals(arena, n, 1);
+    if (o->validate || !o->batch)
+        fit->best_theta = pu__reals(arena, n, 1);
+    if (o->accumulate > 1)
+        fit->part = pu__reals(arena, n, 1);
     if (fit->want_se) {
         fit->part_se = pu__reals(arena, n, 1);
         fit->variance = (double *)pu__take(arena, n, 1, sizeof(double));
     }
-    if (o->batch) fit->order = (pu_int *)pu__take(arena, fit->N, 1, sizeof(pu_int));
+    if (o->batch)
+        fit->order = (pu_int *)pu__take(arena, fit->N, 1, sizeof(pu_int));
     /* The pairs, then 1 / s'y with the coefficients of the recursion. */
     if (o->optimizer == PU_LBFGS) {
         fit->S = pu__reals(arena, fit->pairs, n);
@@ -18396,7 +18621,8 @@ PU__FN void pu__fit_layout(void *self, pu__arena *arena)
     /* Solutions of all data, and those of a batch side by side. */
     if (o->warm_start) {
         fit->x = pu__reals(arena, fit->N * (fit->K + 1), fit->D);
-        if (o->batch) fit->x_batch = pu__reals(arena, o->batch * (fit->K + 1), fit->D);
+        if (o->batch)
+            fit->x_batch = pu__reals(arena, o->batch * (fit->K + 1), fit->D);
     }
 }
 
@@ -18412,14 +18638,17 @@ PU_DEF pu_status pu_fit_bytes(pu_model *model, const pu_data *data, const pu_fit
     size_t all;
     pu_status status;
     report = pu__begin(&call, NULL, report);
-    if (!bytes) return pu__refuse(report, PU_E_NULL, "bytes");
+    if (!bytes)
+        return pu__refuse(report, PU_E_NULL, "bytes");
     /* All data as one batch: no mini-batch needs more. */
     status = pu_model_gradient_bytes(model, data, &o.gradient, fit.want_se, &all, report);
-    if (status) return status;
+    if (status)
+        return status;
     fit.K = report->samples;
     pu__fit_layout(&fit, &call.arena);
     /* The gradient stages the solutions of warm starts. */
-    if (o.warm_start) (void)pu__reals(&call.arena, fit.N * (fit.K + 1), fit.D);
+    if (o.warm_start)
+        (void)pu__reals(&call.arena, fit.N * (fit.K + 1), fit.D);
     report->bytes = *bytes = pu__add(pu__arena_bytes(&call.arena), all, overflow);
     return *overflow ? pu__refuse(report, PU_E_OVERFLOW, "workspace") : PU_OK;
 }
@@ -18437,13 +18666,16 @@ PU__FN pu_status pu__split_allocate(pu__split *split, pu__call *call, pu__layout
     pu_workspace *ws = call->ws;
     size_t need;
     pu_status status = pu__measure(call, layout, self, &need);
-    if (status) return status;
+    if (status)
+        return status;
     split->own = *ws;
     /* The block of a workspace that may grow is left to the gradients. */
-    if (!ws->fixed) split->own.block = NULL;
+    if (!ws->fixed)
+        split->own.block = NULL;
     call->ws = &split->own;
     status = pu__allocate(call, layout, self);
-    if (status) return status;
+    if (status)
+        return status;
     memset(split->own.block, 0, need);
     call->ws = ws;
     if (ws->fixed) {
@@ -18465,12 +18697,15 @@ PU__FN pu_status pu__fit_tune(pu__fit *fit)
     const pu_int batches = fit->o->accumulate;
     pu_options *g = &fit->o->gradient;
     pu_data few = *fit->data;
-    if (!pu__to_tune(g)) return PU_OK;
+    if (!pu__to_tune(g))
+        return PU_OK;
     /* The batches of a step, but hardly more than all data. */
-    if (fit->o->batch) few.n = pu__min(pu__min(fit->o->batch, few.n / batches + 1) * batches, few.n);
+    if (fit->o->batch)
+        few.n = pu__min(pu__min(fit->o->batch, few.n / batches + 1) * batches, few.n);
     if (!(fit->samples > 0)) {
         const pu_status status = pu__model_tune(fit->model, &few, g, fit->ws, &fit->report->last);
-        if (status) return pu__fit_fail(fit->report, status, NULL);
+        if (status)
+            return pu__fit_fail(fit->report, status, NULL);
         fit->samples = (double)g->samples;
         fit->iterations = (double)g->solve.iterations;
     }
@@ -18495,7 +18730,8 @@ PU__FN void pu__fit_judge(pu__fit *fit)
             fit->stale = 0;
             pu__fit_keep_best(fit, value, fit->step);
         }
-        if (value != value || (o->patience > 0 && (pu_int)fit->stale >= o->patience)) r->stop = PU_FIT_VALIDATION;
+        if (value != value || (o->patience > 0 && (pu_int)fit->stale >= o->patience))
+            r->stop = PU_FIT_VALIDATION;
     }
     /* Fresh noise: |g| against its standard error, three times running. Without it the tolerance is
        absolute, and once is enough. */
@@ -18503,11 +18739,14 @@ PU__FN void pu__fit_judge(pu__fit *fit)
         const int is_quiet = fit->exact || o->fixed_probes;
         const double limit = is_quiet ? o->tolerance : o->tolerance * fit->gradient_se;
         fit->within = fit->gradient <= limit ? fit->within + 1 : 0;
-        if (!r->stop && fit->within >= (is_quiet ? 1 : 3)) r->stop = PU_FIT_GRADIENT;
+        if (!r->stop && fit->within >= (is_quiet ? 1 : 3))
+            r->stop = PU_FIT_GRADIENT;
     }
     pu__fit_update_report(fit);
-    if (!r->stop && o->seconds > 0 && r->seconds >= o->seconds) r->stop = PU_FIT_TIME;
-    if (o->progress && o->progress(r, o->user) && !r->stop) r->stop = PU_FIT_CALLBACK;
+    if (!r->stop && o->seconds > 0 && r->seconds >= o->seconds)
+        r->stop = PU_FIT_TIME;
+    if (o->progress && o->progress(r, o->user) && !r->stop)
+        r->stop = PU_FIT_CALLBACK;
 }
 
 /* Steps until there is a reason to end. PU_FIT_STEPS, which is 0, means that there is none yet. A failed
@@ -18520,18 +18759,21 @@ PU__FN pu_status pu__fit_loop(pu__fit *fit)
     while (!r->stop && r->step < r->steps) {
         /* stuck: no step was made, and none will be. */
         const pu_status status = (o->optimizer == PU_LBFGS ? pu__fit_lbfgs : pu__fit_first_order)(fit, &stuck);
-        if (stuck) r->stop = PU_FIT_STUCK;
+        if (stuck)
+            r->stop = PU_FIT_STUCK;
         if (status || stuck) {
             pu__fit_update_report(fit);
         } else {
             fit->step++;
             pu__fit_judge(fit);
         }
-        if (status) return pu__fit_fail(r, status, NULL);
+        if (status)
+            return pu__fit_fail(r, status, NULL);
         /* Now and then, and always at the end. */
         if (o->checkpoint && (r->stop || r->step % o->checkpoint_every == 0 || r->step == r->steps)) {
             const char *wrong = pu__fit_save(fit);
-            if (wrong) return pu__fit_fail(r, PU_E_FILE, wrong);
+            if (wrong)
+                return pu__fit_fail(r, PU_E_FILE, wrong);
         }
     }
     return PU_OK;
@@ -18548,7 +18790,8 @@ PU__FN pu_status pu__fit_run(pu__fit *fit, pu_real *theta)
     /* All else was zeroed with the memory. */
     pu__copy(fit->theta, theta, fit->n);
     pu__copy(fit->next, theta, fit->n);
-    if (fit->best_theta) pu__copy(fit->best_theta, theta, fit->n);
+    if (fit->best_theta)
+        pu__copy(fit->best_theta, theta, fit->n);
     fit->best = HUGE_VAL;
     fit->best_step = -1;
     fit->validation = (double)NAN;
@@ -18556,16 +18799,20 @@ PU__FN pu_status pu__fit_run(pu__fit *fit, pu_real *theta)
     wrong = pu__fit_resume(fit);
     pu__fit_defaults(o);
     status = wrong ? pu__fit_fail(r, PU_E_FILE, wrong) : pu__fit_tune(fit);
-    if (o->clock) fit->start = o->clock(o->user);
+    if (o->clock)
+        fit->start = o->clock(o->user);
     pu__fit_update_report(fit);
-    if (status) return status;
+    if (status)
+        return status;
     /* An interrupted epoch goes on in the same order. */
-    if (fit->order) pu__fit_shuffle(fit);
+    if (fit->order)
+        pu__fit_shuffle(fit);
     status = pu__fit_loop(fit);
     /* Whatever happened, the best point so far; but nothing did when the first checkpoint fails. */
     if (status != PU_E_FILE || r->step > r->resumed)
         pu__copy(theta, fit->best_step >= 0 ? fit->best_theta : fit->theta, fit->n);
-    if (!status) (void)pu_model_set(fit->model, theta, NULL);
+    if (!status)
+        (void)pu_model_set(fit->model, theta, NULL);
     return status;
 }
 
@@ -18583,7 +18830,8 @@ PU_DEF pu_status pu_fit(pu_model *model, const pu_data *data, const pu_fit_optio
     const char *wrong;
     size_t bytes;
     pu_status status;
-    if (!report) report = &local;
+    if (!report)
+        report = &local;
     memset(report, 0, sizeof *report);
     last = pu__begin(&call, ws, &report->last);
     fit.report = report;
@@ -18594,13 +18842,17 @@ PU_DEF pu_status pu_fit(pu_model *model, const pu_data *data, const pu_fit_optio
     report->steps = o.steps ? o.steps : 200;
     report->best_step = -1;
     wrong = pu__fit_wrong_argument(&fit, theta, &status);
-    if (wrong) return pu__fit_fail(report, status, wrong);
+    if (wrong)
+        return pu__fit_fail(report, status, wrong);
     status = pu_model_set(model, theta, last);
-    if (!status) status = pu_model_gradient_bytes(model, data, &o.gradient, 0, &bytes, last);
-    if (status) return pu__fit_fail(report, status, NULL);
+    if (!status)
+        status = pu_model_gradient_bytes(model, data, &o.gradient, 0, &bytes, last);
+    if (status)
+        return pu__fit_fail(report, status, NULL);
     fit.K = last->samples;
     status = pu__split_allocate(&memory, &call, pu__fit_layout, &fit);
-    if (status) return pu__fit_fail(report, status, "workspace");
+    if (status)
+        return pu__fit_fail(report, status, "workspace");
     fit.ws = call.ws;
     fit.threads = pu__threads(o.gradient.threads, 3.0 * (double)fit.n);
     status = pu__fit_run(&fit, theta);
@@ -18637,22 +18889,24 @@ PU__FN pu_status pu__hessian_measure(pu__hessian *h, pu_model *model, const pu_r
     const double root = pow((double)PU__EPS, 1.0 / 3);
     const pu_int n = h->n;
     pu_real *at = h->points, *above = at + n, *below = above + n;
-    pu_int i, j;
     pu__copy(at, theta, n);
-    for (i = 0; i < n; i++) {
+    for (pu_int i = 0; i < n; i++) {
         const double centre = (double)theta[i];
         double width;
         pu_status status;
         at[i] = (pu_real)(centre + root * pu__max(1, fabs(centre)));
         width = (double)at[i];
         status = pu_model_gradient(model, at, data, options, ws, above, NULL, report);
-        if (pu__fatal(status)) return status;
+        if (pu__fatal(status))
+            return status;
         at[i] = (pu_real)(2 * centre - width);
         width -= (double)at[i];
         status = pu_model_gradient(model, at, data, options, ws, below, NULL, report);
-        if (pu__fatal(status)) return status;
+        if (pu__fatal(status))
+            return status;
         at[i] = theta[i];
-        for (j = 0; j < n; j++) h->H[i * n + j] = ((double)above[j] - (double)below[j]) / width;
+        for (pu_int j = 0; j < n; j++)
+            h->H[i * n + j] = ((double)above[j] - (double)below[j]) / width;
     }
     return PU_OK;
 }
@@ -18663,19 +18917,21 @@ PU__FN pu_status pu__hessian_measure(pu__hessian *h, pu_model *model, const pu_r
 PU__FN pu_int pu__hessian_factor(pu_int n, double *H)
 {
     double logdet = 0;
-    pu_int i, j, l;
+    pu_int i;
     for (i = 0; i < n; i++)
-        for (j = 0; j < i; j++)
+        for (pu_int j = 0; j < i; j++)
             H[i * n + j] = (H[i * n + j] + H[j * n + i]) / 2;
     i = pu__cholesky_double(n, H, &logdet);
-    if (i >= 0) return i;
+    if (i >= 0)
+        return i;
     /* (L^-1)_ij = (I_ij - sum_l<i L_il (L^-1)_lj) / L_ii */
-    for (j = 0; j < n; j++) {
+    for (pu_int j = 0; j < n; j++) {
         double *inverse = H + j * n;
         for (i = j; i < n; i++) {
             const double *row = H + i * n;
             double s = i == j;
-            for (l = j; l < i; l++) s -= row[l] * inverse[l];
+            for (pu_int l = j; l < i; l++)
+                s -= row[l] * inverse[l];
             inverse[i] = s / row[i];
         }
     }
@@ -18695,26 +18951,37 @@ PU__FN pu_status pu__fit_covariance(pu_model *model, const pu_data *data, const 
     pu_status status;
     report = pu__begin(&call, ws, report);
     status = pu_model_set(model, theta, report);
-    if (status) return status;
-    if (!out) return pu__refuse(report, PU_E_NULL, is_full ? "covariance" : "se");
+    if (status)
+        return status;
+    if (!out)
+        return pu__refuse(report, PU_E_NULL, is_full ? "covariance" : "se");
     h.n = n = model->params;
     status = pu__split_allocate(&memory, &call, pu__hessian_layout, &h);
-    if (status) return status;
-    if (options) o = *options;
+    if (status)
+        return status;
+    if (options)
+        o = *options;
     /* All gradients must have the same probes and steps. */
-    if (pu__to_tune(&o)) status = pu__model_tune(model, data, &o, call.ws, report);
-    if (!status) status = pu__hessian_measure(&h, model, theta, data, &o, call.ws, report);
-    if (!status) bad = pu__hessian_factor(n, h.H);
-    if (bad >= 0) status = pu__fail(report, PU_E_NOT_DEFINITE, "second derivative in theta", -1, bad);
+    if (pu__to_tune(&o))
+        status = pu__model_tune(model, data, &o, call.ws, report);
+    if (!status)
+        status = pu__hessian_measure(&h, model, theta, data, &o, call.ws, report);
+    if (!status)
+        bad = pu__hessian_factor(n, h.H);
+    if (bad >= 0)
+        status = pu__fail(report, PU_E_NOT_DEFINITE, "second derivative in theta", -1, bad);
     if (!status) {
         for (i = 0; i < n; i++) {
             for (j = is_full ? 0 : i; j <= i; j++) {
                 /* Column i of L^-1 begins with i zeros, and lies in row i. */
                 double sum = 0;
-                for (l = i; l < n; l++) sum += h.H[i * n + l] * h.H[j * n + l];
+                for (l = i; l < n; l++)
+                    sum += h.H[i * n + l] * h.H[j * n + l];
                 sum /= (double)data->n;
-                if (is_full) out[i * n + j] = out[j * n + i] = (pu_real)sum;
-                else out[i] = (pu_real)sqrt(sum);
+                if (is_full)
+                    out[i * n + j] = out[j * n + i] = (pu_real)sum;
+                else
+                    out[i] = (pu_real)sqrt(sum);
             }
         }
     }

@@ -1541,8 +1541,8 @@ PU__FN void pu__put_number(pu__text *text, const char *label, pu_int number)
 /* Appends a label and x >= 0 in percent, with three decimals. */
 PU__FN void pu__put_percent(pu__text *text, const char *label, double x)
 {
-    const pu_int thousandths = x < 1e9 ? (pu_int)(1e5 * x + 0.5) : (pu_int)1e14;
-    const pu_int decimals = thousandths % 1000;
+    pu_int thousandths = x < 1e9 ? (pu_int)(1e5 * x + 0.5) : (pu_int)1e14;
+    pu_int decimals = thousandths % 1000;
     const char *point = ".";
     if (decimals < 100) point = ".0";
     if (decimals < 10) point = ".00";
@@ -1573,7 +1573,7 @@ PU_DEF const char *pu_explain(const pu_report *report, char *buffer, size_t capa
     steps = report->status > 0 && report->where.column >= 0;
     pu__put_number(&text, steps ? ", step " : ", index ", report->where.index);
     if (report->status == PU_E_BLOCK || report->status == PU_E_MEMORY) {
-        const int device = strncmp(report->where.what, "device", 6) == 0;
+        int device = strncmp(report->where.what, "device", 6) == 0;
         pu__put_number(&text, ", bytes needed ", (pu_int)(device ? report->device_bytes : report->bytes));
     }
     return buffer;
@@ -1659,10 +1659,10 @@ PU__FN int pu__is_far(const pu_backend *B) { return B && B->memory; }
    Returns NULL while measuring, and after an overflow. */
 PU__FN void *pu__take_from(pu__arena *arena, int far, pu_int count, pu_int each, size_t width)
 {
-    const int there = far && pu__is_far(arena->B);
+    int there = far && pu__is_far(arena->B);
     unsigned char *base = there ? arena->far : arena->base;
     size_t *used = there ? &arena->far_used : &arena->used;
-    const size_t at = *used;
+    size_t at = *used;
     size_t bytes;
     PU_ASSERT(count >= 0 && each >= 0);
     /* overflow stays set: whoever opens the arena refuses */
@@ -1794,7 +1794,7 @@ PU__FN pu_status pu__arena_open_far(pu__arena *arena, pu_report *report)
    used as it is, so that a second call of the same size allocates nothing. */
 PU__FN pu_status pu__arena_open(pu__arena *arena, pu_workspace *ws, pu_report *report)
 {
-    const size_t need = pu__arena_bytes(arena);
+    size_t need = pu__arena_bytes(arena);
     if (arena->overflow)
         return pu__refuse(report, PU_E_OVERFLOW, "workspace");
     report->bytes = need;
@@ -1875,7 +1875,7 @@ PU__FN pu_status pu__measure(pu__call *call, pu__layout layout, void *self, size
    The layout runs once more and now gives addresses. */
 PU__FN pu_status pu__allocate(pu__call *call, pu__layout layout, void *self)
 {
-    const pu_status status = pu__arena_open(&call->arena, call->ws, call->report);
+    pu_status status = pu__arena_open(&call->arena, call->ws, call->report);
     if (!status)
         layout(self, &call->arena);
     return status;
@@ -1891,8 +1891,8 @@ PU__FN pu_status pu__allocate(pu__call *call, pu__layout layout, void *self)
 /* One of the ten rounds on the counter words c0 .. c3. */
 PU__FN PU_HD void pu__philox_round(uint32_t k0, uint32_t k1, uint32_t *c0, uint32_t *c1, uint32_t *c2, uint32_t *c3)
 {
-    const uint64_t p0 = (uint64_t)0xD2511F53u * *c0;
-    const uint64_t p1 = (uint64_t)0xCD9E8D57u * *c2;
+    uint64_t p0 = (uint64_t)0xD2511F53u * *c0;
+    uint64_t p1 = (uint64_t)0xCD9E8D57u * *c2;
     *c0 = (uint32_t)(p1 >> 32) ^ *c1 ^ k0;
     *c1 = (uint32_t)p1;
     *c2 = (uint32_t)(p0 >> 32) ^ *c3 ^ k1;
@@ -1940,7 +1940,7 @@ enum { PU__ATANH_TERMS = 11, PU__SIN_TERMS = 9, PU__COS_TERMS = 10 };
 /* If the upper `bits` bits of v are zero, shifts v up by as many and returns their number; otherwise returns 0. */
 PU__FN PU_HD uint32_t pu__shift_up(uint32_t *v, uint32_t bits)
 {
-    const uint32_t top = *v >> (32 - bits);
+    uint32_t top = *v >> (32 - bits);
     *v = top ? *v : *v << bits;
     return top ? 0 : bits;
 }
@@ -2003,13 +2003,13 @@ PU__FN PU_HD void pu__normal_parts(uint32_t w0, uint32_t w1, pu_real *radius2, p
                                            PU_R(1.0 / 20922789888000.0),
                                            PU_R(-1.0 / 6402373705728000.0)};
     /* odd, |angle| < 2^30 */
-    const int32_t angle = (int32_t)((w1 & 0x3FFFFFFFu) << 1) + 1 - ((int32_t)1 << 30);
-    const pu_real a = (pu_real)angle * PU_R(3.14159265358979323846 / 4294967296.0);
-    const pu_real sine = a * pu__horner(a * a, sin_series, PU__SIN_TERMS);
-    const pu_real cosine = pu__horner(a * a, cos_series, PU__COS_TERMS);
+    int32_t angle = (int32_t)((w1 & 0x3FFFFFFFu) << 1) + 1 - ((int32_t)1 << 30);
+    pu_real a = (pu_real)angle * PU_R(3.14159265358979323846 / 4294967296.0);
+    pu_real sine = a * pu__horner(a * a, sin_series, PU__SIN_TERMS);
+    pu_real cosine = pu__horner(a * a, cos_series, PU__COS_TERMS);
     /* bit 30 of w1 adds pi/2, bit 31 adds pi */
-    const pu_real x = w1 >> 30 & 1 ? -sine : cosine;
-    const pu_real y = w1 >> 30 & 1 ? cosine : sine;
+    pu_real x = w1 >> 30 & 1 ? -sine : cosine;
+    pu_real y = w1 >> 30 & 1 ? cosine : sine;
     *radius2 = -2 * pu__log_uniform(w0);
     *cs = w1 >> 31 ? -x : x;
     *sn = w1 >> 31 ? -y : y;
@@ -2087,14 +2087,14 @@ PU__FN PU_HD uint32_t pu__counter(uint64_t block, uint32_t stream)
 PU_DEF void pu_normals(uint64_t seed, uint32_t datum, uint32_t sample, uint32_t step, uint32_t stream, uint64_t first,
                        pu_int n, pu_real *out)
 {
-    const pu__draw_key key = {seed, datum, sample, step};
+    pu__draw_key key = {seed, datum, sample, step};
     uint32_t c0[PU__DRAW];
     pu_real z[4 * PU__DRAW];
     while (n > 0) {
         /* the first number may lie inside a counter value, behind `skip` others */
-        const pu_int skip = (pu_int)(first % 4);
-        const pu_int some = pu__min(n, 4 * PU__DRAW - skip);
-        const int count = (int)(skip + some + 3) / 4;
+        pu_int skip = (pu_int)(first % 4);
+        pu_int some = pu__min(n, 4 * PU__DRAW - skip);
+        int count = (int)(skip + some + 3) / 4;
         for (int l = 0; l < count; l++)
             c0[l] = pu__counter(first / 4 + (uint64_t)l, stream);
         if (some == 4 * count) {
@@ -2232,7 +2232,7 @@ PU__FN pu_real pu__descend(pu_int n, pu_real a, const pu_real *m, const pu_real 
     }
     for (i = 0; i + PU__LANES <= n; i += PU__LANES)
         for (pu_int l = 0; l < PU__LANES; l++) {
-            const pu_real next = r[i + l] - a * q[i + l];
+            pu_real next = r[i + l] - a * q[i + l];
             r[i + l] = next;
             lane[l] += next * next;
         }
@@ -2263,7 +2263,7 @@ PU__FN void pu__axpy(pu_int n, pu_real a, const pu_real *x, pu_real *y)
 PU__FN void pu__axpy4(pu_int n, const pu_real *c, const pu_real *x0, const pu_real *x1, const pu_real *x2,
                       const pu_real *x3, pu_real *y)
 {
-    const pu_real c0 = c[0], c1 = c[1], c2 = c[2], c3 = c[3];
+    pu_real c0 = c[0], c1 = c[1], c2 = c[2], c3 = c[3];
     for (pu_int i = 0; i < n; i++) {
         pu_real sum = y[i];
         sum += c0 * x0[i];
@@ -2382,10 +2382,10 @@ PU__FN void pu__sums12(const pu__vector *s, double *out)
 {
 #if defined(PU__FOURS) && defined(PU__SHUFFLE)
     for (pu_int i = 0; i < 12; i += 4) {
-        const pu__four a = pu__fours(s + i), b = pu__fours(s + i + 1);
-        const pu__four c = pu__fours(s + i + 2), d = pu__fours(s + i + 3);
-        const pu__four ab = PU__SHUFFLE(a, b, 0, 1, 4, 5) + PU__SHUFFLE(a, b, 2, 3, 6, 7);
-        const pu__four cd = PU__SHUFFLE(c, d, 0, 1, 4, 5) + PU__SHUFFLE(c, d, 2, 3, 6, 7);
+        pu__four a = pu__fours(s + i), b = pu__fours(s + i + 1);
+        pu__four c = pu__fours(s + i + 2), d = pu__fours(s + i + 3);
+        pu__four ab = PU__SHUFFLE(a, b, 0, 1, 4, 5) + PU__SHUFFLE(a, b, 2, 3, 6, 7);
+        pu__four cd = PU__SHUFFLE(c, d, 0, 1, 4, 5) + PU__SHUFFLE(c, d, 2, 3, 6, 7);
         pu_real sums[4];
         *(pu__four *)sums = PU__SHUFFLE(ab, cd, 0, 2, 4, 6) + PU__SHUFFLE(ab, cd, 1, 3, 5, 7);
         for (pu_int l = 0; l < 4; l++)
@@ -2400,9 +2400,9 @@ PU__FN void pu__sums12(const pu__vector *s, double *out)
 /* y = c0 x0 + c1 x1 + c2 x2 + c3 x3, the last ones absent when NULL. Any of them may be y. The plain loop is at the end. */
 PU__FN void pu__mix(pu_int n, const pu_real *c, const pu_real *const *x, pu_real *y)
 {
-    const pu_int W = PU__WIDTH;
+    pu_int W = PU__WIDTH;
     const pu_real *x0 = x[0], *x1 = x[1], *x2 = x[2], *x3 = x[3];
-    const pu_real c0 = c[0], c1 = x1 ? c[1] : 0, c2 = x2 ? c[2] : 0, c3 = x3 ? c[3] : 0;
+    pu_real c0 = c[0], c1 = x1 ? c[1] : 0, c2 = x2 ? c[2] : 0, c3 = x3 ? c[3] : 0;
     pu_int i = 0;
     if (x3)
         for (; i + W <= n; i += W)
@@ -2432,9 +2432,9 @@ PU__FN void pu__mix(pu_int n, const pu_real *c, const pu_real *const *x, pu_real
 /* y = c0 (m o x0) + c1 x1, the last one absent when NULL. Any of them may be y. The plain loop is at the end. */
 PU__FN void pu__mix_m(pu_int n, const pu_real *m, const pu_real *c, const pu_real *const *x, pu_real *y)
 {
-    const pu_int W = PU__WIDTH;
+    pu_int W = PU__WIDTH;
     const pu_real *x0 = x[0], *x1 = x[1];
-    const pu_real c0 = c[0], c1 = x1 ? c[1] : 0;
+    pu_real c0 = c[0], c1 = x1 ? c[1] : 0;
     pu_int i = 0;
     if (x1)
         for (; i + W <= n; i += W)
@@ -2458,7 +2458,7 @@ PU__FN const pu_real *pu__residual_before(const pu_unwinding *v, pu_int j, pu_in
                                           pu_real *PU__RESTRICT buffer)
 {
     const pu_real *PU__RESTRICT d = pu__col(v->d, j) + at, *PU__RESTRICT b, *m = v->minv ? v->minv + at : NULL;
-    const pu_real be = v->be_before ? v->be_before[j] : 0;
+    pu_real be = v->be_before ? v->be_before[j] : 0;
     if (v->kept.at)
         return pu__col(v->kept, j) + at;
     if (be == 0 && !m)
@@ -2480,7 +2480,7 @@ PU__FN void pu__unwind(pu_int n, const pu_real *c, const pu_real *m, const pu_re
                        pu_real *PU__RESTRICT rbar, pu_real *PU__RESTRICT dbar, pu_real *PU__RESTRICT qbar,
                        pu_real *PU__RESTRICT mbar)
 {
-    const pu_real a = c[0], be = c[1], pib = c[2], two = c[3], by = pib / a, rhobar = PU_R(0.5) * two, weight = c[4];
+    pu_real a = c[0], be = c[1], pib = c[2], two = c[3], by = pib / a, rhobar = PU_R(0.5) * two, weight = c[4];
     if (mbar)
         for (pu_int i = 0; i < n; i++)
             mbar[i] += weight * (r[i] * (dbar[i] + rhobar * r[i]));
@@ -2488,7 +2488,7 @@ PU__FN void pu__unwind(pu_int n, const pu_real *c, const pu_real *m, const pu_re
         for (pu_int i = 0; i < n; i++)
             rbar[i] += m[i] * (dbar[i] + two * r[i]);
     for (pu_int i = 0; i < n; i++) {
-        const pu_real now = m ? rbar[i] : rbar[i] + (dbar[i] + two * r[i]);
+        pu_real now = m ? rbar[i] : rbar[i] + (dbar[i] + two * r[i]);
         rbar[i] = now;
         qbar[i] = pib * d[i] - a * now;
         dbar[i] = be * dbar[i] + a * xbar[i] + by * (ri[i] - r[i]);
@@ -2509,14 +2509,14 @@ PU__FN void pu__unwind(pu_int n, const pu_real *c, const pu_real *m, const pu_re
 PU__FN void pu__tile(pu_int n, const pu_real *b, const pu_real *const *v, pu_int d, pu_real *const *from,
                      pu_real *const *to, pu_int shift)
 {
-    const pu_int W = PU__WIDTH;
+    pu_int W = PU__WIDTH;
     const pu_real *x0 = from[0] + d, *x1 = from[1] + d, *x2 = from[2] + d, *x3 = from[3] + d;
     pu_real *y0 = to[0] + shift, *y1 = to[1] + shift, *y2 = to[2] + shift, *y3 = to[3] + shift;
     pu__vector s0 = pu__vload(x0), s1 = pu__vload(x1), s2 = pu__vload(x2), s3 = pu__vload(x3);
     pu__vector t0 = pu__vload(x0 + W), t1 = pu__vload(x1 + W), t2 = pu__vload(x2 + W), t3 = pu__vload(x3 + W);
     for (pu_int i = 0; i < n; i++) {
         const pu_real *c = b + 4 * i;
-        const pu__vector p = pu__vload(v[i] + d), q = pu__vload(v[i] + d + W);
+        pu__vector p = pu__vload(v[i] + d), q = pu__vload(v[i] + d + W);
         s0 += c[0] * p;
         t0 += c[0] * q;
         s1 += c[1] * p;
@@ -2540,7 +2540,7 @@ PU__FN void pu__tile(pu_int n, const pu_real *b, const pu_real *const *v, pu_int
    tile does not reach are computed first, in a copy, by a tile that overlaps its neighbour. */
 PU__FN void pu__tiles(pu_int n, const pu_real *b, const pu_real *const *v, pu_int wide, pu_real *const *out)
 {
-    const pu_int T = 2 * PU__WIDTH, rest = wide % T;
+    pu_int T = 2 * PU__WIDTH, rest = wide % T;
     pu_real copy[4 * 2 * PU__WIDTH], *last[4];
     pu_int d;
     for (pu_int r = 0; r < 4; r++)
@@ -2566,15 +2566,15 @@ PU__FN void pu__tiles(pu_int n, const pu_real *b, const pu_real *const *v, pu_in
    l, l + W, ..; then pu__sums12. As a plain loop:  for (r, c, i) out[4 * r + c] += a[r][at + i] * x[c][at + i]; */
 PU__FN void pu__dots12(pu_int n, const pu_real *const *a, const pu_real *const *x, pu_int at, double *out)
 {
-    const pu_int W = PU__WIDTH;
+    pu_int W = PU__WIDTH;
     const pu_real *a0 = a[0] + at, *a1 = a[1] + at, *a2 = a[2] + at;
     const pu_real *x0 = x[0] + at, *x1 = x[1] + at, *x2 = x[2] + at, *x3 = x[3] + at;
-    const pu__vector zero = pu__vzero();
+    pu__vector zero = pu__vzero();
     pu__vector s0 = zero, s1 = zero, s2 = zero, t0 = zero, t1 = zero, t2 = zero;
     pu__vector u0 = zero, u1 = zero, u2 = zero, v0 = zero, v1 = zero, v2 = zero, p, q, r, y;
     pu_int i;
     if (n % W) { /* the end of the row first */
-        const pu__vector last = pu__last_ones(n % W);
+        pu__vector last = pu__last_ones(n % W);
         i = n - W;
         p = pu__vload(a0 + i) * last;
         q = pu__vload(a1 + i) * last;
@@ -2627,9 +2627,9 @@ PU__FN void pu__dots12(pu_int n, const pu_real *const *a, const pu_real *const *
    As a plain loop:  for (r, i) out[4 * r] += a[r][at + i] * x[at + i]; */
 PU__FN void pu__dots6(pu_int n, const pu_real *const *a, const pu_real *x, pu_int at, double *out)
 {
-    const pu_int W = PU__WIDTH;
+    pu_int W = PU__WIDTH;
     const pu_real *a0 = a[0] + at, *a1 = a[1] + at, *a2 = a[2] + at, *a3 = a[3] + at, *a4 = a[4] + at, *a5 = a[5] + at;
-    const pu__vector zero = pu__vzero();
+    pu__vector zero = pu__vzero();
     pu__vector s0 = zero, s1 = zero, s2 = zero, s3 = zero, s4 = zero, s5 = zero, y;
     pu_int i;
     if (n % W) { /* the end of the row first */
@@ -2678,11 +2678,11 @@ PU__FN void pu__rows_apply(pu_int n, const pu_real *const *v, pu_int D, pu_int k
         return;
     }
     for (pu_int first = 0; first < k; first += WIDE) {
-        const pu_int count = pu__min(WIDE, k - first);
+        pu_int count = pu__min(WIDE, k - first);
         memset(s, 0, (size_t)((count + 3) / 4 * FOUR) * sizeof *s);
         for (pu_int d = 0; d < D; d += PU__REACH)
             for (pu_int m = 0; m < n; m += 6) {
-                const pu_int len = pu__min(PU__REACH, D - d);
+                pu_int len = pu__min(PU__REACH, D - d);
                 const pu_real *a[6], *x[4];
                 for (pu_int r = 0; r < 6; r++)
                     a[r] = v[pu__min(m + r, n - 1)];
@@ -2725,7 +2725,7 @@ PU__FN void pu__rows_apply_t(pu_int n, const pu_real *const *v, pu_int D, const 
     pu_int wide, i;
     int zero[WIDE / 4];
     for (pu_int first = 0; first < k; first += WIDE) {
-        const pu_int count = pu__min(WIDE, k - first);
+        pu_int count = pu__min(WIDE, k - first);
         for (pu_int j = 0; j < count; j += 4) { /* w o X for four columns; a missing one repeats the last one */
             pu_real *b = coefficients + j * PU__ROWS;
             zero[j / 4] = 1;
@@ -2811,8 +2811,8 @@ typedef struct {
 PU__FN void pu__core(const pu__matmul *g, const pu_real *const *strip, pu_int rows, const pu_real *a, pu_real *C,
                      pu_int ld)
 {
-    const pu_int W = PU__WIDTH, last = rows - 1, step = g->A.row;
-    const pu_real s = g->scale;
+    pu_int W = PU__WIDTH, last = rows - 1, step = g->A.row;
+    pu_real s = g->scale;
     const pu_real *a1 = a + pu__min(1, last) * step, *a2 = a + pu__min(2, last) * step,
                   *a3 = a + pu__min(3, last) * step, *a4 = a + pu__min(4, last) * step,
                   *a5 = a + pu__min(5, last) * step;
@@ -2820,11 +2820,11 @@ PU__FN void pu__core(const pu__matmul *g, const pu_real *const *strip, pu_int ro
     memset(&s0, 0, sizeof s0);
     s1 = s2 = s3 = s4 = s5 = t0 = t1 = t2 = t3 = t4 = t5 = s0;
     for (pu_int first = 0; first < g->deep; first += g->piece) {
-        const pu_int end = pu__min(first + g->piece, g->deep);
+        pu_int end = pu__min(first + g->piece, g->deep);
         const pu_real *b = *strip++;
         for (pu_int p = first; p < end; p++, b += 2 * W) {
-            const pu_int i = g->offset[p];
-            const pu__vector u = *pu__cv(b), v = *pu__cv(b + W);
+            pu_int i = g->offset[p];
+            pu__vector u = *pu__cv(b), v = *pu__cv(b + W);
             s0 += a[i] * u, t0 += a[i] * v, s1 += a1[i] * u, t1 += a1[i] * v;
             s2 += a2[i] * u, t2 += a2[i] * v, s3 += a3[i] * u, t3 += a3[i] * v;
             s4 += a4[i] * u, t4 += a4[i] * v, s5 += a5[i] * u, t5 += a5[i] * v;
@@ -2843,7 +2843,7 @@ PU__FN void pu__core(const pu__matmul *g, const pu_real *const *strip, pu_int ro
 PU__FN void pu__pack(const pu__matmul *g, pu_int done, pu_int deep, pu_int column, pu_int cols,
                      pu_real *PU__RESTRICT to)
 {
-    const pu_int T = PU__BROAD, first = g->first + done;
+    pu_int T = PU__BROAD, first = g->first + done;
     const pu_int *list = g->B.list ? g->B.list + first : NULL;
     const pu_real *w = g->B.weight;
     pu__matrix b = g->B;
@@ -2851,7 +2851,7 @@ PU__FN void pu__pack(const pu__matmul *g, pu_int done, pu_int deep, pu_int colum
     if (!list)
         b.at += first * b.row;
     for (pu_int j = 0; j < cols; j += T, b.at += T * b.col, to += T * deep) {
-        const pu_int wide = pu__min(T, cols - j);
+        pu_int wide = pu__min(T, cols - j);
         if (wide < T)
             memset(to, 0, (size_t)(T * deep) * sizeof *to);
         if (b.col == 1 && wide == T)
@@ -2946,18 +2946,18 @@ PU__FN void pu__ar_both3(pu_int n, const pu_real *x, const pu_real *p, pu_int d,
     pu_int i = 0, l;
     for (; i + PU__LANES <= n; i += PU__LANES)
         for (l = 0; l < PU__LANES; l++) {
-            const pu_real v0 = up[i + l] + down[i + l];
-            const pu_real v1 = up[i + l + 1] + down[i + l - 1];
-            const pu_real v2 = up[i + l + 2] + down[i + l - 2];
+            pu_real v0 = up[i + l] + down[i + l];
+            pu_real v1 = up[i + l + 1] + down[i + l - 1];
+            pu_real v2 = up[i + l + 2] + down[i + l - 2];
             y[i + l] += c0 * v0 + c1 * v1 + c2 * v2;
             s0[l] += x[i + l] * v0;
             s1[l] += x[i + l] * v1;
             s2[l] += x[i + l] * v2;
         }
     for (l = 0; i < n; i++, l++) {
-        const pu_real v0 = up[i] + down[i];
-        const pu_real v1 = up[i + 1] + down[i - 1];
-        const pu_real v2 = up[i + 2] + down[i - 2];
+        pu_real v0 = up[i] + down[i];
+        pu_real v1 = up[i + 1] + down[i - 1];
+        pu_real v2 = up[i + 2] + down[i - 2];
         y[i] += c0 * v0 + c1 * v1 + c2 * v2;
         s0[l] += x[i] * v0;
         s1[l] += x[i] * v1;
@@ -2986,7 +2986,7 @@ PU__FN void pu__ar_both3(pu_int n, const pu_real *x, const pu_real *p, pu_int d,
      for (u) { s = w[u] * p[u] + c[0] * p[u]; for (l = 1; l <= 5; l++) s += c[l] * (p[u + l] + p[u - l]); y[u] = s; } */
 PU__FN double pu__ar_filter5(pu_int n, const pu_real *c, const pu_real *p, const pu_real *w, pu_real *PU__RESTRICT y)
 {
-    const pu_real c0 = c[0], c1 = c[1], c2 = c[2], c3 = c[3], c4 = c[4], c5 = c[5];
+    pu_real c0 = c[0], c1 = c[1], c2 = c[2], c3 = c[3], c4 = c[4], c5 = c[5];
     pu__vector now = pu__vload(p), next, sum = pu__vzero();
     for (pu_int i = 0; i < n; i += PU__WIDTH) {
         const pu_real *at = p + i;
@@ -3015,12 +3015,12 @@ PU__FN double pu__ar_filter5(pu_int n, const pu_real *c, const pu_real *p, const
 PU__FN double pu__ar_both5(pu_int n, const pu_real *x, const pu_real *p, const pu_real *c, pu_real by, const pu_real *w,
                            pu_real *PU__RESTRICT y, double *s)
 {
-    const pu_real c0 = c[0], c1 = c[1], c2 = c[2], c3 = c[3], c4 = c[4], c5 = c[5];
-    const pu__vector zero = pu__vzero();
+    pu_real c0 = c[0], c1 = c[1], c2 = c[2], c3 = c[3], c4 = c[4], c5 = c[5];
+    pu__vector zero = pu__vzero();
     pu__vector s0 = zero, s1 = zero, s2 = zero, s3 = zero, s4 = zero, s5 = zero, s6 = zero, now = pu__vload(p), next;
     for (pu_int i = 0; i < n; i += PU__WIDTH) {
         const pu_real *at = p + i;
-        const pu__vector xs = pu__vload(x + i), shifted = pu__vload(w + i) * now;
+        pu__vector xs = pu__vload(x + i), shifted = pu__vload(w + i) * now;
         pu__vector both, sum = shifted + c0 * now;
         next = pu__vload(at + PU__WIDTH);
         s6 += xs * shifted;
@@ -3079,7 +3079,7 @@ PU__FN void pu__add_terms(pu_int n, int count, const pu_real *c, const pu_real *
 {
     pu_real buffer[PU__CHUNK];
     for (pu_int at = 0; at < n; at += PU__CHUNK) {
-        const pu_int len = pu__min(PU__CHUNK, n - at);
+        pu_int len = pu__min(PU__CHUNK, n - at);
         pu__zeros(buffer, len);
         for (int t = 0; t < count; t++)
             if (m[t])
@@ -3125,10 +3125,10 @@ PU__FN void pu__cpu_advance(void *user, pu_int n, pu_int k, const pu_real *a, co
 {
     (void)user;
     for (pu_int j = 0; j < k; j++) {
-        const pu_real aj = a[j];
+        pu_real aj = a[j];
         double s = 0;
         for (pu_int at = 0; at < n; at += PU__CHUNK) {
-            const pu_int len = pu__min(PU__CHUNK, n - at);
+            pu_int len = pu__min(PU__CHUNK, n - at);
             const pu_real *mj = m ? m + at : NULL;
             pu_real *rj = pu__col(r, j) + at;
             /* r and its norm in one pass; rho of a column at rest is formed anew */
@@ -3154,8 +3154,8 @@ PU__FN void pu__cpu_retreat(void *user, pu_int n, pu_int k, const pu_real *a, co
         const pu_real *PU__RESTRICT xj = pu__col(xbar, j);
         pu_real *PU__RESTRICT rj = pu__col(rbar, j);
         pu_real *PU__RESTRICT dj = pu__col(dbar, j);
-        const pu_real aj = a[j];
-        const pu_real bj = be[j];
+        pu_real aj = a[j];
+        pu_real bj = be[j];
         for (pu_int at = 0; at < n; at = end) {
             /* the chunk is in the first-level cache after its first loop */
             end = pu__min(at + PU__CHUNK, n);
@@ -3190,7 +3190,7 @@ PU__FN void pu__unwind_chunk(const pu_unwinding *v, pu_int j, pu_int at, pu_int 
     pu_real t0[PU__LANES] = {0}, t1[PU__LANES] = {0}, t2[PU__LANES] = {0}, t3[PU__LANES] = {0};
     pu_int i;
     for (pu_int end = at + n; at < end; at += PU__PART) {
-        const pu_int len = pu__min(PU__PART, end - at);
+        pu_int len = pu__min(PU__PART, end - at);
         const pu_real *PU__RESTRICT d = pu__col(v->d, j) + at;
         const pu_real *PU__RESTRICT xbar = pu__col(v->xbar, j) + at;
         const pu_real *PU__RESTRICT rbar = pu__col(v->rbar, j) + at;
@@ -3210,7 +3210,7 @@ PU__FN void pu__unwind_chunk(const pu_unwinding *v, pu_int j, pu_int at, pu_int 
         }
         for (i = 0; i + PU__LANES <= len; i += PU__LANES)
             for (pu_int l = 0; l < PU__LANES; l++) {
-                const pu_real q = before[i + l] - r[i + l];
+                pu_real q = before[i + l] - r[i + l];
                 t0[l] += dbar[i + l] * d[i + l];
                 t1[l] += xbar[i + l] * d[i + l];
                 t2[l] += (rbar[i + l] + mdbar[i + l]) * q;
@@ -3218,7 +3218,7 @@ PU__FN void pu__unwind_chunk(const pu_unwinding *v, pu_int j, pu_int at, pu_int 
             }
         /* what is left of the last part, less than PU__LANES entries */
         for (pu_int l = 0; i < len; i++, l++) {
-            const pu_real q = before[i] - r[i];
+            pu_real q = before[i] - r[i];
             t0[l] += dbar[i] * d[i];
             t1[l] += xbar[i] * d[i];
             t2[l] += (rbar[i] + mdbar[i]) * q;
@@ -3240,7 +3240,7 @@ PU__FN void pu__cpu_unwind_sums(void *user, pu_int n, pu_int k, const pu_unwindi
 {
     (void)user;
     for (pu_int j = 0; j < k; j++) {
-        const double a = (double)v->a[j];
+        double a = (double)v->a[j];
         double sum[4] = {0};
         /* chunks are added in double */
         if (a != 0)
@@ -3271,7 +3271,7 @@ PU__FN void pu__cpu_unwind(void *user, pu_int n, pu_int k, const pu_unwinding *v
         c[3] = v->twice_rhobar[j];
         c[4] = v->mbar ? v->weight[j] : 0;
         for (pu_int at = 0; at < n; at += PU__CHUNK) {
-            const pu_int len = pu__min(PU__CHUNK, n - at);
+            pu_int len = pu__min(PU__CHUNK, n - at);
             pu__unwind(len, c, v->m ? v->m + at : NULL, pu__col(v->d, j) + at,
                        pu__residual_before(v, j, at, len, buffer), pu__col(v->xbar, j) + at, pu__col(v->r, j) + at,
                        pu__col(v->rbar, j) + at, pu__col(v->dbar, j) + at, pu__col(v->qbar, j) + at,
@@ -3301,7 +3301,7 @@ PU__FN PU_HD int32_t pu__stage_stop(const pu_state *s, pu_int j, pu_real rho, pu
    target: tolerance^2 u'u or the absolute one, whichever is larger. floor: below it rho is rounding noise. */
 PU__FN PU_HD void pu__stage_start(const pu_state *s, pu_int j)
 {
-    const pu_real rho = s->rho[j];
+    pu_real rho = s->rho[j];
     s->steps[j] = 0;
     /* u may be zero when x0 is not */
     s->floor_[j] = PU__FLOOR2 * (s->s0[j] > rho ? s->s0[j] : rho);
@@ -3317,7 +3317,7 @@ PU__FN PU_HD void pu__stage_start(const pu_state *s, pu_int j)
    pi <= 0 is a breakdown: the column stops where it is. */
 PU__FN PU_HD void pu__stage_alpha(const pu_state *s, pu_int h, pu_int j)
 {
-    const pu_real pi = s->pi[h];
+    pu_real pi = s->pi[h];
     s->a[h] = 0;
     if (s->stop[j])
         return;
@@ -3336,8 +3336,8 @@ PU__FN PU_HD void pu__stage_alpha(const pu_state *s, pu_int h, pu_int j)
 /* beta_i = rho_i / rho_{i-1}, and whether the column stops after this step, its (i+1)-th. s1: r'r. */
 PU__FN PU_HD void pu__stage_beta(const pu_state *s, pu_int i, pu_int j)
 {
-    const pu_int h = i * s->k + j;
-    const pu_real rho = s->rho[h + s->k];
+    pu_int h = i * s->k + j;
+    pu_real rho = s->rho[h + s->k];
     s->be[h] = 0;
     if (s->stop[j])
         return;
@@ -3350,7 +3350,7 @@ PU__FN PU_HD void pu__stage_beta(const pu_state *s, pu_int i, pu_int j)
 /* The gradient begins with xbar = -r / |r|. |r| goes into the weight of the column, scale. s0: r'r. */
 PU__FN PU_HD void pu__stage_xbar(const pu_state *s, pu_int j)
 {
-    const pu_real norm = pu__sqrt(s->s0[j]);
+    pu_real norm = pu__sqrt(s->s0[j]);
     /* a column whose residual vanishes contributes nothing */
     s->c0[j] = norm > 0 ? -1 / norm : 0;
     s->scale[j] *= norm;
@@ -3387,9 +3387,9 @@ PU__FN PU_HD void pu__stage_rev2(const pu_state *s, pu_int h, pu_int j, int take
 /* One stage of column j at step i. */
 PU__FN PU_HD void pu__stage_column(const pu_state *s, pu_stage stage, pu_int i, pu_int j)
 {
-    const pu_int h = i * s->k + j;
-    const int active = i < (pu_int)s->steps[j]; /* reverse pass: did this column take step i+1? */
-    const int taken = active && !s->detach && !s->fixed_step;
+    pu_int h = i * s->k + j;
+    int active = i < (pu_int)s->steps[j]; /* reverse pass: did this column take step i+1? */
+    int taken = active && !s->detach && !s->fixed_step;
     switch (stage) {
     /* forwards */
     case PU_STAGE_START: pu__stage_start(s, j); break;
@@ -3447,7 +3447,7 @@ PU__FN void pu__cpu_row_dot(void *user, pu_int n, pu_int k, const pu_real *m, co
     for (pu_int j = 0; j < k; j++) {
         const pu_real *pj = pu__col(p, j);
         const pu_real *qj = q.at ? pu__col(q, j) : NULL;
-        const pu_real wj = w ? w[j] : 1;
+        pu_real wj = w ? w[j] : 1;
         /* the usual forms one by one, so that the loops have no branches */
         if (!qj)
             for (pu_int i = 0; i < n; i++)
@@ -3505,7 +3505,7 @@ PU__FN void pu__cpu_row_terms(void *user, pu_int n, pu_int k, pu_block t, const 
     (void)k;
     for (pu_int i = 0; i < n; i++) {
         /* psi has a term of the observed rows alone; the others have w = 0 */
-        const pu_int row = rows ? rows[i] : i;
+        pu_int row = rows ? rows[i] : i;
         eta[row] -= w[i] * (t.at[i] + e[i]);
         if (mask[i] != 0)
             psibar[row] += (t.at[i] + e[i] / 2) * e[i] - 1 / (2 * psi[row]);
@@ -3633,22 +3633,22 @@ enum { PU__ADD = 0, PU__SUBTRACT = 1, PU__LOWER = 2, PU__UPPER = 4 };
 /* Room for the strips of products with at most `cols` columns. */
 PU__FN pu_real *pu__panel(pu__arena *arena, pu_int cols)
 {
-    const pu_int strips = (pu__min(cols, PU__SPAN) + PU__BROAD - 1) / PU__BROAD;
+    pu_int strips = (pu__min(cols, PU__SPAN) + PU__BROAD - 1) / PU__BROAD;
     return pu__reals(arena, PU__DEEP, strips * PU__BROAD);
 }
 
 /* The terms at work of columns `column` on of C, `wide` of them. Strip k is packed at g->at[k]. */
 PU__FN void pu__multiply_strips(const pu__matmul *g, pu_int column, pu_int wide)
 {
-    const pu_int T = PU__BROAD;
+    pu_int T = PU__BROAD;
     pu_real tile[PU__TALL * PU__BROAD];
     for (pu_int i = 0; i < g->rows; i += PU__TALL) {
-        const pu_int tall = pu__min(PU__TALL, g->rows - i);
+        pu_int tall = pu__min(PU__TALL, g->rows - i);
         const pu_real *a = g->A.at + i * g->A.row;
         for (pu_int k = 0; k < wide; k += T) {
-            const pu_int broad = pu__min(T, wide - k);
+            pu_int broad = pu__min(T, wide - k);
             /* the row of the tile, where columns count from the tile's first one on */
-            const pu_int row = i - column - k;
+            pu_int row = i - column - k;
             pu_real *C = pu__col(g->C, i) + column + k;
             /* nothing of the tile is wanted; all of it is */
             if (row + tall - 1 + g->to < 0 || row + g->from > broad - 1)
@@ -3661,7 +3661,7 @@ PU__FN void pu__multiply_strips(const pu__matmul *g, pu_int column, pu_int wide)
             memset(tile, 0, sizeof tile);
             pu__core(g, g->at + k / T, tall, a, tile, T);
             for (pu_int r = 0; r < tall; r++) {
-                const pu_int end = pu__min(broad, row + r + g->to + 1);
+                pu_int end = pu__min(broad, row + r + g->to + 1);
                 for (pu_int c = pu__most(0, row + r + g->from); c < end; c++)
                     C[r * g->C.ld + c] += tile[r * T + c];
             }
@@ -3675,8 +3675,8 @@ PU__FN void pu__multiply_strips(const pu__matmul *g, pu_int column, pu_int wide)
 PU__FN PU__NOINLINE void pu__multiply_pieces(pu__matmul *g, pu_int column, pu_int done)
 {
     pu_real piece[PU__PIECE * PU__BROAD];
-    const pu_int deep = pu__min(PU__PIECE, g->deep - done);
-    const pu_int wide = pu__min(PU__BROAD, g->cols - column);
+    pu_int deep = pu__min(PU__PIECE, g->deep - done);
+    pu_int wide = pu__min(PU__BROAD, g->cols - column);
     pu__pack(g, done, deep, column, wide, piece);
     g->at[done / PU__PIECE] = piece;
     if (done + deep < g->deep)
@@ -3691,11 +3691,11 @@ PU__FN PU__NOINLINE void pu__multiply_pieces(pu__matmul *g, pu_int column, pu_in
 PU__FN void pu__multiply(pu_int rows, pu_int cols, pu_int depth, pu__matrix A, pu__matrix B, pu_block C, int how,
                          pu_real *panel)
 {
-    const pu_int distant = PTRDIFF_MAX / 4;
-    const pu_int stretches = pu__most((depth + PU__DEEP - 1) / PU__DEEP, 1);
+    pu_int distant = PTRDIFF_MAX / 4;
+    pu_int stretches = pu__most((depth + PU__DEEP - 1) / PU__DEEP, 1);
     /* stretches of about the same depth: a shallow one would cost more than its share */
-    const pu_int most = (depth + stretches - 1) / stretches;
-    const pu_int span = panel ? PU__SPAN : PU__BROAD;
+    pu_int most = (depth + stretches - 1) / stretches;
+    pu_int span = panel ? PU__SPAN : PU__BROAD;
     pu__matmul g;
     g.rows = rows;
     g.cols = cols;
@@ -3712,7 +3712,7 @@ PU__FN void pu__multiply(pu_int rows, pu_int cols, pu_int depth, pu__matrix A, p
         for (pu_int i = 0; i < g.deep; i++)
             g.offset[i] = (B.list ? B.list[g.first + i] : g.first + i) * A.col;
         for (pu_int column = 0; column < cols; column += span) {
-            const pu_int wide = pu__min(span, cols - column);
+            pu_int wide = pu__min(span, cols - column);
             if (!panel) {
                 pu__multiply_pieces(&g, column, 0);
                 continue;
@@ -3747,11 +3747,11 @@ PU__FN PU__NOINLINE void pu__leaf(pu_int n, const pu_real *L, pu_int ld, int tra
                 copy[i][c] = pu__col(X, c)[i];
     /* x_row = (x_row - sum_p l_p x_p) / L_row,row over the entries that are known: those before it, or after it */
     for (pu_int q = 0; q < n; q++) {
-        const pu_int row = transposed ? n - 1 - q : q;
-        const pu_int end = transposed ? n : row;
-        const pu_real scale = 1 / L[row * (ld + 1)];
+        pu_int row = transposed ? n - 1 - q : q;
+        pu_int end = transposed ? n : row;
+        pu_real scale = 1 / L[row * (ld + 1)];
         for (pu_int p = transposed ? row + 1 : 0; p < end; p++) {
-            const pu_real l = transposed ? L[p * ld + row] : L[row * ld + p];
+            pu_real l = transposed ? L[p * ld + row] : L[row * ld + p];
             for (pu_int c = 0; c < PU__SIDES; c++)
                 copy[row][c] -= l * copy[p][c];
         }
@@ -3776,12 +3776,12 @@ PU__FN pu_int pu__half(pu_int n) { return (n / 2 + PU__LEAF - 1) / PU__LEAF * PU
 PU__FN void pu__triangle(pu_int n, const pu_real *L, pu_int ld, int transposed, pu_int k, pu_block X, int by_rows,
                          pu_real *panel)
 {
-    const pu_int step = by_rows ? X.ld : 1;
-    const pu_int half = pu__half(n);
-    const pu_int known = transposed ? n - half : half;
-    const pu_int rest = n - known;
+    pu_int step = by_rows ? X.ld : 1;
+    pu_int half = pu__half(n);
+    pu_int known = transposed ? n - half : half;
+    pu_int rest = n - known;
     const pu_real *corner = L + half * ld;
-    const pu__matrix C = transposed == by_rows ? pu__mat(corner, 1, ld) : pu__mat(corner, ld, 1);
+    pu__matrix C = transposed == by_rows ? pu__mat(corner, 1, ld) : pu__mat(corner, ld, 1);
     pu_block solved = X, other = X;
     if (n <= PU__LEAF) {
         for (pu_int c = 0; c < k; c += PU__SIDES) {
@@ -3825,8 +3825,8 @@ PU__FN pu_int pu__cholesky_leaf(pu_int n, pu_real *a, pu_int ld)
    factor a22. panel: from pu__panel for n columns, or NULL. */
 PU__FN pu_int pu__cholesky(pu_int n, pu_real *a, pu_int ld, pu_real *panel)
 {
-    const pu_int half = pu__half(n);
-    const pu_int rest = n - half;
+    pu_int half = pu__half(n);
+    pu_int rest = n - half;
     pu_real *below = a + half * ld;
     pu_int bad;
     if (n <= PU__LEAF)
@@ -3867,7 +3867,7 @@ PU__FN pu_int pu__cholesky_double(pu_int n, double *a, double *logdet)
 PU__FN void pu__lower_solve(pu_int n, const pu_real *L, pu_int first, pu_real *x)
 {
     for (pu_int i = first; i < n; i++) {
-        const double known = pu__dot(i - first, NULL, L + i * n + first, x + first);
+        double known = pu__dot(i - first, NULL, L + i * n + first, x + first);
         x[i] = (pu_real)(((double)x[i] - known) / (double)L[i * n + i]);
     }
 }
@@ -3899,8 +3899,8 @@ PU__FN void pu__transpose(pu_int rows, pu_int cols, const pu_real *a, pu_real *b
 {
     for (pu_int i = 0; i < rows; i += PU__PATCH)
         for (pu_int j = 0; j < cols; j += PU__PATCH) {
-            const pu_int p_end = pu__min(rows, i + PU__PATCH);
-            const pu_int q_end = pu__min(cols, j + PU__PATCH);
+            pu_int p_end = pu__min(rows, i + PU__PATCH);
+            pu_int q_end = pu__min(cols, j + PU__PATCH);
             for (pu_int q = j; q < q_end; q++) {
                 if (add)
                     for (pu_int p = i; p < p_end; p++)
@@ -3949,23 +3949,23 @@ PU__FN PU__NOINLINE void pu__rotate(pu_int lanes, pu__sweep *PU__RESTRICT w, dou
                                     double *PU__RESTRICT z0, double *PU__RESTRICT z1)
 {
     for (pu_int l = 0; l < lanes; l++) {
-        const double off = e0[l], busy = w->busy[l];
-        const double f = w->s[l] * off;
-        const double b = w->c[l] * off;
-        const double g = w->bulge[l];
-        const double sum = f * f + g * g;
+        double off = e0[l], busy = w->busy[l];
+        double f = w->s[l] * off;
+        double b = w->c[l] * off;
+        double g = w->bulge[l];
+        double sum = f * f + g * g;
         /* root and inverse do not wait for each other */
-        const double r2 = sum + DBL_MIN;
-        const double root = sqrt(r2);
-        const double inverse = 1 / r2;
-        const double sine = sum > DBL_MIN ? f * root * inverse : 0;
-        const double cosine = sum > DBL_MIN ? g * root * inverse : 1;
-        const double t = d1[l] - w->p[l];
-        const double r = (d0[l] - t) * sine + 2 * cosine * b;
-        const double moved = sine * r;
-        const double u = z0[l], v = z1[l];
-        const double along = w->begun[l] * (sum > DBL_MIN ? root : 0);
-        const double anew = d0[l] - w->shift[l];
+        double r2 = sum + DBL_MIN;
+        double root = sqrt(r2);
+        double inverse = 1 / r2;
+        double sine = sum > DBL_MIN ? f * root * inverse : 0;
+        double cosine = sum > DBL_MIN ? g * root * inverse : 1;
+        double t = d1[l] - w->p[l];
+        double r = (d0[l] - t) * sine + 2 * cosine * b;
+        double moved = sine * r;
+        double u = z0[l], v = z1[l];
+        double along = w->begun[l] * (sum > DBL_MIN ? root : 0);
+        double anew = d0[l] - w->shift[l];
         e1[l] = busy != 0 ? along : e1[l];
         d1[l] = busy != 0 ? t + moved : d1[l];
         z1[l] = busy != 0 ? sine * u + cosine * v : v;
@@ -4019,7 +4019,7 @@ PU__FN int pu__sweep_begin(pu__sweep *w, pu_int n, pu_int lanes, pu_int first, i
 PU__FN void pu__tridiagonal(pu_int n, pu_int lanes, double *d, double *e, double *z, double *failed)
 {
     /* the numbers that the matrices are made of are no better than this */
-    const double small = pu__max(DBL_EPSILON, 1e-3 * (double)PU__EPS);
+    double small = pu__max(DBL_EPSILON, 1e-3 * (double)PU__EPS);
     pu__sweep w;
     for (pu_int i = 0; i < n * lanes; i++)
         z[i] = i < lanes;
@@ -4036,7 +4036,7 @@ PU__FN void pu__tridiagonal(pu_int n, pu_int lanes, double *d, double *e, double
                 break;
             /* chase the bulge upwards */
             for (pu_int i = n - 2; i >= first; i--) {
-                const pu_int at = i * lanes;
+                pu_int at = i * lanes;
                 pu__rotate(lanes, &w, d + at, d + at + lanes, e + at, e + at + lanes, z + at, z + at + lanes);
             }
             /* the last rotation leaves these two entries of the first row */
@@ -4080,9 +4080,9 @@ PU__FN void pu__logs_add(pu__logs *s, double x)
    inverse (n) = 1/d. Returns the failing row, or -1. */
 PU__FN pu_int pu__band_factor(pu_int n, pu_int p, double *a, double *inverse)
 {
-    const pu_int width = p + 1;
+    pu_int width = p + 1;
     for (pu_int i = 0; i < n; i++) {
-        const pu_int q = pu__min(i, p);
+        pu_int q = pu__min(i, p);
         double *row = a + i * width;
         double d = row[0];
         /* L_{i,i-j} d_{i-j} */
@@ -4095,7 +4095,7 @@ PU__FN pu_int pu__band_factor(pu_int n, pu_int p, double *a, double *inverse)
         }
         /* L_{i,i-j}, and d_i = A_ii - sum_j L_{i,i-j}^2 d_{i-j} */
         for (pu_int j = q; j > 0; j--) {
-            const double scaled = row[j] * inverse[i - j];
+            double scaled = row[j] * inverse[i - j];
             d -= row[j] * scaled;
             row[j] = scaled;
         }
@@ -4110,7 +4110,7 @@ PU__FN pu_int pu__band_factor(pu_int n, pu_int p, double *a, double *inverse)
 /* x := A^-1 x, with that factor: forwards with L, 1/d, backwards with L'. */
 PU__FN void pu__band_solve(pu_int n, pu_int p, const double *a, const double *inverse, double *x)
 {
-    const pu_int width = p + 1;
+    pu_int width = p + 1;
     for (pu_int i = 0; i < n; i++) {
         double s = x[i];
         for (pu_int j = pu__min(i, p); j > 0; j--)
@@ -4128,9 +4128,9 @@ PU__FN void pu__band_solve(pu_int n, pu_int p, const double *a, const double *in
      Z_ji = -sum_{k > i} L_ki Z_kj (j > i),   Z_ii = 1/d_i - sum_{k > i} L_ki Z_ki */
 PU__FN void pu__band_inverse(pu_int n, pu_int p, const double *a, const double *inverse, double *Z)
 {
-    const pu_int width = p + 1;
+    pu_int width = p + 1;
     for (pu_int i = n - 1; i >= 0; i--) {
-        const pu_int q = pu__min(p, n - 1 - i);
+        pu_int q = pu__min(p, n - 1 - i);
         const double *L = a + i * width;
         double *z = Z + i * width;
         double sum = inverse[i];
@@ -4291,8 +4291,8 @@ PU__FN pu_status pu__dense_grad_rows(const pu_op *op, pu_int n, const pu_int *ro
 PU__FN int pu__gemm(pu_int m, pu_int n, pu_int depth, pu__matrix A, pu__matrix B, int add, pu_real *C, pu_int ld)
 {
     /* A factor whose rows are not contiguous is the transpose of one whose rows are. */
-    const int turn_a = A.col != 1, turn_b = B.col != 1;
-    const pu_int lda = turn_a ? A.col : A.row, ldb = turn_b ? B.col : B.row;
+    int turn_a = A.col != 1, turn_b = B.col != 1;
+    pu_int lda = turn_a ? A.col : A.row, ldb = turn_b ? B.col : B.row;
     if (m > INT_MAX || n > INT_MAX || depth > INT_MAX || lda > INT_MAX || ldb > INT_MAX || ld > INT_MAX)
         return 0;
     if (lda < (turn_a ? m : depth) || ldb < (turn_b ? depth : n) || ld < n)
@@ -4409,7 +4409,7 @@ PU__FN pu_status pu__spd_grad(PU__GRAD_ARGS)
     pu_int n = op->rows;
     for (pu_int i = 0; i < n; i++)
         for (pu_int j = 0; j < k; j++) {
-            const pu_real half = weight[j] / 2, *p = pu__col(P, j), *q = pu__col(Q, j);
+            pu_real half = weight[j] / 2, *p = pu__col(P, j), *q = pu__col(Q, j);
             pu__axpy(n, half * p[i], q, grad + i * n);
             pu__axpy(n, half * q[i], p, grad + i * n);
         }
@@ -4566,7 +4566,7 @@ PU__FN pu_status pu__diagonal_apply(PU__APPLY_ARGS)
 {
     const pu_real *a = pu__entries(op), scale = pu__diagonal_at(op, 0);
     pu_int n = op->rows;
-    const int full = pu__diagonal_full(op);
+    int full = pu__diagonal_full(op);
     for (pu_int j = 0; j < k; j++) {
         const pu_real *x = pu__col(X, j);
         pu_real *y = pu__col(Y, j);
@@ -4665,7 +4665,7 @@ PU__FN pu_status pu__diagonal_band_add(const pu_op *op, pu_int width, double *B)
    receives the sum, taken in double. */
 PU__FN pu_status pu__diagonal_band_grad(const pu_op *op, pu_int width, const double *S, double weight, pu_real *grad)
 {
-    const int full = pu__diagonal_full(op);
+    int full = pu__diagonal_full(op);
     double sum = 0;
     for (pu_int i = 0; i < op->rows; i++) {
         if (full)
@@ -4996,7 +4996,8 @@ PU__FN void pu__csr_dots(pu__csr_entries row, const pu_real *T, double *s)
         pu_int end = pu__min(row.count, at + PU__CHUNK);
         pu_real part[PU__CSR_WIDE] = {0};
         for (pu_int i = at; i < end; i++) {
-            const pu_real a = row.value[i], *x = T + row.index[i] * PU__CSR_WIDE;
+            pu_real a = row.value[i];
+            const pu_real *x = T + row.index[i] * PU__CSR_WIDE;
             for (int c = 0; c < PU__CSR_WIDE; c++)
                 part[c] += a * x[c];
         }
@@ -5082,7 +5083,7 @@ PU__FN pu_status pu__csr_apply_t(PU__APPLY_ARGS)
                     y[row.index[i]] += row.value[i] * x[0];
             else
                 for (pu_int i = 0; i < row.count; i++) {
-                    const pu_real a = row.value[i];
+                    pu_real a = row.value[i];
                     y = work + row.index[i] * PU__CSR_WIDE;
                     for (int c = 0; c < PU__CSR_WIDE; c++)
                         y[c] += a * x[c];
@@ -5227,10 +5228,10 @@ PU__FN void pu__low_rank_project(const pu_low_rank *a, pu_int k, pu_block X, pu_
 PU__FN void pu__low_rank_expand(const pu_low_rank *a, int root, pu_int k, pu_block X, pu_block T, pu_block Y, int add)
 {
     for (pu_int i = 0; i < a->n; i++) {
-        const pu_real d = root ? pu__sqrt(a->d[i]) : a->d[i];
+        pu_real d = root ? pu__sqrt(a->d[i]) : a->d[i];
         for (pu_int j = 0; j < k; j++) {
             pu_real *y = pu__col(Y, j) + i;
-            const pu_real s = d * pu__col(X, j)[i] + (pu_real)pu__dot(a->r, NULL, a->u + i * a->r, pu__col(T, j));
+            pu_real s = d * pu__col(X, j)[i] + (pu_real)pu__dot(a->r, NULL, a->u + i * a->r, pu__col(T, j));
             *y = add ? *y + s : s;
         }
     }
@@ -5299,7 +5300,7 @@ PU__FN pu_status pu__low_rank_logdet_grad(PU__LOGDET_GRAD_ARGS)
     const pu_low_rank *a = pu__low_rank_of(op);
     pu_int n = a->n, r = a->r;
     for (pu_int i = 0; i < n; i++) {
-        const pu_real d = a->d[i];
+        pu_real d = a->d[i];
         /* L^-1 u serves d_i, and L'^-1 L^-1 u = C^-1 u the row of U */
         pu__copy(work, a->u + i * r, r);
         pu__lower_solve(r, a->factor, 0, work);
@@ -5321,7 +5322,7 @@ PU__FN pu_int pu__low_rank_capacitance(const pu_low_rank *a, pu_int row, pu_int 
         c[l] = 0;
     for (pu_int i = 0; i < a->n; i++) {
         const pu_real *u = a->u + i * a->r;
-        const double s = (double)u[row] / (double)a->d[i];
+        double s = (double)u[row] / (double)a->d[i];
         for (pu_int l = 0; l < count; l++)
             c[l] += s * (double)u[first + l];
     }
@@ -5474,8 +5475,8 @@ PU__FN void pu__kron_turn(pu_int k, pu_int rows, pu_int cols, pu_block X, pu_blo
 PU__FN pu_status pu__kron_half(const pu_op *op, pu__kron_part part, pu_int rows, pu_int k, pu_block X, pu_block Y,
                                int add, pu_real *work)
 {
-    const pu_int in = pu__kron_in(op, part), out = pu__kron_out(op, part),
-                 together = X.ld == rows * in ? k : 1; /* packed columns go through the operand in one call */
+    pu_int in = pu__kron_in(op, part), out = pu__kron_out(op, part),
+           together = X.ld == rows * in ? k : 1; /* packed columns go through the operand in one call */
     pu_block S = pu__scratch(&work, rows * out, k);
     pu_status status = PU_OK;
     for (pu_int j = 0; j < k && !status; j += together) {
@@ -5498,7 +5499,7 @@ PU__FN pu_status pu__kron_run(const pu_op *op, pu__kron_part part, pu_int k, pu_
                               pu_real *work)
 {
     const pu_op *A = pu__left(op), *B = pu__right(op);
-    const pu_int ca = pu__kron_in(A, part), rb = pu__kron_out(B, part);
+    pu_int ca = pu__kron_in(A, part), rb = pu__kron_out(B, part);
     pu_block T = pu__scratch(&work, ca * rb, k);
     pu_status status = pu__kron_half(B, part, ca, k, X, T, 0, work);
     return status ? status : pu__kron_half(A, part, rb, k, T, Y, add, work);
@@ -5526,7 +5527,7 @@ PU__FN void pu__kron_weights(pu_int k, pu_int count, const pu_real *weight, pu_r
 PU__FN pu_status pu__kron_grad(PU__GRAD_ARGS)
 {
     const pu_op *A = pu__left(op), *B = pu__right(op);
-    const pu_int ra = A->rows, ca = A->cols, rb = B->rows;
+    pu_int ra = A->rows, ca = A->cols, rb = B->rows;
     pu_block Pt = pu__scratch(&work, ra * rb, k), T = pu__scratch(&work, ca * rb, k); /* R', then S */
     pu_real *copies = pu__scratch(&work, pu__most(ca, rb), k).at;
     pu_status status = PU_OK;
@@ -5573,7 +5574,7 @@ PU__FN pu_status pu__kron_diag(PU__DIAG_ARGS)
 PU__FN pu_status pu__kron_gram_diag(PU__GRAM_DIAG_ARGS)
 {
     const pu_op *A = pu__left(op), *B = pu__right(op);
-    const pu_int ra = A->rows, ca = A->cols, cb = B->cols;
+    pu_int ra = A->rows, ca = A->cols, cb = B->cols;
     pu_real *G = work, *Gt = G + pu__kron_area(op), *rest = Gt + pu__kron_area(op);
     pu_status status = PU_OK;
     /* G_ms = sum_n w_mn B_ns^2, then y_is += sum_m A_mi^2 G_ms */
@@ -5687,8 +5688,8 @@ PU__FN const pu_ar *pu__ar_of(const pu_op *op) { return (const pu_ar *)op->data;
 PU__FN void pu__ar_reflect(pu_int m, double g, double gap, double *x)
 {
     for (pu_int j = 1; 2 * j <= m; j++) {
-        const double low = x[j];
-        const double high = x[m - j];
+        double low = x[j];
+        double high = x[m - j];
         x[j] = (low + g * high) / gap;
         x[m - j] = (high + g * low) / gap;
     }
@@ -5724,8 +5725,8 @@ PU__FN void pu__ar_spread(const pu_ar *ar, double *s)
 /* Fills in phi, the rows of X and the band, which follow from n, order, gamma and kappa. */
 PU__FN void pu__ar_derive(pu_ar *ar)
 {
-    const double kappa = (double)ar->kappa;
-    const pu_int P = ar->order;
+    double kappa = (double)ar->kappa;
+    pu_int P = ar->order;
     double a[PU_AR_MAX + 1], s[PU_AR_MAX + 1];
     pu__ar_spread(ar, s);
     /* row m of X: (s_m / kappa)^1/2 a^(m) */
@@ -5752,7 +5753,7 @@ PU__FN const pu_real *pu__ar_x(const pu_ar *ar, pu_int t) { return ar->rows + pu
 /* Entry i of X'x. */
 PU__FN pu_real pu__ar_xt(const pu_ar *ar, const pu_real *x, pu_int i)
 {
-    const pu_int end = pu__min(ar->n, i + ar->order + 1);
+    pu_int end = pu__min(ar->n, i + ar->order + 1);
     pu_real sum = 0;
     for (pu_int t = i; t < end; t++)
         sum += pu__ar_x(ar, t)[t - i] * x[t];
@@ -5775,7 +5776,7 @@ PU__FN pu_int pu__ar_chunk(pu_int at, pu_int size, pu_int end) { return pu__min(
    the upper end, -1 at the lower one. The sums of U z begin with a_0 if forward, else with z_0. */
 PU__FN void pu__ar_end(const pu_ar *ar, pu_int dir, const pu_real *x, int forward, pu_real *s)
 {
-    const pu_int P = ar->order;
+    pu_int P = ar->order;
     const pu_real *a = pu__ar_x(ar, P);
     pu_real z[PU_AR_MAX];
     pu_int j;
@@ -5813,7 +5814,7 @@ PU__FN void pu__ar_apply_short(const pu_ar *ar, const pu_real *x, pu_real *y, in
     pu_real u[2 * PU_AR_MAX];
     /* u = X x */
     for (pu_int i = 0; i < ar->n; i++) {
-        const pu_int last = pu__min(i, ar->order);
+        pu_int last = pu__min(i, ar->order);
         u[i] = 0;
         for (pu_int j = 0; j <= last; j++)
             u[i] += pu__ar_x(ar, i)[j] * x[i - j];
@@ -5840,8 +5841,8 @@ PU__FN pu_int pu__ar_lower(pu_int n) { return n / PU__AR_EDGE * PU__AR_EDGE - PU
    or the lower end. */
 PU__FN void pu__ar_around(pu_int n, const pu_real *x, pu_int at, pu_real *to)
 {
-    const pu_int from = at > 0 ? at - PU__AR_EDGE : 0;
-    const pu_int end = pu__min(n, at + 3 * PU__AR_EDGE);
+    pu_int from = at > 0 ? at - PU__AR_EDGE : 0;
+    pu_int end = pu__min(n, at + 3 * PU__AR_EDGE);
     pu__zeros(to, PU__AR_LONG);
     pu__copy(to + PU__AR_EDGE + from - at, x + from, end - from);
 }
@@ -5850,12 +5851,12 @@ PU__FN void pu__ar_around(pu_int n, const pu_real *x, pu_int at, pu_real *to)
    w all of them. */
 PU__FN void pu__ar_end5(const pu_ar *ar, pu_int at, pu_real c, const pu_real *x, const pu_real *w, pu_real *y)
 {
-    const pu_int dir = at ? -1 : 1;
-    const pu_int start = at ? ar->n - 1 : 0;
+    pu_int dir = at ? -1 : 1;
+    pu_int start = at ? ar->n - 1 : 0;
     pu_real s[5];
     pu__ar_end(ar, dir, x + start, 1, s);
     for (pu_int i = 0; i < 5; i++) {
-        const pu_int row = start + i * dir;
+        pu_int row = start + i * dir;
         y[row - at] = c * (s[i] + w[row] * x[row]);
     }
 }
@@ -5864,7 +5865,7 @@ PU__FN void pu__ar_end5(const pu_ar *ar, pu_int at, pu_real c, const pu_real *x,
 PU__FN double pu__ar_edge5(const pu_ar *ar, pu_int at, const pu_real *x, const pu_real *w, pu_real *y)
 {
     enum { E = PU__AR_EDGE };
-    const pu_int rows = at ? ar->n - at : (pu_int)E;
+    pu_int rows = at ? ar->n - at : (pu_int)E;
     pu_real xs[PU__AR_LONG], ws[PU__AR_LONG], ys[2 * PU__AR_EDGE];
     pu__ar_around(ar->n, x, at, xs);
     pu__ar_around(ar->n, w, at, ws);
@@ -5878,7 +5879,7 @@ PU__FN double pu__ar_edge5(const pu_ar *ar, pu_int at, const pu_real *x, const p
 /* All rows, where pu__ar_is_long5: y = Gamma x + w o x. Returns x'y. */
 PU__FN double pu__ar_apply5(const pu_ar *ar, const pu_real *x, const pu_real *w, pu_real *y)
 {
-    const pu_int lower = pu__ar_lower(ar->n);
+    pu_int lower = pu__ar_lower(ar->n);
     double sum = pu__ar_edge5(ar, 0, x, w, y);
     pu_int end;
     for (pu_int at = PU__AR_EDGE; at < lower; at = end) {
@@ -5893,8 +5894,8 @@ PU__FN double pu__ar_apply5(const pu_ar *ar, const pu_real *x, const pu_real *w,
 /* y = Gamma x + w o x, or y += if add; w may be NULL. Returns x'y. */
 PU__FN double pu__ar_apply_column(const pu_ar *ar, const pu_real *x, const pu_real *w, pu_real *y, int add)
 {
-    const pu_int n = ar->n;
-    const pu_int P = ar->order;
+    pu_int n = ar->n;
+    pu_int P = ar->order;
     double sum = 0;
     pu_int end;
     if (pu__ar_is_long5(ar, w) && !add)
@@ -5911,7 +5912,7 @@ PU__FN double pu__ar_apply_column(const pu_ar *ar, const pu_real *x, const pu_re
     }
     /* the edge rows have no w o x yet */
     for (pu_int l = 0; l < pu__ar_edges(ar); l++) {
-        const pu_int i = pu__ar_edge(ar, l);
+        pu_int i = pu__ar_edge(ar, l);
         if (w)
             y[i] += w[i] * x[i];
         sum += (double)x[i] * (double)y[i];
@@ -5925,7 +5926,7 @@ PU__FN pu_status pu__ar_apply_plus(const pu_op *op, const pu_real *w, pu_int k, 
 {
     const pu_ar *ar = pu__ar_of(op);
     for (pu_int j = 0; j < k; j++) {
-        const double sum = pu__ar_apply_column(ar, pu__col(X, j), w, pu__col(Y, j), add);
+        double sum = pu__ar_apply_column(ar, pu__col(X, j), w, pu__col(Y, j), add);
         if (s)
             s[j] = (pu_real)sum;
     }
@@ -5943,7 +5944,7 @@ PU__FN pu_status pu__ar_apply(const pu_op *op, pu_int k, pu_block X, pu_block Y,
 PU__FN pu_status pu__ar_sample(const pu_op *op, pu_int k, pu_block E, pu_block Y, pu_real *work)
 {
     const pu_ar *ar = pu__ar_of(op);
-    const pu_int P = ar->order;
+    pu_int P = ar->order;
     (void)work;
     for (pu_int j = 0; j < k; j++) {
         const pu_real *e = pu__col(E, j);
@@ -5951,7 +5952,7 @@ PU__FN pu_status pu__ar_sample(const pu_op *op, pu_int k, pu_block E, pu_block Y
         /* nothing for n <= 2 P */
         pu__ar_filter(ar->n - 2 * P, P + 1, pu__ar_x(ar, P), e + P, NULL, y + P, 0);
         for (pu_int l = 0; l < pu__ar_edges(ar); l++) {
-            const pu_int i = pu__ar_edge(ar, l);
+            pu_int i = pu__ar_edge(ar, l);
             y[i] = pu__ar_xt(ar, e, i);
         }
     }
@@ -5988,18 +5989,18 @@ PU__FN pu_status pu__ar_solve(const pu_op *op, pu_int k, pu_block X, pu_block Y,
 PU__FN pu_status pu__ar_diag(const pu_op *op, pu_real *y, pu_real *work)
 {
     const pu_ar *ar = pu__ar_of(op);
-    const pu_int n = ar->n;
-    const pu_int P = ar->order;
+    pu_int n = ar->n;
+    pu_int P = ar->order;
     (void)work;
     for (pu_int i = 0; i < n; i++) {
-        const pu_int end = pu__min(n, i + P + 1);
+        pu_int end = pu__min(n, i + P + 1);
         pu_real sum = 0;
         if (i >= P && i < n - P) {
             y[i] += ar->band[P];
             continue;
         }
         for (pu_int t = i; t < end; t++) {
-            const pu_real entry = pu__ar_x(ar, t)[t - i];
+            pu_real entry = pu__ar_x(ar, t)[t - i];
             sum += entry * entry;
         }
         y[i] += sum;
@@ -6027,17 +6028,17 @@ typedef struct {
 /* Rows from .. to-1 of the filter, fewer than PU__LANES of them: too few for partial sums to pay. */
 PU__FN void pu__ar_sweep_few(pu__ar_sweep *s, pu_int from, pu_int to)
 {
-    const pu_int P = s->ar->order;
+    pu_int P = s->ar->order;
     const pu_real *p = s->p;
     const pu_real *w = s->w;
     const pu_real *band = s->ar->band + P;
     double with_w = 0;
     for (pu_int u = from; u < to; u++) {
-        const pu_real q = s->q[u];
+        pu_real q = s->q[u];
         pu_real sum = (w ? band[0] + w[u] : band[0]) * p[u];
         s->lag[0] += 2 * (double)(q * p[u]);
         for (pu_int d = 1; d <= P; d++) {
-            const pu_real both = p[u + d] + p[u - d];
+            pu_real both = p[u + d] + p[u - d];
             sum += band[d] * both;
             s->lag[d] += (double)(q * both);
         }
@@ -6053,8 +6054,8 @@ PU__FN void pu__ar_sweep_few(pu__ar_sweep *s, pu_int from, pu_int to)
    last three may overlap those before; what is known is not added again. */
 PU__FN void pu__ar_sweep_rows(pu__ar_sweep *s, pu_int from, pu_int to)
 {
-    const pu_int n = to - from;
-    const pu_int P = s->ar->order;
+    pu_int n = to - from;
+    pu_int P = s->ar->order;
     const pu_real *p = s->p + from;
     const pu_real *q = s->q + from;
     const pu_real *band = s->ar->band + P;
@@ -6075,7 +6076,7 @@ PU__FN void pu__ar_sweep_rows(pu__ar_sweep *s, pu_int from, pu_int to)
             pu__ar_filter(n, 2 * P + 1, factor, p - P, NULL, y, 1);
     } else {
         for (pu_int d = 0; d <= P; d += 3) {
-            const pu_int first = pu__min(d, P - 2);
+            pu_int first = pu__min(d, P - 2);
             for (pu_int l = 0; l < 3; l++) {
                 factor[l] = s->c * band[first + l];
                 /* lag 0 comes as p_u + p_u */
@@ -6102,8 +6103,8 @@ PU__FN void pu__ar_sweep_rows(pu__ar_sweep *s, pu_int from, pu_int to)
 /* The whole pair, n >= 2 P: chunks of the filter, then the edge rows. */
 PU__FN void pu__ar_sweep_all(pu__ar_sweep *s)
 {
-    const pu_int n = s->ar->n;
-    const pu_int P = s->ar->order;
+    pu_int n = s->ar->n;
+    pu_int P = s->ar->order;
     const pu_real *p = s->p;
     const pu_real *w = s->w;
     pu_int end;
@@ -6115,8 +6116,8 @@ PU__FN void pu__ar_sweep_all(pu__ar_sweep *s)
         pu__ar_ends(s->ar, s->c, p, s->y, 1);
     /* the sums of the edge rows, and their diagonal */
     for (pu_int l = 0; l < 2 * P; l++) {
-        const pu_int u = pu__ar_edge(s->ar, l);
-        const double q = (double)s->q[u];
+        pu_int u = pu__ar_edge(s->ar, l);
+        double q = (double)s->q[u];
         for (pu_int d = 0; d <= P; d++) {
             if (u + d < n)
                 s->lag[d] += q * (double)p[u + d];
@@ -6149,7 +6150,7 @@ PU__FN void pu__ar_sweep_edge5(pu__ar_sweep *s, pu_int at)
 {
     enum { E = PU__AR_EDGE };
     const pu_ar *ar = s->ar;
-    const pu_int rows = at ? ar->n - at : (pu_int)E;
+    pu_int rows = at ? ar->n - at : (pu_int)E;
     pu_real qs[PU__AR_LONG], ps[PU__AR_LONG], ws[PU__AR_LONG], ys[2 * E] = {0};
     pu_real *y = s->y ? ys : NULL;
     pu__ar_around(ar->n, s->q, at, qs);
@@ -6166,7 +6167,7 @@ PU__FN void pu__ar_sweep_edge5(pu__ar_sweep *s, pu_int at)
 /* Order 5: the whole pair, where pu__ar_is_long5. */
 PU__FN void pu__ar_sweep5(pu__ar_sweep *s)
 {
-    const pu_int lower = pu__ar_lower(s->ar->n);
+    pu_int lower = pu__ar_lower(s->ar->n);
     const pu_real *band = s->ar->band + 5;
     pu_int end;
     pu__ar_sweep_edge5(s, 0);
@@ -6202,13 +6203,13 @@ PU__FN double pu__ar_weight(const pu__pairs *pairs, pu_int j)
    numbers, P filled up with zeros to whole vectors. */
 PU__FN void pu__ar_corner(const pu__pairs *pairs, pu_int P, pu_int start, pu_int first, pu_int last, double *S)
 {
-    const pu_int wide = pu__ar_wide(P);
+    pu_int wide = pu__ar_wide(P);
     double u[PU_AR_MAX] = {0}, v[PU_AR_MAX] = {0};
     memset(S, 0, PU__AR_CORNER * sizeof *S);
     for (pu_int j = 0; j < pairs->k; j++) {
         const pu_real *p = pu__col(pairs->P, j) + start;
         const pu_real *q = pu__col(pairs->Q, j) + start;
-        const double weight = pu__ar_weight(pairs, j);
+        double weight = pu__ar_weight(pairs, j);
         if (weight == 0)
             continue;
         /* entries P .. wide-1 stay zero */
@@ -6218,8 +6219,8 @@ PU__FN void pu__ar_corner(const pu__pairs *pairs, pu_int P, pu_int start, pu_int
         }
         for (pu_int i = first; i < last; i++) {
             double *row = S + (i - first) * wide;
-            const double wu = weight * u[i];
-            const double wv = weight * v[i];
+            double wu = weight * u[i];
+            double wv = weight * v[i];
             for (pu_int m = 0; m < wide; m += 8)
                 for (pu_int l = m; l < m + 8; l++)
                     row[l] += wu * v[l] + wv * u[l];
@@ -6239,8 +6240,8 @@ enum {
    S is held a few rows at a time, since a whole one of order 32 would be 8 KiB. */
 PU__FN void pu__ar_forms(const pu_ar *ar, const pu__pairs *pairs, int what, double *T, double *value)
 {
-    const pu_int P = ar->order;
-    const pu_int wide = pu__ar_wide(P);
+    pu_int P = ar->order;
+    pu_int wide = pu__ar_wide(P);
     double S[PU__AR_CORNER], a[PU_AR_MAX + 1];
     pu_int last;
     pu__ar_predictor(ar, P, a);
@@ -6249,7 +6250,7 @@ PU__FN void pu__ar_forms(const pu_ar *ar, const pu__pairs *pairs, int what, doub
         last = pu__min(first + PU__AR_CORNER / wide, P);
         pu__ar_corner(pairs, P, what == PU__AR_LOWER ? ar->n - 1 : P - 1, first, last, S);
         for (pu_int t = 0; t < P; t++) {
-            const pu_int at = what == PU__AR_LOWER ? 0 : P - 1 - t;
+            pu_int at = what == PU__AR_LOWER ? 0 : P - 1 - t;
             const double *b = what == PU__AR_LOWER ? a + P - t : a;
             if (what == PU__AR_START)
                 pu__ar_grow(ar, t, a);
@@ -6284,7 +6285,7 @@ PU__FN void pu__ar_start_terms(const pu_ar *ar, const pu__pairs *pairs, double *
    abar. The other rows are used as scratch. lag: the lag sums C. */
 PU__FN double pu__ar_later_terms(const pu_ar *ar, const pu__pairs *pairs, const double *lag, double *abar)
 {
-    const pu_int P = ar->order;
+    pu_int P = ar->order;
     double a[PU_AR_MAX + 1], upper[PU_AR_MAX], lower[PU_AR_MAX];
     double *bar = abar + pu__ar_row(P);
     double value = 0;
@@ -6305,7 +6306,7 @@ PU__FN double pu__ar_later_terms(const pu_ar *ar, const pu__pairs *pairs, const 
     pu__ar_predictor(ar, P, a);
     for (pu_int i = 0; i <= P; i++)
         for (pu_int j = 0; j <= P; j++) {
-            const double C = lag[i > j ? i - j : j - i];
+            double C = lag[i > j ? i - j : j - i];
             value += a[i] * a[j] * C / 2;
             bar[i] += a[j] * C;
         }
@@ -6315,11 +6316,11 @@ PU__FN double pu__ar_later_terms(const pu_ar *ar, const pu__pairs *pairs, const 
 /* The terms t >= P for n < 2 P, one by one: returns their sum, bar += the cotangent of a. */
 PU__FN double pu__ar_few_terms(const pu_ar *ar, const pu__pairs *pairs, double *bar)
 {
-    const pu_int P = ar->order;
+    pu_int P = ar->order;
     double a[PU_AR_MAX + 1], value = 0;
     pu__ar_predictor(ar, P, a);
     for (pu_int c = 0; c < pairs->k; c++) {
-        const double weight = pu__ar_weight(pairs, c);
+        double weight = pu__ar_weight(pairs, c);
         if (weight == 0)
             continue;
         for (pu_int t = P; t < ar->n; t++) {
@@ -6344,15 +6345,15 @@ PU__FN double pu__ar_few_terms(const pu_ar *ar, const pu__pairs *pairs, double *
    and abar. */
 PU__FN void pu__ar_pull(const pu_ar *ar, double *abar, double *value, pu_real *grad)
 {
-    const pu_int P = ar->order;
-    const double kappa = (double)ar->kappa;
+    pu_int P = ar->order;
+    double kappa = (double)ar->kappa;
     double a[PU_AR_MAX + 1];
     /* from now on the sums of value[0] .. value[t] */
     for (pu_int t = 1; t <= P; t++)
         value[t] += value[t - 1];
     /* a^(t) = (a^(t-1), 0) - gamma_t (0, a^(t-1) reversed) */
     for (pu_int t = P; t > 0; t--) {
-        const double g = (double)ar->gamma[t - 1];
+        double g = (double)ar->gamma[t - 1];
         const double *now = abar + pu__ar_row(t);
         double *before = abar + pu__ar_row(t - 1);
         double gbar = 0;
@@ -6375,13 +6376,13 @@ PU__FN void pu__ar_pull(const pu_ar *ar, double *abar, double *value, pu_real *g
 PU__FN pu_status pu__ar_grad_pairs(const pu_op *op, const pu_real *w, const pu__pairs *pairs, pu_real *grad, double *s)
 {
     const pu_ar *ar = pu__ar_of(op);
-    const pu_int n = ar->n;
-    const pu_int P = ar->order;
+    pu_int n = ar->n;
+    pu_int P = ar->order;
     double abar[PU__AR_TRIANGLE], value[PU_AR_MAX + 1];
     double lag[PU_AR_MAX + 1] = {0};
     pu__ar_sweep sweep;
     for (pu_int j = 0; j < pairs->k; j++) {
-        const double weight = pu__ar_weight(pairs, j);
+        double weight = pu__ar_weight(pairs, j);
         if (s)
             s[j] = 0;
         memset(&sweep, 0, sizeof sweep);
@@ -6437,11 +6438,11 @@ PU__FN pu_status pu__ar_grad(const pu_op *op, pu_int k, pu_block P, pu_block Q, 
 PU__FN pu_status pu__ar_band_add(const pu_op *op, pu_int width, double *B)
 {
     const pu_ar *ar = pu__ar_of(op);
-    const pu_int n = ar->n;
-    const pu_int P = ar->order;
+    pu_int n = ar->n;
+    pu_int P = ar->order;
     for (pu_int i = 0; i < n; i++)
         for (pu_int j = 0; j <= pu__min(i, P); j++) {
-            const pu_int end = pu__min(n, i - j + P + 1);
+            pu_int end = pu__min(n, i - j + P + 1);
             double sum = 0;
             if (i - j >= P && i < n - P)
                 sum = (double)ar->band[P + j];
@@ -6463,9 +6464,9 @@ PU__FN pu_status pu__ar_band_add(const pu_op *op, pu_int width, double *B)
 PU__FN pu_status pu__ar_band_grad(const pu_op *op, pu_int width, const double *S, double weight, pu_real *grad)
 {
     const pu_ar *ar = pu__ar_of(op);
-    const pu_int n = ar->n;
-    const pu_int P = ar->order;
-    const pu_int w = width + 1;
+    pu_int n = ar->n;
+    pu_int P = ar->order;
+    pu_int w = width + 1;
     double abar[PU__AR_TRIANGLE], a[PU_AR_MAX + 1], s[PU_AR_MAX + 1];
     double value[PU_AR_MAX + 1] = {0};
     double lag[PU_AR_MAX + 1] = {0};
@@ -6476,7 +6477,7 @@ PU__FN pu_status pu__ar_band_grad(const pu_op *op, pu_int width, const double *S
         for (pu_int j = 0; j <= pu__min(u, P); j++)
             lag[j] += S[u * w + j];
     for (pu_int t = 0; t <= P; t++) {
-        const double factor = weight * s[t];
+        double factor = weight * s[t];
         double *bar = abar + pu__ar_row(t);
         pu__ar_grow(ar, t, a);
         for (pu_int i = 0; i <= t; i++)
@@ -6519,7 +6520,7 @@ PU__FN pu_status pu__ar_logdet(const pu_op *op, double *value, pu_real *work)
 PU__FN pu_status pu__ar_logdet_grad(const pu_op *op, pu_real weight, pu_real *grad, pu_real *work)
 {
     const pu_ar *ar = pu__ar_of(op);
-    const double by = (double)weight;
+    double by = (double)weight;
     (void)work;
     for (pu_int i = 0; i < ar->order; i++)
         grad[i] -= (pu_real)(by * 2 * (double)(i + 1) * (double)ar->gamma[i] / pu__ar_gap(ar->gamma[i]));
@@ -6539,7 +6540,7 @@ PU__FN pu_status pu__ar_refuse(pu_int n, pu_int order, const pu_real *theta, int
     if (order > 0 && !theta)
         return PU_E_NULL;
     for (*index = 0; *index < order; ++*index) {
-        const pu_real x = theta[*index];
+        pu_real x = theta[*index];
         if (!pu__finite(x))
             return PU_E_NONFINITE;
         if (bounded && !(x > -1 && x < 1))
@@ -6559,8 +6560,8 @@ PU__FN pu_status pu__ar_check(const pu_op *op, pu_int *index)
 {
     const pu_ar *ar = pu__ar_of(op);
     const pu_real *band = ar->band + ar->order;
-    const double tolerance = 100 * (double)PU__EPS;
-    const pu_status status = pu__ar_refuse(ar->n, ar->order, ar->gamma, 1, ar->kappa, index);
+    double tolerance = 100 * (double)PU__EPS;
+    pu_status status = pu__ar_refuse(ar->n, ar->order, ar->gamma, 1, ar->kappa, index);
     pu_ar now;
     if (status)
         return status;
@@ -6619,7 +6620,7 @@ PU_DEF pu_status pu_ar_set_phi(pu_ar *ar, pu_int n, pu_int order, const pu_real 
             now[j] = (double)phi[j - 1];
     }
     for (m = order; m > 0 && !status; m--) {
-        const double g = now[m];
+        double g = now[m];
         gamma[m - 1] = (pu_real)g;
         if (!(pu__ar_gap(gamma[m - 1]) > 0)) {
             status = PU_E_ARGUMENT;
@@ -6641,7 +6642,7 @@ PU_DEF void pu_ar_phi_grad(const pu_ar *ar, const pu_real *grad_gamma, pu_real *
 {
     double a[PU_AR_MAX + 1], b[PU_AR_MAX + 1];
     for (pu_int m = 1; m <= ar->order; m++) {
-        const pu_real gamma = ar->gamma[m - 1];
+        pu_real gamma = ar->gamma[m - 1];
         b[m] = (double)grad_gamma[m - 1];
         pu__ar_grow(ar, m - 1, a); /* phi^(m-1) = -a^(m-1) */
         pu__ar_reflect(m, (double)gamma, pu__ar_gap(gamma), b);
@@ -6704,8 +6705,8 @@ PU__FN const pu_ssm *pu__ssm(const pu_op *op) { return (const pu_ssm *)op->data;
    The tile begins one step early, since B needs x_{t-1}. */
 PU__FN void pu__ssm_load(const pu_ssm *m, const pu_real *x, pu_int first, pu_real *PU__RESTRICT tile)
 {
-    const pu_int S = m->states;
-    const pu_int last = pu__min(PU__SSM_STEPS, m->steps - first);
+    pu_int S = m->states;
+    pu_int last = pu__min(PU__SSM_STEPS, m->steps - first);
     pu__zeros(tile, S * PU__SSM_ROW);
     /* There is no step before the first. */
     for (pu_int i = 0; i < S; i++)
@@ -6723,7 +6724,7 @@ PU__FN void pu__ssm_mix(pu_int S, const pu_real *C, const pu_real *in, const pu_
         pu_real sum[PU__SSM_STEPS] = {0};
         /* Four terms per pass: fewer loads and stores of the sums. */
         for (j = 0; j + 4 <= S; j += 4) {
-            const pu_real c0 = c[j], c1 = c[j + 1], c2 = c[j + 2], c3 = c[j + 3];
+            pu_real c0 = c[j], c1 = c[j + 1], c2 = c[j + 2], c3 = c[j + 3];
             const pu_real *x = in + j * PU__SSM_ROW;
             for (pu_int l = 0; l < PU__SSM_STEPS; l++)
                 sum[l] +=
@@ -6732,7 +6733,7 @@ PU__FN void pu__ssm_mix(pu_int S, const pu_real *C, const pu_real *in, const pu_
         for (; j < S; j++)
             pu__axpy(PU__SSM_STEPS, c[j], in + j * PU__SSM_ROW, sum);
         for (pu_int l = 0; l < PU__SSM_STEPS; l++) {
-            const pu_int at = i * PU__SSM_ROW + l;
+            pu_int at = i * PU__SSM_ROW + l;
             out[at] = base ? base[at] - sum[l] : sum[l];
         }
     }
@@ -6745,14 +6746,14 @@ PU__FN void pu__ssm_mix(pu_int S, const pu_real *C, const pu_real *in, const pu_
 PU__FN pu_status pu__ssm_pass(const pu_op *op, pu_int k, pu_block X, pu_block Y, int add, int sample, pu_real *work)
 {
     const pu_ssm *m = pu__ssm(op);
-    const pu_int S = m->states, T = m->steps;
+    pu_int S = m->states, T = m->steps;
     const pu_real *C0 = sample ? m->F0 : m->W0;
     pu_real *s = work, *in = s + S * PU__SSM_ROW, *out = in + S * PU__SSM_ROW;
     for (pu_int column = 0; column < k; column++)
         /* y_t needs s_{t+1}: one step less comes out of a tile than goes in. */
         for (pu_int first = 0; first < T; first += PU__SSM_STEPS - 1) {
-            const pu_int steps = pu__min(PU__SSM_STEPS, T - first);
-            const pu_int n = pu__min(PU__SSM_STEPS - 1, steps);
+            pu_int steps = pu__min(PU__SSM_STEPS, T - first);
+            pu_int n = pu__min(PU__SSM_STEPS - 1, steps);
             const pu_real *x = pu__col(X, column);
             pu_real *y = pu__col(Y, column) + first * S;
             /* s of these steps, and of one step more */
@@ -6806,7 +6807,7 @@ PU__FN pu_status pu__ssm_solve(const pu_op *op, pu_int k, pu_block X, pu_block Y
 {
     static const pu_real zero[PU_SSM_MAX] = {0};
     const pu_ssm *m = pu__ssm(op);
-    const pu_int S = m->states, D = op->rows;
+    pu_int S = m->states, D = op->rows;
     (void)work;
     for (pu_int column = 0; column < k; column++) {
         const pu_real *before = zero;
@@ -6835,7 +6836,7 @@ PU__FN pu_status pu__ssm_solve(const pu_op *op, pu_int k, pu_block X, pu_block Y
 PU__FN pu_status pu__ssm_diag(const pu_op *op, pu_real *y, pu_real *work)
 {
     const pu_ssm *m = pu__ssm(op);
-    const pu_int S = m->states;
+    pu_int S = m->states;
     const double *A = m->A_set;
     (void)work;
     for (pu_int i = 0; i < S; i++) {
@@ -6859,8 +6860,8 @@ PU__FN pu_status pu__ssm_diag(const pu_op *op, pu_real *y, pu_real *work)
    its users a matrix of 2 KiB each, and no frame here may become large. */
 PU__FN void pu__ssm_mul(pu_int S, const double *a, int ta, const double *b, int tb, double *out)
 {
-    const pu_int a_down = ta ? 1 : S, a_along = ta ? S : 1;
-    const pu_int b_down = tb ? 1 : S, b_along = tb ? S : 1;
+    pu_int a_down = ta ? 1 : S, a_along = ta ? S : 1;
+    pu_int b_down = tb ? 1 : S, b_along = tb ? S : 1;
     double product[PU__SSM_SQUARE];
     for (pu_int i = 0; i < S; i++)
         for (pu_int j = 0; j < S; j++) {
@@ -6892,7 +6893,7 @@ PU__FN void pu__ssm_add(pu_int n, const double *x, pu_real *to)
 PU__FN void pu__ssm_average(pu_int S, double *X)
 {
     for (pu_int i = 0; i < S * S; i++) {
-        const pu_int mirror = i % S * S + i / S;
+        pu_int mirror = i % S * S + i / S;
         if (mirror <= i)
             X[i] = X[mirror] = (X[i] + X[mirror]) / 2;
     }
@@ -6912,8 +6913,8 @@ PU__FN void pu__ssm_symmetric(pu_int S, const pu_real *C, double *out)
 PU__FN int pu__ssm_lyapunov(pu_int S, const pu_real *A, int transposed, int doublings, double *X)
 {
     double M[PU__SSM_SQUARE], term[PU__SSM_SQUARE];
-    const int most = doublings ? doublings : 64; /* a radius of 1 - 1e-16 needs about 59 */
-    int step, quiet = 0;                         /* doublings without a change of the diagonal */
+    int most = doublings ? doublings : 64; /* a radius of 1 - 1e-16 needs about 59 */
+    int step, quiet = 0;                   /* doublings without a change of the diagonal */
     pu__ssm_widen(S * S, A, M);
     for (step = 1; step <= most; step++) {
         /* X += M X M' */
@@ -6950,7 +6951,7 @@ typedef struct {
    Overwrites d. */
 PU__FN void pu__ssm_push(const pu_ssm *m, pu__ssm_sums *d, pu_real *grad)
 {
-    const pu_int S = m->states, SS = S * S;
+    pu_int S = m->states, SS = S * S;
     double change[PU__SSM_SQUARE] = {0}; /* -Lambda A P0 */
     if (m->start == PU_SSM_STATIONARY) {
         pu__ssm_lyapunov(S, m->A, 1, m->doublings, d->P0); /* now -Lambda */
@@ -6996,26 +6997,26 @@ PU__FN pu_status pu__ssm_grad(const pu_op *op, pu_int k, pu_block P, pu_block Q,
                               pu_real *work)
 {
     const pu_ssm *m = pu__ssm(op);
-    const pu_int S = m->states, T = m->steps, tile = S * PU__SSM_ROW;
+    pu_int S = m->states, T = m->steps, tile = S * PU__SSM_ROW;
     pu_real *p = work, *q = p + tile, *u = q + tile, *v = u + tile;
     pu__ssm_sums d = {{0}, {0}, {0}};
     for (pu_int column = 0; column < k; column++) {
         const pu_real *p_all = pu__col(P, column), *q_all = pu__col(Q, column);
-        const double w = (double)weight[column];
+        double w = (double)weight[column];
         if (weight[column] == 0)
             continue;
         /* t = 0, then the steps after it, tile by tile */
         for (pu_int at = 0; at < S * S; at++)
             d.P0[at] += w * (double)p_all[at / S] * (double)q_all[at % S];
         for (pu_int first = 1; first < T; first += PU__SSM_STEPS) {
-            const pu_int n = pu__min(PU__SSM_STEPS, T - first);
+            pu_int n = pu__min(PU__SSM_STEPS, T - first);
             pu__ssm_load(m, p_all, first, p);
             pu__ssm_load(m, q_all, first, q);
             pu__ssm_mix(S, m->A, p, p + 1, u);
             pu__ssm_mix(S, m->A, q, q + 1, v);
             /* Column l of u and v is step first + l, of p and q the step before that. */
             for (pu_int at = 0; at < S * S; at++) {
-                const pu_int i = at / S * PU__SSM_ROW, j = at % S * PU__SSM_ROW;
+                pu_int i = at / S * PU__SSM_ROW, j = at % S * PU__SSM_ROW;
                 d.Q[at] += w * pu__dot(n, NULL, u + i, v + j);
                 d.A[at] -= w * (pu__dot(n, NULL, v + i, p + j) + pu__dot(n, NULL, u + i, q + j));
             }
@@ -7029,7 +7030,7 @@ PU__FN pu_status pu__ssm_grad(const pu_op *op, pu_int k, pu_block P, pu_block Q,
 PU__FN pu_status pu__ssm_band_add(const pu_op *op, pu_int width, double *B)
 {
     const pu_ssm *m = pu__ssm(op);
-    const pu_int S = m->states, D = op->rows;
+    pu_int S = m->states, D = op->rows;
     double WA[PU__SSM_SQUARE], AWA[PU__SSM_SQUARE];
     pu_int i;
     pu__ssm_mul(S, m->Qi, 0, m->A_set, 0, WA);
@@ -7053,7 +7054,7 @@ PU__FN pu_status pu__ssm_band_add(const pu_op *op, pu_int width, double *B)
    Only the lower triangle is stored. */
 PU__FN double pu__ssm_band_at(const double *band, pu_int w, pu_int block, pu_int i, pu_int j)
 {
-    const pu_int lower = pu__most(i, j);
+    pu_int lower = pu__most(i, j);
     return band[(block + lower) * w + 2 * lower - i - j];
 }
 
@@ -7072,7 +7073,7 @@ PU__FN double pu__ssm_dot(pu_int S, const double *a, const double *b)
 PU__FN pu_status pu__ssm_band_grad(const pu_op *op, pu_int width, const double *Z, double weight, pu_real *grad)
 {
     const pu_ssm *m = pu__ssm(op);
-    const pu_int S = m->states, w = width + 1;
+    pu_int S = m->states, w = width + 1;
     const double *A = m->A_set;
     pu__ssm_sums d = {{0}, {0}, {0}};
     double *now = d.Q, *lag = d.A, *before = d.P0;
@@ -7130,7 +7131,7 @@ PU__FN pu_status pu__ssm_logdet_grad(const pu_op *op, pu_real weight, pu_real *g
 PU__FN pu_status pu__ssm_check(const pu_op *op, pu_int *index)
 {
     const pu_ssm *m = pu__ssm(op);
-    const pu_int S = m->states, SS = S * S;
+    pu_int S = m->states, SS = S * S;
     const double *const set[3] = {m->A_set, m->Q_set, m->P0_set};
     /* Only a stationary start has counted doublings. */
     int changed = (m->start == PU_SSM_STATIONARY) != (m->doublings > 0);
@@ -7187,8 +7188,8 @@ PU__FN pu_int pu__ssm_invert(pu_int S, const double *C, double *V, pu_real *narr
    *at: the entry of C at fault, counted from `offset`. */
 PU__FN pu_status pu__ssm_covariance(pu_int S, const pu_real *C, pu_int offset, double *out, pu_int *at)
 {
-    const pu_op op = pu_op_spd(S, C, NULL);
-    const pu_status status = pu__spd_check(&op, at);
+    pu_op op = pu_op_spd(S, C, NULL);
+    pu_status status = pu__spd_check(&op, at);
     if (status)
         *at += offset;
     else
@@ -7200,8 +7201,8 @@ PU__FN pu_status pu__ssm_covariance(pu_int S, const pu_real *C, pu_int offset, d
    *at: the culprit, counted through A, Q and P0, or -1. A start without a given P0 that fails is the fault of A: 0. */
 PU__FN pu_status pu__ssm_fill(pu_ssm *m, const pu_real *A, const pu_real *Q, const pu_real *P0, pu_int *at)
 {
-    const pu_int S = m->states, SS = S * S;
-    const int given = m->start == PU_SSM_GIVEN;
+    pu_int S = m->states, SS = S * S;
+    int given = m->start == PU_SSM_GIVEN;
     double logdet_Q = 0, logdet_P = 0;
     pu_int row;
     pu_status status = pu__check_finite(SS, A, at);
@@ -7252,7 +7253,7 @@ PU__FN pu_status pu__ssm_sizes(pu_int steps, pu_int states, pu_ssm_start start)
 PU_DEF pu_status pu_ssm_set(pu_ssm *m, pu_int steps, pu_int states, const pu_real *A, const pu_real *Q,
                             pu_ssm_start start, const pu_real *P0, pu_int *index)
 {
-    const int given = start == PU_SSM_GIVEN;
+    int given = start == PU_SSM_GIVEN;
     pu_int unused;
     pu_status status;
     if (!index)
@@ -7281,8 +7282,8 @@ PU_DEF pu_status pu_ssm_set(pu_ssm *m, pu_int steps, pu_int states, const pu_rea
 /* Gamma of the process *m, which is borrowed. If pu_ssm_set refused *m, the operator has no size and is refused too. */
 PU_DEF pu_op pu_op_ssm(const pu_ssm *m)
 {
-    const pu_int S = m ? m->states : 0;
-    const pu_int D = m ? m->steps * S : 0;
+    pu_int S = m ? m->states : 0;
+    pu_int D = m ? m->steps * S : 0;
     pu_op op = pu__op_zero(D, D, 0, m);
     if (D < 1)
         return op;
@@ -7359,7 +7360,7 @@ PU_DEF pu_status pu_ssm_mean_grad(const pu_ssm *m, const pu_real *nu, const pu_r
 PU__FN pu_status pu__readout_apply(const pu_op *op, pu_int k, pu_block X, pu_block Y, int add, pu_real *work)
 {
     const pu_real *c = (const pu_real *)op->data;
-    const pu_int S = op->params;
+    pu_int S = op->params;
     (void)work;
     for (pu_int j = 0; j < k; j++)
         for (pu_int t = 0; t < op->rows; t++) {
@@ -7380,11 +7381,11 @@ PU__FN pu_status pu__readout_apply(const pu_op *op, pu_int k, pu_block X, pu_blo
 PU__FN pu_status pu__readout_apply_t(const pu_op *op, pu_int k, pu_block X, pu_block Y, int add, pu_real *work)
 {
     const pu_real *c = (const pu_real *)op->data;
-    const pu_int S = op->params;
+    pu_int S = op->params;
     (void)work;
     for (pu_int j = 0; j < k; j++)
         for (pu_int t = 0; t < op->rows; t++) {
-            const pu_real x = pu__col(X, j)[t];
+            pu_real x = pu__col(X, j)[t];
             pu_real *y = pu__col(Y, j) + t * S;
             if (add)
                 for (pu_int i = 0; i < S; i++)
@@ -7402,15 +7403,15 @@ PU__FN pu_status pu__readout_apply_t(const pu_op *op, pu_int k, pu_block X, pu_b
 PU__FN pu_status pu__readout_grad(const pu_op *op, pu_int k, pu_block P, pu_block Q, const pu_real *weight,
                                   pu_real *grad, pu_real *work)
 {
-    const pu_int S = op->params;
+    pu_int S = op->params;
     (void)work;
     for (pu_int j = 0; j < k; j++)
         for (pu_int from = 0; from < S; from += PU__LANES) {
-            const pu_int width = pu__min(PU__LANES, S - from);
+            pu_int width = pu__min(PU__LANES, S - from);
             double sum[PU__LANES] = {0};
             /* The part of q for these states and steps stays in the nearest cache while its states are gathered. */
             for (pu_int first = 0; first < op->rows; first += PU__SSM_STEPS) {
-                const pu_int n = pu__min(PU__SSM_STEPS, op->rows - first);
+                pu_int n = pu__min(PU__SSM_STEPS, op->rows - first);
                 const pu_real *q = pu__col(Q, j) + first * S + from;
                 for (pu_int i = 0; i < width; i++) {
                     pu_real row[PU__SSM_STEPS];
@@ -7668,8 +7669,8 @@ PU__FN void pu__fft_2(pu_int count, const pu_real *xr, const pu_real *xi, pu_int
 {
     PU__INDEPENDENT
     for (pu_int q = 0; q < count; q++) {
-        const pu__complex x0 = pu__c_get(xr, xi, q);
-        const pu__complex x1 = pu__c_get(xr, xi, dx + q);
+        pu__complex x0 = pu__c_get(xr, xi, q);
+        pu__complex x1 = pu__c_get(xr, xi, dx + q);
         pu__c_put(yr, yi, q, pu__c_add(x0, x1));
         pu__c_put(yr, yi, dy + q, pu__c_mul(pu__c_sub(x0, x1), w[0]));
     }
@@ -7680,15 +7681,15 @@ PU__FN void pu__fft_2(pu_int count, const pu_real *xr, const pu_real *xi, pu_int
 PU__FN void pu__fft_3(pu_int count, const pu_real *xr, const pu_real *xi, pu_int dx, pu_real *yr, pu_real *yi,
                       pu_int dy, const pu__complex *PU__RESTRICT w)
 {
-    const pu_real s = PU_R(0.86602540378443864676);
+    pu_real s = PU_R(0.86602540378443864676);
     PU__INDEPENDENT
     for (pu_int q = 0; q < count; q++) {
-        const pu__complex x0 = pu__c_get(xr, xi, q);
-        const pu__complex x1 = pu__c_get(xr, xi, dx + q);
-        const pu__complex x2 = pu__c_get(xr, xi, 2 * dx + q);
-        const pu__complex t = pu__c_add(x1, x2);
-        const pu__complex d = pu__c_scale(s, pu__c_sub_i(x1, x2));
-        const pu__complex a = pu__c_sub(x0, pu__c_scale(PU_R(0.5), t));
+        pu__complex x0 = pu__c_get(xr, xi, q);
+        pu__complex x1 = pu__c_get(xr, xi, dx + q);
+        pu__complex x2 = pu__c_get(xr, xi, 2 * dx + q);
+        pu__complex t = pu__c_add(x1, x2);
+        pu__complex d = pu__c_scale(s, pu__c_sub_i(x1, x2));
+        pu__complex a = pu__c_sub(x0, pu__c_scale(PU_R(0.5), t));
         pu__c_put(yr, yi, q, pu__c_add(x0, t));
         pu__c_put(yr, yi, dy + q, pu__c_mul(pu__c_add(a, d), w[0]));
         pu__c_put(yr, yi, 2 * dy + q, pu__c_mul(pu__c_sub(a, d), w[1]));
@@ -7702,14 +7703,14 @@ PU__FN void pu__fft_4(pu_int count, const pu_real *xr, const pu_real *xi, pu_int
 {
     PU__INDEPENDENT
     for (pu_int q = 0; q < count; q++) {
-        const pu__complex x0 = pu__c_get(xr, xi, q);
-        const pu__complex x1 = pu__c_get(xr, xi, dx + q);
-        const pu__complex x2 = pu__c_get(xr, xi, 2 * dx + q);
-        const pu__complex x3 = pu__c_get(xr, xi, 3 * dx + q);
-        const pu__complex a = pu__c_add(x0, x2);
-        const pu__complex b = pu__c_sub(x0, x2);
-        const pu__complex c = pu__c_add(x1, x3);
-        const pu__complex d = pu__c_sub_i(x1, x3);
+        pu__complex x0 = pu__c_get(xr, xi, q);
+        pu__complex x1 = pu__c_get(xr, xi, dx + q);
+        pu__complex x2 = pu__c_get(xr, xi, 2 * dx + q);
+        pu__complex x3 = pu__c_get(xr, xi, 3 * dx + q);
+        pu__complex a = pu__c_add(x0, x2);
+        pu__complex b = pu__c_sub(x0, x2);
+        pu__complex c = pu__c_add(x1, x3);
+        pu__complex d = pu__c_sub_i(x1, x3);
         pu__c_put(yr, yi, q, pu__c_add(a, c));
         pu__c_put(yr, yi, dy + q, pu__c_mul(pu__c_add(b, d), w[0]));
         pu__c_put(yr, yi, 2 * dy + q, pu__c_mul(pu__c_sub(a, c), w[1]));
@@ -7724,25 +7725,25 @@ PU__FN void pu__fft_4(pu_int count, const pu_real *xr, const pu_real *xi, pu_int
 PU__FN void pu__fft_5(pu_int count, const pu_real *xr, const pu_real *xi, pu_int dx, pu_real *yr, pu_real *yi,
                       pu_int dy, const pu__complex *PU__RESTRICT w)
 {
-    const pu_real c1 = PU_R(0.30901699437494742410);
-    const pu_real c2 = PU_R(-0.80901699437494742410);
-    const pu_real s1 = PU_R(0.95105651629515357212);
-    const pu_real s2 = PU_R(0.58778525229247312917);
+    pu_real c1 = PU_R(0.30901699437494742410);
+    pu_real c2 = PU_R(-0.80901699437494742410);
+    pu_real s1 = PU_R(0.95105651629515357212);
+    pu_real s2 = PU_R(0.58778525229247312917);
     PU__INDEPENDENT
     for (pu_int q = 0; q < count; q++) {
-        const pu__complex x0 = pu__c_get(xr, xi, q);
-        const pu__complex x1 = pu__c_get(xr, xi, dx + q);
-        const pu__complex x2 = pu__c_get(xr, xi, 2 * dx + q);
-        const pu__complex x3 = pu__c_get(xr, xi, 3 * dx + q);
-        const pu__complex x4 = pu__c_get(xr, xi, 4 * dx + q);
-        const pu__complex t = pu__c_add(x1, x4);
-        const pu__complex d = pu__c_sub(x1, x4);
-        const pu__complex u = pu__c_add(x2, x3);
-        const pu__complex e = pu__c_sub(x2, x3);
-        const pu__complex a = pu__c_add(x0, pu__c_add(pu__c_scale(c1, t), pu__c_scale(c2, u)));
-        const pu__complex b = pu__c_add(x0, pu__c_add(pu__c_scale(c2, t), pu__c_scale(c1, u)));
-        const pu__complex f = pu__c_minus_i(pu__c_add(pu__c_scale(s1, d), pu__c_scale(s2, e)));
-        const pu__complex g = pu__c_minus_i(pu__c_sub(pu__c_scale(s2, d), pu__c_scale(s1, e)));
+        pu__complex x0 = pu__c_get(xr, xi, q);
+        pu__complex x1 = pu__c_get(xr, xi, dx + q);
+        pu__complex x2 = pu__c_get(xr, xi, 2 * dx + q);
+        pu__complex x3 = pu__c_get(xr, xi, 3 * dx + q);
+        pu__complex x4 = pu__c_get(xr, xi, 4 * dx + q);
+        pu__complex t = pu__c_add(x1, x4);
+        pu__complex d = pu__c_sub(x1, x4);
+        pu__complex u = pu__c_add(x2, x3);
+        pu__complex e = pu__c_sub(x2, x3);
+        pu__complex a = pu__c_add(x0, pu__c_add(pu__c_scale(c1, t), pu__c_scale(c2, u)));
+        pu__complex b = pu__c_add(x0, pu__c_add(pu__c_scale(c2, t), pu__c_scale(c1, u)));
+        pu__complex f = pu__c_minus_i(pu__c_add(pu__c_scale(s1, d), pu__c_scale(s2, e)));
+        pu__complex g = pu__c_minus_i(pu__c_sub(pu__c_scale(s2, d), pu__c_scale(s1, e)));
         pu__c_put(yr, yi, q, pu__c_add(x0, pu__c_add(t, u)));
         pu__c_put(yr, yi, dy + q, pu__c_mul(pu__c_add(a, f), w[0]));
         pu__c_put(yr, yi, 2 * dy + q, pu__c_mul(pu__c_add(b, g), w[1]));
@@ -7783,8 +7784,8 @@ PU__INLINE void pu__fft_move(pu__fft_pass *o, pu_int x, pu_int y)
 /* Moves the place to group c of p, from wherever it is. */
 PU__INLINE void pu__fft_place(pu__fft_pass *o, const pu__fft_pass *pass, pu_int p, pu_int c)
 {
-    const pu_int x = c + pass->s * p;
-    const pu_int y = c + pass->s * pass->radix * p;
+    pu_int x = c + pass->s * p;
+    pu_int y = c + pass->s * pass->radix * p;
     o->x = pass->x;
     o->y = pass->y;
     o->wr = pass->wr + p;
@@ -7802,8 +7803,8 @@ PU__INLINE pu__complex_line pu__fft_get(const pu__fft_pass *o, pu_int l)
         a.re = *(const pu__line *)re;
         a.im = *(const pu__line *)im;
     } else {
-        const pu__line one = {*re};
-        const pu__line other = {*im};
+        pu__line one = {*re};
+        pu__line other = {*im};
         a.re = one;
         a.im = other;
     }
@@ -7816,9 +7817,9 @@ PU__INLINE void pu__fft_put(const pu__fft_pass *o, pu_int j, pu__complex_line a)
     pu_real *re = o->y.re + j * o->y_leg;
     pu_real *im = o->y.im + j * o->y_leg;
     if (j > 0 && !o->plain) {
-        const pu_real wr = o->wr[(j - 1) * o->m];
-        const pu_real wi = o->wi[(j - 1) * o->m];
-        const pu__line product = a.re * wr - a.im * wi;
+        pu_real wr = o->wr[(j - 1) * o->m];
+        pu_real wi = o->wi[(j - 1) * o->m];
+        pu__line product = a.re * wr - a.im * wi;
         a.im = a.re * wi + a.im * wr;
         a.re = product;
     }
@@ -7839,10 +7840,10 @@ typedef struct {
 /* The same of the butterfly's inputs first, first + by, first + 2 by and first + 3 by. */
 PU__INLINE pu__fft_four pu__fft_half_4(const pu__fft_pass *o, pu_int first, pu_int by)
 {
-    const pu__complex_line x0 = pu__fft_get(o, first);
-    const pu__complex_line x1 = pu__fft_get(o, first + by);
-    const pu__complex_line x2 = pu__fft_get(o, first + 2 * by);
-    const pu__complex_line x3 = pu__fft_get(o, first + 3 * by);
+    pu__complex_line x0 = pu__fft_get(o, first);
+    pu__complex_line x1 = pu__fft_get(o, first + by);
+    pu__complex_line x2 = pu__fft_get(o, first + 2 * by);
+    pu__complex_line x3 = pu__fft_get(o, first + 3 * by);
     pu__fft_four y;
     y.a = pu__line_add(x0, x2);
     y.b = pu__line_sub(x0, x2);
@@ -7854,7 +7855,7 @@ PU__INLINE pu__fft_four pu__fft_half_4(const pu__fft_pass *o, pu_int first, pu_i
 /* r = 4: as pu__fft_4, on lines. */
 PU__INLINE void pu__fft_line_4(const pu__fft_pass *o)
 {
-    const pu__fft_four x = pu__fft_half_4(o, 0, 1);
+    pu__fft_four x = pu__fft_half_4(o, 0, 1);
     pu__fft_put(o, 0, pu__line_add(x.a, x.c));
     pu__fft_put(o, 1, pu__line_add(x.b, x.d));
     pu__fft_put(o, 2, pu__line_sub(x.a, x.c));
@@ -7867,17 +7868,17 @@ PU__INLINE void pu__fft_line_4(const pu__fft_pass *o)
    The odd half comes first: fewer numbers are alive at once that way. */
 PU__INLINE void pu__fft_line_8(const pu__fft_pass *o)
 {
-    const pu_real h = PU_R(0.70710678118654752440);
-    const pu__fft_four odd = pu__fft_half_4(o, 1, 2);
-    const pu__complex_line f = pu__line_add(odd.b, odd.d);
-    const pu__complex_line g = pu__line_sub(odd.b, odd.d);
-    const pu__complex_line o0 = pu__line_add(odd.a, odd.c);
-    const pu__complex_line o2 = pu__line_sub_i(odd.a, odd.c);
-    const pu__fft_four even = pu__fft_half_4(o, 0, 2);
-    const pu__complex_line e0 = pu__line_add(even.a, even.c);
-    const pu__complex_line e1 = pu__line_add(even.b, even.d);
-    const pu__complex_line e2 = pu__line_sub(even.a, even.c);
-    const pu__complex_line e3 = pu__line_sub(even.b, even.d);
+    pu_real h = PU_R(0.70710678118654752440);
+    pu__fft_four odd = pu__fft_half_4(o, 1, 2);
+    pu__complex_line f = pu__line_add(odd.b, odd.d);
+    pu__complex_line g = pu__line_sub(odd.b, odd.d);
+    pu__complex_line o0 = pu__line_add(odd.a, odd.c);
+    pu__complex_line o2 = pu__line_sub_i(odd.a, odd.c);
+    pu__fft_four even = pu__fft_half_4(o, 0, 2);
+    pu__complex_line e0 = pu__line_add(even.a, even.c);
+    pu__complex_line e1 = pu__line_add(even.b, even.d);
+    pu__complex_line e2 = pu__line_sub(even.a, even.c);
+    pu__complex_line e3 = pu__line_sub(even.b, even.d);
     pu__complex_line o1, o3;
     o1.re = h * (f.re + f.im);
     o1.im = h * (f.im - f.re);
@@ -7900,8 +7901,8 @@ PU__INLINE void pu__fft_line_8(const pu__fft_pass *o)
    registers. */
 PU__INLINE void pu__fft_line_odd(const pu__fft_pass *o)
 {
-    const pu_int r = o->radix;
-    const pu__complex_line x0 = pu__fft_get(o, 0);
+    pu_int r = o->radix;
+    pu__complex_line x0 = pu__fft_get(o, 0);
     pu__complex_line sum = x0;
     for (pu_int l = 1; l < r; l++)
         sum = pu__line_add(sum, pu__fft_get(o, l));
@@ -7912,8 +7913,8 @@ PU__INLINE void pu__fft_line_odd(const pu__fft_pass *o)
         pu_int angle = 0; /* j l mod r */
         memset(&sines, 0, sizeof sines);
         for (pu_int l = 1; l <= r / 2; l++) {
-            const pu__complex_line f = pu__fft_get(o, l);
-            const pu__complex_line g = pu__fft_get(o, r - l);
+            pu__complex_line f = pu__fft_get(o, l);
+            pu__complex_line g = pu__fft_get(o, r - l);
             angle += j;
             if (angle >= r)
                 angle -= r;
@@ -7960,7 +7961,7 @@ PU__FN void pu__fft_pass_small(const pu__fft_pass *pass)
    keep in registers. */
 PU__INLINE void pu__fft_pass_lines(const pu__fft_pass *pass, int radix, int plain)
 {
-    const pu__fft_pass start = *pass;
+    pu__fft_pass start = *pass;
     pu__fft_pass o = start;
     pu_int q;
     o.plain = plain;
@@ -8007,9 +8008,9 @@ PU__FN pu_int pu__fft_roots(pu_int r) { return r > 5 && r != 8 ? 2 * r : 0; }
    pass. */
 PU__FN const pu_real *pu__fft_pass_run(pu__fft_pass *o, pu_int lanes, const pu_real *table)
 {
-    const pu_int r = o->radix;
-    const pu_int factors = (r - 1) * o->m;
-    const int packed = o->x.step == lanes && o->y.step == lanes;
+    pu_int r = o->radix;
+    pu_int factors = (r - 1) * o->m;
+    int packed = o->x.step == lanes && o->y.step == lanes;
     void (*run)(const pu__fft_pass *) = pu__fft_pass_small;
     o->groups = packed ? 1 : o->s;
     o->count = packed ? o->s * lanes : lanes;
@@ -8033,20 +8034,20 @@ PU__FN const pu_real *pu__fft_pass_run(pu__fft_pass *o, pu_int lanes, const pu_r
    writes y. */
 PU__FN void pu__fft_passes(const pu_fft *f, pu_int lanes, pu__re_im x, pu__re_im y, pu_real *work)
 {
-    const pu_int n = f->length;
-    const pu_int size = n * lanes;
-    const pu__re_im one = pu__parts(work, work + size, lanes);
-    const pu__re_im two = pu__parts(work + 2 * size, work + 3 * size, lanes);
-    const int last = f->passes - 1;
-    const int end = last < 0 ? 1 : f->radix[last];
+    pu_int n = f->length;
+    pu_int size = n * lanes;
+    pu__re_im one = pu__parts(work, work + size, lanes);
+    pu__re_im two = pu__parts(work + 2 * size, work + 3 * size, lanes);
+    int last = f->passes - 1;
+    int end = last < 0 ? 1 : f->radix[last];
     /* The radix 8 works on whole lines only. Lanes that do not fill lines are packed, and copied to y at
        the end. */
-    const int aside = end == 8 && y.step != lanes && lanes % PU__LINE;
+    int aside = end == 8 && y.step != lanes && lanes % PU__LINE;
     /* A packed y takes turns with one of the arrays, so that both stay in the nearest cache. With an odd
        number of passes the last one then works in place. It may where it consists of lines: with m = 1 they
        write where they read. */
-    const int in_place = end == 8 || (end == 4 && n / 4 * lanes % PU__LINE == 0);
-    const int near = y.step == lanes && last > 0 && (last % 2 || in_place);
+    int in_place = end == 8 || (end == 4 && n / 4 * lanes % PU__LINE == 0);
+    int near = y.step == lanes && last > 0 && (last % 2 || in_place);
     const pu_real *table = f->table;
     pu__fft_pass o;
     memset(&o, 0, sizeof o);
@@ -8057,7 +8058,7 @@ PU__FN void pu__fft_passes(const pu_fft *f, pu_int lanes, pu__re_im x, pu__re_im
         x = one;
     }
     for (int pass = 0; pass <= last; pass++) {
-        const int direct = (pass == last && !aside) || (near && pass % 2);
+        int direct = (pass == last && !aside) || (near && pass % 2);
         o.radix = f->radix[pass];
         o.m /= o.radix;
         o.x = x;
@@ -8078,9 +8079,9 @@ PU__FN void pu__fft_passes(const pu_fft *f, pu_int lanes, pu__re_im x, pu__re_im
 PU__FN void pu__fft_scale(pu_int n, pu_int lanes, const pu_real *a, pu__re_im x, pu__re_im y)
 {
     for (pu_int i = 0; i < n; i++) {
-        const pu__complex c = pu__c_get(a, a + n, i);
+        pu__complex c = pu__c_get(a, a + n, i);
         for (pu_int q = 0; q < lanes; q++) {
-            const pu__complex product = pu__c_mul(pu__c_get(x.re, x.im, i * x.step + q), c);
+            pu__complex product = pu__c_mul(pu__c_get(x.re, x.im, i * x.step + q), c);
             pu__c_put(y.re, y.im, i * y.step + q, product);
         }
     }
@@ -8095,10 +8096,10 @@ PU__FN void pu__fft_scale(pu_int n, pu_int lanes, const pu_real *a, pu__re_im x,
    (the transform of conj(g) / length), and the inverse transform. */
 PU__FN void pu__fft_lanes(const pu_fft *f, pu_int lanes, pu__re_im x, pu__re_im y, pu_real *work)
 {
-    const pu_int n = f->n;
-    const pu_int N = f->length;
-    const pu_int size = N * lanes;
-    const pu__re_im z = pu__parts(work, work + size, lanes);
+    pu_int n = f->n;
+    pu_int N = f->length;
+    pu_int size = N * lanes;
+    pu__re_im z = pu__parts(work, work + size, lanes);
     if (!f->convolve) {
         pu__fft_passes(f, lanes, x, y, work);
         return;
@@ -8120,7 +8121,7 @@ PU__FN void pu__fft_lanes(const pu_fft *f, pu_int lanes, pu__re_im x, pu__re_im 
 PU__FN void pu__fft_root(pu_int k, pu_int n, pu_real *re, pu_real *im)
 {
     pu_int angle = 8 * k; /* in units of 2 pi / (8 n) */
-    const int above = angle > 4 * n;
+    int above = angle > 4 * n;
     int left, swap;
     double radians, c, s;
     if (above)
@@ -8172,16 +8173,16 @@ PU__FN pu_int pu__fft_factor(pu_fft *f, pu_int n)
    pu__fft_roots says so. work: 4 * length, NULL unless there is a convolution. */
 PU__FN void pu__fft_fill(pu_fft *f, pu_real *work)
 {
-    const pu_int n = f->n;
-    const pu_int N = f->length;
-    const pu_real scale = (pu_real)(1 / (double)N);
+    pu_int n = f->n;
+    pu_int N = f->length;
+    pu_real scale = (pu_real)(1 / (double)N);
     pu_real *table = (pu_real *)f->table;
     pu__re_im chirp, filter;
     pu_int left = N;
     pu_int square = 0;
     for (int pass = 0; pass < f->passes; pass++) {
-        const pu_int r = f->radix[pass];
-        const pu_int factors = (r - 1) * (left / r);
+        pu_int r = f->radix[pass];
+        pu_int factors = (r - 1) * (left / r);
         for (pu_int j = 1; j < r; j++)
             for (pu_int i = 0; i < left / r; i++) {
                 pu__fft_root(i * j, left, table, table + factors);
@@ -8199,7 +8200,7 @@ PU__FN void pu__fft_fill(pu_fft *f, pu_real *work)
     filter = pu__parts(f->filter, f->filter + N, 1);
     pu__zeros(filter.re, 2 * N);
     for (pu_int i = 0; i < n; i++) {
-        const pu_int mirrored = (N - i) % N;
+        pu_int mirrored = (N - i) % N;
         pu__fft_root(square, 2 * n, chirp.re + i, chirp.im + i);
         square = (square + 2 * i + 1) % (2 * n); /* (i + 1)^2 mod 2 n */
         filter.re[i] = scale * chirp.re[i];      /* scale is a power of two: exact */
@@ -8234,7 +8235,7 @@ PU__FN void pu__fft_make(pu_fft *f, pu_int n, pu__arena *arena)
     f->work = (f->convolve ? 6 : 4) * f->length;
     left = f->length;
     for (int pass = 0; pass < f->passes; pass++) {
-        const pu_int r = f->radix[pass];
+        pu_int r = f->radix[pass];
         left /= r;
         entries += 2 * (r - 1) * left + pu__fft_roots(r);
     }
@@ -8313,7 +8314,7 @@ PU__FN void pu__fftw_run(void *plan, pu_int m, pu_int n, pu_real scale, const pu
         for (pu_int r = 0; r < m; r++)
             for (pu_int i = 0; i < n; i++) { /* exchanged: the inverse */
                 pu_real *at = copy + r * PU__FFTW_ROW(n) + 2 * i;
-                const pu_real re = s[r * n + i] * at[0];
+                pu_real re = s[r * n + i] * at[0];
                 at[0] = s[r * n + i] * at[1];
                 at[1] = re;
             }
@@ -8427,8 +8428,8 @@ PU_DEF void pu_fft_free(pu_fft *plan)
    needs: the transform of a strip of rows with its transposed copy, that of a strip of columns, or FFTW. */
 PU__FN void pu__fourier_make(pu_fourier *f, pu_int rows, pu_int cols, pu__arena *arena)
 {
-    const pu_int n = cols == 1 ? rows : cols;
-    const pu_int m = cols == 1 ? 1 : rows;
+    pu_int n = cols == 1 ? rows : cols;
+    pu_int m = cols == 1 ? 1 : rows;
     pu_int along, down;
     memset(f, 0, sizeof *f);
     f->rows = rows;
@@ -8498,10 +8499,10 @@ PU_DEF pu_status pu_fourier_init(pu_fourier *f, pu_int rows, pu_int cols, void *
    So x is two 4 x 4 matrices side by side. Zipping its rows within these halves twice transposes both. */
 PU__INLINE void pu__fourier_zip(const pu__short *x, pu_real *t, pu_int dt)
 {
-    const pu__short a = PU__ZIP_0(x[0], x[2]);
-    const pu__short b = PU__ZIP_1(x[0], x[2]);
-    const pu__short c = PU__ZIP_0(x[1], x[3]);
-    const pu__short d = PU__ZIP_1(x[1], x[3]);
+    pu__short a = PU__ZIP_0(x[0], x[2]);
+    pu__short b = PU__ZIP_1(x[0], x[2]);
+    pu__short c = PU__ZIP_0(x[1], x[3]);
+    pu__short d = PU__ZIP_1(x[1], x[3]);
     *pu__s(t) = PU__ZIP_0(a, c);
     *pu__s(t + dt) = PU__ZIP_1(a, c);
     *pu__s(t + 2 * dt) = PU__ZIP_0(b, d);
@@ -8511,8 +8512,8 @@ PU__INLINE void pu__fourier_zip(const pu__short *x, pu_real *t, pu_int dt)
 /* The left and the right halves of the row at x and of the fourth one after it. */
 PU__INLINE void pu__fourier_halve(pu_real scale, const pu_real *x, pu_int dx, pu__short *left, pu__short *right)
 {
-    const pu__short upper = *pu__cs(x) * scale;
-    const pu__short lower = *pu__cs(x + 4 * dx) * scale;
+    pu__short upper = *pu__cs(x) * scale;
+    pu__short lower = *pu__cs(x + 4 * dx) * scale;
     *left = PU__SHUFFLE(upper, lower, 0, 1, 2, 3, 8, 9, 10, 11);
     *right = PU__SHUFFLE(upper, lower, 4, 5, 6, 7, 12, 13, 14, 15);
 }
@@ -8550,9 +8551,9 @@ PU__INLINE void pu__fourier_tile(pu_real scale, const pu_real *x, pu_int dx, pu_
 PU__FN void pu__fourier_transpose(pu_int rows, pu_int cols, pu_real scale, const pu_real *PU__RESTRICT x,
                                   pu_real *PU__RESTRICT t)
 {
-    const pu_int B = PU__TILE;
-    const pu_int below = rows / B * B;
-    const pu_int right = cols / B * B;
+    pu_int B = PU__TILE;
+    pu_int below = rows / B * B;
+    pu_int right = cols / B * B;
     for (pu_int i = 0; i < below; i += B)
         for (pu_int j = 0; j < right; j += B)
             pu__fourier_tile(scale, x + i * cols + j, cols, t + j * rows + i, rows);
@@ -8585,15 +8586,15 @@ PU__FN pu__re_im pu__fourier_from(pu__re_im x, pu_int at)
    columns are read and written in place by the first and the last pass. */
 PU__FN void pu__fourier_forward(const pu_fourier *f, pu__re_im x, pu__re_im y, pu_real *work)
 {
-    const pu_int n = f->along.n;
-    const pu_int m = f->down.n;
+    pu_int n = f->along.n;
+    pu_int m = f->down.n;
     if (f->fftw) {
         pu__fftw_run(f->fftw, m, n, f->scale, NULL, x, y, work);
         return;
     }
     for (pu_int i = 0; i < m; i += PU__FFT_LANES) {
-        const pu_int lanes = pu__min(PU__FFT_LANES, m - i);
-        const pu__re_im t = pu__parts(work, work + n * lanes, lanes);
+        pu_int lanes = pu__min(PU__FFT_LANES, m - i);
+        pu__re_im t = pu__parts(work, work + n * lanes, lanes);
         pu__fourier_turn(lanes, n, f->scale, pu__fourier_from(x, i * n), t);
         pu__fft_lanes(&f->along, lanes, t, t, work + 2 * n * lanes);
         pu__fourier_turn(n, lanes, 1, t, pu__fourier_from(y, i * n));
@@ -8601,7 +8602,7 @@ PU__FN void pu__fourier_forward(const pu_fourier *f, pu__re_im x, pu__re_im y, p
     if (m == 1)
         return;
     for (pu_int i = 0; i < n; i += PU__FFT_LANES) {
-        const pu__re_im strip = pu__parts(y.re + i, y.im + i, n);
+        pu__re_im strip = pu__parts(y.re + i, y.im + i, n);
         pu__fft_lanes(&f->down, pu__min(PU__FFT_LANES, n - i), strip, strip, work);
     }
 }
@@ -8635,7 +8636,7 @@ PU_DEF void pu_fourier_free(pu_fourier *f)
    Those of -k are m - row and n - column, both modulo the size. */
 PU__FN void pu__fourier_fold(const pu_fourier *f, pu_int r, const pu_real *u, pu_real a, pu_real b, pu_real *y, int add)
 {
-    const pu_int n = f->along.n;
+    pu_int n = f->along.n;
     /* the row of the negative frequencies, which is read backwards */
     const pu_real *negative = u + (r > 0 ? f->down.n - r : 0) * n;
     pu_real *PU__RESTRICT to = y + r * n;
@@ -8666,13 +8667,13 @@ PU__INLINE void pu__fourier_give(pu_int n, const pu_real *x, pu_real *PU__RESTRI
 PU__FN pu_status pu__fourier_apply(const pu_op *op, pu_int k, pu_block X, pu_block Y, int add, pu_real *work)
 {
     const pu_fourier *f = (const pu_fourier *)op->data;
-    const pu_int D = op->cols;
-    const pu_real h = PU_R(0.5);
-    const pu__re_im z = pu__parts(work, work + D, 1);
+    pu_int D = op->cols;
+    pu_real h = PU_R(0.5);
+    pu__re_im z = pu__parts(work, work + D, 1);
     pu_int j;
     work += 2 * D;
     for (j = 0; j + 1 < k; j += 2) {
-        const pu__re_im x = pu__parts(pu__col(X, j), pu__col(X, j + 1), 1);
+        pu__re_im x = pu__parts(pu__col(X, j), pu__col(X, j + 1), 1);
         pu_real *first = pu__col(Y, j);
         pu_real *second = pu__col(Y, j + 1);
         pu__fourier_forward(f, x, z, work);
@@ -8700,11 +8701,11 @@ PU__FN pu_status pu__fourier_apply(const pu_op *op, pu_int k, pu_block X, pu_blo
 PU__FN pu_status pu__fourier_apply_t(const pu_op *op, pu_int k, pu_block X, pu_block Y, int add, pu_real *work)
 {
     const pu_fourier *f = (const pu_fourier *)op->data;
-    const pu_int D = op->cols;
-    const pu_real h = PU_R(0.5);
-    const pu__re_im z = pu__parts(work + D, work, 1); /* exchanged: the inverse */
+    pu_int D = op->cols;
+    pu_real h = PU_R(0.5);
+    pu__re_im z = pu__parts(work + D, work, 1); /* exchanged: the inverse */
     for (pu_int j = 0; j < k; j += 2) {
-        const int pair = j + 1 < k;
+        int pair = j + 1 < k;
         const pu_real *first = pu__col(X, j);
         pu__re_im from = pu__parts(first + D, first, 1); /* alone: the real part is taken at the end */
         if (pair) {
@@ -8741,25 +8742,25 @@ typedef struct {
    *t, single ones to the sums of the column, in double. */
 PU__INLINE void pu__gram_piece(pu__gram_column *o, pu_int from, pu_int n, const pu_real *z, pu__short *s, pu__short *t)
 {
-    const pu_int W = PU__SHORT;
-    const pu_real c = o->c;
+    pu_int W = PU__SHORT;
+    pu_real c = o->c;
     const pu_real *a = o->a + from;
     const pu_real *p = o->p + from;
     const pu_real *q = o->q + from;
-    const int add = o->add;
+    int add = o->add;
     pu_real *y = o->y ? o->y + from : NULL;
     pu_int i;
     for (i = 0; i + W <= n; i += W) {
-        const pu__short ap = *pu__cs(a + i) * *pu__cs(p + i);
-        const pu__short sum = *pu__cs(z + i) + ap;
+        pu__short ap = *pu__cs(a + i) * *pu__cs(p + i);
+        pu__short sum = *pu__cs(z + i) + ap;
         *s += *pu__cs(q + i) * *pu__cs(z + i);
         *t += *pu__cs(q + i) * ap;
         if (y)
             *pu__s(y + i) = add ? *pu__cs(y + i) + c * sum : c * sum;
     }
     for (; i < n; i++) {
-        const pu_real ap = a[i] * p[i];
-        const pu_real sum = c * (z[i] + ap);
+        pu_real ap = a[i] * p[i];
+        pu_real sum = c * (z[i] + ap);
         o->s += (double)(q[i] * z[i]);
         o->t += (double)(q[i] * ap);
         if (y)
@@ -8778,8 +8779,8 @@ PU__FN void pu__gram_rows(pu__gram_column *o, pu_int at, pu_int from, pu_int to,
     pu__short t = s;
     for (pu_int r = from; r < to; r++)
         for (pu_int j = 0; j < n; j += strip) {
-            const pu_int first = at + r * n + j;
-            const pu_int width = pu__min(strip, n - j);
+            pu_int first = at + r * n + j;
+            pu_int width = pu__min(strip, n - j);
             const pu_real *here = z + j * down + r * width;
             if (o->a)
                 pu__gram_piece(o, first, width, here, &s, &t);
@@ -8798,7 +8799,7 @@ PU__FN void pu__gram_rows(pu__gram_column *o, pu_int at, pu_int from, pu_int to,
    no such column. */
 PU__FN void pu__gram_image(pu__gram_column *o, pu_int m, pu_int n, const pu_real *z, pu_int strip, pu_int down)
 {
-    const pu_int some = n < PU__CHUNK ? PU__CHUNK / n : 1;
+    pu_int some = n < PU__CHUNK ? PU__CHUNK / n : 1;
     if (!o->p)
         return;
     for (pu_int r = 0; r < m; r += some)
@@ -8808,12 +8809,12 @@ PU__FN void pu__gram_image(pu__gram_column *o, pu_int m, pu_int n, const pu_real
 /* The same for z in the order of the image, some rows at once as one, or a part of one. */
 PU__FN void pu__gram_flat(pu__gram_column *o, pu_int m, pu_int n, const pu_real *z)
 {
-    const pu_int some = n < PU__CHUNK ? PU__CHUNK / n : 1;
+    pu_int some = n < PU__CHUNK ? PU__CHUNK / n : 1;
     if (!o->p)
         return;
     for (pu_int r = 0; r < m; r += some)
         for (pu_int c = 0; c < n; c += PU__CHUNK) {
-            const pu_int length = pu__min(some, m - r) * pu__min(PU__CHUNK, n - c);
+            pu_int length = pu__min(some, m - r) * pu__min(PU__CHUNK, n - c);
             pu__gram_rows(o, r * n + c, 0, 1, length, z + r * n + c, length, 0);
         }
 }
@@ -8825,7 +8826,7 @@ PU__FN void pu__fourier_strips(pu_int m, pu_int n, const pu_real *PU__RESTRICT x
 {
     for (pu_int r = 0; r < m; r++)
         for (pu_int j = 0; j < n; j += PU__FFT_LANES) {
-            const pu_int lanes = pu__min(PU__FFT_LANES, n - j);
+            pu_int lanes = pu__min(PU__FFT_LANES, n - j);
             const pu_real *from = x + r * n + j;
             pu_real *to = z + j * (m + 1) + r * lanes;
             /* A known size is copied by one or two moves instead of a call. */
@@ -8839,8 +8840,8 @@ PU__FN void pu__fourier_strips(pu_int m, pu_int n, const pu_real *PU__RESTRICT x
 /* The strip of columns j on, from row i on. Its step is the number of its columns. */
 PU__FN pu__re_im pu__fourier_strip(const pu_fourier *f, pu__re_im z, pu_int j, pu_int i)
 {
-    const pu_int lanes = pu__min(PU__FFT_LANES, f->along.n - j);
-    const pu_int at = j * (f->down.n + 1) + i * lanes;
+    pu_int lanes = pu__min(PU__FFT_LANES, f->along.n - j);
+    pu_int at = j * (f->down.n + 1) + i * lanes;
     return pu__parts(z.re + at, z.im + at, lanes);
 }
 
@@ -8849,11 +8850,11 @@ PU__FN pu__re_im pu__fourier_strip(const pu_fourier *f, pu__re_im z, pu_int j, p
 PU__FN void pu__fourier_sandwich_rows(const pu_fourier *f, const pu_real *s, pu_int i, pu_int h, pu__re_im z,
                                       pu_real *work)
 {
-    const pu_int n = f->along.n;
-    const pu__re_im t = pu__parts(work, work + n * h, h);
-    const pu__re_im back = pu__exchanged(t);
+    pu_int n = f->along.n;
+    pu__re_im t = pu__parts(work, work + n * h, h);
+    pu__re_im back = pu__exchanged(t);
     for (pu_int j = 0; j < n; j += PU__FFT_LANES) {
-        const pu__re_im strip = pu__fourier_strip(f, z, j, i);
+        pu__re_im strip = pu__fourier_strip(f, z, j, i);
         pu__fourier_turn(h, strip.step, 1, strip, pu__fourier_from(t, j * h));
     }
     work += 2 * n * h;
@@ -8864,7 +8865,7 @@ PU__FN void pu__fourier_sandwich_rows(const pu_fourier *f, const pu_real *s, pu_
         t.im[q] *= s[q];
     pu__fft_lanes(&f->along, h, back, back, work);
     for (pu_int j = 0; j < n; j += PU__FFT_LANES) {
-        const pu__re_im strip = pu__fourier_strip(f, z, j, i);
+        pu__re_im strip = pu__fourier_strip(f, z, j, i);
         pu__fourier_turn(strip.step, h, 1, pu__fourier_from(t, j * h), strip);
     }
 }
@@ -8879,26 +8880,26 @@ PU__FN void pu__fourier_sandwich_rows(const pu_fourier *f, const pu_real *s, pu_
 PU__FN void pu__fourier_sandwich(const pu_fourier *f, const pu_real *s, pu__re_im x, pu__gram_column *column,
                                  pu__re_im z, pu_real *work)
 {
-    const pu_int n = f->along.n;
-    const pu_int m = f->down.n;
+    pu_int n = f->along.n;
+    pu_int m = f->down.n;
     /* An image in the second-level cache is read where it is by the first pass, a line at a time. Larger
        ones are copied row by row first, in the order that the hardware prefetches. */
-    const int near = m <= 256 * 1024 / (2 * (pu_int)sizeof(pu_real)) / n;
+    int near = m <= 256 * 1024 / (2 * (pu_int)sizeof(pu_real)) / n;
     if (!near) {
         pu__fourier_strips(m, n, x.re, z.re);
         pu__fourier_strips(m, n, x.im, z.im);
     }
     for (pu_int j = 0; j < n; j += PU__FFT_LANES) {
-        const pu__re_im strip = pu__fourier_strip(f, z, j, 0);
-        const pu__re_im from = near ? pu__parts(x.re + j, x.im + j, n) : strip;
+        pu__re_im strip = pu__fourier_strip(f, z, j, 0);
+        pu__re_im from = near ? pu__parts(x.re + j, x.im + j, n) : strip;
         pu__fft_lanes(&f->down, strip.step, from, strip, work);
     }
     for (pu_int i = 0; i < m; i += PU__FFT_LANES) {
-        const pu_int h = pu__min(PU__FFT_LANES, m - i);
+        pu_int h = pu__min(PU__FFT_LANES, m - i);
         pu__fourier_sandwich_rows(f, s + i * n, i, h, z, work);
     }
     for (pu_int j = 0; j < n; j += PU__FFT_LANES) {
-        const pu__re_im strip = pu__exchanged(pu__fourier_strip(f, z, j, 0));
+        pu__re_im strip = pu__exchanged(pu__fourier_strip(f, z, j, 0));
         pu__fft_lanes(&f->down, strip.step, strip, strip, work);
     }
     pu__gram_image(column, m, n, z.re, PU__FFT_LANES, m + 1);
@@ -8916,12 +8917,12 @@ PU__FN void pu__fourier_sandwich(const pu_fourier *f, const pu_real *s, pu__re_i
 PU__FN void pu__fourier_gram_make(const pu_op *op, const pu_real *w, pu_real *made)
 {
     const pu_fourier *f = (const pu_fourier *)op->data;
-    const pu_int D = op->cols;
-    const pu_int n = f->along.n;
-    const pu_int m = f->down.n;
-    const int unequal = memcmp(w, w + D, (size_t)D * sizeof(pu_real)) != 0;
-    const int strips = !unequal && !f->fftw;
-    const pu_real quarter = PU_R(0.25) * (unequal ? 1 : f->scale * f->scale);
+    pu_int D = op->cols;
+    pu_int n = f->along.n;
+    pu_int m = f->down.n;
+    int unequal = memcmp(w, w + D, (size_t)D * sizeof(pu_real)) != 0;
+    int strips = !unequal && !f->fftw;
+    pu_real quarter = PU_R(0.25) * (unequal ? 1 : f->scale * f->scale);
     pu_real *s = made;
     pu_real *t = made + D;
     pu_real *sum = strips ? t : s;
@@ -8948,16 +8949,16 @@ PU__FN pu_int pu__fourier_gram_size(const pu_op *op) { return 2 * op->cols + (pu
 /* Z_k = s_k Z_k + t_k Z_-k, in place: k and -k together. made: s, then t. */
 PU__FN void pu__fourier_weigh(const pu_fourier *f, const pu_real *made, pu__re_im z)
 {
-    const pu_int n = f->along.n;
-    const pu_int m = f->down.n;
+    pu_int n = f->along.n;
+    pu_int m = f->down.n;
     const pu_real *s = made;
     const pu_real *t = made + m * n;
     for (pu_int k = 0; k < m * n; k++) {
-        const pu_int column = k % n;
-        const pu_int minus = (k < n ? 0 : m - k / n) * n + (column > 0 ? n - column : 0);
+        pu_int column = k % n;
+        pu_int minus = (k < n ? 0 : m - k / n) * n + (column > 0 ? n - column : 0);
         if (k <= minus) { /* otherwise done with its partner */
-            const pu__complex a = pu__c_get(z.re, z.im, k);
-            const pu__complex b = pu__c_get(z.re, z.im, minus);
+            pu__complex a = pu__c_get(z.re, z.im, k);
+            pu__complex b = pu__c_get(z.re, z.im, minus);
             pu__c_put(z.re, z.im, k, pu__c_add(pu__c_scale(s[k], a), pu__c_scale(t[k], b)));
             pu__c_put(z.re, z.im, minus, pu__c_add(pu__c_scale(s[minus], b), pu__c_scale(t[minus], a)));
         }
@@ -8968,10 +8969,10 @@ PU__FN void pu__fourier_weigh(const pu_fourier *f, const pu_real *made, pu__re_i
 PU__FN void pu__fourier_gram_two(const pu_fourier *f, const pu_real *made, pu__re_im x, pu__gram_column *column,
                                  pu__re_im z, pu_real *work)
 {
-    const pu_int n = f->along.n;
-    const pu_int m = f->down.n;
-    const int equal = made[2 * m * n] == 0;
-    const pu__re_im back = pu__exchanged(z);
+    pu_int n = f->along.n;
+    pu_int m = f->down.n;
+    int equal = made[2 * m * n] == 0;
+    pu__re_im back = pu__exchanged(z);
     if (equal && !f->fftw) {
         pu__fourier_sandwich(f, made, x, column, z, work);
         return;
@@ -9000,11 +9001,11 @@ PU__FN pu_status pu__fourier_gram_pairs(const pu_op *op, const pu_real *made, co
                                         int add, double *s, double *t, pu_real *work)
 {
     const pu_fourier *f = (const pu_fourier *)op->data;
-    const pu_int room = op->cols + f->along.n; /* the strips of pu__fourier_sandwich have gaps */
-    const pu__re_im z = pu__parts(work, work + room, 1);
+    pu_int room = op->cols + f->along.n; /* the strips of pu__fourier_sandwich have gaps */
+    pu__re_im z = pu__parts(work, work + room, 1);
     work += 2 * room;
     for (pu_int j = 0; j < pairs->k; j += 2) {
-        const pu_int count = pu__min(2, pairs->k - j);
+        pu_int count = pu__min(2, pairs->k - j);
         pu__gram_column column[2];
         pu__re_im x;
         memset(column, 0, sizeof column);
@@ -9070,11 +9071,11 @@ PU__FN pu_status pu__fourier_grad(const pu_op *op, pu_int k, pu_block P, pu_bloc
 PU__FN pu_status pu__fourier_gram_diag(const pu_op *op, const pu_real *w, pu_real *y, pu_real *work)
 {
     const pu_fourier *f = (const pu_fourier *)op->data;
-    const pu_int D = op->cols;
-    const pu_int n = f->along.n;
-    const pu_int m = f->down.n;
+    pu_int D = op->cols;
+    pu_int n = f->along.n;
+    pu_int m = f->down.n;
     const pu_real *v = w + D;
-    const pu__re_im z = pu__parts(work, work + D, 1);
+    pu__re_im z = pu__parts(work, work + D, 1);
     pu_real mean;
     double sum = 0;
     pu_int unequal = 0;
@@ -9093,7 +9094,7 @@ PU__FN pu_status pu__fourier_gram_diag(const pu_op *op, const pu_real *w, pu_rea
     pu__fourier_forward(f, pu__parts(z.re, NULL, 1), z, work + 2 * D);
     for (pu_int r = 0; r < m; r++)
         for (pu_int c = 0; c < n; c++) {
-            const pu_int twice = 2 * r % m * n + 2 * c % n;
+            pu_int twice = 2 * r % m * n + 2 * c % n;
             y[r * n + c] += mean + f->scale * z.re[twice];
         }
     return PU_OK;
@@ -9112,7 +9113,7 @@ PU__FN pu_status pu__fourier_check(const pu_op *op, pu_int *index)
 /* f NULL: an operator of size zero, which is refused everywhere. */
 PU_DEF pu_op pu_op_fourier(const pu_fourier *f)
 {
-    const pu_int D = f ? f->rows * f->cols : 0;
+    pu_int D = f ? f->rows * f->cols : 0;
     pu_op op = pu__op_zero(2 * D, D, 0, f);
     if (!f)
         return op;
@@ -9616,7 +9617,7 @@ PU__FN pu_int pu__datum(const pu_data *data, pu_int n) { return data->pick ? dat
 /* The number that keys the random stream of datum n of the batch. */
 PU__FN uint32_t pu__datum_id(const pu_data *data, pu_int n)
 {
-    const pu_int at = pu__datum(data, n);
+    pu_int at = pu__datum(data, n);
     return (uint32_t)(data->id ? data->id[at] : at);
 }
 
@@ -9626,10 +9627,10 @@ PU__FN pu_int pu__data_stride(const pu_data *data) { return data->ldy ? data->ld
 /* Next observed entry of datum n at or after position p (a row, or a place in the list); -1 at the end. */
 PU__FN pu_int pu__observed(const pu_data *data, pu_int n, pu_int p, pu_int *row, pu_real *y)
 {
-    const pu_int at = pu__datum(data, n);
-    const pu_int from = at * pu__data_stride(data);
+    pu_int at = pu__datum(data, n);
+    pu_int from = at * pu__data_stride(data);
     if (data->kind == PU_DATA_LISTS) {
-        const pu_int place = data->start[at] + p;
+        pu_int place = data->start[at] + p;
         if (place >= data->start[at + 1])
             return -1;
         *row = data->index[place];
@@ -9651,8 +9652,8 @@ PU__FN pu_int pu__observed(const pu_data *data, pu_int n, pu_int p, pu_int *row,
 /* How many entries of datum n are observed. Lists and complete data are not read for it. */
 PU__FN pu_int pu__count_observed(const pu_data *data, pu_int n)
 {
-    const pu_int at = pu__datum(data, n);
-    const pu_int from = at * pu__data_stride(data);
+    pu_int at = pu__datum(data, n);
+    pu_int from = at * pu__data_stride(data);
     pu_int p, count = 0;
     if (data->kind == PU_DATA_LISTS)
         return data->start[at + 1] - data->start[at];
@@ -9690,14 +9691,14 @@ PU__FN pu_status pu__check_lists(const pu_data *data, pu_report *report)
     if (!data->index)
         return pu__refuse(report, PU_E_NULL, "data.index");
     for (pu_int n = 0; n < data->n; n++) {
-        const pu_int at = pu__datum(data, n);
+        pu_int at = pu__datum(data, n);
         if (data->start[at] < 0)
             return pu__fail(report, PU_E_ARGUMENT, "data.start", n, at);
         if (data->start[at + 1] < data->start[at])
             return pu__fail(report, PU_E_ARGUMENT, "data.start", n, at + 1);
     }
     for (pu_int n = 0; n < data->n; n++) {
-        const pu_int at = pu__datum(data, n);
+        pu_int at = pu__datum(data, n);
         pu_int least = 0;
         for (pu_int p = data->start[at]; p < data->start[at + 1]; p++) {
             if (data->index[p] < least || data->index[p] >= data->m)
@@ -9733,18 +9734,18 @@ PU__FN pu_status pu__check_data_shape(const pu_data *data, pu_int M, pu_report *
             if (data->pick[n] < 0 || data->pick[n] > UINT32_MAX)
                 return pu__fail(report, PU_E_ARGUMENT, "data.pick", n, n);
     if (data->kind == PU_DATA_LISTS) {
-        const pu_status status = pu__check_lists(data, report);
+        pu_status status = pu__check_lists(data, report);
         if (status)
             return status;
     } else {
-        const size_t entries = pu__mul((size_t)data->n, (size_t)pu__data_stride(data), &overflow);
+        size_t entries = pu__mul((size_t)data->n, (size_t)pu__data_stride(data), &overflow);
         (void)pu__mul(entries, sizeof(pu_real), &overflow);
         if (overflow)
             return pu__refuse(report, PU_E_OVERFLOW, data->ldy ? "data.ldy" : "data.n");
     }
     if (data->id)
         for (pu_int n = 0; n < data->n; n++) {
-            const pu_int id = data->id[pu__datum(data, n)];
+            pu_int id = data->id[pu__datum(data, n)];
             if (id < 0 || id > UINT32_MAX)
                 return pu__fail(report, PU_E_ARGUMENT, "data.id", n, n);
         }
@@ -9769,7 +9770,7 @@ PU__FN pu_int pu__check_datum(const pu_data *data, pu_int n, pu_report *report)
 /* Everything about the data: for calls that make no job. */
 PU__FN pu_status pu__check_data(const pu_data *data, pu_int M, pu_report *report)
 {
-    const pu_status status = pu__check_data_shape(data, M, report);
+    pu_status status = pu__check_data_shape(data, M, report);
     if (status)
         return status;
     for (pu_int n = 0; n < data->n; n++)
@@ -9844,7 +9845,7 @@ static const pu__op_names pu__names_Phi = PU__OP_NAMES("Phi", 1);
 PU__FN pu_status pu__check_op(const pu_op *op, const pu__op_names *names, pu_report *report)
 {
     pu_int index = -1;
-    const pu_status status = op->check ? op->check(op, &index) : PU_OK;
+    pu_status status = op->check ? op->check(op, &index) : PU_OK;
     if (!status)
         return PU_OK;
     if (status > 0)
@@ -9855,8 +9856,8 @@ PU__FN pu_status pu__check_op(const pu_op *op, const pu__op_names *names, pu_rep
 /* Numbers of the model: finite, positive where they must be. */
 PU__FN pu_status pu__check_numbers(const pu_lgm *model, pu_report *report)
 {
-    const pu_int D = model->Gamma->rows;
-    const pu_int M = model->Phi->rows;
+    pu_int D = model->Gamma->rows;
+    pu_int M = model->Phi->rows;
     pu_status status = pu__check_array(M, model->psi, 1, "model.psi", -1, report);
     if (!status && model->nu)
         status = pu__check_array(D, model->nu, 0, "model.nu", -1, report);
@@ -9882,7 +9883,7 @@ PU__FN double pu__dot_rounding(pu_int n, double size) { return 100 * sqrt((doubl
 PU__FN pu_status pu__check_spd(const pu_op *op, const pu__op_names *names, pu_real *test, pu_real *work,
                                pu_report *report)
 {
-    const pu_int n = op->rows;
+    pu_int n = op->rows;
     pu_real *p = test;
     pu_real *q = p + n;
     pu_real *ap = q + n;
@@ -9908,8 +9909,8 @@ PU__FN pu_status pu__check_spd(const pu_op *op, const pu__op_names *names, pu_re
 /* The same for a map: p'(Phi q) = q'(Phi'p). test: 2 (rows + cols) reals. */
 PU__FN pu_status pu__check_adjoint(const pu_op *op, pu_real *test, pu_real *work, pu_report *report)
 {
-    const pu_int rows = op->rows;
-    const pu_int cols = op->cols;
+    pu_int rows = op->rows;
+    pu_int cols = op->cols;
     pu_real *p = test;
     pu_real *aq = p + rows;
     pu_real *q = aq + rows;
@@ -9954,7 +9955,8 @@ PU__FN pu_op pu__op_of_form(const pu_op *op)
 /* The functions of an operator but for check. */
 #define PU__OP_FUNCTIONS(X)                                                                                            \
     X(apply)                                                                                                           \
-    X(apply_t) X(grad) X(diag) X(gram_diag) X(sample) X(solve) X(logdet) X(logdet_grad) X(apply_rows) X(apply_rows_t)  \
+    X(apply_t)                                                                                                         \
+    X(grad) X(diag) X(gram_diag) X(sample) X(solve) X(logdet) X(logdet_grad) X(apply_rows) X(apply_rows_t)             \
         X(grad_rows) X(band_add) X(band_grad) X(row) X(row_grad)
 
 /* The operator that the library works with. One that states a form and has no function of ours gets the functions of the
@@ -9962,7 +9964,7 @@ PU__FN pu_op pu__op_of_form(const pu_op *op)
    built-in operator in which some functions were replaced is taken as it is, and no longer has a form. */
 PU__FN pu_op pu__resolve(const pu_op *op)
 {
-    const pu_op builtin = pu__op_of_form(op);
+    pu_op builtin = pu__op_of_form(op);
     pu_op resolved = *op;
     int shared = 0;
     int changed = 0;
@@ -9998,7 +10000,7 @@ PU__FN pu_op pu__resolve(const pu_op *op)
 /* Sizes of the form that op states are those of op. Before anything is computed with the form. */
 PU__FN pu_status pu__check_form_sizes(const pu_op *op, const pu__op_names *names, pu_report *report)
 {
-    const pu_op builtin = pu__op_of_form(op);
+    pu_op builtin = pu__op_of_form(op);
     int same = builtin.rows == op->rows && builtin.cols == op->cols && builtin.params == op->params;
     if (op->form == PU_FORM_GENERAL || pu__resolve(op).form == PU_FORM_GENERAL)
         return PU_OK;
@@ -10016,9 +10018,9 @@ PU__FN pu_status pu__check_form_sizes(const pu_op *op, const pu__op_names *names
 PU__FN pu_status pu__check_form(const pu_op *op, const pu_op *resolved, const pu__op_names *names, pu_real *test,
                                 pu_real *work, pu_report *report)
 {
-    const pu_int rows = op->rows;
-    const pu_int cols = op->cols;
-    const pu_block q = pu__rows(test, cols);
+    pu_int rows = op->rows;
+    pu_int cols = op->cols;
+    pu_block q = pu__rows(test, cols);
     pu_real *aq = test + cols;
     pu_real *want = aq + rows;
     double size;
@@ -10093,9 +10095,9 @@ PU__FN pu_status pu__test_operators(const pu__resolved *r, pu_real *test, pu_rea
 /* Has the backend all functions it must have? */
 PU__FN pu_status pu__check_backend(const pu_backend *B, pu_report *report)
 {
-    const int all = B->dot && B->combine && B->advance && B->stage && B->row_dot && B->normals && B->read && B->write &&
-                    B->retreat && B->sum_dot && B->row_terms;
-    const int own = B->batch && B->turn && B->side && B->status && !B->host;
+    int all = B->dot && B->combine && B->advance && B->stage && B->row_dot && B->normals && B->read && B->write &&
+              B->retreat && B->sum_dot && B->row_terms;
+    int own = B->batch && B->turn && B->side && B->status && !B->host;
     return all && (own || !B->memory) ? PU_OK : pu__refuse(report, PU_E_NULL, "backend");
 }
 
@@ -10137,7 +10139,7 @@ PU__FN pu_status pu__side(const pu_backend *B, const pu_op *op, const pu__op_nam
 PU__FN pu_status pu__far_status(const pu_backend *B, pu_report *report)
 {
     const char *what = "device";
-    const pu_status status = pu__is_far(B) ? B->status(B->user, &what) : PU_OK;
+    pu_status status = pu__is_far(B) ? B->status(B->user, &what) : PU_OK;
     return status ? pu__refuse(report, status, what) : PU_OK;
 }
 
@@ -10266,8 +10268,8 @@ PU__FN pu_status pu__check_solve_options(const pu_solve_options *o, pu_report *r
 PU__FN pu_status pu__plan_make(const pu_solve_options *o, pu_int n, int converge, int network, pu__plan *plan,
                                pu_report *report)
 {
-    const int momentum = pu__has_momentum(o->solver);
-    const pu_status status = pu__check_solve_options(o, report);
+    int momentum = pu__has_momentum(o->solver);
+    pu_status status = pu__check_solve_options(o, report);
     memset(plan, 0, sizeof *plan);
     if (status)
         return status;
@@ -10305,10 +10307,10 @@ PU__FN pu_status pu__plan_make(const pu_solve_options *o, pu_int n, int converge
 /* The part of a run's memory that only a reverse pass needs: cotangents, tape, checkpoints. */
 PU__FN void pu__tape_layout(pu__run *g, pu__arena *arena)
 {
-    const pu_int n = g->n;
-    const pu_int I = g->plan.I;
-    const pu_int kmax = g->kmax;
-    const pu_int saved = g->plan.every ? (I - 1) / g->plan.every : 0;
+    pu_int n = g->n;
+    pu_int I = g->plan.I;
+    pu_int kmax = g->kmax;
+    pu_int saved = g->plan.every ? (I - 1) / g->plan.every : 0;
     g->rbar = pu__far_cols(arena, n, kmax);
     g->dbar = pu__far_cols(arena, n, kmax);
     g->qbar = pu__far_cols(arena, n, kmax);
@@ -10330,8 +10332,8 @@ PU__FN void pu__tape_layout(pu__run *g, pu__arena *arena)
 PU__FN void pu__run_layout(pu__run *g, pu__arena *arena, const pu__system *A, const pu_backend *B, const pu__plan *plan,
                            pu_int kmax, pu_int data, int network)
 {
-    const pu_int n = A->n;
-    const pu_int I = plan->I;
+    pu_int n = A->n;
+    pu_int I = plan->I;
     pu_state *s = &g->s;
     pu_block *vectors[] = {&g->u, &g->x, &g->r, &g->q, &g->xbar, &g->d};
     pu_real **scalars[] = {&s->s0,     &s->s1,   &s->step, &s->target, &s->floor_, &s->scale,
@@ -10473,7 +10475,7 @@ PU__FN pu_status pu__product_back(pu__run *g, const pu_real *c, pu_block P, pu_b
 PU__FN void pu__project(pu__run *g, pu_block V, pu_int last, const pu_real *mc, const pu_real *ma)
 {
     for (pu_int l = 0; l <= last; l++) {
-        const pu_block R = pu__slot(g, g->tape_r, l);
+        pu_block R = pu__slot(g, g->tape_r, l);
         pu__dots(g, mc, R, V, g->s.s0);
         pu__stage(g, PU_STAGE_PROJECT, l);
         pu__combine2(g, V, pu__term(V), pu__t(R, 1, g->s.c0, ma));
@@ -10525,10 +10527,10 @@ PU__FN pu_int pu__rows_at_once(const pu__run *g) { return g->B->host ? 2048 : g-
    nearest cache. */
 PU__FN void pu__add_steps(const pu__run *g)
 {
-    const pu_int rows = pu__rows_at_once(g);
+    pu_int rows = pu__rows_at_once(g);
     for (pu_int from = 0; from < g->n; from += rows)
         for (pu_int i = 0; i < g->done; i += 3) {
-            const pu_int end = pu__min(i + 3, g->done);
+            pu_int end = pu__min(i + 3, g->done);
             pu_term terms[4];
             terms[0] = pu__term(pu__below(g->x, from));
             for (pu_int l = i; l < end; l++)
@@ -10542,7 +10544,7 @@ PU__FN pu_status pu__forward_begin(pu__run *g, const pu_block *x0, pu_int I)
 {
     const pu_state *s = &g->s;
     const pu_real *m = pu__m(g);
-    const pu_status status = pu__start(g, x0);
+    pu_status status = pu__start(g, x0);
     if (status)
         return status;
     if (x0)
@@ -10568,7 +10570,7 @@ PU__FN pu_status pu__forward_begin(pu__run *g, const pu_block *x0, pu_int I)
 /* Keeps r_i and d_i where a checkpoint is due before step i. */
 PU__FN void pu__save_state(const pu__run *g, pu_int i, pu_block d)
 {
-    const pu_int every = g->plan.every;
+    pu_int every = g->plan.every;
     if (!g->saved || i == 0 || i % every)
         return;
     pu__combine1(g, pu__checkpoint(g, i / every - 1, 0), pu__term(g->r));
@@ -10582,14 +10584,14 @@ PU__FN pu_status pu__forward(pu__run *g, const pu_block *x0, pu_int I)
     const pu_backend *B = g->B;
     const pu_state *s = &g->s;
     const pu_real *m = pu__m(g);
-    const pu_int k = g->k;
-    const int later = pu__full_tape(g); /* all directions stay: x = x0 + sum a_i d_i afterwards */
-    const pu_block none = {NULL, 0};
+    pu_int k = g->k;
+    int later = pu__full_tape(g); /* all directions stay: x = x0 + sum a_i d_i afterwards */
+    pu_block none = {NULL, 0};
     pu_status status = pu__forward_begin(g, x0, I);
     if (status)
         return status;
     for (pu_int i = 0; i < I; i++) {
-        const pu_block d = pu__direction(g, i);
+        pu_block d = pu__direction(g, i);
         pu__save_state(g, i, d);
         /* q = A d;  pi = d'q;  a = rho / pi */
         status = pu__product_dot(g, d, g->q, s->pi + i * k);
@@ -10625,7 +10627,7 @@ PU__FN pu_status pu__forward(pu__run *g, const pu_block *x0, pu_int I)
 /* xbar = u - A x, recomputed, and the inner products that reports and objectives need. */
 PU__FN pu_status pu__residual(pu__run *g)
 {
-    const pu_status status = pu__product(g, g->x, g->q, 0);
+    pu_status status = pu__product(g, g->x, g->q, 0);
     if (status)
         return status;
     pu__combine2(g, g->xbar, pu__term(g->u), pu__term_scaled(g->q, -1));
@@ -10640,8 +10642,8 @@ PU__FN pu_status pu__residual(pu__run *g)
 /* Step sizes, residuals and ends of all columns to the host. */
 PU__FN void pu__read_history(pu__run *g)
 {
-    const size_t one = (size_t)g->k * sizeof(pu_real);
-    const size_t all = (size_t)g->done * one;
+    size_t one = (size_t)g->k * sizeof(pu_real);
+    size_t all = (size_t)g->done * one;
     g->B->read(g->B->user, g->host_a, g->s.a, all);
     g->B->read(g->B->user, g->host_b, g->s.be, all);
     g->B->read(g->B->user, g->host_rho, g->s.rho, all + one);
@@ -10667,8 +10669,8 @@ PU__FN void pu__read_dots(pu__run *g)
 /* rd[i k + j] = r'd_i of column j for all steps, r = u - A x, a strip of rows at a time. */
 PU__FN void pu__residual_dots(pu__run *g, double *rd)
 {
-    const pu_int rows = pu__rows_at_once(g);
-    const pu_int all = g->done * g->k;
+    pu_int rows = pu__rows_at_once(g);
+    pu_int all = g->done * g->k;
     for (pu_int i = 0; i < all; i++)
         rd[i] = 0;
     for (pu_int from = 0; from < g->n; from += rows) {
@@ -10687,7 +10689,7 @@ PU__FN void pu__residual_dots(pu__run *g, double *rd)
    arithmetic. */
 PU__FN void pu__orthogonality(pu__run *g)
 {
-    const pu_int k = g->k;
+    pu_int k = g->k;
     double *dd = g->growth; /* |d_i|^2; free until the growth is known */
     double *rd = g->ritz;   /* r'd_i; free until spectra are known */
     pu__residual_dots(g, rd);
@@ -10700,7 +10702,7 @@ PU__FN void pu__orthogonality(pu__run *g)
         g->orth[j] = 0;
     for (pu_int i = 0; i < g->done; i++)
         for (pu_int j = 0; j < k; j++) {
-            const double be = i > 0 && !g->use_m ? (double)g->host_b[(i - 1) * k + j] : 0;
+            double be = i > 0 && !g->use_m ? (double)g->host_b[(i - 1) * k + j] : 0;
             double size;
             dd[j] = (double)(g->use_m ? g->host_back : g->host_rho)[i * k + j] + (be > 0 ? be * be * dd[j] : 0);
             size = sqrt(g->uu[j]) * sqrt(dd[j]);
@@ -10737,7 +10739,7 @@ PU__FN void pu__reverse_constant(const pu__run *g, const pu__reverse_step_data *
 PU__FN void pu__reverse_fused(const pu__run *g, const pu__reverse_step_data *step)
 {
     const pu_state *s = &g->s;
-    const pu_block none = {NULL, 0};
+    pu_block none = {NULL, 0};
     pu_unwinding u;
     u.d = step->d;
     u.before = step->dprev;
@@ -10767,7 +10769,7 @@ PU__FN void pu__reverse_long(pu__run *g, const pu__reverse_step_data *step)
     const pu_state *s = &g->s;
     const pu_real *m = pu__m(g);
     const pu_real *minv = g->use_m ? g->minv : NULL;
-    const pu_int i = step->i;
+    pu_int i = step->i;
     /* beb = dbar'd;  rhobar += beb/rho;  rhop = -beb be/rho */
     if (step->full && s->use_beta)
         pu__dots(g, NULL, g->dbar, step->d, s->s0);
@@ -10827,7 +10829,7 @@ PU__FN pu_status pu__reverse_step(pu__run *g, pu__reverse_step_data *step, pu_re
     if (g->reorthogonal)
         pu__project(g, g->dbar, step->i, pu__m(g), NULL);
     if (step->residuals && !fused) {
-        const pu_block swap = g->r;
+        pu_block swap = g->r;
         g->r = g->rprev;
         g->rprev = swap;
     }
@@ -10839,21 +10841,21 @@ PU__FN pu_status pu__replay(pu__run *g, const pu_block *x0, pu_int first, pu_int
 {
     const pu_state *s = &g->s;
     const pu_real *m = pu__m(g);
-    const pu_block r = g->qbar; /* free here, and so is q */
+    pu_block r = g->qbar; /* free here, and so is q */
     pu_status status = PU_OK;
     if (first == 0) {
-        const pu_block r_now = g->r;
+        pu_block r_now = g->r;
         g->r = r;
         status = pu__start(g, x0);
         g->r = r_now;
         pu__combine1(g, pu__slot(g, g->tape, 0), pu__term_m(r, m));
     } else {
-        const pu_int c = first / g->plan.every - 1;
+        pu_int c = first / g->plan.every - 1;
         pu__combine1(g, r, pu__term(pu__checkpoint(g, c, 0)));
         pu__combine1(g, pu__slot(g, g->tape, 0), pu__term(pu__checkpoint(g, c, s->use_beta)));
     }
     for (pu_int i = first; i < last && !status; i++) {
-        const pu_block d = pu__slot(g, g->tape, i - first);
+        pu_block d = pu__slot(g, g->tape, i - first);
         /* r -= a A d;  d = m o r + be d */
         status = pu__product(g, d, g->q, 0);
         pu__combine2(g, r, pu__term(r), pu__t(g->q, -1, s->a + i * g->k, NULL));
@@ -10865,10 +10867,10 @@ PU__FN pu_status pu__replay(pu__run *g, const pu_block *x0, pu_int first, pu_int
 /* All steps of the reverse pass, last one first. With checkpoints each segment of the tape is made again when it is due. */
 PU__FN pu_status pu__reverse_steps(pu__run *g, const pu_block *x0, pu_real *grad)
 {
-    const pu_int every = g->plan.every;
+    pu_int every = g->plan.every;
     pu_status status = PU_OK;
     for (pu_int i = g->done - 1; i >= 0; i--) {
-        const pu_int first = every ? i / every * every : 0; /* step whose direction the tape begins with */
+        pu_int first = every ? i / every * every : 0; /* step whose direction the tape begins with */
         pu__reverse_step_data step;
         pu_block ri;
         if (every && (i == g->done - 1 || (i + 1) % every == 0))
@@ -10897,7 +10899,7 @@ PU__FN pu_status pu__reverse(pu__run *g, const pu_block *x0, pu_real *grad)
 {
     const pu_state *s = &g->s;
     const pu_real *m = pu__m(g);
-    const pu_block none = {NULL, 0};
+    pu_block none = {NULL, 0};
     pu_status status;
     pu__dots(g, NULL, g->xbar, g->xbar, s->s0);
     pu__stage(g, PU_STAGE_XBAR, 0);
@@ -10935,10 +10937,10 @@ PU__FN void pu__lanczos_matrix(const pu__run *g, pu_int j, pu_int steps, pu_int 
 {
     double before = 0;
     for (pu_int i = 0; i < size; i++) {
-        const int inside = i < steps;
-        const int coupled = i + 1 < steps;
-        const double a = inside ? (double)g->host_a[i * g->k + j] : 1;
-        const double be = inside ? (double)g->host_b[i * g->k + j] : 0;
+        int inside = i < steps;
+        int coupled = i + 1 < steps;
+        double a = inside ? (double)g->host_a[i * g->k + j] : 1;
+        double be = inside ? (double)g->host_b[i * g->k + j] : 0;
         d[i * lanes] = 1 / a + before;
         e[i * lanes] = coupled ? sqrt(be) / a : 0;
         before = coupled ? be / a : 0;
@@ -10950,8 +10952,8 @@ PU__FN void pu__lanczos_matrix(const pu__run *g, pu_int j, pu_int steps, pu_int 
    convergence, else 0. */
 PU__FN int pu__spectrum(pu__run *g, pu_int j, pu_int steps)
 {
-    const pu_int lanes = g->k - j > 4 ? (pu_int)PU__ABREAST : 4;
-    const pu_int size = (g->history + 1) * PU__ABREAST;
+    pu_int lanes = g->k - j > 4 ? (pu_int)PU__ABREAST : 4;
+    pu_int size = (g->history + 1) * PU__ABREAST;
     double *d = g->lanczos;
     double *e = d + size;
     double *z = e + size;
@@ -10994,7 +10996,7 @@ PU__FN void pu__largest(pu_int n, const double *values, pu_real *largest)
     for (pu_int i = 0; i < n; i++) {
         pu_real value = (pu_real)values[i];
         for (pu_int l = 0; l < PU__LARGEST; l++) { /* into its place; what was there moves on */
-            const pu_real smaller = value < largest[l] ? value : largest[l];
+            pu_real smaller = value < largest[l] ? value : largest[l];
             largest[l] = value > largest[l] ? value : largest[l];
             value = smaller;
         }
@@ -11013,17 +11015,17 @@ PU__FN void pu__follow_errors(const pu__run *g, pu_int j, pu_int from, const pu_
         dbar[l] = 0;
     }
     for (pu_int i = from; i >= 0; i--) {
-        const pu_real a = g->host_a[i * g->k + j];
-        const pu_real be = g->host_b[i * g->k + j];
-        const pu_int entry = (from - i) * PU__LARGEST;
+        pu_real a = g->host_a[i * g->k + j];
+        pu_real be = g->host_b[i * g->k + j];
+        pu_int entry = (from - i) * PU__LARGEST;
         for (pu_int l = entry; l < entry + PU__LARGEST && l < PU__FOLLOWED; l++) {
             rbar[l] = 0;
             dbar[l] = 1;
         }
         for (pu_int l = 0; l < PU__FOLLOWED; l++) {
-            const pu_real r = rbar[l] + dbar[l];
-            const pu_real next = be * dbar[l] - a * lambda[l] * r;
-            const pu_real size = next > 0 ? next : -next;
+            pu_real r = rbar[l] + dbar[l];
+            pu_real next = be * dbar[l] - a * lambda[l] * r;
+            pu_real size = next > 0 ? next : -next;
             rbar[l] = r;
             dbar[l] = next;
             top[l] = size > top[l] ? size : top[l]; /* in this order: a NaN comes after an infinity, which stays */
@@ -11039,7 +11041,7 @@ PU__FN void pu__growth(pu__run *g)
 {
     pu_real largest[PU__LARGEST], lambda[PU__FOLLOWED], top[PU__FOLLOWED];
     for (pu_int j = 0; j < g->k; j++) {
-        const pu_int steps = (pu_int)g->host_steps[j];
+        pu_int steps = (pu_int)g->host_steps[j];
         g->growth[j] = steps > 0 ? 1 : 0;
         if (steps == 0)
             continue;
@@ -11113,12 +11115,12 @@ PU__FN double pu__last_change(const pu__run *g, pu_int j, pu_int steps, double r
         t_l *= 7.38905609893065; /* exp(2) */
     }
     for (pu_int i = 0; i < steps; i++) {
-        const double q = 1 / (double)g->host_a[i * g->k + j];
-        const double e = (double)g->host_b[i * g->k + j] * q;
-        const int last = i + 1 == steps;
+        double q = 1 / (double)g->host_a[i * g->k + j];
+        double e = (double)g->host_b[i * g->k + j] * q;
+        int last = i + 1 == steps;
         for (pu_int l = 0; l < POINTS; l++) {
-            const double inverse = 1 / (q + beyond[l]);
-            const double ratio = q * inverse;
+            double inverse = 1 / (q + beyond[l]);
+            double ratio = q * inverse;
             F[l] *= last ? ratio : ratio * ratio;
             beyond[l] = t[l] + e * (beyond[l] * inverse);
         }
@@ -11131,7 +11133,7 @@ PU__FN double pu__last_change(const pu__run *g, pu_int j, pu_int steps, double r
 /* Largest eigenvalue of A, from below by a few percent: Lanczos started at a random vector. Uses column 0 of g. */
 PU__FN pu_status pu__lambda_max(pu__run *g, double *lambda)
 {
-    const pu__run before = *g;
+    pu__run before = *g;
     pu_status status;
     pu_int taken;
     pu__run_set(g, PU_CG, 1);
@@ -11180,9 +11182,9 @@ PU__FN int pu__is_worse(pu_status status, pu_status before)
 PU__FN pu_status pu__column_status(const pu__run *g, pu_int j)
 {
     static const pu_status of_stop[PU_STOP_COUNT] = {PU_OK, PU_OK, PU_OK, PU_OK, PU_BREAKDOWN, PU_NONFINITE, PU_OK};
-    const int32_t stop = g->host_stop[j];
-    const pu_int steps = (pu_int)g->host_steps[j];
-    const int all_steps = stop == PU_STOP_STEPS;
+    int32_t stop = g->host_stop[j];
+    pu_int steps = (pu_int)g->host_steps[j];
+    int all_steps = stop == PU_STOP_STEPS;
     if (of_stop[stop])
         return of_stop[stop];
     if (!pu__finite_double(g->tt[j] + g->ux[j] + g->xt[j]))
@@ -11204,7 +11206,7 @@ PU__FN pu_status pu__run_status(pu__run *g, pu_int datum, pu_int first, pu_repor
     pu__read_history(g);
     pu__read_dots(g);
     for (j = 0; j < g->k; j++) {
-        const pu_status status = pu__column_status(g, j);
+        pu_status status = pu__column_status(g, j);
         if (!pu__is_worse(status, worst))
             continue;
         worst = status;
@@ -11245,8 +11247,8 @@ PU__FN int pu__is_late(const pu__run *g, int network)
 PU__FN pu_status pu__run_block(pu__run *g, const pu_block *x0, int network, pu_int datum, pu_int first,
                                pu_report *report)
 {
-    const int late = pu__is_late(g, network);
-    const int choose = network && g->plan.adjoint == PU_ADJOINT_AUTO;
+    int late = pu__is_late(g, network);
+    int choose = network && g->plan.adjoint == PU_ADJOINT_AUTO;
     pu_status outcome = PU_OK;
     g->reorthogonal = network && g->plan.adjoint == PU_ADJOINT_REORTHOGONAL;
     g->s.detach = network && g->plan.adjoint != PU_ADJOINT_FULL;
@@ -11301,7 +11303,7 @@ PU__FN void pu__column_record(pu__run *g, pu_int j, int network, pu_column *c)
 /* Adds one column to the report's counts. repeated: a re-orthogonalised column is one that was solved twice. */
 PU__FN void pu__report_column(pu_report *report, const pu_column *c, pu_int datum, pu_int column, int repeated)
 {
-    const double relative = c->rhs > 0 ? c->true_residual / c->rhs : c->true_residual;
+    double relative = c->rhs > 0 ? c->true_residual / c->rhs : c->true_residual;
     report->stops[c->stop]++;
     if (repeated && c->adjoint == PU_ADJOINT_REORTHOGONAL)
         report->reorthogonalised++;
@@ -11319,11 +11321,11 @@ PU__FN void pu__report_column(pu_report *report, const pu_column *c, pu_int datu
 PU__FN pu_status pu__set_m(pu__run *g, pu_int which, const pu_real *m, const pu_real *diagonal, pu_int datum,
                            pu_report *report)
 {
-    const size_t bytes = (size_t)g->n * sizeof(pu_real);
-    const int far = pu__is_far(g->B);
+    size_t bytes = (size_t)g->n * sizeof(pu_real);
+    int far = pu__is_far(g->B);
     pu_real *to = g->host_m + 2 * which * g->n;
     pu_real *inverse = far ? to + g->n : g->minv;
-    const pu_status status =
+    pu_status status =
         pu__check_array(g->n, m ? m : diagonal, 1, m ? "options.solve.precond" : "diag(A)", datum, report);
     if (status)
         return status;
@@ -11344,7 +11346,7 @@ PU__FN pu_status pu__set_step(pu__run *g, const pu_real *step, pu_int datum, pu_
     pu_real one = 1;
     double lambda = 0;
     if (step) {
-        const pu_status status = pu__check_array(1, step, 1, "options.solve.step", datum, report);
+        pu_status status = pu__check_array(1, step, 1, "options.solve.step", datum, report);
         if (status)
             return status;
         one = *step;
@@ -11460,9 +11462,9 @@ typedef struct {
 PU__FN void pu__solve_layout(void *self, pu__arena *arena)
 {
     pu__solve *w = (pu__solve *)self;
-    const int far = pu__is_far(w->B);
-    const pu_int n = w->given->rows;
-    const pu_int k = w->io.k;
+    int far = pu__is_far(w->B);
+    pu_int n = w->given->rows;
+    pu_int k = w->io.k;
     arena->B = w->B;
     w->system = pu__operator_system(&w->A);
     pu__run_layout(&w->run, arena, &w->system, w->B, &w->plan, k, 1, w->gradients);
@@ -11487,8 +11489,8 @@ PU__FN void pu__solve_layout(void *self, pu__arena *arena)
 PU__FN pu_status pu__solve_check_arrays(pu__solve *w, pu_report *report)
 {
     const pu_solve_arrays *io = &w->io;
-    const pu_int n = w->given->rows;
-    const pu_int most = PTRDIFF_MAX / (pu_int)sizeof(pu_real) / io->k;
+    pu_int n = w->given->rows;
+    pu_int most = PTRDIFF_MAX / (pu_int)sizeof(pu_real) / io->k;
     pu_status status = PU_OK;
     if (!io->U || !io->X)
         return pu__refuse(report, PU_E_NULL, io->U ? "X" : "U");
@@ -11579,7 +11581,7 @@ PU__FN pu_status pu__solve_columns(pu__solve *w, pu_report *report)
     pu__run *g = &w->run;
     const pu_op *op = &w->A.side.op;
     const pu_backend *B = g->B;
-    const size_t column = (size_t)g->n * sizeof(pu_real);
+    size_t column = (size_t)g->n * sizeof(pu_real);
     const pu_block *x0 = w->io.x0 ? &w->x0 : NULL;
     pu_real *grad = w->io.grad_A ? w->far_sums : NULL;
     pu_status status;
@@ -11612,7 +11614,7 @@ PU__FN pu_status pu__solve_fetch(pu__solve *w, pu_report *report)
 {
     pu__run *g = &w->run;
     const pu_backend *B = g->B;
-    const size_t all = (size_t)(g->n * g->k) * sizeof(pu_real);
+    size_t all = (size_t)(g->n * g->k) * sizeof(pu_real);
     B->read(B->user, w->near_x.at, g->x.at, all);
     if (!w->gradients)
         return PU_OK;
@@ -11628,8 +11630,8 @@ PU__FN pu_status pu__solve_fetch(pu__solve *w, pu_report *report)
 /* Are the staged gradients finite? |rbar|^2 is, when every entry is. */
 PU__FN pu_status pu__solve_check_results(const pu__solve *w, pu_report *report)
 {
-    const pu_int n = w->given->rows;
-    const pu_int bad = w->grad ? pu__find_nonfinite(w->given->params, w->grad) : -1;
+    pu_int n = w->given->rows;
+    pu_int bad = w->grad ? pu__find_nonfinite(w->given->params, w->grad) : -1;
     if (bad >= 0)
         return pu__fail(report, PU_NONFINITE, "grad_A", -1, bad);
     if (!w->io.grad_U)
@@ -11646,7 +11648,7 @@ PU__FN pu_status pu__solve_check_results(const pu__solve *w, pu_report *report)
 PU__FN void pu__solve_write(pu__solve *w, pu_report *report)
 {
     const pu_solve_arrays *io = &w->io;
-    const pu_int n = w->given->rows;
+    pu_int n = w->given->rows;
     for (pu_int j = 0; j < io->k; j++) {
         pu_real *x = io->X + j * io->ldx;
         pu_column c;
@@ -11666,7 +11668,7 @@ PU__FN void pu__solve_write(pu__solve *w, pu_report *report)
 /* pu_solve after its checks and with its memory. */
 PU__FN pu_status pu__solve_run(pu__solve *w, pu_report *report)
 {
-    const int far = pu__is_far(w->B);
+    int far = pu__is_far(w->B);
     pu_status status = PU_OK;
     if (far)
         status = pu__side(w->B, &w->resolved, &pu__names_A, w->side_memory, &w->side_bytes, &w->A.side, report);
@@ -11680,7 +11682,7 @@ PU__FN pu_status pu__solve_run(pu__solve *w, pu_report *report)
     if (!status)
         status = pu__solve_columns(w, report);
     if (far && !pu__fatal(status)) {
-        const pu_status fetched = pu__solve_fetch(w, report);
+        pu_status fetched = pu__solve_fetch(w, report);
         if (fetched)
             status = fetched;
     }
@@ -11694,7 +11696,7 @@ PU__FN pu_status pu__solve_run(pu__solve *w, pu_report *report)
     report->threads = 1;
     report->lanes = 1;
     if (!pu__fatal(status)) {
-        const pu_status checked = pu__solve_check_results(w, report);
+        pu_status checked = pu__solve_check_results(w, report);
         if (checked)
             status = checked;
     }
@@ -11844,7 +11846,7 @@ struct pu__posterior {
 PU__FN pu_int pu__group_at(const pu__posterior *p, pu_int j)
 {
     const pu__slots *s = &p->slots;
-    const pu_int probe = p->column + j - 1;
+    pu_int probe = p->column + j - 1;
     if (s->groups == 0 || p->column < 0 || probe < 0)
         return 0;
     return s->group + probe * s->groups / s->probes * s->eta;
@@ -11853,7 +11855,7 @@ PU__FN pu_int pu__group_at(const pu__posterior *p, pu_int j)
 /* End of the run of columns that share the accumulator of column j. */
 PU__FN pu_int pu__group_end(const pu__posterior *p, pu_int j, pu_int k)
 {
-    const pu_int at = pu__group_at(p, j);
+    pu_int at = pu__group_at(p, j);
     do
         j++;
     while (j < k && pu__group_at(p, j) == at);
@@ -11918,7 +11920,7 @@ PU__FN pu_status pu__phi_grad(pu__posterior *p, pu_int k, pu_block P, pu_block Q
 /* to = scale w o t over the rows at work */
 PU__FN void pu__weigh(const pu__posterior *p, pu_int k, pu_block t, pu_block to, pu_real scale, const pu_real *w)
 {
-    const pu_term term = pu__t(t, scale, NULL, w);
+    pu_term term = pu__t(t, scale, NULL, w);
     p->B->combine(p->B->user, p->n_rows, k, to, 1, &term);
 }
 
@@ -11932,7 +11934,7 @@ PU__FN pu_block pu__means(const pu__posterior *p, pu_block b)
 /* Each datum's W e, into row_sum. */
 PU__FN pu_block pu__weighted_e(const pu__posterior *p)
 {
-    const pu_block sum = pu__rows(p->row_sum, p->M);
+    pu_block sum = pu__rows(p->row_sum, p->M);
     pu__weigh(p, p->count, pu__rows(p->now.e, p->n_rows), sum, 1, p->now.w);
     return sum;
 }
@@ -11958,7 +11960,7 @@ PU__FN pu_status pu__general_product(void *self, pu_int k, pu_block X, pu_block 
 PU__FN pu_status pu__matrix_product(void *self, pu_int k, pu_block X, pu_block Y, int add, pu_real *dots)
 {
     pu__posterior *p = (pu__posterior *)self;
-    const pu_status status = pu__gamma_apply(p, k, X, Y, add);
+    pu_status status = pu__gamma_apply(p, k, X, Y, add);
     (void)dots;
     if (status)
         return status;
@@ -11971,7 +11973,7 @@ PU__FN pu_status pu__matrix_product(void *self, pu_int k, pu_block X, pu_block Y
 PU__FN pu_status pu__formed_product(void *self, pu_int k, pu_block X, pu_block Y, int add, pu_real *dots)
 {
     pu__posterior *p = (pu__posterior *)self;
-    const pu_op A = pu_op_dense(p->D, p->D, p->A);
+    pu_op A = pu_op_dense(p->D, p->D, p->A);
     (void)dots;
     p->left = PU__LEFT_NOTHING;
     return A.apply(&A, k, X, Y, add, NULL);
@@ -11990,7 +11992,7 @@ PU__FN pu_status pu__band_product(void *self, pu_int k, pu_block X, pu_block Y, 
 PU__FN pu_status pu__gram_product(void *self, pu_int k, pu_block X, pu_block Y, int add, pu_real *dots)
 {
     pu__posterior *p = (pu__posterior *)self;
-    const int keep = p->gram.at != NULL;
+    int keep = p->gram.at != NULL;
     pu_status status = pu__gamma_apply(p, k, X, Y, add);
     pu_term terms[2];
     (void)dots;
@@ -12009,7 +12011,7 @@ PU__FN pu_status pu__gram_product(void *self, pu_int k, pu_block X, pu_block Y, 
 PU__FN pu_status pu__spectrum_pairs(pu__posterior *p, const pu__pairs *pairs, int add)
 {
     const pu_real *diagonal = (const pu_real *)p->Gamma->op.data;
-    const pu_status status =
+    pu_status status =
         pu__fourier_gram_pairs(&p->Phi->op, p->made, diagonal, pairs, add, p->sums, p->sums + pairs->k, p->work);
     return pu__note_failure(p, status, "Phi.gram");
 }
@@ -12063,7 +12065,7 @@ PU__FN pu_status pu__band_fused(pu__posterior *p, const pu__pairs *pairs, int kn
         part = pu__pairs_part(pairs, j, end);
         status = pu__note_failure(p, pu__ar_grad_pairs(&p->Gamma->op, p->now.shift, &part, at, p->sums), "Gamma.grad");
         for (pu_int i = 0; i < part.k; i++) {
-            const double c = part.c ? (double)part.c[i] : 1;
+            double c = part.c ? (double)part.c[i] : 1;
             at[p->slots.psi] += (pu_real)((double)part.weight[i] * c * p->sums[i] / (double)p->psi[0]);
         }
     }
@@ -12139,8 +12141,8 @@ PU__FN void pu__psi_terms(pu__posterior *p, const pu__pairs *pairs, pu_block tp,
    take b's term along: (W Phi x) x' + (W e) bbar', bbar = -x. */
 PU__FN pu_status pu__phi_terms(pu__posterior *p, const pu__pairs *pairs, int same, pu_real *grad)
 {
-    const pu_int k = pairs->k;
-    const pu_block wp = same ? p->t1 : p->t0; /* W Phi p; t0 is left alone where P = Q */
+    pu_int k = pairs->k;
+    pu_block wp = same ? p->t1 : p->t0; /* W Phi p; t0 is left alone where P = Q */
     pu_status status = PU_OK;
     pu_int end;
     if (!same)
@@ -12167,7 +12169,7 @@ PU__FN pu_status pu__phi_terms(pu__posterior *p, const pu__pairs *pairs, int sam
 PU__FN pu_status pu__posterior_terms(pu__posterior *p, const pu__pairs *pairs, int known, pu_real *grad)
 {
     const pu__slots *s = &p->slots;
-    const int same = pairs->P.at == pairs->Q.at;
+    int same = pairs->P.at == pairs->Q.at;
     pu_status status = pu__gamma_terms(p, pairs, pairs->weight, grad);
     if (status || (!s->want_Phi && !s->want_psi))
         return status;
@@ -12192,7 +12194,7 @@ PU__FN pu_status pu__posterior_terms(pu__posterior *p, const pu__pairs *pairs, i
 PU__FN pu_status pu__posterior_pairs(void *self, const pu__pairs *pairs, pu_real *grad)
 {
     pu__posterior *p = (pu__posterior *)self;
-    const int product = pairs->Y.at != NULL;
+    int product = pairs->Y.at != NULL;
     pu_status status = PU_OK;
     if (p->system.scales && grad)
         return p->kind->fused(p, pairs, 0, grad);
@@ -12231,7 +12233,7 @@ PU__FN int pu__can_restrict(const pu_op *Phi) { return Phi->apply_rows && Phi->a
 /* The kind of A for these operators, where the backend works. host: their own memory is the host's. */
 PU__FN const pu__kind *pu__kind_of(const pu_lgm *model, const pu_side *Gamma, const pu_side *Phi, int host)
 {
-    const int diagonal = model->Gamma->form == PU_FORM_DIAGONAL && pu__diagonal_full(model->Gamma);
+    int diagonal = model->Gamma->form == PU_FORM_DIAGONAL && pu__diagonal_full(model->Gamma);
     if (model->Phi->form == PU_FORM_DIAGONAL && Gamma->apply_plus)
         return &pu__kind_band;
     if (host && diagonal && model->Phi->form == PU_FORM_FOURIER)
@@ -12249,7 +12251,7 @@ PU__FN const pu__kind *pu__kind_of(const pu_lgm *model, const pu_side *Gamma, co
 PU__FN void pu__rows_layout(pu__rows_data *r, pu__arena *arena, const pu__posterior *p, int there, int far)
 {
     pu_real **arrays[] = {&r->w, &r->w_root, &r->mask, &r->e};
-    const pu_int lists = 2 * p->M * p->wide + p->M + 1;
+    pu_int lists = 2 * p->M * p->wide + p->M + 1;
     for (size_t i = 0; i < 4; i++)
         *arrays[i] = (pu_real *)pu__take_from(arena, there, p->M, p->wide, sizeof(pu_real));
     r->shift = NULL;
@@ -12274,10 +12276,10 @@ typedef struct {
 PU__FN void pu__posterior_layout(pu__posterior *p, pu__arena *arena, const pu__posterior_parts *of)
 {
     const pu_lgm *model = of->model;
-    const pu_int D = model->Gamma->rows;
-    const pu_int M = model->Phi->rows;
-    const pu_int host_work = pu__most(model->Gamma->work, model->Phi->work);
-    const int far = pu__is_far(of->B);
+    pu_int D = model->Gamma->rows;
+    pu_int M = model->Phi->rows;
+    pu_int host_work = pu__most(model->Gamma->work, model->Phi->work);
+    int far = pu__is_far(of->B);
     memset(p, 0, sizeof *p);
     p->model = model;
     p->Gamma = of->Gamma;
@@ -12324,7 +12326,7 @@ PU__FN void pu__posterior_layout(pu__posterior *p, pu__arena *arena, const pu__p
 PU__FN void pu__posterior_set_kind(pu__posterior *p, const pu__kind *kind)
 {
     const pu__slots *s = &p->slots;
-    const int far = pu__is_far(p->B);
+    int far = pu__is_far(p->B);
     p->kind = kind;
     p->left = PU__LEFT_NOTHING;
     p->system.self = p;
@@ -12346,7 +12348,7 @@ PU__FN pu_int pu__posterior_read(pu__posterior *p, const pu_data *data, pu_int n
 {
     const pu_real *eta = p->model->eta;
     const pu__rows_data *to = &p->staged;
-    const pu_int from = which * n_rows;
+    pu_int from = which * n_rows;
     pu_int at, row = 0, observed = 0;
     pu_real y = 0;
     double sum = 0;
@@ -12357,9 +12359,9 @@ PU__FN pu_int pu__posterior_read(pu__posterior *p, const pu_data *data, pu_int n
     pu__zeros(to->e + from, n_rows);
     pu__zeros(p->w_all, p->M);
     for (at = 0; (at = pu__observed(data, n, at, &row, &y)) >= 0; at++) {
-        const pu_real psi = p->model->psi[row];
-        const pu_real e = y - (eta ? eta[row] : 0);
-        const pu_int i = from + (p->restricted ? observed : row);
+        pu_real psi = p->model->psi[row];
+        pu_real e = y - (eta ? eta[row] : 0);
+        pu_int i = from + (p->restricted ? observed : row);
         p->w_all[row] = psi;
         to->w[i] = psi;
         to->w_root[i] = pu__sqrt(psi);
@@ -12417,8 +12419,8 @@ PU__FN void pu__list_places(pu_int M, pu_int n, pu_int *list)
 /* Sends what pu__posterior_read has made of `count` data to where the backend works, into the other of the two uploads. */
 PU__FN void pu__posterior_send(pu__posterior *p)
 {
-    const pu_int rows = p->n_rows * p->count;
-    const size_t bytes = (size_t)rows * sizeof(pu_real);
+    pu_int rows = p->n_rows * p->count;
+    size_t bytes = (size_t)rows * sizeof(pu_real);
     const pu_backend *B = p->B;
     const pu__rows_data *from = &p->staged;
     p->now = p->upload[p->slot];
@@ -12443,7 +12445,7 @@ PU__FN pu_status pu__posterior_diag(pu__posterior *p, pu_real *y)
 {
     const pu_op *Gamma = p->model->Gamma;
     const pu_op *Phi = p->model->Phi;
-    const pu_status status = pu__note_failure(p, Gamma->diag(Gamma, y, p->work_host), "Gamma.diag");
+    pu_status status = pu__note_failure(p, Gamma->diag(Gamma, y, p->work_host), "Gamma.diag");
     if (status)
         return status;
     return pu__note_failure(p, Phi->gram_diag(Phi, p->w_all, y, p->work_host), "Phi.gram_diag");
@@ -12455,7 +12457,7 @@ PU__FN int pu__has_diag(const pu_lgm *model) { return model->Gamma->diag && mode
 /* b = Gamma nu + Phi' W e of every datum; gamma_nu may be NULL. */
 PU__FN pu_status pu__posterior_rhs(pu__posterior *p, const pu_real *gamma_nu, pu_block b)
 {
-    const pu_status status = pu__phi_apply_t(p, p->count, pu__weighted_e(p), b, 0);
+    pu_status status = pu__phi_apply_t(p, p->count, pu__weighted_e(p), b, 0);
     pu_term terms[2];
     terms[0] = pu__term(b);
     terms[1] = pu__term(pu__rows(gamma_nu, 0));
@@ -12502,8 +12504,8 @@ PU__FN pu_status pu__phi_rows(pu__posterior *p, pu_int first, pu_int k, pu_block
     if (!matrix)
         pu__clear(p->n_rows, k, p->t1, 0);
     for (pu_int j = 0; j < k; j++) {
-        const pu_int place = pu__place(p, first + j);
-        const pu_real root = p->now.w_root[place];
+        pu_int place = pu__place(p, first + j);
+        pu_real root = p->now.w_root[place];
         if (matrix) {
             const pu_real *row = matrix + p->list[first + j] * p->D;
             for (pu_int i = 0; i < p->D; i++)
@@ -12518,7 +12520,7 @@ PU__FN pu_status pu__phi_rows(pu__posterior *p, pu_int first, pu_int k, pu_block
 /* Gamma into a (D x D), or all of A where Phi is not a matrix: columns at a time through X and Y (D x kmax). */
 PU__FN pu_status pu__posterior_columns(pu__posterior *p, int only_Gamma, pu_block X, pu_block Y, pu_real *a)
 {
-    const pu_int D = p->D;
+    pu_int D = p->D;
     pu_status status = PU_OK;
     pu_int k;
     for (pu_int first = 0; first < D && !status; first += k) {
@@ -12541,8 +12543,8 @@ PU__FN pu_status pu__posterior_dense(pu__posterior *p, pu_block X, pu_block Y, p
 {
     const pu_op *Gamma = p->model->Gamma;
     const pu_real *Phi = pu__phi_matrix(p);
-    const pu_int D = p->D;
-    const int whole = Gamma->form == PU_FORM_MATRIX || Gamma->form == PU_FORM_SYMMETRIC;
+    pu_int D = p->D;
+    int whole = Gamma->form == PU_FORM_MATRIX || Gamma->form == PU_FORM_SYMMETRIC;
     pu__matrix rows;
     pu_status status = PU_OK;
     if (Phi && whole)
@@ -12607,7 +12609,7 @@ typedef struct {
 /* L L' = A, and log det A. */
 PU__FN pu_status pu__dense_prepare(pu__direct *e, pu_int n, pu_report *report)
 {
-    const pu_int D = e->post->D;
+    pu_int D = e->post->D;
     pu_int bad;
     if (pu__posterior_dense(e->post, e->x, e->q, e->L))
         return pu__operator_failed(report, e->post->failed, n);
@@ -12624,7 +12626,7 @@ PU__FN pu_status pu__dense_prepare(pu__direct *e, pu_int n, pu_report *report)
 /* x = A^-1 u */
 PU__FN pu_status pu__dense_solve(pu__direct *e, pu_int first, pu_int k)
 {
-    const pu_int D = e->post->D;
+    pu_int D = e->post->D;
     (void)first;
     for (pu_int j = 0; j < k; j++) {
         pu_real *x = pu__col(e->x, j);
@@ -12638,7 +12640,7 @@ PU__FN pu_status pu__dense_solve(pu__direct *e, pu_int first, pu_int k)
 /* Columns `first` on of L'^-1 into x, each with weight one. */
 PU__FN void pu__dense_columns(pu__direct *e, pu_int first, pu_int k)
 {
-    const pu_int D = e->post->D;
+    pu_int D = e->post->D;
     pu__clear(D, k, e->x, 0);
     for (pu_int j = 0; j < k; j++) {
         pu__col(e->x, j)[first + j] = 1;
@@ -12650,7 +12652,7 @@ PU__FN void pu__dense_columns(pu__direct *e, pu_int first, pu_int k)
 /* lane += gradient of 1/2 tr(A Sigma), Sigma = sum of those columns */
 PU__FN pu_status pu__dense_sigma(pu__direct *e, pu_real *lane)
 {
-    const pu_int D = e->post->D;
+    pu_int D = e->post->D;
     pu_int k;
     for (pu_int first = 0; first < D; first += k) {
         k = pu__min(e->kmax, D - first);
@@ -12670,17 +12672,17 @@ PU__FN pu_status pu__dual_matrix(pu__direct *e, pu_int n, pu_report *report)
 {
     pu__posterior *p = e->post;
     const pu_op *Gamma = e->model->Gamma;
-    const pu_int m = p->observed;
-    const pu_block V = e->V;
-    const int unit = Gamma->form == PU_FORM_DIAGONAL && !Gamma->data; /* then G' = R */
+    pu_int m = p->observed;
+    pu_block V = e->V;
+    int unit = Gamma->form == PU_FORM_DIAGONAL && !Gamma->data; /* then G' = R */
     pu_real *B = e->L;
     pu_int k;
     if (m > 0)
         pu__zeros(B, m * m);
     /* k rows of R and of G', then those columns of B down to the diagonal */
     for (pu_int first = 0; first < m; first += k) {
-        const pu_block to = pu__from(V, first);
-        const pu_block R = unit ? to : e->x;
+        pu_block to = pu__from(V, first);
+        pu_block R = unit ? to : e->x;
         k = pu__min(e->kmax, m - first);
         if (pu__phi_rows(p, first, k, R))
             return pu__operator_failed(report, p->failed, n);
@@ -12698,12 +12700,12 @@ PU__FN pu_status pu__dual_matrix(pu__direct *e, pu_int n, pu_report *report)
 /* L L' = B, and log det A. Refuses where no digit is left; the other engines may have some. */
 PU__FN pu_status pu__dual_prepare(pu__direct *e, pu_int n, pu_report *report)
 {
-    const pu_int m = e->post->observed;
+    pu_int m = e->post->observed;
     const pu_real *L = e->L;
     double low = HUGE_VAL;
     double high = 0;
     pu_int bad;
-    const pu_status status = pu__dual_matrix(e, n, report);
+    pu_status status = pu__dual_matrix(e, n, report);
     if (status)
         return status;
     bad = pu__find_nonfinite(m * m, e->L);
@@ -12713,7 +12715,7 @@ PU__FN pu_status pu__dual_prepare(pu__direct *e, pu_int n, pu_report *report)
     if (bad >= 0)
         return pu__fail(report, PU_E_NOT_DEFINITE, "I + R Gamma^-1 R'", n, bad * m + bad);
     for (pu_int i = 0; i < m; i++) {
-        const double pivot = (double)L[i * m + i];
+        double pivot = (double)L[i * m + i];
         low = low < pivot ? low : pivot;
         high = pu__max(high, pivot);
     }
@@ -12736,7 +12738,7 @@ PU__FN pu_status pu__dual_mean_side(pu__direct *e, pu_block x)
     if (nu && pu__phi_apply(p, 1, x, p->t0))
         return PU_E_OPERATOR;
     for (pu_int i = 0; i < p->observed; i++) {
-        const pu_int at = pu__place(p, i);
+        pu_int at = pu__place(p, i);
         e->s[i] = p->now.w_root[at] * (p->now.e[at] - (nu ? p->t0.at[at] : 0));
     }
     return PU_OK;
@@ -12747,13 +12749,13 @@ PU__FN pu_status pu__dual_solve(pu__direct *e, pu_int first, pu_int k)
 {
     pu__posterior *p = e->post;
     const pu_op *Gamma = e->model->Gamma;
-    const pu_block V = e->V;
-    const pu_int D = p->D;
-    const pu_int m = p->observed;
+    pu_block V = e->V;
+    pu_int D = p->D;
+    pu_int m = p->observed;
     pu_int i;
     for (pu_int j = 0; j < k; j++) {
-        const pu_block x = pu__from(e->x, j);
-        const pu_block u = pu__from(e->u, j);
+        pu_block x = pu__from(e->x, j);
+        pu_block u = pu__from(e->u, j);
         if (first + j == 0) {
             if (pu__dual_mean_side(e, x))
                 return PU_E_OPERATOR;
@@ -12777,9 +12779,9 @@ PU__FN pu_status pu__dual_solve(pu__direct *e, pu_int first, pu_int k)
    cache. */
 PU__FN void pu__dual_sweep(pu__direct *e, int transposed)
 {
-    const pu_int D = e->post->D;
-    const pu_int m = e->post->observed;
-    const pu_int wide = 256;
+    pu_int D = e->post->D;
+    pu_int m = e->post->observed;
+    pu_int wide = 256;
     for (pu_int at = 0; at < D; at += wide)
         pu__triangle(m, e->L, m, transposed, pu__min(wide, D - at), pu__rows(e->V.at + at, e->V.ld), 1, e->post->panel);
 }
@@ -12787,8 +12789,8 @@ PU__FN void pu__dual_sweep(pu__direct *e, int transposed)
 /* L := B^-1 = L'^-1 L^-1, both triangles. (L^-1)_ij and its part in (B^-1)_jk are zero where i < j. */
 PU__FN void pu__dual_invert(pu__direct *e)
 {
-    const pu_int m = e->post->observed;
-    const pu_int some = 64;
+    pu_int m = e->post->observed;
+    pu_int some = 64;
     pu_real *Y = e->Y;
     pu_int end;
     if (m == 0)
@@ -12813,9 +12815,9 @@ PU__FN void pu__dual_invert(pu__direct *e)
 /* V := B^-1 V by rows, that is V = G B^-1, with B^-1 in L. */
 PU__FN void pu__dual_product(pu__direct *e)
 {
-    const pu_int D = e->post->D;
-    const pu_int m = e->post->observed;
-    const pu_block V = e->V;
+    pu_int D = e->post->D;
+    pu_int m = e->post->observed;
+    pu_block V = e->V;
     pu_int wide;
     if (m == 0)
         return;
@@ -12833,7 +12835,7 @@ PU__FN void pu__dual_product(pu__direct *e)
 PU__FN pu_status pu__dual_phi_grad(pu__direct *e, pu_real *grad)
 {
     pu__posterior *p = e->post;
-    const pu_int m = p->observed;
+    pu_int m = p->observed;
     pu_int k;
     if (pu__phi_matrix(p)) {
         for (pu_int j = 0; j < m; j++)
@@ -12844,7 +12846,7 @@ PU__FN pu_status pu__dual_phi_grad(pu__direct *e, pu_real *grad)
         k = pu__min(e->kmax, m - first);
         pu__clear(p->n_rows, k, p->t1, 0);
         for (pu_int j = 0; j < k; j++) {
-            const pu_int at = pu__place(p, first + j);
+            pu_int at = pu__place(p, first + j);
             pu__col(p->t1, j)[at] = p->now.w_root[at];
             e->weight[j] = 1;
         }
@@ -12862,7 +12864,7 @@ PU__FN pu_status pu__dual_gamma_grad(pu__direct *e, pu_real *lane)
     const pu_op *Gamma = e->model->Gamma;
     pu_int k;
     for (pu_int first = 0; first < p->observed; first += k) {
-        const pu_block V = pu__from(e->V, first);
+        pu_block V = pu__from(e->V, first);
         k = pu__min(e->kmax, p->observed - first);
         for (pu_int j = 0; j < k; j++)
             e->weight[j] = PU_R(-0.5);
@@ -12877,7 +12879,7 @@ PU__FN pu_status pu__dual_sigma(pu__direct *e, pu_real *lane)
 {
     pu__posterior *p = e->post;
     const pu__slots *s = &p->slots;
-    const pu_int m = p->observed;
+    pu_int m = p->observed;
     if (s->want_Gamma) {
         pu__dual_sweep(e, 0); /* V = G L'^-1 */
         if (pu__dual_gamma_grad(e, lane))
@@ -12889,7 +12891,7 @@ PU__FN pu_status pu__dual_sigma(pu__direct *e, pu_real *lane)
         pu__dual_invert(e);
     if (s->want_psi)
         for (pu_int j = 0; j < m; j++) {
-            const double b = (double)e->L[j * (m + 1)];
+            double b = (double)e->L[j * (m + 1)];
             lane[s->psi + p->list[j]] += (pu_real)((1 - b) / (2 * (double)p->now.w[pu__place(p, j)]));
         }
     if (!s->want_Phi)
@@ -12905,7 +12907,7 @@ PU__FN pu_status pu__dual_sigma(pu__direct *e, pu_real *lane)
 PU__FN pu_int pu__phi_row(pu__direct *e, pu_int m, pu_int *first)
 {
     const pu_op *Phi = e->model->Phi;
-    const pu_int count = Phi->row(Phi, m, first, e->row);
+    pu_int count = Phi->row(Phi, m, first, e->row);
     return count < 0 || count > Phi->band + 1 || *first < 0 || *first + count > e->post->D ? -1 : count;
 }
 
@@ -12914,8 +12916,8 @@ PU__FN pu_status pu__banded_prepare(pu__direct *e, pu_int n, pu_report *report)
 {
     const pu_op *Gamma = e->model->Gamma;
     const pu__posterior *p = e->post;
-    const pu_int D = p->D;
-    const pu_int wide = e->width + 1;
+    pu_int D = p->D;
+    pu_int wide = e->width + 1;
     pu__logs logs = {0, 1};
     pu_int bad;
     memset(e->band, 0, (size_t)(D * wide) * sizeof *e->band);
@@ -12923,12 +12925,12 @@ PU__FN pu_status pu__banded_prepare(pu__direct *e, pu_int n, pu_report *report)
         return pu__operator_failed(report, "Gamma.band_add", n);
     for (pu_int i = 0; i < p->observed; i++) { /* A += psi_m phi_m phi_m' */
         pu_int at = 0;
-        const pu_int row = p->list[i];
-        const pu_int count = pu__phi_row(e, row, &at);
+        pu_int row = p->list[i];
+        pu_int count = pu__phi_row(e, row, &at);
         if (count < 0)
             return pu__operator_failed(report, "Phi.row", n);
         for (pu_int j = 0; j < count; j++) {
-            const double scaled = (double)e->model->psi[row] * (double)e->row[j];
+            double scaled = (double)e->model->psi[row] * (double)e->row[j];
             for (pu_int l = 0; l <= j; l++)
                 e->band[(at + j) * wide + j - l] += scaled * (double)e->row[l];
         }
@@ -12952,7 +12954,7 @@ PU__FN pu_status pu__banded_prepare(pu__direct *e, pu_int n, pu_report *report)
 /* x = A^-1 u, in double */
 PU__FN pu_status pu__banded_solve(pu__direct *e, pu_int first, pu_int k)
 {
-    const pu_int D = e->post->D;
+    pu_int D = e->post->D;
     (void)first;
     for (pu_int j = 0; j < k; j++) {
         for (pu_int i = 0; i < D; i++)
@@ -12971,16 +12973,16 @@ PU__FN pu_status pu__band_terms(pu__direct *e, pu_real *lane)
     const pu__slots *s = &p->slots;
     const pu_op *Gamma = e->model->Gamma;
     const pu_op *Phi = e->model->Phi;
-    const pu_int wide = e->width + 1;
+    pu_int wide = e->width + 1;
     if (s->want_Gamma && Gamma->band_grad(Gamma, e->width, e->Z, 0.5, lane))
         return pu__note_failure(p, PU_E_OPERATOR, "Gamma.band_grad");
     if (!s->want_Phi && !s->want_psi)
         return PU_OK;
     for (pu_int i = 0; i < p->observed; i++) {
         pu_int at = 0;
-        const pu_int row = p->list[i];
-        const pu_int count = pu__phi_row(e, row, &at);
-        const double psi = (double)e->model->psi[row];
+        pu_int row = p->list[i];
+        pu_int count = pu__phi_row(e, row, &at);
+        double psi = (double)e->model->psi[row];
         double square = 0;
         for (pu_int j = 0; j < count; j++) {
             double z = 0; /* (Z phi_m)_j */
@@ -13020,7 +13022,7 @@ PU__FN int pu__markov_of(const pu_op *Gamma, pu__markov *k)
     }
     if (Gamma->form == PU_FORM_AR && ((const pu_ar *)Gamma->data)->order <= PU_SSM_MAX) {
         const pu_ar *ar = (const pu_ar *)Gamma->data;
-        const pu_int S = pu__most(ar->order, 1);
+        pu_int S = pu__most(ar->order, 1);
         pu_real F[PU__SSM_SQUARE] = {0};
         k->S = S;
         k->T = ar->n;
@@ -13057,8 +13059,8 @@ PU__FN double pu__kalman_gain(pu_int S, const double *C, const double *h, double
 /* Predicted mean and covariance of step t from the filtered ones of the step before. FP: S x S of scratch. */
 PU__FN void pu__kalman_predict(const pu__markov *k, pu_int t, const double *before, double *mean, double *P, double *FP)
 {
-    const pu_int S = k->S;
-    const pu_int SS = S * S;
+    pu_int S = k->S;
+    pu_int SS = S * S;
     if (t == 0) {
         memset(mean, 0, (size_t)S * sizeof *mean);
         memcpy(P, k->P0, (size_t)SS * sizeof *P);
@@ -13083,13 +13085,13 @@ PU__FN pu_int pu__kalman_absorb(pu__direct *e, pu_int t, pu_int seen, double *m,
     const pu__markov *k = e->markov;
     const pu__posterior *p = e->post;
     const pu_real *nu = e->model->nu;
-    const pu_int S = k->S;
+    pu_int S = k->S;
     double h[PU_SSM_MAX], gain[PU_SSM_MAX];
     for (; seen < p->observed; seen++) {
         pu_int at = 0;
-        const pu_int row = p->list[seen];
-        const pu_int count = pu__phi_row(e, row, &at);
-        const double psi = (double)e->model->psi[row];
+        pu_int row = p->list[seen];
+        pu_int count = pu__phi_row(e, row, &at);
+        double psi = (double)e->model->psi[row];
         double residual = (double)p->now.e[p->restricted ? seen : row];
         double variance;
         if (count < 1 || at < t * k->block ||
@@ -13127,8 +13129,8 @@ PU__FN pu_int pu__kalman_absorb(pu__direct *e, pu_int t, pu_int seen, double *m,
    and of step t on return. Returns 1 when the predicted covariance is not definite. */
 PU__FN int pu__kalman_smooth(pu__direct *e, const double *m, const double *ahead, double *mean)
 {
-    const pu_int S = e->markov->S;
-    const pu_int SS = S * S;
+    pu_int S = e->markov->S;
+    pu_int SS = S * S;
     const double *P_ahead = ahead + S;
     double *smooth = e->squares;
     double *later = smooth + SS;
@@ -13168,12 +13170,12 @@ PU__FN void pu__kalman_store(pu__direct *e, pu_int t, const double *mean)
     const double *smooth = e->squares;
     const double *cross = smooth + 2 * k->S * k->S;
     const pu_real *nu = e->model->nu;
-    const pu_int S = k->S;
-    const pu_int wide = e->width + 1;
-    const pu_int lags = pu__min(t, pu__min(e->width, S - 1));
-    const int last = t + 1 == k->T;
+    pu_int S = k->S;
+    pu_int wide = e->width + 1;
+    pu_int lags = pu__min(t, pu__min(e->width, S - 1));
+    int last = t + 1 == k->T;
     for (pu_int i = 0; i < k->block; i++) {
-        const pu_int at = t * k->block + i;
+        pu_int at = t * k->block + i;
         e->column[at] = mean[i] + (nu ? (double)nu[at] : 0);
         if (k->block > 1)
             for (pu_int j = 0; j <= i; j++)
@@ -13198,9 +13200,9 @@ PU__FN void pu__kalman_store(pu__direct *e, pu_int t, const double *mean)
 PU__FN pu_status pu__kalman_prepare(pu__direct *e, pu_int n, pu_report *report)
 {
     const pu__markov *k = e->markov;
-    const pu_int S = k->S;
-    const pu_int SS = S * S;
-    const pu_int step = pu__kalman_reals(k);
+    pu_int S = k->S;
+    pu_int SS = S * S;
+    pu_int step = pu__kalman_reals(k);
     double *smooth = e->squares;
     double mean[PU_SSM_MAX];
     pu__logs logs = {0, 1};
@@ -13275,7 +13277,7 @@ PU__FN pu_status pu__dense_spread(pu__direct *e, pu_real *variance, pu_real *fit
 /* dual: minus the columns of V = G L'^-1, what Gamma^-1 is too much; Gamma^-1 itself is added by pu__moments_prior. */
 PU__FN pu_status pu__dual_spread(pu__direct *e, pu_real *variance, pu_real *fit)
 {
-    const pu_int D = e->post->D;
+    pu_int D = e->post->D;
     pu_int k;
     pu__dual_sweep(e, 0);
     for (pu_int first = 0; first < e->post->observed; first += k) {
@@ -13293,7 +13295,7 @@ PU__FN pu_status pu__dual_spread(pu__direct *e, pu_real *variance, pu_real *fit)
 /* banded, Kalman: Z_ii and phi_m'Z phi_m. The Kalman smoother's Z is not the whole band, so a row must see one step. */
 PU__FN pu_status pu__band_spread(pu__direct *e, pu_real *variance, pu_real *fit)
 {
-    const pu_int wide = e->width + 1;
+    pu_int wide = e->width + 1;
     if (!e->markov)
         pu__band_inverse(e->post->D, e->width, e->band, e->inverse, e->Z);
     if (variance)
@@ -13303,7 +13305,7 @@ PU__FN pu_status pu__band_spread(pu__direct *e, pu_real *variance, pu_real *fit)
         return PU_OK;
     for (pu_int m = 0; m < e->post->M; m++) {
         pu_int at = 0;
-        const pu_int count = pu__phi_row(e, m, &at);
+        pu_int count = pu__phi_row(e, m, &at);
         double sum = 0;
         if (count < 0 || (e->markov && at % e->markov->block + count > e->markov->block))
             return pu__note_failure(e->post, PU_E_OPERATOR, "Phi.row");
@@ -13365,9 +13367,9 @@ typedef struct {
 /* Lays out (or measures) what the engines need. */
 PU__FN void pu__direct_layout(pu__direct *e, pu__arena *arena, const pu_lgm *model, const pu__engine_needs *needs)
 {
-    const pu_int D = model->Gamma->rows;
-    const pu_int square = pu__most(needs->dense ? D : 0, needs->dual ? needs->most : 0);
-    const pu_int band = needs->width + 1;
+    pu_int D = model->Gamma->rows;
+    pu_int square = pu__most(needs->dense ? D : 0, needs->dual ? needs->most : 0);
+    pu_int band = needs->width + 1;
     e->model = model;
     e->width = needs->width;
     if (square > 0)
@@ -13459,16 +13461,16 @@ typedef struct {
    first, where that is cheaper: then *form = 1. */
 PU__FN double pu__products_cost(const pu__job *job, pu_int rows, int *form)
 {
-    const double D = (double)job->D;
-    const double m = (double)rows;
-    const double gamma = pu__flops(&job->r.Gamma);
-    const double phi = pu__flops(&job->r.Phi) * m / (double)job->M;
-    const double columns = (double)job->K + 1;
-    const double count = ((job->asked_network ? 2 : 1) * (double)job->asked_steps + 1) * columns;
-    const double each = count * (PU__NS * (gamma + 2 * phi) + PU__NS_ROW * m);
+    double D = (double)job->D;
+    double m = (double)rows;
+    double gamma = pu__flops(&job->r.Gamma);
+    double phi = pu__flops(&job->r.Phi) * m / (double)job->M;
+    double columns = (double)job->K + 1;
+    double count = ((job->asked_network ? 2 : 1) * (double)job->asked_steps + 1) * columns;
+    double each = count * (PU__NS * (gamma + 2 * phi) + PU__NS_ROW * m);
     /* the last term: the product with Phi that the gradient then lacks */
-    const double formed = 0.35 * PU__NS_MATRIX * m * D * D + 4 * D * D + count * (PU__NS * D * D + PU__NS_ROW * D) +
-                          columns * PU__NS * phi;
+    double formed = 0.35 * PU__NS_MATRIX * m * D * D + 4 * D * D + count * (PU__NS * D * D + PU__NS_ROW * D) +
+                    columns * PU__NS * phi;
     *form = pu__plain(&job->r.Phi) && job->B->host && !job->asked_network && formed < each;
     return *form ? formed : each;
 }
@@ -13478,22 +13480,22 @@ PU__FN double pu__products_cost(const pu__job *job, pu_int rows, int *form)
    planner"), good to 30 %; what matters is which engine is cheaper, and near the crossover both are about as good. */
 PU__FN double pu__cost(const pu__job *job, pu_engine engine, pu_int observed)
 {
-    const pu_int rows = job->restricted ? observed : job->M;
-    const int single = sizeof(pu_real) == sizeof(float);
-    const int plain = pu__plain(&job->r.Phi);
-    const double D = (double)job->D;
-    const double m = (double)rows;
-    const double cols = (double)job->K + 1;
-    const double band = (double)job->width + 1;
-    const double I = (double)job->asked_steps;
-    const double grad = job->any_grad ? 1 : 0;
-    const double flops = pu__flops(&job->r.Phi);
-    const double phi = flops * m / (double)job->M;
-    const double gamma = pu__flops(&job->r.Gamma);
-    const double seen = (double)(observed > 0 ? observed : rows); /* an empty datum goes where full ones go */
-    const double vector = single ? 0.5 : 1.2;                     /* per entry and step */
-    const double product = PU__NS * (gamma + 2 * phi);            /* with A */
-    const double pair = PU__NS * (gamma + 4 * phi);               /* a gradient term */
+    pu_int rows = job->restricted ? observed : job->M;
+    int single = sizeof(pu_real) == sizeof(float);
+    int plain = pu__plain(&job->r.Phi);
+    double D = (double)job->D;
+    double m = (double)rows;
+    double cols = (double)job->K + 1;
+    double band = (double)job->width + 1;
+    double I = (double)job->asked_steps;
+    double grad = job->any_grad ? 1 : 0;
+    double flops = pu__flops(&job->r.Phi);
+    double phi = flops * m / (double)job->M;
+    double gamma = pu__flops(&job->r.Gamma);
+    double seen = (double)(observed > 0 ? observed : rows); /* an empty datum goes where full ones go */
+    double vector = single ? 0.5 : 1.2;                     /* per entry and step */
+    double product = PU__NS * (gamma + 2 * phi);            /* with A */
+    double pair = PU__NS * (gamma + 4 * phi);               /* a gradient term */
     double ns;
     int form;
     switch (engine) {
@@ -13549,7 +13551,7 @@ PU__FN pu_status pu__assign(pu__job *job, pu_report *report)
         if (!pu__missing(job, (pu_engine)e))
             job->can |= 1u << e;
     for (n = 0; n < job->N; n++) {
-        const pu_int count = pu__check_datum(job->data, n, report);
+        pu_int count = pu__check_datum(job->data, n, report);
         pu_engine engine;
         if (count < 0)
             return report->status;
@@ -13581,7 +13583,7 @@ PU__FN pu__text pu__text_after(char *text, size_t capacity)
 /* The plan in words. */
 PU__FN void pu__plan_words(const pu__job *job, pu_report *report)
 {
-    const int chosen = job->engine == PU_ENGINE_AUTO;
+    int chosen = job->engine == PU_ENGINE_AUTO;
     pu__text t = pu__text_after(report->plan, sizeof report->plan);
     const char *separator = "";
     for (int e = PU_ITERATIVE; e < PU_ENGINE_AUTO; e++) {
@@ -13604,7 +13606,7 @@ PU__FN void pu__plan_words(const pu__job *job, pu_report *report)
             continue;
         pu__put(&t, ", the cheapest (predicted us per datum of the mean size:");
         for (int other = PU_ITERATIVE; other < PU_KALMAN; other++) {
-            const pu_int rows = (pu_int)(job->rows_sum[e] / (double)job->served[e]);
+            pu_int rows = (pu_int)(job->rows_sum[e] / (double)job->served[e]);
             if (!(job->can >> other & 1u))
                 continue;
             pu__put(&t, " ");
@@ -13699,7 +13701,7 @@ PU__FN void pu__far_layout(pu__memory *mem, pu__arena *arena, const pu__job *job
 /* What a thread needs. */
 PU__FN void pu__worker_layout(pu__worker *w, pu__arena *arena, const pu__job *job, pu__memory *mem)
 {
-    const pu_int noise = pu__noise(&job->r.Gamma);
+    pu_int noise = pu__noise(&job->r.Gamma);
     pu__posterior_parts parts;
     pu__engine_needs needs;
     memset(w, 0, sizeof *w);
@@ -13751,7 +13753,7 @@ PU__FN void pu__task_layout(void *self, pu__arena *arena)
     pu__task *task = (pu__task *)self;
     const pu__job *job = &task->job;
     pu__memory *mem = &task->mem;
-    const pu_int all = job->N * (job->K + 1);
+    pu_int all = job->N * (job->K + 1);
     memset(mem, 0, sizeof *mem);
     arena->B = job->B;
     mem->side[0] = job->side[0];
@@ -13801,7 +13803,7 @@ PU__FN void pu__task_layout(void *self, pu__arena *arena)
 /* Reals from one datum's m to the next. */
 PU__FN pu_int pu__m_stride(const pu__job *job)
 {
-    const pu_int stride = job->o->solve.precond_stride;
+    pu_int stride = job->o->solve.precond_stride;
     if (stride == PU_ZERO)
         return 0;
     return stride ? stride : job->D;
@@ -13810,8 +13812,8 @@ PU__FN pu_int pu__m_stride(const pu__job *job)
 /* Ranges of the options. */
 PU__FN pu_status pu__check_options(const pu_options *o, pu_report *report)
 {
-    const int direct = o->engine != PU_ITERATIVE && o->engine != PU_ENGINE_AUTO;
-    const int steps = o->kind == PU_NETWORK || o->kind == PU_OUTPUT; /* these kinds are about a solver's steps */
+    int direct = o->engine != PU_ITERATIVE && o->engine != PU_ENGINE_AUTO;
+    int steps = o->kind == PU_NETWORK || o->kind == PU_OUTPUT; /* these kinds are about a solver's steps */
     if ((int)o->kind < PU_NETWORK || (int)o->kind > PU_EXACT)
         return pu__refuse(report, PU_E_ARGUMENT, "options.kind");
     if ((int)o->engine < PU_ITERATIVE || (int)o->engine > PU_ENGINE_AUTO)
@@ -13836,7 +13838,7 @@ PU__FN pu_status pu__check_functions(const pu__job *job, pu_report *report)
 {
     const pu_options *o = job->o;
     const pu_op *G = &job->r.Gamma;
-    const int prior = job->out->Gamma && G->params > 0;
+    int prior = job->out->Gamma && G->params > 0;
     const char *lacks = job->engine != PU_ENGINE_AUTO ? pu__missing(job, job->engine) : NULL;
     if (prior && !G->grad)
         lacks = "Gamma.grad";
@@ -13875,8 +13877,8 @@ PU__FN pu_status pu__check_functions(const pu__job *job, pu_report *report)
 PU__FN pu_status pu__check_option_arrays(const pu__job *job, pu_report *report)
 {
     const pu_options *o = job->o;
-    const pu_int stride = pu__m_stride(job);
-    const pu_int D = job->D;
+    pu_int stride = pu__m_stride(job);
+    pu_int D = job->D;
     pu_status status = PU_OK;
     if (o->solve.precond && stride && stride < D)
         return pu__refuse(report, PU_E_ARGUMENT, "options.solve.precond_stride");
@@ -13909,7 +13911,7 @@ PU__FN pu_status pu__check_option_arrays(const pu__job *job, pu_report *report)
    (least = 2) come in even numbers. Depends on sizes and lanes only, so that it does not change the bits between machines. */
 PU__FN pu_int pu__columns_fit(pu_int cache, pu_int D, pu_int columns, pu_int least)
 {
-    const pu_int fit = cache / (5 * (pu_int)sizeof(pu_real)) / D;
+    pu_int fit = cache / (5 * (pu_int)sizeof(pu_real)) / D;
     pu_int k = pu__min(pu__most(fit, least), 64);
     if (least == 2)
         k -= k % 2;
@@ -13952,15 +13954,15 @@ PU__FN int pu__threads(int asked, double ns)
 PU__FN void pu__job_parts(pu__job *job)
 {
     const pu_options *o = job->o;
-    const pu_int cols = job->K + 1;
-    const int iterative = job->served[PU_ITERATIVE] > 0;
-    const pu_int least = pu__columns_least(job);
-    const int narrow = least == 1; /* narrow blocks cost little */
+    pu_int cols = job->K + 1;
+    int iterative = job->served[PU_ITERATIVE] > 0;
+    pu_int least = pu__columns_least(job);
+    int narrow = least == 1; /* narrow blocks cost little */
     job->lanes = o->lanes ? o->lanes : 4;
     job->block = pu__min(o->columns ? o->columns : pu__columns_default(job->D, cols, least), cols);
     /* Fewer data than lanes: share out the columns; where narrow blocks cost little, so that no lane has a datum too many. */
     if (!o->columns && iterative && job->N < (narrow ? 4 : 1) * job->lanes) {
-        const pu_int parts = ((narrow ? 4 : 1) * job->lanes + job->N - 1) / job->N;
+        pu_int parts = ((narrow ? 4 : 1) * job->lanes + job->N - 1) / job->N;
         job->block = pu__min(job->block, (cols + parts - 1) / parts);
     }
     job->kmax = job->block;
@@ -13990,8 +13992,8 @@ PU__FN void pu__job_parts(pu__job *job)
 PU__FN int pu__far_fits(pu__task *task, pu_int batch, pu_report *report)
 {
     pu__job *job = &task->job;
-    const pu_int cols = job->K + 1;
-    const pu_int before = job->batch;
+    pu_int cols = job->K + 1;
+    pu_int before = job->batch;
     pu__arena arena = PU__ARENA;
     job->batch = batch;
     job->kmax = job->block * batch;
@@ -14012,7 +14014,7 @@ PU__FN void pu__far_batch(pu__task *task, pu_report *report)
         return;
     job->batch = 0;
     while (most - job->batch > 1) {
-        const pu_int middle = job->batch + (most - job->batch) / 2;
+        pu_int middle = job->batch + (most - job->batch) / 2;
         if (pu__far_fits(task, middle, report))
             job->batch = middle;
         else
@@ -14032,8 +14034,8 @@ PU__FN pu_status pu__far_make(pu__task *task, pu_report *report)
     const pu_gradient_result *out = job->out;
     const pu_op *G = &job->side[0].op;
     const pu_op *P = &job->side[1].op;
-    const pu_int cols = job->K + 1;
-    const pu_int places = INT32_MAX / pu__most(job->M, cols); /* in 32 bits */
+    pu_int cols = job->K + 1;
+    pu_int places = INT32_MAX / pu__most(job->M, cols); /* in 32 bits */
     if (job->K > 0 && !job->o->delta && !G->sample)
         return pu__refuse(report, PU_E_UNSUPPORTED, "Gamma.sample (device side)");
     if (out->Gamma && job->r.Gamma.params > 0 && !G->grad)
@@ -14206,7 +14208,7 @@ PU__FN pu_status pu__job_make(pu__task *task, const pu_lgm *model, const pu_data
 /* Numbers of the model and of the arrays in the options: what a call that computes checks besides. */
 PU__FN pu_status pu__job_check(const pu__job *job, pu_report *report)
 {
-    const pu_status status = pu__check_numbers(&job->r.model, report);
+    pu_status status = pu__check_numbers(&job->r.model, report);
     return status ? status : pu__check_option_arrays(job, report);
 }
 
@@ -14220,9 +14222,9 @@ PU__FN pu_status pu__job_check(const pu__job *job, pu_report *report)
    the s of the log det's control variate. It is number `which` of those side by side. */
 PU__FN pu_status pu__load_diagonal(const pu__job *job, pu__worker *w, pu_int n, pu_int which, pu_report *report)
 {
-    const pu_int turn = pu__turn_of(job, n);
-    const int pcg = job->plan.solver == PU_PCG;
-    const int known = pu__has_diag(&job->r.model);
+    pu_int turn = pu__turn_of(job, n);
+    int pcg = job->plan.solver == PU_PCG;
+    int known = pu__has_diag(&job->r.model);
     pu__logs logs = {0, 1};
     double sum;
     if (known && (pcg || job->want_nll || job->o->rao_blackwell)) {
@@ -14237,7 +14239,7 @@ PU__FN pu_status pu__load_diagonal(const pu__job *job, pu__worker *w, pu_int n, 
         const pu_real *m = job->o->solve.precond;
         const pu_real *now = w->run.host_m + 2 * which * job->D;
         pu__logs base = {0, 1};
-        const pu_status status =
+        pu_status status =
             pu__set_m(&w->run, which, m ? m + n * pu__m_stride(job) : NULL, w->diagonal, n, report);
         if (status)
             return status;
@@ -14342,9 +14344,9 @@ PU__FN pu_status pu__far_load(const pu__job *job, pu__memory *mem, pu__worker *w
 PU__FN void pu__given_probes(const pu__job *job, pu__worker *w, pu_int n, pu_int first, pu_int k)
 {
     const pu_backend *B = job->B;
-    const pu_int each = k / w->post.count;
+    pu_int each = k / w->post.count;
     for (pu_int j = 0; j < k; j++) {
-        const pu_int probe = first + j % each - 1;
+        pu_int probe = first + j % each - 1;
         const pu_real *delta = job->o->delta + ((n + j / each) * job->K + probe) * job->D;
         if (probe >= 0)
             B->write(B->user, pu__col(w->run.u, j), delta, (size_t)job->D * sizeof(pu_real));
@@ -14374,8 +14376,8 @@ PU__FN pu_status pu__rhs(const pu__job *job, pu__memory *mem, pu__worker *w, pu_
                          pu_report *report)
 {
     pu__posterior *p = &w->post;
-    const pu_block u = w->run.u;
-    const pu_int skip = first == 0 && !job->far; /* column 0 of the first block is b */
+    pu_block u = w->run.u;
+    pu_int skip = first == 0 && !job->far; /* column 0 of the first block is b */
     const pu_real *gamma_nu = job->far ? mem->far_nu : mem->gamma_nu;
     pu_status status = PU_OK;
     if (job->o->delta)
@@ -14398,13 +14400,13 @@ PU__FN pu_status pu__linear_terms(const pu__job *job, pu__worker *w, int direct,
     pu__posterior *p = &w->post;
     const pu__slots *s = &p->slots;
     const pu_backend *B = job->B;
-    const pu_int count = p->count;
-    const pu_block none = {NULL, 0};
-    const pu_block b = pu__rows(w->bbar, job->D);
-    const pu_block sum = pu__rows(p->row_sum, p->M);
+    pu_int count = p->count;
+    pu_block none = {NULL, 0};
+    pu_block b = pu__rows(w->bbar, job->D);
+    pu_block sum = pu__rows(p->row_sum, p->M);
     B->row_dot(B->user, job->D, count, NULL, NULL, b, none, job->D, NULL, lane + s->b);
     if (job->out->psi || job->out->eta) {
-        const pu_term minus = pu__term_scaled(pu__means(p, p->t0), -1);
+        pu_term minus = pu__term_scaled(pu__means(p, p->t0), -1);
         if (direct && p->left == PU__LEFT_ROWS)
             B->combine(B->user, p->n_rows, count, sum, 1, &minus);
         else if (pu__phi_apply(p, count, b, sum))
@@ -14425,17 +14427,17 @@ PU__FN void pu__logdets(const pu__job *job, pu__worker *w, pu_int n, pu_int firs
     pu__run *g = &w->run;
     for (pu_int j = 0; j < g->k; j++) {
         pu__column *column = columns + j;
-        const pu_int turn = pu__turn_of(job, n + j / each);
-        const pu_int steps = (pu_int)g->host_steps[j];
-        const pu_int stop = (pu_int)g->host_stop[j];
+        pu_int turn = pu__turn_of(job, n + j / each);
+        pu_int steps = (pu_int)g->host_steps[j];
+        pu_int stop = (pu_int)g->host_stop[j];
         const pu_real *rho = g->host_rho + j;
-        const double begin = (double)rho[0];
-        const double end = (double)rho[steps * g->k];
-        const double s = w->shift[turn];
-        const pu__quadrature_result seen = pu__quadrature(g, j, steps, begin, s);
-        const double change = fabs(pu__last_change(g, j, steps, (double)rho[(steps > 0 ? steps - 1 : 0) * g->k], s));
-        const double theta = seen.smallest;
-        const double open = steps > 0 ? end / theta * (1 + fabs(log(theta / s))) : begin;
+        double begin = (double)rho[0];
+        double end = (double)rho[steps * g->k];
+        double s = w->shift[turn];
+        pu__quadrature_result seen = pu__quadrature(g, j, steps, begin, s);
+        double change = fabs(pu__last_change(g, j, steps, (double)rho[(steps > 0 ? steps - 1 : 0) * g->k], s));
+        double theta = seen.smallest;
+        double open = steps > 0 ? end / theta * (1 + fabs(log(theta / s))) : begin;
         column->low = theta;
         column->high = seen.largest;
         column->energy = steps > 0 ? end / theta : -1;
@@ -14452,11 +14454,11 @@ PU__FN void pu__logdets(const pu__job *job, pu__worker *w, pu_int n, pu_int firs
    whose last term has mean zero because cov(sigma, delta) = I and cov(delta) = A. */
 PU__FN pu_status pu__rao_blackwell(const pu__job *job, pu__memory *mem, pu__worker *w, pu_int k, pu_real *lane)
 {
-    const size_t bytes = (size_t)(job->D * k) * sizeof(pu_real);
-    const pu_block x = job->far ? pu__rows(mem->columns_x, job->D) : w->run.x;
-    const pu_block u = job->far ? pu__rows(mem->columns_u, job->D) : w->run.u;
+    size_t bytes = (size_t)(job->D * k) * sizeof(pu_real);
+    pu_block x = job->far ? pu__rows(mem->columns_x, job->D) : w->run.x;
+    pu_block u = job->far ? pu__rows(mem->columns_u, job->D) : w->run.u;
     const pu_op *Gamma = &job->r.Gamma;
-    const pu_int wide = Gamma->band + 1;
+    pu_int wide = Gamma->band + 1;
     double *Z = w->direct.Z;
     pu_int end;
     if (job->far) {
@@ -14468,10 +14470,10 @@ PU__FN pu_status pu__rao_blackwell(const pu__job *job, pu__memory *mem, pu__work
         end = pu__group_end(&w->post, j, k);
         memset(Z, 0, (size_t)(job->D * wide) * sizeof *Z);
         for (; j < end; j++) {
-            const double half = (double)w->weight[j] / 2;
+            double half = (double)w->weight[j] / 2;
             for (pu_int i = 0; i < job->D; i++) {
-                const double a = 1 / (double)w->diagonal[i];
-                const double d = (double)pu__col(u, j)[i];
+                double a = 1 / (double)w->diagonal[i];
+                double d = (double)pu__col(u, j)[i];
                 Z[i * wide] += half * a * (1 - 2 * (double)pu__col(x, j)[i] * d + a * d * d);
             }
         }
@@ -14509,7 +14511,7 @@ PU__FN pu_status pu__block_gradient(const pu__job *job, pu__memory *mem, pu__wor
         status = pu__reverse(g, x0, lane);
     }
     if (!status && item->first == 0) { /* bbar = -x + scale rbar, of the mean of each datum */
-        const int several = job->network && p->count > 1;
+        int several = job->network && p->count > 1;
         pu_term terms[2];
         terms[0] = pu__term_scaled(pu__means(p, g->x), -1);
         terms[1] = pu__term_c(g->rbar, g->s.scale);
@@ -14531,8 +14533,8 @@ PU__FN pu_status pu__block_gradient(const pu__job *job, pu__memory *mem, pu__wor
 PU__FN void pu__block_records(const pu__job *job, pu__memory *mem, pu__worker *w, const pu__item *item)
 {
     pu__run *g = &w->run;
-    const pu_int I = job->plan.I;
-    const pu_int at = item->n * (job->K + 1) + item->first;
+    pu_int I = job->plan.I;
+    pu_int at = item->n * (job->K + 1) + item->first;
     pu__column *columns = mem->columns + at;
     pu_real *const stage[2] = {mem->stage.alpha, mem->stage.beta};
     const pu_real *const history[2] = {g->host_a, g->host_b};
@@ -14558,11 +14560,11 @@ PU__FN pu_status pu__iterative_block(const pu__job *job, pu__memory *mem, pu__wo
 {
     pu__run *g = &w->run;
     const pu_backend *B = job->B;
-    const pu_int D = job->D;
-    const pu_int n = item->n;
-    const pu_int at = n * (job->K + 1) + item->first;
-    const pu_int k = item->each * w->post.count;
-    const int back = job->network && job->any_grad;
+    pu_int D = job->D;
+    pu_int n = item->n;
+    pu_int at = n * (job->K + 1) + item->first;
+    pu_int k = item->each * w->post.count;
+    int back = job->network && job->any_grad;
     pu_block start = pu__rows(job->o->x0 ? job->o->x0 + at * D : NULL, D);
     const pu_block *x0 = job->o->x0 ? &start : NULL;
     pu_status status = PU_OK;
@@ -14618,7 +14620,7 @@ PU__FN pu_status pu__direct_columns(const pu__job *job, pu__memory *mem, pu__wor
                                     pu_int k, pu_report *report)
 {
     pu__run *g = &w->run;
-    const pu_int D = job->D;
+    pu_int D = job->D;
     pu_status status;
     pu__run_set(g, job->plan.solver, k);
     status = pu__rhs(job, mem, w, n, first, k, report);
@@ -14631,7 +14633,7 @@ PU__FN pu_status pu__direct_columns(const pu__job *job, pu__memory *mem, pu__wor
         return pu__operator_failed(report, w->post.failed, n);
     pu__read_dots(g);
     for (pu_int j = 0; j < k; j++) {
-        const pu_int at = n * (job->K + 1) + first + j;
+        pu_int at = n * (job->K + 1) + first + j;
         const pu_real *x = pu__col(g->x, j);
         pu__column *c = mem->columns + at;
         pu__direct_record(c, mem->logdet[n]);
@@ -14661,7 +14663,7 @@ PU__FN pu_status pu__direct_gradient(const pu__job *job, pu__memory *mem, pu__wo
 {
     pu__run *g = &w->run;
     pu__posterior *p = &w->post;
-    const pu_int cols = job->K + 1;
+    pu_int cols = job->K + 1;
     pu_status status = PU_OK;
     if (job->any_grad && (first == 0 || !job->exact)) {
         p->column = job->exact ? -1 : first;
@@ -14688,9 +14690,9 @@ PU__FN pu_status pu__direct_datum(const pu__job *job, pu__memory *mem, pu__worke
 {
     const pu__engine *engine = &pu__engines[w->engine];
     pu__direct *e = &w->direct;
-    const pu_int cols = job->K + 1;
-    const pu_int I = job->plan.I;
-    const pu_int solved = job->exact && !mem->stage.x && !mem->stage.residual ? 1 : cols;
+    pu_int cols = job->K + 1;
+    pu_int I = job->plan.I;
+    pu_int solved = job->exact && !mem->stage.x && !mem->stage.residual ? 1 : cols;
     pu_int k;
     pu_status status;
     e->gamma_logdet = mem->gamma_logdet;
@@ -14726,7 +14728,7 @@ PU__FN pu_status pu__direct_datum(const pu__job *job, pu__memory *mem, pu__worke
 PU__FN void pu__touch(const pu__job *job, const pu__posterior *p, unsigned char *touched, pu_real *lane)
 {
     for (pu_int i = 0; i < p->observed; i++) {
-        const pu_int row = p->list[i];
+        pu_int row = p->list[i];
         if (!touched[row])
             pu__zeros(lane + job->slots.Phi + row * job->D, job->D);
         touched[row] = 1;
@@ -14742,7 +14744,7 @@ PU__FN void pu__share_out(const pu__job *job, pu__memory *mem)
     double *load = mem->logdet;
     double limit = 0;
     for (pu_int n = 0; n < job->N; n++) {
-        const pu_int count = pu__count_observed(job->data, n);
+        pu_int count = pu__count_observed(job->data, n);
         cost[n] = pu__cost(job, pu__engine_for(job, count), count);
         limit = pu__max(limit, cost[n]);
         mem->lane_of[n] = -1;
@@ -14792,10 +14794,10 @@ PU__FN void pu__lane_clear(const pu__job *job, pu__memory *mem, int lane, pu_rea
 /* All items of one lane, in order. An item is a block of columns of a datum. */
 PU__FN void pu__lane(const pu__job *job, pu__memory *mem, pu__worker *w, int lane)
 {
-    const pu_int items = job->N * job->blocks;
-    const pu_int share = items / job->lanes;
-    const pu_int from = job->ragged ? 0 : share * lane + pu__min(lane, items % job->lanes);
-    const pu_int to = job->ragged ? items : from + share + (lane < items % job->lanes);
+    pu_int items = job->N * job->blocks;
+    pu_int share = items / job->lanes;
+    pu_int from = job->ragged ? 0 : share * lane + pu__min(lane, items % job->lanes);
+    pu_int to = job->ragged ? items : from + share + (lane < items % job->lanes);
     pu_report *report = mem->lane_report + lane;
     pu_real *grad = mem->lanes + lane * job->slots.params;
     pu__report_clear(report);
@@ -14933,9 +14935,9 @@ PU__FN pu_status pu__shared_terms(const pu__job *job, pu__memory *mem, double *c
 {
     const pu_op *Gamma = &job->r.Gamma;
     const pu_real *nu = job->r.model.nu;
-    const pu_int D = job->D;
+    pu_int D = job->D;
     double logdet = 0;
-    const pu_status status = pu__test_operators(&job->r, mem->test, mem->work, report);
+    pu_status status = pu__test_operators(&job->r, mem->test, mem->work, report);
     *c = 0;
     if (status)
         return status;
@@ -14961,7 +14963,7 @@ PU__FN pu_status pu__shared_terms(const pu__job *job, pu__memory *mem, double *c
 PU__FN int pu__add_lanes(const pu__job *job, pu__memory *mem, pu_int at, pu_int n, const unsigned char *touched,
                          pu_real *g)
 {
-    const pu_real mean = 1 / (pu_real)job->N;
+    pu_real mean = 1 / (pu_real)job->N;
     const pu_real *lane = mem->lanes + at;
     pu_int len;
     int bad = 0;
@@ -15011,13 +15013,13 @@ PU__FN int pu__sum_lanes(const pu__job *job, pu__memory *mem)
 PU__FN pu_status pu__finish_Gamma(const pu__job *job, pu__memory *mem, pu_report *report)
 {
     const pu_op *Gamma = &job->r.Gamma;
-    const pu_real one = 1;
-    const pu_real half = PU_R(0.5);
-    const pu_int others = job->N - (job->exact ? job->served[PU_DUAL] : 0);
+    pu_real one = 1;
+    pu_real half = PU_R(0.5);
+    pu_int others = job->N - (job->exact ? job->served[PU_DUAL] : 0);
     pu_real *g = mem->lanes;
     if (job->r.model.nu) {
-        const pu_block nu = pu__rows(job->r.model.nu, job->D);
-        const pu_block bbar = pu__rows(g + job->slots.b, job->D);
+        pu_block nu = pu__rows(job->r.model.nu, job->D);
+        pu_block bbar = pu__rows(g + job->slots.b, job->D);
         if (Gamma->grad(Gamma, 1, bbar, nu, &one, g, mem->work))
             return pu__operator_failed(report, "Gamma.grad", -1);
         if (Gamma->grad(Gamma, 1, nu, nu, &half, g, mem->work))
@@ -15031,7 +15033,7 @@ PU__FN pu_status pu__finish_Gamma(const pu__job *job, pu__memory *mem, pu_report
 /* Refuses a gradient whose n numbers at g are not all finite. */
 PU__FN pu_status pu__check_gradient(const pu_real *g, pu_int n, const char *name, pu_report *report)
 {
-    const pu_int bad = pu__find_nonfinite(n, g);
+    pu_int bad = pu__find_nonfinite(n, g);
     return bad >= 0 ? pu__fail(report, PU_NONFINITE, name, -1, bad) : PU_OK;
 }
 
@@ -15039,7 +15041,7 @@ PU__FN pu_status pu__check_gradient(const pu_real *g, pu_int n, const char *name
 PU__FN pu_status pu__finish_nu(const pu__job *job, pu__memory *mem, pu_report *report)
 {
     const pu_op *Gamma = &job->r.Gamma;
-    const pu_block bbar = pu__rows(mem->lanes + job->slots.b, job->D);
+    pu_block bbar = pu__rows(mem->lanes + job->slots.b, job->D);
     if (job->r.model.nu)
         pu__axpy(job->D, 1, job->r.model.nu, bbar.at);
     if (Gamma->apply(Gamma, 1, bbar, pu__rows(mem->gamma_nu, job->D), 0, mem->work))
@@ -15052,7 +15054,7 @@ PU__FN pu_status pu__finish_gradient(const pu__job *job, pu__memory *mem, pu_rep
 {
     const pu__slots *s = &job->slots;
     const pu_real *g = mem->lanes;
-    const int lost = pu__sum_lanes(job, mem);
+    int lost = pu__sum_lanes(job, mem);
     pu_status status = PU_OK;
     if (s->want_Gamma)
         status = pu__finish_Gamma(job, mem, report);
@@ -15074,7 +15076,7 @@ PU__FN pu_status pu__finish_gradient(const pu__job *job, pu__memory *mem, pu_rep
 /* Student's t: 97.5 % quantile, from its expansion in 1/n; 0.8 % off at n = 2, 1e-3 from n = 3 on. */
 PU__FN double pu__student(pu_int n)
 {
-    const double v = 1 / (double)n;
+    double v = 1 / (double)n;
     return n < 2 ? 12.706 : 1.959964 + v * (2.372271 + v * (2.822499 + v * (2.555850 + v * 1.589534)));
 }
 
@@ -15089,15 +15091,15 @@ typedef struct {
 PU__FN void pu__datum_values(const pu__job *job, const pu__memory *mem, double shared_c, pu_int n, pu__value_sums *sums,
                              pu_report *report)
 {
-    const double log_2pi = 1.8378770664093454836;
-    const double N = (double)job->N;
-    const double K = (double)job->K;
-    const double sampled = (double)job->served[PU_ITERATIVE];
+    double log_2pi = 1.8378770664093454836;
+    double N = (double)job->N;
+    double K = (double)job->K;
+    double sampled = (double)job->served[PU_ITERATIVE];
     const pu__column *col = mem->columns + n * (job->K + 1);
-    const int direct = mem->engine[n] != PU_ITERATIVE;
-    const double c = mem->c[n] + shared_c;
-    const double fit = direct ? col->value : col->xax / 2 - col->ux;
-    const double base = direct ? -mem->gamma_logdet / 2 : c; /* base + fit = c + 1/2 mu'A mu - b'mu */
+    int direct = mem->engine[n] != PU_ITERATIVE;
+    double c = mem->c[n] + shared_c;
+    double fit = direct ? col->value : col->xax / 2 - col->ux;
+    double base = direct ? -mem->gamma_logdet / 2 : c; /* base + fit = c + 1/2 mu'A mu - b'mu */
     double trace = 0;
     double linear = 0;
     double logdet = 0;
@@ -15115,7 +15117,7 @@ PU__FN void pu__datum_values(const pu__job *job, const pu__memory *mem, double s
         if (job->K > 1)
             sums->variance += square / (K - 1) / K / 4 / (N * N);
         for (pu_int k = 0; k <= job->K; k++) {
-            const double weight = k ? 1 / K : 1;
+            double weight = k ? 1 / K : 1;
             if (col[k].energy < 0 && col[k].record.rhs > 0)
                 sums->known = 0; /* no step was taken */
             if (!(col[k].high > 0))
@@ -15142,8 +15144,8 @@ PU__FN void pu__datum_values(const pu__job *job, const pu__memory *mem, double s
 /* Means over the data, in order: c, q, the network objective, the likelihood and its error. */
 PU__FN pu_status pu__finish_values(const pu__job *job, const pu__memory *mem, double shared_c, pu_report *report)
 {
-    const double sampled = (double)job->served[PU_ITERATIVE]; /* data whose log det is an estimate */
-    const double D = (double)job->D;
+    double sampled = (double)job->served[PU_ITERATIVE]; /* data whose log det is an estimate */
+    double D = (double)job->D;
     pu__value_sums sums;
     int settled, traced;
     memset(&sums, 0, sizeof sums);
@@ -15191,9 +15193,9 @@ PU__FN pu_int pu__group_size(pu_int K, pu_int G, pu_int g) { return ((g + 1) * K
 PU__FN void pu__standard_errors(const pu__job *job, pu__memory *mem, pu_report *report)
 {
     const pu__slots *s = &job->slots;
-    const pu_int G = s->groups;
-    const pu_int n = s->eta;
-    const pu_int wanted = job->out->psi ? n : s->psi;
+    pu_int G = s->groups;
+    pu_int n = s->eta;
+    pu_int wanted = job->out->psi ? n : s->psi;
     const pu_real *grad = mem->lanes;
     pu_real *group = mem->lanes + s->group;
     double errors = 0;
@@ -15204,8 +15206,8 @@ PU__FN void pu__standard_errors(const pu__job *job, pu__memory *mem, pu_report *
         for (pu_int g = 0; g < G; g++)
             all += (double)group[g * n + i];
         for (pu_int g = 0; g < G; g++) {
-            const double share = (double)pu__group_size(job->K, G, g) / (double)job->K;
-            const double off = (double)group[g * n + i] / share - all;
+            double share = (double)pu__group_size(job->K, G, g) / (double)job->K;
+            double off = (double)group[g * n + i] / share - all;
             variance += share * off * off / (double)(G - 1);
             group[g * n + i] = (pu_real)((double)grad[i] + off);
         }
@@ -15233,9 +15235,9 @@ PU__FN void pu__write_errors(const pu__job *job, const pu__memory *mem)
 {
     const pu_gradient_result *out = job->out;
     const pu__slots *s = &job->slots;
-    const pu_int Gamma = job->r.Gamma.params;
-    const pu_int Phi = job->r.Phi.params;
-    const pu_int M = job->M;
+    pu_int Gamma = job->r.Gamma.params;
+    pu_int Phi = job->r.Phi.params;
+    pu_int M = job->M;
     const pu_real *se = s->groups ? mem->se : NULL;
     pu__write(out->se_Gamma, out->Gamma ? se : NULL, Gamma);
     pu__write(out->se_Phi, se && out->Phi ? se + s->Phi : NULL, Phi);
@@ -15256,7 +15258,7 @@ PU__FN void pu__write_results(const pu__job *job, const pu__memory *mem)
 {
     const pu_gradient_result *out = job->out;
     const pu__slots *s = &job->slots;
-    const pu_int all = job->N * (job->K + 1);
+    pu_int all = job->N * (job->K + 1);
     const pu_real *g = mem->lanes;
     pu__write_errors(job, mem);
     pu__write(out->nu, mem->gamma_nu, job->D);
@@ -15313,7 +15315,7 @@ PU__FN pu_status pu__run_lanes(const pu__job *job, pu__memory *mem, pu_report *r
 /* A job from shared terms to results. */
 PU__FN pu_status pu__job_run(const pu__job *job, pu__memory *mem, pu_report *report)
 {
-    const pu_int cols = job->K + 1;
+    pu_int cols = job->K + 1;
     double shared_c;
     pu_status outcome;
     pu_status status = pu__shared_terms(job, mem, &shared_c, report);
@@ -15383,7 +15385,7 @@ PU__FN int pu__to_tune(const pu_options *o)
 PU__FN pu_options pu__at_limits(const pu_options *options)
 {
     pu_options o = *options;
-    const pu_int most = o.most_iterations > 0 ? o.most_iterations : PU__MOST;
+    pu_int most = o.most_iterations > 0 ? o.most_iterations : PU__MOST;
     if (o.samples == PU_CHOOSE)
         o.samples = o.most_samples > 0 ? o.most_samples : PU__MOST;
     if (o.solve.iterations == PU_CHOOSE)
@@ -15459,9 +15461,9 @@ PU__FN pu_status pu__pilot_make(pu__pilot *p, const pu_lgm *model, const pu_data
    more data side by side. */
 PU__FN void pu__widest(pu__job *job)
 {
-    const pu_int cols = job->K + 1;
-    const pu_int asked = job->o->columns;
-    const pu_int block = pu__min(asked ? asked : pu__columns_default(job->D, cols, pu__columns_least(job)), cols);
+    pu_int cols = job->K + 1;
+    pu_int asked = job->o->columns;
+    pu_int block = pu__min(asked ? asked : pu__columns_default(job->D, cols, pu__columns_least(job)), cols);
     if (job->far) {
         job->batch = job->batch_most;
         job->kmax = (asked ? pu__min(asked, cols) : cols) * job->batch;
@@ -15541,14 +15543,14 @@ PU__FN void pu__pilot_errors(pu__pilot *p)
 {
     const pu__job *job = &p->task.job;
     const pu__memory *mem = &p->task.mem;
-    const pu_int I = PU__PILOT_STEPS;
+    pu_int I = PU__PILOT_STEPS;
     double size = 0;
     for (pu_int n = 0; n < job->N * (job->K + 1); n++) {
         const pu_real *alpha = mem->stage.alpha + n * I;
         const pu_real *beta = mem->stage.beta + n * I;
-        const double xax = mem->columns[n].xax;
-        const double weight = n % (job->K + 1) ? 1 / (double)job->K : 1;
-        const double energy = pu__max(mem->columns[n].energy, 0);
+        double xax = mem->columns[n].xax;
+        double weight = n % (job->K + 1) ? 1 / (double)job->K : 1;
+        double energy = pu__max(mem->columns[n].energy, 0);
         double rho = 1;
         double sum = 0;
         double taken = 0; /* off by the steps so far */
@@ -15567,7 +15569,7 @@ PU__FN void pu__pilot_errors(pu__pilot *p)
         size += weight * xax;
     }
     for (pu_int i = 0; i <= I; i++) {
-        const double eps = size > 0 ? sqrt(p->eps[i] / size) : 0;
+        double eps = size > 0 ? sqrt(p->eps[i] / size) : 0;
         p->eps[i] = pu__max(eps, (double)PU__EPS);
     }
 }
@@ -15577,8 +15579,8 @@ PU__FN void pu__pilot_errors(pu__pilot *p)
    estimate is up to 3 times low. */
 PU__FN double pu__solver_error(const pu__pilot *p, pu_kind kind, pu_int I, double rho)
 {
-    const pu_int last = PU__PILOT_STEPS;
-    const double eps = I <= last ? p->eps[I] : p->eps[last] * pow(rho, (double)(I - last));
+    pu_int last = PU__PILOT_STEPS;
+    double eps = I <= last ? p->eps[I] : p->eps[last] * pow(rho, (double)(I - last));
     return kind == PU_NETWORK ? 3 * (double)I * eps * eps : eps;
 }
 
@@ -15596,19 +15598,19 @@ PU__FN void pu__put_choice(pu__text *t, const char *name, pu_int value, const ch
    nothing is gained by one far better than what was asked for. */
 PU__FN void pu__choose(const pu__pilot *p, const pu_options *options, pu_int N, pu_options *tuned, pu_report *report)
 {
-    const pu_options top = *tuned;
-    const double wanted = options->error > 0 ? options->error : 0.1;
-    const double seen = (double)p->few.n;
+    pu_options top = *tuned;
+    double wanted = options->error > 0 ? options->error : 0.1;
+    double seen = (double)p->few.n;
     /* the error of one probe per datum */
-    const double one = report->statistical_error * sqrt((double)PU__PILOT_PROBES * seen / (double)N);
-    const double c = sqrt(report->ritz_max / report->ritz_min);
-    const double rho = (c - 1) / (c + 1);
+    double one = report->statistical_error * sqrt((double)PU__PILOT_PROBES * seen / (double)N);
+    double c = sqrt(report->ritz_max / report->ritz_min);
+    double rho = (c - 1) / (c + 1);
     double left, error;
     pu__text t;
     report->plan[0] = 0; /* kept in front of the plan of the run itself */
     t = pu__text_after(report->plan, sizeof report->plan);
     if (options->samples == PU_CHOOSE) {
-        const double k = ceil(one * one / (wanted * wanted));
+        double k = ceil(one * one / (wanted * wanted));
         tuned->samples = (pu_int)pu__max(2, k < (double)top.samples ? k : (double)top.samples);
         pu__put_choice(&t, "K = ", tuned->samples, " (one probe per datum errs by ", one, wanted,
                        tuned->samples == top.samples);
@@ -15631,7 +15633,7 @@ PU__FN void pu__choose(const pu__pilot *p, const pu_options *options, pu_int N, 
 PU__FN pu_status pu__anyone_iterative(pu__task *task, const pu_lgm *model, const pu_data *data,
                                       const pu_gradient_result *out, pu_options *least, int *anyone, pu_report *report)
 {
-    const pu_status status = pu__job_make(task, model, data, least, out, 0, report);
+    pu_status status = pu__job_make(task, model, data, least, out, 0, report);
     report->plan[0] = 0;
     *anyone = task->job.served[PU_ITERATIVE] > 0;
     return status;
@@ -15642,8 +15644,8 @@ PU__FN pu_status pu__tune(pu__call *call, const pu_lgm *model, const pu_data *da
                           const pu_gradient_result *out, pu_options *tuned)
 {
     pu_report *report = call->report;
-    const int pick_K = options->samples == PU_CHOOSE;
-    const int pick_I = options->solve.iterations == PU_CHOOSE && options->kind != PU_MONTE_CARLO;
+    int pick_K = options->samples == PU_CHOOSE;
+    int pick_I = options->solve.iterations == PU_CHOOSE && options->kind != PU_MONTE_CARLO;
     pu__pilot pilot;
     int anyone = 1;
     pu_status status = pu__check_tuning(options, out, report);
@@ -15731,7 +15733,7 @@ PU__FN pu_status pu__tune_first(pu__call *call, const pu_lgm *model, const pu_da
 PU_DEF pu_status pu_gradient(const pu_lgm *model, const pu_data *data, const pu_options *options, pu_workspace *ws,
                              const pu_gradient_result *out, pu_report *report)
 {
-    const int want_nll = report != NULL; /* otherwise there is nobody to tell it to */
+    int want_nll = report != NULL; /* otherwise there is nobody to tell it to */
     pu__call call;
     pu__task task;
     pu_options tuned;
@@ -15849,8 +15851,8 @@ PU__FN pu_status pu__exact_results(pu__exact *w, pu_exact_result *result, pu_int
 {
     pu__memory *mem = &w->task.mem;
     pu__worker *worker = mem->workers;
-    const pu_int D = w->task.job.D;
-    const double log_2pi = 1.8378770664093454836;
+    pu_int D = w->task.job.D;
+    double log_2pi = 1.8378770664093454836;
     result->observed = mem->observed[0];
     result->c = report->c;
     result->logdet = mem->logdet[0];
@@ -15976,8 +15978,8 @@ PU__FN pu_status pu__simulate_block(pu__simulation *w, pu_int first, pu_int k, p
     const pu_op *Gamma = &w->r.Gamma;
     const pu_op *Phi = &w->r.Phi;
     const pu_lgm *model = &w->r.model;
-    const pu_block z = pu__from(w->z, first);
-    const pu_block y = pu__from(w->y, first);
+    pu_block z = pu__from(w->z, first);
+    pu_block y = pu__from(w->y, first);
     pu_status status;
     pu_int bad;
     for (pu_int j = 0; j < k; j++)
@@ -16085,10 +16087,10 @@ PU__FN pu_status pu__moments_sampled(const pu__job *job, pu__memory *mem, pu_int
 {
     pu__worker *w = mem->workers;
     pu__run *g = &w->run;
-    const pu_int D = job->D;
-    const pu_int K = job->K;
+    pu_int D = job->D;
+    pu_int K = job->K;
     const pu_real *sigma = mem->stage.x + n * (K + 1) * D;
-    const int known = mem->variance && pu__has_diag(&job->r.model);
+    int known = mem->variance && pu__has_diag(&job->r.model);
     pu_real *variance = mem->variance ? mem->variance + n * D : NULL;
     pu_real *fit = mem->fit ? mem->fit + n * job->M : NULL;
     pu_real *diagonal = w->bbar; /* free by now */
@@ -16130,10 +16132,10 @@ PU__FN pu_status pu__moments_prior(const pu__job *job, pu__memory *mem, pu_repor
     pu__worker *w = mem->workers;
     const pu_op *Gamma = &job->r.Gamma;
     const pu_op *Phi = &job->r.Phi;
-    const pu_block x = w->run.x;
-    const pu_block q = w->run.q;
-    const pu_block unit = mem->variance ? x : w->post.t0;
-    const pu_int size = mem->variance ? job->D : job->M;
+    pu_block x = w->run.x;
+    pu_block q = w->run.q;
+    pu_block unit = mem->variance ? x : w->post.t0;
+    pu_int size = mem->variance ? job->D : job->M;
     pu_real *out = mem->variance ? mem->variance : mem->fit;
     pu_int k;
     for (pu_int first = 0; first < size; first += k) {
@@ -16146,7 +16148,7 @@ PU__FN pu_status pu__moments_prior(const pu__job *job, pu__memory *mem, pu_repor
         if (Gamma->solve(Gamma, k, x, q, w->post.work))
             return pu__operator_failed(report, "Gamma.solve", -1);
         for (pu_int j = 0; j < k; j++) {
-            const double prior = pu__dot(job->D, NULL, pu__col(x, j), pu__col(q, j));
+            double prior = pu__dot(job->D, NULL, pu__col(x, j), pu__col(q, j));
             for (pu_int n = 0; n < job->N; n++) {
                 pu_real *variance = out + n * size + first + j;
                 if (mem->engine[n] == PU_DUAL)
@@ -16163,8 +16165,8 @@ PU__FN pu_status pu__moments_mean(pu__moments *w, pu_int n, pu_report *report)
     const pu__job *job = &w->task.job;
     const pu__memory *mem = &w->task.mem;
     const pu_op *Phi = &job->r.Phi;
-    const pu_block x = pu__rows(mem->stage.x + n * (job->K + 1) * job->D, job->D);
-    const pu_block y = pu__rows(w->mean + n * job->M, job->M);
+    pu_block x = pu__rows(mem->stage.x + n * (job->K + 1) * job->D, job->D);
+    pu_block y = pu__rows(w->mean + n * job->M, job->M);
     pu_int bad;
     if (Phi->apply(Phi, 1, x, y, 0, mem->workers[0].post.work))
         return pu__operator_failed(report, "Phi.apply", n);
@@ -16253,8 +16255,8 @@ PU_DEF pu_status pu_posterior(const pu_lgm *model, const pu_data *data, const pu
     if (pu__fatal(status))
         return pu__finish(&call, status);
     for (pu_int n = 0; n < job->N; n++) {
-        const pu_int D = job->D;
-        const pu_int K = job->K;
+        pu_int D = job->D;
+        pu_int K = job->K;
         const pu_real *mu = w.task.mem.stage.x + n * (K + 1) * D;
         if (out->mean)
             pu__copy(out->mean + n * D, mu, D);
@@ -16288,7 +16290,7 @@ PU_DEF pu_status pu_predict(const pu_lgm *model, const pu_data *data, const pu_o
     if (pu__fatal(status))
         return pu__finish(&call, status);
     for (n = 0; n < job->N; n++) {
-        const pu_int M = job->M;
+        pu_int M = job->M;
         const pu_real *fit = w.task.mem.fit ? w.task.mem.fit + n * M : NULL;
         pu_real *mean = w.mean + n * M;
         if (out->mean)
@@ -16393,10 +16395,10 @@ PU__FN pu_status pu__model_tune(const pu_model *model, const pu_data *data, pu_o
                                 pu_report *report)
 {
     pu_real any;
-    const pu_options used = pu__model_options(model, options);
-    const pu_gradient_result want = pu__model_wants(model, &used, &any);
+    pu_options used = pu__model_options(model, options);
+    pu_gradient_result want = pu__model_wants(model, &used, &any);
     pu_options tuned = used;
-    const pu_status status = pu_tune(&model->lgm, data, &used, ws, &want, &tuned, report);
+    pu_status status = pu_tune(&model->lgm, data, &used, ws, &want, &tuned, report);
     options->samples = tuned.samples;
     options->solve.iterations = tuned.solve.iterations;
     return status;
@@ -16490,7 +16492,7 @@ PU__FN pu_status pu__model_se(pu__model_task *self, const pu_real *grad)
     /* The layout of a group is that of the gradient up to eta. */
     memset(variance, 0, (size_t)model->params * sizeof *variance);
     for (pu_int g = 0; g < slots->groups; g++) {
-        const double share = (double)pu__group_size(job->K, slots->groups, g) / (double)job->K;
+        double share = (double)pu__group_size(job->K, slots->groups, g) / (double)job->K;
         if (group.Gamma)
             group.Gamma = from;
         if (group.Phi)
@@ -16501,7 +16503,7 @@ PU__FN pu_status pu__model_se(pu__model_task *self, const pu_real *grad)
         if (model->grad(model, &group, group_grad))
             return PU_E_OPERATOR;
         for (pu_int i = 0; i < model->params; i++) {
-            const double off = (double)group_grad[i] - (double)grad[i];
+            double off = (double)group_grad[i] - (double)grad[i];
             variance[i] += share * off * off / (double)(slots->groups - 1);
         }
     }
@@ -16518,7 +16520,7 @@ PU__FN pu_status pu__model_pull(pu__model_task *self, pu_report *report)
     const pu__job *job = &self->task.job;
     pu__memory *mem = &self->task.mem;
     pu_real *grad = self->task.own_reals;
-    const int in_place = job->by_rows && self->grad_is_scratch && model->begins_with_Phi;
+    int in_place = job->by_rows && self->grad_is_scratch && model->begins_with_Phi;
     pu_status status;
     pu_int bad;
     /* The job then sums Phi's gradient where it is wanted. */
@@ -16551,7 +16553,7 @@ PU__FN pu_status pu__model_pull(pu__model_task *self, pu_report *report)
 PU__FN pu_status pu__model_run(pu__model_task *self, pu_report *report)
 {
     const pu_lgm *lgm = &self->model->lgm;
-    const int want_nll = report != NULL;
+    int want_nll = report != NULL;
     const pu_options *options = &self->options;
     pu_options tuned;
     pu__call call;
@@ -16587,7 +16589,7 @@ PU_DEF pu_status pu_model_gradient(pu_model *model, const pu_real *theta, const 
                                    pu_report *report)
 {
     pu__model_task self;
-    const pu_status status = pu_model_set(model, theta, report);
+    pu_status status = pu_model_set(model, theta, report);
     if (status)
         return status;
     pu__model_task_make(&self, model, data, options, se);
@@ -16601,7 +16603,7 @@ PU_DEF pu_status pu_model_nll(pu_model *model, const pu_real *theta, const pu_da
                               pu_workspace *ws, double *nll, double *se, pu_report *report)
 {
     pu_options used;
-    const pu_status status = pu_model_set(model, theta, report);
+    pu_status status = pu_model_set(model, theta, report);
     if (status)
         return status;
     used = pu__model_options(model, options);
@@ -16764,7 +16766,7 @@ PU__FN pu_status pu__draft_begin(pu__draft *d, const pu_model *model, pu_report 
    Without success the rest of *model is zeroed: a block that its pointers referred to may be gone. */
 PU__FN pu_status pu__draft_open(pu__draft *d, pu_model *model)
 {
-    const pu_status status = pu__arena_open(&d->arena, &d->made.memory, d->report);
+    pu_status status = pu__arena_open(&d->arena, &d->made.memory, d->report);
     if (status)
         memset(model, 0, sizeof *model);
     model->memory = d->made.memory;
@@ -16813,7 +16815,7 @@ PU__FN pu_int pu__parted_add(pu__draft *d, const char *name, pu_int rows, pu_int
 {
     pu__parted *s = &d->parted;
     int *overflow = &d->arena.overflow;
-    const size_t count = pu__mul((size_t)pu__most(rows, 1), (size_t)pu__most(cols, 1), overflow);
+    size_t count = pu__mul((size_t)pu__most(rows, 1), (size_t)pu__most(cols, 1), overflow);
     pu__part *p = s->part + s->parts++;
     p->name = name;
     p->rows = rows;
@@ -16853,7 +16855,7 @@ PU__FN pu_op pu__layer(const pu__parted *s, int second)
 /* Y = X W' + 1 b' of a layer. X: M x inputs, Y: M x outputs, row-major; a row is a data point. */
 PU__FN void pu__layer_apply(const pu__parted *s, int second, const pu_real *X, pu_real *Y)
 {
-    const pu_op layer = pu__layer(s, second);
+    pu_op layer = pu__layer(s, second);
     /* b first, to which the product is added */
     for (pu_int p = 0; p < s->M; p++)
         pu__copy(Y + p * layer.rows, (const pu_real *)layer.data + layer.params, layer.rows);
@@ -16865,8 +16867,8 @@ PU__FN void pu__layer_apply(const pu__parted *s, int second, const pu_real *X, p
 PU__FN void pu__layer_back(const pu__parted *s, int second, const pu_real *X, const pu_real *Ybar, pu_real *grad,
                            pu_real *Xbar)
 {
-    const pu_op layer = pu__layer(s, second);
-    const pu_block from = pu__rows(Ybar, layer.rows);
+    pu_op layer = pu__layer(s, second);
+    pu_block from = pu__rows(Ybar, layer.rows);
     /* W, then b, then the inputs */
     pu__zeros(grad, layer.params + layer.rows);
     layer.grad(&layer, s->M, from, pu__rows(X, layer.cols), s->ones, grad, NULL);
@@ -16927,7 +16929,7 @@ PU__FN pu_status pu__parted_grad(const pu_model *model, const pu_gradient_result
     /* m = 1 / (alpha + beta norm), so dm = -m^2 (dalpha + norm dbeta). alpha comes first in theta. */
     if (g->precond)
         for (pu_int i = 0; i < s->D; i++) {
-            const pu_real square = s->m[i] * s->m[i];
+            pu_real square = s->m[i] * s->m[i];
             sum -= (double)(square * s->norm[i] * g->precond[i]);
             grad[i] -= square * g->precond[i];
         }
@@ -16977,7 +16979,7 @@ PU__FN void pu__start_normals(uint64_t seed, pu_int row, pu_int n, double scale,
 PU__FN pu_status pu__start_factors(const pu_model *model, const pu_data *data, uint64_t seed, pu_real *theta)
 {
     const pu__parted *s = (const pu__parted *)model->data;
-    const int tied = s->tied_psi;
+    int tied = s->tied_psi;
     pu_real *Phi = theta, *mean = theta + s->eta, *psi = theta + s->psi, y = 0;
     /* squares about the means, number and sum of all values */
     double squares = 0, count = 0, total = 0;
@@ -16986,7 +16988,7 @@ PU__FN pu_status pu__start_factors(const pu_model *model, const pu_data *data, u
     pu__zeros(theta, s->params);
     for (n = 0; n < data->n; n++)
         for (at = 0; (at = pu__observed(data, n, at, &m, &y)) >= 0; at++) {
-            const pu_real off = y - mean[m]; /* from the mean so far */
+            pu_real off = y - mean[m]; /* from the mean so far */
             Phi[m] += 1;
             count += 1;
             total += (double)y;
@@ -17009,7 +17011,7 @@ PU__FN pu_status pu__start_factors(const pu_model *model, const pu_data *data, u
     }
     /* D loadings of variance v/3D each, where v is the variance of the noise: three quarters of the whole */
     for (m = 0; m < s->M; m++) {
-        const double noise = exp(-(double)psi[tied ? 0 : m]);
+        double noise = exp(-(double)psi[tied ? 0 : m]);
         pu__start_normals(seed, m, s->D, sqrt(noise / (3 * (double)s->D)), Phi + m * s->D);
     }
     return PU_OK;
@@ -17019,7 +17021,7 @@ PU__FN pu_status pu__start_factors(const pu_model *model, const pu_data *data, u
    the scale of the inputs, and bends at a random place. W2 is scaled alike, b2 = 0. */
 PU__FN void pu__start_network(const pu__parted *s, uint64_t seed, pu_real *theta)
 {
-    const pu_int inputs = s->inputs, hidden = s->hidden;
+    pu_int inputs = s->inputs, hidden = s->hidden;
     for (pu_int i = 0; i < hidden; i++)
         pu__start_normals(seed, i, inputs, 1 / sqrt((double)inputs), theta + i * inputs);
     /* Weights of input j are divided by its root mean square. */
@@ -17067,7 +17069,7 @@ PU__FN void pu__parted_describe(const pu_model *model, pu_int i, pu_param *param
 {
     const pu__parted *s = (const pu__parted *)model->data;
     const pu__part *p = s->part + s->parts - 1;
-    const pu_scale scale = i < s->logs ? PU_SCALE_FREE : PU_SCALE_LOG;
+    pu_scale scale = i < s->logs ? PU_SCALE_FREE : PU_SCALE_LOG;
     while (i < p->at)
         p--;
     i -= p->at;
@@ -17081,7 +17083,7 @@ PU__FN void pu__parted_describe(const pu_model *model, pu_int i, pu_param *param
    gain = |Phi|_F^2 / M. Uses y as scratch. */
 PU__FN pu_status pu__parted_norms(pu__parted *s, pu_report *report)
 {
-    const pu_op resolved = pu__resolve(s->dictionary);
+    pu_op resolved = pu__resolve(s->dictionary);
     const pu_op *Phi = &resolved;
     double sum = 0;
     pu__fill(s->norm, Phi->gram_diag ? 0 : 1, s->D);
@@ -17157,7 +17159,7 @@ PU__FN pu_status pu__model_factors(pu_model *model, pu_int M, pu_int D, int tied
 {
     pu__draft d;
     pu__parted *s = &d.parted;
-    const pu_status status = pu__draft_begin(&d, model, report);
+    pu_status status = pu__draft_begin(&d, model, report);
     if (status)
         return status;
     if (M < 1)
@@ -17362,7 +17364,7 @@ typedef struct {
 PU__FN pu_status pu__noisy_ar_set(pu_model *model, const pu_real *theta, pu_int *index)
 {
     pu__noisy_ar *s = (pu__noisy_ar *)model->data;
-    const pu_int P = s->ar.order;
+    pu_int P = s->ar.order;
     pu_real gamma[PU_AR_MAX], kappa, lambda;
     pu_status status;
     for (pu_int i = 0; i < P; i++)
@@ -17382,7 +17384,7 @@ PU__FN pu_status pu__noisy_ar_set(pu_model *model, const pu_real *theta, pu_int 
 PU__FN pu_status pu__noisy_ar_grad(const pu_model *model, const pu_gradient_result *g, pu_real *grad)
 {
     const pu__noisy_ar *s = (const pu__noisy_ar *)model->data;
-    const pu_int P = s->ar.order;
+    pu_int P = s->ar.order;
     for (pu_int i = 0; i < P; i++)
         grad[i] = (pu_real)((double)g->Gamma[i] * pu__ar_gap(s->ar.gamma[i]));
     grad[P] = g->Gamma[P] * s->ar.kappa;
@@ -17422,7 +17424,7 @@ PU__FN double pu__durbin_levinson(pu_int P, const double *c, double variance, pu
    signal, a few times. */
 PU__FN pu_status pu__noisy_ar_start(const pu_model *model, const pu_data *data, uint64_t seed, pu_real *theta)
 {
-    const pu_int P = ((const pu__noisy_ar *)model->data)->ar.order;
+    pu_int P = ((const pu__noisy_ar *)model->data)->ar.order;
     double c[PU_AR_MAX + 1], share, error = 1;
     int tries, calm = 0;
     (void)seed;
@@ -17443,7 +17445,7 @@ PU__FN pu_status pu__noisy_ar_start(const pu_model *model, const pu_data *data, 
 /* model.describe: gamma[i], kappa, lambda. */
 PU__FN void pu__noisy_ar_describe(const pu_model *model, pu_int i, pu_param *param)
 {
-    const pu_int P = ((const pu__noisy_ar *)model->data)->ar.order;
+    pu_int P = ((const pu__noisy_ar *)model->data)->ar.order;
     if (i < P)
         pu__describe(param, "gamma", i, -1, PU_SCALE_ATANH);
     else
@@ -17548,8 +17550,8 @@ PU__FN pu_status pu__state_space_set(pu_model *model, const pu_real *theta, pu_i
     pu__state_space *s = (pu__state_space *)model->data;
     pu__process *next = &s->next;
     const pu_ssm *now = &s->now.ssm;
-    const pu_int S = now->states, SS = S * S;
-    const int given = now->start == PU_SSM_GIVEN;
+    pu_int S = now->states, SS = S * S;
+    int given = now->start == PU_SSM_GIVEN;
     pu_real Q[PU__SSM_SQUARE], P0[PU__SSM_SQUARE], sigma2;
     pu_int i;
     pu_status status;
@@ -17566,7 +17568,7 @@ PU__FN pu_status pu__state_space_set(pu_model *model, const pu_real *theta, pu_i
     status = pu_ssm_set(&next->ssm, now->steps, S, theta, Q, now->start, given ? P0 : NULL, &i);
     if (status) {
         /* Entry (r, c) of Q or P0 comes from row r of its triangle: name the last entry of that row. */
-        const pu_int row = i % SS / S;
+        pu_int row = i % SS / S;
         *index = i;
         if (i >= SS)
             *index = (i < 2 * SS ? s->at_L : s->at_L0) + row * (row + 3) / 2;
@@ -17584,7 +17586,7 @@ PU__FN pu_status pu__state_space_grad(const pu_model *model, const pu_gradient_r
 {
     const pu__state_space *s = (const pu__state_space *)model->data;
     const pu_ssm *ssm = &s->now.ssm;
-    const pu_int S = ssm->states, SS = S * S;
+    pu_int S = ssm->states, SS = S * S;
     /* Gamma's parameters are A, Q, P0. */
     pu__copy(grad, g->Gamma, SS);
     pu__copy(grad + s->at_c, g->Phi, S);
@@ -17603,7 +17605,7 @@ PU__FN pu_status pu__state_space_grad(const pu_model *model, const pu_gradient_r
 PU__FN pu_status pu__state_space_start(const pu_model *model, const pu_data *data, uint64_t seed, pu_real *theta)
 {
     const pu__state_space *s = (const pu__state_space *)model->data;
-    const pu_int S = s->now.ssm.states;
+    pu_int S = s->now.ssm.states;
     double c[3], share, signal, r;
     (void)seed;
     pu__autocovariances(data, 2, c);
@@ -17613,7 +17615,7 @@ PU__FN pu_status pu__state_space_start(const pu_model *model, const pu_data *dat
     pu__zeros(theta, model->params); /* m0 = 0, P0 = I */
     for (pu_int i = 0; i < S; i++) {
         /* A_ii = +-rate, Q_ii = 1 - rate^2: variance one */
-        const double rate = pow(r, 2 * (double)(i + 1) / (double)(S + 1));
+        double rate = pow(r, 2 * (double)(i + 1) / (double)(S + 1));
         theta[i * S + i] = (pu_real)(c[1] < 0 ? -rate : rate);
         theta[s->at_c + i] = (pu_real)sqrt(signal / (double)S);
         theta[s->at_L + i * (i + 3) / 2] = (pu_real)(log((1 - rate) * (1 + rate)) / 2);
@@ -17626,8 +17628,8 @@ PU__FN pu_status pu__state_space_start(const pu_model *model, const pu_data *dat
 PU__FN void pu__state_space_describe(const pu_model *model, pu_int i, pu_param *param)
 {
     const pu__state_space *s = (const pu__state_space *)model->data;
-    const pu_int S = s->now.ssm.states;
-    const int start = i >= s->at_L0;
+    pu_int S = s->now.ssm.states;
+    int start = i >= s->at_L0;
     pu_int row = 0;
     if (i < s->at_c)
         pu__describe(param, "A", i / S, i % S, PU_SCALE_FREE);
@@ -17656,8 +17658,8 @@ PU_DEF const pu_ssm *pu_model_get_ssm(const pu_model *model)
 PU_DEF pu_status pu_model_state_space(pu_model *model, pu_int steps, pu_int states, pu_ssm_start start,
                                       pu_report *report)
 {
-    const pu_int S = states;
-    const int given = start == PU_SSM_GIVEN;
+    pu_int S = states;
+    int given = start == PU_SSM_GIVEN;
     pu__draft d;
     pu_model *made = &d.made;
     pu__state_space *s;
@@ -17783,7 +17785,7 @@ typedef struct {
    alone. */
 PU__FN void pu__fit_shuffle(pu__fit *fit)
 {
-    const uint64_t seed = fit->o->gradient.seed;
+    uint64_t seed = fit->o->gradient.seed;
     /* Apart from the streams of normals. */
     const uint32_t key[2] = {(uint32_t)seed, (uint32_t)(seed >> 32) ^ 0x6f726465u};
     uint32_t counter[4] = {0, 0, 0, 0}, word[4];
@@ -17792,7 +17794,7 @@ PU__FN void pu__fit_shuffle(pu__fit *fit)
     for (pu_int i = 0; i < fit->N; i++)
         order[i] = i;
     for (pu_int i = fit->N - 1; i > 0; i--) {
-        const pu_int moved = order[i];
+        pu_int moved = order[i];
         pu_int j;
         counter[0] = (uint32_t)i;
         pu_philox(key, counter, word);
@@ -17807,7 +17809,7 @@ PU__FN void pu__fit_shuffle(pu__fit *fit)
    leave theirs. */
 PU__FN pu_status pu__fit_batch_gradient(pu__fit *fit, const pu_real *theta, pu_real *grad, pu_int *n)
 {
-    const pu_int each = (fit->K + 1) * fit->D;
+    pu_int each = (fit->K + 1) * fit->D;
     pu_report *report = &fit->report->last;
     pu_data batch = *fit->data;
     pu__model_task task;
@@ -17866,7 +17868,7 @@ PU__FN double pu__gradient_norm(const pu__fit *fit, const pu_real *g)
 #pragma omp parallel for schedule(static) num_threads(fit->threads) if (fit->threads > 1)
 #endif
     for (int p = 0; p < PU__PARTS; p++) {
-        const pu_int at = pu__part_start(fit, p);
+        pu_int at = pu__part_start(fit, p);
         sum[p] = pu__dot(pu__part_start(fit, p + 1) - at, NULL, g + at, g + at);
     }
     for (int p = 0; p < PU__PARTS; p++)
@@ -17891,8 +17893,8 @@ PU__FN pu_status pu__fit_gradient(pu__fit *fit, const pu_real *theta, pu_real *g
     if (fit->part)
         pu__zeros(g, fit->n);
     for (pu_int batch = 0; batch < fit->o->accumulate; batch++) {
-        const pu_status status = pu__fit_batch_gradient(fit, theta, fit->part ? fit->part : g, &n);
-        const double weight = (double)n, square = weight * weight;
+        pu_status status = pu__fit_batch_gradient(fit, theta, fit->part ? fit->part : g, &n);
+        double weight = (double)n, square = weight * weight;
         if (pu__fatal(status))
             return status;
         if (last->served[PU_ITERATIVE] > 0)
@@ -17948,7 +17950,7 @@ PU__FN void pu__fit_keep_best(pu__fit *fit, double value, double step)
 PU__FN double pu__fit_rate(const pu__fit *fit)
 {
     const pu_fit_options *o = fit->o;
-    const double t = fit->step, T = (double)o->steps, rate = o->rate;
+    double t = fit->step, T = (double)o->steps, rate = o->rate;
     switch (o->schedule) {
     case PU_RATE_COSINE: return rate * (1 + cos(3.14159265358979323846 * t / T)) / 2;
     case PU_RATE_HYPERBOLIC: return rate / (1 + t / o->decay);
@@ -17971,7 +17973,7 @@ typedef struct {
 PU__FN pu__adam pu__adam_make(const pu__fit *fit)
 {
     const pu_fit_options *o = fit->o;
-    const double t = fit->step + 1;
+    double t = fit->step + 1;
     pu__adam a;
     a.sgd = o->optimizer == PU_SGD;
     a.beta1 = (pu_real)o->beta1;
@@ -17989,7 +17991,7 @@ PU__FN pu__adam pu__adam_make(const pu__fit *fit)
 PU__FN void pu__adam_step(const pu__adam *a, pu_real t, pu_int n, const pu_real *g, const pu_real *theta,
                           pu_real *PU__RESTRICT m, pu_real *PU__RESTRICT v, pu_real *PU__RESTRICT to)
 {
-    const pu_real step = t * a->rate;
+    pu_real step = t * a->rate;
     if (g) {
         for (pu_int i = 0; i < n; i++)
             m[i] = a->beta1 * m[i] + a->gain1 * g[i];
@@ -18011,7 +18013,7 @@ PU__FN void pu__adam_step(const pu__adam *a, pu_real t, pu_int n, const pu_real 
    moments take in the gradient when is_new. */
 PU__FN void pu__fit_move_part(pu__fit *fit, const pu__adam *a, double t, int is_new, int part)
 {
-    const pu_int end = pu__part_start(fit, part + 1);
+    pu_int end = pu__part_start(fit, part + 1);
     pu_int i, n, at = pu__part_start(fit, part);
     if (!a) {
         for (i = at; i < end; i++)
@@ -18086,7 +18088,7 @@ PU__FN pu_status pu__fit_first_order(pu__fit *fit, int *stuck)
    Returns the slope g'd. When d does not descend the pairs are forgotten, and d = -g. */
 PU__FN double pu__lbfgs_direction(pu__fit *fit)
 {
-    const pu_int n = fit->n, pairs = fit->pairs, newest = (pu_int)fit->newest;
+    pu_int n = fit->n, pairs = fit->pairs, newest = (pu_int)fit->newest;
     const pu_real *g = fit->g, *S = fit->S, *Y = fit->Y;
     double *rho = fit->rho, *a = rho + pairs, slope;
     pu_real *d = fit->m;
@@ -18099,7 +18101,7 @@ PU__FN double pu__lbfgs_direction(pu__fit *fit)
         pu__axpy(n, (pu_real)-a[j], Y + j * n, d);
     }
     if (age > 0) {
-        const double scale = rho[newest] * pu__dot(n, NULL, Y + newest * n, Y + newest * n);
+        double scale = rho[newest] * pu__dot(n, NULL, Y + newest * n, Y + newest * n);
         for (pu_int i = 0; i < n; i++)
             d[i] = (pu_real)((double)d[i] / scale);
     }
@@ -18117,7 +18119,7 @@ PU__FN double pu__lbfgs_direction(pu__fit *fit)
 /* Takes the point tried, t along d. Its pair s, y is held unless the curvature s'y is not safely positive. */
 PU__FN void pu__lbfgs_accept(pu__fit *fit, double t)
 {
-    const pu_int n = fit->n, place = ((pu_int)fit->newest + 1) % fit->pairs;
+    pu_int n = fit->n, place = ((pu_int)fit->newest + 1) % fit->pairs;
     pu_real *s = fit->S + place * n, *y = fit->Y + place * n;
     double sy;
     for (pu_int i = 0; i < n; i++) {
@@ -18146,7 +18148,7 @@ PU__FN void pu__lbfgs_accept(pu__fit *fit, double t)
    1e-10 of each other count as equal, and the second condition decides alone (as in Hager and Zhang 2005). */
 PU__FN pu_status pu__fit_lbfgs(pu__fit *fit, int *stuck)
 {
-    const double noise = pu__max(16 * (double)PU__EPS, 1e-10);
+    double noise = pu__max(16 * (double)PU__EPS, 1e-10);
     double value, slope, t, lo = 0, hi = -1;
     pu_status status = PU_OK;
     if (!(fit->known > 0))
@@ -18159,7 +18161,7 @@ PU__FN pu_status pu__fit_lbfgs(pu__fit *fit, int *stuck)
     t = (fit->held > 0 ? 1 : 1 / pu__max(1, sqrt(-slope))) * pu__fit_rate(fit);
     fit->rate = t;
     for (int tries = 0; tries < 20; tries++) {
-        const double asked = t;
+        double asked = t;
         if (!pu__fit_move(fit, NULL, &t))
             break;
         /* The model refused a longer step. */
@@ -18172,8 +18174,8 @@ PU__FN pu_status pu__fit_lbfgs(pu__fit *fit, int *stuck)
             fit->rejected++;
             hi = t;
         } else {
-            const double there = pu__dot(fit->n, NULL, fit->v, fit->m);
-            const double limit = fit->exact ? value + 1e-4 * t * slope + noise * fabs(value) : HUGE_VAL;
+            double there = pu__dot(fit->n, NULL, fit->v, fit->m);
+            double limit = fit->exact ? value + 1e-4 * t * slope + noise * fabs(value) : HUGE_VAL;
             /* Too long when f is too large or the slope has turned; too short while it is as steep as here. */
             if (!(fit->objective <= limit) || there > -0.9 * slope) {
                 hi = t;
@@ -18250,8 +18252,8 @@ PU__FN uint64_t pu__fit_fingerprint(const pu__fit *fit)
    writing fails. */
 PU__FN int pu__fit_transfer(pu__fit *fit, FILE *file, int is_write, uint64_t *h)
 {
-    const size_t n = (size_t)fit->n * sizeof(pu_real), pairs = (size_t)fit->pairs;
-    const size_t x = (size_t)(fit->N * (fit->K + 1) * fit->D) * sizeof(pu_real);
+    size_t n = (size_t)fit->n * sizeof(pu_real), pairs = (size_t)fit->pairs;
+    size_t x = (size_t)(fit->N * (fit->K + 1) * fit->D) * sizeof(pu_real);
     /* Arrays that this fit does not have are NULL. */
     void *const part[] = {fit,    fit->theta, fit->best_theta, fit->m,   fit->next, fit->v,
                           fit->g, fit->S,     fit->Y,          fit->rho, fit->x};
@@ -18307,7 +18309,7 @@ PU__FN const char *pu__fit_save(pu__fit *fit)
    of the fit are then as they were. */
 PU__FN const char *pu__fit_resume(pu__fit *fit)
 {
-    const pu__fit fresh = *fit;
+    pu__fit fresh = *fit;
     const char *wrong = NULL;
     char magic[8];
     uint64_t h, told;
@@ -18357,7 +18359,7 @@ PU_DEF const char *pu_fit_stop_text(pu_fit_stop stop)
    printf. Larger numbers than pu_int may hold on any machine are not told. */
 PU__FN void pu__put_real(pu__text *text, const char *label, double x)
 {
-    const double size = fabs(x);
+    double size = fabs(x);
     size_t point;
     pu__put(text, label);
     /* A NaN comes here, too. */
@@ -18390,7 +18392,7 @@ PU_DEF const char *pu_fit_explain(const pu_fit_report *report, char *text, size_
     all = pu__text_after(text, size);
     if (!report->status) {
         /* A progress function is called before the fit is over. */
-        const int is_over = report->stop || report->step >= report->steps;
+        int is_over = report->stop || report->step >= report->steps;
         pu__put(&all, "; ");
         pu__put(&all, is_over ? pu_fit_stop_text(report->stop) : "not at its end");
     }
@@ -18462,7 +18464,7 @@ PU__FN const char *pu__fit_wrong_argument(const pu__fit *fit, const pu_real *the
 {
     const pu_fit_options *o = fit->o;
     const pu_options *g = &o->gradient;
-    const int is_lbfgs = o->optimizer == PU_LBFGS;
+    int is_lbfgs = o->optimizer == PU_LBFGS;
     *status = PU_E_NULL;
     if (!fit->model)
         return "model";
@@ -18571,7 +18573,7 @@ PU__FN void pu__fit_defaults(pu_fit_options *o)
    options. */
 PU__FN pu__fit pu__fit_make(pu_model *model, const pu_data *data, const pu_fit_options *options, pu_fit_options *o)
 {
-    const pu_fit_options defaults = PU__ZERO;
+    pu_fit_options defaults = PU__ZERO;
     pu__fit fit = PU__ZERO;
     *o = options ? *options : defaults;
     fit.model = model;
@@ -18591,7 +18593,7 @@ PU__FN void pu__fit_layout(void *self, pu__arena *arena)
 {
     pu__fit *fit = (pu__fit *)self;
     const pu_fit_options *o = fit->o;
-    const pu_int n = fit->model->params;
+    pu_int n = fit->model->params;
     fit->n = n;
     fit->N = fit->data->n;
     fit->D = fit->model->lgm.Gamma->rows;
@@ -18694,7 +18696,7 @@ PU__FN pu_status pu__split_allocate(pu__split *split, pu__call *call, pu__layout
    costs as much as some of them. */
 PU__FN pu_status pu__fit_tune(pu__fit *fit)
 {
-    const pu_int batches = fit->o->accumulate;
+    pu_int batches = fit->o->accumulate;
     pu_options *g = &fit->o->gradient;
     pu_data few = *fit->data;
     if (!pu__to_tune(g))
@@ -18703,7 +18705,7 @@ PU__FN pu_status pu__fit_tune(pu__fit *fit)
     if (fit->o->batch)
         few.n = pu__min(pu__min(fit->o->batch, few.n / batches + 1) * batches, few.n);
     if (!(fit->samples > 0)) {
-        const pu_status status = pu__model_tune(fit->model, &few, g, fit->ws, &fit->report->last);
+        pu_status status = pu__model_tune(fit->model, &few, g, fit->ws, &fit->report->last);
         if (status)
             return pu__fit_fail(fit->report, status, NULL);
         fit->samples = (double)g->samples;
@@ -18719,11 +18721,11 @@ PU__FN pu_status pu__fit_tune(pu__fit *fit)
 PU__FN void pu__fit_judge(pu__fit *fit)
 {
     const pu_fit_options *o = fit->o;
-    const pu_int step = (pu_int)fit->step;
+    pu_int step = (pu_int)fit->step;
     pu_fit_report *r = fit->report;
     if (o->validate && (step % o->validate_every == 0 || step == r->steps)) {
         /* Smaller is better. A NaN never is, and ends the fit. */
-        const double value = o->validate(fit->model, fit->theta, o->user);
+        double value = o->validate(fit->model, fit->theta, o->user);
         fit->validation = value;
         fit->stale++;
         if (value < fit->best) {
@@ -18736,8 +18738,8 @@ PU__FN void pu__fit_judge(pu__fit *fit)
     /* Fresh noise: |g| against its standard error, three times running. Without it the tolerance is
        absolute, and once is enough. */
     if (o->tolerance > 0) {
-        const int is_quiet = fit->exact || o->fixed_probes;
-        const double limit = is_quiet ? o->tolerance : o->tolerance * fit->gradient_se;
+        int is_quiet = fit->exact || o->fixed_probes;
+        double limit = is_quiet ? o->tolerance : o->tolerance * fit->gradient_se;
         fit->within = fit->gradient <= limit ? fit->within + 1 : 0;
         if (!r->stop && fit->within >= (is_quiet ? 1 : 3))
             r->stop = PU_FIT_GRADIENT;
@@ -18758,7 +18760,7 @@ PU__FN pu_status pu__fit_loop(pu__fit *fit)
     int stuck = 0;
     while (!r->stop && r->step < r->steps) {
         /* stuck: no step was made, and none will be. */
-        const pu_status status = (o->optimizer == PU_LBFGS ? pu__fit_lbfgs : pu__fit_first_order)(fit, &stuck);
+        pu_status status = (o->optimizer == PU_LBFGS ? pu__fit_lbfgs : pu__fit_first_order)(fit, &stuck);
         if (stuck)
             r->stop = PU_FIT_STUCK;
         if (status || stuck) {
@@ -18886,12 +18888,12 @@ PU__FN void pu__hessian_layout(void *self, pu__arena *arena)
 PU__FN pu_status pu__hessian_measure(pu__hessian *h, pu_model *model, const pu_real *theta, const pu_data *data,
                                      const pu_options *options, pu_workspace *ws, pu_report *report)
 {
-    const double root = pow((double)PU__EPS, 1.0 / 3);
-    const pu_int n = h->n;
+    double root = pow((double)PU__EPS, 1.0 / 3);
+    pu_int n = h->n;
     pu_real *at = h->points, *above = at + n, *below = above + n;
     pu__copy(at, theta, n);
     for (pu_int i = 0; i < n; i++) {
-        const double centre = (double)theta[i];
+        double centre = (double)theta[i];
         double width;
         pu_status status;
         at[i] = (pu_real)(centre + root * pu__max(1, fabs(centre)));

@@ -2077,7 +2077,8 @@ PU__FN void pu__draw(const pu__draw_key *key, int count, uint32_t *c0, pu_real *
     pu_real part[4][PU__DRAW];
     uint32_t k0 = (uint32_t)key->seed;
     uint32_t k1 = (uint32_t)(key->seed >> 32);
-    for (int l = 0; l < count; l++) {
+    /* all entries are set: gcc warns of those beyond count otherwise */
+    for (int l = 0; l < PU__DRAW; l++) {
         c1[l] = key->sample;
         c2[l] = key->datum;
         c3[l] = key->step;

@@ -13440,7 +13440,9 @@ typedef struct {
 /* A call: what is asked, what was decided before work starts, its memory. Holds pointers into itself: not to be copied. To the
    lanes it is const: they write to arrays that it points at, each to its own part. */
 typedef struct {
-    pu__resolved r; /* the model */
+    pu__resolved r; /* the model, as given and resolved: */
+    const pu_lgm *model;
+    const pu_op *Gamma, *Phi; /* of the latter */
     const pu_data *data;
     const pu_options *o;
     const pu_gradient_result *out;
@@ -13448,6 +13450,8 @@ typedef struct {
     pu__plan plan;
     pu_kind kind;
     pu_int N, D, M, K; /* K = 0 for PU_EXACT */
+    pu_int cols;       /* of a datum: K + 1 */
+    pu_int m_stride;   /* reals from one datum's preconditioner to the next */
     int want_nll, any_grad;
     int network; /* a reverse pass through the solver: PU_NETWORK, with a gradient */
     /* nothing is written: the caller reads the results in the memory of the job */
@@ -13532,14 +13536,14 @@ PU__FN double pu__products_cost(const pu__job *job, pu_int rows, int *form)
 {
     double D = (double)job->D;
     double m = (double)rows;
-    double phi = pu__flops(&job->r.Phi) * m / (double)job->M;
-    double columns = (double)job->K + 1;
+    double phi = pu__flops(job->Phi) * m / (double)job->M;
+    double columns = (double)job->cols;
     double count = ((job->network ? 2 : 1) * (double)job->asked_steps + 1) * columns;
-    double each = count * (PU__NS * (pu__flops(&job->r.Gamma) + 2 * phi) + PU__NS_ROW * m);
+    double each = count * (PU__NS * (pu__flops(job->Gamma) + 2 * phi) + PU__NS_ROW * m);
     /* the last term: the product with Phi that the gradient then lacks */
     double formed = 0.35 * PU__NS_MATRIX * m * D * D + 4 * D * D + count * (PU__NS * D * D + PU__NS_ROW * D) +
                     columns * PU__NS * phi;
-    *form = pu__plain(&job->r.Phi) && job->B->host && !job->network && formed < each;
+    *form = pu__plain(job->Phi) && job->B->host && !job->network && formed < each;
     return *form ? formed : each;
 }
 
@@ -13550,16 +13554,16 @@ PU__FN double pu__cost(const pu__job *job, pu_engine engine, pu_int observed)
 {
     pu_int rows = job->restricted ? observed : job->M;
     int single = sizeof(pu_real) == sizeof(float);
-    int plain = pu__plain(&job->r.Phi);
+    int plain = pu__plain(job->Phi);
     double D = (double)job->D;
     double m = (double)rows;
-    double cols = (double)job->K + 1;
+    double cols = (double)job->cols;
     double band = (double)job->width + 1;
     double I = (double)job->asked_steps;
     double grad = job->any_grad ? 1 : 0;
-    double flops = pu__flops(&job->r.Phi);
+    double flops = pu__flops(job->Phi);
     double phi = flops * m / (double)job->M;
-    double gamma = pu__flops(&job->r.Gamma);
+    double gamma = pu__flops(job->Gamma);
     double seen = (double)(observed > 0 ? observed : rows); /* an empty datum goes where full ones go */
     double pair = PU__NS * (gamma + 4 * phi);               /* a gradient term */
     /* with a reverse pass each step has a second sweep over the vectors, and a gradient term */
@@ -13586,9 +13590,6 @@ PU__FN double pu__cost(const pu__job *job, pu_engine engine, pu_int observed)
     }
 }
 
-/* Does this engine apply? */
-PU__FN int pu__can(const pu__job *job, int engine) { return job->can >> engine & 1; }
-
 /* The engine for a datum with that many observed rows. */
 PU__FN pu_engine pu__engine_for(const pu__job *job, pu_int observed)
 {
@@ -13596,7 +13597,7 @@ PU__FN pu_engine pu__engine_for(const pu__job *job, pu_int observed)
     if (job->engine != PU_ENGINE_AUTO)
         return job->engine;
     for (int e = PU_ITERATIVE; e < PU_ENGINE_AUTO; e++)
-        if (pu__can(job, e) && pu__cost(job, (pu_engine)e, observed) < pu__cost(job, best, observed))
+        if ((job->can >> e & 1) && pu__cost(job, (pu_engine)e, observed) < pu__cost(job, best, observed))
             best = (pu_engine)e;
     return best;
 }
@@ -13604,17 +13605,17 @@ PU__FN pu_engine pu__engine_for(const pu__job *job, pu_int observed)
 /* What an engine lacks to serve this job, or NULL. */
 PU__FN const char *pu__missing(const pu__job *job, pu_engine engine)
 {
-    if (engine == PU_ITERATIVE && job->K > 0 && !job->o->delta && !job->r.Gamma.sample)
+    if (engine == PU_ITERATIVE && job->K > 0 && !job->o->delta && !job->Gamma->sample)
         return "Gamma.sample (or give options.delta)";
-    return pu__engine_lacks(engine, &job->r.model, job->out);
+    return pu__engine_lacks(engine, job->model, job->out);
 }
 
 /* Reads the data once: checks every observation, and finds who serves whom. */
 PU__FN pu_status pu__assign(pu__job *job, pu_report *report)
 {
     pu_int first = 0;
-    job->width = pu__most(job->r.Gamma.band, job->r.Phi.band);
-    job->restricted = pu__can_restrict(&job->r.Phi);
+    job->width = pu__most(job->Gamma->band, job->Phi->band);
+    job->restricted = pu__can_restrict(job->Phi);
     for (int e = job->kind == PU_EXACT ? PU_DENSE : PU_ITERATIVE; e < PU_ENGINE_AUTO; e++)
         if (!pu__missing(job, (pu_engine)e))
             job->can |= 1 << e;
@@ -13669,7 +13670,7 @@ PU__FN void pu__plan_words(const pu__job *job, pu_report *report)
         pu__put(&t, ", the cheapest (predicted us per datum of the mean size:");
         for (int other = PU_ITERATIVE; other < PU_KALMAN; other++) {
             pu_int rows = (pu_int)(job->rows_sum[e] / (double)served);
-            if (!pu__can(job, other))
+            if (!(job->can >> other & 1))
                 continue;
             pu__put(&t, " ");
             pu__put(&t, pu_engine_text((pu_engine)other));
@@ -13706,7 +13707,7 @@ PU__FN void pu__device_layout(pu__job *job, pu__arena *arena)
 /* What a thread needs. */
 PU__FN void pu__worker_layout(pu__worker *w, pu__arena *arena, const pu__job *job)
 {
-    const pu_lgm *model = &job->r.model;
+    const pu_lgm *model = job->model;
     const pu_int *served = job->served;
     pu_int D = job->D;
     pu_int kmax = job->kmax;
@@ -13725,7 +13726,7 @@ PU__FN void pu__worker_layout(pu__worker *w, pu__arena *arena, const pu__job *jo
                    job->network && served[PU_ITERATIVE]);
     p->m = w->run.m;
     p->minv = w->run.minv;
-    w->eps = pu__far_cols(arena, pu__most(pu__noise(&job->r.Gamma), job->M), kmax);
+    w->eps = pu__far_cols(arena, pu__most(pu__noise(job->Gamma), job->M), kmax);
     w->bbar = pu__far_reals(arena, D, batch);
     w->diag = pu__reals(arena, D, 1);
     w->weight = pu__reals(arena, kmax, 1);
@@ -13735,7 +13736,7 @@ PU__FN void pu__worker_layout(pu__worker *w, pu__arena *arena, const pu__job *jo
     if (job->form || needs.dense || needs.dual)
         p->panel = pu__panel(arena, pu__most(D, needs.most));
     if (job->o->rao_blackwell && !e->Z)
-        e->Z = (double *)pu__take(arena, D, job->r.Gamma.band + 1, sizeof(double));
+        e->Z = (double *)pu__take(arena, D, job->Gamma->band + 1, sizeof(double));
     /* direct engines work in the solver's blocks */
     e->post = p;
     e->x = w->run.x;
@@ -13743,6 +13744,7 @@ PU__FN void pu__worker_layout(pu__worker *w, pu__arena *arena, const pu__job *jo
     e->q = w->run.q;
     e->weight = w->weight;
     e->kmax = kmax;
+    w->loaded = -1;
 }
 
 /* Lays out (or measures) all memory of a job. What is wanted may not change between the two. */
@@ -13752,7 +13754,7 @@ PU__FN void pu__task_layout(void *self, pu__arena *arena)
     const pu_gradient_result *out = job->out;
     pu_int N = job->N;
     pu_int D = job->D;
-    pu_int all = N * (job->K + 1);
+    pu_int all = N * job->cols;
     arena->B = job->B;
     if (job->device)
         pu__device_layout(job, arena);
@@ -13796,15 +13798,6 @@ PU__FN void pu__task_layout(void *self, pu__arena *arena)
 
 /* ---- checks ---- */
 
-/* Reals from one datum's m to the next. */
-PU__FN pu_int pu__m_stride(const pu__job *job)
-{
-    pu_int stride = job->o->solve.precond_stride;
-    if (stride == PU_ZERO)
-        return 0;
-    return stride ? stride : job->D;
-}
-
 /* Ranges of the options. */
 PU__FN pu_status pu__check_options(const pu_options *o, pu_report *report)
 {
@@ -13834,8 +13827,8 @@ PU__FN pu_status pu__check_options(const pu_options *o, pu_report *report)
 PU__FN pu_status pu__check_functions(const pu__job *job, pu_report *report)
 {
     const pu_options *o = job->o;
-    const pu_op *G = &job->r.Gamma;
-    const pu_op *P = &job->r.Phi;
+    const pu_op *G = job->Gamma;
+    const pu_op *P = job->Phi;
     int iterative = job->served[PU_ITERATIVE] > 0;
     int pcg = job->plan.solver == PU_PCG;
     int blackwell = o->rao_blackwell && iterative && job->out->Gamma;
@@ -13860,7 +13853,7 @@ PU__FN pu_status pu__check_functions(const pu__job *job, pu_report *report)
         lacks = "Gamma.diag (options.rao_blackwell)";
     else if (blackwell && !P->gram_diag)
         lacks = "Phi.gram_diag (options.rao_blackwell)";
-    else if (pcg && iterative && !o->solve.precond && !pu__has_diag(&job->r.model))
+    else if (pcg && iterative && !o->solve.precond && !pu__has_diag(job->model))
         lacks = G->diag ? "Phi.gram_diag (or give options.solve.precond)" : "Gamma.diag (or give options.solve.precond)";
     else if (job->out->precond && !(job->network && shared_m))
         lacks = "results.precond (PU_NETWORK, PU_PCG, options.solve.precond for all data)";
@@ -13871,31 +13864,28 @@ PU__FN pu_status pu__check_functions(const pu__job *job, pu_report *report)
 PU__FN pu_status pu__check_option_arrays(const pu__job *job, pu_report *report)
 {
     const pu_options *o = job->o;
-    const pu_real *psi = job->r.model.psi;
+    const pu_real *psi = job->model->psi;
     const pu_real *m = o->solve.precond;
+    const pu_real *step = o->solve.step;
     pu_solver solver = job->plan.solver;
-    pu_int stride = pu__m_stride(job);
     pu_int D = job->D;
-    /* delta has no column for the mean */
-    const pu_real *const columns[2] = {o->delta, o->x0};
-    static const char *const names[2] = {"options.delta", "options.x0"};
-    if (m && stride && stride < D)
+    pu_int probes = job->K * D;
+    pu_int all = job->cols * D;
+    if (m && job->m_stride && job->m_stride < D)
         return pu__refuse(report, PU_E_ARGUMENT, "options.solve.precond_stride");
-    if (o->tied_psi)
-        for (pu_int i = 0; i < job->M; i++)
-            if (psi[i] != psi[0])
-                return pu__fail(report, PU_E_ARGUMENT, "model.psi (options.tied_psi)", -1, i);
+    for (pu_int i = 0; o->tied_psi && i < job->M; i++)
+        if (psi[i] != psi[0])
+            return pu__fail(report, PU_E_ARGUMENT, "model.psi (options.tied_psi)", -1, i);
     for (pu_int n = 0; n < job->N; n++) {
-        for (pu_int i = 0; i < 2; i++) {
-            pu_int size = (job->K + i) * D;
-            if (!columns[i] || !pu__check_array(size, columns[i] + n * size, 0, names[i], n, report))
-                continue;
-            report->where.column = 1 - i + report->where.index / D;
+        int delta = o->delta && pu__check_array(probes, o->delta + n * probes, 0, "options.delta", n, report);
+        if (delta || (o->x0 && pu__check_array(all, o->x0 + n * all, 0, "options.x0", n, report))) {
+            report->where.column = delta + report->where.index / D; /* delta has no column for the mean */
             return report->status;
         }
-        if ((m && solver == PU_PCG && (n == 0 || stride) && pu__check_array(D, m + n * stride, 1, "options.solve.precond", n, report)) ||
-            (o->solve.step && solver == PU_GD &&
-             pu__check_array(1, o->solve.step + n, 1, "options.solve.step", n, report)))
+        if (m && solver == PU_PCG && (n == 0 || job->m_stride) &&
+            pu__check_array(D, m + n * job->m_stride, 1, "options.solve.precond", n, report))
+            return report->status;
+        if (step && solver == PU_GD && pu__check_array(1, step + n, 1, "options.solve.step", n, report))
             return report->status;
     }
     return PU_OK;
@@ -13923,17 +13913,18 @@ PU__FN pu_int pu__columns_fit(pu_int cache, pu_int D, pu_int columns, pu_int lea
 /* A filter has nothing to share between columns, transforms take them in pairs, matrices are read once for all of them. */
 PU__FN pu_int pu__columns_least(const pu__job *job)
 {
-    if (pu__kind_of(&job->r.model, job->side, job->side + 1, 1) == &pu__kind_band)
+    if (pu__kind_of(job->model, job->side, job->side + 1, 1) == &pu__kind_band)
         return 1;
-    return job->r.Phi.form == PU_FORM_FOURIER ? 2 : 4;
+    return job->Phi->form == PU_FORM_FOURIER ? 2 : 4;
 }
 
-/* The columns that the solver takes at a time where nothing else matters: as asked, or what fits the cache. */
+/* The columns that are taken at a time where nothing else matters: as asked; what fits the cache; on a device all. */
 PU__FN pu_int pu__columns_block(const pu__job *job)
 {
-    pu_int cols = job->K + 1;
     pu_int asked = job->o->columns;
-    return asked ? pu__min(asked, cols) : pu__columns_fit(PU__NEAR_CACHE, job->D, cols, pu__columns_least(job));
+    if (asked || job->device)
+        return pu__min(asked ? asked : job->cols, job->cols);
+    return pu__columns_fit(PU__NEAR_CACHE, job->D, job->cols, pu__columns_least(job));
 }
 
 /* Threads: as asked; otherwise OpenMP's choice, or 1 when the whole job is predicted to take less than half a millisecond,
@@ -13965,7 +13956,7 @@ PU__FN void pu__job_parts(pu__job *job)
     const pu_options *o = job->o;
     const pu_int *served = job->served;
     pu_int N = job->N;
-    pu_int cols = job->K + 1;
+    pu_int cols = job->cols;
     /* Fewer data than lanes: share out the columns; where narrow blocks cost little, so that no lane has a datum too many. */
     pu_int parts = (pu__columns_least(job) == 1 ? 4 : 1) * (o->lanes ? o->lanes : 4);
     job->block = pu__columns_block(job);
@@ -13989,16 +13980,14 @@ PU__FN void pu__job_parts(pu__job *job)
 
 /* ---- a device ---- */
 
-/* Does a batch of so many data fit into the device's memory? */
+/* Makes the batch that large. Does it fit into the device's memory? */
 PU__FN int pu__device_fits(pu__job *job, pu_int batch, pu_report *report)
 {
-    pu_int before = job->batch;
     pu__arena arena = PU__ARENA;
     job->batch = batch;
     job->kmax = job->block * batch;
-    job->blocks = pu__ceil_div(job->K + 1, job->block);
+    job->blocks = pu__ceil_div(job->cols, job->block);
     pu__task_layout(job, &arena);
-    job->batch = before;
     report->device_bytes = arena.far_used + PU__ALIGN;
     return !arena.overflow && report->device_bytes <= job->B->budget;
 }
@@ -14007,19 +13996,19 @@ PU__FN int pu__device_fits(pu__job *job, pu_int batch, pu_report *report)
    the data never gets a larger batch than all of them, nor needs more of the host. */
 PU__FN void pu__device_batch(pu__job *job, pu_report *report)
 {
-    pu_int most = job->batch; /* too many; none is enough */
-    if (pu__device_fits(job, job->batch, report))
+    pu_int most = job->batch; /* too many, */
+    pu_int enough = 0;        /* and none is enough */
+    if (pu__device_fits(job, most, report))
         return;
-    job->batch = 0;
-    while (most - job->batch > 1) {
-        pu_int middle = job->batch + (most - job->batch) / 2;
+    while (most - enough > 1) {
+        pu_int middle = enough + (most - enough) / 2;
         if (pu__device_fits(job, middle, report))
-            job->batch = middle;
+            enough = middle;
         else
             most = middle;
     }
-    job->batch = pu__most(job->batch, 1);
-    while (!pu__device_fits(job, job->batch, report) && !job->o->columns && job->block > 1)
+    enough = pu__most(enough, 1);
+    while (!pu__device_fits(job, enough, report) && !job->o->columns && job->block > 1)
         job->block = (job->block + 1) / 2;
 }
 
@@ -14031,7 +14020,7 @@ PU__FN pu_status pu__device_make(pu__job *job, pu_report *report)
     const pu__slots *s = &job->slots;
     const pu_op *G = &job->side[0].op;
     const pu_op *P = &job->side[1].op;
-    pu_int cols = job->K + 1;
+    pu_int cols = job->cols;
     pu_int places = INT32_MAX / pu__most(job->M, cols); /* in 32 bits */
     const char *lacks = NULL;
     if (job->K > 0 && !o->delta && !G->sample)
@@ -14047,7 +14036,7 @@ PU__FN pu_status pu__device_make(pu__job *job, pu_report *report)
     job->ragged = 0;
     job->form = 0;
     job->by_rows = 0;
-    job->block = o->columns ? pu__min(o->columns, cols) : cols;
+    job->block = pu__columns_block(job);
     job->batch = pu__most(pu__min(job->N, places), 1);
     /* standard errors, Rao-Blackwell and GD's step sizes are worked out datum by datum */
     if (job->block < cols || s->groups || o->rao_blackwell || job->plan.solver == PU_GD)
@@ -14064,11 +14053,15 @@ PU__FN pu_status pu__job_ask(pu__job *job, const pu_lgm *model, const pu_data *d
 {
     const pu_options *o = job->o;
     const pu_gradient_result *out = job->out;
+    pu_int stride = o->solve.precond_stride;
     if (pu__resolve_model(&job->r, model, report))
         return report->status;
     job->B = o->backend ? o->backend : pu_backend_cpu();
-    job->D = job->r.Gamma.rows;
-    job->M = job->r.Phi.rows;
+    job->model = &job->r.model;
+    job->Gamma = job->model->Gamma;
+    job->Phi = job->model->Phi;
+    job->D = job->Gamma->rows;
+    job->M = job->Phi->rows;
     job->data = data;
     if (pu__check_backend(job->B, report) || pu__check_data_shape(data, job->M, report) || pu__check_options(o, report))
         return report->status;
@@ -14088,14 +14081,18 @@ PU__FN pu_status pu__job_ask(pu__job *job, const pu_lgm *model, const pu_data *d
     job->K = o->samples ? o->samples : 10;
     if (o->kind == PU_EXACT)
         job->K = 0;
+    job->cols = job->K + 1;
+    job->m_stride = stride ? stride : job->D;
+    if (stride == PU_ZERO)
+        job->m_stride = 0;
     if (pu__plan_make(&o->solve, job->D, o->kind == PU_MONTE_CARLO, o->kind == PU_NETWORK, &job->plan, report) ||
-        pu__side(job->B, &job->r.Gamma, &pu__names_Gamma, NULL, job->side_bytes, job->side, report) ||
-        pu__side(job->B, &job->r.Phi, &pu__names_Phi, NULL, job->side_bytes + 1, job->side + 1, report))
+        pu__side(job->B, job->Gamma, &pu__names_Gamma, NULL, job->side_bytes, job->side, report) ||
+        pu__side(job->B, job->Phi, &pu__names_Phi, NULL, job->side_bytes + 1, job->side + 1, report))
         return report->status;
     job->network = o->kind == PU_NETWORK && job->any_grad; /* no tape when no gradient is wanted */
     job->asked_steps = job->plan.I;
-    job->slots.want_Gamma = out->Gamma && job->r.Gamma.params > 0;
-    job->slots.want_Phi = out->Phi && job->r.Phi.params > 0;
+    job->slots.want_Gamma = out->Gamma && job->Gamma->params > 0;
+    job->slots.want_Phi = out->Phi && job->Phi->params > 0;
     job->slots.want_psi = out->psi != NULL;
     job->slots.tied = o->tied_psi;
     job->slots.probes = job->K;
@@ -14107,10 +14104,10 @@ PU__FN pu_status pu__job_slots(pu__job *job, pu_report *report)
 {
     const pu_gradient_result *out = job->out;
     pu__slots *s = &job->slots;
-    pu_int Gamma = job->r.Gamma.params;
-    pu_int Phi = job->r.Phi.params;
+    pu_int Gamma = job->Gamma->params;
+    pu_int Phi = job->Phi->params;
     pu_int asked = job->o->groups;
-    job->by_rows = out->Phi && pu__plain(&job->r.Phi);
+    job->by_rows = out->Phi && pu__plain(job->Phi);
     if (Gamma > PTRDIFF_MAX / 8 || Phi > PTRDIFF_MAX / 8)
         return pu__refuse(report, PU_E_OVERFLOW, "params");
     if (out->se_Gamma || out->se_Phi || out->se_psi || out->replicates) {
@@ -14174,7 +14171,7 @@ PU__FN pu_status pu__job_make(pu__job *job, const pu_lgm *model, const pu_data *
     job->want_nll = lanczos && (want_nll || job->out->logdet);
     if (pu__check_functions(job, report))
         return report->status;
-    entries = pu__mul((size_t)job->N, (size_t)job->K + 1, &overflow);
+    entries = pu__mul((size_t)job->N, (size_t)job->cols, &overflow);
     (void)pu__mul(entries, pu__mul((size_t)job->D, sizeof(pu_real), &overflow), &overflow);
     if (overflow)
         return pu__refuse(report, PU_E_OVERFLOW, "N (K+1) D");
@@ -14183,13 +14180,6 @@ PU__FN pu_status pu__job_make(pu__job *job, const pu_lgm *model, const pu_data *
         return report->status;
     pu__job_report(job, report);
     return PU_OK;
-}
-
-/* Numbers of the model and of the arrays in the options: what a call that computes checks besides. */
-PU__FN pu_status pu__job_check(const pu__job *job, pu_report *report)
-{
-    pu_status status = pu__check_numbers(&job->r.model, report);
-    return status ? status : pu__check_option_arrays(job, report);
 }
 
 /* ------------------------------------------------------------------------------------------------
@@ -14240,10 +14230,10 @@ PU__FN pu_status pu__load_diagonal(const pu__job *job, pu__worker *w, pu_int n, 
     pu_int D = job->D;
     pu_int at = pu__ring_at(job, n);
     int pcg = job->plan.solver == PU_PCG;
-    int known = pu__has_diag(&job->r.model);
+    int known = pu__has_diag(job->model);
     pu__logs logs = {0, 1};
     double sum;
-    if (known && (pcg || job->want_nll || job->o->rao_blackwell)) {
+    if (known && (pcg || job->want_nll || job->o->rao_blackwell || job->want_variance)) {
         pu__zeros(w->diag, D);
         if (pu__posterior_diag(&w->post, w->diag))
             return pu__operator_failed(report, w->post.failed, n);
@@ -14254,7 +14244,7 @@ PU__FN pu_status pu__load_diagonal(const pu__job *job, pu__worker *w, pu_int n, 
         const pu_real *m = job->o->solve.precond;
         const pu_real *now = w->run.host_m + 2 * which * D;
         pu__logs base = {0, 1};
-        if (pu__set_m(&w->run, which, m ? m + n * pu__m_stride(job) : NULL, w->diag, n, report))
+        if (pu__set_m(&w->run, which, m ? m + n * job->m_stride : NULL, w->diag, n, report))
             return report->status;
         if (known)
             pu__logs_array(&logs, D, now);
@@ -14327,17 +14317,18 @@ PU__FN pu_status pu__device_load(const pu__job *job, pu__worker *w, pu_int n, pu
     }
     for (pu_int g = 0; g < count; g++) {
         pu_int *list = p->staged.rows + g * p->n_rows;
-        pu_int observed = pu__posterior_read(p, job->data, n + g, g, p->n_rows, job->c + n + g);
-        p->staged.id[g] = pu__datum_id(job->data, n + g);
-        job->observed[n + g] = observed;
-        job->served_by[n + g] = (unsigned char)PU_ITERATIVE;
+        pu_int at = n + g;
+        pu_int observed = pu__posterior_read(p, job->data, at, g, p->n_rows, job->c + at);
+        p->staged.id[g] = pu__datum_id(job->data, at);
+        job->observed[at] = observed;
+        job->served_by[at] = PU_ITERATIVE;
         if (p->restricted) {
             for (pu_int i = 0; i < p->n_rows; i++)
                 list[i] = i < observed ? p->list[i] : -1;
             if (observed < p->M)
                 p->rows = p->staged.rows;
         }
-        if (pu__load_diagonal(job, w, n + g, g, report))
+        if (pu__load_diagonal(job, w, at, g, report))
             return report->status;
     }
     pu__posterior_send(p);
@@ -14368,7 +14359,7 @@ PU__FN pu_status pu__draw_probes(const pu__job *job, pu__worker *w, pu_block del
     const pu_op *Gamma = &p->Gamma->op;
     const pu_options *o = job->o;
     const pu_backend *B = job->B;
-    B->normals(B->user, pu__noise(&job->r.Gamma), NULL, k, w->eps, o->seed, p->now.id, sample, o->step,
+    B->normals(B->user, pu__noise(job->Gamma), NULL, k, w->eps, o->seed, p->now.id, sample, o->step,
                PU__STREAM_PRIOR);
     if (Gamma->sample(Gamma, k, w->eps, delta, p->work))
         return pu__note_failure(p, PU_E_OPERATOR, "Gamma.sample");
@@ -14391,16 +14382,16 @@ PU__FN pu_status pu__rhs(const pu__job *job, pu__worker *w, pu_int n, pu_int fir
         status = pu__draw_probes(job, w, pu__from(u, skip), k - skip, (uint32_t)(first + skip - 1));
     if (status || first > 0)
         return status;
-    return pu__posterior_rhs(&w->post, job->r.model.nu ? gamma_nu : NULL, pu__means(&w->post, u));
+    return pu__posterior_rhs(&w->post, job->model->nu ? gamma_nu : NULL, pu__means(&w->post, u));
 }
 
 /* ---- terms ---- */
 
 /* b depends on theta too: with bbar = dF/db,
      Phi += (W e) bbar',  eta -= W (Phi bbar + e),  psi += mask (Phi bbar e + e^2/2 - 1/(2 psi)),
-   and bbar itself is summed up for Gamma and nu, whose terms are formed once per batch. bbar = -x where `direct`; the last
-   product was then with x. */
-PU__FN pu_status pu__linear_terms(const pu__job *job, pu__worker *w, int direct, pu_real *lane)
+   and bbar itself is summed up for Gamma and nu, whose terms are formed once per batch. Where the square terms are `joint` with these
+   bbar = -x, Phi's term has been added, and the last product was with x. */
+PU__FN pu_status pu__linear_terms(const pu__job *job, pu__worker *w, pu_real *lane)
 {
     pu__posterior *p = &w->post;
     const pu__slots *s = &p->slots;
@@ -14412,7 +14403,7 @@ PU__FN pu_status pu__linear_terms(const pu__job *job, pu__worker *w, int direct,
     B->row_dot(B->user, job->D, count, NULL, NULL, b, none, job->D, NULL, lane + s->b);
     if (job->out->psi || job->out->eta) {
         pu_term minus = pu__term_scaled(pu__means(p, p->t0), -1);
-        if (direct && p->left == PU__LEFT_ROWS)
+        if (p->joint && p->left == PU__LEFT_ROWS)
             B->combine(B->user, p->n_rows, count, sum, 1, &minus);
         else if (pu__phi_apply(p, count, b, sum))
             return PU_E_OPERATOR;
@@ -14424,21 +14415,17 @@ PU__FN pu_status pu__linear_terms(const pu__job *job, pu__worker *w, int direct,
     return pu__phi_grad(p, count, pu__weighted_e(p), b, p->ones, lane + s->Phi);
 }
 
-/* Column j of a block with `each` columns of datum n, then of n + 1 .., the first of which is column `first` of its datum. */
-typedef struct {
-    pu_int n, first, each;
-} pu__item;
-
 /* log det A as each probe column of the block sees it, and how far that may be from what more steps would give: the larger
    of the last step's change and of the part of delta'A^-1 log(A/s) delta that the residual leaves open, about
-   r'A^-1 r (1 + |log(theta/s)|) with theta the smallest Ritz value. */
-PU__FN void pu__logdets(const pu__job *job, pu__worker *w, const pu__item *item, pu__column *column)
+   r'A^-1 r (1 + |log(theta/s)|) with theta the smallest Ritz value. The block has g->each columns of datum n, then of n + 1 .., from number `first` on. */
+PU__FN void pu__logdets(const pu__job *job, pu__worker *w, pu_int n, pu_int first)
 {
     pu__run *g = &w->run;
+    pu__column *column = job->columns + n * job->cols + first;
     for (pu_int j = 0; j < g->k; j++, column++) {
-        pu_int at = pu__ring_at(job, item->n + j / item->each);
-        pu_int steps = (pu_int)g->host_steps[j];
-        pu_int stop = (pu_int)g->host_stop[j];
+        pu_int at = pu__ring_at(job, n + j / g->each);
+        pu_int steps = g->host_steps[j];
+        pu_int stop = g->host_stop[j];
         const pu_real *rho = g->host_rho + j; /* rho_l = r'M^-1 r after l steps: one for every k */
         double begin = (double)rho[0];
         double s = w->centre[at];
@@ -14450,7 +14437,7 @@ PU__FN void pu__logdets(const pu__job *job, pu__worker *w, const pu__item *item,
         column->low = theta;
         column->high = seen.largest;
         column->energy = steps > 0 ? energy : -1;
-        if (item->first + j % item->each == 0)
+        if (first + j % g->each == 0)
             continue; /* the mean has no part in the log det */
         column->logdet = seen.value + w->logdet_M[at];
         /* a column that ended at rounding level has nothing left to change, however much its last step did */
@@ -14465,7 +14452,7 @@ PU__FN pu_status pu__rao_blackwell(const pu__job *job, pu__worker *w, pu_real *l
 {
     const pu__slots *s = &job->slots;
     const pu__slots *there = &job->device_slots;
-    const pu_op *Gamma = &job->r.Gamma;
+    const pu_op *Gamma = job->Gamma;
     pu_int D = job->D;
     pu_int k = w->run.k;
     pu_block x = w->run.x;
@@ -14502,23 +14489,26 @@ PU__FN pu_status pu__rao_blackwell(const pu__job *job, pu__worker *w, pu_real *l
 
 /* ---- a block of columns by the iterative engine ---- */
 
-/* Gradient of the block just solved: 1/2 x'A x, what comes back through the solver, what is linear in b. */
+/* Gradient of the block just solved, whose first column has that number: 1/2 x'A x, what comes back through the solver, what is
+   linear in b. */
 PU__FN pu_status pu__block_gradient(const pu__job *job, pu__worker *w, pu_int first, const pu_block *x0, pu_real *lane)
 {
     pu__run *g = &w->run;
     pu__posterior *p = &w->post;
     const pu_backend *B = job->B;
+    int iterative = w->engine == PU_ITERATIVE;
+    int network = job->network && iterative;
     pu_status status;
     p->column = first;
-    p->joint = first == 0 && !job->network;
+    p->joint = first == 0 && !network;
     pu__set_scale(g, w->weight, PU_R(0.5));
     status = pu__posterior_square(p, g->k, g->x, g->s.scale, 1, lane);
-    if (!status && job->network) {
+    if (!status && network) {
         pu__set_scale(g, w->weight, 1);
         status = pu__reverse(g, x0, lane);
     }
     if (!status && first == 0) { /* bbar = -x + scale rbar, of the mean of each datum */
-        int several = job->network && p->count > 1;
+        int several = network && p->count > 1;
         pu_term terms[2];
         terms[0] = pu__term_scaled(pu__means(p, g->x), -1);
         terms[1] = pu__term_c(g->rbar, g->s.scale);
@@ -14526,83 +14516,78 @@ PU__FN pu_status pu__block_gradient(const pu__job *job, pu__worker *w, pu_int fi
             pu__combine2(g, g->qbar, pu__term_scaled(g->x, -1), terms[1]);
             terms[0] = pu__term(pu__means(p, g->qbar));
         }
-        B->combine(B->user, job->D, p->count, pu__rows(w->bbar, job->D), job->network && !several ? 2 : 1, terms);
-        status = pu__linear_terms(job, w, !job->network, lane);
+        B->combine(B->user, job->D, p->count, pu__rows(w->bbar, job->D), network && !several ? 2 : 1, terms);
+        status = pu__linear_terms(job, w, lane);
     }
     p->joint = 0;
-    if (!status && job->o->rao_blackwell && p->slots.want_Gamma)
+    if (!status && iterative && job->o->rao_blackwell && p->slots.want_Gamma)
         status = pu__rao_blackwell(job, w, lane);
     p->column = -1;
     return status;
 }
 
-/* What is recorded of column j of the block just solved: u'x and x'A x = u'x - (u - A x)'x. */
-PU__FN pu__column *pu__new_column(const pu__job *job, const pu__run *g, pu_int at, pu_int j)
-{
-    pu__column *column = job->columns + at;
-    memset(column, 0, sizeof *column);
-    column->ux = g->ux[j];
-    column->xax = g->ux[j] - g->xt[j];
-    return column;
-}
-
 /* Results and records of the columns just solved, staged. */
-PU__FN void pu__block_records(const pu__job *job, pu__worker *w, const pu__item *item)
+PU__FN void pu__block_records(const pu__job *job, pu__worker *w, pu_int n, pu_int first)
 {
     pu__run *g = &w->run;
     const pu_gradient_result *stage = &job->stage;
     pu_int D = job->D;
     pu_int I = job->plan.I;
-    pu_int at = item->n * (job->K + 1) + item->first;
+    pu_int at = n * job->cols + first;
     pu_real *const to[2] = {stage->alpha, stage->beta};
     const pu_real *const history[2] = {g->host_a, g->host_b};
     if (stage->x)
         pu__fetch(job->B, stage->x + at * D, g->x.at, g->k * D);
     for (pu_int j = 0; j < g->k; j++) {
-        pu__column_record(g, j, job->network, &pu__new_column(job, g, at + j, j)->record);
+        pu__column *column = job->columns + at + j;
+        memset(column, 0, sizeof *column);
+        pu__column_record(g, j, job->network, &column->record);
+        column->ux = g->ux[j];
+        column->xax = g->ux[j] - g->xt[j]; /* u'x - (u - A x)'x */
         for (pu_int l = 0; l < 2; l++)
             for (pu_int i = 0; to[l] && i < I; i++)
                 to[l][(at + j) * I + i] = i < g->done ? history[l][i * g->k + j] : 0;
     }
     if (job->want_nll)
-        pu__logdets(job, w, item, job->columns + at);
+        pu__logdets(job, w, n, first);
 }
 
-/* Weights of k columns: that of the mean is one, that of a probe 1/K, since (1/K) sum_k sigma_k sigma_k' estimates Sigma. */
-PU__FN void pu__set_weights(const pu__job *job, pu__worker *w, pu_int first, pu_int each, pu_int k)
+/* Weights of the columns of a block: that of the mean is one, that of a probe 1/K, since (1/K) sum_k sigma_k sigma_k' estimates
+   Sigma. */
+PU__FN void pu__set_weights(const pu__job *job, pu__worker *w, pu_int first)
 {
-    for (pu_int j = 0; j < k; j++)
-        w->weight[j] = first + j % each == 0 ? 1 : 1 / (pu_real)job->K;
+    for (pu_int j = 0; j < w->run.k; j++)
+        w->weight[j] = first + j % w->run.each == 0 ? 1 : 1 / (pu_real)job->K;
 }
 
-/* A block of columns from right-hand sides to sums. A device gets the next batch while it works on the last block of this
-   one; only then its outcome is read. */
-PU__FN pu_status pu__iterative_block(const pu__job *job, pu__worker *w, const pu__item *item, pu_real *lane,
+/* A block of columns, from number `first` on, of datum n (on a device of the batch at n), from right-hand sides to sums. A
+   device gets the next batch while it works on the last block of this one; only then its outcome is read. */
+PU__FN pu_status pu__iterative_block(const pu__job *job, pu__worker *w, pu_int n, pu_int first, pu_real *lane,
                                      pu_report *report)
 {
     pu__run *g = &w->run;
     const pu_options *o = job->o;
+    const pu_real *step = o->solve.step;
     pu_real *residual = job->stage.residual;
     pu_int D = job->D;
-    pu_int n = item->n;
-    pu_int first = item->first;
-    pu_int at = n * (job->K + 1) + first;
-    pu_int k = item->each * w->post.count;
+    pu_int at = n * job->cols + first;
+    pu_int each = pu__min(job->block, job->cols - first);
+    pu_int k = each * w->post.count;
     pu_int next = n + w->post.count;
     pu_block start = pu__rows(o->x0 ? o->x0 + at * D : NULL, D);
     const pu_block *x0 = o->x0 ? &start : NULL;
     pu_status outcome;
     pu__run_set(g, job->plan.solver, k);
-    if (job->plan.solver == PU_GD && pu__set_step(g, o->solve.step ? o->solve.step + n : NULL, n, report))
+    if (job->plan.solver == PU_GD && pu__set_step(g, step ? step + n : NULL, n, report))
         return report->status;
-    g->each = item->each;
+    g->each = each;
     if (pu__rhs(job, w, n, first, k))
         return PU_E_OPERATOR;
     if (job->device && x0) {
         pu__send(job->B, job->x0.at, start.at, k * D);
         start = job->x0;
     }
-    pu__set_weights(job, w, first, item->each, k);
+    pu__set_weights(job, w, first);
     g->mbar = job->out->precond ? lane + w->post.slots.m : NULL;
     outcome = pu__run_block(g, x0, job->network, n, first, report);
     if (pu__fatal(outcome))
@@ -14611,29 +14596,33 @@ PU__FN pu_status pu__iterative_block(const pu__job *job, pu__worker *w, const pu
         pu__fetch(job->B, residual + (at + j) * D, pu__col(g->xbar, j), D);
     if (job->any_grad && pu__block_gradient(job, w, first, x0, lane))
         return pu__operator_failed(report, w->post.failed ? w->post.failed : "A.apply or A.grad", n);
-    if (job->device && first + item->each > job->K && next < job->N && pu__device_load(job, w, next, report))
+    if (job->device && first + each > job->K && next < job->N && pu__device_load(job, w, next, report))
         return report->status;
     outcome = pu__run_outcome(g, outcome, job->network, n, first, report);
     if (!pu__fatal(outcome))
-        pu__block_records(job, w, item);
+        pu__block_records(job, w, n, first);
     return outcome;
 }
 
 /* ---- a datum by a direct engine ---- */
 
-/* A column that a factorisation has solved took no steps: there is nothing to tell of them. */
-PU__FN void pu__direct_record(pu__column *c, double logdet)
+/* The record of column `at` of all, of datum n: a factorisation took no steps, and there is nothing to tell of them. */
+PU__FN pu__column *pu__direct_record(const pu__job *job, pu_int n, pu_int at)
 {
+    pu__column *c = job->columns + at;
+    memset(c, 0, sizeof *c);
     c->record.stop = PU_STOP_DIRECT;
     c->record.orthogonality = -1;
     c->record.growth = -1;
-    c->logdet = logdet;
+    c->logdet = job->logdet[n];
+    return c;
 }
 
 /* Columns first .. first+k-1 of datum n: solved, their residuals measured, recorded and staged. */
 PU__FN pu_status pu__direct_columns(const pu__job *job, pu__worker *w, pu_int n, pu_int first, pu_int k)
 {
     pu__run *g = &w->run;
+    const pu_gradient_result *stage = &job->stage;
     pu_int D = job->D;
     pu__run_set(g, job->plan.solver, k);
     if (pu__rhs(job, w, n, first, k) || pu__engines[w->engine].solve(&w->direct, first, k))
@@ -14642,21 +14631,22 @@ PU__FN pu_status pu__direct_columns(const pu__job *job, pu__worker *w, pu_int n,
     if (pu__residual(g))
         return PU_E_OPERATOR;
     pu__read_dots(g);
-    pu__set_weights(job, w, first, job->K + 1, k);
+    pu__set_weights(job, w, first);
     for (pu_int j = 0; j < k; j++) {
-        pu_int at = n * (job->K + 1) + first + j;
+        pu_int at = n * job->cols + first + j;
         const pu_real *x = pu__col(g->x, j);
-        pu__column *c = pu__new_column(job, g, at, j);
+        pu__column *c = pu__direct_record(job, n, at);
         double rhs = sqrt(g->uu[j]);
         double residual = sqrt(g->tt[j]);
-        pu__direct_record(c, job->logdet[n]);
         c->record.rhs = rhs;
         c->record.residual = residual;
         c->record.true_residual = residual;
-        if (job->stage.x)
-            pu__copy(job->stage.x + at * D, x, D);
-        if (job->stage.residual)
-            pu__copy(job->stage.residual + at * D, pu__col(g->xbar, j), D);
+        c->ux = g->ux[j];
+        c->xax = g->ux[j] - g->xt[j];
+        if (stage->x)
+            pu__copy(stage->x + at * D, x, D);
+        if (stage->residual)
+            pu__copy(stage->residual + at * D, pu__col(g->xbar, j), D);
         /* x is rounded to pu_real; beyond what that leaves, the factor is of another matrix */
         if (w->engine == PU_BANDED &&
             !(residual <= 0.01 * rhs + 100 * (double)PU__EPS * w->direct.norm * sqrt(pu__dot(D, NULL, x, x))))
@@ -14666,42 +14656,19 @@ PU__FN pu_status pu__direct_columns(const pu__job *job, pu__worker *w, pu_int n,
     return PU_OK;
 }
 
-/* The gradient of the columns just solved, and for the mean the likelihood's value and what is linear in b. The probes' terms
-   count only where Sigma itself is not used. */
-PU__FN pu_status pu__direct_gradient(const pu__job *job, pu__worker *w, pu_int n, pu_int first, pu_int k, pu_real *lane)
-{
-    pu__run *g = &w->run;
-    pu__posterior *p = &w->post;
-    pu_status status = PU_OK;
-    if (job->any_grad && (first == 0 || !job->exact)) {
-        p->column = job->exact ? -1 : first;
-        p->joint = first == 0;
-        for (pu_int j = 0; j < k; j++)
-            g->s.scale[j] = w->weight[j] / 2;
-        status = pu__posterior_square(p, job->exact ? 1 : k, g->x, g->s.scale, 1, lane);
-        p->column = -1;
-    }
-    if (!status && first == 0)
-        status = pu__posterior_value(p, g->x, w->bbar, g->q.at, &job->columns[n * (job->K + 1)].value);
-    if (!status && first == 0 && job->any_grad) {
-        for (pu_int i = 0; i < job->D; i++)
-            w->bbar[i] = -g->x.at[i];
-        status = pu__linear_terms(job, w, 1, lane);
-    }
-    p->joint = 0;
-    return status;
-}
-
-/* Datum n by a direct engine: columns solved and, where Sigma itself is known, the gradient of its term. */
+/* Datum n by a direct engine: columns solved, the value of the likelihood at the mean and, where Sigma itself is known, the
+   gradient of its term. The probes' terms count only where Sigma is not used. */
 PU__FN pu_status pu__direct_datum(const pu__job *job, pu__worker *w, pu_int n, pu_real *lane, pu_report *report)
 {
     const pu__engine *engine = &pu__engines[w->engine];
     const pu_gradient_result *stage = &job->stage;
     pu__direct *e = &w->direct;
-    pu_int cols = job->K + 1;
-    pu_int I = job->plan.I;
-    /* where Sigma is used the probes are solved only for who asks for them */
-    pu_int solved = job->exact && !stage->x && !stage->residual ? 1 : cols;
+    pu__run *g = &w->run;
+    int exact = job->exact;
+    pu_int at = n * job->cols;
+    pu_int steps = job->cols * job->plan.I;
+    /* with Sigma the probes are solved only for who asks for them */
+    pu_int solved = exact && !stage->x && !stage->residual ? 1 : job->cols;
     pu_int k;
     e->gamma_logdet = job->gamma_logdet;
     if (engine->prepare(e, n, report))
@@ -14709,22 +14676,25 @@ PU__FN pu_status pu__direct_datum(const pu__job *job, pu__worker *w, pu_int n, p
     job->logdet[n] = e->logdet;
     for (pu_int first = 0; first < solved; first += k) {
         k = pu__min(job->kmax, solved - first);
-        if (pu__direct_columns(job, w, n, first, k) || pu__direct_gradient(job, w, n, first, k, lane))
+        if (pu__direct_columns(job, w, n, first, k))
+            return PU_E_OPERATOR;
+        if (exact)
+            g->k = 1; /* the mean's gradient alone */
+        if (job->any_grad && (first == 0 || !exact) && pu__block_gradient(job, w, first, NULL, lane))
+            return PU_E_OPERATOR;
+        if (first == 0 && pu__posterior_value(&w->post, g->x, w->bbar, g->q.at, &job->columns[at].value))
             return PU_E_OPERATOR;
     }
-    for (pu_int j = solved; j < cols; j++) {
-        pu__column *c = job->columns + n * cols + j;
-        memset(c, 0, sizeof *c);
-        pu__direct_record(c, e->logdet);
-    }
+    for (pu_int j = solved; j < job->cols; j++)
+        (void)pu__direct_record(job, n, at + j);
     if (stage->alpha)
-        pu__zeros(stage->alpha + n * cols * I, cols * I); /* there were no steps */
+        pu__zeros(stage->alpha + n * steps, steps); /* there were none */
     if (stage->beta)
-        pu__zeros(stage->beta + n * cols * I, cols * I);
+        pu__zeros(stage->beta + n * steps, steps);
     if ((job->variance || job->fit) && engine->spread(e, job->variance ? job->variance + n * job->D : NULL,
                                                       job->fit ? job->fit + n * job->M : NULL))
         return PU_E_OPERATOR;
-    return job->exact && job->any_grad && engine->sigma(e, lane) ? PU_E_OPERATOR : PU_OK;
+    return exact && job->any_grad && engine->sigma(e, lane) ? PU_E_OPERATOR : PU_OK;
 }
 
 /* ---- lanes ---- */
@@ -14774,30 +14744,28 @@ PU__FN void pu__share_out(const pu__job *job)
 PU__FN void pu__lane_clear(const pu__job *job, int lane, pu_real *grad)
 {
     const pu__slots *s = &job->slots;
-    if (!job->by_rows) {
-        pu__zeros(grad, s->params);
-        return;
-    }
+    pu_int rest = job->by_rows ? s->psi : s->Phi;
     pu__zeros(grad, s->Phi);
-    pu__zeros(grad + s->psi, s->params - s->psi);
-    memset(job->touched + lane * job->M, 0, (size_t)job->M);
+    pu__zeros(grad + rest, s->params - rest);
+    if (job->by_rows)
+        memset(job->touched + lane * job->M, 0, (size_t)job->M);
 }
 
-/* One item: loaded, solved, its gradient added up. Data are on a device already. */
-PU__FN pu_status pu__item_run(const pu__job *job, pu__worker *w, const pu__item *item, int lane, pu_report *report)
+/* The block of datum n that begins with column `first`: loaded, solved, its gradient added up. Data are on a device already. */
+PU__FN pu_status pu__item_run(const pu__job *job, pu__worker *w, pu_int n, pu_int first, int lane, pu_report *report)
 {
     pu_real *grad = job->grads + lane * job->slots.params;
     pu_status status;
     if (job->device)
-        return pu__iterative_block(job, w, item, job->device_grad, report);
-    status = pu__load(job, w, item->n, item->first, report);
+        return pu__iterative_block(job, w, n, first, job->device_grad, report);
+    status = pu__load(job, w, n, first, report);
     if (status)
         return status;
     if (job->by_rows)
         pu__touch(job, &w->post, job->touched + lane * job->M, grad);
     if (w->engine == PU_ITERATIVE)
-        return pu__iterative_block(job, w, item, grad, report);
-    return item->first == 0 ? pu__direct_datum(job, w, item->n, grad, report) : PU_OK;
+        return pu__iterative_block(job, w, n, first, grad, report);
+    return first ? PU_OK : pu__direct_datum(job, w, n, grad, report);
 }
 
 /* All items of one lane, in order; on a device there is one lane, and an item has the columns of a batch of data. The lane's
@@ -14816,14 +14784,14 @@ PU__FN void pu__lane(const pu__job *job, pu__worker *w, int lane)
     w->run.products = 0;
     w->loaded = -1;
     for (pu_int i = from; i < to && !pu__fatal(report->status); i++) {
+        pu_int n = i / job->blocks * job->batch;
         pu_int first = i % job->blocks * job->block;
-        pu__item item = {i / job->blocks * job->batch, first, pu__min(job->block, job->K + 1 - first)};
         pu_report one;
         pu_status status;
-        if (job->ragged && job->lane_of[item.n] != lane)
+        if (job->ragged && job->lane_of[n] != lane)
             continue;
         pu__report_clear(&one);
-        status = pu__blame(w, pu__item_run(job, w, &item, lane, &one), item.n, &one);
+        status = pu__blame(w, pu__item_run(job, w, n, first, lane, &one), n, &one);
         if (!pu__is_worse(status, report->status))
             continue;
         report->status = status;
@@ -14842,11 +14810,11 @@ PU__FN pu_status pu__device_open(pu__job *job, pu_report *report)
     pu__posterior *p = &w->post;
     size_t bytes;
     B->turn(B->user, 0);
-    if (pu__side(B, &job->r.Gamma, &pu__names_Gamma, job->side_memory[0], &bytes, job->side, report) ||
-        pu__side(B, &job->r.Phi, &pu__names_Phi, job->side_memory[1], &bytes, job->side + 1, report))
+    if (pu__side(B, job->Gamma, &pu__names_Gamma, job->side_memory[0], &bytes, job->side, report) ||
+        pu__side(B, job->Phi, &pu__names_Phi, job->side_memory[1], &bytes, job->side + 1, report))
         return report->status;
-    pu__send(B, job->device_psi, job->r.model.psi, job->M);
-    if (job->r.model.nu)
+    pu__send(B, job->device_psi, job->model->psi, job->M);
+    if (job->model->nu)
         pu__send(B, job->device_nu, job->gamma_nu, job->D);
     for (pu_int i = 0; i < job->batch; i++)
         p->staged.w[i % job->M] = 1;
@@ -14888,8 +14856,8 @@ PU__FN pu_status pu__device_close(const pu__job *job, pu_report *report)
 /* Parts of c and b that all data share: shared_c, gamma_nu, gamma_logdet. */
 PU__FN pu_status pu__shared_terms(pu__job *job, pu_report *report)
 {
-    const pu_op *Gamma = &job->r.Gamma;
-    const pu_real *nu = job->r.model.nu;
+    const pu_op *Gamma = job->Gamma;
+    const pu_real *nu = job->model->nu;
     pu_int D = job->D;
     double *logdet = &job->gamma_logdet;
     if (pu__test_operators(&job->r, job->test, job->work, report))
@@ -14963,12 +14931,12 @@ PU__FN int pu__sum_lanes(const pu__job *job)
    its opposite in 1/2 tr(A Gamma^-1). */
 PU__FN pu_status pu__finish_Gamma(const pu__job *job, pu_report *report)
 {
-    const pu_op *Gamma = &job->r.Gamma;
+    const pu_op *Gamma = job->Gamma;
     pu_real one = 1;
     pu_real half = PU_R(0.5);
     pu_int others = job->N - (job->exact ? job->served[PU_DUAL] : 0);
     pu_real *g = job->grads;
-    pu_block nu = pu__rows(job->r.model.nu, job->D);
+    pu_block nu = pu__rows(job->model->nu, job->D);
     pu_block bbar = pu__rows(g + job->slots.b, job->D);
     if (nu.at && (Gamma->grad(Gamma, 1, bbar, nu, &one, g, job->work) ||
                   Gamma->grad(Gamma, 1, nu, nu, &half, g, job->work)))
@@ -14988,11 +14956,11 @@ PU__FN pu_status pu__check_result(const pu_real *x, pu_int n, const char *name, 
 /* nu = Gamma (bbar + nu), into job->gamma_nu, which is free by now. */
 PU__FN pu_status pu__finish_nu(const pu__job *job, pu_report *report)
 {
-    const pu_op *Gamma = &job->r.Gamma;
+    const pu_op *Gamma = job->Gamma;
     pu_int D = job->D;
     pu_block bbar = pu__rows(job->grads + job->slots.b, D);
-    if (job->r.model.nu)
-        pu__axpy(D, 1, job->r.model.nu, bbar.at);
+    if (job->model->nu)
+        pu__axpy(D, 1, job->model->nu, bbar.at);
     if (Gamma->apply(Gamma, 1, bbar, pu__rows(job->gamma_nu, D), 0, job->work))
         return pu__operator_failed(report, "Gamma.apply", -1);
     return pu__check_result(job->gamma_nu, D, "gradient of nu", -1, report);
@@ -15053,7 +15021,7 @@ PU__FN void pu__datum_values(const pu__job *job, pu_int n, pu__value_sums *sums,
 {
     double N = (double)job->N;
     double K = (double)job->K;
-    const pu__column *col = job->columns + n * (job->K + 1);
+    const pu__column *col = job->columns + n * job->cols;
     int direct = job->served_by[n] != PU_ITERATIVE;
     double c = job->c[n] + job->shared_c;
     /* base + fit = c + 1/2 mu'A mu - b'mu */
@@ -15182,8 +15150,8 @@ PU__FN void pu__write_three(const pu__job *job, const pu_real *from, pu_real *Ga
 {
     const pu_gradient_result *out = job->out;
     const pu__slots *s = &job->slots;
-    pu__write(Gamma, out->Gamma ? from : NULL, job->r.Gamma.params);
-    pu__write(Phi, from && out->Phi ? from + s->Phi : NULL, job->r.Phi.params);
+    pu__write(Gamma, out->Gamma ? from : NULL, job->Gamma->params);
+    pu__write(Phi, from && out->Phi ? from + s->Phi : NULL, job->Phi->params);
     pu__write(psi, from && out->psi ? from + s->psi : NULL, job->M);
 }
 
@@ -15193,10 +15161,10 @@ PU__FN void pu__write_results(const pu__job *job)
     const pu_gradient_result *out = job->out;
     const pu_gradient_result *stage = &job->stage;
     const pu__slots *s = &job->slots;
-    pu_int cols = job->K + 1;
+    pu_int cols = job->cols;
     pu_int all = job->N * cols;
-    pu_int Gamma = job->r.Gamma.params;
-    pu_int Phi = job->r.Phi.params;
+    pu_int Gamma = job->Gamma->params;
+    pu_int Phi = job->Phi->params;
     const pu_real *g = job->grads;
     pu__write_three(job, s->groups ? job->se : NULL, out->se_Gamma, out->se_Phi, out->se_psi);
     for (pu_int i = 0; out->replicates && i < s->groups; i++) {
@@ -15258,7 +15226,7 @@ PU__FN pu_status pu__run_lanes(pu__job *job, pu_report *report)
 /* A job from shared terms to results. */
 PU__FN pu_status pu__job_run(pu__job *job, pu_report *report)
 {
-    pu_int cols = job->K + 1;
+    pu_int cols = job->cols;
     pu_status outcome;
     if (pu__shared_terms(job, report))
         return report->status;
@@ -15294,19 +15262,20 @@ PU__FN void pu__lend(const pu__job *job, pu_gradient_result *g)
         g->precond = job->grads + s->m;
 }
 
-/* Memory for a made job. */
+/* The last checks of a made job, and its memory. */
 PU__FN pu_status pu__job_memory(pu__call *call, pu__job *job)
 {
-    pu_status status = pu__measure(call, pu__task_layout, job, NULL);
-    return status ? status : pu__allocate(call, pu__task_layout, job);
+    pu_report *report = call->report;
+    if (pu__check_numbers(job->model, report) || pu__check_option_arrays(job, report) ||
+        pu__measure(call, pu__task_layout, job, NULL) || pu__allocate(call, pu__task_layout, job))
+        return report->status;
+    return PU_OK;
 }
 
 /* A made job, whose caller has nothing to do before it runs. */
 PU__FN pu_status pu__task_run(pu__call *call, pu__job *job)
 {
-    pu_status status = pu__job_check(job, call->report);
-    if (!status)
-        status = pu__job_memory(call, job);
+    pu_status status = pu__job_memory(call, job);
     return status ? status : pu__job_run(job, call->report);
 }
 
@@ -15416,33 +15385,14 @@ PU__FN pu_status pu__pilot_make(pu__pilot *p, const pu_lgm *model, const pu_data
    more data side by side. */
 PU__FN void pu__widest(pu__job *job)
 {
-    pu_int cols = job->K + 1;
-    pu_int asked = job->o->columns;
+    pu_int block = pu__columns_block(job);
     if (job->device) {
         job->batch = job->batch_most;
-        job->kmax = (asked ? pu__min(asked, cols) : cols) * job->batch;
+        job->kmax = block * job->batch;
         return;
     }
     pu__job_lanes(job, INT32_MAX, 1e30);
-    job->kmax = pu__most(job->kmax, pu__columns_block(job));
-}
-
-/* *most = the larger of it and of the bytes that a job with these options takes at its widest. */
-PU__FN pu_status pu__bytes_of(pu__call *call, pu__job *job, const pu_lgm *model, const pu_data *data,
-                              const pu_options *o, const pu_gradient_result *out, size_t *most)
-{
-    size_t bytes = 0;
-    pu_status status;
-    memset(job, 0, sizeof *job);
-    call->report->plan[0] = 0;
-    status = pu__job_make(job, model, data, o, out, 1, call->report);
-    if (status)
-        return status;
-    pu__widest(job);
-    status = pu__measure(call, pu__task_layout, job, &bytes);
-    if (bytes > *most)
-        *most = bytes;
-    return status;
+    job->kmax = pu__most(job->kmax, block);
 }
 
 /* Bytes of a gradient whose K and I are not known yet: the pilot, and all that may come after it. With PU_ENGINE_AUTO that is
@@ -15453,16 +15403,26 @@ PU__FN pu_status pu__tuned_bytes(pu__call *call, const pu_lgm *model, const pu_d
     pu_options most = pu__at_limits(options);
     pu_report *report = call->report;
     pu__pilot pilot;
+    pu__job *job = &pilot.job;
     if (pu__check_tuning(options, out, report) || pu__check_model(model, report) ||
         pu__check_data_shape(data, model->Phi->rows, report) ||
-        pu__pilot_make(&pilot, model, data, options, out, report) ||
-        pu__measure(call, pu__task_layout, &pilot.job, bytes) ||
-        (most.engine == PU_ENGINE_AUTO && pu__bytes_of(call, &pilot.job, model, data, &most, out, bytes)))
+        pu__pilot_make(&pilot, model, data, options, out, report) || pu__measure(call, pu__task_layout, job, bytes))
         return report->status;
-    if (most.engine == PU_ENGINE_AUTO)
+    for (;;) {
+        size_t now = 0;
+        memset(job, 0, sizeof *job);
+        report->plan[0] = 0;
+        if (pu__job_make(job, model, data, &most, out, 1, report))
+            return report->status;
+        pu__widest(job);
+        if (pu__measure(call, pu__task_layout, job, &now))
+            return report->status;
+        if (now > *bytes)
+            *bytes = now;
+        if (most.engine != PU_ENGINE_AUTO)
+            break;
         most.engine = PU_ITERATIVE;
-    if (pu__bytes_of(call, &pilot.job, model, data, &most, out, bytes))
-        return report->status;
+    }
     report->bytes = *bytes;
     return PU_OK;
 }
@@ -15491,7 +15451,7 @@ PU__FN void pu__pilot_errors(pu__pilot *p)
 {
     const pu__job *job = &p->job;
     pu_int I = PU__PILOT_STEPS;
-    pu_int cols = job->K + 1;
+    pu_int cols = job->cols;
     double size = 0;
     for (pu_int n = 0; n < job->N * cols; n++) {
         const pu_real *alpha = job->stage.alpha + n * I;
@@ -15991,17 +15951,13 @@ PU__FN pu_status pu__moments_sampled(const pu__job *job, pu_int n, pu_report *re
     pu_int D = job->D;
     pu_int K = job->K;
     const pu_real *sigma = job->stage.x + n * (K + 1) * D;
-    int known = job->variance && pu__has_diag(&job->r.model);
+    int known = job->variance && pu__has_diag(job->model);
     pu_real *variance = job->variance ? job->variance + n * D : NULL;
     pu_real *fit = job->fit ? job->fit + n * job->M : NULL;
-    pu_real *diagonal = w->bbar; /* free by now */
     pu_int k;
     pu_status status = known ? pu__load(job, w, n, 1, report) : PU_OK;
     if (status)
         return status;
-    pu__zeros(diagonal, D);
-    if (known && pu__posterior_diag(&w->post, diagonal))
-        return PU_E_OPERATOR;
     for (pu_int first = 1; first <= K; first += k) {
         k = pu__min(job->kmax, K + 1 - first);
         pu__run_set(g, job->plan.solver, k);
@@ -16011,14 +15967,14 @@ PU__FN pu_status pu__moments_sampled(const pu__job *job, pu_int n, pu_report *re
             pu_real *x = pu__col(g->x, j);
             pu__copy(x, sigma + (first + j) * D, D);
             for (pu_int i = 0; known && i < D; i++)
-                x[i] -= pu__col(g->u, j)[i] / diagonal[i];
+                x[i] -= pu__col(g->u, j)[i] / w->diag[i];
             w->weight[j] = 1 / (pu_real)K;
         }
         if (pu__spread(&w->direct, k, variance, fit))
             return PU_E_OPERATOR;
     }
     for (pu_int i = 0; known && i < D; i++)
-        variance[i] += 1 / diagonal[i];
+        variance[i] += 1 / w->diag[i];
     return PU_OK;
 }
 
@@ -16028,8 +15984,8 @@ PU__FN pu_status pu__moments_prior(const pu__moments *moments, pu_report *report
 {
     const pu__job *job = &moments->job;
     pu__worker *w = job->workers;
-    const pu_op *Gamma = &job->r.Gamma;
-    const pu_op *Phi = &job->r.Phi;
+    const pu_op *Gamma = job->Gamma;
+    const pu_op *Phi = job->Phi;
     pu_block x = w->run.x;
     pu_block q = w->run.q;
     pu_block unit = moments->latent ? x : w->post.t0;
@@ -16060,14 +16016,14 @@ PU__FN pu_status pu__moments_prior(const pu__moments *moments, pu_report *report
 PU__FN pu_status pu__moments_mean(const pu__moments *w, pu_int n, pu_report *report)
 {
     const pu__job *job = &w->job;
-    const pu_op *Phi = &job->r.Phi;
+    const pu_op *Phi = job->Phi;
     pu_int M = job->M;
-    pu_block x = pu__rows(job->stage.x + n * (job->K + 1) * job->D, job->D);
+    pu_block x = pu__rows(job->stage.x + n * job->cols * job->D, job->D);
     pu_block y = pu__rows(w->mean + n * M, M);
     if (Phi->apply(Phi, 1, x, y, 0, job->workers->post.work))
         return pu__operator_failed(report, "Phi.apply", n);
-    if (job->r.model.eta)
-        pu__axpy(M, 1, job->r.model.eta, y.at);
+    if (job->model->eta)
+        pu__axpy(M, 1, job->model->eta, y.at);
     return pu__check_result(y.at, M, "mean", n, report);
 }
 
@@ -16094,7 +16050,7 @@ PU__FN pu_status pu__moments_make(pu__moments *w, const pu_lgm *model, const pu_
     job->reals = job->N;
     job->times = job->M;
     w->each = w->latent ? job->D : job->M;
-    return pu__job_check(job, report);
+    return PU_OK;
 }
 
 /* Checks, memory, and the run; what a caller still does is copy. */
@@ -16452,14 +16408,10 @@ PU__FN pu_status pu__model_run(pu__model_task *self, pu_report *report)
         self->want.se_psi = &self->any;
     if (!status)
         status = pu__job_make(&self->task, lgm, self->data, options, &self->want, want_nll, report);
-    if (!status)
-        status = pu__job_check(&self->task, report);
     /* Nothing is written by the job: its gradients are read where they lie. */
     self->task.dry = 1;
     if (!status)
-        status = pu__measure(&call, pu__task_layout, &self->task, NULL);
-    if (!status)
-        status = pu__allocate(&call, pu__task_layout, &self->task);
+        status = pu__job_memory(&call, &self->task);
     if (!status)
         status = pu__model_pull(self, report);
     return pu__finish(&call, status);

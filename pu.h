@@ -11768,15 +11768,15 @@ typedef struct {
     pu_int groups, probes;             /* probes in groups, each of which has a copy, eta long; groups = 0: none has */
 } pu__slots;
 
-/* Fills in the offsets for operators with these numbers of parameters; groups, probes and wants are set. */
-PU__FN void pu__slots_make(pu__slots *s, pu_int Gamma, pu_int Phi, pu_int M, pu_int D, int m)
+/* Fills in the offsets for these operators; groups, probes and wants are set. m: the gradient of the preconditioner is wanted. */
+PU__FN void pu__slots_make(pu__slots *s, const pu_op *Gamma, const pu_op *Phi, int m)
 {
-    s->Phi = Gamma;
-    s->psi = s->Phi + Phi;
-    s->eta = s->psi + M;
-    s->b = s->eta + M;
-    s->m = s->b + D;
-    s->group = s->m + (m ? D : 0);
+    s->Phi = s->want_Gamma ? Gamma->params : 0;
+    s->psi = s->Phi + (s->want_Phi ? Phi->params : 0);
+    s->eta = s->psi + Phi->rows;
+    s->b = s->eta + Phi->rows;
+    s->m = s->b + Gamma->rows;
+    s->group = s->m + (m ? Gamma->rows : 0);
     s->params = s->group + s->groups * s->eta;
 }
 
@@ -13458,12 +13458,12 @@ typedef struct {
     int dry;
 
     /* Engines. */
-    pu_engine engine;         /* as asked */
-    int can;                  /* bit e: engine e applies here */
-    int exact;                /* what a direct engine serves gets Sigma itself; otherwise K direct solves */
-    int restricted;           /* Phi works on the observed rows alone */
-    pu_int width;             /* of the band of A */
-    pu_int asked_steps;       /* what the iterative engine would do, for its price */
+    pu_engine engine;            /* as asked */
+    int can;                     /* bit e: engine e applies here */
+    int exact;                   /* what a direct engine serves gets Sigma itself; otherwise K direct solves */
+    int restricted;              /* Phi works on the observed rows alone */
+    pu_int width;                /* of the band of A */
+    pu_int asked_steps;          /* what the iterative engine would do, for its price */
     pu_int served[PU_ENGINES];   /* data per engine, */
     double rows_sum[PU_ENGINES]; /* their observed rows, summed up, */
     pu_int most[PU_ENGINES];     /* and the most of a datum */
@@ -13495,16 +13495,16 @@ typedef struct {
     pu_real *phi_grad; /* where Phi's gradient is in the end: in lane 0, or with by_rows where the caller wants it */
     /* lanes x M, by_rows: rows of Phi that have a gradient in the lane; others are not even cleared */
     unsigned char *touched;
-    pu_real *gamma_nu;   /* D: Gamma nu */
-    pu_real *test;       /* scratch of the checks */
-    pu_real *work;       /* scratch of the operators, one column */
-    pu_real *se;         /* standard errors of [Gamma | Phi | psi] */
-    pu__column *columns; /* N x (K+1) */
-    double *c, *logdet;  /* N */
+    pu_real *gamma_nu;             /* D: Gamma nu */
+    pu_real *test;                 /* scratch of the checks */
+    pu_real *work;                 /* scratch of the operators, one column */
+    pu_real *se;                   /* standard errors of [Gamma | Phi | psi] */
+    pu__column *columns;           /* N x (K+1) */
+    double *c, *logdet;            /* N */
     double gamma_logdet, shared_c; /* log det Gamma; 1/2 nu'Gamma nu - 1/2 log det Gamma */
-    pu_int *observed;         /* N */
-    int *lane_of;             /* N, ragged data: the lane that each goes to */
-    unsigned char *served_by; /* N: engines */
+    pu_int *observed;              /* N */
+    int *lane_of;                  /* N, ragged data: the lane that each goes to */
+    unsigned char *served_by;      /* N: engines */
     pu_report *lane_report;
     pu_gradient_result stage; /* staged copies of the arrays that were asked for */
     pu_real *variance, *fit;  /* N x D, N x M: diagonals of Sigma, Phi Sigma Phi'; NULL = not wanted */
@@ -13538,6 +13538,7 @@ PU__FN double pu__products_cost(const pu__job *job, pu_int rows, int *form)
     double m = (double)rows;
     double phi = pu__flops(job->Phi) * m / (double)job->M;
     double columns = (double)job->cols;
+    /* a product per step and column, two with a reverse pass, and one for the residual: each Gamma x, Phi x and Phi't */
     double count = ((job->network ? 2 : 1) * (double)job->asked_steps + 1) * columns;
     double each = count * (PU__NS * (pu__flops(job->Gamma) + 2 * phi) + PU__NS_ROW * m);
     /* the last term: the product with Phi that the gradient then lacks */
@@ -13560,7 +13561,7 @@ PU__FN double pu__cost(const pu__job *job, pu_engine engine, pu_int observed)
     double cols = (double)job->cols;
     double band = (double)job->width + 1;
     double I = (double)job->asked_steps;
-    double grad = job->any_grad ? 1 : 0;
+    double grad = job->any_grad; /* 0 or 1 */
     double flops = pu__flops(job->Phi);
     double phi = flops * m / (double)job->M;
     double gamma = pu__flops(job->Gamma);
@@ -13573,6 +13574,7 @@ PU__FN double pu__cost(const pu__job *job, pu_engine engine, pu_int observed)
     int form;
     switch (engine) {
     case PU_ITERATIVE:
+        /* products, sweeps over the vectors, gradient terms, and what a column costs however short it is */
         ns = pu__products_cost(job, rows, &form) + 2800 * cols;
         return ns + cols * (sweeps * (single ? 0.5 : 1.2) * D + pairs * pair);
     case PU_DENSE:
@@ -13581,16 +13583,19 @@ PU__FN double pu__cost(const pu__job *job, pu_engine engine, pu_int observed)
         if (plain)
             ns = PU__NS_MATRIX * (0.35 + 1.75 * grad) * m * D * D + (single ? 170 : 260) * m;
         return ns + (1 + grad) * (0.115 * PU__NS_MATRIX * D * D * D + 2 * D * D);
-    case PU_DUAL: /* of the observed rows alone */
+    case PU_DUAL:
+        /* of the observed rows alone: R Gamma^-1 R' and its gradient, factor and inverse, then rows of Phi and solves */
         return PU__NS_MATRIX * seen * seen * ((0.27 + 0.54 * grad) * D + (0.1 + 0.1 * grad) * seen) +
                (1 + grad) * (2 * seen * seen + (single ? 1.3 : 3) * seen * D) +
                seen * PU__NS * (gamma + (plain ? 0 : 2 * flops));
     case PU_BANDED: return D * (20 + 2 * band * band * (1 + grad));
-    default: return 1e300; /* the Kalman baseline is never cheaper than banded, which can do whatever it can */
+    /* the Kalman baseline is never cheaper than banded, which can do whatever it can */
+    default: return 1e300;
     }
 }
 
-/* The engine for a datum with that many observed rows. */
+/* The engine for a datum with that many observed rows: as asked, or the cheapest of those that apply. Asked again wherever it
+   is needed, since it depends on sizes alone. */
 PU__FN pu_engine pu__engine_for(const pu__job *job, pu_int observed)
 {
     pu_engine best = job->kind == PU_EXACT ? PU_DENSE : PU_ITERATIVE;
@@ -13605,7 +13610,7 @@ PU__FN pu_engine pu__engine_for(const pu__job *job, pu_int observed)
 /* What an engine lacks to serve this job, or NULL. */
 PU__FN const char *pu__missing(const pu__job *job, pu_engine engine)
 {
-    if (engine == PU_ITERATIVE && job->K > 0 && !job->o->delta && !job->Gamma->sample)
+    if (engine == PU_ITERATIVE && job->K && !job->o->delta && !job->Gamma->sample)
         return "Gamma.sample (or give options.delta)";
     return pu__engine_lacks(engine, job->model, job->out);
 }
@@ -13613,7 +13618,7 @@ PU__FN const char *pu__missing(const pu__job *job, pu_engine engine)
 /* Reads the data once: checks every observation, and finds who serves whom. */
 PU__FN pu_status pu__assign(pu__job *job, pu_report *report)
 {
-    pu_int first = 0;
+    pu_int first = 0; /* observed rows of datum 0 */
     job->width = pu__most(job->Gamma->band, job->Phi->band);
     job->restricted = pu__can_restrict(job->Phi);
     for (int e = job->kind == PU_EXACT ? PU_DENSE : PU_ITERATIVE; e < PU_ENGINE_AUTO; e++)
@@ -13628,6 +13633,7 @@ PU__FN pu_status pu__assign(pu__job *job, pu_report *report)
         job->served[engine]++;
         job->rows_sum[engine] += (double)count;
         job->most[engine] = pu__most(job->most[engine], count);
+        /* Kalman has no price of its own; the order of magnitude is the band's */
         job->ns += pu__cost(job, engine == PU_KALMAN ? PU_BANDED : engine, count);
         if (n == 0)
             first = count;
@@ -13661,12 +13667,10 @@ PU__FN void pu__plan_words(const pu__job *job, pu_report *report)
         pu__put(&t, pu_engine_text((pu_engine)e));
         if (pu__is_far(job->o->backend))
             pu__put(&t, job->device ? ", on the device" : ", on the host");
-        if (job->device && job->o->engine == PU_ENGINE_AUTO)
-            pu__put(&t, " (auto is for engines of the host)");
-        else if (!chosen)
-            pu__put(&t, ", as asked");
-        if (!chosen)
+        if (!chosen) {
+            pu__put(&t, job->o->engine == PU_ENGINE_AUTO ? " (auto is for engines of the host)" : ", as asked");
             continue;
+        }
         pu__put(&t, ", the cheapest (predicted us per datum of the mean size:");
         for (int other = PU_ITERATIVE; other < PU_KALMAN; other++) {
             pu_int rows = (pu_int)(job->rows_sum[e] / (double)served);
@@ -13685,29 +13689,15 @@ PU__FN void pu__plan_words(const pu__job *job, pu_report *report)
 /* Where things of datum n are in arrays of two batches: that at hand and the one before, whose outcome may be read late. */
 PU__FN pu_int pu__ring_at(const pu__job *job, pu_int n) { return n % (2 * job->batch); }
 
-/* What a device needs besides the workers. */
-PU__FN void pu__device_layout(pu__job *job, pu__arena *arena)
+/* count x each doubles, from our own memory. */
+PU__FN double *pu__doubles(pu__arena *arena, pu_int count, pu_int each)
 {
-    pu_int D = job->D;
-    pu_int params = job->device_slots.params;
-    for (int i = 0; i < 2; i++)
-        job->side_memory[i] = pu__take_from(arena, 1, (pu_int)job->side_bytes[i], 1, 1);
-    job->device_grad = pu__far_reals(arena, params, 1);
-    job->sums = pu__reals(arena, params, 1);
-    job->device_psi = pu__far_reals(arena, job->M, 1);
-    job->device_nu = pu__far_reals(arena, D, 1);
-    if (job->o->x0)
-        job->x0 = pu__far_cols(arena, D, job->kmax);
-    if (job->o->rao_blackwell) {
-        job->columns_x = pu__reals(arena, D, job->kmax);
-        job->columns_u = pu__reals(arena, D, job->kmax);
-    }
+    return (double *)pu__take(arena, count, each, sizeof(double));
 }
 
 /* What a thread needs. */
 PU__FN void pu__worker_layout(pu__worker *w, pu__arena *arena, const pu__job *job)
 {
-    const pu_lgm *model = job->model;
     const pu_int *served = job->served;
     pu_int D = job->D;
     pu_int kmax = job->kmax;
@@ -13715,13 +13705,14 @@ PU__FN void pu__worker_layout(pu__worker *w, pu__arena *arena, const pu__job *jo
     pu__posterior *p = &w->post;
     pu__direct *e = &w->direct;
     /* psi where the backend works: NULL on the host, where it is the model's */
-    pu__posterior_parts parts = {model, job->side, job->side + 1, job->device_psi, job->B, &job->device_slots,
-                                 kmax,  batch,     job->form};
+    pu__posterior_parts parts = {job->model,         job->side, job->side + 1, job->device_psi, job->B,
+                                 &job->device_slots, kmax,      batch,         job->form};
     pu__engine_needs needs = {served[PU_DENSE] > 0,  served[PU_DUAL] > 0, served[PU_BANDED] > 0,
                               served[PU_KALMAN] > 0, job->most[PU_DUAL],  job->width};
     memset(w, 0, sizeof *w);
     pu__posterior_layout(p, arena, &parts);
     p->system.n = D;
+    /* a device reads the outcome of a batch when the next one is loaded: it has two preconditioners for each datum */
     pu__run_layout(&w->run, arena, &p->system, job->B, &job->plan, kmax, (job->device ? 2 : 1) * batch,
                    job->network && served[PU_ITERATIVE]);
     p->m = w->run.m;
@@ -13730,13 +13721,14 @@ PU__FN void pu__worker_layout(pu__worker *w, pu__arena *arena, const pu__job *jo
     w->bbar = pu__far_reals(arena, D, batch);
     w->diag = pu__reals(arena, D, 1);
     w->weight = pu__reals(arena, kmax, 1);
-    w->centre = (double *)pu__take(arena, 2 * batch, 1, sizeof(double));
-    w->logdet_M = (double *)pu__take(arena, 2 * batch, 1, sizeof(double));
-    pu__direct_layout(e, arena, model, &needs);
+    w->centre = pu__doubles(arena, 2 * batch, 1);
+    w->logdet_M = pu__doubles(arena, 2 * batch, 1);
+    pu__direct_layout(e, arena, job->model, &needs);
+    /* for products of matrices */
     if (job->form || needs.dense || needs.dual)
         p->panel = pu__panel(arena, pu__most(D, needs.most));
     if (job->o->rao_blackwell && !e->Z)
-        e->Z = (double *)pu__take(arena, D, job->Gamma->band + 1, sizeof(double));
+        e->Z = pu__doubles(arena, D, job->Gamma->band + 1);
     /* direct engines work in the solver's blocks */
     e->post = p;
     e->x = w->run.x;
@@ -13756,8 +13748,17 @@ PU__FN void pu__task_layout(void *self, pu__arena *arena)
     pu_int D = job->D;
     pu_int all = N * job->cols;
     arena->B = job->B;
-    if (job->device)
-        pu__device_layout(job, arena);
+    if (job->device) {
+        for (int i = 0; i < 2; i++)
+            job->side_memory[i] = pu__take_from(arena, 1, (pu_int)job->side_bytes[i], 1, 1);
+        job->device_grad = pu__far_reals(arena, job->device_slots.params, 1);
+        job->sums = pu__reals(arena, job->device_slots.params, 1);
+        job->device_psi = pu__far_reals(arena, job->M, 1);
+        job->device_nu = pu__far_reals(arena, D, 1);
+        job->x0 = pu__far_cols(arena, D, job->o->x0 ? job->kmax : 0);
+        job->columns_x = pu__reals(arena, D, job->o->rao_blackwell ? job->kmax : 0);
+        job->columns_u = pu__reals(arena, D, job->o->rao_blackwell ? job->kmax : 0);
+    }
     job->workers = (pu__worker *)pu__take(arena, job->threads, 1, sizeof(pu__worker));
     job->lane_report = (pu_report *)pu__take(arena, job->lanes, 1, sizeof(pu_report));
     job->grads = pu__reals(arena, job->lanes, job->slots.params);
@@ -13769,8 +13770,8 @@ PU__FN void pu__task_layout(void *self, pu__arena *arena)
         job->se = pu__reals(arena, job->slots.eta, 1);
     job->test = pu__reals(arena, pu__test_reals(&job->r), 1);
     job->columns = (pu__column *)pu__take(arena, all, 1, sizeof(pu__column));
-    job->c = (double *)pu__take(arena, N, 1, sizeof(double));
-    job->logdet = (double *)pu__take(arena, N, 1, sizeof(double));
+    job->c = pu__doubles(arena, N, 1);
+    job->logdet = pu__doubles(arena, N, 1);
     job->observed = (pu_int *)pu__take(arena, N, 1, sizeof(pu_int));
     if (job->ragged)
         job->lane_of = (int *)pu__take(arena, N, 1, sizeof(int));
@@ -13788,21 +13789,21 @@ PU__FN void pu__task_layout(void *self, pu__arena *arena)
     if (job->want_fit)
         job->fit = pu__reals(arena, N, job->M);
     job->own_reals = pu__reals(arena, job->reals, job->times);
-    job->own_doubles = (double *)pu__take(arena, job->doubles, 1, sizeof(double));
+    job->own_doubles = pu__doubles(arena, job->doubles, 1);
     for (int t = 0; t < job->threads; t++) {
         pu__worker measured; /* while there is no memory yet */
         pu__worker_layout(job->workers ? job->workers + t : &measured, arena, job);
     }
+    /* the checks come before any thread works: they borrow */
     job->work = job->workers ? job->workers->post.work_host : NULL;
 }
 
 /* ---- checks ---- */
 
-/* Ranges of the options. */
+/* Ranges of the options. The first that is wrong is named. */
 PU__FN pu_status pu__check_options(const pu_options *o, pu_report *report)
 {
     int direct = o->engine != PU_ITERATIVE && o->engine != PU_ENGINE_AUTO;
-    int steps = o->kind == PU_NETWORK || o->kind == PU_OUTPUT; /* these kinds are about a solver's steps */
     const char *bad = NULL;
     if ((int)o->kind < PU_NETWORK || (int)o->kind > PU_EXACT)
         bad = "options.kind";
@@ -13812,8 +13813,8 @@ PU__FN pu_status pu__check_options(const pu_options *o, pu_report *report)
         bad = "options.samples";
     else if (o->samples > INT32_MAX)
         return pu__refuse(report, PU_E_OVERFLOW, "options.samples");
-    else if (direct && (steps || (o->kind == PU_MONTE_CARLO && o->engine == PU_KALMAN)))
-        bad = "options.engine";
+    else if (direct && o->kind != PU_EXACT && (o->kind != PU_MONTE_CARLO || o->engine == PU_KALMAN))
+        bad = "options.engine"; /* the other kinds are about a solver's steps, Kalman has no probes */
     else if (o->threads < 0)
         bad = "options.threads";
     else if (o->lanes < 0)
@@ -13823,14 +13824,15 @@ PU__FN pu_status pu__check_options(const pu_options *o, pu_report *report)
     return bad ? pu__refuse(report, PU_E_ARGUMENT, bad) : PU_OK;
 }
 
-/* Which functions the operators must have for this job. */
+/* Which functions the operators must have for this job: those of the gradients that are wanted, of the probes, of the engine
+   that was asked for, of Rao-Blackwell and of the preconditioner, in this order. */
 PU__FN pu_status pu__check_functions(const pu__job *job, pu_report *report)
 {
     const pu_options *o = job->o;
     const pu_op *G = job->Gamma;
-    const pu_op *P = job->Phi;
     int iterative = job->served[PU_ITERATIVE] > 0;
     int pcg = job->plan.solver == PU_PCG;
+    /* Rao-Blackwell needs diag(A), and a way to add a diagonal to Gamma's gradient */
     int blackwell = o->rao_blackwell && iterative && job->out->Gamma;
     int shared_m = pcg && o->solve.precond && o->solve.precond_stride == PU_ZERO;
     const char *sample = pu__missing(job, PU_ITERATIVE);
@@ -13839,7 +13841,7 @@ PU__FN pu_status pu__check_functions(const pu__job *job, pu_report *report)
         lacks = "Gamma.grad";
     else if (job->slots.want_Gamma && !G->logdet_grad)
         lacks = "Gamma.logdet_grad";
-    else if (job->slots.want_Phi && !P->grad)
+    else if (job->slots.want_Phi && !job->Phi->grad)
         lacks = "Phi.grad";
     else if (sample)
         lacks = sample;
@@ -13851,16 +13853,18 @@ PU__FN pu_status pu__check_functions(const pu__job *job, pu_report *report)
         lacks = "Gamma.band_grad (options.rao_blackwell)";
     else if (blackwell && !G->diag)
         lacks = "Gamma.diag (options.rao_blackwell)";
-    else if (blackwell && !P->gram_diag)
+    else if (blackwell && !job->Phi->gram_diag)
         lacks = "Phi.gram_diag (options.rao_blackwell)";
     else if (pcg && iterative && !o->solve.precond && !pu__has_diag(job->model))
-        lacks = G->diag ? "Phi.gram_diag (or give options.solve.precond)" : "Gamma.diag (or give options.solve.precond)";
+        lacks =
+            G->diag ? "Phi.gram_diag (or give options.solve.precond)" : "Gamma.diag (or give options.solve.precond)";
     else if (job->out->precond && !(job->network && shared_m))
         lacks = "results.precond (PU_NETWORK, PU_PCG, options.solve.precond for all data)";
     return lacks ? pu__refuse(report, PU_E_UNSUPPORTED, lacks) : PU_OK;
 }
 
-/* Arrays handed in through the options. */
+/* Arrays handed in through the options: finite, positive where they must be. A preconditioner that all data share is read
+   once. */
 PU__FN pu_status pu__check_option_arrays(const pu__job *job, pu_report *report)
 {
     const pu_options *o = job->o;
@@ -13927,6 +13931,13 @@ PU__FN pu_int pu__columns_block(const pu__job *job)
     return pu__columns_fit(PU__NEAR_CACHE, job->D, job->cols, pu__columns_least(job));
 }
 
+/* The number of the thread at work. */
+#ifdef PU__OPENMP
+#define PU__THREAD omp_get_thread_num()
+#else
+#define PU__THREAD 0
+#endif
+
 /* Threads: as asked; otherwise OpenMP's choice, or 1 when the whole job is predicted to take less than half a millisecond,
    where waking a team costs more than it saves. The report says which; the bits are the same. */
 PU__FN int pu__threads(int asked, double ns)
@@ -13950,7 +13961,8 @@ PU__FN void pu__job_lanes(pu__job *job, pu_int most, double ns)
     job->threads = (int)pu__min(pu__threads(job->o->threads, ns), job->lanes);
 }
 
-/* How many columns of a datum are solved at a time, and how data and columns are shared out among lanes and threads. */
+/* How many columns of a datum are solved at a time, and how data and columns are shared out among lanes and threads. Threads
+   come last, because nothing that changes the bits may depend on them. */
 PU__FN void pu__job_parts(pu__job *job)
 {
     const pu_options *o = job->o;
@@ -14020,10 +14032,9 @@ PU__FN pu_status pu__device_make(pu__job *job, pu_report *report)
     const pu__slots *s = &job->slots;
     const pu_op *G = &job->side[0].op;
     const pu_op *P = &job->side[1].op;
-    pu_int cols = job->cols;
-    pu_int places = INT32_MAX / pu__most(job->M, cols); /* in 32 bits */
+    pu_int places = INT32_MAX / pu__most(job->M, job->cols); /* in 32 bits */
     const char *lacks = NULL;
-    if (job->K > 0 && !o->delta && !G->sample)
+    if (job->K && !o->delta && !G->sample)
         lacks = "Gamma.sample (device side)";
     else if (s->want_Gamma && !G->grad)
         lacks = "Gamma.grad (device side)";
@@ -14039,7 +14050,7 @@ PU__FN pu_status pu__device_make(pu__job *job, pu_report *report)
     job->block = pu__columns_block(job);
     job->batch = pu__most(pu__min(job->N, places), 1);
     /* standard errors, Rao-Blackwell and GD's step sizes are worked out datum by datum */
-    if (job->block < cols || s->groups || o->rao_blackwell || job->plan.solver == PU_GD)
+    if (job->block < job->cols || s->groups || o->rao_blackwell || job->plan.solver == PU_GD)
         job->batch = 1;
     job->batch_most = job->batch;
     pu__device_batch(job, report);
@@ -14048,12 +14059,23 @@ PU__FN pu_status pu__device_make(pu__job *job, pu_report *report)
 
 /* ---- the job ---- */
 
+/* Both operators where the backend works; before there is memory, their sizes alone. */
+PU__FN pu_status pu__job_sides(pu__job *job, pu_report *report)
+{
+    void **at = job->side_memory;
+    size_t *bytes = job->side_bytes;
+    if (pu__side(job->B, job->Gamma, &pu__names_Gamma, at[0], bytes, job->side, report))
+        return report->status;
+    return pu__side(job->B, job->Phi, &pu__names_Phi, at[1], bytes + 1, job->side + 1, report);
+}
+
 /* What is asked for, before the data are read: model, backend, options. */
 PU__FN pu_status pu__job_ask(pu__job *job, const pu_lgm *model, const pu_data *data, pu_report *report)
 {
     const pu_options *o = job->o;
     const pu_gradient_result *out = job->out;
     pu_int stride = o->solve.precond_stride;
+    int exact = o->kind == PU_EXACT;
     if (pu__resolve_model(&job->r, model, report))
         return report->status;
     job->B = o->backend ? o->backend : pu_backend_cpu();
@@ -14067,39 +14089,40 @@ PU__FN pu_status pu__job_ask(pu__job *job, const pu_lgm *model, const pu_data *d
         return report->status;
     job->N = data->n;
     job->kind = o->kind;
-    job->engine = o->kind == PU_EXACT && o->engine == PU_ITERATIVE ? PU_DENSE : o->engine;
+    /* PU_EXACT has no iterative engine: its default is the dense one */
+    job->engine = exact && o->engine == PU_ITERATIVE ? PU_DENSE : o->engine;
     job->device = pu__is_far(job->B);
     /* A device has the iterative engine only; exact engines work on the host. The plan tells. */
-    if (job->device && o->kind != PU_EXACT && o->engine == PU_ENGINE_AUTO)
+    if (job->device && !exact && o->engine == PU_ENGINE_AUTO)
         job->engine = PU_ITERATIVE;
     if (job->device && job->engine != PU_ITERATIVE) {
         job->device = 0;
         job->B = pu_backend_cpu();
     }
-    job->exact = o->kind == PU_EXACT || job->engine == PU_ENGINE_AUTO;
+    job->exact = exact || job->engine == PU_ENGINE_AUTO;
     job->any_grad = out->nu || out->Gamma || out->Phi || out->eta || out->psi || out->precond;
     job->K = o->samples ? o->samples : 10;
-    if (o->kind == PU_EXACT)
+    if (exact)
         job->K = 0;
     job->cols = job->K + 1;
     job->m_stride = stride ? stride : job->D;
     if (stride == PU_ZERO)
         job->m_stride = 0;
     if (pu__plan_make(&o->solve, job->D, o->kind == PU_MONTE_CARLO, o->kind == PU_NETWORK, &job->plan, report) ||
-        pu__side(job->B, job->Gamma, &pu__names_Gamma, NULL, job->side_bytes, job->side, report) ||
-        pu__side(job->B, job->Phi, &pu__names_Phi, NULL, job->side_bytes + 1, job->side + 1, report))
+        pu__job_sides(job, report))
         return report->status;
     job->network = o->kind == PU_NETWORK && job->any_grad; /* no tape when no gradient is wanted */
     job->asked_steps = job->plan.I;
-    job->slots.want_Gamma = out->Gamma && job->Gamma->params > 0;
-    job->slots.want_Phi = out->Phi && job->Phi->params > 0;
+    job->slots.want_Gamma = out->Gamma && job->Gamma->params;
+    job->slots.want_Phi = out->Phi && job->Phi->params;
     job->slots.want_psi = out->psi != NULL;
     job->slots.tied = o->tied_psi;
     job->slots.probes = job->K;
     return PU_OK;
 }
 
-/* The gradient vector of a lane, and the groups of probes for standard errors. */
+/* The gradient vector of a lane, and the groups of probes for standard errors: G groups estimate the variance of a probe with G -
+   1 degrees of freedom, so that there must be two. */
 PU__FN pu_status pu__job_slots(pu__job *job, pu_report *report)
 {
     const pu_gradient_result *out = job->out;
@@ -14121,9 +14144,8 @@ PU__FN pu_status pu__job_slots(pu__job *job, pu_report *report)
             return pu__refuse(report, PU_E_OVERFLOW, "params");
     }
     job->device_slots = *s;
-    pu__slots_make(s, out->Gamma ? Gamma : 0, out->Phi ? Phi : 0, job->M, job->D, out->precond != NULL);
-    pu__slots_make(&job->device_slots, out->Gamma ? job->side[0].op.params : 0, out->Phi ? job->side[1].op.params : 0,
-                   job->M, job->D, out->precond != NULL);
+    pu__slots_make(s, job->Gamma, job->Phi, out->precond != NULL);
+    pu__slots_make(&job->device_slots, &job->side[0].op, &job->side[1].op, out->precond != NULL);
     return PU_OK;
 }
 
@@ -14153,11 +14175,11 @@ PU__FN pu_status pu__job_make(pu__job *job, const pu_lgm *model, const pu_data *
     static const pu_gradient_result zero_results = PU__ZERO;
     int overflow = 0;
     int lanczos;
-    size_t entries;
     job->o = options ? options : &zero_options;
     job->out = out ? out : &zero_results;
     if (pu__job_ask(job, model, data, report) || pu__assign(job, report))
         return report->status;
+    /* whether there must be room for a formed A: decided for the datum with most rows, for each one when it is loaded */
     if (job->served[PU_ITERATIVE]) {
         (void)pu__products_cost(job, job->restricted ? job->most[PU_ITERATIVE] : job->M, &job->form);
     } else {
@@ -14165,14 +14187,14 @@ PU__FN pu_status pu__job_make(pu__job *job, const pu_lgm *model, const pu_data *
         job->plan.every = 0;
     }
     /* log det comes from the Lanczos process of the probes: CG or PCG, started at zero */
-    lanczos = job->served[PU_ITERATIVE] && job->K > 0 && !job->o->x0 && pu__has_momentum(job->plan.solver);
+    lanczos = job->served[PU_ITERATIVE] && job->K && !job->o->x0 && pu__has_momentum(job->plan.solver);
     if (job->out->logdet && !lanczos)
         return pu__refuse(report, PU_E_UNSUPPORTED, "results.logdet");
     job->want_nll = lanczos && (want_nll || job->out->logdet);
     if (pu__check_functions(job, report))
         return report->status;
-    entries = pu__mul((size_t)job->N, (size_t)job->cols, &overflow);
-    (void)pu__mul(entries, pu__mul((size_t)job->D, sizeof(pu_real), &overflow), &overflow);
+    (void)pu__mul(pu__mul((size_t)job->N, (size_t)job->cols, &overflow),
+                  pu__mul((size_t)job->D, sizeof(pu_real), &overflow), &overflow);
     if (overflow)
         return pu__refuse(report, PU_E_OVERFLOW, "N (K+1) D");
     pu__job_parts(job);
@@ -14195,9 +14217,11 @@ PU__FN pu_status pu__job_make(pu__job *job, const pu_lgm *model, const pu_data *
 PU__FN pu_status pu__blame(const pu__worker *w, pu_status status, pu_int n, pu_report *report)
 {
     const char *failed = w->post.failed;
-    if (status == PU_E_OPERATOR && !report->status)
+    if (status != PU_E_OPERATOR)
+        return status;
+    if (!report->status)
         return pu__operator_failed(report, failed, n);
-    if (status == PU_E_OPERATOR && failed)
+    if (failed)
         report->where.what = failed;
     return status;
 }
@@ -14270,8 +14294,7 @@ PU__FN pu_status pu__load(const pu__job *job, pu__worker *w, pu_int n, pu_int fi
     w->loaded = -1;
     p->failed = NULL;
     *p->now.id = pu__datum_id(job->data, n);
-    (void)pu__posterior_load(p, job->data, n, &c);
-    w->engine = pu__engine_for(job, p->observed);
+    w->engine = pu__engine_for(job, pu__posterior_load(p, job->data, n, &c));
     if (first == 0) {
         job->observed[n] = p->observed;
         job->c[n] = c;
@@ -14307,13 +14330,15 @@ PU__FN pu_status pu__device_load(const pu__job *job, pu__worker *w, pu_int n, pu
     for (pu_int g = 0; g < count; g++)
         p->observed = pu__most(p->observed, pu__count_observed(job->data, n + g));
     p->n_rows = p->restricted ? p->observed : p->M;
-    p->rows = NULL;
+    p->rows = NULL; /* all rows, unless a datum lacks some */
     p->joint = 0;
     pu__posterior_set_kind(p, p->usual);
     job->B->turn(job->B->user, p->slot);
+    /* the batch before may still be solving: it keeps its preconditioners */
     if (p->m) {
-        w->run.m = p->m + p->slot * p->wide * p->D;
-        w->run.minv = p->minv + p->slot * p->wide * p->D;
+        pu_int at = p->slot * p->wide * p->D;
+        w->run.m = p->m + at;
+        w->run.minv = p->minv + at;
     }
     for (pu_int g = 0; g < count; g++) {
         pu_int *list = p->staged.rows + g * p->n_rows;
@@ -14322,6 +14347,7 @@ PU__FN pu_status pu__device_load(const pu__job *job, pu__worker *w, pu_int n, pu
         p->staged.id[g] = pu__datum_id(job->data, at);
         job->observed[at] = observed;
         job->served_by[at] = PU_ITERATIVE;
+        /* shorter lists end in -1 */
         if (p->restricted) {
             for (pu_int i = 0; i < p->n_rows; i++)
                 list[i] = i < observed ? p->list[i] : -1;
@@ -14338,7 +14364,7 @@ PU__FN pu_status pu__device_load(const pu__job *job, pu__worker *w, pu_int n, pu
 
 /* ---- right-hand sides ---- */
 
-/* The caller's probes into run.u, for columns first .. of every datum from n on. */
+/* The caller's probes into run.u, for columns first .. of every datum from n on. Column 0, the mean, has none. */
 PU__FN void pu__given_probes(const pu__job *job, pu__worker *w, pu_int n, pu_int first, pu_int k)
 {
     pu_int D = job->D;
@@ -14359,8 +14385,7 @@ PU__FN pu_status pu__draw_probes(const pu__job *job, pu__worker *w, pu_block del
     const pu_op *Gamma = &p->Gamma->op;
     const pu_options *o = job->o;
     const pu_backend *B = job->B;
-    B->normals(B->user, pu__noise(job->Gamma), NULL, k, w->eps, o->seed, p->now.id, sample, o->step,
-               PU__STREAM_PRIOR);
+    B->normals(B->user, pu__noise(job->Gamma), NULL, k, w->eps, o->seed, p->now.id, sample, o->step, PU__STREAM_PRIOR);
     if (Gamma->sample(Gamma, k, w->eps, delta, p->work))
         return pu__note_failure(p, PU_E_OPERATOR, "Gamma.sample");
     B->normals(B->user, p->n_rows, p->rows, k, w->eps, o->seed, p->now.id, sample, o->step, PU__STREAM_NOISE);
@@ -14373,7 +14398,8 @@ PU__FN pu_status pu__draw_probes(const pu__job *job, pu__worker *w, pu_block del
 PU__FN pu_status pu__rhs(const pu__job *job, pu__worker *w, pu_int n, pu_int first, pu_int k)
 {
     pu_block u = w->run.u;
-    pu_int skip = first == 0 && !job->device; /* column 0 of the first block is b */
+    /* column 0 of the first block is b */
+    pu_int skip = first == 0 && !job->device;
     const pu_real *gamma_nu = job->device ? job->device_nu : job->gamma_nu;
     pu_status status = PU_OK;
     if (job->o->delta)
@@ -14397,10 +14423,10 @@ PU__FN pu_status pu__linear_terms(const pu__job *job, pu__worker *w, pu_real *la
     const pu__slots *s = &p->slots;
     const pu_backend *B = job->B;
     pu_int count = p->count;
-    pu_block none = {NULL, 0};
     pu_block b = pu__rows(w->bbar, job->D);
     pu_block sum = pu__rows(p->row_sum, p->M);
-    B->row_dot(B->user, job->D, count, NULL, NULL, b, none, job->D, NULL, lane + s->b);
+    B->row_dot(B->user, job->D, count, NULL, NULL, b, pu__rows(NULL, 0), job->D, NULL, lane + s->b);
+    /* Phi bbar = -Phi x may be there already */
     if (job->out->psi || job->out->eta) {
         pu_term minus = pu__term_scaled(pu__means(p, p->t0), -1);
         if (p->joint && p->left == PU__LEFT_ROWS)
@@ -14430,13 +14456,13 @@ PU__FN void pu__logdets(const pu__job *job, pu__worker *w, pu_int n, pu_int firs
         double begin = (double)rho[0];
         double s = w->centre[at];
         pu__quadrature_result seen = pu__quadrature(g, j, steps, begin, s);
-        double change = fabs(pu__last_change(g, j, steps, (double)rho[(steps > 0 ? steps - 1 : 0) * g->k], s));
+        double change = fabs(pu__last_change(g, j, steps, (double)rho[(steps ? steps - 1 : 0) * g->k], s));
         double theta = seen.smallest;
         double energy = (double)rho[steps * g->k] / theta; /* about r'A^-1 r */
-        double open = steps > 0 ? energy * (1 + fabs(log(theta / s))) : begin;
+        double open = steps ? energy * (1 + fabs(log(theta / s))) : begin;
         column->low = theta;
         column->high = seen.largest;
-        column->energy = steps > 0 ? energy : -1;
+        column->energy = steps ? energy : -1;
         if (first + j % g->each == 0)
             continue; /* the mean has no part in the log det */
         column->logdet = seen.value + w->logdet_M[at];
@@ -14467,7 +14493,8 @@ PU__FN pu_status pu__rao_blackwell(const pu__job *job, pu__worker *w, pu_real *l
         u = pu__rows(job->columns_u, D);
         lane = job->grads;
     }
-    for (pu_int j = w->post.column == 0; j < k; j = end) { /* not the mean */
+    /* Z, a diagonal matrix as a band, for each group of probes; not for the mean */
+    for (pu_int j = w->post.column == 0; j < k; j = end) {
         pu_int at = pu__group_at(&w->post, j);
         end = pu__group_end(&w->post, j, k);
         memset(Z, 0, (size_t)(D * wide) * sizeof *Z);
@@ -14507,7 +14534,8 @@ PU__FN pu_status pu__block_gradient(const pu__job *job, pu__worker *w, pu_int fi
         pu__set_scale(g, w->weight, 1);
         status = pu__reverse(g, x0, lane);
     }
-    if (!status && first == 0) { /* bbar = -x + scale rbar, of the mean of each datum */
+    /* bbar = -x + scale rbar, of the mean of each datum: F has -b'x, and u = b where it comes back through the solver */
+    if (!status && first == 0) {
         int several = network && p->count > 1;
         pu_term terms[2];
         terms[0] = pu__term_scaled(pu__means(p, g->x), -1);
@@ -14534,8 +14562,6 @@ PU__FN void pu__block_records(const pu__job *job, pu__worker *w, pu_int n, pu_in
     pu_int D = job->D;
     pu_int I = job->plan.I;
     pu_int at = n * job->cols + first;
-    pu_real *const to[2] = {stage->alpha, stage->beta};
-    const pu_real *const history[2] = {g->host_a, g->host_b};
     if (stage->x)
         pu__fetch(job->B, stage->x + at * D, g->x.at, g->k * D);
     for (pu_int j = 0; j < g->k; j++) {
@@ -14544,20 +14570,17 @@ PU__FN void pu__block_records(const pu__job *job, pu__worker *w, pu_int n, pu_in
         pu__column_record(g, j, job->network, &column->record);
         column->ux = g->ux[j];
         column->xax = g->ux[j] - g->xt[j]; /* u'x - (u - A x)'x */
-        for (pu_int l = 0; l < 2; l++)
-            for (pu_int i = 0; to[l] && i < I; i++)
-                to[l][(at + j) * I + i] = i < g->done ? history[l][i * g->k + j] : 0;
+        for (pu_int i = 0; i < I; i++) {   /* the histories have a row of k for each step */
+            pu_int from = i * g->k + j;
+            pu_int to = (at + j) * I + i;
+            if (stage->alpha)
+                stage->alpha[to] = i < g->done ? g->host_a[from] : 0;
+            if (stage->beta)
+                stage->beta[to] = i < g->done ? g->host_b[from] : 0;
+        }
     }
     if (job->want_nll)
         pu__logdets(job, w, n, first);
-}
-
-/* Weights of the columns of a block: that of the mean is one, that of a probe 1/K, since (1/K) sum_k sigma_k sigma_k' estimates
-   Sigma. */
-PU__FN void pu__set_weights(const pu__job *job, pu__worker *w, pu_int first)
-{
-    for (pu_int j = 0; j < w->run.k; j++)
-        w->weight[j] = first + j % w->run.each == 0 ? 1 : 1 / (pu_real)job->K;
 }
 
 /* A block of columns, from number `first` on, of datum n (on a device of the batch at n), from right-hand sides to sums. A
@@ -14577,6 +14600,7 @@ PU__FN pu_status pu__iterative_block(const pu__job *job, pu__worker *w, pu_int n
     pu_block start = pu__rows(o->x0 ? o->x0 + at * D : NULL, D);
     const pu_block *x0 = o->x0 ? &start : NULL;
     pu_status outcome;
+    /* right-hand sides */
     pu__run_set(g, job->plan.solver, k);
     if (job->plan.solver == PU_GD && pu__set_step(g, step ? step + n : NULL, n, report))
         return report->status;
@@ -14587,8 +14611,11 @@ PU__FN pu_status pu__iterative_block(const pu__job *job, pu__worker *w, pu_int n
         pu__send(job->B, job->x0.at, start.at, k * D);
         start = job->x0;
     }
-    pu__set_weights(job, w, first);
+    /* the mean counts once; (1/K) sum_k sigma_k sigma_k' estimates Sigma */
+    for (pu_int j = 0; j < k; j++)
+        w->weight[j] = first + j % each == 0 ? 1 : 1 / (pu_real)job->K;
     g->mbar = job->out->precond ? lane + w->post.slots.m : NULL;
+    /* solve, residual, gradient */
     outcome = pu__run_block(g, x0, job->network, n, first, report);
     if (pu__fatal(outcome))
         return outcome;
@@ -14627,17 +14654,18 @@ PU__FN pu_status pu__direct_columns(const pu__job *job, pu__worker *w, pu_int n,
     pu__run_set(g, job->plan.solver, k);
     if (pu__rhs(job, w, n, first, k) || pu__engines[w->engine].solve(&w->direct, first, k))
         return PU_E_OPERATOR;
-    pu__zero(g, g->r); /* there is no recurrence */
+    /* there is no recurrence: what counts is the true residual, u - A x */
+    pu__zero(g, g->r);
     if (pu__residual(g))
         return PU_E_OPERATOR;
     pu__read_dots(g);
-    pu__set_weights(job, w, first);
     for (pu_int j = 0; j < k; j++) {
         pu_int at = n * job->cols + first + j;
         const pu_real *x = pu__col(g->x, j);
         pu__column *c = pu__direct_record(job, n, at);
         double rhs = sqrt(g->uu[j]);
         double residual = sqrt(g->tt[j]);
+        w->weight[j] = first + j == 0 ? 1 : 1 / (pu_real)job->K;
         c->record.rhs = rhs;
         c->record.residual = residual;
         c->record.true_residual = residual;
@@ -14678,8 +14706,9 @@ PU__FN pu_status pu__direct_datum(const pu__job *job, pu__worker *w, pu_int n, p
         k = pu__min(job->kmax, solved - first);
         if (pu__direct_columns(job, w, n, first, k))
             return PU_E_OPERATOR;
+        /* with Sigma the mean's gradient alone */
         if (exact)
-            g->k = 1; /* the mean's gradient alone */
+            g->k = 1;
         if (job->any_grad && (first == 0 || !exact) && pu__block_gradient(job, w, first, NULL, lane))
             return PU_E_OPERATOR;
         if (first == 0 && pu__posterior_value(&w->post, g->x, w->bbar, g->q.at, &job->columns[at].value))
@@ -14691,31 +14720,21 @@ PU__FN pu_status pu__direct_datum(const pu__job *job, pu__worker *w, pu_int n, p
         pu__zeros(stage->alpha + n * steps, steps); /* there were none */
     if (stage->beta)
         pu__zeros(stage->beta + n * steps, steps);
-    if ((job->variance || job->fit) && engine->spread(e, job->variance ? job->variance + n * job->D : NULL,
-                                                      job->fit ? job->fit + n * job->M : NULL))
+    if ((job->variance || job->fit) &&
+        engine->spread(e, job->variance ? job->variance + n * job->D : NULL, job->fit ? job->fit + n * job->M : NULL))
         return PU_E_OPERATOR;
     return exact && job->any_grad && engine->sigma(e, lane) ? PU_E_OPERATOR : PU_OK;
 }
 
 /* ---- lanes ---- */
 
-/* Rows of Phi that a lane meets for the first time: zero. Most batches touch few of the rows in any one lane. */
-PU__FN void pu__touch(const pu__job *job, const pu__posterior *p, unsigned char *touched, pu_real *lane)
-{
-    for (pu_int i = 0; i < p->observed; i++) {
-        pu_int row = p->list[i];
-        if (!touched[row])
-            pu__zeros(lane + job->slots.Phi + row * job->D, job->D);
-        touched[row] = 1;
-    }
-}
-
 /* Ragged data to lanes, so that these cost about the same: the largest first, each to the lane that has least. Largest up to a
    factor of sqrt(2), which makes a sort of 24 passes; the last one takes whatever is left. Depends on sizes alone. */
 PU__FN void pu__share_out(const pu__job *job)
 {
     enum { PASSES = 24 };
-    double *cost = job->c; /* both are free until a lane begins; lanes <= N */
+    /* both are free until a lane begins; lanes <= N */
+    double *cost = job->c;
     double *load = job->logdet;
     double limit = 0;
     for (pu_int n = 0; n < job->N; n++) {
@@ -14740,29 +14759,25 @@ PU__FN void pu__share_out(const pu__job *job)
     }
 }
 
-/* Zeros for the sums of a lane; with by_rows Phi's part is cleared row by row when it is met. */
-PU__FN void pu__lane_clear(const pu__job *job, int lane, pu_real *grad)
-{
-    const pu__slots *s = &job->slots;
-    pu_int rest = job->by_rows ? s->psi : s->Phi;
-    pu__zeros(grad, s->Phi);
-    pu__zeros(grad + rest, s->params - rest);
-    if (job->by_rows)
-        memset(job->touched + lane * job->M, 0, (size_t)job->M);
-}
-
 /* The block of datum n that begins with column `first`: loaded, solved, its gradient added up. Data are on a device already. */
 PU__FN pu_status pu__item_run(const pu__job *job, pu__worker *w, pu_int n, pu_int first, int lane, pu_report *report)
 {
+    const pu__posterior *p = &w->post;
     pu_real *grad = job->grads + lane * job->slots.params;
+    pu_int D = job->D;
     pu_status status;
     if (job->device)
         return pu__iterative_block(job, w, n, first, job->device_grad, report);
     status = pu__load(job, w, n, first, report);
     if (status)
         return status;
-    if (job->by_rows)
-        pu__touch(job, &w->post, job->touched + lane * job->M, grad);
+    /* rows of Phi that a lane meets for the first time: zero */
+    for (pu_int i = 0; job->by_rows && i < p->observed; i++) {
+        unsigned char *touched = job->touched + lane * job->M + p->list[i];
+        if (!*touched)
+            pu__zeros(grad + job->slots.Phi + p->list[i] * D, D);
+        *touched = 1;
+    }
     if (w->engine == PU_ITERATIVE)
         return pu__iterative_block(job, w, n, first, grad, report);
     return first ? PU_OK : pu__direct_datum(job, w, n, grad, report);
@@ -14772,13 +14787,21 @@ PU__FN pu_status pu__item_run(const pu__job *job, pu__worker *w, pu_int n, pu_in
    report keeps the worst outcome: the first one, but a fatal one outranks it, and is the last. */
 PU__FN void pu__lane(const pu__job *job, pu__worker *w, int lane)
 {
+    /* equal shares, the first lanes one more; ragged data look for theirs among all */
     pu_int items = pu__ceil_div(job->N, job->batch) * job->blocks;
     pu_int share = items / job->lanes;
     pu_int from = job->ragged ? 0 : share * lane + pu__min(lane, items % job->lanes);
     pu_int to = job->ragged ? items : from + share + (lane < items % job->lanes);
+    const pu__slots *s = &job->slots;
+    pu_real *grad = job->grads + lane * s->params;
+    pu_int rest = job->by_rows ? s->psi : s->Phi;
     pu_report *report = job->lane_report + lane;
     pu__report_clear(report);
-    pu__lane_clear(job, lane, job->grads + lane * job->slots.params);
+    /* zeros; with by_rows Phi's part is cleared row by row when it is met, since most lanes touch few of the rows */
+    pu__zeros(grad, s->Phi);
+    pu__zeros(grad + rest, s->params - rest);
+    if (job->by_rows)
+        memset(job->touched + lane * job->M, 0, (size_t)job->M);
     if (!job->device)
         *w->post.ones = 1;
     w->run.products = 0;
@@ -14808,14 +14831,13 @@ PU__FN pu_status pu__device_open(pu__job *job, pu_report *report)
     const pu_backend *B = job->B;
     pu__worker *w = job->workers;
     pu__posterior *p = &w->post;
-    size_t bytes;
     B->turn(B->user, 0);
-    if (pu__side(B, job->Gamma, &pu__names_Gamma, job->side_memory[0], &bytes, job->side, report) ||
-        pu__side(B, job->Phi, &pu__names_Phi, job->side_memory[1], &bytes, job->side + 1, report))
+    if (pu__job_sides(job, report))
         return report->status;
     pu__send(B, job->device_psi, job->model->psi, job->M);
     if (job->model->nu)
         pu__send(B, job->device_nu, job->gamma_nu, job->D);
+    /* `batch` ones, through a staging array that may be shorter */
     for (pu_int i = 0; i < job->batch; i++)
         p->staged.w[i % job->M] = 1;
     for (pu_int i = 0; i < job->batch; i += job->M)
@@ -14830,27 +14852,33 @@ PU__FN pu_status pu__device_close(const pu__job *job, pu_report *report)
 {
     const pu__slots *s = &job->slots;
     const pu__slots *there = &job->device_slots;
+    const pu_real *from = job->sums;
+    pu_real *to = job->grads;
     pu__fetch(job->B, job->sums, job->device_grad, there->params);
     if (pu__far_status(job->B, report))
         return report->status;
-    for (pu_int g = -1; g < s->groups; g++) { /* the common accumulator, then those of the groups */
-        const pu_real *from = job->sums + (g < 0 ? 0 : there->group + g * there->eta);
-        pu_real *to = job->grads + (g < 0 ? 0 : s->group + g * s->eta);
-        if (s->Phi > 0 && pu__pull_side(job->side, from, to))
+    /* the common accumulator, then those of the groups; a side may have summed something else than its gradient */
+    for (pu_int g = 0; g <= s->groups; g++) {
+        if (s->Phi && pu__pull_side(job->side, from, to))
             return pu__operator_failed(report, "Gamma.pull", -1);
         if (s->psi > s->Phi && pu__pull_side(job->side + 1, from + there->Phi, to + s->Phi))
             return pu__operator_failed(report, "Phi.pull", -1);
         pu__axpy(job->M, 1, from + there->psi, to + s->psi);
+        from = job->sums + there->group + g * there->eta;
+        to = job->grads + s->group + g * s->eta;
     }
-    pu__axpy(there->group - there->eta, 1, job->sums + there->eta, job->grads + s->eta); /* eta, b, m */
+    /* eta, b, m */
+    pu__axpy(there->group - there->eta, 1, job->sums + there->eta, job->grads + s->eta);
     return PU_OK;
 }
 
 /* ------------------------------------------------------------------------------------------------
    >>sums   from the sums of the lanes to the gradient, the values and their errors; a job from end to end
 
-     q    = c + 1/2 mu'A mu - b'mu + 1/2 tr(A Sigma)          with c = 1/2 nu'Gamma nu + 1/2 e'We - 1/2 log det Gamma
-     nll  = c + 1/2 mu'A mu - b'mu + 1/2 log det A                   - 1/2 sum log psi, and M_n/2 log 2 pi in the nll
+     c        = 1/2 nu'Gamma nu + 1/2 e'W e - 1/2 log det Gamma - 1/2 sum log psi
+     q        = c + 1/2 mu'A mu - b'mu + 1/2 tr(A Sigma)
+     network  = c + 1/2 x'A x - b'x + mean over the probes of (1/2 sigma'A sigma - delta'sigma)
+     nll      = c + 1/2 mu'A mu - b'mu + 1/2 log det A + M_n/2 log 2 pi
    ------------------------------------------------------------------------------------------------ */
 
 /* Parts of c and b that all data share: shared_c, gamma_nu, gamma_logdet. */
@@ -14859,15 +14887,14 @@ PU__FN pu_status pu__shared_terms(pu__job *job, pu_report *report)
     const pu_op *Gamma = job->Gamma;
     const pu_real *nu = job->model->nu;
     pu_int D = job->D;
-    double *logdet = &job->gamma_logdet;
     if (pu__test_operators(&job->r, job->test, job->work, report))
         return report->status;
     report->has_objective = Gamma->logdet != NULL;
-    if (Gamma->logdet && Gamma->logdet(Gamma, logdet, job->work))
+    if (Gamma->logdet && Gamma->logdet(Gamma, &job->gamma_logdet, job->work))
         return pu__operator_failed(report, "Gamma.logdet", -1);
-    if (!pu__finite_double(*logdet))
+    if (!pu__finite_double(job->gamma_logdet))
         return pu__refuse(report, PU_NONFINITE, "Gamma.logdet");
-    job->shared_c = -*logdet / 2;
+    job->shared_c = -job->gamma_logdet / 2;
     if (nu) {
         if (Gamma->apply(Gamma, 1, pu__rows(nu, D), pu__rows(job->gamma_nu, D), 0, job->work))
             return pu__operator_failed(report, "Gamma.apply", -1);
@@ -14886,6 +14913,7 @@ PU__FN int pu__add_lanes(const pu__job *job, pu_int at, pu_int n, const unsigned
     int bad = 0;
     for (; n > 0; n -= len) {
         len = pu__min(PU__CHUNK, n);
+        /* lane 0 begins the sum; g may be lane 0 itself */
         if (touched && !touched[0])
             pu__zeros(g, len);
         else if (g != lane)
@@ -14938,10 +14966,11 @@ PU__FN pu_status pu__finish_Gamma(const pu__job *job, pu_report *report)
     pu_real *g = job->grads;
     pu_block nu = pu__rows(job->model->nu, job->D);
     pu_block bbar = pu__rows(g + job->slots.b, job->D);
-    if (nu.at && (Gamma->grad(Gamma, 1, bbar, nu, &one, g, job->work) ||
-                  Gamma->grad(Gamma, 1, nu, nu, &half, g, job->work)))
+    if (nu.at &&
+        (Gamma->grad(Gamma, 1, bbar, nu, &one, g, job->work) || Gamma->grad(Gamma, 1, nu, nu, &half, g, job->work)))
         return pu__operator_failed(report, "Gamma.grad", -1);
-    if (others > 0 && Gamma->logdet_grad(Gamma, -half * (pu_real)others * (1 / (pu_real)job->N), g, job->work))
+    /* the mean over the data, of which some have no such term */
+    if (others && Gamma->logdet_grad(Gamma, -half * (pu_real)others * (1 / (pu_real)job->N), g, job->work))
         return pu__operator_failed(report, "Gamma.logdet_grad", -1);
     return PU_OK;
 }
@@ -14956,12 +14985,11 @@ PU__FN pu_status pu__check_result(const pu_real *x, pu_int n, const char *name, 
 /* nu = Gamma (bbar + nu), into job->gamma_nu, which is free by now. */
 PU__FN pu_status pu__finish_nu(const pu__job *job, pu_report *report)
 {
-    const pu_op *Gamma = job->Gamma;
     pu_int D = job->D;
     pu_block bbar = pu__rows(job->grads + job->slots.b, D);
     if (job->model->nu)
         pu__axpy(D, 1, job->model->nu, bbar.at);
-    if (Gamma->apply(Gamma, 1, bbar, pu__rows(job->gamma_nu, D), 0, job->work))
+    if (job->Gamma->apply(job->Gamma, 1, bbar, pu__rows(job->gamma_nu, D), 0, job->work))
         return pu__operator_failed(report, "Gamma.apply", -1);
     return pu__check_result(job->gamma_nu, D, "gradient of nu", -1, report);
 }
@@ -14973,13 +15001,14 @@ PU__FN pu_status pu__finish_gradient(const pu__job *job, pu_report *report)
     const pu__slots *s = &job->slots;
     const pu_real *g = job->grads;
     int search = pu__sum_lanes(job) || !job->by_rows;
-    int failed = (s->want_Gamma && pu__finish_Gamma(job, report)) || (job->out->nu && pu__finish_nu(job, report)) ||
-                 (job->out->precond && pu__check_result(g + s->m, job->D, "gradient of m", -1, report)) ||
-                 pu__check_result(g, s->Phi, "gradient of Gamma", -1, report) ||
-                 (search && pu__check_result(job->phi_grad, s->psi - s->Phi, "gradient of Phi", -1, report)) ||
-                 pu__check_result(g + s->psi, job->M, "gradient of psi", -1, report) ||
-                 pu__check_result(g + s->eta, job->M, "gradient of eta", -1, report);
-    return failed ? report->status : PU_OK;
+    if ((s->want_Gamma && pu__finish_Gamma(job, report)) || (job->out->nu && pu__finish_nu(job, report)) ||
+        (job->out->precond && pu__check_result(g + s->m, job->D, "gradient of m", -1, report)) ||
+        pu__check_result(g, s->Phi, "gradient of Gamma", -1, report) ||
+        (search && pu__check_result(job->phi_grad, s->psi - s->Phi, "gradient of Phi", -1, report)) ||
+        pu__check_result(g + s->psi, job->M, "gradient of psi", -1, report) ||
+        pu__check_result(g + s->eta, job->M, "gradient of eta", -1, report))
+        return report->status;
+    return PU_OK;
 }
 
 /* Student's t: 97.5 % quantile, from its expansion in 1/n; 0.8 % off at n = 2, 1e-3 from n = 3 on. */
@@ -14996,27 +15025,10 @@ typedef struct {
     int known;           /* every column's Ritz values are */
 } pu__value_sums;
 
-/* What an iterative datum's columns know of the solver: energies and the extreme Ritz values. */
-PU__FN void pu__solver_values(const pu__column *col, pu_int K, pu__value_sums *sums, pu_report *report)
-{
-    for (pu_int k = 0; k <= K; k++, col++) {
-        double weight = k ? 1 / (double)K : 1;
-        if (col->energy < 0 && col->record.rhs > 0)
-            sums->known = 0; /* no step was taken */
-        if (!(col->high > 0))
-            continue; /* u = 0 */
-        sums->energy += weight * col->energy;
-        sums->size += weight * col->xax;
-        report->ritz_max = pu__max(report->ritz_max, col->high);
-        if (!(report->ritz_min > 0 && report->ritz_min < col->low))
-            report->ritz_min = col->low;
-    }
-}
-
 #define PU__LOG_2PI 1.8378770664093454836
 
 /* Datum n's part of c, q, the network objective and the likelihood. The probes' means over k: tr(A Sigma) as sigma'A sigma
-   and, where it is linear in sigma, as delta'sigma; log det A, whose spread gives the likelihood's standard error. */
+   and as delta'sigma, and log det A, whose spread gives the likelihood's standard error. */
 PU__FN void pu__datum_values(const pu__job *job, pu_int n, pu__value_sums *sums, pu_report *report)
 {
     double N = (double)job->N;
@@ -15037,8 +15049,10 @@ PU__FN void pu__datum_values(const pu__job *job, pu_int n, pu__value_sums *sums,
         logdet += col[k].logdet / K;
         sums->gap += col[k].gap / (2 * K * N);
     }
-    for (pu_int k = 1; k <= job->K; k++)
-        square += (col[k].logdet - logdet) * (col[k].logdet - logdet);
+    for (pu_int k = 1; k <= job->K; k++) {
+        double off = col[k].logdet - logdet;
+        square += off * off;
+    }
     if (direct) {
         logdet = job->logdet[n];
         if (job->exact) { /* tr(A Sigma) */
@@ -15049,7 +15063,18 @@ PU__FN void pu__datum_values(const pu__job *job, pu_int n, pu__value_sums *sums,
         sums->traces += linear / (double)job->served[PU_ITERATIVE];
         if (job->K > 1)
             sums->variance += square / (K - 1) / K / 4 / (N * N);
-        pu__solver_values(col, job->K, sums, report);
+        for (pu_int k = 0; k <= job->K; k++) {
+            double weight = k ? 1 / K : 1;
+            if (col[k].energy < 0 && col[k].record.rhs > 0)
+                sums->known = 0; /* no step was taken */
+            if (!(col[k].high > 0))
+                continue; /* u = 0 */
+            sums->energy += weight * col[k].energy;
+            sums->size += weight * col[k].xax;
+            report->ritz_max = pu__max(report->ritz_max, col[k].high);
+            if (!(report->ritz_min > 0 && report->ritz_min < col[k].low))
+                report->ritz_min = col[k].low;
+        }
     }
     report->c += c / N;
     report->q += (base + fit + trace / 2) / N;
@@ -15063,26 +15088,29 @@ PU__FN pu_status pu__finish_values(const pu__job *job, pu_report *report)
     pu_int sampled = job->served[PU_ITERATIVE]; /* data whose log det is an estimate */
     double D = (double)job->D;
     pu__value_sums sums = {0, 0, 0, 0, 0, job->want_nll};
-    int settled, traced;
     report->has_nll = report->has_objective && (!sampled || job->want_nll);
     for (pu_int n = 0; n < job->N; n++)
         pu__datum_values(job, n, &sums, report);
+    /* one probe has no spread: no standard error */
     report->nll_se = sampled && job->K < 2 ? -1 : sqrt(sums.variance);
     report->nll_95 = report->nll_se;
     if (report->nll_se > 0)
         report->nll_95 *= pu__student(sampled * (job->K - 1));
     report->nll_gap = sums.gap;
+    /* the relative error of the solutions in the norm of A */
     if (!sampled)
         report->solver_error = 0;
     else if (sums.known && sums.size > 0) {
         report->solver_error = sqrt(sums.energy / sums.size);
-        if (job->kind == PU_NETWORK) /* second order in that, times I: see pu__solver_error */
+        if (job->kind == PU_NETWORK) /* second order in that, times I: see pu__choose */
             report->solver_error = (double)job->plan.I * sums.energy / sums.size;
     }
-    /* the probes also know tr(A Sigma) = D: solves cut short fall below it by more than chance */
-    settled = sums.gap <= pu__max(0.1 * report->nll_se, 100 * (double)PU__EPS * fabs(report->nll));
-    traced = D - sums.traces <= 3 * sqrt(2 * D / ((double)sampled * (double)job->K));
-    report->nll_converged = !sampled || (settled && traced);
+    /* the gap is below chance or rounding. The probes also know tr(A Sigma) = D: solves cut short fall below it by more than
+       chance, which is sqrt(2 D) for one of them */
+    report->nll_converged =
+        !sampled || (sums.gap <= pu__max(0.1 * report->nll_se, 100 * (double)PU__EPS * fabs(report->nll)) &&
+                     D - sums.traces <= 3 * sqrt(2 * D / ((double)sampled * (double)job->K)));
+    /* what cannot be had is not told */
     if (!report->has_nll) {
         report->nll = 0;
         report->nll_gap = 0;
@@ -15099,7 +15127,10 @@ PU__FN pu_status pu__finish_values(const pu__job *job, pu_report *report)
 }
 
 /* Probes in group g of G. */
-PU__FN pu_int pu__group_size(pu_int K, pu_int G, pu_int g) { return pu__ceil_div((g + 1) * K, G) - pu__ceil_div(g * K, G); }
+PU__FN pu_int pu__group_size(pu_int K, pu_int G, pu_int g)
+{
+    return pu__ceil_div((g + 1) * K, G) - pu__ceil_div(g * K, G);
+}
 
 /* Standard errors over the groups of probes. With m_g the mean of group g of K_g probes and m that of all,
    sum_g K_g (m_g - m)^2 / (G - 1) is the variance of one probe, and 1/K of it that of m. A group's accumulator holds
@@ -15164,12 +15195,11 @@ PU__FN void pu__write_results(const pu__job *job)
     pu_int cols = job->cols;
     pu_int all = job->N * cols;
     pu_int Gamma = job->Gamma->params;
-    pu_int Phi = job->Phi->params;
     const pu_real *g = job->grads;
     pu__write_three(job, s->groups ? job->se : NULL, out->se_Gamma, out->se_Phi, out->se_psi);
     for (pu_int i = 0; out->replicates && i < s->groups; i++) {
-        pu_real *to = out->replicates + i * (Gamma + Phi + job->M);
-        pu__write_three(job, g + s->group + i * s->eta, to, to + Gamma, to + Gamma + Phi);
+        pu_real *to = out->replicates + i * (Gamma + job->Phi->params + job->M);
+        pu__write_three(job, g + s->group + i * s->eta, to, to + Gamma, to + Gamma + job->Phi->params);
     }
     pu__write(out->nu, job->gamma_nu, job->D);
     pu__write(out->Gamma, g, s->Phi);
@@ -15181,11 +15211,12 @@ PU__FN void pu__write_results(const pu__job *job)
     pu__write(out->residual, stage->residual, all * job->D);
     pu__write(out->alpha, stage->alpha, all * job->plan.I);
     pu__write(out->beta, stage->beta, all * job->plan.I);
+    /* a probe's log det is one number per column but the mean's */
     for (pu_int j = 0; j < all; j++) {
         const pu__column *column = job->columns + j;
         if (out->columns)
             out->columns[j] = column->record;
-        if (out->logdet && job->want_nll && j % cols > 0) /* of the probes alone */
+        if (out->logdet && job->want_nll && j % cols > 0)
             out->logdet[j - j / cols - 1] = (pu_real)column->logdet;
     }
 }
@@ -15194,7 +15225,6 @@ PU__FN void pu__write_results(const pu__job *job)
    whatever came of it. */
 PU__FN pu_status pu__run_lanes(pu__job *job, pu_report *report)
 {
-    pu_status outcome = PU_OK;
     if (job->ragged)
         pu__share_out(job);
     if (job->device && pu__device_open(job, report)) {
@@ -15203,36 +15233,28 @@ PU__FN pu_status pu__run_lanes(pu__job *job, pu_report *report)
     }
 #ifdef PU__OPENMP
 #pragma omp parallel for schedule(dynamic, 1) num_threads(job->threads) if (job->threads > 1)
-    for (int l = 0; l < job->lanes; l++)
-        pu__lane(job, job->workers + omp_get_thread_num(), l);
-#else
-    for (int l = 0; l < job->lanes; l++)
-        pu__lane(job, job->workers, l);
 #endif
+    for (int l = 0; l < job->lanes; l++)
+        pu__lane(job, job->workers + PU__THREAD, l);
     for (int l = 0; l < job->lanes; l++) {
         const pu_report *part = job->lane_report + l;
         report->products += part->products;
-        if (!pu__is_worse(part->status, outcome))
+        if (!pu__is_worse(part->status, report->status))
             continue;
-        outcome = part->status;
-        report->status = outcome;
+        report->status = part->status;
         report->where = part->where;
     }
-    if (job->device && ((!pu__fatal(outcome) && pu__device_close(job, report)) || pu__far_status(job->B, report)))
-        return report->status;
-    return outcome;
+    if (job->device && (pu__fatal(report->status) || !pu__device_close(job, report)))
+        (void)pu__far_status(job->B, report);
+    return report->status;
 }
 
-/* A job from shared terms to results. */
+/* A job from shared terms to results. Returns the worst outcome of its columns, or what made it fail. */
 PU__FN pu_status pu__job_run(pu__job *job, pu_report *report)
 {
     pu_int cols = job->cols;
-    pu_status outcome;
-    if (pu__shared_terms(job, report))
+    if (pu__shared_terms(job, report) || pu__fatal(pu__run_lanes(job, report)))
         return report->status;
-    outcome = pu__run_lanes(job, report);
-    if (pu__fatal(outcome))
-        return outcome;
     for (pu_int i = 0; i < job->N * cols; i++)
         pu__report_column(report, &job->columns[i].record, i / cols, i % cols, job->plan.adjoint == PU_ADJOINT_AUTO);
     if (pu__finish_values(job, report) || (job->any_grad && pu__finish_gradient(job, report)))
@@ -15241,7 +15263,7 @@ PU__FN pu_status pu__job_run(pu__job *job, pu_report *report)
         pu__standard_errors(job, report);
     if (!job->dry)
         pu__write_results(job);
-    return outcome;
+    return report->status;
 }
 
 /* The gradients that are wanted, where they are in the workspace. */
@@ -15292,26 +15314,20 @@ PU__FN pu_status pu__task_run(pu__call *call, pu__job *job)
 #define PU__PILOT_DATA   4
 #define PU__MOST         100
 
-/* Is K to be found? */
-PU__FN int pu__to_pick_K(const pu_options *o) { return o->samples == PU_CHOOSE; }
-
 /* Is I to be found? Monte Carlo means converged: there I has no limit, and nothing is to be found. */
-PU__FN int pu__to_pick_I(const pu_options *o)
-{
-    return o->solve.iterations == PU_CHOOSE && o->kind != PU_MONTE_CARLO;
-}
+PU__FN int pu__to_pick_I(const pu_options *o) { return o->solve.iterations == PU_CHOOSE && o->kind != PU_MONTE_CARLO; }
 
 /* Does a call with these options begin with pu_tune? */
 PU__FN int pu__to_tune(const pu_options *o)
 {
-    return o && o->kind != PU_EXACT && (pu__to_pick_K(o) || o->solve.iterations == PU_CHOOSE);
+    return o && o->kind != PU_EXACT && (o->samples == PU_CHOOSE || o->solve.iterations == PU_CHOOSE);
 }
 
 /* The options with K and I at their limits. */
 PU__FN pu_options pu__at_limits(const pu_options *options)
 {
     pu_options o = *options;
-    if (pu__to_pick_K(options))
+    if (options->samples == PU_CHOOSE)
         o.samples = o.most_samples > 0 ? o.most_samples : PU__MOST;
     if (o.solve.iterations == PU_CHOOSE)
         o.solve.iterations = 0;
@@ -15320,7 +15336,7 @@ PU__FN pu_options pu__at_limits(const pu_options *options)
     return o;
 }
 
-/* What tuning needs of the options. */
+/* What tuning needs of the options, and of the results: a gradient whose error can be measured. */
 PU__FN pu_status pu__check_tuning(const pu_options *o, const pu_gradient_result *out, pu_report *report)
 {
     const char *bad = NULL;
@@ -15337,40 +15353,43 @@ PU__FN pu_status pu__check_tuning(const pu_options *o, const pu_gradient_result 
         lacks = "options.solve.solver (PU_CHOOSE needs CG or PCG)";
     else if (o->x0)
         lacks = "options.x0 (PU_CHOOSE)";
-    else if (o->delta && pu__to_pick_K(o))
+    else if (o->delta && o->samples == PU_CHOOSE)
         lacks = "options.delta (samples = PU_CHOOSE)";
     if (bad)
         return pu__refuse(report, PU_E_ARGUMENT, bad);
     return lacks ? pu__refuse(report, PU_E_UNSUPPORTED, lacks) : PU_OK;
 }
 
-/* A pilot: its job, and what that borrows. */
+/* A job of our own, the pilot or that of pu_exact, and what it borrows. */
 typedef struct {
     pu__job job;
     pu_options o;
-    pu_data few;
+    pu_data data;
     pu_gradient_result wanted;
-    double eps[PU__PILOT_STEPS + 1]; /* the solver's error after so many steps */
-    pu_real any;                     /* its address stands for arrays that are never written */
-} pu__pilot;
+    pu_int place; /* pu_exact: of its datum in the arrays */
+    pu_real any;  /* its address stands for arrays that are never written */
+} pu__own_job;
 
-/* The job of the pilot: few data, probes and steps, standard errors, nothing written. */
-PU__FN pu_status pu__pilot_make(pu__pilot *p, const pu_lgm *model, const pu_data *data, const pu_options *options,
+/* The job of the pilot: few data, probes and steps, standard errors, nothing written. It needs no reverse
+   pass (PU_OUTPUT), and without a tolerance takes all its steps. */
+PU__FN pu_status pu__pilot_make(pu__own_job *p, const pu_lgm *model, const pu_data *data, const pu_options *options,
                                 const pu_gradient_result *out, pu_report *report)
 {
+    pu_options *o = &p->o;
     memset(p, 0, sizeof *p);
-    p->few = *data;
-    p->few.n = pu__min(data->n, PU__PILOT_DATA);
-    p->o = *options;
-    p->o.kind = PU_OUTPUT;
-    p->o.engine = PU_ITERATIVE;
-    p->o.solve.tolerance = 0;
-    p->o.solve.absolute2 = 0;
-    p->o.groups = 0;
-    p->o.delta = NULL;
-    p->o.samples = PU__PILOT_PROBES;
+    p->data = *data;
+    p->data.n = pu__min(data->n, PU__PILOT_DATA);
+    *o = *options;
+    o->kind = PU_OUTPUT;
+    o->engine = PU_ITERATIVE;
+    o->solve.tolerance = 0;
+    o->solve.absolute2 = 0;
+    o->groups = 0;
+    o->delta = NULL;
+    o->samples = PU__PILOT_PROBES;
     /* whatever the limit: fewer would not show what a converged gradient is like */
-    p->o.solve.iterations = PU__PILOT_STEPS;
+    o->solve.iterations = PU__PILOT_STEPS;
+    /* se_psi asks for standard errors of all, alpha and beta for the coefficients of the solver */
     p->wanted.Gamma = out->Gamma;
     p->wanted.Phi = out->Phi;
     p->wanted.psi = out->psi;
@@ -15378,21 +15397,7 @@ PU__FN pu_status pu__pilot_make(pu__pilot *p, const pu_lgm *model, const pu_data
     p->wanted.alpha = &p->any;
     p->wanted.beta = &p->any;
     p->job.dry = 1;
-    return pu__job_make(&p->job, model, &p->few, &p->o, &p->wanted, 1, report);
-}
-
-/* The most memory that a job like this can take: with fewer columns there may be more lanes, threads and blocks, on a device
-   more data side by side. */
-PU__FN void pu__widest(pu__job *job)
-{
-    pu_int block = pu__columns_block(job);
-    if (job->device) {
-        job->batch = job->batch_most;
-        job->kmax = block * job->batch;
-        return;
-    }
-    pu__job_lanes(job, INT32_MAX, 1e30);
-    job->kmax = pu__most(job->kmax, block);
+    return pu__job_make(&p->job, model, &p->data, o, &p->wanted, 1, report);
 }
 
 /* Bytes of a gradient whose K and I are not known yet: the pilot, and all that may come after it. With PU_ENGINE_AUTO that is
@@ -15402,19 +15407,29 @@ PU__FN pu_status pu__tuned_bytes(pu__call *call, const pu_lgm *model, const pu_d
 {
     pu_options most = pu__at_limits(options);
     pu_report *report = call->report;
-    pu__pilot pilot;
+    pu__own_job pilot;
     pu__job *job = &pilot.job;
     if (pu__check_tuning(options, out, report) || pu__check_model(model, report) ||
         pu__check_data_shape(data, model->Phi->rows, report) ||
         pu__pilot_make(&pilot, model, data, options, out, report) || pu__measure(call, pu__task_layout, job, bytes))
         return report->status;
+    /* with fewer columns there may be more lanes, threads and blocks, on a device more data side by side */
+    /* as asked and, for PU_ENGINE_AUTO, the solver for all data */
     for (;;) {
         size_t now = 0;
+        pu_int block;
         memset(job, 0, sizeof *job);
         report->plan[0] = 0;
         if (pu__job_make(job, model, data, &most, out, 1, report))
             return report->status;
-        pu__widest(job);
+        block = pu__columns_block(job);
+        if (job->device) {
+            job->batch = job->batch_most;
+            job->kmax = block * job->batch;
+        } else {
+            pu__job_lanes(job, INT32_MAX, 1e30);
+            job->kmax = pu__most(job->kmax, block);
+        }
         if (pu__measure(call, pu__task_layout, job, &now))
             return report->status;
         if (now > *bytes)
@@ -15427,48 +15442,48 @@ PU__FN pu_status pu__tuned_bytes(pu__call *call, const pu_lgm *model, const pu_d
     return PU_OK;
 }
 
+/* A job that is made and measured. */
 PU_DEF pu_status pu_gradient_bytes(const pu_lgm *model, const pu_data *data, const pu_options *options,
                                    const pu_gradient_result *out, size_t *bytes, pu_report *report)
 {
     pu__call call;
     pu__job job;
-    pu_status status;
     report = pu__begin(&call, NULL, report);
     if (!bytes)
         return pu__refuse(report, PU_E_NULL, "bytes");
     if (pu__to_tune(options))
         return pu__tuned_bytes(&call, model, data, options, out, bytes);
     memset(&job, 0, sizeof job);
-    status = pu__job_make(&job, model, data, options, out, 1, report);
-    return status ? status : pu__measure(&call, pu__task_layout, &job, bytes);
+    if (pu__job_make(&job, model, data, options, out, 1, report))
+        return report->status;
+    return pu__measure(&call, pu__task_layout, &job, bytes);
 }
 
 /* ---- choosing K and I ---- */
 
 /* eps(i), the solver's error after i steps, from the coefficients of the pilot's columns. CG from zero takes alpha_l rho_l off
    |x - A^-1 u|_A^2 in step l, in all x'A x; rho_{l+1} = beta_l rho_l. rho_0 follows from x'A x = sum_l alpha_l rho_l. */
-PU__FN void pu__pilot_errors(pu__pilot *p)
+PU__FN void pu__pilot_errors(const pu__job *job, double *eps)
 {
-    const pu__job *job = &p->job;
     pu_int I = PU__PILOT_STEPS;
-    pu_int cols = job->cols;
     double size = 0;
-    for (pu_int n = 0; n < job->N * cols; n++) {
+    for (pu_int n = 0; n < job->N * job->cols; n++) {
         const pu_real *alpha = job->stage.alpha + n * I;
         const pu_real *beta = job->stage.beta + n * I;
         double xax = job->columns[n].xax;
-        double weight = n % cols ? 1 / (double)job->K : 1;
+        double weight = n % job->cols ? 1 / (double)job->K : 1;
         double energy = pu__max(job->columns[n].energy, 0);
         double rho = 1;
         double sum = 0;
         double taken = 0; /* off by the steps so far */
+        /* sum_l alpha_l rho_l / rho_0 */
         for (pu_int i = 0; i < I; i++) {
             sum += (double)alpha[i] * rho;
             rho *= (double)beta[i];
         }
         rho = sum > 0 ? xax / sum : 0;
         for (pu_int i = 0; i <= I; i++) {
-            p->eps[i] += weight * (pu__max(xax - taken, 0) + energy);
+            eps[i] += weight * (pu__max(xax - taken, 0) + energy);
             if (i == I)
                 break;
             taken += (double)alpha[i] * rho;
@@ -15476,20 +15491,8 @@ PU__FN void pu__pilot_errors(pu__pilot *p)
         }
         size += weight * xax;
     }
-    for (pu_int i = 0; i <= I; i++) {
-        double eps = size > 0 ? sqrt(p->eps[i] / size) : 0;
-        p->eps[i] = pu__max(eps, (double)PU__EPS);
-    }
-}
-
-/* The solver's error after I steps: measured by the pilot; after its last step it is taken to fall by rho = (sqrt c - 1) /
-   (sqrt c + 1) per step, c the ratio of the extreme Ritz values. The network gradient errs by I eps^2; at few steps that
-   estimate is up to 3 times low. */
-PU__FN double pu__solver_error(const pu__pilot *p, pu_kind kind, pu_int I, double rho)
-{
-    pu_int last = PU__PILOT_STEPS;
-    double eps = I <= last ? p->eps[I] : p->eps[last] * pow(rho, (double)(I - last));
-    return kind == PU_NETWORK ? 3 * (double)I * eps * eps : eps;
+    for (pu_int i = 0; i <= I; i++)
+        eps[i] = pu__max(size > 0 ? sqrt(eps[i] / size) : 0, (double)PU__EPS);
 }
 
 /* " (words: x %, wanted y %)", and whether that is at its limit. */
@@ -15502,49 +15505,54 @@ PU__FN void pu__put_choice(pu__text *t, const char *name, pu_int value, const ch
     pu__put(t, limit ? "; at its limit); " : "); ");
 }
 
-/* K and I from a pilot that has run; they are at their limits. Statistical error falls as 1/sqrt(N K); the solver's may be
-   half of what K leaves, but nothing is gained by one far better than what was asked for. */
-PU__FN void pu__choose(const pu__pilot *p, const pu_options *options, pu_int N, pu_options *tuned, pu_report *report)
+/* K and I, which are at their limits, from what a pilot has found: eps(i), and the statistical error of one probe per datum.
+   Statistical error falls as 1/sqrt(N K); the solver's may be half of what K leaves, but nothing is gained by one far better
+   than what was asked for. */
+PU__FN void pu__choose(const double *eps, const pu_options *options, double one, pu_options *tuned, pu_report *report)
 {
     double wanted = options->error > 0 ? options->error : 0.1;
-    double seen = (double)p->few.n;
-    /* the error of one probe per datum */
-    double one = report->statistical_error * sqrt((double)PU__PILOT_PROBES * seen / (double)N);
+    /* CG's rate, with c the root of the ratio of the extreme Ritz values */
     double c = sqrt(report->ritz_max / report->ritz_min);
     double rho = (c - 1) / (c + 1);
     double left;
-    pu__text t;
-    report->plan[0] = 0; /* kept in front of the plan of the run itself */
-    t = pu__text_after(report->plan, sizeof report->plan);
-    if (pu__to_pick_K(options)) {
+    pu__text t = {report->plan, 0, sizeof report->plan}; /* kept in front of the plan of the run itself */
+    if (options->samples == PU_CHOOSE) {
+        /* one / sqrt(K) = wanted */
         double k = ceil(one * one / (wanted * wanted));
         pu_int most = tuned->samples;
         tuned->samples = (pu_int)pu__max(2, k < (double)most ? k : (double)most);
         pu__put_choice(&t, "K = ", tuned->samples, " (one probe per datum errs by ", one, wanted,
                        tuned->samples == most);
     }
-    left = one / sqrt((double)(tuned->samples ? tuned->samples : 10)) / 2; /* 0 means the default, 10 */
-    left = pu__max(left, wanted / 20);
+    /* K = 0 means the default, 10 */
+    left = pu__max(one / sqrt((double)(tuned->samples ? tuned->samples : 10)) / 2, wanted / 20);
     if (pu__to_pick_I(options)) {
-        pu_int I = 1;
-        double error = pu__solver_error(p, options->kind, I, rho);
-        while (!(error <= left) && I < tuned->solve.iterations) {
+        pu_int last = PU__PILOT_STEPS;
+        pu_int I = 0;
+        double error;
+        /* after the pilot's last step the error is taken to fall by rho per step. The network gradient errs by I eps^2; at few
+           steps that estimate is up to 3 times low */
+        do {
             I++;
-            error = pu__solver_error(p, options->kind, I, rho);
-        }
+            error = I <= last ? eps[I] : eps[last] * pow(rho, (double)(I - last));
+            if (options->kind == PU_NETWORK)
+                error = 3 * (double)I * error * error;
+        } while (!(error <= left) && I < tuned->solve.iterations);
         tuned->solve.iterations = I;
         pu__put_choice(&t, "I = ", I, " (leaves a solver error of ", error, left, !(error <= left));
     }
 }
 
-/* pu_tune after its checks. */
+/* pu_tune after its checks: where direct engines serve everyone there is nothing to tune; otherwise a pilot runs. */
 PU__FN pu_status pu__tune(pu__call *call, const pu_lgm *model, const pu_data *data, const pu_options *options,
                           const pu_gradient_result *out, pu_options *tuned)
 {
     pu_report *report = call->report;
-    int pick_K = pu__to_pick_K(options);
+    int pick_K = options->samples == PU_CHOOSE;
     int pick_I = pu__to_pick_I(options);
-    pu__pilot pilot;
+    pu__own_job pilot;
+    double eps[PU__PILOT_STEPS + 1] = {0};
+    double one;
     pu_status status;
     if (pu__check_tuning(options, out, report))
         return report->status;
@@ -15571,11 +15579,14 @@ PU__FN pu_status pu__tune(pu__call *call, const pu_lgm *model, const pu_data *da
         status = pu__task_run(call, &pilot.job);
     if (pu__fatal(status))
         return status;
-    pu__pilot_errors(&pilot);
-    pu__choose(&pilot, options, data->n, tuned, report);
+    pu__pilot_errors(&pilot.job, eps);
+    /* the pilot averaged over its data and probes: the error of one probe per datum, for all data */
+    one = report->statistical_error * sqrt((double)PU__PILOT_PROBES * (double)pilot.data.n / (double)data->n);
+    pu__choose(eps, options, one, tuned, report);
     return PU_OK;
 }
 
+/* Checks everything, since a pilot looks at few of the data; what the caller gets is written last. */
 PU_DEF pu_status pu_tune(const pu_lgm *model, const pu_data *data, const pu_options *options, pu_workspace *ws,
                          const pu_gradient_result *out, pu_options *tuned, pu_report *report)
 {
@@ -15621,6 +15632,7 @@ PU__FN pu_status pu__tune_first(pu__call *call, const pu_lgm *model, const pu_da
     return PU_OK;
 }
 
+/* Tunes where that is asked for; then the job is made, checked and laid out once, and runs. */
 PU_DEF pu_status pu_gradient(const pu_lgm *model, const pu_data *data, const pu_options *options, pu_workspace *ws,
                              const pu_gradient_result *out, pu_report *report)
 {
@@ -15628,21 +15640,19 @@ PU_DEF pu_status pu_gradient(const pu_lgm *model, const pu_data *data, const pu_
     pu__call call;
     pu__job job;
     pu_options tuned;
-    pu_status status;
     report = pu__begin(&call, ws, report);
     if (pu__to_tune(options) && out &&
         (out->x || out->residual || out->logdet || out->columns || out->alpha || out->beta || out->replicates))
         return pu__refuse(report, PU_E_ARGUMENT,
                           "results (PU_CHOOSE: arrays whose size depends on K or I; pu_tune first)");
     memset(&job, 0, sizeof job);
-    status = pu__tune_first(&call, model, data, &options, out, &tuned);
-    if (!status)
-        status = pu__job_make(&job, model, data, options, out, want_nll, report);
-    if (!status)
-        status = pu__task_run(&call, &job);
-    return pu__finish(&call, status);
+    if (!pu__tune_first(&call, model, data, &options, out, &tuned) &&
+        !pu__job_make(&job, model, data, options, out, want_nll, report))
+        (void)pu__task_run(&call, &job);
+    return pu__finish(&call, report->status);
 }
 
+/* A gradient without gradients. A direct engine makes it exact, whatever kind was asked for. */
 PU_DEF pu_status pu_nll(const pu_lgm *model, const pu_data *data, const pu_options *options, pu_workspace *ws,
                         double *nll, double *se, pu_report *report)
 {
@@ -15658,10 +15668,12 @@ PU_DEF pu_status pu_nll(const pu_lgm *model, const pu_data *data, const pu_optio
         return pu__refuse(report, PU_E_NULL, "nll");
     if (model && model->Gamma && !pu__resolve(model->Gamma).logdet)
         return pu__refuse(report, PU_E_UNSUPPORTED, "Gamma.logdet");
-    if (o.kind != PU_EXACT && (o.solve.solver == PU_SD || o.solve.solver == PU_GD)) /* no Lanczos coefficients */
-        return pu__refuse(report, PU_E_UNSUPPORTED, "options.solve.solver (CG or PCG gives the log det)");
-    if (o.kind != PU_EXACT && o.x0)
-        return pu__refuse(report, PU_E_ARGUMENT, "options.x0 (a warm start gives no log det)");
+    if (o.kind != PU_EXACT) {
+        if (o.solve.solver == PU_SD || o.solve.solver == PU_GD) /* no Lanczos coefficients */
+            return pu__refuse(report, PU_E_UNSUPPORTED, "options.solve.solver (CG or PCG gives the log det)");
+        if (o.x0)
+            return pu__refuse(report, PU_E_ARGUMENT, "options.x0 (a warm start gives no log det)");
+    }
     status = pu_gradient(model, data, &o, ws, NULL, report);
     if (pu__fatal(status))
         return status;
@@ -15673,18 +15685,10 @@ PU_DEF pu_status pu_nll(const pu_lgm *model, const pu_data *data, const pu_optio
 
 /* ---- one datum, densely ---- */
 
-/* The job of pu_exact: one datum by the dense engine, its mean kept. */
-typedef struct {
-    pu__job job;
-    pu_options o;
-    pu_data one;
-    pu_gradient_result wanted;
-    pu_int place; /* of the datum in the arrays */
-    pu_real any;  /* its address stands for an array that is never written */
-} pu__exact;
-
-/* Makes that job. data NULL: to ask for its size, with a datum that has nothing observed. */
-PU__FN pu_status pu__exact_make(pu__exact *w, const pu_lgm *model, const pu_data *data, pu_int datum, pu_report *report)
+/* The job of pu_exact: one datum by the dense engine, its mean kept. data NULL: to ask for its size, with a datum that has
+   nothing observed. */
+PU__FN pu_status pu__exact_make(pu__own_job *w, const pu_lgm *model, const pu_data *data, pu_int datum,
+                                pu_report *report)
 {
     static const pu_int none[2] = {0, 0};
     memset(w, 0, sizeof *w);
@@ -15692,22 +15696,23 @@ PU__FN pu_status pu__exact_make(pu__exact *w, const pu_lgm *model, const pu_data
     w->o.engine = PU_DENSE;
     w->o.lanes = 1;
     w->wanted.x = &w->any;
-    w->one = data ? *data : pu_data_lists(1, model->Phi->rows, none, none, &w->any);
-    w->one.n = 1;
+    w->data = data ? *data : pu_data_lists(1, model->Phi->rows, none, none, &w->any);
+    w->data.n = 1;
     if (data) {
         w->place = pu__datum(data, datum);
-        w->one.pick = &w->place;
+        w->data.pick = &w->place;
     }
     w->job.reals = model->Gamma->rows;
     w->job.times = model->Gamma->rows;
     w->job.dry = 1;
-    return pu__job_make(&w->job, model, &w->one, &w->o, &w->wanted, 1, report);
+    return pu__job_make(&w->job, model, &w->data, &w->o, &w->wanted, 1, report);
 }
 
+/* Its bytes depend on the model alone. */
 PU_DEF pu_status pu_exact_bytes(const pu_lgm *model, size_t *bytes, pu_report *report)
 {
     pu__call call;
-    pu__exact w;
+    pu__own_job w;
     report = pu__begin(&call, NULL, report);
     if (!bytes)
         return pu__refuse(report, PU_E_NULL, "bytes");
@@ -15722,6 +15727,7 @@ PU__FN void pu__exact_sigma(pu_int D, const pu_real *L, pu_real *Sigma, pu_real 
     pu__zeros(Sigma, D * D);
     for (pu_int j = 0; j < D; j++)
         Sigma[j * D + j] = 1;
+    /* L^-1 some columns at a time, then L'^-1 of all */
     for (pu_int j = 0; j < D; j += PU__SIDES)
         pu__triangle(D - j, L + j * (D + 1), D, 0, pu__min(PU__SIDES, D - j), pu__rows(Sigma + j * (D + 1), D), 0,
                      panel);
@@ -15733,7 +15739,6 @@ PU__FN pu_status pu__exact_results(pu__job *job, pu_exact_result *result, pu_int
 {
     pu__worker *w = job->workers;
     pu_int D = job->D;
-    pu_real *A = job->own_reals;
     result->observed = job->observed[0];
     result->c = report->c;
     result->logdet = job->logdet[0];
@@ -15742,22 +15747,22 @@ PU__FN pu_status pu__exact_results(pu__job *job, pu_exact_result *result, pu_int
     if (!pu__finite_double(result->nll))
         return pu__fail(report, PU_NONFINITE, "nll", datum, -1);
     pu__write(result->b, w->run.u.at, D);
-    if (result->A && pu__posterior_dense(&w->post, w->run.x, w->run.q, A))
+    if (result->A && pu__posterior_dense(&w->post, w->run.x, w->run.q, job->own_reals))
         return pu__operator_failed(report, w->post.failed, datum);
-    pu__write(result->A, A, D * D);
+    pu__write(result->A, job->own_reals, D * D);
     pu__write(result->mu, job->stage.x, D);
     if (result->Sigma)
         pu__exact_sigma(D, w->direct.L, result->Sigma, w->post.panel);
     return PU_OK;
 }
 
+/* One datum through the dense engine; the caller's struct is written when nothing can fail any more. */
 PU_DEF pu_status pu_exact(const pu_lgm *model, const pu_data *data, pu_int datum, pu_workspace *ws,
                           pu_exact_result *result, pu_report *report)
 {
     pu__call call;
-    pu__exact w;
+    pu__own_job w;
     pu_exact_result copy;
-    pu_status status;
     report = pu__begin(&call, ws, report);
     if (!result)
         return pu__refuse(report, PU_E_NULL, "result");
@@ -15767,17 +15772,14 @@ PU_DEF pu_status pu_exact(const pu_lgm *model, const pu_data *data, pu_int datum
         return pu__refuse(report, PU_E_ARGUMENT, "datum");
     if (!pu__resolve(model->Gamma).logdet)
         return pu__refuse(report, PU_E_UNSUPPORTED, "Gamma.logdet");
-    status = pu__exact_make(&w, model, data, datum, report);
-    if (!status)
-        status = pu__task_run(&call, &w.job);
-    if (status && report->where.datum >= 0)
+    if (!pu__exact_make(&w, model, data, datum, report))
+        (void)pu__task_run(&call, &w.job);
+    if (report->status && report->where.datum >= 0)
         report->where.datum = datum; /* the job has but one */
     copy = *result;
-    if (!status)
-        status = pu__exact_results(&w.job, &copy, datum, report);
-    if (!status)
+    if (!report->status && !pu__exact_results(&w.job, &copy, datum, report))
         *result = copy;
-    return pu__finish(&call, status);
+    return pu__finish(&call, report->status);
 }
 
 /* ------------------------------------------------------------------------------------------------
@@ -15795,17 +15797,20 @@ PU_DEF pu_status pu_exact(const pu_lgm *model, const pu_data *data, pu_int datum
 /* What pu_simulate works with. */
 typedef struct {
     pu__resolved r;
-    pu_int n, kmax; /* draws, draws at a time */
+    /* draws, draws at a time */
+    pu_int n, kmax;
     uint64_t seed;
-    pu_solve_options o;  /* of Gamma^-1 where it has no solve */
-    pu_block eps, delta; /* max(noise, M) x kmax, D x kmax */
-    pu_block z, y;       /* D x n, M x n: staged */
+    /* max(noise, M) x kmax, D x kmax; then the draws, staged: D x n, M x n */
+    pu_block eps, delta, z, y;
+    /* scratch of the operators, and of their checks */
     pu_real *work, *test;
-    pu_workspace nested; /* of pu_solve */
+    /* of pu_solve, where Gamma has no solve */
+    pu_solve_options o;
+    pu_workspace nested;
     size_t nested_bytes;
 } pu__simulation;
 
-/* Memory of a simulation. */
+/* Memory of a simulation; that of the nested pu_solve is part of it. */
 PU__FN void pu__simulate_layout(void *self, pu__arena *arena)
 {
     pu__simulation *w = (pu__simulation *)self;
@@ -15833,6 +15838,7 @@ PU__FN pu_status pu__simulate_solve(pu__simulation *w, pu_int first, pu_int k, p
     arrays.k = k;
     arrays.U = w->delta.at;
     arrays.X = z.at;
+    /* CG's worst column is told as the draw that it is */
     status = pu_solve(Gamma, &arrays, &w->o, NULL, &w->nested, &part);
     if (status == PU_E_OPERATOR)
         return pu__operator_failed(report, "Gamma.apply", first);
@@ -15854,6 +15860,7 @@ PU__FN pu_status pu__simulate_block(pu__simulation *w, pu_int first, pu_int k, p
     pu_block y = pu__from(w->y, first);
     pu_real *eps = w->eps.at;
     pu_status status;
+    /* z = nu + Gamma^-1 delta, delta ~ N(0, Gamma) */
     for (pu_int j = 0; j < k; j++)
         pu_normals(w->seed, (uint32_t)(first + j), PU__SIMULATE, 0, PU__STREAM_TEST, 0, pu__noise(Gamma),
                    pu__col(w->eps, j));
@@ -15864,6 +15871,7 @@ PU__FN pu_status pu__simulate_block(pu__simulation *w, pu_int first, pu_int k, p
         return status;
     for (pu_int j = 0; model->nu && j < k; j++)
         pu__axpy(D, 1, model->nu, pu__col(z, j));
+    /* y = Phi z + eta + eps / sqrt(psi) */
     if (Phi->apply(Phi, k, z, y, 0, w->work))
         return pu__operator_failed(report, "Phi.apply", first);
     for (pu_int j = 0; j < k; j++) {
@@ -15880,33 +15888,19 @@ PU__FN pu_status pu__simulate_block(pu__simulation *w, pu_int first, pu_int k, p
     return status;
 }
 
-/* All draws, a block at a time. */
-PU__FN pu_status pu__simulate_run(pu__simulation *w, pu_report *report)
-{
-    pu_status outcome = pu__test_operators(&w->r, w->test, w->work, report);
-    for (pu_int first = 0; first < w->n && !pu__fatal(outcome); first += w->kmax) {
-        pu_status status = pu__simulate_block(w, first, pu__min(w->kmax, w->n - first), report);
-        if (status)
-            outcome = status;
-    }
-    return outcome;
-}
-
+/* Draws are staged, so that a call that fails writes nothing. Draw j depends on the seed and on j alone. */
 PU_DEF pu_status pu_simulate(const pu_lgm *model, pu_int n, uint64_t seed, pu_workspace *ws, pu_real *z, pu_real *y,
                              pu_report *report)
 {
     pu__call call;
     pu__simulation w;
     const pu_op *Gamma = &w.r.Gamma;
-    pu_status status;
     report = pu__begin(&call, ws, report);
     memset(&w, 0, sizeof w);
     if (pu__resolve_model(&w.r, model, report))
         return report->status;
-    if (n < 1)
-        return pu__refuse(report, PU_E_ARGUMENT, "n");
-    if (n > UINT32_MAX)
-        return pu__refuse(report, PU_E_OVERFLOW, "n");
+    if (n < 1 || n > UINT32_MAX)
+        return pu__refuse(report, n < 1 ? PU_E_ARGUMENT : PU_E_OVERFLOW, "n");
     if (!z && !y)
         return pu__refuse(report, PU_E_NULL, "z and y");
     if (!Gamma->sample)
@@ -15921,12 +15915,14 @@ PU_DEF pu_status pu_simulate(const pu_lgm *model, pu_int n, uint64_t seed, pu_wo
     if ((!Gamma->solve && pu_solve_bytes(Gamma, w.kmax, &w.o, 0, &w.nested_bytes, report)) ||
         pu__measure(&call, pu__simulate_layout, &w, NULL) || pu__allocate(&call, pu__simulate_layout, &w))
         return pu__finish(&call, report->status);
-    status = pu__simulate_run(&w, report);
-    if (!pu__fatal(status)) {
+    (void)pu__test_operators(&w.r, w.test, w.work, report);
+    for (pu_int first = 0; first < n && !pu__fatal(report->status); first += w.kmax)
+        (void)pu__simulate_block(&w, first, pu__min(w.kmax, n - first), report);
+    if (!pu__fatal(report->status)) {
         pu__write(z, w.z.at, n * w.z.ld);
         pu__write(y, w.y.at, n * w.y.ld);
     }
-    return pu__finish(&call, status);
+    return pu__finish(&call, report->status);
 }
 
 /* What pu_posterior and pu_predict share: a job without gradients whose x stays in the workspace, and the variances. */
@@ -15934,12 +15930,11 @@ typedef struct {
     pu__job job;
     pu_options o;
     pu_gradient_result wanted;
-    int latent;     /* moments of z, else of y */
-    int variance;   /* wanted */
-    pu_int each;    /* of them per datum: D, or M */
-    pu_real *mean;  /* N x M: of y */
+    int latent;      /* moments of z, else of y */
+    int variance;    /* wanted */
+    pu_int each;     /* of them per datum: D, or M */
     pu_real *spread; /* N x each: the variances */
-    pu_real any;    /* its address stands for an array that is never written */
+    pu_real any;     /* its address stands for an array that is never written */
 } pu__moments;
 
 /* Datum n's variances from its probes; for z with the conditional variance 1/A_jj taken out of what chance decides:
@@ -15950,6 +15945,7 @@ PU__FN pu_status pu__moments_sampled(const pu__job *job, pu_int n, pu_report *re
     pu__run *g = &w->run;
     pu_int D = job->D;
     pu_int K = job->K;
+    /* the probes' solutions, and where their squares are summed up */
     const pu_real *sigma = job->stage.x + n * (K + 1) * D;
     int known = job->variance && pu__has_diag(job->model);
     pu_real *variance = job->variance ? job->variance + n * D : NULL;
@@ -15963,6 +15959,7 @@ PU__FN pu_status pu__moments_sampled(const pu__job *job, pu_int n, pu_report *re
         pu__run_set(g, job->plan.solver, k);
         if (known && pu__rhs(job, w, n, first, k)) /* the probes once more */
             return PU_E_OPERATOR;
+        /* x = sigma, or sigma - delta / diag(A) */
         for (pu_int j = 0; j < k; j++) {
             pu_real *x = pu__col(g->x, j);
             pu__copy(x, sigma + (first + j) * D, D);
@@ -15984,8 +15981,6 @@ PU__FN pu_status pu__moments_prior(const pu__moments *moments, pu_report *report
 {
     const pu__job *job = &moments->job;
     pu__worker *w = job->workers;
-    const pu_op *Gamma = job->Gamma;
-    const pu_op *Phi = job->Phi;
     pu_block x = w->run.x;
     pu_block q = w->run.q;
     pu_block unit = moments->latent ? x : w->post.t0;
@@ -15993,12 +15988,13 @@ PU__FN pu_status pu__moments_prior(const pu__moments *moments, pu_report *report
     pu_int k;
     for (pu_int first = 0; first < size; first += k) {
         k = pu__min(job->kmax, size - first);
+        /* q = Gamma^-1 x, x the unit vectors or rows of Phi: the prior variance is x'q */
         pu__clear(size, k, unit, 0);
         for (pu_int j = 0; j < k; j++)
             pu__col(unit, j)[first + j] = 1;
-        if (!moments->latent && Phi->apply_t(Phi, k, unit, x, 0, w->post.work))
+        if (!moments->latent && job->Phi->apply_t(job->Phi, k, unit, x, 0, w->post.work))
             return pu__operator_failed(report, "Phi.apply_t", -1);
-        if (Gamma->solve(Gamma, k, x, q, w->post.work))
+        if (job->Gamma->solve(job->Gamma, k, x, q, w->post.work))
             return pu__operator_failed(report, "Gamma.solve", -1);
         for (pu_int j = 0; j < k; j++) {
             double prior = pu__dot(job->D, NULL, pu__col(x, j), pu__col(q, j));
@@ -16012,65 +16008,55 @@ PU__FN pu_status pu__moments_prior(const pu__moments *moments, pu_report *report
     return PU_OK;
 }
 
-/* Mean of y of datum n: Phi mu + eta. */
+/* Mean of y of datum n: Phi mu + eta, on all rows. */
 PU__FN pu_status pu__moments_mean(const pu__moments *w, pu_int n, pu_report *report)
 {
     const pu__job *job = &w->job;
-    const pu_op *Phi = job->Phi;
     pu_int M = job->M;
     pu_block x = pu__rows(job->stage.x + n * job->cols * job->D, job->D);
-    pu_block y = pu__rows(w->mean + n * M, M);
-    if (Phi->apply(Phi, 1, x, y, 0, job->workers->post.work))
+    pu_block y = pu__rows(job->own_reals + n * M, M);
+    if (job->Phi->apply(job->Phi, 1, x, y, 0, job->workers->post.work))
         return pu__operator_failed(report, "Phi.apply", n);
     if (job->model->eta)
         pu__axpy(M, 1, job->model->eta, y.at);
     return pu__check_result(y.at, M, "mean", n, report);
 }
 
-/* The job of the moments, and what they need besides. */
-PU__FN pu_status pu__moments_make(pu__moments *w, const pu_lgm *model, const pu_data *data, const pu_options *options,
-                                  int samples, pu_report *report)
-{
-    pu__job *job = &w->job;
-    if (options)
-        w->o = *options;
-    if (pu__is_far(w->o.backend))
-        return pu__refuse(report, PU_E_UNSUPPORTED, "options.backend (moments are the host's)");
-    if (samples && w->o.kind == PU_EXACT)
-        return pu__refuse(report, PU_E_ARGUMENT, "out.samples (PU_EXACT has none, PU_MONTE_CARLO with PU_DENSE has)");
-    /* the mean alone needs no probes; one is the least there is */
-    if (!w->variance && !samples && !w->o.delta && !w->o.x0 && w->o.samples > PU_ZERO)
-        w->o.samples = 1;
-    w->wanted.x = &w->any;
-    job->want_variance = w->latent && w->variance;
-    job->want_fit = !w->latent && w->variance;
-    job->dry = 1; /* x is staged, and read from there */
-    if (pu__job_make(job, model, data, &w->o, &w->wanted, 0, report))
-        return report->status;
-    job->reals = job->N;
-    job->times = job->M;
-    w->each = w->latent ? job->D : job->M;
-    return PU_OK;
-}
-
-/* Checks, memory, and the run; what a caller still does is copy. */
+/* Makes the job of the moments and runs it; what a caller still does is copy. */
 PU__FN pu_status pu__moments_run(pu__moments *w, pu__call *call, const pu_lgm *model, const pu_data *data,
                                  const pu_options *options, int samples)
 {
     pu__job *job = &w->job;
     pu_report *report = call->report;
-    pu_status outcome;
-    if (pu__moments_make(w, model, data, options, samples, report) || pu__job_memory(call, job))
+    pu_options *o = &w->o;
+    if (options)
+        *o = *options;
+    if (pu__is_far(o->backend))
+        return pu__refuse(report, PU_E_UNSUPPORTED, "options.backend (moments are the host's)");
+    if (samples && o->kind == PU_EXACT)
+        return pu__refuse(report, PU_E_ARGUMENT, "out.samples (PU_EXACT has none, PU_MONTE_CARLO with PU_DENSE has)");
+    /* the mean alone needs no probes; one is the least there is */
+    if (!w->variance && !samples && !o->delta && !o->x0 && o->samples > PU_ZERO)
+        o->samples = 1;
+    /* the solutions, and the variances of one kind */
+    w->wanted.x = &w->any;
+    job->want_variance = w->latent && w->variance;
+    job->want_fit = !w->latent && w->variance;
+    job->dry = 1; /* x is staged, and read from there */
+    if (pu__job_make(job, model, data, o, &w->wanted, 0, report))
         return report->status;
-    w->mean = job->own_reals;
+    /* room for the mean of y */
+    job->reals = job->N;
+    job->times = job->M;
+    w->each = w->latent ? job->D : job->M;
+    if (pu__job_memory(call, job))
+        return report->status;
     w->spread = w->latent ? job->variance : job->fit;
     if (w->variance)
         pu__zeros(w->spread, job->N * w->each);
-    outcome = pu__job_run(job, report);
-    if (pu__fatal(outcome))
-        return outcome;
-    if (w->variance && job->served[PU_DUAL] && pu__moments_prior(w, report))
+    if (pu__fatal(pu__job_run(job, report)) || (w->variance && job->served[PU_DUAL] && pu__moments_prior(w, report)))
         return report->status;
+    /* what the engines have not delivered on the way */
     for (pu_int n = 0; n < job->N; n++) {
         pu_status status = PU_OK;
         if (w->variance && job->served_by[n] == PU_ITERATIVE)
@@ -16082,10 +16068,11 @@ PU__FN pu_status pu__moments_run(pu__moments *w, pu__call *call, const pu_lgm *m
     }
     for (pu_int n = 0; w->variance && n < job->N; n++)
         if (pu__check_result(w->spread + n * w->each, w->each, "variance", n, report))
-            return report->status;
-    return outcome;
+            break;
+    return report->status;
 }
 
+/* Moments of z. A sample is mu + sigma_k. */
 PU_DEF pu_status pu_posterior(const pu_lgm *model, const pu_data *data, const pu_options *options, pu_workspace *ws,
                               pu_posterior_result *out, pu_report *report)
 {
@@ -16109,7 +16096,7 @@ PU_DEF pu_status pu_posterior(const pu_lgm *model, const pu_data *data, const pu
         const pu_real *mu = job->stage.x + n * (K + 1) * D;
         if (out->mean)
             pu__copy(out->mean + n * D, mu, D);
-        for (pu_int i = 0; out->samples && i < K * D; i++) /* mu + sigma_k */
+        for (pu_int i = 0; out->samples && i < K * D; i++)
             out->samples[n * K * D + i] = mu[i % D] + mu[D + i];
     }
     out->exact = !job->served[PU_ITERATIVE];
@@ -16117,6 +16104,7 @@ PU_DEF pu_status pu_posterior(const pu_lgm *model, const pu_data *data, const pu
     return pu__finish(&call, status);
 }
 
+/* Moments of y: fit is the variance of Phi z, variance that of an observation. */
 PU_DEF pu_status pu_predict(const pu_lgm *model, const pu_data *data, const pu_options *options, pu_workspace *ws,
                             pu_predict_result *out, pu_report *report)
 {
@@ -16126,6 +16114,7 @@ PU_DEF pu_status pu_predict(const pu_lgm *model, const pu_data *data, const pu_o
     pu_status status;
     pu_int all, i, row = 0;
     pu_real y = 0;
+    pu_real *mean;
     report = pu__begin(&call, ws, report);
     memset(&w, 0, sizeof w);
     if (!out)
@@ -16135,15 +16124,16 @@ PU_DEF pu_status pu_predict(const pu_lgm *model, const pu_data *data, const pu_o
     if (pu__fatal(status))
         return pu__finish(&call, status);
     all = job->N * job->M;
-    pu__write(out->mean, w.mean, all);
+    mean = job->own_reals;
+    pu__write(out->mean, mean, all);
     pu__write(out->fit, w.spread, all);
     for (i = 0; out->variance && i < all; i++)
         out->variance[i] = w.spread[i] + 1 / model->psi[i % job->M];
     /* what was observed stays as it is. All is read before anything is written: imputed may be data.y */
     for (pu_int n = 0; n < job->N; n++)
         for (i = 0; (i = pu__observed(data, n, i, &row, &y)) >= 0; i++)
-            w.mean[n * job->M + row] = y;
-    pu__write(out->imputed, w.mean, all);
+            mean[n * job->M + row] = y;
+    pu__write(out->imputed, mean, all);
     out->exact = !job->served[PU_ITERATIVE];
     out->probes = job->K;
     return pu__finish(&call, status);

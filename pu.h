@@ -13404,7 +13404,7 @@ PU__FN void pu__direct_layout(pu__direct *e, pu__arena *arena, const pu_lgm *mod
             inputs, same bits
 
    A job goes through pu__job_make (what is asked is checked, data are read once and given to engines, blocks, lanes and
-   threads are decided), pu__task_layout (its memory, in one piece) and pu__job_run (>>sums).
+   threads are decided), pu__job_layout (its memory, in one piece) and pu__job_run (>>sums).
 
      item    a block of columns of a datum, solved together; a direct engine takes all columns of its datum as one
      lane    a fixed part of the items, with a gradient vector of its own; lanes are added up in order, so that the bits do
@@ -13489,7 +13489,7 @@ typedef struct {
     int want_variance, want_fit;
     pu_int reals, times, doubles;
 
-    /* Memory, from here on: see pu__task_layout. */
+    /* Memory, from here on: see pu__job_layout. */
     pu__worker *workers;
     pu_real *grads;    /* lanes x params */
     pu_real *phi_grad; /* where Phi's gradient is in the end: in lane 0, or with by_rows where the caller wants it */
@@ -13740,7 +13740,7 @@ PU__FN void pu__worker_layout(pu__worker *w, pu__arena *arena, const pu__job *jo
 }
 
 /* Lays out (or measures) all memory of a job. What is wanted may not change between the two. */
-PU__FN void pu__task_layout(void *self, pu__arena *arena)
+PU__FN void pu__job_layout(void *self, pu__arena *arena)
 {
     pu__job *job = (pu__job *)self;
     const pu_gradient_result *out = job->out;
@@ -13999,7 +13999,7 @@ PU__FN int pu__device_fits(pu__job *job, pu_int batch, pu_report *report)
     job->batch = batch;
     job->kmax = job->block * batch;
     job->blocks = pu__ceil_div(job->cols, job->block);
-    pu__task_layout(job, &arena);
+    pu__job_layout(job, &arena);
     report->device_bytes = arena.far_used + PU__ALIGN;
     return !arena.overflow && report->device_bytes <= job->B->budget;
 }
@@ -15289,13 +15289,13 @@ PU__FN pu_status pu__job_memory(pu__call *call, pu__job *job)
 {
     pu_report *report = call->report;
     if (pu__check_numbers(job->model, report) || pu__check_option_arrays(job, report) ||
-        pu__measure(call, pu__task_layout, job, NULL) || pu__allocate(call, pu__task_layout, job))
+        pu__measure(call, pu__job_layout, job, NULL) || pu__allocate(call, pu__job_layout, job))
         return report->status;
     return PU_OK;
 }
 
 /* A made job, whose caller has nothing to do before it runs. */
-PU__FN pu_status pu__task_run(pu__call *call, pu__job *job)
+PU__FN pu_status pu__job_call(pu__call *call, pu__job *job)
 {
     pu_status status = pu__job_memory(call, job);
     return status ? status : pu__job_run(job, call->report);
@@ -15411,7 +15411,7 @@ PU__FN pu_status pu__tuned_bytes(pu__call *call, const pu_lgm *model, const pu_d
     pu__job *job = &pilot.job;
     if (pu__check_tuning(options, out, report) || pu__check_model(model, report) ||
         pu__check_data_shape(data, model->Phi->rows, report) ||
-        pu__pilot_make(&pilot, model, data, options, out, report) || pu__measure(call, pu__task_layout, job, bytes))
+        pu__pilot_make(&pilot, model, data, options, out, report) || pu__measure(call, pu__job_layout, job, bytes))
         return report->status;
     /* with fewer columns there may be more lanes, threads and blocks, on a device more data side by side */
     /* as asked and, for PU_ENGINE_AUTO, the solver for all data */
@@ -15430,7 +15430,7 @@ PU__FN pu_status pu__tuned_bytes(pu__call *call, const pu_lgm *model, const pu_d
             pu__job_lanes(job, INT32_MAX, 1e30);
             job->kmax = pu__most(job->kmax, block);
         }
-        if (pu__measure(call, pu__task_layout, job, &now))
+        if (pu__measure(call, pu__job_layout, job, &now))
             return report->status;
         if (now > *bytes)
             *bytes = now;
@@ -15456,7 +15456,7 @@ PU_DEF pu_status pu_gradient_bytes(const pu_lgm *model, const pu_data *data, con
     memset(&job, 0, sizeof job);
     if (pu__job_make(&job, model, data, options, out, 1, report))
         return report->status;
-    return pu__measure(&call, pu__task_layout, &job, bytes);
+    return pu__measure(&call, pu__job_layout, &job, bytes);
 }
 
 /* ---- choosing K and I ---- */
@@ -15576,7 +15576,7 @@ PU__FN pu_status pu__tune(pu__call *call, const pu_lgm *model, const pu_data *da
     }
     status = pu__pilot_make(&pilot, model, data, options, out, report);
     if (!status)
-        status = pu__task_run(call, &pilot.job);
+        status = pu__job_call(call, &pilot.job);
     if (pu__fatal(status))
         return status;
     pu__pilot_errors(&pilot.job, eps);
@@ -15648,7 +15648,7 @@ PU_DEF pu_status pu_gradient(const pu_lgm *model, const pu_data *data, const pu_
     memset(&job, 0, sizeof job);
     if (!pu__tune_first(&call, model, data, &options, out, &tuned) &&
         !pu__job_make(&job, model, data, options, out, want_nll, report))
-        (void)pu__task_run(&call, &job);
+        (void)pu__job_call(&call, &job);
     return pu__finish(&call, report->status);
 }
 
@@ -15718,7 +15718,7 @@ PU_DEF pu_status pu_exact_bytes(const pu_lgm *model, size_t *bytes, pu_report *r
         return pu__refuse(report, PU_E_NULL, "bytes");
     if (pu__check_model(model, report) || pu__exact_make(&w, model, NULL, 0, report))
         return report->status;
-    return pu__measure(&call, pu__task_layout, &w.job, bytes);
+    return pu__measure(&call, pu__job_layout, &w.job, bytes);
 }
 
 /* Sigma = L'^-1 L^-1 from the factor of the dense engine. Rows before j of these columns of L^-1 are zero. */
@@ -15773,7 +15773,7 @@ PU_DEF pu_status pu_exact(const pu_lgm *model, const pu_data *data, pu_int datum
     if (!pu__resolve(model->Gamma).logdet)
         return pu__refuse(report, PU_E_UNSUPPORTED, "Gamma.logdet");
     if (!pu__exact_make(&w, model, data, datum, report))
-        (void)pu__task_run(&call, &w.job);
+        (void)pu__job_call(&call, &w.job);
     if (report->status && report->where.datum >= 0)
         report->where.datum = datum; /* the job has but one */
     copy = *result;

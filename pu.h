@@ -11792,15 +11792,15 @@ typedef struct {
     pu_int groups, probes;             /* probes in groups, each of which has a copy, eta long; groups = 0: none has */
 } pu__slots;
 
-/* Fills in the offsets for operators with these numbers of parameters; groups, probes and wants are set. */
-PU__FN void pu__slots_make(pu__slots *s, pu_int Gamma, pu_int Phi, pu_int M, pu_int D, int m)
+/* Fills in the offsets for these operators; groups, probes and wants are set. m: the gradient of the preconditioner is wanted. */
+PU__FN void pu__slots_make(pu__slots *s, const pu_op *Gamma, const pu_op *Phi, int m)
 {
-    s->Phi = Gamma;
-    s->psi = s->Phi + Phi;
-    s->eta = s->psi + M;
-    s->b = s->eta + M;
-    s->m = s->b + D;
-    s->group = s->m + (m ? D : 0);
+    s->Phi = s->want_Gamma ? Gamma->params : 0;
+    s->psi = s->Phi + (s->want_Phi ? Phi->params : 0);
+    s->eta = s->psi + Phi->rows;
+    s->b = s->eta + Phi->rows;
+    s->m = s->b + Gamma->rows;
+    s->group = s->m + (m ? Gamma->rows : 0);
     s->params = s->group + s->groups * s->eta;
 }
 
@@ -13426,11 +13426,47 @@ PU__FN void pu__direct_layout(pu__direct *e, pu__arena *arena, const pu_lgm *mod
 /* ------------------------------------------------------------------------------------------------
    >>plan   the job of a call: checked and decided once; its memory. A choice depends on sizes alone, never on a clock: same
             inputs, same bits
+
+   A job goes through pu__job_make (what is asked is checked, data are read once and given to engines, blocks, lanes and
+   threads are decided), pu__job_layout (its memory, in one piece) and pu__job_run (>>sums).
+
+     item    a block of columns of a datum, solved together; a direct engine takes all columns of its datum as one
+     lane    a fixed part of the items, with a gradient vector of its own; lanes are added up in order, so that the bits do
+             not depend on the number of threads
+     worker  the scratch of a thread, which serves one lane after the other
    ------------------------------------------------------------------------------------------------ */
 
-/* Everything decided before work starts. Holds pointers into itself: not to be copied. */
+/* Per thread. */
 typedef struct {
-    pu__resolved r; /* the model */
+    pu__posterior post;
+    pu__run run;
+    pu__direct direct;
+    pu_block eps;     /* standard normals */
+    pu_engine engine; /* of the datum at hand */
+    pu_real *bbar;    /* D for each datum */
+    pu_real *diag;    /* D: diag(A) */
+    pu_real *weight;  /* kmax: of the columns of a block */
+    pu_int loaded;    /* datum whose observations are in post; -1 none */
+    /* log det quadrature, for the data of two batches (pu__ring_at): s, the centre of the spectrum; log det M of PCG */
+    double *centre, *logdet_M;
+} pu__worker;
+
+/* Per column, staged. */
+typedef struct {
+    pu_column record;
+    double ux, xax, logdet, gap;
+    /* direct engines, the mean: see pu__posterior_value */
+    double value;
+    /* |x - A^-1 u|_A^2 as estimated, extreme Ritz values; high = 0: unknown */
+    double energy, low, high;
+} pu__column;
+
+/* A call: what is asked, what was decided before work starts, its memory. Holds pointers into itself: not to be copied. To the
+   lanes it is const: they write to arrays that it points at, each to its own part. */
+typedef struct {
+    pu__resolved r; /* the model, as given and resolved: */
+    const pu_lgm *model;
+    const pu_op *Gamma, *Phi; /* of the latter */
     const pu_data *data;
     const pu_options *o;
     const pu_gradient_result *out;
@@ -13438,34 +13474,71 @@ typedef struct {
     pu__plan plan;
     pu_kind kind;
     pu_int N, D, M, K; /* K = 0 for PU_EXACT */
-    int network, want_nll, any_grad;
-    int dry; /* nothing is written: the caller reads the results in the memory of the job */
-    /* engines */
-    pu_engine engine;   /* as asked */
-    unsigned can;       /* bit e: engine e applies here */
-    int exact;          /* what a direct engine serves gets Sigma itself; otherwise K direct solves */
-    int restricted;     /* Phi works on the observed rows alone */
-    pu_int width;       /* of the band of A */
-    pu_int asked_steps; /* what the iterative engine would do, for its price */
-    int asked_network;
-    pu_int served[PU_ENGINES];        /* data per engine */
-    double rows_sum[PU_ENGINES];      /* and their observed rows, summed up */
-    pu_int most_dual, most_iterative; /* most observed rows of a datum of these engines */
-    double ns;                        /* predicted time */
-    int form;                         /* for some data of the iterative engine A is made a matrix */
-    /* parts */
+    pu_int cols;       /* of a datum: K + 1 */
+    pu_int m_stride;   /* reals from one datum's preconditioner to the next */
+    int want_nll, any_grad;
+    int network; /* a reverse pass through the solver: PU_NETWORK, with a gradient */
+    /* nothing is written: the caller reads the results in the memory of the job */
+    int dry;
+
+    /* Engines. */
+    pu_engine engine;            /* as asked */
+    int can;                     /* bit e: engine e applies here */
+    int exact;                   /* what a direct engine serves gets Sigma itself; otherwise K direct solves */
+    int restricted;              /* Phi works on the observed rows alone */
+    pu_int width;                /* of the band of A */
+    pu_int asked_steps;          /* what the iterative engine would do, for its price */
+    pu_int served[PU_ENGINES];   /* data per engine, */
+    double rows_sum[PU_ENGINES]; /* their observed rows, summed up, */
+    pu_int most[PU_ENGINES];     /* and the most of a datum */
+    double ns;                   /* predicted time */
+    int form;                    /* for some data of the iterative engine A is made a matrix */
+
+    /* Parts. */
     int ragged; /* data differ in their cost: lanes take them by cost, not in order */
     int lanes, threads;
     pu_int kmax;          /* columns that there is room for */
     pu_int block, blocks; /* iterative engine: columns at a time; blocks of columns per datum */
     pu__slots slots;      /* the gradient vector of a lane */
     int by_rows;          /* Phi's gradient is added up row by row: most batches touch few of them in any one lane */
-    /* a backend with memory of its own */
-    int far;
+
+    /* A device, that is a backend with memory of its own. On the host batch = 1, and both slots are the same. */
+    int device;
     pu_side side[2]; /* the operators where the backend works, also on the host */
     size_t side_bytes[2];
     pu_int batch, batch_most; /* data side by side; if memory were no matter */
-    pu__slots far_slots;      /* with what the sides' grad adds up in the place of the gradients of Gamma and Phi */
+    pu__slots device_slots;   /* with what the sides' grad adds up in the place of the gradients of Gamma and Phi */
+
+    /* Wanted by the caller: diagonals for >>predict; room for reals x times, and so many doubles, of his own. */
+    int want_variance, want_fit;
+    pu_int reals, times, doubles;
+
+    /* Memory, from here on: see pu__job_layout. */
+    pu__worker *workers;
+    pu_real *grads;    /* lanes x params */
+    pu_real *phi_grad; /* where Phi's gradient is in the end: in lane 0, or with by_rows where the caller wants it */
+    /* lanes x M, by_rows: rows of Phi that have a gradient in the lane; others are not even cleared */
+    unsigned char *touched;
+    pu_real *gamma_nu;             /* D: Gamma nu */
+    pu_real *test;                 /* scratch of the checks */
+    pu_real *work;                 /* scratch of the operators, one column */
+    pu_real *se;                   /* standard errors of [Gamma | Phi | psi] */
+    pu__column *columns;           /* N x (K+1) */
+    double *c, *logdet;            /* N */
+    double gamma_logdet, shared_c; /* log det Gamma; 1/2 nu'Gamma nu - 1/2 log det Gamma */
+    pu_int *observed;              /* N */
+    int *lane_of;                  /* N, ragged data: the lane that each goes to */
+    unsigned char *served_by;      /* N: engines */
+    pu_report *lane_report;
+    pu_gradient_result stage; /* staged copies of the arrays that were asked for */
+    pu_real *variance, *fit;  /* N x D, N x M: diagonals of Sigma, Phi Sigma Phi'; NULL = not wanted */
+    pu_real *own_reals;
+    double *own_doubles;
+    /* on a device: its copy of the operators, the gradient vector there and read back, psi, Gamma nu, x0 */
+    void *side_memory[2];
+    pu_real *device_grad, *sums, *device_psi, *device_nu;
+    pu_block x0;
+    pu_real *columns_x, *columns_u; /* D x kmax, Rao-Blackwell */
 } pu__job;
 
 /* ---- prices ---- */
@@ -13487,15 +13560,15 @@ PU__FN double pu__products_cost(const pu__job *job, pu_int rows, int *form)
 {
     double D = (double)job->D;
     double m = (double)rows;
-    double gamma = pu__flops(&job->r.Gamma);
-    double phi = pu__flops(&job->r.Phi) * m / (double)job->M;
-    double columns = (double)job->K + 1;
-    double count = ((job->asked_network ? 2 : 1) * (double)job->asked_steps + 1) * columns;
-    double each = count * (PU__NS * (gamma + 2 * phi) + PU__NS_ROW * m);
+    double phi = pu__flops(job->Phi) * m / (double)job->M;
+    double columns = (double)job->cols;
+    /* a product per step and column, two with a reverse pass, and one for the residual: each Gamma x, Phi x and Phi't */
+    double count = ((job->network ? 2 : 1) * (double)job->asked_steps + 1) * columns;
+    double each = count * (PU__NS * (pu__flops(job->Gamma) + 2 * phi) + PU__NS_ROW * m);
     /* the last term: the product with Phi that the gradient then lacks */
     double formed = 0.35 * PU__NS_MATRIX * m * D * D + 4 * D * D + count * (PU__NS * D * D + PU__NS_ROW * D) +
                     columns * PU__NS * phi;
-    *form = pu__plain(&job->r.Phi) && job->B->host && !job->asked_network && formed < each;
+    *form = pu__plain(job->Phi) && job->B->host && !job->network && formed < each;
     return *form ? formed : each;
 }
 
@@ -13506,53 +13579,54 @@ PU__FN double pu__cost(const pu__job *job, pu_engine engine, pu_int observed)
 {
     pu_int rows = job->restricted ? observed : job->M;
     int single = sizeof(pu_real) == sizeof(float);
-    int plain = pu__plain(&job->r.Phi);
+    int plain = pu__plain(job->Phi);
     double D = (double)job->D;
     double m = (double)rows;
-    double cols = (double)job->K + 1;
+    double cols = (double)job->cols;
     double band = (double)job->width + 1;
     double I = (double)job->asked_steps;
-    double grad = job->any_grad ? 1 : 0;
-    double flops = pu__flops(&job->r.Phi);
+    double grad = job->any_grad; /* 0 or 1 */
+    double flops = pu__flops(job->Phi);
     double phi = flops * m / (double)job->M;
-    double gamma = pu__flops(&job->r.Gamma);
+    double gamma = pu__flops(job->Gamma);
     double seen = (double)(observed > 0 ? observed : rows); /* an empty datum goes where full ones go */
-    double vector = single ? 0.5 : 1.2;                     /* per entry and step */
-    double product = PU__NS * (gamma + 2 * phi);            /* with A */
     double pair = PU__NS * (gamma + 4 * phi);               /* a gradient term */
+    /* with a reverse pass each step has a second sweep over the vectors, and a gradient term */
+    double sweeps = job->network ? 2 * I + 1 : I + 1;
+    double pairs = job->network ? I + 1 : grad;
     double ns;
     int form;
     switch (engine) {
     case PU_ITERATIVE:
+        /* products, sweeps over the vectors, gradient terms, and what a column costs however short it is */
         ns = pu__products_cost(job, rows, &form) + 2800 * cols;
-        if (job->asked_network)
-            return ns + cols * ((2 * I + 1) * vector * D + (I + 1) * pair);
-        return ns + cols * ((I + 1) * vector * D + grad * pair);
+        return ns + cols * (sweeps * (single ? 0.5 : 1.2) * D + pairs * pair);
     case PU_DENSE:
-        ns = D * (product + grad * pair);
+        /* A by D products with unit vectors, or by one product of matrices; then factor and inverse */
+        ns = D * (PU__NS * (gamma + 2 * phi) + grad * pair);
         if (plain)
             ns = PU__NS_MATRIX * (0.35 + 1.75 * grad) * m * D * D + (single ? 170 : 260) * m;
         return ns + (1 + grad) * (0.115 * PU__NS_MATRIX * D * D * D + 2 * D * D);
-    case PU_DUAL: /* of the observed rows alone */
+    case PU_DUAL:
+        /* of the observed rows alone: R Gamma^-1 R' and its gradient, factor and inverse, then rows of Phi and solves */
         return PU__NS_MATRIX * seen * seen * ((0.27 + 0.54 * grad) * D + (0.1 + 0.1 * grad) * seen) +
                (1 + grad) * (2 * seen * seen + (single ? 1.3 : 3) * seen * D) +
                seen * PU__NS * (gamma + (plain ? 0 : 2 * flops));
     case PU_BANDED: return D * (20 + 2 * band * band * (1 + grad));
-    case PU_KALMAN: /* the baseline is never cheaper than banded, which can do whatever it can */
-    case PU_ENGINE_AUTO:
-    case PU_ENGINES: break;
+    /* the Kalman baseline is never cheaper than banded, which can do whatever it can */
+    default: return 1e300;
     }
-    return 1e300;
 }
 
-/* The engine for a datum with that many observed rows. */
+/* The engine for a datum with that many observed rows: as asked, or the cheapest of those that apply. Asked again wherever it
+   is needed, since it depends on sizes alone. */
 PU__FN pu_engine pu__engine_for(const pu__job *job, pu_int observed)
 {
     pu_engine best = job->kind == PU_EXACT ? PU_DENSE : PU_ITERATIVE;
     if (job->engine != PU_ENGINE_AUTO)
         return job->engine;
     for (int e = PU_ITERATIVE; e < PU_ENGINE_AUTO; e++)
-        if ((job->can >> e & 1u) && pu__cost(job, (pu_engine)e, observed) < pu__cost(job, best, observed))
+        if ((job->can >> e & 1) && pu__cost(job, (pu_engine)e, observed) < pu__cost(job, best, observed))
             best = (pu_engine)e;
     return best;
 }
@@ -13560,21 +13634,21 @@ PU__FN pu_engine pu__engine_for(const pu__job *job, pu_int observed)
 /* What an engine lacks to serve this job, or NULL. */
 PU__FN const char *pu__missing(const pu__job *job, pu_engine engine)
 {
-    if (engine == PU_ITERATIVE && job->K > 0 && !job->o->delta && !job->r.Gamma.sample)
+    if (engine == PU_ITERATIVE && job->K && !job->o->delta && !job->Gamma->sample)
         return "Gamma.sample (or give options.delta)";
-    return pu__engine_lacks(engine, &job->r.model, job->out);
+    return pu__engine_lacks(engine, job->model, job->out);
 }
 
 /* Reads the data once: checks every observation, and finds who serves whom. */
 PU__FN pu_status pu__assign(pu__job *job, pu_report *report)
 {
-    pu_int n, first = 0;
-    job->width = pu__most(job->r.Gamma.band, job->r.Phi.band);
-    job->restricted = pu__can_restrict(&job->r.Phi);
+    pu_int first = 0; /* observed rows of datum 0 */
+    job->width = pu__most(job->Gamma->band, job->Phi->band);
+    job->restricted = pu__can_restrict(job->Phi);
     for (int e = job->kind == PU_EXACT ? PU_DENSE : PU_ITERATIVE; e < PU_ENGINE_AUTO; e++)
         if (!pu__missing(job, (pu_engine)e))
-            job->can |= 1u << e;
-    for (n = 0; n < job->N; n++) {
+            job->can |= 1 << e;
+    for (pu_int n = 0; n < job->N; n++) {
         pu_int count = pu__check_datum(job->data, n, report);
         pu_engine engine;
         if (count < 0)
@@ -13582,10 +13656,8 @@ PU__FN pu_status pu__assign(pu__job *job, pu_report *report)
         engine = pu__engine_for(job, count);
         job->served[engine]++;
         job->rows_sum[engine] += (double)count;
-        if (engine == PU_DUAL)
-            job->most_dual = pu__most(job->most_dual, count);
-        if (engine == PU_ITERATIVE)
-            job->most_iterative = pu__most(job->most_iterative, count);
+        job->most[engine] = pu__most(job->most[engine], count);
+        /* Kalman has no price of its own; the order of magnitude is the band's */
         job->ns += pu__cost(job, engine == PU_KALMAN ? PU_BANDED : engine, count);
         if (n == 0)
             first = count;
@@ -13597,41 +13669,36 @@ PU__FN pu_status pu__assign(pu__job *job, pu_report *report)
 /* Text that goes on after what is there. */
 PU__FN pu__text pu__text_after(char *text, size_t capacity)
 {
-    pu__text t;
-    t.at = text;
-    t.used = strlen(text);
-    t.capacity = capacity;
+    pu__text t = {text, strlen(text), capacity};
     return t;
 }
 
-/* The plan in words. */
+/* The plan in words: who serves how many data, and what the others would have cost. */
 PU__FN void pu__plan_words(const pu__job *job, pu_report *report)
 {
     int chosen = job->engine == PU_ENGINE_AUTO;
     pu__text t = pu__text_after(report->plan, sizeof report->plan);
     const char *separator = "";
     for (int e = PU_ITERATIVE; e < PU_ENGINE_AUTO; e++) {
-        report->served[e] = job->served[e];
-        if (!job->served[e])
+        pu_int served = job->served[e];
+        report->served[e] = served;
+        if (!served)
             continue;
-        pu__put(&t, separator);
+        pu__put_number(&t, separator, served);
         separator = "; ";
-        pu__put_number(&t, "", job->served[e]);
         pu__put_number(&t, " of ", job->N);
         pu__put(&t, " data by ");
         pu__put(&t, pu_engine_text((pu_engine)e));
         if (pu__is_far(job->o->backend))
-            pu__put(&t, job->far ? ", on the device" : ", on the host");
-        if (job->far && job->o->engine == PU_ENGINE_AUTO)
-            pu__put(&t, " (auto is for engines of the host)");
-        else if (!chosen)
-            pu__put(&t, ", as asked");
-        if (!chosen)
+            pu__put(&t, job->device ? ", on the device" : ", on the host");
+        if (!chosen) {
+            pu__put(&t, job->o->engine == PU_ENGINE_AUTO ? " (auto is for engines of the host)" : ", as asked");
             continue;
+        }
         pu__put(&t, ", the cheapest (predicted us per datum of the mean size:");
         for (int other = PU_ITERATIVE; other < PU_KALMAN; other++) {
-            pu_int rows = (pu_int)(job->rows_sum[e] / (double)job->served[e]);
-            if (!(job->can >> other & 1u))
+            pu_int rows = (pu_int)(job->rows_sum[e] / (double)served);
+            if (!(job->can >> other & 1))
                 continue;
             pu__put(&t, " ");
             pu__put(&t, pu_engine_text((pu_engine)other));
@@ -13643,293 +13710,222 @@ PU__FN void pu__plan_words(const pu__job *job, pu_report *report)
 
 /* ---- memory of a job ---- */
 
-/* Per thread. */
-typedef struct {
-    pu__posterior post;
-    pu__run run;
-    pu__direct direct;
-    pu_block eps;         /* standard normals */
-    pu_engine engine;     /* of the datum at hand */
-    pu_real *bbar;        /* D for each datum */
-    pu_real *diagonal;    /* D: diag(A) */
-    pu_real *weight;      /* kmax: of the columns of a block */
-    pu_int loaded;        /* datum whose observations are in post; -1 none */
-    double *shift, *base; /* 2 batch, datum n at pu__turn_of: s of the log det quadrature; log det M of PCG */
-} pu__worker;
-
-/* Per column, staged. */
-typedef struct {
-    pu_column record;
-    double ux, xax, logdet, gap;
-    double value;             /* direct engines, the mean: see pu__posterior_value */
-    double energy, low, high; /* |x - A^-1 u|_A^2 as estimated, extreme Ritz values; high = 0: unknown */
-} pu__column;
-
-typedef struct {
-    pu__worker *workers;
-    pu_real *lanes;    /* lanes x params */
-    pu_real *phi_grad; /* where Phi's gradient is in the end: in lane 0, or with by_rows where the caller wants it */
-    unsigned char
-        *touched; /* lanes x M: rows of a plain Phi that have a gradient in the lane; others are not even cleared */
-    pu_real *gamma_nu;   /* D: Gamma nu */
-    pu_real *test;       /* scratch of the checks */
-    pu_real *work;       /* scratch of the operators, one column */
-    pu_real *se;         /* standard errors of [Gamma | Phi | psi] */
-    pu__column *columns; /* N x (K+1) */
-    double *c, *logdet;  /* N */
-    double gamma_logdet;
-    pu_int *observed;      /* N */
-    int *lane_of;          /* N, ragged data: the lane that each goes to */
-    unsigned char *engine; /* N */
-    pu_report *lane_report;
-    pu_gradient_result stage; /* staged copies of the arrays that were asked for */
-    pu_real *variance, *fit;  /* N x D, N x M: diagonals of Sigma, Phi Sigma Phi' for >>predict; NULL = not wanted */
-    /* a device: the operators and arrays there, the gradient vector there and read back */
-    pu_side side[2];
-    void *side_memory[2];
-    pu_real *far_lane, *sums, *far_psi, *far_nu;
-    pu_block x0;
-    pu_real *columns_x, *columns_u; /* D x kmax, Rao-Blackwell */
-} pu__memory;
-
-/* A job with its memory; what its caller wants besides. */
-typedef struct {
-    pu__job job;
-    pu__memory mem;
-    int variance, fit;            /* mem.variance, mem.fit are wanted */
-    pu_int reals, times, doubles; /* room for reals x times, and so many doubles, of the caller's */
-    pu_real *own_reals;
-    double *own_doubles;
-} pu__task;
-
 /* Where things of datum n are in arrays of two batches: that at hand and the one before, whose outcome may be read late. */
-PU__FN pu_int pu__turn_of(const pu__job *job, pu_int n) { return n % (2 * job->batch); }
+PU__FN pu_int pu__ring_at(const pu__job *job, pu_int n) { return n % (2 * job->batch); }
 
-/* What a device needs besides the workers. */
-PU__FN void pu__far_layout(pu__memory *mem, pu__arena *arena, const pu__job *job)
+/* count x each doubles, from our own memory. */
+PU__FN double *pu__doubles(pu__arena *arena, pu_int count, pu_int each)
 {
-    for (int i = 0; i < 2; i++)
-        mem->side_memory[i] = pu__take_from(arena, 1, (pu_int)job->side_bytes[i], 1, 1);
-    mem->far_lane = pu__far_reals(arena, job->far_slots.params, 1);
-    mem->sums = pu__reals(arena, job->far_slots.params, 1);
-    mem->far_psi = pu__far_reals(arena, job->M, 1);
-    mem->far_nu = pu__far_reals(arena, job->D, 1);
-    if (job->o->x0)
-        mem->x0 = pu__far_cols(arena, job->D, job->kmax);
-    if (job->o->rao_blackwell) {
-        mem->columns_x = pu__reals(arena, job->D, job->kmax);
-        mem->columns_u = pu__reals(arena, job->D, job->kmax);
-    }
+    return (double *)pu__take(arena, count, each, sizeof(double));
 }
 
 /* What a thread needs. */
-PU__FN void pu__worker_layout(pu__worker *w, pu__arena *arena, const pu__job *job, pu__memory *mem)
+PU__FN void pu__worker_layout(pu__worker *w, pu__arena *arena, const pu__job *job)
 {
-    pu_int noise = pu__noise(&job->r.Gamma);
-    pu__posterior_parts parts;
-    pu__engine_needs needs;
+    const pu_int *served = job->served;
+    pu_int D = job->D;
+    pu_int kmax = job->kmax;
+    pu_int batch = job->batch;
+    pu__posterior *p = &w->post;
+    pu__direct *e = &w->direct;
+    /* psi where the backend works: NULL on the host, where it is the model's */
+    pu__posterior_parts parts = {job->model,         job->side, job->side + 1, job->device_psi, job->B,
+                                 &job->device_slots, kmax,      batch,         job->form};
+    pu__engine_needs needs = {served[PU_DENSE] > 0,  served[PU_DUAL] > 0, served[PU_BANDED] > 0,
+                              served[PU_KALMAN] > 0, job->most[PU_DUAL],  job->width};
     memset(w, 0, sizeof *w);
-    memset(&parts, 0, sizeof parts);
-    parts.model = &job->r.model;
-    parts.Gamma = mem->side;
-    parts.Phi = mem->side + 1;
-    parts.psi = job->far ? mem->far_psi : NULL;
-    parts.B = job->B;
-    parts.slots = job->far ? &job->far_slots : &job->slots;
-    parts.kmax = job->kmax;
-    parts.wide = job->batch;
-    parts.form = job->form;
-    pu__posterior_layout(&w->post, arena, &parts);
-    w->post.system.n = job->D;
-    pu__run_layout(&w->run, arena, &w->post.system, job->B, &job->plan, job->kmax, (job->far ? 2 : 1) * job->batch,
-                   job->network);
-    w->post.m = w->run.m;
-    w->post.minv = w->run.minv;
-    w->eps = pu__far_cols(arena, pu__most(noise, job->M), job->kmax);
-    w->bbar = pu__far_reals(arena, job->D, job->batch);
-    w->diagonal = pu__reals(arena, job->D, 1);
-    w->weight = pu__reals(arena, job->kmax, 1);
-    w->shift = (double *)pu__take(arena, 2 * job->batch, 1, sizeof(double));
-    w->base = (double *)pu__take(arena, 2 * job->batch, 1, sizeof(double));
-    needs.dense = job->served[PU_DENSE] > 0;
-    needs.dual = job->served[PU_DUAL] > 0;
-    needs.banded = job->served[PU_BANDED] > 0;
-    needs.kalman = job->served[PU_KALMAN] > 0;
-    needs.most = job->most_dual;
-    needs.width = job->width;
-    pu__direct_layout(&w->direct, arena, &job->r.model, &needs);
-    if (parts.form || needs.dense || needs.dual)
-        w->post.panel = pu__panel(arena, pu__most(job->D, needs.most));
-    if (job->o->rao_blackwell && !w->direct.Z)
-        w->direct.Z = (double *)pu__take(arena, job->D, job->r.Gamma.band + 1, sizeof(double));
-    w->direct.post = &w->post;
-    w->direct.x = w->run.x;
-    w->direct.u = w->run.u;
-    w->direct.q = w->run.q;
-    w->direct.weight = w->weight;
-    w->direct.kmax = job->kmax;
+    pu__posterior_layout(p, arena, &parts);
+    p->system.n = D;
+    /* a device reads the outcome of a batch when the next one is loaded: it has two preconditioners for each datum */
+    pu__run_layout(&w->run, arena, &p->system, job->B, &job->plan, kmax, (job->device ? 2 : 1) * batch,
+                   job->network && served[PU_ITERATIVE]);
+    p->m = w->run.m;
+    p->minv = w->run.minv;
+    w->eps = pu__far_cols(arena, pu__most(pu__noise(job->Gamma), job->M), kmax);
+    w->bbar = pu__far_reals(arena, D, batch);
+    w->diag = pu__reals(arena, D, 1);
+    w->weight = pu__reals(arena, kmax, 1);
+    w->centre = pu__doubles(arena, 2 * batch, 1);
+    w->logdet_M = pu__doubles(arena, 2 * batch, 1);
+    pu__direct_layout(e, arena, job->model, &needs);
+    /* for products of matrices */
+    if (job->form || needs.dense || needs.dual)
+        p->panel = pu__panel(arena, pu__most(D, needs.most));
+    if (job->o->rao_blackwell && !e->Z)
+        e->Z = pu__doubles(arena, D, job->Gamma->band + 1);
+    /* direct engines work in the solver's blocks */
+    e->post = p;
+    e->x = w->run.x;
+    e->u = w->run.u;
+    e->q = w->run.q;
+    e->weight = w->weight;
+    e->kmax = kmax;
     w->loaded = -1;
 }
 
-/* Lays out (or measures) all memory of a job. */
-PU__FN void pu__task_layout(void *self, pu__arena *arena)
+/* Lays out (or measures) all memory of a job. What is wanted may not change between the two. */
+PU__FN void pu__job_layout(void *self, pu__arena *arena)
 {
-    pu__task *task = (pu__task *)self;
-    const pu__job *job = &task->job;
-    pu__memory *mem = &task->mem;
-    pu_int all = job->N * (job->K + 1);
-    memset(mem, 0, sizeof *mem);
+    pu__job *job = (pu__job *)self;
+    const pu_gradient_result *out = job->out;
+    pu_int N = job->N;
+    pu_int D = job->D;
+    pu_int all = N * job->cols;
     arena->B = job->B;
-    mem->side[0] = job->side[0];
-    mem->side[1] = job->side[1];
-    if (job->far)
-        pu__far_layout(mem, arena, job);
-    mem->workers = (pu__worker *)pu__take(arena, job->threads, 1, sizeof(pu__worker));
-    mem->lane_report = (pu_report *)pu__take(arena, job->lanes, 1, sizeof(pu_report));
-    mem->lanes = pu__reals(arena, job->lanes, job->slots.params);
-    mem->phi_grad = mem->lanes ? mem->lanes + job->slots.Phi : NULL;
-    if (job->by_rows)
-        mem->touched = (unsigned char *)pu__take(arena, job->lanes, job->M, 1);
-    mem->gamma_nu = pu__reals(arena, job->D, 1);
-    if (job->slots.groups)
-        mem->se = pu__reals(arena, job->slots.eta, 1);
-    mem->test = pu__reals(arena, pu__test_reals(&job->r), 1);
-    mem->columns = (pu__column *)pu__take(arena, all, 1, sizeof(pu__column));
-    mem->c = (double *)pu__take(arena, job->N, 1, sizeof(double));
-    mem->logdet = (double *)pu__take(arena, job->N, 1, sizeof(double));
-    mem->observed = (pu_int *)pu__take(arena, job->N, 1, sizeof(pu_int));
-    if (job->ragged)
-        mem->lane_of = (int *)pu__take(arena, job->N, 1, sizeof(int));
-    mem->engine = (unsigned char *)pu__take(arena, job->N, 1, 1);
-    if (job->out->x)
-        mem->stage.x = pu__reals(arena, all, job->D);
-    if (job->out->residual)
-        mem->stage.residual = pu__reals(arena, all, job->D);
-    if (job->out->alpha)
-        mem->stage.alpha = pu__reals(arena, all, job->plan.I);
-    if (job->out->beta)
-        mem->stage.beta = pu__reals(arena, all, job->plan.I);
-    if (task->variance)
-        mem->variance = pu__reals(arena, job->N, job->D);
-    if (task->fit)
-        mem->fit = pu__reals(arena, job->N, job->M);
-    task->own_reals = pu__reals(arena, task->reals, task->times);
-    task->own_doubles = (double *)pu__take(arena, task->doubles, 1, sizeof(double));
-    for (int t = 0; t < job->threads; t++) {
-        pu__worker measured;
-        pu__worker_layout(mem->workers ? mem->workers + t : &measured, arena, job, mem);
+    if (job->device) {
+        for (int i = 0; i < 2; i++)
+            job->side_memory[i] = pu__take_from(arena, 1, (pu_int)job->side_bytes[i], 1, 1);
+        job->device_grad = pu__far_reals(arena, job->device_slots.params, 1);
+        job->sums = pu__reals(arena, job->device_slots.params, 1);
+        job->device_psi = pu__far_reals(arena, job->M, 1);
+        job->device_nu = pu__far_reals(arena, D, 1);
+        job->x0 = pu__far_cols(arena, D, job->o->x0 ? job->kmax : 0);
+        job->columns_x = pu__reals(arena, D, job->o->rao_blackwell ? job->kmax : 0);
+        job->columns_u = pu__reals(arena, D, job->o->rao_blackwell ? job->kmax : 0);
     }
-    mem->work = mem->workers ? mem->workers[0].post.work_host : NULL;
+    job->workers = (pu__worker *)pu__take(arena, job->threads, 1, sizeof(pu__worker));
+    job->lane_report = (pu_report *)pu__take(arena, job->lanes, 1, sizeof(pu_report));
+    job->grads = pu__reals(arena, job->lanes, job->slots.params);
+    job->phi_grad = job->grads ? job->grads + job->slots.Phi : NULL;
+    if (job->by_rows)
+        job->touched = (unsigned char *)pu__take(arena, job->lanes, job->M, 1);
+    job->gamma_nu = pu__reals(arena, D, 1);
+    if (job->slots.groups)
+        job->se = pu__reals(arena, job->slots.eta, 1);
+    job->test = pu__reals(arena, pu__test_reals(&job->r), 1);
+    job->columns = (pu__column *)pu__take(arena, all, 1, sizeof(pu__column));
+    job->c = pu__doubles(arena, N, 1);
+    job->logdet = pu__doubles(arena, N, 1);
+    job->observed = (pu_int *)pu__take(arena, N, 1, sizeof(pu_int));
+    if (job->ragged)
+        job->lane_of = (int *)pu__take(arena, N, 1, sizeof(int));
+    job->served_by = (unsigned char *)pu__take(arena, N, 1, 1);
+    if (out->x)
+        job->stage.x = pu__reals(arena, all, D);
+    if (out->residual)
+        job->stage.residual = pu__reals(arena, all, D);
+    if (out->alpha)
+        job->stage.alpha = pu__reals(arena, all, job->plan.I);
+    if (out->beta)
+        job->stage.beta = pu__reals(arena, all, job->plan.I);
+    if (job->want_variance)
+        job->variance = pu__reals(arena, N, D);
+    if (job->want_fit)
+        job->fit = pu__reals(arena, N, job->M);
+    job->own_reals = pu__reals(arena, job->reals, job->times);
+    job->own_doubles = pu__doubles(arena, job->doubles, 1);
+    for (int t = 0; t < job->threads; t++) {
+        pu__worker measured; /* while there is no memory yet */
+        pu__worker_layout(job->workers ? job->workers + t : &measured, arena, job);
+    }
+    /* the checks come before any thread works: they borrow */
+    job->work = job->workers ? job->workers->post.work_host : NULL;
 }
 
 /* ---- checks ---- */
 
-/* Reals from one datum's m to the next. */
-PU__FN pu_int pu__m_stride(const pu__job *job)
-{
-    pu_int stride = job->o->solve.precond_stride;
-    if (stride == PU_ZERO)
-        return 0;
-    return stride ? stride : job->D;
-}
-
-/* Ranges of the options. */
+/* Ranges of the options. The first that is wrong is named. */
 PU__FN pu_status pu__check_options(const pu_options *o, pu_report *report)
 {
     int direct = o->engine != PU_ITERATIVE && o->engine != PU_ENGINE_AUTO;
-    int steps = o->kind == PU_NETWORK || o->kind == PU_OUTPUT; /* these kinds are about a solver's steps */
+    const char *bad = NULL;
     if ((int)o->kind < PU_NETWORK || (int)o->kind > PU_EXACT)
-        return pu__refuse(report, PU_E_ARGUMENT, "options.kind");
-    if ((int)o->engine < PU_ITERATIVE || (int)o->engine > PU_ENGINE_AUTO)
-        return pu__refuse(report, PU_E_ARGUMENT, "options.engine");
-    if (o->samples < 0 && (o->samples != PU_ZERO || o->kind != PU_EXACT))
-        return pu__refuse(report, PU_E_ARGUMENT, "options.samples");
-    if (o->samples > INT32_MAX)
+        bad = "options.kind";
+    else if ((int)o->engine < PU_ITERATIVE || (int)o->engine > PU_ENGINE_AUTO)
+        bad = "options.engine";
+    else if (o->samples < 0 && (o->samples != PU_ZERO || o->kind != PU_EXACT))
+        bad = "options.samples";
+    else if (o->samples > INT32_MAX)
         return pu__refuse(report, PU_E_OVERFLOW, "options.samples");
-    if (direct && (steps || (o->kind == PU_MONTE_CARLO && o->engine == PU_KALMAN)))
-        return pu__refuse(report, PU_E_ARGUMENT, "options.engine");
-    if (o->threads < 0)
-        return pu__refuse(report, PU_E_ARGUMENT, "options.threads");
-    if (o->lanes < 0)
-        return pu__refuse(report, PU_E_ARGUMENT, "options.lanes");
-    if (o->columns < 0)
-        return pu__refuse(report, PU_E_ARGUMENT, "options.columns");
-    return PU_OK;
+    else if (direct && o->kind != PU_EXACT && (o->kind != PU_MONTE_CARLO || o->engine == PU_KALMAN))
+        bad = "options.engine"; /* the other kinds are about a solver's steps, Kalman has no probes */
+    else if (o->threads < 0)
+        bad = "options.threads";
+    else if (o->lanes < 0)
+        bad = "options.lanes";
+    else if (o->columns < 0)
+        bad = "options.columns";
+    return bad ? pu__refuse(report, PU_E_ARGUMENT, bad) : PU_OK;
 }
 
-/* Which functions the operators must have for this job. */
+/* Which functions the operators must have for this job: those of the gradients that are wanted, of the probes, of the engine
+   that was asked for, of Rao-Blackwell and of the preconditioner, in this order. */
 PU__FN pu_status pu__check_functions(const pu__job *job, pu_report *report)
 {
     const pu_options *o = job->o;
-    const pu_op *G = &job->r.Gamma;
-    int prior = job->out->Gamma && G->params > 0;
-    const char *lacks = job->engine != PU_ENGINE_AUTO ? pu__missing(job, job->engine) : NULL;
-    if (prior && !G->grad)
+    const pu_op *G = job->Gamma;
+    int iterative = job->served[PU_ITERATIVE] > 0;
+    int pcg = job->plan.solver == PU_PCG;
+    /* Rao-Blackwell needs diag(A), and a way to add a diagonal to Gamma's gradient */
+    int blackwell = o->rao_blackwell && iterative && job->out->Gamma;
+    int shared_m = pcg && o->solve.precond && o->solve.precond_stride == PU_ZERO;
+    const char *sample = pu__missing(job, PU_ITERATIVE);
+    const char *lacks = pu__missing(job, job->engine);
+    if (job->slots.want_Gamma && !G->grad)
         lacks = "Gamma.grad";
-    else if (prior && !G->logdet_grad)
+    else if (job->slots.want_Gamma && !G->logdet_grad)
         lacks = "Gamma.logdet_grad";
-    else if (job->out->Phi && job->r.Phi.params > 0 && !job->r.Phi.grad)
+    else if (job->slots.want_Phi && !job->Phi->grad)
         lacks = "Phi.grad";
-    else if (job->K > 0 && pu__missing(job, PU_ITERATIVE))
-        lacks = pu__missing(job, PU_ITERATIVE);
-    if (lacks)
+    else if (sample)
+        lacks = sample;
+    else if (lacks)
         return pu__refuse(report, PU_E_UNSUPPORTED, lacks);
-    if (o->rao_blackwell && job->kind == PU_MONTE_CARLO && !job->exact && job->engine != PU_ITERATIVE)
-        return pu__refuse(report, PU_E_UNSUPPORTED, "options.rao_blackwell (of the iterative engine)");
-    if (o->rao_blackwell && job->served[PU_ITERATIVE] && job->out->Gamma) {
-        if (!G->band_grad)
-            lacks = "Gamma.band_grad (options.rao_blackwell)";
-        else if (!G->diag)
-            lacks = "Gamma.diag (options.rao_blackwell)";
-        else if (!job->r.Phi.gram_diag)
-            lacks = "Phi.gram_diag (options.rao_blackwell)";
-        if (lacks)
-            return pu__refuse(report, PU_E_UNSUPPORTED, lacks);
-    }
-    if (job->plan.solver == PU_PCG && job->served[PU_ITERATIVE] && !o->solve.precond && !pu__has_diag(&job->r.model))
-        return pu__refuse(report, PU_E_UNSUPPORTED,
-                          G->diag ? "Phi.gram_diag (or give options.solve.precond)"
-                                  : "Gamma.diag (or give options.solve.precond)");
-    if (job->out->precond &&
-        !(job->asked_network && job->plan.solver == PU_PCG && o->solve.precond && o->solve.precond_stride == PU_ZERO))
-        return pu__refuse(report, PU_E_UNSUPPORTED,
-                          "results.precond (PU_NETWORK, PU_PCG, options.solve.precond for all data)");
-    return PU_OK;
+    else if (o->rao_blackwell && job->kind == PU_MONTE_CARLO && !job->exact && job->engine != PU_ITERATIVE)
+        lacks = "options.rao_blackwell (of the iterative engine)";
+    else if (blackwell && !G->band_grad)
+        lacks = "Gamma.band_grad (options.rao_blackwell)";
+    else if (blackwell && !G->diag)
+        lacks = "Gamma.diag (options.rao_blackwell)";
+    else if (blackwell && !job->Phi->gram_diag)
+        lacks = "Phi.gram_diag (options.rao_blackwell)";
+    else if (pcg && iterative && !o->solve.precond && !pu__has_diag(job->model))
+        lacks =
+            G->diag ? "Phi.gram_diag (or give options.solve.precond)" : "Gamma.diag (or give options.solve.precond)";
+    else if (job->out->precond && !(job->network && shared_m))
+        lacks = "results.precond (PU_NETWORK, PU_PCG, options.solve.precond for all data)";
+    return lacks ? pu__refuse(report, PU_E_UNSUPPORTED, lacks) : PU_OK;
 }
 
-/* Arrays handed in through the options. */
+/* Arrays handed in through the options: finite, positive where they must be. A preconditioner that all data share is read
+   once. */
 PU__FN pu_status pu__check_option_arrays(const pu__job *job, pu_report *report)
 {
     const pu_options *o = job->o;
-    pu_int stride = pu__m_stride(job);
+    const pu_real *psi = job->model->psi;
+    const pu_real *m = o->solve.precond;
+    const pu_real *step = o->solve.step;
+    pu_solver solver = job->plan.solver;
     pu_int D = job->D;
-    pu_status status = PU_OK;
-    if (o->solve.precond && stride && stride < D)
+    pu_int probes = job->K * D;
+    pu_int all = job->cols * D;
+    if (m && job->m_stride && job->m_stride < D)
         return pu__refuse(report, PU_E_ARGUMENT, "options.solve.precond_stride");
-    if (o->tied_psi)
-        for (pu_int n = 0; n < job->M; n++)
-            if (job->r.model.psi[n] != job->r.model.psi[0])
-                return pu__fail(report, PU_E_ARGUMENT, "model.psi (options.tied_psi)", -1, n);
-    for (pu_int n = 0; n < job->N && !status; n++) {
-        if (o->delta && job->K > 0) {
-            status = pu__check_array(job->K * D, o->delta + n * job->K * D, 0, "options.delta", n, report);
-            if (status)
-                report->where.column = 1 + report->where.index / D;
+    for (pu_int i = 0; o->tied_psi && i < job->M; i++)
+        if (psi[i] != psi[0])
+            return pu__fail(report, PU_E_ARGUMENT, "model.psi (options.tied_psi)", -1, i);
+    for (pu_int n = 0; n < job->N; n++) {
+        int delta = o->delta && pu__check_array(probes, o->delta + n * probes, 0, "options.delta", n, report);
+        if (delta || (o->x0 && pu__check_array(all, o->x0 + n * all, 0, "options.x0", n, report))) {
+            report->where.column = delta + report->where.index / D; /* delta has no column for the mean */
+            return report->status;
         }
-        if (!status && o->x0) {
-            status = pu__check_array((job->K + 1) * D, o->x0 + n * (job->K + 1) * D, 0, "options.x0", n, report);
-            if (status)
-                report->where.column = report->where.index / D;
-        }
-        if (!status && o->solve.precond && job->plan.solver == PU_PCG && (n == 0 || stride))
-            status = pu__check_array(D, o->solve.precond + n * stride, 1, "options.solve.precond", n, report);
-        if (!status && o->solve.step && job->plan.solver == PU_GD)
-            status = pu__check_array(1, o->solve.step + n, 1, "options.solve.step", n, report);
+        if (m && solver == PU_PCG && (n == 0 || job->m_stride) &&
+            pu__check_array(D, m + n * job->m_stride, 1, "options.solve.precond", n, report))
+            return report->status;
+        if (step && solver == PU_GD && pu__check_array(1, step + n, 1, "options.solve.step", n, report))
+            return report->status;
     }
-    return status;
+    return PU_OK;
 }
 
 /* ---- columns, lanes, threads ---- */
+
+#define PU__NEAR_CACHE (512 * 1024)  /* bytes: where the solver's vectors should stay, the second-level cache */
+#define PU__WIDE_CACHE (8192 * 1024) /* for products of matrices, which copy what they need into cache themselves */
+
+/* a / b, rounded up */
+PU__FN pu_int pu__ceil_div(pu_int a, pu_int b) { return (a + b - 1) / b; }
 
 /* Columns at a time whose vectors, five of them, stay in a cache of so many bytes, at least `least` and at most 64. Pairs
    (least = 2) come in even numbers. Depends on sizes and lanes only, so that it does not change the bits between machines. */
@@ -13942,22 +13938,29 @@ PU__FN pu_int pu__columns_fit(pu_int cache, pu_int D, pu_int columns, pu_int lea
     return pu__min(k, columns);
 }
 
-/* The solver's columns: its vectors should stay in the second-level cache, but a dense operator wants a few per sweep. */
-PU__FN pu_int pu__columns_default(pu_int D, pu_int columns, pu_int least)
-{
-    return pu__columns_fit(512 * 1024, D, columns, least);
-}
-
 /* A filter has nothing to share between columns, transforms take them in pairs, matrices are read once for all of them. */
 PU__FN pu_int pu__columns_least(const pu__job *job)
 {
-    if (pu__kind_of(&job->r.model, job->side, job->side + 1, 1) == &pu__kind_band)
+    if (pu__kind_of(job->model, job->side, job->side + 1, 1) == &pu__kind_band)
         return 1;
-    return job->r.Phi.form == PU_FORM_FOURIER ? 2 : 4;
+    return job->Phi->form == PU_FORM_FOURIER ? 2 : 4;
 }
 
-/* Products of matrices copy what they need into cache themselves, and take many columns. */
-PU__FN pu_int pu__columns_wide(pu_int D, pu_int columns) { return pu__columns_fit(8192 * 1024, D, columns, 4); }
+/* The columns that are taken at a time where nothing else matters: as asked; what fits the cache; on a device all. */
+PU__FN pu_int pu__columns_block(const pu__job *job)
+{
+    pu_int asked = job->o->columns;
+    if (asked || job->device)
+        return pu__min(asked ? asked : job->cols, job->cols);
+    return pu__columns_fit(PU__NEAR_CACHE, job->D, job->cols, pu__columns_least(job));
+}
+
+/* The number of the thread at work. */
+#ifdef PU__OPENMP
+#define PU__THREAD omp_get_thread_num()
+#else
+#define PU__THREAD 0
+#endif
 
 /* Threads: as asked; otherwise OpenMP's choice, or 1 when the whole job is predicted to take less than half a millisecond,
    where waking a team costs more than it saves. The report says which; the bits are the same. */
@@ -13974,186 +13977,199 @@ PU__FN int pu__threads(int asked, double ns)
 #endif
 }
 
-/* How many columns of a datum are solved at a time, and how data and columns are shared out among lanes and threads. */
+/* Lanes, as asked or 4, but at most so many; threads, for a job that takes so long: no more than lanes. */
+PU__FN void pu__job_lanes(pu__job *job, pu_int most, double ns)
+{
+    int asked = job->o->lanes;
+    job->lanes = (int)pu__min(asked ? asked : 4, most);
+    job->threads = (int)pu__min(pu__threads(job->o->threads, ns), job->lanes);
+}
+
+/* How many columns of a datum are solved at a time, and how data and columns are shared out among lanes and threads. Threads
+   come last, because nothing that changes the bits may depend on them. */
 PU__FN void pu__job_parts(pu__job *job)
 {
     const pu_options *o = job->o;
-    pu_int cols = job->K + 1;
-    int iterative = job->served[PU_ITERATIVE] > 0;
-    pu_int least = pu__columns_least(job);
-    int narrow = least == 1; /* narrow blocks cost little */
-    job->lanes = o->lanes ? o->lanes : 4;
-    job->block = pu__min(o->columns ? o->columns : pu__columns_default(job->D, cols, least), cols);
+    const pu_int *served = job->served;
+    pu_int N = job->N;
+    pu_int cols = job->cols;
     /* Fewer data than lanes: share out the columns; where narrow blocks cost little, so that no lane has a datum too many. */
-    if (!o->columns && iterative && job->N < (narrow ? 4 : 1) * job->lanes) {
-        pu_int parts = ((narrow ? 4 : 1) * job->lanes + job->N - 1) / job->N;
-        job->block = pu__min(job->block, (cols + parts - 1) / parts);
-    }
+    pu_int parts = (pu__columns_least(job) == 1 ? 4 : 1) * (o->lanes ? o->lanes : 4);
+    job->block = pu__columns_block(job);
+    if (!o->columns && served[PU_ITERATIVE] && N < parts)
+        job->block = pu__min(job->block, pu__ceil_div(cols, pu__ceil_div(parts, N)));
     job->kmax = job->block;
     job->batch = 1;
-    if (job->served[PU_ITERATIVE] < job->N) { /* direct engines like wider blocks, the band has just the columns */
-        pu_int wide = pu__columns_default(job->D, cols, 4);
-        if (job->served[PU_DENSE] + job->served[PU_DUAL])
-            wide = pu__columns_wide(job->D, 64);
+    if (served[PU_ITERATIVE] < N) { /* direct engines like wider blocks, the band has just the columns */
+        pu_int wide = pu__columns_fit(PU__NEAR_CACHE, job->D, cols, 4);
+        if (served[PU_DENSE] + served[PU_DUAL])
+            wide = pu__columns_fit(PU__WIDE_CACHE, job->D, 64, 4);
         if (o->columns)
             wide = o->columns;
-        if (wide > job->kmax)
-            job->kmax = pu__min(wide, job->D + cols);
+        job->kmax = pu__most(job->kmax, pu__min(wide, job->D + cols));
     }
-    job->blocks = iterative ? (cols + job->block - 1) / job->block : 1;
-    if ((pu_int)job->lanes > job->N * job->blocks)
-        job->lanes = (int)(job->N * job->blocks);
-    if (job->N < job->lanes)
+    job->blocks = served[PU_ITERATIVE] ? pu__ceil_div(cols, job->block) : 1;
+    pu__job_lanes(job, N * job->blocks, job->ns);
+    if (N < job->lanes)
         job->ragged = 0; /* shared out by columns */
-    job->threads = pu__threads(o->threads, job->ns);
-    if (job->threads > job->lanes)
-        job->threads = job->lanes;
 }
 
 /* ---- a device ---- */
 
-/* Does a batch of so many data fit into the device's memory? */
-PU__FN int pu__far_fits(pu__task *task, pu_int batch, pu_report *report)
+/* Makes the batch that large. Does it fit into the device's memory? */
+PU__FN int pu__device_fits(pu__job *job, pu_int batch, pu_report *report)
 {
-    pu__job *job = &task->job;
-    pu_int cols = job->K + 1;
-    pu_int before = job->batch;
     pu__arena arena = PU__ARENA;
     job->batch = batch;
     job->kmax = job->block * batch;
-    job->blocks = (cols + job->block - 1) / job->block;
-    pu__task_layout(task, &arena);
-    job->batch = before;
+    job->blocks = pu__ceil_div(job->cols, job->block);
+    pu__job_layout(job, &arena);
     report->device_bytes = arena.far_used + PU__ALIGN;
     return !arena.overflow && report->device_bytes <= job->B->budget;
 }
 
 /* The most data that fit into the device's memory; if need be only some columns of one datum. By bisection, so that a part of
    the data never gets a larger batch than all of them, nor needs more of the host. */
-PU__FN void pu__far_batch(pu__task *task, pu_report *report)
+PU__FN void pu__device_batch(pu__job *job, pu_report *report)
 {
-    pu__job *job = &task->job;
-    pu_int most = job->batch; /* too many; none is enough */
-    if (pu__far_fits(task, job->batch, report))
+    pu_int most = job->batch; /* too many, */
+    pu_int enough = 0;        /* and none is enough */
+    if (pu__device_fits(job, most, report))
         return;
-    job->batch = 0;
-    while (most - job->batch > 1) {
-        pu_int middle = job->batch + (most - job->batch) / 2;
-        if (pu__far_fits(task, middle, report))
-            job->batch = middle;
+    while (most - enough > 1) {
+        pu_int middle = enough + (most - enough) / 2;
+        if (pu__device_fits(job, middle, report))
+            enough = middle;
         else
             most = middle;
     }
-    if (!job->batch)
-        job->batch = 1;
-    while (!pu__far_fits(task, job->batch, report) && !job->o->columns && job->block > 1)
+    enough = pu__most(enough, 1);
+    while (!pu__device_fits(job, enough, report) && !job->o->columns && job->block > 1)
         job->block = (job->block + 1) / 2;
 }
 
 /* How a device is used: one lane, all columns of as many data side by side as its memory has room for. Where even one of them
    does not fit, the call is refused when it asks for memory, with the bytes lacking told. */
-PU__FN pu_status pu__far_make(pu__task *task, pu_report *report)
+PU__FN pu_status pu__device_make(pu__job *job, pu_report *report)
 {
-    pu__job *job = &task->job;
-    const pu_gradient_result *out = job->out;
+    const pu_options *o = job->o;
+    const pu__slots *s = &job->slots;
     const pu_op *G = &job->side[0].op;
     const pu_op *P = &job->side[1].op;
-    pu_int cols = job->K + 1;
-    pu_int places = INT32_MAX / pu__most(job->M, cols); /* in 32 bits */
-    if (job->K > 0 && !job->o->delta && !G->sample)
-        return pu__refuse(report, PU_E_UNSUPPORTED, "Gamma.sample (device side)");
-    if (out->Gamma && job->r.Gamma.params > 0 && !G->grad)
-        return pu__refuse(report, PU_E_UNSUPPORTED, "Gamma.grad (device side)");
-    if (out->Phi && job->r.Phi.params > 0 && !P->grad)
-        return pu__refuse(report, PU_E_UNSUPPORTED, "Phi.grad (device side)");
+    pu_int places = INT32_MAX / pu__most(job->M, job->cols); /* in 32 bits */
+    const char *lacks = NULL;
+    if (job->K && !o->delta && !G->sample)
+        lacks = "Gamma.sample (device side)";
+    else if (s->want_Gamma && !G->grad)
+        lacks = "Gamma.grad (device side)";
+    else if (s->want_Phi && !P->grad)
+        lacks = "Phi.grad (device side)";
+    if (lacks)
+        return pu__refuse(report, PU_E_UNSUPPORTED, lacks);
     job->lanes = 1;
     job->threads = 1;
     job->ragged = 0;
     job->form = 0;
     job->by_rows = 0;
-    job->far_slots = job->slots;
-    pu__slots_make(&job->far_slots, out->Gamma ? G->params : 0, out->Phi ? P->params : 0, job->M, job->D,
-                   out->precond != NULL);
-    job->block = job->o->columns ? pu__min(job->o->columns, cols) : cols;
+    job->block = pu__columns_block(job);
     job->batch = pu__most(pu__min(job->N, places), 1);
     /* standard errors, Rao-Blackwell and GD's step sizes are worked out datum by datum */
-    if (job->block < cols || job->slots.groups || job->o->rao_blackwell || job->plan.solver == PU_GD)
+    if (job->block < job->cols || s->groups || o->rao_blackwell || job->plan.solver == PU_GD)
         job->batch = 1;
     job->batch_most = job->batch;
-    pu__far_batch(task, report);
+    pu__device_batch(job, report);
     return PU_OK;
 }
 
 /* ---- the job ---- */
 
+/* Both operators where the backend works; before there is memory, their sizes alone. */
+PU__FN pu_status pu__job_sides(pu__job *job, pu_report *report)
+{
+    void **at = job->side_memory;
+    size_t *bytes = job->side_bytes;
+    if (pu__side(job->B, job->Gamma, &pu__names_Gamma, at[0], bytes, job->side, report))
+        return report->status;
+    return pu__side(job->B, job->Phi, &pu__names_Phi, at[1], bytes + 1, job->side + 1, report);
+}
+
 /* What is asked for, before the data are read: model, backend, options. */
 PU__FN pu_status pu__job_ask(pu__job *job, const pu_lgm *model, const pu_data *data, pu_report *report)
 {
     const pu_options *o = job->o;
-    pu_status status = pu__resolve_model(&job->r, model, report);
-    if (status)
-        return status;
+    const pu_gradient_result *out = job->out;
+    pu_int stride = o->solve.precond_stride;
+    int exact = o->kind == PU_EXACT;
+    if (pu__resolve_model(&job->r, model, report))
+        return report->status;
     job->B = o->backend ? o->backend : pu_backend_cpu();
-    job->D = job->r.Gamma.rows;
-    job->M = job->r.Phi.rows;
+    job->model = &job->r.model;
+    job->Gamma = job->model->Gamma;
+    job->Phi = job->model->Phi;
+    job->D = job->Gamma->rows;
+    job->M = job->Phi->rows;
     job->data = data;
-    status = pu__check_backend(job->B, report);
-    if (!status)
-        status = pu__check_data_shape(data, job->M, report);
-    if (!status)
-        status = pu__check_options(o, report);
-    if (status)
-        return status;
+    if (pu__check_backend(job->B, report) || pu__check_data_shape(data, job->M, report) || pu__check_options(o, report))
+        return report->status;
     job->N = data->n;
     job->kind = o->kind;
-    job->engine = o->kind == PU_EXACT && o->engine == PU_ITERATIVE ? PU_DENSE : o->engine;
-    job->far = pu__is_far(job->B);
+    /* PU_EXACT has no iterative engine: its default is the dense one */
+    job->engine = exact && o->engine == PU_ITERATIVE ? PU_DENSE : o->engine;
+    job->device = pu__is_far(job->B);
     /* A device has the iterative engine only; exact engines work on the host. The plan tells. */
-    if (job->far && o->kind != PU_EXACT && o->engine == PU_ENGINE_AUTO)
+    if (job->device && !exact && o->engine == PU_ENGINE_AUTO)
         job->engine = PU_ITERATIVE;
-    if (job->far && job->engine != PU_ITERATIVE) {
-        job->far = 0;
+    if (job->device && job->engine != PU_ITERATIVE) {
+        job->device = 0;
         job->B = pu_backend_cpu();
     }
-    job->exact = o->kind == PU_EXACT || job->engine == PU_ENGINE_AUTO;
-    job->network = o->kind == PU_NETWORK;
+    job->exact = exact || job->engine == PU_ENGINE_AUTO;
+    job->any_grad = out->nu || out->Gamma || out->Phi || out->eta || out->psi || out->precond;
     job->K = o->samples ? o->samples : 10;
-    if (o->kind == PU_EXACT)
+    if (exact)
         job->K = 0;
-    status = pu__plan_make(&o->solve, job->D, o->kind == PU_MONTE_CARLO, job->network, &job->plan, report);
-    if (!status)
-        status = pu__side(job->B, &job->r.Gamma, &pu__names_Gamma, NULL, job->side_bytes, job->side, report);
-    if (!status)
-        status = pu__side(job->B, &job->r.Phi, &pu__names_Phi, NULL, job->side_bytes + 1, job->side + 1, report);
-    return status;
+    job->cols = job->K + 1;
+    job->m_stride = stride ? stride : job->D;
+    if (stride == PU_ZERO)
+        job->m_stride = 0;
+    if (pu__plan_make(&o->solve, job->D, o->kind == PU_MONTE_CARLO, o->kind == PU_NETWORK, &job->plan, report) ||
+        pu__job_sides(job, report))
+        return report->status;
+    job->network = o->kind == PU_NETWORK && job->any_grad; /* no tape when no gradient is wanted */
+    job->asked_steps = job->plan.I;
+    job->slots.want_Gamma = out->Gamma && job->Gamma->params;
+    job->slots.want_Phi = out->Phi && job->Phi->params;
+    job->slots.want_psi = out->psi != NULL;
+    job->slots.tied = o->tied_psi;
+    job->slots.probes = job->K;
+    return PU_OK;
 }
 
-/* The gradient vector of a lane, and the groups of probes for standard errors. */
+/* The gradient vector of a lane, and the groups of probes for standard errors: G groups estimate the variance of a probe with G -
+   1 degrees of freedom, so that there must be two. */
 PU__FN pu_status pu__job_slots(pu__job *job, pu_report *report)
 {
     const pu_gradient_result *out = job->out;
-    const pu_options *o = job->o;
     pu__slots *s = &job->slots;
-    s->want_Gamma = out->Gamma && job->r.Gamma.params > 0;
-    s->want_Phi = out->Phi && job->r.Phi.params > 0;
-    s->want_psi = out->psi != NULL;
-    s->tied = o->tied_psi;
-    s->probes = job->K;
-    job->by_rows = out->Phi && pu__plain(&job->r.Phi);
-    if (job->r.Gamma.params > PTRDIFF_MAX / 8 || job->r.Phi.params > PTRDIFF_MAX / 8)
+    pu_int Gamma = job->Gamma->params;
+    pu_int Phi = job->Phi->params;
+    pu_int asked = job->o->groups;
+    job->by_rows = out->Phi && pu__plain(job->Phi);
+    if (Gamma > PTRDIFF_MAX / 8 || Phi > PTRDIFF_MAX / 8)
         return pu__refuse(report, PU_E_OVERFLOW, "params");
     if (out->se_Gamma || out->se_Phi || out->se_psi || out->replicates) {
-        if (o->groups < 0 || o->groups > job->K || o->groups == 1)
+        if (asked < 0 || asked > job->K || asked == 1)
             return pu__refuse(report, PU_E_ARGUMENT, "options.groups");
         if (job->K == 1)
             return pu__refuse(report, PU_E_ARGUMENT, "options.samples (a standard error takes two)");
-        s->groups = o->groups ? o->groups : pu__min(job->K, 16);
+        s->groups = asked ? asked : pu__min(job->K, 16);
         job->by_rows = 0; /* the groups have copies of their own */
-        if (job->r.Gamma.params + job->r.Phi.params + 4 * job->M + 2 * job->D > PTRDIFF_MAX / 8 / (s->groups + 2))
+        if (Gamma + Phi + 4 * job->M + 2 * job->D > PTRDIFF_MAX / 8 / (s->groups + 2))
             return pu__refuse(report, PU_E_OVERFLOW, "params");
     }
-    pu__slots_make(s, out->Gamma ? job->r.Gamma.params : 0, out->Phi ? job->r.Phi.params : 0, job->M, job->D,
-                   out->precond != NULL);
+    job->device_slots = *s;
+    pu__slots_make(s, job->Gamma, job->Phi, out->precond != NULL);
+    pu__slots_make(&job->device_slots, &job->side[0].op, &job->side[1].op, out->precond != NULL);
     return PU_OK;
 }
 
@@ -14161,7 +14177,7 @@ PU__FN pu_status pu__job_slots(pu__job *job, pu_report *report)
 PU__FN void pu__job_report(const pu__job *job, pu_report *report)
 {
     report->groups = job->slots.groups;
-    report->batch = job->far ? job->batch : 0;
+    report->batch = job->device ? job->batch : 0;
     report->kind = job->kind;
     report->engine = job->engine;
     report->solver = job->plan.solver;
@@ -14170,158 +14186,165 @@ PU__FN void pu__job_report(const pu__job *job, pu_report *report)
     report->tape_every = job->plan.every;
     report->threads = job->threads;
     report->lanes = job->lanes;
-    report->columns = job->served[PU_ITERATIVE] > 0 ? job->block : job->kmax;
+    report->columns = job->served[PU_ITERATIVE] ? job->block : job->kmax;
     pu__plan_words(job, report);
 }
 
-/* Checks everything that can be checked without memory, and decides everything that can be decided. options and out may be
-   NULL. want_nll: the likelihood is wanted where it can be had. */
-PU__FN pu_status pu__job_make(pu__task *task, const pu_lgm *model, const pu_data *data, const pu_options *options,
+/* Checks everything that can be checked without memory, and decides everything that can be decided. The job is zero but for
+   what its caller wants besides. options and out may be NULL. want_nll: the likelihood is wanted where it can be had. */
+PU__FN pu_status pu__job_make(pu__job *job, const pu_lgm *model, const pu_data *data, const pu_options *options,
                               const pu_gradient_result *out, int want_nll, pu_report *report)
 {
     static const pu_options zero_options = PU__ZERO;
     static const pu_gradient_result zero_results = PU__ZERO;
-    pu__job *job = &task->job;
-    pu_status status;
     int overflow = 0;
-    int lanczos, iterative;
-    size_t entries;
-    memset(job, 0, sizeof *job);
+    int lanczos;
     job->o = options ? options : &zero_options;
     job->out = out ? out : &zero_results;
-    out = job->out;
-    status = pu__job_ask(job, model, data, report);
-    if (status)
-        return status;
-    job->any_grad = out->nu || out->Gamma || out->Phi || out->eta || out->psi || out->precond;
-    job->network = job->network && job->any_grad; /* no tape when no gradient is wanted */
-    job->asked_steps = job->plan.I;
-    job->asked_network = job->network;
-    status = pu__assign(job, report);
-    if (status)
-        return status;
-    iterative = job->served[PU_ITERATIVE] > 0;
-    if (iterative)
-        (void)pu__products_cost(job, job->restricted ? job->most_iterative : job->M, &job->form);
-    if (!iterative) {
+    if (pu__job_ask(job, model, data, report) || pu__assign(job, report))
+        return report->status;
+    /* whether there must be room for a formed A: decided for the datum with most rows, for each one when it is loaded */
+    if (job->served[PU_ITERATIVE]) {
+        (void)pu__products_cost(job, job->restricted ? job->most[PU_ITERATIVE] : job->M, &job->form);
+    } else {
         job->plan.I = 0;
         job->plan.every = 0;
-        job->network = 0;
     }
     /* log det comes from the Lanczos process of the probes: CG or PCG, started at zero */
-    lanczos = iterative && job->K > 0 && !job->o->x0 && pu__has_momentum(job->plan.solver);
-    if (out->logdet && !lanczos)
+    lanczos = job->served[PU_ITERATIVE] && job->K && !job->o->x0 && pu__has_momentum(job->plan.solver);
+    if (job->out->logdet && !lanczos)
         return pu__refuse(report, PU_E_UNSUPPORTED, "results.logdet");
-    job->want_nll = lanczos && (want_nll || out->logdet);
-    status = pu__check_functions(job, report);
-    if (status)
-        return status;
-    entries = pu__mul((size_t)job->N, (size_t)job->K + 1, &overflow);
-    (void)pu__mul(entries, pu__mul((size_t)job->D, sizeof(pu_real), &overflow), &overflow);
+    job->want_nll = lanczos && (want_nll || job->out->logdet);
+    if (pu__check_functions(job, report))
+        return report->status;
+    (void)pu__mul(pu__mul((size_t)job->N, (size_t)job->cols, &overflow),
+                  pu__mul((size_t)job->D, sizeof(pu_real), &overflow), &overflow);
     if (overflow)
         return pu__refuse(report, PU_E_OVERFLOW, "N (K+1) D");
     pu__job_parts(job);
-    status = pu__job_slots(job, report);
-    if (!status && job->far)
-        status = pu__far_make(task, report);
-    if (!status)
-        pu__job_report(job, report);
-    return status;
-}
-
-/* Numbers of the model and of the arrays in the options: what a call that computes checks besides. */
-PU__FN pu_status pu__job_check(const pu__job *job, pu_report *report)
-{
-    pu_status status = pu__check_numbers(&job->r.model, report);
-    return status ? status : pu__check_option_arrays(job, report);
+    if (pu__job_slots(job, report) || (job->device && pu__device_make(job, report)))
+        return report->status;
+    pu__job_report(job, report);
+    return PU_OK;
 }
 
 /* ------------------------------------------------------------------------------------------------
    >>batch   from data to the sums of a lane: loading, right-hand sides, one block of columns, lanes
+
+   The columns of a datum are [b | delta_1 .. delta_K]: the mean mu = A^-1 b, and probes sigma_k = A^-1 delta_k ~ N(0, Sigma).
+   Functions of this storey may return PU_E_OPERATOR without a word in the report: pu__blame writes it, since the posterior
+   remembers whose function failed.
    ------------------------------------------------------------------------------------------------ */
 
+/* Names the operator that failed at datum n. What has been recorded already keeps its place, but the user's operator is named,
+   not "A". Returns status. */
+PU__FN pu_status pu__blame(const pu__worker *w, pu_status status, pu_int n, pu_report *report)
+{
+    const char *failed = w->post.failed;
+    if (status != PU_E_OPERATOR)
+        return status;
+    if (!report->status)
+        return pu__operator_failed(report, failed, n);
+    if (failed)
+        report->where.what = failed;
+    return status;
+}
+
+/* n reals to where the backend works, */
+PU__FN void pu__send(const pu_backend *B, pu_real *to, const pu_real *from, pu_int n)
+{
+    B->write(B->user, to, from, (size_t)n * sizeof(pu_real));
+}
+
+/* and from there. */
+PU__FN void pu__fetch(const pu_backend *B, pu_real *to, const pu_real *from, pu_int n)
+{
+    B->read(B->user, to, from, (size_t)n * sizeof(pu_real));
+}
+
 /* ---- loading a datum ---- */
+
+/* Adds the logarithms of n numbers. */
+PU__FN void pu__logs_array(pu__logs *logs, pu_int n, const pu_real *x)
+{
+    for (pu_int i = 0; i < n; i++)
+        pu__logs_add(logs, (double)x[i]);
+}
 
 /* What a datum of the iterative engine has besides its observations, which were read last: diag(A), the preconditioner, and
    the s of the log det's control variate. It is number `which` of those side by side. */
 PU__FN pu_status pu__load_diagonal(const pu__job *job, pu__worker *w, pu_int n, pu_int which, pu_report *report)
 {
-    pu_int turn = pu__turn_of(job, n);
+    pu_int D = job->D;
+    pu_int at = pu__ring_at(job, n);
     int pcg = job->plan.solver == PU_PCG;
-    int known = pu__has_diag(&job->r.model);
+    int known = pu__has_diag(job->model);
     pu__logs logs = {0, 1};
     double sum;
-    if (known && (pcg || job->want_nll || job->o->rao_blackwell)) {
-        pu__zeros(w->diagonal, job->D);
-        if (pu__posterior_diag(&w->post, w->diagonal))
+    if (known && (pcg || job->want_nll || job->o->rao_blackwell || job->want_variance)) {
+        pu__zeros(w->diag, D);
+        if (pu__posterior_diag(&w->post, w->diag))
             return pu__operator_failed(report, w->post.failed, n);
-        for (pu_int i = 0; i < job->D; i++)
-            pu__logs_add(&logs, (double)w->diagonal[i]);
+        pu__logs_array(&logs, D, w->diag);
     }
-    w->base[turn] = 0;
+    w->logdet_M[at] = 0;
     if (pcg) {
         const pu_real *m = job->o->solve.precond;
-        const pu_real *now = w->run.host_m + 2 * which * job->D;
+        const pu_real *now = w->run.host_m + 2 * which * D;
         pu__logs base = {0, 1};
-        pu_status status =
-            pu__set_m(&w->run, which, m ? m + n * pu__m_stride(job) : NULL, w->diagonal, n, report);
-        if (status)
-            return status;
+        if (pu__set_m(&w->run, which, m ? m + n * job->m_stride : NULL, w->diag, n, report))
+            return report->status;
         if (known)
-            for (pu_int i = 0; i < job->D; i++)
-                pu__logs_add(&logs, (double)now[i]);
+            pu__logs_array(&logs, D, now);
         if (job->want_nll)
-            for (pu_int i = 0; i < job->D; i++)
-                pu__logs_add(&base, (double)now[i]);
-        w->base[turn] = -(base.sum + log(base.product)); /* log det M */
+            pu__logs_array(&base, D, now);
+        w->logdet_M[at] = -(base.sum + log(base.product)); /* m holds M^-1 */
     }
     /* s is the geometric mean of diag(M^-1 A), near the middle of the spectrum's logarithm */
     sum = logs.sum + log(logs.product);
-    w->shift[turn] = job->o->no_control_variate || !pu__finite_double(sum) ? 1 : exp(sum / (double)job->D);
+    w->centre[at] = job->o->no_control_variate || !pu__finite_double(sum) ? 1 : exp(sum / (double)D);
     return PU_OK;
 }
 
 /* Observations of datum n, and what depends on them alone. A datum may be loaded by several lanes, each of which takes some of
    its columns; the one that has column 0 (first = 0) records what there is to record. */
-PU__FN pu_status pu__load(const pu__job *job, pu__memory *mem, pu__worker *w, pu_int n, pu_int first, pu_report *report)
+PU__FN pu_status pu__load(const pu__job *job, pu__worker *w, pu_int n, pu_int first, pu_report *report)
 {
     pu__posterior *p = &w->post;
-    pu_status status;
+    int form = 0;
     double c;
     if (w->loaded == n)
         return PU_OK;
     w->loaded = -1;
     p->failed = NULL;
     *p->now.id = pu__datum_id(job->data, n);
-    (void)pu__posterior_load(p, job->data, n, &c);
-    w->engine = pu__engine_for(job, p->observed);
+    w->engine = pu__engine_for(job, pu__posterior_load(p, job->data, n, &c));
     if (first == 0) {
-        mem->observed[n] = p->observed;
-        mem->c[n] = c;
-        mem->engine[n] = (unsigned char)w->engine;
+        job->observed[n] = p->observed;
+        job->c[n] = c;
+        job->served_by[n] = (unsigned char)w->engine;
     }
     if (w->engine == PU_ITERATIVE) {
-        int form = 0;
         if (job->form)
             (void)pu__products_cost(job, p->observed, &form);
         if (form) {
             if (pu__posterior_dense(p, w->run.x, w->run.q, p->A))
-                return pu__operator_failed(report, p->failed, n);
+                return PU_E_OPERATOR;
             pu__posterior_set_kind(p, &pu__kind_formed);
         }
-        status = pu__load_diagonal(job, w, n, 0, report);
-        if (status)
-            return status;
+        if (pu__load_diagonal(job, w, n, 0, report))
+            return report->status;
     }
     w->loaded = n;
     return PU_OK;
 }
 
-/* The same for `count` data from n on, side by side where the backend works, into the upload that was not used last. */
-PU__FN pu_status pu__far_load(const pu__job *job, pu__memory *mem, pu__worker *w, pu_int n, pu_int count,
-                              pu_report *report)
+/* The same for the batch that begins at datum n, side by side where the backend works, into the upload that was not used
+   last. Each datum has room for as many rows as the one that has most. */
+PU__FN pu_status pu__device_load(const pu__job *job, pu__worker *w, pu_int n, pu_report *report)
 {
     pu__posterior *p = &w->post;
+    pu_int count = pu__min(job->batch, job->N - n);
     p->failed = NULL;
     p->slot = !p->slot;
     p->count = count;
@@ -14331,31 +14354,32 @@ PU__FN pu_status pu__far_load(const pu__job *job, pu__memory *mem, pu__worker *w
     for (pu_int g = 0; g < count; g++)
         p->observed = pu__most(p->observed, pu__count_observed(job->data, n + g));
     p->n_rows = p->restricted ? p->observed : p->M;
-    p->rows = NULL;
+    p->rows = NULL; /* all rows, unless a datum lacks some */
     p->joint = 0;
     pu__posterior_set_kind(p, p->usual);
     job->B->turn(job->B->user, p->slot);
+    /* the batch before may still be solving: it keeps its preconditioners */
     if (p->m) {
-        w->run.m = p->m + p->slot * p->wide * p->D;
-        w->run.minv = p->minv + p->slot * p->wide * p->D;
+        pu_int at = p->slot * p->wide * p->D;
+        w->run.m = p->m + at;
+        w->run.minv = p->minv + at;
     }
     for (pu_int g = 0; g < count; g++) {
         pu_int *list = p->staged.rows + g * p->n_rows;
-        pu_int observed;
-        pu_status status;
-        p->staged.id[g] = pu__datum_id(job->data, n + g);
-        observed = pu__posterior_read(p, job->data, n + g, g, p->n_rows, mem->c + n + g);
-        mem->observed[n + g] = observed;
-        mem->engine[n + g] = (unsigned char)PU_ITERATIVE;
+        pu_int at = n + g;
+        pu_int observed = pu__posterior_read(p, job->data, at, g, p->n_rows, job->c + at);
+        p->staged.id[g] = pu__datum_id(job->data, at);
+        job->observed[at] = observed;
+        job->served_by[at] = PU_ITERATIVE;
+        /* shorter lists end in -1 */
         if (p->restricted) {
             for (pu_int i = 0; i < p->n_rows; i++)
                 list[i] = i < observed ? p->list[i] : -1;
             if (observed < p->M)
                 p->rows = p->staged.rows;
         }
-        status = pu__load_diagonal(job, w, n + g, g, report);
-        if (status)
-            return status;
+        if (pu__load_diagonal(job, w, at, g, report))
+            return report->status;
     }
     pu__posterior_send(p);
     job->B->batch(job->B->user, count);
@@ -14364,16 +14388,16 @@ PU__FN pu_status pu__far_load(const pu__job *job, pu__memory *mem, pu__worker *w
 
 /* ---- right-hand sides ---- */
 
-/* The caller's probes into run.u, for columns first .. of every datum from n on. */
+/* The caller's probes into run.u, for columns first .. of every datum from n on. Column 0, the mean, has none. */
 PU__FN void pu__given_probes(const pu__job *job, pu__worker *w, pu_int n, pu_int first, pu_int k)
 {
-    const pu_backend *B = job->B;
+    pu_int D = job->D;
     pu_int each = k / w->post.count;
     for (pu_int j = 0; j < k; j++) {
         pu_int probe = first + j % each - 1;
-        const pu_real *delta = job->o->delta + ((n + j / each) * job->K + probe) * job->D;
+        const pu_real *delta = job->o->delta + ((n + j / each) * job->K + probe) * D;
         if (probe >= 0)
-            B->write(B->user, pu__col(w->run.u, j), delta, (size_t)job->D * sizeof(pu_real));
+            pu__send(job->B, pu__col(w->run.u, j), delta, D);
     }
 }
 
@@ -14385,8 +14409,7 @@ PU__FN pu_status pu__draw_probes(const pu__job *job, pu__worker *w, pu_block del
     const pu_op *Gamma = &p->Gamma->op;
     const pu_options *o = job->o;
     const pu_backend *B = job->B;
-    B->normals(B->user, pu__noise(&job->r.Gamma), NULL, k, w->eps, o->seed, p->now.id, sample, o->step,
-               PU__STREAM_PRIOR);
+    B->normals(B->user, pu__noise(job->Gamma), NULL, k, w->eps, o->seed, p->now.id, sample, o->step, PU__STREAM_PRIOR);
     if (Gamma->sample(Gamma, k, w->eps, delta, p->work))
         return pu__note_failure(p, PU_E_OPERATOR, "Gamma.sample");
     B->normals(B->user, p->n_rows, p->rows, k, w->eps, o->seed, p->now.id, sample, o->step, PU__STREAM_NOISE);
@@ -14396,42 +14419,41 @@ PU__FN pu_status pu__draw_probes(const pu__job *job, pu__worker *w, pu_block del
 
 /* Columns first .. first+k-1 of [b | delta_1 .. delta_K] into run.u. On a device: of every datum, and b's columns get a probe, too,
    before b itself, so that columns of one kind lie side by side. */
-PU__FN pu_status pu__rhs(const pu__job *job, pu__memory *mem, pu__worker *w, pu_int n, pu_int first, pu_int k,
-                         pu_report *report)
+PU__FN pu_status pu__rhs(const pu__job *job, pu__worker *w, pu_int n, pu_int first, pu_int k)
 {
-    pu__posterior *p = &w->post;
     pu_block u = w->run.u;
-    pu_int skip = first == 0 && !job->far; /* column 0 of the first block is b */
-    const pu_real *gamma_nu = job->far ? mem->far_nu : mem->gamma_nu;
+    /* column 0 of the first block is b */
+    pu_int skip = first == 0 && !job->device;
+    const pu_real *gamma_nu = job->device ? job->device_nu : job->gamma_nu;
     pu_status status = PU_OK;
     if (job->o->delta)
         pu__given_probes(job, w, n, first, k);
     else if (k > skip)
         status = pu__draw_probes(job, w, pu__from(u, skip), k - skip, (uint32_t)(first + skip - 1));
-    if (!status && first == 0)
-        status = pu__posterior_rhs(p, job->r.model.nu ? gamma_nu : NULL, pu__means(p, u));
-    return status ? pu__operator_failed(report, p->failed, n) : PU_OK;
+    if (status || first > 0)
+        return status;
+    return pu__posterior_rhs(&w->post, job->model->nu ? gamma_nu : NULL, pu__means(&w->post, u));
 }
 
 /* ---- terms ---- */
 
 /* b depends on theta too: with bbar = dF/db,
      Phi += (W e) bbar',  eta -= W (Phi bbar + e),  psi += mask (Phi bbar e + e^2/2 - 1/(2 psi)),
-   and bbar itself is summed up for Gamma and nu, whose terms are formed once per batch. bbar = -x where `direct`; the last
-   product was then with x. */
-PU__FN pu_status pu__linear_terms(const pu__job *job, pu__worker *w, int direct, pu_real *lane)
+   and bbar itself is summed up for Gamma and nu, whose terms are formed once per batch. Where the square terms are `joint` with these
+   bbar = -x, Phi's term has been added, and the last product was with x. */
+PU__FN pu_status pu__linear_terms(const pu__job *job, pu__worker *w, pu_real *lane)
 {
     pu__posterior *p = &w->post;
     const pu__slots *s = &p->slots;
     const pu_backend *B = job->B;
     pu_int count = p->count;
-    pu_block none = {NULL, 0};
     pu_block b = pu__rows(w->bbar, job->D);
     pu_block sum = pu__rows(p->row_sum, p->M);
-    B->row_dot(B->user, job->D, count, NULL, NULL, b, none, job->D, NULL, lane + s->b);
+    B->row_dot(B->user, job->D, count, NULL, NULL, b, pu__rows(NULL, 0), job->D, NULL, lane + s->b);
+    /* Phi bbar = -Phi x may be there already */
     if (job->out->psi || job->out->eta) {
         pu_term minus = pu__term_scaled(pu__means(p, p->t0), -1);
-        if (direct && p->left == PU__LEFT_ROWS)
+        if (p->joint && p->left == PU__LEFT_ROWS)
             B->combine(B->user, p->n_rows, count, sum, 1, &minus);
         else if (pu__phi_apply(p, count, b, sum))
             return PU_E_OPERATOR;
@@ -14445,29 +14467,29 @@ PU__FN pu_status pu__linear_terms(const pu__job *job, pu__worker *w, int direct,
 
 /* log det A as each probe column of the block sees it, and how far that may be from what more steps would give: the larger
    of the last step's change and of the part of delta'A^-1 log(A/s) delta that the residual leaves open, about
-   r'A^-1 r (1 + |log(theta/s)|) with theta the smallest Ritz value. The block has `each` columns of datum n, then n + 1 .. */
-PU__FN void pu__logdets(const pu__job *job, pu__worker *w, pu_int n, pu_int first, pu_int each, pu__column *columns)
+   r'A^-1 r (1 + |log(theta/s)|) with theta the smallest Ritz value. The block has g->each columns of datum n, then of n + 1 .., from number `first` on. */
+PU__FN void pu__logdets(const pu__job *job, pu__worker *w, pu_int n, pu_int first)
 {
     pu__run *g = &w->run;
-    for (pu_int j = 0; j < g->k; j++) {
-        pu__column *column = columns + j;
-        pu_int turn = pu__turn_of(job, n + j / each);
-        pu_int steps = (pu_int)g->host_steps[j];
-        pu_int stop = (pu_int)g->host_stop[j];
-        const pu_real *rho = g->host_rho + j;
+    pu__column *column = job->columns + n * job->cols + first;
+    for (pu_int j = 0; j < g->k; j++, column++) {
+        pu_int at = pu__ring_at(job, n + j / g->each);
+        pu_int steps = g->host_steps[j];
+        pu_int stop = g->host_stop[j];
+        const pu_real *rho = g->host_rho + j; /* rho_l = r'M^-1 r after l steps: one for every k */
         double begin = (double)rho[0];
-        double end = (double)rho[steps * g->k];
-        double s = w->shift[turn];
+        double s = w->centre[at];
         pu__quadrature_result seen = pu__quadrature(g, j, steps, begin, s);
-        double change = fabs(pu__last_change(g, j, steps, (double)rho[(steps > 0 ? steps - 1 : 0) * g->k], s));
+        double change = fabs(pu__last_change(g, j, steps, (double)rho[(steps ? steps - 1 : 0) * g->k], s));
         double theta = seen.smallest;
-        double open = steps > 0 ? end / theta * (1 + fabs(log(theta / s))) : begin;
+        double energy = (double)rho[steps * g->k] / theta; /* about r'A^-1 r */
+        double open = steps ? energy * (1 + fabs(log(theta / s))) : begin;
         column->low = theta;
         column->high = seen.largest;
-        column->energy = steps > 0 ? end / theta : -1;
-        if (first + j % each == 0)
+        column->energy = steps ? energy : -1;
+        if (first + j % g->each == 0)
             continue; /* the mean has no part in the log det */
-        column->logdet = seen.value + w->base[turn];
+        column->logdet = seen.value + w->logdet_M[at];
         /* a column that ended at rounding level has nothing left to change, however much its last step did */
         column->gap = stop == PU_STOP_ROUNDING || stop == PU_STOP_ZERO ? open : pu__max(change, open);
     }
@@ -14476,34 +14498,40 @@ PU__FN void pu__logdets(const pu__job *job, pu__worker *w, pu_int n, pu_int firs
 /* Control variates of the probe columns just solved: with a = 1/A_jj,
      1/2 [a + (sigma_j - a delta_j)^2] = 1/2 sigma_j^2 + 1/2 a (1 - 2 sigma_j delta_j + a delta_j^2),
    whose last term has mean zero because cov(sigma, delta) = I and cov(delta) = A. */
-PU__FN pu_status pu__rao_blackwell(const pu__job *job, pu__memory *mem, pu__worker *w, pu_int k, pu_real *lane)
+PU__FN pu_status pu__rao_blackwell(const pu__job *job, pu__worker *w, pu_real *lane)
 {
-    size_t bytes = (size_t)(job->D * k) * sizeof(pu_real);
-    pu_block x = job->far ? pu__rows(mem->columns_x, job->D) : w->run.x;
-    pu_block u = job->far ? pu__rows(mem->columns_u, job->D) : w->run.u;
-    const pu_op *Gamma = &job->r.Gamma;
+    const pu__slots *s = &job->slots;
+    const pu__slots *there = &job->device_slots;
+    const pu_op *Gamma = job->Gamma;
+    pu_int D = job->D;
+    pu_int k = w->run.k;
+    pu_block x = w->run.x;
+    pu_block u = w->run.u;
     pu_int wide = Gamma->band + 1;
     double *Z = w->direct.Z;
     pu_int end;
-    if (job->far) {
-        job->B->read(job->B->user, x.at, w->run.x.at, bytes);
-        job->B->read(job->B->user, u.at, w->run.u.at, bytes);
+    if (job->device) {
+        pu__fetch(job->B, job->columns_x, x.at, D * k);
+        pu__fetch(job->B, job->columns_u, u.at, D * k);
+        x = pu__rows(job->columns_x, D);
+        u = pu__rows(job->columns_u, D);
+        lane = job->grads;
     }
-    for (pu_int j = w->post.column == 0; j < k; j = end) { /* not the mean */
+    /* Z, a diagonal matrix as a band, for each group of probes; not for the mean */
+    for (pu_int j = w->post.column == 0; j < k; j = end) {
         pu_int at = pu__group_at(&w->post, j);
         end = pu__group_end(&w->post, j, k);
-        memset(Z, 0, (size_t)(job->D * wide) * sizeof *Z);
+        memset(Z, 0, (size_t)(D * wide) * sizeof *Z);
         for (; j < end; j++) {
             double half = (double)w->weight[j] / 2;
-            for (pu_int i = 0; i < job->D; i++) {
-                double a = 1 / (double)w->diagonal[i];
+            for (pu_int i = 0; i < D; i++) {
+                double a = 1 / (double)w->diag[i];
                 double d = (double)pu__col(u, j)[i];
                 Z[i * wide] += half * a * (1 - 2 * (double)pu__col(x, j)[i] * d + a * d * d);
             }
         }
-        /* a group's place in the host's vector */
-        if (job->far && at)
-            at = job->slots.group + (at - job->far_slots.group) / job->far_slots.eta * job->slots.eta;
+        if (at) /* the group's place in the host's vector */
+            at = s->group + (at - there->group) / there->eta * s->eta;
         if (Gamma->band_grad(Gamma, Gamma->band, Z, 1, lane + at))
             return pu__note_failure(&w->post, PU_E_OPERATOR, "Gamma.band_grad");
     }
@@ -14512,30 +14540,27 @@ PU__FN pu_status pu__rao_blackwell(const pu__job *job, pu__memory *mem, pu__work
 
 /* ---- a block of columns by the iterative engine ---- */
 
-/* A block of columns: `each` columns from `first` on of datum n, on a device of several data from n on. */
-typedef struct {
-    pu_int n, first, each;
-    pu_int next; /* device: data to be loaded while it works; 0 = none */
-} pu__item;
-
-/* Gradient of the block just solved: 1/2 x'A x, what comes back through the solver, what is linear in b. */
-PU__FN pu_status pu__block_gradient(const pu__job *job, pu__memory *mem, pu__worker *w, const pu__item *item,
-                                    const pu_block *x0, pu_real *lane)
+/* Gradient of the block just solved, whose first column has that number: 1/2 x'A x, what comes back through the solver, what is
+   linear in b. */
+PU__FN pu_status pu__block_gradient(const pu__job *job, pu__worker *w, pu_int first, const pu_block *x0, pu_real *lane)
 {
     pu__run *g = &w->run;
     pu__posterior *p = &w->post;
     const pu_backend *B = job->B;
+    int iterative = w->engine == PU_ITERATIVE;
+    int network = job->network && iterative;
     pu_status status;
-    p->column = item->first;
-    p->joint = item->first == 0 && !job->network;
+    p->column = first;
+    p->joint = first == 0 && !network;
     pu__set_scale(g, w->weight, PU_R(0.5));
     status = pu__posterior_square(p, g->k, g->x, g->s.scale, 1, lane);
-    if (!status && job->network) {
+    if (!status && network) {
         pu__set_scale(g, w->weight, 1);
         status = pu__reverse(g, x0, lane);
     }
-    if (!status && item->first == 0) { /* bbar = -x + scale rbar, of the mean of each datum */
-        int several = job->network && p->count > 1;
+    /* bbar = -x + scale rbar, of the mean of each datum: F has -b'x, and u = b where it comes back through the solver */
+    if (!status && first == 0) {
+        int several = network && p->count > 1;
         pu_term terms[2];
         terms[0] = pu__term_scaled(pu__means(p, g->x), -1);
         terms[1] = pu__term_c(g->rbar, g->s.scale);
@@ -14543,456 +14568,376 @@ PU__FN pu_status pu__block_gradient(const pu__job *job, pu__memory *mem, pu__wor
             pu__combine2(g, g->qbar, pu__term_scaled(g->x, -1), terms[1]);
             terms[0] = pu__term(pu__means(p, g->qbar));
         }
-        B->combine(B->user, job->D, p->count, pu__rows(w->bbar, job->D), job->network && !several ? 2 : 1, terms);
-        status = pu__linear_terms(job, w, !job->network, lane);
+        B->combine(B->user, job->D, p->count, pu__rows(w->bbar, job->D), network && !several ? 2 : 1, terms);
+        status = pu__linear_terms(job, w, lane);
     }
     p->joint = 0;
-    if (!status && job->o->rao_blackwell && p->slots.want_Gamma)
-        status = pu__rao_blackwell(job, mem, w, g->k, job->far ? mem->lanes : lane);
+    if (!status && iterative && job->o->rao_blackwell && p->slots.want_Gamma)
+        status = pu__rao_blackwell(job, w, lane);
     p->column = -1;
     return status;
 }
 
 /* Results and records of the columns just solved, staged. */
-PU__FN void pu__block_records(const pu__job *job, pu__memory *mem, pu__worker *w, const pu__item *item)
+PU__FN void pu__block_records(const pu__job *job, pu__worker *w, pu_int n, pu_int first)
 {
     pu__run *g = &w->run;
+    const pu_gradient_result *stage = &job->stage;
+    pu_int D = job->D;
     pu_int I = job->plan.I;
-    pu_int at = item->n * (job->K + 1) + item->first;
-    pu__column *columns = mem->columns + at;
-    pu_real *const stage[2] = {mem->stage.alpha, mem->stage.beta};
-    const pu_real *const history[2] = {g->host_a, g->host_b};
-    if (mem->stage.x)
-        job->B->read(job->B->user, mem->stage.x + at * job->D, g->x.at, (size_t)(g->k * job->D) * sizeof(pu_real));
+    pu_int at = n * job->cols + first;
+    if (stage->x)
+        pu__fetch(job->B, stage->x + at * D, g->x.at, g->k * D);
     for (pu_int j = 0; j < g->k; j++) {
-        memset(columns + j, 0, sizeof *columns);
-        pu__column_record(g, j, job->network && job->any_grad, &columns[j].record);
-        columns[j].ux = g->ux[j];
-        columns[j].xax = g->ux[j] - g->xt[j];
-        for (pu_int l = 0; l < 2; l++)
-            if (stage[l])
-                for (pu_int i = 0; i < I; i++)
-                    stage[l][(at + j) * I + i] = i < g->done ? history[l][i * g->k + j] : 0;
+        pu__column *column = job->columns + at + j;
+        memset(column, 0, sizeof *column);
+        pu__column_record(g, j, job->network, &column->record);
+        column->ux = g->ux[j];
+        column->xax = g->ux[j] - g->xt[j]; /* u'x - (u - A x)'x */
+        for (pu_int i = 0; i < I; i++) {   /* the histories have a row of k for each step */
+            pu_int from = i * g->k + j;
+            pu_int to = (at + j) * I + i;
+            if (stage->alpha)
+                stage->alpha[to] = i < g->done ? g->host_a[from] : 0;
+            if (stage->beta)
+                stage->beta[to] = i < g->done ? g->host_b[from] : 0;
+        }
     }
     if (job->want_nll)
-        pu__logdets(job, w, item->n, item->first, item->each, columns);
+        pu__logdets(job, w, n, first);
 }
 
-/* A block of columns from right-hand sides to sums. */
-PU__FN pu_status pu__iterative_block(const pu__job *job, pu__memory *mem, pu__worker *w, const pu__item *item,
-                                     pu_real *lane, pu_report *report)
+/* A block of columns, from number `first` on, of datum n (on a device of the batch at n), from right-hand sides to sums. A
+   device gets the next batch while it works on the last block of this one; only then its outcome is read. */
+PU__FN pu_status pu__iterative_block(const pu__job *job, pu__worker *w, pu_int n, pu_int first, pu_real *lane,
+                                     pu_report *report)
 {
     pu__run *g = &w->run;
-    const pu_backend *B = job->B;
+    const pu_options *o = job->o;
+    const pu_real *step = o->solve.step;
+    pu_real *residual = job->stage.residual;
     pu_int D = job->D;
-    pu_int n = item->n;
-    pu_int at = n * (job->K + 1) + item->first;
-    pu_int k = item->each * w->post.count;
-    int back = job->network && job->any_grad;
-    pu_block start = pu__rows(job->o->x0 ? job->o->x0 + at * D : NULL, D);
-    const pu_block *x0 = job->o->x0 ? &start : NULL;
-    pu_status status = PU_OK;
+    pu_int at = n * job->cols + first;
+    pu_int each = pu__min(job->block, job->cols - first);
+    pu_int k = each * w->post.count;
+    pu_int next = n + w->post.count;
+    pu_block start = pu__rows(o->x0 ? o->x0 + at * D : NULL, D);
+    const pu_block *x0 = o->x0 ? &start : NULL;
     pu_status outcome;
+    /* right-hand sides */
     pu__run_set(g, job->plan.solver, k);
-    if (job->plan.solver == PU_GD)
-        status = pu__set_step(g, job->o->solve.step ? job->o->solve.step + n : NULL, n, report);
-    g->each = item->each;
-    if (!status)
-        status = pu__rhs(job, mem, w, n, item->first, k, report);
-    if (status)
-        return status;
-    if (job->far && x0) {
-        B->write(B->user, mem->x0.at, start.at, (size_t)(k * D) * sizeof(pu_real));
-        start = mem->x0;
+    if (job->plan.solver == PU_GD && pu__set_step(g, step ? step + n : NULL, n, report))
+        return report->status;
+    g->each = each;
+    if (pu__rhs(job, w, n, first, k))
+        return PU_E_OPERATOR;
+    if (job->device && x0) {
+        pu__send(job->B, job->x0.at, start.at, k * D);
+        start = job->x0;
     }
+    /* the mean counts once; (1/K) sum_k sigma_k sigma_k' estimates Sigma */
     for (pu_int j = 0; j < k; j++)
-        w->weight[j] = item->first + j % item->each == 0 ? 1 : 1 / (pu_real)job->K;
+        w->weight[j] = first + j % each == 0 ? 1 : 1 / (pu_real)job->K;
     g->mbar = job->out->precond ? lane + w->post.slots.m : NULL;
-    outcome = pu__run_block(g, x0, back, n, item->first, report);
+    /* solve, residual, gradient */
+    outcome = pu__run_block(g, x0, job->network, n, first, report);
     if (pu__fatal(outcome))
         return outcome;
-    if (mem->stage.residual)
-        for (pu_int j = 0; j < k; j++)
-            B->read(B->user, mem->stage.residual + (at + j) * D, pu__col(g->xbar, j), (size_t)D * sizeof(pu_real));
-    if (job->any_grad && pu__block_gradient(job, mem, w, item, x0, lane))
+    for (pu_int j = 0; residual && j < k; j++)
+        pu__fetch(job->B, residual + (at + j) * D, pu__col(g->xbar, j), D);
+    if (job->any_grad && pu__block_gradient(job, w, first, x0, lane))
         return pu__operator_failed(report, w->post.failed ? w->post.failed : "A.apply or A.grad", n);
-    if (item->next > 0) {
-        status = pu__far_load(job, mem, w, n + w->post.count, item->next, report);
-        if (status)
-            return status;
-    }
-    outcome = pu__run_outcome(g, outcome, back, n, item->first, report);
+    if (job->device && first + each > job->K && next < job->N && pu__device_load(job, w, next, report))
+        return report->status;
+    outcome = pu__run_outcome(g, outcome, job->network, n, first, report);
     if (!pu__fatal(outcome))
-        pu__block_records(job, mem, w, item);
+        pu__block_records(job, w, n, first);
     return outcome;
 }
 
 /* ---- a datum by a direct engine ---- */
 
-/* The record of a column that a factorisation has solved. */
-PU__FN void pu__direct_record(pu__column *c, double logdet)
+/* The record of column `at` of all, of datum n: a factorisation took no steps, and there is nothing to tell of them. */
+PU__FN pu__column *pu__direct_record(const pu__job *job, pu_int n, pu_int at)
 {
+    pu__column *c = job->columns + at;
     memset(c, 0, sizeof *c);
     c->record.stop = PU_STOP_DIRECT;
     c->record.orthogonality = -1;
     c->record.growth = -1;
-    c->logdet = logdet;
+    c->logdet = job->logdet[n];
+    return c;
 }
 
 /* Columns first .. first+k-1 of datum n: solved, their residuals measured, recorded and staged. */
-PU__FN pu_status pu__direct_columns(const pu__job *job, pu__memory *mem, pu__worker *w, pu_int n, pu_int first,
-                                    pu_int k, pu_report *report)
+PU__FN pu_status pu__direct_columns(const pu__job *job, pu__worker *w, pu_int n, pu_int first, pu_int k)
 {
     pu__run *g = &w->run;
+    const pu_gradient_result *stage = &job->stage;
     pu_int D = job->D;
-    pu_status status;
     pu__run_set(g, job->plan.solver, k);
-    status = pu__rhs(job, mem, w, n, first, k, report);
-    if (status)
-        return status;
-    if (pu__engines[w->engine].solve(&w->direct, first, k))
-        return pu__operator_failed(report, w->post.failed, n);
-    pu__zero(g, g->r); /* there is no recurrence */
+    if (pu__rhs(job, w, n, first, k) || pu__engines[w->engine].solve(&w->direct, first, k))
+        return PU_E_OPERATOR;
+    /* there is no recurrence: what counts is the true residual, u - A x */
+    pu__zero(g, g->r);
     if (pu__residual(g))
-        return pu__operator_failed(report, w->post.failed, n);
+        return PU_E_OPERATOR;
     pu__read_dots(g);
     for (pu_int j = 0; j < k; j++) {
-        pu_int at = n * (job->K + 1) + first + j;
+        pu_int at = n * job->cols + first + j;
         const pu_real *x = pu__col(g->x, j);
-        pu__column *c = mem->columns + at;
-        pu__direct_record(c, mem->logdet[n]);
-        c->record.rhs = sqrt(g->uu[j]);
-        c->record.residual = sqrt(g->tt[j]);
-        c->record.true_residual = c->record.residual;
+        pu__column *c = pu__direct_record(job, n, at);
+        double rhs = sqrt(g->uu[j]);
+        double residual = sqrt(g->tt[j]);
+        w->weight[j] = first + j == 0 ? 1 : 1 / (pu_real)job->K;
+        c->record.rhs = rhs;
+        c->record.residual = residual;
+        c->record.true_residual = residual;
         c->ux = g->ux[j];
         c->xax = g->ux[j] - g->xt[j];
-        if (mem->stage.x)
-            pu__copy(mem->stage.x + at * D, x, D);
-        if (mem->stage.residual)
-            pu__copy(mem->stage.residual + at * D, pu__col(g->xbar, j), D);
-        w->weight[j] = first + j == 0 ? 1 : 1 / (pu_real)job->K;
+        if (stage->x)
+            pu__copy(stage->x + at * D, x, D);
+        if (stage->residual)
+            pu__copy(stage->residual + at * D, pu__col(g->xbar, j), D);
         /* x is rounded to pu_real; beyond what that leaves, the factor is of another matrix */
         if (w->engine == PU_BANDED &&
-            !(c->record.residual <=
-              0.01 * c->record.rhs + 100 * (double)PU__EPS * w->direct.norm * sqrt(pu__dot(D, NULL, x, x))))
-            return pu__operator_failed(report, "Gamma.band_add or Phi.row (not the operator that apply is)", n);
+            !(residual <= 0.01 * rhs + 100 * (double)PU__EPS * w->direct.norm * sqrt(pu__dot(D, NULL, x, x))))
+            return pu__note_failure(&w->post, PU_E_OPERATOR,
+                                    "Gamma.band_add or Phi.row (not the operator that apply is)");
     }
     return PU_OK;
 }
 
-/* The gradient of the columns just solved, and for the mean the likelihood's value and what is linear in b. The probes' terms
-   count only where Sigma itself is not used. */
-PU__FN pu_status pu__direct_gradient(const pu__job *job, pu__memory *mem, pu__worker *w, pu_int n, pu_int first,
-                                     pu_int k, pu_real *lane)
-{
-    pu__run *g = &w->run;
-    pu__posterior *p = &w->post;
-    pu_int cols = job->K + 1;
-    pu_status status = PU_OK;
-    if (job->any_grad && (first == 0 || !job->exact)) {
-        p->column = job->exact ? -1 : first;
-        p->joint = first == 0;
-        for (pu_int j = 0; j < k; j++)
-            g->s.scale[j] = w->weight[j] / 2;
-        status = pu__posterior_square(p, job->exact ? 1 : k, g->x, g->s.scale, 1, lane);
-        p->column = -1;
-    }
-    if (!status && first == 0)
-        status = pu__posterior_value(p, g->x, w->bbar, g->q.at, &mem->columns[n * cols].value);
-    if (!status && first == 0 && job->any_grad) {
-        for (pu_int i = 0; i < job->D; i++)
-            w->bbar[i] = -g->x.at[i];
-        status = pu__linear_terms(job, w, 1, lane);
-    }
-    p->joint = 0;
-    return status;
-}
-
-/* Datum n by a direct engine: columns solved and, where Sigma itself is known, the gradient of its term. */
-PU__FN pu_status pu__direct_datum(const pu__job *job, pu__memory *mem, pu__worker *w, pu_int n, pu_real *lane,
-                                  pu_report *report)
+/* Datum n by a direct engine: columns solved, the value of the likelihood at the mean and, where Sigma itself is known, the
+   gradient of its term. The probes' terms count only where Sigma is not used. */
+PU__FN pu_status pu__direct_datum(const pu__job *job, pu__worker *w, pu_int n, pu_real *lane, pu_report *report)
 {
     const pu__engine *engine = &pu__engines[w->engine];
+    const pu_gradient_result *stage = &job->stage;
     pu__direct *e = &w->direct;
-    pu_int cols = job->K + 1;
-    pu_int I = job->plan.I;
-    pu_int solved = job->exact && !mem->stage.x && !mem->stage.residual ? 1 : cols;
+    pu__run *g = &w->run;
+    int exact = job->exact;
+    pu_int at = n * job->cols;
+    pu_int steps = job->cols * job->plan.I;
+    /* with Sigma the probes are solved only for who asks for them */
+    pu_int solved = exact && !stage->x && !stage->residual ? 1 : job->cols;
     pu_int k;
-    pu_status status;
-    e->gamma_logdet = mem->gamma_logdet;
-    status = engine->prepare(e, n, report);
-    if (status)
-        return status;
-    mem->logdet[n] = e->logdet;
+    e->gamma_logdet = job->gamma_logdet;
+    if (engine->prepare(e, n, report))
+        return report->status;
+    job->logdet[n] = e->logdet;
     for (pu_int first = 0; first < solved; first += k) {
         k = pu__min(job->kmax, solved - first);
-        status = pu__direct_columns(job, mem, w, n, first, k, report);
-        if (status)
-            return status;
-        if (pu__direct_gradient(job, mem, w, n, first, k, lane))
-            return pu__operator_failed(report, w->post.failed, n);
+        if (pu__direct_columns(job, w, n, first, k))
+            return PU_E_OPERATOR;
+        /* with Sigma the mean's gradient alone */
+        if (exact)
+            g->k = 1;
+        if (job->any_grad && (first == 0 || !exact) && pu__block_gradient(job, w, first, NULL, lane))
+            return PU_E_OPERATOR;
+        if (first == 0 && pu__posterior_value(&w->post, g->x, w->bbar, g->q.at, &job->columns[at].value))
+            return PU_E_OPERATOR;
     }
-    for (pu_int j = solved; j < cols; j++)
-        pu__direct_record(mem->columns + n * cols + j, mem->logdet[n]);
-    if (mem->stage.alpha)
-        pu__zeros(mem->stage.alpha + n * cols * I, cols * I); /* there were no steps */
-    if (mem->stage.beta)
-        pu__zeros(mem->stage.beta + n * cols * I, cols * I);
-    if (mem->variance || mem->fit)
-        status = engine->spread(e, mem->variance ? mem->variance + n * job->D : NULL,
-                                mem->fit ? mem->fit + n * job->M : NULL);
-    if (!status && job->exact && job->any_grad)
-        status = engine->sigma(e, lane);
-    return status ? pu__operator_failed(report, w->post.failed, n) : PU_OK;
+    for (pu_int j = solved; j < job->cols; j++)
+        (void)pu__direct_record(job, n, at + j);
+    if (stage->alpha)
+        pu__zeros(stage->alpha + n * steps, steps); /* there were none */
+    if (stage->beta)
+        pu__zeros(stage->beta + n * steps, steps);
+    if ((job->variance || job->fit) &&
+        engine->spread(e, job->variance ? job->variance + n * job->D : NULL, job->fit ? job->fit + n * job->M : NULL))
+        return PU_E_OPERATOR;
+    return exact && job->any_grad && engine->sigma(e, lane) ? PU_E_OPERATOR : PU_OK;
 }
 
 /* ---- lanes ---- */
 
-/* Rows of Phi that a lane meets for the first time: zero. Most batches touch few of the rows in any one lane. */
-PU__FN void pu__touch(const pu__job *job, const pu__posterior *p, unsigned char *touched, pu_real *lane)
-{
-    for (pu_int i = 0; i < p->observed; i++) {
-        pu_int row = p->list[i];
-        if (!touched[row])
-            pu__zeros(lane + job->slots.Phi + row * job->D, job->D);
-        touched[row] = 1;
-    }
-}
-
 /* Ragged data to lanes, so that these cost about the same: the largest first, each to the lane that has least. Largest up to a
    factor of sqrt(2), which makes a sort of 24 passes; the last one takes whatever is left. Depends on sizes alone. */
-PU__FN void pu__share_out(const pu__job *job, pu__memory *mem)
+PU__FN void pu__share_out(const pu__job *job)
 {
     enum { PASSES = 24 };
-    double *cost = mem->c; /* both are free until a lane begins; lanes <= N */
-    double *load = mem->logdet;
+    /* both are free until a lane begins; lanes <= N */
+    double *cost = job->c;
+    double *load = job->logdet;
     double limit = 0;
     for (pu_int n = 0; n < job->N; n++) {
         pu_int count = pu__count_observed(job->data, n);
         cost[n] = pu__cost(job, pu__engine_for(job, count), count);
         limit = pu__max(limit, cost[n]);
-        mem->lane_of[n] = -1;
+        job->lane_of[n] = -1;
+        load[n] = 0;
     }
-    for (int l = 0; l < job->lanes; l++)
-        load[l] = 0;
     for (int pass = 1; pass <= PASSES; pass++) {
         limit *= 0.70710678118654752440;
         for (pu_int n = 0; n < job->N; n++) {
             int least = 0;
-            if (mem->lane_of[n] >= 0 || (cost[n] < limit && pass < PASSES))
+            if (job->lane_of[n] >= 0 || (cost[n] < limit && pass < PASSES))
                 continue;
             for (int l = 1; l < job->lanes; l++)
                 if (load[l] < load[least])
                     least = l;
             load[least] += cost[n];
-            mem->lane_of[n] = least;
+            job->lane_of[n] = least;
         }
     }
 }
 
-/* Keeps the worst outcome of the items of a lane: the first one, but a fatal one outranks it. The user's operator is named, not
-   "A". */
-PU__FN void pu__note_outcome(const pu__worker *w, pu_status status, pu_report *item, pu_report *lane)
+/* The block of datum n that begins with column `first`: loaded, solved, its gradient added up. Data are on a device already. */
+PU__FN pu_status pu__item_run(const pu__job *job, pu__worker *w, pu_int n, pu_int first, int lane, pu_report *report)
 {
-    if (status == PU_E_OPERATOR && w->post.failed)
-        item->where.what = w->post.failed;
-    if (!status || (lane->status && !pu__fatal(status)))
-        return;
-    lane->status = status;
-    lane->where = item->where;
-}
-
-/* Zeros for the sums of a lane; with by_rows Phi's part is cleared row by row when it is met. */
-PU__FN void pu__lane_clear(const pu__job *job, pu__memory *mem, int lane, pu_real *grad)
-{
-    const pu__slots *s = &job->slots;
-    if (!job->by_rows) {
-        pu__zeros(grad, s->params);
-        return;
+    const pu__posterior *p = &w->post;
+    pu_real *grad = job->grads + lane * job->slots.params;
+    pu_int D = job->D;
+    pu_status status;
+    if (job->device)
+        return pu__iterative_block(job, w, n, first, job->device_grad, report);
+    status = pu__load(job, w, n, first, report);
+    if (status)
+        return status;
+    /* rows of Phi that a lane meets for the first time: zero */
+    for (pu_int i = 0; job->by_rows && i < p->observed; i++) {
+        unsigned char *touched = job->touched + lane * job->M + p->list[i];
+        if (!*touched)
+            pu__zeros(grad + job->slots.Phi + p->list[i] * D, D);
+        *touched = 1;
     }
-    pu__zeros(grad, s->Phi);
-    pu__zeros(grad + s->psi, s->params - s->psi);
-    memset(mem->touched + lane * job->M, 0, (size_t)job->M);
+    if (w->engine == PU_ITERATIVE)
+        return pu__iterative_block(job, w, n, first, grad, report);
+    return first ? PU_OK : pu__direct_datum(job, w, n, grad, report);
 }
 
-/* All items of one lane, in order. An item is a block of columns of a datum. */
-PU__FN void pu__lane(const pu__job *job, pu__memory *mem, pu__worker *w, int lane)
+/* All items of one lane, in order; on a device there is one lane, and an item has the columns of a batch of data. The lane's
+   report keeps the worst outcome: the first one, but a fatal one outranks it, and is the last. */
+PU__FN void pu__lane(const pu__job *job, pu__worker *w, int lane)
 {
-    pu_int items = job->N * job->blocks;
+    /* equal shares, the first lanes one more; ragged data look for theirs among all */
+    pu_int items = pu__ceil_div(job->N, job->batch) * job->blocks;
     pu_int share = items / job->lanes;
     pu_int from = job->ragged ? 0 : share * lane + pu__min(lane, items % job->lanes);
     pu_int to = job->ragged ? items : from + share + (lane < items % job->lanes);
-    pu_report *report = mem->lane_report + lane;
-    pu_real *grad = mem->lanes + lane * job->slots.params;
+    const pu__slots *s = &job->slots;
+    pu_real *grad = job->grads + lane * s->params;
+    pu_int rest = job->by_rows ? s->psi : s->Phi;
+    pu_report *report = job->lane_report + lane;
     pu__report_clear(report);
-    pu__lane_clear(job, mem, lane, grad);
+    /* zeros; with by_rows Phi's part is cleared row by row when it is met, since most lanes touch few of the rows */
+    pu__zeros(grad, s->Phi);
+    pu__zeros(grad + rest, s->params - rest);
+    if (job->by_rows)
+        memset(job->touched + lane * job->M, 0, (size_t)job->M);
+    if (!job->device)
+        *w->post.ones = 1;
     w->run.products = 0;
     w->loaded = -1;
-    for (pu_int i = from; i < to; i++) {
-        pu__item item;
+    for (pu_int i = from; i < to && !pu__fatal(report->status); i++) {
+        pu_int n = i / job->blocks * job->batch;
+        pu_int first = i % job->blocks * job->block;
         pu_report one;
         pu_status status;
-        item.n = i / job->blocks;
-        item.first = i % job->blocks * job->block;
-        item.each = pu__min(job->block, job->K + 1 - item.first);
-        item.next = 0;
-        if (job->ragged && mem->lane_of[item.n] != lane)
+        if (job->ragged && job->lane_of[n] != lane)
             continue;
         pu__report_clear(&one);
-        status = pu__load(job, mem, w, item.n, item.first, &one);
-        if (!status && job->by_rows)
-            pu__touch(job, &w->post, mem->touched + lane * job->M, grad);
-        if (!status && w->engine == PU_ITERATIVE)
-            status = pu__iterative_block(job, mem, w, &item, grad, &one);
-        else if (!status && item.first == 0)
-            status = pu__direct_datum(job, mem, w, item.n, grad, &one);
-        pu__note_outcome(w, status, &one, report);
-        if (pu__fatal(status))
-            break;
+        status = pu__blame(w, pu__item_run(job, w, n, first, lane, &one), n, &one);
+        if (!pu__is_worse(status, report->status))
+            continue;
+        report->status = status;
+        report->where = one.where;
     }
     report->products = w->run.products;
 }
 
 /* ---- a device: one lane, some data side by side ---- */
 
-/* The operators and arrays of the model go there. */
-PU__FN pu_status pu__far_open(const pu__job *job, pu__memory *mem, pu_report *report)
+/* The operators and arrays of the model go there, and the first batch; zeros for the gradient. */
+PU__FN pu_status pu__device_open(pu__job *job, pu_report *report)
 {
     const pu_backend *B = job->B;
-    pu__posterior *p = &mem->workers->post;
-    pu_status status;
-    size_t bytes;
+    pu__worker *w = job->workers;
+    pu__posterior *p = &w->post;
     B->turn(B->user, 0);
-    status = pu__side(B, &job->r.Gamma, &pu__names_Gamma, mem->side_memory[0], &bytes, mem->side, report);
-    if (!status)
-        status = pu__side(B, &job->r.Phi, &pu__names_Phi, mem->side_memory[1], &bytes, mem->side + 1, report);
-    if (status)
-        return status;
-    B->write(B->user, mem->far_psi, job->r.model.psi, (size_t)job->M * sizeof(pu_real));
-    if (job->r.model.nu)
-        B->write(B->user, mem->far_nu, mem->gamma_nu, (size_t)job->D * sizeof(pu_real));
+    if (pu__job_sides(job, report))
+        return report->status;
+    pu__send(B, job->device_psi, job->model->psi, job->M);
+    if (job->model->nu)
+        pu__send(B, job->device_nu, job->gamma_nu, job->D);
+    /* `batch` ones, through a staging array that may be shorter */
     for (pu_int i = 0; i < job->batch; i++)
         p->staged.w[i % job->M] = 1;
     for (pu_int i = 0; i < job->batch; i += job->M)
-        B->write(B->user, p->ones + i, p->staged.w, (size_t)pu__min(job->M, job->batch - i) * sizeof(pu_real));
-    return PU_OK;
+        pu__send(B, p->ones + i, p->staged.w, pu__min(job->M, job->batch - i));
+    w->engine = PU_ITERATIVE;
+    B->combine(B->user, job->device_slots.params, 1, pu__rows(job->device_grad, job->device_slots.params), 0, NULL);
+    return pu__device_load(job, w, 0, report);
 }
 
 /* What was added up there becomes lane 0. */
-PU__FN pu_status pu__far_close(const pu__job *job, pu__memory *mem, pu_report *report)
+PU__FN pu_status pu__device_close(const pu__job *job, pu_report *report)
 {
-    const pu__slots *near_ = &job->slots;
-    const pu__slots *far = &job->far_slots;
-    pu_status status;
-    job->B->read(job->B->user, mem->sums, mem->far_lane, (size_t)far->params * sizeof(pu_real));
-    status = pu__far_status(job->B, report);
-    if (status)
-        return status;
-    for (pu_int g = -1; g < near_->groups; g++) { /* the common accumulator, then those of the groups */
-        const pu_real *from = mem->sums + (g < 0 ? 0 : far->group + g * far->eta);
-        pu_real *to = mem->lanes + (g < 0 ? 0 : near_->group + g * near_->eta);
-        if (near_->Phi > 0 && pu__pull_side(mem->side, from, to))
-            return pu__operator_failed(report, "Gamma.pull", -1);
-        if (near_->psi > near_->Phi && pu__pull_side(mem->side + 1, from + far->Phi, to + near_->Phi))
-            return pu__operator_failed(report, "Phi.pull", -1);
-        pu__axpy(job->M, 1, from + far->psi, to + near_->psi);
-    }
-    pu__axpy(far->group - far->eta, 1, mem->sums + far->eta, mem->lanes + near_->eta); /* eta, b, m */
-    return PU_OK;
-}
-
-/* All data through the device, batch by batch. */
-PU__FN pu_status pu__far_batches(const pu__job *job, pu__memory *mem, pu_report *report)
-{
-    pu__worker *w = mem->workers;
-    pu_int next;
-    pu_int count = pu__min(job->batch, job->N);
-    pu_status status = pu__far_open(job, mem, report);
-    if (!status)
-        status = pu__far_load(job, mem, w, 0, count, report);
-    if (status)
-        return status;
-    job->B->combine(job->B->user, job->far_slots.params, 1, pu__rows(mem->far_lane, job->far_slots.params), 0, NULL);
-    for (pu_int n = 0; n < job->N; n += count, count = next) {
-        next = pu__min(job->batch, job->N - n - count);
-        for (pu_int b = 0; b < job->blocks; b++) {
-            pu__item item;
-            pu_report one;
-            item.n = n;
-            item.first = b * job->block;
-            item.each = pu__min(job->block, job->K + 1 - item.first);
-            item.next = b + 1 == job->blocks ? next : 0;
-            pu__report_clear(&one);
-            status = pu__iterative_block(job, mem, w, &item, mem->far_lane, &one);
-            pu__note_outcome(w, status, &one, report);
-            if (pu__fatal(status))
-                return status;
-        }
-    }
-    return report->status;
-}
-
-/* The one lane of a device. An error of the device outranks whatever came of it. */
-PU__FN void pu__far_lane(const pu__job *job, pu__memory *mem)
-{
-    pu_report *report = mem->lane_report;
-    pu_status status;
-    pu__report_clear(report);
-    mem->workers->run.products = 0;
-    mem->workers->engine = PU_ITERATIVE;
-    pu__zeros(mem->lanes, job->slots.params);
-    status = pu__far_batches(job, mem, report);
-    if (!pu__fatal(status) && pu__far_close(job, mem, report))
-        return;
+    const pu__slots *s = &job->slots;
+    const pu__slots *there = &job->device_slots;
+    const pu_real *from = job->sums;
+    pu_real *to = job->grads;
+    pu__fetch(job->B, job->sums, job->device_grad, there->params);
     if (pu__far_status(job->B, report))
-        return;
-    report->status = status;
-    report->products = mem->workers->run.products;
+        return report->status;
+    /* the common accumulator, then those of the groups; a side may have summed something else than its gradient */
+    for (pu_int g = 0; g <= s->groups; g++) {
+        if (s->Phi && pu__pull_side(job->side, from, to))
+            return pu__operator_failed(report, "Gamma.pull", -1);
+        if (s->psi > s->Phi && pu__pull_side(job->side + 1, from + there->Phi, to + s->Phi))
+            return pu__operator_failed(report, "Phi.pull", -1);
+        pu__axpy(job->M, 1, from + there->psi, to + s->psi);
+        from = job->sums + there->group + g * there->eta;
+        to = job->grads + s->group + g * s->eta;
+    }
+    /* eta, b, m */
+    pu__axpy(there->group - there->eta, 1, job->sums + there->eta, job->grads + s->eta);
+    return PU_OK;
 }
 
 /* ------------------------------------------------------------------------------------------------
    >>sums   from the sums of the lanes to the gradient, the values and their errors; a job from end to end
+
+     c        = 1/2 nu'Gamma nu + 1/2 e'W e - 1/2 log det Gamma - 1/2 sum log psi
+     q        = c + 1/2 mu'A mu - b'mu + 1/2 tr(A Sigma)
+     network  = c + 1/2 x'A x - b'x + mean over the probes of (1/2 sigma'A sigma - delta'sigma)
+     nll      = c + 1/2 mu'A mu - b'mu + 1/2 log det A + M_n/2 log 2 pi
    ------------------------------------------------------------------------------------------------ */
 
-/* Parts of c and b that all data share: *c = 1/2 nu'Gamma nu - 1/2 log det Gamma, mem->gamma_nu, mem->gamma_logdet. */
-PU__FN pu_status pu__shared_terms(const pu__job *job, pu__memory *mem, double *c, pu_report *report)
+/* Parts of c and b that all data share: shared_c, gamma_nu, gamma_logdet. */
+PU__FN pu_status pu__shared_terms(pu__job *job, pu_report *report)
 {
-    const pu_op *Gamma = &job->r.Gamma;
-    const pu_real *nu = job->r.model.nu;
+    const pu_op *Gamma = job->Gamma;
+    const pu_real *nu = job->model->nu;
     pu_int D = job->D;
-    double logdet = 0;
-    pu_status status = pu__test_operators(&job->r, mem->test, mem->work, report);
-    *c = 0;
-    if (status)
-        return status;
+    if (pu__test_operators(&job->r, job->test, job->work, report))
+        return report->status;
     report->has_objective = Gamma->logdet != NULL;
-    if (Gamma->logdet) {
-        if (Gamma->logdet(Gamma, &logdet, mem->work))
-            return pu__operator_failed(report, "Gamma.logdet", -1);
-        if (!pu__finite_double(logdet))
-            return pu__refuse(report, PU_NONFINITE, "Gamma.logdet");
-        *c -= logdet / 2;
-        mem->gamma_logdet = logdet;
-    }
+    if (Gamma->logdet && Gamma->logdet(Gamma, &job->gamma_logdet, job->work))
+        return pu__operator_failed(report, "Gamma.logdet", -1);
+    if (!pu__finite_double(job->gamma_logdet))
+        return pu__refuse(report, PU_NONFINITE, "Gamma.logdet");
+    job->shared_c = -job->gamma_logdet / 2;
     if (nu) {
-        if (Gamma->apply(Gamma, 1, pu__rows(nu, D), pu__rows(mem->gamma_nu, D), 0, mem->work))
+        if (Gamma->apply(Gamma, 1, pu__rows(nu, D), pu__rows(job->gamma_nu, D), 0, job->work))
             return pu__operator_failed(report, "Gamma.apply", -1);
-        *c += pu__dot(D, NULL, nu, mem->gamma_nu) / 2;
+        job->shared_c += pu__dot(D, NULL, nu, job->gamma_nu) / 2;
     }
     return PU_OK;
 }
 
 /* Entries `at` to `at + n` of the lanes that have any (all of them when touched is NULL), added up in order into g and
    divided by N: one pass over each lane, since they are larger than any cache. Returns whether an entry is not finite. */
-PU__FN int pu__add_lanes(const pu__job *job, pu__memory *mem, pu_int at, pu_int n, const unsigned char *touched,
-                         pu_real *g)
+PU__FN int pu__add_lanes(const pu__job *job, pu_int at, pu_int n, const unsigned char *touched, pu_real *g)
 {
     pu_real mean = 1 / (pu_real)job->N;
-    const pu_real *lane = mem->lanes + at;
+    const pu_real *lane = job->grads + at;
     pu_int len;
     int bad = 0;
     for (; n > 0; n -= len) {
         len = pu__min(PU__CHUNK, n);
+        /* lane 0 begins the sum; g may be lane 0 itself */
         if (touched && !touched[0])
             pu__zeros(g, len);
         else if (g != lane)
@@ -15000,6 +14945,7 @@ PU__FN int pu__add_lanes(const pu__job *job, pu__memory *mem, pu_int at, pu_int 
         for (int l = 1; l < job->lanes; l++)
             if (!touched || touched[l * job->M])
                 pu__axpy(len, 1, lane + l * job->slots.params, g);
+        /* two loops: each of them vectorises */
         for (pu_int i = 0; i < len; i++)
             g[i] *= mean;
         for (pu_int i = 0; i < len; i++)
@@ -15010,23 +14956,24 @@ PU__FN int pu__add_lanes(const pu__job *job, pu__memory *mem, pu_int at, pu_int 
     return bad;
 }
 
-/* All lanes into lane 0, and Phi's gradient into mem->phi_grad. Returns whether an entry of the latter is not finite. */
-PU__FN int pu__sum_lanes(const pu__job *job, pu__memory *mem)
+/* All lanes into lane 0, and Phi's gradient into job->phi_grad. Returns whether an entry of the latter is not finite. */
+PU__FN int pu__sum_lanes(const pu__job *job)
 {
     const pu__slots *s = &job->slots;
-    pu_real *g = mem->lanes;
+    pu_int D = job->D;
+    pu_real *g = job->grads;
+    pu_int rest = job->by_rows ? s->psi : s->Phi; /* Phi's part may be summed row by row */
     int lost = 0;
-    if (!job->by_rows) {
-        (void)pu__add_lanes(job, mem, 0, s->params, NULL, g);
-    } else {
-        (void)pu__add_lanes(job, mem, 0, s->Phi, NULL, g);
-        (void)pu__add_lanes(job, mem, s->psi, s->params - s->psi, NULL, g + s->psi);
+    (void)pu__add_lanes(job, 0, s->Phi, NULL, g);
+    (void)pu__add_lanes(job, rest, s->params - rest, NULL, g + rest);
+    if (job->by_rows) {
 #ifdef PU__OPENMP
 #pragma omp parallel for schedule(static) reduction(| : lost) num_threads(job->threads) if (job->threads > 1)
 #endif
         for (pu_int i = 0; i < job->M; i++)
-            lost |= pu__add_lanes(job, mem, s->Phi + i * job->D, job->D, mem->touched + i, mem->phi_grad + i * job->D);
+            lost |= pu__add_lanes(job, s->Phi + i * D, D, job->touched + i, job->phi_grad + i * D);
     }
+    /* a probe's terms went to its group alone */
     for (pu_int i = 0; i < s->groups; i++)
         pu__axpy(s->eta, 1, g + s->group + i * s->eta, g);
     return lost;
@@ -15034,67 +14981,58 @@ PU__FN int pu__sum_lanes(const pu__job *job, pu__memory *mem)
 
 /* Gamma += (bbar nu' + nu bbar')/2 + nu nu'/2 - Gamma^-1/2. The last one, from -1/2 log det Gamma, has in the dual engine met
    its opposite in 1/2 tr(A Gamma^-1). */
-PU__FN pu_status pu__finish_Gamma(const pu__job *job, pu__memory *mem, pu_report *report)
+PU__FN pu_status pu__finish_Gamma(const pu__job *job, pu_report *report)
 {
-    const pu_op *Gamma = &job->r.Gamma;
+    const pu_op *Gamma = job->Gamma;
     pu_real one = 1;
     pu_real half = PU_R(0.5);
     pu_int others = job->N - (job->exact ? job->served[PU_DUAL] : 0);
-    pu_real *g = mem->lanes;
-    if (job->r.model.nu) {
-        pu_block nu = pu__rows(job->r.model.nu, job->D);
-        pu_block bbar = pu__rows(g + job->slots.b, job->D);
-        if (Gamma->grad(Gamma, 1, bbar, nu, &one, g, mem->work))
-            return pu__operator_failed(report, "Gamma.grad", -1);
-        if (Gamma->grad(Gamma, 1, nu, nu, &half, g, mem->work))
-            return pu__operator_failed(report, "Gamma.grad", -1);
-    }
-    if (others > 0 && Gamma->logdet_grad(Gamma, -half * (pu_real)others * (1 / (pu_real)job->N), g, mem->work))
+    pu_real *g = job->grads;
+    pu_block nu = pu__rows(job->model->nu, job->D);
+    pu_block bbar = pu__rows(g + job->slots.b, job->D);
+    if (nu.at &&
+        (Gamma->grad(Gamma, 1, bbar, nu, &one, g, job->work) || Gamma->grad(Gamma, 1, nu, nu, &half, g, job->work)))
+        return pu__operator_failed(report, "Gamma.grad", -1);
+    /* the mean over the data, of which some have no such term */
+    if (others && Gamma->logdet_grad(Gamma, -half * (pu_real)others * (1 / (pu_real)job->N), g, job->work))
         return pu__operator_failed(report, "Gamma.logdet_grad", -1);
     return PU_OK;
 }
 
-/* Refuses a gradient whose n numbers at g are not all finite. */
-PU__FN pu_status pu__check_gradient(const pu_real *g, pu_int n, const char *name, pu_report *report)
+/* Refuses results whose n numbers at x are not all finite. */
+PU__FN pu_status pu__check_result(const pu_real *x, pu_int n, const char *name, pu_int datum, pu_report *report)
 {
-    pu_int bad = pu__find_nonfinite(n, g);
-    return bad >= 0 ? pu__fail(report, PU_NONFINITE, name, -1, bad) : PU_OK;
+    pu_int bad = pu__find_nonfinite(n, x);
+    return bad >= 0 ? pu__fail(report, PU_NONFINITE, name, datum, bad) : PU_OK;
 }
 
-/* nu = Gamma (bbar + nu), into mem->gamma_nu, which is free by now. */
-PU__FN pu_status pu__finish_nu(const pu__job *job, pu__memory *mem, pu_report *report)
+/* nu = Gamma (bbar + nu), into job->gamma_nu, which is free by now. */
+PU__FN pu_status pu__finish_nu(const pu__job *job, pu_report *report)
 {
-    const pu_op *Gamma = &job->r.Gamma;
-    pu_block bbar = pu__rows(mem->lanes + job->slots.b, job->D);
-    if (job->r.model.nu)
-        pu__axpy(job->D, 1, job->r.model.nu, bbar.at);
-    if (Gamma->apply(Gamma, 1, bbar, pu__rows(mem->gamma_nu, job->D), 0, mem->work))
+    pu_int D = job->D;
+    pu_block bbar = pu__rows(job->grads + job->slots.b, D);
+    if (job->model->nu)
+        pu__axpy(D, 1, job->model->nu, bbar.at);
+    if (job->Gamma->apply(job->Gamma, 1, bbar, pu__rows(job->gamma_nu, D), 0, job->work))
         return pu__operator_failed(report, "Gamma.apply", -1);
-    return pu__check_gradient(mem->gamma_nu, job->D, "gradient of nu", report);
+    return pu__check_result(job->gamma_nu, D, "gradient of nu", -1, report);
 }
 
-/* Lane 0 becomes the mean gradient; Gamma and nu get the terms that are linear in bbar or free of the data. */
-PU__FN pu_status pu__finish_gradient(const pu__job *job, pu__memory *mem, pu_report *report)
+/* Lane 0 becomes the mean gradient; Gamma and nu get the terms that are linear in bbar or free of the data. Phi's gradient
+   was looked at while it was summed up row by row: it is searched only where that found something. */
+PU__FN pu_status pu__finish_gradient(const pu__job *job, pu_report *report)
 {
     const pu__slots *s = &job->slots;
-    const pu_real *g = mem->lanes;
-    int lost = pu__sum_lanes(job, mem);
-    pu_status status = PU_OK;
-    if (s->want_Gamma)
-        status = pu__finish_Gamma(job, mem, report);
-    if (!status && job->out->nu)
-        status = pu__finish_nu(job, mem, report);
-    if (!status && job->out->precond)
-        status = pu__check_gradient(g + s->m, job->D, "gradient of m", report);
-    if (!status)
-        status = pu__check_gradient(g, s->Phi, "gradient of Gamma", report);
-    if (!status && (lost || !job->by_rows))
-        status = pu__check_gradient(mem->phi_grad, s->psi - s->Phi, "gradient of Phi", report);
-    if (!status)
-        status = pu__check_gradient(g + s->psi, job->M, "gradient of psi", report);
-    if (!status)
-        status = pu__check_gradient(g + s->eta, job->M, "gradient of eta", report);
-    return status;
+    const pu_real *g = job->grads;
+    int search = pu__sum_lanes(job) || !job->by_rows;
+    if ((s->want_Gamma && pu__finish_Gamma(job, report)) || (job->out->nu && pu__finish_nu(job, report)) ||
+        (job->out->precond && pu__check_result(g + s->m, job->D, "gradient of m", -1, report)) ||
+        pu__check_result(g, s->Phi, "gradient of Gamma", -1, report) ||
+        (search && pu__check_result(job->phi_grad, s->psi - s->Phi, "gradient of Phi", -1, report)) ||
+        pu__check_result(g + s->psi, job->M, "gradient of psi", -1, report) ||
+        pu__check_result(g + s->eta, job->M, "gradient of eta", -1, report))
+        return report->status;
+    return PU_OK;
 }
 
 /* Student's t: 97.5 % quantile, from its expansion in 1/n; 0.8 % off at n = 2, 1e-3 from n = 3 on. */
@@ -15111,19 +15049,20 @@ typedef struct {
     int known;           /* every column's Ritz values are */
 } pu__value_sums;
 
-/* Datum n's part of c, q, the network objective and the likelihood. */
-PU__FN void pu__datum_values(const pu__job *job, const pu__memory *mem, double shared_c, pu_int n, pu__value_sums *sums,
-                             pu_report *report)
+#define PU__LOG_2PI 1.8378770664093454836
+
+/* Datum n's part of c, q, the network objective and the likelihood. The probes' means over k: tr(A Sigma) as sigma'A sigma
+   and as delta'sigma, and log det A, whose spread gives the likelihood's standard error. */
+PU__FN void pu__datum_values(const pu__job *job, pu_int n, pu__value_sums *sums, pu_report *report)
 {
-    double log_2pi = 1.8378770664093454836;
     double N = (double)job->N;
     double K = (double)job->K;
-    double sampled = (double)job->served[PU_ITERATIVE];
-    const pu__column *col = mem->columns + n * (job->K + 1);
-    int direct = mem->engine[n] != PU_ITERATIVE;
-    double c = mem->c[n] + shared_c;
+    const pu__column *col = job->columns + n * job->cols;
+    int direct = job->served_by[n] != PU_ITERATIVE;
+    double c = job->c[n] + job->shared_c;
+    /* base + fit = c + 1/2 mu'A mu - b'mu */
+    double base = direct ? -job->gamma_logdet / 2 : c;
     double fit = direct ? col->value : col->xax / 2 - col->ux;
-    double base = direct ? -mem->gamma_logdet / 2 : c; /* base + fit = c + 1/2 mu'A mu - b'mu */
     double trace = 0;
     double linear = 0;
     double logdet = 0;
@@ -15134,10 +15073,18 @@ PU__FN void pu__datum_values(const pu__job *job, const pu__memory *mem, double s
         logdet += col[k].logdet / K;
         sums->gap += col[k].gap / (2 * K * N);
     }
-    for (pu_int k = 1; k <= job->K; k++)
-        square += (col[k].logdet - logdet) * (col[k].logdet - logdet);
-    if (!direct) {
-        sums->traces += linear / sampled;
+    for (pu_int k = 1; k <= job->K; k++) {
+        double off = col[k].logdet - logdet;
+        square += off * off;
+    }
+    if (direct) {
+        logdet = job->logdet[n];
+        if (job->exact) { /* tr(A Sigma) */
+            trace = (double)job->D;
+            linear = 0;
+        }
+    } else {
+        sums->traces += linear / (double)job->served[PU_ITERATIVE];
         if (job->K > 1)
             sums->variance += square / (K - 1) / K / 4 / (N * N);
         for (pu_int k = 0; k <= job->K; k++) {
@@ -15153,46 +15100,41 @@ PU__FN void pu__datum_values(const pu__job *job, const pu__memory *mem, double s
                 report->ritz_min = col[k].low;
         }
     }
-    if (direct && job->exact) { /* tr(A Sigma) */
-        trace = (double)job->D;
-        linear = 0;
-    }
-    if (direct)
-        logdet = mem->logdet[n];
     report->c += c / N;
     report->q += (base + fit + trace / 2) / N;
     report->network += (base + fit + trace / 2 - linear) / N;
-    report->nll += (base + logdet / 2 + fit + (double)mem->observed[n] * log_2pi / 2) / N;
+    report->nll += (base + logdet / 2 + fit + (double)job->observed[n] * PU__LOG_2PI / 2) / N;
 }
 
 /* Means over the data, in order: c, q, the network objective, the likelihood and its error. */
-PU__FN pu_status pu__finish_values(const pu__job *job, const pu__memory *mem, double shared_c, pu_report *report)
+PU__FN pu_status pu__finish_values(const pu__job *job, pu_report *report)
 {
-    double sampled = (double)job->served[PU_ITERATIVE]; /* data whose log det is an estimate */
+    pu_int sampled = job->served[PU_ITERATIVE]; /* data whose log det is an estimate */
     double D = (double)job->D;
-    pu__value_sums sums;
-    int settled, traced;
-    memset(&sums, 0, sizeof sums);
-    sums.known = job->want_nll;
-    report->has_nll = report->has_objective && (!job->served[PU_ITERATIVE] || job->want_nll);
+    pu__value_sums sums = {0, 0, 0, 0, 0, job->want_nll};
+    report->has_nll = report->has_objective && (!sampled || job->want_nll);
     for (pu_int n = 0; n < job->N; n++)
-        pu__datum_values(job, mem, shared_c, n, &sums, report);
-    report->nll_se = sampled > 0 && job->K < 2 ? -1 : sqrt(sums.variance);
+        pu__datum_values(job, n, &sums, report);
+    /* one probe has no spread: no standard error */
+    report->nll_se = sampled && job->K < 2 ? -1 : sqrt(sums.variance);
     report->nll_95 = report->nll_se;
     if (report->nll_se > 0)
-        report->nll_95 *= pu__student((pu_int)sampled * (job->K - 1));
+        report->nll_95 *= pu__student(sampled * (job->K - 1));
     report->nll_gap = sums.gap;
-    if (!(sampled > 0))
+    /* the relative error of the solutions in the norm of A */
+    if (!sampled)
         report->solver_error = 0;
     else if (sums.known && sums.size > 0) {
         report->solver_error = sqrt(sums.energy / sums.size);
-        if (job->kind == PU_NETWORK)
+        if (job->kind == PU_NETWORK) /* second order in that, times I: see pu__choose */
             report->solver_error = (double)job->plan.I * sums.energy / sums.size;
     }
-    /* the probes also know tr(A Sigma) = D: solves cut short fall below it by more than chance */
-    settled = sums.gap <= pu__max(0.1 * report->nll_se, 100 * (double)PU__EPS * fabs(report->nll));
-    traced = D - sums.traces <= 3 * sqrt(2 * D / (sampled * (double)job->K));
-    report->nll_converged = !(sampled > 0) || (settled && traced);
+    /* the gap is below chance or rounding. The probes also know tr(A Sigma) = D: solves cut short fall below it by more than
+       chance, which is sqrt(2 D) for one of them */
+    report->nll_converged =
+        !sampled || (sums.gap <= pu__max(0.1 * report->nll_se, 100 * (double)PU__EPS * fabs(report->nll)) &&
+                     D - sums.traces <= 3 * sqrt(2 * D / ((double)sampled * (double)job->K)));
+    /* what cannot be had is not told */
     if (!report->has_nll) {
         report->nll = 0;
         report->nll_gap = 0;
@@ -15209,35 +15151,38 @@ PU__FN pu_status pu__finish_values(const pu__job *job, const pu__memory *mem, do
 }
 
 /* Probes in group g of G. */
-PU__FN pu_int pu__group_size(pu_int K, pu_int G, pu_int g) { return ((g + 1) * K + G - 1) / G - (g * K + G - 1) / G; }
+PU__FN pu_int pu__group_size(pu_int K, pu_int G, pu_int g)
+{
+    return pu__ceil_div((g + 1) * K, G) - pu__ceil_div(g * K, G);
+}
 
 /* Standard errors over the groups of probes. With m_g the mean of group g of K_g probes and m that of all,
    sum_g K_g (m_g - m)^2 / (G - 1) is the variance of one probe, and 1/K of it that of m. A group's accumulator holds
    K_g m_g / K; it becomes the replicate g - m + m_g. */
-PU__FN void pu__standard_errors(const pu__job *job, pu__memory *mem, pu_report *report)
+PU__FN void pu__standard_errors(const pu__job *job, pu_report *report)
 {
     const pu__slots *s = &job->slots;
     pu_int G = s->groups;
     pu_int n = s->eta;
     pu_int wanted = job->out->psi ? n : s->psi;
-    const pu_real *grad = mem->lanes;
-    pu_real *group = mem->lanes + s->group;
     double errors = 0;
     double size = 0;
     for (pu_int i = 0; i < wanted; i++) {
+        double grad = (double)job->grads[i];
+        pu_real *group = job->grads + s->group + i;
         double all = 0;
         double variance = 0;
         for (pu_int g = 0; g < G; g++)
-            all += (double)group[g * n + i];
+            all += (double)group[g * n];
         for (pu_int g = 0; g < G; g++) {
             double share = (double)pu__group_size(job->K, G, g) / (double)job->K;
-            double off = (double)group[g * n + i] / share - all;
+            double off = (double)group[g * n] / share - all;
             variance += share * off * off / (double)(G - 1);
-            group[g * n + i] = (pu_real)((double)grad[i] + off);
+            group[g * n] = (pu_real)(grad + off);
         }
-        mem->se[i] = (pu_real)sqrt(variance);
+        job->se[i] = (pu_real)sqrt(variance);
         errors += variance;
-        size += (double)grad[i] * (double)grad[i];
+        size += grad * grad;
     }
     report->se_95 = pu__student(G - 1);
     report->statistical_error = size > 0 ? sqrt(errors / size) : 0;
@@ -15254,143 +15199,137 @@ PU__FN void pu__write(pu_real *to, const pu_real *from, pu_int n)
         pu__zeros(to, n);
 }
 
-/* Standard errors and replicates to the caller's arrays: zero where the gradient was not asked for. */
-PU__FN void pu__write_errors(const pu__job *job, const pu__memory *mem)
+/* A vector [Gamma | Phi | psi] of the job to the caller's three arrays: zero where the gradient was not asked for, or there
+   is no such vector. */
+PU__FN void pu__write_three(const pu__job *job, const pu_real *from, pu_real *Gamma, pu_real *Phi, pu_real *psi)
 {
     const pu_gradient_result *out = job->out;
     const pu__slots *s = &job->slots;
-    pu_int Gamma = job->r.Gamma.params;
-    pu_int Phi = job->r.Phi.params;
-    pu_int M = job->M;
-    const pu_real *se = s->groups ? mem->se : NULL;
-    pu__write(out->se_Gamma, out->Gamma ? se : NULL, Gamma);
-    pu__write(out->se_Phi, se && out->Phi ? se + s->Phi : NULL, Phi);
-    pu__write(out->se_psi, se && out->psi ? se + s->psi : NULL, M);
-    if (!out->replicates)
-        return;
-    for (pu_int g = 0; g < s->groups; g++) {
-        const pu_real *from = mem->lanes + s->group + g * s->eta;
-        pu_real *to = out->replicates + g * (Gamma + Phi + M);
-        pu__write(to, out->Gamma ? from : NULL, Gamma);
-        pu__write(to + Gamma, out->Phi ? from + s->Phi : NULL, Phi);
-        pu__write(to + Gamma + Phi, out->psi ? from + s->psi : NULL, M);
-    }
+    pu__write(Gamma, out->Gamma ? from : NULL, job->Gamma->params);
+    pu__write(Phi, from && out->Phi ? from + s->Phi : NULL, job->Phi->params);
+    pu__write(psi, from && out->psi ? from + s->psi : NULL, job->M);
 }
 
 /* The only place where pu_gradient writes to the caller's arrays. */
-PU__FN void pu__write_results(const pu__job *job, const pu__memory *mem)
+PU__FN void pu__write_results(const pu__job *job)
 {
     const pu_gradient_result *out = job->out;
+    const pu_gradient_result *stage = &job->stage;
     const pu__slots *s = &job->slots;
-    pu_int all = job->N * (job->K + 1);
-    const pu_real *g = mem->lanes;
-    pu__write_errors(job, mem);
-    pu__write(out->nu, mem->gamma_nu, job->D);
+    pu_int cols = job->cols;
+    pu_int all = job->N * cols;
+    pu_int Gamma = job->Gamma->params;
+    const pu_real *g = job->grads;
+    pu__write_three(job, s->groups ? job->se : NULL, out->se_Gamma, out->se_Phi, out->se_psi);
+    for (pu_int i = 0; out->replicates && i < s->groups; i++) {
+        pu_real *to = out->replicates + i * (Gamma + job->Phi->params + job->M);
+        pu__write_three(job, g + s->group + i * s->eta, to, to + Gamma, to + Gamma + job->Phi->params);
+    }
+    pu__write(out->nu, job->gamma_nu, job->D);
     pu__write(out->Gamma, g, s->Phi);
-    pu__write(out->Phi, mem->phi_grad, s->psi - s->Phi);
+    pu__write(out->Phi, job->phi_grad, s->psi - s->Phi);
     pu__write(out->psi, g + s->psi, job->M);
     pu__write(out->eta, g + s->eta, job->M);
     pu__write(out->precond, g + s->m, job->D);
-    pu__write(out->x, mem->stage.x, all * job->D);
-    pu__write(out->residual, mem->stage.residual, all * job->D);
-    pu__write(out->alpha, mem->stage.alpha, all * job->plan.I);
-    pu__write(out->beta, mem->stage.beta, all * job->plan.I);
-    if (out->logdet && job->want_nll)
-        for (pu_int n = 0; n < job->N; n++)
-            for (pu_int k = 0; k < job->K; k++)
-                out->logdet[n * job->K + k] = (pu_real)mem->columns[n * (job->K + 1) + k + 1].logdet;
-    if (out->columns)
-        for (pu_int j = 0; j < all; j++)
-            out->columns[j] = mem->columns[j].record;
+    pu__write(out->x, stage->x, all * job->D);
+    pu__write(out->residual, stage->residual, all * job->D);
+    pu__write(out->alpha, stage->alpha, all * job->plan.I);
+    pu__write(out->beta, stage->beta, all * job->plan.I);
+    /* a probe's log det is one number per column but the mean's */
+    for (pu_int j = 0; j < all; j++) {
+        const pu__column *column = job->columns + j;
+        if (out->columns)
+            out->columns[j] = column->record;
+        if (out->logdet && job->want_nll && j % cols > 0)
+            out->logdet[j - j / cols - 1] = (pu_real)column->logdet;
+    }
 }
 
-/* Runs all lanes, on as many threads as there are workers. Returns the worst outcome, recorded. */
-PU__FN pu_status pu__run_lanes(const pu__job *job, pu__memory *mem, pu_report *report)
+/* Runs all lanes, on as many threads as there are workers. Returns the worst outcome, recorded. An error of a device outranks
+   whatever came of it. */
+PU__FN pu_status pu__run_lanes(pu__job *job, pu_report *report)
 {
-    pu_status outcome = PU_OK;
     if (job->ragged)
-        pu__share_out(job, mem);
-    if (job->far) {
-        pu__far_lane(job, mem);
-    } else {
-        for (int l = 0; l < job->threads; l++)
-            *mem->workers[l].post.ones = 1;
+        pu__share_out(job);
+    if (job->device && pu__device_open(job, report)) {
+        (void)pu__far_status(job->B, report);
+        return report->status;
+    }
 #ifdef PU__OPENMP
 #pragma omp parallel for schedule(dynamic, 1) num_threads(job->threads) if (job->threads > 1)
-        for (int l = 0; l < job->lanes; l++)
-            pu__lane(job, mem, mem->workers + omp_get_thread_num(), l);
-#else
-        for (int l = 0; l < job->lanes; l++)
-            pu__lane(job, mem, mem->workers, l);
 #endif
-    }
+    for (int l = 0; l < job->lanes; l++)
+        pu__lane(job, job->workers + PU__THREAD, l);
     for (int l = 0; l < job->lanes; l++) {
-        const pu_report *part = mem->lane_report + l;
+        const pu_report *part = job->lane_report + l;
         report->products += part->products;
-        if (!pu__is_worse(part->status, outcome))
+        if (!pu__is_worse(part->status, report->status))
             continue;
-        outcome = part->status;
-        report->status = outcome;
+        report->status = part->status;
         report->where = part->where;
     }
-    return outcome;
+    if (job->device && (pu__fatal(report->status) || !pu__device_close(job, report)))
+        (void)pu__far_status(job->B, report);
+    return report->status;
 }
 
-/* A job from shared terms to results. */
-PU__FN pu_status pu__job_run(const pu__job *job, pu__memory *mem, pu_report *report)
+/* A job from shared terms to results. Returns the worst outcome of its columns, or what made it fail. */
+PU__FN pu_status pu__job_run(pu__job *job, pu_report *report)
 {
-    pu_int cols = job->K + 1;
-    double shared_c;
-    pu_status outcome;
-    pu_status status = pu__shared_terms(job, mem, &shared_c, report);
-    if (status)
-        return status;
-    outcome = pu__run_lanes(job, mem, report);
-    if (pu__fatal(outcome))
-        return outcome;
+    pu_int cols = job->cols;
+    if (pu__shared_terms(job, report) || pu__fatal(pu__run_lanes(job, report)))
+        return report->status;
     for (pu_int i = 0; i < job->N * cols; i++)
-        pu__report_column(report, &mem->columns[i].record, i / cols, i % cols, job->plan.adjoint == PU_ADJOINT_AUTO);
-    status = pu__finish_values(job, mem, shared_c, report);
-    if (!status && job->any_grad)
-        status = pu__finish_gradient(job, mem, report);
-    if (status)
-        return status;
+        pu__report_column(report, &job->columns[i].record, i / cols, i % cols, job->plan.adjoint == PU_ADJOINT_AUTO);
+    if (pu__finish_values(job, report) || (job->any_grad && pu__finish_gradient(job, report)))
+        return report->status;
     if (job->slots.groups && job->any_grad)
-        pu__standard_errors(job, mem, report);
+        pu__standard_errors(job, report);
     if (!job->dry)
-        pu__write_results(job, mem);
-    return outcome;
+        pu__write_results(job);
+    return report->status;
 }
 
 /* The gradients that are wanted, where they are in the workspace. */
-PU__FN void pu__lend(const pu__job *job, const pu__memory *mem, pu_gradient_result *g)
+PU__FN void pu__lend(const pu__job *job, pu_gradient_result *g)
 {
     const pu__slots *s = &job->slots;
     if (g->nu)
-        g->nu = mem->gamma_nu;
+        g->nu = job->gamma_nu;
     if (g->Gamma)
-        g->Gamma = mem->lanes;
-    if (job->out->Phi)
-        g->Phi = mem->phi_grad;
+        g->Gamma = job->grads;
+    if (g->Phi)
+        g->Phi = job->phi_grad;
     if (g->psi)
-        g->psi = mem->lanes + s->psi;
+        g->psi = job->grads + s->psi;
     if (g->eta)
-        g->eta = mem->lanes + s->eta;
+        g->eta = job->grads + s->eta;
     if (g->precond)
-        g->precond = mem->lanes + s->m;
+        g->precond = job->grads + s->m;
 }
 
-/* A made job: memory, and the run. */
-PU__FN pu_status pu__task_run(pu__call *call, pu__task *task)
+/* The last checks of a made job, and its memory. */
+PU__FN pu_status pu__job_memory(pu__call *call, pu__job *job)
 {
-    pu_status status = pu__measure(call, pu__task_layout, task, NULL);
-    if (!status)
-        status = pu__allocate(call, pu__task_layout, task);
-    return status ? status : pu__job_run(&task->job, &task->mem, call->report);
+    pu_report *report = call->report;
+    if (pu__check_numbers(job->model, report) || pu__check_option_arrays(job, report) ||
+        pu__measure(call, pu__job_layout, job, NULL) || pu__allocate(call, pu__job_layout, job))
+        return report->status;
+    return PU_OK;
+}
+
+/* A made job, whose caller has nothing to do before it runs. */
+PU__FN pu_status pu__job_call(pu__call *call, pu__job *job)
+{
+    pu_status status = pu__job_memory(call, job);
+    return status ? status : pu__job_run(job, call->report);
 }
 
 /* ------------------------------------------------------------------------------------------------
    >>gradient   choosing K and I; pu_gradient, pu_nll, pu_exact
+
+   PU_CHOOSE: a pilot on a few data, with a few probes and steps, measures the statistical error of one probe and the solver's
+   error after each step. K and I follow from these; then the gradient is a call like any other.
    ------------------------------------------------------------------------------------------------ */
 
 /* The pilot of PU_CHOOSE, and the limits of K and I without a word from the caller. */
@@ -15399,122 +15338,90 @@ PU__FN pu_status pu__task_run(pu__call *call, pu__task *task)
 #define PU__PILOT_DATA   4
 #define PU__MOST         100
 
-/* Is K or I to be found? */
+/* Is I to be found? Monte Carlo means converged: there I has no limit, and nothing is to be found. */
+PU__FN int pu__to_pick_I(const pu_options *o) { return o->solve.iterations == PU_CHOOSE && o->kind != PU_MONTE_CARLO; }
+
+/* Does a call with these options begin with pu_tune? */
 PU__FN int pu__to_tune(const pu_options *o)
 {
     return o && o->kind != PU_EXACT && (o->samples == PU_CHOOSE || o->solve.iterations == PU_CHOOSE);
 }
 
-/* The options with K and I at their limits. Monte Carlo means converged: there I has none. */
+/* The options with K and I at their limits. */
 PU__FN pu_options pu__at_limits(const pu_options *options)
 {
     pu_options o = *options;
-    pu_int most = o.most_iterations > 0 ? o.most_iterations : PU__MOST;
-    if (o.samples == PU_CHOOSE)
+    if (options->samples == PU_CHOOSE)
         o.samples = o.most_samples > 0 ? o.most_samples : PU__MOST;
     if (o.solve.iterations == PU_CHOOSE)
-        o.solve.iterations = o.kind == PU_MONTE_CARLO ? 0 : most;
+        o.solve.iterations = 0;
+    if (pu__to_pick_I(options))
+        o.solve.iterations = o.most_iterations > 0 ? o.most_iterations : PU__MOST;
     return o;
 }
 
-/* What tuning needs of the options. */
+/* What tuning needs of the options, and of the results: a gradient whose error can be measured. */
 PU__FN pu_status pu__check_tuning(const pu_options *o, const pu_gradient_result *out, pu_report *report)
 {
+    const char *bad = NULL;
+    const char *lacks = NULL;
     if (!(o->error >= 0 && o->error < 1))
-        return pu__refuse(report, PU_E_ARGUMENT, "options.error");
-    if (o->most_samples < 0 || o->most_samples == 1)
-        return pu__refuse(report, PU_E_ARGUMENT, "options.most_samples");
-    if (o->most_iterations < 0)
-        return pu__refuse(report, PU_E_ARGUMENT, "options.most_iterations");
-    if (!out || (!out->Gamma && !out->Phi && !out->psi))
-        return pu__refuse(report, PU_E_ARGUMENT, "results (PU_CHOOSE needs a gradient to tune for)");
-    if (!pu__has_momentum(o->solve.solver))
-        return pu__refuse(report, PU_E_UNSUPPORTED, "options.solve.solver (PU_CHOOSE needs CG or PCG)");
-    if (o->x0)
-        return pu__refuse(report, PU_E_UNSUPPORTED, "options.x0 (PU_CHOOSE)");
-    if (o->delta && o->samples == PU_CHOOSE)
-        return pu__refuse(report, PU_E_UNSUPPORTED, "options.delta (samples = PU_CHOOSE)");
-    return PU_OK;
+        bad = "options.error";
+    else if (o->most_samples < 0 || o->most_samples == 1)
+        bad = "options.most_samples";
+    else if (o->most_iterations < 0)
+        bad = "options.most_iterations";
+    else if (!out || (!out->Gamma && !out->Phi && !out->psi))
+        bad = "results (PU_CHOOSE needs a gradient to tune for)";
+    else if (!pu__has_momentum(o->solve.solver))
+        lacks = "options.solve.solver (PU_CHOOSE needs CG or PCG)";
+    else if (o->x0)
+        lacks = "options.x0 (PU_CHOOSE)";
+    else if (o->delta && o->samples == PU_CHOOSE)
+        lacks = "options.delta (samples = PU_CHOOSE)";
+    if (bad)
+        return pu__refuse(report, PU_E_ARGUMENT, bad);
+    return lacks ? pu__refuse(report, PU_E_UNSUPPORTED, lacks) : PU_OK;
 }
 
-/* A pilot: its job, and what that borrows. */
+/* A job of our own, the pilot or that of pu_exact, and what it borrows. */
 typedef struct {
-    pu__task task;
+    pu__job job;
     pu_options o;
-    pu_data few;
+    pu_data data;
     pu_gradient_result wanted;
-    double eps[PU__PILOT_STEPS + 1]; /* the solver's error after so many steps */
-} pu__pilot;
+    pu_int place; /* pu_exact: of its datum in the arrays */
+    pu_real any;  /* its address stands for arrays that are never written */
+} pu__own_job;
 
-/* The job of the pilot: few data, probes and steps, standard errors, nothing written. */
-PU__FN pu_status pu__pilot_make(pu__pilot *p, const pu_lgm *model, const pu_data *data, const pu_options *options,
+/* The job of the pilot: few data, probes and steps, standard errors, nothing written. It needs no reverse
+   pass (PU_OUTPUT), and without a tolerance takes all its steps. */
+PU__FN pu_status pu__pilot_make(pu__own_job *p, const pu_lgm *model, const pu_data *data, const pu_options *options,
                                 const pu_gradient_result *out, pu_report *report)
 {
-    pu_real *some = out->Gamma;
-    pu_status status;
+    pu_options *o = &p->o;
     memset(p, 0, sizeof *p);
-    p->few = *data;
-    p->few.n = pu__min(data->n, PU__PILOT_DATA);
-    p->o = pu__at_limits(options);
-    p->o.kind = PU_OUTPUT;
-    p->o.engine = PU_ITERATIVE;
-    p->o.solve.tolerance = 0;
-    p->o.solve.absolute2 = 0;
-    p->o.groups = 0;
-    p->o.delta = NULL;
-    p->o.samples = PU__PILOT_PROBES;
-    p->o.solve.iterations =
-        PU__PILOT_STEPS; /* whatever the limit: fewer would not show what a converged gradient is like */
+    p->data = *data;
+    p->data.n = pu__min(data->n, PU__PILOT_DATA);
+    *o = *options;
+    o->kind = PU_OUTPUT;
+    o->engine = PU_ITERATIVE;
+    o->solve.tolerance = 0;
+    o->solve.absolute2 = 0;
+    o->groups = 0;
+    o->delta = NULL;
+    o->samples = PU__PILOT_PROBES;
+    /* whatever the limit: fewer would not show what a converged gradient is like */
+    o->solve.iterations = PU__PILOT_STEPS;
+    /* se_psi asks for standard errors of all, alpha and beta for the coefficients of the solver */
     p->wanted.Gamma = out->Gamma;
     p->wanted.Phi = out->Phi;
     p->wanted.psi = out->psi;
-    /* any address asks for standard errors and the coefficients of the solver */
-    if (!some)
-        some = out->Phi;
-    if (!some)
-        some = out->psi;
-    p->wanted.se_psi = some;
-    p->wanted.alpha = some;
-    p->wanted.beta = some;
-    status = pu__job_make(&p->task, model, &p->few, &p->o, &p->wanted, 1, report);
-    p->task.job.dry = 1;
-    return status;
-}
-
-/* The most memory that a job like this can take: with fewer columns there may be more lanes, threads and blocks, on a device
-   more data side by side. */
-PU__FN void pu__widest(pu__job *job)
-{
-    pu_int cols = job->K + 1;
-    pu_int asked = job->o->columns;
-    pu_int block = pu__min(asked ? asked : pu__columns_default(job->D, cols, pu__columns_least(job)), cols);
-    if (job->far) {
-        job->batch = job->batch_most;
-        job->kmax = (asked ? pu__min(asked, cols) : cols) * job->batch;
-        return;
-    }
-    job->lanes = job->o->lanes ? job->o->lanes : 4;
-    job->threads = pu__threads(job->o->threads, 1e30);
-    if (job->threads > job->lanes)
-        job->threads = job->lanes;
-    job->kmax = pu__most(job->kmax, block);
-}
-
-/* *most = the larger of it and of the bytes that a job with these options takes at its widest. */
-PU__FN pu_status pu__bytes_of(pu__call *call, pu__task *task, const pu_lgm *model, const pu_data *data,
-                              const pu_options *o, const pu_gradient_result *out, size_t *most)
-{
-    size_t bytes = 0;
-    pu_status status;
-    call->report->plan[0] = 0;
-    status = pu__job_make(task, model, data, o, out, 1, call->report);
-    if (status)
-        return status;
-    pu__widest(&task->job);
-    status = pu__measure(call, pu__task_layout, task, &bytes);
-    if (bytes > *most)
-        *most = bytes;
-    return status;
+    p->wanted.se_psi = &p->any;
+    p->wanted.alpha = &p->any;
+    p->wanted.beta = &p->any;
+    p->job.dry = 1;
+    return pu__job_make(&p->job, model, &p->data, o, &p->wanted, 1, report);
 }
 
 /* Bytes of a gradient whose K and I are not known yet: the pilot, and all that may come after it. With PU_ENGINE_AUTO that is
@@ -15523,68 +15430,84 @@ PU__FN pu_status pu__tuned_bytes(pu__call *call, const pu_lgm *model, const pu_d
                                  const pu_gradient_result *out, size_t *bytes)
 {
     pu_options most = pu__at_limits(options);
-    pu__pilot pilot;
-    pu_status status = pu__check_tuning(options, out, call->report);
-    if (!status)
-        status = pu__check_model(model, call->report);
-    if (!status)
-        status = pu__check_data_shape(data, model->Phi->rows, call->report);
-    if (!status)
-        status = pu__pilot_make(&pilot, model, data, options, out, call->report);
-    if (!status)
-        status = pu__measure(call, pu__task_layout, &pilot.task, bytes);
-    if (!status && most.engine == PU_ENGINE_AUTO)
-        status = pu__bytes_of(call, &pilot.task, model, data, &most, out, bytes);
-    most.engine = most.engine == PU_ENGINE_AUTO ? PU_ITERATIVE : most.engine;
-    if (!status)
-        status = pu__bytes_of(call, &pilot.task, model, data, &most, out, bytes);
-    if (!status)
-        call->report->bytes = *bytes;
-    return status;
+    pu_report *report = call->report;
+    pu__own_job pilot;
+    pu__job *job = &pilot.job;
+    if (pu__check_tuning(options, out, report) || pu__check_model(model, report) ||
+        pu__check_data_shape(data, model->Phi->rows, report) ||
+        pu__pilot_make(&pilot, model, data, options, out, report) || pu__measure(call, pu__job_layout, job, bytes))
+        return report->status;
+    /* with fewer columns there may be more lanes, threads and blocks, on a device more data side by side */
+    /* as asked and, for PU_ENGINE_AUTO, the solver for all data */
+    for (;;) {
+        size_t now = 0;
+        pu_int block;
+        memset(job, 0, sizeof *job);
+        report->plan[0] = 0;
+        if (pu__job_make(job, model, data, &most, out, 1, report))
+            return report->status;
+        block = pu__columns_block(job);
+        if (job->device) {
+            job->batch = job->batch_most;
+            job->kmax = block * job->batch;
+        } else {
+            pu__job_lanes(job, INT32_MAX, 1e30);
+            job->kmax = pu__most(job->kmax, block);
+        }
+        if (pu__measure(call, pu__job_layout, job, &now))
+            return report->status;
+        if (now > *bytes)
+            *bytes = now;
+        if (most.engine != PU_ENGINE_AUTO)
+            break;
+        most.engine = PU_ITERATIVE;
+    }
+    report->bytes = *bytes;
+    return PU_OK;
 }
 
+/* A job that is made and measured. */
 PU_DEF pu_status pu_gradient_bytes(const pu_lgm *model, const pu_data *data, const pu_options *options,
                                    const pu_gradient_result *out, size_t *bytes, pu_report *report)
 {
     pu__call call;
-    pu__task task;
-    pu_status status;
+    pu__job job;
     report = pu__begin(&call, NULL, report);
     if (!bytes)
         return pu__refuse(report, PU_E_NULL, "bytes");
     if (pu__to_tune(options))
         return pu__tuned_bytes(&call, model, data, options, out, bytes);
-    memset(&task, 0, sizeof task);
-    status = pu__job_make(&task, model, data, options, out, 1, report);
-    return status ? status : pu__measure(&call, pu__task_layout, &task, bytes);
+    memset(&job, 0, sizeof job);
+    if (pu__job_make(&job, model, data, options, out, 1, report))
+        return report->status;
+    return pu__measure(&call, pu__job_layout, &job, bytes);
 }
 
 /* ---- choosing K and I ---- */
 
 /* eps(i), the solver's error after i steps, from the coefficients of the pilot's columns. CG from zero takes alpha_l rho_l off
-   |x - A^-1 u|_A^2 in step l, in all x'A x; rho_{l+1} = beta_l rho_l. */
-PU__FN void pu__pilot_errors(pu__pilot *p)
+   |x - A^-1 u|_A^2 in step l, in all x'A x; rho_{l+1} = beta_l rho_l. rho_0 follows from x'A x = sum_l alpha_l rho_l. */
+PU__FN void pu__pilot_errors(const pu__job *job, double *eps)
 {
-    const pu__job *job = &p->task.job;
-    const pu__memory *mem = &p->task.mem;
     pu_int I = PU__PILOT_STEPS;
     double size = 0;
-    for (pu_int n = 0; n < job->N * (job->K + 1); n++) {
-        const pu_real *alpha = mem->stage.alpha + n * I;
-        const pu_real *beta = mem->stage.beta + n * I;
-        double xax = mem->columns[n].xax;
-        double weight = n % (job->K + 1) ? 1 / (double)job->K : 1;
-        double energy = pu__max(mem->columns[n].energy, 0);
+    for (pu_int n = 0; n < job->N * job->cols; n++) {
+        const pu_real *alpha = job->stage.alpha + n * I;
+        const pu_real *beta = job->stage.beta + n * I;
+        double xax = job->columns[n].xax;
+        double weight = n % job->cols ? 1 / (double)job->K : 1;
+        double energy = pu__max(job->columns[n].energy, 0);
         double rho = 1;
         double sum = 0;
         double taken = 0; /* off by the steps so far */
+        /* sum_l alpha_l rho_l / rho_0 */
         for (pu_int i = 0; i < I; i++) {
             sum += (double)alpha[i] * rho;
             rho *= (double)beta[i];
         }
         rho = sum > 0 ? xax / sum : 0;
         for (pu_int i = 0; i <= I; i++) {
-            p->eps[i] += weight * (pu__max(xax - taken, 0) + energy);
+            eps[i] += weight * (pu__max(xax - taken, 0) + energy);
             if (i == I)
                 break;
             taken += (double)alpha[i] * rho;
@@ -15592,20 +15515,8 @@ PU__FN void pu__pilot_errors(pu__pilot *p)
         }
         size += weight * xax;
     }
-    for (pu_int i = 0; i <= I; i++) {
-        double eps = size > 0 ? sqrt(p->eps[i] / size) : 0;
-        p->eps[i] = pu__max(eps, (double)PU__EPS);
-    }
-}
-
-/* The solver's error after I steps: measured by the pilot; after its last step it is taken to fall by rho = (sqrt c - 1) /
-   (sqrt c + 1) per step, c the ratio of the extreme Ritz values. The network gradient errs by I eps^2; at few steps that
-   estimate is up to 3 times low. */
-PU__FN double pu__solver_error(const pu__pilot *p, pu_kind kind, pu_int I, double rho)
-{
-    pu_int last = PU__PILOT_STEPS;
-    double eps = I <= last ? p->eps[I] : p->eps[last] * pow(rho, (double)(I - last));
-    return kind == PU_NETWORK ? 3 * (double)I * eps * eps : eps;
+    for (pu_int i = 0; i <= I; i++)
+        eps[i] = pu__max(size > 0 ? sqrt(eps[i] / size) : 0, (double)PU__EPS);
 }
 
 /* " (words: x %, wanted y %)", and whether that is at its limit. */
@@ -15618,91 +15529,88 @@ PU__FN void pu__put_choice(pu__text *t, const char *name, pu_int value, const ch
     pu__put(t, limit ? "; at its limit); " : "); ");
 }
 
-/* K and I from a pilot that has run. Statistical error falls as 1/sqrt(N K); the solver's may be half of what K leaves, but
-   nothing is gained by one far better than what was asked for. */
-PU__FN void pu__choose(const pu__pilot *p, const pu_options *options, pu_int N, pu_options *tuned, pu_report *report)
+/* K and I, which are at their limits, from what a pilot has found: eps(i), and the statistical error of one probe per datum.
+   Statistical error falls as 1/sqrt(N K); the solver's may be half of what K leaves, but nothing is gained by one far better
+   than what was asked for. */
+PU__FN void pu__choose(const double *eps, const pu_options *options, double one, pu_options *tuned, pu_report *report)
 {
-    pu_options top = *tuned;
     double wanted = options->error > 0 ? options->error : 0.1;
-    double seen = (double)p->few.n;
-    /* the error of one probe per datum */
-    double one = report->statistical_error * sqrt((double)PU__PILOT_PROBES * seen / (double)N);
+    /* CG's rate, with c the root of the ratio of the extreme Ritz values */
     double c = sqrt(report->ritz_max / report->ritz_min);
     double rho = (c - 1) / (c + 1);
-    double left, error;
-    pu__text t;
-    report->plan[0] = 0; /* kept in front of the plan of the run itself */
-    t = pu__text_after(report->plan, sizeof report->plan);
+    double left;
+    pu__text t = {report->plan, 0, sizeof report->plan}; /* kept in front of the plan of the run itself */
     if (options->samples == PU_CHOOSE) {
+        /* one / sqrt(K) = wanted */
         double k = ceil(one * one / (wanted * wanted));
-        tuned->samples = (pu_int)pu__max(2, k < (double)top.samples ? k : (double)top.samples);
+        pu_int most = tuned->samples;
+        tuned->samples = (pu_int)pu__max(2, k < (double)most ? k : (double)most);
         pu__put_choice(&t, "K = ", tuned->samples, " (one probe per datum errs by ", one, wanted,
-                       tuned->samples == top.samples);
+                       tuned->samples == most);
     }
-    left = one / sqrt((double)(tuned->samples ? tuned->samples : 10)) / 2; /* 0 means the default, 10 */
-    left = pu__max(left, wanted / 20);
-    if (options->solve.iterations == PU_CHOOSE && options->kind != PU_MONTE_CARLO) {
-        pu_int I = 1;
-        error = pu__solver_error(p, options->kind, I, rho);
-        while (!(error <= left) && I < top.solve.iterations) {
+    /* K = 0 means the default, 10 */
+    left = pu__max(one / sqrt((double)(tuned->samples ? tuned->samples : 10)) / 2, wanted / 20);
+    if (pu__to_pick_I(options)) {
+        pu_int last = PU__PILOT_STEPS;
+        pu_int I = 0;
+        double error;
+        /* after the pilot's last step the error is taken to fall by rho per step. The network gradient errs by I eps^2; at few
+           steps that estimate is up to 3 times low */
+        do {
             I++;
-            error = pu__solver_error(p, options->kind, I, rho);
-        }
+            error = I <= last ? eps[I] : eps[last] * pow(rho, (double)(I - last));
+            if (options->kind == PU_NETWORK)
+                error = 3 * (double)I * error * error;
+        } while (!(error <= left) && I < tuned->solve.iterations);
         tuned->solve.iterations = I;
         pu__put_choice(&t, "I = ", I, " (leaves a solver error of ", error, left, !(error <= left));
     }
 }
 
-/* Would the iterative engine serve anyone, if it had to do next to nothing? Then *least is what it would do. */
-PU__FN pu_status pu__anyone_iterative(pu__task *task, const pu_lgm *model, const pu_data *data,
-                                      const pu_gradient_result *out, pu_options *least, int *anyone, pu_report *report)
-{
-    pu_status status = pu__job_make(task, model, data, least, out, 0, report);
-    report->plan[0] = 0;
-    *anyone = task->job.served[PU_ITERATIVE] > 0;
-    return status;
-}
-
-/* pu_tune after its checks. */
+/* pu_tune after its checks: where direct engines serve everyone there is nothing to tune; otherwise a pilot runs. */
 PU__FN pu_status pu__tune(pu__call *call, const pu_lgm *model, const pu_data *data, const pu_options *options,
                           const pu_gradient_result *out, pu_options *tuned)
 {
     pu_report *report = call->report;
     int pick_K = options->samples == PU_CHOOSE;
-    int pick_I = options->solve.iterations == PU_CHOOSE && options->kind != PU_MONTE_CARLO;
-    pu__pilot pilot;
-    int anyone = 1;
-    pu_status status = pu__check_tuning(options, out, report);
-    if (status)
-        return status;
+    int pick_I = pu__to_pick_I(options);
+    pu__own_job pilot;
+    double eps[PU__PILOT_STEPS + 1] = {0};
+    double one;
+    pu_status status;
+    if (pu__check_tuning(options, out, report))
+        return report->status;
     *tuned = pu__at_limits(options);
     if (!pick_K && !pick_I)
         return PU_OK;
     if (options->engine == PU_ENGINE_AUTO) {
+        /* Would the iterative engine serve anyone, if it had to do next to nothing? */
         pu_options least = *tuned;
         if (pick_K)
             least.samples = 2;
         if (pick_I)
             least.solve.iterations = 4;
-        memset(&pilot.task, 0, sizeof pilot.task);
-        status = pu__anyone_iterative(&pilot.task, model, data, out, &least, &anyone, report);
-        if (!anyone)
+        memset(&pilot.job, 0, sizeof pilot.job);
+        status = pu__job_make(&pilot.job, model, data, &least, out, 0, report);
+        report->plan[0] = 0;
+        if (!pilot.job.served[PU_ITERATIVE])
             *tuned = least;
-        if (status || !anyone)
+        if (status || !pilot.job.served[PU_ITERATIVE])
             return status;
     }
     status = pu__pilot_make(&pilot, model, data, options, out, report);
     if (!status)
-        status = pu__job_check(&pilot.task.job, report);
-    if (!status)
-        status = pu__task_run(call, &pilot.task);
+        status = pu__job_call(call, &pilot.job);
     if (pu__fatal(status))
         return status;
-    pu__pilot_errors(&pilot);
-    pu__choose(&pilot, options, data->n, tuned, report);
+    pu__pilot_errors(&pilot.job, eps);
+    /* the pilot averaged over its data and probes: the error of one probe per datum, for all data */
+    one = report->statistical_error * sqrt((double)PU__PILOT_PROBES * (double)pilot.data.n / (double)data->n);
+    pu__choose(eps, options, one, tuned, report);
     return PU_OK;
 }
 
+/* Checks everything, since a pilot looks at few of the data; what the caller gets is written last. */
 PU_DEF pu_status pu_tune(const pu_lgm *model, const pu_data *data, const pu_options *options, pu_workspace *ws,
                          const pu_gradient_result *out, pu_options *tuned, pu_report *report)
 {
@@ -15712,13 +15620,9 @@ PU_DEF pu_status pu_tune(const pu_lgm *model, const pu_data *data, const pu_opti
     report = pu__begin(&call, ws, report);
     if (!options || !tuned)
         return pu__refuse(report, PU_E_NULL, options ? "tuned" : "options");
-    status = pu__check_model(model, report);
-    if (!status)
-        status = pu__check_data(data, model->Phi->rows, report);
-    if (!status)
-        status = pu__check_numbers(model, report);
-    if (status)
-        return status;
+    if (pu__check_model(model, report) || pu__check_data(data, model->Phi->rows, report) ||
+        pu__check_numbers(model, report))
+        return report->status;
     if (!pu__to_tune(options)) {
         *tuned = *options;
         return PU_OK;
@@ -15741,12 +15645,10 @@ PU__FN pu_status pu__tune_first(pu__call *call, const pu_lgm *model, const pu_da
 {
     pu_report *report = call->report;
     char words[sizeof report->plan];
-    pu_status status;
     if (!pu__to_tune(*options))
         return PU_OK;
-    status = pu_tune(model, data, *options, call->ws, out, tuned, report);
-    if (status)
-        return status;
+    if (pu_tune(model, data, *options, call->ws, out, tuned, report))
+        return report->status;
     memcpy(words, report->plan, sizeof words);
     pu__report_clear(report);
     memcpy(report->plan, words, sizeof words);
@@ -15754,38 +15656,34 @@ PU__FN pu_status pu__tune_first(pu__call *call, const pu_lgm *model, const pu_da
     return PU_OK;
 }
 
+/* Tunes where that is asked for; then the job is made, checked and laid out once, and runs. */
 PU_DEF pu_status pu_gradient(const pu_lgm *model, const pu_data *data, const pu_options *options, pu_workspace *ws,
                              const pu_gradient_result *out, pu_report *report)
 {
     int want_nll = report != NULL; /* otherwise there is nobody to tell it to */
     pu__call call;
-    pu__task task;
+    pu__job job;
     pu_options tuned;
-    pu_status status;
     report = pu__begin(&call, ws, report);
     if (pu__to_tune(options) && out &&
         (out->x || out->residual || out->logdet || out->columns || out->alpha || out->beta || out->replicates))
         return pu__refuse(report, PU_E_ARGUMENT,
                           "results (PU_CHOOSE: arrays whose size depends on K or I; pu_tune first)");
-    memset(&task, 0, sizeof task);
-    status = pu__tune_first(&call, model, data, &options, out, &tuned);
-    if (!status)
-        status = pu__job_make(&task, model, data, options, out, want_nll, report);
-    if (!status)
-        status = pu__job_check(&task.job, report);
-    if (!status)
-        status = pu__task_run(&call, &task);
-    return pu__finish(&call, status);
+    memset(&job, 0, sizeof job);
+    if (!pu__tune_first(&call, model, data, &options, out, &tuned) &&
+        !pu__job_make(&job, model, data, options, out, want_nll, report))
+        (void)pu__job_call(&call, &job);
+    return pu__finish(&call, report->status);
 }
 
+/* A gradient without gradients. A direct engine makes it exact, whatever kind was asked for. */
 PU_DEF pu_status pu_nll(const pu_lgm *model, const pu_data *data, const pu_options *options, pu_workspace *ws,
                         double *nll, double *se, pu_report *report)
 {
     pu__call call;
-    pu_options o;
+    pu_options o = PU__ZERO;
     pu_status status;
     report = pu__begin(&call, ws, report);
-    memset(&o, 0, sizeof o);
     if (options)
         o = *options;
     if (o.engine != PU_ITERATIVE && o.engine != PU_ENGINE_AUTO)
@@ -15794,10 +15692,12 @@ PU_DEF pu_status pu_nll(const pu_lgm *model, const pu_data *data, const pu_optio
         return pu__refuse(report, PU_E_NULL, "nll");
     if (model && model->Gamma && !pu__resolve(model->Gamma).logdet)
         return pu__refuse(report, PU_E_UNSUPPORTED, "Gamma.logdet");
-    if (o.kind != PU_EXACT && (o.solve.solver == PU_SD || o.solve.solver == PU_GD)) /* no Lanczos coefficients */
-        return pu__refuse(report, PU_E_UNSUPPORTED, "options.solve.solver (CG or PCG gives the log det)");
-    if (o.kind != PU_EXACT && o.x0)
-        return pu__refuse(report, PU_E_ARGUMENT, "options.x0 (a warm start gives no log det)");
+    if (o.kind != PU_EXACT) {
+        if (o.solve.solver == PU_SD || o.solve.solver == PU_GD) /* no Lanczos coefficients */
+            return pu__refuse(report, PU_E_UNSUPPORTED, "options.solve.solver (CG or PCG gives the log det)");
+        if (o.x0)
+            return pu__refuse(report, PU_E_ARGUMENT, "options.x0 (a warm start gives no log det)");
+    }
     status = pu_gradient(model, data, &o, ws, NULL, report);
     if (pu__fatal(status))
         return status;
@@ -15809,53 +15709,40 @@ PU_DEF pu_status pu_nll(const pu_lgm *model, const pu_data *data, const pu_optio
 
 /* ---- one datum, densely ---- */
 
-/* The job of pu_exact: one datum by the dense engine, its mean kept. */
-typedef struct {
-    pu__task task;
-    pu_options o;
-    pu_data one;
-    pu_gradient_result wanted;
-    pu_int place; /* of the datum in the arrays */
-    pu_real some;
-} pu__exact;
-
-/* Makes that job. data NULL: to ask for its size, with a datum that has nothing observed. */
-PU__FN pu_status pu__exact_make(pu__exact *w, const pu_lgm *model, const pu_data *data, pu_int datum, pu_report *report)
+/* The job of pu_exact: one datum by the dense engine, its mean kept. data NULL: to ask for its size, with a datum that has
+   nothing observed. */
+PU__FN pu_status pu__exact_make(pu__own_job *w, const pu_lgm *model, const pu_data *data, pu_int datum,
+                                pu_report *report)
 {
     static const pu_int none[2] = {0, 0};
-    pu_status status;
     memset(w, 0, sizeof *w);
     w->o.kind = PU_EXACT;
     w->o.engine = PU_DENSE;
     w->o.lanes = 1;
-    w->wanted.x = &w->some;
+    w->wanted.x = &w->any;
+    w->data = data ? *data : pu_data_lists(1, model->Phi->rows, none, none, &w->any);
+    w->data.n = 1;
     if (data) {
-        w->one = *data;
         w->place = pu__datum(data, datum);
-        w->one.pick = &w->place;
-    } else {
-        w->one = pu_data_lists(1, model->Phi->rows, none, none, &w->some);
+        w->data.pick = &w->place;
     }
-    w->one.n = 1;
-    w->task.reals = model->Gamma->rows;
-    w->task.times = model->Gamma->rows;
-    status = pu__job_make(&w->task, model, &w->one, &w->o, &w->wanted, 1, report);
-    w->task.job.dry = 1;
-    return status;
+    w->job.reals = model->Gamma->rows;
+    w->job.times = model->Gamma->rows;
+    w->job.dry = 1;
+    return pu__job_make(&w->job, model, &w->data, &w->o, &w->wanted, 1, report);
 }
 
+/* Its bytes depend on the model alone. */
 PU_DEF pu_status pu_exact_bytes(const pu_lgm *model, size_t *bytes, pu_report *report)
 {
     pu__call call;
-    pu__exact w;
-    pu_status status;
+    pu__own_job w;
     report = pu__begin(&call, NULL, report);
     if (!bytes)
         return pu__refuse(report, PU_E_NULL, "bytes");
-    status = pu__check_model(model, report);
-    if (!status)
-        status = pu__exact_make(&w, model, NULL, 0, report);
-    return status ? status : pu__measure(&call, pu__task_layout, &w.task, bytes);
+    if (pu__check_model(model, report) || pu__exact_make(&w, model, NULL, 0, report))
+        return report->status;
+    return pu__measure(&call, pu__job_layout, &w.job, bytes);
 }
 
 /* Sigma = L'^-1 L^-1 from the factor of the dense engine. Rows before j of these columns of L^-1 are zero. */
@@ -15864,95 +15751,90 @@ PU__FN void pu__exact_sigma(pu_int D, const pu_real *L, pu_real *Sigma, pu_real 
     pu__zeros(Sigma, D * D);
     for (pu_int j = 0; j < D; j++)
         Sigma[j * D + j] = 1;
+    /* L^-1 some columns at a time, then L'^-1 of all */
     for (pu_int j = 0; j < D; j += PU__SIDES)
         pu__triangle(D - j, L + j * (D + 1), D, 0, pu__min(PU__SIDES, D - j), pu__rows(Sigma + j * (D + 1), D), 0,
                      panel);
     pu__triangle(D, L, D, 1, D, pu__rows(Sigma, D), 0, panel);
 }
 
-/* What pu_exact tells, from a job that has run. */
-PU__FN pu_status pu__exact_results(pu__exact *w, pu_exact_result *result, pu_int datum, pu_report *report)
+/* What pu_exact tells, from a job that has run: nll = 1/2 (log det A - log det Gamma) + value + M_n/2 log 2 pi. */
+PU__FN pu_status pu__exact_results(pu__job *job, pu_exact_result *result, pu_int datum, pu_report *report)
 {
-    pu__memory *mem = &w->task.mem;
-    pu__worker *worker = mem->workers;
-    pu_int D = w->task.job.D;
-    double log_2pi = 1.8378770664093454836;
-    result->observed = mem->observed[0];
+    pu__worker *w = job->workers;
+    pu_int D = job->D;
+    result->observed = job->observed[0];
     result->c = report->c;
-    result->logdet = mem->logdet[0];
+    result->logdet = job->logdet[0];
     result->nll =
-        (result->logdet - mem->gamma_logdet) / 2 + mem->columns[0].value + (double)result->observed * log_2pi / 2;
+        (result->logdet - job->gamma_logdet) / 2 + job->columns[0].value + (double)result->observed * PU__LOG_2PI / 2;
     if (!pu__finite_double(result->nll))
         return pu__fail(report, PU_NONFINITE, "nll", datum, -1);
-    if (result->b)
-        pu__copy(result->b, worker->run.u.at, D);
-    if (result->A) {
-        pu_real *A = w->task.own_reals;
-        if (pu__posterior_dense(&worker->post, worker->run.x, worker->run.q, A))
-            return pu__operator_failed(report, worker->post.failed, datum);
-        pu__copy(result->A, A, D * D);
-    }
-    if (result->mu)
-        pu__copy(result->mu, mem->stage.x, D);
+    pu__write(result->b, w->run.u.at, D);
+    if (result->A && pu__posterior_dense(&w->post, w->run.x, w->run.q, job->own_reals))
+        return pu__operator_failed(report, w->post.failed, datum);
+    pu__write(result->A, job->own_reals, D * D);
+    pu__write(result->mu, job->stage.x, D);
     if (result->Sigma)
-        pu__exact_sigma(D, worker->direct.L, result->Sigma, worker->post.panel);
+        pu__exact_sigma(D, w->direct.L, result->Sigma, w->post.panel);
     return PU_OK;
 }
 
+/* One datum through the dense engine; the caller's struct is written when nothing can fail any more. */
 PU_DEF pu_status pu_exact(const pu_lgm *model, const pu_data *data, pu_int datum, pu_workspace *ws,
                           pu_exact_result *result, pu_report *report)
 {
     pu__call call;
-    pu__exact w;
+    pu__own_job w;
     pu_exact_result copy;
-    pu_status status;
     report = pu__begin(&call, ws, report);
     if (!result)
         return pu__refuse(report, PU_E_NULL, "result");
-    status = pu__check_model(model, report);
-    if (!status)
-        status = pu__check_data(data, model->Phi->rows, report);
-    if (status)
-        return status;
+    if (pu__check_model(model, report) || pu__check_data(data, model->Phi->rows, report))
+        return report->status;
     if (datum < 0 || datum >= data->n)
         return pu__refuse(report, PU_E_ARGUMENT, "datum");
     if (!pu__resolve(model->Gamma).logdet)
         return pu__refuse(report, PU_E_UNSUPPORTED, "Gamma.logdet");
-    status = pu__exact_make(&w, model, data, datum, report);
-    if (!status)
-        status = pu__job_check(&w.task.job, report);
-    if (!status)
-        status = pu__task_run(&call, &w.task);
-    if (status && report->where.datum >= 0)
-        report->where.datum = datum;
+    if (!pu__exact_make(&w, model, data, datum, report))
+        (void)pu__job_call(&call, &w.job);
+    if (report->status && report->where.datum >= 0)
+        report->where.datum = datum; /* the job has but one */
     copy = *result;
-    if (!status)
-        status = pu__exact_results(&w, &copy, datum, report);
-    if (!status)
+    if (!report->status && !pu__exact_results(&w.job, &copy, datum, report))
         *result = copy;
-    return pu__finish(&call, status);
+    return pu__finish(&call, report->status);
 }
 
 /* ------------------------------------------------------------------------------------------------
    >>predict   draws from the model; moments of z and y given the data
+
+     z | y_n ~ N(mu, Sigma),   y of an unobserved row ~ N(phi_m'mu + eta_m, phi_m'Sigma phi_m + 1/psi_m)
+
+   The variances are diagonals of Sigma or Phi Sigma Phi'. Direct engines deliver them on the way; the iterative one estimates
+   them from its probes, sigma_k ~ N(0, Sigma).
    ------------------------------------------------------------------------------------------------ */
 
-#define PU__SIMULATE                                                                                                   \
-    UINT32_C(0xffffffff) /* sample number, in the stream of the tests, which use 0; step 0: z, step 1: y */
+/* Sample number of draws, in the stream of the tests, which use 0; step 0: z, step 1: y. */
+#define PU__SIMULATE UINT32_C(0xffffffff)
 
+/* What pu_simulate works with. */
 typedef struct {
     pu__resolved r;
-    pu_int n, kmax; /* draws, draws at a time */
+    /* draws, draws at a time */
+    pu_int n, kmax;
     uint64_t seed;
-    pu_solve_options o;  /* of Gamma^-1 where it has no solve */
-    pu_block eps, delta; /* max(noise, M) x kmax, D x kmax */
-    pu_block z, y;       /* D x n, M x n: staged */
+    /* max(noise, M) x kmax, D x kmax; then the draws, staged: D x n, M x n */
+    pu_block eps, delta, z, y;
+    /* scratch of the operators, and of their checks */
     pu_real *work, *test;
-    pu_workspace nested; /* of pu_solve */
+    /* of pu_solve, where Gamma has no solve */
+    pu_solve_options o;
+    pu_workspace nested;
     size_t nested_bytes;
 } pu__simulation;
 
-/* Memory of a simulation. */
+/* Memory of a simulation; that of the nested pu_solve is part of it. */
 PU__FN void pu__simulate_layout(void *self, pu__arena *arena)
 {
     pu__simulation *w = (pu__simulation *)self;
@@ -15964,29 +15846,23 @@ PU__FN void pu__simulate_layout(void *self, pu__arena *arena)
     w->y = pu__cols(arena, P->rows, w->n);
     w->work = pu__reals(arena, pu__most(G->work, P->work), w->kmax);
     w->test = pu__reals(arena, pu__test_reals(&w->r), 1);
-    if (!w->nested_bytes)
-        return;
-    w->nested.block = pu__take(arena, 1, 1, w->nested_bytes);
-    w->nested.bytes = w->nested_bytes;
-    w->nested.fixed = 1;
+    if (w->nested_bytes)
+        pu_workspace_block(&w->nested, pu__take(arena, 1, 1, w->nested_bytes), w->nested_bytes);
 }
 
 /* z = Gamma^-1 delta for k draws from `first` on: by Gamma's own solve, or by CG to just above rounding level. */
 PU__FN pu_status pu__simulate_solve(pu__simulation *w, pu_int first, pu_int k, pu_block z, pu_report *report)
 {
     const pu_op *Gamma = &w->r.Gamma;
-    pu_solve_arrays arrays;
+    pu_solve_arrays arrays = PU__ZERO;
     pu_report part;
     pu_status status;
-    if (Gamma->solve) {
-        if (Gamma->solve(Gamma, k, w->delta, z, w->work))
-            return pu__operator_failed(report, "Gamma.solve", first);
-        return PU_OK;
-    }
-    memset(&arrays, 0, sizeof arrays);
+    if (Gamma->solve)
+        return Gamma->solve(Gamma, k, w->delta, z, w->work) ? pu__operator_failed(report, "Gamma.solve", first) : PU_OK;
     arrays.k = k;
     arrays.U = w->delta.at;
     arrays.X = z.at;
+    /* CG's worst column is told as the draw that it is */
     status = pu_solve(Gamma, &arrays, &w->o, NULL, &w->nested, &part);
     if (status == PU_E_OPERATOR)
         return pu__operator_failed(report, "Gamma.apply", first);
@@ -15996,16 +15872,19 @@ PU__FN pu_status pu__simulate_solve(pu__simulation *w, pu_int first, pu_int k, p
     return status;
 }
 
-/* Draws first .. first+k-1 into w->z and w->y: z = nu + Gamma^-1 N(0, Gamma), y = Phi z + eta + noise. */
+/* Draws first .. first+k-1 into w->z and w->y: z = nu + Gamma^-1 N(0, Gamma), y = Phi z + eta + N(0, 1/psi). */
 PU__FN pu_status pu__simulate_block(pu__simulation *w, pu_int first, pu_int k, pu_report *report)
 {
     const pu_op *Gamma = &w->r.Gamma;
     const pu_op *Phi = &w->r.Phi;
     const pu_lgm *model = &w->r.model;
+    pu_int D = Gamma->rows;
+    pu_int M = Phi->rows;
     pu_block z = pu__from(w->z, first);
     pu_block y = pu__from(w->y, first);
+    pu_real *eps = w->eps.at;
     pu_status status;
-    pu_int bad;
+    /* z = nu + Gamma^-1 delta, delta ~ N(0, Gamma) */
     for (pu_int j = 0; j < k; j++)
         pu_normals(w->seed, (uint32_t)(first + j), PU__SIMULATE, 0, PU__STREAM_TEST, 0, pu__noise(Gamma),
                    pu__col(w->eps, j));
@@ -16014,168 +15893,138 @@ PU__FN pu_status pu__simulate_block(pu__simulation *w, pu_int first, pu_int k, p
     status = pu__simulate_solve(w, first, k, z, report);
     if (pu__fatal(status))
         return status;
-    if (model->nu)
-        for (pu_int j = 0; j < k; j++)
-            pu__axpy(Gamma->rows, 1, model->nu, pu__col(z, j));
+    for (pu_int j = 0; model->nu && j < k; j++)
+        pu__axpy(D, 1, model->nu, pu__col(z, j));
+    /* y = Phi z + eta + eps / sqrt(psi) */
     if (Phi->apply(Phi, k, z, y, 0, w->work))
         return pu__operator_failed(report, "Phi.apply", first);
     for (pu_int j = 0; j < k; j++) {
-        pu_normals(w->seed, (uint32_t)(first + j), PU__SIMULATE, 1, PU__STREAM_TEST, 0, Phi->rows, w->eps.at);
-        for (pu_int i = 0; i < Phi->rows; i++)
-            pu__col(y, j)[i] += w->eps.at[i] / pu__sqrt(model->psi[i]);
+        pu_real *to = pu__col(y, j);
+        pu_normals(w->seed, (uint32_t)(first + j), PU__SIMULATE, 1, PU__STREAM_TEST, 0, M, eps);
+        for (pu_int i = 0; i < M; i++)
+            to[i] += eps[i] / pu__sqrt(model->psi[i]);
         if (model->eta)
-            pu__axpy(Phi->rows, 1, model->eta, pu__col(y, j));
-        bad = pu__find_nonfinite(Gamma->rows, pu__col(z, j));
-        if (bad >= 0)
-            return pu__fail(report, PU_NONFINITE, "z", first + j, bad);
-        bad = pu__find_nonfinite(Phi->rows, pu__col(y, j));
-        if (bad >= 0)
-            return pu__fail(report, PU_NONFINITE, "y", first + j, bad);
+            pu__axpy(M, 1, model->eta, to);
+        if (pu__check_result(pu__col(z, j), D, "z", first + j, report) ||
+            pu__check_result(to, M, "y", first + j, report))
+            return report->status;
     }
     return status;
 }
 
-/* All draws, a block at a time. */
-PU__FN pu_status pu__simulate_run(pu__simulation *w, pu_report *report)
-{
-    pu_status outcome = pu__test_operators(&w->r, w->test, w->work, report);
-    pu_int k;
-    for (pu_int first = 0; first < w->n && !pu__fatal(outcome); first += k) {
-        pu_status status;
-        k = pu__min(w->kmax, w->n - first);
-        status = pu__simulate_block(w, first, k, report);
-        if (status)
-            outcome = status;
-    }
-    return outcome;
-}
-
+/* Draws are staged, so that a call that fails writes nothing. Draw j depends on the seed and on j alone. */
 PU_DEF pu_status pu_simulate(const pu_lgm *model, pu_int n, uint64_t seed, pu_workspace *ws, pu_real *z, pu_real *y,
                              pu_report *report)
 {
     pu__call call;
     pu__simulation w;
-    pu_status status;
+    const pu_op *Gamma = &w.r.Gamma;
     report = pu__begin(&call, ws, report);
     memset(&w, 0, sizeof w);
-    status = pu__resolve_model(&w.r, model, report);
-    if (status)
-        return status;
-    if (n < 1)
-        return pu__refuse(report, PU_E_ARGUMENT, "n");
-    if (n > UINT32_MAX)
-        return pu__refuse(report, PU_E_OVERFLOW, "n");
+    if (pu__resolve_model(&w.r, model, report))
+        return report->status;
+    if (n < 1 || n > UINT32_MAX)
+        return pu__refuse(report, n < 1 ? PU_E_ARGUMENT : PU_E_OVERFLOW, "n");
     if (!z && !y)
         return pu__refuse(report, PU_E_NULL, "z and y");
-    if (!w.r.Gamma.sample)
+    if (!Gamma->sample)
         return pu__refuse(report, PU_E_UNSUPPORTED, "Gamma.sample");
-    status = pu__check_numbers(&w.r.model, report);
-    if (status)
-        return status;
+    if (pu__check_numbers(&w.r.model, report))
+        return report->status;
     w.n = n;
     w.seed = seed;
-    w.kmax = pu__columns_default(w.r.Gamma.rows, n, 4);
-    w.o.solver = w.r.Gamma.diag ? PU_PCG : PU_CG;
+    w.kmax = pu__columns_fit(PU__NEAR_CACHE, Gamma->rows, n, 4);
+    w.o.solver = Gamma->diag ? PU_PCG : PU_CG;
     w.o.tolerance = 4 * sqrt((double)PU__FLOOR2); /* a little above rounding */
-    if (!w.r.Gamma.solve)
-        status = pu_solve_bytes(&w.r.Gamma, w.kmax, &w.o, 0, &w.nested_bytes, report);
-    if (!status)
-        status = pu__measure(&call, pu__simulate_layout, &w, NULL);
-    if (!status)
-        status = pu__allocate(&call, pu__simulate_layout, &w);
-    if (!status)
-        status = pu__simulate_run(&w, report);
-    if (!pu__fatal(status)) {
-        if (z)
-            pu__copy(z, w.z.at, n * w.z.ld);
-        if (y)
-            pu__copy(y, w.y.at, n * w.y.ld);
+    if ((!Gamma->solve && pu_solve_bytes(Gamma, w.kmax, &w.o, 0, &w.nested_bytes, report)) ||
+        pu__measure(&call, pu__simulate_layout, &w, NULL) || pu__allocate(&call, pu__simulate_layout, &w))
+        return pu__finish(&call, report->status);
+    (void)pu__test_operators(&w.r, w.test, w.work, report);
+    for (pu_int first = 0; first < n && !pu__fatal(report->status); first += w.kmax)
+        (void)pu__simulate_block(&w, first, pu__min(w.kmax, n - first), report);
+    if (!pu__fatal(report->status)) {
+        pu__write(z, w.z.at, n * w.z.ld);
+        pu__write(y, w.y.at, n * w.y.ld);
     }
-    return pu__finish(&call, status);
+    return pu__finish(&call, report->status);
 }
 
-/* What pu_posterior and pu_predict share: a job without gradients whose x stays in the workspace, and the diagonals of Sigma
-   or Phi Sigma Phi', which the direct engines deliver on the way and the iterative one through its probes. */
+/* What pu_posterior and pu_predict share: a job without gradients whose x stays in the workspace, and the variances. */
 typedef struct {
-    pu__task task;
+    pu__job job;
     pu_options o;
     pu_gradient_result wanted;
-    int latent;    /* moments of z, else of y */
-    int variance;  /* wanted */
-    pu_real *mean; /* N x M: of y */
-    pu_real some;
+    int latent;      /* moments of z, else of y */
+    int variance;    /* wanted */
+    pu_int each;     /* of them per datum: D, or M */
+    pu_real *spread; /* N x each: the variances */
+    pu_real any;     /* its address stands for an array that is never written */
 } pu__moments;
 
-/* Datum n's variances from its probes; for z with the conditional variance 1/A_jj taken out of what chance decides. */
-PU__FN pu_status pu__moments_sampled(const pu__job *job, pu__memory *mem, pu_int n, pu_report *report)
+/* Datum n's variances from its probes; for z with the conditional variance 1/A_jj taken out of what chance decides:
+     Sigma_jj = 1/A_jj + var(sigma_j - delta_j / A_jj), because cov(sigma, delta) = I and cov(delta) = A. */
+PU__FN pu_status pu__moments_sampled(const pu__job *job, pu_int n, pu_report *report)
 {
-    pu__worker *w = mem->workers;
+    pu__worker *w = job->workers;
     pu__run *g = &w->run;
     pu_int D = job->D;
     pu_int K = job->K;
-    const pu_real *sigma = mem->stage.x + n * (K + 1) * D;
-    int known = mem->variance && pu__has_diag(&job->r.model);
-    pu_real *variance = mem->variance ? mem->variance + n * D : NULL;
-    pu_real *fit = mem->fit ? mem->fit + n * job->M : NULL;
-    pu_real *diagonal = w->bbar; /* free by now */
+    /* the probes' solutions, and where their squares are summed up */
+    const pu_real *sigma = job->stage.x + n * (K + 1) * D;
+    int known = job->variance && pu__has_diag(job->model);
+    pu_real *variance = job->variance ? job->variance + n * D : NULL;
+    pu_real *fit = job->fit ? job->fit + n * job->M : NULL;
     pu_int k;
-    pu_status status = known ? pu__load(job, mem, w, n, 1, report) : PU_OK;
+    pu_status status = known ? pu__load(job, w, n, 1, report) : PU_OK;
     if (status)
         return status;
-    pu__zeros(diagonal, D);
-    if (known && pu__posterior_diag(&w->post, diagonal))
-        return pu__operator_failed(report, w->post.failed, n);
     for (pu_int first = 1; first <= K; first += k) {
         k = pu__min(job->kmax, K + 1 - first);
         pu__run_set(g, job->plan.solver, k);
-        if (known)
-            status = pu__rhs(job, mem, w, n, first, k, report); /* the probes once more */
-        if (status)
-            return status;
+        if (known && pu__rhs(job, w, n, first, k)) /* the probes once more */
+            return PU_E_OPERATOR;
+        /* x = sigma, or sigma - delta / diag(A) */
         for (pu_int j = 0; j < k; j++) {
             pu_real *x = pu__col(g->x, j);
             pu__copy(x, sigma + (first + j) * D, D);
-            if (known)
-                for (pu_int i = 0; i < D; i++)
-                    x[i] -= pu__col(g->u, j)[i] / diagonal[i];
+            for (pu_int i = 0; known && i < D; i++)
+                x[i] -= pu__col(g->u, j)[i] / w->diag[i];
             w->weight[j] = 1 / (pu_real)K;
         }
         if (pu__spread(&w->direct, k, variance, fit))
-            return pu__operator_failed(report, w->post.failed, n);
+            return PU_E_OPERATOR;
     }
-    if (known)
-        for (pu_int i = 0; i < D; i++)
-            variance[i] += 1 / diagonal[i];
+    for (pu_int i = 0; known && i < D; i++)
+        variance[i] += 1 / w->diag[i];
     return PU_OK;
 }
 
 /* The dual engine has Sigma - Gamma^-1: adds diag(Gamma^-1), or diag(Phi Gamma^-1 Phi'), to its data. A difference: rounding must
    not make it negative. */
-PU__FN pu_status pu__moments_prior(const pu__job *job, pu__memory *mem, pu_report *report)
+PU__FN pu_status pu__moments_prior(const pu__moments *moments, pu_report *report)
 {
-    pu__worker *w = mem->workers;
-    const pu_op *Gamma = &job->r.Gamma;
-    const pu_op *Phi = &job->r.Phi;
+    const pu__job *job = &moments->job;
+    pu__worker *w = job->workers;
     pu_block x = w->run.x;
     pu_block q = w->run.q;
-    pu_block unit = mem->variance ? x : w->post.t0;
-    pu_int size = mem->variance ? job->D : job->M;
-    pu_real *out = mem->variance ? mem->variance : mem->fit;
+    pu_block unit = moments->latent ? x : w->post.t0;
+    pu_int size = moments->each;
     pu_int k;
     for (pu_int first = 0; first < size; first += k) {
         k = pu__min(job->kmax, size - first);
+        /* q = Gamma^-1 x, x the unit vectors or rows of Phi: the prior variance is x'q */
         pu__clear(size, k, unit, 0);
         for (pu_int j = 0; j < k; j++)
             pu__col(unit, j)[first + j] = 1;
-        if (!mem->variance && Phi->apply_t(Phi, k, unit, x, 0, w->post.work))
+        if (!moments->latent && job->Phi->apply_t(job->Phi, k, unit, x, 0, w->post.work))
             return pu__operator_failed(report, "Phi.apply_t", -1);
-        if (Gamma->solve(Gamma, k, x, q, w->post.work))
+        if (job->Gamma->solve(job->Gamma, k, x, q, w->post.work))
             return pu__operator_failed(report, "Gamma.solve", -1);
         for (pu_int j = 0; j < k; j++) {
             double prior = pu__dot(job->D, NULL, pu__col(x, j), pu__col(q, j));
             for (pu_int n = 0; n < job->N; n++) {
-                pu_real *variance = out + n * size + first + j;
-                if (mem->engine[n] == PU_DUAL)
+                pu_real *variance = moments->spread + n * size + first + j;
+                if (job->served_by[n] == PU_DUAL)
                     *variance = (pu_real)pu__max(prior + (double)*variance, 0);
             }
         }
@@ -16183,91 +16032,77 @@ PU__FN pu_status pu__moments_prior(const pu__job *job, pu__memory *mem, pu_repor
     return PU_OK;
 }
 
-/* Mean of y of datum n: Phi mu + eta. */
-PU__FN pu_status pu__moments_mean(pu__moments *w, pu_int n, pu_report *report)
+/* Mean of y of datum n: Phi mu + eta, on all rows. */
+PU__FN pu_status pu__moments_mean(const pu__moments *w, pu_int n, pu_report *report)
 {
-    const pu__job *job = &w->task.job;
-    const pu__memory *mem = &w->task.mem;
-    const pu_op *Phi = &job->r.Phi;
-    pu_block x = pu__rows(mem->stage.x + n * (job->K + 1) * job->D, job->D);
-    pu_block y = pu__rows(w->mean + n * job->M, job->M);
-    pu_int bad;
-    if (Phi->apply(Phi, 1, x, y, 0, mem->workers[0].post.work))
+    const pu__job *job = &w->job;
+    pu_int M = job->M;
+    pu_block x = pu__rows(job->stage.x + n * job->cols * job->D, job->D);
+    pu_block y = pu__rows(job->own_reals + n * M, M);
+    if (job->Phi->apply(job->Phi, 1, x, y, 0, job->workers->post.work))
         return pu__operator_failed(report, "Phi.apply", n);
-    if (job->r.model.eta)
-        pu__axpy(job->M, 1, job->r.model.eta, y.at);
-    bad = pu__find_nonfinite(job->M, y.at);
-    return bad >= 0 ? pu__fail(report, PU_NONFINITE, "mean", n, bad) : PU_OK;
+    if (job->model->eta)
+        pu__axpy(M, 1, job->model->eta, y.at);
+    return pu__check_result(y.at, M, "mean", n, report);
 }
 
-/* The job of the moments, and what they need besides. */
-PU__FN pu_status pu__moments_make(pu__moments *w, const pu_lgm *model, const pu_data *data, const pu_options *options,
-                                  int samples, pu_report *report)
-{
-    pu_status status;
-    if (options)
-        w->o = *options;
-    if (pu__is_far(w->o.backend))
-        return pu__refuse(report, PU_E_UNSUPPORTED, "options.backend (moments are the host's)");
-    if (samples && w->o.kind == PU_EXACT)
-        return pu__refuse(report, PU_E_ARGUMENT, "out.samples (PU_EXACT has none, PU_MONTE_CARLO with PU_DENSE has)");
-    if (!w->variance && !samples && !w->o.delta && !w->o.x0 && w->o.samples > PU_ZERO)
-        w->o.samples = 1;
-    w->wanted.x = &w->some;
-    w->task.variance = w->latent && w->variance;
-    w->task.fit = !w->latent && w->variance;
-    status = pu__job_make(&w->task, model, data, &w->o, &w->wanted, 0, report);
-    w->task.job.dry = 1; /* x is staged, and read from there */
-    w->task.reals = w->task.job.N;
-    w->task.times = w->task.job.M;
-    return status ? status : pu__job_check(&w->task.job, report);
-}
-
-/* Checks, memory, and the run; what a caller still does is copy. */
+/* Makes the job of the moments and runs it; what a caller still does is copy. */
 PU__FN pu_status pu__moments_run(pu__moments *w, pu__call *call, const pu_lgm *model, const pu_data *data,
                                  const pu_options *options, int samples)
 {
-    const pu__job *job = &w->task.job;
-    pu__memory *mem = &w->task.mem;
+    pu__job *job = &w->job;
     pu_report *report = call->report;
-    pu_real *spread;
-    pu_status outcome;
-    pu_status status = pu__moments_make(w, model, data, options, samples, report);
-    pu_int each, bad;
-    if (!status)
-        status = pu__measure(call, pu__task_layout, &w->task, NULL);
-    if (!status)
-        status = pu__allocate(call, pu__task_layout, &w->task);
-    if (status)
-        return status;
-    w->mean = w->task.own_reals;
-    spread = w->latent ? mem->variance : mem->fit;
-    each = w->latent ? job->D : job->M;
+    pu_options *o = &w->o;
+    if (options)
+        *o = *options;
+    if (pu__is_far(o->backend))
+        return pu__refuse(report, PU_E_UNSUPPORTED, "options.backend (moments are the host's)");
+    if (samples && o->kind == PU_EXACT)
+        return pu__refuse(report, PU_E_ARGUMENT, "out.samples (PU_EXACT has none, PU_MONTE_CARLO with PU_DENSE has)");
+    /* the mean alone needs no probes; one is the least there is */
+    if (!w->variance && !samples && !o->delta && !o->x0 && o->samples > PU_ZERO)
+        o->samples = 1;
+    /* the solutions, and the variances of one kind */
+    w->wanted.x = &w->any;
+    job->want_variance = w->latent && w->variance;
+    job->want_fit = !w->latent && w->variance;
+    job->dry = 1; /* x is staged, and read from there */
+    if (pu__job_make(job, model, data, o, &w->wanted, 0, report))
+        return report->status;
+    /* room for the mean of y */
+    job->reals = job->N;
+    job->times = job->M;
+    w->each = w->latent ? job->D : job->M;
+    if (pu__job_memory(call, job))
+        return report->status;
+    w->spread = w->latent ? job->variance : job->fit;
     if (w->variance)
-        pu__zeros(spread, job->N * each);
-    outcome = pu__job_run(job, mem, report);
-    if (pu__fatal(outcome))
-        return outcome;
-    if (w->variance && job->served[PU_DUAL])
-        status = pu__moments_prior(job, mem, report);
-    for (pu_int n = 0; n < job->N && !status; n++) {
-        if (w->variance && mem->engine[n] == PU_ITERATIVE)
-            status = pu__moments_sampled(job, mem, n, report);
-        if (!status && !w->latent)
-            status = pu__moments_mean(w, n, report);
+        pu__zeros(w->spread, job->N * w->each);
+    if (pu__fatal(pu__job_run(job, report)) || (w->variance && job->served[PU_DUAL] && pu__moments_prior(w, report)))
+        return report->status;
+    /* what the engines have not delivered on the way */
+    for (pu_int n = 0; n < job->N; n++) {
+        pu_status status = PU_OK;
+        if (w->variance && job->served_by[n] == PU_ITERATIVE)
+            status = pu__moments_sampled(job, n, report);
+        if (status == PU_E_OPERATOR)
+            return pu__operator_failed(report, job->workers->post.failed, n);
+        if (status || (!w->latent && pu__moments_mean(w, n, report)))
+            return report->status;
     }
-    if (status)
-        return status;
-    bad = w->variance ? pu__find_nonfinite(job->N * each, spread) : -1;
-    return bad >= 0 ? pu__fail(report, PU_NONFINITE, "variance", bad / each, bad % each) : outcome;
+    for (pu_int n = 0; w->variance && n < job->N; n++)
+        if (pu__check_result(w->spread + n * w->each, w->each, "variance", n, report))
+            break;
+    return report->status;
 }
 
+/* Moments of z. A sample is mu + sigma_k. */
 PU_DEF pu_status pu_posterior(const pu_lgm *model, const pu_data *data, const pu_options *options, pu_workspace *ws,
                               pu_posterior_result *out, pu_report *report)
 {
     pu__call call;
     pu__moments w;
-    const pu__job *job = &w.task.job;
+    const pu__job *job = &w.job;
     pu_status status;
     report = pu__begin(&call, ws, report);
     memset(&w, 0, sizeof w);
@@ -16278,33 +16113,32 @@ PU_DEF pu_status pu_posterior(const pu_lgm *model, const pu_data *data, const pu
     status = pu__moments_run(&w, &call, model, data, options, out->samples != NULL);
     if (pu__fatal(status))
         return pu__finish(&call, status);
+    pu__write(out->variance, w.spread, job->N * w.each);
     for (pu_int n = 0; n < job->N; n++) {
         pu_int D = job->D;
         pu_int K = job->K;
-        const pu_real *mu = w.task.mem.stage.x + n * (K + 1) * D;
+        const pu_real *mu = job->stage.x + n * (K + 1) * D;
         if (out->mean)
             pu__copy(out->mean + n * D, mu, D);
-        if (out->variance)
-            pu__copy(out->variance + n * D, w.task.mem.variance + n * D, D);
-        if (out->samples)
-            for (pu_int k = 0; k < K; k++)
-                for (pu_int i = 0; i < D; i++)
-                    out->samples[(n * K + k) * D + i] = mu[i] + mu[(k + 1) * D + i];
+        for (pu_int i = 0; out->samples && i < K * D; i++)
+            out->samples[n * K * D + i] = mu[i % D] + mu[D + i];
     }
     out->exact = !job->served[PU_ITERATIVE];
     out->probes = job->K;
     return pu__finish(&call, status);
 }
 
+/* Moments of y: fit is the variance of Phi z, variance that of an observation. */
 PU_DEF pu_status pu_predict(const pu_lgm *model, const pu_data *data, const pu_options *options, pu_workspace *ws,
                             pu_predict_result *out, pu_report *report)
 {
     pu__call call;
     pu__moments w;
-    const pu__job *job = &w.task.job;
+    const pu__job *job = &w.job;
     pu_status status;
-    pu_int n, i, row = 0;
+    pu_int all, i, row = 0;
     pu_real y = 0;
+    pu_real *mean;
     report = pu__begin(&call, ws, report);
     memset(&w, 0, sizeof w);
     if (!out)
@@ -16313,22 +16147,17 @@ PU_DEF pu_status pu_predict(const pu_lgm *model, const pu_data *data, const pu_o
     status = pu__moments_run(&w, &call, model, data, options, 0);
     if (pu__fatal(status))
         return pu__finish(&call, status);
-    for (n = 0; n < job->N; n++) {
-        pu_int M = job->M;
-        const pu_real *fit = w.task.mem.fit ? w.task.mem.fit + n * M : NULL;
-        pu_real *mean = w.mean + n * M;
-        if (out->mean)
-            pu__copy(out->mean + n * M, mean, M);
-        if (out->fit)
-            pu__copy(out->fit + n * M, fit, M);
-        if (out->variance)
-            for (i = 0; i < M; i++)
-                out->variance[n * M + i] = fit[i] + 1 / model->psi[i];
+    all = job->N * job->M;
+    mean = job->own_reals;
+    pu__write(out->mean, mean, all);
+    pu__write(out->fit, w.spread, all);
+    for (i = 0; out->variance && i < all; i++)
+        out->variance[i] = w.spread[i] + 1 / model->psi[i % job->M];
+    /* what was observed stays as it is. All is read before anything is written: imputed may be data.y */
+    for (pu_int n = 0; n < job->N; n++)
         for (i = 0; (i = pu__observed(data, n, i, &row, &y)) >= 0; i++)
-            mean[row] = y;
-    }
-    if (out->imputed)
-        pu__copy(out->imputed, w.mean, job->N * job->M); /* the data are not read any more: it may be data.y */
+            mean[n * job->M + row] = y;
+    pu__write(out->imputed, mean, all);
     out->exact = !job->served[PU_ITERATIVE];
     out->probes = job->K;
     return pu__finish(&call, status);
@@ -16445,7 +16274,7 @@ typedef struct {
     int grad_is_scratch;
 
     /* Has room for arrays of ours. The caller's are written only when nothing can fail any more. */
-    pu__task task;
+    pu__job task;
     /* Canonical gradients: which are wanted, where they lie in the memory of the task. */
     pu_gradient_result want, found;
     /* Its address stands for arrays that are never written. */
@@ -16507,9 +16336,9 @@ PU_DEF pu_status pu_model_gradient_bytes(pu_model *model, const pu_data *data, c
 PU__FN pu_status pu__model_se(pu__model_task *self, const pu_real *grad)
 {
     const pu_model *model = self->model;
-    const pu__job *job = &self->task.job;
+    const pu__job *job = &self->task;
     const pu__slots *slots = &job->slots;
-    pu_real *from = self->task.mem.lanes + slots->group;
+    pu_real *from = self->task.grads + slots->group;
     pu_real *group_grad = self->task.own_reals + model->params;
     double *variance = self->task.own_doubles;
     pu_gradient_result group = self->found;
@@ -16541,22 +16370,21 @@ PU__FN pu_status pu__model_se(pu__model_task *self, const pu_real *grad)
 PU__FN pu_status pu__model_pull(pu__model_task *self, pu_report *report)
 {
     const pu_model *model = self->model;
-    const pu__job *job = &self->task.job;
-    pu__memory *mem = &self->task.mem;
+    pu__job *job = &self->task;
     pu_real *grad = self->task.own_reals;
     int in_place = job->by_rows && self->grad_is_scratch && model->begins_with_Phi;
     pu_status status;
     pu_int bad;
     /* The job then sums Phi's gradient where it is wanted. */
     if (in_place)
-        mem->phi_grad = self->grad;
-    status = pu__job_run(job, mem, report);
+        job->phi_grad = self->grad;
+    status = pu__job_run(job, report);
     if (pu__fatal(status))
         return status;
     if (self->x)
-        pu__copy(self->x, mem->stage.x, job->N * (job->K + 1) * job->D);
+        pu__copy(self->x, job->stage.x, job->N * (job->K + 1) * job->D);
     self->found = self->want;
-    pu__lend(job, mem, &self->found);
+    pu__lend(job, &self->found);
     /* Finite gradients need no copy of ours. */
     if (!self->se && model->grad_is_finite && model->grad_is_finite(model, &self->found)) {
         (void)model->grad(model, &self->found, self->grad);
@@ -16594,14 +16422,10 @@ PU__FN pu_status pu__model_run(pu__model_task *self, pu_report *report)
         self->want.se_psi = &self->any;
     if (!status)
         status = pu__job_make(&self->task, lgm, self->data, options, &self->want, want_nll, report);
-    if (!status)
-        status = pu__job_check(&self->task.job, report);
     /* Nothing is written by the job: its gradients are read where they lie. */
-    self->task.job.dry = 1;
+    self->task.dry = 1;
     if (!status)
-        status = pu__measure(&call, pu__task_layout, &self->task, NULL);
-    if (!status)
-        status = pu__allocate(&call, pu__task_layout, &self->task);
+        status = pu__job_memory(&call, &self->task);
     if (!status)
         status = pu__model_pull(self, report);
     return pu__finish(&call, status);

@@ -1554,26 +1554,25 @@ PU__FN void pu__put_percent(pu__text *text, const char *label, double x)
 /* One line about a report: the status in words, what is at fault, and the numbers that apply. report may be NULL. */
 PU_DEF const char *pu_explain(const pu_report *report, char *buffer, size_t capacity)
 {
-    pu__text text;
-    int steps;
-    if (!buffer || capacity == 0) return "";
-    text.at = buffer;
-    text.used = 0;
-    text.capacity = capacity;
+    pu__text text = {buffer, 0, capacity};
+    const pu_where *where;
+    pu_status status;
+    if (!buffer || !capacity) return "";
     buffer[0] = 0;
     if (!report) return buffer;
-    pu__put(&text, pu_status_text(report->status));
-    if (report->where.what && report->where.what[0]) {
+    status = report->status;
+    where = &report->where;
+    pu__put(&text, pu_status_text(status));
+    if (where->what && where->what[0]) {
         pu__put(&text, ": ");
-        pu__put(&text, report->where.what);
+        pu__put(&text, where->what);
     }
-    pu__put_number(&text, ", datum ", report->where.datum);
-    pu__put_number(&text, ", column ", report->where.column);
+    pu__put_number(&text, ", datum ", where->datum);
+    pu__put_number(&text, ", column ", where->column);
     /* a warning about a column tells the step of the solver */
-    steps = report->status > 0 && report->where.column >= 0;
-    pu__put_number(&text, steps ? ", step " : ", index ", report->where.index);
-    if (report->status == PU_E_BLOCK || report->status == PU_E_MEMORY) {
-        int device = strncmp(report->where.what, "device", 6) == 0;
+    pu__put_number(&text, status > 0 && where->column >= 0 ? ", step " : ", index ", where->index);
+    if (status == PU_E_BLOCK || status == PU_E_MEMORY) {
+        int device = strncmp(where->what, "device", 6) == 0;
         pu__put_number(&text, ", bytes needed ", (pu_int)(device ? report->device_bytes : report->bytes));
     }
     return buffer;
@@ -1583,11 +1582,9 @@ PU_DEF const char *pu_explain(const pu_report *report, char *buffer, size_t capa
    datum, index: -1 where they do not apply. */
 PU__FN pu_status pu__fail(pu_report *report, pu_status status, const char *what, pu_int datum, pu_int index)
 {
+    pu_where where = {what, datum, -1, index};
     report->status = status;
-    report->where.what = what;
-    report->where.datum = datum;
-    report->where.column = -1;
-    report->where.index = index;
+    report->where = where;
     return status;
 }
 
@@ -1628,10 +1625,7 @@ typedef struct {
     size_t far_used;
 } pu__arena;
 
-#define PU__ARENA                                                                                                      \
-    {                                                                                                                  \
-        NULL, 0, 0, NULL, NULL, 0                                                                                      \
-    }
+#define PU__ARENA PU__ZERO /* the initialiser */
 
 /* a * b; sets *overflow where the product exceeds PTRDIFF_MAX. */
 PU__FN size_t pu__mul(size_t a, size_t b, int *overflow)
@@ -1690,6 +1684,18 @@ PU__FN pu_real *pu__far_reals(pu__arena *arena, pu_int count, pu_int each)
     return (pu_real *)pu__take_from(arena, 1, count, each, sizeof(pu_real));
 }
 
+/* Likewise doubles and indices, always from our own memory. */
+PU__FN double *pu__doubles(pu__arena *arena, pu_int count, pu_int each)
+{
+    return (double *)pu__take(arena, count, each, sizeof(double));
+}
+
+/* Indices are whole arrays. */
+PU__FN pu_int *pu__indices(pu__arena *arena, pu_int count)
+{
+    return (pu_int *)pu__take(arena, count, 1, sizeof(pu_int));
+}
+
 /* `count` blocks of n x k reals where the backend works. */
 PU__FN pu_real *pu__far_blocks(pu__arena *arena, pu_int count, pu_int n, pu_int k)
 {
@@ -1699,18 +1705,14 @@ PU__FN pu_real *pu__far_blocks(pu__arena *arena, pu_int count, pu_int n, pu_int 
 /* A block of k columns of n reals from our own memory, */
 PU__FN pu_block pu__cols(pu__arena *arena, pu_int n, pu_int k)
 {
-    pu_block b;
-    b.at = pu__reals(arena, n, k);
-    b.ld = n;
+    pu_block b = {pu__reals(arena, n, k), n};
     return b;
 }
 
 /* and where the backend works. */
 PU__FN pu_block pu__far_cols(pu__arena *arena, pu_int n, pu_int k)
 {
-    pu_block b;
-    b.at = pu__far_reals(arena, n, k);
-    b.ld = n;
+    pu_block b = {pu__far_reals(arena, n, k), n};
     return b;
 }
 
@@ -1842,8 +1844,7 @@ typedef void (*pu__layout)(void *self, pu__arena *arena);
 /* The prologue of every public call. Returns the report, cleared. ws and report may be NULL. */
 PU__FN pu_report *pu__begin(pu__call *call, pu_workspace *ws, pu_report *report)
 {
-    memset(&call->own_ws, 0, sizeof call->own_ws);
-    memset(&call->arena, 0, sizeof call->arena);
+    memset(call, 0, sizeof *call);
     call->report = report ? report : &call->own_report;
     call->ws = ws ? ws : &call->own_ws;
     pu__report_clear(call->report);
@@ -1864,10 +1865,10 @@ PU__FN pu_status pu__measure(pu__call *call, pu__layout layout, void *self, size
     layout(self, &call->arena);
     if (call->arena.overflow)
         return pu__refuse(call->report, PU_E_OVERFLOW, "workspace");
-    if (bytes) {
-        *bytes = pu__arena_bytes(&call->arena);
-        call->report->bytes = *bytes;
-    }
+    if (!bytes)
+        return PU_OK;
+    *bytes = pu__arena_bytes(&call->arena);
+    call->report->bytes = *bytes;
     return PU_OK;
 }
 
@@ -1931,6 +1932,8 @@ PU__FN PU_HD pu_real pu__horner(pu_real x, const pu_real *c, int count)
     return s;
 }
 
+#define PU__OVER(n) PU_R(1.0 / (n)) /* a coefficient of a series */
+
 #ifdef PU_FLOAT
 enum { PU__ATANH_TERMS = 6, PU__SIN_TERMS = 6, PU__COS_TERMS = 6 };
 #else
@@ -1950,16 +1953,16 @@ PU__FN PU_HD uint32_t pu__shift_up(uint32_t *v, uint32_t bits)
 PU__FN PU_HD pu_real pu__log_uniform(uint32_t word)
 {
     static const pu_real series[11] = {1,
-                                       PU_R(1.0 / 3),
-                                       PU_R(1.0 / 5),
-                                       PU_R(1.0 / 7),
-                                       PU_R(1.0 / 9),
-                                       PU_R(1.0 / 11),
-                                       PU_R(1.0 / 13),
-                                       PU_R(1.0 / 15),
-                                       PU_R(1.0 / 17),
-                                       PU_R(1.0 / 19),
-                                       PU_R(1.0 / 21)};
+                                       PU__OVER(3),
+                                       PU__OVER(5),
+                                       PU__OVER(7),
+                                       PU__OVER(9),
+                                       PU__OVER(11),
+                                       PU__OVER(13),
+                                       PU__OVER(15),
+                                       PU__OVER(17),
+                                       PU__OVER(19),
+                                       PU__OVER(21)};
     uint32_t v = word | 1u, small, e;
     int32_t t;
     pu_real s;
@@ -1984,24 +1987,24 @@ PU__FN PU_HD pu_real pu__log_uniform(uint32_t word)
 PU__FN PU_HD void pu__normal_parts(uint32_t w0, uint32_t w1, pu_real *radius2, pu_real *cs, pu_real *sn)
 {
     static const pu_real sin_series[9] = {1,
-                                          PU_R(-1.0 / 6),
-                                          PU_R(1.0 / 120),
-                                          PU_R(-1.0 / 5040),
-                                          PU_R(1.0 / 362880),
-                                          PU_R(-1.0 / 39916800),
-                                          PU_R(1.0 / 6227020800.0),
-                                          PU_R(-1.0 / 1307674368000.0),
-                                          PU_R(1.0 / 355687428096000.0)};
+                                          PU__OVER(-6),
+                                          PU__OVER(120),
+                                          PU__OVER(-5040),
+                                          PU__OVER(362880),
+                                          PU__OVER(-39916800),
+                                          PU__OVER(6227020800.0),
+                                          PU__OVER(-1307674368000.0),
+                                          PU__OVER(355687428096000.0)};
     static const pu_real cos_series[10] = {1,
-                                           PU_R(-1.0 / 2),
-                                           PU_R(1.0 / 24),
-                                           PU_R(-1.0 / 720),
-                                           PU_R(1.0 / 40320),
-                                           PU_R(-1.0 / 3628800),
-                                           PU_R(1.0 / 479001600),
-                                           PU_R(-1.0 / 87178291200.0),
-                                           PU_R(1.0 / 20922789888000.0),
-                                           PU_R(-1.0 / 6402373705728000.0)};
+                                           PU__OVER(-2),
+                                           PU__OVER(24),
+                                           PU__OVER(-720),
+                                           PU__OVER(40320),
+                                           PU__OVER(-3628800),
+                                           PU__OVER(479001600),
+                                           PU__OVER(-87178291200.0),
+                                           PU__OVER(20922789888000.0),
+                                           PU__OVER(-6402373705728000.0)};
     /* odd, |angle| < 2^30 */
     int32_t angle = (int32_t)((w1 & 0x3FFFFFFFu) << 1) + 1 - ((int32_t)1 << 30);
     pu_real a = (pu_real)angle * PU_R(3.14159265358979323846 / 4294967296.0);
@@ -2097,13 +2100,9 @@ PU_DEF void pu_normals(uint64_t seed, uint32_t datum, uint32_t sample, uint32_t 
         int count = (int)(skip + some + 3) / 4;
         for (int l = 0; l < count; l++)
             c0[l] = pu__counter(first / 4 + (uint64_t)l, stream);
-        if (some == 4 * count) {
-            pu__draw(&key, count, c0, out);
-        } else {
-            /* at an end not all four numbers of a counter value are wanted */
-            pu__draw(&key, count, c0, z);
-            pu__copy(out, z + skip, some);
-        }
+        /* at an end not all four numbers of a counter value are wanted */
+        pu__draw(&key, count, c0, z);
+        pu__copy(out, z + skip, some);
         first += (uint64_t)some;
         out += some;
         n -= some;
@@ -10172,14 +10171,16 @@ PU__FN pu_status pu__pull_side(const pu_side *side, const pu_real *sums, pu_real
    Neither difference cancels, because successive residuals are orthogonal (in the m product).
    ------------------------------------------------------------------------------------------------ */
 
+/* Y = A X, or Y += A X with add. dots: k sums x_j'A x_j, or NULL. */
+#define PU__PRODUCT_ARGS void *self, pu_int k, pu_block X, pu_block Y, int add, PU_UNUSED pu_real *dots
+
 /* A as the solver sees it: a posterior precision (>>posterior), or an operator of the caller's (pu_solve). */
 typedef struct {
     void *self;
     pu_int n;
     int dots;   /* product can deliver x_j'A x_j on the way */
     int scales; /* pairs can take coefficients c; otherwise the solver multiplies them in first */
-    /* Y = A X, or Y += A X with add. dots: k sums x_j'A x_j, or NULL. */
-    pu_status (*product)(void *self, pu_int k, pu_block X, pu_block Y, int add, pu_real *dots);
+    pu_status (*product)(PU__PRODUCT_ARGS);
     /* Y += A (c o P) where Y.at is not NULL; grad += weight_j d/dtheta (c_j p_j)'A q_j where grad is not NULL. */
     pu_status (*pairs)(void *self, const pu__pairs *pairs, pu_real *grad);
 } pu__system;
@@ -10207,8 +10208,7 @@ typedef struct {
     pu_int each;       /* columns of a datum, where several data are side by side; else k */
     pu_int done;       /* steps the loop executed: plan.I, or fewer when all columns had stopped */
     int reorthogonal;  /* this run re-orthogonalises */
-    int use_m;         /* PCG */
-    pu_real *m, *minv; /* n for each datum: diagonal of M^-1, and of M */
+    pu_real *m, *minv; /* n for each datum: diagonal of M^-1, and of M; NULL except in PCG */
     pu_real *host_m;   /* m and minv of one datum after the other; without a device just m */
     pu_real *mbar;     /* n: gradient in m, or NULL */
     pu_block u, x, r, q, d;
@@ -10244,23 +10244,24 @@ PU__FN pu_int pu__ceil_sqrt(pu_int v)
 /* Ranges of the options of a solve. */
 PU__FN pu_status pu__check_solve_options(const pu_solve_options *o, pu_report *report)
 {
+    const char *what = NULL;
     if ((int)o->solver < PU_CG || (int)o->solver > PU_GD)
-        return pu__refuse(report, PU_E_ARGUMENT, "options.solve.solver");
-    if ((int)o->adjoint < PU_ADJOINT_FULL || (int)o->adjoint > PU_ADJOINT_AUTO)
-        return pu__refuse(report, PU_E_ARGUMENT, "options.solve.adjoint");
-    if (!(o->tolerance >= 0) || !(o->tolerance < 1))
-        return pu__refuse(report, PU_E_ARGUMENT, "options.solve.tolerance");
-    if (!(o->absolute2 >= 0) || !pu__finite_double(o->absolute2))
-        return pu__refuse(report, PU_E_ARGUMENT, "options.solve.absolute2");
-    if (o->iterations < 0 && o->iterations != PU_ZERO)
-        return pu__refuse(report, PU_E_ARGUMENT, "options.solve.iterations");
-    if (o->iterations > INT32_MAX / 4)
+        what = "options.solve.solver";
+    else if ((int)o->adjoint < PU_ADJOINT_FULL || (int)o->adjoint > PU_ADJOINT_AUTO)
+        what = "options.solve.adjoint";
+    else if (!(o->tolerance >= 0 && o->tolerance < 1))
+        what = "options.solve.tolerance";
+    else if (!(o->absolute2 >= 0 && pu__finite_double(o->absolute2)))
+        what = "options.solve.absolute2";
+    else if (o->iterations < 0 && o->iterations != PU_ZERO)
+        what = "options.solve.iterations";
+    else if (o->iterations > INT32_MAX / 4)
         return pu__refuse(report, PU_E_OVERFLOW, "options.solve.iterations");
-    if (o->check_every < 0)
-        return pu__refuse(report, PU_E_ARGUMENT, "options.solve.check_every");
-    if (o->tape_every < 0 && o->tape_every != PU_CHOOSE)
-        return pu__refuse(report, PU_E_ARGUMENT, "options.solve.tape_every");
-    return PU_OK;
+    else if (o->check_every < 0)
+        what = "options.solve.check_every";
+    else if (o->tape_every < 0 && o->tape_every != PU_CHOOSE)
+        what = "options.solve.tape_every";
+    return what ? pu__refuse(report, PU_E_ARGUMENT, what) : PU_OK;
 }
 
 /* Checks the options and fills in their defaults for systems of size n. converge: a solve without a tolerance runs to
@@ -10285,14 +10286,9 @@ PU__FN pu_status pu__plan_make(const pu_solve_options *o, pu_int n, int converge
         plan->tolerance = sqrt((double)PU__FLOOR2);
     plan->tolerance_mode = plan->tolerance > 0 || plan->absolute2 > 0;
     plan->check_every = o->check_every ? o->check_every : 5;
-    plan->I = o->iterations;
-    if (o->iterations == PU_ZERO)
-        plan->I = 0;
-    if (o->iterations == 0) {
-        plan->I = 30;
-        if (plan->tolerance_mode)
-            plan->I = n < 90 ? 10 * n + 100 : 1000;
-    }
+    plan->I = o->iterations == PU_ZERO ? 0 : o->iterations;
+    if (o->iterations == 0)
+        plan->I = plan->tolerance_mode ? pu__min(10 * n + 100, 1000) : 30;
     if (!network || !o->tape_every)
         return PU_OK;
     if (plan->adjoint == PU_ADJOINT_REORTHOGONAL || plan->adjoint == PU_ADJOINT_AUTO)
@@ -10338,10 +10334,11 @@ PU__FN void pu__run_layout(pu__run *g, pu__arena *arena, const pu__system *A, co
     pu_block *vectors[] = {&g->u, &g->x, &g->r, &g->q, &g->xbar, &g->d};
     pu_real **scalars[] = {&s->s0,     &s->s1,   &s->step, &s->target, &s->floor_, &s->scale,
                            &s->rhobar, &s->rhop, &s->pib,  &s->c0,     &s->c1,     &s->c2};
-    pu_real **histories[] = {&s->a, &s->be, &s->pi, &s->rho};
-    pu_real **host_histories[] = {&g->host_a, &g->host_b, &g->host_rho};
+    /* the first four, the first two where the backend works; the rest on the host */
+    pu_real **histories[] = {&s->a, &s->be, &s->pi, &s->rho, &g->host_a, &g->host_b, &g->host_rho};
+    int32_t **counts[] = {&s->steps, &s->stop, &g->host_steps, &g->host_stop};
     double **doubles[] = {&g->uu, &g->rr, &g->tt, &g->ux, &g->xt, &g->orth, &g->growth};
-    int32_t **counts[] = {&g->host_steps, &g->host_stop};
+    pu_int rows;
     memset(g, 0, sizeof *g);
     g->A = A;
     g->B = B;
@@ -10349,33 +10346,29 @@ PU__FN void pu__run_layout(pu__run *g, pu__arena *arena, const pu__system *A, co
     g->n = n;
     g->kmax = kmax;
     g->history = plan->solver == PU_GD ? pu__most(I, PU__LANCZOS) : I; /* GD estimates its step by Lanczos */
-    g->use_m = plan->solver == PU_PCG;
+    rows = g->history + 1;
     for (size_t i = 0; i < sizeof vectors / sizeof *vectors; i++)
         *vectors[i] = pu__far_cols(arena, n, kmax);
     if (network)
         pu__tape_layout(g, arena);
-    if (g->use_m) {
+    if (plan->solver == PU_PCG) {
         g->m = pu__far_reals(arena, n, data);
         g->minv = pu__far_reals(arena, n, data);
         g->host_m = pu__is_far(B) ? pu__reals(arena, n, 2 * data) : g->m;
     }
-    for (size_t i = 0; i < 4; i++)
-        *histories[i] = pu__far_reals(arena, g->history + 1, kmax);
-    for (size_t i = 0; i < 3; i++)
-        *host_histories[i] = pu__reals(arena, g->history + 1, kmax);
+    for (size_t i = 0; i < 7; i++)
+        *histories[i] = i < 4 ? pu__far_reals(arena, rows, kmax) : pu__reals(arena, rows, kmax);
     g->dots = pu__far_reals(arena, PU__DOTS, kmax);
     g->host_dots = pu__reals(arena, PU__DOTS, kmax);
     for (size_t i = 0; i < sizeof scalars / sizeof *scalars; i++)
         *scalars[i] = pu__far_reals(arena, kmax, 1);
     for (size_t i = 0; i < sizeof doubles / sizeof *doubles; i++)
-        *doubles[i] = (double *)pu__take(arena, kmax, 1, sizeof(double));
-    s->steps = (int32_t *)pu__take_from(arena, 1, kmax, 1, sizeof(int32_t));
-    s->stop = (int32_t *)pu__take_from(arena, 1, kmax, 1, sizeof(int32_t));
-    for (size_t i = 0; i < 2; i++)
-        *counts[i] = (int32_t *)pu__take(arena, kmax, 1, sizeof(int32_t));
-    g->lanczos = (double *)pu__take(arena, 3 * (g->history + 1), PU__ABREAST, sizeof(double));
-    g->ritz = (double *)pu__take(arena, 2 * (g->history + 1), kmax, sizeof(double));
-    g->known = (pu_int *)pu__take(arena, kmax, 1, sizeof(pu_int));
+        *doubles[i] = pu__doubles(arena, kmax, 1);
+    for (size_t i = 0; i < 4; i++)
+        *counts[i] = (int32_t *)pu__take_from(arena, i < 2, kmax, 1, sizeof(int32_t));
+    g->lanczos = pu__doubles(arena, 3 * rows, PU__ABREAST);
+    g->ritz = pu__doubles(arena, 2 * rows, kmax);
+    g->known = pu__indices(arena, kmax);
 }
 
 /* The next solve has k columns; the flags of its solver go into the scalar state. */
@@ -10390,39 +10383,53 @@ PU__FN void pu__run_set(pu__run *g, pu_solver solver, pu_int k)
     g->s.absolute2 = g->plan.absolute2;
 }
 
+/* No block at all, for functions that can do without one. */
+static const pu_block pu__none = {NULL, 0};
+
+/* n reals from the backend's memory to the host, */
+PU__FN void pu__receive(const pu_backend *B, pu_real *to, const pu_real *from, pu_int n)
+{
+    B->read(B->user, to, from, (size_t)n * sizeof(pu_real));
+}
+
+/* and from the host there. */
+PU__FN void pu__send(const pu_backend *B, pu_real *to, const pu_real *from, pu_int n)
+{
+    B->write(B->user, to, from, (size_t)n * sizeof(pu_real));
+}
+
 /* Block number i of a tape that begins at base. */
 PU__FN pu_block pu__slot(const pu__run *g, pu_real *base, pu_int i)
 {
     return pu__rows(base + i * g->n * g->kmax, g->n);
 }
 
-/* The diagonal preconditioner, NULL where there is none. */
-PU__FN const pu_real *pu__m(const pu__run *g) { return g->use_m ? g->m : NULL; }
 
-/* y = t0, all columns of a run. */
-PU__FN void pu__combine1(const pu__run *g, pu_block y, pu_term t0) { g->B->combine(g->B->user, g->n, g->k, y, 1, &t0); }
+/* y = the sum of the terms, all columns of a run; none: y = 0. */
+PU__FN void pu__combine(const pu__run *g, pu_block y, int count, const pu_term *terms)
+{
+    g->B->combine(g->B->user, g->n, g->k, y, count, terms);
+}
+
+/* y = t0 */
+PU__FN void pu__combine1(const pu__run *g, pu_block y, pu_term t0) { pu__combine(g, y, 1, &t0); }
 
 /* y = t0 + t1 */
 PU__FN void pu__combine2(const pu__run *g, pu_block y, pu_term t0, pu_term t1)
 {
-    pu_term terms[2];
-    terms[0] = t0;
-    terms[1] = t1;
-    g->B->combine(g->B->user, g->n, g->k, y, 2, terms);
+    pu_term terms[] = {t0, t1};
+    pu__combine(g, y, 2, terms);
 }
 
 /* y = t0 + t1 + t2 */
 PU__FN void pu__combine3(const pu__run *g, pu_block y, pu_term t0, pu_term t1, pu_term t2)
 {
-    pu_term terms[3];
-    terms[0] = t0;
-    terms[1] = t1;
-    terms[2] = t2;
-    g->B->combine(g->B->user, g->n, g->k, y, 3, terms);
+    pu_term terms[] = {t0, t1, t2};
+    pu__combine(g, y, 3, terms);
 }
 
 /* y = 0 */
-PU__FN void pu__zero(const pu__run *g, pu_block y) { g->B->combine(g->B->user, g->n, g->k, y, 0, NULL); }
+PU__FN void pu__zero(const pu__run *g, pu_block y) { pu__combine(g, y, 0, NULL); }
 
 /* s_j = x_j'(m o y_j); m may be NULL. */
 PU__FN void pu__dots(const pu__run *g, const pu_real *m, pu_block x, pu_block y, pu_real *s)
@@ -10433,34 +10440,21 @@ PU__FN void pu__dots(const pu__run *g, const pu_real *m, pu_block x, pu_block y,
 /* Scalar arithmetic of one stage of step i. */
 PU__FN void pu__stage(const pu__run *g, pu_stage stage, pu_int i) { g->B->stage(g->B->user, &g->s, stage, i); }
 
-/* Y = A X or Y += A X, counted. */
-PU__FN pu_status pu__product(pu__run *g, pu_block X, pu_block Y, int add)
+/* q = A X, counted, and, where s is not NULL, s_j = x_j'A x_j, in one sweep where the system can. */
+PU__FN pu_status pu__product(pu__run *g, pu_block X, pu_real *s)
 {
+    const pu__system *A = g->A;
+    pu_status status = A->product(A->self, g->k, X, g->q, 0, A->dots ? s : NULL);
     g->products += (double)g->k;
-    return g->A->product(g->A->self, g->k, X, Y, add, NULL);
-}
-
-/* Y = A X and s_j = x_j'A x_j, in one sweep where the system can. */
-PU__FN pu_status pu__product_dot(pu__run *g, pu_block X, pu_block Y, pu_real *s)
-{
-    pu_status status;
-    g->products += (double)g->k;
-    status = g->A->product(g->A->self, g->k, X, Y, 0, g->A->dots ? s : NULL);
-    if (!status && !g->A->dots)
-        pu__dots(g, NULL, X, Y, s);
+    if (s && !A->dots)
+        pu__dots(g, NULL, X, g->q, s);
     return status;
 }
 
 /* Y += A (c o P);  grad += scale_j d/dtheta (c_j p_j)'A q_j (c NULL: ones; grad may be NULL). P is qbar, or qbar is free. */
 PU__FN pu_status pu__product_back(pu__run *g, const pu_real *c, pu_block P, pu_block Q, pu_block Y, pu_real *grad)
 {
-    pu__pairs pairs;
-    pairs.k = g->k;
-    pairs.c = c;
-    pairs.P = P;
-    pairs.Q = Q;
-    pairs.Y = Y;
-    pairs.weight = g->s.scale;
+    pu__pairs pairs = {g->k, c, P, Q, Y, g->s.scale};
     if (c && !(g->A->scales && grad)) {
         pu__combine1(g, g->qbar, pu__term_c(P, c));
         pairs.P = g->qbar;
@@ -10507,16 +10501,16 @@ PU__FN pu_block pu__checkpoint(const pu__run *g, pu_int c, int which)
     return pu__slot(g, g->saved, g->s.use_beta ? 2 * c + which : c);
 }
 
-/* r = u - A x0; x0 NULL: r = u. */
-PU__FN pu_status pu__start(pu__run *g, const pu_block *x0)
+/* r = u - A x, through q; x NULL: r = u. */
+PU__FN pu_status pu__subtract(pu__run *g, const pu_block *x, pu_block r)
 {
-    pu_status status;
-    if (!x0) {
-        pu__combine1(g, g->r, pu__term(g->u));
+    pu_status status = PU_OK;
+    if (!x) {
+        pu__combine1(g, r, pu__term(g->u));
         return PU_OK;
     }
-    status = pu__product(g, *x0, g->q, 0);
-    pu__combine2(g, g->r, pu__term(g->u), pu__term_scaled(g->q, -1));
+    status = pu__product(g, *x, NULL);
+    pu__combine2(g, r, pu__term(g->u), pu__term_scaled(g->q, -1));
     return status;
 }
 
@@ -10543,8 +10537,8 @@ PU__FN void pu__add_steps(const pu__run *g)
 PU__FN pu_status pu__forward_begin(pu__run *g, const pu_block *x0, pu_int I)
 {
     const pu_state *s = &g->s;
-    const pu_real *m = pu__m(g);
-    pu_status status = pu__start(g, x0);
+    const pu_real *m = g->m;
+    pu_status status = pu__subtract(g, x0, g->r);
     if (status)
         return status;
     if (x0)
@@ -10561,9 +10555,8 @@ PU__FN pu_status pu__forward_begin(pu__run *g, const pu_block *x0, pu_int I)
     if (I > 0 && g->reorthogonal)
         pu__combine1(g, pu__slot(g, g->tape_r, 0), pu__term(g->r));
     g->done = I;
-    if (g->known)
-        for (pu_int j = 0; j < g->k; j++)
-            g->known[j] = -1;
+    for (pu_int j = 0; j < g->k; j++)
+        g->known[j] = -1;
     return PU_OK;
 }
 
@@ -10583,10 +10576,9 @@ PU__FN pu_status pu__forward(pu__run *g, const pu_block *x0, pu_int I)
 {
     const pu_backend *B = g->B;
     const pu_state *s = &g->s;
-    const pu_real *m = pu__m(g);
+    const pu_real *m = g->m;
     pu_int k = g->k;
     int later = pu__full_tape(g); /* all directions stay: x = x0 + sum a_i d_i afterwards */
-    pu_block none = {NULL, 0};
     pu_status status = pu__forward_begin(g, x0, I);
     if (status)
         return status;
@@ -10594,12 +10586,12 @@ PU__FN pu_status pu__forward(pu__run *g, const pu_block *x0, pu_int I)
         pu_block d = pu__direction(g, i);
         pu__save_state(g, i, d);
         /* q = A d;  pi = d'q;  a = rho / pi */
-        status = pu__product_dot(g, d, g->q, s->pi + i * k);
+        status = pu__product(g, d, s->pi + i * k);
         if (status)
             return status;
         pu__stage(g, PU_STAGE_ALPHA, i);
         /* x += a d;  r -= a q;  rho' = r'(m o r) */
-        B->advance(B->user, g->n, k, s->a + i * k, m, d, g->q, later ? none : g->x, g->r, s->rho + (i + 1) * k);
+        B->advance(B->user, g->n, k, s->a + i * k, m, d, g->q, later ? pu__none : g->x, g->r, s->rho + (i + 1) * k);
         if (g->reorthogonal) {
             pu__project(g, g->r, i, m, NULL);
             pu__dots(g, m, g->r, g->r, s->rho + (i + 1) * k);
@@ -10627,40 +10619,34 @@ PU__FN pu_status pu__forward(pu__run *g, const pu_block *x0, pu_int I)
 /* xbar = u - A x, recomputed, and the inner products that reports and objectives need. */
 PU__FN pu_status pu__residual(pu__run *g)
 {
-    pu_status status = pu__product(g, g->x, g->q, 0);
-    if (status)
-        return status;
-    pu__combine2(g, g->xbar, pu__term(g->u), pu__term_scaled(g->q, -1));
+    pu_int k = g->k;
+    pu_status status = pu__subtract(g, &g->x, g->xbar);
     pu__dots(g, NULL, g->u, g->u, g->dots);
-    pu__dots(g, NULL, g->r, g->r, g->dots + g->k);
-    pu__dots(g, NULL, g->xbar, g->xbar, g->dots + 2 * g->k);
-    pu__dots(g, NULL, g->u, g->x, g->dots + 3 * g->k);
-    pu__dots(g, NULL, g->x, g->xbar, g->dots + 4 * g->k);
-    return PU_OK;
+    pu__dots(g, NULL, g->r, g->r, g->dots + k);
+    pu__dots(g, NULL, g->xbar, g->xbar, g->dots + 2 * k);
+    pu__dots(g, NULL, g->u, g->x, g->dots + 3 * k);
+    pu__dots(g, NULL, g->x, g->xbar, g->dots + 4 * k);
+    return status;
 }
 
 /* Step sizes, residuals and ends of all columns to the host. */
 PU__FN void pu__read_history(pu__run *g)
 {
-    size_t one = (size_t)g->k * sizeof(pu_real);
-    size_t all = (size_t)g->done * one;
-    g->B->read(g->B->user, g->host_a, g->s.a, all);
-    g->B->read(g->B->user, g->host_b, g->s.be, all);
-    g->B->read(g->B->user, g->host_rho, g->s.rho, all + one);
-    g->B->read(g->B->user, g->host_steps, g->s.steps, (size_t)g->k * sizeof(int32_t));
-    g->B->read(g->B->user, g->host_stop, g->s.stop, (size_t)g->k * sizeof(int32_t));
+    const pu_backend *B = g->B;
+    const pu_state *s = &g->s;
+    pu_int all = g->done * g->k;
+    pu__receive(B, g->host_a, s->a, all);
+    pu__receive(B, g->host_b, s->be, all);
+    pu__receive(B, g->host_rho, s->rho, all + g->k);
+    B->read(B->user, g->host_steps, s->steps, (size_t)g->k * sizeof(int32_t));
+    B->read(B->user, g->host_stop, s->stop, (size_t)g->k * sizeof(int32_t));
 }
 
 /* The inner products of pu__residual to the host, as doubles. */
 PU__FN void pu__read_dots(pu__run *g)
 {
-    double *to[PU__DOTS];
-    to[0] = g->uu;
-    to[1] = g->rr;
-    to[2] = g->tt;
-    to[3] = g->ux;
-    to[4] = g->xt;
-    g->B->read(g->B->user, g->host_dots, g->dots, (size_t)(PU__DOTS * g->k) * sizeof(pu_real));
+    double *to[PU__DOTS] = {g->uu, g->rr, g->tt, g->ux, g->xt};
+    pu__receive(g->B, g->host_dots, g->dots, PU__DOTS * g->k);
     for (pu_int i = 0; i < PU__DOTS; i++)
         for (pu_int j = 0; j < g->k; j++)
             to[i][j] = (double)g->host_dots[i * g->k + j];
@@ -10677,7 +10663,7 @@ PU__FN void pu__residual_dots(pu__run *g, double *rd)
         for (pu_int i = 0; i < g->done; i++)
             g->B->dot(g->B->user, pu__min(rows, g->n - from), g->k, NULL, pu__below(g->xbar, from),
                       pu__below(pu__slot(g, g->tape, i), from), g->back + i * g->k);
-        g->B->read(g->B->user, g->host_back, g->back, (size_t)all * sizeof(pu_real));
+        pu__receive(g->B, g->host_back, g->back, all);
         for (pu_int i = 0; i < all; i++)
             rd[i] += (double)g->host_back[i];
     }
@@ -10693,18 +10679,20 @@ PU__FN void pu__orthogonality(pu__run *g)
     double *dd = g->growth; /* |d_i|^2; free until the growth is known */
     double *rd = g->ritz;   /* r'd_i; free until spectra are known */
     pu__residual_dots(g, rd);
-    if (g->use_m) {
-        for (pu_int i = 0; i < g->done; i++)
-            pu__dots(g, NULL, pu__slot(g, g->tape, i), pu__slot(g, g->tape, i), g->back + i * k);
-        g->B->read(g->B->user, g->host_back, g->back, (size_t)(g->done * k) * sizeof(pu_real));
+    if (g->m) {
+        for (pu_int i = 0; i < g->done; i++) {
+            pu_block d = pu__slot(g, g->tape, i);
+            pu__dots(g, NULL, d, d, g->back + i * k);
+        }
+        pu__receive(g->B, g->host_back, g->back, g->done * k);
     }
     for (pu_int j = 0; j < k; j++)
         g->orth[j] = 0;
     for (pu_int i = 0; i < g->done; i++)
         for (pu_int j = 0; j < k; j++) {
-            double be = i > 0 && !g->use_m ? (double)g->host_b[(i - 1) * k + j] : 0;
+            double be = i > 0 && !g->m ? (double)g->host_b[(i - 1) * k + j] : 0;
             double size;
-            dd[j] = (double)(g->use_m ? g->host_back : g->host_rho)[i * k + j] + (be > 0 ? be * be * dd[j] : 0);
+            dd[j] = (double)(g->m ? g->host_back : g->host_rho)[i * k + j] + (be > 0 ? be * be * dd[j] : 0);
             size = sqrt(g->uu[j]) * sqrt(dd[j]);
             if (i < (pu_int)g->host_steps[j] && size > 0)
                 g->orth[j] = pu__max(g->orth[j], fabs(rd[i * k + j]) / size);
@@ -10720,55 +10708,43 @@ PU__FN void pu__through_m(pu__run *g)
 
 /* One step of the reverse pass: its number, the directions it needs, what it has decided to do. */
 typedef struct {
-    pu_int i;           /* undoes step i + 1 (steps count from 0) */
-    pu_block d, dprev;  /* d_i, d_{i-1} */
-    const pu_block *ri; /* r_i where a checkpoint has it, else NULL */
-    const pu_real *a, *be;
-    int full;      /* alpha and beta depend on theta */
-    int residuals; /* r_i is needed: for that, or for m's gradient */
+    pu_int i;              /* undoes step i + 1 (steps count from 0) */
+    pu_block d, dprev;     /* d_i, d_{i-1} */
+    pu_block ri;           /* r_i where a checkpoint has it, else at = NULL */
+    const pu_real *a, *be; /* alpha_{i+1}, beta_{i+1} of every column */
+    int full;              /* alpha and beta depend on theta */
+    int residuals;         /* r_i is needed: for that, or for m's gradient */
 } pu__reverse_step_data;
 
 /* Alpha and beta are constants: rbar += m o dbar;  dbar = be dbar + a xbar, and qbar = -a rbar is left as c0 o rbar. */
 PU__FN void pu__reverse_constant(const pu__run *g, const pu__reverse_step_data *step)
 {
     pu__stage(g, PU_STAGE_REV2, step->i);
-    g->B->retreat(g->B->user, g->n, g->k, step->a, step->be, pu__m(g), g->xbar, g->rbar, g->dbar);
+    g->B->retreat(g->B->user, g->n, g->k, step->a, step->be, g->m, g->xbar, g->rbar, g->dbar);
 }
 
 /* What pu__reverse_long does, in two sweeps of the backend, with rbar'q as a sum over the terms of rbar. */
 PU__FN void pu__reverse_fused(const pu__run *g, const pu__reverse_step_data *step)
 {
     const pu_state *s = &g->s;
-    pu_block none = {NULL, 0};
-    pu_unwinding u;
-    u.d = step->d;
-    u.before = step->dprev;
-    u.kept = step->ri ? *step->ri : none;
-    u.xbar = g->xbar;
-    u.r = g->r;
-    u.rbar = g->rbar;
-    u.dbar = g->dbar;
-    u.qbar = g->qbar;
-    u.a = step->a;
-    u.be = step->be;
-    u.be_before = step->i > 0 ? step->be - g->k : NULL;
-    u.twice_rhobar = s->c0;
-    u.pib = s->pib;
-    u.m = pu__m(g);
-    u.minv = g->use_m ? g->minv : NULL;
-    u.mbar = g->mbar;
-    u.weight = s->scale;
-    g->B->unwind_sums(g->B->user, g->n, g->k, &u, s->s0, s->s1, s->c1);
+    const pu_backend *B = g->B;
+    pu_unwinding u = {
+        step->d, step->dprev, step->ri, /* d, before, kept */
+        g->xbar, g->r,        g->rbar,  g->dbar,
+        g->qbar, step->a,     step->be, step->i > 0 ? step->be - g->k : NULL, /* a, be, be_before */
+        s->c0,   s->pib,                                                      /* twice_rhobar, pib */
+        g->m,    g->minv,     s->scale, g->mbar                               /* m, minv, weight, mbar */
+    };
+    B->unwind_sums(B->user, g->n, g->k, &u, s->s0, s->s1, s->c1);
     pu__stage(g, PU_STAGE_UNWIND, step->i);
-    g->B->unwind(g->B->user, g->n, g->k, &u);
+    B->unwind(B->user, g->n, g->k, &u);
 }
 
 /* Any reverse step, one update at a time. Leaves qbar, and dbar but for A qbar. */
 PU__FN void pu__reverse_long(pu__run *g, const pu__reverse_step_data *step)
 {
     const pu_state *s = &g->s;
-    const pu_real *m = pu__m(g);
-    const pu_real *minv = g->use_m ? g->minv : NULL;
+    const pu_real *m = g->m;
     pu_int i = step->i;
     /* beb = dbar'd;  rhobar += beb/rho;  rhop = -beb be/rho */
     if (step->full && s->use_beta)
@@ -10785,10 +10761,10 @@ PU__FN void pu__reverse_long(pu__run *g, const pu__reverse_step_data *step)
     if (step->residuals) {
         /* r_i = 1/m o (d_i - be_{i-1} d_{i-1}), or from the checkpoint */
         pu__stage(g, PU_STAGE_RPREV, i);
-        if (step->ri)
-            pu__combine1(g, g->rprev, pu__term(*step->ri));
+        if (step->ri.at)
+            pu__combine1(g, g->rprev, pu__term(step->ri));
         else
-            pu__combine3(g, g->rprev, pu__t(step->d, 1, s->c0, minv), pu__t(step->dprev, 1, s->c1, minv),
+            pu__combine3(g, g->rprev, pu__t(step->d, 1, s->c0, g->minv), pu__t(step->dprev, 1, s->c1, g->minv),
                          pu__term_c(g->r, s->c2));
     }
     if (step->full) {
@@ -10827,7 +10803,7 @@ PU__FN pu_status pu__reverse_step(pu__run *g, pu__reverse_step_data *step, pu_re
     if (step->full || step->i + 1 < g->done)
         status = pu__product_back(g, constant ? s->c0 : NULL, constant ? g->rbar : g->qbar, step->d, g->dbar, grad);
     if (g->reorthogonal)
-        pu__project(g, g->dbar, step->i, pu__m(g), NULL);
+        pu__project(g, g->dbar, step->i, g->m, NULL);
     if (step->residuals && !fused) {
         pu_block swap = g->r;
         g->r = g->rprev;
@@ -10840,14 +10816,11 @@ PU__FN pu_status pu__reverse_step(pu__run *g, pu__reverse_step_data *step, pu_re
 PU__FN pu_status pu__replay(pu__run *g, const pu_block *x0, pu_int first, pu_int last)
 {
     const pu_state *s = &g->s;
-    const pu_real *m = pu__m(g);
+    const pu_real *m = g->m;
     pu_block r = g->qbar; /* free here, and so is q */
     pu_status status = PU_OK;
     if (first == 0) {
-        pu_block r_now = g->r;
-        g->r = r;
-        status = pu__start(g, x0);
-        g->r = r_now;
+        status = pu__subtract(g, x0, r);
         pu__combine1(g, pu__slot(g, g->tape, 0), pu__term_m(r, m));
     } else {
         pu_int c = first / g->plan.every - 1;
@@ -10857,7 +10830,7 @@ PU__FN pu_status pu__replay(pu__run *g, const pu_block *x0, pu_int first, pu_int
     for (pu_int i = first; i < last && !status; i++) {
         pu_block d = pu__slot(g, g->tape, i - first);
         /* r -= a A d;  d = m o r + be d */
-        status = pu__product(g, d, g->q, 0);
+        status = pu__product(g, d, NULL);
         pu__combine2(g, r, pu__term(r), pu__t(g->q, -1, s->a + i * g->k, NULL));
         pu__combine2(g, pu__slot(g, g->tape, i + 1 - first), pu__term_m(r, m), pu__term_c(d, s->be + i * g->k));
     }
@@ -10869,27 +10842,20 @@ PU__FN pu_status pu__reverse_steps(pu__run *g, const pu_block *x0, pu_real *grad
 {
     pu_int every = g->plan.every;
     pu_status status = PU_OK;
-    for (pu_int i = g->done - 1; i >= 0; i--) {
+    for (pu_int i = g->done - 1; i >= 0 && !status; i--) {
         pu_int first = every ? i / every * every : 0; /* step whose direction the tape begins with */
         pu__reverse_step_data step;
-        pu_block ri;
         if (every && (i == g->done - 1 || (i + 1) % every == 0))
             status = pu__replay(g, x0, first, i);
-        if (status)
-            return status;
         step.i = i;
         step.d = pu__slot(g, g->tape, i - first);
         step.dprev = pu__slot(g, g->tape, i > first ? i - first - 1 : 0);
-        step.ri = NULL;
-        if (i == first && first > 0) { /* d_{i-1} belongs to the segment before, but the checkpoint has r_i */
-            ri = pu__checkpoint(g, first / every - 1, 0);
-            step.ri = &ri;
-        }
-        status = pu__reverse_step(g, &step, grad);
-        if (status)
-            return status;
+        /* d_{i-1} may belong to the segment before, but then the checkpoint has r_i */
+        step.ri = i == first && first > 0 ? pu__checkpoint(g, first / every - 1, 0) : pu__none;
+        if (!status)
+            status = pu__reverse_step(g, &step, grad);
     }
-    return PU_OK;
+    return status;
 }
 
 /* Reverse pass. In: xbar = u - A x (from pu__residual), s.scale = weights w_j. Out: rbar, the cotangent of u through the
@@ -10898,8 +10864,7 @@ PU__FN pu_status pu__reverse_steps(pu__run *g, const pu_block *x0, pu_real *grad
 PU__FN pu_status pu__reverse(pu__run *g, const pu_block *x0, pu_real *grad)
 {
     const pu_state *s = &g->s;
-    const pu_real *m = pu__m(g);
-    pu_block none = {NULL, 0};
+    const pu_real *m = g->m;
     pu_status status;
     pu__dots(g, NULL, g->xbar, g->xbar, s->s0);
     pu__stage(g, PU_STAGE_XBAR, 0);
@@ -10920,7 +10885,7 @@ PU__FN pu_status pu__reverse(pu__run *g, const pu_block *x0, pu_real *grad)
         return PU_OK;
     /* r_0 = u - A x0 */
     pu__combine1(g, g->qbar, pu__term_scaled(g->rbar, -1));
-    return pu__product_back(g, NULL, g->qbar, *x0, none, grad);
+    return pu__product_back(g, NULL, g->qbar, *x0, pu__none, grad);
 }
 
 /* ------------------------------------------------------------------------------------------------
@@ -11133,40 +11098,40 @@ PU__FN double pu__last_change(const pu__run *g, pu_int j, pu_int steps, double r
 /* Largest eigenvalue of A, from below by a few percent: Lanczos started at a random vector. Uses column 0 of g. */
 PU__FN pu_status pu__lambda_max(pu__run *g, double *lambda)
 {
-    pu__run before = *g;
+    const pu_backend *B = g->B;
+    pu__run probe = *g; /* plain CG in the same memory; g itself stays as it is */
     pu_status status;
     pu_int taken;
-    pu__run_set(g, PU_CG, 1);
-    g->use_m = 0;
-    g->plan.tolerance_mode = 0;
-    g->reorthogonal = 0;
-    g->s.tolerance2 = 0;
-    g->s.absolute2 = 0;
-    g->tape = NULL;
-    g->saved = NULL;
+    memset(&probe.plan, 0, sizeof probe.plan); /* no tolerance, no checkpoints */
+    pu__run_set(&probe, PU_CG, 1);
+    probe.m = NULL;
+    probe.reorthogonal = 0;
+    probe.tape = NULL;
+    probe.saved = NULL;
     g->host_steps[0] = 0; /* the number of the datum whose normals these are */
-    g->B->write(g->B->user, g->s.steps, g->host_steps, sizeof(uint32_t));
-    g->B->normals(g->B->user, g->n, NULL, 1, g->u, 0, (const uint32_t *)g->s.steps, 0, 0, PU__STREAM_TEST);
-    status = pu__forward(g, NULL, pu__min(g->n, PU__LANCZOS));
+    B->write(B->user, g->s.steps, g->host_steps, sizeof(uint32_t));
+    B->normals(B->user, g->n, NULL, 1, g->u, 0, (const uint32_t *)g->s.steps, 0, 0, PU__STREAM_TEST);
+    status = pu__forward(&probe, NULL, pu__min(g->n, PU__LANCZOS));
+    g->products = probe.products;
     *lambda = 0;
-    if (!status) {
-        pu__read_history(g);
-        taken = (pu_int)g->host_steps[0];
-        if (taken > 0 && !pu__spectrum(g, 0, taken))
-            for (pu_int i = 0; i < taken; i++)
-                *lambda = pu__max(*lambda, pu__ritz(g, 0)[i]);
-    }
-    g->use_m = before.use_m;
-    g->plan.tolerance_mode = before.plan.tolerance_mode;
-    g->reorthogonal = before.reorthogonal;
-    g->tape = before.tape;
-    g->saved = before.saved;
-    pu__run_set(g, g->plan.solver, before.k);
-    return status;
+    if (status)
+        return status;
+    pu__read_history(&probe);
+    taken = (pu_int)g->host_steps[0];
+    if (taken > 0 && !pu__spectrum(&probe, 0, taken))
+        for (pu_int i = 0; i < taken; i++)
+            *lambda = pu__max(*lambda, pu__ritz(g, 0)[i]);
+    return PU_OK;
 }
 
 /* ------------------------------------------------------------------------------------------------
    >>solve   a block of columns with its outcome; pu_solve
+
+   A block is solved forward (pu__run_block), its reverse pass may follow (pu__reverse), and its outcome is known at the
+   end (pu__run_outcome): on a device nobody waits for it before everything is enqueued. Statuses below zero, breakdowns and
+   numbers that are not finite are fatal: then there is no result. All other statuses come with one.
+
+   pu_solve stages its results. It writes to the caller's arrays once, at the end, and not at all after a fatal status.
    ------------------------------------------------------------------------------------------------ */
 
 /* Failures that leave no usable result. */
@@ -11183,17 +11148,20 @@ PU__FN pu_status pu__column_status(const pu__run *g, pu_int j)
 {
     static const pu_status of_stop[PU_STOP_COUNT] = {PU_OK, PU_OK, PU_OK, PU_OK, PU_BREAKDOWN, PU_NONFINITE, PU_OK};
     int32_t stop = g->host_stop[j];
-    pu_int steps = (pu_int)g->host_steps[j];
     int all_steps = stop == PU_STOP_STEPS;
+    const pu_real *rho = g->host_rho + j;
     if (of_stop[stop])
         return of_stop[stop];
+    /* one of these is not finite where x, r or the residual is not */
     if (!pu__finite_double(g->tt[j] + g->ux[j] + g->xt[j]))
         return PU_NONFINITE;
     if (g->plan.tolerance_mode && all_steps)
         return PU_CAP;
+    /* rounding level is what `converge` asks for; any other tolerance was out of reach */
     if (g->plan.tolerance_mode && !g->plan.converge && stop == PU_STOP_ROUNDING)
         return PU_STAGNATED;
-    if (g->plan.solver == PU_GD && all_steps && steps > 0 && g->host_rho[steps * g->k + j] > g->host_rho[j])
+    /* a step above 2 / lambda_max makes the residual grow */
+    if (g->plan.solver == PU_GD && all_steps && rho[(pu_int)g->host_steps[j] * g->k] > *rho)
         return PU_DIVERGED;
     return PU_OK;
 }
@@ -11201,22 +11169,17 @@ PU__FN pu_status pu__column_status(const pu__run *g, pu_int j)
 /* Outcome of the columns just solved: the worst of them, recorded. first: number of column 0 in the caller's count. */
 PU__FN pu_status pu__run_status(pu__run *g, pu_int datum, pu_int first, pu_report *report)
 {
-    pu_status worst = PU_OK;
-    pu_int j, at = -1;
     pu__read_history(g);
     pu__read_dots(g);
-    for (j = 0; j < g->k; j++) {
+    for (pu_int j = 0; j < g->k; j++) {
         pu_status status = pu__column_status(g, j);
-        if (!pu__is_worse(status, worst))
+        if (!pu__is_worse(status, report->status))
             continue;
-        worst = status;
-        at = j;
+        /* columns of several data may be side by side, `each` of every datum */
+        (void)pu__fail(report, status, "solver", datum < 0 ? datum : datum + j / g->each, (pu_int)g->host_steps[j]);
+        report->where.column = first + j % g->each;
     }
-    if (worst) {
-        (void)pu__fail(report, worst, "solver", datum < 0 ? datum : datum + at / g->each, (pu_int)g->host_steps[at]);
-        report->where.column = first + at % g->each;
-    }
-    return worst;
+    return report->status;
 }
 
 /* The shortcut is trusted where both measures say so. Stable runs stay within 20 eps and a growth of 60, and their errors
@@ -11247,11 +11210,10 @@ PU__FN int pu__is_late(const pu__run *g, int network)
 PU__FN pu_status pu__run_block(pu__run *g, const pu_block *x0, int network, pu_int datum, pu_int first,
                                pu_report *report)
 {
-    int late = pu__is_late(g, network);
-    int choose = network && g->plan.adjoint == PU_ADJOINT_AUTO;
+    pu_adjoint adjoint = network ? g->plan.adjoint : PU_ADJOINT_FULL;
     pu_status outcome = PU_OK;
-    g->reorthogonal = network && g->plan.adjoint == PU_ADJOINT_REORTHOGONAL;
-    g->s.detach = network && g->plan.adjoint != PU_ADJOINT_FULL;
+    g->reorthogonal = adjoint == PU_ADJOINT_REORTHOGONAL;
+    g->s.detach = adjoint != PU_ADJOINT_FULL;
     for (pu_int j = 0; j < g->k; j++) {
         g->orth[j] = -1;
         g->growth[j] = -1;
@@ -11260,20 +11222,26 @@ PU__FN pu_status pu__run_block(pu__run *g, const pu_block *x0, int network, pu_i
         (void)pu__refuse(report, PU_OK, ""); /* a repeated solve starts with a clean report */
         if (pu__forward(g, x0, g->plan.I) || pu__residual(g))
             return pu__operator_failed(report, "A.apply", datum);
-        if (!late)
+        if (!pu__is_late(g, network))
             outcome = pu__run_status(g, datum, first, report);
-        if (pu__fatal(outcome) || !choose || g->reorthogonal || pu__shortcut_is_safe(g))
+        if (pu__fatal(outcome) || adjoint != PU_ADJOINT_AUTO || g->reorthogonal || pu__shortcut_is_safe(g))
             return outcome;
         g->reorthogonal = 1;
     }
 }
 
-/* s.scale = factor weight */
-PU__FN void pu__set_scale(pu__run *g, const pu_real *weight, pu_real factor)
+/* to_j = factor weight_j, a scalar of every column where the backend works; weight NULL: ones. */
+PU__FN void pu__set_scalars(pu__run *g, pu_real *to, const pu_real *weight, pu_real factor)
 {
     for (pu_int j = 0; j < g->k; j++)
-        g->host_dots[j] = factor * weight[j];
-    g->B->write(g->B->user, g->s.scale, g->host_dots, (size_t)g->k * sizeof(pu_real));
+        g->host_dots[j] = weight ? factor * weight[j] : factor;
+    pu__send(g->B, to, g->host_dots, g->k);
+}
+
+/* s.scale = factor weight: what the gradients of the columns are multiplied by. */
+PU__FN void pu__set_scale(pu__run *g, const pu_real *weight, pu_real factor)
+{
+    pu__set_scalars(g, g->s.scale, weight, factor);
 }
 
 /* The outcome of a block, where it was not known yet. */
@@ -11321,21 +11289,19 @@ PU__FN void pu__report_column(pu_report *report, const pu_column *c, pu_int datu
 PU__FN pu_status pu__set_m(pu__run *g, pu_int which, const pu_real *m, const pu_real *diagonal, pu_int datum,
                            pu_report *report)
 {
-    size_t bytes = (size_t)g->n * sizeof(pu_real);
+    pu_int n = g->n;
     int far = pu__is_far(g->B);
-    pu_real *to = g->host_m + 2 * which * g->n;
-    pu_real *inverse = far ? to + g->n : g->minv;
-    pu_status status =
-        pu__check_array(g->n, m ? m : diagonal, 1, m ? "options.solve.precond" : "diag(A)", datum, report);
-    if (status)
-        return status;
-    for (pu_int i = 0; i < g->n; i++) {
+    pu_real *to = g->host_m + 2 * which * n;
+    pu_real *inverse = far ? to + n : g->minv;
+    if (pu__check_array(n, m ? m : diagonal, 1, m ? "options.solve.precond" : "diag(A)", datum, report))
+        return report->status;
+    for (pu_int i = 0; i < n; i++) {
         to[i] = m ? m[i] : 1 / diagonal[i];
         inverse[i] = 1 / to[i];
     }
     if (far) {
-        g->B->write(g->B->user, g->m + which * g->n, to, bytes);
-        g->B->write(g->B->user, g->minv + which * g->n, inverse, bytes);
+        pu__send(g->B, g->m + which * n, to, n);
+        pu__send(g->B, g->minv + which * n, inverse, n);
     }
     return PU_OK;
 }
@@ -11343,41 +11309,31 @@ PU__FN pu_status pu__set_m(pu__run *g, pu_int which, const pu_real *m, const pu_
 /* GD step of every column: the caller's, or 1 / lambda_max from below, kept 10 % on the safe side. */
 PU__FN pu_status pu__set_step(pu__run *g, const pu_real *step, pu_int datum, pu_report *report)
 {
-    pu_real one = 1;
     double lambda = 0;
-    if (step) {
-        pu_status status = pu__check_array(1, step, 1, "options.solve.step", datum, report);
-        if (status)
-            return status;
-        one = *step;
-    } else {
-        if (pu__lambda_max(g, &lambda))
-            return pu__operator_failed(report, "A.apply", datum);
-        if (!(lambda > 0 && pu__finite_double(lambda)))
-            return pu__fail(report, PU_BREAKDOWN, "solver", datum, 0);
-        one = (pu_real)(1 / (1.1 * lambda));
-    }
-    for (pu_int j = 0; j < g->k; j++)
-        g->host_dots[j] = one;
-    g->B->write(g->B->user, g->s.step, g->host_dots, (size_t)g->k * sizeof(pu_real));
+    if (step && pu__check_array(1, step, 1, "options.solve.step", datum, report))
+        return report->status;
+    if (!step && pu__lambda_max(g, &lambda))
+        return pu__operator_failed(report, "A.apply", datum);
+    if (!step && !(lambda > 0 && pu__finite_double(lambda)))
+        return pu__fail(report, PU_BREAKDOWN, "solver", datum, 0);
+    pu__set_scalars(g, g->s.step, NULL, step ? *step : (pu_real)(1 / (1.1 * lambda)));
     return PU_OK;
 }
 
 /* ---- an operator of the caller's as the system of a solve ---- */
 
+/* A as it was given, where the backend works. */
 typedef struct {
     pu_side side; /* the operator where the backend works */
     pu_real *work;
 } pu__operator;
 
 /* Y = A X or Y += A X */
-PU__FN pu_status pu__operator_product(void *self, pu_int k, pu_block X, pu_block Y, int add, pu_real *dots)
+PU__FN pu_status pu__operator_product(PU__PRODUCT_ARGS)
 {
     const pu__operator *A = (const pu__operator *)self;
     const pu_op *op = &A->side.op;
-    if (dots)
-        return A->side.apply_plus(op, NULL, k, X, Y, add, dots);
-    return op->apply(op, k, X, Y, add, A->work);
+    return dots ? A->side.apply_plus(op, NULL, k, X, Y, add, dots) : op->apply(op, k, X, Y, add, A->work);
 }
 
 /* Y += A P and the gradient of p'A q; an autoregression does both in one sweep. */
@@ -11398,19 +11354,20 @@ PU__FN pu_status pu__operator_pairs(void *self, const pu__pairs *pairs, pu_real 
 /* The system that the solver sees. */
 PU__FN pu__system pu__operator_system(pu__operator *A)
 {
-    pu__system system;
-    system.self = A;
-    system.n = A->side.op.rows;
-    system.dots = A->side.apply_plus != NULL;
-    system.scales = A->side.op.form == PU_FORM_AR;
-    system.product = pu__operator_product;
-    system.pairs = pu__operator_pairs;
+    const pu_side *side = &A->side;
+    /* only an autoregression has a product that sums up on the way, and pairs that take coefficients */
+    pu__system system = {A,
+                         side->op.rows,
+                         side->apply_plus != NULL,
+                         side->op.form == PU_FORM_AR,
+                         pu__operator_product,
+                         pu__operator_pairs};
     return system;
 }
 
 /* ---- the public solve ---- */
 
-/* The operator and the number of columns of a solve. */
+/* The operator and the number of columns of a solve. (Constructors make params negative where it would overflow.) */
 PU__FN pu_status pu__solve_check(const pu_op *A, pu_int k, pu_report *report)
 {
     if (!A)
@@ -11423,10 +11380,8 @@ PU__FN pu_status pu__solve_check(const pu_op *A, pu_int k, pu_report *report)
         return pu__refuse(report, PU_E_NULL, "A.apply");
     if (A->params < 0)
         return pu__refuse(report, PU_E_OVERFLOW, "A.params");
-    if (A->work < 0)
-        return pu__refuse(report, PU_E_ARGUMENT, "A.work");
-    if (k <= 0)
-        return pu__refuse(report, PU_E_ARGUMENT, "k");
+    if (A->work < 0 || k <= 0)
+        return pu__refuse(report, PU_E_ARGUMENT, A->work < 0 ? "A.work" : "k");
     return PU_OK;
 }
 
@@ -11458,17 +11413,19 @@ typedef struct {
     pu_real *grad, *weight, *test, *work;
 } pu__solve;
 
-/* Memory of a solve; w->A.side and side_bytes are set. */
+/* Memory of a solve; w->A.side and side_bytes are set. Without a device the results are staged where the solver leaves
+   them. */
 PU__FN void pu__solve_layout(void *self, pu__arena *arena)
 {
     pu__solve *w = (pu__solve *)self;
+    const pu_op *op = &w->A.side.op;
     int far = pu__is_far(w->B);
     pu_int n = w->given->rows;
     pu_int k = w->io.k;
     arena->B = w->B;
     w->system = pu__operator_system(&w->A);
     pu__run_layout(&w->run, arena, &w->system, w->B, &w->plan, k, 1, w->gradients);
-    w->A.work = pu__far_reals(arena, w->A.side.op.work, k);
+    w->A.work = pu__far_reals(arena, op->work, k);
     w->side_memory = pu__take_from(arena, 1, (pu_int)w->side_bytes, 1, 1);
     w->weight = pu__reals(arena, k, 1);
     w->test = pu__reals(arena, n, 4);
@@ -11479,8 +11436,8 @@ PU__FN void pu__solve_layout(void *self, pu__arena *arena)
     if (!w->gradients)
         return;
     w->grad = pu__reals(arena, w->given->params, 1);
-    w->far_sums = far ? pu__far_reals(arena, w->A.side.op.params, 1) : w->grad;
-    w->sums = far ? pu__reals(arena, w->A.side.op.params, 1) : NULL;
+    w->far_sums = far ? pu__far_reals(arena, op->params, 1) : w->grad;
+    w->sums = far ? pu__reals(arena, op->params, 1) : NULL;
     w->near_rbar = far ? pu__cols(arena, n, k) : w->run.rbar;
     w->near_scale = far ? pu__reals(arena, k, 1) : w->run.s.scale;
 }
@@ -11490,63 +11447,56 @@ PU__FN pu_status pu__solve_check_arrays(pu__solve *w, pu_report *report)
 {
     const pu_solve_arrays *io = &w->io;
     pu_int n = w->given->rows;
-    pu_int most = PTRDIFF_MAX / (pu_int)sizeof(pu_real) / io->k;
-    pu_status status = PU_OK;
+    pu_int most = PTRDIFF_MAX / (pu_int)sizeof(pu_real) / io->k; /* beyond it addresses overflow */
+    pu_int ldu = io->ldu;
+    pu_int ldx = io->ldx;
     if (!io->U || !io->X)
         return pu__refuse(report, PU_E_NULL, io->U ? "X" : "U");
-    if (io->ldu < n || io->ldx < n)
-        return pu__refuse(report, PU_E_SIZE, io->ldu < n ? "ldu" : "ldx");
-    if (io->ldu > most || io->ldx > most)
-        return pu__refuse(report, PU_E_OVERFLOW, io->ldu > most ? "ldu" : "ldx");
+    if (ldu < n || ldx < n)
+        return pu__refuse(report, PU_E_SIZE, ldu < n ? "ldu" : "ldx");
+    if (ldu > most || ldx > most)
+        return pu__refuse(report, PU_E_OVERFLOW, ldu > most ? "ldu" : "ldx");
     if (io->grad_A && !w->resolved.grad)
         return pu__refuse(report, PU_E_UNSUPPORTED, "A.grad");
-    for (pu_int j = 0; j < io->k && !status; j++) {
-        status = pu__check_array(n, io->U + j * io->ldu, 0, "U", -1, report);
-        if (!status && io->x0)
-            status = pu__check_array(n, io->x0 + j * n, 0, "x0", -1, report);
-        if (status)
+    for (pu_int j = 0; j < io->k; j++)
+        if (pu__check_array(n, io->U + j * ldu, 0, "U", -1, report) ||
+            (io->x0 && pu__check_array(n, io->x0 + j * n, 0, "x0", -1, report))) {
             report->where.column = j;
-    }
-    if (!status && io->weight)
-        status = pu__check_array(io->k, io->weight, 0, "weight", -1, report);
-    return status;
+            return report->status;
+        }
+    return io->weight ? pu__check_array(io->k, io->weight, 0, "weight", -1, report) : PU_OK;
 }
 
 /* What can be known without memory: the plan, the operator's form and its device side, sizes. */
 PU__FN pu_status pu__solve_make(pu__solve *w, const pu_op *A, const pu_solve_options *options,
                                 const pu_backend *backend, pu_report *report)
 {
-    pu_status status = pu__solve_check(A, w->io.k, report);
-    if (status)
-        return status;
+    if (pu__solve_check(A, w->io.k, report))
+        return report->status;
     w->given = A;
     w->resolved = pu__resolve(A);
     w->o = pu__solve_defaults(options);
     w->B = backend ? backend : pu_backend_cpu();
-    status = pu__check_form_sizes(A, &pu__names_A, report);
-    if (!status)
-        status = pu__plan_make(w->o, A->rows, 0, w->gradients, &w->plan, report);
-    if (!status)
-        status = pu__check_backend(w->B, report);
-    if (!status)
-        status = pu__side(w->B, &w->resolved, &pu__names_A, NULL, &w->side_bytes, &w->A.side, report);
-    return status;
+    if (pu__check_form_sizes(A, &pu__names_A, report) ||
+        pu__plan_make(w->o, A->rows, 0, w->gradients, &w->plan, report) || pu__check_backend(w->B, report))
+        return report->status;
+    return pu__side(w->B, &w->resolved, &pu__names_A, NULL, &w->side_bytes, &w->A.side, report);
 }
 
+/* Measures without a backend, that is on the CPU. */
 PU_DEF pu_status pu_solve_bytes(const pu_op *A, pu_int k, const pu_solve_options *options, int gradients, size_t *bytes,
                                 pu_report *report)
 {
     pu__call call;
-    pu__solve w;
-    pu_status status;
+    pu__solve w = PU__ZERO;
     report = pu__begin(&call, NULL, report);
-    memset(&w, 0, sizeof w);
     w.io.k = k;
     w.gradients = gradients;
     if (!bytes)
         return pu__refuse(report, PU_E_NULL, "bytes");
-    status = pu__solve_make(&w, A, options, NULL, report);
-    return status ? status : pu__measure(&call, pu__solve_layout, &w, bytes);
+    if (pu__solve_make(&w, A, options, NULL, report))
+        return report->status;
+    return pu__measure(&call, pu__solve_layout, &w, bytes);
 }
 
 /* Preconditioner or step size, and the tests that need scratch. */
@@ -11554,25 +11504,21 @@ PU__FN pu_status pu__solve_prepare(pu__solve *w, pu_report *report)
 {
     pu__run *g = &w->run;
     const pu_op *A = &w->resolved;
-    pu_real *diagonal;
-    pu_status status = pu__check_form(w->given, A, &pu__names_A, w->test, w->work, report);
-    if (!status && A->trusted < 2)
-        status = pu__check_spd(A, &pu__names_A, w->test, w->work, report);
-    if (status)
-        return status;
+    const pu_real *m = w->o->precond;
+    if (pu__check_form(w->given, A, &pu__names_A, w->test, w->work, report) ||
+        (A->trusted < 2 && pu__check_spd(A, &pu__names_A, w->test, w->work, report)))
+        return report->status;
     if (g->plan.solver == PU_GD)
         return pu__set_step(g, w->o->step, -1, report);
-    if (!g->use_m)
+    if (!g->m)
         return PU_OK;
-    diagonal = w->test;
-    if (!w->o->precond) {
-        if (!A->diag)
-            return pu__refuse(report, PU_E_UNSUPPORTED, "A.diag (or give options.solve.precond)");
-        pu__zeros(diagonal, g->n);
-        if (A->diag(A, diagonal, w->work))
-            return pu__operator_failed(report, "A.diag", -1);
-    }
-    return pu__set_m(g, 0, w->o->precond, diagonal, -1, report);
+    /* PCG with the caller's m, or else with 1 / diag(A), which is put into test */
+    if (!m && !A->diag)
+        return pu__refuse(report, PU_E_UNSUPPORTED, "A.diag (or give options.solve.precond)");
+    pu__zeros(w->test, g->n);
+    if (!m && A->diag(A, w->test, w->work))
+        return pu__operator_failed(report, "A.diag", -1);
+    return pu__set_m(g, 0, m, w->test, -1, report);
 }
 
 /* The solve, and the gradient terms of w/2 x'A x and of what comes back through the solver. */
@@ -11580,23 +11526,24 @@ PU__FN pu_status pu__solve_columns(pu__solve *w, pu_report *report)
 {
     pu__run *g = &w->run;
     const pu_op *op = &w->A.side.op;
+    const pu_solve_arrays *io = &w->io;
     const pu_backend *B = g->B;
-    size_t column = (size_t)g->n * sizeof(pu_real);
-    const pu_block *x0 = w->io.x0 ? &w->x0 : NULL;
-    pu_real *grad = w->io.grad_A ? w->far_sums : NULL;
+    pu_int n = g->n;
+    const pu_block *x0 = io->x0 ? &w->x0 : NULL;
+    pu_real *grad = io->grad_A ? w->far_sums : NULL;
     pu_status status;
     for (pu_int j = 0; j < g->k; j++)
-        B->write(B->user, pu__col(g->u, j), w->io.U + j * w->io.ldu, column);
-    if (x0 && !pu__is_far(B))
-        w->x0 = pu__rows(w->io.x0, g->n);
+        pu__send(B, pu__col(g->u, j), io->U + j * io->ldu, n);
+    if (!pu__is_far(B))
+        w->x0 = pu__rows(io->x0, n);
     else if (x0)
-        B->write(B->user, w->x0.at, w->io.x0, column * (size_t)g->k);
+        pu__send(B, w->x0.at, io->x0, n * g->k);
     if (w->grad)
         B->combine(B->user, op->params, 1, pu__rows(w->far_sums, op->params), 0, NULL);
     status = pu__run_block(g, x0, w->gradients, -1, 0, report);
     if (pu__fatal(status))
         return status;
-    if (grad) {
+    if (grad) { /* w/2 x'A x */
         pu__set_scale(g, w->weight, PU_R(0.5));
         if (op->grad(op, g->k, g->x, g->x, g->s.scale, grad, w->A.work))
             return pu__operator_failed(report, "A.grad", -1);
@@ -11614,31 +11561,30 @@ PU__FN pu_status pu__solve_fetch(pu__solve *w, pu_report *report)
 {
     pu__run *g = &w->run;
     const pu_backend *B = g->B;
-    size_t all = (size_t)(g->n * g->k) * sizeof(pu_real);
-    B->read(B->user, w->near_x.at, g->x.at, all);
+    pu__receive(B, w->near_x.at, g->x.at, g->n * g->k);
     if (!w->gradients)
         return PU_OK;
-    B->read(B->user, w->near_rbar.at, g->rbar.at, all);
-    B->read(B->user, w->near_scale, g->s.scale, (size_t)g->k * sizeof(pu_real));
-    B->read(B->user, w->sums, w->far_sums, (size_t)w->A.side.op.params * sizeof(pu_real));
+    pu__receive(B, w->near_rbar.at, g->rbar.at, g->n * g->k);
+    pu__receive(B, w->near_scale, g->s.scale, g->k);
+    pu__receive(B, w->sums, w->far_sums, w->A.side.op.params);
     pu__zeros(w->grad, w->given->params);
     if (w->io.grad_A && pu__pull_side(&w->A.side, w->sums, w->grad))
         return pu__operator_failed(report, "A.pull", -1);
     return PU_OK;
 }
 
-/* Are the staged gradients finite? |rbar|^2 is, when every entry is. */
-PU__FN pu_status pu__solve_check_results(const pu__solve *w, pu_report *report)
+/* Fetches the results where there is a device. Are the gradients finite? |rbar|^2 is, when every entry is. */
+PU__FN pu_status pu__solve_results(pu__solve *w, pu_report *report)
 {
-    pu_int n = w->given->rows;
-    pu_int bad = w->grad ? pu__find_nonfinite(w->given->params, w->grad) : -1;
+    pu_int bad;
+    if (pu__is_far(w->B) && pu__solve_fetch(w, report))
+        return report->status;
+    bad = w->grad ? pu__find_nonfinite(w->given->params, w->grad) : -1;
     if (bad >= 0)
         return pu__fail(report, PU_NONFINITE, "grad_A", -1, bad);
-    if (!w->io.grad_U)
-        return PU_OK;
-    for (pu_int j = 0; j < w->io.k; j++) {
+    for (pu_int j = 0; w->io.grad_U && j < w->io.k; j++) {
         const pu_real *rbar = pu__col(w->near_rbar, j);
-        if (!pu__finite_double(pu__dot(n, NULL, rbar, rbar)))
+        if (!pu__finite_double(pu__dot(w->given->rows, NULL, rbar, rbar)))
             return pu__refuse(report, PU_NONFINITE, "grad_U");
     }
     return PU_OK;
@@ -11668,75 +11614,62 @@ PU__FN void pu__solve_write(pu__solve *w, pu_report *report)
 /* pu_solve after its checks and with its memory. */
 PU__FN pu_status pu__solve_run(pu__solve *w, pu_report *report)
 {
-    int far = pu__is_far(w->B);
+    const pu_backend *B = w->B;
+    const pu__plan *plan = &w->plan;
+    pu_int k = w->io.k;
     pu_status status = PU_OK;
-    if (far)
-        status = pu__side(w->B, &w->resolved, &pu__names_A, w->side_memory, &w->side_bytes, &w->A.side, report);
-    if (far && !status)
-        w->B->batch(w->B->user, 1);
-    for (pu_int j = 0; j < w->io.k; j++)
+    if (pu__is_far(B)) {
+        status = pu__side(B, &w->resolved, &pu__names_A, w->side_memory, &w->side_bytes, &w->A.side, report);
+        B->batch(B->user, 1); /* one datum, as it were */
+    }
+    for (pu_int j = 0; j < k; j++)
         w->weight[j] = w->io.weight ? w->io.weight[j] : 1;
-    pu__run_set(&w->run, w->plan.solver, w->io.k);
+    pu__run_set(&w->run, plan->solver, k);
     if (!status)
         status = pu__solve_prepare(w, report);
     if (!status)
         status = pu__solve_columns(w, report);
-    if (far && !pu__fatal(status)) {
-        pu_status fetched = pu__solve_fetch(w, report);
-        if (fetched)
-            status = fetched;
-    }
-    if (pu__far_status(w->B, report))
+    if (!pu__fatal(status) && pu__solve_results(w, report))
+        status = report->status;
+    if (pu__far_status(B, report))
         status = report->status; /* outranks what came of it */
-    report->solver = w->plan.solver;
-    report->iterations = w->plan.I;
-    report->tape_every = w->plan.every;
-    report->columns = w->io.k;
+    report->solver = plan->solver;
+    report->iterations = plan->I;
+    report->tape_every = plan->every;
+    report->columns = k;
     report->products = w->run.products;
     report->threads = 1;
     report->lanes = 1;
-    if (!pu__fatal(status)) {
-        pu_status checked = pu__solve_check_results(w, report);
-        if (checked)
-            status = checked;
-    }
     if (!pu__fatal(status))
         pu__solve_write(w, report);
     return status;
 }
 
+/* Checks from the cheap to the dear; everything before pu__allocate may simply return. */
 PU_DEF pu_status pu_solve(const pu_op *A, const pu_solve_arrays *arrays, const pu_solve_options *options,
                           const pu_backend *backend, pu_workspace *ws, pu_report *report)
 {
     pu__call call;
-    pu__solve w;
-    pu_status status;
+    pu__solve w = PU__ZERO;
+    pu_solve_arrays *io = &w.io;
     report = pu__begin(&call, ws, report);
-    memset(&w, 0, sizeof w);
     if (!arrays)
         return pu__refuse(report, PU_E_NULL, "arrays");
-    w.io = *arrays;
-    w.gradients = w.io.grad_A || w.io.grad_U;
-    status = pu__solve_make(&w, A, options, backend, report);
-    if (status)
-        return status;
-    if (!w.io.ldu)
-        w.io.ldu = A->rows;
-    if (!w.io.ldx)
-        w.io.ldx = A->rows;
-    status =
-        pu__measure(&call, pu__solve_layout, &w, NULL); /* a size that overflows, before arrays of that size are read */
-    if (!status)
-        status = pu__check_op(&w.resolved, &pu__names_A, report);
-    if (!status)
-        status = pu__solve_check_arrays(&w, report);
-    if (!status && w.io.grad_A && !w.A.side.op.grad)
-        status = pu__refuse(report, PU_E_UNSUPPORTED, "A.grad (device side)");
-    if (!status)
-        status = pu__allocate(&call, pu__solve_layout, &w);
-    if (!status)
-        status = pu__solve_run(&w, report);
-    return pu__finish(&call, status);
+    *io = *arrays;
+    w.gradients = io->grad_A || io->grad_U;
+    if (pu__solve_make(&w, A, options, backend, report))
+        return report->status;
+    io->ldu = io->ldu ? io->ldu : A->rows;
+    io->ldx = io->ldx ? io->ldx : A->rows;
+    /* measured first: a size that overflows is refused before arrays of that size are read */
+    if (pu__measure(&call, pu__solve_layout, &w, NULL) || pu__check_op(&w.resolved, &pu__names_A, report) ||
+        pu__solve_check_arrays(&w, report))
+        return report->status;
+    if (io->grad_A && !w.A.side.op.grad)
+        return pu__refuse(report, PU_E_UNSUPPORTED, "A.grad (device side)");
+    if (pu__allocate(&call, pu__solve_layout, &w))
+        return pu__finish(&call, report->status);
+    return pu__finish(&call, pu__solve_run(&w, report));
 }
 
 /* ------------------------------------------------------------------------------------------------

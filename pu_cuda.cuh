@@ -1835,7 +1835,7 @@ PU_DEF pu_status pu_cuda_solve(pu_cuda *c, const pu_op *A, pu_int k, const pu_re
     (void)pu__cuda_solve_layout(&w, &c->backend, A, &plan, k, gradient, memory, &overflow);
     c->count = 1;
     pu__run_set(g, plan.solver, k);
-    if (g->use_m) {
+    if (g->m) {
         g->m = (pu_real *)(uintptr_t)o->precond;
         PU_LAUNCH(pu__cuda_inverse, pu__cuda_grid(pu__cuda_blocks(g->n, PU__CUDA_THREADS), 1, 1), PU__CUDA_THREADS, 0, c->stream,
                   g->n, g->m, g->minv);

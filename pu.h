@@ -11725,7 +11725,7 @@ typedef struct pu__posterior pu__posterior;
 
 /* How a product with A is done, and its gradient where that goes together with the product. */
 typedef struct {
-    pu_status (*product)(void *self, pu_int k, pu_block X, pu_block Y, int add, pu_real *dots);
+    pu_status (*product)(PU__PRODUCT_ARGS);
     /* Product and gradient of pairs; known: the pairs are (x_j, x_j) of the last product. NULL: one after the other. */
     pu_status (*fused)(pu__posterior *p, const pu__pairs *pairs, int known, pu_real *grad);
 } pu__kind;
@@ -11816,13 +11816,10 @@ PU__FN pu_status pu__gamma_apply(pu__posterior *p, pu_int k, pu_block X, pu_bloc
 PU__FN pu_status pu__phi_apply(pu__posterior *p, pu_int k, pu_block X, pu_block Y)
 {
     const pu_op *Phi = &p->Phi->op;
-    pu_status status;
+    pu_status status =
+        p->rows ? Phi->apply_rows(Phi, p->n_rows, p->rows, k, X, Y, 0, p->work) : Phi->apply(Phi, k, X, Y, 0, p->work);
     if (Y.at == p->t0.at)
         p->left = PU__LEFT_NOTHING;
-    if (p->rows)
-        status = Phi->apply_rows(Phi, p->n_rows, p->rows, k, X, Y, 0, p->work);
-    else
-        status = Phi->apply(Phi, k, X, Y, 0, p->work);
     return pu__note_failure(p, status, "Phi.apply");
 }
 
@@ -11830,11 +11827,8 @@ PU__FN pu_status pu__phi_apply(pu__posterior *p, pu_int k, pu_block X, pu_block 
 PU__FN pu_status pu__phi_apply_t(pu__posterior *p, pu_int k, pu_block X, pu_block Y, int add)
 {
     const pu_op *Phi = &p->Phi->op;
-    pu_status status;
-    if (p->rows)
-        status = Phi->apply_rows_t(Phi, p->n_rows, p->rows, k, X, Y, add, p->work);
-    else
-        status = Phi->apply_t(Phi, k, X, Y, add, p->work);
+    pu_status status = p->rows ? Phi->apply_rows_t(Phi, p->n_rows, p->rows, k, X, Y, add, p->work)
+                               : Phi->apply_t(Phi, k, X, Y, add, p->work);
     return pu__note_failure(p, status, "Phi.apply_t");
 }
 
@@ -11842,12 +11836,15 @@ PU__FN pu_status pu__phi_apply_t(pu__posterior *p, pu_int k, pu_block X, pu_bloc
 PU__FN pu_status pu__phi_grad(pu__posterior *p, pu_int k, pu_block P, pu_block Q, const pu_real *weight, pu_real *grad)
 {
     const pu_op *Phi = &p->Phi->op;
-    pu_status status;
-    if (p->rows)
-        status = Phi->grad_rows(Phi, p->n_rows, p->rows, k, P, Q, weight, grad, p->work);
-    else
-        status = Phi->grad(Phi, k, P, Q, weight, grad, p->work);
+    pu_status status = p->rows ? Phi->grad_rows(Phi, p->n_rows, p->rows, k, P, Q, weight, grad, p->work)
+                               : Phi->grad(Phi, k, P, Q, weight, grad, p->work);
     return pu__note_failure(p, status, "Phi.grad");
+}
+
+/* Y = Phi'W Phi X or Y += Phi'W Phi X, where Phi has a gram product */
+PU__FN pu_status pu__phi_gram(pu__posterior *p, pu_int k, pu_block X, pu_block Y, int add)
+{
+    return pu__note_failure(p, p->Phi->gram(&p->Phi->op, p->now.w, k, X, Y, add, p->work), "Phi.gram");
 }
 
 /* to = scale w o t over the rows at work */
@@ -11875,45 +11872,37 @@ PU__FN pu_block pu__weighted_e(const pu__posterior *p)
 /* ---- products with A, kind by kind ---- */
 
 /* general: Gamma X, then Phi'(W (Phi X)) */
-PU__FN pu_status pu__general_product(void *self, pu_int k, pu_block X, pu_block Y, int add, pu_real *dots)
+PU__FN pu_status pu__general_product(PU__PRODUCT_ARGS)
 {
     pu__posterior *p = (pu__posterior *)self;
-    pu_status status = pu__gamma_apply(p, k, X, Y, add);
-    (void)dots;
-    if (!status)
-        status = pu__phi_apply(p, k, X, p->t0);
-    if (status)
-        return status;
+    if (pu__gamma_apply(p, k, X, Y, add) || pu__phi_apply(p, k, X, p->t0))
+        return PU_E_OPERATOR;
     pu__weigh(p, k, p->t0, p->t1, 1, p->now.w);
     p->left = PU__LEFT_ROWS;
     return pu__phi_apply_t(p, k, p->t1, Y, 1);
 }
 
 /* matrix: Phi'W Phi X a strip of rows at a time */
-PU__FN pu_status pu__matrix_product(void *self, pu_int k, pu_block X, pu_block Y, int add, pu_real *dots)
+PU__FN pu_status pu__matrix_product(PU__PRODUCT_ARGS)
 {
     pu__posterior *p = (pu__posterior *)self;
     pu_status status = pu__gamma_apply(p, k, X, Y, add);
-    (void)dots;
-    if (status)
-        return status;
     pu__dense_gram_rows(&p->Phi->op, p->n_rows, p->rows, p->now.w, k, X, p->t0, Y);
     p->left = PU__LEFT_ROWS;
-    return PU_OK;
+    return status;
 }
 
 /* formed: A is a matrix */
-PU__FN pu_status pu__formed_product(void *self, pu_int k, pu_block X, pu_block Y, int add, pu_real *dots)
+PU__FN pu_status pu__formed_product(PU__PRODUCT_ARGS)
 {
     pu__posterior *p = (pu__posterior *)self;
     pu_op A = pu_op_dense(p->D, p->D, p->A);
-    (void)dots;
     p->left = PU__LEFT_NOTHING;
     return A.apply(&A, k, X, Y, add, NULL);
 }
 
 /* band: (Gamma + diag(shift)) X with the inner products on the way */
-PU__FN pu_status pu__band_product(void *self, pu_int k, pu_block X, pu_block Y, int add, pu_real *dots)
+PU__FN pu_status pu__band_product(PU__PRODUCT_ARGS)
 {
     pu__posterior *p = (pu__posterior *)self;
     const pu_side *Gamma = p->Gamma;
@@ -11922,22 +11911,17 @@ PU__FN pu_status pu__band_product(void *self, pu_int k, pu_block X, pu_block Y, 
 }
 
 /* gram: Gamma X + (Phi'W Phi) X; the latter is kept where psi's gradient is made of it. */
-PU__FN pu_status pu__gram_product(void *self, pu_int k, pu_block X, pu_block Y, int add, pu_real *dots)
+PU__FN pu_status pu__gram_product(PU__PRODUCT_ARGS)
 {
     pu__posterior *p = (pu__posterior *)self;
-    int keep = p->gram.at != NULL;
-    pu_status status = pu__gamma_apply(p, k, X, Y, add);
-    pu_term terms[2];
-    (void)dots;
-    if (status)
-        return status;
-    status = p->Phi->gram(&p->Phi->op, p->now.w, k, X, keep ? p->gram : Y, !keep, p->work);
-    p->left = keep ? PU__LEFT_GRAM : PU__LEFT_NOTHING;
-    terms[0] = pu__term(Y);
-    terms[1] = pu__term(p->gram);
-    if (keep)
+    pu_block gram = p->gram;
+    pu_term terms[] = {pu__term(Y), pu__term(gram)};
+    if (pu__gamma_apply(p, k, X, Y, add) || pu__phi_gram(p, k, X, gram.at ? gram : Y, !gram.at))
+        return PU_E_OPERATOR;
+    p->left = gram.at ? PU__LEFT_GRAM : PU__LEFT_NOTHING;
+    if (gram.at)
         p->B->combine(p->B->user, p->D, k, Y, 2, terms);
-    return pu__note_failure(p, status, "Phi.gram");
+    return PU_OK;
 }
 
 /* spectrum: pairs through the transform; sums receives the two parts of q_j'A p_j without c_j. */
@@ -11950,17 +11934,11 @@ PU__FN pu_status pu__spectrum_pairs(pu__posterior *p, const pu__pairs *pairs, in
 }
 
 /* spectrum: the product, and its inner products from the same sums. */
-PU__FN pu_status pu__spectrum_product(void *self, pu_int k, pu_block X, pu_block Y, int add, pu_real *dots)
+PU__FN pu_status pu__spectrum_product(PU__PRODUCT_ARGS)
 {
     pu__posterior *p = (pu__posterior *)self;
-    pu__pairs pairs;
-    pu_status status;
-    memset(&pairs, 0, sizeof pairs);
-    pairs.k = k;
-    pairs.P = X;
-    pairs.Q = X;
-    pairs.Y = Y;
-    status = pu__spectrum_pairs(p, &pairs, add);
+    pu__pairs pairs = {k, NULL, X, X, Y, NULL};
+    pu_status status = pu__spectrum_pairs(p, &pairs, add);
     if (dots)
         for (pu_int j = 0; j < k; j++)
             dots[j] = (pu_real)(p->sums[j] + p->sums[k + j]);
@@ -11969,33 +11947,30 @@ PU__FN pu_status pu__spectrum_product(void *self, pu_int k, pu_block X, pu_block
 
 /* ---- gradients of p'A q ---- */
 
-/* The columns of pairs from `from` to `to`. */
-PU__FN pu__pairs pu__pairs_part(const pu__pairs *pairs, pu_int from, pu_int to)
+/* The columns of pairs from j on that share an accumulator, which is at pu__group_at(p, j). */
+PU__FN pu__pairs pu__group_part(const pu__posterior *p, const pu__pairs *pairs, pu_int j)
 {
     pu__pairs part = *pairs;
-    part.k = to - from;
-    part.P = pu__from(pairs->P, from);
-    part.Q = pu__from(pairs->Q, from);
-    part.weight = pairs->weight + from;
-    if (pairs->c)
-        part.c = pairs->c + from;
-    if (pairs->Y.at)
-        part.Y = pu__from(pairs->Y, from);
+    part.k = pu__group_end(p, j, pairs->k) - j;
+    part.P = pu__from(part.P, j);
+    part.Q = pu__from(part.Q, j);
+    part.weight += j;
+    if (part.c)
+        part.c += j;
+    if (part.Y.at)
+        part.Y = pu__from(part.Y, j);
     return part;
 }
 
 /* band, where besides Gamma's only the sum of psi's gradient is wanted, which is p'(Phi'W Phi) q / psi: product, gradient and
    that sum in one sweep. */
-PU__FN pu_status pu__band_fused(pu__posterior *p, const pu__pairs *pairs, int known, pu_real *grad)
+PU__FN pu_status pu__band_fused(pu__posterior *p, const pu__pairs *pairs, PU_UNUSED int known, pu_real *grad)
 {
     pu_status status = PU_OK;
-    pu_int end;
-    (void)known;
-    for (pu_int j = 0; j < pairs->k && !status; j = end) {
+    pu__pairs part;
+    for (pu_int j = 0; j < pairs->k && !status; j += part.k) {
         pu_real *at = grad + pu__group_at(p, j);
-        pu__pairs part;
-        end = pu__group_end(p, j, pairs->k);
-        part = pu__pairs_part(pairs, j, end);
+        part = pu__group_part(p, pairs, j);
         status = pu__note_failure(p, pu__ar_grad_pairs(&p->Gamma->op, p->now.shift, &part, at, p->sums), "Gamma.grad");
         for (pu_int i = 0; i < part.k; i++) {
             double c = part.c ? (double)part.c[i] : 1;
@@ -12006,17 +11981,16 @@ PU__FN pu_status pu__band_fused(pu__posterior *p, const pu__pairs *pairs, int kn
 }
 
 /* Gamma's terms: grad += weight_j d/dtheta p_j'Gamma q_j, group by group. */
-PU__FN pu_status pu__gamma_terms(pu__posterior *p, const pu__pairs *pairs, const pu_real *weight, pu_real *grad)
+PU__FN pu_status pu__gamma_terms(pu__posterior *p, const pu__pairs *pairs, pu_real *grad)
 {
     const pu_op *Gamma = &p->Gamma->op;
     pu_status status = PU_OK;
-    pu_int end;
+    pu__pairs part;
     if (!p->slots.want_Gamma)
         return PU_OK;
-    for (pu_int j = 0; j < pairs->k && !status; j = end) {
-        end = pu__group_end(p, j, pairs->k);
-        status = Gamma->grad(Gamma, end - j, pu__from(pairs->P, j), pu__from(pairs->Q, j), weight + j,
-                             grad + pu__group_at(p, j), p->work);
+    for (pu_int j = 0; j < pairs->k && !status; j += part.k) {
+        part = pu__group_part(p, pairs, j);
+        status = Gamma->grad(Gamma, part.k, part.P, part.Q, part.weight, grad + pu__group_at(p, j), p->work);
     }
     return pu__note_failure(p, status, "Gamma.grad");
 }
@@ -12025,14 +11999,13 @@ PU__FN pu_status pu__gamma_terms(pu__posterior *p, const pu__pairs *pairs, const
    transforms; the gradients go to their groups. */
 PU__FN pu_status pu__spectrum_fused(pu__posterior *p, const pu__pairs *pairs, int known, pu_real *grad)
 {
-    pu_status status = known ? PU_OK : pu__spectrum_pairs(p, pairs, 1);
+    pu__pairs scaled = *pairs;
+    scaled.weight = p->scaled;
     for (pu_int j = 0; j < pairs->k; j++)
         p->scaled[j] = pairs->c ? pairs->weight[j] * pairs->c[j] : pairs->weight[j];
-    if (!status)
-        status = pu__gamma_terms(p, pairs, p->scaled, grad);
-    if (status || !p->slots.want_psi || !p->observed)
-        return status;
-    for (pu_int j = 0; j < pairs->k; j++)
+    if ((!known && pu__spectrum_pairs(p, pairs, 1)) || pu__gamma_terms(p, &scaled, grad))
+        return PU_E_OPERATOR;
+    for (pu_int j = 0; p->slots.want_psi && p->observed && j < pairs->k; j++)
         grad[pu__group_at(p, j) + p->slots.psi] += (pu_real)((double)p->scaled[j] * p->sums[j] / (double)p->psi[0]);
     return PU_OK;
 }
@@ -12040,34 +12013,45 @@ PU__FN pu_status pu__spectrum_fused(pu__posterior *p, const pu__pairs *pairs, in
 /* The sum of psi's gradient: q'(Phi'W Phi p) / psi, from the gram product of p or from the shift that Phi'W Phi is. */
 PU__FN pu_status pu__tied_terms(pu__posterior *p, const pu__pairs *pairs, int known, pu_real *grad)
 {
+    const pu_backend *B = p->B;
     const pu_real *shift = p->now.shift;
-    pu_status status = PU_OK;
-    pu_int end;
-    if (!shift && !known)
-        status = pu__note_failure(p, p->Phi->gram(&p->Phi->op, p->now.w, pairs->k, pairs->P, p->gram, 0, p->work),
-                                  "Phi.gram");
+    pu__pairs whole = *pairs, part;
     if (!known)
         p->left = PU__LEFT_NOTHING;
-    if (status || !p->observed)
-        return status;
-    for (pu_int j = 0; j < pairs->k; j = end) {
-        end = pu__group_end(p, j, pairs->k);
-        p->B->sum_dot(p->B->user, p->D, end - j, shift, pu__from(pairs->Q, j), pu__from(shift ? pairs->P : p->gram, j),
-                      pairs->weight + j, 1 / (double)p->model->psi[0], grad + pu__group_at(p, j) + p->slots.psi);
+    if (!shift)
+        whole.P = p->gram;
+    if (!shift && !known && pu__phi_gram(p, pairs->k, pairs->P, p->gram, 0))
+        return PU_E_OPERATOR;
+    for (pu_int j = 0; p->observed && j < pairs->k; j += part.k) {
+        part = pu__group_part(p, &whole, j);
+        B->sum_dot(B->user, p->D, part.k, shift, part.Q, part.P, part.weight, 1 / (double)p->model->psi[0],
+                   grad + pu__group_at(p, j) + p->slots.psi);
     }
     return PU_OK;
 }
 
-/* psi's terms: mask (Phi p)(Phi q), with tp = Phi P and tq = Phi Q. */
-PU__FN void pu__psi_terms(pu__posterior *p, const pu__pairs *pairs, pu_block tp, pu_block tq, pu_real *grad)
+/* psi's terms: mask (Phi p)(Phi q); the pairs are of Phi P and Phi Q. */
+PU__FN void pu__psi_terms(pu__posterior *p, const pu__pairs *pairs, pu_real *grad)
 {
     const pu_backend *B = p->B;
-    pu_int end;
-    for (pu_int j = 0; j < pairs->k; j = end) {
-        end = pu__group_end(p, j, pairs->k);
-        B->row_dot(B->user, p->n_rows, end - j, p->rows ? NULL : p->now.mask, pairs->weight + j, pu__from(tp, j),
-                   pu__from(tq, j), p->M, p->rows, grad + pu__group_at(p, j) + p->slots.psi);
+    pu__pairs part;
+    for (pu_int j = 0; j < pairs->k; j += part.k) {
+        part = pu__group_part(p, pairs, j);
+        B->row_dot(B->user, p->n_rows, part.k, p->rows ? NULL : p->now.mask, part.weight, part.P, part.Q, p->M, p->rows,
+                   grad + pu__group_at(p, j) + p->slots.psi);
     }
+}
+
+/* grad += weight_j d/dtheta p_j'Phi q_j, group by group. */
+PU__FN pu_status pu__phi_pairs(pu__posterior *p, const pu__pairs *pairs, pu_real *grad)
+{
+    pu_status status = PU_OK;
+    pu__pairs part;
+    for (pu_int j = 0; j < pairs->k && !status; j += part.k) {
+        part = pu__group_part(p, pairs, j);
+        status = pu__phi_grad(p, part.k, part.P, part.Q, part.weight, grad + pu__group_at(p, j) + p->slots.Phi);
+    }
+    return status;
 }
 
 /* Phi's terms: (W Phi p) q' + (W Phi q) p'. t0 = Phi P; t1 = Phi Q, or free where P = Q. With `joint` the columns of means
@@ -12075,26 +12059,19 @@ PU__FN void pu__psi_terms(pu__posterior *p, const pu__pairs *pairs, pu_block tp,
 PU__FN pu_status pu__phi_terms(pu__posterior *p, const pu__pairs *pairs, int same, pu_real *grad)
 {
     pu_int k = pairs->k;
+    const pu_real *w = p->now.w;
     pu_block wp = same ? p->t1 : p->t0; /* W Phi p; t0 is left alone where P = Q */
-    pu_status status = PU_OK;
-    pu_int end;
+    pu__pairs first = {k, NULL, wp, pairs->Q, pu__none, pairs->weight};
+    pu__pairs second = {k, NULL, p->t1, pairs->P, pu__none, pairs->weight};
     if (!same)
-        pu__weigh(p, k, p->t1, p->t1, 1, p->now.w);
-    pu__weigh(p, k, p->t0, wp, same ? 2 : 1, p->now.w);
+        pu__weigh(p, k, p->t1, p->t1, 1, w);
+    pu__weigh(p, k, p->t0, wp, same ? 2 : 1, w);
     if (p->joint) {
-        pu_term terms[2];
-        terms[0] = pu__t(pu__rows(p->now.e, p->n_rows), -2, NULL, p->now.w);
-        terms[1] = pu__term(pu__means(p, wp));
-        p->B->combine(p->B->user, p->n_rows, p->count, pu__means(p, wp), 2, terms);
+        pu_block means = pu__means(p, wp);
+        pu_term terms[] = {pu__t(pu__rows(p->now.e, p->n_rows), -2, NULL, w), pu__term(means)};
+        p->B->combine(p->B->user, p->n_rows, p->count, means, 2, terms);
     }
-    for (pu_int j = 0; j < k && !status; j = end) {
-        pu_real *at = grad + pu__group_at(p, j) + p->slots.Phi;
-        end = pu__group_end(p, j, k);
-        status = pu__phi_grad(p, end - j, pu__from(wp, j), pu__from(pairs->Q, j), pairs->weight + j, at);
-        if (!status && !same)
-            status = pu__phi_grad(p, end - j, pu__from(p->t1, j), pu__from(pairs->P, j), pairs->weight + j, at);
-    }
-    return status;
+    return pu__phi_pairs(p, &first, grad) || (!same && pu__phi_pairs(p, &second, grad)) ? PU_E_OPERATOR : PU_OK;
 }
 
 /* grad += weight_j d/dtheta p_j'A q_j, one operator after the other. p_j are the columns of the last product where `known`.
@@ -12103,19 +12080,17 @@ PU__FN pu_status pu__posterior_terms(pu__posterior *p, const pu__pairs *pairs, i
 {
     const pu__slots *s = &p->slots;
     int same = pairs->P.at == pairs->Q.at;
-    pu_status status = pu__gamma_terms(p, pairs, pairs->weight, grad);
+    pu__pairs seen = {pairs->k, NULL, p->t0, same ? p->t0 : p->t1, pu__none, pairs->weight};
+    pu_status status = pu__gamma_terms(p, pairs, grad);
     if (status || (!s->want_Phi && !s->want_psi))
         return status;
     if (!s->want_Phi && ((p->gram.at && !p->rows) || (p->now.shift && s->tied)))
         return pu__tied_terms(p, pairs, known && p->left == PU__LEFT_GRAM, grad);
-    if (!known || p->left != PU__LEFT_ROWS)
-        status = pu__phi_apply(p, pairs->k, pairs->P, p->t0);
-    if (!status && !same)
-        status = pu__phi_apply(p, pairs->k, pairs->Q, p->t1);
-    if (status)
-        return status;
+    if (((!known || p->left != PU__LEFT_ROWS) && pu__phi_apply(p, pairs->k, pairs->P, p->t0)) ||
+        (!same && pu__phi_apply(p, pairs->k, pairs->Q, p->t1)))
+        return PU_E_OPERATOR;
     if (s->want_psi)
-        pu__psi_terms(p, pairs, p->t0, same ? p->t0 : p->t1, grad);
+        pu__psi_terms(p, &seen, grad);
     if (s->want_Phi)
         status = pu__phi_terms(p, pairs, same, grad);
     if (!same)
@@ -12142,15 +12117,8 @@ PU__FN pu_status pu__posterior_pairs(void *self, const pu__pairs *pairs, pu_real
 PU__FN pu_status pu__posterior_square(pu__posterior *p, pu_int k, pu_block X, const pu_real *weight, int last,
                                       pu_real *grad)
 {
-    pu__pairs pairs;
-    memset(&pairs, 0, sizeof pairs);
-    pairs.k = k;
-    pairs.P = X;
-    pairs.Q = X;
-    pairs.weight = weight;
-    if (p->system.scales)
-        return p->kind->fused(p, &pairs, last, grad);
-    return pu__posterior_terms(p, &pairs, last, grad);
+    pu__pairs pairs = {k, NULL, X, X, pu__none, weight};
+    return (p->system.scales ? p->kind->fused : pu__posterior_terms)(p, &pairs, last, grad);
 }
 
 static const pu__kind pu__kind_general = {pu__general_product, NULL};
@@ -12180,96 +12148,69 @@ PU__FN const pu__kind *pu__kind_of(const pu_lgm *model, const pu_side *Gamma, co
 
 /* ---- memory ---- */
 
-/* The arrays over rows of `wide` data, on the device or on the host. */
-PU__FN void pu__rows_layout(pu__rows_data *r, pu__arena *arena, const pu__posterior *p, int there, int far)
+/* The arrays over rows of `wide` data, on the device (there) or on the host. */
+PU__FN void pu__rows_layout(pu__rows_data *r, pu__arena *arena, const pu__posterior *p, int there)
 {
     pu_real **arrays[] = {&r->w, &r->w_root, &r->mask, &r->e};
-    pu_int lists = 2 * p->M * p->wide + p->M + 1;
     for (size_t i = 0; i < 4; i++)
         *arrays[i] = (pu_real *)pu__take_from(arena, there, p->M, p->wide, sizeof(pu_real));
-    r->shift = NULL;
     if (p->usual == &pu__kind_band)
         r->shift = (pu_real *)pu__take_from(arena, there, p->D, p->wide, sizeof(pu_real));
     r->id = (uint32_t *)pu__take_from(arena, there, p->wide, 1, sizeof(uint32_t));
-    r->rows = far ? (pu_int *)pu__take_from(arena, there, lists, 1, sizeof(pu_int)) : NULL;
+    if (pu__is_far(p->B))
+        r->rows = (pu_int *)pu__take_from(arena, there, 2 * p->M * p->wide + p->M + 1, 1, sizeof(pu_int));
 }
 
-/* What a posterior is made of. */
-typedef struct {
-    const pu_lgm *model;        /* on the host, forms resolved */
-    const pu_side *Gamma, *Phi; /* where the backend works */
-    const pu_real *psi;         /* likewise; NULL: the model's */
-    const pu_backend *B;
-    const pu__slots *slots; /* NULL: no gradient */
-    pu_int kmax, wide;      /* columns at a time; data side by side */
-    int form;               /* room for a formed A */
-} pu__posterior_parts;
-
-/* Lays out (or measures) a posterior. */
-PU__FN void pu__posterior_layout(pu__posterior *p, pu__arena *arena, const pu__posterior_parts *of)
+/* Lays out (or measures) a posterior, all zero but for: model (its forms resolved), Gamma, Phi, psi, B, slots, kmax (columns
+   at a time), wide (data side by side). form: with room for a formed A. */
+PU__FN void pu__posterior_layout(pu__posterior *p, pu__arena *arena, int form)
 {
-    const pu_lgm *model = of->model;
-    pu_int D = model->Gamma->rows;
-    pu_int M = model->Phi->rows;
-    pu_int host_work = pu__most(model->Gamma->work, model->Phi->work);
-    int far = pu__is_far(of->B);
-    memset(p, 0, sizeof *p);
-    p->model = model;
-    p->Gamma = of->Gamma;
-    p->Phi = of->Phi;
-    p->psi = of->psi ? of->psi : model->psi;
-    p->B = of->B;
-    p->D = D;
-    p->M = M;
-    p->kmax = of->kmax;
+    const pu_op *Gamma = p->model->Gamma;
+    const pu_op *Phi = p->model->Phi;
+    pu_int kmax = p->kmax;
+    int far = pu__is_far(p->B);
+    p->D = Gamma->rows;
+    p->M = Phi->rows;
     p->count = 1;
-    p->cols = of->kmax;
-    p->wide = of->wide;
+    p->cols = kmax;
     p->column = -1;
-    if (of->slots)
-        p->slots = *of->slots;
-    p->usual = pu__kind_of(model, of->Gamma, of->Phi, !far);
-    p->w_all = pu__reals(arena, M, 1);
-    p->list = (pu_int *)pu__take(arena, M, 1, sizeof(pu_int));
-    p->ones = pu__far_reals(arena, of->wide, 1);
-    pu__rows_layout(&p->staged, arena, p, 0, far);
+    p->usual = pu__kind_of(p->model, p->Gamma, p->Phi, !far);
+    p->w_all = pu__reals(arena, p->M, 1);
+    p->list = pu__indices(arena, p->M);
+    p->ones = pu__far_reals(arena, p->wide, 1);
+    pu__rows_layout(&p->staged, arena, p, 0);
     p->now = p->staged;
-    if (far)
-        pu__rows_layout(&p->upload[0], arena, p, 1, 1);
-    if (far)
-        pu__rows_layout(&p->upload[1], arena, p, 1, 1);
-    p->row_sum = pu__far_reals(arena, M, of->wide);
-    p->t0 = pu__far_cols(arena, M, of->kmax);
-    p->t1 = pu__far_cols(arena, M, of->kmax);
+    for (int i = 0; far && i < 2; i++)
+        pu__rows_layout(&p->upload[i], arena, p, 1);
+    p->row_sum = pu__far_reals(arena, p->M, p->wide);
+    p->t0 = pu__far_cols(arena, p->M, kmax);
+    p->t1 = pu__far_cols(arena, p->M, kmax);
     if (p->usual == &pu__kind_gram && p->slots.tied)
-        p->gram = pu__far_cols(arena, D, of->kmax);
+        p->gram = pu__far_cols(arena, p->D, kmax);
     if (p->usual == &pu__kind_spectrum)
-        p->made = pu__reals(arena, pu__fourier_gram_size(&of->Phi->op), 1);
+        p->made = pu__reals(arena, pu__fourier_gram_size(&p->Phi->op), 1);
     if (p->usual->fused) {
-        p->scaled = pu__reals(arena, of->kmax, 1);
-        p->sums = (double *)pu__take(arena, of->kmax, 2, sizeof(double));
+        p->scaled = pu__reals(arena, kmax, 1);
+        p->sums = pu__doubles(arena, kmax, 2);
     }
-    p->work = pu__far_reals(arena, pu__most(of->Gamma->op.work, of->Phi->op.work), of->kmax);
-    p->work_host = far ? pu__reals(arena, host_work, 1) : p->work;
-    if (of->form)
-        p->A = pu__reals(arena, D, D);
+    p->work = pu__far_reals(arena, pu__most(p->Gamma->op.work, p->Phi->op.work), kmax);
+    p->work_host = far ? pu__reals(arena, pu__most(Gamma->work, Phi->work), 1) : p->work;
+    if (form)
+        p->A = pu__reals(arena, p->D, p->D);
 }
 
 /* A of the datum at hand has this kind from here on. */
 PU__FN void pu__posterior_set_kind(pu__posterior *p, const pu__kind *kind)
 {
     const pu__slots *s = &p->slots;
-    int far = pu__is_far(p->B);
+    int sums = kind->fused != NULL; /* those that sum up on the way */
+    int scales = sums && !pu__is_far(p->B) && s->tied && !s->want_Phi;
+    pu__system system = {p, p->D, sums, scales, kind->product, pu__posterior_pairs};
+    if (kind == &pu__kind_band)
+        system.scales = scales && s->want_Gamma && s->want_psi;
+    p->system = system;
     p->kind = kind;
     p->left = PU__LEFT_NOTHING;
-    p->system.self = p;
-    p->system.n = p->D;
-    p->system.product = kind->product;
-    p->system.pairs = pu__posterior_pairs;
-    p->system.dots = kind->fused != NULL; /* those that sum up on the way */
-    p->system.scales = kind->fused && !far && s->tied && !s->want_Phi;
-    if (kind == &pu__kind_band)
-        p->system.scales = p->system.scales && s->want_Gamma && s->want_psi;
 }
 
 /* ---- a datum ---- */
@@ -12353,23 +12294,23 @@ PU__FN void pu__list_places(pu_int M, pu_int n, pu_int *list)
 PU__FN void pu__posterior_send(pu__posterior *p)
 {
     pu_int rows = p->n_rows * p->count;
-    size_t bytes = (size_t)rows * sizeof(pu_real);
     const pu_backend *B = p->B;
     const pu__rows_data *from = &p->staged;
-    p->now = p->upload[p->slot];
+    const pu__rows_data *to = &p->upload[p->slot];
+    p->now = *to;
     if (rows > 0) {
-        B->write(B->user, p->now.w, from->w, bytes);
-        B->write(B->user, p->now.w_root, from->w_root, bytes);
-        B->write(B->user, p->now.mask, from->mask, bytes);
-        B->write(B->user, p->now.e, from->e, bytes);
+        pu__send(B, to->w, from->w, rows);
+        pu__send(B, to->w_root, from->w_root, rows);
+        pu__send(B, to->mask, from->mask, rows);
+        pu__send(B, to->e, from->e, rows);
     }
     if (from->shift)
-        B->write(B->user, p->now.shift, from->shift, (size_t)(p->D * p->count) * sizeof(pu_real));
-    B->write(B->user, p->now.id, from->id, (size_t)p->count * sizeof *from->id);
+        pu__send(B, to->shift, from->shift, p->D * p->count);
+    B->write(B->user, to->id, from->id, (size_t)p->count * sizeof *to->id);
     if (p->rows) {
         pu__list_places(p->M, rows, from->rows);
-        B->write(B->user, p->now.rows, from->rows, (size_t)(2 * rows + p->M + 1) * sizeof *from->rows);
-        p->rows = p->now.rows;
+        B->write(B->user, to->rows, from->rows, (size_t)(2 * rows + p->M + 1) * sizeof *to->rows);
+        p->rows = to->rows;
     }
 }
 
@@ -12378,9 +12319,8 @@ PU__FN pu_status pu__posterior_diag(pu__posterior *p, pu_real *y)
 {
     const pu_op *Gamma = p->model->Gamma;
     const pu_op *Phi = p->model->Phi;
-    pu_status status = pu__note_failure(p, Gamma->diag(Gamma, y, p->work_host), "Gamma.diag");
-    if (status)
-        return status;
+    if (Gamma->diag(Gamma, y, p->work_host))
+        return pu__note_failure(p, PU_E_OPERATOR, "Gamma.diag");
     return pu__note_failure(p, Phi->gram_diag(Phi, p->w_all, y, p->work_host), "Phi.gram_diag");
 }
 
@@ -12391,9 +12331,7 @@ PU__FN int pu__has_diag(const pu_lgm *model) { return model->Gamma->diag && mode
 PU__FN pu_status pu__posterior_rhs(pu__posterior *p, const pu_real *gamma_nu, pu_block b)
 {
     pu_status status = pu__phi_apply_t(p, p->count, pu__weighted_e(p), b, 0);
-    pu_term terms[2];
-    terms[0] = pu__term(b);
-    terms[1] = pu__term(pu__rows(gamma_nu, 0));
+    pu_term terms[] = {pu__term(b), pu__term(pu__rows(gamma_nu, 0))};
     if (gamma_nu)
         p->B->combine(p->B->user, p->D, p->count, b, 2, terms);
     return status;
@@ -12405,18 +12343,19 @@ PU__FN pu_status pu__posterior_rhs(pu__posterior *p, const pu_real *gamma_nu, pu
 PU__FN pu_status pu__posterior_value(pu__posterior *p, pu_block x, pu_real *d, pu_real *q, double *value)
 {
     const pu_real *nu = p->model->nu;
+    const pu__rows_data *now = &p->now;
     pu_real *t = p->row_sum;
-    pu_status status = p->left == PU__LEFT_ROWS ? PU_OK : pu__phi_apply(p, 1, x, p->t0);
-    if (status)
-        return status;
-    for (pu_int i = 0; i < p->n_rows; i++)
-        t[i] = p->now.mask[i] != 0 ? p->now.e[i] - p->t0.at[i] : 0;
-    for (pu_int i = 0; i < p->D; i++)
+    pu_int D = p->D;
+    for (pu_int i = 0; i < D; i++)
         d[i] = x.at[i] - (nu ? nu[i] : 0);
-    *value = (pu__dot(p->n_rows, p->now.w, t, t) - p->log_psi) / 2;
-    status = pu__gamma_apply(p, 1, pu__rows(d, p->D), pu__rows(q, p->D), 0);
-    *value += pu__dot(p->D, NULL, d, q) / 2;
-    return status;
+    if ((p->left != PU__LEFT_ROWS && pu__phi_apply(p, 1, x, p->t0)) ||
+        pu__gamma_apply(p, 1, pu__rows(d, D), pu__rows(q, D), 0))
+        return PU_E_OPERATOR;
+    for (pu_int i = 0; i < p->n_rows; i++)
+        t[i] = now->mask[i] != 0 ? now->e[i] - p->t0.at[i] : 0;
+    *value = (pu__dot(p->n_rows, now->w, t, t) - p->log_psi) / 2;
+    *value += pu__dot(D, NULL, d, q) / 2;
+    return PU_OK;
 }
 
 /* ---- A as a matrix ---- */
@@ -12461,10 +12400,7 @@ PU__FN pu_status pu__posterior_columns(pu__posterior *p, int only_Gamma, pu_bloc
         pu__clear(D, k, X, 0);
         for (pu_int j = 0; j < k; j++)
             pu__col(X, j)[first + j] = 1;
-        if (only_Gamma)
-            status = pu__gamma_apply(p, k, X, Y, 0);
-        else
-            status = p->kind->product(p, k, X, Y, 0, NULL);
+        status = only_Gamma ? pu__gamma_apply(p, k, X, Y, 0) : p->kind->product(p, k, X, Y, 0, NULL);
         for (pu_int j = 0; j < k; j++)
             pu__copy(a + (first + j) * D, pu__col(Y, j), D);
     }
@@ -12506,6 +12442,9 @@ PU__FN pu_status pu__posterior_dense(pu__posterior *p, pu_block X, pu_block Y, p
      banded   A = L diag(d) L' within the band, Sigma within the band by Takahashi's recursion. A block tridiagonal A with
               blocks of S is a band of 2 S - 1
      Kalman   filter and smoother (Rauch, Tung, Striebel), the textbook way to the same numbers; then as banded
+
+   An engine has four functions (pu__engine), called in this order for a datum: prepare factors A, solve serves right-hand
+   sides, spread and sigma use the factor up (the dual engine overwrites V and L with what they need).
    ------------------------------------------------------------------------------------------------ */
 
 /* A state space for the Kalman engine: s_t = F s_{t-1} + N(0, Q), s_0 ~ N(0, P0). */
@@ -12517,10 +12456,9 @@ typedef struct {
 /* What a direct engine works with. The blocks x, u, q are the solver's, D x kmax. */
 typedef struct {
     pu__posterior *post;
-    const pu_lgm *model;
     pu_block x, u, q;    /* solutions, right-hand sides, scratch */
-    pu_real *weight;     /* kmax */
-    pu_int kmax, width;  /* columns at a time; of the band of A */
+    pu_real *weight;     /* kmax: of the columns of x */
+    pu_int width;        /* of the band of A */
     double gamma_logdet; /* log det Gamma */
     double logdet;       /* out: log det A */
     double norm;         /* out, banded: largest row sum of |A|, from above */
@@ -12537,30 +12475,41 @@ typedef struct {
     pu_real *narrow; /* Kalman: two more */
 } pu__direct;
 
+/* L := the Cholesky factor of the m x m matrix in it. what: its name in messages. */
+PU__FN pu_status pu__factor(pu__direct *e, pu_int m, const char *what, pu_int n, pu_report *report)
+{
+    pu_int bad = pu__find_nonfinite(m * m, e->L);
+    if (bad >= 0)
+        return pu__fail(report, PU_NONFINITE, what, n, bad);
+    bad = pu__cholesky(m, e->L, m, e->post->panel);
+    return bad < 0 ? PU_OK : pu__fail(report, PU_E_NOT_DEFINITE, what, n, bad * m + bad);
+}
+
+/* The first k columns of x count with this weight. */
+PU__FN void pu__set_weights(pu__direct *e, pu_int k, pu_real weight)
+{
+    for (pu_int j = 0; j < k; j++)
+        e->weight[j] = weight;
+}
+
 /* ---- dense ---- */
 
 /* L L' = A, and log det A. */
 PU__FN pu_status pu__dense_prepare(pu__direct *e, pu_int n, pu_report *report)
 {
-    pu_int D = e->post->D;
-    pu_int bad;
-    if (pu__posterior_dense(e->post, e->x, e->q, e->L))
-        return pu__operator_failed(report, e->post->failed, n);
-    bad = pu__find_nonfinite(D * D, e->L);
-    if (bad >= 0)
-        return pu__fail(report, PU_NONFINITE, "A", n, bad);
-    bad = pu__cholesky(D, e->L, D, e->post->panel);
-    if (bad >= 0)
-        return pu__fail(report, PU_E_NOT_DEFINITE, "A", n, bad * D + bad);
-    e->logdet = 2 * pu__log_diagonal(D, e->L, D + 1);
+    pu__posterior *p = e->post;
+    if (pu__posterior_dense(p, e->x, e->q, e->L))
+        return pu__operator_failed(report, p->failed, n);
+    if (pu__factor(e, p->D, "A", n, report))
+        return report->status;
+    e->logdet = 2 * pu__log_diagonal(p->D, e->L, p->D + 1);
     return PU_OK;
 }
 
 /* x = A^-1 u */
-PU__FN pu_status pu__dense_solve(pu__direct *e, pu_int first, pu_int k)
+PU__FN pu_status pu__dense_solve(pu__direct *e, PU_UNUSED pu_int first, pu_int k)
 {
     pu_int D = e->post->D;
-    (void)first;
     for (pu_int j = 0; j < k; j++) {
         pu_real *x = pu__col(e->x, j);
         pu__copy(x, pu__col(e->u, j), D);
@@ -12570,29 +12519,26 @@ PU__FN pu_status pu__dense_solve(pu__direct *e, pu_int first, pu_int k)
     return PU_OK;
 }
 
-/* Columns `first` on of L'^-1 into x, each with weight one. */
-PU__FN void pu__dense_columns(pu__direct *e, pu_int first, pu_int k)
+/* k columns of L'^-1, from `first` on, into x, with this weight. Column j of it is zero below row j. */
+PU__FN void pu__dense_columns(pu__direct *e, pu_int first, pu_int k, pu_real weight)
 {
     pu_int D = e->post->D;
     pu__clear(D, k, e->x, 0);
-    for (pu_int j = 0; j < k; j++) {
+    for (pu_int j = 0; j < k; j++)
         pu__col(e->x, j)[first + j] = 1;
-        e->weight[j] = 1;
-    }
     pu__triangle(first + k, e->L, D, 1, k, e->x, 0, e->post->panel);
+    pu__set_weights(e, k, weight);
 }
 
 /* lane += gradient of 1/2 tr(A Sigma), Sigma = sum of those columns */
 PU__FN pu_status pu__dense_sigma(pu__direct *e, pu_real *lane)
 {
-    pu_int D = e->post->D;
+    pu__posterior *p = e->post;
     pu_int k;
-    for (pu_int first = 0; first < D; first += k) {
-        k = pu__min(e->kmax, D - first);
-        pu__dense_columns(e, first, k);
-        for (pu_int j = 0; j < k; j++)
-            e->weight[j] = PU_R(0.5);
-        if (pu__posterior_square(e->post, k, e->x, e->weight, 0, lane))
+    for (pu_int first = 0; first < p->D; first += k) {
+        k = pu__min(p->kmax, p->D - first);
+        pu__dense_columns(e, first, k, PU_R(0.5));
+        if (pu__posterior_square(p, k, e->x, e->weight, 0, lane))
             return PU_E_OPERATOR;
     }
     return PU_OK;
@@ -12604,7 +12550,7 @@ PU__FN pu_status pu__dense_sigma(pu__direct *e, pu_real *lane)
 PU__FN pu_status pu__dual_matrix(pu__direct *e, pu_int n, pu_report *report)
 {
     pu__posterior *p = e->post;
-    const pu_op *Gamma = e->model->Gamma;
+    const pu_op *Gamma = p->model->Gamma;
     pu_int m = p->observed;
     pu_block V = e->V;
     int unit = Gamma->form == PU_FORM_DIAGONAL && !Gamma->data; /* then G' = R */
@@ -12616,7 +12562,7 @@ PU__FN pu_status pu__dual_matrix(pu__direct *e, pu_int n, pu_report *report)
     for (pu_int first = 0; first < m; first += k) {
         pu_block to = pu__from(V, first);
         pu_block R = unit ? to : e->x;
-        k = pu__min(e->kmax, m - first);
+        k = pu__min(p->kmax, m - first);
         if (pu__phi_rows(p, first, k, R))
             return pu__operator_failed(report, p->failed, n);
         if (!unit && Gamma->solve(Gamma, k, R, to, p->work))
@@ -12637,16 +12583,9 @@ PU__FN pu_status pu__dual_prepare(pu__direct *e, pu_int n, pu_report *report)
     const pu_real *L = e->L;
     double low = HUGE_VAL;
     double high = 0;
-    pu_int bad;
-    pu_status status = pu__dual_matrix(e, n, report);
-    if (status)
-        return status;
-    bad = pu__find_nonfinite(m * m, e->L);
-    if (bad >= 0)
-        return pu__fail(report, PU_NONFINITE, "I + R Gamma^-1 R'", n, bad);
-    bad = pu__cholesky(m, e->L, m, e->post->panel);
-    if (bad >= 0)
-        return pu__fail(report, PU_E_NOT_DEFINITE, "I + R Gamma^-1 R'", n, bad * m + bad);
+    if (pu__dual_matrix(e, n, report) || pu__factor(e, m, "I + R Gamma^-1 R'", n, report))
+        return report->status;
+    /* (high / low)^2 is at most the condition number of B, and usually near it */
     for (pu_int i = 0; i < m; i++) {
         double pivot = (double)L[i * m + i];
         low = low < pivot ? low : pivot;
@@ -12663,11 +12602,10 @@ PU__FN pu_status pu__dual_prepare(pu__direct *e, pu_int n, pu_report *report)
 PU__FN pu_status pu__dual_mean_side(pu__direct *e, pu_block x)
 {
     pu__posterior *p = e->post;
-    const pu_real *nu = e->model->nu;
+    const pu_real *nu = p->model->nu;
+    pu__zeros(x.at, p->D);
     if (nu)
         pu__copy(x.at, nu, p->D);
-    else
-        pu__zeros(x.at, p->D);
     if (nu && pu__phi_apply(p, 1, x, p->t0))
         return PU_E_OPERATOR;
     for (pu_int i = 0; i < p->observed; i++) {
@@ -12681,8 +12619,9 @@ PU__FN pu_status pu__dual_mean_side(pu__direct *e, pu_block x)
 PU__FN pu_status pu__dual_solve(pu__direct *e, pu_int first, pu_int k)
 {
     pu__posterior *p = e->post;
-    const pu_op *Gamma = e->model->Gamma;
+    const pu_op *Gamma = p->model->Gamma;
     pu_block V = e->V;
+    pu_real *s = e->s;
     pu_int D = p->D;
     pu_int m = p->observed;
     pu_int i;
@@ -12696,14 +12635,15 @@ PU__FN pu_status pu__dual_solve(pu__direct *e, pu_int first, pu_int k)
             if (Gamma->solve(Gamma, 1, u, x, p->work))
                 return pu__note_failure(p, PU_E_OPERATOR, "Gamma.solve");
             for (i = 0; i < m; i++)
-                e->s[i] = -(pu_real)pu__dot(D, NULL, pu__col(V, i), u.at);
+                s[i] = -(pu_real)pu__dot(D, NULL, pu__col(V, i), u.at);
         }
-        pu__lower_solve(m, e->L, 0, e->s);
-        pu__upper_solve(m, e->L, m - 1, e->s);
+        /* x += G B^-1 s */
+        pu__lower_solve(m, e->L, 0, s);
+        pu__upper_solve(m, e->L, m - 1, s);
         for (i = 0; i + 4 <= m; i += 4)
-            pu__axpy4(D, e->s + i, pu__col(V, i), pu__col(V, i + 1), pu__col(V, i + 2), pu__col(V, i + 3), x.at);
+            pu__axpy4(D, s + i, pu__col(V, i), pu__col(V, i + 1), pu__col(V, i + 2), pu__col(V, i + 3), x.at);
         for (; i < m; i++)
-            pu__axpy(D, e->s[i], pu__col(V, i), x.at);
+            pu__axpy(D, s[i], pu__col(V, i), x.at);
     }
     return PU_OK;
 }
@@ -12712,55 +12652,56 @@ PU__FN pu_status pu__dual_solve(pu__direct *e, pu_int first, pu_int k)
    cache. */
 PU__FN void pu__dual_sweep(pu__direct *e, int transposed)
 {
-    pu_int D = e->post->D;
-    pu_int m = e->post->observed;
+    const pu__posterior *p = e->post;
+    pu_int m = p->observed;
     pu_int wide = 256;
-    for (pu_int at = 0; at < D; at += wide)
-        pu__triangle(m, e->L, m, transposed, pu__min(wide, D - at), pu__rows(e->V.at + at, e->V.ld), 1, e->post->panel);
+    for (pu_int at = 0; at < p->D; at += wide)
+        pu__triangle(m, e->L, m, transposed, pu__min(wide, p->D - at), pu__below(e->V, at), 1, p->panel);
 }
 
-/* L := B^-1 = L'^-1 L^-1, both triangles. (L^-1)_ij and its part in (B^-1)_jk are zero where i < j. */
+/* L := B^-1 = L'^-1 L^-1, both triangles, with Y = L^-1. Y_ij and its part in (B^-1)_jk are zero where i < j. */
 PU__FN void pu__dual_invert(pu__direct *e)
 {
     pu_int m = e->post->observed;
     pu_int some = 64;
     pu_real *Y = e->Y;
-    pu_int end;
+    pu_real *L = e->L;
+    pu_real *panel = e->post->panel;
     if (m == 0)
         return; /* and neither Y nor L is there */
     pu__zeros(Y, m * m);
+    for (pu_int i = 0; i < m; i++)
+        Y[i * m + i] = 1;
     for (pu_int first = 0; first < m; first += some) {
-        end = pu__min(first + some, m);
-        for (pu_int j = first; j < end; j++)
-            Y[j * m + j] = 1;
-        pu__triangle(m - first, e->L + first * (m + 1), m, 0, end - first, pu__rows(Y + first * (m + 1), m), 1,
-                     e->post->panel);
+        pu_int corner = first * (m + 1);
+        pu__triangle(m - first, L + corner, m, 0, pu__min(some, m - first), pu__rows(Y + corner, m), 1, panel);
     }
-    pu__zeros(e->L, m * m);
+    pu__zeros(L, m * m);
     for (pu_int first = 0; first < m; first += some) {
-        end = pu__min(first + some, m);
-        pu__multiply(end, end, end - first, pu__mat(Y + first * m, 1, m), pu__mat(Y + first * m, m, 1),
-                     pu__rows(e->L, m), PU__LOWER, e->post->panel);
+        pu_int end = pu__min(first + some, m);
+        const pu_real *rows = Y + first * m;
+        pu__multiply(end, end, end - first, pu__mat(rows, 1, m), pu__mat(rows, m, 1), pu__rows(L, m), PU__LOWER, panel);
     }
-    pu__mirror(m, e->L, 0);
+    pu__mirror(m, L, 0);
 }
 
 /* V := B^-1 V by rows, that is V = G B^-1, with B^-1 in L. */
 PU__FN void pu__dual_product(pu__direct *e)
 {
-    pu_int D = e->post->D;
-    pu_int m = e->post->observed;
+    const pu__posterior *p = e->post;
+    pu_int m = p->observed;
     pu_block V = e->V;
+    pu_real *Y = e->Y;
     pu_int wide;
     if (m == 0)
         return;
-    for (pu_int at = 0; at < D; at += wide) {
-        wide = pu__min(PU__SPAN, D - at);
-        pu__zeros(e->Y, m * wide);
-        pu__multiply(m, wide, m, pu__mat(e->L, m, 1), pu__mat(V.at + at, V.ld, 1), pu__rows(e->Y, wide), PU__ADD,
-                     e->post->panel);
+    for (pu_int at = 0; at < p->D; at += wide) {
+        wide = pu__min(PU__SPAN, p->D - at);
+        pu__zeros(Y, m * wide);
+        pu__multiply(m, wide, m, pu__mat(e->L, m, 1), pu__mat(V.at + at, V.ld, 1), pu__rows(Y, wide), PU__ADD,
+                     p->panel);
         for (pu_int i = 0; i < m; i++)
-            pu__copy(pu__col(V, i) + at, e->Y + i * wide, wide);
+            pu__copy(pu__col(V, i) + at, Y + i * wide, wide);
     }
 }
 
@@ -12775,13 +12716,13 @@ PU__FN pu_status pu__dual_phi_grad(pu__direct *e, pu_real *grad)
             pu__axpy(p->D, p->now.w_root[pu__place(p, j)], pu__col(e->V, j), grad + p->list[j] * p->D);
         return PU_OK;
     }
+    pu__set_weights(e, p->kmax, 1);
     for (pu_int first = 0; first < m; first += k) {
-        k = pu__min(e->kmax, m - first);
+        k = pu__min(p->kmax, m - first);
         pu__clear(p->n_rows, k, p->t1, 0);
         for (pu_int j = 0; j < k; j++) {
             pu_int at = pu__place(p, first + j);
             pu__col(p->t1, j)[at] = p->now.w_root[at];
-            e->weight[j] = 1;
         }
         if (pu__phi_grad(p, k, p->t1, pu__from(e->V, first), e->weight, grad))
             return PU_E_OPERATOR;
@@ -12794,13 +12735,12 @@ PU__FN pu_status pu__dual_phi_grad(pu__direct *e, pu_real *grad)
 PU__FN pu_status pu__dual_gamma_grad(pu__direct *e, pu_real *lane)
 {
     pu__posterior *p = e->post;
-    const pu_op *Gamma = e->model->Gamma;
+    const pu_op *Gamma = p->model->Gamma;
     pu_int k;
+    pu__set_weights(e, p->kmax, PU_R(-0.5));
     for (pu_int first = 0; first < p->observed; first += k) {
         pu_block V = pu__from(e->V, first);
-        k = pu__min(e->kmax, p->observed - first);
-        for (pu_int j = 0; j < k; j++)
-            e->weight[j] = PU_R(-0.5);
+        k = pu__min(p->kmax, p->observed - first);
         if (Gamma->grad(Gamma, k, V, V, e->weight, lane, p->work))
             return pu__note_failure(p, PU_E_OPERATOR, "Gamma.grad");
     }
@@ -12822,11 +12762,10 @@ PU__FN pu_status pu__dual_sigma(pu__direct *e, pu_real *lane)
     }
     if (s->want_psi || s->want_Phi)
         pu__dual_invert(e);
-    if (s->want_psi)
-        for (pu_int j = 0; j < m; j++) {
-            double b = (double)e->L[j * (m + 1)];
-            lane[s->psi + p->list[j]] += (pu_real)((1 - b) / (2 * (double)p->now.w[pu__place(p, j)]));
-        }
+    for (pu_int j = 0; s->want_psi && j < m; j++) { /* (R Sigma R')_jj = 1 - (B^-1)_jj */
+        double b = (double)e->L[j * (m + 1)];
+        lane[s->psi + p->list[j]] += (pu_real)((1 - b) / (2 * (double)p->now.w[pu__place(p, j)]));
+    }
     if (!s->want_Phi)
         return PU_OK;
     if (!s->want_Gamma)
@@ -12839,7 +12778,7 @@ PU__FN pu_status pu__dual_sigma(pu__direct *e, pu_real *lane)
 /* Row m of Phi into e->row: its first column into *first. Returns its length, or -1 where the row leaves the matrix. */
 PU__FN pu_int pu__phi_row(pu__direct *e, pu_int m, pu_int *first)
 {
-    const pu_op *Phi = e->model->Phi;
+    const pu_op *Phi = e->post->model->Phi;
     pu_int count = Phi->row(Phi, m, first, e->row);
     return count < 0 || count > Phi->band + 1 || *first < 0 || *first + count > e->post->D ? -1 : count;
 }
@@ -12847,14 +12786,15 @@ PU__FN pu_int pu__phi_row(pu__direct *e, pu_int m, pu_int *first)
 /* A into the band, its factor, log det A. */
 PU__FN pu_status pu__banded_prepare(pu__direct *e, pu_int n, pu_report *report)
 {
-    const pu_op *Gamma = e->model->Gamma;
     const pu__posterior *p = e->post;
+    const pu_op *Gamma = p->model->Gamma;
+    double *band = e->band;
     pu_int D = p->D;
     pu_int wide = e->width + 1;
     pu__logs logs = {0, 1};
     pu_int bad;
-    memset(e->band, 0, (size_t)(D * wide) * sizeof *e->band);
-    if (Gamma->band_add(Gamma, e->width, e->band))
+    memset(band, 0, (size_t)(D * wide) * sizeof *band);
+    if (Gamma->band_add(Gamma, e->width, band))
         return pu__operator_failed(report, "Gamma.band_add", n);
     for (pu_int i = 0; i < p->observed; i++) { /* A += psi_m phi_m phi_m' */
         pu_int at = 0;
@@ -12863,35 +12803,33 @@ PU__FN pu_status pu__banded_prepare(pu__direct *e, pu_int n, pu_report *report)
         if (count < 0)
             return pu__operator_failed(report, "Phi.row", n);
         for (pu_int j = 0; j < count; j++) {
-            double scaled = (double)e->model->psi[row] * (double)e->row[j];
+            double scaled = (double)p->model->psi[row] * (double)e->row[j];
             for (pu_int l = 0; l <= j; l++)
-                e->band[(at + j) * wide + j - l] += scaled * (double)e->row[l];
+                band[(at + j) * wide + j - l] += scaled * (double)e->row[l];
         }
     }
     e->norm = 0;
     for (pu_int i = 0; i < D; i++) { /* a bound: twice the largest sum of a lower row */
         double sum = 0;
         for (pu_int j = 0; j < wide; j++)
-            sum += fabs(e->band[i * wide + j]);
+            sum += fabs(band[i * wide + j]);
         e->norm = pu__max(e->norm, 2 * sum);
     }
-    bad = pu__band_factor(D, e->width, e->band, e->inverse);
+    bad = pu__band_factor(D, e->width, band, e->inverse);
     if (bad >= 0)
         return pu__fail(report, PU_E_NOT_DEFINITE, "A", n, bad * D + bad);
     for (pu_int i = 0; i < D; i++)
-        pu__logs_add(&logs, e->band[i * wide]);
+        pu__logs_add(&logs, band[i * wide]);
     e->logdet = logs.sum + log(logs.product);
     return PU_OK;
 }
 
 /* x = A^-1 u, in double */
-PU__FN pu_status pu__banded_solve(pu__direct *e, pu_int first, pu_int k)
+PU__FN pu_status pu__banded_solve(pu__direct *e, PU_UNUSED pu_int first, pu_int k)
 {
     pu_int D = e->post->D;
-    (void)first;
     for (pu_int j = 0; j < k; j++) {
-        for (pu_int i = 0; i < D; i++)
-            e->column[i] = (double)pu__col(e->u, j)[i];
+        pu__ssm_widen(D, pu__col(e->u, j), e->column);
         pu__band_solve(D, e->width, e->band, e->inverse, e->column);
         for (pu_int i = 0; i < D; i++)
             pu__col(e->x, j)[i] = (pu_real)e->column[i];
@@ -12904,8 +12842,8 @@ PU__FN pu_status pu__band_terms(pu__direct *e, pu_real *lane)
 {
     pu__posterior *p = e->post;
     const pu__slots *s = &p->slots;
-    const pu_op *Gamma = e->model->Gamma;
-    const pu_op *Phi = e->model->Phi;
+    const pu_op *Gamma = p->model->Gamma;
+    const pu_op *Phi = p->model->Phi;
     pu_int wide = e->width + 1;
     if (s->want_Gamma && Gamma->band_grad(Gamma, e->width, e->Z, 0.5, lane))
         return pu__note_failure(p, PU_E_OPERATOR, "Gamma.band_grad");
@@ -12915,7 +12853,7 @@ PU__FN pu_status pu__band_terms(pu__direct *e, pu_real *lane)
         pu_int at = 0;
         pu_int row = p->list[i];
         pu_int count = pu__phi_row(e, row, &at);
-        double psi = (double)e->model->psi[row];
+        double psi = (double)p->model->psi[row];
         double square = 0;
         for (pu_int j = 0; j < count; j++) {
             double z = 0; /* (Z phi_m)_j */
@@ -12943,6 +12881,9 @@ PU__FN pu_status pu__banded_sigma(pu__direct *e, pu_real *lane)
 /* The state space behind Gamma: a pu_ssm as it is, an AR(P) in companion form, s_t = (z_t .. z_{t-P+1}). 0 when it is neither. */
 PU__FN int pu__markov_of(const pu_op *Gamma, pu__markov *k)
 {
+    const pu_ar *ar = (const pu_ar *)Gamma->data;
+    pu_real F[PU__SSM_SQUARE] = {0};
+    pu_int S;
     if (Gamma->form == PU_FORM_STATES) {
         const pu_ssm *m = (const pu_ssm *)Gamma->data;
         k->S = m->states;
@@ -12953,40 +12894,33 @@ PU__FN int pu__markov_of(const pu_op *Gamma, pu__markov *k)
         memcpy(k->P0, m->P0, sizeof k->P0);
         return 1;
     }
-    if (Gamma->form == PU_FORM_AR && ((const pu_ar *)Gamma->data)->order <= PU_SSM_MAX) {
-        const pu_ar *ar = (const pu_ar *)Gamma->data;
-        pu_int S = pu__most(ar->order, 1);
-        pu_real F[PU__SSM_SQUARE] = {0};
-        k->S = S;
-        k->T = ar->n;
-        k->block = 1;
-        memset(k->Q, 0, sizeof k->Q);
-        k->Q[0] = (double)ar->kappa;
-        for (pu_int j = 0; j < ar->order; j++)
-            F[j] = ar->phi[j];
-        for (pu_int i = 1; i < S; i++)
-            F[i * S + i - 1] = 1;
-        pu__ssm_widen(S * S, F, k->F);
-        memcpy(k->P0, k->Q, sizeof k->P0);
-        return pu__ssm_lyapunov(S, F, 0, 0, k->P0) >= 0;
-    }
-    return 0;
+    if (Gamma->form != PU_FORM_AR || ar->order > PU_SSM_MAX)
+        return 0;
+    S = pu__most(ar->order, 1);
+    k->S = S;
+    k->T = ar->n;
+    k->block = 1;
+    memset(k->Q, 0, sizeof k->Q);
+    k->Q[0] = (double)ar->kappa;
+    /* F: the coefficients in the first row, ones below the diagonal */
+    pu__copy(F, ar->phi, ar->order);
+    for (pu_int i = 1; i < S; i++)
+        F[i * S + i - 1] = 1;
+    pu__ssm_widen(S * S, F, k->F);
+    /* P0 = Q + F P0 F', the stationary covariance */
+    memcpy(k->P0, k->Q, sizeof k->P0);
+    return pu__ssm_lyapunov(S, F, 0, 0, k->P0) >= 0;
 }
 
 /* Reals per step: filtered and predicted mean (S each) and covariance (S x S each). */
 PU__FN pu_int pu__kalman_reals(const pu__markov *k) { return 2 * (k->S + k->S * k->S); }
 
-/* h'C h over S states; C h into Ch. */
-PU__FN double pu__kalman_gain(pu_int S, const double *C, const double *h, double *Ch)
+/* y += a x over S states. */
+PU__FN void pu__kalman_add(pu_int S, const double *a, const double *x, double *y)
 {
-    double sum = 0;
-    for (pu_int i = 0; i < S; i++) {
-        Ch[i] = 0;
+    for (pu_int i = 0; i < S; i++)
         for (pu_int j = 0; j < S; j++)
-            Ch[i] += C[i * S + j] * h[j];
-        sum += h[i] * Ch[i];
-    }
-    return sum;
+            y[i] += a[i * S + j] * x[j];
 }
 
 /* Predicted mean and covariance of step t from the filtered ones of the step before. FP: S x S of scratch. */
@@ -12994,16 +12928,12 @@ PU__FN void pu__kalman_predict(const pu__markov *k, pu_int t, const double *befo
 {
     pu_int S = k->S;
     pu_int SS = S * S;
+    memset(mean, 0, (size_t)S * sizeof *mean);
     if (t == 0) {
-        memset(mean, 0, (size_t)S * sizeof *mean);
         memcpy(P, k->P0, (size_t)SS * sizeof *P);
         return;
     }
-    for (pu_int i = 0; i < S; i++) {
-        mean[i] = 0;
-        for (pu_int j = 0; j < S; j++)
-            mean[i] += k->F[i * S + j] * before[j];
-    }
+    pu__kalman_add(S, k->F, before, mean);
     pu__ssm_mul(S, k->F, 0, before + S, 0, FP);
     pu__ssm_mul(S, FP, 0, k->F, 1, P);
     for (pu_int i = 0; i < SS; i++)
@@ -13017,37 +12947,42 @@ PU__FN pu_int pu__kalman_absorb(pu__direct *e, pu_int t, pu_int seen, double *m,
 {
     const pu__markov *k = e->markov;
     const pu__posterior *p = e->post;
-    const pu_real *nu = e->model->nu;
+    const pu_real *nu = p->model->nu;
     pu_int S = k->S;
-    double h[PU_SSM_MAX], gain[PU_SSM_MAX];
+    pu_int block = k->block;
     for (; seen < p->observed; seen++) {
         pu_int at = 0;
         pu_int row = p->list[seen];
         pu_int count = pu__phi_row(e, row, &at);
-        double psi = (double)e->model->psi[row];
-        double residual = (double)p->now.e[p->restricted ? seen : row];
-        double variance;
-        if (count < 1 || at < t * k->block ||
-            at % k->block + count > k->block) { /* out of order, or two steps at once */
+        pu_int within = at % block;
+        double psi = (double)p->model->psi[row];
+        double residual = (double)p->now.e[pu__place(p, seen)];
+        double h[PU_SSM_MAX] = {0}, gain[PU_SSM_MAX] = {0};
+        double variance = 0;
+        if (count < 1 || at < t * block || within + count > block) { /* out of order, or two steps at once */
             (void)pu__fail(report, PU_E_UNSUPPORTED, "Phi.row (Kalman: one time step per row, in order)", n, row);
             return -1;
         }
-        if (at >= (t + 1) * k->block)
+        if (at >= (t + 1) * block)
             break;
-        memset(h, 0, sizeof h);
         for (pu_int j = 0; j < count; j++) {
-            h[at % k->block + j] = (double)e->row[j];
+            h[within + j] = (double)e->row[j];
             if (nu)
-                residual -= (double)e->row[j] * (double)nu[at + j];
+                residual -= h[within + j] * (double)nu[at + j];
         }
-        variance = pu__kalman_gain(S, P, h, gain) + 1 / psi;
-        for (pu_int i = 0; i < S; i++)
+        /* gain = P h;  variance = h'P h + 1/psi;  residual = e - h'm */
+        pu__kalman_add(S, P, h, gain);
+        for (pu_int i = 0; i < S; i++) {
+            variance += h[i] * gain[i];
             residual -= h[i] * m[i];
+        }
+        variance += 1 / psi;
         if (!(variance > 0 && pu__finite_double(variance))) {
             (void)pu__fail(report, PU_E_NOT_DEFINITE, "A", n, row);
             return -1;
         }
         pu__logs_add(logs, variance * psi);
+        /* m += gain residual / variance;  P -= gain gain' / variance */
         for (pu_int i = 0; i < S; i++) {
             m[i] += gain[i] * residual / variance;
             for (pu_int j = 0; j < S; j++)
@@ -13078,13 +13013,12 @@ PU__FN int pu__kalman_smooth(pu__direct *e, const double *m, const double *ahead
         return 1;
     pu__ssm_mul(S, smooth, 0, e->markov->F, 1, FP);
     pu__ssm_mul(S, FP, 0, change, 0, J);
-    for (pu_int i = 0; i < S; i++)
-        difference[i] = mean[i] - ahead[i];
+    /* mean_t = m + J (mean_{t+1} - ahead) */
     for (pu_int i = 0; i < S; i++) {
+        difference[i] = mean[i] - ahead[i];
         mean[i] = m[i];
-        for (pu_int j = 0; j < S; j++)
-            mean[i] += J[i * S + j] * difference[j];
     }
+    pu__kalman_add(S, J, difference, mean);
     /* Sigma_t = P + J (Sigma_{t+1} - P_ahead) J' */
     for (pu_int i = 0; i < SS; i++)
         change[i] = later[i] - P_ahead[i];
@@ -13102,29 +13036,29 @@ PU__FN void pu__kalman_store(pu__direct *e, pu_int t, const double *mean)
     const pu__markov *k = e->markov;
     const double *smooth = e->squares;
     const double *cross = smooth + 2 * k->S * k->S;
-    const pu_real *nu = e->model->nu;
+    const pu_real *nu = e->post->model->nu;
     pu_int S = k->S;
+    pu_int block = k->block;
     pu_int wide = e->width + 1;
     pu_int lags = pu__min(t, pu__min(e->width, S - 1));
-    int last = t + 1 == k->T;
-    for (pu_int i = 0; i < k->block; i++) {
-        pu_int at = t * k->block + i;
+    double *Z = e->Z + t * block * wide;
+    double *next = Z + block * wide;
+    for (pu_int i = 0; i < block; i++) {
+        pu_int at = t * block + i;
         e->column[at] = mean[i] + (nu ? (double)nu[at] : 0);
-        if (k->block > 1)
-            for (pu_int j = 0; j <= i; j++)
-                e->Z[at * wide + i - j] = smooth[i * S + j];
-        else
-            for (pu_int j = 0; j <= lags; j++)
-                e->Z[at * wide + j] = smooth[j];
     }
-    if (last)
+    if (block == 1) { /* the states are z_t, z_{t-1}, ..: the first row of Sigma_t is one of the band */
+        for (pu_int j = 0; j <= lags; j++)
+            Z[j] = smooth[j];
+        if (t + 1 < k->T && t + 1 >= S && e->width >= S)
+            next[S] = cross[S - 1];
         return;
-    if (k->block > 1) {
-        for (pu_int i = 0; i < S; i++)
-            for (pu_int j = 0; j < S; j++)
-                e->Z[((t + 1) * S + i) * wide + S + i - j] = cross[i * S + j];
-    } else if (t + 1 >= S && e->width >= S) {
-        e->Z[(t + 1) * wide + S] = cross[S - 1];
+    }
+    for (pu_int i = 0; i < S; i++) {
+        for (pu_int j = 0; j <= i; j++)
+            Z[i * wide + i - j] = smooth[i * S + j];
+        for (pu_int j = 0; t + 1 < k->T && j < S; j++)
+            next[i * wide + S + i - j] = cross[i * S + j];
     }
 }
 
@@ -13164,11 +13098,9 @@ PU__FN pu_status pu__kalman_prepare(pu__direct *e, pu_int n, pu_report *report)
 }
 
 /* x = the smoothed mean; the only right-hand side is b. */
-PU__FN pu_status pu__kalman_solve(pu__direct *e, pu_int first, pu_int k)
+PU__FN pu_status pu__kalman_solve(pu__direct *e, PU_UNUSED pu_int first, PU_UNUSED pu_int k)
 {
     PU_ASSERT(first == 0 && k == 1);
-    (void)first;
-    (void)k;
     for (pu_int i = 0; i < e->post->D; i++)
         e->x.at[i] = (pu_real)e->column[i];
     return PU_OK;
@@ -13181,7 +13113,7 @@ PU__FN pu_status pu__kalman_solve(pu__direct *e, pu_int first, pu_int k)
 PU__FN pu_status pu__spread(pu__direct *e, pu_int k, pu_real *variance, pu_real *fit)
 {
     pu__posterior *p = e->post;
-    const pu_op *Phi = e->model->Phi;
+    const pu_op *Phi = p->model->Phi;
     const pu_backend *B = p->B;
     if (variance)
         B->row_dot(B->user, p->D, k, NULL, e->weight, e->x, e->x, 0, NULL, variance);
@@ -13197,10 +13129,11 @@ PU__FN pu_status pu__spread(pu__direct *e, pu_int k, pu_real *variance, pu_real 
 /* dense: Sigma is the sum of the columns of L'^-1 */
 PU__FN pu_status pu__dense_spread(pu__direct *e, pu_real *variance, pu_real *fit)
 {
+    const pu__posterior *p = e->post;
     pu_int k;
-    for (pu_int first = 0; first < e->post->D; first += k) {
-        k = pu__min(e->kmax, e->post->D - first);
-        pu__dense_columns(e, first, k);
+    for (pu_int first = 0; first < p->D; first += k) {
+        k = pu__min(p->kmax, p->D - first);
+        pu__dense_columns(e, first, k, 1);
         if (pu__spread(e, k, variance, fit))
             return PU_E_OPERATOR;
     }
@@ -13210,15 +13143,14 @@ PU__FN pu_status pu__dense_spread(pu__direct *e, pu_real *variance, pu_real *fit
 /* dual: minus the columns of V = G L'^-1, what Gamma^-1 is too much; Gamma^-1 itself is added by pu__moments_prior. */
 PU__FN pu_status pu__dual_spread(pu__direct *e, pu_real *variance, pu_real *fit)
 {
-    pu_int D = e->post->D;
+    const pu__posterior *p = e->post;
     pu_int k;
     pu__dual_sweep(e, 0);
-    for (pu_int first = 0; first < e->post->observed; first += k) {
-        k = pu__min(e->kmax, e->post->observed - first);
-        for (pu_int j = 0; j < k; j++) {
-            pu__copy(pu__col(e->x, j), pu__col(e->V, first + j), D);
-            e->weight[j] = -1;
-        }
+    pu__set_weights(e, p->kmax, -1);
+    for (pu_int first = 0; first < p->observed; first += k) {
+        k = pu__min(p->kmax, p->observed - first);
+        for (pu_int j = 0; j < k; j++)
+            pu__copy(pu__col(e->x, j), pu__col(e->V, first + j), p->D);
         if (pu__spread(e, k, variance, fit))
             return PU_E_OPERATOR;
     }
@@ -13228,20 +13160,19 @@ PU__FN pu_status pu__dual_spread(pu__direct *e, pu_real *variance, pu_real *fit)
 /* banded, Kalman: Z_ii and phi_m'Z phi_m. The Kalman smoother's Z is not the whole band, so a row must see one step. */
 PU__FN pu_status pu__band_spread(pu__direct *e, pu_real *variance, pu_real *fit)
 {
+    pu__posterior *p = e->post;
+    const pu__markov *k = e->markov;
     pu_int wide = e->width + 1;
-    if (!e->markov)
-        pu__band_inverse(e->post->D, e->width, e->band, e->inverse, e->Z);
-    if (variance)
-        for (pu_int i = 0; i < e->post->D; i++)
-            variance[i] = (pu_real)e->Z[i * wide];
-    if (!fit)
-        return PU_OK;
-    for (pu_int m = 0; m < e->post->M; m++) {
+    if (!k)
+        pu__band_inverse(p->D, e->width, e->band, e->inverse, e->Z);
+    for (pu_int i = 0; variance && i < p->D; i++)
+        variance[i] = (pu_real)e->Z[i * wide];
+    for (pu_int m = 0; fit && m < p->M; m++) {
         pu_int at = 0;
         pu_int count = pu__phi_row(e, m, &at);
         double sum = 0;
-        if (count < 0 || (e->markov && at % e->markov->block + count > e->markov->block))
-            return pu__note_failure(e->post, PU_E_OPERATOR, "Phi.row");
+        if (count < 0 || (k && at % k->block + count > k->block))
+            return pu__note_failure(p, PU_E_OPERATOR, "Phi.row");
         for (pu_int i = 0; i < count; i++)
             for (pu_int j = 0; j <= i; j++)
                 sum += (i == j ? 1 : 2) * (double)e->row[i] * (double)e->row[j] * e->Z[(at + i) * wide + i - j];
@@ -13261,12 +13192,11 @@ typedef struct {
 
 /* In the order of pu_engine; iterative and auto have none. */
 static const pu__engine pu__engines[PU_ENGINES] = {
-    {NULL, NULL, NULL, NULL},
+    PU__ZERO,
     {pu__dense_prepare, pu__dense_solve, pu__dense_sigma, pu__dense_spread},
     {pu__dual_prepare, pu__dual_solve, pu__dual_sigma, pu__dual_spread},
     {pu__banded_prepare, pu__banded_solve, pu__banded_sigma, pu__band_spread},
-    {pu__kalman_prepare, pu__kalman_solve, pu__band_terms, pu__band_spread},
-    {NULL, NULL, NULL, NULL}};
+    {pu__kalman_prepare, pu__kalman_solve, pu__band_terms, pu__band_spread}};
 
 /* What a direct engine lacks to serve this model and these gradients, or NULL. */
 PU__FN const char *pu__engine_lacks(pu_engine engine, const pu_lgm *model, const pu_gradient_result *out)
@@ -13291,45 +13221,37 @@ PU__FN const char *pu__engine_lacks(pu_engine engine, const pu_lgm *model, const
     return NULL;
 }
 
-/* What the engines that serve data need: which serve, the most observed rows of the dual one, the width of the band. */
-typedef struct {
-    int dense, dual, banded, kalman;
-    pu_int most, width;
-} pu__engine_needs;
-
-/* Lays out (or measures) what the engines need. */
-PU__FN void pu__direct_layout(pu__direct *e, pu__arena *arena, const pu_lgm *model, const pu__engine_needs *needs)
+/* Lays out (or measures) what the engines need. e->post is laid out, e->width is set. served: how many data each of them
+   serves; most: the most observed rows of a datum that the dual one does. */
+PU__FN void pu__direct_layout(pu__direct *e, pu__arena *arena, const pu_int *served, pu_int most)
 {
-    pu_int D = model->Gamma->rows;
-    pu_int square = pu__most(needs->dense ? D : 0, needs->dual ? needs->most : 0);
-    pu_int band = needs->width + 1;
-    e->model = model;
-    e->width = needs->width;
+    pu_int D = e->post->D;
+    pu_int square = pu__most(served[PU_DENSE] ? D : 0, served[PU_DUAL] ? most : 0);
+    pu_int band = e->width + 1;
+    pu__markov k;
     if (square > 0)
         e->L = pu__reals(arena, square, square);
-    if (needs->dual) {
-        e->V = pu__cols(arena, D, needs->most);
-        e->s = pu__reals(arena, needs->most, 1);
-        e->Y = pu__reals(arena, needs->most, pu__most(needs->most, PU__SPAN));
+    if (served[PU_DUAL]) {
+        e->V = pu__cols(arena, D, most);
+        e->s = pu__reals(arena, most, 1);
+        e->Y = pu__reals(arena, most, pu__most(most, PU__SPAN));
     }
-    if (needs->banded || needs->kalman) {
+    if (served[PU_BANDED] || served[PU_KALMAN]) {
         e->row = pu__reals(arena, band, 1);
-        e->band = (double *)pu__take(arena, D, band, sizeof(double));
-        e->Z = (double *)pu__take(arena, D, band, sizeof(double));
-        e->inverse = (double *)pu__take(arena, D, 1, sizeof(double));
-        e->column = (double *)pu__take(arena, D, 1, sizeof(double));
+        e->band = pu__doubles(arena, D, band);
+        e->Z = pu__doubles(arena, D, band);
+        e->inverse = pu__doubles(arena, D, 1);
+        e->column = pu__doubles(arena, D, 1);
     }
-    if (needs->kalman) {
-        pu__markov k;
-        e->markov = (pu__markov *)pu__take(arena, 1, 1, sizeof k);
-        if (!pu__markov_of(model->Gamma, &k))
-            return; /* refused before */
-        e->kalman = (double *)pu__take(arena, k.T, pu__kalman_reals(&k), sizeof(double));
-        e->squares = (double *)pu__take(arena, 6, k.S * k.S, sizeof(double));
-        e->narrow = pu__reals(arena, 2, k.S * k.S);
-        if (e->markov)
-            *e->markov = k;
-    }
+    /* a Gamma that is no state space was refused before */
+    if (!served[PU_KALMAN] || !pu__markov_of(e->post->model->Gamma, &k))
+        return;
+    e->markov = (pu__markov *)pu__take(arena, 1, 1, sizeof k);
+    e->kalman = pu__doubles(arena, k.T, pu__kalman_reals(&k));
+    e->squares = pu__doubles(arena, 6, k.S * k.S);
+    e->narrow = pu__reals(arena, 2, k.S * k.S);
+    if (e->markov)
+        *e->markov = k;
 }
 
 /* ------------------------------------------------------------------------------------------------
@@ -13635,20 +13557,17 @@ PU__FN void pu__far_layout(pu__memory *mem, pu__arena *arena, const pu__job *job
 PU__FN void pu__worker_layout(pu__worker *w, pu__arena *arena, const pu__job *job, pu__memory *mem)
 {
     pu_int noise = pu__noise(&job->r.Gamma);
-    pu__posterior_parts parts;
-    pu__engine_needs needs;
+    pu__posterior *p = &w->post;
     memset(w, 0, sizeof *w);
-    memset(&parts, 0, sizeof parts);
-    parts.model = &job->r.model;
-    parts.Gamma = mem->side;
-    parts.Phi = mem->side + 1;
-    parts.psi = job->far ? mem->far_psi : NULL;
-    parts.B = job->B;
-    parts.slots = job->far ? &job->far_slots : &job->slots;
-    parts.kmax = job->kmax;
-    parts.wide = job->batch;
-    parts.form = job->form;
-    pu__posterior_layout(&w->post, arena, &parts);
+    p->model = &job->r.model;
+    p->Gamma = mem->side;
+    p->Phi = mem->side + 1;
+    p->psi = job->far ? mem->far_psi : p->model->psi;
+    p->B = job->B;
+    p->slots = job->far ? job->far_slots : job->slots;
+    p->kmax = job->kmax;
+    p->wide = job->batch;
+    pu__posterior_layout(p, arena, job->form);
     w->post.system.n = job->D;
     pu__run_layout(&w->run, arena, &w->post.system, job->B, &job->plan, job->kmax, (job->far ? 2 : 1) * job->batch,
                    job->network);
@@ -13660,23 +13579,18 @@ PU__FN void pu__worker_layout(pu__worker *w, pu__arena *arena, const pu__job *jo
     w->weight = pu__reals(arena, job->kmax, 1);
     w->shift = (double *)pu__take(arena, 2 * job->batch, 1, sizeof(double));
     w->base = (double *)pu__take(arena, 2 * job->batch, 1, sizeof(double));
-    needs.dense = job->served[PU_DENSE] > 0;
-    needs.dual = job->served[PU_DUAL] > 0;
-    needs.banded = job->served[PU_BANDED] > 0;
-    needs.kalman = job->served[PU_KALMAN] > 0;
-    needs.most = job->most_dual;
-    needs.width = job->width;
-    pu__direct_layout(&w->direct, arena, &job->r.model, &needs);
-    if (parts.form || needs.dense || needs.dual)
-        w->post.panel = pu__panel(arena, pu__most(job->D, needs.most));
+    w->direct.post = p;
+    w->direct.width = job->width;
+    pu__direct_layout(&w->direct, arena, job->served, job->most_dual);
+    if (job->form || job->served[PU_DENSE] || job->served[PU_DUAL])
+        w->post.panel = pu__panel(arena, pu__most(job->D, job->most_dual));
     if (job->o->rao_blackwell && !w->direct.Z)
         w->direct.Z = (double *)pu__take(arena, job->D, job->r.Gamma.band + 1, sizeof(double));
-    w->direct.post = &w->post;
     w->direct.x = w->run.x;
     w->direct.u = w->run.u;
     w->direct.q = w->run.q;
     w->direct.weight = w->weight;
-    w->direct.kmax = job->kmax;
+
     w->loaded = -1;
 }
 

@@ -1656,8 +1656,7 @@ PU__FN void *pu__take_from(pu__arena *arena, int far, pu_int count, pu_int each,
     int there = far && pu__is_far(arena->B);
     unsigned char *base = there ? arena->far : arena->base;
     size_t *used = there ? &arena->far_used : &arena->used;
-    size_t at = *used;
-    size_t bytes;
+    size_t at = *used, bytes;
     PU_ASSERT(count >= 0 && each >= 0);
     /* overflow stays set: whoever opens the arena refuses */
     bytes = pu__mul(pu__mul((size_t)count, (size_t)each, &arena->overflow), width, &arena->overflow);
@@ -1772,31 +1771,15 @@ PU__FN unsigned char *pu__aligned(void *at)
     return (unsigned char *)at + (PU__ALIGN - (uintptr_t)at % PU__ALIGN) % PU__ALIGN;
 }
 
-/* The backend's part of pu__arena_open. Its memory may be NULL for want of it, or because of an earlier error. */
-PU__FN pu_status pu__arena_open_far(pu__arena *arena, pu_report *report)
-{
-    const pu_backend *B = arena->B;
-    const char *what = "device memory";
-    pu_status status;
-    void *block;
-    report->device_bytes = arena->far_used + PU__ALIGN;
-    if (report->device_bytes > B->budget)
-        return pu__refuse(report, PU_E_MEMORY, "device memory (over its budget)");
-    block = B->memory(B->user, report->device_bytes);
-    if (!block) {
-        status = B->status(B->user, &what);
-        return pu__refuse(report, status ? status : PU_E_MEMORY, what);
-    }
-    arena->far = pu__aligned(block);
-    arena->far_used = 0;
-    return PU_OK;
-}
 
 /* Turns a measured arena into a real one. The workspace grows unless it is fixed; a block that is large enough is
    used as it is, so that a second call of the same size allocates nothing. */
 PU__FN pu_status pu__arena_open(pu__arena *arena, pu_workspace *ws, pu_report *report)
 {
     size_t need = pu__arena_bytes(arena);
+    const pu_backend *B = arena->B;
+    const char *what = "device memory";
+    void *block;
     if (arena->overflow)
         return pu__refuse(report, PU_E_OVERFLOW, "workspace");
     report->bytes = need;
@@ -1814,7 +1797,20 @@ PU__FN pu_status pu__arena_open(pu__arena *arena, pu_workspace *ws, pu_report *r
     }
     arena->base = pu__aligned(ws->block);
     arena->used = 0;
-    return pu__is_far(arena->B) ? pu__arena_open_far(arena, report) : PU_OK;
+    if (!pu__is_far(B))
+        return PU_OK;
+    /* the backend's part */
+    report->device_bytes = arena->far_used + PU__ALIGN;
+    if (report->device_bytes > B->budget)
+        return pu__refuse(report, PU_E_MEMORY, "device memory (over its budget)");
+    block = B->memory(B->user, report->device_bytes);
+    if (!block) { /* for want of memory, or because of an earlier error */
+        pu_status status = B->status(B->user, &what);
+        return pu__refuse(report, status ? status : PU_E_MEMORY, what);
+    }
+    arena->far = pu__aligned(block);
+    arena->far_used = 0;
+    return PU_OK;
 }
 
 /* ---- a hash of bytes: stamps of operators, checkpoints ---- */
@@ -1908,8 +1904,7 @@ PU__FN PU_HD void pu__philox_round(uint32_t k0, uint32_t k1, uint32_t *c0, uint3
 PU__FN PU_HD void pu__philox(const uint32_t *key, const uint32_t *counter, uint32_t *out)
 {
     uint32_t k0 = key[0], k1 = key[1];
-    for (int i = 0; i < 4; i++)
-        out[i] = counter[i];
+    memcpy(out, counter, 4 * sizeof *out);
     for (int i = 0; i < PU__PHILOX_ROUNDS; i++) {
         pu__philox_round(k0, k1, out, out + 1, out + 2, out + 3);
         k0 += PU__PHILOX_KEY0;
@@ -2011,8 +2006,7 @@ PU__FN PU_HD void pu__normal_parts(uint32_t w0, uint32_t w1, pu_real *radius2, p
     pu_real sine = a * pu__horner(a * a, sin_series, PU__SIN_TERMS);
     pu_real cosine = pu__horner(a * a, cos_series, PU__COS_TERMS);
     /* bit 30 of w1 adds pi/2, bit 31 adds pi */
-    pu_real x = w1 >> 30 & 1 ? -sine : cosine;
-    pu_real y = w1 >> 30 & 1 ? cosine : sine;
+    pu_real x = w1 >> 30 & 1 ? -sine : cosine, y = w1 >> 30 & 1 ? cosine : sine;
     *radius2 = -2 * pu__log_uniform(w0);
     *cs = w1 >> 31 ? -x : x;
     *sn = w1 >> 31 ? -y : y;
@@ -2029,8 +2023,8 @@ PU__FN PU_HD void pu__normal_pair(uint32_t w0, uint32_t w1, pu_real *z)
 
 #define PU__DRAW 64 /* counter values at a time */
 
-/* The same over arrays: n <= PU__DRAW pairs of words w0, w1 give z0, z1. */
-PU__FN void pu__normal_pairs(int n, const uint32_t *w0, const uint32_t *w1, pu_real *z0, pu_real *z1)
+/* The same over arrays: n <= PU__DRAW pairs of words w0, w1 give the pairs of normals at z, z + 4, .. */
+PU__FN void pu__normal_pairs(int n, const uint32_t *w0, const uint32_t *w1, pu_real *z)
 {
     pu_real radius[PU__DRAW], cs[PU__DRAW], sn[PU__DRAW];
     for (int l = 0; l < n; l++)
@@ -2038,8 +2032,8 @@ PU__FN void pu__normal_pairs(int n, const uint32_t *w0, const uint32_t *w1, pu_r
     for (int l = 0; l < n; l++)
         radius[l] = pu__sqrt(radius[l]);
     for (int l = 0; l < n; l++) {
-        z0[l] = radius[l] * cs[l];
-        z1[l] = radius[l] * sn[l];
+        z[4 * l] = radius[l] * cs[l];
+        z[4 * l + 1] = radius[l] * sn[l];
     }
 }
 
@@ -2054,9 +2048,7 @@ typedef struct {
 PU__FN void pu__draw(const pu__draw_key *key, int count, uint32_t *c0, pu_real *z)
 {
     uint32_t c1[PU__DRAW], c2[PU__DRAW], c3[PU__DRAW];
-    pu_real part[4][PU__DRAW];
-    uint32_t k0 = (uint32_t)key->seed;
-    uint32_t k1 = (uint32_t)(key->seed >> 32);
+    uint32_t k0 = (uint32_t)key->seed, k1 = (uint32_t)(key->seed >> 32);
     for (int l = 0; l < count; l++) {
         c1[l] = key->sample;
         c2[l] = key->datum;
@@ -2069,15 +2061,9 @@ PU__FN void pu__draw(const pu__draw_key *key, int count, uint32_t *c0, pu_real *
         k0 += PU__PHILOX_KEY0;
         k1 += PU__PHILOX_KEY1;
     }
-    pu__normal_pairs(count, c0, c1, part[0], part[1]);
-    pu__normal_pairs(count, c2, c3, part[2], part[3]);
     /* the four words of a counter value give four neighbours */
-    for (int l = 0; l < count; l++) {
-        z[4 * l] = part[0][l];
-        z[4 * l + 1] = part[1][l];
-        z[4 * l + 2] = part[2][l];
-        z[4 * l + 3] = part[3][l];
-    }
+    pu__normal_pairs(count, c0, c1, z);
+    pu__normal_pairs(count, c2, c3, z + 2);
 }
 
 /* The first word of a counter value: the block of four numbers, and the stream in the upper two bits. */
@@ -2095,8 +2081,7 @@ PU_DEF void pu_normals(uint64_t seed, uint32_t datum, uint32_t sample, uint32_t 
     pu_real z[4 * PU__DRAW];
     while (n > 0) {
         /* the first number may lie inside a counter value, behind `skip` others */
-        pu_int skip = (pu_int)(first % 4);
-        pu_int some = pu__min(n, 4 * PU__DRAW - skip);
+        pu_int skip = (pu_int)(first % 4), some = pu__min(n, 4 * PU__DRAW - skip);
         int count = (int)(skip + some + 3) / 4;
         for (int l = 0; l < count; l++)
             c0[l] = pu__counter(first / 4 + (uint64_t)l, stream);
@@ -10204,7 +10189,7 @@ typedef struct {
     const pu_backend *B;
     pu__plan plan;
     pu_int n, k, kmax;
-    pu_int history;    /* steps that there is room for */
+    pu_int rows;       /* of the histories: the steps that there is room for, and one */
     pu_int each;       /* columns of a datum, where several data are side by side; else k */
     pu_int done;       /* steps the loop executed: plan.I, or fewer when all columns had stopped */
     int reorthogonal;  /* this run re-orthogonalises */
@@ -10218,12 +10203,12 @@ typedef struct {
     pu_real *saved;                         /* checkpoints (r, d) */
     pu_state s;
     pu_real *dots, *host_dots; /* 5 x kmax: u'u, r'r, |u - Ax|^2, u'x, x'(u - Ax) */
-    pu_real *back, *host_back; /* history x kmax, PU_ADJOINT_AUTO: r'd_i */
+    pu_real *back, *host_back; /* I x kmax, PU_ADJOINT_AUTO: r'd_i */
     int32_t *host_steps, *host_stop;
-    pu_real *host_a, *host_b, *host_rho; /* history x kmax; rho one longer */
-    double *lanczos;                     /* 3 x (history + 1) x PU__ABREAST: matrices to diagonalise */
-    double *ritz;                        /* kmax x 2 (history + 1): spectra */
-    pu_int *known;                       /* kmax: steps that the spectrum in ritz belongs to, -1: none */
+    pu_real *host_a, *host_b, *host_rho; /* rows x kmax */
+    double *lanczos;                     /* 3 x rows x PU__ABREAST: matrices to diagonalise */
+    double *ritz;                        /* kmax x 2 rows: spectra */
+    pu_int *known;                       /* kmax: is the spectrum in ritz known? */
     double *uu, *rr, *tt, *ux, *xt;      /* kmax: the five dots */
     double *orth, *growth;               /* kmax: the two measures of PU_ADJOINT_AUTO */
     double products;                     /* products A x column so far */
@@ -10232,22 +10217,19 @@ typedef struct {
 /* CG and PCG, whose directions remember the ones before. */
 PU__FN int pu__has_momentum(pu_solver solver) { return solver == PU_CG || solver == PU_PCG; }
 
-/* The smallest s with s^2 >= v. */
-PU__FN pu_int pu__ceil_sqrt(pu_int v)
+/* Checks the options and fills in their defaults for systems of size n. converge: a solve without a tolerance runs to
+   rounding level. network: a reverse pass will follow. */
+PU__FN pu_status pu__plan_make(const pu_solve_options *o, pu_int n, int converge, int network, pu__plan *plan,
+                               pu_report *report)
 {
-    pu_int s = (pu_int)sqrt((double)v);
-    while (s * s < v)
-        s++;
-    return s;
-}
-
-/* Ranges of the options of a solve. */
-PU__FN pu_status pu__check_solve_options(const pu_solve_options *o, pu_report *report)
-{
+    int momentum = pu__has_momentum(o->solver);
     const char *what = NULL;
-    if ((int)o->solver < PU_CG || (int)o->solver > PU_GD)
+    pu_int blocks;
+    memset(plan, 0, sizeof *plan);
+    /* ranges; solvers and adjoints count from 0 */
+    if ((unsigned)o->solver > PU_GD)
         what = "options.solve.solver";
-    else if ((int)o->adjoint < PU_ADJOINT_FULL || (int)o->adjoint > PU_ADJOINT_AUTO)
+    else if ((unsigned)o->adjoint > PU_ADJOINT_AUTO)
         what = "options.solve.adjoint";
     else if (!(o->tolerance >= 0 && o->tolerance < 1))
         what = "options.solve.tolerance";
@@ -10261,19 +10243,9 @@ PU__FN pu_status pu__check_solve_options(const pu_solve_options *o, pu_report *r
         what = "options.solve.check_every";
     else if (o->tape_every < 0 && o->tape_every != PU_CHOOSE)
         what = "options.solve.tape_every";
-    return what ? pu__refuse(report, PU_E_ARGUMENT, what) : PU_OK;
-}
-
-/* Checks the options and fills in their defaults for systems of size n. converge: a solve without a tolerance runs to
-   rounding level. network: a reverse pass will follow. */
-PU__FN pu_status pu__plan_make(const pu_solve_options *o, pu_int n, int converge, int network, pu__plan *plan,
-                               pu_report *report)
-{
-    int momentum = pu__has_momentum(o->solver);
-    pu_status status = pu__check_solve_options(o, report);
-    memset(plan, 0, sizeof *plan);
-    if (status)
-        return status;
+    if (what)
+        return pu__refuse(report, PU_E_ARGUMENT, what);
+    /* defaults */
     plan->solver = o->solver;
     plan->adjoint = o->adjoint;
     /* The other two adjoints are CG's. */
@@ -10293,64 +10265,54 @@ PU__FN pu_status pu__plan_make(const pu_solve_options *o, pu_int n, int converge
         return PU_OK;
     if (plan->adjoint == PU_ADJOINT_REORTHOGONAL || plan->adjoint == PU_ADJOINT_AUTO)
         return pu__refuse(report, PU_E_ARGUMENT, "options.solve.tape_every (needs adjoint FULL or SHORTCUT)");
-    /* I / s states of two blocks (one without momentum) and s directions: least memory at this s. */
-    plan->every = o->tape_every == PU_CHOOSE ? pu__ceil_sqrt(momentum ? 2 * plan->I : plan->I) : o->tape_every;
+    /* I / s states of two blocks (one without momentum) and s directions: least memory at s = sqrt(blocks), rounded up */
+    blocks = momentum ? 2 * plan->I : plan->I;
+    plan->every = o->tape_every;
+    if (o->tape_every == PU_CHOOSE)
+        plan->every = (pu_int)sqrt((double)blocks);
+    while (o->tape_every == PU_CHOOSE && plan->every * plan->every < blocks)
+        plan->every++;
     if (plan->every >= plan->I)
         plan->every = 0;
     return PU_OK;
 }
 
-/* The part of a run's memory that only a reverse pass needs: cotangents, tape, checkpoints. */
-PU__FN void pu__tape_layout(pu__run *g, pu__arena *arena)
-{
-    pu_int n = g->n;
-    pu_int I = g->plan.I;
-    pu_int kmax = g->kmax;
-    pu_int saved = g->plan.every ? (I - 1) / g->plan.every : 0;
-    g->rbar = pu__far_cols(arena, n, kmax);
-    g->dbar = pu__far_cols(arena, n, kmax);
-    g->qbar = pu__far_cols(arena, n, kmax);
-    g->rprev = pu__far_cols(arena, n, kmax);
-    if (I == 0)
-        return;
-    g->tape = pu__far_blocks(arena, g->plan.every ? g->plan.every : I, n, kmax);
-    if (g->plan.adjoint == PU_ADJOINT_REORTHOGONAL || g->plan.adjoint == PU_ADJOINT_AUTO)
-        g->tape_r = pu__far_blocks(arena, I, n, kmax);
-    if (saved)
-        g->saved = pu__far_blocks(arena, saved * (pu__has_momentum(g->plan.solver) ? 2 : 1), n, kmax);
-    if (g->plan.adjoint == PU_ADJOINT_AUTO) {
-        g->back = pu__far_reals(arena, I, kmax);
-        g->host_back = pu__reals(arena, I, kmax);
-    }
-}
 
 /* Lays out (or measures) everything that a solve of up to kmax columns needs, `data` data side by side. */
 PU__FN void pu__run_layout(pu__run *g, pu__arena *arena, const pu__system *A, const pu_backend *B, const pu__plan *plan,
                            pu_int kmax, pu_int data, int network)
 {
-    pu_int n = A->n;
-    pu_int I = plan->I;
+    pu_int n = A->n, I = plan->I, every = plan->every, rows;
+    int automatic = network && plan->adjoint == PU_ADJOINT_AUTO;
     pu_state *s = &g->s;
-    pu_block *vectors[] = {&g->u, &g->x, &g->r, &g->q, &g->xbar, &g->d};
+    /* the first six always; the others, and what is a tape, for a reverse pass */
+    pu_block *vectors[] = {&g->u, &g->x, &g->r, &g->q, &g->xbar, &g->d, &g->rbar, &g->dbar, &g->qbar, &g->rprev};
     pu_real **scalars[] = {&s->s0,     &s->s1,   &s->step, &s->target, &s->floor_, &s->scale,
                            &s->rhobar, &s->rhop, &s->pib,  &s->c0,     &s->c1,     &s->c2};
     /* the first four, the first two where the backend works; the rest on the host */
     pu_real **histories[] = {&s->a, &s->be, &s->pi, &s->rho, &g->host_a, &g->host_b, &g->host_rho};
     int32_t **counts[] = {&s->steps, &s->stop, &g->host_steps, &g->host_stop};
     double **doubles[] = {&g->uu, &g->rr, &g->tt, &g->ux, &g->xt, &g->orth, &g->growth};
-    pu_int rows;
     memset(g, 0, sizeof *g);
     g->A = A;
     g->B = B;
     g->plan = *plan;
     g->n = n;
     g->kmax = kmax;
-    g->history = plan->solver == PU_GD ? pu__most(I, PU__LANCZOS) : I; /* GD estimates its step by Lanczos */
-    rows = g->history + 1;
-    for (size_t i = 0; i < sizeof vectors / sizeof *vectors; i++)
+    rows = 1 + (plan->solver == PU_GD ? pu__most(I, PU__LANCZOS) : I); /* GD estimates its step by Lanczos */
+    g->rows = rows;
+    for (size_t i = 0; i < (network ? 10u : 6u); i++)
         *vectors[i] = pu__far_cols(arena, n, kmax);
     if (network)
-        pu__tape_layout(g, arena);
+        g->tape = pu__far_blocks(arena, every ? every : I, n, kmax);
+    if (automatic || (network && plan->adjoint == PU_ADJOINT_REORTHOGONAL))
+        g->tape_r = pu__far_blocks(arena, I, n, kmax);
+    if (every)
+        g->saved = pu__far_blocks(arena, (I - 1) / every * (pu__has_momentum(plan->solver) ? 2 : 1), n, kmax);
+    if (automatic) {
+        g->back = pu__far_reals(arena, I, kmax);
+        g->host_back = pu__reals(arena, I, kmax);
+    }
     if (plan->solver == PU_PCG) {
         g->m = pu__far_reals(arena, n, data);
         g->minv = pu__far_reals(arena, n, data);
@@ -10360,9 +10322,9 @@ PU__FN void pu__run_layout(pu__run *g, pu__arena *arena, const pu__system *A, co
         *histories[i] = i < 4 ? pu__far_reals(arena, rows, kmax) : pu__reals(arena, rows, kmax);
     g->dots = pu__far_reals(arena, PU__DOTS, kmax);
     g->host_dots = pu__reals(arena, PU__DOTS, kmax);
-    for (size_t i = 0; i < sizeof scalars / sizeof *scalars; i++)
+    for (size_t i = 0; i < 12; i++)
         *scalars[i] = pu__far_reals(arena, kmax, 1);
-    for (size_t i = 0; i < sizeof doubles / sizeof *doubles; i++)
+    for (size_t i = 0; i < 7; i++)
         *doubles[i] = pu__doubles(arena, kmax, 1);
     for (size_t i = 0; i < 4; i++)
         *counts[i] = (int32_t *)pu__take_from(arena, i < 2, kmax, 1, sizeof(int32_t));
@@ -10428,9 +10390,6 @@ PU__FN void pu__combine3(const pu__run *g, pu_block y, pu_term t0, pu_term t1, p
     pu__combine(g, y, 3, terms);
 }
 
-/* y = 0 */
-PU__FN void pu__zero(const pu__run *g, pu_block y) { pu__combine(g, y, 0, NULL); }
-
 /* s_j = x_j'(m o y_j); m may be NULL. */
 PU__FN void pu__dots(const pu__run *g, const pu_real *m, pu_block x, pu_block y, pu_real *s)
 {
@@ -10489,11 +10448,6 @@ PU__FN int pu__all_stopped(pu__run *g, pu_int i)
     return 1;
 }
 
-/* Does the tape keep every direction? */
-PU__FN int pu__full_tape(const pu__run *g) { return g->tape && !g->plan.every; }
-
-/* Where d_i lives during the forward pass: on the tape, or in place. */
-PU__FN pu_block pu__direction(const pu__run *g, pu_int i) { return pu__full_tape(g) ? pu__slot(g, g->tape, i) : g->d; }
 
 /* Checkpoint number c holds r (which = 0) and, for CG and PCG, d (which = 1; GD and SD: d = r). */
 PU__FN pu_block pu__checkpoint(const pu__run *g, pu_int c, int which)
@@ -10504,71 +10458,10 @@ PU__FN pu_block pu__checkpoint(const pu__run *g, pu_int c, int which)
 /* r = u - A x, through q; x NULL: r = u. */
 PU__FN pu_status pu__subtract(pu__run *g, const pu_block *x, pu_block r)
 {
-    pu_status status = PU_OK;
-    if (!x) {
-        pu__combine1(g, r, pu__term(g->u));
-        return PU_OK;
-    }
-    status = pu__product(g, *x, NULL);
-    pu__combine2(g, r, pu__term(g->u), pu__term_scaled(g->q, -1));
+    pu_term terms[] = {pu__term(g->u), pu__term_scaled(g->q, -1)};
+    pu_status status = x ? pu__product(g, *x, NULL) : PU_OK;
+    pu__combine(g, r, x ? 2 : 1, terms);
     return status;
-}
-
-/* Rows for the sweeps that look at the whole tape: on a host as many as stay in the nearest cache, on a device all. */
-PU__FN pu_int pu__rows_at_once(const pu__run *g) { return g->B->host ? 2048 : g->n; }
-
-/* x += sum_i a_i d_i with all directions on the tape, three at a time: a strip of rows takes all steps while it is in the
-   nearest cache. */
-PU__FN void pu__add_steps(const pu__run *g)
-{
-    pu_int rows = pu__rows_at_once(g);
-    for (pu_int from = 0; from < g->n; from += rows)
-        for (pu_int i = 0; i < g->done; i += 3) {
-            pu_int end = pu__min(i + 3, g->done);
-            pu_term terms[4];
-            terms[0] = pu__term(pu__below(g->x, from));
-            for (pu_int l = i; l < end; l++)
-                terms[l - i + 1] = pu__term_c(pu__below(pu__slot(g, g->tape, l), from), g->s.a + l * g->k);
-            g->B->combine(g->B->user, pu__min(rows, g->n - from), g->k, terms[0].x, (int)(end - i) + 1, terms);
-        }
-}
-
-/* Before the first step: x = x0, r = u - A x0, d_0 = m o r, rho_0, targets. */
-PU__FN pu_status pu__forward_begin(pu__run *g, const pu_block *x0, pu_int I)
-{
-    const pu_state *s = &g->s;
-    const pu_real *m = g->m;
-    pu_status status = pu__subtract(g, x0, g->r);
-    if (status)
-        return status;
-    if (x0)
-        pu__combine1(g, g->x, pu__term(*x0));
-    else
-        pu__zero(g, g->x);
-    pu__dots(g, m, g->u, g->u, s->s0);
-    pu__dots(g, NULL, g->u, g->u, s->s1);
-    pu__dots(g, NULL, g->r, g->r, s->c0);
-    pu__dots(g, m, g->r, g->r, s->rho);
-    pu__stage(g, PU_STAGE_START, 0);
-    if (I > 0)
-        pu__combine1(g, pu__direction(g, 0), pu__term_m(g->r, m));
-    if (I > 0 && g->reorthogonal)
-        pu__combine1(g, pu__slot(g, g->tape_r, 0), pu__term(g->r));
-    g->done = I;
-    for (pu_int j = 0; j < g->k; j++)
-        g->known[j] = -1;
-    return PU_OK;
-}
-
-/* Keeps r_i and d_i where a checkpoint is due before step i. */
-PU__FN void pu__save_state(const pu__run *g, pu_int i, pu_block d)
-{
-    pu_int every = g->plan.every;
-    if (!g->saved || i == 0 || i % every)
-        return;
-    pu__combine1(g, pu__checkpoint(g, i / every - 1, 0), pu__term(g->r));
-    if (g->s.use_beta)
-        pu__combine1(g, pu__checkpoint(g, i / every - 1, 1), pu__term(d));
 }
 
 /* The solver. In: u, x0 (NULL = 0), m, step. Out: x, r, histories, tape. */
@@ -10576,44 +10469,65 @@ PU__FN pu_status pu__forward(pu__run *g, const pu_block *x0, pu_int I)
 {
     const pu_backend *B = g->B;
     const pu_state *s = &g->s;
-    const pu_real *m = g->m;
-    pu_int k = g->k;
-    int later = pu__full_tape(g); /* all directions stay: x = x0 + sum a_i d_i afterwards */
-    pu_status status = pu__forward_begin(g, x0, I);
-    if (status)
-        return status;
-    for (pu_int i = 0; i < I; i++) {
-        pu_block d = pu__direction(g, i);
-        pu__save_state(g, i, d);
+    const pu_real *m = g->m, *a = s->a, *be = s->be;
+    pu_real *pi = s->pi, *rho = s->rho;
+    pu_block u = g->u, r = g->r, d = g->d;
+    pu_int k = g->k, every = g->plan.every;
+    pu_int strip = B->host ? 2048 : g->n; /* rows: on a host as many as stay in the nearest cache */
+    int later = g->tape && !every;        /* all directions stay on the tape: x = x0 + sum a_i d_i afterwards */
+    int stopped = 0;
+    /* x = x0;  r = u - A x0;  rho = r'(m o r);  targets */
+    pu_status status = pu__subtract(g, x0, r);
+    pu_term start = pu__term(x0 ? *x0 : u);
+    pu__combine(g, g->x, x0 ? 1 : 0, &start);
+    pu__dots(g, m, u, u, s->s0);
+    pu__dots(g, NULL, u, u, s->s1);
+    pu__dots(g, NULL, r, r, s->c0);
+    pu__dots(g, m, r, r, rho);
+    pu__stage(g, PU_STAGE_START, 0);
+    for (pu_int j = 0; j < k; j++)
+        g->known[j] = 0;
+    for (g->done = 0; g->done < I && !stopped && !status; g->done++) {
+        pu_int i = g->done;
+        /* d = m o r + be d, without be at first */
+        pu_term terms[] = {pu__term_m(r, m), pu__term_c(d, be)};
+        d = later ? pu__slot(g, g->tape, i) : g->d;
+        pu__combine(g, d, i > 0 ? 2 : 1, terms);
+        if (g->reorthogonal)
+            pu__combine1(g, pu__slot(g, g->tape_r, i), pu__term(r));
+        if (every && i > 0 && i % every == 0) {
+            pu__combine1(g, pu__checkpoint(g, i / every - 1, s->use_beta), pu__term(d));
+            pu__combine1(g, pu__checkpoint(g, i / every - 1, 0), pu__term(r));
+        }
         /* q = A d;  pi = d'q;  a = rho / pi */
-        status = pu__product(g, d, s->pi + i * k);
-        if (status)
-            return status;
+        status = pu__product(g, d, pi);
         pu__stage(g, PU_STAGE_ALPHA, i);
         /* x += a d;  r -= a q;  rho' = r'(m o r) */
-        B->advance(B->user, g->n, k, s->a + i * k, m, d, g->q, later ? pu__none : g->x, g->r, s->rho + (i + 1) * k);
+        rho += k;
+        B->advance(B->user, g->n, k, a, m, d, g->q, later ? pu__none : g->x, r, rho);
         if (g->reorthogonal) {
-            pu__project(g, g->r, i, m, NULL);
-            pu__dots(g, m, g->r, g->r, s->rho + (i + 1) * k);
+            pu__project(g, r, i, m, NULL);
+            pu__dots(g, m, r, r, rho);
         }
         /* be = rho' / rho */
         if (g->plan.tolerance_mode)
-            pu__dots(g, NULL, g->r, g->r, s->s1);
+            pu__dots(g, NULL, r, r, s->s1);
         pu__stage(g, PU_STAGE_BETA, i);
-        /* d = m o r + be d */
-        if (i + 1 < I) {
-            if (g->reorthogonal)
-                pu__combine1(g, pu__slot(g, g->tape_r, i + 1), pu__term(g->r));
-            pu__combine2(g, pu__direction(g, i + 1), pu__term_m(g->r, m), pu__term_c(d, s->be + i * k));
-        }
-        if (pu__all_stopped(g, i)) {
-            g->done = i + 1;
-            break;
-        }
+        stopped = pu__all_stopped(g, i);
+        pi += k;
+        a += k;
+        be = s->be + i * k;
     }
-    if (later)
-        pu__add_steps(g);
-    return PU_OK;
+    /* x += sum_i a_i d_i, three steps at a time: a strip of rows takes all of them while it is in the nearest cache */
+    for (pu_int from = 0; later && from < g->n; from += strip)
+        for (pu_int i = 0; i < g->done; i += 3) {
+            pu_int end = pu__min(i + 3, g->done);
+            pu_term terms[4] = {pu__term(pu__below(g->x, from))};
+            for (pu_int l = i; l < end; l++)
+                terms[l - i + 1] = pu__term_c(pu__below(pu__slot(g, g->tape, l), from), s->a + l * k);
+            B->combine(B->user, pu__min(strip, g->n - from), k, terms[0].x, (int)(end - i) + 1, terms);
+        }
+    return status;
 }
 
 /* xbar = u - A x, recomputed, and the inner products that reports and objectives need. */
@@ -10652,22 +10566,6 @@ PU__FN void pu__read_dots(pu__run *g)
             to[i][j] = (double)g->host_dots[i * g->k + j];
 }
 
-/* rd[i k + j] = r'd_i of column j for all steps, r = u - A x, a strip of rows at a time. */
-PU__FN void pu__residual_dots(pu__run *g, double *rd)
-{
-    pu_int rows = pu__rows_at_once(g);
-    pu_int all = g->done * g->k;
-    for (pu_int i = 0; i < all; i++)
-        rd[i] = 0;
-    for (pu_int from = 0; from < g->n; from += rows) {
-        for (pu_int i = 0; i < g->done; i++)
-            g->B->dot(g->B->user, pu__min(rows, g->n - from), g->k, NULL, pu__below(g->xbar, from),
-                      pu__below(pu__slot(g, g->tape, i), from), g->back + i * g->k);
-        pu__receive(g->B, g->host_back, g->back, all);
-        for (pu_int i = 0; i < all; i++)
-            rd[i] += (double)g->host_back[i];
-    }
-}
 
 /* orth_j = max_i |r'd_i| / (|u| |d_i|) with r = u - A x: zero in exact arithmetic. Relative to |u|, not |r|: what counts is
    the error of the gradient, which has the size of x, while r may be rounding noise without any harm. Without a
@@ -10675,23 +10573,32 @@ PU__FN void pu__residual_dots(pu__run *g, double *rd)
    arithmetic. */
 PU__FN void pu__orthogonality(pu__run *g)
 {
-    pu_int k = g->k;
+    const pu_backend *B = g->B;
+    pu_int k = g->k, all = g->done * k, rows = B->host ? 2048 : g->n;
     double *dd = g->growth; /* |d_i|^2; free until the growth is known */
     double *rd = g->ritz;   /* r'd_i; free until spectra are known */
-    pu__residual_dots(g, rd);
+    for (pu_int i = 0; i < all; i++)
+        rd[i] = 0;
+    for (pu_int from = 0; from < g->n; from += rows) { /* a strip of rows at a time */
+        for (pu_int i = 0; i < g->done; i++)
+            B->dot(B->user, pu__min(rows, g->n - from), k, NULL, pu__below(g->xbar, from),
+                   pu__below(pu__slot(g, g->tape, i), from), g->back + i * k);
+        pu__receive(B, g->host_back, g->back, all);
+        for (pu_int i = 0; i < all; i++)
+            rd[i] += (double)g->host_back[i];
+    }
     if (g->m) {
         for (pu_int i = 0; i < g->done; i++) {
             pu_block d = pu__slot(g, g->tape, i);
             pu__dots(g, NULL, d, d, g->back + i * k);
         }
-        pu__receive(g->B, g->host_back, g->back, g->done * k);
+        pu__receive(B, g->host_back, g->back, all);
     }
     for (pu_int j = 0; j < k; j++)
         g->orth[j] = 0;
     for (pu_int i = 0; i < g->done; i++)
         for (pu_int j = 0; j < k; j++) {
-            double be = i > 0 && !g->m ? (double)g->host_b[(i - 1) * k + j] : 0;
-            double size;
+            double be = i > 0 && !g->m ? (double)g->host_b[(i - 1) * k + j] : 0, size;
             dd[j] = (double)(g->m ? g->host_back : g->host_rho)[i * k + j] + (be > 0 ? be * be * dd[j] : 0);
             size = sqrt(g->uu[j]) * sqrt(dd[j]);
             if (i < (pu_int)g->host_steps[j] && size > 0)
@@ -10716,29 +10623,6 @@ typedef struct {
     int residuals;         /* r_i is needed: for that, or for m's gradient */
 } pu__reverse_step_data;
 
-/* Alpha and beta are constants: rbar += m o dbar;  dbar = be dbar + a xbar, and qbar = -a rbar is left as c0 o rbar. */
-PU__FN void pu__reverse_constant(const pu__run *g, const pu__reverse_step_data *step)
-{
-    pu__stage(g, PU_STAGE_REV2, step->i);
-    g->B->retreat(g->B->user, g->n, g->k, step->a, step->be, g->m, g->xbar, g->rbar, g->dbar);
-}
-
-/* What pu__reverse_long does, in two sweeps of the backend, with rbar'q as a sum over the terms of rbar. */
-PU__FN void pu__reverse_fused(const pu__run *g, const pu__reverse_step_data *step)
-{
-    const pu_state *s = &g->s;
-    const pu_backend *B = g->B;
-    pu_unwinding u = {
-        step->d, step->dprev, step->ri, /* d, before, kept */
-        g->xbar, g->r,        g->rbar,  g->dbar,
-        g->qbar, step->a,     step->be, step->i > 0 ? step->be - g->k : NULL, /* a, be, be_before */
-        s->c0,   s->pib,                                                      /* twice_rhobar, pib */
-        g->m,    g->minv,     s->scale, g->mbar                               /* m, minv, weight, mbar */
-    };
-    B->unwind_sums(B->user, g->n, g->k, &u, s->s0, s->s1, s->c1);
-    pu__stage(g, PU_STAGE_UNWIND, step->i);
-    B->unwind(B->user, g->n, g->k, &u);
-}
 
 /* Any reverse step, one update at a time. Leaves qbar, and dbar but for A qbar. */
 PU__FN void pu__reverse_long(pu__run *g, const pu__reverse_step_data *step)
@@ -10780,31 +10664,46 @@ PU__FN void pu__reverse_long(pu__run *g, const pu__reverse_step_data *step)
     pu__combine3(g, g->dbar, pu__term_c(g->dbar, step->be), pu__term_c(g->xbar, step->a), pu__term_c(g->q, s->pib));
 }
 
-/* Step i of the reverse pass: cotangents of r_{i+1}, d_{i+1} become those of r_i, d_i.
+/* Step i of the reverse pass: cotangents of r_{i+1}, d_{i+1} become those of r_i, d_i. The tape begins with step `first`.
    grad += scale_j d/dtheta of the terms p'A q found on the way. */
-PU__FN pu_status pu__reverse_step(pu__run *g, pu__reverse_step_data *step, pu_real *grad)
+PU__FN pu_status pu__reverse_step(pu__run *g, pu_int i, pu_int first, pu_real *grad)
 {
     const pu_state *s = &g->s;
+    const pu_backend *B = g->B;
+    pu_int at = i - first;
+    int full = !s->detach && !s->fixed_step, residuals = full || g->mbar;
+    int constant = !residuals && !g->reorthogonal;
+    int fused = full && !g->reorthogonal && B->unwind_sums && B->unwind;
+    pu__reverse_step_data step = {i, pu__slot(g, g->tape, at), pu__slot(g, g->tape, at > 0 ? at - 1 : 0),
+                                  /* d_{i-1} belongs to the segment before, but the checkpoint has r_i */
+                                  at == 0 && first > 0 ? pu__checkpoint(g, first / g->plan.every - 1, 0) : pu__none,
+                                  s->a + i * g->k, s->be + i * g->k, full, residuals};
     pu_status status = PU_OK;
-    int constant, fused;
-    step->a = s->a + step->i * g->k;
-    step->be = s->be + step->i * g->k;
-    step->full = !s->detach && !s->fixed_step;
-    step->residuals = step->full || g->mbar;
-    constant = !step->residuals && !g->reorthogonal;
-    fused = step->full && !g->reorthogonal && g->B->unwind_sums && g->B->unwind;
-    if (constant)
-        pu__reverse_constant(g, step);
-    else if (fused)
-        pu__reverse_fused(g, step);
-    else
-        pu__reverse_long(g, step);
+    if (constant) {
+        /* rbar += m o dbar;  dbar = be dbar + a xbar, and qbar = -a rbar is left as c0 o rbar */
+        pu__stage(g, PU_STAGE_REV2, i);
+        B->retreat(B->user, g->n, g->k, step.a, step.be, g->m, g->xbar, g->rbar, g->dbar);
+    } else if (fused) {
+        /* what pu__reverse_long does, in two sweeps of the backend, with rbar'q as a sum over the terms of rbar */
+        pu_unwinding u = {
+            step.d,  step.dprev, step.ri, /* d, before, kept */
+            g->xbar, g->r,       g->rbar,  g->dbar,
+            g->qbar, step.a,     step.be,  i > 0 ? step.be - g->k : NULL, /* a, be, be_before */
+            s->c0,   s->pib,                                              /* twice_rhobar, pib */
+            g->m,    g->minv,    s->scale, g->mbar                        /* m, minv, weight, mbar */
+        };
+        B->unwind_sums(B->user, g->n, g->k, &u, s->s0, s->s1, s->c1);
+        pu__stage(g, PU_STAGE_UNWIND, i);
+        B->unwind(B->user, g->n, g->k, &u);
+    } else {
+        pu__reverse_long(g, &step);
+    }
     /* dbar += A qbar. At the last step, with constant alpha, rbar and hence qbar are still zero: no product. */
-    if (step->full || step->i + 1 < g->done)
-        status = pu__product_back(g, constant ? s->c0 : NULL, constant ? g->rbar : g->qbar, step->d, g->dbar, grad);
+    if (full || i + 1 < g->done)
+        status = pu__product_back(g, constant ? s->c0 : NULL, constant ? g->rbar : g->qbar, step.d, g->dbar, grad);
     if (g->reorthogonal)
-        pu__project(g, g->dbar, step->i, g->m, NULL);
-    if (step->residuals && !fused) {
+        pu__project(g, g->dbar, i, g->m, NULL);
+    if (residuals && !fused) {
         pu_block swap = g->r;
         g->r = g->rprev;
         g->rprev = swap;
@@ -10837,26 +10736,6 @@ PU__FN pu_status pu__replay(pu__run *g, const pu_block *x0, pu_int first, pu_int
     return status;
 }
 
-/* All steps of the reverse pass, last one first. With checkpoints each segment of the tape is made again when it is due. */
-PU__FN pu_status pu__reverse_steps(pu__run *g, const pu_block *x0, pu_real *grad)
-{
-    pu_int every = g->plan.every;
-    pu_status status = PU_OK;
-    for (pu_int i = g->done - 1; i >= 0 && !status; i--) {
-        pu_int first = every ? i / every * every : 0; /* step whose direction the tape begins with */
-        pu__reverse_step_data step;
-        if (every && (i == g->done - 1 || (i + 1) % every == 0))
-            status = pu__replay(g, x0, first, i);
-        step.i = i;
-        step.d = pu__slot(g, g->tape, i - first);
-        step.dprev = pu__slot(g, g->tape, i > first ? i - first - 1 : 0);
-        /* d_{i-1} may belong to the segment before, but then the checkpoint has r_i */
-        step.ri = i == first && first > 0 ? pu__checkpoint(g, first / every - 1, 0) : pu__none;
-        if (!status)
-            status = pu__reverse_step(g, &step, grad);
-    }
-    return status;
-}
 
 /* Reverse pass. In: xbar = u - A x (from pu__residual), s.scale = weights w_j. Out: rbar, the cotangent of u through the
    solver, to be multiplied by s.scale; grad += scale times the terms. The direct part (w/2 x x', -w x) is the caller's.
@@ -10865,17 +10744,22 @@ PU__FN pu_status pu__reverse(pu__run *g, const pu_block *x0, pu_real *grad)
 {
     const pu_state *s = &g->s;
     const pu_real *m = g->m;
-    pu_status status;
+    pu_int every = g->plan.every, last = g->done - 1;
     pu__dots(g, NULL, g->xbar, g->xbar, s->s0);
     pu__stage(g, PU_STAGE_XBAR, 0);
     pu__combine1(g, g->xbar, pu__term_c(g->xbar, s->c0));
-    pu__zero(g, g->rbar);
-    pu__zero(g, g->dbar);
-    if (g->reorthogonal && g->done > 0)
-        pu__project(g, g->xbar, g->done - 1, m, NULL);
-    status = pu__reverse_steps(g, x0, grad);
-    if (status)
-        return status;
+    pu__combine(g, g->rbar, 0, NULL);
+    pu__combine(g, g->dbar, 0, NULL);
+    if (g->reorthogonal)
+        pu__project(g, g->xbar, last, m, NULL);
+    for (pu_int i = last; i >= 0; i--) {
+        pu_int first = every ? i / every * every : 0; /* step whose direction the tape begins with */
+        /* with checkpoints each segment of the tape is made again when it is due */
+        if (every && (i == last || (i + 1) % every == 0) && pu__replay(g, x0, first, i))
+            return PU_E_OPERATOR;
+        if (pu__reverse_step(g, i, first, grad))
+            return PU_E_OPERATOR;
+    }
     /* rbar += m o (dbar + 2 rhobar r_0) */
     pu__stage(g, PU_STAGE_END, 0);
     if (g->mbar)
@@ -10892,60 +10776,46 @@ PU__FN pu_status pu__reverse(pu__run *g, const pu_block *x0, pu_real *grad)
    >>lanczos   what the CG coefficients know about the spectrum of A (of M^-1 A for PCG)
    ------------------------------------------------------------------------------------------------ */
 
-/* Ritz values of column j; the squares of the first components of their vectors are history + 1 further on. */
-PU__FN double *pu__ritz(const pu__run *g, pu_int j) { return g->ritz + 2 * (g->history + 1) * j; }
+/* Ritz values of column j; the squares of the first components of their vectors are `rows` further on. */
+PU__FN double *pu__ritz(const pu__run *g, pu_int j) { return g->ritz + 2 * g->rows * j; }
 
-/* Lanczos matrix of column j after `steps` steps into lane l of d and e, `size` rows: T_ii = 1/a_i + be_{i-1}/a_{i-1},
-   T_{i,i+1} = sqrt(be_i)/a_i. Rows from `steps` on are those of the identity. */
-PU__FN void pu__lanczos_matrix(const pu__run *g, pu_int j, pu_int steps, pu_int size, pu_int lanes, double *d,
-                               double *e)
-{
-    double before = 0;
-    for (pu_int i = 0; i < size; i++) {
-        int inside = i < steps;
-        int coupled = i + 1 < steps;
-        double a = inside ? (double)g->host_a[i * g->k + j] : 1;
-        double be = inside ? (double)g->host_b[i * g->k + j] : 0;
-        d[i * lanes] = 1 / a + before;
-        e[i * lanes] = coupled ? sqrt(be) / a : 0;
-        before = coupled ? be / a : 0;
-    }
-}
 
-/* Diagonalises the Lanczos matrix of column j after `steps` steps into pu__ritz(g, j), once for all who ask, and with it
+/* Diagonalises the Lanczos matrix of column j, which took steps, into pu__ritz(g, j), once for all who ask, and with it
    those of the columns after it, which will be asked for next. Needs host_a, host_b, host_steps. Returns 1 without
    convergence, else 0. */
-PU__FN int pu__spectrum(pu__run *g, pu_int j, pu_int steps)
+PU__FN int pu__spectrum(pu__run *g, pu_int j)
 {
     pu_int lanes = g->k - j > 4 ? (pu_int)PU__ABREAST : 4;
-    pu_int size = (g->history + 1) * PU__ABREAST;
-    double *d = g->lanczos;
-    double *e = d + size;
-    double *z = e + size;
+    pu_int some = pu__min(lanes, g->k - j); /* lanes with a column */
+    pu_int rows = g->rows, most = 0;
+    double *d = g->lanczos, *e = d + rows * PU__ABREAST, *z = e + rows * PU__ABREAST;
+    const int32_t *steps = g->host_steps + j;
     double failed[PU__ABREAST];
-    pu_int taken[PU__ABREAST];
-    pu_int most = steps;
-    if (g->known[j] == steps)
+    if (g->known[j])
         return 0;
+    for (pu_int l = 0; l < some; l++)
+        most = pu__most(most, (pu_int)steps[l]);
+    /* T_ii = 1/a_i + be_{i-1}/a_{i-1}, T_{i,i+1} = sqrt(be_i)/a_i; rows from `end` on are those of the identity */
     for (pu_int l = 0; l < lanes; l++) {
-        taken[l] = j + l < g->k ? (pu_int)g->host_steps[j + l] : 0;
-        if (l == 0)
-            taken[l] = steps;
-        most = pu__most(most, taken[l]);
-    }
-    for (pu_int l = 0; l < lanes; l++)
-        pu__lanczos_matrix(g, j + l, taken[l], most, lanes, d + l, e + l);
-    pu__tridiagonal(most, lanes, d, e, z, failed);
-    for (pu_int l = 0; l < lanes && j + l < g->k; l++) {
-        double *ritz = pu__ritz(g, j + l);
-        double *weight = ritz + g->history + 1;
-        if (failed[l] != 0 || (l > 0 && taken[l] == 0))
-            continue;
-        for (pu_int i = 0; i < taken[l]; i++) {
-            ritz[i] = d[i * lanes + l];
-            weight[i] = z[i * lanes + l] * z[i * lanes + l];
+        pu_int end = l < some ? (pu_int)steps[l] : 0;
+        double before = 0;
+        for (pu_int i = 0; i < most; i++) {
+            pu_int at = i * g->k + j + l;
+            double a = i < end ? (double)g->host_a[at] : 1;
+            double be = i + 1 < end ? (double)g->host_b[at] : 0;
+            d[i * lanes + l] = 1 / a + before;
+            e[i * lanes + l] = sqrt(be) / a;
+            before = be / a;
         }
-        g->known[j + l] = taken[l];
+    }
+    pu__tridiagonal(most, lanes, d, e, z, failed);
+    for (pu_int l = 0; l < some; l++) {
+        double *ritz = pu__ritz(g, j + l);
+        for (pu_int i = 0; i < (pu_int)steps[l]; i++) {
+            ritz[i] = d[i * lanes + l];
+            ritz[rows + i] = z[i * lanes + l] * z[i * lanes + l];
+        }
+        g->known[j + l] = failed[l] == 0;
     }
     return failed[0] != 0;
 }
@@ -10953,43 +10823,21 @@ PU__FN int pu__spectrum(pu__run *g, pu_int j, pu_int steps)
 /* Ritz values that the growth is followed on; errors that are followed at once; both together. */
 enum { PU__LARGEST = 16, PU__ENTRIES = 4, PU__FOLLOWED = PU__LARGEST * PU__ENTRIES };
 
-/* The PU__LARGEST largest of n numbers, in descending order; the largest again where there are fewer. */
-PU__FN void pu__largest(pu_int n, const double *values, pu_real *largest)
-{
-    for (pu_int l = 0; l < PU__LARGEST; l++)
-        largest[l] = 0;
-    for (pu_int i = 0; i < n; i++) {
-        pu_real value = (pu_real)values[i];
-        for (pu_int l = 0; l < PU__LARGEST; l++) { /* into its place; what was there moves on */
-            pu_real smaller = value < largest[l] ? value : largest[l];
-            largest[l] = value > largest[l] ? value : largest[l];
-            value = smaller;
-        }
-    }
-    for (pu_int l = n; l < PU__LARGEST; l++)
-        largest[l] = largest[0];
-}
 
 /* Follows errors of size one that enter dbar at steps from, from - 1, .. (PU__ENTRIES of them) through the recursion of
    pu__growth for column j; top: the largest |dbar| of each. Several at once, because the recursion of one is a chain. */
 PU__FN void pu__follow_errors(const pu__run *g, pu_int j, pu_int from, const pu_real *lambda, pu_real *top)
 {
-    pu_real rbar[PU__FOLLOWED], dbar[PU__FOLLOWED];
-    for (pu_int l = 0; l < PU__FOLLOWED; l++) {
-        rbar[l] = 0;
-        dbar[l] = 0;
-    }
+    pu_real rbar[PU__FOLLOWED] = {0}, dbar[PU__FOLLOWED] = {0};
     for (pu_int i = from; i >= 0; i--) {
-        pu_real a = g->host_a[i * g->k + j];
-        pu_real be = g->host_b[i * g->k + j];
+        pu_real a = g->host_a[i * g->k + j], be = g->host_b[i * g->k + j];
         pu_int entry = (from - i) * PU__LARGEST;
         for (pu_int l = entry; l < entry + PU__LARGEST && l < PU__FOLLOWED; l++) {
             rbar[l] = 0;
             dbar[l] = 1;
         }
         for (pu_int l = 0; l < PU__FOLLOWED; l++) {
-            pu_real r = rbar[l] + dbar[l];
-            pu_real next = be * dbar[l] - a * lambda[l] * r;
+            pu_real r = rbar[l] + dbar[l], next = be * dbar[l] - a * lambda[l] * r;
             pu_real size = next > 0 ? next : -next;
             rbar[l] = r;
             dbar[l] = next;
@@ -11001,31 +10849,35 @@ PU__FN void pu__follow_errors(const pu__run *g, pu_int j, pu_int from, const pu_
 /* How much the shortcut's reverse recursion can enlarge an error, seen on eigenvalue lambda of M^-1 A, where it is
      rbar += dbar;  dbar = be dbar - a lambda rbar
    with an error of size one entering dbar before any step: the largest dbar afterwards, over the 16 largest Ritz values. It
-   comes from the coefficients alone, so luck with roundings cannot hide an instability from it. */
-PU__FN void pu__growth(pu__run *g)
+   comes from the coefficients alone, so luck with roundings cannot hide an instability from it. Of column j. */
+PU__FN double pu__growth(pu__run *g, pu_int j)
 {
-    pu_real largest[PU__LARGEST], lambda[PU__FOLLOWED], top[PU__FOLLOWED];
-    for (pu_int j = 0; j < g->k; j++) {
-        pu_int steps = (pu_int)g->host_steps[j];
-        g->growth[j] = steps > 0 ? 1 : 0;
-        if (steps == 0)
-            continue;
-        if (pu__spectrum(g, j, steps)) { /* no spectrum, no trust */
-            g->growth[j] = DBL_MAX;
-            continue;
+    pu_real largest[PU__LARGEST] = {0}, lambda[PU__FOLLOWED], top[PU__FOLLOWED];
+    pu_int steps = (pu_int)g->host_steps[j];
+    double growth = 1;
+    if (steps == 0)
+        return 0;
+    if (pu__spectrum(g, j))
+        return DBL_MAX; /* no spectrum, no trust */
+    /* the largest Ritz values in descending order */
+    for (pu_int i = 0; i < steps; i++) {
+        pu_real value = (pu_real)pu__ritz(g, j)[i];
+        for (pu_int l = 0; l < PU__LARGEST; l++) { /* into its place; what was there moves on */
+            pu_real smaller = value < largest[l] ? value : largest[l];
+            largest[l] = value > largest[l] ? value : largest[l];
+            value = smaller;
         }
-        pu__largest(steps, pu__ritz(g, j), largest);
-        for (pu_int l = 0; l < PU__FOLLOWED; l++) {
-            lambda[l] = largest[l % PU__LARGEST];
-            top[l] = 1;
-        }
-        for (pu_int from = steps - 1; from >= 0; from -= PU__ENTRIES)
-            pu__follow_errors(g, j, from, lambda, top);
-        for (pu_int l = 0; l < PU__FOLLOWED; l++)
-            g->growth[j] = pu__max(g->growth[j], (double)top[l]);
-        if (!pu__finite_double(g->growth[j]))
-            g->growth[j] = DBL_MAX;
     }
+    /* once for each of the errors; the largest again where there are fewer */
+    for (pu_int l = 0; l < PU__FOLLOWED; l++) {
+        lambda[l] = largest[l % PU__LARGEST < steps ? l % PU__LARGEST : 0];
+        top[l] = 1;
+    }
+    for (pu_int from = steps - 1; from >= 0; from -= PU__ENTRIES)
+        pu__follow_errors(g, j, from, lambda, top);
+    for (pu_int l = 0; l < PU__FOLLOWED; l++)
+        growth = pu__max(growth, (double)top[l]);
+    return pu__finite_double(growth) ? growth : DBL_MAX;
 }
 
 /* log det (M^-1 A) as seen by a probe, and the extreme Ritz values. */
@@ -11035,16 +10887,13 @@ typedef struct {
 } pu__quadrature_result;
 
 /* log det (M^-1 A) seen by probe j: n log s + rho_0 sum_i w_i log(lambda_i / s) / lambda_i, any s > 0. */
-PU__FN pu__quadrature_result pu__quadrature(pu__run *g, pu_int j, pu_int steps, double rho0, double s)
+PU__FN pu__quadrature_result pu__quadrature(pu__run *g, pu_int j, double s)
 {
-    const double *lambda = pu__ritz(g, j);
-    const double *weight = lambda + g->history + 1;
-    pu__quadrature_result result;
+    const double *lambda = pu__ritz(g, j), *weight = lambda + g->rows;
+    pu__quadrature_result result = {(double)NAN, DBL_MAX, 0};
+    pu_int steps = (pu_int)g->host_steps[j];
     double sum = 0;
-    result.value = (double)NAN;
-    result.smallest = DBL_MAX;
-    result.largest = 0;
-    if (steps > 0 && pu__spectrum(g, j, steps))
+    if (steps > 0 && pu__spectrum(g, j))
         return result;
     for (pu_int i = 0; i < steps; i++) {
         if (!(lambda[i] > 0))
@@ -11054,7 +10903,7 @@ PU__FN pu__quadrature_result pu__quadrature(pu__run *g, pu_int j, pu_int steps, 
         result.largest = pu__max(result.largest, lambda[i]);
         sum += weight[i] * log(lambda[i] / s) / lambda[i];
     }
-    result.value = (double)g->n * log(s) + rho0 * sum;
+    result.value = (double)g->n * log(s) + (double)g->host_rho[j] * sum;
     return result;
 }
 
@@ -11064,8 +10913,9 @@ PU__FN pu__quadrature_result pu__quadrature(pu__run *g, pu_int j, pu_int steps, 
      F(t) = (q_i/p_i) prod_{l < i} (q_l/p_l)^2,   q = 1/a,   p_1 = q_1 + t,   p_{l+1} = q_{l+1} + t + be_l q_l (p_l - q_l)/p_l.
    So it is a_i rho_{i-1} times the integral of F(s exp(u)) - 1/(1 + exp(u)) over all u, by the trapezoidal rule: 32 points
    two apart have a relative error below 0.004, which is plenty, and no eigenproblem is solved. */
-PU__FN double pu__last_change(const pu__run *g, pu_int j, pu_int steps, double rho, double s)
+PU__FN double pu__last_change(const pu__run *g, pu_int j, double s)
 {
+    pu_int steps = (pu_int)g->host_steps[j], last = (steps - 1) * g->k + j;
     enum { POINTS = 32 };
     double t[POINTS], F[POINTS];
     double beyond[POINTS];                   /* p - q */
@@ -11080,19 +10930,16 @@ PU__FN double pu__last_change(const pu__run *g, pu_int j, pu_int steps, double r
         t_l *= 7.38905609893065; /* exp(2) */
     }
     for (pu_int i = 0; i < steps; i++) {
-        double q = 1 / (double)g->host_a[i * g->k + j];
-        double e = (double)g->host_b[i * g->k + j] * q;
-        int last = i + 1 == steps;
+        double q = 1 / (double)g->host_a[i * g->k + j], e = (double)g->host_b[i * g->k + j] * q;
         for (pu_int l = 0; l < POINTS; l++) {
-            double inverse = 1 / (q + beyond[l]);
-            double ratio = q * inverse;
-            F[l] *= last ? ratio : ratio * ratio;
+            double inverse = 1 / (q + beyond[l]), ratio = q * inverse;
+            F[l] *= i + 1 == steps ? ratio : ratio * ratio;
             beyond[l] = t[l] + e * (beyond[l] * inverse);
         }
     }
     for (pu_int l = 0; l < POINTS; l++)
         sum += F[l] - s / (s + t[l]);
-    return rho * (double)g->host_a[(steps - 1) * g->k + j] * 2 * sum;
+    return (double)g->host_rho[last] * (double)g->host_a[last] * 2 * sum;
 }
 
 /* Largest eigenvalue of A, from below by a few percent: Lanczos started at a random vector. Uses column 0 of g. */
@@ -11107,7 +10954,6 @@ PU__FN pu_status pu__lambda_max(pu__run *g, double *lambda)
     probe.m = NULL;
     probe.reorthogonal = 0;
     probe.tape = NULL;
-    probe.saved = NULL;
     g->host_steps[0] = 0; /* the number of the datum whose normals these are */
     B->write(B->user, g->s.steps, g->host_steps, sizeof(uint32_t));
     B->normals(B->user, g->n, NULL, 1, g->u, 0, (const uint32_t *)g->s.steps, 0, 0, PU__STREAM_TEST);
@@ -11118,7 +10964,7 @@ PU__FN pu_status pu__lambda_max(pu__run *g, double *lambda)
         return status;
     pu__read_history(&probe);
     taken = (pu_int)g->host_steps[0];
-    if (taken > 0 && !pu__spectrum(&probe, 0, taken))
+    if (taken > 0 && !pu__spectrum(&probe, 0))
         for (pu_int i = 0; i < taken; i++)
             *lambda = pu__max(*lambda, pu__ritz(g, 0)[i]);
     return PU_OK;
@@ -11146,14 +10992,13 @@ PU__FN int pu__is_worse(pu_status status, pu_status before)
 /* How column j of the block just solved ended. */
 PU__FN pu_status pu__column_status(const pu__run *g, pu_int j)
 {
-    static const pu_status of_stop[PU_STOP_COUNT] = {PU_OK, PU_OK, PU_OK, PU_OK, PU_BREAKDOWN, PU_NONFINITE, PU_OK};
     int32_t stop = g->host_stop[j];
     int all_steps = stop == PU_STOP_STEPS;
     const pu_real *rho = g->host_rho + j;
-    if (of_stop[stop])
-        return of_stop[stop];
-    /* one of these is not finite where x, r or the residual is not */
-    if (!pu__finite_double(g->tt[j] + g->ux[j] + g->xt[j]))
+    if (stop == PU_STOP_BREAKDOWN)
+        return PU_BREAKDOWN;
+    /* one of these dots is not finite where x, r or the residual is not */
+    if (stop == PU_STOP_NONFINITE || !pu__finite_double(g->tt[j] + g->ux[j] + g->xt[j]))
         return PU_NONFINITE;
     if (g->plan.tolerance_mode && all_steps)
         return PU_CAP;
@@ -11190,12 +11035,13 @@ PU__FN pu_status pu__run_status(pu__run *g, pu_int datum, pu_int first, pu_repor
 /* May the reverse pass of the block just solved be the shortcut? */
 PU__FN int pu__shortcut_is_safe(pu__run *g)
 {
+    int safe = 1;
     pu__orthogonality(g);
-    pu__growth(g);
-    for (pu_int j = 0; j < g->k; j++)
-        if (!(g->orth[j] <= PU__SAFE_ORTHOGONALITY && g->growth[j] <= PU__SAFE_GROWTH))
-            return 0;
-    return 1;
+    for (pu_int j = 0; j < g->k; j++) {
+        g->growth[j] = pu__growth(g, j);
+        safe = safe && g->orth[j] <= PU__SAFE_ORTHOGONALITY && g->growth[j] <= PU__SAFE_GROWTH;
+    }
+    return safe;
 }
 
 /* Is the outcome of a block looked at only after everything is enqueued? So it is where the host would have to wait for a
@@ -11238,12 +11084,6 @@ PU__FN void pu__set_scalars(pu__run *g, pu_real *to, const pu_real *weight, pu_r
     pu__send(g->B, to, g->host_dots, g->k);
 }
 
-/* s.scale = factor weight: what the gradients of the columns are multiplied by. */
-PU__FN void pu__set_scale(pu__run *g, const pu_real *weight, pu_real factor)
-{
-    pu__set_scalars(g, g->s.scale, weight, factor);
-}
-
 /* The outcome of a block, where it was not known yet. */
 PU__FN pu_status pu__run_outcome(pu__run *g, pu_status outcome, int network, pu_int datum, pu_int first,
                                  pu_report *report)
@@ -11252,14 +11092,12 @@ PU__FN pu_status pu__run_outcome(pu__run *g, pu_status outcome, int network, pu_
 }
 
 /* What the report tells of column j of the block just solved. */
-PU__FN void pu__column_record(pu__run *g, pu_int j, int network, pu_column *c)
+PU__FN void pu__column_record(pu__run *g, pu_int j, pu_column *c)
 {
     c->steps = (pu_int)g->host_steps[j];
     c->stop = (pu_stop)g->host_stop[j];
-    c->adjoint = PU_ADJOINT_FULL;
-    if (network && g->s.detach)
-        c->adjoint = PU_ADJOINT_SHORTCUT;
-    if (network && g->reorthogonal)
+    c->adjoint = g->s.detach ? PU_ADJOINT_SHORTCUT : PU_ADJOINT_FULL;
+    if (g->reorthogonal)
         c->adjoint = PU_ADJOINT_REORTHOGONAL;
     c->rhs = sqrt(g->uu[j]);
     c->residual = sqrt(g->rr[j]);
@@ -11291,8 +11129,7 @@ PU__FN pu_status pu__set_m(pu__run *g, pu_int which, const pu_real *m, const pu_
 {
     pu_int n = g->n;
     int far = pu__is_far(g->B);
-    pu_real *to = g->host_m + 2 * which * n;
-    pu_real *inverse = far ? to + n : g->minv;
+    pu_real *to = g->host_m + 2 * which * n, *inverse = far ? to + n : g->minv;
     if (pu__check_array(n, m ? m : diagonal, 1, m ? "options.solve.precond" : "diag(A)", datum, report))
         return report->status;
     for (pu_int i = 0; i < n; i++) {
@@ -11341,14 +11178,11 @@ PU__FN pu_status pu__operator_pairs(void *self, const pu__pairs *pairs, pu_real 
 {
     const pu__operator *A = (const pu__operator *)self;
     const pu_op *op = &A->side.op;
-    pu_status status = PU_OK;
     if (op->form == PU_FORM_AR && grad)
         return pu__ar_grad_pairs(op, NULL, pairs, grad, NULL);
-    if (pairs->Y.at)
-        status = op->apply(op, pairs->k, pairs->P, pairs->Y, 1, A->work);
-    if (!status && grad)
-        status = op->grad(op, pairs->k, pairs->P, pairs->Q, pairs->weight, grad, A->work);
-    return status;
+    if (pairs->Y.at && op->apply(op, pairs->k, pairs->P, pairs->Y, 1, A->work))
+        return PU_E_OPERATOR;
+    return grad ? op->grad(op, pairs->k, pairs->P, pairs->Q, pairs->weight, grad, A->work) : PU_OK;
 }
 
 /* The system that the solver sees. */
@@ -11409,8 +11243,7 @@ typedef struct {
     pu_block x0;                /* on the device */
     pu_real *sums, *far_sums;   /* what the side's grad adds up: on the host, on the device */
     pu_block near_x, near_rbar; /* results on the host */
-    pu_real *near_scale;
-    pu_real *grad, *weight, *test, *work;
+    pu_real *near_scale, *grad, *test, *work;
 } pu__solve;
 
 /* Memory of a solve; w->A.side and side_bytes are set. Without a device the results are staged where the solver leaves
@@ -11420,14 +11253,12 @@ PU__FN void pu__solve_layout(void *self, pu__arena *arena)
     pu__solve *w = (pu__solve *)self;
     const pu_op *op = &w->A.side.op;
     int far = pu__is_far(w->B);
-    pu_int n = w->given->rows;
-    pu_int k = w->io.k;
+    pu_int n = w->given->rows, k = w->io.k;
     arena->B = w->B;
     w->system = pu__operator_system(&w->A);
     pu__run_layout(&w->run, arena, &w->system, w->B, &w->plan, k, 1, w->gradients);
     w->A.work = pu__far_reals(arena, op->work, k);
     w->side_memory = pu__take_from(arena, 1, (pu_int)w->side_bytes, 1, 1);
-    w->weight = pu__reals(arena, k, 1);
     w->test = pu__reals(arena, n, 4);
     w->work = far ? pu__reals(arena, w->resolved.work, 1) : w->A.work;
     w->near_x = far ? pu__cols(arena, n, k) : w->run.x;
@@ -11448,8 +11279,7 @@ PU__FN pu_status pu__solve_check_arrays(pu__solve *w, pu_report *report)
     const pu_solve_arrays *io = &w->io;
     pu_int n = w->given->rows;
     pu_int most = PTRDIFF_MAX / (pu_int)sizeof(pu_real) / io->k; /* beyond it addresses overflow */
-    pu_int ldu = io->ldu;
-    pu_int ldx = io->ldx;
+    pu_int ldu = io->ldu, ldx = io->ldx;
     if (!io->U || !io->X)
         return pu__refuse(report, PU_E_NULL, io->U ? "X" : "U");
     if (ldu < n || ldx < n)
@@ -11499,39 +11329,30 @@ PU_DEF pu_status pu_solve_bytes(const pu_op *A, pu_int k, const pu_solve_options
     return pu__measure(&call, pu__solve_layout, &w, bytes);
 }
 
-/* Preconditioner or step size, and the tests that need scratch. */
-PU__FN pu_status pu__solve_prepare(pu__solve *w, pu_report *report)
-{
-    pu__run *g = &w->run;
-    const pu_op *A = &w->resolved;
-    const pu_real *m = w->o->precond;
-    if (pu__check_form(w->given, A, &pu__names_A, w->test, w->work, report) ||
-        (A->trusted < 2 && pu__check_spd(A, &pu__names_A, w->test, w->work, report)))
-        return report->status;
-    if (g->plan.solver == PU_GD)
-        return pu__set_step(g, w->o->step, -1, report);
-    if (!g->m)
-        return PU_OK;
-    /* PCG with the caller's m, or else with 1 / diag(A), which is put into test */
-    if (!m && !A->diag)
-        return pu__refuse(report, PU_E_UNSUPPORTED, "A.diag (or give options.solve.precond)");
-    pu__zeros(w->test, g->n);
-    if (!m && A->diag(A, w->test, w->work))
-        return pu__operator_failed(report, "A.diag", -1);
-    return pu__set_m(g, 0, m, w->test, -1, report);
-}
-
-/* The solve, and the gradient terms of w/2 x'A x and of what comes back through the solver. */
+/* The tests that need scratch, step size or preconditioner, the solve, and the gradient terms of w/2 x'A x and of what comes
+   back through the solver. */
 PU__FN pu_status pu__solve_columns(pu__solve *w, pu_report *report)
 {
     pu__run *g = &w->run;
-    const pu_op *op = &w->A.side.op;
+    const pu_op *A = &w->resolved, *op = &w->A.side.op;
     const pu_solve_arrays *io = &w->io;
     const pu_backend *B = g->B;
     pu_int n = g->n;
     const pu_block *x0 = io->x0 ? &w->x0 : NULL;
     pu_real *grad = io->grad_A ? w->far_sums : NULL;
+    int own = g->m && !w->o->precond; /* PCG without the caller's m takes 1 / diag(A), which is put into test */
     pu_status status;
+    if (pu__check_form(w->given, A, &pu__names_A, w->test, w->work, report) ||
+        (A->trusted < 2 && pu__check_spd(A, &pu__names_A, w->test, w->work, report)) ||
+        (g->plan.solver == PU_GD && pu__set_step(g, w->o->step, -1, report)))
+        return report->status;
+    if (own && !A->diag)
+        return pu__refuse(report, PU_E_UNSUPPORTED, "A.diag (or give options.solve.precond)");
+    pu__zeros(w->test, n);
+    if (own && A->diag(A, w->test, w->work))
+        return pu__operator_failed(report, "A.diag", -1);
+    if (g->m && pu__set_m(g, 0, w->o->precond, w->test, -1, report))
+        return report->status;
     for (pu_int j = 0; j < g->k; j++)
         pu__send(B, pu__col(g->u, j), io->U + j * io->ldu, n);
     if (!pu__is_far(B))
@@ -11544,71 +11365,44 @@ PU__FN pu_status pu__solve_columns(pu__solve *w, pu_report *report)
     if (pu__fatal(status))
         return status;
     if (grad) { /* w/2 x'A x */
-        pu__set_scale(g, w->weight, PU_R(0.5));
+        pu__set_scalars(g, g->s.scale, io->weight, PU_R(0.5));
         if (op->grad(op, g->k, g->x, g->x, g->s.scale, grad, w->A.work))
             return pu__operator_failed(report, "A.grad", -1);
     }
     if (w->gradients) {
-        pu__set_scale(g, w->weight, 1);
+        pu__set_scalars(g, g->s.scale, io->weight, 1);
         if (pu__reverse(g, x0, grad))
             return pu__operator_failed(report, "A.apply or A.grad", -1);
     }
     return pu__run_outcome(g, status, w->gradients, -1, 0, report);
 }
 
-/* Results of a device to the host. */
-PU__FN pu_status pu__solve_fetch(pu__solve *w, pu_report *report)
+/* Results of a device to the host. Are the gradients finite? |rbar|^2 is, when every entry is. */
+PU__FN pu_status pu__solve_results(pu__solve *w, pu_report *report)
 {
     pu__run *g = &w->run;
     const pu_backend *B = g->B;
-    pu__receive(B, w->near_x.at, g->x.at, g->n * g->k);
-    if (!w->gradients)
-        return PU_OK;
-    pu__receive(B, w->near_rbar.at, g->rbar.at, g->n * g->k);
-    pu__receive(B, w->near_scale, g->s.scale, g->k);
-    pu__receive(B, w->sums, w->far_sums, w->A.side.op.params);
-    pu__zeros(w->grad, w->given->params);
-    if (w->io.grad_A && pu__pull_side(&w->A.side, w->sums, w->grad))
-        return pu__operator_failed(report, "A.pull", -1);
-    return PU_OK;
-}
-
-/* Fetches the results where there is a device. Are the gradients finite? |rbar|^2 is, when every entry is. */
-PU__FN pu_status pu__solve_results(pu__solve *w, pu_report *report)
-{
+    int far = pu__is_far(B);
     pu_int bad;
-    if (pu__is_far(w->B) && pu__solve_fetch(w, report))
-        return report->status;
+    if (far)
+        pu__receive(B, w->near_x.at, g->x.at, g->n * g->k);
+    if (far && w->gradients) {
+        pu__receive(B, w->near_rbar.at, g->rbar.at, g->n * g->k);
+        pu__receive(B, w->near_scale, g->s.scale, g->k);
+        pu__receive(B, w->sums, w->far_sums, w->A.side.op.params);
+        pu__zeros(w->grad, w->given->params);
+        if (w->io.grad_A && pu__pull_side(&w->A.side, w->sums, w->grad))
+            return pu__operator_failed(report, "A.pull", -1);
+    }
     bad = w->grad ? pu__find_nonfinite(w->given->params, w->grad) : -1;
     if (bad >= 0)
         return pu__fail(report, PU_NONFINITE, "grad_A", -1, bad);
     for (pu_int j = 0; w->io.grad_U && j < w->io.k; j++) {
         const pu_real *rbar = pu__col(w->near_rbar, j);
-        if (!pu__finite_double(pu__dot(w->given->rows, NULL, rbar, rbar)))
+        if (!pu__finite_double(pu__dot(g->n, NULL, rbar, rbar)))
             return pu__refuse(report, PU_NONFINITE, "grad_U");
     }
     return PU_OK;
-}
-
-/* The only place where pu_solve writes to the caller's arrays. dF/du = -w x + scale rbar */
-PU__FN void pu__solve_write(pu__solve *w, pu_report *report)
-{
-    const pu_solve_arrays *io = &w->io;
-    pu_int n = w->given->rows;
-    for (pu_int j = 0; j < io->k; j++) {
-        pu_real *x = io->X + j * io->ldx;
-        pu_column c;
-        pu__copy(x, pu__col(w->near_x, j), n);
-        if (io->grad_U)
-            for (pu_int i = 0; i < n; i++)
-                io->grad_U[j * n + i] = w->near_scale[j] * pu__col(w->near_rbar, j)[i] - w->weight[j] * x[i];
-        pu__column_record(&w->run, j, w->gradients, &c);
-        pu__report_column(report, &c, -1, j, w->plan.adjoint == PU_ADJOINT_AUTO);
-        if (io->columns)
-            io->columns[j] = c;
-    }
-    if (io->grad_A)
-        pu__copy(io->grad_A, w->grad, w->given->params);
 }
 
 /* pu_solve after its checks and with its memory. */
@@ -11616,17 +11410,14 @@ PU__FN pu_status pu__solve_run(pu__solve *w, pu_report *report)
 {
     const pu_backend *B = w->B;
     const pu__plan *plan = &w->plan;
-    pu_int k = w->io.k;
+    const pu_solve_arrays *io = &w->io;
+    pu_int n = w->given->rows, k = io->k;
     pu_status status = PU_OK;
     if (pu__is_far(B)) {
         status = pu__side(B, &w->resolved, &pu__names_A, w->side_memory, &w->side_bytes, &w->A.side, report);
         B->batch(B->user, 1); /* one datum, as it were */
     }
-    for (pu_int j = 0; j < k; j++)
-        w->weight[j] = w->io.weight ? w->io.weight[j] : 1;
     pu__run_set(&w->run, plan->solver, k);
-    if (!status)
-        status = pu__solve_prepare(w, report);
     if (!status)
         status = pu__solve_columns(w, report);
     if (!pu__fatal(status) && pu__solve_results(w, report))
@@ -11640,8 +11431,22 @@ PU__FN pu_status pu__solve_run(pu__solve *w, pu_report *report)
     report->products = w->run.products;
     report->threads = 1;
     report->lanes = 1;
-    if (!pu__fatal(status))
-        pu__solve_write(w, report);
+    if (pu__fatal(status))
+        return status;
+    /* The only place where pu_solve writes to the caller's arrays. dF/du = -w x + scale rbar */
+    for (pu_int j = 0; j < k; j++) {
+        pu_real weight = io->weight ? io->weight[j] : 1, *x = io->X + j * io->ldx;
+        pu_column c;
+        pu__copy(x, pu__col(w->near_x, j), n);
+        for (pu_int i = 0; io->grad_U && i < n; i++)
+            io->grad_U[j * n + i] = w->near_scale[j] * pu__col(w->near_rbar, j)[i] - weight * x[i];
+        pu__column_record(&w->run, j, &c);
+        pu__report_column(report, &c, -1, j, plan->adjoint == PU_ADJOINT_AUTO);
+        if (io->columns)
+            io->columns[j] = c;
+    }
+    if (io->grad_A)
+        pu__copy(io->grad_A, w->grad, w->given->params);
     return status;
 }
 
@@ -11723,11 +11528,13 @@ typedef struct {
 
 typedef struct pu__posterior pu__posterior;
 
+/* Gradient of pairs (p_j, q_j). known: p_j are the columns of the last product. */
+#define PU__TERMS_ARGS pu__posterior *p, const pu__pairs *pairs, PU_UNUSED int known, pu_real *grad
+
 /* How a product with A is done, and its gradient where that goes together with the product. */
 typedef struct {
     pu_status (*product)(PU__PRODUCT_ARGS);
-    /* Product and gradient of pairs; known: the pairs are (x_j, x_j) of the last product. NULL: one after the other. */
-    pu_status (*fused)(pu__posterior *p, const pu__pairs *pairs, int known, pu_real *grad);
+    pu_status (*fused)(PU__TERMS_ARGS); /* product and gradient; NULL: one after the other */
 } pu__kind;
 
 enum { PU__LEFT_NOTHING, PU__LEFT_ROWS, PU__LEFT_GRAM }; /* what a product leaves: Phi X in t0; Phi'W Phi X in gram */
@@ -11947,111 +11754,90 @@ PU__FN pu_status pu__spectrum_product(PU__PRODUCT_ARGS)
 
 /* ---- gradients of p'A q ---- */
 
-/* The columns of pairs from j on that share an accumulator, which is at pu__group_at(p, j). */
-PU__FN pu__pairs pu__group_part(const pu__posterior *p, const pu__pairs *pairs, pu_int j)
-{
-    pu__pairs part = *pairs;
-    part.k = pu__group_end(p, j, pairs->k) - j;
-    part.P = pu__from(part.P, j);
-    part.Q = pu__from(part.Q, j);
-    part.weight += j;
-    if (part.c)
-        part.c += j;
-    if (part.Y.at)
-        part.Y = pu__from(part.Y, j);
-    return part;
-}
+/* What pu__by_group calls with the pairs of one group, and with the place of the group's accumulator. */
+#define PU__GROUP_ARGS pu__posterior *p, const pu__pairs *part, pu_real *grad
 
-/* band, where besides Gamma's only the sum of psi's gradient is wanted, which is p'(Phi'W Phi) q / psi: product, gradient and
-   that sum in one sweep. */
-PU__FN pu_status pu__band_fused(pu__posterior *p, const pu__pairs *pairs, PU_UNUSED int known, pu_real *grad)
+/* Hands pairs over in runs of columns that share an accumulator. */
+PU__FN pu_status pu__by_group(pu__posterior *p, const pu__pairs *pairs, pu_real *grad,
+                              pu_status (*terms)(PU__GROUP_ARGS))
 {
     pu_status status = PU_OK;
     pu__pairs part;
     for (pu_int j = 0; j < pairs->k && !status; j += part.k) {
-        pu_real *at = grad + pu__group_at(p, j);
-        part = pu__group_part(p, pairs, j);
-        status = pu__note_failure(p, pu__ar_grad_pairs(&p->Gamma->op, p->now.shift, &part, at, p->sums), "Gamma.grad");
-        for (pu_int i = 0; i < part.k; i++) {
-            double c = part.c ? (double)part.c[i] : 1;
-            at[p->slots.psi] += (pu_real)((double)part.weight[i] * c * p->sums[i] / (double)p->psi[0]);
-        }
+        part = *pairs;
+        part.k = pu__group_end(p, j, pairs->k) - j;
+        part.P = pu__from(part.P, j);
+        part.Q = pu__from(part.Q, j);
+        part.weight += j;
+        if (part.c)
+            part.c += j;
+        if (part.Y.at)
+            part.Y = pu__from(part.Y, j);
+        status = terms(p, &part, grad + pu__group_at(p, j));
     }
     return status;
 }
 
-/* Gamma's terms: grad += weight_j d/dtheta p_j'Gamma q_j, group by group. */
-PU__FN pu_status pu__gamma_terms(pu__posterior *p, const pu__pairs *pairs, pu_real *grad)
+/* Product, gradient and the sum of psi's gradient in one sweep, for pu__band_fused. */
+PU__FN pu_status pu__band_group(PU__GROUP_ARGS)
 {
-    const pu_op *Gamma = &p->Gamma->op;
-    pu_status status = PU_OK;
-    pu__pairs part;
-    if (!p->slots.want_Gamma)
-        return PU_OK;
-    for (pu_int j = 0; j < pairs->k && !status; j += part.k) {
-        part = pu__group_part(p, pairs, j);
-        status = Gamma->grad(Gamma, part.k, part.P, part.Q, part.weight, grad + pu__group_at(p, j), p->work);
+    pu_status status = pu__ar_grad_pairs(&p->Gamma->op, p->now.shift, part, grad, p->sums);
+    for (pu_int i = 0; i < part->k; i++) {
+        double c = part->c ? (double)part->c[i] : 1;
+        grad[p->slots.psi] += (pu_real)((double)part->weight[i] * c * p->sums[i] / (double)p->psi[0]);
     }
     return pu__note_failure(p, status, "Gamma.grad");
 }
 
+/* band, where besides Gamma's only the sum of psi's gradient is wanted, which is p'(Phi'W Phi) q / psi. */
+PU__FN pu_status pu__band_fused(PU__TERMS_ARGS) { return pu__by_group(p, pairs, grad, pu__band_group); }
+
+/* Gamma's terms: grad += weight_j d/dtheta p_j'Gamma q_j */
+PU__FN pu_status pu__gamma_group(PU__GROUP_ARGS)
+{
+    const pu_op *Gamma = &p->Gamma->op;
+    if (!p->slots.want_Gamma)
+        return PU_OK;
+    return pu__note_failure(p, Gamma->grad(Gamma, part->k, part->P, part->Q, part->weight, grad, p->work),
+                            "Gamma.grad");
+}
+
 /* spectrum, where of psi's gradient only the sum is wanted. All columns take the product together, because they share
    transforms; the gradients go to their groups. */
-PU__FN pu_status pu__spectrum_fused(pu__posterior *p, const pu__pairs *pairs, int known, pu_real *grad)
+PU__FN pu_status pu__spectrum_fused(PU__TERMS_ARGS)
 {
     pu__pairs scaled = *pairs;
     scaled.weight = p->scaled;
     for (pu_int j = 0; j < pairs->k; j++)
         p->scaled[j] = pairs->c ? pairs->weight[j] * pairs->c[j] : pairs->weight[j];
-    if ((!known && pu__spectrum_pairs(p, pairs, 1)) || pu__gamma_terms(p, &scaled, grad))
+    if ((!known && pu__spectrum_pairs(p, pairs, 1)) || pu__by_group(p, &scaled, grad, pu__gamma_group))
         return PU_E_OPERATOR;
     for (pu_int j = 0; p->slots.want_psi && p->observed && j < pairs->k; j++)
         grad[pu__group_at(p, j) + p->slots.psi] += (pu_real)((double)p->scaled[j] * p->sums[j] / (double)p->psi[0]);
     return PU_OK;
 }
 
-/* The sum of psi's gradient: q'(Phi'W Phi p) / psi, from the gram product of p or from the shift that Phi'W Phi is. */
-PU__FN pu_status pu__tied_terms(pu__posterior *p, const pu__pairs *pairs, int known, pu_real *grad)
+/* The sum of psi's gradient: q'(Phi'W Phi p) / psi, where p stands for Phi'W Phi p unless that is a shift. */
+PU__FN pu_status pu__tied_group(PU__GROUP_ARGS)
 {
-    const pu_backend *B = p->B;
-    const pu_real *shift = p->now.shift;
-    pu__pairs whole = *pairs, part;
-    if (!known)
-        p->left = PU__LEFT_NOTHING;
-    if (!shift)
-        whole.P = p->gram;
-    if (!shift && !known && pu__phi_gram(p, pairs->k, pairs->P, p->gram, 0))
-        return PU_E_OPERATOR;
-    for (pu_int j = 0; p->observed && j < pairs->k; j += part.k) {
-        part = pu__group_part(p, &whole, j);
-        B->sum_dot(B->user, p->D, part.k, shift, part.Q, part.P, part.weight, 1 / (double)p->model->psi[0],
-                   grad + pu__group_at(p, j) + p->slots.psi);
-    }
+    p->B->sum_dot(p->B->user, p->D, part->k, p->now.shift, part->Q, part->P, part->weight, 1 / (double)p->model->psi[0],
+                  grad + p->slots.psi);
     return PU_OK;
 }
 
+
 /* psi's terms: mask (Phi p)(Phi q); the pairs are of Phi P and Phi Q. */
-PU__FN void pu__psi_terms(pu__posterior *p, const pu__pairs *pairs, pu_real *grad)
+PU__FN pu_status pu__psi_group(PU__GROUP_ARGS)
 {
-    const pu_backend *B = p->B;
-    pu__pairs part;
-    for (pu_int j = 0; j < pairs->k; j += part.k) {
-        part = pu__group_part(p, pairs, j);
-        B->row_dot(B->user, p->n_rows, part.k, p->rows ? NULL : p->now.mask, part.weight, part.P, part.Q, p->M, p->rows,
-                   grad + pu__group_at(p, j) + p->slots.psi);
-    }
+    p->B->row_dot(p->B->user, p->n_rows, part->k, p->rows ? NULL : p->now.mask, part->weight, part->P, part->Q, p->M,
+                  p->rows, grad + p->slots.psi);
+    return PU_OK;
 }
 
-/* grad += weight_j d/dtheta p_j'Phi q_j, group by group. */
-PU__FN pu_status pu__phi_pairs(pu__posterior *p, const pu__pairs *pairs, pu_real *grad)
+/* grad += weight_j d/dtheta p_j'Phi q_j */
+PU__FN pu_status pu__phi_group(PU__GROUP_ARGS)
 {
-    pu_status status = PU_OK;
-    pu__pairs part;
-    for (pu_int j = 0; j < pairs->k && !status; j += part.k) {
-        part = pu__group_part(p, pairs, j);
-        status = pu__phi_grad(p, part.k, part.P, part.Q, part.weight, grad + pu__group_at(p, j) + p->slots.Phi);
-    }
-    return status;
+    return pu__phi_grad(p, part->k, part->P, part->Q, part->weight, grad + p->slots.Phi);
 }
 
 /* Phi's terms: (W Phi p) q' + (W Phi q) p'. t0 = Phi P; t1 = Phi Q, or free where P = Q. With `joint` the columns of means
@@ -12063,6 +11849,7 @@ PU__FN pu_status pu__phi_terms(pu__posterior *p, const pu__pairs *pairs, int sam
     pu_block wp = same ? p->t1 : p->t0; /* W Phi p; t0 is left alone where P = Q */
     pu__pairs first = {k, NULL, wp, pairs->Q, pu__none, pairs->weight};
     pu__pairs second = {k, NULL, p->t1, pairs->P, pu__none, pairs->weight};
+    pu_status status;
     if (!same)
         pu__weigh(p, k, p->t1, p->t1, 1, w);
     pu__weigh(p, k, p->t0, wp, same ? 2 : 1, w);
@@ -12071,26 +11858,35 @@ PU__FN pu_status pu__phi_terms(pu__posterior *p, const pu__pairs *pairs, int sam
         pu_term terms[] = {pu__t(pu__rows(p->now.e, p->n_rows), -2, NULL, w), pu__term(means)};
         p->B->combine(p->B->user, p->n_rows, p->count, means, 2, terms);
     }
-    return pu__phi_pairs(p, &first, grad) || (!same && pu__phi_pairs(p, &second, grad)) ? PU_E_OPERATOR : PU_OK;
+    status = pu__by_group(p, &first, grad, pu__phi_group);
+    return status || same ? status : pu__by_group(p, &second, grad, pu__phi_group);
 }
 
 /* grad += weight_j d/dtheta p_j'A q_j, one operator after the other. p_j are the columns of the last product where `known`.
    Phi is multiplied with a vector only where the product has not left that. */
-PU__FN pu_status pu__posterior_terms(pu__posterior *p, const pu__pairs *pairs, int known, pu_real *grad)
+PU__FN pu_status pu__posterior_terms(PU__TERMS_ARGS)
 {
     const pu__slots *s = &p->slots;
     int same = pairs->P.at == pairs->Q.at;
     pu__pairs seen = {pairs->k, NULL, p->t0, same ? p->t0 : p->t1, pu__none, pairs->weight};
-    pu_status status = pu__gamma_terms(p, pairs, grad);
+    pu_status status = pu__by_group(p, pairs, grad, pu__gamma_group);
     if (status || (!s->want_Phi && !s->want_psi))
         return status;
-    if (!s->want_Phi && ((p->gram.at && !p->rows) || (p->now.shift && s->tied)))
-        return pu__tied_terms(p, pairs, known && p->left == PU__LEFT_GRAM, grad);
-    if (((!known || p->left != PU__LEFT_ROWS) && pu__phi_apply(p, pairs->k, pairs->P, p->t0)) ||
+    if (!known)
+        p->left = PU__LEFT_NOTHING; /* of use here */
+    if (!s->want_Phi && ((p->gram.at && !p->rows) || (p->now.shift && s->tied))) {
+        seen = *pairs;
+        if (!p->now.shift)
+            seen.P = p->gram; /* which the last product may have left */
+        if (!p->now.shift && p->left != PU__LEFT_GRAM && pu__phi_gram(p, pairs->k, pairs->P, p->gram, 0))
+            return PU_E_OPERATOR;
+        return p->observed ? pu__by_group(p, &seen, grad, pu__tied_group) : PU_OK;
+    }
+    if ((p->left != PU__LEFT_ROWS && pu__phi_apply(p, pairs->k, pairs->P, p->t0)) ||
         (!same && pu__phi_apply(p, pairs->k, pairs->Q, p->t1)))
         return PU_E_OPERATOR;
     if (s->want_psi)
-        pu__psi_terms(p, &seen, grad);
+        status = pu__by_group(p, &seen, grad, pu__psi_group);
     if (s->want_Phi)
         status = pu__phi_terms(p, pairs, same, grad);
     if (!same)
@@ -12103,14 +11899,11 @@ PU__FN pu_status pu__posterior_pairs(void *self, const pu__pairs *pairs, pu_real
 {
     pu__posterior *p = (pu__posterior *)self;
     int product = pairs->Y.at != NULL;
-    pu_status status = PU_OK;
     if (p->system.scales && grad)
         return p->kind->fused(p, pairs, 0, grad);
-    if (product)
-        status = p->kind->product(p, pairs->k, pairs->P, pairs->Y, 1, NULL);
-    if (!status && grad)
-        status = pu__posterior_terms(p, pairs, product, grad);
-    return status;
+    if (product && p->kind->product(p, pairs->k, pairs->P, pairs->Y, 1, NULL))
+        return PU_E_OPERATOR;
+    return grad ? pu__posterior_terms(p, pairs, product, grad) : PU_OK;
 }
 
 /* grad += weight_j d/dtheta x_j'A x_j. last: the last product was with X, and what it has left is used. */
@@ -12165,8 +11958,7 @@ PU__FN void pu__rows_layout(pu__rows_data *r, pu__arena *arena, const pu__poster
    at a time), wide (data side by side). form: with room for a formed A. */
 PU__FN void pu__posterior_layout(pu__posterior *p, pu__arena *arena, int form)
 {
-    const pu_op *Gamma = p->model->Gamma;
-    const pu_op *Phi = p->model->Phi;
+    const pu_op *Gamma = p->model->Gamma, *Phi = p->model->Phi;
     pu_int kmax = p->kmax;
     int far = pu__is_far(p->B);
     p->D = Gamma->rows;
@@ -12222,8 +12014,7 @@ PU__FN pu_int pu__posterior_read(pu__posterior *p, const pu_data *data, pu_int n
 {
     const pu_real *eta = p->model->eta;
     const pu__rows_data *to = &p->staged;
-    pu_int from = which * n_rows;
-    pu_int at, row = 0, observed = 0;
+    pu_int from = which * n_rows, at, row = 0, observed = 0;
     pu_real y = 0;
     double sum = 0;
     pu__logs logs = {0, 1};
@@ -12233,8 +12024,7 @@ PU__FN pu_int pu__posterior_read(pu__posterior *p, const pu_data *data, pu_int n
     pu__zeros(to->e + from, n_rows);
     pu__zeros(p->w_all, p->M);
     for (at = 0; (at = pu__observed(data, n, at, &row, &y)) >= 0; at++) {
-        pu_real psi = p->model->psi[row];
-        pu_real e = y - (eta ? eta[row] : 0);
+        pu_real psi = p->model->psi[row], e = y - (eta ? eta[row] : 0);
         pu_int i = from + (p->restricted ? observed : row);
         p->w_all[row] = psi;
         to->w[i] = psi;
@@ -12273,21 +12063,18 @@ PU__FN pu_int pu__posterior_load(pu__posterior *p, const pu_data *data, pu_int n
 /* Where each row of Phi is in a list of n, behind the list itself: see pu_backend. */
 PU__FN void pu__list_places(pu_int M, pu_int n, pu_int *list)
 {
-    pu_int *start = list + n;
-    pu_int *place = start + M + 1;
+    pu_int *start = list + n, *place = start + M + 1;
     for (pu_int i = 0; i <= M; i++)
         start[i] = 0;
     for (pu_int i = 0; i < n; i++)
         if (list[i] >= 0)
-            start[list[i] + 1]++;
+            start[list[i]]++;
+    /* ends of the rows' places, which become beginnings while the places are filled from the end */
     for (pu_int i = 0; i < M; i++)
         start[i + 1] += start[i];
-    for (pu_int i = 0; i < n; i++)
+    for (pu_int i = n - 1; i >= 0; i--)
         if (list[i] >= 0)
-            place[start[list[i]]++] = i;
-    for (pu_int i = M; i > 0; i--)
-        start[i] = start[i - 1];
-    start[0] = 0;
+            place[--start[list[i]]] = i;
 }
 
 /* Sends what pu__posterior_read has made of `count` data to where the backend works, into the other of the two uploads. */
@@ -12317,8 +12104,7 @@ PU__FN void pu__posterior_send(pu__posterior *p)
 /* y += diag(A), on the host, of the datum loaded last; where both operators can tell (pu__has_diag). */
 PU__FN pu_status pu__posterior_diag(pu__posterior *p, pu_real *y)
 {
-    const pu_op *Gamma = p->model->Gamma;
-    const pu_op *Phi = p->model->Phi;
+    const pu_op *Gamma = p->model->Gamma, *Phi = p->model->Phi;
     if (Gamma->diag(Gamma, y, p->work_host))
         return pu__note_failure(p, PU_E_OPERATOR, "Gamma.diag");
     return pu__note_failure(p, Phi->gram_diag(Phi, p->w_all, y, p->work_host), "Phi.gram_diag");
@@ -12369,60 +12155,40 @@ PU__FN const pu_real *pu__phi_matrix(const pu__posterior *p)
     return pu__plain(p->model->Phi) ? (const pu_real *)p->model->Phi->data : NULL;
 }
 
-/* Y_j = W^1/2 row j of Phi, for k observed rows from `first` on. */
-PU__FN pu_status pu__phi_rows(pu__posterior *p, pu_int first, pu_int k, pu_block Y)
+/* t1_j = W^1/2 times the unit vector of the j-th of k observed rows from `first` on: what asks for rows of Phi. */
+PU__FN void pu__unit_rows(pu__posterior *p, pu_int first, pu_int k)
 {
-    const pu_real *matrix = pu__phi_matrix(p);
-    if (!matrix)
-        pu__clear(p->n_rows, k, p->t1, 0);
+    pu__clear(p->n_rows, k, p->t1, 0);
     for (pu_int j = 0; j < k; j++) {
-        pu_int place = pu__place(p, first + j);
-        pu_real root = p->now.w_root[place];
-        if (matrix) {
-            const pu_real *row = matrix + p->list[first + j] * p->D;
-            for (pu_int i = 0; i < p->D; i++)
-                pu__col(Y, j)[i] = root * row[i];
-        } else {
-            pu__col(p->t1, j)[place] = root;
-        }
+        pu_int at = pu__place(p, first + j);
+        pu__col(p->t1, j)[at] = p->now.w_root[at];
     }
-    return matrix ? PU_OK : pu__phi_apply_t(p, k, p->t1, Y, 0);
 }
 
-/* Gamma into a (D x D), or all of A where Phi is not a matrix: columns at a time through X and Y (D x kmax). */
-PU__FN pu_status pu__posterior_columns(pu__posterior *p, int only_Gamma, pu_block X, pu_block Y, pu_real *a)
-{
-    pu_int D = p->D;
-    pu_status status = PU_OK;
-    pu_int k;
-    for (pu_int first = 0; first < D && !status; first += k) {
-        k = pu__min(p->kmax, D - first);
-        pu__clear(D, k, X, 0);
-        for (pu_int j = 0; j < k; j++)
-            pu__col(X, j)[first + j] = 1;
-        status = only_Gamma ? pu__gamma_apply(p, k, X, Y, 0) : p->kind->product(p, k, X, Y, 0, NULL);
-        for (pu_int j = 0; j < k; j++)
-            pu__copy(a + (first + j) * D, pu__col(Y, j), D);
-    }
-    return status;
-}
-
-/* A into a (D x D). Where Phi is a matrix Gamma comes by columns, and Phi'W Phi as a product of matrices. */
+/* A into a (D x D): by columns through X and Y (D x kmax), but where Phi is a matrix only Gamma, unless that is one too, and
+   Phi'W Phi as a product of matrices. */
 PU__FN pu_status pu__posterior_dense(pu__posterior *p, pu_block X, pu_block Y, pu_real *a)
 {
     const pu_op *Gamma = p->model->Gamma;
     const pu_real *Phi = pu__phi_matrix(p);
-    pu_int D = p->D;
-    int whole = Gamma->form == PU_FORM_MATRIX || Gamma->form == PU_FORM_SYMMETRIC;
+    pu_int D = p->D, k;
+    int whole = Phi && (Gamma->form == PU_FORM_MATRIX || Gamma->form == PU_FORM_SYMMETRIC);
     pu__matrix rows;
-    pu_status status = PU_OK;
-    if (Phi && whole)
+    if (whole)
         pu__copy(a, (const pu_real *)Gamma->data, D * D);
-    else
-        status = pu__posterior_columns(p, Phi != NULL, X, Y, a);
+    for (pu_int first = 0; first < D && !whole; first += k) {
+        k = pu__min(p->kmax, D - first);
+        pu__clear(D, k, X, 0);
+        for (pu_int j = 0; j < k; j++)
+            pu__col(X, j)[first + j] = 1;
+        if (Phi ? pu__gamma_apply(p, k, X, Y, 0) : p->kind->product(p, k, X, Y, 0, NULL))
+            return PU_E_OPERATOR;
+        for (pu_int j = 0; j < k; j++)
+            pu__copy(a + (first + j) * D, pu__col(Y, j), D);
+    }
     p->left = PU__LEFT_NOTHING;
-    if (!Phi || status)
-        return status;
+    if (!Phi)
+        return PU_OK;
     rows = pu__mat(Phi, D, 1);
     rows.list = p->list;
     rows.weight = p->w_all;
@@ -12475,6 +12241,13 @@ typedef struct {
     pu_real *narrow; /* Kalman: two more */
 } pu__direct;
 
+/* What an engine's functions are given: prepare: the number of the datum that post has loaded; solve: k columns u, the first of
+   which is number `first` of the datum; sigma: where gradients are added up; spread: two diagonals, either may be NULL. */
+#define PU__PREPARE_ARGS pu__direct *e, pu_int n, pu_report *report
+#define PU__COLUMNS_ARGS pu__direct *e, PU_UNUSED pu_int first, PU_UNUSED pu_int k
+#define PU__SIGMA_ARGS   pu__direct *e, pu_real *lane
+#define PU__SPREAD_ARGS  pu__direct *e, pu_real *variance, pu_real *fit
+
 /* L := the Cholesky factor of the m x m matrix in it. what: its name in messages. */
 PU__FN pu_status pu__factor(pu__direct *e, pu_int m, const char *what, pu_int n, pu_report *report)
 {
@@ -12495,7 +12268,7 @@ PU__FN void pu__set_weights(pu__direct *e, pu_int k, pu_real weight)
 /* ---- dense ---- */
 
 /* L L' = A, and log det A. */
-PU__FN pu_status pu__dense_prepare(pu__direct *e, pu_int n, pu_report *report)
+PU__FN pu_status pu__dense_prepare(PU__PREPARE_ARGS)
 {
     pu__posterior *p = e->post;
     if (pu__posterior_dense(p, e->x, e->q, e->L))
@@ -12507,7 +12280,7 @@ PU__FN pu_status pu__dense_prepare(pu__direct *e, pu_int n, pu_report *report)
 }
 
 /* x = A^-1 u */
-PU__FN pu_status pu__dense_solve(pu__direct *e, PU_UNUSED pu_int first, pu_int k)
+PU__FN pu_status pu__dense_solve(PU__COLUMNS_ARGS)
 {
     pu_int D = e->post->D;
     for (pu_int j = 0; j < k; j++) {
@@ -12531,7 +12304,7 @@ PU__FN void pu__dense_columns(pu__direct *e, pu_int first, pu_int k, pu_real wei
 }
 
 /* lane += gradient of 1/2 tr(A Sigma), Sigma = sum of those columns */
-PU__FN pu_status pu__dense_sigma(pu__direct *e, pu_real *lane)
+PU__FN pu_status pu__dense_sigma(PU__SIGMA_ARGS)
 {
     pu__posterior *p = e->post;
     pu_int k;
@@ -12546,26 +12319,33 @@ PU__FN pu_status pu__dense_sigma(pu__direct *e, pu_real *lane)
 
 /* ---- dual ---- */
 
-/* B = I + R G, lower and upper triangle, with the rows of G' as columns of V. */
-PU__FN pu_status pu__dual_matrix(pu__direct *e, pu_int n, pu_report *report)
+/* L L' = B = I + R G, with the rows of G' as columns of V, and log det A. Refuses where no digit is left; the other engines
+   may have some. */
+PU__FN pu_status pu__dual_prepare(PU__PREPARE_ARGS)
 {
     pu__posterior *p = e->post;
     const pu_op *Gamma = p->model->Gamma;
-    pu_int m = p->observed;
-    pu_block V = e->V;
-    int unit = Gamma->form == PU_FORM_DIAGONAL && !Gamma->data; /* then G' = R */
+    const pu_real *matrix = pu__phi_matrix(p);
+    pu_int m = p->observed, k;
+    pu_block V = e->V, R = e->x;
     pu_real *B = e->L;
-    pu_int k;
+    double low = HUGE_VAL, high = 0;
     if (m > 0)
         pu__zeros(B, m * m);
     /* k rows of R and of G', then those columns of B down to the diagonal */
     for (pu_int first = 0; first < m; first += k) {
-        pu_block to = pu__from(V, first);
-        pu_block R = unit ? to : e->x;
         k = pu__min(p->kmax, m - first);
-        if (pu__phi_rows(p, first, k, R))
+        if (!matrix)
+            pu__unit_rows(p, first, k);
+        if (!matrix && pu__phi_apply_t(p, k, p->t1, R, 0))
             return pu__operator_failed(report, p->failed, n);
-        if (!unit && Gamma->solve(Gamma, k, R, to, p->work))
+        for (pu_int j = 0; matrix && j < k; j++) { /* W^1/2 times rows of Phi */
+            pu_real root = p->now.w_root[pu__place(p, first + j)];
+            const pu_real *row = matrix + p->list[first + j] * p->D;
+            for (pu_int i = 0; i < p->D; i++)
+                pu__col(R, j)[i] = root * row[i];
+        }
+        if (Gamma->solve(Gamma, k, R, pu__from(V, first), p->work))
             return pu__operator_failed(report, "Gamma.solve", n);
         pu__multiply(first + k, k, p->D, pu__mat(V.at, V.ld, 1), pu__mat(R.at, 1, R.ld), pu__rows(B + first, m),
                      PU__UPPER, p->panel);
@@ -12573,65 +12353,46 @@ PU__FN pu_status pu__dual_matrix(pu__direct *e, pu_int n, pu_report *report)
     pu__mirror(m, B, 1);
     for (pu_int i = 0; i < m; i++)
         B[i * m + i] += 1;
-    return PU_OK;
-}
-
-/* L L' = B, and log det A. Refuses where no digit is left; the other engines may have some. */
-PU__FN pu_status pu__dual_prepare(pu__direct *e, pu_int n, pu_report *report)
-{
-    pu_int m = e->post->observed;
-    const pu_real *L = e->L;
-    double low = HUGE_VAL;
-    double high = 0;
-    if (pu__dual_matrix(e, n, report) || pu__factor(e, m, "I + R Gamma^-1 R'", n, report))
+    if (pu__factor(e, m, "I + R Gamma^-1 R'", n, report))
         return report->status;
     /* (high / low)^2 is at most the condition number of B, and usually near it */
     for (pu_int i = 0; i < m; i++) {
-        double pivot = (double)L[i * m + i];
+        double pivot = (double)B[i * m + i];
         low = low < pivot ? low : pivot;
         high = pu__max(high, pivot);
     }
     if (high * high * (double)PU__EPS > 0.01 * low * low)
         return pu__fail(report, PU_E_NOT_DEFINITE, "I + R Gamma^-1 R' (too ill-conditioned for the dual engine)", n,
                         -1);
-    e->logdet = e->gamma_logdet + 2 * pu__log_diagonal(m, L, m + 1);
+    e->logdet = e->gamma_logdet + 2 * pu__log_diagonal(m, B, m + 1);
     return PU_OK;
 }
 
-/* s = W^1/2 e - R nu and x = nu: the mean this way has no cancellation to suffer. */
-PU__FN pu_status pu__dual_mean_side(pu__direct *e, pu_block x)
-{
-    pu__posterior *p = e->post;
-    const pu_real *nu = p->model->nu;
-    pu__zeros(x.at, p->D);
-    if (nu)
-        pu__copy(x.at, nu, p->D);
-    if (nu && pu__phi_apply(p, 1, x, p->t0))
-        return PU_E_OPERATOR;
-    for (pu_int i = 0; i < p->observed; i++) {
-        pu_int at = pu__place(p, i);
-        e->s[i] = p->now.w_root[at] * (p->now.e[at] - (nu ? p->t0.at[at] : 0));
-    }
-    return PU_OK;
-}
 
 /* x = A^-1 u; column 0 of a datum is its mean. */
-PU__FN pu_status pu__dual_solve(pu__direct *e, pu_int first, pu_int k)
+PU__FN pu_status pu__dual_solve(PU__COLUMNS_ARGS)
 {
     pu__posterior *p = e->post;
     const pu_op *Gamma = p->model->Gamma;
+    const pu_real *nu = p->model->nu;
     pu_block V = e->V;
     pu_real *s = e->s;
-    pu_int D = p->D;
-    pu_int m = p->observed;
-    pu_int i;
+    pu_int D = p->D, m = p->observed, i;
     for (pu_int j = 0; j < k; j++) {
-        pu_block x = pu__from(e->x, j);
-        pu_block u = pu__from(e->u, j);
+        pu_block x = pu__from(e->x, j), u = pu__from(e->u, j);
         if (first + j == 0) {
-            if (pu__dual_mean_side(e, x))
+            /* x = nu and s = W^1/2 e - R nu: the mean this way has no cancellation to suffer */
+            pu__zeros(x.at, D);
+            if (nu)
+                pu__copy(x.at, nu, D);
+            if (nu && pu__phi_apply(p, 1, x, p->t0))
                 return PU_E_OPERATOR;
+            for (i = 0; i < m; i++) {
+                pu_int at = pu__place(p, i);
+                s[i] = p->now.w_root[at] * (p->now.e[at] - (nu ? p->t0.at[at] : 0));
+            }
         } else {
+            /* x = Gamma^-1 u and s = -G'u */
             if (Gamma->solve(Gamma, 1, u, x, p->work))
                 return pu__note_failure(p, PU_E_OPERATOR, "Gamma.solve");
             for (i = 0; i < m; i++)
@@ -12653,8 +12414,7 @@ PU__FN pu_status pu__dual_solve(pu__direct *e, pu_int first, pu_int k)
 PU__FN void pu__dual_sweep(pu__direct *e, int transposed)
 {
     const pu__posterior *p = e->post;
-    pu_int m = p->observed;
-    pu_int wide = 256;
+    pu_int m = p->observed, wide = 256;
     for (pu_int at = 0; at < p->D; at += wide)
         pu__triangle(m, e->L, m, transposed, pu__min(wide, p->D - at), pu__below(e->V, at), 1, p->panel);
 }
@@ -12662,13 +12422,8 @@ PU__FN void pu__dual_sweep(pu__direct *e, int transposed)
 /* L := B^-1 = L'^-1 L^-1, both triangles, with Y = L^-1. Y_ij and its part in (B^-1)_jk are zero where i < j. */
 PU__FN void pu__dual_invert(pu__direct *e)
 {
-    pu_int m = e->post->observed;
-    pu_int some = 64;
-    pu_real *Y = e->Y;
-    pu_real *L = e->L;
-    pu_real *panel = e->post->panel;
-    if (m == 0)
-        return; /* and neither Y nor L is there */
+    pu_int m = e->post->observed, some = 64;
+    pu_real *Y = e->Y, *L = e->L, *panel = e->post->panel;
     pu__zeros(Y, m * m);
     for (pu_int i = 0; i < m; i++)
         Y[i * m + i] = 1;
@@ -12693,8 +12448,6 @@ PU__FN void pu__dual_product(pu__direct *e)
     pu_block V = e->V;
     pu_real *Y = e->Y;
     pu_int wide;
-    if (m == 0)
-        return;
     for (pu_int at = 0; at < p->D; at += wide) {
         wide = pu__min(PU__SPAN, p->D - at);
         pu__zeros(Y, m * wide);
@@ -12705,58 +12458,25 @@ PU__FN void pu__dual_product(pu__direct *e)
     }
 }
 
-/* grad += W^1/2 V' for the columns of V, one per observed row of Phi. */
-PU__FN pu_status pu__dual_phi_grad(pu__direct *e, pu_real *grad)
-{
-    pu__posterior *p = e->post;
-    pu_int m = p->observed;
-    pu_int k;
-    if (pu__phi_matrix(p)) {
-        for (pu_int j = 0; j < m; j++)
-            pu__axpy(p->D, p->now.w_root[pu__place(p, j)], pu__col(e->V, j), grad + p->list[j] * p->D);
-        return PU_OK;
-    }
-    pu__set_weights(e, p->kmax, 1);
-    for (pu_int first = 0; first < m; first += k) {
-        k = pu__min(p->kmax, m - first);
-        pu__clear(p->n_rows, k, p->t1, 0);
-        for (pu_int j = 0; j < k; j++) {
-            pu_int at = pu__place(p, first + j);
-            pu__col(p->t1, j)[at] = p->now.w_root[at];
-        }
-        if (pu__phi_grad(p, k, p->t1, pu__from(e->V, first), e->weight, grad))
-            return PU_E_OPERATOR;
-    }
-    return PU_OK;
-}
-
-/* lane -= gradient of 1/2 tr(Gamma V V'), V = G L'^-1: what Sigma lacks of Gamma^-1. The part of Gamma^-1 itself is left to
-   pu__finish_Gamma, where it meets -1/2 log det Gamma. */
-PU__FN pu_status pu__dual_gamma_grad(pu__direct *e, pu_real *lane)
-{
-    pu__posterior *p = e->post;
-    const pu_op *Gamma = p->model->Gamma;
-    pu_int k;
-    pu__set_weights(e, p->kmax, PU_R(-0.5));
-    for (pu_int first = 0; first < p->observed; first += k) {
-        pu_block V = pu__from(e->V, first);
-        k = pu__min(p->kmax, p->observed - first);
-        if (Gamma->grad(Gamma, k, V, V, e->weight, lane, p->work))
-            return pu__note_failure(p, PU_E_OPERATOR, "Gamma.grad");
-    }
-    return PU_OK;
-}
-
-/* lane += gradient of 1/2 tr(A Sigma), but for the part named above */
-PU__FN pu_status pu__dual_sigma(pu__direct *e, pu_real *lane)
+/* lane += gradient of 1/2 tr(A Sigma). Gamma's part is that of -1/2 tr(Gamma V V'), V = G L'^-1, which Sigma lacks of Gamma^-1;
+   the part of Gamma^-1 itself is left to pu__finish_Gamma, where it meets -1/2 log det Gamma. */
+PU__FN pu_status pu__dual_sigma(PU__SIGMA_ARGS)
 {
     pu__posterior *p = e->post;
     const pu__slots *s = &p->slots;
-    pu_int m = p->observed;
+    const pu_op *Gamma = p->model->Gamma;
+    pu_int m = p->observed, k;
+    if (m == 0)
+        return PU_OK; /* and neither Y nor L is there */
     if (s->want_Gamma) {
         pu__dual_sweep(e, 0); /* V = G L'^-1 */
-        if (pu__dual_gamma_grad(e, lane))
-            return PU_E_OPERATOR;
+        pu__set_weights(e, p->kmax, PU_R(-0.5));
+        for (pu_int first = 0; first < m; first += k) {
+            pu_block V = pu__from(e->V, first);
+            k = pu__min(p->kmax, m - first);
+            if (Gamma->grad(Gamma, k, V, V, e->weight, lane, p->work))
+                return pu__note_failure(p, PU_E_OPERATOR, "Gamma.grad");
+        }
         if (s->want_Phi)
             pu__dual_sweep(e, 1); /* V = G B^-1 = Sigma R' */
     }
@@ -12770,7 +12490,21 @@ PU__FN pu_status pu__dual_sigma(pu__direct *e, pu_real *lane)
         return PU_OK;
     if (!s->want_Gamma)
         pu__dual_product(e); /* the same V: one product of matrices costs less than two sweeps */
-    return pu__dual_phi_grad(e, lane + s->Phi);
+    /* Phi's part is W^1/2 V', one row for each column of V */
+    lane += s->Phi;
+    if (pu__phi_matrix(p)) {
+        for (pu_int j = 0; j < m; j++)
+            pu__axpy(p->D, p->now.w_root[pu__place(p, j)], pu__col(e->V, j), lane + p->list[j] * p->D);
+        return PU_OK;
+    }
+    pu__set_weights(e, p->kmax, 1);
+    for (pu_int first = 0; first < m; first += k) {
+        k = pu__min(p->kmax, m - first);
+        pu__unit_rows(p, first, k);
+        if (pu__phi_grad(p, k, p->t1, pu__from(e->V, first), e->weight, lane))
+            return PU_E_OPERATOR;
+    }
+    return PU_OK;
 }
 
 /* ---- banded ---- */
@@ -12784,22 +12518,19 @@ PU__FN pu_int pu__phi_row(pu__direct *e, pu_int m, pu_int *first)
 }
 
 /* A into the band, its factor, log det A. */
-PU__FN pu_status pu__banded_prepare(pu__direct *e, pu_int n, pu_report *report)
+PU__FN pu_status pu__banded_prepare(PU__PREPARE_ARGS)
 {
     const pu__posterior *p = e->post;
     const pu_op *Gamma = p->model->Gamma;
     double *band = e->band;
-    pu_int D = p->D;
-    pu_int wide = e->width + 1;
+    pu_int D = p->D, wide = e->width + 1;
     pu__logs logs = {0, 1};
     pu_int bad;
     memset(band, 0, (size_t)(D * wide) * sizeof *band);
     if (Gamma->band_add(Gamma, e->width, band))
         return pu__operator_failed(report, "Gamma.band_add", n);
     for (pu_int i = 0; i < p->observed; i++) { /* A += psi_m phi_m phi_m' */
-        pu_int at = 0;
-        pu_int row = p->list[i];
-        pu_int count = pu__phi_row(e, row, &at);
+        pu_int at = 0, row = p->list[i], count = pu__phi_row(e, row, &at);
         if (count < 0)
             return pu__operator_failed(report, "Phi.row", n);
         for (pu_int j = 0; j < count; j++) {
@@ -12824,37 +12555,44 @@ PU__FN pu_status pu__banded_prepare(pu__direct *e, pu_int n, pu_report *report)
     return PU_OK;
 }
 
-/* x = A^-1 u, in double */
-PU__FN pu_status pu__banded_solve(pu__direct *e, PU_UNUSED pu_int first, pu_int k)
+/* x = A^-1 u, in double. The Kalman smoother serves b alone, and has left the mean in e->column. */
+PU__FN pu_status pu__banded_solve(PU__COLUMNS_ARGS)
 {
     pu_int D = e->post->D;
+    PU_ASSERT(!e->markov || (first == 0 && k == 1));
     for (pu_int j = 0; j < k; j++) {
-        pu__ssm_widen(D, pu__col(e->u, j), e->column);
-        pu__band_solve(D, e->width, e->band, e->inverse, e->column);
+        if (!e->markov) {
+            pu__ssm_widen(D, pu__col(e->u, j), e->column);
+            pu__band_solve(D, e->width, e->band, e->inverse, e->column);
+        }
         for (pu_int i = 0; i < D; i++)
             pu__col(e->x, j)[i] = (pu_real)e->column[i];
     }
     return PU_OK;
 }
 
+/* Z = Sigma inside the band; the Kalman smoother has made it. */
+PU__FN void pu__band_sigma(pu__direct *e)
+{
+    if (!e->markov)
+        pu__band_inverse(e->post->D, e->width, e->band, e->inverse, e->Z);
+}
+
 /* lane += gradient of 1/2 tr(A Z), Z inside the band: <Z, Gamma>, psi_m phi_m'Z phi_m. */
-PU__FN pu_status pu__band_terms(pu__direct *e, pu_real *lane)
+PU__FN pu_status pu__band_terms(PU__SIGMA_ARGS)
 {
     pu__posterior *p = e->post;
     const pu__slots *s = &p->slots;
-    const pu_op *Gamma = p->model->Gamma;
-    const pu_op *Phi = p->model->Phi;
+    const pu_op *Gamma = p->model->Gamma, *Phi = p->model->Phi;
     pu_int wide = e->width + 1;
+    pu__band_sigma(e);
     if (s->want_Gamma && Gamma->band_grad(Gamma, e->width, e->Z, 0.5, lane))
         return pu__note_failure(p, PU_E_OPERATOR, "Gamma.band_grad");
     if (!s->want_Phi && !s->want_psi)
         return PU_OK;
     for (pu_int i = 0; i < p->observed; i++) {
-        pu_int at = 0;
-        pu_int row = p->list[i];
-        pu_int count = pu__phi_row(e, row, &at);
-        double psi = (double)p->model->psi[row];
-        double square = 0;
+        pu_int at = 0, row = p->list[i], count = pu__phi_row(e, row, &at);
+        double psi = (double)p->model->psi[row], square = 0;
         for (pu_int j = 0; j < count; j++) {
             double z = 0; /* (Z phi_m)_j */
             for (pu_int l = 0; l < count; l++)
@@ -12869,12 +12607,6 @@ PU__FN pu_status pu__band_terms(pu__direct *e, pu_real *lane)
     return PU_OK;
 }
 
-/* Sigma inside the band, then its terms. */
-PU__FN pu_status pu__banded_sigma(pu__direct *e, pu_real *lane)
-{
-    pu__band_inverse(e->post->D, e->width, e->band, e->inverse, e->Z);
-    return pu__band_terms(e, lane);
-}
 
 /* ---- Kalman ---- */
 
@@ -12912,8 +12644,6 @@ PU__FN int pu__markov_of(const pu_op *Gamma, pu__markov *k)
     return pu__ssm_lyapunov(S, F, 0, 0, k->P0) >= 0;
 }
 
-/* Reals per step: filtered and predicted mean (S each) and covariance (S x S each). */
-PU__FN pu_int pu__kalman_reals(const pu__markov *k) { return 2 * (k->S + k->S * k->S); }
 
 /* y += a x over S states. */
 PU__FN void pu__kalman_add(pu_int S, const double *a, const double *x, double *y)
@@ -12923,46 +12653,23 @@ PU__FN void pu__kalman_add(pu_int S, const double *a, const double *x, double *y
             y[i] += a[i * S + j] * x[j];
 }
 
-/* Predicted mean and covariance of step t from the filtered ones of the step before. FP: S x S of scratch. */
-PU__FN void pu__kalman_predict(const pu__markov *k, pu_int t, const double *before, double *mean, double *P, double *FP)
-{
-    pu_int S = k->S;
-    pu_int SS = S * S;
-    memset(mean, 0, (size_t)S * sizeof *mean);
-    if (t == 0) {
-        memcpy(P, k->P0, (size_t)SS * sizeof *P);
-        return;
-    }
-    pu__kalman_add(S, k->F, before, mean);
-    pu__ssm_mul(S, k->F, 0, before + S, 0, FP);
-    pu__ssm_mul(S, FP, 0, k->F, 1, P);
-    for (pu_int i = 0; i < SS; i++)
-        P[i] += k->Q[i];
-}
 
-/* Takes the observed rows of step t, from the seen-th on, into mean m and covariance P, one by one. Returns how many rows have
-   been seen then, or -1 with the report filled in. */
-PU__FN pu_int pu__kalman_absorb(pu__direct *e, pu_int t, pu_int seen, double *m, double *P, pu__logs *logs, pu_int n,
-                                pu_report *report)
+/* Takes the observed rows of step t, from the seen-th on, into the moments m (mean, then covariance), one by one. seen counts
+   on; logs: the sum of log(variance psi). */
+PU__FN pu_status pu__kalman_absorb(pu__direct *e, pu_int t, pu_int *seen, double *m, pu__logs *logs, pu_int n,
+                                   pu_report *report)
 {
     const pu__markov *k = e->markov;
     const pu__posterior *p = e->post;
     const pu_real *nu = p->model->nu;
-    pu_int S = k->S;
-    pu_int block = k->block;
-    for (; seen < p->observed; seen++) {
-        pu_int at = 0;
-        pu_int row = p->list[seen];
-        pu_int count = pu__phi_row(e, row, &at);
-        pu_int within = at % block;
-        double psi = (double)p->model->psi[row];
-        double residual = (double)p->now.e[pu__place(p, seen)];
-        double h[PU_SSM_MAX] = {0}, gain[PU_SSM_MAX] = {0};
-        double variance = 0;
-        if (count < 1 || at < t * block || within + count > block) { /* out of order, or two steps at once */
-            (void)pu__fail(report, PU_E_UNSUPPORTED, "Phi.row (Kalman: one time step per row, in order)", n, row);
-            return -1;
-        }
+    pu_int S = k->S, block = k->block;
+    double *P = m + S;
+    for (; *seen < p->observed; ++*seen) {
+        pu_int at = 0, row = p->list[*seen], count = pu__phi_row(e, row, &at), within = at % block;
+        double psi = (double)p->model->psi[row], residual = (double)p->now.e[pu__place(p, *seen)];
+        double h[PU_SSM_MAX] = {0}, gain[PU_SSM_MAX] = {0}, variance = 0;
+        if (count < 1 || at < t * block || within + count > block) /* out of order, or two steps at once */
+            return pu__fail(report, PU_E_UNSUPPORTED, "Phi.row (Kalman: one time step per row, in order)", n, row);
         if (at >= (t + 1) * block)
             break;
         for (pu_int j = 0; j < count; j++) {
@@ -12977,10 +12684,8 @@ PU__FN pu_int pu__kalman_absorb(pu__direct *e, pu_int t, pu_int seen, double *m,
             residual -= h[i] * m[i];
         }
         variance += 1 / psi;
-        if (!(variance > 0 && pu__finite_double(variance))) {
-            (void)pu__fail(report, PU_E_NOT_DEFINITE, "A", n, row);
-            return -1;
-        }
+        if (!(variance > 0 && pu__finite_double(variance)))
+            return pu__fail(report, PU_E_NOT_DEFINITE, "A", n, row);
         pu__logs_add(logs, variance * psi);
         /* m += gain residual / variance;  P -= gain gain' / variance */
         for (pu_int i = 0; i < S; i++) {
@@ -12989,7 +12694,7 @@ PU__FN pu_int pu__kalman_absorb(pu__direct *e, pu_int t, pu_int seen, double *m,
                 P[i * S + j] -= gain[i] * gain[j] / variance;
         }
     }
-    return seen;
+    return PU_OK;
 }
 
 /* One smoother step, from the filtered moments m, P of step t and the predicted ones of step t + 1 (ahead: mean, then
@@ -12997,17 +12702,11 @@ PU__FN pu_int pu__kalman_absorb(pu__direct *e, pu_int t, pu_int seen, double *m,
    and of step t on return. Returns 1 when the predicted covariance is not definite. */
 PU__FN int pu__kalman_smooth(pu__direct *e, const double *m, const double *ahead, double *mean)
 {
-    pu_int S = e->markov->S;
-    pu_int SS = S * S;
+    pu_int S = e->markov->S, SS = S * S;
     const double *P_ahead = ahead + S;
-    double *smooth = e->squares;
-    double *later = smooth + SS;
-    double *cross = later + SS;
-    double *FP = cross + SS;
-    double *J = FP + SS;
-    double *change = J + SS;
-    double difference[PU_SSM_MAX];
-    double ignored = 0;
+    double *smooth = e->squares, *later = smooth + SS, *cross = later + SS;
+    double *FP = cross + SS, *J = FP + SS, *change = J + SS;
+    double difference[PU_SSM_MAX], ignored = 0;
     /* J = P F' P_ahead^-1 */
     if (pu__ssm_invert(S, P_ahead, change, e->narrow, e->narrow + SS, &ignored) >= 0)
         return 1;
@@ -13030,118 +12729,98 @@ PU__FN int pu__kalman_smooth(pu__direct *e, const double *m, const double *ahead
     return 0;
 }
 
-/* Smoothed moments of step t into the mean (e->column) and the band of Sigma (e->Z). */
-PU__FN void pu__kalman_store(pu__direct *e, pu_int t, const double *mean)
-{
-    const pu__markov *k = e->markov;
-    const double *smooth = e->squares;
-    const double *cross = smooth + 2 * k->S * k->S;
-    const pu_real *nu = e->post->model->nu;
-    pu_int S = k->S;
-    pu_int block = k->block;
-    pu_int wide = e->width + 1;
-    pu_int lags = pu__min(t, pu__min(e->width, S - 1));
-    double *Z = e->Z + t * block * wide;
-    double *next = Z + block * wide;
-    for (pu_int i = 0; i < block; i++) {
-        pu_int at = t * block + i;
-        e->column[at] = mean[i] + (nu ? (double)nu[at] : 0);
-    }
-    if (block == 1) { /* the states are z_t, z_{t-1}, ..: the first row of Sigma_t is one of the band */
-        for (pu_int j = 0; j <= lags; j++)
-            Z[j] = smooth[j];
-        if (t + 1 < k->T && t + 1 >= S && e->width >= S)
-            next[S] = cross[S - 1];
-        return;
-    }
-    for (pu_int i = 0; i < S; i++) {
-        for (pu_int j = 0; j <= i; j++)
-            Z[i * wide + i - j] = smooth[i * S + j];
-        for (pu_int j = 0; t + 1 < k->T && j < S; j++)
-            next[i * wide + S + i - j] = cross[i * S + j];
-    }
-}
-
 /* Filter forward, smoother backward. Every observed row of Phi sees one time step; rows come in order of time. z counts from
    nu. */
-PU__FN pu_status pu__kalman_prepare(pu__direct *e, pu_int n, pu_report *report)
+PU__FN pu_status pu__kalman_prepare(PU__PREPARE_ARGS)
 {
     const pu__markov *k = e->markov;
-    pu_int S = k->S;
-    pu_int SS = S * S;
-    pu_int step = pu__kalman_reals(k);
-    double *smooth = e->squares;
+    const pu_real *nu = e->post->model->nu;
+    pu_int S = k->S, SS = S * S, reals = S + SS, block = k->block, wide = e->width + 1, seen = 0;
+    double *smooth = e->squares, *cross = smooth + 2 * SS;
     double mean[PU_SSM_MAX];
     pu__logs logs = {0, 1};
-    pu_int t, seen = 0;
-    for (t = 0; t < k->T; t++) {
-        double *m = e->kalman + t * step;
-        double *ahead = m + S + SS;
-        pu__kalman_predict(k, t, t > 0 ? m - step : NULL, ahead, ahead + S, smooth);
-        memcpy(m, ahead, (size_t)(S + SS) * sizeof *m);
-        seen = pu__kalman_absorb(e, t, seen, m, m + S, &logs, n, report);
-        if (seen < 0)
+    /* per step the filtered moments, then the predicted ones; filtering begins with what was predicted */
+    for (pu_int t = 0; t < k->T; t++) {
+        double *m = e->kalman + 2 * t * reals, *ahead = m + reals, *P = ahead + S;
+        memset(ahead, 0, (size_t)S * sizeof *m);
+        memcpy(P, k->P0, (size_t)SS * sizeof *m);
+        if (t > 0) { /* ahead = F m_{t-1};  P = F P_{t-1} F' + Q */
+            const double *before = m - 2 * reals;
+            pu__kalman_add(S, k->F, before, ahead);
+            pu__ssm_mul(S, k->F, 0, before + S, 0, smooth);
+            pu__ssm_mul(S, smooth, 0, k->F, 1, P);
+            for (pu_int i = 0; i < SS; i++)
+                P[i] += k->Q[i];
+        }
+        memcpy(m, ahead, (size_t)reals * sizeof *m);
+        if (pu__kalman_absorb(e, t, &seen, m, &logs, n, report))
             return report->status;
     }
     e->logdet = e->gamma_logdet + logs.sum + log(logs.product); /* det(y's covariance) det Gamma det Psi = det A */
-    for (t = k->T - 1; t >= 0; t--) {
-        const double *m = e->kalman + t * step;
+    for (pu_int t = k->T - 1; t >= 0; t--) {
+        const double *m = e->kalman + 2 * t * reals;
+        double *Z = e->Z + t * block * wide, *next = Z + block * wide;
+        int inner = t + 1 < k->T;
         memcpy(smooth, m + S, (size_t)SS * sizeof *smooth);
-        if (t + 1 == k->T)
+        if (!inner)
             memcpy(mean, m, (size_t)S * sizeof *mean);
-        else if (pu__kalman_smooth(e, m, m + step + S + SS, mean))
+        else if (pu__kalman_smooth(e, m, m + 3 * reals, mean))
             return pu__fail(report, PU_E_NOT_DEFINITE, "Kalman: predicted covariance", n, t + 1);
-        pu__kalman_store(e, t, mean);
+        /* into the mean and the band of Sigma */
+        for (pu_int i = 0; i < block; i++)
+            e->column[t * block + i] = mean[i] + (nu ? (double)nu[t * block + i] : 0);
+        /* an autoregression's states are z_t, z_{t-1}, ..: the first row of Sigma_t is one of the band */
+        for (pu_int j = 0; block == 1 && j < S && j <= t && j < wide; j++)
+            Z[j] = smooth[j];
+        if (block == 1 && inner && t + 1 >= S && S < wide)
+            next[S] = cross[S - 1];
+        for (pu_int i = 0; block > 1 && i < S; i++) {
+            for (pu_int j = 0; j <= i; j++)
+                Z[i * wide + i - j] = smooth[i * S + j];
+            for (pu_int j = 0; inner && j < S; j++)
+                next[i * wide + S + i - j] = cross[i * S + j];
+        }
         memcpy(smooth + SS, smooth, (size_t)SS * sizeof *smooth);
     }
-    return PU_OK;
-}
-
-/* x = the smoothed mean; the only right-hand side is b. */
-PU__FN pu_status pu__kalman_solve(pu__direct *e, PU_UNUSED pu_int first, PU_UNUSED pu_int k)
-{
-    PU_ASSERT(first == 0 && k == 1);
-    for (pu_int i = 0; i < e->post->D; i++)
-        e->x.at[i] = (pu_real)e->column[i];
     return PU_OK;
 }
 
 /* ---- diagonals of Sigma and of Phi Sigma Phi', for >>predict ---- */
 
 /* variance (D) and fit (M), where not NULL, += the diagonals of S and Phi S Phi', S = sum_j weight_j x_j x_j' for the k columns
-   in x. */
-PU__FN pu_status pu__spread(pu__direct *e, pu_int k, pu_real *variance, pu_real *fit)
+   of X. */
+PU__FN pu_status pu__spread(pu__direct *e, pu_int k, pu_block X, pu_real *variance, pu_real *fit)
 {
     pu__posterior *p = e->post;
     const pu_op *Phi = p->model->Phi;
     const pu_backend *B = p->B;
     if (variance)
-        B->row_dot(B->user, p->D, k, NULL, e->weight, e->x, e->x, 0, NULL, variance);
+        B->row_dot(B->user, p->D, k, NULL, e->weight, X, X, 0, NULL, variance);
     if (!fit)
         return PU_OK;
     p->left = PU__LEFT_NOTHING;
-    if (pu__note_failure(p, Phi->apply(Phi, k, e->x, p->t0, 0, p->work), "Phi.apply"))
-        return PU_E_OPERATOR; /* all rows */
+    if (Phi->apply(Phi, k, X, p->t0, 0, p->work)) /* all rows */
+        return pu__note_failure(p, PU_E_OPERATOR, "Phi.apply");
     B->row_dot(B->user, p->M, k, NULL, e->weight, p->t0, p->t0, 0, NULL, fit);
     return PU_OK;
 }
 
 /* dense: Sigma is the sum of the columns of L'^-1 */
-PU__FN pu_status pu__dense_spread(pu__direct *e, pu_real *variance, pu_real *fit)
+PU__FN pu_status pu__dense_spread(PU__SPREAD_ARGS)
 {
     const pu__posterior *p = e->post;
     pu_int k;
     for (pu_int first = 0; first < p->D; first += k) {
         k = pu__min(p->kmax, p->D - first);
         pu__dense_columns(e, first, k, 1);
-        if (pu__spread(e, k, variance, fit))
+        if (pu__spread(e, k, e->x, variance, fit))
             return PU_E_OPERATOR;
     }
     return PU_OK;
 }
 
 /* dual: minus the columns of V = G L'^-1, what Gamma^-1 is too much; Gamma^-1 itself is added by pu__moments_prior. */
-PU__FN pu_status pu__dual_spread(pu__direct *e, pu_real *variance, pu_real *fit)
+PU__FN pu_status pu__dual_spread(PU__SPREAD_ARGS)
 {
     const pu__posterior *p = e->post;
     pu_int k;
@@ -13149,27 +12828,23 @@ PU__FN pu_status pu__dual_spread(pu__direct *e, pu_real *variance, pu_real *fit)
     pu__set_weights(e, p->kmax, -1);
     for (pu_int first = 0; first < p->observed; first += k) {
         k = pu__min(p->kmax, p->observed - first);
-        for (pu_int j = 0; j < k; j++)
-            pu__copy(pu__col(e->x, j), pu__col(e->V, first + j), p->D);
-        if (pu__spread(e, k, variance, fit))
+        if (pu__spread(e, k, pu__from(e->V, first), variance, fit))
             return PU_E_OPERATOR;
     }
     return PU_OK;
 }
 
 /* banded, Kalman: Z_ii and phi_m'Z phi_m. The Kalman smoother's Z is not the whole band, so a row must see one step. */
-PU__FN pu_status pu__band_spread(pu__direct *e, pu_real *variance, pu_real *fit)
+PU__FN pu_status pu__band_spread(PU__SPREAD_ARGS)
 {
     pu__posterior *p = e->post;
     const pu__markov *k = e->markov;
     pu_int wide = e->width + 1;
-    if (!k)
-        pu__band_inverse(p->D, e->width, e->band, e->inverse, e->Z);
+    pu__band_sigma(e);
     for (pu_int i = 0; variance && i < p->D; i++)
         variance[i] = (pu_real)e->Z[i * wide];
     for (pu_int m = 0; fit && m < p->M; m++) {
-        pu_int at = 0;
-        pu_int count = pu__phi_row(e, m, &at);
+        pu_int at = 0, count = pu__phi_row(e, m, &at);
         double sum = 0;
         if (count < 0 || (k && at % k->block + count > k->block))
             return pu__note_failure(p, PU_E_OPERATOR, "Phi.row");
@@ -13184,10 +12859,10 @@ PU__FN pu_status pu__band_spread(pu__direct *e, pu_real *variance, pu_real *fit)
 /* ---- the engines ---- */
 
 typedef struct {
-    pu_status (*prepare)(pu__direct *e, pu_int n, pu_report *report);
-    pu_status (*solve)(pu__direct *e, pu_int first, pu_int k); /* x = A^-1 u */
-    pu_status (*sigma)(pu__direct *e, pu_real *lane);          /* lane += gradient of 1/2 tr(A Sigma) */
-    pu_status (*spread)(pu__direct *e, pu_real *variance, pu_real *fit);
+    pu_status (*prepare)(PU__PREPARE_ARGS);
+    pu_status (*solve)(PU__COLUMNS_ARGS); /* x = A^-1 u */
+    pu_status (*sigma)(PU__SIGMA_ARGS);   /* lane += gradient of 1/2 tr(A Sigma) */
+    pu_status (*spread)(PU__SPREAD_ARGS);
 } pu__engine;
 
 /* In the order of pu_engine; iterative and auto have none. */
@@ -13195,14 +12870,13 @@ static const pu__engine pu__engines[PU_ENGINES] = {
     PU__ZERO,
     {pu__dense_prepare, pu__dense_solve, pu__dense_sigma, pu__dense_spread},
     {pu__dual_prepare, pu__dual_solve, pu__dual_sigma, pu__dual_spread},
-    {pu__banded_prepare, pu__banded_solve, pu__banded_sigma, pu__band_spread},
-    {pu__kalman_prepare, pu__kalman_solve, pu__band_terms, pu__band_spread}};
+    {pu__banded_prepare, pu__banded_solve, pu__band_terms, pu__band_spread},
+    {pu__kalman_prepare, pu__banded_solve, pu__band_terms, pu__band_spread}};
 
 /* What a direct engine lacks to serve this model and these gradients, or NULL. */
 PU__FN const char *pu__engine_lacks(pu_engine engine, const pu_lgm *model, const pu_gradient_result *out)
 {
-    const pu_op *G = model->Gamma;
-    const pu_op *P = model->Phi;
+    const pu_op *G = model->Gamma, *P = model->Phi;
     pu__markov k;
     if (engine == PU_DUAL && !G->solve)
         return "Gamma.solve";
@@ -13225,9 +12899,8 @@ PU__FN const char *pu__engine_lacks(pu_engine engine, const pu_lgm *model, const
    serves; most: the most observed rows of a datum that the dual one does. */
 PU__FN void pu__direct_layout(pu__direct *e, pu__arena *arena, const pu_int *served, pu_int most)
 {
-    pu_int D = e->post->D;
+    pu_int D = e->post->D, SS, band = e->width + 1;
     pu_int square = pu__most(served[PU_DENSE] ? D : 0, served[PU_DUAL] ? most : 0);
-    pu_int band = e->width + 1;
     pu__markov k;
     if (square > 0)
         e->L = pu__reals(arena, square, square);
@@ -13247,9 +12920,10 @@ PU__FN void pu__direct_layout(pu__direct *e, pu__arena *arena, const pu_int *ser
     if (!served[PU_KALMAN] || !pu__markov_of(e->post->model->Gamma, &k))
         return;
     e->markov = (pu__markov *)pu__take(arena, 1, 1, sizeof k);
-    e->kalman = pu__doubles(arena, k.T, pu__kalman_reals(&k));
-    e->squares = pu__doubles(arena, 6, k.S * k.S);
-    e->narrow = pu__reals(arena, 2, k.S * k.S);
+    SS = k.S * k.S;
+    e->kalman = pu__doubles(arena, k.T, 2 * (k.S + SS));
+    e->squares = pu__doubles(arena, 6, SS);
+    e->narrow = pu__reals(arena, 2, SS);
     if (e->markov)
         *e->markov = k;
 }
@@ -14281,8 +13955,8 @@ PU__FN void pu__logdets(const pu__job *job, pu__worker *w, pu_int n, pu_int firs
         double begin = (double)rho[0];
         double end = (double)rho[steps * g->k];
         double s = w->shift[turn];
-        pu__quadrature_result seen = pu__quadrature(g, j, steps, begin, s);
-        double change = fabs(pu__last_change(g, j, steps, (double)rho[(steps > 0 ? steps - 1 : 0) * g->k], s));
+        pu__quadrature_result seen = pu__quadrature(g, j, s);
+        double change = fabs(pu__last_change(g, j, s));
         double theta = seen.smallest;
         double open = steps > 0 ? end / theta * (1 + fabs(log(theta / s))) : begin;
         column->low = theta;
@@ -14351,10 +14025,10 @@ PU__FN pu_status pu__block_gradient(const pu__job *job, pu__memory *mem, pu__wor
     pu_status status;
     p->column = item->first;
     p->joint = item->first == 0 && !job->network;
-    pu__set_scale(g, w->weight, PU_R(0.5));
+    pu__set_scalars(g, g->s.scale, w->weight, PU_R(0.5));
     status = pu__posterior_square(p, g->k, g->x, g->s.scale, 1, lane);
     if (!status && job->network) {
-        pu__set_scale(g, w->weight, 1);
+        pu__set_scalars(g, g->s.scale, w->weight, 1);
         status = pu__reverse(g, x0, lane);
     }
     if (!status && item->first == 0) { /* bbar = -x + scale rbar, of the mean of each datum */
@@ -14389,7 +14063,7 @@ PU__FN void pu__block_records(const pu__job *job, pu__memory *mem, pu__worker *w
         job->B->read(job->B->user, mem->stage.x + at * job->D, g->x.at, (size_t)(g->k * job->D) * sizeof(pu_real));
     for (pu_int j = 0; j < g->k; j++) {
         memset(columns + j, 0, sizeof *columns);
-        pu__column_record(g, j, job->network && job->any_grad, &columns[j].record);
+        pu__column_record(g, j, &columns[j].record);
         columns[j].ux = g->ux[j];
         columns[j].xax = g->ux[j] - g->xt[j];
         for (pu_int l = 0; l < 2; l++)
@@ -14475,7 +14149,7 @@ PU__FN pu_status pu__direct_columns(const pu__job *job, pu__memory *mem, pu__wor
         return status;
     if (pu__engines[w->engine].solve(&w->direct, first, k))
         return pu__operator_failed(report, w->post.failed, n);
-    pu__zero(g, g->r); /* there is no recurrence */
+    pu__combine(g, g->r, 0, NULL); /* there is no recurrence */
     if (pu__residual(g))
         return pu__operator_failed(report, w->post.failed, n);
     pu__read_dots(g);
@@ -15963,7 +15637,7 @@ PU__FN pu_status pu__moments_sampled(const pu__job *job, pu__memory *mem, pu_int
                     x[i] -= pu__col(g->u, j)[i] / diagonal[i];
             w->weight[j] = 1 / (pu_real)K;
         }
-        if (pu__spread(&w->direct, k, variance, fit))
+        if (pu__spread(&w->direct, k, w->direct.x, variance, fit))
             return pu__operator_failed(report, w->post.failed, n);
     }
     if (known)

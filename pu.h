@@ -380,9 +380,9 @@ typedef struct {
     const pu_int *start;       /* lists: datum n holds entries start[n] .. start[n+1]-1 */
     const pu_int *index;       /* lists: rows of Phi, strictly increasing within a datum */
     const pu_int *id;          /* numbers that key each datum's random stream; NULL = 0, 1, 2, .. */
-    const pu_int *pick;        /* N numbers: datum n of the batch is number pick[n] of the arrays above (and of id, and in its
-                                  random stream), below the number of data there; NULL = n. For mini-batches; all else counts
-                                  data as the batch does */
+    const pu_int *pick;        /* N numbers: datum n of the batch is number pick[n] of the arrays above (and of id, and
+                                  in its random stream), below the number of data there; NULL = n. For mini-batches; all
+                                  else counts data as the batch does */
 } pu_data;
 
 /* N data of m entries each, arrays borrowed: complete; gaps where mask is 0; gaps where y is NaN; lists of what is there. What
@@ -425,125 +425,133 @@ typedef enum {
 typedef enum { PU_ADJOINT_FULL, PU_ADJOINT_SHORTCUT, PU_ADJOINT_REORTHOGONAL, PU_ADJOINT_AUTO } pu_adjoint;
 
 typedef struct {
-    pu_int iterations;  /* I; 0 = 30 (with a tolerance: 10 n + 100, at most 1000); PU_ZERO = no step at all; PU_CHOOSE
-                           (pu_gradient, CG and PCG): see pu_options.error */
-    pu_solver solver;   /* default PU_CG */
-    double tolerance;   /* > 0: stop a column at |r| <= tolerance |u|; then I is a cap. 0 = run exactly I steps. Rounding
-                           level (1e-14 in double, 3e-7 in float) stops a column in any case */
-    double absolute2;   /* > 0: stop at |r|^2 <= absolute2 as well (the paper's rule) */
-    pu_int check_every; /* with a tolerance, scalars on a device: steps between looks at the stop flags; 0 = 5 */
-    pu_adjoint adjoint; /* default PU_ADJOINT_FULL */
-    pu_int tape_every;  /* tape: 0 = keep all I directions; s > 0 = keep every s-th state; PU_CHOOSE = about sqrt */
+    pu_int iterations;      /* I; 0 = 30 (with a tolerance: 10 n + 100, at most 1000); PU_ZERO = no step at all;
+                               PU_CHOOSE (pu_gradient, CG and PCG): see pu_options.error */
+    pu_solver solver;       /* default PU_CG */
+    double tolerance;       /* > 0: stop a column at |r| <= tolerance |u|; then I is a cap. 0 = run exactly I steps.
+                               Rounding level (1e-14 in double, 3e-7 in float) stops a column in any case */
+    double absolute2;       /* > 0: stop at |r|^2 <= absolute2 as well (the paper's rule) */
+    pu_int check_every;     /* with a tolerance, scalars on a device: steps between looks at the stop flags; 0 = 5 */
+    pu_adjoint adjoint;     /* default PU_ADJOINT_FULL */
+    pu_int tape_every;      /* tape: 0 = keep all I directions; s > 0 = keep every s-th state; PU_CHOOSE = about sqrt */
     const pu_real *precond; /* PCG: diagonal of M^-1, positive. pu_solve: n; pu_gradient: N x D. NULL: 1/diag(A) */
-    const pu_real *step;/* GD step size. pu_solve: 1; pu_gradient: N. NULL: estimated from a few Lanczos steps */
-    pu_int precond_stride; /* pu_gradient: reals from one datum's m to the next; 0 = D, PU_ZERO = all data share one m */
+    const pu_real *step;    /* GD step size. pu_solve: 1; pu_gradient: N. NULL: estimated from a few Lanczos steps */
+    pu_int precond_stride;  /* pu_gradient: reals from one datum's m to the next; 0 = D, PU_ZERO = all data share one
+                               m */
 } pu_solve_options;
 
 typedef struct {
-    pu_int samples;         /* K; 0 = 10; PU_ZERO = none (PU_EXACT only); PU_CHOOSE: see `error` */
-    pu_kind kind;           /* default PU_NETWORK */
-    pu_engine engine;       /* default PU_ITERATIVE. Exact engines serve PU_EXACT (which takes PU_DENSE for the default) and,
-                               but for Kalman, PU_MONTE_CARLO; PU_ENGINE_AUTO serves all kinds: a datum that an exact engine
-                               takes gets the exact gradient, the others what `kind` says */
-    pu_solve_options solve; /* PU_MONTE_CARLO without a tolerance: to rounding level */
-    uint64_t seed;          /* default 0 */
-    uint32_t step;          /* changes the probes: keep it fixed for common random numbers, count it up for fresh ones */
-    const pu_real *delta;   /* N x K x D: use these probes instead of drawing */
-    const pu_real *x0;      /* N x (K+1) x D: warm start, a constant; NULL = 0 */
-    int threads;            /* 0 = OpenMP's choice, or 1 when the job is tiny (built-in operators' sizes decide) */
-    int lanes;              /* parts whose sums are kept apart; 0 = 4. Memory: one gradient each */
-    pu_int columns;         /* columns solved at a time; 0 = as many as fit the cache */
-    pu_int groups;          /* of probes, for standard errors (2 .. K); 0 = K, at most 16. Memory: a gradient per group and lane
-                               */
-    int rao_blackwell;      /* replace sigma_j^2 in Gamma's gradient by 1/A_jj + (sigma_j - delta_j/A_jj)^2: the same mean, less
-                               variance where A_jj dominates its row. Needs diag(A) and Gamma.band_grad. The difference is a
-                               control variate; PU_NETWORK does not differentiate it through the solver */
-    double error;           /* with samples or solve.iterations = PU_CHOOSE: the relative error wanted of the gradient; 0 = 0.1. A
-                               pilot (pu_tune) on the first data finds K for the statistical error and then I for a solver error
-                               below half of what K leaves. The report says what was chosen and from what */
-    pu_int most_samples;    /* limit of that K; 0 = 100 */
-    pu_int most_iterations; /* limit of that I; 0 = 100 */
-    int tied_psi;           /* psi is one number, written M times (else refused): of its gradient, replicates and standard
-                               errors only the sum over the rows is meant, which saves products where Phi is Fourier sensing. Models set
-                               it */
-    int constant_precond;         /* pu_model_gradient, PU_NETWORK with PU_PCG and the model's own m, which depends on theta: leave
-                               that out of the derivative. Only good for comparisons: with few steps the two parts are large and
-                               cancel (docs/design.md). Standard errors leave it out in any case */
-    int no_control_variate; /* log det: leave out the free control variate tr(A Sigma) = D (used where diag(A) is known) */
+    pu_int samples;            /* K; 0 = 10; PU_ZERO = none (PU_EXACT only); PU_CHOOSE: see `error` */
+    pu_kind kind;              /* default PU_NETWORK */
+    pu_engine engine;          /* default PU_ITERATIVE. Exact engines serve PU_EXACT (which takes PU_DENSE for the
+                                  default) and, but for Kalman, PU_MONTE_CARLO; PU_ENGINE_AUTO serves all kinds: a datum
+                                  that an exact engine takes gets the exact gradient, the others what `kind` says */
+    pu_solve_options solve;    /* PU_MONTE_CARLO without a tolerance: to rounding level */
+    uint64_t seed;             /* default 0 */
+    uint32_t step;             /* changes the probes: keep it fixed for common random numbers, count it up for fresh
+                                  ones */
+    const pu_real *delta;      /* N x K x D: use these probes instead of drawing */
+    const pu_real *x0;         /* N x (K+1) x D: warm start, a constant; NULL = 0 */
+    int threads;               /* 0 = OpenMP's choice, or 1 when the job is tiny (built-in operators' sizes decide) */
+    int lanes;                 /* parts whose sums are kept apart; 0 = 4. Memory: one gradient each */
+    pu_int columns;            /* columns solved at a time; 0 = as many as fit the cache */
+    pu_int groups;             /* of probes, for standard errors (2 .. K); 0 = K, at most 16. Memory: a gradient per
+                                  group and lane */
+    int rao_blackwell;         /* replace sigma_j^2 in Gamma's gradient by 1/A_jj + (sigma_j - delta_j/A_jj)^2: the same
+                                  mean, less variance where A_jj dominates its row. Needs diag(A) and Gamma.band_grad.
+                                  The difference is a control variate; PU_NETWORK does not differentiate it through the
+                                  solver */
+    double error;              /* with samples or solve.iterations = PU_CHOOSE: the relative error wanted of the
+                                  gradient; 0 = 0.1. A pilot (pu_tune) on the first data finds K for the statistical
+                                  error and then I for a solver error below half of what K leaves. The report says what
+                                  was chosen and from what */
+    pu_int most_samples;       /* limit of that K; 0 = 100 */
+    pu_int most_iterations;    /* limit of that I; 0 = 100 */
+    int tied_psi;              /* psi is one number, written M times (else refused): of its gradient, replicates and
+                                  standard errors only the sum over the rows is meant, which saves products where Phi is
+                                  Fourier sensing. Models set it */
+    int constant_precond;      /* pu_model_gradient, PU_NETWORK with PU_PCG and the model's own m, which depends on
+                                  theta: leave that out of the derivative. Only good for comparisons: with few steps the
+                                  two parts are large and cancel (docs/design.md). Standard errors leave it out in any
+                                  case */
+    int no_control_variate;    /* log det: leave out the free control variate tr(A Sigma) = D (used where diag(A) is
+                                  known) */
     const pu_backend *backend; /* default pu_backend_cpu() */
 } pu_options;
 
 /* ---- results: arrays you own; NULL = not wanted ----------------------------------------------------- */
 
 typedef struct {
-    pu_int steps;      /* steps this column took */
-    pu_stop stop;      /* why it stopped */
-    pu_adjoint adjoint;/* how its reverse pass was done (network gradient) */
-    double rhs;        /* |u| */
-    double residual;   /* |r| as the recurrence has it */
+    pu_int steps;         /* steps this column took */
+    pu_stop stop;         /* why it stopped */
+    pu_adjoint adjoint;   /* how its reverse pass was done (network gradient) */
+    double rhs;           /* |u| */
+    double residual;      /* |r| as the recurrence has it */
     double true_residual; /* |u - A x| recomputed */
     double orthogonality; /* max_j |r_I'd_j| / (|u| |d_j|); -1 where not measured (only PU_ADJOINT_AUTO does) */
     double growth;        /* factor by which the shortcut's recursion can enlarge an error; likewise */
 } pu_column;
 
 typedef struct {
-    pu_real *nu;       /* D               gradients of the mean objective */
-    pu_real *Gamma;    /* Gamma->params */
-    pu_real *Phi;      /* Phi->params */
-    pu_real *eta;      /* M */
-    pu_real *psi;      /* M */
-    pu_real *precond;  /* D               in options.solve.precond, through the solver. Refused unless PU_NETWORK, PU_PCG and one m
-                                          for all data (precond_stride = PU_ZERO) */
-    pu_real *x;        /* N x (K+1) x D   [mu | sigma_1 .. sigma_K] */
-    pu_real *residual; /* N x (K+1) x D   u - A x, recomputed */
-    pu_real *alpha;    /* N x (K+1) x I   step sizes (iterative engine; zero where a column had stopped) */
-    pu_real *beta;     /* N x (K+1) x I */
-    pu_real *logdet;   /* N x K           log det A estimate of each probe (CG, PCG, no warm start; else refused) */
-    pu_column *columns;/* N x (K+1) */
+    pu_real *nu;         /* D               gradients of the mean objective */
+    pu_real *Gamma;      /* Gamma->params */
+    pu_real *Phi;        /* Phi->params */
+    pu_real *eta;        /* M */
+    pu_real *psi;        /* M */
+    pu_real *precond;    /* D               in options.solve.precond, through the solver. Refused unless PU_NETWORK,
+                                            PU_PCG and one m for all data (precond_stride = PU_ZERO) */
+    pu_real *x;          /* N x (K+1) x D   [mu | sigma_1 .. sigma_K] */
+    pu_real *residual;   /* N x (K+1) x D   u - A x, recomputed */
+    pu_real *alpha;      /* N x (K+1) x I   step sizes (iterative engine; zero where a column had stopped) */
+    pu_real *beta;       /* N x (K+1) x I */
+    pu_real *logdet;     /* N x K           log det A estimate of each probe (CG, PCG, no warm start; else refused) */
+    pu_column *columns;  /* N x (K+1) */
     /* Standard errors over the probes, component by component (0 where nothing is random; at least 2 probes). The probes form
        G = report.groups groups; a replicate is the whole gradient as the probes of one group alone would have it. */
-    pu_real *se_Gamma; /* Gamma->params */
-    pu_real *se_Phi;   /* Phi->params */
-    pu_real *se_psi;   /* M */
-    pu_real *replicates; /* G x (Gamma->params + Phi->params + M): [Gamma | Phi | psi]; parts whose gradient is not asked for: 0
-                            */
+    pu_real *se_Gamma;   /* Gamma->params */
+    pu_real *se_Phi;     /* Phi->params */
+    pu_real *se_psi;     /* M */
+    pu_real *replicates; /* G x (Gamma->params + Phi->params + M): [Gamma | Phi | psi]; parts whose gradient is not
+                            asked for: 0 */
 } pu_gradient_result;
 
 /* What happened. Written on every return (also on refusal: status and where). */
 typedef struct {
     pu_status status;
     pu_where where;
-    pu_kind kind; /* what was run, defaults resolved */
+    pu_kind kind;                /* what was run, defaults resolved */
     pu_engine engine;
     pu_solver solver;
     pu_int samples, iterations;
-    pu_int tape_every; /* tape interval used, 0 = full tape */
+    pu_int tape_every;           /* tape interval used, 0 = full tape */
     int threads, lanes;
-    pu_int columns; /* columns at a time */
-    size_t bytes;   /* workspace used */
-    size_t device_bytes; /* memory of the backend used, or lacking */
-    pu_int batch;        /* data side by side on the device */
-    pu_int served[PU_ENGINES]; /* data by the engine that served them */
-    char plan[600];            /* the same in words, with the reason; before that, how K and I were chosen */
+    pu_int columns;              /* columns at a time */
+    size_t bytes;                /* workspace used */
+    size_t device_bytes;         /* memory of the backend used, or lacking */
+    pu_int batch;                /* data side by side on the device */
+    pu_int served[PU_ENGINES];   /* data by the engine that served them */
+    char plan[600];              /* the same in words, with the reason; before that, how K and I were chosen */
 
-    pu_int groups;             /* of probes behind the standard errors; 0: none were asked for */
-    double se_95;              /* a 95 % interval of a component is +- se_95 times its standard error (Student's t, G - 1) */
-    double statistical_error;  /* |standard errors| / |gradient| over [Gamma | Phi | psi]; -1: not asked for */
-    double solver_error;       /* estimate of the relative error that ending the solver early leaves in the gradient:
-                                  eps (PU_NETWORK: I eps^2), eps^2 = sum |x - A^-1 u|_A^2 / sum |x|_A^2; -1: unknown (GD, SD,
-                                  warm start, or nobody asked for the likelihood) */
-    double ritz_min, ritz_max; /* extreme Ritz values of A (PCG: of M^-1 A) over all columns; 0 where unknown */
+    pu_int groups;               /* of probes behind the standard errors; 0: none were asked for */
+    double se_95;                /* a 95 % interval of a component is +- se_95 times its standard error (Student's t, G
+                                    - 1) */
+    double statistical_error;    /* |standard errors| / |gradient| over [Gamma | Phi | psi]; -1: not asked for */
+    double solver_error;         /* estimate of the relative error that ending the solver early leaves in the gradient:
+                                    eps (PU_NETWORK: I eps^2), eps^2 = sum |x - A^-1 u|_A^2 / sum |x|_A^2; -1: unknown
+                                    (GD, SD, warm start, or nobody asked for the likelihood) */
+    double ritz_min, ritz_max;   /* extreme Ritz values of A (PCG: of M^-1 A) over all columns; 0 where unknown */
 
-    int has_objective; /* 0 when Gamma has no logdet: then c, q, network, nll are 0 */
-    double c, q;       /* means over data */
-    double network;    /* q - mean_k delta_k'sigma_k: the function whose derivative the network gradient is */
-    int has_nll;       /* exact engines, or CG / PCG with probes */
-    double nll;        /* mean negative log-likelihood, with 2 pi */
-    double nll_se;     /* its standard error over probes; 0 = exact, -1 = unknown (K = 1) */
-    double nll_95;     /* half the width of a 95 % interval: Student's t with N (K - 1) degrees of freedom times nll_se */
-    double nll_gap;    /* estimate of what more iterations would still change through the log det, mean */
-    int nll_converged; /* 0: the gap exceeds a tenth of the standard error, or mean_k delta'sigma is too far below its
-                          expectation D: take more iterations */
+    int has_objective;           /* 0 when Gamma has no logdet: then c, q, network, nll are 0 */
+    double c, q;                 /* means over data */
+    double network;              /* q - mean_k delta_k'sigma_k: the function whose derivative the network gradient is */
+    int has_nll;                 /* exact engines, or CG / PCG with probes */
+    double nll;                  /* mean negative log-likelihood, with 2 pi */
+    double nll_se;               /* its standard error over probes; 0 = exact, -1 = unknown (K = 1) */
+    double nll_95;               /* half the width of a 95 % interval: Student's t with N (K - 1) degrees of freedom
+                                    times nll_se */
+    double nll_gap;              /* estimate of what more iterations would still change through the log det, mean */
+    int nll_converged;           /* 0: the gap exceeds a tenth of the standard error, or mean_k delta'sigma is too far
+                                    below its expectation D: take more iterations */
 
     pu_int stops[PU_STOP_COUNT]; /* columns by stop reason */
     pu_int reorthogonalised;     /* columns repeated with re-orthogonalisation (PU_ADJOINT_AUTO) */
@@ -551,7 +559,7 @@ typedef struct {
     double worst_growth;         /* likewise */
     double worst_residual;       /* largest |u - Ax| / |u| over columns (0 / 0 counts as 0) */
     pu_int worst_datum, worst_column;
-    double products; /* products A x column */
+    double products;             /* products A x column */
 } pu_report;
 
 /* ------------------------------------------------------------------------------------------------
@@ -672,24 +680,26 @@ PU_DEF const char *pu_fit_stop_text(pu_fit_stop stop); /* in words */
 typedef struct {
     pu_status status;
     pu_where where;
-    pu_fit_stop stop;        /* why it ended */
-    pu_int step, steps;      /* steps done; of so many */
-    pu_int epoch;            /* passes through the data begun (mini-batches) */
-    pu_int gradients;        /* pu_model_gradient calls */
-    pu_int rejected;         /* steps that led to a theta the model refuses, halved until it did not */
-    double objective;        /* of the last step, at the theta before it: NLL per datum of its batch (q where there is no NLL)
-                                */
-    double objective_se;     /* its standard error over probes; 0 exact, -1 unknown */
-    double gradient;         /* |g| */
-    double gradient_se;      /* |standard errors of g|; -1: not measured */
+    pu_fit_stop stop;                    /* why it ended */
+    pu_int step, steps;                  /* steps done; of so many */
+    pu_int epoch;                        /* passes through the data begun (mini-batches) */
+    pu_int gradients;                    /* pu_model_gradient calls */
+    pu_int rejected;                     /* steps that led to a theta the model refuses, halved until it did not */
+    double objective;                    /* of the last step, at the theta before it: NLL per datum of its batch (q
+                                            where there is no NLL) */
+    double objective_se;                 /* its standard error over probes; 0 exact, -1 unknown */
+    double gradient;                     /* |g| */
+    double gradient_se;                  /* |standard errors of g|; -1: not measured */
     double rate;
-    double validation;       /* last value; NaN: never measured */
-    double best;             /* the smallest of what theta is kept by: validation, or an exact objective of all data */
-    pu_int best_step;        /* of that; -1: the last theta is kept, because nothing comparable was measured */
+    double validation;                   /* last value; NaN: never measured */
+    double best;                         /* the smallest of what theta is kept by: validation, or an exact objective of
+                                            all data */
+    pu_int best_step;                    /* of that; -1: the last theta is kept, because nothing comparable was
+                                            measured */
     double seconds, steps_per_second, seconds_left; /* by options.clock; -1 without */
-    int resumed;             /* steps that were in the checkpoint it began from; 0: began at the start */
-    const pu_real *theta;    /* params: the current point (valid within the call) */
-    pu_report last;          /* of the last gradient: engine, plan, errors */
+    int resumed;                         /* steps that were in the checkpoint it began from; 0: began at the start */
+    const pu_real *theta;                /* params: the current point (valid within the call) */
+    pu_report last;                      /* of the last gradient: engine, plan, errors */
 } pu_fit_report;
 
 /* The report in one line of text: status and culprit, why the fit ended, at which step, the objective and its standard error,
@@ -698,34 +708,38 @@ typedef struct {
 PU_DEF const char *pu_fit_explain(const pu_fit_report *report, char *text, size_t size);
 
 typedef struct {
-    pu_int steps;            /* 0 = 200 */
-    pu_optimizer optimizer;  /* default PU_ADAM. PU_LBFGS is for a deterministic gradient: all data, and exact engines or fixed
-                                probes */
-    double rate;             /* 0 = 0.1 (Adam), 0.01 (SGD), 1 (L-BFGS) */
+    pu_int steps;                        /* 0 = 200 */
+    pu_optimizer optimizer;              /* default PU_ADAM. PU_LBFGS is for a deterministic gradient: all data, and
+                                            exact engines or fixed probes */
+    double rate;                         /* 0 = 0.1 (Adam), 0.01 (SGD), 1 (L-BFGS) */
     pu_schedule schedule;
-    double decay;            /* PU_RATE_HYPERBOLIC: 0 = a tenth of the steps */
-    double momentum;         /* SGD; 0 = 0.9, negative = none */
-    double beta1, beta2, epsilon; /* Adam; 0 = 0.9, 0.999, 1e-8 */
-    pu_int history;          /* L-BFGS pairs; 0 = 10 */
-    pu_options gradient;     /* kind, samples, engine, solver, seed, threads ..; seed also orders the mini-batches */
-    pu_int batch;            /* data per gradient, drawn without replacement; 0 = all */
-    pu_int accumulate;       /* gradients per step, averaged; 0 = 1 */
-    int fixed_probes;        /* the probes of a datum never change (common random numbers); otherwise fresh at every step */
-    int warm_start;          /* with fixed probes: solves begin at the last solution. N (K+1) D reals; no NLL from probes, so q
-                                is told */
-    double tolerance;        /* > 0: stop when |g| <= tolerance times |its standard errors| in 3 steps running (or, with exact
-                                or fixed noise, when |g| <= tolerance) */
-    double seconds;          /* > 0: stop after that time; needs clock */
-    double (*clock)(void *user);                                                     /* seconds since whenever */
-    double (*validate)(pu_model *model, const pu_real *theta, void *user);           /* smaller is better; NaN stops the fit */
-    pu_int validate_every;   /* steps; 0 = 10 */
-    pu_int patience;         /* validations without improvement before stopping; 0 = never */
-    int (*progress)(const pu_fit_report *now, void *user);                           /* nonzero: stop */
+    double decay;                        /* PU_RATE_HYPERBOLIC: 0 = a tenth of the steps */
+    double momentum;                     /* SGD; 0 = 0.9, negative = none */
+    double beta1, beta2, epsilon;        /* Adam; 0 = 0.9, 0.999, 1e-8 */
+    pu_int history;                      /* L-BFGS pairs; 0 = 10 */
+    pu_options gradient;                 /* kind, samples, engine, solver, seed, threads ..; seed also orders the mini-
+                                            batches */
+    pu_int batch;                        /* data per gradient, drawn without replacement; 0 = all */
+    pu_int accumulate;                   /* gradients per step, averaged; 0 = 1 */
+    int fixed_probes;                    /* the probes of a datum never change (common random numbers); otherwise fresh
+                                            at every step */
+    int warm_start;                      /* with fixed probes: solves begin at the last solution. N (K+1) D reals; no
+                                            NLL from probes, so q is told */
+    double tolerance;                    /* > 0: stop when |g| <= tolerance times |its standard errors| in 3 steps
+                                            running (or, with exact or fixed noise, when |g| <= tolerance) */
+    double seconds;                      /* > 0: stop after that time; needs clock */
+    double (*clock)(void *user);         /* seconds since whenever */
+    double (*validate)(pu_model *model, const pu_real *theta, void *user); /* smaller is better; NaN stops the fit */
+    pu_int validate_every;               /* steps; 0 = 10 */
+    pu_int patience;                     /* validations without improvement before stopping; 0 = never */
+    int (*progress)(const pu_fit_report *now, void *user); /* nonzero: stop */
     void *user;
-    const char *checkpoint;  /* file to keep the state in: written beside it and renamed, so that it is whole at any moment */
-    pu_int checkpoint_every; /* steps; 0 = 10; always at the end */
-    int resume;              /* begin from `checkpoint` if it is there; the end is the same to the bit as without the break.
-                                A file that is damaged, or of another model, data size, precision or options, is refused */
+    const char *checkpoint;              /* file to keep the state in: written beside it and renamed, so that it is
+                                            whole at any moment */
+    pu_int checkpoint_every;             /* steps; 0 = 10; always at the end */
+    int resume;                          /* begin from `checkpoint` if it is there; the end is the same to the bit as
+                                            without the break. A file that is damaged, or of another model, data size,
+                                            precision or options, is refused */
 } pu_fit_options;
 
 /* Minimise the mean objective over theta (params; the start on entry, see pu_model_start; the result on return: the best
@@ -830,7 +844,7 @@ typedef struct {
     pu_real *A, *Sigma; /* D x D row-major */
     pu_real *b, *mu;    /* D */
     double c, logdet, nll;
-    pu_int observed; /* M_n */
+    pu_int observed;    /* M_n */
 } pu_exact_result;
 PU_DEF pu_status pu_exact(const pu_lgm *model, const pu_data *data, pu_int datum, pu_workspace *ws,
                           pu_exact_result *result, pu_report *report);
@@ -889,12 +903,14 @@ typedef enum { /* what is known of an operator beyond its functions; `data` then
 
 struct pu_op {
     pu_int rows, cols, params;
-    pu_int work;  /* reals of scratch per column that any function below may use */
-    pu_int noise; /* normals per draw that sample consumes; 0 means rows */
-    int trusted;  /* 0: apply_t (of Phi) and symmetry (of Gamma, A) are tested on random vectors at every call;
-                     1: apply_t needs no test; 2: nor does symmetry. Built-in operators set it */
-    pu_form form; /* default PU_FORM_GENERAL. State what is true of yours: it is then as fast as the built-in one, whose functions
-                     are called instead of yours. So a form promises what grad, sample and log det are, too */
+    pu_int work;                  /* reals of scratch per column that any function below may use */
+    pu_int noise;                 /* normals per draw that sample consumes; 0 means rows */
+    int trusted;                  /* 0: apply_t (of Phi) and symmetry (of Gamma, A) are tested on random vectors at
+                                     every call; 1: apply_t needs no test; 2: nor does symmetry. Built-in operators set
+                                     it */
+    pu_form form;                 /* default PU_FORM_GENERAL. State what is true of yours: it is then as fast as the
+                                     built-in one, whose functions are called instead of yours. So a form promises what
+                                     grad, sample and log det are, too */
     const void *data, *aux;
 
     /* Y = Op X, or Y += Op X when add is nonzero.  X: cols x k, Y: rows x k */
@@ -939,9 +955,10 @@ struct pu_op {
     pu_int (*row)(const pu_op *op, pu_int m, pu_int *first, pu_real *value);
     /* grad += d/dtheta sum_j g_j Op_{m, first + j} */
     pu_status (*row_grad)(const pu_op *op, pu_int m, const double *g, pu_real *grad);
-    double flops; /* multiplications of a product with one column, for the planner; 0: params + rows + cols is assumed */
-    const struct pu_side *device; /* the same operator for a backend with memory of its own, see pu_side; NULL: the backend makes
-                                     one of a built-in operator, or refuses */
+    double flops;                 /* multiplications of a product with one column, for the planner; 0: params + rows +
+                                     cols is assumed */
+    const struct pu_side *device; /* the same operator for a backend with memory of its own, see pu_side; NULL: the
+                                     backend makes one of a built-in operator, or refuses */
 };
 
 /* ---- operators that are there ---------------------------------------------------------------------------- */
@@ -1021,16 +1038,17 @@ struct pu_ssm {
     pu_int steps, states;
     pu_ssm_start start;
     pu_real A[PU_SSM_MAX * PU_SSM_MAX], Q[PU_SSM_MAX * PU_SSM_MAX]; /* S x S, packed, as all below; read only */
-    double P0[PU_SSM_MAX * PU_SSM_MAX];                             /* the covariance of z_1, whatever the start */
+    double P0[PU_SSM_MAX * PU_SSM_MAX];  /* the covariance of z_1, whatever the start */
     /* private */
     pu_real W[PU_SSM_MAX * PU_SSM_MAX], W0[PU_SSM_MAX * PU_SSM_MAX]; /* Q^-1, P0^-1 */
     pu_real F[PU_SSM_MAX * PU_SSM_MAX], F0[PU_SSM_MAX * PU_SSM_MAX]; /* F F' = Q^-1, F0 F0' = P0^-1 */
-    pu_real At[PU_SSM_MAX * PU_SSM_MAX];                             /* A' */
+    pu_real At[PU_SSM_MAX * PU_SSM_MAX]; /* A' */
     double Qi[PU_SSM_MAX * PU_SSM_MAX], Pi[PU_SSM_MAX * PU_SSM_MAX]; /* the inverses once more, for the gradients */
-    double A_set[PU_SSM_MAX * PU_SSM_MAX], Q_set[PU_SSM_MAX * PU_SSM_MAX]; /* A, Q and P0 as set, in double: for products, */
-    double P0_set[PU_SSM_MAX * PU_SSM_MAX];                                /* and to see that they were changed since */
+    double A_set[PU_SSM_MAX * PU_SSM_MAX], Q_set[PU_SSM_MAX * PU_SSM_MAX]; /* A, Q and P0 as set, in double: for
+                                                                              products, */
+    double P0_set[PU_SSM_MAX * PU_SSM_MAX]; /* and to see that they were changed since */
     double logdet;
-    int doublings;  /* squarings of A after which the series for P0 has converged */
+    int doublings;                       /* squarings of A after which the series for P0 has converged */
 };
 PU_DEF pu_status pu_ssm_set(pu_ssm *m, pu_int steps, pu_int states, const pu_real *A, const pu_real *Q,
                             pu_ssm_start start, const pu_real *P0, pu_int *index);
@@ -1086,15 +1104,15 @@ PU_DEF pu_op pu_op_kronecker(const pu_op *left, const pu_op *right);
    may be used by several threads, each with scratch `work` of plan->work reals of its own.
    Statuses: PU_E_NULL; PU_E_ARGUMENT (n < 1); PU_E_OVERFLOW; PU_E_BLOCK (memory too small). */
 typedef struct {
-    pu_int n, work; /* length; reals of scratch for pu_fft_run */
+    pu_int n, work;        /* length; reals of scratch for pu_fft_run */
     /* private from here on */
-    pu_int length;           /* of the mixed radix transform: n, or the power of two of the convolution */
+    pu_int length;         /* of the mixed radix transform: n, or the power of two of the convolution */
     int convolve, passes;
-    int radix[64];           /* length = product */
-    const pu_real *table;    /* per pass: (radix - 1) x m factors, re then im; radix > 5: the roots, re then im */
-    const pu_real *chirp;    /* e^(-pi i k^2 / n), re then im: n each */
-    const pu_real *filter;   /* transform of the wrapped conjugate chirp / length: length each */
-    void *fftw;              /* FFTW's plan with PU_USE_FFTW, else NULL */
+    int radix[64];         /* length = product */
+    const pu_real *table;  /* per pass: (radix - 1) x m factors, re then im; radix > 5: the roots, re then im */
+    const pu_real *chirp;  /* e^(-pi i k^2 / n), re then im: n each */
+    const pu_real *filter; /* transform of the wrapped conjugate chirp / length: length each */
+    void *fftw;            /* FFTW's plan with PU_USE_FFTW, else NULL */
 } pu_fft;
 PU_DEF pu_status pu_fft_bytes(pu_int n, size_t *bytes);
 PU_DEF pu_status pu_fft_init(pu_fft *plan, pu_int n, void *memory, size_t bytes);
@@ -1171,16 +1189,18 @@ PU_DEF pu_status pu_circulant_bytes(pu_int n, size_t *bytes);
    in by you (examples/custom_model.c). Holds pointers into itself: not to be copied once made, nor to be shared by calls
    that run at the same time. */
 struct pu_model {
-    const char *name;    /* "factor analysis" */
-    pu_int params;       /* length of theta */
-    unsigned uses;       /* PU_USES_*: the canonical gradients that grad reads */
-    int tied_psi;       /* grad reads only the sum of psi's, and psi is M times the same (pu_options.tied_psi) */
-    pu_lgm lgm;          /* canonical form as of the last set: what pu_gradient wants */
-    pu_op Gamma, Phi;    /* lgm's operators, when the model keeps them here (rows > 0); then lgm is pointed at them */
+    const char *name;       /* "factor analysis" */
+    pu_int params;          /* length of theta */
+    unsigned uses;          /* PU_USES_*: the canonical gradients that grad reads */
+    int tied_psi;           /* grad reads only the sum of psi's, and psi is M times the same (pu_options.tied_psi) */
+    pu_lgm lgm;             /* canonical form as of the last set: what pu_gradient wants */
+    pu_op Gamma, Phi;       /* lgm's operators, when the model keeps them here (rows > 0); then lgm is pointed at
+                               them */
     const pu_real *precond; /* D: the model's own diagonal of M^-1 for PCG, NULL = 1/diag(A) */
-    void *data;          /* the model's own state */
-    uint32_t sets;       /* calls of pu_model_set so far: pu_fit sees whether its own was the last */
-    pu_workspace memory; /* of the built-in models: malloc, your allocator, or your block (set it before pu_model_*()) */
+    void *data;             /* the model's own state */
+    uint32_t sets;          /* calls of pu_model_set so far: pu_fit sees whether its own was the last */
+    pu_workspace memory;    /* of the built-in models: malloc, your allocator, or your block (set it before
+                               pu_model_*()) */
     /* theta (params, finite) -> canonical. PU_OK, or what is wrong, *index = the entry of theta at fault (as given: -1) */
     pu_status (*set)(pu_model *model, const pu_real *theta, pu_int *index);
     /* grad (params, overwritten) = (d canonical / d theta)' g, at the theta of the last set; g holds the arrays in `uses`
@@ -1258,7 +1278,7 @@ typedef struct {
 typedef struct {
     pu_int k;
     int fixed_step;               /* GD: alpha is `step`, not rho/pi */
-    int use_beta;                 /* CG, PCG: d = z + beta d;  GD, SD: d = r */
+    int use_beta;                 /* CG, PCG: d = z + beta d; GD, SD: d = r */
     int detach;                   /* reverse pass: alpha and beta are constants */
     pu_real *a, *be, *pi;         /* I x k */
     pu_real *rho;                 /* (I+1) x k: r'(m o r) */
@@ -1288,23 +1308,24 @@ typedef enum { /* stages of per-column scalar arithmetic, in the order of the so
 
 /* A reverse step where alpha and beta depend on theta. Columns with a_j = 0 took no such step. */
 typedef struct {
-    pu_block d, before;                  /* d_i and d_{i-1} */
-    pu_block kept;                       /* r_i; at NULL: it is 1/m o (d - be_before before) */
+    pu_block d, before;       /* d_i and d_{i-1} */
+    pu_block kept;            /* r_i; at NULL: it is 1/m o (d - be_before before) */
     pu_block xbar;
-    pu_block r, rbar, dbar;              /* r_{i+1}, which becomes r_i; cotangents of r_{i+1}, d_{i+1}, which become those of r_i, d_i
-                                            but for the product with A */
-    pu_block qbar;                       /* out */
-    const pu_real *a, *be;               /* alpha_{i+1}, beta_{i+1} */
-    const pu_real *be_before;            /* beta_i; NULL: there is no d_{i-1} */
+    pu_block r, rbar, dbar;   /* r_{i+1}, which becomes r_i; cotangents of r_{i+1}, d_{i+1}, which become those of r_i,
+                                 d_i but for the product with A */
+    pu_block qbar;            /* out */
+    const pu_real *a, *be;    /* alpha_{i+1}, beta_{i+1} */
+    const pu_real *be_before; /* beta_i; NULL: there is no d_{i-1} */
     const pu_real *twice_rhobar, *pib;
-    const pu_real *m, *minv;             /* n, or NULL */
-    const pu_real *weight;               /* of the columns in mbar */
-    pu_real *mbar;                       /* n, the cotangent of m, or NULL */
+    const pu_real *m, *minv;  /* n, or NULL */
+    const pu_real *weight;    /* of the columns in mbar */
+    pu_real *mbar;            /* n, the cotangent of m, or NULL */
 } pu_unwinding;
 
 struct pu_backend {
     void *user;
-    int host; /* scalars are in host memory: reading them is free, so a loop ends as soon as all columns have stopped */
+    int host;                            /* scalars are in host memory: reading them is free, so a loop ends as soon as
+                                            all columns have stopped */
     /* s_j = sum_i m_i x_ij y_ij (m may be NULL). Order of summation fixed by n alone. */
     void (*dot)(void *user, pu_int n, pu_int k, const pu_real *m, pu_block x, pu_block y, pu_real *s);
     /* y = sum of `count` terms (at most 4); y may be one of them. */
@@ -1345,15 +1366,17 @@ struct pu_backend {
 
     /* The rest belongs to backends with memory of their own; in others all of it is NULL. Those functions above that return
        nothing keep the first error for `status`. */
-    void *(*memory)(void *user, size_t bytes); /* its block of memory, which later calls may move when they ask for more; NULL: no */
-    size_t budget;                             /* the most that may be asked for */
-    void (*batch)(void *user, pu_int count);   /* so many data are side by side from here on */
-    void (*turn)(void *user, int slot);        /* what is written from here on goes to slot 0 or 1 of two, used in turns, and may
-                                                  overtake work on the other */
+    void *(*memory)(void *user, size_t bytes); /* its block of memory, which later calls may move when they ask for
+                                                  more; NULL: no */
+    size_t budget;                       /* the most that may be asked for */
+    void (*batch)(void *user, pu_int count); /* so many data are side by side from here on */
+    void (*turn)(void *user, int slot);  /* what is written from here on goes to slot 0 or 1 of two, used in turns, and
+                                            may overtake work on the other */
     /* The device side of a host operator: bytes that it needs with memory NULL, and the operator itself otherwise, at least
        until the next call with the same slot (0: Gamma or A, 1: Phi). PU_E_UNSUPPORTED: it has none */
     pu_status (*side)(void *user, int slot, const pu_op *op, void *memory, size_t *bytes, pu_side *side);
-    pu_status (*status)(void *user, const char **what); /* waits for all work; the first error since the last call, in words */
+    pu_status (*status)(void *user, const char **what); /* waits for all work; the first error since the last call, in
+                                                           words */
 };
 
 #ifdef __cplusplus
@@ -2049,7 +2072,8 @@ PU__FN void pu__draw(const pu__draw_key *key, int count, uint32_t *c0, pu_real *
 {
     uint32_t c1[PU__DRAW], c2[PU__DRAW], c3[PU__DRAW];
     uint32_t k0 = (uint32_t)key->seed, k1 = (uint32_t)(key->seed >> 32);
-    for (int l = 0; l < count; l++) {
+    /* all entries are set: gcc warns of those beyond count otherwise */
+    for (int l = 0; l < PU__DRAW; l++) {
         c1[l] = key->sample;
         c2[l] = key->datum;
         c3[l] = key->step;

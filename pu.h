@@ -1924,7 +1924,7 @@ PU__FN PU_HD void pu__philox_round(uint32_t k0, uint32_t k1, uint32_t *c0, uint3
 #define PU__PHILOX_KEY1   0xBB67AE85u
 
 /* Four random words out of a key of two words and a counter of four. */
-PU__FN PU_HD void pu__philox(const uint32_t *key, const uint32_t *counter, uint32_t *out)
+PU__FN PU_HD void pu__philox_words(const uint32_t *key, const uint32_t *counter, uint32_t *out)
 {
     uint32_t k0 = key[0], k1 = key[1];
     memcpy(out, counter, 4 * sizeof *out);
@@ -1938,7 +1938,7 @@ PU__FN PU_HD void pu__philox(const uint32_t *key, const uint32_t *counter, uint3
 /* The same for callers of the library. */
 PU_DEF void pu_philox(const uint32_t key[2], const uint32_t counter[4], uint32_t out[4])
 {
-    pu__philox(key, counter, out);
+    pu__philox_words(key, counter, out);
 }
 
 /* sum_i c[i] x^i, i < count, by Horner's rule. */
@@ -2078,7 +2078,7 @@ PU__FN void pu__draw(const pu__draw_key *key, int count, uint32_t *c0, pu_real *
         c2[l] = key->datum;
         c3[l] = key->step;
     }
-    /* pu__philox of all counter values side by side */
+    /* pu__philox_words of all counter values side by side */
     for (int round = 0; round < PU__PHILOX_ROUNDS; round++) {
         for (int l = 0; l < count; l++)
             pu__philox_round(k0, k1, c0 + l, c1 + l, c2 + l, c3 + l);
@@ -10421,7 +10421,7 @@ PU__FN void pu__dots(const pu__run *g, const pu_real *m, pu_block x, pu_block y,
 }
 
 /* Scalar arithmetic of one stage of step i. */
-PU__FN void pu__stage(const pu__run *g, pu_stage stage, pu_int i) { g->B->stage(g->B->user, &g->s, stage, i); }
+PU__FN void pu__run_stage(const pu__run *g, pu_stage stage, pu_int i) { g->B->stage(g->B->user, &g->s, stage, i); }
 
 /* q = A X, counted, and, where s is not NULL, s_j = x_j'A x_j, in one sweep where the system can. */
 PU__FN pu_status pu__product(pu__run *g, pu_block X, pu_real *s)
@@ -10454,7 +10454,7 @@ PU__FN void pu__project(pu__run *g, pu_block V, pu_int last, const pu_real *mc, 
     for (pu_int l = 0; l <= last; l++) {
         pu_block R = pu__slot(g, g->tape_r, l);
         pu__dots(g, mc, R, V, g->s.s0);
-        pu__stage(g, PU_STAGE_PROJECT, l);
+        pu__run_stage(g, PU_STAGE_PROJECT, l);
         pu__combine2(g, V, pu__term(V), pu__t(R, 1, g->s.c0, ma));
     }
 }
@@ -10508,7 +10508,7 @@ PU__FN pu_status pu__forward(pu__run *g, const pu_block *x0, pu_int I)
     pu__dots(g, NULL, u, u, s->s1);
     pu__dots(g, NULL, r, r, s->c0);
     pu__dots(g, m, r, r, rho);
-    pu__stage(g, PU_STAGE_START, 0);
+    pu__run_stage(g, PU_STAGE_START, 0);
     for (pu_int j = 0; j < k; j++)
         g->known[j] = 0;
     for (g->done = 0; g->done < I && !stopped && !status; g->done++) {
@@ -10525,7 +10525,7 @@ PU__FN pu_status pu__forward(pu__run *g, const pu_block *x0, pu_int I)
         }
         /* q = A d;  pi = d'q;  a = rho / pi */
         status = pu__product(g, d, pi);
-        pu__stage(g, PU_STAGE_ALPHA, i);
+        pu__run_stage(g, PU_STAGE_ALPHA, i);
         /* x += a d;  r -= a q;  rho' = r'(m o r) */
         rho += k;
         B->advance(B->user, g->n, k, a, m, d, g->q, later ? pu__none : g->x, r, rho);
@@ -10536,7 +10536,7 @@ PU__FN pu_status pu__forward(pu__run *g, const pu_block *x0, pu_int I)
         /* be = rho' / rho */
         if (g->plan.tolerance_mode)
             pu__dots(g, NULL, r, r, s->s1);
-        pu__stage(g, PU_STAGE_BETA, i);
+        pu__run_stage(g, PU_STAGE_BETA, i);
         stopped = pu__all_stopped(g, i);
         pi += k;
         a += k;
@@ -10657,7 +10657,7 @@ PU__FN void pu__reverse_long(pu__run *g, const pu__reverse_step_data *step)
     /* beb = dbar'd;  rhobar += beb/rho;  rhop = -beb be/rho */
     if (step->full && s->use_beta)
         pu__dots(g, NULL, g->dbar, step->d, s->s0);
-    pu__stage(g, PU_STAGE_REV1, i);
+    pu__run_stage(g, PU_STAGE_REV1, i);
     if (step->full)
         pu__dots(g, NULL, g->xbar, step->d, s->s0);
     /* rbar += m o (dbar + 2 rhobar r) */
@@ -10668,7 +10668,7 @@ PU__FN void pu__reverse_long(pu__run *g, const pu__reverse_step_data *step)
         pu__project(g, g->rbar, i + 1, NULL, m);
     if (step->residuals) {
         /* r_i = 1/m o (d_i - be_{i-1} d_{i-1}), or from the checkpoint */
-        pu__stage(g, PU_STAGE_RPREV, i);
+        pu__run_stage(g, PU_STAGE_RPREV, i);
         if (step->ri.at)
             pu__combine1(g, g->rprev, pu__term(step->ri));
         else
@@ -10677,12 +10677,12 @@ PU__FN void pu__reverse_long(pu__run *g, const pu__reverse_step_data *step)
     }
     if (step->full) {
         /* q = (r_i - r_{i+1}) / a */
-        pu__stage(g, PU_STAGE_Q, i);
+        pu__run_stage(g, PU_STAGE_Q, i);
         pu__combine2(g, g->q, pu__term_c(g->rprev, s->c1), pu__t(g->r, -1, s->c1, NULL));
         pu__dots(g, NULL, g->rbar, g->q, s->s1);
     }
     /* ab = xbar'd - rbar'q;  rhop += ab/pi;  pib = -ab a/pi;  qbar = -a rbar + pib d */
-    pu__stage(g, PU_STAGE_REV2, i);
+    pu__run_stage(g, PU_STAGE_REV2, i);
     pu__combine2(g, g->qbar, pu__t(g->rbar, -1, step->a, NULL), pu__term_c(step->d, s->pib));
     /* dbar = be dbar + a xbar + pib q */
     pu__combine3(g, g->dbar, pu__term_c(g->dbar, step->be), pu__term_c(g->xbar, step->a), pu__term_c(g->q, s->pib));
@@ -10705,7 +10705,7 @@ PU__FN pu_status pu__reverse_step(pu__run *g, pu_int i, pu_int first, pu_real *g
     pu_status status = PU_OK;
     if (constant) {
         /* rbar += m o dbar;  dbar = be dbar + a xbar, and qbar = -a rbar is left as c0 o rbar */
-        pu__stage(g, PU_STAGE_REV2, i);
+        pu__run_stage(g, PU_STAGE_REV2, i);
         B->retreat(B->user, g->n, g->k, step.a, step.be, g->m, g->xbar, g->rbar, g->dbar);
     } else if (fused) {
         /* what pu__reverse_long does, in two sweeps of the backend, with rbar'q as a sum over the terms of rbar */
@@ -10717,7 +10717,7 @@ PU__FN pu_status pu__reverse_step(pu__run *g, pu_int i, pu_int first, pu_real *g
             g->m,    g->minv,    s->scale, g->mbar                        /* m, minv, weight, mbar */
         };
         B->unwind_sums(B->user, g->n, g->k, &u, s->s0, s->s1, s->c1);
-        pu__stage(g, PU_STAGE_UNWIND, i);
+        pu__run_stage(g, PU_STAGE_UNWIND, i);
         B->unwind(B->user, g->n, g->k, &u);
     } else {
         pu__reverse_long(g, &step);
@@ -10770,7 +10770,7 @@ PU__FN pu_status pu__reverse(pu__run *g, const pu_block *x0, pu_real *grad)
     const pu_real *m = g->m;
     pu_int every = g->plan.every, last = g->done - 1;
     pu__dots(g, NULL, g->xbar, g->xbar, s->s0);
-    pu__stage(g, PU_STAGE_XBAR, 0);
+    pu__run_stage(g, PU_STAGE_XBAR, 0);
     pu__combine1(g, g->xbar, pu__term_c(g->xbar, s->c0));
     pu__combine(g, g->rbar, 0, NULL);
     pu__combine(g, g->dbar, 0, NULL);
@@ -10785,7 +10785,7 @@ PU__FN pu_status pu__reverse(pu__run *g, const pu_block *x0, pu_real *grad)
             return PU_E_OPERATOR;
     }
     /* rbar += m o (dbar + 2 rhobar r_0) */
-    pu__stage(g, PU_STAGE_END, 0);
+    pu__run_stage(g, PU_STAGE_END, 0);
     if (g->mbar)
         pu__through_m(g);
     pu__combine3(g, g->rbar, pu__term(g->rbar), pu__term_m(g->dbar, m), pu__t(g->r, 1, s->c0, m));
@@ -10807,7 +10807,7 @@ PU__FN double *pu__ritz(const pu__run *g, pu_int j) { return g->ritz + 2 * g->ro
 /* Diagonalises the Lanczos matrix of column j, which took steps, into pu__ritz(g, j), once for all who ask, and with it
    those of the columns after it, which will be asked for next. Needs host_a, host_b, host_steps. Returns 1 without
    convergence, else 0. */
-PU__FN int pu__spectrum(pu__run *g, pu_int j)
+PU__FN int pu__diagonalise(pu__run *g, pu_int j)
 {
     pu_int lanes = g->k - j > 4 ? (pu_int)PU__ABREAST : 4;
     pu_int some = pu__min(lanes, g->k - j); /* lanes with a column */
@@ -10881,7 +10881,7 @@ PU__FN double pu__growth(pu__run *g, pu_int j)
     double growth = 1;
     if (steps == 0)
         return 0;
-    if (pu__spectrum(g, j))
+    if (pu__diagonalise(g, j))
         return DBL_MAX; /* no spectrum, no trust */
     /* the largest Ritz values in descending order */
     for (pu_int i = 0; i < steps; i++) {
@@ -10917,7 +10917,7 @@ PU__FN pu__quadrature_result pu__quadrature(pu__run *g, pu_int j, double s)
     pu__quadrature_result result = {(double)NAN, DBL_MAX, 0};
     pu_int steps = (pu_int)g->host_steps[j];
     double sum = 0;
-    if (steps > 0 && pu__spectrum(g, j))
+    if (steps > 0 && pu__diagonalise(g, j))
         return result;
     for (pu_int i = 0; i < steps; i++) {
         if (!(lambda[i] > 0))
@@ -10988,7 +10988,7 @@ PU__FN pu_status pu__lambda_max(pu__run *g, double *lambda)
         return status;
     pu__read_history(&probe);
     taken = (pu_int)g->host_steps[0];
-    if (taken > 0 && !pu__spectrum(&probe, 0))
+    if (taken > 0 && !pu__diagonalise(&probe, 0))
         for (pu_int i = 0; i < taken; i++)
             *lambda = pu__max(*lambda, pu__ritz(g, 0)[i]);
     return PU_OK;
@@ -11268,13 +11268,13 @@ typedef struct {
     pu_real *sums, *far_sums;   /* what the side's grad adds up: on the host, on the device */
     pu_block near_x, near_rbar; /* results on the host */
     pu_real *near_scale, *grad, *test, *work;
-} pu__solve;
+} pu__solve_job;
 
 /* Memory of a solve; w->A.side and side_bytes are set. Without a device the results are staged where the solver leaves
    them. */
 PU__FN void pu__solve_layout(void *self, pu__arena *arena)
 {
-    pu__solve *w = (pu__solve *)self;
+    pu__solve_job *w = (pu__solve_job *)self;
     const pu_op *op = &w->A.side.op;
     int far = pu__is_far(w->B);
     pu_int n = w->given->rows, k = w->io.k;
@@ -11298,7 +11298,7 @@ PU__FN void pu__solve_layout(void *self, pu__arena *arena)
 }
 
 /* Arrays of a solve: pointers, distances, numbers. */
-PU__FN pu_status pu__solve_check_arrays(pu__solve *w, pu_report *report)
+PU__FN pu_status pu__solve_check_arrays(pu__solve_job *w, pu_report *report)
 {
     const pu_solve_arrays *io = &w->io;
     pu_int n = w->given->rows;
@@ -11322,7 +11322,7 @@ PU__FN pu_status pu__solve_check_arrays(pu__solve *w, pu_report *report)
 }
 
 /* What can be known without memory: the plan, the operator's form and its device side, sizes. */
-PU__FN pu_status pu__solve_make(pu__solve *w, const pu_op *A, const pu_solve_options *options,
+PU__FN pu_status pu__solve_make(pu__solve_job *w, const pu_op *A, const pu_solve_options *options,
                                 const pu_backend *backend, pu_report *report)
 {
     if (pu__solve_check(A, w->io.k, report))
@@ -11342,7 +11342,7 @@ PU_DEF pu_status pu_solve_bytes(const pu_op *A, pu_int k, const pu_solve_options
                                 pu_report *report)
 {
     pu__call call;
-    pu__solve w = PU__ZERO;
+    pu__solve_job w = PU__ZERO;
     report = pu__begin(&call, NULL, report);
     w.io.k = k;
     w.gradients = gradients;
@@ -11355,7 +11355,7 @@ PU_DEF pu_status pu_solve_bytes(const pu_op *A, pu_int k, const pu_solve_options
 
 /* The tests that need scratch, step size or preconditioner, the solve, and the gradient terms of w/2 x'A x and of what comes
    back through the solver. */
-PU__FN pu_status pu__solve_columns(pu__solve *w, pu_report *report)
+PU__FN pu_status pu__solve_columns(pu__solve_job *w, pu_report *report)
 {
     pu__run *g = &w->run;
     const pu_op *A = &w->resolved, *op = &w->A.side.op;
@@ -11402,7 +11402,7 @@ PU__FN pu_status pu__solve_columns(pu__solve *w, pu_report *report)
 }
 
 /* Results of a device to the host. Are the gradients finite? |rbar|^2 is, when every entry is. */
-PU__FN pu_status pu__solve_results(pu__solve *w, pu_report *report)
+PU__FN pu_status pu__solve_results(pu__solve_job *w, pu_report *report)
 {
     pu__run *g = &w->run;
     const pu_backend *B = g->B;
@@ -11430,7 +11430,7 @@ PU__FN pu_status pu__solve_results(pu__solve *w, pu_report *report)
 }
 
 /* pu_solve after its checks and with its memory. */
-PU__FN pu_status pu__solve_run(pu__solve *w, pu_report *report)
+PU__FN pu_status pu__solve_run(pu__solve_job *w, pu_report *report)
 {
     const pu_backend *B = w->B;
     const pu__plan *plan = &w->plan;
@@ -11479,7 +11479,7 @@ PU_DEF pu_status pu_solve(const pu_op *A, const pu_solve_arrays *arrays, const p
                           const pu_backend *backend, pu_workspace *ws, pu_report *report)
 {
     pu__call call;
-    pu__solve w = PU__ZERO;
+    pu__solve_job w = PU__ZERO;
     pu_solve_arrays *io = &w.io;
     report = pu__begin(&call, ws, report);
     if (!arrays)
@@ -11559,17 +11559,17 @@ typedef struct pu__posterior pu__posterior;
 typedef struct {
     pu_status (*product)(PU__PRODUCT_ARGS);
     pu_status (*fused)(PU__TERMS_ARGS); /* product and gradient; NULL: one after the other */
-} pu__kind;
+} pu__product_kind;
 
 enum { PU__LEFT_NOTHING, PU__LEFT_ROWS, PU__LEFT_GRAM }; /* what a product leaves: Phi X in t0; Phi'W Phi X in gram */
 
 struct pu__posterior {
-    pu__system system;            /* A as the solver sees it */
-    const pu__kind *kind, *usual; /* of the datum at hand; of a datum whose A is not formed */
-    int left;                     /* what the last product has left */
-    const pu_lgm *model;          /* on the host */
-    const pu_side *Gamma, *Phi;   /* the operators where the backend works; */
-    const pu_real *psi;           /* M, likewise */
+    pu__system system;                    /* A as the solver sees it */
+    const pu__product_kind *kind, *usual; /* of the datum at hand; of a datum whose A is not formed */
+    int left;                             /* what the last product has left */
+    const pu_lgm *model;                  /* on the host */
+    const pu_side *Gamma, *Phi;           /* the operators where the backend works; */
+    const pu_real *psi;                   /* M, likewise */
     const pu_backend *B;
     pu_int D, M, kmax;
     pu__slots slots;
@@ -11938,18 +11938,18 @@ PU__FN pu_status pu__posterior_square(pu__posterior *p, pu_int k, pu_block X, co
     return (p->system.scales ? p->kind->fused : pu__posterior_terms)(p, &pairs, last, grad);
 }
 
-static const pu__kind pu__kind_general = {pu__general_product, NULL};
-static const pu__kind pu__kind_matrix = {pu__matrix_product, NULL};
-static const pu__kind pu__kind_formed = {pu__formed_product, NULL};
-static const pu__kind pu__kind_band = {pu__band_product, pu__band_fused};
-static const pu__kind pu__kind_spectrum = {pu__spectrum_product, pu__spectrum_fused};
-static const pu__kind pu__kind_gram = {pu__gram_product, NULL};
+static const pu__product_kind pu__kind_general = {pu__general_product, NULL};
+static const pu__product_kind pu__kind_matrix = {pu__matrix_product, NULL};
+static const pu__product_kind pu__kind_formed = {pu__formed_product, NULL};
+static const pu__product_kind pu__kind_band = {pu__band_product, pu__band_fused};
+static const pu__product_kind pu__kind_spectrum = {pu__spectrum_product, pu__spectrum_fused};
+static const pu__product_kind pu__kind_gram = {pu__gram_product, NULL};
 
 /* Can Phi work on a part of its rows? */
 PU__FN int pu__can_restrict(const pu_op *Phi) { return Phi->apply_rows && Phi->apply_rows_t && Phi->grad_rows; }
 
 /* The kind of A for these operators, where the backend works. host: their own memory is the host's. */
-PU__FN const pu__kind *pu__kind_of(const pu_lgm *model, const pu_side *Gamma, const pu_side *Phi, int host)
+PU__FN const pu__product_kind *pu__kind_of(const pu_lgm *model, const pu_side *Gamma, const pu_side *Phi, int host)
 {
     int diagonal = model->Gamma->form == PU_FORM_DIAGONAL && pu__diagonal_full(model->Gamma);
     if (model->Phi->form == PU_FORM_DIAGONAL && Gamma->apply_plus)
@@ -12016,7 +12016,7 @@ PU__FN void pu__posterior_layout(pu__posterior *p, pu__arena *arena, int form)
 }
 
 /* A of the datum at hand has this kind from here on. */
-PU__FN void pu__posterior_set_kind(pu__posterior *p, const pu__kind *kind)
+PU__FN void pu__posterior_set_kind(pu__posterior *p, const pu__product_kind *kind)
 {
     const pu__slots *s = &p->slots;
     int sums = kind->fused != NULL; /* those that sum up on the way */
@@ -12233,8 +12233,8 @@ PU__FN pu_status pu__posterior_dense(pu__posterior *p, pu_block X, pu_block Y, p
               blocks of S is a band of 2 S - 1
      Kalman   filter and smoother (Rauch, Tung, Striebel), the textbook way to the same numbers; then as banded
 
-   An engine has four functions (pu__engine), called in this order for a datum: prepare factors A, solve serves right-hand
-   sides, spread and sigma use the factor up (the dual engine overwrites V and L with what they need).
+   An engine has four functions (pu__engine_functions), called in this order for a datum: prepare factors A, solve serves
+   right-hand sides, spread and sigma use the factor up (the dual engine overwrites V and L with what they need).
    ------------------------------------------------------------------------------------------------ */
 
 /* A state space for the Kalman engine: s_t = F s_{t-1} + N(0, Q), s_0 ~ N(0, P0). */
@@ -12887,10 +12887,10 @@ typedef struct {
     pu_status (*solve)(PU__COLUMNS_ARGS); /* x = A^-1 u */
     pu_status (*sigma)(PU__SIGMA_ARGS);   /* lane += gradient of 1/2 tr(A Sigma) */
     pu_status (*spread)(PU__SPREAD_ARGS);
-} pu__engine;
+} pu__engine_functions;
 
 /* In the order of pu_engine; iterative and auto have none. */
-static const pu__engine pu__engines[PU_ENGINES] = {
+static const pu__engine_functions pu__engines[PU_ENGINES] = {
     PU__ZERO,
     {pu__dense_prepare, pu__dense_solve, pu__dense_sigma, pu__dense_spread},
     {pu__dual_prepare, pu__dual_solve, pu__dual_sigma, pu__dual_spread},
@@ -13192,7 +13192,7 @@ typedef struct {
     double ux, xax, logdet, gap;
     double value;             /* direct engines, the mean: see pu__posterior_value */
     double energy, low, high; /* |x - A^-1 u|_A^2 as estimated, extreme Ritz values; high = 0: unknown */
-} pu__column;
+} pu__staged_column;
 
 typedef struct {
     pu__worker *workers;
@@ -13204,7 +13204,7 @@ typedef struct {
     pu_real *test;       /* scratch of the checks */
     pu_real *work;       /* scratch of the operators, one column */
     pu_real *se;         /* standard errors of [Gamma | Phi | psi] */
-    pu__column *columns; /* N x (K+1) */
+    pu__staged_column *columns; /* N x (K+1) */
     double *c, *logdet;  /* N */
     double gamma_logdet;
     pu_int *observed;      /* N */
@@ -13315,7 +13315,7 @@ PU__FN void pu__task_layout(void *self, pu__arena *arena)
     if (job->slots.groups)
         mem->se = pu__reals(arena, job->slots.eta, 1);
     mem->test = pu__reals(arena, pu__test_reals(&job->r), 1);
-    mem->columns = (pu__column *)pu__take(arena, all, 1, sizeof(pu__column));
+    mem->columns = (pu__staged_column *)pu__take(arena, all, 1, sizeof(pu__staged_column));
     mem->c = (double *)pu__take(arena, job->N, 1, sizeof(double));
     mem->logdet = (double *)pu__take(arena, job->N, 1, sizeof(double));
     mem->observed = (pu_int *)pu__take(arena, job->N, 1, sizeof(pu_int));
@@ -13967,11 +13967,12 @@ PU__FN pu_status pu__linear_terms(const pu__job *job, pu__worker *w, int direct,
 /* log det A as each probe column of the block sees it, and how far that may be from what more steps would give: the larger
    of the last step's change and of the part of delta'A^-1 log(A/s) delta that the residual leaves open, about
    r'A^-1 r (1 + |log(theta/s)|) with theta the smallest Ritz value. The block has `each` columns of datum n, then n + 1 .. */
-PU__FN void pu__logdets(const pu__job *job, pu__worker *w, pu_int n, pu_int first, pu_int each, pu__column *columns)
+PU__FN void pu__logdets(const pu__job *job, pu__worker *w, pu_int n, pu_int first, pu_int each,
+                        pu__staged_column *columns)
 {
     pu__run *g = &w->run;
     for (pu_int j = 0; j < g->k; j++) {
-        pu__column *column = columns + j;
+        pu__staged_column *column = columns + j;
         pu_int turn = pu__turn_of(job, n + j / each);
         pu_int steps = (pu_int)g->host_steps[j];
         pu_int stop = (pu_int)g->host_stop[j];
@@ -14080,7 +14081,7 @@ PU__FN void pu__block_records(const pu__job *job, pu__memory *mem, pu__worker *w
     pu__run *g = &w->run;
     pu_int I = job->plan.I;
     pu_int at = item->n * (job->K + 1) + item->first;
-    pu__column *columns = mem->columns + at;
+    pu__staged_column *columns = mem->columns + at;
     pu_real *const stage[2] = {mem->stage.alpha, mem->stage.beta};
     const pu_real *const history[2] = {g->host_a, g->host_b};
     if (mem->stage.x)
@@ -14151,7 +14152,7 @@ PU__FN pu_status pu__iterative_block(const pu__job *job, pu__memory *mem, pu__wo
 /* ---- a datum by a direct engine ---- */
 
 /* The record of a column that a factorisation has solved. */
-PU__FN void pu__direct_record(pu__column *c, double logdet)
+PU__FN void pu__direct_record(pu__staged_column *c, double logdet)
 {
     memset(c, 0, sizeof *c);
     c->record.stop = PU_STOP_DIRECT;
@@ -14180,7 +14181,7 @@ PU__FN pu_status pu__direct_columns(const pu__job *job, pu__memory *mem, pu__wor
     for (pu_int j = 0; j < k; j++) {
         pu_int at = n * (job->K + 1) + first + j;
         const pu_real *x = pu__col(g->x, j);
-        pu__column *c = mem->columns + at;
+        pu__staged_column *c = mem->columns + at;
         pu__direct_record(c, mem->logdet[n]);
         c->record.rhs = sqrt(g->uu[j]);
         c->record.residual = sqrt(g->tt[j]);
@@ -14233,7 +14234,7 @@ PU__FN pu_status pu__direct_gradient(const pu__job *job, pu__memory *mem, pu__wo
 PU__FN pu_status pu__direct_datum(const pu__job *job, pu__memory *mem, pu__worker *w, pu_int n, pu_real *lane,
                                   pu_report *report)
 {
-    const pu__engine *engine = &pu__engines[w->engine];
+    const pu__engine_functions *engine = &pu__engines[w->engine];
     pu__direct *e = &w->direct;
     pu_int cols = job->K + 1;
     pu_int I = job->plan.I;
@@ -14640,7 +14641,7 @@ PU__FN void pu__datum_values(const pu__job *job, const pu__memory *mem, double s
     double N = (double)job->N;
     double K = (double)job->K;
     double sampled = (double)job->served[PU_ITERATIVE];
-    const pu__column *col = mem->columns + n * (job->K + 1);
+    const pu__staged_column *col = mem->columns + n * (job->K + 1);
     int direct = mem->engine[n] != PU_ITERATIVE;
     double c = mem->c[n] + shared_c;
     double fit = direct ? col->value : col->xax / 2 - col->ux;

@@ -558,7 +558,7 @@ static __global__ void __launch_bounds__(PU__CUDA_THREADS)
             }
             counter[0] = pu__counter((uint64_t)row / 4, stream), counter[1] = sample + (uint32_t)pu__remainder(j, each);
             counter[2] = datum[datum_of], counter[3] = step;
-            pu__philox(key, counter, word);
+            pu__philox_words(key, counter, word);
             pu__normal_pair(word[0], word[1], z), pu__normal_pair(word[2], word[3], z + 2);
             if (rows) pu__col(x, j)[at] = row % 4 < 2 ? (row % 4 ? z[1] : z[0]) : (row % 4 == 2 ? z[2] : z[3]);
             else

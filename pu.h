@@ -10509,7 +10509,7 @@ PU__FN pu_status pu__forward(pu__run *g, const pu_block *x0, pu_int I)
     pu__dots(g, NULL, r, r, s->c0);
     pu__dots(g, m, r, r, rho);
     pu__run_stage(g, PU_STAGE_START, 0);
-    for (pu_int j = 0; j < k; j++)
+    for (pu_int j = 0; g->known && j < k; j++) /* pu_cuda_solve has nothing on the host */
         g->known[j] = 0;
     for (g->done = 0; g->done < I && !stopped && !status; g->done++) {
         pu_int i = g->done;

@@ -1577,26 +1577,25 @@ PU__FN void pu__put_percent(pu__text *text, const char *label, double x)
 /* One line about a report: the status in words, what is at fault, and the numbers that apply. report may be NULL. */
 PU_DEF const char *pu_explain(const pu_report *report, char *buffer, size_t capacity)
 {
-    pu__text text;
-    int steps;
-    if (!buffer || capacity == 0) return "";
-    text.at = buffer;
-    text.used = 0;
-    text.capacity = capacity;
+    pu__text text = {buffer, 0, capacity};
+    const pu_where *where;
+    pu_status status;
+    if (!buffer || !capacity) return "";
     buffer[0] = 0;
     if (!report) return buffer;
-    pu__put(&text, pu_status_text(report->status));
-    if (report->where.what && report->where.what[0]) {
+    status = report->status;
+    where = &report->where;
+    pu__put(&text, pu_status_text(status));
+    if (where->what && where->what[0]) {
         pu__put(&text, ": ");
-        pu__put(&text, report->where.what);
+        pu__put(&text, where->what);
     }
-    pu__put_number(&text, ", datum ", report->where.datum);
-    pu__put_number(&text, ", column ", report->where.column);
+    pu__put_number(&text, ", datum ", where->datum);
+    pu__put_number(&text, ", column ", where->column);
     /* a warning about a column tells the step of the solver */
-    steps = report->status > 0 && report->where.column >= 0;
-    pu__put_number(&text, steps ? ", step " : ", index ", report->where.index);
-    if (report->status == PU_E_BLOCK || report->status == PU_E_MEMORY) {
-        int device = strncmp(report->where.what, "device", 6) == 0;
+    pu__put_number(&text, status > 0 && where->column >= 0 ? ", step " : ", index ", where->index);
+    if (status == PU_E_BLOCK || status == PU_E_MEMORY) {
+        int device = strncmp(where->what, "device", 6) == 0;
         pu__put_number(&text, ", bytes needed ", (pu_int)(device ? report->device_bytes : report->bytes));
     }
     return buffer;
@@ -1606,11 +1605,9 @@ PU_DEF const char *pu_explain(const pu_report *report, char *buffer, size_t capa
    datum, index: -1 where they do not apply. */
 PU__FN pu_status pu__fail(pu_report *report, pu_status status, const char *what, pu_int datum, pu_int index)
 {
+    pu_where where = {what, datum, -1, index};
     report->status = status;
-    report->where.what = what;
-    report->where.datum = datum;
-    report->where.column = -1;
-    report->where.index = index;
+    report->where = where;
     return status;
 }
 
@@ -1651,10 +1648,7 @@ typedef struct {
     size_t far_used;
 } pu__arena;
 
-#define PU__ARENA                                                                                                      \
-    {                                                                                                                  \
-        NULL, 0, 0, NULL, NULL, 0                                                                                      \
-    }
+#define PU__ARENA PU__ZERO /* the initialiser */
 
 /* a * b; sets *overflow where the product exceeds PTRDIFF_MAX. */
 PU__FN size_t pu__mul(size_t a, size_t b, int *overflow)
@@ -1685,8 +1679,7 @@ PU__FN void *pu__take_from(pu__arena *arena, int far, pu_int count, pu_int each,
     int there = far && pu__is_far(arena->B);
     unsigned char *base = there ? arena->far : arena->base;
     size_t *used = there ? &arena->far_used : &arena->used;
-    size_t at = *used;
-    size_t bytes;
+    size_t at = *used, bytes;
     PU_ASSERT(count >= 0 && each >= 0);
     /* overflow stays set: whoever opens the arena refuses */
     bytes = pu__mul(pu__mul((size_t)count, (size_t)each, &arena->overflow), width, &arena->overflow);
@@ -1713,6 +1706,18 @@ PU__FN pu_real *pu__far_reals(pu__arena *arena, pu_int count, pu_int each)
     return (pu_real *)pu__take_from(arena, 1, count, each, sizeof(pu_real));
 }
 
+/* Likewise doubles and indices, always from our own memory. */
+PU__FN double *pu__doubles(pu__arena *arena, pu_int count, pu_int each)
+{
+    return (double *)pu__take(arena, count, each, sizeof(double));
+}
+
+/* Indices are whole arrays. */
+PU__FN pu_int *pu__indices(pu__arena *arena, pu_int count)
+{
+    return (pu_int *)pu__take(arena, count, 1, sizeof(pu_int));
+}
+
 /* `count` blocks of n x k reals where the backend works. */
 PU__FN pu_real *pu__far_blocks(pu__arena *arena, pu_int count, pu_int n, pu_int k)
 {
@@ -1722,18 +1727,14 @@ PU__FN pu_real *pu__far_blocks(pu__arena *arena, pu_int count, pu_int n, pu_int 
 /* A block of k columns of n reals from our own memory, */
 PU__FN pu_block pu__cols(pu__arena *arena, pu_int n, pu_int k)
 {
-    pu_block b;
-    b.at = pu__reals(arena, n, k);
-    b.ld = n;
+    pu_block b = {pu__reals(arena, n, k), n};
     return b;
 }
 
 /* and where the backend works. */
 PU__FN pu_block pu__far_cols(pu__arena *arena, pu_int n, pu_int k)
 {
-    pu_block b;
-    b.at = pu__far_reals(arena, n, k);
-    b.ld = n;
+    pu_block b = {pu__far_reals(arena, n, k), n};
     return b;
 }
 
@@ -1793,31 +1794,15 @@ PU__FN unsigned char *pu__aligned(void *at)
     return (unsigned char *)at + (PU__ALIGN - (uintptr_t)at % PU__ALIGN) % PU__ALIGN;
 }
 
-/* The backend's part of pu__arena_open. Its memory may be NULL for want of it, or because of an earlier error. */
-PU__FN pu_status pu__arena_open_far(pu__arena *arena, pu_report *report)
-{
-    const pu_backend *B = arena->B;
-    const char *what = "device memory";
-    pu_status status;
-    void *block;
-    report->device_bytes = arena->far_used + PU__ALIGN;
-    if (report->device_bytes > B->budget)
-        return pu__refuse(report, PU_E_MEMORY, "device memory (over its budget)");
-    block = B->memory(B->user, report->device_bytes);
-    if (!block) {
-        status = B->status(B->user, &what);
-        return pu__refuse(report, status ? status : PU_E_MEMORY, what);
-    }
-    arena->far = pu__aligned(block);
-    arena->far_used = 0;
-    return PU_OK;
-}
 
 /* Turns a measured arena into a real one. The workspace grows unless it is fixed; a block that is large enough is
    used as it is, so that a second call of the same size allocates nothing. */
 PU__FN pu_status pu__arena_open(pu__arena *arena, pu_workspace *ws, pu_report *report)
 {
     size_t need = pu__arena_bytes(arena);
+    const pu_backend *B = arena->B;
+    const char *what = "device memory";
+    void *block;
     if (arena->overflow)
         return pu__refuse(report, PU_E_OVERFLOW, "workspace");
     report->bytes = need;
@@ -1835,7 +1820,20 @@ PU__FN pu_status pu__arena_open(pu__arena *arena, pu_workspace *ws, pu_report *r
     }
     arena->base = pu__aligned(ws->block);
     arena->used = 0;
-    return pu__is_far(arena->B) ? pu__arena_open_far(arena, report) : PU_OK;
+    if (!pu__is_far(B))
+        return PU_OK;
+    /* the backend's part */
+    report->device_bytes = arena->far_used + PU__ALIGN;
+    if (report->device_bytes > B->budget)
+        return pu__refuse(report, PU_E_MEMORY, "device memory (over its budget)");
+    block = B->memory(B->user, report->device_bytes);
+    if (!block) { /* for want of memory, or because of an earlier error */
+        pu_status status = B->status(B->user, &what);
+        return pu__refuse(report, status ? status : PU_E_MEMORY, what);
+    }
+    arena->far = pu__aligned(block);
+    arena->far_used = 0;
+    return PU_OK;
 }
 
 /* ---- a hash of bytes: stamps of operators, checkpoints ---- */
@@ -1865,8 +1863,7 @@ typedef void (*pu__layout)(void *self, pu__arena *arena);
 /* The prologue of every public call. Returns the report, cleared. ws and report may be NULL. */
 PU__FN pu_report *pu__begin(pu__call *call, pu_workspace *ws, pu_report *report)
 {
-    memset(&call->own_ws, 0, sizeof call->own_ws);
-    memset(&call->arena, 0, sizeof call->arena);
+    memset(call, 0, sizeof *call);
     call->report = report ? report : &call->own_report;
     call->ws = ws ? ws : &call->own_ws;
     pu__report_clear(call->report);
@@ -1887,10 +1884,10 @@ PU__FN pu_status pu__measure(pu__call *call, pu__layout layout, void *self, size
     layout(self, &call->arena);
     if (call->arena.overflow)
         return pu__refuse(call->report, PU_E_OVERFLOW, "workspace");
-    if (bytes) {
-        *bytes = pu__arena_bytes(&call->arena);
-        call->report->bytes = *bytes;
-    }
+    if (!bytes)
+        return PU_OK;
+    *bytes = pu__arena_bytes(&call->arena);
+    call->report->bytes = *bytes;
     return PU_OK;
 }
 
@@ -1927,11 +1924,10 @@ PU__FN PU_HD void pu__philox_round(uint32_t k0, uint32_t k1, uint32_t *c0, uint3
 #define PU__PHILOX_KEY1   0xBB67AE85u
 
 /* Four random words out of a key of two words and a counter of four. */
-PU__FN PU_HD void pu__philox(const uint32_t *key, const uint32_t *counter, uint32_t *out)
+PU__FN PU_HD void pu__philox_words(const uint32_t *key, const uint32_t *counter, uint32_t *out)
 {
     uint32_t k0 = key[0], k1 = key[1];
-    for (int i = 0; i < 4; i++)
-        out[i] = counter[i];
+    memcpy(out, counter, 4 * sizeof *out);
     for (int i = 0; i < PU__PHILOX_ROUNDS; i++) {
         pu__philox_round(k0, k1, out, out + 1, out + 2, out + 3);
         k0 += PU__PHILOX_KEY0;
@@ -1942,7 +1938,7 @@ PU__FN PU_HD void pu__philox(const uint32_t *key, const uint32_t *counter, uint3
 /* The same for callers of the library. */
 PU_DEF void pu_philox(const uint32_t key[2], const uint32_t counter[4], uint32_t out[4])
 {
-    pu__philox(key, counter, out);
+    pu__philox_words(key, counter, out);
 }
 
 /* sum_i c[i] x^i, i < count, by Horner's rule. */
@@ -1953,6 +1949,8 @@ PU__FN PU_HD pu_real pu__horner(pu_real x, const pu_real *c, int count)
         s = s * x + c[i];
     return s;
 }
+
+#define PU__OVER(n) PU_R(1.0 / (n)) /* a coefficient of a series */
 
 #ifdef PU_FLOAT
 enum { PU__ATANH_TERMS = 6, PU__SIN_TERMS = 6, PU__COS_TERMS = 6 };
@@ -1973,16 +1971,16 @@ PU__FN PU_HD uint32_t pu__shift_up(uint32_t *v, uint32_t bits)
 PU__FN PU_HD pu_real pu__log_uniform(uint32_t word)
 {
     static const pu_real series[11] = {1,
-                                       PU_R(1.0 / 3),
-                                       PU_R(1.0 / 5),
-                                       PU_R(1.0 / 7),
-                                       PU_R(1.0 / 9),
-                                       PU_R(1.0 / 11),
-                                       PU_R(1.0 / 13),
-                                       PU_R(1.0 / 15),
-                                       PU_R(1.0 / 17),
-                                       PU_R(1.0 / 19),
-                                       PU_R(1.0 / 21)};
+                                       PU__OVER(3),
+                                       PU__OVER(5),
+                                       PU__OVER(7),
+                                       PU__OVER(9),
+                                       PU__OVER(11),
+                                       PU__OVER(13),
+                                       PU__OVER(15),
+                                       PU__OVER(17),
+                                       PU__OVER(19),
+                                       PU__OVER(21)};
     uint32_t v = word | 1u, small, e;
     int32_t t;
     pu_real s;
@@ -2007,32 +2005,31 @@ PU__FN PU_HD pu_real pu__log_uniform(uint32_t word)
 PU__FN PU_HD void pu__normal_parts(uint32_t w0, uint32_t w1, pu_real *radius2, pu_real *cs, pu_real *sn)
 {
     static const pu_real sin_series[9] = {1,
-                                          PU_R(-1.0 / 6),
-                                          PU_R(1.0 / 120),
-                                          PU_R(-1.0 / 5040),
-                                          PU_R(1.0 / 362880),
-                                          PU_R(-1.0 / 39916800),
-                                          PU_R(1.0 / 6227020800.0),
-                                          PU_R(-1.0 / 1307674368000.0),
-                                          PU_R(1.0 / 355687428096000.0)};
+                                          PU__OVER(-6),
+                                          PU__OVER(120),
+                                          PU__OVER(-5040),
+                                          PU__OVER(362880),
+                                          PU__OVER(-39916800),
+                                          PU__OVER(6227020800.0),
+                                          PU__OVER(-1307674368000.0),
+                                          PU__OVER(355687428096000.0)};
     static const pu_real cos_series[10] = {1,
-                                           PU_R(-1.0 / 2),
-                                           PU_R(1.0 / 24),
-                                           PU_R(-1.0 / 720),
-                                           PU_R(1.0 / 40320),
-                                           PU_R(-1.0 / 3628800),
-                                           PU_R(1.0 / 479001600),
-                                           PU_R(-1.0 / 87178291200.0),
-                                           PU_R(1.0 / 20922789888000.0),
-                                           PU_R(-1.0 / 6402373705728000.0)};
+                                           PU__OVER(-2),
+                                           PU__OVER(24),
+                                           PU__OVER(-720),
+                                           PU__OVER(40320),
+                                           PU__OVER(-3628800),
+                                           PU__OVER(479001600),
+                                           PU__OVER(-87178291200.0),
+                                           PU__OVER(20922789888000.0),
+                                           PU__OVER(-6402373705728000.0)};
     /* odd, |angle| < 2^30 */
     int32_t angle = (int32_t)((w1 & 0x3FFFFFFFu) << 1) + 1 - ((int32_t)1 << 30);
     pu_real a = (pu_real)angle * PU_R(3.14159265358979323846 / 4294967296.0);
     pu_real sine = a * pu__horner(a * a, sin_series, PU__SIN_TERMS);
     pu_real cosine = pu__horner(a * a, cos_series, PU__COS_TERMS);
     /* bit 30 of w1 adds pi/2, bit 31 adds pi */
-    pu_real x = w1 >> 30 & 1 ? -sine : cosine;
-    pu_real y = w1 >> 30 & 1 ? cosine : sine;
+    pu_real x = w1 >> 30 & 1 ? -sine : cosine, y = w1 >> 30 & 1 ? cosine : sine;
     *radius2 = -2 * pu__log_uniform(w0);
     *cs = w1 >> 31 ? -x : x;
     *sn = w1 >> 31 ? -y : y;
@@ -2049,8 +2046,8 @@ PU__FN PU_HD void pu__normal_pair(uint32_t w0, uint32_t w1, pu_real *z)
 
 #define PU__DRAW 64 /* counter values at a time */
 
-/* The same over arrays: n <= PU__DRAW pairs of words w0, w1 give z0, z1. */
-PU__FN void pu__normal_pairs(int n, const uint32_t *w0, const uint32_t *w1, pu_real *z0, pu_real *z1)
+/* The same over arrays: n <= PU__DRAW pairs of words w0, w1 give the pairs of normals at z, z + 4, .. */
+PU__FN void pu__normal_pairs(int n, const uint32_t *w0, const uint32_t *w1, pu_real *z)
 {
     pu_real radius[PU__DRAW], cs[PU__DRAW], sn[PU__DRAW];
     for (int l = 0; l < n; l++)
@@ -2058,8 +2055,8 @@ PU__FN void pu__normal_pairs(int n, const uint32_t *w0, const uint32_t *w1, pu_r
     for (int l = 0; l < n; l++)
         radius[l] = pu__sqrt(radius[l]);
     for (int l = 0; l < n; l++) {
-        z0[l] = radius[l] * cs[l];
-        z1[l] = radius[l] * sn[l];
+        z[4 * l] = radius[l] * cs[l];
+        z[4 * l + 1] = radius[l] * sn[l];
     }
 }
 
@@ -2074,31 +2071,23 @@ typedef struct {
 PU__FN void pu__draw(const pu__draw_key *key, int count, uint32_t *c0, pu_real *z)
 {
     uint32_t c1[PU__DRAW], c2[PU__DRAW], c3[PU__DRAW];
-    pu_real part[4][PU__DRAW];
-    uint32_t k0 = (uint32_t)key->seed;
-    uint32_t k1 = (uint32_t)(key->seed >> 32);
+    uint32_t k0 = (uint32_t)key->seed, k1 = (uint32_t)(key->seed >> 32);
     /* all entries are set: gcc warns of those beyond count otherwise */
     for (int l = 0; l < PU__DRAW; l++) {
         c1[l] = key->sample;
         c2[l] = key->datum;
         c3[l] = key->step;
     }
-    /* pu__philox of all counter values side by side */
+    /* pu__philox_words of all counter values side by side */
     for (int round = 0; round < PU__PHILOX_ROUNDS; round++) {
         for (int l = 0; l < count; l++)
             pu__philox_round(k0, k1, c0 + l, c1 + l, c2 + l, c3 + l);
         k0 += PU__PHILOX_KEY0;
         k1 += PU__PHILOX_KEY1;
     }
-    pu__normal_pairs(count, c0, c1, part[0], part[1]);
-    pu__normal_pairs(count, c2, c3, part[2], part[3]);
     /* the four words of a counter value give four neighbours */
-    for (int l = 0; l < count; l++) {
-        z[4 * l] = part[0][l];
-        z[4 * l + 1] = part[1][l];
-        z[4 * l + 2] = part[2][l];
-        z[4 * l + 3] = part[3][l];
-    }
+    pu__normal_pairs(count, c0, c1, z);
+    pu__normal_pairs(count, c2, c3, z + 2);
 }
 
 /* The first word of a counter value: the block of four numbers, and the stream in the upper two bits. */
@@ -2116,18 +2105,13 @@ PU_DEF void pu_normals(uint64_t seed, uint32_t datum, uint32_t sample, uint32_t 
     pu_real z[4 * PU__DRAW];
     while (n > 0) {
         /* the first number may lie inside a counter value, behind `skip` others */
-        pu_int skip = (pu_int)(first % 4);
-        pu_int some = pu__min(n, 4 * PU__DRAW - skip);
+        pu_int skip = (pu_int)(first % 4), some = pu__min(n, 4 * PU__DRAW - skip);
         int count = (int)(skip + some + 3) / 4;
         for (int l = 0; l < count; l++)
             c0[l] = pu__counter(first / 4 + (uint64_t)l, stream);
-        if (some == 4 * count) {
-            pu__draw(&key, count, c0, out);
-        } else {
-            /* at an end not all four numbers of a counter value are wanted */
-            pu__draw(&key, count, c0, z);
-            pu__copy(out, z + skip, some);
-        }
+        /* at an end not all four numbers of a counter value are wanted */
+        pu__draw(&key, count, c0, z);
+        pu__copy(out, z + skip, some);
         first += (uint64_t)some;
         out += some;
         n -= some;
@@ -10196,14 +10180,16 @@ PU__FN pu_status pu__pull_side(const pu_side *side, const pu_real *sums, pu_real
    Neither difference cancels, because successive residuals are orthogonal (in the m product).
    ------------------------------------------------------------------------------------------------ */
 
+/* Y = A X, or Y += A X with add. dots: k sums x_j'A x_j, or NULL. */
+#define PU__PRODUCT_ARGS void *self, pu_int k, pu_block X, pu_block Y, int add, PU_UNUSED pu_real *dots
+
 /* A as the solver sees it: a posterior precision (>>posterior), or an operator of the caller's (pu_solve). */
 typedef struct {
     void *self;
     pu_int n;
     int dots;   /* product can deliver x_j'A x_j on the way */
     int scales; /* pairs can take coefficients c; otherwise the solver multiplies them in first */
-    /* Y = A X, or Y += A X with add. dots: k sums x_j'A x_j, or NULL. */
-    pu_status (*product)(void *self, pu_int k, pu_block X, pu_block Y, int add, pu_real *dots);
+    pu_status (*product)(PU__PRODUCT_ARGS);
     /* Y += A (c o P) where Y.at is not NULL; grad += weight_j d/dtheta (c_j p_j)'A q_j where grad is not NULL. */
     pu_status (*pairs)(void *self, const pu__pairs *pairs, pu_real *grad);
 } pu__system;
@@ -10227,12 +10213,11 @@ typedef struct {
     const pu_backend *B;
     pu__plan plan;
     pu_int n, k, kmax;
-    pu_int history;    /* steps that there is room for */
+    pu_int rows;       /* of the histories: the steps that there is room for, and one */
     pu_int each;       /* columns of a datum, where several data are side by side; else k */
     pu_int done;       /* steps the loop executed: plan.I, or fewer when all columns had stopped */
     int reorthogonal;  /* this run re-orthogonalises */
-    int use_m;         /* PCG */
-    pu_real *m, *minv; /* n for each datum: diagonal of M^-1, and of M */
+    pu_real *m, *minv; /* n for each datum: diagonal of M^-1, and of M; NULL except in PCG */
     pu_real *host_m;   /* m and minv of one datum after the other; without a device just m */
     pu_real *mbar;     /* n: gradient in m, or NULL */
     pu_block u, x, r, q, d;
@@ -10242,12 +10227,12 @@ typedef struct {
     pu_real *saved;                         /* checkpoints (r, d) */
     pu_state s;
     pu_real *dots, *host_dots; /* 5 x kmax: u'u, r'r, |u - Ax|^2, u'x, x'(u - Ax) */
-    pu_real *back, *host_back; /* history x kmax, PU_ADJOINT_AUTO: r'd_i */
+    pu_real *back, *host_back; /* I x kmax, PU_ADJOINT_AUTO: r'd_i */
     int32_t *host_steps, *host_stop;
-    pu_real *host_a, *host_b, *host_rho; /* history x kmax; rho one longer */
-    double *lanczos;                     /* 3 x (history + 1) x PU__ABREAST: matrices to diagonalise */
-    double *ritz;                        /* kmax x 2 (history + 1): spectra */
-    pu_int *known;                       /* kmax: steps that the spectrum in ritz belongs to, -1: none */
+    pu_real *host_a, *host_b, *host_rho; /* rows x kmax */
+    double *lanczos;                     /* 3 x rows x PU__ABREAST: matrices to diagonalise */
+    double *ritz;                        /* kmax x 2 rows: spectra */
+    pu_int *known;                       /* kmax: is the spectrum in ritz known? */
     double *uu, *rr, *tt, *ux, *xt;      /* kmax: the five dots */
     double *orth, *growth;               /* kmax: the two measures of PU_ADJOINT_AUTO */
     double products;                     /* products A x column so far */
@@ -10256,47 +10241,35 @@ typedef struct {
 /* CG and PCG, whose directions remember the ones before. */
 PU__FN int pu__has_momentum(pu_solver solver) { return solver == PU_CG || solver == PU_PCG; }
 
-/* The smallest s with s^2 >= v. */
-PU__FN pu_int pu__ceil_sqrt(pu_int v)
-{
-    pu_int s = (pu_int)sqrt((double)v);
-    while (s * s < v)
-        s++;
-    return s;
-}
-
-/* Ranges of the options of a solve. */
-PU__FN pu_status pu__check_solve_options(const pu_solve_options *o, pu_report *report)
-{
-    if ((int)o->solver < PU_CG || (int)o->solver > PU_GD)
-        return pu__refuse(report, PU_E_ARGUMENT, "options.solve.solver");
-    if ((int)o->adjoint < PU_ADJOINT_FULL || (int)o->adjoint > PU_ADJOINT_AUTO)
-        return pu__refuse(report, PU_E_ARGUMENT, "options.solve.adjoint");
-    if (!(o->tolerance >= 0) || !(o->tolerance < 1))
-        return pu__refuse(report, PU_E_ARGUMENT, "options.solve.tolerance");
-    if (!(o->absolute2 >= 0) || !pu__finite_double(o->absolute2))
-        return pu__refuse(report, PU_E_ARGUMENT, "options.solve.absolute2");
-    if (o->iterations < 0 && o->iterations != PU_ZERO)
-        return pu__refuse(report, PU_E_ARGUMENT, "options.solve.iterations");
-    if (o->iterations > INT32_MAX / 4)
-        return pu__refuse(report, PU_E_OVERFLOW, "options.solve.iterations");
-    if (o->check_every < 0)
-        return pu__refuse(report, PU_E_ARGUMENT, "options.solve.check_every");
-    if (o->tape_every < 0 && o->tape_every != PU_CHOOSE)
-        return pu__refuse(report, PU_E_ARGUMENT, "options.solve.tape_every");
-    return PU_OK;
-}
-
 /* Checks the options and fills in their defaults for systems of size n. converge: a solve without a tolerance runs to
    rounding level. network: a reverse pass will follow. */
 PU__FN pu_status pu__plan_make(const pu_solve_options *o, pu_int n, int converge, int network, pu__plan *plan,
                                pu_report *report)
 {
     int momentum = pu__has_momentum(o->solver);
-    pu_status status = pu__check_solve_options(o, report);
+    const char *what = NULL;
+    pu_int blocks;
     memset(plan, 0, sizeof *plan);
-    if (status)
-        return status;
+    /* ranges; solvers and adjoints count from 0 */
+    if ((unsigned)o->solver > PU_GD)
+        what = "options.solve.solver";
+    else if ((unsigned)o->adjoint > PU_ADJOINT_AUTO)
+        what = "options.solve.adjoint";
+    else if (!(o->tolerance >= 0 && o->tolerance < 1))
+        what = "options.solve.tolerance";
+    else if (!(o->absolute2 >= 0 && pu__finite_double(o->absolute2)))
+        what = "options.solve.absolute2";
+    else if (o->iterations < 0 && o->iterations != PU_ZERO)
+        what = "options.solve.iterations";
+    else if (o->iterations > INT32_MAX / 4)
+        return pu__refuse(report, PU_E_OVERFLOW, "options.solve.iterations");
+    else if (o->check_every < 0)
+        what = "options.solve.check_every";
+    else if (o->tape_every < 0 && o->tape_every != PU_CHOOSE)
+        what = "options.solve.tape_every";
+    if (what)
+        return pu__refuse(report, PU_E_ARGUMENT, what);
+    /* defaults */
     plan->solver = o->solver;
     plan->adjoint = o->adjoint;
     /* The other two adjoints are CG's. */
@@ -10309,97 +10282,79 @@ PU__FN pu_status pu__plan_make(const pu_solve_options *o, pu_int n, int converge
         plan->tolerance = sqrt((double)PU__FLOOR2);
     plan->tolerance_mode = plan->tolerance > 0 || plan->absolute2 > 0;
     plan->check_every = o->check_every ? o->check_every : 5;
-    plan->I = o->iterations;
-    if (o->iterations == PU_ZERO)
-        plan->I = 0;
-    if (o->iterations == 0) {
-        plan->I = 30;
-        if (plan->tolerance_mode)
-            plan->I = n < 90 ? 10 * n + 100 : 1000;
-    }
+    plan->I = o->iterations == PU_ZERO ? 0 : o->iterations;
+    if (o->iterations == 0)
+        plan->I = plan->tolerance_mode ? pu__min(10 * n + 100, 1000) : 30;
     if (!network || !o->tape_every)
         return PU_OK;
     if (plan->adjoint == PU_ADJOINT_REORTHOGONAL || plan->adjoint == PU_ADJOINT_AUTO)
         return pu__refuse(report, PU_E_ARGUMENT, "options.solve.tape_every (needs adjoint FULL or SHORTCUT)");
-    /* I / s states of two blocks (one without momentum) and s directions: least memory at this s. */
-    plan->every = o->tape_every == PU_CHOOSE ? pu__ceil_sqrt(momentum ? 2 * plan->I : plan->I) : o->tape_every;
+    /* I / s states of two blocks (one without momentum) and s directions: least memory at s = sqrt(blocks), rounded up */
+    blocks = momentum ? 2 * plan->I : plan->I;
+    plan->every = o->tape_every;
+    if (o->tape_every == PU_CHOOSE)
+        plan->every = (pu_int)sqrt((double)blocks);
+    while (o->tape_every == PU_CHOOSE && plan->every * plan->every < blocks)
+        plan->every++;
     if (plan->every >= plan->I)
         plan->every = 0;
     return PU_OK;
 }
 
-/* The part of a run's memory that only a reverse pass needs: cotangents, tape, checkpoints. */
-PU__FN void pu__tape_layout(pu__run *g, pu__arena *arena)
-{
-    pu_int n = g->n;
-    pu_int I = g->plan.I;
-    pu_int kmax = g->kmax;
-    pu_int saved = g->plan.every ? (I - 1) / g->plan.every : 0;
-    g->rbar = pu__far_cols(arena, n, kmax);
-    g->dbar = pu__far_cols(arena, n, kmax);
-    g->qbar = pu__far_cols(arena, n, kmax);
-    g->rprev = pu__far_cols(arena, n, kmax);
-    if (I == 0)
-        return;
-    g->tape = pu__far_blocks(arena, g->plan.every ? g->plan.every : I, n, kmax);
-    if (g->plan.adjoint == PU_ADJOINT_REORTHOGONAL || g->plan.adjoint == PU_ADJOINT_AUTO)
-        g->tape_r = pu__far_blocks(arena, I, n, kmax);
-    if (saved)
-        g->saved = pu__far_blocks(arena, saved * (pu__has_momentum(g->plan.solver) ? 2 : 1), n, kmax);
-    if (g->plan.adjoint == PU_ADJOINT_AUTO) {
-        g->back = pu__far_reals(arena, I, kmax);
-        g->host_back = pu__reals(arena, I, kmax);
-    }
-}
 
 /* Lays out (or measures) everything that a solve of up to kmax columns needs, `data` data side by side. */
 PU__FN void pu__run_layout(pu__run *g, pu__arena *arena, const pu__system *A, const pu_backend *B, const pu__plan *plan,
                            pu_int kmax, pu_int data, int network)
 {
-    pu_int n = A->n;
-    pu_int I = plan->I;
+    pu_int n = A->n, I = plan->I, every = plan->every, rows;
+    int automatic = network && plan->adjoint == PU_ADJOINT_AUTO;
     pu_state *s = &g->s;
-    pu_block *vectors[] = {&g->u, &g->x, &g->r, &g->q, &g->xbar, &g->d};
+    /* the first six always; the others, and what is a tape, for a reverse pass */
+    pu_block *vectors[] = {&g->u, &g->x, &g->r, &g->q, &g->xbar, &g->d, &g->rbar, &g->dbar, &g->qbar, &g->rprev};
     pu_real **scalars[] = {&s->s0,     &s->s1,   &s->step, &s->target, &s->floor_, &s->scale,
                            &s->rhobar, &s->rhop, &s->pib,  &s->c0,     &s->c1,     &s->c2};
-    pu_real **histories[] = {&s->a, &s->be, &s->pi, &s->rho};
-    pu_real **host_histories[] = {&g->host_a, &g->host_b, &g->host_rho};
+    /* the first four, the first two where the backend works; the rest on the host */
+    pu_real **histories[] = {&s->a, &s->be, &s->pi, &s->rho, &g->host_a, &g->host_b, &g->host_rho};
+    int32_t **counts[] = {&s->steps, &s->stop, &g->host_steps, &g->host_stop};
     double **doubles[] = {&g->uu, &g->rr, &g->tt, &g->ux, &g->xt, &g->orth, &g->growth};
-    int32_t **counts[] = {&g->host_steps, &g->host_stop};
     memset(g, 0, sizeof *g);
     g->A = A;
     g->B = B;
     g->plan = *plan;
     g->n = n;
     g->kmax = kmax;
-    g->history = plan->solver == PU_GD ? pu__most(I, PU__LANCZOS) : I; /* GD estimates its step by Lanczos */
-    g->use_m = plan->solver == PU_PCG;
-    for (size_t i = 0; i < sizeof vectors / sizeof *vectors; i++)
+    rows = 1 + (plan->solver == PU_GD ? pu__most(I, PU__LANCZOS) : I); /* GD estimates its step by Lanczos */
+    g->rows = rows;
+    for (size_t i = 0; i < (network ? 10u : 6u); i++)
         *vectors[i] = pu__far_cols(arena, n, kmax);
     if (network)
-        pu__tape_layout(g, arena);
-    if (g->use_m) {
+        g->tape = pu__far_blocks(arena, every ? every : I, n, kmax);
+    if (automatic || (network && plan->adjoint == PU_ADJOINT_REORTHOGONAL))
+        g->tape_r = pu__far_blocks(arena, I, n, kmax);
+    if (every)
+        g->saved = pu__far_blocks(arena, (I - 1) / every * (pu__has_momentum(plan->solver) ? 2 : 1), n, kmax);
+    if (automatic) {
+        g->back = pu__far_reals(arena, I, kmax);
+        g->host_back = pu__reals(arena, I, kmax);
+    }
+    if (plan->solver == PU_PCG) {
         g->m = pu__far_reals(arena, n, data);
         g->minv = pu__far_reals(arena, n, data);
         g->host_m = pu__is_far(B) ? pu__reals(arena, n, 2 * data) : g->m;
     }
-    for (size_t i = 0; i < 4; i++)
-        *histories[i] = pu__far_reals(arena, g->history + 1, kmax);
-    for (size_t i = 0; i < 3; i++)
-        *host_histories[i] = pu__reals(arena, g->history + 1, kmax);
+    for (size_t i = 0; i < 7; i++)
+        *histories[i] = i < 4 ? pu__far_reals(arena, rows, kmax) : pu__reals(arena, rows, kmax);
     g->dots = pu__far_reals(arena, PU__DOTS, kmax);
     g->host_dots = pu__reals(arena, PU__DOTS, kmax);
-    for (size_t i = 0; i < sizeof scalars / sizeof *scalars; i++)
+    for (size_t i = 0; i < 12; i++)
         *scalars[i] = pu__far_reals(arena, kmax, 1);
-    for (size_t i = 0; i < sizeof doubles / sizeof *doubles; i++)
-        *doubles[i] = (double *)pu__take(arena, kmax, 1, sizeof(double));
-    s->steps = (int32_t *)pu__take_from(arena, 1, kmax, 1, sizeof(int32_t));
-    s->stop = (int32_t *)pu__take_from(arena, 1, kmax, 1, sizeof(int32_t));
-    for (size_t i = 0; i < 2; i++)
-        *counts[i] = (int32_t *)pu__take(arena, kmax, 1, sizeof(int32_t));
-    g->lanczos = (double *)pu__take(arena, 3 * (g->history + 1), PU__ABREAST, sizeof(double));
-    g->ritz = (double *)pu__take(arena, 2 * (g->history + 1), kmax, sizeof(double));
-    g->known = (pu_int *)pu__take(arena, kmax, 1, sizeof(pu_int));
+    for (size_t i = 0; i < 7; i++)
+        *doubles[i] = pu__doubles(arena, kmax, 1);
+    for (size_t i = 0; i < 4; i++)
+        *counts[i] = (int32_t *)pu__take_from(arena, i < 2, kmax, 1, sizeof(int32_t));
+    g->lanczos = pu__doubles(arena, 3 * rows, PU__ABREAST);
+    g->ritz = pu__doubles(arena, 2 * rows, kmax);
+    g->known = pu__indices(arena, kmax);
 }
 
 /* The next solve has k columns; the flags of its solver go into the scalar state. */
@@ -10414,39 +10369,50 @@ PU__FN void pu__run_set(pu__run *g, pu_solver solver, pu_int k)
     g->s.absolute2 = g->plan.absolute2;
 }
 
+/* No block at all, for functions that can do without one. */
+static const pu_block pu__none = {NULL, 0};
+
+/* n reals from the backend's memory to the host, */
+PU__FN void pu__receive(const pu_backend *B, pu_real *to, const pu_real *from, pu_int n)
+{
+    B->read(B->user, to, from, (size_t)n * sizeof(pu_real));
+}
+
+/* and from the host there. */
+PU__FN void pu__send(const pu_backend *B, pu_real *to, const pu_real *from, pu_int n)
+{
+    B->write(B->user, to, from, (size_t)n * sizeof(pu_real));
+}
+
 /* Block number i of a tape that begins at base. */
 PU__FN pu_block pu__slot(const pu__run *g, pu_real *base, pu_int i)
 {
     return pu__rows(base + i * g->n * g->kmax, g->n);
 }
 
-/* The diagonal preconditioner, NULL where there is none. */
-PU__FN const pu_real *pu__m(const pu__run *g) { return g->use_m ? g->m : NULL; }
 
-/* y = t0, all columns of a run. */
-PU__FN void pu__combine1(const pu__run *g, pu_block y, pu_term t0) { g->B->combine(g->B->user, g->n, g->k, y, 1, &t0); }
+/* y = the sum of the terms, all columns of a run; none: y = 0. */
+PU__FN void pu__combine(const pu__run *g, pu_block y, int count, const pu_term *terms)
+{
+    g->B->combine(g->B->user, g->n, g->k, y, count, terms);
+}
+
+/* y = t0 */
+PU__FN void pu__combine1(const pu__run *g, pu_block y, pu_term t0) { pu__combine(g, y, 1, &t0); }
 
 /* y = t0 + t1 */
 PU__FN void pu__combine2(const pu__run *g, pu_block y, pu_term t0, pu_term t1)
 {
-    pu_term terms[2];
-    terms[0] = t0;
-    terms[1] = t1;
-    g->B->combine(g->B->user, g->n, g->k, y, 2, terms);
+    pu_term terms[] = {t0, t1};
+    pu__combine(g, y, 2, terms);
 }
 
 /* y = t0 + t1 + t2 */
 PU__FN void pu__combine3(const pu__run *g, pu_block y, pu_term t0, pu_term t1, pu_term t2)
 {
-    pu_term terms[3];
-    terms[0] = t0;
-    terms[1] = t1;
-    terms[2] = t2;
-    g->B->combine(g->B->user, g->n, g->k, y, 3, terms);
+    pu_term terms[] = {t0, t1, t2};
+    pu__combine(g, y, 3, terms);
 }
-
-/* y = 0 */
-PU__FN void pu__zero(const pu__run *g, pu_block y) { g->B->combine(g->B->user, g->n, g->k, y, 0, NULL); }
 
 /* s_j = x_j'(m o y_j); m may be NULL. */
 PU__FN void pu__dots(const pu__run *g, const pu_real *m, pu_block x, pu_block y, pu_real *s)
@@ -10455,36 +10421,23 @@ PU__FN void pu__dots(const pu__run *g, const pu_real *m, pu_block x, pu_block y,
 }
 
 /* Scalar arithmetic of one stage of step i. */
-PU__FN void pu__stage(const pu__run *g, pu_stage stage, pu_int i) { g->B->stage(g->B->user, &g->s, stage, i); }
+PU__FN void pu__run_stage(const pu__run *g, pu_stage stage, pu_int i) { g->B->stage(g->B->user, &g->s, stage, i); }
 
-/* Y = A X or Y += A X, counted. */
-PU__FN pu_status pu__product(pu__run *g, pu_block X, pu_block Y, int add)
+/* q = A X, counted, and, where s is not NULL, s_j = x_j'A x_j, in one sweep where the system can. */
+PU__FN pu_status pu__product(pu__run *g, pu_block X, pu_real *s)
 {
+    const pu__system *A = g->A;
+    pu_status status = A->product(A->self, g->k, X, g->q, 0, A->dots ? s : NULL);
     g->products += (double)g->k;
-    return g->A->product(g->A->self, g->k, X, Y, add, NULL);
-}
-
-/* Y = A X and s_j = x_j'A x_j, in one sweep where the system can. */
-PU__FN pu_status pu__product_dot(pu__run *g, pu_block X, pu_block Y, pu_real *s)
-{
-    pu_status status;
-    g->products += (double)g->k;
-    status = g->A->product(g->A->self, g->k, X, Y, 0, g->A->dots ? s : NULL);
-    if (!status && !g->A->dots)
-        pu__dots(g, NULL, X, Y, s);
+    if (s && !A->dots)
+        pu__dots(g, NULL, X, g->q, s);
     return status;
 }
 
 /* Y += A (c o P);  grad += scale_j d/dtheta (c_j p_j)'A q_j (c NULL: ones; grad may be NULL). P is qbar, or qbar is free. */
 PU__FN pu_status pu__product_back(pu__run *g, const pu_real *c, pu_block P, pu_block Q, pu_block Y, pu_real *grad)
 {
-    pu__pairs pairs;
-    pairs.k = g->k;
-    pairs.c = c;
-    pairs.P = P;
-    pairs.Q = Q;
-    pairs.Y = Y;
-    pairs.weight = g->s.scale;
+    pu__pairs pairs = {g->k, c, P, Q, Y, g->s.scale};
     if (c && !(g->A->scales && grad)) {
         pu__combine1(g, g->qbar, pu__term_c(P, c));
         pairs.P = g->qbar;
@@ -10501,7 +10454,7 @@ PU__FN void pu__project(pu__run *g, pu_block V, pu_int last, const pu_real *mc, 
     for (pu_int l = 0; l <= last; l++) {
         pu_block R = pu__slot(g, g->tape_r, l);
         pu__dots(g, mc, R, V, g->s.s0);
-        pu__stage(g, PU_STAGE_PROJECT, l);
+        pu__run_stage(g, PU_STAGE_PROJECT, l);
         pu__combine2(g, V, pu__term(V), pu__t(R, 1, g->s.c0, ma));
     }
 }
@@ -10519,11 +10472,6 @@ PU__FN int pu__all_stopped(pu__run *g, pu_int i)
     return 1;
 }
 
-/* Does the tape keep every direction? */
-PU__FN int pu__full_tape(const pu__run *g) { return g->tape && !g->plan.every; }
-
-/* Where d_i lives during the forward pass: on the tape, or in place. */
-PU__FN pu_block pu__direction(const pu__run *g, pu_int i) { return pu__full_tape(g) ? pu__slot(g, g->tape, i) : g->d; }
 
 /* Checkpoint number c holds r (which = 0) and, for CG and PCG, d (which = 1; GD and SD: d = r). */
 PU__FN pu_block pu__checkpoint(const pu__run *g, pu_int c, int which)
@@ -10531,75 +10479,13 @@ PU__FN pu_block pu__checkpoint(const pu__run *g, pu_int c, int which)
     return pu__slot(g, g->saved, g->s.use_beta ? 2 * c + which : c);
 }
 
-/* r = u - A x0; x0 NULL: r = u. */
-PU__FN pu_status pu__start(pu__run *g, const pu_block *x0)
+/* r = u - A x, through q; x NULL: r = u. */
+PU__FN pu_status pu__subtract(pu__run *g, const pu_block *x, pu_block r)
 {
-    pu_status status;
-    if (!x0) {
-        pu__combine1(g, g->r, pu__term(g->u));
-        return PU_OK;
-    }
-    status = pu__product(g, *x0, g->q, 0);
-    pu__combine2(g, g->r, pu__term(g->u), pu__term_scaled(g->q, -1));
+    pu_term terms[] = {pu__term(g->u), pu__term_scaled(g->q, -1)};
+    pu_status status = x ? pu__product(g, *x, NULL) : PU_OK;
+    pu__combine(g, r, x ? 2 : 1, terms);
     return status;
-}
-
-/* Rows for the sweeps that look at the whole tape: on a host as many as stay in the nearest cache, on a device all. */
-PU__FN pu_int pu__rows_at_once(const pu__run *g) { return g->B->host ? 2048 : g->n; }
-
-/* x += sum_i a_i d_i with all directions on the tape, three at a time: a strip of rows takes all steps while it is in the
-   nearest cache. */
-PU__FN void pu__add_steps(const pu__run *g)
-{
-    pu_int rows = pu__rows_at_once(g);
-    for (pu_int from = 0; from < g->n; from += rows)
-        for (pu_int i = 0; i < g->done; i += 3) {
-            pu_int end = pu__min(i + 3, g->done);
-            pu_term terms[4];
-            terms[0] = pu__term(pu__below(g->x, from));
-            for (pu_int l = i; l < end; l++)
-                terms[l - i + 1] = pu__term_c(pu__below(pu__slot(g, g->tape, l), from), g->s.a + l * g->k);
-            g->B->combine(g->B->user, pu__min(rows, g->n - from), g->k, terms[0].x, (int)(end - i) + 1, terms);
-        }
-}
-
-/* Before the first step: x = x0, r = u - A x0, d_0 = m o r, rho_0, targets. */
-PU__FN pu_status pu__forward_begin(pu__run *g, const pu_block *x0, pu_int I)
-{
-    const pu_state *s = &g->s;
-    const pu_real *m = pu__m(g);
-    pu_status status = pu__start(g, x0);
-    if (status)
-        return status;
-    if (x0)
-        pu__combine1(g, g->x, pu__term(*x0));
-    else
-        pu__zero(g, g->x);
-    pu__dots(g, m, g->u, g->u, s->s0);
-    pu__dots(g, NULL, g->u, g->u, s->s1);
-    pu__dots(g, NULL, g->r, g->r, s->c0);
-    pu__dots(g, m, g->r, g->r, s->rho);
-    pu__stage(g, PU_STAGE_START, 0);
-    if (I > 0)
-        pu__combine1(g, pu__direction(g, 0), pu__term_m(g->r, m));
-    if (I > 0 && g->reorthogonal)
-        pu__combine1(g, pu__slot(g, g->tape_r, 0), pu__term(g->r));
-    g->done = I;
-    if (g->known)
-        for (pu_int j = 0; j < g->k; j++)
-            g->known[j] = -1;
-    return PU_OK;
-}
-
-/* Keeps r_i and d_i where a checkpoint is due before step i. */
-PU__FN void pu__save_state(const pu__run *g, pu_int i, pu_block d)
-{
-    pu_int every = g->plan.every;
-    if (!g->saved || i == 0 || i % every)
-        return;
-    pu__combine1(g, pu__checkpoint(g, i / every - 1, 0), pu__term(g->r));
-    if (g->s.use_beta)
-        pu__combine1(g, pu__checkpoint(g, i / every - 1, 1), pu__term(d));
 }
 
 /* The solver. In: u, x0 (NULL = 0), m, step. Out: x, r, histories, tape. */
@@ -10607,105 +10493,103 @@ PU__FN pu_status pu__forward(pu__run *g, const pu_block *x0, pu_int I)
 {
     const pu_backend *B = g->B;
     const pu_state *s = &g->s;
-    const pu_real *m = pu__m(g);
-    pu_int k = g->k;
-    int later = pu__full_tape(g); /* all directions stay: x = x0 + sum a_i d_i afterwards */
-    pu_block none = {NULL, 0};
-    pu_status status = pu__forward_begin(g, x0, I);
-    if (status)
-        return status;
-    for (pu_int i = 0; i < I; i++) {
-        pu_block d = pu__direction(g, i);
-        pu__save_state(g, i, d);
+    const pu_real *m = g->m, *a = s->a, *be = s->be;
+    pu_real *pi = s->pi, *rho = s->rho;
+    pu_block u = g->u, r = g->r, d = g->d;
+    pu_int k = g->k, every = g->plan.every;
+    pu_int strip = B->host ? 2048 : g->n; /* rows: on a host as many as stay in the nearest cache */
+    int later = g->tape && !every;        /* all directions stay on the tape: x = x0 + sum a_i d_i afterwards */
+    int stopped = 0;
+    /* x = x0;  r = u - A x0;  rho = r'(m o r);  targets */
+    pu_status status = pu__subtract(g, x0, r);
+    pu_term start = pu__term(x0 ? *x0 : u);
+    pu__combine(g, g->x, x0 ? 1 : 0, &start);
+    pu__dots(g, m, u, u, s->s0);
+    pu__dots(g, NULL, u, u, s->s1);
+    pu__dots(g, NULL, r, r, s->c0);
+    pu__dots(g, m, r, r, rho);
+    pu__run_stage(g, PU_STAGE_START, 0);
+    for (pu_int j = 0; g->known && j < k; j++) /* pu_cuda_solve has nothing on the host */
+        g->known[j] = 0;
+    for (g->done = 0; g->done < I && !stopped && !status; g->done++) {
+        pu_int i = g->done;
+        /* d = m o r + be d, without be at first */
+        pu_term terms[] = {pu__term_m(r, m), pu__term_c(d, be)};
+        d = later ? pu__slot(g, g->tape, i) : g->d;
+        pu__combine(g, d, i > 0 ? 2 : 1, terms);
+        if (g->reorthogonal)
+            pu__combine1(g, pu__slot(g, g->tape_r, i), pu__term(r));
+        if (every && i > 0 && i % every == 0) {
+            pu__combine1(g, pu__checkpoint(g, i / every - 1, s->use_beta), pu__term(d));
+            pu__combine1(g, pu__checkpoint(g, i / every - 1, 0), pu__term(r));
+        }
         /* q = A d;  pi = d'q;  a = rho / pi */
-        status = pu__product_dot(g, d, g->q, s->pi + i * k);
-        if (status)
-            return status;
-        pu__stage(g, PU_STAGE_ALPHA, i);
+        status = pu__product(g, d, pi);
+        pu__run_stage(g, PU_STAGE_ALPHA, i);
         /* x += a d;  r -= a q;  rho' = r'(m o r) */
-        B->advance(B->user, g->n, k, s->a + i * k, m, d, g->q, later ? none : g->x, g->r, s->rho + (i + 1) * k);
+        rho += k;
+        B->advance(B->user, g->n, k, a, m, d, g->q, later ? pu__none : g->x, r, rho);
         if (g->reorthogonal) {
-            pu__project(g, g->r, i, m, NULL);
-            pu__dots(g, m, g->r, g->r, s->rho + (i + 1) * k);
+            pu__project(g, r, i, m, NULL);
+            pu__dots(g, m, r, r, rho);
         }
         /* be = rho' / rho */
         if (g->plan.tolerance_mode)
-            pu__dots(g, NULL, g->r, g->r, s->s1);
-        pu__stage(g, PU_STAGE_BETA, i);
-        /* d = m o r + be d */
-        if (i + 1 < I) {
-            if (g->reorthogonal)
-                pu__combine1(g, pu__slot(g, g->tape_r, i + 1), pu__term(g->r));
-            pu__combine2(g, pu__direction(g, i + 1), pu__term_m(g->r, m), pu__term_c(d, s->be + i * k));
-        }
-        if (pu__all_stopped(g, i)) {
-            g->done = i + 1;
-            break;
-        }
+            pu__dots(g, NULL, r, r, s->s1);
+        pu__run_stage(g, PU_STAGE_BETA, i);
+        stopped = pu__all_stopped(g, i);
+        pi += k;
+        a += k;
+        be = s->be + i * k;
     }
-    if (later)
-        pu__add_steps(g);
-    return PU_OK;
+    /* x += sum_i a_i d_i, three steps at a time: a strip of rows takes all of them while it is in the nearest cache */
+    for (pu_int from = 0; later && from < g->n; from += strip)
+        for (pu_int i = 0; i < g->done; i += 3) {
+            pu_int end = pu__min(i + 3, g->done);
+            pu_term terms[4] = {pu__term(pu__below(g->x, from))};
+            for (pu_int l = i; l < end; l++)
+                terms[l - i + 1] = pu__term_c(pu__below(pu__slot(g, g->tape, l), from), s->a + l * k);
+            B->combine(B->user, pu__min(strip, g->n - from), k, terms[0].x, (int)(end - i) + 1, terms);
+        }
+    return status;
 }
 
 /* xbar = u - A x, recomputed, and the inner products that reports and objectives need. */
 PU__FN pu_status pu__residual(pu__run *g)
 {
-    pu_status status = pu__product(g, g->x, g->q, 0);
-    if (status)
-        return status;
-    pu__combine2(g, g->xbar, pu__term(g->u), pu__term_scaled(g->q, -1));
+    pu_int k = g->k;
+    pu_status status = pu__subtract(g, &g->x, g->xbar);
     pu__dots(g, NULL, g->u, g->u, g->dots);
-    pu__dots(g, NULL, g->r, g->r, g->dots + g->k);
-    pu__dots(g, NULL, g->xbar, g->xbar, g->dots + 2 * g->k);
-    pu__dots(g, NULL, g->u, g->x, g->dots + 3 * g->k);
-    pu__dots(g, NULL, g->x, g->xbar, g->dots + 4 * g->k);
-    return PU_OK;
+    pu__dots(g, NULL, g->r, g->r, g->dots + k);
+    pu__dots(g, NULL, g->xbar, g->xbar, g->dots + 2 * k);
+    pu__dots(g, NULL, g->u, g->x, g->dots + 3 * k);
+    pu__dots(g, NULL, g->x, g->xbar, g->dots + 4 * k);
+    return status;
 }
 
 /* Step sizes, residuals and ends of all columns to the host. */
 PU__FN void pu__read_history(pu__run *g)
 {
-    size_t one = (size_t)g->k * sizeof(pu_real);
-    size_t all = (size_t)g->done * one;
-    g->B->read(g->B->user, g->host_a, g->s.a, all);
-    g->B->read(g->B->user, g->host_b, g->s.be, all);
-    g->B->read(g->B->user, g->host_rho, g->s.rho, all + one);
-    g->B->read(g->B->user, g->host_steps, g->s.steps, (size_t)g->k * sizeof(int32_t));
-    g->B->read(g->B->user, g->host_stop, g->s.stop, (size_t)g->k * sizeof(int32_t));
+    const pu_backend *B = g->B;
+    const pu_state *s = &g->s;
+    pu_int all = g->done * g->k;
+    pu__receive(B, g->host_a, s->a, all);
+    pu__receive(B, g->host_b, s->be, all);
+    pu__receive(B, g->host_rho, s->rho, all + g->k);
+    B->read(B->user, g->host_steps, s->steps, (size_t)g->k * sizeof(int32_t));
+    B->read(B->user, g->host_stop, s->stop, (size_t)g->k * sizeof(int32_t));
 }
 
 /* The inner products of pu__residual to the host, as doubles. */
 PU__FN void pu__read_dots(pu__run *g)
 {
-    double *to[PU__DOTS];
-    to[0] = g->uu;
-    to[1] = g->rr;
-    to[2] = g->tt;
-    to[3] = g->ux;
-    to[4] = g->xt;
-    g->B->read(g->B->user, g->host_dots, g->dots, (size_t)(PU__DOTS * g->k) * sizeof(pu_real));
+    double *to[PU__DOTS] = {g->uu, g->rr, g->tt, g->ux, g->xt};
+    pu__receive(g->B, g->host_dots, g->dots, PU__DOTS * g->k);
     for (pu_int i = 0; i < PU__DOTS; i++)
         for (pu_int j = 0; j < g->k; j++)
             to[i][j] = (double)g->host_dots[i * g->k + j];
 }
 
-/* rd[i k + j] = r'd_i of column j for all steps, r = u - A x, a strip of rows at a time. */
-PU__FN void pu__residual_dots(pu__run *g, double *rd)
-{
-    pu_int rows = pu__rows_at_once(g);
-    pu_int all = g->done * g->k;
-    for (pu_int i = 0; i < all; i++)
-        rd[i] = 0;
-    for (pu_int from = 0; from < g->n; from += rows) {
-        for (pu_int i = 0; i < g->done; i++)
-            g->B->dot(g->B->user, pu__min(rows, g->n - from), g->k, NULL, pu__below(g->xbar, from),
-                      pu__below(pu__slot(g, g->tape, i), from), g->back + i * g->k);
-        g->B->read(g->B->user, g->host_back, g->back, (size_t)all * sizeof(pu_real));
-        for (pu_int i = 0; i < all; i++)
-            rd[i] += (double)g->host_back[i];
-    }
-}
 
 /* orth_j = max_i |r'd_i| / (|u| |d_i|) with r = u - A x: zero in exact arithmetic. Relative to |u|, not |r|: what counts is
    the error of the gradient, which has the size of x, while r may be rounding noise without any harm. Without a
@@ -10713,22 +10597,33 @@ PU__FN void pu__residual_dots(pu__run *g, double *rd)
    arithmetic. */
 PU__FN void pu__orthogonality(pu__run *g)
 {
-    pu_int k = g->k;
+    const pu_backend *B = g->B;
+    pu_int k = g->k, all = g->done * k, rows = B->host ? 2048 : g->n;
     double *dd = g->growth; /* |d_i|^2; free until the growth is known */
     double *rd = g->ritz;   /* r'd_i; free until spectra are known */
-    pu__residual_dots(g, rd);
-    if (g->use_m) {
+    for (pu_int i = 0; i < all; i++)
+        rd[i] = 0;
+    for (pu_int from = 0; from < g->n; from += rows) { /* a strip of rows at a time */
         for (pu_int i = 0; i < g->done; i++)
-            pu__dots(g, NULL, pu__slot(g, g->tape, i), pu__slot(g, g->tape, i), g->back + i * k);
-        g->B->read(g->B->user, g->host_back, g->back, (size_t)(g->done * k) * sizeof(pu_real));
+            B->dot(B->user, pu__min(rows, g->n - from), k, NULL, pu__below(g->xbar, from),
+                   pu__below(pu__slot(g, g->tape, i), from), g->back + i * k);
+        pu__receive(B, g->host_back, g->back, all);
+        for (pu_int i = 0; i < all; i++)
+            rd[i] += (double)g->host_back[i];
+    }
+    if (g->m) {
+        for (pu_int i = 0; i < g->done; i++) {
+            pu_block d = pu__slot(g, g->tape, i);
+            pu__dots(g, NULL, d, d, g->back + i * k);
+        }
+        pu__receive(B, g->host_back, g->back, all);
     }
     for (pu_int j = 0; j < k; j++)
         g->orth[j] = 0;
     for (pu_int i = 0; i < g->done; i++)
         for (pu_int j = 0; j < k; j++) {
-            double be = i > 0 && !g->use_m ? (double)g->host_b[(i - 1) * k + j] : 0;
-            double size;
-            dd[j] = (double)(g->use_m ? g->host_back : g->host_rho)[i * k + j] + (be > 0 ? be * be * dd[j] : 0);
+            double be = i > 0 && !g->m ? (double)g->host_b[(i - 1) * k + j] : 0, size;
+            dd[j] = (double)(g->m ? g->host_back : g->host_rho)[i * k + j] + (be > 0 ? be * be * dd[j] : 0);
             size = sqrt(g->uu[j]) * sqrt(dd[j]);
             if (i < (pu_int)g->host_steps[j] && size > 0)
                 g->orth[j] = pu__max(g->orth[j], fabs(rd[i * k + j]) / size);
@@ -10744,60 +10639,25 @@ PU__FN void pu__through_m(pu__run *g)
 
 /* One step of the reverse pass: its number, the directions it needs, what it has decided to do. */
 typedef struct {
-    pu_int i;           /* undoes step i + 1 (steps count from 0) */
-    pu_block d, dprev;  /* d_i, d_{i-1} */
-    const pu_block *ri; /* r_i where a checkpoint has it, else NULL */
-    const pu_real *a, *be;
-    int full;      /* alpha and beta depend on theta */
-    int residuals; /* r_i is needed: for that, or for m's gradient */
+    pu_int i;              /* undoes step i + 1 (steps count from 0) */
+    pu_block d, dprev;     /* d_i, d_{i-1} */
+    pu_block ri;           /* r_i where a checkpoint has it, else at = NULL */
+    const pu_real *a, *be; /* alpha_{i+1}, beta_{i+1} of every column */
+    int full;              /* alpha and beta depend on theta */
+    int residuals;         /* r_i is needed: for that, or for m's gradient */
 } pu__reverse_step_data;
 
-/* Alpha and beta are constants: rbar += m o dbar;  dbar = be dbar + a xbar, and qbar = -a rbar is left as c0 o rbar. */
-PU__FN void pu__reverse_constant(const pu__run *g, const pu__reverse_step_data *step)
-{
-    pu__stage(g, PU_STAGE_REV2, step->i);
-    g->B->retreat(g->B->user, g->n, g->k, step->a, step->be, pu__m(g), g->xbar, g->rbar, g->dbar);
-}
-
-/* What pu__reverse_long does, in two sweeps of the backend, with rbar'q as a sum over the terms of rbar. */
-PU__FN void pu__reverse_fused(const pu__run *g, const pu__reverse_step_data *step)
-{
-    const pu_state *s = &g->s;
-    pu_block none = {NULL, 0};
-    pu_unwinding u;
-    u.d = step->d;
-    u.before = step->dprev;
-    u.kept = step->ri ? *step->ri : none;
-    u.xbar = g->xbar;
-    u.r = g->r;
-    u.rbar = g->rbar;
-    u.dbar = g->dbar;
-    u.qbar = g->qbar;
-    u.a = step->a;
-    u.be = step->be;
-    u.be_before = step->i > 0 ? step->be - g->k : NULL;
-    u.twice_rhobar = s->c0;
-    u.pib = s->pib;
-    u.m = pu__m(g);
-    u.minv = g->use_m ? g->minv : NULL;
-    u.mbar = g->mbar;
-    u.weight = s->scale;
-    g->B->unwind_sums(g->B->user, g->n, g->k, &u, s->s0, s->s1, s->c1);
-    pu__stage(g, PU_STAGE_UNWIND, step->i);
-    g->B->unwind(g->B->user, g->n, g->k, &u);
-}
 
 /* Any reverse step, one update at a time. Leaves qbar, and dbar but for A qbar. */
 PU__FN void pu__reverse_long(pu__run *g, const pu__reverse_step_data *step)
 {
     const pu_state *s = &g->s;
-    const pu_real *m = pu__m(g);
-    const pu_real *minv = g->use_m ? g->minv : NULL;
+    const pu_real *m = g->m;
     pu_int i = step->i;
     /* beb = dbar'd;  rhobar += beb/rho;  rhop = -beb be/rho */
     if (step->full && s->use_beta)
         pu__dots(g, NULL, g->dbar, step->d, s->s0);
-    pu__stage(g, PU_STAGE_REV1, i);
+    pu__run_stage(g, PU_STAGE_REV1, i);
     if (step->full)
         pu__dots(g, NULL, g->xbar, step->d, s->s0);
     /* rbar += m o (dbar + 2 rhobar r) */
@@ -10808,51 +10668,66 @@ PU__FN void pu__reverse_long(pu__run *g, const pu__reverse_step_data *step)
         pu__project(g, g->rbar, i + 1, NULL, m);
     if (step->residuals) {
         /* r_i = 1/m o (d_i - be_{i-1} d_{i-1}), or from the checkpoint */
-        pu__stage(g, PU_STAGE_RPREV, i);
-        if (step->ri)
-            pu__combine1(g, g->rprev, pu__term(*step->ri));
+        pu__run_stage(g, PU_STAGE_RPREV, i);
+        if (step->ri.at)
+            pu__combine1(g, g->rprev, pu__term(step->ri));
         else
-            pu__combine3(g, g->rprev, pu__t(step->d, 1, s->c0, minv), pu__t(step->dprev, 1, s->c1, minv),
+            pu__combine3(g, g->rprev, pu__t(step->d, 1, s->c0, g->minv), pu__t(step->dprev, 1, s->c1, g->minv),
                          pu__term_c(g->r, s->c2));
     }
     if (step->full) {
         /* q = (r_i - r_{i+1}) / a */
-        pu__stage(g, PU_STAGE_Q, i);
+        pu__run_stage(g, PU_STAGE_Q, i);
         pu__combine2(g, g->q, pu__term_c(g->rprev, s->c1), pu__t(g->r, -1, s->c1, NULL));
         pu__dots(g, NULL, g->rbar, g->q, s->s1);
     }
     /* ab = xbar'd - rbar'q;  rhop += ab/pi;  pib = -ab a/pi;  qbar = -a rbar + pib d */
-    pu__stage(g, PU_STAGE_REV2, i);
+    pu__run_stage(g, PU_STAGE_REV2, i);
     pu__combine2(g, g->qbar, pu__t(g->rbar, -1, step->a, NULL), pu__term_c(step->d, s->pib));
     /* dbar = be dbar + a xbar + pib q */
     pu__combine3(g, g->dbar, pu__term_c(g->dbar, step->be), pu__term_c(g->xbar, step->a), pu__term_c(g->q, s->pib));
 }
 
-/* Step i of the reverse pass: cotangents of r_{i+1}, d_{i+1} become those of r_i, d_i.
+/* Step i of the reverse pass: cotangents of r_{i+1}, d_{i+1} become those of r_i, d_i. The tape begins with step `first`.
    grad += scale_j d/dtheta of the terms p'A q found on the way. */
-PU__FN pu_status pu__reverse_step(pu__run *g, pu__reverse_step_data *step, pu_real *grad)
+PU__FN pu_status pu__reverse_step(pu__run *g, pu_int i, pu_int first, pu_real *grad)
 {
     const pu_state *s = &g->s;
+    const pu_backend *B = g->B;
+    pu_int at = i - first;
+    int full = !s->detach && !s->fixed_step, residuals = full || g->mbar;
+    int constant = !residuals && !g->reorthogonal;
+    int fused = full && !g->reorthogonal && B->unwind_sums && B->unwind;
+    pu__reverse_step_data step = {i, pu__slot(g, g->tape, at), pu__slot(g, g->tape, at > 0 ? at - 1 : 0),
+                                  /* d_{i-1} belongs to the segment before, but the checkpoint has r_i */
+                                  at == 0 && first > 0 ? pu__checkpoint(g, first / g->plan.every - 1, 0) : pu__none,
+                                  s->a + i * g->k, s->be + i * g->k, full, residuals};
     pu_status status = PU_OK;
-    int constant, fused;
-    step->a = s->a + step->i * g->k;
-    step->be = s->be + step->i * g->k;
-    step->full = !s->detach && !s->fixed_step;
-    step->residuals = step->full || g->mbar;
-    constant = !step->residuals && !g->reorthogonal;
-    fused = step->full && !g->reorthogonal && g->B->unwind_sums && g->B->unwind;
-    if (constant)
-        pu__reverse_constant(g, step);
-    else if (fused)
-        pu__reverse_fused(g, step);
-    else
-        pu__reverse_long(g, step);
+    if (constant) {
+        /* rbar += m o dbar;  dbar = be dbar + a xbar, and qbar = -a rbar is left as c0 o rbar */
+        pu__run_stage(g, PU_STAGE_REV2, i);
+        B->retreat(B->user, g->n, g->k, step.a, step.be, g->m, g->xbar, g->rbar, g->dbar);
+    } else if (fused) {
+        /* what pu__reverse_long does, in two sweeps of the backend, with rbar'q as a sum over the terms of rbar */
+        pu_unwinding u = {
+            step.d,  step.dprev, step.ri, /* d, before, kept */
+            g->xbar, g->r,       g->rbar,  g->dbar,
+            g->qbar, step.a,     step.be,  i > 0 ? step.be - g->k : NULL, /* a, be, be_before */
+            s->c0,   s->pib,                                              /* twice_rhobar, pib */
+            g->m,    g->minv,    s->scale, g->mbar                        /* m, minv, weight, mbar */
+        };
+        B->unwind_sums(B->user, g->n, g->k, &u, s->s0, s->s1, s->c1);
+        pu__run_stage(g, PU_STAGE_UNWIND, i);
+        B->unwind(B->user, g->n, g->k, &u);
+    } else {
+        pu__reverse_long(g, &step);
+    }
     /* dbar += A qbar. At the last step, with constant alpha, rbar and hence qbar are still zero: no product. */
-    if (step->full || step->i + 1 < g->done)
-        status = pu__product_back(g, constant ? s->c0 : NULL, constant ? g->rbar : g->qbar, step->d, g->dbar, grad);
+    if (full || i + 1 < g->done)
+        status = pu__product_back(g, constant ? s->c0 : NULL, constant ? g->rbar : g->qbar, step.d, g->dbar, grad);
     if (g->reorthogonal)
-        pu__project(g, g->dbar, step->i, pu__m(g), NULL);
-    if (step->residuals && !fused) {
+        pu__project(g, g->dbar, i, g->m, NULL);
+    if (residuals && !fused) {
         pu_block swap = g->r;
         g->r = g->rprev;
         g->rprev = swap;
@@ -10864,14 +10739,11 @@ PU__FN pu_status pu__reverse_step(pu__run *g, pu__reverse_step_data *step, pu_re
 PU__FN pu_status pu__replay(pu__run *g, const pu_block *x0, pu_int first, pu_int last)
 {
     const pu_state *s = &g->s;
-    const pu_real *m = pu__m(g);
+    const pu_real *m = g->m;
     pu_block r = g->qbar; /* free here, and so is q */
     pu_status status = PU_OK;
     if (first == 0) {
-        pu_block r_now = g->r;
-        g->r = r;
-        status = pu__start(g, x0);
-        g->r = r_now;
+        status = pu__subtract(g, x0, r);
         pu__combine1(g, pu__slot(g, g->tape, 0), pu__term_m(r, m));
     } else {
         pu_int c = first / g->plan.every - 1;
@@ -10881,40 +10753,13 @@ PU__FN pu_status pu__replay(pu__run *g, const pu_block *x0, pu_int first, pu_int
     for (pu_int i = first; i < last && !status; i++) {
         pu_block d = pu__slot(g, g->tape, i - first);
         /* r -= a A d;  d = m o r + be d */
-        status = pu__product(g, d, g->q, 0);
+        status = pu__product(g, d, NULL);
         pu__combine2(g, r, pu__term(r), pu__t(g->q, -1, s->a + i * g->k, NULL));
         pu__combine2(g, pu__slot(g, g->tape, i + 1 - first), pu__term_m(r, m), pu__term_c(d, s->be + i * g->k));
     }
     return status;
 }
 
-/* All steps of the reverse pass, last one first. With checkpoints each segment of the tape is made again when it is due. */
-PU__FN pu_status pu__reverse_steps(pu__run *g, const pu_block *x0, pu_real *grad)
-{
-    pu_int every = g->plan.every;
-    pu_status status = PU_OK;
-    for (pu_int i = g->done - 1; i >= 0; i--) {
-        pu_int first = every ? i / every * every : 0; /* step whose direction the tape begins with */
-        pu__reverse_step_data step;
-        pu_block ri;
-        if (every && (i == g->done - 1 || (i + 1) % every == 0))
-            status = pu__replay(g, x0, first, i);
-        if (status)
-            return status;
-        step.i = i;
-        step.d = pu__slot(g, g->tape, i - first);
-        step.dprev = pu__slot(g, g->tape, i > first ? i - first - 1 : 0);
-        step.ri = NULL;
-        if (i == first && first > 0) { /* d_{i-1} belongs to the segment before, but the checkpoint has r_i */
-            ri = pu__checkpoint(g, first / every - 1, 0);
-            step.ri = &ri;
-        }
-        status = pu__reverse_step(g, &step, grad);
-        if (status)
-            return status;
-    }
-    return PU_OK;
-}
 
 /* Reverse pass. In: xbar = u - A x (from pu__residual), s.scale = weights w_j. Out: rbar, the cotangent of u through the
    solver, to be multiplied by s.scale; grad += scale times the terms. The direct part (w/2 x x', -w x) is the caller's.
@@ -10922,21 +10767,25 @@ PU__FN pu_status pu__reverse_steps(pu__run *g, const pu_block *x0, pu_real *grad
 PU__FN pu_status pu__reverse(pu__run *g, const pu_block *x0, pu_real *grad)
 {
     const pu_state *s = &g->s;
-    const pu_real *m = pu__m(g);
-    pu_block none = {NULL, 0};
-    pu_status status;
+    const pu_real *m = g->m;
+    pu_int every = g->plan.every, last = g->done - 1;
     pu__dots(g, NULL, g->xbar, g->xbar, s->s0);
-    pu__stage(g, PU_STAGE_XBAR, 0);
+    pu__run_stage(g, PU_STAGE_XBAR, 0);
     pu__combine1(g, g->xbar, pu__term_c(g->xbar, s->c0));
-    pu__zero(g, g->rbar);
-    pu__zero(g, g->dbar);
-    if (g->reorthogonal && g->done > 0)
-        pu__project(g, g->xbar, g->done - 1, m, NULL);
-    status = pu__reverse_steps(g, x0, grad);
-    if (status)
-        return status;
+    pu__combine(g, g->rbar, 0, NULL);
+    pu__combine(g, g->dbar, 0, NULL);
+    if (g->reorthogonal)
+        pu__project(g, g->xbar, last, m, NULL);
+    for (pu_int i = last; i >= 0; i--) {
+        pu_int first = every ? i / every * every : 0; /* step whose direction the tape begins with */
+        /* with checkpoints each segment of the tape is made again when it is due */
+        if (every && (i == last || (i + 1) % every == 0) && pu__replay(g, x0, first, i))
+            return PU_E_OPERATOR;
+        if (pu__reverse_step(g, i, first, grad))
+            return PU_E_OPERATOR;
+    }
     /* rbar += m o (dbar + 2 rhobar r_0) */
-    pu__stage(g, PU_STAGE_END, 0);
+    pu__run_stage(g, PU_STAGE_END, 0);
     if (g->mbar)
         pu__through_m(g);
     pu__combine3(g, g->rbar, pu__term(g->rbar), pu__term_m(g->dbar, m), pu__t(g->r, 1, s->c0, m));
@@ -10944,67 +10793,53 @@ PU__FN pu_status pu__reverse(pu__run *g, const pu_block *x0, pu_real *grad)
         return PU_OK;
     /* r_0 = u - A x0 */
     pu__combine1(g, g->qbar, pu__term_scaled(g->rbar, -1));
-    return pu__product_back(g, NULL, g->qbar, *x0, none, grad);
+    return pu__product_back(g, NULL, g->qbar, *x0, pu__none, grad);
 }
 
 /* ------------------------------------------------------------------------------------------------
    >>lanczos   what the CG coefficients know about the spectrum of A (of M^-1 A for PCG)
    ------------------------------------------------------------------------------------------------ */
 
-/* Ritz values of column j; the squares of the first components of their vectors are history + 1 further on. */
-PU__FN double *pu__ritz(const pu__run *g, pu_int j) { return g->ritz + 2 * (g->history + 1) * j; }
+/* Ritz values of column j; the squares of the first components of their vectors are `rows` further on. */
+PU__FN double *pu__ritz(const pu__run *g, pu_int j) { return g->ritz + 2 * g->rows * j; }
 
-/* Lanczos matrix of column j after `steps` steps into lane l of d and e, `size` rows: T_ii = 1/a_i + be_{i-1}/a_{i-1},
-   T_{i,i+1} = sqrt(be_i)/a_i. Rows from `steps` on are those of the identity. */
-PU__FN void pu__lanczos_matrix(const pu__run *g, pu_int j, pu_int steps, pu_int size, pu_int lanes, double *d,
-                               double *e)
-{
-    double before = 0;
-    for (pu_int i = 0; i < size; i++) {
-        int inside = i < steps;
-        int coupled = i + 1 < steps;
-        double a = inside ? (double)g->host_a[i * g->k + j] : 1;
-        double be = inside ? (double)g->host_b[i * g->k + j] : 0;
-        d[i * lanes] = 1 / a + before;
-        e[i * lanes] = coupled ? sqrt(be) / a : 0;
-        before = coupled ? be / a : 0;
-    }
-}
 
-/* Diagonalises the Lanczos matrix of column j after `steps` steps into pu__ritz(g, j), once for all who ask, and with it
+/* Diagonalises the Lanczos matrix of column j, which took steps, into pu__ritz(g, j), once for all who ask, and with it
    those of the columns after it, which will be asked for next. Needs host_a, host_b, host_steps. Returns 1 without
    convergence, else 0. */
-PU__FN int pu__spectrum(pu__run *g, pu_int j, pu_int steps)
+PU__FN int pu__diagonalise(pu__run *g, pu_int j)
 {
     pu_int lanes = g->k - j > 4 ? (pu_int)PU__ABREAST : 4;
-    pu_int size = (g->history + 1) * PU__ABREAST;
-    double *d = g->lanczos;
-    double *e = d + size;
-    double *z = e + size;
+    pu_int some = pu__min(lanes, g->k - j); /* lanes with a column */
+    pu_int rows = g->rows, most = 0;
+    double *d = g->lanczos, *e = d + rows * PU__ABREAST, *z = e + rows * PU__ABREAST;
+    const int32_t *steps = g->host_steps + j;
     double failed[PU__ABREAST];
-    pu_int taken[PU__ABREAST];
-    pu_int most = steps;
-    if (g->known[j] == steps)
+    if (g->known[j])
         return 0;
+    for (pu_int l = 0; l < some; l++)
+        most = pu__most(most, (pu_int)steps[l]);
+    /* T_ii = 1/a_i + be_{i-1}/a_{i-1}, T_{i,i+1} = sqrt(be_i)/a_i; rows from `end` on are those of the identity */
     for (pu_int l = 0; l < lanes; l++) {
-        taken[l] = j + l < g->k ? (pu_int)g->host_steps[j + l] : 0;
-        if (l == 0)
-            taken[l] = steps;
-        most = pu__most(most, taken[l]);
-    }
-    for (pu_int l = 0; l < lanes; l++)
-        pu__lanczos_matrix(g, j + l, taken[l], most, lanes, d + l, e + l);
-    pu__tridiagonal(most, lanes, d, e, z, failed);
-    for (pu_int l = 0; l < lanes && j + l < g->k; l++) {
-        double *ritz = pu__ritz(g, j + l);
-        double *weight = ritz + g->history + 1;
-        if (failed[l] != 0 || (l > 0 && taken[l] == 0))
-            continue;
-        for (pu_int i = 0; i < taken[l]; i++) {
-            ritz[i] = d[i * lanes + l];
-            weight[i] = z[i * lanes + l] * z[i * lanes + l];
+        pu_int end = l < some ? (pu_int)steps[l] : 0;
+        double before = 0;
+        for (pu_int i = 0; i < most; i++) {
+            pu_int at = i * g->k + j + l;
+            double a = i < end ? (double)g->host_a[at] : 1;
+            double be = i + 1 < end ? (double)g->host_b[at] : 0;
+            d[i * lanes + l] = 1 / a + before;
+            e[i * lanes + l] = sqrt(be) / a;
+            before = be / a;
         }
-        g->known[j + l] = taken[l];
+    }
+    pu__tridiagonal(most, lanes, d, e, z, failed);
+    for (pu_int l = 0; l < some; l++) {
+        double *ritz = pu__ritz(g, j + l);
+        for (pu_int i = 0; i < (pu_int)steps[l]; i++) {
+            ritz[i] = d[i * lanes + l];
+            ritz[rows + i] = z[i * lanes + l] * z[i * lanes + l];
+        }
+        g->known[j + l] = failed[l] == 0;
     }
     return failed[0] != 0;
 }
@@ -11012,43 +10847,21 @@ PU__FN int pu__spectrum(pu__run *g, pu_int j, pu_int steps)
 /* Ritz values that the growth is followed on; errors that are followed at once; both together. */
 enum { PU__LARGEST = 16, PU__ENTRIES = 4, PU__FOLLOWED = PU__LARGEST * PU__ENTRIES };
 
-/* The PU__LARGEST largest of n numbers, in descending order; the largest again where there are fewer. */
-PU__FN void pu__largest(pu_int n, const double *values, pu_real *largest)
-{
-    for (pu_int l = 0; l < PU__LARGEST; l++)
-        largest[l] = 0;
-    for (pu_int i = 0; i < n; i++) {
-        pu_real value = (pu_real)values[i];
-        for (pu_int l = 0; l < PU__LARGEST; l++) { /* into its place; what was there moves on */
-            pu_real smaller = value < largest[l] ? value : largest[l];
-            largest[l] = value > largest[l] ? value : largest[l];
-            value = smaller;
-        }
-    }
-    for (pu_int l = n; l < PU__LARGEST; l++)
-        largest[l] = largest[0];
-}
 
 /* Follows errors of size one that enter dbar at steps from, from - 1, .. (PU__ENTRIES of them) through the recursion of
    pu__growth for column j; top: the largest |dbar| of each. Several at once, because the recursion of one is a chain. */
 PU__FN void pu__follow_errors(const pu__run *g, pu_int j, pu_int from, const pu_real *lambda, pu_real *top)
 {
-    pu_real rbar[PU__FOLLOWED], dbar[PU__FOLLOWED];
-    for (pu_int l = 0; l < PU__FOLLOWED; l++) {
-        rbar[l] = 0;
-        dbar[l] = 0;
-    }
+    pu_real rbar[PU__FOLLOWED] = {0}, dbar[PU__FOLLOWED] = {0};
     for (pu_int i = from; i >= 0; i--) {
-        pu_real a = g->host_a[i * g->k + j];
-        pu_real be = g->host_b[i * g->k + j];
+        pu_real a = g->host_a[i * g->k + j], be = g->host_b[i * g->k + j];
         pu_int entry = (from - i) * PU__LARGEST;
         for (pu_int l = entry; l < entry + PU__LARGEST && l < PU__FOLLOWED; l++) {
             rbar[l] = 0;
             dbar[l] = 1;
         }
         for (pu_int l = 0; l < PU__FOLLOWED; l++) {
-            pu_real r = rbar[l] + dbar[l];
-            pu_real next = be * dbar[l] - a * lambda[l] * r;
+            pu_real r = rbar[l] + dbar[l], next = be * dbar[l] - a * lambda[l] * r;
             pu_real size = next > 0 ? next : -next;
             rbar[l] = r;
             dbar[l] = next;
@@ -11060,31 +10873,35 @@ PU__FN void pu__follow_errors(const pu__run *g, pu_int j, pu_int from, const pu_
 /* How much the shortcut's reverse recursion can enlarge an error, seen on eigenvalue lambda of M^-1 A, where it is
      rbar += dbar;  dbar = be dbar - a lambda rbar
    with an error of size one entering dbar before any step: the largest dbar afterwards, over the 16 largest Ritz values. It
-   comes from the coefficients alone, so luck with roundings cannot hide an instability from it. */
-PU__FN void pu__growth(pu__run *g)
+   comes from the coefficients alone, so luck with roundings cannot hide an instability from it. Of column j. */
+PU__FN double pu__growth(pu__run *g, pu_int j)
 {
-    pu_real largest[PU__LARGEST], lambda[PU__FOLLOWED], top[PU__FOLLOWED];
-    for (pu_int j = 0; j < g->k; j++) {
-        pu_int steps = (pu_int)g->host_steps[j];
-        g->growth[j] = steps > 0 ? 1 : 0;
-        if (steps == 0)
-            continue;
-        if (pu__spectrum(g, j, steps)) { /* no spectrum, no trust */
-            g->growth[j] = DBL_MAX;
-            continue;
+    pu_real largest[PU__LARGEST] = {0}, lambda[PU__FOLLOWED], top[PU__FOLLOWED];
+    pu_int steps = (pu_int)g->host_steps[j];
+    double growth = 1;
+    if (steps == 0)
+        return 0;
+    if (pu__diagonalise(g, j))
+        return DBL_MAX; /* no spectrum, no trust */
+    /* the largest Ritz values in descending order */
+    for (pu_int i = 0; i < steps; i++) {
+        pu_real value = (pu_real)pu__ritz(g, j)[i];
+        for (pu_int l = 0; l < PU__LARGEST; l++) { /* into its place; what was there moves on */
+            pu_real smaller = value < largest[l] ? value : largest[l];
+            largest[l] = value > largest[l] ? value : largest[l];
+            value = smaller;
         }
-        pu__largest(steps, pu__ritz(g, j), largest);
-        for (pu_int l = 0; l < PU__FOLLOWED; l++) {
-            lambda[l] = largest[l % PU__LARGEST];
-            top[l] = 1;
-        }
-        for (pu_int from = steps - 1; from >= 0; from -= PU__ENTRIES)
-            pu__follow_errors(g, j, from, lambda, top);
-        for (pu_int l = 0; l < PU__FOLLOWED; l++)
-            g->growth[j] = pu__max(g->growth[j], (double)top[l]);
-        if (!pu__finite_double(g->growth[j]))
-            g->growth[j] = DBL_MAX;
     }
+    /* once for each of the errors; the largest again where there are fewer */
+    for (pu_int l = 0; l < PU__FOLLOWED; l++) {
+        lambda[l] = largest[l % PU__LARGEST < steps ? l % PU__LARGEST : 0];
+        top[l] = 1;
+    }
+    for (pu_int from = steps - 1; from >= 0; from -= PU__ENTRIES)
+        pu__follow_errors(g, j, from, lambda, top);
+    for (pu_int l = 0; l < PU__FOLLOWED; l++)
+        growth = pu__max(growth, (double)top[l]);
+    return pu__finite_double(growth) ? growth : DBL_MAX;
 }
 
 /* log det (M^-1 A) as seen by a probe, and the extreme Ritz values. */
@@ -11094,16 +10911,13 @@ typedef struct {
 } pu__quadrature_result;
 
 /* log det (M^-1 A) seen by probe j: n log s + rho_0 sum_i w_i log(lambda_i / s) / lambda_i, any s > 0. */
-PU__FN pu__quadrature_result pu__quadrature(pu__run *g, pu_int j, pu_int steps, double rho0, double s)
+PU__FN pu__quadrature_result pu__quadrature(pu__run *g, pu_int j, double s)
 {
-    const double *lambda = pu__ritz(g, j);
-    const double *weight = lambda + g->history + 1;
-    pu__quadrature_result result;
+    const double *lambda = pu__ritz(g, j), *weight = lambda + g->rows;
+    pu__quadrature_result result = {(double)NAN, DBL_MAX, 0};
+    pu_int steps = (pu_int)g->host_steps[j];
     double sum = 0;
-    result.value = (double)NAN;
-    result.smallest = DBL_MAX;
-    result.largest = 0;
-    if (steps > 0 && pu__spectrum(g, j, steps))
+    if (steps > 0 && pu__diagonalise(g, j))
         return result;
     for (pu_int i = 0; i < steps; i++) {
         if (!(lambda[i] > 0))
@@ -11113,7 +10927,7 @@ PU__FN pu__quadrature_result pu__quadrature(pu__run *g, pu_int j, pu_int steps, 
         result.largest = pu__max(result.largest, lambda[i]);
         sum += weight[i] * log(lambda[i] / s) / lambda[i];
     }
-    result.value = (double)g->n * log(s) + rho0 * sum;
+    result.value = (double)g->n * log(s) + (double)g->host_rho[j] * sum;
     return result;
 }
 
@@ -11123,8 +10937,9 @@ PU__FN pu__quadrature_result pu__quadrature(pu__run *g, pu_int j, pu_int steps, 
      F(t) = (q_i/p_i) prod_{l < i} (q_l/p_l)^2,   q = 1/a,   p_1 = q_1 + t,   p_{l+1} = q_{l+1} + t + be_l q_l (p_l - q_l)/p_l.
    So it is a_i rho_{i-1} times the integral of F(s exp(u)) - 1/(1 + exp(u)) over all u, by the trapezoidal rule: 32 points
    two apart have a relative error below 0.004, which is plenty, and no eigenproblem is solved. */
-PU__FN double pu__last_change(const pu__run *g, pu_int j, pu_int steps, double rho, double s)
+PU__FN double pu__last_change(const pu__run *g, pu_int j, double s)
 {
+    pu_int steps = (pu_int)g->host_steps[j], last = (steps - 1) * g->k + j;
     enum { POINTS = 32 };
     double t[POINTS], F[POINTS];
     double beyond[POINTS];                   /* p - q */
@@ -11139,58 +10954,54 @@ PU__FN double pu__last_change(const pu__run *g, pu_int j, pu_int steps, double r
         t_l *= 7.38905609893065; /* exp(2) */
     }
     for (pu_int i = 0; i < steps; i++) {
-        double q = 1 / (double)g->host_a[i * g->k + j];
-        double e = (double)g->host_b[i * g->k + j] * q;
-        int last = i + 1 == steps;
+        double q = 1 / (double)g->host_a[i * g->k + j], e = (double)g->host_b[i * g->k + j] * q;
         for (pu_int l = 0; l < POINTS; l++) {
-            double inverse = 1 / (q + beyond[l]);
-            double ratio = q * inverse;
-            F[l] *= last ? ratio : ratio * ratio;
+            double inverse = 1 / (q + beyond[l]), ratio = q * inverse;
+            F[l] *= i + 1 == steps ? ratio : ratio * ratio;
             beyond[l] = t[l] + e * (beyond[l] * inverse);
         }
     }
     for (pu_int l = 0; l < POINTS; l++)
         sum += F[l] - s / (s + t[l]);
-    return rho * (double)g->host_a[(steps - 1) * g->k + j] * 2 * sum;
+    return (double)g->host_rho[last] * (double)g->host_a[last] * 2 * sum;
 }
 
 /* Largest eigenvalue of A, from below by a few percent: Lanczos started at a random vector. Uses column 0 of g. */
 PU__FN pu_status pu__lambda_max(pu__run *g, double *lambda)
 {
-    pu__run before = *g;
+    const pu_backend *B = g->B;
+    pu__run probe = *g; /* plain CG in the same memory; g itself stays as it is */
     pu_status status;
     pu_int taken;
-    pu__run_set(g, PU_CG, 1);
-    g->use_m = 0;
-    g->plan.tolerance_mode = 0;
-    g->reorthogonal = 0;
-    g->s.tolerance2 = 0;
-    g->s.absolute2 = 0;
-    g->tape = NULL;
-    g->saved = NULL;
+    memset(&probe.plan, 0, sizeof probe.plan); /* no tolerance, no checkpoints */
+    pu__run_set(&probe, PU_CG, 1);
+    probe.m = NULL;
+    probe.reorthogonal = 0;
+    probe.tape = NULL;
     g->host_steps[0] = 0; /* the number of the datum whose normals these are */
-    g->B->write(g->B->user, g->s.steps, g->host_steps, sizeof(uint32_t));
-    g->B->normals(g->B->user, g->n, NULL, 1, g->u, 0, (const uint32_t *)g->s.steps, 0, 0, PU__STREAM_TEST);
-    status = pu__forward(g, NULL, pu__min(g->n, PU__LANCZOS));
+    B->write(B->user, g->s.steps, g->host_steps, sizeof(uint32_t));
+    B->normals(B->user, g->n, NULL, 1, g->u, 0, (const uint32_t *)g->s.steps, 0, 0, PU__STREAM_TEST);
+    status = pu__forward(&probe, NULL, pu__min(g->n, PU__LANCZOS));
+    g->products = probe.products;
     *lambda = 0;
-    if (!status) {
-        pu__read_history(g);
-        taken = (pu_int)g->host_steps[0];
-        if (taken > 0 && !pu__spectrum(g, 0, taken))
-            for (pu_int i = 0; i < taken; i++)
-                *lambda = pu__max(*lambda, pu__ritz(g, 0)[i]);
-    }
-    g->use_m = before.use_m;
-    g->plan.tolerance_mode = before.plan.tolerance_mode;
-    g->reorthogonal = before.reorthogonal;
-    g->tape = before.tape;
-    g->saved = before.saved;
-    pu__run_set(g, g->plan.solver, before.k);
-    return status;
+    if (status)
+        return status;
+    pu__read_history(&probe);
+    taken = (pu_int)g->host_steps[0];
+    if (taken > 0 && !pu__diagonalise(&probe, 0))
+        for (pu_int i = 0; i < taken; i++)
+            *lambda = pu__max(*lambda, pu__ritz(g, 0)[i]);
+    return PU_OK;
 }
 
 /* ------------------------------------------------------------------------------------------------
    >>solve   a block of columns with its outcome; pu_solve
+
+   A block is solved forward (pu__run_block), its reverse pass may follow (pu__reverse), and its outcome is known at the
+   end (pu__run_outcome): on a device nobody waits for it before everything is enqueued. Statuses below zero, breakdowns and
+   numbers that are not finite are fatal: then there is no result. All other statuses come with one.
+
+   pu_solve stages its results. It writes to the caller's arrays once, at the end, and not at all after a fatal status.
    ------------------------------------------------------------------------------------------------ */
 
 /* Failures that leave no usable result. */
@@ -11205,19 +11016,21 @@ PU__FN int pu__is_worse(pu_status status, pu_status before)
 /* How column j of the block just solved ended. */
 PU__FN pu_status pu__column_status(const pu__run *g, pu_int j)
 {
-    static const pu_status of_stop[PU_STOP_COUNT] = {PU_OK, PU_OK, PU_OK, PU_OK, PU_BREAKDOWN, PU_NONFINITE, PU_OK};
     int32_t stop = g->host_stop[j];
-    pu_int steps = (pu_int)g->host_steps[j];
     int all_steps = stop == PU_STOP_STEPS;
-    if (of_stop[stop])
-        return of_stop[stop];
-    if (!pu__finite_double(g->tt[j] + g->ux[j] + g->xt[j]))
+    const pu_real *rho = g->host_rho + j;
+    if (stop == PU_STOP_BREAKDOWN)
+        return PU_BREAKDOWN;
+    /* one of these dots is not finite where x, r or the residual is not */
+    if (stop == PU_STOP_NONFINITE || !pu__finite_double(g->tt[j] + g->ux[j] + g->xt[j]))
         return PU_NONFINITE;
     if (g->plan.tolerance_mode && all_steps)
         return PU_CAP;
+    /* rounding level is what `converge` asks for; any other tolerance was out of reach */
     if (g->plan.tolerance_mode && !g->plan.converge && stop == PU_STOP_ROUNDING)
         return PU_STAGNATED;
-    if (g->plan.solver == PU_GD && all_steps && steps > 0 && g->host_rho[steps * g->k + j] > g->host_rho[j])
+    /* a step above 2 / lambda_max makes the residual grow */
+    if (g->plan.solver == PU_GD && all_steps && rho[(pu_int)g->host_steps[j] * g->k] > *rho)
         return PU_DIVERGED;
     return PU_OK;
 }
@@ -11225,22 +11038,17 @@ PU__FN pu_status pu__column_status(const pu__run *g, pu_int j)
 /* Outcome of the columns just solved: the worst of them, recorded. first: number of column 0 in the caller's count. */
 PU__FN pu_status pu__run_status(pu__run *g, pu_int datum, pu_int first, pu_report *report)
 {
-    pu_status worst = PU_OK;
-    pu_int j, at = -1;
     pu__read_history(g);
     pu__read_dots(g);
-    for (j = 0; j < g->k; j++) {
+    for (pu_int j = 0; j < g->k; j++) {
         pu_status status = pu__column_status(g, j);
-        if (!pu__is_worse(status, worst))
+        if (!pu__is_worse(status, report->status))
             continue;
-        worst = status;
-        at = j;
+        /* columns of several data may be side by side, `each` of every datum */
+        (void)pu__fail(report, status, "solver", datum < 0 ? datum : datum + j / g->each, (pu_int)g->host_steps[j]);
+        report->where.column = first + j % g->each;
     }
-    if (worst) {
-        (void)pu__fail(report, worst, "solver", datum < 0 ? datum : datum + at / g->each, (pu_int)g->host_steps[at]);
-        report->where.column = first + at % g->each;
-    }
-    return worst;
+    return report->status;
 }
 
 /* The shortcut is trusted where both measures say so. Stable runs stay within 20 eps and a growth of 60, and their errors
@@ -11251,12 +11059,13 @@ PU__FN pu_status pu__run_status(pu__run *g, pu_int datum, pu_int first, pu_repor
 /* May the reverse pass of the block just solved be the shortcut? */
 PU__FN int pu__shortcut_is_safe(pu__run *g)
 {
+    int safe = 1;
     pu__orthogonality(g);
-    pu__growth(g);
-    for (pu_int j = 0; j < g->k; j++)
-        if (!(g->orth[j] <= PU__SAFE_ORTHOGONALITY && g->growth[j] <= PU__SAFE_GROWTH))
-            return 0;
-    return 1;
+    for (pu_int j = 0; j < g->k; j++) {
+        g->growth[j] = pu__growth(g, j);
+        safe = safe && g->orth[j] <= PU__SAFE_ORTHOGONALITY && g->growth[j] <= PU__SAFE_GROWTH;
+    }
+    return safe;
 }
 
 /* Is the outcome of a block looked at only after everything is enqueued? So it is where the host would have to wait for a
@@ -11271,11 +11080,10 @@ PU__FN int pu__is_late(const pu__run *g, int network)
 PU__FN pu_status pu__run_block(pu__run *g, const pu_block *x0, int network, pu_int datum, pu_int first,
                                pu_report *report)
 {
-    int late = pu__is_late(g, network);
-    int choose = network && g->plan.adjoint == PU_ADJOINT_AUTO;
+    pu_adjoint adjoint = network ? g->plan.adjoint : PU_ADJOINT_FULL;
     pu_status outcome = PU_OK;
-    g->reorthogonal = network && g->plan.adjoint == PU_ADJOINT_REORTHOGONAL;
-    g->s.detach = network && g->plan.adjoint != PU_ADJOINT_FULL;
+    g->reorthogonal = adjoint == PU_ADJOINT_REORTHOGONAL;
+    g->s.detach = adjoint != PU_ADJOINT_FULL;
     for (pu_int j = 0; j < g->k; j++) {
         g->orth[j] = -1;
         g->growth[j] = -1;
@@ -11284,20 +11092,20 @@ PU__FN pu_status pu__run_block(pu__run *g, const pu_block *x0, int network, pu_i
         (void)pu__refuse(report, PU_OK, ""); /* a repeated solve starts with a clean report */
         if (pu__forward(g, x0, g->plan.I) || pu__residual(g))
             return pu__operator_failed(report, "A.apply", datum);
-        if (!late)
+        if (!pu__is_late(g, network))
             outcome = pu__run_status(g, datum, first, report);
-        if (pu__fatal(outcome) || !choose || g->reorthogonal || pu__shortcut_is_safe(g))
+        if (pu__fatal(outcome) || adjoint != PU_ADJOINT_AUTO || g->reorthogonal || pu__shortcut_is_safe(g))
             return outcome;
         g->reorthogonal = 1;
     }
 }
 
-/* s.scale = factor weight */
-PU__FN void pu__set_scale(pu__run *g, const pu_real *weight, pu_real factor)
+/* to_j = factor weight_j, a scalar of every column where the backend works; weight NULL: ones. */
+PU__FN void pu__set_scalars(pu__run *g, pu_real *to, const pu_real *weight, pu_real factor)
 {
     for (pu_int j = 0; j < g->k; j++)
-        g->host_dots[j] = factor * weight[j];
-    g->B->write(g->B->user, g->s.scale, g->host_dots, (size_t)g->k * sizeof(pu_real));
+        g->host_dots[j] = weight ? factor * weight[j] : factor;
+    pu__send(g->B, to, g->host_dots, g->k);
 }
 
 /* The outcome of a block, where it was not known yet. */
@@ -11308,14 +11116,12 @@ PU__FN pu_status pu__run_outcome(pu__run *g, pu_status outcome, int network, pu_
 }
 
 /* What the report tells of column j of the block just solved. */
-PU__FN void pu__column_record(pu__run *g, pu_int j, int network, pu_column *c)
+PU__FN void pu__column_record(pu__run *g, pu_int j, pu_column *c)
 {
     c->steps = (pu_int)g->host_steps[j];
     c->stop = (pu_stop)g->host_stop[j];
-    c->adjoint = PU_ADJOINT_FULL;
-    if (network && g->s.detach)
-        c->adjoint = PU_ADJOINT_SHORTCUT;
-    if (network && g->reorthogonal)
+    c->adjoint = g->s.detach ? PU_ADJOINT_SHORTCUT : PU_ADJOINT_FULL;
+    if (g->reorthogonal)
         c->adjoint = PU_ADJOINT_REORTHOGONAL;
     c->rhs = sqrt(g->uu[j]);
     c->residual = sqrt(g->rr[j]);
@@ -11345,21 +11151,18 @@ PU__FN void pu__report_column(pu_report *report, const pu_column *c, pu_int datu
 PU__FN pu_status pu__set_m(pu__run *g, pu_int which, const pu_real *m, const pu_real *diagonal, pu_int datum,
                            pu_report *report)
 {
-    size_t bytes = (size_t)g->n * sizeof(pu_real);
+    pu_int n = g->n;
     int far = pu__is_far(g->B);
-    pu_real *to = g->host_m + 2 * which * g->n;
-    pu_real *inverse = far ? to + g->n : g->minv;
-    pu_status status =
-        pu__check_array(g->n, m ? m : diagonal, 1, m ? "options.solve.precond" : "diag(A)", datum, report);
-    if (status)
-        return status;
-    for (pu_int i = 0; i < g->n; i++) {
+    pu_real *to = g->host_m + 2 * which * n, *inverse = far ? to + n : g->minv;
+    if (pu__check_array(n, m ? m : diagonal, 1, m ? "options.solve.precond" : "diag(A)", datum, report))
+        return report->status;
+    for (pu_int i = 0; i < n; i++) {
         to[i] = m ? m[i] : 1 / diagonal[i];
         inverse[i] = 1 / to[i];
     }
     if (far) {
-        g->B->write(g->B->user, g->m + which * g->n, to, bytes);
-        g->B->write(g->B->user, g->minv + which * g->n, inverse, bytes);
+        pu__send(g->B, g->m + which * n, to, n);
+        pu__send(g->B, g->minv + which * n, inverse, n);
     }
     return PU_OK;
 }
@@ -11367,41 +11170,31 @@ PU__FN pu_status pu__set_m(pu__run *g, pu_int which, const pu_real *m, const pu_
 /* GD step of every column: the caller's, or 1 / lambda_max from below, kept 10 % on the safe side. */
 PU__FN pu_status pu__set_step(pu__run *g, const pu_real *step, pu_int datum, pu_report *report)
 {
-    pu_real one = 1;
     double lambda = 0;
-    if (step) {
-        pu_status status = pu__check_array(1, step, 1, "options.solve.step", datum, report);
-        if (status)
-            return status;
-        one = *step;
-    } else {
-        if (pu__lambda_max(g, &lambda))
-            return pu__operator_failed(report, "A.apply", datum);
-        if (!(lambda > 0 && pu__finite_double(lambda)))
-            return pu__fail(report, PU_BREAKDOWN, "solver", datum, 0);
-        one = (pu_real)(1 / (1.1 * lambda));
-    }
-    for (pu_int j = 0; j < g->k; j++)
-        g->host_dots[j] = one;
-    g->B->write(g->B->user, g->s.step, g->host_dots, (size_t)g->k * sizeof(pu_real));
+    if (step && pu__check_array(1, step, 1, "options.solve.step", datum, report))
+        return report->status;
+    if (!step && pu__lambda_max(g, &lambda))
+        return pu__operator_failed(report, "A.apply", datum);
+    if (!step && !(lambda > 0 && pu__finite_double(lambda)))
+        return pu__fail(report, PU_BREAKDOWN, "solver", datum, 0);
+    pu__set_scalars(g, g->s.step, NULL, step ? *step : (pu_real)(1 / (1.1 * lambda)));
     return PU_OK;
 }
 
 /* ---- an operator of the caller's as the system of a solve ---- */
 
+/* A as it was given, where the backend works. */
 typedef struct {
     pu_side side; /* the operator where the backend works */
     pu_real *work;
 } pu__operator;
 
 /* Y = A X or Y += A X */
-PU__FN pu_status pu__operator_product(void *self, pu_int k, pu_block X, pu_block Y, int add, pu_real *dots)
+PU__FN pu_status pu__operator_product(PU__PRODUCT_ARGS)
 {
     const pu__operator *A = (const pu__operator *)self;
     const pu_op *op = &A->side.op;
-    if (dots)
-        return A->side.apply_plus(op, NULL, k, X, Y, add, dots);
-    return op->apply(op, k, X, Y, add, A->work);
+    return dots ? A->side.apply_plus(op, NULL, k, X, Y, add, dots) : op->apply(op, k, X, Y, add, A->work);
 }
 
 /* Y += A P and the gradient of p'A q; an autoregression does both in one sweep. */
@@ -11409,32 +11202,30 @@ PU__FN pu_status pu__operator_pairs(void *self, const pu__pairs *pairs, pu_real 
 {
     const pu__operator *A = (const pu__operator *)self;
     const pu_op *op = &A->side.op;
-    pu_status status = PU_OK;
     if (op->form == PU_FORM_AR && grad)
         return pu__ar_grad_pairs(op, NULL, pairs, grad, NULL);
-    if (pairs->Y.at)
-        status = op->apply(op, pairs->k, pairs->P, pairs->Y, 1, A->work);
-    if (!status && grad)
-        status = op->grad(op, pairs->k, pairs->P, pairs->Q, pairs->weight, grad, A->work);
-    return status;
+    if (pairs->Y.at && op->apply(op, pairs->k, pairs->P, pairs->Y, 1, A->work))
+        return PU_E_OPERATOR;
+    return grad ? op->grad(op, pairs->k, pairs->P, pairs->Q, pairs->weight, grad, A->work) : PU_OK;
 }
 
 /* The system that the solver sees. */
 PU__FN pu__system pu__operator_system(pu__operator *A)
 {
-    pu__system system;
-    system.self = A;
-    system.n = A->side.op.rows;
-    system.dots = A->side.apply_plus != NULL;
-    system.scales = A->side.op.form == PU_FORM_AR;
-    system.product = pu__operator_product;
-    system.pairs = pu__operator_pairs;
+    const pu_side *side = &A->side;
+    /* only an autoregression has a product that sums up on the way, and pairs that take coefficients */
+    pu__system system = {A,
+                         side->op.rows,
+                         side->apply_plus != NULL,
+                         side->op.form == PU_FORM_AR,
+                         pu__operator_product,
+                         pu__operator_pairs};
     return system;
 }
 
 /* ---- the public solve ---- */
 
-/* The operator and the number of columns of a solve. */
+/* The operator and the number of columns of a solve. (Constructors make params negative where it would overflow.) */
 PU__FN pu_status pu__solve_check(const pu_op *A, pu_int k, pu_report *report)
 {
     if (!A)
@@ -11447,10 +11238,8 @@ PU__FN pu_status pu__solve_check(const pu_op *A, pu_int k, pu_report *report)
         return pu__refuse(report, PU_E_NULL, "A.apply");
     if (A->params < 0)
         return pu__refuse(report, PU_E_OVERFLOW, "A.params");
-    if (A->work < 0)
-        return pu__refuse(report, PU_E_ARGUMENT, "A.work");
-    if (k <= 0)
-        return pu__refuse(report, PU_E_ARGUMENT, "k");
+    if (A->work < 0 || k <= 0)
+        return pu__refuse(report, PU_E_ARGUMENT, A->work < 0 ? "A.work" : "k");
     return PU_OK;
 }
 
@@ -11478,23 +11267,22 @@ typedef struct {
     pu_block x0;                /* on the device */
     pu_real *sums, *far_sums;   /* what the side's grad adds up: on the host, on the device */
     pu_block near_x, near_rbar; /* results on the host */
-    pu_real *near_scale;
-    pu_real *grad, *weight, *test, *work;
-} pu__solve;
+    pu_real *near_scale, *grad, *test, *work;
+} pu__solve_job;
 
-/* Memory of a solve; w->A.side and side_bytes are set. */
+/* Memory of a solve; w->A.side and side_bytes are set. Without a device the results are staged where the solver leaves
+   them. */
 PU__FN void pu__solve_layout(void *self, pu__arena *arena)
 {
-    pu__solve *w = (pu__solve *)self;
+    pu__solve_job *w = (pu__solve_job *)self;
+    const pu_op *op = &w->A.side.op;
     int far = pu__is_far(w->B);
-    pu_int n = w->given->rows;
-    pu_int k = w->io.k;
+    pu_int n = w->given->rows, k = w->io.k;
     arena->B = w->B;
     w->system = pu__operator_system(&w->A);
     pu__run_layout(&w->run, arena, &w->system, w->B, &w->plan, k, 1, w->gradients);
-    w->A.work = pu__far_reals(arena, w->A.side.op.work, k);
+    w->A.work = pu__far_reals(arena, op->work, k);
     w->side_memory = pu__take_from(arena, 1, (pu_int)w->side_bytes, 1, 1);
-    w->weight = pu__reals(arena, k, 1);
     w->test = pu__reals(arena, n, 4);
     w->work = far ? pu__reals(arena, w->resolved.work, 1) : w->A.work;
     w->near_x = far ? pu__cols(arena, n, k) : w->run.x;
@@ -11503,264 +11291,214 @@ PU__FN void pu__solve_layout(void *self, pu__arena *arena)
     if (!w->gradients)
         return;
     w->grad = pu__reals(arena, w->given->params, 1);
-    w->far_sums = far ? pu__far_reals(arena, w->A.side.op.params, 1) : w->grad;
-    w->sums = far ? pu__reals(arena, w->A.side.op.params, 1) : NULL;
+    w->far_sums = far ? pu__far_reals(arena, op->params, 1) : w->grad;
+    w->sums = far ? pu__reals(arena, op->params, 1) : NULL;
     w->near_rbar = far ? pu__cols(arena, n, k) : w->run.rbar;
     w->near_scale = far ? pu__reals(arena, k, 1) : w->run.s.scale;
 }
 
 /* Arrays of a solve: pointers, distances, numbers. */
-PU__FN pu_status pu__solve_check_arrays(pu__solve *w, pu_report *report)
+PU__FN pu_status pu__solve_check_arrays(pu__solve_job *w, pu_report *report)
 {
     const pu_solve_arrays *io = &w->io;
     pu_int n = w->given->rows;
-    pu_int most = PTRDIFF_MAX / (pu_int)sizeof(pu_real) / io->k;
-    pu_status status = PU_OK;
+    pu_int most = PTRDIFF_MAX / (pu_int)sizeof(pu_real) / io->k; /* beyond it addresses overflow */
+    pu_int ldu = io->ldu, ldx = io->ldx;
     if (!io->U || !io->X)
         return pu__refuse(report, PU_E_NULL, io->U ? "X" : "U");
-    if (io->ldu < n || io->ldx < n)
-        return pu__refuse(report, PU_E_SIZE, io->ldu < n ? "ldu" : "ldx");
-    if (io->ldu > most || io->ldx > most)
-        return pu__refuse(report, PU_E_OVERFLOW, io->ldu > most ? "ldu" : "ldx");
+    if (ldu < n || ldx < n)
+        return pu__refuse(report, PU_E_SIZE, ldu < n ? "ldu" : "ldx");
+    if (ldu > most || ldx > most)
+        return pu__refuse(report, PU_E_OVERFLOW, ldu > most ? "ldu" : "ldx");
     if (io->grad_A && !w->resolved.grad)
         return pu__refuse(report, PU_E_UNSUPPORTED, "A.grad");
-    for (pu_int j = 0; j < io->k && !status; j++) {
-        status = pu__check_array(n, io->U + j * io->ldu, 0, "U", -1, report);
-        if (!status && io->x0)
-            status = pu__check_array(n, io->x0 + j * n, 0, "x0", -1, report);
-        if (status)
+    for (pu_int j = 0; j < io->k; j++)
+        if (pu__check_array(n, io->U + j * ldu, 0, "U", -1, report) ||
+            (io->x0 && pu__check_array(n, io->x0 + j * n, 0, "x0", -1, report))) {
             report->where.column = j;
-    }
-    if (!status && io->weight)
-        status = pu__check_array(io->k, io->weight, 0, "weight", -1, report);
-    return status;
+            return report->status;
+        }
+    return io->weight ? pu__check_array(io->k, io->weight, 0, "weight", -1, report) : PU_OK;
 }
 
 /* What can be known without memory: the plan, the operator's form and its device side, sizes. */
-PU__FN pu_status pu__solve_make(pu__solve *w, const pu_op *A, const pu_solve_options *options,
+PU__FN pu_status pu__solve_make(pu__solve_job *w, const pu_op *A, const pu_solve_options *options,
                                 const pu_backend *backend, pu_report *report)
 {
-    pu_status status = pu__solve_check(A, w->io.k, report);
-    if (status)
-        return status;
+    if (pu__solve_check(A, w->io.k, report))
+        return report->status;
     w->given = A;
     w->resolved = pu__resolve(A);
     w->o = pu__solve_defaults(options);
     w->B = backend ? backend : pu_backend_cpu();
-    status = pu__check_form_sizes(A, &pu__names_A, report);
-    if (!status)
-        status = pu__plan_make(w->o, A->rows, 0, w->gradients, &w->plan, report);
-    if (!status)
-        status = pu__check_backend(w->B, report);
-    if (!status)
-        status = pu__side(w->B, &w->resolved, &pu__names_A, NULL, &w->side_bytes, &w->A.side, report);
-    return status;
+    if (pu__check_form_sizes(A, &pu__names_A, report) ||
+        pu__plan_make(w->o, A->rows, 0, w->gradients, &w->plan, report) || pu__check_backend(w->B, report))
+        return report->status;
+    return pu__side(w->B, &w->resolved, &pu__names_A, NULL, &w->side_bytes, &w->A.side, report);
 }
 
+/* Measures without a backend, that is on the CPU. */
 PU_DEF pu_status pu_solve_bytes(const pu_op *A, pu_int k, const pu_solve_options *options, int gradients, size_t *bytes,
                                 pu_report *report)
 {
     pu__call call;
-    pu__solve w;
-    pu_status status;
+    pu__solve_job w = PU__ZERO;
     report = pu__begin(&call, NULL, report);
-    memset(&w, 0, sizeof w);
     w.io.k = k;
     w.gradients = gradients;
     if (!bytes)
         return pu__refuse(report, PU_E_NULL, "bytes");
-    status = pu__solve_make(&w, A, options, NULL, report);
-    return status ? status : pu__measure(&call, pu__solve_layout, &w, bytes);
+    if (pu__solve_make(&w, A, options, NULL, report))
+        return report->status;
+    return pu__measure(&call, pu__solve_layout, &w, bytes);
 }
 
-/* Preconditioner or step size, and the tests that need scratch. */
-PU__FN pu_status pu__solve_prepare(pu__solve *w, pu_report *report)
+/* The tests that need scratch, step size or preconditioner, the solve, and the gradient terms of w/2 x'A x and of what comes
+   back through the solver. */
+PU__FN pu_status pu__solve_columns(pu__solve_job *w, pu_report *report)
 {
     pu__run *g = &w->run;
-    const pu_op *A = &w->resolved;
-    pu_real *diagonal;
-    pu_status status = pu__check_form(w->given, A, &pu__names_A, w->test, w->work, report);
-    if (!status && A->trusted < 2)
-        status = pu__check_spd(A, &pu__names_A, w->test, w->work, report);
-    if (status)
-        return status;
-    if (g->plan.solver == PU_GD)
-        return pu__set_step(g, w->o->step, -1, report);
-    if (!g->use_m)
-        return PU_OK;
-    diagonal = w->test;
-    if (!w->o->precond) {
-        if (!A->diag)
-            return pu__refuse(report, PU_E_UNSUPPORTED, "A.diag (or give options.solve.precond)");
-        pu__zeros(diagonal, g->n);
-        if (A->diag(A, diagonal, w->work))
-            return pu__operator_failed(report, "A.diag", -1);
-    }
-    return pu__set_m(g, 0, w->o->precond, diagonal, -1, report);
-}
-
-/* The solve, and the gradient terms of w/2 x'A x and of what comes back through the solver. */
-PU__FN pu_status pu__solve_columns(pu__solve *w, pu_report *report)
-{
-    pu__run *g = &w->run;
-    const pu_op *op = &w->A.side.op;
+    const pu_op *A = &w->resolved, *op = &w->A.side.op;
+    const pu_solve_arrays *io = &w->io;
     const pu_backend *B = g->B;
-    size_t column = (size_t)g->n * sizeof(pu_real);
-    const pu_block *x0 = w->io.x0 ? &w->x0 : NULL;
-    pu_real *grad = w->io.grad_A ? w->far_sums : NULL;
+    pu_int n = g->n;
+    const pu_block *x0 = io->x0 ? &w->x0 : NULL;
+    pu_real *grad = io->grad_A ? w->far_sums : NULL;
+    int own = g->m && !w->o->precond; /* PCG without the caller's m takes 1 / diag(A), which is put into test */
     pu_status status;
+    if (pu__check_form(w->given, A, &pu__names_A, w->test, w->work, report) ||
+        (A->trusted < 2 && pu__check_spd(A, &pu__names_A, w->test, w->work, report)) ||
+        (g->plan.solver == PU_GD && pu__set_step(g, w->o->step, -1, report)))
+        return report->status;
+    if (own && !A->diag)
+        return pu__refuse(report, PU_E_UNSUPPORTED, "A.diag (or give options.solve.precond)");
+    pu__zeros(w->test, n);
+    if (own && A->diag(A, w->test, w->work))
+        return pu__operator_failed(report, "A.diag", -1);
+    if (g->m && pu__set_m(g, 0, w->o->precond, w->test, -1, report))
+        return report->status;
     for (pu_int j = 0; j < g->k; j++)
-        B->write(B->user, pu__col(g->u, j), w->io.U + j * w->io.ldu, column);
-    if (x0 && !pu__is_far(B))
-        w->x0 = pu__rows(w->io.x0, g->n);
+        pu__send(B, pu__col(g->u, j), io->U + j * io->ldu, n);
+    if (!pu__is_far(B))
+        w->x0 = pu__rows(io->x0, n);
     else if (x0)
-        B->write(B->user, w->x0.at, w->io.x0, column * (size_t)g->k);
+        pu__send(B, w->x0.at, io->x0, n * g->k);
     if (w->grad)
         B->combine(B->user, op->params, 1, pu__rows(w->far_sums, op->params), 0, NULL);
     status = pu__run_block(g, x0, w->gradients, -1, 0, report);
     if (pu__fatal(status))
         return status;
-    if (grad) {
-        pu__set_scale(g, w->weight, PU_R(0.5));
+    if (grad) { /* w/2 x'A x */
+        pu__set_scalars(g, g->s.scale, io->weight, PU_R(0.5));
         if (op->grad(op, g->k, g->x, g->x, g->s.scale, grad, w->A.work))
             return pu__operator_failed(report, "A.grad", -1);
     }
     if (w->gradients) {
-        pu__set_scale(g, w->weight, 1);
+        pu__set_scalars(g, g->s.scale, io->weight, 1);
         if (pu__reverse(g, x0, grad))
             return pu__operator_failed(report, "A.apply or A.grad", -1);
     }
     return pu__run_outcome(g, status, w->gradients, -1, 0, report);
 }
 
-/* Results of a device to the host. */
-PU__FN pu_status pu__solve_fetch(pu__solve *w, pu_report *report)
+/* Results of a device to the host. Are the gradients finite? |rbar|^2 is, when every entry is. */
+PU__FN pu_status pu__solve_results(pu__solve_job *w, pu_report *report)
 {
     pu__run *g = &w->run;
     const pu_backend *B = g->B;
-    size_t all = (size_t)(g->n * g->k) * sizeof(pu_real);
-    B->read(B->user, w->near_x.at, g->x.at, all);
-    if (!w->gradients)
-        return PU_OK;
-    B->read(B->user, w->near_rbar.at, g->rbar.at, all);
-    B->read(B->user, w->near_scale, g->s.scale, (size_t)g->k * sizeof(pu_real));
-    B->read(B->user, w->sums, w->far_sums, (size_t)w->A.side.op.params * sizeof(pu_real));
-    pu__zeros(w->grad, w->given->params);
-    if (w->io.grad_A && pu__pull_side(&w->A.side, w->sums, w->grad))
-        return pu__operator_failed(report, "A.pull", -1);
-    return PU_OK;
-}
-
-/* Are the staged gradients finite? |rbar|^2 is, when every entry is. */
-PU__FN pu_status pu__solve_check_results(const pu__solve *w, pu_report *report)
-{
-    pu_int n = w->given->rows;
-    pu_int bad = w->grad ? pu__find_nonfinite(w->given->params, w->grad) : -1;
+    int far = pu__is_far(B);
+    pu_int bad;
+    if (far)
+        pu__receive(B, w->near_x.at, g->x.at, g->n * g->k);
+    if (far && w->gradients) {
+        pu__receive(B, w->near_rbar.at, g->rbar.at, g->n * g->k);
+        pu__receive(B, w->near_scale, g->s.scale, g->k);
+        pu__receive(B, w->sums, w->far_sums, w->A.side.op.params);
+        pu__zeros(w->grad, w->given->params);
+        if (w->io.grad_A && pu__pull_side(&w->A.side, w->sums, w->grad))
+            return pu__operator_failed(report, "A.pull", -1);
+    }
+    bad = w->grad ? pu__find_nonfinite(w->given->params, w->grad) : -1;
     if (bad >= 0)
         return pu__fail(report, PU_NONFINITE, "grad_A", -1, bad);
-    if (!w->io.grad_U)
-        return PU_OK;
-    for (pu_int j = 0; j < w->io.k; j++) {
+    for (pu_int j = 0; w->io.grad_U && j < w->io.k; j++) {
         const pu_real *rbar = pu__col(w->near_rbar, j);
-        if (!pu__finite_double(pu__dot(n, NULL, rbar, rbar)))
+        if (!pu__finite_double(pu__dot(g->n, NULL, rbar, rbar)))
             return pu__refuse(report, PU_NONFINITE, "grad_U");
     }
     return PU_OK;
 }
 
-/* The only place where pu_solve writes to the caller's arrays. dF/du = -w x + scale rbar */
-PU__FN void pu__solve_write(pu__solve *w, pu_report *report)
+/* pu_solve after its checks and with its memory. */
+PU__FN pu_status pu__solve_run(pu__solve_job *w, pu_report *report)
 {
+    const pu_backend *B = w->B;
+    const pu__plan *plan = &w->plan;
     const pu_solve_arrays *io = &w->io;
-    pu_int n = w->given->rows;
-    for (pu_int j = 0; j < io->k; j++) {
-        pu_real *x = io->X + j * io->ldx;
+    pu_int n = w->given->rows, k = io->k;
+    pu_status status = PU_OK;
+    if (pu__is_far(B)) {
+        status = pu__side(B, &w->resolved, &pu__names_A, w->side_memory, &w->side_bytes, &w->A.side, report);
+        B->batch(B->user, 1); /* one datum, as it were */
+    }
+    pu__run_set(&w->run, plan->solver, k);
+    if (!status)
+        status = pu__solve_columns(w, report);
+    if (!pu__fatal(status) && pu__solve_results(w, report))
+        status = report->status;
+    if (pu__far_status(B, report))
+        status = report->status; /* outranks what came of it */
+    report->solver = plan->solver;
+    report->iterations = plan->I;
+    report->tape_every = plan->every;
+    report->columns = k;
+    report->products = w->run.products;
+    report->threads = 1;
+    report->lanes = 1;
+    if (pu__fatal(status))
+        return status;
+    /* The only place where pu_solve writes to the caller's arrays. dF/du = -w x + scale rbar */
+    for (pu_int j = 0; j < k; j++) {
+        pu_real weight = io->weight ? io->weight[j] : 1, *x = io->X + j * io->ldx;
         pu_column c;
         pu__copy(x, pu__col(w->near_x, j), n);
-        if (io->grad_U)
-            for (pu_int i = 0; i < n; i++)
-                io->grad_U[j * n + i] = w->near_scale[j] * pu__col(w->near_rbar, j)[i] - w->weight[j] * x[i];
-        pu__column_record(&w->run, j, w->gradients, &c);
-        pu__report_column(report, &c, -1, j, w->plan.adjoint == PU_ADJOINT_AUTO);
+        for (pu_int i = 0; io->grad_U && i < n; i++)
+            io->grad_U[j * n + i] = w->near_scale[j] * pu__col(w->near_rbar, j)[i] - weight * x[i];
+        pu__column_record(&w->run, j, &c);
+        pu__report_column(report, &c, -1, j, plan->adjoint == PU_ADJOINT_AUTO);
         if (io->columns)
             io->columns[j] = c;
     }
     if (io->grad_A)
         pu__copy(io->grad_A, w->grad, w->given->params);
-}
-
-/* pu_solve after its checks and with its memory. */
-PU__FN pu_status pu__solve_run(pu__solve *w, pu_report *report)
-{
-    int far = pu__is_far(w->B);
-    pu_status status = PU_OK;
-    if (far)
-        status = pu__side(w->B, &w->resolved, &pu__names_A, w->side_memory, &w->side_bytes, &w->A.side, report);
-    if (far && !status)
-        w->B->batch(w->B->user, 1);
-    for (pu_int j = 0; j < w->io.k; j++)
-        w->weight[j] = w->io.weight ? w->io.weight[j] : 1;
-    pu__run_set(&w->run, w->plan.solver, w->io.k);
-    if (!status)
-        status = pu__solve_prepare(w, report);
-    if (!status)
-        status = pu__solve_columns(w, report);
-    if (far && !pu__fatal(status)) {
-        pu_status fetched = pu__solve_fetch(w, report);
-        if (fetched)
-            status = fetched;
-    }
-    if (pu__far_status(w->B, report))
-        status = report->status; /* outranks what came of it */
-    report->solver = w->plan.solver;
-    report->iterations = w->plan.I;
-    report->tape_every = w->plan.every;
-    report->columns = w->io.k;
-    report->products = w->run.products;
-    report->threads = 1;
-    report->lanes = 1;
-    if (!pu__fatal(status)) {
-        pu_status checked = pu__solve_check_results(w, report);
-        if (checked)
-            status = checked;
-    }
-    if (!pu__fatal(status))
-        pu__solve_write(w, report);
     return status;
 }
 
+/* Checks from the cheap to the dear; everything before pu__allocate may simply return. */
 PU_DEF pu_status pu_solve(const pu_op *A, const pu_solve_arrays *arrays, const pu_solve_options *options,
                           const pu_backend *backend, pu_workspace *ws, pu_report *report)
 {
     pu__call call;
-    pu__solve w;
-    pu_status status;
+    pu__solve_job w = PU__ZERO;
+    pu_solve_arrays *io = &w.io;
     report = pu__begin(&call, ws, report);
-    memset(&w, 0, sizeof w);
     if (!arrays)
         return pu__refuse(report, PU_E_NULL, "arrays");
-    w.io = *arrays;
-    w.gradients = w.io.grad_A || w.io.grad_U;
-    status = pu__solve_make(&w, A, options, backend, report);
-    if (status)
-        return status;
-    if (!w.io.ldu)
-        w.io.ldu = A->rows;
-    if (!w.io.ldx)
-        w.io.ldx = A->rows;
-    status =
-        pu__measure(&call, pu__solve_layout, &w, NULL); /* a size that overflows, before arrays of that size are read */
-    if (!status)
-        status = pu__check_op(&w.resolved, &pu__names_A, report);
-    if (!status)
-        status = pu__solve_check_arrays(&w, report);
-    if (!status && w.io.grad_A && !w.A.side.op.grad)
-        status = pu__refuse(report, PU_E_UNSUPPORTED, "A.grad (device side)");
-    if (!status)
-        status = pu__allocate(&call, pu__solve_layout, &w);
-    if (!status)
-        status = pu__solve_run(&w, report);
-    return pu__finish(&call, status);
+    *io = *arrays;
+    w.gradients = io->grad_A || io->grad_U;
+    if (pu__solve_make(&w, A, options, backend, report))
+        return report->status;
+    io->ldu = io->ldu ? io->ldu : A->rows;
+    io->ldx = io->ldx ? io->ldx : A->rows;
+    /* measured first: a size that overflows is refused before arrays of that size are read */
+    if (pu__measure(&call, pu__solve_layout, &w, NULL) || pu__check_op(&w.resolved, &pu__names_A, report) ||
+        pu__solve_check_arrays(&w, report))
+        return report->status;
+    if (io->grad_A && !w.A.side.op.grad)
+        return pu__refuse(report, PU_E_UNSUPPORTED, "A.grad (device side)");
+    if (pu__allocate(&call, pu__solve_layout, &w))
+        return pu__finish(&call, report->status);
+    return pu__finish(&call, pu__solve_run(&w, report));
 }
 
 /* ------------------------------------------------------------------------------------------------
@@ -11814,22 +11552,24 @@ typedef struct {
 
 typedef struct pu__posterior pu__posterior;
 
+/* Gradient of pairs (p_j, q_j). known: p_j are the columns of the last product. */
+#define PU__TERMS_ARGS pu__posterior *p, const pu__pairs *pairs, PU_UNUSED int known, pu_real *grad
+
 /* How a product with A is done, and its gradient where that goes together with the product. */
 typedef struct {
-    pu_status (*product)(void *self, pu_int k, pu_block X, pu_block Y, int add, pu_real *dots);
-    /* Product and gradient of pairs; known: the pairs are (x_j, x_j) of the last product. NULL: one after the other. */
-    pu_status (*fused)(pu__posterior *p, const pu__pairs *pairs, int known, pu_real *grad);
-} pu__kind;
+    pu_status (*product)(PU__PRODUCT_ARGS);
+    pu_status (*fused)(PU__TERMS_ARGS); /* product and gradient; NULL: one after the other */
+} pu__product_kind;
 
 enum { PU__LEFT_NOTHING, PU__LEFT_ROWS, PU__LEFT_GRAM }; /* what a product leaves: Phi X in t0; Phi'W Phi X in gram */
 
 struct pu__posterior {
-    pu__system system;            /* A as the solver sees it */
-    const pu__kind *kind, *usual; /* of the datum at hand; of a datum whose A is not formed */
-    int left;                     /* what the last product has left */
-    const pu_lgm *model;          /* on the host */
-    const pu_side *Gamma, *Phi;   /* the operators where the backend works; */
-    const pu_real *psi;           /* M, likewise */
+    pu__system system;                    /* A as the solver sees it */
+    const pu__product_kind *kind, *usual; /* of the datum at hand; of a datum whose A is not formed */
+    int left;                             /* what the last product has left */
+    const pu_lgm *model;                  /* on the host */
+    const pu_side *Gamma, *Phi;           /* the operators where the backend works; */
+    const pu_real *psi;                   /* M, likewise */
     const pu_backend *B;
     pu_int D, M, kmax;
     pu__slots slots;
@@ -11907,13 +11647,10 @@ PU__FN pu_status pu__gamma_apply(pu__posterior *p, pu_int k, pu_block X, pu_bloc
 PU__FN pu_status pu__phi_apply(pu__posterior *p, pu_int k, pu_block X, pu_block Y)
 {
     const pu_op *Phi = &p->Phi->op;
-    pu_status status;
+    pu_status status =
+        p->rows ? Phi->apply_rows(Phi, p->n_rows, p->rows, k, X, Y, 0, p->work) : Phi->apply(Phi, k, X, Y, 0, p->work);
     if (Y.at == p->t0.at)
         p->left = PU__LEFT_NOTHING;
-    if (p->rows)
-        status = Phi->apply_rows(Phi, p->n_rows, p->rows, k, X, Y, 0, p->work);
-    else
-        status = Phi->apply(Phi, k, X, Y, 0, p->work);
     return pu__note_failure(p, status, "Phi.apply");
 }
 
@@ -11921,11 +11658,8 @@ PU__FN pu_status pu__phi_apply(pu__posterior *p, pu_int k, pu_block X, pu_block 
 PU__FN pu_status pu__phi_apply_t(pu__posterior *p, pu_int k, pu_block X, pu_block Y, int add)
 {
     const pu_op *Phi = &p->Phi->op;
-    pu_status status;
-    if (p->rows)
-        status = Phi->apply_rows_t(Phi, p->n_rows, p->rows, k, X, Y, add, p->work);
-    else
-        status = Phi->apply_t(Phi, k, X, Y, add, p->work);
+    pu_status status = p->rows ? Phi->apply_rows_t(Phi, p->n_rows, p->rows, k, X, Y, add, p->work)
+                               : Phi->apply_t(Phi, k, X, Y, add, p->work);
     return pu__note_failure(p, status, "Phi.apply_t");
 }
 
@@ -11933,12 +11667,15 @@ PU__FN pu_status pu__phi_apply_t(pu__posterior *p, pu_int k, pu_block X, pu_bloc
 PU__FN pu_status pu__phi_grad(pu__posterior *p, pu_int k, pu_block P, pu_block Q, const pu_real *weight, pu_real *grad)
 {
     const pu_op *Phi = &p->Phi->op;
-    pu_status status;
-    if (p->rows)
-        status = Phi->grad_rows(Phi, p->n_rows, p->rows, k, P, Q, weight, grad, p->work);
-    else
-        status = Phi->grad(Phi, k, P, Q, weight, grad, p->work);
+    pu_status status = p->rows ? Phi->grad_rows(Phi, p->n_rows, p->rows, k, P, Q, weight, grad, p->work)
+                               : Phi->grad(Phi, k, P, Q, weight, grad, p->work);
     return pu__note_failure(p, status, "Phi.grad");
+}
+
+/* Y = Phi'W Phi X or Y += Phi'W Phi X, where Phi has a gram product */
+PU__FN pu_status pu__phi_gram(pu__posterior *p, pu_int k, pu_block X, pu_block Y, int add)
+{
+    return pu__note_failure(p, p->Phi->gram(&p->Phi->op, p->now.w, k, X, Y, add, p->work), "Phi.gram");
 }
 
 /* to = scale w o t over the rows at work */
@@ -11966,45 +11703,37 @@ PU__FN pu_block pu__weighted_e(const pu__posterior *p)
 /* ---- products with A, kind by kind ---- */
 
 /* general: Gamma X, then Phi'(W (Phi X)) */
-PU__FN pu_status pu__general_product(void *self, pu_int k, pu_block X, pu_block Y, int add, pu_real *dots)
+PU__FN pu_status pu__general_product(PU__PRODUCT_ARGS)
 {
     pu__posterior *p = (pu__posterior *)self;
-    pu_status status = pu__gamma_apply(p, k, X, Y, add);
-    (void)dots;
-    if (!status)
-        status = pu__phi_apply(p, k, X, p->t0);
-    if (status)
-        return status;
+    if (pu__gamma_apply(p, k, X, Y, add) || pu__phi_apply(p, k, X, p->t0))
+        return PU_E_OPERATOR;
     pu__weigh(p, k, p->t0, p->t1, 1, p->now.w);
     p->left = PU__LEFT_ROWS;
     return pu__phi_apply_t(p, k, p->t1, Y, 1);
 }
 
 /* matrix: Phi'W Phi X a strip of rows at a time */
-PU__FN pu_status pu__matrix_product(void *self, pu_int k, pu_block X, pu_block Y, int add, pu_real *dots)
+PU__FN pu_status pu__matrix_product(PU__PRODUCT_ARGS)
 {
     pu__posterior *p = (pu__posterior *)self;
     pu_status status = pu__gamma_apply(p, k, X, Y, add);
-    (void)dots;
-    if (status)
-        return status;
     pu__dense_gram_rows(&p->Phi->op, p->n_rows, p->rows, p->now.w, k, X, p->t0, Y);
     p->left = PU__LEFT_ROWS;
-    return PU_OK;
+    return status;
 }
 
 /* formed: A is a matrix */
-PU__FN pu_status pu__formed_product(void *self, pu_int k, pu_block X, pu_block Y, int add, pu_real *dots)
+PU__FN pu_status pu__formed_product(PU__PRODUCT_ARGS)
 {
     pu__posterior *p = (pu__posterior *)self;
     pu_op A = pu_op_dense(p->D, p->D, p->A);
-    (void)dots;
     p->left = PU__LEFT_NOTHING;
     return A.apply(&A, k, X, Y, add, NULL);
 }
 
 /* band: (Gamma + diag(shift)) X with the inner products on the way */
-PU__FN pu_status pu__band_product(void *self, pu_int k, pu_block X, pu_block Y, int add, pu_real *dots)
+PU__FN pu_status pu__band_product(PU__PRODUCT_ARGS)
 {
     pu__posterior *p = (pu__posterior *)self;
     const pu_side *Gamma = p->Gamma;
@@ -12013,22 +11742,17 @@ PU__FN pu_status pu__band_product(void *self, pu_int k, pu_block X, pu_block Y, 
 }
 
 /* gram: Gamma X + (Phi'W Phi) X; the latter is kept where psi's gradient is made of it. */
-PU__FN pu_status pu__gram_product(void *self, pu_int k, pu_block X, pu_block Y, int add, pu_real *dots)
+PU__FN pu_status pu__gram_product(PU__PRODUCT_ARGS)
 {
     pu__posterior *p = (pu__posterior *)self;
-    int keep = p->gram.at != NULL;
-    pu_status status = pu__gamma_apply(p, k, X, Y, add);
-    pu_term terms[2];
-    (void)dots;
-    if (status)
-        return status;
-    status = p->Phi->gram(&p->Phi->op, p->now.w, k, X, keep ? p->gram : Y, !keep, p->work);
-    p->left = keep ? PU__LEFT_GRAM : PU__LEFT_NOTHING;
-    terms[0] = pu__term(Y);
-    terms[1] = pu__term(p->gram);
-    if (keep)
+    pu_block gram = p->gram;
+    pu_term terms[] = {pu__term(Y), pu__term(gram)};
+    if (pu__gamma_apply(p, k, X, Y, add) || pu__phi_gram(p, k, X, gram.at ? gram : Y, !gram.at))
+        return PU_E_OPERATOR;
+    p->left = gram.at ? PU__LEFT_GRAM : PU__LEFT_NOTHING;
+    if (gram.at)
         p->B->combine(p->B->user, p->D, k, Y, 2, terms);
-    return pu__note_failure(p, status, "Phi.gram");
+    return PU_OK;
 }
 
 /* spectrum: pairs through the transform; sums receives the two parts of q_j'A p_j without c_j. */
@@ -12041,17 +11765,11 @@ PU__FN pu_status pu__spectrum_pairs(pu__posterior *p, const pu__pairs *pairs, in
 }
 
 /* spectrum: the product, and its inner products from the same sums. */
-PU__FN pu_status pu__spectrum_product(void *self, pu_int k, pu_block X, pu_block Y, int add, pu_real *dots)
+PU__FN pu_status pu__spectrum_product(PU__PRODUCT_ARGS)
 {
     pu__posterior *p = (pu__posterior *)self;
-    pu__pairs pairs;
-    pu_status status;
-    memset(&pairs, 0, sizeof pairs);
-    pairs.k = k;
-    pairs.P = X;
-    pairs.Q = X;
-    pairs.Y = Y;
-    status = pu__spectrum_pairs(p, &pairs, add);
+    pu__pairs pairs = {k, NULL, X, X, Y, NULL};
+    pu_status status = pu__spectrum_pairs(p, &pairs, add);
     if (dots)
         for (pu_int j = 0; j < k; j++)
             dots[j] = (pu_real)(p->sums[j] + p->sums[k + j]);
@@ -12060,105 +11778,90 @@ PU__FN pu_status pu__spectrum_product(void *self, pu_int k, pu_block X, pu_block
 
 /* ---- gradients of p'A q ---- */
 
-/* The columns of pairs from `from` to `to`. */
-PU__FN pu__pairs pu__pairs_part(const pu__pairs *pairs, pu_int from, pu_int to)
-{
-    pu__pairs part = *pairs;
-    part.k = to - from;
-    part.P = pu__from(pairs->P, from);
-    part.Q = pu__from(pairs->Q, from);
-    part.weight = pairs->weight + from;
-    if (pairs->c)
-        part.c = pairs->c + from;
-    if (pairs->Y.at)
-        part.Y = pu__from(pairs->Y, from);
-    return part;
-}
+/* What pu__by_group calls with the pairs of one group, and with the place of the group's accumulator. */
+#define PU__GROUP_ARGS pu__posterior *p, const pu__pairs *part, pu_real *grad
 
-/* band, where besides Gamma's only the sum of psi's gradient is wanted, which is p'(Phi'W Phi) q / psi: product, gradient and
-   that sum in one sweep. */
-PU__FN pu_status pu__band_fused(pu__posterior *p, const pu__pairs *pairs, int known, pu_real *grad)
+/* Hands pairs over in runs of columns that share an accumulator. */
+PU__FN pu_status pu__by_group(pu__posterior *p, const pu__pairs *pairs, pu_real *grad,
+                              pu_status (*terms)(PU__GROUP_ARGS))
 {
     pu_status status = PU_OK;
-    pu_int end;
-    (void)known;
-    for (pu_int j = 0; j < pairs->k && !status; j = end) {
-        pu_real *at = grad + pu__group_at(p, j);
-        pu__pairs part;
-        end = pu__group_end(p, j, pairs->k);
-        part = pu__pairs_part(pairs, j, end);
-        status = pu__note_failure(p, pu__ar_grad_pairs(&p->Gamma->op, p->now.shift, &part, at, p->sums), "Gamma.grad");
-        for (pu_int i = 0; i < part.k; i++) {
-            double c = part.c ? (double)part.c[i] : 1;
-            at[p->slots.psi] += (pu_real)((double)part.weight[i] * c * p->sums[i] / (double)p->psi[0]);
-        }
+    pu__pairs part;
+    for (pu_int j = 0; j < pairs->k && !status; j += part.k) {
+        part = *pairs;
+        part.k = pu__group_end(p, j, pairs->k) - j;
+        part.P = pu__from(part.P, j);
+        part.Q = pu__from(part.Q, j);
+        part.weight += j;
+        if (part.c)
+            part.c += j;
+        if (part.Y.at)
+            part.Y = pu__from(part.Y, j);
+        status = terms(p, &part, grad + pu__group_at(p, j));
     }
     return status;
 }
 
-/* Gamma's terms: grad += weight_j d/dtheta p_j'Gamma q_j, group by group. */
-PU__FN pu_status pu__gamma_terms(pu__posterior *p, const pu__pairs *pairs, const pu_real *weight, pu_real *grad)
+/* Product, gradient and the sum of psi's gradient in one sweep, for pu__band_fused. */
+PU__FN pu_status pu__band_group(PU__GROUP_ARGS)
 {
-    const pu_op *Gamma = &p->Gamma->op;
-    pu_status status = PU_OK;
-    pu_int end;
-    if (!p->slots.want_Gamma)
-        return PU_OK;
-    for (pu_int j = 0; j < pairs->k && !status; j = end) {
-        end = pu__group_end(p, j, pairs->k);
-        status = Gamma->grad(Gamma, end - j, pu__from(pairs->P, j), pu__from(pairs->Q, j), weight + j,
-                             grad + pu__group_at(p, j), p->work);
+    pu_status status = pu__ar_grad_pairs(&p->Gamma->op, p->now.shift, part, grad, p->sums);
+    for (pu_int i = 0; i < part->k; i++) {
+        double c = part->c ? (double)part->c[i] : 1;
+        grad[p->slots.psi] += (pu_real)((double)part->weight[i] * c * p->sums[i] / (double)p->psi[0]);
     }
     return pu__note_failure(p, status, "Gamma.grad");
 }
 
+/* band, where besides Gamma's only the sum of psi's gradient is wanted, which is p'(Phi'W Phi) q / psi. */
+PU__FN pu_status pu__band_fused(PU__TERMS_ARGS) { return pu__by_group(p, pairs, grad, pu__band_group); }
+
+/* Gamma's terms: grad += weight_j d/dtheta p_j'Gamma q_j */
+PU__FN pu_status pu__gamma_group(PU__GROUP_ARGS)
+{
+    const pu_op *Gamma = &p->Gamma->op;
+    if (!p->slots.want_Gamma)
+        return PU_OK;
+    return pu__note_failure(p, Gamma->grad(Gamma, part->k, part->P, part->Q, part->weight, grad, p->work),
+                            "Gamma.grad");
+}
+
 /* spectrum, where of psi's gradient only the sum is wanted. All columns take the product together, because they share
    transforms; the gradients go to their groups. */
-PU__FN pu_status pu__spectrum_fused(pu__posterior *p, const pu__pairs *pairs, int known, pu_real *grad)
+PU__FN pu_status pu__spectrum_fused(PU__TERMS_ARGS)
 {
-    pu_status status = known ? PU_OK : pu__spectrum_pairs(p, pairs, 1);
+    pu__pairs scaled = *pairs;
+    scaled.weight = p->scaled;
     for (pu_int j = 0; j < pairs->k; j++)
         p->scaled[j] = pairs->c ? pairs->weight[j] * pairs->c[j] : pairs->weight[j];
-    if (!status)
-        status = pu__gamma_terms(p, pairs, p->scaled, grad);
-    if (status || !p->slots.want_psi || !p->observed)
-        return status;
-    for (pu_int j = 0; j < pairs->k; j++)
+    if ((!known && pu__spectrum_pairs(p, pairs, 1)) || pu__by_group(p, &scaled, grad, pu__gamma_group))
+        return PU_E_OPERATOR;
+    for (pu_int j = 0; p->slots.want_psi && p->observed && j < pairs->k; j++)
         grad[pu__group_at(p, j) + p->slots.psi] += (pu_real)((double)p->scaled[j] * p->sums[j] / (double)p->psi[0]);
     return PU_OK;
 }
 
-/* The sum of psi's gradient: q'(Phi'W Phi p) / psi, from the gram product of p or from the shift that Phi'W Phi is. */
-PU__FN pu_status pu__tied_terms(pu__posterior *p, const pu__pairs *pairs, int known, pu_real *grad)
+/* The sum of psi's gradient: q'(Phi'W Phi p) / psi, where p stands for Phi'W Phi p unless that is a shift. */
+PU__FN pu_status pu__tied_group(PU__GROUP_ARGS)
 {
-    const pu_real *shift = p->now.shift;
-    pu_status status = PU_OK;
-    pu_int end;
-    if (!shift && !known)
-        status = pu__note_failure(p, p->Phi->gram(&p->Phi->op, p->now.w, pairs->k, pairs->P, p->gram, 0, p->work),
-                                  "Phi.gram");
-    if (!known)
-        p->left = PU__LEFT_NOTHING;
-    if (status || !p->observed)
-        return status;
-    for (pu_int j = 0; j < pairs->k; j = end) {
-        end = pu__group_end(p, j, pairs->k);
-        p->B->sum_dot(p->B->user, p->D, end - j, shift, pu__from(pairs->Q, j), pu__from(shift ? pairs->P : p->gram, j),
-                      pairs->weight + j, 1 / (double)p->model->psi[0], grad + pu__group_at(p, j) + p->slots.psi);
-    }
+    p->B->sum_dot(p->B->user, p->D, part->k, p->now.shift, part->Q, part->P, part->weight, 1 / (double)p->model->psi[0],
+                  grad + p->slots.psi);
     return PU_OK;
 }
 
-/* psi's terms: mask (Phi p)(Phi q), with tp = Phi P and tq = Phi Q. */
-PU__FN void pu__psi_terms(pu__posterior *p, const pu__pairs *pairs, pu_block tp, pu_block tq, pu_real *grad)
+
+/* psi's terms: mask (Phi p)(Phi q); the pairs are of Phi P and Phi Q. */
+PU__FN pu_status pu__psi_group(PU__GROUP_ARGS)
 {
-    const pu_backend *B = p->B;
-    pu_int end;
-    for (pu_int j = 0; j < pairs->k; j = end) {
-        end = pu__group_end(p, j, pairs->k);
-        B->row_dot(B->user, p->n_rows, end - j, p->rows ? NULL : p->now.mask, pairs->weight + j, pu__from(tp, j),
-                   pu__from(tq, j), p->M, p->rows, grad + pu__group_at(p, j) + p->slots.psi);
-    }
+    p->B->row_dot(p->B->user, p->n_rows, part->k, p->rows ? NULL : p->now.mask, part->weight, part->P, part->Q, p->M,
+                  p->rows, grad + p->slots.psi);
+    return PU_OK;
+}
+
+/* grad += weight_j d/dtheta p_j'Phi q_j */
+PU__FN pu_status pu__phi_group(PU__GROUP_ARGS)
+{
+    return pu__phi_grad(p, part->k, part->P, part->Q, part->weight, grad + p->slots.Phi);
 }
 
 /* Phi's terms: (W Phi p) q' + (W Phi q) p'. t0 = Phi P; t1 = Phi Q, or free where P = Q. With `joint` the columns of means
@@ -12166,47 +11869,48 @@ PU__FN void pu__psi_terms(pu__posterior *p, const pu__pairs *pairs, pu_block tp,
 PU__FN pu_status pu__phi_terms(pu__posterior *p, const pu__pairs *pairs, int same, pu_real *grad)
 {
     pu_int k = pairs->k;
+    const pu_real *w = p->now.w;
     pu_block wp = same ? p->t1 : p->t0; /* W Phi p; t0 is left alone where P = Q */
-    pu_status status = PU_OK;
-    pu_int end;
+    pu__pairs first = {k, NULL, wp, pairs->Q, pu__none, pairs->weight};
+    pu__pairs second = {k, NULL, p->t1, pairs->P, pu__none, pairs->weight};
+    pu_status status;
     if (!same)
-        pu__weigh(p, k, p->t1, p->t1, 1, p->now.w);
-    pu__weigh(p, k, p->t0, wp, same ? 2 : 1, p->now.w);
+        pu__weigh(p, k, p->t1, p->t1, 1, w);
+    pu__weigh(p, k, p->t0, wp, same ? 2 : 1, w);
     if (p->joint) {
-        pu_term terms[2];
-        terms[0] = pu__t(pu__rows(p->now.e, p->n_rows), -2, NULL, p->now.w);
-        terms[1] = pu__term(pu__means(p, wp));
-        p->B->combine(p->B->user, p->n_rows, p->count, pu__means(p, wp), 2, terms);
+        pu_block means = pu__means(p, wp);
+        pu_term terms[] = {pu__t(pu__rows(p->now.e, p->n_rows), -2, NULL, w), pu__term(means)};
+        p->B->combine(p->B->user, p->n_rows, p->count, means, 2, terms);
     }
-    for (pu_int j = 0; j < k && !status; j = end) {
-        pu_real *at = grad + pu__group_at(p, j) + p->slots.Phi;
-        end = pu__group_end(p, j, k);
-        status = pu__phi_grad(p, end - j, pu__from(wp, j), pu__from(pairs->Q, j), pairs->weight + j, at);
-        if (!status && !same)
-            status = pu__phi_grad(p, end - j, pu__from(p->t1, j), pu__from(pairs->P, j), pairs->weight + j, at);
-    }
-    return status;
+    status = pu__by_group(p, &first, grad, pu__phi_group);
+    return status || same ? status : pu__by_group(p, &second, grad, pu__phi_group);
 }
 
 /* grad += weight_j d/dtheta p_j'A q_j, one operator after the other. p_j are the columns of the last product where `known`.
    Phi is multiplied with a vector only where the product has not left that. */
-PU__FN pu_status pu__posterior_terms(pu__posterior *p, const pu__pairs *pairs, int known, pu_real *grad)
+PU__FN pu_status pu__posterior_terms(PU__TERMS_ARGS)
 {
     const pu__slots *s = &p->slots;
     int same = pairs->P.at == pairs->Q.at;
-    pu_status status = pu__gamma_terms(p, pairs, pairs->weight, grad);
+    pu__pairs seen = {pairs->k, NULL, p->t0, same ? p->t0 : p->t1, pu__none, pairs->weight};
+    pu_status status = pu__by_group(p, pairs, grad, pu__gamma_group);
     if (status || (!s->want_Phi && !s->want_psi))
         return status;
-    if (!s->want_Phi && ((p->gram.at && !p->rows) || (p->now.shift && s->tied)))
-        return pu__tied_terms(p, pairs, known && p->left == PU__LEFT_GRAM, grad);
-    if (!known || p->left != PU__LEFT_ROWS)
-        status = pu__phi_apply(p, pairs->k, pairs->P, p->t0);
-    if (!status && !same)
-        status = pu__phi_apply(p, pairs->k, pairs->Q, p->t1);
-    if (status)
-        return status;
+    if (!known)
+        p->left = PU__LEFT_NOTHING; /* of use here */
+    if (!s->want_Phi && ((p->gram.at && !p->rows) || (p->now.shift && s->tied))) {
+        seen = *pairs;
+        if (!p->now.shift)
+            seen.P = p->gram; /* which the last product may have left */
+        if (!p->now.shift && p->left != PU__LEFT_GRAM && pu__phi_gram(p, pairs->k, pairs->P, p->gram, 0))
+            return PU_E_OPERATOR;
+        return p->observed ? pu__by_group(p, &seen, grad, pu__tied_group) : PU_OK;
+    }
+    if ((p->left != PU__LEFT_ROWS && pu__phi_apply(p, pairs->k, pairs->P, p->t0)) ||
+        (!same && pu__phi_apply(p, pairs->k, pairs->Q, p->t1)))
+        return PU_E_OPERATOR;
     if (s->want_psi)
-        pu__psi_terms(p, pairs, p->t0, same ? p->t0 : p->t1, grad);
+        status = pu__by_group(p, &seen, grad, pu__psi_group);
     if (s->want_Phi)
         status = pu__phi_terms(p, pairs, same, grad);
     if (!same)
@@ -12219,43 +11923,33 @@ PU__FN pu_status pu__posterior_pairs(void *self, const pu__pairs *pairs, pu_real
 {
     pu__posterior *p = (pu__posterior *)self;
     int product = pairs->Y.at != NULL;
-    pu_status status = PU_OK;
     if (p->system.scales && grad)
         return p->kind->fused(p, pairs, 0, grad);
-    if (product)
-        status = p->kind->product(p, pairs->k, pairs->P, pairs->Y, 1, NULL);
-    if (!status && grad)
-        status = pu__posterior_terms(p, pairs, product, grad);
-    return status;
+    if (product && p->kind->product(p, pairs->k, pairs->P, pairs->Y, 1, NULL))
+        return PU_E_OPERATOR;
+    return grad ? pu__posterior_terms(p, pairs, product, grad) : PU_OK;
 }
 
 /* grad += weight_j d/dtheta x_j'A x_j. last: the last product was with X, and what it has left is used. */
 PU__FN pu_status pu__posterior_square(pu__posterior *p, pu_int k, pu_block X, const pu_real *weight, int last,
                                       pu_real *grad)
 {
-    pu__pairs pairs;
-    memset(&pairs, 0, sizeof pairs);
-    pairs.k = k;
-    pairs.P = X;
-    pairs.Q = X;
-    pairs.weight = weight;
-    if (p->system.scales)
-        return p->kind->fused(p, &pairs, last, grad);
-    return pu__posterior_terms(p, &pairs, last, grad);
+    pu__pairs pairs = {k, NULL, X, X, pu__none, weight};
+    return (p->system.scales ? p->kind->fused : pu__posterior_terms)(p, &pairs, last, grad);
 }
 
-static const pu__kind pu__kind_general = {pu__general_product, NULL};
-static const pu__kind pu__kind_matrix = {pu__matrix_product, NULL};
-static const pu__kind pu__kind_formed = {pu__formed_product, NULL};
-static const pu__kind pu__kind_band = {pu__band_product, pu__band_fused};
-static const pu__kind pu__kind_spectrum = {pu__spectrum_product, pu__spectrum_fused};
-static const pu__kind pu__kind_gram = {pu__gram_product, NULL};
+static const pu__product_kind pu__kind_general = {pu__general_product, NULL};
+static const pu__product_kind pu__kind_matrix = {pu__matrix_product, NULL};
+static const pu__product_kind pu__kind_formed = {pu__formed_product, NULL};
+static const pu__product_kind pu__kind_band = {pu__band_product, pu__band_fused};
+static const pu__product_kind pu__kind_spectrum = {pu__spectrum_product, pu__spectrum_fused};
+static const pu__product_kind pu__kind_gram = {pu__gram_product, NULL};
 
 /* Can Phi work on a part of its rows? */
 PU__FN int pu__can_restrict(const pu_op *Phi) { return Phi->apply_rows && Phi->apply_rows_t && Phi->grad_rows; }
 
 /* The kind of A for these operators, where the backend works. host: their own memory is the host's. */
-PU__FN const pu__kind *pu__kind_of(const pu_lgm *model, const pu_side *Gamma, const pu_side *Phi, int host)
+PU__FN const pu__product_kind *pu__kind_of(const pu_lgm *model, const pu_side *Gamma, const pu_side *Phi, int host)
 {
     int diagonal = model->Gamma->form == PU_FORM_DIAGONAL && pu__diagonal_full(model->Gamma);
     if (model->Phi->form == PU_FORM_DIAGONAL && Gamma->apply_plus)
@@ -12271,96 +11965,68 @@ PU__FN const pu__kind *pu__kind_of(const pu_lgm *model, const pu_side *Gamma, co
 
 /* ---- memory ---- */
 
-/* The arrays over rows of `wide` data, on the device or on the host. */
-PU__FN void pu__rows_layout(pu__rows_data *r, pu__arena *arena, const pu__posterior *p, int there, int far)
+/* The arrays over rows of `wide` data, on the device (there) or on the host. */
+PU__FN void pu__rows_layout(pu__rows_data *r, pu__arena *arena, const pu__posterior *p, int there)
 {
     pu_real **arrays[] = {&r->w, &r->w_root, &r->mask, &r->e};
-    pu_int lists = 2 * p->M * p->wide + p->M + 1;
     for (size_t i = 0; i < 4; i++)
         *arrays[i] = (pu_real *)pu__take_from(arena, there, p->M, p->wide, sizeof(pu_real));
-    r->shift = NULL;
     if (p->usual == &pu__kind_band)
         r->shift = (pu_real *)pu__take_from(arena, there, p->D, p->wide, sizeof(pu_real));
     r->id = (uint32_t *)pu__take_from(arena, there, p->wide, 1, sizeof(uint32_t));
-    r->rows = far ? (pu_int *)pu__take_from(arena, there, lists, 1, sizeof(pu_int)) : NULL;
+    if (pu__is_far(p->B))
+        r->rows = (pu_int *)pu__take_from(arena, there, 2 * p->M * p->wide + p->M + 1, 1, sizeof(pu_int));
 }
 
-/* What a posterior is made of. */
-typedef struct {
-    const pu_lgm *model;        /* on the host, forms resolved */
-    const pu_side *Gamma, *Phi; /* where the backend works */
-    const pu_real *psi;         /* likewise; NULL: the model's */
-    const pu_backend *B;
-    const pu__slots *slots; /* NULL: no gradient */
-    pu_int kmax, wide;      /* columns at a time; data side by side */
-    int form;               /* room for a formed A */
-} pu__posterior_parts;
-
-/* Lays out (or measures) a posterior. */
-PU__FN void pu__posterior_layout(pu__posterior *p, pu__arena *arena, const pu__posterior_parts *of)
+/* Lays out (or measures) a posterior, all zero but for: model (its forms resolved), Gamma, Phi, psi, B, slots, kmax (columns
+   at a time), wide (data side by side). form: with room for a formed A. */
+PU__FN void pu__posterior_layout(pu__posterior *p, pu__arena *arena, int form)
 {
-    const pu_lgm *model = of->model;
-    pu_int D = model->Gamma->rows;
-    pu_int M = model->Phi->rows;
-    pu_int host_work = pu__most(model->Gamma->work, model->Phi->work);
-    int far = pu__is_far(of->B);
-    memset(p, 0, sizeof *p);
-    p->model = model;
-    p->Gamma = of->Gamma;
-    p->Phi = of->Phi;
-    p->psi = of->psi ? of->psi : model->psi;
-    p->B = of->B;
-    p->D = D;
-    p->M = M;
-    p->kmax = of->kmax;
+    const pu_op *Gamma = p->model->Gamma, *Phi = p->model->Phi;
+    pu_int kmax = p->kmax;
+    int far = pu__is_far(p->B);
+    p->D = Gamma->rows;
+    p->M = Phi->rows;
     p->count = 1;
-    p->cols = of->kmax;
-    p->wide = of->wide;
+    p->cols = kmax;
     p->column = -1;
-    if (of->slots)
-        p->slots = *of->slots;
-    p->usual = pu__kind_of(model, of->Gamma, of->Phi, !far);
-    p->w_all = pu__reals(arena, M, 1);
-    p->list = (pu_int *)pu__take(arena, M, 1, sizeof(pu_int));
-    p->ones = pu__far_reals(arena, of->wide, 1);
-    pu__rows_layout(&p->staged, arena, p, 0, far);
+    p->usual = pu__kind_of(p->model, p->Gamma, p->Phi, !far);
+    p->w_all = pu__reals(arena, p->M, 1);
+    p->list = pu__indices(arena, p->M);
+    p->ones = pu__far_reals(arena, p->wide, 1);
+    pu__rows_layout(&p->staged, arena, p, 0);
     p->now = p->staged;
-    if (far)
-        pu__rows_layout(&p->upload[0], arena, p, 1, 1);
-    if (far)
-        pu__rows_layout(&p->upload[1], arena, p, 1, 1);
-    p->row_sum = pu__far_reals(arena, M, of->wide);
-    p->t0 = pu__far_cols(arena, M, of->kmax);
-    p->t1 = pu__far_cols(arena, M, of->kmax);
+    for (int i = 0; far && i < 2; i++)
+        pu__rows_layout(&p->upload[i], arena, p, 1);
+    p->row_sum = pu__far_reals(arena, p->M, p->wide);
+    p->t0 = pu__far_cols(arena, p->M, kmax);
+    p->t1 = pu__far_cols(arena, p->M, kmax);
     if (p->usual == &pu__kind_gram && p->slots.tied)
-        p->gram = pu__far_cols(arena, D, of->kmax);
+        p->gram = pu__far_cols(arena, p->D, kmax);
     if (p->usual == &pu__kind_spectrum)
-        p->made = pu__reals(arena, pu__fourier_gram_size(&of->Phi->op), 1);
+        p->made = pu__reals(arena, pu__fourier_gram_size(&p->Phi->op), 1);
     if (p->usual->fused) {
-        p->scaled = pu__reals(arena, of->kmax, 1);
-        p->sums = (double *)pu__take(arena, of->kmax, 2, sizeof(double));
+        p->scaled = pu__reals(arena, kmax, 1);
+        p->sums = pu__doubles(arena, kmax, 2);
     }
-    p->work = pu__far_reals(arena, pu__most(of->Gamma->op.work, of->Phi->op.work), of->kmax);
-    p->work_host = far ? pu__reals(arena, host_work, 1) : p->work;
-    if (of->form)
-        p->A = pu__reals(arena, D, D);
+    p->work = pu__far_reals(arena, pu__most(p->Gamma->op.work, p->Phi->op.work), kmax);
+    p->work_host = far ? pu__reals(arena, pu__most(Gamma->work, Phi->work), 1) : p->work;
+    if (form)
+        p->A = pu__reals(arena, p->D, p->D);
 }
 
 /* A of the datum at hand has this kind from here on. */
-PU__FN void pu__posterior_set_kind(pu__posterior *p, const pu__kind *kind)
+PU__FN void pu__posterior_set_kind(pu__posterior *p, const pu__product_kind *kind)
 {
     const pu__slots *s = &p->slots;
-    int far = pu__is_far(p->B);
+    int sums = kind->fused != NULL; /* those that sum up on the way */
+    int scales = sums && !pu__is_far(p->B) && s->tied && !s->want_Phi;
+    pu__system system = {p, p->D, sums, scales, kind->product, pu__posterior_pairs};
+    if (kind == &pu__kind_band)
+        system.scales = scales && s->want_Gamma && s->want_psi;
+    p->system = system;
     p->kind = kind;
     p->left = PU__LEFT_NOTHING;
-    p->system.self = p;
-    p->system.n = p->D;
-    p->system.product = kind->product;
-    p->system.pairs = pu__posterior_pairs;
-    p->system.dots = kind->fused != NULL; /* those that sum up on the way */
-    p->system.scales = kind->fused && !far && s->tied && !s->want_Phi;
-    if (kind == &pu__kind_band)
-        p->system.scales = p->system.scales && s->want_Gamma && s->want_psi;
 }
 
 /* ---- a datum ---- */
@@ -12372,8 +12038,7 @@ PU__FN pu_int pu__posterior_read(pu__posterior *p, const pu_data *data, pu_int n
 {
     const pu_real *eta = p->model->eta;
     const pu__rows_data *to = &p->staged;
-    pu_int from = which * n_rows;
-    pu_int at, row = 0, observed = 0;
+    pu_int from = which * n_rows, at, row = 0, observed = 0;
     pu_real y = 0;
     double sum = 0;
     pu__logs logs = {0, 1};
@@ -12383,8 +12048,7 @@ PU__FN pu_int pu__posterior_read(pu__posterior *p, const pu_data *data, pu_int n
     pu__zeros(to->e + from, n_rows);
     pu__zeros(p->w_all, p->M);
     for (at = 0; (at = pu__observed(data, n, at, &row, &y)) >= 0; at++) {
-        pu_real psi = p->model->psi[row];
-        pu_real e = y - (eta ? eta[row] : 0);
+        pu_real psi = p->model->psi[row], e = y - (eta ? eta[row] : 0);
         pu_int i = from + (p->restricted ? observed : row);
         p->w_all[row] = psi;
         to->w[i] = psi;
@@ -12423,55 +12087,50 @@ PU__FN pu_int pu__posterior_load(pu__posterior *p, const pu_data *data, pu_int n
 /* Where each row of Phi is in a list of n, behind the list itself: see pu_backend. */
 PU__FN void pu__list_places(pu_int M, pu_int n, pu_int *list)
 {
-    pu_int *start = list + n;
-    pu_int *place = start + M + 1;
+    pu_int *start = list + n, *place = start + M + 1;
     for (pu_int i = 0; i <= M; i++)
         start[i] = 0;
     for (pu_int i = 0; i < n; i++)
         if (list[i] >= 0)
-            start[list[i] + 1]++;
+            start[list[i]]++;
+    /* ends of the rows' places, which become beginnings while the places are filled from the end */
     for (pu_int i = 0; i < M; i++)
         start[i + 1] += start[i];
-    for (pu_int i = 0; i < n; i++)
+    for (pu_int i = n - 1; i >= 0; i--)
         if (list[i] >= 0)
-            place[start[list[i]]++] = i;
-    for (pu_int i = M; i > 0; i--)
-        start[i] = start[i - 1];
-    start[0] = 0;
+            place[--start[list[i]]] = i;
 }
 
 /* Sends what pu__posterior_read has made of `count` data to where the backend works, into the other of the two uploads. */
 PU__FN void pu__posterior_send(pu__posterior *p)
 {
     pu_int rows = p->n_rows * p->count;
-    size_t bytes = (size_t)rows * sizeof(pu_real);
     const pu_backend *B = p->B;
     const pu__rows_data *from = &p->staged;
-    p->now = p->upload[p->slot];
+    const pu__rows_data *to = &p->upload[p->slot];
+    p->now = *to;
     if (rows > 0) {
-        B->write(B->user, p->now.w, from->w, bytes);
-        B->write(B->user, p->now.w_root, from->w_root, bytes);
-        B->write(B->user, p->now.mask, from->mask, bytes);
-        B->write(B->user, p->now.e, from->e, bytes);
+        pu__send(B, to->w, from->w, rows);
+        pu__send(B, to->w_root, from->w_root, rows);
+        pu__send(B, to->mask, from->mask, rows);
+        pu__send(B, to->e, from->e, rows);
     }
     if (from->shift)
-        B->write(B->user, p->now.shift, from->shift, (size_t)(p->D * p->count) * sizeof(pu_real));
-    B->write(B->user, p->now.id, from->id, (size_t)p->count * sizeof *from->id);
+        pu__send(B, to->shift, from->shift, p->D * p->count);
+    B->write(B->user, to->id, from->id, (size_t)p->count * sizeof *to->id);
     if (p->rows) {
         pu__list_places(p->M, rows, from->rows);
-        B->write(B->user, p->now.rows, from->rows, (size_t)(2 * rows + p->M + 1) * sizeof *from->rows);
-        p->rows = p->now.rows;
+        B->write(B->user, to->rows, from->rows, (size_t)(2 * rows + p->M + 1) * sizeof *to->rows);
+        p->rows = to->rows;
     }
 }
 
 /* y += diag(A), on the host, of the datum loaded last; where both operators can tell (pu__has_diag). */
 PU__FN pu_status pu__posterior_diag(pu__posterior *p, pu_real *y)
 {
-    const pu_op *Gamma = p->model->Gamma;
-    const pu_op *Phi = p->model->Phi;
-    pu_status status = pu__note_failure(p, Gamma->diag(Gamma, y, p->work_host), "Gamma.diag");
-    if (status)
-        return status;
+    const pu_op *Gamma = p->model->Gamma, *Phi = p->model->Phi;
+    if (Gamma->diag(Gamma, y, p->work_host))
+        return pu__note_failure(p, PU_E_OPERATOR, "Gamma.diag");
     return pu__note_failure(p, Phi->gram_diag(Phi, p->w_all, y, p->work_host), "Phi.gram_diag");
 }
 
@@ -12482,9 +12141,7 @@ PU__FN int pu__has_diag(const pu_lgm *model) { return model->Gamma->diag && mode
 PU__FN pu_status pu__posterior_rhs(pu__posterior *p, const pu_real *gamma_nu, pu_block b)
 {
     pu_status status = pu__phi_apply_t(p, p->count, pu__weighted_e(p), b, 0);
-    pu_term terms[2];
-    terms[0] = pu__term(b);
-    terms[1] = pu__term(pu__rows(gamma_nu, 0));
+    pu_term terms[] = {pu__term(b), pu__term(pu__rows(gamma_nu, 0))};
     if (gamma_nu)
         p->B->combine(p->B->user, p->D, p->count, b, 2, terms);
     return status;
@@ -12496,18 +12153,19 @@ PU__FN pu_status pu__posterior_rhs(pu__posterior *p, const pu_real *gamma_nu, pu
 PU__FN pu_status pu__posterior_value(pu__posterior *p, pu_block x, pu_real *d, pu_real *q, double *value)
 {
     const pu_real *nu = p->model->nu;
+    const pu__rows_data *now = &p->now;
     pu_real *t = p->row_sum;
-    pu_status status = p->left == PU__LEFT_ROWS ? PU_OK : pu__phi_apply(p, 1, x, p->t0);
-    if (status)
-        return status;
-    for (pu_int i = 0; i < p->n_rows; i++)
-        t[i] = p->now.mask[i] != 0 ? p->now.e[i] - p->t0.at[i] : 0;
-    for (pu_int i = 0; i < p->D; i++)
+    pu_int D = p->D;
+    for (pu_int i = 0; i < D; i++)
         d[i] = x.at[i] - (nu ? nu[i] : 0);
-    *value = (pu__dot(p->n_rows, p->now.w, t, t) - p->log_psi) / 2;
-    status = pu__gamma_apply(p, 1, pu__rows(d, p->D), pu__rows(q, p->D), 0);
-    *value += pu__dot(p->D, NULL, d, q) / 2;
-    return status;
+    if ((p->left != PU__LEFT_ROWS && pu__phi_apply(p, 1, x, p->t0)) ||
+        pu__gamma_apply(p, 1, pu__rows(d, D), pu__rows(q, D), 0))
+        return PU_E_OPERATOR;
+    for (pu_int i = 0; i < p->n_rows; i++)
+        t[i] = now->mask[i] != 0 ? now->e[i] - p->t0.at[i] : 0;
+    *value = (pu__dot(p->n_rows, now->w, t, t) - p->log_psi) / 2;
+    *value += pu__dot(D, NULL, d, q) / 2;
+    return PU_OK;
 }
 
 /* ---- A as a matrix ---- */
@@ -12521,63 +12179,40 @@ PU__FN const pu_real *pu__phi_matrix(const pu__posterior *p)
     return pu__plain(p->model->Phi) ? (const pu_real *)p->model->Phi->data : NULL;
 }
 
-/* Y_j = W^1/2 row j of Phi, for k observed rows from `first` on. */
-PU__FN pu_status pu__phi_rows(pu__posterior *p, pu_int first, pu_int k, pu_block Y)
+/* t1_j = W^1/2 times the unit vector of the j-th of k observed rows from `first` on: what asks for rows of Phi. */
+PU__FN void pu__unit_rows(pu__posterior *p, pu_int first, pu_int k)
 {
-    const pu_real *matrix = pu__phi_matrix(p);
-    if (!matrix)
-        pu__clear(p->n_rows, k, p->t1, 0);
+    pu__clear(p->n_rows, k, p->t1, 0);
     for (pu_int j = 0; j < k; j++) {
-        pu_int place = pu__place(p, first + j);
-        pu_real root = p->now.w_root[place];
-        if (matrix) {
-            const pu_real *row = matrix + p->list[first + j] * p->D;
-            for (pu_int i = 0; i < p->D; i++)
-                pu__col(Y, j)[i] = root * row[i];
-        } else {
-            pu__col(p->t1, j)[place] = root;
-        }
+        pu_int at = pu__place(p, first + j);
+        pu__col(p->t1, j)[at] = p->now.w_root[at];
     }
-    return matrix ? PU_OK : pu__phi_apply_t(p, k, p->t1, Y, 0);
 }
 
-/* Gamma into a (D x D), or all of A where Phi is not a matrix: columns at a time through X and Y (D x kmax). */
-PU__FN pu_status pu__posterior_columns(pu__posterior *p, int only_Gamma, pu_block X, pu_block Y, pu_real *a)
-{
-    pu_int D = p->D;
-    pu_status status = PU_OK;
-    pu_int k;
-    for (pu_int first = 0; first < D && !status; first += k) {
-        k = pu__min(p->kmax, D - first);
-        pu__clear(D, k, X, 0);
-        for (pu_int j = 0; j < k; j++)
-            pu__col(X, j)[first + j] = 1;
-        if (only_Gamma)
-            status = pu__gamma_apply(p, k, X, Y, 0);
-        else
-            status = p->kind->product(p, k, X, Y, 0, NULL);
-        for (pu_int j = 0; j < k; j++)
-            pu__copy(a + (first + j) * D, pu__col(Y, j), D);
-    }
-    return status;
-}
-
-/* A into a (D x D). Where Phi is a matrix Gamma comes by columns, and Phi'W Phi as a product of matrices. */
+/* A into a (D x D): by columns through X and Y (D x kmax), but where Phi is a matrix only Gamma, unless that is one too, and
+   Phi'W Phi as a product of matrices. */
 PU__FN pu_status pu__posterior_dense(pu__posterior *p, pu_block X, pu_block Y, pu_real *a)
 {
     const pu_op *Gamma = p->model->Gamma;
     const pu_real *Phi = pu__phi_matrix(p);
-    pu_int D = p->D;
-    int whole = Gamma->form == PU_FORM_MATRIX || Gamma->form == PU_FORM_SYMMETRIC;
+    pu_int D = p->D, k;
+    int whole = Phi && (Gamma->form == PU_FORM_MATRIX || Gamma->form == PU_FORM_SYMMETRIC);
     pu__matrix rows;
-    pu_status status = PU_OK;
-    if (Phi && whole)
+    if (whole)
         pu__copy(a, (const pu_real *)Gamma->data, D * D);
-    else
-        status = pu__posterior_columns(p, Phi != NULL, X, Y, a);
+    for (pu_int first = 0; first < D && !whole; first += k) {
+        k = pu__min(p->kmax, D - first);
+        pu__clear(D, k, X, 0);
+        for (pu_int j = 0; j < k; j++)
+            pu__col(X, j)[first + j] = 1;
+        if (Phi ? pu__gamma_apply(p, k, X, Y, 0) : p->kind->product(p, k, X, Y, 0, NULL))
+            return PU_E_OPERATOR;
+        for (pu_int j = 0; j < k; j++)
+            pu__copy(a + (first + j) * D, pu__col(Y, j), D);
+    }
     p->left = PU__LEFT_NOTHING;
-    if (!Phi || status)
-        return status;
+    if (!Phi)
+        return PU_OK;
     rows = pu__mat(Phi, D, 1);
     rows.list = p->list;
     rows.weight = p->w_all;
@@ -12597,6 +12232,9 @@ PU__FN pu_status pu__posterior_dense(pu__posterior *p, pu_block X, pu_block Y, p
      banded   A = L diag(d) L' within the band, Sigma within the band by Takahashi's recursion. A block tridiagonal A with
               blocks of S is a band of 2 S - 1
      Kalman   filter and smoother (Rauch, Tung, Striebel), the textbook way to the same numbers; then as banded
+
+   An engine has four functions (pu__engine_functions), called in this order for a datum: prepare factors A, solve serves
+   right-hand sides, spread and sigma use the factor up (the dual engine overwrites V and L with what they need).
    ------------------------------------------------------------------------------------------------ */
 
 /* A state space for the Kalman engine: s_t = F s_{t-1} + N(0, Q), s_0 ~ N(0, P0). */
@@ -12608,10 +12246,9 @@ typedef struct {
 /* What a direct engine works with. The blocks x, u, q are the solver's, D x kmax. */
 typedef struct {
     pu__posterior *post;
-    const pu_lgm *model;
     pu_block x, u, q;    /* solutions, right-hand sides, scratch */
-    pu_real *weight;     /* kmax */
-    pu_int kmax, width;  /* columns at a time; of the band of A */
+    pu_real *weight;     /* kmax: of the columns of x */
+    pu_int width;        /* of the band of A */
     double gamma_logdet; /* log det Gamma */
     double logdet;       /* out: log det A */
     double norm;         /* out, banded: largest row sum of |A|, from above */
@@ -12628,30 +12265,48 @@ typedef struct {
     pu_real *narrow; /* Kalman: two more */
 } pu__direct;
 
+/* What an engine's functions are given: prepare: the number of the datum that post has loaded; solve: k columns u, the first of
+   which is number `first` of the datum; sigma: where gradients are added up; spread: two diagonals, either may be NULL. */
+#define PU__PREPARE_ARGS pu__direct *e, pu_int n, pu_report *report
+#define PU__COLUMNS_ARGS pu__direct *e, PU_UNUSED pu_int first, PU_UNUSED pu_int k
+#define PU__SIGMA_ARGS   pu__direct *e, pu_real *lane
+#define PU__SPREAD_ARGS  pu__direct *e, pu_real *variance, pu_real *fit
+
+/* L := the Cholesky factor of the m x m matrix in it. what: its name in messages. */
+PU__FN pu_status pu__factor(pu__direct *e, pu_int m, const char *what, pu_int n, pu_report *report)
+{
+    pu_int bad = pu__find_nonfinite(m * m, e->L);
+    if (bad >= 0)
+        return pu__fail(report, PU_NONFINITE, what, n, bad);
+    bad = pu__cholesky(m, e->L, m, e->post->panel);
+    return bad < 0 ? PU_OK : pu__fail(report, PU_E_NOT_DEFINITE, what, n, bad * m + bad);
+}
+
+/* The first k columns of x count with this weight. */
+PU__FN void pu__set_weights(pu__direct *e, pu_int k, pu_real weight)
+{
+    for (pu_int j = 0; j < k; j++)
+        e->weight[j] = weight;
+}
+
 /* ---- dense ---- */
 
 /* L L' = A, and log det A. */
-PU__FN pu_status pu__dense_prepare(pu__direct *e, pu_int n, pu_report *report)
+PU__FN pu_status pu__dense_prepare(PU__PREPARE_ARGS)
 {
-    pu_int D = e->post->D;
-    pu_int bad;
-    if (pu__posterior_dense(e->post, e->x, e->q, e->L))
-        return pu__operator_failed(report, e->post->failed, n);
-    bad = pu__find_nonfinite(D * D, e->L);
-    if (bad >= 0)
-        return pu__fail(report, PU_NONFINITE, "A", n, bad);
-    bad = pu__cholesky(D, e->L, D, e->post->panel);
-    if (bad >= 0)
-        return pu__fail(report, PU_E_NOT_DEFINITE, "A", n, bad * D + bad);
-    e->logdet = 2 * pu__log_diagonal(D, e->L, D + 1);
+    pu__posterior *p = e->post;
+    if (pu__posterior_dense(p, e->x, e->q, e->L))
+        return pu__operator_failed(report, p->failed, n);
+    if (pu__factor(e, p->D, "A", n, report))
+        return report->status;
+    e->logdet = 2 * pu__log_diagonal(p->D, e->L, p->D + 1);
     return PU_OK;
 }
 
 /* x = A^-1 u */
-PU__FN pu_status pu__dense_solve(pu__direct *e, pu_int first, pu_int k)
+PU__FN pu_status pu__dense_solve(PU__COLUMNS_ARGS)
 {
     pu_int D = e->post->D;
-    (void)first;
     for (pu_int j = 0; j < k; j++) {
         pu_real *x = pu__col(e->x, j);
         pu__copy(x, pu__col(e->u, j), D);
@@ -12661,29 +12316,26 @@ PU__FN pu_status pu__dense_solve(pu__direct *e, pu_int first, pu_int k)
     return PU_OK;
 }
 
-/* Columns `first` on of L'^-1 into x, each with weight one. */
-PU__FN void pu__dense_columns(pu__direct *e, pu_int first, pu_int k)
+/* k columns of L'^-1, from `first` on, into x, with this weight. Column j of it is zero below row j. */
+PU__FN void pu__dense_columns(pu__direct *e, pu_int first, pu_int k, pu_real weight)
 {
     pu_int D = e->post->D;
     pu__clear(D, k, e->x, 0);
-    for (pu_int j = 0; j < k; j++) {
+    for (pu_int j = 0; j < k; j++)
         pu__col(e->x, j)[first + j] = 1;
-        e->weight[j] = 1;
-    }
     pu__triangle(first + k, e->L, D, 1, k, e->x, 0, e->post->panel);
+    pu__set_weights(e, k, weight);
 }
 
 /* lane += gradient of 1/2 tr(A Sigma), Sigma = sum of those columns */
-PU__FN pu_status pu__dense_sigma(pu__direct *e, pu_real *lane)
+PU__FN pu_status pu__dense_sigma(PU__SIGMA_ARGS)
 {
-    pu_int D = e->post->D;
+    pu__posterior *p = e->post;
     pu_int k;
-    for (pu_int first = 0; first < D; first += k) {
-        k = pu__min(e->kmax, D - first);
-        pu__dense_columns(e, first, k);
-        for (pu_int j = 0; j < k; j++)
-            e->weight[j] = PU_R(0.5);
-        if (pu__posterior_square(e->post, k, e->x, e->weight, 0, lane))
+    for (pu_int first = 0; first < p->D; first += k) {
+        k = pu__min(p->kmax, p->D - first);
+        pu__dense_columns(e, first, k, PU_R(0.5));
+        if (pu__posterior_square(p, k, e->x, e->weight, 0, lane))
             return PU_E_OPERATOR;
     }
     return PU_OK;
@@ -12691,26 +12343,33 @@ PU__FN pu_status pu__dense_sigma(pu__direct *e, pu_real *lane)
 
 /* ---- dual ---- */
 
-/* B = I + R G, lower and upper triangle, with the rows of G' as columns of V. */
-PU__FN pu_status pu__dual_matrix(pu__direct *e, pu_int n, pu_report *report)
+/* L L' = B = I + R G, with the rows of G' as columns of V, and log det A. Refuses where no digit is left; the other engines
+   may have some. */
+PU__FN pu_status pu__dual_prepare(PU__PREPARE_ARGS)
 {
     pu__posterior *p = e->post;
-    const pu_op *Gamma = e->model->Gamma;
-    pu_int m = p->observed;
-    pu_block V = e->V;
-    int unit = Gamma->form == PU_FORM_DIAGONAL && !Gamma->data; /* then G' = R */
+    const pu_op *Gamma = p->model->Gamma;
+    const pu_real *matrix = pu__phi_matrix(p);
+    pu_int m = p->observed, k;
+    pu_block V = e->V, R = e->x;
     pu_real *B = e->L;
-    pu_int k;
+    double low = HUGE_VAL, high = 0;
     if (m > 0)
         pu__zeros(B, m * m);
     /* k rows of R and of G', then those columns of B down to the diagonal */
     for (pu_int first = 0; first < m; first += k) {
-        pu_block to = pu__from(V, first);
-        pu_block R = unit ? to : e->x;
-        k = pu__min(e->kmax, m - first);
-        if (pu__phi_rows(p, first, k, R))
+        k = pu__min(p->kmax, m - first);
+        if (!matrix)
+            pu__unit_rows(p, first, k);
+        if (!matrix && pu__phi_apply_t(p, k, p->t1, R, 0))
             return pu__operator_failed(report, p->failed, n);
-        if (!unit && Gamma->solve(Gamma, k, R, to, p->work))
+        for (pu_int j = 0; matrix && j < k; j++) { /* W^1/2 times rows of Phi */
+            pu_real root = p->now.w_root[pu__place(p, first + j)];
+            const pu_real *row = matrix + p->list[first + j] * p->D;
+            for (pu_int i = 0; i < p->D; i++)
+                pu__col(R, j)[i] = root * row[i];
+        }
+        if (Gamma->solve(Gamma, k, R, pu__from(V, first), p->work))
             return pu__operator_failed(report, "Gamma.solve", n);
         pu__multiply(first + k, k, p->D, pu__mat(V.at, V.ld, 1), pu__mat(R.at, 1, R.ld), pu__rows(B + first, m),
                      PU__UPPER, p->panel);
@@ -12718,83 +12377,58 @@ PU__FN pu_status pu__dual_matrix(pu__direct *e, pu_int n, pu_report *report)
     pu__mirror(m, B, 1);
     for (pu_int i = 0; i < m; i++)
         B[i * m + i] += 1;
-    return PU_OK;
-}
-
-/* L L' = B, and log det A. Refuses where no digit is left; the other engines may have some. */
-PU__FN pu_status pu__dual_prepare(pu__direct *e, pu_int n, pu_report *report)
-{
-    pu_int m = e->post->observed;
-    const pu_real *L = e->L;
-    double low = HUGE_VAL;
-    double high = 0;
-    pu_int bad;
-    pu_status status = pu__dual_matrix(e, n, report);
-    if (status)
-        return status;
-    bad = pu__find_nonfinite(m * m, e->L);
-    if (bad >= 0)
-        return pu__fail(report, PU_NONFINITE, "I + R Gamma^-1 R'", n, bad);
-    bad = pu__cholesky(m, e->L, m, e->post->panel);
-    if (bad >= 0)
-        return pu__fail(report, PU_E_NOT_DEFINITE, "I + R Gamma^-1 R'", n, bad * m + bad);
+    if (pu__factor(e, m, "I + R Gamma^-1 R'", n, report))
+        return report->status;
+    /* (high / low)^2 is at most the condition number of B, and usually near it */
     for (pu_int i = 0; i < m; i++) {
-        double pivot = (double)L[i * m + i];
+        double pivot = (double)B[i * m + i];
         low = low < pivot ? low : pivot;
         high = pu__max(high, pivot);
     }
     if (high * high * (double)PU__EPS > 0.01 * low * low)
         return pu__fail(report, PU_E_NOT_DEFINITE, "I + R Gamma^-1 R' (too ill-conditioned for the dual engine)", n,
                         -1);
-    e->logdet = e->gamma_logdet + 2 * pu__log_diagonal(m, L, m + 1);
+    e->logdet = e->gamma_logdet + 2 * pu__log_diagonal(m, B, m + 1);
     return PU_OK;
 }
 
-/* s = W^1/2 e - R nu and x = nu: the mean this way has no cancellation to suffer. */
-PU__FN pu_status pu__dual_mean_side(pu__direct *e, pu_block x)
-{
-    pu__posterior *p = e->post;
-    const pu_real *nu = e->model->nu;
-    if (nu)
-        pu__copy(x.at, nu, p->D);
-    else
-        pu__zeros(x.at, p->D);
-    if (nu && pu__phi_apply(p, 1, x, p->t0))
-        return PU_E_OPERATOR;
-    for (pu_int i = 0; i < p->observed; i++) {
-        pu_int at = pu__place(p, i);
-        e->s[i] = p->now.w_root[at] * (p->now.e[at] - (nu ? p->t0.at[at] : 0));
-    }
-    return PU_OK;
-}
 
 /* x = A^-1 u; column 0 of a datum is its mean. */
-PU__FN pu_status pu__dual_solve(pu__direct *e, pu_int first, pu_int k)
+PU__FN pu_status pu__dual_solve(PU__COLUMNS_ARGS)
 {
     pu__posterior *p = e->post;
-    const pu_op *Gamma = e->model->Gamma;
+    const pu_op *Gamma = p->model->Gamma;
+    const pu_real *nu = p->model->nu;
     pu_block V = e->V;
-    pu_int D = p->D;
-    pu_int m = p->observed;
-    pu_int i;
+    pu_real *s = e->s;
+    pu_int D = p->D, m = p->observed, i;
     for (pu_int j = 0; j < k; j++) {
-        pu_block x = pu__from(e->x, j);
-        pu_block u = pu__from(e->u, j);
+        pu_block x = pu__from(e->x, j), u = pu__from(e->u, j);
         if (first + j == 0) {
-            if (pu__dual_mean_side(e, x))
+            /* x = nu and s = W^1/2 e - R nu: the mean this way has no cancellation to suffer */
+            pu__zeros(x.at, D);
+            if (nu)
+                pu__copy(x.at, nu, D);
+            if (nu && pu__phi_apply(p, 1, x, p->t0))
                 return PU_E_OPERATOR;
+            for (i = 0; i < m; i++) {
+                pu_int at = pu__place(p, i);
+                s[i] = p->now.w_root[at] * (p->now.e[at] - (nu ? p->t0.at[at] : 0));
+            }
         } else {
+            /* x = Gamma^-1 u and s = -G'u */
             if (Gamma->solve(Gamma, 1, u, x, p->work))
                 return pu__note_failure(p, PU_E_OPERATOR, "Gamma.solve");
             for (i = 0; i < m; i++)
-                e->s[i] = -(pu_real)pu__dot(D, NULL, pu__col(V, i), u.at);
+                s[i] = -(pu_real)pu__dot(D, NULL, pu__col(V, i), u.at);
         }
-        pu__lower_solve(m, e->L, 0, e->s);
-        pu__upper_solve(m, e->L, m - 1, e->s);
+        /* x += G B^-1 s */
+        pu__lower_solve(m, e->L, 0, s);
+        pu__upper_solve(m, e->L, m - 1, s);
         for (i = 0; i + 4 <= m; i += 4)
-            pu__axpy4(D, e->s + i, pu__col(V, i), pu__col(V, i + 1), pu__col(V, i + 2), pu__col(V, i + 3), x.at);
+            pu__axpy4(D, s + i, pu__col(V, i), pu__col(V, i + 1), pu__col(V, i + 2), pu__col(V, i + 3), x.at);
         for (; i < m; i++)
-            pu__axpy(D, e->s[i], pu__col(V, i), x.at);
+            pu__axpy(D, s[i], pu__col(V, i), x.at);
     }
     return PU_OK;
 }
@@ -12803,126 +12437,98 @@ PU__FN pu_status pu__dual_solve(pu__direct *e, pu_int first, pu_int k)
    cache. */
 PU__FN void pu__dual_sweep(pu__direct *e, int transposed)
 {
-    pu_int D = e->post->D;
-    pu_int m = e->post->observed;
-    pu_int wide = 256;
-    for (pu_int at = 0; at < D; at += wide)
-        pu__triangle(m, e->L, m, transposed, pu__min(wide, D - at), pu__rows(e->V.at + at, e->V.ld), 1, e->post->panel);
+    const pu__posterior *p = e->post;
+    pu_int m = p->observed, wide = 256;
+    for (pu_int at = 0; at < p->D; at += wide)
+        pu__triangle(m, e->L, m, transposed, pu__min(wide, p->D - at), pu__below(e->V, at), 1, p->panel);
 }
 
-/* L := B^-1 = L'^-1 L^-1, both triangles. (L^-1)_ij and its part in (B^-1)_jk are zero where i < j. */
+/* L := B^-1 = L'^-1 L^-1, both triangles, with Y = L^-1. Y_ij and its part in (B^-1)_jk are zero where i < j. */
 PU__FN void pu__dual_invert(pu__direct *e)
 {
-    pu_int m = e->post->observed;
-    pu_int some = 64;
-    pu_real *Y = e->Y;
-    pu_int end;
-    if (m == 0)
-        return; /* and neither Y nor L is there */
+    pu_int m = e->post->observed, some = 64;
+    pu_real *Y = e->Y, *L = e->L, *panel = e->post->panel;
     pu__zeros(Y, m * m);
+    for (pu_int i = 0; i < m; i++)
+        Y[i * m + i] = 1;
     for (pu_int first = 0; first < m; first += some) {
-        end = pu__min(first + some, m);
-        for (pu_int j = first; j < end; j++)
-            Y[j * m + j] = 1;
-        pu__triangle(m - first, e->L + first * (m + 1), m, 0, end - first, pu__rows(Y + first * (m + 1), m), 1,
-                     e->post->panel);
+        pu_int corner = first * (m + 1);
+        pu__triangle(m - first, L + corner, m, 0, pu__min(some, m - first), pu__rows(Y + corner, m), 1, panel);
     }
-    pu__zeros(e->L, m * m);
+    pu__zeros(L, m * m);
     for (pu_int first = 0; first < m; first += some) {
-        end = pu__min(first + some, m);
-        pu__multiply(end, end, end - first, pu__mat(Y + first * m, 1, m), pu__mat(Y + first * m, m, 1),
-                     pu__rows(e->L, m), PU__LOWER, e->post->panel);
+        pu_int end = pu__min(first + some, m);
+        const pu_real *rows = Y + first * m;
+        pu__multiply(end, end, end - first, pu__mat(rows, 1, m), pu__mat(rows, m, 1), pu__rows(L, m), PU__LOWER, panel);
     }
-    pu__mirror(m, e->L, 0);
+    pu__mirror(m, L, 0);
 }
 
 /* V := B^-1 V by rows, that is V = G B^-1, with B^-1 in L. */
 PU__FN void pu__dual_product(pu__direct *e)
 {
-    pu_int D = e->post->D;
-    pu_int m = e->post->observed;
-    pu_block V = e->V;
-    pu_int wide;
-    if (m == 0)
-        return;
-    for (pu_int at = 0; at < D; at += wide) {
-        wide = pu__min(PU__SPAN, D - at);
-        pu__zeros(e->Y, m * wide);
-        pu__multiply(m, wide, m, pu__mat(e->L, m, 1), pu__mat(V.at + at, V.ld, 1), pu__rows(e->Y, wide), PU__ADD,
-                     e->post->panel);
-        for (pu_int i = 0; i < m; i++)
-            pu__copy(pu__col(V, i) + at, e->Y + i * wide, wide);
-    }
-}
-
-/* grad += W^1/2 V' for the columns of V, one per observed row of Phi. */
-PU__FN pu_status pu__dual_phi_grad(pu__direct *e, pu_real *grad)
-{
-    pu__posterior *p = e->post;
+    const pu__posterior *p = e->post;
     pu_int m = p->observed;
-    pu_int k;
-    if (pu__phi_matrix(p)) {
-        for (pu_int j = 0; j < m; j++)
-            pu__axpy(p->D, p->now.w_root[pu__place(p, j)], pu__col(e->V, j), grad + p->list[j] * p->D);
-        return PU_OK;
+    pu_block V = e->V;
+    pu_real *Y = e->Y;
+    pu_int wide;
+    for (pu_int at = 0; at < p->D; at += wide) {
+        wide = pu__min(PU__SPAN, p->D - at);
+        pu__zeros(Y, m * wide);
+        pu__multiply(m, wide, m, pu__mat(e->L, m, 1), pu__mat(V.at + at, V.ld, 1), pu__rows(Y, wide), PU__ADD,
+                     p->panel);
+        for (pu_int i = 0; i < m; i++)
+            pu__copy(pu__col(V, i) + at, Y + i * wide, wide);
     }
-    for (pu_int first = 0; first < m; first += k) {
-        k = pu__min(e->kmax, m - first);
-        pu__clear(p->n_rows, k, p->t1, 0);
-        for (pu_int j = 0; j < k; j++) {
-            pu_int at = pu__place(p, first + j);
-            pu__col(p->t1, j)[at] = p->now.w_root[at];
-            e->weight[j] = 1;
-        }
-        if (pu__phi_grad(p, k, p->t1, pu__from(e->V, first), e->weight, grad))
-            return PU_E_OPERATOR;
-    }
-    return PU_OK;
 }
 
-/* lane -= gradient of 1/2 tr(Gamma V V'), V = G L'^-1: what Sigma lacks of Gamma^-1. The part of Gamma^-1 itself is left to
-   pu__finish_Gamma, where it meets -1/2 log det Gamma. */
-PU__FN pu_status pu__dual_gamma_grad(pu__direct *e, pu_real *lane)
-{
-    pu__posterior *p = e->post;
-    const pu_op *Gamma = e->model->Gamma;
-    pu_int k;
-    for (pu_int first = 0; first < p->observed; first += k) {
-        pu_block V = pu__from(e->V, first);
-        k = pu__min(e->kmax, p->observed - first);
-        for (pu_int j = 0; j < k; j++)
-            e->weight[j] = PU_R(-0.5);
-        if (Gamma->grad(Gamma, k, V, V, e->weight, lane, p->work))
-            return pu__note_failure(p, PU_E_OPERATOR, "Gamma.grad");
-    }
-    return PU_OK;
-}
-
-/* lane += gradient of 1/2 tr(A Sigma), but for the part named above */
-PU__FN pu_status pu__dual_sigma(pu__direct *e, pu_real *lane)
+/* lane += gradient of 1/2 tr(A Sigma). Gamma's part is that of -1/2 tr(Gamma V V'), V = G L'^-1, which Sigma lacks of Gamma^-1;
+   the part of Gamma^-1 itself is left to pu__finish_Gamma, where it meets -1/2 log det Gamma. */
+PU__FN pu_status pu__dual_sigma(PU__SIGMA_ARGS)
 {
     pu__posterior *p = e->post;
     const pu__slots *s = &p->slots;
-    pu_int m = p->observed;
+    const pu_op *Gamma = p->model->Gamma;
+    pu_int m = p->observed, k;
+    if (m == 0)
+        return PU_OK; /* and neither Y nor L is there */
     if (s->want_Gamma) {
         pu__dual_sweep(e, 0); /* V = G L'^-1 */
-        if (pu__dual_gamma_grad(e, lane))
-            return PU_E_OPERATOR;
+        pu__set_weights(e, p->kmax, PU_R(-0.5));
+        for (pu_int first = 0; first < m; first += k) {
+            pu_block V = pu__from(e->V, first);
+            k = pu__min(p->kmax, m - first);
+            if (Gamma->grad(Gamma, k, V, V, e->weight, lane, p->work))
+                return pu__note_failure(p, PU_E_OPERATOR, "Gamma.grad");
+        }
         if (s->want_Phi)
             pu__dual_sweep(e, 1); /* V = G B^-1 = Sigma R' */
     }
     if (s->want_psi || s->want_Phi)
         pu__dual_invert(e);
-    if (s->want_psi)
-        for (pu_int j = 0; j < m; j++) {
-            double b = (double)e->L[j * (m + 1)];
-            lane[s->psi + p->list[j]] += (pu_real)((1 - b) / (2 * (double)p->now.w[pu__place(p, j)]));
-        }
+    for (pu_int j = 0; s->want_psi && j < m; j++) { /* (R Sigma R')_jj = 1 - (B^-1)_jj */
+        double b = (double)e->L[j * (m + 1)];
+        lane[s->psi + p->list[j]] += (pu_real)((1 - b) / (2 * (double)p->now.w[pu__place(p, j)]));
+    }
     if (!s->want_Phi)
         return PU_OK;
     if (!s->want_Gamma)
         pu__dual_product(e); /* the same V: one product of matrices costs less than two sweeps */
-    return pu__dual_phi_grad(e, lane + s->Phi);
+    /* Phi's part is W^1/2 V', one row for each column of V */
+    lane += s->Phi;
+    if (pu__phi_matrix(p)) {
+        for (pu_int j = 0; j < m; j++)
+            pu__axpy(p->D, p->now.w_root[pu__place(p, j)], pu__col(e->V, j), lane + p->list[j] * p->D);
+        return PU_OK;
+    }
+    pu__set_weights(e, p->kmax, 1);
+    for (pu_int first = 0; first < m; first += k) {
+        k = pu__min(p->kmax, m - first);
+        pu__unit_rows(p, first, k);
+        if (pu__phi_grad(p, k, p->t1, pu__from(e->V, first), e->weight, lane))
+            return PU_E_OPERATOR;
+    }
+    return PU_OK;
 }
 
 /* ---- banded ---- */
@@ -12930,84 +12536,87 @@ PU__FN pu_status pu__dual_sigma(pu__direct *e, pu_real *lane)
 /* Row m of Phi into e->row: its first column into *first. Returns its length, or -1 where the row leaves the matrix. */
 PU__FN pu_int pu__phi_row(pu__direct *e, pu_int m, pu_int *first)
 {
-    const pu_op *Phi = e->model->Phi;
+    const pu_op *Phi = e->post->model->Phi;
     pu_int count = Phi->row(Phi, m, first, e->row);
     return count < 0 || count > Phi->band + 1 || *first < 0 || *first + count > e->post->D ? -1 : count;
 }
 
 /* A into the band, its factor, log det A. */
-PU__FN pu_status pu__banded_prepare(pu__direct *e, pu_int n, pu_report *report)
+PU__FN pu_status pu__banded_prepare(PU__PREPARE_ARGS)
 {
-    const pu_op *Gamma = e->model->Gamma;
     const pu__posterior *p = e->post;
-    pu_int D = p->D;
-    pu_int wide = e->width + 1;
+    const pu_op *Gamma = p->model->Gamma;
+    double *band = e->band;
+    pu_int D = p->D, wide = e->width + 1;
     pu__logs logs = {0, 1};
     pu_int bad;
-    memset(e->band, 0, (size_t)(D * wide) * sizeof *e->band);
-    if (Gamma->band_add(Gamma, e->width, e->band))
+    memset(band, 0, (size_t)(D * wide) * sizeof *band);
+    if (Gamma->band_add(Gamma, e->width, band))
         return pu__operator_failed(report, "Gamma.band_add", n);
     for (pu_int i = 0; i < p->observed; i++) { /* A += psi_m phi_m phi_m' */
-        pu_int at = 0;
-        pu_int row = p->list[i];
-        pu_int count = pu__phi_row(e, row, &at);
+        pu_int at = 0, row = p->list[i], count = pu__phi_row(e, row, &at);
         if (count < 0)
             return pu__operator_failed(report, "Phi.row", n);
         for (pu_int j = 0; j < count; j++) {
-            double scaled = (double)e->model->psi[row] * (double)e->row[j];
+            double scaled = (double)p->model->psi[row] * (double)e->row[j];
             for (pu_int l = 0; l <= j; l++)
-                e->band[(at + j) * wide + j - l] += scaled * (double)e->row[l];
+                band[(at + j) * wide + j - l] += scaled * (double)e->row[l];
         }
     }
     e->norm = 0;
     for (pu_int i = 0; i < D; i++) { /* a bound: twice the largest sum of a lower row */
         double sum = 0;
         for (pu_int j = 0; j < wide; j++)
-            sum += fabs(e->band[i * wide + j]);
+            sum += fabs(band[i * wide + j]);
         e->norm = pu__max(e->norm, 2 * sum);
     }
-    bad = pu__band_factor(D, e->width, e->band, e->inverse);
+    bad = pu__band_factor(D, e->width, band, e->inverse);
     if (bad >= 0)
         return pu__fail(report, PU_E_NOT_DEFINITE, "A", n, bad * D + bad);
     for (pu_int i = 0; i < D; i++)
-        pu__logs_add(&logs, e->band[i * wide]);
+        pu__logs_add(&logs, band[i * wide]);
     e->logdet = logs.sum + log(logs.product);
     return PU_OK;
 }
 
-/* x = A^-1 u, in double */
-PU__FN pu_status pu__banded_solve(pu__direct *e, pu_int first, pu_int k)
+/* x = A^-1 u, in double. The Kalman smoother serves b alone, and has left the mean in e->column. */
+PU__FN pu_status pu__banded_solve(PU__COLUMNS_ARGS)
 {
     pu_int D = e->post->D;
-    (void)first;
+    PU_ASSERT(!e->markov || (first == 0 && k == 1));
     for (pu_int j = 0; j < k; j++) {
-        for (pu_int i = 0; i < D; i++)
-            e->column[i] = (double)pu__col(e->u, j)[i];
-        pu__band_solve(D, e->width, e->band, e->inverse, e->column);
+        if (!e->markov) {
+            pu__ssm_widen(D, pu__col(e->u, j), e->column);
+            pu__band_solve(D, e->width, e->band, e->inverse, e->column);
+        }
         for (pu_int i = 0; i < D; i++)
             pu__col(e->x, j)[i] = (pu_real)e->column[i];
     }
     return PU_OK;
 }
 
+/* Z = Sigma inside the band; the Kalman smoother has made it. */
+PU__FN void pu__band_sigma(pu__direct *e)
+{
+    if (!e->markov)
+        pu__band_inverse(e->post->D, e->width, e->band, e->inverse, e->Z);
+}
+
 /* lane += gradient of 1/2 tr(A Z), Z inside the band: <Z, Gamma>, psi_m phi_m'Z phi_m. */
-PU__FN pu_status pu__band_terms(pu__direct *e, pu_real *lane)
+PU__FN pu_status pu__band_terms(PU__SIGMA_ARGS)
 {
     pu__posterior *p = e->post;
     const pu__slots *s = &p->slots;
-    const pu_op *Gamma = e->model->Gamma;
-    const pu_op *Phi = e->model->Phi;
+    const pu_op *Gamma = p->model->Gamma, *Phi = p->model->Phi;
     pu_int wide = e->width + 1;
+    pu__band_sigma(e);
     if (s->want_Gamma && Gamma->band_grad(Gamma, e->width, e->Z, 0.5, lane))
         return pu__note_failure(p, PU_E_OPERATOR, "Gamma.band_grad");
     if (!s->want_Phi && !s->want_psi)
         return PU_OK;
     for (pu_int i = 0; i < p->observed; i++) {
-        pu_int at = 0;
-        pu_int row = p->list[i];
-        pu_int count = pu__phi_row(e, row, &at);
-        double psi = (double)e->model->psi[row];
-        double square = 0;
+        pu_int at = 0, row = p->list[i], count = pu__phi_row(e, row, &at);
+        double psi = (double)p->model->psi[row], square = 0;
         for (pu_int j = 0; j < count; j++) {
             double z = 0; /* (Z phi_m)_j */
             for (pu_int l = 0; l < count; l++)
@@ -13022,18 +12631,15 @@ PU__FN pu_status pu__band_terms(pu__direct *e, pu_real *lane)
     return PU_OK;
 }
 
-/* Sigma inside the band, then its terms. */
-PU__FN pu_status pu__banded_sigma(pu__direct *e, pu_real *lane)
-{
-    pu__band_inverse(e->post->D, e->width, e->band, e->inverse, e->Z);
-    return pu__band_terms(e, lane);
-}
 
 /* ---- Kalman ---- */
 
 /* The state space behind Gamma: a pu_ssm as it is, an AR(P) in companion form, s_t = (z_t .. z_{t-P+1}). 0 when it is neither. */
 PU__FN int pu__markov_of(const pu_op *Gamma, pu__markov *k)
 {
+    const pu_ar *ar = (const pu_ar *)Gamma->data;
+    pu_real F[PU__SSM_SQUARE] = {0};
+    pu_int S;
     if (Gamma->form == PU_FORM_STATES) {
         const pu_ssm *m = (const pu_ssm *)Gamma->data;
         k->S = m->states;
@@ -13044,108 +12650,75 @@ PU__FN int pu__markov_of(const pu_op *Gamma, pu__markov *k)
         memcpy(k->P0, m->P0, sizeof k->P0);
         return 1;
     }
-    if (Gamma->form == PU_FORM_AR && ((const pu_ar *)Gamma->data)->order <= PU_SSM_MAX) {
-        const pu_ar *ar = (const pu_ar *)Gamma->data;
-        pu_int S = pu__most(ar->order, 1);
-        pu_real F[PU__SSM_SQUARE] = {0};
-        k->S = S;
-        k->T = ar->n;
-        k->block = 1;
-        memset(k->Q, 0, sizeof k->Q);
-        k->Q[0] = (double)ar->kappa;
-        for (pu_int j = 0; j < ar->order; j++)
-            F[j] = ar->phi[j];
-        for (pu_int i = 1; i < S; i++)
-            F[i * S + i - 1] = 1;
-        pu__ssm_widen(S * S, F, k->F);
-        memcpy(k->P0, k->Q, sizeof k->P0);
-        return pu__ssm_lyapunov(S, F, 0, 0, k->P0) >= 0;
-    }
-    return 0;
+    if (Gamma->form != PU_FORM_AR || ar->order > PU_SSM_MAX)
+        return 0;
+    S = pu__most(ar->order, 1);
+    k->S = S;
+    k->T = ar->n;
+    k->block = 1;
+    memset(k->Q, 0, sizeof k->Q);
+    k->Q[0] = (double)ar->kappa;
+    /* F: the coefficients in the first row, ones below the diagonal */
+    pu__copy(F, ar->phi, ar->order);
+    for (pu_int i = 1; i < S; i++)
+        F[i * S + i - 1] = 1;
+    pu__ssm_widen(S * S, F, k->F);
+    /* P0 = Q + F P0 F', the stationary covariance */
+    memcpy(k->P0, k->Q, sizeof k->P0);
+    return pu__ssm_lyapunov(S, F, 0, 0, k->P0) >= 0;
 }
 
-/* Reals per step: filtered and predicted mean (S each) and covariance (S x S each). */
-PU__FN pu_int pu__kalman_reals(const pu__markov *k) { return 2 * (k->S + k->S * k->S); }
 
-/* h'C h over S states; C h into Ch. */
-PU__FN double pu__kalman_gain(pu_int S, const double *C, const double *h, double *Ch)
+/* y += a x over S states. */
+PU__FN void pu__kalman_add(pu_int S, const double *a, const double *x, double *y)
 {
-    double sum = 0;
-    for (pu_int i = 0; i < S; i++) {
-        Ch[i] = 0;
+    for (pu_int i = 0; i < S; i++)
         for (pu_int j = 0; j < S; j++)
-            Ch[i] += C[i * S + j] * h[j];
-        sum += h[i] * Ch[i];
-    }
-    return sum;
+            y[i] += a[i * S + j] * x[j];
 }
 
-/* Predicted mean and covariance of step t from the filtered ones of the step before. FP: S x S of scratch. */
-PU__FN void pu__kalman_predict(const pu__markov *k, pu_int t, const double *before, double *mean, double *P, double *FP)
-{
-    pu_int S = k->S;
-    pu_int SS = S * S;
-    if (t == 0) {
-        memset(mean, 0, (size_t)S * sizeof *mean);
-        memcpy(P, k->P0, (size_t)SS * sizeof *P);
-        return;
-    }
-    for (pu_int i = 0; i < S; i++) {
-        mean[i] = 0;
-        for (pu_int j = 0; j < S; j++)
-            mean[i] += k->F[i * S + j] * before[j];
-    }
-    pu__ssm_mul(S, k->F, 0, before + S, 0, FP);
-    pu__ssm_mul(S, FP, 0, k->F, 1, P);
-    for (pu_int i = 0; i < SS; i++)
-        P[i] += k->Q[i];
-}
 
-/* Takes the observed rows of step t, from the seen-th on, into mean m and covariance P, one by one. Returns how many rows have
-   been seen then, or -1 with the report filled in. */
-PU__FN pu_int pu__kalman_absorb(pu__direct *e, pu_int t, pu_int seen, double *m, double *P, pu__logs *logs, pu_int n,
-                                pu_report *report)
+/* Takes the observed rows of step t, from the seen-th on, into the moments m (mean, then covariance), one by one. seen counts
+   on; logs: the sum of log(variance psi). */
+PU__FN pu_status pu__kalman_absorb(pu__direct *e, pu_int t, pu_int *seen, double *m, pu__logs *logs, pu_int n,
+                                   pu_report *report)
 {
     const pu__markov *k = e->markov;
     const pu__posterior *p = e->post;
-    const pu_real *nu = e->model->nu;
-    pu_int S = k->S;
-    double h[PU_SSM_MAX], gain[PU_SSM_MAX];
-    for (; seen < p->observed; seen++) {
-        pu_int at = 0;
-        pu_int row = p->list[seen];
-        pu_int count = pu__phi_row(e, row, &at);
-        double psi = (double)e->model->psi[row];
-        double residual = (double)p->now.e[p->restricted ? seen : row];
-        double variance;
-        if (count < 1 || at < t * k->block ||
-            at % k->block + count > k->block) { /* out of order, or two steps at once */
-            (void)pu__fail(report, PU_E_UNSUPPORTED, "Phi.row (Kalman: one time step per row, in order)", n, row);
-            return -1;
-        }
-        if (at >= (t + 1) * k->block)
+    const pu_real *nu = p->model->nu;
+    pu_int S = k->S, block = k->block;
+    double *P = m + S;
+    for (; *seen < p->observed; ++*seen) {
+        pu_int at = 0, row = p->list[*seen], count = pu__phi_row(e, row, &at), within = at % block;
+        double psi = (double)p->model->psi[row], residual = (double)p->now.e[pu__place(p, *seen)];
+        double h[PU_SSM_MAX] = {0}, gain[PU_SSM_MAX] = {0}, variance = 0;
+        if (count < 1 || at < t * block || within + count > block) /* out of order, or two steps at once */
+            return pu__fail(report, PU_E_UNSUPPORTED, "Phi.row (Kalman: one time step per row, in order)", n, row);
+        if (at >= (t + 1) * block)
             break;
-        memset(h, 0, sizeof h);
         for (pu_int j = 0; j < count; j++) {
-            h[at % k->block + j] = (double)e->row[j];
+            h[within + j] = (double)e->row[j];
             if (nu)
-                residual -= (double)e->row[j] * (double)nu[at + j];
+                residual -= h[within + j] * (double)nu[at + j];
         }
-        variance = pu__kalman_gain(S, P, h, gain) + 1 / psi;
-        for (pu_int i = 0; i < S; i++)
+        /* gain = P h;  variance = h'P h + 1/psi;  residual = e - h'm */
+        pu__kalman_add(S, P, h, gain);
+        for (pu_int i = 0; i < S; i++) {
+            variance += h[i] * gain[i];
             residual -= h[i] * m[i];
-        if (!(variance > 0 && pu__finite_double(variance))) {
-            (void)pu__fail(report, PU_E_NOT_DEFINITE, "A", n, row);
-            return -1;
         }
+        variance += 1 / psi;
+        if (!(variance > 0 && pu__finite_double(variance)))
+            return pu__fail(report, PU_E_NOT_DEFINITE, "A", n, row);
         pu__logs_add(logs, variance * psi);
+        /* m += gain residual / variance;  P -= gain gain' / variance */
         for (pu_int i = 0; i < S; i++) {
             m[i] += gain[i] * residual / variance;
             for (pu_int j = 0; j < S; j++)
                 P[i * S + j] -= gain[i] * gain[j] / variance;
         }
     }
-    return seen;
+    return PU_OK;
 }
 
 /* One smoother step, from the filtered moments m, P of step t and the predicted ones of step t + 1 (ahead: mean, then
@@ -13153,29 +12726,22 @@ PU__FN pu_int pu__kalman_absorb(pu__direct *e, pu_int t, pu_int seen, double *m,
    and of step t on return. Returns 1 when the predicted covariance is not definite. */
 PU__FN int pu__kalman_smooth(pu__direct *e, const double *m, const double *ahead, double *mean)
 {
-    pu_int S = e->markov->S;
-    pu_int SS = S * S;
+    pu_int S = e->markov->S, SS = S * S;
     const double *P_ahead = ahead + S;
-    double *smooth = e->squares;
-    double *later = smooth + SS;
-    double *cross = later + SS;
-    double *FP = cross + SS;
-    double *J = FP + SS;
-    double *change = J + SS;
-    double difference[PU_SSM_MAX];
-    double ignored = 0;
+    double *smooth = e->squares, *later = smooth + SS, *cross = later + SS;
+    double *FP = cross + SS, *J = FP + SS, *change = J + SS;
+    double difference[PU_SSM_MAX], ignored = 0;
     /* J = P F' P_ahead^-1 */
     if (pu__ssm_invert(S, P_ahead, change, e->narrow, e->narrow + SS, &ignored) >= 0)
         return 1;
     pu__ssm_mul(S, smooth, 0, e->markov->F, 1, FP);
     pu__ssm_mul(S, FP, 0, change, 0, J);
-    for (pu_int i = 0; i < S; i++)
-        difference[i] = mean[i] - ahead[i];
+    /* mean_t = m + J (mean_{t+1} - ahead) */
     for (pu_int i = 0; i < S; i++) {
+        difference[i] = mean[i] - ahead[i];
         mean[i] = m[i];
-        for (pu_int j = 0; j < S; j++)
-            mean[i] += J[i * S + j] * difference[j];
     }
+    pu__kalman_add(S, J, difference, mean);
     /* Sigma_t = P + J (Sigma_{t+1} - P_ahead) J' */
     for (pu_int i = 0; i < SS; i++)
         change[i] = later[i] - P_ahead[i];
@@ -13187,152 +12753,125 @@ PU__FN int pu__kalman_smooth(pu__direct *e, const double *m, const double *ahead
     return 0;
 }
 
-/* Smoothed moments of step t into the mean (e->column) and the band of Sigma (e->Z). */
-PU__FN void pu__kalman_store(pu__direct *e, pu_int t, const double *mean)
-{
-    const pu__markov *k = e->markov;
-    const double *smooth = e->squares;
-    const double *cross = smooth + 2 * k->S * k->S;
-    const pu_real *nu = e->model->nu;
-    pu_int S = k->S;
-    pu_int wide = e->width + 1;
-    pu_int lags = pu__min(t, pu__min(e->width, S - 1));
-    int last = t + 1 == k->T;
-    for (pu_int i = 0; i < k->block; i++) {
-        pu_int at = t * k->block + i;
-        e->column[at] = mean[i] + (nu ? (double)nu[at] : 0);
-        if (k->block > 1)
-            for (pu_int j = 0; j <= i; j++)
-                e->Z[at * wide + i - j] = smooth[i * S + j];
-        else
-            for (pu_int j = 0; j <= lags; j++)
-                e->Z[at * wide + j] = smooth[j];
-    }
-    if (last)
-        return;
-    if (k->block > 1) {
-        for (pu_int i = 0; i < S; i++)
-            for (pu_int j = 0; j < S; j++)
-                e->Z[((t + 1) * S + i) * wide + S + i - j] = cross[i * S + j];
-    } else if (t + 1 >= S && e->width >= S) {
-        e->Z[(t + 1) * wide + S] = cross[S - 1];
-    }
-}
-
 /* Filter forward, smoother backward. Every observed row of Phi sees one time step; rows come in order of time. z counts from
    nu. */
-PU__FN pu_status pu__kalman_prepare(pu__direct *e, pu_int n, pu_report *report)
+PU__FN pu_status pu__kalman_prepare(PU__PREPARE_ARGS)
 {
     const pu__markov *k = e->markov;
-    pu_int S = k->S;
-    pu_int SS = S * S;
-    pu_int step = pu__kalman_reals(k);
-    double *smooth = e->squares;
+    const pu_real *nu = e->post->model->nu;
+    pu_int S = k->S, SS = S * S, reals = S + SS, block = k->block, wide = e->width + 1, seen = 0;
+    double *smooth = e->squares, *cross = smooth + 2 * SS;
     double mean[PU_SSM_MAX];
     pu__logs logs = {0, 1};
-    pu_int t, seen = 0;
-    for (t = 0; t < k->T; t++) {
-        double *m = e->kalman + t * step;
-        double *ahead = m + S + SS;
-        pu__kalman_predict(k, t, t > 0 ? m - step : NULL, ahead, ahead + S, smooth);
-        memcpy(m, ahead, (size_t)(S + SS) * sizeof *m);
-        seen = pu__kalman_absorb(e, t, seen, m, m + S, &logs, n, report);
-        if (seen < 0)
+    /* per step the filtered moments, then the predicted ones; filtering begins with what was predicted */
+    for (pu_int t = 0; t < k->T; t++) {
+        double *m = e->kalman + 2 * t * reals, *ahead = m + reals, *P = ahead + S;
+        memset(ahead, 0, (size_t)S * sizeof *m);
+        memcpy(P, k->P0, (size_t)SS * sizeof *m);
+        if (t > 0) { /* ahead = F m_{t-1};  P = F P_{t-1} F' + Q */
+            const double *before = m - 2 * reals;
+            pu__kalman_add(S, k->F, before, ahead);
+            pu__ssm_mul(S, k->F, 0, before + S, 0, smooth);
+            pu__ssm_mul(S, smooth, 0, k->F, 1, P);
+            for (pu_int i = 0; i < SS; i++)
+                P[i] += k->Q[i];
+        }
+        memcpy(m, ahead, (size_t)reals * sizeof *m);
+        if (pu__kalman_absorb(e, t, &seen, m, &logs, n, report))
             return report->status;
     }
     e->logdet = e->gamma_logdet + logs.sum + log(logs.product); /* det(y's covariance) det Gamma det Psi = det A */
-    for (t = k->T - 1; t >= 0; t--) {
-        const double *m = e->kalman + t * step;
+    for (pu_int t = k->T - 1; t >= 0; t--) {
+        const double *m = e->kalman + 2 * t * reals;
+        double *Z = e->Z + t * block * wide, *next = Z + block * wide;
+        int inner = t + 1 < k->T;
         memcpy(smooth, m + S, (size_t)SS * sizeof *smooth);
-        if (t + 1 == k->T)
+        if (!inner)
             memcpy(mean, m, (size_t)S * sizeof *mean);
-        else if (pu__kalman_smooth(e, m, m + step + S + SS, mean))
+        else if (pu__kalman_smooth(e, m, m + 3 * reals, mean))
             return pu__fail(report, PU_E_NOT_DEFINITE, "Kalman: predicted covariance", n, t + 1);
-        pu__kalman_store(e, t, mean);
+        /* into the mean and the band of Sigma */
+        for (pu_int i = 0; i < block; i++)
+            e->column[t * block + i] = mean[i] + (nu ? (double)nu[t * block + i] : 0);
+        /* an autoregression's states are z_t, z_{t-1}, ..: the first row of Sigma_t is one of the band */
+        for (pu_int j = 0; block == 1 && j < S && j <= t && j < wide; j++)
+            Z[j] = smooth[j];
+        if (block == 1 && inner && t + 1 >= S && S < wide)
+            next[S] = cross[S - 1];
+        for (pu_int i = 0; block > 1 && i < S; i++) {
+            for (pu_int j = 0; j <= i; j++)
+                Z[i * wide + i - j] = smooth[i * S + j];
+            for (pu_int j = 0; inner && j < S; j++)
+                next[i * wide + S + i - j] = cross[i * S + j];
+        }
         memcpy(smooth + SS, smooth, (size_t)SS * sizeof *smooth);
     }
-    return PU_OK;
-}
-
-/* x = the smoothed mean; the only right-hand side is b. */
-PU__FN pu_status pu__kalman_solve(pu__direct *e, pu_int first, pu_int k)
-{
-    PU_ASSERT(first == 0 && k == 1);
-    (void)first;
-    (void)k;
-    for (pu_int i = 0; i < e->post->D; i++)
-        e->x.at[i] = (pu_real)e->column[i];
     return PU_OK;
 }
 
 /* ---- diagonals of Sigma and of Phi Sigma Phi', for >>predict ---- */
 
 /* variance (D) and fit (M), where not NULL, += the diagonals of S and Phi S Phi', S = sum_j weight_j x_j x_j' for the k columns
-   in x. */
-PU__FN pu_status pu__spread(pu__direct *e, pu_int k, pu_real *variance, pu_real *fit)
+   of X. */
+PU__FN pu_status pu__spread(pu__direct *e, pu_int k, pu_block X, pu_real *variance, pu_real *fit)
 {
     pu__posterior *p = e->post;
-    const pu_op *Phi = e->model->Phi;
+    const pu_op *Phi = p->model->Phi;
     const pu_backend *B = p->B;
     if (variance)
-        B->row_dot(B->user, p->D, k, NULL, e->weight, e->x, e->x, 0, NULL, variance);
+        B->row_dot(B->user, p->D, k, NULL, e->weight, X, X, 0, NULL, variance);
     if (!fit)
         return PU_OK;
     p->left = PU__LEFT_NOTHING;
-    if (pu__note_failure(p, Phi->apply(Phi, k, e->x, p->t0, 0, p->work), "Phi.apply"))
-        return PU_E_OPERATOR; /* all rows */
+    if (Phi->apply(Phi, k, X, p->t0, 0, p->work)) /* all rows */
+        return pu__note_failure(p, PU_E_OPERATOR, "Phi.apply");
     B->row_dot(B->user, p->M, k, NULL, e->weight, p->t0, p->t0, 0, NULL, fit);
     return PU_OK;
 }
 
 /* dense: Sigma is the sum of the columns of L'^-1 */
-PU__FN pu_status pu__dense_spread(pu__direct *e, pu_real *variance, pu_real *fit)
+PU__FN pu_status pu__dense_spread(PU__SPREAD_ARGS)
 {
+    const pu__posterior *p = e->post;
     pu_int k;
-    for (pu_int first = 0; first < e->post->D; first += k) {
-        k = pu__min(e->kmax, e->post->D - first);
-        pu__dense_columns(e, first, k);
-        if (pu__spread(e, k, variance, fit))
+    for (pu_int first = 0; first < p->D; first += k) {
+        k = pu__min(p->kmax, p->D - first);
+        pu__dense_columns(e, first, k, 1);
+        if (pu__spread(e, k, e->x, variance, fit))
             return PU_E_OPERATOR;
     }
     return PU_OK;
 }
 
 /* dual: minus the columns of V = G L'^-1, what Gamma^-1 is too much; Gamma^-1 itself is added by pu__moments_prior. */
-PU__FN pu_status pu__dual_spread(pu__direct *e, pu_real *variance, pu_real *fit)
+PU__FN pu_status pu__dual_spread(PU__SPREAD_ARGS)
 {
-    pu_int D = e->post->D;
+    const pu__posterior *p = e->post;
     pu_int k;
     pu__dual_sweep(e, 0);
-    for (pu_int first = 0; first < e->post->observed; first += k) {
-        k = pu__min(e->kmax, e->post->observed - first);
-        for (pu_int j = 0; j < k; j++) {
-            pu__copy(pu__col(e->x, j), pu__col(e->V, first + j), D);
-            e->weight[j] = -1;
-        }
-        if (pu__spread(e, k, variance, fit))
+    pu__set_weights(e, p->kmax, -1);
+    for (pu_int first = 0; first < p->observed; first += k) {
+        k = pu__min(p->kmax, p->observed - first);
+        if (pu__spread(e, k, pu__from(e->V, first), variance, fit))
             return PU_E_OPERATOR;
     }
     return PU_OK;
 }
 
 /* banded, Kalman: Z_ii and phi_m'Z phi_m. The Kalman smoother's Z is not the whole band, so a row must see one step. */
-PU__FN pu_status pu__band_spread(pu__direct *e, pu_real *variance, pu_real *fit)
+PU__FN pu_status pu__band_spread(PU__SPREAD_ARGS)
 {
+    pu__posterior *p = e->post;
+    const pu__markov *k = e->markov;
     pu_int wide = e->width + 1;
-    if (!e->markov)
-        pu__band_inverse(e->post->D, e->width, e->band, e->inverse, e->Z);
-    if (variance)
-        for (pu_int i = 0; i < e->post->D; i++)
-            variance[i] = (pu_real)e->Z[i * wide];
-    if (!fit)
-        return PU_OK;
-    for (pu_int m = 0; m < e->post->M; m++) {
-        pu_int at = 0;
-        pu_int count = pu__phi_row(e, m, &at);
+    pu__band_sigma(e);
+    for (pu_int i = 0; variance && i < p->D; i++)
+        variance[i] = (pu_real)e->Z[i * wide];
+    for (pu_int m = 0; fit && m < p->M; m++) {
+        pu_int at = 0, count = pu__phi_row(e, m, &at);
         double sum = 0;
-        if (count < 0 || (e->markov && at % e->markov->block + count > e->markov->block))
-            return pu__note_failure(e->post, PU_E_OPERATOR, "Phi.row");
+        if (count < 0 || (k && at % k->block + count > k->block))
+            return pu__note_failure(p, PU_E_OPERATOR, "Phi.row");
         for (pu_int i = 0; i < count; i++)
             for (pu_int j = 0; j <= i; j++)
                 sum += (i == j ? 1 : 2) * (double)e->row[i] * (double)e->row[j] * e->Z[(at + i) * wide + i - j];
@@ -13344,26 +12883,24 @@ PU__FN pu_status pu__band_spread(pu__direct *e, pu_real *variance, pu_real *fit)
 /* ---- the engines ---- */
 
 typedef struct {
-    pu_status (*prepare)(pu__direct *e, pu_int n, pu_report *report);
-    pu_status (*solve)(pu__direct *e, pu_int first, pu_int k); /* x = A^-1 u */
-    pu_status (*sigma)(pu__direct *e, pu_real *lane);          /* lane += gradient of 1/2 tr(A Sigma) */
-    pu_status (*spread)(pu__direct *e, pu_real *variance, pu_real *fit);
-} pu__engine;
+    pu_status (*prepare)(PU__PREPARE_ARGS);
+    pu_status (*solve)(PU__COLUMNS_ARGS); /* x = A^-1 u */
+    pu_status (*sigma)(PU__SIGMA_ARGS);   /* lane += gradient of 1/2 tr(A Sigma) */
+    pu_status (*spread)(PU__SPREAD_ARGS);
+} pu__engine_functions;
 
 /* In the order of pu_engine; iterative and auto have none. */
-static const pu__engine pu__engines[PU_ENGINES] = {
-    {NULL, NULL, NULL, NULL},
+static const pu__engine_functions pu__engines[PU_ENGINES] = {
+    PU__ZERO,
     {pu__dense_prepare, pu__dense_solve, pu__dense_sigma, pu__dense_spread},
     {pu__dual_prepare, pu__dual_solve, pu__dual_sigma, pu__dual_spread},
-    {pu__banded_prepare, pu__banded_solve, pu__banded_sigma, pu__band_spread},
-    {pu__kalman_prepare, pu__kalman_solve, pu__band_terms, pu__band_spread},
-    {NULL, NULL, NULL, NULL}};
+    {pu__banded_prepare, pu__banded_solve, pu__band_terms, pu__band_spread},
+    {pu__kalman_prepare, pu__banded_solve, pu__band_terms, pu__band_spread}};
 
 /* What a direct engine lacks to serve this model and these gradients, or NULL. */
 PU__FN const char *pu__engine_lacks(pu_engine engine, const pu_lgm *model, const pu_gradient_result *out)
 {
-    const pu_op *G = model->Gamma;
-    const pu_op *P = model->Phi;
+    const pu_op *G = model->Gamma, *P = model->Phi;
     pu__markov k;
     if (engine == PU_DUAL && !G->solve)
         return "Gamma.solve";
@@ -13382,45 +12919,37 @@ PU__FN const char *pu__engine_lacks(pu_engine engine, const pu_lgm *model, const
     return NULL;
 }
 
-/* What the engines that serve data need: which serve, the most observed rows of the dual one, the width of the band. */
-typedef struct {
-    int dense, dual, banded, kalman;
-    pu_int most, width;
-} pu__engine_needs;
-
-/* Lays out (or measures) what the engines need. */
-PU__FN void pu__direct_layout(pu__direct *e, pu__arena *arena, const pu_lgm *model, const pu__engine_needs *needs)
+/* Lays out (or measures) what the engines need. e->post is laid out, e->width is set. served: how many data each of them
+   serves; most: the most observed rows of a datum that the dual one does. */
+PU__FN void pu__direct_layout(pu__direct *e, pu__arena *arena, const pu_int *served, pu_int most)
 {
-    pu_int D = model->Gamma->rows;
-    pu_int square = pu__most(needs->dense ? D : 0, needs->dual ? needs->most : 0);
-    pu_int band = needs->width + 1;
-    e->model = model;
-    e->width = needs->width;
+    pu_int D = e->post->D, SS, band = e->width + 1;
+    pu_int square = pu__most(served[PU_DENSE] ? D : 0, served[PU_DUAL] ? most : 0);
+    pu__markov k;
     if (square > 0)
         e->L = pu__reals(arena, square, square);
-    if (needs->dual) {
-        e->V = pu__cols(arena, D, needs->most);
-        e->s = pu__reals(arena, needs->most, 1);
-        e->Y = pu__reals(arena, needs->most, pu__most(needs->most, PU__SPAN));
+    if (served[PU_DUAL]) {
+        e->V = pu__cols(arena, D, most);
+        e->s = pu__reals(arena, most, 1);
+        e->Y = pu__reals(arena, most, pu__most(most, PU__SPAN));
     }
-    if (needs->banded || needs->kalman) {
+    if (served[PU_BANDED] || served[PU_KALMAN]) {
         e->row = pu__reals(arena, band, 1);
-        e->band = (double *)pu__take(arena, D, band, sizeof(double));
-        e->Z = (double *)pu__take(arena, D, band, sizeof(double));
-        e->inverse = (double *)pu__take(arena, D, 1, sizeof(double));
-        e->column = (double *)pu__take(arena, D, 1, sizeof(double));
+        e->band = pu__doubles(arena, D, band);
+        e->Z = pu__doubles(arena, D, band);
+        e->inverse = pu__doubles(arena, D, 1);
+        e->column = pu__doubles(arena, D, 1);
     }
-    if (needs->kalman) {
-        pu__markov k;
-        e->markov = (pu__markov *)pu__take(arena, 1, 1, sizeof k);
-        if (!pu__markov_of(model->Gamma, &k))
-            return; /* refused before */
-        e->kalman = (double *)pu__take(arena, k.T, pu__kalman_reals(&k), sizeof(double));
-        e->squares = (double *)pu__take(arena, 6, k.S * k.S, sizeof(double));
-        e->narrow = pu__reals(arena, 2, k.S * k.S);
-        if (e->markov)
-            *e->markov = k;
-    }
+    /* a Gamma that is no state space was refused before */
+    if (!served[PU_KALMAN] || !pu__markov_of(e->post->model->Gamma, &k))
+        return;
+    e->markov = (pu__markov *)pu__take(arena, 1, 1, sizeof k);
+    SS = k.S * k.S;
+    e->kalman = pu__doubles(arena, k.T, 2 * (k.S + SS));
+    e->squares = pu__doubles(arena, 6, SS);
+    e->narrow = pu__reals(arena, 2, SS);
+    if (e->markov)
+        *e->markov = k;
 }
 
 /* ------------------------------------------------------------------------------------------------
@@ -13459,7 +12988,7 @@ typedef struct {
     double value;
     /* |x - A^-1 u|_A^2 as estimated, extreme Ritz values; high = 0: unknown */
     double energy, low, high;
-} pu__column;
+} pu__staged_column;
 
 /* A call: what is asked, what was decided before work starts, its memory. Holds pointers into itself: not to be copied. To the
    lanes it is const: they write to arrays that it points at, each to its own part. */
@@ -13523,7 +13052,7 @@ typedef struct {
     pu_real *test;                 /* scratch of the checks */
     pu_real *work;                 /* scratch of the operators, one column */
     pu_real *se;                   /* standard errors of [Gamma | Phi | psi] */
-    pu__column *columns;           /* N x (K+1) */
+    pu__staged_column *columns;           /* N x (K+1) */
     double *c, *logdet;            /* N */
     double gamma_logdet, shared_c; /* log det Gamma; 1/2 nu'Gamma nu - 1/2 log det Gamma */
     pu_int *observed;              /* N */
@@ -13713,12 +13242,6 @@ PU__FN void pu__plan_words(const pu__job *job, pu_report *report)
 /* Where things of datum n are in arrays of two batches: that at hand and the one before, whose outcome may be read late. */
 PU__FN pu_int pu__ring_at(const pu__job *job, pu_int n) { return n % (2 * job->batch); }
 
-/* count x each doubles, from our own memory. */
-PU__FN double *pu__doubles(pu__arena *arena, pu_int count, pu_int each)
-{
-    return (double *)pu__take(arena, count, each, sizeof(double));
-}
-
 /* What a thread needs. */
 PU__FN void pu__worker_layout(pu__worker *w, pu__arena *arena, const pu__job *job)
 {
@@ -13728,13 +13251,16 @@ PU__FN void pu__worker_layout(pu__worker *w, pu__arena *arena, const pu__job *jo
     pu_int batch = job->batch;
     pu__posterior *p = &w->post;
     pu__direct *e = &w->direct;
-    /* psi where the backend works: NULL on the host, where it is the model's */
-    pu__posterior_parts parts = {job->model,         job->side, job->side + 1, job->device_psi, job->B,
-                                 &job->device_slots, kmax,      batch,         job->form};
-    pu__engine_needs needs = {served[PU_DENSE] > 0,  served[PU_DUAL] > 0, served[PU_BANDED] > 0,
-                              served[PU_KALMAN] > 0, job->most[PU_DUAL],  job->width};
     memset(w, 0, sizeof *w);
-    pu__posterior_layout(p, arena, &parts);
+    p->model = job->model;
+    p->Gamma = job->side;
+    p->Phi = job->side + 1;
+    p->psi = job->device ? job->device_psi : job->model->psi;
+    p->B = job->B;
+    p->slots = job->device_slots;
+    p->kmax = kmax;
+    p->wide = batch;
+    pu__posterior_layout(p, arena, job->form);
     p->system.n = D;
     /* a device reads the outcome of a batch when the next one is loaded: it has two preconditioners for each datum */
     pu__run_layout(&w->run, arena, &p->system, job->B, &job->plan, kmax, (job->device ? 2 : 1) * batch,
@@ -13747,19 +13273,19 @@ PU__FN void pu__worker_layout(pu__worker *w, pu__arena *arena, const pu__job *jo
     w->weight = pu__reals(arena, kmax, 1);
     w->centre = pu__doubles(arena, 2 * batch, 1);
     w->logdet_M = pu__doubles(arena, 2 * batch, 1);
-    pu__direct_layout(e, arena, job->model, &needs);
+    e->post = p;
+    e->width = job->width;
+    pu__direct_layout(e, arena, served, job->most[PU_DUAL]);
     /* for products of matrices */
-    if (job->form || needs.dense || needs.dual)
-        p->panel = pu__panel(arena, pu__most(D, needs.most));
+    if (job->form || served[PU_DENSE] || served[PU_DUAL])
+        p->panel = pu__panel(arena, pu__most(D, job->most[PU_DUAL]));
     if (job->o->rao_blackwell && !e->Z)
         e->Z = pu__doubles(arena, D, job->Gamma->band + 1);
     /* direct engines work in the solver's blocks */
-    e->post = p;
     e->x = w->run.x;
     e->u = w->run.u;
     e->q = w->run.q;
     e->weight = w->weight;
-    e->kmax = kmax;
     w->loaded = -1;
 }
 
@@ -13793,7 +13319,7 @@ PU__FN void pu__job_layout(void *self, pu__arena *arena)
     if (job->slots.groups)
         job->se = pu__reals(arena, job->slots.eta, 1);
     job->test = pu__reals(arena, pu__test_reals(&job->r), 1);
-    job->columns = (pu__column *)pu__take(arena, all, 1, sizeof(pu__column));
+    job->columns = (pu__staged_column *)pu__take(arena, all, 1, sizeof(pu__staged_column));
     job->c = pu__doubles(arena, N, 1);
     job->logdet = pu__doubles(arena, N, 1);
     job->observed = (pu_int *)pu__take(arena, N, 1, sizeof(pu_int));
@@ -14250,18 +13776,6 @@ PU__FN pu_status pu__blame(const pu__worker *w, pu_status status, pu_int n, pu_r
     return status;
 }
 
-/* n reals to where the backend works, */
-PU__FN void pu__send(const pu_backend *B, pu_real *to, const pu_real *from, pu_int n)
-{
-    B->write(B->user, to, from, (size_t)n * sizeof(pu_real));
-}
-
-/* and from there. */
-PU__FN void pu__fetch(const pu_backend *B, pu_real *to, const pu_real *from, pu_int n)
-{
-    B->read(B->user, to, from, (size_t)n * sizeof(pu_real));
-}
-
 /* ---- loading a datum ---- */
 
 /* Adds the logarithms of n numbers. */
@@ -14471,7 +13985,7 @@ PU__FN pu_status pu__linear_terms(const pu__job *job, pu__worker *w, pu_real *la
 PU__FN void pu__logdets(const pu__job *job, pu__worker *w, pu_int n, pu_int first)
 {
     pu__run *g = &w->run;
-    pu__column *column = job->columns + n * job->cols + first;
+    pu__staged_column *column = job->columns + n * job->cols + first;
     for (pu_int j = 0; j < g->k; j++, column++) {
         pu_int at = pu__ring_at(job, n + j / g->each);
         pu_int steps = g->host_steps[j];
@@ -14479,8 +13993,8 @@ PU__FN void pu__logdets(const pu__job *job, pu__worker *w, pu_int n, pu_int firs
         const pu_real *rho = g->host_rho + j; /* rho_l = r'M^-1 r after l steps: one for every k */
         double begin = (double)rho[0];
         double s = w->centre[at];
-        pu__quadrature_result seen = pu__quadrature(g, j, steps, begin, s);
-        double change = fabs(pu__last_change(g, j, steps, (double)rho[(steps ? steps - 1 : 0) * g->k], s));
+        pu__quadrature_result seen = pu__quadrature(g, j, s);
+        double change = fabs(pu__last_change(g, j, s));
         double theta = seen.smallest;
         double energy = (double)rho[steps * g->k] / theta; /* about r'A^-1 r */
         double open = steps ? energy * (1 + fabs(log(theta / s))) : begin;
@@ -14511,8 +14025,8 @@ PU__FN pu_status pu__rao_blackwell(const pu__job *job, pu__worker *w, pu_real *l
     double *Z = w->direct.Z;
     pu_int end;
     if (job->device) {
-        pu__fetch(job->B, job->columns_x, x.at, D * k);
-        pu__fetch(job->B, job->columns_u, u.at, D * k);
+        pu__receive(job->B, job->columns_x, x.at, D * k);
+        pu__receive(job->B, job->columns_u, u.at, D * k);
         x = pu__rows(job->columns_x, D);
         u = pu__rows(job->columns_u, D);
         lane = job->grads;
@@ -14552,10 +14066,10 @@ PU__FN pu_status pu__block_gradient(const pu__job *job, pu__worker *w, pu_int fi
     pu_status status;
     p->column = first;
     p->joint = first == 0 && !network;
-    pu__set_scale(g, w->weight, PU_R(0.5));
+    pu__set_scalars(g, g->s.scale, w->weight, PU_R(0.5));
     status = pu__posterior_square(p, g->k, g->x, g->s.scale, 1, lane);
     if (!status && network) {
-        pu__set_scale(g, w->weight, 1);
+        pu__set_scalars(g, g->s.scale, w->weight, 1);
         status = pu__reverse(g, x0, lane);
     }
     /* bbar = -x + scale rbar, of the mean of each datum: F has -b'x, and u = b where it comes back through the solver */
@@ -14587,11 +14101,11 @@ PU__FN void pu__block_records(const pu__job *job, pu__worker *w, pu_int n, pu_in
     pu_int I = job->plan.I;
     pu_int at = n * job->cols + first;
     if (stage->x)
-        pu__fetch(job->B, stage->x + at * D, g->x.at, g->k * D);
+        pu__receive(job->B, stage->x + at * D, g->x.at, g->k * D);
     for (pu_int j = 0; j < g->k; j++) {
-        pu__column *column = job->columns + at + j;
+        pu__staged_column *column = job->columns + at + j;
         memset(column, 0, sizeof *column);
-        pu__column_record(g, j, job->network, &column->record);
+        pu__column_record(g, j, &column->record);
         column->ux = g->ux[j];
         column->xax = g->ux[j] - g->xt[j]; /* u'x - (u - A x)'x */
         for (pu_int i = 0; i < I; i++) {   /* the histories have a row of k for each step */
@@ -14644,7 +14158,7 @@ PU__FN pu_status pu__iterative_block(const pu__job *job, pu__worker *w, pu_int n
     if (pu__fatal(outcome))
         return outcome;
     for (pu_int j = 0; residual && j < k; j++)
-        pu__fetch(job->B, residual + (at + j) * D, pu__col(g->xbar, j), D);
+        pu__receive(job->B, residual + (at + j) * D, pu__col(g->xbar, j), D);
     if (job->any_grad && pu__block_gradient(job, w, first, x0, lane))
         return pu__operator_failed(report, w->post.failed ? w->post.failed : "A.apply or A.grad", n);
     if (job->device && first + each > job->K && next < job->N && pu__device_load(job, w, next, report))
@@ -14658,9 +14172,9 @@ PU__FN pu_status pu__iterative_block(const pu__job *job, pu__worker *w, pu_int n
 /* ---- a datum by a direct engine ---- */
 
 /* The record of column `at` of all, of datum n: a factorisation took no steps, and there is nothing to tell of them. */
-PU__FN pu__column *pu__direct_record(const pu__job *job, pu_int n, pu_int at)
+PU__FN pu__staged_column *pu__direct_record(const pu__job *job, pu_int n, pu_int at)
 {
-    pu__column *c = job->columns + at;
+    pu__staged_column *c = job->columns + at;
     memset(c, 0, sizeof *c);
     c->record.stop = PU_STOP_DIRECT;
     c->record.orthogonality = -1;
@@ -14679,14 +14193,14 @@ PU__FN pu_status pu__direct_columns(const pu__job *job, pu__worker *w, pu_int n,
     if (pu__rhs(job, w, n, first, k) || pu__engines[w->engine].solve(&w->direct, first, k))
         return PU_E_OPERATOR;
     /* there is no recurrence: what counts is the true residual, u - A x */
-    pu__zero(g, g->r);
+    pu__combine(g, g->r, 0, NULL);
     if (pu__residual(g))
         return PU_E_OPERATOR;
     pu__read_dots(g);
     for (pu_int j = 0; j < k; j++) {
         pu_int at = n * job->cols + first + j;
         const pu_real *x = pu__col(g->x, j);
-        pu__column *c = pu__direct_record(job, n, at);
+        pu__staged_column *c = pu__direct_record(job, n, at);
         double rhs = sqrt(g->uu[j]);
         double residual = sqrt(g->tt[j]);
         w->weight[j] = first + j == 0 ? 1 : 1 / (pu_real)job->K;
@@ -14712,7 +14226,7 @@ PU__FN pu_status pu__direct_columns(const pu__job *job, pu__worker *w, pu_int n,
    gradient of its term. The probes' terms count only where Sigma is not used. */
 PU__FN pu_status pu__direct_datum(const pu__job *job, pu__worker *w, pu_int n, pu_real *lane, pu_report *report)
 {
-    const pu__engine *engine = &pu__engines[w->engine];
+    const pu__engine_functions *engine = &pu__engines[w->engine];
     const pu_gradient_result *stage = &job->stage;
     pu__direct *e = &w->direct;
     pu__run *g = &w->run;
@@ -14878,7 +14392,7 @@ PU__FN pu_status pu__device_close(const pu__job *job, pu_report *report)
     const pu__slots *there = &job->device_slots;
     const pu_real *from = job->sums;
     pu_real *to = job->grads;
-    pu__fetch(job->B, job->sums, job->device_grad, there->params);
+    pu__receive(job->B, job->sums, job->device_grad, there->params);
     if (pu__far_status(job->B, report))
         return report->status;
     /* the common accumulator, then those of the groups; a side may have summed something else than its gradient */
@@ -15057,7 +14571,7 @@ PU__FN void pu__datum_values(const pu__job *job, pu_int n, pu__value_sums *sums,
 {
     double N = (double)job->N;
     double K = (double)job->K;
-    const pu__column *col = job->columns + n * job->cols;
+    const pu__staged_column *col = job->columns + n * job->cols;
     int direct = job->served_by[n] != PU_ITERATIVE;
     double c = job->c[n] + job->shared_c;
     /* base + fit = c + 1/2 mu'A mu - b'mu */
@@ -15237,7 +14751,7 @@ PU__FN void pu__write_results(const pu__job *job)
     pu__write(out->beta, stage->beta, all * job->plan.I);
     /* a probe's log det is one number per column but the mean's */
     for (pu_int j = 0; j < all; j++) {
-        const pu__column *column = job->columns + j;
+        const pu__staged_column *column = job->columns + j;
         if (out->columns)
             out->columns[j] = column->record;
         if (out->logdet && job->want_nll && j % cols > 0)
@@ -15991,7 +15505,7 @@ PU__FN pu_status pu__moments_sampled(const pu__job *job, pu_int n, pu_report *re
                 x[i] -= pu__col(g->u, j)[i] / w->diag[i];
             w->weight[j] = 1 / (pu_real)K;
         }
-        if (pu__spread(&w->direct, k, variance, fit))
+        if (pu__spread(&w->direct, k, w->direct.x, variance, fit))
             return PU_E_OPERATOR;
     }
     for (pu_int i = 0; known && i < D; i++)

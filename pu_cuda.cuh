@@ -558,7 +558,7 @@ static __global__ void __launch_bounds__(PU__CUDA_THREADS)
             }
             counter[0] = pu__counter((uint64_t)row / 4, stream), counter[1] = sample + (uint32_t)pu__remainder(j, each);
             counter[2] = datum[datum_of], counter[3] = step;
-            pu__philox(key, counter, word);
+            pu__philox_words(key, counter, word);
             pu__normal_pair(word[0], word[1], z), pu__normal_pair(word[2], word[3], z + 2);
             if (rows) pu__col(x, j)[at] = row % 4 < 2 ? (row % 4 ? z[1] : z[0]) : (row % 4 == 2 ? z[2] : z[3]);
             else
@@ -1835,7 +1835,7 @@ PU_DEF pu_status pu_cuda_solve(pu_cuda *c, const pu_op *A, pu_int k, const pu_re
     (void)pu__cuda_solve_layout(&w, &c->backend, A, &plan, k, gradient, memory, &overflow);
     c->count = 1;
     pu__run_set(g, plan.solver, k);
-    if (g->use_m) {
+    if (g->m) {
         g->m = (pu_real *)(uintptr_t)o->precond;
         PU_LAUNCH(pu__cuda_inverse, pu__cuda_grid(pu__cuda_blocks(g->n, PU__CUDA_THREADS), 1, 1), PU__CUDA_THREADS, 0, c->stream,
                   g->n, g->m, g->minv);

@@ -7512,7 +7512,7 @@ PU__FN pu__re_im pu__parts(const pu_real *re, const pu_real *im, pu_int step)
 /* x with its parts exchanged: what turns the forward transform into the inverse. */
 PU__FN pu__re_im pu__exchanged(pu__re_im x) { return pu__parts(x.im, x.re, x.step); }
 
-/* ---- complex arithmetic, on single numbers and on lines of them ---- */
+/* ---- complex arithmetic, on lines of numbers ---- */
 
 /* A line is what one instruction works on; with AVX-512 that is a whole cache line. Its length does not
    change the bits: every number goes through the same operations. Without vectors of the compiler a line is
@@ -7525,49 +7525,17 @@ typedef pu_real pu__line __attribute__((vector_size(64), aligned(sizeof(pu_real)
 typedef pu__vector pu__line;
 #endif
 
-/* PU__INLINE marks functions that must become part of the loop around them. Otherwise every line would cost
-   many calls.
-   PU__INDEPENDENT before a loop promises that its iterations do not overlap in memory. Compilers then
-   vectorise it without comparing the addresses, of which a butterfly has up to 20. */
-#if !PU__VECTORS
-#define PU__INLINE PU__FN
-#define PU__INDEPENDENT
-#else
+/* Marks functions that must become part of the loop around them. Otherwise every line would cost many calls. */
+#if PU__VECTORS
 #define PU__INLINE static inline PU_UNUSED __attribute__((always_inline))
-#ifdef __clang__
-#pragma clang diagnostic push
-#pragma clang diagnostic ignored "-Wpass-failed" /* under a sanitizer these loops may stay as they are */
-#define PU__INDEPENDENT _Pragma("clang loop vectorize(assume_safety)")
 #else
-#define PU__INDEPENDENT _Pragma("GCC ivdep")
-#endif
+#define PU__INLINE PU__FN
 #endif
 
-/* One complex number. */
-typedef struct {
-    pu_real re, im;
-} pu__complex;
-
-/* PU__LINE of them, parts apart. */
+/* PU__LINE complex numbers, parts apart. */
 typedef struct {
     pu__line re, im;
-} pu__complex_line;
-
-/* Entry `at` of two arrays. */
-PU__INLINE pu__complex pu__c_get(const pu_real *re, const pu_real *im, pu_int at)
-{
-    pu__complex a;
-    a.re = re[at];
-    a.im = im[at];
-    return a;
-}
-
-/* a becomes entry `at`. */
-PU__INLINE void pu__c_put(pu_real *re, pu_real *im, pu_int at, pu__complex a)
-{
-    re[at] = a.re;
-    im[at] = a.im;
-}
+} pu__complex;
 
 /* a + b */
 PU__INLINE pu__complex pu__c_add(pu__complex a, pu__complex b)
@@ -7588,18 +7556,14 @@ PU__INLINE pu__complex pu__c_sub(pu__complex a, pu__complex b)
 /* -i a */
 PU__INLINE pu__complex pu__c_minus_i(pu__complex a)
 {
-    pu__complex y;
-    y.re = a.im;
-    y.im = -a.re;
+    pu__complex y = {a.im, -a.re};
     return y;
 }
 
 /* -i (a - b). Not written as -i times the difference: where a = b, the zeros would have other signs. */
 PU__INLINE pu__complex pu__c_sub_i(pu__complex a, pu__complex b)
 {
-    pu__complex y;
-    y.re = a.im - b.im;
-    y.im = b.re - a.re;
+    pu__complex y = {a.im - b.im, b.re - a.re};
     return y;
 }
 
@@ -7611,152 +7575,13 @@ PU__INLINE pu__complex pu__c_scale(pu_real c, pu__complex a)
     return a;
 }
 
-/* a b */
-PU__INLINE pu__complex pu__c_mul(pu__complex a, pu__complex b)
+/* c a + d b with real c and d */
+PU__INLINE pu__complex pu__c_mix(pu_real c, pu__complex a, pu_real d, pu__complex b)
 {
-    pu__complex y;
-    y.re = a.re * b.re - a.im * b.im;
-    y.im = a.re * b.im + a.im * b.re;
-    return y;
+    return pu__c_add(pu__c_scale(c, a), pu__c_scale(d, b));
 }
 
-/* Four of these on lines. First a + b. */
-PU__INLINE pu__complex_line pu__line_add(pu__complex_line a, pu__complex_line b)
-{
-    a.re += b.re;
-    a.im += b.im;
-    return a;
-}
-
-/* a - b, on lines. */
-PU__INLINE pu__complex_line pu__line_sub(pu__complex_line a, pu__complex_line b)
-{
-    a.re -= b.re;
-    a.im -= b.im;
-    return a;
-}
-
-/* -i (a - b), on lines. */
-PU__INLINE pu__complex_line pu__line_sub_i(pu__complex_line a, pu__complex_line b)
-{
-    pu__complex_line y;
-    y.re = a.im - b.im;
-    y.im = b.re - a.re;
-    return y;
-}
-
-/* c a with real c, on lines. */
-PU__INLINE pu__complex_line pu__line_scale(pu_real c, pu__complex_line a)
-{
-    a.re *= c;
-    a.im *= c;
-    return a;
-}
-
-/* ---- butterflies on any number of neighbours ---- */
-
-/* The sums over l for `count` neighbours. Inputs x_0 .. x_{r-1} lie dx apart, outputs y_0 .. y_{r-1} lie dy
-   apart. w: the factors e^(-2 pi i p j / (r m)) of outputs j = 1 .. r-1. Inputs, outputs and factors do not
-   overlap.
-   These loops serve where whole lines are rare: the counts are small in the first passes of a single
-   transform, and odd at the edges of an image. */
-typedef void pu__butterfly(pu_int count, const pu_real *xr, const pu_real *xi, pu_int dx, pu_real *yr, pu_real *yi,
-                           pu_int dy, const pu__complex *w);
-
-/* r = 2: y_0, y_1 = x_0 +- x_1 */
-PU__FN void pu__fft_2(pu_int count, const pu_real *xr, const pu_real *xi, pu_int dx, pu_real *yr, pu_real *yi,
-                      pu_int dy, const pu__complex *PU__RESTRICT w)
-{
-    PU__INDEPENDENT
-    for (pu_int q = 0; q < count; q++) {
-        pu__complex x0 = pu__c_get(xr, xi, q);
-        pu__complex x1 = pu__c_get(xr, xi, dx + q);
-        pu__c_put(yr, yi, q, pu__c_add(x0, x1));
-        pu__c_put(yr, yi, dy + q, pu__c_mul(pu__c_sub(x0, x1), w[0]));
-    }
-}
-
-/* r = 3: with t = x_1 + x_2 and d = -i sin(2 pi / 3) (x_1 - x_2),
-     y_0 = x_0 + t,  y_1, y_2 = (x_0 - t/2) +- d. */
-PU__FN void pu__fft_3(pu_int count, const pu_real *xr, const pu_real *xi, pu_int dx, pu_real *yr, pu_real *yi,
-                      pu_int dy, const pu__complex *PU__RESTRICT w)
-{
-    pu_real s = PU_R(0.86602540378443864676);
-    PU__INDEPENDENT
-    for (pu_int q = 0; q < count; q++) {
-        pu__complex x0 = pu__c_get(xr, xi, q);
-        pu__complex x1 = pu__c_get(xr, xi, dx + q);
-        pu__complex x2 = pu__c_get(xr, xi, 2 * dx + q);
-        pu__complex t = pu__c_add(x1, x2);
-        pu__complex d = pu__c_scale(s, pu__c_sub_i(x1, x2));
-        pu__complex a = pu__c_sub(x0, pu__c_scale(PU_R(0.5), t));
-        pu__c_put(yr, yi, q, pu__c_add(x0, t));
-        pu__c_put(yr, yi, dy + q, pu__c_mul(pu__c_add(a, d), w[0]));
-        pu__c_put(yr, yi, 2 * dy + q, pu__c_mul(pu__c_sub(a, d), w[1]));
-    }
-}
-
-/* r = 4: with a, b = x_0 +- x_2,  c = x_1 + x_3  and  d = -i (x_1 - x_3),
-     y_0, y_2 = a +- c,  y_1, y_3 = b +- d. */
-PU__FN void pu__fft_4(pu_int count, const pu_real *xr, const pu_real *xi, pu_int dx, pu_real *yr, pu_real *yi,
-                      pu_int dy, const pu__complex *PU__RESTRICT w)
-{
-    PU__INDEPENDENT
-    for (pu_int q = 0; q < count; q++) {
-        pu__complex x0 = pu__c_get(xr, xi, q);
-        pu__complex x1 = pu__c_get(xr, xi, dx + q);
-        pu__complex x2 = pu__c_get(xr, xi, 2 * dx + q);
-        pu__complex x3 = pu__c_get(xr, xi, 3 * dx + q);
-        pu__complex a = pu__c_add(x0, x2);
-        pu__complex b = pu__c_sub(x0, x2);
-        pu__complex c = pu__c_add(x1, x3);
-        pu__complex d = pu__c_sub_i(x1, x3);
-        pu__c_put(yr, yi, q, pu__c_add(a, c));
-        pu__c_put(yr, yi, dy + q, pu__c_mul(pu__c_add(b, d), w[0]));
-        pu__c_put(yr, yi, 2 * dy + q, pu__c_mul(pu__c_sub(a, c), w[1]));
-        pu__c_put(yr, yi, 3 * dy + q, pu__c_mul(pu__c_sub(b, d), w[2]));
-    }
-}
-
-/* r = 5: with c_k, s_k = cos, sin of 2 pi k / 5,  t, d = x_1 +- x_4  and  u, e = x_2 +- x_3,
-     y_0 = x_0 + t + u,
-     y_1, y_4 = (x_0 + c_1 t + c_2 u) -+ i (s_1 d + s_2 e),
-     y_2, y_3 = (x_0 + c_2 t + c_1 u) -+ i (s_2 d - s_1 e). */
-PU__FN void pu__fft_5(pu_int count, const pu_real *xr, const pu_real *xi, pu_int dx, pu_real *yr, pu_real *yi,
-                      pu_int dy, const pu__complex *PU__RESTRICT w)
-{
-    pu_real c1 = PU_R(0.30901699437494742410);
-    pu_real c2 = PU_R(-0.80901699437494742410);
-    pu_real s1 = PU_R(0.95105651629515357212);
-    pu_real s2 = PU_R(0.58778525229247312917);
-    PU__INDEPENDENT
-    for (pu_int q = 0; q < count; q++) {
-        pu__complex x0 = pu__c_get(xr, xi, q);
-        pu__complex x1 = pu__c_get(xr, xi, dx + q);
-        pu__complex x2 = pu__c_get(xr, xi, 2 * dx + q);
-        pu__complex x3 = pu__c_get(xr, xi, 3 * dx + q);
-        pu__complex x4 = pu__c_get(xr, xi, 4 * dx + q);
-        pu__complex t = pu__c_add(x1, x4);
-        pu__complex d = pu__c_sub(x1, x4);
-        pu__complex u = pu__c_add(x2, x3);
-        pu__complex e = pu__c_sub(x2, x3);
-        pu__complex a = pu__c_add(x0, pu__c_add(pu__c_scale(c1, t), pu__c_scale(c2, u)));
-        pu__complex b = pu__c_add(x0, pu__c_add(pu__c_scale(c2, t), pu__c_scale(c1, u)));
-        pu__complex f = pu__c_minus_i(pu__c_add(pu__c_scale(s1, d), pu__c_scale(s2, e)));
-        pu__complex g = pu__c_minus_i(pu__c_sub(pu__c_scale(s2, d), pu__c_scale(s1, e)));
-        pu__c_put(yr, yi, q, pu__c_add(x0, pu__c_add(t, u)));
-        pu__c_put(yr, yi, dy + q, pu__c_mul(pu__c_add(a, f), w[0]));
-        pu__c_put(yr, yi, 2 * dy + q, pu__c_mul(pu__c_add(b, g), w[1]));
-        pu__c_put(yr, yi, 3 * dy + q, pu__c_mul(pu__c_sub(b, g), w[2]));
-        pu__c_put(yr, yi, 4 * dy + q, pu__c_mul(pu__c_sub(a, f), w[3]));
-    }
-}
-
-#if PU__VECTORS && defined(__clang__)
-#pragma clang diagnostic pop
-#endif
-
-/* ---- butterflies on lines ---- */
+/* ---- butterflies: the sum over l for one c and p, and a line of neighbours or a single number ---- */
 
 /* One pass. Where x and y are packed (step = lanes), the s lanes of all c are neighbours and form one
    group. A copy of this struct also tells a butterfly its place. There x, y, wr and wi begin with the
@@ -7766,11 +7591,166 @@ typedef struct {
     pu_int groups, count;   /* for every p: groups of count neighbours */
     pu__re_im x, y;         /* input and output */
     pu_int x_leg, y_leg;    /* distance of a butterfly's inputs, and of its outputs */
-    const pu_real *wr, *wi; /* factors of outputs 1 .. r-1, m each */
+    const pu_real *wr, *wi; /* factors e^(-2 pi i p j / (r m)) of outputs j = 1 .. r-1, m each */
     const pu_real *root;    /* odd r > 5: the r roots of unity, re then im (= -sin) */
     int plain;              /* m = 1, where all factors are 1: leave them out */
     int whole;              /* the butterfly works on a line; otherwise on a single number */
 } pu__fft_pass;
+
+/* Input l of the butterfly. A single number takes the first place of a line, with zeros after it. */
+PU__INLINE pu__complex pu__fft_get(const pu__fft_pass *o, pu_int l)
+{
+    const pu_real *re = o->x.re + l * o->x_leg;
+    const pu_real *im = o->x.im + l * o->x_leg;
+    pu__line one = {*re}, other = {*im};
+    pu__complex a;
+    a.re = o->whole ? *(const pu__line *)re : one;
+    a.im = o->whole ? *(const pu__line *)im : other;
+    return a;
+}
+
+/* Output j of the butterfly: a times its factor (output 0 has none). */
+PU__INLINE void pu__fft_put(const pu__fft_pass *o, pu_int j, pu__complex a)
+{
+    pu_real *re = o->y.re + j * o->y_leg;
+    pu_real *im = o->y.im + j * o->y_leg;
+    size_t bytes = o->whole ? sizeof a.re : sizeof *re;
+    if (j > 0 && !o->plain) {
+        pu_real wr = o->wr[(j - 1) * o->m];
+        pu_real wi = o->wi[(j - 1) * o->m];
+        pu__line product = a.re * wr - a.im * wi;
+        a.im = a.re * wi + a.im * wr;
+        a.re = product;
+    }
+    memcpy(re, &a.re, bytes);
+    memcpy(im, &a.im, bytes);
+}
+
+/* r = 2: y_0, y_1 = x_0 +- x_1 */
+PU__INLINE void pu__fft_2(const pu__fft_pass *o)
+{
+    pu__complex x0 = pu__fft_get(o, 0), x1 = pu__fft_get(o, 1);
+    pu__fft_put(o, 0, pu__c_add(x0, x1));
+    pu__fft_put(o, 1, pu__c_sub(x0, x1));
+}
+
+/* r = 3: with t = x_1 + x_2 and d = -i sin(2 pi / 3) (x_1 - x_2),
+     y_0 = x_0 + t,  y_1, y_2 = (x_0 - t/2) +- d. */
+PU__INLINE void pu__fft_3(const pu__fft_pass *o)
+{
+    pu__complex x0 = pu__fft_get(o, 0), x1 = pu__fft_get(o, 1), x2 = pu__fft_get(o, 2);
+    pu__complex t = pu__c_add(x1, x2);
+    pu__complex d = pu__c_scale(PU_R(0.86602540378443864676), pu__c_sub_i(x1, x2));
+    pu__complex a = pu__c_sub(x0, pu__c_scale(PU_R(0.5), t));
+    pu__fft_put(o, 0, pu__c_add(x0, t));
+    pu__fft_put(o, 1, pu__c_add(a, d));
+    pu__fft_put(o, 2, pu__c_sub(a, d));
+}
+
+/* Half of a transform of length 4: a, b = x_0 +- x_2,  c = x_1 + x_3  and  d = -i (x_1 - x_3). */
+typedef struct {
+    pu__complex a, b, c, d;
+} pu__fft_half;
+
+/* The same of the butterfly's inputs first, first + by, first + 2 by and first + 3 by. */
+PU__INLINE pu__fft_half pu__fft_half_4(const pu__fft_pass *o, pu_int first, pu_int by)
+{
+    pu__complex x0 = pu__fft_get(o, first), x1 = pu__fft_get(o, first + by);
+    pu__complex x2 = pu__fft_get(o, first + 2 * by), x3 = pu__fft_get(o, first + 3 * by);
+    pu__fft_half y = {pu__c_add(x0, x2), pu__c_sub(x0, x2), pu__c_add(x1, x3), pu__c_sub_i(x1, x3)};
+    return y;
+}
+
+/* r = 4: y_0, y_2 = a +- c,  y_1, y_3 = b +- d. */
+PU__INLINE void pu__fft_4(const pu__fft_pass *o)
+{
+    pu__fft_half x = pu__fft_half_4(o, 0, 1);
+    pu__fft_put(o, 0, pu__c_add(x.a, x.c));
+    pu__fft_put(o, 1, pu__c_add(x.b, x.d));
+    pu__fft_put(o, 2, pu__c_sub(x.a, x.c));
+    pu__fft_put(o, 3, pu__c_sub(x.b, x.d));
+}
+
+/* r = 5: with c_k, s_k = cos, sin of 2 pi k / 5,  t, d = x_1 +- x_4  and  u, e = x_2 +- x_3,
+     y_0 = x_0 + t + u,
+     y_1, y_4 = (x_0 + c_1 t + c_2 u) -+ i (s_1 d + s_2 e),
+     y_2, y_3 = (x_0 + c_2 t + c_1 u) -+ i (s_2 d - s_1 e). */
+PU__INLINE void pu__fft_5(const pu__fft_pass *o)
+{
+    pu_real c1 = PU_R(0.30901699437494742410), c2 = PU_R(-0.80901699437494742410);
+    pu_real s1 = PU_R(0.95105651629515357212), s2 = PU_R(0.58778525229247312917);
+    pu__complex x0 = pu__fft_get(o, 0);
+    pu__complex x1 = pu__fft_get(o, 1), x2 = pu__fft_get(o, 2), x3 = pu__fft_get(o, 3), x4 = pu__fft_get(o, 4);
+    pu__complex t = pu__c_add(x1, x4), d = pu__c_sub(x1, x4);
+    pu__complex u = pu__c_add(x2, x3), e = pu__c_sub(x2, x3);
+    pu__complex a = pu__c_add(x0, pu__c_mix(c1, t, c2, u));
+    pu__complex b = pu__c_add(x0, pu__c_mix(c2, t, c1, u));
+    pu__complex f = pu__c_minus_i(pu__c_mix(s1, d, s2, e));
+    pu__complex g = pu__c_minus_i(pu__c_mix(s2, d, -s1, e));
+    pu__fft_put(o, 0, pu__c_add(x0, pu__c_add(t, u)));
+    pu__fft_put(o, 1, pu__c_add(a, f));
+    pu__fft_put(o, 2, pu__c_add(b, g));
+    pu__fft_put(o, 3, pu__c_sub(b, g));
+    pu__fft_put(o, 4, pu__c_sub(a, f));
+}
+
+/* r = 8: y_j, y_{j+4} = e_j +- o_j for j = 0 .. 3. Here e is the transform of length 4 of the even inputs.
+   o is that of the odd inputs, with o_j times e^(-2 pi i j / 8). With h = 1 / sqrt(2) these factors are
+     1,  h (1 - i),  -i,  -h (1 + i).
+   The odd half comes first: fewer numbers are alive at once that way. */
+PU__INLINE void pu__fft_8(const pu__fft_pass *o)
+{
+    pu_real h = PU_R(0.70710678118654752440);
+    pu__fft_half odd = pu__fft_half_4(o, 1, 2);
+    pu__complex f = pu__c_add(odd.b, odd.d), g = pu__c_sub(odd.b, odd.d);
+    pu__complex o0 = pu__c_add(odd.a, odd.c), o2 = pu__c_sub_i(odd.a, odd.c);
+    pu__fft_half even = pu__fft_half_4(o, 0, 2);
+    pu__complex e0 = pu__c_add(even.a, even.c), e1 = pu__c_add(even.b, even.d);
+    pu__complex e2 = pu__c_sub(even.a, even.c), e3 = pu__c_sub(even.b, even.d);
+    pu__complex o1 = {h * (f.re + f.im), h * (f.im - f.re)};
+    pu__complex o3 = {h * (g.im - g.re), -h * (g.re + g.im)};
+    pu__fft_put(o, 0, pu__c_add(e0, o0));
+    pu__fft_put(o, 1, pu__c_add(e1, o1));
+    pu__fft_put(o, 2, pu__c_add(e2, o2));
+    pu__fft_put(o, 3, pu__c_add(e3, o3));
+    pu__fft_put(o, 4, pu__c_sub(e0, o0));
+    pu__fft_put(o, 5, pu__c_sub(e1, o1));
+    pu__fft_put(o, 6, pu__c_sub(e2, o2));
+    pu__fft_put(o, 7, pu__c_sub(e3, o3));
+}
+
+/* Odd r: with c_k, s_k = cos, sin of 2 pi k / r  and  l = 1 .. (r-1)/2,
+     y_0 = sum_l x_l over all l,
+     y_j, y_{r-j} = (x_0 + sum_l c_jl (x_l + x_{r-l})) -+ i sum_l s_jl (x_l - x_{r-l}).
+   The inputs are read again for every j: they are in the nearest cache, and r of them would not fit the
+   registers. */
+PU__INLINE void pu__fft_odd(const pu__fft_pass *o)
+{
+    pu_int r = o->radix;
+    pu__complex x0 = pu__fft_get(o, 0);
+    pu__complex sum = x0;
+    for (pu_int l = 1; l < r; l++)
+        sum = pu__c_add(sum, pu__fft_get(o, l));
+    pu__fft_put(o, 0, sum);
+    for (pu_int j = 1; j <= r / 2; j++) {
+        pu__complex cosines = x0;
+        pu__complex sines;
+        pu_int angle = 0; /* j l mod r */
+        memset(&sines, 0, sizeof sines);
+        for (pu_int l = 1; l <= r / 2; l++) {
+            pu__complex f = pu__fft_get(o, l), g = pu__fft_get(o, r - l);
+            angle += j;
+            if (angle >= r)
+                angle -= r;
+            cosines = pu__c_add(cosines, pu__c_scale(o->root[angle], pu__c_add(f, g)));
+            sines = pu__c_add(sines, pu__c_scale(o->root[r + angle], pu__c_sub_i(g, f)));
+        }
+        pu__fft_put(o, j, pu__c_add(cosines, sines));
+        pu__fft_put(o, r - j, pu__c_sub(cosines, sines));
+    }
+}
+
+/* ---- passes ---- */
 
 /* Moves the place by so many reals. */
 PU__INLINE void pu__fft_move(pu__fft_pass *o, pu_int x, pu_int y)
@@ -7781,216 +7761,51 @@ PU__INLINE void pu__fft_move(pu__fft_pass *o, pu_int x, pu_int y)
     o->y.im += y;
 }
 
-/* Moves the place to group c of p, from wherever it is. */
-PU__INLINE void pu__fft_place(pu__fft_pass *o, const pu__fft_pass *pass, pu_int p, pu_int c)
-{
-    pu_int x = c + pass->s * p;
-    pu_int y = c + pass->s * pass->radix * p;
-    o->x = pass->x;
-    o->y = pass->y;
-    o->wr = pass->wr + p;
-    o->wi = pass->wi + p;
-    pu__fft_move(o, x * o->x.step, y * o->y.step);
-}
-
-/* Input l of the butterfly. A single number takes the first place of a line, with zeros after it. */
-PU__INLINE pu__complex_line pu__fft_get(const pu__fft_pass *o, pu_int l)
-{
-    const pu_real *re = o->x.re + l * o->x_leg;
-    const pu_real *im = o->x.im + l * o->x_leg;
-    pu__complex_line a;
-    if (o->whole) {
-        a.re = *(const pu__line *)re;
-        a.im = *(const pu__line *)im;
-    } else {
-        pu__line one = {*re};
-        pu__line other = {*im};
-        a.re = one;
-        a.im = other;
-    }
-    return a;
-}
-
-/* Output j of the butterfly: a times its factor (output 0 has none). */
-PU__INLINE void pu__fft_put(const pu__fft_pass *o, pu_int j, pu__complex_line a)
-{
-    pu_real *re = o->y.re + j * o->y_leg;
-    pu_real *im = o->y.im + j * o->y_leg;
-    if (j > 0 && !o->plain) {
-        pu_real wr = o->wr[(j - 1) * o->m];
-        pu_real wi = o->wi[(j - 1) * o->m];
-        pu__line product = a.re * wr - a.im * wi;
-        a.im = a.re * wi + a.im * wr;
-        a.re = product;
-    }
-    if (o->whole) {
-        *(pu__line *)re = a.re;
-        *(pu__line *)im = a.im;
-    } else {
-        memcpy(re, &a.re, sizeof *re);
-        memcpy(im, &a.im, sizeof *im);
-    }
-}
-
-/* a, b, c, d of a transform of length 4, as in pu__fft_4. */
-typedef struct {
-    pu__complex_line a, b, c, d;
-} pu__fft_four;
-
-/* The same of the butterfly's inputs first, first + by, first + 2 by and first + 3 by. */
-PU__INLINE pu__fft_four pu__fft_half_4(const pu__fft_pass *o, pu_int first, pu_int by)
-{
-    pu__complex_line x0 = pu__fft_get(o, first);
-    pu__complex_line x1 = pu__fft_get(o, first + by);
-    pu__complex_line x2 = pu__fft_get(o, first + 2 * by);
-    pu__complex_line x3 = pu__fft_get(o, first + 3 * by);
-    pu__fft_four y;
-    y.a = pu__line_add(x0, x2);
-    y.b = pu__line_sub(x0, x2);
-    y.c = pu__line_add(x1, x3);
-    y.d = pu__line_sub_i(x1, x3);
-    return y;
-}
-
-/* r = 4: as pu__fft_4, on lines. */
-PU__INLINE void pu__fft_line_4(const pu__fft_pass *o)
-{
-    pu__fft_four x = pu__fft_half_4(o, 0, 1);
-    pu__fft_put(o, 0, pu__line_add(x.a, x.c));
-    pu__fft_put(o, 1, pu__line_add(x.b, x.d));
-    pu__fft_put(o, 2, pu__line_sub(x.a, x.c));
-    pu__fft_put(o, 3, pu__line_sub(x.b, x.d));
-}
-
-/* r = 8: y_j, y_{j+4} = e_j +- o_j for j = 0 .. 3. Here e is the transform of length 4 of the even inputs.
-   o is that of the odd inputs, with o_j times e^(-2 pi i j / 8). With h = 1 / sqrt(2) these factors are
-     1,  h (1 - i),  -i,  -h (1 + i).
-   The odd half comes first: fewer numbers are alive at once that way. */
-PU__INLINE void pu__fft_line_8(const pu__fft_pass *o)
-{
-    pu_real h = PU_R(0.70710678118654752440);
-    pu__fft_four odd = pu__fft_half_4(o, 1, 2);
-    pu__complex_line f = pu__line_add(odd.b, odd.d);
-    pu__complex_line g = pu__line_sub(odd.b, odd.d);
-    pu__complex_line o0 = pu__line_add(odd.a, odd.c);
-    pu__complex_line o2 = pu__line_sub_i(odd.a, odd.c);
-    pu__fft_four even = pu__fft_half_4(o, 0, 2);
-    pu__complex_line e0 = pu__line_add(even.a, even.c);
-    pu__complex_line e1 = pu__line_add(even.b, even.d);
-    pu__complex_line e2 = pu__line_sub(even.a, even.c);
-    pu__complex_line e3 = pu__line_sub(even.b, even.d);
-    pu__complex_line o1, o3;
-    o1.re = h * (f.re + f.im);
-    o1.im = h * (f.im - f.re);
-    o3.re = h * (g.im - g.re);
-    o3.im = -h * (g.re + g.im);
-    pu__fft_put(o, 0, pu__line_add(e0, o0));
-    pu__fft_put(o, 1, pu__line_add(e1, o1));
-    pu__fft_put(o, 2, pu__line_add(e2, o2));
-    pu__fft_put(o, 3, pu__line_add(e3, o3));
-    pu__fft_put(o, 4, pu__line_sub(e0, o0));
-    pu__fft_put(o, 5, pu__line_sub(e1, o1));
-    pu__fft_put(o, 6, pu__line_sub(e2, o2));
-    pu__fft_put(o, 7, pu__line_sub(e3, o3));
-}
-
-/* Odd r: with c_k, s_k = cos, sin of 2 pi k / r  and  l = 1 .. (r-1)/2,
-     y_0 = sum_l x_l over all l,
-     y_j, y_{r-j} = (x_0 + sum_l c_jl (x_l + x_{r-l})) -+ i sum_l s_jl (x_l - x_{r-l}).
-   The inputs are read again for every j: they are in the nearest cache, and r of them would not fit the
-   registers. */
-PU__INLINE void pu__fft_line_odd(const pu__fft_pass *o)
-{
-    pu_int r = o->radix;
-    pu__complex_line x0 = pu__fft_get(o, 0);
-    pu__complex_line sum = x0;
-    for (pu_int l = 1; l < r; l++)
-        sum = pu__line_add(sum, pu__fft_get(o, l));
-    pu__fft_put(o, 0, sum);
-    for (pu_int j = 1; j <= r / 2; j++) {
-        pu__complex_line cosines = x0;
-        pu__complex_line sines;
-        pu_int angle = 0; /* j l mod r */
-        memset(&sines, 0, sizeof sines);
-        for (pu_int l = 1; l <= r / 2; l++) {
-            pu__complex_line f = pu__fft_get(o, l);
-            pu__complex_line g = pu__fft_get(o, r - l);
-            angle += j;
-            if (angle >= r)
-                angle -= r;
-            cosines = pu__line_add(cosines, pu__line_scale(o->root[angle], pu__line_add(f, g)));
-            sines = pu__line_add(sines, pu__line_scale(o->root[r + angle], pu__line_sub_i(g, f)));
-        }
-        pu__fft_put(o, j, pu__line_add(cosines, sines));
-        pu__fft_put(o, r - j, pu__line_sub(cosines, sines));
-    }
-}
-
-/* The butterfly of that radix. */
-PU__INLINE void pu__fft_line(const pu__fft_pass *o, int radix)
-{
-    if (radix == 4)
-        pu__fft_line_4(o);
-    else if (radix == 8)
-        pu__fft_line_8(o);
-    else
-        pu__fft_line_odd(o);
-}
-
-/* ---- passes ---- */
-
-/* Any radix up to 5, any count: a call for every p and group. The call through a pointer keeps the four
-   loops apart, each with all registers to itself. Inlined into one function they took 1.4 times as long. */
-PU__FN void pu__fft_pass_small(const pu__fft_pass *pass)
-{
-    static pu__butterfly *const by_radix[] = {NULL, NULL, pu__fft_2, pu__fft_3, pu__fft_4, pu__fft_5};
-    pu__fft_pass o = *pass;
-    pu__complex w[4];
-    for (pu_int p = 0; p < o.m; p++) {
-        for (pu_int j = 0; j < o.radix - 1; j++)
-            w[j] = pu__c_get(pass->wr, pass->wi, j * o.m + p);
-        for (pu_int c = 0; c < o.groups; c++) {
-            pu__fft_place(&o, pass, p, c);
-            by_radix[o.radix](o.count, o.x.re, o.x.im, o.x_leg, o.y.re, o.y.im, o.y_leg, w);
-        }
-    }
-}
-
-/* Radix 4 or 8, count a multiple of PU__LINE; or an odd radix (0 here): lines as long as there are whole
-   ones, then single numbers. radix and plain are constants for the compiler, and o is a copy that it can
-   keep in registers. */
-PU__INLINE void pu__fft_pass_lines(const pu__fft_pass *pass, int radix, int plain)
+/* All butterflies of a pass, on lines, of which the last may overlap the one before it: its numbers then come out
+   the same twice. Fewer than a line are taken one by one. butterfly and plain are constants for the compiler, and
+   o is a copy that it can keep in registers. */
+PU__INLINE void pu__fft_lines(const pu__fft_pass *pass, void (*butterfly)(const pu__fft_pass *), int plain)
 {
     pu__fft_pass start = *pass;
     pu__fft_pass o = start;
-    pu_int q;
+    pu_int step;
     o.plain = plain;
     for (pu_int p = 0; p < o.m; p++)
         for (pu_int c = 0; c < o.groups; c++) {
-            pu__fft_place(&o, &start, p, c);
+            o.x = start.x;
+            o.y = start.y;
+            o.wr = start.wr + p;
+            o.wi = start.wi + p;
+            pu__fft_move(&o, (c + o.s * p) * o.x.step, (c + o.s * o.radix * p) * o.y.step);
+            pu_int left = start.count;
             o.whole = 1;
-            for (q = 0; q + PU__LINE <= o.count; q += PU__LINE) {
-                pu__fft_line(&o, radix);
-                pu__fft_move(&o, PU__LINE, PU__LINE);
+            for (; left >= PU__LINE; left -= step) {
+                butterfly(&o);
+                step = left > PU__LINE ? pu__min(PU__LINE, left - PU__LINE) : PU__LINE;
+                pu__fft_move(&o, step, step);
             }
-            if (radix)
-                continue;
             o.whole = 0;
-            for (; q < o.count; q++) {
-                pu__fft_line(&o, radix);
+            for (; left > 0; left--) {
+                butterfly(&o);
                 pu__fft_move(&o, 1, 1);
             }
         }
 }
 
-/* A pass of radix 4 on whole lines. */
-PU__FN void pu__fft_pass_4(const pu__fft_pass *pass) { pu__fft_pass_lines(pass, 4, 0); }
-/* The same as the last pass, where m = 1. */
-PU__FN void pu__fft_last_4(const pu__fft_pass *pass) { pu__fft_pass_lines(pass, 4, 1); }
-/* A pass of radix 8 on whole lines, which is always the last one. */
-PU__FN void pu__fft_last_8(const pu__fft_pass *pass) { pu__fft_pass_lines(pass, 8, 1); }
+/* A pass of radix 2. */
+PU__FN void pu__fft_pass_2(const pu__fft_pass *pass) { pu__fft_lines(pass, pu__fft_2, 0); }
+/* A pass of radix 3. */
+PU__FN void pu__fft_pass_3(const pu__fft_pass *pass) { pu__fft_lines(pass, pu__fft_3, 0); }
+/* A pass of radix 4. */
+PU__FN void pu__fft_pass_4(const pu__fft_pass *pass) { pu__fft_lines(pass, pu__fft_4, 0); }
+/* The same as the last pass, where m = 1, on whole lines. */
+PU__FN void pu__fft_last_4(const pu__fft_pass *pass) { pu__fft_lines(pass, pu__fft_4, 1); }
+/* A pass of radix 5. */
+PU__FN void pu__fft_pass_5(const pu__fft_pass *pass) { pu__fft_lines(pass, pu__fft_5, 0); }
+/* A pass of radix 8, which is always the last one, and on whole lines. */
+PU__FN void pu__fft_last_8(const pu__fft_pass *pass) { pu__fft_lines(pass, pu__fft_8, 1); }
 /* A pass of any odd radix above 5. */
-PU__FN void pu__fft_pass_odd(const pu__fft_pass *pass) { pu__fft_pass_lines(pass, 0, 0); }
+PU__FN void pu__fft_pass_odd(const pu__fft_pass *pass) { pu__fft_lines(pass, pu__fft_odd, 0); }
 
 /* Copies n entries of `lanes` numbers each. */
 PU__FN void pu__fft_copy(pu_int n, pu_int lanes, pu__re_im x, pu__re_im y)
@@ -8011,7 +7826,10 @@ PU__FN const pu_real *pu__fft_pass_run(pu__fft_pass *o, pu_int lanes, const pu_r
     pu_int r = o->radix;
     pu_int factors = (r - 1) * o->m;
     int packed = o->x.step == lanes && o->y.step == lanes;
-    void (*run)(const pu__fft_pass *) = pu__fft_pass_small;
+    /* by pointer: inlined into one function the passes would share its registers */
+    static void (*const by_radix[])(const pu__fft_pass *) = {
+        NULL, NULL, pu__fft_pass_2, pu__fft_pass_3, pu__fft_pass_4, pu__fft_pass_5, NULL, NULL, pu__fft_last_8};
+    void (*run)(const pu__fft_pass *) = pu__fft_roots(r) ? pu__fft_pass_odd : by_radix[r];
     o->groups = packed ? 1 : o->s;
     o->count = packed ? o->s * lanes : lanes;
     o->x_leg = o->s * o->m * o->x.step;
@@ -8019,13 +7837,9 @@ PU__FN const pu_real *pu__fft_pass_run(pu__fft_pass *o, pu_int lanes, const pu_r
     o->wr = table;
     o->wi = table + factors;
     o->root = table + 2 * factors;
-    if (r == 8)
-        run = pu__fft_last_8;
-    else if (r > 5)
-        run = pu__fft_pass_odd;
-    else if (r == 4 && o->count % PU__LINE == 0)
-        run = o->m == 1 ? pu__fft_last_4 : pu__fft_pass_4;
-    run(o); /* by pointer, as in pu__fft_pass_small */
+    if (r == 4 && o->m == 1 && o->count % PU__LINE == 0)
+        run = pu__fft_last_4;
+    run(o);
     return o->root + pu__fft_roots(r);
 }
 
@@ -8079,10 +7893,11 @@ PU__FN void pu__fft_passes(const pu_fft *f, pu_int lanes, pu__re_im x, pu__re_im
 PU__FN void pu__fft_scale(pu_int n, pu_int lanes, const pu_real *a, pu__re_im x, pu__re_im y)
 {
     for (pu_int i = 0; i < n; i++) {
-        pu__complex c = pu__c_get(a, a + n, i);
+        pu_real ar = a[i], ai = a[n + i];
         for (pu_int q = 0; q < lanes; q++) {
-            pu__complex product = pu__c_mul(pu__c_get(x.re, x.im, i * x.step + q), c);
-            pu__c_put(y.re, y.im, i * y.step + q, product);
+            pu_real re = x.re[i * x.step + q], im = x.im[i * x.step + q];
+            y.re[i * y.step + q] = re * ar - im * ai;
+            y.im[i * y.step + q] = re * ai + im * ar;
         }
     }
 }
@@ -8257,7 +8072,7 @@ PU__FN pu_status pu__fft_open(pu__arena *arena, void *memory, size_t bytes)
         return PU_E_OVERFLOW;
     if (bytes < pu__arena_bytes(arena))
         return PU_E_BLOCK;
-    arena->base = (unsigned char *)memory + (PU__ALIGN - (uintptr_t)memory % PU__ALIGN) % PU__ALIGN;
+    arena->base = pu__aligned(memory);
     arena->used = 0;
     return PU_OK;
 }
@@ -8957,10 +8772,11 @@ PU__FN void pu__fourier_weigh(const pu_fourier *f, const pu_real *made, pu__re_i
         pu_int column = k % n;
         pu_int minus = (k < n ? 0 : m - k / n) * n + (column > 0 ? n - column : 0);
         if (k <= minus) { /* otherwise done with its partner */
-            pu__complex a = pu__c_get(z.re, z.im, k);
-            pu__complex b = pu__c_get(z.re, z.im, minus);
-            pu__c_put(z.re, z.im, k, pu__c_add(pu__c_scale(s[k], a), pu__c_scale(t[k], b)));
-            pu__c_put(z.re, z.im, minus, pu__c_add(pu__c_scale(s[minus], b), pu__c_scale(t[minus], a)));
+            for (int imaginary = 0; imaginary < 2; imaginary++) {
+                pu_real *x = imaginary ? z.im : z.re, a = x[k], b = x[minus];
+                x[k] = s[k] * a + t[k] * b;
+                x[minus] = s[minus] * b + t[minus] * a;
+            }
         }
     }
 }

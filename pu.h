@@ -4159,10 +4159,11 @@ PU__FN void pu__band_inverse(pu_int n, pu_int p, const double *a, const double *
      grad             grad += sum_j weight_j d/dtheta p_j'Op q_j
      solve, sample    Y = Op^-1 X; Y = F X with F F' = Op, where X holds the normals (E in the declaration)
    `work` is scratch of k * op->work reals (one column's for the functions without k), which not all
-   of them use. */
+   of them use; a gradient without parameters uses nothing. */
 #define PU__APPLY_ARGS const pu_op *op, pu_int k, pu_block X, pu_block Y, int add, PU_UNUSED pu_real *work
 #define PU__GRAD_ARGS                                                                                                  \
-    const pu_op *op, pu_int k, pu_block P, pu_block Q, const pu_real *weight, pu_real *grad, PU_UNUSED pu_real *work
+    PU_UNUSED const pu_op *op, PU_UNUSED pu_int k, PU_UNUSED pu_block P, PU_UNUSED pu_block Q,                         \
+        PU_UNUSED const pu_real *weight, PU_UNUSED pu_real *grad, PU_UNUSED pu_real *work
 #define PU__SOLVE_ARGS       const pu_op *op, pu_int k, pu_block X, pu_block Y, PU_UNUSED pu_real *work
 #define PU__DIAG_ARGS        const pu_op *op, pu_real *y, PU_UNUSED pu_real *work
 #define PU__GRAM_DIAG_ARGS   const pu_op *op, const pu_real *w, pu_real *y, PU_UNUSED pu_real *work
@@ -7502,10 +7503,7 @@ typedef struct {
 /* The two arrays as one argument. Arrays that are only read may be const. */
 PU__FN pu__re_im pu__parts(const pu_real *re, const pu_real *im, pu_int step)
 {
-    pu__re_im x;
-    x.re = (pu_real *)(uintptr_t)re;
-    x.im = (pu_real *)(uintptr_t)im;
-    x.step = step;
+    pu__re_im x = {(pu_real *)(uintptr_t)re, (pu_real *)(uintptr_t)im, step};
     return x;
 }
 
@@ -7626,13 +7624,15 @@ PU__INLINE void pu__fft_put(const pu__fft_pass *o, pu_int j, pu__complex a)
     memcpy(im, &a.im, bytes);
 }
 
-/* r = 2: y_0, y_1 = x_0 +- x_1 */
-PU__INLINE void pu__fft_2(const pu__fft_pass *o)
+/* Outputs i and j: a + b and a - b. */
+PU__INLINE void pu__fft_put_two(const pu__fft_pass *o, pu_int i, pu_int j, pu__complex a, pu__complex b)
 {
-    pu__complex x0 = pu__fft_get(o, 0), x1 = pu__fft_get(o, 1);
-    pu__fft_put(o, 0, pu__c_add(x0, x1));
-    pu__fft_put(o, 1, pu__c_sub(x0, x1));
+    pu__fft_put(o, i, pu__c_add(a, b));
+    pu__fft_put(o, j, pu__c_sub(a, b));
 }
+
+/* r = 2: y_0, y_1 = x_0 +- x_1 */
+PU__INLINE void pu__fft_2(const pu__fft_pass *o) { pu__fft_put_two(o, 0, 1, pu__fft_get(o, 0), pu__fft_get(o, 1)); }
 
 /* r = 3: with t = x_1 + x_2 and d = -i sin(2 pi / 3) (x_1 - x_2),
      y_0 = x_0 + t,  y_1, y_2 = (x_0 - t/2) +- d. */
@@ -7643,8 +7643,7 @@ PU__INLINE void pu__fft_3(const pu__fft_pass *o)
     pu__complex d = pu__c_scale(PU_R(0.86602540378443864676), pu__c_sub_i(x1, x2));
     pu__complex a = pu__c_sub(x0, pu__c_scale(PU_R(0.5), t));
     pu__fft_put(o, 0, pu__c_add(x0, t));
-    pu__fft_put(o, 1, pu__c_add(a, d));
-    pu__fft_put(o, 2, pu__c_sub(a, d));
+    pu__fft_put_two(o, 1, 2, a, d);
 }
 
 /* Half of a transform of length 4: a, b = x_0 +- x_2,  c = x_1 + x_3  and  d = -i (x_1 - x_3). */
@@ -7665,10 +7664,8 @@ PU__INLINE pu__fft_half pu__fft_half_4(const pu__fft_pass *o, pu_int first, pu_i
 PU__INLINE void pu__fft_4(const pu__fft_pass *o)
 {
     pu__fft_half x = pu__fft_half_4(o, 0, 1);
-    pu__fft_put(o, 0, pu__c_add(x.a, x.c));
-    pu__fft_put(o, 1, pu__c_add(x.b, x.d));
-    pu__fft_put(o, 2, pu__c_sub(x.a, x.c));
-    pu__fft_put(o, 3, pu__c_sub(x.b, x.d));
+    pu__fft_put_two(o, 0, 2, x.a, x.c);
+    pu__fft_put_two(o, 1, 3, x.b, x.d);
 }
 
 /* r = 5: with c_k, s_k = cos, sin of 2 pi k / 5,  t, d = x_1 +- x_4  and  u, e = x_2 +- x_3,
@@ -7688,10 +7685,8 @@ PU__INLINE void pu__fft_5(const pu__fft_pass *o)
     pu__complex f = pu__c_minus_i(pu__c_mix(s1, d, s2, e));
     pu__complex g = pu__c_minus_i(pu__c_mix(s2, d, -s1, e));
     pu__fft_put(o, 0, pu__c_add(x0, pu__c_add(t, u)));
-    pu__fft_put(o, 1, pu__c_add(a, f));
-    pu__fft_put(o, 2, pu__c_add(b, g));
-    pu__fft_put(o, 3, pu__c_sub(b, g));
-    pu__fft_put(o, 4, pu__c_sub(a, f));
+    pu__fft_put_two(o, 1, 4, a, f);
+    pu__fft_put_two(o, 2, 3, b, g);
 }
 
 /* r = 8: y_j, y_{j+4} = e_j +- o_j for j = 0 .. 3. Here e is the transform of length 4 of the even inputs.
@@ -7709,14 +7704,10 @@ PU__INLINE void pu__fft_8(const pu__fft_pass *o)
     pu__complex e2 = pu__c_sub(even.a, even.c), e3 = pu__c_sub(even.b, even.d);
     pu__complex o1 = {h * (f.re + f.im), h * (f.im - f.re)};
     pu__complex o3 = {h * (g.im - g.re), -h * (g.re + g.im)};
-    pu__fft_put(o, 0, pu__c_add(e0, o0));
-    pu__fft_put(o, 1, pu__c_add(e1, o1));
-    pu__fft_put(o, 2, pu__c_add(e2, o2));
-    pu__fft_put(o, 3, pu__c_add(e3, o3));
-    pu__fft_put(o, 4, pu__c_sub(e0, o0));
-    pu__fft_put(o, 5, pu__c_sub(e1, o1));
-    pu__fft_put(o, 6, pu__c_sub(e2, o2));
-    pu__fft_put(o, 7, pu__c_sub(e3, o3));
+    pu__fft_put_two(o, 0, 4, e0, o0);
+    pu__fft_put_two(o, 1, 5, e1, o1);
+    pu__fft_put_two(o, 2, 6, e2, o2);
+    pu__fft_put_two(o, 3, 7, e3, o3);
 }
 
 /* Odd r: with c_k, s_k = cos, sin of 2 pi k / r  and  l = 1 .. (r-1)/2,
@@ -7745,8 +7736,7 @@ PU__INLINE void pu__fft_odd(const pu__fft_pass *o)
             cosines = pu__c_add(cosines, pu__c_scale(o->root[angle], pu__c_add(f, g)));
             sines = pu__c_add(sines, pu__c_scale(o->root[r + angle], pu__c_sub_i(g, f)));
         }
-        pu__fft_put(o, j, pu__c_add(cosines, sines));
-        pu__fft_put(o, r - j, pu__c_sub(cosines, sines));
+        pu__fft_put_two(o, j, r - j, cosines, sines);
     }
 }
 
@@ -7863,8 +7853,7 @@ PU__FN void pu__fft_passes(const pu_fft *f, pu_int lanes, pu__re_im x, pu__re_im
     int in_place = end == 8 || (end == 4 && n / 4 * lanes % PU__LINE == 0);
     int near = y.step == lanes && last > 0 && (last % 2 || in_place);
     const pu_real *table = f->table;
-    pu__fft_pass o;
-    memset(&o, 0, sizeof o);
+    pu__fft_pass o = PU__ZERO;
     o.s = 1;
     o.m = n;
     if (last < 1) { /* no second array to write to: start from a copy */
@@ -7991,10 +7980,9 @@ PU__FN void pu__fft_fill(pu_fft *f, pu_real *work)
     pu_int n = f->n;
     pu_int N = f->length;
     pu_real scale = (pu_real)(1 / (double)N);
-    pu_real *table = (pu_real *)f->table;
-    pu__re_im chirp, filter;
-    pu_int left = N;
-    pu_int square = 0;
+    pu_real *table = (pu_real *)f->table, *chirp = (pu_real *)f->chirp, *filter = (pu_real *)f->filter;
+    pu__re_im x;
+    pu_int left = N, square = 0;
     for (int pass = 0; pass < f->passes; pass++) {
         pu_int r = f->radix[pass];
         pu_int factors = (r - 1) * (left / r);
@@ -8011,19 +7999,17 @@ PU__FN void pu__fft_fill(pu_fft *f, pu_real *work)
     }
     if (!f->convolve)
         return;
-    chirp = pu__parts(f->chirp, f->chirp + n, 1);
-    filter = pu__parts(f->filter, f->filter + N, 1);
-    pu__zeros(filter.re, 2 * N);
+    pu__zeros(filter, 2 * N);
     for (pu_int i = 0; i < n; i++) {
         pu_int mirrored = (N - i) % N;
-        pu__fft_root(square, 2 * n, chirp.re + i, chirp.im + i);
+        pu__fft_root(square, 2 * n, chirp + i, chirp + n + i);
         square = (square + 2 * i + 1) % (2 * n); /* (i + 1)^2 mod 2 n */
-        filter.re[i] = scale * chirp.re[i];      /* scale is a power of two: exact */
-        filter.im[i] = -scale * chirp.im[i];
-        filter.re[mirrored] = filter.re[i];
-        filter.im[mirrored] = filter.im[i];
+        /* scale is a power of two: exact */
+        filter[i] = filter[mirrored] = scale * chirp[i];
+        filter[N + i] = filter[N + mirrored] = -scale * chirp[n + i];
     }
-    pu__fft_passes(f, 1, filter, filter, work);
+    x = pu__parts(filter, filter + N, 1);
+    pu__fft_passes(f, 1, x, x, work);
 }
 
 /* Sizes of a plan of length n and, with arena->base set, the plan itself with its tables in the arena. Sets
@@ -8031,8 +8017,7 @@ PU__FN void pu__fft_fill(pu_fft *f, pu_real *work)
 PU__FN void pu__fft_make(pu_fft *f, pu_int n, pu__arena *arena)
 {
     pu_real *work = NULL;
-    pu_int entries = 0;
-    pu_int left;
+    pu_int entries;
     memset(f, 0, sizeof *f);
     f->n = n;
     f->length = n;
@@ -8048,12 +8033,9 @@ PU__FN void pu__fft_make(pu_fft *f, pu_int n, pu__arena *arena)
         pu__fft_factor(f, f->length);
     }
     f->work = (f->convolve ? 6 : 4) * f->length;
-    left = f->length;
-    for (int pass = 0; pass < f->passes; pass++) {
-        pu_int r = f->radix[pass];
-        left /= r;
-        entries += 2 * (r - 1) * left + pu__fft_roots(r);
-    }
+    entries = 2 * (f->length - 1); /* sum over the passes of (r - 1) m = r m - m: all but the ends cancel */
+    for (int pass = 0; pass < f->passes; pass++)
+        entries += pu__fft_roots(f->radix[pass]);
     f->table = pu__reals(arena, entries, 1);
     if (f->convolve) {
         f->chirp = pu__reals(arena, n, 2);
@@ -8447,21 +8429,21 @@ PU_DEF void pu_fourier_free(pu_fourier *f)
 
 /* ---- products with Phi. Two real columns are transformed as one, and taken apart by symmetry. ---- */
 
-/* Row r of y_k = a u_k + b u_-k, or y_k += that. u and y are images of m x n frequencies k = (row, column).
+/* y_k = a u_k + b u_-k, or y_k += that. u and y are images of m x n frequencies k = (row, column).
    Those of -k are m - row and n - column, both modulo the size. */
-PU__FN void pu__fourier_fold(const pu_fourier *f, pu_int r, const pu_real *u, pu_real a, pu_real b, pu_real *y, int add)
+PU__FN void pu__fourier_fold(const pu_fourier *f, const pu_real *u, pu_real a, pu_real b, pu_real *y, int add)
 {
-    pu_int n = f->along.n;
-    /* the row of the negative frequencies, which is read backwards */
-    const pu_real *negative = u + (r > 0 ? f->down.n - r : 0) * n;
-    pu_real *PU__RESTRICT to = y + r * n;
-    pu_real sum;
-    u += r * n;
-    sum = a * u[0] + b * negative[0];
-    to[0] = add ? to[0] + sum : sum;
-    for (pu_int c = 1; c < n; c++) {
-        sum = a * u[c] + b * negative[n - c];
-        to[c] = add ? to[c] + sum : sum;
+    pu_int n = f->along.n, m = f->down.n;
+    for (pu_int r = 0; r < m; r++) {
+        /* the row of the negative frequencies, which is read backwards */
+        const pu_real *positive = u + r * n, *negative = u + (r > 0 ? m - r : 0) * n;
+        pu_real *PU__RESTRICT to = y + r * n;
+        pu_real sum = a * positive[0] + b * negative[0];
+        to[0] = add ? to[0] + sum : sum;
+        for (pu_int c = 1; c < n; c++) {
+            sum = a * positive[c] + b * negative[n - c];
+            to[c] = add ? to[c] + sum : sum;
+        }
     }
 }
 
@@ -8479,7 +8461,7 @@ PU__INLINE void pu__fourier_give(pu_int n, const pu_real *x, pu_real *PU__RESTRI
 /* Y = Phi X, or Y += that. X: D x k, Y: 2 D x k. work: 2 D + f->work. Of two columns x, x' and z = x + i x',
      Re F x = (Re Z_k + Re Z_-k) / 2,   Im F x = (Im Z_k - Im Z_-k) / 2,
      Re F x' = (Im Z_k + Im Z_-k) / 2,  Im F x' = (Re Z_-k - Re Z_k) / 2. */
-PU__FN pu_status pu__fourier_apply(const pu_op *op, pu_int k, pu_block X, pu_block Y, int add, pu_real *work)
+PU__FN pu_status pu__fourier_apply(PU__APPLY_ARGS)
 {
     const pu_fourier *f = (const pu_fourier *)op->data;
     pu_int D = op->cols;
@@ -8492,12 +8474,10 @@ PU__FN pu_status pu__fourier_apply(const pu_op *op, pu_int k, pu_block X, pu_blo
         pu_real *first = pu__col(Y, j);
         pu_real *second = pu__col(Y, j + 1);
         pu__fourier_forward(f, x, z, work);
-        for (pu_int r = 0; r < f->down.n; r++) {
-            pu__fourier_fold(f, r, z.re, h, h, first, add);
-            pu__fourier_fold(f, r, z.im, h, -h, first + D, add);
-            pu__fourier_fold(f, r, z.im, h, h, second, add);
-            pu__fourier_fold(f, r, z.re, -h, h, second + D, add);
-        }
+        pu__fourier_fold(f, z.re, h, h, first, add);
+        pu__fourier_fold(f, z.im, h, -h, first + D, add);
+        pu__fourier_fold(f, z.im, h, h, second, add);
+        pu__fourier_fold(f, z.re, -h, h, second + D, add);
     }
     if (j < k) { /* A column alone: nothing to take apart. */
         pu_real *y = pu__col(Y, j);
@@ -8513,7 +8493,7 @@ PU__FN pu_status pu__fourier_apply(const pu_op *op, pu_int k, pu_block X, pu_blo
    part. F^H h is real. So two columns fit in one transform, of h + i h' with h' from the next column:
      Re Z_k = (a_k + a_-k) / 2 - (b'_k - b'_-k) / 2,
      Im Z_k = (b_k - b_-k) / 2 + (a'_k + a'_-k) / 2. */
-PU__FN pu_status pu__fourier_apply_t(const pu_op *op, pu_int k, pu_block X, pu_block Y, int add, pu_real *work)
+PU__FN pu_status pu__fourier_apply_t(PU__APPLY_ARGS)
 {
     const pu_fourier *f = (const pu_fourier *)op->data;
     pu_int D = op->cols;
@@ -8525,12 +8505,10 @@ PU__FN pu_status pu__fourier_apply_t(const pu_op *op, pu_int k, pu_block X, pu_b
         pu__re_im from = pu__parts(first + D, first, 1); /* alone: the real part is taken at the end */
         if (pair) {
             const pu_real *second = pu__col(X, j + 1);
-            for (pu_int r = 0; r < f->down.n; r++) {
-                pu__fourier_fold(f, r, first, h, h, z.im, 0);
-                pu__fourier_fold(f, r, second + D, -h, h, z.im, 1);
-                pu__fourier_fold(f, r, first + D, h, -h, z.re, 0);
-                pu__fourier_fold(f, r, second, h, h, z.re, 1);
-            }
+            pu__fourier_fold(f, first, h, h, z.im, 0);
+            pu__fourier_fold(f, second + D, -h, h, z.im, 1);
+            pu__fourier_fold(f, first + D, h, -h, z.re, 0);
+            pu__fourier_fold(f, second, h, h, z.re, 1);
             from = z;
         }
         pu__fourier_forward(f, from, z, work + 2 * D);
@@ -8742,16 +8720,13 @@ PU__FN void pu__fourier_gram_make(const pu_op *op, const pu_real *w, pu_real *ma
     pu_real *t = made + D;
     pu_real *sum = strips ? t : s;
     made[2 * D] = unequal ? 1 : 0;
-    for (pu_int r = 0; r < m; r++) {
-        pu__fourier_fold(f, r, w, quarter, quarter, sum, 0);
-        pu__fourier_fold(f, r, w + D, quarter, quarter, sum, 1);
-        if (strips)
-            continue;
-        pu__fourier_fold(f, r, w, quarter, quarter, t, 0);
-        pu__fourier_fold(f, r, w + D, -quarter, -quarter, t, 1);
-    }
-    if (!strips)
+    pu__fourier_fold(f, w, quarter, quarter, sum, 0);
+    pu__fourier_fold(f, w + D, quarter, quarter, sum, 1);
+    if (!strips) {
+        pu__fourier_fold(f, w, quarter, quarter, t, 0);
+        pu__fourier_fold(f, w + D, -quarter, -quarter, t, 1);
         return;
+    }
     /* t served as scratch: no t is read where the weights are equal. */
     for (pu_int r = 0; r < m; r += PU__FFT_LANES)
         pu__fourier_transpose(pu__min(PU__FFT_LANES, m - r), n, 1, t + r * n, s + r * n);
@@ -8822,9 +8797,8 @@ PU__FN pu_status pu__fourier_gram_pairs(const pu_op *op, const pu_real *made, co
     work += 2 * room;
     for (pu_int j = 0; j < pairs->k; j += 2) {
         pu_int count = pu__min(2, pairs->k - j);
-        pu__gram_column column[2];
+        pu__gram_column column[2] = PU__ZERO;
         pu__re_im x;
-        memset(column, 0, sizeof column);
         for (pu_int l = 0; l < count; l++) {
             pu__gram_column *o = column + l;
             o->c = pairs->c ? pairs->c[j + l] : 1;
@@ -8856,8 +8830,7 @@ PU__FN pu_status pu__fourier_gram_pairs(const pu_op *op, const pu_real *made, co
 PU__FN pu_status pu__fourier_gram(const pu_op *op, const pu_real *w, pu_int k, pu_block X, pu_block Y, int add,
                                   pu_real *work)
 {
-    pu__pairs pairs;
-    memset(&pairs, 0, sizeof pairs);
+    pu__pairs pairs = PU__ZERO;
     pairs.k = k;
     pairs.P = X;
     pairs.Y = Y;
@@ -8866,25 +8839,14 @@ PU__FN pu_status pu__fourier_gram(const pu_op *op, const pu_real *w, pu_int k, p
 }
 
 /* No parameters: nothing to add. */
-PU__FN pu_status pu__fourier_grad(const pu_op *op, pu_int k, pu_block P, pu_block Q, const pu_real *weight,
-                                  pu_real *grad, pu_real *work)
-{
-    (void)op;
-    (void)k;
-    (void)P;
-    (void)Q;
-    (void)weight;
-    (void)grad;
-    (void)work;
-    return PU_OK;
-}
+PU__FN pu_status pu__fourier_grad(PU__GRAD_ARGS) { return PU_OK; }
 
 /* y += the diagonal of Phi' diag(u, v) Phi. cos^2 a, sin^2 a = (1 +- cos 2a) / 2 give
      y_d += 1/D sum_k (u_k + v_k)/2  +  1/D sum_k (u_k - v_k)/2 cos 2 a_kd,
    and the second sum is sqrt(D) Re F((u - v)/2) at the frequency 2 d. It is zero, and no transform is made,
    where real and imaginary part of every frequency weigh the same. Rounding errors are those of the first
    term, also where the sum is 0. */
-PU__FN pu_status pu__fourier_gram_diag(const pu_op *op, const pu_real *w, pu_real *y, pu_real *work)
+PU__FN pu_status pu__fourier_gram_diag(PU__GRAM_DIAG_ARGS)
 {
     const pu_fourier *f = (const pu_fourier *)op->data;
     pu_int D = op->cols;
@@ -9386,13 +9348,15 @@ PU_DEF pu_status pu_circulant_factor(pu_lags *factor, pu_int n, const pu_real *c
 
 /* ------------------------------------------------------------------------------------------------
    >>check   observations, and the checks of what a caller hands in
+
+   Refusals come in this order: pointers and sizes, before anything is read; numbers; then what only a product can
+   show (stated forms, symmetry, apply_t), which needs scratch. Each names the first thing that is wrong.
    ------------------------------------------------------------------------------------------------ */
 
 /* N data of m entries, all there. */
 PU_DEF pu_data pu_data_full(pu_int n, pu_int m, const pu_real *y)
 {
-    pu_data data;
-    memset(&data, 0, sizeof data);
+    pu_data data = PU__ZERO;
     data.n = n;
     data.m = m;
     data.y = y;
@@ -9465,24 +9429,45 @@ PU__FN pu_int pu__observed(const pu_data *data, pu_int n, pu_int p, pu_int *row,
     return -1;
 }
 
+/* Observations of datum n: finite. Returns their number, or -1 with the report filled in. Without a report they are
+   only counted. */
+PU__FN pu_int pu__check_datum(const pu_data *data, pu_int n, pu_report *report)
+{
+    pu_int row = 0, count = 0;
+    pu_real y = 0;
+    for (pu_int p = 0; (p = pu__observed(data, n, p, &row, &y)) >= 0; p++) {
+        if (report && !pu__finite(y)) {
+            (void)pu__fail(report, PU_E_NONFINITE, "data.y", n, row);
+            return -1;
+        }
+        count++;
+    }
+    return count;
+}
+
 /* How many entries of datum n are observed. Lists and complete data are not read for it. */
 PU__FN pu_int pu__count_observed(const pu_data *data, pu_int n)
 {
     pu_int at = pu__datum(data, n);
-    pu_int from = at * pu__data_stride(data);
-    pu_int p, count = 0;
     if (data->kind == PU_DATA_LISTS)
         return data->start[at + 1] - data->start[at];
-    if (data->kind == PU_DATA_FULL)
-        return data->m;
-    if (data->kind == PU_DATA_MASKED) {
-        for (p = 0; p < data->m; p++)
-            count += data->mask[from + p] != 0;
-        return count;
-    }
-    for (p = 0; p < data->m; p++)
-        count += data->y[from + p] == data->y[from + p];
-    return count;
+    return data->kind == PU_DATA_FULL ? data->m : pu__check_datum(data, n, NULL);
+}
+
+/* A fault that an argument may have, what to say then, and of whom. A list of them ends with PU_OK. */
+typedef struct {
+    int found;
+    pu_status status;
+    const char *what;
+} pu__fault;
+
+/* Refuses for the first fault found. */
+PU__FN pu_status pu__refuse_first(const pu__fault *fault, pu_report *report)
+{
+    for (; fault->status; fault++)
+        if (fault->found)
+            return pu__refuse(report, fault->status, fault->what);
+    return PU_OK;
 }
 
 /* Entries of x: finite, and positive where they must be. */
@@ -9498,28 +9483,40 @@ PU__FN pu_status pu__check_array(pu_int n, const pu_real *x, int positive, const
     return PU_OK;
 }
 
+/* Numbers of data that go into random streams, which know 32 bits. Of n data those at `pick`, or (NULL) the first.
+   key NULL: none. */
+PU__FN pu_status pu__check_keys(pu_int n, const pu_int *key, const pu_int *pick, const char *what, pu_report *report)
+{
+    if (key)
+        for (pu_int i = 0; i < n; i++) {
+            pu_int one = key[pick ? pick[i] : i];
+            if (one < 0 || one > UINT32_MAX)
+                return pu__fail(report, PU_E_ARGUMENT, what, i, i);
+        }
+    return PU_OK;
+}
+
 /* Lists: starts ascend, rows strictly increase and exist. All of start is looked at before any of index, since a wrong start
    must not lead beyond its end. */
 PU__FN pu_status pu__check_lists(const pu_data *data, pu_report *report)
 {
-    if (!data->start)
-        return pu__refuse(report, PU_E_NULL, "data.start");
-    if (!data->index)
-        return pu__refuse(report, PU_E_NULL, "data.index");
+    const pu_int *start = data->start, *index = data->index;
+    if (!start || !index)
+        return pu__refuse(report, PU_E_NULL, start ? "data.index" : "data.start");
     for (pu_int n = 0; n < data->n; n++) {
         pu_int at = pu__datum(data, n);
-        if (data->start[at] < 0)
+        if (start[at] < 0)
             return pu__fail(report, PU_E_ARGUMENT, "data.start", n, at);
-        if (data->start[at + 1] < data->start[at])
+        if (start[at + 1] < start[at])
             return pu__fail(report, PU_E_ARGUMENT, "data.start", n, at + 1);
     }
     for (pu_int n = 0; n < data->n; n++) {
         pu_int at = pu__datum(data, n);
         pu_int least = 0;
-        for (pu_int p = data->start[at]; p < data->start[at + 1]; p++) {
-            if (data->index[p] < least || data->index[p] >= data->m)
+        for (pu_int p = start[at]; p < start[at + 1]; p++) {
+            if (index[p] < least || index[p] >= data->m)
                 return pu__fail(report, PU_E_ARGUMENT, "data.index", n, p);
-            least = data->index[p] + 1;
+            least = index[p] + 1;
         }
     }
     return PU_OK;
@@ -9528,59 +9525,30 @@ PU__FN pu_status pu__check_lists(const pu_data *data, pu_report *report)
 /* Sizes, pointers and lists of the data, without reading an observation. */
 PU__FN pu_status pu__check_data_shape(const pu_data *data, pu_int M, pu_report *report)
 {
+    const pu_data empty = PU__ZERO, *d = data ? data : &empty;
+    const pu__fault faults[] = {
+        {!data, PU_E_NULL, "data"},
+        {d->n <= 0, PU_E_ARGUMENT, "data.n"},
+        {d->m != M, PU_E_SIZE, "data.m"},
+        {d->n > UINT32_MAX, PU_E_OVERFLOW, "data.n"},
+        {(int)d->kind < PU_DATA_FULL || (int)d->kind > PU_DATA_LISTS, PU_E_ARGUMENT, "data.kind"},
+        {d->ldy && d->ldy < d->m, PU_E_SIZE, "data.ldy"},
+        {!d->y, PU_E_NULL, "data.y"},
+        {d->kind == PU_DATA_MASKED && !d->mask, PU_E_NULL, "data.mask"},
+        {0, PU_OK, ""}};
     int overflow = 0;
-    if (!data)
-        return pu__refuse(report, PU_E_NULL, "data");
-    if (data->n <= 0)
-        return pu__refuse(report, PU_E_ARGUMENT, "data.n");
-    if (data->m != M)
-        return pu__refuse(report, PU_E_SIZE, "data.m");
-    if (data->n > UINT32_MAX)
-        return pu__refuse(report, PU_E_OVERFLOW, "data.n");
-    if ((int)data->kind < PU_DATA_FULL || (int)data->kind > PU_DATA_LISTS)
-        return pu__refuse(report, PU_E_ARGUMENT, "data.kind");
-    if (data->ldy && data->ldy < data->m)
-        return pu__refuse(report, PU_E_SIZE, "data.ldy");
-    if (!data->y)
-        return pu__refuse(report, PU_E_NULL, "data.y");
-    if (data->kind == PU_DATA_MASKED && !data->mask)
-        return pu__refuse(report, PU_E_NULL, "data.mask");
-    if (data->pick)
-        for (pu_int n = 0; n < data->n; n++)
-            if (data->pick[n] < 0 || data->pick[n] > UINT32_MAX)
-                return pu__fail(report, PU_E_ARGUMENT, "data.pick", n, n);
-    if (data->kind == PU_DATA_LISTS) {
-        pu_status status = pu__check_lists(data, report);
-        if (status)
-            return status;
-    } else {
-        size_t entries = pu__mul((size_t)data->n, (size_t)pu__data_stride(data), &overflow);
+    pu_status status = pu__refuse_first(faults, report);
+    if (!status)
+        status = pu__check_keys(d->n, d->pick, NULL, "data.pick", report);
+    if (!status && d->kind == PU_DATA_LISTS)
+        status = pu__check_lists(data, report);
+    else if (!status) {
+        size_t entries = pu__mul((size_t)d->n, (size_t)pu__data_stride(d), &overflow);
         (void)pu__mul(entries, sizeof(pu_real), &overflow);
         if (overflow)
-            return pu__refuse(report, PU_E_OVERFLOW, data->ldy ? "data.ldy" : "data.n");
+            status = pu__refuse(report, PU_E_OVERFLOW, d->ldy ? "data.ldy" : "data.n");
     }
-    if (data->id)
-        for (pu_int n = 0; n < data->n; n++) {
-            pu_int id = data->id[pu__datum(data, n)];
-            if (id < 0 || id > UINT32_MAX)
-                return pu__fail(report, PU_E_ARGUMENT, "data.id", n, n);
-        }
-    return PU_OK;
-}
-
-/* Observations of datum n: finite. Returns their number, or -1 with the report filled in. */
-PU__FN pu_int pu__check_datum(const pu_data *data, pu_int n, pu_report *report)
-{
-    pu_int p, row = 0, count = 0;
-    pu_real y = 0;
-    for (p = 0; (p = pu__observed(data, n, p, &row, &y)) >= 0; p++) {
-        if (!pu__finite(y)) {
-            (void)pu__fail(report, PU_E_NONFINITE, "data.y", n, row);
-            return -1;
-        }
-        count++;
-    }
-    return count;
+    return status ? status : pu__check_keys(d->n, d->id, d->pick, "data.id", report);
 }
 
 /* Everything about the data: for calls that make no job. */
@@ -9598,42 +9566,28 @@ PU__FN pu_status pu__check_data(const pu_data *data, pu_int M, pu_report *report
 /* Sizes and functions of the two operators, before any of them is called. */
 PU__FN pu_status pu__check_model(const pu_lgm *model, pu_report *report)
 {
-    const pu_op *G, *P;
-    if (!model)
-        return pu__refuse(report, PU_E_NULL, "model");
-    G = model->Gamma;
-    P = model->Phi;
-    if (!G)
-        return pu__refuse(report, PU_E_NULL, "model.Gamma");
-    if (!P)
-        return pu__refuse(report, PU_E_NULL, "model.Phi");
-    if (!model->psi)
-        return pu__refuse(report, PU_E_NULL, "model.psi");
-    if (G->rows <= 0)
-        return pu__refuse(report, PU_E_ARGUMENT, "Gamma.rows");
-    if (P->rows <= 0)
-        return pu__refuse(report, PU_E_ARGUMENT, "Phi.rows");
-    if (G->noise < 0)
-        return pu__refuse(report, PU_E_ARGUMENT, "Gamma.noise");
-    if (G->params < 0 || G->rows > UINT32_MAX || G->noise > UINT32_MAX)
-        return pu__refuse(report, PU_E_OVERFLOW, "Gamma");
-    if (P->params < 0 || P->rows > UINT32_MAX)
-        return pu__refuse(report, PU_E_OVERFLOW, "Phi");
-    if (G->cols != G->rows)
-        return pu__refuse(report, PU_E_SIZE, "Gamma.cols");
-    if (P->cols != G->rows)
-        return pu__refuse(report, PU_E_SIZE, "Phi.cols");
-    if (G->work < 0)
-        return pu__refuse(report, PU_E_ARGUMENT, "Gamma.work");
-    if (P->work < 0)
-        return pu__refuse(report, PU_E_ARGUMENT, "Phi.work");
-    if (!G->apply)
-        return pu__refuse(report, PU_E_NULL, "Gamma.apply");
-    if (!P->apply)
-        return pu__refuse(report, PU_E_NULL, "Phi.apply");
-    if (!P->apply_t)
-        return pu__refuse(report, PU_E_NULL, "Phi.apply_t");
-    return PU_OK;
+    const pu_lgm none = PU__ZERO, *m = model ? model : &none;
+    const pu_op empty = PU__ZERO, *G = m->Gamma ? m->Gamma : &empty, *P = m->Phi ? m->Phi : &empty;
+    const pu__fault faults[] = {
+        {!model, PU_E_NULL, "model"},
+        {!m->Gamma, PU_E_NULL, "model.Gamma"},
+        {!m->Phi, PU_E_NULL, "model.Phi"},
+        {!m->psi, PU_E_NULL, "model.psi"},
+        {G->rows <= 0, PU_E_ARGUMENT, "Gamma.rows"},
+        {P->rows <= 0, PU_E_ARGUMENT, "Phi.rows"},
+        {G->noise < 0, PU_E_ARGUMENT, "Gamma.noise"},
+        /* random streams count entries in 32 bits */
+        {G->params < 0 || G->rows > UINT32_MAX || G->noise > UINT32_MAX, PU_E_OVERFLOW, "Gamma"},
+        {P->params < 0 || P->rows > UINT32_MAX, PU_E_OVERFLOW, "Phi"},
+        {G->cols != G->rows, PU_E_SIZE, "Gamma.cols"},
+        {P->cols != G->rows, PU_E_SIZE, "Phi.cols"},
+        {G->work < 0, PU_E_ARGUMENT, "Gamma.work"},
+        {P->work < 0, PU_E_ARGUMENT, "Phi.work"},
+        {!G->apply, PU_E_NULL, "Gamma.apply"},
+        {!P->apply, PU_E_NULL, "Phi.apply"},
+        {!P->apply_t, PU_E_NULL, "Phi.apply_t"},
+        {0, PU_OK, ""}};
+    return pu__refuse_first(faults, report);
 }
 
 /* A function of an operator reported failure. */
@@ -9695,55 +9649,30 @@ PU__FN double pu__norms(pu_int n, const pu_real *x, const pu_real *y)
 /* Rounding of an inner product of vectors of length n whose norms multiply to size, with room to spare. */
 PU__FN double pu__dot_rounding(pu_int n, double size) { return 100 * sqrt((double)n) * (double)PU__EPS * size; }
 
-/* Random test of an operator that nobody vouches for: p'Aq = q'Ap and p'Ap > 0. test: 4 n reals. */
-PU__FN pu_status pu__check_spd(const pu_op *op, const pu__op_names *names, pu_real *test, pu_real *work,
-                               pu_report *report)
+/* Random test of an operator that nobody vouches for. Phi: p'(Op q) = q'(Op'p). A prior precision or A (slot 0): the
+   same with Op' = Op, and p'Op p > 0. test: 2 (rows + cols) reals. */
+PU__FN pu_status pu__check_adjoint(const pu_op *op, const pu__op_names *names, pu_real *test, pu_real *work,
+                                   pu_report *report)
 {
-    pu_int n = op->rows;
-    pu_real *p = test;
-    pu_real *q = p + n;
-    pu_real *ap = q + n;
-    pu_real *aq = ap + n;
-    double asymmetry, size;
-    pu_normals(0, 1, 0, 0, PU__STREAM_TEST, 0, n, p);
-    pu_normals(0, 2, 0, 0, PU__STREAM_TEST, 0, n, q);
-    if (op->apply(op, 1, pu__rows(p, n), pu__rows(ap, n), 0, work))
-        return pu__operator_failed(report, names->apply, -1);
-    if (op->apply(op, 1, pu__rows(q, n), pu__rows(aq, n), 0, work))
-        return pu__operator_failed(report, names->apply, -1);
-    asymmetry = fabs(pu__dot(n, NULL, p, aq) - pu__dot(n, NULL, q, ap));
-    size = pu__norms(n, p, aq) + pu__norms(n, q, ap);
-    if (!pu__finite_double(size))
-        return pu__refuse(report, PU_NONFINITE, names->name);
-    if (asymmetry > pu__dot_rounding(n, size))
-        return pu__refuse(report, PU_E_NOT_SYMMETRIC, names->name);
-    if (!(pu__dot(n, NULL, p, ap) > 0) || !(pu__dot(n, NULL, q, aq) > 0))
-        return pu__refuse(report, PU_E_NOT_DEFINITE, names->name);
-    return PU_OK;
-}
-
-/* The same for a map: p'(Phi q) = q'(Phi'p). test: 2 (rows + cols) reals. */
-PU__FN pu_status pu__check_adjoint(const pu_op *op, pu_real *test, pu_real *work, pu_report *report)
-{
-    pu_int rows = op->rows;
-    pu_int cols = op->cols;
-    pu_real *p = test;
-    pu_real *aq = p + rows;
-    pu_real *q = aq + rows;
-    pu_real *ap = q + cols;
+    int map = names->slot;
+    pu_int rows = op->rows, cols = op->cols;
+    pu_real *p = test, *aq = p + rows, *q = aq + rows, *ap = q + cols;
     double difference, size;
-    pu_normals(0, 3, 0, 0, PU__STREAM_TEST, 0, rows, p);
-    pu_normals(0, 4, 0, 0, PU__STREAM_TEST, 0, cols, q);
+    pu_normals(0, map ? 3 : 1, 0, 0, PU__STREAM_TEST, 0, rows, p);
+    pu_normals(0, map ? 4 : 2, 0, 0, PU__STREAM_TEST, 0, cols, q);
     if (op->apply(op, 1, pu__rows(q, cols), pu__rows(aq, rows), 0, work))
-        return pu__operator_failed(report, "Phi.apply", -1);
-    if (op->apply_t(op, 1, pu__rows(p, rows), pu__rows(ap, cols), 0, work))
-        return pu__operator_failed(report, "Phi.apply_t", -1);
+        return pu__operator_failed(report, names->apply, -1);
+    if ((map ? op->apply_t : op->apply)(op, 1, pu__rows(p, rows), pu__rows(ap, cols), 0, work))
+        return pu__operator_failed(report, map ? "Phi.apply_t" : names->apply, -1);
     difference = fabs(pu__dot(rows, NULL, p, aq) - pu__dot(cols, NULL, q, ap));
     size = pu__norms(rows, p, aq) + pu__norms(cols, q, ap);
     if (!pu__finite_double(size))
-        return pu__refuse(report, PU_NONFINITE, "Phi");
+        return pu__refuse(report, PU_NONFINITE, names->name);
     if (difference > pu__dot_rounding(pu__most(rows, cols), size))
-        return pu__refuse(report, PU_E_NOT_ADJOINT, "Phi.apply_t");
+        return map ? pu__refuse(report, PU_E_NOT_ADJOINT, "Phi.apply_t")
+                   : pu__refuse(report, PU_E_NOT_SYMMETRIC, names->name);
+    if (!map && !(pu__dot(rows, NULL, p, ap) > 0 && pu__dot(rows, NULL, q, aq) > 0))
+        return pu__refuse(report, PU_E_NOT_DEFINITE, names->name);
     return PU_OK;
 }
 
@@ -9772,8 +9701,9 @@ PU__FN pu_op pu__op_of_form(const pu_op *op)
 #define PU__OP_FUNCTIONS(X)                                                                                            \
     X(apply)                                                                                                           \
     X(apply_t)                                                                                                         \
-    X(grad) X(diag) X(gram_diag) X(sample) X(solve) X(logdet) X(logdet_grad) X(apply_rows) X(apply_rows_t)             \
-        X(grad_rows) X(band_add) X(band_grad) X(row) X(row_grad)
+    X(grad)                                                                                                            \
+    X(diag) X(gram_diag) X(sample) X(solve) X(logdet) X(logdet_grad) X(apply_rows) X(apply_rows_t) X(grad_rows)        \
+        X(band_add) X(band_grad) X(row) X(row_grad)
 
 /* The operator that the library works with. One that states a form and has no function of ours gets the functions of the
    built-in one, and keeps its own where that has none: so it is as fast as ours, and pu__check_form tests that they agree. A
@@ -9902,9 +9832,9 @@ PU__FN pu_status pu__test_operators(const pu__resolved *r, pu_real *test, pu_rea
                 return pu__fail(report, PU_E_NOT_POSITIVE, "Gamma", -1, i);
     }
     if (Gamma->trusted < 2)
-        status = pu__check_spd(Gamma, &pu__names_Gamma, test, work, report);
+        status = pu__check_adjoint(Gamma, &pu__names_Gamma, test, work, report);
     if (!status && r->Phi.trusted < 1)
-        status = pu__check_adjoint(&r->Phi, test, work, report);
+        status = pu__check_adjoint(&r->Phi, &pu__names_Phi, test, work, report);
     return status;
 }
 
@@ -9923,11 +9853,11 @@ PU__FN pu_status pu__side(const pu_backend *B, const pu_op *op, const pu__op_nam
                           pu_side *side, pu_report *report)
 {
     const char *what = names->device;
-    pu_status status = PU_OK;
-    pu_status said = PU_OK;
+    pu_op *o = &side->op;
+    pu_status status = PU_OK, said = PU_OK;
     *bytes = 0;
     memset(side, 0, sizeof *side);
-    side->op = *op;
+    *o = *op;
     if (!pu__is_far(B)) {
         if (op->form == PU_FORM_AR)
             side->apply_plus = pu__ar_apply_plus;
@@ -9939,14 +9869,13 @@ PU__FN pu_status pu__side(const pu_backend *B, const pu_op *op, const pu__op_nam
         *side = *op->device;
     else
         status = B->side(B->user, names->slot, op, memory, bytes, side);
-    side->op.form = PU_FORM_GENERAL; /* forms are facts about host memory */
+    o->form = PU_FORM_GENERAL; /* forms are facts about host memory */
     if (status && memory)
         said = B->status(B->user, &what); /* an error of the device has words of its own */
-    if (!status && (!side->op.apply || (names->slot == 1 && !side->op.apply_t)))
+    else if (!status && (!o->apply || (names->slot == 1 && !o->apply_t)))
         status = PU_E_NULL;
-    if (!status && (side->op.rows != op->rows || side->op.cols != op->cols || side->op.params < 0 || side->op.work < 0))
-        status = PU_E_SIZE;
-    if (!status && !side->grad_from_sums && side->op.params != op->params)
+    else if (!status && (o->rows != op->rows || o->cols != op->cols || o->params < 0 || o->work < 0 ||
+                         (!side->grad_from_sums && o->params != op->params)))
         status = PU_E_SIZE;
     return status ? pu__refuse(report, said ? said : status, what) : PU_OK;
 }
@@ -11373,7 +11302,7 @@ PU__FN pu_status pu__solve_prepare(pu__solve *w, pu_report *report)
     pu_real *diagonal;
     pu_status status = pu__check_form(w->given, A, &pu__names_A, w->test, w->work, report);
     if (!status && A->trusted < 2)
-        status = pu__check_spd(A, &pu__names_A, w->test, w->work, report);
+        status = pu__check_adjoint(A, &pu__names_A, w->test, w->work, report);
     if (status)
         return status;
     if (g->plan.solver == PU_GD)

@@ -4155,7 +4155,7 @@ PU__FN void pu__band_inverse(pu_int n, pu_int p, const double *a, const double *
 
 /* Parameter lists of the functions of a pu_op, with the names and meanings that its declaration
    gives them:
-     apply, apply_t   Y = Op X or Op'X, added to Y when `add` is nonzero
+     apply, apply_t   Y = Op X or Op'X, added to Y when `add` is nonzero; ROWS: for the n listed rows alone
      grad             grad += sum_j weight_j d/dtheta p_j'Op q_j
      solve, sample    Y = Op^-1 X; Y = F X with F F' = Op, where X holds the normals (E in the declaration)
    `work` is scratch of k * op->work reals (one column's for the functions without k), which not all
@@ -4164,6 +4164,8 @@ PU__FN void pu__band_inverse(pu_int n, pu_int p, const double *a, const double *
 #define PU__GRAD_ARGS                                                                                                  \
     PU_UNUSED const pu_op *op, PU_UNUSED pu_int k, PU_UNUSED pu_block P, PU_UNUSED pu_block Q,                         \
         PU_UNUSED const pu_real *weight, PU_UNUSED pu_real *grad, PU_UNUSED pu_real *work
+#define PU__ROWS_ARGS                                                                                                  \
+    const pu_op *op, pu_int n, const pu_int *rows, pu_int k, pu_block X, pu_block Y, int add, PU_UNUSED pu_real *work
 #define PU__SOLVE_ARGS       const pu_op *op, pu_int k, pu_block X, pu_block Y, PU_UNUSED pu_real *work
 #define PU__DIAG_ARGS        const pu_op *op, pu_real *y, PU_UNUSED pu_real *work
 #define PU__GRAM_DIAG_ARGS   const pu_op *op, const pu_real *w, pu_real *y, PU_UNUSED pu_real *work
@@ -4175,8 +4177,7 @@ PU__FN void pu__band_inverse(pu_int n, pu_int p, const double *a, const double *
    PU_ZERO makes the call say PU_E_OVERFLOW. */
 PU__FN pu_op pu__op_zero(pu_int rows, pu_int cols, pu_int params, const void *data)
 {
-    pu_op op;
-    memset(&op, 0, sizeof op);
+    pu_op op = PU__ZERO;
     op.rows = rows;
     op.cols = cols;
     op.params = params;
@@ -4200,8 +4201,8 @@ PU__FN int pu__plain(const pu_op *op) { return op->form == PU_FORM_MATRIX && op-
    many. rows NULL: the list of all rows. */
 PU__FN pu_int pu__dense_some(const pu_op *op, pu_int n, const pu_int *rows, pu_int m, const pu_real **address)
 {
-    pu_int i, some = pu__min(PU__ROWS, n - m);
-    for (i = 0; i < some; i++)
+    pu_int some = pu__min(PU__ROWS, n - m);
+    for (pu_int i = 0; i < some; i++)
         address[i] = pu__entries(op) + (rows ? rows[m + i] : m + i) * op->cols;
     return some;
 }
@@ -4215,12 +4216,10 @@ PU__FN pu_block pu__below(pu_block b, pu_int row)
 
 /* Y = A X, or +=, for the n listed rows of A (rows NULL: the first n).
    X: cols x k, Y: n x k. */
-PU__FN pu_status pu__dense_apply_rows(const pu_op *op, pu_int n, const pu_int *rows, pu_int k, pu_block X, pu_block Y,
-                                      int add, pu_real *work)
+PU__FN pu_status pu__dense_apply_rows(PU__ROWS_ARGS)
 {
     const pu_real *address[PU__ROWS];
     pu_int some;
-    (void)work;
     for (pu_int m = 0; m < n; m += some) {
         some = pu__dense_some(op, n, rows, m, address);
         pu__rows_apply(some, address, op->cols, k, X, pu__below(Y, m), add);
@@ -4247,10 +4246,8 @@ PU__FN void pu__dense_gram_rows(const pu_op *op, pu_int n, const pu_int *rows, c
 
 /* Y = A'X, or +=, for the n listed rows of A.
    X: n x k, Y: cols x k. */
-PU__FN pu_status pu__dense_apply_rows_t(const pu_op *op, pu_int n, const pu_int *rows, pu_int k, pu_block X, pu_block Y,
-                                        int add, pu_real *work)
+PU__FN pu_status pu__dense_apply_rows_t(PU__ROWS_ARGS)
 {
-    (void)work;
     pu__clear(op->cols, k, Y, add);
     pu__dense_gram_rows(op, n, rows, NULL, k, pu__rows(NULL, 0), X, Y);
     return PU_OK;
@@ -4260,11 +4257,10 @@ PU__FN pu_status pu__dense_apply_rows_t(const pu_op *op, pu_int n, const pu_int 
    P: n x k, Q: cols x k, grad: rows x cols. Tiles of 4 rows; PU__SUM columns at a time, because a
    sum of more terms in pu_real would lose digits. lint: the arguments are those of pu_op. */
 PU__FN pu_status pu__dense_grad_rows(const pu_op *op, pu_int n, const pu_int *rows, pu_int k, pu_block P, pu_block Q,
-                                     const pu_real *weight, pu_real *grad, pu_real *work)
+                                     const pu_real *weight, pu_real *grad, PU_UNUSED pu_real *work)
 {
     const pu_real *q[PU__SUM];
     pu_real factors[4 * PU__SUM], *to[4];
-    (void)work;
     for (pu_int j = 0; j < k; j += PU__SUM) {
         pu_int terms = pu__min(PU__SUM, k - j);
         for (pu_int i = 0; i < terms; i++)
@@ -4294,9 +4290,8 @@ PU__FN int pu__gemm(pu_int m, pu_int n, pu_int depth, pu__matrix A, pu__matrix B
     /* A factor whose rows are not contiguous is the transpose of one whose rows are. */
     int turn_a = A.col != 1, turn_b = B.col != 1;
     pu_int lda = turn_a ? A.col : A.row, ldb = turn_b ? B.col : B.row;
-    if (m > INT_MAX || n > INT_MAX || depth > INT_MAX || lda > INT_MAX || ldb > INT_MAX || ld > INT_MAX)
-        return 0;
-    if (lda < (turn_a ? m : depth) || ldb < (turn_b ? depth : n) || ld < n)
+    if (pu__most(pu__most(m, n), pu__most(depth, pu__most(lda, pu__most(ldb, ld)))) > INT_MAX ||
+        lda < (turn_a ? m : depth) || ldb < (turn_b ? depth : n) || ld < n)
         return 0;
 #ifdef PU_FLOAT
     cblas_sgemm
@@ -4358,10 +4353,8 @@ PU__FN pu_status pu__dense_gram_diag(PU__GRAM_DIAG_ARGS)
 {
     for (pu_int m = 0; m < op->rows; m++) {
         const pu_real *row = pu__entries(op) + m * op->cols;
-        if (w[m] == 0)
-            continue;
-        for (pu_int d = 0; d < op->cols; d++)
-            y[d] += w[m] * (row[d] * row[d]);
+        if (w[m] != 0)
+            pu__add_product(op->cols, w[m], row, row, y);
     }
     return PU_OK;
 }
@@ -4432,11 +4425,12 @@ PU__FN pu_status pu__spd_solve(PU__SOLVE_ARGS)
     const pu_real *L = pu__spd_factor(op);
     pu_int n = op->rows;
     for (pu_int j = 0; j < k; j++) {
-        pu__copy(pu__col(Y, j), pu__col(X, j), n);
+        pu_real *y = pu__col(Y, j);
+        pu__copy(y, pu__col(X, j), n);
         if (k >= PU__FEW)
             continue;
-        pu__lower_solve(n, L, 0, pu__col(Y, j));
-        pu__upper_solve(n, L, n - 1, pu__col(Y, j));
+        pu__lower_solve(n, L, 0, y);
+        pu__upper_solve(n, L, n - 1, y);
     }
     if (k >= PU__FEW) {
         pu__triangle(n, L, n, 0, k, Y, 0, NULL);
@@ -4523,6 +4517,16 @@ PU_DEF pu_op pu_op_spd(pu_int n, const pu_real *a, const pu_real *factor)
     return op;
 }
 
+/* L L' = a in place. *index: -1, or the diagonal entry of `a` whose pivot is not positive. */
+PU__FN pu_status pu__factor(pu_int n, pu_real *a, pu_int *index)
+{
+    *index = pu__cholesky(n, a, n, NULL);
+    if (*index < 0)
+        return PU_OK;
+    *index *= n + 1; /* from the row to its diagonal entry */
+    return PU_E_NOT_DEFINITE;
+}
+
 /* Checks A, copies its lower triangle and factors the copy in place. */
 PU_DEF pu_status pu_spd_factor(pu_int n, const pu_real *a, pu_real *factor, pu_int *index)
 {
@@ -4543,11 +4547,7 @@ PU_DEF pu_status pu_spd_factor(pu_int n, const pu_real *a, pu_real *factor, pu_i
         return status;
     for (pu_int i = 0; i < op.params; i++)
         factor[i] = i % n <= i / n ? a[i] : 0;
-    *index = pu__cholesky(n, factor, n, NULL);
-    if (*index < 0)
-        return PU_OK;
-    *index *= n + 1; /* from the row to its diagonal entry */
-    return PU_E_NOT_DEFINITE;
+    return pu__factor(n, factor, index);
 }
 
 /* ---- diagonal, identity, scaled identity: params = n entries, none (ones) or one (all equal) ----
@@ -4859,11 +4859,10 @@ PU__FN int pu__is_sound(const pu_op *op)
     return op && op->rows > 0 && op->cols > 0 && op->work >= 0 && op->noise >= 0;
 }
 
-/* Have the operands the gradients that they owe? One without parameters owes none. */
-PU__FN int pu__have_grads(const pu_op *left, const pu_op *right)
-{
-    return (!left->params || left->grad) && (!right->params || right->grad);
-}
+/* A function of a pair of operators, or NULL unless both have what it is made of: the function f, or one that an
+   operand without parameters does not owe. */
+#define PU__BOTH(f, function) (left->f && right->f ? function : NULL)
+#define PU__OWED(f, function) ((!left->params || left->f) && (!right->params || right->f) ? function : NULL)
 
 /* What holds for products, sums and Kronecker products alike. No fact about one operand (form,
    band, the row functions) is one about the pair. Scratch per column: `extra` reals, then what
@@ -4892,14 +4891,11 @@ PU_DEF pu_op pu_op_product(const pu_op *left, const pu_op *right)
     pu_op op = pu__op_pair(left, right, right ? right->rows : 0);
     if (!op.aux || left->cols != right->rows)
         return pu__op_zero(0, 0, 0, NULL);
-    if (left->apply && right->apply)
-        op.apply = pu__product_apply;
-    if (left->apply_t && right->apply_t)
-        op.apply_t = pu__product_apply_t;
-    if (op.apply && op.apply_t && pu__have_grads(left, right))
-        op.grad = pu__product_grad;
-    if (op.trusted > 1)
-        op.trusted = 1; /* a product of symmetric operators need not be symmetric */
+    op.apply = PU__BOTH(apply, pu__product_apply);
+    op.apply_t = PU__BOTH(apply_t, pu__product_apply_t);
+    if (op.apply && op.apply_t)
+        op.grad = PU__OWED(grad, pu__product_grad);
+    op.trusted = (int)pu__min(op.trusted, 1); /* a product of symmetric operators need not be symmetric */
     return op;
 }
 
@@ -4909,18 +4905,13 @@ PU_DEF pu_op pu_op_sum(const pu_op *left, const pu_op *right)
     pu_op op = pu__op_pair(left, right, left ? left->rows : 0);
     if (!op.aux || left->rows != right->rows || left->cols != right->cols)
         return pu__op_zero(0, 0, 0, NULL);
-    if (left->apply && right->apply)
-        op.apply = pu__sum_apply;
-    if (left->apply_t && right->apply_t)
-        op.apply_t = pu__sum_apply_t;
-    if (pu__have_grads(left, right))
-        op.grad = pu__sum_grad;
-    if (left->diag && right->diag)
-        op.diag = pu__sum_diag;
-    if (left->sample && right->sample) {
-        op.sample = pu__sum_sample;
+    op.apply = PU__BOTH(apply, pu__sum_apply);
+    op.apply_t = PU__BOTH(apply_t, pu__sum_apply_t);
+    op.grad = PU__OWED(grad, pu__sum_grad);
+    op.diag = PU__BOTH(diag, pu__sum_diag);
+    op.sample = PU__BOTH(sample, pu__sum_sample);
+    if (op.sample)
         op.noise = pu__noise(left) + pu__noise(right);
-    }
     return op;
 }
 
@@ -4936,6 +4927,13 @@ PU_DEF pu_op pu_op_sum(const pu_op *left, const pu_op *right)
 
 #define PU__CSR_WIDE 4
 
+/* Marks functions that must become part of the loop around them, because it is short or gives them constants. */
+#if PU__VECTORS
+#define PU__INLINE static inline PU_UNUSED __attribute__((always_inline))
+#else
+#define PU__INLINE PU__FN
+#endif
+
 /* The stored entries of one row: value[i] in column index[i], i < count. Entry 0 is parameter
    `first` of the operator. */
 typedef struct {
@@ -4944,12 +4942,10 @@ typedef struct {
     const pu_real *value;
 } pu__csr_entries;
 
-/* The matrix behind an operator. */
-PU__FN const pu_csr *pu__csr_of(const pu_op *op) { return (const pu_csr *)op->data; }
-
-/* Row m of the matrix. */
-PU__FN pu__csr_entries pu__csr_row(const pu_csr *a, pu_int m)
+/* Row m of the matrix behind an operator. */
+PU__FN pu__csr_entries pu__csr_row(const pu_op *op, pu_int m)
 {
+    const pu_csr *a = (const pu_csr *)op->data;
     pu__csr_entries row;
     row.first = a->start[m];
     row.count = a->start[m + 1] - row.first;
@@ -4987,38 +4983,25 @@ PU__FN void pu__csr_unpack(pu_int n, int wide, const pu_real *T, pu_block Y, int
     }
 }
 
-/* s_c = the product of a row with column c of the interleaved T, for all PU__CSR_WIDE columns. As
-   in pu__dot, sums run over PU__CHUNK entries in pu_real and are then added in double. */
-PU__FN void pu__csr_dots(pu__csr_entries row, const pu_real *T, double *s)
+/* s_c = the product of a row with column c of T, in which `wide` columns are interleaved: a constant, so that the
+   compiler unrolls the loops over them. As in pu__dot, sums run over PU__CHUNK entries in pu_real and are then
+   added in double. */
+PU__INLINE void pu__csr_dots(pu__csr_entries row, int wide, const pu_real *T, double *s)
 {
-    for (int c = 0; c < PU__CSR_WIDE; c++)
+    for (int c = 0; c < wide; c++)
         s[c] = 0;
     for (pu_int at = 0; at < row.count; at += PU__CHUNK) {
         pu_int end = pu__min(row.count, at + PU__CHUNK);
         pu_real part[PU__CSR_WIDE] = {0};
         for (pu_int i = at; i < end; i++) {
             pu_real a = row.value[i];
-            const pu_real *x = T + row.index[i] * PU__CSR_WIDE;
-            for (int c = 0; c < PU__CSR_WIDE; c++)
+            const pu_real *x = T + row.index[i] * wide;
+            for (int c = 0; c < wide; c++)
                 part[c] += a * x[c];
         }
-        for (int c = 0; c < PU__CSR_WIDE; c++)
+        for (int c = 0; c < wide; c++)
             s[c] += (double)part[c];
     }
-}
-
-/* The same for a single column x, with the same rounding. */
-PU__FN double pu__csr_dot(pu__csr_entries row, const pu_real *x)
-{
-    double s = 0;
-    for (pu_int at = 0; at < row.count; at += PU__CHUNK) {
-        pu_int end = pu__min(row.count, at + PU__CHUNK);
-        pu_real part = 0;
-        for (pu_int i = at; i < end; i++)
-            part += row.value[i] * x[row.index[i]];
-        s += (double)part;
-    }
-    return s;
 }
 
 /* Y = A X, or +=. X: cols x k, Y: rows x k. */
@@ -5031,11 +5014,11 @@ PU__FN pu_status pu__csr_apply(PU__APPLY_ARGS)
         if (wide > 1)
             pu__csr_pack(op->cols, wide, pu__from(X, j), work);
         for (pu_int m = 0; m < op->rows; m++) {
-            pu__csr_entries row = pu__csr_row(pu__csr_of(op), m);
+            pu__csr_entries row = pu__csr_row(op, m);
             if (wide > 1)
-                pu__csr_dots(row, work, s);
+                pu__csr_dots(row, PU__CSR_WIDE, work, s);
             else
-                s[0] = pu__csr_dot(row, pu__col(X, j));
+                pu__csr_dots(row, 1, pu__col(X, j), s);
             /* columns that were filled up with zeros are left out */
             for (int c = 0; c < wide; c++) {
                 pu_real *y = pu__col(Y, j + c) + m;
@@ -5075,7 +5058,7 @@ PU__FN pu_status pu__csr_apply_t(PU__APPLY_ARGS)
         else
             pu__clear(op->cols, 1, pu__from(Y, j), add);
         for (pu_int m = 0; m < op->rows; m++) {
-            pu__csr_entries row = pu__csr_row(pu__csr_of(op), m);
+            pu__csr_entries row = pu__csr_row(op, m);
             if (!pu__csr_across(wide, pu__from(X, j), m, NULL, x))
                 continue;
             y = pu__col(Y, j);
@@ -5108,7 +5091,7 @@ PU__FN pu_status pu__csr_grad(PU__GRAD_ARGS)
         if (wide > 1)
             pu__csr_pack(op->cols, wide, pu__from(Q, j), work);
         for (pu_int m = 0; m < op->rows; m++) {
-            pu__csr_entries row = pu__csr_row(pu__csr_of(op), m);
+            pu__csr_entries row = pu__csr_row(op, m);
             pu_real *to = grad + row.first;
             if (!pu__csr_across(wide, pu__from(P, j), m, weight + j, p))
                 continue;
@@ -5130,7 +5113,7 @@ PU__FN pu_status pu__csr_grad(PU__GRAD_ARGS)
 PU__FN pu_status pu__csr_diag(PU__DIAG_ARGS)
 {
     for (pu_int m = 0; m < op->rows; m++) {
-        pu__csr_entries row = pu__csr_row(pu__csr_of(op), m);
+        pu__csr_entries row = pu__csr_row(op, m);
         for (pu_int i = 0; i < row.count; i++)
             if (row.index[i] == m)
                 y[m] += row.value[i];
@@ -5142,7 +5125,7 @@ PU__FN pu_status pu__csr_diag(PU__DIAG_ARGS)
 PU__FN pu_status pu__csr_gram_diag(PU__GRAM_DIAG_ARGS)
 {
     for (pu_int m = 0; m < op->rows; m++) {
-        pu__csr_entries row = pu__csr_row(pu__csr_of(op), m);
+        pu__csr_entries row = pu__csr_row(op, m);
         for (pu_int i = 0; i < row.count; i++)
             y[row.index[i]] += w[m] * (row.value[i] * row.value[i]);
     }
@@ -5154,7 +5137,7 @@ PU__FN pu_status pu__csr_gram_diag(PU__GRAM_DIAG_ARGS)
    values. PU_E_SIZE with *index = -1: the struct was changed since the operator was made. */
 PU__FN pu_status pu__csr_check(const pu_op *op, pu_int *index)
 {
-    const pu_csr *a = pu__csr_of(op);
+    const pu_csr *a = (const pu_csr *)op->data;
     *index = -1;
     if (!a || !a->start || !a->index || !a->value)
         return PU_E_NULL;
@@ -5170,7 +5153,7 @@ PU__FN pu_status pu__csr_check(const pu_op *op, pu_int *index)
         return PU_E_SIZE;
     /* columns strictly increase within a row */
     for (pu_int m = 0; m < a->rows; m++) {
-        pu__csr_entries row = pu__csr_row(a, m);
+        pu__csr_entries row = pu__csr_row(op, m);
         for (pu_int i = 0; i < row.count; i++) {
             *index = row.first + i;
             if (row.index[i] >= a->cols || row.index[i] <= (i ? row.index[i - 1] : -1))
@@ -5208,8 +5191,8 @@ PU_DEF pu_op pu_op_csr(const pu_csr *a)
 /* The matrices behind an operator. */
 PU__FN const pu_low_rank *pu__low_rank_of(const pu_op *op) { return (const pu_low_rank *)op->data; }
 
-/* T = U'X. X: n x k; T and `part`: r x k, packed. The sums over n run over PU__CHUNK rows in
-   `part`, which is then added to T: many short sums lose fewer digits than a long one. */
+/* T = U'X. X: n x k; T and `map`: r x k, packed. The sums over n run over PU__CHUNK rows in
+   `map`, which is then added to T: many short sums lose fewer digits than a long one. */
 PU__FN void pu__low_rank_project(const pu_low_rank *a, pu_int k, pu_block X, pu_real *T, pu_real *part)
 {
     pu_int r = a->r;
@@ -5423,11 +5406,7 @@ PU_DEF pu_status pu_low_rank_factor(const pu_low_rank *a, pu_int *index)
             for (pu_int l = 0; l < count; l++)
                 a->factor[i * a->r + j + l] = (pu_real)c[l];
         }
-    *index = pu__cholesky(a->r, a->factor, a->r, NULL);
-    if (*index < 0)
-        return PU_OK;
-    *index *= a->r + 1; /* from the row to its diagonal entry */
-    return PU_E_NOT_DEFINITE;
+    return pu__factor(a->r, a->factor, index);
 }
 
 /* ---- Kronecker product: left = A (ra x ca), right = B (rb x cb), (A (x) B) vec X = vec A X B' ----
@@ -5435,22 +5414,19 @@ PU_DEF pu_status pu_low_rank_factor(const pu_low_rank *a, pu_int *index)
    its columns, so it runs along the rows of the transpose. Matrices in the scratch have room for
    `area` reals per column. */
 
-/* Which function of the operands: apply, apply_t, or sample. */
-typedef enum { PU__KRON_APPLY, PU__KRON_APPLY_T, PU__KRON_SAMPLE } pu__kron_part;
+/* Which function of the operands. */
+typedef enum { PU__APPLY, PU__APPLY_T, PU__SAMPLE } pu__map;
 
-/* Entries of a vector that `part` of an operand takes in. */
-PU__FN pu_int pu__kron_in(const pu_op *op, pu__kron_part part)
+/* Entries of a vector that `map` of an operand takes in. */
+PU__FN pu_int pu__kron_in(const pu_op *op, pu__map map)
 {
-    if (part == PU__KRON_SAMPLE)
+    if (map == PU__SAMPLE)
         return pu__noise(op);
-    return part == PU__KRON_APPLY ? op->cols : op->rows;
+    return map == PU__APPLY ? op->cols : op->rows;
 }
 
 /* Entries of a vector that it gives out. */
-PU__FN pu_int pu__kron_out(const pu_op *op, pu__kron_part part)
-{
-    return part == PU__KRON_APPLY_T ? op->cols : op->rows;
-}
+PU__FN pu_int pu__kron_out(const pu_op *op, pu__map map) { return map == PU__APPLY_T ? op->cols : op->rows; }
 
 /* The longest of an operand's three kinds of vectors: rows, columns, normals. */
 PU__FN pu_int pu__kron_side(const pu_op *op)
@@ -5469,25 +5445,23 @@ PU__FN void pu__kron_turn(pu_int k, pu_int rows, pu_int cols, pu_block X, pu_blo
         pu__transpose(rows, cols, pu__col(X, j), pu__col(Y, j), add);
 }
 
-/* Half of a product: `part` of an operand runs along each of the `rows` rows of the k matrices in
+/* Half of a product: `map` of an operand runs along each of the `rows` rows of the k matrices in
    X. What comes out is transposed into Y, or added to it, so that the other operand can run along
    the rows in turn.
    Scratch: `area` reals per column, then what the operand needs for k * rows columns. */
-PU__FN pu_status pu__kron_half(const pu_op *op, pu__kron_part part, pu_int rows, pu_int k, pu_block X, pu_block Y,
-                               int add, pu_real *work)
+PU__FN pu_status pu__kron_half(const pu_op *op, pu__map map, pu_int rows, pu_int k, pu_block X, pu_block Y, int add,
+                               pu_real *work)
 {
-    pu_int in = pu__kron_in(op, part), out = pu__kron_out(op, part),
+    pu_int in = pu__kron_in(op, map), out = pu__kron_out(op, map),
            together = X.ld == rows * in ? k : 1; /* packed columns go through the operand in one call */
     pu_block S = pu__scratch(&work, rows * out, k);
     pu_status status = PU_OK;
     for (pu_int j = 0; j < k && !status; j += together) {
         pu_block from = pu__rows(pu__col(X, j), in), to = pu__rows(pu__col(S, j), out);
-        if (part == PU__KRON_SAMPLE)
+        if (map == PU__SAMPLE)
             status = op->sample(op, together * rows, from, to, work);
-        else if (part == PU__KRON_APPLY)
-            status = op->apply(op, together * rows, from, to, 0, work);
         else
-            status = op->apply_t(op, together * rows, from, to, 0, work);
+            status = (map == PU__APPLY ? op->apply : op->apply_t)(op, together * rows, from, to, 0, work);
     }
     if (!status)
         pu__kron_turn(k, rows, out, S, Y, add);
@@ -5496,24 +5470,23 @@ PU__FN pu_status pu__kron_half(const pu_op *op, pu__kron_part part, pu_int rows,
 
 /* T = (X B')', Y = (T A')' = A X B', or +=. For the transpose A', B' take the place of A, B, and
    for draws their factors F. */
-PU__FN pu_status pu__kron_run(const pu_op *op, pu__kron_part part, pu_int k, pu_block X, pu_block Y, int add,
-                              pu_real *work)
+PU__FN pu_status pu__kron_run(const pu_op *op, pu__map map, pu_int k, pu_block X, pu_block Y, int add, pu_real *work)
 {
     const pu_op *A = pu__left(op), *B = pu__right(op);
-    pu_int ca = pu__kron_in(A, part), rb = pu__kron_out(B, part);
+    pu_int ca = pu__kron_in(A, map), rb = pu__kron_out(B, map);
     pu_block T = pu__scratch(&work, ca * rb, k);
-    pu_status status = pu__kron_half(B, part, ca, k, X, T, 0, work);
-    return status ? status : pu__kron_half(A, part, rb, k, T, Y, add, work);
+    pu_status status = pu__kron_half(B, map, ca, k, X, T, 0, work);
+    return status ? status : pu__kron_half(A, map, rb, k, T, Y, add, work);
 }
 
 /* Y = A X B', or += */
-PU__FN pu_status pu__kron_apply(PU__APPLY_ARGS) { return pu__kron_run(op, PU__KRON_APPLY, k, X, Y, add, work); }
+PU__FN pu_status pu__kron_apply(PU__APPLY_ARGS) { return pu__kron_run(op, PU__APPLY, k, X, Y, add, work); }
 
 /* Y = A' X B, or += */
-PU__FN pu_status pu__kron_apply_t(PU__APPLY_ARGS) { return pu__kron_run(op, PU__KRON_APPLY_T, k, X, Y, add, work); }
+PU__FN pu_status pu__kron_apply_t(PU__APPLY_ARGS) { return pu__kron_run(op, PU__APPLY_T, k, X, Y, add, work); }
 
 /* (F_A (x) F_B)(F_A (x) F_B)' = A (x) B */
-PU__FN pu_status pu__kron_sample(PU__SOLVE_ARGS) { return pu__kron_run(op, PU__KRON_SAMPLE, k, X, Y, 0, work); }
+PU__FN pu_status pu__kron_sample(PU__SOLVE_ARGS) { return pu__kron_run(op, PU__SAMPLE, k, X, Y, 0, work); }
 
 /* `count` copies of each of the k weights. */
 PU__FN void pu__kron_weights(pu_int k, pu_int count, const pu_real *weight, pu_real *copies)
@@ -5535,7 +5508,7 @@ PU__FN pu_status pu__kron_grad(PU__GRAD_ARGS)
     pu__kron_turn(k, ra, rb, P, Pt, 0);
     /* A: T = R'; the columns of P and R are the rows of P' and R' */
     if (A->params) {
-        status = pu__kron_half(B, PU__KRON_APPLY, ca, k, Q, T, 0, work);
+        status = pu__kron_half(B, PU__APPLY, ca, k, Q, T, 0, work);
         if (status)
             return status;
         pu__kron_weights(k, rb, weight, copies);
@@ -5544,7 +5517,7 @@ PU__FN pu_status pu__kron_grad(PU__GRAD_ARGS)
     if (status || !B->params)
         return status;
     /* B: T = S. The columns of Q need not be packed, so that they are taken one by one */
-    status = pu__kron_half(A, PU__KRON_APPLY_T, rb, k, Pt, T, 0, work);
+    status = pu__kron_half(A, PU__APPLY_T, rb, k, Pt, T, 0, work);
     pu__kron_weights(k, ca, weight, copies);
     for (pu_int j = 0; j < k && !status; j++)
         status = B->grad(B, ca, pu__rows(pu__col(T, j), rb), pu__rows(pu__col(Q, j), B->cols), copies + j * ca,
@@ -5633,26 +5606,19 @@ PU_DEF pu_op pu_op_kronecker(const pu_op *left, const pu_op *right)
     op.rows = left->rows * right->rows;
     op.cols = left->cols * right->cols;
     op.work = 3 * a * b + pu__most(a, b) + pu__most(b * left->work, a * right->work);
-    if (left->apply && right->apply)
-        op.apply = pu__kron_apply;
-    if (left->apply_t && right->apply_t)
-        op.apply_t = pu__kron_apply_t;
-    if (op.apply && op.apply_t && pu__have_grads(left, right))
-        op.grad = pu__kron_grad;
-    if (left->gram_diag && right->gram_diag)
-        op.gram_diag = pu__kron_gram_diag;
+    op.apply = PU__BOTH(apply, pu__kron_apply);
+    op.apply_t = PU__BOTH(apply_t, pu__kron_apply_t);
+    if (op.apply && op.apply_t)
+        op.grad = PU__OWED(grad, pu__kron_grad);
+    op.gram_diag = PU__BOTH(gram_diag, pu__kron_gram_diag);
     if (left->rows != left->cols || right->rows != right->cols)
         return op; /* what follows is for square operands */
-    if (left->diag && right->diag)
-        op.diag = pu__kron_diag;
-    if (left->sample && right->sample) {
-        op.sample = pu__kron_sample;
+    op.diag = PU__BOTH(diag, pu__kron_diag);
+    op.sample = PU__BOTH(sample, pu__kron_sample);
+    if (op.sample)
         op.noise = pu__noise(left) * pu__noise(right);
-    }
-    if (left->logdet && right->logdet)
-        op.logdet = pu__kron_logdet;
-    if ((!left->params || left->logdet_grad) && (!right->params || right->logdet_grad))
-        op.logdet_grad = pu__kron_logdet_grad;
+    op.logdet = PU__BOTH(logdet, pu__kron_logdet);
+    op.logdet_grad = PU__OWED(logdet_grad, pu__kron_logdet_grad);
     return op;
 }
 
@@ -7521,13 +7487,6 @@ typedef pu_real pu__line __attribute__((vector_size(64), aligned(sizeof(pu_real)
 #else
 #define PU__LINE PU__WIDTH
 typedef pu__vector pu__line;
-#endif
-
-/* Marks functions that must become part of the loop around them. Otherwise every line would cost many calls. */
-#if PU__VECTORS
-#define PU__INLINE static inline PU_UNUSED __attribute__((always_inline))
-#else
-#define PU__INLINE PU__FN
 #endif
 
 /* PU__LINE complex numbers, parts apart. */
@@ -9702,8 +9661,10 @@ PU__FN pu_op pu__op_of_form(const pu_op *op)
     X(apply)                                                                                                           \
     X(apply_t)                                                                                                         \
     X(grad)                                                                                                            \
-    X(diag) X(gram_diag) X(sample) X(solve) X(logdet) X(logdet_grad) X(apply_rows) X(apply_rows_t) X(grad_rows)        \
-        X(band_add) X(band_grad) X(row) X(row_grad)
+    X(diag)                                                                                                            \
+    X(gram_diag)                                                                                                       \
+    X(sample) X(solve) X(logdet) X(logdet_grad) X(apply_rows) X(apply_rows_t) X(grad_rows) X(band_add) X(band_grad)    \
+        X(row) X(row_grad)
 
 /* The operator that the library works with. One that states a form and has no function of ours gets the functions of the
    built-in one, and keeps its own where that has none: so it is as fast as ours, and pu__check_form tests that they agree. A

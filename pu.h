@@ -4729,10 +4729,8 @@ PU_DEF pu_op pu_op_scaled_identity(pu_int n, const pu_real *a) { return pu__op_d
    data = L, aux = R, both borrowed; parameters [L | R]. A function is there where both operands have
    what it needs. The scratch begins with the intermediate block; the rest of it goes to the operands. */
 
-/* The left operand. */
-PU__FN const pu_op *pu__left(const pu_op *op) { return (const pu_op *)op->data; }
-/* The right operand. */
-PU__FN const pu_op *pu__right(const pu_op *op) { return (const pu_op *)op->aux; }
+/* Declares the operands of op as L and R. */
+#define PU__OPERANDS(L, R) const pu_op *L = (const pu_op *)op->data, *R = (const pu_op *)op->aux
 
 /* Normals that a draw of this operator consumes. */
 PU__FN pu_int pu__noise(const pu_op *op) { return op->noise > 0 ? op->noise : op->rows; }
@@ -4748,7 +4746,7 @@ PU__FN pu_block pu__scratch(pu_real **work, pu_int n, pu_int k)
 /* Y = L (R X), or +=; R X takes R->rows reals of scratch per column. */
 PU__FN pu_status pu__product_apply(PU__APPLY_ARGS)
 {
-    const pu_op *L = pu__left(op), *R = pu__right(op);
+    PU__OPERANDS(L, R);
     pu_block T = pu__scratch(&work, R->rows, k);
     pu_status status = R->apply(R, k, X, T, 0, work);
     return status ? status : L->apply(L, k, T, Y, add, work);
@@ -4757,7 +4755,7 @@ PU__FN pu_status pu__product_apply(PU__APPLY_ARGS)
 /* Y = R'(L'X), or += */
 PU__FN pu_status pu__product_apply_t(PU__APPLY_ARGS)
 {
-    const pu_op *L = pu__left(op), *R = pu__right(op);
+    PU__OPERANDS(L, R);
     pu_block T = pu__scratch(&work, L->cols, k);
     pu_status status = L->apply_t(L, k, X, T, 0, work);
     return status ? status : R->apply_t(R, k, T, Y, add, work);
@@ -4766,7 +4764,7 @@ PU__FN pu_status pu__product_apply_t(PU__APPLY_ARGS)
 /* The gradient of p'L R q: of p'L (R q) in the parameters of L, of (L'p)'R q in those of R. */
 PU__FN pu_status pu__product_grad(PU__GRAD_ARGS)
 {
-    const pu_op *L = pu__left(op), *R = pu__right(op);
+    PU__OPERANDS(L, R);
     pu_block T = pu__scratch(&work, R->rows, k);
     pu_status status = PU_OK;
     /* T = R q for the left gradient, then T = L'p for the right one */
@@ -4787,7 +4785,7 @@ PU__FN pu_status pu__product_grad(PU__GRAD_ARGS)
    is at fault. */
 PU__FN pu_status pu__pair_check(const pu_op *op, pu_int *index)
 {
-    const pu_op *L = pu__left(op), *R = pu__right(op);
+    PU__OPERANDS(L, R);
     pu_status status = PU_OK;
     *index = -1;
     if (L->check)
@@ -4803,7 +4801,7 @@ PU__FN pu_status pu__pair_check(const pu_op *op, pu_int *index)
 /* Y = L X + R X, or += */
 PU__FN pu_status pu__sum_apply(PU__APPLY_ARGS)
 {
-    const pu_op *L = pu__left(op), *R = pu__right(op);
+    PU__OPERANDS(L, R);
     pu_status status = L->apply(L, k, X, Y, add, work);
     return status ? status : R->apply(R, k, X, Y, 1, work);
 }
@@ -4811,7 +4809,7 @@ PU__FN pu_status pu__sum_apply(PU__APPLY_ARGS)
 /* Y = L'X + R'X, or += */
 PU__FN pu_status pu__sum_apply_t(PU__APPLY_ARGS)
 {
-    const pu_op *L = pu__left(op), *R = pu__right(op);
+    PU__OPERANDS(L, R);
     pu_status status = L->apply_t(L, k, X, Y, add, work);
     return status ? status : R->apply_t(R, k, X, Y, 1, work);
 }
@@ -4819,7 +4817,7 @@ PU__FN pu_status pu__sum_apply_t(PU__APPLY_ARGS)
 /* The gradient of p'L q + p'R q: each operand's own. */
 PU__FN pu_status pu__sum_grad(PU__GRAD_ARGS)
 {
-    const pu_op *L = pu__left(op), *R = pu__right(op);
+    PU__OPERANDS(L, R);
     pu_status status = L->params ? L->grad(L, k, P, Q, weight, grad, work) : PU_OK;
     return status || !R->params ? status : R->grad(R, k, P, Q, weight, grad + L->params, work);
 }
@@ -4827,15 +4825,16 @@ PU__FN pu_status pu__sum_grad(PU__GRAD_ARGS)
 /* y += diag(L) + diag(R) */
 PU__FN pu_status pu__sum_diag(PU__DIAG_ARGS)
 {
-    pu_status status = pu__left(op)->diag(pu__left(op), y, work);
-    return status ? status : pu__right(op)->diag(pu__right(op), y, work);
+    PU__OPERANDS(L, R);
+    pu_status status = L->diag(L, y, work);
+    return status ? status : R->diag(R, y, work);
 }
 
 /* F = [F_L | F_R]: independent draws of the two operands add up. The normals of R follow those of L
    in each column. */
 PU__FN pu_status pu__sum_sample(PU__SOLVE_ARGS)
 {
-    const pu_op *L = pu__left(op), *R = pu__right(op);
+    PU__OPERANDS(L, R);
     pu_block T = pu__scratch(&work, op->rows, k);
     pu_status status = L->sample(L, k, X, Y, work);
     if (!status)
@@ -5435,7 +5434,11 @@ PU__FN pu_int pu__kron_side(const pu_op *op)
 }
 
 /* Room for any matrix between the two operands of a Kronecker product. */
-PU__FN pu_int pu__kron_area(const pu_op *op) { return pu__kron_side(pu__left(op)) * pu__kron_side(pu__right(op)); }
+PU__FN pu_int pu__kron_area(const pu_op *op)
+{
+    PU__OPERANDS(A, B);
+    return pu__kron_side(A) * pu__kron_side(B);
+}
 
 /* Each of k matrices, rows x cols in the columns of X, transposed into the columns of Y, or added
    to them. */
@@ -5472,7 +5475,7 @@ PU__FN pu_status pu__kron_half(const pu_op *op, pu__map map, pu_int rows, pu_int
    for draws their factors F. */
 PU__FN pu_status pu__kron_run(const pu_op *op, pu__map map, pu_int k, pu_block X, pu_block Y, int add, pu_real *work)
 {
-    const pu_op *A = pu__left(op), *B = pu__right(op);
+    PU__OPERANDS(A, B);
     pu_int ca = pu__kron_in(A, map), rb = pu__kron_out(B, map);
     pu_block T = pu__scratch(&work, ca * rb, k);
     pu_status status = pu__kron_half(B, map, ca, k, X, T, 0, work);
@@ -5500,7 +5503,7 @@ PU__FN void pu__kron_weights(pu_int k, pu_int count, const pu_real *weight, pu_r
      B: with S = A'P, the sum over the ca rows of s_i' B q_i. */
 PU__FN pu_status pu__kron_grad(PU__GRAD_ARGS)
 {
-    const pu_op *A = pu__left(op), *B = pu__right(op);
+    PU__OPERANDS(A, B);
     pu_int ra = A->rows, ca = A->cols, rb = B->rows;
     pu_block Pt = pu__scratch(&work, ra * rb, k), T = pu__scratch(&work, ca * rb, k); /* R', then S */
     pu_real *copies = pu__scratch(&work, pu__most(ca, rb), k).at;
@@ -5528,7 +5531,7 @@ PU__FN pu_status pu__kron_grad(PU__GRAD_ARGS)
 /* y_is += A_ii B_ss */
 PU__FN pu_status pu__kron_diag(PU__DIAG_ARGS)
 {
-    const pu_op *A = pu__left(op), *B = pu__right(op);
+    PU__OPERANDS(A, B);
     pu_real *a = work, *b = a + A->rows, *rest = work + 2 * pu__kron_area(op); /* ra + rb <= 2 ra rb */
     pu_status status;
     pu__zeros(work, A->rows + B->rows);
@@ -5547,7 +5550,7 @@ PU__FN pu_status pu__kron_diag(PU__DIAG_ARGS)
    B's own function on each row of w gives G: ra x cb; then A's on each column of G. */
 PU__FN pu_status pu__kron_gram_diag(PU__GRAM_DIAG_ARGS)
 {
-    const pu_op *A = pu__left(op), *B = pu__right(op);
+    PU__OPERANDS(A, B);
     pu_int ra = A->rows, ca = A->cols, cb = B->cols;
     pu_real *G = work, *Gt = G + pu__kron_area(op), *rest = Gt + pu__kron_area(op);
     pu_status status = PU_OK;
@@ -5567,7 +5570,7 @@ PU__FN pu_status pu__kron_gram_diag(PU__GRAM_DIAG_ARGS)
 /* det(A (x) B) = det(A)^rb det(B)^ra */
 PU__FN pu_status pu__kron_logdet(PU__LOGDET_ARGS)
 {
-    const pu_op *A = pu__left(op), *B = pu__right(op);
+    PU__OPERANDS(A, B);
     double a = 0, b = 0;
     pu_status status = A->logdet(A, &a, work);
     if (!status)
@@ -5579,7 +5582,7 @@ PU__FN pu_status pu__kron_logdet(PU__LOGDET_ARGS)
 /* Each operand's own gradient, as many times as its determinant occurs. */
 PU__FN pu_status pu__kron_logdet_grad(PU__LOGDET_GRAD_ARGS)
 {
-    const pu_op *A = pu__left(op), *B = pu__right(op);
+    PU__OPERANDS(A, B);
     pu_status status = A->params ? A->logdet_grad(A, weight * (pu_real)B->rows, grad, work) : PU_OK;
     return status || !B->params ? status : B->logdet_grad(B, weight * (pu_real)A->rows, grad + A->params, work);
 }
@@ -7541,46 +7544,48 @@ PU__INLINE pu__complex pu__c_mix(pu_real c, pu__complex a, pu_real d, pu__comple
 /* ---- butterflies: the sum over l for one c and p, and a line of neighbours or a single number ---- */
 
 /* One pass. Where x and y are packed (step = lanes), the s lanes of all c are neighbours and form one
-   group. A copy of this struct also tells a butterfly its place. There x, y, wr and wi begin with the
-   butterfly's own numbers. */
+   group. A copy of this struct also tells a butterfly its place. */
 typedef struct {
     pu_int radix, s, m;     /* r, s and m of Stockham's form */
     pu_int groups, count;   /* for every p: groups of count neighbours */
     pu__re_im x, y;         /* input and output */
     pu_int x_leg, y_leg;    /* distance of a butterfly's inputs, and of its outputs */
+    pu_int p, x_at, y_at;   /* of the butterfly at work: its p, and where its inputs and outputs begin */
     const pu_real *wr, *wi; /* factors e^(-2 pi i p j / (r m)) of outputs j = 1 .. r-1, m each */
     const pu_real *root;    /* odd r > 5: the r roots of unity, re then im (= -sin) */
     int plain;              /* m = 1, where all factors are 1: leave them out */
     int whole;              /* the butterfly works on a line; otherwise on a single number */
 } pu__fft_pass;
 
-/* Input l of the butterfly. A single number takes the first place of a line, with zeros after it. */
+/* The line at an address, or (not whole) the single number there in its first place, with zeros after it. */
+PU__INLINE pu__line pu__fft_line(const pu_real *at, int whole)
+{
+    pu__line single = {*at};
+    return whole ? *(const pu__line *)at : single;
+}
+
+/* Input l of the butterfly. */
 PU__INLINE pu__complex pu__fft_get(const pu__fft_pass *o, pu_int l)
 {
-    const pu_real *re = o->x.re + l * o->x_leg;
-    const pu_real *im = o->x.im + l * o->x_leg;
-    pu__line one = {*re}, other = {*im};
-    pu__complex a;
-    a.re = o->whole ? *(const pu__line *)re : one;
-    a.im = o->whole ? *(const pu__line *)im : other;
+    pu_int at = o->x_at + l * o->x_leg;
+    pu__complex a = {pu__fft_line(o->x.re + at, o->whole), pu__fft_line(o->x.im + at, o->whole)};
     return a;
 }
 
 /* Output j of the butterfly: a times its factor (output 0 has none). */
 PU__INLINE void pu__fft_put(const pu__fft_pass *o, pu_int j, pu__complex a)
 {
-    pu_real *re = o->y.re + j * o->y_leg;
-    pu_real *im = o->y.im + j * o->y_leg;
-    size_t bytes = o->whole ? sizeof a.re : sizeof *re;
+    pu_int at = o->y_at + j * o->y_leg;
+    size_t bytes = sizeof(pu_real) * (o->whole ? PU__LINE : 1);
     if (j > 0 && !o->plain) {
-        pu_real wr = o->wr[(j - 1) * o->m];
-        pu_real wi = o->wi[(j - 1) * o->m];
+        pu_int factor = (j - 1) * o->m + o->p;
+        pu_real wr = o->wr[factor], wi = o->wi[factor];
         pu__line product = a.re * wr - a.im * wi;
         a.im = a.re * wi + a.im * wr;
         a.re = product;
     }
-    memcpy(re, &a.re, bytes);
-    memcpy(im, &a.im, bytes);
+    memcpy(o->y.re + at, &a.re, bytes);
+    memcpy(o->y.im + at, &a.im, bytes);
 }
 
 /* Outputs i and j: a + b and a - b. */
@@ -7598,8 +7603,7 @@ PU__INLINE void pu__fft_2(const pu__fft_pass *o) { pu__fft_put_two(o, 0, 1, pu__
 PU__INLINE void pu__fft_3(const pu__fft_pass *o)
 {
     pu__complex x0 = pu__fft_get(o, 0), x1 = pu__fft_get(o, 1), x2 = pu__fft_get(o, 2);
-    pu__complex t = pu__c_add(x1, x2);
-    pu__complex d = pu__c_scale(PU_R(0.86602540378443864676), pu__c_sub_i(x1, x2));
+    pu__complex t = pu__c_add(x1, x2), d = pu__c_scale(PU_R(0.86602540378443864676), pu__c_sub_i(x1, x2));
     pu__complex a = pu__c_sub(x0, pu__c_scale(PU_R(0.5), t));
     pu__fft_put(o, 0, pu__c_add(x0, t));
     pu__fft_put_two(o, 1, 2, a, d);
@@ -7637,12 +7641,9 @@ PU__INLINE void pu__fft_5(const pu__fft_pass *o)
     pu_real s1 = PU_R(0.95105651629515357212), s2 = PU_R(0.58778525229247312917);
     pu__complex x0 = pu__fft_get(o, 0);
     pu__complex x1 = pu__fft_get(o, 1), x2 = pu__fft_get(o, 2), x3 = pu__fft_get(o, 3), x4 = pu__fft_get(o, 4);
-    pu__complex t = pu__c_add(x1, x4), d = pu__c_sub(x1, x4);
-    pu__complex u = pu__c_add(x2, x3), e = pu__c_sub(x2, x3);
-    pu__complex a = pu__c_add(x0, pu__c_mix(c1, t, c2, u));
-    pu__complex b = pu__c_add(x0, pu__c_mix(c2, t, c1, u));
-    pu__complex f = pu__c_minus_i(pu__c_mix(s1, d, s2, e));
-    pu__complex g = pu__c_minus_i(pu__c_mix(s2, d, -s1, e));
+    pu__complex t = pu__c_add(x1, x4), d = pu__c_sub(x1, x4), u = pu__c_add(x2, x3), e = pu__c_sub(x2, x3);
+    pu__complex a = pu__c_add(x0, pu__c_mix(c1, t, c2, u)), b = pu__c_add(x0, pu__c_mix(c2, t, c1, u));
+    pu__complex f = pu__c_minus_i(pu__c_mix(s1, d, s2, e)), g = pu__c_minus_i(pu__c_mix(s2, d, -s1, e));
     pu__fft_put(o, 0, pu__c_add(x0, pu__c_add(t, u)));
     pu__fft_put_two(o, 1, 4, a, f);
     pu__fft_put_two(o, 2, 3, b, g);
@@ -7661,8 +7662,7 @@ PU__INLINE void pu__fft_8(const pu__fft_pass *o)
     pu__fft_half even = pu__fft_half_4(o, 0, 2);
     pu__complex e0 = pu__c_add(even.a, even.c), e1 = pu__c_add(even.b, even.d);
     pu__complex e2 = pu__c_sub(even.a, even.c), e3 = pu__c_sub(even.b, even.d);
-    pu__complex o1 = {h * (f.re + f.im), h * (f.im - f.re)};
-    pu__complex o3 = {h * (g.im - g.re), -h * (g.re + g.im)};
+    pu__complex o1 = {h * (f.re + f.im), h * (f.im - f.re)}, o3 = {h * (g.im - g.re), -h * (g.re + g.im)};
     pu__fft_put_two(o, 0, 4, e0, o0);
     pu__fft_put_two(o, 1, 5, e1, o1);
     pu__fft_put_two(o, 2, 6, e2, o2);
@@ -7677,8 +7677,7 @@ PU__INLINE void pu__fft_8(const pu__fft_pass *o)
 PU__INLINE void pu__fft_odd(const pu__fft_pass *o)
 {
     pu_int r = o->radix;
-    pu__complex x0 = pu__fft_get(o, 0);
-    pu__complex sum = x0;
+    pu__complex x0 = pu__fft_get(o, 0), sum = x0;
     for (pu_int l = 1; l < r; l++)
         sum = pu__c_add(sum, pu__fft_get(o, l));
     pu__fft_put(o, 0, sum);
@@ -7701,60 +7700,43 @@ PU__INLINE void pu__fft_odd(const pu__fft_pass *o)
 
 /* ---- passes ---- */
 
-/* Moves the place by so many reals. */
-PU__INLINE void pu__fft_move(pu__fft_pass *o, pu_int x, pu_int y)
-{
-    o->x.re += x;
-    o->x.im += x;
-    o->y.re += y;
-    o->y.im += y;
-}
-
 /* All butterflies of a pass, on lines, of which the last may overlap the one before it: its numbers then come out
    the same twice. Fewer than a line are taken one by one. butterfly and plain are constants for the compiler, and
    o is a copy that it can keep in registers. */
 PU__INLINE void pu__fft_lines(const pu__fft_pass *pass, void (*butterfly)(const pu__fft_pass *), int plain)
 {
-    pu__fft_pass start = *pass;
-    pu__fft_pass o = start;
+    pu__fft_pass o = *pass;
     pu_int step;
     o.plain = plain;
-    for (pu_int p = 0; p < o.m; p++)
+    for (o.p = 0; o.p < o.m; o.p++)
         for (pu_int c = 0; c < o.groups; c++) {
-            o.x = start.x;
-            o.y = start.y;
-            o.wr = start.wr + p;
-            o.wi = start.wi + p;
-            pu__fft_move(&o, (c + o.s * p) * o.x.step, (c + o.s * o.radix * p) * o.y.step);
-            pu_int left = start.count;
-            o.whole = 1;
-            for (; left >= PU__LINE; left -= step) {
+            pu_int left = o.count;
+            o.x_at = (c + o.s * o.p) * o.x.step;
+            o.y_at = (c + o.s * o.radix * o.p) * o.y.step;
+            for (o.whole = 1; left >= PU__LINE; left -= step) {
                 butterfly(&o);
                 step = left > PU__LINE ? pu__min(PU__LINE, left - PU__LINE) : PU__LINE;
-                pu__fft_move(&o, step, step);
+                o.x_at += step;
+                o.y_at += step;
             }
-            o.whole = 0;
-            for (; left > 0; left--) {
+            for (o.whole = 0; left > 0; left--) {
                 butterfly(&o);
-                pu__fft_move(&o, 1, 1);
+                o.x_at++;
+                o.y_at++;
             }
         }
 }
 
-/* A pass of radix 2. */
-PU__FN void pu__fft_pass_2(const pu__fft_pass *pass) { pu__fft_lines(pass, pu__fft_2, 0); }
-/* A pass of radix 3. */
-PU__FN void pu__fft_pass_3(const pu__fft_pass *pass) { pu__fft_lines(pass, pu__fft_3, 0); }
-/* A pass of radix 4. */
-PU__FN void pu__fft_pass_4(const pu__fft_pass *pass) { pu__fft_lines(pass, pu__fft_4, 0); }
-/* The same as the last pass, where m = 1, on whole lines. */
-PU__FN void pu__fft_last_4(const pu__fft_pass *pass) { pu__fft_lines(pass, pu__fft_4, 1); }
-/* A pass of radix 5. */
-PU__FN void pu__fft_pass_5(const pu__fft_pass *pass) { pu__fft_lines(pass, pu__fft_5, 0); }
-/* A pass of radix 8, which is always the last one, and on whole lines. */
-PU__FN void pu__fft_last_8(const pu__fft_pass *pass) { pu__fft_lines(pass, pu__fft_8, 1); }
-/* A pass of any odd radix above 5. */
-PU__FN void pu__fft_pass_odd(const pu__fft_pass *pass) { pu__fft_lines(pass, pu__fft_odd, 0); }
+/* Passes of radix 2 to 5, of any larger odd radix, and two that are always the last (m = 1), on whole lines. */
+#define PU__FFT_PASS(name, butterfly, plain)                                                                           \
+    PU__FN void name(const pu__fft_pass *pass) { pu__fft_lines(pass, butterfly, plain); }
+PU__FFT_PASS(pu__fft_pass_2, pu__fft_2, 0)
+PU__FFT_PASS(pu__fft_pass_3, pu__fft_3, 0)
+PU__FFT_PASS(pu__fft_pass_4, pu__fft_4, 0)
+PU__FFT_PASS(pu__fft_pass_5, pu__fft_5, 0)
+PU__FFT_PASS(pu__fft_pass_odd, pu__fft_odd, 0)
+PU__FFT_PASS(pu__fft_last_4, pu__fft_4, 1)
+PU__FFT_PASS(pu__fft_last_8, pu__fft_8, 1)
 
 /* Copies n entries of `lanes` numbers each. */
 PU__FN void pu__fft_copy(pu_int n, pu_int lanes, pu__re_im x, pu__re_im y)
@@ -7772,8 +7754,7 @@ PU__FN pu_int pu__fft_roots(pu_int r) { return r > 5 && r != 8 ? 2 * r : 0; }
    pass. */
 PU__FN const pu_real *pu__fft_pass_run(pu__fft_pass *o, pu_int lanes, const pu_real *table)
 {
-    pu_int r = o->radix;
-    pu_int factors = (r - 1) * o->m;
+    pu_int r = o->radix, factors = (r - 1) * o->m;
     int packed = o->x.step == lanes && o->y.step == lanes;
     /* by pointer: inlined into one function the passes would share its registers */
     static void (*const by_radix[])(const pu__fft_pass *) = {
@@ -7797,12 +7778,10 @@ PU__FN const pu_real *pu__fft_pass_run(pu__fft_pass *o, pu_int lanes, const pu_r
    writes y. */
 PU__FN void pu__fft_passes(const pu_fft *f, pu_int lanes, pu__re_im x, pu__re_im y, pu_real *work)
 {
-    pu_int n = f->length;
-    pu_int size = n * lanes;
+    pu_int n = f->length, size = n * lanes;
     pu__re_im one = pu__parts(work, work + size, lanes);
     pu__re_im two = pu__parts(work + 2 * size, work + 3 * size, lanes);
-    int last = f->passes - 1;
-    int end = last < 0 ? 1 : f->radix[last];
+    int last = f->passes - 1, end = last < 0 ? 1 : f->radix[last];
     /* The radix 8 works on whole lines only. Lanes that do not fill lines are packed, and copied to y at
        the end. */
     int aside = end == 8 && y.step != lanes && lanes % PU__LINE;
@@ -7859,9 +7838,7 @@ PU__FN void pu__fft_scale(pu_int n, pu_int lanes, const pu_real *a, pu__re_im x,
    (the transform of conj(g) / length), and the inverse transform. */
 PU__FN void pu__fft_lanes(const pu_fft *f, pu_int lanes, pu__re_im x, pu__re_im y, pu_real *work)
 {
-    pu_int n = f->n;
-    pu_int N = f->length;
-    pu_int size = N * lanes;
+    pu_int n = f->n, N = f->length, size = N * lanes;
     pu__re_im z = pu__parts(work, work + size, lanes);
     if (!f->convolve) {
         pu__fft_passes(f, lanes, x, y, work);
@@ -7907,8 +7884,7 @@ PU__FN void pu__fft_root(pu_int k, pu_int n, pu_real *re, pu_real *im)
    4 and the 2. Then s is a multiple of 16 in that pass, and any number of lanes fills whole lines. */
 PU__FN pu_int pu__fft_factor(pu_fft *f, pu_int n)
 {
-    pu_int r = 4;
-    pu_int odd = n;
+    pu_int r = 4, odd = n;
     int eight;
     f->passes = 0;
     while (odd % 4 == 0)
@@ -7936,15 +7912,13 @@ PU__FN pu_int pu__fft_factor(pu_fft *f, pu_int n)
    pu__fft_roots says so. work: 4 * length, NULL unless there is a convolution. */
 PU__FN void pu__fft_fill(pu_fft *f, pu_real *work)
 {
-    pu_int n = f->n;
-    pu_int N = f->length;
+    pu_int n = f->n, N = f->length;
     pu_real scale = (pu_real)(1 / (double)N);
     pu_real *table = (pu_real *)f->table, *chirp = (pu_real *)f->chirp, *filter = (pu_real *)f->filter;
     pu__re_im x;
     pu_int left = N, square = 0;
     for (int pass = 0; pass < f->passes; pass++) {
-        pu_int r = f->radix[pass];
-        pu_int factors = (r - 1) * (left / r);
+        pu_int r = f->radix[pass], factors = (r - 1) * (left / r);
         for (pu_int j = 1; j < r; j++)
             for (pu_int i = 0; i < left / r; i++) {
                 pu__fft_root(i * j, left, table, table + factors);
@@ -7971,14 +7945,13 @@ PU__FN void pu__fft_fill(pu_fft *f, pu_real *work)
     pu__fft_passes(f, 1, x, x, work);
 }
 
-/* Sizes of a plan of length n and, with arena->base set, the plan itself with its tables in the arena. Sets
-   arena->overflow where n is too large. */
-PU__FN void pu__fft_make(pu_fft *f, pu_int n, pu__arena *arena)
+/* Sizes of a plan of length f->n and, with arena->base set, the plan itself with its tables in the arena. Sets
+   arena->overflow where that is too large. */
+PU__FN void pu__fft_make(void *plan, pu__arena *arena)
 {
+    pu_fft *f = (pu_fft *)plan;
     pu_real *work = NULL;
-    pu_int entries;
-    memset(f, 0, sizeof *f);
-    f->n = n;
+    pu_int n = f->n, entries;
     f->length = n;
     if (n > PTRDIFF_MAX / 256) { /* angles are counted in units of 2 pi / (16 n); work < 24 n reals */
         arena->overflow = 1;
@@ -8005,16 +7978,23 @@ PU__FN void pu__fft_make(pu_fft *f, pu_int n, pu__arena *arena)
         pu__fft_fill(f, work);
 }
 
-/* After a first layout that measured: makes the arena carve from the caller's block, whose address need not
-   be aligned. Statuses: PU_E_OVERFLOW, PU_E_BLOCK (too small). */
-PU__FN pu_status pu__fft_open(pu__arena *arena, void *memory, size_t bytes)
+/* A plan whose sizes are given, in the caller's block, whose address need not be aligned; or (need not NULL) the
+   bytes that it needs. Statuses: PU_E_OVERFLOW, PU_E_BLOCK (too small). */
+PU__FN pu_status pu__fft_build(pu__layout make, void *plan, void *memory, size_t bytes, size_t *need)
 {
-    if (arena->overflow)
+    pu__arena arena = PU__ARENA;
+    make(plan, &arena);
+    if (arena.overflow)
         return PU_E_OVERFLOW;
-    if (bytes < pu__arena_bytes(arena))
+    if (need)
+        *need = pu__arena_bytes(&arena);
+    else if (bytes < pu__arena_bytes(&arena))
         return PU_E_BLOCK;
-    arena->base = pu__aligned(memory);
-    arena->used = 0;
+    else {
+        arena.base = pu__aligned(memory);
+        arena.used = 0;
+        make(plan, &arena);
+    }
     return PU_OK;
 }
 
@@ -8045,8 +8025,7 @@ PU__FN pu_int pu__fftw_work(pu_int m, pu_int n, pu_int work)
 PU__FN void *pu__fftw_plan(pu_int m, pu_int n, const pu_real *aligned)
 {
     PU__FFTW(complex) *c = (PU__FFTW(complex) *)(uintptr_t)aligned;
-    const int size[2] = {(int)m, (int)n};
-    const int room[2] = {(int)m, (int)(n + PU__FFTW_GAP)};
+    const int size[2] = {(int)m, (int)n}, room[2] = {(int)m, (int)(n + PU__FFTW_GAP)};
     if (m > INT_MAX || n > INT_MAX - PU__FFTW_GAP)
         return NULL;
     return PU__FFTW(plan_many_dft)(2, size, 1, c, room, 1, 0, c, room, 1, 0, FFTW_FORWARD, FFTW_ESTIMATE);
@@ -8065,24 +8044,23 @@ PU__FN void pu__fftw_run(void *plan, pu_int m, pu_int n, pu_real scale, const pu
             at[0] = scale * x.re[r * n + i];
             at[1] = x.im ? scale * x.im[r * n + i] : 0;
         }
-    PU__FFTW(execute_dft)((PU__FFTW(plan))plan, c, c);
-    if (s) {
-        for (pu_int r = 0; r < m; r++)
-            for (pu_int i = 0; i < n; i++) { /* exchanged: the inverse */
-                pu_real *at = copy + r * PU__FFTW_ROW(n) + 2 * i;
-                pu_real re = s[r * n + i] * at[0];
-                at[0] = s[r * n + i] * at[1];
-                at[1] = re;
-            }
+    for (int last = !s;; last = 1) {
         PU__FFTW(execute_dft)((PU__FFTW(plan))plan, c, c);
+        for (pu_int r = 0; r < m; r++)
+            for (pu_int i = 0; i < n; i++) {
+                pu_real *at = copy + r * PU__FFTW_ROW(n) + 2 * i, re = at[0], im = at[1];
+                if (last) {
+                    y.re[r * n + i] = re;
+                    y.im[r * n + i] = im;
+                } else { /* exchanged: the inverse */
+                    at[0] = s[r * n + i] * im;
+                    at[1] = s[r * n + i] * re;
+                }
+            }
+        if (last)
+            return;
         y = pu__exchanged(y);
     }
-    for (pu_int r = 0; r < m; r++)
-        for (pu_int i = 0; i < n; i++) {
-            const pu_real *at = copy + r * PU__FFTW_ROW(n) + 2 * i;
-            y.re[r * n + i] = at[0];
-            y.im[r * n + i] = at[1];
-        }
 }
 
 /* Frees a plan, which may be NULL. */
@@ -8103,37 +8081,32 @@ PU__FN void pu__fftw_free(void *plan)
 /* Bytes of memory for a plan of length n. */
 PU_DEF pu_status pu_fft_bytes(pu_int n, size_t *bytes)
 {
-    pu__arena arena = PU__ARENA;
-    pu_fft f;
+    pu_fft f = PU__ZERO;
     if (!bytes)
         return PU_E_NULL;
     if (n < 1)
         return PU_E_ARGUMENT;
-    pu__fft_make(&f, n, &arena);
-    if (arena.overflow)
-        return PU_E_OVERFLOW;
-    *bytes = pu__arena_bytes(&arena);
-    return PU_OK;
+    f.n = n;
+    return pu__fft_build(pu__fft_make, &f, NULL, 0, bytes);
 }
 
 /* Measures, then makes the plan. A failure leaves a plan of length 0, which is refused everywhere. */
 PU_DEF pu_status pu_fft_init(pu_fft *plan, pu_int n, void *memory, size_t bytes)
 {
-    pu__arena arena = PU__ARENA;
+    pu_fft f = PU__ZERO;
     pu_status status;
     if (!plan || !memory)
         return PU_E_NULL;
     if (n < 1)
         return PU_E_ARGUMENT;
-    pu__fft_make(plan, n, &arena);
-    status = pu__fft_open(&arena, memory, bytes);
-    if (status) {
-        memset(plan, 0, sizeof *plan);
+    *plan = f;
+    f.n = n;
+    status = pu__fft_build(pu__fft_make, &f, memory, bytes, NULL);
+    if (status)
         return status;
-    }
-    pu__fft_make(plan, n, &arena);
-    plan->work = pu__fftw_work(1, n, plan->work);
-    plan->fftw = pu__fftw_plan(1, n, plan->table);
+    f.work = pu__fftw_work(1, n, f.work);
+    f.fftw = pu__fftw_plan(1, n, f.table);
+    *plan = f;
     return PU_OK;
 }
 
@@ -8180,26 +8153,24 @@ PU_DEF void pu_fft_free(pu_fft *plan)
 
 /* ---- the transform of an image: m rows of n pixels. A column (cols = 1) is taken as one row. ---- */
 
-/* Sizes of a plan and, with arena->base set, the plan itself. f->work is the most that any of its users
+/* Sizes of a plan of f->rows x f->cols and, with arena->base set, the plan itself. f->work is the most that any of its users
    needs: the transform of a strip of rows with its transposed copy, that of a strip of columns, or FFTW. */
-PU__FN void pu__fourier_make(pu_fourier *f, pu_int rows, pu_int cols, pu__arena *arena)
+PU__FN void pu__fourier_make(void *plan, pu__arena *arena)
 {
-    pu_int n = cols == 1 ? rows : cols;
-    pu_int m = cols == 1 ? 1 : rows;
-    pu_int along, down;
-    memset(f, 0, sizeof *f);
-    f->rows = rows;
-    f->cols = cols;
-    f->scale = (pu_real)(1 / sqrt((double)rows * (double)cols));
-    if (rows > PTRDIFF_MAX / 256 / cols / (pu_int)sizeof(pu_real)) { /* 2 D + work <= 28 D reals */
+    pu_fourier *f = (pu_fourier *)plan;
+    pu_int n = f->cols == 1 ? f->rows : f->cols, m = f->cols == 1 ? 1 : f->rows, along, down;
+    f->scale = (pu_real)(1 / sqrt((double)f->rows * (double)f->cols));
+    if (f->rows > PTRDIFF_MAX / 256 / f->cols / (pu_int)sizeof(pu_real)) { /* 2 D + work <= 28 D reals */
         arena->overflow = 1;
         return;
     }
-    pu__fft_make(&f->along, n, arena);
+    f->along.n = n;
+    f->down.n = m;
+    pu__fft_make(&f->along, arena);
     if (m == n)
         f->down = f->along;
     else
-        pu__fft_make(&f->down, m, arena);
+        pu__fft_make(&f->down, arena);
     /* Strips of PU__FFT_LANES rows or columns, or all of them where there are fewer. */
     along = (f->along.work + 2 * n) * pu__min(PU__FFT_LANES, m);
     down = f->down.work * pu__min(PU__FFT_LANES, n);
@@ -8209,37 +8180,33 @@ PU__FN void pu__fourier_make(pu_fourier *f, pu_int rows, pu_int cols, pu__arena 
 /* Bytes of memory for a plan of rows x cols. */
 PU_DEF pu_status pu_fourier_bytes(pu_int rows, pu_int cols, size_t *bytes)
 {
-    pu__arena arena = PU__ARENA;
-    pu_fourier f;
+    pu_fourier f = PU__ZERO;
     if (!bytes)
         return PU_E_NULL;
     if (rows < 1 || cols < 1)
         return PU_E_ARGUMENT;
-    pu__fourier_make(&f, rows, cols, &arena);
-    if (arena.overflow)
-        return PU_E_OVERFLOW;
-    *bytes = pu__arena_bytes(&arena);
-    return PU_OK;
+    f.rows = rows;
+    f.cols = cols;
+    return pu__fft_build(pu__fourier_make, &f, NULL, 0, bytes);
 }
 
 /* Measures, then makes the plan. A failure leaves a plan without rows, which is refused everywhere. */
 PU_DEF pu_status pu_fourier_init(pu_fourier *f, pu_int rows, pu_int cols, void *memory, size_t bytes)
 {
-    pu__arena arena = PU__ARENA;
     pu_status status;
     if (!f || !memory)
         return PU_E_NULL;
     if (rows < 1 || cols < 1)
         return PU_E_ARGUMENT;
-    pu__fourier_make(f, rows, cols, &arena);
-    status = pu__fft_open(&arena, memory, bytes);
-    if (status) {
+    memset(f, 0, sizeof *f);
+    f->rows = rows;
+    f->cols = cols;
+    status = pu__fft_build(pu__fourier_make, f, memory, bytes, NULL);
+    if (status)
         memset(f, 0, sizeof *f);
-        return status;
-    }
-    pu__fourier_make(f, rows, cols, &arena);
-    f->fftw = pu__fftw_plan(f->down.n, f->along.n, f->along.table);
-    return PU_OK;
+    else
+        f->fftw = pu__fftw_plan(f->down.n, f->along.n, f->along.table);
+    return status;
 }
 
 /* pu__fourier_tile: t (B x B, rows dt apart) = scale * transpose of x (rows dx apart), B = PU__TILE. */
@@ -8255,9 +8222,7 @@ PU_DEF pu_status pu_fourier_init(pu_fourier *f, pu_int rows, pu_int cols, void *
    So x is two 4 x 4 matrices side by side. Zipping its rows within these halves twice transposes both. */
 PU__INLINE void pu__fourier_zip(const pu__short *x, pu_real *t, pu_int dt)
 {
-    pu__short a = PU__ZIP_0(x[0], x[2]);
-    pu__short b = PU__ZIP_1(x[0], x[2]);
-    pu__short c = PU__ZIP_0(x[1], x[3]);
+    pu__short a = PU__ZIP_0(x[0], x[2]), b = PU__ZIP_1(x[0], x[2]), c = PU__ZIP_0(x[1], x[3]);
     pu__short d = PU__ZIP_1(x[1], x[3]);
     *pu__s(t) = PU__ZIP_0(a, c);
     *pu__s(t + dt) = PU__ZIP_1(a, c);
@@ -8268,8 +8233,7 @@ PU__INLINE void pu__fourier_zip(const pu__short *x, pu_real *t, pu_int dt)
 /* The left and the right halves of the row at x and of the fourth one after it. */
 PU__INLINE void pu__fourier_halve(pu_real scale, const pu_real *x, pu_int dx, pu__short *left, pu__short *right)
 {
-    pu__short upper = *pu__cs(x) * scale;
-    pu__short lower = *pu__cs(x + 4 * dx) * scale;
+    pu__short upper = *pu__cs(x) * scale, lower = *pu__cs(x + 4 * dx) * scale;
     *left = PU__SHUFFLE(upper, lower, 0, 1, 2, 3, 8, 9, 10, 11);
     *right = PU__SHUFFLE(upper, lower, 4, 5, 6, 7, 12, 13, 14, 15);
 }
@@ -8307,9 +8271,7 @@ PU__INLINE void pu__fourier_tile(pu_real scale, const pu_real *x, pu_int dx, pu_
 PU__FN void pu__fourier_transpose(pu_int rows, pu_int cols, pu_real scale, const pu_real *PU__RESTRICT x,
                                   pu_real *PU__RESTRICT t)
 {
-    pu_int B = PU__TILE;
-    pu_int below = rows / B * B;
-    pu_int right = cols / B * B;
+    pu_int B = PU__TILE, below = rows / B * B, right = cols / B * B;
     for (pu_int i = 0; i < below; i += B)
         for (pu_int j = 0; j < right; j += B)
             pu__fourier_tile(scale, x + i * cols + j, cols, t + j * rows + i, rows);
@@ -8342,8 +8304,7 @@ PU__FN pu__re_im pu__fourier_from(pu__re_im x, pu_int at)
    columns are read and written in place by the first and the last pass. */
 PU__FN void pu__fourier_forward(const pu_fourier *f, pu__re_im x, pu__re_im y, pu_real *work)
 {
-    pu_int n = f->along.n;
-    pu_int m = f->down.n;
+    pu_int n = f->along.n, m = f->down.n;
     if (f->fftw) {
         pu__fftw_run(f->fftw, m, n, f->scale, NULL, x, y, work);
         return;
@@ -8396,8 +8357,7 @@ PU__FN void pu__fourier_fold(const pu_fourier *f, const pu_real *u, pu_real a, p
     for (pu_int r = 0; r < m; r++) {
         /* the row of the negative frequencies, which is read backwards */
         const pu_real *positive = u + r * n, *negative = u + (r > 0 ? m - r : 0) * n;
-        pu_real *PU__RESTRICT to = y + r * n;
-        pu_real sum = a * positive[0] + b * negative[0];
+        pu_real *PU__RESTRICT to = y + r * n, sum = a * positive[0] + b * negative[0];
         to[0] = add ? to[0] + sum : sum;
         for (pu_int c = 1; c < n; c++) {
             sum = a * positive[c] + b * negative[n - c];
@@ -8430,8 +8390,7 @@ PU__FN pu_status pu__fourier_apply(PU__APPLY_ARGS)
     work += 2 * D;
     for (j = 0; j + 1 < k; j += 2) {
         pu__re_im x = pu__parts(pu__col(X, j), pu__col(X, j + 1), 1);
-        pu_real *first = pu__col(Y, j);
-        pu_real *second = pu__col(Y, j + 1);
+        pu_real *first = pu__col(Y, j), *second = pu__col(Y, j + 1);
         pu__fourier_forward(f, x, z, work);
         pu__fourier_fold(f, z.re, h, h, first, add);
         pu__fourier_fold(f, z.im, h, -h, first + D, add);
@@ -8496,23 +8455,19 @@ PU__INLINE void pu__gram_piece(pu__gram_column *o, pu_int from, pu_int n, const 
 {
     pu_int W = PU__SHORT;
     pu_real c = o->c;
-    const pu_real *a = o->a + from;
-    const pu_real *p = o->p + from;
-    const pu_real *q = o->q + from;
+    const pu_real *a = o->a + from, *p = o->p + from, *q = o->q + from;
     int add = o->add;
     pu_real *y = o->y ? o->y + from : NULL;
     pu_int i;
     for (i = 0; i + W <= n; i += W) {
-        pu__short ap = *pu__cs(a + i) * *pu__cs(p + i);
-        pu__short sum = *pu__cs(z + i) + ap;
+        pu__short ap = *pu__cs(a + i) * *pu__cs(p + i), sum = *pu__cs(z + i) + ap;
         *s += *pu__cs(q + i) * *pu__cs(z + i);
         *t += *pu__cs(q + i) * ap;
         if (y)
             *pu__s(y + i) = add ? *pu__cs(y + i) + c * sum : c * sum;
     }
     for (; i < n; i++) {
-        pu_real ap = a[i] * p[i];
-        pu_real sum = c * (z[i] + ap);
+        pu_real ap = a[i] * p[i], sum = c * (z[i] + ap);
         o->s += (double)(q[i] * z[i]);
         o->t += (double)(q[i] * ap);
         if (y)
@@ -8527,12 +8482,10 @@ PU__FN void pu__gram_rows(pu__gram_column *o, pu_int at, pu_int from, pu_int to,
                           pu_int strip, pu_int down)
 {
     pu_real part[2 * PU__SHORT] = {0};
-    pu__short s = *pu__cs(part);
-    pu__short t = s;
+    pu__short s = *pu__cs(part), t = s;
     for (pu_int r = from; r < to; r++)
         for (pu_int j = 0; j < n; j += strip) {
-            pu_int first = at + r * n + j;
-            pu_int width = pu__min(strip, n - j);
+            pu_int first = at + r * n + j, width = pu__min(strip, n - j);
             const pu_real *here = z + j * down + r * width;
             if (o->a)
                 pu__gram_piece(o, first, width, here, &s, &t);
@@ -8592,8 +8545,7 @@ PU__FN void pu__fourier_strips(pu_int m, pu_int n, const pu_real *PU__RESTRICT x
 /* The strip of columns j on, from row i on. Its step is the number of its columns. */
 PU__FN pu__re_im pu__fourier_strip(const pu_fourier *f, pu__re_im z, pu_int j, pu_int i)
 {
-    pu_int lanes = pu__min(PU__FFT_LANES, f->along.n - j);
-    pu_int at = j * (f->down.n + 1) + i * lanes;
+    pu_int lanes = pu__min(PU__FFT_LANES, f->along.n - j), at = j * (f->down.n + 1) + i * lanes;
     return pu__parts(z.re + at, z.im + at, lanes);
 }
 
@@ -8603,18 +8555,17 @@ PU__FN void pu__fourier_sandwich_rows(const pu_fourier *f, const pu_real *s, pu_
                                       pu_real *work)
 {
     pu_int n = f->along.n;
-    pu__re_im t = pu__parts(work, work + n * h, h);
-    pu__re_im back = pu__exchanged(t);
+    pu__re_im t = pu__parts(work, work + n * h, h), back = pu__exchanged(t);
     for (pu_int j = 0; j < n; j += PU__FFT_LANES) {
         pu__re_im strip = pu__fourier_strip(f, z, j, i);
         pu__fourier_turn(h, strip.step, 1, strip, pu__fourier_from(t, j * h));
     }
     work += 2 * n * h;
     pu__fft_lanes(&f->along, h, t, t, work);
-    for (pu_int q = 0; q < n * h; q++)
+    for (pu_int q = 0; q < n * h; q++) {
         t.re[q] *= s[q];
-    for (pu_int q = 0; q < n * h; q++)
         t.im[q] *= s[q];
+    }
     pu__fft_lanes(&f->along, h, back, back, work);
     for (pu_int j = 0; j < n; j += PU__FFT_LANES) {
         pu__re_im strip = pu__fourier_strip(f, z, j, i);
@@ -8632,8 +8583,7 @@ PU__FN void pu__fourier_sandwich_rows(const pu_fourier *f, const pu_real *s, pu_
 PU__FN void pu__fourier_sandwich(const pu_fourier *f, const pu_real *s, pu__re_im x, pu__gram_column *column,
                                  pu__re_im z, pu_real *work)
 {
-    pu_int n = f->along.n;
-    pu_int m = f->down.n;
+    pu_int n = f->along.n, m = f->down.n;
     /* An image in the second-level cache is read where it is by the first pass, a line at a time. Larger
        ones are copied row by row first, in the order that the hardware prefetches. */
     int near = m <= 256 * 1024 / (2 * (pu_int)sizeof(pu_real)) / n;
@@ -8669,14 +8619,9 @@ PU__FN void pu__fourier_sandwich(const pu_fourier *f, const pu_real *s, pu__re_i
 PU__FN void pu__fourier_gram_make(const pu_op *op, const pu_real *w, pu_real *made)
 {
     const pu_fourier *f = (const pu_fourier *)op->data;
-    pu_int D = op->cols;
-    pu_int n = f->along.n;
-    pu_int m = f->down.n;
-    int unequal = memcmp(w, w + D, (size_t)D * sizeof(pu_real)) != 0;
-    int strips = !unequal && !f->fftw;
-    pu_real quarter = PU_R(0.25) * (unequal ? 1 : f->scale * f->scale);
-    pu_real *s = made;
-    pu_real *t = made + D;
+    pu_int D = op->cols, n = f->along.n, m = f->down.n;
+    int unequal = memcmp(w, w + D, (size_t)D * sizeof(pu_real)) != 0, strips = !unequal && !f->fftw;
+    pu_real quarter = PU_R(0.25) * (unequal ? 1 : f->scale * f->scale), *s = made, *t = made + D;
     pu_real *sum = strips ? t : s;
     made[2 * D] = unequal ? 1 : 0;
     pu__fourier_fold(f, w, quarter, quarter, sum, 0);
@@ -8698,13 +8643,10 @@ PU__FN pu_int pu__fourier_gram_size(const pu_op *op) { return 2 * op->cols + (pu
 /* Z_k = s_k Z_k + t_k Z_-k, in place: k and -k together. made: s, then t. */
 PU__FN void pu__fourier_weigh(const pu_fourier *f, const pu_real *made, pu__re_im z)
 {
-    pu_int n = f->along.n;
-    pu_int m = f->down.n;
-    const pu_real *s = made;
-    const pu_real *t = made + m * n;
+    pu_int n = f->along.n, m = f->down.n;
+    const pu_real *s = made, *t = made + m * n;
     for (pu_int k = 0; k < m * n; k++) {
-        pu_int column = k % n;
-        pu_int minus = (k < n ? 0 : m - k / n) * n + (column > 0 ? n - column : 0);
+        pu_int column = k % n, minus = (k < n ? 0 : m - k / n) * n + (column > 0 ? n - column : 0);
         if (k <= minus) { /* otherwise done with its partner */
             for (int imaginary = 0; imaginary < 2; imaginary++) {
                 pu_real *x = imaginary ? z.im : z.re, a = x[k], b = x[minus];
@@ -8719,8 +8661,7 @@ PU__FN void pu__fourier_weigh(const pu_fourier *f, const pu_real *made, pu__re_i
 PU__FN void pu__fourier_gram_two(const pu_fourier *f, const pu_real *made, pu__re_im x, pu__gram_column *column,
                                  pu__re_im z, pu_real *work)
 {
-    pu_int n = f->along.n;
-    pu_int m = f->down.n;
+    pu_int n = f->along.n, m = f->down.n;
     int equal = made[2 * m * n] == 0;
     pu__re_im back = pu__exchanged(z);
     if (equal && !f->fftw) {
@@ -8755,31 +8696,27 @@ PU__FN pu_status pu__fourier_gram_pairs(const pu_op *op, const pu_real *made, co
     pu__re_im z = pu__parts(work, work + room, 1);
     work += 2 * room;
     for (pu_int j = 0; j < pairs->k; j += 2) {
-        pu_int count = pu__min(2, pairs->k - j);
-        pu__gram_column column[2] = PU__ZERO;
+        pu_int end = pu__min(j + 2, pairs->k);
+        pu__gram_column column[2] = PU__ZERO, *first = column, *second = column + 1;
         pu__re_im x;
-        for (pu_int l = 0; l < count; l++) {
-            pu__gram_column *o = column + l;
-            o->c = pairs->c ? pairs->c[j + l] : 1;
+        for (pu_int i = j; i < end; i++) {
+            pu__gram_column *o = column + (i - j);
+            o->c = pairs->c ? pairs->c[i] : 1;
             if (o->c == 0)
                 continue;
             o->add = add;
             o->a = a;
-            o->p = pu__col(pairs->P, j + l);
-            if (a)
-                o->q = pu__col(pairs->Q, j + l);
-            if (pairs->Y.at)
-                o->y = pu__col(pairs->Y, j + l);
+            o->p = pu__col(pairs->P, i);
+            o->q = a ? pu__col(pairs->Q, i) : NULL;
+            o->y = pairs->Y.at ? pu__col(pairs->Y, i) : NULL;
         }
         /* The place of a column that is not there is taken by the other one. */
-        x = pu__parts(column[column[0].p ? 0 : 1].p, column[column[1].p ? 1 : 0].p, 1);
+        x = pu__parts(first->p ? first->p : second->p, second->p ? second->p : first->p, 1);
         if (x.re)
             pu__fourier_gram_two(f, made, x, column, z, work);
-        if (!s)
-            continue;
-        for (pu_int l = 0; l < count; l++) {
-            s[j + l] = column[l].s;
-            t[j + l] = column[l].t;
+        for (pu_int i = j; s && i < end; i++) {
+            s[i] = column[i - j].s;
+            t[i] = column[i - j].t;
         }
     }
     return PU_OK;
@@ -8808,9 +8745,7 @@ PU__FN pu_status pu__fourier_grad(PU__GRAD_ARGS) { return PU_OK; }
 PU__FN pu_status pu__fourier_gram_diag(PU__GRAM_DIAG_ARGS)
 {
     const pu_fourier *f = (const pu_fourier *)op->data;
-    pu_int D = op->cols;
-    pu_int n = f->along.n;
-    pu_int m = f->down.n;
+    pu_int D = op->cols, n = f->along.n, m = f->down.n;
     const pu_real *v = w + D;
     pu__re_im z = pu__parts(work, work + D, 1);
     pu_real mean;
@@ -8914,19 +8849,19 @@ PU__FN pu_real pu__lags_load(pu_int n, const pu_real *x, pu_real *to)
 PU__FN void pu__lags_multiply(const pu_lags *f, const pu_real *spectrum, pu_int length, pu_int k, pu_block X,
                               pu_block Y, int add, pu_real *work)
 {
-    pu_block T = pu__rows(work, f->size); /* two columns: the real and the imaginary part */
+    pu_int N = f->size;
+    pu_block T = pu__rows(work, N); /* two columns: the real and the imaginary part */
     pu_real scale[2];
-    pu_int count;
     pu__clear(f->n, k, Y, add);
     for (pu_int j = 0; j < k; j += 2) {
-        count = pu__min(2, k - j);
-        pu__zeros(work, 2 * T.ld);
+        pu_int count = pu__min(2, k - j);
+        pu__zeros(work, 2 * N);
         for (pu_int c = 0; c < count; c++)
             scale[c] = pu__lags_load(length, pu__col(X, j + c), pu__col(T, c));
         pu__lags_transform(f, 0, work);
-        for (pu_int i = 0; i < T.ld; i++) {
+        for (pu_int i = 0; i < N; i++) {
             work[i] *= spectrum[i];
-            work[T.ld + i] *= spectrum[i];
+            work[N + i] *= spectrum[i];
         }
         pu__lags_transform(f, 1, work);
         for (pu_int c = 0; c < count; c++)
@@ -9048,17 +8983,18 @@ PU__FN pu_status pu__lags_sample(PU__SOLVE_ARGS)
 {
     const pu_lags *f = pu__lags_of(op);
     pu_real root = pu__sqrt(f->t[0]);
-    pu_int m, j, n = op->rows;
+    pu_int n = op->rows;
     if (f->embedded) {
         pu__lags_multiply(f, f->roots, f->size, k, X, Y, 0, work);
         return PU_OK;
     }
-    for (m = 0; m < n; m++) {
+    for (pu_int m = 0; m < n; m++) {
+        pu_real kappa = f->kappa[m];
         if (m > 0) {
-            pu__levinson_step(n, m, f->kappa[m], work);
-            root *= pu__sqrt((1 - f->kappa[m]) * (1 + f->kappa[m]));
+            pu__levinson_step(n, m, kappa, work);
+            root *= pu__sqrt((1 - kappa) * (1 + kappa));
         }
-        for (j = 0; j < k; j++) {
+        for (pu_int j = 0; j < k; j++) {
             pu_real *y = pu__col(Y, j);
             y[m] = (pu_real)(pu__dot(m, NULL, work + n - m, y) + (double)root * (double)pu__col(X, j)[m]);
         }
@@ -9125,26 +9061,26 @@ PU__FN pu_op pu__op_lags(pu_int n, pu_int params, const pu_real *t, const pu_lag
     return op;
 }
 
-/* The parts of a factor: measured or, with arena->base set, placed. The scratch for making it
+/* The parts of a factor of f->n and f->size: measured or, with arena->base set, placed. The scratch for making it
    follows `squares`. */
-PU__FN void pu__lags_layout(pu_lags *f, pu_int n, pu_int size, pu__arena *arena)
+PU__FN void pu__lags_layout(void *factor, pu__arena *arena)
 {
-    memset(f, 0, sizeof *f);
-    pu__fft_make(&f->fft, size, arena);
+    pu_lags *f = (pu_lags *)factor;
+    pu_int n = f->n, N = f->size;
+    f->fft.n = N;
+    pu__fft_make(&f->fft, arena);
     if (arena->overflow)
         return;
-    f->n = n;
-    f->params = size > n ? n : n / 2 + 1;
-    f->size = size;
-    f->t = pu__reals(arena, 4 * n + 3 * size + f->fft.work, 1);
+    f->params = N > n ? n : n / 2 + 1;
+    f->t = pu__reals(arena, 4 * n + 3 * N + f->fft.work, 1);
     if (!f->t)
         return;
     f->kappa = f->t + n;
     f->p = f->kappa + n;
     f->q = f->p + n;
     f->roots = f->q + n;
-    f->lambda = f->roots + size;
-    f->squares = f->lambda + size;
+    f->lambda = f->roots + N;
+    f->squares = f->lambda + N;
 }
 
 /* The spectra. C is even, and so is C with its entries squared: their transforms are real, and come
@@ -9152,20 +9088,20 @@ PU__FN void pu__lags_layout(pu_lags *f, pu_int n, pu_int size, pu__arena *arena)
 PU__FN void pu__lags_spectra(pu_lags *f)
 {
     pu_int i, N = f->size;
-    pu_real s, root = pu__sqrt((pu_real)N);
+    pu_real *lambda = f->lambda, s, root = pu__sqrt((pu_real)N);
     for (i = 0; i < N; i++)
-        f->lambda[i] = f->t[pu__min(pu__min(i, N - i), f->params - 1)];
-    s = pu__lags_load(N, f->lambda, f->lambda);
+        lambda[i] = f->t[pu__min(pu__min(i, N - i), f->params - 1)];
+    s = pu__lags_load(N, lambda, lambda);
     for (i = 0; i < N; i++)
-        f->squares[i] = f->lambda[i] * f->lambda[i];
-    pu__lags_transform(f, 0, f->lambda);
+        f->squares[i] = lambda[i] * lambda[i];
+    pu__lags_transform(f, 0, lambda);
     f->embedded = 1;
     for (i = 0; i < N; i++) {
-        f->lambda[i] *= root * s;
+        lambda[i] *= root * s;
         f->squares[i] *= root * s * s;
-        if (!(f->lambda[i] >= 0))
+        if (!(lambda[i] >= 0))
             f->embedded = 0;
-        f->roots[i] = pu__sqrt(f->lambda[i]);
+        f->roots[i] = pu__sqrt(lambda[i]);
     }
 }
 
@@ -9173,13 +9109,14 @@ PU__FN void pu__lags_spectra(pu_lags *f)
    .., 0) and q = n times the first column of C^-1, which is the inverse transform of 1 / lambda. */
 PU__FN pu_status pu__lags_circulant(pu_lags *f, pu_int *index)
 {
-    pu_int i, n = f->n;
-    for (i = 0; i < n; i++) {
+    pu_int n = f->n;
+    for (pu_int i = 0; i < n; i++) {
+        pu_real lambda = f->lambda[i];
         *index = pu__min(i, n - i);
-        if (!(f->lambda[i] > 0 && pu__finite(f->lambda[i])))
+        if (!(lambda > 0 && pu__finite(lambda)))
             return PU_E_NOT_DEFINITE;
-        f->logdet += log((double)f->lambda[i]);
-        f->q[i] = pu__sqrt((pu_real)n) / f->lambda[i];
+        f->logdet += log((double)lambda);
+        f->q[i] = pu__sqrt((pu_real)n) / lambda;
     }
     *index = -1;
     pu__zeros(f->p, n);
@@ -9198,12 +9135,14 @@ PU__FN pu_status pu__lags_circulant(pu_lags *f, pu_int *index)
 PU__FN pu_status pu__lags_toeplitz(pu_lags *f, pu_int *index)
 {
     pu_int m, n = f->n;
+    pu_real *p = f->p, *q = f->q;
     double v = (double)f->t[0];
     for (m = 0; m < n; m++) {
         if (m > 0) {
-            f->kappa[m] = (pu_real)(((double)f->t[m] - pu__dot(m - 1, NULL, f->p + n - m + 1, f->t + 1)) / v);
-            v *= (1 - (double)f->kappa[m]) * (1 + (double)f->kappa[m]);
-            pu__levinson_step(n, m, f->kappa[m], f->p);
+            pu_real kappa = (pu_real)(((double)f->t[m] - pu__dot(m - 1, NULL, p + n - m + 1, f->t + 1)) / v);
+            f->kappa[m] = kappa;
+            v *= (1 - (double)kappa) * (1 + (double)kappa);
+            pu__levinson_step(n, m, kappa, p);
         }
         *index = m;
         if (!(v > 0))
@@ -9211,29 +9150,26 @@ PU__FN pu_status pu__lags_toeplitz(pu_lags *f, pu_int *index)
         f->logdet += log(v);
     }
     *index = -1;
-    f->q[0] = 1;
+    q[0] = 1;
     for (m = 1; m < n; m++)
-        f->q[m] = -f->p[n - m];
-    pu__copy(f->p, f->q, n);
+        q[m] = -p[n - m];
+    pu__copy(p, q, n);
     for (m = 0; m < n; m++)
-        f->q[m] = (pu_real)((double)(n - 2 * m) * (double)f->p[m] / v);
+        q[m] = (pu_real)((double)(n - 2 * m) * (double)p[m] / v);
     return PU_OK;
 }
 
 /* Bytes for the arrays of a factor, with room to align them. */
 PU__FN pu_status pu__lags_bytes(pu_int n, pu_int size, size_t *bytes)
 {
-    pu__arena arena = PU__ARENA;
-    pu_lags f;
+    pu_lags f = PU__ZERO;
     if (!bytes)
         return PU_E_NULL;
     if (n < 1)
         return PU_E_ARGUMENT;
-    pu__lags_layout(&f, n, size, &arena);
-    if (arena.overflow)
-        return PU_E_OVERFLOW;
-    *bytes = pu__arena_bytes(&arena);
-    return PU_OK;
+    f.n = n;
+    f.size = size;
+    return pu__fft_build(pu__lags_layout, &f, NULL, 0, bytes);
 }
 
 /* The factor of the matrix with lags t as a corner of a circulant matrix of this size; f->n = 0
@@ -9241,7 +9177,6 @@ PU__FN pu_status pu__lags_bytes(pu_int n, pu_int size, size_t *bytes)
 PU__FN pu_status pu__lags_factor(pu_lags *f, pu_int n, pu_int size, const pu_real *t, int prior, void *memory,
                                  size_t bytes, pu_int *index)
 {
-    pu__arena arena = PU__ARENA;
     pu_status status;
     pu_int ignored;
     if (!index)
@@ -9251,12 +9186,13 @@ PU__FN pu_status pu__lags_factor(pu_lags *f, pu_int n, pu_int size, const pu_rea
         return PU_E_NULL;
     if (n < 1)
         return PU_E_ARGUMENT;
-    pu__lags_layout(f, n, size, &arena);
-    status = pu__fft_open(&arena, memory, bytes);
+    memset(f, 0, sizeof *f);
+    f->n = n;
+    f->size = size;
+    status = pu__fft_build(pu__lags_layout, f, memory, bytes, NULL);
     if (!status)
         status = pu__check_finite(f->params, t, index);
     if (!status) {
-        pu__lags_layout(f, n, size, &arena);
         f->prior = prior;
         pu__copy(f->t, t, f->params);
         pu__lags_spectra(f);
@@ -9366,8 +9302,7 @@ PU__FN pu_int pu__data_stride(const pu_data *data) { return data->ldy ? data->ld
 /* Next observed entry of datum n at or after position p (a row, or a place in the list); -1 at the end. */
 PU__FN pu_int pu__observed(const pu_data *data, pu_int n, pu_int p, pu_int *row, pu_real *y)
 {
-    pu_int at = pu__datum(data, n);
-    pu_int from = at * pu__data_stride(data);
+    pu_int at = pu__datum(data, n), from = at * pu__data_stride(data);
     if (data->kind == PU_DATA_LISTS) {
         pu_int place = data->start[at] + p;
         if (place >= data->start[at + 1])
@@ -9470,8 +9405,7 @@ PU__FN pu_status pu__check_lists(const pu_data *data, pu_report *report)
             return pu__fail(report, PU_E_ARGUMENT, "data.start", n, at + 1);
     }
     for (pu_int n = 0; n < data->n; n++) {
-        pu_int at = pu__datum(data, n);
-        pu_int least = 0;
+        pu_int at = pu__datum(data, n), least = 0;
         for (pu_int p = start[at]; p < start[at + 1]; p++) {
             if (index[p] < least || index[p] >= data->m)
                 return pu__fail(report, PU_E_ARGUMENT, "data.index", n, p);
@@ -9585,8 +9519,7 @@ PU__FN pu_status pu__check_op(const pu_op *op, const pu__op_names *names, pu_rep
 /* Numbers of the model: finite, positive where they must be. */
 PU__FN pu_status pu__check_numbers(const pu_lgm *model, pu_report *report)
 {
-    pu_int D = model->Gamma->rows;
-    pu_int M = model->Phi->rows;
+    pu_int D = model->Gamma->rows, M = model->Phi->rows;
     pu_status status = pu__check_array(M, model->psi, 1, "model.psi", -1, report);
     if (!status && model->nu)
         status = pu__check_array(D, model->nu, 0, "model.nu", -1, report);
@@ -9663,18 +9596,17 @@ PU__FN pu_op pu__op_of_form(const pu_op *op)
     X(grad)                                                                                                            \
     X(diag)                                                                                                            \
     X(gram_diag)                                                                                                       \
-    X(sample) X(solve) X(logdet) X(logdet_grad) X(apply_rows) X(apply_rows_t) X(grad_rows) X(band_add) X(band_grad)    \
-        X(row) X(row_grad)
+    X(sample)                                                                                                          \
+    X(solve)                                                                                                           \
+    X(logdet) X(logdet_grad) X(apply_rows) X(apply_rows_t) X(grad_rows) X(band_add) X(band_grad) X(row) X(row_grad)
 
 /* The operator that the library works with. One that states a form and has no function of ours gets the functions of the
    built-in one, and keeps its own where that has none: so it is as fast as ours, and pu__check_form tests that they agree. A
    built-in operator in which some functions were replaced is taken as it is, and no longer has a form. */
 PU__FN pu_op pu__resolve(const pu_op *op)
 {
-    pu_op builtin = pu__op_of_form(op);
-    pu_op resolved = *op;
-    int shared = 0;
-    int changed = 0;
+    pu_op builtin = pu__op_of_form(op), resolved = *op;
+    int shared = 0, changed = 0;
     if (op->form == PU_FORM_GENERAL)
         return resolved;
 #define PU__X(f)                                                                                                       \
@@ -9725,11 +9657,9 @@ PU__FN pu_status pu__check_form_sizes(const pu_op *op, const pu__op_names *names
 PU__FN pu_status pu__check_form(const pu_op *op, const pu_op *resolved, const pu__op_names *names, pu_real *test,
                                 pu_real *work, pu_report *report)
 {
-    pu_int rows = op->rows;
-    pu_int cols = op->cols;
+    pu_int rows = op->rows, cols = op->cols;
     pu_block q = pu__rows(test, cols);
-    pu_real *aq = test + cols;
-    pu_real *want = aq + rows;
+    pu_real *aq = test + cols, *want = aq + rows;
     double size;
     if (op->form == PU_FORM_GENERAL || op->apply == resolved->apply)
         return PU_OK;

@@ -4786,10 +4786,9 @@ PU__FN pu_status pu__product_grad(PU__GRAD_ARGS)
 PU__FN pu_status pu__pair_check(const pu_op *op, pu_int *index)
 {
     PU__OPERANDS(L, R);
-    pu_status status = PU_OK;
+    pu_status status;
     *index = -1;
-    if (L->check)
-        status = L->check(L, index);
+    status = L->check ? L->check(L, index) : PU_OK;
     if (status || !R->check)
         return status;
     status = R->check(R, index);
@@ -4876,8 +4875,8 @@ PU__FN pu_op pu__op_pair(const pu_op *left, const pu_op *right, pu_int extra)
     op.cols = right->cols;
     if (left->params >= 0 && right->params >= 0 && left->params <= PTRDIFF_MAX - right->params)
         op.params = left->params + right->params;
-    op.work = pu__most(left->work, right->work);
-    op.work = op.work > PTRDIFF_MAX - extra ? PTRDIFF_MAX : op.work + extra; /* the size query overflows, and says so */
+    /* where that does not fit, the size query overflows and says so */
+    op.work = pu__min(pu__most(left->work, right->work), PTRDIFF_MAX - extra) + extra;
     op.trusted = (int)pu__min(left->trusted, right->trusted);
     op.check = pu__pair_check;
     op.flops = pu__flops(left) + pu__flops(right);
@@ -8218,36 +8217,32 @@ PU_DEF pu_status pu_fourier_init(pu_fourier *f, pu_int rows, pu_int cols, void *
 #define PU__ZIP_0(a, b) PU__SHUFFLE(a, b, 0, 8, 1, 9, 4, 12, 5, 13)
 #define PU__ZIP_1(a, b) PU__SHUFFLE(a, b, 2, 10, 3, 11, 6, 14, 7, 15)
 
-/* Four rows of t from four rows of x. Row k of x is half of row k of the tile, then that half of row k + 4.
-   So x is two 4 x 4 matrices side by side. Zipping its rows within these halves twice transposes both. */
-PU__INLINE void pu__fourier_zip(const pu__short *x, pu_real *t, pu_int dt)
+typedef pu_real pu__quad __attribute__((vector_size(16), aligned(sizeof(pu_real)), may_alias));
+
+/* Four numbers of a row of the tile, then those of the fourth row after it. */
+PU__INLINE pu__short pu__fourier_halves(pu_real scale, const pu_real *x, pu_int dx)
 {
-    pu__short a = PU__ZIP_0(x[0], x[2]), b = PU__ZIP_1(x[0], x[2]), c = PU__ZIP_0(x[1], x[3]);
-    pu__short d = PU__ZIP_1(x[1], x[3]);
+    return PU__SHUFFLE(*(const pu__quad *)x, *(const pu__quad *)(x + 4 * dx), 0, 1, 2, 3, 4, 5, 6, 7) * scale;
+}
+
+/* Four rows of t from four columns of x, taken as two 4 x 4 matrices side by side. Zipping their rows twice
+   transposes both. */
+PU__INLINE void pu__fourier_zip(pu_real scale, const pu_real *x, pu_int dx, pu_real *t, pu_int dt)
+{
+    pu__short x0 = pu__fourier_halves(scale, x, dx), x1 = pu__fourier_halves(scale, x + dx, dx);
+    pu__short x2 = pu__fourier_halves(scale, x + 2 * dx, dx), x3 = pu__fourier_halves(scale, x + 3 * dx, dx);
+    pu__short a = PU__ZIP_0(x0, x2), b = PU__ZIP_1(x0, x2), c = PU__ZIP_0(x1, x3), d = PU__ZIP_1(x1, x3);
     *pu__s(t) = PU__ZIP_0(a, c);
     *pu__s(t + dt) = PU__ZIP_1(a, c);
     *pu__s(t + 2 * dt) = PU__ZIP_0(b, d);
     *pu__s(t + 3 * dt) = PU__ZIP_1(b, d);
 }
 
-/* The left and the right halves of the row at x and of the fourth one after it. */
-PU__INLINE void pu__fourier_halve(pu_real scale, const pu_real *x, pu_int dx, pu__short *left, pu__short *right)
-{
-    pu__short upper = *pu__cs(x) * scale, lower = *pu__cs(x + 4 * dx) * scale;
-    *left = PU__SHUFFLE(upper, lower, 0, 1, 2, 3, 8, 9, 10, 11);
-    *right = PU__SHUFFLE(upper, lower, 4, 5, 6, 7, 12, 13, 14, 15);
-}
-
-/* The left halves give the upper four rows of t, the right ones the lower four. */
+/* The left half of x gives the upper four rows of t, the right one the lower four. */
 PU__INLINE void pu__fourier_tile(pu_real scale, const pu_real *x, pu_int dx, pu_real *t, pu_int dt)
 {
-    pu__short left[4], right[4];
-    pu__fourier_halve(scale, x, dx, left, right);
-    pu__fourier_halve(scale, x + dx, dx, left + 1, right + 1);
-    pu__fourier_halve(scale, x + 2 * dx, dx, left + 2, right + 2);
-    pu__fourier_halve(scale, x + 3 * dx, dx, left + 3, right + 3);
-    pu__fourier_zip(left, t, dt);
-    pu__fourier_zip(right, t + 4 * dt, dt);
+    pu__fourier_zip(scale, x, dx, t, dt);
+    pu__fourier_zip(scale, x + 4, dx, t + 4 * dt, dt);
 }
 #undef PU__ZIP_0
 #undef PU__ZIP_1
@@ -8500,27 +8495,20 @@ PU__FN void pu__gram_rows(pu__gram_column *o, pu_int at, pu_int from, pu_int to,
     }
 }
 
-/* All m rows, in groups of about PU__CHUNK entries, as the sums of other vectors are. Nothing where there is
-   no such column. */
+/* All m rows, in groups of about PU__CHUNK entries, as the sums of other vectors are. strip = 0: z is in the order of
+   the image, of which some rows at once are taken as one, or a part of one. Nothing where there is no such column. */
 PU__FN void pu__gram_image(pu__gram_column *o, pu_int m, pu_int n, const pu_real *z, pu_int strip, pu_int down)
 {
-    pu_int some = n < PU__CHUNK ? PU__CHUNK / n : 1;
+    pu_int some = n < PU__CHUNK ? PU__CHUNK / n : 1, wide = strip ? n : PU__CHUNK;
     if (!o->p)
         return;
     for (pu_int r = 0; r < m; r += some)
-        pu__gram_rows(o, 0, r, pu__min(r + some, m), n, z, strip, down);
-}
-
-/* The same for z in the order of the image, some rows at once as one, or a part of one. */
-PU__FN void pu__gram_flat(pu__gram_column *o, pu_int m, pu_int n, const pu_real *z)
-{
-    pu_int some = n < PU__CHUNK ? PU__CHUNK / n : 1;
-    if (!o->p)
-        return;
-    for (pu_int r = 0; r < m; r += some)
-        for (pu_int c = 0; c < n; c += PU__CHUNK) {
-            pu_int length = pu__min(some, m - r) * pu__min(PU__CHUNK, n - c);
-            pu__gram_rows(o, r * n + c, 0, 1, length, z + r * n + c, length, 0);
+        for (pu_int c = 0; c < n; c += wide) {
+            pu_int end = pu__min(r + some, m), at = r * n + c, length = (end - r) * pu__min(wide, n - c);
+            if (strip)
+                pu__gram_rows(o, 0, r, end, n, z, strip, down);
+            else
+                pu__gram_rows(o, at, 0, 1, length, z + at, length, 0);
         }
 }
 
@@ -8573,15 +8561,13 @@ PU__FN void pu__fourier_sandwich_rows(const pu_fourier *f, const pu_real *s, pu_
     }
 }
 
-/* z = F^H (s o F x) without scaling, then what column[0] wants of its real part and column[1] of its
-   imaginary one. Three steps:
+/* z = F^H (s o F x) without scaling, in three steps:
      F down the columns;
      F, s and F^H along the rows, while a few of them are in the cache;
      F^H down the columns.
    Rows are transposed twice that way, not four times. z is in strips, of (m + 1) n numbers. s: strips of
    rows, transposed. work: f->work. */
-PU__FN void pu__fourier_sandwich(const pu_fourier *f, const pu_real *s, pu__re_im x, pu__gram_column *column,
-                                 pu__re_im z, pu_real *work)
+PU__FN void pu__fourier_sandwich(const pu_fourier *f, const pu_real *s, pu__re_im x, pu__re_im z, pu_real *work)
 {
     pu_int n = f->along.n, m = f->down.n;
     /* An image in the second-level cache is read where it is by the first pass, a line at a time. Larger
@@ -8604,8 +8590,6 @@ PU__FN void pu__fourier_sandwich(const pu_fourier *f, const pu_real *s, pu__re_i
         pu__re_im strip = pu__exchanged(pu__fourier_strip(f, z, j, 0));
         pu__fft_lanes(&f->down, strip.step, strip, strip, work);
     }
-    pu__gram_image(column, m, n, z.re, PU__FFT_LANES, m + 1);
-    pu__gram_image(column + 1, m, n, z.im, PU__FFT_LANES, m + 1);
 }
 
 /* The weights w = (u, v) of Re F and Im F as pu__fourier_gram_pairs wants them. Phi' diag(u, v) Phi of two
@@ -8661,24 +8645,22 @@ PU__FN void pu__fourier_weigh(const pu_fourier *f, const pu_real *made, pu__re_i
 PU__FN void pu__fourier_gram_two(const pu_fourier *f, const pu_real *made, pu__re_im x, pu__gram_column *column,
                                  pu__re_im z, pu_real *work)
 {
-    pu_int n = f->along.n, m = f->down.n;
-    int equal = made[2 * m * n] == 0;
+    pu_int n = f->along.n, m = f->down.n, strip = n, down = 0;
     pu__re_im back = pu__exchanged(z);
-    if (equal && !f->fftw) {
-        pu__fourier_sandwich(f, made, x, column, z, work);
-        return;
-    }
-    if (equal) {
+    if (made[2 * m * n] != 0) { /* unequal weights */
+        pu__fourier_forward(f, x, z, work);
+        pu__fourier_weigh(f, made, z);
+        pu__fourier_forward(f, back, back, work);
+    } else if (f->fftw) {
         pu__fftw_run(f->fftw, m, n, 1, made, x, z, work);
-        pu__gram_flat(column, m, n, z.re);
-        pu__gram_flat(column + 1, m, n, z.im);
-        return;
+        strip = 0;
+    } else {
+        pu__fourier_sandwich(f, made, x, z, work);
+        strip = PU__FFT_LANES;
+        down = m + 1;
     }
-    pu__fourier_forward(f, x, z, work);
-    pu__fourier_weigh(f, made, z);
-    pu__fourier_forward(f, back, back, work);
-    pu__gram_image(column, m, n, z.re, n, 0);
-    pu__gram_image(column + 1, m, n, z.im, n, 0);
+    pu__gram_image(column, m, n, z.re, strip, down);
+    pu__gram_image(column + 1, m, n, z.im, strip, down);
 }
 
 /* For all pairs
@@ -9641,7 +9623,7 @@ PU__FN pu_status pu__check_form_sizes(const pu_op *op, const pu__op_names *names
 {
     pu_op builtin = pu__op_of_form(op);
     int same = builtin.rows == op->rows && builtin.cols == op->cols && builtin.params == op->params;
-    if (op->form == PU_FORM_GENERAL || pu__resolve(op).form == PU_FORM_GENERAL)
+    if (pu__resolve(op).form == PU_FORM_GENERAL)
         return PU_OK;
     if (op->form == PU_FORM_DIAGONAL)
         same = op->rows == op->cols && (op->params <= 1 || op->params == op->rows);

@@ -4944,11 +4944,8 @@ typedef struct {
 PU__FN pu__csr_entries pu__csr_row(const pu_op *op, pu_int m)
 {
     const pu_csr *a = (const pu_csr *)op->data;
-    pu__csr_entries row;
-    row.first = a->start[m];
-    row.count = a->start[m + 1] - row.first;
-    row.index = a->index + row.first;
-    row.value = a->value + row.first;
+    pu_int first = a->start[m];
+    pu__csr_entries row = {a->start[m + 1] - first, first, a->index + first, a->value + first};
     return row;
 }
 
@@ -5378,7 +5375,7 @@ PU_DEF pu_op pu_op_low_rank(const pu_low_rank *a)
 PU_DEF pu_status pu_low_rank_factor(const pu_low_rank *a, pu_int *index)
 {
     double c[PU__CAPACITANCE];
-    pu_int ignored, count;
+    pu_int ignored, count, r;
     pu_low_rank bare;
     pu_status status;
     pu_op op;
@@ -5397,14 +5394,15 @@ PU_DEF pu_status pu_low_rank_factor(const pu_low_rank *a, pu_int *index)
     status = pu__low_rank_check(&op, index);
     if (status)
         return status;
-    pu__zeros(a->factor, a->r * a->r);
-    for (pu_int i = 0; i < a->r; i++)
+    r = a->r;
+    pu__zeros(a->factor, r * r);
+    for (pu_int i = 0; i < r; i++)
         for (pu_int j = 0; j <= i; j += count) {
             count = pu__low_rank_capacitance(a, i, j, c);
             for (pu_int l = 0; l < count; l++)
-                a->factor[i * a->r + j + l] = (pu_real)c[l];
+                a->factor[i * r + j + l] = (pu_real)c[l];
         }
-    return pu__factor(a->r, a->factor, index);
+    return pu__factor(r, a->factor, index);
 }
 
 /* ---- Kronecker product: left = A (ra x ca), right = B (rb x cb), (A (x) B) vec X = vec A X B' ----
@@ -7895,10 +7893,8 @@ PU__FN pu_int pu__fft_factor(pu_fft *f, pu_int n)
         if (n % r == 0) {
             f->radix[f->passes++] = (int)r;
             n /= r;
-        } else if (r == 4)
-            r = 2;
-        else
-            r += r == 2 ? 1 : 2;
+        } else
+            r = r == 4 ? 2 : r + 1 + r % 2; /* 4, 2, 3, 5, 7, .. */
     }
     if (eight)
         f->radix[f->passes++] = 8;
@@ -8740,17 +8736,11 @@ PU__FN pu_status pu__fourier_gram_diag(PU__GRAM_DIAG_ARGS)
         z.re[i] = (w[i] - v[i]) * PU_R(0.5);
         unequal += w[i] != v[i];
     }
-    if (!unequal) {
-        for (pu_int i = 0; i < D; i++)
-            y[i] += mean;
-        return PU_OK;
-    }
-    pu__fourier_forward(f, pu__parts(z.re, NULL, 1), z, work + 2 * D);
+    if (unequal) /* otherwise z is zero, and so is its transform */
+        pu__fourier_forward(f, pu__parts(z.re, NULL, 1), z, work + 2 * D);
     for (pu_int r = 0; r < m; r++)
-        for (pu_int c = 0; c < n; c++) {
-            pu_int twice = 2 * r % m * n + 2 * c % n;
-            y[r * n + c] += mean + f->scale * z.re[twice];
-        }
+        for (pu_int c = 0; c < n; c++)
+            y[r * n + c] += mean + f->scale * z.re[2 * r % m * n + 2 * c % n];
     return PU_OK;
 }
 
@@ -9237,7 +9227,6 @@ PU_DEF pu_data pu_data_full(pu_int n, pu_int m, const pu_real *y)
     data.n = n;
     data.m = m;
     data.y = y;
-    data.kind = PU_DATA_FULL;
     return data;
 }
 
@@ -9346,11 +9335,11 @@ PU__FN pu_status pu__refuse_first(const pu__fault *fault, pu_report *report)
     return PU_OK;
 }
 
-/* Entries of x: finite, and positive where they must be. */
+/* Entries of x: finite, and positive where they must be. x NULL: none. */
 PU__FN pu_status pu__check_array(pu_int n, const pu_real *x, int positive, const char *name, pu_int datum,
                                  pu_report *report)
 {
-    for (pu_int i = 0; i < n; i++) {
+    for (pu_int i = 0; x && i < n; i++) {
         if (!pu__finite(x[i]))
             return pu__fail(report, PU_E_NONFINITE, name, datum, i);
         if (positive && !(x[i] > 0))
@@ -9381,10 +9370,9 @@ PU__FN pu_status pu__check_lists(const pu_data *data, pu_report *report)
         return pu__refuse(report, PU_E_NULL, start ? "data.index" : "data.start");
     for (pu_int n = 0; n < data->n; n++) {
         pu_int at = pu__datum(data, n);
-        if (start[at] < 0)
-            return pu__fail(report, PU_E_ARGUMENT, "data.start", n, at);
-        if (start[at + 1] < start[at])
-            return pu__fail(report, PU_E_ARGUMENT, "data.start", n, at + 1);
+        pu_int next = start[at] < 0 ? 0 : 1; /* which of the two is wrong */
+        if (!next || start[at + 1] < start[at])
+            return pu__fail(report, PU_E_ARGUMENT, "data.start", n, at + next);
     }
     for (pu_int n = 0; n < data->n; n++) {
         pu_int at = pu__datum(data, n), least = 0;
@@ -9397,7 +9385,8 @@ PU__FN pu_status pu__check_lists(const pu_data *data, pu_report *report)
     return PU_OK;
 }
 
-/* Sizes, pointers and lists of the data, without reading an observation. */
+/* Sizes, pointers and lists of the data, without reading an observation. pick comes before all that it leads to: the
+   lists and the ids of the data that it names. */
 PU__FN pu_status pu__check_data_shape(const pu_data *data, pu_int M, pu_report *report)
 {
     const pu_data empty = PU__ZERO, *d = data ? data : &empty;
@@ -9471,7 +9460,8 @@ PU__FN pu_status pu__operator_failed(pu_report *report, const char *what, pu_int
     return pu__fail(report, PU_E_OPERATOR, what, datum, -1);
 }
 
-/* What the messages about an operator call it. */
+/* What the messages about an operator call it. A function's failure is told by the function's name; a factor that does not
+   belong to the numbers (PU_E_ARGUMENT of check) and a form that is not true have words of their own. */
 typedef struct {
     const char *name, *apply, *check, *stale, *form, *device;
     int slot; /* of the backend's sides: 0 a prior precision or A, 1 Phi */
@@ -9503,9 +9493,9 @@ PU__FN pu_status pu__check_numbers(const pu_lgm *model, pu_report *report)
 {
     pu_int D = model->Gamma->rows, M = model->Phi->rows;
     pu_status status = pu__check_array(M, model->psi, 1, "model.psi", -1, report);
-    if (!status && model->nu)
+    if (!status)
         status = pu__check_array(D, model->nu, 0, "model.nu", -1, report);
-    if (!status && model->eta)
+    if (!status)
         status = pu__check_array(M, model->eta, 0, "model.eta", -1, report);
     if (!status)
         status = pu__check_op(model->Gamma, &pu__names_Gamma, report);
@@ -9514,7 +9504,7 @@ PU__FN pu_status pu__check_numbers(const pu_lgm *model, pu_report *report)
     return status;
 }
 
-/* |x| |y| */
+/* |x| |y|, which bounds |x'y| and so the rounding of that sum. */
 PU__FN double pu__norms(pu_int n, const pu_real *x, const pu_real *y)
 {
     return sqrt(pu__dot(n, NULL, x, x) * pu__dot(n, NULL, y, y));
@@ -9572,15 +9562,11 @@ PU__FN pu_op pu__op_of_form(const pu_op *op)
 }
 
 /* The functions of an operator but for check. */
+/* clang-format off */
 #define PU__OP_FUNCTIONS(X)                                                                                            \
-    X(apply)                                                                                                           \
-    X(apply_t)                                                                                                         \
-    X(grad)                                                                                                            \
-    X(diag)                                                                                                            \
-    X(gram_diag)                                                                                                       \
-    X(sample)                                                                                                          \
-    X(solve)                                                                                                           \
-    X(logdet) X(logdet_grad) X(apply_rows) X(apply_rows_t) X(grad_rows) X(band_add) X(band_grad) X(row) X(row_grad)
+    X(apply) X(apply_t) X(grad) X(diag) X(gram_diag) X(sample) X(solve) X(logdet) X(logdet_grad) X(apply_rows)         \
+    X(apply_rows_t) X(grad_rows) X(band_add) X(band_grad) X(row) X(row_grad)
+/* clang-format on */
 
 /* The operator that the library works with. One that states a form and has no function of ours gets the functions of the
    built-in one, and keeps its own where that has none: so it is as fast as ours, and pu__check_form tests that they agree. A

@@ -4951,11 +4951,11 @@ PU__FN pu__csr_entries pu__csr_row(const pu_op *op, pu_int m)
 
 /* How many of the k columns go together from column j on: 1, which is then not interleaved, or 2 ..
    PU__CSR_WIDE. */
-PU__FN int pu__csr_group(pu_int k, pu_int j) { return k < PU__CSR_WIDE ? 1 : (int)pu__min(PU__CSR_WIDE, k - j); }
+PU__FN pu_int pu__csr_group(pu_int k, pu_int j) { return k < PU__CSR_WIDE ? 1 : pu__min(PU__CSR_WIDE, k - j); }
 
 /* Interleaves the first `wide` columns of X, 2 .. PU__CSR_WIDE of them and n long, into T
    (PU__CSR_WIDE n). Zeros take the place of columns that are not there. */
-PU__FN void pu__csr_pack(pu_int n, int wide, pu_block X, pu_real *T)
+PU__FN void pu__csr_pack(pu_int n, pu_int wide, pu_block X, pu_real *T)
 {
     const pu_real *x0 = X.at, *x1 = pu__col(X, 1), *x2 = pu__col(X, wide > 2 ? 2 : 1),
                   *x3 = pu__col(X, wide > 3 ? 3 : 1);
@@ -4969,7 +4969,7 @@ PU__FN void pu__csr_pack(pu_int n, int wide, pu_block X, pu_real *T)
 }
 
 /* The way back: the first `wide` interleaved columns of T into Y, or added to Y. */
-PU__FN void pu__csr_unpack(pu_int n, int wide, const pu_real *T, pu_block Y, int add)
+PU__FN void pu__csr_unpack(pu_int n, pu_int wide, const pu_real *T, pu_block Y, int add)
 {
     for (int c = 0; c < wide; c++) {
         pu_real *y = pu__col(Y, c);
@@ -5003,7 +5003,7 @@ PU__INLINE void pu__csr_dots(pu__csr_entries row, int wide, const pu_real *T, do
 PU__FN pu_status pu__csr_apply(PU__APPLY_ARGS)
 {
     double s[PU__CSR_WIDE];
-    int wide;
+    pu_int wide;
     for (pu_int j = 0; j < k; j += wide) {
         wide = pu__csr_group(k, j);
         if (wide > 1)
@@ -5026,10 +5026,10 @@ PU__FN pu_status pu__csr_apply(PU__APPLY_ARGS)
 
 /* x_c = entry m of column c, times weight_c unless weight is NULL; zeros for the columns that are
    not there. Returns 0 when all are zero: such a row (an unobserved entry) costs nothing. */
-PU__FN int pu__csr_across(int wide, pu_block X, pu_int m, const pu_real *weight, pu_real *x)
+PU__FN int pu__csr_across(pu_int wide, pu_block X, pu_int m, const pu_real *weight, pu_real *x)
 {
-    int c, some = 0;
-    for (c = 0; c < PU__CSR_WIDE; c++) {
+    int some = 0;
+    for (int c = 0; c < PU__CSR_WIDE; c++) {
         x[c] = c < wide ? pu__col(X, c)[m] : 0;
         if (weight && c < wide)
             x[c] *= weight[c];
@@ -5044,7 +5044,7 @@ PU__FN int pu__csr_across(int wide, pu_block X, pu_int m, const pu_real *weight,
 PU__FN pu_status pu__csr_apply_t(PU__APPLY_ARGS)
 {
     pu_real x[PU__CSR_WIDE], *y;
-    int wide;
+    pu_int wide;
     for (pu_int j = 0; j < k; j += wide) {
         wide = pu__csr_group(k, j);
         /* the sums begin with zero in the scratch, and with zero or Y in Y */
@@ -5080,7 +5080,7 @@ PU__FN pu_status pu__csr_grad(PU__GRAD_ARGS)
 {
     const pu_real *q;
     pu_real p[PU__CSR_WIDE];
-    int wide;
+    pu_int wide;
     for (pu_int j = 0; j < k; j += wide) {
         wide = pu__csr_group(k, j);
         if (wide > 1)
@@ -5509,10 +5509,9 @@ PU__FN pu_status pu__kron_grad(PU__GRAD_ARGS)
     /* A: T = R'; the columns of P and R are the rows of P' and R' */
     if (A->params) {
         status = pu__kron_half(B, PU__APPLY, ca, k, Q, T, 0, work);
-        if (status)
-            return status;
         pu__kron_weights(k, rb, weight, copies);
-        status = A->grad(A, k * rb, pu__rows(Pt.at, ra), pu__rows(T.at, ca), copies, grad, work);
+        if (!status)
+            status = A->grad(A, k * rb, pu__rows(Pt.at, ra), pu__rows(T.at, ca), copies, grad, work);
     }
     if (status || !B->params)
         return status;
@@ -8377,22 +8376,20 @@ PU__FN pu_status pu__fourier_apply(PU__APPLY_ARGS)
     pu_int D = op->cols;
     pu_real h = PU_R(0.5);
     pu__re_im z = pu__parts(work, work + D, 1);
-    pu_int j;
-    work += 2 * D;
-    for (j = 0; j + 1 < k; j += 2) {
-        pu__re_im x = pu__parts(pu__col(X, j), pu__col(X, j + 1), 1);
-        pu_real *first = pu__col(Y, j), *second = pu__col(Y, j + 1);
-        pu__fourier_forward(f, x, z, work);
-        pu__fourier_fold(f, z.re, h, h, first, add);
-        pu__fourier_fold(f, z.im, h, -h, first + D, add);
-        pu__fourier_fold(f, z.im, h, h, second, add);
-        pu__fourier_fold(f, z.re, -h, h, second + D, add);
-    }
-    if (j < k) { /* A column alone: nothing to take apart. */
-        pu_real *y = pu__col(Y, j);
-        pu__fourier_forward(f, pu__parts(pu__col(X, j), NULL, 1), z, work);
-        pu__fourier_give(D, z.re, y, add);
-        pu__fourier_give(D, z.im, y + D, add);
+    for (pu_int j = 0; j < k; j += 2) {
+        int pair = j + 1 < k;
+        pu_real *first = pu__col(Y, j);
+        pu__fourier_forward(f, pu__parts(pu__col(X, j), pair ? pu__col(X, j + 1) : NULL, 1), z, work + 2 * D);
+        if (pair) {
+            pu_real *second = pu__col(Y, j + 1);
+            pu__fourier_fold(f, z.re, h, h, first, add);
+            pu__fourier_fold(f, z.im, h, -h, first + D, add);
+            pu__fourier_fold(f, z.im, h, h, second, add);
+            pu__fourier_fold(f, z.re, -h, h, second + D, add);
+        } else { /* a column alone: nothing to take apart */
+            pu__fourier_give(D, z.re, first, add);
+            pu__fourier_give(D, z.im, first + D, add);
+        }
     }
     return PU_OK;
 }

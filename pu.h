@@ -4163,14 +4163,17 @@ PU__FN void pu__band_inverse(pu_int n, pu_int p, const double *a, const double *
 
 /* Parameter lists of the functions of a pu_op, with the names and meanings that its declaration
    gives them:
-     apply, apply_t   Y = Op X or Op'X, added to Y when `add` is nonzero
+     apply, apply_t   Y = Op X or Op'X, added to Y when `add` is nonzero; ROWS: for the n listed rows alone
      grad             grad += sum_j weight_j d/dtheta p_j'Op q_j
      solve, sample    Y = Op^-1 X; Y = F X with F F' = Op, where X holds the normals (E in the declaration)
    `work` is scratch of k * op->work reals (one column's for the functions without k), which not all
-   of them use. */
+   of them use; a gradient without parameters uses nothing. */
 #define PU__APPLY_ARGS const pu_op *op, pu_int k, pu_block X, pu_block Y, int add, PU_UNUSED pu_real *work
 #define PU__GRAD_ARGS                                                                                                  \
-    const pu_op *op, pu_int k, pu_block P, pu_block Q, const pu_real *weight, pu_real *grad, PU_UNUSED pu_real *work
+    PU_UNUSED const pu_op *op, PU_UNUSED pu_int k, PU_UNUSED pu_block P, PU_UNUSED pu_block Q,                         \
+        PU_UNUSED const pu_real *weight, PU_UNUSED pu_real *grad, PU_UNUSED pu_real *work
+#define PU__ROWS_ARGS                                                                                                  \
+    const pu_op *op, pu_int n, const pu_int *rows, pu_int k, pu_block X, pu_block Y, int add, PU_UNUSED pu_real *work
 #define PU__SOLVE_ARGS       const pu_op *op, pu_int k, pu_block X, pu_block Y, PU_UNUSED pu_real *work
 #define PU__DIAG_ARGS        const pu_op *op, pu_real *y, PU_UNUSED pu_real *work
 #define PU__GRAM_DIAG_ARGS   const pu_op *op, const pu_real *w, pu_real *y, PU_UNUSED pu_real *work
@@ -4182,8 +4185,7 @@ PU__FN void pu__band_inverse(pu_int n, pu_int p, const double *a, const double *
    PU_ZERO makes the call say PU_E_OVERFLOW. */
 PU__FN pu_op pu__op_zero(pu_int rows, pu_int cols, pu_int params, const void *data)
 {
-    pu_op op;
-    memset(&op, 0, sizeof op);
+    pu_op op = PU__ZERO;
     op.rows = rows;
     op.cols = cols;
     op.params = params;
@@ -4207,8 +4209,8 @@ PU__FN int pu__plain(const pu_op *op) { return op->form == PU_FORM_MATRIX && op-
    many. rows NULL: the list of all rows. */
 PU__FN pu_int pu__dense_some(const pu_op *op, pu_int n, const pu_int *rows, pu_int m, const pu_real **address)
 {
-    pu_int i, some = pu__min(PU__ROWS, n - m);
-    for (i = 0; i < some; i++)
+    pu_int some = pu__min(PU__ROWS, n - m);
+    for (pu_int i = 0; i < some; i++)
         address[i] = pu__entries(op) + (rows ? rows[m + i] : m + i) * op->cols;
     return some;
 }
@@ -4222,12 +4224,10 @@ PU__FN pu_block pu__below(pu_block b, pu_int row)
 
 /* Y = A X, or +=, for the n listed rows of A (rows NULL: the first n).
    X: cols x k, Y: n x k. */
-PU__FN pu_status pu__dense_apply_rows(const pu_op *op, pu_int n, const pu_int *rows, pu_int k, pu_block X, pu_block Y,
-                                      int add, pu_real *work)
+PU__FN pu_status pu__dense_apply_rows(PU__ROWS_ARGS)
 {
     const pu_real *address[PU__ROWS];
     pu_int some;
-    (void)work;
     for (pu_int m = 0; m < n; m += some) {
         some = pu__dense_some(op, n, rows, m, address);
         pu__rows_apply(some, address, op->cols, k, X, pu__below(Y, m), add);
@@ -4254,10 +4254,8 @@ PU__FN void pu__dense_gram_rows(const pu_op *op, pu_int n, const pu_int *rows, c
 
 /* Y = A'X, or +=, for the n listed rows of A.
    X: n x k, Y: cols x k. */
-PU__FN pu_status pu__dense_apply_rows_t(const pu_op *op, pu_int n, const pu_int *rows, pu_int k, pu_block X, pu_block Y,
-                                        int add, pu_real *work)
+PU__FN pu_status pu__dense_apply_rows_t(PU__ROWS_ARGS)
 {
-    (void)work;
     pu__clear(op->cols, k, Y, add);
     pu__dense_gram_rows(op, n, rows, NULL, k, pu__rows(NULL, 0), X, Y);
     return PU_OK;
@@ -4267,11 +4265,10 @@ PU__FN pu_status pu__dense_apply_rows_t(const pu_op *op, pu_int n, const pu_int 
    P: n x k, Q: cols x k, grad: rows x cols. Tiles of 4 rows; PU__SUM columns at a time, because a
    sum of more terms in pu_real would lose digits. lint: the arguments are those of pu_op. */
 PU__FN pu_status pu__dense_grad_rows(const pu_op *op, pu_int n, const pu_int *rows, pu_int k, pu_block P, pu_block Q,
-                                     const pu_real *weight, pu_real *grad, pu_real *work)
+                                     const pu_real *weight, pu_real *grad, PU_UNUSED pu_real *work)
 {
     const pu_real *q[PU__SUM];
     pu_real factors[4 * PU__SUM], *to[4];
-    (void)work;
     for (pu_int j = 0; j < k; j += PU__SUM) {
         pu_int terms = pu__min(PU__SUM, k - j);
         for (pu_int i = 0; i < terms; i++)
@@ -4301,9 +4298,8 @@ PU__FN int pu__gemm(pu_int m, pu_int n, pu_int depth, pu__matrix A, pu__matrix B
     /* A factor whose rows are not contiguous is the transpose of one whose rows are. */
     int turn_a = A.col != 1, turn_b = B.col != 1;
     pu_int lda = turn_a ? A.col : A.row, ldb = turn_b ? B.col : B.row;
-    if (m > INT_MAX || n > INT_MAX || depth > INT_MAX || lda > INT_MAX || ldb > INT_MAX || ld > INT_MAX)
-        return 0;
-    if (lda < (turn_a ? m : depth) || ldb < (turn_b ? depth : n) || ld < n)
+    if (pu__most(pu__most(m, n), pu__most(depth, pu__most(lda, pu__most(ldb, ld)))) > INT_MAX ||
+        lda < (turn_a ? m : depth) || ldb < (turn_b ? depth : n) || ld < n)
         return 0;
 #ifdef PU_FLOAT
     cblas_sgemm
@@ -4365,10 +4361,8 @@ PU__FN pu_status pu__dense_gram_diag(PU__GRAM_DIAG_ARGS)
 {
     for (pu_int m = 0; m < op->rows; m++) {
         const pu_real *row = pu__entries(op) + m * op->cols;
-        if (w[m] == 0)
-            continue;
-        for (pu_int d = 0; d < op->cols; d++)
-            y[d] += w[m] * (row[d] * row[d]);
+        if (w[m] != 0)
+            pu__add_product(op->cols, w[m], row, row, y);
     }
     return PU_OK;
 }
@@ -4439,11 +4433,12 @@ PU__FN pu_status pu__spd_solve(PU__SOLVE_ARGS)
     const pu_real *L = pu__spd_factor(op);
     pu_int n = op->rows;
     for (pu_int j = 0; j < k; j++) {
-        pu__copy(pu__col(Y, j), pu__col(X, j), n);
+        pu_real *y = pu__col(Y, j);
+        pu__copy(y, pu__col(X, j), n);
         if (k >= PU__FEW)
             continue;
-        pu__lower_solve(n, L, 0, pu__col(Y, j));
-        pu__upper_solve(n, L, n - 1, pu__col(Y, j));
+        pu__lower_solve(n, L, 0, y);
+        pu__upper_solve(n, L, n - 1, y);
     }
     if (k >= PU__FEW) {
         pu__triangle(n, L, n, 0, k, Y, 0, NULL);
@@ -4530,6 +4525,16 @@ PU_DEF pu_op pu_op_spd(pu_int n, const pu_real *a, const pu_real *factor)
     return op;
 }
 
+/* L L' = a in place. *index: -1, or the diagonal entry of `a` whose pivot is not positive. */
+PU__FN pu_status pu__factor(pu_int n, pu_real *a, pu_int *index)
+{
+    *index = pu__cholesky(n, a, n, NULL);
+    if (*index < 0)
+        return PU_OK;
+    *index *= n + 1; /* from the row to its diagonal entry */
+    return PU_E_NOT_DEFINITE;
+}
+
 /* Checks A, copies its lower triangle and factors the copy in place. */
 PU_DEF pu_status pu_spd_factor(pu_int n, const pu_real *a, pu_real *factor, pu_int *index)
 {
@@ -4550,11 +4555,7 @@ PU_DEF pu_status pu_spd_factor(pu_int n, const pu_real *a, pu_real *factor, pu_i
         return status;
     for (pu_int i = 0; i < op.params; i++)
         factor[i] = i % n <= i / n ? a[i] : 0;
-    *index = pu__cholesky(n, factor, n, NULL);
-    if (*index < 0)
-        return PU_OK;
-    *index *= n + 1; /* from the row to its diagonal entry */
-    return PU_E_NOT_DEFINITE;
+    return pu__factor(n, factor, index);
 }
 
 /* ---- diagonal, identity, scaled identity: params = n entries, none (ones) or one (all equal) ----
@@ -4736,10 +4737,8 @@ PU_DEF pu_op pu_op_scaled_identity(pu_int n, const pu_real *a) { return pu__op_d
    data = L, aux = R, both borrowed; parameters [L | R]. A function is there where both operands have
    what it needs. The scratch begins with the intermediate block; the rest of it goes to the operands. */
 
-/* The left operand. */
-PU__FN const pu_op *pu__left(const pu_op *op) { return (const pu_op *)op->data; }
-/* The right operand. */
-PU__FN const pu_op *pu__right(const pu_op *op) { return (const pu_op *)op->aux; }
+/* Declares the operands of op as L and R. */
+#define PU__OPERANDS(L, R) const pu_op *L = (const pu_op *)op->data, *R = (const pu_op *)op->aux
 
 /* Normals that a draw of this operator consumes. */
 PU__FN pu_int pu__noise(const pu_op *op) { return op->noise > 0 ? op->noise : op->rows; }
@@ -4755,7 +4754,7 @@ PU__FN pu_block pu__scratch(pu_real **work, pu_int n, pu_int k)
 /* Y = L (R X), or +=; R X takes R->rows reals of scratch per column. */
 PU__FN pu_status pu__product_apply(PU__APPLY_ARGS)
 {
-    const pu_op *L = pu__left(op), *R = pu__right(op);
+    PU__OPERANDS(L, R);
     pu_block T = pu__scratch(&work, R->rows, k);
     pu_status status = R->apply(R, k, X, T, 0, work);
     return status ? status : L->apply(L, k, T, Y, add, work);
@@ -4764,7 +4763,7 @@ PU__FN pu_status pu__product_apply(PU__APPLY_ARGS)
 /* Y = R'(L'X), or += */
 PU__FN pu_status pu__product_apply_t(PU__APPLY_ARGS)
 {
-    const pu_op *L = pu__left(op), *R = pu__right(op);
+    PU__OPERANDS(L, R);
     pu_block T = pu__scratch(&work, L->cols, k);
     pu_status status = L->apply_t(L, k, X, T, 0, work);
     return status ? status : R->apply_t(R, k, T, Y, add, work);
@@ -4773,7 +4772,7 @@ PU__FN pu_status pu__product_apply_t(PU__APPLY_ARGS)
 /* The gradient of p'L R q: of p'L (R q) in the parameters of L, of (L'p)'R q in those of R. */
 PU__FN pu_status pu__product_grad(PU__GRAD_ARGS)
 {
-    const pu_op *L = pu__left(op), *R = pu__right(op);
+    PU__OPERANDS(L, R);
     pu_block T = pu__scratch(&work, R->rows, k);
     pu_status status = PU_OK;
     /* T = R q for the left gradient, then T = L'p for the right one */
@@ -4794,11 +4793,10 @@ PU__FN pu_status pu__product_grad(PU__GRAD_ARGS)
    is at fault. */
 PU__FN pu_status pu__pair_check(const pu_op *op, pu_int *index)
 {
-    const pu_op *L = pu__left(op), *R = pu__right(op);
-    pu_status status = PU_OK;
+    PU__OPERANDS(L, R);
+    pu_status status;
     *index = -1;
-    if (L->check)
-        status = L->check(L, index);
+    status = L->check ? L->check(L, index) : PU_OK;
     if (status || !R->check)
         return status;
     status = R->check(R, index);
@@ -4810,7 +4808,7 @@ PU__FN pu_status pu__pair_check(const pu_op *op, pu_int *index)
 /* Y = L X + R X, or += */
 PU__FN pu_status pu__sum_apply(PU__APPLY_ARGS)
 {
-    const pu_op *L = pu__left(op), *R = pu__right(op);
+    PU__OPERANDS(L, R);
     pu_status status = L->apply(L, k, X, Y, add, work);
     return status ? status : R->apply(R, k, X, Y, 1, work);
 }
@@ -4818,7 +4816,7 @@ PU__FN pu_status pu__sum_apply(PU__APPLY_ARGS)
 /* Y = L'X + R'X, or += */
 PU__FN pu_status pu__sum_apply_t(PU__APPLY_ARGS)
 {
-    const pu_op *L = pu__left(op), *R = pu__right(op);
+    PU__OPERANDS(L, R);
     pu_status status = L->apply_t(L, k, X, Y, add, work);
     return status ? status : R->apply_t(R, k, X, Y, 1, work);
 }
@@ -4826,7 +4824,7 @@ PU__FN pu_status pu__sum_apply_t(PU__APPLY_ARGS)
 /* The gradient of p'L q + p'R q: each operand's own. */
 PU__FN pu_status pu__sum_grad(PU__GRAD_ARGS)
 {
-    const pu_op *L = pu__left(op), *R = pu__right(op);
+    PU__OPERANDS(L, R);
     pu_status status = L->params ? L->grad(L, k, P, Q, weight, grad, work) : PU_OK;
     return status || !R->params ? status : R->grad(R, k, P, Q, weight, grad + L->params, work);
 }
@@ -4834,15 +4832,16 @@ PU__FN pu_status pu__sum_grad(PU__GRAD_ARGS)
 /* y += diag(L) + diag(R) */
 PU__FN pu_status pu__sum_diag(PU__DIAG_ARGS)
 {
-    pu_status status = pu__left(op)->diag(pu__left(op), y, work);
-    return status ? status : pu__right(op)->diag(pu__right(op), y, work);
+    PU__OPERANDS(L, R);
+    pu_status status = L->diag(L, y, work);
+    return status ? status : R->diag(R, y, work);
 }
 
 /* F = [F_L | F_R]: independent draws of the two operands add up. The normals of R follow those of L
    in each column. */
 PU__FN pu_status pu__sum_sample(PU__SOLVE_ARGS)
 {
-    const pu_op *L = pu__left(op), *R = pu__right(op);
+    PU__OPERANDS(L, R);
     pu_block T = pu__scratch(&work, op->rows, k);
     pu_status status = L->sample(L, k, X, Y, work);
     if (!status)
@@ -4866,11 +4865,10 @@ PU__FN int pu__is_sound(const pu_op *op)
     return op && op->rows > 0 && op->cols > 0 && op->work >= 0 && op->noise >= 0;
 }
 
-/* Have the operands the gradients that they owe? One without parameters owes none. */
-PU__FN int pu__have_grads(const pu_op *left, const pu_op *right)
-{
-    return (!left->params || left->grad) && (!right->params || right->grad);
-}
+/* A function of a pair of operators, or NULL unless both have what it is made of: the function f, or one that an
+   operand without parameters does not owe. */
+#define PU__BOTH(f, function) (left->f && right->f ? function : NULL)
+#define PU__OWED(f, function) ((!left->params || left->f) && (!right->params || right->f) ? function : NULL)
 
 /* What holds for products, sums and Kronecker products alike. No fact about one operand (form,
    band, the row functions) is one about the pair. Scratch per column: `extra` reals, then what
@@ -4885,8 +4883,8 @@ PU__FN pu_op pu__op_pair(const pu_op *left, const pu_op *right, pu_int extra)
     op.cols = right->cols;
     if (left->params >= 0 && right->params >= 0 && left->params <= PTRDIFF_MAX - right->params)
         op.params = left->params + right->params;
-    op.work = pu__most(left->work, right->work);
-    op.work = op.work > PTRDIFF_MAX - extra ? PTRDIFF_MAX : op.work + extra; /* the size query overflows, and says so */
+    /* where that does not fit, the size query overflows and says so */
+    op.work = pu__min(pu__most(left->work, right->work), PTRDIFF_MAX - extra) + extra;
     op.trusted = (int)pu__min(left->trusted, right->trusted);
     op.check = pu__pair_check;
     op.flops = pu__flops(left) + pu__flops(right);
@@ -4899,14 +4897,11 @@ PU_DEF pu_op pu_op_product(const pu_op *left, const pu_op *right)
     pu_op op = pu__op_pair(left, right, right ? right->rows : 0);
     if (!op.aux || left->cols != right->rows)
         return pu__op_zero(0, 0, 0, NULL);
-    if (left->apply && right->apply)
-        op.apply = pu__product_apply;
-    if (left->apply_t && right->apply_t)
-        op.apply_t = pu__product_apply_t;
-    if (op.apply && op.apply_t && pu__have_grads(left, right))
-        op.grad = pu__product_grad;
-    if (op.trusted > 1)
-        op.trusted = 1; /* a product of symmetric operators need not be symmetric */
+    op.apply = PU__BOTH(apply, pu__product_apply);
+    op.apply_t = PU__BOTH(apply_t, pu__product_apply_t);
+    if (op.apply && op.apply_t)
+        op.grad = PU__OWED(grad, pu__product_grad);
+    op.trusted = (int)pu__min(op.trusted, 1); /* a product of symmetric operators need not be symmetric */
     return op;
 }
 
@@ -4916,18 +4911,13 @@ PU_DEF pu_op pu_op_sum(const pu_op *left, const pu_op *right)
     pu_op op = pu__op_pair(left, right, left ? left->rows : 0);
     if (!op.aux || left->rows != right->rows || left->cols != right->cols)
         return pu__op_zero(0, 0, 0, NULL);
-    if (left->apply && right->apply)
-        op.apply = pu__sum_apply;
-    if (left->apply_t && right->apply_t)
-        op.apply_t = pu__sum_apply_t;
-    if (pu__have_grads(left, right))
-        op.grad = pu__sum_grad;
-    if (left->diag && right->diag)
-        op.diag = pu__sum_diag;
-    if (left->sample && right->sample) {
-        op.sample = pu__sum_sample;
+    op.apply = PU__BOTH(apply, pu__sum_apply);
+    op.apply_t = PU__BOTH(apply_t, pu__sum_apply_t);
+    op.grad = PU__OWED(grad, pu__sum_grad);
+    op.diag = PU__BOTH(diag, pu__sum_diag);
+    op.sample = PU__BOTH(sample, pu__sum_sample);
+    if (op.sample)
         op.noise = pu__noise(left) + pu__noise(right);
-    }
     return op;
 }
 
@@ -4943,6 +4933,13 @@ PU_DEF pu_op pu_op_sum(const pu_op *left, const pu_op *right)
 
 #define PU__CSR_WIDE 4
 
+/* Marks functions that must become part of the loop around them, because it is short or gives them constants. */
+#if PU__VECTORS
+#define PU__INLINE static inline PU_UNUSED __attribute__((always_inline))
+#else
+#define PU__INLINE PU__FN
+#endif
+
 /* The stored entries of one row: value[i] in column index[i], i < count. Entry 0 is parameter
    `first` of the operator. */
 typedef struct {
@@ -4951,27 +4948,22 @@ typedef struct {
     const pu_real *value;
 } pu__csr_entries;
 
-/* The matrix behind an operator. */
-PU__FN const pu_csr *pu__csr_of(const pu_op *op) { return (const pu_csr *)op->data; }
-
-/* Row m of the matrix. */
-PU__FN pu__csr_entries pu__csr_row(const pu_csr *a, pu_int m)
+/* Row m of the matrix behind an operator. */
+PU__FN pu__csr_entries pu__csr_row(const pu_op *op, pu_int m)
 {
-    pu__csr_entries row;
-    row.first = a->start[m];
-    row.count = a->start[m + 1] - row.first;
-    row.index = a->index + row.first;
-    row.value = a->value + row.first;
+    const pu_csr *a = (const pu_csr *)op->data;
+    pu_int first = a->start[m];
+    pu__csr_entries row = {a->start[m + 1] - first, first, a->index + first, a->value + first};
     return row;
 }
 
 /* How many of the k columns go together from column j on: 1, which is then not interleaved, or 2 ..
    PU__CSR_WIDE. */
-PU__FN int pu__csr_group(pu_int k, pu_int j) { return k < PU__CSR_WIDE ? 1 : (int)pu__min(PU__CSR_WIDE, k - j); }
+PU__FN pu_int pu__csr_group(pu_int k, pu_int j) { return k < PU__CSR_WIDE ? 1 : pu__min(PU__CSR_WIDE, k - j); }
 
 /* Interleaves the first `wide` columns of X, 2 .. PU__CSR_WIDE of them and n long, into T
    (PU__CSR_WIDE n). Zeros take the place of columns that are not there. */
-PU__FN void pu__csr_pack(pu_int n, int wide, pu_block X, pu_real *T)
+PU__FN void pu__csr_pack(pu_int n, pu_int wide, pu_block X, pu_real *T)
 {
     const pu_real *x0 = X.at, *x1 = pu__col(X, 1), *x2 = pu__col(X, wide > 2 ? 2 : 1),
                   *x3 = pu__col(X, wide > 3 ? 3 : 1);
@@ -4985,7 +4977,7 @@ PU__FN void pu__csr_pack(pu_int n, int wide, pu_block X, pu_real *T)
 }
 
 /* The way back: the first `wide` interleaved columns of T into Y, or added to Y. */
-PU__FN void pu__csr_unpack(pu_int n, int wide, const pu_real *T, pu_block Y, int add)
+PU__FN void pu__csr_unpack(pu_int n, pu_int wide, const pu_real *T, pu_block Y, int add)
 {
     for (int c = 0; c < wide; c++) {
         pu_real *y = pu__col(Y, c);
@@ -4994,55 +4986,42 @@ PU__FN void pu__csr_unpack(pu_int n, int wide, const pu_real *T, pu_block Y, int
     }
 }
 
-/* s_c = the product of a row with column c of the interleaved T, for all PU__CSR_WIDE columns. As
-   in pu__dot, sums run over PU__CHUNK entries in pu_real and are then added in double. */
-PU__FN void pu__csr_dots(pu__csr_entries row, const pu_real *T, double *s)
+/* s_c = the product of a row with column c of T, in which `wide` columns are interleaved: a constant, so that the
+   compiler unrolls the loops over them. As in pu__dot, sums run over PU__CHUNK entries in pu_real and are then
+   added in double. */
+PU__INLINE void pu__csr_dots(pu__csr_entries row, int wide, const pu_real *T, double *s)
 {
-    for (int c = 0; c < PU__CSR_WIDE; c++)
+    for (int c = 0; c < wide; c++)
         s[c] = 0;
     for (pu_int at = 0; at < row.count; at += PU__CHUNK) {
         pu_int end = pu__min(row.count, at + PU__CHUNK);
         pu_real part[PU__CSR_WIDE] = {0};
         for (pu_int i = at; i < end; i++) {
             pu_real a = row.value[i];
-            const pu_real *x = T + row.index[i] * PU__CSR_WIDE;
-            for (int c = 0; c < PU__CSR_WIDE; c++)
+            const pu_real *x = T + row.index[i] * wide;
+            for (int c = 0; c < wide; c++)
                 part[c] += a * x[c];
         }
-        for (int c = 0; c < PU__CSR_WIDE; c++)
+        for (int c = 0; c < wide; c++)
             s[c] += (double)part[c];
     }
-}
-
-/* The same for a single column x, with the same rounding. */
-PU__FN double pu__csr_dot(pu__csr_entries row, const pu_real *x)
-{
-    double s = 0;
-    for (pu_int at = 0; at < row.count; at += PU__CHUNK) {
-        pu_int end = pu__min(row.count, at + PU__CHUNK);
-        pu_real part = 0;
-        for (pu_int i = at; i < end; i++)
-            part += row.value[i] * x[row.index[i]];
-        s += (double)part;
-    }
-    return s;
 }
 
 /* Y = A X, or +=. X: cols x k, Y: rows x k. */
 PU__FN pu_status pu__csr_apply(PU__APPLY_ARGS)
 {
     double s[PU__CSR_WIDE];
-    int wide;
+    pu_int wide;
     for (pu_int j = 0; j < k; j += wide) {
         wide = pu__csr_group(k, j);
         if (wide > 1)
             pu__csr_pack(op->cols, wide, pu__from(X, j), work);
         for (pu_int m = 0; m < op->rows; m++) {
-            pu__csr_entries row = pu__csr_row(pu__csr_of(op), m);
+            pu__csr_entries row = pu__csr_row(op, m);
             if (wide > 1)
-                pu__csr_dots(row, work, s);
+                pu__csr_dots(row, PU__CSR_WIDE, work, s);
             else
-                s[0] = pu__csr_dot(row, pu__col(X, j));
+                pu__csr_dots(row, 1, pu__col(X, j), s);
             /* columns that were filled up with zeros are left out */
             for (int c = 0; c < wide; c++) {
                 pu_real *y = pu__col(Y, j + c) + m;
@@ -5055,10 +5034,10 @@ PU__FN pu_status pu__csr_apply(PU__APPLY_ARGS)
 
 /* x_c = entry m of column c, times weight_c unless weight is NULL; zeros for the columns that are
    not there. Returns 0 when all are zero: such a row (an unobserved entry) costs nothing. */
-PU__FN int pu__csr_across(int wide, pu_block X, pu_int m, const pu_real *weight, pu_real *x)
+PU__FN int pu__csr_across(pu_int wide, pu_block X, pu_int m, const pu_real *weight, pu_real *x)
 {
-    int c, some = 0;
-    for (c = 0; c < PU__CSR_WIDE; c++) {
+    int some = 0;
+    for (int c = 0; c < PU__CSR_WIDE; c++) {
         x[c] = c < wide ? pu__col(X, c)[m] : 0;
         if (weight && c < wide)
             x[c] *= weight[c];
@@ -5073,7 +5052,7 @@ PU__FN int pu__csr_across(int wide, pu_block X, pu_int m, const pu_real *weight,
 PU__FN pu_status pu__csr_apply_t(PU__APPLY_ARGS)
 {
     pu_real x[PU__CSR_WIDE], *y;
-    int wide;
+    pu_int wide;
     for (pu_int j = 0; j < k; j += wide) {
         wide = pu__csr_group(k, j);
         /* the sums begin with zero in the scratch, and with zero or Y in Y */
@@ -5082,7 +5061,7 @@ PU__FN pu_status pu__csr_apply_t(PU__APPLY_ARGS)
         else
             pu__clear(op->cols, 1, pu__from(Y, j), add);
         for (pu_int m = 0; m < op->rows; m++) {
-            pu__csr_entries row = pu__csr_row(pu__csr_of(op), m);
+            pu__csr_entries row = pu__csr_row(op, m);
             if (!pu__csr_across(wide, pu__from(X, j), m, NULL, x))
                 continue;
             y = pu__col(Y, j);
@@ -5109,13 +5088,13 @@ PU__FN pu_status pu__csr_grad(PU__GRAD_ARGS)
 {
     const pu_real *q;
     pu_real p[PU__CSR_WIDE];
-    int wide;
+    pu_int wide;
     for (pu_int j = 0; j < k; j += wide) {
         wide = pu__csr_group(k, j);
         if (wide > 1)
             pu__csr_pack(op->cols, wide, pu__from(Q, j), work);
         for (pu_int m = 0; m < op->rows; m++) {
-            pu__csr_entries row = pu__csr_row(pu__csr_of(op), m);
+            pu__csr_entries row = pu__csr_row(op, m);
             pu_real *to = grad + row.first;
             if (!pu__csr_across(wide, pu__from(P, j), m, weight + j, p))
                 continue;
@@ -5137,7 +5116,7 @@ PU__FN pu_status pu__csr_grad(PU__GRAD_ARGS)
 PU__FN pu_status pu__csr_diag(PU__DIAG_ARGS)
 {
     for (pu_int m = 0; m < op->rows; m++) {
-        pu__csr_entries row = pu__csr_row(pu__csr_of(op), m);
+        pu__csr_entries row = pu__csr_row(op, m);
         for (pu_int i = 0; i < row.count; i++)
             if (row.index[i] == m)
                 y[m] += row.value[i];
@@ -5149,7 +5128,7 @@ PU__FN pu_status pu__csr_diag(PU__DIAG_ARGS)
 PU__FN pu_status pu__csr_gram_diag(PU__GRAM_DIAG_ARGS)
 {
     for (pu_int m = 0; m < op->rows; m++) {
-        pu__csr_entries row = pu__csr_row(pu__csr_of(op), m);
+        pu__csr_entries row = pu__csr_row(op, m);
         for (pu_int i = 0; i < row.count; i++)
             y[row.index[i]] += w[m] * (row.value[i] * row.value[i]);
     }
@@ -5161,7 +5140,7 @@ PU__FN pu_status pu__csr_gram_diag(PU__GRAM_DIAG_ARGS)
    values. PU_E_SIZE with *index = -1: the struct was changed since the operator was made. */
 PU__FN pu_status pu__csr_check(const pu_op *op, pu_int *index)
 {
-    const pu_csr *a = pu__csr_of(op);
+    const pu_csr *a = (const pu_csr *)op->data;
     *index = -1;
     if (!a || !a->start || !a->index || !a->value)
         return PU_E_NULL;
@@ -5177,7 +5156,7 @@ PU__FN pu_status pu__csr_check(const pu_op *op, pu_int *index)
         return PU_E_SIZE;
     /* columns strictly increase within a row */
     for (pu_int m = 0; m < a->rows; m++) {
-        pu__csr_entries row = pu__csr_row(a, m);
+        pu__csr_entries row = pu__csr_row(op, m);
         for (pu_int i = 0; i < row.count; i++) {
             *index = row.first + i;
             if (row.index[i] >= a->cols || row.index[i] <= (i ? row.index[i - 1] : -1))
@@ -5215,8 +5194,8 @@ PU_DEF pu_op pu_op_csr(const pu_csr *a)
 /* The matrices behind an operator. */
 PU__FN const pu_low_rank *pu__low_rank_of(const pu_op *op) { return (const pu_low_rank *)op->data; }
 
-/* T = U'X. X: n x k; T and `part`: r x k, packed. The sums over n run over PU__CHUNK rows in
-   `part`, which is then added to T: many short sums lose fewer digits than a long one. */
+/* T = U'X. X: n x k; T and `map`: r x k, packed. The sums over n run over PU__CHUNK rows in
+   `map`, which is then added to T: many short sums lose fewer digits than a long one. */
 PU__FN void pu__low_rank_project(const pu_low_rank *a, pu_int k, pu_block X, pu_real *T, pu_real *part)
 {
     pu_int r = a->r;
@@ -5404,7 +5383,7 @@ PU_DEF pu_op pu_op_low_rank(const pu_low_rank *a)
 PU_DEF pu_status pu_low_rank_factor(const pu_low_rank *a, pu_int *index)
 {
     double c[PU__CAPACITANCE];
-    pu_int ignored, count;
+    pu_int ignored, count, r;
     pu_low_rank bare;
     pu_status status;
     pu_op op;
@@ -5423,18 +5402,15 @@ PU_DEF pu_status pu_low_rank_factor(const pu_low_rank *a, pu_int *index)
     status = pu__low_rank_check(&op, index);
     if (status)
         return status;
-    pu__zeros(a->factor, a->r * a->r);
-    for (pu_int i = 0; i < a->r; i++)
+    r = a->r;
+    pu__zeros(a->factor, r * r);
+    for (pu_int i = 0; i < r; i++)
         for (pu_int j = 0; j <= i; j += count) {
             count = pu__low_rank_capacitance(a, i, j, c);
             for (pu_int l = 0; l < count; l++)
-                a->factor[i * a->r + j + l] = (pu_real)c[l];
+                a->factor[i * r + j + l] = (pu_real)c[l];
         }
-    *index = pu__cholesky(a->r, a->factor, a->r, NULL);
-    if (*index < 0)
-        return PU_OK;
-    *index *= a->r + 1; /* from the row to its diagonal entry */
-    return PU_E_NOT_DEFINITE;
+    return pu__factor(r, a->factor, index);
 }
 
 /* ---- Kronecker product: left = A (ra x ca), right = B (rb x cb), (A (x) B) vec X = vec A X B' ----
@@ -5442,22 +5418,19 @@ PU_DEF pu_status pu_low_rank_factor(const pu_low_rank *a, pu_int *index)
    its columns, so it runs along the rows of the transpose. Matrices in the scratch have room for
    `area` reals per column. */
 
-/* Which function of the operands: apply, apply_t, or sample. */
-typedef enum { PU__KRON_APPLY, PU__KRON_APPLY_T, PU__KRON_SAMPLE } pu__kron_part;
+/* Which function of the operands. */
+typedef enum { PU__APPLY, PU__APPLY_T, PU__SAMPLE } pu__map;
 
-/* Entries of a vector that `part` of an operand takes in. */
-PU__FN pu_int pu__kron_in(const pu_op *op, pu__kron_part part)
+/* Entries of a vector that `map` of an operand takes in. */
+PU__FN pu_int pu__kron_in(const pu_op *op, pu__map map)
 {
-    if (part == PU__KRON_SAMPLE)
+    if (map == PU__SAMPLE)
         return pu__noise(op);
-    return part == PU__KRON_APPLY ? op->cols : op->rows;
+    return map == PU__APPLY ? op->cols : op->rows;
 }
 
 /* Entries of a vector that it gives out. */
-PU__FN pu_int pu__kron_out(const pu_op *op, pu__kron_part part)
-{
-    return part == PU__KRON_APPLY_T ? op->cols : op->rows;
-}
+PU__FN pu_int pu__kron_out(const pu_op *op, pu__map map) { return map == PU__APPLY_T ? op->cols : op->rows; }
 
 /* The longest of an operand's three kinds of vectors: rows, columns, normals. */
 PU__FN pu_int pu__kron_side(const pu_op *op)
@@ -5466,7 +5439,11 @@ PU__FN pu_int pu__kron_side(const pu_op *op)
 }
 
 /* Room for any matrix between the two operands of a Kronecker product. */
-PU__FN pu_int pu__kron_area(const pu_op *op) { return pu__kron_side(pu__left(op)) * pu__kron_side(pu__right(op)); }
+PU__FN pu_int pu__kron_area(const pu_op *op)
+{
+    PU__OPERANDS(A, B);
+    return pu__kron_side(A) * pu__kron_side(B);
+}
 
 /* Each of k matrices, rows x cols in the columns of X, transposed into the columns of Y, or added
    to them. */
@@ -5476,25 +5453,23 @@ PU__FN void pu__kron_turn(pu_int k, pu_int rows, pu_int cols, pu_block X, pu_blo
         pu__transpose(rows, cols, pu__col(X, j), pu__col(Y, j), add);
 }
 
-/* Half of a product: `part` of an operand runs along each of the `rows` rows of the k matrices in
+/* Half of a product: `map` of an operand runs along each of the `rows` rows of the k matrices in
    X. What comes out is transposed into Y, or added to it, so that the other operand can run along
    the rows in turn.
    Scratch: `area` reals per column, then what the operand needs for k * rows columns. */
-PU__FN pu_status pu__kron_half(const pu_op *op, pu__kron_part part, pu_int rows, pu_int k, pu_block X, pu_block Y,
-                               int add, pu_real *work)
+PU__FN pu_status pu__kron_half(const pu_op *op, pu__map map, pu_int rows, pu_int k, pu_block X, pu_block Y, int add,
+                               pu_real *work)
 {
-    pu_int in = pu__kron_in(op, part), out = pu__kron_out(op, part),
+    pu_int in = pu__kron_in(op, map), out = pu__kron_out(op, map),
            together = X.ld == rows * in ? k : 1; /* packed columns go through the operand in one call */
     pu_block S = pu__scratch(&work, rows * out, k);
     pu_status status = PU_OK;
     for (pu_int j = 0; j < k && !status; j += together) {
         pu_block from = pu__rows(pu__col(X, j), in), to = pu__rows(pu__col(S, j), out);
-        if (part == PU__KRON_SAMPLE)
+        if (map == PU__SAMPLE)
             status = op->sample(op, together * rows, from, to, work);
-        else if (part == PU__KRON_APPLY)
-            status = op->apply(op, together * rows, from, to, 0, work);
         else
-            status = op->apply_t(op, together * rows, from, to, 0, work);
+            status = (map == PU__APPLY ? op->apply : op->apply_t)(op, together * rows, from, to, 0, work);
     }
     if (!status)
         pu__kron_turn(k, rows, out, S, Y, add);
@@ -5503,24 +5478,23 @@ PU__FN pu_status pu__kron_half(const pu_op *op, pu__kron_part part, pu_int rows,
 
 /* T = (X B')', Y = (T A')' = A X B', or +=. For the transpose A', B' take the place of A, B, and
    for draws their factors F. */
-PU__FN pu_status pu__kron_run(const pu_op *op, pu__kron_part part, pu_int k, pu_block X, pu_block Y, int add,
-                              pu_real *work)
+PU__FN pu_status pu__kron_run(const pu_op *op, pu__map map, pu_int k, pu_block X, pu_block Y, int add, pu_real *work)
 {
-    const pu_op *A = pu__left(op), *B = pu__right(op);
-    pu_int ca = pu__kron_in(A, part), rb = pu__kron_out(B, part);
+    PU__OPERANDS(A, B);
+    pu_int ca = pu__kron_in(A, map), rb = pu__kron_out(B, map);
     pu_block T = pu__scratch(&work, ca * rb, k);
-    pu_status status = pu__kron_half(B, part, ca, k, X, T, 0, work);
-    return status ? status : pu__kron_half(A, part, rb, k, T, Y, add, work);
+    pu_status status = pu__kron_half(B, map, ca, k, X, T, 0, work);
+    return status ? status : pu__kron_half(A, map, rb, k, T, Y, add, work);
 }
 
 /* Y = A X B', or += */
-PU__FN pu_status pu__kron_apply(PU__APPLY_ARGS) { return pu__kron_run(op, PU__KRON_APPLY, k, X, Y, add, work); }
+PU__FN pu_status pu__kron_apply(PU__APPLY_ARGS) { return pu__kron_run(op, PU__APPLY, k, X, Y, add, work); }
 
 /* Y = A' X B, or += */
-PU__FN pu_status pu__kron_apply_t(PU__APPLY_ARGS) { return pu__kron_run(op, PU__KRON_APPLY_T, k, X, Y, add, work); }
+PU__FN pu_status pu__kron_apply_t(PU__APPLY_ARGS) { return pu__kron_run(op, PU__APPLY_T, k, X, Y, add, work); }
 
 /* (F_A (x) F_B)(F_A (x) F_B)' = A (x) B */
-PU__FN pu_status pu__kron_sample(PU__SOLVE_ARGS) { return pu__kron_run(op, PU__KRON_SAMPLE, k, X, Y, 0, work); }
+PU__FN pu_status pu__kron_sample(PU__SOLVE_ARGS) { return pu__kron_run(op, PU__SAMPLE, k, X, Y, 0, work); }
 
 /* `count` copies of each of the k weights. */
 PU__FN void pu__kron_weights(pu_int k, pu_int count, const pu_real *weight, pu_real *copies)
@@ -5534,7 +5508,7 @@ PU__FN void pu__kron_weights(pu_int k, pu_int count, const pu_real *weight, pu_r
      B: with S = A'P, the sum over the ca rows of s_i' B q_i. */
 PU__FN pu_status pu__kron_grad(PU__GRAD_ARGS)
 {
-    const pu_op *A = pu__left(op), *B = pu__right(op);
+    PU__OPERANDS(A, B);
     pu_int ra = A->rows, ca = A->cols, rb = B->rows;
     pu_block Pt = pu__scratch(&work, ra * rb, k), T = pu__scratch(&work, ca * rb, k); /* R', then S */
     pu_real *copies = pu__scratch(&work, pu__most(ca, rb), k).at;
@@ -5542,16 +5516,15 @@ PU__FN pu_status pu__kron_grad(PU__GRAD_ARGS)
     pu__kron_turn(k, ra, rb, P, Pt, 0);
     /* A: T = R'; the columns of P and R are the rows of P' and R' */
     if (A->params) {
-        status = pu__kron_half(B, PU__KRON_APPLY, ca, k, Q, T, 0, work);
-        if (status)
-            return status;
+        status = pu__kron_half(B, PU__APPLY, ca, k, Q, T, 0, work);
         pu__kron_weights(k, rb, weight, copies);
-        status = A->grad(A, k * rb, pu__rows(Pt.at, ra), pu__rows(T.at, ca), copies, grad, work);
+        if (!status)
+            status = A->grad(A, k * rb, pu__rows(Pt.at, ra), pu__rows(T.at, ca), copies, grad, work);
     }
     if (status || !B->params)
         return status;
     /* B: T = S. The columns of Q need not be packed, so that they are taken one by one */
-    status = pu__kron_half(A, PU__KRON_APPLY_T, rb, k, Pt, T, 0, work);
+    status = pu__kron_half(A, PU__APPLY_T, rb, k, Pt, T, 0, work);
     pu__kron_weights(k, ca, weight, copies);
     for (pu_int j = 0; j < k && !status; j++)
         status = B->grad(B, ca, pu__rows(pu__col(T, j), rb), pu__rows(pu__col(Q, j), B->cols), copies + j * ca,
@@ -5562,7 +5535,7 @@ PU__FN pu_status pu__kron_grad(PU__GRAD_ARGS)
 /* y_is += A_ii B_ss */
 PU__FN pu_status pu__kron_diag(PU__DIAG_ARGS)
 {
-    const pu_op *A = pu__left(op), *B = pu__right(op);
+    PU__OPERANDS(A, B);
     pu_real *a = work, *b = a + A->rows, *rest = work + 2 * pu__kron_area(op); /* ra + rb <= 2 ra rb */
     pu_status status;
     pu__zeros(work, A->rows + B->rows);
@@ -5581,7 +5554,7 @@ PU__FN pu_status pu__kron_diag(PU__DIAG_ARGS)
    B's own function on each row of w gives G: ra x cb; then A's on each column of G. */
 PU__FN pu_status pu__kron_gram_diag(PU__GRAM_DIAG_ARGS)
 {
-    const pu_op *A = pu__left(op), *B = pu__right(op);
+    PU__OPERANDS(A, B);
     pu_int ra = A->rows, ca = A->cols, cb = B->cols;
     pu_real *G = work, *Gt = G + pu__kron_area(op), *rest = Gt + pu__kron_area(op);
     pu_status status = PU_OK;
@@ -5601,7 +5574,7 @@ PU__FN pu_status pu__kron_gram_diag(PU__GRAM_DIAG_ARGS)
 /* det(A (x) B) = det(A)^rb det(B)^ra */
 PU__FN pu_status pu__kron_logdet(PU__LOGDET_ARGS)
 {
-    const pu_op *A = pu__left(op), *B = pu__right(op);
+    PU__OPERANDS(A, B);
     double a = 0, b = 0;
     pu_status status = A->logdet(A, &a, work);
     if (!status)
@@ -5613,7 +5586,7 @@ PU__FN pu_status pu__kron_logdet(PU__LOGDET_ARGS)
 /* Each operand's own gradient, as many times as its determinant occurs. */
 PU__FN pu_status pu__kron_logdet_grad(PU__LOGDET_GRAD_ARGS)
 {
-    const pu_op *A = pu__left(op), *B = pu__right(op);
+    PU__OPERANDS(A, B);
     pu_status status = A->params ? A->logdet_grad(A, weight * (pu_real)B->rows, grad, work) : PU_OK;
     return status || !B->params ? status : B->logdet_grad(B, weight * (pu_real)A->rows, grad + A->params, work);
 }
@@ -5640,26 +5613,19 @@ PU_DEF pu_op pu_op_kronecker(const pu_op *left, const pu_op *right)
     op.rows = left->rows * right->rows;
     op.cols = left->cols * right->cols;
     op.work = 3 * a * b + pu__most(a, b) + pu__most(b * left->work, a * right->work);
-    if (left->apply && right->apply)
-        op.apply = pu__kron_apply;
-    if (left->apply_t && right->apply_t)
-        op.apply_t = pu__kron_apply_t;
-    if (op.apply && op.apply_t && pu__have_grads(left, right))
-        op.grad = pu__kron_grad;
-    if (left->gram_diag && right->gram_diag)
-        op.gram_diag = pu__kron_gram_diag;
+    op.apply = PU__BOTH(apply, pu__kron_apply);
+    op.apply_t = PU__BOTH(apply_t, pu__kron_apply_t);
+    if (op.apply && op.apply_t)
+        op.grad = PU__OWED(grad, pu__kron_grad);
+    op.gram_diag = PU__BOTH(gram_diag, pu__kron_gram_diag);
     if (left->rows != left->cols || right->rows != right->cols)
         return op; /* what follows is for square operands */
-    if (left->diag && right->diag)
-        op.diag = pu__kron_diag;
-    if (left->sample && right->sample) {
-        op.sample = pu__kron_sample;
+    op.diag = PU__BOTH(diag, pu__kron_diag);
+    op.sample = PU__BOTH(sample, pu__kron_sample);
+    if (op.sample)
         op.noise = pu__noise(left) * pu__noise(right);
-    }
-    if (left->logdet && right->logdet)
-        op.logdet = pu__kron_logdet;
-    if ((!left->params || left->logdet_grad) && (!right->params || right->logdet_grad))
-        op.logdet_grad = pu__kron_logdet_grad;
+    op.logdet = PU__BOTH(logdet, pu__kron_logdet);
+    op.logdet_grad = PU__OWED(logdet_grad, pu__kron_logdet_grad);
     return op;
 }
 
@@ -7510,17 +7476,14 @@ typedef struct {
 /* The two arrays as one argument. Arrays that are only read may be const. */
 PU__FN pu__re_im pu__parts(const pu_real *re, const pu_real *im, pu_int step)
 {
-    pu__re_im x;
-    x.re = (pu_real *)(uintptr_t)re;
-    x.im = (pu_real *)(uintptr_t)im;
-    x.step = step;
+    pu__re_im x = {(pu_real *)(uintptr_t)re, (pu_real *)(uintptr_t)im, step};
     return x;
 }
 
 /* x with its parts exchanged: what turns the forward transform into the inverse. */
 PU__FN pu__re_im pu__exchanged(pu__re_im x) { return pu__parts(x.im, x.re, x.step); }
 
-/* ---- complex arithmetic, on single numbers and on lines of them ---- */
+/* ---- complex arithmetic, on lines of numbers ---- */
 
 /* A line is what one instruction works on; with AVX-512 that is a whole cache line. Its length does not
    change the bits: every number goes through the same operations. Without vectors of the compiler a line is
@@ -7533,49 +7496,10 @@ typedef pu_real pu__line __attribute__((vector_size(64), aligned(sizeof(pu_real)
 typedef pu__vector pu__line;
 #endif
 
-/* PU__INLINE marks functions that must become part of the loop around them. Otherwise every line would cost
-   many calls.
-   PU__INDEPENDENT before a loop promises that its iterations do not overlap in memory. Compilers then
-   vectorise it without comparing the addresses, of which a butterfly has up to 20. */
-#if !PU__VECTORS
-#define PU__INLINE PU__FN
-#define PU__INDEPENDENT
-#else
-#define PU__INLINE static inline PU_UNUSED __attribute__((always_inline))
-#ifdef __clang__
-#pragma clang diagnostic push
-#pragma clang diagnostic ignored "-Wpass-failed" /* under a sanitizer these loops may stay as they are */
-#define PU__INDEPENDENT _Pragma("clang loop vectorize(assume_safety)")
-#else
-#define PU__INDEPENDENT _Pragma("GCC ivdep")
-#endif
-#endif
-
-/* One complex number. */
-typedef struct {
-    pu_real re, im;
-} pu__complex;
-
-/* PU__LINE of them, parts apart. */
+/* PU__LINE complex numbers, parts apart. */
 typedef struct {
     pu__line re, im;
-} pu__complex_line;
-
-/* Entry `at` of two arrays. */
-PU__INLINE pu__complex pu__c_get(const pu_real *re, const pu_real *im, pu_int at)
-{
-    pu__complex a;
-    a.re = re[at];
-    a.im = im[at];
-    return a;
-}
-
-/* a becomes entry `at`. */
-PU__INLINE void pu__c_put(pu_real *re, pu_real *im, pu_int at, pu__complex a)
-{
-    re[at] = a.re;
-    im[at] = a.im;
-}
+} pu__complex;
 
 /* a + b */
 PU__INLINE pu__complex pu__c_add(pu__complex a, pu__complex b)
@@ -7596,18 +7520,14 @@ PU__INLINE pu__complex pu__c_sub(pu__complex a, pu__complex b)
 /* -i a */
 PU__INLINE pu__complex pu__c_minus_i(pu__complex a)
 {
-    pu__complex y;
-    y.re = a.im;
-    y.im = -a.re;
+    pu__complex y = {a.im, -a.re};
     return y;
 }
 
 /* -i (a - b). Not written as -i times the difference: where a = b, the zeros would have other signs. */
 PU__INLINE pu__complex pu__c_sub_i(pu__complex a, pu__complex b)
 {
-    pu__complex y;
-    y.re = a.im - b.im;
-    y.im = b.re - a.re;
+    pu__complex y = {a.im - b.im, b.re - a.re};
     return y;
 }
 
@@ -7619,287 +7539,138 @@ PU__INLINE pu__complex pu__c_scale(pu_real c, pu__complex a)
     return a;
 }
 
-/* a b */
-PU__INLINE pu__complex pu__c_mul(pu__complex a, pu__complex b)
+/* c a + d b with real c and d */
+PU__INLINE pu__complex pu__c_mix(pu_real c, pu__complex a, pu_real d, pu__complex b)
 {
-    pu__complex y;
-    y.re = a.re * b.re - a.im * b.im;
-    y.im = a.re * b.im + a.im * b.re;
-    return y;
+    return pu__c_add(pu__c_scale(c, a), pu__c_scale(d, b));
 }
 
-/* Four of these on lines. First a + b. */
-PU__INLINE pu__complex_line pu__line_add(pu__complex_line a, pu__complex_line b)
+/* ---- butterflies: the sum over l for one c and p, and a line of neighbours or a single number ---- */
+
+/* One pass. Where x and y are packed (step = lanes), the s lanes of all c are neighbours and form one
+   group. A copy of this struct also tells a butterfly its place. */
+typedef struct {
+    pu_int radix, s, m;     /* r, s and m of Stockham's form */
+    pu_int groups, count;   /* for every p: groups of count neighbours */
+    pu__re_im x, y;         /* input and output */
+    pu_int x_leg, y_leg;    /* distance of a butterfly's inputs, and of its outputs */
+    pu_int p, x_at, y_at;   /* of the butterfly at work: its p, and where its inputs and outputs begin */
+    const pu_real *wr, *wi; /* factors e^(-2 pi i p j / (r m)) of outputs j = 1 .. r-1, m each */
+    const pu_real *root;    /* odd r > 5: the r roots of unity, re then im (= -sin) */
+    int plain;              /* m = 1, where all factors are 1: leave them out */
+    int whole;              /* the butterfly works on a line; otherwise on a single number */
+} pu__fft_pass;
+
+/* The line at an address, or (not whole) the single number there in its first place, with zeros after it. */
+PU__INLINE pu__line pu__fft_line(const pu_real *at, int whole)
 {
-    a.re += b.re;
-    a.im += b.im;
+    pu__line single = {*at};
+    return whole ? *(const pu__line *)at : single;
+}
+
+/* Input l of the butterfly. */
+PU__INLINE pu__complex pu__fft_get(const pu__fft_pass *o, pu_int l)
+{
+    pu_int at = o->x_at + l * o->x_leg;
+    pu__complex a = {pu__fft_line(o->x.re + at, o->whole), pu__fft_line(o->x.im + at, o->whole)};
     return a;
 }
 
-/* a - b, on lines. */
-PU__INLINE pu__complex_line pu__line_sub(pu__complex_line a, pu__complex_line b)
+/* Output j of the butterfly: a times its factor (output 0 has none). */
+PU__INLINE void pu__fft_put(const pu__fft_pass *o, pu_int j, pu__complex a)
 {
-    a.re -= b.re;
-    a.im -= b.im;
-    return a;
+    pu_int at = o->y_at + j * o->y_leg;
+    size_t bytes = sizeof(pu_real) * (o->whole ? PU__LINE : 1);
+    if (j > 0 && !o->plain) {
+        pu_int factor = (j - 1) * o->m + o->p;
+        pu_real wr = o->wr[factor], wi = o->wi[factor];
+        pu__line product = a.re * wr - a.im * wi;
+        a.im = a.re * wi + a.im * wr;
+        a.re = product;
+    }
+    memcpy(o->y.re + at, &a.re, bytes);
+    memcpy(o->y.im + at, &a.im, bytes);
 }
 
-/* -i (a - b), on lines. */
-PU__INLINE pu__complex_line pu__line_sub_i(pu__complex_line a, pu__complex_line b)
+/* Outputs i and j: a + b and a - b. */
+PU__INLINE void pu__fft_put_two(const pu__fft_pass *o, pu_int i, pu_int j, pu__complex a, pu__complex b)
 {
-    pu__complex_line y;
-    y.re = a.im - b.im;
-    y.im = b.re - a.re;
-    return y;
+    pu__fft_put(o, i, pu__c_add(a, b));
+    pu__fft_put(o, j, pu__c_sub(a, b));
 }
-
-/* c a with real c, on lines. */
-PU__INLINE pu__complex_line pu__line_scale(pu_real c, pu__complex_line a)
-{
-    a.re *= c;
-    a.im *= c;
-    return a;
-}
-
-/* ---- butterflies on any number of neighbours ---- */
-
-/* The sums over l for `count` neighbours. Inputs x_0 .. x_{r-1} lie dx apart, outputs y_0 .. y_{r-1} lie dy
-   apart. w: the factors e^(-2 pi i p j / (r m)) of outputs j = 1 .. r-1. Inputs, outputs and factors do not
-   overlap.
-   These loops serve where whole lines are rare: the counts are small in the first passes of a single
-   transform, and odd at the edges of an image. */
-typedef void pu__butterfly(pu_int count, const pu_real *xr, const pu_real *xi, pu_int dx, pu_real *yr, pu_real *yi,
-                           pu_int dy, const pu__complex *w);
 
 /* r = 2: y_0, y_1 = x_0 +- x_1 */
-PU__FN void pu__fft_2(pu_int count, const pu_real *xr, const pu_real *xi, pu_int dx, pu_real *yr, pu_real *yi,
-                      pu_int dy, const pu__complex *PU__RESTRICT w)
-{
-    PU__INDEPENDENT
-    for (pu_int q = 0; q < count; q++) {
-        pu__complex x0 = pu__c_get(xr, xi, q);
-        pu__complex x1 = pu__c_get(xr, xi, dx + q);
-        pu__c_put(yr, yi, q, pu__c_add(x0, x1));
-        pu__c_put(yr, yi, dy + q, pu__c_mul(pu__c_sub(x0, x1), w[0]));
-    }
-}
+PU__INLINE void pu__fft_2(const pu__fft_pass *o) { pu__fft_put_two(o, 0, 1, pu__fft_get(o, 0), pu__fft_get(o, 1)); }
 
 /* r = 3: with t = x_1 + x_2 and d = -i sin(2 pi / 3) (x_1 - x_2),
      y_0 = x_0 + t,  y_1, y_2 = (x_0 - t/2) +- d. */
-PU__FN void pu__fft_3(pu_int count, const pu_real *xr, const pu_real *xi, pu_int dx, pu_real *yr, pu_real *yi,
-                      pu_int dy, const pu__complex *PU__RESTRICT w)
+PU__INLINE void pu__fft_3(const pu__fft_pass *o)
 {
-    pu_real s = PU_R(0.86602540378443864676);
-    PU__INDEPENDENT
-    for (pu_int q = 0; q < count; q++) {
-        pu__complex x0 = pu__c_get(xr, xi, q);
-        pu__complex x1 = pu__c_get(xr, xi, dx + q);
-        pu__complex x2 = pu__c_get(xr, xi, 2 * dx + q);
-        pu__complex t = pu__c_add(x1, x2);
-        pu__complex d = pu__c_scale(s, pu__c_sub_i(x1, x2));
-        pu__complex a = pu__c_sub(x0, pu__c_scale(PU_R(0.5), t));
-        pu__c_put(yr, yi, q, pu__c_add(x0, t));
-        pu__c_put(yr, yi, dy + q, pu__c_mul(pu__c_add(a, d), w[0]));
-        pu__c_put(yr, yi, 2 * dy + q, pu__c_mul(pu__c_sub(a, d), w[1]));
-    }
+    pu__complex x0 = pu__fft_get(o, 0), x1 = pu__fft_get(o, 1), x2 = pu__fft_get(o, 2);
+    pu__complex t = pu__c_add(x1, x2), d = pu__c_scale(PU_R(0.86602540378443864676), pu__c_sub_i(x1, x2));
+    pu__complex a = pu__c_sub(x0, pu__c_scale(PU_R(0.5), t));
+    pu__fft_put(o, 0, pu__c_add(x0, t));
+    pu__fft_put_two(o, 1, 2, a, d);
 }
 
-/* r = 4: with a, b = x_0 +- x_2,  c = x_1 + x_3  and  d = -i (x_1 - x_3),
-     y_0, y_2 = a +- c,  y_1, y_3 = b +- d. */
-PU__FN void pu__fft_4(pu_int count, const pu_real *xr, const pu_real *xi, pu_int dx, pu_real *yr, pu_real *yi,
-                      pu_int dy, const pu__complex *PU__RESTRICT w)
+/* Half of a transform of length 4: a, b = x_0 +- x_2,  c = x_1 + x_3  and  d = -i (x_1 - x_3). */
+typedef struct {
+    pu__complex a, b, c, d;
+} pu__fft_half;
+
+/* The same of the butterfly's inputs first, first + by, first + 2 by and first + 3 by. */
+PU__INLINE pu__fft_half pu__fft_half_4(const pu__fft_pass *o, pu_int first, pu_int by)
 {
-    PU__INDEPENDENT
-    for (pu_int q = 0; q < count; q++) {
-        pu__complex x0 = pu__c_get(xr, xi, q);
-        pu__complex x1 = pu__c_get(xr, xi, dx + q);
-        pu__complex x2 = pu__c_get(xr, xi, 2 * dx + q);
-        pu__complex x3 = pu__c_get(xr, xi, 3 * dx + q);
-        pu__complex a = pu__c_add(x0, x2);
-        pu__complex b = pu__c_sub(x0, x2);
-        pu__complex c = pu__c_add(x1, x3);
-        pu__complex d = pu__c_sub_i(x1, x3);
-        pu__c_put(yr, yi, q, pu__c_add(a, c));
-        pu__c_put(yr, yi, dy + q, pu__c_mul(pu__c_add(b, d), w[0]));
-        pu__c_put(yr, yi, 2 * dy + q, pu__c_mul(pu__c_sub(a, c), w[1]));
-        pu__c_put(yr, yi, 3 * dy + q, pu__c_mul(pu__c_sub(b, d), w[2]));
-    }
+    pu__complex x0 = pu__fft_get(o, first), x1 = pu__fft_get(o, first + by);
+    pu__complex x2 = pu__fft_get(o, first + 2 * by), x3 = pu__fft_get(o, first + 3 * by);
+    pu__fft_half y = {pu__c_add(x0, x2), pu__c_sub(x0, x2), pu__c_add(x1, x3), pu__c_sub_i(x1, x3)};
+    return y;
+}
+
+/* r = 4: y_0, y_2 = a +- c,  y_1, y_3 = b +- d. */
+PU__INLINE void pu__fft_4(const pu__fft_pass *o)
+{
+    pu__fft_half x = pu__fft_half_4(o, 0, 1);
+    pu__fft_put_two(o, 0, 2, x.a, x.c);
+    pu__fft_put_two(o, 1, 3, x.b, x.d);
 }
 
 /* r = 5: with c_k, s_k = cos, sin of 2 pi k / 5,  t, d = x_1 +- x_4  and  u, e = x_2 +- x_3,
      y_0 = x_0 + t + u,
      y_1, y_4 = (x_0 + c_1 t + c_2 u) -+ i (s_1 d + s_2 e),
      y_2, y_3 = (x_0 + c_2 t + c_1 u) -+ i (s_2 d - s_1 e). */
-PU__FN void pu__fft_5(pu_int count, const pu_real *xr, const pu_real *xi, pu_int dx, pu_real *yr, pu_real *yi,
-                      pu_int dy, const pu__complex *PU__RESTRICT w)
+PU__INLINE void pu__fft_5(const pu__fft_pass *o)
 {
-    pu_real c1 = PU_R(0.30901699437494742410);
-    pu_real c2 = PU_R(-0.80901699437494742410);
-    pu_real s1 = PU_R(0.95105651629515357212);
-    pu_real s2 = PU_R(0.58778525229247312917);
-    PU__INDEPENDENT
-    for (pu_int q = 0; q < count; q++) {
-        pu__complex x0 = pu__c_get(xr, xi, q);
-        pu__complex x1 = pu__c_get(xr, xi, dx + q);
-        pu__complex x2 = pu__c_get(xr, xi, 2 * dx + q);
-        pu__complex x3 = pu__c_get(xr, xi, 3 * dx + q);
-        pu__complex x4 = pu__c_get(xr, xi, 4 * dx + q);
-        pu__complex t = pu__c_add(x1, x4);
-        pu__complex d = pu__c_sub(x1, x4);
-        pu__complex u = pu__c_add(x2, x3);
-        pu__complex e = pu__c_sub(x2, x3);
-        pu__complex a = pu__c_add(x0, pu__c_add(pu__c_scale(c1, t), pu__c_scale(c2, u)));
-        pu__complex b = pu__c_add(x0, pu__c_add(pu__c_scale(c2, t), pu__c_scale(c1, u)));
-        pu__complex f = pu__c_minus_i(pu__c_add(pu__c_scale(s1, d), pu__c_scale(s2, e)));
-        pu__complex g = pu__c_minus_i(pu__c_sub(pu__c_scale(s2, d), pu__c_scale(s1, e)));
-        pu__c_put(yr, yi, q, pu__c_add(x0, pu__c_add(t, u)));
-        pu__c_put(yr, yi, dy + q, pu__c_mul(pu__c_add(a, f), w[0]));
-        pu__c_put(yr, yi, 2 * dy + q, pu__c_mul(pu__c_add(b, g), w[1]));
-        pu__c_put(yr, yi, 3 * dy + q, pu__c_mul(pu__c_sub(b, g), w[2]));
-        pu__c_put(yr, yi, 4 * dy + q, pu__c_mul(pu__c_sub(a, f), w[3]));
-    }
-}
-
-#if PU__VECTORS && defined(__clang__)
-#pragma clang diagnostic pop
-#endif
-
-/* ---- butterflies on lines ---- */
-
-/* One pass. Where x and y are packed (step = lanes), the s lanes of all c are neighbours and form one
-   group. A copy of this struct also tells a butterfly its place. There x, y, wr and wi begin with the
-   butterfly's own numbers. */
-typedef struct {
-    pu_int radix, s, m;     /* r, s and m of Stockham's form */
-    pu_int groups, count;   /* for every p: groups of count neighbours */
-    pu__re_im x, y;         /* input and output */
-    pu_int x_leg, y_leg;    /* distance of a butterfly's inputs, and of its outputs */
-    const pu_real *wr, *wi; /* factors of outputs 1 .. r-1, m each */
-    const pu_real *root;    /* odd r > 5: the r roots of unity, re then im (= -sin) */
-    int plain;              /* m = 1, where all factors are 1: leave them out */
-    int whole;              /* the butterfly works on a line; otherwise on a single number */
-} pu__fft_pass;
-
-/* Moves the place by so many reals. */
-PU__INLINE void pu__fft_move(pu__fft_pass *o, pu_int x, pu_int y)
-{
-    o->x.re += x;
-    o->x.im += x;
-    o->y.re += y;
-    o->y.im += y;
-}
-
-/* Moves the place to group c of p, from wherever it is. */
-PU__INLINE void pu__fft_place(pu__fft_pass *o, const pu__fft_pass *pass, pu_int p, pu_int c)
-{
-    pu_int x = c + pass->s * p;
-    pu_int y = c + pass->s * pass->radix * p;
-    o->x = pass->x;
-    o->y = pass->y;
-    o->wr = pass->wr + p;
-    o->wi = pass->wi + p;
-    pu__fft_move(o, x * o->x.step, y * o->y.step);
-}
-
-/* Input l of the butterfly. A single number takes the first place of a line, with zeros after it. */
-PU__INLINE pu__complex_line pu__fft_get(const pu__fft_pass *o, pu_int l)
-{
-    const pu_real *re = o->x.re + l * o->x_leg;
-    const pu_real *im = o->x.im + l * o->x_leg;
-    pu__complex_line a;
-    if (o->whole) {
-        a.re = *(const pu__line *)re;
-        a.im = *(const pu__line *)im;
-    } else {
-        pu__line one = {*re};
-        pu__line other = {*im};
-        a.re = one;
-        a.im = other;
-    }
-    return a;
-}
-
-/* Output j of the butterfly: a times its factor (output 0 has none). */
-PU__INLINE void pu__fft_put(const pu__fft_pass *o, pu_int j, pu__complex_line a)
-{
-    pu_real *re = o->y.re + j * o->y_leg;
-    pu_real *im = o->y.im + j * o->y_leg;
-    if (j > 0 && !o->plain) {
-        pu_real wr = o->wr[(j - 1) * o->m];
-        pu_real wi = o->wi[(j - 1) * o->m];
-        pu__line product = a.re * wr - a.im * wi;
-        a.im = a.re * wi + a.im * wr;
-        a.re = product;
-    }
-    if (o->whole) {
-        *(pu__line *)re = a.re;
-        *(pu__line *)im = a.im;
-    } else {
-        memcpy(re, &a.re, sizeof *re);
-        memcpy(im, &a.im, sizeof *im);
-    }
-}
-
-/* a, b, c, d of a transform of length 4, as in pu__fft_4. */
-typedef struct {
-    pu__complex_line a, b, c, d;
-} pu__fft_four;
-
-/* The same of the butterfly's inputs first, first + by, first + 2 by and first + 3 by. */
-PU__INLINE pu__fft_four pu__fft_half_4(const pu__fft_pass *o, pu_int first, pu_int by)
-{
-    pu__complex_line x0 = pu__fft_get(o, first);
-    pu__complex_line x1 = pu__fft_get(o, first + by);
-    pu__complex_line x2 = pu__fft_get(o, first + 2 * by);
-    pu__complex_line x3 = pu__fft_get(o, first + 3 * by);
-    pu__fft_four y;
-    y.a = pu__line_add(x0, x2);
-    y.b = pu__line_sub(x0, x2);
-    y.c = pu__line_add(x1, x3);
-    y.d = pu__line_sub_i(x1, x3);
-    return y;
-}
-
-/* r = 4: as pu__fft_4, on lines. */
-PU__INLINE void pu__fft_line_4(const pu__fft_pass *o)
-{
-    pu__fft_four x = pu__fft_half_4(o, 0, 1);
-    pu__fft_put(o, 0, pu__line_add(x.a, x.c));
-    pu__fft_put(o, 1, pu__line_add(x.b, x.d));
-    pu__fft_put(o, 2, pu__line_sub(x.a, x.c));
-    pu__fft_put(o, 3, pu__line_sub(x.b, x.d));
+    pu_real c1 = PU_R(0.30901699437494742410), c2 = PU_R(-0.80901699437494742410);
+    pu_real s1 = PU_R(0.95105651629515357212), s2 = PU_R(0.58778525229247312917);
+    pu__complex x0 = pu__fft_get(o, 0);
+    pu__complex x1 = pu__fft_get(o, 1), x2 = pu__fft_get(o, 2), x3 = pu__fft_get(o, 3), x4 = pu__fft_get(o, 4);
+    pu__complex t = pu__c_add(x1, x4), d = pu__c_sub(x1, x4), u = pu__c_add(x2, x3), e = pu__c_sub(x2, x3);
+    pu__complex a = pu__c_add(x0, pu__c_mix(c1, t, c2, u)), b = pu__c_add(x0, pu__c_mix(c2, t, c1, u));
+    pu__complex f = pu__c_minus_i(pu__c_mix(s1, d, s2, e)), g = pu__c_minus_i(pu__c_mix(s2, d, -s1, e));
+    pu__fft_put(o, 0, pu__c_add(x0, pu__c_add(t, u)));
+    pu__fft_put_two(o, 1, 4, a, f);
+    pu__fft_put_two(o, 2, 3, b, g);
 }
 
 /* r = 8: y_j, y_{j+4} = e_j +- o_j for j = 0 .. 3. Here e is the transform of length 4 of the even inputs.
    o is that of the odd inputs, with o_j times e^(-2 pi i j / 8). With h = 1 / sqrt(2) these factors are
      1,  h (1 - i),  -i,  -h (1 + i).
    The odd half comes first: fewer numbers are alive at once that way. */
-PU__INLINE void pu__fft_line_8(const pu__fft_pass *o)
+PU__INLINE void pu__fft_8(const pu__fft_pass *o)
 {
     pu_real h = PU_R(0.70710678118654752440);
-    pu__fft_four odd = pu__fft_half_4(o, 1, 2);
-    pu__complex_line f = pu__line_add(odd.b, odd.d);
-    pu__complex_line g = pu__line_sub(odd.b, odd.d);
-    pu__complex_line o0 = pu__line_add(odd.a, odd.c);
-    pu__complex_line o2 = pu__line_sub_i(odd.a, odd.c);
-    pu__fft_four even = pu__fft_half_4(o, 0, 2);
-    pu__complex_line e0 = pu__line_add(even.a, even.c);
-    pu__complex_line e1 = pu__line_add(even.b, even.d);
-    pu__complex_line e2 = pu__line_sub(even.a, even.c);
-    pu__complex_line e3 = pu__line_sub(even.b, even.d);
-    pu__complex_line o1, o3;
-    o1.re = h * (f.re + f.im);
-    o1.im = h * (f.im - f.re);
-    o3.re = h * (g.im - g.re);
-    o3.im = -h * (g.re + g.im);
-    pu__fft_put(o, 0, pu__line_add(e0, o0));
-    pu__fft_put(o, 1, pu__line_add(e1, o1));
-    pu__fft_put(o, 2, pu__line_add(e2, o2));
-    pu__fft_put(o, 3, pu__line_add(e3, o3));
-    pu__fft_put(o, 4, pu__line_sub(e0, o0));
-    pu__fft_put(o, 5, pu__line_sub(e1, o1));
-    pu__fft_put(o, 6, pu__line_sub(e2, o2));
-    pu__fft_put(o, 7, pu__line_sub(e3, o3));
+    pu__fft_half odd = pu__fft_half_4(o, 1, 2);
+    pu__complex f = pu__c_add(odd.b, odd.d), g = pu__c_sub(odd.b, odd.d);
+    pu__complex o0 = pu__c_add(odd.a, odd.c), o2 = pu__c_sub_i(odd.a, odd.c);
+    pu__fft_half even = pu__fft_half_4(o, 0, 2);
+    pu__complex e0 = pu__c_add(even.a, even.c), e1 = pu__c_add(even.b, even.d);
+    pu__complex e2 = pu__c_sub(even.a, even.c), e3 = pu__c_sub(even.b, even.d);
+    pu__complex o1 = {h * (f.re + f.im), h * (f.im - f.re)}, o3 = {h * (g.im - g.re), -h * (g.re + g.im)};
+    pu__fft_put_two(o, 0, 4, e0, o0);
+    pu__fft_put_two(o, 1, 5, e1, o1);
+    pu__fft_put_two(o, 2, 6, e2, o2);
+    pu__fft_put_two(o, 3, 7, e3, o3);
 }
 
 /* Odd r: with c_k, s_k = cos, sin of 2 pi k / r  and  l = 1 .. (r-1)/2,
@@ -7907,98 +7678,69 @@ PU__INLINE void pu__fft_line_8(const pu__fft_pass *o)
      y_j, y_{r-j} = (x_0 + sum_l c_jl (x_l + x_{r-l})) -+ i sum_l s_jl (x_l - x_{r-l}).
    The inputs are read again for every j: they are in the nearest cache, and r of them would not fit the
    registers. */
-PU__INLINE void pu__fft_line_odd(const pu__fft_pass *o)
+PU__INLINE void pu__fft_odd(const pu__fft_pass *o)
 {
     pu_int r = o->radix;
-    pu__complex_line x0 = pu__fft_get(o, 0);
-    pu__complex_line sum = x0;
+    pu__complex x0 = pu__fft_get(o, 0), sum = x0;
     for (pu_int l = 1; l < r; l++)
-        sum = pu__line_add(sum, pu__fft_get(o, l));
+        sum = pu__c_add(sum, pu__fft_get(o, l));
     pu__fft_put(o, 0, sum);
     for (pu_int j = 1; j <= r / 2; j++) {
-        pu__complex_line cosines = x0;
-        pu__complex_line sines;
+        pu__complex cosines = x0;
+        pu__complex sines;
         pu_int angle = 0; /* j l mod r */
         memset(&sines, 0, sizeof sines);
         for (pu_int l = 1; l <= r / 2; l++) {
-            pu__complex_line f = pu__fft_get(o, l);
-            pu__complex_line g = pu__fft_get(o, r - l);
+            pu__complex f = pu__fft_get(o, l), g = pu__fft_get(o, r - l);
             angle += j;
             if (angle >= r)
                 angle -= r;
-            cosines = pu__line_add(cosines, pu__line_scale(o->root[angle], pu__line_add(f, g)));
-            sines = pu__line_add(sines, pu__line_scale(o->root[r + angle], pu__line_sub_i(g, f)));
+            cosines = pu__c_add(cosines, pu__c_scale(o->root[angle], pu__c_add(f, g)));
+            sines = pu__c_add(sines, pu__c_scale(o->root[r + angle], pu__c_sub_i(g, f)));
         }
-        pu__fft_put(o, j, pu__line_add(cosines, sines));
-        pu__fft_put(o, r - j, pu__line_sub(cosines, sines));
+        pu__fft_put_two(o, j, r - j, cosines, sines);
     }
-}
-
-/* The butterfly of that radix. */
-PU__INLINE void pu__fft_line(const pu__fft_pass *o, int radix)
-{
-    if (radix == 4)
-        pu__fft_line_4(o);
-    else if (radix == 8)
-        pu__fft_line_8(o);
-    else
-        pu__fft_line_odd(o);
 }
 
 /* ---- passes ---- */
 
-/* Any radix up to 5, any count: a call for every p and group. The call through a pointer keeps the four
-   loops apart, each with all registers to itself. Inlined into one function they took 1.4 times as long. */
-PU__FN void pu__fft_pass_small(const pu__fft_pass *pass)
+/* All butterflies of a pass, on lines, of which the last may overlap the one before it: its numbers then come out
+   the same twice. Fewer than a line are taken one by one. butterfly and plain are constants for the compiler, and
+   o is a copy that it can keep in registers. */
+PU__INLINE void pu__fft_lines(const pu__fft_pass *pass, void (*butterfly)(const pu__fft_pass *), int plain)
 {
-    static pu__butterfly *const by_radix[] = {NULL, NULL, pu__fft_2, pu__fft_3, pu__fft_4, pu__fft_5};
     pu__fft_pass o = *pass;
-    pu__complex w[4];
-    for (pu_int p = 0; p < o.m; p++) {
-        for (pu_int j = 0; j < o.radix - 1; j++)
-            w[j] = pu__c_get(pass->wr, pass->wi, j * o.m + p);
-        for (pu_int c = 0; c < o.groups; c++) {
-            pu__fft_place(&o, pass, p, c);
-            by_radix[o.radix](o.count, o.x.re, o.x.im, o.x_leg, o.y.re, o.y.im, o.y_leg, w);
-        }
-    }
-}
-
-/* Radix 4 or 8, count a multiple of PU__LINE; or an odd radix (0 here): lines as long as there are whole
-   ones, then single numbers. radix and plain are constants for the compiler, and o is a copy that it can
-   keep in registers. */
-PU__INLINE void pu__fft_pass_lines(const pu__fft_pass *pass, int radix, int plain)
-{
-    pu__fft_pass start = *pass;
-    pu__fft_pass o = start;
-    pu_int q;
+    pu_int step;
     o.plain = plain;
-    for (pu_int p = 0; p < o.m; p++)
+    for (o.p = 0; o.p < o.m; o.p++)
         for (pu_int c = 0; c < o.groups; c++) {
-            pu__fft_place(&o, &start, p, c);
-            o.whole = 1;
-            for (q = 0; q + PU__LINE <= o.count; q += PU__LINE) {
-                pu__fft_line(&o, radix);
-                pu__fft_move(&o, PU__LINE, PU__LINE);
+            pu_int left = o.count;
+            o.x_at = (c + o.s * o.p) * o.x.step;
+            o.y_at = (c + o.s * o.radix * o.p) * o.y.step;
+            for (o.whole = 1; left >= PU__LINE; left -= step) {
+                butterfly(&o);
+                step = left > PU__LINE ? pu__min(PU__LINE, left - PU__LINE) : PU__LINE;
+                o.x_at += step;
+                o.y_at += step;
             }
-            if (radix)
-                continue;
-            o.whole = 0;
-            for (; q < o.count; q++) {
-                pu__fft_line(&o, radix);
-                pu__fft_move(&o, 1, 1);
+            for (o.whole = 0; left > 0; left--) {
+                butterfly(&o);
+                o.x_at++;
+                o.y_at++;
             }
         }
 }
 
-/* A pass of radix 4 on whole lines. */
-PU__FN void pu__fft_pass_4(const pu__fft_pass *pass) { pu__fft_pass_lines(pass, 4, 0); }
-/* The same as the last pass, where m = 1. */
-PU__FN void pu__fft_last_4(const pu__fft_pass *pass) { pu__fft_pass_lines(pass, 4, 1); }
-/* A pass of radix 8 on whole lines, which is always the last one. */
-PU__FN void pu__fft_last_8(const pu__fft_pass *pass) { pu__fft_pass_lines(pass, 8, 1); }
-/* A pass of any odd radix above 5. */
-PU__FN void pu__fft_pass_odd(const pu__fft_pass *pass) { pu__fft_pass_lines(pass, 0, 0); }
+/* Passes of radix 2 to 5, of any larger odd radix, and two that are always the last (m = 1), on whole lines. */
+#define PU__FFT_PASS(name, butterfly, plain)                                                                           \
+    PU__FN void name(const pu__fft_pass *pass) { pu__fft_lines(pass, butterfly, plain); }
+PU__FFT_PASS(pu__fft_pass_2, pu__fft_2, 0)
+PU__FFT_PASS(pu__fft_pass_3, pu__fft_3, 0)
+PU__FFT_PASS(pu__fft_pass_4, pu__fft_4, 0)
+PU__FFT_PASS(pu__fft_pass_5, pu__fft_5, 0)
+PU__FFT_PASS(pu__fft_pass_odd, pu__fft_odd, 0)
+PU__FFT_PASS(pu__fft_last_4, pu__fft_4, 1)
+PU__FFT_PASS(pu__fft_last_8, pu__fft_8, 1)
 
 /* Copies n entries of `lanes` numbers each. */
 PU__FN void pu__fft_copy(pu_int n, pu_int lanes, pu__re_im x, pu__re_im y)
@@ -8016,10 +7758,12 @@ PU__FN pu_int pu__fft_roots(pu_int r) { return r > 5 && r != 8 ? 2 * r : 0; }
    pass. */
 PU__FN const pu_real *pu__fft_pass_run(pu__fft_pass *o, pu_int lanes, const pu_real *table)
 {
-    pu_int r = o->radix;
-    pu_int factors = (r - 1) * o->m;
+    pu_int r = o->radix, factors = (r - 1) * o->m;
     int packed = o->x.step == lanes && o->y.step == lanes;
-    void (*run)(const pu__fft_pass *) = pu__fft_pass_small;
+    /* by pointer: inlined into one function the passes would share its registers */
+    static void (*const by_radix[])(const pu__fft_pass *) = {
+        NULL, NULL, pu__fft_pass_2, pu__fft_pass_3, pu__fft_pass_4, pu__fft_pass_5, NULL, NULL, pu__fft_last_8};
+    void (*run)(const pu__fft_pass *) = pu__fft_roots(r) ? pu__fft_pass_odd : by_radix[r];
     o->groups = packed ? 1 : o->s;
     o->count = packed ? o->s * lanes : lanes;
     o->x_leg = o->s * o->m * o->x.step;
@@ -8027,13 +7771,9 @@ PU__FN const pu_real *pu__fft_pass_run(pu__fft_pass *o, pu_int lanes, const pu_r
     o->wr = table;
     o->wi = table + factors;
     o->root = table + 2 * factors;
-    if (r == 8)
-        run = pu__fft_last_8;
-    else if (r > 5)
-        run = pu__fft_pass_odd;
-    else if (r == 4 && o->count % PU__LINE == 0)
-        run = o->m == 1 ? pu__fft_last_4 : pu__fft_pass_4;
-    run(o); /* by pointer, as in pu__fft_pass_small */
+    if (r == 4 && o->m == 1 && o->count % PU__LINE == 0)
+        run = pu__fft_last_4;
+    run(o);
     return o->root + pu__fft_roots(r);
 }
 
@@ -8042,12 +7782,10 @@ PU__FN const pu_real *pu__fft_pass_run(pu__fft_pass *o, pu_int lanes, const pu_r
    writes y. */
 PU__FN void pu__fft_passes(const pu_fft *f, pu_int lanes, pu__re_im x, pu__re_im y, pu_real *work)
 {
-    pu_int n = f->length;
-    pu_int size = n * lanes;
+    pu_int n = f->length, size = n * lanes;
     pu__re_im one = pu__parts(work, work + size, lanes);
     pu__re_im two = pu__parts(work + 2 * size, work + 3 * size, lanes);
-    int last = f->passes - 1;
-    int end = last < 0 ? 1 : f->radix[last];
+    int last = f->passes - 1, end = last < 0 ? 1 : f->radix[last];
     /* The radix 8 works on whole lines only. Lanes that do not fill lines are packed, and copied to y at
        the end. */
     int aside = end == 8 && y.step != lanes && lanes % PU__LINE;
@@ -8057,8 +7795,7 @@ PU__FN void pu__fft_passes(const pu_fft *f, pu_int lanes, pu__re_im x, pu__re_im
     int in_place = end == 8 || (end == 4 && n / 4 * lanes % PU__LINE == 0);
     int near = y.step == lanes && last > 0 && (last % 2 || in_place);
     const pu_real *table = f->table;
-    pu__fft_pass o;
-    memset(&o, 0, sizeof o);
+    pu__fft_pass o = PU__ZERO;
     o.s = 1;
     o.m = n;
     if (last < 1) { /* no second array to write to: start from a copy */
@@ -8087,10 +7824,11 @@ PU__FN void pu__fft_passes(const pu_fft *f, pu_int lanes, pu__re_im x, pu__re_im
 PU__FN void pu__fft_scale(pu_int n, pu_int lanes, const pu_real *a, pu__re_im x, pu__re_im y)
 {
     for (pu_int i = 0; i < n; i++) {
-        pu__complex c = pu__c_get(a, a + n, i);
+        pu_real ar = a[i], ai = a[n + i];
         for (pu_int q = 0; q < lanes; q++) {
-            pu__complex product = pu__c_mul(pu__c_get(x.re, x.im, i * x.step + q), c);
-            pu__c_put(y.re, y.im, i * y.step + q, product);
+            pu_real re = x.re[i * x.step + q], im = x.im[i * x.step + q];
+            y.re[i * y.step + q] = re * ar - im * ai;
+            y.im[i * y.step + q] = re * ai + im * ar;
         }
     }
 }
@@ -8104,9 +7842,7 @@ PU__FN void pu__fft_scale(pu_int n, pu_int lanes, const pu_real *a, pu__re_im x,
    (the transform of conj(g) / length), and the inverse transform. */
 PU__FN void pu__fft_lanes(const pu_fft *f, pu_int lanes, pu__re_im x, pu__re_im y, pu_real *work)
 {
-    pu_int n = f->n;
-    pu_int N = f->length;
-    pu_int size = N * lanes;
+    pu_int n = f->n, N = f->length, size = N * lanes;
     pu__re_im z = pu__parts(work, work + size, lanes);
     if (!f->convolve) {
         pu__fft_passes(f, lanes, x, y, work);
@@ -8152,8 +7888,7 @@ PU__FN void pu__fft_root(pu_int k, pu_int n, pu_real *re, pu_real *im)
    4 and the 2. Then s is a multiple of 16 in that pass, and any number of lanes fills whole lines. */
 PU__FN pu_int pu__fft_factor(pu_fft *f, pu_int n)
 {
-    pu_int r = 4;
-    pu_int odd = n;
+    pu_int r = 4, odd = n;
     int eight;
     f->passes = 0;
     while (odd % 4 == 0)
@@ -8165,10 +7900,8 @@ PU__FN pu_int pu__fft_factor(pu_fft *f, pu_int n)
         if (n % r == 0) {
             f->radix[f->passes++] = (int)r;
             n /= r;
-        } else if (r == 4)
-            r = 2;
-        else
-            r += r == 2 ? 1 : 2;
+        } else
+            r = r == 4 ? 2 : r + 1 + r % 2; /* 4, 2, 3, 5, 7, .. */
     }
     if (eight)
         f->radix[f->passes++] = 8;
@@ -8181,16 +7914,13 @@ PU__FN pu_int pu__fft_factor(pu_fft *f, pu_int n)
    pu__fft_roots says so. work: 4 * length, NULL unless there is a convolution. */
 PU__FN void pu__fft_fill(pu_fft *f, pu_real *work)
 {
-    pu_int n = f->n;
-    pu_int N = f->length;
+    pu_int n = f->n, N = f->length;
     pu_real scale = (pu_real)(1 / (double)N);
-    pu_real *table = (pu_real *)f->table;
-    pu__re_im chirp, filter;
-    pu_int left = N;
-    pu_int square = 0;
+    pu_real *table = (pu_real *)f->table, *chirp = (pu_real *)f->chirp, *filter = (pu_real *)f->filter;
+    pu__re_im x;
+    pu_int left = N, square = 0;
     for (int pass = 0; pass < f->passes; pass++) {
-        pu_int r = f->radix[pass];
-        pu_int factors = (r - 1) * (left / r);
+        pu_int r = f->radix[pass], factors = (r - 1) * (left / r);
         for (pu_int j = 1; j < r; j++)
             for (pu_int i = 0; i < left / r; i++) {
                 pu__fft_root(i * j, left, table, table + factors);
@@ -8204,30 +7934,26 @@ PU__FN void pu__fft_fill(pu_fft *f, pu_real *work)
     }
     if (!f->convolve)
         return;
-    chirp = pu__parts(f->chirp, f->chirp + n, 1);
-    filter = pu__parts(f->filter, f->filter + N, 1);
-    pu__zeros(filter.re, 2 * N);
+    pu__zeros(filter, 2 * N);
     for (pu_int i = 0; i < n; i++) {
         pu_int mirrored = (N - i) % N;
-        pu__fft_root(square, 2 * n, chirp.re + i, chirp.im + i);
+        pu__fft_root(square, 2 * n, chirp + i, chirp + n + i);
         square = (square + 2 * i + 1) % (2 * n); /* (i + 1)^2 mod 2 n */
-        filter.re[i] = scale * chirp.re[i];      /* scale is a power of two: exact */
-        filter.im[i] = -scale * chirp.im[i];
-        filter.re[mirrored] = filter.re[i];
-        filter.im[mirrored] = filter.im[i];
+        /* scale is a power of two: exact */
+        filter[i] = filter[mirrored] = scale * chirp[i];
+        filter[N + i] = filter[N + mirrored] = -scale * chirp[n + i];
     }
-    pu__fft_passes(f, 1, filter, filter, work);
+    x = pu__parts(filter, filter + N, 1);
+    pu__fft_passes(f, 1, x, x, work);
 }
 
-/* Sizes of a plan of length n and, with arena->base set, the plan itself with its tables in the arena. Sets
-   arena->overflow where n is too large. */
-PU__FN void pu__fft_make(pu_fft *f, pu_int n, pu__arena *arena)
+/* Sizes of a plan of length f->n and, with arena->base set, the plan itself with its tables in the arena. Sets
+   arena->overflow where that is too large. */
+PU__FN void pu__fft_make(void *plan, pu__arena *arena)
 {
+    pu_fft *f = (pu_fft *)plan;
     pu_real *work = NULL;
-    pu_int entries = 0;
-    pu_int left;
-    memset(f, 0, sizeof *f);
-    f->n = n;
+    pu_int n = f->n, entries;
     f->length = n;
     if (n > PTRDIFF_MAX / 256) { /* angles are counted in units of 2 pi / (16 n); work < 24 n reals */
         arena->overflow = 1;
@@ -8241,12 +7967,9 @@ PU__FN void pu__fft_make(pu_fft *f, pu_int n, pu__arena *arena)
         pu__fft_factor(f, f->length);
     }
     f->work = (f->convolve ? 6 : 4) * f->length;
-    left = f->length;
-    for (int pass = 0; pass < f->passes; pass++) {
-        pu_int r = f->radix[pass];
-        left /= r;
-        entries += 2 * (r - 1) * left + pu__fft_roots(r);
-    }
+    entries = 2 * (f->length - 1); /* sum over the passes of (r - 1) m = r m - m: all but the ends cancel */
+    for (int pass = 0; pass < f->passes; pass++)
+        entries += pu__fft_roots(f->radix[pass]);
     f->table = pu__reals(arena, entries, 1);
     if (f->convolve) {
         f->chirp = pu__reals(arena, n, 2);
@@ -8257,16 +7980,23 @@ PU__FN void pu__fft_make(pu_fft *f, pu_int n, pu__arena *arena)
         pu__fft_fill(f, work);
 }
 
-/* After a first layout that measured: makes the arena carve from the caller's block, whose address need not
-   be aligned. Statuses: PU_E_OVERFLOW, PU_E_BLOCK (too small). */
-PU__FN pu_status pu__fft_open(pu__arena *arena, void *memory, size_t bytes)
+/* A plan whose sizes are given, in the caller's block, whose address need not be aligned; or (need not NULL) the
+   bytes that it needs. Statuses: PU_E_OVERFLOW, PU_E_BLOCK (too small). */
+PU__FN pu_status pu__fft_build(pu__layout make, void *plan, void *memory, size_t bytes, size_t *need)
 {
-    if (arena->overflow)
+    pu__arena arena = PU__ARENA;
+    make(plan, &arena);
+    if (arena.overflow)
         return PU_E_OVERFLOW;
-    if (bytes < pu__arena_bytes(arena))
+    if (need)
+        *need = pu__arena_bytes(&arena);
+    else if (bytes < pu__arena_bytes(&arena))
         return PU_E_BLOCK;
-    arena->base = (unsigned char *)memory + (PU__ALIGN - (uintptr_t)memory % PU__ALIGN) % PU__ALIGN;
-    arena->used = 0;
+    else {
+        arena.base = pu__aligned(memory);
+        arena.used = 0;
+        make(plan, &arena);
+    }
     return PU_OK;
 }
 
@@ -8297,8 +8027,7 @@ PU__FN pu_int pu__fftw_work(pu_int m, pu_int n, pu_int work)
 PU__FN void *pu__fftw_plan(pu_int m, pu_int n, const pu_real *aligned)
 {
     PU__FFTW(complex) *c = (PU__FFTW(complex) *)(uintptr_t)aligned;
-    const int size[2] = {(int)m, (int)n};
-    const int room[2] = {(int)m, (int)(n + PU__FFTW_GAP)};
+    const int size[2] = {(int)m, (int)n}, room[2] = {(int)m, (int)(n + PU__FFTW_GAP)};
     if (m > INT_MAX || n > INT_MAX - PU__FFTW_GAP)
         return NULL;
     return PU__FFTW(plan_many_dft)(2, size, 1, c, room, 1, 0, c, room, 1, 0, FFTW_FORWARD, FFTW_ESTIMATE);
@@ -8317,24 +8046,23 @@ PU__FN void pu__fftw_run(void *plan, pu_int m, pu_int n, pu_real scale, const pu
             at[0] = scale * x.re[r * n + i];
             at[1] = x.im ? scale * x.im[r * n + i] : 0;
         }
-    PU__FFTW(execute_dft)((PU__FFTW(plan))plan, c, c);
-    if (s) {
-        for (pu_int r = 0; r < m; r++)
-            for (pu_int i = 0; i < n; i++) { /* exchanged: the inverse */
-                pu_real *at = copy + r * PU__FFTW_ROW(n) + 2 * i;
-                pu_real re = s[r * n + i] * at[0];
-                at[0] = s[r * n + i] * at[1];
-                at[1] = re;
-            }
+    for (int last = !s;; last = 1) {
         PU__FFTW(execute_dft)((PU__FFTW(plan))plan, c, c);
+        for (pu_int r = 0; r < m; r++)
+            for (pu_int i = 0; i < n; i++) {
+                pu_real *at = copy + r * PU__FFTW_ROW(n) + 2 * i, re = at[0], im = at[1];
+                if (last) {
+                    y.re[r * n + i] = re;
+                    y.im[r * n + i] = im;
+                } else { /* exchanged: the inverse */
+                    at[0] = s[r * n + i] * im;
+                    at[1] = s[r * n + i] * re;
+                }
+            }
+        if (last)
+            return;
         y = pu__exchanged(y);
     }
-    for (pu_int r = 0; r < m; r++)
-        for (pu_int i = 0; i < n; i++) {
-            const pu_real *at = copy + r * PU__FFTW_ROW(n) + 2 * i;
-            y.re[r * n + i] = at[0];
-            y.im[r * n + i] = at[1];
-        }
 }
 
 /* Frees a plan, which may be NULL. */
@@ -8355,37 +8083,32 @@ PU__FN void pu__fftw_free(void *plan)
 /* Bytes of memory for a plan of length n. */
 PU_DEF pu_status pu_fft_bytes(pu_int n, size_t *bytes)
 {
-    pu__arena arena = PU__ARENA;
-    pu_fft f;
+    pu_fft f = PU__ZERO;
     if (!bytes)
         return PU_E_NULL;
     if (n < 1)
         return PU_E_ARGUMENT;
-    pu__fft_make(&f, n, &arena);
-    if (arena.overflow)
-        return PU_E_OVERFLOW;
-    *bytes = pu__arena_bytes(&arena);
-    return PU_OK;
+    f.n = n;
+    return pu__fft_build(pu__fft_make, &f, NULL, 0, bytes);
 }
 
 /* Measures, then makes the plan. A failure leaves a plan of length 0, which is refused everywhere. */
 PU_DEF pu_status pu_fft_init(pu_fft *plan, pu_int n, void *memory, size_t bytes)
 {
-    pu__arena arena = PU__ARENA;
+    pu_fft f = PU__ZERO;
     pu_status status;
     if (!plan || !memory)
         return PU_E_NULL;
     if (n < 1)
         return PU_E_ARGUMENT;
-    pu__fft_make(plan, n, &arena);
-    status = pu__fft_open(&arena, memory, bytes);
-    if (status) {
-        memset(plan, 0, sizeof *plan);
+    *plan = f;
+    f.n = n;
+    status = pu__fft_build(pu__fft_make, &f, memory, bytes, NULL);
+    if (status)
         return status;
-    }
-    pu__fft_make(plan, n, &arena);
-    plan->work = pu__fftw_work(1, n, plan->work);
-    plan->fftw = pu__fftw_plan(1, n, plan->table);
+    f.work = pu__fftw_work(1, n, f.work);
+    f.fftw = pu__fftw_plan(1, n, f.table);
+    *plan = f;
     return PU_OK;
 }
 
@@ -8432,26 +8155,24 @@ PU_DEF void pu_fft_free(pu_fft *plan)
 
 /* ---- the transform of an image: m rows of n pixels. A column (cols = 1) is taken as one row. ---- */
 
-/* Sizes of a plan and, with arena->base set, the plan itself. f->work is the most that any of its users
+/* Sizes of a plan of f->rows x f->cols and, with arena->base set, the plan itself. f->work is the most that any of its users
    needs: the transform of a strip of rows with its transposed copy, that of a strip of columns, or FFTW. */
-PU__FN void pu__fourier_make(pu_fourier *f, pu_int rows, pu_int cols, pu__arena *arena)
+PU__FN void pu__fourier_make(void *plan, pu__arena *arena)
 {
-    pu_int n = cols == 1 ? rows : cols;
-    pu_int m = cols == 1 ? 1 : rows;
-    pu_int along, down;
-    memset(f, 0, sizeof *f);
-    f->rows = rows;
-    f->cols = cols;
-    f->scale = (pu_real)(1 / sqrt((double)rows * (double)cols));
-    if (rows > PTRDIFF_MAX / 256 / cols / (pu_int)sizeof(pu_real)) { /* 2 D + work <= 28 D reals */
+    pu_fourier *f = (pu_fourier *)plan;
+    pu_int n = f->cols == 1 ? f->rows : f->cols, m = f->cols == 1 ? 1 : f->rows, along, down;
+    f->scale = (pu_real)(1 / sqrt((double)f->rows * (double)f->cols));
+    if (f->rows > PTRDIFF_MAX / 256 / f->cols / (pu_int)sizeof(pu_real)) { /* 2 D + work <= 28 D reals */
         arena->overflow = 1;
         return;
     }
-    pu__fft_make(&f->along, n, arena);
+    f->along.n = n;
+    f->down.n = m;
+    pu__fft_make(&f->along, arena);
     if (m == n)
         f->down = f->along;
     else
-        pu__fft_make(&f->down, m, arena);
+        pu__fft_make(&f->down, arena);
     /* Strips of PU__FFT_LANES rows or columns, or all of them where there are fewer. */
     along = (f->along.work + 2 * n) * pu__min(PU__FFT_LANES, m);
     down = f->down.work * pu__min(PU__FFT_LANES, n);
@@ -8461,37 +8182,33 @@ PU__FN void pu__fourier_make(pu_fourier *f, pu_int rows, pu_int cols, pu__arena 
 /* Bytes of memory for a plan of rows x cols. */
 PU_DEF pu_status pu_fourier_bytes(pu_int rows, pu_int cols, size_t *bytes)
 {
-    pu__arena arena = PU__ARENA;
-    pu_fourier f;
+    pu_fourier f = PU__ZERO;
     if (!bytes)
         return PU_E_NULL;
     if (rows < 1 || cols < 1)
         return PU_E_ARGUMENT;
-    pu__fourier_make(&f, rows, cols, &arena);
-    if (arena.overflow)
-        return PU_E_OVERFLOW;
-    *bytes = pu__arena_bytes(&arena);
-    return PU_OK;
+    f.rows = rows;
+    f.cols = cols;
+    return pu__fft_build(pu__fourier_make, &f, NULL, 0, bytes);
 }
 
 /* Measures, then makes the plan. A failure leaves a plan without rows, which is refused everywhere. */
 PU_DEF pu_status pu_fourier_init(pu_fourier *f, pu_int rows, pu_int cols, void *memory, size_t bytes)
 {
-    pu__arena arena = PU__ARENA;
     pu_status status;
     if (!f || !memory)
         return PU_E_NULL;
     if (rows < 1 || cols < 1)
         return PU_E_ARGUMENT;
-    pu__fourier_make(f, rows, cols, &arena);
-    status = pu__fft_open(&arena, memory, bytes);
-    if (status) {
+    memset(f, 0, sizeof *f);
+    f->rows = rows;
+    f->cols = cols;
+    status = pu__fft_build(pu__fourier_make, f, memory, bytes, NULL);
+    if (status)
         memset(f, 0, sizeof *f);
-        return status;
-    }
-    pu__fourier_make(f, rows, cols, &arena);
-    f->fftw = pu__fftw_plan(f->down.n, f->along.n, f->along.table);
-    return PU_OK;
+    else
+        f->fftw = pu__fftw_plan(f->down.n, f->along.n, f->along.table);
+    return status;
 }
 
 /* pu__fourier_tile: t (B x B, rows dt apart) = scale * transpose of x (rows dx apart), B = PU__TILE. */
@@ -8503,39 +8220,32 @@ PU_DEF pu_status pu_fourier_init(pu_fourier *f, pu_int rows, pu_int cols, void *
 #define PU__ZIP_0(a, b) PU__SHUFFLE(a, b, 0, 8, 1, 9, 4, 12, 5, 13)
 #define PU__ZIP_1(a, b) PU__SHUFFLE(a, b, 2, 10, 3, 11, 6, 14, 7, 15)
 
-/* Four rows of t from four rows of x. Row k of x is half of row k of the tile, then that half of row k + 4.
-   So x is two 4 x 4 matrices side by side. Zipping its rows within these halves twice transposes both. */
-PU__INLINE void pu__fourier_zip(const pu__short *x, pu_real *t, pu_int dt)
+typedef pu_real pu__quad __attribute__((vector_size(16), aligned(sizeof(pu_real)), may_alias));
+
+/* Four numbers of a row of the tile, then those of the fourth row after it. */
+PU__INLINE pu__short pu__fourier_halves(pu_real scale, const pu_real *x, pu_int dx)
 {
-    pu__short a = PU__ZIP_0(x[0], x[2]);
-    pu__short b = PU__ZIP_1(x[0], x[2]);
-    pu__short c = PU__ZIP_0(x[1], x[3]);
-    pu__short d = PU__ZIP_1(x[1], x[3]);
+    return PU__SHUFFLE(*(const pu__quad *)x, *(const pu__quad *)(x + 4 * dx), 0, 1, 2, 3, 4, 5, 6, 7) * scale;
+}
+
+/* Four rows of t from four columns of x, taken as two 4 x 4 matrices side by side. Zipping their rows twice
+   transposes both. */
+PU__INLINE void pu__fourier_zip(pu_real scale, const pu_real *x, pu_int dx, pu_real *t, pu_int dt)
+{
+    pu__short x0 = pu__fourier_halves(scale, x, dx), x1 = pu__fourier_halves(scale, x + dx, dx);
+    pu__short x2 = pu__fourier_halves(scale, x + 2 * dx, dx), x3 = pu__fourier_halves(scale, x + 3 * dx, dx);
+    pu__short a = PU__ZIP_0(x0, x2), b = PU__ZIP_1(x0, x2), c = PU__ZIP_0(x1, x3), d = PU__ZIP_1(x1, x3);
     *pu__s(t) = PU__ZIP_0(a, c);
     *pu__s(t + dt) = PU__ZIP_1(a, c);
     *pu__s(t + 2 * dt) = PU__ZIP_0(b, d);
     *pu__s(t + 3 * dt) = PU__ZIP_1(b, d);
 }
 
-/* The left and the right halves of the row at x and of the fourth one after it. */
-PU__INLINE void pu__fourier_halve(pu_real scale, const pu_real *x, pu_int dx, pu__short *left, pu__short *right)
-{
-    pu__short upper = *pu__cs(x) * scale;
-    pu__short lower = *pu__cs(x + 4 * dx) * scale;
-    *left = PU__SHUFFLE(upper, lower, 0, 1, 2, 3, 8, 9, 10, 11);
-    *right = PU__SHUFFLE(upper, lower, 4, 5, 6, 7, 12, 13, 14, 15);
-}
-
-/* The left halves give the upper four rows of t, the right ones the lower four. */
+/* The left half of x gives the upper four rows of t, the right one the lower four. */
 PU__INLINE void pu__fourier_tile(pu_real scale, const pu_real *x, pu_int dx, pu_real *t, pu_int dt)
 {
-    pu__short left[4], right[4];
-    pu__fourier_halve(scale, x, dx, left, right);
-    pu__fourier_halve(scale, x + dx, dx, left + 1, right + 1);
-    pu__fourier_halve(scale, x + 2 * dx, dx, left + 2, right + 2);
-    pu__fourier_halve(scale, x + 3 * dx, dx, left + 3, right + 3);
-    pu__fourier_zip(left, t, dt);
-    pu__fourier_zip(right, t + 4 * dt, dt);
+    pu__fourier_zip(scale, x, dx, t, dt);
+    pu__fourier_zip(scale, x + 4, dx, t + 4 * dt, dt);
 }
 #undef PU__ZIP_0
 #undef PU__ZIP_1
@@ -8559,9 +8269,7 @@ PU__INLINE void pu__fourier_tile(pu_real scale, const pu_real *x, pu_int dx, pu_
 PU__FN void pu__fourier_transpose(pu_int rows, pu_int cols, pu_real scale, const pu_real *PU__RESTRICT x,
                                   pu_real *PU__RESTRICT t)
 {
-    pu_int B = PU__TILE;
-    pu_int below = rows / B * B;
-    pu_int right = cols / B * B;
+    pu_int B = PU__TILE, below = rows / B * B, right = cols / B * B;
     for (pu_int i = 0; i < below; i += B)
         for (pu_int j = 0; j < right; j += B)
             pu__fourier_tile(scale, x + i * cols + j, cols, t + j * rows + i, rows);
@@ -8594,8 +8302,7 @@ PU__FN pu__re_im pu__fourier_from(pu__re_im x, pu_int at)
    columns are read and written in place by the first and the last pass. */
 PU__FN void pu__fourier_forward(const pu_fourier *f, pu__re_im x, pu__re_im y, pu_real *work)
 {
-    pu_int n = f->along.n;
-    pu_int m = f->down.n;
+    pu_int n = f->along.n, m = f->down.n;
     if (f->fftw) {
         pu__fftw_run(f->fftw, m, n, f->scale, NULL, x, y, work);
         return;
@@ -8640,21 +8347,20 @@ PU_DEF void pu_fourier_free(pu_fourier *f)
 
 /* ---- products with Phi. Two real columns are transformed as one, and taken apart by symmetry. ---- */
 
-/* Row r of y_k = a u_k + b u_-k, or y_k += that. u and y are images of m x n frequencies k = (row, column).
+/* y_k = a u_k + b u_-k, or y_k += that. u and y are images of m x n frequencies k = (row, column).
    Those of -k are m - row and n - column, both modulo the size. */
-PU__FN void pu__fourier_fold(const pu_fourier *f, pu_int r, const pu_real *u, pu_real a, pu_real b, pu_real *y, int add)
+PU__FN void pu__fourier_fold(const pu_fourier *f, const pu_real *u, pu_real a, pu_real b, pu_real *y, int add)
 {
-    pu_int n = f->along.n;
-    /* the row of the negative frequencies, which is read backwards */
-    const pu_real *negative = u + (r > 0 ? f->down.n - r : 0) * n;
-    pu_real *PU__RESTRICT to = y + r * n;
-    pu_real sum;
-    u += r * n;
-    sum = a * u[0] + b * negative[0];
-    to[0] = add ? to[0] + sum : sum;
-    for (pu_int c = 1; c < n; c++) {
-        sum = a * u[c] + b * negative[n - c];
-        to[c] = add ? to[c] + sum : sum;
+    pu_int n = f->along.n, m = f->down.n;
+    for (pu_int r = 0; r < m; r++) {
+        /* the row of the negative frequencies, which is read backwards */
+        const pu_real *positive = u + r * n, *negative = u + (r > 0 ? m - r : 0) * n;
+        pu_real *PU__RESTRICT to = y + r * n, sum = a * positive[0] + b * negative[0];
+        to[0] = add ? to[0] + sum : sum;
+        for (pu_int c = 1; c < n; c++) {
+            sum = a * positive[c] + b * negative[n - c];
+            to[c] = add ? to[c] + sum : sum;
+        }
     }
 }
 
@@ -8672,31 +8378,26 @@ PU__INLINE void pu__fourier_give(pu_int n, const pu_real *x, pu_real *PU__RESTRI
 /* Y = Phi X, or Y += that. X: D x k, Y: 2 D x k. work: 2 D + f->work. Of two columns x, x' and z = x + i x',
      Re F x = (Re Z_k + Re Z_-k) / 2,   Im F x = (Im Z_k - Im Z_-k) / 2,
      Re F x' = (Im Z_k + Im Z_-k) / 2,  Im F x' = (Re Z_-k - Re Z_k) / 2. */
-PU__FN pu_status pu__fourier_apply(const pu_op *op, pu_int k, pu_block X, pu_block Y, int add, pu_real *work)
+PU__FN pu_status pu__fourier_apply(PU__APPLY_ARGS)
 {
     const pu_fourier *f = (const pu_fourier *)op->data;
     pu_int D = op->cols;
     pu_real h = PU_R(0.5);
     pu__re_im z = pu__parts(work, work + D, 1);
-    pu_int j;
-    work += 2 * D;
-    for (j = 0; j + 1 < k; j += 2) {
-        pu__re_im x = pu__parts(pu__col(X, j), pu__col(X, j + 1), 1);
+    for (pu_int j = 0; j < k; j += 2) {
+        int pair = j + 1 < k;
         pu_real *first = pu__col(Y, j);
-        pu_real *second = pu__col(Y, j + 1);
-        pu__fourier_forward(f, x, z, work);
-        for (pu_int r = 0; r < f->down.n; r++) {
-            pu__fourier_fold(f, r, z.re, h, h, first, add);
-            pu__fourier_fold(f, r, z.im, h, -h, first + D, add);
-            pu__fourier_fold(f, r, z.im, h, h, second, add);
-            pu__fourier_fold(f, r, z.re, -h, h, second + D, add);
+        pu__fourier_forward(f, pu__parts(pu__col(X, j), pair ? pu__col(X, j + 1) : NULL, 1), z, work + 2 * D);
+        if (pair) {
+            pu_real *second = pu__col(Y, j + 1);
+            pu__fourier_fold(f, z.re, h, h, first, add);
+            pu__fourier_fold(f, z.im, h, -h, first + D, add);
+            pu__fourier_fold(f, z.im, h, h, second, add);
+            pu__fourier_fold(f, z.re, -h, h, second + D, add);
+        } else { /* a column alone: nothing to take apart */
+            pu__fourier_give(D, z.re, first, add);
+            pu__fourier_give(D, z.im, first + D, add);
         }
-    }
-    if (j < k) { /* A column alone: nothing to take apart. */
-        pu_real *y = pu__col(Y, j);
-        pu__fourier_forward(f, pu__parts(pu__col(X, j), NULL, 1), z, work);
-        pu__fourier_give(D, z.re, y, add);
-        pu__fourier_give(D, z.im, y + D, add);
     }
     return PU_OK;
 }
@@ -8706,7 +8407,7 @@ PU__FN pu_status pu__fourier_apply(const pu_op *op, pu_int k, pu_block X, pu_blo
    part. F^H h is real. So two columns fit in one transform, of h + i h' with h' from the next column:
      Re Z_k = (a_k + a_-k) / 2 - (b'_k - b'_-k) / 2,
      Im Z_k = (b_k - b_-k) / 2 + (a'_k + a'_-k) / 2. */
-PU__FN pu_status pu__fourier_apply_t(const pu_op *op, pu_int k, pu_block X, pu_block Y, int add, pu_real *work)
+PU__FN pu_status pu__fourier_apply_t(PU__APPLY_ARGS)
 {
     const pu_fourier *f = (const pu_fourier *)op->data;
     pu_int D = op->cols;
@@ -8718,12 +8419,10 @@ PU__FN pu_status pu__fourier_apply_t(const pu_op *op, pu_int k, pu_block X, pu_b
         pu__re_im from = pu__parts(first + D, first, 1); /* alone: the real part is taken at the end */
         if (pair) {
             const pu_real *second = pu__col(X, j + 1);
-            for (pu_int r = 0; r < f->down.n; r++) {
-                pu__fourier_fold(f, r, first, h, h, z.im, 0);
-                pu__fourier_fold(f, r, second + D, -h, h, z.im, 1);
-                pu__fourier_fold(f, r, first + D, h, -h, z.re, 0);
-                pu__fourier_fold(f, r, second, h, h, z.re, 1);
-            }
+            pu__fourier_fold(f, first, h, h, z.im, 0);
+            pu__fourier_fold(f, second + D, -h, h, z.im, 1);
+            pu__fourier_fold(f, first + D, h, -h, z.re, 0);
+            pu__fourier_fold(f, second, h, h, z.re, 1);
             from = z;
         }
         pu__fourier_forward(f, from, z, work + 2 * D);
@@ -8752,23 +8451,19 @@ PU__INLINE void pu__gram_piece(pu__gram_column *o, pu_int from, pu_int n, const 
 {
     pu_int W = PU__SHORT;
     pu_real c = o->c;
-    const pu_real *a = o->a + from;
-    const pu_real *p = o->p + from;
-    const pu_real *q = o->q + from;
+    const pu_real *a = o->a + from, *p = o->p + from, *q = o->q + from;
     int add = o->add;
     pu_real *y = o->y ? o->y + from : NULL;
     pu_int i;
     for (i = 0; i + W <= n; i += W) {
-        pu__short ap = *pu__cs(a + i) * *pu__cs(p + i);
-        pu__short sum = *pu__cs(z + i) + ap;
+        pu__short ap = *pu__cs(a + i) * *pu__cs(p + i), sum = *pu__cs(z + i) + ap;
         *s += *pu__cs(q + i) * *pu__cs(z + i);
         *t += *pu__cs(q + i) * ap;
         if (y)
             *pu__s(y + i) = add ? *pu__cs(y + i) + c * sum : c * sum;
     }
     for (; i < n; i++) {
-        pu_real ap = a[i] * p[i];
-        pu_real sum = c * (z[i] + ap);
+        pu_real ap = a[i] * p[i], sum = c * (z[i] + ap);
         o->s += (double)(q[i] * z[i]);
         o->t += (double)(q[i] * ap);
         if (y)
@@ -8783,12 +8478,10 @@ PU__FN void pu__gram_rows(pu__gram_column *o, pu_int at, pu_int from, pu_int to,
                           pu_int strip, pu_int down)
 {
     pu_real part[2 * PU__SHORT] = {0};
-    pu__short s = *pu__cs(part);
-    pu__short t = s;
+    pu__short s = *pu__cs(part), t = s;
     for (pu_int r = from; r < to; r++)
         for (pu_int j = 0; j < n; j += strip) {
-            pu_int first = at + r * n + j;
-            pu_int width = pu__min(strip, n - j);
+            pu_int first = at + r * n + j, width = pu__min(strip, n - j);
             const pu_real *here = z + j * down + r * width;
             if (o->a)
                 pu__gram_piece(o, first, width, here, &s, &t);
@@ -8803,27 +8496,20 @@ PU__FN void pu__gram_rows(pu__gram_column *o, pu_int at, pu_int from, pu_int to,
     }
 }
 
-/* All m rows, in groups of about PU__CHUNK entries, as the sums of other vectors are. Nothing where there is
-   no such column. */
+/* All m rows, in groups of about PU__CHUNK entries, as the sums of other vectors are. strip = 0: z is in the order of
+   the image, of which some rows at once are taken as one, or a part of one. Nothing where there is no such column. */
 PU__FN void pu__gram_image(pu__gram_column *o, pu_int m, pu_int n, const pu_real *z, pu_int strip, pu_int down)
 {
-    pu_int some = n < PU__CHUNK ? PU__CHUNK / n : 1;
+    pu_int some = n < PU__CHUNK ? PU__CHUNK / n : 1, wide = strip ? n : PU__CHUNK;
     if (!o->p)
         return;
     for (pu_int r = 0; r < m; r += some)
-        pu__gram_rows(o, 0, r, pu__min(r + some, m), n, z, strip, down);
-}
-
-/* The same for z in the order of the image, some rows at once as one, or a part of one. */
-PU__FN void pu__gram_flat(pu__gram_column *o, pu_int m, pu_int n, const pu_real *z)
-{
-    pu_int some = n < PU__CHUNK ? PU__CHUNK / n : 1;
-    if (!o->p)
-        return;
-    for (pu_int r = 0; r < m; r += some)
-        for (pu_int c = 0; c < n; c += PU__CHUNK) {
-            pu_int length = pu__min(some, m - r) * pu__min(PU__CHUNK, n - c);
-            pu__gram_rows(o, r * n + c, 0, 1, length, z + r * n + c, length, 0);
+        for (pu_int c = 0; c < n; c += wide) {
+            pu_int end = pu__min(r + some, m), at = r * n + c, length = (end - r) * pu__min(wide, n - c);
+            if (strip)
+                pu__gram_rows(o, 0, r, end, n, z, strip, down);
+            else
+                pu__gram_rows(o, at, 0, 1, length, z + at, length, 0);
         }
 }
 
@@ -8848,8 +8534,7 @@ PU__FN void pu__fourier_strips(pu_int m, pu_int n, const pu_real *PU__RESTRICT x
 /* The strip of columns j on, from row i on. Its step is the number of its columns. */
 PU__FN pu__re_im pu__fourier_strip(const pu_fourier *f, pu__re_im z, pu_int j, pu_int i)
 {
-    pu_int lanes = pu__min(PU__FFT_LANES, f->along.n - j);
-    pu_int at = j * (f->down.n + 1) + i * lanes;
+    pu_int lanes = pu__min(PU__FFT_LANES, f->along.n - j), at = j * (f->down.n + 1) + i * lanes;
     return pu__parts(z.re + at, z.im + at, lanes);
 }
 
@@ -8859,18 +8544,17 @@ PU__FN void pu__fourier_sandwich_rows(const pu_fourier *f, const pu_real *s, pu_
                                       pu_real *work)
 {
     pu_int n = f->along.n;
-    pu__re_im t = pu__parts(work, work + n * h, h);
-    pu__re_im back = pu__exchanged(t);
+    pu__re_im t = pu__parts(work, work + n * h, h), back = pu__exchanged(t);
     for (pu_int j = 0; j < n; j += PU__FFT_LANES) {
         pu__re_im strip = pu__fourier_strip(f, z, j, i);
         pu__fourier_turn(h, strip.step, 1, strip, pu__fourier_from(t, j * h));
     }
     work += 2 * n * h;
     pu__fft_lanes(&f->along, h, t, t, work);
-    for (pu_int q = 0; q < n * h; q++)
+    for (pu_int q = 0; q < n * h; q++) {
         t.re[q] *= s[q];
-    for (pu_int q = 0; q < n * h; q++)
         t.im[q] *= s[q];
+    }
     pu__fft_lanes(&f->along, h, back, back, work);
     for (pu_int j = 0; j < n; j += PU__FFT_LANES) {
         pu__re_im strip = pu__fourier_strip(f, z, j, i);
@@ -8878,18 +8562,15 @@ PU__FN void pu__fourier_sandwich_rows(const pu_fourier *f, const pu_real *s, pu_
     }
 }
 
-/* z = F^H (s o F x) without scaling, then what column[0] wants of its real part and column[1] of its
-   imaginary one. Three steps:
+/* z = F^H (s o F x) without scaling, in three steps:
      F down the columns;
      F, s and F^H along the rows, while a few of them are in the cache;
      F^H down the columns.
    Rows are transposed twice that way, not four times. z is in strips, of (m + 1) n numbers. s: strips of
    rows, transposed. work: f->work. */
-PU__FN void pu__fourier_sandwich(const pu_fourier *f, const pu_real *s, pu__re_im x, pu__gram_column *column,
-                                 pu__re_im z, pu_real *work)
+PU__FN void pu__fourier_sandwich(const pu_fourier *f, const pu_real *s, pu__re_im x, pu__re_im z, pu_real *work)
 {
-    pu_int n = f->along.n;
-    pu_int m = f->down.n;
+    pu_int n = f->along.n, m = f->down.n;
     /* An image in the second-level cache is read where it is by the first pass, a line at a time. Larger
        ones are copied row by row first, in the order that the hardware prefetches. */
     int near = m <= 256 * 1024 / (2 * (pu_int)sizeof(pu_real)) / n;
@@ -8910,8 +8591,6 @@ PU__FN void pu__fourier_sandwich(const pu_fourier *f, const pu_real *s, pu__re_i
         pu__re_im strip = pu__exchanged(pu__fourier_strip(f, z, j, 0));
         pu__fft_lanes(&f->down, strip.step, strip, strip, work);
     }
-    pu__gram_image(column, m, n, z.re, PU__FFT_LANES, m + 1);
-    pu__gram_image(column + 1, m, n, z.im, PU__FFT_LANES, m + 1);
 }
 
 /* The weights w = (u, v) of Re F and Im F as pu__fourier_gram_pairs wants them. Phi' diag(u, v) Phi of two
@@ -8925,26 +8604,18 @@ PU__FN void pu__fourier_sandwich(const pu_fourier *f, const pu_real *s, pu__re_i
 PU__FN void pu__fourier_gram_make(const pu_op *op, const pu_real *w, pu_real *made)
 {
     const pu_fourier *f = (const pu_fourier *)op->data;
-    pu_int D = op->cols;
-    pu_int n = f->along.n;
-    pu_int m = f->down.n;
-    int unequal = memcmp(w, w + D, (size_t)D * sizeof(pu_real)) != 0;
-    int strips = !unequal && !f->fftw;
-    pu_real quarter = PU_R(0.25) * (unequal ? 1 : f->scale * f->scale);
-    pu_real *s = made;
-    pu_real *t = made + D;
+    pu_int D = op->cols, n = f->along.n, m = f->down.n;
+    int unequal = memcmp(w, w + D, (size_t)D * sizeof(pu_real)) != 0, strips = !unequal && !f->fftw;
+    pu_real quarter = PU_R(0.25) * (unequal ? 1 : f->scale * f->scale), *s = made, *t = made + D;
     pu_real *sum = strips ? t : s;
     made[2 * D] = unequal ? 1 : 0;
-    for (pu_int r = 0; r < m; r++) {
-        pu__fourier_fold(f, r, w, quarter, quarter, sum, 0);
-        pu__fourier_fold(f, r, w + D, quarter, quarter, sum, 1);
-        if (strips)
-            continue;
-        pu__fourier_fold(f, r, w, quarter, quarter, t, 0);
-        pu__fourier_fold(f, r, w + D, -quarter, -quarter, t, 1);
-    }
-    if (!strips)
+    pu__fourier_fold(f, w, quarter, quarter, sum, 0);
+    pu__fourier_fold(f, w + D, quarter, quarter, sum, 1);
+    if (!strips) {
+        pu__fourier_fold(f, w, quarter, quarter, t, 0);
+        pu__fourier_fold(f, w + D, -quarter, -quarter, t, 1);
         return;
+    }
     /* t served as scratch: no t is read where the weights are equal. */
     for (pu_int r = 0; r < m; r += PU__FFT_LANES)
         pu__fourier_transpose(pu__min(PU__FFT_LANES, m - r), n, 1, t + r * n, s + r * n);
@@ -8957,18 +8628,16 @@ PU__FN pu_int pu__fourier_gram_size(const pu_op *op) { return 2 * op->cols + (pu
 /* Z_k = s_k Z_k + t_k Z_-k, in place: k and -k together. made: s, then t. */
 PU__FN void pu__fourier_weigh(const pu_fourier *f, const pu_real *made, pu__re_im z)
 {
-    pu_int n = f->along.n;
-    pu_int m = f->down.n;
-    const pu_real *s = made;
-    const pu_real *t = made + m * n;
+    pu_int n = f->along.n, m = f->down.n;
+    const pu_real *s = made, *t = made + m * n;
     for (pu_int k = 0; k < m * n; k++) {
-        pu_int column = k % n;
-        pu_int minus = (k < n ? 0 : m - k / n) * n + (column > 0 ? n - column : 0);
+        pu_int column = k % n, minus = (k < n ? 0 : m - k / n) * n + (column > 0 ? n - column : 0);
         if (k <= minus) { /* otherwise done with its partner */
-            pu__complex a = pu__c_get(z.re, z.im, k);
-            pu__complex b = pu__c_get(z.re, z.im, minus);
-            pu__c_put(z.re, z.im, k, pu__c_add(pu__c_scale(s[k], a), pu__c_scale(t[k], b)));
-            pu__c_put(z.re, z.im, minus, pu__c_add(pu__c_scale(s[minus], b), pu__c_scale(t[minus], a)));
+            for (int imaginary = 0; imaginary < 2; imaginary++) {
+                pu_real *x = imaginary ? z.im : z.re, a = x[k], b = x[minus];
+                x[k] = s[k] * a + t[k] * b;
+                x[minus] = s[minus] * b + t[minus] * a;
+            }
         }
     }
 }
@@ -8977,25 +8646,22 @@ PU__FN void pu__fourier_weigh(const pu_fourier *f, const pu_real *made, pu__re_i
 PU__FN void pu__fourier_gram_two(const pu_fourier *f, const pu_real *made, pu__re_im x, pu__gram_column *column,
                                  pu__re_im z, pu_real *work)
 {
-    pu_int n = f->along.n;
-    pu_int m = f->down.n;
-    int equal = made[2 * m * n] == 0;
+    pu_int n = f->along.n, m = f->down.n, strip = n, down = 0;
     pu__re_im back = pu__exchanged(z);
-    if (equal && !f->fftw) {
-        pu__fourier_sandwich(f, made, x, column, z, work);
-        return;
-    }
-    if (equal) {
+    if (made[2 * m * n] != 0) { /* unequal weights */
+        pu__fourier_forward(f, x, z, work);
+        pu__fourier_weigh(f, made, z);
+        pu__fourier_forward(f, back, back, work);
+    } else if (f->fftw) {
         pu__fftw_run(f->fftw, m, n, 1, made, x, z, work);
-        pu__gram_flat(column, m, n, z.re);
-        pu__gram_flat(column + 1, m, n, z.im);
-        return;
+        strip = 0;
+    } else {
+        pu__fourier_sandwich(f, made, x, z, work);
+        strip = PU__FFT_LANES;
+        down = m + 1;
     }
-    pu__fourier_forward(f, x, z, work);
-    pu__fourier_weigh(f, made, z);
-    pu__fourier_forward(f, back, back, work);
-    pu__gram_image(column, m, n, z.re, n, 0);
-    pu__gram_image(column + 1, m, n, z.im, n, 0);
+    pu__gram_image(column, m, n, z.re, strip, down);
+    pu__gram_image(column + 1, m, n, z.im, strip, down);
 }
 
 /* For all pairs
@@ -9013,32 +8679,27 @@ PU__FN pu_status pu__fourier_gram_pairs(const pu_op *op, const pu_real *made, co
     pu__re_im z = pu__parts(work, work + room, 1);
     work += 2 * room;
     for (pu_int j = 0; j < pairs->k; j += 2) {
-        pu_int count = pu__min(2, pairs->k - j);
-        pu__gram_column column[2];
+        pu_int end = pu__min(j + 2, pairs->k);
+        pu__gram_column column[2] = PU__ZERO, *first = column, *second = column + 1;
         pu__re_im x;
-        memset(column, 0, sizeof column);
-        for (pu_int l = 0; l < count; l++) {
-            pu__gram_column *o = column + l;
-            o->c = pairs->c ? pairs->c[j + l] : 1;
+        for (pu_int i = j; i < end; i++) {
+            pu__gram_column *o = column + (i - j);
+            o->c = pairs->c ? pairs->c[i] : 1;
             if (o->c == 0)
                 continue;
             o->add = add;
             o->a = a;
-            o->p = pu__col(pairs->P, j + l);
-            if (a)
-                o->q = pu__col(pairs->Q, j + l);
-            if (pairs->Y.at)
-                o->y = pu__col(pairs->Y, j + l);
+            o->p = pu__col(pairs->P, i);
+            o->q = a ? pu__col(pairs->Q, i) : NULL;
+            o->y = pairs->Y.at ? pu__col(pairs->Y, i) : NULL;
         }
         /* The place of a column that is not there is taken by the other one. */
-        x = pu__parts(column[column[0].p ? 0 : 1].p, column[column[1].p ? 1 : 0].p, 1);
+        x = pu__parts(first->p ? first->p : second->p, second->p ? second->p : first->p, 1);
         if (x.re)
             pu__fourier_gram_two(f, made, x, column, z, work);
-        if (!s)
-            continue;
-        for (pu_int l = 0; l < count; l++) {
-            s[j + l] = column[l].s;
-            t[j + l] = column[l].t;
+        for (pu_int i = j; s && i < end; i++) {
+            s[i] = column[i - j].s;
+            t[i] = column[i - j].t;
         }
     }
     return PU_OK;
@@ -9048,8 +8709,7 @@ PU__FN pu_status pu__fourier_gram_pairs(const pu_op *op, const pu_real *made, co
 PU__FN pu_status pu__fourier_gram(const pu_op *op, const pu_real *w, pu_int k, pu_block X, pu_block Y, int add,
                                   pu_real *work)
 {
-    pu__pairs pairs;
-    memset(&pairs, 0, sizeof pairs);
+    pu__pairs pairs = PU__ZERO;
     pairs.k = k;
     pairs.P = X;
     pairs.Y = Y;
@@ -9058,30 +8718,17 @@ PU__FN pu_status pu__fourier_gram(const pu_op *op, const pu_real *w, pu_int k, p
 }
 
 /* No parameters: nothing to add. */
-PU__FN pu_status pu__fourier_grad(const pu_op *op, pu_int k, pu_block P, pu_block Q, const pu_real *weight,
-                                  pu_real *grad, pu_real *work)
-{
-    (void)op;
-    (void)k;
-    (void)P;
-    (void)Q;
-    (void)weight;
-    (void)grad;
-    (void)work;
-    return PU_OK;
-}
+PU__FN pu_status pu__fourier_grad(PU__GRAD_ARGS) { return PU_OK; }
 
 /* y += the diagonal of Phi' diag(u, v) Phi. cos^2 a, sin^2 a = (1 +- cos 2a) / 2 give
      y_d += 1/D sum_k (u_k + v_k)/2  +  1/D sum_k (u_k - v_k)/2 cos 2 a_kd,
    and the second sum is sqrt(D) Re F((u - v)/2) at the frequency 2 d. It is zero, and no transform is made,
    where real and imaginary part of every frequency weigh the same. Rounding errors are those of the first
    term, also where the sum is 0. */
-PU__FN pu_status pu__fourier_gram_diag(const pu_op *op, const pu_real *w, pu_real *y, pu_real *work)
+PU__FN pu_status pu__fourier_gram_diag(PU__GRAM_DIAG_ARGS)
 {
     const pu_fourier *f = (const pu_fourier *)op->data;
-    pu_int D = op->cols;
-    pu_int n = f->along.n;
-    pu_int m = f->down.n;
+    pu_int D = op->cols, n = f->along.n, m = f->down.n;
     const pu_real *v = w + D;
     pu__re_im z = pu__parts(work, work + D, 1);
     pu_real mean;
@@ -9094,17 +8741,11 @@ PU__FN pu_status pu__fourier_gram_diag(const pu_op *op, const pu_real *w, pu_rea
         z.re[i] = (w[i] - v[i]) * PU_R(0.5);
         unequal += w[i] != v[i];
     }
-    if (!unequal) {
-        for (pu_int i = 0; i < D; i++)
-            y[i] += mean;
-        return PU_OK;
-    }
-    pu__fourier_forward(f, pu__parts(z.re, NULL, 1), z, work + 2 * D);
+    if (unequal) /* otherwise z is zero, and so is its transform */
+        pu__fourier_forward(f, pu__parts(z.re, NULL, 1), z, work + 2 * D);
     for (pu_int r = 0; r < m; r++)
-        for (pu_int c = 0; c < n; c++) {
-            pu_int twice = 2 * r % m * n + 2 * c % n;
-            y[r * n + c] += mean + f->scale * z.re[twice];
-        }
+        for (pu_int c = 0; c < n; c++)
+            y[r * n + c] += mean + f->scale * z.re[2 * r % m * n + 2 * c % n];
     return PU_OK;
 }
 
@@ -9185,19 +8826,19 @@ PU__FN pu_real pu__lags_load(pu_int n, const pu_real *x, pu_real *to)
 PU__FN void pu__lags_multiply(const pu_lags *f, const pu_real *spectrum, pu_int length, pu_int k, pu_block X,
                               pu_block Y, int add, pu_real *work)
 {
-    pu_block T = pu__rows(work, f->size); /* two columns: the real and the imaginary part */
+    pu_int N = f->size;
+    pu_block T = pu__rows(work, N); /* two columns: the real and the imaginary part */
     pu_real scale[2];
-    pu_int count;
     pu__clear(f->n, k, Y, add);
     for (pu_int j = 0; j < k; j += 2) {
-        count = pu__min(2, k - j);
-        pu__zeros(work, 2 * T.ld);
+        pu_int count = pu__min(2, k - j);
+        pu__zeros(work, 2 * N);
         for (pu_int c = 0; c < count; c++)
             scale[c] = pu__lags_load(length, pu__col(X, j + c), pu__col(T, c));
         pu__lags_transform(f, 0, work);
-        for (pu_int i = 0; i < T.ld; i++) {
+        for (pu_int i = 0; i < N; i++) {
             work[i] *= spectrum[i];
-            work[T.ld + i] *= spectrum[i];
+            work[N + i] *= spectrum[i];
         }
         pu__lags_transform(f, 1, work);
         for (pu_int c = 0; c < count; c++)
@@ -9319,17 +8960,18 @@ PU__FN pu_status pu__lags_sample(PU__SOLVE_ARGS)
 {
     const pu_lags *f = pu__lags_of(op);
     pu_real root = pu__sqrt(f->t[0]);
-    pu_int m, j, n = op->rows;
+    pu_int n = op->rows;
     if (f->embedded) {
         pu__lags_multiply(f, f->roots, f->size, k, X, Y, 0, work);
         return PU_OK;
     }
-    for (m = 0; m < n; m++) {
+    for (pu_int m = 0; m < n; m++) {
+        pu_real kappa = f->kappa[m];
         if (m > 0) {
-            pu__levinson_step(n, m, f->kappa[m], work);
-            root *= pu__sqrt((1 - f->kappa[m]) * (1 + f->kappa[m]));
+            pu__levinson_step(n, m, kappa, work);
+            root *= pu__sqrt((1 - kappa) * (1 + kappa));
         }
-        for (j = 0; j < k; j++) {
+        for (pu_int j = 0; j < k; j++) {
             pu_real *y = pu__col(Y, j);
             y[m] = (pu_real)(pu__dot(m, NULL, work + n - m, y) + (double)root * (double)pu__col(X, j)[m]);
         }
@@ -9396,26 +9038,26 @@ PU__FN pu_op pu__op_lags(pu_int n, pu_int params, const pu_real *t, const pu_lag
     return op;
 }
 
-/* The parts of a factor: measured or, with arena->base set, placed. The scratch for making it
+/* The parts of a factor of f->n and f->size: measured or, with arena->base set, placed. The scratch for making it
    follows `squares`. */
-PU__FN void pu__lags_layout(pu_lags *f, pu_int n, pu_int size, pu__arena *arena)
+PU__FN void pu__lags_layout(void *factor, pu__arena *arena)
 {
-    memset(f, 0, sizeof *f);
-    pu__fft_make(&f->fft, size, arena);
+    pu_lags *f = (pu_lags *)factor;
+    pu_int n = f->n, N = f->size;
+    f->fft.n = N;
+    pu__fft_make(&f->fft, arena);
     if (arena->overflow)
         return;
-    f->n = n;
-    f->params = size > n ? n : n / 2 + 1;
-    f->size = size;
-    f->t = pu__reals(arena, 4 * n + 3 * size + f->fft.work, 1);
+    f->params = N > n ? n : n / 2 + 1;
+    f->t = pu__reals(arena, 4 * n + 3 * N + f->fft.work, 1);
     if (!f->t)
         return;
     f->kappa = f->t + n;
     f->p = f->kappa + n;
     f->q = f->p + n;
     f->roots = f->q + n;
-    f->lambda = f->roots + size;
-    f->squares = f->lambda + size;
+    f->lambda = f->roots + N;
+    f->squares = f->lambda + N;
 }
 
 /* The spectra. C is even, and so is C with its entries squared: their transforms are real, and come
@@ -9423,20 +9065,20 @@ PU__FN void pu__lags_layout(pu_lags *f, pu_int n, pu_int size, pu__arena *arena)
 PU__FN void pu__lags_spectra(pu_lags *f)
 {
     pu_int i, N = f->size;
-    pu_real s, root = pu__sqrt((pu_real)N);
+    pu_real *lambda = f->lambda, s, root = pu__sqrt((pu_real)N);
     for (i = 0; i < N; i++)
-        f->lambda[i] = f->t[pu__min(pu__min(i, N - i), f->params - 1)];
-    s = pu__lags_load(N, f->lambda, f->lambda);
+        lambda[i] = f->t[pu__min(pu__min(i, N - i), f->params - 1)];
+    s = pu__lags_load(N, lambda, lambda);
     for (i = 0; i < N; i++)
-        f->squares[i] = f->lambda[i] * f->lambda[i];
-    pu__lags_transform(f, 0, f->lambda);
+        f->squares[i] = lambda[i] * lambda[i];
+    pu__lags_transform(f, 0, lambda);
     f->embedded = 1;
     for (i = 0; i < N; i++) {
-        f->lambda[i] *= root * s;
+        lambda[i] *= root * s;
         f->squares[i] *= root * s * s;
-        if (!(f->lambda[i] >= 0))
+        if (!(lambda[i] >= 0))
             f->embedded = 0;
-        f->roots[i] = pu__sqrt(f->lambda[i]);
+        f->roots[i] = pu__sqrt(lambda[i]);
     }
 }
 
@@ -9444,13 +9086,14 @@ PU__FN void pu__lags_spectra(pu_lags *f)
    .., 0) and q = n times the first column of C^-1, which is the inverse transform of 1 / lambda. */
 PU__FN pu_status pu__lags_circulant(pu_lags *f, pu_int *index)
 {
-    pu_int i, n = f->n;
-    for (i = 0; i < n; i++) {
+    pu_int n = f->n;
+    for (pu_int i = 0; i < n; i++) {
+        pu_real lambda = f->lambda[i];
         *index = pu__min(i, n - i);
-        if (!(f->lambda[i] > 0 && pu__finite(f->lambda[i])))
+        if (!(lambda > 0 && pu__finite(lambda)))
             return PU_E_NOT_DEFINITE;
-        f->logdet += log((double)f->lambda[i]);
-        f->q[i] = pu__sqrt((pu_real)n) / f->lambda[i];
+        f->logdet += log((double)lambda);
+        f->q[i] = pu__sqrt((pu_real)n) / lambda;
     }
     *index = -1;
     pu__zeros(f->p, n);
@@ -9469,12 +9112,14 @@ PU__FN pu_status pu__lags_circulant(pu_lags *f, pu_int *index)
 PU__FN pu_status pu__lags_toeplitz(pu_lags *f, pu_int *index)
 {
     pu_int m, n = f->n;
+    pu_real *p = f->p, *q = f->q;
     double v = (double)f->t[0];
     for (m = 0; m < n; m++) {
         if (m > 0) {
-            f->kappa[m] = (pu_real)(((double)f->t[m] - pu__dot(m - 1, NULL, f->p + n - m + 1, f->t + 1)) / v);
-            v *= (1 - (double)f->kappa[m]) * (1 + (double)f->kappa[m]);
-            pu__levinson_step(n, m, f->kappa[m], f->p);
+            pu_real kappa = (pu_real)(((double)f->t[m] - pu__dot(m - 1, NULL, p + n - m + 1, f->t + 1)) / v);
+            f->kappa[m] = kappa;
+            v *= (1 - (double)kappa) * (1 + (double)kappa);
+            pu__levinson_step(n, m, kappa, p);
         }
         *index = m;
         if (!(v > 0))
@@ -9482,29 +9127,26 @@ PU__FN pu_status pu__lags_toeplitz(pu_lags *f, pu_int *index)
         f->logdet += log(v);
     }
     *index = -1;
-    f->q[0] = 1;
+    q[0] = 1;
     for (m = 1; m < n; m++)
-        f->q[m] = -f->p[n - m];
-    pu__copy(f->p, f->q, n);
+        q[m] = -p[n - m];
+    pu__copy(p, q, n);
     for (m = 0; m < n; m++)
-        f->q[m] = (pu_real)((double)(n - 2 * m) * (double)f->p[m] / v);
+        q[m] = (pu_real)((double)(n - 2 * m) * (double)p[m] / v);
     return PU_OK;
 }
 
 /* Bytes for the arrays of a factor, with room to align them. */
 PU__FN pu_status pu__lags_bytes(pu_int n, pu_int size, size_t *bytes)
 {
-    pu__arena arena = PU__ARENA;
-    pu_lags f;
+    pu_lags f = PU__ZERO;
     if (!bytes)
         return PU_E_NULL;
     if (n < 1)
         return PU_E_ARGUMENT;
-    pu__lags_layout(&f, n, size, &arena);
-    if (arena.overflow)
-        return PU_E_OVERFLOW;
-    *bytes = pu__arena_bytes(&arena);
-    return PU_OK;
+    f.n = n;
+    f.size = size;
+    return pu__fft_build(pu__lags_layout, &f, NULL, 0, bytes);
 }
 
 /* The factor of the matrix with lags t as a corner of a circulant matrix of this size; f->n = 0
@@ -9512,7 +9154,6 @@ PU__FN pu_status pu__lags_bytes(pu_int n, pu_int size, size_t *bytes)
 PU__FN pu_status pu__lags_factor(pu_lags *f, pu_int n, pu_int size, const pu_real *t, int prior, void *memory,
                                  size_t bytes, pu_int *index)
 {
-    pu__arena arena = PU__ARENA;
     pu_status status;
     pu_int ignored;
     if (!index)
@@ -9522,12 +9163,13 @@ PU__FN pu_status pu__lags_factor(pu_lags *f, pu_int n, pu_int size, const pu_rea
         return PU_E_NULL;
     if (n < 1)
         return PU_E_ARGUMENT;
-    pu__lags_layout(f, n, size, &arena);
-    status = pu__fft_open(&arena, memory, bytes);
+    memset(f, 0, sizeof *f);
+    f->n = n;
+    f->size = size;
+    status = pu__fft_build(pu__lags_layout, f, memory, bytes, NULL);
     if (!status)
         status = pu__check_finite(f->params, t, index);
     if (!status) {
-        pu__lags_layout(f, n, size, &arena);
         f->prior = prior;
         pu__copy(f->t, t, f->params);
         pu__lags_spectra(f);
@@ -9578,17 +9220,18 @@ PU_DEF pu_status pu_circulant_factor(pu_lags *factor, pu_int n, const pu_real *c
 
 /* ------------------------------------------------------------------------------------------------
    >>check   observations, and the checks of what a caller hands in
+
+   Refusals come in this order: pointers and sizes, before anything is read; numbers; then what only a product can
+   show (stated forms, symmetry, apply_t), which needs scratch. Each names the first thing that is wrong.
    ------------------------------------------------------------------------------------------------ */
 
 /* N data of m entries, all there. */
 PU_DEF pu_data pu_data_full(pu_int n, pu_int m, const pu_real *y)
 {
-    pu_data data;
-    memset(&data, 0, sizeof data);
+    pu_data data = PU__ZERO;
     data.n = n;
     data.m = m;
     data.y = y;
-    data.kind = PU_DATA_FULL;
     return data;
 }
 
@@ -9635,8 +9278,7 @@ PU__FN pu_int pu__data_stride(const pu_data *data) { return data->ldy ? data->ld
 /* Next observed entry of datum n at or after position p (a row, or a place in the list); -1 at the end. */
 PU__FN pu_int pu__observed(const pu_data *data, pu_int n, pu_int p, pu_int *row, pu_real *y)
 {
-    pu_int at = pu__datum(data, n);
-    pu_int from = at * pu__data_stride(data);
+    pu_int at = pu__datum(data, n), from = at * pu__data_stride(data);
     if (data->kind == PU_DATA_LISTS) {
         pu_int place = data->start[at] + p;
         if (place >= data->start[at + 1])
@@ -9657,31 +9299,52 @@ PU__FN pu_int pu__observed(const pu_data *data, pu_int n, pu_int p, pu_int *row,
     return -1;
 }
 
+/* Observations of datum n: finite. Returns their number, or -1 with the report filled in. Without a report they are
+   only counted. */
+PU__FN pu_int pu__check_datum(const pu_data *data, pu_int n, pu_report *report)
+{
+    pu_int row = 0, count = 0;
+    pu_real y = 0;
+    for (pu_int p = 0; (p = pu__observed(data, n, p, &row, &y)) >= 0; p++) {
+        if (report && !pu__finite(y)) {
+            (void)pu__fail(report, PU_E_NONFINITE, "data.y", n, row);
+            return -1;
+        }
+        count++;
+    }
+    return count;
+}
+
 /* How many entries of datum n are observed. Lists and complete data are not read for it. */
 PU__FN pu_int pu__count_observed(const pu_data *data, pu_int n)
 {
     pu_int at = pu__datum(data, n);
-    pu_int from = at * pu__data_stride(data);
-    pu_int p, count = 0;
     if (data->kind == PU_DATA_LISTS)
         return data->start[at + 1] - data->start[at];
-    if (data->kind == PU_DATA_FULL)
-        return data->m;
-    if (data->kind == PU_DATA_MASKED) {
-        for (p = 0; p < data->m; p++)
-            count += data->mask[from + p] != 0;
-        return count;
-    }
-    for (p = 0; p < data->m; p++)
-        count += data->y[from + p] == data->y[from + p];
-    return count;
+    return data->kind == PU_DATA_FULL ? data->m : pu__check_datum(data, n, NULL);
 }
 
-/* Entries of x: finite, and positive where they must be. */
+/* A fault that an argument may have, what to say then, and of whom. A list of them ends with PU_OK. */
+typedef struct {
+    int found;
+    pu_status status;
+    const char *what;
+} pu__fault;
+
+/* Refuses for the first fault found. */
+PU__FN pu_status pu__refuse_first(const pu__fault *fault, pu_report *report)
+{
+    for (; fault->status; fault++)
+        if (fault->found)
+            return pu__refuse(report, fault->status, fault->what);
+    return PU_OK;
+}
+
+/* Entries of x: finite, and positive where they must be. x NULL: none. */
 PU__FN pu_status pu__check_array(pu_int n, const pu_real *x, int positive, const char *name, pu_int datum,
                                  pu_report *report)
 {
-    for (pu_int i = 0; i < n; i++) {
+    for (pu_int i = 0; x && i < n; i++) {
         if (!pu__finite(x[i]))
             return pu__fail(report, PU_E_NONFINITE, name, datum, i);
         if (positive && !(x[i] > 0))
@@ -9690,89 +9353,71 @@ PU__FN pu_status pu__check_array(pu_int n, const pu_real *x, int positive, const
     return PU_OK;
 }
 
+/* Numbers of data that go into random streams, which know 32 bits. Of n data those at `pick`, or (NULL) the first.
+   key NULL: none. */
+PU__FN pu_status pu__check_keys(pu_int n, const pu_int *key, const pu_int *pick, const char *what, pu_report *report)
+{
+    if (key)
+        for (pu_int i = 0; i < n; i++) {
+            pu_int one = key[pick ? pick[i] : i];
+            if (one < 0 || one > UINT32_MAX)
+                return pu__fail(report, PU_E_ARGUMENT, what, i, i);
+        }
+    return PU_OK;
+}
+
 /* Lists: starts ascend, rows strictly increase and exist. All of start is looked at before any of index, since a wrong start
    must not lead beyond its end. */
 PU__FN pu_status pu__check_lists(const pu_data *data, pu_report *report)
 {
-    if (!data->start)
-        return pu__refuse(report, PU_E_NULL, "data.start");
-    if (!data->index)
-        return pu__refuse(report, PU_E_NULL, "data.index");
+    const pu_int *start = data->start, *index = data->index;
+    if (!start || !index)
+        return pu__refuse(report, PU_E_NULL, start ? "data.index" : "data.start");
     for (pu_int n = 0; n < data->n; n++) {
         pu_int at = pu__datum(data, n);
-        if (data->start[at] < 0)
-            return pu__fail(report, PU_E_ARGUMENT, "data.start", n, at);
-        if (data->start[at + 1] < data->start[at])
-            return pu__fail(report, PU_E_ARGUMENT, "data.start", n, at + 1);
+        pu_int next = start[at] < 0 ? 0 : 1; /* which of the two is wrong */
+        if (!next || start[at + 1] < start[at])
+            return pu__fail(report, PU_E_ARGUMENT, "data.start", n, at + next);
     }
     for (pu_int n = 0; n < data->n; n++) {
-        pu_int at = pu__datum(data, n);
-        pu_int least = 0;
-        for (pu_int p = data->start[at]; p < data->start[at + 1]; p++) {
-            if (data->index[p] < least || data->index[p] >= data->m)
+        pu_int at = pu__datum(data, n), least = 0;
+        for (pu_int p = start[at]; p < start[at + 1]; p++) {
+            if (index[p] < least || index[p] >= data->m)
                 return pu__fail(report, PU_E_ARGUMENT, "data.index", n, p);
-            least = data->index[p] + 1;
+            least = index[p] + 1;
         }
     }
     return PU_OK;
 }
 
-/* Sizes, pointers and lists of the data, without reading an observation. */
+/* Sizes, pointers and lists of the data, without reading an observation. pick comes before all that it leads to: the
+   lists and the ids of the data that it names. */
 PU__FN pu_status pu__check_data_shape(const pu_data *data, pu_int M, pu_report *report)
 {
+    const pu_data empty = PU__ZERO, *d = data ? data : &empty;
+    const pu__fault faults[] = {
+        {!data, PU_E_NULL, "data"},
+        {d->n <= 0, PU_E_ARGUMENT, "data.n"},
+        {d->m != M, PU_E_SIZE, "data.m"},
+        {d->n > UINT32_MAX, PU_E_OVERFLOW, "data.n"},
+        {(int)d->kind < PU_DATA_FULL || (int)d->kind > PU_DATA_LISTS, PU_E_ARGUMENT, "data.kind"},
+        {d->ldy && d->ldy < d->m, PU_E_SIZE, "data.ldy"},
+        {!d->y, PU_E_NULL, "data.y"},
+        {d->kind == PU_DATA_MASKED && !d->mask, PU_E_NULL, "data.mask"},
+        {0, PU_OK, ""}};
     int overflow = 0;
-    if (!data)
-        return pu__refuse(report, PU_E_NULL, "data");
-    if (data->n <= 0)
-        return pu__refuse(report, PU_E_ARGUMENT, "data.n");
-    if (data->m != M)
-        return pu__refuse(report, PU_E_SIZE, "data.m");
-    if (data->n > UINT32_MAX)
-        return pu__refuse(report, PU_E_OVERFLOW, "data.n");
-    if ((int)data->kind < PU_DATA_FULL || (int)data->kind > PU_DATA_LISTS)
-        return pu__refuse(report, PU_E_ARGUMENT, "data.kind");
-    if (data->ldy && data->ldy < data->m)
-        return pu__refuse(report, PU_E_SIZE, "data.ldy");
-    if (!data->y)
-        return pu__refuse(report, PU_E_NULL, "data.y");
-    if (data->kind == PU_DATA_MASKED && !data->mask)
-        return pu__refuse(report, PU_E_NULL, "data.mask");
-    if (data->pick)
-        for (pu_int n = 0; n < data->n; n++)
-            if (data->pick[n] < 0 || data->pick[n] > UINT32_MAX)
-                return pu__fail(report, PU_E_ARGUMENT, "data.pick", n, n);
-    if (data->kind == PU_DATA_LISTS) {
-        pu_status status = pu__check_lists(data, report);
-        if (status)
-            return status;
-    } else {
-        size_t entries = pu__mul((size_t)data->n, (size_t)pu__data_stride(data), &overflow);
+    pu_status status = pu__refuse_first(faults, report);
+    if (!status)
+        status = pu__check_keys(d->n, d->pick, NULL, "data.pick", report);
+    if (!status && d->kind == PU_DATA_LISTS)
+        status = pu__check_lists(data, report);
+    else if (!status) {
+        size_t entries = pu__mul((size_t)d->n, (size_t)pu__data_stride(d), &overflow);
         (void)pu__mul(entries, sizeof(pu_real), &overflow);
         if (overflow)
-            return pu__refuse(report, PU_E_OVERFLOW, data->ldy ? "data.ldy" : "data.n");
+            status = pu__refuse(report, PU_E_OVERFLOW, d->ldy ? "data.ldy" : "data.n");
     }
-    if (data->id)
-        for (pu_int n = 0; n < data->n; n++) {
-            pu_int id = data->id[pu__datum(data, n)];
-            if (id < 0 || id > UINT32_MAX)
-                return pu__fail(report, PU_E_ARGUMENT, "data.id", n, n);
-        }
-    return PU_OK;
-}
-
-/* Observations of datum n: finite. Returns their number, or -1 with the report filled in. */
-PU__FN pu_int pu__check_datum(const pu_data *data, pu_int n, pu_report *report)
-{
-    pu_int p, row = 0, count = 0;
-    pu_real y = 0;
-    for (p = 0; (p = pu__observed(data, n, p, &row, &y)) >= 0; p++) {
-        if (!pu__finite(y)) {
-            (void)pu__fail(report, PU_E_NONFINITE, "data.y", n, row);
-            return -1;
-        }
-        count++;
-    }
-    return count;
+    return status ? status : pu__check_keys(d->n, d->id, d->pick, "data.id", report);
 }
 
 /* Everything about the data: for calls that make no job. */
@@ -9790,42 +9435,28 @@ PU__FN pu_status pu__check_data(const pu_data *data, pu_int M, pu_report *report
 /* Sizes and functions of the two operators, before any of them is called. */
 PU__FN pu_status pu__check_model(const pu_lgm *model, pu_report *report)
 {
-    const pu_op *G, *P;
-    if (!model)
-        return pu__refuse(report, PU_E_NULL, "model");
-    G = model->Gamma;
-    P = model->Phi;
-    if (!G)
-        return pu__refuse(report, PU_E_NULL, "model.Gamma");
-    if (!P)
-        return pu__refuse(report, PU_E_NULL, "model.Phi");
-    if (!model->psi)
-        return pu__refuse(report, PU_E_NULL, "model.psi");
-    if (G->rows <= 0)
-        return pu__refuse(report, PU_E_ARGUMENT, "Gamma.rows");
-    if (P->rows <= 0)
-        return pu__refuse(report, PU_E_ARGUMENT, "Phi.rows");
-    if (G->noise < 0)
-        return pu__refuse(report, PU_E_ARGUMENT, "Gamma.noise");
-    if (G->params < 0 || G->rows > UINT32_MAX || G->noise > UINT32_MAX)
-        return pu__refuse(report, PU_E_OVERFLOW, "Gamma");
-    if (P->params < 0 || P->rows > UINT32_MAX)
-        return pu__refuse(report, PU_E_OVERFLOW, "Phi");
-    if (G->cols != G->rows)
-        return pu__refuse(report, PU_E_SIZE, "Gamma.cols");
-    if (P->cols != G->rows)
-        return pu__refuse(report, PU_E_SIZE, "Phi.cols");
-    if (G->work < 0)
-        return pu__refuse(report, PU_E_ARGUMENT, "Gamma.work");
-    if (P->work < 0)
-        return pu__refuse(report, PU_E_ARGUMENT, "Phi.work");
-    if (!G->apply)
-        return pu__refuse(report, PU_E_NULL, "Gamma.apply");
-    if (!P->apply)
-        return pu__refuse(report, PU_E_NULL, "Phi.apply");
-    if (!P->apply_t)
-        return pu__refuse(report, PU_E_NULL, "Phi.apply_t");
-    return PU_OK;
+    const pu_lgm none = PU__ZERO, *m = model ? model : &none;
+    const pu_op empty = PU__ZERO, *G = m->Gamma ? m->Gamma : &empty, *P = m->Phi ? m->Phi : &empty;
+    const pu__fault faults[] = {
+        {!model, PU_E_NULL, "model"},
+        {!m->Gamma, PU_E_NULL, "model.Gamma"},
+        {!m->Phi, PU_E_NULL, "model.Phi"},
+        {!m->psi, PU_E_NULL, "model.psi"},
+        {G->rows <= 0, PU_E_ARGUMENT, "Gamma.rows"},
+        {P->rows <= 0, PU_E_ARGUMENT, "Phi.rows"},
+        {G->noise < 0, PU_E_ARGUMENT, "Gamma.noise"},
+        /* random streams count entries in 32 bits */
+        {G->params < 0 || G->rows > UINT32_MAX || G->noise > UINT32_MAX, PU_E_OVERFLOW, "Gamma"},
+        {P->params < 0 || P->rows > UINT32_MAX, PU_E_OVERFLOW, "Phi"},
+        {G->cols != G->rows, PU_E_SIZE, "Gamma.cols"},
+        {P->cols != G->rows, PU_E_SIZE, "Phi.cols"},
+        {G->work < 0, PU_E_ARGUMENT, "Gamma.work"},
+        {P->work < 0, PU_E_ARGUMENT, "Phi.work"},
+        {!G->apply, PU_E_NULL, "Gamma.apply"},
+        {!P->apply, PU_E_NULL, "Phi.apply"},
+        {!P->apply_t, PU_E_NULL, "Phi.apply_t"},
+        {0, PU_OK, ""}};
+    return pu__refuse_first(faults, report);
 }
 
 /* A function of an operator reported failure. */
@@ -9834,7 +9465,8 @@ PU__FN pu_status pu__operator_failed(pu_report *report, const char *what, pu_int
     return pu__fail(report, PU_E_OPERATOR, what, datum, -1);
 }
 
-/* What the messages about an operator call it. */
+/* What the messages about an operator call it. A function's failure is told by the function's name; a factor that does not
+   belong to the numbers (PU_E_ARGUMENT of check) and a form that is not true have words of their own. */
 typedef struct {
     const char *name, *apply, *check, *stale, *form, *device;
     int slot; /* of the backend's sides: 0 a prior precision or A, 1 Phi */
@@ -9864,12 +9496,11 @@ PU__FN pu_status pu__check_op(const pu_op *op, const pu__op_names *names, pu_rep
 /* Numbers of the model: finite, positive where they must be. */
 PU__FN pu_status pu__check_numbers(const pu_lgm *model, pu_report *report)
 {
-    pu_int D = model->Gamma->rows;
-    pu_int M = model->Phi->rows;
+    pu_int D = model->Gamma->rows, M = model->Phi->rows;
     pu_status status = pu__check_array(M, model->psi, 1, "model.psi", -1, report);
-    if (!status && model->nu)
+    if (!status)
         status = pu__check_array(D, model->nu, 0, "model.nu", -1, report);
-    if (!status && model->eta)
+    if (!status)
         status = pu__check_array(M, model->eta, 0, "model.eta", -1, report);
     if (!status)
         status = pu__check_op(model->Gamma, &pu__names_Gamma, report);
@@ -9878,7 +9509,7 @@ PU__FN pu_status pu__check_numbers(const pu_lgm *model, pu_report *report)
     return status;
 }
 
-/* |x| |y| */
+/* |x| |y|, which bounds |x'y| and so the rounding of that sum. */
 PU__FN double pu__norms(pu_int n, const pu_real *x, const pu_real *y)
 {
     return sqrt(pu__dot(n, NULL, x, x) * pu__dot(n, NULL, y, y));
@@ -9887,55 +9518,30 @@ PU__FN double pu__norms(pu_int n, const pu_real *x, const pu_real *y)
 /* Rounding of an inner product of vectors of length n whose norms multiply to size, with room to spare. */
 PU__FN double pu__dot_rounding(pu_int n, double size) { return 100 * sqrt((double)n) * (double)PU__EPS * size; }
 
-/* Random test of an operator that nobody vouches for: p'Aq = q'Ap and p'Ap > 0. test: 4 n reals. */
-PU__FN pu_status pu__check_spd(const pu_op *op, const pu__op_names *names, pu_real *test, pu_real *work,
-                               pu_report *report)
+/* Random test of an operator that nobody vouches for. Phi: p'(Op q) = q'(Op'p). A prior precision or A (slot 0): the
+   same with Op' = Op, and p'Op p > 0. test: 2 (rows + cols) reals. */
+PU__FN pu_status pu__check_adjoint(const pu_op *op, const pu__op_names *names, pu_real *test, pu_real *work,
+                                   pu_report *report)
 {
-    pu_int n = op->rows;
-    pu_real *p = test;
-    pu_real *q = p + n;
-    pu_real *ap = q + n;
-    pu_real *aq = ap + n;
-    double asymmetry, size;
-    pu_normals(0, 1, 0, 0, PU__STREAM_TEST, 0, n, p);
-    pu_normals(0, 2, 0, 0, PU__STREAM_TEST, 0, n, q);
-    if (op->apply(op, 1, pu__rows(p, n), pu__rows(ap, n), 0, work))
-        return pu__operator_failed(report, names->apply, -1);
-    if (op->apply(op, 1, pu__rows(q, n), pu__rows(aq, n), 0, work))
-        return pu__operator_failed(report, names->apply, -1);
-    asymmetry = fabs(pu__dot(n, NULL, p, aq) - pu__dot(n, NULL, q, ap));
-    size = pu__norms(n, p, aq) + pu__norms(n, q, ap);
-    if (!pu__finite_double(size))
-        return pu__refuse(report, PU_NONFINITE, names->name);
-    if (asymmetry > pu__dot_rounding(n, size))
-        return pu__refuse(report, PU_E_NOT_SYMMETRIC, names->name);
-    if (!(pu__dot(n, NULL, p, ap) > 0) || !(pu__dot(n, NULL, q, aq) > 0))
-        return pu__refuse(report, PU_E_NOT_DEFINITE, names->name);
-    return PU_OK;
-}
-
-/* The same for a map: p'(Phi q) = q'(Phi'p). test: 2 (rows + cols) reals. */
-PU__FN pu_status pu__check_adjoint(const pu_op *op, pu_real *test, pu_real *work, pu_report *report)
-{
-    pu_int rows = op->rows;
-    pu_int cols = op->cols;
-    pu_real *p = test;
-    pu_real *aq = p + rows;
-    pu_real *q = aq + rows;
-    pu_real *ap = q + cols;
+    int map = names->slot;
+    pu_int rows = op->rows, cols = op->cols;
+    pu_real *p = test, *aq = p + rows, *q = aq + rows, *ap = q + cols;
     double difference, size;
-    pu_normals(0, 3, 0, 0, PU__STREAM_TEST, 0, rows, p);
-    pu_normals(0, 4, 0, 0, PU__STREAM_TEST, 0, cols, q);
+    pu_normals(0, map ? 3 : 1, 0, 0, PU__STREAM_TEST, 0, rows, p);
+    pu_normals(0, map ? 4 : 2, 0, 0, PU__STREAM_TEST, 0, cols, q);
     if (op->apply(op, 1, pu__rows(q, cols), pu__rows(aq, rows), 0, work))
-        return pu__operator_failed(report, "Phi.apply", -1);
-    if (op->apply_t(op, 1, pu__rows(p, rows), pu__rows(ap, cols), 0, work))
-        return pu__operator_failed(report, "Phi.apply_t", -1);
+        return pu__operator_failed(report, names->apply, -1);
+    if ((map ? op->apply_t : op->apply)(op, 1, pu__rows(p, rows), pu__rows(ap, cols), 0, work))
+        return pu__operator_failed(report, map ? "Phi.apply_t" : names->apply, -1);
     difference = fabs(pu__dot(rows, NULL, p, aq) - pu__dot(cols, NULL, q, ap));
     size = pu__norms(rows, p, aq) + pu__norms(cols, q, ap);
     if (!pu__finite_double(size))
-        return pu__refuse(report, PU_NONFINITE, "Phi");
+        return pu__refuse(report, PU_NONFINITE, names->name);
     if (difference > pu__dot_rounding(pu__most(rows, cols), size))
-        return pu__refuse(report, PU_E_NOT_ADJOINT, "Phi.apply_t");
+        return map ? pu__refuse(report, PU_E_NOT_ADJOINT, "Phi.apply_t")
+                   : pu__refuse(report, PU_E_NOT_SYMMETRIC, names->name);
+    if (!map && !(pu__dot(rows, NULL, p, ap) > 0 && pu__dot(rows, NULL, q, aq) > 0))
+        return pu__refuse(report, PU_E_NOT_DEFINITE, names->name);
     return PU_OK;
 }
 
@@ -9961,21 +9567,19 @@ PU__FN pu_op pu__op_of_form(const pu_op *op)
 }
 
 /* The functions of an operator but for check. */
+/* clang-format off */
 #define PU__OP_FUNCTIONS(X)                                                                                            \
-    X(apply)                                                                                                           \
-    X(apply_t)                                                                                                         \
-    X(grad) X(diag) X(gram_diag) X(sample) X(solve) X(logdet) X(logdet_grad) X(apply_rows) X(apply_rows_t)             \
-        X(grad_rows) X(band_add) X(band_grad) X(row) X(row_grad)
+    X(apply) X(apply_t) X(grad) X(diag) X(gram_diag) X(sample) X(solve) X(logdet) X(logdet_grad) X(apply_rows)         \
+    X(apply_rows_t) X(grad_rows) X(band_add) X(band_grad) X(row) X(row_grad)
+/* clang-format on */
 
 /* The operator that the library works with. One that states a form and has no function of ours gets the functions of the
    built-in one, and keeps its own where that has none: so it is as fast as ours, and pu__check_form tests that they agree. A
    built-in operator in which some functions were replaced is taken as it is, and no longer has a form. */
 PU__FN pu_op pu__resolve(const pu_op *op)
 {
-    pu_op builtin = pu__op_of_form(op);
-    pu_op resolved = *op;
-    int shared = 0;
-    int changed = 0;
+    pu_op builtin = pu__op_of_form(op), resolved = *op;
+    int shared = 0, changed = 0;
     if (op->form == PU_FORM_GENERAL)
         return resolved;
 #define PU__X(f)                                                                                                       \
@@ -10010,7 +9614,7 @@ PU__FN pu_status pu__check_form_sizes(const pu_op *op, const pu__op_names *names
 {
     pu_op builtin = pu__op_of_form(op);
     int same = builtin.rows == op->rows && builtin.cols == op->cols && builtin.params == op->params;
-    if (op->form == PU_FORM_GENERAL || pu__resolve(op).form == PU_FORM_GENERAL)
+    if (pu__resolve(op).form == PU_FORM_GENERAL)
         return PU_OK;
     if (op->form == PU_FORM_DIAGONAL)
         same = op->rows == op->cols && (op->params <= 1 || op->params == op->rows);
@@ -10026,11 +9630,9 @@ PU__FN pu_status pu__check_form_sizes(const pu_op *op, const pu__op_names *names
 PU__FN pu_status pu__check_form(const pu_op *op, const pu_op *resolved, const pu__op_names *names, pu_real *test,
                                 pu_real *work, pu_report *report)
 {
-    pu_int rows = op->rows;
-    pu_int cols = op->cols;
+    pu_int rows = op->rows, cols = op->cols;
     pu_block q = pu__rows(test, cols);
-    pu_real *aq = test + cols;
-    pu_real *want = aq + rows;
+    pu_real *aq = test + cols, *want = aq + rows;
     double size;
     if (op->form == PU_FORM_GENERAL || op->apply == resolved->apply)
         return PU_OK;
@@ -10094,9 +9696,9 @@ PU__FN pu_status pu__test_operators(const pu__resolved *r, pu_real *test, pu_rea
                 return pu__fail(report, PU_E_NOT_POSITIVE, "Gamma", -1, i);
     }
     if (Gamma->trusted < 2)
-        status = pu__check_spd(Gamma, &pu__names_Gamma, test, work, report);
+        status = pu__check_adjoint(Gamma, &pu__names_Gamma, test, work, report);
     if (!status && r->Phi.trusted < 1)
-        status = pu__check_adjoint(&r->Phi, test, work, report);
+        status = pu__check_adjoint(&r->Phi, &pu__names_Phi, test, work, report);
     return status;
 }
 
@@ -10115,11 +9717,11 @@ PU__FN pu_status pu__side(const pu_backend *B, const pu_op *op, const pu__op_nam
                           pu_side *side, pu_report *report)
 {
     const char *what = names->device;
-    pu_status status = PU_OK;
-    pu_status said = PU_OK;
+    pu_op *o = &side->op;
+    pu_status status = PU_OK, said = PU_OK;
     *bytes = 0;
     memset(side, 0, sizeof *side);
-    side->op = *op;
+    *o = *op;
     if (!pu__is_far(B)) {
         if (op->form == PU_FORM_AR)
             side->apply_plus = pu__ar_apply_plus;
@@ -10131,14 +9733,13 @@ PU__FN pu_status pu__side(const pu_backend *B, const pu_op *op, const pu__op_nam
         *side = *op->device;
     else
         status = B->side(B->user, names->slot, op, memory, bytes, side);
-    side->op.form = PU_FORM_GENERAL; /* forms are facts about host memory */
+    o->form = PU_FORM_GENERAL; /* forms are facts about host memory */
     if (status && memory)
         said = B->status(B->user, &what); /* an error of the device has words of its own */
-    if (!status && (!side->op.apply || (names->slot == 1 && !side->op.apply_t)))
+    else if (!status && (!o->apply || (names->slot == 1 && !o->apply_t)))
         status = PU_E_NULL;
-    if (!status && (side->op.rows != op->rows || side->op.cols != op->cols || side->op.params < 0 || side->op.work < 0))
-        status = PU_E_SIZE;
-    if (!status && !side->grad_from_sums && side->op.params != op->params)
+    else if (!status && (o->rows != op->rows || o->cols != op->cols || o->params < 0 || o->work < 0 ||
+                         (!side->grad_from_sums && o->params != op->params)))
         status = PU_E_SIZE;
     return status ? pu__refuse(report, said ? said : status, what) : PU_OK;
 }
@@ -11367,7 +10968,7 @@ PU__FN pu_status pu__solve_columns(pu__solve_job *w, pu_report *report)
     int own = g->m && !w->o->precond; /* PCG without the caller's m takes 1 / diag(A), which is put into test */
     pu_status status;
     if (pu__check_form(w->given, A, &pu__names_A, w->test, w->work, report) ||
-        (A->trusted < 2 && pu__check_spd(A, &pu__names_A, w->test, w->work, report)) ||
+        (A->trusted < 2 && pu__check_adjoint(A, &pu__names_A, w->test, w->work, report)) ||
         (g->plan.solver == PU_GD && pu__set_step(g, w->o->step, -1, report)))
         return report->status;
     if (own && !A->diag)

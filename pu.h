@@ -1871,11 +1871,13 @@ PU__FN pu_status pu__measure(pu__call *call, pu__layout layout, void *self, size
     return PU_OK;
 }
 
-/* Memory for what pu__measure has measured: from the workspace, in one piece.
+/* Memory for the layout: measured, then from the workspace, in one piece.
    The layout runs once more and now gives addresses. */
 PU__FN pu_status pu__allocate(pu__call *call, pu__layout layout, void *self)
 {
-    pu_status status = pu__arena_open(&call->arena, call->ws, call->report);
+    pu_status status = pu__measure(call, layout, self, NULL);
+    if (!status)
+        status = pu__arena_open(&call->arena, call->ws, call->report);
     if (!status)
         layout(self, &call->arena);
     return status;
@@ -15359,9 +15361,7 @@ PU__FN void pu__lend(const pu__job *job, const pu__memory *mem, pu_gradient_resu
 /* A made job: memory, and the run. */
 PU__FN pu_status pu__task_run(pu__call *call, pu__task *task)
 {
-    pu_status status = pu__measure(call, pu__task_layout, task, NULL);
-    if (!status)
-        status = pu__allocate(call, pu__task_layout, task);
+    pu_status status = pu__allocate(call, pu__task_layout, task);
     return status ? status : pu__job_run(&task->job, &task->mem, call->report);
 }
 
@@ -16056,8 +16056,6 @@ PU_DEF pu_status pu_simulate(const pu_lgm *model, pu_int n, uint64_t seed, pu_wo
     if (!w.r.Gamma.solve)
         status = pu_solve_bytes(&w.r.Gamma, w.kmax, &w.o, 0, &w.nested_bytes, report);
     if (!status)
-        status = pu__measure(&call, pu__simulate_layout, &w, NULL);
-    if (!status)
         status = pu__allocate(&call, pu__simulate_layout, &w);
     if (!status)
         status = pu__simulate_run(&w, report);
@@ -16210,8 +16208,6 @@ PU__FN pu_status pu__moments_run(pu__moments *w, pu__call *call, const pu_lgm *m
     pu_status outcome;
     pu_status status = pu__moments_make(w, model, data, options, samples, report);
     pu_int each, bad;
-    if (!status)
-        status = pu__measure(call, pu__task_layout, &w->task, NULL);
     if (!status)
         status = pu__allocate(call, pu__task_layout, &w->task);
     if (status)
@@ -16575,8 +16571,6 @@ PU__FN pu_status pu__model_run(pu__model_task *self, pu_report *report)
     /* Nothing is written by the job: its gradients are read where they lie. */
     self->task.job.dry = 1;
     if (!status)
-        status = pu__measure(&call, pu__task_layout, &self->task, NULL);
-    if (!status)
         status = pu__allocate(&call, pu__task_layout, &self->task);
     if (!status)
         status = pu__model_pull(self, report);
@@ -16700,13 +16694,16 @@ PU_DEF void pu_model_free(pu_model *model)
    Each pu_model_*() fills a pu__draft and moves it to the caller's struct at the very end. A call that is refused
    changes nothing there. What a model needs beyond pu_model is in its data, in the model's own memory. */
 
-/* A part of theta: a matrix, a vector (cols = 0) or a number (rows = 0 too), from entry `at` on. */
+/* A part of theta, from entry `at` on: a matrix, a vector (cols = 0), a number (rows = 0 too), or the lower triangle of a
+   matrix, row by row, with the logarithms of its diagonal (cols < 0). */
 typedef struct {
     const char *name;
     pu_int rows, cols, at;
+    pu_scale scale;
 } pu__part;
 
-/* State of a model whose theta is a row of such parts. There are three kinds of it, and parts come in this order:
+/* What the data of every model begin with: theta as a row of parts, psi, and all that the models without a process need.
+   There are three kinds of these, and parts come in this order:
      factors (eta > 0)          Phi | eta | log psi
      regressions (dictionary)   log alpha | log psi
      networks (hidden > 0)      W1 | b1 | W2 | b2 | log alpha | log psi, the features being Phi; W2 = 0: without W2, b2
@@ -16714,24 +16711,28 @@ typedef struct {
 typedef struct {
     pu__part part[6];
     int parts;
-    pu_int M, D, params;
+    pu_int M, D;
     /* Offsets; eta and W2 are 0 where there is no such part. */
-    pu_int eta, W2, alpha, psi;
-    /* theta holds logarithms from this entry on. */
+    pu_int eta, W2, psi;
+    /* theta holds logarithms from this entry on: alpha where there is one, else psi. */
     pu_int logs;
+    /* Of a state space: offsets of c, log sigma2, m0, and of the triangles L and L0. */
+    pu_int c, sigma2, m0, L[2];
     /* psi is one number, beta; else M of them. */
     int tied_psi;
     /* alpha has D entries; else it is one number. */
     int sparse;
+    /* The prior mean nu depends on theta. */
+    int has_nu;
     /* The user's: Phi, and M x inputs. */
     const pu_op *dictionary;
     const pu_real *X;
     pu_int inputs, hidden;
     /* |Phi|_F^2 / M, about: the variance of y for a prior of variance one. */
     double gain;
-    /* params: theta as of the last set, with exp of its logarithms; M: psi written out. */
-    pu_real *x, *y;
-    /* D: |Phi_j|^2; D: M^-1, NULL unless sparse; scratch of the dictionary. */
+    /* params: theta as of the last set, with exp of its logarithms; M: psi written out; D: nu. */
+    pu_real *x, *y, *nu;
+    /* D: |Phi_j|^2; D: M^-1 of sparse models; scratch of the dictionary. */
     pu_real *norm, *m, *work;
     /* M x hidden: tanh, and scratch; M x D: Phi; M ones. */
     pu_real *H, *Hbar, *features, *ones;
@@ -16741,42 +16742,115 @@ typedef struct {
 typedef struct {
     /* Becomes *model when all went well. */
     pu_model made;
-    /* Its data, if it is a model of parts. */
+    /* The front of its data, and the size of these. */
     pu__parted parted;
-    /* Of made.memory. */
-    pu__arena arena;
-    /* The caller's report, or one that nobody reads. */
-    pu_report *report, unused;
+    size_t bytes;
+    /* The workspace is made.memory. */
+    pu__call call;
 } pu__draft;
 
-/* First step of every pu_model_*(): d is zero but for its report and made.memory, which is the caller's. report may be
-   NULL. Refuses a model that is NULL. */
-PU__FN pu_status pu__draft_begin(pu__draft *d, const pu_model *model, pu_report *report)
+/* First step of every pu_model_*(): d is zero but for made.memory, which is the caller's. *report becomes the caller's,
+   cleared, or one that nobody reads. Refuses a model that is NULL. */
+PU__FN pu_status pu__draft_begin(pu__draft *d, const pu_model *model, pu_report **report)
 {
     memset(d, 0, sizeof *d);
-    d->report = report ? report : &d->unused;
-    pu__report_clear(d->report);
+    *report = pu__begin(&d->call, &d->made.memory, *report);
     if (!model)
-        return pu__refuse(d->report, PU_E_NULL, "model");
+        return pu__refuse(*report, PU_E_NULL, "model");
     d->made.memory = model->memory;
     return PU_OK;
 }
 
-/* Memory for the arena that was measured; it can be carved then. *model has the memory in any case, to be freed.
-   Without success the rest of *model is zeroed: a block that its pointers referred to may be gone. */
-PU__FN pu_status pu__draft_open(pu__draft *d, pu_model *model)
+/* Appends a part (see pu__part), and returns its offset in theta. A number of parameters that overflows becomes the largest
+   there is, for which there is no memory. */
+PU__FN pu_int pu__part_add(pu__draft *d, const char *name, pu_int rows, pu_int cols, pu_scale scale)
 {
-    pu_status status = pu__arena_open(&d->arena, &d->made.memory, d->report);
-    if (status)
-        memset(model, 0, sizeof *model);
-    model->memory = d->made.memory;
-    return status;
+    pu__part part = {name, rows, cols, d->made.params, scale};
+    int overflow = 0;
+    size_t count = pu__mul((size_t)pu__most(rows, 1), (size_t)pu__most(cols, 1), &overflow);
+    if (cols < 0)
+        count = (size_t)(rows * (rows + 1) / 2);
+    count = pu__add(count, (size_t)part.at, &overflow);
+    d->parted.part[d->parted.parts++] = part;
+    d->made.params = overflow ? PTRDIFF_MAX : (pu_int)count;
+    return part.at;
 }
 
-/* Last step: the model moves to its place, and its operators' addresses become final. */
+/* model.describe: the part that entry i of theta belongs to, and its place in that part. */
+PU__FN void pu__parted_describe(const pu_model *model, pu_int i, pu_param *param)
+{
+    const pu__parted *s = (const pu__parted *)model->data;
+    const pu__part *p = s->part + s->parts - 1;
+    pu_int row, col = -1;
+    while (i < p->at)
+        p--;
+    i -= p->at;
+    row = p->rows ? i : -1;
+    if (p->cols > 0) {
+        row = i / p->cols;
+        col = i % p->cols;
+    }
+    /* Row r of a triangle holds r + 1 entries. */
+    if (p->cols < 0) {
+        for (row = 0; i > row; i -= row)
+            row++;
+        col = i;
+    }
+    pu__describe(param, p->name, row, col, p->cols < 0 && col < row ? PU_SCALE_FREE : p->scale);
+}
+
+/* The arrays of a draft. */
+PU__FN void pu__draft_layout(void *self, pu__arena *arena)
+{
+    pu__draft *d = (pu__draft *)self;
+    pu__parted *s = &d->parted;
+    d->made.data = pu__take(arena, 1, 1, d->bytes);
+    s->x = pu__reals(arena, d->made.params, 1);
+    s->y = pu__reals(arena, s->M, s->tied_psi);
+    s->nu = pu__reals(arena, s->D, s->has_nu);
+    s->m = pu__reals(arena, s->D, s->sparse);
+    s->norm = pu__reals(arena, s->D, s->dictionary != NULL);
+    s->work = pu__reals(arena, s->dictionary ? pu__resolve(s->dictionary).work : 0, 1);
+    /* network: without a second layer the hidden units are the features */
+    s->H = pu__reals(arena, s->M, s->hidden);
+    s->Hbar = pu__reals(arena, s->M, s->hidden);
+    s->features = s->W2 > 0 ? pu__reals(arena, s->M, s->D) : s->H;
+    s->ones = pu__reals(arena, s->M, s->hidden > 0);
+}
+
+/* Memory of a draft whose sizes and parts are known, `bytes` for its data, and what all models have in common. *model has the
+   memory in any case, to be freed. Without success the rest of *model is zeroed: a block that its pointers referred to may be
+   gone. The model is not set yet: psi = 0, which pu_gradient refuses. */
+PU__FN pu_status pu__draft_open(pu__draft *d, pu_model *model, size_t bytes)
+{
+    pu__parted *s = &d->parted;
+    pu_model *made = &d->made;
+    pu_status status;
+    d->bytes = bytes;
+    status = pu__allocate(&d->call, pu__draft_layout, d);
+    if (status)
+        memset(model, 0, sizeof *model);
+    model->memory = made->memory;
+    if (status)
+        return status;
+    memset(made->data, 0, bytes);
+    pu__zeros(s->x, made->params);
+    /* psi as a vector is a part of theta, and read there. */
+    if (!s->tied_psi)
+        s->y = s->x + s->psi;
+    pu__zeros(s->y, s->M);
+    made->lgm.psi = s->y;
+    made->tied_psi = s->tied_psi;
+    made->uses = PU_USES_PSI | PU_USES_GAMMA;
+    made->describe = pu__parted_describe;
+    return PU_OK;
+}
+
+/* Last step: data and model move to their places, and the addresses of the operators become final. */
 PU__FN pu_status pu__draft_done(const pu__draft *d, pu_model *model)
 {
     *model = d->made;
+    *(pu__parted *)model->data = d->parted;
     pu__model_link(model);
     return PU_OK;
 }
@@ -16806,44 +16880,46 @@ PU__FN pu_status pu__refuse_entry(pu_int *index, pu_int i)
     return PU_E_ARGUMENT;
 }
 
-/* ---- models whose theta is a row of named parts: factor analysis, probabilistic PCA, sparse Bayesian learning,
-        Bayesian linear regression and the neural linear model ---- */
+/* ---- what the starts share ---- */
 
-/* Appends a part with this name and shape (see pu__part), and returns its offset in theta. An overflow of the number of
-   parameters is noted in the arena, and refused when that is opened. */
-PU__FN pu_int pu__parted_add(pu__draft *d, const char *name, pu_int rows, pu_int cols)
+/* x where it is positive and finite, else the other. */
+PU__FN double pu__positive_or(double x, double other) { return x > 0 && pu__finite_double(x) ? x : other; }
+
+/* c_k = mean of y_t y_{t+k} over the pairs that are observed, k = 0 .. lags <= PU_AR_MAX; 0 where there is no pair.
+   c_0 = 1 where it would not be positive and finite. */
+PU__FN void pu__autocovariances(const pu_data *data, pu_int lags, double *c)
 {
-    pu__parted *s = &d->parted;
-    int *overflow = &d->arena.overflow;
-    size_t count = pu__mul((size_t)pu__most(rows, 1), (size_t)pu__most(cols, 1), overflow);
-    pu__part *p = s->part + s->parts++;
-    p->name = name;
-    p->rows = rows;
-    p->cols = cols;
-    p->at = s->params;
-    s->params = (pu_int)pu__add((size_t)p->at, count, overflow);
-    return p->at;
+    double count[PU_AR_MAX + 1] = {0};
+    pu_int n, at, to, k, t = 0, u = 0;
+    pu_real y = 0, later = 0;
+    memset(c, 0, (size_t)(lags + 1) * sizeof *c);
+    /* All pairs (t, u) of observed steps with 0 <= u - t <= lags; the observed steps of a datum ascend. */
+    for (n = 0; n < data->n; n++)
+        for (at = 0; (at = pu__observed(data, n, at, &t, &y)) >= 0; at++)
+            for (to = at; (to = pu__observed(data, n, to, &u, &later)) >= 0; to++) {
+                k = u - t;
+                if (k > lags)
+                    break;
+                c[k] += (double)y * (double)later;
+                count[k] += 1;
+            }
+    for (k = 0; k <= lags; k++)
+        c[k] = count[k] > 0 ? c[k] / count[k] : 0;
+    c[0] = pu__positive_or(c[0], 1);
 }
 
-/* The arrays of s, measured or carved. Returns the place of s itself in the model's memory; NULL while measuring. */
-PU__FN pu__parted *pu__parted_layout(pu__parted *s, pu__arena *arena)
+/* out = scale times standard normals, rows of n, each with a number of its own, from `first` on.
+   The stream is that of the tests of operators, with a sample number that these never use. */
+PU__FN void pu__start_normals(uint64_t seed, pu_int first, pu_int rows, pu_int n, double scale, pu_real *out)
 {
-    pu__parted *self = (pu__parted *)pu__take(arena, 1, 1, sizeof *s);
-    s->x = pu__reals(arena, s->params, 1);
-    s->y = pu__reals(arena, s->M, s->tied_psi);
-    /* psi as a vector is a part of theta, and read there. */
-    if (s->x && !s->tied_psi)
-        s->y = s->x + s->psi;
-    s->norm = pu__reals(arena, s->D, s->dictionary != NULL);
-    s->work = pu__reals(arena, s->dictionary ? pu__resolve(s->dictionary).work : 0, 1);
-    s->m = s->sparse ? pu__reals(arena, s->D, 1) : NULL;
-    /* network: without a second layer the hidden units are the features */
-    s->H = pu__reals(arena, s->M, s->hidden);
-    s->Hbar = pu__reals(arena, s->M, s->hidden);
-    s->features = s->W2 > 0 ? pu__reals(arena, s->M, s->D) : s->H;
-    s->ones = pu__reals(arena, s->M, s->hidden > 0);
-    return self;
+    for (pu_int row = 0; row < rows; row++)
+        pu_normals(seed, (uint32_t)(first + row), UINT32_MAX - 1, 0, PU__STREAM_TEST, 0, n, out + row * n);
+    for (pu_int i = 0; i < rows * n; i++)
+        out[i] = (pu_real)(scale * (double)out[i]);
 }
+
+/* ---- models without a process: factor analysis, probabilistic PCA, sparse Bayesian learning, Bayesian linear regression
+        and the neural linear model ---- */
 
 /* The weights of layer one (W1) or two (W2) of the network as of the last set, as an operator: rows = outputs,
    cols = inputs, params = rows cols. The biases follow in memory. */
@@ -16883,12 +16959,13 @@ PU__FN void pu__layer_back(const pu__parted *s, int second, const pu_real *X, co
 PU__FN pu_status pu__parted_set(pu_model *model, const pu_real *theta, pu_int *index)
 {
     pu__parted *s = (pu__parted *)model->data;
+    pu_int logs = s->logs, hidden = s->hidden;
     pu_real beta;
-    for (pu_int i = s->logs; i < s->params; i++)
+    for (pu_int i = logs; i < model->params; i++)
         if (!pu__exp(theta[i], &beta))
             return pu__refuse_entry(index, i);
-    pu__copy(s->x, theta, s->logs);
-    for (pu_int i = s->logs; i < s->params; i++)
+    pu__copy(s->x, theta, logs);
+    for (pu_int i = logs; i < model->params; i++)
         pu__exp(theta[i], s->x + i);
     beta = s->x[s->psi];
     if (s->tied_psi)
@@ -16898,13 +16975,12 @@ PU__FN pu_status pu__parted_set(pu_model *model, const pu_real *theta, pu_int *i
         for (pu_int i = 0; i < s->D; i++)
             s->m[i] = 1 / (s->x[i] + beta * s->norm[i]);
     /* Phi = tanh(X W1' + b1), or that times W2' + b2 */
-    if (s->hidden) {
+    if (hidden)
         pu__layer_apply(s, 0, s->X, s->H);
-        for (pu_int i = 0; i < s->M * s->hidden; i++)
-            s->H[i] = pu__tanh(s->H[i]);
-        if (s->W2 > 0)
-            pu__layer_apply(s, 1, s->H, s->features);
-    }
+    for (pu_int i = 0; i < s->M * hidden; i++)
+        s->H[i] = pu__tanh(s->H[i]);
+    if (s->W2 > 0)
+        pu__layer_apply(s, 1, s->H, s->features);
     return PU_OK;
 }
 
@@ -16913,19 +16989,20 @@ PU__FN pu_status pu__parted_set(pu_model *model, const pu_real *theta, pu_int *i
 PU__FN pu_status pu__parted_grad(const pu_model *model, const pu_gradient_result *g, pu_real *grad)
 {
     const pu__parted *s = (const pu__parted *)model->data;
+    pu_int M = s->M;
     double sum = 0;
     /* What theta holds as it is, or as a logarithm: the gradient for the natural value first. */
     if (s->eta > 0) {
         if (g->Phi != grad)
             pu__copy(grad, g->Phi, s->eta);
-        pu__copy(grad + s->eta, g->eta, s->M);
+        pu__copy(grad + s->eta, g->eta, M);
     } else
-        pu__copy(grad + s->alpha, g->Gamma, model->Gamma.params);
+        pu__copy(grad + s->logs, g->Gamma, model->Gamma.params);
     if (s->tied_psi)
-        for (pu_int i = 0; i < s->M; i++)
+        for (pu_int i = 0; i < M; i++)
             sum += (double)g->psi[i];
     else
-        pu__copy(grad + s->psi, g->psi, s->M);
+        pu__copy(grad + s->psi, g->psi, M);
     /* m = 1 / (alpha + beta norm), so dm = -m^2 (dalpha + norm dbeta). alpha comes first in theta. */
     if (g->precond)
         for (pu_int i = 0; i < s->D; i++) {
@@ -16940,13 +17017,13 @@ PU__FN pu_status pu__parted_grad(const pu_model *model, const pu_gradient_result
         if (s->W2 > 0)
             pu__layer_back(s, 1, s->H, g->Phi, grad + s->W2, s->Hbar);
         else
-            pu__copy(s->Hbar, g->Phi, s->M * s->D);
-        for (pu_int i = 0; i < s->M * s->hidden; i++)
+            pu__copy(s->Hbar, g->Phi, M * s->D);
+        for (pu_int i = 0; i < M * s->hidden; i++)
             s->Hbar[i] *= 1 - s->H[i] * s->H[i];
         pu__layer_back(s, 0, s->X, s->Hbar, grad, NULL);
     }
     /* d/d log x = x d/dx */
-    for (pu_int i = s->logs; i < s->params; i++)
+    for (pu_int i = s->logs; i < model->params; i++)
         grad[i] *= s->x[i];
     return PU_OK;
 }
@@ -16965,15 +17042,6 @@ PU__FN int pu__factors_grad_is_finite(const pu_model *model, const pu_gradient_r
     return 1;
 }
 
-/* out = scale times standard normals, n of them. A start draws its numbers in rows, each with a number of its own.
-   The stream is that of the tests of operators, with a sample number that these never use. */
-PU__FN void pu__start_normals(uint64_t seed, pu_int row, pu_int n, double scale, pu_real *out)
-{
-    pu_normals(seed, (uint32_t)row, UINT32_MAX - 1, 0, PU__STREAM_TEST, 0, n, out);
-    for (pu_int i = 0; i < n; i++)
-        out[i] = (pu_real)(scale * (double)out[i]);
-}
-
 /* model.start of factors. eta = the mean of each row of Phi's observations, or of all values where a row has none.
    A quarter of a row's variance goes to its loadings, at random, and the rest to the noise. */
 PU__FN pu_status pu__start_factors(const pu_model *model, const pu_data *data, uint64_t seed, pu_real *theta)
@@ -16981,12 +17049,12 @@ PU__FN pu_status pu__start_factors(const pu_model *model, const pu_data *data, u
     const pu__parted *s = (const pu__parted *)model->data;
     int tied = s->tied_psi;
     pu_real *Phi = theta, *mean = theta + s->eta, *psi = theta + s->psi, y = 0;
-    /* squares about the means, number and sum of all values */
-    double squares = 0, count = 0, total = 0;
-    pu_int n, at, m = 0;
+    /* squares about the means, number and sum of all values; their variance */
+    double squares = 0, count = 0, total = 0, overall;
+    pu_int at, m = 0;
     /* Running means, and squares about them. The first M places of Phi serve for the counts of the rows. */
-    pu__zeros(theta, s->params);
-    for (n = 0; n < data->n; n++)
+    pu__zeros(theta, model->params);
+    for (pu_int n = 0; n < data->n; n++)
         for (at = 0; (at = pu__observed(data, n, at, &m, &y)) >= 0; at++) {
             pu_real off = y - mean[m]; /* from the mean so far */
             Phi[m] += 1;
@@ -16997,22 +17065,20 @@ PU__FN pu_status pu__start_factors(const pu_model *model, const pu_data *data, u
                 psi[m] += off * (y - mean[m]);
             squares += (double)off * (double)(y - mean[m]);
         }
+    overall = pu__positive_or(squares / count, 1);
     for (m = 0; m < s->M; m++) {
-        double variance = tied ? squares / count : (double)psi[m] / (double)Phi[m];
-        if (!(Phi[m] > 0) && count > 0)
-            mean[m] = (pu_real)(total / count);
-        /* One psi for all: made in the first turn. */
-        if (tied && m > 0)
-            continue;
+        if (Phi[m] == 0)
+            mean[m] = (pu_real)(total / pu__max(count, 1));
         /* A row with one value or none is taken to be like the others. */
-        if (!(variance > 0 && pu__finite_double(variance)))
-            variance = squares > 0 ? squares / count : 1;
-        psi[m] = (pu_real)-log(0.75 * variance);
+        if (!tied)
+            psi[m] = (pu_real)-log(0.75 * pu__positive_or((double)psi[m] / (double)Phi[m], overall));
     }
+    if (tied)
+        *psi = (pu_real)-log(0.75 * overall);
     /* D loadings of variance v/3D each, where v is the variance of the noise: three quarters of the whole */
     for (m = 0; m < s->M; m++) {
         double noise = exp(-(double)psi[tied ? 0 : m]);
-        pu__start_normals(seed, m, s->D, sqrt(noise / (3 * (double)s->D)), Phi + m * s->D);
+        pu__start_normals(seed, m, 1, s->D, sqrt(noise / (3 * (double)s->D)), Phi + m * s->D);
     }
     return PU_OK;
 }
@@ -17022,79 +17088,53 @@ PU__FN pu_status pu__start_factors(const pu_model *model, const pu_data *data, u
 PU__FN void pu__start_network(const pu__parted *s, uint64_t seed, pu_real *theta)
 {
     pu_int inputs = s->inputs, hidden = s->hidden;
-    for (pu_int i = 0; i < hidden; i++)
-        pu__start_normals(seed, i, inputs, 1 / sqrt((double)inputs), theta + i * inputs);
+    pu_real *W2 = theta + s->W2;
+    pu__start_normals(seed, 0, hidden, inputs, 1 / sqrt((double)inputs), theta);
     /* Weights of input j are divided by its root mean square. */
     for (pu_int j = 0; j < inputs; j++) {
         double square = 0;
         for (pu_int m = 0; m < s->M; m++)
             square += (double)s->X[m * inputs + j] * (double)s->X[m * inputs + j];
         square = square > 0 ? sqrt((double)s->M / square) : 1;
-        for (pu_int i = 0; i < hidden; i++)
-            theta[i * inputs + j] = (pu_real)(square * (double)theta[i * inputs + j]);
+        for (pu_int i = j; i < hidden * inputs; i += inputs)
+            theta[i] = (pu_real)(square * (double)theta[i]);
     }
     /* b1 and the second layer */
-    pu__start_normals(seed, hidden, hidden, 1, theta + hidden * inputs);
+    pu__start_normals(seed, hidden, 1, hidden, 1, theta + hidden * inputs);
     if (s->W2 == 0)
         return;
-    for (pu_int i = 0; i < s->D; i++)
-        pu__start_normals(seed, hidden + 1 + i, hidden, 1 / sqrt((double)hidden), theta + s->W2 + i * hidden);
-    pu__zeros(theta + s->W2 + s->D * hidden, s->D);
+    pu__start_normals(seed, hidden + 1, s->D, hidden, 1 / sqrt((double)hidden), W2);
+    pu__zeros(W2 + s->D * hidden, s->D);
 }
 
 /* model.start of regressions and networks: nine tenths of the second moment of y go to Phi z, the rest to the noise. */
 PU__FN pu_status pu__start_regression(const pu_model *model, const pu_data *data, uint64_t seed, pu_real *theta)
 {
     const pu__parted *s = (const pu__parted *)model->data;
-    double square = 0, count = 0;
-    pu_real y = 0;
-    pu_int n, at, m = 0;
-    for (n = 0; n < data->n; n++)
-        for (at = 0; (at = pu__observed(data, n, at, &m, &y)) >= 0; at++) {
-            square += (double)y * (double)y;
-            count += 1;
-        }
-    square = square > 0 ? square / count : 1;
+    double square;
+    pu__autocovariances(data, 0, &square);
     /* alpha, one or D of them, and beta */
-    for (at = s->alpha; at < s->psi; at++)
-        theta[at] = (pu_real)log(s->gain / (0.9 * square));
+    pu__fill(theta + s->logs, (pu_real)log(s->gain / (0.9 * square)), s->psi - s->logs);
     theta[s->psi] = (pu_real)-log(0.1 * square);
     if (s->hidden)
         pu__start_network(s, seed, theta);
     return PU_OK;
 }
 
-/* model.describe: the part that entry i of theta belongs to, and its place in that part. */
-PU__FN void pu__parted_describe(const pu_model *model, pu_int i, pu_param *param)
-{
-    const pu__parted *s = (const pu__parted *)model->data;
-    const pu__part *p = s->part + s->parts - 1;
-    pu_scale scale = i < s->logs ? PU_SCALE_FREE : PU_SCALE_LOG;
-    while (i < p->at)
-        p--;
-    i -= p->at;
-    if (p->cols)
-        pu__describe(param, p->name, i / p->cols, i % p->cols, scale);
-    else
-        pu__describe(param, p->name, p->rows ? i : -1, -1, scale);
-}
-
 /* norm = the squared norms |Phi_j|^2 of the dictionary's columns, or ones where it cannot tell; then
    gain = |Phi|_F^2 / M. Uses y as scratch. */
 PU__FN pu_status pu__parted_norms(pu__parted *s, pu_report *report)
 {
-    pu_op resolved = pu__resolve(s->dictionary);
-    const pu_op *Phi = &resolved;
+    pu_op Phi = pu__resolve(s->dictionary);
     double sum = 0;
-    pu__fill(s->norm, Phi->gram_diag ? 0 : 1, s->D);
+    pu__fill(s->norm, Phi.gram_diag ? 0 : 1, s->D);
     pu__fill(s->y, 1, s->M);
-    if (Phi->gram_diag && Phi->gram_diag(Phi, s->y, s->norm, s->work))
+    if (Phi.gram_diag && Phi.gram_diag(&Phi, s->y, s->norm, s->work))
         return pu__operator_failed(report, "Phi.gram_diag", -1);
+    pu__zeros(s->y, s->M);
     for (pu_int i = 0; i < s->D; i++)
         sum += (double)s->norm[i];
-    if (!(sum > 0 && pu__finite_double(sum)))
-        sum = (double)s->D;
-    s->gain = sum / (double)s->M;
+    s->gain = pu__positive_or(sum, (double)s->D) / (double)s->M;
     return PU_OK;
 }
 
@@ -17103,54 +17143,38 @@ PU__FN pu_status pu__parted_make(pu__draft *d, pu_model *model)
 {
     pu__parted *s = &d->parted;
     pu_model *made = &d->made;
-    pu__parted *self;
-    pu_status status;
-    /* measure, then carve */
-    pu__parted_layout(s, &d->arena);
-    status = pu__draft_open(d, model);
+    pu_int M = s->M, D = s->D;
+    pu_status status = pu__draft_open(d, model, sizeof *s);
+    if (!status && s->dictionary)
+        status = pu__parted_norms(s, d->call.report);
     if (status)
         return status;
-    self = pu__parted_layout(s, &d->arena);
-    if (s->dictionary)
-        status = pu__parted_norms(s, d->report);
-    if (status)
-        return status;
-    pu__zeros(s->x, s->params); /* not set yet: pu_gradient refuses a psi of 0 */
-    pu__zeros(s->y, s->M);
-    if (s->hidden)
-        pu__fill(s->ones, 1, s->M);
-    /* what all kinds have in common */
-    made->data = self;
-    made->params = s->params;
-    made->tied_psi = s->tied_psi;
-    made->precond = s->m;
-    made->uses = PU_USES_PSI;
     made->set = pu__parted_set;
     made->grad = pu__parted_grad;
-    made->start = s->eta > 0 ? pu__start_factors : pu__start_regression;
-    made->describe = pu__parted_describe;
-    made->lgm.psi = s->y;
-    made->lgm.Phi = s->dictionary;
+    made->start = pu__start_regression;
     /* Phi is the dictionary, the features, or the first part of theta. */
-    if (!s->dictionary) {
+    made->lgm.Phi = s->dictionary;
+    if (s->hidden) {
+        pu__fill(s->ones, 1, M);
         made->uses |= PU_USES_PHI;
-        made->Phi = pu_op_dense(s->M, s->D, s->hidden ? s->features : s->x);
+        made->Phi = pu_op_dense(M, D, s->features);
     }
     /* Gamma is the identity, diag(alpha), or alpha times the identity. */
+    made->Gamma = (s->sparse ? pu_op_diagonal : pu_op_scaled_identity)(D, s->x + s->logs);
     if (s->eta > 0) {
-        made->uses |= PU_USES_ETA;
+        made->uses = PU_USES_PHI | PU_USES_ETA | PU_USES_PSI;
         made->begins_with_Phi = 1;
         made->grad_is_finite = pu__factors_grad_is_finite;
-        made->Gamma = pu_op_identity(s->D);
+        made->start = pu__start_factors;
+        made->Gamma = pu_op_identity(D);
+        made->Phi = pu_op_dense(M, D, s->x);
         made->Phi.check = NULL; /* a part of theta, which pu_model_set has checked */
         made->lgm.eta = s->x + s->eta;
-    } else {
-        made->uses |= PU_USES_GAMMA;
-        made->Gamma = (s->sparse ? pu_op_diagonal : pu_op_scaled_identity)(s->D, s->x + s->alpha);
     }
-    if (s->sparse)
+    if (s->sparse) {
         made->uses |= PU_USES_PRECOND;
-    *self = *s;
+        made->precond = s->m;
+    }
     return pu__draft_done(d, model);
 }
 
@@ -17159,21 +17183,19 @@ PU__FN pu_status pu__model_factors(pu_model *model, pu_int M, pu_int D, int tied
 {
     pu__draft d;
     pu__parted *s = &d.parted;
-    pu_status status = pu__draft_begin(&d, model, report);
+    pu_status status = pu__draft_begin(&d, model, &report);
     if (status)
         return status;
-    if (M < 1)
-        return pu__refuse(d.report, PU_E_ARGUMENT, "M");
-    if (D < 1)
-        return pu__refuse(d.report, PU_E_ARGUMENT, "D");
+    if (M < 1 || D < 1)
+        return pu__refuse(report, PU_E_ARGUMENT, M < 1 ? "M" : "D");
     d.made.name = tied_psi ? "probabilistic PCA" : "factor analysis";
-    /* theta */
     s->M = M;
     s->D = D;
     s->tied_psi = tied_psi;
-    pu__parted_add(&d, "Phi", M, D);
-    s->eta = pu__parted_add(&d, "eta", M, 0);
-    s->psi = s->logs = pu__parted_add(&d, tied_psi ? "beta" : "psi", tied_psi ? 0 : M, 0);
+    /* theta */
+    pu__part_add(&d, "Phi", M, D, PU_SCALE_FREE);
+    s->eta = pu__part_add(&d, "eta", M, 0, PU_SCALE_FREE);
+    s->psi = s->logs = pu__part_add(&d, tied_psi ? "beta" : "psi", tied_psi ? 0 : M, 0, PU_SCALE_LOG);
     return pu__parted_make(&d, model);
 }
 
@@ -17193,8 +17215,8 @@ PU_DEF pu_status pu_model_ppca(pu_model *model, pu_int M, pu_int D, pu_report *r
 PU__FN pu_status pu__model_alpha_beta(pu__draft *d, pu_model *model)
 {
     pu__parted *s = &d->parted;
-    s->alpha = s->logs = pu__parted_add(d, "alpha", s->sparse ? s->D : 0, 0);
-    s->psi = pu__parted_add(d, "beta", 0, 0);
+    s->logs = pu__part_add(d, "alpha", s->sparse ? s->D : 0, 0, PU_SCALE_LOG);
+    s->psi = pu__part_add(d, "beta", 0, 0, PU_SCALE_LOG);
     s->tied_psi = 1;
     return pu__parted_make(d, model);
 }
@@ -17204,21 +17226,20 @@ PU__FN pu_status pu__model_regression(pu_model *model, const pu_op *Phi, int spa
 {
     pu__draft d;
     pu__parted *s = &d.parted;
-    pu_status status = pu__draft_begin(&d, model, report);
+    pu_status status = pu__draft_begin(&d, model, &report);
     if (status)
         return status;
     if (!Phi)
-        return pu__refuse(d.report, PU_E_NULL, "Phi");
+        return pu__refuse(report, PU_E_NULL, "Phi");
     if (Phi->rows < 1)
-        return pu__refuse(d.report, PU_E_ARGUMENT, "Phi.rows");
+        return pu__refuse(report, PU_E_ARGUMENT, "Phi.rows");
     if (Phi->cols < 1)
-        return pu__refuse(d.report, PU_E_ARGUMENT, "Phi.cols");
+        return pu__refuse(report, PU_E_ARGUMENT, "Phi.cols");
     if (Phi->work < 0)
-        return pu__refuse(d.report, PU_E_ARGUMENT, "Phi.work");
-    status = pu__check_form_sizes(Phi, &pu__names_Phi, d.report);
-    if (status)
-        return status;
-    status = pu__check_op(Phi, &pu__names_Phi, d.report);
+        return pu__refuse(report, PU_E_ARGUMENT, "Phi.work");
+    status = pu__check_form_sizes(Phi, &pu__names_Phi, report);
+    if (!status)
+        status = pu__check_op(Phi, &pu__names_Phi, report);
     if (status)
         return status;
     d.made.name = sparse ? "sparse Bayesian learning" : "Bayesian linear regression";
@@ -17248,22 +17269,22 @@ PU_DEF pu_status pu_model_neural(pu_model *model, pu_int points, pu_int inputs, 
 {
     pu__draft d;
     pu__parted *s = &d.parted;
-    pu_status status = pu__draft_begin(&d, model, report);
+    pu_status status = pu__draft_begin(&d, model, &report);
     if (status)
         return status;
     if (points < 1)
-        return pu__refuse(d.report, PU_E_ARGUMENT, "points");
+        return pu__refuse(report, PU_E_ARGUMENT, "points");
     if (inputs < 1)
-        return pu__refuse(d.report, PU_E_ARGUMENT, "inputs");
+        return pu__refuse(report, PU_E_ARGUMENT, "inputs");
     if (hidden < 1)
-        return pu__refuse(d.report, PU_E_ARGUMENT, "hidden");
+        return pu__refuse(report, PU_E_ARGUMENT, "hidden");
     if (features < 0)
-        return pu__refuse(d.report, PU_E_ARGUMENT, "features");
+        return pu__refuse(report, PU_E_ARGUMENT, "features");
     if (!X)
-        return pu__refuse(d.report, PU_E_NULL, "X");
+        return pu__refuse(report, PU_E_NULL, "X");
     if (inputs > PTRDIFF_MAX / (pu_int)sizeof *X / points)
-        return pu__refuse(d.report, PU_E_OVERFLOW, "X");
-    status = pu__check_array(points * inputs, X, 0, "X", -1, d.report);
+        return pu__refuse(report, PU_E_OVERFLOW, "X");
+    status = pu__check_array(points * inputs, X, 0, "X", -1, report);
     if (status)
         return status;
     d.made.name = "neural linear model";
@@ -17274,68 +17295,16 @@ PU_DEF pu_status pu_model_neural(pu_model *model, pu_int points, pu_int inputs, 
     s->inputs = inputs;
     s->hidden = hidden;
     /* theta */
-    pu__parted_add(&d, "W1", hidden, inputs);
-    pu__parted_add(&d, "b1", hidden, 0);
+    pu__part_add(&d, "W1", hidden, inputs, PU_SCALE_FREE);
+    pu__part_add(&d, "b1", hidden, 0, PU_SCALE_FREE);
     if (features) {
-        s->W2 = pu__parted_add(&d, "W2", features, hidden);
-        pu__parted_add(&d, "b2", features, 0);
+        s->W2 = pu__part_add(&d, "W2", features, hidden, PU_SCALE_FREE);
+        pu__part_add(&d, "b2", features, 0, PU_SCALE_FREE);
     }
     return pu__model_alpha_beta(&d, model);
 }
 
 /* ---- models of series ---- */
-
-/* What the data of both models begin with. */
-typedef struct {
-    pu_real *psi, *nu; /* M, and D or NULL */
-} pu__series;
-
-/* Memory for a model of series: made.data, `bytes` of it, zeroed, with a pu__series in front; psi; and nu with `states`
-   entries per step, 0 = no nu. The model is not set yet: psi = 0, which pu_gradient refuses. */
-PU__FN pu_status pu__series_open(pu__draft *d, pu_model *model, size_t bytes, pu_int steps, pu_int states)
-{
-    pu__series made;
-    pu_status status = PU_OK;
-    for (int pass = 0; pass < 2; pass++) { /* measure, carve */
-        d->made.data = pu__take(&d->arena, 1, 1, bytes);
-        made.psi = pu__reals(&d->arena, steps, 1 + states);
-        made.nu = pass && states ? made.psi + steps : NULL;
-        if (pass == 0)
-            status = pu__draft_open(d, model);
-        if (status)
-            return status;
-    }
-    memset(d->made.data, 0, bytes);
-    *(pu__series *)d->made.data = made;
-    pu__zeros(made.psi, steps);
-    d->made.lgm.psi = made.psi;
-    d->made.lgm.nu = made.nu;
-    d->made.uses = PU_USES_GAMMA | PU_USES_PSI;
-    return PU_OK;
-}
-
-/* c_k = mean of y_t y_{t+k} over the pairs that are observed, k = 0 .. lags <= PU_AR_MAX; 0 where there is no pair.
-   c_0 = 1 where it would not be positive and finite. */
-PU__FN void pu__autocovariances(const pu_data *data, pu_int lags, double *c)
-{
-    double count[PU_AR_MAX + 1] = {0};
-    pu_int n, at, to, k, t = 0, u = 0;
-    pu_real y = 0, later = 0;
-    memset(c, 0, (size_t)(lags + 1) * sizeof *c);
-    /* All pairs (t, u) of observed steps with 0 <= u - t <= lags; the observed steps of a datum ascend. */
-    for (n = 0; n < data->n; n++)
-        for (at = 0; (at = pu__observed(data, n, at, &t, &y)) >= 0; at++)
-            for (to = at; (to = pu__observed(data, n, to, &u, &later)) >= 0; to++) {
-                if (u - t > lags)
-                    break;
-                c[u - t] += (double)y * (double)later;
-                count[u - t] += 1;
-            }
-    for (k = 0; k <= lags; k++)
-        c[k] = count[k] > 0 ? c[k] / count[k] : 0;
-    if (!(c[0] > 0 && pu__finite_double(c[0])))
-        c[0] = 1;
-}
 
 /* x, or the nearer end of [low, high] if x is outside; low for NaN. */
 PU__FN double pu__clamp(double x, double low, double high)
@@ -17356,7 +17325,7 @@ PU__FN double pu__signal_share(const double *c)
 
 /* Data of the model. */
 typedef struct {
-    pu__series series;
+    pu__parted parted;
     pu_ar ar;
 } pu__noisy_ar;
 
@@ -17364,7 +17333,8 @@ typedef struct {
 PU__FN pu_status pu__noisy_ar_set(pu_model *model, const pu_real *theta, pu_int *index)
 {
     pu__noisy_ar *s = (pu__noisy_ar *)model->data;
-    pu_int P = s->ar.order;
+    pu_ar *ar = &s->ar;
+    pu_int P = ar->order;
     pu_real gamma[PU_AR_MAX], kappa, lambda;
     pu_status status;
     for (pu_int i = 0; i < P; i++)
@@ -17373,9 +17343,9 @@ PU__FN pu_status pu__noisy_ar_set(pu_model *model, const pu_real *theta, pu_int 
         return pu__refuse_entry(index, P);
     if (!pu__exp(theta[P + 1], &lambda))
         return pu__refuse_entry(index, P + 1);
-    status = pu_ar_set(&s->ar, s->ar.n, P, gamma, kappa, index); /* its parameters are numbered like theta */
+    status = pu_ar_set(ar, ar->n, P, gamma, kappa, index); /* its parameters are numbered like theta */
     if (!status)
-        pu__fill(s->series.psi, 1 / lambda, s->ar.n);
+        pu__fill(s->parted.y, 1 / lambda, ar->n);
     return status;
 }
 
@@ -17384,11 +17354,12 @@ PU__FN pu_status pu__noisy_ar_set(pu_model *model, const pu_real *theta, pu_int 
 PU__FN pu_status pu__noisy_ar_grad(const pu_model *model, const pu_gradient_result *g, pu_real *grad)
 {
     const pu__noisy_ar *s = (const pu__noisy_ar *)model->data;
-    pu_int P = s->ar.order;
+    const pu_ar *ar = &s->ar;
+    pu_int P = ar->order;
     for (pu_int i = 0; i < P; i++)
-        grad[i] = (pu_real)((double)g->Gamma[i] * pu__ar_gap(s->ar.gamma[i]));
-    grad[P] = g->Gamma[P] * s->ar.kappa;
-    grad[P + 1] = (pu_real)-pu__dot(s->ar.n, NULL, s->series.psi, g->psi);
+        grad[i] = (pu_real)((double)g->Gamma[i] * pu__ar_gap(ar->gamma[i]));
+    grad[P] = g->Gamma[P] * ar->kappa;
+    grad[P + 1] = (pu_real)-pu__dot(ar->n, NULL, s->parted.y, g->psi);
     return PU_OK;
 }
 
@@ -17397,13 +17368,13 @@ PU__FN pu_status pu__noisy_ar_grad(const pu_model *model, const pu_gradient_resu
    *calm = 0 if some |gamma| came out near one or beyond; such a gamma is cut. */
 PU__FN double pu__durbin_levinson(pu_int P, const double *c, double variance, pu_real *theta, int *calm)
 {
-    double phi[PU_AR_MAX] = {0}, old[PU_AR_MAX];
+    double phi[PU_AR_MAX + 1] = {0}, old[PU_AR_MAX + 1];
     *calm = 1;
     for (pu_int m = 1; m <= P; m++) {
         /* gamma = (c_m - sum_j phi_j c_{m-j}) / error of order m - 1 */
         double gamma = c[m];
         for (pu_int j = 1; j < m; j++)
-            gamma -= phi[j - 1] * c[m - j];
+            gamma -= phi[j] * c[m - j];
         gamma /= variance;
         if (!(fabs(gamma) < 0.9))
             *calm = 0;
@@ -17411,10 +17382,10 @@ PU__FN double pu__durbin_levinson(pu_int P, const double *c, double variance, pu
         /* phi_j -= gamma phi_{m-j} */
         memcpy(old, phi, sizeof old);
         for (pu_int j = 1; j < m; j++)
-            phi[j - 1] -= gamma * old[m - j - 1];
-        phi[m - 1] = gamma;
+            phi[j] -= gamma * old[m - j];
+        phi[m] = gamma;
         variance *= 1 - gamma * gamma;
-        theta[m - 1] = (pu_real)(log((1 + gamma) / (1 - gamma)) / 2);
+        *theta++ = (pu_real)(log((1 + gamma) / (1 - gamma)) / 2);
     }
     return variance;
 }
@@ -17424,32 +17395,21 @@ PU__FN double pu__durbin_levinson(pu_int P, const double *c, double variance, pu
    signal, a few times. */
 PU__FN pu_status pu__noisy_ar_start(const pu_model *model, const pu_data *data, uint64_t seed, pu_real *theta)
 {
-    pu_int P = ((const pu__noisy_ar *)model->data)->ar.order;
+    pu_int P = model->params - 2;
     double c[PU_AR_MAX + 1], share, error = 1;
-    int tries, calm = 0;
+    int calm = 0;
     (void)seed;
     pu__autocovariances(data, pu__most(P, 2), c);
     share = pu__signal_share(c);
-    for (tries = 0; tries < 6; tries++) {
+    for (int tries = 0; tries < 6 && !calm; tries++) {
         /* The noise is in c_0 alone: without it the variance is share c_0. */
         error = pu__durbin_levinson(P, c, share * c[0], theta, &calm);
-        if (calm)
-            break;
-        share = (1 + share) / 2;
+        if (!calm)
+            share = (1 + share) / 2;
     }
     theta[P] = (pu_real)log(error);
     theta[P + 1] = (pu_real)log((1 - share) * c[0]);
     return PU_OK;
-}
-
-/* model.describe: gamma[i], kappa, lambda. */
-PU__FN void pu__noisy_ar_describe(const pu_model *model, pu_int i, pu_param *param)
-{
-    pu_int P = ((const pu__noisy_ar *)model->data)->ar.order;
-    if (i < P)
-        pu__describe(param, "gamma", i, -1, PU_SCALE_ATANH);
-    else
-        pu__describe(param, i == P ? "kappa" : "lambda", -1, -1, PU_SCALE_LOG);
 }
 
 /* The process of a model whose Gamma is an AR, else NULL. */
@@ -17461,65 +17421,68 @@ PU_DEF const pu_ar *pu_model_get_ar(const pu_model *model)
 /* Noisy autoregression: theta = [atanh gamma | log kappa | log lambda]. White noise of variance one until it is set. */
 PU_DEF pu_status pu_model_noisy_ar(pu_model *model, pu_int n, pu_int order, pu_report *report)
 {
-    static const pu_real gamma[PU_AR_MAX] = {0};
     pu__draft d;
     pu_model *made = &d.made;
     pu__noisy_ar *s;
-    pu_status status = pu__draft_begin(&d, model, report);
+    pu_status status = pu__draft_begin(&d, model, &report);
     if (status)
         return status;
     if (n < 1)
-        return pu__refuse(d.report, PU_E_ARGUMENT, "n");
+        return pu__refuse(report, PU_E_ARGUMENT, "n");
     if (order < 0 || order > pu__min(n, PU_AR_MAX))
-        return pu__refuse(d.report, PU_E_ARGUMENT, "order");
-    status = pu__series_open(&d, model, sizeof *s, n, 0);
+        return pu__refuse(report, PU_E_ARGUMENT, "order");
+    d.parted.M = n;
+    d.parted.tied_psi = 1;
+    /* theta */
+    if (order)
+        pu__part_add(&d, "gamma", order, 0, PU_SCALE_ATANH);
+    pu__part_add(&d, "kappa", 0, 0, PU_SCALE_LOG);
+    pu__part_add(&d, "lambda", 0, 0, PU_SCALE_LOG);
+    status = pu__draft_open(&d, model, sizeof *s);
     if (status)
         return status;
     s = (pu__noisy_ar *)made->data;
-    pu_ar_set(&s->ar, n, order, gamma, 1, NULL);
+    pu_ar_set(&s->ar, n, order, d.parted.x, 1, NULL); /* x is zero */
     made->name = "noisy autoregression";
-    made->params = order + 2;
-    made->tied_psi = 1;
     made->Gamma = pu_op_ar(&s->ar);
     made->Phi = pu_op_identity(n);
     made->set = pu__noisy_ar_set;
     made->grad = pu__noisy_ar_grad;
     made->start = pu__noisy_ar_start;
-    made->describe = pu__noisy_ar_describe;
     return pu__draft_done(&d, model);
 }
 
 /* ---- state space: z_t = A z_{t-1} + N(0, Q), y_t = c'z_t + N(0, sigma2) ---- */
 
-/* The process as of some theta. Q = L L' and, for a given start, P0 = L0 L0'; S x S each, zero above the diagonal. */
+/* The process as of some theta. Q = L L' and, for a given start, P0 = L0 L0', both factors in L; S x S each, zero above
+   the diagonal. */
 typedef struct {
     pu_ssm ssm;
-    double L[PU__SSM_SQUARE], L0[PU__SSM_SQUARE];
+    double L[2][PU__SSM_SQUARE];
 } pu__process;
 
 /* Data of the model. A pu_ssm is too large for the stack, so a new theta is tried in `next`. */
 typedef struct {
-    pu__series series;
+    pu__parted parted;
     pu__process now, next; /* as of the last set; being set */
     pu_real c[PU_SSM_MAX];
-    pu_int at_c, at_L, at_sigma2, at_m0, at_L0; /* offsets in theta */
 } pu__state_space;
 
 /* theta: a lower triangle, row by row, its diagonal as log -> L and C = L L', S x S both.
    Returns the entry of theta whose exp is 0 or infinite, or -1. */
 PU__FN pu_int pu__triangle_set(pu_int S, const pu_real *theta, double *L, pu_real *C)
 {
-    pu_int i, j, l, at = 0;
+    pu_int at = 0;
     pu_real unused;
     memset(L, 0, (size_t)(S * S) * sizeof *L);
-    for (i = 0; i < S; i++)
-        for (j = 0; j <= i; j++) {
-            double sum = 0;
-            L[i * S + j] = i == j ? exp((double)theta[at]) : (double)theta[at];
+    for (pu_int i = 0; i < S; i++)
+        for (pu_int j = 0; j <= i; j++) {
+            double sum = 0, entry = (double)theta[at];
             if (i == j && !pu__exp(theta[at], &unused))
                 return at;
+            L[i * S + j] = i == j ? exp(entry) : entry;
             /* Rows up to i are complete as far as C_ij needs them. */
-            for (l = 0; l <= j; l++)
+            for (pu_int l = 0; l <= j; l++)
                 sum += L[i * S + l] * L[j * S + l];
             C[i * S + j] = C[j * S + i] = (pu_real)sum;
             at++;
@@ -17548,55 +17511,54 @@ PU__FN void pu__triangle_grad(pu_int S, const double *L, const pu_real *G, pu_re
 PU__FN pu_status pu__state_space_set(pu_model *model, const pu_real *theta, pu_int *index)
 {
     pu__state_space *s = (pu__state_space *)model->data;
+    const pu__parted *p = &s->parted;
     pu__process *next = &s->next;
     const pu_ssm *now = &s->now.ssm;
     pu_int S = now->states, SS = S * S;
-    int given = now->start == PU_SSM_GIVEN;
-    pu_real Q[PU__SSM_SQUARE], P0[PU__SSM_SQUARE], sigma2;
+    int given = p->has_nu;
+    /* Q and P0 */
+    pu_real C[2][PU__SSM_SQUARE], sigma2;
     pu_int i;
     pu_status status;
     /* All that can be refused comes first, */
-    if (!pu__exp(theta[s->at_sigma2], &sigma2))
-        return pu__refuse_entry(index, s->at_sigma2);
-    i = pu__triangle_set(S, theta + s->at_L, next->L, Q);
-    if (i >= 0)
-        return pu__refuse_entry(index, s->at_L + i);
-    if (given)
-        i = pu__triangle_set(S, theta + s->at_L0, next->L0, P0);
-    if (i >= 0)
-        return pu__refuse_entry(index, s->at_L0 + i);
-    status = pu_ssm_set(&next->ssm, now->steps, S, theta, Q, now->start, given ? P0 : NULL, &i);
+    if (!pu__exp(theta[p->sigma2], &sigma2))
+        return pu__refuse_entry(index, p->sigma2);
+    for (int t = 0; t <= given; t++) {
+        i = pu__triangle_set(S, theta + p->L[t], next->L[t], C[t]);
+        if (i >= 0)
+            return pu__refuse_entry(index, p->L[t] + i);
+    }
+    status = pu_ssm_set(&next->ssm, now->steps, S, theta, C[0], now->start, given ? C[1] : NULL, &i);
     if (status) {
         /* Entry (r, c) of Q or P0 comes from row r of its triangle: name the last entry of that row. */
         pu_int row = i % SS / S;
-        *index = i;
-        if (i >= SS)
-            *index = (i < 2 * SS ? s->at_L : s->at_L0) + row * (row + 3) / 2;
+        *index = i < SS ? i : p->L[i / SS - 1] + row * (row + 3) / 2;
         return status;
     }
     /* then the model changes. */
     s->now = *next;
-    pu__copy(s->c, theta + s->at_c, S);
-    pu__fill(s->series.psi, 1 / sigma2, now->steps);
-    return given ? pu_ssm_mean(now, theta + s->at_m0, s->series.nu) : PU_OK;
+    pu__copy(s->c, theta + p->c, S);
+    pu__fill(p->y, 1 / sigma2, now->steps);
+    return given ? pu_ssm_mean(now, theta + p->m0, p->nu) : PU_OK;
 }
 
 /* model.grad: gradients of A, Q, P0, c, psi and nu -> gradient of theta. That of nu adds to the one of A. */
 PU__FN pu_status pu__state_space_grad(const pu_model *model, const pu_gradient_result *g, pu_real *grad)
 {
     const pu__state_space *s = (const pu__state_space *)model->data;
+    const pu__parted *p = &s->parted;
     const pu_ssm *ssm = &s->now.ssm;
     pu_int S = ssm->states, SS = S * S;
     /* Gamma's parameters are A, Q, P0. */
     pu__copy(grad, g->Gamma, SS);
-    pu__copy(grad + s->at_c, g->Phi, S);
-    pu__triangle_grad(S, s->now.L, g->Gamma + SS, grad + s->at_L);
-    grad[s->at_sigma2] = (pu_real)-pu__dot(ssm->steps, NULL, s->series.psi, g->psi);
-    if (ssm->start != PU_SSM_GIVEN)
+    pu__copy(grad + p->c, g->Phi, S);
+    grad[p->sigma2] = (pu_real)-pu__dot(ssm->steps, NULL, p->y, g->psi);
+    for (int t = 0; t <= p->has_nu; t++)
+        pu__triangle_grad(S, s->now.L[t], g->Gamma + (t + 1) * SS, grad + p->L[t]);
+    if (!p->has_nu)
         return PU_OK;
-    pu__zeros(grad + s->at_m0, S);
-    pu__triangle_grad(S, s->now.L0, g->Gamma + 2 * SS, grad + s->at_L0);
-    return pu_ssm_mean_grad(ssm, s->series.nu, g->nu, grad, grad + s->at_m0);
+    pu__zeros(grad + p->m0, S);
+    return pu_ssm_mean_grad(ssm, p->nu, g->nu, grad, grad + p->m0);
 }
 
 /* model.start: S independent states of variance one with equal shares in the signal. Their rates are r^e, where r is
@@ -17605,6 +17567,7 @@ PU__FN pu_status pu__state_space_grad(const pu_model *model, const pu_gradient_r
 PU__FN pu_status pu__state_space_start(const pu_model *model, const pu_data *data, uint64_t seed, pu_real *theta)
 {
     const pu__state_space *s = (const pu__state_space *)model->data;
+    const pu__parted *p = &s->parted;
     pu_int S = s->now.ssm.states;
     double c[3], share, signal, r;
     (void)seed;
@@ -17617,34 +17580,11 @@ PU__FN pu_status pu__state_space_start(const pu_model *model, const pu_data *dat
         /* A_ii = +-rate, Q_ii = 1 - rate^2: variance one */
         double rate = pow(r, 2 * (double)(i + 1) / (double)(S + 1));
         theta[i * S + i] = (pu_real)(c[1] < 0 ? -rate : rate);
-        theta[s->at_c + i] = (pu_real)sqrt(signal / (double)S);
-        theta[s->at_L + i * (i + 3) / 2] = (pu_real)(log((1 - rate) * (1 + rate)) / 2);
+        theta[p->c + i] = (pu_real)sqrt(signal / (double)S);
+        theta[p->L[0] + i * (i + 3) / 2] = (pu_real)(log((1 - rate) * (1 + rate)) / 2);
     }
-    theta[s->at_sigma2] = (pu_real)log((1 - share) * c[0]);
+    theta[p->sigma2] = (pu_real)log((1 - share) * c[0]);
     return PU_OK;
-}
-
-/* model.describe: A[i,j], c[i], L[i,j], sigma2, m0[i], L0[i,j]. */
-PU__FN void pu__state_space_describe(const pu_model *model, pu_int i, pu_param *param)
-{
-    const pu__state_space *s = (const pu__state_space *)model->data;
-    pu_int S = s->now.ssm.states;
-    int start = i >= s->at_L0;
-    pu_int row = 0;
-    if (i < s->at_c)
-        pu__describe(param, "A", i / S, i % S, PU_SCALE_FREE);
-    else if (i < s->at_L)
-        pu__describe(param, "c", i - s->at_c, -1, PU_SCALE_FREE);
-    else if (i == s->at_sigma2)
-        pu__describe(param, "sigma2", -1, -1, PU_SCALE_LOG);
-    else if (i >= s->at_m0 && !start)
-        pu__describe(param, "m0", i - s->at_m0, -1, PU_SCALE_FREE);
-    else {
-        /* Row r of a triangle holds r + 1 entries. */
-        for (i -= start ? s->at_L0 : s->at_L; i > row; i -= row)
-            row++;
-        pu__describe(param, start ? "L0" : "L", row, i, i == row ? PU_SCALE_LOG : PU_SCALE_FREE);
-    }
 }
 
 /* The process of a model whose Gamma is a state space, else NULL. */
@@ -17662,20 +17602,34 @@ PU_DEF pu_status pu_model_state_space(pu_model *model, pu_int steps, pu_int stat
     int given = start == PU_SSM_GIVEN;
     pu__draft d;
     pu_model *made = &d.made;
+    pu__parted *parted = &d.parted;
     pu__state_space *s;
     pu_real *unit;
-    pu_int triangle;
-    pu_status status = pu__draft_begin(&d, model, report);
+    pu_status status = pu__draft_begin(&d, model, &report);
     if (status)
         return status;
     if (steps < 1)
-        return pu__refuse(d.report, PU_E_ARGUMENT, "steps");
+        return pu__refuse(report, PU_E_ARGUMENT, "steps");
     if (S < 1 || S > PU_SSM_MAX)
-        return pu__refuse(d.report, PU_E_ARGUMENT, "states");
+        return pu__refuse(report, PU_E_ARGUMENT, "states");
     status = pu__ssm_sizes(steps, S, start);
     if (status)
-        return pu__refuse(d.report, status, status == PU_E_OVERFLOW ? "steps" : "start");
-    status = pu__series_open(&d, model, sizeof *s, steps, given ? S : 0);
+        return pu__refuse(report, status, status == PU_E_OVERFLOW ? "steps" : "start");
+    parted->M = steps;
+    parted->D = steps * S;
+    parted->tied_psi = 1;
+    parted->has_nu = given;
+    made->name = "state space";
+    /* theta */
+    pu__part_add(&d, "A", S, S, PU_SCALE_FREE);
+    parted->c = pu__part_add(&d, "c", S, 0, PU_SCALE_FREE);
+    parted->L[0] = pu__part_add(&d, "L", S, -1, PU_SCALE_LOG);
+    parted->sigma2 = pu__part_add(&d, "sigma2", 0, 0, PU_SCALE_LOG);
+    if (given) {
+        parted->m0 = pu__part_add(&d, "m0", S, 0, PU_SCALE_FREE);
+        parted->L[1] = pu__part_add(&d, "L0", S, -1, PU_SCALE_LOG);
+    }
+    status = pu__draft_open(&d, model, sizeof *s);
     if (status)
         return status;
     s = (pu__state_space *)made->data;
@@ -17684,22 +17638,17 @@ PU_DEF pu_status pu_model_state_space(pu_model *model, pu_int steps, pu_int stat
     for (pu_int i = 0; i < S; i++)
         unit[i * S + i] = 1;
     pu_ssm_set(&s->now.ssm, steps, S, s->next.ssm.A, unit, start, given ? unit : NULL, NULL);
-    /* where the parts of theta begin */
-    triangle = S * (S + 1) / 2;
-    s->at_c = S * S;
-    s->at_L = s->at_c + S;
-    s->at_sigma2 = s->at_L + triangle;
-    s->at_m0 = s->at_sigma2 + 1;
-    s->at_L0 = s->at_m0 + S;
-    made->name = "state space";
-    made->params = given ? s->at_L0 + triangle : s->at_m0;
-    made->uses |= PU_USES_PHI | (given ? (unsigned)PU_USES_NU : 0u);
+    made->tied_psi = 0; /* its gradient is not summed on the way, as it could be */
+    made->uses |= PU_USES_PHI;
+    if (given) {
+        made->uses |= PU_USES_NU;
+        made->lgm.nu = parted->nu;
+    }
     made->Gamma = pu_op_ssm(&s->now.ssm);
     made->Phi = pu_op_readout(steps, S, s->c);
     made->set = pu__state_space_set;
     made->grad = pu__state_space_grad;
     made->start = pu__state_space_start;
-    made->describe = pu__state_space_describe;
     return pu__draft_done(&d, model);
 }
 

@@ -3865,6 +3865,19 @@ PU__FN pu_int pu__cholesky_double(pu_int n, double *a, double *logdet)
     return -1;
 }
 
+/* L := L^-1 in place, the lower triangle, n x n by rows: (L^-1)_ij = (I_ij - sum_{l<i} L_il (L^-1)_lj) / L_ii.
+   Column j of the inverse needs the columns of L from j on. */
+PU__FN void pu__invert_lower(pu_int n, double *L)
+{
+    for (pu_int j = 0; j < n; j++)
+        for (pu_int i = j; i < n; i++) {
+            double sum = i == j;
+            for (pu_int l = j; l < i; l++)
+                sum -= L[i * n + l] * L[l * n + j];
+            L[i * n + j] = sum / L[i * n + i];
+        }
+}
+
 /* x := L^-1 x for one side whose entries before `first` are zero. L: n x n by rows. */
 PU__FN void pu__lower_solve(pu_int n, const pu_real *L, pu_int first, pu_real *x)
 {
@@ -7167,14 +7180,7 @@ PU__FN pu_int pu__ssm_invert(pu_int S, const double *C, double *V, pu_real *narr
     i = pu__cholesky_double(S, L, logdet);
     if (i >= 0)
         return i;
-    /* L := L^-1 in place, column by column: column j of the inverse needs the columns of L from j on. */
-    for (pu_int j = 0; j < S; j++)
-        for (i = j; i < S; i++) {
-            double sum = i == j;
-            for (pu_int l = j; l < i; l++)
-                sum -= L[i * S + l] * L[l * S + j];
-            L[i * S + j] = sum / L[i * S + i];
-        }
+    pu__invert_lower(S, L);
     /* C^-1 = L'^-1 L^-1 */
     pu__ssm_mul(S, L, 1, L, 0, V);
     for (i = 0; i < S * S; i++) {
@@ -15361,7 +15367,9 @@ PU__FN void pu__lend(const pu__job *job, const pu__memory *mem, pu_gradient_resu
 /* A made job: memory, and the run. */
 PU__FN pu_status pu__task_run(pu__call *call, pu__task *task)
 {
-    pu_status status = pu__allocate(call, pu__task_layout, task);
+    pu_status status = pu__measure(call, pu__task_layout, task, NULL);
+    if (!status)
+        status = pu__allocate(call, pu__task_layout, task);
     return status ? status : pu__job_run(&task->job, &task->mem, call->report);
 }
 
@@ -16056,6 +16064,8 @@ PU_DEF pu_status pu_simulate(const pu_lgm *model, pu_int n, uint64_t seed, pu_wo
     if (!w.r.Gamma.solve)
         status = pu_solve_bytes(&w.r.Gamma, w.kmax, &w.o, 0, &w.nested_bytes, report);
     if (!status)
+        status = pu__measure(&call, pu__simulate_layout, &w, NULL);
+    if (!status)
         status = pu__allocate(&call, pu__simulate_layout, &w);
     if (!status)
         status = pu__simulate_run(&w, report);
@@ -16208,6 +16218,8 @@ PU__FN pu_status pu__moments_run(pu__moments *w, pu__call *call, const pu_lgm *m
     pu_status outcome;
     pu_status status = pu__moments_make(w, model, data, options, samples, report);
     pu_int each, bad;
+    if (!status)
+        status = pu__measure(call, pu__task_layout, &w->task, NULL);
     if (!status)
         status = pu__allocate(call, pu__task_layout, &w->task);
     if (status)
@@ -16570,6 +16582,8 @@ PU__FN pu_status pu__model_run(pu__model_task *self, pu_report *report)
         status = pu__job_check(&self->task.job, report);
     /* Nothing is written by the job: its gradients are read where they lie. */
     self->task.job.dry = 1;
+    if (!status)
+        status = pu__measure(&call, pu__task_layout, &self->task, NULL);
     if (!status)
         status = pu__allocate(&call, pu__task_layout, &self->task);
     if (!status)
@@ -17368,7 +17382,7 @@ PU__FN pu_status pu__noisy_ar_grad(const pu_model *model, const pu_gradient_resu
    *calm = 0 if some |gamma| came out near one or beyond; such a gamma is cut. */
 PU__FN double pu__durbin_levinson(pu_int P, const double *c, double variance, pu_real *theta, int *calm)
 {
-    double phi[PU_AR_MAX + 1] = {0}, old[PU_AR_MAX + 1];
+    double phi[PU_AR_MAX + 1] = {0};
     *calm = 1;
     for (pu_int m = 1; m <= P; m++) {
         /* gamma = (c_m - sum_j phi_j c_{m-j}) / error of order m - 1 */
@@ -17380,9 +17394,7 @@ PU__FN double pu__durbin_levinson(pu_int P, const double *c, double variance, pu
             *calm = 0;
         gamma = pu__clamp(gamma, -0.95, 0.95);
         /* phi_j -= gamma phi_{m-j} */
-        memcpy(old, phi, sizeof old);
-        for (pu_int j = 1; j < m; j++)
-            phi[j] -= gamma * old[m - j];
+        pu__ar_reflect(m, -gamma, 1, phi);
         phi[m] = gamma;
         variance *= 1 - gamma * gamma;
         *theta++ = (pu_real)(log((1 + gamma) / (1 - gamma)) / 2);
@@ -17737,14 +17749,12 @@ PU__FN void pu__fit_shuffle(pu__fit *fit)
     uint64_t seed = fit->o->gradient.seed;
     /* Apart from the streams of normals. */
     const uint32_t key[2] = {(uint32_t)seed, (uint32_t)(seed >> 32) ^ 0x6f726465u};
-    uint32_t counter[4] = {0, 0, 0, 0}, word[4];
+    uint32_t counter[4] = {0, (uint32_t)fit->epoch, 0, 0}, word[4];
     pu_int *order = fit->order;
-    counter[1] = (uint32_t)fit->epoch;
     for (pu_int i = 0; i < fit->N; i++)
         order[i] = i;
     for (pu_int i = fit->N - 1; i > 0; i--) {
-        pu_int moved = order[i];
-        pu_int j;
+        pu_int j, moved = order[i];
         counter[0] = (uint32_t)i;
         pu_philox(key, counter, word);
         j = (pu_int)(((uint64_t)word[0] << 32 | word[1]) % (uint64_t)(i + 1));
@@ -17784,20 +17794,18 @@ PU__FN pu_status pu__fit_batch_gradient(pu__fit *fit, const pu_real *theta, pu_r
     task.options.x0 = task.x;
     if (!fit->o->fixed_probes)
         task.options.step += (uint32_t)fit->step;
-    if (fit->x_batch) {
+    if (fit->x_batch)
         for (pu_int i = 0; i < *n; i++)
             pu__copy(task.x + i * each, fit->x + batch.pick[i] * each, each);
-    }
     fit->gradients++;
     /* pu__fit_move has set the model to the point that it proposed. Validation may have moved it since. */
     if (!fit->is_set || fit->sets != fit->model->sets)
         status = pu_model_set(fit->model, theta, report);
     if (!status)
         status = pu__model_run(&task, report);
-    if (fit->x_batch && !pu__fatal(status)) {
+    if (fit->x_batch && !pu__fatal(status))
         for (pu_int i = 0; i < *n; i++)
             pu__copy(fit->x + batch.pick[i] * each, task.x + i * each, each);
-    }
     return status;
 }
 
@@ -17832,42 +17840,38 @@ PU__FN double pu__gradient_norm(const pu__fit *fit, const pu_real *g)
 PU__FN pu_status pu__fit_gradient(pu__fit *fit, const pu_real *theta, pu_real *g)
 {
     const pu_report *last = &fit->report->last;
+    pu_real *part = fit->part, *se = fit->part_se;
     double *sum = fit->variance;
     double total = 0, objective = 0, variance = 0, error = 0;
     int known = 1;
-    pu_int n;
+    pu_int n = fit->n, data;
     fit->exact = 1;
     if (sum)
-        memset(sum, 0, (size_t)fit->n * sizeof *sum);
-    if (fit->part)
-        pu__zeros(g, fit->n);
+        memset(sum, 0, (size_t)n * sizeof *sum);
+    if (part)
+        pu__zeros(g, n);
     for (pu_int batch = 0; batch < fit->o->accumulate; batch++) {
-        pu_status status = pu__fit_batch_gradient(fit, theta, fit->part ? fit->part : g, &n);
-        double weight = (double)n, square = weight * weight;
+        pu_status status = pu__fit_batch_gradient(fit, theta, part ? part : g, &data);
+        double weight = (double)data, square = weight * weight;
         if (pu__fatal(status))
             return status;
-        if (last->served[PU_ITERATIVE] > 0)
-            fit->exact = 0;
-        if (!last->has_nll || last->nll_se < 0)
-            known = 0;
+        fit->exact &= !last->served[PU_ITERATIVE];
+        known &= last->has_nll && !(last->nll_se < 0);
         total += weight;
         objective += weight * (last->has_nll ? last->nll : last->q);
         variance += square * last->nll_se * last->nll_se;
-        if (fit->part)
-            pu__axpy(fit->n, (pu_real)n, fit->part, g);
-        if (sum) {
-            for (pu_int i = 0; i < fit->n; i++)
-                sum[i] += square * (double)fit->part_se[i] * (double)fit->part_se[i];
-        }
+        if (part)
+            pu__axpy(n, (pu_real)data, part, g);
+        if (sum)
+            for (pu_int i = 0; i < n; i++)
+                sum[i] += square * (double)se[i] * (double)se[i];
     }
-    if (fit->part) {
-        for (pu_int i = 0; i < fit->n; i++)
+    if (part)
+        for (pu_int i = 0; i < n; i++)
             g[i] /= (pu_real)total;
-    }
-    if (sum) {
-        for (pu_int i = 0; i < fit->n; i++)
+    if (sum)
+        for (pu_int i = 0; i < n; i++)
             error += sum[i] / (total * total);
-    }
     /* -1: unknown, or not measured. */
     fit->objective = objective / total;
     fit->objective_se = known ? sqrt(variance) / total : -1;
@@ -17922,16 +17926,16 @@ typedef struct {
 PU__FN pu__adam pu__adam_make(const pu__fit *fit)
 {
     const pu_fit_options *o = fit->o;
-    double t = fit->step + 1;
-    pu__adam a;
-    a.sgd = o->optimizer == PU_SGD;
-    a.beta1 = (pu_real)o->beta1;
-    a.gain1 = a.sgd ? 1 : (pu_real)(1 - o->beta1);
-    a.beta2 = (pu_real)o->beta2;
-    a.gain2 = (pu_real)(1 - o->beta2);
-    a.rate = (pu_real)(fit->rate / (a.sgd ? 1 : 1 - pow(o->beta1, t)));
-    a.root = (pu_real)(1 / sqrt(1 - pow(o->beta2, t)));
-    a.epsilon = (pu_real)o->epsilon;
+    double t = fit->step + 1, beta1 = o->beta1, beta2 = o->beta2;
+    int sgd = o->optimizer == PU_SGD;
+    pu__adam a = {sgd,
+                  (pu_real)beta1,
+                  (pu_real)(sgd ? 1 : 1 - beta1),
+                  (pu_real)beta2,
+                  (pu_real)(1 - beta2),
+                  (pu_real)(fit->rate / (sgd ? 1 : 1 - pow(beta1, t))),
+                  (pu_real)(1 / sqrt(1 - pow(beta2, t))),
+                  (pu_real)o->epsilon};
     return a;
 }
 
@@ -17941,19 +17945,17 @@ PU__FN void pu__adam_step(const pu__adam *a, pu_real t, pu_int n, const pu_real 
                           pu_real *PU__RESTRICT m, pu_real *PU__RESTRICT v, pu_real *PU__RESTRICT to)
 {
     pu_real step = t * a->rate;
-    if (g) {
+    if (g)
         for (pu_int i = 0; i < n; i++)
             m[i] = a->beta1 * m[i] + a->gain1 * g[i];
-    }
     if (a->sgd) {
         for (pu_int i = 0; i < n; i++)
             to[i] = theta[i] - step * m[i];
         return;
     }
-    if (g) {
+    if (g)
         for (pu_int i = 0; i < n; i++)
             v[i] = a->beta2 * v[i] + a->gain2 * (g[i] * g[i]);
-    }
     for (pu_int i = 0; i < n; i++)
         to[i] = theta[i] - step * m[i] / (a->root * pu__sqrt(v[i]) + a->epsilon);
 }
@@ -18021,9 +18023,9 @@ PU__FN pu_status pu__fit_first_order(pu__fit *fit, int *stuck)
     a = pu__adam_make(fit);
     *stuck = !pu__fit_move(fit, &a, &t);
     /* The point left becomes the one to step back to. */
-    if (*stuck) {
+    if (*stuck)
         pu__copy(next, fit->theta, fit->n);
-    } else {
+    else {
         fit->next = fit->theta;
         fit->theta = next;
     }
@@ -18164,8 +18166,6 @@ PU__FN const char *pu__fit_resume(pu__fit *fit) { return fit->o->checkpoint; }
 
 #else
 
-#define PU__FNV UINT64_C(0xcbf29ce484222325) /* the hash of nothing */
-
 /* Hash of what a checkpoint must share with the fit that takes it up: version, model, sizes, precision, and
    every option that a step depends on, as given by the caller. All numbers are hashed as doubles. The order
    is that of the files there are: new options go to the end. */
@@ -18295,10 +18295,7 @@ PU__FN const char *pu__fit_resume(pu__fit *fit)
 PU_DEF const char *pu_fit_stop_text(pu_fit_stop stop)
 {
     switch (stop) {
-#define PU_X(name, value, text)                                                                                        \
-    case name: return text;
-        PU_FIT_STOP_LIST(PU_X)
-#undef PU_X
+        PU_FIT_STOP_LIST(PU__CASE_TEXT)
     case PU_FIT_STOPS: break;
     }
     return "unknown reason";
@@ -18316,9 +18313,7 @@ PU__FN void pu__put_real(pu__text *text, const char *label, double x)
         pu__put(text, "out of range");
         return;
     }
-    if (x < 0)
-        pu__put(text, "-");
-    pu__put_number(text, "", (pu_int)size);
+    pu__put_number(text, x < 0 ? "-" : "", (pu_int)size);
     /* The fraction with its leading zeros: a 1 in front keeps them, and becomes the point. */
     point = text->used;
     pu__put_number(text, "", 1000000 + (pu_int)((size - floor(size)) * 1e6));
@@ -18332,12 +18327,12 @@ PU_DEF const char *pu_fit_explain(const pu_fit_report *report, char *text, size_
 {
     pu__text all;
     pu_report outcome;
-    if (!report || !text || size == 0)
+    if (!report || !text || !size)
         return pu_explain(NULL, text, size);
     outcome = report->last;
     outcome.status = report->status;
     outcome.where = report->where;
-    (void)pu_explain(&outcome, text, size);
+    pu_explain(&outcome, text, size);
     all = pu__text_after(text, size);
     if (!report->status) {
         /* A progress function is called before the fit is over. */
@@ -18348,11 +18343,12 @@ PU_DEF const char *pu_fit_explain(const pu_fit_report *report, char *text, size_
     pu__put_number(&all, "; step ", report->step);
     pu__put_number(&all, " of ", report->steps);
     /* A standard error of -1 is unknown, and not told. */
-    if (report->gradients > 0) {
+    if (report->gradients) {
+        double se = report->objective_se;
         pu__put_real(&all, "; objective ", report->objective);
-        if (report->objective_se > 0)
-            pu__put_real(&all, " +- ", report->objective_se);
-        if (report->objective_se == 0)
+        if (se > 0)
+            pu__put_real(&all, " +- ", se);
+        if (se == 0)
             pu__put(&all, " (exact)");
     }
     if (report->best_step >= 0) {
@@ -18370,7 +18366,7 @@ PU_DEF const char *pu_fit_explain(const pu_fit_report *report, char *text, size_
 PU__FN pu_status pu__fit_fail(pu_fit_report *report, pu_status status, const char *what)
 {
     if (what)
-        (void)pu__refuse(&report->last, status, what);
+        pu__refuse(&report->last, status, what);
     report->status = status;
     report->where = report->last.where;
     return status;
@@ -18413,6 +18409,7 @@ PU__FN const char *pu__fit_wrong_argument(const pu__fit *fit, const pu_real *the
 {
     const pu_fit_options *o = fit->o;
     const pu_options *g = &o->gradient;
+    const pu_solve_options *solve = &g->solve;
     int is_lbfgs = o->optimizer == PU_LBFGS;
     *status = PU_E_NULL;
     if (!fit->model)
@@ -18431,7 +18428,7 @@ PU__FN const char *pu__fit_wrong_argument(const pu__fit *fit, const pu_real *the
         return "fit.optimizer";
     if ((unsigned)o->schedule > PU_RATE_TAIL)
         return "fit.schedule";
-    if (!(o->rate >= 0) || !pu__finite_double(o->rate))
+    if (!(o->rate >= 0 && o->rate < HUGE_VAL))
         return "fit.rate";
     if (!(o->beta1 >= 0 && o->beta1 < 1))
         return "fit.beta1";
@@ -18450,7 +18447,7 @@ PU__FN const char *pu__fit_wrong_argument(const pu__fit *fit, const pu_real *the
         return "fit.accumulate (of mini-batches)";
     if (o->history < 0 || o->history > 10000)
         return "fit.history";
-    if (o->batch && ((g->solve.precond && g->solve.precond_stride != PU_ZERO) || g->solve.step))
+    if (o->batch && ((solve->precond && solve->precond_stride != PU_ZERO) || solve->step))
         return "fit.gradient.solve.precond or step (of each datum: not with mini-batches)";
     if (o->validate_every < 0)
         return "fit.validate_every";
@@ -18460,14 +18457,10 @@ PU__FN const char *pu__fit_wrong_argument(const pu__fit *fit, const pu_real *the
         return "fit.checkpoint_every";
     if (!(o->seconds >= 0))
         return "fit.seconds";
-    *status = PU_E_NULL;
-    if (o->seconds > 0 && !o->clock)
-        return "fit.clock";
-    *status = PU_E_ARGUMENT;
     /* A warm start needs the same right-hand sides again, and as many of them. */
     if (o->warm_start && !o->fixed_probes)
         return "fit.warm_start (only with fixed_probes)";
-    if (o->warm_start && (g->samples == PU_CHOOSE || g->solve.iterations == PU_CHOOSE))
+    if (o->warm_start && (g->samples == PU_CHOOSE || solve->iterations == PU_CHOOSE))
         return "fit.warm_start (not with PU_CHOOSE; pu_tune first)";
     if (g->x0 || g->delta)
         return "fit.gradient.x0 or delta (of the fit itself)";
@@ -18477,6 +18470,8 @@ PU__FN const char *pu__fit_wrong_argument(const pu__fit *fit, const pu_real *the
     if (is_lbfgs && !o->fixed_probes && g->kind != PU_EXACT && g->engine != PU_ENGINE_AUTO)
         return "fit.fixed_probes (L-BFGS: or an exact gradient)";
     *status = PU_E_NULL;
+    if (o->seconds > 0 && !o->clock)
+        return "fit.clock";
     if (o->resume && !o->checkpoint)
         return "fit.checkpoint";
 #ifdef PU_NO_STDIO
@@ -18585,7 +18580,7 @@ PU_DEF pu_status pu_fit_bytes(pu_model *model, const pu_data *data, const pu_fit
     pu_fit_options o;
     pu__fit fit = pu__fit_make(model, data, options, &o);
     pu__call call;
-    int *overflow = &call.arena.overflow;
+    pu__arena *arena = &call.arena;
     size_t all;
     pu_status status;
     report = pu__begin(&call, NULL, report);
@@ -18596,12 +18591,12 @@ PU_DEF pu_status pu_fit_bytes(pu_model *model, const pu_data *data, const pu_fit
     if (status)
         return status;
     fit.K = report->samples;
-    pu__fit_layout(&fit, &call.arena);
+    pu__fit_layout(&fit, arena);
     /* The gradient stages the solutions of warm starts. */
     if (o.warm_start)
-        (void)pu__reals(&call.arena, fit.N * (fit.K + 1), fit.D);
-    report->bytes = *bytes = pu__add(pu__arena_bytes(&call.arena), all, overflow);
-    return *overflow ? pu__refuse(report, PU_E_OVERFLOW, "workspace") : PU_OK;
+        pu__reals(arena, fit.N * (fit.K + 1), fit.D);
+    report->bytes = *bytes = pu__add(pu__arena_bytes(arena), all, &arena->overflow);
+    return arena->overflow ? pu__refuse(report, PU_E_OVERFLOW, "workspace") : PU_OK;
 }
 
 /* Memory of a call that makes many gradients: arrays of its own, and a workspace for the gradients. The arrays
@@ -18616,9 +18611,7 @@ PU__FN pu_status pu__split_allocate(pu__split *split, pu__call *call, pu__layout
 {
     pu_workspace *ws = call->ws;
     size_t need;
-    pu_status status = pu__measure(call, layout, self, &need);
-    if (status)
-        return status;
+    pu_status status;
     split->own = *ws;
     /* The block of a workspace that may grow is left to the gradients. */
     if (!ws->fixed)
@@ -18627,6 +18620,7 @@ PU__FN pu_status pu__split_allocate(pu__split *split, pu__call *call, pu__layout
     status = pu__allocate(call, layout, self);
     if (status)
         return status;
+    need = pu__arena_bytes(&call->arena);
     memset(split->own.block, 0, need);
     call->ws = ws;
     if (ws->fixed) {
@@ -18645,14 +18639,14 @@ PU__FN pu_status pu__split_allocate(pu__split *split, pu__call *call, pu__layout
    costs as much as some of them. */
 PU__FN pu_status pu__fit_tune(pu__fit *fit)
 {
-    pu_int batches = fit->o->accumulate;
-    pu_options *g = &fit->o->gradient;
+    pu_fit_options *o = fit->o;
+    pu_options *g = &o->gradient;
     pu_data few = *fit->data;
     if (!pu__to_tune(g))
         return PU_OK;
     /* The batches of a step, but hardly more than all data. */
-    if (fit->o->batch)
-        few.n = pu__min(pu__min(fit->o->batch, few.n / batches + 1) * batches, few.n);
+    if (o->batch)
+        few.n = pu__min(pu__min(o->batch, few.n / o->accumulate + 1) * o->accumulate, few.n);
     if (!(fit->samples > 0)) {
         pu_status status = pu__model_tune(fit->model, &few, g, fit->ws, &fit->report->last);
         if (status)
@@ -18763,7 +18757,7 @@ PU__FN pu_status pu__fit_run(pu__fit *fit, pu_real *theta)
     if (status != PU_E_FILE || r->step > r->resumed)
         pu__copy(theta, fit->best_step >= 0 ? fit->best_theta : fit->theta, fit->n);
     if (!status)
-        (void)pu_model_set(fit->model, theta, NULL);
+        pu_model_set(fit->model, theta, NULL);
     return status;
 }
 
@@ -18788,8 +18782,7 @@ PU_DEF pu_status pu_fit(pu_model *model, const pu_data *data, const pu_fit_optio
     fit.report = report;
     /* What a refused fit tells: -1 where nothing was measured. */
     report->where = last->where;
-    report->seconds = report->steps_per_second = -1;
-    report->seconds_left = -1;
+    report->seconds = report->steps_per_second = report->seconds_left = -1;
     report->steps = o.steps ? o.steps : 200;
     report->best_step = -1;
     wrong = pu__fit_wrong_argument(&fit, theta, &status);
@@ -18798,12 +18791,11 @@ PU_DEF pu_status pu_fit(pu_model *model, const pu_data *data, const pu_fit_optio
     status = pu_model_set(model, theta, last);
     if (!status)
         status = pu_model_gradient_bytes(model, data, &o.gradient, 0, &bytes, last);
+    fit.K = last->samples;
+    if (!status)
+        status = pu__split_allocate(&memory, &call, pu__fit_layout, &fit);
     if (status)
         return pu__fit_fail(report, status, NULL);
-    fit.K = last->samples;
-    status = pu__split_allocate(&memory, &call, pu__fit_layout, &fit);
-    if (status)
-        return pu__fit_fail(report, status, "workspace");
     fit.ws = call.ws;
     fit.threads = pu__threads(o.gradient.threads, 3.0 * (double)fit.n);
     status = pu__fit_run(&fit, theta);
@@ -18842,55 +18834,50 @@ PU__FN pu_status pu__hessian_measure(pu__hessian *h, pu_model *model, const pu_r
     pu_real *at = h->points, *above = at + n, *below = above + n;
     pu__copy(at, theta, n);
     for (pu_int i = 0; i < n; i++) {
-        double centre = (double)theta[i];
-        double width;
-        pu_status status;
-        at[i] = (pu_real)(centre + root * pu__max(1, fabs(centre)));
-        width = (double)at[i];
-        status = pu_model_gradient(model, at, data, options, ws, above, NULL, report);
-        if (pu__fatal(status))
-            return status;
-        at[i] = (pu_real)(2 * centre - width);
-        width -= (double)at[i];
-        status = pu_model_gradient(model, at, data, options, ws, below, NULL, report);
-        if (pu__fatal(status))
-            return status;
+        double centre = (double)theta[i], width = 0;
+        /* above, then below, as far off as the other came to be */
+        for (int side = 0; side < 2; side++) {
+            pu_status status;
+            at[i] = (pu_real)(side ? 2 * centre - width : centre + root * pu__max(1, fabs(centre)));
+            status = pu_model_gradient(model, at, data, options, ws, side ? below : above, NULL, report);
+            if (pu__fatal(status))
+                return status;
+            width = (double)at[i] - width;
+        }
         at[i] = theta[i];
         for (pu_int j = 0; j < n; j++)
-            h->H[i * n + j] = ((double)above[j] - (double)below[j]) / width;
+            h->H[i * n + j] = ((double)below[j] - (double)above[j]) / width;
     }
     return PU_OK;
 }
 
-/* Cholesky: L L' = (H + H')/2 in the lower triangle of H (n x n), in double whatever pu_real is. Then L^-1,
-   transposed, on and above the diagonal: column j is found from L L^-1 = I, and the diagonal of L is read
-   before it is overwritten. Returns -1, or the row where H is not positive definite. */
-PU__FN pu_int pu__hessian_factor(pu_int n, double *H)
+/* out = (N H)^-1 = L^-T L^-1 / N, where L L' = (H + H')/2, or the roots of its diagonal unless is_full. H becomes L^-1.
+   Returns -1, or the row where H is not positive definite; then nothing is written. */
+PU__FN pu_int pu__hessian_invert(pu_int n, double *H, double N, int is_full, pu_real *out)
 {
     double logdet = 0;
-    pu_int i;
-    for (i = 0; i < n; i++)
-        for (pu_int j = 0; j < i; j++)
-            H[i * n + j] = (H[i * n + j] + H[j * n + i]) / 2;
-    i = pu__cholesky_double(n, H, &logdet);
-    if (i >= 0)
-        return i;
-    /* (L^-1)_ij = (I_ij - sum_l<i L_il (L^-1)_lj) / L_ii */
-    for (pu_int j = 0; j < n; j++) {
-        double *inverse = H + j * n;
-        for (i = j; i < n; i++) {
-            const double *row = H + i * n;
-            double s = i == j;
-            for (pu_int l = j; l < i; l++)
-                s -= row[l] * inverse[l];
-            inverse[i] = s / row[i];
+    pu_int bad;
+    pu__ssm_average(n, H);
+    bad = pu__cholesky_double(n, H, &logdet);
+    if (bad >= 0)
+        return bad;
+    pu__invert_lower(n, H);
+    for (pu_int i = 0; i < n; i++)
+        for (pu_int j = is_full ? 0 : i; j <= i; j++) {
+            /* Column i of L^-1 begins with i zeros. */
+            double sum = 0;
+            for (pu_int l = i; l < n; l++)
+                sum += H[l * n + i] * H[l * n + j];
+            sum /= N;
+            if (is_full)
+                out[i * n + j] = out[j * n + i] = (pu_real)sum;
+            else
+                out[i] = (pu_real)sqrt(sum);
         }
-    }
     return -1;
 }
 
-/* pu_fit_covariance (is_full) and pu_fit_errors: out = (N H)^-1 = L^-T L^-1 / N, or the roots of its
-   diagonal. The model is left set to theta. */
+/* pu_fit_covariance (is_full) and pu_fit_errors. The model is left set to theta. */
 PU__FN pu_status pu__fit_covariance(pu_model *model, const pu_data *data, const pu_options *options, pu_workspace *ws,
                                     const pu_real *theta, int is_full, pu_real *out, pu_report *report)
 {
@@ -18898,7 +18885,7 @@ PU__FN pu_status pu__fit_covariance(pu_model *model, const pu_data *data, const 
     pu__split memory;
     pu__hessian h;
     pu_options o = PU__ZERO;
-    pu_int i, j, l, n, bad = -1;
+    pu_int bad = -1;
     pu_status status;
     report = pu__begin(&call, ws, report);
     status = pu_model_set(model, theta, report);
@@ -18906,7 +18893,7 @@ PU__FN pu_status pu__fit_covariance(pu_model *model, const pu_data *data, const 
         return status;
     if (!out)
         return pu__refuse(report, PU_E_NULL, is_full ? "covariance" : "se");
-    h.n = n = model->params;
+    h.n = model->params;
     status = pu__split_allocate(&memory, &call, pu__hessian_layout, &h);
     if (status)
         return status;
@@ -18918,25 +18905,10 @@ PU__FN pu_status pu__fit_covariance(pu_model *model, const pu_data *data, const 
     if (!status)
         status = pu__hessian_measure(&h, model, theta, data, &o, call.ws, report);
     if (!status)
-        bad = pu__hessian_factor(n, h.H);
+        bad = pu__hessian_invert(h.n, h.H, (double)data->n, is_full, out);
     if (bad >= 0)
         status = pu__fail(report, PU_E_NOT_DEFINITE, "second derivative in theta", -1, bad);
-    if (!status) {
-        for (i = 0; i < n; i++) {
-            for (j = is_full ? 0 : i; j <= i; j++) {
-                /* Column i of L^-1 begins with i zeros, and lies in row i. */
-                double sum = 0;
-                for (l = i; l < n; l++)
-                    sum += h.H[i * n + l] * h.H[j * n + l];
-                sum /= (double)data->n;
-                if (is_full)
-                    out[i * n + j] = out[j * n + i] = (pu_real)sum;
-                else
-                    out[i] = (pu_real)sqrt(sum);
-            }
-        }
-    }
-    (void)pu_model_set(model, theta, NULL);
+    pu_model_set(model, theta, NULL);
     pu_workspace_free(&memory.own);
     return pu__finish(&call, status);
 }

@@ -16336,22 +16336,18 @@ PU__FN void pu__model_link(pu_model *model)
 PU_DEF pu_status pu_model_set(pu_model *model, const pu_real *theta, pu_report *report)
 {
     pu__call call;
-    pu_int index;
-    pu_status status;
     report = pu__begin(&call, NULL, report);
-    if (!model)
-        return pu__refuse(report, PU_E_NULL, "model");
-    if (!model->set)
-        return pu__refuse(report, PU_E_NULL, "model.set");
+    if (!model || !model->set)
+        return pu__refuse(report, PU_E_NULL, model ? "model.set" : "model");
     if (!theta)
         return pu__refuse(report, PU_E_NULL, "theta");
     if (model->params < 1)
         return pu__refuse(report, PU_E_ARGUMENT, "model.params");
-    index = pu__find_nonfinite(model->params, theta);
+    pu_int index = pu__find_nonfinite(model->params, theta);
     if (index >= 0)
         return pu__fail(report, PU_E_NONFINITE, "theta", -1, index);
     model->sets++;
-    status = model->set(model, theta, &index);
+    pu_status status = model->set(model, theta, &index);
     /* A status that is no refusal is not one that `set` may return. */
     if (status)
         return pu__fail(report, status < 0 ? status : PU_E_OPERATOR, "theta", -1, index);
@@ -16380,20 +16376,21 @@ PU__FN pu_options pu__model_options(const pu_model *model, const pu_options *opt
 PU__FN pu_gradient_result pu__model_wants(const pu_model *model, const pu_options *used, pu_real *any)
 {
     const pu_solve_options *solve = &used->solve;
+    unsigned uses = model->uses;
     pu_gradient_result want = PU__ZERO;
-    if (model->uses & PU_USES_NU)
+    if (uses & PU_USES_NU)
         want.nu = any;
-    if (model->uses & PU_USES_GAMMA)
+    if (uses & PU_USES_GAMMA)
         want.Gamma = any;
-    if (model->uses & PU_USES_PHI)
+    if (uses & PU_USES_PHI)
         want.Phi = any;
-    if (model->uses & PU_USES_ETA)
+    if (uses & PU_USES_ETA)
         want.eta = any;
-    if (model->uses & PU_USES_PSI)
+    if (uses & PU_USES_PSI)
         want.psi = any;
     /* Only the network gradient goes through M, and only through the model's own. */
-    if ((model->uses & PU_USES_PRECOND) && model->precond && solve->precond == model->precond &&
-        solve->solver == PU_PCG && used->kind == PU_NETWORK && !used->constant_precond)
+    if (uses & PU_USES_PRECOND && model->precond && solve->precond == model->precond && solve->solver == PU_PCG &&
+        used->kind == PU_NETWORK && !used->constant_precond)
         want.precond = any;
     return want;
 }
@@ -16405,10 +16402,9 @@ PU__FN pu_status pu__model_tune(const pu_model *model, const pu_data *data, pu_o
     pu_real any;
     pu_options used = pu__model_options(model, options);
     pu_gradient_result want = pu__model_wants(model, &used, &any);
-    pu_options tuned = used;
-    pu_status status = pu_tune(&model->lgm, data, &used, ws, &want, &tuned, report);
-    options->samples = tuned.samples;
-    options->solve.iterations = tuned.solve.iterations;
+    pu_status status = pu_tune(&model->lgm, data, &used, ws, &want, &used, report);
+    options->samples = used.samples;
+    options->solve.iterations = used.solve.iterations;
     return status;
 }
 
@@ -16458,27 +16454,25 @@ PU_DEF pu_status pu_model_gradient_bytes(pu_model *model, const pu_data *data, c
                                          size_t *bytes, pu_report *report)
 {
     pu__call call;
+    pu__arena *arena = &call.arena;
     pu__model_task self;
     size_t all;
-    pu_status status;
     report = pu__begin(&call, NULL, report);
-    if (!model)
-        return pu__refuse(report, PU_E_NULL, "model");
-    if (!bytes)
-        return pu__refuse(report, PU_E_NULL, "bytes");
+    if (!model || !bytes)
+        return pu__refuse(report, PU_E_NULL, model ? "bytes" : "model");
     if (model->params < 1)
         return pu__refuse(report, PU_E_ARGUMENT, "model.params");
     /* The model need not have been set. */
     pu__model_link(model);
     pu__model_task_make(&self, model, data, options, se ? &self.any : NULL);
     self.want.se_psi = self.se;
-    status = pu_gradient_bytes(&model->lgm, data, &self.options, &self.want, &all, report);
+    pu_status status = pu_gradient_bytes(&model->lgm, data, &self.options, &self.want, &all, report);
     if (status)
         return status;
-    (void)pu__reals(&call.arena, self.task.reals, self.task.times);
-    (void)pu__take(&call.arena, self.task.doubles, 1, sizeof(double));
-    all = pu__add(all, call.arena.used, &call.arena.overflow);
-    if (call.arena.overflow)
+    pu__reals(arena, self.task.reals, self.task.times);
+    pu__take(arena, self.task.doubles, 1, sizeof(double));
+    all = pu__add(all, arena->used, &arena->overflow);
+    if (arena->overflow)
         return pu__refuse(report, PU_E_OVERFLOW, "workspace");
     report->bytes = *bytes = all;
     return PU_OK;
@@ -16530,7 +16524,6 @@ PU__FN pu_status pu__model_pull(pu__model_task *self, pu_report *report)
     pu_real *grad = self->task.own_reals;
     int in_place = job->by_rows && self->grad_is_scratch && model->begins_with_Phi;
     pu_status status;
-    pu_int bad;
     /* The job then sums Phi's gradient where it is wanted. */
     if (in_place)
         mem->phi_grad = self->grad;
@@ -16543,12 +16536,12 @@ PU__FN pu_status pu__model_pull(pu__model_task *self, pu_report *report)
     pu__lend(job, mem, &self->found);
     /* Finite gradients need no copy of ours. */
     if (!self->se && model->grad_is_finite && model->grad_is_finite(model, &self->found)) {
-        (void)model->grad(model, &self->found, self->grad);
+        model->grad(model, &self->found, self->grad);
         return status;
     }
     if (model->grad(model, &self->found, grad))
         return pu__refuse(report, PU_E_OPERATOR, "model.grad");
-    bad = pu__find_nonfinite(model->params, grad);
+    pu_int bad = pu__find_nonfinite(model->params, grad);
     if (bad >= 0)
         return pu__fail(report, PU_NONFINITE, "gradient of theta", -1, bad);
     if (self->se && pu__model_se(self, grad))
@@ -16565,14 +16558,11 @@ PU__FN pu_status pu__model_run(pu__model_task *self, pu_report *report)
     const pu_options *options = &self->options;
     pu_options tuned;
     pu__call call;
-    pu_status status;
     report = pu__begin(&call, self->ws, report);
-    if (!self->model->grad)
-        return pu__refuse(report, PU_E_NULL, "model.grad");
-    if (!self->grad)
-        return pu__refuse(report, PU_E_NULL, "grad");
+    if (!self->model->grad || !self->grad)
+        return pu__refuse(report, PU_E_NULL, self->model->grad ? "grad" : "model.grad");
     /* Before standard errors are asked for: the pilot of PU_CHOOSE has few probes, and groups of its own. */
-    status = pu__tune_first(&call, lgm, self->data, &options, &self->want, &tuned);
+    pu_status status = pu__tune_first(&call, lgm, self->data, &options, &self->want, &tuned);
     self->want.x = self->x;
     if (self->se)
         self->want.se_psi = &self->any;
@@ -16610,11 +16600,10 @@ PU_DEF pu_status pu_model_gradient(pu_model *model, const pu_real *theta, const 
 PU_DEF pu_status pu_model_nll(pu_model *model, const pu_real *theta, const pu_data *data, const pu_options *options,
                               pu_workspace *ws, double *nll, double *se, pu_report *report)
 {
-    pu_options used;
     pu_status status = pu_model_set(model, theta, report);
     if (status)
         return status;
-    used = pu__model_options(model, options);
+    pu_options used = pu__model_options(model, options);
     return pu_nll(&model->lgm, data, &used, ws, nll, se, report);
 }
 
@@ -16623,18 +16612,14 @@ PU_DEF pu_status pu_model_nll(pu_model *model, const pu_real *theta, const pu_da
 PU_DEF pu_status pu_model_start(const pu_model *model, const pu_data *data, uint64_t seed, pu_real *theta,
                                 pu_report *report)
 {
-    const pu_op *Phi;
     pu__call call;
-    pu_status status;
     report = pu__begin(&call, NULL, report);
-    if (!model)
-        return pu__refuse(report, PU_E_NULL, "model");
-    if (!theta)
-        return pu__refuse(report, PU_E_NULL, "theta");
+    if (!model || !theta)
+        return pu__refuse(report, PU_E_NULL, model ? "theta" : "model");
     if (!model->start)
         return pu__refuse(report, PU_E_UNSUPPORTED, "model.start");
-    Phi = model->Phi.rows > 0 ? &model->Phi : model->lgm.Phi;
-    status = pu__check_data(data, Phi ? Phi->rows : 0, report);
+    const pu_op *Phi = model->Phi.rows > 0 ? &model->Phi : model->lgm.Phi;
+    pu_status status = pu__check_data(data, Phi ? Phi->rows : 0, report);
     if (status)
         return status;
     status = model->start(model, data, seed, theta);
@@ -16668,14 +16653,8 @@ PU__FN void pu__describe(pu_param *param, const char *name, pu_int i, pu_int j, 
     if (i >= 0)
         pu__put(&text, "]");
     param->scale = scale;
-    param->lower = -HUGE_VAL;
-    param->upper = HUGE_VAL;
-    if (scale == PU_SCALE_LOG)
-        param->lower = 0;
-    if (scale == PU_SCALE_ATANH) {
-        param->lower = -1;
-        param->upper = 1;
-    }
+    param->lower = pu_param_natural(param, -HUGE_VAL);
+    param->upper = pu_param_natural(param, HUGE_VAL);
 }
 
 /* The defaults of a free parameter, then what the model knows better. */
@@ -16707,6 +16686,11 @@ PU_DEF void pu_model_free(pu_model *model)
 /* ---- what the built-in models share ----
    Each pu_model_*() fills a pu__draft and moves it to the caller's struct at the very end. A call that is refused
    changes nothing there. What a model needs beyond pu_model is in its data, in the model's own memory. */
+
+/* The arguments of model.set, model.grad and model.start. */
+#define PU__SET_ARGS        pu_model *model, const pu_real *theta, pu_int *index
+#define PU__MODEL_GRAD_ARGS const pu_model *model, const pu_gradient_result *g, pu_real *grad
+#define PU__START_ARGS      const pu_model *model, const pu_data *data, PU_UNUSED uint64_t seed, pu_real *theta
 
 /* A part of theta, from entry `at` on: a matrix, a vector (cols = 0), a number (rows = 0 too), or the lower triangle of a
    matrix, row by row, with the logarithms of its diagonal (cols < 0). */
@@ -16763,6 +16747,9 @@ typedef struct {
     pu__call call;
 } pu__draft;
 
+/* The data of a model, or what they begin with. */
+PU__FN pu__parted *pu__parted_of(const pu_model *model) { return (pu__parted *)model->data; }
+
 /* First step of every pu_model_*(): d is zero but for made.memory, which is the caller's. *report becomes the caller's,
    cleared, or one that nobody reads. Refuses a model that is NULL. */
 PU__FN pu_status pu__draft_begin(pu__draft *d, const pu_model *model, pu_report **report)
@@ -16793,7 +16780,7 @@ PU__FN pu_int pu__part_add(pu__draft *d, const char *name, pu_int rows, pu_int c
 /* model.describe: the part that entry i of theta belongs to, and its place in that part. */
 PU__FN void pu__parted_describe(const pu_model *model, pu_int i, pu_param *param)
 {
-    const pu__parted *s = (const pu__parted *)model->data;
+    const pu__parted *s = pu__parted_of(model);
     const pu__part *p = s->part + s->parts - 1;
     pu_int row, col = -1;
     while (i < p->at)
@@ -16839,9 +16826,8 @@ PU__FN pu_status pu__draft_open(pu__draft *d, pu_model *model, size_t bytes)
 {
     pu__parted *s = &d->parted;
     pu_model *made = &d->made;
-    pu_status status;
     d->bytes = bytes;
-    status = pu__allocate(&d->call, pu__draft_layout, d);
+    pu_status status = pu__allocate(&d->call, pu__draft_layout, d);
     if (status)
         memset(model, 0, sizeof *model);
     model->memory = made->memory;
@@ -16864,7 +16850,7 @@ PU__FN pu_status pu__draft_open(pu__draft *d, pu_model *model, size_t bytes)
 PU__FN pu_status pu__draft_done(const pu__draft *d, pu_model *model)
 {
     *model = d->made;
-    *(pu__parted *)model->data = d->parted;
+    *pu__parted_of(model) = d->parted;
     pu__model_link(model);
     return PU_OK;
 }
@@ -16970,9 +16956,9 @@ PU__FN void pu__layer_back(const pu__parted *s, int second, const pu_real *X, co
 
 /* model.set: theta -> x, psi, M^-1 and the features. All logarithms are tried before anything is written, so a refused
    theta leaves the model as it was. */
-PU__FN pu_status pu__parted_set(pu_model *model, const pu_real *theta, pu_int *index)
+PU__FN pu_status pu__parted_set(PU__SET_ARGS)
 {
-    pu__parted *s = (pu__parted *)model->data;
+    pu__parted *s = pu__parted_of(model);
     pu_int logs = s->logs, hidden = s->hidden;
     pu_real beta;
     for (pu_int i = logs; i < model->params; i++)
@@ -17000,9 +16986,9 @@ PU__FN pu_status pu__parted_set(pu_model *model, const pu_real *theta, pu_int *i
 
 /* model.grad: gradients of Phi, eta, Gamma, psi and m -> gradient of theta. Factors: g->Phi may be grad itself, as
    begins_with_Phi promises. Networks: g->Phi is the gradient for the features. */
-PU__FN pu_status pu__parted_grad(const pu_model *model, const pu_gradient_result *g, pu_real *grad)
+PU__FN pu_status pu__parted_grad(PU__MODEL_GRAD_ARGS)
 {
-    const pu__parted *s = (const pu__parted *)model->data;
+    const pu__parted *s = pu__parted_of(model);
     pu_int M = s->M;
     double sum = 0;
     /* What theta holds as it is, or as a logarithm: the gradient for the natural value first. */
@@ -17046,7 +17032,7 @@ PU__FN pu_status pu__parted_grad(const pu_model *model, const pu_gradient_result
    It only copies the gradients of Phi and eta. What it multiplies, the entries or the sum of psi's, is tried here. */
 PU__FN int pu__factors_grad_is_finite(const pu_model *model, const pu_gradient_result *g)
 {
-    const pu__parted *s = (const pu__parted *)model->data;
+    const pu__parted *s = pu__parted_of(model);
     double sum = 0;
     for (pu_int i = 0; i < s->M; i++) {
         sum += (double)g->psi[i];
@@ -17058,9 +17044,9 @@ PU__FN int pu__factors_grad_is_finite(const pu_model *model, const pu_gradient_r
 
 /* model.start of factors. eta = the mean of each row of Phi's observations, or of all values where a row has none.
    A quarter of a row's variance goes to its loadings, at random, and the rest to the noise. */
-PU__FN pu_status pu__start_factors(const pu_model *model, const pu_data *data, uint64_t seed, pu_real *theta)
+PU__FN pu_status pu__start_factors(PU__START_ARGS)
 {
-    const pu__parted *s = (const pu__parted *)model->data;
+    const pu__parted *s = pu__parted_of(model);
     int tied = s->tied_psi;
     pu_real *Phi = theta, *mean = theta + s->eta, *psi = theta + s->psi, y = 0;
     /* squares about the means, number and sum of all values; their variance */
@@ -17107,8 +17093,8 @@ PU__FN void pu__start_network(const pu__parted *s, uint64_t seed, pu_real *theta
     /* Weights of input j are divided by its root mean square. */
     for (pu_int j = 0; j < inputs; j++) {
         double square = 0;
-        for (pu_int m = 0; m < s->M; m++)
-            square += (double)s->X[m * inputs + j] * (double)s->X[m * inputs + j];
+        for (pu_int i = j; i < s->M * inputs; i += inputs)
+            square += (double)s->X[i] * (double)s->X[i];
         square = square > 0 ? sqrt((double)s->M / square) : 1;
         for (pu_int i = j; i < hidden * inputs; i += inputs)
             theta[i] = (pu_real)(square * (double)theta[i]);
@@ -17122,9 +17108,9 @@ PU__FN void pu__start_network(const pu__parted *s, uint64_t seed, pu_real *theta
 }
 
 /* model.start of regressions and networks: nine tenths of the second moment of y go to Phi z, the rest to the noise. */
-PU__FN pu_status pu__start_regression(const pu_model *model, const pu_data *data, uint64_t seed, pu_real *theta)
+PU__FN pu_status pu__start_regression(PU__START_ARGS)
 {
-    const pu__parted *s = (const pu__parted *)model->data;
+    const pu__parted *s = pu__parted_of(model);
     double square;
     pu__autocovariances(data, 0, &square);
     /* alpha, one or D of them, and beta */
@@ -17344,20 +17330,19 @@ typedef struct {
 } pu__noisy_ar;
 
 /* model.set: theta = [atanh gamma | log kappa | log lambda] -> the process and psi = 1 / lambda. */
-PU__FN pu_status pu__noisy_ar_set(pu_model *model, const pu_real *theta, pu_int *index)
+PU__FN pu_status pu__noisy_ar_set(PU__SET_ARGS)
 {
     pu__noisy_ar *s = (pu__noisy_ar *)model->data;
     pu_ar *ar = &s->ar;
     pu_int P = ar->order;
     pu_real gamma[PU_AR_MAX], kappa, lambda;
-    pu_status status;
     for (pu_int i = 0; i < P; i++)
         gamma[i] = (pu_real)tanh((double)theta[i]);
     if (!pu__exp(theta[P], &kappa))
         return pu__refuse_entry(index, P);
     if (!pu__exp(theta[P + 1], &lambda))
         return pu__refuse_entry(index, P + 1);
-    status = pu_ar_set(ar, ar->n, P, gamma, kappa, index); /* its parameters are numbered like theta */
+    pu_status status = pu_ar_set(ar, ar->n, P, gamma, kappa, index); /* its parameters are numbered like theta */
     if (!status)
         pu__fill(s->parted.y, 1 / lambda, ar->n);
     return status;
@@ -17365,7 +17350,7 @@ PU__FN pu_status pu__noisy_ar_set(pu_model *model, const pu_real *theta, pu_int 
 
 /* model.grad: gradients of gamma, kappa and psi -> gradient of theta. tanh' = 1 - tanh^2, and for psi = 1 / lambda
    d/d log lambda = -psi d/dpsi. */
-PU__FN pu_status pu__noisy_ar_grad(const pu_model *model, const pu_gradient_result *g, pu_real *grad)
+PU__FN pu_status pu__noisy_ar_grad(PU__MODEL_GRAD_ARGS)
 {
     const pu__noisy_ar *s = (const pu__noisy_ar *)model->data;
     const pu_ar *ar = &s->ar;
@@ -17405,12 +17390,11 @@ PU__FN double pu__durbin_levinson(pu_int P, const double *c, double variance, pu
 /* model.start: gamma and kappa from the autocovariances without the noise. When too much is taken for noise, the rest
    is hardly a covariance, and some |gamma| comes out near one or beyond. Then half of that noise is given back to the
    signal, a few times. */
-PU__FN pu_status pu__noisy_ar_start(const pu_model *model, const pu_data *data, uint64_t seed, pu_real *theta)
+PU__FN pu_status pu__noisy_ar_start(PU__START_ARGS)
 {
     pu_int P = model->params - 2;
     double c[PU_AR_MAX + 1], share, error = 1;
     int calm = 0;
-    (void)seed;
     pu__autocovariances(data, pu__most(P, 2), c);
     share = pu__signal_share(c);
     for (int tries = 0; tries < 6 && !calm; tries++) {
@@ -17520,7 +17504,7 @@ PU__FN void pu__triangle_grad(pu_int S, const double *L, const pu_real *G, pu_re
 
 /* model.set: theta = [A | c | L | log sigma2], for a given start followed by [m0 | L0] -> the process, c, psi and nu.
    A refused theta leaves the model as it was. */
-PU__FN pu_status pu__state_space_set(pu_model *model, const pu_real *theta, pu_int *index)
+PU__FN pu_status pu__state_space_set(PU__SET_ARGS)
 {
     pu__state_space *s = (pu__state_space *)model->data;
     const pu__parted *p = &s->parted;
@@ -17531,7 +17515,6 @@ PU__FN pu_status pu__state_space_set(pu_model *model, const pu_real *theta, pu_i
     /* Q and P0 */
     pu_real C[2][PU__SSM_SQUARE], sigma2;
     pu_int i;
-    pu_status status;
     /* All that can be refused comes first, */
     if (!pu__exp(theta[p->sigma2], &sigma2))
         return pu__refuse_entry(index, p->sigma2);
@@ -17540,7 +17523,7 @@ PU__FN pu_status pu__state_space_set(pu_model *model, const pu_real *theta, pu_i
         if (i >= 0)
             return pu__refuse_entry(index, p->L[t] + i);
     }
-    status = pu_ssm_set(&next->ssm, now->steps, S, theta, C[0], now->start, given ? C[1] : NULL, &i);
+    pu_status status = pu_ssm_set(&next->ssm, now->steps, S, theta, C[0], now->start, given ? C[1] : NULL, &i);
     if (status) {
         /* Entry (r, c) of Q or P0 comes from row r of its triangle: name the last entry of that row. */
         pu_int row = i % SS / S;
@@ -17555,7 +17538,7 @@ PU__FN pu_status pu__state_space_set(pu_model *model, const pu_real *theta, pu_i
 }
 
 /* model.grad: gradients of A, Q, P0, c, psi and nu -> gradient of theta. That of nu adds to the one of A. */
-PU__FN pu_status pu__state_space_grad(const pu_model *model, const pu_gradient_result *g, pu_real *grad)
+PU__FN pu_status pu__state_space_grad(PU__MODEL_GRAD_ARGS)
 {
     const pu__state_space *s = (const pu__state_space *)model->data;
     const pu__parted *p = &s->parted;
@@ -17576,13 +17559,12 @@ PU__FN pu_status pu__state_space_grad(const pu_model *model, const pu_gradient_r
 /* model.start: S independent states of variance one with equal shares in the signal. Their rates are r^e, where r is
    the signal's autocorrelation at lag one, and e is spread evenly over (0, 2).
    The rates differ, since equal states would stay equal in training. */
-PU__FN pu_status pu__state_space_start(const pu_model *model, const pu_data *data, uint64_t seed, pu_real *theta)
+PU__FN pu_status pu__state_space_start(PU__START_ARGS)
 {
     const pu__state_space *s = (const pu__state_space *)model->data;
     const pu__parted *p = &s->parted;
     pu_int S = s->now.ssm.states;
     double c[3], share, signal, r;
-    (void)seed;
     pu__autocovariances(data, 2, c);
     share = pu__signal_share(c);
     signal = share * c[0];
@@ -17616,7 +17598,6 @@ PU_DEF pu_status pu_model_state_space(pu_model *model, pu_int steps, pu_int stat
     pu_model *made = &d.made;
     pu__parted *parted = &d.parted;
     pu__state_space *s;
-    pu_real *unit;
     pu_status status = pu__draft_begin(&d, model, &report);
     if (status)
         return status;
@@ -17646,7 +17627,7 @@ PU_DEF pu_status pu_model_state_space(pu_model *model, pu_int steps, pu_int stat
         return status;
     s = (pu__state_space *)made->data;
     /* `next` is zero, and serves for A = 0 and Q = I. */
-    unit = s->next.ssm.Q;
+    pu_real *unit = s->next.ssm.Q;
     for (pu_int i = 0; i < S; i++)
         unit[i * S + i] = 1;
     pu_ssm_set(&s->now.ssm, steps, S, s->next.ssm.A, unit, start, given ? unit : NULL, NULL);
@@ -17822,7 +17803,7 @@ PU__FN double pu__gradient_norm(const pu__fit *fit, const pu_real *g)
 {
     double sum[PU__PARTS], all = 0;
 #ifdef PU__OPENMP
-#pragma omp parallel for schedule(static) num_threads(fit->threads) if (fit->threads > 1)
+#pragma omp parallel for num_threads(fit->threads)
 #endif
     for (int p = 0; p < PU__PARTS; p++) {
         pu_int at = pu__part_start(fit, p);
@@ -17985,7 +17966,7 @@ PU__FN int pu__fit_move(pu__fit *fit, const pu__adam *a, double *t)
 {
     for (int halvings = 0; halvings < 40; halvings++) {
 #ifdef PU__OPENMP
-#pragma omp parallel for schedule(static) num_threads(fit->threads) if (fit->threads > 1)
+#pragma omp parallel for num_threads(fit->threads)
 #endif
         for (int p = 0; p < PU__PARTS; p++)
             pu__fit_move_part(fit, a, *t, halvings == 0, p);
@@ -18005,7 +17986,6 @@ PU__FN pu_status pu__fit_first_order(pu__fit *fit, int *stuck)
     pu_status status = pu__fit_gradient(fit, fit->theta, fit->g);
     pu_real *next = fit->next;
     double t = 1;
-    pu__adam a;
     /* Where there is no gradient: half way back to the point before, until there is one. */
     for (int back = 0; back < 40 && fit->step > 0 && pu__fit_too_far(status); back++) {
         for (pu_int i = 0; i < fit->n; i++)
@@ -18020,7 +18000,7 @@ PU__FN pu_status pu__fit_first_order(pu__fit *fit, int *stuck)
     if (fit->comparable && fit->objective_se == 0 && fit->objective < fit->best)
         pu__fit_keep_best(fit, fit->objective, fit->step);
     fit->rate = pu__fit_rate(fit);
-    a = pu__adam_make(fit);
+    pu__adam a = pu__adam_make(fit);
     *stuck = !pu__fit_move(fit, &a, &t);
     /* The point left becomes the one to step back to. */
     if (*stuck)
@@ -18072,12 +18052,11 @@ PU__FN void pu__lbfgs_accept(pu__fit *fit, double t)
 {
     pu_int n = fit->n, place = ((pu_int)fit->newest + 1) % fit->pairs;
     pu_real *s = fit->S + place * n, *y = fit->Y + place * n;
-    double sy;
     for (pu_int i = 0; i < n; i++) {
         s[i] = fit->next[i] - fit->theta[i];
         y[i] = fit->v[i] - fit->g[i];
     }
-    sy = pu__dot(n, NULL, s, y);
+    double sy = pu__dot(n, NULL, s, y);
     if (sy > 1e-10 * sqrt(pu__dot(n, NULL, s, s) * pu__dot(n, NULL, y, y))) {
         fit->rho[place] = 1 / sy;
         fit->newest = (double)place;
@@ -18231,16 +18210,14 @@ PU__FN const char *pu__fit_save(pu__fit *fit)
     char path[1024];
     pu__text text = {path, 0, sizeof path};
     uint64_t h;
-    FILE *file;
-    int ok;
     pu__put(&text, name);
     pu__put(&text, ".new");
     if (text.used + 1 >= sizeof path)
         return "checkpoint: the name is too long";
-    file = fopen(path, "wb");
+    FILE *file = fopen(path, "wb");
     if (!file)
         return "checkpoint: cannot be opened for writing";
-    ok = fwrite(PU__MAGIC, 8, 1, file) && fwrite(&fit->fingerprint, sizeof h, 1, file) &&
+    int ok = fwrite(PU__MAGIC, 8, 1, file) && fwrite(&fit->fingerprint, sizeof h, 1, file) &&
          pu__fit_transfer(fit, file, 1, &h) && fwrite(&h, sizeof h, 1, file);
     /* A full disk may show only here. */
     if (fclose(file) || !ok) {
@@ -18262,11 +18239,10 @@ PU__FN const char *pu__fit_resume(pu__fit *fit)
     const char *wrong = NULL;
     char magic[8];
     uint64_t h, told;
-    FILE *file;
     fit->fingerprint = pu__fit_fingerprint(fit);
     if (!fit->o->resume)
         return NULL;
-    file = fopen(fit->o->checkpoint, "rb");
+    FILE *file = fopen(fit->o->checkpoint, "rb");
     if (!file)
         return NULL;
     if (!fread(magic, 8, 1, file) || memcmp(magic, PU__MAGIC, 8))
@@ -18306,7 +18282,6 @@ PU_DEF const char *pu_fit_stop_text(pu_fit_stop stop)
 PU__FN void pu__put_real(pu__text *text, const char *label, double x)
 {
     double size = fabs(x);
-    size_t point;
     pu__put(text, label);
     /* A NaN comes here, too. */
     if (!(size < 1e9)) {
@@ -18315,7 +18290,7 @@ PU__FN void pu__put_real(pu__text *text, const char *label, double x)
     }
     pu__put_number(text, x < 0 ? "-" : "", (pu_int)size);
     /* The fraction with its leading zeros: a 1 in front keeps them, and becomes the point. */
-    point = text->used;
+    size_t point = text->used;
     pu__put_number(text, "", 1000000 + (pu_int)((size - floor(size)) * 1e6));
     if (text->used > point)
         text->at[point] = '.';
@@ -18325,15 +18300,13 @@ PU__FN void pu__put_real(pu__text *text, const char *label, double x)
    follows is separated by semicolons and left out where it does not apply. */
 PU_DEF const char *pu_fit_explain(const pu_fit_report *report, char *text, size_t size)
 {
-    pu__text all;
-    pu_report outcome;
     if (!report || !text || !size)
         return pu_explain(NULL, text, size);
-    outcome = report->last;
+    pu_report outcome = report->last;
     outcome.status = report->status;
     outcome.where = report->where;
     pu_explain(&outcome, text, size);
-    all = pu__text_after(text, size);
+    pu__text all = pu__text_after(text, size);
     if (!report->status) {
         /* A progress function is called before the fit is over. */
         int is_over = report->stop || report->step >= report->steps;
@@ -18582,12 +18555,11 @@ PU_DEF pu_status pu_fit_bytes(pu_model *model, const pu_data *data, const pu_fit
     pu__call call;
     pu__arena *arena = &call.arena;
     size_t all;
-    pu_status status;
     report = pu__begin(&call, NULL, report);
     if (!bytes)
         return pu__refuse(report, PU_E_NULL, "bytes");
     /* All data as one batch: no mini-batch needs more. */
-    status = pu_model_gradient_bytes(model, data, &o.gradient, fit.want_se, &all, report);
+    pu_status status = pu_model_gradient_bytes(model, data, &o.gradient, fit.want_se, &all, report);
     if (status)
         return status;
     fit.K = report->samples;
@@ -18610,17 +18582,15 @@ typedef struct {
 PU__FN pu_status pu__split_allocate(pu__split *split, pu__call *call, pu__layout layout, void *self)
 {
     pu_workspace *ws = call->ws;
-    size_t need;
-    pu_status status;
     split->own = *ws;
     /* The block of a workspace that may grow is left to the gradients. */
     if (!ws->fixed)
         split->own.block = NULL;
     call->ws = &split->own;
-    status = pu__allocate(call, layout, self);
+    pu_status status = pu__allocate(call, layout, self);
     if (status)
         return status;
-    need = pu__arena_bytes(&call->arena);
+    size_t need = pu__arena_bytes(&call->arena);
     memset(split->own.block, 0, need);
     call->ws = ws;
     if (ws->fixed) {
@@ -18730,8 +18700,6 @@ PU__FN pu_status pu__fit_run(pu__fit *fit, pu_real *theta)
 {
     pu_fit_options *o = fit->o;
     pu_fit_report *r = fit->report;
-    const char *wrong;
-    pu_status status;
     /* All else was zeroed with the memory. */
     pu__copy(fit->theta, theta, fit->n);
     pu__copy(fit->next, theta, fit->n);
@@ -18741,9 +18709,9 @@ PU__FN pu_status pu__fit_run(pu__fit *fit, pu_real *theta)
     fit->best_step = -1;
     fit->validation = (double)NAN;
     /* Before the defaults are filled in: a checkpoint goes with the options as given. */
-    wrong = pu__fit_resume(fit);
+    const char *wrong = pu__fit_resume(fit);
     pu__fit_defaults(o);
-    status = wrong ? pu__fit_fail(r, PU_E_FILE, wrong) : pu__fit_tune(fit);
+    pu_status status = wrong ? pu__fit_fail(r, PU_E_FILE, wrong) : pu__fit_tune(fit);
     if (o->clock)
         fit->start = o->clock(o->user);
     pu__fit_update_report(fit);
@@ -18771,21 +18739,19 @@ PU_DEF pu_status pu_fit(pu_model *model, const pu_data *data, const pu_fit_optio
     pu__fit fit = pu__fit_make(model, data, options, &o);
     pu__call call;
     pu__split memory;
-    pu_report *last;
-    const char *wrong;
     size_t bytes;
     pu_status status;
     if (!report)
         report = &local;
     memset(report, 0, sizeof *report);
-    last = pu__begin(&call, ws, &report->last);
+    pu_report *last = pu__begin(&call, ws, &report->last);
     fit.report = report;
     /* What a refused fit tells: -1 where nothing was measured. */
     report->where = last->where;
     report->seconds = report->steps_per_second = report->seconds_left = -1;
     report->steps = o.steps ? o.steps : 200;
     report->best_step = -1;
-    wrong = pu__fit_wrong_argument(&fit, theta, &status);
+    const char *wrong = pu__fit_wrong_argument(&fit, theta, &status);
     if (wrong)
         return pu__fit_fail(report, status, wrong);
     status = pu_model_set(model, theta, last);
@@ -18837,9 +18803,8 @@ PU__FN pu_status pu__hessian_measure(pu__hessian *h, pu_model *model, const pu_r
         double centre = (double)theta[i], width = 0;
         /* above, then below, as far off as the other came to be */
         for (int side = 0; side < 2; side++) {
-            pu_status status;
             at[i] = (pu_real)(side ? 2 * centre - width : centre + root * pu__max(1, fabs(centre)));
-            status = pu_model_gradient(model, at, data, options, ws, side ? below : above, NULL, report);
+            pu_status status = pu_model_gradient(model, at, data, options, ws, side ? below : above, NULL, report);
             if (pu__fatal(status))
                 return status;
             width = (double)at[i] - width;
@@ -18856,9 +18821,8 @@ PU__FN pu_status pu__hessian_measure(pu__hessian *h, pu_model *model, const pu_r
 PU__FN pu_int pu__hessian_invert(pu_int n, double *H, double N, int is_full, pu_real *out)
 {
     double logdet = 0;
-    pu_int bad;
     pu__ssm_average(n, H);
-    bad = pu__cholesky_double(n, H, &logdet);
+    pu_int bad = pu__cholesky_double(n, H, &logdet);
     if (bad >= 0)
         return bad;
     pu__invert_lower(n, H);
@@ -18886,9 +18850,8 @@ PU__FN pu_status pu__fit_covariance(pu_model *model, const pu_data *data, const 
     pu__hessian h;
     pu_options o = PU__ZERO;
     pu_int bad = -1;
-    pu_status status;
     report = pu__begin(&call, ws, report);
-    status = pu_model_set(model, theta, report);
+    pu_status status = pu_model_set(model, theta, report);
     if (status)
         return status;
     if (!out)

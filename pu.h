@@ -16700,11 +16700,19 @@ typedef struct {
     pu_scale scale;
 } pu__part;
 
-/* What the data of every model begin with: theta as a row of parts, psi, and all that the models without a process need.
-   There are three kinds of these, and parts come in this order:
+/* A process of S states as of some theta. Q = L L' and, for a given start, P0 = L0 L0', both factors in L; S x S each, zero
+   above the diagonal. */
+typedef struct {
+    pu_ssm ssm;
+    double L[2][PU__SSM_SQUARE];
+} pu__process;
+
+/* Data of a model. There are five kinds, and the parts of theta come in this order:
      factors (eta > 0)          Phi | eta | log psi
      regressions (dictionary)   log alpha | log psi
      networks (hidden > 0)      W1 | b1 | W2 | b2 | log alpha | log psi, the features being Phi; W2 = 0: without W2, b2
+     autoregressions            atanh gamma | log kappa | log lambda
+     state spaces (states > 0)  A | c | L | log sigma2, and m0 | L0 for a given start
    Offsets are those of a part in theta. Arrays that a kind does not use have no entries. */
 typedef struct {
     pu__part part[6];
@@ -16714,18 +16722,18 @@ typedef struct {
     pu_int eta, W2, psi;
     /* theta holds logarithms from this entry on: alpha where there is one, else psi. */
     pu_int logs;
-    /* Of a state space: offsets of c, log sigma2, m0, and of the triangles L and L0. */
+    /* Of c, log sigma2, m0, and of the triangles L and L0. */
     pu_int c, sigma2, m0, L[2];
     /* psi is one number, beta; else M of them. */
     int tied_psi;
     /* alpha has D entries; else it is one number. */
     int sparse;
-    /* The prior mean nu depends on theta. */
-    int has_nu;
+    /* A state space whose start is given, so that nu depends on theta. */
+    int given;
     /* The user's: Phi, and M x inputs. */
     const pu_op *dictionary;
     const pu_real *X;
-    pu_int inputs, hidden;
+    pu_int inputs, hidden, states;
     /* |Phi|_F^2 / M, about: the variance of y for a prior of variance one. */
     double gain;
     /* params: theta as of the last set, with exp of its logarithms; M: psi written out; D: nu. */
@@ -16734,20 +16742,24 @@ typedef struct {
     pu_real *norm, *m, *work;
     /* M x hidden: tanh, and scratch; M x D: Phi; M ones. */
     pu_real *H, *Hbar, *features, *ones;
+    pu_ar ar;
+    /* 2: as of the last set, and being set, since a pu_ssm is too large for the stack. */
+    pu__process *process;
+    /* states: c. */
+    pu_real *readout;
 } pu__parted;
 
 /* A model while it is being made. */
 typedef struct {
     /* Becomes *model when all went well. */
     pu_model made;
-    /* The front of its data, and the size of these. */
+    /* Becomes its data. */
     pu__parted parted;
-    size_t bytes;
     /* The workspace is made.memory. */
     pu__call call;
 } pu__draft;
 
-/* The data of a model, or what they begin with. */
+/* The data of a built-in model. */
 PU__FN pu__parted *pu__parted_of(const pu_model *model) { return (pu__parted *)model->data; }
 
 /* First step of every pu_model_*(): d is zero but for made.memory, which is the caller's. *report becomes the caller's,
@@ -16805,10 +16817,10 @@ PU__FN void pu__draft_layout(void *self, pu__arena *arena)
 {
     pu__draft *d = (pu__draft *)self;
     pu__parted *s = &d->parted;
-    d->made.data = pu__take(arena, 1, 1, d->bytes);
+    d->made.data = pu__take(arena, 1, 1, sizeof *s);
     s->x = pu__reals(arena, d->made.params, 1);
     s->y = pu__reals(arena, s->M, s->tied_psi);
-    s->nu = pu__reals(arena, s->D, s->has_nu);
+    s->nu = pu__reals(arena, s->D, s->given);
     s->m = pu__reals(arena, s->D, s->sparse);
     s->norm = pu__reals(arena, s->D, s->dictionary != NULL);
     s->work = pu__reals(arena, s->dictionary ? pu__resolve(s->dictionary).work : 0, 1);
@@ -16817,42 +16829,8 @@ PU__FN void pu__draft_layout(void *self, pu__arena *arena)
     s->Hbar = pu__reals(arena, s->M, s->hidden);
     s->features = s->W2 > 0 ? pu__reals(arena, s->M, s->D) : s->H;
     s->ones = pu__reals(arena, s->M, s->hidden > 0);
-}
-
-/* Memory of a draft whose sizes and parts are known, `bytes` for its data, and what all models have in common. *model has the
-   memory in any case, to be freed. Without success the rest of *model is zeroed: a block that its pointers referred to may be
-   gone. The model is not set yet: psi = 0, which pu_gradient refuses. */
-PU__FN pu_status pu__draft_open(pu__draft *d, pu_model *model, size_t bytes)
-{
-    pu__parted *s = &d->parted;
-    pu_model *made = &d->made;
-    d->bytes = bytes;
-    pu_status status = pu__allocate(&d->call, pu__draft_layout, d);
-    if (status)
-        memset(model, 0, sizeof *model);
-    model->memory = made->memory;
-    if (status)
-        return status;
-    memset(made->data, 0, bytes);
-    pu__zeros(s->x, made->params);
-    /* psi as a vector is a part of theta, and read there. */
-    if (!s->tied_psi)
-        s->y = s->x + s->psi;
-    pu__zeros(s->y, s->M);
-    made->lgm.psi = s->y;
-    made->tied_psi = s->tied_psi;
-    made->uses = PU_USES_PSI | PU_USES_GAMMA;
-    made->describe = pu__parted_describe;
-    return PU_OK;
-}
-
-/* Last step: data and model move to their places, and the addresses of the operators become final. */
-PU__FN pu_status pu__draft_done(const pu__draft *d, pu_model *model)
-{
-    *model = d->made;
-    *pu__parted_of(model) = d->parted;
-    pu__model_link(model);
-    return PU_OK;
+    s->readout = pu__reals(arena, s->states, 1);
+    s->process = (pu__process *)pu__take(arena, s->states > 0, 2, sizeof(pu__process));
 }
 
 /* x = exp theta. Returns 0 unless x and 1/x are both finite, and thereby positive. */
@@ -16880,10 +16858,58 @@ PU__FN pu_status pu__refuse_entry(pu_int *index, pu_int i)
     return PU_E_ARGUMENT;
 }
 
-/* ---- what the starts share ---- */
-
 /* x where it is positive and finite, else the other. */
 PU__FN double pu__positive_or(double x, double other) { return x > 0 && pu__finite_double(x) ? x : other; }
+
+/* norm = the squared norms |Phi_j|^2 of the dictionary's columns, or ones where it cannot tell; then
+   gain = |Phi|_F^2 / M. Uses y as scratch. */
+PU__FN pu_status pu__parted_norms(pu__parted *s, pu_report *report)
+{
+    pu_op Phi = pu__resolve(s->dictionary);
+    double sum = 0;
+    pu__fill(s->norm, Phi.gram_diag ? 0 : 1, s->D);
+    pu__fill(s->y, 1, s->M);
+    if (Phi.gram_diag && Phi.gram_diag(&Phi, s->y, s->norm, s->work))
+        return pu__operator_failed(report, "Phi.gram_diag", -1);
+    pu__zeros(s->y, s->M);
+    for (pu_int i = 0; i < s->D; i++)
+        sum += (double)s->norm[i];
+    s->gain = pu__positive_or(sum, (double)s->D) / (double)s->M;
+    return PU_OK;
+}
+
+/* Memory of a draft whose sizes and parts are known; then *model and its data move to their places, and only operators and
+   functions are missing. *model has the memory in any case, to be freed. Without memory the rest of *model is zeroed: a block
+   that its pointers referred to may be gone. The model is not set yet: psi = 0, which pu_gradient refuses. */
+PU__FN pu_status pu__draft_open(pu__draft *d, pu_model *model)
+{
+    pu__parted *s = &d->parted;
+    pu_model *made = &d->made;
+    pu_status status = pu__allocate(&d->call, pu__draft_layout, d);
+    if (status)
+        memset(model, 0, sizeof *model);
+    model->memory = made->memory;
+    if (status)
+        return status;
+    /* All arrays: the data are the first. */
+    memset(made->data, 0, d->call.arena.used);
+    if (s->dictionary)
+        status = pu__parted_norms(s, d->call.report);
+    if (status)
+        return status;
+    /* psi as a vector is a part of theta, and read there. */
+    if (!s->tied_psi)
+        s->y = s->x + s->psi;
+    made->lgm.psi = s->y;
+    made->tied_psi = s->tied_psi;
+    made->uses = PU_USES_PSI | PU_USES_GAMMA;
+    made->describe = pu__parted_describe;
+    *model = *made;
+    *pu__parted_of(model) = *s;
+    return PU_OK;
+}
+
+/* ---- what the starts share ---- */
 
 /* c_k = mean of y_t y_{t+k} over the pairs that are observed, k = 0 .. lags <= PU_AR_MAX; 0 where there is no pair.
    c_0 = 1 where it would not be positive and finite. */
@@ -17121,61 +17147,42 @@ PU__FN pu_status pu__start_regression(PU__START_ARGS)
     return PU_OK;
 }
 
-/* norm = the squared norms |Phi_j|^2 of the dictionary's columns, or ones where it cannot tell; then
-   gain = |Phi|_F^2 / M. Uses y as scratch. */
-PU__FN pu_status pu__parted_norms(pu__parted *s, pu_report *report)
-{
-    pu_op Phi = pu__resolve(s->dictionary);
-    double sum = 0;
-    pu__fill(s->norm, Phi.gram_diag ? 0 : 1, s->D);
-    pu__fill(s->y, 1, s->M);
-    if (Phi.gram_diag && Phi.gram_diag(&Phi, s->y, s->norm, s->work))
-        return pu__operator_failed(report, "Phi.gram_diag", -1);
-    pu__zeros(s->y, s->M);
-    for (pu_int i = 0; i < s->D; i++)
-        sum += (double)s->norm[i];
-    s->gain = pu__positive_or(sum, (double)s->D) / (double)s->M;
-    return PU_OK;
-}
-
-/* Memory, operators and functions of a model whose parts are known; then *model is made. */
+/* Memory, operators and functions of a model whose parts are known. */
 PU__FN pu_status pu__parted_make(pu__draft *d, pu_model *model)
 {
-    pu__parted *s = &d->parted;
-    pu_model *made = &d->made;
-    pu_int M = s->M, D = s->D;
-    pu_status status = pu__draft_open(d, model, sizeof *s);
-    if (!status && s->dictionary)
-        status = pu__parted_norms(s, d->call.report);
+    pu_int M = d->parted.M, D = d->parted.D;
+    pu_status status = pu__draft_open(d, model);
     if (status)
         return status;
-    made->set = pu__parted_set;
-    made->grad = pu__parted_grad;
-    made->start = pu__start_regression;
+    pu__parted *s = pu__parted_of(model);
+    model->set = pu__parted_set;
+    model->grad = pu__parted_grad;
+    model->start = pu__start_regression;
     /* Phi is the dictionary, the features, or the first part of theta. */
-    made->lgm.Phi = s->dictionary;
+    model->lgm.Phi = s->dictionary;
     if (s->hidden) {
         pu__fill(s->ones, 1, M);
-        made->uses |= PU_USES_PHI;
-        made->Phi = pu_op_dense(M, D, s->features);
+        model->uses |= PU_USES_PHI;
+        model->Phi = pu_op_dense(M, D, s->features);
     }
     /* Gamma is the identity, diag(alpha), or alpha times the identity. */
-    made->Gamma = (s->sparse ? pu_op_diagonal : pu_op_scaled_identity)(D, s->x + s->logs);
+    model->Gamma = (s->sparse ? pu_op_diagonal : pu_op_scaled_identity)(D, s->x + s->logs);
     if (s->eta > 0) {
-        made->uses = PU_USES_PHI | PU_USES_ETA | PU_USES_PSI;
-        made->begins_with_Phi = 1;
-        made->grad_is_finite = pu__factors_grad_is_finite;
-        made->start = pu__start_factors;
-        made->Gamma = pu_op_identity(D);
-        made->Phi = pu_op_dense(M, D, s->x);
-        made->Phi.check = NULL; /* a part of theta, which pu_model_set has checked */
-        made->lgm.eta = s->x + s->eta;
+        model->uses = PU_USES_PHI | PU_USES_ETA | PU_USES_PSI;
+        model->begins_with_Phi = 1;
+        model->grad_is_finite = pu__factors_grad_is_finite;
+        model->start = pu__start_factors;
+        model->Gamma = pu_op_identity(D);
+        model->Phi = pu_op_dense(M, D, s->x);
+        model->Phi.check = NULL; /* a part of theta, which pu_model_set has checked */
+        model->lgm.eta = s->x + s->eta;
     }
     if (s->sparse) {
-        made->uses |= PU_USES_PRECOND;
-        made->precond = s->m;
+        model->uses |= PU_USES_PRECOND;
+        model->precond = s->m;
     }
-    return pu__draft_done(d, model);
+    pu__model_link(model);
+    return PU_OK;
 }
 
 /* Factor analysis, or with tied_psi probabilistic PCA. M, D: rows and columns of Phi. */
@@ -17323,16 +17330,10 @@ PU__FN double pu__signal_share(const double *c)
 
 /* ---- noisy autoregression: z an AR, y = z + N(0, lambda) ---- */
 
-/* Data of the model. */
-typedef struct {
-    pu__parted parted;
-    pu_ar ar;
-} pu__noisy_ar;
-
 /* model.set: theta = [atanh gamma | log kappa | log lambda] -> the process and psi = 1 / lambda. */
 PU__FN pu_status pu__noisy_ar_set(PU__SET_ARGS)
 {
-    pu__noisy_ar *s = (pu__noisy_ar *)model->data;
+    pu__parted *s = pu__parted_of(model);
     pu_ar *ar = &s->ar;
     pu_int P = ar->order;
     pu_real gamma[PU_AR_MAX], kappa, lambda;
@@ -17344,7 +17345,7 @@ PU__FN pu_status pu__noisy_ar_set(PU__SET_ARGS)
         return pu__refuse_entry(index, P + 1);
     pu_status status = pu_ar_set(ar, ar->n, P, gamma, kappa, index); /* its parameters are numbered like theta */
     if (!status)
-        pu__fill(s->parted.y, 1 / lambda, ar->n);
+        pu__fill(s->y, 1 / lambda, ar->n);
     return status;
 }
 
@@ -17352,13 +17353,13 @@ PU__FN pu_status pu__noisy_ar_set(PU__SET_ARGS)
    d/d log lambda = -psi d/dpsi. */
 PU__FN pu_status pu__noisy_ar_grad(PU__MODEL_GRAD_ARGS)
 {
-    const pu__noisy_ar *s = (const pu__noisy_ar *)model->data;
+    const pu__parted *s = pu__parted_of(model);
     const pu_ar *ar = &s->ar;
     pu_int P = ar->order;
     for (pu_int i = 0; i < P; i++)
         grad[i] = (pu_real)((double)g->Gamma[i] * pu__ar_gap(ar->gamma[i]));
     grad[P] = g->Gamma[P] * ar->kappa;
-    grad[P + 1] = (pu_real)-pu__dot(ar->n, NULL, s->parted.y, g->psi);
+    grad[P + 1] = (pu_real)-pu__dot(ar->n, NULL, s->y, g->psi);
     return PU_OK;
 }
 
@@ -17418,8 +17419,7 @@ PU_DEF const pu_ar *pu_model_get_ar(const pu_model *model)
 PU_DEF pu_status pu_model_noisy_ar(pu_model *model, pu_int n, pu_int order, pu_report *report)
 {
     pu__draft d;
-    pu_model *made = &d.made;
-    pu__noisy_ar *s;
+    pu__parted *s = &d.parted;
     pu_status status = pu__draft_begin(&d, model, &report);
     if (status)
         return status;
@@ -17427,42 +17427,29 @@ PU_DEF pu_status pu_model_noisy_ar(pu_model *model, pu_int n, pu_int order, pu_r
         return pu__refuse(report, PU_E_ARGUMENT, "n");
     if (order < 0 || order > pu__min(n, PU_AR_MAX))
         return pu__refuse(report, PU_E_ARGUMENT, "order");
-    d.parted.M = n;
-    d.parted.tied_psi = 1;
+    d.made.name = "noisy autoregression";
+    s->M = n;
+    s->tied_psi = 1;
     /* theta */
     if (order)
         pu__part_add(&d, "gamma", order, 0, PU_SCALE_ATANH);
     pu__part_add(&d, "kappa", 0, 0, PU_SCALE_LOG);
     pu__part_add(&d, "lambda", 0, 0, PU_SCALE_LOG);
-    status = pu__draft_open(&d, model, sizeof *s);
+    status = pu__draft_open(&d, model);
     if (status)
         return status;
-    s = (pu__noisy_ar *)made->data;
-    pu_ar_set(&s->ar, n, order, d.parted.x, 1, NULL); /* x is zero */
-    made->name = "noisy autoregression";
-    made->Gamma = pu_op_ar(&s->ar);
-    made->Phi = pu_op_identity(n);
-    made->set = pu__noisy_ar_set;
-    made->grad = pu__noisy_ar_grad;
-    made->start = pu__noisy_ar_start;
-    return pu__draft_done(&d, model);
+    s = pu__parted_of(model);
+    pu_ar_set(&s->ar, n, order, s->x, 1, NULL); /* x is zero */
+    model->Gamma = pu_op_ar(&s->ar);
+    model->Phi = pu_op_identity(n);
+    model->set = pu__noisy_ar_set;
+    model->grad = pu__noisy_ar_grad;
+    model->start = pu__noisy_ar_start;
+    pu__model_link(model);
+    return PU_OK;
 }
 
 /* ---- state space: z_t = A z_{t-1} + N(0, Q), y_t = c'z_t + N(0, sigma2) ---- */
-
-/* The process as of some theta. Q = L L' and, for a given start, P0 = L0 L0', both factors in L; S x S each, zero above
-   the diagonal. */
-typedef struct {
-    pu_ssm ssm;
-    double L[2][PU__SSM_SQUARE];
-} pu__process;
-
-/* Data of the model. A pu_ssm is too large for the stack, so a new theta is tried in `next`. */
-typedef struct {
-    pu__parted parted;
-    pu__process now, next; /* as of the last set; being set */
-    pu_real c[PU_SSM_MAX];
-} pu__state_space;
 
 /* theta: a lower triangle, row by row, its diagonal as log -> L and C = L L', S x S both.
    Returns the entry of theta whose exp is 0 or infinite, or -1. */
@@ -17506,54 +17493,52 @@ PU__FN void pu__triangle_grad(pu_int S, const double *L, const pu_real *G, pu_re
    A refused theta leaves the model as it was. */
 PU__FN pu_status pu__state_space_set(PU__SET_ARGS)
 {
-    pu__state_space *s = (pu__state_space *)model->data;
-    const pu__parted *p = &s->parted;
-    pu__process *next = &s->next;
-    const pu_ssm *now = &s->now.ssm;
-    pu_int S = now->states, SS = S * S;
-    int given = p->has_nu;
+    pu__parted *s = pu__parted_of(model);
+    pu__process *next = s->process + 1;
+    const pu_ssm *now = &s->process->ssm;
+    pu_int S = s->states, SS = S * S;
+    int given = s->given;
     /* Q and P0 */
     pu_real C[2][PU__SSM_SQUARE], sigma2;
     pu_int i;
     /* All that can be refused comes first, */
-    if (!pu__exp(theta[p->sigma2], &sigma2))
-        return pu__refuse_entry(index, p->sigma2);
+    if (!pu__exp(theta[s->sigma2], &sigma2))
+        return pu__refuse_entry(index, s->sigma2);
     for (int t = 0; t <= given; t++) {
-        i = pu__triangle_set(S, theta + p->L[t], next->L[t], C[t]);
+        i = pu__triangle_set(S, theta + s->L[t], next->L[t], C[t]);
         if (i >= 0)
-            return pu__refuse_entry(index, p->L[t] + i);
+            return pu__refuse_entry(index, s->L[t] + i);
     }
     pu_status status = pu_ssm_set(&next->ssm, now->steps, S, theta, C[0], now->start, given ? C[1] : NULL, &i);
     if (status) {
         /* Entry (r, c) of Q or P0 comes from row r of its triangle: name the last entry of that row. */
         pu_int row = i % SS / S;
-        *index = i < SS ? i : p->L[i / SS - 1] + row * (row + 3) / 2;
+        *index = i < SS ? i : s->L[i / SS - 1] + row * (row + 3) / 2;
         return status;
     }
     /* then the model changes. */
-    s->now = *next;
-    pu__copy(s->c, theta + p->c, S);
-    pu__fill(p->y, 1 / sigma2, now->steps);
-    return given ? pu_ssm_mean(now, theta + p->m0, p->nu) : PU_OK;
+    *s->process = *next;
+    pu__copy(s->readout, theta + s->c, S);
+    pu__fill(s->y, 1 / sigma2, now->steps);
+    return given ? pu_ssm_mean(now, theta + s->m0, s->nu) : PU_OK;
 }
 
 /* model.grad: gradients of A, Q, P0, c, psi and nu -> gradient of theta. That of nu adds to the one of A. */
 PU__FN pu_status pu__state_space_grad(PU__MODEL_GRAD_ARGS)
 {
-    const pu__state_space *s = (const pu__state_space *)model->data;
-    const pu__parted *p = &s->parted;
-    const pu_ssm *ssm = &s->now.ssm;
-    pu_int S = ssm->states, SS = S * S;
+    const pu__parted *s = pu__parted_of(model);
+    const pu_ssm *ssm = &s->process->ssm;
+    pu_int S = s->states, SS = S * S;
     /* Gamma's parameters are A, Q, P0. */
     pu__copy(grad, g->Gamma, SS);
-    pu__copy(grad + p->c, g->Phi, S);
-    grad[p->sigma2] = (pu_real)-pu__dot(ssm->steps, NULL, p->y, g->psi);
-    for (int t = 0; t <= p->has_nu; t++)
-        pu__triangle_grad(S, s->now.L[t], g->Gamma + (t + 1) * SS, grad + p->L[t]);
-    if (!p->has_nu)
+    pu__copy(grad + s->c, g->Phi, S);
+    grad[s->sigma2] = (pu_real)-pu__dot(ssm->steps, NULL, s->y, g->psi);
+    for (int t = 0; t <= s->given; t++)
+        pu__triangle_grad(S, s->process->L[t], g->Gamma + (t + 1) * SS, grad + s->L[t]);
+    if (!s->given)
         return PU_OK;
-    pu__zeros(grad + p->m0, S);
-    return pu_ssm_mean_grad(ssm, p->nu, g->nu, grad, grad + p->m0);
+    pu__zeros(grad + s->m0, S);
+    return pu_ssm_mean_grad(ssm, s->nu, g->nu, grad, grad + s->m0);
 }
 
 /* model.start: S independent states of variance one with equal shares in the signal. Their rates are r^e, where r is
@@ -17561,9 +17546,8 @@ PU__FN pu_status pu__state_space_grad(PU__MODEL_GRAD_ARGS)
    The rates differ, since equal states would stay equal in training. */
 PU__FN pu_status pu__state_space_start(PU__START_ARGS)
 {
-    const pu__state_space *s = (const pu__state_space *)model->data;
-    const pu__parted *p = &s->parted;
-    pu_int S = s->now.ssm.states;
+    const pu__parted *s = pu__parted_of(model);
+    pu_int S = s->states;
     double c[3], share, signal, r;
     pu__autocovariances(data, 2, c);
     share = pu__signal_share(c);
@@ -17574,10 +17558,10 @@ PU__FN pu_status pu__state_space_start(PU__START_ARGS)
         /* A_ii = +-rate, Q_ii = 1 - rate^2: variance one */
         double rate = pow(r, 2 * (double)(i + 1) / (double)(S + 1));
         theta[i * S + i] = (pu_real)(c[1] < 0 ? -rate : rate);
-        theta[p->c + i] = (pu_real)sqrt(signal / (double)S);
-        theta[p->L[0] + i * (i + 3) / 2] = (pu_real)(log((1 - rate) * (1 + rate)) / 2);
+        theta[s->c + i] = (pu_real)sqrt(signal / (double)S);
+        theta[s->L[0] + i * (i + 3) / 2] = (pu_real)(log((1 - rate) * (1 + rate)) / 2);
     }
-    theta[p->sigma2] = (pu_real)log((1 - share) * c[0]);
+    theta[s->sigma2] = (pu_real)log((1 - share) * c[0]);
     return PU_OK;
 }
 
@@ -17595,9 +17579,7 @@ PU_DEF pu_status pu_model_state_space(pu_model *model, pu_int steps, pu_int stat
     pu_int S = states;
     int given = start == PU_SSM_GIVEN;
     pu__draft d;
-    pu_model *made = &d.made;
-    pu__parted *parted = &d.parted;
-    pu__state_space *s;
+    pu__parted *s = &d.parted;
     pu_status status = pu__draft_begin(&d, model, &report);
     if (status)
         return status;
@@ -17608,41 +17590,43 @@ PU_DEF pu_status pu_model_state_space(pu_model *model, pu_int steps, pu_int stat
     status = pu__ssm_sizes(steps, S, start);
     if (status)
         return pu__refuse(report, status, status == PU_E_OVERFLOW ? "steps" : "start");
-    parted->M = steps;
-    parted->D = steps * S;
-    parted->tied_psi = 1;
-    parted->has_nu = given;
-    made->name = "state space";
+    d.made.name = "state space";
+    s->M = steps;
+    s->D = steps * S;
+    s->states = S;
+    s->tied_psi = 1;
+    s->given = given;
     /* theta */
     pu__part_add(&d, "A", S, S, PU_SCALE_FREE);
-    parted->c = pu__part_add(&d, "c", S, 0, PU_SCALE_FREE);
-    parted->L[0] = pu__part_add(&d, "L", S, -1, PU_SCALE_LOG);
-    parted->sigma2 = pu__part_add(&d, "sigma2", 0, 0, PU_SCALE_LOG);
+    s->c = pu__part_add(&d, "c", S, 0, PU_SCALE_FREE);
+    s->L[0] = pu__part_add(&d, "L", S, -1, PU_SCALE_LOG);
+    s->sigma2 = pu__part_add(&d, "sigma2", 0, 0, PU_SCALE_LOG);
     if (given) {
-        parted->m0 = pu__part_add(&d, "m0", S, 0, PU_SCALE_FREE);
-        parted->L[1] = pu__part_add(&d, "L0", S, -1, PU_SCALE_LOG);
+        s->m0 = pu__part_add(&d, "m0", S, 0, PU_SCALE_FREE);
+        s->L[1] = pu__part_add(&d, "L0", S, -1, PU_SCALE_LOG);
     }
-    status = pu__draft_open(&d, model, sizeof *s);
+    status = pu__draft_open(&d, model);
     if (status)
         return status;
-    s = (pu__state_space *)made->data;
-    /* `next` is zero, and serves for A = 0 and Q = I. */
-    pu_real *unit = s->next.ssm.Q;
+    s = pu__parted_of(model);
+    /* x is zero, and serves for A = 0; Q = I is made in the process to be set. */
+    pu_real *unit = s->process[1].ssm.Q;
     for (pu_int i = 0; i < S; i++)
         unit[i * S + i] = 1;
-    pu_ssm_set(&s->now.ssm, steps, S, s->next.ssm.A, unit, start, given ? unit : NULL, NULL);
-    made->tied_psi = 0; /* its gradient is not summed on the way, as it could be */
-    made->uses |= PU_USES_PHI;
+    pu_ssm_set(&s->process->ssm, steps, S, s->x, unit, start, given ? unit : NULL, NULL);
+    model->tied_psi = 0; /* its gradient is not summed on the way, as it could be */
+    model->uses |= PU_USES_PHI;
     if (given) {
-        made->uses |= PU_USES_NU;
-        made->lgm.nu = parted->nu;
+        model->uses |= PU_USES_NU;
+        model->lgm.nu = s->nu;
     }
-    made->Gamma = pu_op_ssm(&s->now.ssm);
-    made->Phi = pu_op_readout(steps, S, s->c);
-    made->set = pu__state_space_set;
-    made->grad = pu__state_space_grad;
-    made->start = pu__state_space_start;
-    return pu__draft_done(&d, model);
+    model->Gamma = pu_op_ssm(&s->process->ssm);
+    model->Phi = pu_op_readout(steps, S, s->readout);
+    model->set = pu__state_space_set;
+    model->grad = pu__state_space_grad;
+    model->start = pu__state_space_start;
+    pu__model_link(model);
+    return PU_OK;
 }
 
 /* ------------------------------------------------------------------------------------------------
@@ -18135,15 +18119,7 @@ PU__FN pu_status pu__fit_lbfgs(pu__fit *fit, int *stuck)
      160         the numbers of pu__fit before `model`
      ..          theta, best_theta, m, next, v, g, S, Y, rho, x: those of them that the fit has
      8           FNV-1a hash of the numbers and arrays */
-#ifdef PU_NO_STDIO
-
-/* pu_fit refuses options.checkpoint, so there is nothing to do. */
-PU__FN const char *pu__fit_save(pu__fit *fit) { return fit->o->checkpoint; }
-
-/* Likewise. */
-PU__FN const char *pu__fit_resume(pu__fit *fit) { return fit->o->checkpoint; }
-
-#else
+#ifndef PU_NO_STDIO
 
 /* Hash of what a checkpoint must share with the fit that takes it up: version, model, sizes, precision, and
    every option that a step depends on, as given by the caller. All numbers are hashed as doubles. The order
@@ -18684,12 +18660,14 @@ PU__FN pu_status pu__fit_loop(pu__fit *fit)
         }
         if (status)
             return pu__fit_fail(r, status, NULL);
+#ifndef PU_NO_STDIO
         /* Now and then, and always at the end. */
         if (o->checkpoint && (r->stop || r->step % o->checkpoint_every == 0 || r->step == r->steps)) {
             const char *wrong = pu__fit_save(fit);
             if (wrong)
                 return pu__fit_fail(r, PU_E_FILE, wrong);
         }
+#endif
     }
     return PU_OK;
 }
@@ -18709,7 +18687,10 @@ PU__FN pu_status pu__fit_run(pu__fit *fit, pu_real *theta)
     fit->best_step = -1;
     fit->validation = (double)NAN;
     /* Before the defaults are filled in: a checkpoint goes with the options as given. */
-    const char *wrong = pu__fit_resume(fit);
+    const char *wrong = NULL;
+#ifndef PU_NO_STDIO
+    wrong = pu__fit_resume(fit);
+#endif
     pu__fit_defaults(o);
     pu_status status = wrong ? pu__fit_fail(r, PU_E_FILE, wrong) : pu__fit_tune(fit);
     if (o->clock)

@@ -16762,16 +16762,14 @@ typedef struct {
 /* The data of a built-in model. */
 PU__FN pu__parted *pu__parted_of(const pu_model *model) { return (pu__parted *)model->data; }
 
-/* First step of every pu_model_*(): d is zero but for made.memory, which is the caller's. *report becomes the caller's,
-   cleared, or one that nobody reads. Refuses a model that is NULL. */
-PU__FN pu_status pu__draft_begin(pu__draft *d, const pu_model *model, pu_report **report)
+/* First step of every pu_model_*(): d is zero but for made.memory, which is the caller's. Returns the caller's report,
+   cleared, or one that nobody reads. */
+PU__FN pu_report *pu__draft_begin(pu__draft *d, const pu_model *model, pu_report *report)
 {
     memset(d, 0, sizeof *d);
-    *report = pu__begin(&d->call, &d->made.memory, *report);
-    if (!model)
-        return pu__refuse(*report, PU_E_NULL, "model");
-    d->made.memory = model->memory;
-    return PU_OK;
+    if (model)
+        d->made.memory = model->memory;
+    return pu__begin(&d->call, &d->made.memory, report);
 }
 
 /* Appends a part (see pu__part), and returns its offset in theta. A number of parameters that overflows becomes the largest
@@ -16885,6 +16883,9 @@ PU__FN pu_status pu__draft_open(pu__draft *d, pu_model *model)
 {
     pu__parted *s = &d->parted;
     pu_model *made = &d->made;
+    pu_report *report = d->call.report;
+    if (!model)
+        return pu__refuse(report, PU_E_NULL, "model");
     pu_status status = pu__allocate(&d->call, pu__draft_layout, d);
     if (status)
         memset(model, 0, sizeof *model);
@@ -16894,7 +16895,7 @@ PU__FN pu_status pu__draft_open(pu__draft *d, pu_model *model)
     /* All arrays: the data are the first. */
     memset(made->data, 0, d->call.arena.used);
     if (s->dictionary)
-        status = pu__parted_norms(s, d->call.report);
+        status = pu__parted_norms(s, report);
     if (status)
         return status;
     /* psi as a vector is a part of theta, and read there. */
@@ -17147,14 +17148,20 @@ PU__FN pu_status pu__start_regression(PU__START_ARGS)
     return PU_OK;
 }
 
-/* Memory, operators and functions of a model whose parts are known. */
+/* The last parts of theta but for factors, alpha and beta; then memory, operators and functions of the model. */
 PU__FN pu_status pu__parted_make(pu__draft *d, pu_model *model)
 {
-    pu_int M = d->parted.M, D = d->parted.D;
+    pu__parted *s = &d->parted;
+    pu_int M = s->M, D = s->D;
+    if (s->eta == 0) {
+        s->logs = pu__part_add(d, "alpha", s->sparse ? D : 0, 0, PU_SCALE_LOG);
+        s->psi = pu__part_add(d, "beta", 0, 0, PU_SCALE_LOG);
+        s->tied_psi = 1;
+    }
     pu_status status = pu__draft_open(d, model);
     if (status)
         return status;
-    pu__parted *s = pu__parted_of(model);
+    s = pu__parted_of(model);
     model->set = pu__parted_set;
     model->grad = pu__parted_grad;
     model->start = pu__start_regression;
@@ -17190,9 +17197,7 @@ PU__FN pu_status pu__model_factors(pu_model *model, pu_int M, pu_int D, int tied
 {
     pu__draft d;
     pu__parted *s = &d.parted;
-    pu_status status = pu__draft_begin(&d, model, &report);
-    if (status)
-        return status;
+    report = pu__draft_begin(&d, model, report);
     if (M < 1 || D < 1)
         return pu__refuse(report, PU_E_ARGUMENT, M < 1 ? "M" : "D");
     d.made.name = tied_psi ? "probabilistic PCA" : "factor analysis";
@@ -17218,24 +17223,12 @@ PU_DEF pu_status pu_model_ppca(pu_model *model, pu_int M, pu_int D, pu_report *r
     return pu__model_factors(model, M, D, 1, report);
 }
 
-/* Regressions and networks end alike: their last two parts, alpha and beta, and the model. */
-PU__FN pu_status pu__model_alpha_beta(pu__draft *d, pu_model *model)
-{
-    pu__parted *s = &d->parted;
-    s->logs = pu__part_add(d, "alpha", s->sparse ? s->D : 0, 0, PU_SCALE_LOG);
-    s->psi = pu__part_add(d, "beta", 0, 0, PU_SCALE_LOG);
-    s->tied_psi = 1;
-    return pu__parted_make(d, model);
-}
-
 /* Bayesian linear regression, or sparse Bayesian learning, which has an alpha for every latent. Phi is borrowed. */
 PU__FN pu_status pu__model_regression(pu_model *model, const pu_op *Phi, int sparse, pu_report *report)
 {
     pu__draft d;
     pu__parted *s = &d.parted;
-    pu_status status = pu__draft_begin(&d, model, &report);
-    if (status)
-        return status;
+    report = pu__draft_begin(&d, model, report);
     if (!Phi)
         return pu__refuse(report, PU_E_NULL, "Phi");
     if (Phi->rows < 1)
@@ -17244,18 +17237,17 @@ PU__FN pu_status pu__model_regression(pu_model *model, const pu_op *Phi, int spa
         return pu__refuse(report, PU_E_ARGUMENT, "Phi.cols");
     if (Phi->work < 0)
         return pu__refuse(report, PU_E_ARGUMENT, "Phi.work");
-    status = pu__check_form_sizes(Phi, &pu__names_Phi, report);
+    pu_status status = pu__check_form_sizes(Phi, &pu__names_Phi, report);
     if (!status)
         status = pu__check_op(Phi, &pu__names_Phi, report);
     if (status)
         return status;
     d.made.name = sparse ? "sparse Bayesian learning" : "Bayesian linear regression";
-    /* theta is made by pu__model_alpha_beta alone. */
     s->M = Phi->rows;
     s->D = Phi->cols;
     s->dictionary = Phi;
     s->sparse = sparse;
-    return pu__model_alpha_beta(&d, model);
+    return pu__parted_make(&d, model);
 }
 
 /* Sparse Bayesian learning: theta = [log alpha, D of them | log beta]. */
@@ -17276,9 +17268,7 @@ PU_DEF pu_status pu_model_neural(pu_model *model, pu_int points, pu_int inputs, 
 {
     pu__draft d;
     pu__parted *s = &d.parted;
-    pu_status status = pu__draft_begin(&d, model, &report);
-    if (status)
-        return status;
+    report = pu__draft_begin(&d, model, report);
     if (points < 1)
         return pu__refuse(report, PU_E_ARGUMENT, "points");
     if (inputs < 1)
@@ -17291,7 +17281,7 @@ PU_DEF pu_status pu_model_neural(pu_model *model, pu_int points, pu_int inputs, 
         return pu__refuse(report, PU_E_NULL, "X");
     if (inputs > PTRDIFF_MAX / (pu_int)sizeof *X / points)
         return pu__refuse(report, PU_E_OVERFLOW, "X");
-    status = pu__check_array(points * inputs, X, 0, "X", -1, report);
+    pu_status status = pu__check_array(points * inputs, X, 0, "X", -1, report);
     if (status)
         return status;
     d.made.name = "neural linear model";
@@ -17308,7 +17298,7 @@ PU_DEF pu_status pu_model_neural(pu_model *model, pu_int points, pu_int inputs, 
         s->W2 = pu__part_add(&d, "W2", features, hidden, PU_SCALE_FREE);
         pu__part_add(&d, "b2", features, 0, PU_SCALE_FREE);
     }
-    return pu__model_alpha_beta(&d, model);
+    return pu__parted_make(&d, model);
 }
 
 /* ---- models of series ---- */
@@ -17420,9 +17410,7 @@ PU_DEF pu_status pu_model_noisy_ar(pu_model *model, pu_int n, pu_int order, pu_r
 {
     pu__draft d;
     pu__parted *s = &d.parted;
-    pu_status status = pu__draft_begin(&d, model, &report);
-    if (status)
-        return status;
+    report = pu__draft_begin(&d, model, report);
     if (n < 1)
         return pu__refuse(report, PU_E_ARGUMENT, "n");
     if (order < 0 || order > pu__min(n, PU_AR_MAX))
@@ -17435,7 +17423,7 @@ PU_DEF pu_status pu_model_noisy_ar(pu_model *model, pu_int n, pu_int order, pu_r
         pu__part_add(&d, "gamma", order, 0, PU_SCALE_ATANH);
     pu__part_add(&d, "kappa", 0, 0, PU_SCALE_LOG);
     pu__part_add(&d, "lambda", 0, 0, PU_SCALE_LOG);
-    status = pu__draft_open(&d, model);
+    pu_status status = pu__draft_open(&d, model);
     if (status)
         return status;
     s = pu__parted_of(model);
@@ -17580,14 +17568,12 @@ PU_DEF pu_status pu_model_state_space(pu_model *model, pu_int steps, pu_int stat
     int given = start == PU_SSM_GIVEN;
     pu__draft d;
     pu__parted *s = &d.parted;
-    pu_status status = pu__draft_begin(&d, model, &report);
-    if (status)
-        return status;
+    report = pu__draft_begin(&d, model, report);
     if (steps < 1)
         return pu__refuse(report, PU_E_ARGUMENT, "steps");
     if (S < 1 || S > PU_SSM_MAX)
         return pu__refuse(report, PU_E_ARGUMENT, "states");
-    status = pu__ssm_sizes(steps, S, start);
+    pu_status status = pu__ssm_sizes(steps, S, start);
     if (status)
         return pu__refuse(report, status, status == PU_E_OVERFLOW ? "steps" : "start");
     d.made.name = "state space";
@@ -17964,19 +17950,19 @@ PU__FN int pu__fit_move(pu__fit *fit, const pu__adam *a, double *t)
     return 0;
 }
 
-/* A step of Adam or SGD. *stuck = 1: the model takes no point in that direction. */
-PU__FN pu_status pu__fit_first_order(pu__fit *fit, int *stuck)
+/* A step of Adam or SGD. PU_FIT_STUCK: the model takes no point in that direction. */
+PU__FN pu_status pu__fit_first_order(pu__fit *fit)
 {
-    pu_status status = pu__fit_gradient(fit, fit->theta, fit->g);
-    pu_real *next = fit->next;
+    pu_real *theta = fit->theta, *next = fit->next;
+    pu_status status = pu__fit_gradient(fit, theta, fit->g);
     double t = 1;
     /* Where there is no gradient: half way back to the point before, until there is one. */
     for (int back = 0; back < 40 && fit->step > 0 && pu__fit_too_far(status); back++) {
         for (pu_int i = 0; i < fit->n; i++)
-            fit->theta[i] = (fit->theta[i] + next[i]) / 2;
+            theta[i] = (theta[i] + next[i]) / 2;
         fit->is_set = 0;
         fit->rejected++;
-        status = pu__fit_gradient(fit, fit->theta, fit->g);
+        status = pu__fit_gradient(fit, theta, fit->g);
     }
     if (status)
         return status;
@@ -17985,13 +17971,13 @@ PU__FN pu_status pu__fit_first_order(pu__fit *fit, int *stuck)
         pu__fit_keep_best(fit, fit->objective, fit->step);
     fit->rate = pu__fit_rate(fit);
     pu__adam a = pu__adam_make(fit);
-    *stuck = !pu__fit_move(fit, &a, &t);
     /* The point left becomes the one to step back to. */
-    if (*stuck)
-        pu__copy(next, fit->theta, fit->n);
-    else {
-        fit->next = fit->theta;
+    if (pu__fit_move(fit, &a, &t)) {
+        fit->next = theta;
         fit->theta = next;
+    } else {
+        pu__copy(next, theta, fit->n);
+        fit->report->stop = PU_FIT_STUCK;
     }
     return PU_OK;
 }
@@ -18060,19 +18046,16 @@ PU__FN void pu__lbfgs_accept(pu__fit *fit, double t)
      |g(t)'d| <= 0.9 |g'd|.
    Near the minimum the changes of f drown in its rounding long before the gradient does. So values within
    1e-10 of each other count as equal, and the second condition decides alone (as in Hager and Zhang 2005). */
-PU__FN pu_status pu__fit_lbfgs(pu__fit *fit, int *stuck)
+PU__FN pu_status pu__fit_lbfgs(pu__fit *fit)
 {
     double noise = pu__max(16 * (double)PU__EPS, 1e-10);
-    double value, slope, t, lo = 0, hi = -1;
-    pu_status status = PU_OK;
-    if (!(fit->known > 0))
-        status = pu__fit_gradient(fit, fit->theta, fit->g);
+    double lo = 0, hi = -1;
+    pu_status status = fit->known > 0 ? PU_OK : pu__fit_gradient(fit, fit->theta, fit->g);
     if (status)
         return status;
     fit->known = 1;
-    value = fit->objective;
-    slope = pu__lbfgs_direction(fit);
-    t = (fit->held > 0 ? 1 : 1 / pu__max(1, sqrt(-slope))) * pu__fit_rate(fit);
+    double value = fit->objective, slope = pu__lbfgs_direction(fit);
+    double t = (fit->held > 0 ? 1 : 1 / pu__max(1, sqrt(-slope))) * pu__fit_rate(fit);
     fit->rate = t;
     for (int tries = 0; tries < 20; tries++) {
         double asked = t;
@@ -18091,11 +18074,11 @@ PU__FN pu_status pu__fit_lbfgs(pu__fit *fit, int *stuck)
             double there = pu__dot(fit->n, NULL, fit->v, fit->m);
             double limit = fit->exact ? value + 1e-4 * t * slope + noise * fabs(value) : HUGE_VAL;
             /* Too long when f is too large or the slope has turned; too short while it is as steep as here. */
-            if (!(fit->objective <= limit) || there > -0.9 * slope) {
+            if (!(fit->objective <= limit) || there > -0.9 * slope)
                 hi = t;
-            } else if (there < 0.9 * slope && hi < 0 && tries < 10) {
+            else if (there < 0.9 * slope && hi < 0 && tries < 10)
                 lo = t;
-            } else {
+            else {
                 pu__lbfgs_accept(fit, t);
                 return PU_OK;
             }
@@ -18103,7 +18086,7 @@ PU__FN pu_status pu__fit_lbfgs(pu__fit *fit, int *stuck)
         t = hi < 0 ? 2 * t : (lo + hi) / 2;
     }
     /* At rounding level, or the gradient is not that of the objective. */
-    *stuck = 1;
+    fit->report->stop = PU_FIT_STUCK;
     fit->objective = value;
     fit->gradient = pu__gradient_norm(fit, fit->g);
     return PU_OK;
@@ -18128,6 +18111,8 @@ PU__FN uint64_t pu__fit_fingerprint(const pu__fit *fit)
 {
     const pu_fit_options *o = fit->o;
     const pu_options *g = &o->gradient;
+    const pu_solve_options *solve = &g->solve;
+    const char *name = fit->model->name;
     const double number[] = {
         /* Sizes. */
         (double)sizeof(pu_real), (double)fit->n, (double)fit->N, (double)fit->data->m, (double)fit->D, (double)o->steps,
@@ -18143,11 +18128,11 @@ PU__FN uint64_t pu__fit_fingerprint(const pu__fit *fit)
         (double)!!g->rao_blackwell, g->error, (double)g->most_samples, (double)g->most_iterations,
         (double)!!g->no_control_variate, (double)!!g->tied_psi, (double)!!g->constant_precond,
         /* Its solver. */
-        (double)g->solve.iterations, (double)g->solve.solver, g->solve.tolerance, g->solve.absolute2,
-        (double)g->solve.check_every, (double)g->solve.adjoint, (double)g->solve.tape_every};
+        (double)solve->iterations, (double)solve->solver, solve->tolerance, solve->absolute2,
+        (double)solve->check_every, (double)solve->adjoint, (double)solve->tape_every};
     uint64_t h = pu__fnv(PU__FNV, PU_VERSION, sizeof PU_VERSION);
-    if (fit->model->name)
-        h = pu__fnv(h, fit->model->name, strlen(fit->model->name));
+    if (name)
+        h = pu__fnv(h, name, strlen(name));
     return pu__fnv(h, number, sizeof number);
 }
 
@@ -18585,24 +18570,23 @@ PU__FN pu_status pu__split_allocate(pu__split *split, pu__call *call, pu__layout
    costs as much as some of them. */
 PU__FN pu_status pu__fit_tune(pu__fit *fit)
 {
-    pu_fit_options *o = fit->o;
-    pu_options *g = &o->gradient;
+    const pu_fit_options *o = fit->o;
+    pu_options *g = &fit->o->gradient;
     pu_data few = *fit->data;
     if (!pu__to_tune(g))
         return PU_OK;
+    if (fit->samples > 0) {
+        g->samples = (pu_int)fit->samples;
+        g->solve.iterations = (pu_int)fit->iterations;
+        return PU_OK;
+    }
     /* The batches of a step, but hardly more than all data. */
     if (o->batch)
         few.n = pu__min(pu__min(o->batch, few.n / o->accumulate + 1) * o->accumulate, few.n);
-    if (!(fit->samples > 0)) {
-        pu_status status = pu__model_tune(fit->model, &few, g, fit->ws, &fit->report->last);
-        if (status)
-            return pu__fit_fail(fit->report, status, NULL);
-        fit->samples = (double)g->samples;
-        fit->iterations = (double)g->solve.iterations;
-    }
-    g->samples = (pu_int)fit->samples;
-    g->solve.iterations = (pu_int)fit->iterations;
-    return PU_OK;
+    pu_status status = pu__model_tune(fit->model, &few, g, fit->ws, &fit->report->last);
+    fit->samples = (double)g->samples;
+    fit->iterations = (double)g->solve.iterations;
+    return status ? pu__fit_fail(fit->report, status, NULL) : PU_OK;
 }
 
 /* After a step: validation, the best point, the progress function. report->stop tells whether and why to
@@ -18646,15 +18630,12 @@ PU__FN pu_status pu__fit_loop(pu__fit *fit)
 {
     const pu_fit_options *o = fit->o;
     pu_fit_report *r = fit->report;
-    int stuck = 0;
     while (!r->stop && r->step < r->steps) {
-        /* stuck: no step was made, and none will be. */
-        pu_status status = (o->optimizer == PU_LBFGS ? pu__fit_lbfgs : pu__fit_first_order)(fit, &stuck);
-        if (stuck)
-            r->stop = PU_FIT_STUCK;
-        if (status || stuck) {
+        pu_status status = (o->optimizer == PU_LBFGS ? pu__fit_lbfgs : pu__fit_first_order)(fit);
+        /* Stuck: no step was made, and none will be. */
+        if (status || r->stop)
             pu__fit_update_report(fit);
-        } else {
+        else {
             fit->step++;
             pu__fit_judge(fit);
         }

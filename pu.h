@@ -16556,13 +16556,12 @@ PU__FN pu_status pu__model_run(pu__model_task *self, pu_report *report)
     const pu_lgm *lgm = &self->model->lgm;
     int want_nll = report != NULL;
     const pu_options *options = &self->options;
-    pu_options tuned;
     pu__call call;
     report = pu__begin(&call, self->ws, report);
     if (!self->model->grad || !self->grad)
         return pu__refuse(report, PU_E_NULL, self->model->grad ? "grad" : "model.grad");
     /* Before standard errors are asked for: the pilot of PU_CHOOSE has few probes, and groups of its own. */
-    pu_status status = pu__tune_first(&call, lgm, self->data, &options, &self->want, &tuned);
+    pu_status status = pu__tune_first(&call, lgm, self->data, &options, &self->want, &self->options);
     self->want.x = self->x;
     if (self->se)
         self->want.se_psi = &self->any;
@@ -17560,7 +17559,7 @@ PU_DEF const pu_ssm *pu_model_get_ssm(const pu_model *model)
 }
 
 /* State space: theta = [A | c | L | log sigma2], for a given start followed by [m0 | L0].
-   Until it is set A = 0 and Q = P0 = I. */
+   Until it is set the process has sizes only. */
 PU_DEF pu_status pu_model_state_space(pu_model *model, pu_int steps, pu_int states, pu_ssm_start start,
                                       pu_report *report)
 {
@@ -17595,18 +17594,17 @@ PU_DEF pu_status pu_model_state_space(pu_model *model, pu_int steps, pu_int stat
     if (status)
         return status;
     s = pu__parted_of(model);
-    /* x is zero, and serves for A = 0; Q = I is made in the process to be set. */
-    pu_real *unit = s->process[1].ssm.Q;
-    for (pu_int i = 0; i < S; i++)
-        unit[i * S + i] = 1;
-    pu_ssm_set(&s->process->ssm, steps, S, s->x, unit, start, given ? unit : NULL, NULL);
+    pu_ssm *ssm = &s->process->ssm;
+    ssm->steps = steps;
+    ssm->states = S;
+    ssm->start = start;
     model->tied_psi = 0; /* its gradient is not summed on the way, as it could be */
     model->uses |= PU_USES_PHI;
     if (given) {
         model->uses |= PU_USES_NU;
         model->lgm.nu = s->nu;
     }
-    model->Gamma = pu_op_ssm(&s->process->ssm);
+    model->Gamma = pu_op_ssm(ssm);
     model->Phi = pu_op_readout(steps, S, s->readout);
     model->set = pu__state_space_set;
     model->grad = pu__state_space_grad;
@@ -17664,8 +17662,7 @@ typedef struct {
     int exact;
     /* For passes over n. */
     int threads;
-    /* 1 = the model was set to the point of the next gradient, by pu_model_set call number `sets`. */
-    int is_set;
+    /* Number of the pu_model_set call that set the model to the point of the next gradient. */
     uint32_t sets;
     /* n: the point. It goes to the caller's array at the end. */
     pu_real *theta;
@@ -17750,7 +17747,7 @@ PU__FN pu_status pu__fit_batch_gradient(pu__fit *fit, const pu_real *theta, pu_r
             pu__copy(task.x + i * each, fit->x + batch.pick[i] * each, each);
     fit->gradients++;
     /* pu__fit_move has set the model to the point that it proposed. Validation may have moved it since. */
-    if (!fit->is_set || fit->sets != fit->model->sets)
+    if (fit->sets != fit->model->sets)
         status = pu_model_set(fit->model, theta, report);
     if (!status)
         status = pu__model_run(&task, report);
@@ -17940,10 +17937,10 @@ PU__FN int pu__fit_move(pu__fit *fit, const pu__adam *a, double *t)
 #endif
         for (int p = 0; p < PU__PARTS; p++)
             pu__fit_move_part(fit, a, *t, halvings == 0, p);
-        fit->is_set = !pu_model_set(fit->model, fit->next, NULL);
-        fit->sets = fit->model->sets;
-        if (fit->is_set)
+        if (!pu_model_set(fit->model, fit->next, NULL)) {
+            fit->sets = fit->model->sets;
             return 1;
+        }
         fit->rejected++;
         *t /= 2;
     }
@@ -17960,7 +17957,7 @@ PU__FN pu_status pu__fit_first_order(pu__fit *fit)
     for (int back = 0; back < 40 && fit->step > 0 && pu__fit_too_far(status); back++) {
         for (pu_int i = 0; i < fit->n; i++)
             theta[i] = (theta[i] + next[i]) / 2;
-        fit->is_set = 0;
+        fit->sets--; /* another point */
         fit->rejected++;
         status = pu__fit_gradient(fit, theta, fit->g);
     }
@@ -18599,13 +18596,12 @@ PU__FN void pu__fit_judge(pu__fit *fit)
     if (o->validate && (step % o->validate_every == 0 || step == r->steps)) {
         /* Smaller is better. A NaN never is, and ends the fit. */
         double value = o->validate(fit->model, fit->theta, o->user);
+        int is_best = value < fit->best;
         fit->validation = value;
-        fit->stale++;
-        if (value < fit->best) {
-            fit->stale = 0;
+        fit->stale = is_best ? 0 : fit->stale + 1;
+        if (is_best)
             pu__fit_keep_best(fit, value, fit->step);
-        }
-        if (value != value || (o->patience > 0 && (pu_int)fit->stale >= o->patience))
+        if (value != value || (o->patience && (pu_int)fit->stale >= o->patience))
             r->stop = PU_FIT_VALIDATION;
     }
     /* Fresh noise: |g| against its standard error, three times running. Without it the tolerance is

@@ -16741,7 +16741,8 @@ typedef struct {
     pu_real *norm, *m, *work;
     /* M x hidden: tanh, and scratch; M x D: Phi; M ones. */
     pu_real *H, *Hbar, *features, *ones;
-    pu_ar ar;
+    /* The process of an autoregression. */
+    pu_ar *ar;
     /* 2: as of the last set, and being set, since a pu_ssm is too large for the stack. */
     pu__process *process;
     /* states: c. */
@@ -16826,6 +16827,7 @@ PU__FN void pu__draft_layout(void *self, pu__arena *arena)
     s->Hbar = pu__reals(arena, s->M, s->hidden);
     s->features = s->W2 > 0 ? pu__reals(arena, s->M, s->D) : s->H;
     s->ones = pu__reals(arena, s->M, s->hidden > 0);
+    s->ar = (pu_ar *)pu__take(arena, 1, 1, sizeof *s->ar);
     s->readout = pu__reals(arena, s->states, 1);
     s->process = (pu__process *)pu__take(arena, s->states > 0, 2, sizeof(pu__process));
 }
@@ -17323,18 +17325,17 @@ PU__FN double pu__signal_share(const double *c)
 PU__FN pu_status pu__noisy_ar_set(PU__SET_ARGS)
 {
     pu__parted *s = pu__parted_of(model);
-    pu_ar *ar = &s->ar;
+    pu_ar *ar = s->ar;
+    pu_real *x = s->x; /* scratch here: gamma, kappa, lambda */
     pu_int P = ar->order;
-    pu_real gamma[PU_AR_MAX], kappa, lambda;
     for (pu_int i = 0; i < P; i++)
-        gamma[i] = (pu_real)tanh((double)theta[i]);
-    if (!pu__exp(theta[P], &kappa))
-        return pu__refuse_entry(index, P);
-    if (!pu__exp(theta[P + 1], &lambda))
-        return pu__refuse_entry(index, P + 1);
-    pu_status status = pu_ar_set(ar, ar->n, P, gamma, kappa, index); /* its parameters are numbered like theta */
+        x[i] = (pu_real)tanh((double)theta[i]);
+    for (pu_int i = P; i < P + 2; i++)
+        if (!pu__exp(theta[i], x + i))
+            return pu__refuse_entry(index, i);
+    pu_status status = pu_ar_set(ar, ar->n, P, x, x[P], index); /* its parameters are numbered like theta */
     if (!status)
-        pu__fill(s->y, 1 / lambda, ar->n);
+        pu__fill(s->y, 1 / x[P + 1], ar->n);
     return status;
 }
 
@@ -17343,7 +17344,7 @@ PU__FN pu_status pu__noisy_ar_set(PU__SET_ARGS)
 PU__FN pu_status pu__noisy_ar_grad(PU__MODEL_GRAD_ARGS)
 {
     const pu__parted *s = pu__parted_of(model);
-    const pu_ar *ar = &s->ar;
+    const pu_ar *ar = s->ar;
     pu_int P = ar->order;
     for (pu_int i = 0; i < P; i++)
         grad[i] = (pu_real)((double)g->Gamma[i] * pu__ar_gap(ar->gamma[i]));
@@ -17426,8 +17427,8 @@ PU_DEF pu_status pu_model_noisy_ar(pu_model *model, pu_int n, pu_int order, pu_r
     if (status)
         return status;
     s = pu__parted_of(model);
-    pu_ar_set(&s->ar, n, order, s->x, 1, NULL); /* x is zero */
-    model->Gamma = pu_op_ar(&s->ar);
+    pu_ar_set(s->ar, n, order, s->x, 1, NULL); /* x is zero */
+    model->Gamma = pu_op_ar(s->ar);
     model->Phi = pu_op_identity(n);
     model->set = pu__noisy_ar_set;
     model->grad = pu__noisy_ar_grad;
@@ -17887,43 +17888,36 @@ PU__FN pu__adam pu__adam_make(const pu__fit *fit)
     return a;
 }
 
-/* Takes the gradient g, unless it is NULL, into the moments m and v. Then to = theta minus t times the
-   step. All n long. */
-PU__FN void pu__adam_step(const pu__adam *a, pu_real t, pu_int n, const pu_real *g, const pu_real *theta,
-                          pu_real *PU__RESTRICT m, pu_real *PU__RESTRICT v, pu_real *PU__RESTRICT to)
-{
-    pu_real step = t * a->rate;
-    if (g)
-        for (pu_int i = 0; i < n; i++)
-            m[i] = a->beta1 * m[i] + a->gain1 * g[i];
-    if (a->sgd) {
-        for (pu_int i = 0; i < n; i++)
-            to[i] = theta[i] - step * m[i];
-        return;
-    }
-    if (g)
-        for (pu_int i = 0; i < n; i++)
-            v[i] = a->beta2 * v[i] + a->gain2 * (g[i] * g[i]);
-    for (pu_int i = 0; i < n; i++)
-        to[i] = theta[i] - step * m[i] / (a->root * pu__sqrt(v[i]) + a->epsilon);
-}
-
 /* One part of next = theta + t d. a NULL: d is fit->m, L-BFGS's direction. Else it is the step of a, whose
-   moments take in the gradient when is_new. */
+   moments m and v take in the gradient when is_new. */
 PU__FN void pu__fit_move_part(pu__fit *fit, const pu__adam *a, double t, int is_new, int part)
 {
-    pu_int end = pu__part_start(fit, part + 1);
-    pu_int i, n, at = pu__part_start(fit, part);
-    if (!a) {
-        for (i = at; i < end; i++)
-            fit->next[i] = (pu_real)((double)fit->theta[i] + t * (double)fit->m[i]);
-        return;
-    }
+    pu_int i, n, end = pu__part_start(fit, part + 1);
     /* Chunks stay in cache from one pass to the next. */
-    for (; at < end; at += n) {
+    for (pu_int at = pu__part_start(fit, part); at < end; at += n) {
+        const pu_real *g = fit->g + at, *theta = fit->theta + at;
+        pu_real *PU__RESTRICT m = fit->m + at, *PU__RESTRICT to = fit->next + at;
         n = pu__min(PU__CHUNK, end - at);
-        pu__adam_step(a, (pu_real)t, n, is_new ? fit->g + at : NULL, fit->theta + at, fit->m + at,
-                      a->sgd ? NULL : fit->v + at, fit->next + at);
+        if (!a) {
+            for (i = 0; i < n; i++)
+                to[i] = (pu_real)((double)theta[i] + t * (double)m[i]);
+            continue;
+        }
+        pu_real step = (pu_real)t * a->rate;
+        if (is_new)
+            for (i = 0; i < n; i++)
+                m[i] = a->beta1 * m[i] + a->gain1 * g[i];
+        if (a->sgd) {
+            for (i = 0; i < n; i++)
+                to[i] = theta[i] - step * m[i];
+            continue;
+        }
+        pu_real *PU__RESTRICT v = fit->v + at;
+        if (is_new)
+            for (i = 0; i < n; i++)
+                v[i] = a->beta2 * v[i] + a->gain2 * (g[i] * g[i]);
+        for (i = 0; i < n; i++)
+            to[i] = theta[i] - step * m[i] / (a->root * pu__sqrt(v[i]) + a->epsilon);
     }
 }
 
@@ -18176,7 +18170,7 @@ PU__FN const char *pu__fit_save(pu__fit *fit)
     if (!file)
         return "checkpoint: cannot be opened for writing";
     int ok = fwrite(PU__MAGIC, 8, 1, file) && fwrite(&fit->fingerprint, sizeof h, 1, file) &&
-         pu__fit_transfer(fit, file, 1, &h) && fwrite(&h, sizeof h, 1, file);
+             pu__fit_transfer(fit, file, 1, &h) && fwrite(&h, sizeof h, 1, file);
     /* A full disk may show only here. */
     if (fclose(file) || !ok) {
         remove(path);
@@ -18529,33 +18523,29 @@ PU_DEF pu_status pu_fit_bytes(pu_model *model, const pu_data *data, const pu_fit
     return arena->overflow ? pu__refuse(report, PU_E_OVERFLOW, "workspace") : PU_OK;
 }
 
-/* Memory of a call that makes many gradients: arrays of its own, and a workspace for the gradients. The arrays
-   get a block of their own, or the front of the caller's fixed block, whose rest is for the gradients. */
-typedef struct {
-    pu_workspace own, rest;
-} pu__split;
-
-/* Memory for the layout of the call's own arrays, zeroed. call->ws becomes the workspace for the gradients. To be
-   given back by pu_workspace_free of split->own. */
-PU__FN pu_status pu__split_allocate(pu__split *split, pu__call *call, pu__layout layout, void *self)
+/* Memory of a call that makes many gradients: arrays of its own, and a workspace for the gradients. The arrays get a block
+   of their own, or the front of the caller's fixed block, whose rest is for the gradients. memory: two workspaces, for the
+   arrays and for that rest. Here the arrays of the layout are made, zeroed, and call->ws becomes the workspace for the
+   gradients. To be given back by pu_workspace_free of the first. */
+PU__FN pu_status pu__split_allocate(pu_workspace *memory, pu__call *call, pu__layout layout, void *self)
 {
-    pu_workspace *ws = call->ws;
-    split->own = *ws;
+    pu_workspace *ws = call->ws, *rest = memory + 1;
+    *memory = *ws;
     /* The block of a workspace that may grow is left to the gradients. */
     if (!ws->fixed)
-        split->own.block = NULL;
-    call->ws = &split->own;
+        memory->block = NULL;
+    call->ws = memory;
     pu_status status = pu__allocate(call, layout, self);
     if (status)
         return status;
     size_t need = pu__arena_bytes(&call->arena);
-    memset(split->own.block, 0, need);
+    memset(memory->block, 0, need);
     call->ws = ws;
     if (ws->fixed) {
-        split->rest = *ws;
-        split->rest.block = (unsigned char *)ws->block + need;
-        split->rest.bytes -= need;
-        call->ws = &split->rest;
+        *rest = *ws;
+        rest->block = (unsigned char *)ws->block + need;
+        rest->bytes -= need;
+        call->ws = rest;
     }
     return PU_OK;
 }
@@ -18696,7 +18686,7 @@ PU_DEF pu_status pu_fit(pu_model *model, const pu_data *data, const pu_fit_optio
     pu_fit_options o;
     pu__fit fit = pu__fit_make(model, data, options, &o);
     pu__call call;
-    pu__split memory;
+    pu_workspace memory[2];
     size_t bytes;
     pu_status status;
     if (!report)
@@ -18717,14 +18707,14 @@ PU_DEF pu_status pu_fit(pu_model *model, const pu_data *data, const pu_fit_optio
         status = pu_model_gradient_bytes(model, data, &o.gradient, 0, &bytes, last);
     fit.K = last->samples;
     if (!status)
-        status = pu__split_allocate(&memory, &call, pu__fit_layout, &fit);
+        status = pu__split_allocate(memory, &call, pu__fit_layout, &fit);
     if (status)
         return pu__fit_fail(report, status, NULL);
     fit.ws = call.ws;
     fit.threads = pu__threads(o.gradient.threads, 3.0 * (double)fit.n);
     status = pu__fit_run(&fit, theta);
     report->theta = theta;
-    pu_workspace_free(&memory.own);
+    pu_workspace_free(memory);
     return pu__finish(&call, status);
 }
 
@@ -18804,7 +18794,7 @@ PU__FN pu_status pu__fit_covariance(pu_model *model, const pu_data *data, const 
                                     const pu_real *theta, int is_full, pu_real *out, pu_report *report)
 {
     pu__call call;
-    pu__split memory;
+    pu_workspace memory[2];
     pu__hessian h;
     pu_options o = PU__ZERO;
     pu_int bad = -1;
@@ -18815,7 +18805,7 @@ PU__FN pu_status pu__fit_covariance(pu_model *model, const pu_data *data, const 
     if (!out)
         return pu__refuse(report, PU_E_NULL, is_full ? "covariance" : "se");
     h.n = model->params;
-    status = pu__split_allocate(&memory, &call, pu__hessian_layout, &h);
+    status = pu__split_allocate(memory, &call, pu__hessian_layout, &h);
     if (status)
         return status;
     if (options)
@@ -18830,7 +18820,7 @@ PU__FN pu_status pu__fit_covariance(pu_model *model, const pu_data *data, const 
     if (bad >= 0)
         status = pu__fail(report, PU_E_NOT_DEFINITE, "second derivative in theta", -1, bad);
     pu_model_set(model, theta, NULL);
-    pu_workspace_free(&memory.own);
+    pu_workspace_free(memory);
     return pu__finish(&call, status);
 }
 

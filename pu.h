@@ -1891,11 +1891,13 @@ PU__FN pu_status pu__measure(pu__call *call, pu__layout layout, void *self, size
     return PU_OK;
 }
 
-/* Memory for what pu__measure has measured: from the workspace, in one piece.
+/* Memory for the layout: measured, then from the workspace, in one piece.
    The layout runs once more and now gives addresses. */
 PU__FN pu_status pu__allocate(pu__call *call, pu__layout layout, void *self)
 {
-    pu_status status = pu__arena_open(&call->arena, call->ws, call->report);
+    pu_status status = pu__measure(call, layout, self, NULL);
+    if (!status)
+        status = pu__arena_open(&call->arena, call->ws, call->report);
     if (!status)
         layout(self, &call->arena);
     return status;
@@ -3869,6 +3871,19 @@ PU__FN pu_int pu__cholesky_double(pu_int n, double *a, double *logdet)
             a[i * n + i] = sqrt(s);
         }
     return -1;
+}
+
+/* L := L^-1 in place, the lower triangle, n x n by rows: (L^-1)_ij = (I_ij - sum_{l<i} L_il (L^-1)_lj) / L_ii.
+   Column j of the inverse needs the columns of L from j on. */
+PU__FN void pu__invert_lower(pu_int n, double *L)
+{
+    for (pu_int j = 0; j < n; j++)
+        for (pu_int i = j; i < n; i++) {
+            double sum = i == j;
+            for (pu_int l = j; l < i; l++)
+                sum -= L[i * n + l] * L[l * n + j];
+            L[i * n + j] = sum / L[i * n + i];
+        }
 }
 
 /* x := L^-1 x for one side whose entries before `first` are zero. L: n x n by rows. */
@@ -7139,14 +7154,7 @@ PU__FN pu_int pu__ssm_invert(pu_int S, const double *C, double *V, pu_real *narr
     i = pu__cholesky_double(S, L, logdet);
     if (i >= 0)
         return i;
-    /* L := L^-1 in place, column by column: column j of the inverse needs the columns of L from j on. */
-    for (pu_int j = 0; j < S; j++)
-        for (i = j; i < S; i++) {
-            double sum = i == j;
-            for (pu_int l = j; l < i; l++)
-                sum -= L[i * S + l] * L[l * S + j];
-            L[i * S + j] = sum / L[i * S + i];
-        }
+    pu__invert_lower(S, L);
     /* C^-1 = L'^-1 L^-1 */
     pu__ssm_mul(S, L, 1, L, 0, V);
     for (i = 0; i < S * S; i++) {
@@ -15296,22 +15304,18 @@ PU__FN void pu__model_link(pu_model *model)
 PU_DEF pu_status pu_model_set(pu_model *model, const pu_real *theta, pu_report *report)
 {
     pu__call call;
-    pu_int index;
-    pu_status status;
     report = pu__begin(&call, NULL, report);
-    if (!model)
-        return pu__refuse(report, PU_E_NULL, "model");
-    if (!model->set)
-        return pu__refuse(report, PU_E_NULL, "model.set");
+    if (!model || !model->set)
+        return pu__refuse(report, PU_E_NULL, model ? "model.set" : "model");
     if (!theta)
         return pu__refuse(report, PU_E_NULL, "theta");
     if (model->params < 1)
         return pu__refuse(report, PU_E_ARGUMENT, "model.params");
-    index = pu__find_nonfinite(model->params, theta);
+    pu_int index = pu__find_nonfinite(model->params, theta);
     if (index >= 0)
         return pu__fail(report, PU_E_NONFINITE, "theta", -1, index);
     model->sets++;
-    status = model->set(model, theta, &index);
+    pu_status status = model->set(model, theta, &index);
     /* A status that is no refusal is not one that `set` may return. */
     if (status)
         return pu__fail(report, status < 0 ? status : PU_E_OPERATOR, "theta", -1, index);
@@ -15340,20 +15344,21 @@ PU__FN pu_options pu__model_options(const pu_model *model, const pu_options *opt
 PU__FN pu_gradient_result pu__model_wants(const pu_model *model, const pu_options *used, pu_real *any)
 {
     const pu_solve_options *solve = &used->solve;
+    unsigned uses = model->uses;
     pu_gradient_result want = PU__ZERO;
-    if (model->uses & PU_USES_NU)
+    if (uses & PU_USES_NU)
         want.nu = any;
-    if (model->uses & PU_USES_GAMMA)
+    if (uses & PU_USES_GAMMA)
         want.Gamma = any;
-    if (model->uses & PU_USES_PHI)
+    if (uses & PU_USES_PHI)
         want.Phi = any;
-    if (model->uses & PU_USES_ETA)
+    if (uses & PU_USES_ETA)
         want.eta = any;
-    if (model->uses & PU_USES_PSI)
+    if (uses & PU_USES_PSI)
         want.psi = any;
     /* Only the network gradient goes through M, and only through the model's own. */
-    if ((model->uses & PU_USES_PRECOND) && model->precond && solve->precond == model->precond &&
-        solve->solver == PU_PCG && used->kind == PU_NETWORK && !used->constant_precond)
+    if (uses & PU_USES_PRECOND && model->precond && solve->precond == model->precond && solve->solver == PU_PCG &&
+        used->kind == PU_NETWORK && !used->constant_precond)
         want.precond = any;
     return want;
 }
@@ -15365,10 +15370,9 @@ PU__FN pu_status pu__model_tune(const pu_model *model, const pu_data *data, pu_o
     pu_real any;
     pu_options used = pu__model_options(model, options);
     pu_gradient_result want = pu__model_wants(model, &used, &any);
-    pu_options tuned = used;
-    pu_status status = pu_tune(&model->lgm, data, &used, ws, &want, &tuned, report);
-    options->samples = tuned.samples;
-    options->solve.iterations = tuned.solve.iterations;
+    pu_status status = pu_tune(&model->lgm, data, &used, ws, &want, &used, report);
+    options->samples = used.samples;
+    options->solve.iterations = used.solve.iterations;
     return status;
 }
 
@@ -15418,27 +15422,25 @@ PU_DEF pu_status pu_model_gradient_bytes(pu_model *model, const pu_data *data, c
                                          size_t *bytes, pu_report *report)
 {
     pu__call call;
+    pu__arena *arena = &call.arena;
     pu__model_task self;
     size_t all;
-    pu_status status;
     report = pu__begin(&call, NULL, report);
-    if (!model)
-        return pu__refuse(report, PU_E_NULL, "model");
-    if (!bytes)
-        return pu__refuse(report, PU_E_NULL, "bytes");
+    if (!model || !bytes)
+        return pu__refuse(report, PU_E_NULL, model ? "bytes" : "model");
     if (model->params < 1)
         return pu__refuse(report, PU_E_ARGUMENT, "model.params");
     /* The model need not have been set. */
     pu__model_link(model);
     pu__model_task_make(&self, model, data, options, se ? &self.any : NULL);
     self.want.se_psi = self.se;
-    status = pu_gradient_bytes(&model->lgm, data, &self.options, &self.want, &all, report);
+    pu_status status = pu_gradient_bytes(&model->lgm, data, &self.options, &self.want, &all, report);
     if (status)
         return status;
-    (void)pu__reals(&call.arena, self.task.reals, self.task.times);
-    (void)pu__take(&call.arena, self.task.doubles, 1, sizeof(double));
-    all = pu__add(all, call.arena.used, &call.arena.overflow);
-    if (call.arena.overflow)
+    pu__reals(arena, self.task.reals, self.task.times);
+    pu__take(arena, self.task.doubles, 1, sizeof(double));
+    all = pu__add(all, arena->used, &arena->overflow);
+    if (arena->overflow)
         return pu__refuse(report, PU_E_OVERFLOW, "workspace");
     report->bytes = *bytes = all;
     return PU_OK;
@@ -15489,7 +15491,6 @@ PU__FN pu_status pu__model_pull(pu__model_task *self, pu_report *report)
     pu_real *grad = self->task.own_reals;
     int in_place = job->by_rows && self->grad_is_scratch && model->begins_with_Phi;
     pu_status status;
-    pu_int bad;
     /* The job then sums Phi's gradient where it is wanted. */
     if (in_place)
         job->phi_grad = self->grad;
@@ -15502,12 +15503,12 @@ PU__FN pu_status pu__model_pull(pu__model_task *self, pu_report *report)
     pu__lend(job, &self->found);
     /* Finite gradients need no copy of ours. */
     if (!self->se && model->grad_is_finite && model->grad_is_finite(model, &self->found)) {
-        (void)model->grad(model, &self->found, self->grad);
+        model->grad(model, &self->found, self->grad);
         return status;
     }
     if (model->grad(model, &self->found, grad))
         return pu__refuse(report, PU_E_OPERATOR, "model.grad");
-    bad = pu__find_nonfinite(model->params, grad);
+    pu_int bad = pu__find_nonfinite(model->params, grad);
     if (bad >= 0)
         return pu__fail(report, PU_NONFINITE, "gradient of theta", -1, bad);
     if (self->se && pu__model_se(self, grad))
@@ -15522,16 +15523,12 @@ PU__FN pu_status pu__model_run(pu__model_task *self, pu_report *report)
     const pu_lgm *lgm = &self->model->lgm;
     int want_nll = report != NULL;
     const pu_options *options = &self->options;
-    pu_options tuned;
     pu__call call;
-    pu_status status;
     report = pu__begin(&call, self->ws, report);
-    if (!self->model->grad)
-        return pu__refuse(report, PU_E_NULL, "model.grad");
-    if (!self->grad)
-        return pu__refuse(report, PU_E_NULL, "grad");
+    if (!self->model->grad || !self->grad)
+        return pu__refuse(report, PU_E_NULL, self->model->grad ? "grad" : "model.grad");
     /* Before standard errors are asked for: the pilot of PU_CHOOSE has few probes, and groups of its own. */
-    status = pu__tune_first(&call, lgm, self->data, &options, &self->want, &tuned);
+    pu_status status = pu__tune_first(&call, lgm, self->data, &options, &self->want, &self->options);
     self->want.x = self->x;
     if (self->se)
         self->want.se_psi = &self->any;
@@ -15565,11 +15562,10 @@ PU_DEF pu_status pu_model_gradient(pu_model *model, const pu_real *theta, const 
 PU_DEF pu_status pu_model_nll(pu_model *model, const pu_real *theta, const pu_data *data, const pu_options *options,
                               pu_workspace *ws, double *nll, double *se, pu_report *report)
 {
-    pu_options used;
     pu_status status = pu_model_set(model, theta, report);
     if (status)
         return status;
-    used = pu__model_options(model, options);
+    pu_options used = pu__model_options(model, options);
     return pu_nll(&model->lgm, data, &used, ws, nll, se, report);
 }
 
@@ -15578,18 +15574,14 @@ PU_DEF pu_status pu_model_nll(pu_model *model, const pu_real *theta, const pu_da
 PU_DEF pu_status pu_model_start(const pu_model *model, const pu_data *data, uint64_t seed, pu_real *theta,
                                 pu_report *report)
 {
-    const pu_op *Phi;
     pu__call call;
-    pu_status status;
     report = pu__begin(&call, NULL, report);
-    if (!model)
-        return pu__refuse(report, PU_E_NULL, "model");
-    if (!theta)
-        return pu__refuse(report, PU_E_NULL, "theta");
+    if (!model || !theta)
+        return pu__refuse(report, PU_E_NULL, model ? "theta" : "model");
     if (!model->start)
         return pu__refuse(report, PU_E_UNSUPPORTED, "model.start");
-    Phi = model->Phi.rows > 0 ? &model->Phi : model->lgm.Phi;
-    status = pu__check_data(data, Phi ? Phi->rows : 0, report);
+    const pu_op *Phi = model->Phi.rows > 0 ? &model->Phi : model->lgm.Phi;
+    pu_status status = pu__check_data(data, Phi ? Phi->rows : 0, report);
     if (status)
         return status;
     status = model->start(model, data, seed, theta);
@@ -15623,14 +15615,8 @@ PU__FN void pu__describe(pu_param *param, const char *name, pu_int i, pu_int j, 
     if (i >= 0)
         pu__put(&text, "]");
     param->scale = scale;
-    param->lower = -HUGE_VAL;
-    param->upper = HUGE_VAL;
-    if (scale == PU_SCALE_LOG)
-        param->lower = 0;
-    if (scale == PU_SCALE_ATANH) {
-        param->lower = -1;
-        param->upper = 1;
-    }
+    param->lower = pu_param_natural(param, -HUGE_VAL);
+    param->upper = pu_param_natural(param, HUGE_VAL);
 }
 
 /* The defaults of a free parameter, then what the model knows better. */
@@ -15663,85 +15649,150 @@ PU_DEF void pu_model_free(pu_model *model)
    Each pu_model_*() fills a pu__draft and moves it to the caller's struct at the very end. A call that is refused
    changes nothing there. What a model needs beyond pu_model is in its data, in the model's own memory. */
 
-/* A part of theta: a matrix, a vector (cols = 0) or a number (rows = 0 too), from entry `at` on. */
+/* The arguments of model.set, model.grad and model.start. */
+#define PU__SET_ARGS        pu_model *model, const pu_real *theta, pu_int *index
+#define PU__MODEL_GRAD_ARGS const pu_model *model, const pu_gradient_result *g, pu_real *grad
+#define PU__START_ARGS      const pu_model *model, const pu_data *data, PU_UNUSED uint64_t seed, pu_real *theta
+
+/* A part of theta, from entry `at` on: a matrix, a vector (cols = 0), a number (rows = 0 too), or the lower triangle of a
+   matrix, row by row, with the logarithms of its diagonal (cols < 0). */
 typedef struct {
     const char *name;
     pu_int rows, cols, at;
+    pu_scale scale;
 } pu__part;
 
-/* State of a model whose theta is a row of such parts. There are three kinds of it, and parts come in this order:
+/* A process of S states as of some theta. Q = L L' and, for a given start, P0 = L0 L0', both factors in L; S x S each, zero
+   above the diagonal. */
+typedef struct {
+    pu_ssm ssm;
+    double L[2][PU__SSM_SQUARE];
+} pu__process;
+
+/* Data of a model. There are five kinds, and the parts of theta come in this order:
      factors (eta > 0)          Phi | eta | log psi
      regressions (dictionary)   log alpha | log psi
      networks (hidden > 0)      W1 | b1 | W2 | b2 | log alpha | log psi, the features being Phi; W2 = 0: without W2, b2
+     autoregressions            atanh gamma | log kappa | log lambda
+     state spaces (states > 0)  A | c | L | log sigma2, and m0 | L0 for a given start
    Offsets are those of a part in theta. Arrays that a kind does not use have no entries. */
 typedef struct {
     pu__part part[6];
     int parts;
-    pu_int M, D, params;
+    pu_int M, D;
     /* Offsets; eta and W2 are 0 where there is no such part. */
-    pu_int eta, W2, alpha, psi;
-    /* theta holds logarithms from this entry on. */
+    pu_int eta, W2, psi;
+    /* theta holds logarithms from this entry on: alpha where there is one, else psi. */
     pu_int logs;
+    /* Of c, log sigma2, m0, and of the triangles L and L0. */
+    pu_int c, sigma2, m0, L[2];
     /* psi is one number, beta; else M of them. */
     int tied_psi;
     /* alpha has D entries; else it is one number. */
     int sparse;
+    /* A state space whose start is given, so that nu depends on theta. */
+    int given;
     /* The user's: Phi, and M x inputs. */
     const pu_op *dictionary;
     const pu_real *X;
-    pu_int inputs, hidden;
+    pu_int inputs, hidden, states;
     /* |Phi|_F^2 / M, about: the variance of y for a prior of variance one. */
     double gain;
-    /* params: theta as of the last set, with exp of its logarithms; M: psi written out. */
-    pu_real *x, *y;
-    /* D: |Phi_j|^2; D: M^-1, NULL unless sparse; scratch of the dictionary. */
+    /* params: theta as of the last set, with exp of its logarithms; M: psi written out; D: nu. */
+    pu_real *x, *y, *nu;
+    /* D: |Phi_j|^2; D: M^-1 of sparse models; scratch of the dictionary. */
     pu_real *norm, *m, *work;
     /* M x hidden: tanh, and scratch; M x D: Phi; M ones. */
     pu_real *H, *Hbar, *features, *ones;
+    /* The process of an autoregression. */
+    pu_ar *ar;
+    /* 2: as of the last set, and being set, since a pu_ssm is too large for the stack. */
+    pu__process *process;
+    /* states: c. */
+    pu_real *readout;
 } pu__parted;
 
 /* A model while it is being made. */
 typedef struct {
     /* Becomes *model when all went well. */
     pu_model made;
-    /* Its data, if it is a model of parts. */
+    /* Becomes its data. */
     pu__parted parted;
-    /* Of made.memory. */
-    pu__arena arena;
-    /* The caller's report, or one that nobody reads. */
-    pu_report *report, unused;
+    /* The workspace is made.memory. */
+    pu__call call;
 } pu__draft;
 
-/* First step of every pu_model_*(): d is zero but for its report and made.memory, which is the caller's. report may be
-   NULL. Refuses a model that is NULL. */
-PU__FN pu_status pu__draft_begin(pu__draft *d, const pu_model *model, pu_report *report)
+/* The data of a built-in model. */
+PU__FN pu__parted *pu__parted_of(const pu_model *model) { return (pu__parted *)model->data; }
+
+/* First step of every pu_model_*(): d is zero but for made.memory, which is the caller's. Returns the caller's report,
+   cleared, or one that nobody reads. */
+PU__FN pu_report *pu__draft_begin(pu__draft *d, const pu_model *model, pu_report *report)
 {
     memset(d, 0, sizeof *d);
-    d->report = report ? report : &d->unused;
-    pu__report_clear(d->report);
-    if (!model)
-        return pu__refuse(d->report, PU_E_NULL, "model");
-    d->made.memory = model->memory;
-    return PU_OK;
+    if (model)
+        d->made.memory = model->memory;
+    return pu__begin(&d->call, &d->made.memory, report);
 }
 
-/* Memory for the arena that was measured; it can be carved then. *model has the memory in any case, to be freed.
-   Without success the rest of *model is zeroed: a block that its pointers referred to may be gone. */
-PU__FN pu_status pu__draft_open(pu__draft *d, pu_model *model)
+/* Appends a part (see pu__part), and returns its offset in theta. A number of parameters that overflows becomes the largest
+   there is, for which there is no memory. */
+PU__FN pu_int pu__part_add(pu__draft *d, const char *name, pu_int rows, pu_int cols, pu_scale scale)
 {
-    pu_status status = pu__arena_open(&d->arena, &d->made.memory, d->report);
-    if (status)
-        memset(model, 0, sizeof *model);
-    model->memory = d->made.memory;
-    return status;
+    pu__part part = {name, rows, cols, d->made.params, scale};
+    int overflow = 0;
+    size_t count = pu__mul((size_t)pu__most(rows, 1), (size_t)pu__most(cols, 1), &overflow);
+    if (cols < 0)
+        count = (size_t)(rows * (rows + 1) / 2);
+    count = pu__add(count, (size_t)part.at, &overflow);
+    d->parted.part[d->parted.parts++] = part;
+    d->made.params = overflow ? PTRDIFF_MAX : (pu_int)count;
+    return part.at;
 }
 
-/* Last step: the model moves to its place, and its operators' addresses become final. */
-PU__FN pu_status pu__draft_done(const pu__draft *d, pu_model *model)
+/* model.describe: the part that entry i of theta belongs to, and its place in that part. */
+PU__FN void pu__parted_describe(const pu_model *model, pu_int i, pu_param *param)
 {
-    *model = d->made;
-    pu__model_link(model);
-    return PU_OK;
+    const pu__parted *s = pu__parted_of(model);
+    const pu__part *p = s->part + s->parts - 1;
+    pu_int row, col = -1;
+    while (i < p->at)
+        p--;
+    i -= p->at;
+    row = p->rows ? i : -1;
+    if (p->cols > 0) {
+        row = i / p->cols;
+        col = i % p->cols;
+    }
+    /* Row r of a triangle holds r + 1 entries. */
+    if (p->cols < 0) {
+        for (row = 0; i > row; i -= row)
+            row++;
+        col = i;
+    }
+    pu__describe(param, p->name, row, col, p->cols < 0 && col < row ? PU_SCALE_FREE : p->scale);
+}
+
+/* The arrays of a draft. */
+PU__FN void pu__draft_layout(void *self, pu__arena *arena)
+{
+    pu__draft *d = (pu__draft *)self;
+    pu__parted *s = &d->parted;
+    d->made.data = pu__take(arena, 1, 1, sizeof *s);
+    s->x = pu__reals(arena, d->made.params, 1);
+    s->y = pu__reals(arena, s->M, s->tied_psi);
+    s->nu = pu__reals(arena, s->D, s->given);
+    s->m = pu__reals(arena, s->D, s->sparse);
+    s->norm = pu__reals(arena, s->D, s->dictionary != NULL);
+    s->work = pu__reals(arena, s->dictionary ? pu__resolve(s->dictionary).work : 0, 1);
+    /* network: without a second layer the hidden units are the features */
+    s->H = pu__reals(arena, s->M, s->hidden);
+    s->Hbar = pu__reals(arena, s->M, s->hidden);
+    s->features = s->W2 > 0 ? pu__reals(arena, s->M, s->D) : s->H;
+    s->ones = pu__reals(arena, s->M, s->hidden > 0);
+    s->ar = (pu_ar *)pu__take(arena, 1, 1, sizeof *s->ar);
+    s->readout = pu__reals(arena, s->states, 1);
+    s->process = (pu__process *)pu__take(arena, s->states > 0, 2, sizeof(pu__process));
 }
 
 /* x = exp theta. Returns 0 unless x and 1/x are both finite, and thereby positive. */
@@ -15769,44 +15820,97 @@ PU__FN pu_status pu__refuse_entry(pu_int *index, pu_int i)
     return PU_E_ARGUMENT;
 }
 
-/* ---- models whose theta is a row of named parts: factor analysis, probabilistic PCA, sparse Bayesian learning,
-        Bayesian linear regression and the neural linear model ---- */
+/* x where it is positive and finite, else the other. */
+PU__FN double pu__positive_or(double x, double other) { return x > 0 && pu__finite_double(x) ? x : other; }
 
-/* Appends a part with this name and shape (see pu__part), and returns its offset in theta. An overflow of the number of
-   parameters is noted in the arena, and refused when that is opened. */
-PU__FN pu_int pu__parted_add(pu__draft *d, const char *name, pu_int rows, pu_int cols)
+/* norm = the squared norms |Phi_j|^2 of the dictionary's columns, or ones where it cannot tell; then
+   gain = |Phi|_F^2 / M. Uses y as scratch. */
+PU__FN pu_status pu__parted_norms(pu__parted *s, pu_report *report)
+{
+    pu_op Phi = pu__resolve(s->dictionary);
+    double sum = 0;
+    pu__fill(s->norm, Phi.gram_diag ? 0 : 1, s->D);
+    pu__fill(s->y, 1, s->M);
+    if (Phi.gram_diag && Phi.gram_diag(&Phi, s->y, s->norm, s->work))
+        return pu__operator_failed(report, "Phi.gram_diag", -1);
+    pu__zeros(s->y, s->M);
+    for (pu_int i = 0; i < s->D; i++)
+        sum += (double)s->norm[i];
+    s->gain = pu__positive_or(sum, (double)s->D) / (double)s->M;
+    return PU_OK;
+}
+
+/* Memory of a draft whose sizes and parts are known; then *model and its data move to their places, and only operators and
+   functions are missing. *model has the memory in any case, to be freed. Without memory the rest of *model is zeroed: a block
+   that its pointers referred to may be gone. The model is not set yet: psi = 0, which pu_gradient refuses. */
+PU__FN pu_status pu__draft_open(pu__draft *d, pu_model *model)
 {
     pu__parted *s = &d->parted;
-    int *overflow = &d->arena.overflow;
-    size_t count = pu__mul((size_t)pu__most(rows, 1), (size_t)pu__most(cols, 1), overflow);
-    pu__part *p = s->part + s->parts++;
-    p->name = name;
-    p->rows = rows;
-    p->cols = cols;
-    p->at = s->params;
-    s->params = (pu_int)pu__add((size_t)p->at, count, overflow);
-    return p->at;
+    pu_model *made = &d->made;
+    pu_report *report = d->call.report;
+    if (!model)
+        return pu__refuse(report, PU_E_NULL, "model");
+    pu_status status = pu__allocate(&d->call, pu__draft_layout, d);
+    if (status)
+        memset(model, 0, sizeof *model);
+    model->memory = made->memory;
+    if (status)
+        return status;
+    /* All arrays: the data are the first. */
+    memset(made->data, 0, d->call.arena.used);
+    if (s->dictionary)
+        status = pu__parted_norms(s, report);
+    if (status)
+        return status;
+    /* psi as a vector is a part of theta, and read there. */
+    if (!s->tied_psi)
+        s->y = s->x + s->psi;
+    made->lgm.psi = s->y;
+    made->tied_psi = s->tied_psi;
+    made->uses = PU_USES_PSI | PU_USES_GAMMA;
+    made->describe = pu__parted_describe;
+    *model = *made;
+    *pu__parted_of(model) = *s;
+    return PU_OK;
 }
 
-/* The arrays of s, measured or carved. Returns the place of s itself in the model's memory; NULL while measuring. */
-PU__FN pu__parted *pu__parted_layout(pu__parted *s, pu__arena *arena)
+/* ---- what the starts share ---- */
+
+/* c_k = mean of y_t y_{t+k} over the pairs that are observed, k = 0 .. lags <= PU_AR_MAX; 0 where there is no pair.
+   c_0 = 1 where it would not be positive and finite. */
+PU__FN void pu__autocovariances(const pu_data *data, pu_int lags, double *c)
 {
-    pu__parted *self = (pu__parted *)pu__take(arena, 1, 1, sizeof *s);
-    s->x = pu__reals(arena, s->params, 1);
-    s->y = pu__reals(arena, s->M, s->tied_psi);
-    /* psi as a vector is a part of theta, and read there. */
-    if (s->x && !s->tied_psi)
-        s->y = s->x + s->psi;
-    s->norm = pu__reals(arena, s->D, s->dictionary != NULL);
-    s->work = pu__reals(arena, s->dictionary ? pu__resolve(s->dictionary).work : 0, 1);
-    s->m = s->sparse ? pu__reals(arena, s->D, 1) : NULL;
-    /* network: without a second layer the hidden units are the features */
-    s->H = pu__reals(arena, s->M, s->hidden);
-    s->Hbar = pu__reals(arena, s->M, s->hidden);
-    s->features = s->W2 > 0 ? pu__reals(arena, s->M, s->D) : s->H;
-    s->ones = pu__reals(arena, s->M, s->hidden > 0);
-    return self;
+    double count[PU_AR_MAX + 1] = {0};
+    pu_int n, at, to, k, t = 0, u = 0;
+    pu_real y = 0, later = 0;
+    memset(c, 0, (size_t)(lags + 1) * sizeof *c);
+    /* All pairs (t, u) of observed steps with 0 <= u - t <= lags; the observed steps of a datum ascend. */
+    for (n = 0; n < data->n; n++)
+        for (at = 0; (at = pu__observed(data, n, at, &t, &y)) >= 0; at++)
+            for (to = at; (to = pu__observed(data, n, to, &u, &later)) >= 0; to++) {
+                k = u - t;
+                if (k > lags)
+                    break;
+                c[k] += (double)y * (double)later;
+                count[k] += 1;
+            }
+    for (k = 0; k <= lags; k++)
+        c[k] = count[k] > 0 ? c[k] / count[k] : 0;
+    c[0] = pu__positive_or(c[0], 1);
 }
+
+/* out = scale times standard normals, rows of n, each with a number of its own, from `first` on.
+   The stream is that of the tests of operators, with a sample number that these never use. */
+PU__FN void pu__start_normals(uint64_t seed, pu_int first, pu_int rows, pu_int n, double scale, pu_real *out)
+{
+    for (pu_int row = 0; row < rows; row++)
+        pu_normals(seed, (uint32_t)(first + row), UINT32_MAX - 1, 0, PU__STREAM_TEST, 0, n, out + row * n);
+    for (pu_int i = 0; i < rows * n; i++)
+        out[i] = (pu_real)(scale * (double)out[i]);
+}
+
+/* ---- models without a process: factor analysis, probabilistic PCA, sparse Bayesian learning, Bayesian linear regression
+        and the neural linear model ---- */
 
 /* The weights of layer one (W1) or two (W2) of the network as of the last set, as an operator: rows = outputs,
    cols = inputs, params = rows cols. The biases follow in memory. */
@@ -15843,15 +15947,16 @@ PU__FN void pu__layer_back(const pu__parted *s, int second, const pu_real *X, co
 
 /* model.set: theta -> x, psi, M^-1 and the features. All logarithms are tried before anything is written, so a refused
    theta leaves the model as it was. */
-PU__FN pu_status pu__parted_set(pu_model *model, const pu_real *theta, pu_int *index)
+PU__FN pu_status pu__parted_set(PU__SET_ARGS)
 {
-    pu__parted *s = (pu__parted *)model->data;
+    pu__parted *s = pu__parted_of(model);
+    pu_int logs = s->logs, hidden = s->hidden;
     pu_real beta;
-    for (pu_int i = s->logs; i < s->params; i++)
+    for (pu_int i = logs; i < model->params; i++)
         if (!pu__exp(theta[i], &beta))
             return pu__refuse_entry(index, i);
-    pu__copy(s->x, theta, s->logs);
-    for (pu_int i = s->logs; i < s->params; i++)
+    pu__copy(s->x, theta, logs);
+    for (pu_int i = logs; i < model->params; i++)
         pu__exp(theta[i], s->x + i);
     beta = s->x[s->psi];
     if (s->tied_psi)
@@ -15861,34 +15966,34 @@ PU__FN pu_status pu__parted_set(pu_model *model, const pu_real *theta, pu_int *i
         for (pu_int i = 0; i < s->D; i++)
             s->m[i] = 1 / (s->x[i] + beta * s->norm[i]);
     /* Phi = tanh(X W1' + b1), or that times W2' + b2 */
-    if (s->hidden) {
+    if (hidden)
         pu__layer_apply(s, 0, s->X, s->H);
-        for (pu_int i = 0; i < s->M * s->hidden; i++)
-            s->H[i] = pu__tanh(s->H[i]);
-        if (s->W2 > 0)
-            pu__layer_apply(s, 1, s->H, s->features);
-    }
+    for (pu_int i = 0; i < s->M * hidden; i++)
+        s->H[i] = pu__tanh(s->H[i]);
+    if (s->W2 > 0)
+        pu__layer_apply(s, 1, s->H, s->features);
     return PU_OK;
 }
 
 /* model.grad: gradients of Phi, eta, Gamma, psi and m -> gradient of theta. Factors: g->Phi may be grad itself, as
    begins_with_Phi promises. Networks: g->Phi is the gradient for the features. */
-PU__FN pu_status pu__parted_grad(const pu_model *model, const pu_gradient_result *g, pu_real *grad)
+PU__FN pu_status pu__parted_grad(PU__MODEL_GRAD_ARGS)
 {
-    const pu__parted *s = (const pu__parted *)model->data;
+    const pu__parted *s = pu__parted_of(model);
+    pu_int M = s->M;
     double sum = 0;
     /* What theta holds as it is, or as a logarithm: the gradient for the natural value first. */
     if (s->eta > 0) {
         if (g->Phi != grad)
             pu__copy(grad, g->Phi, s->eta);
-        pu__copy(grad + s->eta, g->eta, s->M);
+        pu__copy(grad + s->eta, g->eta, M);
     } else
-        pu__copy(grad + s->alpha, g->Gamma, model->Gamma.params);
+        pu__copy(grad + s->logs, g->Gamma, model->Gamma.params);
     if (s->tied_psi)
-        for (pu_int i = 0; i < s->M; i++)
+        for (pu_int i = 0; i < M; i++)
             sum += (double)g->psi[i];
     else
-        pu__copy(grad + s->psi, g->psi, s->M);
+        pu__copy(grad + s->psi, g->psi, M);
     /* m = 1 / (alpha + beta norm), so dm = -m^2 (dalpha + norm dbeta). alpha comes first in theta. */
     if (g->precond)
         for (pu_int i = 0; i < s->D; i++) {
@@ -15903,13 +16008,13 @@ PU__FN pu_status pu__parted_grad(const pu_model *model, const pu_gradient_result
         if (s->W2 > 0)
             pu__layer_back(s, 1, s->H, g->Phi, grad + s->W2, s->Hbar);
         else
-            pu__copy(s->Hbar, g->Phi, s->M * s->D);
-        for (pu_int i = 0; i < s->M * s->hidden; i++)
+            pu__copy(s->Hbar, g->Phi, M * s->D);
+        for (pu_int i = 0; i < M * s->hidden; i++)
             s->Hbar[i] *= 1 - s->H[i] * s->H[i];
         pu__layer_back(s, 0, s->X, s->Hbar, grad, NULL);
     }
     /* d/d log x = x d/dx */
-    for (pu_int i = s->logs; i < s->params; i++)
+    for (pu_int i = s->logs; i < model->params; i++)
         grad[i] *= s->x[i];
     return PU_OK;
 }
@@ -15918,7 +16023,7 @@ PU__FN pu_status pu__parted_grad(const pu_model *model, const pu_gradient_result
    It only copies the gradients of Phi and eta. What it multiplies, the entries or the sum of psi's, is tried here. */
 PU__FN int pu__factors_grad_is_finite(const pu_model *model, const pu_gradient_result *g)
 {
-    const pu__parted *s = (const pu__parted *)model->data;
+    const pu__parted *s = pu__parted_of(model);
     double sum = 0;
     for (pu_int i = 0; i < s->M; i++) {
         sum += (double)g->psi[i];
@@ -15928,28 +16033,19 @@ PU__FN int pu__factors_grad_is_finite(const pu_model *model, const pu_gradient_r
     return 1;
 }
 
-/* out = scale times standard normals, n of them. A start draws its numbers in rows, each with a number of its own.
-   The stream is that of the tests of operators, with a sample number that these never use. */
-PU__FN void pu__start_normals(uint64_t seed, pu_int row, pu_int n, double scale, pu_real *out)
-{
-    pu_normals(seed, (uint32_t)row, UINT32_MAX - 1, 0, PU__STREAM_TEST, 0, n, out);
-    for (pu_int i = 0; i < n; i++)
-        out[i] = (pu_real)(scale * (double)out[i]);
-}
-
 /* model.start of factors. eta = the mean of each row of Phi's observations, or of all values where a row has none.
    A quarter of a row's variance goes to its loadings, at random, and the rest to the noise. */
-PU__FN pu_status pu__start_factors(const pu_model *model, const pu_data *data, uint64_t seed, pu_real *theta)
+PU__FN pu_status pu__start_factors(PU__START_ARGS)
 {
-    const pu__parted *s = (const pu__parted *)model->data;
+    const pu__parted *s = pu__parted_of(model);
     int tied = s->tied_psi;
     pu_real *Phi = theta, *mean = theta + s->eta, *psi = theta + s->psi, y = 0;
-    /* squares about the means, number and sum of all values */
-    double squares = 0, count = 0, total = 0;
-    pu_int n, at, m = 0;
+    /* squares about the means, number and sum of all values; their variance */
+    double squares = 0, count = 0, total = 0, overall;
+    pu_int at, m = 0;
     /* Running means, and squares about them. The first M places of Phi serve for the counts of the rows. */
-    pu__zeros(theta, s->params);
-    for (n = 0; n < data->n; n++)
+    pu__zeros(theta, model->params);
+    for (pu_int n = 0; n < data->n; n++)
         for (at = 0; (at = pu__observed(data, n, at, &m, &y)) >= 0; at++) {
             pu_real off = y - mean[m]; /* from the mean so far */
             Phi[m] += 1;
@@ -15960,22 +16056,20 @@ PU__FN pu_status pu__start_factors(const pu_model *model, const pu_data *data, u
                 psi[m] += off * (y - mean[m]);
             squares += (double)off * (double)(y - mean[m]);
         }
+    overall = pu__positive_or(squares / count, 1);
     for (m = 0; m < s->M; m++) {
-        double variance = tied ? squares / count : (double)psi[m] / (double)Phi[m];
-        if (!(Phi[m] > 0) && count > 0)
-            mean[m] = (pu_real)(total / count);
-        /* One psi for all: made in the first turn. */
-        if (tied && m > 0)
-            continue;
+        if (Phi[m] == 0)
+            mean[m] = (pu_real)(total / pu__max(count, 1));
         /* A row with one value or none is taken to be like the others. */
-        if (!(variance > 0 && pu__finite_double(variance)))
-            variance = squares > 0 ? squares / count : 1;
-        psi[m] = (pu_real)-log(0.75 * variance);
+        if (!tied)
+            psi[m] = (pu_real)-log(0.75 * pu__positive_or((double)psi[m] / (double)Phi[m], overall));
     }
+    if (tied)
+        *psi = (pu_real)-log(0.75 * overall);
     /* D loadings of variance v/3D each, where v is the variance of the noise: three quarters of the whole */
     for (m = 0; m < s->M; m++) {
         double noise = exp(-(double)psi[tied ? 0 : m]);
-        pu__start_normals(seed, m, s->D, sqrt(noise / (3 * (double)s->D)), Phi + m * s->D);
+        pu__start_normals(seed, m, 1, s->D, sqrt(noise / (3 * (double)s->D)), Phi + m * s->D);
     }
     return PU_OK;
 }
@@ -15985,136 +16079,81 @@ PU__FN pu_status pu__start_factors(const pu_model *model, const pu_data *data, u
 PU__FN void pu__start_network(const pu__parted *s, uint64_t seed, pu_real *theta)
 {
     pu_int inputs = s->inputs, hidden = s->hidden;
-    for (pu_int i = 0; i < hidden; i++)
-        pu__start_normals(seed, i, inputs, 1 / sqrt((double)inputs), theta + i * inputs);
+    pu_real *W2 = theta + s->W2;
+    pu__start_normals(seed, 0, hidden, inputs, 1 / sqrt((double)inputs), theta);
     /* Weights of input j are divided by its root mean square. */
     for (pu_int j = 0; j < inputs; j++) {
         double square = 0;
-        for (pu_int m = 0; m < s->M; m++)
-            square += (double)s->X[m * inputs + j] * (double)s->X[m * inputs + j];
+        for (pu_int i = j; i < s->M * inputs; i += inputs)
+            square += (double)s->X[i] * (double)s->X[i];
         square = square > 0 ? sqrt((double)s->M / square) : 1;
-        for (pu_int i = 0; i < hidden; i++)
-            theta[i * inputs + j] = (pu_real)(square * (double)theta[i * inputs + j]);
+        for (pu_int i = j; i < hidden * inputs; i += inputs)
+            theta[i] = (pu_real)(square * (double)theta[i]);
     }
     /* b1 and the second layer */
-    pu__start_normals(seed, hidden, hidden, 1, theta + hidden * inputs);
+    pu__start_normals(seed, hidden, 1, hidden, 1, theta + hidden * inputs);
     if (s->W2 == 0)
         return;
-    for (pu_int i = 0; i < s->D; i++)
-        pu__start_normals(seed, hidden + 1 + i, hidden, 1 / sqrt((double)hidden), theta + s->W2 + i * hidden);
-    pu__zeros(theta + s->W2 + s->D * hidden, s->D);
+    pu__start_normals(seed, hidden + 1, s->D, hidden, 1 / sqrt((double)hidden), W2);
+    pu__zeros(W2 + s->D * hidden, s->D);
 }
 
 /* model.start of regressions and networks: nine tenths of the second moment of y go to Phi z, the rest to the noise. */
-PU__FN pu_status pu__start_regression(const pu_model *model, const pu_data *data, uint64_t seed, pu_real *theta)
+PU__FN pu_status pu__start_regression(PU__START_ARGS)
 {
-    const pu__parted *s = (const pu__parted *)model->data;
-    double square = 0, count = 0;
-    pu_real y = 0;
-    pu_int n, at, m = 0;
-    for (n = 0; n < data->n; n++)
-        for (at = 0; (at = pu__observed(data, n, at, &m, &y)) >= 0; at++) {
-            square += (double)y * (double)y;
-            count += 1;
-        }
-    square = square > 0 ? square / count : 1;
+    const pu__parted *s = pu__parted_of(model);
+    double square;
+    pu__autocovariances(data, 0, &square);
     /* alpha, one or D of them, and beta */
-    for (at = s->alpha; at < s->psi; at++)
-        theta[at] = (pu_real)log(s->gain / (0.9 * square));
+    pu__fill(theta + s->logs, (pu_real)log(s->gain / (0.9 * square)), s->psi - s->logs);
     theta[s->psi] = (pu_real)-log(0.1 * square);
     if (s->hidden)
         pu__start_network(s, seed, theta);
     return PU_OK;
 }
 
-/* model.describe: the part that entry i of theta belongs to, and its place in that part. */
-PU__FN void pu__parted_describe(const pu_model *model, pu_int i, pu_param *param)
-{
-    const pu__parted *s = (const pu__parted *)model->data;
-    const pu__part *p = s->part + s->parts - 1;
-    pu_scale scale = i < s->logs ? PU_SCALE_FREE : PU_SCALE_LOG;
-    while (i < p->at)
-        p--;
-    i -= p->at;
-    if (p->cols)
-        pu__describe(param, p->name, i / p->cols, i % p->cols, scale);
-    else
-        pu__describe(param, p->name, p->rows ? i : -1, -1, scale);
-}
-
-/* norm = the squared norms |Phi_j|^2 of the dictionary's columns, or ones where it cannot tell; then
-   gain = |Phi|_F^2 / M. Uses y as scratch. */
-PU__FN pu_status pu__parted_norms(pu__parted *s, pu_report *report)
-{
-    pu_op resolved = pu__resolve(s->dictionary);
-    const pu_op *Phi = &resolved;
-    double sum = 0;
-    pu__fill(s->norm, Phi->gram_diag ? 0 : 1, s->D);
-    pu__fill(s->y, 1, s->M);
-    if (Phi->gram_diag && Phi->gram_diag(Phi, s->y, s->norm, s->work))
-        return pu__operator_failed(report, "Phi.gram_diag", -1);
-    for (pu_int i = 0; i < s->D; i++)
-        sum += (double)s->norm[i];
-    if (!(sum > 0 && pu__finite_double(sum)))
-        sum = (double)s->D;
-    s->gain = sum / (double)s->M;
-    return PU_OK;
-}
-
-/* Memory, operators and functions of a model whose parts are known; then *model is made. */
+/* The last parts of theta but for factors, alpha and beta; then memory, operators and functions of the model. */
 PU__FN pu_status pu__parted_make(pu__draft *d, pu_model *model)
 {
     pu__parted *s = &d->parted;
-    pu_model *made = &d->made;
-    pu__parted *self;
-    pu_status status;
-    /* measure, then carve */
-    pu__parted_layout(s, &d->arena);
-    status = pu__draft_open(d, model);
+    pu_int M = s->M, D = s->D;
+    if (s->eta == 0) {
+        s->logs = pu__part_add(d, "alpha", s->sparse ? D : 0, 0, PU_SCALE_LOG);
+        s->psi = pu__part_add(d, "beta", 0, 0, PU_SCALE_LOG);
+        s->tied_psi = 1;
+    }
+    pu_status status = pu__draft_open(d, model);
     if (status)
         return status;
-    self = pu__parted_layout(s, &d->arena);
-    if (s->dictionary)
-        status = pu__parted_norms(s, d->report);
-    if (status)
-        return status;
-    pu__zeros(s->x, s->params); /* not set yet: pu_gradient refuses a psi of 0 */
-    pu__zeros(s->y, s->M);
-    if (s->hidden)
-        pu__fill(s->ones, 1, s->M);
-    /* what all kinds have in common */
-    made->data = self;
-    made->params = s->params;
-    made->tied_psi = s->tied_psi;
-    made->precond = s->m;
-    made->uses = PU_USES_PSI;
-    made->set = pu__parted_set;
-    made->grad = pu__parted_grad;
-    made->start = s->eta > 0 ? pu__start_factors : pu__start_regression;
-    made->describe = pu__parted_describe;
-    made->lgm.psi = s->y;
-    made->lgm.Phi = s->dictionary;
+    s = pu__parted_of(model);
+    model->set = pu__parted_set;
+    model->grad = pu__parted_grad;
+    model->start = pu__start_regression;
     /* Phi is the dictionary, the features, or the first part of theta. */
-    if (!s->dictionary) {
-        made->uses |= PU_USES_PHI;
-        made->Phi = pu_op_dense(s->M, s->D, s->hidden ? s->features : s->x);
+    model->lgm.Phi = s->dictionary;
+    if (s->hidden) {
+        pu__fill(s->ones, 1, M);
+        model->uses |= PU_USES_PHI;
+        model->Phi = pu_op_dense(M, D, s->features);
     }
     /* Gamma is the identity, diag(alpha), or alpha times the identity. */
+    model->Gamma = (s->sparse ? pu_op_diagonal : pu_op_scaled_identity)(D, s->x + s->logs);
     if (s->eta > 0) {
-        made->uses |= PU_USES_ETA;
-        made->begins_with_Phi = 1;
-        made->grad_is_finite = pu__factors_grad_is_finite;
-        made->Gamma = pu_op_identity(s->D);
-        made->Phi.check = NULL; /* a part of theta, which pu_model_set has checked */
-        made->lgm.eta = s->x + s->eta;
-    } else {
-        made->uses |= PU_USES_GAMMA;
-        made->Gamma = (s->sparse ? pu_op_diagonal : pu_op_scaled_identity)(s->D, s->x + s->alpha);
+        model->uses = PU_USES_PHI | PU_USES_ETA | PU_USES_PSI;
+        model->begins_with_Phi = 1;
+        model->grad_is_finite = pu__factors_grad_is_finite;
+        model->start = pu__start_factors;
+        model->Gamma = pu_op_identity(D);
+        model->Phi = pu_op_dense(M, D, s->x);
+        model->Phi.check = NULL; /* a part of theta, which pu_model_set has checked */
+        model->lgm.eta = s->x + s->eta;
     }
-    if (s->sparse)
-        made->uses |= PU_USES_PRECOND;
-    *self = *s;
-    return pu__draft_done(d, model);
+    if (s->sparse) {
+        model->uses |= PU_USES_PRECOND;
+        model->precond = s->m;
+    }
+    pu__model_link(model);
+    return PU_OK;
 }
 
 /* Factor analysis, or with tied_psi probabilistic PCA. M, D: rows and columns of Phi. */
@@ -16122,21 +16161,17 @@ PU__FN pu_status pu__model_factors(pu_model *model, pu_int M, pu_int D, int tied
 {
     pu__draft d;
     pu__parted *s = &d.parted;
-    pu_status status = pu__draft_begin(&d, model, report);
-    if (status)
-        return status;
-    if (M < 1)
-        return pu__refuse(d.report, PU_E_ARGUMENT, "M");
-    if (D < 1)
-        return pu__refuse(d.report, PU_E_ARGUMENT, "D");
+    report = pu__draft_begin(&d, model, report);
+    if (M < 1 || D < 1)
+        return pu__refuse(report, PU_E_ARGUMENT, M < 1 ? "M" : "D");
     d.made.name = tied_psi ? "probabilistic PCA" : "factor analysis";
-    /* theta */
     s->M = M;
     s->D = D;
     s->tied_psi = tied_psi;
-    pu__parted_add(&d, "Phi", M, D);
-    s->eta = pu__parted_add(&d, "eta", M, 0);
-    s->psi = s->logs = pu__parted_add(&d, tied_psi ? "beta" : "psi", tied_psi ? 0 : M, 0);
+    /* theta */
+    pu__part_add(&d, "Phi", M, D, PU_SCALE_FREE);
+    s->eta = pu__part_add(&d, "eta", M, 0, PU_SCALE_FREE);
+    s->psi = s->logs = pu__part_add(&d, tied_psi ? "beta" : "psi", tied_psi ? 0 : M, 0, PU_SCALE_LOG);
     return pu__parted_make(&d, model);
 }
 
@@ -16152,45 +16187,31 @@ PU_DEF pu_status pu_model_ppca(pu_model *model, pu_int M, pu_int D, pu_report *r
     return pu__model_factors(model, M, D, 1, report);
 }
 
-/* Regressions and networks end alike: their last two parts, alpha and beta, and the model. */
-PU__FN pu_status pu__model_alpha_beta(pu__draft *d, pu_model *model)
-{
-    pu__parted *s = &d->parted;
-    s->alpha = s->logs = pu__parted_add(d, "alpha", s->sparse ? s->D : 0, 0);
-    s->psi = pu__parted_add(d, "beta", 0, 0);
-    s->tied_psi = 1;
-    return pu__parted_make(d, model);
-}
-
 /* Bayesian linear regression, or sparse Bayesian learning, which has an alpha for every latent. Phi is borrowed. */
 PU__FN pu_status pu__model_regression(pu_model *model, const pu_op *Phi, int sparse, pu_report *report)
 {
     pu__draft d;
     pu__parted *s = &d.parted;
-    pu_status status = pu__draft_begin(&d, model, report);
-    if (status)
-        return status;
+    report = pu__draft_begin(&d, model, report);
     if (!Phi)
-        return pu__refuse(d.report, PU_E_NULL, "Phi");
+        return pu__refuse(report, PU_E_NULL, "Phi");
     if (Phi->rows < 1)
-        return pu__refuse(d.report, PU_E_ARGUMENT, "Phi.rows");
+        return pu__refuse(report, PU_E_ARGUMENT, "Phi.rows");
     if (Phi->cols < 1)
-        return pu__refuse(d.report, PU_E_ARGUMENT, "Phi.cols");
+        return pu__refuse(report, PU_E_ARGUMENT, "Phi.cols");
     if (Phi->work < 0)
-        return pu__refuse(d.report, PU_E_ARGUMENT, "Phi.work");
-    status = pu__check_form_sizes(Phi, &pu__names_Phi, d.report);
-    if (status)
-        return status;
-    status = pu__check_op(Phi, &pu__names_Phi, d.report);
+        return pu__refuse(report, PU_E_ARGUMENT, "Phi.work");
+    pu_status status = pu__check_form_sizes(Phi, &pu__names_Phi, report);
+    if (!status)
+        status = pu__check_op(Phi, &pu__names_Phi, report);
     if (status)
         return status;
     d.made.name = sparse ? "sparse Bayesian learning" : "Bayesian linear regression";
-    /* theta is made by pu__model_alpha_beta alone. */
     s->M = Phi->rows;
     s->D = Phi->cols;
     s->dictionary = Phi;
     s->sparse = sparse;
-    return pu__model_alpha_beta(&d, model);
+    return pu__parted_make(&d, model);
 }
 
 /* Sparse Bayesian learning: theta = [log alpha, D of them | log beta]. */
@@ -16211,22 +16232,20 @@ PU_DEF pu_status pu_model_neural(pu_model *model, pu_int points, pu_int inputs, 
 {
     pu__draft d;
     pu__parted *s = &d.parted;
-    pu_status status = pu__draft_begin(&d, model, report);
-    if (status)
-        return status;
+    report = pu__draft_begin(&d, model, report);
     if (points < 1)
-        return pu__refuse(d.report, PU_E_ARGUMENT, "points");
+        return pu__refuse(report, PU_E_ARGUMENT, "points");
     if (inputs < 1)
-        return pu__refuse(d.report, PU_E_ARGUMENT, "inputs");
+        return pu__refuse(report, PU_E_ARGUMENT, "inputs");
     if (hidden < 1)
-        return pu__refuse(d.report, PU_E_ARGUMENT, "hidden");
+        return pu__refuse(report, PU_E_ARGUMENT, "hidden");
     if (features < 0)
-        return pu__refuse(d.report, PU_E_ARGUMENT, "features");
+        return pu__refuse(report, PU_E_ARGUMENT, "features");
     if (!X)
-        return pu__refuse(d.report, PU_E_NULL, "X");
+        return pu__refuse(report, PU_E_NULL, "X");
     if (inputs > PTRDIFF_MAX / (pu_int)sizeof *X / points)
-        return pu__refuse(d.report, PU_E_OVERFLOW, "X");
-    status = pu__check_array(points * inputs, X, 0, "X", -1, d.report);
+        return pu__refuse(report, PU_E_OVERFLOW, "X");
+    pu_status status = pu__check_array(points * inputs, X, 0, "X", -1, report);
     if (status)
         return status;
     d.made.name = "neural linear model";
@@ -16237,68 +16256,16 @@ PU_DEF pu_status pu_model_neural(pu_model *model, pu_int points, pu_int inputs, 
     s->inputs = inputs;
     s->hidden = hidden;
     /* theta */
-    pu__parted_add(&d, "W1", hidden, inputs);
-    pu__parted_add(&d, "b1", hidden, 0);
+    pu__part_add(&d, "W1", hidden, inputs, PU_SCALE_FREE);
+    pu__part_add(&d, "b1", hidden, 0, PU_SCALE_FREE);
     if (features) {
-        s->W2 = pu__parted_add(&d, "W2", features, hidden);
-        pu__parted_add(&d, "b2", features, 0);
+        s->W2 = pu__part_add(&d, "W2", features, hidden, PU_SCALE_FREE);
+        pu__part_add(&d, "b2", features, 0, PU_SCALE_FREE);
     }
-    return pu__model_alpha_beta(&d, model);
+    return pu__parted_make(&d, model);
 }
 
 /* ---- models of series ---- */
-
-/* What the data of both models begin with. */
-typedef struct {
-    pu_real *psi, *nu; /* M, and D or NULL */
-} pu__series;
-
-/* Memory for a model of series: made.data, `bytes` of it, zeroed, with a pu__series in front; psi; and nu with `states`
-   entries per step, 0 = no nu. The model is not set yet: psi = 0, which pu_gradient refuses. */
-PU__FN pu_status pu__series_open(pu__draft *d, pu_model *model, size_t bytes, pu_int steps, pu_int states)
-{
-    pu__series made;
-    pu_status status = PU_OK;
-    for (int pass = 0; pass < 2; pass++) { /* measure, carve */
-        d->made.data = pu__take(&d->arena, 1, 1, bytes);
-        made.psi = pu__reals(&d->arena, steps, 1 + states);
-        made.nu = pass && states ? made.psi + steps : NULL;
-        if (pass == 0)
-            status = pu__draft_open(d, model);
-        if (status)
-            return status;
-    }
-    memset(d->made.data, 0, bytes);
-    *(pu__series *)d->made.data = made;
-    pu__zeros(made.psi, steps);
-    d->made.lgm.psi = made.psi;
-    d->made.lgm.nu = made.nu;
-    d->made.uses = PU_USES_GAMMA | PU_USES_PSI;
-    return PU_OK;
-}
-
-/* c_k = mean of y_t y_{t+k} over the pairs that are observed, k = 0 .. lags <= PU_AR_MAX; 0 where there is no pair.
-   c_0 = 1 where it would not be positive and finite. */
-PU__FN void pu__autocovariances(const pu_data *data, pu_int lags, double *c)
-{
-    double count[PU_AR_MAX + 1] = {0};
-    pu_int n, at, to, k, t = 0, u = 0;
-    pu_real y = 0, later = 0;
-    memset(c, 0, (size_t)(lags + 1) * sizeof *c);
-    /* All pairs (t, u) of observed steps with 0 <= u - t <= lags; the observed steps of a datum ascend. */
-    for (n = 0; n < data->n; n++)
-        for (at = 0; (at = pu__observed(data, n, at, &t, &y)) >= 0; at++)
-            for (to = at; (to = pu__observed(data, n, to, &u, &later)) >= 0; to++) {
-                if (u - t > lags)
-                    break;
-                c[u - t] += (double)y * (double)later;
-                count[u - t] += 1;
-            }
-    for (k = 0; k <= lags; k++)
-        c[k] = count[k] > 0 ? c[k] / count[k] : 0;
-    if (!(c[0] > 0 && pu__finite_double(c[0])))
-        c[0] = 1;
-}
 
 /* x, or the nearer end of [low, high] if x is outside; low for NaN. */
 PU__FN double pu__clamp(double x, double low, double high)
@@ -16317,41 +16284,35 @@ PU__FN double pu__signal_share(const double *c)
 
 /* ---- noisy autoregression: z an AR, y = z + N(0, lambda) ---- */
 
-/* Data of the model. */
-typedef struct {
-    pu__series series;
-    pu_ar ar;
-} pu__noisy_ar;
-
 /* model.set: theta = [atanh gamma | log kappa | log lambda] -> the process and psi = 1 / lambda. */
-PU__FN pu_status pu__noisy_ar_set(pu_model *model, const pu_real *theta, pu_int *index)
+PU__FN pu_status pu__noisy_ar_set(PU__SET_ARGS)
 {
-    pu__noisy_ar *s = (pu__noisy_ar *)model->data;
-    pu_int P = s->ar.order;
-    pu_real gamma[PU_AR_MAX], kappa, lambda;
-    pu_status status;
+    pu__parted *s = pu__parted_of(model);
+    pu_ar *ar = s->ar;
+    pu_real *x = s->x; /* scratch here: gamma, kappa, lambda */
+    pu_int P = ar->order;
     for (pu_int i = 0; i < P; i++)
-        gamma[i] = (pu_real)tanh((double)theta[i]);
-    if (!pu__exp(theta[P], &kappa))
-        return pu__refuse_entry(index, P);
-    if (!pu__exp(theta[P + 1], &lambda))
-        return pu__refuse_entry(index, P + 1);
-    status = pu_ar_set(&s->ar, s->ar.n, P, gamma, kappa, index); /* its parameters are numbered like theta */
+        x[i] = (pu_real)tanh((double)theta[i]);
+    for (pu_int i = P; i < P + 2; i++)
+        if (!pu__exp(theta[i], x + i))
+            return pu__refuse_entry(index, i);
+    pu_status status = pu_ar_set(ar, ar->n, P, x, x[P], index); /* its parameters are numbered like theta */
     if (!status)
-        pu__fill(s->series.psi, 1 / lambda, s->ar.n);
+        pu__fill(s->y, 1 / x[P + 1], ar->n);
     return status;
 }
 
 /* model.grad: gradients of gamma, kappa and psi -> gradient of theta. tanh' = 1 - tanh^2, and for psi = 1 / lambda
    d/d log lambda = -psi d/dpsi. */
-PU__FN pu_status pu__noisy_ar_grad(const pu_model *model, const pu_gradient_result *g, pu_real *grad)
+PU__FN pu_status pu__noisy_ar_grad(PU__MODEL_GRAD_ARGS)
 {
-    const pu__noisy_ar *s = (const pu__noisy_ar *)model->data;
-    pu_int P = s->ar.order;
+    const pu__parted *s = pu__parted_of(model);
+    const pu_ar *ar = s->ar;
+    pu_int P = ar->order;
     for (pu_int i = 0; i < P; i++)
-        grad[i] = (pu_real)((double)g->Gamma[i] * pu__ar_gap(s->ar.gamma[i]));
-    grad[P] = g->Gamma[P] * s->ar.kappa;
-    grad[P + 1] = (pu_real)-pu__dot(s->ar.n, NULL, s->series.psi, g->psi);
+        grad[i] = (pu_real)((double)g->Gamma[i] * pu__ar_gap(ar->gamma[i]));
+    grad[P] = g->Gamma[P] * ar->kappa;
+    grad[P + 1] = (pu_real)-pu__dot(ar->n, NULL, s->y, g->psi);
     return PU_OK;
 }
 
@@ -16360,24 +16321,22 @@ PU__FN pu_status pu__noisy_ar_grad(const pu_model *model, const pu_gradient_resu
    *calm = 0 if some |gamma| came out near one or beyond; such a gamma is cut. */
 PU__FN double pu__durbin_levinson(pu_int P, const double *c, double variance, pu_real *theta, int *calm)
 {
-    double phi[PU_AR_MAX] = {0}, old[PU_AR_MAX];
+    double phi[PU_AR_MAX + 1] = {0};
     *calm = 1;
     for (pu_int m = 1; m <= P; m++) {
         /* gamma = (c_m - sum_j phi_j c_{m-j}) / error of order m - 1 */
         double gamma = c[m];
         for (pu_int j = 1; j < m; j++)
-            gamma -= phi[j - 1] * c[m - j];
+            gamma -= phi[j] * c[m - j];
         gamma /= variance;
         if (!(fabs(gamma) < 0.9))
             *calm = 0;
         gamma = pu__clamp(gamma, -0.95, 0.95);
         /* phi_j -= gamma phi_{m-j} */
-        memcpy(old, phi, sizeof old);
-        for (pu_int j = 1; j < m; j++)
-            phi[j - 1] -= gamma * old[m - j - 1];
-        phi[m - 1] = gamma;
+        pu__ar_reflect(m, -gamma, 1, phi);
+        phi[m] = gamma;
         variance *= 1 - gamma * gamma;
-        theta[m - 1] = (pu_real)(log((1 + gamma) / (1 - gamma)) / 2);
+        *theta++ = (pu_real)(log((1 + gamma) / (1 - gamma)) / 2);
     }
     return variance;
 }
@@ -16385,34 +16344,22 @@ PU__FN double pu__durbin_levinson(pu_int P, const double *c, double variance, pu
 /* model.start: gamma and kappa from the autocovariances without the noise. When too much is taken for noise, the rest
    is hardly a covariance, and some |gamma| comes out near one or beyond. Then half of that noise is given back to the
    signal, a few times. */
-PU__FN pu_status pu__noisy_ar_start(const pu_model *model, const pu_data *data, uint64_t seed, pu_real *theta)
+PU__FN pu_status pu__noisy_ar_start(PU__START_ARGS)
 {
-    pu_int P = ((const pu__noisy_ar *)model->data)->ar.order;
+    pu_int P = model->params - 2;
     double c[PU_AR_MAX + 1], share, error = 1;
-    int tries, calm = 0;
-    (void)seed;
+    int calm = 0;
     pu__autocovariances(data, pu__most(P, 2), c);
     share = pu__signal_share(c);
-    for (tries = 0; tries < 6; tries++) {
+    for (int tries = 0; tries < 6 && !calm; tries++) {
         /* The noise is in c_0 alone: without it the variance is share c_0. */
         error = pu__durbin_levinson(P, c, share * c[0], theta, &calm);
-        if (calm)
-            break;
-        share = (1 + share) / 2;
+        if (!calm)
+            share = (1 + share) / 2;
     }
     theta[P] = (pu_real)log(error);
     theta[P + 1] = (pu_real)log((1 - share) * c[0]);
     return PU_OK;
-}
-
-/* model.describe: gamma[i], kappa, lambda. */
-PU__FN void pu__noisy_ar_describe(const pu_model *model, pu_int i, pu_param *param)
-{
-    pu_int P = ((const pu__noisy_ar *)model->data)->ar.order;
-    if (i < P)
-        pu__describe(param, "gamma", i, -1, PU_SCALE_ATANH);
-    else
-        pu__describe(param, i == P ? "kappa" : "lambda", -1, -1, PU_SCALE_LOG);
 }
 
 /* The process of a model whose Gamma is an AR, else NULL. */
@@ -16424,65 +16371,52 @@ PU_DEF const pu_ar *pu_model_get_ar(const pu_model *model)
 /* Noisy autoregression: theta = [atanh gamma | log kappa | log lambda]. White noise of variance one until it is set. */
 PU_DEF pu_status pu_model_noisy_ar(pu_model *model, pu_int n, pu_int order, pu_report *report)
 {
-    static const pu_real gamma[PU_AR_MAX] = {0};
     pu__draft d;
-    pu_model *made = &d.made;
-    pu__noisy_ar *s;
-    pu_status status = pu__draft_begin(&d, model, report);
-    if (status)
-        return status;
+    pu__parted *s = &d.parted;
+    report = pu__draft_begin(&d, model, report);
     if (n < 1)
-        return pu__refuse(d.report, PU_E_ARGUMENT, "n");
+        return pu__refuse(report, PU_E_ARGUMENT, "n");
     if (order < 0 || order > pu__min(n, PU_AR_MAX))
-        return pu__refuse(d.report, PU_E_ARGUMENT, "order");
-    status = pu__series_open(&d, model, sizeof *s, n, 0);
+        return pu__refuse(report, PU_E_ARGUMENT, "order");
+    d.made.name = "noisy autoregression";
+    s->M = n;
+    s->tied_psi = 1;
+    /* theta */
+    if (order)
+        pu__part_add(&d, "gamma", order, 0, PU_SCALE_ATANH);
+    pu__part_add(&d, "kappa", 0, 0, PU_SCALE_LOG);
+    pu__part_add(&d, "lambda", 0, 0, PU_SCALE_LOG);
+    pu_status status = pu__draft_open(&d, model);
     if (status)
         return status;
-    s = (pu__noisy_ar *)made->data;
-    pu_ar_set(&s->ar, n, order, gamma, 1, NULL);
-    made->name = "noisy autoregression";
-    made->params = order + 2;
-    made->tied_psi = 1;
-    made->Gamma = pu_op_ar(&s->ar);
-    made->Phi = pu_op_identity(n);
-    made->set = pu__noisy_ar_set;
-    made->grad = pu__noisy_ar_grad;
-    made->start = pu__noisy_ar_start;
-    made->describe = pu__noisy_ar_describe;
-    return pu__draft_done(&d, model);
+    s = pu__parted_of(model);
+    pu_ar_set(s->ar, n, order, s->x, 1, NULL); /* x is zero */
+    model->Gamma = pu_op_ar(s->ar);
+    model->Phi = pu_op_identity(n);
+    model->set = pu__noisy_ar_set;
+    model->grad = pu__noisy_ar_grad;
+    model->start = pu__noisy_ar_start;
+    pu__model_link(model);
+    return PU_OK;
 }
 
 /* ---- state space: z_t = A z_{t-1} + N(0, Q), y_t = c'z_t + N(0, sigma2) ---- */
-
-/* The process as of some theta. Q = L L' and, for a given start, P0 = L0 L0'; S x S each, zero above the diagonal. */
-typedef struct {
-    pu_ssm ssm;
-    double L[PU__SSM_SQUARE], L0[PU__SSM_SQUARE];
-} pu__process;
-
-/* Data of the model. A pu_ssm is too large for the stack, so a new theta is tried in `next`. */
-typedef struct {
-    pu__series series;
-    pu__process now, next; /* as of the last set; being set */
-    pu_real c[PU_SSM_MAX];
-    pu_int at_c, at_L, at_sigma2, at_m0, at_L0; /* offsets in theta */
-} pu__state_space;
 
 /* theta: a lower triangle, row by row, its diagonal as log -> L and C = L L', S x S both.
    Returns the entry of theta whose exp is 0 or infinite, or -1. */
 PU__FN pu_int pu__triangle_set(pu_int S, const pu_real *theta, double *L, pu_real *C)
 {
-    pu_int i, j, l, at = 0;
+    pu_int at = 0;
     pu_real unused;
     memset(L, 0, (size_t)(S * S) * sizeof *L);
-    for (i = 0; i < S; i++)
-        for (j = 0; j <= i; j++) {
-            double sum = 0;
-            L[i * S + j] = i == j ? exp((double)theta[at]) : (double)theta[at];
+    for (pu_int i = 0; i < S; i++)
+        for (pu_int j = 0; j <= i; j++) {
+            double sum = 0, entry = (double)theta[at];
             if (i == j && !pu__exp(theta[at], &unused))
                 return at;
+            L[i * S + j] = i == j ? exp(entry) : entry;
             /* Rows up to i are complete as far as C_ij needs them. */
-            for (l = 0; l <= j; l++)
+            for (pu_int l = 0; l <= j; l++)
                 sum += L[i * S + l] * L[j * S + l];
             C[i * S + j] = C[j * S + i] = (pu_real)sum;
             at++;
@@ -16508,69 +16442,64 @@ PU__FN void pu__triangle_grad(pu_int S, const double *L, const pu_real *G, pu_re
 
 /* model.set: theta = [A | c | L | log sigma2], for a given start followed by [m0 | L0] -> the process, c, psi and nu.
    A refused theta leaves the model as it was. */
-PU__FN pu_status pu__state_space_set(pu_model *model, const pu_real *theta, pu_int *index)
+PU__FN pu_status pu__state_space_set(PU__SET_ARGS)
 {
-    pu__state_space *s = (pu__state_space *)model->data;
-    pu__process *next = &s->next;
-    const pu_ssm *now = &s->now.ssm;
-    pu_int S = now->states, SS = S * S;
-    int given = now->start == PU_SSM_GIVEN;
-    pu_real Q[PU__SSM_SQUARE], P0[PU__SSM_SQUARE], sigma2;
+    pu__parted *s = pu__parted_of(model);
+    pu__process *next = s->process + 1;
+    const pu_ssm *now = &s->process->ssm;
+    pu_int S = s->states, SS = S * S;
+    int given = s->given;
+    /* Q and P0 */
+    pu_real C[2][PU__SSM_SQUARE], sigma2;
     pu_int i;
-    pu_status status;
     /* All that can be refused comes first, */
-    if (!pu__exp(theta[s->at_sigma2], &sigma2))
-        return pu__refuse_entry(index, s->at_sigma2);
-    i = pu__triangle_set(S, theta + s->at_L, next->L, Q);
-    if (i >= 0)
-        return pu__refuse_entry(index, s->at_L + i);
-    if (given)
-        i = pu__triangle_set(S, theta + s->at_L0, next->L0, P0);
-    if (i >= 0)
-        return pu__refuse_entry(index, s->at_L0 + i);
-    status = pu_ssm_set(&next->ssm, now->steps, S, theta, Q, now->start, given ? P0 : NULL, &i);
+    if (!pu__exp(theta[s->sigma2], &sigma2))
+        return pu__refuse_entry(index, s->sigma2);
+    for (int t = 0; t <= given; t++) {
+        i = pu__triangle_set(S, theta + s->L[t], next->L[t], C[t]);
+        if (i >= 0)
+            return pu__refuse_entry(index, s->L[t] + i);
+    }
+    pu_status status = pu_ssm_set(&next->ssm, now->steps, S, theta, C[0], now->start, given ? C[1] : NULL, &i);
     if (status) {
         /* Entry (r, c) of Q or P0 comes from row r of its triangle: name the last entry of that row. */
         pu_int row = i % SS / S;
-        *index = i;
-        if (i >= SS)
-            *index = (i < 2 * SS ? s->at_L : s->at_L0) + row * (row + 3) / 2;
+        *index = i < SS ? i : s->L[i / SS - 1] + row * (row + 3) / 2;
         return status;
     }
     /* then the model changes. */
-    s->now = *next;
-    pu__copy(s->c, theta + s->at_c, S);
-    pu__fill(s->series.psi, 1 / sigma2, now->steps);
-    return given ? pu_ssm_mean(now, theta + s->at_m0, s->series.nu) : PU_OK;
+    *s->process = *next;
+    pu__copy(s->readout, theta + s->c, S);
+    pu__fill(s->y, 1 / sigma2, now->steps);
+    return given ? pu_ssm_mean(now, theta + s->m0, s->nu) : PU_OK;
 }
 
 /* model.grad: gradients of A, Q, P0, c, psi and nu -> gradient of theta. That of nu adds to the one of A. */
-PU__FN pu_status pu__state_space_grad(const pu_model *model, const pu_gradient_result *g, pu_real *grad)
+PU__FN pu_status pu__state_space_grad(PU__MODEL_GRAD_ARGS)
 {
-    const pu__state_space *s = (const pu__state_space *)model->data;
-    const pu_ssm *ssm = &s->now.ssm;
-    pu_int S = ssm->states, SS = S * S;
+    const pu__parted *s = pu__parted_of(model);
+    const pu_ssm *ssm = &s->process->ssm;
+    pu_int S = s->states, SS = S * S;
     /* Gamma's parameters are A, Q, P0. */
     pu__copy(grad, g->Gamma, SS);
-    pu__copy(grad + s->at_c, g->Phi, S);
-    pu__triangle_grad(S, s->now.L, g->Gamma + SS, grad + s->at_L);
-    grad[s->at_sigma2] = (pu_real)-pu__dot(ssm->steps, NULL, s->series.psi, g->psi);
-    if (ssm->start != PU_SSM_GIVEN)
+    pu__copy(grad + s->c, g->Phi, S);
+    grad[s->sigma2] = (pu_real)-pu__dot(ssm->steps, NULL, s->y, g->psi);
+    for (int t = 0; t <= s->given; t++)
+        pu__triangle_grad(S, s->process->L[t], g->Gamma + (t + 1) * SS, grad + s->L[t]);
+    if (!s->given)
         return PU_OK;
-    pu__zeros(grad + s->at_m0, S);
-    pu__triangle_grad(S, s->now.L0, g->Gamma + 2 * SS, grad + s->at_L0);
-    return pu_ssm_mean_grad(ssm, s->series.nu, g->nu, grad, grad + s->at_m0);
+    pu__zeros(grad + s->m0, S);
+    return pu_ssm_mean_grad(ssm, s->nu, g->nu, grad, grad + s->m0);
 }
 
 /* model.start: S independent states of variance one with equal shares in the signal. Their rates are r^e, where r is
    the signal's autocorrelation at lag one, and e is spread evenly over (0, 2).
    The rates differ, since equal states would stay equal in training. */
-PU__FN pu_status pu__state_space_start(const pu_model *model, const pu_data *data, uint64_t seed, pu_real *theta)
+PU__FN pu_status pu__state_space_start(PU__START_ARGS)
 {
-    const pu__state_space *s = (const pu__state_space *)model->data;
-    pu_int S = s->now.ssm.states;
+    const pu__parted *s = pu__parted_of(model);
+    pu_int S = s->states;
     double c[3], share, signal, r;
-    (void)seed;
     pu__autocovariances(data, 2, c);
     share = pu__signal_share(c);
     signal = share * c[0];
@@ -16580,34 +16509,11 @@ PU__FN pu_status pu__state_space_start(const pu_model *model, const pu_data *dat
         /* A_ii = +-rate, Q_ii = 1 - rate^2: variance one */
         double rate = pow(r, 2 * (double)(i + 1) / (double)(S + 1));
         theta[i * S + i] = (pu_real)(c[1] < 0 ? -rate : rate);
-        theta[s->at_c + i] = (pu_real)sqrt(signal / (double)S);
-        theta[s->at_L + i * (i + 3) / 2] = (pu_real)(log((1 - rate) * (1 + rate)) / 2);
+        theta[s->c + i] = (pu_real)sqrt(signal / (double)S);
+        theta[s->L[0] + i * (i + 3) / 2] = (pu_real)(log((1 - rate) * (1 + rate)) / 2);
     }
-    theta[s->at_sigma2] = (pu_real)log((1 - share) * c[0]);
+    theta[s->sigma2] = (pu_real)log((1 - share) * c[0]);
     return PU_OK;
-}
-
-/* model.describe: A[i,j], c[i], L[i,j], sigma2, m0[i], L0[i,j]. */
-PU__FN void pu__state_space_describe(const pu_model *model, pu_int i, pu_param *param)
-{
-    const pu__state_space *s = (const pu__state_space *)model->data;
-    pu_int S = s->now.ssm.states;
-    int start = i >= s->at_L0;
-    pu_int row = 0;
-    if (i < s->at_c)
-        pu__describe(param, "A", i / S, i % S, PU_SCALE_FREE);
-    else if (i < s->at_L)
-        pu__describe(param, "c", i - s->at_c, -1, PU_SCALE_FREE);
-    else if (i == s->at_sigma2)
-        pu__describe(param, "sigma2", -1, -1, PU_SCALE_LOG);
-    else if (i >= s->at_m0 && !start)
-        pu__describe(param, "m0", i - s->at_m0, -1, PU_SCALE_FREE);
-    else {
-        /* Row r of a triangle holds r + 1 entries. */
-        for (i -= start ? s->at_L0 : s->at_L; i > row; i -= row)
-            row++;
-        pu__describe(param, start ? "L0" : "L", row, i, i == row ? PU_SCALE_LOG : PU_SCALE_FREE);
-    }
 }
 
 /* The process of a model whose Gamma is a state space, else NULL. */
@@ -16617,53 +16523,58 @@ PU_DEF const pu_ssm *pu_model_get_ssm(const pu_model *model)
 }
 
 /* State space: theta = [A | c | L | log sigma2], for a given start followed by [m0 | L0].
-   Until it is set A = 0 and Q = P0 = I. */
+   Until it is set the process has sizes only. */
 PU_DEF pu_status pu_model_state_space(pu_model *model, pu_int steps, pu_int states, pu_ssm_start start,
                                       pu_report *report)
 {
     pu_int S = states;
     int given = start == PU_SSM_GIVEN;
     pu__draft d;
-    pu_model *made = &d.made;
-    pu__state_space *s;
-    pu_real *unit;
-    pu_int triangle;
-    pu_status status = pu__draft_begin(&d, model, report);
-    if (status)
-        return status;
+    pu__parted *s = &d.parted;
+    report = pu__draft_begin(&d, model, report);
     if (steps < 1)
-        return pu__refuse(d.report, PU_E_ARGUMENT, "steps");
+        return pu__refuse(report, PU_E_ARGUMENT, "steps");
     if (S < 1 || S > PU_SSM_MAX)
-        return pu__refuse(d.report, PU_E_ARGUMENT, "states");
-    status = pu__ssm_sizes(steps, S, start);
+        return pu__refuse(report, PU_E_ARGUMENT, "states");
+    pu_status status = pu__ssm_sizes(steps, S, start);
     if (status)
-        return pu__refuse(d.report, status, status == PU_E_OVERFLOW ? "steps" : "start");
-    status = pu__series_open(&d, model, sizeof *s, steps, given ? S : 0);
+        return pu__refuse(report, status, status == PU_E_OVERFLOW ? "steps" : "start");
+    d.made.name = "state space";
+    s->M = steps;
+    s->D = steps * S;
+    s->states = S;
+    s->tied_psi = 1;
+    s->given = given;
+    /* theta */
+    pu__part_add(&d, "A", S, S, PU_SCALE_FREE);
+    s->c = pu__part_add(&d, "c", S, 0, PU_SCALE_FREE);
+    s->L[0] = pu__part_add(&d, "L", S, -1, PU_SCALE_LOG);
+    s->sigma2 = pu__part_add(&d, "sigma2", 0, 0, PU_SCALE_LOG);
+    if (given) {
+        s->m0 = pu__part_add(&d, "m0", S, 0, PU_SCALE_FREE);
+        s->L[1] = pu__part_add(&d, "L0", S, -1, PU_SCALE_LOG);
+    }
+    status = pu__draft_open(&d, model);
     if (status)
         return status;
-    s = (pu__state_space *)made->data;
-    /* `next` is zero, and serves for A = 0 and Q = I. */
-    unit = s->next.ssm.Q;
-    for (pu_int i = 0; i < S; i++)
-        unit[i * S + i] = 1;
-    pu_ssm_set(&s->now.ssm, steps, S, s->next.ssm.A, unit, start, given ? unit : NULL, NULL);
-    /* where the parts of theta begin */
-    triangle = S * (S + 1) / 2;
-    s->at_c = S * S;
-    s->at_L = s->at_c + S;
-    s->at_sigma2 = s->at_L + triangle;
-    s->at_m0 = s->at_sigma2 + 1;
-    s->at_L0 = s->at_m0 + S;
-    made->name = "state space";
-    made->params = given ? s->at_L0 + triangle : s->at_m0;
-    made->uses |= PU_USES_PHI | (given ? (unsigned)PU_USES_NU : 0u);
-    made->Gamma = pu_op_ssm(&s->now.ssm);
-    made->Phi = pu_op_readout(steps, S, s->c);
-    made->set = pu__state_space_set;
-    made->grad = pu__state_space_grad;
-    made->start = pu__state_space_start;
-    made->describe = pu__state_space_describe;
-    return pu__draft_done(&d, model);
+    s = pu__parted_of(model);
+    pu_ssm *ssm = &s->process->ssm;
+    ssm->steps = steps;
+    ssm->states = S;
+    ssm->start = start;
+    model->tied_psi = 0; /* its gradient is not summed on the way, as it could be */
+    model->uses |= PU_USES_PHI;
+    if (given) {
+        model->uses |= PU_USES_NU;
+        model->lgm.nu = s->nu;
+    }
+    model->Gamma = pu_op_ssm(ssm);
+    model->Phi = pu_op_readout(steps, S, s->readout);
+    model->set = pu__state_space_set;
+    model->grad = pu__state_space_grad;
+    model->start = pu__state_space_start;
+    pu__model_link(model);
+    return PU_OK;
 }
 
 /* ------------------------------------------------------------------------------------------------
@@ -16715,8 +16626,7 @@ typedef struct {
     int exact;
     /* For passes over n. */
     int threads;
-    /* 1 = the model was set to the point of the next gradient, by pu_model_set call number `sets`. */
-    int is_set;
+    /* Number of the pu_model_set call that set the model to the point of the next gradient. */
     uint32_t sets;
     /* n: the point. It goes to the caller's array at the end. */
     pu_real *theta;
@@ -16751,14 +16661,12 @@ PU__FN void pu__fit_shuffle(pu__fit *fit)
     uint64_t seed = fit->o->gradient.seed;
     /* Apart from the streams of normals. */
     const uint32_t key[2] = {(uint32_t)seed, (uint32_t)(seed >> 32) ^ 0x6f726465u};
-    uint32_t counter[4] = {0, 0, 0, 0}, word[4];
+    uint32_t counter[4] = {0, (uint32_t)fit->epoch, 0, 0}, word[4];
     pu_int *order = fit->order;
-    counter[1] = (uint32_t)fit->epoch;
     for (pu_int i = 0; i < fit->N; i++)
         order[i] = i;
     for (pu_int i = fit->N - 1; i > 0; i--) {
-        pu_int moved = order[i];
-        pu_int j;
+        pu_int j, moved = order[i];
         counter[0] = (uint32_t)i;
         pu_philox(key, counter, word);
         j = (pu_int)(((uint64_t)word[0] << 32 | word[1]) % (uint64_t)(i + 1));
@@ -16798,20 +16706,18 @@ PU__FN pu_status pu__fit_batch_gradient(pu__fit *fit, const pu_real *theta, pu_r
     task.options.x0 = task.x;
     if (!fit->o->fixed_probes)
         task.options.step += (uint32_t)fit->step;
-    if (fit->x_batch) {
+    if (fit->x_batch)
         for (pu_int i = 0; i < *n; i++)
             pu__copy(task.x + i * each, fit->x + batch.pick[i] * each, each);
-    }
     fit->gradients++;
     /* pu__fit_move has set the model to the point that it proposed. Validation may have moved it since. */
-    if (!fit->is_set || fit->sets != fit->model->sets)
+    if (fit->sets != fit->model->sets)
         status = pu_model_set(fit->model, theta, report);
     if (!status)
         status = pu__model_run(&task, report);
-    if (fit->x_batch && !pu__fatal(status)) {
+    if (fit->x_batch && !pu__fatal(status))
         for (pu_int i = 0; i < *n; i++)
             pu__copy(fit->x + batch.pick[i] * each, task.x + i * each, each);
-    }
     return status;
 }
 
@@ -16828,7 +16734,7 @@ PU__FN double pu__gradient_norm(const pu__fit *fit, const pu_real *g)
 {
     double sum[PU__PARTS], all = 0;
 #ifdef PU__OPENMP
-#pragma omp parallel for schedule(static) num_threads(fit->threads) if (fit->threads > 1)
+#pragma omp parallel for num_threads(fit->threads)
 #endif
     for (int p = 0; p < PU__PARTS; p++) {
         pu_int at = pu__part_start(fit, p);
@@ -16846,42 +16752,38 @@ PU__FN double pu__gradient_norm(const pu__fit *fit, const pu_real *g)
 PU__FN pu_status pu__fit_gradient(pu__fit *fit, const pu_real *theta, pu_real *g)
 {
     const pu_report *last = &fit->report->last;
+    pu_real *part = fit->part, *se = fit->part_se;
     double *sum = fit->variance;
     double total = 0, objective = 0, variance = 0, error = 0;
     int known = 1;
-    pu_int n;
+    pu_int n = fit->n, data;
     fit->exact = 1;
     if (sum)
-        memset(sum, 0, (size_t)fit->n * sizeof *sum);
-    if (fit->part)
-        pu__zeros(g, fit->n);
+        memset(sum, 0, (size_t)n * sizeof *sum);
+    if (part)
+        pu__zeros(g, n);
     for (pu_int batch = 0; batch < fit->o->accumulate; batch++) {
-        pu_status status = pu__fit_batch_gradient(fit, theta, fit->part ? fit->part : g, &n);
-        double weight = (double)n, square = weight * weight;
+        pu_status status = pu__fit_batch_gradient(fit, theta, part ? part : g, &data);
+        double weight = (double)data, square = weight * weight;
         if (pu__fatal(status))
             return status;
-        if (last->served[PU_ITERATIVE] > 0)
-            fit->exact = 0;
-        if (!last->has_nll || last->nll_se < 0)
-            known = 0;
+        fit->exact &= !last->served[PU_ITERATIVE];
+        known &= last->has_nll && !(last->nll_se < 0);
         total += weight;
         objective += weight * (last->has_nll ? last->nll : last->q);
         variance += square * last->nll_se * last->nll_se;
-        if (fit->part)
-            pu__axpy(fit->n, (pu_real)n, fit->part, g);
-        if (sum) {
-            for (pu_int i = 0; i < fit->n; i++)
-                sum[i] += square * (double)fit->part_se[i] * (double)fit->part_se[i];
-        }
+        if (part)
+            pu__axpy(n, (pu_real)data, part, g);
+        if (sum)
+            for (pu_int i = 0; i < n; i++)
+                sum[i] += square * (double)se[i] * (double)se[i];
     }
-    if (fit->part) {
-        for (pu_int i = 0; i < fit->n; i++)
+    if (part)
+        for (pu_int i = 0; i < n; i++)
             g[i] /= (pu_real)total;
-    }
-    if (sum) {
-        for (pu_int i = 0; i < fit->n; i++)
+    if (sum)
+        for (pu_int i = 0; i < n; i++)
             error += sum[i] / (total * total);
-    }
     /* -1: unknown, or not measured. */
     fit->objective = objective / total;
     fit->objective_se = known ? sqrt(variance) / total : -1;
@@ -16936,58 +16838,49 @@ typedef struct {
 PU__FN pu__adam pu__adam_make(const pu__fit *fit)
 {
     const pu_fit_options *o = fit->o;
-    double t = fit->step + 1;
-    pu__adam a;
-    a.sgd = o->optimizer == PU_SGD;
-    a.beta1 = (pu_real)o->beta1;
-    a.gain1 = a.sgd ? 1 : (pu_real)(1 - o->beta1);
-    a.beta2 = (pu_real)o->beta2;
-    a.gain2 = (pu_real)(1 - o->beta2);
-    a.rate = (pu_real)(fit->rate / (a.sgd ? 1 : 1 - pow(o->beta1, t)));
-    a.root = (pu_real)(1 / sqrt(1 - pow(o->beta2, t)));
-    a.epsilon = (pu_real)o->epsilon;
+    double t = fit->step + 1, beta1 = o->beta1, beta2 = o->beta2;
+    int sgd = o->optimizer == PU_SGD;
+    pu__adam a = {sgd,
+                  (pu_real)beta1,
+                  (pu_real)(sgd ? 1 : 1 - beta1),
+                  (pu_real)beta2,
+                  (pu_real)(1 - beta2),
+                  (pu_real)(fit->rate / (sgd ? 1 : 1 - pow(beta1, t))),
+                  (pu_real)(1 / sqrt(1 - pow(beta2, t))),
+                  (pu_real)o->epsilon};
     return a;
 }
 
-/* Takes the gradient g, unless it is NULL, into the moments m and v. Then to = theta minus t times the
-   step. All n long. */
-PU__FN void pu__adam_step(const pu__adam *a, pu_real t, pu_int n, const pu_real *g, const pu_real *theta,
-                          pu_real *PU__RESTRICT m, pu_real *PU__RESTRICT v, pu_real *PU__RESTRICT to)
-{
-    pu_real step = t * a->rate;
-    if (g) {
-        for (pu_int i = 0; i < n; i++)
-            m[i] = a->beta1 * m[i] + a->gain1 * g[i];
-    }
-    if (a->sgd) {
-        for (pu_int i = 0; i < n; i++)
-            to[i] = theta[i] - step * m[i];
-        return;
-    }
-    if (g) {
-        for (pu_int i = 0; i < n; i++)
-            v[i] = a->beta2 * v[i] + a->gain2 * (g[i] * g[i]);
-    }
-    for (pu_int i = 0; i < n; i++)
-        to[i] = theta[i] - step * m[i] / (a->root * pu__sqrt(v[i]) + a->epsilon);
-}
-
 /* One part of next = theta + t d. a NULL: d is fit->m, L-BFGS's direction. Else it is the step of a, whose
-   moments take in the gradient when is_new. */
+   moments m and v take in the gradient when is_new. */
 PU__FN void pu__fit_move_part(pu__fit *fit, const pu__adam *a, double t, int is_new, int part)
 {
-    pu_int end = pu__part_start(fit, part + 1);
-    pu_int i, n, at = pu__part_start(fit, part);
-    if (!a) {
-        for (i = at; i < end; i++)
-            fit->next[i] = (pu_real)((double)fit->theta[i] + t * (double)fit->m[i]);
-        return;
-    }
+    pu_int i, n, end = pu__part_start(fit, part + 1);
     /* Chunks stay in cache from one pass to the next. */
-    for (; at < end; at += n) {
+    for (pu_int at = pu__part_start(fit, part); at < end; at += n) {
+        const pu_real *g = fit->g + at, *theta = fit->theta + at;
+        pu_real *PU__RESTRICT m = fit->m + at, *PU__RESTRICT to = fit->next + at;
         n = pu__min(PU__CHUNK, end - at);
-        pu__adam_step(a, (pu_real)t, n, is_new ? fit->g + at : NULL, fit->theta + at, fit->m + at,
-                      a->sgd ? NULL : fit->v + at, fit->next + at);
+        if (!a) {
+            for (i = 0; i < n; i++)
+                to[i] = (pu_real)((double)theta[i] + t * (double)m[i]);
+            continue;
+        }
+        pu_real step = (pu_real)t * a->rate;
+        if (is_new)
+            for (i = 0; i < n; i++)
+                m[i] = a->beta1 * m[i] + a->gain1 * g[i];
+        if (a->sgd) {
+            for (i = 0; i < n; i++)
+                to[i] = theta[i] - step * m[i];
+            continue;
+        }
+        pu_real *PU__RESTRICT v = fit->v + at;
+        if (is_new)
+            for (i = 0; i < n; i++)
+                v[i] = a->beta2 * v[i] + a->gain2 * (g[i] * g[i]);
+        for (i = 0; i < n; i++)
+            to[i] = theta[i] - step * m[i] / (a->root * pu__sqrt(v[i]) + a->epsilon);
     }
 }
 
@@ -16997,34 +16890,33 @@ PU__FN int pu__fit_move(pu__fit *fit, const pu__adam *a, double *t)
 {
     for (int halvings = 0; halvings < 40; halvings++) {
 #ifdef PU__OPENMP
-#pragma omp parallel for schedule(static) num_threads(fit->threads) if (fit->threads > 1)
+#pragma omp parallel for num_threads(fit->threads)
 #endif
         for (int p = 0; p < PU__PARTS; p++)
             pu__fit_move_part(fit, a, *t, halvings == 0, p);
-        fit->is_set = !pu_model_set(fit->model, fit->next, NULL);
-        fit->sets = fit->model->sets;
-        if (fit->is_set)
+        if (!pu_model_set(fit->model, fit->next, NULL)) {
+            fit->sets = fit->model->sets;
             return 1;
+        }
         fit->rejected++;
         *t /= 2;
     }
     return 0;
 }
 
-/* A step of Adam or SGD. *stuck = 1: the model takes no point in that direction. */
-PU__FN pu_status pu__fit_first_order(pu__fit *fit, int *stuck)
+/* A step of Adam or SGD. PU_FIT_STUCK: the model takes no point in that direction. */
+PU__FN pu_status pu__fit_first_order(pu__fit *fit)
 {
-    pu_status status = pu__fit_gradient(fit, fit->theta, fit->g);
-    pu_real *next = fit->next;
+    pu_real *theta = fit->theta, *next = fit->next;
+    pu_status status = pu__fit_gradient(fit, theta, fit->g);
     double t = 1;
-    pu__adam a;
     /* Where there is no gradient: half way back to the point before, until there is one. */
     for (int back = 0; back < 40 && fit->step > 0 && pu__fit_too_far(status); back++) {
         for (pu_int i = 0; i < fit->n; i++)
-            fit->theta[i] = (fit->theta[i] + next[i]) / 2;
-        fit->is_set = 0;
+            theta[i] = (theta[i] + next[i]) / 2;
+        fit->sets--; /* another point */
         fit->rejected++;
-        status = pu__fit_gradient(fit, fit->theta, fit->g);
+        status = pu__fit_gradient(fit, theta, fit->g);
     }
     if (status)
         return status;
@@ -17032,14 +16924,14 @@ PU__FN pu_status pu__fit_first_order(pu__fit *fit, int *stuck)
     if (fit->comparable && fit->objective_se == 0 && fit->objective < fit->best)
         pu__fit_keep_best(fit, fit->objective, fit->step);
     fit->rate = pu__fit_rate(fit);
-    a = pu__adam_make(fit);
-    *stuck = !pu__fit_move(fit, &a, &t);
+    pu__adam a = pu__adam_make(fit);
     /* The point left becomes the one to step back to. */
-    if (*stuck) {
-        pu__copy(next, fit->theta, fit->n);
-    } else {
-        fit->next = fit->theta;
+    if (pu__fit_move(fit, &a, &t)) {
+        fit->next = theta;
         fit->theta = next;
+    } else {
+        pu__copy(next, theta, fit->n);
+        fit->report->stop = PU_FIT_STUCK;
     }
     return PU_OK;
 }
@@ -17084,12 +16976,11 @@ PU__FN void pu__lbfgs_accept(pu__fit *fit, double t)
 {
     pu_int n = fit->n, place = ((pu_int)fit->newest + 1) % fit->pairs;
     pu_real *s = fit->S + place * n, *y = fit->Y + place * n;
-    double sy;
     for (pu_int i = 0; i < n; i++) {
         s[i] = fit->next[i] - fit->theta[i];
         y[i] = fit->v[i] - fit->g[i];
     }
-    sy = pu__dot(n, NULL, s, y);
+    double sy = pu__dot(n, NULL, s, y);
     if (sy > 1e-10 * sqrt(pu__dot(n, NULL, s, s) * pu__dot(n, NULL, y, y))) {
         fit->rho[place] = 1 / sy;
         fit->newest = (double)place;
@@ -17109,19 +17000,16 @@ PU__FN void pu__lbfgs_accept(pu__fit *fit, double t)
      |g(t)'d| <= 0.9 |g'd|.
    Near the minimum the changes of f drown in its rounding long before the gradient does. So values within
    1e-10 of each other count as equal, and the second condition decides alone (as in Hager and Zhang 2005). */
-PU__FN pu_status pu__fit_lbfgs(pu__fit *fit, int *stuck)
+PU__FN pu_status pu__fit_lbfgs(pu__fit *fit)
 {
     double noise = pu__max(16 * (double)PU__EPS, 1e-10);
-    double value, slope, t, lo = 0, hi = -1;
-    pu_status status = PU_OK;
-    if (!(fit->known > 0))
-        status = pu__fit_gradient(fit, fit->theta, fit->g);
+    double lo = 0, hi = -1;
+    pu_status status = fit->known > 0 ? PU_OK : pu__fit_gradient(fit, fit->theta, fit->g);
     if (status)
         return status;
     fit->known = 1;
-    value = fit->objective;
-    slope = pu__lbfgs_direction(fit);
-    t = (fit->held > 0 ? 1 : 1 / pu__max(1, sqrt(-slope))) * pu__fit_rate(fit);
+    double value = fit->objective, slope = pu__lbfgs_direction(fit);
+    double t = (fit->held > 0 ? 1 : 1 / pu__max(1, sqrt(-slope))) * pu__fit_rate(fit);
     fit->rate = t;
     for (int tries = 0; tries < 20; tries++) {
         double asked = t;
@@ -17140,11 +17028,11 @@ PU__FN pu_status pu__fit_lbfgs(pu__fit *fit, int *stuck)
             double there = pu__dot(fit->n, NULL, fit->v, fit->m);
             double limit = fit->exact ? value + 1e-4 * t * slope + noise * fabs(value) : HUGE_VAL;
             /* Too long when f is too large or the slope has turned; too short while it is as steep as here. */
-            if (!(fit->objective <= limit) || there > -0.9 * slope) {
+            if (!(fit->objective <= limit) || there > -0.9 * slope)
                 hi = t;
-            } else if (there < 0.9 * slope && hi < 0 && tries < 10) {
+            else if (there < 0.9 * slope && hi < 0 && tries < 10)
                 lo = t;
-            } else {
+            else {
                 pu__lbfgs_accept(fit, t);
                 return PU_OK;
             }
@@ -17152,7 +17040,7 @@ PU__FN pu_status pu__fit_lbfgs(pu__fit *fit, int *stuck)
         t = hi < 0 ? 2 * t : (lo + hi) / 2;
     }
     /* At rounding level, or the gradient is not that of the objective. */
-    *stuck = 1;
+    fit->report->stop = PU_FIT_STUCK;
     fit->objective = value;
     fit->gradient = pu__gradient_norm(fit, fit->g);
     return PU_OK;
@@ -17168,17 +17056,7 @@ PU__FN pu_status pu__fit_lbfgs(pu__fit *fit, int *stuck)
      160         the numbers of pu__fit before `model`
      ..          theta, best_theta, m, next, v, g, S, Y, rho, x: those of them that the fit has
      8           FNV-1a hash of the numbers and arrays */
-#ifdef PU_NO_STDIO
-
-/* pu_fit refuses options.checkpoint, so there is nothing to do. */
-PU__FN const char *pu__fit_save(pu__fit *fit) { return fit->o->checkpoint; }
-
-/* Likewise. */
-PU__FN const char *pu__fit_resume(pu__fit *fit) { return fit->o->checkpoint; }
-
-#else
-
-#define PU__FNV UINT64_C(0xcbf29ce484222325) /* the hash of nothing */
+#ifndef PU_NO_STDIO
 
 /* Hash of what a checkpoint must share with the fit that takes it up: version, model, sizes, precision, and
    every option that a step depends on, as given by the caller. All numbers are hashed as doubles. The order
@@ -17187,6 +17065,8 @@ PU__FN uint64_t pu__fit_fingerprint(const pu__fit *fit)
 {
     const pu_fit_options *o = fit->o;
     const pu_options *g = &o->gradient;
+    const pu_solve_options *solve = &g->solve;
+    const char *name = fit->model->name;
     const double number[] = {
         /* Sizes. */
         (double)sizeof(pu_real), (double)fit->n, (double)fit->N, (double)fit->data->m, (double)fit->D, (double)o->steps,
@@ -17202,11 +17082,11 @@ PU__FN uint64_t pu__fit_fingerprint(const pu__fit *fit)
         (double)!!g->rao_blackwell, g->error, (double)g->most_samples, (double)g->most_iterations,
         (double)!!g->no_control_variate, (double)!!g->tied_psi, (double)!!g->constant_precond,
         /* Its solver. */
-        (double)g->solve.iterations, (double)g->solve.solver, g->solve.tolerance, g->solve.absolute2,
-        (double)g->solve.check_every, (double)g->solve.adjoint, (double)g->solve.tape_every};
+        (double)solve->iterations, (double)solve->solver, solve->tolerance, solve->absolute2,
+        (double)solve->check_every, (double)solve->adjoint, (double)solve->tape_every};
     uint64_t h = pu__fnv(PU__FNV, PU_VERSION, sizeof PU_VERSION);
-    if (fit->model->name)
-        h = pu__fnv(h, fit->model->name, strlen(fit->model->name));
+    if (name)
+        h = pu__fnv(h, name, strlen(name));
     return pu__fnv(h, number, sizeof number);
 }
 
@@ -17245,17 +17125,15 @@ PU__FN const char *pu__fit_save(pu__fit *fit)
     char path[1024];
     pu__text text = {path, 0, sizeof path};
     uint64_t h;
-    FILE *file;
-    int ok;
     pu__put(&text, name);
     pu__put(&text, ".new");
     if (text.used + 1 >= sizeof path)
         return "checkpoint: the name is too long";
-    file = fopen(path, "wb");
+    FILE *file = fopen(path, "wb");
     if (!file)
         return "checkpoint: cannot be opened for writing";
-    ok = fwrite(PU__MAGIC, 8, 1, file) && fwrite(&fit->fingerprint, sizeof h, 1, file) &&
-         pu__fit_transfer(fit, file, 1, &h) && fwrite(&h, sizeof h, 1, file);
+    int ok = fwrite(PU__MAGIC, 8, 1, file) && fwrite(&fit->fingerprint, sizeof h, 1, file) &&
+             pu__fit_transfer(fit, file, 1, &h) && fwrite(&h, sizeof h, 1, file);
     /* A full disk may show only here. */
     if (fclose(file) || !ok) {
         remove(path);
@@ -17276,11 +17154,10 @@ PU__FN const char *pu__fit_resume(pu__fit *fit)
     const char *wrong = NULL;
     char magic[8];
     uint64_t h, told;
-    FILE *file;
     fit->fingerprint = pu__fit_fingerprint(fit);
     if (!fit->o->resume)
         return NULL;
-    file = fopen(fit->o->checkpoint, "rb");
+    FILE *file = fopen(fit->o->checkpoint, "rb");
     if (!file)
         return NULL;
     if (!fread(magic, 8, 1, file) || memcmp(magic, PU__MAGIC, 8))
@@ -17309,10 +17186,7 @@ PU__FN const char *pu__fit_resume(pu__fit *fit)
 PU_DEF const char *pu_fit_stop_text(pu_fit_stop stop)
 {
     switch (stop) {
-#define PU_X(name, value, text)                                                                                        \
-    case name: return text;
-        PU_FIT_STOP_LIST(PU_X)
-#undef PU_X
+        PU_FIT_STOP_LIST(PU__CASE_TEXT)
     case PU_FIT_STOPS: break;
     }
     return "unknown reason";
@@ -17323,18 +17197,15 @@ PU_DEF const char *pu_fit_stop_text(pu_fit_stop stop)
 PU__FN void pu__put_real(pu__text *text, const char *label, double x)
 {
     double size = fabs(x);
-    size_t point;
     pu__put(text, label);
     /* A NaN comes here, too. */
     if (!(size < 1e9)) {
         pu__put(text, "out of range");
         return;
     }
-    if (x < 0)
-        pu__put(text, "-");
-    pu__put_number(text, "", (pu_int)size);
+    pu__put_number(text, x < 0 ? "-" : "", (pu_int)size);
     /* The fraction with its leading zeros: a 1 in front keeps them, and becomes the point. */
-    point = text->used;
+    size_t point = text->used;
     pu__put_number(text, "", 1000000 + (pu_int)((size - floor(size)) * 1e6));
     if (text->used > point)
         text->at[point] = '.';
@@ -17344,15 +17215,13 @@ PU__FN void pu__put_real(pu__text *text, const char *label, double x)
    follows is separated by semicolons and left out where it does not apply. */
 PU_DEF const char *pu_fit_explain(const pu_fit_report *report, char *text, size_t size)
 {
-    pu__text all;
-    pu_report outcome;
-    if (!report || !text || size == 0)
+    if (!report || !text || !size)
         return pu_explain(NULL, text, size);
-    outcome = report->last;
+    pu_report outcome = report->last;
     outcome.status = report->status;
     outcome.where = report->where;
-    (void)pu_explain(&outcome, text, size);
-    all = pu__text_after(text, size);
+    pu_explain(&outcome, text, size);
+    pu__text all = pu__text_after(text, size);
     if (!report->status) {
         /* A progress function is called before the fit is over. */
         int is_over = report->stop || report->step >= report->steps;
@@ -17362,11 +17231,12 @@ PU_DEF const char *pu_fit_explain(const pu_fit_report *report, char *text, size_
     pu__put_number(&all, "; step ", report->step);
     pu__put_number(&all, " of ", report->steps);
     /* A standard error of -1 is unknown, and not told. */
-    if (report->gradients > 0) {
+    if (report->gradients) {
+        double se = report->objective_se;
         pu__put_real(&all, "; objective ", report->objective);
-        if (report->objective_se > 0)
-            pu__put_real(&all, " +- ", report->objective_se);
-        if (report->objective_se == 0)
+        if (se > 0)
+            pu__put_real(&all, " +- ", se);
+        if (se == 0)
             pu__put(&all, " (exact)");
     }
     if (report->best_step >= 0) {
@@ -17384,7 +17254,7 @@ PU_DEF const char *pu_fit_explain(const pu_fit_report *report, char *text, size_
 PU__FN pu_status pu__fit_fail(pu_fit_report *report, pu_status status, const char *what)
 {
     if (what)
-        (void)pu__refuse(&report->last, status, what);
+        pu__refuse(&report->last, status, what);
     report->status = status;
     report->where = report->last.where;
     return status;
@@ -17427,6 +17297,7 @@ PU__FN const char *pu__fit_wrong_argument(const pu__fit *fit, const pu_real *the
 {
     const pu_fit_options *o = fit->o;
     const pu_options *g = &o->gradient;
+    const pu_solve_options *solve = &g->solve;
     int is_lbfgs = o->optimizer == PU_LBFGS;
     *status = PU_E_NULL;
     if (!fit->model)
@@ -17445,7 +17316,7 @@ PU__FN const char *pu__fit_wrong_argument(const pu__fit *fit, const pu_real *the
         return "fit.optimizer";
     if ((unsigned)o->schedule > PU_RATE_TAIL)
         return "fit.schedule";
-    if (!(o->rate >= 0) || !pu__finite_double(o->rate))
+    if (!(o->rate >= 0 && o->rate < HUGE_VAL))
         return "fit.rate";
     if (!(o->beta1 >= 0 && o->beta1 < 1))
         return "fit.beta1";
@@ -17464,7 +17335,7 @@ PU__FN const char *pu__fit_wrong_argument(const pu__fit *fit, const pu_real *the
         return "fit.accumulate (of mini-batches)";
     if (o->history < 0 || o->history > 10000)
         return "fit.history";
-    if (o->batch && ((g->solve.precond && g->solve.precond_stride != PU_ZERO) || g->solve.step))
+    if (o->batch && ((solve->precond && solve->precond_stride != PU_ZERO) || solve->step))
         return "fit.gradient.solve.precond or step (of each datum: not with mini-batches)";
     if (o->validate_every < 0)
         return "fit.validate_every";
@@ -17474,14 +17345,10 @@ PU__FN const char *pu__fit_wrong_argument(const pu__fit *fit, const pu_real *the
         return "fit.checkpoint_every";
     if (!(o->seconds >= 0))
         return "fit.seconds";
-    *status = PU_E_NULL;
-    if (o->seconds > 0 && !o->clock)
-        return "fit.clock";
-    *status = PU_E_ARGUMENT;
     /* A warm start needs the same right-hand sides again, and as many of them. */
     if (o->warm_start && !o->fixed_probes)
         return "fit.warm_start (only with fixed_probes)";
-    if (o->warm_start && (g->samples == PU_CHOOSE || g->solve.iterations == PU_CHOOSE))
+    if (o->warm_start && (g->samples == PU_CHOOSE || solve->iterations == PU_CHOOSE))
         return "fit.warm_start (not with PU_CHOOSE; pu_tune first)";
     if (g->x0 || g->delta)
         return "fit.gradient.x0 or delta (of the fit itself)";
@@ -17491,6 +17358,8 @@ PU__FN const char *pu__fit_wrong_argument(const pu__fit *fit, const pu_real *the
     if (is_lbfgs && !o->fixed_probes && g->kind != PU_EXACT && g->engine != PU_ENGINE_AUTO)
         return "fit.fixed_probes (L-BFGS: or an exact gradient)";
     *status = PU_E_NULL;
+    if (o->seconds > 0 && !o->clock)
+        return "fit.clock";
     if (o->resume && !o->checkpoint)
         return "fit.checkpoint";
 #ifdef PU_NO_STDIO
@@ -17599,55 +17468,47 @@ PU_DEF pu_status pu_fit_bytes(pu_model *model, const pu_data *data, const pu_fit
     pu_fit_options o;
     pu__fit fit = pu__fit_make(model, data, options, &o);
     pu__call call;
-    int *overflow = &call.arena.overflow;
+    pu__arena *arena = &call.arena;
     size_t all;
-    pu_status status;
     report = pu__begin(&call, NULL, report);
     if (!bytes)
         return pu__refuse(report, PU_E_NULL, "bytes");
     /* All data as one batch: no mini-batch needs more. */
-    status = pu_model_gradient_bytes(model, data, &o.gradient, fit.want_se, &all, report);
+    pu_status status = pu_model_gradient_bytes(model, data, &o.gradient, fit.want_se, &all, report);
     if (status)
         return status;
     fit.K = report->samples;
-    pu__fit_layout(&fit, &call.arena);
+    pu__fit_layout(&fit, arena);
     /* The gradient stages the solutions of warm starts. */
     if (o.warm_start)
-        (void)pu__reals(&call.arena, fit.N * (fit.K + 1), fit.D);
-    report->bytes = *bytes = pu__add(pu__arena_bytes(&call.arena), all, overflow);
-    return *overflow ? pu__refuse(report, PU_E_OVERFLOW, "workspace") : PU_OK;
+        pu__reals(arena, fit.N * (fit.K + 1), fit.D);
+    report->bytes = *bytes = pu__add(pu__arena_bytes(arena), all, &arena->overflow);
+    return arena->overflow ? pu__refuse(report, PU_E_OVERFLOW, "workspace") : PU_OK;
 }
 
-/* Memory of a call that makes many gradients: arrays of its own, and a workspace for the gradients. The arrays
-   get a block of their own, or the front of the caller's fixed block, whose rest is for the gradients. */
-typedef struct {
-    pu_workspace own, rest;
-} pu__split;
-
-/* Memory for the layout of the call's own arrays, zeroed. call->ws becomes the workspace for the gradients. To be
-   given back by pu_workspace_free of split->own. */
-PU__FN pu_status pu__split_allocate(pu__split *split, pu__call *call, pu__layout layout, void *self)
+/* Memory of a call that makes many gradients: arrays of its own, and a workspace for the gradients. The arrays get a block
+   of their own, or the front of the caller's fixed block, whose rest is for the gradients. memory: two workspaces, for the
+   arrays and for that rest. Here the arrays of the layout are made, zeroed, and call->ws becomes the workspace for the
+   gradients. To be given back by pu_workspace_free of the first. */
+PU__FN pu_status pu__split_allocate(pu_workspace *memory, pu__call *call, pu__layout layout, void *self)
 {
-    pu_workspace *ws = call->ws;
-    size_t need;
-    pu_status status = pu__measure(call, layout, self, &need);
-    if (status)
-        return status;
-    split->own = *ws;
+    pu_workspace *ws = call->ws, *rest = memory + 1;
+    *memory = *ws;
     /* The block of a workspace that may grow is left to the gradients. */
     if (!ws->fixed)
-        split->own.block = NULL;
-    call->ws = &split->own;
-    status = pu__allocate(call, layout, self);
+        memory->block = NULL;
+    call->ws = memory;
+    pu_status status = pu__allocate(call, layout, self);
     if (status)
         return status;
-    memset(split->own.block, 0, need);
+    size_t need = pu__arena_bytes(&call->arena);
+    memset(memory->block, 0, need);
     call->ws = ws;
     if (ws->fixed) {
-        split->rest = *ws;
-        split->rest.block = (unsigned char *)ws->block + need;
-        split->rest.bytes -= need;
-        call->ws = &split->rest;
+        *rest = *ws;
+        rest->block = (unsigned char *)ws->block + need;
+        rest->bytes -= need;
+        call->ws = rest;
     }
     return PU_OK;
 }
@@ -17659,24 +17520,23 @@ PU__FN pu_status pu__split_allocate(pu__split *split, pu__call *call, pu__layout
    costs as much as some of them. */
 PU__FN pu_status pu__fit_tune(pu__fit *fit)
 {
-    pu_int batches = fit->o->accumulate;
+    const pu_fit_options *o = fit->o;
     pu_options *g = &fit->o->gradient;
     pu_data few = *fit->data;
     if (!pu__to_tune(g))
         return PU_OK;
-    /* The batches of a step, but hardly more than all data. */
-    if (fit->o->batch)
-        few.n = pu__min(pu__min(fit->o->batch, few.n / batches + 1) * batches, few.n);
-    if (!(fit->samples > 0)) {
-        pu_status status = pu__model_tune(fit->model, &few, g, fit->ws, &fit->report->last);
-        if (status)
-            return pu__fit_fail(fit->report, status, NULL);
-        fit->samples = (double)g->samples;
-        fit->iterations = (double)g->solve.iterations;
+    if (fit->samples > 0) {
+        g->samples = (pu_int)fit->samples;
+        g->solve.iterations = (pu_int)fit->iterations;
+        return PU_OK;
     }
-    g->samples = (pu_int)fit->samples;
-    g->solve.iterations = (pu_int)fit->iterations;
-    return PU_OK;
+    /* The batches of a step, but hardly more than all data. */
+    if (o->batch)
+        few.n = pu__min(pu__min(o->batch, few.n / o->accumulate + 1) * o->accumulate, few.n);
+    pu_status status = pu__model_tune(fit->model, &few, g, fit->ws, &fit->report->last);
+    fit->samples = (double)g->samples;
+    fit->iterations = (double)g->solve.iterations;
+    return status ? pu__fit_fail(fit->report, status, NULL) : PU_OK;
 }
 
 /* After a step: validation, the best point, the progress function. report->stop tells whether and why to
@@ -17689,13 +17549,12 @@ PU__FN void pu__fit_judge(pu__fit *fit)
     if (o->validate && (step % o->validate_every == 0 || step == r->steps)) {
         /* Smaller is better. A NaN never is, and ends the fit. */
         double value = o->validate(fit->model, fit->theta, o->user);
+        int is_best = value < fit->best;
         fit->validation = value;
-        fit->stale++;
-        if (value < fit->best) {
-            fit->stale = 0;
+        fit->stale = is_best ? 0 : fit->stale + 1;
+        if (is_best)
             pu__fit_keep_best(fit, value, fit->step);
-        }
-        if (value != value || (o->patience > 0 && (pu_int)fit->stale >= o->patience))
+        if (value != value || (o->patience && (pu_int)fit->stale >= o->patience))
             r->stop = PU_FIT_VALIDATION;
     }
     /* Fresh noise: |g| against its standard error, three times running. Without it the tolerance is
@@ -17720,26 +17579,25 @@ PU__FN pu_status pu__fit_loop(pu__fit *fit)
 {
     const pu_fit_options *o = fit->o;
     pu_fit_report *r = fit->report;
-    int stuck = 0;
     while (!r->stop && r->step < r->steps) {
-        /* stuck: no step was made, and none will be. */
-        pu_status status = (o->optimizer == PU_LBFGS ? pu__fit_lbfgs : pu__fit_first_order)(fit, &stuck);
-        if (stuck)
-            r->stop = PU_FIT_STUCK;
-        if (status || stuck) {
+        pu_status status = (o->optimizer == PU_LBFGS ? pu__fit_lbfgs : pu__fit_first_order)(fit);
+        /* Stuck: no step was made, and none will be. */
+        if (status || r->stop)
             pu__fit_update_report(fit);
-        } else {
+        else {
             fit->step++;
             pu__fit_judge(fit);
         }
         if (status)
             return pu__fit_fail(r, status, NULL);
+#ifndef PU_NO_STDIO
         /* Now and then, and always at the end. */
         if (o->checkpoint && (r->stop || r->step % o->checkpoint_every == 0 || r->step == r->steps)) {
             const char *wrong = pu__fit_save(fit);
             if (wrong)
                 return pu__fit_fail(r, PU_E_FILE, wrong);
         }
+#endif
     }
     return PU_OK;
 }
@@ -17750,8 +17608,6 @@ PU__FN pu_status pu__fit_run(pu__fit *fit, pu_real *theta)
 {
     pu_fit_options *o = fit->o;
     pu_fit_report *r = fit->report;
-    const char *wrong;
-    pu_status status;
     /* All else was zeroed with the memory. */
     pu__copy(fit->theta, theta, fit->n);
     pu__copy(fit->next, theta, fit->n);
@@ -17761,9 +17617,12 @@ PU__FN pu_status pu__fit_run(pu__fit *fit, pu_real *theta)
     fit->best_step = -1;
     fit->validation = (double)NAN;
     /* Before the defaults are filled in: a checkpoint goes with the options as given. */
+    const char *wrong = NULL;
+#ifndef PU_NO_STDIO
     wrong = pu__fit_resume(fit);
+#endif
     pu__fit_defaults(o);
-    status = wrong ? pu__fit_fail(r, PU_E_FILE, wrong) : pu__fit_tune(fit);
+    pu_status status = wrong ? pu__fit_fail(r, PU_E_FILE, wrong) : pu__fit_tune(fit);
     if (o->clock)
         fit->start = o->clock(o->user);
     pu__fit_update_report(fit);
@@ -17777,7 +17636,7 @@ PU__FN pu_status pu__fit_run(pu__fit *fit, pu_real *theta)
     if (status != PU_E_FILE || r->step > r->resumed)
         pu__copy(theta, fit->best_step >= 0 ? fit->best_theta : fit->theta, fit->n);
     if (!status)
-        (void)pu_model_set(fit->model, theta, NULL);
+        pu_model_set(fit->model, theta, NULL);
     return status;
 }
 
@@ -17790,39 +17649,35 @@ PU_DEF pu_status pu_fit(pu_model *model, const pu_data *data, const pu_fit_optio
     pu_fit_options o;
     pu__fit fit = pu__fit_make(model, data, options, &o);
     pu__call call;
-    pu__split memory;
-    pu_report *last;
-    const char *wrong;
+    pu_workspace memory[2];
     size_t bytes;
     pu_status status;
     if (!report)
         report = &local;
     memset(report, 0, sizeof *report);
-    last = pu__begin(&call, ws, &report->last);
+    pu_report *last = pu__begin(&call, ws, &report->last);
     fit.report = report;
     /* What a refused fit tells: -1 where nothing was measured. */
     report->where = last->where;
-    report->seconds = report->steps_per_second = -1;
-    report->seconds_left = -1;
+    report->seconds = report->steps_per_second = report->seconds_left = -1;
     report->steps = o.steps ? o.steps : 200;
     report->best_step = -1;
-    wrong = pu__fit_wrong_argument(&fit, theta, &status);
+    const char *wrong = pu__fit_wrong_argument(&fit, theta, &status);
     if (wrong)
         return pu__fit_fail(report, status, wrong);
     status = pu_model_set(model, theta, last);
     if (!status)
         status = pu_model_gradient_bytes(model, data, &o.gradient, 0, &bytes, last);
+    fit.K = last->samples;
+    if (!status)
+        status = pu__split_allocate(memory, &call, pu__fit_layout, &fit);
     if (status)
         return pu__fit_fail(report, status, NULL);
-    fit.K = last->samples;
-    status = pu__split_allocate(&memory, &call, pu__fit_layout, &fit);
-    if (status)
-        return pu__fit_fail(report, status, "workspace");
     fit.ws = call.ws;
     fit.threads = pu__threads(o.gradient.threads, 3.0 * (double)fit.n);
     status = pu__fit_run(&fit, theta);
     report->theta = theta;
-    pu_workspace_free(&memory.own);
+    pu_workspace_free(memory);
     return pu__finish(&call, status);
 }
 
@@ -17856,72 +17711,64 @@ PU__FN pu_status pu__hessian_measure(pu__hessian *h, pu_model *model, const pu_r
     pu_real *at = h->points, *above = at + n, *below = above + n;
     pu__copy(at, theta, n);
     for (pu_int i = 0; i < n; i++) {
-        double centre = (double)theta[i];
-        double width;
-        pu_status status;
-        at[i] = (pu_real)(centre + root * pu__max(1, fabs(centre)));
-        width = (double)at[i];
-        status = pu_model_gradient(model, at, data, options, ws, above, NULL, report);
-        if (pu__fatal(status))
-            return status;
-        at[i] = (pu_real)(2 * centre - width);
-        width -= (double)at[i];
-        status = pu_model_gradient(model, at, data, options, ws, below, NULL, report);
-        if (pu__fatal(status))
-            return status;
+        double centre = (double)theta[i], width = 0;
+        /* above, then below, as far off as the other came to be */
+        for (int side = 0; side < 2; side++) {
+            at[i] = (pu_real)(side ? 2 * centre - width : centre + root * pu__max(1, fabs(centre)));
+            pu_status status = pu_model_gradient(model, at, data, options, ws, side ? below : above, NULL, report);
+            if (pu__fatal(status))
+                return status;
+            width = (double)at[i] - width;
+        }
         at[i] = theta[i];
         for (pu_int j = 0; j < n; j++)
-            h->H[i * n + j] = ((double)above[j] - (double)below[j]) / width;
+            h->H[i * n + j] = ((double)below[j] - (double)above[j]) / width;
     }
     return PU_OK;
 }
 
-/* Cholesky: L L' = (H + H')/2 in the lower triangle of H (n x n), in double whatever pu_real is. Then L^-1,
-   transposed, on and above the diagonal: column j is found from L L^-1 = I, and the diagonal of L is read
-   before it is overwritten. Returns -1, or the row where H is not positive definite. */
-PU__FN pu_int pu__hessian_factor(pu_int n, double *H)
+/* out = (N H)^-1 = L^-T L^-1 / N, where L L' = (H + H')/2, or the roots of its diagonal unless is_full. H becomes L^-1.
+   Returns -1, or the row where H is not positive definite; then nothing is written. */
+PU__FN pu_int pu__hessian_invert(pu_int n, double *H, double N, int is_full, pu_real *out)
 {
     double logdet = 0;
-    pu_int i;
-    for (i = 0; i < n; i++)
-        for (pu_int j = 0; j < i; j++)
-            H[i * n + j] = (H[i * n + j] + H[j * n + i]) / 2;
-    i = pu__cholesky_double(n, H, &logdet);
-    if (i >= 0)
-        return i;
-    /* (L^-1)_ij = (I_ij - sum_l<i L_il (L^-1)_lj) / L_ii */
-    for (pu_int j = 0; j < n; j++) {
-        double *inverse = H + j * n;
-        for (i = j; i < n; i++) {
-            const double *row = H + i * n;
-            double s = i == j;
-            for (pu_int l = j; l < i; l++)
-                s -= row[l] * inverse[l];
-            inverse[i] = s / row[i];
+    pu__ssm_average(n, H);
+    pu_int bad = pu__cholesky_double(n, H, &logdet);
+    if (bad >= 0)
+        return bad;
+    pu__invert_lower(n, H);
+    for (pu_int i = 0; i < n; i++)
+        for (pu_int j = is_full ? 0 : i; j <= i; j++) {
+            /* Column i of L^-1 begins with i zeros. */
+            double sum = 0;
+            for (pu_int l = i; l < n; l++)
+                sum += H[l * n + i] * H[l * n + j];
+            sum /= N;
+            if (is_full)
+                out[i * n + j] = out[j * n + i] = (pu_real)sum;
+            else
+                out[i] = (pu_real)sqrt(sum);
         }
-    }
     return -1;
 }
 
-/* pu_fit_covariance (is_full) and pu_fit_errors: out = (N H)^-1 = L^-T L^-1 / N, or the roots of its
-   diagonal. The model is left set to theta. */
+/* pu_fit_covariance (is_full) and pu_fit_errors. The model is left set to theta. */
 PU__FN pu_status pu__fit_covariance(pu_model *model, const pu_data *data, const pu_options *options, pu_workspace *ws,
                                     const pu_real *theta, int is_full, pu_real *out, pu_report *report)
 {
     pu__call call;
-    pu__split memory;
+    pu_workspace memory[2];
     pu__hessian h;
     pu_options o = PU__ZERO;
-    pu_int i, j, l, n, bad = -1;
-    pu_status status;
+    pu_int bad = -1;
     report = pu__begin(&call, ws, report);
-    status = pu_model_set(model, theta, report);
+    pu_status status = pu_model_set(model, theta, report);
     if (status)
         return status;
     if (!out)
         return pu__refuse(report, PU_E_NULL, is_full ? "covariance" : "se");
-    h.n = n = model->params;
-    status = pu__split_allocate(&memory, &call, pu__hessian_layout, &h);
+    h.n = model->params;
+    status = pu__split_allocate(memory, &call, pu__hessian_layout, &h);
     if (status)
         return status;
     if (options)
@@ -17932,26 +17779,11 @@ PU__FN pu_status pu__fit_covariance(pu_model *model, const pu_data *data, const 
     if (!status)
         status = pu__hessian_measure(&h, model, theta, data, &o, call.ws, report);
     if (!status)
-        bad = pu__hessian_factor(n, h.H);
+        bad = pu__hessian_invert(h.n, h.H, (double)data->n, is_full, out);
     if (bad >= 0)
         status = pu__fail(report, PU_E_NOT_DEFINITE, "second derivative in theta", -1, bad);
-    if (!status) {
-        for (i = 0; i < n; i++) {
-            for (j = is_full ? 0 : i; j <= i; j++) {
-                /* Column i of L^-1 begins with i zeros, and lies in row i. */
-                double sum = 0;
-                for (l = i; l < n; l++)
-                    sum += h.H[i * n + l] * h.H[j * n + l];
-                sum /= (double)data->n;
-                if (is_full)
-                    out[i * n + j] = out[j * n + i] = (pu_real)sum;
-                else
-                    out[i] = (pu_real)sqrt(sum);
-            }
-        }
-    }
-    (void)pu_model_set(model, theta, NULL);
-    pu_workspace_free(&memory.own);
+    pu_model_set(model, theta, NULL);
+    pu_workspace_free(memory);
     return pu__finish(&call, status);
 }
 

@@ -4541,7 +4541,7 @@ PU_DEF pu_op pu_op_spd(pu_int n, const pu_real *a, const pu_real *factor)
 }
 
 /* L L' = a in place. *index: -1, or the diagonal entry of `a` whose pivot is not positive. */
-PU__FN pu_status pu__factor(pu_int n, pu_real *a, pu_int *index)
+PU__FN pu_status pu__factor_spd(pu_int n, pu_real *a, pu_int *index)
 {
     *index = pu__cholesky(n, a, n, NULL);
     if (*index < 0)
@@ -4570,7 +4570,7 @@ PU_DEF pu_status pu_spd_factor(pu_int n, const pu_real *a, pu_real *factor, pu_i
         return status;
     for (pu_int i = 0; i < op.params; i++)
         factor[i] = i % n <= i / n ? a[i] : 0;
-    return pu__factor(n, factor, index);
+    return pu__factor_spd(n, factor, index);
 }
 
 /* ---- diagonal, identity, scaled identity: params = n entries, none (ones) or one (all equal) ----
@@ -5425,7 +5425,7 @@ PU_DEF pu_status pu_low_rank_factor(const pu_low_rank *a, pu_int *index)
             for (pu_int l = 0; l < count; l++)
                 a->factor[i * r + j + l] = (pu_real)c[l];
         }
-    return pu__factor(r, a->factor, index);
+    return pu__factor_spd(r, a->factor, index);
 }
 
 /* ---- Kronecker product: left = A (ra x ca), right = B (rb x cb), (A (x) B) vec X = vec A X B' ----

@@ -2217,44 +2217,7 @@ PU__FN double pu__dot(pu_int n, const pu_real *m, const pu_real *x, const pu_rea
     return s;
 }
 
-/* y += a x */
-PU__FN void pu__axpy(pu_int n, pu_real a, const pu_real *x, pu_real *y)
-{
-    for (pu_int i = 0; i < n; i++)
-        y[i] += a * x[i];
-}
-
-/* r -= a q, i < n <= PU__CHUNK. Returns the new sum of m_i r_i r_i; m may be NULL: ones. */
-PU__FN pu_real pu__descend(pu_int n, pu_real a, const pu_real *m, const pu_real *PU__RESTRICT q,
-                           pu_real *PU__RESTRICT r)
-{
-    pu_real lane[PU__LANES] = {0};
-    pu_int i;
-    if (m || n < PU__LANES) {
-        pu__axpy(n, -a, q, r);
-        return pu__dot_chunk(n, m, r, r);
-    }
-    for (i = 0; i + PU__LANES <= n; i += PU__LANES)
-        for (pu_int l = 0; l < PU__LANES; l++) {
-            pu_real next = r[i + l] - a * q[i + l];
-            r[i + l] = next;
-            lane[l] += next * next;
-        }
-    for (pu_int l = 0; i < n; i++, l++) {
-        r[i] -= a * q[i];
-        lane[l] += r[i] * r[i];
-    }
-    return pu__fold(lane);
-}
-
 /* ---- combinations of vectors ---- */
-
-/* y += c a o x */
-PU__FN void pu__add_product(pu_int n, pu_real c, const pu_real *a, const pu_real *x, pu_real *PU__RESTRICT y)
-{
-    for (pu_int i = 0; i < n; i++)
-        y[i] += c * (a[i] * x[i]);
-}
 
 /* y += c0 x0 + c1 x1 + c2 x2 + c3 x3, added in this order. */
 PU__FN void pu__axpy4(pu_int n, const pu_real *c, const pu_real *x0, const pu_real *x1, const pu_real *x2,
@@ -2339,6 +2302,26 @@ PU__FN pu__vector pu__vzero(void)
     return v;
 }
 
+/* y += a x */
+PU__FN void pu__axpy(pu_int n, pu_real a, const pu_real *x, pu_real *y)
+{
+    for (pu_int i = 0; i + PU__WIDTH <= n; i += PU__WIDTH)
+        *pu__v(y + i) += a * pu__vload(x + i);
+    for (pu_int i = n / PU__WIDTH * PU__WIDTH; i < n; i++)
+        y[i] += a * x[i];
+}
+
+/* y += c a o x; a may be NULL: ones */
+PU__FN void pu__add_product(pu_int n, pu_real c, const pu_real *a, const pu_real *x, pu_real *PU__RESTRICT y)
+{
+    if (!a) {
+        pu__axpy(n, c, x, y);
+        return;
+    }
+    for (pu_int i = 0; i < n; i++)
+        y[i] += c * (a[i] * x[i]);
+}
+
 /* Zeros, then ones for the last n entries, n < W. What a row has after its whole vectors is read together with the entries
    before it, and those count for nothing. */
 PU__FN pu__vector pu__last_ones(pu_int n)
@@ -2379,7 +2362,7 @@ PU__FN pu_real pu__sum(pu__vector v)
 /* out[i] += the sum of s[i], i < 12. The plain loop is the last line. Where the compiler can permute vectors, four sums share the
    last two steps: [a0+a2 a1+a3 b0+b2 b1+b3] and the same of c and d, then [a b c d]. With the plain loop a step of factor
    analysis takes 3 % longer (iterative engine, D = 1,000, AVX2 and AVX-512). */
-PU__FN void pu__sums12(const pu__vector *s, double *out)
+PU__INLINE void pu__sums12(const pu__vector *s, double *out)
 {
 #if defined(PU__FOURS) && defined(PU__SHUFFLE)
     for (pu_int i = 0; i < 12; i += 4) {
@@ -2401,7 +2384,7 @@ PU__FN void pu__sums12(const pu__vector *s, double *out)
 /* y = c_0 (m o x_0) + sum_t c_t x_t, 0 < t < count; m may be NULL: ones. Any of them may be y. The second loop is the plain one.
    Inlined with a literal count, so that no loop over t remains; c and x may be part of y for all that compilers know. */
 PU__INLINE void pu__mix_some(pu_int n, int count, const pu_real *m, const pu_real *c, const pu_real *const *x,
-                                    pu_real *y)
+                             pu_real *y)
 {
     const pu_real *from[4];
     pu_real by[4];
@@ -2497,34 +2480,22 @@ PU__FN void pu__unwind(pu_int n, const pu_real *c, const pu_real *m, const pu_re
     (PU__SUM * PU__WIDTH) /* entries of a row, after which the vector is added up, and the result to a double */
 
 /* Four rows of out, 2 W columns: out_r[at + c] += sum_i b[4 i + r] v_i[d + c], r < 4, c < 2 W, in the order of i. As a plain loop:
-     for (r, c, i) out[r][at + c] += b[4 * i + r] * v[i][d + c];
-   The sums have names of their own: with arrays of vectors gcc 12 moves them from register to register. */
+     for (r, c, i) out[r][at + c] += b[4 * i + r] * v[i][d + c]; */
 PU__FN void pu__tile(pu_int n, const pu_real *b, const pu_real *const *v, pu_int d, pu_real *const *out, pu_int at)
 {
-    pu_int W = PU__WIDTH;
-    pu_real *y0 = out[0] + at, *y1 = out[1] + at, *y2 = out[2] + at, *y3 = out[3] + at;
-    pu__vector s0 = pu__vload(y0), s1 = pu__vload(y1), s2 = pu__vload(y2), s3 = pu__vload(y3);
-    pu__vector t0 = pu__vload(y0 + W), t1 = pu__vload(y1 + W), t2 = pu__vload(y2 + W), t3 = pu__vload(y3 + W);
+    pu__vector sum[8];
+    PU__UNROLL
+    for (int l = 0; l < 8; l++)
+        sum[l] = pu__vload(out[l / 2] + at + l % 2 * PU__WIDTH);
     for (pu_int i = 0; i < n; i++) {
-        const pu_real *c = b + 4 * i;
-        pu__vector p = pu__vload(v[i] + d), q = pu__vload(v[i] + d + W);
-        s0 += c[0] * p;
-        t0 += c[0] * q;
-        s1 += c[1] * p;
-        t1 += c[1] * q;
-        s2 += c[2] * p;
-        t2 += c[2] * q;
-        s3 += c[3] * p;
-        t3 += c[3] * q;
+        const pu__vector x[2] = {pu__vload(v[i] + d), pu__vload(v[i] + d + PU__WIDTH)};
+        PU__UNROLL
+        for (int l = 0; l < 8; l++)
+            sum[l] += b[4 * i + l / 2] * x[l % 2];
     }
-    pu__vstore(y0, s0);
-    pu__vstore(y0 + W, t0);
-    pu__vstore(y1, s1);
-    pu__vstore(y1 + W, t1);
-    pu__vstore(y2, s2);
-    pu__vstore(y2 + W, t2);
-    pu__vstore(y3, s3);
-    pu__vstore(y3 + W, t3);
+    PU__UNROLL
+    for (int l = 0; l < 8; l++)
+        pu__vstore(out[l / 2] + at + l % 2 * PU__WIDTH, sum[l]);
 }
 
 /* out_r[d] += sum_i b[4 i + r] v_i[d], r < 4, d < wide, in the order of i. out_r may repeat if b does. The columns that a whole
@@ -2551,7 +2522,8 @@ PU__FN void pu__tiles(pu_int n, const pu_real *b, const pu_real *const *v, pu_in
 /* out[4 r + c] += a_r'x_c over n entries, W <= n <= PU__REACH, r < rows, c < cols. Lane l of a vector adds up the entries
    l, l + W, .., whatever rows and cols are; both are literal, and all sums stay in registers. As a plain loop:
      for (r, c, i) out[4 * r + c] += a[r][i] * x[c][i]; */
-PU__INLINE void pu__dot_tile(pu_int n, int rows, int cols, const pu_real *const *a, const pu_real *const *x, double *out)
+PU__INLINE void pu__dot_tile(pu_int n, int rows, int cols, const pu_real *const *a, const pu_real *const *x,
+                             double *out)
 {
     pu_int W = PU__WIDTH;
     pu__vector sum[12], row[6];
@@ -2976,10 +2948,7 @@ PU__FN void pu__add_terms(pu_int n, int count, const pu_real *c, const pu_real *
         pu_int len = pu__min(PU__CHUNK, n - at);
         pu__zeros(buffer, len);
         for (int t = 0; t < count; t++)
-            if (m[t])
-                pu__add_product(len, c[t], m[t] + at, x[t] + at, buffer);
-            else
-                pu__axpy(len, c[t], x[t] + at, buffer);
+            pu__add_product(len, c[t], m[t] ? m[t] + at : NULL, x[t] + at, buffer);
         pu__copy(y + at, buffer, len);
     }
 }
@@ -3015,17 +2984,17 @@ PU__FN void pu__cpu_advance(PU__VECTOR_ARGS, const pu_real *a, const pu_real *m,
                             pu_block r, pu_real *rho)
 {
     for (pu_int j = 0; j < k; j++) {
-        pu_real *rj = pu__col(r, j);
         double s = 0;
         if (x.at && a[j] != 0)
             pu__axpy(n, a[j], pu__col(d, j), pu__col(x, j));
-        /* r and its norm in one pass; rho of a column at rest is formed anew */
-        if (a[j] == 0)
-            s = pu__dot(n, m, rj, rj);
-        else
-            for (pu_int at = 0; at < n; at += PU__CHUNK)
-                s += (double)pu__descend(pu__min(PU__CHUNK, n - at), a[j], m ? m + at : NULL, pu__col(q, j) + at,
-                                         rj + at);
+        /* rho of a column at rest is formed anew */
+        for (pu_int at = 0; at < n; at += PU__CHUNK) {
+            pu_int len = pu__min(PU__CHUNK, n - at);
+            pu_real *rj = pu__col(r, j) + at;
+            if (a[j] != 0)
+                pu__axpy(len, -a[j], pu__col(q, j) + at, rj);
+            s += (double)pu__dot_chunk(len, m ? m + at : NULL, rj, rj);
+        }
         rho[j] = (pu_real)s;
     }
 }
@@ -3039,10 +3008,7 @@ PU__FN void pu__cpu_retreat(PU__VECTOR_ARGS, const pu_real *a, const pu_real *be
         pu_block d = pu__from(dbar, j);
         /* a term with coefficient zero is not read */
         const pu_term terms[2] = {pu__term_scaled(d, be[j]), pu__term_scaled(pu__from(xbar, j), a[j])};
-        if (m)
-            pu__add_product(n, 1, m, d.at, pu__col(rbar, j));
-        else
-            pu__axpy(n, 1, d.at, pu__col(rbar, j));
+        pu__add_product(n, 1, m, d.at, pu__col(rbar, j));
         pu__cpu_combine(user, n, 1, d, 2, terms);
     }
 }
@@ -3099,8 +3065,7 @@ PU__FN void pu__unwind_chunk(const pu_unwinding *v, pu_int j, pu_int at, pu_int 
 
 /* The inner products of a reverse step, of each column that took it (a_j != 0; otherwise zeros):
      s0_j = dbar'd,  s1_j = xbar'd - (rbar + m o dbar)'A d,  s2_j = (m o r)'A d */
-PU__FN void pu__cpu_unwind_sums(PU__VECTOR_ARGS, const pu_unwinding *v, pu_real *s0, pu_real *s1,
-                                pu_real *s2)
+PU__FN void pu__cpu_unwind_sums(PU__VECTOR_ARGS, const pu_unwinding *v, pu_real *s0, pu_real *s1, pu_real *s2)
 {
     for (pu_int j = 0; j < k; j++) {
         double a = (double)v->a[j];
@@ -3289,8 +3254,8 @@ PU__FN void pu__cpu_stage(PU_UNUSED void *user, const pu_state *s, pu_stage stag
 
 /* out[rows[i]] += w_j m_i p_ij q_ij, summed over the k columns. m, w, rows, q.at may be NULL: ones, all rows.
    lint: the parameters are those of pu_backend */
-PU__FN void pu__cpu_row_dot(PU__VECTOR_ARGS, const pu_real *m, const pu_real *w, pu_block p,
-                            pu_block q, PU_UNUSED pu_int M, const pu_int *rows, pu_real *out)
+PU__FN void pu__cpu_row_dot(PU__VECTOR_ARGS, const pu_real *m, const pu_real *w, pu_block p, pu_block q,
+                            PU_UNUSED pu_int M, const pu_int *rows, pu_real *out)
 {
     for (pu_int j = 0; j < k; j++) {
         const pu_real *pj = pu__col(p, j);
@@ -3329,8 +3294,8 @@ PU__FN void pu__cpu_normals(PU_UNUSED void *user, pu_int n, const pu_int *rows, 
 
 /* *out += scale sum_j w_j x_j' diag(m) y_j. m may be NULL: ones.
    lint: the parameters are those of pu_backend */
-PU__FN void pu__cpu_sum_dot(PU__VECTOR_ARGS, const pu_real *m, pu_block x, pu_block y, const pu_real *w,
-                            double scale, pu_real *out)
+PU__FN void pu__cpu_sum_dot(PU__VECTOR_ARGS, const pu_real *m, pu_block x, pu_block y, const pu_real *w, double scale,
+                            pu_real *out)
 {
     double sum = 0;
     for (pu_int j = 0; j < k; j++)
@@ -3341,9 +3306,8 @@ PU__FN void pu__cpu_sum_dot(PU__VECTOR_ARGS, const pu_real *m, pu_block x, pu_bl
 /* The terms of one datum (k = 1) that are linear in b, from t = Phi bbar and e = y - eta:
      eta -= w o (t + e),   psibar += (t + e/2) o e - 1/(2 psi) where observed.   rows NULL: all rows.
    lint: the parameters are those of pu_backend */
-PU__FN void pu__cpu_row_terms(PU__VECTOR_ARGS, pu_block t, const pu_real *w, const pu_real *mask,
-                              const pu_real *e, const pu_real *psi, PU_UNUSED pu_int M, const pu_int *rows, pu_real *eta,
-                              pu_real *psibar)
+PU__FN void pu__cpu_row_terms(PU__VECTOR_ARGS, pu_block t, const pu_real *w, const pu_real *mask, const pu_real *e,
+                              const pu_real *psi, PU_UNUSED pu_int M, const pu_int *rows, pu_real *eta, pu_real *psibar)
 {
     for (pu_int i = 0; i < n; i++) {
         /* psi has a term of the observed rows alone; the others have w = 0 */
@@ -5729,10 +5693,7 @@ PU__FN pu_status pu__ar_apply_plus(const pu_op *op, const pu_real *w, pu_int k, 
 }
 
 /* pu_op.apply and apply_t: Y = Gamma X, or Y += if add. */
-PU__FN pu_status pu__ar_apply(PU__APPLY_ARGS)
-{
-    return pu__ar_apply_plus(op, NULL, k, X, Y, add, NULL);
-}
+PU__FN pu_status pu__ar_apply(PU__APPLY_ARGS) { return pu__ar_apply_plus(op, NULL, k, X, Y, add, NULL); }
 
 /* pu_op.sample: Y = X'E, with E in the argument X. All but the edge rows are a filter. */
 PU__FN pu_status pu__ar_sample(PU__SOLVE_ARGS)
@@ -5834,13 +5795,14 @@ PU__FN void pu__ar_sweep_few(pu__ar_sweep *s, pu_int from, pu_int to)
     s->with_w += with_w;
 }
 
-/* Rows from .. to-1 of the filter, at most PU__CHUNK of them. Lags are taken three at a time. The
-   last three may overlap those before; what is known is not added again. */
-PU__FN void pu__ar_sweep_rows(pu__ar_sweep *s, pu_int from, pu_int to)
+/* Rows from .. to-1 of the filter, at most PU__AR_CHUNK of them. Lags are taken three at a time. The
+   last three may overlap those before; what is known is not added again. Not inlined, for the sake of
+   its caller's frame. */
+PU__FN PU__NOINLINE void pu__ar_sweep_rows(pu__ar_sweep *s, pu_int from, pu_int to)
 {
     pu_int n = to - from, P = s->ar->order;
     const pu_real *p = s->p + from, *q = s->q + from, *band = s->ar->band + P;
-    pu_real unwanted[PU__CHUNK], *y = s->y ? s->y + from : unwanted;
+    pu_real unwanted[PU__AR_CHUNK], *y = s->y ? s->y + from : unwanted;
     pu_real factor[3];
     double sum[3];
     if (n < PU__LANES) {
@@ -5976,7 +5938,9 @@ PU__FN void pu__ar_corner(const pu__pairs *pairs, pu_int P, pu_int start, pu_int
     for (pu_int j = 0; j < pairs->k; j++) {
         const pu_real *p = pu__col(pairs->P, j) + start, *q = pu__col(pairs->Q, j) + start;
         double weight = pu__ar_weight(pairs, j), wp = weight * (double)p[-i], wq = weight * (double)q[-i];
-        for (pu_int l = 0; l < P && weight != 0; l++)
+        if (weight == 0)
+            continue;
+        for (pu_int l = 0; l < P; l++)
             row[l] += wp * (double)q[-l] + wq * (double)p[-l];
     }
 }
@@ -6129,8 +6093,14 @@ PU__FN pu_status pu__ar_grad_pairs(const pu_op *op, const pu_real *w, const pu__
     double lag[PU_AR_MAX + 1] = {0};
     for (pu_int j = 0; j < pairs->k; j++) {
         double weight = pu__ar_weight(pairs, j);
-        pu__ar_sweep sweep = {ar, pu__col(pairs->P, j), pu__col(pairs->Q, j), w, pairs->c ? pairs->c[j] : 1,
-                              pairs->Y.at ? pu__col(pairs->Y, j) : NULL, {0}, 0};
+        pu__ar_sweep sweep = {ar,
+                              pu__col(pairs->P, j),
+                              pu__col(pairs->Q, j),
+                              w,
+                              pairs->c ? pairs->c[j] : 1,
+                              pairs->Y.at ? pu__col(pairs->Y, j) : NULL,
+                              {0},
+                              0};
         if (s)
             s[j] = 0;
         /* not read: a frozen column may hold anything */
@@ -6504,16 +6474,10 @@ PU__FN pu_status pu__ssm_pass(const pu_op *op, pu_int k, pu_block X, pu_block Y,
 }
 
 /* Y = Gamma X, or Y += Gamma X. Gamma is symmetric, so this is apply_t too. */
-PU__FN pu_status pu__ssm_apply(PU__APPLY_ARGS)
-{
-    return pu__ssm_pass(op, k, X, Y, add, 0, work);
-}
+PU__FN pu_status pu__ssm_apply(PU__APPLY_ARGS) { return pu__ssm_pass(op, k, X, Y, add, 0, work); }
 
 /* Y = B' blockdiag(F0, F, .., F) X, where F0 F0' = P0^-1 and F F' = Q^-1: draws of N(0, Gamma). */
-PU__FN pu_status pu__ssm_sample(PU__SOLVE_ARGS)
-{
-    return pu__ssm_pass(op, k, X, Y, 0, 1, work);
-}
+PU__FN pu_status pu__ssm_sample(PU__SOLVE_ARGS) { return pu__ssm_pass(op, k, X, Y, 0, 1, work); }
 
 /* Y = Gamma^-1 X by the recursions of B'^-1 and B^-1:
      u_t = x_t + A'u_{t+1}       backward in time, then
@@ -7090,28 +7054,21 @@ PU__FN pu_status pu__readout_apply_t(PU__APPLY_ARGS)
 }
 
 /* grad_i += sum_j weight_j sum_t p_t q_{t,i}, i = 0 .. S-1.
-   S may be of any size, so the states are taken PU__LANES at a time.
    PU__SSM_STEPS steps of one state are gathered for a dot product. */
 PU__FN pu_status pu__readout_grad(PU__GRAD_ARGS)
 {
     pu_int S = op->params;
     for (pu_int j = 0; j < k; j++)
-        for (pu_int from = 0; from < S; from += PU__LANES) {
-            pu_int width = pu__min(PU__LANES, S - from);
-            double sum[PU__LANES] = {0};
-            /* The part of q for these states and steps stays in the nearest cache while its states are gathered. */
+        for (pu_int i = 0; i < S; i++) {
+            double sum = 0;
             for (pu_int first = 0; first < op->rows; first += PU__SSM_STEPS) {
                 pu_int n = pu__min(PU__SSM_STEPS, op->rows - first);
-                const pu_real *q = pu__col(Q, j) + first * S + from;
-                for (pu_int i = 0; i < width; i++) {
-                    pu_real row[PU__SSM_STEPS];
-                    for (pu_int l = 0; l < n; l++)
-                        row[l] = q[l * S + i];
-                    sum[i] += pu__dot(n, NULL, pu__col(P, j) + first, row);
-                }
+                pu_real row[PU__SSM_STEPS];
+                for (pu_int l = 0; l < n; l++)
+                    row[l] = pu__col(Q, j)[(first + l) * S + i];
+                sum += pu__dot(n, NULL, pu__col(P, j) + first, row);
             }
-            for (pu_int i = 0; i < width; i++)
-                grad[from + i] += (pu_real)((double)weight[j] * sum[i]);
+            grad[i] += (pu_real)((double)weight[j] * sum);
         }
     return PU_OK;
 }

@@ -2171,11 +2171,12 @@ PU__FN pu_block pu__from(pu_block b, pu_int column)
 /* A block that is only read. Rows of a row-major matrix are the columns of one. */
 PU__FN pu_block pu__rows(const pu_real *at, pu_int ld)
 {
-    pu_block b;
-    b.at = (pu_real *)(uintptr_t)at;
-    b.ld = ld;
+    pu_block b = {(pu_real *)(uintptr_t)at, ld};
     return b;
 }
+
+/* *y = x, or *y += x if the result is to be added. */
+PU__FN void pu__set(pu_real *y, pu_real x, int add) { *y = add ? *y + x : x; }
 
 /* ---- sums in lanes ----
    A sum has PU__LANES independent partial sums: lane l adds up the entries l, l + 16, l + 32, ..  Compilers vectorise this
@@ -2197,26 +2198,23 @@ PU__FN pu_real pu__fold(pu_real *lane)
 PU__FN pu_real pu__dot_chunk(pu_int n, const pu_real *m, const pu_real *x, const pu_real *y)
 {
     pu_real lane[PU__LANES] = {0};
-    pu_int i = 0, l;
+    pu_int i = 0;
     if (n < PU__LANES) {
         double s = 0;
         for (; i < n; i++)
             s += (m ? (double)m[i] * (double)x[i] : (double)x[i]) * (double)y[i];
         return (pu_real)s;
     }
-    if (m) {
+    if (m)
         for (; i + PU__LANES <= n; i += PU__LANES)
-            for (l = 0; l < PU__LANES; l++)
+            for (pu_int l = 0; l < PU__LANES; l++)
                 lane[l] += m[i + l] * x[i + l] * y[i + l];
-        for (l = 0; i < n; i++, l++)
-            lane[l] += m[i] * x[i] * y[i];
-    } else {
+    else
         for (; i + PU__LANES <= n; i += PU__LANES)
-            for (l = 0; l < PU__LANES; l++)
+            for (pu_int l = 0; l < PU__LANES; l++)
                 lane[l] += x[i + l] * y[i + l];
-        for (l = 0; i < n; i++, l++)
-            lane[l] += x[i] * y[i];
-    }
+    for (pu_int l = 0; i < n; i++, l++)
+        lane[l] += (m ? m[i] * x[i] : x[i]) * y[i];
     return pu__fold(lane);
 }
 
@@ -2229,59 +2227,15 @@ PU__FN double pu__dot(pu_int n, const pu_real *m, const pu_real *x, const pu_rea
     return s;
 }
 
-/* r -= a q, i < n <= PU__CHUNK. Returns the new sum of m_i r_i r_i; m may be NULL: ones. */
-PU__FN pu_real pu__descend(pu_int n, pu_real a, const pu_real *m, const pu_real *PU__RESTRICT q,
-                           pu_real *PU__RESTRICT r)
-{
-    pu_real lane[PU__LANES] = {0};
-    pu_int i;
-    if (m || n < PU__LANES) {
-        for (i = 0; i < n; i++)
-            r[i] -= a * q[i];
-        return pu__dot_chunk(n, m, r, r);
-    }
-    for (i = 0; i + PU__LANES <= n; i += PU__LANES)
-        for (pu_int l = 0; l < PU__LANES; l++) {
-            pu_real next = r[i + l] - a * q[i + l];
-            r[i + l] = next;
-            lane[l] += next * next;
-        }
-    for (pu_int l = 0; i < n; i++, l++) {
-        r[i] -= a * q[i];
-        lane[l] += r[i] * r[i];
-    }
-    return pu__fold(lane);
-}
-
 /* ---- combinations of vectors ---- */
-
-/* y += c a o x */
-PU__FN void pu__add_product(pu_int n, pu_real c, const pu_real *a, const pu_real *x, pu_real *PU__RESTRICT y)
-{
-    for (pu_int i = 0; i < n; i++)
-        y[i] += c * (a[i] * x[i]);
-}
-
-/* y += a x */
-PU__FN void pu__axpy(pu_int n, pu_real a, const pu_real *x, pu_real *y)
-{
-    for (pu_int i = 0; i < n; i++)
-        y[i] += a * x[i];
-}
 
 /* y += c0 x0 + c1 x1 + c2 x2 + c3 x3, added in this order. */
 PU__FN void pu__axpy4(pu_int n, const pu_real *c, const pu_real *x0, const pu_real *x1, const pu_real *x2,
                       const pu_real *x3, pu_real *y)
 {
     pu_real c0 = c[0], c1 = c[1], c2 = c[2], c3 = c[3];
-    for (pu_int i = 0; i < n; i++) {
-        pu_real sum = y[i];
-        sum += c0 * x0[i];
-        sum += c1 * x1[i];
-        sum += c2 * x2[i];
-        sum += c3 * x3[i];
-        y[i] = sum;
-    }
+    for (pu_int i = 0; i < n; i++)
+        y[i] = y[i] + c0 * x0[i] + c1 * x1[i] + c2 * x2[i] + c3 * x3[i];
 }
 
 /* ---- vectors ----
@@ -2313,18 +2267,29 @@ typedef pu_real pu__vector, pu__short;
 #if PU__VECTORS && (defined(__clang__) || __GNUC__ >= 12)
 #define PU__SHUFFLE __builtin_shufflevector
 #endif
+/* Before a loop of a few known turns over an array of vectors: the loop is unrolled, and the vectors stay in registers. Other
+   compilers than gcc do so by themselves. */
+#if defined(__GNUC__) && !defined(__clang__)
+#define PU__UNROLL _Pragma("GCC unroll 16")
+#else
+#define PU__UNROLL
+#endif
+/* PU__INLINE marks functions that must become part of the loop around them, because it is short or gives them constants. */
+#if PU__VECTORS
+#define PU__INLINE static inline PU_UNUSED __attribute__((always_inline))
+#else
+#define PU__INLINE PU__FN
+#endif
 
-/* PU__WIDTH or PU__SHORT numbers from x on, seen as a vector. */
+/* PU__WIDTH numbers from x on, seen as a vector. */
 PU__FN pu__vector *pu__v(pu_real *x) { return (pu__vector *)x; }
-/* The same, to be read. */
-PU__FN const pu__vector *pu__cv(const pu_real *x) { return (const pu__vector *)x; }
-/* A vector of PU__SHORT numbers. */
+/* PU__SHORT of them. */
 PU__FN pu__short *pu__s(pu_real *x) { return (pu__short *)x; }
 /* The same, to be read. */
 PU__FN const pu__short *pu__cs(const pu_real *x) { return (const pu__short *)x; }
 
 /* The vector from x on. */
-PU__FN pu__vector pu__vload(const pu_real *x) { return *pu__cv(x); }
+PU__FN pu__vector pu__vload(const pu_real *x) { return *(const pu__vector *)x; }
 
 /* The same, kept in a register. gcc would read it again for each product that it is in, which takes longer than the products. */
 PU__FN pu__vector pu__vload_kept(const pu_real *x)
@@ -2347,13 +2312,32 @@ PU__FN pu__vector pu__vzero(void)
     return v;
 }
 
+/* y += a x */
+PU__FN void pu__axpy(pu_int n, pu_real a, const pu_real *x, pu_real *y)
+{
+    for (pu_int i = 0; i + PU__WIDTH <= n; i += PU__WIDTH)
+        *pu__v(y + i) += a * pu__vload(x + i);
+    for (pu_int i = n / PU__WIDTH * PU__WIDTH; i < n; i++)
+        y[i] += a * x[i];
+}
+
+/* y += c a o x; a may be NULL: ones */
+PU__FN void pu__add_product(pu_int n, pu_real c, const pu_real *a, const pu_real *x, pu_real *PU__RESTRICT y)
+{
+    if (!a) {
+        pu__axpy(n, c, x, y);
+        return;
+    }
+    for (pu_int i = 0; i < n; i++)
+        y[i] += c * (a[i] * x[i]);
+}
+
 /* Zeros, then ones for the last n entries, n < W. What a row has after its whole vectors is read together with the entries
    before it, and those count for nothing. */
 PU__FN pu__vector pu__last_ones(pu_int n)
 {
-    static const pu_real step[32] = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,
-                                     1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1};
-    return pu__vload(step + 16 - PU__WIDTH + n);
+    static const pu_real step[32] = {1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1}; /* then zeros */
+    return PU_R(1) - pu__vload(step + 16 - PU__WIDTH + n);
 }
 
 /* Vectors of 16, 8 or 4 numbers are added up by halves, as pu__fold does: first to four numbers, */
@@ -2388,7 +2372,7 @@ PU__FN pu_real pu__sum(pu__vector v)
 /* out[i] += the sum of s[i], i < 12. The plain loop is the last line. Where the compiler can permute vectors, four sums share the
    last two steps: [a0+a2 a1+a3 b0+b2 b1+b3] and the same of c and d, then [a b c d]. With the plain loop a step of factor
    analysis takes 3 % longer (iterative engine, D = 1,000, AVX2 and AVX-512). */
-PU__FN void pu__sums12(const pu__vector *s, double *out)
+PU__INLINE void pu__sums12(const pu__vector *s, double *out)
 {
 #if defined(PU__FOURS) && defined(PU__SHUFFLE)
     for (pu_int i = 0; i < 12; i += 4) {
@@ -2407,56 +2391,48 @@ PU__FN void pu__sums12(const pu__vector *s, double *out)
 #endif
 }
 
-/* y = c0 x0 + c1 x1 + c2 x2 + c3 x3, the last ones absent when NULL. Any of them may be y. The plain loop is at the end. */
-PU__FN void pu__mix(pu_int n, const pu_real *c, const pu_real *const *x, pu_real *y)
+/* y = c_0 (m o x_0) + sum_t c_t x_t, 0 < t < count; m may be NULL: ones. Any of them may be y. The second loop is the plain one.
+   Inlined with a literal count, so that no loop over t remains; c and x may be part of y for all that compilers know. */
+PU__INLINE void pu__mix_some(pu_int n, int count, const pu_real *m, const pu_real *c, const pu_real *const *x,
+                             pu_real *y)
 {
-    pu_int W = PU__WIDTH;
-    const pu_real *x0 = x[0], *x1 = x[1], *x2 = x[2], *x3 = x[3];
-    pu_real c0 = c[0], c1 = x1 ? c[1] : 0, c2 = x2 ? c[2] : 0, c3 = x3 ? c[3] : 0;
+    const pu_real *from[4];
+    pu_real by[4];
     pu_int i = 0;
-    if (x3)
-        for (; i + W <= n; i += W)
-            pu__vstore(y + i, c0 * pu__vload(x0 + i) + c1 * pu__vload(x1 + i) + c2 * pu__vload(x2 + i) +
-                                  c3 * pu__vload(x3 + i));
-    else if (x2)
-        for (; i + W <= n; i += W)
-            pu__vstore(y + i, c0 * pu__vload(x0 + i) + c1 * pu__vload(x1 + i) + c2 * pu__vload(x2 + i));
-    else if (x1)
-        for (; i + W <= n; i += W)
-            pu__vstore(y + i, c0 * pu__vload(x0 + i) + c1 * pu__vload(x1 + i));
-    else
-        for (; i + W <= n; i += W)
-            pu__vstore(y + i, c0 * pu__vload(x0 + i));
+    PU__UNROLL
+    for (int t = 0; t < count; t++) {
+        by[t] = c[t];
+        from[t] = x[t];
+    }
+    for (; i + PU__WIDTH <= n; i += PU__WIDTH) {
+        pu__vector sum = pu__vload(from[0] + i);
+        if (m)
+            sum *= pu__vload(m + i);
+        sum *= by[0];
+        PU__UNROLL
+        for (int t = 1; t < count; t++)
+            sum += by[t] * pu__vload(from[t] + i);
+        pu__vstore(y + i, sum);
+    }
     for (; i < n; i++) {
-        pu_real sum = c0 * x0[i];
-        if (x1)
-            sum += c1 * x1[i];
-        if (x2)
-            sum += c2 * x2[i];
-        if (x3)
-            sum += c3 * x3[i];
+        pu_real sum = by[0] * (m ? m[i] * from[0][i] : from[0][i]);
+        PU__UNROLL
+        for (int t = 1; t < count; t++)
+            sum += by[t] * from[t][i];
         y[i] = sum;
     }
 }
 
-/* y = c0 (m o x0) + c1 x1, the last one absent when NULL. Any of them may be y. The plain loop is at the end. */
-PU__FN void pu__mix_m(pu_int n, const pu_real *m, const pu_real *c, const pu_real *const *x, pu_real *y)
+/* The same for any count from 1 to 4, or up to 2 with m: what the solver needs. */
+PU__FN void pu__mix(pu_int n, int count, const pu_real *m, const pu_real *c, const pu_real *const *x, pu_real *y)
 {
-    pu_int W = PU__WIDTH;
-    const pu_real *x0 = x[0], *x1 = x[1];
-    pu_real c0 = c[0], c1 = x1 ? c[1] : 0;
-    pu_int i = 0;
-    if (x1)
-        for (; i + W <= n; i += W)
-            pu__vstore(y + i, c0 * (pu__vload(m + i) * pu__vload(x0 + i)) + c1 * pu__vload(x1 + i));
-    else
-        for (; i + W <= n; i += W)
-            pu__vstore(y + i, c0 * (pu__vload(m + i) * pu__vload(x0 + i)));
-    for (; i < n; i++) {
-        pu_real sum = c0 * (m[i] * x0[i]);
-        if (x1)
-            sum += c1 * x1[i];
-        y[i] = sum;
+    switch (m ? -count : count) {
+    case -2: pu__mix_some(n, 2, m, c, x, y); break;
+    case -1: pu__mix_some(n, 1, m, c, x, y); break;
+    case 1: pu__mix_some(n, 1, NULL, c, x, y); break;
+    case 2: pu__mix_some(n, 2, NULL, c, x, y); break;
+    case 3: pu__mix_some(n, 3, NULL, c, x, y); break;
+    case 4: pu__mix_some(n, 4, NULL, c, x, y); break;
     }
 }
 
@@ -2467,7 +2443,7 @@ PU__FN void pu__mix_m(pu_int n, const pu_real *m, const pu_real *c, const pu_rea
 PU__FN const pu_real *pu__residual_before(const pu_unwinding *v, pu_int j, pu_int at, pu_int n,
                                           pu_real *PU__RESTRICT buffer)
 {
-    const pu_real *PU__RESTRICT d = pu__col(v->d, j) + at, *PU__RESTRICT b, *m = v->minv ? v->minv + at : NULL;
+    const pu_real *d = pu__col(v->d, j) + at, *b, *m = v->minv ? v->minv + at : NULL;
     pu_real be = v->be_before ? v->be_before[j] : 0;
     if (v->kept.at)
         return pu__col(v->kept, j) + at;
@@ -2513,37 +2489,23 @@ PU__FN void pu__unwind(pu_int n, const pu_real *c, const pu_real *m, const pu_re
 #define PU__REACH                                                                                                      \
     (PU__SUM * PU__WIDTH) /* entries of a row, after which the vector is added up, and the result to a double */
 
-/* Four rows of out, 2 W columns: to_r[shift + c] = from_r[d + c] + sum_i b[4 i + r] v_i[d + c], r < 4, c < 2 W, in the order of
-   i. As a plain loop:
-     for (r, c) { s = from[r][d + c]; for (i = 0; i < n; i++) s += b[4 * i + r] * v[i][d + c]; to[r][shift + c] = s; } */
-PU__FN void pu__tile(pu_int n, const pu_real *b, const pu_real *const *v, pu_int d, pu_real *const *from,
-                     pu_real *const *to, pu_int shift)
+/* Four rows of out, 2 W columns: out_r[at + c] += sum_i b[4 i + r] v_i[d + c], r < 4, c < 2 W, in the order of i. As a plain loop:
+     for (r, c, i) out[r][at + c] += b[4 * i + r] * v[i][d + c]; */
+PU__FN void pu__tile(pu_int n, const pu_real *b, const pu_real *const *v, pu_int d, pu_real *const *out, pu_int at)
 {
-    pu_int W = PU__WIDTH;
-    const pu_real *x0 = from[0] + d, *x1 = from[1] + d, *x2 = from[2] + d, *x3 = from[3] + d;
-    pu_real *y0 = to[0] + shift, *y1 = to[1] + shift, *y2 = to[2] + shift, *y3 = to[3] + shift;
-    pu__vector s0 = pu__vload(x0), s1 = pu__vload(x1), s2 = pu__vload(x2), s3 = pu__vload(x3);
-    pu__vector t0 = pu__vload(x0 + W), t1 = pu__vload(x1 + W), t2 = pu__vload(x2 + W), t3 = pu__vload(x3 + W);
+    pu__vector sum[8];
+    PU__UNROLL
+    for (int l = 0; l < 8; l++)
+        sum[l] = pu__vload(out[l / 2] + at + l % 2 * PU__WIDTH);
     for (pu_int i = 0; i < n; i++) {
-        const pu_real *c = b + 4 * i;
-        pu__vector p = pu__vload(v[i] + d), q = pu__vload(v[i] + d + W);
-        s0 += c[0] * p;
-        t0 += c[0] * q;
-        s1 += c[1] * p;
-        t1 += c[1] * q;
-        s2 += c[2] * p;
-        t2 += c[2] * q;
-        s3 += c[3] * p;
-        t3 += c[3] * q;
+        const pu__vector x[2] = {pu__vload(v[i] + d), pu__vload(v[i] + d + PU__WIDTH)};
+        PU__UNROLL
+        for (int l = 0; l < 8; l++)
+            sum[l] += b[4 * i + l / 2] * x[l % 2];
     }
-    pu__vstore(y0, s0);
-    pu__vstore(y0 + W, t0);
-    pu__vstore(y1, s1);
-    pu__vstore(y1 + W, t1);
-    pu__vstore(y2, s2);
-    pu__vstore(y2 + W, t2);
-    pu__vstore(y3, s3);
-    pu__vstore(y3 + W, t3);
+    PU__UNROLL
+    for (int l = 0; l < 8; l++)
+        pu__vstore(out[l / 2] + at + l % 2 * PU__WIDTH, sum[l]);
 }
 
 /* out_r[d] += sum_i b[4 i + r] v_i[d], r < 4, d < wide, in the order of i. out_r may repeat if b does. The columns that a whole
@@ -2552,121 +2514,55 @@ PU__FN void pu__tiles(pu_int n, const pu_real *b, const pu_real *const *v, pu_in
 {
     pu_int T = 2 * PU__WIDTH, rest = wide % T;
     pu_real copy[4 * 2 * PU__WIDTH], *last[4];
-    pu_int d;
-    for (pu_int r = 0; r < 4; r++)
+    pu_int have = pu__min(wide, T);
+    for (pu_int r = 0; r < 4; r++) {
         last[r] = copy + r * T;
+        pu__copy(last[r] + T - have, out[r] + wide - have, have);
+        for (pu_int i = 0; i < n && wide < T; i++) /* the plain loop */
+            pu__axpy(rest, b[4 * i + r], v[i], last[r] + T - rest);
+    }
     if (wide >= T && rest)
-        pu__tile(n, b, v, wide - T, out, last, 0);
-    if (wide < T) { /* the plain loop */
-        for (pu_int r = 0; r < 4; r++) {
-            pu__copy(last[r] + T - rest, out[r], rest);
-            for (pu_int i = 0; i < n; i++)
-                pu__axpy(rest, b[4 * i + r], v[i], last[r] + T - rest);
+        pu__tile(n, b, v, wide - T, last, 0);
+    for (pu_int d = 0; d + T <= wide; d += T)
+        pu__tile(n, b, v, d, out, d);
+    for (pu_int r = 0; r < 4; r++)
+        pu__copy(out[r] + wide - rest, last[r] + T - rest, rest);
+}
+
+/* out[4 r + c] += a_r'x_c over n entries, W <= n <= PU__REACH, r < rows, c < cols. Lane l of a vector adds up the entries
+   l, l + W, .., whatever rows and cols are; both are literal, and all sums stay in registers. As a plain loop:
+     for (r, c, i) out[4 * r + c] += a[r][i] * x[c][i]; */
+PU__INLINE void pu__dot_tile(pu_int n, int rows, int cols, const pu_real *const *a, const pu_real *const *x,
+                             double *out)
+{
+    pu_int W = PU__WIDTH;
+    pu__vector sum[12], row[6];
+    PU__UNROLL
+    for (int l = 0; l < 12; l++)
+        sum[l] = pu__vzero();
+    if (n % W) { /* the end of the row first */
+        pu__vector ones = pu__last_ones(n % W);
+        PU__UNROLL
+        for (int l = 0; l < rows * cols; l++)
+            sum[l] = pu__vload(a[l / cols] + n - W) * ones * pu__vload(x[l % cols] + n - W);
+    }
+    for (pu_int i = 0; i + W <= n; i += W) {
+        PU__UNROLL
+        for (int r = 0; r < rows; r++)
+            row[r] = pu__vload(a[r] + i);
+        PU__UNROLL
+        for (int c = 0; c < cols; c++) {
+            pu__vector y = pu__vload_kept(x[c] + i);
+            PU__UNROLL
+            for (int r = 0; r < rows; r++)
+                sum[cols * r + c] += row[r] * y;
         }
     }
-    for (d = 0; d + T <= wide; d += T)
-        pu__tile(n, b, v, d, out, out, d);
-    if (rest) {
-        for (pu_int r = 0; r < 4; r++)
-            pu__copy(out[r] + d, last[r] + T - rest, rest);
-    }
-}
-
-/* out[4 r + c] += a_r'x_c over n entries from `at` on, W <= n <= PU__REACH, r < 3, c < 4. Lane l of a vector adds up the entries
-   l, l + W, ..; then pu__sums12. As a plain loop:  for (r, c, i) out[4 * r + c] += a[r][at + i] * x[c][at + i]; */
-PU__FN void pu__dots12(pu_int n, const pu_real *const *a, const pu_real *const *x, pu_int at, double *out)
-{
-    pu_int W = PU__WIDTH;
-    const pu_real *a0 = a[0] + at, *a1 = a[1] + at, *a2 = a[2] + at;
-    const pu_real *x0 = x[0] + at, *x1 = x[1] + at, *x2 = x[2] + at, *x3 = x[3] + at;
-    pu__vector zero = pu__vzero();
-    pu__vector s0 = zero, s1 = zero, s2 = zero, t0 = zero, t1 = zero, t2 = zero;
-    pu__vector u0 = zero, u1 = zero, u2 = zero, v0 = zero, v1 = zero, v2 = zero, p, q, r, y;
-    pu_int i;
-    if (n % W) { /* the end of the row first */
-        pu__vector last = pu__last_ones(n % W);
-        i = n - W;
-        p = pu__vload(a0 + i) * last;
-        q = pu__vload(a1 + i) * last;
-        r = pu__vload(a2 + i) * last;
-        y = pu__vload(x0 + i);
-        s0 = p * y;
-        s1 = q * y;
-        s2 = r * y;
-        y = pu__vload(x1 + i);
-        t0 = p * y;
-        t1 = q * y;
-        t2 = r * y;
-        y = pu__vload(x2 + i);
-        u0 = p * y;
-        u1 = q * y;
-        u2 = r * y;
-        y = pu__vload(x3 + i);
-        v0 = p * y;
-        v1 = q * y;
-        v2 = r * y;
-    }
-    for (i = 0; i + W <= n; i += W) {
-        p = pu__vload(a0 + i);
-        q = pu__vload(a1 + i);
-        r = pu__vload(a2 + i);
-        y = pu__vload_kept(x0 + i);
-        s0 += p * y;
-        s1 += q * y;
-        s2 += r * y;
-        y = pu__vload_kept(x1 + i);
-        t0 += p * y;
-        t1 += q * y;
-        t2 += r * y;
-        y = pu__vload_kept(x2 + i);
-        u0 += p * y;
-        u1 += q * y;
-        u2 += r * y;
-        y = pu__vload_kept(x3 + i);
-        v0 += p * y;
-        v1 += q * y;
-        v2 += r * y;
-    }
-    {
-        const pu__vector sums[12] = {s0, t0, u0, v0, s1, t1, u1, v1, s2, t2, u2, v2};
-        pu__sums12(sums, out);
-    }
-}
-
-/* out[4 r] += a_r'x over n entries from `at` on, W <= n <= PU__REACH, r < 6: the same sums as those of pu__dots12, of one column.
-   As a plain loop:  for (r, i) out[4 * r] += a[r][at + i] * x[at + i]; */
-PU__FN void pu__dots6(pu_int n, const pu_real *const *a, const pu_real *x, pu_int at, double *out)
-{
-    pu_int W = PU__WIDTH;
-    const pu_real *a0 = a[0] + at, *a1 = a[1] + at, *a2 = a[2] + at, *a3 = a[3] + at, *a4 = a[4] + at, *a5 = a[5] + at;
-    pu__vector zero = pu__vzero();
-    pu__vector s0 = zero, s1 = zero, s2 = zero, s3 = zero, s4 = zero, s5 = zero, y;
-    pu_int i;
-    if (n % W) { /* the end of the row first */
-        i = n - W;
-        y = pu__vload(x + at + i) * pu__last_ones(n % W);
-        s0 = pu__vload(a0 + i) * y;
-        s1 = pu__vload(a1 + i) * y;
-        s2 = pu__vload(a2 + i) * y;
-        s3 = pu__vload(a3 + i) * y;
-        s4 = pu__vload(a4 + i) * y;
-        s5 = pu__vload(a5 + i) * y;
-    }
-    for (i = 0; i + W <= n; i += W) {
-        y = pu__vload(x + at + i);
-        s0 += pu__vload(a0 + i) * y;
-        s1 += pu__vload(a1 + i) * y;
-        s2 += pu__vload(a2 + i) * y;
-        s3 += pu__vload(a3 + i) * y;
-        s4 += pu__vload(a4 + i) * y;
-        s5 += pu__vload(a5 + i) * y;
-    }
-    out[0] += (double)pu__sum(s0);
-    out[4] += (double)pu__sum(s1);
-    out[8] += (double)pu__sum(s2);
-    out[12] += (double)pu__sum(s3);
-    out[16] += (double)pu__sum(s4);
-    out[20] += (double)pu__sum(s5);
+    if (rows * cols == 12)
+        pu__sums12(sum, out);
+    else
+        for (int r = 0; r < rows; r++)
+            out[4 * r] += (double)pu__sum(sum[r]);
 }
 
 /* Y = A X, or Y += A X if add, for n <= PU__ROWS rows v of A, D long. Twelve columns at a time: a stretch of them stays in the
@@ -2679,11 +2575,10 @@ PU__FN void pu__rows_apply(pu_int n, const pu_real *const *v, pu_int D, pu_int k
     if (D < PU__WIDTH) {
         for (pu_int j = 0; j < k; j++)
             for (pu_int m = 0; m < n; m++) {
-                const pu_real *x = pu__col(X, j);
-                pu_real *y = pu__col(Y, j) + m, sum = 0;
+                pu_real sum = 0;
                 for (pu_int d = 0; d < D; d++)
-                    sum += v[m][d] * x[d];
-                *y = sum + (add ? *y : 0);
+                    sum += v[m][d] * pu__col(X, j)[d];
+                pu__set(pu__col(Y, j) + m, sum, add);
             }
         return;
     }
@@ -2695,30 +2590,23 @@ PU__FN void pu__rows_apply(pu_int n, const pu_real *const *v, pu_int D, pu_int k
                 pu_int len = pu__min(PU__REACH, D - d);
                 const pu_real *a[6], *x[4];
                 for (pu_int r = 0; r < 6; r++)
-                    a[r] = v[pu__min(m + r, n - 1)];
+                    a[r] = v[pu__min(m + r, n - 1)] + d;
                 for (pu_int j = 0; j < count; j += 4) {
                     double *out = s + j / 4 * FOUR + 4 * m;
                     for (pu_int c = 0; c < 4; c++)
-                        x[c] = pu__col(X, first + pu__min(j + c, count - 1));
-                    if (count - j > 2) {
-                        pu__dots12(len, a, x, d, out);
-                        if (m + 3 < n)
-                            pu__dots12(len, a + 3, x, d, out + 12);
-                    } else {
+                        x[c] = pu__col(X, first + pu__min(j + c, count - 1)) + d;
+                    if (count - j > 2)
+                        for (pu_int r = 0; r < 6 && m + r < n; r += 3)
+                            pu__dot_tile(len, 3, 4, a + r, x, out + 4 * r);
+                    else
                         for (pu_int c = 0; c < count - j; c++)
-                            pu__dots6(len, a, x[c], d, out + c);
-                    }
+                            pu__dot_tile(len, 6, 1, a, x + c, out + c);
                 }
             }
         for (pu_int j = 0; j < count; j++) {
             const double *out = s + j / 4 * FOUR + j % 4;
-            pu_real *y = pu__col(Y, first + j);
-            if (add)
-                for (pu_int m = 0; m < n; m++)
-                    y[m] += (pu_real)out[4 * m];
-            else
-                for (pu_int m = 0; m < n; m++)
-                    y[m] = (pu_real)out[4 * m];
+            for (pu_int m = 0; m < n; m++)
+                pu__set(pu__col(Y, first + j) + m, (pu_real)out[4 * m], add);
         }
     }
 }
@@ -2796,10 +2684,7 @@ typedef struct {
 /* That without a list. */
 PU__FN pu__matrix pu__mat(const pu_real *at, pu_int row, pu_int col)
 {
-    pu__matrix m = PU__ZERO;
-    m.at = at;
-    m.row = row;
-    m.col = col;
+    pu__matrix m = {at, row, col, NULL, NULL};
     return m;
 }
 
@@ -2821,31 +2706,32 @@ typedef struct {
 PU__FN void pu__core(const pu__matmul *g, const pu_real *const *strip, pu_int rows, const pu_real *a, pu_real *C,
                      pu_int ld)
 {
-    pu_int W = PU__WIDTH, last = rows - 1, step = g->A.row;
-    pu_real s = g->scale;
-    const pu_real *a1 = a + pu__min(1, last) * step, *a2 = a + pu__min(2, last) * step,
-                  *a3 = a + pu__min(3, last) * step, *a4 = a + pu__min(4, last) * step,
-                  *a5 = a + pu__min(5, last) * step;
-    pu__vector s0, s1, s2, s3, s4, s5, t0, t1, t2, t3, t4, t5;
-    memset(&s0, 0, sizeof s0);
-    s1 = s2 = s3 = s4 = s5 = t0 = t1 = t2 = t3 = t4 = t5 = s0;
+    pu_int W = PU__WIDTH;
+    const pu_real *row[PU__TALL];
+    pu__vector s[PU__TALL], t[PU__TALL];
+    PU__UNROLL
+    for (pu_int r = 0; r < PU__TALL; r++) {
+        row[r] = a + pu__min(r, rows - 1) * g->A.row;
+        s[r] = t[r] = pu__vzero();
+    }
     for (pu_int first = 0; first < g->deep; first += g->piece) {
         pu_int end = pu__min(first + g->piece, g->deep);
         const pu_real *b = *strip++;
         for (pu_int p = first; p < end; p++, b += 2 * W) {
             pu_int i = g->offset[p];
-            pu__vector u = *pu__cv(b), v = *pu__cv(b + W);
-            s0 += a[i] * u, t0 += a[i] * v, s1 += a1[i] * u, t1 += a1[i] * v;
-            s2 += a2[i] * u, t2 += a2[i] * v, s3 += a3[i] * u, t3 += a3[i] * v;
-            s4 += a4[i] * u, t4 += a4[i] * v, s5 += a5[i] * u, t5 += a5[i] * v;
+            pu__vector u = pu__vload(b), v = pu__vload(b + W);
+            PU__UNROLL
+            for (pu_int r = 0; r < PU__TALL; r++) {
+                s[r] += row[r][i] * u;
+                t[r] += row[r][i] * v;
+            }
         }
     }
-    *pu__v(C) += s * s0, *pu__v(C + W) += s * t0, C += ld;
-    *pu__v(C) += s * s1, *pu__v(C + W) += s * t1, C += ld;
-    *pu__v(C) += s * s2, *pu__v(C + W) += s * t2, C += ld;
-    *pu__v(C) += s * s3, *pu__v(C + W) += s * t3, C += ld;
-    *pu__v(C) += s * s4, *pu__v(C + W) += s * t4, C += ld;
-    *pu__v(C) += s * s5, *pu__v(C + W) += s * t5;
+    PU__UNROLL
+    for (pu_int r = 0; r < PU__TALL; r++, C += ld) {
+        *pu__v(C) += g->scale * s[r];
+        *pu__v(C + W) += g->scale * t[r];
+    }
 }
 
 /* Terms g->first + done on, deep of them, and columns `column` on, cols of them, of B, packed into strips. The last strip is filled
@@ -2864,22 +2750,17 @@ PU__FN void pu__pack(const pu__matmul *g, pu_int done, pu_int deep, pu_int colum
         pu_int wide = pu__min(T, cols - j);
         if (wide < T)
             memset(to, 0, (size_t)(T * deep) * sizeof *to);
-        if (b.col == 1 && wide == T)
-            for (pu_int p = 0; p < deep; p++)
-                memcpy(to + p * T, b.at + (list ? list[p] : p) * b.row, PU__BROAD * sizeof *to);
-        else if (b.row == 1 && !list)
-            for (pu_int c = 0; c < wide; c++)
-                for (pu_int p = 0; p < deep; p++)
-                    to[p * T + c] = b.at[p + c * b.col];
-        else
-            for (pu_int p = 0; p < deep; p++) {
-                const pu_real *row = b.at + (list ? list[p] : p) * b.row;
+        for (pu_int p = 0; p < deep; p++) {
+            const pu_real *row = b.at + (list ? list[p] : p) * b.row;
+            pu_real *strip = to + p * T;
+            if (b.col == 1 && wide == T)
+                memcpy(strip, row, PU__BROAD * sizeof *to);
+            else
                 for (pu_int c = 0; c < wide; c++)
-                    to[p * T + c] = row[c * b.col];
-            }
-        for (pu_int p = 0; p < deep && w; p++)
-            for (pu_int c = 0; c < T; c++)
-                to[p * T + c] *= w[list[p]];
+                    strip[c] = row[c * b.col];
+            for (pu_int c = 0; c < T && w; c++)
+                strip[c] *= w[list[p]];
+        }
     }
 }
 
@@ -2907,47 +2788,20 @@ PU__FN void pu__ar_filter(pu_int n, pu_int taps, const pu_real *c, const pu_real
         for (t = 1; t < taps; t++)
             for (l = 0; l < PU__BLOCK; l++)
                 s[l] += c[t] * at[t + l];
-        if (add)
-            for (l = 0; l < PU__BLOCK; l++)
-                y[i + l] += s[l];
-        else
-            for (l = 0; l < PU__BLOCK; l++)
-                y[i + l] = s[l];
+        for (l = 0; l < PU__BLOCK; l++)
+            pu__set(y + i + l, s[l], add);
     }
     for (; i < n; i++) {
         pu_real sum = w ? w[i] * centre[i] + c[0] * x[i] : c[0] * x[i];
         for (t = 1; t < taps; t++)
             sum += c[t] * x[i + t];
-        y[i] = add ? y[i] + sum : sum;
+        pu__set(y + i, sum, add);
     }
 }
 
-/* s_l = sum_u x_u (p_{u+d+l} + p_{u-d-l}), l = 0 .. 2, u < n <= PU__CHUNK: one load of x serves three lags. The last loop but
-   one is the plain one. One inner loop over named arrays is the form that compilers keep in vector registers; with an array of
-   arrays it is far slower. */
-PU__FN void pu__ar_lag3(pu_int n, const pu_real *x, const pu_real *p, pu_int d, double *s)
-{
-    const pu_real *up = p + d, *down = p - d;
-    pu_real s0[PU__LANES] = {0}, s1[PU__LANES] = {0}, s2[PU__LANES] = {0};
-    pu_int i = 0, l;
-    for (; i + PU__LANES <= n; i += PU__LANES)
-        for (l = 0; l < PU__LANES; l++) {
-            s0[l] += x[i + l] * (up[i + l] + down[i + l]);
-            s1[l] += x[i + l] * (up[i + l + 1] + down[i + l - 1]);
-            s2[l] += x[i + l] * (up[i + l + 2] + down[i + l - 2]);
-        }
-    for (l = 0; i < n; i++, l++) {
-        s0[l] += x[i] * (up[i] + down[i]);
-        s1[l] += x[i] * (up[i + 1] + down[i - 1]);
-        s2[l] += x[i] * (up[i + 2] + down[i - 2]);
-    }
-    s[0] = (double)pu__fold(s0);
-    s[1] = (double)pu__fold(s1);
-    s[2] = (double)pu__fold(s2);
-}
-
-/* The same sums, and y_u += sum_l c_l (p_{u+d+l} + p_{u-d-l}): both read the same entries. A y that may be NULL would make this
-   15 to 25 % slower at -O2, so pu__ar_lag3 stands by itself. */
+/* y_u += sum_l c_l (p_{u+d+l} + p_{u-d-l}) and s_l = sum_u x_u (p_{u+d+l} + p_{u-d-l}), l = 0 .. 2, u < n <= PU__CHUNK: both read
+   the same entries, and one load of x serves three lags. The second loop is the plain one. Named arrays are what compilers keep in
+   vector registers; with an array of arrays this is far slower, and with a y that may be NULL by 15 to 25 % at -O2. */
 PU__FN void pu__ar_both3(pu_int n, const pu_real *x, const pu_real *p, pu_int d, const pu_real *c,
                          pu_real *PU__RESTRICT y, double *s)
 {
@@ -2990,23 +2844,30 @@ PU__FN void pu__ar_both3(pu_int n, const pu_real *x, const pu_real *p, pu_int d,
 #else
 #define PU__UP(at, now, next, l) pu__vload((at) + (l))
 #endif
-#define PU__AR_SUM(at, now, next, l) (PU__UP(at, now, next, l) + pu__vload((at) - (l))) /* p_{u+l} + p_{u-l} */
+
+/* both_l = p_{u+l} + p_{u-l}, l = 1 .. 5, where `at` points to p_u, and now is the vector there. Returns the one after it. */
+PU__INLINE pu__vector pu__ar_lags(const pu_real *at, PU_UNUSED pu__vector now, pu__vector *both)
+{
+    pu__vector next = pu__vload(at + PU__WIDTH);
+    both[1] = PU__UP(at, now, next, 1) + pu__vload(at - 1);
+    both[2] = PU__UP(at, now, next, 2) + pu__vload(at - 2);
+    both[3] = PU__UP(at, now, next, 3) + pu__vload(at - 3);
+    both[4] = PU__UP(at, now, next, 4) + pu__vload(at - 4);
+    both[5] = PU__UP(at, now, next, 5) + pu__vload(at - 5);
+    return next;
+}
 
 /* y_u = w_u p_u + c_0 p_u + sum_{l = 1 .. 5} c_l (p_{u+l} + p_{u-l}), u < n, a multiple of W. Returns sum_u p_u y_u. As a plain loop:
      for (u) { s = w[u] * p[u] + c[0] * p[u]; for (l = 1; l <= 5; l++) s += c[l] * (p[u + l] + p[u - l]); y[u] = s; } */
 PU__FN double pu__ar_filter5(pu_int n, const pu_real *c, const pu_real *p, const pu_real *w, pu_real *PU__RESTRICT y)
 {
-    pu_real c0 = c[0], c1 = c[1], c2 = c[2], c3 = c[3], c4 = c[4], c5 = c[5];
-    pu__vector now = pu__vload(p), next, sum = pu__vzero();
+    pu__vector now = pu__vload(p), next, sum = pu__vzero(), both[6];
     for (pu_int i = 0; i < n; i += PU__WIDTH) {
-        const pu_real *at = p + i;
-        pu__vector s = pu__vload(w + i) * now + c0 * now;
-        next = pu__vload(at + PU__WIDTH);
-        s += c1 * PU__AR_SUM(at, now, next, 1);
-        s += c2 * PU__AR_SUM(at, now, next, 2);
-        s += c3 * PU__AR_SUM(at, now, next, 3);
-        s += c4 * PU__AR_SUM(at, now, next, 4);
-        s += c5 * PU__AR_SUM(at, now, next, 5);
+        pu__vector s = pu__vload(w + i) * now + c[0] * now;
+        next = pu__ar_lags(p + i, now, both);
+        PU__UNROLL
+        for (pu_int l = 1; l <= 5; l++)
+            s += c[l] * both[l];
         pu__vstore(y + i, s);
         sum += now * s;
         now = next;
@@ -3025,42 +2886,29 @@ PU__FN double pu__ar_filter5(pu_int n, const pu_real *c, const pu_real *p, const
 PU__FN double pu__ar_both5(pu_int n, const pu_real *x, const pu_real *p, const pu_real *c, pu_real by, const pu_real *w,
                            pu_real *PU__RESTRICT y, double *s)
 {
-    pu_real c0 = c[0], c1 = c[1], c2 = c[2], c3 = c[3], c4 = c[4], c5 = c[5];
-    pu__vector zero = pu__vzero();
-    pu__vector s0 = zero, s1 = zero, s2 = zero, s3 = zero, s4 = zero, s5 = zero, s6 = zero, now = pu__vload(p), next;
+    pu__vector now = pu__vload(p), next, with_w = pu__vzero(), sums[6], both[6];
+    PU__UNROLL
+    for (pu_int l = 0; l <= 5; l++)
+        sums[l] = with_w;
     for (pu_int i = 0; i < n; i += PU__WIDTH) {
-        const pu_real *at = p + i;
         pu__vector xs = pu__vload(x + i), shifted = pu__vload(w + i) * now;
-        pu__vector both, sum = shifted + c0 * now;
-        next = pu__vload(at + PU__WIDTH);
-        s6 += xs * shifted;
-        s0 += xs * now;
-        both = PU__AR_SUM(at, now, next, 1);
-        sum += c1 * both;
-        s1 += xs * both;
-        both = PU__AR_SUM(at, now, next, 2);
-        sum += c2 * both;
-        s2 += xs * both;
-        both = PU__AR_SUM(at, now, next, 3);
-        sum += c3 * both;
-        s3 += xs * both;
-        both = PU__AR_SUM(at, now, next, 4);
-        sum += c4 * both;
-        s4 += xs * both;
-        both = PU__AR_SUM(at, now, next, 5);
-        sum += c5 * both;
-        s5 += xs * both;
+        pu__vector sum = shifted + c[0] * now;
+        next = pu__ar_lags(p + i, now, both);
+        with_w += xs * shifted;
+        sums[0] += xs * now;
+        PU__UNROLL
+        for (pu_int l = 1; l <= 5; l++) {
+            sum += c[l] * both[l];
+            sums[l] += xs * both[l];
+        }
         if (y)
             *pu__v(y + i) += by * sum;
         now = next;
     }
-    s[0] += 2 * (double)pu__sum(s0);
-    s[1] += (double)pu__sum(s1);
-    s[2] += (double)pu__sum(s2);
-    s[3] += (double)pu__sum(s3);
-    s[4] += (double)pu__sum(s4);
-    s[5] += (double)pu__sum(s5);
-    return (double)pu__sum(s6);
+    s[0] += 2 * (double)pu__sum(sums[0]);
+    for (pu_int l = 1; l <= 5; l++)
+        s[l] += (double)pu__sum(sums[l]);
+    return (double)pu__sum(with_w);
 }
 
 /* ------------------------------------------------------------------------------------------------
@@ -3074,10 +2922,28 @@ PU__FN double pu__ar_both5(pu_int n, const pu_real *x, const pu_real *p, const p
    depends on n alone, not on the number of columns or threads.
    ------------------------------------------------------------------------------------------------ */
 
-/* s_j = x_j' diag(m) y_j, j < k. m (n) may be NULL: ones. */
-PU__FN void pu__cpu_dot(void *user, pu_int n, pu_int k, const pu_real *m, pu_block x, pu_block y, pu_real *s)
+/* How the parameter lists of these functions begin: k columns of n entries. */
+#define PU__VECTOR_ARGS PU_UNUSED void *user, pu_int n, PU_UNUSED pu_int k
+
+/* One term scale c_j (m o x_j) of a linear combination. c (k) and m (n) may be NULL: ones. */
+PU__FN pu_term pu__t(pu_block x, pu_real scale, const pu_real *c, const pu_real *m)
 {
-    (void)user;
+    pu_term term = {x, c, scale, m};
+    return term;
+}
+
+/* The term x_j. */
+PU__FN pu_term pu__term(pu_block x) { return pu__t(x, 1, NULL, NULL); }
+/* The term scale x_j. */
+PU__FN pu_term pu__term_scaled(pu_block x, pu_real scale) { return pu__t(x, scale, NULL, NULL); }
+/* The term c_j x_j. */
+PU__FN pu_term pu__term_c(pu_block x, const pu_real *c) { return pu__t(x, 1, c, NULL); }
+/* The term m o x_j. */
+PU__FN pu_term pu__term_m(pu_block x, const pu_real *m) { return pu__t(x, 1, NULL, m); }
+
+/* s_j = x_j' diag(m) y_j, j < k. m (n) may be NULL: ones. */
+PU__FN void pu__cpu_dot(PU__VECTOR_ARGS, const pu_real *m, pu_block x, pu_block y, pu_real *s)
+{
     for (pu_int j = 0; j < k; j++)
         s[j] = (pu_real)pu__dot(n, m, pu__col(x, j), pu__col(y, j));
 }
@@ -3092,18 +2958,14 @@ PU__FN void pu__add_terms(pu_int n, int count, const pu_real *c, const pu_real *
         pu_int len = pu__min(PU__CHUNK, n - at);
         pu__zeros(buffer, len);
         for (int t = 0; t < count; t++)
-            if (m[t])
-                pu__add_product(len, c[t], m[t] + at, x[t] + at, buffer);
-            else
-                pu__axpy(len, c[t], x[t] + at, buffer);
+            pu__add_product(len, c[t], m[t] ? m[t] + at : NULL, x[t] + at, buffer);
         pu__copy(y + at, buffer, len);
     }
 }
 
 /* y_j = sum over the terms of scale c_j (m o x_j). The usual forms have loops of their own. Any term may be y. */
-PU__FN void pu__cpu_combine(void *user, pu_int n, pu_int k, pu_block y, int count, const pu_term *terms)
+PU__FN void pu__cpu_combine(PU__VECTOR_ARGS, pu_block y, int count, const pu_term *terms)
 {
-    (void)user;
     for (pu_int j = 0; j < k; j++) {
         /* the terms that do not vanish in this column */
         const pu_real *x[4] = {NULL}, *m[4] = {NULL};
@@ -3118,11 +2980,9 @@ PU__FN void pu__cpu_combine(void *user, pu_int n, pu_int k, pu_block y, int coun
             plain &= !m[used];
             used++;
         }
-        if (used > 0 && plain)
-            pu__mix(n, c, x, pu__col(y, j));
-        else if ((used == 1 || used == 2) && !m[1])
-            /* m o r + be d, the direction of PCG */
-            pu__mix_m(n, m[0], c, x, pu__col(y, j));
+        /* m o r + be d is the direction of PCG */
+        if (used > 0 && (plain || (used <= 2 && !m[1])))
+            pu__mix(n, used, m[0], c, x, pu__col(y, j));
         else
             pu__add_terms(n, used, c, m, x, pu__col(y, j));
     }
@@ -3130,24 +2990,20 @@ PU__FN void pu__cpu_combine(void *user, pu_int n, pu_int k, pu_block y, int coun
 
 /* x_j += a_j d_j, r_j -= a_j q_j and rho_j = r_j' diag(m) r_j. x.at NULL: no x; m NULL: ones.
    lint: the parameters are those of pu_backend */
-PU__FN void pu__cpu_advance(void *user, pu_int n, pu_int k, const pu_real *a, const pu_real *m, pu_block d, pu_block q,
-                            pu_block x, pu_block r, pu_real *rho)
+PU__FN void pu__cpu_advance(PU__VECTOR_ARGS, const pu_real *a, const pu_real *m, pu_block d, pu_block q, pu_block x,
+                            pu_block r, pu_real *rho)
 {
-    (void)user;
     for (pu_int j = 0; j < k; j++) {
-        pu_real aj = a[j];
         double s = 0;
+        if (x.at && a[j] != 0)
+            pu__axpy(n, a[j], pu__col(d, j), pu__col(x, j));
+        /* rho of a column at rest is formed anew */
         for (pu_int at = 0; at < n; at += PU__CHUNK) {
             pu_int len = pu__min(PU__CHUNK, n - at);
-            const pu_real *mj = m ? m + at : NULL;
             pu_real *rj = pu__col(r, j) + at;
-            /* r and its norm in one pass; rho of a column at rest is formed anew */
-            if (x.at && aj != 0)
-                pu__axpy(len, aj, pu__col(d, j) + at, pu__col(x, j) + at);
-            if (aj != 0)
-                s += (double)pu__descend(len, aj, mj, pu__col(q, j) + at, rj);
-            else
-                s += (double)pu__dot_chunk(len, mj, rj, rj);
+            if (a[j] != 0)
+                pu__axpy(len, -a[j], pu__col(q, j) + at, rj);
+            s += (double)pu__dot_chunk(len, m ? m + at : NULL, rj, rj);
         }
         rho[j] = (pu_real)s;
     }
@@ -3155,37 +3011,15 @@ PU__FN void pu__cpu_advance(void *user, pu_int n, pu_int k, const pu_real *a, co
 
 /* rbar_j += m o dbar_j, dbar_j := be_j dbar_j + a_j xbar_j. m NULL: ones.
    lint: the parameters are those of pu_backend */
-PU__FN void pu__cpu_retreat(void *user, pu_int n, pu_int k, const pu_real *a, const pu_real *be, const pu_real *m,
-                            pu_block xbar, pu_block rbar, pu_block dbar)
+PU__FN void pu__cpu_retreat(PU__VECTOR_ARGS, const pu_real *a, const pu_real *be, const pu_real *m, pu_block xbar,
+                            pu_block rbar, pu_block dbar)
 {
-    pu_int end;
-    (void)user;
     for (pu_int j = 0; j < k; j++) {
-        const pu_real *PU__RESTRICT xj = pu__col(xbar, j);
-        pu_real *PU__RESTRICT rj = pu__col(rbar, j);
-        pu_real *PU__RESTRICT dj = pu__col(dbar, j);
-        pu_real aj = a[j];
-        pu_real bj = be[j];
-        for (pu_int at = 0; at < n; at = end) {
-            /* the chunk is in the first-level cache after its first loop */
-            end = pu__min(at + PU__CHUNK, n);
-            if (m)
-                for (pu_int i = at; i < end; i++)
-                    rj[i] += m[i] * dj[i];
-            else
-                for (pu_int i = at; i < end; i++)
-                    rj[i] += dj[i];
-            /* a term with coefficient zero is not read */
-            if (aj != 0 && bj != 0)
-                for (pu_int i = at; i < end; i++)
-                    dj[i] = bj * dj[i] + aj * xj[i];
-            else if (aj != 0)
-                for (pu_int i = at; i < end; i++)
-                    dj[i] = aj * xj[i];
-            else
-                for (pu_int i = at; i < end; i++)
-                    dj[i] = bj == 0 ? 0 : bj * dj[i];
-        }
+        pu_block d = pu__from(dbar, j);
+        /* a term with coefficient zero is not read */
+        const pu_term terms[2] = {pu__term_scaled(d, be[j]), pu__term_scaled(pu__from(xbar, j), a[j])};
+        pu__add_product(n, 1, m, d.at, pu__col(rbar, j));
+        pu__cpu_combine(user, n, 1, d, 2, terms);
     }
 }
 
@@ -3201,14 +3035,10 @@ PU__FN void pu__unwind_chunk(const pu_unwinding *v, pu_int j, pu_int at, pu_int 
     pu_int i;
     for (pu_int end = at + n; at < end; at += PU__PART) {
         pu_int len = pu__min(PU__PART, end - at);
-        const pu_real *PU__RESTRICT d = pu__col(v->d, j) + at;
-        const pu_real *PU__RESTRICT xbar = pu__col(v->xbar, j) + at;
-        const pu_real *PU__RESTRICT rbar = pu__col(v->rbar, j) + at;
-        const pu_real *PU__RESTRICT dbar = pu__col(v->dbar, j) + at;
-        const pu_real *PU__RESTRICT r = pu__col(v->r, j) + at;
-        const pu_real *PU__RESTRICT before = pu__residual_before(v, j, at, len, buffer);
-        const pu_real *PU__RESTRICT mr = r;
-        const pu_real *PU__RESTRICT mdbar = dbar;
+        const pu_real *d = pu__col(v->d, j) + at, *xbar = pu__col(v->xbar, j) + at;
+        const pu_real *rbar = pu__col(v->rbar, j) + at, *dbar = pu__col(v->dbar, j) + at;
+        const pu_real *r = pu__col(v->r, j) + at, *before = pu__residual_before(v, j, at, len, buffer);
+        const pu_real *mr = r, *mdbar = dbar;
         /* products with m are rounded before they are used, whatever the compiler may contract */
         if (v->m) {
             for (i = 0; i < len; i++) {
@@ -3245,17 +3075,14 @@ PU__FN void pu__unwind_chunk(const pu_unwinding *v, pu_int j, pu_int at, pu_int 
 
 /* The inner products of a reverse step, of each column that took it (a_j != 0; otherwise zeros):
      s0_j = dbar'd,  s1_j = xbar'd - (rbar + m o dbar)'A d,  s2_j = (m o r)'A d */
-PU__FN void pu__cpu_unwind_sums(void *user, pu_int n, pu_int k, const pu_unwinding *v, pu_real *s0, pu_real *s1,
-                                pu_real *s2)
+PU__FN void pu__cpu_unwind_sums(PU__VECTOR_ARGS, const pu_unwinding *v, pu_real *s0, pu_real *s1, pu_real *s2)
 {
-    (void)user;
     for (pu_int j = 0; j < k; j++) {
         double a = (double)v->a[j];
         double sum[4] = {0};
         /* chunks are added in double */
-        if (a != 0)
-            for (pu_int at = 0; at < n; at += PU__CHUNK)
-                pu__unwind_chunk(v, j, at, pu__min(PU__CHUNK, n - at), sum);
+        for (pu_int at = 0; at < n && a != 0; at += PU__CHUNK)
+            pu__unwind_chunk(v, j, at, pu__min(PU__CHUNK, n - at), sum);
         s0[j] = (pu_real)sum[0];
         s1[j] = (pu_real)(a != 0 ? sum[1] - sum[2] / a : 0);
         s2[j] = (pu_real)(a != 0 ? sum[3] / a : 0);
@@ -3265,21 +3092,16 @@ PU__FN void pu__cpu_unwind_sums(void *user, pu_int n, pu_int k, const pu_unwindi
 /* The vectors of a reverse step, see pu_unwinding:
      mbar += sum_j weight_j r o (dbar + rhobar r),   rbar += m o (dbar + 2 rhobar r),   qbar = pib d - a rbar,
      dbar = be dbar + a xbar + pib q,   r = r_i.   qbar of a column that did not take the step is zero. */
-PU__FN void pu__cpu_unwind(void *user, pu_int n, pu_int k, const pu_unwinding *v)
+PU__FN void pu__cpu_unwind(PU__VECTOR_ARGS, const pu_unwinding *v)
 {
-    pu_real buffer[PU__CHUNK], c[5];
-    (void)user;
+    pu_real buffer[PU__CHUNK];
     for (pu_int j = 0; j < k; j++) {
-        if (v->a[j] == 0) {
+        /* the coefficients in the order of pu__unwind */
+        const pu_real c[5] = {v->a[j], v->be[j], v->pib[j], v->twice_rhobar[j], v->mbar ? v->weight[j] : 0};
+        if (c[0] == 0) {
             pu__zeros(pu__col(v->qbar, j), n);
             continue;
         }
-        /* the coefficients in the order of pu__unwind */
-        c[0] = v->a[j];
-        c[1] = v->be[j];
-        c[2] = v->pib[j];
-        c[3] = v->twice_rhobar[j];
-        c[4] = v->mbar ? v->weight[j] : 0;
         for (pu_int at = 0; at < n; at += PU__CHUNK) {
             pu_int len = pu__min(PU__CHUNK, n - at);
             pu__unwind(len, c, v->m ? v->m + at : NULL, pu__col(v->d, j) + at,
@@ -3312,14 +3134,11 @@ PU__FN PU_HD int32_t pu__stage_stop(const pu_state *s, pu_int j, pu_real rho, pu
 PU__FN PU_HD void pu__stage_start(const pu_state *s, pu_int j)
 {
     pu_real rho = s->rho[j];
+    pu_real target = s->tolerance2 > 0 ? (pu_real)s->tolerance2 * s->s1[j] : 0;
     s->steps[j] = 0;
     /* u may be zero when x0 is not */
     s->floor_[j] = PU__FLOOR2 * (s->s0[j] > rho ? s->s0[j] : rho);
-    s->target[j] = 0;
-    if (s->tolerance2 > 0)
-        s->target[j] = (pu_real)s->tolerance2 * s->s1[j];
-    if (s->absolute2 > (double)s->target[j])
-        s->target[j] = (pu_real)s->absolute2;
+    s->target[j] = s->absolute2 > (double)target ? (pu_real)s->absolute2 : target;
     s->stop[j] = pu__stage_stop(s, j, rho, s->c0[j]);
 }
 
@@ -3328,19 +3147,16 @@ PU__FN PU_HD void pu__stage_start(const pu_state *s, pu_int j)
 PU__FN PU_HD void pu__stage_alpha(const pu_state *s, pu_int h, pu_int j)
 {
     pu_real pi = s->pi[h];
+    pu_real alpha = s->fixed_step ? s->step[j] : s->rho[h] / pi;
     s->a[h] = 0;
     if (s->stop[j])
         return;
-    if (!pu__finite(pi))
-        s->stop[j] = PU_STOP_NONFINITE;
-    else if (!(pi > 0))
+    if (pu__finite(pi) && !(pi > 0))
         s->stop[j] = PU_STOP_BREAKDOWN; /* d != 0 here, so A is not positive definite */
-    else
-        s->a[h] = s->fixed_step ? s->step[j] : s->rho[h] / pi;
-    if (!pu__finite(s->a[h])) {
-        s->a[h] = 0;
+    else if (!pu__finite(pi) || !pu__finite(alpha))
         s->stop[j] = PU_STOP_NONFINITE;
-    }
+    else
+        s->a[h] = alpha;
 }
 
 /* beta_i = rho_i / rho_{i-1}, and whether the column stops after this step, its (i+1)-th. s1: r'r. */
@@ -3440,31 +3256,27 @@ PU__FN PU_HD void pu__stage_column(const pu_state *s, pu_stage stage, pu_int i, 
 }
 
 /* The same for all k columns. */
-PU__FN void pu__cpu_stage(void *user, const pu_state *s, pu_stage stage, pu_int i)
+PU__FN void pu__cpu_stage(PU_UNUSED void *user, const pu_state *s, pu_stage stage, pu_int i)
 {
-    (void)user;
     for (pu_int j = 0; j < s->k; j++)
         pu__stage_column(s, stage, i, j);
 }
 
 /* out[rows[i]] += w_j m_i p_ij q_ij, summed over the k columns. m, w, rows, q.at may be NULL: ones, all rows.
    lint: the parameters are those of pu_backend */
-PU__FN void pu__cpu_row_dot(void *user, pu_int n, pu_int k, const pu_real *m, const pu_real *w, pu_block p, pu_block q,
-                            pu_int M, const pu_int *rows, pu_real *out)
+PU__FN void pu__cpu_row_dot(PU__VECTOR_ARGS, const pu_real *m, const pu_real *w, pu_block p, pu_block q,
+                            PU_UNUSED pu_int M, const pu_int *rows, pu_real *out)
 {
-    (void)user;
-    (void)M;
     for (pu_int j = 0; j < k; j++) {
         const pu_real *pj = pu__col(p, j);
         const pu_real *qj = q.at ? pu__col(q, j) : NULL;
         pu_real wj = w ? w[j] : 1;
         /* the usual forms one by one, so that the loops have no branches */
-        if (!qj)
-            for (pu_int i = 0; i < n; i++)
-                out[rows ? rows[i] : i] += wj * (m ? m[i] * pj[i] : pj[i]);
-        else if (rows)
-            for (pu_int i = 0; i < n; i++)
-                out[rows[i]] += wj * ((m ? m[i] : 1) * pj[i] * qj[i]);
+        if (!qj || rows)
+            for (pu_int i = 0; i < n; i++) {
+                pu_real x = m ? m[i] * pj[i] : pj[i];
+                out[rows ? rows[i] : i] += wj * (qj ? x * qj[i] : x);
+            }
         else if (m)
             for (pu_int i = 0; i < n; i++)
                 out[i] += wj * (m[i] * pj[i] * qj[i]);
@@ -3477,11 +3289,10 @@ PU__FN void pu__cpu_row_dot(void *user, pu_int n, pu_int k, const pu_real *m, co
 /* Standard normals into the k columns of x, samples `sample` on of one datum; with rows, those of these indices
    alone.
    lint: the parameters are those of pu_backend */
-PU__FN void pu__cpu_normals(void *user, pu_int n, const pu_int *rows, pu_int k, pu_block x, uint64_t seed,
+PU__FN void pu__cpu_normals(PU_UNUSED void *user, pu_int n, const pu_int *rows, pu_int k, pu_block x, uint64_t seed,
                             const uint32_t *datum, uint32_t sample, uint32_t step, uint32_t stream)
 {
     pu__draw_key key = {seed, *datum, sample, step};
-    (void)user;
     for (pu_int j = 0; j < k; j++) {
         if (rows)
             pu__normals_at(&key, stream, n, rows, pu__col(x, j));
@@ -3493,11 +3304,10 @@ PU__FN void pu__cpu_normals(void *user, pu_int n, const pu_int *rows, pu_int k, 
 
 /* *out += scale sum_j w_j x_j' diag(m) y_j. m may be NULL: ones.
    lint: the parameters are those of pu_backend */
-PU__FN void pu__cpu_sum_dot(void *user, pu_int n, pu_int k, const pu_real *m, pu_block x, pu_block y, const pu_real *w,
-                            double scale, pu_real *out)
+PU__FN void pu__cpu_sum_dot(PU__VECTOR_ARGS, const pu_real *m, pu_block x, pu_block y, const pu_real *w, double scale,
+                            pu_real *out)
 {
     double sum = 0;
-    (void)user;
     for (pu_int j = 0; j < k; j++)
         sum += (double)w[j] * pu__dot(n, m, pu__col(x, j), pu__col(y, j));
     *out += (pu_real)(scale * sum);
@@ -3506,13 +3316,9 @@ PU__FN void pu__cpu_sum_dot(void *user, pu_int n, pu_int k, const pu_real *m, pu
 /* The terms of one datum (k = 1) that are linear in b, from t = Phi bbar and e = y - eta:
      eta -= w o (t + e),   psibar += (t + e/2) o e - 1/(2 psi) where observed.   rows NULL: all rows.
    lint: the parameters are those of pu_backend */
-PU__FN void pu__cpu_row_terms(void *user, pu_int n, pu_int k, pu_block t, const pu_real *w, const pu_real *mask,
-                              const pu_real *e, const pu_real *psi, pu_int M, const pu_int *rows, pu_real *eta,
-                              pu_real *psibar)
+PU__FN void pu__cpu_row_terms(PU__VECTOR_ARGS, pu_block t, const pu_real *w, const pu_real *mask, const pu_real *e,
+                              const pu_real *psi, PU_UNUSED pu_int M, const pu_int *rows, pu_real *eta, pu_real *psibar)
 {
-    (void)user;
-    (void)M;
-    (void)k;
     for (pu_int i = 0; i < n; i++) {
         /* psi has a term of the observed rows alone; the others have w = 0 */
         pu_int row = rows ? rows[i] : i;
@@ -3523,9 +3329,8 @@ PU__FN void pu__cpu_row_terms(void *user, pu_int n, pu_int k, pu_block t, const 
 }
 
 /* Copies bytes. Both read and write: the backend's memory is ours. */
-PU__FN void pu__cpu_copy(void *user, void *to, const void *from, size_t bytes)
+PU__FN void pu__cpu_copy(PU_UNUSED void *user, void *to, const void *from, size_t bytes)
 {
-    (void)user;
     if (bytes)
         memcpy(to, from, bytes);
 }
@@ -3557,26 +3362,6 @@ PU_DEF const pu_backend *pu_backend_cpu(void)
     return &cpu;
 }
 
-/* One term scale c_j (m o x_j) of a linear combination. c (k) and m (n) may be NULL: ones. */
-PU__FN pu_term pu__t(pu_block x, pu_real scale, const pu_real *c, const pu_real *m)
-{
-    pu_term term;
-    term.x = x;
-    term.c = c;
-    term.scale = scale;
-    term.m = m;
-    return term;
-}
-
-/* The term x_j. */
-PU__FN pu_term pu__term(pu_block x) { return pu__t(x, 1, NULL, NULL); }
-/* The term scale x_j. */
-PU__FN pu_term pu__term_scaled(pu_block x, pu_real scale) { return pu__t(x, scale, NULL, NULL); }
-/* The term c_j x_j. */
-PU__FN pu_term pu__term_c(pu_block x, const pu_real *c) { return pu__t(x, 1, c, NULL); }
-/* The term m o x_j. */
-PU__FN pu_term pu__term_m(pu_block x, const pu_real *m) { return pu__t(x, 1, NULL, m); }
-
 /* k pairs of columns (c_j p_j, q_j), the terms that a reverse step of the solver adds up with weights. c NULL:
    ones. Y, where Y.at is not NULL, receives += the product of the operator with c_j p_j. */
 typedef struct {
@@ -3606,19 +3391,16 @@ PU__FN void pu__clear(pu_int n, pu_int k, pu_block Y, int add)
 /* The index of the first entry that is not finite, or -1. */
 PU__FN pu_int pu__find_nonfinite(pu_int n, const pu_real *x)
 {
-    pu_int i, end;
+    pu_int end;
     /* chunk by chunk: a loop without an exit vectorises */
     for (pu_int at = 0; at < n; at = end) {
         int bad = 0;
         end = pu__min(at + PU__CHUNK, n);
-        for (i = at; i < end; i++)
+        for (pu_int i = at; i < end; i++)
             bad |= !pu__finite(x[i]);
-        if (!bad)
-            continue;
-        i = at;
-        while (pu__finite(x[i]))
-            i++;
-        return i;
+        for (pu_int i = at; bad; i++)
+            if (!pu__finite(x[i]))
+                return i;
     }
     return -1;
 }
@@ -3745,16 +3527,13 @@ PU__FN void pu__multiply(pu_int rows, pu_int cols, pu_int depth, pu__matrix A, p
 PU__FN PU__NOINLINE void pu__leaf(pu_int n, const pu_real *L, pu_int ld, int transposed, pu_int k, pu_block X,
                                   int by_rows)
 {
+    pu_int step = by_rows ? X.ld : 1, side = by_rows ? 1 : X.ld; /* from entry to entry, from side to side */
     pu_real copy[PU__LEAF][PU__SIDES];
     if (k < PU__SIDES)
         memset(copy, 0, sizeof copy);
-    if (by_rows)
-        for (pu_int i = 0; i < n; i++)
-            pu__copy(copy[i], pu__col(X, i), k);
-    else
+    for (pu_int i = 0; i < n; i++)
         for (pu_int c = 0; c < k; c++)
-            for (pu_int i = 0; i < n; i++)
-                copy[i][c] = pu__col(X, c)[i];
+            copy[i][c] = X.at[i * step + c * side];
     /* x_row = (x_row - sum_p l_p x_p) / L_row,row over the entries that are known: those before it, or after it */
     for (pu_int q = 0; q < n; q++) {
         pu_int row = transposed ? n - 1 - q : q;
@@ -3768,13 +3547,9 @@ PU__FN PU__NOINLINE void pu__leaf(pu_int n, const pu_real *L, pu_int ld, int tra
         for (pu_int c = 0; c < PU__SIDES; c++)
             copy[row][c] *= scale;
     }
-    if (by_rows)
-        for (pu_int i = 0; i < n; i++)
-            pu__copy(pu__col(X, i), copy[i], k);
-    else
+    for (pu_int i = 0; i < n; i++)
         for (pu_int c = 0; c < k; c++)
-            for (pu_int i = 0; i < n; i++)
-                pu__col(X, c)[i] = copy[i][c];
+            X.at[i * step + c * side] = copy[i][c];
 }
 
 /* The size of the first part of n rows: half of them, in whole leaves. */
@@ -3924,14 +3699,9 @@ PU__FN void pu__transpose(pu_int rows, pu_int cols, const pu_real *a, pu_real *b
         for (pu_int j = 0; j < cols; j += PU__PATCH) {
             pu_int p_end = pu__min(rows, i + PU__PATCH);
             pu_int q_end = pu__min(cols, j + PU__PATCH);
-            for (pu_int q = j; q < q_end; q++) {
-                if (add)
-                    for (pu_int p = i; p < p_end; p++)
-                        b[q * rows + p] += a[p * cols + q];
-                else
-                    for (pu_int p = i; p < p_end; p++)
-                        b[q * rows + p] = a[p * cols + q];
-            }
+            for (pu_int q = j; q < q_end; q++)
+                for (pu_int p = i; p < p_end; p++)
+                    pu__set(b + q * rows + p, a[p * cols + q], add);
         }
 }
 
@@ -4021,10 +3791,9 @@ PU__FN int pu__sweep_begin(pu__sweep *w, pu_int n, pu_int lanes, pu_int first, i
         }
         /* the eigenvalue of the leading 2 x 2 block that is nearer to its first entry */
         w->busy[l] = off != 0;
-        if (off != 0) {
-            open = 1;
+        open |= off != 0;
+        if (off != 0)
             half = (diagonal[lanes] - diagonal[0]) / (2 * off);
-        }
         w->shift[l] = diagonal[0] - off / (half + (half >= 0 ? 1 : -1) * sqrt(half * half + 1));
         w->bulge[l] = d[(n - 1) * lanes + l] - w->shift[l];
         w->c[l] = 1;
@@ -4948,13 +4717,6 @@ PU_DEF pu_op pu_op_sum(const pu_op *left, const pu_op *right)
 
 #define PU__CSR_WIDE 4
 
-/* Marks functions that must become part of the loop around them, because it is short or gives them constants. */
-#if PU__VECTORS
-#define PU__INLINE static inline PU_UNUSED __attribute__((always_inline))
-#else
-#define PU__INLINE PU__FN
-#endif
-
 /* The stored entries of one row: value[i] in column index[i], i < count. Entry 0 is parameter
    `first` of the operator. */
 typedef struct {
@@ -5677,8 +5439,7 @@ PU__FN const pu_ar *pu__ar_of(const pu_op *op) { return (const pu_ar *)op->data;
 PU__FN void pu__ar_reflect(pu_int m, double g, double gap, double *x)
 {
     for (pu_int j = 1; 2 * j <= m; j++) {
-        double low = x[j];
-        double high = x[m - j];
+        double low = x[j], high = x[m - j];
         x[j] = (low + g * high) / gap;
         x[m - j] = (high + g * low) / gap;
     }
@@ -5767,21 +5528,16 @@ PU__FN void pu__ar_end(const pu_ar *ar, pu_int dir, const pu_real *x, int forwar
 {
     pu_int P = ar->order;
     const pu_real *a = pu__ar_x(ar, P);
-    pu_real z[PU_AR_MAX];
-    pu_int j;
+    pu_real z[PU_AR_MAX] = {0};
     /* z = U'x, tap by tap */
-    for (pu_int l = 0; l < P; l++)
-        z[l] = a[0] * x[l * dir];
-    for (j = 1; j <= P; j++)
+    for (pu_int j = 0; j <= P; j++)
         for (pu_int l = 0; l < P; l++)
             z[l] += a[j] * x[(l + j) * dir];
     /* s = U z, entry by entry */
     for (pu_int i = 0; i < P; i++) {
         s[i] = 0;
-        for (pu_int l = 0; l <= i; l++) {
-            j = forward ? l : i - l;
-            s[i] += a[j] * z[i - j];
-        }
+        for (pu_int l = 0; l <= i; l++)
+            s[i] += forward ? a[l] * z[i - l] : a[i - l] * z[l];
     }
 }
 
@@ -5791,10 +5547,8 @@ PU__FN void pu__ar_ends(const pu_ar *ar, pu_real c, const pu_real *x, pu_real *y
     pu_real s[2 * PU_AR_MAX];
     pu__ar_end(ar, 1, x, 0, s);
     pu__ar_end(ar, -1, x + ar->n - 1, 0, s + ar->order);
-    for (pu_int l = 0; l < 2 * ar->order; l++) {
-        pu_real *to = y + (l < ar->order ? l : ar->n - 1 - l + ar->order);
-        *to = (add ? *to : 0) + c * s[l];
-    }
+    for (pu_int l = 0; l < 2 * ar->order; l++)
+        pu__set(y + (l < ar->order ? l : ar->n - 1 - l + ar->order), c * s[l], add);
 }
 
 /* y = X'(X x), or y += if add, for n < 2 P, where the two ends overlap. */
@@ -5803,14 +5557,13 @@ PU__FN void pu__ar_apply_short(const pu_ar *ar, const pu_real *x, pu_real *y, in
     pu_real u[2 * PU_AR_MAX];
     /* u = X x */
     for (pu_int i = 0; i < ar->n; i++) {
-        pu_int last = pu__min(i, ar->order);
         u[i] = 0;
-        for (pu_int j = 0; j <= last; j++)
+        for (pu_int j = 0; j <= pu__min(i, ar->order); j++)
             u[i] += pu__ar_x(ar, i)[j] * x[i - j];
     }
     /* y = X'u */
     for (pu_int i = 0; i < ar->n; i++)
-        y[i] = (add ? y[i] : 0) + pu__ar_xt(ar, u, i);
+        pu__set(y + i, pu__ar_xt(ar, u, i), add);
 }
 
 /* ---- products of order 5, the commonest one ----
@@ -5859,7 +5612,7 @@ PU__FN double pu__ar_edge5(const pu_ar *ar, pu_int at, const pu_real *x, const p
     pu__ar_around(ar->n, x, at, xs);
     pu__ar_around(ar->n, w, at, ws);
     /* all rows as if they were far from the end, then the five that are not */
-    (void)pu__ar_filter5(rows > E ? 2 * E : E, ar->band + 5, xs + E, ws + E, ys);
+    pu__ar_filter5(rows > E ? 2 * E : E, ar->band + 5, xs + E, ws + E, ys);
     pu__ar_end5(ar, at, 1, x, w, ys);
     pu__copy(y + at, ys, rows);
     return (double)pu__dot_chunk(rows, NULL, xs + E, ys);
@@ -5883,8 +5636,7 @@ PU__FN double pu__ar_apply5(const pu_ar *ar, const pu_real *x, const pu_real *w,
 /* y = Gamma x + w o x, or y += if add; w may be NULL. Returns x'y. */
 PU__FN double pu__ar_apply_column(const pu_ar *ar, const pu_real *x, const pu_real *w, pu_real *y, int add)
 {
-    pu_int n = ar->n;
-    pu_int P = ar->order;
+    pu_int n = ar->n, P = ar->order;
     double sum = 0;
     pu_int end;
     if (pu__ar_is_long5(ar, w) && !add)
@@ -5923,20 +5675,15 @@ PU__FN pu_status pu__ar_apply_plus(const pu_op *op, const pu_real *w, pu_int k, 
 }
 
 /* pu_op.apply and apply_t: Y = Gamma X, or Y += if add. */
-PU__FN pu_status pu__ar_apply(const pu_op *op, pu_int k, pu_block X, pu_block Y, int add, pu_real *work)
-{
-    (void)work;
-    return pu__ar_apply_plus(op, NULL, k, X, Y, add, NULL);
-}
+PU__FN pu_status pu__ar_apply(PU__APPLY_ARGS) { return pu__ar_apply_plus(op, NULL, k, X, Y, add, NULL); }
 
-/* pu_op.sample: Y = X'E. All but the edge rows are a filter. */
-PU__FN pu_status pu__ar_sample(const pu_op *op, pu_int k, pu_block E, pu_block Y, pu_real *work)
+/* pu_op.sample: Y = X'E, with E in the argument X. All but the edge rows are a filter. */
+PU__FN pu_status pu__ar_sample(PU__SOLVE_ARGS)
 {
     const pu_ar *ar = pu__ar_of(op);
     pu_int P = ar->order;
-    (void)work;
     for (pu_int j = 0; j < k; j++) {
-        const pu_real *e = pu__col(E, j);
+        const pu_real *e = pu__col(X, j);
         pu_real *y = pu__col(Y, j);
         /* nothing for n <= 2 P */
         pu__ar_filter(ar->n - 2 * P, P + 1, pu__ar_x(ar, P), e + P, NULL, y + P, 0);
@@ -5949,10 +5696,9 @@ PU__FN pu_status pu__ar_sample(const pu_op *op, pu_int k, pu_block E, pu_block Y
 }
 
 /* pu_op.solve: Gamma Y = X, by the two triangles of Gamma = X'X. */
-PU__FN pu_status pu__ar_solve(const pu_op *op, pu_int k, pu_block X, pu_block Y, pu_real *work)
+PU__FN pu_status pu__ar_solve(PU__SOLVE_ARGS)
 {
     const pu_ar *ar = pu__ar_of(op);
-    (void)work;
     for (pu_int c = 0; c < k; c++) {
         pu_real *y = pu__col(Y, c);
         pu__copy(y, pu__col(X, c), ar->n);
@@ -5975,20 +5721,14 @@ PU__FN pu_status pu__ar_solve(const pu_op *op, pu_int k, pu_block X, pu_block Y,
 }
 
 /* pu_op.diag: y += the diagonal of Gamma, sum_t X_ti^2. All but the edge rows have the same one. */
-PU__FN pu_status pu__ar_diag(const pu_op *op, pu_real *y, pu_real *work)
+PU__FN pu_status pu__ar_diag(PU__DIAG_ARGS)
 {
     const pu_ar *ar = pu__ar_of(op);
-    pu_int n = ar->n;
-    pu_int P = ar->order;
-    (void)work;
+    pu_int n = ar->n, P = ar->order;
     for (pu_int i = 0; i < n; i++) {
-        pu_int end = pu__min(n, i + P + 1);
-        pu_real sum = 0;
-        if (i >= P && i < n - P) {
-            y[i] += ar->band[P];
-            continue;
-        }
-        for (pu_int t = i; t < end; t++) {
+        int inner = i >= P && i < n - P;
+        pu_real sum = inner ? ar->band[P] : 0;
+        for (pu_int t = i; t < pu__min(n, i + P + 1) && !inner; t++) {
             pu_real entry = pu__ar_x(ar, t)[t - i];
             sum += entry * entry;
         }
@@ -6018,9 +5758,7 @@ typedef struct {
 PU__FN void pu__ar_sweep_few(pu__ar_sweep *s, pu_int from, pu_int to)
 {
     pu_int P = s->ar->order;
-    const pu_real *p = s->p;
-    const pu_real *w = s->w;
-    const pu_real *band = s->ar->band + P;
+    const pu_real *p = s->p, *w = s->w, *band = s->ar->band + P;
     double with_w = 0;
     for (pu_int u = from; u < to; u++) {
         pu_real q = s->q[u];
@@ -6039,30 +5777,28 @@ PU__FN void pu__ar_sweep_few(pu__ar_sweep *s, pu_int from, pu_int to)
     s->with_w += with_w;
 }
 
-/* Rows from .. to-1 of the filter, at most PU__CHUNK of them. Lags are taken three at a time. The
-   last three may overlap those before; what is known is not added again. */
-PU__FN void pu__ar_sweep_rows(pu__ar_sweep *s, pu_int from, pu_int to)
+/* Rows from .. to-1 of the filter, at most PU__AR_CHUNK of them. Lags are taken three at a time. The
+   last three may overlap those before; what is known is not added again. Not inlined, for the sake of
+   its caller's frame. */
+PU__FN PU__NOINLINE void pu__ar_sweep_rows(pu__ar_sweep *s, pu_int from, pu_int to)
 {
-    pu_int n = to - from;
-    pu_int P = s->ar->order;
-    const pu_real *p = s->p + from;
-    const pu_real *q = s->q + from;
-    const pu_real *band = s->ar->band + P;
-    pu_real *y = s->y ? s->y + from : NULL;
+    pu_int n = to - from, P = s->ar->order;
+    const pu_real *p = s->p + from, *q = s->q + from, *band = s->ar->band + P;
+    pu_real unwanted[PU__AR_CHUNK], *y = s->y ? s->y + from : unwanted;
     pu_real factor[3];
     double sum[3];
     if (n < PU__LANES) {
         pu__ar_sweep_few(s, from, to);
         return;
     }
+    pu__zeros(unwanted, n);
     if (P < 2) {
         /* lag by lag: there are not three of them */
         for (pu_int d = 0; d <= P; d++)
             s->lag[d] += pu__dot(n, NULL, q, p + d) + pu__dot(n, NULL, q, p - d);
         for (pu_int l = 0; l <= 2 * P; l++)
             factor[l] = s->c * band[l - P];
-        if (y)
-            pu__ar_filter(n, 2 * P + 1, factor, p - P, NULL, y, 1);
+        pu__ar_filter(n, 2 * P + 1, factor, p - P, NULL, y, 1);
     } else {
         for (pu_int d = 0; d <= P; d += 3) {
             pu_int first = pu__min(d, P - 2);
@@ -6074,28 +5810,22 @@ PU__FN void pu__ar_sweep_rows(pu__ar_sweep *s, pu_int from, pu_int to)
                 if (first + l < d)
                     factor[l] = 0;
             }
-            if (y)
-                pu__ar_both3(n, q, p, first, factor, y, sum);
-            else
-                pu__ar_lag3(n, q, p, first, sum);
+            pu__ar_both3(n, q, p, first, factor, y, sum);
             for (pu_int l = d - first; l < 3; l++)
                 s->lag[first + l] += sum[l];
         }
     }
     if (!s->w)
         return;
-    if (y)
-        pu__add_product(n, s->c, s->w + from, p, y);
+    pu__add_product(n, s->c, s->w + from, p, y);
     s->with_w += (double)pu__dot_chunk(n, s->w + from, q, p);
 }
 
 /* The whole pair, n >= 2 P: chunks of the filter, then the edge rows. */
 PU__FN void pu__ar_sweep_all(pu__ar_sweep *s)
 {
-    pu_int n = s->ar->n;
-    pu_int P = s->ar->order;
-    const pu_real *p = s->p;
-    const pu_real *w = s->w;
+    pu_int n = s->ar->n, P = s->ar->order;
+    const pu_real *p = s->p, *w = s->w;
     pu_int end;
     for (pu_int at = P; at < n - P; at = end) {
         end = pu__ar_chunk(at, PU__AR_CHUNK, n - P);
@@ -6131,7 +5861,7 @@ PU__FN void pu__ar_sweep_short(pu__ar_sweep *s)
         return;
     for (pu_int i = 0; i < s->ar->n; i++)
         scaled[i] = s->c * s->p[i];
-    (void)pu__ar_apply_column(s->ar, scaled, s->w, s->y, 1);
+    pu__ar_apply_column(s->ar, scaled, s->w, s->y, 1);
 }
 
 /* Order 5: the rows from `at` on, 0 or pu__ar_lower. */
@@ -6177,43 +5907,23 @@ PU__FN void pu__ar_sweep5(pu__ar_sweep *s)
    and for the sum over the pairs. At each end they enter by
      S_il = sum_j weight_j c_j (p_i q_l + q_i p_l), i, l < P */
 
-#define PU__AR_CORNER 96 /* numbers of S that are held at once: three rows of order 32, all of order 8 */
-
-/* P filled up to whole vectors. */
-PU__FN pu_int pu__ar_wide(pu_int P) { return (P + 7) / 8 * 8; }
-
 /* weight_j c_j, the factor of pair j. */
 PU__FN double pu__ar_weight(const pu__pairs *pairs, pu_int j)
 {
     return (double)pairs->weight[j] * (pairs->c ? (double)pairs->c[j] : 1);
 }
 
-/* Rows first .. last-1 of S at the end whose entry i is at p[start - i]. A row of S is `wide`
-   numbers, P filled up with zeros to whole vectors. */
-PU__FN void pu__ar_corner(const pu__pairs *pairs, pu_int P, pu_int start, pu_int first, pu_int last, double *S)
+/* row = row i of S, P numbers, at the end whose entry l is at p[start - l]. */
+PU__FN void pu__ar_corner(const pu__pairs *pairs, pu_int P, pu_int start, pu_int i, double *row)
 {
-    pu_int wide = pu__ar_wide(P);
-    double u[PU_AR_MAX] = {0}, v[PU_AR_MAX] = {0};
-    memset(S, 0, PU__AR_CORNER * sizeof *S);
+    memset(row, 0, (size_t)P * sizeof *row);
     for (pu_int j = 0; j < pairs->k; j++) {
-        const pu_real *p = pu__col(pairs->P, j) + start;
-        const pu_real *q = pu__col(pairs->Q, j) + start;
-        double weight = pu__ar_weight(pairs, j);
+        const pu_real *p = pu__col(pairs->P, j) + start, *q = pu__col(pairs->Q, j) + start;
+        double weight = pu__ar_weight(pairs, j), wp = weight * (double)p[-i], wq = weight * (double)q[-i];
         if (weight == 0)
             continue;
-        /* entries P .. wide-1 stay zero */
-        for (pu_int i = 0; i < P; i++) {
-            u[i] = (double)p[-i];
-            v[i] = (double)q[-i];
-        }
-        for (pu_int i = first; i < last; i++) {
-            double *row = S + (i - first) * wide;
-            double wu = weight * u[i];
-            double wv = weight * v[i];
-            for (pu_int m = 0; m < wide; m += 8)
-                for (pu_int l = m; l < m + 8; l++)
-                    row[l] += wu * v[l] + wv * u[l];
-        }
+        for (pu_int l = 0; l < P; l++)
+            row[l] += wp * (double)q[-l] + wq * (double)p[-l];
     }
 }
 
@@ -6226,33 +5936,30 @@ enum {
 
 /* value[t] = b'S b, and their inner sums, a triangle:
      T_tj = sum_i b_i S_{at+j, at+i}, i, j = 0 .. t, where `at` is P-1-t at the upper end and 0 at the lower one
-   S is held a few rows at a time, since a whole one of order 32 would be 8 KiB. */
+   S is made row by row, since a whole one of order 32 would be 8 KiB. */
 PU__FN void pu__ar_forms(const pu_ar *ar, const pu__pairs *pairs, int what, double *T, double *value)
 {
     pu_int P = ar->order;
-    pu_int wide = pu__ar_wide(P);
-    double S[PU__AR_CORNER], a[PU_AR_MAX + 1];
-    pu_int last;
+    int lower = what == PU__AR_LOWER;
+    double S[PU_AR_MAX], a[PU_AR_MAX + 1];
     pu__ar_predictor(ar, P, a);
-    for (pu_int first = 0; first < P; first = last) {
-        /* these rows of S serve all terms that reach them */
-        last = pu__min(first + PU__AR_CORNER / wide, P);
-        pu__ar_corner(pairs, P, what == PU__AR_LOWER ? ar->n - 1 : P - 1, first, last, S);
+    for (pu_int r = 0; r < P; r++) {
+        /* this row of S serves all terms that reach it */
+        pu__ar_corner(pairs, P, lower ? ar->n - 1 : P - 1, r, S);
         for (pu_int t = 0; t < P; t++) {
-            pu_int at = what == PU__AR_LOWER ? 0 : P - 1 - t;
-            const double *b = what == PU__AR_LOWER ? a + P - t : a;
+            pu_int at = lower ? 0 : P - 1 - t;
+            const double *b = lower ? a + P - t : a;
+            double sum = 0;
             if (what == PU__AR_START)
                 pu__ar_grow(ar, t, a);
-            if (first == 0)
+            if (r == 0)
                 value[t] = 0;
-            for (pu_int r = pu__most(at, first); r < pu__min(at + t + 1, last); r++) {
-                const double *row = S + (r - first) * wide + at;
-                double sum = 0;
-                for (pu_int i = 0; i <= t; i++)
-                    sum += b[i] * row[i];
-                T[pu__ar_row(t) + r - at] = sum;
-                value[t] += b[r - at] * sum;
-            }
+            if (r < at || r > at + t)
+                continue;
+            for (pu_int i = 0; i <= t; i++)
+                sum += b[i] * S[at + i];
+            T[pu__ar_row(t) + r - at] = sum;
+            value[t] += b[r - at] * sum;
         }
     }
 }
@@ -6313,10 +6020,8 @@ PU__FN double pu__ar_few_terms(const pu_ar *ar, const pu__pairs *pairs, double *
         if (weight == 0)
             continue;
         for (pu_int t = P; t < ar->n; t++) {
-            const pu_real *p = pu__col(pairs->P, c) + t;
-            const pu_real *q = pu__col(pairs->Q, c) + t;
-            double u = 0; /* (a*p)_t */
-            double v = 0; /* (a*q)_t */
+            const pu_real *p = pu__col(pairs->P, c) + t, *q = pu__col(pairs->Q, c) + t;
+            double u = 0, v = 0; /* (a*p)_t, (a*q)_t */
             for (pu_int j = 0; j <= P; j++) {
                 u += a[j] * (double)p[-j];
                 v += a[j] * (double)q[-j];
@@ -6365,22 +6070,21 @@ PU__FN void pu__ar_pull(const pu_ar *ar, double *abar, double *value, pu_real *g
 PU__FN pu_status pu__ar_grad_pairs(const pu_op *op, const pu_real *w, const pu__pairs *pairs, pu_real *grad, double *s)
 {
     const pu_ar *ar = pu__ar_of(op);
-    pu_int n = ar->n;
-    pu_int P = ar->order;
+    pu_int n = ar->n, P = ar->order;
     double abar[PU__AR_TRIANGLE], value[PU_AR_MAX + 1];
     double lag[PU_AR_MAX + 1] = {0};
-    pu__ar_sweep sweep;
     for (pu_int j = 0; j < pairs->k; j++) {
         double weight = pu__ar_weight(pairs, j);
+        pu__ar_sweep sweep = {ar,
+                              pu__col(pairs->P, j),
+                              pu__col(pairs->Q, j),
+                              w,
+                              pairs->c ? pairs->c[j] : 1,
+                              pairs->Y.at ? pu__col(pairs->Y, j) : NULL,
+                              {0},
+                              0};
         if (s)
             s[j] = 0;
-        memset(&sweep, 0, sizeof sweep);
-        sweep.ar = ar;
-        sweep.p = pu__col(pairs->P, j);
-        sweep.q = pu__col(pairs->Q, j);
-        sweep.w = w;
-        sweep.c = pairs->c ? pairs->c[j] : 1;
-        sweep.y = pairs->Y.at ? pu__col(pairs->Y, j) : NULL;
         /* not read: a frozen column may hold anything */
         if (sweep.c == 0 || (weight == 0 && !sweep.y))
             continue;
@@ -6407,16 +6111,9 @@ PU__FN pu_status pu__ar_grad_pairs(const pu_op *op, const pu_real *w, const pu__
 }
 
 /* pu_op.grad: grad += sum_j weight_j d/dtheta p_j'Gamma q_j */
-PU__FN pu_status pu__ar_grad(const pu_op *op, pu_int k, pu_block P, pu_block Q, const pu_real *weight, pu_real *grad,
-                             pu_real *work)
+PU__FN pu_status pu__ar_grad(PU__GRAD_ARGS)
 {
-    pu__pairs pairs;
-    (void)work;
-    memset(&pairs, 0, sizeof pairs);
-    pairs.k = k;
-    pairs.P = P;
-    pairs.Q = Q;
-    pairs.weight = weight;
+    pu__pairs pairs = {k, NULL, P, Q, pu__rows(NULL, 0), weight};
     return pu__ar_grad_pairs(op, NULL, &pairs, grad, NULL);
 }
 
@@ -6427,19 +6124,14 @@ PU__FN pu_status pu__ar_grad(const pu_op *op, pu_int k, pu_block P, pu_block Q, 
 PU__FN pu_status pu__ar_band_add(const pu_op *op, pu_int width, double *B)
 {
     const pu_ar *ar = pu__ar_of(op);
-    pu_int n = ar->n;
-    pu_int P = ar->order;
+    pu_int n = ar->n, P = ar->order;
     for (pu_int i = 0; i < n; i++)
         for (pu_int j = 0; j <= pu__min(i, P); j++) {
-            pu_int end = pu__min(n, i - j + P + 1);
-            double sum = 0;
-            if (i - j >= P && i < n - P)
-                sum = (double)ar->band[P + j];
-            else {
-                for (pu_int t = i; t < end; t++) {
-                    const pu_real *entry = pu__ar_x(ar, t) + t - i;
-                    sum += (double)entry[0] * (double)entry[j];
-                }
+            int inner = i - j >= P && i < n - P;
+            double sum = inner ? (double)ar->band[P + j] : 0;
+            for (pu_int t = i; t < pu__min(n, i - j + P + 1) && !inner; t++) {
+                const pu_real *entry = pu__ar_x(ar, t) + t - i;
+                sum += (double)entry[0] * (double)entry[j];
             }
             B[i * (width + 1) + j] += sum;
         }
@@ -6453,8 +6145,7 @@ PU__FN pu_status pu__ar_band_add(const pu_op *op, pu_int width, double *B)
 PU__FN pu_status pu__ar_band_grad(const pu_op *op, pu_int width, const double *S, double weight, pu_real *grad)
 {
     const pu_ar *ar = pu__ar_of(op);
-    pu_int n = ar->n;
-    pu_int P = ar->order;
+    pu_int n = ar->n, P = ar->order;
     pu_int w = width + 1;
     double abar[PU__AR_TRIANGLE], a[PU_AR_MAX + 1], s[PU_AR_MAX + 1];
     double value[PU_AR_MAX + 1] = {0};
@@ -6495,10 +6186,9 @@ PU__FN pu_status pu__ar_band_grad(const pu_op *op, pu_int width, const double *S
 /* ---- log determinant ---- */
 
 /* pu_op.logdet: log det Gamma = -n log kappa + sum_i i log(1 - gamma_i^2) */
-PU__FN pu_status pu__ar_logdet(const pu_op *op, double *value, pu_real *work)
+PU__FN pu_status pu__ar_logdet(PU__LOGDET_ARGS)
 {
     const pu_ar *ar = pu__ar_of(op);
-    (void)work;
     *value = -(double)ar->n * log((double)ar->kappa);
     for (pu_int i = 0; i < ar->order; i++)
         *value += (double)(i + 1) * log(pu__ar_gap(ar->gamma[i]));
@@ -6506,11 +6196,10 @@ PU__FN pu_status pu__ar_logdet(const pu_op *op, double *value, pu_real *work)
 }
 
 /* pu_op.logdet_grad: grad += weight times its gradient. */
-PU__FN pu_status pu__ar_logdet_grad(const pu_op *op, pu_real weight, pu_real *grad, pu_real *work)
+PU__FN pu_status pu__ar_logdet_grad(PU__LOGDET_GRAD_ARGS)
 {
     const pu_ar *ar = pu__ar_of(op);
     double by = (double)weight;
-    (void)work;
     for (pu_int i = 0; i < ar->order; i++)
         grad[i] -= (pu_real)(by * 2 * (double)(i + 1) * (double)ar->gamma[i] / pu__ar_gap(ar->gamma[i]));
     grad[ar->order] -= (pu_real)(by * (double)ar->n / (double)ar->kappa);
@@ -6519,12 +6208,18 @@ PU__FN pu_status pu__ar_logdet_grad(const pu_op *op, pu_real weight, pu_real *gr
 
 /* ---- making and checking ---- */
 
-/* Refuses sizes and parameters that make no autoregression. theta: gamma, each in (-1, 1) if
-   bounded, or phi, any finite numbers. *index: the parameter at fault (kappa is number P), or -1. */
-PU__FN pu_status pu__ar_refuse(pu_int n, pu_int order, const pu_real *theta, int bounded, pu_real kappa, pu_int *index)
+/* Whether an autoregression can have these sizes. */
+PU__FN int pu__ar_sizes(pu_int n, pu_int order) { return n > 0 && order >= 0 && order <= n && order <= PU_AR_MAX; }
+
+/* Refuses what makes no autoregression. ar may be NULL. theta: gamma, each in (-1, 1) if bounded, or
+   phi, any finite numbers. *index: the parameter at fault (kappa is number P), or -1. */
+PU__FN pu_status pu__ar_refuse(const pu_ar *ar, pu_int n, pu_int order, const pu_real *theta, int bounded,
+                               pu_real kappa, pu_int *index)
 {
     *index = -1;
-    if (n < 1 || order < 0 || order > n || order > PU_AR_MAX)
+    if (!ar)
+        return PU_E_NULL;
+    if (!pu__ar_sizes(n, order))
         return PU_E_ARGUMENT;
     if (order > 0 && !theta)
         return PU_E_NULL;
@@ -6550,7 +6245,7 @@ PU__FN pu_status pu__ar_check(const pu_op *op, pu_int *index)
     const pu_ar *ar = pu__ar_of(op);
     const pu_real *band = ar->band + ar->order;
     double tolerance = 100 * (double)PU__EPS;
-    pu_status status = pu__ar_refuse(ar->n, ar->order, ar->gamma, 1, ar->kappa, index);
+    pu_status status = pu__ar_refuse(ar, ar->n, ar->order, ar->gamma, 1, ar->kappa, index);
     pu_ar now;
     if (status)
         return status;
@@ -6572,28 +6267,25 @@ PU__FN pu_status pu__ar_check(const pu_op *op, pu_int *index)
 /* See the declaration. *ar changes only where all is well. */
 PU_DEF pu_status pu_ar_set(pu_ar *ar, pu_int n, pu_int order, const pu_real *gamma, pu_real kappa, pu_int *index)
 {
-    pu_int at = -1;
-    pu_status status = ar ? pu__ar_refuse(n, order, gamma, 1, kappa, &at) : PU_E_NULL;
-    if (!status) {
-        pu_ar now;
-        memset(&now, 0, sizeof now);
-        now.n = n;
-        now.order = order;
-        now.kappa = kappa;
-        if (order > 0)
-            pu__copy(now.gamma, gamma, order);
-        pu__ar_derive(&now);
-        /* band[P] is the largest entry of Gamma */
-        if (pu__finite(now.band[order]))
-            *ar = now;
-        else {
-            status = PU_E_ARGUMENT;
-            at = order;
-        }
+    pu_int unused, *at = index ? index : &unused;
+    pu_ar now;
+    pu_status status = pu__ar_refuse(ar, n, order, gamma, 1, kappa, at);
+    if (status)
+        return status;
+    memset(&now, 0, sizeof now);
+    now.n = n;
+    now.order = order;
+    now.kappa = kappa;
+    if (order > 0)
+        pu__copy(now.gamma, gamma, order);
+    pu__ar_derive(&now);
+    /* band[P] is the largest entry of Gamma */
+    if (!pu__finite(now.band[order])) {
+        *at = order;
+        return PU_E_ARGUMENT;
     }
-    if (index)
-        *index = at;
-    return status;
+    *ar = now;
+    return PU_OK;
 }
 
 /* See the declaration. From m = P down to 1:
@@ -6602,26 +6294,21 @@ PU_DEF pu_status pu_ar_set_phi(pu_ar *ar, pu_int n, pu_int order, const pu_real 
 {
     double now[PU_AR_MAX + 1]; /* phi^(m)_j, j = 1 .. m */
     pu_real gamma[PU_AR_MAX];
-    pu_int at = -1, m, j;
-    pu_status status = ar ? pu__ar_refuse(n, order, phi, 0, kappa, &at) : PU_E_NULL;
-    if (!status) {
-        for (j = 1; j <= order; j++)
-            now[j] = (double)phi[j - 1];
-    }
-    for (m = order; m > 0 && !status; m--) {
+    pu_int unused, *at = index ? index : &unused;
+    pu_status status = pu__ar_refuse(ar, n, order, phi, 0, kappa, at);
+    if (status)
+        return status;
+    for (pu_int j = 0; j < order; j++)
+        now[j + 1] = (double)phi[j];
+    for (pu_int m = order; m > 0; m--) {
         double g = now[m];
-        gamma[m - 1] = (pu_real)g;
-        if (!(pu__ar_gap(gamma[m - 1]) > 0)) {
-            status = PU_E_ARGUMENT;
-            at = m - 1;
-        }
+        *at = m - 1;
+        gamma[*at] = (pu_real)g;
+        if (!(pu__ar_gap(gamma[*at]) > 0))
+            return PU_E_ARGUMENT;
         pu__ar_reflect(m, g, (1 - g) * (1 + g), now);
     }
-    if (!status)
-        return pu_ar_set(ar, n, order, gamma, kappa, index);
-    if (index)
-        *index = at;
-    return status;
+    return pu_ar_set(ar, n, order, gamma, kappa, at);
 }
 
 /* See the declaration. The reverse pass from phi^(P) to gamma is linear; here it is solved for its
@@ -6645,15 +6332,13 @@ PU_DEF void pu_ar_phi_grad(const pu_ar *ar, const pu_real *grad_gamma, pu_real *
 /* See the declaration. Zero sizes are refused by whoever uses the operator. */
 PU_DEF pu_op pu_op_ar(const pu_ar *ar)
 {
-    pu_op op = pu__op_zero(0, 0, 0, ar);
-    if (!ar || ar->n < 1 || ar->order < 0 || ar->order > PU_AR_MAX || ar->order > ar->n)
+    pu_int n = ar && pu__ar_sizes(ar->n, ar->order) ? ar->n : 0;
+    pu_op op = pu__op_zero(n, n, 0, ar);
+    if (n < 1)
         return op;
-    op.rows = ar->n;
-    op.cols = ar->n;
     op.params = ar->order + 1;
     op.form = PU_FORM_AR;
-    op.apply = pu__ar_apply;
-    op.apply_t = pu__ar_apply;
+    op.apply = op.apply_t = pu__ar_apply;
     op.grad = pu__ar_grad;
     op.diag = pu__ar_diag;
     op.sample = pu__ar_sample;
@@ -6664,7 +6349,7 @@ PU_DEF pu_op pu_op_ar(const pu_ar *ar)
     op.band = ar->order;
     op.band_add = pu__ar_band_add;
     op.band_grad = pu__ar_band_grad;
-    op.flops = (double)ar->n * (double)(2 * ar->order + 1);
+    op.flops = (double)n * (double)(2 * ar->order + 1);
     return op;
 }
 
@@ -6763,41 +6448,28 @@ PU__FN pu_status pu__ssm_pass(const pu_op *op, pu_int k, pu_block X, pu_block Y,
             }
             /* y_t = s_t - A's_{t+1}, transposed back into Y */
             pu__ssm_mix(S, m->At, s + 1, s, out);
-            for (pu_int i = 0; i < S; i++) {
-                const pu_real *row = out + i * PU__SSM_ROW;
-                if (add)
-                    for (pu_int l = 0; l < n; l++)
-                        y[l * S + i] += row[l];
-                else
-                    for (pu_int l = 0; l < n; l++)
-                        y[l * S + i] = row[l];
-            }
+            for (pu_int i = 0; i < S; i++)
+                for (pu_int l = 0; l < n; l++)
+                    pu__set(y + l * S + i, out[i * PU__SSM_ROW + l], add);
         }
     return PU_OK;
 }
 
 /* Y = Gamma X, or Y += Gamma X. Gamma is symmetric, so this is apply_t too. */
-PU__FN pu_status pu__ssm_apply(const pu_op *op, pu_int k, pu_block X, pu_block Y, int add, pu_real *work)
-{
-    return pu__ssm_pass(op, k, X, Y, add, 0, work);
-}
+PU__FN pu_status pu__ssm_apply(PU__APPLY_ARGS) { return pu__ssm_pass(op, k, X, Y, add, 0, work); }
 
-/* Y = B' blockdiag(F0, F, .., F) E, where F0 F0' = P0^-1 and F F' = Q^-1: draws of N(0, Gamma). */
-PU__FN pu_status pu__ssm_sample(const pu_op *op, pu_int k, pu_block E, pu_block Y, pu_real *work)
-{
-    return pu__ssm_pass(op, k, E, Y, 0, 1, work);
-}
+/* Y = B' blockdiag(F0, F, .., F) X, where F0 F0' = P0^-1 and F F' = Q^-1: draws of N(0, Gamma). */
+PU__FN pu_status pu__ssm_sample(PU__SOLVE_ARGS) { return pu__ssm_pass(op, k, X, Y, 0, 1, work); }
 
 /* Y = Gamma^-1 X by the recursions of B'^-1 and B^-1:
      u_t = x_t + A'u_{t+1}       backward in time, then
      y_t = C_t u_t + A y_{t-1}   forward, with C_0 = P0, C_t = Q for t > 0, and y_{-1} = 0.
    The sums of the second recursion are in double. */
-PU__FN pu_status pu__ssm_solve(const pu_op *op, pu_int k, pu_block X, pu_block Y, pu_real *work)
+PU__FN pu_status pu__ssm_solve(PU__SOLVE_ARGS)
 {
     static const pu_real zero[PU_SSM_MAX] = {0};
     const pu_ssm *m = pu__ssm(op);
     pu_int S = m->states, D = op->rows;
-    (void)work;
     for (pu_int column = 0; column < k; column++) {
         const pu_real *before = zero;
         pu_real *y = pu__col(Y, column), u[PU_SSM_MAX];
@@ -6822,12 +6494,11 @@ PU__FN pu_status pu__ssm_solve(const pu_op *op, pu_int k, pu_block X, pu_block Y
 }
 
 /* y += diag(Gamma). Its blocks are W_t + A'Q^-1 A; the last one is W_t alone. */
-PU__FN pu_status pu__ssm_diag(const pu_op *op, pu_real *y, pu_real *work)
+PU__FN pu_status pu__ssm_diag(PU__DIAG_ARGS)
 {
     const pu_ssm *m = pu__ssm(op);
     pu_int S = m->states;
     const double *A = m->A_set;
-    (void)work;
     for (pu_int i = 0; i < S; i++) {
         /* (A'Q^-1 A)_ii, what step t + 1 adds to step t */
         double next = 0;
@@ -6982,8 +6653,7 @@ PU__FN pu_status pu__ssm_push_precision(const pu_ssm *m, pu__ssm_sums *d, pu_rea
      d/dW   = sum_{t>0} u_t v_t'
      d/dA   = -W sum_{t>0} (v_t p_{t-1}' + u_t q_{t-1}')
    work: four tiles. The sums over columns and tiles are in double. */
-PU__FN pu_status pu__ssm_grad(const pu_op *op, pu_int k, pu_block P, pu_block Q, const pu_real *weight, pu_real *grad,
-                              pu_real *work)
+PU__FN pu_status pu__ssm_grad(PU__GRAD_ARGS)
 {
     const pu_ssm *m = pu__ssm(op);
     pu_int S = m->states, T = m->steps, tile = S * PU__SSM_ROW;
@@ -7021,20 +6691,17 @@ PU__FN pu_status pu__ssm_band_add(const pu_op *op, pu_int width, double *B)
     const pu_ssm *m = pu__ssm(op);
     pu_int S = m->states, D = op->rows;
     double WA[PU__SSM_SQUARE], AWA[PU__SSM_SQUARE];
-    pu_int i;
     pu__ssm_mul(S, m->Qi, 0, m->A_set, 0, WA);
     pu__ssm_mul(S, m->A_set, 1, WA, 0, AWA);
     for (pu_int at = 0; at < D; at++) {
         const double *W = at < S ? m->Pi : m->Qi;
-        double *row = B + at * (width + 1); /* row[j] is the entry j columns to the left of the diagonal */
-        i = at % S;
+        pu_int i = at % S;
+        double *diagonal = B + at * (width + 1) + i; /* diagonal[-j] is the entry in column j of the block */
         /* block (t, t), then block (t, t-1) */
         for (pu_int j = 0; j <= i; j++)
-            row[i - j] += W[i * S + j] + (at < D - S ? AWA[i * S + j] : 0);
-        if (at < S)
-            continue;
-        for (pu_int j = 0; j < S; j++)
-            row[S + i - j] -= WA[i * S + j];
+            diagonal[-j] += W[i * S + j] + (at < D - S ? AWA[i * S + j] : 0);
+        for (pu_int j = 0; j < S && at >= S; j++)
+            diagonal[S - j] -= WA[i * S + j];
     }
     return PU_OK;
 }
@@ -7066,20 +6733,19 @@ PU__FN pu_status pu__ssm_band_grad(const pu_op *op, pu_int width, const double *
     const double *A = m->A_set;
     pu__ssm_sums d = {{0}, {0}, {0}};
     double *now = d.Q, *lag = d.A, *before = d.P0;
-    pu_int i, j;
     /* The sums over t > 0 of Z_tt, Z_{t,t-1} and Z_{t-1,t-1}; t counts rows here. */
     for (pu_int t = S; t < op->rows; t += S)
-        for (i = 0; i < S; i++)
-            for (j = 0; j < S; j++) {
-                now[i * S + j] += weight * pu__ssm_band_at(Z, w, t, i, j);
-                lag[i * S + j] += weight * Z[(t + i) * w + S + i - j];
-                before[i * S + j] += weight * pu__ssm_band_at(Z, w, t - S, i, j);
+        for (pu_int i = 0; i < S; i++)
+            for (pu_int j = 0; j < S; j++) {
+                pu_int at = i * S + j;
+                now[at] += weight * pu__ssm_band_at(Z, w, t, i, j);
+                lag[at] += weight * Z[(t + i) * w + S + i - j];
+                before[at] += weight * pu__ssm_band_at(Z, w, t - S, i, j);
             }
     pu__ssm_mul(S, A, 0, before, 0, before);
     /* d/dW = now + A before A' - A lag' - lag A' */
     for (pu_int at = 0; at < S * S; at++) {
-        i = at / S * S;
-        j = at % S * S;
+        pu_int i = at / S * S, j = at % S * S;
         now[at] += pu__ssm_dot(S, before + i, A + j) - pu__ssm_dot(S, A + i, lag + j) - pu__ssm_dot(S, A + j, lag + i);
     }
     /* Q d/dA = 2 (A before - lag),   d/dW_0 = Z_00 */
@@ -7091,20 +6757,18 @@ PU__FN pu_status pu__ssm_band_grad(const pu_op *op, pu_int width, const double *
 }
 
 /* *value = log det Gamma = -log det P0 - (T-1) log det Q, since det B = 1. pu_ssm_set has made it. */
-PU__FN pu_status pu__ssm_logdet(const pu_op *op, double *value, pu_real *work)
+PU__FN pu_status pu__ssm_logdet(PU__LOGDET_ARGS)
 {
-    (void)work;
     *value = pu__ssm(op)->logdet;
     return PU_OK;
 }
 
 /* grad += weight d/dtheta log det Gamma. The derivatives are -(T-1) Q^-1 for Q and -P0^-1 for P0; pu__ssm_push takes
    them with the opposite sign. */
-PU__FN pu_status pu__ssm_logdet_grad(const pu_op *op, pu_real weight, pu_real *grad, pu_real *work)
+PU__FN pu_status pu__ssm_logdet_grad(PU__LOGDET_GRAD_ARGS)
 {
     const pu_ssm *m = pu__ssm(op);
     pu__ssm_sums d = {{0}, {0}, {0}};
-    (void)work;
     for (pu_int i = 0; i < m->states * m->states; i++) {
         d.Q[i] = (double)weight * (double)(m->steps - 1) * m->Qi[i];
         d.P0[i] = (double)weight * m->Pi[i];
@@ -7146,11 +6810,10 @@ PU__FN pu_status pu__ssm_check(const pu_op *op, pu_int *index)
    *logdet += log det C. Returns the row at which C is not positive definite, or -1. */
 PU__FN pu_int pu__ssm_invert(pu_int S, const double *C, double *V, pu_real *narrow, pu_real *F, double *logdet)
 {
-    double L[PU__SSM_SQUARE] = {0};
+    double L[PU__SSM_SQUARE];
     pu_int i;
-    for (i = 0; i < S; i++)
-        for (pu_int j = 0; j <= i; j++)
-            L[i * S + j] = C[i * S + j];
+    for (i = 0; i < S * S; i++)
+        L[i] = i % S <= i / S ? C[i] : 0;
     i = pu__cholesky_double(S, L, logdet);
     if (i >= 0)
         return i;
@@ -7199,10 +6862,10 @@ PU__FN pu_status pu__ssm_fill(pu_ssm *m, const pu_real *A, const pu_real *Q, con
     pu__ssm_widen(SS, A, m->A_set);
     pu__ssm_widen(SS, Q, m->Q_set);
     row = pu__ssm_invert(S, m->P0, m->Qi, m->W, m->F, &logdet_Q);
-    if (row >= 0)
+    if (row >= 0) {
         *at = SS + row * (S + 1);
-    if (row >= 0)
         return PU_E_NOT_DEFINITE;
+    }
     /* P0 */
     if (given)
         status = pu__ssm_covariance(S, P0, 2 * SS, m->P0, at);
@@ -7212,10 +6875,10 @@ PU__FN pu_status pu__ssm_fill(pu_ssm *m, const pu_real *A, const pu_real *Q, con
         m->doublings = pu__ssm_lyapunov(S, A, 0, 0, m->P0);
     pu__ssm_average(S, m->P0);
     row = m->doublings < 0 ? 0 : pu__ssm_invert(S, m->P0, m->Pi, m->W0, m->F0, &logdet_P);
-    if (row >= 0)
+    if (row >= 0) {
         *at = given ? 2 * SS + row * (S + 1) : 0;
-    if (row >= 0)
         return PU_E_NOT_DEFINITE;
+    }
     /* det B = 1, so only P0 and T - 1 times Q count. */
     memcpy(m->P0_set, m->P0, sizeof m->P0);
     m->logdet = -logdet_P - (double)(m->steps - 1) * logdet_Q;
@@ -7292,12 +6955,11 @@ PU_DEF pu_op pu_op_ssm(const pu_ssm *m)
 /* nu_0 = m0, nu_t = A nu_{t-1}: the mean of the process, D entries. `at` is the first entry of a step. */
 PU_DEF pu_status pu_ssm_mean(const pu_ssm *m, const pu_real *m0, pu_real *nu)
 {
-    pu_int S;
+    pu_int S = m ? m->states : 0;
     if (!m || !m0 || !nu)
         return PU_E_NULL;
     if (m->steps < 1)
         return PU_E_ARGUMENT;
-    S = m->states;
     pu__copy(nu, m0, S);
     for (pu_int at = S; at < m->steps * S; at += S)
         for (pu_int i = 0; i < S; i++)
@@ -7311,25 +6973,20 @@ PU_DEF pu_status pu_ssm_mean_grad(const pu_ssm *m, const pu_real *nu, const pu_r
                                   pu_real *grad_m0)
 {
     double lambda[PU_SSM_MAX] = {0}, next[PU_SSM_MAX], dA[PU__SSM_SQUARE] = {0};
-    pu_int S;
+    pu_int S = m ? m->states : 0;
     if (!m || !nu || !grad_nu)
         return PU_E_NULL;
     if (m->steps < 1)
         return PU_E_ARGUMENT;
-    S = m->states;
     for (pu_int at = (m->steps - 1) * S; at >= 0; at -= S) {
         /* lambda_t = g_t + A'lambda_{t+1} */
         pu__ssm_widen(S, grad_nu + at, next);
-        for (pu_int j = 0; j < S; j++)
-            for (pu_int i = 0; i < S; i++)
-                next[i] += m->A_set[j * S + i] * lambda[j];
+        for (pu_int i = 0; i < S * S; i++)
+            next[i % S] += m->A_set[i] * lambda[i / S];
         memcpy(lambda, next, sizeof lambda);
         /* There is no nu_{-1}. */
-        if (at == 0)
-            break;
-        for (pu_int i = 0; i < S; i++)
-            for (pu_int j = 0; j < S; j++)
-                dA[i * S + j] += lambda[i] * (double)nu[at - S + j];
+        for (pu_int i = 0; i < S * S && at > 0; i++)
+            dA[i] += lambda[i / S] * (double)nu[at - S + i % S];
     }
     pu__ssm_add(S * S, dA, grad_A);
     pu__ssm_add(S, lambda, grad_m0);
@@ -7339,80 +6996,62 @@ PU_DEF pu_status pu_ssm_mean_grad(const pu_ssm *m, const pu_real *nu, const pu_r
 /* ---- readout: Phi = I (x) c', one observation c'z_t per step; data = c, params = S, rows = T ---- */
 
 /* y_t = c'x_t, or y_t += c'x_t, for k columns. */
-PU__FN pu_status pu__readout_apply(const pu_op *op, pu_int k, pu_block X, pu_block Y, int add, pu_real *work)
+PU__FN pu_status pu__readout_apply(PU__APPLY_ARGS)
 {
-    const pu_real *c = (const pu_real *)op->data;
+    const pu_real *c = pu__entries(op);
     pu_int S = op->params;
-    (void)work;
     for (pu_int j = 0; j < k; j++)
         for (pu_int t = 0; t < op->rows; t++) {
             const pu_real *x = pu__col(X, j) + t * S;
-            pu_real *y = pu__col(Y, j) + t, sum = 0;
+            pu_real sum = 0;
             /* A few terms are not worth a call. */
-            if (S < PU__LANES)
-                for (pu_int i = 0; i < S; i++)
-                    sum += c[i] * x[i];
-            else
+            for (pu_int i = 0; i < S && S < PU__LANES; i++)
+                sum += c[i] * x[i];
+            if (S >= PU__LANES)
                 sum = (pu_real)pu__dot(S, NULL, c, x);
-            *y = add ? *y + sum : sum;
+            pu__set(pu__col(Y, j) + t, sum, add);
         }
     return PU_OK;
 }
 
 /* y_t = x_t c, or y_t += x_t c, for k columns. */
-PU__FN pu_status pu__readout_apply_t(const pu_op *op, pu_int k, pu_block X, pu_block Y, int add, pu_real *work)
+PU__FN pu_status pu__readout_apply_t(PU__APPLY_ARGS)
 {
-    const pu_real *c = (const pu_real *)op->data;
+    const pu_real *c = pu__entries(op);
     pu_int S = op->params;
-    (void)work;
     for (pu_int j = 0; j < k; j++)
         for (pu_int t = 0; t < op->rows; t++) {
-            pu_real x = pu__col(X, j)[t];
-            pu_real *y = pu__col(Y, j) + t * S;
-            if (add)
-                for (pu_int i = 0; i < S; i++)
-                    y[i] += x * c[i];
-            else
-                for (pu_int i = 0; i < S; i++)
-                    y[i] = x * c[i];
+            pu_real x = pu__col(X, j)[t], *y = pu__col(Y, j) + t * S;
+            for (pu_int i = 0; i < S; i++)
+                pu__set(y + i, x * c[i], add);
         }
     return PU_OK;
 }
 
 /* grad_i += sum_j weight_j sum_t p_t q_{t,i}, i = 0 .. S-1.
-   S may be of any size, so the states are taken PU__LANES at a time.
    PU__SSM_STEPS steps of one state are gathered for a dot product. */
-PU__FN pu_status pu__readout_grad(const pu_op *op, pu_int k, pu_block P, pu_block Q, const pu_real *weight,
-                                  pu_real *grad, pu_real *work)
+PU__FN pu_status pu__readout_grad(PU__GRAD_ARGS)
 {
     pu_int S = op->params;
-    (void)work;
     for (pu_int j = 0; j < k; j++)
-        for (pu_int from = 0; from < S; from += PU__LANES) {
-            pu_int width = pu__min(PU__LANES, S - from);
-            double sum[PU__LANES] = {0};
-            /* The part of q for these states and steps stays in the nearest cache while its states are gathered. */
+        for (pu_int i = 0; i < S; i++) {
+            double sum = 0;
             for (pu_int first = 0; first < op->rows; first += PU__SSM_STEPS) {
                 pu_int n = pu__min(PU__SSM_STEPS, op->rows - first);
-                const pu_real *q = pu__col(Q, j) + first * S + from;
-                for (pu_int i = 0; i < width; i++) {
-                    pu_real row[PU__SSM_STEPS];
-                    for (pu_int l = 0; l < n; l++)
-                        row[l] = q[l * S + i];
-                    sum[i] += pu__dot(n, NULL, pu__col(P, j) + first, row);
-                }
+                pu_real row[PU__SSM_STEPS];
+                for (pu_int l = 0; l < n; l++)
+                    row[l] = pu__col(Q, j)[(first + l) * S + i];
+                sum += pu__dot(n, NULL, pu__col(P, j) + first, row);
             }
-            for (pu_int i = 0; i < width; i++)
-                grad[from + i] += (pu_real)((double)weight[j] * sum[i]);
+            grad[i] += (pu_real)((double)weight[j] * sum);
         }
     return PU_OK;
 }
 
 /* y_{t,i} += w_t c_i^2: the diagonal of Phi'diag(w) Phi. */
-PU__FN pu_status pu__readout_gram_diag(const pu_op *op, const pu_real *w, pu_real *y, pu_real *work)
+PU__FN pu_status pu__readout_gram_diag(PU__GRAM_DIAG_ARGS)
 {
-    const pu_real *c = (const pu_real *)op->data;
-    (void)work;
+    const pu_real *c = pu__entries(op);
     for (pu_int t = 0; t < op->rows; t++)
         for (pu_int i = 0; i < op->params; i++)
             *y++ += w[t] * (c[i] * c[i]);
@@ -7423,7 +7062,7 @@ PU__FN pu_status pu__readout_gram_diag(const pu_op *op, const pu_real *w, pu_rea
 PU__FN pu_int pu__readout_row(const pu_op *op, pu_int m, pu_int *first, pu_real *value)
 {
     *first = m * op->params;
-    pu__copy(value, (const pu_real *)op->data, op->params);
+    pu__copy(value, pu__entries(op), op->params);
     return op->params;
 }
 

@@ -2269,7 +2269,7 @@ typedef pu_real pu__vector, pu__short;
 #endif
 /* Before a loop of a few known turns over an array of vectors: the loop is unrolled, and the vectors stay in registers. Other
    compilers than gcc do so by themselves. */
-#if defined(__GNUC__) && !defined(__clang__)
+#if PU__VECTORS && !defined(__clang__)
 #define PU__UNROLL _Pragma("GCC unroll 16")
 #else
 #define PU__UNROLL

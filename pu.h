@@ -2227,6 +2227,24 @@ PU__FN double pu__dot(pu_int n, const pu_real *m, const pu_real *x, const pu_rea
     return s;
 }
 
+/* r -= a q, PU__LANES <= n <= PU__CHUNK, and in the same pass the new r'r with the bits of pu__dot_chunk. */
+PU__FN pu_real pu__descend(pu_int n, pu_real a, const pu_real *PU__RESTRICT q, pu_real *PU__RESTRICT r)
+{
+    pu_real lane[PU__LANES] = {0};
+    pu_int i;
+    for (i = 0; i + PU__LANES <= n; i += PU__LANES)
+        for (pu_int l = 0; l < PU__LANES; l++) {
+            pu_real next = r[i + l] - a * q[i + l];
+            r[i + l] = next;
+            lane[l] += next * next;
+        }
+    for (pu_int l = 0; i < n; i++, l++) {
+        r[i] -= a * q[i];
+        lane[l] += r[i] * r[i];
+    }
+    return pu__fold(lane);
+}
+
 /* ---- combinations of vectors ---- */
 
 /* y += c0 x0 + c1 x1 + c2 x2 + c3 x3, added in this order. */
@@ -2549,7 +2567,7 @@ PU__INLINE void pu__dot_tile(pu_int n, int rows, int cols, const pu_real *const 
     for (pu_int i = 0; i + W <= n; i += W) {
         PU__UNROLL
         for (int r = 0; r < rows; r++)
-            row[r] = pu__vload(a[r] + i);
+            row[r] = pu__vload_kept(a[r] + i);
         PU__UNROLL
         for (int c = 0; c < cols; c++) {
             pu__vector y = pu__vload_kept(x[c] + i);
@@ -2563,6 +2581,18 @@ PU__INLINE void pu__dot_tile(pu_int n, int rows, int cols, const pu_real *const 
     else
         for (int r = 0; r < rows; r++)
             out[4 * r] += (double)pu__sum(sum[r]);
+}
+
+/* The same for 3 x 4. */
+PU__FN PU__NOINLINE void pu__dots12(pu_int n, const pu_real *const *a, const pu_real *const *x, double *out)
+{
+    pu__dot_tile(n, 3, 4, a, x, out);
+}
+
+/* and 6 x 1. */
+PU__FN PU__NOINLINE void pu__dots6(pu_int n, const pu_real *const *a, const pu_real *const *x, double *out)
+{
+    pu__dot_tile(n, 6, 1, a, x, out);
 }
 
 /* Y = A X, or Y += A X if add, for n <= PU__ROWS rows v of A, D long. Twelve columns at a time: a stretch of them stays in the
@@ -2597,10 +2627,10 @@ PU__FN void pu__rows_apply(pu_int n, const pu_real *const *v, pu_int D, pu_int k
                         x[c] = pu__col(X, first + pu__min(j + c, count - 1)) + d;
                     if (count - j > 2)
                         for (pu_int r = 0; r < 6 && m + r < n; r += 3)
-                            pu__dot_tile(len, 3, 4, a + r, x, out + 4 * r);
+                            pu__dots12(len, a + r, x, out + 4 * r);
                     else
                         for (pu_int c = 0; c < count - j; c++)
-                            pu__dot_tile(len, 6, 1, a, x + c, out + c);
+                            pu__dots6(len, a, x + c, out + c);
                 }
             }
         for (pu_int j = 0; j < count; j++) {
@@ -3000,9 +3030,14 @@ PU__FN void pu__cpu_advance(PU__VECTOR_ARGS, const pu_real *a, const pu_real *m,
         /* rho of a column at rest is formed anew */
         for (pu_int at = 0; at < n; at += PU__CHUNK) {
             pu_int len = pu__min(PU__CHUNK, n - at);
+            const pu_real *qj = pu__col(q, j) + at;
             pu_real *rj = pu__col(r, j) + at;
+            if (a[j] != 0 && !m && len >= PU__LANES) {
+                s += (double)pu__descend(len, a[j], qj, rj);
+                continue;
+            }
             if (a[j] != 0)
-                pu__axpy(len, -a[j], pu__col(q, j) + at, rj);
+                pu__axpy(len, -a[j], qj, rj);
             s += (double)pu__dot_chunk(len, m ? m + at : NULL, rj, rj);
         }
         rho[j] = (pu_real)s;
@@ -5913,17 +5948,25 @@ PU__FN double pu__ar_weight(const pu__pairs *pairs, pu_int j)
     return (double)pairs->weight[j] * (pairs->c ? (double)pairs->c[j] : 1);
 }
 
-/* row = row i of S, P numbers, at the end whose entry l is at p[start - l]. */
-PU__FN void pu__ar_corner(const pu__pairs *pairs, pu_int P, pu_int start, pu_int i, double *row)
+#define PU__AR_CORNER 96 /* numbers of S that are held at once: three rows of order 32, all of order 9 */
+
+/* Rows first .. last-1 of S, P numbers each, at the end whose entry l is at p[start - l]. */
+PU__FN void pu__ar_corner(const pu__pairs *pairs, pu_int P, pu_int start, pu_int first, pu_int last, double *S)
 {
-    memset(row, 0, (size_t)P * sizeof *row);
+    double u[PU_AR_MAX], v[PU_AR_MAX];
+    memset(S, 0, PU__AR_CORNER * sizeof *S);
     for (pu_int j = 0; j < pairs->k; j++) {
         const pu_real *p = pu__col(pairs->P, j) + start, *q = pu__col(pairs->Q, j) + start;
-        double weight = pu__ar_weight(pairs, j), wp = weight * (double)p[-i], wq = weight * (double)q[-i];
+        double weight = pu__ar_weight(pairs, j);
         if (weight == 0)
             continue;
-        for (pu_int l = 0; l < P; l++)
-            row[l] += wp * (double)q[-l] + wq * (double)p[-l];
+        for (pu_int l = 0; l < P; l++) {
+            u[l] = (double)p[-l];
+            v[l] = (double)q[-l];
+        }
+        for (pu_int i = first; i < last; i++)
+            for (pu_int l = 0; l < P; l++)
+                S[(i - first) * P + l] += weight * u[i] * v[l] + weight * v[i] * u[l];
     }
 }
 
@@ -5936,30 +5979,31 @@ enum {
 
 /* value[t] = b'S b, and their inner sums, a triangle:
      T_tj = sum_i b_i S_{at+j, at+i}, i, j = 0 .. t, where `at` is P-1-t at the upper end and 0 at the lower one
-   S is made row by row, since a whole one of order 32 would be 8 KiB. */
+   S is made some rows at a time, since a whole one of order 32 would be 8 KiB. */
 PU__FN void pu__ar_forms(const pu_ar *ar, const pu__pairs *pairs, int what, double *T, double *value)
 {
-    pu_int P = ar->order;
+    pu_int P = ar->order, last;
     int lower = what == PU__AR_LOWER;
-    double S[PU_AR_MAX], a[PU_AR_MAX + 1];
+    double S[PU__AR_CORNER], a[PU_AR_MAX + 1];
     pu__ar_predictor(ar, P, a);
-    for (pu_int r = 0; r < P; r++) {
-        /* this row of S serves all terms that reach it */
-        pu__ar_corner(pairs, P, lower ? ar->n - 1 : P - 1, r, S);
+    for (pu_int first = 0; first < P; first = last) {
+        last = pu__min(first + PU__AR_CORNER / P, P);
+        pu__ar_corner(pairs, P, lower ? ar->n - 1 : P - 1, first, last, S);
+        /* the rows serve all terms that reach them */
         for (pu_int t = 0; t < P; t++) {
             pu_int at = lower ? 0 : P - 1 - t;
             const double *b = lower ? a + P - t : a;
-            double sum = 0;
             if (what == PU__AR_START)
                 pu__ar_grow(ar, t, a);
-            if (r == 0)
+            if (first == 0)
                 value[t] = 0;
-            if (r < at || r > at + t)
-                continue;
-            for (pu_int i = 0; i <= t; i++)
-                sum += b[i] * S[at + i];
-            T[pu__ar_row(t) + r - at] = sum;
-            value[t] += b[r - at] * sum;
+            for (pu_int r = pu__most(first, at); r < last && r <= at + t; r++) {
+                double sum = 0;
+                for (pu_int i = 0; i <= t; i++)
+                    sum += b[i] * S[(r - first) * P + at + i];
+                T[pu__ar_row(t) + r - at] = sum;
+                value[t] += b[r - at] * sum;
+            }
         }
     }
 }

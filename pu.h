@@ -12614,7 +12614,7 @@ PU__FN void pu__job_layout(void *self, pu__arena *arena)
     job->columns = (pu__staged_column *)pu__take(arena, all, 1, sizeof(pu__staged_column));
     job->c = pu__doubles(arena, N, 1);
     job->logdet = pu__doubles(arena, N, 1);
-    job->observed = (pu_int *)pu__take(arena, N, 1, sizeof(pu_int));
+    job->observed = pu__indices(arena, N);
     if (job->ragged)
         job->lane_of = (int *)pu__take(arena, N, 1, sizeof(int));
     job->served_by = (unsigned char *)pu__take(arena, N, 1, 1);
@@ -14119,7 +14119,7 @@ PU__FN pu_status pu__job_memory(pu__call *call, pu__job *job)
 {
     pu_report *report = call->report;
     if (pu__check_numbers(job->model, report) || pu__check_option_arrays(job, report) ||
-        pu__measure(call, pu__job_layout, job, NULL) || pu__allocate(call, pu__job_layout, job))
+        pu__allocate(call, pu__job_layout, job))
         return report->status;
     return PU_OK;
 }
@@ -14743,7 +14743,7 @@ PU_DEF pu_status pu_simulate(const pu_lgm *model, pu_int n, uint64_t seed, pu_wo
     w.o.solver = Gamma->diag ? PU_PCG : PU_CG;
     w.o.tolerance = 4 * sqrt((double)PU__FLOOR2); /* a little above rounding */
     if ((!Gamma->solve && pu_solve_bytes(Gamma, w.kmax, &w.o, 0, &w.nested_bytes, report)) ||
-        pu__measure(&call, pu__simulate_layout, &w, NULL) || pu__allocate(&call, pu__simulate_layout, &w))
+        pu__allocate(&call, pu__simulate_layout, &w))
         return pu__finish(&call, report->status);
     (void)pu__test_operators(&w.r, w.test, w.work, report);
     for (pu_int first = 0; first < n && !pu__fatal(report->status); first += w.kmax)
@@ -15121,7 +15121,7 @@ PU_DEF pu_status pu_model_gradient_bytes(pu_model *model, const pu_data *data, c
     if (status)
         return status;
     pu__reals(arena, self.task.reals, self.task.times);
-    pu__take(arena, self.task.doubles, 1, sizeof(double));
+    pu__doubles(arena, self.task.doubles, 1);
     all = pu__add(all, arena->used, &arena->overflow);
     if (arena->overflow)
         return pu__refuse(report, PU_E_OVERFLOW, "workspace");
@@ -17125,15 +17125,15 @@ PU__FN void pu__fit_layout(void *self, pu__arena *arena)
         fit->part = pu__reals(arena, n, 1);
     if (fit->want_se) {
         fit->part_se = pu__reals(arena, n, 1);
-        fit->variance = (double *)pu__take(arena, n, 1, sizeof(double));
+        fit->variance = pu__doubles(arena, n, 1);
     }
     if (o->batch)
-        fit->order = (pu_int *)pu__take(arena, fit->N, 1, sizeof(pu_int));
+        fit->order = pu__indices(arena, fit->N);
     /* The pairs, then 1 / s'y with the coefficients of the recursion. */
     if (o->optimizer == PU_LBFGS) {
         fit->S = pu__reals(arena, fit->pairs, n);
         fit->Y = pu__reals(arena, fit->pairs, n);
-        fit->rho = (double *)pu__take(arena, 2 * fit->pairs, 1, sizeof(double));
+        fit->rho = pu__doubles(arena, 2 * fit->pairs, 1);
     }
     /* Solutions of all data, and those of a batch side by side. */
     if (o->warm_start) {
@@ -17380,7 +17380,7 @@ PU__FN void pu__hessian_layout(void *self, pu__arena *arena)
 {
     pu__hessian *h = (pu__hessian *)self;
     h->points = pu__reals(arena, 3, h->n);
-    h->H = (double *)pu__take(arena, h->n, h->n, sizeof(double));
+    h->H = pu__doubles(arena, h->n, h->n);
 }
 
 /* Row i of H = (g(theta + s e_i) - g(theta - s e_i)) / width. The step s balances the error of the

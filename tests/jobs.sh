@@ -21,6 +21,7 @@ LEFT_OUT=(
     'compile/@(gcc|clang).c1?       C11 and C17; C99 is there'
     'compile/@(g++.c++17|clang++.c++11)  the other C++ standard; each compiler has one'
     'compile/switches.*             each switch of pu.h alone, in C and C++; all of them together are there'
+    'programs/user_ops              instructions of operators that users write, counted by valgrind'
     'compile/examples.alone         each example with an implementation of its own'
     'cuda/*_?san                    CUDA kernels under sanitizers'
     'cuda/@(device|kernels).*([!_]) CUDA kernels at all sizes; small ones are there'

@@ -12282,6 +12282,8 @@ typedef struct {
     double energy, low, high;
 } pu__staged_column;
 
+enum { PU__COUNTS = 128 };
+
 /* A call: what is asked, what was decided before work starts, its memory. Holds pointers into itself: not to be copied. To the
    lanes it is const: they write to arrays that it points at, each to its own part. */
 typedef struct {
@@ -12314,6 +12316,7 @@ typedef struct {
     pu_int most[PU_ENGINES];     /* and the most of a datum */
     double ns;                   /* predicted time */
     int form;                    /* for some data of the iterative engine A is made a matrix */
+    pu_int counts[PU__COUNTS];   /* observed rows of the first data: before there is memory, without a second look at them */
 
     /* Parts. */
     int ragged; /* data differ in their cost: lanes take them by cost, not in order */
@@ -12463,7 +12466,6 @@ PU__FN const char *pu__missing(const pu__job *job, pu_engine engine)
 /* Reads the data once: checks every observation, and finds who serves whom. */
 PU__FN pu_status pu__assign(pu__job *job, pu_report *report)
 {
-    pu_int first = 0; /* observed rows of datum 0 */
     job->width = pu__most(job->Gamma->band, job->Phi->band);
     job->restricted = pu__can_restrict(job->Phi);
     for (int e = job->kind == PU_EXACT ? PU_DENSE : PU_ITERATIVE; e < PU_ENGINE_AUTO; e++)
@@ -12474,15 +12476,15 @@ PU__FN pu_status pu__assign(pu__job *job, pu_report *report)
         pu_engine engine;
         if (count < 0)
             return report->status;
+        if (n < PU__COUNTS)
+            job->counts[n] = count;
         engine = pu__engine_for(job, count);
         job->served[engine]++;
         job->rows_sum[engine] += (double)count;
         job->most[engine] = pu__most(job->most[engine], count);
         /* Kalman has no price of its own; the order of magnitude is the band's */
         job->ns += pu__cost(job, engine == PU_KALMAN ? PU_BANDED : engine, count);
-        if (n == 0)
-            first = count;
-        job->ragged |= count != first;
+        job->ragged |= count != job->counts[0];
     }
     return PU_OK;
 }
@@ -13568,7 +13570,7 @@ PU__FN void pu__share_out(const pu__job *job)
     double *load = job->logdet;
     double limit = 0;
     for (pu_int n = 0; n < job->N; n++) {
-        pu_int count = pu__count_observed(job->data, n);
+        pu_int count = n < PU__COUNTS ? job->counts[n] : pu__count_observed(job->data, n);
         cost[n] = pu__cost(job, pu__engine_for(job, count), count);
         limit = pu__max(limit, cost[n]);
         job->lane_of[n] = -1;

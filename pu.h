@@ -40,7 +40,7 @@ DOES NOT
     - pivot, scale or repair: a precision that is not positive is refused, curvature that is not positive
       stops the column and is reported;
     - differentiate through the probes delta_k or a GD step size: they are constants. So is a preconditioner of
-      yours, unless results.precond asks for its gradient; that of a model (model.m) is not, unless options.constant_precond says so;
+      yours, unless results.precond asks for its gradient; that of a model (model.precond) is not, unless options.constant_precond says so;
     - print, exit, abort, read the environment, keep global state, or allocate inside an iteration;
     - handle non-Gaussian likelihoods, or noise that is correlated between the entries of one y.
 
@@ -385,8 +385,8 @@ typedef struct {
                                   else counts data as the batch does */
 } pu_data;
 
-/* N data of m entries each, arrays borrowed: complete; gaps where mask is 0; gaps where y is NaN; lists of what is there. What
-   is wrong with them is found by the call that uses them. */
+/* N data of m entries each, arrays borrowed: complete; gaps where mask is 0; gaps where y is NaN; lists of what is
+   there. What is wrong with them is found by the call that uses them. */
 PU_DEF pu_data pu_data_full(pu_int n, pu_int m, const pu_real *y);
 PU_DEF pu_data pu_data_masked(pu_int n, pu_int m, const pu_real *y, const unsigned char *mask);
 PU_DEF pu_data pu_data_nan(pu_int n, pu_int m, const pu_real *y);
@@ -414,14 +414,14 @@ typedef enum {
     PU_ENGINES
 } pu_engine;
 
-/* How the network gradient goes back through CG and PCG (docs/design.md, "the reverse pass"):
-   FULL differentiates alpha and beta too; SHORTCUT treats them as constants, which is the same gradient in exact
-   arithmetic but unstable when A has a few far outlying eigenvalues; REORTHOGONAL is the shortcut with both
-   passes re-orthogonalised (O(I^2 D) per column, a second tape), stable on every spectrum; AUTO runs the shortcut
-   where a check made in the same solve calls it safe (orthogonality and growth, see pu_column), and repeats the block of
-   columns (options.columns) with REORTHOGONAL where one of them fails it. The report counts who got what. SD and GD know FULL
-   and SHORTCUT only (AUTO and REORTHOGONAL run FULL, and the columns say so); for GD the two agree, for SD the SHORTCUT is a
-   different gradient. */
+/* How the network gradient goes back through CG and PCG (docs/design.md, "the reverse pass"): FULL differentiates
+   alpha and beta too; SHORTCUT treats them as constants, which is the same gradient in exact arithmetic but unstable
+   when A has a few far outlying eigenvalues; REORTHOGONAL is the shortcut with both passes re-orthogonalised (O(I^2 D)
+   per column, a second tape), stable on every spectrum; AUTO runs the shortcut where a check made in the same solve
+   calls it safe (orthogonality and growth, see pu_column), and repeats the block of columns (options.columns) with
+   REORTHOGONAL where one of them fails it. The report counts who got what. SD and GD know FULL and SHORTCUT only (AUTO
+   and REORTHOGONAL run FULL, and the columns say so); for GD the two agree, for SD the SHORTCUT is a different
+   gradient. */
 typedef enum { PU_ADJOINT_FULL, PU_ADJOINT_SHORTCUT, PU_ADJOINT_REORTHOGONAL, PU_ADJOINT_AUTO } pu_adjoint;
 
 typedef struct {
@@ -436,8 +436,8 @@ typedef struct {
     pu_int tape_every;      /* tape: 0 = keep all I directions; s > 0 = keep every s-th state; PU_CHOOSE = about sqrt */
     const pu_real *precond; /* PCG: diagonal of M^-1, positive. pu_solve: n; pu_gradient: N x D. NULL: 1/diag(A) */
     const pu_real *step;    /* GD step size. pu_solve: 1; pu_gradient: N. NULL: estimated from a few Lanczos steps */
-    pu_int precond_stride;  /* pu_gradient: reals from one datum's m to the next; 0 = D, PU_ZERO = all data share one
-                               m */
+    pu_int precond_stride;  /* pu_gradient: reals from one datum's precond to the next; 0 = D, PU_ZERO = all data share
+                               one */
 } pu_solve_options;
 
 typedef struct {
@@ -470,7 +470,7 @@ typedef struct {
     int tied_psi;              /* psi is one number, written M times (else refused): of its gradient, replicates and
                                   standard errors only the sum over the rows is meant, which saves products where Phi is
                                   Fourier sensing. Models set it */
-    int constant_precond;      /* pu_model_gradient, PU_NETWORK with PU_PCG and the model's own m, which depends on
+    int constant_precond;      /* pu_model_gradient, PU_NETWORK with PU_PCG and the model's own precond, which depends on
                                   theta: leave that out of the derivative. Only good for comparisons: with few steps the
                                   two parts are large and cancel (docs/design.md). Standard errors leave it out in any
                                   case */
@@ -499,15 +499,16 @@ typedef struct {
     pu_real *eta;        /* M */
     pu_real *psi;        /* M */
     pu_real *precond;    /* D               in options.solve.precond, through the solver. Refused unless PU_NETWORK,
-                                            PU_PCG and one m for all data (precond_stride = PU_ZERO) */
+                                            PU_PCG and one precond for all data (precond_stride = PU_ZERO) */
     pu_real *x;          /* N x (K+1) x D   [mu | sigma_1 .. sigma_K] */
     pu_real *residual;   /* N x (K+1) x D   u - A x, recomputed */
     pu_real *alpha;      /* N x (K+1) x I   step sizes (iterative engine; zero where a column had stopped) */
     pu_real *beta;       /* N x (K+1) x I */
     pu_real *logdet;     /* N x K           log det A estimate of each probe (CG, PCG, no warm start; else refused) */
     pu_column *columns;  /* N x (K+1) */
-    /* Standard errors over the probes, component by component (0 where nothing is random; at least 2 probes). The probes form
-       G = report.groups groups; a replicate is the whole gradient as the probes of one group alone would have it. */
+    /* Standard errors over the probes, component by component (0 where nothing is random; at least 2 probes). The
+       probes form G = report.groups groups; a replicate is the whole gradient as the probes of one group alone would
+       have it. */
     pu_real *se_Gamma;   /* Gamma->params */
     pu_real *se_Phi;     /* Phi->params */
     pu_real *se_psi;     /* M */
@@ -578,21 +579,21 @@ typedef struct {
 
 enum { PU_USES_NU = 1, PU_USES_GAMMA = 2, PU_USES_PHI = 4, PU_USES_ETA = 8, PU_USES_PSI = 16, PU_USES_PRECOND = 32 };
 
-/* theta (params) -> model->lgm. PU_E_NONFINITE or the model's own status with where = "theta" and the index; the built-in
-   models then keep the canonical form they had. */
+/* theta (params) -> model->lgm. PU_E_NONFINITE or the model's own status with where = "theta" and the index; the
+   built-in models then keep the canonical form they had. */
 PU_DEF pu_status pu_model_set(pu_model *model, const pu_real *theta, pu_report *report);
 
 /* Gradient of the mean objective in theta: set, pu_gradient, the model's grad.
      grad   params, overwritten
      se     params or NULL: standard error of grad over the probes, from options.groups of them (0 where no probe enters)
-   options, ws, report as for pu_gradient; with PU_PCG and no options.solve.precond the model's own m is used, and the network
+   options, ws, report as for pu_gradient; with PU_PCG and no options.solve.precond the model's own precond is used, and the network
    gradient goes through it, too (options.constant_precond). One block of ws for everything. Cost: that of pu_gradient, and of one
    call of the model's grad, with se one more per group. Status rules as pu_gradient's; grad
    and se are untouched wherever pu_gradient's outputs would be. */
 PU_DEF pu_status pu_model_gradient(pu_model *model, const pu_real *theta, const pu_data *data, const pu_options *options,
                                    pu_workspace *ws, pu_real *grad, pu_real *se, pu_report *report);
-/* Bytes of workspace that it needs (se: whether that is wanted). No theta: the model need not have been set, unless it is
-   one of yours that fills in lgm no sooner. */
+/* Bytes of workspace that it needs (se: whether that is wanted). No theta: the model need not have been set, unless it
+   is one of yours that fills in lgm no sooner. */
 PU_DEF pu_status pu_model_gradient_bytes(pu_model *model, const pu_data *data, const pu_options *options, int se,
                                          size_t *bytes, pu_report *report);
 /* set, then pu_nll. */
@@ -611,20 +612,20 @@ PU_DEF double pu_param_theta(const pu_param *param, double x);
 /* Give back model->memory and zero the rest. NULL is fine. */
 PU_DEF void pu_model_free(pu_model *model);
 
-/* The built-in models. *model starts zeroed, except that model->memory may name an allocator or a block of yours. One block
-   of memory each, taken here; report->bytes is its size, also when a block was too small (PU_E_BLOCK; a block of 0 bytes
-   asks for the size). theta = the parts in brackets, one after the other, matrices row-major; a theta whose exp is 0 or
-   infinite is refused by pu_model_set (PU_E_ARGUMENT, index). Starts are made from the moments of the observed entries.
-   Statuses: PU_E_NULL, PU_E_ARGUMENT (a size below 1), PU_E_OVERFLOW, PU_E_MEMORY, PU_E_BLOCK; *model is as it was, but
-   zeroed when memory failed. */
+/* The built-in models. *model starts zeroed, except that model->memory may name an allocator or a block of yours. One
+   block of memory each, taken here; report->bytes is its size, also when a block was too small (PU_E_BLOCK; a block of
+   0 bytes asks for the size). theta = the parts in brackets, one after the other, matrices row-major; a theta whose
+   exp is 0 or infinite is refused by pu_model_set (PU_E_ARGUMENT, index). Starts are made from the moments of the
+   observed entries. Statuses: PU_E_NULL, PU_E_ARGUMENT (a size below 1), PU_E_OVERFLOW, PU_E_MEMORY, PU_E_BLOCK;
+   *model is as it was, but zeroed when memory failed. */
 
 /* Factor analysis: z ~ N(0, I), y = Phi z + eta + N(0, diag(psi)^-1), Phi M x D.   [Phi | eta | log psi], M D + 2 M */
 PU_DEF pu_status pu_model_factors(pu_model *model, pu_int M, pu_int D, pu_report *report);
 /* Probabilistic PCA: the same with psi = beta everywhere.   [Phi | eta | log beta], M D + M + 1 */
 PU_DEF pu_status pu_model_ppca(pu_model *model, pu_int M, pu_int D, pu_report *report);
 /* Sparse Bayesian learning: z_j ~ N(0, 1/alpha_j), y = Phi z + N(0, 1/beta), any operator as dictionary, borrowed.
-   [log alpha | log beta], D + 1. model->precond = 1 / (alpha_j + beta |Phi_j|^2), where Phi has no gram_diag with |Phi_j| = 1: A's
-   diagonal when nothing is missing. PU_E_OPERATOR, or the status of Phi's check: as for pu_gradient. */
+   [log alpha | log beta], D + 1. model->precond = 1 / (alpha_j + beta |Phi_j|^2), where Phi has no gram_diag with
+   |Phi_j| = 1: A's diagonal when nothing is missing. PU_E_OPERATOR, or the status of Phi's check: as for pu_gradient. */
 PU_DEF pu_status pu_model_sparse(pu_model *model, const pu_op *Phi, pu_report *report);
 /* Bayesian linear regression: one alpha for all.   [log alpha | log beta], 2 */
 PU_DEF pu_status pu_model_regression(pu_model *model, const pu_op *Phi, pu_report *report);
@@ -656,8 +657,8 @@ PU_DEF const pu_ssm *pu_model_get_ssm(const pu_model *model);
 
 typedef enum { PU_ADAM, PU_SGD, PU_LBFGS } pu_optimizer;
 
-/* The rate of step t of T: rate; rate (1 + cos(pi t / T)) / 2; rate / (1 + t / decay); rate, and zero linearly over the last
-   fifth */
+/* The rate of step t of T: rate; rate (1 + cos(pi t / T)) / 2; rate / (1 + t / decay); rate, and zero linearly over
+   the last fifth */
 typedef enum { PU_RATE_CONSTANT, PU_RATE_COSINE, PU_RATE_HYPERBOLIC, PU_RATE_TAIL } pu_schedule;
 
 #define PU_FIT_STOP_LIST(X)                                                                       \
@@ -702,9 +703,9 @@ typedef struct {
     pu_report last;                      /* of the last gradient: engine, plan, errors */
 } pu_fit_report;
 
-/* The report in one line of text: status and culprit, why the fit ended, at which step, the objective and its standard error,
-   the best of what theta is kept by, the plan of the last gradient. Written to text (size bytes, cut off where they end) and
-   returned; "" when text is NULL or size is 0. A NULL report gives the empty string. */
+/* The report in one line of text: status and culprit, why the fit ended, at which step, the objective and its standard
+   error, the best of what theta is kept by, the plan of the last gradient. Written to text (size bytes, cut off where
+   they end) and returned; "" when text is NULL or size is 0. A NULL report gives the empty string. */
 PU_DEF const char *pu_fit_explain(const pu_fit_report *report, char *text, size_t size);
 
 typedef struct {
@@ -742,13 +743,13 @@ typedef struct {
                                             precision or options, is refused */
 } pu_fit_options;
 
-/* Minimise the mean objective over theta (params; the start on entry, see pu_model_start; the result on return: the best
-   point where points can be compared, else the last). A step to a theta that the model refuses, or where numbers give out
-   (not finite, not definite), is halved, up to 40 times, and counted.
-   Same start, options and data: same bits, at any thread count, with or without interruptions.
-   Memory: about 4 params (L-BFGS 2 (history + 3) params) and what pu_model_gradient needs, from ws or its allocator, taken
-   at the start. Statuses: PU_OK; those of pu_model_gradient (theta is then the best or last good point); PU_E_ARGUMENT,
-   PU_E_NULL (options); PU_E_FILE: the checkpoint cannot be written, or cannot be taken up (where.what says why). */
+/* Minimise the mean objective over theta (params; the start on entry, see pu_model_start; the result on return: the
+   best point where points can be compared, else the last). A step to a theta that the model refuses, or where numbers
+   give out (not finite, not definite), is halved, up to 40 times, and counted. Same start, options and data: same
+   bits, at any thread count, with or without interruptions. Memory: about 4 params (L-BFGS 2 (history + 3) params) and
+   what pu_model_gradient needs, from ws or its allocator, taken at the start. Statuses: PU_OK; those of
+   pu_model_gradient (theta is then the best or last good point); PU_E_ARGUMENT, PU_E_NULL (options); PU_E_FILE: the
+   checkpoint cannot be written, or cannot be taken up (where.what says why). */
 PU_DEF pu_status pu_fit(pu_model *model, const pu_data *data, const pu_fit_options *options, pu_workspace *ws, pu_real *theta,
                         pu_fit_report *report);
 
@@ -757,33 +758,34 @@ PU_DEF pu_status pu_fit_bytes(pu_model *model, const pu_data *data, const pu_fit
                               pu_report *report);
 
 /* Standard errors of fitted parameters, on the scale of theta: square roots of the diagonal of (N H)^-1, H the second
-   derivative of the mean NLL by central differences of the gradient of `options` (exact engines, or the probes held fixed).
-   se: params. Cost: 2 params gradients, params^3; meant for tens of parameters. PU_E_NOT_DEFINITE: H is not positive, theta is
-   no minimum (index: the parameter). A gradient from K probes brings noise into H. */
+   derivative of the mean NLL by central differences of the gradient of `options` (exact engines, or the probes held
+   fixed). se: params. Cost: 2 params gradients, params^3; meant for tens of parameters. PU_E_NOT_DEFINITE: H is not
+   positive, theta is no minimum (index: the parameter). A gradient from K probes brings noise into H. */
 PU_DEF pu_status pu_fit_errors(pu_model *model, const pu_data *data, const pu_options *options, pu_workspace *ws,
                                const pu_real *theta, pu_real *se, pu_report *report);
-/* The whole of (N H)^-1 (params x params), for errors of what is computed from several parameters: J C J' of its derivatives
-   J. Likewise in all else. */
+/* The whole of (N H)^-1 (params x params), for errors of what is computed from several parameters: J C J' of its
+   derivatives J. Likewise in all else. */
 PU_DEF pu_status pu_fit_covariance(pu_model *model, const pu_data *data, const pu_options *options, pu_workspace *ws,
                                    const pu_real *theta, pu_real *covariance, pu_report *report);
 
 /* ---- draws, posteriors, predictions ---------------------------------------------------------------------- */
 
-/* n draws from the model: z = nu + Gamma^-1 delta, delta ~ N(0, Gamma), so that z ~ N(nu, Gamma^-1), and y = Phi z + eta +
-   noise. z: n x D, y: n x M; either may be NULL. Draw i is a function of (seed, i), up to rounding. Needs Gamma.sample.
-   Gamma^-1 is Gamma.solve; without it CG (PCG where Gamma.diag is there) to rounding level, PU_CAP or PU_STAGNATED when it does
-   not get there. One block of workspace, about n (D + M) reals; like the two calls below, a fixed block that is too small is
-   refused with PU_E_BLOCK, the size in report.bytes. Outputs are written under the same statuses as pu_gradient's. */
+/* n draws from the model: z = nu + Gamma^-1 delta, delta ~ N(0, Gamma), so that z ~ N(nu, Gamma^-1), and y = Phi z +
+   eta + noise. z: n x D, y: n x M; either may be NULL. Draw i is a function of (seed, i), up to rounding. Needs
+   Gamma.sample. Gamma^-1 is Gamma.solve; without it CG (PCG where Gamma.diag is there) to rounding level, PU_CAP or
+   PU_STAGNATED when it does not get there. One block of workspace, about n (D + M) reals; like the two calls below, a
+   fixed block that is too small is refused with PU_E_BLOCK, the size in report.bytes. Outputs are written under the
+   same statuses as pu_gradient's. */
 PU_DEF pu_status pu_simulate(const pu_lgm *model, pu_int n, uint64_t seed, pu_workspace *ws, pu_real *z, pu_real *y,
                              pu_report *report);
 
-/* The posterior z | y of every datum, by the engine of `options` (gradients are not formed; kind = PU_MONTE_CARLO runs the
-   solves to convergence, PU_NETWORK and PU_OUTPUT take what I steps give). Arrays are yours, NULL = not wanted.
+/* The posterior z | y of every datum, by the engine of `options` (gradients are not formed; kind = PU_MONTE_CARLO runs
+   the solves to convergence, PU_NETWORK and PU_OUTPUT take what I steps give). Arrays are yours, NULL = not wanted.
    The variance is exact with a direct engine (`exact` = 1), otherwise estimated from the K = `probes` probes, relative
-   standard error at most (2 / K)^1/2: where diag(A) is known 1/A_jj + mean_k (sigma_kj - delta_kj / A_jj)^2, whose error
-   vanishes where A_jj dominates; else mean_k sigma_kj^2. samples: draws of N(mu, Sigma); PU_EXACT has none (refused), use
-   PU_MONTE_CARLO with PU_DENSE. With the mean alone wanted a single probe is solved. Cost, statuses as pu_gradient;
-   PU_E_ARGUMENT: PU_CHOOSE for K or I, there being no gradient to tune them for. */
+   standard error at most (2 / K)^1/2: where diag(A) is known 1/A_jj + mean_k (sigma_kj - delta_kj / A_jj)^2, whose
+   error vanishes where A_jj dominates; else mean_k sigma_kj^2. samples: draws of N(mu, Sigma); PU_EXACT has none
+   (refused), use PU_MONTE_CARLO with PU_DENSE. With the mean alone wanted a single probe is solved. Cost, statuses as
+   pu_gradient; PU_E_ARGUMENT: PU_CHOOSE for K or I, there being no gradient to tune them for. */
 typedef struct {
     pu_real *mean;     /* N x D       mu */
     pu_real *variance; /* N x D       diagonal of Sigma */
@@ -820,11 +822,12 @@ PU_DEF pu_status pu_predict(const pu_lgm *model, const pu_data *data, const pu_o
 PU_DEF pu_status pu_gradient(const pu_lgm *model, const pu_data *data, const pu_options *options, pu_workspace *ws,
                              const pu_gradient_result *out, pu_report *report);
 
-/* K and I for a wanted error (options->error), as pu_gradient itself does for PU_CHOOSE: *tuned = *options with both replaced by
-   numbers. A fit tunes once in a while, not at every step. A pilot of 8 probes and 20 steps on the first 4 data measures
-   the error of one probe and the decay of the solver's; K falls with the number of data. `out` tells which gradients count (at
-   least one of Gamma, Phi, psi) and is not written. options->engine = PU_ENGINE_AUTO: no pilot where exact engines are
-   cheaper than 2 probes of 4 steps. Status: as pu_gradient; PU_E_UNSUPPORTED: GD, SD, x0, or delta with samples = PU_CHOOSE. */
+/* K and I for a wanted error (options->error), as pu_gradient itself does for PU_CHOOSE: *tuned = *options with both
+   replaced by numbers. A fit tunes once in a while, not at every step. A pilot of 8 probes and 20 steps on the first 4
+   data measures the error of one probe and the decay of the solver's; K falls with the number of data. `out` tells
+   which gradients count (at least one of Gamma, Phi, psi) and is not written. options->engine = PU_ENGINE_AUTO: no
+   pilot where exact engines are cheaper than 2 probes of 4 steps. Status: as pu_gradient; PU_E_UNSUPPORTED: GD, SD,
+   x0, or delta with samples = PU_CHOOSE. */
 PU_DEF pu_status pu_tune(const pu_lgm *model, const pu_data *data, const pu_options *options, pu_workspace *ws,
                          const pu_gradient_result *out, pu_options *tuned, pu_report *report);
 
@@ -832,10 +835,10 @@ PU_DEF pu_status pu_tune(const pu_lgm *model, const pu_data *data, const pu_opti
 PU_DEF pu_status pu_gradient_bytes(const pu_lgm *model, const pu_data *data, const pu_options *options,
                                    const pu_gradient_result *out, size_t *bytes, pu_report *report);
 
-/* Mean negative log-likelihood without gradients: exact with an exact engine (also where PU_ENGINE_AUTO chooses one), otherwise
-   estimated from the CG coefficients of the probes with its standard error. *se may be NULL; 0 where exact. Cost as
-   pu_gradient's, without gradients. Statuses: those of pu_gradient; PU_E_UNSUPPORTED: GD, SD, a Gamma without logdet;
-   PU_E_ARGUMENT: x0, PU_CHOOSE. */
+/* Mean negative log-likelihood without gradients: exact with an exact engine (also where PU_ENGINE_AUTO chooses one),
+   otherwise estimated from the CG coefficients of the probes with its standard error. *se may be NULL; 0 where exact.
+   Cost as pu_gradient's, without gradients. Statuses: those of pu_gradient; PU_E_UNSUPPORTED: GD, SD, a Gamma without
+   logdet; PU_E_ARGUMENT: x0, PU_CHOOSE. */
 PU_DEF pu_status pu_nll(const pu_lgm *model, const pu_data *data, const pu_options *options, pu_workspace *ws,
                         double *nll, double *se, pu_report *report);
 
@@ -866,9 +869,9 @@ typedef struct {
     pu_column *columns;    /* k records of how the columns ended, or NULL */
 } pu_solve_arrays;
 
-/* Solves A X = U for k columns and, when asked, differentiates F = sum_j w_j (1/2 x_j'A x_j - u_j'x_j) through the solver.
-   options, backend, ws, report may be NULL. Cost: (I + 1) products per column, about 2 I + 1 with gradients. Status rules are
-   those of pu_gradient. */
+/* Solves A X = U for k columns and, when asked, differentiates F = sum_j w_j (1/2 x_j'A x_j - u_j'x_j) through the
+   solver. options, backend, ws, report may be NULL. Cost: (I + 1) products per column, about 2 I + 1 with gradients.
+   Status rules are those of pu_gradient. */
 PU_DEF pu_status pu_solve(const pu_op *A, const pu_solve_arrays *arrays, const pu_solve_options *options,
                           const pu_backend *backend, pu_workspace *ws, pu_report *report);
 /* Bytes of workspace that it needs on the CPU (gradients: whether grad_A or grad_U is wanted). */
@@ -935,16 +938,17 @@ struct pu_op {
     pu_status (*logdet_grad)(const pu_op *op, pu_real weight, pu_real *grad, pu_real *work);
     /* PU_OK, or what is wrong with the numbers in `data` (and at which index) */
     pu_status (*check)(const pu_op *op, pu_int *index);
-    /* The first three restricted to rows[0] < .. < rows[n-1] (Phi with missing entries; NULL: they work on all rows, and
-       unobserved ones are multiplied by zero). Y of apply, X of apply_t and P of grad then have n rows. All or none. */
+    /* Optional, all three or none: apply, apply_t and grad for a subset of the rows, given in ascending order, rows[0]
+       < .. < rows[n-1]. Y of apply, X of apply_t and P of grad then have n rows. Without them the library works on all
+       rows and multiplies those that are not observed by zero. */
     pu_status (*apply_rows)(const pu_op *op, pu_int n, const pu_int *rows, pu_int k, pu_block X, pu_block Y, int add,
                             pu_real *work);
     pu_status (*apply_rows_t)(const pu_op *op, pu_int n, const pu_int *rows, pu_int k, pu_block X, pu_block Y, int add,
                               pu_real *work);
     pu_status (*grad_rows)(const pu_op *op, pu_int n, const pu_int *rows, pu_int k, pu_block P, pu_block Q,
                            const pu_real *weight, pu_real *grad, pu_real *work);
-    /* For the banded engine. A symmetric matrix with entries (i, i - j), j = 0 .. width, is stored at B[i (width + 1) + j];
-       places with i - j < 0 are not used. Gamma: Op_ij = 0 for |i - j| > band, and */
+    /* For the banded engine. A symmetric matrix with entries (i, i - j), j = 0 .. width, is stored at B[i (width + 1)
+       + j]; places with i - j < 0 are not used. Gamma: Op_ij = 0 for |i - j| > band, and */
     pu_int band;
     /* B += Op, width >= band */
     pu_status (*band_add)(const pu_op *op, pu_int width, double *B);
@@ -963,19 +967,19 @@ struct pu_op {
 
 /* ---- operators that are there ---------------------------------------------------------------------------- */
 
-/* Arrays and structs that a constructor takes are borrowed: they must outlive the operator, and may change between calls. A
-   constructor that gets sizes below 1, sizes that do not fit each other, or NULL returns an operator of size 0 or without data.
-   The call that is given such an operator refuses it and names it. */
+/* Arrays and structs that a constructor takes are borrowed: they must outlive the operator, and may change between
+   calls. A constructor that gets sizes below 1, sizes that do not fit each other, or NULL returns an operator of size
+   0 or without data. The call that is given such an operator refuses it and names it. */
 
 /* rows x cols matrix, row-major; params = its entries. A product costs rows cols multiplications per column. */
 PU_DEF pu_op pu_op_dense(pu_int rows, pu_int cols, const pu_real *a);
 /* Symmetric positive definite n x n matrix, both triangles; params = its n^2 entries, and the gradient is symmetrised.
-   factor: NULL, or the lower Cholesky factor (n x n) from pu_spd_factor. Without it there is no sample, solve, logdet or
-   logdet_grad. It must be made again whenever `a` changes; a stale one is refused (PU_E_ARGUMENT). */
+   factor: NULL, or the lower Cholesky factor (n x n) from pu_spd_factor. Without it there is no sample, solve, logdet
+   or logdet_grad. It must be made again whenever `a` changes; a stale one is refused (PU_E_ARGUMENT). */
 PU_DEF pu_op pu_op_spd(pu_int n, const pu_real *a, const pu_real *factor);
 /* n^3 / 3 operations. Statuses: PU_E_NULL; PU_E_ARGUMENT (n < 1); PU_E_OVERFLOW; PU_E_NONFINITE, PU_E_NOT_SYMMETRIC,
-   PU_E_NOT_DEFINITE, with the entry of `a` where it shows in *index (may be NULL; otherwise -1). `factor` is undefined when
-   the matrix is not positive definite. */
+   PU_E_NOT_DEFINITE, with the entry of `a` where it shows in *index (may be NULL; otherwise -1). `factor` is undefined
+   when the matrix is not positive definite. */
 PU_DEF pu_status pu_spd_factor(pu_int n, const pu_real *a, pu_real *factor, pu_int *index);
 /* diag(a); params = the n entries, which must be positive in a prior. */
 PU_DEF pu_op pu_op_diagonal(pu_int n, const pu_real *a);
@@ -983,11 +987,12 @@ PU_DEF pu_op pu_op_diagonal(pu_int n, const pu_real *a);
 PU_DEF pu_op pu_op_identity(pu_int n);
 /* a[0] times the identity; one parameter. */
 PU_DEF pu_op pu_op_scaled_identity(pu_int n, const pu_real *a);
-/* left * right, left->cols = right->rows; params = those of left, then those of right. It has apply, apply_t and grad, and takes
-   nothing else from its operands: a product of symmetric operators need not be symmetric. */
+/* left * right, left->cols = right->rows; params = those of left, then those of right. It has apply, apply_t and grad,
+   and takes nothing else from its operands: a product of symmetric operators need not be symmetric. */
 PU_DEF pu_op pu_op_product(const pu_op *left, const pu_op *right);
-/* left + right, of the same sizes; params = those of left, then those of right. It has diag and sample where both operands have
-   them, symmetry where both are symmetric, and no log det. A draw takes the normals of left, then those of right. */
+/* left + right, of the same sizes; params = those of left, then those of right. It has diag and sample where both
+   operands have them, symmetry where both are symmetric, and no log det. A draw takes the normals of left, then those
+   of right. */
 PU_DEF pu_op pu_op_sum(const pu_op *left, const pu_op *right);
 
 /* Stationary autoregression of order P and length n >= P, z_t = phi_1 z_{t-1} + .. + phi_P z_{t-P} + N(0, kappa), begun
@@ -1014,9 +1019,9 @@ PU_DEF pu_status pu_ar_set_phi(pu_ar *ar, pu_int n, pu_int order, const pu_real 
    each; may be the same array. */
 PU_DEF void pu_ar_phi_grad(const pu_ar *ar, const pu_real *grad_gamma, pu_real *grad_phi);
 /* Its n x n precision Gamma = X'X, banded, P each side; params = P + 1: gamma, kappa. *ar is borrowed and may be set
-   anew with the same n and P. Products, solves, draws and gradients are O(n P) per column, no scratch. Bands are rounded
-   like any sum of squares: in a float build a process with a root within about 1e-3 of the unit circle has a Gamma
-   that is positive definite only together with Phi'W Phi. */
+   anew with the same n and P. Products, solves, draws and gradients are O(n P) per column, no scratch. Bands are
+   rounded like any sum of squares: in a float build a process with a root within about 1e-3 of the unit circle has a
+   Gamma that is positive definite only together with Phi'W Phi. */
 PU_DEF pu_op pu_op_ar(const pu_ar *ar);
 
 /* State space: z_1 ~ N(m0, P0), z_t = A z_{t-1} + N(0, Q), t = 2 .. T = `steps`, each z_t of S = `states` entries,
@@ -1063,9 +1068,9 @@ PU_DEF pu_status pu_ssm_mean_grad(const pu_ssm *m, const pu_real *nu, const pu_r
 PU_DEF pu_op pu_op_readout(pu_int steps, pu_int states, const pu_real *c);
 
 /* Sparse rows x cols matrix, compressed rows: row i holds value[s] in column index[s] for start[i] <= s < start[i+1].
-   start[0] = 0, and columns strictly increase within a row. Anything else is refused with PU_E_SIZE and the entry of `start` or
-   `index` at fault. params = the start[rows] stored values. The pattern is fixed: the gradient has no entry outside it. diag is
-   there when the matrix is square. A product costs start[rows] multiplications per column. */
+   start[0] = 0, and columns strictly increase within a row. Anything else is refused with PU_E_SIZE and the entry of
+   `start` or `index` at fault. params = the start[rows] stored values. The pattern is fixed: the gradient has no entry
+   outside it. diag is there when the matrix is square. A product costs start[rows] multiplications per column. */
 typedef struct {
     pu_int rows, cols;
     const pu_int *start; /* rows + 1 */
@@ -1074,11 +1079,11 @@ typedef struct {
 } pu_csr;
 PU_DEF pu_op pu_op_csr(const pu_csr *a);
 
-/* diag(d) + U U', d > 0, U: n x r, row-major; params = n + n r, ordered [d | U].
-   factor: r x r, yours, or NULL. pu_low_rank_factor fills it with the lower Cholesky factor of C = I + U' diag(d)^-1 U. It must
-   be made again whenever d or U changes; a stale one is refused (PU_E_ARGUMENT, index: the entry of C). Without it there is no
-   logdet or logdet_grad. A draw takes n + r normals: sqrt(d) e1 + U e2. Multiplications: 2 n r for a product, n r^2 for the
-   factor and for the gradient of log det, n + r logarithms for log det. */
+/* diag(d) + U U', d > 0, U: n x r, row-major; params = n + n r, ordered [d | U]. factor: r x r, yours, or NULL.
+   pu_low_rank_factor fills it with the lower Cholesky factor of C = I + U' diag(d)^-1 U. It must be made again
+   whenever d or U changes; a stale one is refused (PU_E_ARGUMENT, index: the entry of C). Without it there is no
+   logdet or logdet_grad. A draw takes n + r normals: sqrt(d) e1 + U e2. Multiplications: 2 n r for a product, n r^2
+   for the factor and for the gradient of log det, n + r logarithms for log det. */
 typedef struct {
     pu_int n, r;
     const pu_real *d; /* n */
@@ -1086,14 +1091,15 @@ typedef struct {
     pu_real *factor;
 } pu_low_rank;
 PU_DEF pu_op pu_op_low_rank(const pu_low_rank *a);
-/* Statuses: PU_E_NULL; PU_E_ARGUMENT (a size below 1); PU_E_OVERFLOW; PU_E_NONFINITE, PU_E_NOT_POSITIVE (d), with the parameter
-   at fault in *index; PU_E_NOT_DEFINITE when C overflows (index: the entry of C; `factor` is undefined). index may be NULL. */
+/* Statuses: PU_E_NULL; PU_E_ARGUMENT (a size below 1); PU_E_OVERFLOW; PU_E_NONFINITE, PU_E_NOT_POSITIVE (d), with the
+   parameter at fault in *index; PU_E_NOT_DEFINITE when C overflows (index: the entry of C; `factor` is undefined).
+   index may be NULL. */
 PU_DEF pu_status pu_low_rank_factor(const pu_low_rank *a, pu_int *index);
 
 /* Kronecker product left (x) right of any two operators; params = those of left, then those of right. A vector of
-   left->cols * right->cols entries is a row-major matrix X with one row per column of left, and the product is left X right'.
-   A function is there where both operands have it (diag, sample, log det: and are square; grad: and have apply and apply_t). A
-   product costs left->cols products with right and right->rows products with left. */
+   left->cols * right->cols entries is a row-major matrix X with one row per column of left, and the product is left X
+   right'. A function is there where both operands have it (diag, sample, log det: and are square; grad: and have apply
+   and apply_t). A product costs left->cols products with right and right->rows products with left. */
 PU_DEF pu_op pu_op_kronecker(const pu_op *left, const pu_op *right);
 
 /* Discrete Fourier transform of any length n >= 1, unitary both ways:
@@ -1142,9 +1148,10 @@ PU_DEF void pu_fourier_free(pu_fourier *f); /* as pu_fft_free */
 PU_DEF pu_op pu_op_fourier(const pu_fourier *f);
 
 /* What a Toeplitz or circulant matrix needs for products by fast Fourier transforms, and to be a prior. It is made by
-   pu_toeplitz_factor or pu_circulant_factor, and made again whenever the lags change; the operator need not be. An operator with
-   a stale factor is refused (PU_E_ARGUMENT). The struct is yours. Its arrays lie in `memory`, of pu_toeplitz_bytes or
-   pu_circulant_bytes, any alignment; both must outlive the operator. It may be used by several threads at once. */
+   pu_toeplitz_factor or pu_circulant_factor, and made again whenever the lags change; the operator need not be. An
+   operator with a stale factor is refused (PU_E_ARGUMENT). The struct is yours. Its arrays lie in `memory`, of
+   pu_toeplitz_bytes or pu_circulant_bytes, any alignment; both must outlive the operator. It may be used by several
+   threads at once. */
 typedef struct {
     pu_int n, params, size;    /* n = 0: it was refused; N, the length of the transforms */
     int prior;                 /* as asked for */
@@ -1159,25 +1166,25 @@ typedef struct {
     pu_real *lambda, *squares; /* N: spectra of the embedding, and of the embedding with its entries squared */
 } pu_lags;
 
-/* Symmetric Toeplitz n x n, entry (i, j) = t[|i - j|]; params = n. factor NULL: products, gradients and gram_diag are direct
-   sums, O(n^2), and there is no sample, logdet or logdet_grad. With a factor they are O(n log n) from n = 64 on, rounded
-   relative to the largest entry of a column. Scratch: about 20 n reals per column. */
+/* Symmetric Toeplitz n x n, entry (i, j) = t[|i - j|]; params = n. factor NULL: products, gradients and gram_diag are
+   direct sums, O(n^2), and there is no sample, logdet or logdet_grad. With a factor they are O(n log n) from n = 64
+   on, rounded relative to the largest entry of a column. Scratch: about 20 n reals per column. */
 PU_DEF pu_op pu_op_toeplitz(pu_int n, const pu_real *t, const pu_lags *factor);
-/* prior = 0: for products only, O(n log n), any t. prior = 1: for draws and log det as well; the matrix must be positive
-   definite. That takes the Levinson recursion once, O(n^2); log det is then O(1), its gradient O(n log n).
-   The matrix is embedded in a circulant one of size N, 2 n <= N <= 3 n, whose lags from n on repeat t[n-1]. A draw takes N
-   normals. Where no eigenvalue of the embedding is negative (factor->embedded = 1) it is a product with the embedding's square
-   root, O(n log n). Otherwise it is the Levinson recursion again, O(n^2), and does not use the last N - n normals. Either way
-   the covariance is exactly the matrix. A convex decreasing t >= 0 has no negative eigenvalue, up to rounding.
-   Statuses: PU_E_NULL; PU_E_ARGUMENT (n < 1); PU_E_OVERFLOW; PU_E_BLOCK (memory too small); PU_E_NONFINITE;
-   PU_E_NOT_DEFINITE (prior = 1). index (may be NULL): the entry of t where it shows, else -1. */
+/* prior = 0: for products only, O(n log n), any t. prior = 1: for draws and log det as well; the matrix must be
+   positive definite. That takes the Levinson recursion once, O(n^2); log det is then O(1), its gradient O(n log n).
+   The matrix is embedded in a circulant one of size N, 2 n <= N <= 3 n, whose lags from n on repeat t[n-1]. A draw
+   takes N normals. Where no eigenvalue of the embedding is negative (factor->embedded = 1) it is a product with the
+   embedding's square root, O(n log n). Otherwise it is the Levinson recursion again, O(n^2), and does not use the last
+   N - n normals. Either way the covariance is exactly the matrix. A convex decreasing t >= 0 has no negative
+   eigenvalue, up to rounding. Statuses: PU_E_NULL; PU_E_ARGUMENT (n < 1); PU_E_OVERFLOW; PU_E_BLOCK (memory too
+   small); PU_E_NONFINITE; PU_E_NOT_DEFINITE (prior = 1). index (may be NULL): the entry of t where it shows, else -1. */
 PU_DEF pu_status pu_toeplitz_factor(pu_lags *factor, pu_int n, const pu_real *t, int prior, void *memory, size_t bytes,
                                     pu_int *index);
 PU_DEF pu_status pu_toeplitz_bytes(pu_int n, size_t *bytes);
 
-/* Symmetric circulant n x n, entry (i, j) = c[min(l, n - l)], l = |i - j|; params = n/2 + 1, the free lags. The rest as for a
-   Toeplitz matrix, with N = n: a draw takes n normals, and everything is O(n log n), also the factor of a prior.
-   PU_E_NOT_DEFINITE when an eigenvalue is not positive (index: its frequency). */
+/* Symmetric circulant n x n, entry (i, j) = c[min(l, n - l)], l = |i - j|; params = n/2 + 1, the free lags. The rest
+   as for a Toeplitz matrix, with N = n: a draw takes n normals, and everything is O(n log n), also the factor of a
+   prior. PU_E_NOT_DEFINITE when an eigenvalue is not positive (index: its frequency). */
 PU_DEF pu_op pu_op_circulant(pu_int n, const pu_real *c, const pu_lags *factor);
 PU_DEF pu_status pu_circulant_factor(pu_lags *factor, pu_int n, const pu_real *c, int prior, void *memory, size_t bytes,
                                      pu_int *index);
@@ -1185,9 +1192,9 @@ PU_DEF pu_status pu_circulant_bytes(pu_int n, size_t *bytes);
 
 /* ---- models you write ------------------------------------------------------------------------------------ */
 
-/* `set` turns theta into the canonical form, `grad` brings a gradient back. Start zeroed; made by pu_model_*(), or filled
-   in by you (examples/custom_model.c). Holds pointers into itself: not to be copied once made, nor to be shared by calls
-   that run at the same time. */
+/* `set` turns theta into the canonical form, `grad` brings a gradient back. Start zeroed; made by pu_model_*(), or
+   filled in by you (examples/custom_model.c). Holds pointers into itself: not to be copied once made, nor to be shared
+   by calls that run at the same time. */
 struct pu_model {
     const char *name;       /* "factor analysis" */
     pu_int params;          /* length of theta */
@@ -1201,19 +1208,21 @@ struct pu_model {
     uint32_t sets;          /* calls of pu_model_set so far: pu_fit sees whether its own was the last */
     pu_workspace memory;    /* of the built-in models: malloc, your allocator, or your block (set it before
                                pu_model_*()) */
-    /* theta (params, finite) -> canonical. PU_OK, or what is wrong, *index = the entry of theta at fault (as given: -1) */
+    /* theta (params, finite) -> canonical. PU_OK, or what is wrong, *index = the entry of theta at fault (as given:
+       -1) */
     pu_status (*set)(pu_model *model, const pu_real *theta, pu_int *index);
-    /* grad (params, overwritten) = (d canonical / d theta)' g, at the theta of the last set; g holds the arrays in `uses`
-       (m: NULL where nothing went through it).
-       Linear in g. Anything but PU_OK stops the call (PU_E_OPERATOR) */
+    /* grad (params, overwritten) = (d canonical / d theta)' g, at the theta of the last set; g holds the arrays in
+       `uses` (precond: NULL where nothing went through it). Linear in g. Anything but PU_OK stops the call
+       (PU_E_OPERATOR) */
     pu_status (*grad)(const pu_model *model, const pu_gradient_result *g, pu_real *grad);
     /* a sensible start for these data, which have been checked; random parts are a function of seed. May be NULL */
     pu_status (*start)(const pu_model *model, const pu_data *data, uint64_t seed, pu_real *theta);
     /* what entry i of theta is; *param comes as free, unbounded and called "theta[i]". May be NULL */
     void (*describe)(const pu_model *model, pu_int i, pu_param *param);
-    /* Facts about grad that save copies of a large gradient; optional (clear both where you replace grad). begins_with_Phi: theta
-       begins with Phi's parameters as they are, and grad copies g->Phi to its output, where it may be already. grad_is_finite: 1 when it cannot
-       fail and is sure to give finite numbers for this g, which is finite; it then writes to the caller's array */
+    /* Facts about grad that save copies of a large gradient; optional (clear both where you replace grad).
+       begins_with_Phi: theta begins with Phi's parameters as they are, and grad copies g->Phi to its output, where it
+       may be already. grad_is_finite: 1 when it cannot fail and is sure to give finite numbers for this g, which is
+       finite; it then writes to the caller's array */
     int begins_with_Phi;
     int (*grad_is_finite)(const pu_model *model, const pu_gradient_result *g);
 };
@@ -1222,8 +1231,8 @@ struct pu_model {
 
 /* Philox4x32-10: out = f(key, counter). */
 PU_DEF void pu_philox(const uint32_t key[2], const uint32_t counter[4], uint32_t out[4]);
-/* n standard normals, entries first .. first+n-1 < 2^32 of the stream (seed, datum, sample, step, stream < 4). Pure function.
-   The library draws from streams 0, 1 (probes) and 2 (tests of operators, pu_simulate); stream 3 is yours. */
+/* n standard normals, entries first .. first+n-1 < 2^32 of the stream (seed, datum, sample, step, stream < 4). Pure
+   function. The library draws from streams 0, 1 (probes) and 2 (tests of operators, pu_simulate); stream 3 is yours. */
 PU_DEF void pu_normals(uint64_t seed, uint32_t datum, uint32_t sample, uint32_t step, uint32_t stream, uint64_t first,
                        pu_int n, pu_real *out);
 PU_DEF const pu_backend *pu_backend_cpu(void);
@@ -1242,16 +1251,18 @@ PU_DEF const char *pu_explain(const pu_report *report, char *buffer, size_t capa
 
 /* ---- for those who write a device: nothing below is needed to use the library ----------------------- */
 
-/* An operator for a backend with memory of its own (see pu_backend.memory): apply, apply_t, grad and, where there are any, sample
-   and the three of rows work on that memory; they enqueue work and do not wait for it. The rest of op is not used. */
+/* An operator for a backend with memory of its own (see pu_backend.memory): apply, apply_t, grad and, where there are
+   any, sample and the three of rows work on that memory; they enqueue work and do not wait for it. The rest of op is
+   not used. */
 struct pu_side {
     pu_op op;
-    /* Optional. Y = (Op + diag(w)) X or Y += that, s_j = x_j'(Op + diag(w)) x_j in one sweep (w, s may be NULL; no s with add). */
+    /* Optional. Y = (Op + diag(w)) X or Y += that, s_j = x_j'(Op + diag(w)) x_j in one sweep (w, s may be NULL; no s
+       with add). */
     pu_status (*apply_plus)(const pu_op *op, const pu_real *w, pu_int k, pu_block X, pu_block Y, int add, pu_real *s);
     /* Optional. Y = Op' diag(w) Op X, or Y += .., where that is cheaper than the two products (w may hold zeros). */
     pu_status (*gram)(const pu_op *op, const pu_real *w, pu_int k, pu_block X, pu_block Y, int add, pu_real *work);
-    /* Optional. op.grad may add up other sums than the gradient, op.params of them; this one, which works on host memory, then makes
-       a gradient of them: grad (of the host's operator) += . */
+    /* Optional. op.grad may add up other sums than the gradient, op.params of them; this one, which works on host
+       memory, then makes a gradient of them: grad (of the host's operator) += . */
     pu_status (*grad_from_sums)(const pu_side *side, const pu_real *sums, pu_real *grad);
 };
 
@@ -1309,7 +1320,7 @@ typedef enum { /* stages of per-column scalar arithmetic, in the order of the so
 /* A reverse step where alpha and beta depend on theta. Columns with a_j = 0 took no such step. */
 typedef struct {
     pu_block d, before;       /* d_i and d_{i-1} */
-    pu_block kept;            /* r_i; at NULL: it is 1/m o (d - be_before before) */
+    pu_block r_i;             /* r_i; at NULL: it is 1/m o (d - be_before before) */
     pu_block xbar;
     pu_block r, rbar, dbar;   /* r_{i+1}, which becomes r_i; cotangents of r_{i+1}, d_{i+1}, which become those of r_i,
                                  d_i but for the product with A */
@@ -1335,11 +1346,12 @@ struct pu_backend {
                     pu_block x, pu_block r, pu_real *rho);
     /* scalar arithmetic of one stage of step i, for all columns */
     void (*stage)(void *user, const pu_state *s, pu_stage stage, pu_int i);
-    /* out_r += m_i sum_j w_j p_ij q_ij, where r = rows[i], one of M (rows NULL: r = i; m, w may be NULL; q.at NULL: ones) */
+    /* out_r += m_i sum_j w_j p_ij q_ij, where r = rows[i], one of M (rows NULL: r = i; m, w may be NULL; q.at NULL:
+       ones) */
     void (*row_dot)(void *user, pu_int n, pu_int k, const pu_real *m, const pu_real *w, pu_block p, pu_block q, pu_int M,
                     const pu_int *rows, pu_real *out);
-    /* standard normals for the columns sample, sample+1, .. of each datum: value = f(seed, datum, sample, step, stream, row),
-       rows as above; datum: their numbers, in the backend's memory */
+    /* standard normals for the columns sample, sample+1, .. of each datum: value = f(seed, datum, sample, step,
+       stream, row), rows as above; datum: their numbers, in the backend's memory */
     void (*normals)(void *user, pu_int n, const pu_int *rows, pu_int k, pu_block x, uint64_t seed, const uint32_t *datum,
                     uint32_t sample, uint32_t step, uint32_t stream);
     /* copy bytes to or from the backend's memory */
@@ -1354,8 +1366,8 @@ struct pu_backend {
          mbar += sum_j weight_j r o (dbar + rhobar r);
          rbar += m o (dbar + 2 rhobar r);  qbar = -a rbar + pib d;  dbar = be dbar + a xbar + pib q;  r = r_i
        and where a is zero qbar = 0, and nothing else is read or written. */
-    void (*unwind_sums)(void *user, pu_int n, pu_int k, const pu_unwinding *v, pu_real *s0, pu_real *s1, pu_real *s2);
-    void (*unwind)(void *user, pu_int n, pu_int k, const pu_unwinding *v);
+    void (*unwind_sums)(void *user, pu_int n, pu_int k, const pu_unwinding *step, pu_real *s0, pu_real *s1, pu_real *s2);
+    void (*unwind)(void *user, pu_int n, pu_int k, const pu_unwinding *step);
     /* out += scale sum_j w_j sum_i m_i x_ij y_ij (m may be NULL) */
     void (*sum_dot)(void *user, pu_int n, pu_int k, const pu_real *m, pu_block x, pu_block y, const pu_real *w, double scale,
                     pu_real *out);
@@ -1364,16 +1376,16 @@ struct pu_backend {
     void (*row_terms)(void *user, pu_int n, pu_int k, pu_block t, const pu_real *w, const pu_real *mask, const pu_real *e,
                       const pu_real *psi, pu_int M, const pu_int *rows, pu_real *eta, pu_real *psibar);
 
-    /* The rest belongs to backends with memory of their own; in others all of it is NULL. Those functions above that return
-       nothing keep the first error for `status`. */
+    /* The rest belongs to backends with memory of their own; in others all of it is NULL. Those functions above that
+       return nothing keep the first error for `status`. */
     void *(*memory)(void *user, size_t bytes); /* its block of memory, which later calls may move when they ask for
                                                   more; NULL: no */
     size_t budget;                       /* the most that may be asked for */
     void (*batch)(void *user, pu_int count); /* so many data are side by side from here on */
-    void (*turn)(void *user, int slot);  /* what is written from here on goes to slot 0 or 1 of two, used in turns, and
+    void (*use_slot)(void *user, int slot);  /* what is written from here on goes to slot 0 or 1 of two, used in turns, and
                                             may overtake work on the other */
-    /* The device side of a host operator: bytes that it needs with memory NULL, and the operator itself otherwise, at least
-       until the next call with the same slot (0: Gamma or A, 1: Phi). PU_E_UNSUPPORTED: it has none */
+    /* The device side of a host operator: bytes that it needs with memory NULL, and the operator itself otherwise, at
+       least until the next call with the same slot (0: Gamma or A, 1: Phi). PU_E_UNSUPPORTED: it has none */
     pu_status (*side)(void *user, int slot, const pu_op *op, void *memory, size_t *bytes, pu_side *side);
     pu_status (*status)(void *user, const char **what); /* waits for all work; the first error since the last call, in
                                                            words */
@@ -1648,8 +1660,6 @@ typedef struct {
     size_t far_used;
 } pu__arena;
 
-#define PU__ARENA PU__ZERO /* the initialiser */
-
 /* a * b; sets *overflow where the product exceeds PTRDIFF_MAX. */
 PU__FN size_t pu__mul(size_t a, size_t b, int *overflow)
 {
@@ -1793,7 +1803,6 @@ PU__FN unsigned char *pu__aligned(void *at)
 {
     return (unsigned char *)at + (PU__ALIGN - (uintptr_t)at % PU__ALIGN) % PU__ALIGN;
 }
-
 
 /* Turns a measured arena into a real one. The workspace grows unless it is fixed; a block that is large enough is
    used as it is, so that a second call of the same size allocates nothing. */
@@ -2168,7 +2177,8 @@ PU__FN pu_block pu__from(pu_block b, pu_int column)
     return b;
 }
 
-/* A block that is only read. Rows of a row-major matrix are the columns of one. */
+/* A block at an array, its columns ld apart. It drops const: the caller knows whether it may be written. Rows of a
+   row-major matrix are the columns of such a block. */
 PU__FN pu_block pu__rows(const pu_real *at, pu_int ld)
 {
     pu_block b = {(pu_real *)(uintptr_t)at, ld};
@@ -2193,8 +2203,8 @@ PU__FN pu_real pu__fold(pu_real *lane)
     return lane[0];
 }
 
-/* Sum over i of m_i x_i y_i, i < n <= PU__CHUNK; m may be NULL: ones. Fewer entries than lanes are added in double, one by one:
-   the lanes would cost more than the sum. */
+/* Sum over i of m_i x_i y_i, i < n <= PU__CHUNK; m may be NULL: ones. Fewer entries than lanes are added in double,
+   one by one: the lanes would cost more than the sum. */
 PU__FN pu_real pu__dot_chunk(pu_int n, const pu_real *m, const pu_real *x, const pu_real *y)
 {
     pu_real lane[PU__LANES] = {0};
@@ -2256,10 +2266,10 @@ PU__FN void pu__axpy4(pu_int n, const pu_real *c, const pu_real *x0, const pu_re
         y[i] = y[i] + c0 * x0[i] + c1 * x1[i] + c2 * x2[i] + c3 * x3[i];
 }
 
-/* ---- vectors ----
-   Sums that must stay in registers, and loops whose arrays may overlap, are written with vectors: compilers vectorise plain
-   loops for these at some flags and sizes only. A vector is as wide as the machine allows; where the compiler does not know
-   vectors it is one number (PU__WIDTH 1), and the same code is a plain loop. Short vectors are for what comes in eights. */
+/* ---- vectors ---- Sums that must stay in registers, and loops whose arrays may overlap, are written with vectors:
+   compilers vectorise plain loops for these at some flags and sizes only. A vector is as wide as the machine allows;
+   where the compiler does not know vectors it is one number (PU__WIDTH 1), and the same code is a plain loop. Short
+   vectors are for what comes in eights. */
 #if (defined(__GNUC__) || defined(__clang__)) && !defined(__CUDACC__)
 #define PU__VECTORS 1
 #ifdef __AVX__
@@ -2285,14 +2295,15 @@ typedef pu_real pu__vector, pu__short;
 #if PU__VECTORS && (defined(__clang__) || __GNUC__ >= 12)
 #define PU__SHUFFLE __builtin_shufflevector
 #endif
-/* Before a loop of a few known turns over an array of vectors: the loop is unrolled, and the vectors stay in registers. Other
-   compilers than gcc do so by themselves. */
+/* Before a loop of a few known turns over an array of vectors: the loop is unrolled, and the vectors stay in
+   registers. Other compilers than gcc do so by themselves. */
 #if PU__VECTORS && !defined(__clang__)
 #define PU__UNROLL _Pragma("GCC unroll 16")
 #else
 #define PU__UNROLL
 #endif
-/* PU__INLINE marks functions that must become part of the loop around them, because it is short or gives them constants. */
+/* PU__INLINE marks functions that must become part of the loop around them, because it is short or gives them
+   constants. */
 #if PU__VECTORS
 #define PU__INLINE static inline PU_UNUSED __attribute__((always_inline))
 #else
@@ -2309,7 +2320,8 @@ PU__FN const pu__short *pu__cs(const pu_real *x) { return (const pu__short *)x; 
 /* The vector from x on. */
 PU__FN pu__vector pu__vload(const pu_real *x) { return *(const pu__vector *)x; }
 
-/* The same, kept in a register. gcc would read it again for each product that it is in, which takes longer than the products. */
+/* The same, kept in a register. gcc would read it again for each product that it is in, which takes longer than the
+   products. */
 PU__FN pu__vector pu__vload_kept(const pu_real *x)
 {
     pu__vector v = pu__vload(x);
@@ -2350,8 +2362,8 @@ PU__FN void pu__add_product(pu_int n, pu_real c, const pu_real *a, const pu_real
         y[i] += c * (a[i] * x[i]);
 }
 
-/* Zeros, then ones for the last n entries, n < W. What a row has after its whole vectors is read together with the entries
-   before it, and those count for nothing. */
+/* Zeros, then ones for the last n entries, n < W. What a row has after its whole vectors is read together with the
+   entries before it, and those count for nothing. */
 PU__FN pu__vector pu__last_ones(pu_int n)
 {
     static const pu_real step[32] = {1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1}; /* then zeros */
@@ -2387,9 +2399,9 @@ PU__FN pu_real pu__sum(pu__vector v)
 #endif
 }
 
-/* out[i] += the sum of s[i], i < 12. The plain loop is the last line. Where the compiler can permute vectors, four sums share the
-   last two steps: [a0+a2 a1+a3 b0+b2 b1+b3] and the same of c and d, then [a b c d]. With the plain loop a step of factor
-   analysis takes 3 % longer (iterative engine, D = 1,000, AVX2 and AVX-512). */
+/* out[i] += the sum of s[i], i < 12. The plain loop is the last line. Where the compiler can permute vectors, four
+   sums share the last two steps: [a0+a2 a1+a3 b0+b2 b1+b3] and the same of c and d, then [a b c d]. With the plain
+   loop a step of factor analysis takes 3 % longer (iterative engine, D = 1,000, AVX2 and AVX-512). */
 PU__INLINE void pu__sums12(const pu__vector *s, double *out)
 {
 #if defined(PU__FOURS) && defined(PU__SHUFFLE)
@@ -2409,8 +2421,9 @@ PU__INLINE void pu__sums12(const pu__vector *s, double *out)
 #endif
 }
 
-/* y = c_0 (m o x_0) + sum_t c_t x_t, 0 < t < count; m may be NULL: ones. Any of them may be y. The second loop is the plain one.
-   Inlined with a literal count, so that no loop over t remains; c and x may be part of y for all that compilers know. */
+/* y = c_0 (m o x_0) + sum_t c_t x_t, 0 < t < count; m may be NULL: ones. Any of them may be y. The second loop is the
+   plain one. Inlined with a literal count, so that no loop over t remains; c and x may be part of y for all that
+   compilers know. */
 PU__INLINE void pu__mix_some(pu_int n, int count, const pu_real *m, const pu_real *c, const pu_real *const *x,
                              pu_real *y)
 {
@@ -2456,18 +2469,18 @@ PU__FN void pu__mix(pu_int n, int count, const pu_real *m, const pu_real *c, con
 
 /* ---- reverse steps of the solver ---- */
 
-/* r_i of column j, at most PU__CHUNK entries from `at` on: where it is kept, or d_i itself, or M (d_i - beta d_{i-1}) in the
-   buffer. */
-PU__FN const pu_real *pu__residual_before(const pu_unwinding *v, pu_int j, pu_int at, pu_int n,
+/* r_i of column j, at most PU__CHUNK entries from `at` on: where it is kept, or d_i itself, or M (d_i - beta d_{i-1})
+   in the buffer. */
+PU__FN const pu_real *pu__residual_before(const pu_unwinding *step, pu_int j, pu_int at, pu_int n,
                                           pu_real *PU__RESTRICT buffer)
 {
-    const pu_real *d = pu__col(v->d, j) + at, *b, *m = v->minv ? v->minv + at : NULL;
-    pu_real be = v->be_before ? v->be_before[j] : 0;
-    if (v->kept.at)
-        return pu__col(v->kept, j) + at;
+    const pu_real *d = pu__col(step->d, j) + at, *b, *m = step->minv ? step->minv + at : NULL;
+    pu_real be = step->be_before ? step->be_before[j] : 0;
+    if (step->r_i.at)
+        return pu__col(step->r_i, j) + at;
     if (be == 0 && !m)
         return d;
-    b = be == 0 ? d : pu__col(v->before, j) + at;
+    b = be == 0 ? d : pu__col(step->before, j) + at;
     for (pu_int i = 0; i < n; i++)
         buffer[i] = d[i] - be * b[i];
     if (m)
@@ -2476,9 +2489,9 @@ PU__FN const pu_real *pu__residual_before(const pu_unwinding *v, pu_int j, pu_in
     return buffer;
 }
 
-/* A reverse step, some entries of one column; see pu_unwinding. c: alpha, beta, pibar, 2 rhobar, weight. ri: the residual before
-   the step. m and mbar may be NULL.
-   lint: eleven parameters, since compilers believe PU__RESTRICT of parameters only */
+/* A reverse step, some entries of one column; see pu_unwinding. c: alpha, beta, pibar, 2 rhobar, weight. ri: the
+   residual before the step. m and mbar may be NULL. lint: eleven parameters, since compilers believe PU__RESTRICT of
+   parameters only */
 PU__FN void pu__unwind(pu_int n, const pu_real *c, const pu_real *m, const pu_real *PU__RESTRICT d,
                        const pu_real *PU__RESTRICT ri, const pu_real *PU__RESTRICT xbar, pu_real *PU__RESTRICT r,
                        pu_real *PU__RESTRICT rbar, pu_real *PU__RESTRICT dbar, pu_real *PU__RESTRICT qbar,
@@ -2526,8 +2539,8 @@ PU__FN void pu__tile(pu_int n, const pu_real *b, const pu_real *const *v, pu_int
         pu__vstore(out[l / 2] + at + l % 2 * PU__WIDTH, sum[l]);
 }
 
-/* out_r[d] += sum_i b[4 i + r] v_i[d], r < 4, d < wide, in the order of i. out_r may repeat if b does. The columns that a whole
-   tile does not reach are computed first, in a copy, by a tile that overlaps its neighbour. */
+/* out_r[d] += sum_i b[4 i + r] v_i[d], r < 4, d < wide, in the order of i. out_r may repeat if b does. The columns
+   that a whole tile does not reach are computed first, in a copy, by a tile that overlaps its neighbour. */
 PU__FN void pu__tiles(pu_int n, const pu_real *b, const pu_real *const *v, pu_int wide, pu_real *const *out)
 {
     pu_int T = 2 * PU__WIDTH, rest = wide % T;
@@ -2595,9 +2608,9 @@ PU__FN PU__NOINLINE void pu__dots6(pu_int n, const pu_real *const *a, const pu_r
     pu__dot_tile(n, 6, 1, a, x, out);
 }
 
-/* Y = A X, or Y += A X if add, for n <= PU__ROWS rows v of A, D long. Twelve columns at a time: a stretch of them stays in the
-   first-level cache. A missing row or column repeats the last one. Which rows and columns share a tile does not show in the
-   sums. Rows shorter than a vector are done by the plain loop. */
+/* Y = A X, or Y += A X if add, for n <= PU__ROWS rows v of A, D long. Twelve columns at a time: a stretch of them
+   stays in the first-level cache. A missing row or column repeats the last one. Which rows and columns share a tile
+   does not show in the sums. Rows shorter than a vector are done by the plain loop. */
 PU__FN void pu__rows_apply(pu_int n, const pu_real *const *v, pu_int D, pu_int k, pu_block X, pu_block Y, int add)
 {
     enum { WIDE = 12, FOUR = 4 * PU__ROWS }; /* columns; sums of four of them */
@@ -2705,8 +2718,8 @@ PU__FN void pu__rows_apply_t(pu_int n, const pu_real *const *v, pu_int D, const 
 typedef struct {
     const pu_real *at;
     pu_int row, col;
-    /* As the second factor of a product: row p is that of number list[p] times weight[list[p]], and so is column p of the first
-       factor, without the weight. NULL: all rows; ones. */
+    /* As the second factor of a product: row p is that of number list[p] times weight[list[p]], and so is column p of
+       the first factor, without the weight. NULL: all rows; ones. */
     const pu_int *list;
     const pu_real *weight;
 } pu__matrix;
@@ -2718,8 +2731,8 @@ PU__FN pu__matrix pu__mat(const pu_real *at, pu_int row, pu_int col)
     return m;
 }
 
-/* A product of matrices, C += scale A B, and what is packed of B at the moment. A strip of B is as broad as a tile. It lies in one
-   piece or in several of the same length. */
+/* A product of matrices, C += scale A B, and what is packed of B at the moment. A strip of B is as broad as a tile. It
+   lies in one piece or in several of the same length. */
 typedef struct {
     pu_int rows, cols; /* of C */
     pu__matrix A, B;
@@ -2732,7 +2745,8 @@ typedef struct {
     const pu_real *at[PU__SPAN / PU__BROAD]; /* the strips, or the pieces of the only one */
 } pu__matmul;
 
-/* C (6 x 2 W) += scale sum_p a[r A.row + offset[p]] b[2 W p + c], b the strip; a row of a from `rows` on repeats the last one */
+/* C (6 x 2 W) += scale sum_p a[r A.row + offset[p]] b[2 W p + c], b the strip; a row of a from `rows` on repeats the
+   last one */
 PU__FN void pu__core(const pu__matmul *g, const pu_real *const *strip, pu_int rows, const pu_real *a, pu_real *C,
                      pu_int ld)
 {
@@ -2764,8 +2778,8 @@ PU__FN void pu__core(const pu__matmul *g, const pu_real *const *strip, pu_int ro
     }
 }
 
-/* Terms g->first + done on, deep of them, and columns `column` on, cols of them, of B, packed into strips. The last strip is filled
-   up with zeros. */
+/* Terms g->first + done on, deep of them, and columns `column` on, cols of them, of B, packed into strips. The last
+   strip is filled up with zeros. */
 PU__FN void pu__pack(const pu__matmul *g, pu_int done, pu_int deep, pu_int column, pu_int cols,
                      pu_real *PU__RESTRICT to)
 {
@@ -2799,8 +2813,8 @@ PU__FN void pu__pack(const pu__matmul *g, pu_int done, pu_int deep, pu_int colum
 #define PU__BLOCK                                                                                                      \
     32 /* outputs that are computed before the first of them is stored: in registers, whatever aliases what */
 
-/* y_i = sum_t c_t x_{i+t} + w_i x_{i + taps/2}, or y_i += that if add; i < n, w may be NULL. A block of outputs stays in
-   registers while the taps run. The plain loop is at the end. */
+/* y_i = sum_t c_t x_{i+t} + w_i x_{i + taps/2}, or y_i += that if add; i < n, w may be NULL. A block of outputs stays
+   in registers while the taps run. The plain loop is at the end. */
 PU__FN void pu__ar_filter(pu_int n, pu_int taps, const pu_real *c, const pu_real *x, const pu_real *w, pu_real *y,
                           int add)
 {
@@ -2829,9 +2843,10 @@ PU__FN void pu__ar_filter(pu_int n, pu_int taps, const pu_real *c, const pu_real
     }
 }
 
-/* y_u += sum_l c_l (p_{u+d+l} + p_{u-d-l}) and s_l = sum_u x_u (p_{u+d+l} + p_{u-d-l}), l = 0 .. 2, u < n <= PU__CHUNK: both read
-   the same entries, and one load of x serves three lags. The second loop is the plain one. Named arrays are what compilers keep in
-   vector registers; with an array of arrays this is far slower, and with a y that may be NULL by 15 to 25 % at -O2. */
+/* y_u += sum_l c_l (p_{u+d+l} + p_{u-d-l}) and s_l = sum_u x_u (p_{u+d+l} + p_{u-d-l}), l = 0 .. 2, u < n <=
+   PU__CHUNK: both read the same entries, and one load of x serves three lags. The second loop is the plain one. Named
+   arrays are what compilers keep in vector registers; with an array of arrays this is far slower, and with a y that
+   may be NULL by 15 to 25 % at -O2. */
 PU__FN void pu__ar_both3(pu_int n, const pu_real *x, const pu_real *p, pu_int d, const pu_real *c,
                          pu_real *PU__RESTRICT y, double *s)
 {
@@ -2864,9 +2879,9 @@ PU__FN void pu__ar_both3(pu_int n, const pu_real *x, const pu_real *p, pu_int d,
 
 /* ---- autoregression of order 5, the commonest one: a vector of outputs at a time ---- */
 
-/* The vector p_{u+l}, where `at` points to p_u, `now` is the vector there, and `next` the one after it. With 64-byte vectors all
-   loads but those of p_u lie on two cache lines, so that half of them is taken out of two registers: without it a gradient of AR(5)
-   takes 4 to 7 % longer. Narrower vectors gain nothing (0.97 to 1.02). */
+/* The vector p_{u+l}, where `at` points to p_u, `now` is the vector there, and `next` the one after it. With 64-byte
+   vectors all loads but those of p_u lie on two cache lines, so that half of them is taken out of two registers:
+   without it a gradient of AR(5) takes 4 to 7 % longer. Narrower vectors gain nothing (0.97 to 1.02). */
 #if defined(PU__SHUFFLE) && defined(PU_FLOAT) && defined(__AVX512F__)
 #define PU__UP(at, now, next, l)                                                                                       \
     PU__SHUFFLE(now, next, l, l + 1, l + 2, l + 3, l + 4, l + 5, l + 6, l + 7, l + 8, l + 9, l + 10, l + 11, l + 12,   \
@@ -2875,7 +2890,8 @@ PU__FN void pu__ar_both3(pu_int n, const pu_real *x, const pu_real *p, pu_int d,
 #define PU__UP(at, now, next, l) pu__vload((at) + (l))
 #endif
 
-/* both_l = p_{u+l} + p_{u-l}, l = 1 .. 5, where `at` points to p_u, and now is the vector there. Returns the one after it. */
+/* both_l = p_{u+l} + p_{u-l}, l = 1 .. 5, where `at` points to p_u, and now is the vector there. Returns the one after
+   it. */
 PU__INLINE pu__vector pu__ar_lags(const pu_real *at, PU_UNUSED pu__vector now, pu__vector *both)
 {
     pu__vector next = pu__vload(at + PU__WIDTH);
@@ -2956,20 +2972,20 @@ PU__FN double pu__ar_both5(pu_int n, const pu_real *x, const pu_real *p, const p
 #define PU__VECTOR_ARGS PU_UNUSED void *user, pu_int n, PU_UNUSED pu_int k
 
 /* One term scale c_j (m o x_j) of a linear combination. c (k) and m (n) may be NULL: ones. */
-PU__FN pu_term pu__t(pu_block x, pu_real scale, const pu_real *c, const pu_real *m)
+PU__FN pu_term pu__term_full(pu_block x, pu_real scale, const pu_real *c, const pu_real *m)
 {
     pu_term term = {x, c, scale, m};
     return term;
 }
 
 /* The term x_j. */
-PU__FN pu_term pu__term(pu_block x) { return pu__t(x, 1, NULL, NULL); }
+PU__FN pu_term pu__term(pu_block x) { return pu__term_full(x, 1, NULL, NULL); }
 /* The term scale x_j. */
-PU__FN pu_term pu__term_scaled(pu_block x, pu_real scale) { return pu__t(x, scale, NULL, NULL); }
+PU__FN pu_term pu__term_scaled(pu_block x, pu_real scale) { return pu__term_full(x, scale, NULL, NULL); }
 /* The term c_j x_j. */
-PU__FN pu_term pu__term_c(pu_block x, const pu_real *c) { return pu__t(x, 1, c, NULL); }
+PU__FN pu_term pu__term_c(pu_block x, const pu_real *c) { return pu__term_full(x, 1, c, NULL); }
 /* The term m o x_j. */
-PU__FN pu_term pu__term_m(pu_block x, const pu_real *m) { return pu__t(x, 1, NULL, m); }
+PU__FN pu_term pu__term_m(pu_block x, const pu_real *m) { return pu__term_full(x, 1, NULL, m); }
 
 /* s_j = x_j' diag(m) y_j, j < k. m (n) may be NULL: ones. */
 PU__FN void pu__cpu_dot(PU__VECTOR_ARGS, const pu_real *m, pu_block x, pu_block y, pu_real *s)
@@ -3062,7 +3078,7 @@ enum { PU__PART = PU__CHUNK / 2 }; /* of a chunk: buffers of this length keep th
 
 /* Entries `at` on of column j, at most PU__CHUNK of them, with q = r_i - r_{i+1} = a A d:
      sum[0] += dbar'd,  sum[1] += xbar'd,  sum[2] += (rbar + m o dbar)'q,  sum[3] += (m o r)'q */
-PU__FN void pu__unwind_chunk(const pu_unwinding *v, pu_int j, pu_int at, pu_int n, double *sum)
+PU__FN void pu__unwind_chunk(const pu_unwinding *step, pu_int j, pu_int at, pu_int n, double *sum)
 {
     pu_real buffer[PU__PART], scaled_r[PU__PART], scaled_dbar[PU__PART];
     /* the lanes of the four sums; named arrays, since compilers keep those in registers */
@@ -3070,15 +3086,15 @@ PU__FN void pu__unwind_chunk(const pu_unwinding *v, pu_int j, pu_int at, pu_int 
     pu_int i;
     for (pu_int end = at + n; at < end; at += PU__PART) {
         pu_int len = pu__min(PU__PART, end - at);
-        const pu_real *d = pu__col(v->d, j) + at, *xbar = pu__col(v->xbar, j) + at;
-        const pu_real *rbar = pu__col(v->rbar, j) + at, *dbar = pu__col(v->dbar, j) + at;
-        const pu_real *r = pu__col(v->r, j) + at, *before = pu__residual_before(v, j, at, len, buffer);
+        const pu_real *d = pu__col(step->d, j) + at, *xbar = pu__col(step->xbar, j) + at;
+        const pu_real *rbar = pu__col(step->rbar, j) + at, *dbar = pu__col(step->dbar, j) + at;
+        const pu_real *r = pu__col(step->r, j) + at, *before = pu__residual_before(step, j, at, len, buffer);
         const pu_real *mr = r, *mdbar = dbar;
         /* products with m are rounded before they are used, whatever the compiler may contract */
-        if (v->m) {
+        if (step->m) {
             for (i = 0; i < len; i++) {
-                scaled_r[i] = v->m[at + i] * r[i];
-                scaled_dbar[i] = v->m[at + i] * dbar[i];
+                scaled_r[i] = step->m[at + i] * r[i];
+                scaled_dbar[i] = step->m[at + i] * dbar[i];
             }
             mr = scaled_r;
             mdbar = scaled_dbar;
@@ -3110,14 +3126,14 @@ PU__FN void pu__unwind_chunk(const pu_unwinding *v, pu_int j, pu_int at, pu_int 
 
 /* The inner products of a reverse step, of each column that took it (a_j != 0; otherwise zeros):
      s0_j = dbar'd,  s1_j = xbar'd - (rbar + m o dbar)'A d,  s2_j = (m o r)'A d */
-PU__FN void pu__cpu_unwind_sums(PU__VECTOR_ARGS, const pu_unwinding *v, pu_real *s0, pu_real *s1, pu_real *s2)
+PU__FN void pu__cpu_unwind_sums(PU__VECTOR_ARGS, const pu_unwinding *step, pu_real *s0, pu_real *s1, pu_real *s2)
 {
     for (pu_int j = 0; j < k; j++) {
-        double a = (double)v->a[j];
+        double a = (double)step->a[j];
         double sum[4] = {0};
         /* chunks are added in double */
         for (pu_int at = 0; at < n && a != 0; at += PU__CHUNK)
-            pu__unwind_chunk(v, j, at, pu__min(PU__CHUNK, n - at), sum);
+            pu__unwind_chunk(step, j, at, pu__min(PU__CHUNK, n - at), sum);
         s0[j] = (pu_real)sum[0];
         s1[j] = (pu_real)(a != 0 ? sum[1] - sum[2] / a : 0);
         s2[j] = (pu_real)(a != 0 ? sum[3] / a : 0);
@@ -3127,22 +3143,22 @@ PU__FN void pu__cpu_unwind_sums(PU__VECTOR_ARGS, const pu_unwinding *v, pu_real 
 /* The vectors of a reverse step, see pu_unwinding:
      mbar += sum_j weight_j r o (dbar + rhobar r),   rbar += m o (dbar + 2 rhobar r),   qbar = pib d - a rbar,
      dbar = be dbar + a xbar + pib q,   r = r_i.   qbar of a column that did not take the step is zero. */
-PU__FN void pu__cpu_unwind(PU__VECTOR_ARGS, const pu_unwinding *v)
+PU__FN void pu__cpu_unwind(PU__VECTOR_ARGS, const pu_unwinding *step)
 {
     pu_real buffer[PU__CHUNK];
     for (pu_int j = 0; j < k; j++) {
         /* the coefficients in the order of pu__unwind */
-        const pu_real c[5] = {v->a[j], v->be[j], v->pib[j], v->twice_rhobar[j], v->mbar ? v->weight[j] : 0};
+        const pu_real c[5] = {step->a[j], step->be[j], step->pib[j], step->twice_rhobar[j], step->mbar ? step->weight[j] : 0};
         if (c[0] == 0) {
-            pu__zeros(pu__col(v->qbar, j), n);
+            pu__zeros(pu__col(step->qbar, j), n);
             continue;
         }
         for (pu_int at = 0; at < n; at += PU__CHUNK) {
             pu_int len = pu__min(PU__CHUNK, n - at);
-            pu__unwind(len, c, v->m ? v->m + at : NULL, pu__col(v->d, j) + at,
-                       pu__residual_before(v, j, at, len, buffer), pu__col(v->xbar, j) + at, pu__col(v->r, j) + at,
-                       pu__col(v->rbar, j) + at, pu__col(v->dbar, j) + at, pu__col(v->qbar, j) + at,
-                       v->mbar ? v->mbar + at : NULL);
+            pu__unwind(len, c, step->m ? step->m + at : NULL, pu__col(step->d, j) + at,
+                       pu__residual_before(step, j, at, len, buffer), pu__col(step->xbar, j) + at, pu__col(step->r, j) + at,
+                       pu__col(step->rbar, j) + at, pu__col(step->dbar, j) + at, pu__col(step->qbar, j) + at,
+                       step->mbar ? step->mbar + at : NULL);
         }
     }
 }
@@ -3152,7 +3168,7 @@ PU__FN void pu__cpu_unwind(PU__VECTOR_ARGS, const pu_unwinding *v)
    h = i k + j is the place of the column in that row.
    What the vectors contribute is in s0, s1, c0, c1; see pu_stage. */
 
-/* Why the column stops with rho = r'M r and residual2 = |r|^2, or 0. */
+/* Why the column stops with rho = r'(m o r) and residual2 = |r|^2, or 0. */
 PU__FN PU_HD int32_t pu__stage_stop(const pu_state *s, pu_int j, pu_real rho, pu_real residual2)
 {
     if (!pu__finite(rho))
@@ -3164,7 +3180,7 @@ PU__FN PU_HD int32_t pu__stage_stop(const pu_state *s, pu_int j, pu_real rho, pu
     return rho <= s->floor_[j] ? PU_STOP_ROUNDING : 0;
 }
 
-/* Before the first step: where the column is to stop, and whether it need not start. s0: u'M u, s1: u'u, c0: r'r.
+/* Before the first step: where the column is to stop, and whether it need not start. s0: u'(m o u), s1: u'u, c0: r'r.
    target: tolerance^2 u'u or the absolute one, whichever is larger. floor: below it rho is rounding noise. */
 PU__FN PU_HD void pu__stage_start(const pu_state *s, pu_int j)
 {
@@ -3274,7 +3290,7 @@ PU__FN PU_HD void pu__stage_column(const pu_state *s, pu_stage stage, pu_int i, 
         pu__stage_rev2(s, h, j, taken, s->s1[j] - s->c0[j] * s->c1[j]);
         break;
     case PU_STAGE_RPREV:
-        /* z_{i-1} = d_{i-1} - be_{i-1} d_{i-2}; a step not taken leaves r */
+        /* m o r_i = d_i - be_i d_{i-1}; a step not taken leaves r */
         s->c0[j] = active ? 1 : 0;
         s->c1[j] = active && i > 0 ? -s->be[h - s->k] : 0;
         s->c2[j] = active ? 0 : 1;
@@ -3661,8 +3677,9 @@ PU__FN pu_int pu__cholesky(pu_int n, pu_real *a, pu_int ld, pu_real *panel)
     return bad < 0 ? -1 : half + bad;
 }
 
-/* L L' = a in place (n x n by rows, lower triangle), in double whatever pu_real is: small matrices that may be
-   nearly singular. *logdet += log det a. Returns the row whose pivot is not positive, or -1. */
+/* L L' = a in place (n x n by rows, lower triangle), in double whatever pu_real is: small matrices that may be nearly
+   singular. In a double build it is pu__cholesky_leaf with a log det. *logdet += log det a. Returns the row whose
+   pivot is not positive, or -1. */
 PU__FN pu_int pu__cholesky_double(pu_int n, double *a, double *logdet)
 {
     /* L_ij = (a_ij - sum_{l<j} L_il L_jl) / L_jj, and L_ii is the root of such a difference */
@@ -7675,7 +7692,7 @@ PU__FN void pu__fft_make(void *plan, pu__arena *arena)
    bytes that it needs. Statuses: PU_E_OVERFLOW, PU_E_BLOCK (too small). */
 PU__FN pu_status pu__fft_build(pu__layout make, void *plan, void *memory, size_t bytes, size_t *need)
 {
-    pu__arena arena = PU__ARENA;
+    pu__arena arena = PU__ZERO;
     make(plan, &arena);
     if (arena.overflow)
         return PU_E_OVERFLOW;
@@ -7846,8 +7863,8 @@ PU_DEF void pu_fft_free(pu_fft *plan)
 
 /* ---- the transform of an image: m rows of n pixels. A column (cols = 1) is taken as one row. ---- */
 
-/* Sizes of a plan of f->rows x f->cols and, with arena->base set, the plan itself. f->work is the most that any of its users
-   needs: the transform of a strip of rows with its transposed copy, that of a strip of columns, or FFTW. */
+/* Sizes of a plan of f->rows x f->cols and, with arena->base set, the plan itself. f->work is the most that any of its
+   users needs: the transform of a strip of rows with its transposed copy, that of a strip of columns, or FFTW. */
 PU__FN void pu__fourier_make(void *plan, pu__arena *arena)
 {
     pu_fourier *f = (pu_fourier *)plan;
@@ -8162,9 +8179,9 @@ PU__INLINE void pu__gram_piece(pu__gram_column *o, pu_int from, pu_int n, const 
     }
 }
 
-/* Rows from .. to-1 of rows of n, row 0 being entry `at` of the vectors on. z lies in strips of so many columns, each strip with its rows
-   next to each other; that of column j on begins at j * down. (strip = n and down = 0: rows as usual.) Sums
-   over these rows are in pu_real, and only then added in double: they should be few. */
+/* Rows from .. to-1 of rows of n, row 0 being entry `at` of the vectors on. z lies in strips of so many columns, each
+   strip with its rows next to each other; that of column j on begins at j * down. (strip = n and down = 0: rows as
+   usual.) Sums over these rows are in pu_real, and only then added in double: they should be few. */
 PU__FN void pu__gram_rows(pu__gram_column *o, pu_int at, pu_int from, pu_int to, pu_int n, const pu_real *z,
                           pu_int strip, pu_int down)
 {
@@ -9057,8 +9074,8 @@ PU__FN pu_status pu__check_keys(pu_int n, const pu_int *key, const pu_int *pick,
     return PU_OK;
 }
 
-/* Lists: starts ascend, rows strictly increase and exist. All of start is looked at before any of index, since a wrong start
-   must not lead beyond its end. */
+/* Lists: starts ascend, rows strictly increase and exist. All of start is looked at before any of index, since a wrong
+   start must not lead beyond its end. */
 PU__FN pu_status pu__check_lists(const pu_data *data, pu_report *report)
 {
     const pu_int *start = data->start, *index = data->index;
@@ -9156,8 +9173,8 @@ PU__FN pu_status pu__operator_failed(pu_report *report, const char *what, pu_int
     return pu__fail(report, PU_E_OPERATOR, what, datum, -1);
 }
 
-/* What the messages about an operator call it. A function's failure is told by the function's name; a factor that does not
-   belong to the numbers (PU_E_ARGUMENT of check) and a form that is not true have words of their own. */
+/* What the messages about an operator call it. A function's failure is told by the function's name; a factor that does
+   not belong to the numbers (PU_E_ARGUMENT of check) and a form that is not true have words of their own. */
 typedef struct {
     const char *name, *apply, *check, *stale, *form, *device;
     int slot; /* of the backend's sides: 0 a prior precision or A, 1 Phi */
@@ -9236,8 +9253,8 @@ PU__FN pu_status pu__check_adjoint(const pu_op *op, const pu__op_names *names, p
     return PU_OK;
 }
 
-/* The built-in operator of the form that op states; op itself where it states none. A factor is taken from a built-in matrix
-   alone: in an operator of the caller's aux is his own. */
+/* The built-in operator of the form that op states; op itself where it states none. A factor is taken from a built-in
+   matrix alone: in an operator of the caller's aux is his own. */
 PU__FN pu_op pu__op_of_form(const pu_op *op)
 {
     const pu_real *entries = (const pu_real *)op->data;
@@ -9264,9 +9281,9 @@ PU__FN pu_op pu__op_of_form(const pu_op *op)
     X(apply_rows_t) X(grad_rows) X(band_add) X(band_grad) X(row) X(row_grad)
 /* clang-format on */
 
-/* The operator that the library works with. One that states a form and has no function of ours gets the functions of the
-   built-in one, and keeps its own where that has none: so it is as fast as ours, and pu__check_form tests that they agree. A
-   built-in operator in which some functions were replaced is taken as it is, and no longer has a form. */
+/* The operator that the library works with. One that states a form and has no function of ours gets the functions of
+   the built-in one, and keeps its own where that has none: so it is as fast as ours, and pu__check_form tests that
+   they agree. A built-in operator in which some functions were replaced is taken as it is, and no longer has a form. */
 PU__FN pu_op pu__resolve(const pu_op *op)
 {
     pu_op builtin = pu__op_of_form(op), resolved = *op;
@@ -9316,8 +9333,8 @@ PU__FN pu_status pu__check_form_sizes(const pu_op *op, const pu__op_names *names
     return same ? PU_OK : pu__refuse(report, PU_E_ARGUMENT, names->form);
 }
 
-/* An operator with functions of its own that states a form: its product with a random vector q must be that of the form.
-   test: 2 rows + cols reals. */
+/* An operator with functions of its own that states a form: its product with a random vector q must be that of the
+   form. test: 2 rows + cols reals. */
 PU__FN pu_status pu__check_form(const pu_op *op, const pu_op *resolved, const pu__op_names *names, pu_real *test,
                                 pu_real *work, pu_report *report)
 {
@@ -9368,8 +9385,8 @@ PU__FN pu_int pu__test_reals(const pu__resolved *r)
     return 2 * (r->Gamma.rows + pu__most(r->Phi.rows, r->Gamma.rows));
 }
 
-/* The tests of the operators that need scratch: stated forms, a positive diagonal, symmetry, apply_t. work: scratch of the
-   operators for one column. */
+/* The tests of the operators that need scratch: stated forms, a positive diagonal, symmetry, apply_t. work: scratch of
+   the operators for one column. */
 PU__FN pu_status pu__test_operators(const pu__resolved *r, pu_real *test, pu_real *work, pu_report *report)
 {
     const pu_op *Gamma = &r->Gamma;
@@ -9398,7 +9415,7 @@ PU__FN pu_status pu__check_backend(const pu_backend *B, pu_report *report)
 {
     int all = B->dot && B->combine && B->advance && B->stage && B->row_dot && B->normals && B->read && B->write &&
               B->retreat && B->sum_dot && B->row_terms;
-    int own = B->batch && B->turn && B->side && B->status && !B->host;
+    int own = B->batch && B->use_slot && B->side && B->status && !B->host;
     return all && (own || !B->memory) ? PU_OK : pu__refuse(report, PU_E_NULL, "backend");
 }
 
@@ -9444,7 +9461,7 @@ PU__FN pu_status pu__far_status(const pu_backend *B, pu_report *report)
 }
 
 /* grad += the gradient that a side's sums (host memory) stand for. */
-PU__FN pu_status pu__pull_side(const pu_side *side, const pu_real *sums, pu_real *grad)
+PU__FN pu_status pu__side_grad(const pu_side *side, const pu_real *sums, pu_real *grad)
 {
     if (side->grad_from_sums)
         return side->grad_from_sums(side, sums, grad);
@@ -9491,15 +9508,15 @@ typedef struct {
     pu_solver solver;
     pu_adjoint adjoint;
     pu_int I;           /* steps at most */
-    pu_int every;       /* checkpoint interval, 0 = full tape */
+    pu_int every;       /* tape interval, 0 = full tape */
     pu_int check_every; /* steps between looks at a device's scalars */
     int tolerance_mode; /* columns stop at a residual */
     int converge;       /* that is rounding level, which is what the caller asked for */
     double tolerance, absolute2;
 } pu__plan;
 
-/* One solve of up to kmax columns, and its reverse pass. Vectors and per-column scalars (s, dots, back) are in the backend's
-   memory, what is called host_ and all doubles on the host; on the CPU both are the same memory. */
+/* One solve of up to kmax columns, and its reverse pass. Vectors and per-column scalars (s, dots, back) are in the
+   backend's memory, what is called host_ and all doubles on the host; on the CPU both are the same memory. */
 typedef struct {
     const pu__system *A;
     const pu_backend *B;
@@ -9516,7 +9533,7 @@ typedef struct {
     pu_block xbar, rbar, dbar, qbar, rprev; /* cotangents; the residual of the step before */
     pu_real *tape;                          /* directions */
     pu_real *tape_r;                        /* residuals, to orthogonalise against */
-    pu_real *saved;                         /* checkpoints (r, d) */
+    pu_real *saved;                         /* states (r, d), every `every` steps */
     pu_state s;
     pu_real *dots, *host_dots; /* 5 x kmax: u'u, r'r, |u - Ax|^2, u'x, x'(u - Ax) */
     pu_real *back, *host_back; /* I x kmax, PU_ADJOINT_AUTO: r'd_i */
@@ -9592,7 +9609,6 @@ PU__FN pu_status pu__plan_make(const pu_solve_options *o, pu_int n, int converge
         plan->every = 0;
     return PU_OK;
 }
-
 
 /* Lays out (or measures) everything that a solve of up to kmax columns needs, `data` data side by side. */
 PU__FN void pu__run_layout(pu__run *g, pu__arena *arena, const pu__system *A, const pu_backend *B, const pu__plan *plan,
@@ -9682,7 +9698,6 @@ PU__FN pu_block pu__slot(const pu__run *g, pu_real *base, pu_int i)
     return pu__rows(base + i * g->n * g->kmax, g->n);
 }
 
-
 /* y = the sum of the terms, all columns of a run; none: y = 0. */
 PU__FN void pu__combine(const pu__run *g, pu_block y, int count, const pu_term *terms)
 {
@@ -9747,12 +9762,12 @@ PU__FN void pu__project(pu__run *g, pu_block V, pu_int last, const pu_real *mc, 
         pu_block R = pu__slot(g, g->tape_r, l);
         pu__dots(g, mc, R, V, g->s.s0);
         pu__run_stage(g, PU_STAGE_PROJECT, l);
-        pu__combine2(g, V, pu__term(V), pu__t(R, 1, g->s.c0, ma));
+        pu__combine2(g, V, pu__term(V), pu__term_full(R, 1, g->s.c0, ma));
     }
 }
 
-/* Are all columns stopped? The only look at the scalars inside a loop. On a device it is taken in tolerance mode only, every
-   few steps; stopped columns do not change, so how often one looks does not show in the results. */
+/* Are all columns stopped? The only look at the scalars inside a loop. On a device it is taken in tolerance mode only,
+   every few steps; stopped columns do not change, so how often one looks does not show in the results. */
 PU__FN int pu__all_stopped(pu__run *g, pu_int i)
 {
     if (!g->B->host && (!g->plan.tolerance_mode || (i + 1) % g->plan.check_every))
@@ -9764,9 +9779,8 @@ PU__FN int pu__all_stopped(pu__run *g, pu_int i)
     return 1;
 }
 
-
 /* Checkpoint number c holds r (which = 0) and, for CG and PCG, d (which = 1; GD and SD: d = r). */
-PU__FN pu_block pu__checkpoint(const pu__run *g, pu_int c, int which)
+PU__FN pu_block pu__saved_state(const pu__run *g, pu_int c, int which)
 {
     return pu__slot(g, g->saved, g->s.use_beta ? 2 * c + which : c);
 }
@@ -9812,8 +9826,8 @@ PU__FN pu_status pu__forward(pu__run *g, const pu_block *x0, pu_int I)
         if (g->reorthogonal)
             pu__combine1(g, pu__slot(g, g->tape_r, i), pu__term(r));
         if (every && i > 0 && i % every == 0) {
-            pu__combine1(g, pu__checkpoint(g, i / every - 1, s->use_beta), pu__term(d));
-            pu__combine1(g, pu__checkpoint(g, i / every - 1, 0), pu__term(r));
+            pu__combine1(g, pu__saved_state(g, i / every - 1, s->use_beta), pu__term(d));
+            pu__combine1(g, pu__saved_state(g, i / every - 1, 0), pu__term(r));
         }
         /* q = A d;  pi = d'q;  a = rho / pi */
         status = pu__product(g, d, pi);
@@ -9882,11 +9896,10 @@ PU__FN void pu__read_dots(pu__run *g)
             to[i][j] = (double)g->host_dots[i * g->k + j];
 }
 
-
-/* orth_j = max_i |r'd_i| / (|u| |d_i|) with r = u - A x: zero in exact arithmetic. Relative to |u|, not |r|: what counts is
-   the error of the gradient, which has the size of x, while r may be rounding noise without any harm. Without a
-   preconditioner |d_i|^2 = rho_i + be_{i-1}^2 |d_{i-1}|^2, because r_i is orthogonal to d_{i-1}, which holds locally in any
-   arithmetic. */
+/* orth_j = max_i |r'd_i| / (|u| |d_i|) with r = u - A x: zero in exact arithmetic. Relative to |u|, not |r|: what
+   counts is the error of the gradient, which has the size of x, while r may be rounding noise without any harm.
+   Without a preconditioner |d_i|^2 = rho_i + be_{i-1}^2 |d_{i-1}|^2, because r_i is orthogonal to d_{i-1}, which holds
+   locally in any arithmetic. */
 PU__FN void pu__orthogonality(pu__run *g)
 {
     const pu_backend *B = g->B;
@@ -9925,7 +9938,7 @@ PU__FN void pu__orthogonality(pu__run *g)
 /* mbar += r o (dbar + rhobar r), what z = m o r and rho = r'z owe to m; c0 = 2 rhobar. Uses up qbar. */
 PU__FN void pu__through_m(pu__run *g)
 {
-    pu__combine2(g, g->qbar, pu__term(g->dbar), pu__t(g->r, PU_R(0.5), g->s.c0, NULL));
+    pu__combine2(g, g->qbar, pu__term(g->dbar), pu__term_full(g->r, PU_R(0.5), g->s.c0, NULL));
     g->B->row_dot(g->B->user, g->n, g->k, NULL, g->s.scale, g->qbar, g->r, 0, NULL, g->mbar);
 }
 
@@ -9933,12 +9946,11 @@ PU__FN void pu__through_m(pu__run *g)
 typedef struct {
     pu_int i;              /* undoes step i + 1 (steps count from 0) */
     pu_block d, dprev;     /* d_i, d_{i-1} */
-    pu_block ri;           /* r_i where a checkpoint has it, else at = NULL */
+    pu_block ri;           /* r_i where a saved state has it, else at = NULL */
     const pu_real *a, *be; /* alpha_{i+1}, beta_{i+1} of every column */
     int full;              /* alpha and beta depend on theta */
     int residuals;         /* r_i is needed: for that, or for m's gradient */
 } pu__reverse_step_data;
-
 
 /* Any reverse step, one update at a time. Leaves qbar, and dbar but for A qbar. */
 PU__FN void pu__reverse_long(pu__run *g, const pu__reverse_step_data *step)
@@ -9953,35 +9965,35 @@ PU__FN void pu__reverse_long(pu__run *g, const pu__reverse_step_data *step)
     if (step->full)
         pu__dots(g, NULL, g->xbar, step->d, s->s0);
     /* rbar += m o (dbar + 2 rhobar r) */
-    pu__combine3(g, g->rbar, pu__term(g->rbar), pu__term_m(g->dbar, m), pu__t(g->r, 1, s->c0, m));
+    pu__combine3(g, g->rbar, pu__term(g->rbar), pu__term_m(g->dbar, m), pu__term_full(g->r, 1, s->c0, m));
     if (g->mbar)
         pu__through_m(g);
     if (g->reorthogonal && i + 1 < g->done)
         pu__project(g, g->rbar, i + 1, NULL, m);
     if (step->residuals) {
-        /* r_i = 1/m o (d_i - be_{i-1} d_{i-1}), or from the checkpoint */
+        /* r_i = 1/m o (d_i - be_i d_{i-1}), or from the saved state */
         pu__run_stage(g, PU_STAGE_RPREV, i);
         if (step->ri.at)
             pu__combine1(g, g->rprev, pu__term(step->ri));
         else
-            pu__combine3(g, g->rprev, pu__t(step->d, 1, s->c0, g->minv), pu__t(step->dprev, 1, s->c1, g->minv),
+            pu__combine3(g, g->rprev, pu__term_full(step->d, 1, s->c0, g->minv), pu__term_full(step->dprev, 1, s->c1, g->minv),
                          pu__term_c(g->r, s->c2));
     }
     if (step->full) {
         /* q = (r_i - r_{i+1}) / a */
         pu__run_stage(g, PU_STAGE_Q, i);
-        pu__combine2(g, g->q, pu__term_c(g->rprev, s->c1), pu__t(g->r, -1, s->c1, NULL));
+        pu__combine2(g, g->q, pu__term_c(g->rprev, s->c1), pu__term_full(g->r, -1, s->c1, NULL));
         pu__dots(g, NULL, g->rbar, g->q, s->s1);
     }
     /* ab = xbar'd - rbar'q;  rhop += ab/pi;  pib = -ab a/pi;  qbar = -a rbar + pib d */
     pu__run_stage(g, PU_STAGE_REV2, i);
-    pu__combine2(g, g->qbar, pu__t(g->rbar, -1, step->a, NULL), pu__term_c(step->d, s->pib));
+    pu__combine2(g, g->qbar, pu__term_full(g->rbar, -1, step->a, NULL), pu__term_c(step->d, s->pib));
     /* dbar = be dbar + a xbar + pib q */
     pu__combine3(g, g->dbar, pu__term_c(g->dbar, step->be), pu__term_c(g->xbar, step->a), pu__term_c(g->q, s->pib));
 }
 
-/* Step i of the reverse pass: cotangents of r_{i+1}, d_{i+1} become those of r_i, d_i. The tape begins with step `first`.
-   grad += scale_j d/dtheta of the terms p'A q found on the way. */
+/* Step i of the reverse pass: cotangents of r_{i+1}, d_{i+1} become those of r_i, d_i. The tape begins with step
+   `first`. grad += scale_j d/dtheta of the terms p'A q found on the way. */
 PU__FN pu_status pu__reverse_step(pu__run *g, pu_int i, pu_int first, pu_real *grad)
 {
     const pu_state *s = &g->s;
@@ -9991,8 +10003,8 @@ PU__FN pu_status pu__reverse_step(pu__run *g, pu_int i, pu_int first, pu_real *g
     int constant = !residuals && !g->reorthogonal;
     int fused = full && !g->reorthogonal && B->unwind_sums && B->unwind;
     pu__reverse_step_data step = {i, pu__slot(g, g->tape, at), pu__slot(g, g->tape, at > 0 ? at - 1 : 0),
-                                  /* d_{i-1} belongs to the segment before, but the checkpoint has r_i */
-                                  at == 0 && first > 0 ? pu__checkpoint(g, first / g->plan.every - 1, 0) : pu__none,
+                                  /* d_{i-1} belongs to the segment before, but the saved state has r_i */
+                                  at == 0 && first > 0 ? pu__saved_state(g, first / g->plan.every - 1, 0) : pu__none,
                                   s->a + i * g->k, s->be + i * g->k, full, residuals};
     pu_status status = PU_OK;
     if (constant) {
@@ -10027,7 +10039,7 @@ PU__FN pu_status pu__reverse_step(pu__run *g, pu_int i, pu_int first, pu_real *g
     return status;
 }
 
-/* Steps first .. last of the tape again, from the checkpoint before them; alpha and beta are known. */
+/* Steps first .. last of the tape again, from the saved state before them; alpha and beta are known. */
 PU__FN pu_status pu__replay(pu__run *g, const pu_block *x0, pu_int first, pu_int last)
 {
     const pu_state *s = &g->s;
@@ -10039,23 +10051,23 @@ PU__FN pu_status pu__replay(pu__run *g, const pu_block *x0, pu_int first, pu_int
         pu__combine1(g, pu__slot(g, g->tape, 0), pu__term_m(r, m));
     } else {
         pu_int c = first / g->plan.every - 1;
-        pu__combine1(g, r, pu__term(pu__checkpoint(g, c, 0)));
-        pu__combine1(g, pu__slot(g, g->tape, 0), pu__term(pu__checkpoint(g, c, s->use_beta)));
+        pu__combine1(g, r, pu__term(pu__saved_state(g, c, 0)));
+        pu__combine1(g, pu__slot(g, g->tape, 0), pu__term(pu__saved_state(g, c, s->use_beta)));
     }
     for (pu_int i = first; i < last && !status; i++) {
         pu_block d = pu__slot(g, g->tape, i - first);
         /* r -= a A d;  d = m o r + be d */
         status = pu__product(g, d, NULL);
-        pu__combine2(g, r, pu__term(r), pu__t(g->q, -1, s->a + i * g->k, NULL));
+        pu__combine2(g, r, pu__term(r), pu__term_full(g->q, -1, s->a + i * g->k, NULL));
         pu__combine2(g, pu__slot(g, g->tape, i + 1 - first), pu__term_m(r, m), pu__term_c(d, s->be + i * g->k));
     }
     return status;
 }
 
-
-/* Reverse pass. In: xbar = u - A x (from pu__residual), s.scale = weights w_j. Out: rbar, the cotangent of u through the
-   solver, to be multiplied by s.scale; grad += scale times the terms. The direct part (w/2 x x', -w x) is the caller's.
-   Cotangents are linear in xbar = -w (u - A x), which can be tiny: its norm is taken out and kept in s.scale. */
+/* Reverse pass. In: xbar = u - A x (from pu__residual), s.scale = weights w_j. Out: rbar, the cotangent of u through
+   the solver, to be multiplied by s.scale; grad += scale times the terms. The direct part (w/2 x x', -w x) is the
+   caller's. Cotangents are linear in xbar = -w (u - A x), which can be tiny: its norm is taken out and kept in
+   s.scale. */
 PU__FN pu_status pu__reverse(pu__run *g, const pu_block *x0, pu_real *grad)
 {
     const pu_state *s = &g->s;
@@ -10070,7 +10082,7 @@ PU__FN pu_status pu__reverse(pu__run *g, const pu_block *x0, pu_real *grad)
         pu__project(g, g->xbar, last, m, NULL);
     for (pu_int i = last; i >= 0; i--) {
         pu_int first = every ? i / every * every : 0; /* step whose direction the tape begins with */
-        /* with checkpoints each segment of the tape is made again when it is due */
+        /* with saved states each segment of the tape is made again when it is due */
         if (every && (i == last || (i + 1) % every == 0) && pu__replay(g, x0, first, i))
             return PU_E_OPERATOR;
         if (pu__reverse_step(g, i, first, grad))
@@ -10080,7 +10092,7 @@ PU__FN pu_status pu__reverse(pu__run *g, const pu_block *x0, pu_real *grad)
     pu__run_stage(g, PU_STAGE_END, 0);
     if (g->mbar)
         pu__through_m(g);
-    pu__combine3(g, g->rbar, pu__term(g->rbar), pu__term_m(g->dbar, m), pu__t(g->r, 1, s->c0, m));
+    pu__combine3(g, g->rbar, pu__term(g->rbar), pu__term_m(g->dbar, m), pu__term_full(g->r, 1, s->c0, m));
     if (!x0 || !grad)
         return PU_OK;
     /* r_0 = u - A x0 */
@@ -10094,7 +10106,6 @@ PU__FN pu_status pu__reverse(pu__run *g, const pu_block *x0, pu_real *grad)
 
 /* Ritz values of column j; the squares of the first components of their vectors are `rows` further on. */
 PU__FN double *pu__ritz(const pu__run *g, pu_int j) { return g->ritz + 2 * g->rows * j; }
-
 
 /* Diagonalises the Lanczos matrix of column j, which took steps, into pu__ritz(g, j), once for all who ask, and with it
    those of the columns after it, which will be asked for next. Needs host_a, host_b, host_steps. Returns 1 without
@@ -10139,9 +10150,9 @@ PU__FN int pu__diagonalise(pu__run *g, pu_int j)
 /* Ritz values that the growth is followed on; errors that are followed at once; both together. */
 enum { PU__LARGEST = 16, PU__ENTRIES = 4, PU__FOLLOWED = PU__LARGEST * PU__ENTRIES };
 
-
-/* Follows errors of size one that enter dbar at steps from, from - 1, .. (PU__ENTRIES of them) through the recursion of
-   pu__growth for column j; top: the largest |dbar| of each. Several at once, because the recursion of one is a chain. */
+/* Follows errors of size one that enter dbar at steps from, from - 1, .. (PU__ENTRIES of them) through the recursion
+   of pu__growth for column j; top: the largest |dbar| of each. Several at once, because the recursion of one is a
+   chain. */
 PU__FN void pu__follow_errors(const pu__run *g, pu_int j, pu_int from, const pu_real *lambda, pu_real *top)
 {
     pu_real rbar[PU__FOLLOWED] = {0}, dbar[PU__FOLLOWED] = {0};
@@ -10265,7 +10276,7 @@ PU__FN pu_status pu__lambda_max(pu__run *g, double *lambda)
     pu__run probe = *g; /* plain CG in the same memory; g itself stays as it is */
     pu_status status;
     pu_int taken;
-    memset(&probe.plan, 0, sizeof probe.plan); /* no tolerance, no checkpoints */
+    memset(&probe.plan, 0, sizeof probe.plan); /* no tolerance, a full tape */
     pu__run_set(&probe, PU_CG, 1);
     probe.m = NULL;
     probe.reorthogonal = 0;
@@ -10343,8 +10354,8 @@ PU__FN pu_status pu__run_status(pu__run *g, pu_int datum, pu_int first, pu_repor
     return report->status;
 }
 
-/* The shortcut is trusted where both measures say so. Stable runs stay within 20 eps and a growth of 60, and their errors
-   within 80 eps; beyond a growth of 300 errors follow it (docs/design.md has the measurements). */
+/* The shortcut is trusted where both measures say so. Stable runs stay within 20 eps and a growth of 60, and their
+   errors within 80 eps; beyond a growth of 300 errors follow it (docs/design.md has the measurements). */
 #define PU__SAFE_ORTHOGONALITY (16 * (double)PU__EPS)
 #define PU__SAFE_GROWTH        100.0
 
@@ -10360,15 +10371,15 @@ PU__FN int pu__shortcut_is_safe(pu__run *g)
     return safe;
 }
 
-/* Is the outcome of a block looked at only after everything is enqueued? So it is where the host would have to wait for a
-   look at the scalars, and no choice depends on them. */
+/* Is the outcome of a block looked at only after everything is enqueued? So it is where the host would have to wait
+   for a look at the scalars, and no choice depends on them. */
 PU__FN int pu__is_late(const pu__run *g, int network)
 {
     return !g->B->host && !(network && g->plan.adjoint == PU_ADJOINT_AUTO);
 }
 
-/* A X = U and xbar = u - A x for a block of columns; the system's last product is that with x. network: a reverse pass will
-   follow; PU_ADJOINT_AUTO then repeats the solve with re-orthogonalisation where the shortcut is not safe. */
+/* A X = U and xbar = u - A x for a block of columns; the system's last product is that with x. network: a reverse pass
+   will follow; PU_ADJOINT_AUTO then repeats the solve with re-orthogonalisation where the shortcut is not safe. */
 PU__FN pu_status pu__run_block(pu__run *g, const pu_block *x0, int network, pu_int datum, pu_int first,
                                pu_report *report)
 {
@@ -10438,8 +10449,8 @@ PU__FN void pu__report_column(pu_report *report, const pu_column *c, pu_int datu
     }
 }
 
-/* M^-1 into g->m (and M into g->minv), that of datum number `which` of those side by side, from the caller's diagonal m, or
-   from diag(A) in `diagonal` where m is NULL. */
+/* M^-1 into g->m (and M into g->minv), that of datum number `which` of those side by side, from the caller's diagonal
+   m, or from diag(A) in `diagonal` where m is NULL. */
 PU__FN pu_status pu__set_m(pu__run *g, pu_int which, const pu_real *m, const pu_real *diagonal, pu_int datum,
                            pu_report *report)
 {
@@ -10645,8 +10656,8 @@ PU_DEF pu_status pu_solve_bytes(const pu_op *A, pu_int k, const pu_solve_options
     return pu__measure(&call, pu__solve_layout, &w, bytes);
 }
 
-/* The tests that need scratch, step size or preconditioner, the solve, and the gradient terms of w/2 x'A x and of what comes
-   back through the solver. */
+/* The tests that need scratch, step size or preconditioner, the solve, and the gradient terms of w/2 x'A x and of what
+   comes back through the solver. */
 PU__FN pu_status pu__solve_columns(pu__solve_job *w, pu_report *report)
 {
     pu__run *g = &w->run;
@@ -10707,8 +10718,8 @@ PU__FN pu_status pu__solve_results(pu__solve_job *w, pu_report *report)
         pu__receive(B, w->near_scale, g->s.scale, g->k);
         pu__receive(B, w->sums, w->far_sums, w->A.side.op.params);
         pu__zeros(w->grad, w->given->params);
-        if (w->io.grad_A && pu__pull_side(&w->A.side, w->sums, w->grad))
-            return pu__operator_failed(report, "A.pull", -1);
+        if (w->io.grad_A && pu__side_grad(&w->A.side, w->sums, w->grad))
+            return pu__operator_failed(report, "A.grad_from_sums", -1);
     }
     bad = w->grad ? pu__find_nonfinite(w->given->params, w->grad) : -1;
     if (bad >= 0)
@@ -10812,8 +10823,8 @@ PU_DEF pu_status pu_solve(const pu_op *A, const pu_solve_arrays *arrays, const p
    is valid until the next product: `left` says what it is.
    ------------------------------------------------------------------------------------------------ */
 
-/* Where the gradient of each canonical parameter is in a vector [Gamma | Phi | psi | eta | sum of bbar | m | groups x [Gamma |
-   Phi | psi]], and what of it is wanted. Parts that are not wanted have no room, but for psi, eta and b. */
+/* Where the gradient of each canonical parameter is in a vector [Gamma | Phi | psi | eta | sum of bbar | m | groups x
+   [Gamma | Phi | psi]], and what of it is wanted. Parts that are not wanted have no room, but for psi, eta and b. */
 typedef struct {
     int want_Gamma, want_Phi, want_psi;
     int tied;                          /* of psi's gradient only the sum over the rows is meant */
@@ -10822,7 +10833,8 @@ typedef struct {
     pu_int groups, probes;             /* probes in groups, each of which has a copy, eta long; groups = 0: none has */
 } pu__slots;
 
-/* Fills in the offsets for these operators; groups, probes and wants are set. m: the gradient of the preconditioner is wanted. */
+/* Fills in the offsets for these operators; groups, probes and wants are set. m: the gradient of the preconditioner is
+   wanted. */
 PU__FN void pu__slots_make(pu__slots *s, const pu_op *Gamma, const pu_op *Phi, int m)
 {
     s->Phi = s->want_Gamma ? Gamma->params : 0;
@@ -10973,7 +10985,7 @@ PU__FN pu_status pu__phi_gram(pu__posterior *p, pu_int k, pu_block X, pu_block Y
 /* to = scale w o t over the rows at work */
 PU__FN void pu__weigh(const pu__posterior *p, pu_int k, pu_block t, pu_block to, pu_real scale, const pu_real *w)
 {
-    pu_term term = pu__t(t, scale, NULL, w);
+    pu_term term = pu__term_full(t, scale, NULL, w);
     p->B->combine(p->B->user, p->n_rows, k, to, 1, &term);
 }
 
@@ -11141,7 +11153,6 @@ PU__FN pu_status pu__tied_group(PU__GROUP_ARGS)
     return PU_OK;
 }
 
-
 /* psi's terms: mask (Phi p)(Phi q); the pairs are of Phi P and Phi Q. */
 PU__FN pu_status pu__psi_group(PU__GROUP_ARGS)
 {
@@ -11156,8 +11167,8 @@ PU__FN pu_status pu__phi_group(PU__GROUP_ARGS)
     return pu__phi_grad(p, part->k, part->P, part->Q, part->weight, grad + p->slots.Phi);
 }
 
-/* Phi's terms: (W Phi p) q' + (W Phi q) p'. t0 = Phi P; t1 = Phi Q, or free where P = Q. With `joint` the columns of means
-   take b's term along: (W Phi x) x' + (W e) bbar', bbar = -x. */
+/* Phi's terms: (W Phi p) q' + (W Phi q) p'. t0 = Phi P; t1 = Phi Q, or free where P = Q. With `joint` the columns of
+   means take b's term along: (W Phi x) x' + (W e) bbar', bbar = -x. */
 PU__FN pu_status pu__phi_terms(pu__posterior *p, const pu__pairs *pairs, int same, pu_real *grad)
 {
     pu_int k = pairs->k;
@@ -11171,15 +11182,15 @@ PU__FN pu_status pu__phi_terms(pu__posterior *p, const pu__pairs *pairs, int sam
     pu__weigh(p, k, p->t0, wp, same ? 2 : 1, w);
     if (p->joint) {
         pu_block means = pu__means(p, wp);
-        pu_term terms[] = {pu__t(pu__rows(p->now.e, p->n_rows), -2, NULL, w), pu__term(means)};
+        pu_term terms[] = {pu__term_full(pu__rows(p->now.e, p->n_rows), -2, NULL, w), pu__term(means)};
         p->B->combine(p->B->user, p->n_rows, p->count, means, 2, terms);
     }
     status = pu__by_group(p, &first, grad, pu__phi_group);
     return status || same ? status : pu__by_group(p, &second, grad, pu__phi_group);
 }
 
-/* grad += weight_j d/dtheta p_j'A q_j, one operator after the other. p_j are the columns of the last product where `known`.
-   Phi is multiplied with a vector only where the product has not left that. */
+/* grad += weight_j d/dtheta p_j'A q_j, one operator after the other. p_j are the columns of the last product where
+   `known`. Phi is multiplied with a vector only where the product has not left that. */
 PU__FN pu_status pu__posterior_terms(PU__TERMS_ARGS)
 {
     const pu__slots *s = &p->slots;
@@ -11270,8 +11281,8 @@ PU__FN void pu__rows_layout(pu__rows_data *r, pu__arena *arena, const pu__poster
         r->rows = (pu_int *)pu__take_from(arena, there, 2 * p->M * p->wide + p->M + 1, 1, sizeof(pu_int));
 }
 
-/* Lays out (or measures) a posterior, all zero but for: model (its forms resolved), Gamma, Phi, psi, B, slots, kmax (columns
-   at a time), wide (data side by side). form: with room for a formed A. */
+/* Lays out (or measures) a posterior, all zero but for: model (its forms resolved), Gamma, Phi, psi, B, slots, kmax
+   (columns at a time), wide (data side by side). form: with room for a formed A. */
 PU__FN void pu__posterior_layout(pu__posterior *p, pu__arena *arena, int form)
 {
     const pu_op *Gamma = p->model->Gamma, *Phi = p->model->Phi;
@@ -11323,8 +11334,8 @@ PU__FN void pu__posterior_set_kind(pu__posterior *p, const pu__product_kind *kin
 
 /* ---- a datum ---- */
 
-/* Observations of datum n into rows, w, mask, e. It is number `which` of those side by side, each of which has n_rows rows.
-   Returns M_n, and in *c the datum's own part of c: 1/2 e'We - 1/2 sum log psi. */
+/* Observations of datum n into rows, w, mask, e. It is number `which` of those side by side, each of which has n_rows
+   rows. Returns M_n, and in *c the datum's own part of c: 1/2 e'We - 1/2 sum log psi. */
 PU__FN pu_int pu__posterior_read(pu__posterior *p, const pu_data *data, pu_int n, pu_int which, pu_int n_rows,
                                  double *c)
 {
@@ -11393,7 +11404,8 @@ PU__FN void pu__list_places(pu_int M, pu_int n, pu_int *list)
             place[--start[list[i]]] = i;
 }
 
-/* Sends what pu__posterior_read has made of `count` data to where the backend works, into the other of the two uploads. */
+/* Sends what pu__posterior_read has made of `count` data to where the backend works, into the other of the two
+   uploads. */
 PU__FN void pu__posterior_send(pu__posterior *p)
 {
     pu_int rows = p->n_rows * p->count;
@@ -11439,9 +11451,10 @@ PU__FN pu_status pu__posterior_rhs(pu__posterior *p, const pu_real *gamma_nu, pu
     return status;
 }
 
-/* c + 1/2 x'A x - b'x + 1/2 log det Gamma for the x of the last product, as 1/2 (e - Phi x)'W (e - Phi x) + 1/2 (x - nu)'Gamma
-   (x - nu) - 1/2 sum log psi: the same for every x, but a sum of squares, where c and b'x are far larger than their
-   difference when the noise is small. At x = mu a rounding of x counts to second order only. d, q: D reals of scratch. */
+/* c + 1/2 x'A x - b'x + 1/2 log det Gamma for the x of the last product, as 1/2 (e - Phi x)'W (e - Phi x) + 1/2 (x -
+   nu)'Gamma (x - nu) - 1/2 sum log psi: the same for every x, but a sum of squares, where c and b'x are far larger
+   than their difference when the noise is small. At x = mu a rounding of x counts to second order only. d, q: D reals
+   of scratch. */
 PU__FN pu_status pu__posterior_value(pu__posterior *p, pu_block x, pu_real *d, pu_real *q, double *value)
 {
     const pu_real *nu = p->model->nu;
@@ -11481,8 +11494,8 @@ PU__FN void pu__unit_rows(pu__posterior *p, pu_int first, pu_int k)
     }
 }
 
-/* A into a (D x D): by columns through X and Y (D x kmax), but where Phi is a matrix only Gamma, unless that is one too, and
-   Phi'W Phi as a product of matrices. */
+/* A into a (D x D): by columns through X and Y (D x kmax), but where Phi is a matrix only Gamma, unless that is one
+   too, and Phi'W Phi as a product of matrices. */
 PU__FN pu_status pu__posterior_dense(pu__posterior *p, pu_block X, pu_block Y, pu_real *a)
 {
     const pu_op *Gamma = p->model->Gamma;
@@ -11557,8 +11570,9 @@ typedef struct {
     pu_real *narrow; /* Kalman: two more */
 } pu__direct;
 
-/* What an engine's functions are given: prepare: the number of the datum that post has loaded; solve: k columns u, the first of
-   which is number `first` of the datum; sigma: where gradients are added up; spread: two diagonals, either may be NULL. */
+/* What an engine's functions are given: prepare: the number of the datum that post has loaded; solve: k columns u, the
+   first of which is number `first` of the datum; sigma: where gradients are added up; spread: two diagonals, either
+   may be NULL. */
 #define PU__PREPARE_ARGS pu__direct *e, pu_int n, pu_report *report
 #define PU__COLUMNS_ARGS pu__direct *e, PU_UNUSED pu_int first, PU_UNUSED pu_int k
 #define PU__SIGMA_ARGS   pu__direct *e, pu_real *lane
@@ -11635,8 +11649,8 @@ PU__FN pu_status pu__dense_sigma(PU__SIGMA_ARGS)
 
 /* ---- dual ---- */
 
-/* L L' = B = I + R G, with the rows of G' as columns of V, and log det A. Refuses where no digit is left; the other engines
-   may have some. */
+/* L L' = B = I + R G, with the rows of G' as columns of V, and log det A. Refuses where no digit is left; the other
+   engines may have some. */
 PU__FN pu_status pu__dual_prepare(PU__PREPARE_ARGS)
 {
     pu__posterior *p = e->post;
@@ -11684,7 +11698,6 @@ PU__FN pu_status pu__dual_prepare(PU__PREPARE_ARGS)
     return PU_OK;
 }
 
-
 /* x = A^-1 u; column 0 of a datum is its mean. */
 PU__FN pu_status pu__dual_solve(PU__COLUMNS_ARGS)
 {
@@ -11725,8 +11738,8 @@ PU__FN pu_status pu__dual_solve(PU__COLUMNS_ARGS)
     return PU_OK;
 }
 
-/* V := L^-1 V or L'^-1 V (transposed) by rows, that is V = G L'^-1 or G B^-1; as many columns of L^-1 V at a time as stay in
-   cache. */
+/* V := L^-1 V or L'^-1 V (transposed) by rows, that is V = G L'^-1 or G B^-1; as many columns of L^-1 V at a time as
+   stay in cache. */
 PU__FN void pu__dual_sweep(pu__direct *e, int transposed)
 {
     const pu__posterior *p = e->post;
@@ -11774,8 +11787,8 @@ PU__FN void pu__dual_product(pu__direct *e)
     }
 }
 
-/* lane += gradient of 1/2 tr(A Sigma). Gamma's part is that of -1/2 tr(Gamma V V'), V = G L'^-1, which Sigma lacks of Gamma^-1;
-   the part of Gamma^-1 itself is left to pu__finish_Gamma, where it meets -1/2 log det Gamma. */
+/* lane += gradient of 1/2 tr(A Sigma). Gamma's part is that of -1/2 tr(Gamma V V'), V = G L'^-1, which Sigma lacks of
+   Gamma^-1; the part of Gamma^-1 itself is left to pu__finish_Gamma, where it meets -1/2 log det Gamma. */
 PU__FN pu_status pu__dual_sigma(PU__SIGMA_ARGS)
 {
     pu__posterior *p = e->post;
@@ -11923,10 +11936,10 @@ PU__FN pu_status pu__band_terms(PU__SIGMA_ARGS)
     return PU_OK;
 }
 
-
 /* ---- Kalman ---- */
 
-/* The state space behind Gamma: a pu_ssm as it is, an AR(P) in companion form, s_t = (z_t .. z_{t-P+1}). 0 when it is neither. */
+/* The state space behind Gamma: a pu_ssm as it is, an AR(P) in companion form, s_t = (z_t .. z_{t-P+1}). 0 when it is
+   neither. */
 PU__FN int pu__markov_of(const pu_op *Gamma, pu__markov *k)
 {
     const pu_ar *ar = (const pu_ar *)Gamma->data;
@@ -11960,7 +11973,6 @@ PU__FN int pu__markov_of(const pu_op *Gamma, pu__markov *k)
     return pu__ssm_lyapunov(S, F, 0, 0, k->P0) >= 0;
 }
 
-
 /* y += a x over S states. */
 PU__FN void pu__kalman_add(pu_int S, const double *a, const double *x, double *y)
 {
@@ -11969,9 +11981,8 @@ PU__FN void pu__kalman_add(pu_int S, const double *a, const double *x, double *y
             y[i] += a[i * S + j] * x[j];
 }
 
-
-/* Takes the observed rows of step t, from the seen-th on, into the moments m (mean, then covariance), one by one. seen counts
-   on; logs: the sum of log(variance psi). */
+/* Takes the observed rows of step t, from the seen-th on, into the moments m (mean, then covariance), one by one. seen
+   counts on; logs: the sum of log(variance psi). */
 PU__FN pu_status pu__kalman_absorb(pu__direct *e, pu_int t, pu_int *seen, double *m, pu__logs *logs, pu_int n,
                                    pu_report *report)
 {
@@ -12014,8 +12025,8 @@ PU__FN pu_status pu__kalman_absorb(pu__direct *e, pu_int t, pu_int *seen, double
 }
 
 /* One smoother step, from the filtered moments m, P of step t and the predicted ones of step t + 1 (ahead: mean, then
-   covariance). squares: [Sigma_t | Sigma_{t+1} | cov(s_{t+1}, s_t) | scratch], Sigma_t = P on entry. mean: of step t + 1 on entry
-   and of step t on return. Returns 1 when the predicted covariance is not definite. */
+   covariance). squares: [Sigma_t | Sigma_{t+1} | cov(s_{t+1}, s_t) | scratch], Sigma_t = P on entry. mean: of step t +
+   1 on entry and of step t on return. Returns 1 when the predicted covariance is not definite. */
 PU__FN int pu__kalman_smooth(pu__direct *e, const double *m, const double *ahead, double *mean)
 {
     pu_int S = e->markov->S, SS = S * S;
@@ -12045,8 +12056,8 @@ PU__FN int pu__kalman_smooth(pu__direct *e, const double *m, const double *ahead
     return 0;
 }
 
-/* Filter forward, smoother backward. Every observed row of Phi sees one time step; rows come in order of time. z counts from
-   nu. */
+/* Filter forward, smoother backward. Every observed row of Phi sees one time step; rows come in order of time. z
+   counts from nu. */
 PU__FN pu_status pu__kalman_prepare(PU__PREPARE_ARGS)
 {
     const pu__markov *k = e->markov;
@@ -12103,8 +12114,8 @@ PU__FN pu_status pu__kalman_prepare(PU__PREPARE_ARGS)
 
 /* ---- diagonals of Sigma and of Phi Sigma Phi', for >>predict ---- */
 
-/* variance (D) and fit (M), where not NULL, += the diagonals of S and Phi S Phi', S = sum_j weight_j x_j x_j' for the k columns
-   of X. */
+/* variance (D) and fit (M), where not NULL, += the diagonals of S and Phi S Phi', S = sum_j weight_j x_j x_j' for the
+   k columns of X. */
 PU__FN pu_status pu__spread(pu__direct *e, pu_int k, pu_block X, pu_real *variance, pu_real *fit)
 {
     pu__posterior *p = e->post;
@@ -12211,9 +12222,9 @@ PU__FN const char *pu__engine_lacks(pu_engine engine, const pu_lgm *model, const
     return NULL;
 }
 
-/* Lays out (or measures) what the engines need. e->post is laid out, e->width is set. served: how many data each of them
-   serves; most: the most observed rows of a datum that the dual one does. */
-PU__FN void pu__direct_layout(pu__direct *e, pu__arena *arena, const pu_int *served, pu_int most)
+/* Lays out (or measures) what the engines need. e->post is laid out, e->width is set. served: how many data each of
+   them serves; most: the most observed rows of a datum that the dual one does. */
+PU__FN PU__NOINLINE void pu__direct_layout(pu__direct *e, pu__arena *arena, const pu_int *served, pu_int most)
 {
     pu_int D = e->post->D, SS, band = e->width + 1;
     pu_int square = pu__most(served[PU_DENSE] ? D : 0, served[PU_DUAL] ? most : 0);
@@ -12284,8 +12295,8 @@ typedef struct {
 
 enum { PU__COUNTS = 128 };
 
-/* A call: what is asked, what was decided before work starts, its memory. Holds pointers into itself: not to be copied. To the
-   lanes it is const: they write to arrays that it points at, each to its own part. */
+/* A call: what is asked, what was decided before work starts, its memory. Holds pointers into itself: not to be
+   copied. To the lanes it is const: they write to arrays that it points at, each to its own part. */
 typedef struct {
     pu__resolved r; /* the model, as given and resolved: */
     const pu_lgm *model;
@@ -12367,7 +12378,8 @@ typedef struct {
 
 /* ---- prices ---- */
 
-/* per multiplication of a product with few columns, in ns, and per row of it and column besides; of a product of matrices */
+/* per multiplication of a product with few columns, in ns, and per row of it and column besides; of a product of
+   matrices */
 #ifdef PU_FLOAT
 #define PU__NS        0.037
 #define PU__NS_ROW    10
@@ -12378,8 +12390,8 @@ typedef struct {
 #define PU__NS_MATRIX 0.1
 #endif
 
-/* Predicted nanoseconds of the solver's products with A for a datum with that many rows at work, and of making A a matrix
-   first, where that is cheaper: then *form = 1. */
+/* Predicted nanoseconds of the solver's products with A for a datum with that many rows at work, and of making A a
+   matrix first, where that is cheaper: then *form = 1. */
 PU__FN double pu__products_cost(const pu__job *job, pu_int rows, int *form)
 {
     double D = (double)job->D;
@@ -12396,9 +12408,10 @@ PU__FN double pu__products_cost(const pu__job *job, pu_int rows, int *form)
     return *form ? formed : each;
 }
 
-/* Predicted nanoseconds for a datum with that many observed rows, on one core: multiplications at the rate of long loops, and
-   what each vector, row and column costs besides. The constants are a fit to measurements on one machine (docs/design.md, "the
-   planner"), good to 30 %; what matters is which engine is cheaper, and near the crossover both are about as good. */
+/* Predicted nanoseconds for a datum with that many observed rows, on one core: multiplications at the rate of long
+   loops, and what each vector, row and column costs besides. The constants are a fit to measurements on one machine
+   (docs/design.md, "the planner"), good to 30 %; what matters is which engine is cheaper, and near the crossover both
+   are about as good. */
 PU__FN double pu__cost(const pu__job *job, pu_engine engine, pu_int observed)
 {
     pu_int rows = job->restricted ? observed : job->M;
@@ -12442,8 +12455,8 @@ PU__FN double pu__cost(const pu__job *job, pu_engine engine, pu_int observed)
     }
 }
 
-/* The engine for a datum with that many observed rows: as asked, or the cheapest of those that apply. Asked again wherever it
-   is needed, since it depends on sizes alone. */
+/* The engine for a datum with that many observed rows: as asked, or the cheapest of those that apply. Asked again
+   wherever it is needed, since it depends on sizes alone. */
 PU__FN pu_engine pu__engine_for(const pu__job *job, pu_int observed)
 {
     pu_engine best = job->kind == PU_EXACT ? PU_DENSE : PU_ITERATIVE;
@@ -12533,7 +12546,8 @@ PU__FN void pu__plan_words(const pu__job *job, pu_report *report)
 
 /* ---- memory of a job ---- */
 
-/* Where things of datum n are in arrays of two batches: that at hand and the one before, whose outcome may be read late. */
+/* Where things of datum n are in arrays of two batches: that at hand and the one before, whose outcome may be read
+   late. */
 PU__FN pu_int pu__ring_at(const pu__job *job, pu_int n) { return n % (2 * job->batch); }
 
 /* What a thread needs. */
@@ -12668,8 +12682,8 @@ PU__FN pu_status pu__check_options(const pu_options *o, pu_report *report)
     return bad ? pu__refuse(report, PU_E_ARGUMENT, bad) : PU_OK;
 }
 
-/* Which functions the operators must have for this job: those of the gradients that are wanted, of the probes, of the engine
-   that was asked for, of Rao-Blackwell and of the preconditioner, in this order. */
+/* Which functions the operators must have for this job: those of the gradients that are wanted, of the probes, of the
+   engine that was asked for, of Rao-Blackwell and of the preconditioner, in this order. */
 PU__FN pu_status pu__check_functions(const pu__job *job, pu_report *report)
 {
     const pu_options *o = job->o;
@@ -12707,8 +12721,8 @@ PU__FN pu_status pu__check_functions(const pu__job *job, pu_report *report)
     return lacks ? pu__refuse(report, PU_E_UNSUPPORTED, lacks) : PU_OK;
 }
 
-/* Arrays handed in through the options: finite, positive where they must be. A preconditioner that all data share is read
-   once. */
+/* Arrays handed in through the options: finite, positive where they must be. A preconditioner that all data share is
+   read once. */
 PU__FN pu_status pu__check_option_arrays(const pu__job *job, pu_report *report)
 {
     const pu_options *o = job->o;
@@ -12747,8 +12761,9 @@ PU__FN pu_status pu__check_option_arrays(const pu__job *job, pu_report *report)
 /* a / b, rounded up */
 PU__FN pu_int pu__ceil_div(pu_int a, pu_int b) { return (a + b - 1) / b; }
 
-/* Columns at a time whose vectors, five of them, stay in a cache of so many bytes, at least `least` and at most 64. Pairs
-   (least = 2) come in even numbers. Depends on sizes and lanes only, so that it does not change the bits between machines. */
+/* Columns at a time whose vectors, five of them, stay in a cache of so many bytes, at least `least` and at most 64.
+   Pairs (least = 2) come in even numbers. Depends on sizes and lanes only, so that it does not change the bits between
+   machines. */
 PU__FN pu_int pu__columns_fit(pu_int cache, pu_int D, pu_int columns, pu_int least)
 {
     pu_int fit = cache / (5 * (pu_int)sizeof(pu_real)) / D;
@@ -12758,7 +12773,8 @@ PU__FN pu_int pu__columns_fit(pu_int cache, pu_int D, pu_int columns, pu_int lea
     return pu__min(k, columns);
 }
 
-/* A filter has nothing to share between columns, transforms take them in pairs, matrices are read once for all of them. */
+/* A filter has nothing to share between columns, transforms take them in pairs, matrices are read once for all of
+   them. */
 PU__FN pu_int pu__columns_least(const pu__job *job)
 {
     if (pu__kind_of(job->model, job->side, job->side + 1, 1) == &pu__kind_band)
@@ -12782,8 +12798,8 @@ PU__FN pu_int pu__columns_block(const pu__job *job)
 #define PU__THREAD 0
 #endif
 
-/* Threads: as asked; otherwise OpenMP's choice, or 1 when the whole job is predicted to take less than half a millisecond,
-   where waking a team costs more than it saves. The report says which; the bits are the same. */
+/* Threads: as asked; otherwise OpenMP's choice, or 1 when the whole job is predicted to take less than half a
+   millisecond, where waking a team costs more than it saves. The report says which; the bits are the same. */
 PU__FN int pu__threads(int asked, double ns)
 {
 #ifdef PU__OPENMP
@@ -12805,15 +12821,16 @@ PU__FN void pu__job_lanes(pu__job *job, pu_int most, double ns)
     job->threads = (int)pu__min(pu__threads(job->o->threads, ns), job->lanes);
 }
 
-/* How many columns of a datum are solved at a time, and how data and columns are shared out among lanes and threads. Threads
-   come last, because nothing that changes the bits may depend on them. */
+/* How many columns of a datum are solved at a time, and how data and columns are shared out among lanes and threads.
+   Threads come last, because nothing that changes the bits may depend on them. */
 PU__FN void pu__job_parts(pu__job *job)
 {
     const pu_options *o = job->o;
     const pu_int *served = job->served;
     pu_int N = job->N;
     pu_int cols = job->cols;
-    /* Fewer data than lanes: share out the columns; where narrow blocks cost little, so that no lane has a datum too many. */
+    /* Fewer data than lanes: share out the columns; where narrow blocks cost little, so that no lane has a datum too
+       many. */
     pu_int parts = (pu__columns_least(job) == 1 ? 4 : 1) * (o->lanes ? o->lanes : 4);
     job->block = pu__columns_block(job);
     if (!o->columns && served[PU_ITERATIVE] && N < parts)
@@ -12839,7 +12856,7 @@ PU__FN void pu__job_parts(pu__job *job)
 /* Makes the batch that large. Does it fit into the device's memory? */
 PU__FN int pu__device_fits(pu__job *job, pu_int batch, pu_report *report)
 {
-    pu__arena arena = PU__ARENA;
+    pu__arena arena = PU__ZERO;
     job->batch = batch;
     job->kmax = job->block * batch;
     job->blocks = pu__ceil_div(job->cols, job->block);
@@ -12848,8 +12865,8 @@ PU__FN int pu__device_fits(pu__job *job, pu_int batch, pu_report *report)
     return !arena.overflow && report->device_bytes <= job->B->budget;
 }
 
-/* The most data that fit into the device's memory; if need be only some columns of one datum. By bisection, so that a part of
-   the data never gets a larger batch than all of them, nor needs more of the host. */
+/* The most data that fit into the device's memory; if need be only some columns of one datum. By bisection, so that a
+   part of the data never gets a larger batch than all of them, nor needs more of the host. */
 PU__FN void pu__device_batch(pu__job *job, pu_report *report)
 {
     pu_int most = job->batch; /* too many, */
@@ -12868,8 +12885,8 @@ PU__FN void pu__device_batch(pu__job *job, pu_report *report)
         job->block = (job->block + 1) / 2;
 }
 
-/* How a device is used: one lane, all columns of as many data side by side as its memory has room for. Where even one of them
-   does not fit, the call is refused when it asks for memory, with the bytes lacking told. */
+/* How a device is used: one lane, all columns of as many data side by side as its memory has room for. Where even one
+   of them does not fit, the call is refused when it asks for memory, with the bytes lacking told. */
 PU__FN pu_status pu__device_make(pu__job *job, pu_report *report)
 {
     const pu_options *o = job->o;
@@ -12965,8 +12982,8 @@ PU__FN pu_status pu__job_ask(pu__job *job, const pu_lgm *model, const pu_data *d
     return PU_OK;
 }
 
-/* The gradient vector of a lane, and the groups of probes for standard errors: G groups estimate the variance of a probe with G -
-   1 degrees of freedom, so that there must be two. */
+/* The gradient vector of a lane, and the groups of probes for standard errors: G groups estimate the variance of a
+   probe with G - 1 degrees of freedom, so that there must be two. */
 PU__FN pu_status pu__job_slots(pu__job *job, pu_report *report)
 {
     const pu_gradient_result *out = job->out;
@@ -13010,8 +13027,9 @@ PU__FN void pu__job_report(const pu__job *job, pu_report *report)
     pu__plan_words(job, report);
 }
 
-/* Checks everything that can be checked without memory, and decides everything that can be decided. The job is zero but for
-   what its caller wants besides. options and out may be NULL. want_nll: the likelihood is wanted where it can be had. */
+/* Checks everything that can be checked without memory, and decides everything that can be decided. The job is zero
+   but for what its caller wants besides. options and out may be NULL. want_nll: the likelihood is wanted where it can
+   be had. */
 PU__FN pu_status pu__job_make(pu__job *job, const pu_lgm *model, const pu_data *data, const pu_options *options,
                               const pu_gradient_result *out, int want_nll, pu_report *report)
 {
@@ -13056,8 +13074,8 @@ PU__FN pu_status pu__job_make(pu__job *job, const pu_lgm *model, const pu_data *
    remembers whose function failed.
    ------------------------------------------------------------------------------------------------ */
 
-/* Names the operator that failed at datum n. What has been recorded already keeps its place, but the user's operator is named,
-   not "A". Returns status. */
+/* Names the operator that failed at datum n. What has been recorded already keeps its place, but the user's operator
+   is named, not "A". Returns status. */
 PU__FN pu_status pu__blame(const pu__worker *w, pu_status status, pu_int n, pu_report *report)
 {
     const char *failed = w->post.failed;
@@ -13079,8 +13097,8 @@ PU__FN void pu__logs_array(pu__logs *logs, pu_int n, const pu_real *x)
         pu__logs_add(logs, (double)x[i]);
 }
 
-/* What a datum of the iterative engine has besides its observations, which were read last: diag(A), the preconditioner, and
-   the s of the log det's control variate. It is number `which` of those side by side. */
+/* What a datum of the iterative engine has besides its observations, which were read last: diag(A), the
+   preconditioner, and the s of the log det's control variate. It is number `which` of those side by side. */
 PU__FN pu_status pu__load_diagonal(const pu__job *job, pu__worker *w, pu_int n, pu_int which, pu_report *report)
 {
     pu_int D = job->D;
@@ -13114,8 +13132,8 @@ PU__FN pu_status pu__load_diagonal(const pu__job *job, pu__worker *w, pu_int n, 
     return PU_OK;
 }
 
-/* Observations of datum n, and what depends on them alone. A datum may be loaded by several lanes, each of which takes some of
-   its columns; the one that has column 0 (first = 0) records what there is to record. */
+/* Observations of datum n, and what depends on them alone. A datum may be loaded by several lanes, each of which takes
+   some of its columns; the one that has column 0 (first = 0) records what there is to record. */
 PU__FN pu_status pu__load(const pu__job *job, pu__worker *w, pu_int n, pu_int first, pu_report *report)
 {
     pu__posterior *p = &w->post;
@@ -13147,8 +13165,8 @@ PU__FN pu_status pu__load(const pu__job *job, pu__worker *w, pu_int n, pu_int fi
     return PU_OK;
 }
 
-/* The same for the batch that begins at datum n, side by side where the backend works, into the upload that was not used
-   last. Each datum has room for as many rows as the one that has most. */
+/* The same for the batch that begins at datum n, side by side where the backend works, into the upload that was not
+   used last. Each datum has room for as many rows as the one that has most. */
 PU__FN pu_status pu__device_load(const pu__job *job, pu__worker *w, pu_int n, pu_report *report)
 {
     pu__posterior *p = &w->post;
@@ -13165,7 +13183,7 @@ PU__FN pu_status pu__device_load(const pu__job *job, pu__worker *w, pu_int n, pu
     p->rows = NULL; /* all rows, unless a datum lacks some */
     p->joint = 0;
     pu__posterior_set_kind(p, p->usual);
-    job->B->turn(job->B->user, p->slot);
+    job->B->use_slot(job->B->user, p->slot);
     /* the batch before may still be solving: it keeps its preconditioners */
     if (p->m) {
         pu_int at = p->slot * p->wide * p->D;
@@ -13209,8 +13227,8 @@ PU__FN void pu__given_probes(const pu__job *job, pu__worker *w, pu_int n, pu_int
     }
 }
 
-/* delta = Gamma^1/2 eps1 + Phi'W^1/2 eps2 for k columns, the first of which is probe number `sample`. Each normal belongs to its
-   row, whichever other rows are observed. */
+/* delta = Gamma^1/2 eps1 + Phi'W^1/2 eps2 for k columns, the first of which is probe number `sample`. Each normal
+   belongs to its row, whichever other rows are observed. */
 PU__FN pu_status pu__draw_probes(const pu__job *job, pu__worker *w, pu_block delta, pu_int k, uint32_t sample)
 {
     pu__posterior *p = &w->post;
@@ -13225,8 +13243,8 @@ PU__FN pu_status pu__draw_probes(const pu__job *job, pu__worker *w, pu_block del
     return pu__phi_apply_t(p, k, w->eps, delta, 1);
 }
 
-/* Columns first .. first+k-1 of [b | delta_1 .. delta_K] into run.u. On a device: of every datum, and b's columns get a probe, too,
-   before b itself, so that columns of one kind lie side by side. */
+/* Columns first .. first+k-1 of [b | delta_1 .. delta_K] into run.u. On a device: of every datum, and b's columns get
+   a probe, too, before b itself, so that columns of one kind lie side by side. */
 PU__FN pu_status pu__rhs(const pu__job *job, pu__worker *w, pu_int n, pu_int first, pu_int k)
 {
     pu_block u = w->run.u;
@@ -13273,9 +13291,10 @@ PU__FN pu_status pu__linear_terms(const pu__job *job, pu__worker *w, pu_real *la
     return pu__phi_grad(p, count, pu__weighted_e(p), b, p->ones, lane + s->Phi);
 }
 
-/* log det A as each probe column of the block sees it, and how far that may be from what more steps would give: the larger
-   of the last step's change and of the part of delta'A^-1 log(A/s) delta that the residual leaves open, about
-   r'A^-1 r (1 + |log(theta/s)|) with theta the smallest Ritz value. The block has g->each columns of datum n, then of n + 1 .., from number `first` on. */
+/* log det A as each probe column of the block sees it, and how far that may be from what more steps would give: the
+   larger of the last step's change and of the part of delta'A^-1 log(A/s) delta that the residual leaves open, about
+   r'A^-1 r (1 + |log(theta/s)|) with theta the smallest Ritz value. The block has g->each columns of datum n, then of
+   n + 1 .., from number `first` on. */
 PU__FN void pu__logdets(const pu__job *job, pu__worker *w, pu_int n, pu_int first)
 {
     pu__run *g = &w->run;
@@ -13348,8 +13367,8 @@ PU__FN pu_status pu__rao_blackwell(const pu__job *job, pu__worker *w, pu_real *l
 
 /* ---- a block of columns by the iterative engine ---- */
 
-/* Gradient of the block just solved, whose first column has that number: 1/2 x'A x, what comes back through the solver, what is
-   linear in b. */
+/* Gradient of the block just solved, whose first column has that number: 1/2 x'A x, what comes back through the
+   solver, what is linear in b. */
 PU__FN pu_status pu__block_gradient(const pu__job *job, pu__worker *w, pu_int first, const pu_block *x0, pu_real *lane)
 {
     pu__run *g = &w->run;
@@ -13415,8 +13434,8 @@ PU__FN void pu__block_records(const pu__job *job, pu__worker *w, pu_int n, pu_in
         pu__logdets(job, w, n, first);
 }
 
-/* A block of columns, from number `first` on, of datum n (on a device of the batch at n), from right-hand sides to sums. A
-   device gets the next batch while it works on the last block of this one; only then its outcome is read. */
+/* A block of columns, from number `first` on, of datum n (on a device of the batch at n), from right-hand sides to
+   sums. A device gets the next batch while it works on the last block of this one; only then its outcome is read. */
 PU__FN pu_status pu__iterative_block(const pu__job *job, pu__worker *w, pu_int n, pu_int first, pu_real *lane,
                                      pu_report *report)
 {
@@ -13516,8 +13535,8 @@ PU__FN pu_status pu__direct_columns(const pu__job *job, pu__worker *w, pu_int n,
     return PU_OK;
 }
 
-/* Datum n by a direct engine: columns solved, the value of the likelihood at the mean and, where Sigma itself is known, the
-   gradient of its term. The probes' terms count only where Sigma is not used. */
+/* Datum n by a direct engine: columns solved, the value of the likelihood at the mean and, where Sigma itself is
+   known, the gradient of its term. The probes' terms count only where Sigma is not used. */
 PU__FN pu_status pu__direct_datum(const pu__job *job, pu__worker *w, pu_int n, pu_real *lane, pu_report *report)
 {
     const pu__engine_functions *engine = &pu__engines[w->engine];
@@ -13560,8 +13579,9 @@ PU__FN pu_status pu__direct_datum(const pu__job *job, pu__worker *w, pu_int n, p
 
 /* ---- lanes ---- */
 
-/* Ragged data to lanes, so that these cost about the same: the largest first, each to the lane that has least. Largest up to a
-   factor of sqrt(2), which makes a sort of 24 passes; the last one takes whatever is left. Depends on sizes alone. */
+/* Ragged data to lanes, so that these cost about the same: the largest first, each to the lane that has least. Largest
+   up to a factor of sqrt(2), which makes a sort of 24 passes; the last one takes whatever is left. Depends on sizes
+   alone. */
 PU__FN void pu__share_out(const pu__job *job)
 {
     enum { PASSES = 24 };
@@ -13591,7 +13611,8 @@ PU__FN void pu__share_out(const pu__job *job)
     }
 }
 
-/* The block of datum n that begins with column `first`: loaded, solved, its gradient added up. Data are on a device already. */
+/* The block of datum n that begins with column `first`: loaded, solved, its gradient added up. Data are on a device
+   already. */
 PU__FN pu_status pu__item_run(const pu__job *job, pu__worker *w, pu_int n, pu_int first, int lane, pu_report *report)
 {
     const pu__posterior *p = &w->post;
@@ -13615,8 +13636,8 @@ PU__FN pu_status pu__item_run(const pu__job *job, pu__worker *w, pu_int n, pu_in
     return first ? PU_OK : pu__direct_datum(job, w, n, grad, report);
 }
 
-/* All items of one lane, in order; on a device there is one lane, and an item has the columns of a batch of data. The lane's
-   report keeps the worst outcome: the first one, but a fatal one outranks it, and is the last. */
+/* All items of one lane, in order; on a device there is one lane, and an item has the columns of a batch of data. The
+   lane's report keeps the worst outcome: the first one, but a fatal one outranks it, and is the last. */
 PU__FN void pu__lane(const pu__job *job, pu__worker *w, int lane)
 {
     /* equal shares, the first lanes one more; ragged data look for theirs among all */
@@ -13663,7 +13684,7 @@ PU__FN pu_status pu__device_open(pu__job *job, pu_report *report)
     const pu_backend *B = job->B;
     pu__worker *w = job->workers;
     pu__posterior *p = &w->post;
-    B->turn(B->user, 0);
+    B->use_slot(B->user, 0);
     if (pu__job_sides(job, report))
         return report->status;
     pu__send(B, job->device_psi, job->model->psi, job->M);
@@ -13691,10 +13712,10 @@ PU__FN pu_status pu__device_close(const pu__job *job, pu_report *report)
         return report->status;
     /* the common accumulator, then those of the groups; a side may have summed something else than its gradient */
     for (pu_int g = 0; g <= s->groups; g++) {
-        if (s->Phi && pu__pull_side(job->side, from, to))
-            return pu__operator_failed(report, "Gamma.pull", -1);
-        if (s->psi > s->Phi && pu__pull_side(job->side + 1, from + there->Phi, to + s->Phi))
-            return pu__operator_failed(report, "Phi.pull", -1);
+        if (s->Phi && pu__side_grad(job->side, from, to))
+            return pu__operator_failed(report, "Gamma.grad_from_sums", -1);
+        if (s->psi > s->Phi && pu__side_grad(job->side + 1, from + there->Phi, to + s->Phi))
+            return pu__operator_failed(report, "Phi.grad_from_sums", -1);
         pu__axpy(job->M, 1, from + there->psi, to + s->psi);
         from = job->sums + there->group + g * there->eta;
         to = job->grads + s->group + g * s->eta;
@@ -13787,8 +13808,8 @@ PU__FN int pu__sum_lanes(const pu__job *job)
     return lost;
 }
 
-/* Gamma += (bbar nu' + nu bbar')/2 + nu nu'/2 - Gamma^-1/2. The last one, from -1/2 log det Gamma, has in the dual engine met
-   its opposite in 1/2 tr(A Gamma^-1). */
+/* Gamma += (bbar nu' + nu bbar')/2 + nu nu'/2 - Gamma^-1/2. The last one, from -1/2 log det Gamma, has in the dual
+   engine met its opposite in 1/2 tr(A Gamma^-1). */
 PU__FN pu_status pu__finish_Gamma(const pu__job *job, pu_report *report)
 {
     const pu_op *Gamma = job->Gamma;
@@ -13826,8 +13847,8 @@ PU__FN pu_status pu__finish_nu(const pu__job *job, pu_report *report)
     return pu__check_result(job->gamma_nu, D, "gradient of nu", -1, report);
 }
 
-/* Lane 0 becomes the mean gradient; Gamma and nu get the terms that are linear in bbar or free of the data. Phi's gradient
-   was looked at while it was summed up row by row: it is searched only where that found something. */
+/* Lane 0 becomes the mean gradient; Gamma and nu get the terms that are linear in bbar or free of the data. Phi's
+   gradient was looked at while it was summed up row by row: it is searched only where that found something. */
 PU__FN pu_status pu__finish_gradient(const pu__job *job, pu_report *report)
 {
     const pu__slots *s = &job->slots;
@@ -13859,8 +13880,8 @@ typedef struct {
 
 #define PU__LOG_2PI 1.8378770664093454836
 
-/* Datum n's part of c, q, the network objective and the likelihood. The probes' means over k: tr(A Sigma) as sigma'A sigma
-   and as delta'sigma, and log det A, whose spread gives the likelihood's standard error. */
+/* Datum n's part of c, q, the network objective and the likelihood. The probes' means over k: tr(A Sigma) as sigma'A
+   sigma and as delta'sigma, and log det A, whose spread gives the likelihood's standard error. */
 PU__FN void pu__datum_values(const pu__job *job, pu_int n, pu__value_sums *sums, pu_report *report)
 {
     double N = (double)job->N;
@@ -13937,8 +13958,8 @@ PU__FN pu_status pu__finish_values(const pu__job *job, pu_report *report)
         if (job->kind == PU_NETWORK) /* second order in that, times I: see pu__choose */
             report->solver_error = (double)job->plan.I * sums.energy / sums.size;
     }
-    /* the gap is below chance or rounding. The probes also know tr(A Sigma) = D: solves cut short fall below it by more than
-       chance, which is sqrt(2 D) for one of them */
+    /* the gap is below chance or rounding. The probes also know tr(A Sigma) = D: solves cut short fall below it by
+       more than chance, which is sqrt(2 D) for one of them */
     report->nll_converged =
         !sampled || (sums.gap <= pu__max(0.1 * report->nll_se, 100 * (double)PU__EPS * fabs(report->nll)) &&
                      D - sums.traces <= 3 * sqrt(2 * D / ((double)sampled * (double)job->K)));
@@ -14007,8 +14028,8 @@ PU__FN void pu__write(pu_real *to, const pu_real *from, pu_int n)
         pu__zeros(to, n);
 }
 
-/* A vector [Gamma | Phi | psi] of the job to the caller's three arrays: zero where the gradient was not asked for, or there
-   is no such vector. */
+/* A vector [Gamma | Phi | psi] of the job to the caller's three arrays: zero where the gradient was not asked for, or
+   there is no such vector. */
 PU__FN void pu__write_three(const pu__job *job, const pu_real *from, pu_real *Gamma, pu_real *Phi, pu_real *psi)
 {
     const pu_gradient_result *out = job->out;
@@ -14053,8 +14074,8 @@ PU__FN void pu__write_results(const pu__job *job)
     }
 }
 
-/* Runs all lanes, on as many threads as there are workers. Returns the worst outcome, recorded. An error of a device outranks
-   whatever came of it. */
+/* Runs all lanes, on as many threads as there are workers. Returns the worst outcome, recorded. An error of a device
+   outranks whatever came of it. */
 PU__FN pu_status pu__run_lanes(pu__job *job, pu_report *report)
 {
     if (job->ragged)
@@ -14232,8 +14253,8 @@ PU__FN pu_status pu__pilot_make(pu__own_job *p, const pu_lgm *model, const pu_da
     return pu__job_make(&p->job, model, &p->data, o, &p->wanted, 1, report);
 }
 
-/* Bytes of a gradient whose K and I are not known yet: the pilot, and all that may come after it. With PU_ENGINE_AUTO that is
-   exact engines for the data that want them at the limits, and the solver for the rest. */
+/* Bytes of a gradient whose K and I are not known yet: the pilot, and all that may come after it. With PU_ENGINE_AUTO
+   that is exact engines for the data that want them at the limits, and the solver for the rest. */
 PU__FN pu_status pu__tuned_bytes(pu__call *call, const pu_lgm *model, const pu_data *data, const pu_options *options,
                                  const pu_gradient_result *out, size_t *bytes)
 {
@@ -14293,8 +14314,9 @@ PU_DEF pu_status pu_gradient_bytes(const pu_lgm *model, const pu_data *data, con
 
 /* ---- choosing K and I ---- */
 
-/* eps(i), the solver's error after i steps, from the coefficients of the pilot's columns. CG from zero takes alpha_l rho_l off
-   |x - A^-1 u|_A^2 in step l, in all x'A x; rho_{l+1} = beta_l rho_l. rho_0 follows from x'A x = sum_l alpha_l rho_l. */
+/* eps(i), the solver's error after i steps, from the coefficients of the pilot's columns. CG from zero takes alpha_l
+   rho_l off |x - A^-1 u|_A^2 in step l, in all x'A x; rho_{l+1} = beta_l rho_l. rho_0 follows from x'A x = sum_l
+   alpha_l rho_l. */
 PU__FN void pu__pilot_errors(const pu__job *job, double *eps)
 {
     pu_int I = PU__PILOT_STEPS;
@@ -14337,9 +14359,9 @@ PU__FN void pu__put_choice(pu__text *t, const char *name, pu_int value, const ch
     pu__put(t, limit ? "; at its limit); " : "); ");
 }
 
-/* K and I, which are at their limits, from what a pilot has found: eps(i), and the statistical error of one probe per datum.
-   Statistical error falls as 1/sqrt(N K); the solver's may be half of what K leaves, but nothing is gained by one far better
-   than what was asked for. */
+/* K and I, which are at their limits, from what a pilot has found: eps(i), and the statistical error of one probe per
+   datum. Statistical error falls as 1/sqrt(N K); the solver's may be half of what K leaves, but nothing is gained by
+   one far better than what was asked for. */
 PU__FN void pu__choose(const double *eps, const pu_options *options, double one, pu_options *tuned, pu_report *report)
 {
     double wanted = options->error > 0 ? options->error : 0.1;
@@ -14362,8 +14384,8 @@ PU__FN void pu__choose(const double *eps, const pu_options *options, double one,
         pu_int last = PU__PILOT_STEPS;
         pu_int I = 0;
         double error;
-        /* after the pilot's last step the error is taken to fall by rho per step. The network gradient errs by I eps^2; at few
-           steps that estimate is up to 3 times low */
+        /* after the pilot's last step the error is taken to fall by rho per step. The network gradient errs by I
+           eps^2; at few steps that estimate is up to 3 times low */
         do {
             I++;
             error = I <= last ? eps[I] : eps[last] * pow(rho, (double)(I - last));
@@ -14446,8 +14468,8 @@ PU_DEF pu_status pu_tune(const pu_lgm *model, const pu_data *data, const pu_opti
 
 /* ---- the calls ---- */
 
-/* Finds K and I where they are asked for: *tuned, and *options points at it then. How they were found stays in the report's
-   plan, all else of which is cleared. */
+/* Finds K and I where they are asked for: *tuned, and *options points at it then. How they were found stays in the
+   report's plan, all else of which is cleared. */
 PU__FN pu_status pu__tune_first(pu__call *call, const pu_lgm *model, const pu_data *data, const pu_options **options,
                                 const pu_gradient_result *out, pu_options *tuned)
 {
@@ -14517,8 +14539,8 @@ PU_DEF pu_status pu_nll(const pu_lgm *model, const pu_data *data, const pu_optio
 
 /* ---- one datum, densely ---- */
 
-/* The job of pu_exact: one datum by the dense engine, its mean kept. data NULL: to ask for its size, with a datum that has
-   nothing observed. */
+/* The job of pu_exact: one datum by the dense engine, its mean kept. data NULL: to ask for its size, with a datum that
+   has nothing observed. */
 PU__FN pu_status pu__exact_make(pu__own_job *w, const pu_lgm *model, const pu_data *data, pu_int datum,
                                 pu_report *report)
 {
@@ -14807,8 +14829,8 @@ PU__FN pu_status pu__moments_sampled(const pu__job *job, pu_int n, pu_report *re
     return PU_OK;
 }
 
-/* The dual engine has Sigma - Gamma^-1: adds diag(Gamma^-1), or diag(Phi Gamma^-1 Phi'), to its data. A difference: rounding must
-   not make it negative. */
+/* The dual engine has Sigma - Gamma^-1: adds diag(Gamma^-1), or diag(Phi Gamma^-1 Phi'), to its data. A difference:
+   rounding must not make it negative. */
 PU__FN pu_status pu__moments_prior(const pu__moments *moments, pu_report *report)
 {
     const pu__job *job = &moments->job;
@@ -15078,7 +15100,7 @@ typedef struct {
     int grad_is_scratch;
 
     /* Has room for arrays of ours. The caller's are written only when nothing can fail any more. */
-    pu__job task;
+    pu__job job;
     /* Canonical gradients: which are wanted, where they lie in the memory of the task. */
     pu_gradient_result want, found;
     /* Its address stands for arrays that are never written. */
@@ -15097,9 +15119,9 @@ PU__FN void pu__model_task_make(pu__model_task *self, pu_model *model, const pu_
     self->want = pu__model_wants(model, &self->options, &self->any);
     self->se = se;
     /* Taken with the memory of the job. */
-    self->task.reals = model->params;
-    self->task.times = se ? 2 : 1;
-    self->task.doubles = se ? model->params : 0;
+    self->job.reals = model->params;
+    self->job.times = se ? 2 : 1;
+    self->job.doubles = se ? model->params : 0;
 }
 
 /* What pu_gradient needs, and our own arrays. theta is not needed: sizes do not depend on it. */
@@ -15122,8 +15144,8 @@ PU_DEF pu_status pu_model_gradient_bytes(pu_model *model, const pu_data *data, c
     pu_status status = pu_gradient_bytes(&model->lgm, data, &self.options, &self.want, &all, report);
     if (status)
         return status;
-    pu__reals(arena, self.task.reals, self.task.times);
-    pu__doubles(arena, self.task.doubles, 1);
+    pu__reals(arena, self.job.reals, self.job.times);
+    pu__doubles(arena, self.job.doubles, 1);
     all = pu__add(all, arena->used, &arena->overflow);
     if (arena->overflow)
         return pu__refuse(report, PU_E_OVERFLOW, "workspace");
@@ -15138,11 +15160,11 @@ PU_DEF pu_status pu_model_gradient_bytes(pu_model *model, const pu_data *data, c
 PU__FN pu_status pu__model_se(pu__model_task *self, const pu_real *grad)
 {
     const pu_model *model = self->model;
-    const pu__job *job = &self->task;
+    const pu__job *job = &self->job;
     const pu__slots *slots = &job->slots;
-    pu_real *from = self->task.grads + slots->group;
-    pu_real *group_grad = self->task.own_reals + model->params;
-    double *variance = self->task.own_doubles;
+    pu_real *from = self->job.grads + slots->group;
+    pu_real *group_grad = self->job.own_reals + model->params;
+    double *variance = self->job.own_doubles;
     pu_gradient_result group = self->found;
     /* The layout of a group is that of the gradient up to eta. */
     memset(variance, 0, (size_t)model->params * sizeof *variance);
@@ -15169,11 +15191,11 @@ PU__FN pu_status pu__model_se(pu__model_task *self, const pu_real *grad)
 
 /* Runs the job in its memory and pulls its gradients back: to an array of ours, unless the model is sure to
    give finite ones. */
-PU__FN pu_status pu__model_pull(pu__model_task *self, pu_report *report)
+PU__FN pu_status pu__model_grad(pu__model_task *self, pu_report *report)
 {
     const pu_model *model = self->model;
-    pu__job *job = &self->task;
-    pu_real *grad = self->task.own_reals;
+    pu__job *job = &self->job;
+    pu_real *grad = self->job.own_reals;
     int in_place = job->by_rows && self->grad_is_scratch && model->begins_with_Phi;
     pu_status status;
     /* The job then sums Phi's gradient where it is wanted. */
@@ -15218,13 +15240,13 @@ PU__FN pu_status pu__model_run(pu__model_task *self, pu_report *report)
     if (self->se)
         self->want.se_psi = &self->any;
     if (!status)
-        status = pu__job_make(&self->task, lgm, self->data, options, &self->want, want_nll, report);
+        status = pu__job_make(&self->job, lgm, self->data, options, &self->want, want_nll, report);
     /* Nothing is written by the job: its gradients are read where they lie. */
-    self->task.dry = 1;
+    self->job.dry = 1;
     if (!status)
-        status = pu__job_memory(&call, &self->task);
+        status = pu__job_memory(&call, &self->job);
     if (!status)
-        status = pu__model_pull(self, report);
+        status = pu__model_grad(self, report);
     return pu__finish(&call, status);
 }
 
@@ -15339,16 +15361,16 @@ PU_DEF void pu_model_free(pu_model *model)
 #define PU__MODEL_GRAD_ARGS const pu_model *model, const pu_gradient_result *g, pu_real *grad
 #define PU__START_ARGS      const pu_model *model, const pu_data *data, PU_UNUSED uint64_t seed, pu_real *theta
 
-/* A part of theta, from entry `at` on: a matrix, a vector (cols = 0), a number (rows = 0 too), or the lower triangle of a
-   matrix, row by row, with the logarithms of its diagonal (cols < 0). */
+/* A part of theta, from entry `at` on: a matrix, a vector (cols = 0), a number (rows = 0 too), or the lower triangle
+   of a matrix, row by row, with the logarithms of its diagonal (cols < 0). */
 typedef struct {
     const char *name;
     pu_int rows, cols, at;
     pu_scale scale;
 } pu__part;
 
-/* A process of S states as of some theta. Q = L L' and, for a given start, P0 = L0 L0', both factors in L; S x S each, zero
-   above the diagonal. */
+/* A process of S states as of some theta. Q = L L' and, for a given start, P0 = L0 L0', both factors in L; S x S each,
+   zero above the diagonal. */
 typedef struct {
     pu_ssm ssm;
     double L[2][PU__SSM_SQUARE];
@@ -15360,7 +15382,7 @@ typedef struct {
      networks (hidden > 0)      W1 | b1 | W2 | b2 | log alpha | log psi, the features being Phi; W2 = 0: without W2, b2
      autoregressions            atanh gamma | log kappa | log lambda
      state spaces (states > 0)  A | c | L | log sigma2, and m0 | L0 for a given start
-   Offsets are those of a part in theta. Arrays that a kind does not use have no entries. */
+   Offsets are those of a part in theta. Arrays that a kind does not use have no entries, but for `ar`. */
 typedef struct {
     pu__part part[6];
     int parts;
@@ -15420,8 +15442,8 @@ PU__FN pu_report *pu__draft_begin(pu__draft *d, const pu_model *model, pu_report
     return pu__begin(&d->call, &d->made.memory, report);
 }
 
-/* Appends a part (see pu__part), and returns its offset in theta. A number of parameters that overflows becomes the largest
-   there is, for which there is no memory. */
+/* Appends a part (see pu__part), and returns its offset in theta. A number of parameters that overflows becomes the
+   largest there is, for which there is no memory. */
 PU__FN pu_int pu__part_add(pu__draft *d, const char *name, pu_int rows, pu_int cols, pu_scale scale)
 {
     pu__part part = {name, rows, cols, d->made.params, scale};
@@ -15525,9 +15547,10 @@ PU__FN pu_status pu__parted_norms(pu__parted *s, pu_report *report)
     return PU_OK;
 }
 
-/* Memory of a draft whose sizes and parts are known; then *model and its data move to their places, and only operators and
-   functions are missing. *model has the memory in any case, to be freed. Without memory the rest of *model is zeroed: a block
-   that its pointers referred to may be gone. The model is not set yet: psi = 0, which pu_gradient refuses. */
+/* Memory of a draft whose sizes and parts are known; then *model and its data move to their places, and only operators
+   and functions are missing. *model has the memory in any case, to be freed. Without memory the rest of *model is
+   zeroed: a block that its pointers referred to may be gone. The model is not set yet: psi = 0, which pu_gradient
+   refuses. */
 PU__FN pu_status pu__draft_open(pu__draft *d, pu_model *model)
 {
     pu__parted *s = &d->parted;
@@ -17171,10 +17194,10 @@ PU_DEF pu_status pu_fit_bytes(pu_model *model, const pu_data *data, const pu_fit
     return arena->overflow ? pu__refuse(report, PU_E_OVERFLOW, "workspace") : PU_OK;
 }
 
-/* Memory of a call that makes many gradients: arrays of its own, and a workspace for the gradients. The arrays get a block
-   of their own, or the front of the caller's fixed block, whose rest is for the gradients. memory: two workspaces, for the
-   arrays and for that rest. Here the arrays of the layout are made, zeroed, and call->ws becomes the workspace for the
-   gradients. To be given back by pu_workspace_free of the first. */
+/* Memory of a call that makes many gradients: arrays of its own, and a workspace for the gradients. The arrays get a
+   block of their own, or the front of the caller's fixed block, whose rest is for the gradients. memory: two
+   workspaces, for the arrays and for that rest. Here the arrays of the layout are made, zeroed, and call->ws becomes
+   the workspace for the gradients. To be given back by pu_workspace_free of the first. */
 PU__FN pu_status pu__split_allocate(pu_workspace *memory, pu__call *call, pu__layout layout, void *self)
 {
     pu_workspace *ws = call->ws, *rest = memory + 1;

@@ -394,7 +394,7 @@ static __global__ void __launch_bounds__(PU__CUDA_THREADS)
 static __device__ __forceinline__ pu_real pu__before(const pu_unwinding *v, pu_int n, pu_int i, pu_int j, pu_int each, pu_real be)
 {
     const pu_real *minv = pu__piece_of(v->minv, n, j, each);
-    if (v->kept.at) return pu__col(v->kept, j)[i];
+    if (v->r_i.at) return pu__col(v->r_i, j)[i];
     return pu__times(minv, i, be == PU_R(0) ? pu__col(v->d, j)[i] : pu__col(v->d, j)[i] - be * pu__col(v->before, j)[i]);
 }
 
@@ -689,7 +689,7 @@ static pu_unwinding pu__cuda_unwinding(const pu_unwinding *v, pu_int j, pu_int n
     pu_unwinding u = *v;
     u.d = pu__from(u.d, j), u.before = pu__from(u.before, j), u.xbar = pu__from(u.xbar, j), u.r = pu__from(u.r, j);
     u.rbar = pu__from(u.rbar, j), u.dbar = pu__from(u.dbar, j), u.qbar = pu__from(u.qbar, j);
-    if (u.kept.at) u.kept = pu__from(u.kept, j);
+    if (u.r_i.at) u.r_i = pu__from(u.r_i, j);
     u.a += j, u.be += j, u.twice_rhobar += j, u.pib += j;
     if (u.be_before) u.be_before += j;
     if (u.m) u.m += j / each * n, u.minv += j / each * n;
@@ -1734,7 +1734,7 @@ PU_DEF pu_status pu_cuda_open(pu_cuda *c, const pu_cuda_options *options, pu_rep
     c->backend.read = pu__cuda_read, c->backend.write = pu__cuda_write, c->backend.retreat = pu__cuda_retreats;
     c->backend.unwind_sums = pu__cuda_unwinds_sums, c->backend.unwind = pu__cuda_unwinds;
     c->backend.sum_dot = pu__cuda_sum_dot, c->backend.row_terms = pu__cuda_rows_terms;
-    c->backend.memory = pu__cuda_memory, c->backend.batch = pu__cuda_batch, c->backend.turn = pu__cuda_turn;
+    c->backend.memory = pu__cuda_memory, c->backend.batch = pu__cuda_batch, c->backend.use_slot = pu__cuda_turn;
     c->backend.side = pu__cuda_make_side, c->backend.status = pu__cuda_status;
     return PU_OK;
 }

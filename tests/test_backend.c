@@ -504,7 +504,7 @@ TEST backend_is_complete(void)
     ASSERT(cpu != NULL && cpu == pu_backend_cpu());
     ASSERT(cpu->dot && cpu->combine && cpu->advance && cpu->stage && cpu->row_dot && cpu->retreat);
     ASSERT(cpu->normals && cpu->read && cpu->write && cpu->sum_dot && cpu->row_terms);
-    ASSERT(!cpu->memory && !cpu->batch && !cpu->turn && !cpu->side && !cpu->status); /* the host's memory is everybody's */
+    ASSERT(!cpu->memory && !cpu->batch && !cpu->use_slot && !cpu->side && !cpu->status); /* the host's memory is everybody's */
     PASS();
 }
 

@@ -546,7 +546,7 @@ TEST unwind(shape s, unwind_case u)
                    memset(&v, 0, sizeof v);
                    v.d = w.put(d), v.before = w.put(before), v.xbar = w.put(xbar), v.r = w.put(r), v.rbar = w.put(rbar);
                    v.dbar = w.put(dbar), v.qbar = w.put(qbar);
-                   if (u.kept) v.kept = w.put(kept);
+                   if (u.kept) v.r_i = w.put(kept);
                    v.a = w.put(a), v.be = w.put(be), v.be_before = w.put_if(!u.first, be_before);
                    v.twice_rhobar = w.put(two), v.pib = w.put(pib), v.m = w.put_if(u.with_m, m), v.minv = w.put_if(u.with_m, minv);
                    v.weight = w.put_if(u.with_mbar, weight), v.mbar = mb;
@@ -555,7 +555,7 @@ TEST unwind(shape s, unwind_case u)
                            pu_unwinding p = v;
                            p.d = c.of(v.d), p.before = c.of(v.before), p.xbar = c.of(v.xbar), p.r = c.of(v.r), p.rbar = c.of(v.rbar);
                            p.dbar = c.of(v.dbar), p.qbar = c.of(v.qbar);
-                           if (u.kept) p.kept = c.of(v.kept);
+                           if (u.kept) p.r_i = c.of(v.r_i);
                            p.a += c.first, p.be += c.first, p.twice_rhobar += c.first, p.pib += c.first;
                            if (p.be_before) p.be_before += c.first;
                            if (p.m) p.m += c.d * n, p.minv += c.d * n;
@@ -994,7 +994,7 @@ TEST turns(pu_int n)
                        pu_term t;
                        memset(&t, 0, sizeof t);
                        t.x = x, t.scale = PU_R(1);
-                       if (w.device) w.B->turn(w.B->user, l % 2);
+                       if (w.device) w.B->use_slot(w.B->user, l % 2);
                        memcpy(from.data(), pieces.data() + l * n, (size_t)n * sizeof(pu_real));
                        w.B->write(w.B->user, slot[l % 2], from.data(), (size_t)n * sizeof(pu_real));
                        if (w.device) w.B->batch(w.B->user, 1);

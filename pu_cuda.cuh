@@ -1752,7 +1752,7 @@ typedef struct {
 static size_t pu__cuda_solve_layout(pu__cuda_solve_memory *w, const pu_backend *B, const pu_op *A, const pu__plan *plan, pu_int k,
                                     int gradient, void *memory, int *overflow)
 {
-    pu__arena arena = PU__ARENA;
+    pu__arena arena = PU__ZERO;
     arena.B = B, arena.far = (unsigned char *)memory;
     if (memory) arena.far += (PU__ALIGN - (uintptr_t)memory % PU__ALIGN) % PU__ALIGN;
     memset(&w->A, 0, sizeof w->A);
@@ -1841,7 +1841,7 @@ PU_DEF pu_status pu_cuda_solve(pu_cuda *c, const pu_op *A, pu_int k, const pu_re
                   g->n, g->m, g->minv);
         pu__cuda_launched(c);
     }
-    t = pu__t(pu__rows(U, ldu), PU_R(1), NULL, NULL);
+    t = pu__term(pu__rows(U, ldu));
     pu__cuda_combination(c, g->n, k, g->u, 1, &t);
     start = pu__rows(x0, g->n);
     g->s.detach = gradient && plan.adjoint != PU_ADJOINT_FULL;
@@ -1849,7 +1849,7 @@ PU_DEF pu_status pu_cuda_solve(pu_cuda *c, const pu_op *A, pu_int k, const pu_re
     status = pu__forward(g, x0 ? &start : NULL, plan.I);
     if (!status) status = pu__residual(g);
     if (!status && gradient) {
-        t = pu__t(pu__rows(weight, k), PU_R(0.5), NULL, NULL);
+        t = pu__term_scaled(pu__rows(weight, k), PU_R(0.5));
         pu__cuda_combination(c, k, 1, pu__rows(g->s.scale, k), 1, &t);
         status = A->grad(A, k, g->x, g->x, g->s.scale, grad_A, w.A.work);
         t.scale = PU_R(1);
@@ -1857,7 +1857,7 @@ PU_DEF pu_status pu_cuda_solve(pu_cuda *c, const pu_op *A, pu_int k, const pu_re
         if (!status) status = pu__reverse(g, x0 ? &start : NULL, grad_A);
     }
     if (status && !c->status) return pu__fail(report, PU_E_OPERATOR, "A.apply or A.grad", -1, -1);
-    t = pu__t(g->x, PU_R(1), NULL, NULL);
+    t = pu__term(g->x);
     if (!status) pu__cuda_combination(c, g->n, k, pu__rows(X, ldx), 1, &t);
     if (stop && !status) (void)pu__cuda_ok(c, cudaMemcpyAsync(stop, g->s.stop, (size_t)k * sizeof *stop, cudaMemcpyDeviceToDevice, c->stream));
     report->solver = plan.solver, report->iterations = plan.I, report->tape_every = plan.every, report->products = g->products;

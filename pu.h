@@ -7033,7 +7033,7 @@ PU_DEF pu_status pu_ssm_mean(const pu_ssm *m, const pu_real *m0, pu_real *nu)
 PU_DEF pu_status pu_ssm_mean_grad(const pu_ssm *m, const pu_real *nu, const pu_real *grad_nu, pu_real *grad_A,
                                   pu_real *grad_m0)
 {
-    double lambda[PU_SSM_MAX] = {0}, next[PU_SSM_MAX], dA[PU__SSM_SQUARE] = {0};
+    double lambda[PU_SSM_MAX] = {0}, next[PU_SSM_MAX] = {0}, dA[PU__SSM_SQUARE] = {0};
     pu_int S = m ? m->states : 0;
     if (!m || !nu || !grad_nu)
         return PU_E_NULL;

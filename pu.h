@@ -3265,7 +3265,8 @@ PU__FN PU_HD void pu__stage_rev2(const pu_state *s, pu_int h, pu_int j, int take
 PU__FN PU_HD void pu__stage_column(const pu_state *s, pu_stage stage, pu_int i, pu_int j)
 {
     pu_int h = i * s->k + j;
-    int active = i < (pu_int)s->steps[j]; /* reverse pass: did this column take step i+1? */
+    /* reverse pass: did this column take step i+1? The start sets the number of steps. */
+    int active = stage != PU_STAGE_START && i < (pu_int)s->steps[j];
     int taken = active && !s->detach && !s->fixed_step;
     switch (stage) {
     /* forwards */

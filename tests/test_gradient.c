@@ -130,34 +130,65 @@ static enum greatest_test_res check_derivative(problem *p)
 static const pu_solver all_solvers[4] = {PU_CG, PU_PCG, PU_SD, PU_GD};
 static const char *const solver_name[4] = {"cg", "pcg", "sd", "gd"};
 
+enum { NETWORK_D = 7, NETWORK_M = 9, NETWORK_N = 3, NETWORK_K = 2 };
+
+/* A problem with given probes, preconditioner and step sizes: its network gradient is a derivative of report.network. */
+static void make_network(problem *p, prior_kind prior, int solver, pu_int I, int warm)
+{
+    static const pu_real step[NETWORK_N] = {PU_R(0.03), PU_R(0.05), PU_R(0.04)};
+    pu_real *m = tc_random_positive(77, NETWORK_N * NETWORK_D);
+    pu_int i;
+    make_problem(p, prior, NETWORK_D, NETWORK_M, NETWORK_N, 100);
+    /* far from 0 for the steps of the rule; PCG does not mind a factor */
+    for (i = 0; i < NETWORK_N * NETWORK_D; i++) m[i] *= PU_R(8);
+    p->options.samples = NETWORK_K;
+    p->options.delta = tc_normal(5, NETWORK_N * NETWORK_K * NETWORK_D);
+    p->options.x0 = warm ? tc_normal(6, NETWORK_N * (NETWORK_K + 1) * NETWORK_D) : NULL;
+    p->options.solve.solver = all_solvers[solver];
+    p->options.solve.iterations = I ? I : PU_ZERO;
+    p->options.solve.precond = m;
+    p->options.solve.step = step;
+    if (prior == PRIOR_SPD && all_solvers[solver] == PU_PCG) {
+        p->options.solve.precond_stride = PU_ZERO;
+        set_slot(&p->slots[5], "m", m, NETWORK_D, 0);
+        p->out.precond = p->slots[5].grad;
+    }
+}
+
 /* The network gradient is the total derivative of report.network, with delta, step and x0 held fixed; m is held fixed when
    every datum has its own, and differentiated, too, when they share one. */
 static enum greatest_test_res network_case(prior_kind prior, int solver, pu_int I, int warm, pu_adjoint adjoint,
-                                           pu_int checkpoint)
+                                           pu_int tape_every)
 {
-    enum { D = 7, M = 9, N = 3, K = 2 };
     problem p;
-    pu_real *m = tc_random_positive(77, N * D), step[N] = {PU_R(0.03), PU_R(0.05), PU_R(0.04)};
-    pu_int i;
-    make_problem(&p, prior, D, M, N, 100);
-    for (i = 0; i < N * D; i++) m[i] *= PU_R(8); /* far from 0 for the steps of the rule; PCG does not mind a factor */
-    p.options.samples = K;
-    p.options.delta = tc_normal(5, N * K * D);
-    p.options.x0 = warm ? tc_normal(6, N * (K + 1) * D) : NULL;
-    p.options.solve.solver = all_solvers[solver];
-    p.options.solve.iterations = I ? I : PU_ZERO;
-    p.options.solve.precond = m;
-    if (prior == PRIOR_SPD && all_solvers[solver] == PU_PCG) {
-        p.options.solve.precond_stride = PU_ZERO;
-        set_slot(&p.slots[5], "m", m, D, 0);
-        p.out.precond = p.slots[5].grad;
-    }
-    p.options.solve.step = step;
+    make_network(&p, prior, solver, I, warm);
     p.options.solve.adjoint = adjoint;
-    p.options.solve.tape_every = checkpoint;
-    tc_set_case("%s, %s, I = %d%s, adjoint %d, checkpoint %d", prior_name[prior], solver_name[solver], (int)I,
-                warm ? ", warm" : "", (int)adjoint, (int)checkpoint);
+    p.options.solve.tape_every = tape_every;
+    tc_set_case("%s, %s, I = %d%s, adjoint %d, tape_every %d", prior_name[prior], solver_name[solver], (int)I,
+                warm ? ", warm" : "", (int)adjoint, (int)tape_every);
     return check_derivative(&p);
+}
+
+/* Which other gradients are wanted does not change the one of psi. (It once did, after a warm start without that of Phi.) */
+TEST psi_gradient_does_not_depend_on_the_others(void)
+{
+    pu_real alone[NETWORK_M];
+    int solver, warm, i;
+    for (solver = 0; solver < 4; solver++)
+        for (warm = 0; warm < 2; warm++) {
+            problem p;
+            pu_gradient_result only = {0};
+            make_network(&p, PRIOR_DIAGONAL, solver, 2, warm);
+            tc_set_case("%s, %s", solver_name[solver], warm ? "warm" : "cold");
+            only.psi = alone;
+            TC_STATUS(pu_gradient(&p.model.lgm, &p.model.data, &p.options, NULL, &p.out, NULL), PU_OK);
+            TC_STATUS(pu_gradient(&p.model.lgm, &p.model.data, &p.options, NULL, &only, NULL), PU_OK);
+            for (i = 0; i < NETWORK_M; i++) {
+                double want = (double)p.out.psi[i];
+                TC_CLOSE((double)alone[i], want, 1000 * PU_TEST_EPS * (1 + fabs(want)));
+            }
+        }
+    PASS();
 }
 
 TEST network_gradient_is_the_derivative_of_its_objective(void)
@@ -783,6 +814,7 @@ int main(int argc, char **argv)
     GREATEST_MAIN_BEGIN();
     SET_TEARDOWN(tc_release, NULL);
     RUN_TEST(network_gradient_is_the_derivative_of_its_objective);
+    RUN_TEST(psi_gradient_does_not_depend_on_the_others);
     RUN_TEST(every_reverse_pass_gives_that_derivative);
     RUN_TEST(gradient_in_m_needs_one_m_and_a_network);
     RUN_TEST(the_check_sees_a_wrong_gradient);

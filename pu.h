@@ -5966,12 +5966,16 @@ PU__FN double pu__ar_weight(const pu__pairs *pairs, pu_int j)
     return (double)pairs->weight[j] * (pairs->c ? (double)pairs->c[j] : 1);
 }
 
-#define PU__AR_CORNER 96 /* numbers of S that are held at once: three rows of order 32, all of order 9 */
+#define PU__AR_CORNER 96 /* numbers of S that are held at once: three rows of order 32, all of order 8 */
 
-/* Rows first .. last-1 of S, P numbers each, at the end whose entry l is at p[start - l]. */
+/* Numbers from one row of S to the next: a multiple of 8, so that compilers use whole vectors. */
+PU__FN pu_int pu__ar_wide(pu_int P) { return (P + 7) / 8 * 8; }
+
+/* Rows first .. last-1 of S, at the end whose entry l is at p[start - l]. */
 PU__FN void pu__ar_corner(const pu__pairs *pairs, pu_int P, pu_int start, pu_int first, pu_int last, double *S)
 {
-    double u[PU_AR_MAX], v[PU_AR_MAX];
+    double u[PU_AR_MAX] = {0}, v[PU_AR_MAX] = {0};
+    pu_int wide = pu__ar_wide(P);
     memset(S, 0, PU__AR_CORNER * sizeof *S);
     for (pu_int j = 0; j < pairs->k; j++) {
         const pu_real *p = pu__col(pairs->P, j) + start, *q = pu__col(pairs->Q, j) + start;
@@ -5982,9 +5986,12 @@ PU__FN void pu__ar_corner(const pu__pairs *pairs, pu_int P, pu_int start, pu_int
             u[l] = (double)p[-l];
             v[l] = (double)q[-l];
         }
-        for (pu_int i = first; i < last; i++)
-            for (pu_int l = 0; l < P; l++)
-                S[(i - first) * P + l] += weight * u[i] * v[l] + weight * v[i] * u[l];
+        for (pu_int i = first; i < last; i++) {
+            double *row = S + (i - first) * wide, wu = weight * u[i], wv = weight * v[i];
+            for (pu_int m = 0; m < wide; m += 8)
+                for (pu_int l = m; l < m + 8; l++)
+                    row[l] += wu * v[l] + wv * u[l];
+        }
     }
 }
 
@@ -6000,12 +6007,12 @@ enum {
    S is made some rows at a time, since a whole one of order 32 would be 8 KiB. */
 PU__FN void pu__ar_forms(const pu_ar *ar, const pu__pairs *pairs, int what, double *T, double *value)
 {
-    pu_int P = ar->order, last;
+    pu_int P = ar->order, wide = pu__ar_wide(P), last;
     int lower = what == PU__AR_LOWER;
     double S[PU__AR_CORNER], a[PU_AR_MAX + 1];
     pu__ar_predictor(ar, P, a);
     for (pu_int first = 0; first < P; first = last) {
-        last = pu__min(first + PU__AR_CORNER / P, P);
+        last = pu__min(first + PU__AR_CORNER / wide, P);
         pu__ar_corner(pairs, P, lower ? ar->n - 1 : P - 1, first, last, S);
         /* the rows serve all terms that reach them */
         for (pu_int t = 0; t < P; t++) {
@@ -6018,7 +6025,7 @@ PU__FN void pu__ar_forms(const pu_ar *ar, const pu__pairs *pairs, int what, doub
             for (pu_int r = pu__most(first, at); r < last && r <= at + t; r++) {
                 double sum = 0;
                 for (pu_int i = 0; i <= t; i++)
-                    sum += b[i] * S[(r - first) * P + at + i];
+                    sum += b[i] * S[(r - first) * wide + at + i];
                 T[pu__ar_row(t) + r - at] = sum;
                 value[t] += b[r - at] * sum;
             }

@@ -87,7 +87,7 @@ MEMORY
 STATUS
     0 is success, negative: refused (misuse, sizes, memory, input), positive: ran, but. pu_report.where names
     the array, datum, column and index. Output arrays are written only when the status is PU_OK, PU_CAP,
-    PU_DIVERGED or PU_STAGNATED; any other status leaves all of them as they were.
+    PU_DIVERGED, PU_STAGNATED or PU_INEXACT; any other status leaves all of them as they were.
 
 DETERMINISM AND THREADS
     Same inputs, seed and build: same bits, at any thread count. Random numbers are a function of (seed,
@@ -299,7 +299,8 @@ typedef ptrdiff_t pu_int; /* sizes and indices: signed, so that a negative one i
     X(PU_BREAKDOWN, 2, "curvature d'Ad was not positive: A is not positive definite")             \
     X(PU_NONFINITE, 3, "a NaN or an infinity arose during the run")                               \
     X(PU_DIVERGED, 4, "gradient descent ended with a larger residual than it began with")         \
-    X(PU_STAGNATED, 5, "the residual reached rounding level before the tolerance")
+    X(PU_STAGNATED, 5, "the residual reached rounding level before the tolerance")                \
+    X(PU_INEXACT, 6, "ran, but rounding took more than half of the digits")
 
 typedef enum {
 #define PU_X(name, value, text) name = value,
@@ -399,14 +400,17 @@ typedef enum { PU_NETWORK, PU_OUTPUT, PU_MONTE_CARLO, PU_EXACT } pu_kind;
 
 /* How a datum's systems are solved. All but the first are exact; what they need is beside them. */
 #define PU_ENGINE_LIST(X)                                                                                   \
-    X(PU_ITERATIVE, 0, "iterative")      /* a few steps of options.solve.solver, K probes */               \
-    X(PU_DENSE, 1, "dense")              /* Cholesky of A: D^3 */                                          \
-    X(PU_DUAL, 2, "dual")                /* Woodbury, m observed entries: 2 m^2 D + m^3/3; Gamma.solve */  \
-    X(PU_BANDED, 3, "banded")            /* band (block tridiagonal) Cholesky, selected inverse: D band^2; \
+    X(PU_ENGINE_DEFAULT, 0, "default")   /* chosen: as auto; but iterative where an option of that engine   \
+                                            is set (samples, solve, delta, x0, groups ..) or a result asked \
+                                            for that only its probes have, or a kind but PU_EXACT */        \
+    X(PU_ITERATIVE, 1, "iterative")      /* a few steps of options.solve.solver, K probes */               \
+    X(PU_DENSE, 2, "dense")              /* Cholesky of A: D^3 */                                          \
+    X(PU_DUAL, 3, "dual")                /* Woodbury, m observed entries: 2 m^2 D + m^3/3; Gamma.solve */  \
+    X(PU_BANDED, 4, "banded")            /* band (block tridiagonal) Cholesky, selected inverse: D band^2; \
                                             Gamma.band_add, band_grad, Phi.row, row_grad */                \
-    X(PU_KALMAN, 4, "kalman")            /* smoother, the textbook baseline: T S^3; Gamma a pu_op_ssm or pu_op_ar (order <= \
+    X(PU_KALMAN, 5, "kalman")            /* smoother, the textbook baseline: T S^3; Gamma a pu_op_ssm or pu_op_ar (order <= \
                                             PU_SSM_MAX), each row of Phi within one time step; PU_EXACT only */ \
-    X(PU_ENGINE_AUTO, 5, "auto")         /* per datum the cheapest of those that apply; see report.plan */
+    X(PU_ENGINE_AUTO, 6, "auto")         /* per datum the cheapest of those that apply; see report.plan */
 typedef enum {
 #define PU_X(name, value, text) name = value,
     PU_ENGINE_LIST(PU_X)
@@ -443,9 +447,9 @@ typedef struct {
 typedef struct {
     pu_int samples;            /* K; 0 = 10; PU_ZERO = none (PU_EXACT only); PU_CHOOSE: see `error` */
     pu_kind kind;              /* default PU_NETWORK */
-    pu_engine engine;          /* default PU_ITERATIVE. Exact engines serve PU_EXACT (which takes PU_DENSE for the
-                                  default) and, but for Kalman, PU_MONTE_CARLO; PU_ENGINE_AUTO serves all kinds: a datum
-                                  that an exact engine takes gets the exact gradient, the others what `kind` says */
+    pu_engine engine;          /* default: chosen, report.plan tells; the paper's recipe is PU_ITERATIVE. Exact engines
+                                  serve PU_EXACT and, but for Kalman, PU_MONTE_CARLO; PU_ENGINE_AUTO serves all kinds: a
+                                  datum that an exact engine takes gets the exact gradient, the others what `kind` says */
     pu_solve_options solve;    /* PU_MONTE_CARLO without a tolerance: to rounding level */
     uint64_t seed;             /* default 0 */
     uint32_t step;             /* changes the probes: keep it fixed for common random numbers, count it up for fresh
@@ -532,6 +536,7 @@ typedef struct {
     pu_int batch;                /* data side by side on the device */
     pu_int served[PU_ENGINES];   /* data by the engine that served them */
     char plan[600];              /* the same in words, with the reason; before that, how K and I were chosen */
+    double seconds;              /* predicted time on one core, before the run (built-in operators' sizes decide) */
 
     pu_int groups;               /* of probes behind the standard errors; 0: none were asked for */
     double se_95;                /* a 95 % interval of a component is +- se_95 times its standard error (Student's t, G
@@ -540,6 +545,9 @@ typedef struct {
     double solver_error;         /* estimate of the relative error that ending the solver early leaves in the gradient:
                                     eps (PU_NETWORK: I eps^2), eps^2 = sum |x - A^-1 u|_A^2 / sum |x|_A^2; -1: unknown
                                     (GD, SD, warm start, or nobody asked for the likelihood) */
+    double rounding_error;       /* estimate of the relative error that rounding leaves in the results of direct
+                                    engines; above the root of the machine's epsilon the status is PU_INEXACT; -1: not
+                                    measured (iterative engine: see worst_residual) */
     double ritz_min, ritz_max;   /* extreme Ritz values of A (PCG: of M^-1 A) over all columns; 0 where unknown */
 
     int has_objective;           /* 0 when Gamma has no logdet: then c, q, network, nll are 0 */
@@ -1640,6 +1648,7 @@ PU__FN void pu__report_clear(pu_report *report)
     report->worst_column = -1;
     report->statistical_error = -1;
     report->solver_error = -1;
+    report->rounding_error = -1;
 }
 
 /* ------------------------------------------------------------------------------------------------
@@ -12200,8 +12209,9 @@ typedef struct {
     pu_status (*spread)(PU__SPREAD_ARGS);
 } pu__engine_functions;
 
-/* In the order of pu_engine; iterative and auto have none. */
+/* In the order of pu_engine; default, iterative and auto have none. */
 static const pu__engine_functions pu__engines[PU_ENGINES] = {
+    PU__ZERO,
     PU__ZERO,
     {pu__dense_prepare, pu__dense_solve, pu__dense_sigma, pu__dense_spread},
     {pu__dual_prepare, pu__dual_solve, pu__dual_sigma, pu__dual_spread},
@@ -12470,9 +12480,13 @@ PU__FN pu_engine pu__engine_for(const pu__job *job, pu_int observed)
     pu_engine best = job->kind == PU_EXACT ? PU_DENSE : PU_ITERATIVE;
     if (job->engine != PU_ENGINE_AUTO)
         return job->engine;
-    for (int e = PU_ITERATIVE; e < PU_ENGINE_AUTO; e++)
+    for (int e = PU_ITERATIVE; e < PU_ENGINE_AUTO; e++) {
+        /* with D observations or more the dual matrix has an eigenvalue 1 for each beyond D, however large the others */
+        if (e == PU_DUAL && observed >= job->D)
+            continue;
         if ((job->can >> e & 1) && pu__cost(job, (pu_engine)e, observed) < pu__cost(job, best, observed))
             best = (pu_engine)e;
+    }
     return best;
 }
 
@@ -12666,14 +12680,31 @@ PU__FN void pu__job_layout(void *self, pu__arena *arena)
 
 /* ---- checks ---- */
 
+/* The engine that the options ask for. By default it is chosen, but who sets an option of the iterative engine, or wants
+   what only its columns have, means that one. out may be NULL. */
+PU__FN pu_engine pu__engine_asked(const pu_options *o, const pu_gradient_result *out)
+{
+    const pu_solve_options *s = &o->solve;
+    int solve = s->iterations || s->solver || s->tolerance != 0 || s->absolute2 != 0 || s->adjoint || s->tape_every ||
+                s->precond || s->step || s->check_every;
+    int probes = o->samples || o->delta || o->x0 || o->groups || o->rao_blackwell || o->error != 0;
+    int columns = out && (out->x || out->residual || out->alpha || out->beta || out->logdet || out->columns ||
+                          out->precond);
+    if (o->engine != PU_ENGINE_DEFAULT)
+        return o->engine;
+    if (o->kind == PU_EXACT)
+        return PU_ENGINE_AUTO;
+    return o->kind || solve || probes || columns || pu__is_far(o->backend) ? PU_ITERATIVE : PU_ENGINE_AUTO;
+}
+
 /* Ranges of the options. The first that is wrong is named. */
 PU__FN pu_status pu__check_options(const pu_options *o, pu_report *report)
 {
-    int direct = o->engine != PU_ITERATIVE && o->engine != PU_ENGINE_AUTO;
+    int direct = o->engine != PU_ENGINE_DEFAULT && o->engine != PU_ITERATIVE && o->engine != PU_ENGINE_AUTO;
     const char *bad = NULL;
     if ((int)o->kind < PU_NETWORK || (int)o->kind > PU_EXACT)
         bad = "options.kind";
-    else if ((int)o->engine < PU_ITERATIVE || (int)o->engine > PU_ENGINE_AUTO)
+    else if ((int)o->engine < PU_ENGINE_DEFAULT || (int)o->engine > PU_ENGINE_AUTO)
         bad = "options.engine";
     else if (o->samples < 0 && (o->samples != PU_ZERO || o->kind != PU_EXACT))
         bad = "options.samples";
@@ -12958,8 +12989,10 @@ PU__FN pu_status pu__job_ask(pu__job *job, const pu_lgm *model, const pu_data *d
         return report->status;
     job->N = data->n;
     job->kind = o->kind;
-    /* PU_EXACT has no iterative engine: its default is the dense one */
-    job->engine = exact && o->engine == PU_ITERATIVE ? PU_DENSE : o->engine;
+    job->engine = pu__engine_asked(o, out);
+    /* PU_EXACT has no iterative engine */
+    if (exact && job->engine == PU_ITERATIVE)
+        job->engine = PU_DENSE;
     job->device = pu__is_far(job->B);
     /* A device has the iterative engine only; exact engines work on the host. The plan tells. */
     if (job->device && !exact && o->engine == PU_ENGINE_AUTO)
@@ -13032,6 +13065,7 @@ PU__FN void pu__job_report(const pu__job *job, pu_report *report)
     report->threads = job->threads;
     report->lanes = job->lanes;
     report->columns = job->served[PU_ITERATIVE] ? job->block : job->kmax;
+    report->seconds = 1e-9 * job->ns;
     pu__plan_words(job, report);
 }
 
@@ -14295,7 +14329,7 @@ PU__FN pu_status pu__tuned_bytes(pu__call *call, const pu_lgm *model, const pu_d
             return report->status;
         if (now > *bytes)
             *bytes = now;
-        if (most.engine != PU_ENGINE_AUTO)
+        if (pu__engine_asked(&most, out) != PU_ENGINE_AUTO)
             break;
         most.engine = PU_ITERATIVE;
     }
@@ -14421,7 +14455,7 @@ PU__FN pu_status pu__tune(pu__call *call, const pu_lgm *model, const pu_data *da
     *tuned = pu__at_limits(options);
     if (!pick_K && !pick_I)
         return PU_OK;
-    if (options->engine == PU_ENGINE_AUTO) {
+    if (pu__engine_asked(options, out) == PU_ENGINE_AUTO) {
         /* Would the iterative engine serve anyone, if it had to do next to nothing? */
         pu_options least = *tuned;
         if (pick_K)
@@ -14524,7 +14558,7 @@ PU_DEF pu_status pu_nll(const pu_lgm *model, const pu_data *data, const pu_optio
     report = pu__begin(&call, ws, report);
     if (options)
         o = *options;
-    if (o.engine != PU_ITERATIVE && o.engine != PU_ENGINE_AUTO)
+    if (o.engine != PU_ENGINE_DEFAULT && o.engine != PU_ITERATIVE && o.engine != PU_ENGINE_AUTO)
         o.kind = PU_EXACT;
     if (!nll)
         return pu__refuse(report, PU_E_NULL, "nll");
@@ -14893,6 +14927,7 @@ PU__FN pu_status pu__moments_run(pu__moments *w, pu__call *call, const pu_lgm *m
     pu_options *o = &w->o;
     if (options)
         *o = *options;
+    o->engine = pu__engine_asked(o, NULL); /* before x is asked for */
     if (pu__is_far(o->backend))
         return pu__refuse(report, PU_E_UNSUPPORTED, "options.backend (moments are the host's)");
     if (samples && o->kind == PU_EXACT)

@@ -1148,12 +1148,18 @@ TEST missing_logdet_is_reported(void)
 TEST optional_arguments_may_be_null(void)
 {
     setup s;
+    pu_options options = {0};
     pu_report report;
     double nll;
     make_setup(&s);
     ASSERT_EQ(pu_gradient(&s.model, &s.data, NULL, NULL, NULL, NULL), PU_OK);
     ASSERT_EQ(pu_gradient(&s.model, &s.data, NULL, NULL, NULL, &report), PU_OK);
+    /* zeroed options choose the engine, and tell; the paper's recipe is one line */
+    ASSERT(report.engine == PU_ENGINE_AUTO && report.seconds > 0 && report.plan[0]);
+    options.engine = PU_ITERATIVE;
+    ASSERT_EQ(pu_gradient(&s.model, &s.data, &options, NULL, NULL, &report), PU_OK);
     ASSERT(report.samples == 10 && report.iterations == 30 && report.kind == PU_NETWORK);
+    ASSERT(report.served[PU_ITERATIVE] == s.data.n);
     ASSERT_EQ(pu_nll(&s.model, &s.data, NULL, NULL, &nll, NULL, NULL), PU_OK);
     ASSERT_EQ(pu_gradient_bytes(&s.model, &s.data, NULL, NULL, NULL, &report), PU_E_NULL);
     ASSERT_STR_EQ("bytes", report.where.what);

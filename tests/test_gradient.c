@@ -785,6 +785,7 @@ TEST dual_engine_is_exact(void)
                 memset(p.model.mask, 0, (size_t)M); /* datum 0: nothing observed */
                 if (!restricted) p.model.Phi.apply_rows = NULL;
                 p.options.kind = PU_EXACT;
+                p.options.engine = PU_DENSE;
                 tc_set_case("%s, D = %d, M = %d, %s", prior_name[prior], (int)D, (int)M, restricted ? "rows" : "all rows");
                 TC_STATUS(pu_gradient(&p.model.lgm, &p.model.data, &p.options, NULL, &p.out, &dense), PU_OK);
                 for (k = 0; k < 5; k++) {

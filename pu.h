@@ -555,7 +555,8 @@ typedef struct {
     double network;              /* q - mean_k delta_k'sigma_k: the function whose derivative the network gradient is */
     int has_nll;                 /* exact engines, or CG / PCG with probes */
     double nll;                  /* mean negative log-likelihood, with 2 pi */
-    double nll_se;               /* its standard error over probes; 0 = exact, -1 = unknown (K = 1) */
+    double nll_se;               /* its standard error over probes; 0 = exact, -1 = unknown (K = 1). With PU_INEXACT what
+                                    rounding leaves is added to it */
     double nll_95;               /* half the width of a 95 % interval: Student's t with N (K - 1) degrees of freedom
                                     times nll_se */
     double nll_gap;              /* estimate of what more iterations would still change through the log det, mean */
@@ -5613,6 +5614,22 @@ PU__FN void pu__ar_ends(const pu_ar *ar, pu_real c, const pu_real *x, pu_real *y
         pu__set(y + (l < ar->order ? l : ar->n - 1 - l + ar->order), c * s[l], add);
 }
 
+/* x'Gamma x = |X x|^2, in double: a sum of squares, where x'(Gamma x) cancels when a process near its unit root is far
+   from zero. */
+PU__FN double pu__ar_square(const pu_op *op, const pu_real *x)
+{
+    const pu_ar *ar = pu__ar_of(op);
+    double sum = 0;
+    for (pu_int t = 0; t < ar->n; t++) {
+        const pu_real *row = pu__ar_x(ar, t);
+        double u = 0;
+        for (pu_int j = 0; j <= pu__min(t, ar->order); j++)
+            u += (double)row[j] * (double)x[t - j];
+        sum += u * u;
+    }
+    return sum;
+}
+
 /* y = X'(X x), or y += if add, for n < 2 P, where the two ends overlap. */
 PU__FN void pu__ar_apply_short(const pu_ar *ar, const pu_real *x, pu_real *y, int add)
 {
@@ -6531,6 +6548,27 @@ PU__FN pu_status pu__ssm_pass(const pu_op *op, pu_int k, pu_block X, pu_block Y,
                     pu__set(y + l * S + i, out[i * PU__SSM_ROW + l], add);
         }
     return PU_OK;
+}
+
+/* x'Gamma x = sum_t (x_t - A x_{t-1})'W_t (x_t - A x_{t-1}), in double. As x'(Gamma x) it would be the small difference
+   of large numbers where the states are large and their innovations small. */
+PU__FN double pu__ssm_square(const pu_op *op, const pu_real *x)
+{
+    const pu_ssm *m = pu__ssm(op);
+    pu_int S = m->states;
+    double sum = 0;
+    for (pu_int at = 0; at < op->rows; at += S) {
+        const double *W = at > 0 ? m->Qi : m->Pi;
+        double u[PU_SSM_MAX];
+        for (pu_int i = 0; i < S; i++) {
+            u[i] = (double)x[at + i];
+            for (pu_int j = 0; at > 0 && j < S; j++)
+                u[i] -= m->A_set[i * S + j] * (double)x[at - S + j];
+        }
+        for (pu_int i = 0; i < S * S; i++)
+            sum += u[i / S] * W[i] * u[i % S];
+    }
+    return sum;
 }
 
 /* Y = Gamma X, or Y += Gamma X. Gamma is symmetric, so this is apply_t too. */
@@ -11468,25 +11506,68 @@ PU__FN pu_status pu__posterior_rhs(pu__posterior *p, const pu_real *gamma_nu, pu
     return status;
 }
 
-/* c + 1/2 x'A x - b'x + 1/2 log det Gamma for the x of the last product, as 1/2 (e - Phi x)'W (e - Phi x) + 1/2 (x -
-   nu)'Gamma (x - nu) - 1/2 sum log psi: the same for every x, but a sum of squares, where c and b'x are far larger
-   than their difference when the noise is small. At x = mu a rounding of x counts to second order only. d, q: D reals
-   of scratch. */
-PU__FN pu_status pu__posterior_value(pu__posterior *p, pu_block x, pu_real *d, pu_real *q, double *value)
+/* The quadratic part of the likelihood at a mean x, and the sizes of what it and the gradients are differences of. */
+typedef struct {
+    double value;    /* c + 1/2 x'A x - b'x + 1/2 log det Gamma */
+    double rounding; /* of it */
+    double weight;   /* largest w, */
+    double data;     /* w e^2, */
+    double fit;      /* w (e - Phi x)^2, */
+    double eta;      /* w |e - Phi x|, */
+    double terms;    /* and w (|e| + |Phi x|) */
+    double nu;       /* largest |Gamma (x - nu)| */
+} pu__value;
+
+/* d'q = d'Gamma d, and in *size the sum of its terms' sizes: as a sum of squares where Gamma knows one. */
+PU__FN double pu__prior_square(const pu_op *Gamma, const pu_real *d, const pu_real *q, double *size)
+{
+    double sum = 0;
+    *size = 0;
+    if (Gamma->form == PU_FORM_STATES || Gamma->form == PU_FORM_AR) {
+        *size = (Gamma->form == PU_FORM_AR ? pu__ar_square : pu__ssm_square)(Gamma, d);
+        return *size;
+    }
+    for (pu_int i = 0; i < Gamma->rows; i++)
+        *size += fabs((double)d[i] * (double)q[i]);
+    sum = pu__dot(Gamma->rows, NULL, d, q);
+    return sum;
+}
+
+/* At the x of the last product 1/2 (e - Phi x)'W (e - Phi x) + 1/2 (x - nu)'Gamma (x - nu) - 1/2 sum log psi: the same as
+   c + 1/2 x'A x - b'x + 1/2 log det Gamma for every x, but a sum of squares, where c and b'x are far larger than their
+   difference when the noise is small. At x = mu a rounding of x counts to second order only. d, q: D reals of scratch. */
+PU__FN pu_status pu__posterior_value(pu__posterior *p, pu_block x, pu_real *d, pu_real *q, pu__value *v)
 {
     const pu_real *nu = p->model->nu;
     const pu__rows_data *now = &p->now;
     pu_real *t = p->row_sum;
     pu_int D = p->D;
+    double size;
+    memset(v, 0, sizeof *v);
     for (pu_int i = 0; i < D; i++)
         d[i] = x.at[i] - (nu ? nu[i] : 0);
     if ((p->left != PU__LEFT_ROWS && pu__phi_apply(p, 1, x, p->t0)) ||
         pu__gamma_apply(p, 1, pu__rows(d, D), pu__rows(q, D), 0))
         return PU_E_OPERATOR;
-    for (pu_int i = 0; i < p->n_rows; i++)
-        t[i] = now->mask[i] != 0 ? now->e[i] - p->t0.at[i] : 0;
-    *value = (pu__dot(p->n_rows, now->w, t, t) - p->log_psi) / 2;
-    *value += pu__dot(D, NULL, d, q) / 2;
+    for (pu_int i = 0; i < p->n_rows; i++) {
+        double w = (double)now->w[i], e = (double)now->e[i], there = (double)p->t0.at[i];
+        double terms = fabs(e) + fabs(there);
+        t[i] = 0;
+        if (now->mask[i] == 0)
+            continue;
+        t[i] = now->e[i] - p->t0.at[i];
+        v->weight = pu__max(v->weight, w);
+        v->data = pu__max(v->data, w * e * e);
+        v->fit = pu__max(v->fit, w * (double)t[i] * (double)t[i]);
+        v->eta = pu__max(v->eta, w * fabs((double)t[i]));
+        v->terms = pu__max(v->terms, w * terms);
+        v->rounding += w * fabs((double)t[i]) * terms;
+    }
+    for (pu_int i = 0; i < D; i++)
+        v->nu = pu__max(v->nu, fabs((double)q[i]));
+    v->value = (pu__dot(p->n_rows, now->w, t, t) - p->log_psi) / 2;
+    v->value += pu__prior_square(p->model->Gamma, d, q, &size) / 2;
+    v->rounding = (double)PU__EPS * (v->rounding + size + fabs(p->log_psi));
     return PU_OK;
 }
 
@@ -11553,7 +11634,7 @@ PU__FN pu_status pu__posterior_dense(pu__posterior *p, pu_block X, pu_block Y, p
                 Sigma = Gamma^-1 - G B^-1 G',   W Phi Sigma = W^1/2 B^-1 G',   R Sigma R' = I - B^-1
      banded   A = L diag(d) L' within the band, Sigma within the band by Takahashi's recursion. A block tridiagonal A with
               blocks of S is a band of 2 S - 1
-     Kalman   filter and smoother (Rauch, Tung, Striebel), the textbook way to the same numbers; then as banded
+     Kalman   filter and smoother (Rauch, Tung, Striebel) with square roots of covariances; then as banded
 
    An engine has four functions (pu__engine_functions), called in this order for a datum: prepare factors A, solve serves
    right-hand sides, spread and sigma use the factor up (the dual engine overwrites V and L with what they need).
@@ -11562,7 +11643,8 @@ PU__FN pu_status pu__posterior_dense(pu__posterior *p, pu_block X, pu_block Y, p
 /* A state space for the Kalman engine: s_t = F s_{t-1} + N(0, Q), s_0 ~ N(0, P0). */
 typedef struct {
     pu_int S, T, block; /* states, steps, entries of z per step */
-    double F[PU__SSM_SQUARE], Q[PU__SSM_SQUARE], P0[PU__SSM_SQUARE];
+    double F[PU__SSM_SQUARE];
+    double Q[PU__SSM_SQUARE], P0[PU__SSM_SQUARE]; /* their lower Cholesky factors */
 } pu__markov;
 
 /* What a direct engine works with. The blocks x, u, q are the solver's, D x kmax. */
@@ -11574,6 +11656,11 @@ typedef struct {
     double gamma_logdet; /* log det Gamma */
     double logdet;       /* out: log det A */
     double norm;         /* out, banded: largest row sum of |A|, from above */
+    double kappa;        /* out: by how much the factor enlarges rounding, see pu__pivot_ratio */
+    double eps;          /* out: rounding of the arithmetic that made it */
+    double lost;         /* out: by how much variances are smaller than what they are the difference of */
+    pu_real *diag;       /* D: diag(A), but not from the dual engine */
+    int smoothed;        /* the Kalman smoother has made Z and the mean, in column */
     pu_real *L;          /* dense: D x D; dual: m x m */
     pu_real *s;          /* dual: m */
     pu_real *Y;          /* dual: scratch, m x m, and at least PU__SPAN wide */
@@ -11584,7 +11671,6 @@ typedef struct {
     pu__markov *markov;
     double *kalman;  /* Kalman, per step: filtered and predicted mean and covariance */
     double *squares; /* Kalman: six S x S matrices */
-    pu_real *narrow; /* Kalman: two more */
 } pu__direct;
 
 /* What an engine's functions are given: prepare: the number of the datum that post has loaded; solve: k columns u, the
@@ -11605,6 +11691,18 @@ PU__FN pu_status pu__factor(pu__direct *e, pu_int m, const char *what, pu_int n,
     return bad < 0 ? PU_OK : pu__fail(report, PU_E_NOT_DEFINITE, what, n, bad * m + bad);
 }
 
+/* The largest ratio of an entry of a diagonal (n) to its pivot, the square of L_ii. Rounding errors of a matrix, scaled to
+   a diagonal of ones, reach its inverse enlarged by about that: along some direction the matrix is that much smaller. */
+PU__FN double pu__pivot_ratio(pu_int n, const pu_real *diag, const pu_real *L)
+{
+    double worst = 1;
+    for (pu_int i = 0; i < n; i++) {
+        double pivot = (double)L[i * (n + 1)];
+        worst = pu__max(worst, (double)diag[i] / (pivot * pivot));
+    }
+    return worst;
+}
+
 /* The first k columns of x count with this weight. */
 PU__FN void pu__set_weights(pu__direct *e, pu_int k, pu_real weight)
 {
@@ -11620,8 +11718,13 @@ PU__FN pu_status pu__dense_prepare(PU__PREPARE_ARGS)
     pu__posterior *p = e->post;
     if (pu__posterior_dense(p, e->x, e->q, e->L))
         return pu__operator_failed(report, p->failed, n);
+    for (pu_int i = 0; i < p->D; i++)
+        e->diag[i] = e->L[i * (p->D + 1)];
     if (pu__factor(e, p->D, "A", n, report))
         return report->status;
+    e->kappa = pu__pivot_ratio(p->D, e->diag, e->L);
+    e->eps = (double)PU__EPS;
+    e->lost = 1;
     e->logdet = 2 * pu__log_diagonal(p->D, e->L, p->D + 1);
     return PU_OK;
 }
@@ -11666,8 +11769,8 @@ PU__FN pu_status pu__dense_sigma(PU__SIGMA_ARGS)
 
 /* ---- dual ---- */
 
-/* L L' = B = I + R G, with the rows of G' as columns of V, and log det A. Refuses where no digit is left; the other
-   engines may have some. */
+/* L L' = B = I + R G, with the rows of G' as columns of V, and log det A. Sigma will be a difference: B_jj is by how much
+   what is known of observation j exceeds what is left of it. */
 PU__FN pu_status pu__dual_prepare(PU__PREPARE_ARGS)
 {
     pu__posterior *p = e->post;
@@ -11676,7 +11779,8 @@ PU__FN pu_status pu__dual_prepare(PU__PREPARE_ARGS)
     pu_int m = p->observed, k;
     pu_block V = e->V, R = e->x;
     pu_real *B = e->L;
-    double low = HUGE_VAL, high = 0;
+    e->lost = 1;
+    e->eps = (double)PU__EPS;
     if (m > 0)
         pu__zeros(B, m * m);
     /* k rows of R and of G', then those columns of B down to the diagonal */
@@ -11698,19 +11802,14 @@ PU__FN pu_status pu__dual_prepare(PU__PREPARE_ARGS)
                      PU__UPPER, p->panel);
     }
     pu__mirror(m, B, 1);
-    for (pu_int i = 0; i < m; i++)
+    for (pu_int i = 0; i < m; i++) {
         B[i * m + i] += 1;
+        e->s[i] = B[i * m + i];
+        e->lost = pu__max(e->lost, (double)e->s[i]);
+    }
     if (pu__factor(e, m, "I + R Gamma^-1 R'", n, report))
         return report->status;
-    /* (high / low)^2 is at most the condition number of B, and usually near it */
-    for (pu_int i = 0; i < m; i++) {
-        double pivot = (double)B[i * m + i];
-        low = low < pivot ? low : pivot;
-        high = pu__max(high, pivot);
-    }
-    if (high * high * (double)PU__EPS > 0.01 * low * low)
-        return pu__fail(report, PU_E_NOT_DEFINITE, "I + R Gamma^-1 R' (too ill-conditioned for the dual engine)", n,
-                        -1);
+    e->kappa = pu__pivot_ratio(m, e->s, B);
     e->logdet = e->gamma_logdet + 2 * pu__log_diagonal(m, B, m + 1);
     return PU_OK;
 }
@@ -11888,6 +11987,7 @@ PU__FN pu_status pu__banded_prepare(PU__PREPARE_ARGS)
     e->norm = 0;
     for (pu_int i = 0; i < D; i++) { /* a bound: twice the largest sum of a lower row */
         double sum = 0;
+        e->diag[i] = (pu_real)band[i * wide];
         for (pu_int j = 0; j < wide; j++)
             sum += fabs(band[i * wide + j]);
         e->norm = pu__max(e->norm, 2 * sum);
@@ -11895,8 +11995,14 @@ PU__FN pu_status pu__banded_prepare(PU__PREPARE_ARGS)
     bad = pu__band_factor(D, e->width, band, e->inverse);
     if (bad >= 0)
         return pu__fail(report, PU_E_NOT_DEFINITE, "A", n, bad * D + bad);
-    for (pu_int i = 0; i < D; i++)
+    e->kappa = 1;
+    for (pu_int i = 0; i < D; i++) {
         pu__logs_add(&logs, band[i * wide]);
+        e->kappa = pu__max(e->kappa, (double)e->diag[i] * e->inverse[i]);
+    }
+    e->eps = DBL_EPSILON;
+    e->lost = 1;
+    e->smoothed = 0;
     e->logdet = logs.sum + log(logs.product);
     return PU_OK;
 }
@@ -11905,9 +12011,9 @@ PU__FN pu_status pu__banded_prepare(PU__PREPARE_ARGS)
 PU__FN pu_status pu__banded_solve(PU__COLUMNS_ARGS)
 {
     pu_int D = e->post->D;
-    PU_ASSERT(!e->markov || (first == 0 && k == 1));
+    PU_ASSERT(!e->smoothed || (first == 0 && k == 1));
     for (pu_int j = 0; j < k; j++) {
-        if (!e->markov) {
+        if (!e->smoothed) {
             pu__ssm_widen(D, pu__col(e->u, j), e->column);
             pu__band_solve(D, e->width, e->band, e->inverse, e->column);
         }
@@ -11920,7 +12026,7 @@ PU__FN pu_status pu__banded_solve(PU__COLUMNS_ARGS)
 /* Z = Sigma inside the band; the Kalman smoother has made it. */
 PU__FN void pu__band_sigma(pu__direct *e)
 {
-    if (!e->markov)
+    if (!e->smoothed)
         pu__band_inverse(e->post->D, e->width, e->band, e->inverse, e->Z);
 }
 
@@ -11953,7 +12059,10 @@ PU__FN pu_status pu__band_terms(PU__SIGMA_ARGS)
     return PU_OK;
 }
 
-/* ---- Kalman ---- */
+/* ---- Kalman ----
+   Filter and smoother work on factors of their covariances, P = C C', which orthogonal transformations from the right
+   make triangular. A variance is then a sum of squares and cannot become negative, and half as many digits are lost
+   as with the covariances themselves (Park and Kailath 1995). */
 
 /* The state space behind Gamma: a pu_ssm as it is, an AR(P) in companion form, s_t = (z_t .. z_{t-P+1}). 0 when it is
    neither. */
@@ -11961,33 +12070,44 @@ PU__FN int pu__markov_of(const pu_op *Gamma, pu__markov *k)
 {
     const pu_ar *ar = (const pu_ar *)Gamma->data;
     pu_real F[PU__SSM_SQUARE] = {0};
+    double ignored = 0;
+    int states = Gamma->form == PU_FORM_STATES;
     pu_int S;
-    if (Gamma->form == PU_FORM_STATES) {
-        const pu_ssm *m = (const pu_ssm *)Gamma->data;
-        k->S = m->states;
-        k->block = m->states;
-        k->T = m->steps;
-        pu__ssm_widen(k->S * k->S, m->A, k->F);
-        pu__ssm_symmetric(k->S, m->Q, k->Q);
-        memcpy(k->P0, m->P0, sizeof k->P0);
-        return 1;
-    }
-    if (Gamma->form != PU_FORM_AR || ar->order > PU_SSM_MAX)
+    if (!states && (Gamma->form != PU_FORM_AR || ar->order > PU_SSM_MAX))
         return 0;
-    S = pu__most(ar->order, 1);
+    if (states) {
+        const pu_ssm *m = (const pu_ssm *)Gamma->data;
+        S = m->states;
+        k->block = S;
+        k->T = m->steps;
+        memcpy(k->F, m->A_set, sizeof k->F);
+        pu__ssm_symmetric(S, m->Q, k->Q);
+        memcpy(k->P0, m->P0, sizeof k->P0);
+    } else {
+        S = pu__most(ar->order, 1);
+        k->T = ar->n;
+        k->block = 1;
+        memset(k->Q, 0, sizeof k->Q);
+        k->Q[0] = (double)ar->kappa;
+        /* F: the coefficients in the first row, ones below the diagonal */
+        pu__copy(F, ar->phi, ar->order);
+        for (pu_int i = 1; i < S; i++)
+            F[i * S + i - 1] = 1;
+        pu__ssm_widen(S * S, F, k->F);
+        /* P0 = Q + F P0 F', the stationary covariance */
+        memcpy(k->P0, k->Q, sizeof k->P0);
+        if (pu__ssm_lyapunov(S, F, 0, 0, k->P0) < 0)
+            return 0;
+        k->Q[0] = sqrt(k->Q[0]);
+    }
     k->S = S;
-    k->T = ar->n;
-    k->block = 1;
-    memset(k->Q, 0, sizeof k->Q);
-    k->Q[0] = (double)ar->kappa;
-    /* F: the coefficients in the first row, ones below the diagonal */
-    pu__copy(F, ar->phi, ar->order);
-    for (pu_int i = 1; i < S; i++)
-        F[i * S + i - 1] = 1;
-    pu__ssm_widen(S * S, F, k->F);
-    /* P0 = Q + F P0 F', the stationary covariance */
-    memcpy(k->P0, k->Q, sizeof k->P0);
-    return pu__ssm_lyapunov(S, F, 0, 0, k->P0) >= 0;
+    /* factors; an autoregression's Q has but one entry */
+    if ((states && pu__cholesky_double(S, k->Q, &ignored) >= 0) || pu__cholesky_double(S, k->P0, &ignored) >= 0)
+        return 0;
+    for (pu_int i = 0; i < S * S; i++)
+        if (i % S > i / S)
+            k->Q[i] = k->P0[i] = 0;
+    return 1;
 }
 
 /* y += a x over S states. */
@@ -11998,134 +12118,210 @@ PU__FN void pu__kalman_add(pu_int S, const double *a, const double *x, double *y
             y[i] += a[i * S + j] * x[j];
 }
 
-/* Takes the observed rows of step t, from the seen-th on, into the moments m (mean, then covariance), one by one. seen
-   counts on; logs: the sum of log(variance psi). */
+/* a (rows x cols, rows <= cols) := a U, U orthogonal, such that a becomes lower triangular: a a' stays as it is.
+   Reflections of Householder, one for each row. */
+PU__FN void pu__triangularise(pu_int rows, pu_int cols, double *a)
+{
+    for (pu_int i = 0; i < rows; i++) {
+        double *v = a + i * cols, size = 0, square = 0, twice;
+        /* scaled by the largest entry, so that squares neither overflow nor vanish */
+        for (pu_int j = i; j < cols; j++)
+            size = pu__max(size, fabs(v[j]));
+        if (!(size > 0))
+            continue;
+        for (pu_int j = i; j < cols; j++)
+            square += v[j] / size * (v[j] / size);
+        size *= v[i] > 0 ? -sqrt(square) : sqrt(square); /* the sign without cancellation */
+        /* row -= twice (row'v / v'v) v, with v scaled to begin with 1 */
+        v[i] -= size;
+        twice = -v[i] / size;
+        for (pu_int j = i + 1; j < cols; j++)
+            v[j] /= v[i];
+        for (pu_int l = i + 1; l < rows; l++) {
+            double *row = a + l * cols, sum = row[i];
+            for (pu_int j = i + 1; j < cols; j++)
+                sum += row[j] * v[j];
+            sum *= twice;
+            row[i] -= sum;
+            for (pu_int j = i + 1; j < cols; j++)
+                row[j] -= sum * v[j];
+        }
+        v[i] = size;
+        for (pu_int j = i + 1; j < cols; j++)
+            v[j] = 0;
+    }
+}
+
+/* Takes the observed rows of step t, from the seen-th on, into the mean m and the factor C, one by one:
+     [psi^-1/2  h'C]  U  =  [variance^1/2   0 ]
+     [    0       C ]       [   gain        C']
+   seen counts on; logs: the sum of log(variance psi). */
 PU__FN pu_status pu__kalman_absorb(pu__direct *e, pu_int t, pu_int *seen, double *m, pu__logs *logs, pu_int n,
                                    pu_report *report)
 {
     const pu__markov *k = e->markov;
     const pu__posterior *p = e->post;
     const pu_real *nu = p->model->nu;
-    pu_int S = k->S, block = k->block;
-    double *P = m + S;
+    pu_int S = k->S, block = k->block, wide = S + 1;
+    double *C = e->squares, *a = C + S * S;
     for (; *seen < p->observed; ++*seen) {
         pu_int at = 0, row = p->list[*seen], count = pu__phi_row(e, row, &at), within = at % block;
         double psi = (double)p->model->psi[row], residual = (double)p->now.e[pu__place(p, *seen)];
-        double h[PU_SSM_MAX] = {0}, gain[PU_SSM_MAX] = {0}, variance = 0;
+        double h[PU_SSM_MAX] = {0};
         if (count < 1 || at < t * block || within + count > block) /* out of order, or two steps at once */
             return pu__fail(report, PU_E_UNSUPPORTED, "Phi.row (Kalman: one time step per row, in order)", n, row);
         if (at >= (t + 1) * block)
             break;
         for (pu_int j = 0; j < count; j++) {
             h[within + j] = (double)e->row[j];
+            e->diag[at + j] += (pu_real)(psi * h[within + j] * h[within + j]);
             if (nu)
                 residual -= h[within + j] * (double)nu[at + j];
         }
-        /* gain = P h;  variance = h'P h + 1/psi;  residual = e - h'm */
-        pu__kalman_add(S, P, h, gain);
-        for (pu_int i = 0; i < S; i++) {
-            variance += h[i] * gain[i];
+        for (pu_int i = 0; i < S; i++)
             residual -= h[i] * m[i];
+        for (pu_int i = 0; i < wide * wide; i++) {
+            pu_int down = i / wide - 1, along = i % wide - 1;
+            a[i] = down >= 0 && along >= 0 ? C[down * S + along] : 0;
         }
-        variance += 1 / psi;
-        if (!(variance > 0 && pu__finite_double(variance)))
+        a[0] = 1 / sqrt(psi);
+        for (pu_int i = 0; i < S * S; i++)
+            a[1 + i % S] += h[i / S] * C[i];
+        pu__triangularise(wide, wide, a);
+        if (!(a[0] * a[0] > 0 && pu__finite_double(a[0] * a[0])))
             return pu__fail(report, PU_E_NOT_DEFINITE, "A", n, row);
-        pu__logs_add(logs, variance * psi);
-        /* m += gain residual / variance;  P -= gain gain' / variance */
+        pu__logs_add(logs, a[0] * a[0] * psi);
         for (pu_int i = 0; i < S; i++) {
-            m[i] += gain[i] * residual / variance;
-            for (pu_int j = 0; j < S; j++)
-                P[i * S + j] -= gain[i] * gain[j] / variance;
+            m[i] += a[(i + 1) * wide] / a[0] * residual;
+            memcpy(C + i * S, a + (i + 1) * wide + 1, (size_t)S * sizeof *C);
         }
     }
     return PU_OK;
 }
 
-/* One smoother step, from the filtered moments m, P of step t and the predicted ones of step t + 1 (ahead: mean, then
-   covariance). squares: [Sigma_t | Sigma_{t+1} | cov(s_{t+1}, s_t) | scratch], Sigma_t = P on entry. mean: of step t +
-   1 on entry and of step t on return. Returns 1 when the predicted covariance is not definite. */
-PU__FN int pu__kalman_smooth(pu__direct *e, const double *m, const double *ahead, double *mean)
+/* From the factor C of P_t to that of P_{t+1} before its observations, which takes the place of C, and what the smoother
+   needs of the step: J = P F'P_ahead^-1, and a factor of what s_t keeps when s_{t+1} is known.
+     [F C  Q^1/2]  U  =  [C_ahead    0  ]       J = X C_ahead^-1
+     [ C     0  ]        [   X     C_kept] */
+PU__FN void pu__kalman_ahead(pu__direct *e, double *J, double *kept)
 {
-    pu_int S = e->markov->S, SS = S * S;
-    const double *P_ahead = ahead + S;
-    double *smooth = e->squares, *later = smooth + SS, *cross = later + SS;
-    double *FP = cross + SS, *J = FP + SS, *change = J + SS;
-    double difference[PU_SSM_MAX], ignored = 0;
-    /* J = P F' P_ahead^-1 */
-    if (pu__ssm_invert(S, P_ahead, change, e->narrow, e->narrow + SS, &ignored) >= 0)
-        return 1;
-    pu__ssm_mul(S, smooth, 0, e->markov->F, 1, FP);
-    pu__ssm_mul(S, FP, 0, change, 0, J);
+    const pu__markov *k = e->markov;
+    pu_int S = k->S, SS = S * S, wide = 2 * S;
+    double *C = e->squares, *a = C + SS;
+    pu__ssm_mul(S, k->F, 0, C, 0, kept);
+    for (pu_int i = 0; i < SS; i++) {
+        pu_int at = i / S * wide + i % S;
+        a[at] = kept[i];
+        a[at + S] = k->Q[i];
+        a[at + S * wide] = C[i];
+        a[at + S * wide + S] = 0;
+    }
+    pu__triangularise(wide, wide, a);
+    for (pu_int i = 0; i < S; i++) {
+        const double *row = a + i * wide, *below = row + S * wide;
+        double size = 0;
+        memcpy(C + i * S, row, (size_t)S * sizeof *C);
+        memcpy(J + i * S, below, (size_t)S * sizeof *J);
+        memcpy(kept + i * S, below + S, (size_t)S * sizeof *J);
+        for (pu_int j = 0; j <= i; j++)
+            size += row[j] * row[j];
+        e->kappa = pu__max(e->kappa, sqrt(size) / fabs(row[i]));
+    }
+    /* J C_ahead = X, column by column from the last; a state that is known needs no gain */
+    for (pu_int i = 0; i < S; i++)
+        for (pu_int j = S - 1; j >= 0; j--) {
+            for (pu_int l = j + 1; l < S; l++)
+                J[i * S + j] -= J[i * S + l] * C[l * S + j];
+            J[i * S + j] = C[j * S + j] == 0 ? 0 : J[i * S + j] / C[j * S + j];
+        }
+}
+
+/* One smoother step: from the mean and the factor of Sigma_{t+1} (e->squares) to those of step t, with m the filtered
+   mean, ahead the predicted one. squares: [G_t | Sigma_t | cov(s_{t+1}, s_t) | scratch], Sigma_t = G_t G_t'. */
+PU__FN void pu__kalman_smooth(pu__direct *e, const double *m, const double *ahead, const double *J, double *mean)
+{
+    pu_int S = e->markov->S, SS = S * S, wide = 2 * S;
+    const double *kept = J + SS;
+    double *G = e->squares, *Sigma = G + SS, *cross = Sigma + SS, *JG = cross + SS, *a = JG + SS;
+    double difference[PU_SSM_MAX];
     /* mean_t = m + J (mean_{t+1} - ahead) */
     for (pu_int i = 0; i < S; i++) {
         difference[i] = mean[i] - ahead[i];
         mean[i] = m[i];
     }
     pu__kalman_add(S, J, difference, mean);
-    /* Sigma_t = P + J (Sigma_{t+1} - P_ahead) J' */
-    for (pu_int i = 0; i < SS; i++)
-        change[i] = later[i] - P_ahead[i];
-    pu__ssm_mul(S, J, 0, change, 0, FP);
-    pu__ssm_mul(S, FP, 0, J, 1, change);
-    for (pu_int i = 0; i < SS; i++)
-        smooth[i] += change[i];
-    pu__ssm_mul(S, later, 0, J, 1, cross);
-    return 0;
+    /* Sigma_t = kept kept' + J Sigma_{t+1} J',   cov(s_{t+1}, s_t) = Sigma_{t+1} J' */
+    pu__ssm_mul(S, J, 0, G, 0, JG);
+    pu__ssm_mul(S, G, 0, JG, 1, cross);
+    for (pu_int i = 0; i < SS; i++) {
+        a[i / S * wide + i % S] = kept[i];
+        a[i / S * wide + S + i % S] = JG[i];
+    }
+    pu__triangularise(S, wide, a);
+    for (pu_int i = 0; i < S; i++)
+        memcpy(G + i * S, a + i * wide, (size_t)S * sizeof *G);
+    pu__ssm_mul(S, G, 0, G, 1, Sigma);
 }
 
 /* Filter forward, smoother backward. Every observed row of Phi sees one time step; rows come in order of time. z
-   counts from nu. */
+   counts from nu. Per step e->kalman has the filtered mean, the predicted one, J and the factor of what is kept. */
 PU__FN pu_status pu__kalman_prepare(PU__PREPARE_ARGS)
 {
     const pu__markov *k = e->markov;
+    const pu_op *Gamma = e->post->model->Gamma;
     const pu_real *nu = e->post->model->nu;
-    pu_int S = k->S, SS = S * S, reals = S + SS, block = k->block, wide = e->width + 1, seen = 0;
-    double *smooth = e->squares, *cross = smooth + 2 * SS;
+    pu_int S = k->S, SS = S * S, reals = 2 * (S + SS), block = k->block, wide = e->width + 1, seen = 0;
+    double *C = e->squares, *Sigma = C + SS, *cross = Sigma + SS;
     double mean[PU_SSM_MAX];
     pu__logs logs = {0, 1};
-    /* per step the filtered moments, then the predicted ones; filtering begins with what was predicted */
+    e->kappa = 1;
+    pu__zeros(e->diag, e->post->D);
+    if (Gamma->diag(Gamma, e->diag, e->post->work))
+        return pu__operator_failed(report, "Gamma.diag", n);
+    memcpy(C, k->P0, (size_t)SS * sizeof *C);
     for (pu_int t = 0; t < k->T; t++) {
-        double *m = e->kalman + 2 * t * reals, *ahead = m + reals, *P = ahead + S;
+        double *m = e->kalman + t * reals, *ahead = m + S;
         memset(ahead, 0, (size_t)S * sizeof *m);
-        memcpy(P, k->P0, (size_t)SS * sizeof *m);
-        if (t > 0) { /* ahead = F m_{t-1};  P = F P_{t-1} F' + Q */
-            const double *before = m - 2 * reals;
-            pu__kalman_add(S, k->F, before, ahead);
-            pu__ssm_mul(S, k->F, 0, before + S, 0, smooth);
-            pu__ssm_mul(S, smooth, 0, k->F, 1, P);
-            for (pu_int i = 0; i < SS; i++)
-                P[i] += k->Q[i];
+        if (t > 0) {
+            pu__kalman_ahead(e, ahead - reals + S, ahead - reals + S + SS);
+            pu__kalman_add(S, k->F, m - reals, ahead);
         }
-        memcpy(m, ahead, (size_t)reals * sizeof *m);
+        memcpy(m, ahead, (size_t)S * sizeof *m);
         if (pu__kalman_absorb(e, t, &seen, m, &logs, n, report))
             return report->status;
     }
     e->logdet = e->gamma_logdet + logs.sum + log(logs.product); /* det(y's covariance) det Gamma det Psi = det A */
     for (pu_int t = k->T - 1; t >= 0; t--) {
-        const double *m = e->kalman + 2 * t * reals;
+        const double *m = e->kalman + t * reals;
         double *Z = e->Z + t * block * wide, *next = Z + block * wide;
         int inner = t + 1 < k->T;
-        memcpy(smooth, m + S, (size_t)SS * sizeof *smooth);
-        if (!inner)
+        if (inner)
+            pu__kalman_smooth(e, m, m + reals + S, m + 2 * S, mean);
+        else {
             memcpy(mean, m, (size_t)S * sizeof *mean);
-        else if (pu__kalman_smooth(e, m, m + 3 * reals, mean))
-            return pu__fail(report, PU_E_NOT_DEFINITE, "Kalman: predicted covariance", n, t + 1);
+            pu__ssm_mul(S, C, 0, C, 1, Sigma);
+        }
         /* into the mean and the band of Sigma */
         for (pu_int i = 0; i < block; i++)
             e->column[t * block + i] = mean[i] + (nu ? (double)nu[t * block + i] : 0);
         /* an autoregression's states are z_t, z_{t-1}, ..: the first row of Sigma_t is one of the band */
         for (pu_int j = 0; block == 1 && j < S && j <= t && j < wide; j++)
-            Z[j] = smooth[j];
+            Z[j] = Sigma[j];
         if (block == 1 && inner && t + 1 >= S && S < wide)
             next[S] = cross[S - 1];
         for (pu_int i = 0; block > 1 && i < S; i++) {
             for (pu_int j = 0; j <= i; j++)
-                Z[i * wide + i - j] = smooth[i * S + j];
+                Z[i * wide + i - j] = Sigma[i * S + j];
             for (pu_int j = 0; inner && j < S; j++)
                 next[i * wide + S + i - j] = cross[i * S + j];
         }
-        memcpy(smooth + SS, smooth, (size_t)SS * sizeof *smooth);
     }
+    e->eps = DBL_EPSILON;
+    e->smoothed = 1;
+    /* gradients are made of differences of Z, which is larger than they are by up to A_ii Z_ii */
+    e->lost = 1;
+    for (pu_int i = 0; i < e->post->D; i++)
+        e->lost = pu__max(e->lost, (double)e->diag[i] * e->Z[i * wide]);
     return PU_OK;
 }
 
@@ -12182,7 +12378,7 @@ PU__FN pu_status pu__dual_spread(PU__SPREAD_ARGS)
 PU__FN pu_status pu__band_spread(PU__SPREAD_ARGS)
 {
     pu__posterior *p = e->post;
-    const pu__markov *k = e->markov;
+    const pu__markov *k = e->smoothed ? e->markov : NULL;
     pu_int wide = e->width + 1;
     pu__band_sigma(e);
     for (pu_int i = 0; variance && i < p->D; i++)
@@ -12254,6 +12450,7 @@ PU__FN PU__NOINLINE void pu__direct_layout(pu__direct *e, pu__arena *arena, cons
         e->s = pu__reals(arena, most, 1);
         e->Y = pu__reals(arena, most, pu__most(most, PU__SPAN));
     }
+    e->diag = pu__reals(arena, D, 1);
     if (served[PU_BANDED] || served[PU_KALMAN]) {
         e->row = pu__reals(arena, band, 1);
         e->band = pu__doubles(arena, D, band);
@@ -12268,7 +12465,6 @@ PU__FN PU__NOINLINE void pu__direct_layout(pu__direct *e, pu__arena *arena, cons
     SS = k.S * k.S;
     e->kalman = pu__doubles(arena, k.T, 2 * (k.S + SS));
     e->squares = pu__doubles(arena, 6, SS);
-    e->narrow = pu__reals(arena, 2, SS);
     if (e->markov)
         *e->markov = k;
 }
@@ -12305,8 +12501,8 @@ typedef struct {
 typedef struct {
     pu_column record;
     double ux, xax, logdet, gap;
-    /* direct engines, the mean: see pu__posterior_value */
-    double value;
+    /* direct engines, the mean: see pu__posterior_value; what rounding leaves, relative and in the likelihood */
+    double value, rounding, nll_rounding;
     /* |x - A^-1 u|_A^2 as estimated, extreme Ritz values; high = 0: unknown */
     double energy, low, high;
 } pu__staged_column;
@@ -12343,6 +12539,7 @@ typedef struct {
     pu_int served[PU_ENGINES];   /* data per engine, */
     double rows_sum[PU_ENGINES]; /* their observed rows, summed up, */
     pu_int most[PU_ENGINES];     /* and the most of a datum */
+    pu_int reserved[PU_ENGINES]; /* served, or nonzero: PU_ENGINE_AUTO may have to fall back on it, and has memory for it */
     double ns;                   /* predicted time */
     int form;                    /* for some data of the iterative engine A is made a matrix */
     pu_int counts[PU__COUNTS];   /* observed rows of the first data: before there is memory, without a second look at them */
@@ -12379,6 +12576,9 @@ typedef struct {
     pu__staged_column *columns;           /* N x (K+1) */
     double *c, *logdet;            /* N */
     double gamma_logdet, shared_c; /* log det Gamma; 1/2 nu'Gamma nu - 1/2 log det Gamma */
+    double gamma_top;              /* largest entry of its diagonal, where that is known */
+    double gamma_nu_top;           /* largest |Gamma nu| */
+    double gamma_rounding;         /* relative rounding error of Gamma^-1, as far as it is known */
     pu_int *observed;              /* N */
     int *lane_of;                  /* N, ragged data: the lane that each goes to */
     unsigned char *served_by;      /* N: engines */
@@ -12498,6 +12698,25 @@ PU__FN const char *pu__missing(const pu__job *job, pu_engine engine)
     return pu__engine_lacks(engine, job->model, job->out);
 }
 
+#define PU__STAND_IN 512 /* the most latent variables for which memory of the dense engine is kept in reserve */
+
+/* The engines that data may be handed to where rounding spoils the cheapest one: all that apply and do not need much more
+   memory. */
+PU__FN void pu__reserve(pu__job *job)
+{
+    int direct = job->served[PU_ITERATIVE] < job->N;
+    memcpy(job->reserved, job->served, sizeof job->reserved);
+    if (job->engine != PU_ENGINE_AUTO || !direct)
+        return;
+    for (int e = PU_DENSE; e < PU_ENGINE_AUTO; e++) {
+        int small = job->D <= PU__STAND_IN;
+        if (e == PU_BANDED || e == PU_KALMAN)
+            small = job->width < PU__STAND_IN / 8;
+        if (small && (job->can >> e & 1))
+            job->reserved[e]++;
+    }
+}
+
 /* Reads the data once: checks every observation, and finds who serves whom. */
 PU__FN pu_status pu__assign(pu__job *job, pu_report *report)
 {
@@ -12517,10 +12736,14 @@ PU__FN pu_status pu__assign(pu__job *job, pu_report *report)
         job->served[engine]++;
         job->rows_sum[engine] += (double)count;
         job->most[engine] = pu__most(job->most[engine], count);
+        /* the dual engine stands in where it is better than dense */
+        if (job->engine == PU_ENGINE_AUTO && count < job->D && job->D <= PU__STAND_IN)
+            job->most[PU_DUAL] = pu__most(job->most[PU_DUAL], count);
         /* Kalman has no price of its own; the order of magnitude is the band's */
         job->ns += pu__cost(job, engine == PU_KALMAN ? PU_BANDED : engine, count);
         job->ragged |= count != job->counts[0];
     }
+    pu__reserve(job);
     return PU_OK;
 }
 
@@ -12605,9 +12828,9 @@ PU__FN void pu__worker_layout(pu__worker *w, pu__arena *arena, const pu__job *jo
     w->logdet_M = pu__doubles(arena, 2 * batch, 1);
     e->post = p;
     e->width = job->width;
-    pu__direct_layout(e, arena, served, job->most[PU_DUAL]);
+    pu__direct_layout(e, arena, job->reserved, job->most[PU_DUAL]);
     /* for products of matrices */
-    if (job->form || served[PU_DENSE] || served[PU_DUAL])
+    if (job->form || job->reserved[PU_DENSE] || job->reserved[PU_DUAL])
         p->panel = pu__panel(arena, pu__most(D, job->most[PU_DUAL]));
     if (job->o->rao_blackwell && !e->Z)
         e->Z = pu__doubles(arena, D, job->Gamma->band + 1);
@@ -13577,11 +13800,160 @@ PU__FN pu_status pu__direct_columns(const pu__job *job, pu__worker *w, pu_int n,
     return PU_OK;
 }
 
+/* More than half of the digits gone: what PU_INEXACT means. */
+#define PU__HALF_DIGITS sqrt((double)PU__EPS)
+
+/* z = A^-1 r for the residual r of the mean, with the engine's factor, into w->bbar. */
+PU__FN pu_status pu__solve_residual(pu__worker *w)
+{
+    pu__direct *e = &w->direct;
+    pu_block u = e->u, x = e->x;
+    pu_status status;
+    e->u = w->run.xbar;
+    e->x = pu__rows(w->bbar, w->post.D);
+    status = pu__engines[w->engine].solve(e, 1, 1);
+    e->u = u;
+    e->x = x;
+    return status;
+}
+
+/* The error of an entry of the mean in units of its standard deviation, at most: of a random residual u - A x, which the
+   factor enlarges; of b, in which rounding may be as large as in its largest term; of x itself when it was rounded to
+   pu_real. A residual that looks too large is looked at closely, by A^-1 (u - A x). */
+PU__FN pu_status pu__mean_rounding(const pu__job *job, pu__worker *w, const pu__value *v, double *rounding)
+{
+    const pu__direct *e = &w->direct;
+    int dual = w->engine == PU_DUAL, kalman = w->engine == PU_KALMAN;
+    pu_int D = job->D;
+    const pu_real *r = w->run.xbar.at, *x = w->run.x.at;
+    pu_real *z = w->bbar;
+    /* Kalman's errors have been counted, and its mean is not made from b */
+    double eps = (double)PU__EPS, kappa = kalman ? 1 : e->kappa;
+    double b = kalman ? e->eps * e->kappa : eps * sqrt(kappa);
+    double square = 0, size = 0, closer = 0;
+    /* the dual engine does not know diag(A), but r'A^-1 r <= r'Gamma^-1 r */
+    if (dual && job->Gamma->solve(job->Gamma, 1, w->run.xbar, pu__rows(z, D), w->post.work))
+        return pu__note_failure(&w->post, PU_E_OPERATOR, "Gamma.solve");
+    for (pu_int i = 0; i < D; i++) {
+        double one = (double)r[i], diag = dual ? 0 : (double)e->diag[i];
+        square += dual ? one * (double)z[i] : kappa * one * one / diag;
+        size = pu__max(size, diag * (double)x[i] * (double)x[i]);
+    }
+    square = fabs(square) / (double)D;
+    size = eps * eps * size + b * b * v->data;
+    if (!kalman && sqrt(square + size) > PU__HALF_DIGITS / 16) {
+        if (pu__solve_residual(w))
+            return PU_E_OPERATOR;
+        for (pu_int i = 0; i < D; i++) {
+            double one = (double)z[i];
+            closer = dual ? closer + one * (double)r[i] / (double)D : pu__max(closer, one * one * (double)e->diag[i]);
+        }
+        if (fabs(closer) < square)
+            square = fabs(closer);
+    }
+    *rounding = sqrt(square + size);
+    return PU_OK;
+}
+
+/* What rounding leaves in the results for the datum at hand, whose mean was solved and has the value v. Errors count
+   relative to the terms that a result is the sum of: those in mu, those in Sigma, and log det. With m the error of the
+   mean, s its size and a that of e - Phi mu, all in units of their standard deviations:
+     mu, Gamma: m / (1 + s)    psi: m / (1 + a)    Phi: m max(a, s) / (1 + a s)    eta: m / a    nu: m / |mu - nu| */
+PU__FN pu_status pu__direct_rounding(const pu__job *job, pu__worker *w, const pu__value *v, pu__staged_column *c)
+{
+    const pu__direct *e = &w->direct;
+    const pu_gradient_result *out = job->out;
+    double eps = (double)PU__EPS, kappa = e->kappa, m = 0, s = 0, a = sqrt(v->fit), root = sqrt(v->weight);
+    double logdet = fabs(e->logdet) + fabs(job->gamma_logdet), error = 0;
+    double widest = 0; /* variance, at most */
+    int dual = w->engine == PU_DUAL;
+    if (pu__mean_rounding(job, w, v, &m))
+        return PU_E_OPERATOR;
+    for (pu_int i = 0; !dual && i < job->D; i++) {
+        double precision = (double)e->diag[i];
+        s = pu__max(s, sqrt(precision) * fabs((double)w->run.x.at[i]));
+        widest = pu__max(widest, kappa / precision);
+    }
+    /* where results are the difference of larger numbers: the smoother's gradients, the dual engine's variances */
+    if ((w->engine == PU_KALMAN && job->any_grad) || (dual && (job->want_variance || job->want_fit)))
+        kappa = pu__max(kappa, e->lost);
+    /* the likelihood alone does not see these, the mean being a minimum */
+    if (job->any_grad || out->x)
+        error = pu__max(4 * kappa * e->eps, job->gamma_rounding);
+    if (out->Gamma || out->x)
+        error = pu__max(error, m / (1 + s));
+    if (out->psi || out->Phi)
+        error = pu__max(error, m / (1 + a));
+    if (out->Phi)
+        error = pu__max(error, (root * m * pu__max(a, s) + eps * v->terms * s) / (root + v->eta * s));
+    if (out->eta && v->terms > 0)
+        error = pu__max(error, v->eta > 0 ? (root * m + eps * v->terms) / v->eta : 1);
+    /* Gamma times the mean's error: in the dual engine, which does not know diag(A), as if Sigma were Gamma^-1 */
+    widest *= job->gamma_top;
+    if (dual || widest > 1)
+        widest = 1;
+    if (out->nu && v->nu > 0)
+        error = pu__max(error, sqrt(job->gamma_top * widest) * m / (v->nu + job->gamma_nu_top));
+    c->nll_rounding = v->rounding + e->eps * (e->kappa + (double)job->D) + eps * logdet + (double)job->D * m * m / 2 +
+                      job->gamma_rounding;
+    error = pu__max(error, c->nll_rounding / (fabs(v->value) + logdet / 2 + (double)w->post.observed + 1));
+    c->rounding = error;
+    return PU_OK;
+}
+
+/* Factor, mean and value of datum n by w->engine, and what rounding leaves of them. *k: columns solved. */
+PU__FN pu_status pu__direct_begin(const pu__job *job, pu__worker *w, pu_int n, pu_int k, pu_report *report)
+{
+    pu__direct *e = &w->direct;
+    pu__staged_column *mean = job->columns + n * job->cols;
+    pu__value value;
+    e->gamma_logdet = job->gamma_logdet;
+    if (pu__engines[w->engine].prepare(e, n, report))
+        return report->status;
+    job->logdet[n] = e->logdet;
+    job->served_by[n] = (unsigned char)w->engine;
+    if (pu__direct_columns(job, w, n, 0, k) ||
+        pu__posterior_value(&w->post, w->run.x, w->bbar, w->run.q.at, &value) ||
+        pu__direct_rounding(job, w, &value, mean))
+        return PU_E_OPERATOR;
+    mean->value = value.value;
+    return PU_OK;
+}
+
+/* The same by whichever engine does it best, where the caller leaves the choice and the cheapest one fails or loses too
+   many digits. Of engines that all lose them the one that loses least. */
+PU__FN pu_status pu__direct_best(const pu__job *job, pu__worker *w, pu_int n, pu_int k, int probes, pu_report *report)
+{
+    pu_engine first = w->engine, best = first;
+    pu_status status = pu__direct_begin(job, w, n, k, report);
+    const double *rounding = &job->columns[n * job->cols].rounding;
+    double least = status ? HUGE_VAL : *rounding;
+    if (job->engine != PU_ENGINE_AUTO || status == PU_E_OPERATOR || least <= PU__HALF_DIGITS)
+        return status;
+    for (int other = PU_DENSE; other < PU_ENGINE_AUTO && least > PU__HALF_DIGITS; other++) {
+        pu_report ignored;
+        int tall = other == PU_DUAL && w->post.observed >= job->D;
+        if (other == (int)first || !job->reserved[other] || tall || (other == PU_KALMAN && probes))
+            continue;
+        w->engine = (pu_engine)other;
+        pu__report_clear(&ignored);
+        if (pu__direct_begin(job, w, n, k, &ignored) || !(*rounding < least))
+            continue;
+        least = *rounding;
+        best = w->engine;
+    }
+    if (w->engine == best)
+        return status && least == HUGE_VAL ? status : PU_OK;
+    w->engine = best;
+    (void)pu__refuse(report, PU_OK, "");
+    return pu__direct_begin(job, w, n, k, report);
+}
+
 /* Datum n by a direct engine: columns solved, the value of the likelihood at the mean and, where Sigma itself is
    known, the gradient of its term. The probes' terms count only where Sigma is not used. */
 PU__FN pu_status pu__direct_datum(const pu__job *job, pu__worker *w, pu_int n, pu_real *lane, pu_report *report)
 {
-    const pu__engine_functions *engine = &pu__engines[w->engine];
+    const pu__engine_functions *engine;
     const pu_gradient_result *stage = &job->stage;
     pu__direct *e = &w->direct;
     pu__run *g = &w->run;
@@ -13590,21 +13962,19 @@ PU__FN pu_status pu__direct_datum(const pu__job *job, pu__worker *w, pu_int n, p
     pu_int steps = job->cols * job->plan.I;
     /* with Sigma the probes are solved only for who asks for them */
     pu_int solved = exact && !stage->x && !stage->residual ? 1 : job->cols;
-    pu_int k;
-    e->gamma_logdet = job->gamma_logdet;
-    if (engine->prepare(e, n, report))
-        return report->status;
-    job->logdet[n] = e->logdet;
+    pu_int k = pu__min(job->kmax, solved);
+    pu_status status = pu__direct_best(job, w, n, k, solved > 1, report);
+    if (status)
+        return status;
+    engine = &pu__engines[w->engine];
     for (pu_int first = 0; first < solved; first += k) {
         k = pu__min(job->kmax, solved - first);
-        if (pu__direct_columns(job, w, n, first, k))
+        if (first > 0 && pu__direct_columns(job, w, n, first, k))
             return PU_E_OPERATOR;
         /* with Sigma the mean's gradient alone */
         if (exact)
             g->k = 1;
         if (job->any_grad && (first == 0 || !exact) && pu__block_gradient(job, w, first, NULL, lane))
-            return PU_E_OPERATOR;
-        if (first == 0 && pu__posterior_value(&w->post, g->x, w->bbar, g->q.at, &job->columns[at].value))
             return PU_E_OPERATOR;
     }
     for (pu_int j = solved; j < job->cols; j++)
@@ -13776,6 +14146,25 @@ PU__FN pu_status pu__device_close(const pu__job *job, pu_report *report)
      nll      = c + 1/2 mu'A mu - b'mu + 1/2 log det A + M_n/2 log 2 pi
    ------------------------------------------------------------------------------------------------ */
 
+/* What the diagonal of Gamma tells: its largest entry and, where Gamma is a matrix with its factor, how much rounding
+   leaves of Gamma^-1. */
+PU__FN pu_status pu__gamma_sizes(pu__job *job, pu_report *report)
+{
+    const pu_op *Gamma = job->Gamma;
+    pu_int D = job->D;
+    pu_real *diag = job->test;
+    if (!Gamma->diag)
+        return PU_OK;
+    pu__zeros(diag, D);
+    if (Gamma->diag(Gamma, diag, job->work))
+        return pu__operator_failed(report, "Gamma.diag", -1);
+    for (pu_int i = 0; i < D; i++)
+        job->gamma_top = pu__max(job->gamma_top, (double)diag[i]);
+    if (Gamma->form == PU_FORM_SYMMETRIC && Gamma->aux)
+        job->gamma_rounding = 4 * (double)PU__EPS * pu__pivot_ratio(D, diag, (const pu_real *)Gamma->aux);
+    return PU_OK;
+}
+
 /* Parts of c and b that all data share: shared_c, gamma_nu, gamma_logdet. */
 PU__FN pu_status pu__shared_terms(pu__job *job, pu_report *report)
 {
@@ -13794,8 +14183,10 @@ PU__FN pu_status pu__shared_terms(pu__job *job, pu_report *report)
         if (Gamma->apply(Gamma, 1, pu__rows(nu, D), pu__rows(job->gamma_nu, D), 0, job->work))
             return pu__operator_failed(report, "Gamma.apply", -1);
         job->shared_c += pu__dot(D, NULL, nu, job->gamma_nu) / 2;
+        for (pu_int i = 0; i < D; i++)
+            job->gamma_nu_top = pu__max(job->gamma_nu_top, fabs((double)job->gamma_nu[i]));
     }
-    return PU_OK;
+    return pu__gamma_sizes(job, report);
 }
 
 /* Entries `at` to `at + n` of the lanes that have any (all of them when touched is NULL), added up in order into g and
@@ -13918,6 +14309,8 @@ typedef struct {
     double variance, gap, traces;
     double energy, size; /* sum |x - A^-1 u|_A^2, sum |x|_A^2 */
     int known;           /* every column's Ritz values are */
+    double rounding;     /* of the likelihood */
+    pu_int worst;        /* the datum that rounding spoils most */
 } pu__value_sums;
 
 #define PU__LOG_2PI 1.8378770664093454836
@@ -13950,6 +14343,11 @@ PU__FN void pu__datum_values(const pu__job *job, pu_int n, pu__value_sums *sums,
     }
     if (direct) {
         logdet = job->logdet[n];
+        sums->rounding += col->nll_rounding / N;
+        if (!(col->rounding <= report->rounding_error)) { /* a NaN, too */
+            report->rounding_error = col->rounding;
+            sums->worst = n;
+        }
         if (job->exact) { /* tr(A Sigma) */
             trace = (double)job->D;
             linear = 0;
@@ -13982,7 +14380,7 @@ PU__FN pu_status pu__finish_values(const pu__job *job, pu_report *report)
 {
     pu_int sampled = job->served[PU_ITERATIVE]; /* data whose log det is an estimate */
     double D = (double)job->D;
-    pu__value_sums sums = {0, 0, 0, 0, 0, job->want_nll};
+    pu__value_sums sums = {0, 0, 0, 0, 0, job->want_nll, 0, -1};
     report->has_nll = report->has_objective && (!sampled || job->want_nll);
     for (pu_int n = 0; n < job->N; n++)
         pu__datum_values(job, n, &sums, report);
@@ -13991,6 +14389,12 @@ PU__FN pu_status pu__finish_values(const pu__job *job, pu_report *report)
     report->nll_95 = report->nll_se;
     if (report->nll_se > 0)
         report->nll_95 *= pu__student(sampled * (job->K - 1));
+    if (!(report->rounding_error <= PU__HALF_DIGITS)) {
+        if (pu__is_worse(PU_INEXACT, report->status))
+            (void)pu__fail(report, PU_INEXACT, "A (ill-conditioned for this engine: see report.rounding_error)", sums.worst, -1);
+        report->nll_se = report->nll_se < 0 ? -1 : report->nll_se + sums.rounding;
+        report->nll_95 = report->nll_95 < 0 ? -1 : report->nll_95 + 2 * sums.rounding;
+    }
     report->nll_gap = sums.gap;
     /* the relative error of the solutions in the norm of A */
     if (!sampled)
@@ -14144,12 +14548,33 @@ PU__FN pu_status pu__run_lanes(pu__job *job, pu_report *report)
     return report->status;
 }
 
+/* Who served whom in the end, where rounding made data change their engine; the plan tells. */
+PU__FN void pu__recount(pu__job *job, pu_report *report)
+{
+    pu_int served[PU_ENGINES] = {0};
+    pu__text t = pu__text_after(report->plan, sizeof report->plan);
+    for (pu_int n = 0; n < job->N; n++)
+        served[job->served_by[n]]++;
+    if (!memcmp(served, job->served, sizeof served))
+        return;
+    pu__put(&t, "; because of rounding in the end");
+    for (int e = PU_ITERATIVE; e < PU_ENGINE_AUTO; e++) {
+        job->served[e] = report->served[e] = served[e];
+        pu__put_number(&t, " ", served[e] ? served[e] : -1);
+        if (served[e])
+            pu__put(&t, " by ");
+        if (served[e])
+            pu__put(&t, pu_engine_text((pu_engine)e));
+    }
+}
+
 /* A job from shared terms to results. Returns the worst outcome of its columns, or what made it fail. */
 PU__FN pu_status pu__job_run(pu__job *job, pu_report *report)
 {
     pu_int cols = job->cols;
     if (pu__shared_terms(job, report) || pu__fatal(pu__run_lanes(job, report)))
         return report->status;
+    pu__recount(job, report);
     for (pu_int i = 0; i < job->N * cols; i++)
         pu__report_column(report, &job->columns[i].record, i / cols, i % cols, job->plan.adjoint == PU_ADJOINT_AUTO);
     if (pu__finish_values(job, report) || (job->any_grad && pu__finish_gradient(job, report)))
@@ -14673,7 +15098,7 @@ PU_DEF pu_status pu_exact(const pu_lgm *model, const pu_data *data, pu_int datum
     if (report->status && report->where.datum >= 0)
         report->where.datum = datum; /* the job has but one */
     copy = *result;
-    if (!report->status && !pu__exact_results(&w.job, &copy, datum, report))
+    if (!pu__fatal(report->status) && !pu__exact_results(&w.job, &copy, datum, report))
         *result = copy;
     return pu__finish(&call, report->status);
 }

@@ -323,14 +323,16 @@ TEST nearly_singular(void)
     s.lgm.Gamma = &s.Gamma, s.lgm.Phi = &s.Phi, s.lgm.psi = psi, s.data = pu_data_full(1, T, y);
     out.x = x;
     o.kind = PU_EXACT, o.engine = PU_BANDED;
-    TC_STATUS(pu_gradient(&s.lgm, &s.data, &o, NULL, &out, &report), PU_OK);
+    /* A_ii / pivot is about 2 / Q times a posterior variance of 1e-3: more than half of the digits of a double */
+    TC_STATUS(pu_gradient(&s.lgm, &s.data, &o, NULL, &out, &report), PU_TEST_PICK(PU_INEXACT, PU_OK));
+    TC_ASSERT(report.rounding_error > 1e-8 && report.rounding_error < 1);
     for (i = 0; i < T; i++) mean += (double)y[i] / (double)(T + 1); /* a constant of prior variance 1 */
     x0 = x[T / 2];
     TC_CLOSE(x0, mean, 0.002); /* it moves by sqrt(T Q) */
     o.engine = PU_DUAL;
     {
         const pu_status status = pu_gradient(&s.lgm, &s.data, &o, NULL, &out, &report);
-        TC_ASSERT(status == PU_E_NOT_DEFINITE || fabs((double)x[T / 2] - mean) < 0.01);
+        TC_ASSERT(status == PU_E_NOT_DEFINITE || status == PU_INEXACT || fabs((double)x[T / 2] - mean) < 0.01);
     }
     PASS();
 }
@@ -528,7 +530,9 @@ static greatest_test_res sizes_agree(pu_int D, pu_int m, int whole)
         tc_set_case("D = %d, m = %d of %d, %s", (int)D, (int)m, (int)M, pu_engine_text(engines[e]));
         if (engines[e] == PU_DUAL) tol *= 1 + (double)m / (double)D; /* about the condition of I + R Gamma^-1 R' */
         o.kind = PU_EXACT, o.engine = engines[e], out.Phi = gPhi, out.psi = gpsi, out.Gamma = ggamma;
-        TC_STATUS(pu_gradient(&lgm, &data, &o, NULL, &out, &report), PU_OK);
+        /* with more observations than unknowns the dual matrix is ill-conditioned, and says so when it is */
+        if (pu_gradient(&lgm, &data, &o, NULL, &out, &report) != PU_INEXACT || engines[e] != PU_DUAL || m < D)
+            TC_STATUS(report.status, PU_OK);
         for (i = 0; i < D; i++) ggamma[i] += PU_R(1) / (2 * gamma[i]); /* where m is small they nearly cancel */
         if (differ(M * D, gPhi, want_Phi, tol, "Phi") || differ(M, gpsi, want_psi, tol, "psi") ||
             differ(D, ggamma, want_gamma, tol, "Gamma"))

@@ -4363,6 +4363,10 @@ PU_DEF pu_op pu_op_spd(pu_int n, const pu_real *a, const pu_real *factor)
     op.grad = pu__spd_grad;
     op.diag = pu__dense_diag;
     op.check = pu__spd_check;
+    /* a symmetrised gradient reaches rows that are not observed */
+    op.apply_rows = NULL;
+    op.apply_rows_t = NULL;
+    op.grad_rows = NULL;
     if (!factor)
         return op;
     op.sample = pu__spd_sample;
@@ -10954,7 +10958,8 @@ struct pu__posterior {
     pu_real *ones;             /* wide ones */
     /* what the next gradient is of */
     pu_int column;      /* of the datum, that column 0 of the block is; -1: none of them, all common */
-    int joint;          /* the square terms of column 0 take b's term of Phi along: bbar = -x */
+    int joint;          /* the square terms of column 0 take b's terms along: bbar = -x */
+    const pu_real *joint_at; /* where that column is */
     const char *failed; /* the operator function that reported failure last */
     /* a device: data side by side, columns of each, most of them; the arrays of two uploads, used in turns */
     pu_int count, cols, wide;
@@ -11140,13 +11145,17 @@ PU__FN pu_status pu__spectrum_product(PU__PRODUCT_ARGS)
 /* What pu__by_group calls with the pairs of one group, and with the place of the group's accumulator. */
 #define PU__GROUP_ARGS pu__posterior *p, const pu__pairs *part, pu_real *grad
 
-/* Hands pairs over in runs of columns that share an accumulator. */
-PU__FN pu_status pu__by_group(pu__posterior *p, const pu__pairs *pairs, pu_real *grad,
-                              pu_status (*terms)(PU__GROUP_ARGS))
+/* Does psi's gradient leave out the first column of these pairs? Where the square terms are `joint` with those of b, the
+   mean's are squares of e - Phi x, and belong to pu__linear_terms. A device takes them apart. */
+PU__FN int pu__psi_skips(const pu__posterior *p) { return p->joint && !pu__is_far(p->B); }
+
+/* Hands pairs from column `first` on over in runs of columns that share an accumulator. */
+PU__FN pu_status pu__by_group_from(pu__posterior *p, pu_int first, const pu__pairs *pairs, pu_real *grad,
+                                   pu_status (*terms)(PU__GROUP_ARGS))
 {
     pu_status status = PU_OK;
     pu__pairs part;
-    for (pu_int j = 0; j < pairs->k && !status; j += part.k) {
+    for (pu_int j = first; j < pairs->k && !status; j += part.k) {
         part = *pairs;
         part.k = pu__group_end(p, j, pairs->k) - j;
         part.P = pu__from(part.P, j);
@@ -11161,11 +11170,19 @@ PU__FN pu_status pu__by_group(pu__posterior *p, const pu__pairs *pairs, pu_real 
     return status;
 }
 
+/* All pairs. */
+PU__FN pu_status pu__by_group(pu__posterior *p, const pu__pairs *pairs, pu_real *grad,
+                              pu_status (*terms)(PU__GROUP_ARGS))
+{
+    return pu__by_group_from(p, 0, pairs, grad, terms);
+}
+
 /* Product, gradient and the sum of psi's gradient in one sweep, for pu__band_fused. */
 PU__FN pu_status pu__band_group(PU__GROUP_ARGS)
 {
     pu_status status = pu__ar_grad_pairs(&p->Gamma->op, p->now.shift, part, grad, p->sums);
-    for (pu_int i = 0; i < part->k; i++) {
+    /* column 0 of the datum is the first of the first group, and there alone grad is the common accumulator */
+    for (pu_int i = pu__psi_skips(p) && part->P.at == p->joint_at; i < part->k; i++) {
         double c = part->c ? (double)part->c[i] : 1;
         grad[p->slots.psi] += (pu_real)((double)part->weight[i] * c * p->sums[i] / (double)p->psi[0]);
     }
@@ -11195,7 +11212,7 @@ PU__FN pu_status pu__spectrum_fused(PU__TERMS_ARGS)
         p->scaled[j] = pairs->c ? pairs->weight[j] * pairs->c[j] : pairs->weight[j];
     if ((!known && pu__spectrum_pairs(p, pairs, 1)) || pu__by_group(p, &scaled, grad, pu__gamma_group))
         return PU_E_OPERATOR;
-    for (pu_int j = 0; p->slots.want_psi && p->observed && j < pairs->k; j++)
+    for (pu_int j = pu__psi_skips(p); p->slots.want_psi && p->observed && j < pairs->k; j++)
         grad[pu__group_at(p, j) + p->slots.psi] += (pu_real)((double)p->scaled[j] * p->sums[j] / (double)p->psi[0]);
     return PU_OK;
 }
@@ -11262,13 +11279,13 @@ PU__FN pu_status pu__posterior_terms(PU__TERMS_ARGS)
             seen.P = p->gram; /* which the last product may have left */
         if (!p->now.shift && p->left != PU__LEFT_GRAM && pu__phi_gram(p, pairs->k, pairs->P, p->gram, 0))
             return PU_E_OPERATOR;
-        return p->observed ? pu__by_group(p, &seen, grad, pu__tied_group) : PU_OK;
+        return p->observed ? pu__by_group_from(p, pu__psi_skips(p), &seen, grad, pu__tied_group) : PU_OK;
     }
     if ((p->left != PU__LEFT_ROWS && pu__phi_apply(p, pairs->k, pairs->P, p->t0)) ||
         (!same && pu__phi_apply(p, pairs->k, pairs->Q, p->t1)))
         return PU_E_OPERATOR;
     if (s->want_psi)
-        status = pu__by_group(p, &seen, grad, pu__psi_group);
+        status = pu__by_group_from(p, pu__psi_skips(p), &seen, grad, pu__psi_group);
     if (s->want_Phi)
         status = pu__phi_terms(p, pairs, same, grad);
     if (!same)
@@ -11658,7 +11675,7 @@ typedef struct {
     double norm;         /* out, banded: largest row sum of |A|, from above */
     double kappa;        /* out: by how much the factor enlarges rounding, see pu__pivot_ratio */
     double eps;          /* out: rounding of the arithmetic that made it */
-    double lost;         /* out: by how much variances are smaller than what they are the difference of */
+    double lost;         /* out: by how much results are smaller than what they are the difference of */
     pu_real *diag;       /* D: diag(A), but not from the dual engine */
     int smoothed;        /* the Kalman smoother has made Z and the mean, in column */
     pu_real *L;          /* dense: D x D; dual: m x m */
@@ -11779,7 +11796,7 @@ PU__FN pu_status pu__dual_prepare(PU__PREPARE_ARGS)
     pu_int m = p->observed, k;
     pu_block V = e->V, R = e->x;
     pu_real *B = e->L;
-    e->lost = 1;
+    e->lost = 1; /* here of the variances */
     e->eps = (double)PU__EPS;
     if (m > 0)
         pu__zeros(B, m * m);
@@ -12023,11 +12040,15 @@ PU__FN pu_status pu__banded_solve(PU__COLUMNS_ARGS)
     return PU_OK;
 }
 
-/* Z = Sigma inside the band; the Kalman smoother has made it. */
+/* Z = Sigma inside the band; the Kalman smoother has made it. Gradients are made of its differences: it is larger than
+   they are by up to A_ii Z_ii. */
 PU__FN void pu__band_sigma(pu__direct *e)
 {
+    pu_int D = e->post->D;
     if (!e->smoothed)
-        pu__band_inverse(e->post->D, e->width, e->band, e->inverse, e->Z);
+        pu__band_inverse(D, e->width, e->band, e->inverse, e->Z);
+    for (pu_int i = 0; i < D; i++)
+        e->lost = pu__max(e->lost, (double)e->diag[i] * e->Z[i * (e->width + 1)]);
 }
 
 /* lane += gradient of 1/2 tr(A Z), Z inside the band: <Z, Gamma>, psi_m phi_m'Z phi_m. */
@@ -12152,49 +12173,51 @@ PU__FN void pu__triangularise(pu_int rows, pu_int cols, double *a)
     }
 }
 
-/* Takes the observed rows of step t, from the seen-th on, into the mean m and the factor C, one by one:
-     [psi^-1/2  h'C]  U  =  [variance^1/2   0 ]
-     [    0       C ]       [   gain        C']
-   seen counts on; logs: the sum of log(variance psi). */
+/* Takes the observed rows of step t, from the seen-th on, into the mean m and the lower triangular factor C, one by one.
+   With f = C'h and a_j = 1/psi + sum_{l >= j} f_l^2 (Carlson 1973):
+     C_ij := (a_{j+1} C_ij - f_j k_i) / (a_{j+1} a_j)^1/2,   k_i = sum_{l > j} C_il f_l,
+   which multiplies the diagonal and subtracts nothing from it. seen counts on; logs: the sum of log(variance psi). */
 PU__FN pu_status pu__kalman_absorb(pu__direct *e, pu_int t, pu_int *seen, double *m, pu__logs *logs, pu_int n,
                                    pu_report *report)
 {
-    const pu__markov *k = e->markov;
+    const pu__markov *markov = e->markov;
     const pu__posterior *p = e->post;
     const pu_real *nu = p->model->nu;
-    pu_int S = k->S, block = k->block, wide = S + 1;
-    double *C = e->squares, *a = C + S * S;
+    pu_int S = markov->S, block = markov->block;
+    double *C = e->squares;
     for (; *seen < p->observed; ++*seen) {
         pu_int at = 0, row = p->list[*seen], count = pu__phi_row(e, row, &at), within = at % block;
         double psi = (double)p->model->psi[row], residual = (double)p->now.e[pu__place(p, *seen)];
-        double h[PU_SSM_MAX] = {0};
+        double h[PU_SSM_MAX] = {0}, k[PU_SSM_MAX] = {0}, a = 1 / psi;
         if (count < 1 || at < t * block || within + count > block) /* out of order, or two steps at once */
             return pu__fail(report, PU_E_UNSUPPORTED, "Phi.row (Kalman: one time step per row, in order)", n, row);
         if (at >= (t + 1) * block)
             break;
         for (pu_int j = 0; j < count; j++) {
-            h[within + j] = (double)e->row[j];
-            e->diag[at + j] += (pu_real)(psi * h[within + j] * h[within + j]);
+            double entry = (double)e->row[j];
+            h[within + j] = entry;
+            e->diag[at + j] += (pu_real)(psi * entry * entry);
             if (nu)
-                residual -= h[within + j] * (double)nu[at + j];
+                residual -= entry * (double)nu[at + j];
         }
-        for (pu_int i = 0; i < S; i++)
-            residual -= h[i] * m[i];
-        for (pu_int i = 0; i < wide * wide; i++) {
-            pu_int down = i / wide - 1, along = i % wide - 1;
-            a[i] = down >= 0 && along >= 0 ? C[down * S + along] : 0;
+        for (pu_int j = S - 1; j >= 0; j--) {
+            double f = 0, next = a, root;
+            for (pu_int i = j; i < S; i++)
+                f += C[i * S + j] * h[i];
+            residual -= h[j] * m[j];
+            a += f * f;
+            root = sqrt(next) * sqrt(a);
+            for (pu_int i = j; i < S; i++) {
+                double old = C[i * S + j];
+                C[i * S + j] = (next * old - f * k[i]) / root;
+                k[i] += old * f;
+            }
         }
-        a[0] = 1 / sqrt(psi);
-        for (pu_int i = 0; i < S * S; i++)
-            a[1 + i % S] += h[i / S] * C[i];
-        pu__triangularise(wide, wide, a);
-        if (!(a[0] * a[0] > 0 && pu__finite_double(a[0] * a[0])))
+        if (!(a > 0 && pu__finite_double(a)))
             return pu__fail(report, PU_E_NOT_DEFINITE, "A", n, row);
-        pu__logs_add(logs, a[0] * a[0] * psi);
-        for (pu_int i = 0; i < S; i++) {
-            m[i] += a[(i + 1) * wide] / a[0] * residual;
-            memcpy(C + i * S, a + (i + 1) * wide + 1, (size_t)S * sizeof *C);
-        }
+        pu__logs_add(logs, a * psi);
+        for (pu_int i = 0; i < S; i++)
+            m[i] += k[i] / a * residual;
     }
     return PU_OK;
 }
@@ -12202,8 +12225,9 @@ PU__FN pu_status pu__kalman_absorb(pu__direct *e, pu_int t, pu_int *seen, double
 /* From the factor C of P_t to that of P_{t+1} before its observations, which takes the place of C, and what the smoother
    needs of the step: J = P F'P_ahead^-1, and a factor of what s_t keeps when s_{t+1} is known.
      [F C  Q^1/2]  U  =  [C_ahead    0  ]       J = X C_ahead^-1
-     [ C     0  ]        [   X     C_kept] */
-PU__FN void pu__kalman_ahead(pu__direct *e, double *J, double *kept)
+     [ C     0  ]        [   X     C_kept]
+   filtered: the diagonal of P_t. */
+PU__FN void pu__kalman_ahead(pu__direct *e, double *J, double *kept, double *filtered)
 {
     const pu__markov *k = e->markov;
     pu_int S = k->S, SS = S * S, wide = 2 * S;
@@ -12220,6 +12244,7 @@ PU__FN void pu__kalman_ahead(pu__direct *e, double *J, double *kept)
     for (pu_int i = 0; i < S; i++) {
         const double *row = a + i * wide, *below = row + S * wide;
         double size = 0;
+        filtered[i] = pu__ssm_dot(S, C + i * S, C + i * S);
         memcpy(C + i * S, row, (size_t)S * sizeof *C);
         memcpy(J + i * S, below, (size_t)S * sizeof *J);
         memcpy(kept + i * S, below + S, (size_t)S * sizeof *J);
@@ -12241,7 +12266,7 @@ PU__FN void pu__kalman_ahead(pu__direct *e, double *J, double *kept)
 PU__FN void pu__kalman_smooth(pu__direct *e, const double *m, const double *ahead, const double *J, double *mean)
 {
     pu_int S = e->markov->S, SS = S * S, wide = 2 * S;
-    const double *kept = J + SS;
+    const double *kept = J + SS, *filtered = kept + SS;
     double *G = e->squares, *Sigma = G + SS, *cross = Sigma + SS, *JG = cross + SS, *a = JG + SS;
     double difference[PU_SSM_MAX];
     /* mean_t = m + J (mean_{t+1} - ahead) */
@@ -12261,16 +12286,20 @@ PU__FN void pu__kalman_smooth(pu__direct *e, const double *m, const double *ahea
     for (pu_int i = 0; i < S; i++)
         memcpy(G + i * S, a + i * wide, (size_t)S * sizeof *G);
     pu__ssm_mul(S, G, 0, G, 1, Sigma);
+    /* what is kept was made by the same transformation as the larger factors of P_t */
+    for (pu_int i = 0; i < S; i++)
+        e->kappa = pu__max(e->kappa, sqrt(filtered[i] / Sigma[i * S + i]));
 }
 
 /* Filter forward, smoother backward. Every observed row of Phi sees one time step; rows come in order of time. z
-   counts from nu. Per step e->kalman has the filtered mean, the predicted one, J and the factor of what is kept. */
+   counts from nu. Per step e->kalman has the filtered mean, the predicted one, J, the factor of what is kept, and the
+   filtered variances. */
 PU__FN pu_status pu__kalman_prepare(PU__PREPARE_ARGS)
 {
     const pu__markov *k = e->markov;
     const pu_op *Gamma = e->post->model->Gamma;
     const pu_real *nu = e->post->model->nu;
-    pu_int S = k->S, SS = S * S, reals = 2 * (S + SS), block = k->block, wide = e->width + 1, seen = 0;
+    pu_int S = k->S, SS = S * S, reals = 3 * S + 2 * SS, block = k->block, wide = e->width + 1, seen = 0;
     double *C = e->squares, *Sigma = C + SS, *cross = Sigma + SS;
     double mean[PU_SSM_MAX];
     pu__logs logs = {0, 1};
@@ -12283,7 +12312,8 @@ PU__FN pu_status pu__kalman_prepare(PU__PREPARE_ARGS)
         double *m = e->kalman + t * reals, *ahead = m + S;
         memset(ahead, 0, (size_t)S * sizeof *m);
         if (t > 0) {
-            pu__kalman_ahead(e, ahead - reals + S, ahead - reals + S + SS);
+            double *J = ahead - reals + S;
+            pu__kalman_ahead(e, J, J + SS, J + 2 * SS);
             pu__kalman_add(S, k->F, m - reals, ahead);
         }
         memcpy(m, ahead, (size_t)S * sizeof *m);
@@ -12318,10 +12348,7 @@ PU__FN pu_status pu__kalman_prepare(PU__PREPARE_ARGS)
     }
     e->eps = DBL_EPSILON;
     e->smoothed = 1;
-    /* gradients are made of differences of Z, which is larger than they are by up to A_ii Z_ii */
     e->lost = 1;
-    for (pu_int i = 0; i < e->post->D; i++)
-        e->lost = pu__max(e->lost, (double)e->diag[i] * e->Z[i * wide]);
     return PU_OK;
 }
 
@@ -12463,7 +12490,7 @@ PU__FN PU__NOINLINE void pu__direct_layout(pu__direct *e, pu__arena *arena, cons
         return;
     e->markov = (pu__markov *)pu__take(arena, 1, 1, sizeof k);
     SS = k.S * k.S;
-    e->kalman = pu__doubles(arena, k.T, 2 * (k.S + SS));
+    e->kalman = pu__doubles(arena, k.T, 3 * k.S + 2 * SS);
     e->squares = pu__doubles(arena, 6, SS);
     if (e->markov)
         *e->markov = k;
@@ -12503,6 +12530,8 @@ typedef struct {
     double ux, xax, logdet, gap;
     /* direct engines, the mean: see pu__posterior_value; what rounding leaves, relative and in the likelihood */
     double value, rounding, nll_rounding;
+    /* errors of eta's and nu's gradients, and their sizes: both add up over the data */
+    double eta_rounding, eta_size, nu_rounding, nu_size;
     /* |x - A^-1 u|_A^2 as estimated, extreme Ritz values; high = 0: unknown */
     double energy, low, high;
 } pu__staged_column;
@@ -13544,12 +13573,22 @@ PU__FN pu_status pu__linear_terms(const pu__job *job, pu__worker *w, pu_real *la
     /* Phi bbar = -Phi x may be there already */
     if (job->out->psi || job->out->eta) {
         pu_term minus = pu__term_scaled(pu__means(p, p->t0), -1);
+        const pu_real *e = p->now.e;
         if (p->joint && p->left == PU__LEFT_ROWS)
             B->combine(B->user, p->n_rows, count, sum, 1, &minus);
         else if (pu__phi_apply(p, count, b, sum))
             return PU_E_OPERATOR;
-        B->row_terms(B->user, p->n_rows, count, sum, p->now.w, p->now.mask, p->now.e, p->psi, p->M, p->rows,
-                     lane + s->eta, lane + s->psi);
+        /* with the mean's square term, psi: mask ((e - Phi x)^2 - 1/psi)/2, which is what e - Phi x makes in the place of e
+           when there is no Phi bbar. Multiplied out it would cancel where the noise is small */
+        if (pu__psi_skips(p)) {
+            pu_term both[] = {pu__term(sum), pu__term_full(pu__rows(e, p->n_rows), 1, NULL, p->now.mask)};
+            pu_block rest = pu__rows(p->t1.at, p->M);
+            B->combine(B->user, p->n_rows, 1, rest, 2, both);
+            B->combine(B->user, p->n_rows, 1, sum, 0, NULL);
+            e = rest.at;
+        }
+        B->row_terms(B->user, p->n_rows, count, sum, p->now.w, p->now.mask, e, p->psi, p->M, p->rows, lane + s->eta,
+                     lane + s->psi);
     }
     if (!s->want_Phi || p->joint)
         return PU_OK;
@@ -13644,6 +13683,7 @@ PU__FN pu_status pu__block_gradient(const pu__job *job, pu__worker *w, pu_int fi
     pu_status status;
     p->column = first;
     p->joint = first == 0 && !network;
+    p->joint_at = g->x.at;
     pu__set_scalars(g, g->s.scale, w->weight, PU_R(0.5));
     status = pu__posterior_square(p, g->k, g->x, g->s.scale, 1, lane);
     if (!status && network) {
@@ -13865,35 +13905,38 @@ PU__FN pu_status pu__direct_rounding(const pu__job *job, pu__worker *w, const pu
     const pu_gradient_result *out = job->out;
     double eps = (double)PU__EPS, kappa = e->kappa, m = 0, s = 0, a = sqrt(v->fit), root = sqrt(v->weight);
     double logdet = fabs(e->logdet) + fabs(job->gamma_logdet), error = 0;
-    double widest = 0; /* variance, at most */
+    double widest = 0, centre = 0; /* variance, at most; nu^2 in its units */
+    const pu_real *nu = job->model->nu;
     int dual = w->engine == PU_DUAL;
     if (pu__mean_rounding(job, w, v, &m))
         return PU_E_OPERATOR;
     for (pu_int i = 0; !dual && i < job->D; i++) {
-        double precision = (double)e->diag[i];
-        s = pu__max(s, sqrt(precision) * fabs((double)w->run.x.at[i]));
+        double precision = (double)e->diag[i], from = nu ? (double)nu[i] : 0;
+        s = pu__max(s, sqrt(precision) * fabs((double)w->run.x.at[i] - from));
+        centre = pu__max(centre, precision * from * from);
         widest = pu__max(widest, kappa / precision);
     }
-    /* where results are the difference of larger numbers: the smoother's gradients, the dual engine's variances */
-    if ((w->engine == PU_KALMAN && job->any_grad) || (dual && (job->want_variance || job->want_fit)))
+    /* the dual engine's variances are differences */
+    if (dual && (job->want_variance || job->want_fit))
         kappa = pu__max(kappa, e->lost);
     /* the likelihood alone does not see these, the mean being a minimum */
     if (job->any_grad || out->x)
         error = pu__max(4 * kappa * e->eps, job->gamma_rounding);
+    /* (mu - nu)(mu - nu)' is multiplied out, for all data at once */
     if (out->Gamma || out->x)
-        error = pu__max(error, m / (1 + s));
+        error = pu__max(error, (m + eps * centre) / (1 + s));
     if (out->psi || out->Phi)
         error = pu__max(error, m / (1 + a));
     if (out->Phi)
         error = pu__max(error, (root * m * pu__max(a, s) + eps * v->terms * s) / (root + v->eta * s));
-    if (out->eta && v->terms > 0)
-        error = pu__max(error, v->eta > 0 ? (root * m + eps * v->terms) / v->eta : 1);
+    c->eta_rounding = root * m + eps * v->terms;
+    c->eta_size = v->eta;
     /* Gamma times the mean's error: in the dual engine, which does not know diag(A), as if Sigma were Gamma^-1 */
     widest *= job->gamma_top;
     if (dual || widest > 1)
         widest = 1;
-    if (out->nu && v->nu > 0)
-        error = pu__max(error, sqrt(job->gamma_top * widest) * m / (v->nu + job->gamma_nu_top));
+    c->nu_rounding = w->post.observed ? sqrt(job->gamma_top * widest) * m + eps * job->gamma_nu_top : 0;
+    c->nu_size = v->nu;
     c->nll_rounding = v->rounding + e->eps * (e->kappa + (double)job->D) + eps * logdet + (double)job->D * m * m / 2 +
                       job->gamma_rounding;
     error = pu__max(error, c->nll_rounding / (fabs(v->value) + logdet / 2 + (double)w->post.observed + 1));
@@ -13959,6 +14002,7 @@ PU__FN pu_status pu__direct_datum(const pu__job *job, pu__worker *w, pu_int n, p
     pu__run *g = &w->run;
     int exact = job->exact;
     pu_int at = n * job->cols;
+    pu__staged_column *mean = job->columns + at;
     pu_int steps = job->cols * job->plan.I;
     /* with Sigma the probes are solved only for who asks for them */
     pu_int solved = exact && !stage->x && !stage->residual ? 1 : job->cols;
@@ -13986,7 +14030,11 @@ PU__FN pu_status pu__direct_datum(const pu__job *job, pu__worker *w, pu_int n, p
     if ((job->variance || job->fit) &&
         engine->spread(e, job->variance ? job->variance + n * job->D : NULL, job->fit ? job->fit + n * job->M : NULL))
         return PU_E_OPERATOR;
-    return exact && job->any_grad && engine->sigma(e, lane) ? PU_E_OPERATOR : PU_OK;
+    if (exact && job->any_grad && engine->sigma(e, lane))
+        return PU_E_OPERATOR;
+    if (exact && job->any_grad)
+        mean->rounding = pu__max(mean->rounding, w->engine == PU_DUAL ? 0 : 4 * e->eps * e->lost);
+    return PU_OK;
 }
 
 /* ---- lanes ---- */
@@ -14310,6 +14358,7 @@ typedef struct {
     double energy, size; /* sum |x - A^-1 u|_A^2, sum |x|_A^2 */
     int known;           /* every column's Ritz values are */
     double rounding;     /* of the likelihood */
+    double eta_rounding, eta_size, nu_rounding, nu_size; /* see pu__staged_column */
     pu_int worst;        /* the datum that rounding spoils most */
 } pu__value_sums;
 
@@ -14344,6 +14393,10 @@ PU__FN void pu__datum_values(const pu__job *job, pu_int n, pu__value_sums *sums,
     if (direct) {
         logdet = job->logdet[n];
         sums->rounding += col->nll_rounding / N;
+        sums->eta_rounding += col->eta_rounding;
+        sums->eta_size += col->eta_size;
+        sums->nu_rounding += col->nu_rounding;
+        sums->nu_size += col->nu_size;
         if (!(col->rounding <= report->rounding_error)) { /* a NaN, too */
             report->rounding_error = col->rounding;
             sums->worst = n;
@@ -14380,7 +14433,7 @@ PU__FN pu_status pu__finish_values(const pu__job *job, pu_report *report)
 {
     pu_int sampled = job->served[PU_ITERATIVE]; /* data whose log det is an estimate */
     double D = (double)job->D;
-    pu__value_sums sums = {0, 0, 0, 0, 0, job->want_nll, 0, -1};
+    pu__value_sums sums = {0, 0, 0, 0, 0, job->want_nll, 0, 0, 0, 0, 0, -1};
     report->has_nll = report->has_objective && (!sampled || job->want_nll);
     for (pu_int n = 0; n < job->N; n++)
         pu__datum_values(job, n, &sums, report);
@@ -14389,6 +14442,10 @@ PU__FN pu_status pu__finish_values(const pu__job *job, pu_report *report)
     report->nll_95 = report->nll_se;
     if (report->nll_se > 0)
         report->nll_95 *= pu__student(sampled * (job->K - 1));
+    if (job->out->eta && sums.eta_rounding > report->rounding_error * sums.eta_size)
+        report->rounding_error = sums.eta_size > 0 ? sums.eta_rounding / sums.eta_size : 1;
+    if (job->out->nu && sums.nu_rounding > report->rounding_error * sums.nu_size)
+        report->rounding_error = sums.nu_size > 0 ? sums.nu_rounding / sums.nu_size : 1;
     if (!(report->rounding_error <= PU__HALF_DIGITS)) {
         if (pu__is_worse(PU_INEXACT, report->status))
             (void)pu__fail(report, PU_INEXACT, "A (ill-conditioned for this engine: see report.rounding_error)", sums.worst, -1);

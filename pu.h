@@ -6876,6 +6876,16 @@ PU__FN pu_status pu__ssm_band_grad(const pu_op *op, pu_int width, const double *
     return pu__ssm_push_precision(m, &d, grad);
 }
 
+/* By how much the sum P0 = sum_i A^i Q A'^i of a stationary start enlarges rounding: as much as it exceeds Q. */
+PU__FN double pu__ssm_rounding(const pu_op *op)
+{
+    const pu_ssm *m = pu__ssm(op);
+    double worst = 1;
+    for (pu_int i = 0; m->start == PU_SSM_STATIONARY && i < m->states; i++)
+        worst = pu__max(worst, m->P0[i * (m->states + 1)] / m->Q_set[i * (m->states + 1)]);
+    return worst;
+}
+
 /* *value = log det Gamma = -log det P0 - (T-1) log det Q, since det B = 1. pu_ssm_set has made it. */
 PU__FN pu_status pu__ssm_logdet(PU__LOGDET_ARGS)
 {
@@ -11662,6 +11672,7 @@ typedef struct {
     pu_int S, T, block; /* states, steps, entries of z per step */
     double F[PU__SSM_SQUARE];
     double Q[PU__SSM_SQUARE], P0[PU__SSM_SQUARE]; /* their lower Cholesky factors */
+    double amplified; /* by how much rounding of F reaches P0, where that was made of F here */
 } pu__markov;
 
 /* What a direct engine works with. The blocks x, u, q are the solver's, D x kmax. */
@@ -11707,6 +11718,8 @@ PU__FN pu_status pu__factor(pu__direct *e, pu_int m, const char *what, pu_int n,
     bad = pu__cholesky(m, e->L, m, e->post->panel);
     return bad < 0 ? PU_OK : pu__fail(report, PU_E_NOT_DEFINITE, what, n, bad * m + bad);
 }
+
+#define PU__ROUNDINGS 16 /* errors of size eps that add up to one: a few sums, whose length the ratios below leave out */
 
 /* The largest ratio of an entry of a diagonal (n) to its pivot, the square of L_ii. Rounding errors of a matrix, scaled to
    a diagonal of ones, reach its inverse enlarged by about that: along some direction the matrix is that much smaller. */
@@ -12122,6 +12135,7 @@ PU__FN int pu__markov_of(const pu_op *Gamma, pu__markov *k)
         k->Q[0] = sqrt(k->Q[0]);
     }
     k->S = S;
+    k->amplified = states ? 1 : k->P0[0] / (double)ar->kappa;
     /* factors; an autoregression's Q has but one entry */
     if ((states && pu__cholesky_double(S, k->Q, &ignored) >= 0) || pu__cholesky_double(S, k->P0, &ignored) >= 0)
         return 0;
@@ -12347,6 +12361,7 @@ PU__FN pu_status pu__kalman_prepare(PU__PREPARE_ARGS)
         }
     }
     e->eps = DBL_EPSILON;
+    e->kappa = pu__max(e->kappa, k->amplified * ((double)PU__EPS / DBL_EPSILON)); /* phi has the precision of pu_real */
     e->smoothed = 1;
     e->lost = 1;
     return PU_OK;
@@ -12412,12 +12427,16 @@ PU__FN pu_status pu__band_spread(PU__SPREAD_ARGS)
         variance[i] = (pu_real)e->Z[i * wide];
     for (pu_int m = 0; fit && m < p->M; m++) {
         pu_int at = 0, count = pu__phi_row(e, m, &at);
-        double sum = 0;
+        double sum = 0, size = 0;
         if (count < 0 || (k && at % k->block + count > k->block))
             return pu__note_failure(p, PU_E_OPERATOR, "Phi.row");
         for (pu_int i = 0; i < count; i++)
-            for (pu_int j = 0; j <= i; j++)
-                sum += (i == j ? 1 : 2) * (double)e->row[i] * (double)e->row[j] * e->Z[(at + i) * wide + i - j];
+            for (pu_int j = 0; j <= i; j++) {
+                double term = (double)e->row[i] * (double)e->row[j] * e->Z[(at + i) * wide + i - j];
+                sum += i == j ? term : 2 * term;
+                size += fabs(term);
+            }
+        e->lost = pu__max(e->lost, sum > 0 ? size / sum : 1);
         fit[m] = (pu_real)sum;
     }
     return PU_OK;
@@ -13907,9 +13926,11 @@ PU__FN pu_status pu__direct_rounding(const pu__job *job, pu__worker *w, const pu
     double logdet = fabs(e->logdet) + fabs(job->gamma_logdet), error = 0;
     double widest = 0, centre = 0; /* variance, at most; nu^2 in its units */
     const pu_real *nu = job->model->nu;
-    int dual = w->engine == PU_DUAL;
+    int dual = w->engine == PU_DUAL, informed = 0;
     if (pu__mean_rounding(job, w, v, &m))
         return PU_E_OPERATOR;
+    if (dual)
+        s = sqrt(fabs(w->run.ux[0]) / (double)job->D); /* on average */
     for (pu_int i = 0; !dual && i < job->D; i++) {
         double precision = (double)e->diag[i], from = nu ? (double)nu[i] : 0;
         s = pu__max(s, sqrt(precision) * fabs((double)w->run.x.at[i] - from));
@@ -13921,13 +13942,13 @@ PU__FN pu_status pu__direct_rounding(const pu__job *job, pu__worker *w, const pu
         kappa = pu__max(kappa, e->lost);
     /* the likelihood alone does not see these, the mean being a minimum */
     if (job->any_grad || out->x)
-        error = pu__max(4 * kappa * e->eps, job->gamma_rounding);
+        error = pu__max(PU__ROUNDINGS * kappa * e->eps, job->gamma_rounding);
     /* (mu - nu)(mu - nu)' is multiplied out, for all data at once */
     if (out->Gamma || out->x)
         error = pu__max(error, (m + eps * centre) / (1 + s));
     if (out->psi || out->Phi)
         error = pu__max(error, m / (1 + a));
-    if (out->Phi)
+    if (out->Phi && root > 0)
         error = pu__max(error, (root * m * pu__max(a, s) + eps * v->terms * s) / (root + v->eta * s));
     c->eta_rounding = root * m + eps * v->terms;
     c->eta_size = v->eta;
@@ -13935,8 +13956,11 @@ PU__FN pu_status pu__direct_rounding(const pu__job *job, pu__worker *w, const pu
     widest *= job->gamma_top;
     if (dual || widest > 1)
         widest = 1;
-    c->nu_rounding = w->post.observed ? sqrt(job->gamma_top * widest) * m + eps * job->gamma_nu_top : 0;
-    c->nu_size = v->nu;
+    /* data that say nothing of z leave mu = nu: there is nothing to be relative to */
+    for (pu_int i = 0; i < job->D && !informed; i++)
+        informed = w->run.u.at[i] != (nu ? job->gamma_nu[i] : 0);
+    c->nu_rounding = informed ? sqrt(job->gamma_top * widest) * m + eps * job->gamma_nu_top : 0;
+    c->nu_size = informed ? v->nu : 0;
     c->nll_rounding = v->rounding + e->eps * (e->kappa + (double)job->D) + eps * logdet + (double)job->D * m * m / 2 +
                       job->gamma_rounding;
     error = pu__max(error, c->nll_rounding / (fabs(v->value) + logdet / 2 + (double)w->post.observed + 1));
@@ -14032,8 +14056,8 @@ PU__FN pu_status pu__direct_datum(const pu__job *job, pu__worker *w, pu_int n, p
         return PU_E_OPERATOR;
     if (exact && job->any_grad && engine->sigma(e, lane))
         return PU_E_OPERATOR;
-    if (exact && job->any_grad)
-        mean->rounding = pu__max(mean->rounding, w->engine == PU_DUAL ? 0 : 4 * e->eps * e->lost);
+    if (w->engine != PU_DUAL)
+        mean->rounding = pu__max(mean->rounding, PU__ROUNDINGS * e->eps * e->lost);
     return PU_OK;
 }
 
@@ -14194,8 +14218,8 @@ PU__FN pu_status pu__device_close(const pu__job *job, pu_report *report)
      nll      = c + 1/2 mu'A mu - b'mu + 1/2 log det A + M_n/2 log 2 pi
    ------------------------------------------------------------------------------------------------ */
 
-/* What the diagonal of Gamma tells: its largest entry and, where Gamma is a matrix with its factor, how much rounding
-   leaves of Gamma^-1. */
+/* What the diagonal of Gamma tells: its largest entry and, as far as it is known, what rounding leaves of Gamma^-1 and
+   so of the gradient of log det Gamma. */
 PU__FN pu_status pu__gamma_sizes(pu__job *job, pu_report *report)
 {
     const pu_op *Gamma = job->Gamma;
@@ -14208,8 +14232,11 @@ PU__FN pu_status pu__gamma_sizes(pu__job *job, pu_report *report)
         return pu__operator_failed(report, "Gamma.diag", -1);
     for (pu_int i = 0; i < D; i++)
         job->gamma_top = pu__max(job->gamma_top, (double)diag[i]);
+    job->gamma_rounding = PU__ROUNDINGS * (double)PU__EPS;
     if (Gamma->form == PU_FORM_SYMMETRIC && Gamma->aux)
-        job->gamma_rounding = 4 * (double)PU__EPS * pu__pivot_ratio(D, diag, (const pu_real *)Gamma->aux);
+        job->gamma_rounding *= pu__pivot_ratio(D, diag, (const pu_real *)Gamma->aux);
+    if (Gamma->form == PU_FORM_STATES)
+        job->gamma_rounding *= pu__ssm_rounding(Gamma);
     return PU_OK;
 }
 

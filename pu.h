@@ -945,6 +945,9 @@ struct pu_op {
     pu_status (*logdet)(const pu_op *op, double *value, pu_real *work);
     /* grad += weight * d/dtheta log det Op */
     pu_status (*logdet_grad)(const pu_op *op, pu_real weight, pu_real *grad, pu_real *work);
+    /* Optional: by how much solve, logdet and logdet_grad enlarge rounding, about the condition number of Op scaled to a
+       diagonal of ones; without it 1 is assumed */
+    double (*condition)(const pu_op *op);
     /* PU_OK, or what is wrong with the numbers in `data` (and at which index) */
     pu_status (*check)(const pu_op *op, pu_int *index);
     /* Optional, all three or none: apply, apply_t and grad for a subset of the rows, given in ascending order, rows[0]
@@ -3904,6 +3907,19 @@ PU__FN void pu__tridiagonal(pu_int n, pu_int lanes, double *d, double *e, double
         }
 }
 
+/* The largest ratio of an entry of a diagonal (n, one every `apart`) to its pivot, the square of L_ii. Rounding errors of a
+   matrix, scaled to a diagonal of ones, reach its inverse enlarged by that at least: along some direction the matrix is
+   that much smaller. */
+PU__FN double pu__pivot_ratio(pu_int n, const pu_real *diag, pu_int apart, const pu_real *L)
+{
+    double worst = 1;
+    for (pu_int i = 0; i < n; i++) {
+        double pivot = (double)L[i * (n + 1)];
+        worst = pu__max(worst, (double)diag[i * apart] / (pivot * pivot));
+    }
+    return worst;
+}
+
 /* A sum of logarithms, sum + log product, with one log for many terms. */
 typedef struct {
     double sum, product;
@@ -4351,6 +4367,12 @@ PU__FN pu_status pu__spd_check(const pu_op *op, pu_int *index)
     return PU_OK;
 }
 
+/* From the pivots of the factor. */
+PU__FN double pu__spd_condition(const pu_op *op)
+{
+    return pu__pivot_ratio(op->rows, pu__entries(op), op->rows + 1, (const pu_real *)op->aux);
+}
+
 /* The functions of a dense matrix, except for those that know of the symmetry. */
 PU_DEF pu_op pu_op_spd(pu_int n, const pu_real *a, const pu_real *factor)
 {
@@ -4373,6 +4395,7 @@ PU_DEF pu_op pu_op_spd(pu_int n, const pu_real *a, const pu_real *factor)
     op.solve = pu__spd_solve;
     op.logdet = pu__spd_logdet;
     op.logdet_grad = pu__spd_logdet_grad;
+    op.condition = pu__spd_condition;
     return op;
 }
 
@@ -5199,6 +5222,16 @@ PU__FN pu_status pu__low_rank_check(const pu_op *op, pu_int *index)
 }
 
 /* A draw and a product need no factor, a log determinant does. */
+/* Op^-1 is a difference: what diag(d)^-1 is too much is larger by up to C_ii, C = I + U'diag(d)^-1 U = L L'. */
+PU__FN double pu__low_rank_condition(const pu_op *op)
+{
+    const pu_low_rank *a = pu__low_rank_of(op);
+    double worst = 1;
+    for (pu_int i = 0; i < a->r; i++)
+        worst = pu__max(worst, pu__dot(i + 1, NULL, a->factor + i * a->r, a->factor + i * a->r));
+    return worst;
+}
+
 PU_DEF pu_op pu_op_low_rank(const pu_low_rank *a)
 {
     pu_op op = pu__op_zero(0, 0, 0, a);
@@ -5220,6 +5253,7 @@ PU_DEF pu_op pu_op_low_rank(const pu_low_rank *a)
         return op;
     op.logdet = pu__low_rank_logdet;
     op.logdet_grad = pu__low_rank_logdet_grad;
+    op.condition = pu__low_rank_condition;
     return op;
 }
 
@@ -5415,6 +5449,13 @@ PU__FN pu_status pu__kron_gram_diag(PU__GRAM_DIAG_ARGS)
     return status;
 }
 
+/* The condition of a Kronecker product is the product of its factors'. */
+PU__FN double pu__kron_condition(const pu_op *op)
+{
+    PU__OPERANDS(A, B);
+    return (A->condition ? A->condition(A) : 1) * (B->condition ? B->condition(B) : 1);
+}
+
 /* det(A (x) B) = det(A)^rb det(B)^ra */
 PU__FN pu_status pu__kron_logdet(PU__LOGDET_ARGS)
 {
@@ -5469,6 +5510,7 @@ PU_DEF pu_op pu_op_kronecker(const pu_op *left, const pu_op *right)
     if (op.sample)
         op.noise = pu__noise(left) * pu__noise(right);
     op.logdet = PU__BOTH(logdet, pu__kron_logdet);
+    op.condition = op.logdet ? pu__kron_condition : NULL;
     op.logdet_grad = PU__OWED(logdet_grad, pu__kron_logdet_grad);
     return op;
 }
@@ -6876,13 +6918,18 @@ PU__FN pu_status pu__ssm_band_grad(const pu_op *op, pu_int width, const double *
     return pu__ssm_push_precision(m, &d, grad);
 }
 
-/* By how much the sum P0 = sum_i A^i Q A'^i of a stationary start enlarges rounding: as much as it exceeds Q. */
-PU__FN double pu__ssm_rounding(const pu_op *op)
+/* That of Q and P0, and by how much the sum P0 = sum_i A^i Q A'^i of a stationary start enlarges rounding: as much as it
+   exceeds Q. */
+PU__FN double pu__ssm_condition(const pu_op *op)
 {
     const pu_ssm *m = pu__ssm(op);
     double worst = 1;
-    for (pu_int i = 0; m->start == PU_SSM_STATIONARY && i < m->states; i++)
-        worst = pu__max(worst, m->P0[i * (m->states + 1)] / m->Q_set[i * (m->states + 1)]);
+    for (pu_int i = 0; i < m->states; i++) {
+        pu_int at = i * (m->states + 1);
+        worst = pu__max(worst, pu__max(m->Q_set[at] * m->Qi[at], m->P0[at] * m->Pi[at]));
+        if (m->start == PU_SSM_STATIONARY)
+            worst = pu__max(worst, m->P0[at] / m->Q_set[at]);
+    }
     return worst;
 }
 
@@ -7072,6 +7119,7 @@ PU_DEF pu_op pu_op_ssm(const pu_ssm *m)
     op.sample = pu__ssm_sample;
     op.solve = pu__ssm_solve;
     op.logdet = pu__ssm_logdet;
+    op.condition = pu__ssm_condition;
     op.logdet_grad = pu__ssm_logdet_grad;
     op.check = pu__ssm_check;
     /* Block tridiagonal: a row reaches to the beginning of the block before. */
@@ -8787,6 +8835,21 @@ PU__FN pu_status pu__lags_check(const pu_op *op, pu_int *index)
     return PU_OK;
 }
 
+/* Toeplitz: the variance over that of the last prediction error. Circulant: of its eigenvalues, largest over smallest. */
+PU__FN double pu__lags_condition(const pu_op *op)
+{
+    const pu_lags *f = pu__lags_of(op);
+    double ratio = 1, low = HUGE_VAL, high = 0;
+    for (pu_int i = 1; f->params == f->n && i < f->n; i++)
+        ratio /= (1 - (double)f->kappa[i]) * (1 + (double)f->kappa[i]);
+    for (pu_int i = 0; f->params < f->n && i < f->size; i++) {
+        double lambda = (double)f->lambda[i];
+        low = low < lambda ? low : lambda;
+        high = pu__max(high, lambda);
+    }
+    return f->params < f->n ? high / low : ratio;
+}
+
 /* The n x n operator with these lags. f may be NULL; a factor that was refused, or is of another
    matrix, makes none. */
 PU__FN pu_op pu__op_lags(pu_int n, pu_int params, const pu_real *t, const pu_lags *f)
@@ -8812,6 +8875,7 @@ PU__FN pu_op pu__op_lags(pu_int n, pu_int params, const pu_real *t, const pu_lag
     op.sample = pu__lags_sample;
     op.logdet = pu__lags_logdet;
     op.logdet_grad = pu__lags_logdet_grad;
+    op.condition = pu__lags_condition;
     return op;
 }
 
@@ -9346,8 +9410,8 @@ PU__FN pu_op pu__op_of_form(const pu_op *op)
 /* The functions of an operator but for check. */
 /* clang-format off */
 #define PU__OP_FUNCTIONS(X)                                                                                            \
-    X(apply) X(apply_t) X(grad) X(diag) X(gram_diag) X(sample) X(solve) X(logdet) X(logdet_grad) X(apply_rows)         \
-    X(apply_rows_t) X(grad_rows) X(band_add) X(band_grad) X(row) X(row_grad)
+    X(apply) X(apply_t) X(grad) X(diag) X(gram_diag) X(sample) X(solve) X(logdet) X(logdet_grad) X(condition)           \
+    X(apply_rows) X(apply_rows_t) X(grad_rows) X(band_add) X(band_grad) X(row) X(row_grad)
 /* clang-format on */
 
 /* The operator that the library works with. One that states a form and has no function of ours gets the functions of
@@ -11541,8 +11605,8 @@ typedef struct {
     double data;     /* w e^2, */
     double fit;      /* w (e - Phi x)^2, */
     double eta;      /* w |e - Phi x|, */
-    double terms;    /* and w (|e| + |Phi x|) */
-    double nu;       /* largest |Gamma (x - nu)| */
+    double terms;    /* and w (|e| + |Phi x|); */
+    double seen;     /* w |e - Phi x| where Phi x is not zero */
 } pu__value;
 
 /* d'q = d'Gamma d, and in *size the sum of its terms' sizes: as a sum of squares where Gamma knows one. */
@@ -11588,10 +11652,10 @@ PU__FN pu_status pu__posterior_value(pu__posterior *p, pu_block x, pu_real *d, p
         v->fit = pu__max(v->fit, w * (double)t[i] * (double)t[i]);
         v->eta = pu__max(v->eta, w * fabs((double)t[i]));
         v->terms = pu__max(v->terms, w * terms);
+        if (there != 0)
+            v->seen = pu__max(v->seen, w * fabs((double)t[i]));
         v->rounding += w * fabs((double)t[i]) * terms;
     }
-    for (pu_int i = 0; i < D; i++)
-        v->nu = pu__max(v->nu, fabs((double)q[i]));
     v->value = (pu__dot(p->n_rows, now->w, t, t) - p->log_psi) / 2;
     v->value += pu__prior_square(p->model->Gamma, d, q, &size) / 2;
     v->rounding = (double)PU__EPS * (v->rounding + size + fabs(p->log_psi));
@@ -11721,18 +11785,6 @@ PU__FN pu_status pu__factor(pu__direct *e, pu_int m, const char *what, pu_int n,
 
 #define PU__ROUNDINGS 16 /* errors of size eps that add up to one: a few sums, whose length the ratios below leave out */
 
-/* The largest ratio of an entry of a diagonal (n) to its pivot, the square of L_ii. Rounding errors of a matrix, scaled to
-   a diagonal of ones, reach its inverse enlarged by about that: along some direction the matrix is that much smaller. */
-PU__FN double pu__pivot_ratio(pu_int n, const pu_real *diag, const pu_real *L)
-{
-    double worst = 1;
-    for (pu_int i = 0; i < n; i++) {
-        double pivot = (double)L[i * (n + 1)];
-        worst = pu__max(worst, (double)diag[i] / (pivot * pivot));
-    }
-    return worst;
-}
-
 /* The first k columns of x count with this weight. */
 PU__FN void pu__set_weights(pu__direct *e, pu_int k, pu_real weight)
 {
@@ -11752,7 +11804,7 @@ PU__FN pu_status pu__dense_prepare(PU__PREPARE_ARGS)
         e->diag[i] = e->L[i * (p->D + 1)];
     if (pu__factor(e, p->D, "A", n, report))
         return report->status;
-    e->kappa = pu__pivot_ratio(p->D, e->diag, e->L);
+    e->kappa = pu__pivot_ratio(p->D, e->diag, 1, e->L);
     e->eps = (double)PU__EPS;
     e->lost = 1;
     e->logdet = 2 * pu__log_diagonal(p->D, e->L, p->D + 1);
@@ -11839,7 +11891,7 @@ PU__FN pu_status pu__dual_prepare(PU__PREPARE_ARGS)
     }
     if (pu__factor(e, m, "I + R Gamma^-1 R'", n, report))
         return report->status;
-    e->kappa = pu__pivot_ratio(m, e->s, B);
+    e->kappa = pu__pivot_ratio(m, e->s, 1, B);
     e->logdet = e->gamma_logdet + 2 * pu__log_diagonal(m, B, m + 1);
     return PU_OK;
 }
@@ -12030,7 +12082,7 @@ PU__FN pu_status pu__banded_prepare(PU__PREPARE_ARGS)
         pu__logs_add(&logs, band[i * wide]);
         e->kappa = pu__max(e->kappa, (double)e->diag[i] * e->inverse[i]);
     }
-    e->eps = DBL_EPSILON;
+    e->eps = Gamma->form == PU_FORM_AR ? (double)PU__EPS : DBL_EPSILON; /* of the entries, or of the factor */
     e->lost = 1;
     e->smoothed = 0;
     e->logdet = logs.sum + log(logs.product);
@@ -12062,6 +12114,8 @@ PU__FN void pu__band_sigma(pu__direct *e)
         pu__band_inverse(D, e->width, e->band, e->inverse, e->Z);
     for (pu_int i = 0; i < D; i++)
         e->lost = pu__max(e->lost, (double)e->diag[i] * e->Z[i * (e->width + 1)]);
+    if (!e->smoothed)
+        e->kappa = pu__max(e->kappa, e->lost);
 }
 
 /* lane += gradient of 1/2 tr(A Z), Z inside the band: <Z, Gamma>, psi_m phi_m'Z phi_m. */
@@ -12071,7 +12125,6 @@ PU__FN pu_status pu__band_terms(PU__SIGMA_ARGS)
     const pu__slots *s = &p->slots;
     const pu_op *Gamma = p->model->Gamma, *Phi = p->model->Phi;
     pu_int wide = e->width + 1;
-    pu__band_sigma(e);
     if (s->want_Gamma && Gamma->band_grad(Gamma, e->width, e->Z, 0.5, lane))
         return pu__note_failure(p, PU_E_OPERATOR, "Gamma.band_grad");
     if (!s->want_Phi && !s->want_psi)
@@ -12422,7 +12475,6 @@ PU__FN pu_status pu__band_spread(PU__SPREAD_ARGS)
     pu__posterior *p = e->post;
     const pu__markov *k = e->smoothed ? e->markov : NULL;
     pu_int wide = e->width + 1;
-    pu__band_sigma(e);
     for (pu_int i = 0; variance && i < p->D; i++)
         variance[i] = (pu_real)e->Z[i * wide];
     for (pu_int m = 0; fit && m < p->M; m++) {
@@ -13862,18 +13914,44 @@ PU__FN pu_status pu__direct_columns(const pu__job *job, pu__worker *w, pu_int n,
 /* More than half of the digits gone: what PU_INEXACT means. */
 #define PU__HALF_DIGITS sqrt((double)PU__EPS)
 
-/* z = A^-1 r for the residual r of the mean, with the engine's factor, into w->bbar. */
-PU__FN pu_status pu__solve_residual(pu__worker *w)
+/* w->bbar = A^-1 r with the engine's factor. */
+PU__FN pu_status pu__solve_aside(pu__worker *w, pu_block r)
 {
     pu__direct *e = &w->direct;
     pu_block u = e->u, x = e->x;
     pu_status status;
-    e->u = w->run.xbar;
+    e->u = r;
     e->x = pu__rows(w->bbar, w->post.D);
     status = pu__engines[w->engine].solve(e, 1, 1);
     e->u = u;
     e->x = x;
     return status;
+}
+
+/* By how much the factor of the dense or banded engine enlarges errors, better than its pivots tell: of errors of random
+   sign, one for each entry of b and as large as A_ii^1/2, seen in units of A_ii^-1/2. The band's Sigma knows without. */
+PU__FN pu_status pu__probe_factor(const pu__job *job, pu__worker *w)
+{
+    pu__direct *e = &w->direct;
+    pu_real *v = w->run.q.at;
+    if (w->engine == PU_BANDED && (job->any_grad || job->want_variance || job->want_fit)) {
+        pu__band_sigma(e);
+        return PU_OK;
+    }
+    if (w->engine == PU_DUAL || w->engine == PU_KALMAN || !(job->any_grad || job->out->x)) {
+        if (w->engine == PU_KALMAN)
+            pu__band_sigma(e);
+        return PU_OK;
+    }
+    for (pu_int i = 0; i < job->D; i++) {
+        pu_real root = pu__sqrt(e->diag[i]);
+        v[i] = (uint32_t)i * 2654435769u >> 31 ? root : -root;
+    }
+    if (pu__solve_aside(w, pu__rows(v, job->D)))
+        return PU_E_OPERATOR;
+    for (pu_int i = 0; i < job->D; i++)
+        e->kappa = pu__max(e->kappa, fabs((double)w->bbar[i] * (double)v[i]));
+    return PU_OK;
 }
 
 /* The error of an entry of the mean in units of its standard deviation, at most: of a random residual u - A x, which the
@@ -13901,7 +13979,7 @@ PU__FN pu_status pu__mean_rounding(const pu__job *job, pu__worker *w, const pu__
     square = fabs(square) / (double)D;
     size = eps * eps * size + b * b * v->data;
     if (!kalman && sqrt(square + size) > PU__HALF_DIGITS / 16) {
-        if (pu__solve_residual(w))
+        if (pu__solve_aside(w, w->run.xbar))
             return PU_E_OPERATOR;
         for (pu_int i = 0; i < D; i++) {
             double one = (double)z[i];
@@ -13922,15 +14000,19 @@ PU__FN pu_status pu__direct_rounding(const pu__job *job, pu__worker *w, const pu
 {
     const pu__direct *e = &w->direct;
     const pu_gradient_result *out = job->out;
-    double eps = (double)PU__EPS, kappa = e->kappa, m = 0, s = 0, a = sqrt(v->fit), root = sqrt(v->weight);
+    double eps = (double)PU__EPS, kappa = e->kappa, m = 0, s = 0, root = sqrt(v->weight);
+    double a = root > 0 ? v->seen / root : 0;
     double logdet = fabs(e->logdet) + fabs(job->gamma_logdet), error = 0;
     double widest = 0, centre = 0; /* variance, at most; nu^2 in its units */
     const pu_real *nu = job->model->nu;
-    int dual = w->engine == PU_DUAL, informed = 0;
+    int dual = w->engine == PU_DUAL;
+    pu__posterior *p = &w->post;
     if (pu__mean_rounding(job, w, v, &m))
         return PU_E_OPERATOR;
-    if (dual)
+    if (dual) {
         s = sqrt(fabs(w->run.ux[0]) / (double)job->D); /* on average */
+        centre = 2 * job->shared_c + job->gamma_logdet; /* nu'Gamma nu */
+    }
     for (pu_int i = 0; !dual && i < job->D; i++) {
         double precision = (double)e->diag[i], from = nu ? (double)nu[i] : 0;
         s = pu__max(s, sqrt(precision) * fabs((double)w->run.x.at[i] - from));
@@ -13949,18 +14031,23 @@ PU__FN pu_status pu__direct_rounding(const pu__job *job, pu__worker *w, const pu
     if (out->psi || out->Phi)
         error = pu__max(error, m / (1 + a));
     if (out->Phi && root > 0)
-        error = pu__max(error, (root * m * pu__max(a, s) + eps * v->terms * s) / (root + v->eta * s));
+        error = pu__max(error, (root * m * pu__max(a, s) + eps * v->terms * s) / (root + v->seen * s));
     c->eta_rounding = root * m + eps * v->terms;
     c->eta_size = v->eta;
     /* Gamma times the mean's error: in the dual engine, which does not know diag(A), as if Sigma were Gamma^-1 */
     widest *= job->gamma_top;
     if (dual || widest > 1)
         widest = 1;
-    /* data that say nothing of z leave mu = nu: there is nothing to be relative to */
-    for (pu_int i = 0; i < job->D && !informed; i++)
-        informed = w->run.u.at[i] != (nu ? job->gamma_nu[i] : 0);
-    c->nu_rounding = informed ? sqrt(job->gamma_top * widest) * m + eps * job->gamma_nu_top : 0;
-    c->nu_size = informed ? v->nu : 0;
+    /* Gamma (mu - nu) = Phi'W (e - Phi mu): what rounding has left of the former is told by the latter */
+    if (out->nu) {
+        pu__weigh(p, 1, pu__rows(p->row_sum, p->M), p->t1, 1, p->now.w);
+        if (pu__phi_apply_t(p, 1, p->t1, pu__rows(w->bbar, job->D), 0))
+            return PU_E_OPERATOR;
+    }
+    for (pu_int i = 0; out->nu && i < job->D; i++)
+        c->nu_size = pu__max(c->nu_size, fabs((double)w->bbar[i]));
+    if (c->nu_size > 0)
+        c->nu_rounding = sqrt(job->gamma_top * widest) * m + eps * job->gamma_nu_top;
     c->nll_rounding = v->rounding + e->eps * (e->kappa + (double)job->D) + eps * logdet + (double)job->D * m * m / 2 +
                       job->gamma_rounding;
     error = pu__max(error, c->nll_rounding / (fabs(v->value) + logdet / 2 + (double)w->post.observed + 1));
@@ -13979,7 +14066,7 @@ PU__FN pu_status pu__direct_begin(const pu__job *job, pu__worker *w, pu_int n, p
         return report->status;
     job->logdet[n] = e->logdet;
     job->served_by[n] = (unsigned char)w->engine;
-    if (pu__direct_columns(job, w, n, 0, k) ||
+    if (pu__probe_factor(job, w) || pu__direct_columns(job, w, n, 0, k) ||
         pu__posterior_value(&w->post, w->run.x, w->bbar, w->run.q.at, &value) ||
         pu__direct_rounding(job, w, &value, mean))
         return PU_E_OPERATOR;
@@ -14225,6 +14312,7 @@ PU__FN pu_status pu__gamma_sizes(pu__job *job, pu_report *report)
     const pu_op *Gamma = job->Gamma;
     pu_int D = job->D;
     pu_real *diag = job->test;
+    job->gamma_rounding = PU__ROUNDINGS * (double)PU__EPS * (Gamma->condition ? Gamma->condition(Gamma) : 1);
     if (!Gamma->diag)
         return PU_OK;
     pu__zeros(diag, D);
@@ -14232,11 +14320,6 @@ PU__FN pu_status pu__gamma_sizes(pu__job *job, pu_report *report)
         return pu__operator_failed(report, "Gamma.diag", -1);
     for (pu_int i = 0; i < D; i++)
         job->gamma_top = pu__max(job->gamma_top, (double)diag[i]);
-    job->gamma_rounding = PU__ROUNDINGS * (double)PU__EPS;
-    if (Gamma->form == PU_FORM_SYMMETRIC && Gamma->aux)
-        job->gamma_rounding *= pu__pivot_ratio(D, diag, (const pu_real *)Gamma->aux);
-    if (Gamma->form == PU_FORM_STATES)
-        job->gamma_rounding *= pu__ssm_rounding(Gamma);
     return PU_OK;
 }
 

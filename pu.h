@@ -546,8 +546,9 @@ typedef struct {
                                     eps (PU_NETWORK: I eps^2), eps^2 = sum |x - A^-1 u|_A^2 / sum |x|_A^2; -1: unknown
                                     (GD, SD, warm start, or nobody asked for the likelihood) */
     double rounding_error;       /* estimate of the relative error that rounding leaves in the results of direct
-                                    engines; above the root of the machine's epsilon the status is PU_INEXACT; -1: not
-                                    measured (iterative engine: see worst_residual) */
+                                    engines, to the terms that they are the sum of (in mu, in Sigma, log det); above the
+                                    root of the machine's epsilon the status is PU_INEXACT, 1: no digit may be right; -1:
+                                    not measured (iterative engine: see worst_residual, solver_error) */
     double ritz_min, ritz_max;   /* extreme Ritz values of A (PCG: of M^-1 A) over all columns; 0 where unknown */
 
     int has_objective;           /* 0 when Gamma has no logdet: then c, q, network, nll are 0 */
@@ -5449,11 +5450,11 @@ PU__FN pu_status pu__kron_gram_diag(PU__GRAM_DIAG_ARGS)
     return status;
 }
 
-/* The condition of a Kronecker product is the product of its factors'. */
+/* Relative errors of the factors add up. */
 PU__FN double pu__kron_condition(const pu_op *op)
 {
     PU__OPERANDS(A, B);
-    return (A->condition ? A->condition(A) : 1) * (B->condition ? B->condition(B) : 1);
+    return (A->condition ? A->condition(A) : 1) + (B->condition ? B->condition(B) : 1);
 }
 
 /* det(A (x) B) = det(A)^rb det(B)^ra */
@@ -6918,8 +6919,8 @@ PU__FN pu_status pu__ssm_band_grad(const pu_op *op, pu_int width, const double *
     return pu__ssm_push_precision(m, &d, grad);
 }
 
-/* That of Q and P0, and by how much the sum P0 = sum_i A^i Q A'^i of a stationary start enlarges rounding: as much as it
-   exceeds Q. */
+/* That of Q and P0, and the number of terms that count in the sum P0 = sum_i A^i Q A'^i of a stationary start, where
+   doublings go on until terms are below 1e-16, and twice more: with a radius of r about 1 / (1 - r). */
 PU__FN double pu__ssm_condition(const pu_op *op)
 {
     const pu_ssm *m = pu__ssm(op);
@@ -6927,10 +6928,8 @@ PU__FN double pu__ssm_condition(const pu_op *op)
     for (pu_int i = 0; i < m->states; i++) {
         pu_int at = i * (m->states + 1);
         worst = pu__max(worst, pu__max(m->Q_set[at] * m->Qi[at], m->P0[at] * m->Pi[at]));
-        if (m->start == PU_SSM_STATIONARY)
-            worst = pu__max(worst, m->P0[at] / m->Q_set[at]);
     }
-    return worst;
+    return m->start == PU_SSM_STATIONARY ? pu__max(worst, ldexp(1, m->doublings - 6)) : worst;
 }
 
 /* *value = log det Gamma = -log det P0 - (T-1) log det Q, since det B = 1. pu_ssm_set has made it. */
@@ -11601,6 +11600,7 @@ PU__FN pu_status pu__posterior_rhs(pu__posterior *p, const pu_real *gamma_nu, pu
 typedef struct {
     double value;    /* c + 1/2 x'A x - b'x + 1/2 log det Gamma */
     double rounding; /* of it */
+    double prior;    /* (x - nu)'Gamma (x - nu) */
     double weight;   /* largest w, */
     double data;     /* w e^2, */
     double fit;      /* w (e - Phi x)^2, */
@@ -11657,7 +11657,8 @@ PU__FN pu_status pu__posterior_value(pu__posterior *p, pu_block x, pu_real *d, p
         v->rounding += w * fabs((double)t[i]) * terms;
     }
     v->value = (pu__dot(p->n_rows, now->w, t, t) - p->log_psi) / 2;
-    v->value += pu__prior_square(p->model->Gamma, d, q, &size) / 2;
+    v->prior = pu__prior_square(p->model->Gamma, d, q, &size);
+    v->value += v->prior / 2;
     v->rounding = (double)PU__EPS * (v->rounding + size + fabs(p->log_psi));
     return PU_OK;
 }
@@ -11736,7 +11737,7 @@ typedef struct {
     pu_int S, T, block; /* states, steps, entries of z per step */
     double F[PU__SSM_SQUARE];
     double Q[PU__SSM_SQUARE], P0[PU__SSM_SQUARE]; /* their lower Cholesky factors */
-    double amplified; /* by how much rounding of F reaches P0, where that was made of F here */
+    double amplified; /* by how much rounding of F reaches P0, where that was made of F here; else 0 */
 } pu__markov;
 
 /* What a direct engine works with. The blocks x, u, q are the solver's, D x kmax. */
@@ -11750,6 +11751,7 @@ typedef struct {
     double norm;         /* out, banded: largest row sum of |A|, from above */
     double kappa;        /* out: by how much the factor enlarges rounding, see pu__pivot_ratio */
     double eps;          /* out: rounding of the arithmetic that made it */
+    double given;        /* out: relative error that it began with */
     double lost;         /* out: by how much results are smaller than what they are the difference of */
     pu_real *diag;       /* D: diag(A), but not from the dual engine */
     int smoothed;        /* the Kalman smoother has made Z and the mean, in column */
@@ -11805,6 +11807,7 @@ PU__FN pu_status pu__dense_prepare(PU__PREPARE_ARGS)
     if (pu__factor(e, p->D, "A", n, report))
         return report->status;
     e->kappa = pu__pivot_ratio(p->D, e->diag, 1, e->L);
+    e->given = 0;
     e->eps = (double)PU__EPS;
     e->lost = 1;
     e->logdet = 2 * pu__log_diagonal(p->D, e->L, p->D + 1);
@@ -11862,6 +11865,7 @@ PU__FN pu_status pu__dual_prepare(PU__PREPARE_ARGS)
     pu_block V = e->V, R = e->x;
     pu_real *B = e->L;
     e->lost = 1; /* here of the variances */
+    e->given = 0;
     e->eps = (double)PU__EPS;
     if (m > 0)
         pu__zeros(B, m * m);
@@ -12083,6 +12087,7 @@ PU__FN pu_status pu__banded_prepare(PU__PREPARE_ARGS)
         e->kappa = pu__max(e->kappa, (double)e->diag[i] * e->inverse[i]);
     }
     e->eps = Gamma->form == PU_FORM_AR ? (double)PU__EPS : DBL_EPSILON; /* of the entries, or of the factor */
+    e->given = 0;
     e->lost = 1;
     e->smoothed = 0;
     e->logdet = logs.sum + log(logs.product);
@@ -12188,7 +12193,7 @@ PU__FN int pu__markov_of(const pu_op *Gamma, pu__markov *k)
         k->Q[0] = sqrt(k->Q[0]);
     }
     k->S = S;
-    k->amplified = states ? 1 : k->P0[0] / (double)ar->kappa;
+    k->amplified = states ? 0 : k->P0[0] / (double)ar->kappa;
     /* factors; an autoregression's Q has but one entry */
     if ((states && pu__cholesky_double(S, k->Q, &ignored) >= 0) || pu__cholesky_double(S, k->P0, &ignored) >= 0)
         return 0;
@@ -12414,7 +12419,7 @@ PU__FN pu_status pu__kalman_prepare(PU__PREPARE_ARGS)
         }
     }
     e->eps = DBL_EPSILON;
-    e->kappa = pu__max(e->kappa, k->amplified * ((double)PU__EPS / DBL_EPSILON)); /* phi has the precision of pu_real */
+    e->given = (double)PU__EPS * k->amplified; /* phi has the precision of pu_real */
     e->smoothed = 1;
     e->lost = 1;
     return PU_OK;
@@ -12480,7 +12485,9 @@ PU__FN pu_status pu__band_spread(PU__SPREAD_ARGS)
     for (pu_int m = 0; fit && m < p->M; m++) {
         pu_int at = 0, count = pu__phi_row(e, m, &at);
         double sum = 0, size = 0;
-        if (count < 0 || (k && at % k->block + count > k->block))
+        if (k && at % k->block + count > k->block)
+            return PU_E_UNSUPPORTED;
+        if (count < 0)
             return pu__note_failure(p, PU_E_OPERATOR, "Phi.row");
         for (pu_int i = 0; i < count; i++)
             for (pu_int j = 0; j <= i; j++) {
@@ -12676,7 +12683,7 @@ typedef struct {
     pu__staged_column *columns;           /* N x (K+1) */
     double *c, *logdet;            /* N */
     double gamma_logdet, shared_c; /* log det Gamma; 1/2 nu'Gamma nu - 1/2 log det Gamma */
-    double gamma_top;              /* largest entry of its diagonal, where that is known */
+    pu_real *gamma_diag;           /* D: its diagonal, zero where it is not known */
     double gamma_nu_top;           /* largest |Gamma nu| */
     double gamma_rounding;         /* relative rounding error of Gamma^-1, as far as it is known */
     pu_int *observed;              /* N */
@@ -12969,6 +12976,7 @@ PU__FN void pu__job_layout(void *self, pu__arena *arena)
     if (job->by_rows)
         job->touched = (unsigned char *)pu__take(arena, job->lanes, job->M, 1);
     job->gamma_nu = pu__reals(arena, D, 1);
+    job->gamma_diag = pu__reals(arena, D, 1);
     if (job->slots.groups)
         job->se = pu__reals(arena, job->slots.eta, 1);
     job->test = pu__reals(arena, pu__test_reals(&job->r), 1);
@@ -13954,90 +13962,110 @@ PU__FN pu_status pu__probe_factor(const pu__job *job, pu__worker *w)
     return PU_OK;
 }
 
-/* The error of an entry of the mean in units of its standard deviation, at most: of a random residual u - A x, which the
-   factor enlarges; of b, in which rounding may be as large as in its largest term; of x itself when it was rounded to
-   pu_real. A residual that looks too large is looked at closely, by A^-1 (u - A x). */
-PU__FN pu_status pu__mean_rounding(const pu__job *job, pu__worker *w, const pu__value *v, double *rounding)
+/* Errors and sizes of a mean, entry by entry in units of standard deviations. */
+typedef struct {
+    double error;  /* largest */
+    double nu;     /* largest of Gamma times the error, as it is */
+    double x;      /* largest of the error, as it is */
+    double size;   /* largest |x - nu| */
+    double centre; /* largest nu^2 */
+    double top;    /* largest |x|, as it is */
+} pu__mean_error;
+
+/* u - A x seen from A^-1, per entry: a random residual, which the factor enlarges by kappa; where that looks too large,
+   A^-1 (u - A x) itself. The dual engine does not know diag(A), but r'A^-1 r <= r'Gamma^-1 r. */
+PU__FN pu_status pu__residual_square(const pu__job *job, pu__worker *w, double kappa, double *square)
 {
     const pu__direct *e = &w->direct;
-    int dual = w->engine == PU_DUAL, kalman = w->engine == PU_KALMAN;
+    int dual = w->engine == PU_DUAL;
     pu_int D = job->D;
-    const pu_real *r = w->run.xbar.at, *x = w->run.x.at;
+    const pu_real *r = w->run.xbar.at;
     pu_real *z = w->bbar;
-    /* Kalman's errors have been counted, and its mean is not made from b */
-    double eps = (double)PU__EPS, kappa = kalman ? 1 : e->kappa;
-    double b = kalman ? e->eps * e->kappa : eps * sqrt(kappa);
-    double square = 0, size = 0, closer = 0;
-    /* the dual engine does not know diag(A), but r'A^-1 r <= r'Gamma^-1 r */
+    double closer = 0;
+    *square = 0;
     if (dual && job->Gamma->solve(job->Gamma, 1, w->run.xbar, pu__rows(z, D), w->post.work))
         return pu__note_failure(&w->post, PU_E_OPERATOR, "Gamma.solve");
     for (pu_int i = 0; i < D; i++) {
-        double one = (double)r[i], diag = dual ? 0 : (double)e->diag[i];
-        square += dual ? one * (double)z[i] : kappa * one * one / diag;
-        size = pu__max(size, diag * (double)x[i] * (double)x[i]);
+        double one = (double)r[i];
+        *square += fabs(dual ? one * (double)z[i] : kappa * one * one / (double)e->diag[i]) / (double)D;
     }
-    square = fabs(square) / (double)D;
-    size = eps * eps * size + b * b * v->data;
-    if (!kalman && sqrt(square + size) > PU__HALF_DIGITS / 16) {
-        if (pu__solve_aside(w, w->run.xbar))
-            return PU_E_OPERATOR;
-        for (pu_int i = 0; i < D; i++) {
-            double one = (double)z[i];
-            closer = dual ? closer + one * (double)r[i] / (double)D : pu__max(closer, one * one * (double)e->diag[i]);
-        }
-        if (fabs(closer) < square)
-            square = fabs(closer);
+    if (w->engine == PU_KALMAN || sqrt(*square) <= PU__HALF_DIGITS / 16)
+        return PU_OK;
+    if (pu__solve_aside(w, w->run.xbar))
+        return PU_E_OPERATOR;
+    for (pu_int i = 0; i < D; i++) {
+        double one = (double)z[i];
+        closer = dual ? closer + one * (double)r[i] / (double)D : pu__max(closer, one * one * (double)e->diag[i]);
     }
-    *rounding = sqrt(square + size);
+    if (fabs(closer) < *square)
+        *square = fabs(closer);
+    return PU_OK;
+}
+
+/* The mean's error: of its residual; of b, in which rounding may be as large as in the largest term of Phi'W e; of x
+   itself when it was rounded to pu_real. Kalman's is not made from b, and its errors have been counted. */
+PU__FN pu_status pu__mean_rounding(const pu__job *job, pu__worker *w, const pu__value *v, pu__mean_error *m)
+{
+    const pu__direct *e = &w->direct;
+    const pu_real *nu = job->model->nu;
+    int dual = w->engine == PU_DUAL, kalman = w->engine == PU_KALMAN;
+    double eps = (double)PU__EPS, kappa = kalman ? 1 : e->kappa, b, square;
+    memset(m, 0, sizeof *m);
+    if (pu__residual_square(job, w, kappa, &square))
+        return PU_E_OPERATOR;
+    b = (kalman ? e->eps * e->eps * e->kappa * e->kappa : eps * eps * kappa) * v->data;
+    for (pu_int i = 0; i < job->D; i++) {
+        double x = (double)w->run.x.at[i], from = nu ? (double)nu[i] : 0, prior = (double)job->gamma_diag[i];
+        double precision = dual ? prior : (double)e->diag[i];
+        double variance = kalman ? e->Z[i * (e->width + 1)] : kappa / precision; /* at most */
+        /* the part of diag(A) that comes from the data, and so has a part in b */
+        double part = dual ? 1 : pu__max(1 - prior / precision, eps);
+        double error = sqrt(square + b * part + eps * eps * precision * x * x);
+        if (prior > 0 && !(variance * prior < 1))
+            variance = 1 / prior;
+        m->error = pu__max(m->error, error);
+        m->nu = pu__max(m->nu, error * prior * sqrt(variance));
+        m->x = pu__max(m->x, error * sqrt(variance));
+        m->size = pu__max(m->size, sqrt(precision) * fabs(x - from));
+        m->centre = pu__max(m->centre, precision * from * from);
+        m->top = pu__max(m->top, fabs(x));
+    }
     return PU_OK;
 }
 
 /* What rounding leaves in the results for the datum at hand, whose mean was solved and has the value v. Errors count
    relative to the terms that a result is the sum of: those in mu, those in Sigma, and log det. With m the error of the
-   mean, s its size and a that of e - Phi mu, all in units of their standard deviations:
-     mu, Gamma: m / (1 + s)    psi: m / (1 + a)    Phi: m max(a, s) / (1 + a s)    eta: m / a    nu: m / |mu - nu| */
+   mean, s the size of mu - nu and a that of e - Phi mu, all in units of their standard deviations:
+     Gamma: m s / (1 + s^2)    psi: m / (1 + a)    Phi: m max(a, s) / (1 + a s)    eta: m / a */
 PU__FN pu_status pu__direct_rounding(const pu__job *job, pu__worker *w, const pu__value *v, pu__staged_column *c)
 {
     const pu__direct *e = &w->direct;
     const pu_gradient_result *out = job->out;
-    double eps = (double)PU__EPS, kappa = e->kappa, m = 0, s = 0, root = sqrt(v->weight);
-    double a = root > 0 ? v->seen / root : 0;
-    double logdet = fabs(e->logdet) + fabs(job->gamma_logdet), error = 0;
-    double widest = 0, centre = 0; /* variance, at most; nu^2 in its units */
-    const pu_real *nu = job->model->nu;
-    int dual = w->engine == PU_DUAL;
     pu__posterior *p = &w->post;
-    if (pu__mean_rounding(job, w, v, &m))
+    double eps = (double)PU__EPS, kappa = e->kappa, root = sqrt(v->weight), a = root > 0 ? v->seen / root : 0;
+    double logdet = fabs(e->logdet) + fabs(job->gamma_logdet), error = 0, m, s;
+    pu__mean_error mean;
+    if (pu__mean_rounding(job, w, v, &mean))
         return PU_E_OPERATOR;
-    if (dual) {
-        s = sqrt(fabs(w->run.ux[0]) / (double)job->D); /* on average */
-        centre = 2 * job->shared_c + job->gamma_logdet; /* nu'Gamma nu */
-    }
-    for (pu_int i = 0; !dual && i < job->D; i++) {
-        double precision = (double)e->diag[i], from = nu ? (double)nu[i] : 0;
-        s = pu__max(s, sqrt(precision) * fabs((double)w->run.x.at[i] - from));
-        centre = pu__max(centre, precision * from * from);
-        widest = pu__max(widest, kappa / precision);
-    }
+    m = mean.error;
+    s = mean.size;
     /* the dual engine's variances are differences */
-    if (dual && (job->want_variance || job->want_fit))
+    if (w->engine == PU_DUAL && (job->want_variance || job->want_fit))
         kappa = pu__max(kappa, e->lost);
     /* the likelihood alone does not see these, the mean being a minimum */
     if (job->any_grad || out->x)
-        error = pu__max(PU__ROUNDINGS * kappa * e->eps, job->gamma_rounding);
+        error = PU__ROUNDINGS * pu__max(kappa * e->eps, e->given);
     /* (mu - nu)(mu - nu)' is multiplied out, for all data at once */
-    if (out->Gamma || out->x)
-        error = pu__max(error, (m + eps * centre) / (1 + s));
+    if (out->Gamma)
+        error = pu__max(error, pu__max(job->gamma_rounding, (m * (s + m) + eps * mean.centre) / (1 + s * s)));
     if (out->psi || out->Phi)
         error = pu__max(error, m / (1 + a));
     if (out->Phi && root > 0)
         error = pu__max(error, (root * m * pu__max(a, s) + eps * v->terms * s) / (root + v->seen * s));
+    if (out->x && mean.top > 0)
+        error = pu__max(error, mean.x / mean.top);
     c->eta_rounding = root * m + eps * v->terms;
     c->eta_size = v->eta;
-    /* Gamma times the mean's error: in the dual engine, which does not know diag(A), as if Sigma were Gamma^-1 */
-    widest *= job->gamma_top;
-    if (dual || widest > 1)
-        widest = 1;
     /* Gamma (mu - nu) = Phi'W (e - Phi mu): what rounding has left of the former is told by the latter */
     if (out->nu) {
         pu__weigh(p, 1, pu__rows(p->row_sum, p->M), p->t1, 1, p->now.w);
@@ -14047,10 +14075,10 @@ PU__FN pu_status pu__direct_rounding(const pu__job *job, pu__worker *w, const pu
     for (pu_int i = 0; out->nu && i < job->D; i++)
         c->nu_size = pu__max(c->nu_size, fabs((double)w->bbar[i]));
     if (c->nu_size > 0)
-        c->nu_rounding = sqrt(job->gamma_top * widest) * m + eps * job->gamma_nu_top;
+        c->nu_rounding = mean.nu + eps * job->gamma_nu_top;
     c->nll_rounding = v->rounding + e->eps * (e->kappa + (double)job->D) + eps * logdet + (double)job->D * m * m / 2 +
-                      job->gamma_rounding;
-    error = pu__max(error, c->nll_rounding / (fabs(v->value) + logdet / 2 + (double)w->post.observed + 1));
+                      job->gamma_rounding + e->given;
+    error = pu__max(error, c->nll_rounding / (fabs(v->value) + logdet / 2 + (double)p->observed + 1));
     c->rounding = error;
     return PU_OK;
 }
@@ -14138,9 +14166,13 @@ PU__FN pu_status pu__direct_datum(const pu__job *job, pu__worker *w, pu_int n, p
         pu__zeros(stage->alpha + n * steps, steps); /* there were none */
     if (stage->beta)
         pu__zeros(stage->beta + n * steps, steps);
-    if ((job->variance || job->fit) &&
-        engine->spread(e, job->variance ? job->variance + n * job->D : NULL, job->fit ? job->fit + n * job->M : NULL))
-        return PU_E_OPERATOR;
+    if (job->variance || job->fit)
+        status = engine->spread(e, job->variance ? job->variance + n * job->D : NULL,
+                                job->fit ? job->fit + n * job->M : NULL);
+    if (status == PU_E_UNSUPPORTED)
+        return pu__fail(report, status, "Phi.row (Kalman: one time step per row)", n, -1);
+    if (status)
+        return status;
     if (exact && job->any_grad && engine->sigma(e, lane))
         return PU_E_OPERATOR;
     if (w->engine != PU_DUAL)
@@ -14305,21 +14337,15 @@ PU__FN pu_status pu__device_close(const pu__job *job, pu_report *report)
      nll      = c + 1/2 mu'A mu - b'mu + 1/2 log det A + M_n/2 log 2 pi
    ------------------------------------------------------------------------------------------------ */
 
-/* What the diagonal of Gamma tells: its largest entry and, as far as it is known, what rounding leaves of Gamma^-1 and
-   so of the gradient of log det Gamma. */
+/* The diagonal of Gamma and, as far as it is known, what rounding leaves of Gamma^-1 and so of the gradient of
+   log det Gamma. */
 PU__FN pu_status pu__gamma_sizes(pu__job *job, pu_report *report)
 {
     const pu_op *Gamma = job->Gamma;
-    pu_int D = job->D;
-    pu_real *diag = job->test;
-    job->gamma_rounding = PU__ROUNDINGS * (double)PU__EPS * (Gamma->condition ? Gamma->condition(Gamma) : 1);
-    if (!Gamma->diag)
-        return PU_OK;
-    pu__zeros(diag, D);
-    if (Gamma->diag(Gamma, diag, job->work))
+    job->gamma_rounding = 4 * (double)PU__EPS * (Gamma->condition ? Gamma->condition(Gamma) : 1);
+    pu__zeros(job->gamma_diag, job->D);
+    if (Gamma->diag && Gamma->diag(Gamma, job->gamma_diag, job->work))
         return pu__operator_failed(report, "Gamma.diag", -1);
-    for (pu_int i = 0; i < D; i++)
-        job->gamma_top = pu__max(job->gamma_top, (double)diag[i]);
     return PU_OK;
 }
 
@@ -14556,6 +14582,8 @@ PU__FN pu_status pu__finish_values(const pu__job *job, pu_report *report)
         report->rounding_error = sums.eta_size > 0 ? sums.eta_rounding / sums.eta_size : 1;
     if (job->out->nu && sums.nu_rounding > report->rounding_error * sums.nu_size)
         report->rounding_error = sums.nu_size > 0 ? sums.nu_rounding / sums.nu_size : 1;
+    if (!(report->rounding_error < 1))
+        report->rounding_error = 1;
     if (!(report->rounding_error <= PU__HALF_DIGITS)) {
         if (pu__is_worse(PU_INEXACT, report->status))
             (void)pu__fail(report, PU_INEXACT, "A (ill-conditioned for this engine: see report.rounding_error)", sums.worst, -1);

@@ -11601,12 +11601,14 @@ typedef struct {
     double value;    /* c + 1/2 x'A x - b'x + 1/2 log det Gamma */
     double rounding; /* of it */
     double prior;    /* (x - nu)'Gamma (x - nu) */
-    double weight;   /* largest w, */
-    double data;     /* w e^2, */
-    double fit;      /* w (e - Phi x)^2, */
-    double eta;      /* w |e - Phi x|, */
-    double terms;    /* and w (|e| + |Phi x|); */
-    double seen;     /* w |e - Phi x| where Phi x is not zero */
+    /* largest over the observed rows */
+    double data;  /* w e^2 */
+    double eta;   /* w |e - Phi x| */
+    double terms; /* w (|e| + |Phi x|) */
+    /* and over those of them where Phi x is not zero */
+    double weight; /* w */
+    double seen;   /* w |e - Phi x| */
+    double spread; /* w^1/2 (|e| + |Phi x|) */
 } pu__value;
 
 /* d'q = d'Gamma d, and in *size the sum of its terms' sizes: as a sum of squares where Gamma knows one. */
@@ -11647,13 +11649,14 @@ PU__FN pu_status pu__posterior_value(pu__posterior *p, pu_block x, pu_real *d, p
         if (now->mask[i] == 0)
             continue;
         t[i] = now->e[i] - p->t0.at[i];
-        v->weight = pu__max(v->weight, w);
         v->data = pu__max(v->data, w * e * e);
-        v->fit = pu__max(v->fit, w * (double)t[i] * (double)t[i]);
         v->eta = pu__max(v->eta, w * fabs((double)t[i]));
         v->terms = pu__max(v->terms, w * terms);
-        if (there != 0)
+        if (there != 0) {
+            v->weight = pu__max(v->weight, w);
             v->seen = pu__max(v->seen, w * fabs((double)t[i]));
+            v->spread = pu__max(v->spread, (double)now->w_root[i] * terms);
+        }
         v->rounding += w * fabs((double)t[i]) * terms;
     }
     v->value = (pu__dot(p->n_rows, now->w, t, t) - p->log_psi) / 2;
@@ -11752,6 +11755,8 @@ typedef struct {
     double kappa;        /* out: by how much the factor enlarges rounding, see pu__pivot_ratio */
     double eps;          /* out: rounding of the arithmetic that made it */
     double given;        /* out: relative error that it began with */
+    double prior;        /* out, dual: by how much prior variances exceed posterior ones, at most */
+    const pu_real *gamma_diag; /* D, zero where it is not known */
     double lost;         /* out: by how much results are smaller than what they are the difference of */
     pu_real *diag;       /* D: diag(A), but not from the dual engine */
     int smoothed;        /* the Kalman smoother has made Z and the mean, in column */
@@ -11864,7 +11869,9 @@ PU__FN pu_status pu__dual_prepare(PU__PREPARE_ARGS)
     pu_int m = p->observed, k;
     pu_block V = e->V, R = e->x;
     pu_real *B = e->L;
-    e->lost = 1; /* here of the variances */
+    double least = HUGE_VAL;
+    e->lost = 1;
+    e->prior = 1;
     e->given = 0;
     e->eps = (double)PU__EPS;
     if (m > 0)
@@ -11891,11 +11898,14 @@ PU__FN pu_status pu__dual_prepare(PU__PREPARE_ARGS)
     for (pu_int i = 0; i < m; i++) {
         B[i * m + i] += 1;
         e->s[i] = B[i * m + i];
-        e->lost = pu__max(e->lost, (double)e->s[i]);
+        e->prior = pu__max(e->prior, (double)e->s[i]);
+        if ((double)e->s[i] < least)
+            least = (double)e->s[i];
     }
     if (pu__factor(e, m, "I + R Gamma^-1 R'", n, report))
         return report->status;
-    e->kappa = pu__pivot_ratio(m, e->s, 1, B);
+    /* rows of different size disturb each other, too, because gradients are not scaled as B is */
+    e->kappa = m > 0 ? pu__max(pu__pivot_ratio(m, e->s, 1, B), e->prior / least) : 1;
     e->logdet = e->gamma_logdet + 2 * pu__log_diagonal(m, B, m + 1);
     return PU_OK;
 }
@@ -11989,6 +11999,19 @@ PU__FN void pu__dual_product(pu__direct *e)
     }
 }
 
+/* Gamma's gradient takes differences of V, which is larger than they are by up to Gamma_ii (V V')_ii. */
+PU__FN void pu__dual_lost(pu__direct *e)
+{
+    for (pu_int i = 0; i < e->post->D; i++) {
+        double sum = 0;
+        for (pu_int j = 0; j < e->post->observed; j++) {
+            double v = (double)pu__col(e->V, j)[i];
+            sum += v * v;
+        }
+        e->lost = pu__max(e->lost, (double)e->gamma_diag[i] * sum);
+    }
+}
+
 /* lane += gradient of 1/2 tr(A Sigma). Gamma's part is that of -1/2 tr(Gamma V V'), V = G L'^-1, which Sigma lacks of
    Gamma^-1; the part of Gamma^-1 itself is left to pu__finish_Gamma, where it meets -1/2 log det Gamma. */
 PU__FN pu_status pu__dual_sigma(PU__SIGMA_ARGS)
@@ -12001,6 +12024,7 @@ PU__FN pu_status pu__dual_sigma(PU__SIGMA_ARGS)
         return PU_OK; /* and neither Y nor L is there */
     if (s->want_Gamma) {
         pu__dual_sweep(e, 0); /* V = G L'^-1 */
+        pu__dual_lost(e);
         pu__set_weights(e, p->kmax, PU_R(-0.5));
         for (pu_int first = 0; first < m; first += k) {
             pu_block V = pu__from(e->V, first);
@@ -13937,20 +13961,18 @@ PU__FN pu_status pu__solve_aside(pu__worker *w, pu_block r)
 }
 
 /* By how much the factor of the dense or banded engine enlarges errors, better than its pivots tell: of errors of random
-   sign, one for each entry of b and as large as A_ii^1/2, seen in units of A_ii^-1/2. The band's Sigma knows without. */
+   sign, one for each entry of b and as large as A_ii^1/2, seen in units of A_ii^-1/2. The band's Sigma, where it is made
+   anyway, can tell that there is no need to look. */
 PU__FN pu_status pu__probe_factor(const pu__job *job, pu__worker *w)
 {
     pu__direct *e = &w->direct;
     pu_real *v = w->run.q.at;
-    if (w->engine == PU_BANDED && (job->any_grad || job->want_variance || job->want_fit)) {
+    int band = w->engine == PU_BANDED || w->engine == PU_KALMAN;
+    int sigma = job->any_grad || job->want_variance || job->want_fit;
+    if (band && sigma)
         pu__band_sigma(e);
+    if (w->engine == PU_DUAL || w->engine == PU_KALMAN || (band && sigma && e->kappa < 100) || !(sigma || job->out->x))
         return PU_OK;
-    }
-    if (w->engine == PU_DUAL || w->engine == PU_KALMAN || !(job->any_grad || job->out->x)) {
-        if (w->engine == PU_KALMAN)
-            pu__band_sigma(e);
-        return PU_OK;
-    }
     for (pu_int i = 0; i < job->D; i++) {
         pu_real root = pu__sqrt(e->diag[i]);
         v[i] = (uint32_t)i * 2654435769u >> 31 ? root : -root;
@@ -14051,17 +14073,17 @@ PU__FN pu_status pu__direct_rounding(const pu__job *job, pu__worker *w, const pu
     s = mean.size;
     /* the dual engine's variances are differences */
     if (w->engine == PU_DUAL && (job->want_variance || job->want_fit))
-        kappa = pu__max(kappa, e->lost);
+        kappa = pu__max(kappa, e->prior);
     /* the likelihood alone does not see these, the mean being a minimum */
     if (job->any_grad || out->x)
-        error = PU__ROUNDINGS * pu__max(kappa * e->eps, e->given);
+        error = pu__max(PU__ROUNDINGS * kappa * e->eps, 4 * e->given);
     /* (mu - nu)(mu - nu)' is multiplied out, for all data at once */
     if (out->Gamma)
         error = pu__max(error, pu__max(job->gamma_rounding, (m * (s + m) + eps * mean.centre) / (1 + s * s)));
-    if (out->psi || out->Phi)
-        error = pu__max(error, m / (1 + a));
-    if (out->Phi && root > 0)
-        error = pu__max(error, (root * m * pu__max(a, s) + eps * v->terms * s) / (root + v->seen * s));
+    if (out->psi)
+        error = pu__max(error, (m + eps * v->spread) / (1 + a));
+    if (out->Phi)
+        error = pu__max(error, (m * pu__max(a, s) + eps * v->spread * s) / (1 + a * s));
     if (out->x && mean.top > 0)
         error = pu__max(error, mean.x / mean.top);
     c->eta_rounding = root * m + eps * v->terms;
@@ -14090,6 +14112,7 @@ PU__FN pu_status pu__direct_begin(const pu__job *job, pu__worker *w, pu_int n, p
     pu__staged_column *mean = job->columns + n * job->cols;
     pu__value value;
     e->gamma_logdet = job->gamma_logdet;
+    e->gamma_diag = job->gamma_diag;
     if (pu__engines[w->engine].prepare(e, n, report))
         return report->status;
     job->logdet[n] = e->logdet;
@@ -14175,8 +14198,7 @@ PU__FN pu_status pu__direct_datum(const pu__job *job, pu__worker *w, pu_int n, p
         return status;
     if (exact && job->any_grad && engine->sigma(e, lane))
         return PU_E_OPERATOR;
-    if (w->engine != PU_DUAL)
-        mean->rounding = pu__max(mean->rounding, PU__ROUNDINGS * e->eps * e->lost);
+    mean->rounding = pu__max(mean->rounding, PU__ROUNDINGS * e->eps * e->lost);
     return PU_OK;
 }
 

@@ -141,6 +141,10 @@ MATHS (letters used throughout; W = diag(mask * psi), e = mask * (y - eta))
 #define pu_model_gradient puf_model_gradient
 #define pu_model_gradient_bytes puf_model_gradient_bytes
 #define pu_model_nll puf_model_nll
+#define pu_model_posterior puf_model_posterior
+#define pu_model_predict puf_model_predict
+#define pu_model_simulate puf_model_simulate
+#define pu_model_plan puf_model_plan
 #define pu_model_start puf_model_start
 #define pu_model_param puf_model_param
 #define pu_param_natural puf_param_natural
@@ -195,6 +199,7 @@ MATHS (letters used throughout; W = diag(mask * psi), e = mask * (y - eta))
 #define pu_simulate puf_simulate
 #define pu_posterior puf_posterior
 #define pu_predict puf_predict
+#define pu_plan puf_plan
 #define pu_ar puf_ar
 #define pu_ar_set puf_ar_set
 #define pu_ar_set_phi puf_ar_set_phi
@@ -785,17 +790,25 @@ PU_DEF pu_status pu_fit_covariance(pu_model *model, const pu_data *data, const p
    Gamma.sample. Gamma^-1 is Gamma.solve; without it CG (PCG where Gamma.diag is there) to rounding level, PU_CAP or
    PU_STAGNATED when it does not get there. One block of workspace, about n (D + M) reals; like the two calls below, a
    fixed block that is too small is refused with PU_E_BLOCK, the size in report.bytes. Outputs are written under the
-   same statuses as pu_gradient's. */
+   same statuses as pu_gradient's. pu_model_simulate: pu_model_set, then that. */
 PU_DEF pu_status pu_simulate(const pu_lgm *model, pu_int n, uint64_t seed, pu_workspace *ws, pu_real *z, pu_real *y,
                              pu_report *report);
+PU_DEF pu_status pu_model_simulate(pu_model *model, const pu_real *theta, pu_int n, uint64_t seed, pu_workspace *ws,
+                                   pu_real *z, pu_real *y, pu_report *report);
 
 /* The posterior z | y of every datum, by the engine of `options` (gradients are not formed; kind = PU_MONTE_CARLO runs
    the solves to convergence, PU_NETWORK and PU_OUTPUT take what I steps give). Arrays are yours, NULL = not wanted.
    The variance is exact with a direct engine (`exact` = 1), otherwise estimated from the K = `probes` probes, relative
    standard error at most (2 / K)^1/2: where diag(A) is known 1/A_jj + mean_k (sigma_kj - delta_kj / A_jj)^2, whose
-   error vanishes where A_jj dominates; else mean_k sigma_kj^2. samples: draws of N(mu, Sigma); PU_EXACT has none
-   (refused), use PU_MONTE_CARLO with PU_DENSE. With the mean alone wanted a single probe is solved. Cost, statuses as
-   pu_gradient; PU_E_ARGUMENT: PU_CHOOSE for K or I, there being no gradient to tune them for. */
+   error vanishes where A_jj dominates; else mean_k sigma_kj^2. samples: draws of N(mu, Sigma), K of them whatever the
+   kind. With the mean alone wanted a single probe is solved. Options that a gradient takes are taken here: K or I that are
+   PU_CHOOSE are at their limits (most_samples, most_iterations, 100 each), there being no gradient to choose them for; a
+   backend with memory of its own is left out, the work is the host's. Cost, statuses as pu_gradient; PU_E_ARGUMENT:
+   samples wanted while options.samples is PU_CHOOSE or PU_ZERO, so that the size of the array is not known, or by
+   PU_KALMAN, which has none.
+   pu_model_posterior: pu_model_set, then that with the options of the fit (pu_fit_options.gradient), as pu_model_gradient
+   uses them: PU_PCG has the model's own preconditioner. Arrays in the options that belong to data (precond without
+   PU_ZERO, step, delta, x0) are of the data of this call. pu_model_predict likewise. */
 typedef struct {
     pu_real *mean;     /* N x D       mu */
     pu_real *variance; /* N x D       diagonal of Sigma */
@@ -805,6 +818,8 @@ typedef struct {
 } pu_posterior_result;
 PU_DEF pu_status pu_posterior(const pu_lgm *model, const pu_data *data, const pu_options *options, pu_workspace *ws,
                               pu_posterior_result *out, pu_report *report);
+PU_DEF pu_status pu_model_posterior(pu_model *model, const pu_real *theta, const pu_data *data, const pu_options *options,
+                                    pu_workspace *ws, pu_posterior_result *out, pu_report *report);
 
 /* What the model says about every entry of y, observed or not. Variances exact or mean_k (Phi sigma_k)_m^2, as above. */
 typedef struct {
@@ -817,6 +832,8 @@ typedef struct {
 } pu_predict_result;
 PU_DEF pu_status pu_predict(const pu_lgm *model, const pu_data *data, const pu_options *options, pu_workspace *ws,
                             pu_predict_result *out, pu_report *report);
+PU_DEF pu_status pu_model_predict(pu_model *model, const pu_real *theta, const pu_data *data, const pu_options *options,
+                                  pu_workspace *ws, pu_predict_result *out, pu_report *report);
 
 /* ---- gradients and likelihood of a latent Gaussian model ------------------------------------------------- */
 
@@ -845,10 +862,22 @@ PU_DEF pu_status pu_tune(const pu_lgm *model, const pu_data *data, const pu_opti
 PU_DEF pu_status pu_gradient_bytes(const pu_lgm *model, const pu_data *data, const pu_options *options,
                                    const pu_gradient_result *out, size_t *bytes, pu_report *report);
 
+/* What pu_gradient with the same arguments would do, without doing it: report.served and report.engine (who serves how
+   many data), report.seconds (predicted, on one core: of built-in operators mostly within a factor of 3), report.bytes
+   (of workspace), and report.plan, all of it in words, such as "1 of 1 data by dense, as asked; about 45 s on one core,
+   96 MB". Ask before a call that might take too long. out NULL: no gradients, the plan of pu_nll, and but for the
+   variances that of pu_posterior and pu_predict. PU_CHOOSE: K and I at their limits. A fit takes as many of these as
+   it makes gradients. Cost: the data are read once. Statuses as pu_gradient's; PU_E_NULL: no report.
+   pu_model_plan: of pu_model_gradient without standard errors. The model need not have been set, unless it is one of
+   yours that fills in lgm no sooner. */
+PU_DEF pu_status pu_plan(const pu_lgm *model, const pu_data *data, const pu_options *options,
+                         const pu_gradient_result *out, pu_report *report);
+PU_DEF pu_status pu_model_plan(pu_model *model, const pu_data *data, const pu_options *options, pu_report *report);
+
 /* Mean negative log-likelihood without gradients: exact with an exact engine (also where PU_ENGINE_AUTO chooses one),
    otherwise estimated from the CG coefficients of the probes with its standard error. *se may be NULL; 0 where exact.
-   Cost as pu_gradient's, without gradients. Statuses: those of pu_gradient; PU_E_UNSUPPORTED: GD, SD, a Gamma without
-   logdet; PU_E_ARGUMENT: x0, PU_CHOOSE. */
+   Cost as pu_gradient's, without gradients. PU_CHOOSE: K and I at their limits, as pu_posterior has it. Statuses: those
+   of pu_gradient; PU_E_UNSUPPORTED: GD, SD, a Gamma without logdet; PU_E_ARGUMENT: x0. */
 PU_DEF pu_status pu_nll(const pu_lgm *model, const pu_data *data, const pu_options *options, pu_workspace *ws,
                         double *nll, double *se, pu_report *report);
 
@@ -12628,7 +12657,7 @@ typedef struct {
     const pu_backend *B;
     pu__plan plan;
     pu_kind kind;
-    pu_int N, D, M, K; /* K = 0 for PU_EXACT */
+    pu_int N, D, M, K; /* K = 0 for PU_EXACT, unless draws are wanted */
     pu_int cols;       /* of a datum: K + 1 */
     pu_int m_stride;   /* reals from one datum's preconditioner to the next */
     int want_nll, any_grad;
@@ -12666,8 +12695,8 @@ typedef struct {
     pu_int batch, batch_most; /* data side by side; if memory were no matter */
     pu__slots device_slots;   /* with what the sides' grad adds up in the place of the gradients of Gamma and Phi */
 
-    /* Wanted by the caller: diagonals for >>predict; room for reals x times, and so many doubles, of his own. */
-    int want_variance, want_fit;
+    /* Wanted by the caller: diagonals for >>predict, draws; room for reals x times, and so many doubles, of his own. */
+    int want_variance, want_fit, want_draws;
     pu_int reals, times, doubles;
 
     /* Memory, from here on: see pu__job_layout. */
@@ -13335,7 +13364,7 @@ PU__FN pu_status pu__job_ask(pu__job *job, const pu_lgm *model, const pu_data *d
     job->exact = exact || job->engine == PU_ENGINE_AUTO;
     job->any_grad = out->nu || out->Gamma || out->Phi || out->eta || out->psi || out->precond;
     job->K = o->samples ? o->samples : 10;
-    if (exact)
+    if (exact && !job->want_draws)
         job->K = 0;
     job->cols = job->K + 1;
     job->m_stride = stride ? stride : job->D;
@@ -14974,6 +15003,51 @@ PU_DEF pu_status pu_gradient_bytes(const pu_lgm *model, const pu_data *data, con
     return pu__measure(&call, pu__job_layout, &job, bytes);
 }
 
+/* Appends a label and x in the largest unit that makes it at least 2; units[i] is of size[i], the first the smallest. */
+PU__FN void pu__put_unit(pu__text *t, const char *label, double x, int count, const double *size,
+                         const char *const *units)
+{
+    int i = 0;
+    while (i + 1 < count && x >= 2 * size[i + 1])
+        i++;
+    x /= size[i];
+    pu__put_number(t, label, x < 1e15 ? (pu_int)(x + 0.5) : (pu_int)1e15);
+    pu__put(t, units[i]);
+}
+
+/* A job that is made and measured, then its price in words; `more` bytes are needed besides. */
+PU__FN pu_status pu__plan_tell(const pu_lgm *model, const pu_data *data, const pu_options *options,
+                               const pu_gradient_result *out, size_t more, pu_report *report)
+{
+    static const double time[] = {1e-6, 1e-3, 1, 60, 3600}, size[] = {1, 1e3, 1e6, 1e9};
+    static const char *const times[] = {" us", " ms", " s", " min", " h"};
+    static const char *const sizes[] = {" bytes", " kB", " MB", " GB"};
+    size_t bytes, now;
+    pu_status status;
+    pu__text t;
+    if (!report)
+        return PU_E_NULL;
+    status = pu_gradient_bytes(model, data, options, out, &bytes, report);
+    if (!status && pu__to_tune(options)) { /* the memory is that of all that may come, the rest that of the limits */
+        pu_options most = pu__at_limits(options);
+        status = pu_gradient_bytes(model, data, &most, out, &now, report);
+    }
+    if (status)
+        return status;
+    report->bytes = bytes + more;
+    t = pu__text_after(report->plan, sizeof report->plan);
+    pu__put_unit(&t, "; about ", report->seconds, 5, time, times);
+    pu__put_unit(&t, " on one core, ", (double)report->bytes, 4, size, sizes);
+    return PU_OK;
+}
+
+/* Of a gradient of a model in its canonical form. */
+PU_DEF pu_status pu_plan(const pu_lgm *model, const pu_data *data, const pu_options *options,
+                         const pu_gradient_result *out, pu_report *report)
+{
+    return pu__plan_tell(model, data, options, out, 0, report);
+}
+
 /* ---- choosing K and I ---- */
 
 /* eps(i), the solver's error after i steps, from the coefficients of the pilot's columns. CG from zero takes alpha_l
@@ -15180,6 +15254,7 @@ PU_DEF pu_status pu_nll(const pu_lgm *model, const pu_data *data, const pu_optio
         o = *options;
     if (o.engine != PU_ENGINE_DEFAULT && o.engine != PU_ITERATIVE && o.engine != PU_ENGINE_AUTO)
         o.kind = PU_EXACT;
+    o = pu__at_limits(&o);
     if (!nll)
         return pu__refuse(report, PU_E_NULL, "nll");
     if (model && model->Gamma && !pu__resolve(model->Gamma).logdet)
@@ -15547,11 +15622,16 @@ PU__FN pu_status pu__moments_run(pu__moments *w, pu__call *call, const pu_lgm *m
     pu_options *o = &w->o;
     if (options)
         *o = *options;
-    o->engine = pu__engine_asked(o, NULL); /* before x is asked for */
+    if (samples && o->samples < 0)
+        return pu__refuse(report, PU_E_ARGUMENT,
+                          "out.samples (give options.samples, a number: the size of the array depends on it)");
+    if (samples && o->engine == PU_KALMAN)
+        return pu__refuse(report, PU_E_ARGUMENT, "out.samples (PU_KALMAN draws none, PU_BANDED does)");
     if (pu__is_far(o->backend))
-        return pu__refuse(report, PU_E_UNSUPPORTED, "options.backend (moments are the host's)");
-    if (samples && o->kind == PU_EXACT)
-        return pu__refuse(report, PU_E_ARGUMENT, "out.samples (PU_EXACT has none, PU_MONTE_CARLO with PU_DENSE has)");
+        o->backend = NULL; /* moments are the host's */
+    o->engine = pu__engine_asked(o, NULL); /* before x is asked for */
+    *o = pu__at_limits(o);
+    job->want_draws = samples;
     /* the mean alone needs no probes; one is the least there is */
     if (!w->variance && !samples && !o->delta && !o->x0 && o->samples > PU_ZERO)
         o->samples = 1;
@@ -15937,6 +16017,51 @@ PU_DEF pu_status pu_model_nll(pu_model *model, const pu_real *theta, const pu_da
         return status;
     pu_options used = pu__model_options(model, options);
     return pu_nll(&model->lgm, data, &used, ws, nll, se, report);
+}
+
+/* pu_model_set, then pu_posterior with the options of the model. */
+PU_DEF pu_status pu_model_posterior(pu_model *model, const pu_real *theta, const pu_data *data, const pu_options *options,
+                                    pu_workspace *ws, pu_posterior_result *out, pu_report *report)
+{
+    pu_status status = pu_model_set(model, theta, report);
+    if (status)
+        return status;
+    pu_options used = pu__model_options(model, options);
+    return pu_posterior(&model->lgm, data, &used, ws, out, report);
+}
+
+/* The same for what is observed. */
+PU_DEF pu_status pu_model_predict(pu_model *model, const pu_real *theta, const pu_data *data, const pu_options *options,
+                                  pu_workspace *ws, pu_predict_result *out, pu_report *report)
+{
+    pu_status status = pu_model_set(model, theta, report);
+    if (status)
+        return status;
+    pu_options used = pu__model_options(model, options);
+    return pu_predict(&model->lgm, data, &used, ws, out, report);
+}
+
+/* pu_model_set, then draws. */
+PU_DEF pu_status pu_model_simulate(pu_model *model, const pu_real *theta, pu_int n, uint64_t seed, pu_workspace *ws,
+                                   pu_real *z, pu_real *y, pu_report *report)
+{
+    pu_status status = pu_model_set(model, theta, report);
+    return status ? status : pu_simulate(&model->lgm, n, seed, ws, z, y, report);
+}
+
+/* The canonical gradients that the model uses, and the gradient in theta besides: see pu_model_gradient_bytes. */
+PU_DEF pu_status pu_model_plan(pu_model *model, const pu_data *data, const pu_options *options, pu_report *report)
+{
+    pu__call call;
+    pu_real any;
+    if (!model || !report)
+        return pu__refuse(pu__begin(&call, NULL, report), PU_E_NULL, model ? "report" : "model");
+    pu__begin(&call, NULL, NULL);
+    pu__model_link(model);
+    pu__reals(&call.arena, pu__most(model->params, 0), 1);
+    pu_options used = pu__model_options(model, options);
+    pu_gradient_result want = pu__model_wants(model, &used, &any);
+    return pu__plan_tell(&model->lgm, data, &used, &want, call.arena.used, report);
 }
 
 /* Checks the data, so that the model's own function need not. A model that was never set has Phi in itself,

@@ -417,7 +417,7 @@ TEST refusals(void)
     for (i = 0; i < 3; i++) {
         a = ask(&s, kinds[i], PU_KALMAN, &status);
         TC_STATUS(status, PU_E_ARGUMENT);
-        TC_ASSERT(strcmp(a.report.where.what, "options.engine") == 0);
+        TC_ASSERT(tc_named(a.report.where.what, "options.engine"));
     }
     s.Gamma.band_add = wrong_band;
     a = ask(&s, PU_EXACT, PU_BANDED, &status);

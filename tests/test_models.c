@@ -429,7 +429,7 @@ TEST preconditioner(void)
         static const pu_int bad[3] = {4, -5, PU_CHOOSE}; /* D = 5 */
         o.solve.precond_stride = bad[v];
         TC_STATUS(pu_model_gradient(&p.model, p.theta, &p.data, &o, &p.ws, grad[1], NULL, &report), PU_E_ARGUMENT);
-        TC_ASSERT(strcmp(report.where.what, "options.solve.precond_stride") == 0);
+        TC_ASSERT(tc_named(report.where.what, "options.solve.precond_stride"));
     }
     PASS();
 }
@@ -617,7 +617,7 @@ TEST no_memory_for_a_model(void)
 
 static int says(const pu_report *report, pu_status status, const char *what, pu_int index)
 {
-    return report->status == status && strcmp(report->where.what, what) == 0 && report->where.index == index;
+    return report->status == status && tc_named(report->where.what, what) && report->where.index == index;
 }
 
 TEST constructors_refuse(void)

@@ -526,7 +526,7 @@ TEST refusals(void)
     TC_STATUS(pu_simulate(NULL, 1, 0, NULL, g.z, NULL, &report), PU_E_NULL);
     TC_STATUS(pu_simulate(&t->lgm, 1, 0, NULL, NULL, NULL, &report), PU_E_NULL);
     TC_STATUS(pu_simulate(&t->lgm, 0, 0, NULL, g.z, NULL, &report), PU_E_ARGUMENT);
-    TC_ASSERT(!strcmp(report.where.what, "n"));
+    TC_ASSERT(tc_named(report.where.what, "n"));
     TC_STATUS(pu_simulate(&t->lgm, PTRDIFF_MAX, 0, NULL, g.z, NULL, &report), PU_E_OVERFLOW);
     plain.sample = NULL, bad.Gamma = &plain;
     TC_STATUS(pu_simulate(&bad, 1, 0, NULL, g.z, NULL, &report), PU_E_UNSUPPORTED);

@@ -867,7 +867,7 @@ PU_DEF pu_status pu_gradient_bytes(const pu_lgm *model, const pu_data *data, con
                                    const pu_gradient_result *out, size_t *bytes, pu_report *report);
 
 /* What pu_gradient with the same arguments would do, without doing it: report.served and report.engine (who serves how
-   many data), report.seconds (predicted, on one core: of built-in operators mostly within a factor of 3), report.bytes
+   many data), report.seconds (predicted, on one core: of built-in operators within a factor of 5), report.bytes
    (of workspace), and report.plan, all of it in words, such as "1 of 1 data by dense, as asked; about 45 s on one core,
    96 MB". Ask before a call that might take too long. out NULL: no gradients, the plan of pu_nll, and but for the
    variances that of pu_posterior and pu_predict. PU_CHOOSE: K and I at their limits. A fit takes as many of these as

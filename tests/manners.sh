@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# manners.sh DIRECTORY - how the examples in this directory (first, noisy_ar, ratings) behave: output that cannot be written is an
-# error; Ctrl-C ends the step, keeps the checkpoint and prints what there is; off a terminal there are lines of progress; what is
-# left out is told; messages about a file say what to try.
+# manners.sh DIRECTORY - how the examples in this directory (first, noisy_ar, ratings) behave: output that cannot be written
+# is an error; Ctrl-C ends the step, keeps the checkpoint and prints what there is; off a terminal there are lines of progress;
+# what is left out is told; messages about a file say what to try.
 set -uo pipefail
 set -m # so that a program in the background can be interrupted
 programs=$(realpath "$1")
@@ -23,7 +23,11 @@ says()
     local name=$1 code=$2 text=$3 found=0
     shift 3
     "$@" >out 2>err || found=$?
-    if [[ $found == "$code" ]] && grep -qF -- "$text" out err; then verdict "$name" 0; else verdict "$name: code $found, $(head -c 300 err)" 1; fi
+    if [[ $found == "$code" ]] && grep -qF -- "$text" out err; then
+        verdict "$name" 0
+    else
+        verdict "$name: code $found, $(head -c 300 err)" 1
+    fi
 }
 
 # ---- output that cannot be written
@@ -48,13 +52,15 @@ grep -qE 'at most [0-9]+:[0-9]{2}:[0-9]{2} left$' err
 verdict "time left as h:mm:ss" $?
 grep -q $'\r' err
 verdict "no carriage returns off a terminal" $((1 - $?))
-"$programs/noisy_ar" --length 60 --order 1 --optimizer adam --steps 30 --progress 1e-9 --quiet >out 2>err && [[ ! -s err && ! -s out ]]
+"$programs/noisy_ar" --length 60 --order 1 --optimizer adam --steps 30 --progress 1e-9 --quiet >out 2>err
+[[ $? == 0 && ! -s err && ! -s out ]]
 verdict "no lines when quiet" $?
 
 # ---- files
 
 printf 'date,x\n2001-01-01,1\n2001-01-02,2\n' >dates.csv
-says "a column of dates" 1 "not a number: 2001-01-01; name the columns that are numbers: --columns" "$programs/noisy_ar" --data dates.csv
+says "a column of dates" 1 "not a number: 2001-01-01; name the columns that are numbers: --columns" \
+    "$programs/noisy_ar" --data dates.csv
 printf 'a;b\n1;2\n3;4\n' >semicolons.csv
 says "semicolons" 1 "--separator semicolon" "$programs/noisy_ar" --data semicolons.csv
 says "a column among semicolons" 1 "--separator semicolon" "$programs/noisy_ar" --data semicolons.csv --columns a
@@ -86,7 +92,7 @@ for ((attempt = 0; attempt < 20 && code != 130; attempt++)); do
     code=0
     wait $pid || code=$?
 done
-[[ $code == 130 ]] && grep -qE 'interrupted after step [0-9]+ of .*--resume state' err && grep -q 'test RMSE' out && [[ -f state ]]
+[[ $code == 130 && -f state ]] && grep -qE 'interrupted after step [0-9]+ of .*--resume state' err && grep -q 'test RMSE' out
 verdict "Ctrl-C" $?
 grep -q '"stopped": "stopped by the caller"' part.json
 verdict "results of what there is" $?

@@ -69,6 +69,23 @@ printf '1,2,3\n' >row.csv
 says "one row" 1 "--no-header" "$programs/noisy_ar" --data row.csv
 says "one row of data" 1 "has one row of numbers; a series is a column" "$programs/noisy_ar" --data row.csv --no-header
 
+# ---- threads that wait must not burn processors: with as many as there are, first takes about the time of one
+
+# milliseconds THREADS: of processors, user and system, the less of three runs
+milliseconds()
+{
+    local run least=1000000000 TIMEFORMAT='%3U %3S'
+    for run in 1 2 3; do
+        run=$({ time env -u OMP_WAIT_POLICY OMP_NUM_THREADS="$1" "$programs/first" >/dev/null; } 2>&1 |
+            awk '{ printf "%d", 1000 * ($1 + $2) }')
+        if ((run < least)); then least=$run; fi
+    done
+    echo "$least"
+}
+one=$(milliseconds 1) all=$(milliseconds "$(nproc)")
+((all > 0 && 10 * all <= 12 * one))
+verdict "first: $all ms of processors by default, $one with one thread" $?
+
 # ---- Ctrl-C
 
 awk 'BEGIN { srand(1); for (u = 1; u <= 150; u++) for (i = 1; i <= 60; i++) if (rand() < 0.4)

@@ -281,7 +281,7 @@ TEST host_work_is_told(void)
     o.samples = 0;
     host = ask(&p, o, NULL, 0), there = ask(&p, o, &device.backend, 0);
     SAME(&p, there, host, 0);
-    TC_ASSERT(strstr(there.report.plan, "on the host") && there.report.served[PU_DENSE] == p.N);
+    TC_ASSERT(strstr(there.report.plan, "on the host") && there.report.served[PU_ITERATIVE] == 0);
     o.kind = PU_NETWORK, o.engine = PU_ENGINE_AUTO;
     there = ask(&p, o, &device.backend, 0);
     TC_STATUS(there.status, PU_OK);

@@ -12572,17 +12572,17 @@ PU__FN const char *pu__engine_lacks(pu_engine engine, const pu_lgm *model, const
     const pu_op *G = model->Gamma, *P = model->Phi;
     pu__markov k;
     if (engine == PU_DUAL && !G->solve)
-        return "Gamma.solve";
+        return "Gamma.solve (or take another engine)";
     if (engine != PU_BANDED && engine != PU_KALMAN)
         return NULL;
     if (!G->band_add || G->band < 0)
-        return "Gamma.band_add";
+        return "Gamma.band_add (or take another engine)";
     if (!P->row || P->band < 0)
-        return "Phi.row";
+        return "Phi.row (or take another engine)";
     if (out->Gamma && G->params > 0 && !G->band_grad)
-        return "Gamma.band_grad";
+        return "Gamma.band_grad (or take another engine)";
     if (out->Phi && P->params > 0 && !P->row_grad)
-        return "Phi.row_grad";
+        return "Phi.row_grad (or take another engine)";
     if (engine == PU_KALMAN && !pu__markov_of(G, &k))
         return "Kalman: Gamma must be a pu_op_ssm, or a pu_op_ar of order at most 16";
     return NULL;

@@ -93,7 +93,9 @@ DETERMINISM AND THREADS
     Same inputs, seed and build: same bits, at any thread count. Random numbers are a function of (seed,
     datum, sample, step, index). Work is cut into options.lanes parts (default 4) whose sums are added in a
     fixed order; the number of lanes, not of threads, decides the rounding. Operators are called from
-    several threads at once. -ffast-math voids the NaN checks: do not use it. Across compilers or flags
+    several threads at once. A call takes one thread, and one more for every 10 ms that it is predicted to take,
+    up to OpenMP's choice: idle threads spin, so that in short calls they would cost more processor time than
+    they save. options.threads asks for another number. -ffast-math voids the NaN checks: do not use it. Across compilers or flags
     the last bits may differ (contraction of a*b+c).
     In a float build sums of squares below about 1e-37 read as zero: scale data of norm below 1e-18.
 
@@ -141,6 +143,10 @@ MATHS (letters used throughout; W = diag(mask * psi), e = mask * (y - eta))
 #define pu_model_gradient puf_model_gradient
 #define pu_model_gradient_bytes puf_model_gradient_bytes
 #define pu_model_nll puf_model_nll
+#define pu_model_posterior puf_model_posterior
+#define pu_model_predict puf_model_predict
+#define pu_model_simulate puf_model_simulate
+#define pu_model_plan puf_model_plan
 #define pu_model_start puf_model_start
 #define pu_model_param puf_model_param
 #define pu_param_natural puf_param_natural
@@ -195,6 +201,7 @@ MATHS (letters used throughout; W = diag(mask * psi), e = mask * (y - eta))
 #define pu_simulate puf_simulate
 #define pu_posterior puf_posterior
 #define pu_predict puf_predict
+#define pu_plan puf_plan
 #define pu_ar puf_ar
 #define pu_ar_set puf_ar_set
 #define pu_ar_set_phi puf_ar_set_phi
@@ -328,10 +335,11 @@ typedef enum {
 
 /* The culprit of a status. Numbers that do not apply are -1. */
 typedef struct {
-    const char *what; /* array, argument or operator function, e.g. "data.y"; never NULL */
+    const char *what; /* array, argument or operator function, e.g. "data.y", in brackets what would do; never NULL */
     pu_int datum;     /* which datum of the batch */
     pu_int column;    /* which right-hand side: 0 the mean, 1.. the probes */
     pu_int index;     /* entry of the array (of datum's part of it; data.y: the row of Phi), or the step */
+    pu_int most;      /* of a number that is too large: the largest that would do */
 } pu_where;
 
 /* Memory. A pu_workspace must start zeroed. It grows by malloc; set `allocator` to use your own functions, or give it
@@ -456,7 +464,8 @@ typedef struct {
                                   ones */
     const pu_real *delta;      /* N x K x D: use these probes instead of drawing */
     const pu_real *x0;         /* N x (K+1) x D: warm start, a constant; NULL = 0 */
-    int threads;               /* 0 = OpenMP's choice, or 1 when the job is tiny (built-in operators' sizes decide) */
+    int threads;               /* 0 = one, and one more for every 10 ms that the job is predicted to take on one core, up
+                                  to OpenMP's choice (built-in operators' sizes decide) */
     int lanes;                 /* parts whose sums are kept apart; 0 = 4. Memory: one gradient each */
     pu_int columns;            /* columns solved at a time; 0 = as many as fit the cache */
     pu_int groups;             /* of probes, for standard errors (2 .. K); 0 = K, at most 16. Memory: a gradient per
@@ -785,17 +794,25 @@ PU_DEF pu_status pu_fit_covariance(pu_model *model, const pu_data *data, const p
    Gamma.sample. Gamma^-1 is Gamma.solve; without it CG (PCG where Gamma.diag is there) to rounding level, PU_CAP or
    PU_STAGNATED when it does not get there. One block of workspace, about n (D + M) reals; like the two calls below, a
    fixed block that is too small is refused with PU_E_BLOCK, the size in report.bytes. Outputs are written under the
-   same statuses as pu_gradient's. */
+   same statuses as pu_gradient's. pu_model_simulate: pu_model_set, then that. */
 PU_DEF pu_status pu_simulate(const pu_lgm *model, pu_int n, uint64_t seed, pu_workspace *ws, pu_real *z, pu_real *y,
                              pu_report *report);
+PU_DEF pu_status pu_model_simulate(pu_model *model, const pu_real *theta, pu_int n, uint64_t seed, pu_workspace *ws,
+                                   pu_real *z, pu_real *y, pu_report *report);
 
 /* The posterior z | y of every datum, by the engine of `options` (gradients are not formed; kind = PU_MONTE_CARLO runs
    the solves to convergence, PU_NETWORK and PU_OUTPUT take what I steps give). Arrays are yours, NULL = not wanted.
    The variance is exact with a direct engine (`exact` = 1), otherwise estimated from the K = `probes` probes, relative
    standard error at most (2 / K)^1/2: where diag(A) is known 1/A_jj + mean_k (sigma_kj - delta_kj / A_jj)^2, whose
-   error vanishes where A_jj dominates; else mean_k sigma_kj^2. samples: draws of N(mu, Sigma); PU_EXACT has none
-   (refused), use PU_MONTE_CARLO with PU_DENSE. With the mean alone wanted a single probe is solved. Cost, statuses as
-   pu_gradient; PU_E_ARGUMENT: PU_CHOOSE for K or I, there being no gradient to tune them for. */
+   error vanishes where A_jj dominates; else mean_k sigma_kj^2. samples: draws of N(mu, Sigma), K of them whatever the
+   kind. With the mean alone wanted a single probe is solved. Options that a gradient takes are taken here: K or I that are
+   PU_CHOOSE are at their limits (most_samples, most_iterations, 100 each), there being no gradient to choose them for; a
+   backend with memory of its own is left out, the work is the host's. Cost, statuses as pu_gradient; PU_E_ARGUMENT:
+   samples wanted while options.samples is PU_CHOOSE or PU_ZERO, so that the size of the array is not known, or by
+   PU_KALMAN, which has none.
+   pu_model_posterior: pu_model_set, then that with the options of the fit (pu_fit_options.gradient), as pu_model_gradient
+   uses them: PU_PCG has the model's own preconditioner. Arrays in the options that belong to data (precond without
+   PU_ZERO, step, delta, x0) are of the data of this call. pu_model_predict likewise. */
 typedef struct {
     pu_real *mean;     /* N x D       mu */
     pu_real *variance; /* N x D       diagonal of Sigma */
@@ -805,6 +822,8 @@ typedef struct {
 } pu_posterior_result;
 PU_DEF pu_status pu_posterior(const pu_lgm *model, const pu_data *data, const pu_options *options, pu_workspace *ws,
                               pu_posterior_result *out, pu_report *report);
+PU_DEF pu_status pu_model_posterior(pu_model *model, const pu_real *theta, const pu_data *data, const pu_options *options,
+                                    pu_workspace *ws, pu_posterior_result *out, pu_report *report);
 
 /* What the model says about every entry of y, observed or not. Variances exact or mean_k (Phi sigma_k)_m^2, as above. */
 typedef struct {
@@ -817,6 +836,8 @@ typedef struct {
 } pu_predict_result;
 PU_DEF pu_status pu_predict(const pu_lgm *model, const pu_data *data, const pu_options *options, pu_workspace *ws,
                             pu_predict_result *out, pu_report *report);
+PU_DEF pu_status pu_model_predict(pu_model *model, const pu_real *theta, const pu_data *data, const pu_options *options,
+                                  pu_workspace *ws, pu_predict_result *out, pu_report *report);
 
 /* ---- gradients and likelihood of a latent Gaussian model ------------------------------------------------- */
 
@@ -845,10 +866,22 @@ PU_DEF pu_status pu_tune(const pu_lgm *model, const pu_data *data, const pu_opti
 PU_DEF pu_status pu_gradient_bytes(const pu_lgm *model, const pu_data *data, const pu_options *options,
                                    const pu_gradient_result *out, size_t *bytes, pu_report *report);
 
+/* What pu_gradient with the same arguments would do, without doing it: report.served and report.engine (who serves how
+   many data), report.seconds (predicted, on one core: of built-in operators within a factor of 5), report.bytes
+   (of workspace), and report.plan, all of it in words, such as "1 of 1 data by dense, as asked; about 45 s on one core,
+   96 MB". Ask before a call that might take too long. out NULL: no gradients, the plan of pu_nll, and but for the
+   variances that of pu_posterior and pu_predict. PU_CHOOSE: K and I at their limits. A fit takes as many of these as
+   it makes gradients. Cost: the data are read once. Statuses as pu_gradient's; PU_E_NULL: no report.
+   pu_model_plan: of pu_model_gradient without standard errors. The model need not have been set, unless it is one of
+   yours that fills in lgm no sooner. */
+PU_DEF pu_status pu_plan(const pu_lgm *model, const pu_data *data, const pu_options *options,
+                         const pu_gradient_result *out, pu_report *report);
+PU_DEF pu_status pu_model_plan(pu_model *model, const pu_data *data, const pu_options *options, pu_report *report);
+
 /* Mean negative log-likelihood without gradients: exact with an exact engine (also where PU_ENGINE_AUTO chooses one),
    otherwise estimated from the CG coefficients of the probes with its standard error. *se may be NULL; 0 where exact.
-   Cost as pu_gradient's, without gradients. Statuses: those of pu_gradient; PU_E_UNSUPPORTED: GD, SD, a Gamma without
-   logdet; PU_E_ARGUMENT: x0, PU_CHOOSE. */
+   Cost as pu_gradient's, without gradients. PU_CHOOSE: K and I at their limits, as pu_posterior has it. Statuses: those
+   of pu_gradient; PU_E_UNSUPPORTED: GD, SD, a Gamma without logdet; PU_E_ARGUMENT: x0. */
 PU_DEF pu_status pu_nll(const pu_lgm *model, const pu_data *data, const pu_options *options, pu_workspace *ws,
                         double *nll, double *se, pu_report *report);
 
@@ -1619,9 +1652,15 @@ PU_DEF const char *pu_explain(const pu_report *report, char *buffer, size_t capa
     pu__put_number(&text, ", column ", where->column);
     /* a warning about a column tells the step of the solver */
     pu__put_number(&text, status > 0 && where->column >= 0 ? ", step " : ", index ", where->index);
+    if (where->most > 0)
+        pu__put_number(&text, ", at most ", where->most);
     if (status == PU_E_BLOCK || status == PU_E_MEMORY) {
-        int device = strncmp(where->what, "device", 6) == 0;
-        pu__put_number(&text, ", bytes needed ", (pu_int)(device ? report->device_bytes : report->bytes));
+        /* memory of the host is always called so; what a device lacks has the words of its driver */
+        int host = strncmp(where->what, "workspace", 9) == 0;
+        if (host || !report->device_bytes)
+            pu__put_number(&text, ", bytes needed ", (pu_int)report->bytes);
+        else
+            pu__put_number(&text, ", bytes of device memory needed ", (pu_int)report->device_bytes);
     }
     return buffer;
 }
@@ -1630,7 +1669,7 @@ PU_DEF const char *pu_explain(const pu_report *report, char *buffer, size_t capa
    datum, index: -1 where they do not apply. */
 PU__FN pu_status pu__fail(pu_report *report, pu_status status, const char *what, pu_int datum, pu_int index)
 {
-    pu_where where = {what, datum, -1, index};
+    pu_where where = {what, datum, -1, index, -1};
     report->status = status;
     report->where = where;
     return status;
@@ -1640,6 +1679,14 @@ PU__FN pu_status pu__fail(pu_report *report, pu_status status, const char *what,
 PU__FN pu_status pu__refuse(pu_report *report, pu_status status, const char *what)
 {
     return pu__fail(report, status, what, -1, -1);
+}
+
+/* A number that is larger than `most`, or else below its range. */
+PU__FN pu_status pu__beyond(pu_report *report, const char *what, pu_int most)
+{
+    (void)pu__refuse(report, PU_E_ARGUMENT, what);
+    report->where.most = most;
+    return PU_E_ARGUMENT;
 }
 
 /* An empty report: PU_OK, and -1 for whatever is not known yet. */
@@ -1830,7 +1877,7 @@ PU__FN pu_status pu__arena_open(pu__arena *arena, pu_workspace *ws, pu_report *r
         return pu__refuse(report, PU_E_OVERFLOW, "workspace");
     report->bytes = need;
     if (!ws->allocator.alloc != !ws->allocator.free)
-        return pu__refuse(report, PU_E_NULL, "workspace.allocator");
+        return pu__refuse(report, PU_E_NULL, "workspace.allocator (alloc and free, or neither)");
     if (ws->bytes < need || !ws->block) {
         if (ws->fixed)
             return pu__refuse(report, PU_E_BLOCK, "workspace");
@@ -9217,13 +9264,13 @@ PU__FN pu_status pu__check_lists(const pu_data *data, pu_report *report)
         pu_int at = pu__datum(data, n);
         pu_int next = start[at] < 0 ? 0 : 1; /* which of the two is wrong */
         if (!next || start[at + 1] < start[at])
-            return pu__fail(report, PU_E_ARGUMENT, "data.start", n, at + next);
+            return pu__fail(report, PU_E_ARGUMENT, "data.start (from 0 on, not decreasing)", n, at + next);
     }
     for (pu_int n = 0; n < data->n; n++) {
         pu_int at = pu__datum(data, n), least = 0;
         for (pu_int p = start[at]; p < start[at + 1]; p++) {
             if (index[p] < least || index[p] >= data->m)
-                return pu__fail(report, PU_E_ARGUMENT, "data.index", n, p);
+                return pu__fail(report, PU_E_ARGUMENT, "data.index (rows of Phi, below data.m, strictly increasing in a datum)", n, p);
             least = index[p] + 1;
         }
     }
@@ -9237,18 +9284,18 @@ PU__FN pu_status pu__check_data_shape(const pu_data *data, pu_int M, pu_report *
     const pu_data empty = PU__ZERO, *d = data ? data : &empty;
     const pu__fault faults[] = {
         {!data, PU_E_NULL, "data"},
-        {d->n <= 0, PU_E_ARGUMENT, "data.n"},
-        {d->m != M, PU_E_SIZE, "data.m"},
+        {d->n <= 0, PU_E_ARGUMENT, "data.n (at least 1)"},
+        {d->m != M, PU_E_SIZE, "data.m (must be Phi.rows)"},
         {d->n > UINT32_MAX, PU_E_OVERFLOW, "data.n"},
-        {(int)d->kind < PU_DATA_FULL || (int)d->kind > PU_DATA_LISTS, PU_E_ARGUMENT, "data.kind"},
-        {d->ldy && d->ldy < d->m, PU_E_SIZE, "data.ldy"},
+        {(int)d->kind < PU_DATA_FULL || (int)d->kind > PU_DATA_LISTS, PU_E_ARGUMENT, "data.kind (pu_data_full, _masked, _nan, _lists set it)"},
+        {d->ldy && d->ldy < d->m, PU_E_SIZE, "data.ldy (0 = data.m, or at least that)"},
         {!d->y, PU_E_NULL, "data.y"},
         {d->kind == PU_DATA_MASKED && !d->mask, PU_E_NULL, "data.mask"},
         {0, PU_OK, ""}};
     int overflow = 0;
     pu_status status = pu__refuse_first(faults, report);
     if (!status)
-        status = pu__check_keys(d->n, d->pick, NULL, "data.pick", report);
+        status = pu__check_keys(d->n, d->pick, NULL, "data.pick (0 or more, below the number of data there)", report);
     if (!status && d->kind == PU_DATA_LISTS)
         status = pu__check_lists(data, report);
     else if (!status) {
@@ -9257,7 +9304,7 @@ PU__FN pu_status pu__check_data_shape(const pu_data *data, pu_int M, pu_report *
         if (overflow)
             status = pu__refuse(report, PU_E_OVERFLOW, d->ldy ? "data.ldy" : "data.n");
     }
-    return status ? status : pu__check_keys(d->n, d->id, d->pick, "data.id", report);
+    return status ? status : pu__check_keys(d->n, d->id, d->pick, "data.id (0 or more, below 2^32)", report);
 }
 
 /* Everything about the data: for calls that make no job. */
@@ -9282,16 +9329,16 @@ PU__FN pu_status pu__check_model(const pu_lgm *model, pu_report *report)
         {!m->Gamma, PU_E_NULL, "model.Gamma"},
         {!m->Phi, PU_E_NULL, "model.Phi"},
         {!m->psi, PU_E_NULL, "model.psi"},
-        {G->rows <= 0, PU_E_ARGUMENT, "Gamma.rows"},
-        {P->rows <= 0, PU_E_ARGUMENT, "Phi.rows"},
-        {G->noise < 0, PU_E_ARGUMENT, "Gamma.noise"},
+        {G->rows <= 0, PU_E_ARGUMENT, "Gamma.rows (at least 1; a constructor that was refused gives 0)"},
+        {P->rows <= 0, PU_E_ARGUMENT, "Phi.rows (at least 1; a constructor that was refused gives 0)"},
+        {G->noise < 0, PU_E_ARGUMENT, "Gamma.noise (0 = its rows, or at least 1)"},
         /* random streams count entries in 32 bits */
         {G->params < 0 || G->rows > UINT32_MAX || G->noise > UINT32_MAX, PU_E_OVERFLOW, "Gamma"},
         {P->params < 0 || P->rows > UINT32_MAX, PU_E_OVERFLOW, "Phi"},
-        {G->cols != G->rows, PU_E_SIZE, "Gamma.cols"},
-        {P->cols != G->rows, PU_E_SIZE, "Phi.cols"},
-        {G->work < 0, PU_E_ARGUMENT, "Gamma.work"},
-        {P->work < 0, PU_E_ARGUMENT, "Phi.work"},
+        {G->cols != G->rows, PU_E_SIZE, "Gamma.cols (must be Gamma.rows)"},
+        {P->cols != G->rows, PU_E_SIZE, "Phi.cols (must be Gamma.rows)"},
+        {G->work < 0, PU_E_ARGUMENT, "Gamma.work (0 or more)"},
+        {P->work < 0, PU_E_ARGUMENT, "Phi.work (0 or more)"},
         {!G->apply, PU_E_NULL, "Gamma.apply"},
         {!P->apply, PU_E_NULL, "Phi.apply"},
         {!P->apply_t, PU_E_NULL, "Phi.apply_t"},
@@ -9693,21 +9740,21 @@ PU__FN pu_status pu__plan_make(const pu_solve_options *o, pu_int n, int converge
     memset(plan, 0, sizeof *plan);
     /* ranges; solvers and adjoints count from 0 */
     if ((unsigned)o->solver > PU_GD)
-        what = "options.solve.solver";
+        what = "options.solve.solver (PU_CG, PU_PCG, PU_SD or PU_GD)";
     else if ((unsigned)o->adjoint > PU_ADJOINT_AUTO)
-        what = "options.solve.adjoint";
+        what = "options.solve.adjoint (one of pu_adjoint)";
     else if (!(o->tolerance >= 0 && o->tolerance < 1))
-        what = "options.solve.tolerance";
+        what = "options.solve.tolerance (0 = none, or positive and below 1)";
     else if (!(o->absolute2 >= 0 && pu__finite_double(o->absolute2)))
-        what = "options.solve.absolute2";
+        what = "options.solve.absolute2 (0 = none, or positive and finite)";
     else if (o->iterations < 0 && o->iterations != PU_ZERO)
-        what = "options.solve.iterations";
+        what = "options.solve.iterations (at least 1; 0 = 30; PU_ZERO = none; PU_CHOOSE for a gradient)";
     else if (o->iterations > INT32_MAX / 4)
-        return pu__refuse(report, PU_E_OVERFLOW, "options.solve.iterations");
+        return pu__refuse(report, PU_E_OVERFLOW, "options.solve.iterations (below 2^29)");
     else if (o->check_every < 0)
-        what = "options.solve.check_every";
+        what = "options.solve.check_every (at least 1, or 0 = 5)";
     else if (o->tape_every < 0 && o->tape_every != PU_CHOOSE)
-        what = "options.solve.tape_every";
+        what = "options.solve.tape_every (at least 1; 0 = all; PU_CHOOSE)";
     if (what)
         return pu__refuse(report, PU_E_ARGUMENT, what);
     /* defaults */
@@ -10666,15 +10713,15 @@ PU__FN pu_status pu__solve_check(const pu_op *A, pu_int k, pu_report *report)
     if (!A)
         return pu__refuse(report, PU_E_NULL, "A");
     if (A->rows <= 0)
-        return pu__refuse(report, PU_E_ARGUMENT, "A.rows");
+        return pu__refuse(report, PU_E_ARGUMENT, "A.rows (at least 1; a constructor that was refused gives 0)");
     if (A->rows != A->cols)
-        return pu__refuse(report, PU_E_SIZE, "A.cols");
+        return pu__refuse(report, PU_E_SIZE, "A.cols (must be A.rows)");
     if (!A->apply)
         return pu__refuse(report, PU_E_NULL, "A.apply");
     if (A->params < 0)
         return pu__refuse(report, PU_E_OVERFLOW, "A.params");
     if (A->work < 0 || k <= 0)
-        return pu__refuse(report, PU_E_ARGUMENT, A->work < 0 ? "A.work" : "k");
+        return pu__refuse(report, PU_E_ARGUMENT, A->work < 0 ? "A.work (0 or more)" : "k (at least 1)");
     return PU_OK;
 }
 
@@ -10742,11 +10789,11 @@ PU__FN pu_status pu__solve_check_arrays(pu__solve_job *w, pu_report *report)
     if (!io->U || !io->X)
         return pu__refuse(report, PU_E_NULL, io->U ? "X" : "U");
     if (ldu < n || ldx < n)
-        return pu__refuse(report, PU_E_SIZE, ldu < n ? "ldu" : "ldx");
+        return pu__refuse(report, PU_E_SIZE, ldu < n ? "ldu (0 = n, or at least n)" : "ldx (0 = n, or at least n)");
     if (ldu > most || ldx > most)
         return pu__refuse(report, PU_E_OVERFLOW, ldu > most ? "ldu" : "ldx");
     if (io->grad_A && !w->resolved.grad)
-        return pu__refuse(report, PU_E_UNSUPPORTED, "A.grad");
+        return pu__refuse(report, PU_E_UNSUPPORTED, "A.grad (or leave arrays.grad_A NULL)");
     for (pu_int j = 0; j < io->k; j++)
         if (pu__check_array(n, io->U + j * ldu, 0, "U", -1, report) ||
             (io->x0 && pu__check_array(n, io->x0 + j * n, 0, "x0", -1, report))) {
@@ -12549,17 +12596,17 @@ PU__FN const char *pu__engine_lacks(pu_engine engine, const pu_lgm *model, const
     const pu_op *G = model->Gamma, *P = model->Phi;
     pu__markov k;
     if (engine == PU_DUAL && !G->solve)
-        return "Gamma.solve";
+        return "Gamma.solve (or take another engine)";
     if (engine != PU_BANDED && engine != PU_KALMAN)
         return NULL;
     if (!G->band_add || G->band < 0)
-        return "Gamma.band_add";
+        return "Gamma.band_add (or take another engine)";
     if (!P->row || P->band < 0)
-        return "Phi.row";
+        return "Phi.row (or take another engine)";
     if (out->Gamma && G->params > 0 && !G->band_grad)
-        return "Gamma.band_grad";
+        return "Gamma.band_grad (or take another engine)";
     if (out->Phi && P->params > 0 && !P->row_grad)
-        return "Phi.row_grad";
+        return "Phi.row_grad (or take another engine)";
     if (engine == PU_KALMAN && !pu__markov_of(G, &k))
         return "Kalman: Gamma must be a pu_op_ssm, or a pu_op_ar of order at most 16";
     return NULL;
@@ -12652,7 +12699,7 @@ typedef struct {
     const pu_backend *B;
     pu__plan plan;
     pu_kind kind;
-    pu_int N, D, M, K; /* K = 0 for PU_EXACT */
+    pu_int N, D, M, K; /* K = 0 for PU_EXACT, unless draws are wanted */
     pu_int cols;       /* of a datum: K + 1 */
     pu_int m_stride;   /* reals from one datum's preconditioner to the next */
     int want_nll, any_grad;
@@ -12690,8 +12737,8 @@ typedef struct {
     pu_int batch, batch_most; /* data side by side; if memory were no matter */
     pu__slots device_slots;   /* with what the sides' grad adds up in the place of the gradients of Gamma and Phi */
 
-    /* Wanted by the caller: diagonals for >>predict; room for reals x times, and so many doubles, of his own. */
-    int want_variance, want_fit;
+    /* Wanted by the caller: diagonals for >>predict, draws; room for reals x times, and so many doubles, of his own. */
+    int want_variance, want_fit, want_draws;
     pu_int reals, times, doubles;
 
     /* Memory, from here on: see pu__job_layout. */
@@ -13058,21 +13105,22 @@ PU__FN pu_status pu__check_options(const pu_options *o, pu_report *report)
     int direct = o->engine != PU_ENGINE_DEFAULT && o->engine != PU_ITERATIVE && o->engine != PU_ENGINE_AUTO;
     const char *bad = NULL;
     if ((int)o->kind < PU_NETWORK || (int)o->kind > PU_EXACT)
-        bad = "options.kind";
+        bad = "options.kind (PU_NETWORK, PU_OUTPUT, PU_MONTE_CARLO or PU_EXACT)";
     else if ((int)o->engine < PU_ENGINE_DEFAULT || (int)o->engine > PU_ENGINE_AUTO)
-        bad = "options.engine";
+        bad = "options.engine (one of pu_engine, or 0 = chosen)";
     else if (o->samples < 0 && (o->samples != PU_ZERO || o->kind != PU_EXACT))
-        bad = "options.samples";
+        bad = "options.samples (at least 1, or 0 = 10; PU_ZERO only with PU_EXACT)";
     else if (o->samples > INT32_MAX)
-        return pu__refuse(report, PU_E_OVERFLOW, "options.samples");
+        return pu__refuse(report, PU_E_OVERFLOW, "options.samples (below 2^31)");
     else if (direct && o->kind != PU_EXACT && (o->kind != PU_MONTE_CARLO || o->engine == PU_KALMAN))
-        bad = "options.engine"; /* the other kinds are about a solver's steps, Kalman has no probes */
+        /* the other kinds are about a solver's steps, Kalman has no probes */
+        bad = "options.engine (exact ones serve PU_EXACT and PU_MONTE_CARLO, PU_KALMAN serves PU_EXACT alone)";
     else if (o->threads < 0)
-        bad = "options.threads";
+        bad = "options.threads (at least 1, or 0 = chosen)";
     else if (o->lanes < 0)
-        bad = "options.lanes";
+        bad = "options.lanes (at least 1, or 0 = 4)";
     else if (o->columns < 0)
-        bad = "options.columns";
+        bad = "options.columns (at least 1, or 0 = chosen)";
     return bad ? pu__refuse(report, PU_E_ARGUMENT, bad) : PU_OK;
 }
 
@@ -13090,11 +13138,11 @@ PU__FN pu_status pu__check_functions(const pu__job *job, pu_report *report)
     const char *sample = pu__missing(job, PU_ITERATIVE);
     const char *lacks = pu__missing(job, job->engine);
     if (job->slots.want_Gamma && !G->grad)
-        lacks = "Gamma.grad";
+        lacks = "Gamma.grad (or leave results.Gamma NULL)";
     else if (job->slots.want_Gamma && !G->logdet_grad)
-        lacks = "Gamma.logdet_grad";
+        lacks = "Gamma.logdet_grad (or leave results.Gamma NULL)";
     else if (job->slots.want_Phi && !job->Phi->grad)
-        lacks = "Phi.grad";
+        lacks = "Phi.grad (or leave results.Phi NULL)";
     else if (sample)
         lacks = sample;
     else if (lacks)
@@ -13128,10 +13176,11 @@ PU__FN pu_status pu__check_option_arrays(const pu__job *job, pu_report *report)
     pu_int probes = job->K * D;
     pu_int all = job->cols * D;
     if (m && job->m_stride && job->m_stride < D)
-        return pu__refuse(report, PU_E_ARGUMENT, "options.solve.precond_stride");
+        return pu__refuse(report, PU_E_ARGUMENT,
+                          "options.solve.precond_stride (0 = D, PU_ZERO = all data share one, or at least D)");
     for (pu_int i = 0; o->tied_psi && i < job->M; i++)
         if (psi[i] != psi[0])
-            return pu__fail(report, PU_E_ARGUMENT, "model.psi (options.tied_psi)", -1, i);
+            return pu__fail(report, PU_E_ARGUMENT, "model.psi (options.tied_psi says that all are equal)", -1, i);
     for (pu_int n = 0; n < job->N; n++) {
         int delta = o->delta && pu__check_array(probes, o->delta + n * probes, 0, "options.delta", n, report);
         if (delta || (o->x0 && pu__check_array(all, o->x0 + n * all, 0, "options.x0", n, report))) {
@@ -13192,14 +13241,17 @@ PU__FN pu_int pu__columns_block(const pu__job *job)
 #define PU__THREAD 0
 #endif
 
-/* Threads: as asked; otherwise OpenMP's choice, or 1 when the whole job is predicted to take less than half a
-   millisecond, where waking a team costs more than it saves. The report says which; the bits are the same. */
+/* Threads: as asked; otherwise one, and one more for every 10 ms that the job is predicted to take, up to OpenMP's
+   choice. A thread without work spins before it sleeps (GNU OpenMP: some milliseconds after every job, and while the
+   others finish), so that short jobs would burn more time of processors than they save. The report says how many; the
+   bits are the same. */
 PU__FN int pu__threads(int asked, double ns)
 {
 #ifdef PU__OPENMP
+    int most = omp_get_max_threads();
     if (asked > 0)
         return asked;
-    return ns < 5e5 ? 1 : omp_get_max_threads();
+    return 1 + ns / 1e7 < most ? (int)(1 + ns / 1e7) : most;
 #else
     (void)asked;
     (void)ns;
@@ -13359,7 +13411,7 @@ PU__FN pu_status pu__job_ask(pu__job *job, const pu_lgm *model, const pu_data *d
     job->exact = exact || job->engine == PU_ENGINE_AUTO;
     job->any_grad = out->nu || out->Gamma || out->Phi || out->eta || out->psi || out->precond;
     job->K = o->samples ? o->samples : 10;
-    if (exact)
+    if (exact && !job->want_draws)
         job->K = 0;
     job->cols = job->K + 1;
     job->m_stride = stride ? stride : job->D;
@@ -13392,9 +13444,9 @@ PU__FN pu_status pu__job_slots(pu__job *job, pu_report *report)
         return pu__refuse(report, PU_E_OVERFLOW, "params");
     if (out->se_Gamma || out->se_Phi || out->se_psi || out->replicates) {
         if (asked < 0 || asked > job->K || asked == 1)
-            return pu__refuse(report, PU_E_ARGUMENT, "options.groups");
+            return pu__beyond(report, "options.groups (at least 2, at most K, or 0 = K up to 16)", job->K);
         if (job->K == 1)
-            return pu__refuse(report, PU_E_ARGUMENT, "options.samples (a standard error takes two)");
+            return pu__refuse(report, PU_E_ARGUMENT, "options.samples (at least 2 for a standard error)");
         s->groups = asked ? asked : pu__min(job->K, 16);
         job->by_rows = 0; /* the groups have copies of their own */
         if (Gamma + Phi + 4 * job->M + 2 * job->D > PTRDIFF_MAX / 8 / (s->groups + 2))
@@ -13448,7 +13500,7 @@ PU__FN pu_status pu__job_make(pu__job *job, const pu_lgm *model, const pu_data *
     /* log det comes from the Lanczos process of the probes: CG or PCG, started at zero */
     lanczos = job->served[PU_ITERATIVE] && job->K && !job->o->x0 && pu__has_momentum(job->plan.solver);
     if (job->out->logdet && !lanczos)
-        return pu__refuse(report, PU_E_UNSUPPORTED, "results.logdet");
+        return pu__refuse(report, PU_E_UNSUPPORTED, "results.logdet (needs probes solved by CG or PCG from zero)");
     job->want_nll = lanczos && (want_nll || job->out->logdet);
     if (pu__check_functions(job, report))
         return report->status;
@@ -14879,19 +14931,19 @@ PU__FN pu_status pu__check_tuning(const pu_options *o, const pu_gradient_result 
     const char *bad = NULL;
     const char *lacks = NULL;
     if (!(o->error >= 0 && o->error < 1))
-        bad = "options.error";
+        bad = "options.error (0 = 0.1, or positive and below 1)";
     else if (o->most_samples < 0 || o->most_samples == 1)
-        bad = "options.most_samples";
+        bad = "options.most_samples (at least 2, or 0 = 100)";
     else if (o->most_iterations < 0)
-        bad = "options.most_iterations";
+        bad = "options.most_iterations (at least 1, or 0 = 100)";
     else if (!out || (!out->Gamma && !out->Phi && !out->psi))
         bad = "results (PU_CHOOSE needs a gradient to tune for)";
     else if (!pu__has_momentum(o->solve.solver))
         lacks = "options.solve.solver (PU_CHOOSE needs CG or PCG)";
     else if (o->x0)
-        lacks = "options.x0 (PU_CHOOSE)";
+        lacks = "options.x0 (not with PU_CHOOSE: pu_tune first)";
     else if (o->delta && o->samples == PU_CHOOSE)
-        lacks = "options.delta (samples = PU_CHOOSE)";
+        lacks = "options.delta (its K is known: not with samples = PU_CHOOSE)";
     if (bad)
         return pu__refuse(report, PU_E_ARGUMENT, bad);
     return lacks ? pu__refuse(report, PU_E_UNSUPPORTED, lacks) : PU_OK;
@@ -14994,6 +15046,51 @@ PU_DEF pu_status pu_gradient_bytes(const pu_lgm *model, const pu_data *data, con
     if (pu__job_make(&job, model, data, options, out, 1, report))
         return report->status;
     return pu__measure(&call, pu__job_layout, &job, bytes);
+}
+
+/* Appends a label and x in the largest unit that makes it at least 2; units[i] is of size[i], the first the smallest. */
+PU__FN void pu__put_unit(pu__text *t, const char *label, double x, int count, const double *size,
+                         const char *const *units)
+{
+    int i = 0;
+    while (i + 1 < count && x >= 2 * size[i + 1])
+        i++;
+    x /= size[i];
+    pu__put_number(t, label, x < 1e15 ? (pu_int)(x + 0.5) : (pu_int)1e15);
+    pu__put(t, units[i]);
+}
+
+/* A job that is made and measured, then its price in words; `more` bytes are needed besides. */
+PU__FN pu_status pu__plan_tell(const pu_lgm *model, const pu_data *data, const pu_options *options,
+                               const pu_gradient_result *out, size_t more, pu_report *report)
+{
+    static const double time[] = {1e-6, 1e-3, 1, 60, 3600}, size[] = {1, 1e3, 1e6, 1e9};
+    static const char *const times[] = {" us", " ms", " s", " min", " h"};
+    static const char *const sizes[] = {" bytes", " kB", " MB", " GB"};
+    size_t bytes, now;
+    pu_status status;
+    pu__text t;
+    if (!report)
+        return PU_E_NULL;
+    status = pu_gradient_bytes(model, data, options, out, &bytes, report);
+    if (!status && pu__to_tune(options)) { /* the memory is that of all that may come, the rest that of the limits */
+        pu_options most = pu__at_limits(options);
+        status = pu_gradient_bytes(model, data, &most, out, &now, report);
+    }
+    if (status)
+        return status;
+    report->bytes = bytes + more;
+    t = pu__text_after(report->plan, sizeof report->plan);
+    pu__put_unit(&t, "; about ", report->seconds, 5, time, times);
+    pu__put_unit(&t, " on one core, ", (double)report->bytes, 4, size, sizes);
+    return PU_OK;
+}
+
+/* Of a gradient of a model in its canonical form. */
+PU_DEF pu_status pu_plan(const pu_lgm *model, const pu_data *data, const pu_options *options,
+                         const pu_gradient_result *out, pu_report *report)
+{
+    return pu__plan_tell(model, data, options, out, 0, report);
 }
 
 /* ---- choosing K and I ---- */
@@ -15202,6 +15299,7 @@ PU_DEF pu_status pu_nll(const pu_lgm *model, const pu_data *data, const pu_optio
         o = *options;
     if (o.engine != PU_ENGINE_DEFAULT && o.engine != PU_ITERATIVE && o.engine != PU_ENGINE_AUTO)
         o.kind = PU_EXACT;
+    o = pu__at_limits(&o);
     if (!nll)
         return pu__refuse(report, PU_E_NULL, "nll");
     if (model && model->Gamma && !pu__resolve(model->Gamma).logdet)
@@ -15307,7 +15405,7 @@ PU_DEF pu_status pu_exact(const pu_lgm *model, const pu_data *data, pu_int datum
     if (pu__check_model(model, report) || pu__check_data(data, model->Phi->rows, report))
         return report->status;
     if (datum < 0 || datum >= data->n)
-        return pu__refuse(report, PU_E_ARGUMENT, "datum");
+        return pu__beyond(report, "datum (from 0 on)", data->n - 1);
     if (!pu__resolve(model->Gamma).logdet)
         return pu__refuse(report, PU_E_UNSUPPORTED, "Gamma.logdet");
     if (!pu__exact_make(&w, model, data, datum, report))
@@ -15438,9 +15536,9 @@ PU_DEF pu_status pu_simulate(const pu_lgm *model, pu_int n, uint64_t seed, pu_wo
     if (pu__resolve_model(&w.r, model, report))
         return report->status;
     if (n < 1 || n > UINT32_MAX)
-        return pu__refuse(report, n < 1 ? PU_E_ARGUMENT : PU_E_OVERFLOW, "n");
+        return pu__refuse(report, n < 1 ? PU_E_ARGUMENT : PU_E_OVERFLOW, "n (at least 1, below 2^32)");
     if (!z && !y)
-        return pu__refuse(report, PU_E_NULL, "z and y");
+        return pu__refuse(report, PU_E_NULL, "z and y (at least one is needed)");
     if (!Gamma->sample)
         return pu__refuse(report, PU_E_UNSUPPORTED, "Gamma.sample");
     if (pu__check_numbers(&w.r.model, report))
@@ -15569,11 +15667,16 @@ PU__FN pu_status pu__moments_run(pu__moments *w, pu__call *call, const pu_lgm *m
     pu_options *o = &w->o;
     if (options)
         *o = *options;
-    o->engine = pu__engine_asked(o, NULL); /* before x is asked for */
+    if (samples && o->samples < 0)
+        return pu__refuse(report, PU_E_ARGUMENT,
+                          "out.samples (give options.samples, a number: the size of the array depends on it)");
+    if (samples && o->engine == PU_KALMAN)
+        return pu__refuse(report, PU_E_ARGUMENT, "out.samples (PU_KALMAN draws none, PU_BANDED does)");
     if (pu__is_far(o->backend))
-        return pu__refuse(report, PU_E_UNSUPPORTED, "options.backend (moments are the host's)");
-    if (samples && o->kind == PU_EXACT)
-        return pu__refuse(report, PU_E_ARGUMENT, "out.samples (PU_EXACT has none, PU_MONTE_CARLO with PU_DENSE has)");
+        o->backend = NULL; /* moments are the host's */
+    o->engine = pu__engine_asked(o, NULL); /* before x is asked for */
+    *o = pu__at_limits(o);
+    job->want_draws = samples;
     /* the mean alone needs no probes; one is the least there is */
     if (!w->variance && !samples && !o->delta && !o->x0 && o->samples > PU_ZERO)
         o->samples = 1;
@@ -15702,7 +15805,7 @@ PU_DEF pu_status pu_model_set(pu_model *model, const pu_real *theta, pu_report *
     if (!theta)
         return pu__refuse(report, PU_E_NULL, "theta");
     if (model->params < 1)
-        return pu__refuse(report, PU_E_ARGUMENT, "model.params");
+        return pu__refuse(report, PU_E_ARGUMENT, "model.params (at least 1)");
     pu_int index = pu__find_nonfinite(model->params, theta);
     if (index >= 0)
         return pu__fail(report, PU_E_NONFINITE, "theta", -1, index);
@@ -15821,7 +15924,7 @@ PU_DEF pu_status pu_model_gradient_bytes(pu_model *model, const pu_data *data, c
     if (!model || !bytes)
         return pu__refuse(report, PU_E_NULL, model ? "bytes" : "model");
     if (model->params < 1)
-        return pu__refuse(report, PU_E_ARGUMENT, "model.params");
+        return pu__refuse(report, PU_E_ARGUMENT, "model.params (at least 1)");
     /* The model need not have been set. */
     pu__model_link(model);
     pu__model_task_make(&self, model, data, options, se ? &self.any : NULL);
@@ -15961,6 +16064,51 @@ PU_DEF pu_status pu_model_nll(pu_model *model, const pu_real *theta, const pu_da
     return pu_nll(&model->lgm, data, &used, ws, nll, se, report);
 }
 
+/* pu_model_set, then pu_posterior with the options of the model. */
+PU_DEF pu_status pu_model_posterior(pu_model *model, const pu_real *theta, const pu_data *data, const pu_options *options,
+                                    pu_workspace *ws, pu_posterior_result *out, pu_report *report)
+{
+    pu_status status = pu_model_set(model, theta, report);
+    if (status)
+        return status;
+    pu_options used = pu__model_options(model, options);
+    return pu_posterior(&model->lgm, data, &used, ws, out, report);
+}
+
+/* The same for what is observed. */
+PU_DEF pu_status pu_model_predict(pu_model *model, const pu_real *theta, const pu_data *data, const pu_options *options,
+                                  pu_workspace *ws, pu_predict_result *out, pu_report *report)
+{
+    pu_status status = pu_model_set(model, theta, report);
+    if (status)
+        return status;
+    pu_options used = pu__model_options(model, options);
+    return pu_predict(&model->lgm, data, &used, ws, out, report);
+}
+
+/* pu_model_set, then draws. */
+PU_DEF pu_status pu_model_simulate(pu_model *model, const pu_real *theta, pu_int n, uint64_t seed, pu_workspace *ws,
+                                   pu_real *z, pu_real *y, pu_report *report)
+{
+    pu_status status = pu_model_set(model, theta, report);
+    return status ? status : pu_simulate(&model->lgm, n, seed, ws, z, y, report);
+}
+
+/* The canonical gradients that the model uses, and the gradient in theta besides: see pu_model_gradient_bytes. */
+PU_DEF pu_status pu_model_plan(pu_model *model, const pu_data *data, const pu_options *options, pu_report *report)
+{
+    pu__call call;
+    pu_real any;
+    if (!model || !report)
+        return pu__refuse(pu__begin(&call, NULL, report), PU_E_NULL, model ? "report" : "model");
+    pu__begin(&call, NULL, NULL);
+    pu__model_link(model);
+    pu__reals(&call.arena, pu__most(model->params, 0), 1);
+    pu_options used = pu__model_options(model, options);
+    pu_gradient_result want = pu__model_wants(model, &used, &any);
+    return pu__plan_tell(&model->lgm, data, &used, &want, call.arena.used, report);
+}
+
 /* Checks the data, so that the model's own function need not. A model that was never set has Phi in itself,
    if anywhere. */
 PU_DEF pu_status pu_model_start(const pu_model *model, const pu_data *data, uint64_t seed, pu_real *theta,
@@ -15971,7 +16119,7 @@ PU_DEF pu_status pu_model_start(const pu_model *model, const pu_data *data, uint
     if (!model || !theta)
         return pu__refuse(report, PU_E_NULL, model ? "theta" : "model");
     if (!model->start)
-        return pu__refuse(report, PU_E_UNSUPPORTED, "model.start");
+        return pu__refuse(report, PU_E_UNSUPPORTED, "model.start (this model has none: begin with a theta of yours)");
     const pu_op *Phi = model->Phi.rows > 0 ? &model->Phi : model->lgm.Phi;
     pu_status status = pu__check_data(data, Phi ? Phi->rows : 0, report);
     if (status)
@@ -16556,7 +16704,7 @@ PU__FN pu_status pu__model_factors(pu_model *model, pu_int M, pu_int D, int tied
     pu__parted *s = &d.parted;
     report = pu__draft_begin(&d, model, report);
     if (M < 1 || D < 1)
-        return pu__refuse(report, PU_E_ARGUMENT, M < 1 ? "M" : "D");
+        return pu__refuse(report, PU_E_ARGUMENT, M < 1 ? "M (at least 1)" : "D (at least 1)");
     d.made.name = tied_psi ? "probabilistic PCA" : "factor analysis";
     s->M = M;
     s->D = D;
@@ -16589,11 +16737,11 @@ PU__FN pu_status pu__model_regression(pu_model *model, const pu_op *Phi, int spa
     if (!Phi)
         return pu__refuse(report, PU_E_NULL, "Phi");
     if (Phi->rows < 1)
-        return pu__refuse(report, PU_E_ARGUMENT, "Phi.rows");
+        return pu__refuse(report, PU_E_ARGUMENT, "Phi.rows (at least 1)");
     if (Phi->cols < 1)
-        return pu__refuse(report, PU_E_ARGUMENT, "Phi.cols");
+        return pu__refuse(report, PU_E_ARGUMENT, "Phi.cols (at least 1)");
     if (Phi->work < 0)
-        return pu__refuse(report, PU_E_ARGUMENT, "Phi.work");
+        return pu__refuse(report, PU_E_ARGUMENT, "Phi.work (0 or more)");
     pu_status status = pu__check_form_sizes(Phi, &pu__names_Phi, report);
     if (!status)
         status = pu__check_op(Phi, &pu__names_Phi, report);
@@ -16627,13 +16775,13 @@ PU_DEF pu_status pu_model_neural(pu_model *model, pu_int points, pu_int inputs, 
     pu__parted *s = &d.parted;
     report = pu__draft_begin(&d, model, report);
     if (points < 1)
-        return pu__refuse(report, PU_E_ARGUMENT, "points");
+        return pu__refuse(report, PU_E_ARGUMENT, "points (at least 1)");
     if (inputs < 1)
-        return pu__refuse(report, PU_E_ARGUMENT, "inputs");
+        return pu__refuse(report, PU_E_ARGUMENT, "inputs (at least 1)");
     if (hidden < 1)
-        return pu__refuse(report, PU_E_ARGUMENT, "hidden");
+        return pu__refuse(report, PU_E_ARGUMENT, "hidden (at least 1)");
     if (features < 0)
-        return pu__refuse(report, PU_E_ARGUMENT, "features");
+        return pu__refuse(report, PU_E_ARGUMENT, "features (at least 1, or 0 = the hidden ones)");
     if (!X)
         return pu__refuse(report, PU_E_NULL, "X");
     if (inputs > PTRDIFF_MAX / (pu_int)sizeof *X / points)
@@ -16768,9 +16916,9 @@ PU_DEF pu_status pu_model_noisy_ar(pu_model *model, pu_int n, pu_int order, pu_r
     pu__parted *s = &d.parted;
     report = pu__draft_begin(&d, model, report);
     if (n < 1)
-        return pu__refuse(report, PU_E_ARGUMENT, "n");
+        return pu__refuse(report, PU_E_ARGUMENT, "n (at least 1)");
     if (order < 0 || order > pu__min(n, PU_AR_MAX))
-        return pu__refuse(report, PU_E_ARGUMENT, "order");
+        return pu__beyond(report, "order (0 or more, at most n and PU_AR_MAX)", pu__min(n, PU_AR_MAX));
     d.made.name = "noisy autoregression";
     s->M = n;
     s->tied_psi = 1;
@@ -16926,12 +17074,12 @@ PU_DEF pu_status pu_model_state_space(pu_model *model, pu_int steps, pu_int stat
     pu__parted *s = &d.parted;
     report = pu__draft_begin(&d, model, report);
     if (steps < 1)
-        return pu__refuse(report, PU_E_ARGUMENT, "steps");
+        return pu__refuse(report, PU_E_ARGUMENT, "steps (at least 1)");
     if (S < 1 || S > PU_SSM_MAX)
-        return pu__refuse(report, PU_E_ARGUMENT, "states");
+        return pu__beyond(report, "states (at least 1, at most PU_SSM_MAX)", PU_SSM_MAX);
     pu_status status = pu__ssm_sizes(steps, S, start);
     if (status)
-        return pu__refuse(report, status, status == PU_E_OVERFLOW ? "steps" : "start");
+        return pu__refuse(report, status, status == PU_E_OVERFLOW ? "steps" : "start (PU_SSM_ZERO, _STATIONARY or _GIVEN)");
     d.made.name = "state space";
     s->M = steps;
     s->D = steps * S;
@@ -17704,57 +17852,57 @@ PU__FN const char *pu__fit_wrong_argument(const pu__fit *fit, const pu_real *the
     if (fit->data->pick)
         return "data.pick (the fit picks)";
     if (o->steps < 0)
-        return "fit.steps";
+        return "fit.steps (at least 1, or 0 = the default)";
     if ((unsigned)o->optimizer > PU_LBFGS)
-        return "fit.optimizer";
+        return "fit.optimizer (one of pu_optimizer)";
     if ((unsigned)o->schedule > PU_RATE_TAIL)
-        return "fit.schedule";
+        return "fit.schedule (one of pu_schedule)";
     if (!(o->rate >= 0 && o->rate < HUGE_VAL))
-        return "fit.rate";
+        return "fit.rate (0 = the default, or positive and finite)";
     if (!(o->beta1 >= 0 && o->beta1 < 1))
-        return "fit.beta1";
+        return "fit.beta1 (0 = 0.9, or positive and below 1)";
     if (!(o->beta2 >= 0 && o->beta2 < 1))
-        return "fit.beta2";
+        return "fit.beta2 (0 = 0.999, or positive and below 1)";
     if (!(o->epsilon >= 0))
-        return "fit.epsilon";
+        return "fit.epsilon (0 = 1e-8, or positive)";
     if (!(o->momentum < 1))
-        return "fit.momentum";
+        return "fit.momentum (below 1; 0 = 0.9, negative = none)";
     if (!(o->tolerance >= 0))
-        return "fit.tolerance";
+        return "fit.tolerance (0 or more)";
     /* Mini-batches renumber the data, so arrays of each datum do not go with them. */
     if (o->batch < 0 || o->batch > fit->data->n)
-        return "fit.batch";
+        return "fit.batch (data per gradient, or 0 = all)";
     if (o->accumulate < 0 || o->accumulate > INT32_MAX || (o->accumulate > 1 && !o->batch))
-        return "fit.accumulate (of mini-batches)";
+        return "fit.accumulate (at least 1, or 0 = 1; more than 1 only with fit.batch)";
     if (o->history < 0 || o->history > 10000)
-        return "fit.history";
+        return "fit.history (1 to 10000, or 0 = 10)";
     if (o->batch && ((solve->precond && solve->precond_stride != PU_ZERO) || solve->step))
         return "fit.gradient.solve.precond or step (of each datum: not with mini-batches)";
     if (o->validate_every < 0)
-        return "fit.validate_every";
+        return "fit.validate_every (at least 1, or 0 = 10)";
     if (o->patience < 0)
-        return "fit.patience";
+        return "fit.patience (at least 1, or 0 = never)";
     if (o->checkpoint_every < 0)
-        return "fit.checkpoint_every";
+        return "fit.checkpoint_every (at least 1, or 0 = 10)";
     if (!(o->seconds >= 0))
-        return "fit.seconds";
+        return "fit.seconds (0 = no limit, or positive)";
     /* A warm start needs the same right-hand sides again, and as many of them. */
     if (o->warm_start && !o->fixed_probes)
         return "fit.warm_start (only with fixed_probes)";
     if (o->warm_start && (g->samples == PU_CHOOSE || solve->iterations == PU_CHOOSE))
         return "fit.warm_start (not with PU_CHOOSE; pu_tune first)";
     if (g->x0 || g->delta)
-        return "fit.gradient.x0 or delta (of the fit itself)";
+        return "fit.gradient.x0 or delta (the fit makes its own: fixed_probes, warm_start)";
     /* L-BFGS compares gradients of different steps, so they must not differ by noise. */
     if (is_lbfgs && o->batch)
         return "fit.batch (L-BFGS takes all data)";
     if (is_lbfgs && !o->fixed_probes && g->kind != PU_EXACT && g->engine != PU_ENGINE_AUTO)
-        return "fit.fixed_probes (L-BFGS: or an exact gradient)";
+        return "fit.fixed_probes (L-BFGS needs them, or an exact gradient)";
     *status = PU_E_NULL;
     if (o->seconds > 0 && !o->clock)
-        return "fit.clock";
+        return "fit.clock (fit.seconds needs one)";
     if (o->resume && !o->checkpoint)
-        return "fit.checkpoint";
+        return "fit.checkpoint (fit.resume needs its name)";
 #ifdef PU_NO_STDIO
     *status = PU_E_UNSUPPORTED;
     if (o->checkpoint)
@@ -18056,8 +18204,12 @@ PU_DEF pu_status pu_fit(pu_model *model, const pu_data *data, const pu_fit_optio
     report->steps = o.steps ? o.steps : 200;
     report->best_step = -1;
     const char *wrong = pu__fit_wrong_argument(&fit, theta, &status);
-    if (wrong)
-        return pu__fit_fail(report, status, wrong);
+    if (wrong) {
+        (void)pu__fit_fail(report, status, wrong);
+        if (data && o.batch > data->n && strncmp(wrong, "fit.batch", 9) == 0)
+            report->where.most = data->n;
+        return status;
+    }
     status = pu_model_set(model, theta, last);
     if (!status)
         status = pu_model_gradient_bytes(model, data, &o.gradient, 0, &bytes, last);
@@ -18067,7 +18219,10 @@ PU_DEF pu_status pu_fit(pu_model *model, const pu_data *data, const pu_fit_optio
     if (status)
         return pu__fit_fail(report, status, NULL);
     fit.ws = call.ws;
-    fit.threads = pu__threads(o.gradient.threads, 3.0 * (double)fit.n);
+    /* passes over theta are short: never more threads than they are worth */
+    fit.threads = pu__threads(0, 3.0 * (double)fit.n);
+    if (o.gradient.threads && o.gradient.threads < fit.threads)
+        fit.threads = o.gradient.threads;
     status = pu__fit_run(&fit, theta);
     report->theta = theta;
     pu_workspace_free(memory);

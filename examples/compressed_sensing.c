@@ -112,7 +112,7 @@ static void fit_part(double noise, pu_int steps, pu_model *model, const pu_data 
 {
     options->steps = steps;
     if (noise > 0) held.set = model->set, model->set = held_set, held.most = (pu_real)(-2 * log(noise));
-    need_fit(pu_fit(model, data, options, ws, theta, report), report);
+    fit_run(model, data, options, ws, theta, report);
     if (noise <= 0) return;
     model->set = held.set;
     if (theta[model->params - 1] > held.most) theta[model->params - 1] = held.most;
@@ -129,7 +129,7 @@ static void fit(const flags *f, pu_model *model, const pu_data *data, pu_fit_opt
     held.theta = need_reals(model->params);
     if (hold > f->least_noise && steps > 1) fit_part(hold, steps * 3 / 5 + 1, model, data, options, ws, theta, &first);
     *report = first;
-    if (first.step < steps) {
+    if (first.step < steps && !fit_interrupted) {
         fit_part(f->least_noise, steps - first.step, model, data, options, ws, theta, report);
         report->step += first.step, report->seconds += first.seconds;
     }
@@ -275,5 +275,5 @@ int main(int argc, char **argv)
     pu_model_free(&model), pu_workspace_free(&ws), pu_workspace_free(&w.ws), scene_free(&s);
     free(theta), free(mean), free(variance);
     device_close();
-    return 0;
+    return fit_code();
 }

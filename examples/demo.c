@@ -143,9 +143,8 @@ static void ar_run(ar_record *r)
     r->s.forecast = AR_AHEAD, r->s.hide = 0.1;
     need(pu_model_noisy_ar(&model, AR_LENGTH + AR_AHEAD, AR_P, &told), &told);
     ar_truth(AR_P, seed, theta);
-    need(pu_model_set(&model, theta, &told), &told);
+    series_simulate(&r->s, &model, theta, AR_COUNT, 0, seed);
     ar_natural(&model, theta, truth);
-    series_simulate(&r->s, &model.lgm, AR_COUNT, 0, seed);
     series_hide(&r->s, seed);
     data = pu_data_nan(r->s.count, r->s.length, r->s.y);
     need(pu_model_nll(&model, theta, &data, &exact, NULL, &r->nll_truth, NULL, &told), &told);
@@ -172,7 +171,7 @@ static void ar_run(ar_record *r)
         ar_errors(AR_P, x, truth, r->error[i]);
         add_row(0, method[i], r->error[i][0], "%.1f %%", &fit);
     }
-    series_look(&r->s, &model.lgm, &exact); /* at the last, the best of them */
+    series_look(&r->s, &model, theta, &exact); /* at the last, the best of them */
     for (i = 0; i < AR_STEPS; i++) {
         for (j = 0; j < AR_THETA; j++) theta[j] = (pu_real)r->path[i][j];
         need(pu_model_nll(&model, theta, &data, &exact, NULL, &r->exact[i], NULL, &told), &told);
@@ -654,7 +653,7 @@ int main(int argc, char **argv)
     fit_flags_default(&flags);
     list[count++] = opt_text("out", "directory for report.html", &out);
     list[count++] = opt_number("seed", "of all random numbers", &flags.seed, 0, 1000000000);
-    list[count++] = opt_number("threads", "0 = as many as there are cores", &flags.threads, 0, 1024);
+    list[count++] = opt_number("threads", "0 = as many as are worth it, at most one per core", &flags.threads, 0, 1024);
     list[count++] = opt_device();
     list[count++] = opt_text("json", "write the results to this file", &flags.json);
     list[count++] = opt_flag("quiet", "no progress, no tables", &flags.quiet);

@@ -110,5 +110,9 @@ int main(void)
         fprintf(stderr, "first: the fit did not lower the NLL\n");
         return 1;
     }
+    if (fflush(stdout) || ferror(stdout)) { /* a full disk, say: output that is lost is no success */
+        fprintf(stderr, "first: writing failed\n");
+        return 1;
+    }
     return 0;
 }

@@ -30,7 +30,6 @@ int main(int argc, char **argv)
     pu_model model = {0};
     pu_data data;
     pu_fit_options options;
-    pu_options host;
     pu_fit_report report;
     pu_report told;
     pu_predict_result prediction = {0};
@@ -62,12 +61,12 @@ int main(int argc, char **argv)
     need(pu_model_start(&model, &data, (uint64_t)flags.seed, theta, &told), &told);
     fit_flags_options(&flags, &options);
     if (options.gradient.kind == PU_EXACT) options.optimizer = PU_LBFGS, options.tolerance = 1e-5;
-    need_fit(pu_fit(&model, &data, &options, NULL, theta, &report), &report);
+    fit_run(&model, &data, &options, NULL, theta, &report);
     fit_nll(&model, theta, &data, &options.gradient, NULL, &nll, &nll_se, &told);
     need(pu_fit_errors(&model, &data, &options.gradient, NULL, theta, se, &told), &told);
 
-    prediction.mean = c.mean, prediction.fit = c.variance, host = device_host(&options.gradient);
-    need(pu_predict(&model.lgm, &data, &host, NULL, &prediction, &told), &told);
+    prediction.mean = c.mean, prediction.fit = c.variance;
+    need(pu_model_predict(&model, theta, &data, &options.gradient, NULL, &prediction, &told), &told);
     curve_error(&c, &error, &inside);
     if (!flags.quiet) {
         printf("device %s\n", device_name);
@@ -89,5 +88,5 @@ int main(int argc, char **argv)
     curve_free(&c);
     free(bumps);
     device_close();
-    return 0;
+    return fit_code();
 }

@@ -76,8 +76,8 @@ int main(int argc, char **argv)
     list[options++] = opt_number("length", "simulate: entries of a series", &length, 1, 100000000);
     list[options++] = opt_number("series", "simulate: how many", &count, 1, CSV_COLUMNS);
     list[options++] = opt_real("missing", "simulate: share of missing entries", &missing, 0, 0.99);
-    list[options++] = opt_choice("optimizer", "without --rate: 1, 0.1, 0.01", &optimizer, "lbfgs,adam,sgd");
-    list[options++] = opt_choice("start", "from the data; gamma = 0, kappa = lambda = 1; the truth", &start, "moments,zero,truth");
+    list[options++] = opt_choice("optimizer", "of the fit; without --rate its own: 1, 0.1, 0.01", &optimizer, "lbfgs,adam,sgd");
+    list[options++] = opt_choice("start", "of the fit: from the data, at gamma = 0 and kappa = lambda = 1, or at the truth of a simulation", &start, "moments,zero,truth");
     options += series_flags_table(&s, list + options);
     options += fit_flags_table(&flags, list + options);
     options_read(argc, argv, "noisy_ar", "Fits an autoregression with observation noise to series with gaps.", options, list);
@@ -92,9 +92,8 @@ int main(int argc, char **argv)
     need(pu_model_noisy_ar(&model, s.data ? s.length : (pu_int)(length + s.forecast), P, &told), &told);
     if (!s.data) {
         ar_truth(P, (uint64_t)flags.seed, theta);
-        need(pu_model_set(&model, theta, &told), &told);
+        series_simulate(&s, &model, theta, (pu_int)count, missing, (uint64_t)flags.seed);
         ar_natural(&model, theta, truth);
-        series_simulate(&s, &model.lgm, (pu_int)count, missing, (uint64_t)flags.seed);
     }
     series_hide(&s, (uint64_t)flags.seed);
     data = pu_data_nan(s.count, s.length, s.y);
@@ -109,7 +108,7 @@ int main(int argc, char **argv)
     if (start == 2 && s.data) fail(2, "--start truth", "is for simulated series");
     if (start < 2) memset(theta, 0, sizeof theta);
     if (start == 0) need(pu_model_start(&model, &data, (uint64_t)flags.seed, theta, &told), &told);
-    need_fit(pu_fit(&model, &data, &fit, NULL, theta, &report), &report);
+    fit_run(&model, &data, &fit, NULL, theta, &report);
 
     /* what came out: NLL as the fit sees it, the rest by an exact engine */
     began = seconds();
@@ -121,8 +120,7 @@ int main(int argc, char **argv)
     has_se = pu_fit_covariance(&model, &data, &exact, NULL, theta, C, &told) == PU_OK;
     if (has_se) delta_method(pu_model_get_ar(&model), x[P + 1], C, se);
     for (i = 0; i < P + 2 && !has_se; i++) se[i] = (pu_real)NAN;
-    need(pu_model_set(&model, theta, &told), &told);
-    series_look(&s, &model.lgm, &exact);
+    series_look(&s, &model, theta, &exact);
     if (!s.data) ar_errors(P, x, truth, error);
 
     if (!flags.quiet) {
@@ -168,5 +166,5 @@ int main(int argc, char **argv)
     series_free(&s);
     pu_model_free(&model);
     device_close();
-    return 0;
+    return fit_code();
 }

@@ -71,7 +71,6 @@ int main(int argc, char **argv)
     pu_int i, j;
     pu_model model = {0};
     pu_fit_options options;
-    pu_options host;
     pu_fit_report report;
     pu_predict_result prediction = {0};
     pu_report told;
@@ -104,11 +103,11 @@ int main(int argc, char **argv)
     need(pu_model_start(&model, &data, (uint64_t)flags.seed, theta, &told), &told);
     fit_flags_options(&flags, &options);
     options.schedule = PU_RATE_COSINE;
-    need_fit(pu_fit(&model, &data, &options, NULL, theta, &report), &report);
+    fit_run(&model, &data, &options, NULL, theta, &report);
     fit_nll(&model, theta, &data, &options.gradient, NULL, &nll, &nll_se, &told);
 
-    prediction.mean = mean, prediction.variance = variance, host = device_host(&options.gradient);
-    need(pu_predict(&model.lgm, &data, &host, NULL, &prediction, &told), &told);
+    prediction.mean = mean, prediction.variance = variance;
+    need(pu_model_predict(&model, theta, &data, &options.gradient, NULL, &prediction, &told), &told);
     for (i = 0; i < rows; i++)
         for (j = 0; j < columns; j++) {
             const pu_int at = i * columns + j;
@@ -140,5 +139,5 @@ int main(int argc, char **argv)
     pu_model_free(&model);
     free(y), free(truth), free(theta), free(mean), free(variance), free(strength);
     device_close();
-    return 0;
+    return fit_code();
 }

@@ -30,7 +30,7 @@ typedef struct {
     long factors, batch, accumulate, epochs, split_seed, validate, keep, recommend, top, lanes;
     double loadings_prior, graded, means_prior, noise_prior; /* see prior_grad */
     double epsilon;
-    int decay, no_validation;
+    int decay, no_validation, train_nll;
     const char *path, *checkpoint, *resume;
     ratings r;
     pu_options posterior;
@@ -183,14 +183,14 @@ static void recommend(app *a, json *out)
 
 static void read_options(app *a, int argc, char **argv)
 {
-    option list[FIT_FLAGS + 20];
+    option list[FIT_FLAGS + 21];
     int n = 0;
     fit_flags_default(&a->flags);
     a->flags.gradient = 2 /* output */, a->flags.iterations = 10, a->flags.rate = 0.001, a->flags.steps = 0;
     a->factors = 50, a->batch = 25, a->accumulate = 4, a->epochs = 20, a->split_seed = 1, a->recommend = -1, a->top = 10;
     a->keep = 20, a->lanes = 2, a->epsilon = 1e-8;
     list[n++] = opt_text("data", "ratings.csv, ratings.dat or u.data of MovieLens", &a->path);
-    list[n++] = opt_number("factors", "D", &a->factors, 1, 100000);
+    list[n++] = opt_number("factors", "D, numbers per user", &a->factors, 1, 100000);
     list[n++] = opt_number("batch", "users per gradient", &a->batch, 1, 1000000);
     list[n++] = opt_number("accumulate", "gradients per step", &a->accumulate, 1, 100000);
     list[n++] = opt_number("epochs", "passes through the users, unless --steps says", &a->epochs, 0, 1000000);
@@ -207,6 +207,7 @@ static void read_options(app *a, int argc, char **argv)
     list[n++] = opt_text("resume", "go on from this checkpoint, and keep the state there", &a->resume);
     list[n++] = opt_number("keep-every", "steps between checkpoints", &a->keep, 1, 1000000);
     list[n++] = opt_number("recommend", "what this user might like", &a->recommend, -1, INT32_MAX);
+    list[n++] = opt_flag("train-nll", "NLL of the training ratings at the end: as long as a gradient of all users", &a->train_nll);
     list[n++] = opt_number("top", "how many recommendations", &a->top, 1, TOP);
     list[n++] = opt_number("lanes", "sums kept apart, a gradient of memory each", &a->lanes, 1, 64);
     n += fit_flags_table(&a->flags, list + n);
@@ -241,7 +242,7 @@ int main(int argc, char **argv)
     pu_fit_report report;
     pu_real *theta;
     pu_report last;
-    double test, nll = 0, nll_se = 0;
+    double test, nll = (double)NAN, nll_se = (double)NAN;
     size_t bytes;
     json out;
     read_options(&a, argc, argv);
@@ -263,20 +264,20 @@ int main(int argc, char **argv)
                (long)a.r.items, (long)a.r.users, (long)a.r.train.start[a.r.users], (long)a.r.valid.start[a.r.users],
                (long)a.r.test.start[a.r.users]);
     if (options.steps > 0)
-        need_fit(pu_fit(&a.model, &a.r.data, &options, &a.ws, theta, &report), &report);
+        fit_run(&a.model, &a.r.data, &options, &a.ws, theta, &report);
     else
         memset(&report, 0, sizeof report), report.best = validate(&a.model, theta, &a);
     if (a.no_validation) report.best = (double)NAN;
     test = ratings_rmse(&a.r, &a.model.lgm, &a.r.test, &a.posterior, &a.ws);
     if (pu_model_gradient_bytes(&a.model, &a.r.data, &options.gradient, 0, &bytes, &last) == PU_OK)
         report.last = last; /* who serves whom */
-    fit_nll(&a.model, theta, &a.r.data, &options.gradient, &a.ws, &nll, &nll_se, &last);
+    if (a.train_nll) fit_nll(&a.model, theta, &a.r.data, &options.gradient, &a.ws, &nll, &nll_se, &last);
     if (!a.flags.quiet) {
         printf("test RMSE %.4f", test);
         if (!a.no_validation)
             printf(" (validation %.4f at step %ld of %ld)", report.best, (long)report.best_step, (long)report.step);
-        printf("\ntraining NLL per user %.3f, %.3g s per step, peak memory %.0f MB\ndevice %s: %s\n", nll,
-               report.step > report.resumed ? report.seconds / (double)(report.step - report.resumed) : 0, peak_mb(),
+        if (a.train_nll) printf("\ntraining NLL per user %.3f", nll);
+        printf("\n%.3g s per step, peak memory %.0f MB\ndevice %s: %s\n", report.step > report.resumed ? report.seconds / (double)(report.step - report.resumed) : 0, peak_mb(),
                device_name, report.last.plan);
     }
     out = json_open(a.flags.json);
@@ -292,5 +293,5 @@ int main(int argc, char **argv)
     pu_workspace_free(&a.ws), pu_model_free(&a.model), ratings_free(&a.r);
     free(theta);
     device_close();
-    return 0;
+    return fit_code();
 }

@@ -77,11 +77,11 @@ int main(int argc, char **argv)
 
     series_default(&s), fit_flags_default(&flags);
     flags.rate = 0;
-    list[options++] = opt_number("states", "S", &states, 1, S_MAX);
+    list[options++] = opt_number("states", "S, size of the hidden state", &states, 1, S_MAX);
     list[options++] = opt_number("length", "simulate: entries of a series", &length, 1, 100000000);
     list[options++] = opt_number("series", "simulate: how many", &count, 1, CSV_COLUMNS);
     list[options++] = opt_real("missing", "simulate: share of missing entries", &missing, 0, 0.99);
-    list[options++] = opt_choice("optimizer", "without --rate: 1, 0.1, 0.01", &optimizer, "lbfgs,adam,sgd");
+    list[options++] = opt_choice("optimizer", "of the fit; without --rate its own: 1, 0.1, 0.01", &optimizer, "lbfgs,adam,sgd");
     options += series_flags_table(&s, list + options);
     options += fit_flags_table(&flags, list + options);
     options_read(argc, argv, "state_space", "Fits a linear state space model to series with gaps.", options, list);
@@ -96,8 +96,7 @@ int main(int argc, char **argv)
     theta = need_reals(model.params), at_noise = model.params - 1;
     if (!s.data) {
         make_truth((int)states, theta);
-        need(pu_model_set(&model, theta, &told), &told);
-        series_simulate(&s, &model.lgm, (pu_int)count, missing, (uint64_t)flags.seed);
+        series_simulate(&s, &model, theta, (pu_int)count, missing, (uint64_t)flags.seed);
     }
     series_hide(&s, (uint64_t)flags.seed);
     data = pu_data_nan(s.count, s.length, s.y);
@@ -107,9 +106,9 @@ int main(int argc, char **argv)
     fit.optimizer = optimizer == 0 ? PU_LBFGS : optimizer == 1 ? PU_ADAM : PU_SGD;
     if (fit.optimizer == PU_LBFGS) fit.fixed_probes = 1, fit.tolerance = 1e-4 * sqrt((double)s.known / (double)s.count);
     need(pu_model_start(&model, &data, (uint64_t)flags.seed, theta, &told), &told);
-    need_fit(pu_fit(&model, &data, &fit, NULL, theta, &report), &report);
+    fit_run(&model, &data, &fit, NULL, theta, &report);
     fit_nll(&model, theta, &data, &fit.gradient, NULL, &nll, &nll_se, &told);
-    series_look(&s, &model.lgm, &exact);
+    series_look(&s, &model, theta, &exact);
 
     if (!flags.quiet) {
         const pu_ssm *m = pu_model_get_ssm(&model);
@@ -143,5 +142,5 @@ int main(int argc, char **argv)
     free(theta);
     pu_model_free(&model);
     device_close();
-    return 0;
+    return fit_code();
 }

@@ -589,6 +589,17 @@ job_kill_resume()
     limited tests/kill_resume.sh build/tests/ratings
 }
 
+# How programs behave: full disks, Ctrl-C, lines of progress, messages about files.
+job_manners()
+{
+    local program
+    mkdir -p build/tests/manners
+    for program in first noisy_ar ratings; do
+        "${STRICT_C[@]}" -O1 "${OMP[@]}" "examples/$program.c" -o "build/tests/manners/$program" -lm || return
+    done
+    limited tests/manners.sh build/tests/manners
+}
+
 # refused_option WORDS...: refused beside --data, with code 2 and a message that names the option
 refused_option()
 {
@@ -636,7 +647,7 @@ job_shell()
 {
     local script
     have shellcheck || { job_skip 1 "no shellcheck"; return; }
-    for script in build.sh .ci/run tests/lint.sh tests/newcomer.sh tests/kill_resume.sh; do
+    for script in build.sh .ci/run tests/lint.sh tests/newcomer.sh tests/kill_resume.sh tests/manners.sh; do
         check "$script" shellcheck -x "$script"
     done
     end_of_checks
@@ -727,6 +738,7 @@ cmd_test()
     add_compile
     add_link
     add programs/kill_resume job_kill_resume
+    add programs/manners job_manners
     add programs/user_ops job_user_ops
     add programs/refusals job_refusals
     add lint job_lint

@@ -16,7 +16,7 @@ if [[ ! $data ]]; then
     data=made_up.tsv
     awk 'BEGIN { srand(1); for (u = 1; u <= 150; u++) for (i = 1; i <= 60; i++) if (rand() < 0.4)
              print u "\t" i "\t" 1 + int(5 * (0.5 * rand() + 0.25 + 0.25 * sin(u * 0.7 + i * 1.3))) }' >$data
-    set -- --factors 20 --epochs 40 --batch 10 --accumulate 2 --rate 0.01 --validate 20 --keep-every 3
+    set -- --factors 20 --epochs 40 --batch 10 --accumulate 2 --rate 0.01 --validate 20 --keep-every 3 --train-nll
 fi
 fit() { exec "$program" --data "$data" --quiet "$@"; }
 results() { grep -vE '"(seconds|seconds_per_step|peak_mb)"' "$1"; }

@@ -11,6 +11,13 @@
 #include <stdarg.h>
 #include <string.h>
 
+/* Is this the culprit's name, alone or with what would do in brackets behind it? */
+PU_TEST_FN int tc_named(const char *what, const char *name)
+{
+    size_t length = strlen(name);
+    return strcmp(what, name) == 0 || (strncmp(what, name, length) == 0 && strncmp(what + length, " (", 2) == 0);
+}
+
 /* ---- memory: kept until the test ends, however it ends --------------------------------------- */
 
 static void **tc_kept;

@@ -117,6 +117,18 @@ TEST refusals(void)
     CHECK_REFUSED("a,a\n1,2\n", "a", "two columns");
     CHECK_REFUSED("a,b\n1,2\n", "a,", "no column");
     CHECK_REFUSED("a;b\n1;2\n", "a", "no column a"); /* the wrong separator */
+    /* what to try */
+    CHECK_REFUSED("date,x\n2001-01-01,2\n", NULL, "--columns");
+    CHECK_REFUSED("a;b\n1;2\n", NULL, "--separator semicolon");
+    CHECK_REFUSED("a;b\n1;2\n", "b", "--separator semicolon");
+    CHECK_REFUSED("a;b\n1,5;2,5\n", NULL, "--separator semicolon");
+    CHECK_REFUSED("a\tb\n1\t2\n", "b", "--separator tab");
+    CHECK_REFUSED("1,2\n", NULL, "--no-header");
+    CHECK_REFUSED("a,b\n1,2\n", "c", "there is a, b");
+    ASSERT_FALSE(parse("a,b\n1,2\n", ';', 1, NULL));
+    ASSERT(strstr(why, "--separator comma"));
+    ASSERT_FALSE(parse("a;b\n1,5;2\n", ';', 1, NULL));
+    ASSERT(strstr(why, "decimals are behind a point"));
     ASSERT_FALSE(parse("1,2\n", ',', 0, "3"));
     ASSERT(strstr(why, "no column 3"));
 #ifdef PU_FLOAT

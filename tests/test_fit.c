@@ -542,6 +542,12 @@ TEST fixed_blocks_and_refusals(void)
         memcpy(theta, p.theta, (size_t)p.model.params * sizeof(pu_real));
         TC_ASSERT(pu_fit(&p.model, &p.data, &o, NULL, theta, &report) < 0);
         TC_ASSERT(strncmp(report.where.what, cases[i].what, strlen(cases[i].what)) == 0);
+        TC_ASSERT(strchr(report.where.what, '(')); /* says what would do, */
+        if (cases[i].which == 2) {                 /* and how many data there are */
+            char text[300], most[40];
+            sprintf(most, ", at most %d", (int)USERS);
+            TC_ASSERT(strstr(pu_fit_explain(&report, text, sizeof text), most));
+        }
         TC_ASSERT(memcmp(theta, p.theta, (size_t)p.model.params * sizeof(pu_real)) == 0);
     }
     PASS();
@@ -585,7 +591,7 @@ TEST a_report_in_words(void)
     TC_STATUS(pu_fit(&p.model, &p.data, &o, NULL, theta, &report), PU_E_ARGUMENT);
     pu_fit_explain(&report, text, sizeof text);
     TC_ASSERT(strncmp(text, pu_status_text(PU_E_ARGUMENT), strlen(pu_status_text(PU_E_ARGUMENT))) == 0);
-    TC_ASSERT(strstr(text, ": fit.rate; step 0 of 3") && !strstr(text, "objective") && !strstr(text, "all steps done"));
+    TC_ASSERT(strstr(text, ": fit.rate (") && strstr(text, "); step 0 of 3") && !strstr(text, "objective") && !strstr(text, "all steps done"));
     tc_set_case("too small a block");
     o.rate = 0;
     memset(&ws, 0, sizeof ws);

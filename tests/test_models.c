@@ -429,7 +429,7 @@ TEST preconditioner(void)
         static const pu_int bad[3] = {4, -5, PU_CHOOSE}; /* D = 5 */
         o.solve.precond_stride = bad[v];
         TC_STATUS(pu_model_gradient(&p.model, p.theta, &p.data, &o, &p.ws, grad[1], NULL, &report), PU_E_ARGUMENT);
-        TC_ASSERT(strcmp(report.where.what, "options.solve.precond_stride") == 0);
+        TC_ASSERT(tc_named(report.where.what, "options.solve.precond_stride"));
     }
     PASS();
 }
@@ -617,7 +617,7 @@ TEST no_memory_for_a_model(void)
 
 static int says(const pu_report *report, pu_status status, const char *what, pu_int index)
 {
-    return report->status == status && strcmp(report->where.what, what) == 0 && report->where.index == index;
+    return report->status == status && tc_named(report->where.what, what) && report->where.index == index;
 }
 
 TEST constructors_refuse(void)
@@ -847,6 +847,225 @@ TEST preconditioner_and_auto(void)
     PASS();
 }
 
+/* ---- predictions with the options of a fit ------------------------------------------------------ */
+
+/* A dictionary without gram_diag: 1/diag(A) is not to be had, so that PCG lives on the model's own preconditioner. */
+static void make_without_diagonal(problem *p)
+{
+    pu_report report;
+    new_problem(p, SPARSE);
+    p->dictionary.form = PU_FORM_GENERAL, p->dictionary.gram_diag = NULL;
+    if (make_model(p, &report) != PU_OK) exit(2);
+}
+
+/* Whatever a fit takes for its gradients, a prediction takes as it is, and its mean is that of the dense engine. 30 and more
+   steps are many times D, so that CG has converged to eps times the condition of A, which is below 100 here. */
+TEST predictions_take_the_options_of_a_fit(void)
+{
+    static const pu_engine engines[] = {PU_ENGINE_DEFAULT, PU_ITERATIVE, PU_ENGINE_AUTO, PU_DENSE};
+    static const pu_kind kinds[] = {PU_NETWORK, PU_OUTPUT, PU_MONTE_CARLO, PU_EXACT};
+    const double tolerance = 3000 * PU_TEST_EPS;
+    pu_options dense = exact_options(PU_DENSE);
+    pu_posterior_result z;
+    pu_predict_result want, y;
+    pu_report report;
+    problem p;
+    pu_int i;
+    int e, k, choose, solver, run = 0;
+    make_without_diagonal(&p);
+    memset(&want, 0, sizeof want), memset(&y, 0, sizeof y), memset(&z, 0, sizeof z);
+    want.mean = tc_reals(p.N * p.M), y.mean = tc_reals(p.N * p.M), y.variance = tc_reals(p.N * p.M);
+    z.mean = tc_reals(p.N * p.D), z.variance = tc_reals(p.N * p.D);
+    TC_STATUS(pu_model_predict(&p.model, p.theta, &p.data, &dense, &p.ws, &want, &report), PU_OK);
+    for (e = 0; e < 4; e++)
+        for (k = 0; k < 4; k++)
+            for (choose = 0; choose < 2; choose++)
+                for (solver = 0; solver < 2; solver++) {
+                    pu_real theta[64];
+                    pu_fit_options fit;
+                    pu_fit_report told;
+                    memset(&fit, 0, sizeof fit);
+                    fit.steps = 1, fit.optimizer = PU_SGD, fit.rate = 1e-6;
+                    fit.gradient.engine = engines[e], fit.gradient.kind = kinds[k];
+                    fit.gradient.solve.solver = solver ? PU_PCG : PU_CG;
+                    if (choose) fit.gradient.samples = fit.gradient.solve.iterations = PU_CHOOSE;
+                    memcpy(theta, p.theta, (size_t)p.model.params * sizeof(pu_real));
+                    tc_set_case("engine %d, kind %d, choose %d, solver %d", e, k, choose, solver);
+                    if (pu_fit(&p.model, &p.data, &fit, NULL, theta, &told) != PU_OK) continue; /* not of a fit */
+                    run++;
+                    TC_STATUS(pu_model_predict(&p.model, p.theta, &p.data, &fit.gradient, &p.ws, &y, &report), PU_OK);
+                    for (i = 0; i < p.N * p.M; i++) {
+                        TC_CLOSE(y.mean[i], want.mean[i], tolerance * (1 + fabs((double)want.mean[i])));
+                        TC_ASSERT(y.variance[i] > 0);
+                    }
+                    TC_ASSERT(y.exact || y.probes == (choose ? 100 : 10));
+                    TC_STATUS(pu_model_posterior(&p.model, p.theta, &p.data, &fit.gradient, &p.ws, &z, &report), PU_OK);
+                    for (i = 0; i < p.N * p.D; i++) TC_ASSERT(z.variance[i] > 0);
+                }
+    TC_ASSERT(run >= 40);
+    PASS();
+}
+
+/* Draws of the exact kind: of N(mu, Sigma), and the same as those of Monte Carlo with that engine, up to the rounding of two
+   routes to the same solutions. */
+TEST exact_posteriors_have_draws(void)
+{
+    enum { DRAWS = 7 };
+    static const pu_engine engines[] = {PU_DENSE, PU_DUAL, PU_ENGINE_DEFAULT};
+    pu_options o;
+    pu_posterior_result a, b;
+    pu_report report;
+    problem p;
+    pu_int i;
+    int e;
+    make(&p, SPARSE);
+    memset(&a, 0, sizeof a), memset(&b, 0, sizeof b);
+    a.mean = tc_reals(p.N * p.D), a.variance = tc_reals(p.N * p.D), a.samples = tc_reals(p.N * DRAWS * p.D);
+    b.samples = tc_reals(p.N * DRAWS * p.D);
+    o = exact_options(PU_DENSE), o.kind = PU_MONTE_CARLO, o.samples = DRAWS;
+    TC_STATUS(pu_model_posterior(&p.model, p.theta, &p.data, &o, &p.ws, &b, &report), PU_OK);
+    for (e = 0; e < 3; e++) {
+        o = exact_options(engines[e]), o.samples = DRAWS;
+        TC_STATUS(pu_model_posterior(&p.model, p.theta, &p.data, &o, &p.ws, &a, &report), PU_OK);
+        TC_ASSERT(a.exact && a.probes == DRAWS);
+        for (i = 0; i < p.N * DRAWS * p.D; i++)
+            TC_CLOSE(a.samples[i], b.samples[i], 3000 * PU_TEST_EPS * (1 + fabs((double)b.samples[i])));
+    }
+    /* an array whose size nobody knows */
+    for (e = 0; e < 2; e++) {
+        o = exact_options(PU_DENSE), o.samples = e ? PU_CHOOSE : PU_ZERO;
+        TC_STATUS(pu_model_posterior(&p.model, p.theta, &p.data, &o, &p.ws, &a, &report), PU_E_ARGUMENT);
+        TC_ASSERT(tc_named(report.where.what, "out.samples"));
+    }
+    o = exact_options(PU_KALMAN), o.samples = DRAWS;
+    TC_STATUS(pu_model_posterior(&p.model, p.theta, &p.data, &o, &p.ws, &a, &report), PU_E_ARGUMENT);
+    PASS();
+}
+
+/* set, then the call of the canonical form: the same bits; a theta that is refused is named, and nothing is written. */
+TEST model_calls_set_theta(void)
+{
+    pu_predict_result y;
+    pu_posterior_result z;
+    pu_report report;
+    problem p;
+    pu_real *one, *two;
+    make(&p, FACTORS);
+    one = tc_reals(3 * p.M), two = tc_reals(3 * p.M);
+    TC_STATUS(pu_model_simulate(&p.model, p.theta, 3, 5, NULL, NULL, one, &report), PU_OK);
+    TC_STATUS(pu_simulate(&p.model.lgm, 3, 5, NULL, NULL, two, &report), PU_OK);
+    TC_ASSERT(memcmp(one, two, (size_t)(3 * p.M) * sizeof(pu_real)) == 0);
+    memset(&y, 0, sizeof y), memset(&z, 0, sizeof z);
+    p.theta[2] = PU_R(NAN), y.mean = one, z.mean = one;
+    TC_STATUS(pu_model_simulate(&p.model, p.theta, 3, 5, NULL, NULL, one, &report), PU_E_NONFINITE);
+    TC_STATUS(pu_model_predict(&p.model, p.theta, &p.data, NULL, NULL, &y, &report), PU_E_NONFINITE);
+    TC_STATUS(pu_model_posterior(&p.model, p.theta, &p.data, NULL, NULL, &z, &report), PU_E_NONFINITE);
+    TC_ASSERT(tc_named(report.where.what, "theta") && report.where.index == 2);
+    TC_ASSERT(memcmp(one, two, (size_t)(3 * p.M) * sizeof(pu_real)) == 0);
+    TC_STATUS(pu_model_predict(NULL, p.theta, &p.data, NULL, NULL, &y, &report), PU_E_NULL);
+    PASS();
+}
+
+/* The likelihood at the end of a fit takes its options, too. */
+TEST likelihood_takes_what_is_to_be_chosen(void)
+{
+    pu_options o;
+    pu_report report;
+    problem p;
+    double nll, se, exact;
+    make(&p, SPARSE);
+    memset(&o, 0, sizeof o);
+    TC_STATUS(pu_model_nll(&p.model, p.theta, &p.data, &o, NULL, &exact, NULL, &report), PU_OK);
+    o.engine = PU_ITERATIVE, o.samples = o.solve.iterations = PU_CHOOSE, o.most_samples = 40;
+    TC_STATUS(pu_model_nll(&p.model, p.theta, &p.data, &o, NULL, &nll, &se, &report), PU_OK);
+    TC_ASSERT(report.samples == 40 && se > 0 && fabs(nll - exact) < 5 * se);
+    PASS();
+}
+
+/* ---- plans --------------------------------------------------------------------------------------- */
+
+/* A plan is what the call then does: engine, memory, threads; nothing runs, and nothing is written. */
+TEST a_plan_is_what_is_done(void)
+{
+    static const pu_engine engines[] = {PU_ENGINE_DEFAULT, PU_ITERATIVE, PU_ENGINE_AUTO, PU_DENSE};
+    pu_real grad[64];
+    int kind, e;
+    for (kind = 0; kind < CASES; kind++)
+        for (e = 0; e < 4; e++) {
+            pu_options o;
+            pu_report plan, done;
+            problem p;
+            size_t bytes;
+            int i;
+            make(&p, (which)kind);
+            memset(&o, 0, sizeof o);
+            o.engine = engines[e], o.kind = o.engine == PU_DENSE ? PU_EXACT : PU_NETWORK;
+            TC_STATUS(pu_model_plan(&p.model, &p.data, &o, &plan), PU_OK);
+            TC_STATUS(pu_model_gradient_bytes(&p.model, &p.data, &o, 0, &bytes, &done), PU_OK);
+            TC_ASSERT(plan.bytes == bytes);
+            TC_STATUS(pu_model_gradient(&p.model, p.theta, &p.data, &o, &p.ws, grad, NULL, &done), PU_OK);
+            for (i = 0; i < PU_ENGINES; i++) TC_ASSERT(plan.served[i] == done.served[i]);
+            TC_ASSERT(plan.bytes >= done.bytes && plan.threads == done.threads && plan.engine == done.engine);
+            TC_ASSERT(plan.seconds > 0 && !(plan.seconds < done.seconds) && !(plan.seconds > done.seconds));
+            TC_ASSERT(strncmp(plan.plan, done.plan, strlen(done.plan)) == 0);
+            TC_ASSERT(strstr(plan.plan, "; about ") && strstr(plan.plan, " on one core, "));
+        }
+    PASS();
+}
+
+/* 2,000 random effects, exactly, by the dense engine: before it begins a program can know that it takes a while, and how much
+   memory. Twice as many effects and observations: 16 times as long (m D^2 and D^3), 4 times the memory. */
+TEST a_plan_tells_time_and_memory(void)
+{
+    double seconds[2], bytes[2];
+    pu_options o = exact_options(PU_ENGINE_AUTO);
+    pu_gradient_result out;
+    pu_report report;
+    pu_real any = PU_R(7);
+    int i;
+    memset(&out, 0, sizeof out);
+    out.Gamma = out.psi = &any;
+    for (i = 0; i < 2; i++) {
+        const pu_int effects = 1000 * (i + 1), m = 2 * effects;
+        pu_real scale = PU_R(1);
+        pu_op Gamma = pu_op_scaled_identity(effects, &scale);
+        pu_op Phi = pu_op_dense(m, effects, tc_reals(m * effects));
+        pu_lgm model = {&Gamma, &Phi, NULL, NULL, NULL};
+        pu_data data = pu_data_full(1, m, tc_reals(m));
+        model.psi = tc_reals(m);
+        TC_STATUS(pu_plan(&model, &data, &o, &out, &report), PU_OK);
+        TC_ASSERT(report.served[PU_DENSE] == 1);
+        seconds[i] = report.seconds, bytes[i] = (double)report.bytes;
+        TC_ASSERT(bytes[i] > (double)(effects * effects) * (double)sizeof(pu_real));
+        TC_ASSERT(strstr(report.plan, "dense") && strstr(report.plan, " on one core, "));
+    }
+    TC_ASSERT(strstr(report.plan, "; about ") && strstr(report.plan, " MB"));
+    TC_ASSERT(seconds[1] > 6 * seconds[0] && seconds[1] < 20 * seconds[0]);
+    TC_ASSERT(bytes[1] > 3 * bytes[0] && bytes[1] < 5 * bytes[0]);
+    TC_ASSERT(any == PU_R(7));
+    TC_STATUS(pu_plan(NULL, NULL, &o, &out, &report), PU_E_NULL);
+    TC_STATUS(pu_plan(NULL, NULL, &o, &out, NULL), PU_E_NULL);
+    TC_STATUS(pu_model_plan(NULL, NULL, &o, &report), PU_E_NULL);
+    PASS();
+}
+
+/* PU_CHOOSE: the plan of the limits, in memory that is enough whatever comes. */
+TEST a_plan_of_what_is_to_be_chosen(void)
+{
+    pu_real grad[64];
+    pu_options o;
+    pu_report plan, done;
+    problem p;
+    make(&p, SPARSE);
+    memset(&o, 0, sizeof o);
+    o.engine = PU_ITERATIVE, o.samples = o.solve.iterations = PU_CHOOSE;
+    TC_STATUS(pu_model_plan(&p.model, &p.data, &o, &plan), PU_OK);
+    TC_ASSERT(plan.samples == 100 && plan.iterations == 100 && plan.served[PU_ITERATIVE] == p.N);
+    TC_STATUS(pu_model_gradient(&p.model, p.theta, &p.data, &o, &p.ws, grad, NULL, &done), PU_OK);
+    TC_ASSERT(done.seconds <= plan.seconds && done.bytes <= plan.bytes);
+    PASS();
+}
+
 SUITE(models)
 {
     GREATEST_SET_TEARDOWN_CB(tc_release, NULL);
@@ -871,6 +1090,13 @@ SUITE(models)
     RUN_TEST(constructors_refuse);
     RUN_TEST(calls_refuse);
     RUN_TEST(own_model);
+    RUN_TEST(predictions_take_the_options_of_a_fit);
+    RUN_TEST(exact_posteriors_have_draws);
+    RUN_TEST(model_calls_set_theta);
+    RUN_TEST(likelihood_takes_what_is_to_be_chosen);
+    RUN_TEST(a_plan_is_what_is_done);
+    RUN_TEST(a_plan_tells_time_and_memory);
+    RUN_TEST(a_plan_of_what_is_to_be_chosen);
 }
 
 GREATEST_MAIN_DEFS();

@@ -459,7 +459,7 @@ TEST make_refuses(void)
         status = bad[i].states ? pu_model_state_space(&model, bad[i].length, bad[i].states, (pu_ssm_start)bad[i].start, &report)
                                : pu_model_noisy_ar(&model, bad[i].length, bad[i].order, &report);
         TC_STATUS(status, bad[i].want);
-        TC_ASSERT(!strcmp(report.where.what, bad[i].what));
+        TC_ASSERT(tc_named(report.where.what, bad[i].what));
         if (bad[i].want == PU_E_ARGUMENT) TC_ASSERT(model.params == -77);
     }
     PASS();

@@ -317,7 +317,7 @@ TEST refusals(void)
     o = options_for(&p, PU_OUTPUT, 4);
     o.groups = 5;
     TC_STATUS(pu_gradient(&p.lgm, &p.data, &o, NULL, &out, &report), PU_E_ARGUMENT);
-    TC_ASSERT(strcmp(report.where.what, "options.groups") == 0);
+    TC_ASSERT(tc_named(report.where.what, "options.groups"));
     o.groups = 1;
     TC_STATUS(pu_gradient(&p.lgm, &p.data, &o, NULL, &out, &report), PU_E_ARGUMENT);
     o = options_for(&p, PU_OUTPUT, PU_CHOOSE);
@@ -332,7 +332,7 @@ TEST refusals(void)
     TC_ASSERT(strstr(report.where.what, "CG or PCG") != NULL);
     o.solve.solver = PU_CG, o.error = 2;
     TC_STATUS(pu_gradient(&p.lgm, &p.data, &o, NULL, &out, &report), PU_E_ARGUMENT);
-    TC_ASSERT(strcmp(report.where.what, "options.error") == 0);
+    TC_ASSERT(tc_named(report.where.what, "options.error"));
     o.error = 0;
     TC_STATUS(pu_gradient(&p.lgm, &p.data, &o, NULL, NULL, &report), PU_E_ARGUMENT);
     TC_ASSERT(strstr(report.where.what, "results") != NULL && se[0] == PU_R(7));

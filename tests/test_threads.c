@@ -119,11 +119,12 @@ TEST same_bits_at_any_thread_count(const setting *s, tc_prior prior)
     PASS();
 }
 
-/* The report tells the threads that ran: no more than lanes, and one without OpenMP. */
+/* The report tells the threads that ran: no more than lanes, and one without OpenMP or where nobody asks and the job is
+   short. */
 static int threads_expected(int asked, int lanes)
 {
 #ifdef _OPENMP
-    int threads = asked ? asked : omp_get_max_threads();
+    int threads = asked ? asked : 1;
     return threads < lanes ? threads : lanes;
 #else
     (void)asked, (void)lanes;
@@ -231,6 +232,39 @@ TEST nll_same_bits(pu_engine engine)
     PASS();
 }
 
+/* A short job takes one thread, whatever OpenMP offers: idle threads spin. A long one takes more (by its plan, nothing runs), and
+   who asks for a number gets it. */
+TEST threads_only_where_the_work_is_worth_them(void)
+{
+    const pu_int effects = 600, m = 3000;
+    pu_op Gamma = pu_op_identity(effects), Phi = pu_op_dense(m, effects, tc_normal(5, m * effects));
+    pu_lgm model = {&Gamma, &Phi, NULL, NULL, NULL};
+    pu_data data = pu_data_full(8, m, tc_normal(6, 8 * m));
+    pu_gradient_result none;
+    pu_report report;
+    job t;
+    model.psi = tc_reals(m);
+    memset(&none, 0, sizeof none);
+    make_job(&t, &settings[0], TC_DIAGONAL);
+#ifdef _OPENMP
+    omp_set_num_threads(4);
+#endif
+    TC_STATUS(pu_plan(&t.model.lgm, &t.model.data, &t.options, &t.o.out, &report), PU_OK);
+    TC_ASSERT(report.seconds > 1e-3 && report.seconds < 0.01 && report.threads == 1);
+    t.options.threads = 3;
+    TC_STATUS(pu_plan(&t.model.lgm, &t.model.data, &t.options, &t.o.out, &report), PU_OK);
+#ifdef _OPENMP
+    TC_ASSERT(report.threads == 3);
+#endif
+    t.options.threads = 0;
+    TC_STATUS(pu_plan(&model, &data, &t.options, &none, &report), PU_OK);
+    TC_ASSERT(report.seconds > 0.04);
+#ifdef _OPENMP
+    TC_ASSERT(report.threads == 4);
+#endif
+    PASS();
+}
+
 GREATEST_MAIN_DEFS();
 
 int main(int argc, char **argv)
@@ -247,6 +281,7 @@ int main(int argc, char **argv)
         RUN_TESTp(columns_change_rounding_only, s);
     }
     RUN_TEST(report_tells_the_threads);
+    RUN_TEST(threads_only_where_the_work_is_worth_them);
     RUN_TESTp(nll_same_bits, PU_ITERATIVE);
     RUN_TESTp(nll_same_bits, PU_DENSE);
     PU_TEST_MAIN_END();

@@ -24,7 +24,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { CSV_COLUMNS = 256, CSV_NAME = 64, CSV_WHY = 200 }; /* columns of a file, bytes of a name, of a message */
+enum { CSV_COLUMNS = 256, CSV_NAME = 64, CSV_WHY = 300 }; /* columns of a file, bytes of a name, of a message */
 
 typedef struct {
     char separator;      /* , ; or tab */
@@ -41,13 +41,25 @@ typedef struct {
 } csv_table;
 
 /* Always 0, for `return csv_wrong(..)`. */
-static inline int csv_wrong(char *why, long line, int column, const char *what, const char *cell)
+static inline int csv_wrong(char *why, long line, int column, const char *what, const char *cell, const char *hint)
 {
     int n = snprintf(why, CSV_WHY, "line %ld", line);
     if (column > 0) n += snprintf(why + n, CSV_WHY - (size_t)n, ", column %d", column);
     n += snprintf(why + n, CSV_WHY - (size_t)n, ": %s", what);
-    if (cell) snprintf(why + n, CSV_WHY - (size_t)n, ": %.40s", cell);
+    if (cell) n += snprintf(why + n, CSV_WHY - (size_t)n, ": %.40s", cell);
+    snprintf(why + n, CSV_WHY - (size_t)n, "%s", hint);
     return 0;
+}
+
+/* What to try when a cell is not what it should be: another separator, fewer columns. */
+static inline const char *csv_hint(const csv_format *format, const char *cell, int columns)
+{
+    if (format->separator != ';' && strchr(cell, ';')) return "; are cells separated by semicolons? --separator semicolon";
+    if (format->separator != '\t' && strchr(cell, '\t')) return "; are cells separated by tabs? --separator tab";
+    if (format->separator != ',' && strchr(cell, ',') && columns == 1)
+        return "; are cells separated by commas? --separator comma";
+    if (strspn(cell, "+-,0123456789") == strlen(cell) && strchr(cell, ',')) return "; decimals are behind a point, not a comma";
+    return columns > 1 ? "; name the columns that are numbers: --columns" : "";
 }
 
 /* The next cell of the line that starts at *at and ends before `end`, unquoted and trimmed, into cell (cut at `size` bytes,
@@ -114,7 +126,13 @@ static inline int csv_choose(const csv_format *format, int count, char (*names)[
                 if (found >= 0) return snprintf(why, CSV_WHY, "two columns are called %.60s", name), 0;
                 found = c;
             }
-        if (found < 0) return snprintf(why, CSV_WHY, "there is no column %.60s", name), 0;
+        if (found < 0) {
+            int n = snprintf(why, CSV_WHY, "there is no column %.60s; there is ", name);
+            for (c = 0; c < count && n < CSV_WHY - 80; c++) n += snprintf(why + n, CSV_WHY - (size_t)n, "%s%.60s", c ? ", " : "", names[c]);
+            if (c < count) snprintf(why + n, CSV_WHY - (size_t)n, ", ..");
+            else snprintf(why + n, CSV_WHY - (size_t)n, "%s", count == 1 ? csv_hint(format, names[0], 1) : "");
+            return 0;
+        }
         if (place[found] >= 0) return snprintf(why, CSV_WHY, "column %.60s is wanted twice", name), 0;
         memcpy(table->name[table->columns], name, CSV_NAME);
         place[found] = (int)table->columns++;
@@ -153,15 +171,18 @@ static inline int csv_scan(const char *text, size_t length, const csv_format *fo
         if (p < end && *p == '#') continue;
         for (; p && c < (first ? CSV_COLUMNS : cells); c++) {
             if (!csv_cell(&p, end, format->separator, cell, sizeof cell, &cut))
-                return csv_wrong(why, line, c + 1, "quotes are not in order", NULL);
+                return csv_wrong(why, line, c + 1, "quotes are not in order", NULL, "");
             if (first && !format->header) snprintf(names[c], CSV_NAME, "%d", c + 1);
-            else if (first && (cut || strlen(cell) >= CSV_NAME)) return csv_wrong(why, line, c + 1, "the name is too long", cell);
+            else if (first && (cut || strlen(cell) >= CSV_NAME)) return csv_wrong(why, line, c + 1, "the name is too long", cell, "");
             else if (first) memcpy(names[c], cell, CSV_NAME);
             else if (place[c] >= 0 && (cut || !csv_number(format, cell, table->value + place[c] * lines + row)))
-                return csv_wrong(why, line, c + 1, "not a number", cell);
+                return csv_wrong(why, line, c + 1, "not a number", cell, csv_hint(format, cell, cells));
         }
-        if (p) return csv_wrong(why, line, 0, first ? "too many columns" : "more cells than in the first line", NULL);
-        if (c < cells) return csv_wrong(why, line, 0, "fewer cells than in the first line", NULL);
+        if (p || c < cells) {
+            const char *what = first ? "too many columns" : p ? "more cells than in the first line" : "fewer cells than in the first line";
+            const int semicolons = format->separator == ',' && memchr(begin, ';', (size_t)(end - begin)) != NULL;
+            return csv_wrong(why, line, 0, what, NULL, semicolons ? csv_hint(format, ";", cells) : "");
+        }
         if (!first) row++;
         else {
             cells = c;
@@ -172,7 +193,9 @@ static inline int csv_scan(const char *text, size_t length, const csv_format *fo
             if (!format->header) at = begin, line--; /* the same line again, as numbers */
         }
     }
-    if (row == 0) return snprintf(why, CSV_WHY, "there are no rows"), 0;
+    if (row == 0)
+        return snprintf(why, CSV_WHY, "there are no rows%s",
+                        line > 0 && format->header ? " below the names of the columns; is the first line data? --no-header" : ""), 0;
     for (i = 1; i < table->columns; i++) /* close the ranks: columns were `lines` apart */
         memmove(table->value + i * row, table->value + i * lines, (size_t)row * sizeof(pu_real));
     table->rows = row;

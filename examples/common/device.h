@@ -5,8 +5,7 @@
        options_read(..);
        device_open();                          ends the program, with code 1, when there is no such device
        options.backend = device_backend();     NULL for cpu; fit_flags_gradient does that
-       .. pu_gradient, pu_fit ..
-       o = device_host(&options);              the same options for pu_posterior and pu_predict
+       .. pu_gradient, pu_fit, pu_model_predict ..
        device_close();
 
    A program has CUDA when it is compiled by nvcc with -DPU_CUDA, see its first lines. Include after pu.h and program.h. */
@@ -62,13 +61,6 @@ static inline void device_close(void)
 #ifdef PU_CUDA
     pu_cuda_close(&device_cuda);
 #endif
-}
-
-static inline pu_options device_host(const pu_options *options)
-{
-    pu_options o = *options;
-    o.backend = NULL;
-    return o;
 }
 
 #endif /* EXAMPLES_DEVICE_H */

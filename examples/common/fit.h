@@ -9,36 +9,37 @@
        options_read(argc, argv, "name", "about", count, list);
        device_open();
        fit_flags_options(&flags, &fit_options);
-       status = pu_fit(..);
+       fit_run(.., &report);                           Ctrl-C ends it after its step
        json = json_open(flags.json);  json_fit(json, &flags, &report, nll, nll_se);  json_..;  json_close(json);
        device_close();
+       return fit_code();
 
    Include after program.h; brings device.h along. Needs POSIX 2008, and getrusage for the peak of memory. */
 #ifndef EXAMPLES_FIT_H
 #define EXAMPLES_FIT_H
 
 #include <math.h>
+#include <signal.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
 #include "device.h"
 
-enum { FIT_FLAGS = 12 };
+enum { FIT_FLAGS = 13 };
 
 typedef struct {
     long seed, threads, samples, iterations, steps;
     double rate;
     int solver, gradient, engine, quiet; /* places in the lists of fit_flags_table */
     const char *json;
-    /* of the run, for the progress line */
-    double started, drawn;
-    int lines;
+    double every;  /* seconds between lines of progress where stderr is no terminal; 0 = none */
+    double drawn;  /* when the last one was written; 0 before the first step */
 } fit_flags;
 
 static inline void fit_flags_default(fit_flags *f)
 {
     memset(f, 0, sizeof *f);
-    f->seed = 1, f->samples = 10, f->iterations = 30, f->steps = 200, f->rate = 0.1;
+    f->seed = 1, f->samples = 10, f->iterations = 30, f->steps = 200, f->rate = 0.1, f->every = 10;
     f->solver = 2 /* cg */, f->gradient = 3 /* network */, f->engine = 0 /* auto */;
 }
 
@@ -46,17 +47,19 @@ static inline int fit_flags_table(fit_flags *f, option *list)
 {
     int n = 0;
     list[n++] = opt_number("seed", "of all random numbers", &f->seed, 0, 1000000000);
-    list[n++] = opt_number("threads", "0 = as many as there are cores", &f->threads, 0, 1024);
-    list[n++] = opt_number("samples", "probes per datum K", &f->samples, 1, 100000);
-    list[n++] = opt_number("iterations", "solver steps I", &f->iterations, 1, 100000);
+    list[n++] = opt_number("threads", "0 = as many as are worth it, at most one per core", &f->threads, 0, 1024);
+    list[n++] = opt_number("samples", "K, probes per datum of the iterative engine", &f->samples, 1, 100000);
+    list[n++] = opt_number("iterations", "I, its solver's steps", &f->iterations, 1, 100000);
     list[n++] = opt_choice("solver", "of the iterative engine", &f->solver, "gd,sd,cg,pcg");
-    list[n++] = opt_choice("gradient", "of the iterative engine", &f->gradient, "exact,mc,output,network");
-    list[n++] =
-        opt_choice("engine", "exact engines give the exact gradient", &f->engine, "auto,iterative,dense,dual,banded,kalman");
-    list[n++] = opt_number("steps", "of the optimiser", &f->steps, f->steps > 0, 100000000);
-    list[n++] = opt_real("rate", "of the optimiser", &f->rate, f->rate > 0 ? 1e-9 : 0, 1e3);
+    list[n++] = opt_choice("gradient", "of the iterative engine; exact: an exact engine instead", &f->gradient,
+                           "exact,mc,output,network");
+    list[n++] = opt_choice("engine", "auto takes the cheapest; all but iterative give the exact gradient", &f->engine,
+                           "auto,iterative,dense,dual,banded,kalman");
+    list[n++] = opt_number("steps", "of the optimiser, at most", &f->steps, f->steps > 0, 100000000);
+    list[n++] = opt_real("rate", "of the optimiser, its step size", &f->rate, f->rate > 0 ? 1e-9 : 0, 1e3);
     list[n++] = opt_device();
     list[n++] = opt_text("json", "write the results to this file", &f->json);
+    list[n++] = opt_real("progress", "seconds between lines of progress where stderr is no terminal; 0 = none", &f->every, 0, 1e9);
     list[n++] = opt_flag("quiet", "no progress, no tables", &f->quiet);
     return n;
 }
@@ -82,17 +85,35 @@ static inline void fit_flags_gradient(const fit_flags *f, pu_options *o)
     o->seed = (uint64_t)f->seed, o->threads = (int)f->threads, o->backend = device_backend();
 }
 
-/* A line that is rewritten about five times a second on a terminal; nothing elsewhere. */
+/* ---- Ctrl-C while a fit runs: it ends after the step at hand and keeps its checkpoint; a second one ends the program ---- */
+
+static volatile sig_atomic_t fit_interrupted;
+
+static void fit_interrupt(int number)
+{
+    fit_interrupted = 1;
+    signal(number, SIG_DFL);
+}
+
+/* What main returns: 0, or what the shell says of a program that Ctrl-C has ended. */
+static inline int fit_code(void) { return fit_interrupted ? 128 + SIGINT : 0; }
+
+/* On a terminal a line that is rewritten about five times a second, elsewhere one every so often. */
 static inline int fit_progress(const pu_fit_report *now, void *user)
 {
     fit_flags *f = (fit_flags *)user;
+    const int terminal = isatty(2);
     const double t = seconds();
-    if (f->quiet || !isatty(2) || (t - f->drawn < 0.2 && now->step < now->steps)) return 0;
+    const long left = now->seconds_left > 0 ? (long)(now->seconds_left + 0.5) : 0;
+    if (fit_interrupted) return 1;
+    if (f->quiet || (!terminal && !(f->every > 0))) return 0;
+    if (f->drawn <= 0 && !terminal) f->drawn = t; /* the first line comes when there is something to wait for */
+    if (t - f->drawn < (terminal ? 0.2 : f->every) && (now->step < now->steps || !terminal)) return 0;
     f->drawn = t;
-    fprintf(stderr, "\r  step %ld of %ld  objective %.6g", (long)now->step, (long)now->steps, now->objective);
+    fprintf(stderr, "%s  step %ld of %ld  objective %.6g", terminal ? "\r" : "", (long)now->step, (long)now->steps, now->objective);
     if (now->objective_se > 0) fprintf(stderr, " +- %.2g", now->objective_se);
-    fprintf(stderr, "  |gradient| %.3g  %.1f steps/s  %.0f s left \033[K", now->gradient, now->steps_per_second,
-            now->seconds_left > 0 ? now->seconds_left : 0);
+    fprintf(stderr, "  |gradient| %.3g  %.1f steps/s  at most %ld:%02ld:%02ld left%s", now->gradient, now->steps_per_second,
+            left / 3600, left / 60 % 60, left % 60, terminal ? " \033[K" : "\n");
     fflush(stderr);
     return 0;
 }
@@ -116,6 +137,23 @@ static inline void need_fit(pu_status status, const pu_fit_report *report)
     if (status == PU_OK) return;
     told.status = report->status, told.where = report->where;
     fail(1, "pu_fit", pu_explain(&told, text, sizeof text));
+}
+
+/* pu_fit, which Ctrl-C ends after its step: what there is then is used and told. options->progress is fit_progress, or returns
+   what that returns. */
+static inline void fit_run(pu_model *model, const pu_data *data, const pu_fit_options *options, pu_workspace *ws, pu_real *theta,
+                           pu_fit_report *report)
+{
+    void (*before)(int) = signal(SIGINT, fit_interrupt);
+    pu_status status;
+    if (before == SIG_IGN) signal(SIGINT, SIG_IGN); /* in the background of a script: not for us */
+    status = pu_fit(model, data, options, ws, theta, report);
+    signal(SIGINT, before == SIG_IGN ? SIG_IGN : SIG_DFL);
+    need_fit(status, report);
+    if (!fit_interrupted) return;
+    fprintf(stderr, "%s: interrupted after step %ld of %ld; what follows is of that step%s%s\n", program_name,
+            (long)report->step, (long)report->steps, options->checkpoint ? ", go on with --resume " : "",
+            options->checkpoint ? options->checkpoint : "");
 }
 
 /* Likelihood of a fitted model with the options of its fit; GD and SD know no log det, so CG steps in for them. */

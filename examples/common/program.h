@@ -1,8 +1,8 @@
 /* program.h - what the larger examples share around the work itself: options, errors, memory, files, clock.
 
    Options are --name VALUE or --name=VALUE, flags are --name, and --help. A wrong command line is explained on
-   stderr and ends the program with code 2, any other failure with code 1. Include after pu.h; needs POSIX 2008
-   for the clock.
+   stderr and ends the program with code 2, any other failure with code 1; output that cannot be written (a full disk) is one.
+   Include after pu.h; needs POSIX 2008 for the clock.
 */
 #ifndef EXAMPLES_PROGRAM_H
 #define EXAMPLES_PROGRAM_H
@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 typedef struct {
     const char *name; /* without the dashes */
@@ -75,6 +76,15 @@ static inline void fail_errno(const char *what, const char *path)
     exit(1);
 }
 
+/* At the end of the program: what was printed must have arrived. exit() is on its way and cannot be called again. */
+static inline void output_close(void)
+{
+    const int bad = ferror(stdout);
+    if (fclose(stdout) == 0 && !bad) return;
+    fprintf(stderr, "%s: standard output: writing failed\n", program_name);
+    _exit(1);
+}
+
 /* ---- options ---- */
 
 /* where word number `place` of the choices begins */
@@ -91,7 +101,7 @@ static inline void options_help(const char *about, int count, const option *list
     printf("usage: %s [options]\n%s\n\noptions (default)\n", program_name, about);
     for (i = 0; i < count; i++) {
         const option *o = &list[i];
-        printf("  --%-12s %-6s  %s", o->name,
+        printf("  --%-14s %-6s  %s", o->name,
                o->number || o->real ? "NUMBER"
                : o->choices         ? "WORD"
                : o->text            ? "TEXT"
@@ -104,7 +114,7 @@ static inline void options_help(const char *about, int count, const option *list
         else if (o->text) printf(" (%s)\n", *o->text ? *o->text : "none");
         else printf("\n");
     }
-    printf("  --help                 this text\n");
+    printf("  --help                   this text\n");
 }
 
 /* *o->choice = the place of this word */
@@ -129,6 +139,7 @@ static inline void options_read(int argc, char **argv, const char *name, const c
 {
     int i, j;
     program_name = name;
+    if (atexit(output_close)) fail(1, "atexit", "failed");
     for (i = 1; i < argc; i++) {
         const char *word = argv[i], *value = strchr(word, '=');
         const size_t length = value ? (size_t)(value - word) : strlen(word);

@@ -137,7 +137,6 @@ static inline double ratings_rmse(const ratings *r, const pu_lgm *lgm, const rat
 static inline pu_options ratings_posterior(const pu_options *gradient)
 {
     pu_options o = *gradient;
-    o.backend = NULL; /* the host, whatever made the gradient */
     o.engine = PU_ITERATIVE, o.kind = PU_MONTE_CARLO, o.solve.solver = PU_CG;
     o.solve.iterations = 0, o.solve.tolerance = 1e-4;
     return o;

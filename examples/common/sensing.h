@@ -93,15 +93,13 @@ static inline double scene_error(const scene *s, const pu_real *guess)
 static inline void scene_posterior(pu_model *model, const pu_real *theta, const pu_data *data, const pu_options *options,
                                    pu_workspace *ws, pu_real *mean, pu_real *variance)
 {
-    pu_options o = device_host(options);
+    pu_options o = *options;
     pu_posterior_result out;
     pu_report report;
     memset(&out, 0, sizeof out);
     out.mean = mean, out.variance = variance;
     if (o.kind != PU_EXACT) o.kind = PU_MONTE_CARLO, o.solve.tolerance = 1e-5, o.solve.iterations = 1000; /* not unrolled */
-    o.solve.precond = model->precond, o.solve.precond_stride = PU_ZERO;
-    need(pu_model_set(model, theta, &report), &report);
-    need_result(pu_posterior(&model->lgm, data, &o, ws, &out, &report), &report);
+    need_result(pu_model_posterior(model, theta, data, &o, ws, &out, &report), &report);
 }
 
 /* A row per image of four tiles: truth, zero-filled inverse, mean, standard deviation (black: the largest of all). */

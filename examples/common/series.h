@@ -5,10 +5,10 @@
        series_default(&s);
        count += series_flags_table(&s, list + count);   --data --columns .. --hide --forecast --svg
        options_read(..);
-       if (s.data) series_load(&s);  else series_simulate(&s, lgm, ..);
+       if (s.data) series_load(&s);  else series_simulate(&s, &model, theta, ..);
        series_hide(&s, seed);
        .. fit to pu_data_nan(s.count, s.length, s.y) ..
-       series_look(&s, lgm, options);   mean and variance of every entry; how the hidden ones came out
+       series_look(&s, &model, theta, options);   mean and variance of every entry; how the hidden ones came out
        series_print(&s);  series_json(&s, &json);  series_draw(&s);  series_free(&s);
 
    A forecast is the posterior of a longer series whose end is missing: the series simply get `forecast` more entries, NaN.
@@ -49,16 +49,16 @@ static inline int series_flags_table(series *s, option *list)
 {
     int n = 0;
     list[n++] = opt_text("data", "CSV file; empty, NA, NaN = missing", &s->data);
-    list[n++] = opt_text("columns", "of it, names with commas between (none: all)", &s->columns);
+    list[n++] = opt_text("columns", "of it, names with commas between; without this all", &s->columns);
     list[n++] = opt_choice("separator", "of its cells", &s->separator, "comma,semicolon,tab");
     list[n++] = opt_flag("no-header", "its first line is data; columns are numbers from 1", &s->no_header);
-    list[n++] = opt_real("mark", "a number in it that means missing, too", &s->mark, -1e300, 1e300);
+    list[n++] = opt_real("mark", "a number in it that means missing, too, such as -99", &s->mark, -1e300, 1e300);
     list[n++] = opt_choice("transform", "of its numbers", &s->transform, "none,log,log1p,sqrt");
     list[n++] = opt_number("trend", "degree of the polynomial taken out of it", &s->trend, 0, 9);
     list[n++] = opt_real("period", "of a season taken out of it, in rows; 0 = none", &s->period, 0, 1e9);
     list[n++] = opt_number("harmonics", "waves of that season", &s->harmonics, 1, 6);
     list[n++] = opt_real("hide", "share of known values to hide and compare with", &s->hide, 0, 0.9);
-    list[n++] = opt_number("forecast", "steps beyond the end", &s->forecast, 0, 100000);
+    list[n++] = opt_number("forecast", "steps beyond the end; the first 12 are printed, --json has all", &s->forecast, 0, 100000);
     list[n++] = opt_text("save", "write the series that are fitted to this CSV file", &s->save);
     list[n++] = opt_text("svg", "write a picture of the first series to this file", &s->svg);
     return n;
@@ -145,6 +145,7 @@ static inline void series_load(series *s)
     format.separator = ",;\t"[s->separator], format.header = !s->no_header, format.columns = s->columns;
     format.marked = s->mark == s->mark, format.mark = s->mark;
     if (!csv_read(s->data, &format, &s->table, why)) fail(1, s->data, why);
+    if (s->table.rows < 2) fail(1, s->data, "has one row of numbers; a series is a column, and takes at least two");
     series_alloc(s, s->table.columns, s->table.rows);
     for (n = 0; n < s->count; n++) {
         for (t = 0, gaps = 0; t < s->known; t++) {
@@ -189,12 +190,12 @@ static inline void series_take(series *s, double share, uint64_t seed, uint32_t 
 }
 
 /* `count` draws of the model (whose series have the length with the forecast), with a share of values missing. */
-static inline void series_simulate(series *s, const pu_lgm *lgm, pu_int count, double missing, uint64_t seed)
+static inline void series_simulate(series *s, pu_model *model, const pu_real *theta, pu_int count, double missing, uint64_t seed)
 {
     pu_report report;
     pu_int n, t;
-    series_alloc(s, count, lgm->Phi->rows - (pu_int)s->forecast);
-    need(pu_simulate(lgm, count, seed, NULL, NULL, s->y, &report), &report);
+    series_alloc(s, count, model->Phi.rows - (pu_int)s->forecast);
+    need(pu_model_simulate(model, theta, count, seed, NULL, NULL, s->y, &report), &report);
     for (n = 0; n < count; n++)
         for (t = s->known; t < s->length; t++) s->y[n * s->length + t] = (pu_real)NAN;
     for (n = 0; n < count && n < CSV_COLUMNS; n++) snprintf(s->table.name[n], CSV_NAME, "y%ld", (long)n + 1);
@@ -243,7 +244,7 @@ static inline double series_interpolate(const series *s, pu_int n, pu_int t)
     return a == b ? low : low + (high - low) * (double)(t - a) / (double)(b - a);
 }
 
-static inline void series_look(series *s, const pu_lgm *lgm, const pu_options *options)
+static inline void series_look(series *s, pu_model *model, const pu_real *theta, const pu_options *options)
 {
     pu_data data = pu_data_nan(s->count, s->length, s->y);
     pu_predict_result out;
@@ -252,7 +253,7 @@ static inline void series_look(series *s, const pu_lgm *lgm, const pu_options *o
     pu_int n, t;
     memset(&out, 0, sizeof out);
     out.mean = s->mean, out.variance = s->variance;
-    need(pu_predict(lgm, &data, options, NULL, &out, &report), &report);
+    need(pu_model_predict(model, theta, &data, options, NULL, &out, &report), &report);
     for (n = 0, s->checked = 0; n < s->count; n++)
         for (t = 0; t < s->known; t++) {
             const pu_int i = n * s->length + t;
@@ -285,6 +286,10 @@ static inline void series_print(const series *s)
     for (t = s->known; t < s->known + show; t++)
         printf("    + %-4ld %10.4g   %10.4g .. %.4g\n", (long)(t - s->known) + 1, series_value(s, 0, t, 0), series_value(s, 0, t, -1),
                series_value(s, 0, t, 1));
+    if (show < (pu_int)s->forecast) printf("    %ld more steps are left out here", (long)((pu_int)s->forecast - show));
+    else if (show && s->count > 1) printf("    the other series are left out here");
+    else return;
+    printf("%s: --json FILE has all of them\n", show < (pu_int)s->forecast && s->count > 1 ? ", and the other series" : "");
 }
 
 static inline void series_json(const series *s, json *j)

@@ -199,7 +199,8 @@ add_cuda()
     add_cuda_job examples.compressed_sensing double job_cuda_example double compressed_sensing 1e-7 \
         --size 8 --count 2 --steps 2 --iterations 5 --samples 3
     add_cuda_job examples.ratings float job_cuda_example float ratings 1e-4 \
-        --data build/tests/ratings.csv --factors 3 --steps 2 --engine iterative --iterations 3 --samples 3 --recommend 3 --top 2
+        --data build/tests/ratings.csv --factors 3 --steps 2 --engine iterative --iterations 3 --samples 3 \
+        --recommend 3 --top 2 --train-nll
     if [[ $NVCC_CMD ]]; then
         add cuda/nvcc.double job_cuda_nvcc double
         add cuda/nvcc.float job_cuda_nvcc float -DPU_FLOAT

@@ -11837,7 +11837,7 @@ PU__FN pu_status pu__factor(pu__direct *e, pu_int m, const char *what, pu_int n,
     return bad < 0 ? PU_OK : pu__fail(report, PU_E_NOT_DEFINITE, what, n, bad * m + bad);
 }
 
-#define PU__ROUNDINGS 16 /* errors of size eps that add up to one: a few sums, whose length the ratios below leave out */
+#define PU__ROUNDINGS 8 /* errors of size eps that add up to one: a few sums, whose length the ratios below leave out */
 
 /* The first k columns of x count with this weight. */
 PU__FN void pu__set_weights(pu__direct *e, pu_int k, pu_real weight)

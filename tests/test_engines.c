@@ -105,6 +105,10 @@ static int answers_differ(const series *s, const answer *a, const answer *b, pu_
            differ(DATA * columns * s->Gamma.rows, a->out.x, b->out.x, tol, "x");
 }
 
+/* Of series that are ill-conditioned for float the engines say that they lost half of the digits; they agree all the same
+   to the tolerance, which knows the condition. */
+static int fine(pu_status status) { return status == PU_OK || (status == PU_INEXACT && sizeof(pu_real) == sizeof(float)); }
+
 static greatest_test_res agree(const series *s)
 {
     static const pu_engine engines[] = {PU_DUAL, PU_BANDED, PU_KALMAN};
@@ -112,13 +116,13 @@ static greatest_test_res agree(const series *s)
     pu_status status;
     answer dense = ask(s, PU_EXACT, PU_DENSE, &status);
     size_t e;
-    TC_STATUS(status, PU_OK);
+    TC_ASSERT(fine(status));
     for (e = 0; e < sizeof engines / sizeof *engines; e++) {
         answer a;
         if (engines[e] == PU_DUAL && !s->Gamma.solve) continue;
         a = ask(s, PU_EXACT, engines[e], &status);
         snprintf(tc_case + strlen(tc_case), sizeof tc_case - strlen(tc_case), ", %s", pu_engine_text(engines[e]));
-        TC_STATUS(status, PU_OK);
+        TC_ASSERT(fine(status));
         TC_ASSERT(a.report.served[engines[e]] == DATA && a.report.engine == engines[e] && strstr(a.report.plan, "as asked"));
         TC_CLOSE(a.report.nll, dense.report.nll, tol * (1 + fabs(dense.report.c)));
         TC_CLOSE(a.report.q, dense.report.q, tol * (1 + fabs(dense.report.c)));
@@ -127,9 +131,9 @@ static greatest_test_res agree(const series *s)
         if (engines[e] == PU_KALMAN) continue;
         { /* K direct solves */
             answer mc = ask(s, PU_MONTE_CARLO, engines[e], &status), want;
-            TC_STATUS(status, PU_OK);
+            TC_ASSERT(fine(status));
             want = ask(s, PU_MONTE_CARLO, PU_DENSE, &status);
-            TC_STATUS(status, PU_OK);
+            TC_ASSERT(fine(status));
             TC_CLOSE(mc.report.q, want.report.q, tol * (1 + fabs(dense.report.c)));
             if (answers_differ(s, &mc, &want, 11, tol)) FAILm(tc_say(pu_test_message));
             TC_ASSERT(differ(s->Gamma.params, mc.out.Gamma, dense.out.Gamma, 1e-3, "")); /* it is an estimate */

@@ -557,7 +557,8 @@ typedef struct {
     double rounding_error;       /* estimate of the relative error that rounding leaves in the results of direct
                                     engines, to the terms that they are the sum of (in mu, in Sigma, log det); above the
                                     root of the machine's epsilon the status is PU_INEXACT, 1: no digit may be right; -1:
-                                    not measured (iterative engine: see worst_residual, solver_error) */
+                                    not measured (a device; iterative engine without gradients). Iterative engine: what
+                                    cancels in gradients; what the solver leaves is solver_error */
     double ritz_min, ritz_max;   /* extreme Ritz values of A (PCG: of M^-1 A) over all columns; 0 where unknown */
 
     int has_objective;           /* 0 when Gamma has no logdet: then c, q, network, nll are 0 */
@@ -13824,6 +13825,74 @@ PU__FN pu_status pu__rao_blackwell(const pu__job *job, pu__worker *w, pu_real *l
     return PU_OK;
 }
 
+/* ---- what rounding leaves ---- */
+
+/* Errors and sizes of a mean, entry by entry in units of standard deviations. */
+typedef struct {
+    double error;  /* largest */
+    double nu;     /* largest of Gamma times the error, as it is */
+    double x;      /* largest of the error, as it is */
+    double size;   /* largest |x - nu| */
+    double centre; /* largest nu^2 */
+    double top;    /* largest |x|, as it is */
+} pu__mean_error;
+
+/* What rounding leaves in gradients, given the mean's error and value. Errors count relative to the terms that a gradient
+   is the sum of: those in mu, those in Sigma, and log det. With m the error of the mean, s the size of mu - nu and a that
+   of e - Phi mu, all in units of their standard deviations:
+     Gamma: m s / (1 + s^2)    psi: m / (1 + a)    Phi: m max(a, s) / (1 + a s)    eta: m / a
+   c->rounding may have a value already, and is raised to that of the worst of the gradients that are wanted. */
+PU__FN pu_status pu__gradient_rounding(const pu__job *job, pu__worker *w, const pu__value *v, const pu__mean_error *mean,
+                                       pu__staged_column *c)
+{
+    const pu_gradient_result *out = job->out;
+    pu__posterior *p = &w->post;
+    double eps = (double)PU__EPS, root = sqrt(v->weight), a = root > 0 ? v->seen / root : 0;
+    double m = mean->error, s = mean->size, error = c->rounding, lost = eps * v->spread;
+    /* (mu - nu)(mu - nu)' is multiplied out, for all data at once; with a reverse pass (e - Phi mu)^2, too */
+    if (out->Gamma)
+        error = pu__max(error, pu__max(job->gamma_rounding, (m * (s + m) + eps * mean->centre) / (1 + s * s)));
+    if (out->psi && job->network && w->engine == PU_ITERATIVE)
+        error = pu__max(error, (m + lost) * (1 + v->spread) / (1 + a * a));
+    else if (out->psi)
+        error = pu__max(error, (m + lost) / (1 + a));
+    if (out->Phi)
+        error = pu__max(error, (m * pu__max(a, s) + lost * s) / (1 + a * s));
+    c->rounding = error;
+    c->eta_rounding = root * m + eps * v->terms;
+    c->eta_size = v->eta;
+    if (!out->nu)
+        return PU_OK;
+    /* Gamma (mu - nu) = Phi'W (e - Phi mu): what rounding has left of the former is told by the latter */
+    pu__weigh(p, 1, pu__rows(p->row_sum, p->M), p->t1, 1, p->now.w);
+    p->left = PU__LEFT_NOTHING;
+    if (pu__phi_apply_t(p, 1, p->t1, pu__rows(w->bbar, job->D), 0))
+        return PU_E_OPERATOR;
+    for (pu_int i = 0; i < job->D; i++)
+        c->nu_size = pu__max(c->nu_size, fabs((double)w->bbar[i]));
+    if (c->nu_size > 0)
+        c->nu_rounding = mean->nu + eps * job->gamma_nu_top;
+    return PU_OK;
+}
+
+/* The same for a datum of the iterative engine, whose first columns were solved and recorded: what their solver leaves is
+   told by solver_error, here it is what cancels, and what b's rounding does to the mean where the spectrum is known. */
+PU__FN pu_status pu__iterative_rounding(const pu__job *job, pu__worker *w, pu_int n)
+{
+    pu__staged_column *c = job->columns + n * job->cols;
+    pu__value v;
+    pu__mean_error mean = PU__ZERO;
+    double condition = c->high > 0 && c->low > 0 ? c->high / c->low : 1;
+    w->post.left = PU__LEFT_NOTHING;
+    if (pu__posterior_value(&w->post, w->run.x, w->bbar, w->run.q.at, &v))
+        return PU_E_OPERATOR;
+    mean.error = (double)PU__EPS * sqrt(condition * v.data);
+    mean.size = sqrt(fabs(v.prior) / (double)job->D); /* on average */
+    mean.centre = fabs(2 * job->shared_c + job->gamma_logdet); /* nu'Gamma nu */
+    c->rounding = PU__ROUNDINGS * (double)PU__EPS;
+    return pu__gradient_rounding(job, w, &v, &mean, c);
+}
+
 /* ---- a block of columns by the iterative engine ---- */
 
 /* Gradient of the block just solved, whose first column has that number: 1/2 x'A x, what comes back through the
@@ -13937,8 +14006,11 @@ PU__FN pu_status pu__iterative_block(const pu__job *job, pu__worker *w, pu_int n
     if (job->device && first + each > job->K && next < job->N && pu__device_load(job, w, next, report))
         return report->status;
     outcome = pu__run_outcome(g, outcome, job->network, n, first, report);
-    if (!pu__fatal(outcome))
-        pu__block_records(job, w, n, first);
+    if (pu__fatal(outcome))
+        return outcome;
+    pu__block_records(job, w, n, first);
+    if (first == 0 && job->any_grad && !job->device && pu__iterative_rounding(job, w, n))
+        return PU_E_OPERATOR;
     return outcome;
 }
 
@@ -14036,16 +14108,6 @@ PU__FN pu_status pu__probe_factor(const pu__job *job, pu__worker *w)
     return PU_OK;
 }
 
-/* Errors and sizes of a mean, entry by entry in units of standard deviations. */
-typedef struct {
-    double error;  /* largest */
-    double nu;     /* largest of Gamma times the error, as it is */
-    double x;      /* largest of the error, as it is */
-    double size;   /* largest |x - nu| */
-    double centre; /* largest nu^2 */
-    double top;    /* largest |x|, as it is */
-} pu__mean_error;
-
 /* u - A x seen from A^-1, per entry: a random residual, which the factor enlarges by kappa; where that looks too large,
    A^-1 (u - A x) itself. The dual engine does not know diag(A), but r'A^-1 r <= r'Gamma^-1 r. */
 PU__FN pu_status pu__residual_square(const pu__job *job, pu__worker *w, double kappa, double *square)
@@ -14107,54 +14169,32 @@ PU__FN pu_status pu__mean_rounding(const pu__job *job, pu__worker *w, const pu__
     return PU_OK;
 }
 
-/* What rounding leaves in the results for the datum at hand, whose mean was solved and has the value v. Errors count
-   relative to the terms that a result is the sum of: those in mu, those in Sigma, and log det. With m the error of the
-   mean, s the size of mu - nu and a that of e - Phi mu, all in units of their standard deviations:
-     Gamma: m s / (1 + s^2)    psi: m / (1 + a)    Phi: m max(a, s) / (1 + a s)    eta: m / a */
+/* What rounding leaves in the likelihood, and of log det's own error. */
+PU__FN double pu__nll_rounding(const pu__job *job, const pu__direct *e, const pu__value *v, double m)
+{
+    double D = (double)job->D, logdet = fabs(e->logdet) + fabs(job->gamma_logdet);
+    return v->rounding + e->eps * (e->kappa + D) + (double)PU__EPS * logdet + D * m * m / 2 + job->gamma_rounding + e->given;
+}
+
+/* The same in the results of a direct engine for the datum at hand, whose mean was solved and has the value v. */
 PU__FN pu_status pu__direct_rounding(const pu__job *job, pu__worker *w, const pu__value *v, pu__staged_column *c)
 {
     const pu__direct *e = &w->direct;
-    const pu_gradient_result *out = job->out;
-    pu__posterior *p = &w->post;
-    double eps = (double)PU__EPS, kappa = e->kappa, root = sqrt(v->weight), a = root > 0 ? v->seen / root : 0;
-    double logdet = fabs(e->logdet) + fabs(job->gamma_logdet), error = 0, m, s;
+    double kappa = e->kappa, size = fabs(v->value) + (fabs(e->logdet) + fabs(job->gamma_logdet)) / 2;
     pu__mean_error mean;
     if (pu__mean_rounding(job, w, v, &mean))
         return PU_E_OPERATOR;
-    m = mean.error;
-    s = mean.size;
     /* the dual engine's variances are differences */
     if (w->engine == PU_DUAL && (job->want_variance || job->want_fit))
         kappa = pu__max(kappa, e->prior);
+    c->nll_rounding = pu__nll_rounding(job, e, v, mean.error);
+    c->rounding = c->nll_rounding / (size + (double)w->post.observed + 1);
     /* the likelihood alone does not see these, the mean being a minimum */
-    if (job->any_grad || out->x)
-        error = pu__max(PU__ROUNDINGS * kappa * e->eps, 4 * e->given);
-    /* (mu - nu)(mu - nu)' is multiplied out, for all data at once */
-    if (out->Gamma)
-        error = pu__max(error, pu__max(job->gamma_rounding, (m * (s + m) + eps * mean.centre) / (1 + s * s)));
-    if (out->psi)
-        error = pu__max(error, (m + eps * v->spread) / (1 + a));
-    if (out->Phi)
-        error = pu__max(error, (m * pu__max(a, s) + eps * v->spread * s) / (1 + a * s));
-    if (out->x && mean.top > 0)
-        error = pu__max(error, mean.x / mean.top);
-    c->eta_rounding = root * m + eps * v->terms;
-    c->eta_size = v->eta;
-    /* Gamma (mu - nu) = Phi'W (e - Phi mu): what rounding has left of the former is told by the latter */
-    if (out->nu) {
-        pu__weigh(p, 1, pu__rows(p->row_sum, p->M), p->t1, 1, p->now.w);
-        if (pu__phi_apply_t(p, 1, p->t1, pu__rows(w->bbar, job->D), 0))
-            return PU_E_OPERATOR;
-    }
-    for (pu_int i = 0; out->nu && i < job->D; i++)
-        c->nu_size = pu__max(c->nu_size, fabs((double)w->bbar[i]));
-    if (c->nu_size > 0)
-        c->nu_rounding = mean.nu + eps * job->gamma_nu_top;
-    c->nll_rounding = v->rounding + e->eps * (e->kappa + (double)job->D) + eps * logdet + (double)job->D * m * m / 2 +
-                      job->gamma_rounding + e->given;
-    error = pu__max(error, c->nll_rounding / (fabs(v->value) + logdet / 2 + (double)p->observed + 1));
-    c->rounding = error;
-    return PU_OK;
+    if (job->any_grad || job->out->x)
+        c->rounding = pu__max(c->rounding, pu__max(PU__ROUNDINGS * kappa * e->eps, 4 * e->given));
+    if (job->out->x && mean.top > 0)
+        c->rounding = pu__max(c->rounding, mean.x / mean.top);
+    return pu__gradient_rounding(job, w, v, &mean, c);
 }
 
 /* Factor, mean and value of datum n by w->engine, and what rounding leaves of them. *k: columns solved. */
@@ -14602,15 +14642,6 @@ PU__FN void pu__datum_values(const pu__job *job, pu_int n, pu__value_sums *sums,
     }
     if (direct) {
         logdet = job->logdet[n];
-        sums->rounding += col->nll_rounding / N;
-        sums->eta_rounding += col->eta_rounding;
-        sums->eta_size += col->eta_size;
-        sums->nu_rounding += col->nu_rounding;
-        sums->nu_size += col->nu_size;
-        if (!(col->rounding <= report->rounding_error)) { /* a NaN, too */
-            report->rounding_error = col->rounding;
-            sums->worst = n;
-        }
         if (job->exact) { /* tr(A Sigma) */
             trace = (double)job->D;
             linear = 0;
@@ -14632,6 +14663,15 @@ PU__FN void pu__datum_values(const pu__job *job, pu_int n, pu__value_sums *sums,
                 report->ritz_min = col[k].low;
         }
     }
+    sums->rounding += col->nll_rounding / N;
+    sums->eta_rounding += col->eta_rounding;
+    sums->eta_size += col->eta_size;
+    sums->nu_rounding += col->nu_rounding;
+    sums->nu_size += col->nu_size;
+    if ((direct || (job->any_grad && !job->device)) && !(col->rounding <= report->rounding_error)) { /* a NaN, too */
+        report->rounding_error = col->rounding;
+        sums->worst = n;
+    }
     report->c += c / N;
     report->q += (base + fit + trace / 2) / N;
     report->network += (base + fit + trace / 2 - linear) / N;
@@ -14652,9 +14692,9 @@ PU__FN pu_status pu__finish_values(const pu__job *job, pu_report *report)
     report->nll_95 = report->nll_se;
     if (report->nll_se > 0)
         report->nll_95 *= pu__student(sampled * (job->K - 1));
-    if (job->out->eta && sums.eta_rounding > report->rounding_error * sums.eta_size)
+    if (report->rounding_error >= 0 && job->out->eta && sums.eta_rounding > report->rounding_error * sums.eta_size)
         report->rounding_error = sums.eta_size > 0 ? sums.eta_rounding / sums.eta_size : 1;
-    if (job->out->nu && sums.nu_rounding > report->rounding_error * sums.nu_size)
+    if (report->rounding_error >= 0 && job->out->nu && sums.nu_rounding > report->rounding_error * sums.nu_size)
         report->rounding_error = sums.nu_size > 0 ? sums.nu_rounding / sums.nu_size : 1;
     if (!(report->rounding_error < 1))
         report->rounding_error = 1;

@@ -786,6 +786,7 @@ typedef struct {
    1e-5 (or the rounding of the objective) twice running. Then parameters on a log or atanh scale go on by themselves,
    each by what its own gradient asks for: 2 to 7 gradients. Where that lowers the objective the fit goes on from
    there. Else it stops, as PU_FIT_BOUNDARY where some of them have no influence any more: a variance that went to 0, say.
+   In a float build the sign of such a gradient may be lost in rounding: a parameter so far out stays there.
    A step to a theta that the model refuses, or where numbers
    give out (not finite, not definite), is halved, up to 40 times, and counted. Same start, options and data: same
    bits, at any thread count, with or without interruptions. Memory: about 4 params (L-BFGS 2 (history + 3) params) and

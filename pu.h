@@ -87,7 +87,7 @@ MEMORY
 STATUS
     0 is success, negative: refused (misuse, sizes, memory, input), positive: ran, but. pu_report.where names
     the array, datum, column and index. Output arrays are written only when the status is PU_OK, PU_CAP,
-    PU_DIVERGED, PU_STAGNATED or PU_INEXACT; any other status leaves all of them as they were.
+    PU_DIVERGED, PU_STAGNATED, PU_INEXACT or PU_UNIDENTIFIED; any other status leaves all of them as they were.
 
 DETERMINISM AND THREADS
     Same inputs, seed and build: same bits, at any thread count. Random numbers are a function of (seed,
@@ -307,7 +307,8 @@ typedef ptrdiff_t pu_int; /* sizes and indices: signed, so that a negative one i
     X(PU_NONFINITE, 3, "a NaN or an infinity arose during the run")                               \
     X(PU_DIVERGED, 4, "gradient descent ended with a larger residual than it began with")         \
     X(PU_STAGNATED, 5, "the residual reached rounding level before the tolerance")                \
-    X(PU_INEXACT, 6, "ran, but rounding took more than half of the digits")
+    X(PU_INEXACT, 6, "ran, but rounding took more than half of the digits")                       \
+    X(PU_UNIDENTIFIED, 7, "a parameter is not identified by the data: its standard error is NaN")
 
 typedef enum {
 #define PU_X(name, value, text) name = value,
@@ -619,7 +620,8 @@ PU_DEF pu_status pu_model_gradient_bytes(pu_model *model, const pu_data *data, c
 /* set, then pu_nll. */
 PU_DEF pu_status pu_model_nll(pu_model *model, const pu_real *theta, const pu_data *data, const pu_options *options,
                               pu_workspace *ws, double *nll, double *se, pu_report *report);
-/* A start for these data; same seed, same theta (params). PU_E_UNSUPPORTED: the model has none. */
+/* A start for these data; same seed, same theta (params). PU_E_UNSUPPORTED: the model has none. report->plan tells where
+   several were tried, and how far their ends are apart. */
 PU_DEF pu_status pu_model_start(const pu_model *model, const pu_data *data, uint64_t seed, pu_real *theta,
                                 pu_report *report);
 
@@ -662,7 +664,10 @@ typedef enum { PU_SSM_ZERO, PU_SSM_STATIONARY, PU_SSM_GIVEN } pu_ssm_start;
 /* Models of series (see pu_model for memory and statuses; PU_E_ARGUMENT also for an order or a number of states that the
    operators above do not take). One datum is one series, M of its length.
    Noisy autoregression: z an AR of this order and length n, y = z + N(0, lambda).
-     [atanh gamma | log kappa | log lambda], order + 2. Start: gamma from the autocovariances of the observed pairs.
+     [atanh gamma | log kappa | log lambda], order + 2. Start: the likelihood may have several maxima, so fits are run
+     from up to five shares of the noise, with gamma from the autocovariances of the observed pairs; the one that ends
+     best is it.
+     These fits see the first 100,000 entries at most; about 100 gradients. With a block of yours for memory: no fit.
    State space: z as above, y_t = c'z_t + N(0, sigma2); L L' = Q, L0 L0' = P0, lower triangles row by row, diagonals as log.
      [A | c | L | log sigma2], PU_SSM_GIVEN: [A | c | L | log sigma2 | m0 | L0]
      pu_model_set: PU_E_NOT_DEFINITE with index 0 when A has no stationary covariance but needs one.
@@ -675,7 +680,7 @@ PU_DEF const pu_ssm *pu_model_get_ssm(const pu_model *model);
 
 /* ---- fits ------------------------------------------------------------------------------------------ */
 
-typedef enum { PU_ADAM, PU_SGD, PU_LBFGS } pu_optimizer;
+typedef enum { PU_OPTIMIZER_DEFAULT, PU_ADAM, PU_SGD, PU_LBFGS } pu_optimizer; /* default: chosen, see pu_fit */
 
 /* The rate of step t of T: rate; rate (1 + cos(pi t / T)) / 2; rate / (1 + t / decay); rate, and zero linearly over
    the last fifth */
@@ -687,7 +692,9 @@ typedef enum { PU_RATE_CONSTANT, PU_RATE_COSINE, PU_RATE_HYPERBOLIC, PU_RATE_TAI
     X(PU_FIT_VALIDATION, 2, "validation no longer improves")                                      \
     X(PU_FIT_TIME, 3, "time is up")                                                               \
     X(PU_FIT_CALLBACK, 4, "stopped by the caller")                                                \
-    X(PU_FIT_STUCK, 5, "no acceptable step in this direction")
+    X(PU_FIT_STUCK, 5, "no acceptable step in this direction")                                    \
+    X(PU_FIT_CONVERGED, 6, "converged")                                                           \
+    X(PU_FIT_BOUNDARY, 7, "converged, with a parameter at its boundary")
 
 typedef enum {
 #define PU_X(name, value, text) name = value,
@@ -719,6 +726,10 @@ typedef struct {
                                             measured */
     double seconds, steps_per_second, seconds_left; /* by options.clock; -1 without */
     int resumed;                         /* steps that were in the checkpoint it began from; 0: began at the start */
+    pu_int boundaries, boundary;         /* PU_FIT_BOUNDARY: parameters on a log or atanh scale that have run to where
+                                            the objective no longer depends on them; the first of them, else -1 */
+    char boundary_name[32];              /* its name (pu_model_param), else "" */
+    char plan[160];                      /* the optimiser in words, and why where it was chosen */
     const pu_real *theta;                /* params: the current point (valid within the call) */
     pu_report last;                      /* of the last gradient: engine, plan, errors */
 } pu_fit_report;
@@ -730,8 +741,8 @@ PU_DEF const char *pu_fit_explain(const pu_fit_report *report, char *text, size_
 
 typedef struct {
     pu_int steps;                        /* 0 = 200 */
-    pu_optimizer optimizer;              /* default PU_ADAM. PU_LBFGS is for a deterministic gradient: all data, and
-                                            exact engines or fixed probes */
+    pu_optimizer optimizer;              /* 0 = chosen, see pu_fit. PU_LBFGS is for a deterministic gradient: all data,
+                                            and exact engines or fixed probes */
     double rate;                         /* 0 = 0.1 (Adam), 0.01 (SGD), 1 (L-BFGS) */
     pu_schedule schedule;
     double decay;                        /* PU_RATE_HYPERBOLIC: 0 = a tenth of the steps */
@@ -747,7 +758,8 @@ typedef struct {
     int warm_start;                      /* with fixed probes: solves begin at the last solution. N (K+1) D reals; no
                                             NLL from probes, so q is told */
     double tolerance;                    /* > 0: stop when |g| <= tolerance times |its standard errors| in 3 steps
-                                            running (or, with exact or fixed noise, when |g| <= tolerance) */
+                                            running (or, with exact or fixed noise, when |g| <= tolerance).
+                                            0 = L-BFGS: until it has converged, see pu_fit; else never */
     double seconds;                      /* > 0: stop after that time; needs clock */
     double (*clock)(void *user);         /* seconds since whenever */
     double (*validate)(pu_model *model, const pu_real *theta, void *user); /* smaller is better; NaN stops the fit */
@@ -764,7 +776,19 @@ typedef struct {
 } pu_fit_options;
 
 /* Minimise the mean objective over theta (params; the start on entry, see pu_model_start; the result on return: the
-   best point where points can be compared, else the last). A step to a theta that the model refuses, or where numbers
+   best point where points can be compared, else the last).
+   Zeroed options are the best advice. The optimiser is then chosen by sizes and options alone, report.plan tells: L-BFGS
+   where exact engines serve all data and a gradient is predicted to take a second at most, or there are too few data for
+   mini-batches; else Adam, a cosine of rates and, from 200 data on, mini-batches of 100 and 200 steps or ten passes
+   through the data. Who sets a field of Adam's (rate, schedule, decay, beta1, beta2, epsilon, batch, accumulate,
+   warm_start) gets Adam and nothing else is chosen.
+   L-BFGS moves no parameter on a log or atanh scale by more than 3 per step. Without a tolerance it has converged
+   (PU_FIT_CONVERGED) when the distance to the minimum as it sees it, N g'H^-1 g in squared standard errors, is below
+   1e-5 (or the rounding of the objective) twice running. Then parameters on a log or atanh scale go on by themselves,
+   each by what its own gradient asks for: 2 to 7 gradients. Where that lowers the objective the fit goes on from
+   there. Else it stops, as PU_FIT_BOUNDARY where some of them have no influence any more: a variance that went to 0, say.
+   In a float build the sign of such a gradient may be lost in rounding: a parameter so far out stays there.
+   A step to a theta that the model refuses, or where numbers
    give out (not finite, not definite), is halved, up to 40 times, and counted. Same start, options and data: same
    bits, at any thread count, with or without interruptions. Memory: about 4 params (L-BFGS 2 (history + 3) params) and
    what pu_model_gradient needs, from ws or its allocator, taken at the start. Statuses: PU_OK; those of
@@ -779,8 +803,12 @@ PU_DEF pu_status pu_fit_bytes(pu_model *model, const pu_data *data, const pu_fit
 
 /* Standard errors of fitted parameters, on the scale of theta: square roots of the diagonal of (N H)^-1, H the second
    derivative of the mean NLL by central differences of the gradient of `options` (exact engines, or the probes held
-   fixed). se: params. Cost: 2 params gradients, params^3; meant for tens of parameters. PU_E_NOT_DEFINITE: H is not
-   positive, theta is no minimum (index: the parameter). A gradient from K probes brings noise into H. */
+   fixed). se: params. Cost: 2 params gradients (4 where one on a log or atanh scale has little influence), params^3;
+   meant for tens of parameters. Where H is flat in some direction (a rotation of factors, the basis of a state space, a
+   variance that went to 0) the parameters that take part in it are not identified: NaN, status PU_UNIDENTIFIED, which
+   names the first of them, and the errors of the others hold whatever those are. Flat means: within the asymmetry of H
+   (rounding, or noise of probes), or what a theta not quite at the minimum accounts for; on a log or atanh scale also a
+   standard error above 30. PU_E_NOT_DEFINITE: H is negative somewhere, theta is no minimum (index: a parameter). */
 PU_DEF pu_status pu_fit_errors(pu_model *model, const pu_data *data, const pu_options *options, pu_workspace *ws,
                                const pu_real *theta, pu_real *se, pu_report *report);
 /* The whole of (N H)^-1 (params x params), for errors of what is computed from several parameters: J C J' of its
@@ -1264,6 +1292,7 @@ struct pu_model {
     pu_status (*grad)(const pu_model *model, const pu_gradient_result *g, pu_real *grad);
     /* a sensible start for these data, which have been checked; random parts are a function of seed. May be NULL */
     pu_status (*start)(const pu_model *model, const pu_data *data, uint64_t seed, pu_real *theta);
+    const char *told;       /* what the last start did, for report->plan; the model's own memory, or NULL */
     /* what entry i of theta is; *param comes as free, unbounded and called "theta[i]". May be NULL */
     void (*describe)(const pu_model *model, pu_int i, pu_param *param);
     /* Facts about grad that save copies of a large gradient; optional (clear both where you replace grad).
@@ -1618,6 +1647,25 @@ PU__FN void pu__put_number(pu__text *text, const char *label, pu_int number)
     } while (number);
     pu__put(text, label);
     pu__put(text, digits + first);
+}
+
+/* The label, then x with six decimals, cut off rather than rounded: enough for a line of text, and without
+   printf. Larger numbers than pu_int may hold on any machine are not told. */
+PU__FN void pu__put_real(pu__text *text, const char *label, double x)
+{
+    double size = fabs(x);
+    pu__put(text, label);
+    /* A NaN comes here, too. */
+    if (!(size < 1e9)) {
+        pu__put(text, "out of range");
+        return;
+    }
+    pu__put_number(text, x < 0 ? "-" : "", (pu_int)size);
+    /* The fraction with its leading zeros: a 1 in front keeps them, and becomes the point. */
+    size_t point = text->used;
+    pu__put_number(text, "", 1000000 + (pu_int)((size - floor(size)) * 1e6));
+    if (text->used > point)
+        text->at[point] = '.';
 }
 
 /* Appends a label and x >= 0 in percent, with three decimals. */
@@ -16165,7 +16213,11 @@ PU_DEF pu_status pu_model_start(const pu_model *model, const pu_data *data, uint
     if (status)
         return status;
     status = model->start(model, data, seed, theta);
-    return status ? pu__refuse(report, status < 0 ? status : PU_E_OPERATOR, "model.start") : PU_OK;
+    if (status)
+        return pu__refuse(report, status < 0 ? status : PU_E_OPERATOR, "model.start");
+    pu__text plan = {report->plan, 0, sizeof report->plan};
+    pu__put(&plan, model->told ? model->told : "");
+    return PU_OK;
 }
 
 /* The natural value x = theta, exp theta or tanh theta. */
@@ -16290,6 +16342,8 @@ typedef struct {
     pu__process *process;
     /* states: c. */
     pu_real *readout;
+    /* The last start of an autoregression in words: how many were tried, what NLL fits from them reached. */
+    char told[120];
 } pu__parted;
 
 /* A model while it is being made. */
@@ -16922,24 +16976,66 @@ PU__FN double pu__durbin_levinson(pu_int P, const double *c, double variance, pu
     return variance;
 }
 
-/* model.start: gamma and kappa from the autocovariances without the noise. When too much is taken for noise, the rest
-   is hardly a covariance, and some |gamma| comes out near one or beyond. Then half of that noise is given back to the
-   signal, a few times. */
+/* A start from the autocovariances c: gamma and kappa of the process whose variance is share c_0, and the rest is noise.
+   Returns 0 if some |gamma| came out near one or beyond. */
+PU__FN int pu__noisy_ar_moments(pu_int P, const double *c, double share, pu_real *theta)
+{
+    int calm;
+    theta[P] = (pu_real)log(pu__durbin_levinson(P, c, share * c[0], theta, &calm));
+    theta[P + 1] = (pu_real)log((1 - share) * c[0]);
+    return calm;
+}
+
+/* model.start. The autocovariances tell little about the share of the noise in the variance. Too much, and the rest is
+   hardly a covariance: some |gamma| comes out near one or beyond. So the first start is a guess, of whose noise half is
+   given back to the signal, a few times. But the likelihood may have a maximum with much noise and another with little:
+   fits are run from that guess and from other shares, on at most a hundred thousand entries, and the share whose fit
+   ends best is it. Not that end, which may be extreme where data are few. Without memory for that, or with a block of
+   the caller's, the guess has to do. */
 PU__FN pu_status pu__noisy_ar_start(PU__START_ARGS)
 {
-    pu_int P = model->params - 2;
-    double c[PU_AR_MAX + 1], share, error = 1;
-    int calm = 0;
+    enum { ENTRIES = 100000, STARTS = 5 };
+    pu__parted *s = pu__parted_of(model);
+    pu_int P = model->params - 2, length = data->kind == PU_DATA_LISTS ? data->m : pu__min(data->m, ENTRIES);
+    double c[PU_AR_MAX + 1], share[STARTS] = {0, 0.97, 0.8, 0.45, 0.1};
+    pu_real tried[PU_AR_MAX + 2];
+    pu_model trial = PU__ZERO;
+    pu_data few = *data;
+    pu_fit_report fit;
+    pu__text told = {s->told, 0, sizeof s->told};
+    pu_int starts = 0;
+    double lowest = HUGE_VAL, highest = -HUGE_VAL;
     pu__autocovariances(data, pu__most(P, 2), c);
-    share = pu__signal_share(c);
-    for (int tries = 0; tries < 6 && !calm; tries++) {
-        /* The noise is in c_0 alone: without it the variance is share c_0. */
-        error = pu__durbin_levinson(P, c, share * c[0], theta, &calm);
-        if (!calm)
-            share = (1 + share) / 2;
+    share[0] = pu__signal_share(c);
+    for (int tries = 0; tries < 6 && !pu__noisy_ar_moments(P, c, share[0], theta); tries++)
+        share[0] = (1 + share[0]) / 2;
+    s->told[0] = 0;
+    trial.memory.allocator = model->memory.allocator;
+    few.ldy = data->ldy ? data->ldy : data->m;
+    few.m = length;
+    few.n = pu__most(1, pu__min(few.n, ENTRIES / length));
+    if (model->memory.fixed || pu_model_noisy_ar(&trial, length, P, NULL))
+        return PU_OK;
+    for (int i = 0; i < STARTS; i++) {
+        /* The guess, and what is not near it. */
+        if (i > 0 && fabs(log((1 - share[i]) / (1 - share[0]))) < 0.7)
+            continue;
+        pu__noisy_ar_moments(P, c, share[i], tried);
+        if (pu_fit(&trial, &few, NULL, NULL, tried, &fit) || fit.best_step < 0)
+            continue;
+        starts++;
+        highest = pu__max(highest, fit.best);
+        if (fit.best < lowest) {
+            lowest = fit.best;
+            pu__noisy_ar_moments(P, c, share[i], theta);
+        }
     }
-    theta[P] = (pu_real)log(error);
-    theta[P + 1] = (pu_real)log((1 - share) * c[0]);
+    pu_model_free(&trial);
+    if (!starts)
+        return PU_OK;
+    pu__put_number(&told, "the best of ", starts);
+    pu__put_real(&told, " starts, whose fits reach an NLL of ", lowest);
+    pu__put_real(&told, " to ", highest);
     return PU_OK;
 }
 
@@ -16977,6 +17073,7 @@ PU_DEF pu_status pu_model_noisy_ar(pu_model *model, pu_int n, pu_int order, pu_r
     model->set = pu__noisy_ar_set;
     model->grad = pu__noisy_ar_grad;
     model->start = pu__noisy_ar_start;
+    model->told = s->told;
     pu__model_link(model);
     return PU_OK;
 }
@@ -17519,6 +17616,30 @@ PU__FN pu_status pu__fit_first_order(pu__fit *fit)
 
 /* ---- L-BFGS ---- */
 
+enum { PU__STRIDE = 3 };    /* the longest step of a parameter on a log or atanh scale */
+#define PU__REST      1e-5  /* squared standard errors from the minimum: converged */
+#define PU__NOISE     pu__max(16 * (double)PU__EPS, 1e-10) /* objectives so near to each other, relatively, are equal */
+#define PU__INFLUENCE 1e-3  /* N times a second derivative on these scales: below, a standard error is above 30 */
+
+/* Is parameter i on a log or atanh scale, where it can run to a boundary? */
+PU__FN int pu__is_scaled(const pu_model *model, pu_int i)
+{
+    pu_param param;
+    pu_model_param(model, i, &param);
+    return param.scale != PU_SCALE_FREE;
+}
+
+/* t along d = fit->m, or less where a parameter on a log or atanh scale would move too far. */
+PU__FN double pu__lbfgs_limit(const pu__fit *fit, double t)
+{
+    for (pu_int i = 0; i < fit->n; i++) {
+        double speed = fabs((double)fit->m[i]);
+        if (speed * t > PU__STRIDE && pu__is_scaled(fit->model, i))
+            t = PU__STRIDE / speed;
+    }
+    return t;
+}
+
 /* d = -H g (in fit->m) by the two-loop recursion over the pairs (s, y), newest first and back:
      a_j = s_j'd / s_j'y_j,   d -= a_j y_j;     d *= s'y / y'y of the newest;     d += (a_j - y_j'd / s_j'y_j) s_j
    Returns the slope g'd. When d does not descend the pairs are forgotten, and d = -g. */
@@ -17576,6 +17697,110 @@ PU__FN void pu__lbfgs_accept(pu__fit *fit, double t)
         pu__fit_keep_best(fit, fit->objective, fit->step + 1);
 }
 
+/* N g'H^-1 g, of which the direction d = -H^-1 g tells -N g'd: squared standard errors to the minimum. It leaves out
+   parameters on a log or atanh scale that go far for nothing, on their way to a boundary. */
+PU__FN double pu__lbfgs_rest(const pu__fit *fit, double slope)
+{
+    double N = (double)fit->N, rest = -slope * N;
+    for (pu_int i = 0; i < fit->n; i++) {
+        double step = fabs((double)fit->m[i]), g = N * fabs((double)fit->g[i]);
+        if (step > 0.1 && g < 0.1 * PU__INFLUENCE && pu__is_scaled(fit->model, i))
+            rest += N * (double)fit->g[i] * (double)fit->m[i];
+    }
+    return rest;
+}
+
+/* Gradient into fit->v at fit->next, to which the model was not set yet. PU_NONFINITE also where it refuses that. */
+PU__FN pu_status pu__fit_probe(pu__fit *fit)
+{
+    if (pu_model_set(fit->model, fit->next, NULL))
+        return PU_NONFINITE;
+    fit->sets = fit->model->sets;
+    return pu__fit_gradient(fit, fit->next, fit->v);
+}
+
+/* Newton steps of single parameters on a log or atanh scale, all at once, into fit->m: next = theta + m, downhill. They
+   begin small and are corrected by the gradients that they meet, up to four times longer each time. What moves a lot
+   becomes right first, and then does not disturb what moves little. v is the gradient at the last of these points. The
+   best of them and its gradient go to S and Y, whose pairs are lost, and its objective to *best where that is lower. */
+PU__FN pu_status pu__fit_polish(pu__fit *fit, double *best)
+{
+    pu_real *m = fit->m;
+    pu_status status = PU_OK;
+    for (pu_int i = 0; i < fit->n; i++)
+        m[i] = (pu_real)(pu__is_scaled(fit->model, i) ? (fit->g[i] > 0 ? -0.01 : 0.01) : 0);
+    for (int round = 0; round < 7 && !status; round++) {
+        double gain = 0;
+        for (pu_int i = 0; i < fit->n; i++) {
+            double g = (double)fit->g[i], bend = g - (double)fit->v[i];
+            /* where the slope does not fall, there is no end in sight */
+            double longer = fabs(g) < 4 * fabs(bend) && g * bend > 0 ? g / bend : 4;
+            if (round > 0)
+                m[i] = (pu_real)pu__clamp(longer * (double)m[i], -PU__STRIDE, PU__STRIDE);
+            fit->next[i] = fit->theta[i] + m[i];
+            gain += longer == 4 && fabs((double)m[i]) < PU__STRIDE && m[i] != 0 ? HUGE_VAL : fabs(g * (double)m[i]);
+        }
+        /* nothing to be had */
+        if (round > 1 && gain * (double)fit->N <= PU__REST)
+            break;
+        status = pu__fit_probe(fit);
+        if (!status && fit->objective < *best) {
+            *best = fit->objective;
+            pu__copy(fit->S, fit->next, fit->n);
+            pu__copy(fit->Y, fit->v, fit->n);
+        }
+    }
+    /* A point that the numbers do not allow is too far, and tells nothing. */
+    return pu__fit_too_far(status) ? PU_OK : status;
+}
+
+/* The parameters that have no influence at theta, after pu__fit_polish: far off, their gradient is still next to nothing.
+   The report gets their number, and the first of them. */
+PU__FN void pu__fit_find_boundary(pu__fit *fit)
+{
+    pu_fit_report *r = fit->report;
+    double limit = PU__INFLUENCE / (double)fit->N;
+    pu_param param;
+    for (pu_int i = fit->n - 1; i >= 0; i--) {
+        double far = fabs((double)fit->m[i]), g = fabs((double)fit->g[i]);
+        if (far < 1 || g > limit || fabs((double)fit->v[i] - (double)fit->g[i]) > limit * far)
+            continue;
+        r->boundaries++;
+        r->boundary = i;
+        pu_model_param(fit->model, i, &param);
+        memcpy(r->boundary_name, param.name, sizeof param.name);
+    }
+}
+
+/* L-BFGS has come to rest, for this reason. It is blind to parameters of little influence beside others: one on a log or
+   atanh scale may be on its way to a boundary, or have been thrown out there by a long step. Where the objective is
+   lower when all of them go as far as their own gradients ask for, the fit goes on from there. Else it stops. */
+PU__FN pu_status pu__fit_settle(pu__fit *fit, pu_fit_stop reason)
+{
+    pu_fit_report *r = fit->report;
+    pu_report last = r->last;
+    double value = fit->objective, least = pu__max(PU__REST / (double)fit->N, PU__NOISE * fabs(value));
+    double best = value - least;
+    pu_status status = pu__fit_polish(fit, &best);
+    fit->held = 0;
+    if (fit->exact && best < value - least) {
+        fit->within = 0;
+        fit->objective = best;
+        pu__copy(fit->next, fit->S, fit->n);
+        pu__copy(fit->v, fit->Y, fit->n);
+        pu__lbfgs_accept(fit, 0);
+        return PU_OK;
+    }
+    if (status)
+        return status;
+    pu__fit_find_boundary(fit);
+    r->stop = r->boundaries ? PU_FIT_BOUNDARY : reason;
+    r->last = last;
+    fit->objective = value;
+    fit->gradient = pu__gradient_norm(fit, fit->g);
+    return PU_OK;
+}
+
 /* A step of L-BFGS: t along d by bisection between lo and hi (< 0: not known yet), such that
      f(t) <= f + 1e-4 t g'd   (only where f is exact: with fixed probes the gradient is not quite that of f) and
      |g(t)'d| <= 0.9 |g'd|.
@@ -17583,17 +17808,27 @@ PU__FN void pu__lbfgs_accept(pu__fit *fit, double t)
    1e-10 of each other count as equal, and the second condition decides alone (as in Hager and Zhang 2005). */
 PU__FN pu_status pu__fit_lbfgs(pu__fit *fit)
 {
-    double noise = pu__max(16 * (double)PU__EPS, 1e-10);
     double lo = 0, hi = -1;
     pu_status status = fit->known > 0 ? PU_OK : pu__fit_gradient(fit, fit->theta, fit->g);
     if (status)
         return status;
+    /* The start is the best point so far. */
+    if (fit->known == 0 && fit->comparable && fit->exact)
+        pu__fit_keep_best(fit, fit->objective, fit->step);
     fit->known = 1;
     double value = fit->objective, slope = pu__lbfgs_direction(fit);
-    double t = (fit->held > 0 ? 1 : 1 / pu__max(1, sqrt(-slope))) * pu__fit_rate(fit);
+    /* As many pairs as there are directions, or as are kept: before that, H^-1 is no more than a guess in some. */
+    if (fit->o->tolerance == 0 && (fit->held >= (double)pu__min(fit->n, fit->pairs) || slope == 0)) {
+        double rounding = (double)PU__EPS * fabs(value) * (double)fit->N;
+        int is_near = pu__lbfgs_rest(fit, slope) <= pu__max(PU__REST, rounding);
+        fit->within = is_near ? fit->within + 1 : 0;
+        if (fit->within >= 2)
+            return pu__fit_settle(fit, PU_FIT_CONVERGED);
+    }
+    double t = pu__lbfgs_limit(fit, (fit->held > 0 ? 1 : 1 / pu__max(1, sqrt(-slope))) * pu__fit_rate(fit));
     fit->rate = t;
     for (int tries = 0; tries < 20; tries++) {
-        double asked = t;
+        double middle = 0.5, asked = t, longer = pu__lbfgs_limit(fit, 2 * t);
         if (!pu__fit_move(fit, NULL, &t))
             break;
         /* The model refused a longer step. */
@@ -17607,24 +17842,27 @@ PU__FN pu_status pu__fit_lbfgs(pu__fit *fit)
             hi = t;
         } else {
             double there = pu__dot(fit->n, NULL, fit->v, fit->m);
-            double limit = fit->exact ? value + 1e-4 * t * slope + noise * fabs(value) : HUGE_VAL;
+            double limit = fit->exact ? value + 1e-4 * t * slope + PU__NOISE * fabs(value) : HUGE_VAL;
             /* Too long when f is too large or the slope has turned; too short while it is as steep as here. */
-            if (!(fit->objective <= limit) || there > -0.9 * slope)
+            if (!(fit->objective <= limit) || there > -0.9 * slope) {
                 hi = t;
-            else if (there < 0.9 * slope && hi < 0 && tries < 10)
+                /* The first step knows no scale, and may be too long by orders of magnitude: where a line through the
+                   slopes at both ends is zero. */
+                if (fit->held == 0 && there > 0)
+                    middle = slope / (slope - there);
+            }
+            else if (there < 0.9 * slope && hi < 0 && tries < 10 && longer > t)
                 lo = t;
             else {
                 pu__lbfgs_accept(fit, t);
                 return PU_OK;
             }
         }
-        t = hi < 0 ? 2 * t : (lo + hi) / 2;
+        t = hi < 0 ? longer : lo + middle * (hi - lo);
     }
     /* At rounding level, or the gradient is not that of the objective. */
-    fit->report->stop = PU_FIT_STUCK;
     fit->objective = value;
-    fit->gradient = pu__gradient_norm(fit, fit->g);
-    return PU_OK;
+    return pu__fit_settle(fit, -slope <= PU__NOISE * fabs(value) ? PU_FIT_CONVERGED : PU_FIT_STUCK);
 }
 
 /* ------------------------------------------------------------------------------------------------
@@ -17773,25 +18011,6 @@ PU_DEF const char *pu_fit_stop_text(pu_fit_stop stop)
     return "unknown reason";
 }
 
-/* The label, then x with six decimals, cut off rather than rounded: enough for a line of text, and without
-   printf. Larger numbers than pu_int may hold on any machine are not told. */
-PU__FN void pu__put_real(pu__text *text, const char *label, double x)
-{
-    double size = fabs(x);
-    pu__put(text, label);
-    /* A NaN comes here, too. */
-    if (!(size < 1e9)) {
-        pu__put(text, "out of range");
-        return;
-    }
-    pu__put_number(text, x < 0 ? "-" : "", (pu_int)size);
-    /* The fraction with its leading zeros: a 1 in front keeps them, and becomes the point. */
-    size_t point = text->used;
-    pu__put_number(text, "", 1000000 + (pu_int)((size - floor(size)) * 1e6));
-    if (text->used > point)
-        text->at[point] = '.';
-}
-
 /* Status and culprit are put by pu_explain, which gets them as if they were the last gradient's. What
    follows is separated by semicolons and left out where it does not apply. */
 PU_DEF const char *pu_fit_explain(const pu_fit_report *report, char *text, size_t size)
@@ -17808,6 +18027,11 @@ PU_DEF const char *pu_fit_explain(const pu_fit_report *report, char *text, size_
         int is_over = report->stop || report->step >= report->steps;
         pu__put(&all, "; ");
         pu__put(&all, is_over ? pu_fit_stop_text(report->stop) : "not at its end");
+        if (report->stop == PU_FIT_BOUNDARY) {
+            pu__put(&all, ": ");
+            pu__put(&all, report->boundary_name);
+            pu__put_number(&all, report->boundaries > 1 ? " and others, " : "", report->boundaries > 1 ? report->boundaries : -1);
+        }
     }
     pu__put_number(&all, "; step ", report->step);
     pu__put_number(&all, " of ", report->steps);
@@ -17823,6 +18047,10 @@ PU_DEF const char *pu_fit_explain(const pu_fit_report *report, char *text, size_
     if (report->best_step >= 0) {
         pu__put_real(&all, "; best ", report->best);
         pu__put_number(&all, " at step ", report->best_step);
+    }
+    if (report->plan[0]) {
+        pu__put(&all, "; ");
+        pu__put(&all, report->plan);
     }
     if (report->last.plan[0]) {
         pu__put(&all, "; last gradient: ");
@@ -17936,7 +18164,7 @@ PU__FN const char *pu__fit_wrong_argument(const pu__fit *fit, const pu_real *the
     /* L-BFGS compares gradients of different steps, so they must not differ by noise. */
     if (is_lbfgs && o->batch)
         return "fit.batch (L-BFGS takes all data)";
-    if (is_lbfgs && !o->fixed_probes && g->kind != PU_EXACT && g->engine != PU_ENGINE_AUTO)
+    if (is_lbfgs && !o->fixed_probes && g->kind != PU_EXACT && pu__engine_asked(g, NULL) != PU_ENGINE_AUTO)
         return "fit.fixed_probes (L-BFGS needs them, or an exact gradient)";
     *status = PU_E_NULL;
     if (o->seconds > 0 && !o->clock)
@@ -17955,8 +18183,8 @@ PU__FN const char *pu__fit_wrong_argument(const pu__fit *fit, const pu_real *the
    them: pu__fit has the number of pairs. */
 PU__FN void pu__fit_defaults(pu_fit_options *o)
 {
-    /* Adam, SGD, L-BFGS */
-    static const double rate[] = {0.1, 0.01, 1};
+    /* Adam where nothing else was chosen, Adam, SGD, L-BFGS */
+    static const double rate[] = {0.1, 0.1, 0.01, 1};
     if (!o->steps)
         o->steps = 200;
     if (o->rate == 0)
@@ -17978,6 +18206,43 @@ PU__FN void pu__fit_defaults(pu_fit_options *o)
         o->validate_every = 10;
     if (!o->checkpoint_every)
         o->checkpoint_every = 10;
+}
+
+/* What zeroed options leave to the fit: the optimiser, with batches, schedule and steps where that is Adam. all: of
+   pu_model_gradient_bytes for all data. */
+PU__FN void pu__fit_choose(pu__fit *fit, const pu_report *all)
+{
+    static const char *const names[] = {"", "Adam", "SGD", "L-BFGS"};
+    enum { BATCH = 100 };
+    pu_fit_options *o = fit->o;
+    pu_int N = fit->data->n;
+    int is_adams = o->rate != 0 || o->schedule || o->decay != 0 || o->beta1 != 0 || o->beta2 != 0 || o->epsilon != 0 ||
+                   o->batch || o->accumulate || o->warm_start;
+    int is_exact = !all->served[PU_ITERATIVE], is_many = N >= 2 * BATCH;
+    const char *why = "";
+    if (o->optimizer == PU_OPTIMIZER_DEFAULT) {
+        o->optimizer = PU_ADAM;
+        why = " (chosen: its options are set)";
+        if (!is_adams && is_exact && (!is_many || all->seconds <= 1)) {
+            o->optimizer = PU_LBFGS;
+            why = " (chosen: the gradient is exact and cheap)";
+        } else if (!is_adams) {
+            o->schedule = PU_RATE_COSINE;
+            why = is_exact ? " (chosen: a gradient of all data takes long)" : " (chosen: the gradient is random)";
+            if (is_many) {
+                o->batch = BATCH;
+                fit->comparable = 0;
+                o->steps = o->steps ? o->steps : pu__most(200, 10 * N / BATCH);
+            }
+        }
+    }
+    if (fit->report) {
+        pu__text text = {fit->report->plan, 0, sizeof fit->report->plan};
+        pu__put(&text, names[o->optimizer]);
+        pu__put_number(&text, ", mini-batches of ", o->batch ? o->batch : -1);
+        pu__put(&text, o->schedule == PU_RATE_COSINE ? ", cosine of rates" : "");
+        pu__put(&text, why);
+    }
 }
 
 /* ---- memory ---- */
@@ -18059,6 +18324,7 @@ PU_DEF pu_status pu_fit_bytes(pu_model *model, const pu_data *data, const pu_fit
     if (status)
         return status;
     fit.K = report->samples;
+    pu__fit_choose(&fit, report);
     pu__fit_layout(&fit, arena);
     /* The gradient stages the solutions of warm starts. */
     if (o.warm_start)
@@ -18242,7 +18508,7 @@ PU_DEF pu_status pu_fit(pu_model *model, const pu_data *data, const pu_fit_optio
     report->where = last->where;
     report->seconds = report->steps_per_second = report->seconds_left = -1;
     report->steps = o.steps ? o.steps : 200;
-    report->best_step = -1;
+    report->best_step = report->boundary = -1;
     const char *wrong = pu__fit_wrong_argument(&fit, theta, &status);
     if (wrong) {
         (void)pu__fit_fail(report, status, wrong);
@@ -18254,8 +18520,11 @@ PU_DEF pu_status pu_fit(pu_model *model, const pu_data *data, const pu_fit_optio
     if (!status)
         status = pu_model_gradient_bytes(model, data, &o.gradient, 0, &bytes, last);
     fit.K = last->samples;
-    if (!status)
+    if (!status) {
+        pu__fit_choose(&fit, last);
+        report->steps = o.steps ? o.steps : 200;
         status = pu__split_allocate(memory, &call, pu__fit_layout, &fit);
+    }
     if (status)
         return pu__fit_fail(report, status, NULL);
     fit.ws = call.ws;
@@ -18273,11 +18542,19 @@ PU_DEF pu_status pu_fit(pu_model *model, const pu_data *data, const pu_fit_optio
 
 /* H, the second derivative of the mean NLL in theta (n), and room to measure it. */
 typedef struct {
+    pu_model *model;
+    const pu_data *data;
+    const pu_options *options;
+    pu_workspace *ws;
+    pu_report *report;
+    const pu_real *theta;
     pu_int n;
     /* 3 n: a point beside theta, gradients above and below theta */
     pu_real *points;
-    /* n x n */
-    double *H;
+    /* n x n each: H, and its eigenvectors as columns */
+    double *H, *V;
+    /* n: the gradient; n: square roots of H's diagonal, 0 where a parameter has no influence */
+    double *g, *root;
 } pu__hessian;
 
 /* The arrays of a pu__hessian that knows n. */
@@ -18286,58 +18563,156 @@ PU__FN void pu__hessian_layout(void *self, pu__arena *arena)
     pu__hessian *h = (pu__hessian *)self;
     h->points = pu__reals(arena, 3, h->n);
     h->H = pu__doubles(arena, h->n, h->n);
+    h->V = pu__doubles(arena, h->n, h->n);
+    h->g = pu__doubles(arena, h->n, 1);
+    h->root = pu__doubles(arena, h->n, 1);
 }
 
-/* Row i of H = (g(theta + s e_i) - g(theta - s e_i)) / width. The step s balances the error of the
-   differences, s^2, against rounding, eps / s. width is the distance of the two points as they were
-   rounded. */
-PU__FN pu_status pu__hessian_measure(pu__hessian *h, pu_model *model, const pu_real *theta, const pu_data *data,
-                                     const pu_options *options, pu_workspace *ws, pu_report *report)
+/* Gradients at theta + s e_i and theta - s e_i, into `points`; *width: their distance as it was rounded. */
+PU__FN pu_status pu__hessian_sides(pu__hessian *h, pu_int i, double s, double *width)
 {
-    double root = pow((double)PU__EPS, 1.0 / 3);
+    pu_real *at = h->points;
+    double centre = (double)h->theta[i];
+    pu__copy(at, h->theta, h->n);
+    *width = 0;
+    /* above, then below, as far off as the other came to be */
+    for (int side = 0; side < 2; side++) {
+        at[i] = (pu_real)(side ? 2 * centre - *width : centre + s);
+        pu_status status = pu_model_gradient(h->model, at, h->data, h->options, h->ws, at + (side + 1) * h->n, NULL, h->report);
+        if (pu__fatal(status))
+            return status;
+        *width = (double)at[i] - *width;
+    }
+    *width = -*width;
+    return PU_OK;
+}
+
+/* Row i of H = (g(theta + s e_i) - g(theta - s e_i)) / width. The step s balances the error of the differences, s^2,
+   against rounding, eps / s. A parameter on a log or atanh scale that seems to have little influence may have none: a
+   wider difference, which rounding disturbs less, decides that. */
+PU__FN pu_status pu__hessian_measure(pu__hessian *h)
+{
+    double step = pow((double)PU__EPS, 1.0 / 3), N = (double)h->data->n, width;
     pu_int n = h->n;
-    pu_real *at = h->points, *above = at + n, *below = above + n;
-    pu__copy(at, theta, n);
+    pu_real *above = h->points + n, *below = above + n;
     for (pu_int i = 0; i < n; i++) {
-        double centre = (double)theta[i], width = 0;
-        /* above, then below, as far off as the other came to be */
-        for (int side = 0; side < 2; side++) {
-            at[i] = (pu_real)(side ? 2 * centre - width : centre + root * pu__max(1, fabs(centre)));
-            pu_status status = pu_model_gradient(model, at, data, options, ws, side ? below : above, NULL, report);
-            if (pu__fatal(status))
-                return status;
-            width = (double)at[i] - width;
-        }
-        at[i] = theta[i];
+        double *row = h->H + i * n;
+        pu_status status = pu__hessian_sides(h, i, step * pu__max(1, fabs((double)h->theta[i])), &width);
+        if (status)
+            return status;
         for (pu_int j = 0; j < n; j++)
-            h->H[i * n + j] = ((double)below[j] - (double)above[j]) / width;
+            row[j] = ((double)above[j] - (double)below[j]) / width;
+        h->g[i] = ((double)above[i] + (double)below[i]) / 2;
+        h->root[i] = sqrt(fabs(row[i]));
+        if (N * fabs(row[i]) > 1 || !pu__is_scaled(h->model, i))
+            continue;
+        status = pu__hessian_sides(h, i, 0.25, &width);
+        if (status && !pu__fit_too_far(status))
+            return status;
+        if (!status && N * fabs((double)above[i] - (double)below[i]) < PU__INFLUENCE * width)
+            h->root[i] = 0;
     }
     return PU_OK;
 }
 
-/* out = (N H)^-1 = L^-T L^-1 / N, where L L' = (H + H')/2, or the roots of its diagonal unless is_full. H becomes L^-1.
-   Returns -1, or the row where H is not positive definite; then nothing is written. */
-PU__FN pu_int pu__hessian_invert(pu_int n, double *H, double N, int is_full, pu_real *out)
+/* Jacobi's method: the symmetric n x n matrix A becomes the diagonal of its eigenvalues, V's columns the eigenvectors.
+   Each rotation makes A_pq zero; the rest shrinks quadratically after a few sweeps. */
+PU__FN void pu__jacobi(pu_int n, double *A, double *V)
 {
-    double logdet = 0;
-    pu__ssm_average(n, H);
-    pu_int bad = pu__cholesky_double(n, H, &logdet);
-    if (bad >= 0)
-        return bad;
-    pu__invert_lower(n, H);
+    memset(V, 0, (size_t)(n * n) * sizeof *V);
+    for (pu_int i = 0; i < n; i++)
+        V[i * n + i] = 1;
+    for (int sweep = 0, turned = 1; sweep < 40 && turned; sweep++) {
+        turned = 0;
+        for (pu_int p = 0; p < n; p++)
+            for (pu_int q = p + 1; q < n; q++) {
+                double off = A[p * n + q], gap = A[q * n + q] - A[p * n + p];
+                if (fabs(off) <= 1e-17 * (fabs(A[p * n + p]) + fabs(A[q * n + q])))
+                    continue;
+                turned = 1;
+                double t = 2 * off / (fabs(gap) + sqrt(gap * gap + 4 * off * off));
+                t = gap < 0 ? -t : t;
+                double c = 1 / sqrt(1 + t * t), s = t * c;
+                for (pu_int i = 0; i < n; i++) {
+                    double x = A[i * n + p], y = A[i * n + q], v = V[i * n + p], w = V[i * n + q];
+                    A[i * n + p] = c * x - s * y;
+                    A[i * n + q] = s * x + c * y;
+                    V[i * n + p] = c * v - s * w;
+                    V[i * n + q] = s * v + c * w;
+                }
+                for (pu_int i = 0; i < n; i++) {
+                    double x = A[p * n + i], y = A[q * n + i];
+                    A[p * n + i] = c * x - s * y;
+                    A[q * n + i] = s * x + c * y;
+                }
+            }
+    }
+}
+
+/* H scaled to a unit diagonal and made symmetric; parameters without influence get a row of zeros. Returns the size of
+   eigenvalues that are none. There are two reasons for those: rounding and noise, which the asymmetry shows, and that
+   theta is not quite the minimum: along a curve of equal likelihood, say a rotation of factors, the second derivative is
+   that of the curve times the gradient, about |gradient| / |theta|, all in standard errors. */
+PU__FN double pu__hessian_scale(pu__hessian *h)
+{
+    pu_int n = h->n;
+    double odd = 0, gradient = 0, length = 0, rounding = pow((double)PU__EPS, 2.0 / 3);
+    for (pu_int i = 0; i < n; i++) {
+        double root = h->root[i], size = (double)h->theta[i] * root;
+        length += size * size;
+        if (root > 0)
+            gradient += h->g[i] / root * (h->g[i] / root);
+        for (pu_int j = 0; j <= i; j++) {
+            double *upper = h->H + j * n + i, *lower = h->H + i * n + j, scale = root * h->root[j];
+            double sum = scale > 0 ? (*upper + *lower) / (2 * scale) : 0;
+            double off = scale > 0 ? (*upper - *lower) / scale : 0;
+            *upper = *lower = sum;
+            odd += off * off;
+        }
+    }
+    return 4 * sqrt(odd / (double)n) + 16 * (double)n * rounding + (length > 0 ? 2 * sqrt(gradient / length) : 0);
+}
+
+/* out = (N H)^-1, or the roots of its diagonal unless is_full, from the eigenvectors of the scaled H. A parameter that
+   takes part in a direction without curvature is not identified, and its entries are NaN. Returns the first such
+   parameter, or -1. *bad: a parameter in whose direction H is negative; nothing is written. Else -1. */
+PU__FN pu_int pu__hessian_invert(pu__hessian *h, int is_full, pu_real *out, pu_int *bad)
+{
+    pu_int n = h->n, first = -1;
+    double N = (double)h->data->n, least = pu__hessian_scale(h);
+    pu__jacobi(n, h->H, h->V);
+    *bad = -1;
+    for (pu_int k = 0; k < n; k++)
+        if (h->H[k * n + k] < -least)
+            for (pu_int i = 0; i < n; i++)
+                if (*bad < 0 || fabs(h->V[i * n + k]) > fabs(h->V[*bad * n + k]))
+                    *bad = i;
+    if (*bad >= 0)
+        return -1;
+    for (pu_int i = n - 1; i >= 0; i--) {
+        double flat = 0;
+        for (pu_int k = 0; k < n; k++)
+            if (h->H[k * n + k] <= least)
+                flat += h->V[i * n + k] * h->V[i * n + k];
+        /* a hundredth of the parameter */
+        if (flat > 1e-4)
+            h->root[i] = 0;
+        if (h->root[i] == 0)
+            first = i;
+    }
     for (pu_int i = 0; i < n; i++)
         for (pu_int j = is_full ? 0 : i; j <= i; j++) {
-            /* Column i of L^-1 begins with i zeros. */
-            double sum = 0;
-            for (pu_int l = i; l < n; l++)
-                sum += H[l * n + i] * H[l * n + j];
-            sum /= N;
+            double sum = 0, scale = N * h->root[i] * h->root[j];
+            for (pu_int k = 0; k < n; k++)
+                if (h->H[k * n + k] > least)
+                    sum += h->V[i * n + k] * h->V[j * n + k] / h->H[k * n + k];
+            sum = scale > 0 ? sum / scale : (double)NAN;
             if (is_full)
                 out[i * n + j] = out[j * n + i] = (pu_real)sum;
             else
                 out[i] = (pu_real)sqrt(sum);
         }
-    return -1;
+    return first;
 }
 
 /* pu_fit_covariance (is_full) and pu_fit_errors. The model is left set to theta. */
@@ -18346,30 +18721,38 @@ PU__FN pu_status pu__fit_covariance(pu_model *model, const pu_data *data, const 
 {
     pu__call call;
     pu_workspace memory[2];
-    pu__hessian h;
     pu_options o = PU__ZERO;
-    pu_int bad = -1;
+    pu__hessian h = PU__ZERO;
     report = pu__begin(&call, ws, report);
     pu_status status = pu_model_set(model, theta, report);
     if (status)
         return status;
     if (!out)
         return pu__refuse(report, PU_E_NULL, is_full ? "covariance" : "se");
+    h.model = model;
+    h.data = data;
+    h.options = &o;
+    h.report = report;
+    h.theta = theta;
     h.n = model->params;
     status = pu__split_allocate(memory, &call, pu__hessian_layout, &h);
     if (status)
         return status;
+    h.ws = call.ws;
     if (options)
         o = *options;
     /* All gradients must have the same probes and steps. */
     if (pu__to_tune(&o))
         status = pu__model_tune(model, data, &o, call.ws, report);
     if (!status)
-        status = pu__hessian_measure(&h, model, theta, data, &o, call.ws, report);
-    if (!status)
-        bad = pu__hessian_invert(h.n, h.H, (double)data->n, is_full, out);
-    if (bad >= 0)
-        status = pu__fail(report, PU_E_NOT_DEFINITE, "second derivative in theta", -1, bad);
+        status = pu__hessian_measure(&h);
+    if (!status) {
+        pu_int bad, first = pu__hessian_invert(&h, is_full, out, &bad);
+        if (bad >= 0)
+            status = pu__fail(report, PU_E_NOT_DEFINITE, "second derivative in theta", -1, bad);
+        else if (first >= 0)
+            status = pu__fail(report, PU_UNIDENTIFIED, "theta", -1, first);
+    }
     pu_model_set(model, theta, NULL);
     pu_workspace_free(memory);
     return pu__finish(&call, status);

@@ -160,7 +160,7 @@ static void ar_run(ar_record *r)
             options.gradient.kind = PU_NETWORK, options.gradient.engine = PU_ITERATIVE, options.gradient.backend = device_backend();
             options.steps = AR_STEPS, options.progress = ar_watch, options.user = r;
         } else if (i == 2) {
-            options.optimizer = PU_LBFGS, options.rate = 0, options.tolerance = 1e-5 * sqrt((double)AR_LENGTH / AR_COUNT);
+            options.optimizer = PU_LBFGS, options.rate = 0;
             need(pu_model_start(&model, &data, seed, theta, &told), &told);
         }
         began = now_spent();

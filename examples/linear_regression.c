@@ -60,7 +60,7 @@ int main(int argc, char **argv)
     need(pu_model_regression(&model, &Phi, &told), &told);
     need(pu_model_start(&model, &data, (uint64_t)flags.seed, theta, &told), &told);
     fit_flags_options(&flags, &options);
-    if (options.gradient.kind == PU_EXACT) options.optimizer = PU_LBFGS, options.tolerance = 1e-5;
+    if (options.gradient.kind == PU_EXACT) options.optimizer = PU_LBFGS;
     fit_run(&model, &data, &options, NULL, theta, &report);
     fit_nll(&model, theta, &data, &options.gradient, NULL, &nll, &nll_se, &told);
     need(pu_fit_errors(&model, &data, &options.gradient, NULL, theta, se, &told), &told);

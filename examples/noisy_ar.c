@@ -47,7 +47,8 @@ static void delta_method(const pu_ar *ar, pu_real lambda, const pu_real *C, pu_r
     for (k = 0; k < n; k++) {
         double sum = 0;
         for (i = 0; i < n; i++)
-            for (j = 0; j < n; j++) sum += J[k][i] * J[k][j] * (double)C[i * n + j];
+            for (j = 0; j < n; j++) /* C is NaN where a parameter is not identified, which matters only where it enters */
+                if (J[k][i] != 0 && J[k][j] != 0) sum += J[k][i] * J[k][j] * (double)C[i * n + j];
         se[k] = (pu_real)sqrt(sum);
     }
 }
@@ -101,10 +102,7 @@ int main(int argc, char **argv)
     /* the fit */
     fit_flags_options(&flags, &fit);
     fit.optimizer = optimizer == 0 ? PU_LBFGS : optimizer == 1 ? PU_ADAM : PU_SGD;
-    if (fit.optimizer == PU_LBFGS) { /* a deterministic gradient; stop where its steps are small against standard errors */
-        fit.fixed_probes = 1;
-        fit.tolerance = 1e-5 * sqrt((double)s.known / (double)s.count);
-    }
+    fit.fixed_probes = fit.optimizer == PU_LBFGS; /* it needs a deterministic gradient */
     if (start == 2 && s.data) fail(2, "--start truth", "is for simulated series");
     if (start < 2) memset(theta, 0, sizeof theta);
     if (start == 0) need(pu_model_start(&model, &data, (uint64_t)flags.seed, theta, &told), &told);
@@ -117,7 +115,11 @@ int main(int argc, char **argv)
     fit_nll(&model, theta, &data, &fit.gradient, NULL, &nll, &nll_se, &told);
     need(pu_model_nll(&model, theta, &data, &exact, NULL, &nll_exact, NULL, &told), &told);
     ar_natural(&model, theta, x);
-    has_se = pu_fit_covariance(&model, &data, &exact, NULL, theta, C, &told) == PU_OK;
+    has_se = report.stop == PU_FIT_CONVERGED || report.stop == PU_FIT_BOUNDARY || report.stop == PU_FIT_GRADIENT;
+    if (has_se) { /* they are those of a minimum */
+        const pu_status status = pu_fit_covariance(&model, &data, &exact, NULL, theta, C, &told);
+        has_se = status == PU_OK || status == PU_UNIDENTIFIED;
+    }
     if (has_se) delta_method(pu_model_get_ar(&model), x[P + 1], C, se);
     for (i = 0; i < P + 2 && !has_se; i++) se[i] = (pu_real)NAN;
     series_look(&s, &model, theta, &exact);
@@ -133,12 +135,13 @@ int main(int argc, char **argv)
             if (i < P) printf("  phi %-4d", i + 1);
             else printf("  %-8s", i == P ? "kappa" : "lambda");
             printf(" %12.5g", (double)x[i]);
-            if (has_se) printf(" %12.2g", (double)se[i]);
+            if (has_se && se[i] == se[i]) printf(" %12.2g", (double)se[i]);
             else printf(" %12s", "-");
             if (!s.data) printf(" %12.5g", (double)truth[i]);
             printf("\n");
         }
-        if (!has_se) printf("  no standard errors: this is no interior minimum (lambda near 0, a root near 1, or steps too few)\n");
+        if (!has_se) printf("  no standard errors: the fit has not converged (more --steps?)\n");
+        if (report.stop == PU_FIT_BOUNDARY) printf("  %s is at its boundary, and has no standard error\n", report.boundary_name);
         printf("\n  NLL per series %.6f", nll);
         if (nll_se > 0) printf(" +- %.2g from probes, exactly %.6f", nll_se, nll_exact);
         if (!s.data) printf("\n  NRMSE: phi %.2f %%, kappa %.2f %%, lambda %.2f %%", error[0], error[1], error[2]);

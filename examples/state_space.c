@@ -104,7 +104,7 @@ int main(int argc, char **argv)
 
     fit_flags_options(&flags, &fit);
     fit.optimizer = optimizer == 0 ? PU_LBFGS : optimizer == 1 ? PU_ADAM : PU_SGD;
-    if (fit.optimizer == PU_LBFGS) fit.fixed_probes = 1, fit.tolerance = 1e-4 * sqrt((double)s.known / (double)s.count);
+    fit.fixed_probes = fit.optimizer == PU_LBFGS; /* it needs a deterministic gradient */
     need(pu_model_start(&model, &data, (uint64_t)flags.seed, theta, &told), &told);
     fit_run(&model, &data, &fit, NULL, theta, &report);
     fit_nll(&model, theta, &data, &fit.gradient, NULL, &nll, &nll_se, &told);

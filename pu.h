@@ -10508,11 +10508,11 @@ PU__FN pu_status pu__lambda_max(pu__run *g, double *lambda)
 /* Failures that leave no usable result. */
 PU__FN int pu__fatal(pu_status status) { return status < 0 || status == PU_BREAKDOWN || status == PU_NONFINITE; }
 
-/* Is status worse than what there was? The first one counts, but a fatal one outranks statuses that leave a result. */
-PU__FN int pu__is_worse(pu_status status, pu_status before)
-{
-    return status && (!before || (pu__fatal(status) && !pu__fatal(before)));
-}
+/* Rank of a status: fine, a solver that ended early, digits lost, no result. */
+PU__FN int pu__rank(pu_status status) { return (status != PU_OK) + (status == PU_INEXACT) + 2 * pu__fatal(status); }
+
+/* Is status worse than what there was? Of equal rank the first one counts. */
+PU__FN int pu__is_worse(pu_status status, pu_status before) { return pu__rank(status) > pu__rank(before); }
 
 /* How column j of the block just solved ended. */
 PU__FN pu_status pu__column_status(const pu__run *g, pu_int j)
@@ -10523,16 +10523,16 @@ PU__FN pu_status pu__column_status(const pu__run *g, pu_int j)
     if (stop == PU_STOP_BREAKDOWN)
         return PU_BREAKDOWN;
     /* one of these dots is not finite where x, r or the residual is not */
-    if (stop == PU_STOP_NONFINITE || !pu__finite_double(g->tt[j] + g->ux[j] + g->xt[j]))
+    if (stop == PU_STOP_NONFINITE || !pu__finite_double(g->uu[j] + g->rr[j] + g->tt[j] + g->ux[j] + g->xt[j]))
         return PU_NONFINITE;
+    /* a step above 2 / lambda_max makes the residual grow */
+    if (g->plan.solver == PU_GD && all_steps && rho[(pu_int)g->host_steps[j] * g->k] > *rho)
+        return PU_DIVERGED;
     if (g->plan.tolerance_mode && all_steps)
         return PU_CAP;
     /* rounding level is what `converge` asks for; any other tolerance was out of reach */
     if (g->plan.tolerance_mode && !g->plan.converge && stop == PU_STOP_ROUNDING)
         return PU_STAGNATED;
-    /* a step above 2 / lambda_max makes the residual grow */
-    if (g->plan.solver == PU_GD && all_steps && rho[(pu_int)g->host_steps[j] * g->k] > *rho)
-        return PU_DIVERGED;
     return PU_OK;
 }
 
@@ -10647,6 +10647,8 @@ PU__FN void pu__column_record(pu__run *g, pu_int j, pu_column *c)
 PU__FN void pu__report_column(pu_report *report, const pu_column *c, pu_int datum, pu_int column, int repeated)
 {
     double relative = c->rhs > 0 ? c->true_residual / c->rhs : c->true_residual;
+    if (!pu__finite_double(relative + c->rhs + c->residual))
+        relative = (double)INFINITY; /* for pu__check_report to find */
     report->stops[c->stop]++;
     if (repeated && c->adjoint == PU_ADJOINT_REORTHOGONAL)
         report->reorthogonalised++;
@@ -10657,6 +10659,28 @@ PU__FN void pu__report_column(pu_report *report, const pu_column *c, pu_int datu
         report->worst_datum = datum;
         report->worst_column = column;
     }
+}
+
+/* Refuses results whose n numbers at x are not all finite. */
+PU__FN pu_status pu__check_result(const pu_real *x, pu_int n, const char *name, pu_int datum, pu_report *report)
+{
+    pu_int bad = pu__find_nonfinite(n, x);
+    return bad >= 0 ? pu__fail(report, PU_NONFINITE, name, datum, bad) : PU_OK;
+}
+
+/* Refuses a report with a value that is not finite. */
+PU__FN pu_status pu__check_report(pu_report *report)
+{
+    double values[] = {report->c,       report->q,        report->network,        report->nll,
+                       report->nll_se,  report->nll_95,   report->nll_gap,        report->solver_error,
+                       report->ritz_max, report->ritz_min, report->worst_residual, report->statistical_error};
+    static const char *const names[] = {"report.c",        "report.q",        "report.network",        "report.nll",
+                                        "report.nll_se",   "report.nll_95",   "report.nll_gap",        "report.solver_error",
+                                        "report.ritz_max", "report.ritz_min", "report.worst_residual", "report.statistical_error"};
+    for (size_t i = 0; i < sizeof values / sizeof *values; i++)
+        if (!pu__finite_double(values[i]))
+            return pu__refuse(report, PU_NONFINITE, names[i]);
+    return PU_OK;
 }
 
 /* M^-1 into g->m (and M into g->minv), that of datum number `which` of those side by side, from the caller's diagonal
@@ -10914,13 +10938,14 @@ PU__FN pu_status pu__solve_columns(pu__solve_job *w, pu_report *report)
     return pu__run_outcome(g, status, w->gradients, -1, 0, report);
 }
 
-/* Results of a device to the host. Are the gradients finite? |rbar|^2 is, when every entry is. */
+/* Results of a device to the host; records of the columns into the report; dF/du = -w x + scale rbar into near_rbar. Is
+   all of it finite? */
 PU__FN pu_status pu__solve_results(pu__solve_job *w, pu_report *report)
 {
     pu__run *g = &w->run;
     const pu_backend *B = g->B;
+    const pu_solve_arrays *io = &w->io;
     int far = pu__is_far(B);
-    pu_int bad;
     if (far)
         pu__receive(B, w->near_x.at, g->x.at, g->n * g->k);
     if (far && w->gradients) {
@@ -10928,18 +10953,22 @@ PU__FN pu_status pu__solve_results(pu__solve_job *w, pu_report *report)
         pu__receive(B, w->near_scale, g->s.scale, g->k);
         pu__receive(B, w->sums, w->far_sums, w->A.side.op.params);
         pu__zeros(w->grad, w->given->params);
-        if (w->io.grad_A && pu__side_grad(&w->A.side, w->sums, w->grad))
+        if (io->grad_A && pu__side_grad(&w->A.side, w->sums, w->grad))
             return pu__operator_failed(report, "A.grad_from_sums", -1);
     }
-    bad = w->grad ? pu__find_nonfinite(w->given->params, w->grad) : -1;
-    if (bad >= 0)
-        return pu__fail(report, PU_NONFINITE, "grad_A", -1, bad);
-    for (pu_int j = 0; w->io.grad_U && j < w->io.k; j++) {
-        const pu_real *rbar = pu__col(w->near_rbar, j);
-        if (!pu__finite_double(pu__dot(g->n, NULL, rbar, rbar)))
-            return pu__refuse(report, PU_NONFINITE, "grad_U");
+    if (w->grad && pu__check_result(w->grad, w->given->params, "grad_A", -1, report))
+        return report->status;
+    for (pu_int j = 0; j < g->k; j++) {
+        pu_real weight = io->weight ? io->weight[j] : 1, *rbar = pu__col(w->near_rbar, j);
+        pu_column c;
+        for (pu_int i = 0; io->grad_U && i < g->n; i++)
+            rbar[i] = w->near_scale[j] * rbar[i] - weight * pu__col(w->near_x, j)[i];
+        if (io->grad_U && pu__check_result(rbar, g->n, "grad_U", -1, report))
+            return report->status;
+        pu__column_record(g, j, &c);
+        pu__report_column(report, &c, -1, j, w->plan.adjoint != PU_ADJOINT_REORTHOGONAL);
     }
-    return PU_OK;
+    return pu__check_report(report);
 }
 
 /* pu_solve after its checks and with its memory. */
@@ -10970,17 +10999,13 @@ PU__FN pu_status pu__solve_run(pu__solve_job *w, pu_report *report)
     report->lanes = 1;
     if (pu__fatal(status))
         return status;
-    /* The only place where pu_solve writes to the caller's arrays. dF/du = -w x + scale rbar */
+    /* The only place where pu_solve writes to the caller's arrays. */
     for (pu_int j = 0; j < k; j++) {
-        pu_real weight = io->weight ? io->weight[j] : 1, *x = io->X + j * io->ldx;
-        pu_column c;
-        pu__copy(x, pu__col(w->near_x, j), n);
-        for (pu_int i = 0; io->grad_U && i < n; i++)
-            io->grad_U[j * n + i] = w->near_scale[j] * pu__col(w->near_rbar, j)[i] - weight * x[i];
-        pu__column_record(&w->run, j, &c);
-        pu__report_column(report, &c, -1, j, plan->adjoint != PU_ADJOINT_REORTHOGONAL);
+        pu__copy(io->X + j * io->ldx, pu__col(w->near_x, j), n);
+        if (io->grad_U)
+            pu__copy(io->grad_U + j * n, pu__col(w->near_rbar, j), n);
         if (io->columns)
-            io->columns[j] = c;
+            pu__column_record(&w->run, j, io->columns + j);
     }
     if (io->grad_A)
         pu__copy(io->grad_A, w->grad, w->given->params);
@@ -14550,13 +14575,6 @@ PU__FN pu_status pu__finish_Gamma(const pu__job *job, pu_report *report)
     return PU_OK;
 }
 
-/* Refuses results whose n numbers at x are not all finite. */
-PU__FN pu_status pu__check_result(const pu_real *x, pu_int n, const char *name, pu_int datum, pu_report *report)
-{
-    pu_int bad = pu__find_nonfinite(n, x);
-    return bad >= 0 ? pu__fail(report, PU_NONFINITE, name, datum, bad) : PU_OK;
-}
-
 /* nu = Gamma (bbar + nu), into job->gamma_nu, which is free by now. */
 PU__FN pu_status pu__finish_nu(const pu__job *job, pu_report *report)
 {
@@ -14785,6 +14803,20 @@ PU__FN void pu__write_three(const pu__job *job, const pu_real *from, pu_real *Ga
     pu__write(psi, from && out->psi ? from + s->psi : NULL, job->M);
 }
 
+/* Refuses arrays that are not finite; the gradients themselves have been looked at. */
+PU__FN pu_status pu__check_staged(const pu__job *job, pu_report *report)
+{
+    const pu__slots *s = &job->slots;
+    const pu_gradient_result *stage = &job->stage;
+    pu_int all = job->N * job->cols, groups = job->any_grad ? s->groups : 0;
+    if ((stage->x && pu__check_result(stage->x, all * job->D, "x", -1, report)) ||
+        (stage->residual && pu__check_result(stage->residual, all * job->D, "residual", -1, report)) ||
+        (stage->beta && pu__check_result(stage->beta, all * job->plan.I, "beta", -1, report)) ||
+        (groups && pu__check_result(job->grads + s->group, groups * s->eta, "replicates", -1, report)))
+        return report->status;
+    return groups ? pu__check_result(job->se, s->eta, "standard errors", -1, report) : PU_OK;
+}
+
 /* The only place where pu_gradient writes to the caller's arrays. */
 PU__FN void pu__write_results(const pu__job *job)
 {
@@ -14882,6 +14914,8 @@ PU__FN pu_status pu__job_run(pu__job *job, pu_report *report)
         return report->status;
     if (job->slots.groups && job->any_grad)
         pu__standard_errors(job, report);
+    if (pu__check_report(report) || pu__check_staged(job, report))
+        return report->status;
     if (!job->dry)
         pu__write_results(job);
     return report->status;
@@ -15414,13 +15448,16 @@ PU__FN pu_status pu__exact_results(pu__job *job, pu_exact_result *result, pu_int
         (result->logdet - job->gamma_logdet) / 2 + job->columns[0].value + (double)result->observed * PU__LOG_2PI / 2;
     if (!pu__finite_double(result->nll))
         return pu__fail(report, PU_NONFINITE, "nll", datum, -1);
+    if (result->Sigma)
+        pu__exact_sigma(D, w->direct.L, job->own_reals, w->post.panel);
+    if (result->Sigma && pu__check_result(job->own_reals, D * D, "Sigma", datum, report))
+        return report->status;
+    pu__write(result->Sigma, job->own_reals, D * D);
     pu__write(result->b, w->run.u.at, D);
     if (result->A && pu__posterior_dense(&w->post, w->run.x, w->run.q, job->own_reals))
         return pu__operator_failed(report, w->post.failed, datum);
     pu__write(result->A, job->own_reals, D * D);
     pu__write(result->mu, job->stage.x, D);
-    if (result->Sigma)
-        pu__exact_sigma(D, w->direct.L, result->Sigma, w->post.panel);
     return PU_OK;
 }
 
@@ -15763,6 +15800,14 @@ PU_DEF pu_status pu_posterior(const pu_lgm *model, const pu_data *data, const pu
     status = pu__moments_run(&w, &call, model, data, options, out->samples != NULL);
     if (pu__fatal(status))
         return pu__finish(&call, status);
+    /* samples: sigma_k becomes mu + sigma_k */
+    for (pu_int n = 0; out->samples && n < job->N; n++) {
+        pu_real *mu = job->stage.x + n * job->cols * job->D;
+        for (pu_int i = 0; i < job->K * job->D; i++)
+            mu[job->D + i] += mu[i % job->D];
+        if (pu__check_result(mu, job->cols * job->D, "samples", n, report))
+            return pu__finish(&call, report->status);
+    }
     pu__write(out->variance, w.spread, job->N * w.each);
     for (pu_int n = 0; n < job->N; n++) {
         pu_int D = job->D;
@@ -15770,8 +15815,8 @@ PU_DEF pu_status pu_posterior(const pu_lgm *model, const pu_data *data, const pu
         const pu_real *mu = job->stage.x + n * (K + 1) * D;
         if (out->mean)
             pu__copy(out->mean + n * D, mu, D);
-        for (pu_int i = 0; out->samples && i < K * D; i++)
-            out->samples[n * K * D + i] = mu[i % D] + mu[D + i];
+        if (out->samples)
+            pu__copy(out->samples + n * K * D, mu + D, K * D);
     }
     out->exact = !job->served[PU_ITERATIVE];
     out->probes = job->K;
@@ -15799,6 +15844,9 @@ PU_DEF pu_status pu_predict(const pu_lgm *model, const pu_data *data, const pu_o
         return pu__finish(&call, status);
     all = job->N * job->M;
     mean = job->own_reals;
+    for (i = 0; out->variance && i < all; i++)
+        if (!pu__finite(w.spread[i] + 1 / model->psi[i % job->M]))
+            return pu__finish(&call, pu__fail(report, PU_NONFINITE, "variance", i / job->M, i % job->M));
     pu__write(out->mean, mean, all);
     pu__write(out->fit, w.spread, all);
     for (i = 0; out->variance && i < all; i++)

@@ -17410,6 +17410,8 @@ PU__FN pu_status pu__fit_gradient(pu__fit *fit, const pu_real *theta, pu_real *g
     fit->objective_se = known ? sqrt(variance) / total : -1;
     fit->gradient = pu__gradient_norm(fit, g);
     fit->gradient_se = sum ? sqrt(error) : -1;
+    if (!pu__finite_double(fit->objective + fit->objective_se + fit->gradient + fit->gradient_se))
+        return pu__refuse(&fit->report->last, PU_NONFINITE, "|gradient|");
     return PU_OK;
 }
 

@@ -78,8 +78,7 @@ MEMORY
     pu_gradient takes one block of memory per call and makes at most one allocation (PU_CHOOSE: two); a pu_workspace keeps
     the block, so that a second call of the same size allocates nothing. pu_gradient_bytes() tells the size
     beforehand, pu_workspace_block() lets you supply it. With n = D, k columns at a time and I steps the
-    network gradient holds about (10 + I) n k + max(n, M) k + 2 M k reals per thread (I more n k blocks with
-    PU_ADJOINT_REORTHOGONAL or AUTO; one copy
+    network gradient holds about (10 + I) n k + max(n, M) k + 2 M k reals per thread, whatever the adjoint (one copy
     of the gradient per lane; a copy of each of results.x, residual, alpha, beta that is wanted); with
     options.solve.tape_every = PU_CHOOSE the tape's I becomes about 2 sqrt(2 I) (CG, PCG) or 2 sqrt(I) (GD, SD)
     at the price of one more product with A per step.
@@ -427,13 +426,15 @@ typedef enum {
 } pu_engine;
 
 /* How the network gradient goes back through CG and PCG (docs/design.md, "the reverse pass"): FULL differentiates
-   alpha and beta too; SHORTCUT treats them as constants, which is the same gradient in exact arithmetic but unstable
-   when A has a few far outlying eigenvalues; REORTHOGONAL is the shortcut with both passes re-orthogonalised (O(I^2 D)
-   per column, a second tape), stable on every spectrum; AUTO runs the shortcut where a check made in the same solve
-   calls it safe (orthogonality and growth, see pu_column), and repeats the block of columns (options.columns) with
-   REORTHOGONAL where one of them fails it. The report counts who got what. SD and GD know FULL and SHORTCUT only (AUTO
-   and REORTHOGONAL run FULL, and the columns say so); for GD the two agree, for SD the SHORTCUT is a different
-   gradient. */
+   alpha and beta too; SHORTCUT treats them as constants, which is the same gradient in exact arithmetic, cheaper, and
+   unstable when A has a few far outlying eigenvalues; REORTHOGONAL is the shortcut with both passes re-orthogonalised
+   (O(I^2 D) per column), stable on every spectrum. FULL, too, explodes once rounding has cost CG its orthogonality: when
+   A is ill conditioned and the solve goes on until eigenvalues have converged. So every solve measures how much an error
+   could grow on the way back (see pu_column), and a block of columns (options.columns) one of which is not safe is
+   solved again with REORTHOGONAL: FULL beyond a growth of eps^-1/2, SHORTCUT beyond 100, AUTO, which runs the shortcut,
+   beyond that or where orthogonality is lost. The report counts them. With tape_every > 0 and more than 10 steps there is
+   no room for it: then the status is PU_INEXACT. SD and GD know FULL and SHORTCUT only (AUTO and REORTHOGONAL run FULL,
+   and the columns say so); for GD the two agree, for SD the SHORTCUT is a different gradient. */
 typedef enum { PU_ADJOINT_FULL, PU_ADJOINT_SHORTCUT, PU_ADJOINT_REORTHOGONAL, PU_ADJOINT_AUTO } pu_adjoint;
 
 typedef struct {
@@ -502,7 +503,8 @@ typedef struct {
     double residual;      /* |r| as the recurrence has it */
     double true_residual; /* |u - A x| recomputed */
     double orthogonality; /* max_j |r_I'd_j| / (|u| |d_j|); -1 where not measured (only PU_ADJOINT_AUTO does) */
-    double growth;        /* factor by which the shortcut's recursion can enlarge an error; likewise */
+    double growth;        /* factor by which the shortcut's recursion can enlarge an error, and the forward pass as
+                             well; -1 where not measured (no reverse pass; SD, GD, REORTHOGONAL) */
 } pu_column;
 
 typedef struct {
@@ -521,7 +523,7 @@ typedef struct {
     pu_column *columns;  /* N x (K+1) */
     /* Standard errors over the probes, component by component (0 where nothing is random; at least 2 probes). The
        probes form G = report.groups groups; a replicate is the whole gradient as the probes of one group alone would
-       have it. */
+       have it. A 95 % interval is +- report.se_95 of them. */
     pu_real *se_Gamma;   /* Gamma->params */
     pu_real *se_Phi;     /* Phi->params */
     pu_real *se_psi;     /* M */
@@ -548,8 +550,12 @@ typedef struct {
     double seconds;              /* predicted time on one core, before the run (built-in operators' sizes decide) */
 
     pu_int groups;               /* of probes behind the standard errors; 0: none were asked for */
-    double se_95;                /* a 95 % interval of a component is +- se_95 times its standard error (Student's t, G
-                                    - 1) */
+    double se_95;                /* a 95 % interval of a component is +- se_95 times its standard error: Student's t, G - 1
+                                    degrees of freedom, and (15.3 + 45/S)/S, S = K times the data with probes, because
+                                    components are skewed. Where each datum adds one squared normal per probe (alpha of a
+                                    sparse model, psi) it covers 95 % from K = 4 on; Student's t alone 82 % (K = 4), 86 %
+                                    (10), 92 % (32). It covers more where a component sums many, a little less where it
+                                    depends on few of the data */
     double statistical_error;    /* |standard errors| / |gradient| over [Gamma | Phi | psi]; -1: not asked for */
     double solver_error;         /* estimate of the relative error that ending the solver early leaves in the gradient:
                                     eps (PU_NETWORK: I eps^2), eps^2 = sum |x - A^-1 u|_A^2 / sum |x|_A^2; -1: unknown
@@ -574,9 +580,9 @@ typedef struct {
                                     below its expectation D: take more iterations */
 
     pu_int stops[PU_STOP_COUNT]; /* columns by stop reason */
-    pu_int reorthogonalised;     /* columns repeated with re-orthogonalisation (PU_ADJOINT_AUTO) */
+    pu_int reorthogonalised;     /* columns repeated with re-orthogonalisation: their reverse pass was not safe */
     double worst_orthogonality;  /* largest over columns, PU_ADJOINT_AUTO; else -1 */
-    double worst_growth;         /* likewise */
+    double worst_growth;         /* largest over columns (all adjoints but REORTHOGONAL); else -1 */
     double worst_residual;       /* largest |u - Ax| / |u| over columns (0 / 0 counts as 0) */
     pu_int worst_datum, worst_column;
     double products;             /* products A x column */
@@ -849,7 +855,8 @@ PU_DEF pu_status pu_model_predict(pu_model *model, const pu_real *theta, const p
    options, ws, out, report may be NULL: defaults; a block allocated and freed within the call; nothing written.
    Cost: N (K+1) (I+1) products with A; PU_NETWORK about 2 I + 1 of them and I + 1 gradient terms each (with a dense Phi about
    3.5 times PU_OUTPUT); dense engine N D^3.
-   Status: PU_OK; PU_CAP, PU_STAGNATED (tolerance mode), PU_DIVERGED: outputs written; any other: no output array touched. */
+   Status: PU_OK; PU_CAP, PU_STAGNATED (tolerance mode), PU_DIVERGED (GD), PU_INEXACT: outputs written; any other: no output
+   array touched. What is written is finite, the report included: PU_NONFINITE otherwise. */
 PU_DEF pu_status pu_gradient(const pu_lgm *model, const pu_data *data, const pu_options *options, pu_workspace *ws,
                              const pu_gradient_result *out, pu_report *report);
 

@@ -78,8 +78,7 @@ MEMORY
     pu_gradient takes one block of memory per call and makes at most one allocation (PU_CHOOSE: two); a pu_workspace keeps
     the block, so that a second call of the same size allocates nothing. pu_gradient_bytes() tells the size
     beforehand, pu_workspace_block() lets you supply it. With n = D, k columns at a time and I steps the
-    network gradient holds about (10 + I) n k + max(n, M) k + 2 M k reals per thread (I more n k blocks with
-    PU_ADJOINT_REORTHOGONAL or AUTO; one copy
+    network gradient holds about (10 + I) n k + max(n, M) k + 2 M k reals per thread, whatever the adjoint (one copy
     of the gradient per lane; a copy of each of results.x, residual, alpha, beta that is wanted); with
     options.solve.tape_every = PU_CHOOSE the tape's I becomes about 2 sqrt(2 I) (CG, PCG) or 2 sqrt(I) (GD, SD)
     at the price of one more product with A per step.
@@ -428,13 +427,15 @@ typedef enum {
 } pu_engine;
 
 /* How the network gradient goes back through CG and PCG (docs/design.md, "the reverse pass"): FULL differentiates
-   alpha and beta too; SHORTCUT treats them as constants, which is the same gradient in exact arithmetic but unstable
-   when A has a few far outlying eigenvalues; REORTHOGONAL is the shortcut with both passes re-orthogonalised (O(I^2 D)
-   per column, a second tape), stable on every spectrum; AUTO runs the shortcut where a check made in the same solve
-   calls it safe (orthogonality and growth, see pu_column), and repeats the block of columns (options.columns) with
-   REORTHOGONAL where one of them fails it. The report counts who got what. SD and GD know FULL and SHORTCUT only (AUTO
-   and REORTHOGONAL run FULL, and the columns say so); for GD the two agree, for SD the SHORTCUT is a different
-   gradient. */
+   alpha and beta too; SHORTCUT treats them as constants, which is the same gradient in exact arithmetic, cheaper, and
+   unstable when A has a few far outlying eigenvalues; REORTHOGONAL is the shortcut with both passes re-orthogonalised
+   (O(I^2 D) per column), stable on every spectrum. FULL, too, explodes once rounding has cost CG its orthogonality: when
+   A is ill conditioned and the solve goes on until eigenvalues have converged. So every solve measures how much an error
+   could grow on the way back (see pu_column), and a block of columns (options.columns) one of which is not safe is
+   solved again with REORTHOGONAL: FULL beyond a growth of eps^-1/2, SHORTCUT beyond 100, AUTO, which runs the shortcut,
+   beyond that or where orthogonality is lost. The report counts them. With tape_every > 0 and more than 10 steps there is
+   no room for it: then the status is PU_INEXACT. SD and GD know FULL and SHORTCUT only (AUTO and REORTHOGONAL run FULL,
+   and the columns say so); for GD the two agree, for SD the SHORTCUT is a different gradient. */
 typedef enum { PU_ADJOINT_FULL, PU_ADJOINT_SHORTCUT, PU_ADJOINT_REORTHOGONAL, PU_ADJOINT_AUTO } pu_adjoint;
 
 typedef struct {
@@ -503,7 +504,8 @@ typedef struct {
     double residual;      /* |r| as the recurrence has it */
     double true_residual; /* |u - A x| recomputed */
     double orthogonality; /* max_j |r_I'd_j| / (|u| |d_j|); -1 where not measured (only PU_ADJOINT_AUTO does) */
-    double growth;        /* factor by which the shortcut's recursion can enlarge an error; likewise */
+    double growth;        /* factor by which the shortcut's recursion can enlarge an error, and the forward pass as
+                             well; -1 where not measured (no reverse pass; SD, GD, REORTHOGONAL) */
 } pu_column;
 
 typedef struct {
@@ -522,7 +524,7 @@ typedef struct {
     pu_column *columns;  /* N x (K+1) */
     /* Standard errors over the probes, component by component (0 where nothing is random; at least 2 probes). The
        probes form G = report.groups groups; a replicate is the whole gradient as the probes of one group alone would
-       have it. */
+       have it. A 95 % interval is +- report.se_95 of them. */
     pu_real *se_Gamma;   /* Gamma->params */
     pu_real *se_Phi;     /* Phi->params */
     pu_real *se_psi;     /* M */
@@ -549,8 +551,12 @@ typedef struct {
     double seconds;              /* predicted time on one core, before the run (built-in operators' sizes decide) */
 
     pu_int groups;               /* of probes behind the standard errors; 0: none were asked for */
-    double se_95;                /* a 95 % interval of a component is +- se_95 times its standard error (Student's t, G
-                                    - 1) */
+    double se_95;                /* a 95 % interval of a component is +- se_95 times its standard error: Student's t, G - 1
+                                    degrees of freedom, and (15.3 + 45/S)/S, S = K times the data with probes, because
+                                    components are skewed. Where each datum adds one squared normal per probe (alpha of a
+                                    sparse model, psi) it covers 95 % from K = 4 on; Student's t alone 82 % (K = 4), 86 %
+                                    (10), 92 % (32). It covers more where a component sums many, a little less where it
+                                    depends on few of the data */
     double statistical_error;    /* |standard errors| / |gradient| over [Gamma | Phi | psi]; -1: not asked for */
     double solver_error;         /* estimate of the relative error that ending the solver early leaves in the gradient:
                                     eps (PU_NETWORK: I eps^2), eps^2 = sum |x - A^-1 u|_A^2 / sum |x|_A^2; -1: unknown
@@ -576,9 +582,9 @@ typedef struct {
                                     below its expectation D: take more iterations */
 
     pu_int stops[PU_STOP_COUNT]; /* columns by stop reason */
-    pu_int reorthogonalised;     /* columns repeated with re-orthogonalisation (PU_ADJOINT_AUTO) */
+    pu_int reorthogonalised;     /* columns repeated with re-orthogonalisation: their reverse pass was not safe */
     double worst_orthogonality;  /* largest over columns, PU_ADJOINT_AUTO; else -1 */
-    double worst_growth;         /* likewise */
+    double worst_growth;         /* largest over columns (all adjoints but REORTHOGONAL); else -1 */
     double worst_residual;       /* largest |u - Ax| / |u| over columns (0 / 0 counts as 0) */
     pu_int worst_datum, worst_column;
     double products;             /* products A x column */
@@ -878,7 +884,8 @@ PU_DEF pu_status pu_model_predict(pu_model *model, const pu_real *theta, const p
    options, ws, out, report may be NULL: defaults; a block allocated and freed within the call; nothing written.
    Cost: N (K+1) (I+1) products with A; PU_NETWORK about 2 I + 1 of them and I + 1 gradient terms each (with a dense Phi about
    3.5 times PU_OUTPUT); dense engine N D^3.
-   Status: PU_OK; PU_CAP, PU_STAGNATED (tolerance mode), PU_DIVERGED: outputs written; any other: no output array touched. */
+   Status: PU_OK; PU_CAP, PU_STAGNATED (tolerance mode), PU_DIVERGED (GD), PU_INEXACT: outputs written; any other: no output
+   array touched. What is written is finite, the report included: PU_NONFINITE otherwise. */
 PU_DEF pu_status pu_gradient(const pu_lgm *model, const pu_data *data, const pu_options *options, pu_workspace *ws,
                              const pu_gradient_result *out, pu_report *report);
 
@@ -9759,8 +9766,7 @@ typedef struct {
     pu_real *mbar;     /* n: gradient in m, or NULL */
     pu_block u, x, r, q, d;
     pu_block xbar, rbar, dbar, qbar, rprev; /* cotangents; the residual of the step before */
-    pu_real *tape;                          /* directions */
-    pu_real *tape_r;                        /* residuals, to orthogonalise against */
+    pu_real *tape; /* directions; a run that re-orthogonalises keeps the residuals instead, see pu__directions_again */
     pu_real *saved;                         /* states (r, d), every `every` steps */
     pu_state s;
     pu_real *dots, *host_dots; /* 5 x kmax: u'u, r'r, |u - Ax|^2, u'x, x'(u - Ax) */
@@ -9838,6 +9844,13 @@ PU__FN pu_status pu__plan_make(const pu_solve_options *o, pu_int n, int converge
     return PU_OK;
 }
 
+/* Directions that the tape has room for: all of them, or those between two saved states; but ten cost no more than the
+   other vectors of a run, and where all steps fit, a repeated solve can re-orthogonalise. */
+PU__FN pu_int pu__tape_slots(const pu__plan *plan)
+{
+    return plan->every ? pu__most(plan->every, pu__min(plan->I, 10)) : plan->I;
+}
+
 /* Lays out (or measures) everything that a solve of up to kmax columns needs, `data` data side by side. */
 PU__FN void pu__run_layout(pu__run *g, pu__arena *arena, const pu__system *A, const pu_backend *B, const pu__plan *plan,
                            pu_int kmax, pu_int data, int network)
@@ -9864,9 +9877,7 @@ PU__FN void pu__run_layout(pu__run *g, pu__arena *arena, const pu__system *A, co
     for (size_t i = 0; i < (network ? 10u : 6u); i++)
         *vectors[i] = pu__far_cols(arena, n, kmax);
     if (network)
-        g->tape = pu__far_blocks(arena, every ? every : I, n, kmax);
-    if (automatic || (network && plan->adjoint == PU_ADJOINT_REORTHOGONAL))
-        g->tape_r = pu__far_blocks(arena, I, n, kmax);
+        g->tape = pu__far_blocks(arena, pu__tape_slots(plan), n, kmax);
     if (every)
         g->saved = pu__far_blocks(arena, (I - 1) / every * (pu__has_momentum(plan->solver) ? 2 : 1), n, kmax);
     if (automatic) {
@@ -9987,7 +9998,7 @@ PU__FN pu_status pu__product_back(pu__run *g, const pu_real *c, pu_block P, pu_b
 PU__FN void pu__project(pu__run *g, pu_block V, pu_int last, const pu_real *mc, const pu_real *ma)
 {
     for (pu_int l = 0; l <= last; l++) {
-        pu_block R = pu__slot(g, g->tape_r, l);
+        pu_block R = pu__slot(g, g->tape, l);
         pu__dots(g, mc, R, V, g->s.s0);
         pu__run_stage(g, PU_STAGE_PROJECT, l);
         pu__combine2(g, V, pu__term(V), pu__term_full(R, 1, g->s.c0, ma));
@@ -10030,9 +10041,9 @@ PU__FN pu_status pu__forward(pu__run *g, const pu_block *x0, pu_int I)
     const pu_real *m = g->m, *a = s->a, *be = s->be;
     pu_real *pi = s->pi, *rho = s->rho;
     pu_block u = g->u, r = g->r, d = g->d;
-    pu_int k = g->k, every = g->plan.every;
+    pu_int k = g->k, every = g->reorthogonal ? 0 : g->plan.every;
     pu_int strip = B->host ? 2048 : g->n; /* rows: on a host as many as stay in the nearest cache */
-    int later = g->tape && !every;        /* all directions stay on the tape: x = x0 + sum a_i d_i afterwards */
+    int later = g->tape && !every && !g->reorthogonal; /* all directions stay there: x = x0 + sum a_i d_i afterwards */
     int stopped = 0;
     /* x = x0;  r = u - A x0;  rho = r'(m o r);  targets */
     pu_status status = pu__subtract(g, x0, r);
@@ -10052,7 +10063,7 @@ PU__FN pu_status pu__forward(pu__run *g, const pu_block *x0, pu_int I)
         d = later ? pu__slot(g, g->tape, i) : g->d;
         pu__combine(g, d, i > 0 ? 2 : 1, terms);
         if (g->reorthogonal)
-            pu__combine1(g, pu__slot(g, g->tape_r, i), pu__term(r));
+            pu__combine1(g, pu__slot(g, g->tape, i), pu__term(r));
         if (every && i > 0 && i % every == 0) {
             pu__combine1(g, pu__saved_state(g, i / every - 1, s->use_beta), pu__term(d));
             pu__combine1(g, pu__saved_state(g, i / every - 1, 0), pu__term(r));
@@ -10220,6 +10231,17 @@ PU__FN void pu__reverse_long(pu__run *g, const pu__reverse_step_data *step)
     pu__combine3(g, g->dbar, pu__term_c(g->dbar, step->be), pu__term_c(g->xbar, step->a), pu__term_c(g->q, s->pib));
 }
 
+/* d_i once more, into g->d, from the residuals r_0 .. r_i on the tape, to the bit as the forward pass had it. With
+   re-orthogonalisation I^2/2 updates hardly count, and one tape does for both. Backwards it would be unstable. */
+PU__FN pu_block pu__directions_again(const pu__run *g, pu_int i)
+{
+    for (pu_int l = 0; l <= i; l++) {
+        pu_term terms[] = {pu__term_m(pu__slot(g, g->tape, l), g->m), pu__term_c(g->d, g->s.be + pu__most(l - 1, 0) * g->k)};
+        pu__combine(g, g->d, l > 0 ? 2 : 1, terms);
+    }
+    return g->d;
+}
+
 /* Step i of the reverse pass: cotangents of r_{i+1}, d_{i+1} become those of r_i, d_i. The tape begins with step
    `first`. grad += scale_j d/dtheta of the terms p'A q found on the way. */
 PU__FN pu_status pu__reverse_step(pu__run *g, pu_int i, pu_int first, pu_real *grad)
@@ -10235,6 +10257,10 @@ PU__FN pu_status pu__reverse_step(pu__run *g, pu_int i, pu_int first, pu_real *g
                                   at == 0 && first > 0 ? pu__saved_state(g, first / g->plan.every - 1, 0) : pu__none,
                                   s->a + i * g->k, s->be + i * g->k, full, residuals};
     pu_status status = PU_OK;
+    if (g->reorthogonal) {
+        step.d = pu__directions_again(g, i);
+        step.ri = pu__slot(g, g->tape, i);
+    }
     if (constant) {
         /* rbar += m o dbar;  dbar = be dbar + a xbar, and qbar = -a rbar is left as c0 o rbar */
         pu__run_stage(g, PU_STAGE_REV2, i);
@@ -10300,7 +10326,7 @@ PU__FN pu_status pu__reverse(pu__run *g, const pu_block *x0, pu_real *grad)
 {
     const pu_state *s = &g->s;
     const pu_real *m = g->m;
-    pu_int every = g->plan.every, last = g->done - 1;
+    pu_int every = g->reorthogonal ? 0 : g->plan.every, last = g->done - 1;
     pu__dots(g, NULL, g->xbar, g->xbar, s->s0);
     pu__run_stage(g, PU_STAGE_XBAR, 0);
     pu__combine1(g, g->xbar, pu__term_c(g->xbar, s->c0));
@@ -10538,11 +10564,11 @@ PU__FN pu_status pu__lambda_max(pu__run *g, double *lambda)
 /* Failures that leave no usable result. */
 PU__FN int pu__fatal(pu_status status) { return status < 0 || status == PU_BREAKDOWN || status == PU_NONFINITE; }
 
-/* Is status worse than what there was? The first one counts, but a fatal one outranks statuses that leave a result. */
-PU__FN int pu__is_worse(pu_status status, pu_status before)
-{
-    return status && (!before || (pu__fatal(status) && !pu__fatal(before)));
-}
+/* Rank of a status: fine, a solver that ended early, digits lost, no result. */
+PU__FN int pu__rank(pu_status status) { return (status != PU_OK) + (status == PU_INEXACT) + 2 * pu__fatal(status); }
+
+/* Is status worse than what there was? Of equal rank the first one counts. */
+PU__FN int pu__is_worse(pu_status status, pu_status before) { return pu__rank(status) > pu__rank(before); }
 
 /* How column j of the block just solved ended. */
 PU__FN pu_status pu__column_status(const pu__run *g, pu_int j)
@@ -10553,16 +10579,16 @@ PU__FN pu_status pu__column_status(const pu__run *g, pu_int j)
     if (stop == PU_STOP_BREAKDOWN)
         return PU_BREAKDOWN;
     /* one of these dots is not finite where x, r or the residual is not */
-    if (stop == PU_STOP_NONFINITE || !pu__finite_double(g->tt[j] + g->ux[j] + g->xt[j]))
+    if (stop == PU_STOP_NONFINITE || !pu__finite_double(g->uu[j] + g->rr[j] + g->tt[j] + g->ux[j] + g->xt[j]))
         return PU_NONFINITE;
+    /* a step above 2 / lambda_max makes the residual grow */
+    if (g->plan.solver == PU_GD && all_steps && rho[(pu_int)g->host_steps[j] * g->k] > *rho)
+        return PU_DIVERGED;
     if (g->plan.tolerance_mode && all_steps)
         return PU_CAP;
     /* rounding level is what `converge` asks for; any other tolerance was out of reach */
     if (g->plan.tolerance_mode && !g->plan.converge && stop == PU_STOP_ROUNDING)
         return PU_STAGNATED;
-    /* a step above 2 / lambda_max makes the residual grow */
-    if (g->plan.solver == PU_GD && all_steps && rho[(pu_int)g->host_steps[j] * g->k] > *rho)
-        return PU_DIVERGED;
     return PU_OK;
 }
 
@@ -10582,32 +10608,41 @@ PU__FN pu_status pu__run_status(pu__run *g, pu_int datum, pu_int first, pu_repor
     return report->status;
 }
 
-/* The shortcut is trusted where both measures say so. Stable runs stay within 20 eps and a growth of 60, and their
-   errors within 80 eps; beyond a growth of 300 errors follow it (docs/design.md has the measurements). */
+/* A reverse pass is trusted where the measures say so. The shortcut: stable runs stay within 20 eps and a growth of 60,
+   and their errors within 80 eps; beyond a growth of 300 errors follow it. The full pass corrects itself until
+   orthogonality is lost: of 58,000 random runs none below this growth was off, and beyond 1/eps errors have no bound
+   (docs/design.md has the measurements). */
 #define PU__SAFE_ORTHOGONALITY (16 * (double)PU__EPS)
 #define PU__SAFE_GROWTH        100.0
+#define PU__FULL_GROWTH        (1 / sqrt((double)PU__EPS))
 
-/* May the reverse pass of the block just solved be the shortcut? */
-PU__FN int pu__shortcut_is_safe(pu__run *g)
+/* May the reverse pass of the block just solved be what the plan says? */
+PU__FN int pu__reverse_is_safe(pu__run *g)
 {
+    double limit = g->s.detach ? PU__SAFE_GROWTH : PU__FULL_GROWTH;
     int safe = 1;
-    pu__orthogonality(g);
+    if (g->plan.adjoint == PU_ADJOINT_AUTO)
+        pu__orthogonality(g);
     for (pu_int j = 0; j < g->k; j++) {
         g->growth[j] = pu__growth(g, j);
-        safe = safe && g->orth[j] <= PU__SAFE_ORTHOGONALITY && g->growth[j] <= PU__SAFE_GROWTH;
+        safe = safe && g->orth[j] <= PU__SAFE_ORTHOGONALITY && g->growth[j] <= limit;
     }
     return safe;
 }
 
-/* Is the outcome of a block looked at only after everything is enqueued? So it is where the host would have to wait
-   for a look at the scalars, and no choice depends on them. */
-PU__FN int pu__is_late(const pu__run *g, int network)
+/* Is the reverse pass one that can be unstable? */
+PU__FN int pu__is_watched(const pu__run *g, int network)
 {
-    return !g->B->host && !(network && g->plan.adjoint == PU_ADJOINT_AUTO);
+    return network && g->plan.adjoint != PU_ADJOINT_REORTHOGONAL && pu__has_momentum(g->plan.solver);
 }
 
+/* Is the outcome of a block looked at only after everything is enqueued? So it is where the host would have to wait
+   for a look at the scalars, and no choice depends on them. */
+PU__FN int pu__is_late(const pu__run *g, int network) { return !g->B->host && !pu__is_watched(g, network); }
+
 /* A X = U and xbar = u - A x for a block of columns; the system's last product is that with x. network: a reverse pass
-   will follow; PU_ADJOINT_AUTO then repeats the solve with re-orthogonalisation where the shortcut is not safe. */
+   will follow. Where that is not safe the solve is repeated with re-orthogonalisation, or, where the tape has no room for
+   it, the status says so. */
 PU__FN pu_status pu__run_block(pu__run *g, const pu_block *x0, int network, pu_int datum, pu_int first,
                                pu_report *report)
 {
@@ -10625,9 +10660,12 @@ PU__FN pu_status pu__run_block(pu__run *g, const pu_block *x0, int network, pu_i
             return pu__operator_failed(report, "A.apply", datum);
         if (!pu__is_late(g, network))
             outcome = pu__run_status(g, datum, first, report);
-        if (pu__fatal(outcome) || adjoint != PU_ADJOINT_AUTO || g->reorthogonal || pu__shortcut_is_safe(g))
+        if (pu__fatal(outcome) || !pu__is_watched(g, network) || g->reorthogonal || pu__reverse_is_safe(g))
             return outcome;
+        if (pu__tape_slots(&g->plan) < g->plan.I)
+            return pu__fail(report, PU_INEXACT, "options.solve.adjoint is unstable here (set tape_every = 0)", datum, -1);
         g->reorthogonal = 1;
+        g->s.detach = 1;
     }
 }
 
@@ -10665,6 +10703,8 @@ PU__FN void pu__column_record(pu__run *g, pu_int j, pu_column *c)
 PU__FN void pu__report_column(pu_report *report, const pu_column *c, pu_int datum, pu_int column, int repeated)
 {
     double relative = c->rhs > 0 ? c->true_residual / c->rhs : c->true_residual;
+    if (!pu__finite_double(relative + c->rhs + c->residual))
+        relative = (double)INFINITY; /* for pu__check_report to find */
     report->stops[c->stop]++;
     if (repeated && c->adjoint == PU_ADJOINT_REORTHOGONAL)
         report->reorthogonalised++;
@@ -10675,6 +10715,28 @@ PU__FN void pu__report_column(pu_report *report, const pu_column *c, pu_int datu
         report->worst_datum = datum;
         report->worst_column = column;
     }
+}
+
+/* Refuses results whose n numbers at x are not all finite. */
+PU__FN pu_status pu__check_result(const pu_real *x, pu_int n, const char *name, pu_int datum, pu_report *report)
+{
+    pu_int bad = pu__find_nonfinite(n, x);
+    return bad >= 0 ? pu__fail(report, PU_NONFINITE, name, datum, bad) : PU_OK;
+}
+
+/* Refuses a report with a value that is not finite. */
+PU__FN pu_status pu__check_report(pu_report *report)
+{
+    double values[] = {report->c,       report->q,        report->network,        report->nll,
+                       report->nll_se,  report->nll_95,   report->nll_gap,        report->solver_error,
+                       report->ritz_max, report->ritz_min, report->worst_residual, report->statistical_error};
+    static const char *const names[] = {"report.c",        "report.q",        "report.network",        "report.nll",
+                                        "report.nll_se",   "report.nll_95",   "report.nll_gap",        "report.solver_error",
+                                        "report.ritz_max", "report.ritz_min", "report.worst_residual", "report.statistical_error"};
+    for (size_t i = 0; i < sizeof values / sizeof *values; i++)
+        if (!pu__finite_double(values[i]))
+            return pu__refuse(report, PU_NONFINITE, names[i]);
+    return PU_OK;
 }
 
 /* M^-1 into g->m (and M into g->minv), that of datum number `which` of those side by side, from the caller's diagonal
@@ -10932,13 +10994,14 @@ PU__FN pu_status pu__solve_columns(pu__solve_job *w, pu_report *report)
     return pu__run_outcome(g, status, w->gradients, -1, 0, report);
 }
 
-/* Results of a device to the host. Are the gradients finite? |rbar|^2 is, when every entry is. */
+/* Results of a device to the host; records of the columns into the report; dF/du = -w x + scale rbar into near_rbar. Is
+   all of it finite? */
 PU__FN pu_status pu__solve_results(pu__solve_job *w, pu_report *report)
 {
     pu__run *g = &w->run;
     const pu_backend *B = g->B;
+    const pu_solve_arrays *io = &w->io;
     int far = pu__is_far(B);
-    pu_int bad;
     if (far)
         pu__receive(B, w->near_x.at, g->x.at, g->n * g->k);
     if (far && w->gradients) {
@@ -10946,18 +11009,22 @@ PU__FN pu_status pu__solve_results(pu__solve_job *w, pu_report *report)
         pu__receive(B, w->near_scale, g->s.scale, g->k);
         pu__receive(B, w->sums, w->far_sums, w->A.side.op.params);
         pu__zeros(w->grad, w->given->params);
-        if (w->io.grad_A && pu__side_grad(&w->A.side, w->sums, w->grad))
+        if (io->grad_A && pu__side_grad(&w->A.side, w->sums, w->grad))
             return pu__operator_failed(report, "A.grad_from_sums", -1);
     }
-    bad = w->grad ? pu__find_nonfinite(w->given->params, w->grad) : -1;
-    if (bad >= 0)
-        return pu__fail(report, PU_NONFINITE, "grad_A", -1, bad);
-    for (pu_int j = 0; w->io.grad_U && j < w->io.k; j++) {
-        const pu_real *rbar = pu__col(w->near_rbar, j);
-        if (!pu__finite_double(pu__dot(g->n, NULL, rbar, rbar)))
-            return pu__refuse(report, PU_NONFINITE, "grad_U");
+    if (w->grad && pu__check_result(w->grad, w->given->params, "grad_A", -1, report))
+        return report->status;
+    for (pu_int j = 0; j < g->k; j++) {
+        pu_real weight = io->weight ? io->weight[j] : 1, *rbar = pu__col(w->near_rbar, j);
+        pu_column c;
+        for (pu_int i = 0; io->grad_U && i < g->n; i++)
+            rbar[i] = w->near_scale[j] * rbar[i] - weight * pu__col(w->near_x, j)[i];
+        if (io->grad_U && pu__check_result(rbar, g->n, "grad_U", -1, report))
+            return report->status;
+        pu__column_record(g, j, &c);
+        pu__report_column(report, &c, -1, j, w->plan.adjoint != PU_ADJOINT_REORTHOGONAL);
     }
-    return PU_OK;
+    return pu__check_report(report);
 }
 
 /* pu_solve after its checks and with its memory. */
@@ -10988,17 +11055,13 @@ PU__FN pu_status pu__solve_run(pu__solve_job *w, pu_report *report)
     report->lanes = 1;
     if (pu__fatal(status))
         return status;
-    /* The only place where pu_solve writes to the caller's arrays. dF/du = -w x + scale rbar */
+    /* The only place where pu_solve writes to the caller's arrays. */
     for (pu_int j = 0; j < k; j++) {
-        pu_real weight = io->weight ? io->weight[j] : 1, *x = io->X + j * io->ldx;
-        pu_column c;
-        pu__copy(x, pu__col(w->near_x, j), n);
-        for (pu_int i = 0; io->grad_U && i < n; i++)
-            io->grad_U[j * n + i] = w->near_scale[j] * pu__col(w->near_rbar, j)[i] - weight * x[i];
-        pu__column_record(&w->run, j, &c);
-        pu__report_column(report, &c, -1, j, plan->adjoint == PU_ADJOINT_AUTO);
+        pu__copy(io->X + j * io->ldx, pu__col(w->near_x, j), n);
+        if (io->grad_U)
+            pu__copy(io->grad_U + j * n, pu__col(w->near_rbar, j), n);
         if (io->columns)
-            io->columns[j] = c;
+            pu__column_record(&w->run, j, io->columns + j);
     }
     if (io->grad_A)
         pu__copy(io->grad_A, w->grad, w->given->params);
@@ -14607,13 +14670,6 @@ PU__FN pu_status pu__finish_Gamma(const pu__job *job, pu_report *report)
     return PU_OK;
 }
 
-/* Refuses results whose n numbers at x are not all finite. */
-PU__FN pu_status pu__check_result(const pu_real *x, pu_int n, const char *name, pu_int datum, pu_report *report)
-{
-    pu_int bad = pu__find_nonfinite(n, x);
-    return bad >= 0 ? pu__fail(report, PU_NONFINITE, name, datum, bad) : PU_OK;
-}
-
 /* nu = Gamma (bbar + nu), into job->gamma_nu, which is free by now. */
 PU__FN pu_status pu__finish_nu(const pu__job *job, pu_report *report)
 {
@@ -14797,6 +14853,7 @@ PU__FN void pu__standard_errors(const pu__job *job, pu_report *report)
     pu_int G = s->groups;
     pu_int n = s->eta;
     pu_int wanted = job->out->psi ? n : s->psi;
+    double squares = (double)job->K * (double)pu__most(job->exact ? job->served[PU_ITERATIVE] : job->N, 1);
     double errors = 0;
     double size = 0;
     for (pu_int i = 0; i < wanted; i++) {
@@ -14816,7 +14873,10 @@ PU__FN void pu__standard_errors(const pu__job *job, pu_report *report)
         errors += variance;
         size += grad * grad;
     }
-    report->se_95 = pu__student(G - 1);
+    /* Student's t covers too little where a component is skewed; most so are squares of normals, one for each probe and
+       datum: 8 / squares is their squared skewness. 15.3 = 8 times the term of the expansion of a symmetric interval's
+       coverage in it (for sums of squares), 45 from simulations. */
+    report->se_95 = pu__student(G - 1) + (15.3 + 45 / squares) / squares;
     report->statistical_error = size > 0 ? sqrt(errors / size) : 0;
 }
 
@@ -14840,6 +14900,20 @@ PU__FN void pu__write_three(const pu__job *job, const pu_real *from, pu_real *Ga
     pu__write(Gamma, out->Gamma ? from : NULL, job->Gamma->params);
     pu__write(Phi, from && out->Phi ? from + s->Phi : NULL, job->Phi->params);
     pu__write(psi, from && out->psi ? from + s->psi : NULL, job->M);
+}
+
+/* Refuses arrays that are not finite; the gradients themselves have been looked at. */
+PU__FN pu_status pu__check_staged(const pu__job *job, pu_report *report)
+{
+    const pu__slots *s = &job->slots;
+    const pu_gradient_result *stage = &job->stage;
+    pu_int all = job->N * job->cols, groups = job->any_grad ? s->groups : 0;
+    if ((stage->x && pu__check_result(stage->x, all * job->D, "x", -1, report)) ||
+        (stage->residual && pu__check_result(stage->residual, all * job->D, "residual", -1, report)) ||
+        (stage->beta && pu__check_result(stage->beta, all * job->plan.I, "beta", -1, report)) ||
+        (groups && pu__check_result(job->grads + s->group, groups * s->eta, "replicates", -1, report)))
+        return report->status;
+    return groups ? pu__check_result(job->se, s->eta, "standard errors", -1, report) : PU_OK;
 }
 
 /* The only place where pu_gradient writes to the caller's arrays. */
@@ -14933,11 +15007,14 @@ PU__FN pu_status pu__job_run(pu__job *job, pu_report *report)
         return report->status;
     pu__recount(job, report);
     for (pu_int i = 0; i < job->N * cols; i++)
-        pu__report_column(report, &job->columns[i].record, i / cols, i % cols, job->plan.adjoint == PU_ADJOINT_AUTO);
+        pu__report_column(report, &job->columns[i].record, i / cols, i % cols,
+                          job->plan.adjoint != PU_ADJOINT_REORTHOGONAL);
     if (pu__finish_values(job, report) || (job->any_grad && pu__finish_gradient(job, report)))
         return report->status;
     if (job->slots.groups && job->any_grad)
         pu__standard_errors(job, report);
+    if (pu__check_report(report) || pu__check_staged(job, report))
+        return report->status;
     if (!job->dry)
         pu__write_results(job);
     return report->status;
@@ -15470,13 +15547,16 @@ PU__FN pu_status pu__exact_results(pu__job *job, pu_exact_result *result, pu_int
         (result->logdet - job->gamma_logdet) / 2 + job->columns[0].value + (double)result->observed * PU__LOG_2PI / 2;
     if (!pu__finite_double(result->nll))
         return pu__fail(report, PU_NONFINITE, "nll", datum, -1);
+    if (result->Sigma)
+        pu__exact_sigma(D, w->direct.L, job->own_reals, w->post.panel);
+    if (result->Sigma && pu__check_result(job->own_reals, D * D, "Sigma", datum, report))
+        return report->status;
+    pu__write(result->Sigma, job->own_reals, D * D);
     pu__write(result->b, w->run.u.at, D);
     if (result->A && pu__posterior_dense(&w->post, w->run.x, w->run.q, job->own_reals))
         return pu__operator_failed(report, w->post.failed, datum);
     pu__write(result->A, job->own_reals, D * D);
     pu__write(result->mu, job->stage.x, D);
-    if (result->Sigma)
-        pu__exact_sigma(D, w->direct.L, result->Sigma, w->post.panel);
     return PU_OK;
 }
 
@@ -15819,6 +15899,14 @@ PU_DEF pu_status pu_posterior(const pu_lgm *model, const pu_data *data, const pu
     status = pu__moments_run(&w, &call, model, data, options, out->samples != NULL);
     if (pu__fatal(status))
         return pu__finish(&call, status);
+    /* samples: sigma_k becomes mu + sigma_k */
+    for (pu_int n = 0; out->samples && n < job->N; n++) {
+        pu_real *mu = job->stage.x + n * job->cols * job->D;
+        for (pu_int i = 0; i < job->K * job->D; i++)
+            mu[job->D + i] += mu[i % job->D];
+        if (pu__check_result(mu, job->cols * job->D, "samples", n, report))
+            return pu__finish(&call, report->status);
+    }
     pu__write(out->variance, w.spread, job->N * w.each);
     for (pu_int n = 0; n < job->N; n++) {
         pu_int D = job->D;
@@ -15826,8 +15914,8 @@ PU_DEF pu_status pu_posterior(const pu_lgm *model, const pu_data *data, const pu
         const pu_real *mu = job->stage.x + n * (K + 1) * D;
         if (out->mean)
             pu__copy(out->mean + n * D, mu, D);
-        for (pu_int i = 0; out->samples && i < K * D; i++)
-            out->samples[n * K * D + i] = mu[i % D] + mu[D + i];
+        if (out->samples)
+            pu__copy(out->samples + n * K * D, mu + D, K * D);
     }
     out->exact = !job->served[PU_ITERATIVE];
     out->probes = job->K;
@@ -15855,6 +15943,9 @@ PU_DEF pu_status pu_predict(const pu_lgm *model, const pu_data *data, const pu_o
         return pu__finish(&call, status);
     all = job->N * job->M;
     mean = job->own_reals;
+    for (i = 0; out->variance && i < all; i++)
+        if (!pu__finite(w.spread[i] + 1 / model->psi[i % job->M]))
+            return pu__finish(&call, pu__fail(report, PU_NONFINITE, "variance", i / job->M, i % job->M));
     pu__write(out->mean, mean, all);
     pu__write(out->fit, w.spread, all);
     for (i = 0; out->variance && i < all; i++)
@@ -17467,6 +17558,8 @@ PU__FN pu_status pu__fit_gradient(pu__fit *fit, const pu_real *theta, pu_real *g
     fit->objective_se = known ? sqrt(variance) / total : -1;
     fit->gradient = pu__gradient_norm(fit, g);
     fit->gradient_se = sum ? sqrt(error) : -1;
+    if (!pu__finite_double(fit->objective + fit->objective_se + fit->gradient + fit->gradient_se))
+        return pu__refuse(&fit->report->last, PU_NONFINITE, "|gradient|");
     return PU_OK;
 }
 

@@ -378,6 +378,26 @@ TEST overflow_is_stepped_back_from(pu_optimizer optimizer)
     PASS();
 }
 
+/* A gradient that is finite, but not its norm: the fit says so, and theta stays. */
+TEST gradient_whose_norm_overflows_is_refused(void)
+{
+    enum { n = 2 };
+    pu_real y[n], theta[n + 1] = {0};
+    pu_op Phi = pu_op_identity(n);
+    pu_data data = pu_data_full(1, n, y);
+    pu_fit_options o = exact(PU_ADAM, 3);
+    pu_fit_report report;
+    pu_model model;
+    memset(&model, 0, sizeof model);
+    tc_set_case("norm");
+    y[0] = y[1] = (pu_real)(PU_TEST_EPS < 1e-10 ? 1e120 : 1e15); /* the gradient in log beta is about y^2, its square overflows */
+    TC_STATUS(pu_model_sparse(&model, &Phi, NULL), PU_OK);
+    TC_STATUS(pu_fit(&model, &data, &o, NULL, theta, &report), PU_NONFINITE);
+    TC_ASSERT(theta[0] == PU_R(0) && theta[n] == PU_R(0));
+    pu_model_free(&model);
+    PASS();
+}
+
 /* A preconditioner or a step size of each datum has no meaning for mini-batches, which renumber the data: refused. One that all
    data share is fine. */
 TEST arrays_of_each_datum_need_all_data(void)
@@ -822,6 +842,7 @@ int main(int argc, char **argv)
     RUN_TESTp(overflow_is_stepped_back_from, PU_ADAM);
     RUN_TESTp(overflow_is_stepped_back_from, PU_SGD);
     RUN_TESTp(overflow_is_stepped_back_from, PU_LBFGS);
+    RUN_TEST(gradient_whose_norm_overflows_is_refused);
     RUN_TEST(arrays_of_each_datum_need_all_data);
     RUN_TEST(zeroed_options_converge);
     RUN_TEST(what_is_chosen);

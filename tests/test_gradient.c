@@ -808,6 +808,134 @@ TEST dual_engine_is_exact(void)
     PASS();
 }
 
+/* ---- ill-conditioned and overflowing models ----------------------------------------------------------- */
+
+/* A of a geometric spectrum, as bad as its precision allows, solved to a tolerance and for more steps than it has eigenvalues:
+   the default adjoint gives REORTHOGONAL's gradient to the bit, and where there is no room to repeat the solve the status says
+   so, also when the cap of steps was reached as well. (Unguarded: off by 3e19, and by 1e12 in float, under PU_OK.) */
+TEST network_gradient_of_an_ill_conditioned_model(void)
+{
+    enum { D = 30, K = 9 };
+    const int is_double = PU_TEST_EPS < 1e-10;
+    pu_real gamma[D], psi[D], y[D], grad[3][D];
+    pu_op Gamma = pu_op_diagonal(D, gamma), Phi = pu_op_identity(D);
+    pu_lgm lgm = {&Gamma, &Phi, NULL, NULL, psi};
+    pu_data data = pu_data_full(1, D, y);
+    int mode, i;
+    for (i = 0; i < D; i++) gamma[i] = (pu_real)pow(is_double ? 1e8 : 1e6, (double)i / (D - 1)), psi[i] = PU_R(1);
+    pu_normals(1, 0, 0, 0, 3, 0, D, y);
+    for (mode = 0; mode < 2; mode++) {
+        pu_gradient_result out;
+        pu_options o;
+        pu_report report;
+        tc_set_case(mode ? "100 steps" : "tolerance");
+        memset(&o, 0, sizeof o), memset(&out, 0, sizeof out);
+        o.engine = PU_ITERATIVE, o.samples = K, o.solve.iterations = mode ? 100 : 1000;
+        o.solve.tolerance = mode ? 0 : is_double ? 1e-10 : 1e-5;
+        out.Gamma = grad[0];
+        TC_STATUS(pu_gradient(&lgm, &data, &o, NULL, &out, &report), PU_OK);
+        TC_ASSERT(report.reorthogonalised == K + 1 && report.worst_growth > 1 / sqrt(PU_TEST_EPS));
+        o.solve.adjoint = PU_ADJOINT_REORTHOGONAL, out.Gamma = grad[1];
+        TC_STATUS(pu_gradient(&lgm, &data, &o, NULL, &out, &report), PU_OK);
+        TC_ASSERT(report.reorthogonalised == 0 && report.worst_growth < 0); /* asked for, not repeated; not measured */
+        TC_ASSERT(memcmp(grad[0], grad[1], sizeof grad[0]) == 0);
+        o.solve.adjoint = PU_ADJOINT_FULL, o.solve.tape_every = 5, out.Gamma = grad[2];
+        o.solve.iterations = 100, o.solve.tolerance = mode ? 0 : 1e-6, o.columns = 1;
+        TC_STATUS(pu_gradient(&lgm, &data, &o, NULL, &out, &report), PU_INEXACT);
+        TC_ASSERT(strstr(report.where.what, "tape_every") && report.where.datum == 0);
+    }
+    PASS();
+}
+
+/* One, or any power of ten that fits a pu_real. */
+static pu_real extreme(uint64_t seed)
+{
+    const double most = PU_TEST_EPS < 1e-10 ? 308 : 38;
+    double u = (double)(tc_hash(seed) % 2001) / 1000 - 1;
+    return tc_hash(seed + 1) % 3 ? PU_R(1) : (pu_real)pow(10, most * u);
+}
+
+/* Is everything finite that stands in n numbers, */
+static int finite_reals(pu_int n, const pu_real *x)
+{
+    pu_int i;
+    for (i = 0; i < n; i++)
+        if (!(fabs((double)x[i]) <= DBL_MAX)) return 0;
+    return 1;
+}
+
+/* in a report, in a column's record? */
+static int finite_report(const pu_report *r)
+{
+    const double all[] = {r->c, r->q, r->network, r->nll, r->nll_se, r->nll_95, r->nll_gap, r->solver_error, r->ritz_min, r->ritz_max,
+                          r->worst_residual, r->worst_growth, r->worst_orthogonality, r->se_95, r->statistical_error, r->products};
+    size_t i;
+    for (i = 0; i < sizeof all / sizeof *all; i++)
+        if (!(fabs(all[i]) <= DBL_MAX)) return 0;
+    return 1;
+}
+
+/* Precisions, data, means and features of any size a number can have: a call that writes results writes finite ones, in
+   every array and in the report. All kinds, engines, solvers, adjoints. */
+TEST nothing_infinite_leaves(void)
+{
+    enum { D = 4, M = 5, N = 2, K = 3, I = 6, COLUMNS = N * (K + 1) };
+    static const pu_engine engines[] = {PU_ENGINE_DEFAULT, PU_ITERATIVE, PU_DENSE, PU_DUAL, PU_ENGINE_AUTO};
+    pu_real gamma[D], phi[M * D], psi[M], y[N * M], nu[D], eta[M];
+    pu_real g_nu[D], g_gamma[D], g_phi[M * D], g_eta[M], g_psi[M], se_gamma[D], se_phi[M * D], se_psi[M];
+    pu_real x[COLUMNS * D], residual[COLUMNS * D], alpha[COLUMNS * I], beta[COLUMNS * I], replicates[K * (D + M * D + M)];
+    pu_real A[D * D], Sigma[D * D], b[D], mu[D];
+    pu_column columns[COLUMNS];
+    pu_op Gamma = pu_op_diagonal(D, gamma), Phi = pu_op_dense(M, D, phi);
+    pu_lgm lgm = {&Gamma, &Phi, nu, eta, psi};
+    pu_data data = pu_data_full(N, M, y);
+    int written = 0, refused = 0;
+    uint64_t seed;
+    for (seed = 1; seed <= 3000; seed++) {
+        const uint64_t s = seed * 1000;
+        const pu_real scale_y = extreme(s + 200), scale_mean = extreme(s + 202), scale_phi = extreme(s + 204);
+        pu_gradient_result out = {g_nu, g_gamma, g_phi, g_eta, g_psi, NULL, x, residual, NULL, NULL, NULL, columns, se_gamma, se_phi, se_psi, NULL};
+        pu_exact_result e;
+        pu_options o;
+        pu_report report;
+        pu_status status;
+        double nll = 0, se = 0;
+        pu_int i;
+        tc_set_case("seed %d", (int)seed);
+        tc_fill_normal(s + 1, M * D, phi), tc_fill_normal(s + 2, N * M, y), tc_fill_normal(s + 3, D, nu), tc_fill_normal(s + 4, M, eta);
+        for (i = 0; i < D; i++) gamma[i] = extreme(s + 10 + 2 * (uint64_t)i), nu[i] *= scale_mean / 8;
+        for (i = 0; i < M; i++) psi[i] = extreme(s + 50 + 2 * (uint64_t)i), eta[i] *= scale_mean / 8;
+        for (i = 0; i < N * M; i++) y[i] *= scale_y / 8;
+        for (i = 0; i < M * D; i++) phi[i] *= scale_phi / 8;
+        memset(&o, 0, sizeof o), memset(&e, 0, sizeof e);
+        o.kind = (pu_kind)(tc_hash(s + 300) % 4), o.engine = engines[tc_hash(s + 301) % 5];
+        o.solve.solver = (pu_solver)(tc_hash(s + 302) % 4), o.solve.adjoint = (pu_adjoint)(tc_hash(s + 303) % 4);
+        o.samples = K, o.solve.iterations = I, o.solve.tolerance = tc_hash(s + 304) % 3 ? 0 : 1e-4;
+        if (o.kind != PU_EXACT) out.alpha = alpha, out.beta = beta, out.replicates = replicates;
+        status = pu_gradient(&lgm, &data, &o, NULL, &out, &report);
+        if (status >= 0 && status != PU_NONFINITE && status != PU_BREAKDOWN) {
+            written++;
+            TC_ASSERT(finite_report(&report));
+            TC_ASSERT(finite_reals(D, g_nu) && finite_reals(D, g_gamma) && finite_reals(M * D, g_phi) && finite_reals(M, g_eta));
+            TC_ASSERT(finite_reals(M, g_psi) && finite_reals(D, se_gamma) && finite_reals(M * D, se_phi) && finite_reals(M, se_psi));
+            TC_ASSERT(finite_reals(COLUMNS * D, x) && finite_reals(COLUMNS * D, residual));
+            if (out.alpha) TC_ASSERT(finite_reals(COLUMNS * I, alpha) && finite_reals(COLUMNS * I, beta));
+            if (out.alpha) TC_ASSERT(finite_reals(report.groups * (D + M * D + M), replicates));
+            for (i = 0; i < COLUMNS; i++)
+                TC_ASSERT(fabs(columns[i].rhs + columns[i].residual + columns[i].true_residual + columns[i].growth) <= DBL_MAX);
+        } else
+            refused++;
+        if (pu_nll(&lgm, &data, &o, NULL, &nll, &se, &report) == PU_OK) TC_ASSERT(fabs(nll) <= DBL_MAX && fabs(se) <= DBL_MAX);
+        e.A = A, e.Sigma = Sigma, e.b = b, e.mu = mu;
+        if (pu_exact(&lgm, &data, 0, NULL, &e, &report) == PU_OK) {
+            TC_ASSERT(finite_report(&report) && fabs(e.c) <= DBL_MAX && fabs(e.nll) <= DBL_MAX && fabs(e.logdet) <= DBL_MAX);
+            TC_ASSERT(finite_reals(D * D, A) && finite_reals(D * D, Sigma) && finite_reals(D, b) && finite_reals(D, mu));
+        }
+    }
+    TC_ASSERT(written > 300 && refused > 300);
+    PASS();
+}
+
 GREATEST_MAIN_DEFS();
 
 int main(int argc, char **argv)
@@ -834,5 +962,7 @@ int main(int argc, char **argv)
     RUN_TEST(observed_rows_alone_are_enough);
     RUN_TEST(engines_agree);
     RUN_TEST(dual_engine_is_exact);
+    RUN_TEST(network_gradient_of_an_ill_conditioned_model);
+    RUN_TEST(nothing_infinite_leaves);
     PU_TEST_MAIN_END();
 }

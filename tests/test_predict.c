@@ -610,6 +610,79 @@ TEST memory(pu_kind kind, pu_engine engine)
     PASS();
 }
 
+/* Precisions, data and means of any size a number can have: moments and draws that are written are finite; those that
+   overflow are refused, and leave the arrays alone. */
+TEST nothing_infinite_is_predicted(void)
+{
+    enum { n = 3, K = 3 };
+    const double most = PU_TEST_EPS < 1e-10 ? 308 : 38;
+    pu_real big[6][n], y[n], z[K * n], mean[n], variance[n], fit[n], imputed[n];
+    pu_op Gamma = pu_op_diagonal(n, big[0]), Phi = pu_op_diagonal(n, big[2]);
+    pu_lgm lgm = {&Gamma, &Phi, big[3], big[4], big[1]};
+    pu_data data = pu_data_full(1, n, y);
+    int written[3] = {0}, refused[3] = {0}, call;
+    uint64_t seed;
+    for (seed = 1; seed <= 3000; seed++) {
+        pu_options o;
+        pu_int i, j;
+        for (j = 0; j < 6; j++)
+            for (i = 0; i < n; i++) {
+                double u = (double)(tc_hash(seed * 100 + (uint64_t)(3 * j + i)) % 2001) / 1000 - 1;
+                big[j][i] = tc_hash(seed * 100 + 50 + (uint64_t)j) % 3 ? PU_R(1) : (pu_real)pow(10, most * u);
+            }
+        for (i = 0; i < n; i++) y[i] = big[5][i];
+        memset(&o, 0, sizeof o);
+        o.samples = K;
+        o.kind = (pu_kind)(tc_hash(seed) % 4);
+        o.engine = o.kind == PU_EXACT || o.kind == PU_MONTE_CARLO ? PU_DENSE : PU_ITERATIVE;
+        for (call = 0; call < 3; call++) {
+            pu_posterior_result a;
+            pu_predict_result b;
+            pu_status status;
+            memset(&a, 0, sizeof a), memset(&b, 0, sizeof b);
+            for (i = 0; i < K * n; i++) z[i] = PU_R(7);
+            for (i = 0; i < n; i++) mean[i] = variance[i] = fit[i] = imputed[i] = PU_R(7);
+            a.mean = mean, a.variance = variance, a.samples = o.kind == PU_EXACT ? NULL : z;
+            b.mean = mean, b.variance = variance, b.fit = fit, b.imputed = imputed;
+            tc_set_case("seed %d, call %d", (int)seed, call);
+            status = call == 0   ? pu_posterior(&lgm, &data, &o, NULL, &a, NULL)
+                     : call == 1 ? pu_predict(&lgm, &data, &o, NULL, &b, NULL)
+                                 : pu_simulate(&lgm, 1, 5, NULL, mean, variance, NULL);
+            if (status >= 0 && status != PU_NONFINITE && status != PU_BREAKDOWN) {
+                written[call]++;
+                for (i = 0; i < K * n; i++) TC_ASSERT(fabs((double)z[i]) <= DBL_MAX);
+                for (i = 0; i < n; i++) TC_ASSERT(fabs((double)mean[i]) <= DBL_MAX && fabs((double)variance[i]) <= DBL_MAX);
+                for (i = 0; i < n; i++) TC_ASSERT(fabs((double)fit[i]) <= DBL_MAX && fabs((double)imputed[i]) <= DBL_MAX);
+                continue;
+            }
+            refused[call]++;
+            for (i = 0; i < n; i++)
+                TC_ASSERT(mean[i] == PU_R(7) && variance[i] == PU_R(7) && fit[i] == PU_R(7) && imputed[i] == PU_R(7) && z[i] == PU_R(7));
+        }
+    }
+    for (call = 0; call < 3; call++) TC_ASSERT(written[call] > 100 && refused[call] > 20);
+    PASS();
+}
+
+/* 1/psi overflows: the variance of an observation is refused by its name. */
+TEST a_variance_that_overflows_is_named(void)
+{
+    pu_real one[2] = {1, 1}, tiny[2], y[2] = {1, 2}, mean[2], variance[2];
+    pu_op Gamma = pu_op_diagonal(2, one), Phi = pu_op_identity(2);
+    pu_lgm lgm = {&Gamma, &Phi, NULL, NULL, tiny};
+    pu_data data = pu_data_full(1, 2, y);
+    pu_predict_result out;
+    pu_options o;
+    pu_report report;
+    tiny[0] = PU_R(1), tiny[1] = PU_TEST_EPS < 1e-10 ? (pu_real)1e-310 : (pu_real)1e-40;
+    memset(&o, 0, sizeof o), memset(&out, 0, sizeof out);
+    o.kind = PU_EXACT, o.samples = PU_ZERO, out.mean = mean, out.variance = variance;
+    tc_set_case("1/psi");
+    TC_STATUS(pu_predict(&lgm, &data, &o, NULL, &out, &report), PU_NONFINITE);
+    TC_ASSERT(strcmp(report.where.what, "variance") == 0 && report.where.datum == 0 && report.where.index == 1);
+    PASS();
+}
+
 GREATEST_MAIN_DEFS();
 
 int main(int argc, char **argv)
@@ -644,6 +717,8 @@ int main(int argc, char **argv)
     RUN_TESTp(memory, PU_EXACT, PU_DENSE);
     RUN_TESTp(memory, PU_EXACT, PU_DUAL);
     RUN_TESTp(memory, PU_MONTE_CARLO, PU_ITERATIVE);
+    RUN_TEST(nothing_infinite_is_predicted);
+    RUN_TEST(a_variance_that_overflows_is_named);
     if (greatest_get_verbosity() > 0) printf("worst z-score: %.2f\n", worst_z);
     PU_TEST_MAIN_END();
 }

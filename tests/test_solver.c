@@ -115,15 +115,15 @@ static double gradient_error(const pu_real *a, pu_int n, pu_int I, pu_adjoint ad
     return fabs(got - want) / sqrt(size * direction);
 }
 
-/* REORTHOGONAL and AUTO must be right on every spectrum, in float too; FULL is where no eigenvalue stands out. The bound
-   is 300 eps: sums of 80 terms and a relative error per step of a few eps, I = 2 .. 14 of them. */
+/* Every adjoint must be right on every spectrum, in float too: what is unstable is repeated. The bound is 300 eps: sums of 80
+   terms and a relative error per step of a few eps, I = 2 .. 14 of them. FULL is trusted up to a growth of eps^-1/2, where its
+   local corrections lose some digits: 3000 eps. Where the tape has no room for a repeated solve the status says so. */
 TEST reverse_pass_survives_outliers(void)
 {
     static const struct { int outliers; double far; } spectra[] = {{0, 0}, {5, 100}, {2, 1e3}, {3, 6000}};
     static const pu_int steps[] = {2, 5, 8, 11, 14};
     const pu_int n = 80;
     size_t s, i;
-    double worst_shortcut = 0;
     for (s = 0; s < sizeof spectra / sizeof *spectra; s++)
         for (i = 0; i < sizeof steps / sizeof *steps; i++) {
             const pu_real *a = outlier_matrix(n, spectra[s].outliers, spectra[s].far, 50 + s);
@@ -138,16 +138,210 @@ TEST reverse_pass_survives_outliers(void)
             TC_ASSERT(column.orthogonality >= 0);
             TC_ASSERT((column.adjoint == PU_ADJOINT_SHORTCUT) ==
                       (column.orthogonality <= 16 * PU_TEST_EPS && column.growth <= 100));
-            if (spectra[s].outliers == 0) {
-                error = gradient_error(a, n, steps[i], PU_ADJOINT_FULL, &column);
-                TC_CLOSE(error, 0, 300 * PU_TEST_EPS);
-            }
+            error = gradient_error(a, n, steps[i], PU_ADJOINT_FULL, &column);
+            TC_CLOSE(error, 0, (spectra[s].outliers ? 3000 : 300) * PU_TEST_EPS);
+            TC_ASSERT((column.adjoint == PU_ADJOINT_FULL) == (column.growth <= 1 / sqrt(PU_TEST_EPS)));
+            TC_ASSERT(spectra[s].outliers || column.adjoint == PU_ADJOINT_FULL);
             error = gradient_error(a, n, steps[i], PU_ADJOINT_SHORTCUT, &column);
-            if (error > worst_shortcut) worst_shortcut = error;
+            TC_CLOSE(error, 0, 300 * PU_TEST_EPS);
+            TC_ASSERT((column.adjoint == PU_ADJOINT_SHORTCUT) == (column.growth <= 100));
             tc_release(NULL);
         }
-    tc_set_case("plain shortcut");
-    TC_ASSERT(worst_shortcut > 100 * 300 * PU_TEST_EPS); /* and that relative to its own exploded size: the danger is real */
+    PASS();
+}
+
+/* Spectra that are not kind: 0 uniform, 1 log-uniform, 2 clusters, 3 a few large outliers, 4 a few small ones, 5 geometric. */
+static void draw_spectrum(pu_int n, int kind, double cond, uint64_t seed, pu_real *a)
+{
+    pu_int i;
+    for (i = 0; i < n; i++) {
+        double u = (double)(tc_hash(seed + 2 * (uint64_t)i) % 100000) / 100000;
+        double v = (double)(tc_hash(seed + 2 * (uint64_t)i + 1) % 100000) / 100000;
+        double x = pow(cond, kind == 5 ? (double)i / (double)(n - 1) : u);
+        if (kind == 0) x = 1 + (cond - 1) * u;
+        if (kind == 2) x = pow(cond, floor(4 * u) / 3) * (1 + 1e-3 * v);
+        if (kind == 3) x = i < 5 ? cond * (0.1 + v) : 1 + 3 * u;
+        if (kind == 4) x = i < 3 ? (1 + v) / cond : 1 + 3 * u;
+        a[i] = (pu_real)x;
+    }
+}
+
+/* A solve of random size, steps, tolerance and solver; n is returned, 0 where it broke down. */
+typedef struct {
+    pu_real a[120], u[120], m[120], x[120], grad[120], grad_u[120];
+    pu_solve_options o;
+    pu_report report;
+} hard;
+
+static pu_int draw_hard(hard *h, uint64_t seed)
+{
+    const pu_int n = 2 + (pu_int)(tc_hash(seed) % 119);
+    const double digits = PU_TEST_EPS < 1e-10 ? 14 : 7;
+    double cond = pow(10, 1 + (digits - 1) * (double)(tc_hash(seed + 1) % 1000) / 1000);
+    pu_int i;
+    draw_spectrum(n, (int)(tc_hash(seed + 2) % 6), cond, seed + 100, h->a);
+    pu_normals(seed, 0, 0, 0, 3, 0, n, h->u);
+    pu_normals(seed, 1, 0, 0, 3, 0, n, h->m);
+    for (i = 0; i < n; i++) h->u[i] *= (pu_real)pow((double)h->a[i], (double)(tc_hash(seed + 3) % 3) / 2);
+    for (i = 0; i < n; i++) h->m[i] = (pu_real)exp(2 * (double)h->m[i]);
+    memset(&h->o, 0, sizeof h->o);
+    if (tc_hash(seed + 4) % 3 == 0) h->o.solver = PU_PCG, h->o.precond = h->m;
+    h->o.iterations = 2 + (pu_int)(tc_hash(seed + 5) % (uint64_t)(3 * n));
+    if (tc_hash(seed + 6) % 5 < 2) h->o.tolerance = pow(10, -2 - (double)(tc_hash(seed + 7) % (uint64_t)(digits - 4))), h->o.iterations = 1000;
+    return n;
+}
+
+static int solve_hard(hard *h, pu_int n, pu_adjoint adjoint)
+{
+    pu_op op = pu_op_diagonal(n, h->a);
+    pu_status status;
+    h->o.adjoint = adjoint;
+    status = tc_pu_solve(&op, 1, h->u, 0, h->x, 0, NULL, NULL, &h->o, NULL, NULL, h->grad, h->grad_u, NULL, &h->report);
+    return status >= 0 && status != PU_BREAKDOWN && status != PU_NONFINITE;
+}
+
+/* |got - want| / |want| for the gradient in diag(A), whose limit is x_j^2 / 2, or in u: -x_j; the output gradient if `output` */
+static double distance(const hard *h, pu_int n, int in_u, int output)
+{
+    double off = 0, size = 0;
+    pu_int i;
+    for (i = 0; i < n; i++) {
+        double x = (double)h->u[i] / (double)h->a[i], want = in_u ? -x : x * x / 2, y = (double)h->x[i];
+        double got = in_u ? (double)h->grad_u[i] : (double)h->grad[i];
+        if (output) got = in_u ? -y : y * y / 2;
+        off += (got - want) * (got - want), size += want * want;
+    }
+    return sqrt(off / size);
+}
+
+/* On 1500 random problems, conditioned up to 1/eps and worse, a full reverse pass that was not repeated is no further from the
+   truth than three times the output gradient or the re-orthogonalised one, but for half of the digits. (Unguarded, one in
+   six was off, by up to 1e150.) Those that were repeated are REORTHOGONAL's to the bit. */
+TEST full_reverse_pass_does_not_explode(void)
+{
+    static hard full, other;
+    int kept = 0, repeated = 0;
+    uint64_t seed;
+    for (seed = 1; seed <= 1500; seed++) {
+        const pu_int n = draw_hard(&full, seed * 1000);
+        int in_u;
+        tc_set_case("seed %d", (int)seed);
+        other = full;
+        if (!solve_hard(&other, n, PU_ADJOINT_REORTHOGONAL) || !solve_hard(&full, n, PU_ADJOINT_FULL)) continue;
+        TC_ASSERT(full.report.reorthogonalised == (full.report.worst_growth > 1 / sqrt(PU_TEST_EPS)));
+        TC_ASSERT(full.report.status != PU_INEXACT);
+        if (full.report.reorthogonalised) {
+            repeated++;
+            TC_ASSERT(memcmp(full.grad, other.grad, (size_t)n * sizeof(pu_real)) == 0);
+            TC_ASSERT(memcmp(full.grad_u, other.grad_u, (size_t)n * sizeof(pu_real)) == 0);
+            continue;
+        }
+        kept++;
+        for (in_u = 0; in_u < 2; in_u++) {
+            double allowed = distance(&full, n, in_u, 1);
+            if (distance(&other, n, in_u, 0) > allowed) allowed = distance(&other, n, in_u, 0);
+            TC_ASSERT(distance(&full, n, in_u, 0) <= 3 * allowed + sqrt(PU_TEST_EPS));
+        }
+    }
+    TC_ASSERT(kept > 300 && repeated > 300);
+    PASS();
+}
+
+/* Spectra without outliers keep the plain pass: nothing is repeated. */
+TEST benign_spectra_are_not_repeated(void)
+{
+    static const double top[] = {4, 10, 100};
+    static hard h;
+    size_t t;
+    int I;
+    for (t = 0; t < 3; t++)
+        for (I = 5; I <= 30; I += 25) {
+            tc_set_case("to %g, I = %d", top[t], I);
+            draw_spectrum(120, 0, top[t], 77, h.a);
+            pu_normals(1, 0, 0, 0, 3, 0, 120, h.u);
+            memset(&h.o, 0, sizeof h.o);
+            h.o.iterations = I;
+            TC_ASSERT(solve_hard(&h, 120, PU_ADJOINT_FULL));
+            TC_ASSERT(h.report.reorthogonalised == 0 && h.report.worst_growth >= 1 && h.report.worst_growth < 100);
+        }
+    PASS();
+}
+
+/* A geometric spectrum, solved to a tolerance. Saved states leave no room to re-orthogonalise more than ten steps: then the
+   status tells, and what to do. With ten steps and fewer they are no reason. */
+TEST a_reverse_pass_that_cannot_be_repeated_says_so(void)
+{
+    static const pu_adjoint adjoints[] = {PU_ADJOINT_FULL, PU_ADJOINT_SHORTCUT};
+    static hard h, whole;
+    int i;
+    draw_spectrum(30, 5, PU_TEST_EPS < 1e-10 ? 1e8 : 1e5, 0, h.a);
+    pu_normals(1, 0, 0, 0, 3, 0, 30, h.u);
+    for (i = 0; i < 2; i++) {
+        memset(&h.o, 0, sizeof h.o);
+        tc_set_case("adjoint %d", (int)adjoints[i]);
+        h.o.tolerance = PU_TEST_EPS < 1e-10 ? 1e-10 : 1e-5, h.o.tape_every = PU_CHOOSE;
+        TC_ASSERT(solve_hard(&h, 30, adjoints[i]));
+        TC_STATUS(h.report.status, PU_INEXACT);
+        TC_ASSERT(strstr(h.report.where.what, "adjoint") && strstr(h.report.where.what, "tape_every"));
+        TC_ASSERT(h.report.worst_growth > 1 / sqrt(PU_TEST_EPS) && h.report.reorthogonalised == 0);
+        h.o.tape_every = 0;
+        TC_ASSERT(solve_hard(&h, 30, adjoints[i]));
+        TC_STATUS(h.report.status, PU_OK);
+        TC_ASSERT(h.report.reorthogonalised == 1);
+        /* the exact gradient is -x: second order in the residual, which A^-1 enlarges, at most 1e-5 of x here */
+        TC_ASSERT(distance(&h, 30, 1, 0) < 1e-4);
+        h.o.tolerance = 0, h.o.iterations = 10;
+        whole = h;
+        h.o.tape_every = 3;
+        TC_ASSERT(solve_hard(&h, 30, PU_ADJOINT_SHORTCUT) && solve_hard(&whole, 30, PU_ADJOINT_SHORTCUT));
+        TC_STATUS(h.report.status, PU_OK);
+        TC_ASSERT(h.report.reorthogonalised == 1 && memcmp(h.grad, whole.grad, 30 * sizeof(pu_real)) == 0);
+    }
+    PASS();
+}
+
+/* GD with a step above 2 / lambda_max: the residual grows, with a tolerance as without one. */
+TEST divergence_is_told_in_tolerance_mode_too(void)
+{
+    pu_real a[2] = {1, 2}, u[2] = {1, 1}, x[2], step = 5;
+    pu_op op = pu_op_diagonal(2, a);
+    pu_solve_options o;
+    int with;
+    memset(&o, 0, sizeof o);
+    o.solver = PU_GD, o.step = &step, o.iterations = 10;
+    for (with = 0; with < 2; with++) {
+        o.tolerance = with ? 1e-3 : 0;
+        tc_set_case("tolerance %g", o.tolerance);
+        TC_STATUS(tc_pu_solve(&op, 1, u, 0, x, 0, NULL, NULL, &o, NULL, NULL, NULL, NULL, NULL, NULL), PU_DIVERGED);
+    }
+    step = PU_R(0.1), o.tolerance = 1e-6; /* converges, too slowly */
+    TC_STATUS(tc_pu_solve(&op, 1, u, 0, x, 0, NULL, NULL, &o, NULL, NULL, NULL, NULL, NULL, NULL), PU_CAP);
+    PASS();
+}
+
+/* Numbers near the largest: what overflows is refused, and no array is touched. */
+TEST solve_lets_nothing_infinite_out(void)
+{
+    const double most = PU_TEST_EPS < 1e-10 ? 1.7e308 : 3e38;
+    pu_real a[3] = {1, 2, 3}, U[3] = {1, 1, PU_R(1e12)}, x[3], grad[3], weight = (pu_real)most;
+    pu_op op = pu_op_diagonal(3, a);
+    pu_solve_options o;
+    pu_report report;
+    pu_int I, i;
+    memset(&o, 0, sizeof o);
+    for (I = 0; I < 3; I++) {
+        tc_set_case("I = %d", (int)I);
+        o.iterations = I ? I : PU_ZERO;
+        for (i = 0; i < 3; i++) x[i] = grad[i] = PU_R(7);
+        if (tc_pu_solve(&op, 1, U, 0, x, 0, NULL, &weight, &o, NULL, NULL, NULL, grad, NULL, &report) == PU_OK) {
+            for (i = 0; i < 3; i++) TC_ASSERT(fabs((double)grad[i]) <= most && fabs((double)x[i]) <= most);
+            continue;
+        }
+        TC_STATUS(report.status, PU_NONFINITE);
+        TC_ASSERT(strcmp(report.where.what, "grad_U") == 0 && report.where.index >= 0);
+        for (i = 0; i < 3; i++) TC_ASSERT(x[i] == PU_R(7) && grad[i] == PU_R(7));
+    }
+    TC_STATUS(report.status, PU_NONFINITE); /* the last: weight times x */
     PASS();
 }
 
@@ -555,6 +749,11 @@ int main(int argc, char **argv)
     GREATEST_MAIN_BEGIN();
     SET_TEARDOWN(tc_release, NULL);
     RUN_TEST(reverse_pass_survives_outliers);
+    RUN_TEST(full_reverse_pass_does_not_explode);
+    RUN_TEST(benign_spectra_are_not_repeated);
+    RUN_TEST(a_reverse_pass_that_cannot_be_repeated_says_so);
+    RUN_TEST(divergence_is_told_in_tolerance_mode_too);
+    RUN_TEST(solve_lets_nothing_infinite_out);
     RUN_TEST(gd_network_is_gd_twice_as_long);
     RUN_TEST(value_identities);
     RUN_TEST(finished_columns_freeze);

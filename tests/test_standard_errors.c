@@ -32,7 +32,7 @@ TEST replicates_are_gradients(void)
         o.groups = G, o.delta = delta, o.solve.iterations = kinds[i] == PU_MONTE_CARLO ? 0 : 5, o.columns = 2;
         TC_STATUS(pu_gradient(&p.lgm, &p.data, &o, NULL, &out, &report), PU_OK);
         TC_ASSERT(report.groups == G && report.statistical_error > 0);
-        TC_CLOSE(report.se_95, 4.3027, 0.04);
+        TC_CLOSE(report.se_95, 4.3027 + (15.3 + 45.0 / (double)(N * K)) / (double)(N * K), 0.04); /* t, and skewness */
         for (j = 0; j < each; j++) { /* the formula of the standard error, and the mean */
             const double grad = (double)(j < p.Phi.params ? grad_Phi[j] : grad_psi[j - p.Phi.params]);
             const double se = (double)(j < p.Phi.params ? se_Phi[j] : se_psi[j - p.Phi.params]);
@@ -61,8 +61,7 @@ TEST replicates_are_gradients(void)
 }
 
 /* Over 200 seeds the 95 % intervals cover the truth 90 to 99 % of the time: likelihood and every component of the gradient
-   taken together, three models. A component that is one squared sample (an entry of psi in a series, a coefficient's alpha) is
-   far from normal, and Student's interval covers 88 % with 10 probes: these models take 30, as the paper does. */
+   taken together, three models. */
 static greatest_test_res coverage(problem *p, pu_int K)
 {
     const pu_int nG = p->Gamma.params, nP = p->Phi.params, M = p->Phi.rows;
@@ -102,6 +101,46 @@ static greatest_test_res coverage(problem *p, pu_int K)
     TC_ASSERT(converged >= SEEDS - 5);
     TC_ASSERT(covered >= SEEDS * 90 / 100 && covered <= SEEDS * 99 / 100);
     TC_ASSERT(components >= SEEDS && inside >= 0.90 * components && inside <= 0.99 * components);
+    PASS();
+}
+
+/* Components that are squares of normals, one for each probe and datum, are the most skewed: Student's interval covers
+   82 % with 4 probes, 86 % with 10 and 92 % with 32, and with fewer groups a little more. report.se_95 must make 93 to 97 % of
+   it, at any K, G and N. 600 seeds, 16 components that are independent: the chance error is 0.2 %. */
+TEST intervals_cover_skewed_components(void)
+{
+    enum { D = 16 };
+    static const struct { pu_int K, G, N; } cases[] = {{4, 0, 1}, {10, 0, 1}, {10, 5, 1}, {32, 0, 1}, {6, 0, 2}, {10, 0, 4}};
+    pu_real alpha[D], psi[D], y[4 * D], grad[D], se[D];
+    pu_op Gamma = pu_op_diagonal(D, alpha), Phi = pu_op_identity(D);
+    pu_lgm lgm = {&Gamma, &Phi, NULL, NULL, psi};
+    size_t c;
+    pu_int i;
+    for (i = 0; i < D; i++) alpha[i] = psi[i] = PU_R(1);
+    for (i = 0; i < 4 * D; i++) y[i] = PU_R(0);
+    for (c = 0; c < sizeof cases / sizeof *cases; c++) {
+        pu_data data = pu_data_full(cases[c].N, D, y);
+        pu_gradient_result out;
+        pu_options o;
+        pu_report report;
+        double inside = 0, student = 0;
+        int seed;
+        memset(&o, 0, sizeof o), memset(&out, 0, sizeof out);
+        out.Gamma = grad, out.se_Gamma = se;
+        o.kind = PU_OUTPUT, o.engine = PU_ITERATIVE, o.samples = cases[c].K, o.groups = cases[c].G, o.solve.iterations = 2;
+        tc_set_case("K = %d, G = %d, N = %d", (int)cases[c].K, (int)cases[c].G, (int)cases[c].N);
+        for (seed = 0; seed < 600; seed++) {
+            o.seed = (uint64_t)seed + 1;
+            TC_STATUS(pu_gradient(&lgm, &data, &o, NULL, &out, &report), PU_OK);
+            /* A = 2 I: the exact gradient is Sigma_jj / 2 - 1 / (2 alpha_j) = 1/4 - 1/2 */
+            for (i = 0; i < D; i++) inside += fabs((double)grad[i] + 0.25) <= report.se_95 * (double)se[i];
+            for (i = 0; i < D; i++) student += fabs((double)grad[i] + 0.25) <= 2.2622 * (double)se[i]; /* t, 9 */
+        }
+        inside /= 600 * D, student /= 600 * D;
+        if (getenv("PU_SHOW")) printf("K = %d, G = %d, N = %d: covers %.3f, with 2.26 %.3f\n", (int)cases[c].K, (int)cases[c].G, (int)cases[c].N, inside, student);
+        TC_ASSERT(inside >= 0.93 && inside <= 0.97);
+        if (c == 1) TC_ASSERT(student < 0.88); /* what it is about */
+    }
     PASS();
 }
 
@@ -347,6 +386,7 @@ int main(int argc, char **argv)
     GREATEST_SET_TEARDOWN_CB(tc_release, NULL);
     RUN_TEST(replicates_are_gradients);
     RUN_TEST(intervals_cover);
+    RUN_TEST(intervals_cover_skewed_components);
     RUN_TEST(rao_blackwell_saves_variance);
     RUN_TEST(rao_blackwell_on_a_band);
     RUN_TEST(solver_error_is_told);

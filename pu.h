@@ -58,6 +58,8 @@ SWITCHES (define before the include; every unit of a program must agree, except 
     PU_STATIC            all functions static (needs PU_IMPLEMENTATION in the same unit)
     PU_NO_MALLOC         no malloc/free: memory comes from the caller's block or allocator hook only
     PU_NO_STDIO          no files: pu_fit without checkpoints
+    _POSIX_C_SOURCE      (of the system; 200112 or more) checkpoints of pu_fit are safe against a crash of the machine and follow
+                         links. gcc and clang set it by themselves unless asked for strict C (-std=c99)
     PU_NO_OPENMP         ignore OpenMP even when the compiler has it switched on
     PU_ASSERT(x)         internal consistency checks.  Default: nothing
     The next two concern the unit with PU_IMPLEMENTATION alone; results agree with the built-in code to
@@ -94,7 +96,7 @@ DETERMINISM AND THREADS
     fixed order; the number of lanes, not of threads, decides the rounding. Operators are called from
     several threads at once. A call takes one thread, and one more for every 10 ms that it is predicted to take,
     up to OpenMP's choice: idle threads spin, so that in short calls they would cost more processor time than
-    they save. options.threads asks for another number. -ffast-math voids the NaN checks: do not use it. Across compilers or flags
+    they save. options.threads asks for another number. -ffast-math voids the NaN checks: refused (#error). Across compilers or flags
     the last bits may differ (contraction of a*b+c).
     In a float build sums of squares below about 1e-37 read as zero: scale data of norm below 1e-18.
 
@@ -106,8 +108,14 @@ MATHS (letters used throughout; W = diag(mask * psi), e = mask * (y - eta))
     q   = c + 1/2 mu'A mu - b'mu + 1/2 tr(A Sigma)
     Everything reported is the MEAN over the data of the batch.
 */
+#if defined(PU_H) && defined(PU_FLOAT) != defined(PU__FLOAT)
+#error "pu.h is included twice in one file, with PU_FLOAT and without: one precision per file"
+#endif
 #ifndef PU_H
 #define PU_H
+#ifdef PU_FLOAT
+#define PU__FLOAT /* what the first include saw */
+#endif
 
 #include <stddef.h>
 #include <stdint.h>
@@ -343,7 +351,9 @@ typedef struct {
 } pu_where;
 
 /* Memory. A pu_workspace must start zeroed. It grows by malloc; set `allocator` to use your own functions, or give it
-   a fixed block with pu_workspace_block(). Not to be shared by calls that run at the same time. */
+   a fixed block with pu_workspace_block(). Not to be shared by calls that run at the same time. One that holds
+   arbitrary bytes instead is refused (PU_E_ARGUMENT) and never freed; what `mark` cannot tell is an allocator of
+   arbitrary bytes in a struct that is zero otherwise. */
 typedef struct {
     void *(*alloc)(size_t bytes, void *user); /* NULL on failure; at least 16-byte aligned */
     void (*free)(void *block, size_t bytes, void *user);
@@ -356,6 +366,7 @@ typedef struct {
     pu_allocator allocator; /* zero: malloc and free */
     int fixed;              /* block belongs to the caller and must not grow */
     size_t allocations;     /* how many times the allocator was asked, ever */
+    size_t mark;            /* private: follows from block, bytes and fixed where the library wrote them */
 } pu_workspace;
 
 /* Structs that are written out further down. */
@@ -468,7 +479,7 @@ typedef struct {
     const pu_real *x0;         /* N x (K+1) x D: warm start, a constant; NULL = 0 */
     int threads;               /* 0 = one, and one more for every 10 ms that the job is predicted to take on one core, up
                                   to OpenMP's choice (built-in operators' sizes decide) */
-    int lanes;                 /* parts whose sums are kept apart; 0 = 4. Memory: one gradient each */
+    int lanes;                 /* parts whose sums are kept apart; 0 = 4, at most 1,000,000. Memory: one gradient each */
     pu_int columns;            /* columns solved at a time; 0 = as many as fit the cache */
     pu_int groups;             /* of probes, for standard errors (2 .. K); 0 = K, at most 16. Memory: a gradient per
                                   group and lane */
@@ -481,7 +492,7 @@ typedef struct {
                                   error and then I for a solver error below half of what K leaves. The report says what
                                   was chosen and from what */
     pu_int most_samples;       /* limit of that K; 0 = 100 */
-    pu_int most_iterations;    /* limit of that I; 0 = 100 */
+    pu_int most_iterations;    /* limit of that I; 0 = 100, at most 1,000,000 */
     int tied_psi;              /* psi is one number, written M times (else refused): of its gradient, replicates and
                                   standard errors only the sum over the rows is meant, which saves products where Phi is
                                   Fourier sensing. Models set it */
@@ -626,21 +637,24 @@ PU_DEF pu_status pu_model_gradient_bytes(pu_model *model, const pu_data *data, c
 /* set, then pu_nll. */
 PU_DEF pu_status pu_model_nll(pu_model *model, const pu_real *theta, const pu_data *data, const pu_options *options,
                               pu_workspace *ws, double *nll, double *se, pu_report *report);
-/* A start for these data; same seed, same theta (params). PU_E_UNSUPPORTED: the model has none. report->plan tells where
-   several were tried, and how far their ends are apart. */
+/* A start for these data; same seed, same theta (params). Constant or missing entries are fine. PU_E_UNSUPPORTED: the
+   model has none. PU_E_NONFINITE, index: data so large that there is none. report->plan tells where several were tried,
+   and how far their ends are apart. */
 PU_DEF pu_status pu_model_start(const pu_model *model, const pu_data *data, uint64_t seed, pu_real *theta,
                                 pu_report *report);
 
 /* What entry i of theta is. PU_E_NULL, PU_E_ARGUMENT (no such entry). */
 PU_DEF pu_status pu_model_param(const pu_model *model, pu_int i, pu_param *param);
-/* Its natural value x for an entry theta, and the way back (NaN or infinite when x is out of bounds). */
+/* Its natural value x for an entry theta, and the way back (NaN or infinite when x is out of bounds; NaN for NULL). */
 PU_DEF double pu_param_natural(const pu_param *param, double theta);
 PU_DEF double pu_param_theta(const pu_param *param, double x);
 
 /* Give back model->memory and zero the rest. NULL is fine. */
 PU_DEF void pu_model_free(pu_model *model);
 
-/* The built-in models. *model starts zeroed, except that model->memory may name an allocator or a block of yours. One
+/* The built-in models. *model starts zeroed, except that model->memory may name an allocator or a block of yours; of
+   what is there nothing but model->memory is read, and arbitrary bytes there are refused (PU_E_ARGUMENT, "workspace",
+   see pu_workspace), whereupon *model is zeroed. One
    block of memory each, taken here; report->bytes is its size, also when a block was too small (PU_E_BLOCK; a block of
    0 bytes asks for the size). theta = the parts in brackets, one after the other, matrices row-major; a theta whose
    exp is 0 or infinite is refused by pu_model_set (PU_E_ARGUMENT, index). Starts are made from the moments of the
@@ -751,7 +765,7 @@ typedef struct {
                                             and exact engines or fixed probes */
     double rate;                         /* 0 = 0.1 (Adam), 0.01 (SGD), 1 (L-BFGS) */
     pu_schedule schedule;
-    double decay;                        /* PU_RATE_HYPERBOLIC: 0 = a tenth of the steps */
+    double decay;                        /* PU_RATE_HYPERBOLIC: in steps, > 0; 0 = a tenth of the steps */
     double momentum;                     /* SGD; 0 = 0.9, negative = none */
     double beta1, beta2, epsilon;        /* Adam; 0 = 0.9, 0.999, 1e-8 */
     pu_int history;                      /* L-BFGS pairs; 0 = 10 */
@@ -770,15 +784,23 @@ typedef struct {
     double (*clock)(void *user);         /* seconds since whenever */
     double (*validate)(pu_model *model, const pu_real *theta, void *user); /* smaller is better; NaN stops the fit */
     pu_int validate_every;               /* steps; 0 = 10 */
-    pu_int patience;                     /* validations without improvement before stopping; 0 = never */
+    pu_int patience;                     /* validations without improvement before stopping; 0 = never. Refused without
+                                            validate */
     int (*progress)(const pu_fit_report *now, void *user); /* nonzero: stop */
     void *user;
-    const char *checkpoint;              /* file to keep the state in: written beside it and renamed, so that it is
-                                            whole at any moment */
+    const char *checkpoint;              /* file to keep the state in: written beside it, under a name of its own, and
+                                            renamed, so that it is whole at any moment; tried out before the first
+                                            step. A file that is there and is neither empty nor a checkpoint is not
+                                            replaced (PU_E_FILE). With POSIX (see the switches) it survives a crash of
+                                            the machine, too (fsync), links are followed, and what is no regular file is
+                                            refused; else a link is replaced by the file, and on Windows a kill between
+                                            two system calls may leave the new file under its other name alone */
     pu_int checkpoint_every;             /* steps; 0 = 10; always at the end */
     int resume;                          /* begin from `checkpoint` if it is there; the end is the same to the bit as
-                                            without the break. A file that is damaged, or of another model, data size,
-                                            precision or options, is refused */
+                                            without the break. Refused when it is damaged, or when the model, the number
+                                            of data, precision, version or an option that a step depends on is another:
+                                            where.what names it. `steps` may be larger than it was, unless the schedule
+                                            depends on it (COSINE, TAIL, HYPERBOLIC with the default decay) */
 } pu_fit_options;
 
 /* Minimise the mean objective over theta (params; the start on entry, see pu_model_start; the result on return: the
@@ -798,7 +820,7 @@ typedef struct {
    give out (not finite, not definite), is halved, up to 40 times, and counted. Same start, options and data: same
    bits, at any thread count, with or without interruptions. Memory: about 4 params (L-BFGS 2 (history + 3) params) and
    what pu_model_gradient needs, from ws or its allocator, taken at the start. Statuses: PU_OK; those of
-   pu_model_gradient (theta is then the best or last good point); PU_E_ARGUMENT, PU_E_NULL (options); PU_E_FILE: the
+   pu_model_gradient (theta is then the best or last good point); PU_E_ARGUMENT, PU_E_NULL (options, data without an entry); PU_E_FILE: the
    checkpoint cannot be written, or cannot be taken up (where.what says why). */
 PU_DEF pu_status pu_fit(pu_model *model, const pu_data *data, const pu_fit_options *options, pu_workspace *ws, pu_real *theta,
                         pu_fit_report *report);
@@ -1430,7 +1452,7 @@ struct pu_backend {
     /* scalar arithmetic of one stage of step i, for all columns */
     void (*stage)(void *user, const pu_state *s, pu_stage stage, pu_int i);
     /* out_r += m_i sum_j w_j p_ij q_ij, where r = rows[i], one of M (rows NULL: r = i; m, w may be NULL; q.at NULL:
-       ones) */
+       ones). A column of weight exactly zero is not read */
     void (*row_dot)(void *user, pu_int n, pu_int k, const pu_real *m, const pu_real *w, pu_block p, pu_block q, pu_int M,
                     const pu_int *rows, pu_real *out);
     /* standard normals for the columns sample, sample+1, .. of each datum: value = f(seed, datum, sample, step,
@@ -1488,6 +1510,10 @@ struct pu_backend {
 #ifndef PU_IMPLEMENTATION_ONCE
 #define PU_IMPLEMENTATION_ONCE
 
+#if defined(__FAST_MATH__) || defined(_M_FP_FAST) || (defined(__FINITE_MATH_ONLY__) && __FINITE_MATH_ONLY__)
+#error "pu.h is compiled without -ffast-math, -ffinite-math-only, /fp:fast: they remove its checks for NaN"
+#endif
+
 #include <float.h>
 #include <math.h>
 #include <string.h>
@@ -1496,6 +1522,14 @@ struct pu_backend {
 #endif
 #ifndef PU_NO_STDIO
 #include <stdio.h>
+/* Does this unit see POSIX? In strict C99 (-std=c99) it must ask: -D_POSIX_C_SOURCE=200809L. */
+#if !defined(_WIN32) && ((defined(_POSIX_C_SOURCE) && _POSIX_C_SOURCE + 0 >= 200112L) ||                               \
+                         (defined(_XOPEN_SOURCE) && _XOPEN_SOURCE + 0 >= 600) || defined(__APPLE__))
+#define PU__POSIX 1
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#endif
 #endif
 #if defined(_OPENMP) && !defined(PU_NO_OPENMP)
 #include <omp.h>
@@ -1894,13 +1928,29 @@ PU__FN void pu__release(const pu_allocator *a, void *block, size_t bytes)
 #endif
 }
 
+/* The mark of a workspace that the library has written, 0 where it is zeroed. It is all but certainly another number
+   where a struct was never zeroed: only a block whose mark is right is given back, and so on. */
+PU__FN size_t pu__workspace_mark(const pu_workspace *ws)
+{
+    return 31 * (size_t)(uintptr_t)ws->block + 7 * ws->bytes + (size_t)ws->fixed;
+}
+
+/* Makes a block the workspace: the caller's, which never grows, or one that was allocated. */
+PU__FN void pu__workspace_set(pu_workspace *ws, void *block, size_t bytes, int fixed)
+{
+    ws->block = block;
+    ws->bytes = bytes;
+    ws->fixed = fixed;
+    ws->mark = pu__workspace_mark(ws);
+}
+
 /* Makes the caller's block the workspace; it never grows. */
 PU_DEF void pu_workspace_block(pu_workspace *ws, void *block, size_t bytes)
 {
+    if (!ws)
+        return;
     pu_workspace_free(ws);
-    ws->block = block;
-    ws->bytes = bytes;
-    ws->fixed = 1;
+    pu__workspace_set(ws, block, bytes, 1);
 }
 
 /* Releases what the workspace allocated; a block of the caller's stays his. ws may be NULL. */
@@ -1908,11 +1958,21 @@ PU_DEF void pu_workspace_free(pu_workspace *ws)
 {
     if (!ws)
         return;
+    if (pu__workspace_mark(ws) != ws->mark)
+        memset(ws, 0, sizeof *ws);
     if (!ws->fixed)
         pu__release(&ws->allocator, ws->block, ws->bytes);
-    ws->block = NULL;
-    ws->bytes = 0;
-    ws->fixed = 0;
+    pu__workspace_set(ws, NULL, 0, 0);
+}
+
+/* A workspace that was never zeroed, or whose allocator has one function of two. */
+PU__FN pu_status pu__check_workspace(const pu_workspace *ws, pu_report *report)
+{
+    if (pu__workspace_mark(ws) != ws->mark)
+        return pu__refuse(report, PU_E_ARGUMENT, "workspace (not zeroed before its first use)");
+    if (!ws->allocator.alloc != !ws->allocator.free)
+        return pu__refuse(report, PU_E_NULL, "workspace.allocator (alloc and free, or neither)");
+    return PU_OK;
 }
 
 /* The first address from `at` on that is a multiple of PU__ALIGN. */
@@ -1932,17 +1992,17 @@ PU__FN pu_status pu__arena_open(pu__arena *arena, pu_workspace *ws, pu_report *r
     if (arena->overflow)
         return pu__refuse(report, PU_E_OVERFLOW, "workspace");
     report->bytes = need;
-    if (!ws->allocator.alloc != !ws->allocator.free)
-        return pu__refuse(report, PU_E_NULL, "workspace.allocator (alloc and free, or neither)");
+    if (pu__check_workspace(ws, report))
+        return report->status;
     if (ws->bytes < need || !ws->block) {
         if (ws->fixed)
             return pu__refuse(report, PU_E_BLOCK, "workspace");
         pu_workspace_free(ws);
-        ws->block = pu__alloc(&ws->allocator, need);
+        block = pu__alloc(&ws->allocator, need);
         ws->allocations++;
-        if (!ws->block)
+        if (!block)
             return pu__refuse(report, PU_E_MEMORY, "workspace");
-        ws->bytes = need;
+        pu__workspace_set(ws, block, need, 0);
     }
     arena->base = pu__aligned(ws->block);
     arena->used = 0;
@@ -2387,7 +2447,9 @@ PU__FN void pu__axpy4(pu_int n, const pu_real *c, const pu_real *x0, const pu_re
    compilers vectorise plain loops for these at some flags and sizes only. A vector is as wide as the machine allows;
    where the compiler does not know vectors it is one number (PU__WIDTH 1), and the same code is a plain loop. Short
    vectors are for what comes in eights. */
-#if (defined(__GNUC__) || defined(__clang__)) && !defined(__CUDACC__)
+/* Machines that compute numbers in a wider type (x87, s390x floats) mix it with no vector. 16: only half floats. */
+#define PU__EXCESS (FLT_EVAL_METHOD != 0 && FLT_EVAL_METHOD != 16)
+#if (defined(__GNUC__) || defined(__clang__)) && !defined(__CUDACC__) && !PU__EXCESS
 #define PU__VECTORS 1
 #ifdef __AVX__
 #define PU__SHORT (32 / (int)sizeof(pu_real))
@@ -3440,6 +3502,9 @@ PU__FN void pu__cpu_row_dot(PU__VECTOR_ARGS, const pu_real *m, const pu_real *w,
         const pu_real *pj = pu__col(p, j);
         const pu_real *qj = q.at ? pu__col(q, j) : NULL;
         pu_real wj = w ? w[j] : 1;
+        /* zero times NaN would be NaN: such a column is not read */
+        if (wj == 0)
+            continue;
         /* the usual forms one by one, so that the loops have no branches */
         if (!qj || rows)
             for (pu_int i = 0; i < n; i++) {
@@ -3449,7 +3514,7 @@ PU__FN void pu__cpu_row_dot(PU__VECTOR_ARGS, const pu_real *m, const pu_real *w,
         else if (m)
             for (pu_int i = 0; i < n; i++)
                 out[i] += wj * (m[i] * pj[i] * qj[i]);
-        else if (wj != 0)
+        else
             for (pu_int i = 0; i < n; i++)
                 out[i] += wj * (pj[i] * qj[i]);
     }
@@ -3734,8 +3799,6 @@ PU__FN void pu__triangle(pu_int n, const pu_real *L, pu_int ld, int transposed, 
     pu_int half = pu__half(n);
     pu_int known = transposed ? n - half : half;
     pu_int rest = n - known;
-    const pu_real *corner = L + half * ld;
-    pu__matrix C = transposed == by_rows ? pu__mat(corner, 1, ld) : pu__mat(corner, ld, 1);
     pu_block solved = X, other = X;
     if (n <= PU__LEAF) {
         for (pu_int c = 0; c < k; c += PU__SIDES) {
@@ -3744,6 +3807,8 @@ PU__FN void pu__triangle(pu_int n, const pu_real *L, pu_int ld, int transposed, 
         }
         return;
     }
+    const pu_real *corner = L + half * ld;
+    pu__matrix C = transposed == by_rows ? pu__mat(corner, 1, ld) : pu__mat(corner, ld, 1);
     if (transposed)
         solved.at += half * step;
     else
@@ -3781,11 +3846,10 @@ PU__FN pu_int pu__cholesky(pu_int n, pu_real *a, pu_int ld, pu_real *panel)
 {
     pu_int half = pu__half(n);
     pu_int rest = n - half;
-    pu_real *below = a + half * ld;
-    pu_int bad;
     if (n <= PU__LEAF)
         return pu__cholesky_leaf(n, a, ld);
-    bad = pu__cholesky(half, a, ld, panel);
+    pu_real *below = a + half * ld;
+    pu_int bad = pu__cholesky(half, a, ld, panel);
     if (bad >= 0)
         return bad;
     pu__triangle(half, a, ld, 0, rest, pu__rows(below, ld), 0, panel);
@@ -6562,6 +6626,8 @@ PU_DEF pu_status pu_ar_set_phi(pu_ar *ar, pu_int n, pu_int order, const pu_real 
 PU_DEF void pu_ar_phi_grad(const pu_ar *ar, const pu_real *grad_gamma, pu_real *grad_phi)
 {
     double a[PU_AR_MAX + 1], b[PU_AR_MAX + 1];
+    if (!ar || !grad_gamma || !grad_phi)
+        return;
     for (pu_int m = 1; m <= ar->order; m++) {
         pu_real gamma = ar->gamma[m - 1];
         b[m] = (double)grad_gamma[m - 1];
@@ -9303,7 +9369,7 @@ PU__FN pu_status pu__check_keys(pu_int n, const pu_int *key, const pu_int *pick,
     if (key)
         for (pu_int i = 0; i < n; i++) {
             pu_int one = key[pick ? pick[i] : i];
-            if (one < 0 || one > UINT32_MAX)
+            if ((uint64_t)one > UINT32_MAX)
                 return pu__fail(report, PU_E_ARGUMENT, what, i, i);
         }
     return PU_OK;
@@ -9342,7 +9408,7 @@ PU__FN pu_status pu__check_data_shape(const pu_data *data, pu_int M, pu_report *
         {!data, PU_E_NULL, "data"},
         {d->n <= 0, PU_E_ARGUMENT, "data.n (at least 1)"},
         {d->m != M, PU_E_SIZE, "data.m (must be Phi.rows)"},
-        {d->n > UINT32_MAX, PU_E_OVERFLOW, "data.n"},
+        {(uint64_t)d->n > UINT32_MAX, PU_E_OVERFLOW, "data.n"},
         {(int)d->kind < PU_DATA_FULL || (int)d->kind > PU_DATA_LISTS, PU_E_ARGUMENT, "data.kind (pu_data_full, _masked, _nan, _lists set it)"},
         {d->ldy && d->ldy < d->m, PU_E_SIZE, "data.ldy (0 = data.m, or at least that)"},
         {!d->y, PU_E_NULL, "data.y"},
@@ -9389,8 +9455,8 @@ PU__FN pu_status pu__check_model(const pu_lgm *model, pu_report *report)
         {P->rows <= 0, PU_E_ARGUMENT, "Phi.rows (at least 1; a constructor that was refused gives 0)"},
         {G->noise < 0, PU_E_ARGUMENT, "Gamma.noise (0 = its rows, or at least 1)"},
         /* random streams count entries in 32 bits */
-        {G->params < 0 || G->rows > UINT32_MAX || G->noise > UINT32_MAX, PU_E_OVERFLOW, "Gamma"},
-        {P->params < 0 || P->rows > UINT32_MAX, PU_E_OVERFLOW, "Phi"},
+        {G->params < 0 || (uint64_t)G->rows > UINT32_MAX || (uint64_t)G->noise > UINT32_MAX, PU_E_OVERFLOW, "Gamma"},
+        {P->params < 0 || (uint64_t)P->rows > UINT32_MAX, PU_E_OVERFLOW, "Phi"},
         {G->cols != G->rows, PU_E_SIZE, "Gamma.cols (must be Gamma.rows)"},
         {P->cols != G->rows, PU_E_SIZE, "Phi.cols (must be Gamma.rows)"},
         {G->work < 0, PU_E_ARGUMENT, "Gamma.work (0 or more)"},
@@ -13211,6 +13277,9 @@ PU__FN pu_engine pu__engine_asked(const pu_options *o, const pu_gradient_result 
     return o->kind || solve || probes || columns || pu__is_far(o->backend) ? PU_ITERATIVE : PU_ENGINE_AUTO;
 }
 
+/* The most lanes, and the largest I that is looked for, one by one. */
+#define PU__LIMIT 1000000
+
 /* Ranges of the options. The first that is wrong is named. */
 PU__FN pu_status pu__check_options(const pu_options *o, pu_report *report)
 {
@@ -13229,10 +13298,12 @@ PU__FN pu_status pu__check_options(const pu_options *o, pu_report *report)
         bad = "options.engine (exact ones serve PU_EXACT and PU_MONTE_CARLO, PU_KALMAN serves PU_EXACT alone)";
     else if (o->threads < 0)
         bad = "options.threads (at least 1, or 0 = chosen)";
-    else if (o->lanes < 0)
-        bad = "options.lanes (at least 1, or 0 = 4)";
+    else if (o->lanes < 0 || o->lanes > PU__LIMIT)
+        bad = "options.lanes (1 to 1,000,000, or 0 = 4)";
     else if (o->columns < 0)
         bad = "options.columns (at least 1, or 0 = chosen)";
+    else if (!(o->error >= 0 && o->error < 1))
+        bad = "options.error (0 = 0.1, or positive and below 1)";
     return bad ? pu__refuse(report, PU_E_ARGUMENT, bad) : PU_OK;
 }
 
@@ -15095,12 +15166,10 @@ PU__FN pu_status pu__check_tuning(const pu_options *o, const pu_gradient_result 
 {
     const char *bad = NULL;
     const char *lacks = NULL;
-    if (!(o->error >= 0 && o->error < 1))
-        bad = "options.error (0 = 0.1, or positive and below 1)";
-    else if (o->most_samples < 0 || o->most_samples == 1)
+    if (o->most_samples < 0 || o->most_samples == 1)
         bad = "options.most_samples (at least 2, or 0 = 100)";
-    else if (o->most_iterations < 0)
-        bad = "options.most_iterations (at least 1, or 0 = 100)";
+    else if (o->most_iterations < 0 || o->most_iterations > PU__LIMIT)
+        bad = "options.most_iterations (1 to 1,000,000, or 0 = 100)";
     else if (!out || (!out->Gamma && !out->Phi && !out->psi))
         bad = "results (PU_CHOOSE needs a gradient to tune for)";
     else if (!pu__has_momentum(o->solve.solver))
@@ -15703,7 +15772,7 @@ PU_DEF pu_status pu_simulate(const pu_lgm *model, pu_int n, uint64_t seed, pu_wo
     memset(&w, 0, sizeof w);
     if (pu__resolve_model(&w.r, model, report))
         return report->status;
-    if (n < 1 || n > UINT32_MAX)
+    if (n < 1 || (uint64_t)n > UINT32_MAX)
         return pu__refuse(report, n < 1 ? PU_E_ARGUMENT : PU_E_OVERFLOW, "n (at least 1, below 2^32)");
     if (!z && !y)
         return pu__refuse(report, PU_E_NULL, "z and y (at least one is needed)");
@@ -16306,6 +16375,9 @@ PU_DEF pu_status pu_model_start(const pu_model *model, const pu_data *data, uint
     status = model->start(model, data, seed, theta);
     if (status)
         return pu__refuse(report, status < 0 ? status : PU_E_OPERATOR, "model.start");
+    pu_int index = pu__find_nonfinite(model->params, theta);
+    if (index >= 0)
+        return pu__fail(report, PU_E_NONFINITE, "model.start", -1, index);
     pu__text plan = {report->plan, 0, sizeof report->plan};
     pu__put(&plan, model->told ? model->told : "");
     return PU_OK;
@@ -16314,6 +16386,8 @@ PU_DEF pu_status pu_model_start(const pu_model *model, const pu_data *data, uint
 /* The natural value x = theta, exp theta or tanh theta. */
 PU_DEF double pu_param_natural(const pu_param *param, double theta)
 {
+    if (!param)
+        return (double)NAN;
     if (param->scale == PU_SCALE_LOG)
         return exp(theta);
     return param->scale == PU_SCALE_ATANH ? tanh(theta) : theta;
@@ -16322,6 +16396,8 @@ PU_DEF double pu_param_natural(const pu_param *param, double theta)
 /* The way back: theta = x, log x or atanh x. */
 PU_DEF double pu_param_theta(const pu_param *param, double x)
 {
+    if (!param)
+        return (double)NAN;
     if (param->scale == PU_SCALE_LOG)
         return log(x);
     return param->scale == PU_SCALE_ATANH ? log((1 + x) / (1 - x)) / 2 : x;
@@ -16545,8 +16621,26 @@ PU__FN pu_status pu__refuse_entry(pu_int *index, pu_int i)
     return PU_E_ARGUMENT;
 }
 
-/* x where it is positive and finite, else the other. */
-PU__FN double pu__positive_or(double x, double other) { return x > 0 && pu__finite_double(x) ? x : other; }
+/* x, or the nearer end of [low, high] if x is outside; low for NaN. */
+PU__FN double pu__clamp(double x, double low, double high)
+{
+    if (x > high)
+        return high;
+    return x > low ? x : low;
+}
+
+/* A number whose inverse, multiples and exponentials of logarithms are far from the ends of pu_real. */
+#ifdef PU_FLOAT
+#define PU__SMALL 1e-30
+#else
+#define PU__SMALL 1e-290
+#endif
+
+/* x where it is positive and finite, moved to between PU__SMALL and its inverse; else the other. */
+PU__FN double pu__positive_or(double x, double other)
+{
+    return x > 0 && pu__finite_double(x) ? pu__clamp(x, PU__SMALL, 1 / PU__SMALL) : other;
+}
 
 /* norm = the squared norms |Phi_j|^2 of the dictionary's columns, or ones where it cannot tell; then
    gain = |Phi|_F^2 / M. Uses y as scratch. */
@@ -16579,6 +16673,9 @@ PU__FN pu_status pu__draft_open(pu__draft *d, pu_model *model)
     pu_status status = pu__allocate(&d->call, pu__draft_layout, d);
     if (status)
         memset(model, 0, sizeof *model);
+    /* Arbitrary bytes are not handed back. */
+    if (status == PU_E_ARGUMENT)
+        pu_workspace_free(&made->memory);
     model->memory = made->memory;
     if (status)
         return status;
@@ -16812,7 +16909,7 @@ PU__FN void pu__start_network(const pu__parted *s, uint64_t seed, pu_real *theta
         double square = 0;
         for (pu_int i = j; i < s->M * inputs; i += inputs)
             square += (double)s->X[i] * (double)s->X[i];
-        square = square > 0 ? sqrt((double)s->M / square) : 1;
+        square = square > 0 ? pu__clamp(sqrt((double)s->M / square), 0, 1 / PU__SMALL) : 1;
         for (pu_int i = j; i < hidden * inputs; i += inputs)
             theta[i] = (pu_real)(square * (double)theta[i]);
     }
@@ -16992,14 +17089,6 @@ PU_DEF pu_status pu_model_neural(pu_model *model, pu_int points, pu_int inputs, 
 }
 
 /* ---- models of series ---- */
-
-/* x, or the nearer end of [low, high] if x is outside; low for NaN. */
-PU__FN double pu__clamp(double x, double low, double high)
-{
-    if (x > high)
-        return high;
-    return x > low ? x : low;
-}
 
 /* The signal's share in the variance c_0. White noise is in c_0 alone, and the variance of an AR(1) is c_1^2 / c_2.
    As a guess that is good enough for any process, if it is kept away from 0 and 1. */
@@ -17350,6 +17439,13 @@ PU_DEF pu_status pu_model_state_space(pu_model *model, pu_int steps, pu_int stat
    >>optimise   one step of a fit: its gradient, then Adam, SGD or L-BFGS
    ------------------------------------------------------------------------------------------------ */
 
+/* A number that a checkpoint must have in common with the fit that takes it up, and what to say where it has not. */
+typedef struct {
+    const char *wrong;
+    double value;
+} pu__agreed;
+enum { PU__AGREED_COUNT = 49 };
+
 /* A fit: n parameters, N data, K probes, D latent variables. The numbers before `model` are written to
    checkpoints as they are, in this order; doubles, since every count is below 2^53. Arrays that the options
    do not need are NULL. */
@@ -17384,8 +17480,8 @@ typedef struct {
     pu_workspace *ws;
     /* By options.clock. */
     double start;
-    /* Of sizes and options as given. */
-    uint64_t fingerprint;
+    /* What a checkpoint must agree in. */
+    pu__agreed agreed[PU__AGREED_COUNT];
     pu_int n, N, K, D, pairs;
     /* Standard errors of gradients are wanted. */
     int want_se;
@@ -17959,47 +18055,116 @@ PU__FN pu_status pu__fit_lbfgs(pu__fit *fit)
 }
 
 /* ------------------------------------------------------------------------------------------------
-   >>checkpoint   a fit in a file: a mark, a fingerprint, the numbers, the arrays, a checksum of these two
+   >>checkpoint   a fit in a file: a mark, what must agree, the numbers, the arrays, checksums
    ------------------------------------------------------------------------------------------------ */
 
 /* The file, in the byte order of the machine:
      8 bytes     PU__MAGIC
-     8           fingerprint of model, sizes and options
+     8 each      the numbers of pu__fit_list_agreed
+     8           FNV-1a hash of these
      160         the numbers of pu__fit before `model`
      ..          theta, best_theta, m, next, v, g, S, Y, rho, x: those of them that the fit has
      8           FNV-1a hash of the numbers and arrays */
 #ifndef PU_NO_STDIO
 
-/* Hash of what a checkpoint must share with the fit that takes it up: version, model, sizes, precision, and
-   every option that a step depends on, as given by the caller. All numbers are hashed as doubles. The order
-   is that of the files there are: new options go to the end. */
-PU__FN uint64_t pu__fit_fingerprint(const pu__fit *fit)
+#define PU__MAGIC "pu fit 2"
+#define PU__PATH  1024 /* of a file's name, with what is appended */
+
+/* One line of pu__fit_list_agreed. */
+#define PU__AGREED(name, value) {"checkpoint: made with another " name, (double)(value)}
+
+/* What a checkpoint must share with the fit that takes it up, options with their defaults filled in: model, sizes,
+   precision, and all that a step depends on. The list begins with the version: others may have other lists. */
+PU__FN void pu__fit_list_agreed(pu__fit *fit)
 {
     const pu_fit_options *o = fit->o;
     const pu_options *g = &o->gradient;
     const pu_solve_options *solve = &g->solve;
-    const char *name = fit->model->name;
-    const double number[] = {
-        /* Sizes. */
-        (double)sizeof(pu_real), (double)fit->n, (double)fit->N, (double)fit->data->m, (double)fit->D, (double)o->steps,
-        /* The optimiser. */
-        (double)o->optimizer, o->rate, (double)o->schedule, o->decay, o->momentum, o->beta1, o->beta2, o->epsilon,
-        (double)fit->pairs,
+    const char *name = fit->model->name ? fit->model->name : "";
+    int to_the_end = o->schedule == PU_RATE_COSINE || o->schedule == PU_RATE_TAIL;
+    const pu__agreed list[PU__AGREED_COUNT] = {
+        PU__AGREED("version of pu.h", (uint32_t)pu__fnv(PU__FNV, PU_VERSION, sizeof PU_VERSION)),
+        PU__AGREED("precision (PU_FLOAT)", sizeof(pu_real)),
+        PU__AGREED("model (its name)", (uint32_t)pu__fnv(PU__FNV, name, strlen(name))),
+        PU__AGREED("model (its number of parameters)", fit->n), PU__AGREED("model (its latent variables)", fit->D),
+        PU__AGREED("number of data", fit->N), PU__AGREED("data.m", fit->data->m),
+        /* The optimiser. A schedule that looks at the last step makes `steps` one of them. */
+        PU__AGREED("fit.optimizer", o->optimizer), PU__AGREED("fit.rate", o->rate),
+        PU__AGREED("fit.schedule", o->schedule),
+        PU__AGREED("fit.steps (the schedule depends on it)", to_the_end ? o->steps : 0),
+        PU__AGREED("fit.decay (the default depends on steps)", o->schedule == PU_RATE_HYPERBOLIC ? o->decay : 0),
+        PU__AGREED("fit.momentum", o->momentum), PU__AGREED("fit.beta1", o->beta1), PU__AGREED("fit.beta2", o->beta2),
+        PU__AGREED("fit.epsilon", o->epsilon), PU__AGREED("fit.history", fit->pairs),
         /* Batches, noise, reasons to stop. */
-        (double)o->batch, (double)o->accumulate, (double)!!o->fixed_probes, (double)!!o->warm_start, o->tolerance,
-        (double)o->validate_every, (double)o->patience, (double)!!o->validate,
+        PU__AGREED("fit.batch", o->batch), PU__AGREED("fit.accumulate", o->accumulate),
+        PU__AGREED("fit.fixed_probes", !!o->fixed_probes), PU__AGREED("fit.warm_start", !!o->warm_start),
+        PU__AGREED("fit.tolerance", o->tolerance), PU__AGREED("fit.validate", !!o->validate),
+        PU__AGREED("fit.validate_every", o->validate_every), PU__AGREED("fit.patience", o->patience),
         /* The gradient. */
-        (double)g->samples, (double)g->kind, (double)g->engine, (double)(g->seed >> 32),
-        (double)(g->seed & 0xffffffffu), (double)g->step, (double)g->lanes, (double)g->columns, (double)g->groups,
-        (double)!!g->rao_blackwell, g->error, (double)g->most_samples, (double)g->most_iterations,
-        (double)!!g->no_control_variate, (double)!!g->tied_psi, (double)!!g->constant_precond,
+        PU__AGREED("fit.gradient.kind", g->kind), PU__AGREED("fit.gradient.engine", g->engine),
+        PU__AGREED("fit.gradient.samples", g->samples), PU__AGREED("fit.gradient.seed", g->seed >> 32),
+        PU__AGREED("fit.gradient.seed", g->seed & 0xffffffffu), PU__AGREED("fit.gradient.step", g->step),
+        PU__AGREED("fit.gradient.lanes", g->lanes ? g->lanes : 4), PU__AGREED("fit.gradient.columns", g->columns),
+        PU__AGREED("fit.gradient.groups", g->groups), PU__AGREED("fit.gradient.rao_blackwell", !!g->rao_blackwell),
+        PU__AGREED("fit.gradient.error", g->error), PU__AGREED("fit.gradient.most_samples", g->most_samples),
+        PU__AGREED("fit.gradient.most_iterations", g->most_iterations),
+        PU__AGREED("fit.gradient.no_control_variate", !!g->no_control_variate),
+        PU__AGREED("fit.gradient.tied_psi", !!g->tied_psi),
+        PU__AGREED("fit.gradient.constant_precond", !!g->constant_precond),
+        PU__AGREED("fit.gradient.backend", pu__is_far(g->backend)),
         /* Its solver. */
-        (double)solve->iterations, (double)solve->solver, solve->tolerance, solve->absolute2,
-        (double)solve->check_every, (double)solve->adjoint, (double)solve->tape_every};
-    uint64_t h = pu__fnv(PU__FNV, PU_VERSION, sizeof PU_VERSION);
-    if (name)
-        h = pu__fnv(h, name, strlen(name));
-    return pu__fnv(h, number, sizeof number);
+        PU__AGREED("fit.gradient.solve.iterations", solve->iterations),
+        PU__AGREED("fit.gradient.solve.solver", solve->solver),
+        PU__AGREED("fit.gradient.solve.tolerance", solve->tolerance),
+        PU__AGREED("fit.gradient.solve.absolute2", solve->absolute2),
+        PU__AGREED("fit.gradient.solve.check_every", solve->check_every),
+        PU__AGREED("fit.gradient.solve.adjoint", solve->adjoint),
+        PU__AGREED("fit.gradient.solve.tape_every", solve->tape_every)};
+    memcpy(fit->agreed, list, sizeof list);
+}
+
+#define PU__DAMAGED "checkpoint: damaged (checksum, length, or a number out of range)"
+
+/* The list to or from the file. Returns what is wrong with the file: the first entry that differs. */
+PU__FN const char *pu__fit_agree(const pu__fit *fit, FILE *file, int is_write)
+{
+    double number[PU__AGREED_COUNT];
+    uint64_t h, told;
+    for (int i = 0; i < PU__AGREED_COUNT; i++)
+        number[i] = fit->agreed[i].value;
+    h = pu__fnv(PU__FNV, number, sizeof number);
+    if (is_write)
+        return fwrite(number, sizeof number, 1, file) && fwrite(&h, sizeof h, 1, file) ? NULL : PU__DAMAGED;
+    if (!fread(number, sizeof number, 1, file) || !fread(&told, sizeof told, 1, file) ||
+        told != pu__fnv(PU__FNV, number, sizeof number))
+        return PU__DAMAGED;
+    for (int i = 0; i < PU__AGREED_COUNT; i++)
+        if (number[i] != fit->agreed[i].value)
+            return fit->agreed[i].wrong;
+    return NULL;
+}
+
+/* Is every count that was read from a file in its range, and an integer? A checksum is no proof: anybody can make one. */
+PU__FN int pu__fit_is_sound(const pu__fit *fit)
+{
+    double any = 9007199254740992.0, pairs = (double)fit->pairs;
+    const double count[][3] = {{fit->step, 0, (double)fit->report->steps},
+                               {fit->epoch, 0, UINT32_MAX},
+                               {fit->place, 0, (double)fit->N},
+                               {fit->gradients, 0, any},
+                               {fit->rejected, 0, any},
+                               {fit->within, 0, any},
+                               {fit->stale, 0, any},
+                               {fit->best_step, -1, fit->best_theta ? fit->step : -1},
+                               {fit->held, 0, pairs},
+                               {fit->newest, 0, pairs - 1},
+                               {fit->known, 0, 1},
+                               {fit->samples, 0, INT32_MAX},
+                               {fit->iterations, -1, INT32_MAX}};
+    int ok = fit->best == fit->best;
+    for (size_t i = 0; i < sizeof count / sizeof *count; i++)
+        ok &= count[i][0] >= count[i][1] && count[i][0] <= count[i][2] && count[i][0] == floor(count[i][0]);
+    return ok;
 }
 
 /* What the next step depends on, to or from the file: the numbers of the fit, then its arrays. The order of
@@ -18027,62 +18192,143 @@ PU__FN int pu__fit_transfer(pu__fit *fit, FILE *file, int is_write, uint64_t *h)
     return 1;
 }
 
-#define PU__MAGIC "pu fit 1"
+/* path (PU__PATH) = the file that a name leads to. Links are followed here, because renaming would replace the link.
+   Returns what is wrong: the name, or a file that is there and must not be replaced, being no checkpoint. */
+PU__FN const char *pu__checkpoint_path(const char *name, char *path)
+{
+    pu__text text = {path, 0, PU__PATH};
+    char start[7];
+    pu__put(&text, name);
+#ifdef PU__POSIX
+    int links = 0;
+    char link[PU__PATH];
+    struct stat about;
+    for (; links < 40; links++) {
+        ssize_t length = readlink(path, link, sizeof link - 1);
+        if (length < 0)
+            break;
+        link[length] = 0;
+        /* A relative one begins where the link is. */
+        const char *slash = link[0] == '/' ? NULL : strrchr(path, '/');
+        text.used = slash ? (size_t)(slash + 1 - path) : 0;
+        pu__put(&text, link);
+    }
+    if (links == 40 || (!stat(path, &about) && !S_ISREG(about.st_mode)))
+        return "checkpoint: not a regular file";
+#endif
+    if (!text.used || text.used + 64 > PU__PATH)
+        return "checkpoint: the name is empty or too long";
+    FILE *file = fopen(path, "rb");
+    if (!file)
+        return NULL;
+    size_t count = fread(start, 1, sizeof start, file);
+    int is_other = ferror(file) || (count && (count < sizeof start || memcmp(start, PU__MAGIC, sizeof start)));
+    fclose(file);
+    return is_other ? "checkpoint: the file is there, but is no checkpoint; it is not replaced" : NULL;
+}
+
+/* A new file beside path, whose name becomes that of the file. Exclusive ("x"), so that no other writer has it. */
+PU__FN FILE *pu__checkpoint_open(char *path)
+{
+    size_t end = strlen(path);
+    FILE *file = NULL;
+    for (int attempt = 0; !file && attempt < 100; attempt++) {
+        pu__text text = {path, end, PU__PATH};
+        pu__put_number(&text, ".new", attempt);
+#ifdef PU__POSIX
+        pu__put_number(&text, "-", (pu_int)getpid());
+#endif
+        file = fopen(path, "wbx");
+    }
+    return file;
+}
+
+/* Sees to it that what was written survives a crash of the machine, where POSIX says how. */
+PU__FN int pu__checkpoint_flush(FILE *file)
+{
+    int ok = !fflush(file);
+#ifdef PU__POSIX
+    ok = ok && !fsync(fileno(file));
+#endif
+    return ok;
+}
+
+/* The same for the directory, in which a file was renamed. Not all file systems can; path is destroyed. */
+PU__FN void pu__checkpoint_flush_directory(PU_UNUSED char *path)
+{
+#ifdef PU__POSIX
+    char *slash = strrchr(path, '/');
+    if (slash)
+        slash[1] = 0;
+    int directory = open(slash ? path : ".", O_RDONLY);
+    if (directory < 0)
+        return;
+    (void)fsync(directory);
+    close(directory);
+#endif
+}
 
 /* Writes the checkpoint, or says what is wrong. It is made beside the file and renamed: the file holds the
-   old state or the new one at any moment, never half of either. */
-PU__FN const char *pu__fit_save(pu__fit *fit)
+   old state or the new one at any moment, never half of either. is_trial: all that but the renaming. */
+PU__FN const char *pu__fit_save(pu__fit *fit, int is_trial)
 {
-    const char *name = fit->o->checkpoint;
-    char path[1024];
-    pu__text text = {path, 0, sizeof path};
+    char path[PU__PATH], fresh[PU__PATH];
+    const char *wrong = pu__checkpoint_path(fit->o->checkpoint, path);
     uint64_t h;
-    pu__put(&text, name);
-    pu__put(&text, ".new");
-    if (text.used + 1 >= sizeof path)
-        return "checkpoint: the name is too long";
-    FILE *file = fopen(path, "wb");
+    if (wrong)
+        return wrong;
+    memcpy(fresh, path, sizeof path);
+    FILE *file = pu__checkpoint_open(fresh);
     if (!file)
         return "checkpoint: cannot be opened for writing";
-    int ok = fwrite(PU__MAGIC, 8, 1, file) && fwrite(&fit->fingerprint, sizeof h, 1, file) &&
-             pu__fit_transfer(fit, file, 1, &h) && fwrite(&h, sizeof h, 1, file);
+    int ok = fwrite(PU__MAGIC, 8, 1, file) && !pu__fit_agree(fit, file, 1) && pu__fit_transfer(fit, file, 1, &h) &&
+             fwrite(&h, sizeof h, 1, file) && pu__checkpoint_flush(file);
     /* A full disk may show only here. */
-    if (fclose(file) || !ok) {
+    if (fclose(file) || !ok)
+        wrong = "checkpoint: cannot be written (disk full?)";
+#ifdef _WIN32
+    /* There a name that is taken is not renamed to. */
+    if (!wrong && !is_trial)
         remove(path);
-        return "checkpoint: cannot be written (disk full?)";
-    }
-    if (!rename(path, name))
-        return NULL;
-    /* Some systems do not rename to a name that is taken. */
-    remove(name);
-    return rename(path, name) ? "checkpoint: cannot be renamed into place" : NULL;
+#endif
+    if (!wrong && !is_trial && rename(fresh, path))
+        wrong = "checkpoint: cannot be renamed into place";
+    if (wrong || is_trial)
+        remove(fresh);
+    else
+        pu__checkpoint_flush_directory(path);
+    return wrong;
 }
 
 /* Begins from the checkpoint if that is wanted and there is one. Returns what is wrong with it; the numbers
    of the fit are then as they were. */
 PU__FN const char *pu__fit_resume(pu__fit *fit)
 {
+    pu__fit_list_agreed(fit);
     pu__fit fresh = *fit;
     const char *wrong = NULL;
     char magic[8];
     uint64_t h, told;
-    fit->fingerprint = pu__fit_fingerprint(fit);
-    if (!fit->o->resume)
-        return NULL;
-    FILE *file = fopen(fit->o->checkpoint, "rb");
+    FILE *file = fit->o->resume ? fopen(fit->o->checkpoint, "rb") : NULL;
     if (!file)
         return NULL;
     if (!fread(magic, 8, 1, file) || memcmp(magic, PU__MAGIC, 8))
-        wrong = "checkpoint: not a checkpoint of this library";
-    else if (!fread(&told, sizeof told, 1, file) || told != fit->fingerprint)
-        wrong = "checkpoint: of another model, data, precision, version or options";
-    else if (!pu__fit_transfer(fit, file, 0, &h) || !fread(&told, sizeof told, 1, file) || told != h ||
-             fgetc(file) != EOF)
-        wrong = "checkpoint: damaged (checksum or length)";
+        wrong = "checkpoint: not a checkpoint of this version of the library";
+    else
+        wrong = pu__fit_agree(fit, file, 0);
+    if (!wrong) {
+        if (!pu__fit_transfer(fit, file, 0, &h) || !fread(&told, sizeof told, 1, file) || told != h ||
+            fgetc(file) != EOF)
+            wrong = PU__DAMAGED;
+        else if (fit->step > (double)fit->report->steps)
+            wrong = "checkpoint: has done more steps than fit.steps";
+        else if (!pu__fit_is_sound(fit))
+            wrong = PU__DAMAGED;
+    }
     fclose(file);
     if (wrong)
         *fit = fresh;
-    fit->report->resumed = (int)fit->step;
+    fit->report->resumed = (int)pu__min((pu_int)fit->step, INT32_MAX);
     return wrong;
 }
 
@@ -18224,11 +18470,13 @@ PU__FN const char *pu__fit_wrong_argument(const pu__fit *fit, const pu_real *the
         return "fit.beta1 (0 = 0.9, or positive and below 1)";
     if (!(o->beta2 >= 0 && o->beta2 < 1))
         return "fit.beta2 (0 = 0.999, or positive and below 1)";
-    if (!(o->epsilon >= 0))
+    if (!(o->epsilon >= 0 && o->epsilon < HUGE_VAL))
         return "fit.epsilon (0 = 1e-8, or positive)";
-    if (!(o->momentum < 1))
+    if (!(o->momentum < 1 && o->momentum > -HUGE_VAL))
         return "fit.momentum (below 1; 0 = 0.9, negative = none)";
-    if (!(o->tolerance >= 0))
+    if (!(o->decay >= 0 && o->decay < HUGE_VAL))
+        return "fit.decay (0 = a tenth of the steps, or positive)";
+    if (!(o->tolerance >= 0 && o->tolerance < HUGE_VAL))
         return "fit.tolerance (0 or more)";
     /* Mini-batches renumber the data, so arrays of each datum do not go with them. */
     if (o->batch < 0 || o->batch > fit->data->n)
@@ -18241,11 +18489,11 @@ PU__FN const char *pu__fit_wrong_argument(const pu__fit *fit, const pu_real *the
         return "fit.gradient.solve.precond or step (of each datum: not with mini-batches)";
     if (o->validate_every < 0)
         return "fit.validate_every (at least 1, or 0 = 10)";
-    if (o->patience < 0)
-        return "fit.patience (at least 1, or 0 = never)";
+    if (o->patience < 0 || (o->patience && !o->validate))
+        return "fit.patience (at least 1, with validate; or 0 = never)";
     if (o->checkpoint_every < 0)
         return "fit.checkpoint_every (at least 1, or 0 = 10)";
-    if (!(o->seconds >= 0))
+    if (!(o->seconds >= 0 && o->seconds < HUGE_VAL))
         return "fit.seconds (0 = no limit, or positive)";
     /* A warm start needs the same right-hand sides again, and as many of them. */
     if (o->warm_start && !o->fixed_probes)
@@ -18433,12 +18681,14 @@ PU_DEF pu_status pu_fit_bytes(pu_model *model, const pu_data *data, const pu_fit
 PU__FN pu_status pu__split_allocate(pu_workspace *memory, pu__call *call, pu__layout layout, void *self)
 {
     pu_workspace *ws = call->ws, *rest = memory + 1;
+    pu_status status = pu__check_workspace(ws, call->report);
     *memory = *ws;
     /* The block of a workspace that may grow is left to the gradients. */
     if (!ws->fixed)
-        memory->block = NULL;
+        pu__workspace_set(memory, NULL, 0, 0);
     call->ws = memory;
-    pu_status status = pu__allocate(call, layout, self);
+    if (!status)
+        status = pu__allocate(call, layout, self);
     if (status)
         return status;
     size_t need = pu__arena_bytes(&call->arena);
@@ -18446,8 +18696,7 @@ PU__FN pu_status pu__split_allocate(pu_workspace *memory, pu__call *call, pu__la
     call->ws = ws;
     if (ws->fixed) {
         *rest = *ws;
-        rest->block = (unsigned char *)ws->block + need;
-        rest->bytes -= need;
+        pu__workspace_set(rest, (unsigned char *)ws->block + need, ws->bytes - need, 1);
         call->ws = rest;
     }
     return PU_OK;
@@ -18533,7 +18782,7 @@ PU__FN pu_status pu__fit_loop(pu__fit *fit)
 #ifndef PU_NO_STDIO
         /* Now and then, and always at the end. */
         if (o->checkpoint && (r->stop || r->step % o->checkpoint_every == 0 || r->step == r->steps)) {
-            const char *wrong = pu__fit_save(fit);
+            const char *wrong = pu__fit_save(fit, 0);
             if (wrong)
                 return pu__fit_fail(r, PU_E_FILE, wrong);
         }
@@ -18556,12 +18805,15 @@ PU__FN pu_status pu__fit_run(pu__fit *fit, pu_real *theta)
     fit->best = HUGE_VAL;
     fit->best_step = -1;
     fit->validation = (double)NAN;
-    /* Before the defaults are filled in: a checkpoint goes with the options as given. */
+    pu__fit_defaults(o);
     const char *wrong = NULL;
 #ifndef PU_NO_STDIO
+    /* Before K and I are chosen: a checkpoint goes with PU_CHOOSE. A file that cannot be written shows before the first
+       step, not after hours. */
     wrong = pu__fit_resume(fit);
+    if (!wrong && o->checkpoint && (pu_int)fit->step < r->steps)
+        wrong = pu__fit_save(fit, 1);
 #endif
-    pu__fit_defaults(o);
     pu_status status = wrong ? pu__fit_fail(r, PU_E_FILE, wrong) : pu__fit_tune(fit);
     if (o->clock)
         fit->start = o->clock(o->user);
@@ -18578,6 +18830,16 @@ PU__FN pu_status pu__fit_run(pu__fit *fit, pu_real *theta)
     if (!status)
         pu_model_set(fit->model, theta, NULL);
     return status;
+}
+
+/* Do these data, whose shape was checked, have no entry at all? A fit would follow the rounding errors of zeros. */
+PU__FN int pu__is_unobserved(const pu_data *data)
+{
+    pu_int row, n = 0;
+    pu_real y;
+    while (n < data->n && pu__observed(data, n, 0, &row, &y) < 0)
+        n++;
+    return n == data->n;
 }
 
 /* Checks, memory, and the run. theta is checked by setting the model to it, the data and options of the
@@ -18613,6 +18875,8 @@ PU_DEF pu_status pu_fit(pu_model *model, const pu_data *data, const pu_fit_optio
     if (!status)
         status = pu_model_gradient_bytes(model, data, &o.gradient, 0, &bytes, last);
     fit.K = last->samples;
+    if (!status && pu__is_unobserved(data))
+        status = pu__refuse(last, PU_E_ARGUMENT, "data (nothing is observed)");
     if (!status) {
         pu__fit_choose(&fit, last);
         report->steps = o.steps ? o.steps : 200;
@@ -18822,6 +19086,8 @@ PU__FN pu_status pu__fit_covariance(pu_model *model, const pu_data *data, const 
         return status;
     if (!out)
         return pu__refuse(report, PU_E_NULL, is_full ? "covariance" : "se");
+    if (!data)
+        return pu__refuse(report, PU_E_NULL, "data");
     h.model = model;
     h.data = data;
     h.options = &o;
@@ -18839,6 +19105,8 @@ PU__FN pu_status pu__fit_covariance(pu_model *model, const pu_data *data, const 
         status = pu__model_tune(model, data, &o, call.ws, report);
     if (!status)
         status = pu__hessian_measure(&h);
+    if (!status && pu__is_unobserved(data))
+        status = pu__refuse(report, PU_E_ARGUMENT, "data (nothing is observed)");
     if (!status) {
         pu_int bad, first = pu__hessian_invert(&h, is_full, out, &bad);
         if (bad >= 0)

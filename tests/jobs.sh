@@ -18,6 +18,7 @@ LEFT_OUT=(
     'unit/@(backend|random|gradient|fit|threads|op_ar|errors|standard_errors|tuning).double_asan  slow topics under sanitizers'
     '*/@(*.|)float_native           the widest vectors in float; double has them'
     'unit/threads.races             ThreadSanitizer on OpenMP'
+    'unit/*.nulls                   null pointers under the UBSan of clang'
     'compile/@(gcc|clang).c1?       C11 and C17; C99 is there'
     'compile/@(g++.c++17|clang++.c++11)  the other C++ standard; each compiler has one'
     'compile/switches.*             each switch of pu.h alone, in C and C++; all of them together are there'
@@ -242,6 +243,16 @@ job_races()     # TOPIC
     limited "build/tests/$1.races"
 }
 
+# Arithmetic on null pointers, also with zero: clang sees it, gcc does not. Engines meet data without an entry.
+job_nulls()     # TOPIC
+{
+    have clang || { job_skip 1 "no clang"; return; }
+    probe clang -fsanitize=undefined || { job_skip 1 "clang lacks its sanitizer's runtime (libclang-rt)"; return; }
+    clang -std=c99 -I. -Itests -isystem build/include -fsanitize=undefined -fno-sanitize-recover=undefined -g -O1 \
+        -DPU_IMPLEMENTATION "tests/test_$1.c" -o "build/tests/$1.nulls" -lm || return
+    limited "build/tests/$1.nulls"
+}
+
 # ---------------------------------------------------------------------------------------------- compiling
 
 # One job per compiler and standard: {double, float} x {plain, OpenMP} x {implementation, static, declarations}.
@@ -272,6 +283,44 @@ job_nvcc()      # PRECISION FLAGS...
     shift
     nvcc_compile tests/compile/impl.cu "build/obj/impl.cu.$precision.o" "$@" || return
     echo "1 passed, 0 failed"
+}
+
+# refuses_to_compile WORDS COMMAND...: the compiler stops, and says these words
+refuses_to_compile()
+{
+    local words=$1 said
+    shift
+    if said=$("$@" 2>&1); then echo "compiled: $*"; return 1; fi
+    [[ $said == *"$words"* ]] || { echo "$said" | head -n 5; return 1; }
+}
+
+# What pu.h must refuse, with the flags or includes that would make it silently wrong; and what it must take for all that:
+# users with fast math, POSIX in strict C, machines that compute in a wider type (x87).
+job_unfit()
+{
+    local compiler flag precision words
+    for compiler in "gcc -std=c99" "clang -std=c99" "g++ -std=c++11 -x c++" "clang++ -std=c++11 -x c++"; do
+        read -ra words <<<"$compiler"
+        if ! have "${words[0]}"; then skip "$compiler"; continue; fi
+        words+=(-I. -fsyntax-only)
+        for flag in -ffast-math -ffinite-math-only -Ofast; do
+            check "$compiler $flag: refused" \
+                refuses_to_compile "without -ffast-math" "${words[@]}" $flag tests/compile/impl.c
+            check "$compiler $flag: declarations" "${words[@]}" $flag tests/compile/decl.c
+        done
+        for precision in -UPU_FLOAT -DPU_FLOAT; do
+            check "$compiler $precision: two precisions" \
+                refuses_to_compile "one precision per file" "${words[@]}" $precision tests/compile/two_precisions.c
+            check "$compiler $precision: POSIX" \
+                "${words[@]}" "${STRICT[@]}" $precision -D_POSIX_C_SOURCE=200809L tests/compile/impl.c
+            if probe "${words[0]}" -mfpmath=387; then
+                check "$compiler $precision: x87" "${words[@]}" "${STRICT[@]}" -mfpmath=387 $precision tests/compile/impl.c
+            else
+                skip "$compiler $precision: x87"
+            fi
+        done
+    done
+    end_of_checks
 }
 
 # The optional libraries' headers in both languages and compilers, with <complex.h> and its macro I before them.
@@ -305,7 +354,8 @@ forbidden_by()  # SWITCHES
     local names=()
     if [[ $1 == *PU_NO_MALLOC* ]]; then names+=(malloc calloc realloc free); fi
     if [[ $1 == *PU_NO_STDIO* ]]; then
-        names+=('.*printf.*' '.*scanf' 'f?puts' 'f?putc' 'fopen.*' fclose fread fwrite fgets 'f?getc' rename remove)
+        names+=('.*printf.*' '.*scanf' 'f?puts' 'f?putc' 'fopen.*' fclose fread fwrite fgets 'f?getc' rename remove
+                fsync readlink open stat)
     fi
     if [[ $1 == *PU_NO_OPENMP* ]]; then names+=('GOMP_.*' 'omp_.*' '__kmpc.*'); fi
     (IFS='|'; echo "^(${names[*]:-none})(@.*)?$")
@@ -402,6 +452,7 @@ add_compile()
     add compile/switches.c job_switches c
     add compile/switches.c++ job_switches c++
     add compile/libraries job_libraries
+    add compile/unfit job_unfit
     mapfile -t sources < <(find examples tests/bench -maxdepth 1 -name '*.c' 2>/dev/null | sort)
     if [[ ${#sources[@]} -gt 0 ]]; then
         add compile/examples job_sources -DPU_IMPLEMENTATION_ONCE "${sources[@]}"
@@ -680,7 +731,7 @@ test_summary()
 
 cmd_test()
 {
-    local variant programs
+    local variant programs topic
     if [[ ${TEST_FULL:-} ]]; then MODE=all; fi
     case ${1:-} in
         all | rest)
@@ -711,6 +762,7 @@ cmd_test()
     declare -gA NEED_OBJECT=() NEED_ENGINE=() OMITTED=()
     add_cuda
     add unit/threads.races job_races threads
+    for topic in engines badinput; do add "unit/$topic.nulls" job_nulls $topic; done
     add_unit
     add_golden
     add_native

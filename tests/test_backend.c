@@ -393,6 +393,30 @@ static pu_int *every_third(pu_int n)
 }
 
 /* The same into listed rows: the others stay as they are; without a q it is 1. */
+/* Weight zero: the column is not read, in every form, whatever is there; the others count as if it were not there. */
+TEST row_dot_skips_weight_zero(int with_m, int with_q, int with_rows)
+{
+    const pu_backend *cpu = pu_backend_cpu();
+    const pu_block none = {NULL, 0};
+    enum { n = 33 };
+    guarded p = normal_block(n, 3, 2), q = normal_block(n, 3, 0);
+    const pu_real w[3] = {2, 0, PU_R(-0.5)}, alone[2] = {2, PU_R(-0.5)};
+    pu_real *m = with_m ? tc_reals(n) : NULL, *got = tc_reals(n), *want = tc_reals(n);
+    pu_int rows[n];
+    pu_int i;
+    if (m) tc_fill_normal(++next_seed, n, m);
+    for (i = 0; i < n; i++) rows[i] = n - 1 - i;
+    for (i = 0; i < 2; i++)
+        cpu->row_dot(cpu->user, n, 1, m, alone + i, tc_block(p.b.at + 2 * i * p.ld, p.ld),
+                     with_q ? tc_block(q.b.at + 2 * i * q.ld, q.ld) : none, n, with_rows ? rows : NULL, want);
+    tc_fill(n, p.b.at + p.ld, PU_R(NAN));
+    tc_fill(n, q.b.at + q.ld, PU_R(INFINITY));
+    cpu->row_dot(cpu->user, n, 3, m, w, p.b, with_q ? q.b : none, n, with_rows ? rows : NULL, got);
+    tc_set_case("m %d, q %d, rows %d", with_m, with_q, with_rows);
+    TC_ASSERT(memcmp(got, want, n * sizeof *got) == 0);
+    PASS();
+}
+
 TEST row_dot_into_rows(pu_int n, pu_int k, int with_m, int with_q)
 {
     const pu_backend *cpu = pu_backend_cpu();
@@ -551,6 +575,7 @@ int main(int argc, char **argv)
     GREATEST_MAIN_BEGIN();
     GREATEST_SET_TEARDOWN_CB(tc_release, NULL);
     RUN_TEST(backend_is_complete);
+    for (i = 0; i < 8; i++) RUN_TESTp(row_dot_skips_weight_zero, i & 1, i >> 1 & 1, i >> 2);
     for (i = 0; i < SIZES; i++) {
         for (j = 0; j < WIDTHS; j++) run_shape(sizes[i], widths[j]);
         RUN_TESTp(dot_same_bits_anywhere, sizes[i]);

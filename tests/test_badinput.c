@@ -3,6 +3,7 @@
    run. */
 #include "pu_test.h"
 #include "test_common.h"
+#include <limits.h>
 
 enum { D = 5, M = 4, N = 3, K = 2, STEPS = 6, WIDTH = 3 };
 
@@ -548,6 +549,13 @@ SPOIL(bad_adjoint, s->options.solve.adjoint = (pu_adjoint)17)
 SPOIL(bad_data_kind, s->data.kind = (pu_data_kind)17)
 SPOIL(threads_negative, s->options.threads = -1)
 SPOIL(lanes_negative, s->options.lanes = -1)
+SPOIL(lanes_many, s->options.lanes = 1000001)
+SPOIL(lanes_overflow, s->options.lanes = INT_MAX / 4 + 1)
+SPOIL(lanes_most, s->options.lanes = INT_MAX)
+SPOIL(error_nan, s->options.error = (double)NAN)
+SPOIL(error_infinite, s->options.error = HUGE_VAL)
+SPOIL(error_negative, s->options.error = -0.1)
+SPOIL(absolute_infinite, s->options.solve.absolute2 = HUGE_VAL)
 SPOIL(columns_negative, s->options.columns = -1)
 SPOIL(network_dense, s->options.engine = PU_DENSE)
 SPOIL(datum_negative, s->datum = -1)
@@ -835,6 +843,13 @@ static const row rows[] = {
     {"adjoint", bad_adjoint, OPTIONS, PU_E_ARGUMENT, "options.solve.adjoint", NOWHERE},
     {"threads < 0", threads_negative, OPTIONS, PU_E_ARGUMENT, "options.threads", NOWHERE},
     {"lanes < 0", lanes_negative, OPTIONS, PU_E_ARGUMENT, "options.lanes", NOWHERE},
+    {"lanes > 1,000,000", lanes_many, OPTIONS, PU_E_ARGUMENT, "options.lanes", NOWHERE},
+    {"lanes overflow times 4", lanes_overflow, OPTIONS, PU_E_ARGUMENT, "options.lanes", NOWHERE},
+    {"lanes INT_MAX", lanes_most, OPTIONS, PU_E_ARGUMENT, "options.lanes", NOWHERE},
+    {"error NaN", error_nan, OPTIONS, PU_E_ARGUMENT, "options.error", NOWHERE},
+    {"error Inf", error_infinite, OPTIONS, PU_E_ARGUMENT, "options.error", NOWHERE},
+    {"error < 0", error_negative, OPTIONS, PU_E_ARGUMENT, "options.error", NOWHERE},
+    {"absolute2 Inf", absolute_infinite, OPTIONS | SOLVE, PU_E_ARGUMENT, "options.solve.absolute2", NOWHERE},
     {"columns < 0", columns_negative, OPTIONS, PU_E_ARGUMENT, "options.columns", NOWHERE},
     {"network by the dense engine", network_dense, GRADIENT | BYTES, PU_E_ARGUMENT,
      "options.engine", NOWHERE},
@@ -1280,6 +1295,266 @@ TEST every_status_has_a_name_and_a_text(void)
     PASS();
 }
 
+/* ---- pointers, and limits of PU_CHOOSE ------------------------------------------------------- */
+
+TEST null_pointers_do_no_harm(void)
+{
+    pu_model model;
+    pu_options o;
+    pu_report report;
+    pu_ar ar;
+    pu_real gamma[2] = {PU_R(0.5), PU_R(0.1)}, grad[2] = {7, 7}, theta[16] = {0}, se[16], y[4] = {1, 2, 3, 5};
+    pu_data data = pu_data_full(2, 2, y);
+    memset(&model, 0, sizeof model);
+    memset(&o, 0, sizeof o);
+    pu_workspace_block(&model.memory, tc_bytes(20000), 20000);
+    tc_set_case("null pointers");
+    ASSERT(isnan(pu_param_natural(NULL, 1)) && isnan(pu_param_theta(NULL, 1)));
+    TC_STATUS(pu_ar_set(&ar, 5, 2, gamma, 1, NULL), PU_OK);
+    pu_ar_phi_grad(NULL, gamma, grad);
+    pu_ar_phi_grad(&ar, NULL, grad);
+    ASSERT(grad[0] == PU_R(7) && grad[1] == PU_R(7));
+    pu_ar_phi_grad(&ar, gamma, NULL);
+    pu_workspace_block(NULL, grad, sizeof grad);
+    TC_STATUS(pu_model_factors(&model, 2, 1, NULL), PU_OK);
+    TC_STATUS(pu_model_start(&model, &data, 1, theta, NULL), PU_OK);
+    for (int choose = 0; choose < 2; choose++) {
+        o.samples = choose ? PU_CHOOSE : 0;
+        TC_STATUS(pu_fit_errors(&model, NULL, &o, NULL, theta, se, &report), PU_E_NULL);
+        TC_ASSERT(strcmp(report.where.what, "data") == 0);
+        TC_STATUS(pu_fit_covariance(&model, NULL, &o, NULL, theta, se, &report), PU_E_NULL);
+        TC_STATUS(pu_fit_errors(NULL, &data, &o, NULL, theta, se, &report), PU_E_NULL);
+        TC_STATUS(pu_fit_errors(&model, &data, &o, NULL, NULL, se, &report), PU_E_NULL);
+        TC_STATUS(pu_fit_errors(&model, &data, &o, NULL, theta, NULL, &report), PU_E_NULL);
+    }
+    PASS();
+}
+
+/* A spectrum on which the pilot predicts no end, and a limit that nobody could count to. */
+TEST choosing_ends(void)
+{
+    enum { WIDE = 60 };
+    pu_real a[WIDE], psi[WIDE], y[WIDE], grad[WIDE];
+    pu_op prior = pu_op_diagonal(WIDE, a), map = pu_op_identity(WIDE);
+    pu_lgm model = {&prior, &map, NULL, NULL, psi};
+    pu_data data = pu_data_full(1, WIDE, y);
+    pu_gradient_result out;
+    pu_options o, tuned;
+    pu_report report;
+    for (int i = 0; i < WIDE; i++) {
+        a[i] = (pu_real)pow(10, 12.0 * i / (WIDE - 1));
+        psi[i] = 1;
+        y[i] = (pu_real)(i % 3);
+    }
+    memset(&o, 0, sizeof o);
+    memset(&out, 0, sizeof out);
+    out.Gamma = grad;
+    o.samples = 2, o.solve.iterations = PU_CHOOSE;
+    tc_set_case("limits of PU_CHOOSE");
+    o.most_iterations = PTRDIFF_MAX;
+    TC_STATUS(pu_tune(&model, &data, &o, NULL, &out, &tuned, &report), PU_E_ARGUMENT);
+    TC_ASSERT(strncmp(report.where.what, "options.most_iterations", 23) == 0);
+    o.most_iterations = 1000001;
+    TC_STATUS(pu_gradient(&model, &data, &o, NULL, &out, &report), PU_E_ARGUMENT);
+    o.most_iterations = 1000000; /* a second at most */
+    TC_STATUS(pu_tune(&model, &data, &o, NULL, &out, &tuned, &report), PU_OK);
+    TC_ASSERT(tuned.solve.iterations >= 1 && tuned.solve.iterations <= 1000000);
+    PASS();
+}
+
+/* ---- options of a fit ------------------------------------------------------------------------ */
+
+static double no_clock(void *unused)
+{
+    (void)unused;
+    return 0;
+}
+
+/* Every double of the options, at a value that is none: refused by name, theta as it was. */
+TEST fit_options_must_be_numbers(double value)
+{
+    static const char *const names[] = {"fit.rate",    "fit.decay",     "fit.momentum", "fit.beta1",
+                                        "fit.beta2",   "fit.epsilon",   "fit.tolerance", "fit.seconds",
+                                        "options.solve.tolerance", "options.solve.absolute2", "options.error"};
+    pu_model model;
+    pu_real y[4] = {1, 2, 3, 5}, theta[8] = {0}, start[8];
+    pu_data data = pu_data_full(2, 2, y);
+    memset(&model, 0, sizeof model);
+    pu_workspace_block(&model.memory, tc_bytes(20000), 20000);
+    TC_STATUS(pu_model_factors(&model, 2, 1, NULL), PU_OK);
+    TC_STATUS(pu_model_start(&model, &data, 1, theta, NULL), PU_OK);
+    memcpy(start, theta, sizeof start);
+    for (int i = 0; i < 11; i++) {
+        pu_fit_options o;
+        pu_fit_report report;
+        double *fields[11] = {&o.rate,    &o.decay,     &o.momentum, &o.beta1, &o.beta2,
+                              &o.epsilon, &o.tolerance, &o.seconds,  &o.gradient.solve.tolerance,
+                              &o.gradient.solve.absolute2, &o.gradient.error};
+        memset(&o, 0, sizeof o);
+        o.steps = 2;
+        o.clock = no_clock;
+        *fields[i] = value;
+        tc_set_case("%s = %g", names[i], value);
+        TC_STATUS(pu_fit(&model, &data, &o, NULL, theta, &report), PU_E_ARGUMENT);
+        TC_ASSERT(strncmp(report.where.what, names[i], strlen(names[i])) == 0);
+        TC_ASSERT(memcmp(theta, start, sizeof start) == 0);
+    }
+    PASS();
+}
+
+TEST patience_needs_validation(void)
+{
+    pu_model model;
+    pu_fit_options o;
+    pu_fit_report report;
+    pu_real y[4] = {1, 2, 3, 5}, theta[8] = {0};
+    pu_data data = pu_data_full(2, 2, y);
+    memset(&model, 0, sizeof model);
+    memset(&o, 0, sizeof o);
+    pu_workspace_block(&model.memory, tc_bytes(20000), 20000);
+    TC_STATUS(pu_model_factors(&model, 2, 1, NULL), PU_OK);
+    o.patience = 3;
+    tc_set_case("patience");
+    TC_STATUS(pu_fit(&model, &data, &o, NULL, theta, &report), PU_E_ARGUMENT);
+    TC_ASSERT(strncmp(report.where.what, "fit.patience", 12) == 0);
+    PASS();
+}
+
+/* ---- odd data and every model ---------------------------------------------------------------- */
+
+enum { MODELS = 10, LENGTH = 6, SERIES = 4, MOST_PARAMS = 64 };
+
+typedef struct {
+    pu_model model;
+    pu_op Phi;
+    pu_real X[LENGTH * 2], matrix[LENGTH * 3], y[SERIES * LENGTH], theta[MOST_PARAMS];
+    unsigned char mask[SERIES * LENGTH];
+    pu_int start[SERIES + 1], index[1];
+} any_model;
+
+/* Each of the built-in models in turn. */
+static pu_status make_model(any_model *a, int which)
+{
+    pu_model *m = &a->model;
+    memset(a, 0, sizeof *a);
+    tc_fill_normal(1, LENGTH * 2, a->X);
+    tc_fill_normal(2, LENGTH * 3, a->matrix);
+    a->Phi = pu_op_dense(LENGTH, 3, a->matrix);
+    pu_workspace_block(&m->memory, tc_bytes(200000), 200000);
+    switch (which) {
+    case 0: return pu_model_factors(m, LENGTH, 3, NULL);
+    case 1: return pu_model_ppca(m, LENGTH, 3, NULL);
+    case 2: return pu_model_sparse(m, &a->Phi, NULL);
+    case 3: return pu_model_regression(m, &a->Phi, NULL);
+    case 4: return pu_model_neural(m, LENGTH, 2, a->X, 3, 0, NULL);
+    case 5: return pu_model_neural(m, LENGTH, 2, a->X, 3, 2, NULL);
+    case 6: return pu_model_noisy_ar(m, LENGTH, 2, NULL);
+    case 7: return pu_model_state_space(m, LENGTH, 2, PU_SSM_ZERO, NULL);
+    case 8: return pu_model_state_space(m, LENGTH, 2, PU_SSM_STATIONARY, NULL);
+    default: return pu_model_state_space(m, LENGTH, 2, PU_SSM_GIVEN, NULL);
+    }
+}
+
+/* Data of one value everywhere, of all sizes that the precision has: the start is finite, and the model takes it. */
+TEST constant_data_have_a_start(int which)
+{
+    static const double values[] = {0,      3,     -7,     1e-10,  1e10,   PU_TEST_PICK(1e-160, 1e-37), 1e-23,
+                                    PU_TEST_PICK(1e-300, 1e-44), PU_TEST_PICK(1e150, 1e37), PU_TEST_PICK(-1e300, -3e38)};
+    for (size_t v = 0; v < sizeof values / sizeof *values; v++) {
+        any_model a;
+        pu_report report;
+        pu_data data;
+        TC_STATUS(make_model(&a, which), PU_OK);
+        TC_ASSERT(a.model.params <= MOST_PARAMS);
+        for (int i = 0; i < SERIES * LENGTH; i++) a.y[i] = (pu_real)values[v];
+        data = pu_data_full(SERIES, LENGTH, a.y);
+        tc_set_case("%s, all %g", a.model.name, values[v]);
+        TC_STATUS(pu_model_start(&a.model, &data, 1, a.theta, &report), PU_OK);
+        TC_STATUS(pu_model_set(&a.model, a.theta, &report), PU_OK);
+    }
+    { /* one column alone */
+        any_model a;
+        pu_data data;
+        TC_STATUS(make_model(&a, which), PU_OK);
+        tc_fill_normal(3, SERIES * LENGTH, a.y);
+        for (int n = 0; n < SERIES; n++) a.y[n * LENGTH + 2] = 5;
+        data = pu_data_full(SERIES, LENGTH, a.y);
+        tc_set_case("%s, one column constant", a.model.name);
+        TC_STATUS(pu_model_start(&a.model, &data, 1, a.theta, NULL), PU_OK);
+        TC_STATUS(pu_model_set(&a.model, a.theta, NULL), PU_OK);
+    }
+    PASS();
+}
+
+/* Inputs of a network at the end of the precision. */
+TEST tiny_inputs_have_a_start(void)
+{
+    any_model a;
+    pu_data data;
+    TC_STATUS(make_model(&a, 4), PU_OK);
+    for (int i = 0; i < LENGTH * 2; i++) a.X[i] = PU_TEST_PICK((pu_real)1e-161, PU_R(1e-44));
+    data = pu_data_full(SERIES, LENGTH, a.y);
+    tc_set_case("tiny inputs");
+    TC_STATUS(pu_model_start(&a.model, &data, 1, a.theta, NULL), PU_OK);
+    TC_STATUS(pu_model_set(&a.model, a.theta, NULL), PU_OK);
+    PASS();
+}
+
+/* The three ways to observe nothing. */
+static pu_data nothing(any_model *a, int kind)
+{
+    for (int i = 0; kind == 1 && i < SERIES * LENGTH; i++) a->y[i] = PU_R(NAN);
+    if (kind == 0) return pu_data_masked(SERIES, LENGTH, a->y, a->mask);
+    return kind == 1 ? pu_data_nan(SERIES, LENGTH, a->y) : pu_data_lists(SERIES, LENGTH, a->start, a->index, a->y);
+}
+
+/* Nothing is observed: the posterior is the prior, the likelihood one, every gradient zero; a fit is refused. Gamma is far
+   from the identity in some models: its entries, and its log det, round at their own size, which is below 100. */
+TEST nothing_observed(int which, int kind)
+{
+    const double tol = 1000 * PU_TEST_EPS;
+    any_model a;
+    pu_options o;
+    pu_report report;
+    pu_fit_report fit;
+    pu_exact_result exact;
+    pu_posterior_result posterior;
+    pu_real grad[MOST_PARAMS], mean[SERIES * LENGTH * 2], variance[SERIES * LENGTH * 2], Sigma[4 * LENGTH * LENGTH];
+    pu_data data;
+    double nll;
+    pu_int d, dims;
+    TC_STATUS(make_model(&a, which), PU_OK);
+    data = nothing(&a, kind);
+    tc_set_case("%s, nothing by way %d", a.model.name, kind);
+    TC_STATUS(pu_model_start(&a.model, &data, 1, a.theta, &report), PU_OK);
+    memset(&o, 0, sizeof o);
+    o.kind = PU_EXACT;
+    TC_STATUS(pu_model_gradient(&a.model, a.theta, &data, &o, NULL, grad, NULL, &report), PU_OK);
+    for (int i = 0; i < a.model.params; i++) TC_CLOSE(grad[i], 0, tol);
+    TC_STATUS(pu_model_nll(&a.model, a.theta, &data, &o, NULL, &nll, NULL, &report), PU_OK);
+    TC_CLOSE(nll, 0, tol);
+    memset(&exact, 0, sizeof exact);
+    exact.Sigma = Sigma;
+    TC_STATUS(pu_exact(&a.model.lgm, &data, 0, NULL, &exact, &report), PU_OK);
+    TC_ASSERT(exact.observed == 0);
+    TC_CLOSE(exact.nll, 0, tol);
+    memset(&posterior, 0, sizeof posterior);
+    posterior.mean = mean;
+    posterior.variance = variance;
+    TC_STATUS(pu_posterior(&a.model.lgm, &data, &o, NULL, &posterior, &report), PU_OK);
+    dims = a.model.lgm.Gamma->rows;
+    for (d = 0; d < dims; d++) {
+        double prior = (double)Sigma[d * dims + d];
+        TC_CLOSE(mean[d], a.model.lgm.nu ? a.model.lgm.nu[d] : 0, tol);
+        TC_CLOSE((double)variance[d] / prior, 1, tol);
+    }
+    TC_ASSERT(pu_fit(&a.model, &data, NULL, NULL, a.theta, &fit) == PU_E_ARGUMENT);
+    TC_ASSERT(strcmp(fit.where.what, "data (nothing is observed)") == 0);
+    TC_STATUS(pu_fit_errors(&a.model, &data, &o, NULL, a.theta, grad, &report), PU_E_ARGUMENT);
+    TC_ASSERT(strcmp(report.where.what, "data (nothing is observed)") == 0);
+    PASS();
+}
+
 /* ---- main ------------------------------------------------------------------------------------ */
 
 GREATEST_MAIN_DEFS();
@@ -1310,5 +1585,16 @@ int main(int argc, char **argv)
     RUN_TEST(lacking_memory_is_told);
     RUN_TEST(the_largest_number_is_told);
     RUN_TEST(every_status_has_a_name_and_a_text);
+    RUN_TEST(null_pointers_do_no_harm);
+    RUN_TEST(choosing_ends);
+    RUN_TESTp(fit_options_must_be_numbers, (double)NAN);
+    RUN_TESTp(fit_options_must_be_numbers, HUGE_VAL);
+    RUN_TESTp(fit_options_must_be_numbers, -HUGE_VAL);
+    RUN_TEST(patience_needs_validation);
+    RUN_TEST(tiny_inputs_have_a_start);
+    for (i = 0; i < MODELS; i++) {
+        RUN_TESTp(constant_data_have_a_start, i);
+        for (which = 0; which < 3; which++) RUN_TESTp(nothing_observed, i, which);
+    }
     PU_TEST_MAIN_END();
 }

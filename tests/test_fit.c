@@ -309,7 +309,7 @@ TEST bad_checkpoints_are_refused(void)
     fclose(file);
     o.rate = 0.07; /* other options */
     TC_STATUS(pu_fit(&p.model, &p.data, &o, NULL, theta, &report), PU_E_FILE);
-    TC_ASSERT(strstr(report.where.what, "options") != NULL);
+    TC_ASSERT(strstr(report.where.what, "fit.rate") != NULL);
     o.rate = 0;
     TC_STATUS(pu_fit(&p.model, &p.data, &o, NULL, theta, &report), PU_OK); /* nothing left to do */
     TC_ASSERT(report.resumed == 6 && report.step == 6);

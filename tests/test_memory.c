@@ -565,6 +565,121 @@ TEST freeing_is_idempotent(void)
     PASS();
 }
 
+/* A struct that nobody zeroed, for several kinds of bytes: calls that would take its memory refuse it, freeing it frees
+   nothing, and a block may be given to it all the same. */
+TEST arbitrary_bytes_are_no_workspace(int pattern)
+{
+    pu_real Phi[6] = {1, 0, 1, 1, 0, 1}, psi[3] = {4, 4, 4}, y[6] = {1, 2, 1, 0, 1, 1};
+    pu_op prior = pu_op_identity(2), map = pu_op_dense(3, 2, Phi);
+    pu_lgm model = {&prior, &map, NULL, NULL, psi};
+    pu_data data = pu_data_full(2, 3, y);
+    union {
+        pu_workspace ws;
+        uint32_t words[sizeof(pu_workspace) / sizeof(uint32_t)];
+    } u;
+    pu_workspace zero;
+    pu_report report;
+    size_t i;
+    void *block = tc_bytes(100000);
+    for (i = 0; i < sizeof u.words / sizeof *u.words; i++)
+        u.words[i] = pattern < 256 ? (uint32_t)pattern * 0x01010101u : (uint32_t)(i + 1) * 2654435761u * (uint32_t)pattern;
+    tc_set_case("pattern %d", pattern);
+    TC_STATUS(pu_gradient(&model, &data, NULL, &u.ws, NULL, &report), PU_E_ARGUMENT);
+    TC_ASSERT(strncmp(report.where.what, "workspace", 9) == 0);
+    pu_workspace_free(&u.ws);
+    memset(&zero, 0, sizeof zero);
+    TC_ASSERT(memcmp(&zero, &u.ws, sizeof zero) == 0);
+    TC_STATUS(pu_gradient(&model, &data, NULL, &u.ws, NULL, &report), PU_OK);
+    pu_workspace_free(&u.ws);
+    memset(&u, pattern & 255 ? pattern & 255 : 7, sizeof u);
+    pu_workspace_block(&u.ws, block, 100000);
+    TC_STATUS(pu_gradient(&model, &data, NULL, &u.ws, NULL, &report), PU_OK);
+    TC_ASSERT(u.ws.block == block);
+    PASS();
+}
+
+/* The same for a pu_model: refused and zeroed, or good, once its memory names a block. */
+TEST arbitrary_bytes_are_no_model(int pattern)
+{
+    pu_model model;
+    pu_fit_report fit;
+    pu_report report;
+    pu_real y[4] = {1, 2, 3, 5}, theta[8] = {0};
+    pu_data data = pu_data_full(2, 2, y);
+    void *block = tc_bytes(20000);
+    tc_set_case("pattern %d", pattern);
+    memset(&model, pattern, sizeof model);
+    TC_STATUS(pu_model_factors(&model, 2, 1, &report), PU_E_ARGUMENT);
+    TC_ASSERT(strncmp(report.where.what, "workspace", 9) == 0);
+    TC_ASSERT(model.set == NULL && model.memory.block == NULL && model.memory.allocator.alloc == NULL);
+    memset(&model, pattern, sizeof model);
+    pu_model_free(&model);
+    memset(&model, pattern, sizeof model);
+    pu_workspace_block(&model.memory, block, 20000);
+    TC_STATUS(pu_model_factors(&model, 2, 1, &report), PU_OK);
+    TC_STATUS(pu_model_start(&model, &data, 1, theta, NULL), PU_OK);
+    { /* and pu_fit divides a workspace before it takes memory */
+        pu_workspace ws;
+        memset(&ws, pattern, sizeof ws);
+        TC_STATUS(pu_fit(&model, &data, NULL, &ws, theta, &fit), PU_E_ARGUMENT);
+        TC_ASSERT(strncmp(fit.where.what, "workspace", 9) == 0);
+    }
+    pu_model_free(&model);
+    PASS();
+}
+
+/* ---- stack ----------------------------------------------------------------------------------- */
+
+#if defined(__linux__) && !defined(__SANITIZE_ADDRESS__)
+#include <pthread.h>
+
+/* A gradient of a dense model by the solver and by the dense engine, and a fit of factor analysis. */
+static void *work_on_a_small_stack(void *failed)
+{
+    enum { ROWS = 200, COLS = 100, DATA = 2, VARIABLES = 3 };
+    pu_real *Phi = tc_reals(ROWS * COLS), *y = tc_reals(DATA * ROWS), *psi = tc_reals(ROWS), *grad = tc_reals(ROWS * COLS);
+    pu_op prior = pu_op_identity(COLS), map = pu_op_dense(ROWS, COLS, Phi);
+    pu_lgm lgm = {&prior, &map, NULL, NULL, psi};
+    pu_data data = pu_data_full(DATA, ROWS, y), few = pu_data_full(8, VARIABLES, y);
+    pu_model *model = (pu_model *)tc_bytes(sizeof *model);
+    pu_fit_report *report = (pu_fit_report *)tc_bytes(sizeof *report);
+    pu_gradient_result out;
+    pu_options o;
+    pu_fit_options fit;
+    memset(&out, 0, sizeof out);
+    memset(&o, 0, sizeof o);
+    memset(&fit, 0, sizeof fit);
+    tc_fill_normal(1, ROWS * COLS, Phi);
+    tc_fill_normal(2, DATA * ROWS, y);
+    tc_fill(ROWS, psi, 1);
+    out.Phi = grad;
+    o.threads = 1;
+    o.engine = PU_ITERATIVE;
+    *(int *)failed |= pu_gradient(&lgm, &data, &o, NULL, &out, &report->last) != PU_OK;
+    o.engine = PU_DENSE;
+    o.kind = PU_EXACT;
+    *(int *)failed |= pu_gradient(&lgm, &data, &o, NULL, &out, &report->last) != PU_OK;
+    fit.steps = 2;
+    fit.gradient.threads = 1;
+    *(int *)failed |= pu_model_factors(model, VARIABLES, 1, NULL) || pu_model_start(model, &few, 1, grad, NULL) ||
+                      pu_fit(model, &few, &fit, NULL, grad, report);
+    pu_model_free(model);
+    return NULL;
+}
+
+/* Half of what a thread has where musl is the C library, and the frames of this test are in it. */
+TEST a_small_stack_suffices(void)
+{
+    pthread_attr_t small;
+    pthread_t thread;
+    int failed = 0;
+    ASSERT(!pthread_attr_init(&small) && !pthread_attr_setstacksize(&small, 64 * 1024));
+    ASSERT(!pthread_create(&thread, &small, work_on_a_small_stack, &failed));
+    ASSERT(!pthread_join(thread, NULL) && !failed);
+    PASS();
+}
+#endif
+
 /* ---- checkpointing --------------------------------------------------------------------------- */
 
 /* A tall job whose memory is nearly all tape: D much larger than M, one thread, one lane. */
@@ -828,6 +943,14 @@ int main(int argc, char **argv)
     RUN_TEST(exact_memory);
     RUN_TEST(exact_block);
     RUN_TEST(freeing_is_idempotent);
+#if defined(__linux__) && !defined(__SANITIZE_ADDRESS__)
+    RUN_TEST(a_small_stack_suffices);
+#endif
+    for (i = 0; i < 6; i++) {
+        static const int patterns[] = {0xAA, 0xCD, 0x01, 0xFF, 300, 7001};
+        RUN_TESTp(arbitrary_bytes_are_no_workspace, patterns[i]);
+        if (i < 4) RUN_TESTp(arbitrary_bytes_are_no_model, patterns[i]);
+    }
     run_checkpoints();
     for (i = 0; i < HUGE_CASES; i++) RUN_TESTp(huge_sizes_are_refused, &huge_cases[i]);
     RUN_TEST(huge_exact_is_refused);

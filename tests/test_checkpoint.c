@@ -1,0 +1,505 @@
+/* test_checkpoint.c - the files of pu_fit on a system with POSIX: what differs is named, more steps may be asked for, two
+   writers do not disturb each other, links are followed, what is no checkpoint is not replaced, what cannot be written
+   shows before the first step, and no forged number is believed. That a break leaves no trace is in test_fit.c, which
+   is also the test of these files in plain C99. */
+#define _POSIX_C_SOURCE 200809L
+#define PU_IMPLEMENTATION
+#include "pu_test.h"
+#include "test_common.h"
+#include <signal.h>
+#include <sys/resource.h>
+#include <sys/types.h>
+#include <sys/wait.h>
+#include <time.h>
+
+enum { M = 4, D = 2, N = 12, PARAMS = M * D + 2 * M, NUMBERS = 20 };
+
+static char directory[64]; /* of this run */
+static char names[16][200]; /* in it, by turns */
+static char state[200];     /* the file of make_fit */
+
+/* The name of a file in the directory. */
+static const char *in_directory(const char *name)
+{
+    static int turn;
+    char *path = names[turn++ % 16];
+    snprintf(path, sizeof names[0], "%s/%s", directory, name);
+    return path;
+}
+
+typedef struct {
+    pu_real y[N * M], start[PARAMS], theta[PARAMS];
+    pu_model model;
+    pu_data data;
+    pu_fit_options o;
+    pu_fit_report report;
+} fit;
+
+/* Factor analysis by mini-batches, with a checkpoint at every step. The memory is that of the test. */
+static int make_fit(fit *f, pu_int steps)
+{
+    memset(f, 0, sizeof *f);
+    tc_fill_normal(1, N * M, f->y);
+    pu_workspace_block(&f->model.memory, tc_bytes(20000), 20000);
+    f->data = pu_data_full(N, M, f->y);
+    f->o.steps = steps;
+    f->o.batch = 5;
+    f->o.gradient.samples = 2;
+    f->o.gradient.solve.iterations = 3;
+    f->o.gradient.threads = 1;
+    f->o.checkpoint = state;
+    f->o.checkpoint_every = 1;
+    return !pu_model_factors(&f->model, M, D, NULL) && !pu_model_start(&f->model, &f->data, 1, f->start, NULL);
+}
+
+/* Runs it from the start, or from its file. */
+static pu_status run(fit *f)
+{
+    memcpy(f->theta, f->start, sizeof f->theta);
+    return pu_fit(&f->model, &f->data, &f->o, NULL, f->theta, &f->report);
+}
+
+static int is_told(const fit *f, const char *words) { return strstr(f->report.where.what, words) != NULL; }
+
+/* Refused before the first step, for this reason; theta is as it was. */
+static int is_refused(fit *f, const char *words)
+{
+    return run(f) == PU_E_FILE && is_told(f, words) && f->report.step == 0 && f->report.gradients == 0 &&
+           memcmp(f->theta, f->start, sizeof f->theta) == 0;
+}
+
+static size_t read_file(const char *path, void *to, size_t most)
+{
+    FILE *file = fopen(path, "rb");
+    size_t size = file ? fread(to, 1, most, file) : 0;
+    if (file) fclose(file);
+    return size;
+}
+
+static int write_file(const char *path, const void *from, size_t size)
+{
+    FILE *file = fopen(path, "wb");
+    int ok = file && fwrite(from, 1, size, file) == size;
+    return file && !fclose(file) && ok;
+}
+
+/* How many files there are in the directory: no more than expected, if nothing was left behind. */
+static int files(void)
+{
+    char command[200], line[32] = "";
+    FILE *pipe;
+    snprintf(command, sizeof command, "ls -A %s | wc -l", directory);
+    pipe = popen(command, "r");
+    if (!pipe || !fgets(line, sizeof line, pipe)) line[0] = 0;
+    if (pipe) pclose(pipe);
+    return atoi(line);
+}
+
+static void enter(void *unused)
+{
+    (void)unused;
+    strcpy(directory, "/tmp/pu_checkpoint.XXXXXX");
+    if (!mkdtemp(directory)) exit(2);
+    snprintf(state, sizeof state, "%s/state", directory);
+}
+
+static void leave(void *unused)
+{
+    char command[200];
+    snprintf(command, sizeof command, "rm -rf %s", directory);
+    if (system(command)) exit(2);
+    tc_release(unused);
+}
+
+/* ---- what must agree ---- */
+
+static double validate(pu_model *model, const pu_real *theta, void *user)
+{
+    (void)model, (void)user;
+    return (double)theta[0];
+}
+
+/* Changes one thing, and returns how it is called. */
+static const char *change(fit *f, int which)
+{
+    pu_fit_options *o = &f->o;
+    switch (which) {
+    case 0: o->rate = 0.03; return "fit.rate";
+    case 1: o->optimizer = PU_SGD; return "fit.optimizer";
+    case 2: o->schedule = PU_RATE_TAIL; return "fit.schedule";
+    case 3: o->beta2 = 0.99; return "fit.beta2";
+    case 4: o->epsilon = 1e-6; return "fit.epsilon";
+    case 5: o->batch = 4; return "fit.batch";
+    case 6: o->accumulate = 2; return "fit.accumulate";
+    case 7: o->fixed_probes = 1; return "fit.fixed_probes";
+    case 8: o->tolerance = 1e-6; return "fit.tolerance";
+    case 9: o->gradient.seed = 1; return "fit.gradient.seed";
+    case 10: o->gradient.seed = (uint64_t)1 << 40; return "fit.gradient.seed";
+    case 11: o->gradient.lanes = 3; return "fit.gradient.lanes";
+    case 12: o->gradient.samples = 4; return "fit.gradient.samples";
+    case 13: o->gradient.kind = PU_OUTPUT; return "fit.gradient.kind";
+    case 14: o->gradient.solve.iterations = 4; return "fit.gradient.solve.iterations";
+    case 15: o->gradient.solve.solver = PU_PCG; return "fit.gradient.solve.solver";
+    case 16: o->gradient.solve.adjoint = PU_ADJOINT_SHORTCUT; return "fit.gradient.solve.adjoint";
+    case 17: o->gradient.solve.tape_every = 2; return "fit.gradient.solve.tape_every";
+    case 18: o->validate = validate; return "fit.validate";
+    case 19: f->data.n = N - 1; return "number of data";
+    case 20: f->model.name = "another"; return "model (its name)";
+    case 21: o->gradient.engine = PU_ITERATIVE; return "fit.gradient.engine";
+    case 22: o->gradient.no_control_variate = 1; return "fit.gradient.no_control_variate";
+    }
+    return NULL;
+}
+
+TEST what_differs_is_named(void)
+{
+    fit f;
+    int which;
+    TC_ASSERT(make_fit(&f, 4));
+    TC_STATUS(run(&f), PU_OK);
+    for (which = 0; make_fit(&f, 8) && change(&f, which); which++) {
+        tc_set_case("%s", change(&f, which));
+        f.o.resume = 1;
+        TC_ASSERT(is_refused(&f, change(&f, which)));
+    }
+    TC_ASSERT(which == 23);
+    tc_set_case("defaults, written out; threads, and how often");
+    TC_ASSERT(make_fit(&f, 4));
+    f.o.resume = 1, f.o.rate = 0.1, f.o.beta1 = 0.9, f.o.gradient.lanes = 4, f.o.gradient.threads = 2;
+    f.o.checkpoint_every = 3;
+    TC_STATUS(run(&f), PU_OK);
+    TC_ASSERT(f.report.resumed == 4 && f.report.step == 4);
+    PASS();
+}
+
+TEST a_finished_run_may_go_on(void)
+{
+    fit f, whole;
+    TC_ASSERT(make_fit(&whole, 10));
+    whole.o.checkpoint = NULL;
+    TC_STATUS(run(&whole), PU_OK);
+    TC_ASSERT(make_fit(&f, 6));
+    TC_STATUS(run(&f), PU_OK);
+    f.o.steps = 10, f.o.resume = 1;
+    TC_STATUS(run(&f), PU_OK);
+    TC_ASSERT(f.report.resumed == 6 && f.report.step == 10);
+    TC_ASSERT(memcmp(f.theta, whole.theta, sizeof f.theta) == 0);
+    f.o.steps = 9;
+    TC_ASSERT(run(&f) == PU_E_FILE && is_told(&f, "more steps than fit.steps"));
+    tc_set_case("schedules that depend on the last step");
+    TC_ASSERT(make_fit(&f, 6));
+    f.o.schedule = PU_RATE_COSINE;
+    TC_STATUS(run(&f), PU_OK);
+    f.o.steps = 10, f.o.resume = 1;
+    TC_ASSERT(is_refused(&f, "fit.steps (the schedule depends on it)"));
+    f.o.steps = 6, f.o.resume = 0, f.o.schedule = PU_RATE_HYPERBOLIC;
+    TC_STATUS(run(&f), PU_OK);
+    f.o.steps = 10, f.o.resume = 1;
+    TC_ASSERT(is_refused(&f, "fit.decay (the default depends on steps)"));
+    f.o.steps = 6, f.o.resume = 0, f.o.decay = 3;
+    TC_STATUS(run(&f), PU_OK);
+    f.o.steps = 10, f.o.resume = 1;
+    TC_STATUS(run(&f), PU_OK);
+    PASS();
+}
+
+/* K and I are chosen once, and are those of the file afterwards. */
+TEST chosen_numbers_are_kept(void)
+{
+    fit f, whole;
+    TC_ASSERT(make_fit(&whole, 6));
+    whole.o.checkpoint = NULL;
+    whole.o.gradient.samples = whole.o.gradient.solve.iterations = PU_CHOOSE;
+    whole.o.gradient.error = 0.5;
+    TC_STATUS(run(&whole), PU_OK);
+    TC_ASSERT(make_fit(&f, 3));
+    f.o.gradient = whole.o.gradient;
+    TC_STATUS(run(&f), PU_OK);
+    f.o.steps = 6, f.o.resume = 1;
+    TC_STATUS(run(&f), PU_OK);
+    TC_ASSERT(f.report.resumed == 3 && f.report.last.samples == whole.report.last.samples);
+    TC_ASSERT(memcmp(f.theta, whole.theta, sizeof f.theta) == 0);
+    PASS();
+}
+
+/* ---- other writers, links, other files ---- */
+
+/* Two processes write the same file at every step. It is whole whenever a third one looks, and nothing is left behind. */
+TEST two_writers(void)
+{
+    fit f;
+    const char *copy = in_directory("copy");
+    pid_t writer[2];
+    int seen = 0, running = 2, looks = 0, status;
+    TC_ASSERT(make_fit(&f, 200));
+    for (int i = 0; i < 2; i++) {
+        writer[i] = fork();
+        TC_ASSERT(writer[i] >= 0);
+        if (writer[i] == 0) _exit(run(&f) != PU_OK);
+    }
+    f.o.resume = 1;
+    /* a copy of the file is taken up and finished, unless the file is not there yet */
+    tc_set_case("two writers");
+    while (running && looks++ < 60000) {
+        const struct timespec moment = {0, 1000000};
+        unsigned char bytes[20000];
+        size_t size = read_file(f.o.checkpoint, bytes, sizeof bytes);
+        nanosleep(&moment, NULL);
+        if (size) {
+            fit reader;
+            TC_ASSERT(write_file(copy, bytes, size) && make_fit(&reader, 200));
+            reader.o.checkpoint = copy, reader.o.resume = 1, reader.o.checkpoint_every = 1000;
+            TC_STATUS(run(&reader), PU_OK);
+            TC_ASSERT(reader.report.resumed > 0);
+            seen++;
+        }
+        for (int i = 0; i < 2; i++)
+            if (writer[i] && waitpid(writer[i], &status, WNOHANG) == writer[i]) {
+                TC_ASSERT(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+                writer[i] = 0;
+                running--;
+            }
+    }
+    TC_ASSERT(running == 0 && seen > 0);
+    TC_ASSERT(files() == 2);
+    TC_STATUS(run(&f), PU_OK);
+    TC_ASSERT(f.report.resumed == 200);
+    PASS();
+}
+
+/* Files that look like those of another writer stay, also when writing fails. */
+TEST the_files_of_others_stay(void)
+{
+    static const char mine[] = "mine";
+    char other[300], got[8] = "";
+    fit f;
+    TC_ASSERT(make_fit(&f, 3));
+    snprintf(other, sizeof other, "%s.new0-%ld", f.o.checkpoint, (long)getpid());
+    TC_ASSERT(write_file(other, mine, sizeof mine));
+    TC_STATUS(run(&f), PU_OK);
+    TC_ASSERT(read_file(other, got, sizeof got) == sizeof mine && strcmp(got, mine) == 0);
+    TC_ASSERT(files() == 2);
+    PASS();
+}
+
+TEST links_are_followed(void)
+{
+    char link_[200], target[200];
+    struct stat about;
+    fit f;
+    TC_ASSERT(make_fit(&f, 3));
+    snprintf(link_, sizeof link_, "%s", in_directory("link"));
+    snprintf(target, sizeof target, "%s", in_directory("elsewhere/state"));
+    TC_ASSERT(mkdir(in_directory("elsewhere"), 0700) == 0);
+    /* relative, and to nothing yet; then by way of a second, absolute one */
+    TC_ASSERT(symlink("elsewhere/state", link_) == 0);
+    TC_ASSERT(symlink(link_, in_directory("link2")) == 0);
+    for (int i = 0; i < 2; i++) {
+        f.o.checkpoint = i ? in_directory("link2") : link_;
+        f.o.resume = i;
+        f.o.steps = 3 + 2 * i;
+        TC_STATUS(run(&f), PU_OK);
+        TC_ASSERT(f.report.resumed == 3 * i);
+        TC_ASSERT(lstat(f.o.checkpoint, &about) == 0 && S_ISLNK(about.st_mode));
+        TC_ASSERT(lstat(target, &about) == 0 && S_ISREG(about.st_mode) && about.st_size > 100);
+    }
+    tc_set_case("a circle");
+    TC_ASSERT(unlink(in_directory("link2")) == 0 && symlink("link2", in_directory("link2")) == 0);
+    f.o.checkpoint = in_directory("link2"), f.o.resume = 0;
+    TC_ASSERT(is_refused(&f, "not a regular file"));
+    PASS();
+}
+
+TEST what_is_no_checkpoint_is_not_replaced(void)
+{
+    static const char text[] = "year,ratings\n1999,3\n";
+    char got[sizeof text] = "";
+    struct stat about;
+    fit f;
+    TC_ASSERT(make_fit(&f, 3));
+    tc_set_case("a directory");
+    TC_ASSERT(mkdir(f.o.checkpoint, 0700) == 0);
+    TC_ASSERT(is_refused(&f, "not a regular file"));
+    TC_ASSERT(stat(f.o.checkpoint, &about) == 0 && S_ISDIR(about.st_mode));
+    tc_set_case("a pipe");
+    f.o.checkpoint = in_directory("pipe");
+    TC_ASSERT(mkfifo(f.o.checkpoint, 0600) == 0);
+    TC_ASSERT(is_refused(&f, "not a regular file"));
+    tc_set_case("devices");
+    f.o.checkpoint = "/dev/full";
+    TC_ASSERT(is_refused(&f, "not a regular file"));
+    f.o.checkpoint = in_directory("link");
+    TC_ASSERT(symlink("/dev/null", f.o.checkpoint) == 0);
+    TC_ASSERT(is_refused(&f, "not a regular file"));
+    TC_ASSERT(stat("/dev/full", &about) == 0 && S_ISCHR(about.st_mode));
+    tc_set_case("a table");
+    f.o.checkpoint = in_directory("table.csv");
+    TC_ASSERT(write_file(f.o.checkpoint, text, sizeof text));
+    TC_ASSERT(is_refused(&f, "is no checkpoint"));
+    TC_ASSERT(read_file(f.o.checkpoint, got, sizeof got) == sizeof text && strcmp(got, text) == 0);
+    f.o.resume = 1;
+    TC_ASSERT(is_refused(&f, "not a checkpoint"));
+    tc_set_case("an empty file");
+    f.o.checkpoint = in_directory("empty"), f.o.resume = 0;
+    TC_ASSERT(write_file(f.o.checkpoint, text, 0));
+    TC_STATUS(run(&f), PU_OK);
+    TC_ASSERT(files() == 5);
+    PASS();
+}
+
+/* ---- what cannot be written ---- */
+
+static int limit_files(const pu_fit_report *now, void *user)
+{
+    struct rlimit limit = {100, 100};
+    if (now->step == 2) *(int *)user = setrlimit(RLIMIT_FSIZE, &limit);
+    return 0;
+}
+
+/* In a process of its own, whose files may not grow above 100 bytes: from the start, or from the second step on. */
+static int fails_on_a_full_disk(fit *f, int from_the_start)
+{
+    int status, failed = 0;
+    pid_t child = fork();
+    if (child == 0) {
+        struct rlimit limit = {100, 100};
+        signal(SIGXFSZ, SIG_IGN);
+        f->o.progress = limit_files, f->o.user = &failed;
+        if (from_the_start && (setrlimit(RLIMIT_FSIZE, &limit) || !is_refused(f, "cannot be written"))) _exit(1);
+        if (!from_the_start && (run(f) != PU_E_FILE || failed || !is_told(f, "cannot be written"))) _exit(2);
+        if (!from_the_start && f->report.step != 2) _exit(3);
+        _exit(0);
+    }
+    return child > 0 && waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 0;
+}
+
+TEST what_cannot_be_written_shows_at_the_start(void)
+{
+    char long_name[2000];
+    fit f;
+    TC_ASSERT(make_fit(&f, 6));
+    tc_set_case("no such directory");
+    f.o.checkpoint = in_directory("nowhere/state");
+    TC_ASSERT(is_refused(&f, "cannot be opened"));
+    tc_set_case("the directory is a file");
+    TC_ASSERT(write_file(in_directory("plain"), "", 0));
+    f.o.checkpoint = in_directory("plain/state");
+    TC_ASSERT(is_refused(&f, "cannot be opened"));
+    tc_set_case("no name");
+    f.o.checkpoint = "";
+    TC_ASSERT(is_refused(&f, "empty"));
+    tc_set_case("a name too long");
+    memset(long_name, 'x', sizeof long_name), long_name[sizeof long_name - 1] = 0;
+    f.o.checkpoint = long_name;
+    TC_ASSERT(is_refused(&f, "too long"));
+    if (geteuid() != 0) {
+        tc_set_case("a directory that may not be written to");
+        TC_ASSERT(mkdir(in_directory("locked"), 0500) == 0);
+        f.o.checkpoint = in_directory("locked/state");
+        TC_ASSERT(is_refused(&f, "cannot be opened"));
+    }
+    tc_set_case("a full disk");
+    f.o.checkpoint = in_directory("full");
+    TC_ASSERT(fails_on_a_full_disk(&f, 1));
+    TC_ASSERT(files() == (geteuid() != 0 ? 2 : 1));
+    tc_set_case("full on the way");
+    TC_ASSERT(fails_on_a_full_disk(&f, 0));
+    TC_ASSERT(files() == (geteuid() != 0 ? 3 : 2));
+    f.o.resume = 1; /* the step before is there, whole */
+    TC_STATUS(run(&f), PU_OK);
+    TC_ASSERT(f.report.resumed == 1 && f.report.step == 6);
+    PASS();
+}
+
+/* ---- forged files ---- */
+
+/* Which of the numbers of a file are counts, or compared as such; the others are values, of which any is possible, but
+   for `best`, which is no NaN. */
+static const char is_count[NUMBERS + 1] = "11111101100000011111";
+
+/* Every number of the file of a fit, replaced in turn by values that no fit writes, with the checksum made anew. */
+static greatest_test_res forged(fit *f)
+{
+    const double bad[] = {-1e18, -2, -0.5, 0.5, 1e9, 1e18, 1e308, (double)INFINITY, -(double)INFINITY, (double)NAN};
+    unsigned char bytes[20000];
+    size_t size, at = 8 + 8 * PU__AGREED_COUNT + 8;
+    uint64_t h;
+    f->o.steps = 3, f->o.resume = 0;
+    TC_STATUS(run(f), PU_OK);
+    size = read_file(f->o.checkpoint, bytes, sizeof bytes);
+    TC_ASSERT(size > at + 8 * NUMBERS && size < sizeof bytes);
+    TC_ASSERT(offsetof(pu__fit, model) == 8 * NUMBERS);
+    h = pu__fnv(PU__FNV, bytes + at, size - at - 8);
+    TC_ASSERT(memcmp(&h, bytes + size - 8, 8) == 0);
+    f->o.steps = 6, f->o.resume = 1;
+    for (int i = 0; i < NUMBERS; i++)
+        for (size_t j = 0; j < sizeof bad / sizeof *bad; j++) {
+            unsigned char forged_[sizeof bytes];
+            int any = is_count[i] == '0' || (bad[j] == 1e9 && (i == 1 || i == 3 || i == 4 || i == 5 || i == 8)) ||
+                      (bad[j] == 1e9 && i >= 18);
+            memcpy(forged_, bytes, size);
+            memcpy(forged_ + at + 8 * (size_t)i, &bad[j], 8);
+            h = pu__fnv(PU__FNV, forged_ + at, size - at - 8);
+            memcpy(forged_ + size - 8, &h, 8);
+            tc_set_case("number %d is %g", i, bad[j]);
+            TC_ASSERT(write_file(f->o.checkpoint, forged_, size));
+            (void)run(f); /* a value: no crash, whatever comes of it */
+            if (!any) TC_ASSERT(f->report.status == PU_E_FILE && f->report.gradients == 0);
+            if (i == 6 && bad[j] != bad[j]) TC_ASSERT(f->report.status == PU_E_FILE);
+        }
+    remove(f->o.checkpoint);
+    PASS();
+}
+
+TEST forged_numbers_are_not_believed(void)
+{
+    fit f;
+    TC_ASSERT(make_fit(&f, 3)); /* mini-batches: no best point */
+    CHECK_CALL(forged(&f));
+    TC_ASSERT(make_fit(&f, 3));
+    f.o.batch = 0, f.o.optimizer = PU_SGD, f.o.fixed_probes = f.o.warm_start = 1;
+    CHECK_CALL(forged(&f));
+    TC_ASSERT(make_fit(&f, 3));
+    f.o.batch = 0, f.o.optimizer = PU_LBFGS, f.o.history = 2;
+    f.o.gradient.samples = f.o.gradient.solve.iterations = 0, f.o.gradient.kind = PU_EXACT;
+    CHECK_CALL(forged(&f));
+    PASS();
+}
+
+/* Random bytes behind a good beginning, and files of the format before this one. */
+TEST random_bytes(void)
+{
+    unsigned char bytes[2000];
+    uint32_t word = 1;
+    fit f;
+    TC_ASSERT(make_fit(&f, 3));
+    f.o.resume = 1;
+    for (int round = 0; round < 200; round++) {
+        size_t size = 8 + (size_t)round * 9;
+        for (size_t i = 0; i < size; i++) bytes[i] = (unsigned char)((word = word * 1664525u + 1013904223u) >> 24);
+        memcpy(bytes, round % 10 ? PU__MAGIC : "pu fit 1", 8);
+        TC_ASSERT(write_file(f.o.checkpoint, bytes, size));
+        TC_ASSERT(is_refused(&f, round % 10 ? "damaged" : "not a checkpoint of this version"));
+    }
+    PASS();
+}
+
+GREATEST_MAIN_DEFS();
+
+int main(int argc, char **argv)
+{
+    GREATEST_MAIN_BEGIN();
+    GREATEST_SET_SETUP_CB(enter, NULL);
+    GREATEST_SET_TEARDOWN_CB(leave, NULL);
+    RUN_TEST(what_differs_is_named);
+    RUN_TEST(a_finished_run_may_go_on);
+    RUN_TEST(chosen_numbers_are_kept);
+    RUN_TEST(two_writers);
+    RUN_TEST(the_files_of_others_stay);
+    RUN_TEST(links_are_followed);
+    RUN_TEST(what_is_no_checkpoint_is_not_replaced);
+    RUN_TEST(what_cannot_be_written_shows_at_the_start);
+    RUN_TEST(forged_numbers_are_not_believed);
+    RUN_TEST(random_bytes);
+    PU_TEST_MAIN_END();
+}

@@ -4497,6 +4497,9 @@ PU_DEF pu_op pu_op_spd(pu_int n, const pu_real *a, const pu_real *factor)
     op.trusted = 2;
     op.apply_t = pu__dense_apply;
     op.grad = pu__spd_grad;
+    op.apply_rows = NULL; /* those of a dense matrix come with a gradient that is not symmetrised */
+    op.apply_rows_t = NULL;
+    op.grad_rows = NULL;
     op.diag = pu__dense_diag;
     op.check = pu__spd_check;
     /* a symmetrised gradient reaches rows that are not observed */
@@ -16602,7 +16605,7 @@ PU__FN pu_status pu__parted_grad(PU__MODEL_GRAD_ARGS)
     else
         pu__copy(grad + s->psi, g->psi, M);
     /* m = 1 / (alpha + beta norm), so dm = -m^2 (dalpha + norm dbeta). alpha comes first in theta. */
-    if (g->precond)
+    if (g->precond && model->uses & PU_USES_PRECOND)
         for (pu_int i = 0; i < s->D; i++) {
             pu_real square = s->m[i] * s->m[i];
             sum -= (double)(square * s->norm[i] * g->precond[i]);
@@ -18764,7 +18767,7 @@ PU__FN void pu__trial_run(pu__trial *t, int f, const pu_real *x, pu_int k, pu_in
             memset(pu__col(Y, j) + i, PU__TRIAL_PATTERN, sizeof(pu_real));
         }
     if (!pu__box_intact(t, PU__BOX_Y, 0) || !pu__box_intact(t, PU__BOX_WIDE, wide))
-        pu__wrong(entry, "writes outside of its output", -1);
+        pu__wrong(entry, gap ? "writes outside of its columns, with ld > rows" : "writes outside of its output", -1);
     if (!pu__box_intact(t, PU__BOX_WORK, k * t->scratch))
         pu__wrong(entry, t->scratch ? "writes beyond k * op.work reals of scratch" : "uses scratch, but op.work is 0", -1);
     if (input != pu__box_hash(t))
@@ -19308,8 +19311,8 @@ PU__FN void pu__trial_uses(pu__trial *t)
         at += t->canonical[b];
         if (t->model->uses >> b & 1)
             continue;
-        pu__trial_of(t, PU__TRY_model_grad, t->in[PU__IN_OTHER], 1, t->want);
-        pu__compare_finite(&t->entry[PU__TRY_uses], what[b], t->model->params, t->want);
+        pu__trial_of(t, PU__TRY_model_grad, t->in[PU__IN_OTHER], 1, t->other);
+        pu__compare_finite(&t->entry[PU__TRY_uses], what[b], t->model->params, t->other);
     }
 }
 
@@ -19325,6 +19328,7 @@ PU__FN void pu__trial_model_grad(pu__trial *t)
     double scale;
     if (!pu__trial_function(t, PU__TRY_model_grad))
         return;
+    pu__trial_uses(t);
     if (pu_gradient(&t->model->lgm, t->data, &exact, t->ws, &want, &report)) {
         entry->left_out = report.where.what;
         return;
@@ -19376,7 +19380,6 @@ PU__FN pu_status pu__trial_model(pu__trial *t, const pu_real *theta, pu_report *
     pu__trial_start(t);
     pu__copy(t->d.theta, theta, params);
     (void)pu_model_set(t->model, theta, NULL);
-    pu__trial_uses(t);
     pu__trial_model_grad(t);
     (void)pu_model_set(t->model, theta, NULL);
     return pu__finish(&call, PU_OK);

@@ -18837,7 +18837,7 @@ PU__FN double pu__difference(pu__trial *t, pu_int g, double *allowed)
     }
     near = (f[3] - f[1]) / (2 * h);
     far = (f[4] - f[0]) / (4 * h);
-    *allowed = fabs(near - far) + (bend + 10 * d->rounding + 20 * (double)PU__EPS * fabs(near)) / h;
+    *allowed = fabs(near - far) / 2 + (bend + d->rounding + 4 * (double)PU__EPS * fabs(near)) / h;
     return (4 * near - far) / 3;
 }
 
@@ -18888,7 +18888,7 @@ PU__FN void pu__trial_grad(pu__trial *t)
         typical += fabs((double)d->kept[i]) / (double)params;
     for (pu_int i = 0; i < params; i++)
         d->step[i] = d->kept[i] != 0 ? fabs((double)d->kept[i]) : typical + (typical == 0);
-    d->rounding = t->reach * sqrt(pu__dot(t->op->cols, NULL, t->in[PU__IN_Q], t->in[PU__IN_Q]));
+    d->rounding = t->reach;
     pu__trial_of(t, PU__TRY_grad, t->in[t->prior ? PU__IN_Q : PU__IN_P], 1, t->want);
     pu__trial_slopes(t, entry, t->want);
     if (t->options.set && t->options.set(t->options.user, d->theta))

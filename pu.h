@@ -18440,22 +18440,8 @@ enum {
     PU__OP_TRIES = PU__TRY_check + 1
 };
 
-/* Vectors of a trial; their lengths, and those of outputs. A model has canonical gradients for p, and no q. */
-enum {
-    PU__IN_P,       /* rows x 3, random */
-    PU__IN_Q,       /* cols x 3, random */
-    PU__IN_E,       /* noise x 3, random */
-    PU__IN_SOME,    /* p at every second row, */
-    PU__IN_MASKED,  /* and with zeros elsewhere */
-    PU__IN_SQUARES, /* p^2 */
-    PU__IN_UNIT,    /* zeros, but for a unit vector */
-    PU__IN_OTHER,   /* whatever */
-    PU__INS,
-    PU__OUT_PARAMS = PU__INS,
-    PU__OUT_ONE,
-    PU__NOTHING,
-    PU__LENGTHS
-};
+/* Lengths of vectors: of p (a model: of all canonical gradients), q, e, some; of outputs. */
+enum { PU__OF_ROWS, PU__OF_COLS, PU__OF_NOISE, PU__OF_HALF, PU__OF_PARAMS, PU__OF_ONE, PU__OF_NONE, PU__LENGTHS };
 
 /* How a function takes and gives: */
 enum {
@@ -18470,28 +18456,28 @@ enum {
 /* What goes in, what comes out, and how, in the order of PU__TRIAL_LIST. A band is tried as its product with q, the rows as
    theirs. */
 static const unsigned char pu__shapes[PU__TRIES][3] = {
-    {PU__IN_Q, PU__IN_P, PU__TRIAL_PRODUCT},
-    {PU__IN_P, PU__IN_Q, PU__TRIAL_PRODUCT},
-    {PU__IN_P, PU__OUT_PARAMS, PU__TRIAL_GRAD},
-    {PU__NOTHING, PU__IN_P, PU__TRIAL_ADDS},
-    {PU__IN_SQUARES, PU__IN_Q, PU__TRIAL_ADDS},
-    {PU__IN_E, PU__IN_P, PU__TRIAL_MANY},
-    {PU__IN_Q, PU__IN_P, PU__TRIAL_MANY},
-    {PU__NOTHING, PU__OUT_ONE, 0},
-    {PU__NOTHING, PU__OUT_PARAMS, PU__TRIAL_ADDS},
-    {PU__IN_Q, PU__IN_SOME, PU__TRIAL_PRODUCT},
-    {PU__IN_SOME, PU__IN_Q, PU__TRIAL_PRODUCT},
-    {PU__IN_SOME, PU__OUT_PARAMS, PU__TRIAL_GRAD},
-    {PU__IN_Q, PU__IN_P, PU__TRIAL_MAY_ADD},
-    {PU__IN_Q, PU__OUT_PARAMS, PU__TRIAL_ADDS},
-    {PU__IN_Q, PU__IN_P, 0},
-    {PU__IN_P, PU__OUT_PARAMS, PU__TRIAL_ADDS},
+    {PU__OF_COLS, PU__OF_ROWS, PU__TRIAL_PRODUCT},
+    {PU__OF_ROWS, PU__OF_COLS, PU__TRIAL_PRODUCT},
+    {PU__OF_ROWS, PU__OF_PARAMS, PU__TRIAL_GRAD},
+    {PU__OF_NONE, PU__OF_ROWS, PU__TRIAL_ADDS},
+    {PU__OF_ROWS, PU__OF_COLS, PU__TRIAL_ADDS},
+    {PU__OF_NOISE, PU__OF_ROWS, PU__TRIAL_MANY},
+    {PU__OF_COLS, PU__OF_ROWS, PU__TRIAL_MANY},
+    {PU__OF_NONE, PU__OF_ONE, 0},
+    {PU__OF_NONE, PU__OF_PARAMS, PU__TRIAL_ADDS},
+    {PU__OF_COLS, PU__OF_HALF, PU__TRIAL_PRODUCT},
+    {PU__OF_HALF, PU__OF_COLS, PU__TRIAL_PRODUCT},
+    {PU__OF_HALF, PU__OF_PARAMS, PU__TRIAL_GRAD},
+    {PU__OF_COLS, PU__OF_ROWS, PU__TRIAL_MAY_ADD},
+    {PU__OF_COLS, PU__OF_PARAMS, PU__TRIAL_ADDS},
+    {PU__OF_COLS, PU__OF_ROWS, 0},
+    {PU__OF_ROWS, PU__OF_PARAMS, PU__TRIAL_ADDS},
     {0, 0, 0}, /* not by pu__trial_run: check, set; describe, uses below */
     {0, 0, 0},
-    {PU__NOTHING, PU__OUT_PARAMS, 0},
+    {PU__OF_NONE, PU__OF_PARAMS, 0},
     {0, 0, 0},
     {0, 0, 0},
-    {PU__IN_P, PU__OUT_PARAMS, 0}};
+    {PU__OF_ROWS, PU__OF_PARAMS, 0}};
 
 /* An array with guards before and behind it. */
 typedef struct {
@@ -18530,8 +18516,11 @@ struct pu__trial {
     pu_int column;                   /* of p, q, weight: the first of a call */
     size_t guard;
     pu__box box[PU__BOXES];
-    pu_real *in[PU__INS], weight[PU__TRIAL_COLUMNS];
+    pu_real *p, *q, *e;              /* random, three columns each; p is positive */
+    pu_real *some, *masked;          /* p at every second row, and with zeros elsewhere */
+    pu_real *unit, *spare;           /* zeros, but for a unit vector; whatever */
     const pu_real *with;             /* the other vectors of functions of two: q, but for once */
+    pu_real weight[PU__TRIAL_COLUMNS];
     pu_int *list;                    /* every second row */
     pu_real *moved;                  /* params: theta of a model */
     double *product, *want, *got, *other; /* as long as any output; product: Op q */
@@ -18639,7 +18628,7 @@ PU__FN pu_status pu__trial_rows(pu__trial *t, const pu_real *p, const pu_real *q
     pu_real *value = (pu_real *)(void *)g;
     pu_int first = 0;
     for (pu_int m = 0; m < op->rows; m++) {
-        pu_int count = op->row(op, m, &first, grads ? t->in[PU__IN_OTHER] : value);
+        pu_int count = op->row(op, m, &first, grads ? t->spare : value);
         if (count < 0 || count > op->band + 1 || first < 0 || first > op->cols - count)
             return PU_E_SIZE;
         if (!grads)
@@ -18701,7 +18690,7 @@ PU__FN pu_status pu__trial_call(pu__trial *t, int f, pu_int k, pu_block X, pu_bl
 {
     const pu_op *op = t->op;
     const pu_real *weight = t->weight + t->column;
-    const pu_int n = t->length[PU__IN_SOME], *list = t->list;
+    const pu_int n = t->length[PU__OF_HALF], *list = t->list;
     pu_real *work = (pu_real *)(void *)(t->box[PU__BOX_WORK].at + t->guard);
     double value = HUGE_VAL;
     pu_status status = PU_OK;
@@ -18738,7 +18727,7 @@ PU__FN void pu__trial_run(pu__trial *t, int f, const pu_real *x, pu_int k, pu_in
 {
     const unsigned char *shape = pu__shapes[f];
     pu_check_entry *entry = &t->entry[f];
-    pu_int cols = t->length[PU__IN_Q], ny = t->length[shape[1]], columns = shape[2] & PU__TRIAL_SUM ? 1 : k;
+    pu_int cols = t->length[PU__OF_COLS], ny = t->length[shape[1]], columns = shape[2] & PU__TRIAL_SUM ? 1 : k;
     pu_block X = pu__box_input(t, PU__BOX_X, t->length[shape[0]], k, gap, x);
     pu_block Z = pu__box_input(t, PU__BOX_Z, cols, k, gap, t->with + t->column * cols), Y;
     pu_int wide = f == PU__TRY_row ? t->width : t->band;
@@ -18788,7 +18777,7 @@ PU__FN void pu__trial_of(pu__trial *t, int f, const pu_real *x, pu_int k, double
 PU__FN int pu__trial_function(pu__trial *t, int f)
 {
     const unsigned char *shape = pu__shapes[f];
-    const pu_real *x = shape[0] < PU__INS ? t->in[shape[0]] : NULL;
+    const pu_real *inputs[PU__LENGTHS] = {t->p, t->q, t->e, t->some, NULL, NULL, NULL}, *x = inputs[shape[0]];
     pu_check_entry *entry = &t->entry[f];
     int how = shape[2];
     pu_int nx = t->length[shape[0]], ny = t->length[shape[1]], k = how & PU__TRIAL_MANY ? PU__TRIAL_COLUMNS : 1;
@@ -18823,7 +18812,7 @@ PU__FN int pu__trial_function(pu__trial *t, int f)
 PU__FN double pu__difference(pu__trial *t, pu_int g, double *allowed)
 {
     const pu__slope *d = &t->d;
-    pu_int params = t->length[PU__OUT_PARAMS];
+    pu_int params = t->length[PU__OF_PARAMS];
     double f[5] = {0, 0, 0, 0, 0}, h = 8 * pow((double)PU__EPS, 0.2), near, far, bend = HUGE_VAL;
     for (int tries = 0; tries < 4 && !pu__finite_double(bend); tries++) {
         h /= 8;
@@ -18847,7 +18836,7 @@ PU__FN void pu__trial_slopes(pu__trial *t, pu_check_entry *entry, const double *
     const pu__slope *d = &t->d;
     for (pu_int g = 0; g < d->groups && !entry->wrong; g++) {
         double allowed, slope = pu__difference(t, g, &allowed), sum = 0;
-        for (pu_int i = g; i < t->length[PU__OUT_PARAMS]; i += d->groups)
+        for (pu_int i = g; i < t->length[PU__OF_PARAMS]; i += d->groups)
             sum += d->step[i] * grad[i];
         if (!pu__finite_double(slope)) {
             entry->left_out = "differences in some of theta, which cannot be moved";
@@ -18862,11 +18851,11 @@ PU__FN void pu__trial_slopes(pu__trial *t, pu_check_entry *entry, const double *
 /* p'Op(theta) q. A prior, whose gradient may be symmetrised: q'Op q. */
 PU__FN double pu__trial_form(pu__trial *t)
 {
-    const pu_real *p = t->in[t->prior ? PU__IN_Q : PU__IN_P];
+    const pu_real *p = (t->prior ? t->q : t->p);
     double sum = 0;
     if (t->options.set && t->options.set(t->options.user, t->options.theta))
         return HUGE_VAL;
-    pu__trial_of(t, PU__TRY_apply, t->in[PU__IN_Q], 1, t->got);
+    pu__trial_of(t, PU__TRY_apply, t->q, 1, t->got);
     for (pu_int i = 0; i < t->op->rows; i++)
         sum += (double)t->weight[0] * (double)p[i] * t->got[i];
     return sum;
@@ -18889,7 +18878,7 @@ PU__FN void pu__trial_grad(pu__trial *t)
     for (pu_int i = 0; i < params; i++)
         d->step[i] = d->kept[i] != 0 ? fabs((double)d->kept[i]) : typical + (typical == 0);
     d->rounding = t->reach;
-    pu__trial_of(t, PU__TRY_grad, t->in[t->prior ? PU__IN_Q : PU__IN_P], 1, t->want);
+    pu__trial_of(t, PU__TRY_grad, (t->prior ? t->q : t->p), 1, t->want);
     pu__trial_slopes(t, entry, t->want);
     if (t->options.set && t->options.set(t->options.user, d->theta))
         pu__wrong(entry, "options.set refuses the theta that was there", -1);
@@ -18897,19 +18886,26 @@ PU__FN void pu__trial_grad(pu__trial *t)
 
 /* ---- an operator ---- */
 
+/* What function f gives for unit vector i, into `out`. */
+PU__FN void pu__trial_unit(pu__trial *t, int f, pu_int i, double *out)
+{
+    t->unit[i] = 1;
+    pu__trial_of(t, f, t->unit, 1, out);
+    t->unit[i] = 0;
+}
+
 /* t->other = Op x by its columns; transposed: Op'x; 2: sum_m x_m Op_mi^2. */
 PU__FN void pu__trial_dense(pu__trial *t, int transposed, const pu_real *x)
 {
     pu_int rows = t->op->rows, cols = t->op->cols;
     memset(t->other, 0, (size_t)pu__most(rows, cols) * sizeof(double));
-    for (pu_int c = 0; c < cols; c++)
-        for (pu_int m = 0; m < rows; m++) {
-            double a = t->columns[c * rows + m];
-            if (transposed)
-                t->other[c] += (double)x[m] * (transposed == 2 ? a * a : a);
-            else
-                t->other[m] += a * (double)x[c];
-        }
+    for (pu_int i = 0; i < rows * cols; i++) {
+        double a = t->columns[i], factor = transposed == 2 ? a : 1;
+        if (transposed)
+            t->other[i / rows] += (double)x[i % rows] * a * factor;
+        else
+            t->other[i % rows] += a * (double)x[i / rows];
+    }
 }
 
 /* log det Op, Op^-1 and the condition, where Op is positive definite. */
@@ -18937,32 +18933,29 @@ PU__FN void pu__trial_invert(pu__trial *t)
 /* apply, which everything else is compared with: linear; as a prior symmetric and positive definite. */
 PU__FN void pu__trial_apply(pu__trial *t)
 {
-    const pu_real *p = t->in[PU__IN_P], *q = t->in[PU__IN_Q];
     pu_check_entry *entry = &t->entry[PU__TRY_apply];
     pu_int rows = t->op->rows, cols = t->op->cols;
-    double curvature = 0, k = PU__TRIAL_COLUMNS, length = sqrt(pu__dot(cols, NULL, q, q));
+    double curvature = 0;
     memcpy(t->product, t->want, (size_t)(PU__TRIAL_COLUMNS * rows) * sizeof(double));
-    t->size = pu__norm(PU__TRIAL_COLUMNS * rows, t->product) / sqrt(k); /* of a standard normal q the mean is |Op| */
-    for (pu_int c = 0; c < cols && t->all; c++) {
-        t->in[PU__IN_UNIT][c] = 1;
-        pu__trial_of(t, PU__TRY_apply, t->in[PU__IN_UNIT], 1, t->columns + c * rows);
-        t->in[PU__IN_UNIT][c] = 0;
-    }
-    t->reach = t->tolerance * t->size * length;
+    /* for a standard normal q the mean of |Op q|^2 is |Op|^2 */
+    t->size = pu__norm(PU__TRIAL_COLUMNS * rows, t->product) / sqrt((double)PU__TRIAL_COLUMNS);
+    t->reach = t->tolerance * t->size * sqrt(pu__dot(cols, NULL, t->q, t->q));
+    for (pu_int c = 0; c < cols && t->all; c++)
+        pu__trial_unit(t, PU__TRY_apply, c, t->columns + c * rows);
     if (t->all) {
-        pu__trial_dense(t, 0, q);
+        pu__trial_dense(t, 0, t->q);
         pu__compare(entry, "linear: Op q against sum_j q_j Op e_j", rows, t->product, t->other, t->reach);
     }
     if (!t->prior)
         return;
-    pu__trial_of(t, PU__TRY_apply, p, 1, t->want);
+    pu__trial_of(t, PU__TRY_apply, t->p, 1, t->want);
     for (pu_int i = 0; i < rows; i++)
-        curvature += t->want[i] * (double)p[i];
+        curvature += t->want[i] * (double)t->p[i];
     if (!(curvature > 0))
         pu__wrong(entry, "as a prior Op must be positive definite", -1);
     if (!t->all)
         return;
-    pu__trial_dense(t, 1, p);
+    pu__trial_dense(t, 1, t->p);
     pu__compare(entry, "as a prior Op must be symmetric", rows, t->want, t->other, t->reach);
     if (!entry->wrong)
         pu__trial_invert(t);
@@ -18971,45 +18964,42 @@ PU__FN void pu__trial_apply(pu__trial *t)
 /* t->other = F F'q by products with all unit vectors. */
 PU__FN void pu__trial_sample(pu__trial *t)
 {
-    memset(t->other, 0, (size_t)t->op->rows * sizeof(double));
-    for (pu_int i = 0; i < t->length[PU__IN_E]; i++) {
+    pu_int rows = t->op->rows;
+    memset(t->other, 0, (size_t)rows * sizeof(double));
+    for (pu_int i = 0; i < t->length[PU__OF_NOISE]; i++) {
         double along = 0;
-        t->in[PU__IN_UNIT][i] = 1;
-        pu__trial_of(t, PU__TRY_sample, t->in[PU__IN_UNIT], 1, t->got);
-        t->in[PU__IN_UNIT][i] = 0;
-        for (pu_int m = 0; m < t->op->rows; m++)
-            along += t->got[m] * (double)t->in[PU__IN_Q][m];
-        for (pu_int m = 0; m < t->op->rows; m++)
+        pu__trial_unit(t, PU__TRY_sample, i, t->got);
+        for (pu_int m = 0; m < rows; m++)
+            along += t->got[m] * (double)t->q[m];
+        for (pu_int m = 0; m < rows; m++)
             t->other[m] += along * t->got[m];
     }
-    memcpy(t->want, t->product, (size_t)t->op->rows * sizeof(double));
 }
 
 /* t->other = weight tr(Op^-1 dOp), the derivative of weight log det Op: grad's for the columns of Op^-1 and unit vectors. */
 PU__FN void pu__trial_trace(pu__trial *t)
 {
     pu_int n = t->op->rows;
-    t->with = t->in[PU__IN_UNIT];
+    t->with = t->unit;
     memset(t->other, 0, (size_t)t->op->params * sizeof(double));
     for (pu_int j = 0; j < n; j++) {
-        t->in[PU__IN_UNIT][j] = 1;
+        t->unit[j] = 1;
         for (pu_int i = 0; i < n; i++)
-            t->in[PU__IN_OTHER][i] = (pu_real)t->inverse[j * n + i];
-        pu__trial_run(t, PU__TRY_grad, t->in[PU__IN_OTHER], 1, 0, 0, t->other);
-        t->in[PU__IN_UNIT][j] = 0;
+            t->spare[i] = (pu_real)t->inverse[j * n + i];
+        pu__trial_run(t, PU__TRY_grad, t->spare, 1, 0, 0, t->other);
+        t->unit[j] = 0;
     }
-    t->with = t->in[PU__IN_Q];
+    t->with = t->q;
 }
 
 /* What keeps function f from being compared with others; "": nothing. */
 PU__FN const char *pu__trial_lacks(const pu__trial *t, int f)
 {
-    int diagonal = f == PU__TRY_apply_t || f == PU__TRY_diag || f == PU__TRY_gram_diag;
     int logdet = f == PU__TRY_logdet || f == PU__TRY_logdet_grad;
     int grads = f == PU__TRY_logdet_grad || f == PU__TRY_grad_rows || f == PU__TRY_band_grad || f == PU__TRY_row_grad;
-    if (diagonal && !t->all)
+    if ((f == PU__TRY_apply_t || f == PU__TRY_diag || f == PU__TRY_gram_diag) && !t->all)
         return "its values: more columns than options.most";
-    if (f == PU__TRY_sample && t->length[PU__IN_E] > 16 * t->options.most)
+    if (f == PU__TRY_sample && t->length[PU__OF_NOISE] > 16 * t->options.most)
         return "F F' = Op: more normals than 16 options.most";
     if (logdet && !(t->condition > 0 && t->tolerance * t->condition < 0.25))
         return "its value: not a prior, more columns than options.most, or too near to singular";
@@ -19018,23 +19008,21 @@ PU__FN const char *pu__trial_lacks(const pu__trial *t, int f)
     return f == PU__TRY_apply_rows_t && !t->op->apply_t ? "against apply_t, which is not there" : "";
 }
 
-/* Function f, which gave t->want, against apply and grad. */
+/* Function f, which gave t->want, against apply and grad. `scale`: what the rounding is relative to, besides the result. */
 PU__FN void pu__trial_values(pu__trial *t, int f)
 {
-    pu_check_entry *entry = &t->entry[f];
-    const pu_real *p = t->in[PU__IN_P], *q = t->in[PU__IN_Q], *masked = t->in[PU__IN_MASKED];
-    pu_int rows = t->op->rows, cols = t->op->cols, half = t->length[PU__IN_SOME], k = PU__TRIAL_COLUMNS;
-    pu_int n = t->length[pu__shapes[f][1]];
+    pu_int rows = t->op->rows, half = t->length[PU__OF_HALF], k = PU__TRIAL_COLUMNS, n = t->length[pu__shapes[f][1]];
     const char *what = "against apply";
-    double scale = t->reach / t->tolerance; /* what the rounding is relative to, besides the result */
-    entry->left_out = pu__trial_lacks(t, f);
-    if (entry->left_out[0])
+    const double *got = t->want, *want = t->other;
+    double scale = t->reach / t->tolerance;
+    t->entry[f].left_out = pu__trial_lacks(t, f);
+    if (t->entry[f].left_out[0])
         return;
     switch (f) {
     case PU__TRY_apply: pu__trial_apply(t); return;
     case PU__TRY_grad: pu__trial_grad(t); return;
     case PU__TRY_apply_t:
-        pu__trial_dense(t, 1, p);
+        pu__trial_dense(t, 1, t->p);
         what = "against the transpose of apply";
         break;
     case PU__TRY_diag:
@@ -19043,89 +19031,90 @@ PU__FN void pu__trial_values(pu__trial *t, int f)
         what = "against Op_ii of apply";
         break;
     case PU__TRY_gram_diag:
-        pu__trial_dense(t, 2, t->in[PU__IN_SQUARES]);
+        pu__trial_dense(t, 2, t->p);
         what = "against sum_m w_m Op_mi^2 of apply";
         scale = 0;
         break;
     case PU__TRY_sample:
         pu__trial_sample(t);
+        got = t->product;
         what = "F F'q against Op q";
         break;
     case PU__TRY_solve:
         for (pu_int i = 0; i < rows; i++) {
-            t->in[PU__IN_OTHER][i] = (pu_real)t->want[i];
-            t->other[i] = (double)q[i];
+            t->spare[i] = (pu_real)t->want[i];
+            t->other[i] = (double)t->q[i];
         }
         scale += t->size * pu__norm(rows, t->want);
-        pu__trial_of(t, PU__TRY_apply, t->in[PU__IN_OTHER], 1, t->want);
+        pu__trial_of(t, PU__TRY_apply, t->spare, 1, t->want);
         what = "Op Op^-1 q against q";
         break;
     case PU__TRY_logdet:
-        t->other[0] = t->logdet;
+        want = &t->logdet;
         scale = t->condition;
         what = "against the log det of apply";
         break;
     case PU__TRY_apply_rows:
-        for (pu_int i = 0; i < k * half; i++)
-            t->other[i] = t->product[i / half * rows + t->list[i % half]];
         n *= k;
+        for (pu_int i = 0; i < n; i++)
+            t->other[i] = t->product[i / half * rows + t->list[i % half]];
         break;
     case PU__TRY_apply_rows_t:
-        pu__trial_of(t, PU__TRY_apply_t, masked, k, t->other);
+        n *= k;
+        pu__trial_of(t, PU__TRY_apply_t, t->masked, k, t->other);
         what = "against apply_t";
-        n = k * cols;
         break;
     case PU__TRY_band_add:
-    case PU__TRY_row: memcpy(t->other, t->product, (size_t)rows * sizeof(double)); break;
-    default:
+    case PU__TRY_row: want = t->product; break;
+    default: /* the gradients; that of a row has no weight, so that all are compared without */
         what = "against grad";
         if (f == PU__TRY_logdet_grad)
             pu__trial_trace(t);
         else if (f == PU__TRY_grad_rows)
-            pu__trial_of(t, PU__TRY_grad, masked, k, t->other);
+            pu__trial_of(t, PU__TRY_grad, t->masked, k, t->other);
         else
-            pu__trial_of(t, PU__TRY_grad, f == PU__TRY_row_grad ? p : q, 1, t->other);
+            pu__trial_of(t, PU__TRY_grad, f == PU__TRY_row_grad ? t->p : t->q, 1, t->other);
         for (pu_int i = 0; f == PU__TRY_row_grad && i < n; i++)
-            t->other[i] /= (double)t->weight[0];
-        scale = f == PU__TRY_logdet_grad ? t->condition * pu__norm(n, t->other) : 0;
+            t->want[i] *= (double)t->weight[0];
+        scale = f == PU__TRY_logdet_grad ? t->condition * pu__norm(n, want) : 0;
     }
-    pu__compare(entry, what, n, t->want, t->other, t->tolerance * (scale + pu__norm(n, t->other)));
+    pu__compare(&t->entry[f], what, n, got, want, t->tolerance * (scale + pu__norm(n, want)));
 }
 
 /* Memory of a trial. */
 PU__FN void pu__trial_layout(void *self, pu__arena *arena)
 {
     pu__trial *t = (pu__trial *)self;
-    pu_int n = 0, k = PU__TRIAL_COLUMNS, params = t->length[PU__OUT_PARAMS], rows = t->length[PU__IN_P], most, room;
+    const pu_int *length = t->length;
+    pu_int k = PU__TRIAL_COLUMNS, params = length[PU__OF_PARAMS], rows = length[PU__OF_ROWS], cols = length[PU__OF_COLS];
+    pu_int n = pu__most(pu__most(rows, cols), length[PU__OF_NOISE]), most = pu__most(k * n, params);
+    pu_int room = pu__most(pu__most(most + k * PU__TRIAL_GAP, k * t->scratch), t->band);
+    pu_real **vectors[] = {&t->p, &t->q, &t->e, &t->some, &t->masked, &t->unit, &t->spare};
     double **results[] = {&t->product, &t->want, &t->got, &t->other, &t->d.step};
-    for (int i = 0; i < PU__INS; i++)
-        n = pu__most(n, t->length[i]);
-    most = pu__most(k * n, params);
-    room = pu__most(pu__most(most + k * PU__TRIAL_GAP, k * t->scratch), t->band);
     t->guard = (size_t)(4 * n + 64) * sizeof(double);
-    for (int b = 0; b < PU__BOXES; b++)
-        t->box[b].at = (unsigned char *)pu__doubles(arena, room + 8 * n + 128, 1);
-    for (int i = 0; i < PU__INS; i++)
-        t->in[i] = pu__reals(arena, n + pu__most(t->width, 0), k);
+    for (int i = 0; i < PU__BOXES; i++)
+        t->box[i].at = (unsigned char *)pu__doubles(arena, room + 8 * n + 128, 1);
+    for (int i = 0; i < 7; i++)
+        *vectors[i] = pu__reals(arena, n, k);
     for (int i = 0; i < 5; i++)
         *results[i] = pu__doubles(arena, most, 1);
     t->d.kept = pu__reals(arena, params, 1);
     t->moved = pu__reals(arena, params, 1);
-    t->list = pu__indices(arena, t->length[PU__IN_SOME]);
-    t->columns = pu__doubles(arena, t->all ? rows : 0, t->length[PU__IN_Q]);
+    t->list = pu__indices(arena, length[PU__OF_HALF]);
+    t->columns = pu__doubles(arena, t->all ? rows : 0, cols);
     t->inverse = pu__doubles(arena, t->all && t->prior ? 2 * rows : 0, rows);
 }
 
 /* Memory, random vectors, and the entries of functions from .. to - 1. */
 PU__FN pu_status pu__trial_open(pu__trial *t, pu__call *call, const char *of, int from, int to)
 {
-    static const pu_real weight[PU__TRIAL_COLUMNS] = {PU_R(0.75), PU_R(-1.25), PU_R(2)};
     static const char *const names[] = {
 #define PU__X(f) #f,
         PU__TRIAL_LIST(PU__X)
 #undef PU__X
     };
-    pu_int rows = t->length[PU__IN_P], k = PU__TRIAL_COLUMNS, half = t->length[PU__IN_SOME], n = 1;
+    pu_int rows = t->length[PU__OF_ROWS], cols = t->length[PU__OF_COLS], noise = t->length[PU__OF_NOISE];
+    pu_int k = PU__TRIAL_COLUMNS, half = t->length[PU__OF_HALF], n = pu__most(pu__most(rows, cols), noise);
     call->ws->allocator = t->options.allocator;
     if (pu__allocate(call, pu__trial_layout, t))
         return call->report->status;
@@ -19133,47 +19122,45 @@ PU__FN pu_status pu__trial_open(pu__trial *t, pu__call *call, const char *of, in
         pu_check_entry entry = {of, names[f], 0, 0, "", "", 0, 0, -1};
         t->entry[f] = entry;
     }
-    for (int i = 0; i < PU__INS; i++) {
-        n = pu__most(n, t->length[i]);
-        pu_normals(t->options.seed, 7, (uint32_t)i, 0, PU__STREAM_TEST, 0, k * t->length[i], t->in[i]);
-    }
+    pu_real *vectors[] = {t->p, t->q, t->e};
+    for (int i = 0; i < 3; i++)
+        pu_normals(t->options.seed, 7, (uint32_t)i, 0, PU__STREAM_TEST, 0, k * t->length[i], vectors[i]);
     t->tolerance = 20 * sqrt((double)n) * (double)PU__EPS;
-    pu__copy(t->weight, weight, k);
-    pu__zeros(t->in[PU__IN_MASKED], k * t->length[PU__IN_MASKED]);
-    pu__zeros(t->in[PU__IN_UNIT], t->length[PU__IN_UNIT]);
-    for (pu_int i = 0; i < t->length[PU__IN_SQUARES]; i++)
-        t->in[PU__IN_SQUARES][i] = t->in[PU__IN_P][i] * t->in[PU__IN_P][i];
+    t->weight[0] = PU_R(0.75);
+    t->weight[1] = PU_R(-1.25);
+    t->weight[2] = 2;
+    pu__zeros(t->masked, k * n);
+    pu__zeros(t->unit, k * n);
+    for (pu_int i = 0; i < k * rows; i++)
+        t->p[i] = t->p[i] < 0 ? -t->p[i] : t->p[i];
     for (pu_int i = 0; i < half * k; i++) {
         pu_int at = i / half * rows + 2 * (i % half);
         t->list[i % half] = 2 * (i % half);
-        t->in[PU__IN_SOME][i] = t->in[PU__IN_MASKED][at] = t->in[PU__IN_P][at];
+        t->some[i] = t->masked[at] = t->p[at];
     }
-    t->with = t->in[PU__IN_Q];
+    t->with = t->q;
     return PU_OK;
 }
 
 /* All functions of an operator, which is called `of`. */
 PU__FN pu_status pu__trial_operator(pu__trial *t, const pu_op *op, const char *of, pu_op_role role, pu_report *report)
 {
-    pu__call call;
-    pu_int index = -1, rows = op->rows, cols = op->cols, noise = op->noise ? op->noise : rows, most = t->options.most;
-    int banded = op->band_add || op->band_grad || op->row;
-    const pu__fault faults[] = {
-        {rows < 1 || cols < 1 || op->params < 0 || op->work < 0 || noise < 0, PU_E_ARGUMENT, "op (its sizes)"},
-        {rows > INT32_MAX || cols > INT32_MAX || noise > INT32_MAX, PU_E_OVERFLOW, "op (its sizes)"},
-        {banded && (op->band < 0 || op->band >= cols), PU_E_ARGUMENT, "op.band"},
-        {!op->apply, PU_E_NULL, "op.apply"},
-        {0, PU_OK, ""}};
     const int there[] = {
 #define PU__X(f) op->f != NULL,
         PU__OP_FUNCTIONS(PU__X)
 #undef PU__X
     };
-    const pu_int length[PU__LENGTHS] = {rows, cols, noise, (rows + 1) / 2, rows, rows, pu__most(cols, noise),
-                                        pu__most(rows, cols), op->params, 1, 0};
-    pu_status status = pu__refuse_first(faults, report);
-    if (status)
-        return status;
+    pu_int index = -1, rows = op->rows, cols = op->cols, noise = op->noise ? op->noise : rows, most = t->options.most;
+    const pu_int length[PU__LENGTHS] = {rows, cols, noise, (rows + 1) / 2, op->params, 1, 0};
+    int banded = op->band_add || op->band_grad || op->row;
+    pu__call call;
+    pu_check_entry *entry = t->entry;
+    pu_status status;
+    if (!op->apply)
+        return pu__refuse(report, PU_E_NULL, "op.apply");
+    if (rows < 1 || cols < 1 || op->params < 0 || op->work < 0 || noise < 0 || op->band < 0 || op->band > cols ||
+        rows > INT32_MAX || cols > INT32_MAX || noise > INT32_MAX)
+        return pu__refuse(report, PU_E_ARGUMENT, "op (its sizes)");
     pu__begin(&call, NULL, report);
     t->op = op;
     t->prior = role == PU_ROLE_PRIOR || (role == PU_ROLE_ANY && (op->sample || op->logdet || !op->apply_t));
@@ -19188,7 +19175,6 @@ PU__FN pu_status pu__trial_operator(pu__trial *t, const pu_op *op, const char *o
     t->logdet = t->condition = 0;
     if (pu__trial_open(t, &call, of, 0, PU__OP_TRIES))
         return pu__finish(&call, report->status);
-    pu_check_entry *entry = t->entry;
     if (t->prior && rows != cols)
         pu__wrong(&entry[PU__TRY_apply], "a prior is square", -1);
     if (!t->prior && !op->apply_t)
@@ -19198,10 +19184,9 @@ PU__FN pu_status pu__trial_operator(pu__trial *t, const pu_op *op, const char *o
     if (status)
         pu__wrong(&entry[PU__TRY_check], pu_status_text(status), index);
     for (int f = 0; f < PU__TRY_check; f++) {
-        int spoilt = entry[PU__TRY_apply].wrong || status || (f == PU__TRY_row_grad && !there[PU__TRY_row]);
         if (!there[f])
             entry[f].left_out = "not there";
-        else if (spoilt)
+        else if (entry[PU__TRY_apply].wrong || status || (f == PU__TRY_row_grad && (!op->row || entry[PU__TRY_row].wrong)))
             entry[f].left_out = "apply, row or check is wrong";
         else if (pu__trial_function(t, f))
             pu__trial_values(t, f);
@@ -19306,12 +19291,12 @@ PU__FN void pu__trial_uses(pu__trial *t)
     pu_int at = 0;
     t->entry[PU__TRY_uses].tested = 1;
     for (int b = 0; b < PU__CANONICAL; b++) {
-        pu__zeros(t->in[PU__IN_OTHER], t->length[PU__IN_P]);
-        memset(t->in[PU__IN_OTHER] + at, 0xff, (size_t)t->canonical[b] * sizeof(pu_real));
+        pu__zeros(t->spare, t->length[PU__OF_ROWS]);
+        memset(t->spare + at, 0xff, (size_t)t->canonical[b] * sizeof(pu_real));
         at += t->canonical[b];
         if (t->model->uses >> b & 1)
             continue;
-        pu__trial_of(t, PU__TRY_model_grad, t->in[PU__IN_OTHER], 1, t->other);
+        pu__trial_of(t, PU__TRY_model_grad, t->spare, 1, t->other);
         pu__compare_finite(&t->entry[PU__TRY_uses], what[b], t->model->params, t->other);
     }
 }
@@ -19320,8 +19305,8 @@ PU__FN void pu__trial_uses(pu__trial *t)
 PU__FN void pu__trial_model_grad(pu__trial *t)
 {
     pu_check_entry *entry = &t->entry[PU__TRY_model_grad];
-    pu_int params = t->model->params, length = t->length[PU__IN_P];
-    pu_real *g = t->in[PU__IN_MASKED], *random = t->in[PU__IN_P];
+    pu_int params = t->model->params, length = t->length[PU__OF_ROWS];
+    pu_real *g = t->masked, *random = t->p;
     pu_gradient_result want = pu__trial_canonical(t, t->model->uses & 31u, g);
     pu_options exact = pu__model_options(t->model, &t->exact);
     pu_report report;
@@ -19337,8 +19322,8 @@ PU__FN void pu__trial_model_grad(pu__trial *t)
     /* g + r, r random and of the size of g */
     scale = sqrt(pu__dot(length, NULL, g, g) / (double)length);
     for (pu_int i = 0; i < length; i++)
-        t->in[PU__IN_OTHER][i] = g[i] + (pu_real)scale * random[i];
-    pu__trial_of(t, PU__TRY_model_grad, t->in[PU__IN_OTHER], 1, t->got);
+        t->spare[i] = g[i] + (pu_real)scale * random[i];
+    pu__trial_of(t, PU__TRY_model_grad, t->spare, 1, t->got);
     for (pu_int i = 0; i < params; i++)
         t->other[i] = t->product[i] + scale * t->want[i];
     pu__compare(entry, "linear in the gradient it is given", params, t->got, t->other,
@@ -19358,9 +19343,8 @@ PU__FN pu_status pu__trial_model(pu__trial *t, const pu_real *theta, pu_report *
     memset(t->length, 0, sizeof t->length);
     memcpy(t->canonical, canonical, sizeof canonical);
     for (int b = 0; b < PU__CANONICAL; b++)
-        t->length[PU__IN_P] += canonical[b];
-    t->length[PU__IN_MASKED] = t->length[PU__IN_OTHER] = t->length[PU__IN_P];
-    t->length[PU__OUT_PARAMS] = params;
+        t->length[PU__OF_ROWS] += canonical[b];
+    t->length[PU__OF_PARAMS] = params;
     t->scratch = t->band = 0;
     t->all = 0;
     t->d.value = pu__trial_nll;

@@ -1320,17 +1320,18 @@ typedef struct {
    ld > rows, scratch (k * op->work, whatever is in it), inputs left alone, two calls alike; apply linear, apply_t its
    transpose, a prior symmetric and positive definite; grad against differences of p'Op(theta) q; sample: F F' = Op;
    solve, diag, gram_diag, the functions of rows and bands against apply and grad; logdet and logdet_grad against a
-   Cholesky factor; check, form, flops. device is not looked at. Nothing that is wrong does harm, unless it reaches
-   further than 3 (rows + cols + noise) reals beyond an array, or never returns. options may be NULL.
-   Cost: most + noise products, min(cols, most)^3; memory 3 arrays of params, rows * most, and some vectors; all given back.
+   Cholesky factor; check. form is tested by every call that uses it, device not at all. Nothing that is wrong does harm,
+   unless it reaches further than 4 times the longest vector beyond an array, or never returns. options may be NULL.
+   Cost: most + noise products, min(cols, most)^3; memory 10 arrays of params, rows * most, 20 vectors; all given back.
    PU_OK: no mistake found; PU_E_CONTRACT: report.wrong of them; PU_E_NULL, PU_E_ARGUMENT, PU_E_SIZE, PU_E_OVERFLOW,
    PU_E_MEMORY: not tried (report.where). */
 PU_DEF pu_status pu_op_check(const pu_op *op, const pu_check_options *options, pu_check_report *report);
 
 /* The same for a model at theta (params): set (the same theta, the same likelihood), start (finite, in bounds, accepted,
    repeatable), describe (names, scales, bounds), uses (grad is handed NaN for what `uses` does not name), grad (linear,
-   and against differences of the exact NLL of these data), and both operators as of theta, as by pu_op_check. The model
-   is set to theta after it. theta and data: as small as shows everything; Cost: 5 min(params, most) exact NLLs.
+   and against differences of the exact NLL of these data); before that both operators as of theta, as by pu_op_check, and
+   where these are wrong nothing else. Take small sizes. The model is set to theta after it. Cost: 5 min(params, most)
+   exact NLLs.
    Statuses: those above, and those of pu_model_set for theta and of the data. */
 PU_DEF pu_status pu_model_check(pu_model *model, const pu_real *theta, const pu_data *data,
                                 const pu_check_options *options, pu_check_report *report);
@@ -18744,10 +18745,12 @@ PU__FN void pu__trial_run(pu__trial *t, int f, const pu_real *x, pu_int k, pu_in
             for (pu_int i = 0; i < ny; i++)
                 pu__col(Y, j)[i] = (pu_real)base;
         if (pu__trial_call(t, f, k, X, Z, add, Y))
-            pu__wrong(entry, "did not return PU_OK, or a row within the matrix and band + 1", -1);
+            pu__wrong(entry, f == PU__TRY_row ? "a row outside of the matrix, or of more than band + 1" : "did not return PU_OK", -1);
         first = output;
         output = pu__fnv(PU__FNV, t->box[PU__BOX_Y].at, t->box[PU__BOX_Y].bytes);
     }
+    if (input != pu__box_hash(t))
+        pu__wrong(entry, "changes its input", -1);
     if (output != first)
         pu__wrong(entry, "two calls with the same input differ", -1);
     for (pu_int j = 0; j < columns; j++)
@@ -18759,8 +18762,6 @@ PU__FN void pu__trial_run(pu__trial *t, int f, const pu_real *x, pu_int k, pu_in
         pu__wrong(entry, gap ? "writes outside of its columns, with ld > rows" : "writes outside of its output", -1);
     if (!pu__box_intact(t, PU__BOX_WORK, k * t->scratch))
         pu__wrong(entry, t->scratch ? "writes beyond k * op.work reals of scratch" : "uses scratch, but op.work is 0", -1);
-    if (input != pu__box_hash(t))
-        pu__wrong(entry, "changes its input", -1);
 }
 
 /* What function f gives for k columns x, into `out`. */
@@ -19005,7 +19006,9 @@ PU__FN const char *pu__trial_lacks(const pu__trial *t, int f)
         return "its value: not a prior, more columns than options.most, or too near to singular";
     if (grads && (!t->op->grad || t->entry[PU__TRY_grad].wrong))
         return "against grad, which is wrong or not there";
-    return f == PU__TRY_apply_rows_t && !t->op->apply_t ? "against apply_t, which is not there" : "";
+    if (f == PU__TRY_apply_rows_t && (!t->op->apply_t || t->entry[PU__TRY_apply_t].wrong))
+        return "against apply_t, which is wrong or not there";
+    return "";
 }
 
 /* Function f, which gave t->want, against apply and grad. `scale`: what the rounding is relative to, besides the result. */
@@ -19119,7 +19122,7 @@ PU__FN pu_status pu__trial_open(pu__trial *t, pu__call *call, const char *of, in
     if (pu__allocate(call, pu__trial_layout, t))
         return call->report->status;
     for (int f = from; f < to; f++) {
-        pu_check_entry entry = {of, names[f], 0, 0, "", "", 0, 0, -1};
+        pu_check_entry entry = {of, f == PU__TRY_model_grad ? "grad" : names[f], 0, 0, "", "", 0, 0, -1};
         t->entry[f] = entry;
     }
     pu_real *vectors[] = {t->p, t->q, t->e};
@@ -19159,8 +19162,10 @@ PU__FN pu_status pu__trial_operator(pu__trial *t, const pu_op *op, const char *o
     if (!op->apply)
         return pu__refuse(report, PU_E_NULL, "op.apply");
     if (rows < 1 || cols < 1 || op->params < 0 || op->work < 0 || noise < 0 || op->band < 0 || op->band > cols ||
-        rows > INT32_MAX || cols > INT32_MAX || noise > INT32_MAX)
-        return pu__refuse(report, PU_E_ARGUMENT, "op (its sizes)");
+        !(op->flops >= 0))
+        return pu__refuse(report, PU_E_ARGUMENT, "op (its sizes, flops)");
+    if ((double)rows * (double)(op->band + 1) + (double)cols + (double)noise + (double)op->params + (double)op->work > 1e8)
+        return pu__refuse(report, PU_E_OVERFLOW, "op (too large to be checked)");
     pu__begin(&call, NULL, report);
     t->op = op;
     t->prior = role == PU_ROLE_PRIOR || (role == PU_ROLE_ANY && (op->sample || op->logdet || !op->apply_t));
@@ -19251,7 +19256,7 @@ PU__FN void pu__trial_describe(pu__trial *t)
     for (pu_int i = 0; !entry->wrong && i < t->model->params; i++) {
         const char *what = pu__trial_param(t, i, (double)t->d.kept[i], &param);
         for (pu_int j = 0; !what && j < pu__min(i, t->options.most); j++) {
-            (void)pu_model_param(t->model, j, &other);
+            (void)pu__trial_param(t, j, 0, &other);
             if (strcmp(param.name, other.name) == 0)
                 what = "two parameters of the same name";
         }
@@ -19356,7 +19361,7 @@ PU__FN pu_status pu__trial_model(pu__trial *t, const pu_real *theta, pu_report *
     pu__copy(t->d.kept, theta, params);
     for (pu_int i = 0; i < params; i++) {
         pu_param param;
-        (void)pu_model_param(t->model, i, &param);
+        (void)pu__trial_param(t, i, (double)theta[i], &param);
         t->d.step[i] = param.scale == PU_SCALE_FREE ? pu__max(1, fabs((double)theta[i])) : 1;
     }
     pu__trial_set(t);
@@ -19444,8 +19449,10 @@ PU_DEF pu_status pu_model_check(pu_model *model, const pu_real *theta, const pu_
     t.entry += PU__OP_TRIES;
     if (!own.status)
         (void)pu__trial_operator(&t, model->lgm.Phi, "Phi", PU_ROLE_MAP, &own);
-    if (!own.status)
-        (void)pu__trial_model(&t, theta, &own);
+    /* the likelihood is not to be had with wrong operators: it would do the harm that the boxes prevent */
+    if (pu__trial_end(report, &own, 2 * PU__OP_TRIES))
+        return report->status;
+    (void)pu__trial_model(&t, theta, &own);
     pu_workspace_free(&ws);
     return pu__trial_end(report, &own, PU__OP_TRIES + PU__TRIES);
 }

@@ -396,7 +396,7 @@ static const struct {
     {SCRATCH_OVERRUN, "apply", "beyond k * op.work", -1},
     {READS_OLD_SCRATCH, "apply", "not finite", 0},
     {WRITES_OUTSIDE, "apply", "outside of its output", -1},
-    {CHANGES_INPUT, "apply", "", -2},
+    {CHANGES_INPUT, "apply", "changes its input", -1},
     {HAS_STATE, "apply", "two calls", -1},
     {FAILS, "apply", "did not return PU_OK", -1},
     {NOT_LINEAR, "apply", "linear", 3},
@@ -423,7 +423,7 @@ static const struct {
     {BAND_TOO_NARROW, "band_add", "against apply", -2},
     {WRONG_BAND_GRAD, "band_grad", "against grad", 0},
     {WRONG_ROW, "row", "against apply", 7},
-    {ROW_OUTSIDE, "row", "within the matrix", -1},
+    {ROW_OUTSIDE, "row", "outside of the matrix", -1},
     {ROW_OVERRUN, "row", "outside of its output", -1},
     {WRONG_ROW_GRAD, "row_grad", "against grad", 0},
     {REFUSED_BY_CHECK, "check", "positive", 1},
@@ -561,6 +561,10 @@ TEST calls_that_cannot_be_made_are_refused(void)
     TC_STATUS(pu_op_check(&op, NULL, &report), PU_E_ARGUMENT);
     op = good, op.work = -1;
     TC_STATUS(pu_op_check(&op, NULL, &report), PU_E_ARGUMENT);
+    op = good, op.flops = -2;
+    TC_STATUS(pu_op_check(&op, NULL, &report), PU_E_ARGUMENT);
+    op = good, op.params = (pu_int)1 << 29;
+    TC_STATUS(pu_op_check(&op, NULL, &report), PU_E_OVERFLOW);
     op = good, op.band = 77;
     TC_STATUS(pu_op_check(&op, NULL, &report), PU_E_ARGUMENT);
     memset(&options, 0, sizeof options);
@@ -809,6 +813,7 @@ typedef enum {
     SCALE_UNKNOWN,
     THETA_OUT_OF_BOUNDS,
     WRONG_GAMMA,
+    GAMMA_WITHOUT_SCRATCH,
     WRONG_PHI
 } model_mistake;
 
@@ -899,12 +904,12 @@ static const struct {
     const char *of, *function, *what;
     pu_int index; /* -2: any */
 } model_mistakes[] = {
-    {GRAD_OFF_BY_A_FACTOR, "model", "model_grad", "against differences", LOG_T},
+    {GRAD_OFF_BY_A_FACTOR, "model", "grad", "against differences", LOG_T},
     {USES_FORGOTTEN, "model", "uses", "PU_USES_PSI", LOG_BETA},
-    {GRAD_ADDS, "model", "model_grad", "not written", MEAN},
-    {GRAD_WRITES_OUTSIDE, "model", "model_grad", "outside of its output", -1},
-    {GRAD_NOT_LINEAR, "model", "model_grad", "linear", OFFSET},
-    {GRAD_CHANGES_INPUT, "model", "model_grad", "", -2},
+    {GRAD_ADDS, "model", "grad", "not written", MEAN},
+    {GRAD_WRITES_OUTSIDE, "model", "grad", "outside of its output", -1},
+    {GRAD_NOT_LINEAR, "model", "grad", "linear", OFFSET},
+    {GRAD_CHANGES_INPUT, "model", "grad", "changes its input", -1},
     {SET_WITH_MEMORY, "model", "set", "two likelihoods", -1},
     {START_OUT_OF_BOUNDS, "model", "start", "out of bounds", OFFSET},
     {START_NOT_FINITE, "model", "start", "not finite", LOG_BETA},
@@ -918,6 +923,7 @@ static const struct {
     {SCALE_UNKNOWN, "model", "describe", "scale", ATANH_A},
     {THETA_OUT_OF_BOUNDS, "model", "describe", "out of bounds", OFFSET},
     {WRONG_GAMMA, "Gamma", "sample", "F F'q", -2},
+    {GAMMA_WITHOUT_SCRATCH, "Gamma", "apply", "op.work is 0", -1},
     {WRONG_PHI, "Phi", "apply", "k = 3", -2},
 };
 
@@ -938,6 +944,8 @@ static pu_status check_model(model_mistake which, pu_check_report *report)
     pu_status status;
     y[4] = PU_R(NAN);
     memcpy(s->Phi, Phi, sizeof s->Phi);
+    if (which == WRONG_GAMMA) planted = WRONG_SAMPLE;
+    if (which == GAMMA_WITHOUT_SCRATCH) planted = UNDECLARED_SCRATCH;
     memset(&model, 0, sizeof model);
     model.name = "chain";
     model.params = MY_PARAMS;
@@ -955,7 +963,6 @@ static pu_status check_model(model_mistake which, pu_check_report *report)
     model.start = model_start;
     model.describe = model_describe;
     slip = which;
-    planted = which == WRONG_GAMMA ? WRONG_SAMPLE : RIGHT;
     status = pu_model_check(&model, theta, &data, NULL, report);
     slip = NONE;
     planted = RIGHT;
@@ -992,7 +999,7 @@ TEST a_model_without_mistake_passes(void)
     tc_set_case("no mistake");
     GREATEST_ASSERTm(say_full(), check_model(NONE, &report) == PU_OK);
     TC_ASSERT(report.count == 39 && find(&report, "Gamma", "solve")->tested);
-    GREATEST_ASSERTm(say_full(), find(&report, "model", "model_grad")->left_out[0] == 0);
+    GREATEST_ASSERTm(say_full(), find(&report, "model", "grad")->left_out[0] == 0);
     GREATEST_ASSERTm(say_full(), worst_share(&report, &who) < 0.7);
     PASS();
 }
@@ -1015,6 +1022,25 @@ TEST a_theta_that_is_refused_is_refused(void)
     theta[3] = 0;
     TC_STATUS(pu_model_check(&model, theta, &wrong, NULL, &report), PU_E_SIZE);
     TC_STATUS(pu_model_check(&model, theta, NULL, NULL, &report), PU_E_NULL);
+    PASS();
+}
+
+/* The lines of the manual. */
+TEST the_manual_can_be_followed(void)
+{
+    chain c = {PU_R(0.6), PU_R(2.5)};
+    pu_real *parameters = &c.a;
+    pu_op op = my_op(LENGTH, &c);
+    pu_check_options o = {0};
+    pu_check_report found;
+    char text[4096];
+    o.role = PU_ROLE_PRIOR;
+    o.theta = parameters;
+    if (pu_op_check(&op, &o, &found) != PU_OK) puts(pu_check_explain(&found, 1, text, sizeof text));
+    ASSERT_EQ(found.status, PU_OK);
+    /* the size that is told holds a full report */
+    pu_check_explain(&found, 1, text, sizeof text);
+    ASSERT(strstr(text, "op.check: ok") && strlen(text) < sizeof text - 1);
     PASS();
 }
 
@@ -1045,7 +1071,7 @@ static greatest_test_res model_passes(pu_model *model, pu_status made, pu_int N,
     }
     GREATEST_ASSERTm(say_full(), status == PU_OK);
     GREATEST_ASSERTm(say_full(), share < 0.7);
-    GREATEST_ASSERTm(say_full(), find(&report, "model", "model_grad")->left_out[0] == 0);
+    GREATEST_ASSERTm(say_full(), find(&report, "model", "grad")->left_out[0] == 0);
     pu_model_free(model);
     PASS();
 }
@@ -1099,6 +1125,7 @@ int main(int argc, char **argv)
     RUN_TEST(a_model_without_mistake_passes);
     RUN_TEST(every_mistake_in_a_model_is_found_and_named);
     RUN_TEST(a_theta_that_is_refused_is_refused);
+    RUN_TEST(the_manual_can_be_followed);
     RUN_TEST(built_in_models_pass);
     printf("largest share of what is allowed: %.3f, %s\n", worst_of_all, worst_name);
     PU_TEST_MAIN_END();

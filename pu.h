@@ -1321,7 +1321,7 @@ typedef struct {
    transpose, a prior symmetric and positive definite; grad against differences of p'Op(theta) q; sample: F F' = Op;
    solve, diag, gram_diag, the functions of rows and bands against apply and grad; logdet and logdet_grad against a
    Cholesky factor; check. form is tested by every call that uses it, device not at all. Nothing that is wrong does harm,
-   unless it reaches further than 4 times the longest vector beyond an array, or never returns. options may be NULL.
+   unless it reaches further than four times the longest vector behind an array, or never returns. options may be NULL.
    Cost: most + noise products, min(cols, most)^3; memory 10 arrays of params, rows * most, 20 vectors; all given back.
    PU_OK: no mistake found; PU_E_CONTRACT: report.wrong of them; PU_E_NULL, PU_E_ARGUMENT, PU_E_SIZE, PU_E_OVERFLOW,
    PU_E_MEMORY: not tried (report.where). */
@@ -19094,9 +19094,10 @@ PU__FN void pu__trial_layout(void *self, pu__arena *arena)
     pu_int room = pu__most(pu__most(most + k * PU__TRIAL_GAP, k * t->scratch), t->band);
     pu_real **vectors[] = {&t->p, &t->q, &t->e, &t->some, &t->masked, &t->unit, &t->spare};
     double **results[] = {&t->product, &t->want, &t->got, &t->other, &t->d.step};
-    t->guard = (size_t)(4 * n + 64) * sizeof(double);
+    /* guards that are looked at, and as much room behind them as scratch of three vectors takes */
+    t->guard = (size_t)pu__min(4 * n + 64, 1000) * sizeof(double);
     for (int i = 0; i < PU__BOXES; i++)
-        t->box[i].at = (unsigned char *)pu__doubles(arena, room + 8 * n + 128, 1);
+        t->box[i].at = (unsigned char *)pu__doubles(arena, room + 4 * n + 2064, 1);
     for (int i = 0; i < 7; i++)
         *vectors[i] = pu__reals(arena, n, k);
     for (int i = 0; i < 5; i++)
@@ -19175,7 +19176,7 @@ PU__FN pu_status pu__trial_operator(pu__trial *t, const pu_op *op, const char *o
     t->width = banded ? op->band + 1 : -1;
     t->band = rows * (t->width + 1) * (pu_int)(sizeof(double) / sizeof(pu_real));
     t->d.value = pu__trial_form;
-    t->d.groups = pu__min(op->params, most);
+    t->d.groups = pu__min(op->params, pu__min(most, pu__most(10, 2000000 / (rows + cols))));
     t->d.theta = t->options.theta;
     t->logdet = t->condition = 0;
     if (pu__trial_open(t, &call, of, 0, PU__OP_TRIES))
@@ -19493,7 +19494,7 @@ PU_DEF const char *pu_check_explain(const pu_check_report *report, int full, cha
 {
     pu__text out = {text, 0, size};
     pu_report refused;
-    int tested = 0, shown = 0;
+    int tested = 0;
     if (!text || !size)
         return "";
     text[0] = 0;
@@ -19508,13 +19509,15 @@ PU_DEF const char *pu_check_explain(const pu_check_report *report, int full, cha
     for (int i = 0; i < report->count; i++) {
         const pu_check_entry *entry = &report->entry[i];
         tested += entry->tested;
-        if (full || (entry->wrong && !shown)) {
+        if (full || (entry->wrong && !out.used))
             pu__put_entry(&out, entry);
-            pu__put(&out, full ? "\n" : "");
-            shown = 1;
-        }
+        if (full)
+            pu__put(&out, "\n");
     }
-    pu__put_number(&out, shown ? "; wrong in all: " : "no mistake found, functions tested: ", report->wrong ? report->wrong : tested);
+    if (!full && report->wrong)
+        pu__put_number(&out, "; wrong in all: ", report->wrong);
+    else if (!full)
+        pu__put_number(&out, "no mistake found, functions tested: ", tested);
     return text;
 }
 

@@ -1041,6 +1041,7 @@ TEST the_manual_can_be_followed(void)
     /* the size that is told holds a full report */
     pu_check_explain(&found, 1, text, sizeof text);
     ASSERT(strstr(text, "op.check: ok") && strlen(text) < sizeof text - 1);
+    ASSERT(!strstr(text, "wrong") && strstr(pu_check_explain(&found, 0, text, sizeof text), "no mistake found"));
     PASS();
 }
 

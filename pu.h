@@ -18466,6 +18466,7 @@ static const unsigned char pu__shapes[PU__TRIES][3] = {
     {PU__OF_COLS, PU__OF_ROWS, PU__TRIAL_MANY},
     {PU__OF_NONE, PU__OF_ONE, 0},
     {PU__OF_NONE, PU__OF_PARAMS, PU__TRIAL_ADDS},
+    {PU__OF_NONE, PU__OF_ONE, 0},
     {PU__OF_COLS, PU__OF_HALF, PU__TRIAL_PRODUCT},
     {PU__OF_HALF, PU__OF_COLS, PU__TRIAL_PRODUCT},
     {PU__OF_HALF, PU__OF_PARAMS, PU__TRIAL_GRAD},
@@ -18715,9 +18716,9 @@ PU__FN pu_status pu__trial_call(pu__trial *t, int f, pu_int k, pu_block X, pu_bl
     case PU__TRY_row_grad: return pu__trial_rows(t, X.at, Z.at, 1, Y.at);
     case PU__TRY_start: return pu_model_start(t->model, t->data, 0, Y.at, NULL);
     case PU__TRY_model_grad: return pu__trial_pull(t, X.at, Y.at);
-    default: break;
+    case PU__TRY_condition: value = op->condition(op); break;
+    default: status = op->logdet(op, &value, work);
     }
-    status = op->logdet(op, &value, work);
     Y.at[0] = (pu_real)value;
     return status;
 }
@@ -19024,6 +19025,10 @@ PU__FN void pu__trial_values(pu__trial *t, int f)
     switch (f) {
     case PU__TRY_apply: pu__trial_apply(t); return;
     case PU__TRY_grad: pu__trial_grad(t); return;
+    case PU__TRY_condition: /* "about": compared with nothing but its least value */
+        if (!(t->want[0] > 0.9))
+            pu__wrong(&t->entry[f], "below 1", 0);
+        return;
     case PU__TRY_apply_t:
         pu__trial_dense(t, 1, t->p);
         what = "against the transpose of apply";

@@ -37,6 +37,7 @@ typedef enum {
     WRONG_LOGDET,
     WRONG_LOGDET_GRAD,
     LOGDET_GRAD_WITHOUT_WEIGHT,
+    WRONG_CONDITION,
     WRONG_APPLY_ROWS,
     WRONG_APPLY_ROWS_T,
     WRONG_GRAD_ROWS,
@@ -246,6 +247,12 @@ static pu_status my_logdet_grad(const pu_op *op, pu_real weight, pu_real *grad, 
     return PU_OK;
 }
 
+static double my_condition(const pu_op *op)
+{
+    double a = fabs((double)((const chain *)op->data)->a);
+    return planted == WRONG_CONDITION ? 0 : (1 + a) * (1 + a) / ((1 - a) * (1 - a));
+}
+
 static pu_status my_check(const pu_op *op, pu_int *index)
 {
     (void)op;
@@ -318,6 +325,7 @@ static pu_op my_op(pu_int n, const chain *c)
     op.logdet = my_logdet;
     op.logdet_grad = my_logdet_grad;
     op.check = my_check;
+    op.condition = my_condition;
     op.apply_rows = my_apply_rows;
     op.apply_rows_t = my_apply_rows_t;
     op.grad_rows = my_grad_rows;
@@ -416,6 +424,7 @@ static const struct {
     {WRONG_LOGDET, "logdet", "log det of apply", 0},
     {WRONG_LOGDET_GRAD, "logdet_grad", "against grad", 1},
     {LOGDET_GRAD_WITHOUT_WEIGHT, "logdet_grad", "against grad", 0},
+    {WRONG_CONDITION, "condition", "below 1", 0},
     {WRONG_APPLY_ROWS, "apply_rows", "against apply", -2},
     {WRONG_APPLY_ROWS_T, "apply_rows_t", "against apply_t", -2},
     {WRONG_GRAD_ROWS, "grad_rows", "against grad", 0},
@@ -480,7 +489,7 @@ TEST an_operator_without_mistake_passes(void)
     pu_check_report report;
     tc_set_case("no mistake");
     GREATEST_ASSERTm(say_full(), check_mine(RIGHT, PU_ROLE_ANY, &report) == PU_OK);
-    TC_ASSERT(report.wrong == 0 && report.count == 17 && first_fault(&report) == NULL);
+    TC_ASSERT(report.wrong == 0 && report.count == 18 && first_fault(&report) == NULL);
     for (int i = 0; i < report.count; i++) {
         TC_ASSERT(report.entry[i].tested);
         GREATEST_ASSERTm(say_full(), report.entry[i].left_out[0] == 0);
@@ -998,7 +1007,7 @@ TEST a_model_without_mistake_passes(void)
     pu_check_report report;
     tc_set_case("no mistake");
     GREATEST_ASSERTm(say_full(), check_model(NONE, &report) == PU_OK);
-    TC_ASSERT(report.count == 39 && find(&report, "Gamma", "solve")->tested);
+    TC_ASSERT(report.count == 41 && find(&report, "Gamma", "solve")->tested);
     GREATEST_ASSERTm(say_full(), find(&report, "model", "grad")->left_out[0] == 0);
     GREATEST_ASSERTm(say_full(), worst_share(&report, &who) < 0.7);
     PASS();

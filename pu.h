@@ -18454,31 +18454,20 @@ enum {
     PU__TRIAL_GRAD = PU__TRIAL_MANY | PU__TRIAL_ADDS | PU__TRIAL_SUM
 };
 
-/* What goes in, what comes out, and how, in the order of PU__TRIAL_LIST. A band is tried as its product with q, the rows as
+/* What goes in, what comes out, and how, in the order of PU__TRIAL_LIST (zeros: not by pu__trial_run). A band is tried as its product with q, the rows as
    theirs. */
 static const unsigned char pu__shapes[PU__TRIES][3] = {
-    {PU__OF_COLS, PU__OF_ROWS, PU__TRIAL_PRODUCT},
-    {PU__OF_ROWS, PU__OF_COLS, PU__TRIAL_PRODUCT},
-    {PU__OF_ROWS, PU__OF_PARAMS, PU__TRIAL_GRAD},
-    {PU__OF_NONE, PU__OF_ROWS, PU__TRIAL_ADDS},
-    {PU__OF_ROWS, PU__OF_COLS, PU__TRIAL_ADDS},
-    {PU__OF_NOISE, PU__OF_ROWS, PU__TRIAL_MANY},
-    {PU__OF_COLS, PU__OF_ROWS, PU__TRIAL_MANY},
-    {PU__OF_NONE, PU__OF_ONE, 0},
-    {PU__OF_NONE, PU__OF_PARAMS, PU__TRIAL_ADDS},
-    {PU__OF_NONE, PU__OF_ONE, 0},
-    {PU__OF_COLS, PU__OF_HALF, PU__TRIAL_PRODUCT},
-    {PU__OF_HALF, PU__OF_COLS, PU__TRIAL_PRODUCT},
-    {PU__OF_HALF, PU__OF_PARAMS, PU__TRIAL_GRAD},
-    {PU__OF_COLS, PU__OF_ROWS, PU__TRIAL_MAY_ADD},
-    {PU__OF_COLS, PU__OF_PARAMS, PU__TRIAL_ADDS},
-    {PU__OF_COLS, PU__OF_ROWS, 0},
-    {PU__OF_ROWS, PU__OF_PARAMS, PU__TRIAL_ADDS},
-    {0, 0, 0}, /* not by pu__trial_run: check, set; describe, uses below */
-    {0, 0, 0},
-    {PU__OF_NONE, PU__OF_PARAMS, 0},
-    {0, 0, 0},
-    {0, 0, 0},
+    {PU__OF_COLS, PU__OF_ROWS, PU__TRIAL_PRODUCT}, {PU__OF_ROWS, PU__OF_COLS, PU__TRIAL_PRODUCT},
+    {PU__OF_ROWS, PU__OF_PARAMS, PU__TRIAL_GRAD}, {PU__OF_NONE, PU__OF_ROWS, PU__TRIAL_ADDS},
+    {PU__OF_ROWS, PU__OF_COLS, PU__TRIAL_ADDS}, {PU__OF_NOISE, PU__OF_ROWS, PU__TRIAL_MANY},
+    {PU__OF_COLS, PU__OF_ROWS, PU__TRIAL_MANY}, {PU__OF_NONE, PU__OF_ONE, 0},
+    {PU__OF_NONE, PU__OF_PARAMS, PU__TRIAL_ADDS}, {PU__OF_NONE, PU__OF_ONE, 0},
+    {PU__OF_COLS, PU__OF_HALF, PU__TRIAL_PRODUCT}, {PU__OF_HALF, PU__OF_COLS, PU__TRIAL_PRODUCT},
+    {PU__OF_HALF, PU__OF_PARAMS, PU__TRIAL_GRAD}, {PU__OF_COLS, PU__OF_ROWS, PU__TRIAL_MAY_ADD},
+    {PU__OF_COLS, PU__OF_PARAMS, PU__TRIAL_ADDS}, {PU__OF_COLS, PU__OF_ROWS, 0},
+    {PU__OF_ROWS, PU__OF_PARAMS, PU__TRIAL_ADDS}, {0, 0, 0},
+    {0, 0, 0}, {PU__OF_NONE, PU__OF_PARAMS, 0},
+    {0, 0, 0}, {0, 0, 0},
     {PU__OF_ROWS, PU__OF_PARAMS, 0}};
 
 /* An array with guards before and behind it. */
@@ -18486,7 +18475,6 @@ typedef struct {
     unsigned char *at;
     size_t bytes; /* in use, with the guards */
 } pu__box;
-
 enum { PU__BOX_X, PU__BOX_Z, PU__BOX_Y, PU__BOX_WORK, PU__BOX_WIDE, PU__BOXES };
 
 /* A function of theta. Its parameters are moved group by group: g, g + groups, .. together, each by its own step. */
@@ -18519,12 +18507,11 @@ struct pu__trial {
     size_t guard;
     pu__box box[PU__BOXES];
     pu_real *p, *q, *e;              /* random, three columns each; p is positive */
-    pu_real *some, *masked;          /* p at every second row, and with zeros elsewhere */
-    pu_real *unit, *spare;           /* zeros, but for a unit vector; whatever */
+    pu_real *some, *masked, *unit, *spare; /* p at every second row, and with zeros elsewhere; unit vectors; whatever */
     const pu_real *with;             /* the other vectors of functions of two: q, but for once */
     pu_real weight[PU__TRIAL_COLUMNS];
     pu_int *list;                    /* every second row */
-    pu_real *moved;                  /* params: theta of a model */
+    pu_real *moved;                  /* theta of a model */
     double *product, *want, *got, *other; /* as long as any output; product: Op q */
     double *columns, *inverse;       /* Op column by column; its inverse, behind that of its Cholesky factor */
     pu__slope d;
@@ -18613,7 +18600,7 @@ PU__FN pu_block pu__box_input(pu__trial *t, int which, pu_int n, pu_int k, pu_in
     return X;
 }
 
-/* What is in both inputs. */
+/* A hash of both inputs. */
 PU__FN uint64_t pu__box_hash(const pu__trial *t)
 {
     const pu__box *x = &t->box[PU__BOX_X], *z = &t->box[PU__BOX_Z];
@@ -18694,8 +18681,8 @@ PU__FN pu_status pu__trial_call(pu__trial *t, int f, pu_int k, pu_block X, pu_bl
     const pu_real *weight = t->weight + t->column;
     const pu_int n = t->length[PU__OF_HALF], *list = t->list;
     pu_real *work = (pu_real *)(void *)(t->box[PU__BOX_WORK].at + t->guard);
-    double value = HUGE_VAL;
     pu_status status = PU_OK;
+    double value = HUGE_VAL;
     switch (f) {
     case PU__TRY_apply: return op->apply(op, k, X, Y, add, work);
     case PU__TRY_apply_t: return op->apply_t(op, k, X, Y, add, work);
@@ -19506,9 +19493,9 @@ PU_DEF const char *pu_check_explain(const pu_check_report *report, int full, cha
     if (!report)
         return text;
     if (report->status && !report->wrong) {
-        pu__report_clear(&refused);
-        refused.status = report->status;
+        (void)pu__refuse(&refused, report->status, report->where.what);
         refused.where = report->where;
+        refused.bytes = refused.device_bytes = 0;
         return pu_explain(&refused, text, size);
     }
     for (int i = 0; i < report->count; i++) {
@@ -19516,8 +19503,7 @@ PU_DEF const char *pu_check_explain(const pu_check_report *report, int full, cha
         tested += entry->tested;
         if (full || (entry->wrong && !out.used))
             pu__put_entry(&out, entry);
-        if (full)
-            pu__put(&out, "\n");
+        pu__put(&out, full ? "\n" : "");
     }
     if (!full && report->wrong)
         pu__put_number(&out, "; wrong in all: ", report->wrong);

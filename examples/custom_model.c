@@ -10,8 +10,8 @@
 
    In the library's terms: nu = (a, b), Gamma = C^-1, Phi = [1 t], psi_m = exp(g0 + g1 t_m). A pu_model is a struct with two
    functions: `set` fills in nu, Gamma, psi from theta = (a, b, log s0, log s1, atanh r, g0, g1), and `grad` takes the
-   gradient in (nu, Gamma, psi) back to theta. The program checks `grad` by finite differences of the likelihood, then fits
-   theta to simulated children by a few hundred gradient steps. The exit code is 1 when the gradient is wrong or an
+   gradient in (nu, Gamma, psi) back to theta. The program lets pu_model_check look for mistakes, checks `grad` once more by
+   finite differences of the likelihood of its own, then fits theta to simulated children by a few hundred gradient steps. The exit code is 1 when the gradient is wrong or an
    estimate is more than four standard errors from the truth.
 */
 #define _POSIX_C_SOURCE 200809L /* the clock in program.h */
@@ -166,6 +166,17 @@ static double gradient_error(pu_model *model, const pu_data *data, pu_workspace 
     return worst;
 }
 
+/* The library tries out all functions of the model and of its operators. Worth a line in the tests of any model. */
+static void look_for_mistakes(pu_model *model, const pu_data *data, const pu_real *theta, int quiet)
+{
+    static pu_check_report found;
+    char line[300];
+    pu_status status = pu_model_check(model, theta, data, NULL, &found);
+    pu_check_explain(&found, 0, line, sizeof line);
+    if (status != PU_OK) fail(1, "pu_model_check", line);
+    if (!quiet) printf("%s\n", line);
+}
+
 /* Standard errors of the estimates: diagonal of the inverse of N times the Hessian, which is made of gradient differences. */
 static void standard_errors(pu_model *model, const pu_data *data, pu_workspace *ws, const pu_real *theta, double *se)
 {
@@ -247,6 +258,7 @@ int main(int argc, char **argv)
     simulate(&state, (uint64_t)seed, y);
 
     need(pu_model_start(&model, &data, (uint64_t)seed, theta, &report), &report);
+    look_for_mistakes(&model, &data, theta, quiet);
     first = nll_at(&model, &data, &ws, theta, 0, 0);
     error = gradient_error(&model, &data, &ws, theta, h);
     allowed = 100 * h * h * h * h + 20 * eps * fabs(first) / h; /* of the rule itself, and of rounding */

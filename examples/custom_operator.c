@@ -26,7 +26,7 @@
 
 enum { LENGTH = 80, SERIES = 6, SAMPLES = 10, COLUMNS = SAMPLES + 1 }; /* columns: mean and probes */
 
-typedef struct { /* what op->data points to: the parameters, in the order of the gradient */
+typedef struct { /* what op->data points to: the parameters, in the order of the gradient, next to each other */
     pu_real a, t;
 } ar1;
 
@@ -264,9 +264,27 @@ static void give_device_side(pu_op *own, const ar1 *parameters)
 #endif
 }
 
-/* ---- the comparison ---------------------------------------------------------------------------------- */
+/* ---- mistakes ---------------------------------------------------------------------------------------- */
 
 static int quiet;
+
+/* The library tries out all functions: guards around every array, adding, strides, F F' = Gamma, log det, and the gradient
+   against differences, for which it has to know where the parameters are. Worth a line in the tests of any operator. */
+static void look_for_mistakes(const pu_op *own, ar1 *parameters)
+{
+    static pu_check_report found;
+    pu_check_options options = {0};
+    char line[300];
+    pu_status status;
+    options.role = PU_ROLE_PRIOR; /* it is to be a Gamma: symmetric and positive definite */
+    options.theta = &parameters->a;
+    status = pu_op_check(own, &options, &found);
+    pu_check_explain(&found, 0, line, sizeof line);
+    if (status != PU_OK) fail(1, "pu_op_check", line);
+    if (!quiet) printf("%s\n\n", line);
+}
+
+/* ---- the comparison ---------------------------------------------------------------------------------- */
 
 /* One line of the table: first entries of x and y, |x - y| / |y| over all n; the largest stays in *worst. */
 static void compare(const char *what, pu_int n, const pu_real *x, const pu_real *y, double *worst)
@@ -317,6 +335,7 @@ int main(int argc, char **argv)
                  "with the same numbers as a matrix.", (int)(sizeof list / sizeof *list), list);
     file_ready(path);
     device_open();
+    look_for_mistakes(&own, &prior);
     give_device_side(&own, &prior);
     start = seconds();
 

@@ -1244,7 +1244,7 @@ static void add_pulled(const node *op, const wide *S, wide *value, wide *scale)
     pool_used = mark;
 }
 
-/* One datum's terms, Sigma given (exact, or the mean of sigma sigma'). */
+/* One datum's terms. Sigma: exact, or the mean of sigma sigma'. */
 static void add_datum(const model *m, const reference *f, pu_int n, const wide *Sigma, gradient *g)
 {
     pu_int D = m->D, M = m->M;
@@ -1291,12 +1291,10 @@ static void add_datum(const model *m, const reference *f, pu_int n, const wide *
     pool_used = mark;
 }
 
-/* sigmas: NULL, or per datum the K solutions of the probes (K x D), whose mean square takes the place of Sigma */
-static void reference_gradient(const model *m, const reference *f, wide *const *sigmas, gradient *g)
+static void begin_gradient(const model *m, gradient *g)
 {
-    pu_int D = m->D;
     memset(g, 0, sizeof *g);
-    g->size[NU] = D;
+    g->size[NU] = m->D;
     g->size[GAMMA] = m->Gamma->op.logdet_grad ? m->Gamma->op.params : 0;
     g->size[PHI] = m->Phi->op.params;
     g->size[ETA] = g->size[PSI] = m->M;
@@ -1304,19 +1302,11 @@ static void reference_gradient(const model *m, const reference *f, wide *const *
         g->value[b] = wides(g->size[b]);
         g->scale[b] = wides(g->size[b]);
     }
-    for (pu_int n = 0; n < m->N; n++) {
-        wide *Sigma = f->Sigma[n];
-        if (sigmas) {
-            Sigma = wides(D * D);
-            for (pu_int k = 0; k < m->K; k++) {
-                const wide *s = sigmas[n] + k * D;
-                for (pu_int i = 0; i < D; i++) {
-                    for (pu_int j = 0; j < D; j++) Sigma[i * D + j] += s[i] * s[j] / (wide)m->K;
-                }
-            }
-        }
-        add_datum(m, f, n, Sigma, g);
-    }
+}
+
+/* from sums over the data to means */
+static void end_gradient(const model *m, gradient *g)
+{
     for (int b = 0; b < BLOCKS; b++) {
         for (pu_int i = 0; i < g->size[b]; i++) {
             g->value[b][i] /= (wide)m->N;
@@ -1325,11 +1315,242 @@ static void reference_gradient(const model *m, const reference *f, wide *const *
     }
 }
 
+/* mean_k sigma_k sigma_k' of K x D solutions */
+static wide *second_moment(const model *m, const wide *sigma)
+{
+    pu_int D = m->D;
+    wide *Sigma = wides(D * D);
+    for (pu_int k = 0; k < m->K; k++) {
+        const wide *s = sigma + k * D;
+        for (pu_int i = 0; i < D; i++) {
+            for (pu_int j = 0; j < D; j++) Sigma[i * D + j] += s[i] * s[j] / (wide)m->K;
+        }
+    }
+    return Sigma;
+}
+
+/* sigmas: NULL, or per datum the K solutions of the probes (K x D), whose mean square takes the place of Sigma */
+static void reference_gradient(const model *m, const reference *f, wide *const *sigmas, gradient *g)
+{
+    begin_gradient(m, g);
+    for (pu_int n = 0; n < m->N; n++) add_datum(m, f, n, sigmas ? second_moment(m, sigmas[n]) : f->Sigma[n], g);
+    end_gradient(m, g);
+}
+
+/* ---- the solvers, step by step ------------------------------------------------------------------------------------ */
+
+/* A run of a solver on one column, and what the reverse pass needs of it. */
+typedef struct {
+    pu_int steps;                  /* taken */
+    wide *x;                       /* D */
+    wide *d, *r, *q;               /* per step D, r also at the end: (steps + 1) x D */
+    wide *alpha, *beta, *rho, *pi; /* per step */
+} run;
+
+typedef struct {
+    pu_int iterations;
+    pu_solver solver;
+    const wide *m;  /* PCG: diagonal of M^-1 */
+    const wide *x0; /* or NULL */
+    wide step;      /* GD */
+    int detached;   /* alpha and beta are constants in the reverse pass */
+} recurrence;
+
+static wide wide_dot(pu_int n, const wide *a, const wide *b)
+{
+    wide sum = 0;
+    for (pu_int i = 0; i < n; i++) sum += a[i] * b[i];
+    return sum;
+}
+
+/* A x = u by `how->iterations` steps; ends before where the residual is lost in the reference's rounding. */
+static run solve_by_steps(pu_int D, const wide *A, const wide *u, const recurrence *how)
+{
+    run t;
+    pu_int I = how->iterations;
+    memset(&t, 0, sizeof t);
+    t.x = wides(D);
+    t.d = wides((I + 1) * D);
+    t.r = wides((I + 1) * D);
+    t.q = wides(I * D);
+    t.alpha = wides(I);
+    t.beta = wides(I);
+    t.rho = wides(I + 1);
+    t.pi = wides(I);
+    if (how->x0) memcpy(t.x, how->x0, (size_t)D * sizeof *t.x);
+    for (pu_int i = 0; i < D; i++) {
+        t.r[i] = u[i] - wide_dot(D, A + i * D, t.x);
+        t.d[i] = how->m ? how->m[i] * t.r[i] : t.r[i];
+    }
+    t.rho[0] = wide_dot(D, t.r, t.d);
+    for (pu_int s = 0; s < I; s++) {
+        wide *d = t.d + s * D, *r = t.r + s * D, *q = t.q + s * D, *next = r + D, *ahead = d + D;
+        if (!(wide_dot(D, r, r) > (wide)1e-50 * wide_dot(D, u, u))) break;
+        for (pu_int i = 0; i < D; i++) q[i] = wide_dot(D, A + i * D, d);
+        t.pi[s] = wide_dot(D, d, q);
+        t.alpha[s] = how->solver == PU_GD ? how->step : t.rho[s] / t.pi[s];
+        for (pu_int i = 0; i < D; i++) {
+            t.x[i] += t.alpha[s] * d[i];
+            next[i] = r[i] - t.alpha[s] * q[i];
+            ahead[i] = how->m ? how->m[i] * next[i] : next[i];
+        }
+        t.rho[s + 1] = wide_dot(D, next, ahead);
+        t.beta[s] = how->solver == PU_CG || how->solver == PU_PCG ? t.rho[s + 1] / t.rho[s] : 0;
+        for (pu_int i = 0; i < D; i++) ahead[i] += t.beta[s] * d[i];
+        t.steps++;
+    }
+    return t;
+}
+
+/* The same backwards: xbar -> cotangents of A (added to Abar) and u (ubar, overwritten). Plain reverse mode, statement by
+   statement of solve_by_steps. */
+static void reverse_steps(pu_int D, const wide *A, const recurrence *how, const run *t, const wide *xbar, wide *Abar, wide *ubar)
+{
+    wide *dbar = wides(D), *qbar = wides(D), *rbar = ubar, rhobar = 0;
+    memset(rbar, 0, (size_t)D * sizeof *rbar);
+    for (pu_int s = t->steps - 1; s >= 0; s--) {
+        const wide *d = t->d + s * D, *q = t->q + s * D, *next = t->r + (s + 1) * D;
+        wide a = t->alpha[s], b = t->beta[s], bbar = 0, abar, pibar = 0, rhobar_before = 0;
+        if (!how->detached && b != 0) {
+            bbar = wide_dot(D, dbar, d);
+            rhobar += bbar / t->rho[s];
+            rhobar_before = -bbar * b / t->rho[s];
+        }
+        for (pu_int i = 0; i < D; i++) {
+            wide m = how->m ? how->m[i] : 1;
+            rbar[i] += m * dbar[i] + 2 * rhobar * m * next[i];
+            dbar[i] = b * dbar[i] + a * xbar[i];
+        }
+        abar = wide_dot(D, xbar, d) - wide_dot(D, rbar, q);
+        if (!how->detached && how->solver != PU_GD) {
+            rhobar_before += abar / t->pi[s];
+            pibar = -abar * a / t->pi[s];
+        }
+        for (pu_int i = 0; i < D; i++) qbar[i] = pibar * d[i] - a * rbar[i];
+        for (pu_int i = 0; i < D; i++) {
+            dbar[i] += pibar * q[i] + wide_dot(D, A + i * D, qbar);
+            for (pu_int j = 0; j < D; j++) Abar[i * D + j] += qbar[i] * d[j];
+        }
+        rhobar = rhobar_before;
+    }
+    for (pu_int i = 0; i < D; i++) {
+        wide m = how->m ? how->m[i] : 1;
+        rbar[i] += m * dbar[i] + 2 * rhobar * m * t->r[i];
+    }
+    for (pu_int i = 0; how->x0 && i < D; i++) {
+        for (pu_int j = 0; j < D; j++) Abar[i * D + j] -= rbar[i] * how->x0[j];
+    }
+}
+
+/* <Abar, dA> + ubar'db, A = Gamma + Phi'W Phi, b = Gamma nu + Phi'W e; e = r + Phi mu at any mu */
+static void add_cotangents(const model *m, const reference *f, pu_int n, const wide *Abar, const wide *ubar, gradient *g)
+{
+    pu_int D = m->D, M = m->M;
+    wide *S = wides(D * D), *T = wides(M * D);
+    const wide *w = f->w[n];
+    for (pu_int i = 0; i < D; i++) {
+        wide sum = wide_dot(D, f->Gamma + i * D, ubar);
+        g->value[NU][i] += sum;
+        g->scale[NU][i] += wide_abs(sum);
+        for (pu_int j = 0; j < D; j++) {
+            S[i * D + j] = (Abar[i * D + j] + Abar[j * D + i]) / 2;
+            if (m->nu) S[i * D + j] += (ubar[i] * (wide)m->nu[j] + ubar[j] * (wide)m->nu[i]) / 2;
+        }
+    }
+    if (g->size[GAMMA]) add_pulled(m->Gamma, S, g->value[GAMMA], g->scale[GAMMA]);
+    for (pu_int i = 0; i < M; i++) {
+        const wide *row = f->Phi + i * D;
+        wide e, along, spread = 0;
+        if (w[i] == 0) continue;
+        e = f->r[n][i] + wide_dot(D, row, f->mu[n]);
+        along = wide_dot(D, row, ubar);
+        for (pu_int j = 0; j < D; j++) {
+            wide sum = 0;
+            for (pu_int l = 0; l < D; l++) sum += row[l] * (Abar[l * D + j] + Abar[j * D + l]);
+            spread += sum * row[j] / 2;
+            T[i * D + j] = w[i] * (sum + e * ubar[j]);
+        }
+        g->value[ETA][i] -= w[i] * along;
+        g->scale[ETA][i] += wide_abs(w[i] * along);
+        g->value[PSI][i] += spread + along * e;
+        g->scale[PSI][i] += wide_abs(spread) + wide_abs(along * e);
+    }
+    if (g->size[PHI]) add_pulled(m->Phi, T, g->value[PHI], g->scale[PHI]);
+}
+
+/* The right-hand side of the mean. */
+static wide *right_side(const model *m, const reference *f, pu_int n)
+{
+    wide *b = wides(m->D);
+    for (pu_int i = 0; i < m->D; i++) b[i] = wide_dot(m->D, f->A[n] + i * m->D, f->mu[n]);
+    return b;
+}
+
+/* What PU_OUTPUT (network = 0) and PU_NETWORK give after so many steps. hows: one for each datum and column (N x (K + 1)).
+   *left: the largest |u - A x| / |u|. */
+static void gradient_of_steps(const model *m, const reference *f, const recurrence *hows, int network, gradient *g, double *left)
+{
+    pu_int D = m->D, M = m->M;
+    wide **ds = wide_pointers(m->N), **mus = wide_pointers(m->N), **rs = wide_pointers(m->N);
+    begin_gradient(m, g);
+    *left = 0;
+    for (pu_int n = 0; n < m->N; n++) {
+        reference here = *f; /* with the datum's mu, mu - nu and residual replaced */
+        wide *sigma = wides(m->K * D), *Abar = wides(D * D), *ubar = wides(D), *none = wides(D), *d = wides(D), *r = wides(M);
+        wide *xbar = wides(D), *mu = NULL;
+        const wide *A = f->A[n];
+        for (pu_int c = 0; c <= m->K; c++) {
+            const recurrence *how = hows + n * (m->K + 1) + c;
+            wide *u = c == 0 ? right_side(m, f, n) : wides(D), size, weight = c == 0 ? 1 : 1 / (wide)m->K;
+            run t;
+            for (pu_int i = 0; c > 0 && i < D; i++) u[i] = (wide)m->delta[(n * m->K + c - 1) * D + i];
+            t = solve_by_steps(D, A, u, how);
+            for (pu_int i = 0; i < D; i++) xbar[i] = weight * (wide_dot(D, A + i * D, t.x) - u[i]);
+            if (network) reverse_steps(D, A, how, &t, xbar, Abar, c == 0 ? ubar : none);
+            size = wide_dot(D, u, u);
+            if (size > 0) *left = fmax(*left, sqrt((double)(wide_dot(D, xbar, xbar) / size / (weight * weight))));
+            if (c == 0) mu = t.x;
+            else memcpy(sigma + (c - 1) * D, t.x, (size_t)D * sizeof *sigma);
+        }
+        for (pu_int i = 0; i < D; i++) d[i] = mu[i] - (m->nu ? (wide)m->nu[i] : 0);
+        for (pu_int i = 0; i < M; i++) {
+            r[i] = f->r[n][i];
+            for (pu_int j = 0; f->w[n][i] != 0 && j < D; j++) r[i] += f->Phi[i * D + j] * (f->mu[n][j] - mu[j]);
+        }
+        here.d = ds;
+        here.mu = mus;
+        here.r = rs;
+        ds[n] = d;
+        mus[n] = mu;
+        rs[n] = r;
+        add_datum(m, &here, n, second_moment(m, sigma), g);
+        if (network) add_cotangents(m, f, n, Abar, ubar, g);
+    }
+    end_gradient(m, g);
+}
+
 /* ---- what is counted --------------------------------------------------------------------------------------------- */
 
-typedef enum { EXACT, MONTE_CARLO, KINDS } kind;
-static const char *const kind_name[KINDS] = {"exact", "Monte Carlo"};
+/* STEPS: against the same steps in wide numbers; LIMIT: solved to the end, EARLY: not; both against exact solutions */
+typedef enum {
+    EXACT, MONTE_CARLO, OUTPUT_STEPS, NETWORK_STEPS, MONTE_CARLO_LIMIT, OUTPUT_LIMIT, NETWORK_LIMIT, OUTPUT_EARLY, NETWORK_EARLY,
+    KINDS
+} kind;
+static const char *const kind_name[KINDS] = {"exact", "Monte Carlo", "output, steps", "network, steps", "MC, limit",
+                                             "output, limit", "network, limit", "output, early", "network, early"};
+/* A row of the table: an engine, or a solver with an adjoint. */
 #define ENGINES (PU_ENGINE_AUTO + 1)
+#define SLOTS   (ENGINES + 16)
+
+static const char *slot_name(int slot)
+{
+    static const char *const solvers[] = {"cg", "pcg", "sd", "gd"}, *const adjoints[] = {"full", "shortcut", "reorth", "auto"};
+    static char text[32];
+    if (slot < ENGINES) return pu_engine_text((pu_engine)slot);
+    snprintf(text, sizeof text, "%s/%s", solvers[(slot - ENGINES) / 4], adjoints[(slot - ENGINES) % 4]);
+    return text;
+}
+
 #define SHOWN   3
 
 typedef struct {
@@ -1341,7 +1562,7 @@ typedef struct {
     uint64_t wrong_model[SHOWN], mild_model[SHOWN], refused_model[SHOWN], alarm_model[SHOWN], understated_model[SHOWN];
 } tally;
 
-static tally tallies[KINDS][ENGINES];
+static tally tallies[KINDS][SLOTS];
 static int telling; /* one model, told in full */
 static int dumping; /* a line for each call */
 static long models_made, models_none;
@@ -1355,13 +1576,16 @@ static void remember(uint64_t *list, long count, uint64_t number)
 typedef struct {
     double error[PARTS]; /* -1: not compared */
     pu_status status;
-    double rounding;
+    double base;         /* what rounding may do in any case */
+    double rounding;     /* report.rounding_error, where it is known */
+    double solver;       /* error by ending the solver early, told or known; -1: unknown */
     pu_report report;
 } outcome;
 
-static void no_errors(outcome *o)
+static void no_errors(const model *m, outcome *o)
 {
     memset(o, 0, sizeof *o);
+    o->base = 16 * sqrt((double)(m->D > m->M ? m->D : m->M)) * EPS;
     for (int p = 0; p < PARTS; p++) o->error[p] = -1;
 }
 
@@ -1393,12 +1617,12 @@ static int false_refusal(const reference *f)
            f->low > 1 / SAFE_RANGE;
 }
 
-static void tell(const model *m, const char *what, kind k, pu_engine engine, const outcome *o, double allowed)
+static void tell(const model *m, const char *what, kind k, int slot, const outcome *o, double allowed)
 {
     char text[400];
     if (!telling) return;
-    printf("  %-9s %-11s %-9s %-18s rounding_error %.1e allowed %.1e:", what, kind_name[k], pu_engine_text(engine),
-           pu_status_name(o->status), o->rounding, allowed);
+    printf("  %-9s %-14s %-13s %-12s rounding_error %.1e solver_error %.1e allowed %.1e:", what, kind_name[k], slot_name(slot),
+           pu_status_name(o->status), o->rounding, o->solver, allowed);
     for (int p = 0; p < PARTS; p++) {
         if (o->error[p] >= 0) printf(" %s %.1e%s", part_name[p], o->error[p], o->error[p] > allowed ? "!" : "");
     }
@@ -1408,46 +1632,49 @@ static void tell(const model *m, const char *what, kind k, pu_engine engine, con
 }
 
 /* A line of numbers for each call, for those who work on the estimates: see its head. */
-static void dump(const model *m, const reference *f, const char *what, kind k, pu_engine engine, const outcome *o)
+static void dump(const model *m, const reference *f, const char *what, kind k, int slot, const outcome *o)
 {
     static int begun;
     if (!begun) {
-        printf("model,what,kind,engine,status,D,M,Gamma,Phi,condition,gamma_condition,cancellation,shrinkage,low,high,rounding");
+        printf("model,what,kind,engine,status,D,M,Gamma,Phi,condition,gamma_condition,cancellation,shrinkage,low,high,rounding,solver");
         for (int p = 0; p < PARTS; p++) printf(",%s", part_name[p]);
         printf("\n");
         begun = 1;
     }
-    printf("%llu,%s,%s,%s,%d,%d,%d,%s,%s,%.3g,%.3g,%.3g,%.3g,%.3g,%.3g,%.3g", (unsigned long long)m->number, what, kind_name[k],
-           pu_engine_text(engine), (int)o->status, (int)m->D, (int)m->M, op_name[m->Gamma->kind], op_name[m->Phi->kind], f->condition,
-           f->gamma_condition, f->cancellation, f->shrinkage, f->low, f->high, o->rounding);
+    printf("%llu,%s,%s,%s,%d,%d,%d,%s,%s,%.3g,%.3g,%.3g,%.3g,%.3g,%.3g,%.3g,%.3g", (unsigned long long)m->number, what, kind_name[k],
+           slot_name(slot), (int)o->status, (int)m->D, (int)m->M, op_name[m->Gamma->kind], op_name[m->Phi->kind], f->condition,
+           f->gamma_condition, f->cancellation, f->shrinkage, f->low, f->high, o->rounding, o->solver);
     for (int p = 0; p < PARTS; p++) printf(",%.3g", o->error[p]);
     printf("\n");
 }
 
 /* Counts a call of `what`. */
-static void judge(const model *m, const reference *f, const char *what, kind k, pu_engine engine, const outcome *o)
+static void judge(const model *m, const reference *f, const char *what, kind k, int slot, const outcome *o)
 {
-    tally *t = &tallies[k][engine];
-    double base = 16 * sqrt((double)(m->D > m->M ? m->D : m->M)) * EPS;
-    double rounding = o->rounding > base ? o->rounding : base, allowed = 10 * rounding, own = f->unit * f->condition;
+    tally *t = &tallies[k][slot];
+    double rounding = o->rounding > o->base ? o->rounding : o->base, own = f->unit * f->condition;
+    double allowed = 10 * (rounding + (o->solver > 0 ? o->solver : 0));
     int wrong = 0, understated = 0;
-    tell(m, what, k, engine, o, allowed);
-    if (dumping) dump(m, f, what, k, engine, o);
+    tell(m, what, k, slot, o, allowed);
+    if (dumping) dump(m, f, what, k, slot, o);
     t->calls++;
-    if (o->status == PU_E_UNSUPPORTED || (o->status == PU_E_ARGUMENT && engine != PU_DENSE)) {
+    if (o->status == PU_E_UNSUPPORTED || (o->status == PU_E_ARGUMENT && slot != PU_DENSE)) {
         t->unable++;
         return;
     }
-    if (o->status != PU_OK && o->status != PU_INEXACT) {
-        if (o->status < 0 || o->status == PU_BREAKDOWN || o->status == PU_NONFINITE) t->refused++;
-        else t->other++;
+    if (o->status < 0 || o->status == PU_BREAKDOWN || o->status == PU_NONFINITE) {
+        t->refused++;
         if (false_refusal(f)) remember(t->refused_model, ++t->false_refusals, m->number);
+        return;
+    }
+    if (o->status != PU_OK && o->status != PU_INEXACT) {
+        t->other++;
         return;
     }
     if (o->status == PU_OK) t->ok++;
     else t->inexact++;
     if (o->status == PU_INEXACT && false_alarm(f)) remember(t->alarm_model, ++t->false_alarms, m->number);
-    if (10 * own > allowed) {
+    if (10 * own > allowed || o->solver < 0) {
         t->unjudged++;
         return;
     }
@@ -1490,13 +1717,12 @@ static void finish(outcome *o)
     o->rounding = o->status == PU_OK || o->status == PU_INEXACT ? o->report.rounding_error : 0;
 }
 
-static void run_gradient(const model *m, const reference *f, const gradient *want, kind k, pu_engine engine, pu_workspace *ws)
+/* Calls pu_gradient and compares; what is allowed is left to the caller. */
+static void call_gradient(const model *m, const gradient *want, const pu_options *options, pu_workspace *ws, outcome *o)
 {
-    pu_options options = options_of(m, k, engine);
     pu_gradient_result out;
     pu_real *got[BLOCKS];
-    outcome o;
-    no_errors(&o);
+    no_errors(m, o);
     memset(&out, 0, sizeof out);
     for (int b = 0; b < BLOCKS; b++) got[b] = tc_reals(want->size[b]);
     out.nu = got[NU];
@@ -1504,15 +1730,22 @@ static void run_gradient(const model *m, const reference *f, const gradient *wan
     out.Phi = want->size[PHI] ? got[PHI] : NULL;
     out.eta = got[ETA];
     out.psi = got[PSI];
-    o.status = pu_gradient(&m->lgm, &m->data, &options, ws, &out, &o.report);
-    finish(&o);
+    o->status = pu_gradient(&m->lgm, &m->data, options, ws, &out, &o->report);
+    finish(o);
     for (int b = 0; b < BLOCKS; b++) {
         if (want->size[b])
-            o.error[b] = block_error(want->size[b], got[b], want->value[b], want->scale[b], want->subtracted[b]);
+            o->error[b] = block_error(want->size[b], got[b], want->value[b], want->scale[b], want->subtracted[b]);
     }
+}
+
+static void run_direct(const model *m, const reference *f, const gradient *want, kind k, pu_engine engine, pu_workspace *ws)
+{
+    pu_options options = options_of(m, k, engine);
+    outcome o;
+    call_gradient(m, want, &options, ws, &o);
     if (o.report.has_nll) o.error[NLL] = fabs(o.report.nll - f->nll) / f->nll_scale;
     if (o.report.has_nll && !(fabs(o.report.nll) <= DBL_MAX)) o.error[NLL] = HUGE_VAL;
-    judge(m, f, "gradient", k, engine, &o);
+    judge(m, f, "gradient", k, (int)engine, &o);
 }
 
 /* means: relative to the largest of the datum; variances: to each itself */
@@ -1528,7 +1761,7 @@ static void run_posterior(const model *m, const reference *f, pu_engine engine, 
     pu_options options = options_of(m, EXACT, engine);
     pu_posterior_result out;
     outcome o;
-    no_errors(&o);
+    no_errors(m, &o);
     memset(&out, 0, sizeof out);
     out.mean = tc_reals(m->N * m->D);
     out.variance = tc_reals(m->N * m->D);
@@ -1542,7 +1775,7 @@ static void run_posterior(const model *m, const reference *f, pu_engine engine, 
             compare_entry(&o.error[VARIANCE], (double)out.variance[n * m->D + j], variance, variance);
         }
     }
-    judge(m, f, "posterior", EXACT, engine, &o);
+    judge(m, f, "posterior", EXACT, (int)engine, &o);
 }
 
 static void run_predict(const model *m, const reference *f, pu_engine engine, pu_workspace *ws)
@@ -1551,7 +1784,7 @@ static void run_predict(const model *m, const reference *f, pu_engine engine, pu
     pu_predict_result out;
     pu_int D = m->D, M = m->M;
     outcome o;
-    no_errors(&o);
+    no_errors(m, &o);
     memset(&out, 0, sizeof out);
     out.mean = tc_reals(m->N * M);
     out.fit = tc_reals(m->N * M);
@@ -1580,7 +1813,7 @@ static void run_predict(const model *m, const reference *f, pu_engine engine, pu
         }
         pool_used = mark;
     }
-    judge(m, f, "predict", EXACT, engine, &o);
+    judge(m, f, "predict", EXACT, (int)engine, &o);
 }
 
 /* delta ~ N(0, A) by the reference's factor, rounded; sigmas[n] = A^-1 delta, K x D, of the rounded ones */
@@ -1608,12 +1841,137 @@ static wide **make_probes(model *m, const reference *f)
     return sigmas;
 }
 
-static const pu_engine direct[] = {PU_DENSE, PU_DUAL, PU_BANDED, PU_KALMAN, PU_ENGINE_AUTO};
+/* ---- the iterative engine --------------------------------------------------------------------------------------- */
+
+/* Condition of A as the solver sees it (Euclidean norms bounded by row sums), largest over the data; m: N x D or NULL */
+static double solver_condition(const model *m, const reference *f, const wide *precond)
+{
+    pu_int D = m->D;
+    double worst = 1;
+    for (pu_int n = 0; n < m->N; n++) {
+        wide size = 0, inverse = 0;
+        for (pu_int i = 0; i < D; i++) {
+            wide sum = 0, sum_inverse = 0;
+            for (pu_int j = 0; j < D; j++) {
+                wide scale = precond ? wide_sqrt(precond[n * D + i] * precond[n * D + j]) : 1;
+                sum += wide_abs(f->A[n][i * D + j]) * scale;
+                sum_inverse += wide_abs(f->Sigma[n][i * D + j]) / scale;
+            }
+            size = wide_max(size, sum);
+            inverse = wide_max(inverse, sum_inverse);
+        }
+        worst = fmax(worst, (double)(size * inverse));
+    }
+    return worst;
+}
+
+/* How an iterative run is set up, and its arrays in both precisions. */
+typedef struct {
+    pu_options options;
+    wide *precond, *x0; /* N x D, N x (K + 1) x D, or NULL */
+    wide *step;         /* N */
+    double condition;
+} setup;
+
+/* A solver, its preconditioner or step sizes. Steps: 1 / |A|, a bound of the largest eigenvalue by row sums. */
+static setup random_setup(const model *m, const reference *f, pu_solver solver, pu_kind what)
+{
+    pu_int D = m->D;
+    pu_real *step = tc_reals(m->N), *precond = tc_reals(m->N * D);
+    setup s;
+    memset(&s, 0, sizeof s);
+    s.options = options_of(m, MONTE_CARLO, PU_ITERATIVE);
+    s.options.kind = what;
+    s.options.solve.solver = solver;
+    s.options.solve.adjoint = (pu_adjoint)pick(4);
+    s.step = wides(m->N);
+    if (solver == PU_PCG) s.precond = wides(m->N * D);
+    for (pu_int n = 0; n < m->N; n++) {
+        wide size = 0;
+        for (pu_int i = 0; i < D; i++) {
+            wide sum = 0;
+            for (pu_int j = 0; j < D; j++) sum += wide_abs(f->A[n][i * D + j]);
+            size = wide_max(size, sum);
+            precond[n * D + i] = (pu_real)(1 / f->A[n][i * D + i]);
+            if (s.precond) s.precond[n * D + i] = (wide)precond[n * D + i];
+        }
+        step[n] = (pu_real)(1 / size);
+        s.step[n] = (wide)step[n];
+    }
+    if (solver == PU_PCG) s.options.solve.precond = precond;
+    if (solver == PU_GD) s.options.solve.step = step;
+    s.condition = solver_condition(m, f, s.precond);
+    return s;
+}
+
+static int slot_of(const setup *s) { return ENGINES + 4 * (int)s->options.solve.solver + (int)s->options.solve.adjoint; }
+
+/* A few steps from zero, or from somewhere near the solution. */
+static void run_steps(const model *m, const reference *f, pu_workspace *ws)
+{
+    int network = often(0.7);
+    setup s = random_setup(m, f, (pu_solver)pick(4), network ? PU_NETWORK : PU_OUTPUT);
+    recurrence *hows = (recurrence *)tc_bytes((size_t)(m->N * (m->K + 1)) * sizeof *hows);
+    pu_int D = m->D, columns = m->N * (m->K + 1);
+    pu_real *x0 = NULL;
+    gradient want;
+    outcome o;
+    double left;
+    if (s.condition > PU_TEST_PICK(1e4, 1e2) || f->cancellation > 1e3) return;
+    if (often(0.2)) {
+        x0 = tc_reals(columns * D);
+        s.x0 = wides(columns * D);
+        for (pu_int i = 0; i < columns * D; i++) {
+            x0[i] = (pu_real)(normal() * sqrt((double)f->Sigma[0][i % D * (D + 1)]));
+            s.x0[i] = (wide)x0[i];
+        }
+        s.options.x0 = x0;
+    }
+    s.options.solve.iterations = 1 + pick(6);
+    if (often(0.3)) s.options.solve.tape_every = often(0.5) ? PU_CHOOSE : 1 + pick(3);
+    for (pu_int c = 0; c < columns; c++) {
+        hows[c].iterations = s.options.solve.iterations;
+        hows[c].solver = s.options.solve.solver;
+        hows[c].m = s.precond ? s.precond + c / (m->K + 1) * D : NULL;
+        hows[c].x0 = s.x0 ? s.x0 + c * D : NULL;
+        hows[c].step = s.step[c / (m->K + 1)];
+        hows[c].detached = s.options.solve.adjoint == PU_ADJOINT_SHORTCUT;
+    }
+    gradient_of_steps(m, f, hows, network, &want, &left);
+    if (left < 1e-3) return; /* a recurrence that has ended is rounding */
+    call_gradient(m, &want, &s.options, ws, &o);
+    o.base *= (double)s.options.solve.iterations * s.condition * fmax(1, f->cancellation);
+    judge(m, f, "gradient", network ? NETWORK_STEPS : OUTPUT_STEPS, slot_of(&s), &o);
+}
+
+/* Against the gradient of these probes from exact solutions: the report says how far the solver was from them. SD and GD
+   do not tell; their residual and the condition do. */
+static void run_to_the_limit(const model *m, const reference *f, const gradient *want, int whole, pu_workspace *ws)
+{
+    static const kind limits[3] = {NETWORK_LIMIT, OUTPUT_LIMIT, MONTE_CARLO_LIMIT}; /* in the order of pu_kind */
+    pu_kind what = (pu_kind)pick(whole ? 3 : 2);
+    setup s = random_setup(m, f, (pu_solver)pick(often(0.8) ? 2 : 4), what);
+    kind k = whole ? limits[what] : (what == PU_NETWORK ? NETWORK_EARLY : OUTPUT_EARLY);
+    int known = s.options.solve.solver == PU_CG || s.options.solve.solver == PU_PCG;
+    outcome o;
+    if (!known && (!whole || s.condition > 30)) return;
+    s.options.solve.iterations = whole ? (known ? 20 * (1 + pick(10)) : 1000) : 1 + pick(8);
+    if (whole && often(0.7)) {
+        s.options.solve.tolerance = PU_TEST_PICK(1e-10, 1e-5);
+        s.options.solve.iterations = 1000;
+    }
+    call_gradient(m, want, &s.options, ws, &o);
+    o.solver = known ? o.report.solver_error : s.condition * o.report.worst_residual;
+    judge(m, f, "gradient", k, slot_of(&s), &o);
+}
+
+static const pu_engine direct[] = {PU_DENSE, PU_DUAL, PU_BANDED, PU_KALMAN, PU_ENGINE_AUTO, PU_ENGINE_DEFAULT};
 
 static int worth_trying(const model *m, pu_engine engine)
 {
     const pu_op *G = &m->Gamma->op, *P = &m->Phi->op;
     if (engine == PU_DUAL) return G->solve != NULL;
+    if (engine == PU_ENGINE_DEFAULT) return telling || often(0.1);
     if (engine == PU_KALMAN && m->Gamma->kind != AR && m->Gamma->kind != SSM) return 0;
     if (engine == PU_BANDED || engine == PU_KALMAN) return G->band_add != NULL && P->row != NULL;
     return 1;
@@ -1663,16 +2021,18 @@ static void one_model(uint64_t seed, uint64_t number, pu_workspace *ws)
     moments = telling || often(0.3);
     for (size_t e = 0; e < sizeof direct / sizeof direct[0]; e++) {
         if (!worth_trying(&m, direct[e])) continue;
-        run_gradient(&m, &f, &exact, EXACT, direct[e], ws);
+        run_direct(&m, &f, &exact, EXACT, direct[e], ws);
         if (!moments) continue;
         run_posterior(&m, &f, direct[e], ws);
         run_predict(&m, &f, direct[e], ws);
     }
     if (!telling && !often(0.3)) return;
     reference_gradient(&m, &f, make_probes(&m, &f), &sampled);
+    if (telling || often(0.5)) run_steps(&m, &f, ws);
+    run_to_the_limit(&m, &f, &sampled, telling || often(0.6), ws);
     for (size_t e = 0; e < sizeof direct / sizeof direct[0]; e++) {
-        if (direct[e] == PU_KALMAN || direct[e] == PU_ENGINE_AUTO || !worth_trying(&m, direct[e])) continue;
-        run_gradient(&m, &f, &sampled, MONTE_CARLO, direct[e], ws);
+        if (direct[e] == PU_KALMAN || direct[e] == PU_ENGINE_AUTO || direct[e] == PU_ENGINE_DEFAULT || !worth_trying(&m, direct[e])) continue;
+        run_direct(&m, &f, &sampled, MONTE_CARLO, direct[e], ws);
     }
 }
 
@@ -1689,14 +2049,14 @@ static void print_models(const char *what, long count, const uint64_t *list)
 static void print_table(void)
 {
     printf("\n%ld models, %ld more without a positive definite Gamma\n", models_made, models_none);
-    printf("%-12s %-10s %8s %8s %8s %8s %8s %8s %8s %8s %10s\n", "kind", "engine", "calls", "ok", "inexact", "refused", "unable",
+    printf("%-14s %-13s %8s %8s %8s %8s %8s %8s %8s %8s %10s\n", "kind", "engine", "calls", "ok", "inexact", "refused", "unable",
            "other", "unjudged", "wrong", "worst");
     for (int k = 0; k < KINDS; k++) {
-        for (int e = 0; e < ENGINES; e++) {
+        for (int e = 0; e < SLOTS; e++) {
             const tally *t = &tallies[k][e];
             if (t->calls == 0) continue;
-            printf("%-12s %-10s %8ld %8ld %8ld %8ld %8ld %8ld %8ld %8ld %10.2g\n", kind_name[k], pu_engine_text((pu_engine)e), t->calls,
-                   t->ok, t->inexact, t->refused, t->unable, t->other, t->unjudged, t->wrong, t->worst);
+            printf("%-14s %-13s %8ld %8ld %8ld %8ld %8ld %8ld %8ld %8ld %10.2g\n", kind_name[k], slot_name(e), t->calls, t->ok,
+                   t->inexact, t->refused, t->unable, t->other, t->unjudged, t->wrong, t->worst);
             print_models("wrong under PU_OK", t->wrong, t->wrong_model);
             if (t->wrong > 0) {
                 printf("      by part (count, worst):");
@@ -1740,7 +2100,7 @@ static long total(size_t offset)
 {
     long sum = 0;
     for (int k = 0; k < KINDS; k++) {
-        for (int e = 0; e < ENGINES; e++) sum += *(const long *)(const void *)((const char *)&tallies[k][e] + offset);
+        for (int e = 0; e < SLOTS; e++) sum += *(const long *)(const void *)((const char *)&tallies[k][e] + offset);
     }
     return sum;
 }

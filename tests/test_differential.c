@@ -1116,11 +1116,20 @@ static wide largest(pu_int n, const wide *x)
     return size;
 }
 
-/* Digits that mu - nu loses where it is used: in Gamma (mu - nu), and squared beside Sigma. */
-static void see_cancellation(const model *m, reference *f, const wide *d, const wide *mu, const wide *Sigma)
+/* Digits that are lost where e - Phi mu and mu - nu are used: in W (e - Phi mu), in Gamma (mu - nu), and where the latter is
+   squared beside Sigma. */
+static void see_cancellation(const model *m, reference *f, pu_int n, const wide *d, const wide *mu, const wide *Sigma)
 {
     pu_int D = m->D;
     wide sums = 0, sizes = 0;
+    const wide *r = f->r[n];
+    for (pu_int i = 0; i < m->M; i++) {
+        wide e = m->mask[n * m->M + i] ? (wide)m->y[n * m->M + i] - (m->eta ? (wide)m->eta[i] : 0) : 0;
+        sizes = wide_max(sizes, wide_abs(e));
+        sums = wide_max(sums, wide_abs(r[i]));
+    }
+    if (sizes > 0) f->cancellation = fmax(f->cancellation, (double)(sizes / sums));
+    sums = sizes = 0;
     for (pu_int i = 0; i < D; i++) {
         wide sum = 0, size = 0, square = mu[i] * mu[i] / (d[i] * d[i] + Sigma[i * D + i]);
         for (pu_int j = 0; j < D; j++) {
@@ -1139,7 +1148,7 @@ static int solve_datum(const model *m, reference *f, pu_int n)
 {
     pu_int D = m->D, M = m->M;
     wide *A = wides(D * D), *L = wides(D * D), *Sigma = wides(D * D), *d = wides(D), *mu = wides(D), *r = wides(M), *w = wides(M);
-    wide quadratic = 0, log_psi = 0, logdet, e_size = 0;
+    wide quadratic = 0, log_psi = 0, logdet;
     pu_int observed = 0;
     memcpy(A, f->Gamma, (size_t)(D * D) * sizeof *A);
     for (pu_int i = 0; i < M; i++) {
@@ -1147,7 +1156,6 @@ static int solve_datum(const model *m, reference *f, pu_int n)
         observed++;
         w[i] = (wide)m->psi[i];
         r[i] = (wide)m->y[n * M + i] - (m->eta ? (wide)m->eta[i] : 0);
-        e_size = wide_max(e_size, wide_abs(r[i]));
         log_psi += wide_log(w[i]);
         for (pu_int j = 0; m->nu && j < D; j++) r[i] -= f->Phi[i * D + j] * (wide)m->nu[j];
         for (pu_int j = 0; j < D; j++) {
@@ -1175,8 +1183,6 @@ static int solve_datum(const model *m, reference *f, pu_int n)
         quadratic += w[i] * r[i] * r[i];
         see_range(f, (wide)m->psi[i]);
     }
-    if (e_size > 0) f->cancellation = fmax(f->cancellation, (double)(e_size / largest(M, r)));
-    see_cancellation(m, f, d, mu, Sigma);
     logdet = wide_logdet(D, L);
     f->nll += (double)((quadratic + logdet - f->logdet_Gamma - log_psi) / 2) + 0.5 * (double)observed * log(2 * acos(-1.0));
     f->nll_scale += (double)((quadratic + wide_abs(logdet) + wide_abs(f->logdet_Gamma) + wide_abs(log_psi)) / 2) +
@@ -1189,6 +1195,7 @@ static int solve_datum(const model *m, reference *f, pu_int n)
     f->mu[n] = mu;
     f->r[n] = r;
     f->w[n] = w;
+    see_cancellation(m, f, n, d, mu, Sigma);
     return 1;
 }
 
@@ -1487,13 +1494,14 @@ static wide *right_side(const model *m, const reference *f, pu_int n)
 }
 
 /* What PU_OUTPUT (network = 0) and PU_NETWORK give after so many steps. hows: one for each datum and column (N x (K + 1)).
-   *left: the largest |u - A x| / |u|. */
-static void gradient_of_steps(const model *m, const reference *f, const recurrence *hows, int network, gradient *g, double *left)
+   *left: the largest |u - A x| / |u|; *cancellation: what see_cancellation() finds there. */
+static void gradient_of_steps(const model *m, const reference *f, const recurrence *hows, int network, gradient *g, double *left,
+                              double *cancellation)
 {
     pu_int D = m->D, M = m->M;
     wide **ds = wide_pointers(m->N), **mus = wide_pointers(m->N), **rs = wide_pointers(m->N);
     begin_gradient(m, g);
-    *left = 0;
+    *left = *cancellation = 0;
     for (pu_int n = 0; n < m->N; n++) {
         reference here = *f; /* with the datum's mu, mu - nu and residual replaced */
         wide *sigma = wides(m->K * D), *Abar = wides(D * D), *ubar = wides(D), *none = wides(D), *d = wides(D), *r = wides(M);
@@ -1523,6 +1531,8 @@ static void gradient_of_steps(const model *m, const reference *f, const recurren
         ds[n] = d;
         mus[n] = mu;
         rs[n] = r;
+        see_cancellation(m, &here, n, d, mu, f->Sigma[n]);
+        *cancellation = fmax(*cancellation, here.cancellation);
         add_datum(m, &here, n, second_moment(m, sigma), g);
         if (network) add_cotangents(m, f, n, Abar, ubar, g);
     }
@@ -1531,7 +1541,8 @@ static void gradient_of_steps(const model *m, const reference *f, const recurren
 
 /* ---- what is counted --------------------------------------------------------------------------------------------- */
 
-/* STEPS: against the same steps in wide numbers; LIMIT: solved to the end, EARLY: not; both against exact solutions */
+/* STEPS: against the same steps in wide numbers; LIMIT: solved to the end, EARLY: not; both against exact solutions. What
+   EARLY finds is told, but is no failure: solver_error is an estimate for the whole gradient, not for each block. */
 typedef enum {
     EXACT, MONTE_CARLO, OUTPUT_STEPS, NETWORK_STEPS, MONTE_CARLO_LIMIT, OUTPUT_LIMIT, NETWORK_LIMIT, OUTPUT_EARLY, NETWORK_EARLY,
     KINDS
@@ -1555,11 +1566,12 @@ static const char *slot_name(int slot)
 
 typedef struct {
     long calls, ok, inexact, refused, unable, other, unjudged;
-    long wrong, wrong_mild, understated, false_refusals, false_alarms; /* wrong: under PU_OK */
+    long wrong, gross, wrong_mild, understated, false_refusals, false_alarms; /* wrong: under PU_OK */
     double worst;                       /* error / allowed under PU_OK */
     double worst_part[PARTS];
     long wrong_part[PARTS];
-    uint64_t wrong_model[SHOWN], mild_model[SHOWN], refused_model[SHOWN], alarm_model[SHOWN], understated_model[SHOWN];
+    long estimates, far_estimates;      /* of the NLL by probes; further off than ten times what was told */
+    uint64_t wrong_model[SHOWN], far_model[SHOWN], gross_model[SHOWN], mild_model[SHOWN], refused_model[SHOWN], alarm_model[SHOWN], understated_model[SHOWN];
 } tally;
 
 static tally tallies[KINDS][SLOTS];
@@ -1648,13 +1660,21 @@ static void dump(const model *m, const reference *f, const char *what, kind k, i
     printf("\n");
 }
 
+static int all_finite(const outcome *o)
+{
+    for (int p = 0; p < PARTS; p++) {
+        if (!(o->error[p] <= DBL_MAX)) return 0;
+    }
+    return 1;
+}
+
 /* Counts a call of `what`. */
 static void judge(const model *m, const reference *f, const char *what, kind k, int slot, const outcome *o)
 {
     tally *t = &tallies[k][slot];
     double rounding = o->rounding > o->base ? o->rounding : o->base, own = f->unit * f->condition;
     double allowed = 10 * (rounding + (o->solver > 0 ? o->solver : 0));
-    int wrong = 0, understated = 0;
+    int wrong = 0, gross = 0, understated = 0;
     tell(m, what, k, slot, o, allowed);
     if (dumping) dump(m, f, what, k, slot, o);
     t->calls++;
@@ -1674,7 +1694,7 @@ static void judge(const model *m, const reference *f, const char *what, kind k, 
     if (o->status == PU_OK) t->ok++;
     else t->inexact++;
     if (o->status == PU_INEXACT && false_alarm(f)) remember(t->alarm_model, ++t->false_alarms, m->number);
-    if (10 * own > allowed || o->solver < 0) {
+    if ((10 * own > allowed || o->solver < 0) && all_finite(o)) {
         t->unjudged++;
         return;
     }
@@ -1690,10 +1710,12 @@ static void judge(const model *m, const reference *f, const char *what, kind k, 
         if (ratio > t->worst) t->worst = ratio;
         if (ratio > 1) {
             wrong = 1;
+            gross |= o->error[p] > sqrt(EPS);
             t->wrong_part[p]++;
         }
     }
     if (wrong) remember(t->wrong_model, ++t->wrong, m->number);
+    if (gross) remember(t->gross_model, ++t->gross, m->number);
     if (wrong && false_alarm(f)) remember(t->mild_model, ++t->wrong_mild, m->number);
     if (understated) remember(t->understated_model, ++t->understated, m->number);
 }
@@ -1712,9 +1734,24 @@ static pu_options options_of(const model *m, kind k, pu_engine engine)
     return o;
 }
 
+static int is_finite(double x) { return fabs(x) <= DBL_MAX; }
+
+/* What the report says; where it says something that is no number, the NLL stands for it. */
 static void finish(outcome *o)
 {
-    o->rounding = o->status == PU_OK || o->status == PU_INEXACT ? o->report.rounding_error : 0;
+    const pu_report *r = &o->report;
+    if (o->status != PU_OK && o->status != PU_INEXACT) return;
+    o->rounding = r->rounding_error;
+    if (!is_finite(r->nll) || !is_finite(r->nll_se) || !is_finite(r->nll_95) || !is_finite(r->nll_gap) || !is_finite(r->c) ||
+        !is_finite(r->q) || !is_finite(r->network) || !is_finite(r->rounding_error) || !is_finite(r->solver_error) ||
+        !is_finite(r->worst_residual))
+        o->error[NLL] = HUGE_VAL;
+}
+
+static void compare_nll(const reference *f, double nll, outcome *o)
+{
+    double error = fabs(nll - f->nll) / f->nll_scale;
+    if (!(o->error[NLL] > error)) o->error[NLL] = is_finite(nll) ? error : HUGE_VAL;
 }
 
 /* Calls pu_gradient and compares; what is allowed is left to the caller. */
@@ -1743,8 +1780,7 @@ static void run_direct(const model *m, const reference *f, const gradient *want,
     pu_options options = options_of(m, k, engine);
     outcome o;
     call_gradient(m, want, &options, ws, &o);
-    if (o.report.has_nll) o.error[NLL] = fabs(o.report.nll - f->nll) / f->nll_scale;
-    if (o.report.has_nll && !(fabs(o.report.nll) <= DBL_MAX)) o.error[NLL] = HUGE_VAL;
+    if (o.report.has_nll) compare_nll(f, o.report.nll, &o);
     judge(m, f, "gradient", k, (int)engine, &o);
 }
 
@@ -1752,8 +1788,39 @@ static void run_direct(const model *m, const reference *f, const gradient *want,
 static void compare_entry(double *worst, double got, wide want, wide scale)
 {
     double error = want == (wide)got ? 0 : (double)(wide_abs((wide)got - want) / scale);
-    if (!(fabs(got) <= DBL_MAX)) error = HUGE_VAL;
+    if (!is_finite(got)) error = HUGE_VAL;
     if (error > *worst || *worst < 0 || isnan(error)) *worst = isnan(error) ? HUGE_VAL : error;
+}
+
+/* pu_nll, and for a single datum pu_exact. */
+static void run_values(const model *m, const reference *f, pu_engine engine, pu_workspace *ws)
+{
+    pu_options options = options_of(m, EXACT, engine);
+    pu_exact_result out;
+    outcome o;
+    double nll = 0, se = 0;
+    if (m->Gamma->op.logdet) {
+        no_errors(m, &o);
+        o.status = pu_nll(&m->lgm, &m->data, &options, ws, &nll, &se, &o.report);
+        finish(&o);
+        compare_nll(f, nll, &o);
+        if (o.status == PU_OK && se != 0) o.error[NLL] = HUGE_VAL; /* it is exact */
+        judge(m, f, "nll", EXACT, (int)engine, &o);
+    }
+    if (m->N > 1 || engine != PU_DENSE) return;
+    no_errors(m, &o);
+    memset(&out, 0, sizeof out);
+    out.mu = tc_reals(m->D);
+    out.Sigma = tc_reals(m->D * m->D);
+    o.status = pu_exact(&m->lgm, &m->data, 0, ws, &out, &o.report);
+    finish(&o);
+    if (m->Gamma->op.logdet) compare_nll(f, out.nll, &o);
+    for (pu_int j = 0; j < m->D; j++) {
+        wide variance = f->Sigma[0][j * (m->D + 1)];
+        compare_entry(&o.error[MEAN], (double)out.mu[j], f->mu[0][j], largest(m->D, f->mu[0]));
+        compare_entry(&o.error[VARIANCE], (double)out.Sigma[j * (m->D + 1)], variance, variance);
+    }
+    judge(m, f, "pu_exact", EXACT, (int)engine, &o);
 }
 
 static void run_posterior(const model *m, const reference *f, pu_engine engine, pu_workspace *ws)
@@ -1916,8 +1983,8 @@ static void run_steps(const model *m, const reference *f, pu_workspace *ws)
     pu_real *x0 = NULL;
     gradient want;
     outcome o;
-    double left;
-    if (s.condition > PU_TEST_PICK(1e4, 1e2) || f->cancellation > 1e3) return;
+    double left, cancellation;
+    if (s.condition > ALARM_CONDITION || f->gamma_condition > ALARM_CONDITION) return;
     if (often(0.2)) {
         x0 = tc_reals(columns * D);
         s.x0 = wides(columns * D);
@@ -1928,7 +1995,7 @@ static void run_steps(const model *m, const reference *f, pu_workspace *ws)
         s.options.x0 = x0;
     }
     s.options.solve.iterations = 1 + pick(6);
-    if (often(0.3)) s.options.solve.tape_every = often(0.5) ? PU_CHOOSE : 1 + pick(3);
+    if (often(0.5) && s.options.solve.adjoint <= PU_ADJOINT_SHORTCUT) s.options.solve.tape_every = often(0.5) ? PU_CHOOSE : 1 + pick(3);
     for (pu_int c = 0; c < columns; c++) {
         hows[c].iterations = s.options.solve.iterations;
         hows[c].solver = s.options.solve.solver;
@@ -1937,11 +2004,23 @@ static void run_steps(const model *m, const reference *f, pu_workspace *ws)
         hows[c].step = s.step[c / (m->K + 1)];
         hows[c].detached = s.options.solve.adjoint == PU_ADJOINT_SHORTCUT;
     }
-    gradient_of_steps(m, f, hows, network, &want, &left);
-    if (left < 1e-3) return; /* a recurrence that has ended is rounding */
+    gradient_of_steps(m, f, hows, network, &want, &left, &cancellation);
+    if (left < 1e-3 || cancellation > 1e3) return; /* a recurrence that has ended is rounding */
     call_gradient(m, &want, &s.options, ws, &o);
-    o.base *= (double)s.options.solve.iterations * s.condition * fmax(1, f->cancellation);
+    o.base *= (double)s.options.solve.iterations * (s.condition + f->gamma_condition) * fmax(1, cancellation);
     judge(m, f, "gradient", network ? NETWORK_STEPS : OUTPUT_STEPS, slot_of(&s), &o);
+}
+
+/* The NLL that the probes estimate: within ten times its 95 % interval, where that stands on 3 or more degrees of freedom (it
+   is missed by chance once in 10,000 times). */
+static void see_estimate(const model *m, const reference *f, kind k, int slot, const outcome *o)
+{
+    tally *t = &tallies[k][slot];
+    const pu_report *r = &o->report;
+    if (o->status != PU_OK || !r->has_nll || m->N * (m->K - 1) < 3) return;
+    t->estimates++;
+    if (fabs(r->nll - f->nll) > 10 * (r->nll_95 + fabs(r->nll_gap) + o->base * f->nll_scale))
+        remember(t->far_model, ++t->far_estimates, m->number);
 }
 
 /* Against the gradient of these probes from exact solutions: the report says how far the solver was from them. SD and GD
@@ -1961,6 +2040,7 @@ static void run_to_the_limit(const model *m, const reference *f, const gradient 
         s.options.solve.iterations = 1000;
     }
     call_gradient(m, want, &s.options, ws, &o);
+    see_estimate(m, f, k, slot_of(&s), &o);
     o.solver = known ? o.report.solver_error : s.condition * o.report.worst_residual;
     judge(m, f, "gradient", k, slot_of(&s), &o);
 }
@@ -2025,6 +2105,7 @@ static void one_model(uint64_t seed, uint64_t number, pu_workspace *ws)
         if (!moments) continue;
         run_posterior(&m, &f, direct[e], ws);
         run_predict(&m, &f, direct[e], ws);
+        run_values(&m, &f, direct[e], ws);
     }
     if (!telling && !often(0.3)) return;
     reference_gradient(&m, &f, make_probes(&m, &f), &sampled);
@@ -2049,14 +2130,14 @@ static void print_models(const char *what, long count, const uint64_t *list)
 static void print_table(void)
 {
     printf("\n%ld models, %ld more without a positive definite Gamma\n", models_made, models_none);
-    printf("%-14s %-13s %8s %8s %8s %8s %8s %8s %8s %8s %10s\n", "kind", "engine", "calls", "ok", "inexact", "refused", "unable",
-           "other", "unjudged", "wrong", "worst");
+    printf("%-14s %-13s %8s %8s %8s %8s %8s %8s %8s %8s %8s %10s\n", "kind", "engine", "calls", "ok", "inexact", "refused", "unable",
+           "other", "unjudged", "wrong", "gross", "worst");
     for (int k = 0; k < KINDS; k++) {
         for (int e = 0; e < SLOTS; e++) {
             const tally *t = &tallies[k][e];
             if (t->calls == 0) continue;
-            printf("%-14s %-13s %8ld %8ld %8ld %8ld %8ld %8ld %8ld %8ld %10.2g\n", kind_name[k], slot_name(e), t->calls, t->ok,
-                   t->inexact, t->refused, t->unable, t->other, t->unjudged, t->wrong, t->worst);
+            printf("%-14s %-13s %8ld %8ld %8ld %8ld %8ld %8ld %8ld %8ld %8ld %10.2g\n", kind_name[k], slot_name(e), t->calls, t->ok,
+                   t->inexact, t->refused, t->unable, t->other, t->unjudged, t->wrong, t->gross, t->worst);
             print_models("wrong under PU_OK", t->wrong, t->wrong_model);
             if (t->wrong > 0) {
                 printf("      by part (count, worst):");
@@ -2065,8 +2146,10 @@ static void print_table(void)
                 }
                 printf("\n");
             }
+            print_models("of them by more than half of the digits", t->gross, t->gross_model);
             print_models("of them where nothing is extreme", t->wrong_mild, t->mild_model);
             print_models("understated under PU_INEXACT", t->understated, t->understated_model);
+            print_models("estimates of the NLL far off", t->far_estimates, t->far_model);
             print_models("false refusals", t->false_refusals, t->refused_model);
             print_models("false alarms", t->false_alarms, t->alarm_model);
         }
@@ -2099,7 +2182,7 @@ static void run_all(void)
 static long total(size_t offset)
 {
     long sum = 0;
-    for (int k = 0; k < KINDS; k++) {
+    for (int k = 0; k < OUTPUT_EARLY; k++) {
         for (int e = 0; e < SLOTS; e++) sum += *(const long *)(const void *)((const char *)&tallies[k][e] + offset);
     }
     return sum;
@@ -2119,6 +2202,14 @@ TEST inexact_tells_by_how_much(void)
 {
     tc_set_case("%ld of %ld", total(offsetof(tally, understated)), total(offsetof(tally, inexact)));
     TC_ASSERT(100 * total(offsetof(tally, understated)) <= total(offsetof(tally, inexact)));
+    PASS();
+}
+
+/* Chance allows for one in 10,000; see see_estimate(). */
+TEST estimates_of_the_likelihood_know_their_error(void)
+{
+    tc_set_case("%ld of %ld", total(offsetof(tally, far_estimates)), total(offsetof(tally, estimates)));
+    TC_ASSERT(1000 * total(offsetof(tally, far_estimates)) <= total(offsetof(tally, estimates)));
     PASS();
 }
 
@@ -2166,6 +2257,7 @@ int main(int argc, char **argv)
     if (!GREATEST_LIST_ONLY()) run_all();
     RUN_TEST(ok_is_never_wrong);
     RUN_TEST(inexact_tells_by_how_much);
+    RUN_TEST(estimates_of_the_likelihood_know_their_error);
     RUN_TEST(mild_models_are_not_refused);
     RUN_TEST(mild_models_raise_no_alarm);
     tc_release(NULL);

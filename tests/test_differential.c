@@ -43,7 +43,15 @@ typedef long double wide;
 #endif
 
 #if defined(__SANITIZE_ADDRESS__)
-#define DEFAULT_COUNT 5000
+#define SANITIZED 1
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define SANITIZED 1
+#endif
+#endif
+
+#ifdef SANITIZED
+#define DEFAULT_COUNT 10000
 #else
 #define DEFAULT_COUNT 100000
 #endif
@@ -235,8 +243,12 @@ static node *new_node(op_kind kind)
     return f;
 }
 
-/* 10^x, x uniform within [-spread, spread]/2 */
-static double spread_factor(double spread) { return pow(10, between(-0.5, 0.5) * spread); }
+/* 10^x, x within [-spread, spread]/2, often at one of the ends */
+static double spread_factor(double spread)
+{
+    double x = often(0.4) ? pick(2) - 0.5 : between(-0.5, 0.5);
+    return pow(10, x * spread);
+}
 
 /* How extreme a model is: powers of ten. */
 typedef struct {
@@ -985,8 +997,8 @@ static pu_int random_size(void)
 {
     double u = uniform();
     if (u < 0.12) return 1;
-    if (u < 0.98) return 1 + pick(8);
-    return 9 + pick(16);
+    if (u < 0.985) return 1 + pick(8);
+    return 9 + pick(12);
 }
 
 /* What was observed: all, nothing, one entry of each datum, or some. Missing entries of y are NaN. */
@@ -1251,7 +1263,7 @@ static void add_pulled(const node *op, const wide *S, wide *value, wide *scale)
     pool_used = mark;
 }
 
-/* One datum's terms. Sigma: exact, or the mean of sigma sigma'. */
+/* One datum's terms, but for log det Gamma. Sigma: exact, or the mean of sigma sigma'. */
 static void add_datum(const model *m, const reference *f, pu_int n, const wide *Sigma, gradient *g)
 {
     pu_int D = m->D, M = m->M;
@@ -1273,15 +1285,15 @@ static void add_datum(const model *m, const reference *f, pu_int n, const wide *
         add_pulled(m->Gamma, S, g->value[GAMMA], g->scale[GAMMA]);
         for (pu_int i = 0; i < D * D; i++) S[i] = Sigma[i] / 2;
         add_pulled(m->Gamma, S, g->value[GAMMA], g->scale[GAMMA]);
-        for (pu_int i = 0; i < D * D; i++) S[i] = -f->Gamma_inverse[i] / 2;
-        add_pulled(m->Gamma, S, g->value[GAMMA], g->scale[GAMMA]);
     }
     for (pu_int i = 0; i < M; i++) {
         wide spread = 0;
         if (w[i] == 0) continue;
         for (pu_int j = 0; j < D; j++) {
             wide sum = 0;
-            for (pu_int l = 0; l < D; l++) sum += f->Phi[i * D + l] * Sigma[l * D + j];
+            for (pu_int l = 0; l < D; l++) {
+                if (f->Phi[i * D + l] != 0) sum += f->Phi[i * D + l] * Sigma[l * D + j];
+            }
             spread += sum * f->Phi[i * D + j];
             T[i * D + j] = w[i] * sum;
             U[i * D + j] = -w[i] * r[i] * mu[j];
@@ -1311,9 +1323,12 @@ static void begin_gradient(const model *m, gradient *g)
     }
 }
 
-/* from sums over the data to means */
-static void end_gradient(const model *m, gradient *g)
+/* From sums over the data to means; - 1/2 log det Gamma is the same for all of them. */
+static void end_gradient(const model *m, const reference *f, gradient *g)
 {
+    wide *S = wides(m->D * m->D);
+    for (pu_int i = 0; i < m->D * m->D; i++) S[i] = -f->Gamma_inverse[i] * (wide)m->N / 2;
+    if (g->size[GAMMA]) add_pulled(m->Gamma, S, g->value[GAMMA], g->scale[GAMMA]);
     for (int b = 0; b < BLOCKS; b++) {
         for (pu_int i = 0; i < g->size[b]; i++) {
             g->value[b][i] /= (wide)m->N;
@@ -1341,7 +1356,7 @@ static void reference_gradient(const model *m, const reference *f, wide *const *
 {
     begin_gradient(m, g);
     for (pu_int n = 0; n < m->N; n++) add_datum(m, f, n, sigmas ? second_moment(m, sigmas[n]) : f->Sigma[n], g);
-    end_gradient(m, g);
+    end_gradient(m, f, g);
 }
 
 /* ---- the solvers, step by step ------------------------------------------------------------------------------------ */
@@ -1536,7 +1551,7 @@ static void gradient_of_steps(const model *m, const reference *f, const recurren
         add_datum(m, &here, n, second_moment(m, sigma), g);
         if (network) add_cotangents(m, f, n, Abar, ubar, g);
     }
-    end_gradient(m, g);
+    end_gradient(m, f, g);
 }
 
 /* ---- what is counted --------------------------------------------------------------------------------------------- */

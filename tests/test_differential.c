@@ -4,33 +4,43 @@
    RUN
        build/tests/differential.double                       the quick suite: DEFAULT_COUNT models, seed 1
        build/tests/differential.double -- -n 1000000 -s 7    more of them, another seed
-       build/tests/differential.double -- -m 1234 -s 1       one model, told in full: sizes, operators, each result's error
+       build/tests/differential.double -- -m 1234 -s 1       one model, told in full
        build/tests/differential.double -- -d 1               also a line of numbers for each call, with commas
 
    REFERENCE
-   Dense formulas (SPEC's letters, see the head of pu.h) on matrices of Gamma and Phi that are built from the parameters by
-   their definitions, not by the library's products. Numbers are of 113 bits (__float128) where the compiler has them, else
-   long double of at least 64 bits; where long double is a double, the test is skipped and says so. A comparison is made
-   only where the reference's own error, its rounding unit times the condition, is below a tenth of what is allowed.
+   Dense formulas in the letters of pu.h's head, on matrices of Gamma and Phi that are built from the parameters by
+   their definitions, not by the library's products (wide_models.h). Numbers are of 113 bits (__float128) where the
+   compiler has them, else long double of at least 64 bits; where long double is a double, the test is skipped and says so. A
+   comparison is made only where the reference's own error, its rounding unit times the condition, is below a tenth of
+   what is allowed.
 
    WHAT IS AN ERROR
-       nll            |got - ref| / (mean over data of |quadratic|/2 + |log det A|/2 + |log det Gamma|/2 + |sum log psi|/2
-                      + M_n + D)
-       gradient       per block (nu, Gamma, Phi, eta, psi): max_i |got_i - ref_i| / max_i (fit_i + Sigma_i + logdet_i), the
-                      sizes of the three kinds of terms that entry i is the sum of, added up over the data: those in mu - nu
-                      and e - Phi mu; those in Sigma (or the probes); log det and 1/psi. That they cancel at an optimum is
-                      not counted as lost digits; what cancels inside of e - Phi mu is.
-       means          per datum, max_i |got_i - ref_i| / max_i |ref_i|
-       variances      entry by entry, relative to the entry; where Phi is a Fourier transform or has its products from one,
-                      (Phi Sigma Phi')_mm relative to the largest of the datum, as such products are rounded
+       nll        |got - ref| / (mean over data of |quadratic|/2 + |log det A|/2 + |log det Gamma|/2
+                  + |sum log psi|/2 + M_n + D)
+       gradient   per block (nu, Gamma, Phi, eta, psi): max_i |got_i - ref_i| / max_i (fit_i + Sigma_i + logdet_i), the
+                  sizes of the three kinds of terms that entry i is the sum of, added up over the data: those in mu - nu
+                  and e - Phi mu; those in Sigma (or the probes); log det and 1/psi. That they cancel at an optimum is
+                  not counted as lost digits; what cancels inside of e - Phi mu is. A network gradient after few steps
+                  has the terms through the solver besides.
+       means      per datum, max_i |got_i - ref_i| / max_i |ref_i|
+       variances  entry by entry, relative to the entry; where Phi is a Fourier transform or has its products from one,
+                  (Phi Sigma Phi')_mm relative to the largest of the datum, as such products are rounded
    Where all the terms are exactly 0 (nothing observed) the result must be so, too, up to eps times what was subtracted.
 
-   WHAT IS ALLOWED
-       PU_OK          10 max(report.rounding_error, C eps), C = 16 sqrt(max(D, M)): sums of so many terms, a few in a row
-       PU_INEXACT     finite numbers; rounding_error at least a tenth of the error, but for 1 % of them: it is an estimate
-       refusals       none where unit-diagonal conditions of A and Gamma are below REFUSE_CONDITION
-       PU_INEXACT     never where nothing is extreme: see false_alarm()
-   The table at the end counts them by kind and engine. */
+   WHAT IS COMPARED, AND HOW MUCH IS ALLOWED UNDER PU_OK: ten times (rounding + solver)
+       exact, Monte Carlo   direct engines. rounding: report.rounding_error, at least C eps, C = 16 sqrt(max(D, M)):
+                            sums of so many terms, a few in a row. solver: 0
+       steps                iterative engine, at most 6 steps, all solvers and adjoints, against the same recurrence and
+                            its reverse pass in wide numbers. Only where that is stable: condition below
+                            ALARM_CONDITION, residual above 1e-3. rounding: C eps times steps, conditions, and what
+                            cancels at the iterate
+       limit                iterative engine run to the end, against exact solutions for the same probes. solver:
+                            report.solver_error; rounding: what the report lets one know, (C eps + worst_residual)
+                            ritz_max / ritz_min, or rounding_error. SD, GD: condition times worst_residual
+       early                the same after few steps: told, no failure
+   PU_INEXACT must come with finite numbers, and rounding_error be at least a tenth of the error, but for 1 % of them:
+   it is an estimate. It must not come where nothing is extreme, see false_alarm(). Models with unit-diagonal conditions of
+   A and Gamma below REFUSE_CONDITION must not be refused. The table at the end counts all this by kind and engine. */
 #include "pu_test.h"
 #include "test_common.h"
 
@@ -57,37 +67,49 @@
 
 /* ---- what is counted --------------------------------------------------------------------------------------------- */
 
-/* STEPS: against the same steps in wide numbers; LIMIT: solved to the end, EARLY: not; both against exact solutions. What
-   EARLY finds is told, but is no failure: solver_error is an estimate for the whole gradient, not for each block. */
+/* STEPS: against the same steps in wide numbers; LIMIT: solved to the end, EARLY: not; both against exact solutions.
+   What EARLY finds is told, but is no failure: solver_error is an estimate for the whole gradient, not for each
+   block. */
 typedef enum {
-    EXACT, MONTE_CARLO, OUTPUT_STEPS, NETWORK_STEPS, MONTE_CARLO_LIMIT, OUTPUT_LIMIT, NETWORK_LIMIT, OUTPUT_EARLY, NETWORK_EARLY,
+    EXACT,
+    MONTE_CARLO,
+    OUTPUT_STEPS,
+    NETWORK_STEPS,
+    MONTE_CARLO_LIMIT,
+    OUTPUT_LIMIT,
+    NETWORK_LIMIT,
+    OUTPUT_EARLY,
+    NETWORK_EARLY,
     KINDS
 } kind;
-static const char *const kind_name[KINDS] = {"exact", "Monte Carlo", "output steps", "network steps", "MC limit",
-                                             "output limit", "network limit", "output early", "network early"};
+static const char *const kind_name[KINDS] = {"exact",         "Monte Carlo",  "output steps",
+                                             "network steps", "MC limit",     "output limit",
+                                             "network limit", "output early", "network early"};
 /* A row of the table: an engine, or a solver with an adjoint. */
 #define ENGINES (PU_ENGINE_AUTO + 1)
 #define SLOTS   (ENGINES + 16)
 
 static const char *slot_name(int slot)
 {
-    static const char *const solvers[] = {"cg", "pcg", "sd", "gd"}, *const adjoints[] = {"full", "shortcut", "reorth", "auto"};
+    static const char *const solvers[] = {"cg", "pcg", "sd", "gd"}, *const adjoints[] = {"full", "shortcut", "reorth",
+                                                                                         "auto"};
     static char text[32];
     if (slot < ENGINES) return pu_engine_text((pu_engine)slot);
     snprintf(text, sizeof text, "%s/%s", solvers[(slot - ENGINES) / 4], adjoints[(slot - ENGINES) % 4]);
     return text;
 }
 
-#define SHOWN   3
+#define SHOWN 3
 
 typedef struct {
     long calls, ok, inexact, refused, unable, other, unjudged;
     long wrong, gross, wrong_mild, understated, false_refusals, false_alarms; /* wrong: under PU_OK */
-    double worst;                       /* error / allowed under PU_OK */
+    double worst;                                                             /* error / allowed under PU_OK */
     double worst_part[PARTS];
     long wrong_part[PARTS];
-    long estimates, far_estimates;      /* of the NLL by probes; further off than ten times what was told */
-    uint64_t wrong_model[SHOWN], far_model[SHOWN], gross_model[SHOWN], mild_model[SHOWN], refused_model[SHOWN], alarm_model[SHOWN], understated_model[SHOWN];
+    long estimates, far_estimates; /* of the NLL by probes; further off than ten times what was told */
+    uint64_t wrong_model[SHOWN], far_model[SHOWN], gross_model[SHOWN], mild_model[SHOWN], refused_model[SHOWN],
+        alarm_model[SHOWN], understated_model[SHOWN];
 } tally;
 
 static tally tallies[KINDS][SLOTS];
@@ -104,9 +126,9 @@ static void remember(uint64_t *list, long count, uint64_t number)
 typedef struct {
     double error[PARTS]; /* -1: not compared */
     pu_status status;
-    double base;         /* what rounding may do in any case */
-    double rounding;     /* report.rounding_error, where it is known */
-    double solver;       /* error by ending the solver early, told or known; -1: unknown */
+    double base;     /* what rounding may do in any case */
+    double rounding; /* report.rounding_error, where it is known */
+    double solver;   /* error by ending the solver early, told or known; -1: unknown */
     pu_report report;
 } outcome;
 
@@ -114,7 +136,8 @@ static void no_errors(const model *m, outcome *o)
 {
     memset(o, 0, sizeof *o);
     o->base = 16 * sqrt((double)(m->D > m->M ? m->D : m->M)) * EPS;
-    for (int p = 0; p < PARTS; p++) o->error[p] = -1;
+    for (int p = 0; p < PARTS; p++)
+        o->error[p] = -1;
 }
 
 /* max |got - ref| / max scale; infinite where got is not finite */
@@ -132,17 +155,17 @@ static double block_error(pu_int n, const pu_real *got, const wide *value, const
     return (double)(difference / size);
 }
 
-/* Nothing is extreme. Rounding may be enlarged by each of these, and PU_INEXACT begins at the root of eps: their product is to
-   stay a hundred times below. */
+/* Nothing is extreme. Rounding may be enlarged by each of these, and PU_INEXACT begins at the root of eps: their
+   product is to stay a hundred times below. */
 static int false_alarm(const reference *f)
 {
     double product = f->condition * f->gamma_condition * fmax(1, f->cancellation) * f->shrinkage;
-    return product < 0.01 / sqrt(EPS) && f->condition < ALARM_CONDITION && f->gamma_condition < ALARM_CONDITION && f->cancellation < 1e3 &&
-           f->shrinkage < ALARM_CONDITION && f->high < 1e6 && f->low > 1e-6;
+    return product < 0.01 / sqrt(EPS) && f->condition < ALARM_CONDITION && f->gamma_condition < ALARM_CONDITION &&
+           f->cancellation < 1e3 && f->shrinkage < ALARM_CONDITION && f->high < 1e6 && f->low > 1e-6;
 }
 
-/* The dual engine, asked for by name, may also refuse where rounding takes its own matrix I + R Gamma^-1 R', whose condition is
-   about the shrinkage; auto may not. */
+/* The dual engine, asked for by name, may also refuse where rounding takes its own matrix I + R Gamma^-1 R', whose
+   condition is about the shrinkage; auto may not. */
 static int false_refusal(const reference *f, int slot)
 {
     if (slot == PU_DUAL && f->shrinkage > 0.01 / EPS) return 0;
@@ -154,8 +177,8 @@ static void tell(const model *m, const char *what, kind k, int slot, const outco
 {
     char text[400];
     if (!telling) return;
-    printf("  %-9s %-14s %-13s %-12s rounding_error %.1e solver_error %.1e allowed %.1e:", what, kind_name[k], slot_name(slot),
-           pu_status_name(o->status), o->rounding, o->solver, allowed);
+    printf("  %-9s %-14s %-13s %-12s rounding_error %.1e solver_error %.1e allowed %.1e:", what, kind_name[k],
+           slot_name(slot), pu_status_name(o->status), o->rounding, o->solver, allowed);
     for (int p = 0; p < PARTS; p++) {
         if (o->error[p] >= 0) printf(" %s %.1e%s", part_name[p], o->error[p], o->error[p] > allowed ? "!" : "");
     }
@@ -169,16 +192,20 @@ static void dump(const model *m, const reference *f, const char *what, kind k, i
 {
     static int begun;
     if (!begun) {
-        printf("model,what,kind,engine,status,D,M,prior,map,condition,gamma_condition,cancellation,shrinkage,low,high,rounding,solver,residual,ritz");
-        for (int p = 0; p < PARTS; p++) printf(",%s", part_name[p]);
+        printf("model,what,kind,engine,status,D,M,prior,map,condition,gamma_condition,cancellation,shrinkage,low,high,"
+               "rounding,solver,residual,ritz");
+        for (int p = 0; p < PARTS; p++)
+            printf(",%s", part_name[p]);
         printf("\n");
         begun = 1;
     }
-    printf("%llu,%s,%s,%s,%d,%d,%d,%s,%s,%.3g,%.3g,%.3g,%.3g,%.3g,%.3g,%.3g,%.3g,%.3g,%.3g", (unsigned long long)m->number, what, kind_name[k],
-           slot_name(slot), (int)o->status, (int)m->D, (int)m->M, op_name[m->Gamma->kind], op_name[m->Phi->kind], f->condition,
-           f->gamma_condition, f->cancellation, f->shrinkage, f->low, f->high, o->rounding, o->solver, o->report.worst_residual,
+    printf("%llu,%s,%s,%s,%d,%d,%d,%s,%s,%.3g,%.3g,%.3g,%.3g,%.3g,%.3g,%.3g,%.3g,%.3g,%.3g",
+           (unsigned long long)m->number, what, kind_name[k], slot_name(slot), (int)o->status, (int)m->D, (int)m->M,
+           op_name[m->Gamma->kind], op_name[m->Phi->kind], f->condition, f->gamma_condition, f->cancellation,
+           f->shrinkage, f->low, f->high, o->rounding, o->solver, o->report.worst_residual,
            o->report.ritz_min > 0 ? o->report.ritz_max / o->report.ritz_min : -1);
-    for (int p = 0; p < PARTS; p++) printf(",%.3g", o->error[p]);
+    for (int p = 0; p < PARTS; p++)
+        printf(",%.3g", o->error[p]);
     printf("\n");
 }
 
@@ -249,7 +276,7 @@ static void judge(const model *m, const reference *f, const char *what, kind k, 
     if (understated) remember(t->understated_model, ++t->understated, m->number);
 }
 
-/* ---- calls -------------------------------------------------------------------------------------------------------- */
+/* ---- calls ---- */
 
 static pu_options options_of(const model *m, kind k, pu_engine engine)
 {
@@ -271,9 +298,9 @@ static void finish(outcome *o)
     const pu_report *r = &o->report;
     if (o->status != PU_OK && o->status != PU_INEXACT) return;
     o->rounding = r->rounding_error;
-    if (!is_finite(r->nll) || !is_finite(r->nll_se) || !is_finite(r->nll_95) || !is_finite(r->nll_gap) || !is_finite(r->c) ||
-        !is_finite(r->q) || !is_finite(r->network) || !is_finite(r->rounding_error) || !is_finite(r->solver_error) ||
-        !is_finite(r->worst_residual))
+    if (!is_finite(r->nll) || !is_finite(r->nll_se) || !is_finite(r->nll_95) || !is_finite(r->nll_gap) ||
+        !is_finite(r->c) || !is_finite(r->q) || !is_finite(r->network) || !is_finite(r->rounding_error) ||
+        !is_finite(r->solver_error) || !is_finite(r->worst_residual))
         o->error[NLL] = HUGE_VAL;
 }
 
@@ -290,7 +317,8 @@ static void call_gradient(const model *m, const gradient *want, const pu_options
     pu_real *got[BLOCKS];
     no_errors(m, o);
     memset(&out, 0, sizeof out);
-    for (int b = 0; b < BLOCKS; b++) got[b] = tc_reals(want->size[b]);
+    for (int b = 0; b < BLOCKS; b++)
+        got[b] = tc_reals(want->size[b]);
     out.nu = got[NU];
     out.Gamma = want->size[GAMMA] ? got[GAMMA] : NULL;
     out.Phi = want->size[PHI] ? got[PHI] : NULL;
@@ -304,7 +332,8 @@ static void call_gradient(const model *m, const gradient *want, const pu_options
     }
 }
 
-static void run_direct(const model *m, const reference *f, const gradient *want, kind k, pu_engine engine, pu_workspace *ws)
+static void run_direct(const model *m, const reference *f, const gradient *want, kind k, pu_engine engine,
+                       pu_workspace *ws)
 {
     pu_options options = options_of(m, k, engine);
     outcome o;
@@ -395,7 +424,8 @@ static void run_predict(const model *m, const reference *f, pu_engine engine, pu
             for (pu_int j = 0; j < D; j++) {
                 wide sum = 0;
                 mean[i] += f->Phi[i * D + j] * f->mu[n][j];
-                for (pu_int l = 0; f->Phi[i * D + j] != 0 && l < D; l++) sum += f->Sigma[n][j * D + l] * f->Phi[i * D + l];
+                for (pu_int l = 0; f->Phi[i * D + j] != 0 && l < D; l++)
+                    sum += f->Sigma[n][j * D + l] * f->Phi[i * D + l];
                 fit[i] += sum * f->Phi[i * D + j];
             }
         }
@@ -424,10 +454,12 @@ static wide **make_probes(model *m, const reference *f)
         for (pu_int k = 0; k < m->K; k++) {
             pu_real *delta = m->delta + (n * m->K + k) * D;
             wide *sigma = sigmas[n] + k * D;
-            for (pu_int j = 0; j < D; j++) noise[j] = normal();
+            for (pu_int j = 0; j < D; j++)
+                noise[j] = normal();
             for (pu_int i = 0; i < D; i++) {
                 wide sum = 0;
-                for (pu_int j = 0; j <= i; j++) sum += f->factor[n][i * D + j] * (wide)noise[j];
+                for (pu_int j = 0; j <= i; j++)
+                    sum += f->factor[n][i * D + j] * (wide)noise[j];
                 delta[i] = (pu_real)sum;
                 sigma[i] = (wide)delta[i];
             }
@@ -439,7 +471,7 @@ static wide **make_probes(model *m, const reference *f)
 
 /* ---- the iterative engine --------------------------------------------------------------------------------------- */
 
-/* Condition of A as the solver sees it (Euclidean norms bounded by row sums), largest over the data; m: N x D or NULL */
+/* Condition of A as the solver sees it (norms bounded by row sums), largest over the data; precond: N x D or NULL */
 static double solver_condition(const model *m, const reference *f, const wide *precond)
 {
     pu_int D = m->D;
@@ -486,7 +518,8 @@ static setup random_setup(const model *m, const reference *f, pu_solver solver, 
         wide size = 0;
         for (pu_int i = 0; i < D; i++) {
             wide sum = 0;
-            for (pu_int j = 0; j < D; j++) sum += wide_abs(f->A[n][i * D + j]);
+            for (pu_int j = 0; j < D; j++)
+                sum += wide_abs(f->A[n][i * D + j]);
             size = wide_max(size, sum);
             precond[n * D + i] = (pu_real)(1 / f->A[n][i * D + i]);
             if (s.precond) s.precond[n * D + i] = (wide)precond[n * D + i];
@@ -500,7 +533,10 @@ static setup random_setup(const model *m, const reference *f, pu_solver solver, 
     return s;
 }
 
-static int slot_of(const setup *s) { return ENGINES + 4 * (int)s->options.solve.solver + (int)s->options.solve.adjoint; }
+static int slot_of(const setup *s)
+{
+    return ENGINES + 4 * (int)s->options.solve.solver + (int)s->options.solve.adjoint;
+}
 
 /* A few steps from zero, or from somewhere near the solution. */
 static void run_steps(const model *m, const reference *f, pu_workspace *ws)
@@ -524,7 +560,8 @@ static void run_steps(const model *m, const reference *f, pu_workspace *ws)
         s.options.x0 = x0;
     }
     s.options.solve.iterations = 1 + pick(6);
-    if (often(0.5) && s.options.solve.adjoint <= PU_ADJOINT_SHORTCUT) s.options.solve.tape_every = often(0.5) ? PU_CHOOSE : 1 + pick(3);
+    if (often(0.5) && s.options.solve.adjoint <= PU_ADJOINT_SHORTCUT)
+        s.options.solve.tape_every = often(0.5) ? PU_CHOOSE : 1 + pick(3);
     for (pu_int c = 0; c < columns; c++) {
         hows[c].iterations = s.options.solve.iterations;
         hows[c].solver = s.options.solve.solver;
@@ -540,8 +577,8 @@ static void run_steps(const model *m, const reference *f, pu_workspace *ws)
     judge(m, f, "gradient", network ? NETWORK_STEPS : OUTPUT_STEPS, slot_of(&s), &o);
 }
 
-/* The NLL that the probes estimate: within ten times its 95 % interval, where that stands on 3 or more degrees of freedom (it
-   is missed by chance once in 10,000 times). */
+/* The NLL that the probes estimate: within ten times its 95 % interval, where that stands on 3 or more degrees of
+   freedom (it is missed by chance once in 10,000 times). */
 static void see_estimate(const model *m, const reference *f, kind k, int slot, const outcome *o)
 {
     tally *t = &tallies[k][slot];
@@ -552,8 +589,8 @@ static void see_estimate(const model *m, const reference *f, kind k, int slot, c
         remember(t->far_model, ++t->far_estimates, m->number);
 }
 
-/* Against the gradient of these probes from exact solutions: the report says how far the solver was from them. SD and GD
-   do not tell; their residual and the condition do. */
+/* Against the gradient of these probes from exact solutions: the report says how far the solver was from them. SD and
+   GD do not tell; their residual and the condition do. */
 static void run_to_the_limit(const model *m, const reference *f, const gradient *want, int whole, pu_workspace *ws)
 {
     static const kind limits[3] = {NETWORK_LIMIT, OUTPUT_LIMIT, MONTE_CARLO_LIMIT}; /* in the order of pu_kind */
@@ -573,8 +610,8 @@ static void run_to_the_limit(const model *m, const reference *f, const gradient 
         o.base = (o.base + o.report.worst_residual) * fmax(1, o.report.ritz_max / o.report.ritz_min);
     see_estimate(m, f, k, slot_of(&s), &o);
     if (telling)
-        printf("  NLL %.15g, estimated %.15g +- %.3g, gap %.3g, %s\n", f->nll, o.report.nll, o.report.nll_95, o.report.nll_gap,
-               o.report.nll_converged ? "converged" : "not converged");
+        printf("  NLL %.15g, estimated %.15g +- %.3g, gap %.3g, %s\n", f->nll, o.report.nll, o.report.nll_95,
+               o.report.nll_gap, o.report.nll_converged ? "converged" : "not converged");
     o.solver = known ? o.report.solver_error : s.condition * o.report.worst_residual;
     judge(m, f, "gradient", k, slot_of(&s), &o);
 }
@@ -605,31 +642,57 @@ static void describe(const node *f)
 static void tell_model(const model *m, const reference *f)
 {
     if (!telling) return;
-    printf("\nmodel %llu: D = %d, M = %d, N = %d, K = %d, %s, Gamma = ", (unsigned long long)m->number, (int)m->D, (int)m->M,
-           (int)m->N, (int)m->K, m->data_kind);
+    printf("\nmodel %llu: D = %d, M = %d, N = %d, K = %d, %s, Gamma = ", (unsigned long long)m->number, (int)m->D,
+           (int)m->M, (int)m->N, (int)m->K, m->data_kind);
     describe(m->Gamma);
     printf(", Phi = ");
     describe(m->Phi);
-    printf("\n  powers of ten: psi %.1f spread %.1f, Gamma %.1f spread %.1f, Phi %.1f spread %.1f, y %.1f\n", m->how.psi,
-           m->how.psi_spread, m->how.gamma, m->how.gamma_spread, m->how.phi, m->how.phi_spread, m->how.y);
-    printf("  condition (unit diagonal) of A %.1e, of Gamma %.1e; cancellation %.1e, shrinkage %.1e; diagonals %.1e .. %.1e\n",
+    printf("\n  powers of ten: psi %.1f spread %.1f, Gamma %.1f spread %.1f, Phi %.1f spread %.1f, y %.1f\n",
+           m->how.psi, m->how.psi_spread, m->how.gamma, m->how.gamma_spread, m->how.phi, m->how.phi_spread, m->how.y);
+    printf("  condition (unit diagonal) of A %.1e, of Gamma %.1e; cancellation %.1e, shrinkage %.1e; diagonals %.1e .. "
+           "%.1e\n",
            f->condition, f->gamma_condition, f->cancellation, f->shrinkage, f->low, f->high);
 }
 
 /* ---- what was there: a generator that no longer makes something must not go unnoticed --------------------------- */
 
-typedef enum { D_IS_1, M_IS_1, N_IS_1, K_IS_1, NOTHING, EVERYTHING, FEW, MANY, PSI_SMALL, PSI_LARGE, A_BAD, GAMMA_BAD, PHI_WIDE, COVERED }
-    covered;
-static const char *const covered_name[COVERED] = {"D = 1", "M = 1", "N = 1", "K = 1", "nothing observed", "all observed", "m < D",
-                                                  "m > D", "psi < 1e-11", "psi > 1e11", "condition of A > 1e10",
-                                                  "eigenvalues of Gamma 1e10 apart", "entries of Phi 1e10 apart"};
+typedef enum {
+    D_IS_1,
+    M_IS_1,
+    N_IS_1,
+    K_IS_1,
+    NOTHING,
+    EVERYTHING,
+    FEW,
+    MANY,
+    PSI_SMALL,
+    PSI_LARGE,
+    A_BAD,
+    GAMMA_BAD,
+    PHI_WIDE,
+    COVERED
+} covered;
+static const char *const covered_name[COVERED] = {"D = 1",
+                                                  "M = 1",
+                                                  "N = 1",
+                                                  "K = 1",
+                                                  "nothing observed",
+                                                  "all observed",
+                                                  "m < D",
+                                                  "m > D",
+                                                  "psi < 1e-11",
+                                                  "psi > 1e11",
+                                                  "condition of A > 1e10",
+                                                  "eigenvalues of Gamma 1e10 apart",
+                                                  "entries of Phi 1e10 apart"};
 static long coverage[COVERED], priors[OP_KINDS], maps[OP_KINDS];
 
 static void cover(const model *m, const reference *f)
 {
-    wide low = HUGE_VAL, high = 0, small = HUGE_VAL, large = 0;
+    wide low = (wide)HUGE_VAL, high = 0, small = (wide)HUGE_VAL, large = 0;
     pu_int observed = 0;
-    for (pu_int i = 0; i < m->M; i++) observed += m->mask[i];
+    for (pu_int i = 0; i < m->M; i++)
+        observed += m->mask[i];
     for (pu_int i = 0; i < m->D; i++) {
         low = low < f->Gamma[i * m->D + i] ? low : f->Gamma[i * m->D + i];
         high = wide_max(high, f->Gamma[i * m->D + i]);
@@ -659,17 +722,20 @@ static void cover(const model *m, const reference *f)
 static void print_coverage(void)
 {
     printf("there were:");
-    for (int c = 0; c < COVERED; c++) printf(" %s %ld%s", covered_name[c], coverage[c], c + 1 < COVERED ? "," : "\n");
+    for (int c = 0; c < COVERED; c++)
+        printf(" %s %ld%s", covered_name[c], coverage[c], c + 1 < COVERED ? "," : "\n");
     printf("as Gamma:");
     for (int k = 0; k < OP_KINDS; k++) {
         if (priors[k]) printf(" %s %ld", op_name[k], priors[k]);
     }
     printf("\nas Phi:");
-    for (int k = 0; k < OP_KINDS; k++) printf(" %s %ld", op_name[k], maps[k]);
+    for (int k = 0; k < OP_KINDS; k++)
+        printf(" %s %ld", op_name[k], maps[k]);
     printf("\n");
 }
 
-/* What is random in a part of a model's tests does not depend on which parts ran before: told in full, it is the same. */
+/* What is random in a part of a model's tests does not depend on which parts ran before: told in full, it is the
+   same. */
 static void begin_part(uint64_t seed, uint64_t number, uint64_t part)
 {
     chance_state = tc_hash(tc_hash(seed * 16 + part) + number);
@@ -710,7 +776,9 @@ static void one_model(uint64_t seed, uint64_t number, pu_workspace *ws)
     begin_part(seed, number, 2);
     reference_gradient(&m, &f, make_probes(&m, &f), &sampled);
     for (size_t e = 0; e < sizeof direct / sizeof direct[0]; e++) {
-        if (direct[e] == PU_ENGINE_DEFAULT || direct[e] == PU_ENGINE_AUTO || direct[e] == PU_KALMAN || !worth_trying(&m, direct[e])) continue;
+        if (direct[e] == PU_ENGINE_DEFAULT || direct[e] == PU_ENGINE_AUTO || direct[e] == PU_KALMAN ||
+            !worth_trying(&m, direct[e]))
+            continue;
         run_direct(&m, &f, &sampled, MONTE_CARLO, direct[e], ws);
     }
     begin_part(seed, number, 3);
@@ -719,27 +787,29 @@ static void one_model(uint64_t seed, uint64_t number, pu_workspace *ws)
     run_to_the_limit(&m, &f, &sampled, whole, ws);
 }
 
-/* ---- the table ---------------------------------------------------------------------------------------------------- */
+/* ---- the table ---- */
 
 static void print_models(const char *what, long count, const uint64_t *list)
 {
     if (count == 0) return;
     printf("    %ld %s: models", count, what);
-    for (long i = 0; i < count && i < SHOWN; i++) printf(" %llu", (unsigned long long)list[i]);
+    for (long i = 0; i < count && i < SHOWN; i++)
+        printf(" %llu", (unsigned long long)list[i]);
     printf("%s\n", count > SHOWN ? " .." : "");
 }
 
 static void print_table(void)
 {
     printf("\n%ld models, %ld more without a positive definite Gamma\n", models_made, models_none);
-    printf("%-14s %-13s %8s %8s %8s %8s %8s %8s %8s %8s %8s %10s\n", "kind", "engine", "calls", "ok", "inexact", "refused", "unable",
-           "other", "unjudged", "wrong", "gross", "worst");
+    printf("%-14s %-13s %8s %8s %8s %8s %8s %8s %8s %8s %8s %10s\n", "kind", "engine", "calls", "ok", "inexact",
+           "refused", "unable", "other", "unjudged", "wrong", "gross", "worst");
     for (int k = 0; k < KINDS; k++) {
         for (int e = 0; e < SLOTS; e++) {
             const tally *t = &tallies[k][e];
             if (t->calls == 0) continue;
-            printf("%-14s %-13s %8ld %8ld %8ld %8ld %8ld %8ld %8ld %8ld %8ld %10.2g\n", kind_name[k], slot_name(e), t->calls, t->ok,
-                   t->inexact, t->refused, t->unable, t->other, t->unjudged, t->wrong, t->gross, t->worst);
+            printf("%-14s %-13s %8ld %8ld %8ld %8ld %8ld %8ld %8ld %8ld %8ld %10.2g\n", kind_name[k], slot_name(e),
+                   t->calls, t->ok, t->inexact, t->refused, t->unable, t->other, t->unjudged, t->wrong, t->gross,
+                   t->worst);
             print_models("wrong under PU_OK", t->wrong, t->wrong_model);
             if (t->wrong > 0) {
                 printf("      by part (count, worst):");
@@ -786,12 +856,13 @@ static long total(size_t offset)
 {
     long sum = 0;
     for (int k = 0; k < OUTPUT_EARLY; k++) {
-        for (int e = 0; e < SLOTS; e++) sum += *(const long *)(const void *)((const char *)&tallies[k][e] + offset);
+        for (int e = 0; e < SLOTS; e++)
+            sum += *(const long *)(const void *)((const char *)&tallies[k][e] + offset);
     }
     return sum;
 }
 
-/* ---- tests -------------------------------------------------------------------------------------------------------- */
+/* ---- tests ---- */
 
 TEST all_sizes_and_operators_were_there(void)
 {
@@ -810,7 +881,8 @@ TEST all_sizes_and_operators_were_there(void)
 
 TEST ok_is_never_wrong(void)
 {
-    tc_set_case("%ld calls returned PU_OK with an error above ten times what the report says", total(offsetof(tally, wrong)));
+    tc_set_case("%ld calls returned PU_OK with an error above ten times what the report says",
+                total(offsetof(tally, wrong)));
     TC_ASSERT(total(offsetof(tally, ok)) > 0);
     TC_ASSERT(total(offsetof(tally, wrong)) == 0);
     PASS();
@@ -849,7 +921,8 @@ TEST mild_models_raise_no_alarm(void)
 static void own_arguments(int argc, char **argv)
 {
     int i = 1;
-    while (i < argc && strcmp(argv[i], "--") != 0) i++;
+    while (i < argc && strcmp(argv[i], "--") != 0)
+        i++;
     for (i++; i + 1 < argc; i += 2) {
         unsigned long long value = strtoull(argv[i + 1], NULL, 10);
         if (strcmp(argv[i], "-s") == 0) first_seed = value;
@@ -869,7 +942,8 @@ int main(int argc, char **argv)
     GREATEST_MAIN_BEGIN();
     own_arguments(argc, argv);
     if (WIDE_DIGITS < 64) {
-        printf("skipped: no floating point type here is wide enough for the reference\n0 passed, 0 failed, 1 skipped\n");
+        printf(
+            "skipped: no floating point type here is wide enough for the reference\n0 passed, 0 failed, 1 skipped\n");
         return 0;
     }
     if (!GREATEST_LIST_ONLY()) run_all();

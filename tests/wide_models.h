@@ -1,9 +1,9 @@
-/* wide_models.h - random latent Gaussian models with every operator there is, and what is right about them, in numbers wide
-   enough to be sure of it (test_differential.c). Include after pu_test.h and test_common.h.
+/* wide_models.h - random latent Gaussian models with every operator there is, and what is right about them, in
+   numbers wide enough to be sure of it (test_differential.c). Include after pu_test.h and test_common.h.
 
-   From top to bottom: wide numbers and matrices of them; random choices; operators with their matrices and the way back from a
-   gradient in the matrix to one in the parameters; random models; posteriors, likelihood and gradients by dense formulas; the
-   solvers step by step, and backwards. Nothing here calls the library but to make operators. */
+   From top to bottom: wide numbers and matrices of them; random choices; operators with their matrices and the way
+   back from a gradient in the matrix to one in the parameters; random models; posteriors, likelihood and gradients by
+   dense formulas; the solvers step by step, and backwards. Nothing here calls the library but to make operators. */
 #ifndef WIDE_MODELS_H
 #define WIDE_MODELS_H
 
@@ -74,12 +74,15 @@ PU_TEST_FN wide wide_log(wide x) { return (wide)logl((long double)x); }
 PU_TEST_FN int wide_cholesky(pu_int n, wide *a)
 {
     for (pu_int j = 0; j < n; j++) {
-        for (pu_int i = 0; i < j; i++) a[i * n + j] = 0;
-        for (pu_int l = 0; l < j; l++) a[j * n + j] -= a[j * n + l] * a[j * n + l];
+        for (pu_int i = 0; i < j; i++)
+            a[i * n + j] = 0;
+        for (pu_int l = 0; l < j; l++)
+            a[j * n + j] -= a[j * n + l] * a[j * n + l];
         if (!(a[j * n + j] > 0)) return 0;
         a[j * n + j] = wide_sqrt(a[j * n + j]);
         for (pu_int i = j + 1; i < n; i++) {
-            for (pu_int l = 0; l < j; l++) a[i * n + j] -= a[i * n + l] * a[j * n + l];
+            for (pu_int l = 0; l < j; l++)
+                a[i * n + j] -= a[i * n + l] * a[j * n + l];
             a[i * n + j] /= a[j * n + j];
         }
     }
@@ -89,7 +92,8 @@ PU_TEST_FN int wide_cholesky(pu_int n, wide *a)
 PU_TEST_FN wide wide_logdet(pu_int n, const wide *l)
 {
     wide sum = 0;
-    for (pu_int i = 0; i < n; i++) sum += 2 * wide_log(l[i * n + i]);
+    for (pu_int i = 0; i < n; i++)
+        sum += 2 * wide_log(l[i * n + i]);
     return sum;
 }
 
@@ -97,11 +101,13 @@ PU_TEST_FN wide wide_logdet(pu_int n, const wide *l)
 PU_TEST_FN void wide_solve(pu_int n, const wide *l, wide *x)
 {
     for (pu_int i = 0; i < n; i++) {
-        for (pu_int j = 0; j < i; j++) x[i] -= l[i * n + j] * x[j];
+        for (pu_int j = 0; j < i; j++)
+            x[i] -= l[i * n + j] * x[j];
         x[i] /= l[i * n + i];
     }
     for (pu_int i = n - 1; i >= 0; i--) {
-        for (pu_int j = i + 1; j < n; j++) x[i] -= l[j * n + i] * x[j];
+        for (pu_int j = i + 1; j < n; j++)
+            x[i] -= l[j * n + i] * x[j];
         x[i] /= l[i * n + i];
     }
 }
@@ -114,14 +120,16 @@ PU_TEST_FN void wide_inverse(pu_int n, const wide *l, wide *inverse)
         t[j * n + j] = 1 / l[j * n + j];
         for (pu_int i = j + 1; i < n; i++) {
             wide sum = 0;
-            for (pu_int m = j; m < i; m++) sum -= l[i * n + m] * t[m * n + j];
+            for (pu_int m = j; m < i; m++)
+                sum -= l[i * n + m] * t[m * n + j];
             t[i * n + j] = sum / l[i * n + i];
         }
     }
     for (pu_int i = 0; i < n; i++) {
         for (pu_int j = 0; j <= i; j++) {
             wide sum = 0;
-            for (pu_int m = i; m < n; m++) sum += t[m * n + i] * t[m * n + j];
+            for (pu_int m = i; m < n; m++)
+                sum += t[m * n + i] * t[m * n + j];
             inverse[i * n + j] = inverse[j * n + i] = sum;
         }
     }
@@ -132,7 +140,8 @@ PU_TEST_FN double scaled_condition(pu_int n, const wide *a, const wide *inverse)
 {
     wide size = 0, size_inverse = 0;
     wide *root = wides(n);
-    for (pu_int i = 0; i < n; i++) root[i] = wide_sqrt(a[i * n + i]);
+    for (pu_int i = 0; i < n; i++)
+        root[i] = wide_sqrt(a[i * n + i]);
     for (pu_int i = 0; i < n; i++) {
         wide sum = 0, sum_inverse = 0;
         for (pu_int j = 0; j < n; j++) {
@@ -163,12 +172,28 @@ PU_TEST_FN void wide_product(pu_int n, pu_int m, pu_int k, const wide *a, const 
 /* ---- operators: parameters, matrix, and the way back from a gradient in the matrix --------------------------- */
 
 typedef enum {
-    DENSE, SPD, DIAGONAL, IDENTITY, SCALED, PRODUCT, SUM, AR, SSM, READOUT, CSR, LOW_RANK, KRONECKER, TOEPLITZ, CIRCULANT,
-    FOURIER, OP_KINDS
+    DENSE,
+    SPD,
+    DIAGONAL,
+    IDENTITY,
+    SCALED,
+    PRODUCT,
+    SUM,
+    AR,
+    SSM,
+    READOUT,
+    CSR,
+    LOW_RANK,
+    KRONECKER,
+    TOEPLITZ,
+    CIRCULANT,
+    FOURIER,
+    OP_KINDS
 } op_kind;
 
-static const char *const op_name[OP_KINDS] = {"dense", "spd", "diagonal", "identity", "scaled", "product", "sum", "ar", "ssm",
-                                              "readout", "csr", "low_rank", "kronecker", "toeplitz", "circulant", "fourier"};
+static const char *const op_name[OP_KINDS] = {"dense",     "spd",      "diagonal",  "identity", "scaled", "product",
+                                              "sum",       "ar",       "ssm",       "readout",  "csr",    "low_rank",
+                                              "kronecker", "toeplitz", "circulant", "fourier"};
 
 #define MOST_STATES 3
 #define MOST_ORDER  4
@@ -177,9 +202,9 @@ typedef struct node node;
 struct node {
     op_kind kind;
     pu_op op;
-    pu_real *theta;  /* the parameters, in the operator's order (ar: gamma, kappa; ssm: A, Q, P0) */
+    pu_real *theta; /* the parameters, in the operator's order (ar: gamma, kappa; ssm: A, Q, P0) */
     pu_real *factor;
-    pu_int order;    /* ar; low_rank: r; readout, ssm: states */
+    pu_int order; /* ar; low_rank: r; readout, ssm: states */
     pu_ar *ar;
     pu_ssm *ssm;
     pu_csr csr;
@@ -213,7 +238,8 @@ PU_TEST_FN node *make_diagonal(pu_int n, double size, double spread)
 {
     node *f = new_node(DIAGONAL);
     f->theta = tc_reals(n);
-    for (pu_int i = 0; i < n; i++) f->theta[i] = (pu_real)(size * spread_factor(spread));
+    for (pu_int i = 0; i < n; i++)
+        f->theta[i] = (pu_real)(size * spread_factor(spread));
     f->op = pu_op_diagonal(n, f->theta);
     return f;
 }
@@ -224,13 +250,17 @@ PU_TEST_FN pu_real *random_spd(pu_int n, double size, double spread)
     pu_real *a = tc_reals(n * n);
     double *b = tc_doubles(n * n), *scale = tc_doubles(n);
     double ridge = often(0.5) ? 1 : pow(10, -spread);
-    if (ridge < 100 * PU_TEST_EPS * (double)n) ridge = 100 * PU_TEST_EPS * (double)n; /* rounding must leave it positive definite */
-    for (pu_int i = 0; i < n * n; i++) b[i] = normal();
-    for (pu_int i = 0; i < n; i++) scale[i] = ridge < 1 ? 1 : sqrt(spread_factor(spread));
+    if (ridge < 100 * PU_TEST_EPS * (double)n)
+        ridge = 100 * PU_TEST_EPS * (double)n; /* rounding must leave it positive definite */
+    for (pu_int i = 0; i < n * n; i++)
+        b[i] = normal();
+    for (pu_int i = 0; i < n; i++)
+        scale[i] = ridge < 1 ? 1 : sqrt(spread_factor(spread));
     for (pu_int i = 0; i < n; i++) {
         for (pu_int j = 0; j <= i; j++) {
             double sum = i == j ? ridge : 0;
-            for (pu_int l = 0; l < (ridge < 1 ? (n + 1) / 2 : n); l++) sum += b[i * n + l] * b[j * n + l] / (double)n;
+            for (pu_int l = 0; l < (ridge < 1 ? (n + 1) / 2 : n); l++)
+                sum += b[i * n + l] * b[j * n + l] / (double)n;
             a[i * n + j] = a[j * n + i] = (pu_real)(size * scale[i] * scale[j] * sum);
         }
     }
@@ -274,11 +304,13 @@ PU_TEST_FN node *make_dense(pu_int rows, pu_int cols, double size, double spread
     f->theta = tc_reals(rows * cols);
     for (pu_int i = 0; i < rows; i++) {
         double row = how == 0 ? spread_factor(spread) : 1;
-        for (pu_int j = 0; j < cols; j++) f->theta[i * cols + j] = (pu_real)(size * row * normal());
+        for (pu_int j = 0; j < cols; j++)
+            f->theta[i * cols + j] = (pu_real)(size * row * normal());
     }
     for (pu_int j = 0; how == 1 && j < cols; j++) {
         double column = spread_factor(spread);
-        for (pu_int i = 0; i < rows; i++) f->theta[i * cols + j] = (pu_real)(column * (double)f->theta[i * cols + j]);
+        for (pu_int i = 0; i < rows; i++)
+            f->theta[i * cols + j] = (pu_real)(column * (double)f->theta[i * cols + j]);
     }
     for (pu_int i = 0; how == 2 && cols > 1 && spread > 0 && i < rows; i++)
         f->theta[i * cols + 1] = (pu_real)((double)f->theta[i * cols] * (1 + pow(10, -spread) * normal()));
@@ -326,13 +358,16 @@ PU_TEST_FN node *make_ssm(pu_int steps, pu_int states, double size, double sprea
     f->order = states;
     f->ssm = (pu_ssm *)tc_bytes(sizeof *f->ssm);
     f->theta = tc_reals(3 * S2);
-    for (pu_int i = 0; i < S2; i++) f->theta[i] = (pu_real)normal();
+    for (pu_int i = 0; i < S2; i++)
+        f->theta[i] = (pu_real)normal();
     for (pu_int i = 0; i < states; i++) {
         double sum = 0;
-        for (pu_int j = 0; j < states; j++) sum += fabs((double)f->theta[i * states + j]);
+        for (pu_int j = 0; j < states; j++)
+            sum += fabs((double)f->theta[i * states + j]);
         largest = sum > largest ? sum : largest;
     }
-    for (pu_int i = 0; i < S2; i++) f->theta[i] = (pu_real)(radius * (double)f->theta[i] / largest);
+    for (pu_int i = 0; i < S2; i++)
+        f->theta[i] = (pu_real)(radius * (double)f->theta[i] / largest);
     Q = random_spd(states, 1 / size, often(0.5) ? 0 : spread);
     memcpy(f->theta + S2, Q, (size_t)S2 * sizeof *Q);
     if (start == PU_SSM_GIVEN) {
@@ -349,7 +384,8 @@ PU_TEST_FN node *make_readout(pu_int steps, pu_int states, double size, double s
     node *f = new_node(READOUT);
     f->order = states;
     f->theta = tc_reals(states);
-    for (pu_int i = 0; i < states; i++) f->theta[i] = (pu_real)(size * spread_factor(spread) * (often(0.5) ? 1 : -1));
+    for (pu_int i = 0; i < states; i++)
+        f->theta[i] = (pu_real)(size * spread_factor(spread) * (often(0.5) ? 1 : -1));
     f->op = pu_op_readout(steps, states, f->theta);
     return f;
 }
@@ -369,7 +405,8 @@ PU_TEST_FN node *make_csr(pu_int rows, pu_int cols, double size, double spread)
         f->start[i + 1] = count;
     }
     f->theta = tc_reals(count);
-    for (pu_int i = 0; i < count; i++) f->theta[i] = (pu_real)(size * spread_factor(spread) * normal());
+    for (pu_int i = 0; i < count; i++)
+        f->theta[i] = (pu_real)(size * spread_factor(spread) * normal());
     f->csr.rows = rows;
     f->csr.cols = cols;
     f->csr.start = f->start;
@@ -386,8 +423,10 @@ PU_TEST_FN node *make_low_rank(pu_int n, double size, double spread)
     f->order = 1 + pick(3);
     f->theta = tc_reals(n * (f->order + 1));
     f->factor = tc_reals(f->order * f->order);
-    for (pu_int i = 0; i < n; i++) f->theta[i] = (pu_real)(size * spread_factor(spread / 2));
-    for (pu_int i = n; i < n * (f->order + 1); i++) f->theta[i] = (pu_real)(sqrt(size * large) * normal());
+    for (pu_int i = 0; i < n; i++)
+        f->theta[i] = (pu_real)(size * spread_factor(spread / 2));
+    for (pu_int i = n; i < n * (f->order + 1); i++)
+        f->theta[i] = (pu_real)(sqrt(size * large) * normal());
     f->low_rank.n = n;
     f->low_rank.r = f->order;
     f->low_rank.d = f->theta;
@@ -407,7 +446,8 @@ PU_TEST_FN node *make_lags(op_kind kind, pu_int n, double size, double spread, i
     size_t bytes = 0;
     pu_status status;
     if (ridge < 100 * PU_TEST_EPS * (double)n) ridge = 100 * PU_TEST_EPS * (double)n;
-    for (pu_int i = 0; i < n; i++) h[i] = normal() / sqrt((double)n);
+    for (pu_int i = 0; i < n; i++)
+        h[i] = normal() / sqrt((double)n);
     f->theta = tc_reals(lags);
     for (pu_int l = 0; l < lags; l++) {
         double sum = l == 0 ? ridge : 0;
@@ -418,7 +458,8 @@ PU_TEST_FN node *make_lags(op_kind kind, pu_int n, double size, double spread, i
         f->theta[l] = (pu_real)(size * sum);
     }
     status = kind == TOEPLITZ ? pu_toeplitz_bytes(n, &bytes) : pu_circulant_bytes(n, &bytes);
-    if (!status && kind == TOEPLITZ) status = pu_toeplitz_factor(&f->lags, n, f->theta, prior, tc_bytes(bytes), bytes, NULL);
+    if (!status && kind == TOEPLITZ)
+        status = pu_toeplitz_factor(&f->lags, n, f->theta, prior, tc_bytes(bytes), bytes, NULL);
     else if (!status) status = pu_circulant_factor(&f->lags, n, f->theta, prior, tc_bytes(bytes), bytes, NULL);
     if (status) return NULL;
     f->op = kind == TOEPLITZ ? pu_op_toeplitz(n, f->theta, &f->lags) : pu_op_circulant(n, f->theta, &f->lags);
@@ -430,7 +471,8 @@ PU_TEST_FN node *make_fourier(pu_int n)
     node *f = new_node(FOURIER);
     size_t bytes = 0;
     pu_int rows = 1;
-    while (often(0.5) && n % (rows + 1) == 0) rows++;
+    while (often(0.5) && n % (rows + 1) == 0)
+        rows++;
     if (n % rows != 0) rows = 1;
     if (pu_fourier_bytes(rows, n / rows, &bytes) != PU_OK) return NULL;
     if (pu_fourier_init(&f->fourier, rows, n / rows, tc_bytes(bytes), bytes) != PU_OK) return NULL;
@@ -438,8 +480,8 @@ PU_TEST_FN node *make_fourier(pu_int n)
     return f;
 }
 
-/* ---- autoregressions: Gamma = sum_t w_t a_t a_t', a_t the coefficients of the prediction error of z_t from at most P values
-   before it, w_t one over its variance */
+/* ---- autoregressions: Gamma = sum_t w_t a_t a_t', a_t the coefficients of the prediction error of z_t from at most
+   P values before it, w_t one over its variance */
 
 typedef struct {
     wide a[MOST_ORDER + 1][MOST_ORDER + 1]; /* a[k][j]: order k, coefficient of z_{t-j} */
@@ -480,7 +522,8 @@ PU_TEST_FN void ar_matrix(const node *f, wide *out)
     for (pu_int t = 0; t < n; t++) {
         pu_int k = t < f->order ? t : f->order;
         for (pu_int i = 0; i <= k; i++) {
-            for (pu_int j = 0; j <= k; j++) out[(t - i) * n + t - j] += r.w[k] * r.a[k][i] * r.a[k][j];
+            for (pu_int j = 0; j <= k; j++)
+                out[(t - i) * n + t - j] += r.w[k] * r.a[k][i] * r.a[k][j];
         }
     }
 }
@@ -496,7 +539,8 @@ PU_TEST_FN void ar_pull(const node *f, const wide *S, wide *out)
             pu_int k = t < f->order ? t : f->order;
             for (pu_int i = 0; i <= k; i++) {
                 for (pu_int j = 0; j <= k; j++) {
-                    wide d = r.dw[k] * r.a[k][i] * r.a[k][j] + r.w[k] * (r.da[k][i] * r.a[k][j] + r.a[k][i] * r.da[k][j]);
+                    wide d =
+                        r.dw[k] * r.a[k][i] * r.a[k][j] + r.w[k] * (r.da[k][i] * r.a[k][j] + r.a[k][i] * r.da[k][j]);
                     sum += S[(t - i) * n + t - j] * d;
                 }
             }
@@ -569,7 +613,7 @@ PU_TEST_FN void ssm_matrix(const node *f, wide *out)
                 *at += t == 0 ? s.N0[i * S + j] : s.N[i * S + j];
                 if (t + 1 < T) {
                     *at += ANA[i * S + j];
-                    at[S * D] -= NA[i * S + j];              /* block (t + 1, t) */
+                    at[S * D] -= NA[i * S + j]; /* block (t + 1, t) */
                     out[(t * S + j) * D + (t + 1) * S + i] -= NA[i * S + j];
                 }
             }
@@ -592,7 +636,8 @@ PU_TEST_FN void subtract_sandwich(pu_int S, const wide *N, const wide *C, wide *
     wide T[MOST_STATES * MOST_STATES], U[MOST_STATES * MOST_STATES];
     wide_product(S, S, S, N, C, 0, T);
     wide_product(S, S, S, T, N, 0, U);
-    for (pu_int i = 0; i < S * S; i++) out[i] -= U[i];
+    for (pu_int i = 0; i < S * S; i++)
+        out[i] -= U[i];
 }
 
 /* With C_t the residual's second moment under M, <Gamma, M> = sum_t <N_t, C_t>; dN = -N dQ N. */
@@ -600,9 +645,10 @@ PU_TEST_FN void ssm_pull(const node *f, const wide *M, wide *out)
 {
     ssm_parts s;
     pu_int S = f->order, S2 = S * S, D = f->op.rows, T = D / S;
-    wide C[MOST_STATES * MOST_STATES], E[MOST_STATES * MOST_STATES], F[MOST_STATES * MOST_STATES], G[MOST_STATES * MOST_STATES];
+    wide C[MOST_STATES * MOST_STATES], E[MOST_STATES * MOST_STATES], F[MOST_STATES * MOST_STATES],
+        G[MOST_STATES * MOST_STATES];
     wide Q[MOST_STATES * MOST_STATES] = {0}, P[MOST_STATES * MOST_STATES] = {0}, Lam[MOST_STATES * MOST_STATES],
-         At[MOST_STATES * MOST_STATES];
+                         At[MOST_STATES * MOST_STATES];
     ssm_of(f, &s);
     block_of(M, D, S, 0, 0, C);
     subtract_sandwich(S, s.N0, C, P);
@@ -610,24 +656,29 @@ PU_TEST_FN void ssm_pull(const node *f, const wide *M, wide *out)
         block_of(M, D, S, t, t - 1, E);
         block_of(M, D, S, t - 1, t - 1, F);
         wide_product(S, S, S, s.A, F, 0, G);
-        for (pu_int i = 0; i < S2; i++) E[i] -= G[i]; /* E = M_{t,t-1} - A M_{t-1,t-1} */
+        for (pu_int i = 0; i < S2; i++)
+            E[i] -= G[i]; /* E = M_{t,t-1} - A M_{t-1,t-1} */
         wide_product(S, S, S, s.N, E, 0, G);
-        for (pu_int i = 0; i < S2; i++) out[i] -= 2 * G[i];
+        for (pu_int i = 0; i < S2; i++)
+            out[i] -= 2 * G[i];
         block_of(M, D, S, t, t, C);
         wide_product(S, S, S, E, s.A, 2, G); /* C_t = M_tt - A M_{t-1,t} - E A' */
         block_of(M, D, S, t - 1, t, E);
         wide_product(S, S, S, s.A, E, 0, F);
-        for (pu_int i = 0; i < S2; i++) C[i] -= F[i] + G[i];
+        for (pu_int i = 0; i < S2; i++)
+            C[i] -= F[i] + G[i];
         subtract_sandwich(S, s.N, C, Q);
     }
     if (f->ssm->start == PU_SSM_STATIONARY) {
         for (pu_int i = 0; i < S; i++) {
-            for (pu_int j = 0; j < S; j++) At[i * S + j] = s.A[j * S + i];
+            for (pu_int j = 0; j < S; j++)
+                At[i * S + j] = s.A[j * S + i];
         }
         lyapunov(S, At, P, Lam); /* cotangent of P0 = A P0 A' + Q */
         wide_product(S, S, S, Lam, s.A, 0, E);
         wide_product(S, S, S, E, s.P0, 0, F);
-        for (pu_int i = 0; i < S2; i++) out[i] += 2 * F[i];
+        for (pu_int i = 0; i < S2; i++)
+            out[i] += 2 * F[i];
         memcpy(P, Lam, sizeof P);
     }
     for (pu_int i = 0; i < S; i++) {
@@ -649,17 +700,19 @@ PU_TEST_FN void kronecker_matrix(const node *f, wide *out)
     wide *l = matrix_of(f->left), *r = matrix_of(f->right);
     pu_int lr = f->left->op.rows, lc = f->left->op.cols, rr = f->right->op.rows, rc = f->right->op.cols;
     for (pu_int i = 0; i < lr * rr; i++) {
-        for (pu_int j = 0; j < lc * rc; j++) out[i * lc * rc + j] = l[i / rr * lc + j / rc] * r[i % rr * rc + j % rc];
+        for (pu_int j = 0; j < lc * rc; j++)
+            out[i * lc * rc + j] = l[i / rr * lc + j / rc] * r[i % rr * rc + j % rc];
     }
 }
 
-/* cos(2 pi p / n) for 0 <= p: by symmetries into an eighth of a turn, where the series ends soon; exact where it is 0 or 1. */
+/* cos(2 pi p / n) for 0 <= p: by symmetries into an eighth of a turn, where the series ends soon; exact where it is 0
+   or 1. */
 PU_TEST_FN wide wide_cos(pu_int p, pu_int n)
 {
     wide turn = 2 * ((wide)3.141592653589793 + (wide)1.2246467991473532e-16 - (wide)2.9947698097183397e-33);
     wide angle, square, term, sum;
     p %= n;
-    if (2 * p > n) p = n - p;                      /* within half a turn */
+    if (2 * p > n) p = n - p;                          /* within half a turn */
     if (4 * p > n) return -wide_cos(n - 2 * p, 2 * n); /* a quarter */
     if (4 * p == n) return 0;
     if (8 * p > n) angle = turn * (wide)(n - 4 * p) / (wide)(4 * n); /* an eighth: sin(pi / 2 - .) */
@@ -703,7 +756,8 @@ PU_TEST_FN wide leaf_entry(const node *f, pu_int i, pu_int j)
         }
         return sum;
     case LOW_RANK:
-        for (pu_int s = 0; s < r; s++) sum += (wide)f->theta[n + i * r + s] * (wide)f->theta[n + j * r + s];
+        for (pu_int s = 0; s < r; s++)
+            sum += (wide)f->theta[n + i * r + s] * (wide)f->theta[n + j * r + s];
         return i == j ? sum + (wide)f->theta[i] : sum;
     case TOEPLITZ: return (wide)f->theta[lag];
     case CIRCULANT: return (wide)f->theta[lag < n - lag ? lag : n - lag];
@@ -718,13 +772,12 @@ PU_TEST_FN wide *matrix_of(const node *f)
     wide *out = wides(rows * cols);
     wide *left, *right;
     switch (f->kind) {
-    case PRODUCT:
-        wide_product(rows, f->left->op.cols, cols, matrix_of(f->left), matrix_of(f->right), 0, out);
-        break;
+    case PRODUCT: wide_product(rows, f->left->op.cols, cols, matrix_of(f->left), matrix_of(f->right), 0, out); break;
     case SUM:
         left = matrix_of(f->left);
         right = matrix_of(f->right);
-        for (pu_int i = 0; i < rows * cols; i++) out[i] = left[i] + right[i];
+        for (pu_int i = 0; i < rows * cols; i++)
+            out[i] = left[i] + right[i];
         break;
     case KRONECKER: kronecker_matrix(f, out); break;
     case AR: ar_matrix(f, out); break;
@@ -732,7 +785,8 @@ PU_TEST_FN wide *matrix_of(const node *f)
     case FOURIER: fourier_matrix(f, out); break;
     default:
         for (pu_int i = 0; i < rows; i++) {
-            for (pu_int j = 0; j < cols; j++) out[i * cols + j] = leaf_entry(f, i, j);
+            for (pu_int j = 0; j < cols; j++)
+                out[i * cols + j] = leaf_entry(f, i, j);
         }
         break;
     }
@@ -774,25 +828,31 @@ PU_TEST_FN void pull(const node *f, const wide *S, wide *out)
     size_t mark = pool_used;
     switch (f->kind) {
     case DENSE:
-        for (pu_int i = 0; i < rows * cols; i++) out[i] += S[i];
+        for (pu_int i = 0; i < rows * cols; i++)
+            out[i] += S[i];
         break;
     case SPD:
         for (pu_int i = 0; i < rows; i++) {
-            for (pu_int j = 0; j < cols; j++) out[i * cols + j] += (S[i * cols + j] + S[j * cols + i]) / 2;
+            for (pu_int j = 0; j < cols; j++)
+                out[i * cols + j] += (S[i * cols + j] + S[j * cols + i]) / 2;
         }
         break;
     case DIAGONAL:
-        for (pu_int i = 0; i < rows; i++) out[i] += S[i * cols + i];
+        for (pu_int i = 0; i < rows; i++)
+            out[i] += S[i * cols + i];
         break;
     case SCALED:
-        for (pu_int i = 0; i < rows; i++) out[0] += S[i * cols + i];
+        for (pu_int i = 0; i < rows; i++)
+            out[0] += S[i * cols + i];
         break;
     case READOUT:
-        for (pu_int j = 0; j < cols; j++) out[j % r] += S[j / r * cols + j];
+        for (pu_int j = 0; j < cols; j++)
+            out[j % r] += S[j / r * cols + j];
         break;
     case CSR:
         for (pu_int i = 0; i < rows; i++) {
-            for (pu_int s = f->start[i]; s < f->start[i + 1]; s++) out[s] += S[i * cols + f->index[s]];
+            for (pu_int s = f->start[i]; s < f->start[i + 1]; s++)
+                out[s] += S[i * cols + f->index[s]];
         }
         break;
     case LOW_RANK:
@@ -831,7 +891,8 @@ PU_TEST_FN void pull(const node *f, const wide *S, wide *out)
 PU_TEST_FN int transforms(const node *f)
 {
     if (!f) return 0;
-    return f->kind == FOURIER || f->kind == TOEPLITZ || f->kind == CIRCULANT || transforms(f->left) || transforms(f->right);
+    return f->kind == FOURIER || f->kind == TOEPLITZ || f->kind == CIRCULANT || transforms(f->left) ||
+           transforms(f->right);
 }
 
 /* ---- random models --------------------------------------------------------------------------------------------- */
@@ -860,8 +921,8 @@ PU_TEST_FN pu_int divisor(pu_int n)
 
 PU_TEST_FN node *make_prior(pu_int D, const regime *how, int depth)
 {
-    static const op_kind leaves[] = {DIAGONAL, DIAGONAL, SPD, SPD, IDENTITY, SCALED, AR, AR, SSM, SSM, LOW_RANK, TOEPLITZ,
-                                     CIRCULANT, KRONECKER, SUM, PRODUCT};
+    static const op_kind leaves[] = {DIAGONAL, DIAGONAL, SPD,      SPD,      IDENTITY,  SCALED,    AR,  AR,
+                                     SSM,      SSM,      LOW_RANK, TOEPLITZ, CIRCULANT, KRONECKER, SUM, PRODUCT};
     double size = pow(10, how->gamma), spread = how->gamma_spread;
     regime half = *how;
     pu_int a;
@@ -872,9 +933,7 @@ PU_TEST_FN node *make_prior(pu_int D, const regime *how, int depth)
     case IDENTITY: return make_identity(D);
     case SCALED: return make_scaled(D, size);
     case AR: return make_ar(D, size, spread);
-    case SSM:
-        a = divisor(D);
-        return make_ssm(a <= MOST_STATES ? D / a : D, a <= MOST_STATES ? a : 1, size, spread);
+    case SSM: a = divisor(D); return make_ssm(a <= MOST_STATES ? D / a : D, a <= MOST_STATES ? a : 1, size, spread);
     case LOW_RANK: return make_low_rank(D, size, spread);
     case TOEPLITZ: return make_lags(TOEPLITZ, D, size, spread, 1);
     case CIRCULANT: return make_lags(CIRCULANT, D, size, spread, 1);
@@ -893,8 +952,9 @@ PU_TEST_FN node *make_prior(pu_int D, const regime *how, int depth)
 /* M is a wish: square operators have D rows, a readout as many as there are steps. */
 PU_TEST_FN node *make_map(pu_int M, const node *Gamma, const regime *how, int depth)
 {
-    static const op_kind kinds[] = {DENSE, DENSE, DENSE, DENSE, CSR, CSR, DIAGONAL, IDENTITY, SCALED, READOUT, SPD, LOW_RANK,
-                                    TOEPLITZ, CIRCULANT, FOURIER, AR, SSM, KRONECKER, SUM, PRODUCT};
+    static const op_kind kinds[] = {DENSE,    DENSE,  DENSE,   DENSE,     CSR,      CSR,      DIAGONAL,
+                                    IDENTITY, SCALED, READOUT, SPD,       LOW_RANK, TOEPLITZ, CIRCULANT,
+                                    FOURIER,  AR,     SSM,     KRONECKER, SUM,      PRODUCT};
     pu_int D = Gamma->op.rows, a, inner;
     double size = pow(10, how->phi), spread = how->phi_spread;
     op_kind kind = kinds[pick(depth > 0 ? 17 : 20)];
@@ -906,9 +966,7 @@ PU_TEST_FN node *make_map(pu_int M, const node *Gamma, const regime *how, int de
     case DIAGONAL: return make_diagonal(D, size, spread);
     case IDENTITY: return make_identity(D);
     case SCALED: return make_scaled(D, size);
-    case READOUT:
-        a = Gamma->kind == SSM ? Gamma->order : divisor(D);
-        return make_readout(D / a, a, size, spread);
+    case READOUT: a = Gamma->kind == SSM ? Gamma->order : divisor(D); return make_readout(D / a, a, size, spread);
     case SPD: return make_spd(D, size, spread, 0);
     case LOW_RANK: return make_low_rank(D, size, spread);
     case TOEPLITZ: return make_lags(TOEPLITZ, D, size, spread, 0);
@@ -958,6 +1016,8 @@ PU_TEST_FN pu_int random_size(void)
 /* What was observed: all, nothing, one entry of each datum, or some. Missing entries of y are NaN. */
 PU_TEST_FN void random_mask(model *m)
 {
+    static const char *const kinds[] = {"all observed", "all observed", "all observed", "nothing observed",
+                                        "one observed", "some observed", "some observed", "some observed"};
     int how = pick(8);
     double share = between(0, 1);
     pu_int *start, *index, count = 0;
@@ -970,7 +1030,7 @@ PU_TEST_FN void random_mask(model *m)
             if (!seen) m->y[n * m->M + i] = PU_R(NAN);
         }
     }
-    m->data_kind = how < 3 ? "all observed" : how == 3 ? "nothing observed" : how == 4 ? "one observed" : "some observed";
+    m->data_kind = kinds[how];
     if (how < 3) m->data = pu_data_full(m->N, m->M, m->y);
     else if (often(0.34)) m->data = pu_data_nan(m->N, m->M, m->y);
     else m->data = pu_data_masked(m->N, m->M, m->y, m->mask);
@@ -999,10 +1059,12 @@ PU_TEST_FN void random_data(model *m)
     m->mask = (unsigned char *)tc_bytes((size_t)(m->N * m->M));
     for (pu_int n = 0; n < m->N; n++) {
         double *z = tc_doubles(m->D);
-        for (pu_int j = 0; j < m->D; j++) z[j] = (m->nu ? (double)m->nu[j] : 0) + normal() * size;
+        for (pu_int j = 0; j < m->D; j++)
+            z[j] = (m->nu ? (double)m->nu[j] : 0) + normal() * size;
         for (pu_int i = 0; i < m->M; i++) {
             double sum = normal() * (expected ? 1 / sqrt((double)m->psi[i]) : size);
-            for (pu_int j = 0; expected && j < m->D; j++) sum += (double)Phi[i * m->D + j] * z[j];
+            for (pu_int j = 0; expected && j < m->D; j++)
+                sum += (double)Phi[i * m->D + j] * z[j];
             m->y[n * m->M + i] = (pu_real)(sum + (m->eta ? (double)m->eta[i] : 0));
         }
     }
@@ -1028,14 +1090,17 @@ PU_TEST_FN int random_model(model *m, uint64_t seed, uint64_t number)
     size = pow(10, m->how.y);
     if (often(0.5)) {
         m->nu = tc_reals(m->D);
-        for (pu_int i = 0; i < m->D; i++) m->nu[i] = (pu_real)(size * normal());
+        for (pu_int i = 0; i < m->D; i++)
+            m->nu[i] = (pu_real)(size * normal());
     }
     if (often(0.5)) {
         m->eta = tc_reals(m->M);
-        for (pu_int i = 0; i < m->M; i++) m->eta[i] = (pu_real)(size * normal());
+        for (pu_int i = 0; i < m->M; i++)
+            m->eta[i] = (pu_real)(size * normal());
     }
     m->psi = tc_reals(m->M);
-    for (pu_int i = 0; i < m->M; i++) m->psi[i] = (pu_real)(pow(10, m->how.psi) * spread_factor(m->how.psi_spread));
+    for (pu_int i = 0; i < m->M; i++)
+        m->psi[i] = (pu_real)(pow(10, m->how.psi) * spread_factor(m->how.psi_spread));
     random_data(m);
     m->lgm.Gamma = &m->Gamma->op;
     m->lgm.Phi = &m->Phi->op;
@@ -1050,8 +1115,8 @@ PU_TEST_FN int random_model(model *m, uint64_t seed, uint64_t number)
 typedef enum { NU, GAMMA, PHI, ETA, PSI, BLOCKS } block;
 enum { NLL = BLOCKS, MEAN, VARIANCE, FITTED, FIT, NEW, PARTS };
 
-static const char *const part_name[PARTS] = {"nu", "Gamma", "Phi", "eta", "psi", "nll", "mean", "variance", "predicted", "fit",
-                                             "new"};
+static const char *const part_name[PARTS] = {"nu",   "Gamma",    "Phi",       "eta", "psi", "nll",
+                                             "mean", "variance", "predicted", "fit", "new"};
 
 /* What follows from a model without probes; per datum D x D and M x D parts are kept for the gradients. */
 typedef struct {
@@ -1060,12 +1125,12 @@ typedef struct {
     wide **d, **mu, **r, **w;    /* mu - nu: D, mu: D, e - Phi mu: M, mask psi: M */
     wide logdet_Gamma;
     double nll, nll_scale;
-    double condition;            /* largest of A, unit diagonal, and of Gamma: */
+    double condition; /* largest of A, unit diagonal, and of Gamma: */
     double gamma_condition;
-    double cancellation;         /* largest of |e| / |e - Phi mu| (largest entries), and see_cancellation() */
-    double shrinkage;            /* largest prior variance / posterior variance */
-    double low, high;            /* of the diagonals of A and Sigma, of psi: all numbers must be of a safe size */
-    double unit;                 /* rounding of the reference's matrices */
+    double cancellation; /* largest of |e| / |e - Phi mu| (largest entries), and see_cancellation() */
+    double shrinkage;    /* largest prior variance / posterior variance */
+    double low, high;    /* of the diagonals of A and Sigma, of psi: all numbers must be of a safe size */
+    double unit;         /* rounding of the reference's matrices */
 } reference;
 
 PU_TEST_FN void see_range(reference *f, wide x)
@@ -1078,13 +1143,15 @@ PU_TEST_FN void see_range(reference *f, wide x)
 PU_TEST_FN wide largest(pu_int n, const wide *x)
 {
     wide size = 0;
-    for (pu_int i = 0; i < n; i++) size = wide_max(size, wide_abs(x[i]));
+    for (pu_int i = 0; i < n; i++)
+        size = wide_max(size, wide_abs(x[i]));
     return size;
 }
 
-/* Digits that are lost where e - Phi mu and mu - nu are used: in W (e - Phi mu), in Gamma (mu - nu), and where the latter is
-   squared beside Sigma. */
-PU_TEST_FN void see_cancellation(const model *m, reference *f, pu_int n, const wide *d, const wide *mu, const wide *Sigma)
+/* Digits that are lost where e - Phi mu and mu - nu are used: in W (e - Phi mu), in Gamma (mu - nu), and where the
+   latter is squared beside Sigma. */
+PU_TEST_FN void see_cancellation(const model *m, reference *f, pu_int n, const wide *d, const wide *mu,
+                                 const wide *Sigma)
 {
     pu_int D = m->D;
     wide sums = 0, sizes = 0;
@@ -1113,7 +1180,8 @@ PU_TEST_FN void see_cancellation(const model *m, reference *f, pu_int n, const w
 PU_TEST_FN int solve_datum(const model *m, reference *f, pu_int n)
 {
     pu_int D = m->D, M = m->M;
-    wide *A = wides(D * D), *L = wides(D * D), *Sigma = wides(D * D), *d = wides(D), *mu = wides(D), *r = wides(M), *w = wides(M);
+    wide *A = wides(D * D), *L = wides(D * D), *Sigma = wides(D * D), *d = wides(D), *mu = wides(D), *r = wides(M),
+         *w = wides(M);
     wide quadratic = 0, log_psi = 0, logdet;
     pu_int observed = 0;
     memcpy(A, f->Gamma, (size_t)(D * D) * sizeof *A);
@@ -1123,12 +1191,14 @@ PU_TEST_FN int solve_datum(const model *m, reference *f, pu_int n)
         w[i] = (wide)m->psi[i];
         r[i] = (wide)m->y[n * M + i] - (m->eta ? (wide)m->eta[i] : 0);
         log_psi += wide_log(w[i]);
-        for (pu_int j = 0; m->nu && j < D; j++) r[i] -= f->Phi[i * D + j] * (wide)m->nu[j];
+        for (pu_int j = 0; m->nu && j < D; j++)
+            r[i] -= f->Phi[i * D + j] * (wide)m->nu[j];
         for (pu_int j = 0; j < D; j++) {
             wide row = w[i] * f->Phi[i * D + j];
             if (row == 0) continue;
             d[j] += row * r[i];
-            for (pu_int l = 0; l < D; l++) A[j * D + l] += row * f->Phi[i * D + l];
+            for (pu_int l = 0; l < D; l++)
+                A[j * D + l] += row * f->Phi[i * D + l];
         }
     }
     memcpy(L, A, (size_t)(D * D) * sizeof *L);
@@ -1138,19 +1208,22 @@ PU_TEST_FN int solve_datum(const model *m, reference *f, pu_int n)
     for (pu_int j = 0; j < D; j++) {
         wide sum = 0;
         mu[j] = d[j] + (m->nu ? (wide)m->nu[j] : 0);
-        for (pu_int l = 0; l < D; l++) sum += f->Gamma[j * D + l] * d[l];
+        for (pu_int l = 0; l < D; l++)
+            sum += f->Gamma[j * D + l] * d[l];
         quadratic += sum * d[j];
         f->shrinkage = fmax(f->shrinkage, (double)(f->Gamma_inverse[j * D + j] / Sigma[j * D + j]));
         see_range(f, A[j * D + j]);
         see_range(f, Sigma[j * D + j]);
     }
     for (pu_int i = 0; i < M; i++) {
-        for (pu_int j = 0; w[i] != 0 && j < D; j++) r[i] -= f->Phi[i * D + j] * d[j];
+        for (pu_int j = 0; w[i] != 0 && j < D; j++)
+            r[i] -= f->Phi[i * D + j] * d[j];
         quadratic += w[i] * r[i] * r[i];
         see_range(f, (wide)m->psi[i]);
     }
     logdet = wide_logdet(D, L);
-    f->nll += (double)((quadratic + logdet - f->logdet_Gamma - log_psi) / 2) + 0.5 * (double)observed * log(2 * acos(-1.0));
+    f->nll +=
+        (double)((quadratic + logdet - f->logdet_Gamma - log_psi) / 2) + 0.5 * (double)observed * log(2 * acos(-1.0));
     f->nll_scale += (double)((quadratic + wide_abs(logdet) + wide_abs(f->logdet_Gamma) + wide_abs(log_psi)) / 2) +
                     (double)(observed + D);
     f->condition = fmax(f->condition, scaled_condition(D, A, Sigma));
@@ -1237,7 +1310,8 @@ PU_TEST_FN void add_datum(const model *m, const reference *f, pu_int n, const wi
     }
     if (g->size[GAMMA]) {
         add_pulled(m->Gamma, S, g->value[GAMMA], g->scale[GAMMA]);
-        for (pu_int i = 0; i < D * D; i++) S[i] = Sigma[i] / 2;
+        for (pu_int i = 0; i < D * D; i++)
+            S[i] = Sigma[i] / 2;
         add_pulled(m->Gamma, S, g->value[GAMMA], g->scale[GAMMA]);
     }
     for (pu_int i = 0; i < M; i++) {
@@ -1281,7 +1355,8 @@ PU_TEST_FN void begin_gradient(const model *m, gradient *g)
 PU_TEST_FN void end_gradient(const model *m, const reference *f, gradient *g)
 {
     wide *S = wides(m->D * m->D);
-    for (pu_int i = 0; i < m->D * m->D; i++) S[i] = -f->Gamma_inverse[i] * (wide)m->N / 2;
+    for (pu_int i = 0; i < m->D * m->D; i++)
+        S[i] = -f->Gamma_inverse[i] * (wide)m->N / 2;
     if (g->size[GAMMA]) add_pulled(m->Gamma, S, g->value[GAMMA], g->scale[GAMMA]);
     for (int b = 0; b < BLOCKS; b++) {
         for (pu_int i = 0; i < g->size[b]; i++) {
@@ -1299,7 +1374,8 @@ PU_TEST_FN wide *second_moment(const model *m, const wide *sigma)
     for (pu_int k = 0; k < m->K; k++) {
         const wide *s = sigma + k * D;
         for (pu_int i = 0; i < D; i++) {
-            for (pu_int j = 0; j < D; j++) Sigma[i * D + j] += s[i] * s[j] / (wide)m->K;
+            for (pu_int j = 0; j < D; j++)
+                Sigma[i * D + j] += s[i] * s[j] / (wide)m->K;
         }
     }
     return Sigma;
@@ -1309,11 +1385,12 @@ PU_TEST_FN wide *second_moment(const model *m, const wide *sigma)
 PU_TEST_FN void reference_gradient(const model *m, const reference *f, wide *const *sigmas, gradient *g)
 {
     begin_gradient(m, g);
-    for (pu_int n = 0; n < m->N; n++) add_datum(m, f, n, sigmas ? second_moment(m, sigmas[n]) : f->Sigma[n], g);
+    for (pu_int n = 0; n < m->N; n++)
+        add_datum(m, f, n, sigmas ? second_moment(m, sigmas[n]) : f->Sigma[n], g);
     end_gradient(m, f, g);
 }
 
-/* ---- the solvers, step by step ------------------------------------------------------------------------------------ */
+/* ---- the solvers, step by step ---- */
 
 /* A run of a solver on one column, and what the reverse pass needs of it. */
 typedef struct {
@@ -1335,7 +1412,8 @@ typedef struct {
 PU_TEST_FN wide wide_dot(pu_int n, const wide *a, const wide *b)
 {
     wide sum = 0;
-    for (pu_int i = 0; i < n; i++) sum += a[i] * b[i];
+    for (pu_int i = 0; i < n; i++)
+        sum += a[i] * b[i];
     return sum;
 }
 
@@ -1362,7 +1440,8 @@ PU_TEST_FN run solve_by_steps(pu_int D, const wide *A, const wide *u, const recu
     for (pu_int s = 0; s < I; s++) {
         wide *d = t.d + s * D, *r = t.r + s * D, *q = t.q + s * D, *next = r + D, *ahead = d + D;
         if (!(wide_dot(D, r, r) > (wide)1e-50 * wide_dot(D, u, u))) break;
-        for (pu_int i = 0; i < D; i++) q[i] = wide_dot(D, A + i * D, d);
+        for (pu_int i = 0; i < D; i++)
+            q[i] = wide_dot(D, A + i * D, d);
         t.pi[s] = wide_dot(D, d, q);
         t.alpha[s] = how->solver == PU_GD ? how->step : t.rho[s] / t.pi[s];
         for (pu_int i = 0; i < D; i++) {
@@ -1372,15 +1451,17 @@ PU_TEST_FN run solve_by_steps(pu_int D, const wide *A, const wide *u, const recu
         }
         t.rho[s + 1] = wide_dot(D, next, ahead);
         t.beta[s] = how->solver == PU_CG || how->solver == PU_PCG ? t.rho[s + 1] / t.rho[s] : 0;
-        for (pu_int i = 0; i < D; i++) ahead[i] += t.beta[s] * d[i];
+        for (pu_int i = 0; i < D; i++)
+            ahead[i] += t.beta[s] * d[i];
         t.steps++;
     }
     return t;
 }
 
-/* The same backwards: xbar -> cotangents of A (added to Abar) and u (ubar, overwritten). Plain reverse mode, statement by
-   statement of solve_by_steps. */
-PU_TEST_FN void reverse_steps(pu_int D, const wide *A, const recurrence *how, const run *t, const wide *xbar, wide *Abar, wide *ubar)
+/* The same backwards: xbar -> cotangents of A (added to Abar) and u (ubar, overwritten). Plain reverse mode,
+   statement by statement of solve_by_steps. */
+PU_TEST_FN void reverse_steps(pu_int D, const wide *A, const recurrence *how, const run *t, const wide *xbar,
+                              wide *Abar, wide *ubar)
 {
     wide *dbar = wides(D), *qbar = wides(D), *rbar = ubar, rhobar = 0;
     memset(rbar, 0, (size_t)D * sizeof *rbar);
@@ -1402,10 +1483,12 @@ PU_TEST_FN void reverse_steps(pu_int D, const wide *A, const recurrence *how, co
             rhobar_before += abar / t->pi[s];
             pibar = -abar * a / t->pi[s];
         }
-        for (pu_int i = 0; i < D; i++) qbar[i] = pibar * d[i] - a * rbar[i];
+        for (pu_int i = 0; i < D; i++)
+            qbar[i] = pibar * d[i] - a * rbar[i];
         for (pu_int i = 0; i < D; i++) {
             dbar[i] += pibar * q[i] + wide_dot(D, A + i * D, qbar);
-            for (pu_int j = 0; j < D; j++) Abar[i * D + j] += qbar[i] * d[j];
+            for (pu_int j = 0; j < D; j++)
+                Abar[i * D + j] += qbar[i] * d[j];
         }
         rhobar = rhobar_before;
     }
@@ -1414,12 +1497,14 @@ PU_TEST_FN void reverse_steps(pu_int D, const wide *A, const recurrence *how, co
         rbar[i] += m * dbar[i] + 2 * rhobar * m * t->r[i];
     }
     for (pu_int i = 0; how->x0 && i < D; i++) {
-        for (pu_int j = 0; j < D; j++) Abar[i * D + j] -= rbar[i] * how->x0[j];
+        for (pu_int j = 0; j < D; j++)
+            Abar[i * D + j] -= rbar[i] * how->x0[j];
     }
 }
 
 /* <Abar, dA> + ubar'db, A = Gamma + Phi'W Phi, b = Gamma nu + Phi'W e; e = r + Phi mu at any mu */
-PU_TEST_FN void add_cotangents(const model *m, const reference *f, pu_int n, const wide *Abar, const wide *ubar, gradient *g)
+PU_TEST_FN void add_cotangents(const model *m, const reference *f, pu_int n, const wide *Abar, const wide *ubar,
+                               gradient *g)
 {
     pu_int D = m->D, M = m->M;
     wide *S = wides(D * D), *T = wides(M * D);
@@ -1442,7 +1527,8 @@ PU_TEST_FN void add_cotangents(const model *m, const reference *f, pu_int n, con
         along = wide_dot(D, row, ubar);
         for (pu_int j = 0; j < D; j++) {
             wide sum = 0;
-            for (pu_int l = 0; l < D; l++) sum += row[l] * (Abar[l * D + j] + Abar[j * D + l]);
+            for (pu_int l = 0; l < D; l++)
+                sum += row[l] * (Abar[l * D + j] + Abar[j * D + l]);
             spread += sum * row[j] / 2;
             T[i * D + j] = w[i] * (sum + e * ubar[j]);
         }
@@ -1458,14 +1544,15 @@ PU_TEST_FN void add_cotangents(const model *m, const reference *f, pu_int n, con
 PU_TEST_FN wide *right_side(const model *m, const reference *f, pu_int n)
 {
     wide *b = wides(m->D);
-    for (pu_int i = 0; i < m->D; i++) b[i] = wide_dot(m->D, f->A[n] + i * m->D, f->mu[n]);
+    for (pu_int i = 0; i < m->D; i++)
+        b[i] = wide_dot(m->D, f->A[n] + i * m->D, f->mu[n]);
     return b;
 }
 
-/* What PU_OUTPUT (network = 0) and PU_NETWORK give after so many steps. hows: one for each datum and column (N x (K + 1)).
-   *left: the largest |u - A x| / |u|; *cancellation: what see_cancellation() finds there. */
-PU_TEST_FN void gradient_of_steps(const model *m, const reference *f, const recurrence *hows, int network, gradient *g, double *left,
-                              double *cancellation)
+/* What PU_OUTPUT (network = 0) and PU_NETWORK give after so many steps. hows: one for each datum and column (N x (K +
+   1)). *left: the largest |u - A x| / |u|; *cancellation: what see_cancellation() finds there. */
+PU_TEST_FN void gradient_of_steps(const model *m, const reference *f, const recurrence *hows, int network, gradient *g,
+                                  double *left, double *cancellation)
 {
     pu_int D = m->D, M = m->M;
     wide **ds = wide_pointers(m->N), **mus = wide_pointers(m->N), **rs = wide_pointers(m->N);
@@ -1473,26 +1560,31 @@ PU_TEST_FN void gradient_of_steps(const model *m, const reference *f, const recu
     *left = *cancellation = 0;
     for (pu_int n = 0; n < m->N; n++) {
         reference here = *f; /* with the datum's mu, mu - nu and residual replaced */
-        wide *sigma = wides(m->K * D), *Abar = wides(D * D), *ubar = wides(D), *none = wides(D), *d = wides(D), *r = wides(M);
+        wide *sigma = wides(m->K * D), *Abar = wides(D * D), *ubar = wides(D), *none = wides(D), *d = wides(D),
+             *r = wides(M);
         wide *xbar = wides(D), *mu = NULL;
         const wide *A = f->A[n];
         for (pu_int c = 0; c <= m->K; c++) {
             const recurrence *how = hows + n * (m->K + 1) + c;
             wide *u = c == 0 ? right_side(m, f, n) : wides(D), size, weight = c == 0 ? 1 : 1 / (wide)m->K;
             run t;
-            for (pu_int i = 0; c > 0 && i < D; i++) u[i] = (wide)m->delta[(n * m->K + c - 1) * D + i];
+            for (pu_int i = 0; c > 0 && i < D; i++)
+                u[i] = (wide)m->delta[(n * m->K + c - 1) * D + i];
             t = solve_by_steps(D, A, u, how);
-            for (pu_int i = 0; i < D; i++) xbar[i] = weight * (wide_dot(D, A + i * D, t.x) - u[i]);
+            for (pu_int i = 0; i < D; i++)
+                xbar[i] = weight * (wide_dot(D, A + i * D, t.x) - u[i]);
             if (network) reverse_steps(D, A, how, &t, xbar, Abar, c == 0 ? ubar : none);
             size = wide_dot(D, u, u);
             if (size > 0) *left = fmax(*left, sqrt((double)(wide_dot(D, xbar, xbar) / size / (weight * weight))));
             if (c == 0) mu = t.x;
             else memcpy(sigma + (c - 1) * D, t.x, (size_t)D * sizeof *sigma);
         }
-        for (pu_int i = 0; i < D; i++) d[i] = mu[i] - (m->nu ? (wide)m->nu[i] : 0);
+        for (pu_int i = 0; i < D; i++)
+            d[i] = mu[i] - (m->nu ? (wide)m->nu[i] : 0);
         for (pu_int i = 0; i < M; i++) {
             r[i] = f->r[n][i];
-            for (pu_int j = 0; f->w[n][i] != 0 && j < D; j++) r[i] += f->Phi[i * D + j] * (f->mu[n][j] - mu[j]);
+            for (pu_int j = 0; f->w[n][i] != 0 && j < D; j++)
+                r[i] += f->Phi[i * D + j] * (f->mu[n][j] - mu[j]);
         }
         here.d = ds;
         here.mu = mus;

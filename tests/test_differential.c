@@ -10,8 +10,8 @@
    REFERENCE
    Dense formulas in the letters of pu.h's head, on matrices of Gamma and Phi that are built from the parameters by
    their definitions, not by the library's products (wide_models.h). Numbers are of 113 bits (__float128) where the
-   compiler has them, else long double of at least 64 bits; where long double is a double, the test is skipped and says so. A
-   comparison is made only where the reference's own error, its rounding unit times the condition, is below a tenth of
+   compiler has them, else long double of at least 64 bits; where long double is a double, the test is skipped and says
+   so. A comparison is made only where the reference's own error, its rounding unit times the condition, is below a tenth of
    what is allowed.
 
    WHAT IS AN ERROR
@@ -39,8 +39,8 @@
                             ritz_max / ritz_min, or rounding_error. SD, GD: condition times worst_residual
        early                the same after few steps: told, no failure
    PU_INEXACT must come with finite numbers, and rounding_error be at least a tenth of the error, but for 1 % of them:
-   it is an estimate. It must not come where nothing is extreme, see false_alarm(). Models with unit-diagonal conditions of
-   A and Gamma below REFUSE_CONDITION must not be refused. The table at the end counts all this by kind and engine. */
+   it is an estimate. It must not come where nothing is extreme, see false_alarm(). Models with unit-diagonal
+   conditions of A and Gamma below REFUSE_CONDITION must not be refused. The table at the end counts all this by kind and engine. */
 #include "pu_test.h"
 #include "test_common.h"
 
@@ -594,13 +594,15 @@ static void see_estimate(const model *m, const reference *f, kind k, int slot, c
 static void run_to_the_limit(const model *m, const reference *f, const gradient *want, int whole, pu_workspace *ws)
 {
     static const kind limits[3] = {NETWORK_LIMIT, OUTPUT_LIMIT, MONTE_CARLO_LIMIT}; /* in the order of pu_kind */
+    static const kind early[2] = {NETWORK_EARLY, OUTPUT_EARLY};
     pu_kind what = (pu_kind)pick(whole ? 3 : 2);
     setup s = random_setup(m, f, (pu_solver)pick(often(0.8) ? 2 : 4), what);
-    kind k = whole ? limits[what] : (what == PU_NETWORK ? NETWORK_EARLY : OUTPUT_EARLY);
+    kind k = whole ? limits[what] : early[what];
     int known = s.options.solve.solver == PU_CG || s.options.solve.solver == PU_PCG;
     outcome o;
     if (!known && (!whole || s.condition > 30)) return;
-    s.options.solve.iterations = whole ? (known ? 20 * (1 + pick(10)) : 1000) : 1 + pick(8);
+    s.options.solve.iterations = whole ? 20 * (1 + pick(10)) : 1 + pick(8);
+    if (!known) s.options.solve.iterations = 1000;
     if (whole && often(0.7)) {
         s.options.solve.tolerance = PU_TEST_PICK(1e-10, 1e-5);
         s.options.solve.iterations = 1000;

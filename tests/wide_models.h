@@ -1157,8 +1157,8 @@ PU_TEST_FN void see_cancellation(const model *m, reference *f, pu_int n, const w
     wide sums = 0, sizes = 0;
     const wide *r = f->r[n];
     for (pu_int i = 0; i < m->M; i++) {
-        wide e = m->mask[n * m->M + i] ? (wide)m->y[n * m->M + i] - (m->eta ? (wide)m->eta[i] : 0) : 0;
-        sizes = wide_max(sizes, wide_abs(e));
+        if (!m->mask[n * m->M + i]) continue;
+        sizes = wide_max(sizes, wide_abs((wide)m->y[n * m->M + i] - (m->eta ? (wide)m->eta[i] : 0)));
         sums = wide_max(sums, wide_abs(r[i]));
     }
     if (sizes > 0) f->cancellation = fmax(f->cancellation, (double)(sizes / sums));

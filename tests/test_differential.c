@@ -11,8 +11,8 @@
    Dense formulas in the letters of pu.h's head, on matrices of Gamma and Phi that are built from the parameters by
    their definitions, not by the library's products (wide_models.h). Numbers are of 113 bits (__float128) where the
    compiler has them, else long double of at least 64 bits; where long double is a double, the test is skipped and says
-   so. A comparison is made only where the reference's own error, its rounding unit times the condition, is below a tenth of
-   what is allowed.
+   so. A comparison is made only where the reference's own error, its rounding unit times the condition, is below a
+   tenth of what is allowed.
 
    WHAT IS AN ERROR
        nll        |got - ref| / (mean over data of |quadratic|/2 + |log det A|/2 + |log det Gamma|/2
@@ -40,7 +40,8 @@
        early                the same after few steps: told, no failure
    PU_INEXACT must come with finite numbers, and rounding_error be at least a tenth of the error, but for 1 % of them:
    it is an estimate. It must not come where nothing is extreme, see false_alarm(). Models with unit-diagonal
-   conditions of A and Gamma below REFUSE_CONDITION must not be refused. The table at the end counts all this by kind and engine. */
+   conditions of A and Gamma below REFUSE_CONDITION must not be refused. The table at the end counts all this by
+   kind and engine. */
 #include "pu_test.h"
 #include "test_common.h"
 
@@ -117,9 +118,13 @@ static int telling; /* one model, told in full */
 static int dumping; /* a line for each call */
 static long models_made, models_none;
 
-static void remember(uint64_t *list, long count, uint64_t number)
+/* One more, and the first few different models of them; kept as number + 1, 0 is none. */
+static void note(long *count, uint64_t *list, uint64_t number)
 {
-    if (count <= SHOWN) list[count - 1] = number;
+    int i = 0;
+    ++*count;
+    while (i < SHOWN && list[i] != 0 && list[i] != number + 1) i++;
+    if (i < SHOWN) list[i] = number + 1;
 }
 
 /* One call: which part was how far off. */
@@ -240,7 +245,7 @@ static void judge(const model *m, const reference *f, const char *what, kind k, 
     }
     if (o->status < 0 || o->status == PU_BREAKDOWN || o->status == PU_NONFINITE) {
         t->refused++;
-        if (false_refusal(f, slot)) remember(t->refused_model, ++t->false_refusals, m->number);
+        if (false_refusal(f, slot)) note(&t->false_refusals, t->refused_model, m->number);
         return;
     }
     if (o->status != PU_OK && o->status != PU_INEXACT) {
@@ -249,7 +254,7 @@ static void judge(const model *m, const reference *f, const char *what, kind k, 
     }
     if (o->status == PU_OK) t->ok++;
     else t->inexact++;
-    if (o->status == PU_INEXACT && false_alarm(f)) remember(t->alarm_model, ++t->false_alarms, m->number);
+    if (o->status == PU_INEXACT && false_alarm(f)) note(&t->false_alarms, t->alarm_model, m->number);
     if ((10 * own > allowed || o->solver < 0) && all_finite(o)) {
         t->unjudged++;
         return;
@@ -270,10 +275,10 @@ static void judge(const model *m, const reference *f, const char *what, kind k, 
             t->wrong_part[p]++;
         }
     }
-    if (wrong) remember(t->wrong_model, ++t->wrong, m->number);
-    if (gross) remember(t->gross_model, ++t->gross, m->number);
-    if (wrong && false_alarm(f)) remember(t->mild_model, ++t->wrong_mild, m->number);
-    if (understated) remember(t->understated_model, ++t->understated, m->number);
+    if (wrong) note(&t->wrong, t->wrong_model, m->number);
+    if (gross) note(&t->gross, t->gross_model, m->number);
+    if (wrong && false_alarm(f)) note(&t->wrong_mild, t->mild_model, m->number);
+    if (understated) note(&t->understated, t->understated_model, m->number);
 }
 
 /* ---- calls ---- */
@@ -586,7 +591,7 @@ static void see_estimate(const model *m, const reference *f, kind k, int slot, c
     if (o->status != PU_OK || !r->has_nll || m->N * (m->K - 1) < 3) return;
     t->estimates++;
     if (fabs(r->nll - f->nll) > 10 * (r->nll_95 + fabs(r->nll_gap) + o->base * f->nll_scale))
-        remember(t->far_model, ++t->far_estimates, m->number);
+        note(&t->far_estimates, t->far_model, m->number);
 }
 
 /* Against the gradient of these probes from exact solutions: the report says how far the solver was from them. SD and
@@ -795,9 +800,8 @@ static void print_models(const char *what, long count, const uint64_t *list)
 {
     if (count == 0) return;
     printf("    %ld %s: models", count, what);
-    for (long i = 0; i < count && i < SHOWN; i++)
-        printf(" %llu", (unsigned long long)list[i]);
-    printf("%s\n", count > SHOWN ? " .." : "");
+    for (int i = 0; i < SHOWN && list[i] > 0; i++) printf(" %llu", (unsigned long long)(list[i] - 1));
+    printf("\n");
 }
 
 static void print_table(void)

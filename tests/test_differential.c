@@ -64,7 +64,8 @@
 #define EPS              PU_TEST_EPS
 #define REFUSE_CONDITION PU_TEST_PICK(1e6, 1e3)
 #define ALARM_CONDITION  PU_TEST_PICK(1e4, 1e2)
-#define SAFE_RANGE       PU_TEST_PICK(1e100, 1e15) /* squares of products of two such numbers are finite */
+#define SAFE_RANGE       PU_TEST_PICK(1e100, 1e15) /* products of two such numbers are finite */
+#define SOLVER_RANGE     PU_TEST_PICK(1e60, 1e8)   /* d'A d = |A| |A mu|^2 is finite */
 
 /* ---- what is counted --------------------------------------------------------------------------------------------- */
 
@@ -134,6 +135,7 @@ typedef struct {
     double base;     /* what rounding may do in any case */
     double rounding; /* report.rounding_error, where it is known */
     double solver;   /* error by ending the solver early, told or known; -1: unknown */
+    double condition;    /* of A as the solver sees it; 0: a direct engine */
     pu_report report;
 } outcome;
 
@@ -171,11 +173,12 @@ static int false_alarm(const reference *f)
 
 /* The dual engine, asked for by name, may also refuse where rounding takes its own matrix I + R Gamma^-1 R', whose
    condition is about the shrinkage; auto may not. */
-static int false_refusal(const reference *f, int slot)
+static int false_refusal(const reference *f, int slot, const outcome *o)
 {
+    double safe = slot < ENGINES ? SAFE_RANGE : SOLVER_RANGE;
     if (slot == PU_DUAL && f->shrinkage > 0.01 / EPS) return 0;
-    return f->condition < REFUSE_CONDITION && f->gamma_condition < REFUSE_CONDITION && f->high < SAFE_RANGE &&
-           f->low > 1 / SAFE_RANGE;
+    return fmax(f->condition, o->condition) < REFUSE_CONDITION && f->gamma_condition < REFUSE_CONDITION &&
+           f->high < safe && f->low > 1 / safe;
 }
 
 static void tell(const model *m, const char *what, kind k, int slot, const outcome *o, double allowed)
@@ -245,7 +248,7 @@ static void judge(const model *m, const reference *f, const char *what, kind k, 
     }
     if (o->status < 0 || o->status == PU_BREAKDOWN || o->status == PU_NONFINITE) {
         t->refused++;
-        if (false_refusal(f, slot)) note(&t->false_refusals, t->refused_model, m->number);
+        if (false_refusal(f, slot, o)) note(&t->false_refusals, t->refused_model, m->number);
         return;
     }
     if (o->status != PU_OK && o->status != PU_INEXACT) {
@@ -579,6 +582,7 @@ static void run_steps(const model *m, const reference *f, pu_workspace *ws)
     if (left < 1e-3 || cancellation > 1e3) return; /* a recurrence that has ended is rounding */
     call_gradient(m, &want, &s.options, ws, &o);
     o.base *= (double)s.options.solve.iterations * (s.condition + f->gamma_condition) * fmax(1, cancellation);
+    o.condition = s.condition;
     judge(m, f, "gradient", network ? NETWORK_STEPS : OUTPUT_STEPS, slot_of(&s), &o);
 }
 
@@ -620,6 +624,7 @@ static void run_to_the_limit(const model *m, const reference *f, const gradient 
         printf("  NLL %.15g, estimated %.15g +- %.3g, gap %.3g, %s\n", f->nll, o.report.nll, o.report.nll_95,
                o.report.nll_gap, o.report.nll_converged ? "converged" : "not converged");
     o.solver = known ? o.report.solver_error : s.condition * o.report.worst_residual;
+    o.condition = s.condition;
     judge(m, f, "gradient", k, slot_of(&s), &o);
 }
 

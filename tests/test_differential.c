@@ -562,7 +562,7 @@ static void run_steps(const model *m, const reference *f, pu_workspace *ws)
         x0 = tc_reals(columns * D);
         s.x0 = wides(columns * D);
         for (pu_int i = 0; i < columns * D; i++) {
-            pu_int c = i / D, n = c / (m->K + 1), j = i % D; /* of the size of the solution, which rounding is relative to */
+            pu_int c = i / D, n = c / (m->K + 1), j = i % D; /* of the solution's size, as rounding is */
             double size = c % (m->K + 1) == 0 ? (double)f->mu[n][j] : sqrt((double)f->Sigma[n][j * (D + 1)]);
             x0[i] = (pu_real)(size * (1 + 0.3 * normal()));
             s.x0[i] = (wide)x0[i];

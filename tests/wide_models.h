@@ -1550,14 +1550,15 @@ PU_TEST_FN wide *right_side(const model *m, const reference *f, pu_int n)
 }
 
 /* What PU_OUTPUT (network = 0) and PU_NETWORK give after so many steps. hows: one for each datum and column (N x (K +
-   1)). *left: the largest |u - A x| / |u|; *cancellation: what see_cancellation() finds there. */
+   1)). *left: the smallest |u - A x| / |u|; *cancellation: what see_cancellation() finds there. */
 PU_TEST_FN void gradient_of_steps(const model *m, const reference *f, const recurrence *hows, int network, gradient *g,
                                   double *left, double *cancellation)
 {
     pu_int D = m->D, M = m->M;
     wide **ds = wide_pointers(m->N), **mus = wide_pointers(m->N), **rs = wide_pointers(m->N);
     begin_gradient(m, g);
-    *left = *cancellation = 0;
+    *left = HUGE_VAL;
+    *cancellation = 0;
     for (pu_int n = 0; n < m->N; n++) {
         reference here = *f; /* with the datum's mu, mu - nu and residual replaced */
         wide *sigma = wides(m->K * D), *Abar = wides(D * D), *ubar = wides(D), *none = wides(D), *d = wides(D),
@@ -1575,7 +1576,7 @@ PU_TEST_FN void gradient_of_steps(const model *m, const reference *f, const recu
                 xbar[i] = weight * (wide_dot(D, A + i * D, t.x) - u[i]);
             if (network) reverse_steps(D, A, how, &t, xbar, Abar, c == 0 ? ubar : none);
             size = wide_dot(D, u, u);
-            if (size > 0) *left = fmax(*left, sqrt((double)(wide_dot(D, xbar, xbar) / size / (weight * weight))));
+            if (size > 0) *left = fmin(*left, sqrt((double)(wide_dot(D, xbar, xbar) / size / (weight * weight))));
             if (c == 0) mu = t.x;
             else memcpy(sigma + (c - 1) * D, t.x, (size_t)D * sizeof *sigma);
         }

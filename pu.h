@@ -1,4 +1,4 @@
-/* pu.h - v0.3.0 - maximum likelihood in latent Gaussian models without matrix inversion
+/* pu.h - v0.4.0 - maximum likelihood in latent Gaussian models without matrix inversion
    MIT licence (text at the end of this file). One file, C99 = C++11, no dependency but libm.
 
 USE
@@ -120,7 +120,7 @@ MATHS (letters used throughout; W = diag(mask * psi), e = mask * (y - eta))
 #include <stddef.h>
 #include <stdint.h>
 
-#define PU_VERSION "0.3.0"
+#define PU_VERSION "0.4.0"
 
 /* ------------------------------------------------------------------------------------------------
    >>config

@@ -1277,6 +1277,26 @@ typedef struct {
     wide subtracted[BLOCKS];
 } gradient;
 
+/* A state space's gradient in A is N (M_{t,t-1} - A M_{t-1,t-1}), which vanishes when the data say nothing, and has other
+   units than the gradients in Q and P0: scale (its first S^2 entries) += |N| |M_{t,t-1}|, what it is the difference of. */
+PU_TEST_FN void add_transition_size(const node *op, const wide *M, wide *scale)
+{
+    ssm_parts s;
+    pu_int S = op->order, D = op->op.rows;
+    wide E[MOST_STATES * MOST_STATES], F[MOST_STATES * MOST_STATES], N[MOST_STATES * MOST_STATES];
+    ssm_of(op, &s);
+    for (pu_int i = 0; i < S * S; i++)
+        N[i] = wide_abs(s.N[i]);
+    for (pu_int t = 1; t < D / S; t++) {
+        block_of(M, D, S, t, t - 1, E);
+        for (pu_int i = 0; i < S * S; i++)
+            E[i] = wide_abs(E[i]);
+        wide_product(S, S, S, N, E, 0, F);
+        for (pu_int i = 0; i < S * S; i++)
+            scale[i] += 2 * F[i];
+    }
+}
+
 /* value += sum_ij S_ij dOp_ij, scale += its size */
 PU_TEST_FN void add_pulled(const node *op, const wide *S, wide *value, wide *scale)
 {
@@ -1287,6 +1307,7 @@ PU_TEST_FN void add_pulled(const node *op, const wide *S, wide *value, wide *sca
         value[i] += term[i];
         scale[i] += wide_abs(term[i]);
     }
+    if (op->kind == SSM) add_transition_size(op, S, scale);
     pool_used = mark;
 }
 

@@ -4155,6 +4155,15 @@ PU__FN double pu__pivot_ratio(pu_int n, const pu_real *diag, pu_int apart, const
     return worst;
 }
 
+/* v_i = +- diag_i^1/2, signs as if at random. */
+PU__FN void pu__signed_roots(pu_int n, const pu_real *diag, pu_real *v)
+{
+    for (pu_int i = 0; i < n; i++) {
+        pu_real root = pu__sqrt(diag[i]);
+        v[i] = (uint32_t)i * 2654435769u >> 31 ? root : -root;
+    }
+}
+
 /* A sum of logarithms, sum + log product, with one log for many terms. */
 typedef struct {
     double sum, product;
@@ -11952,7 +11961,7 @@ PU__FN pu_status pu__posterior_value(pu__posterior *p, pu_block x, pu_real *d, p
             v->seen = pu__max(v->seen, w * fabs((double)t[i]));
             v->spread = pu__max(v->spread, (double)now->w_root[i] * terms);
         }
-        v->rounding += w * fabs((double)t[i]) * terms;
+        v->rounding += w * terms * (fabs((double)t[i]) + (double)PU__EPS * terms);
     }
     v->value = (pu__dot(p->n_rows, now->w, t, t) - p->log_psi) / 2;
     v->prior = pu__prior_square(p->model->Gamma, d, q, &size);
@@ -12047,6 +12056,7 @@ typedef struct {
     double gamma_logdet; /* log det Gamma */
     double logdet;       /* out: log det A */
     double norm;         /* out, banded: largest row sum of |A|, from above */
+    pu_real least;       /* out, dense: smallest entry of diag(A) */
     double kappa;        /* out: by how much the factor enlarges rounding, see pu__pivot_ratio */
     double eps;          /* out: rounding of the arithmetic that made it */
     double given;        /* out: relative error that it began with */
@@ -12102,12 +12112,15 @@ PU__FN pu_status pu__dense_prepare(PU__PREPARE_ARGS)
     pu__posterior *p = e->post;
     if (pu__posterior_dense(p, e->x, e->q, e->L))
         return pu__operator_failed(report, p->failed, n);
-    for (pu_int i = 0; i < p->D; i++)
+    e->least = e->L[0];
+    for (pu_int i = 0; i < p->D; i++) {
         e->diag[i] = e->L[i * (p->D + 1)];
+        if (e->diag[i] < e->least)
+            e->least = e->diag[i];
+    }
     if (pu__factor(e, p->D, "A", n, report))
         return report->status;
     e->kappa = pu__pivot_ratio(p->D, e->diag, 1, e->L);
-    e->given = 0;
     e->eps = (double)PU__EPS;
     e->lost = 1;
     e->logdet = 2 * pu__log_diagonal(p->D, e->L, p->D + 1);
@@ -12167,7 +12180,6 @@ PU__FN pu_status pu__dual_prepare(PU__PREPARE_ARGS)
     double least = HUGE_VAL;
     e->lost = 1;
     e->prior = 1;
-    e->given = 0;
     e->eps = (double)PU__EPS;
     if (m > 0)
         pu__zeros(B, m * m);
@@ -12406,7 +12418,6 @@ PU__FN pu_status pu__banded_prepare(PU__PREPARE_ARGS)
         e->kappa = pu__max(e->kappa, (double)e->diag[i] * e->inverse[i]);
     }
     e->eps = Gamma->form == PU_FORM_AR ? (double)PU__EPS : DBL_EPSILON; /* of the entries, or of the factor */
-    e->given = 0;
     e->lost = 1;
     e->smoothed = 0;
     e->logdet = logs.sum + log(logs.product);
@@ -13004,6 +13015,7 @@ typedef struct {
     double gamma_logdet, shared_c; /* log det Gamma; 1/2 nu'Gamma nu - 1/2 log det Gamma */
     pu_real *gamma_diag;           /* D: its diagonal, zero where it is not known */
     double gamma_nu_top;           /* largest |Gamma nu| */
+    double gamma_kappa;            /* by how much Gamma.solve enlarges errors, see pu__probe_factor */
     double gamma_rounding;         /* relative rounding error of Gamma^-1, as far as it is known */
     pu_int *observed;              /* N */
     int *lane_of;                  /* N, ragged data: the lane that each goes to */
@@ -14101,6 +14113,7 @@ PU__FN pu_status pu__gradient_rounding(const pu__job *job, pu__worker *w, const 
     pu__posterior *p = &w->post;
     double eps = (double)PU__EPS, root = sqrt(v->weight), a = root > 0 ? v->seen / root : 0;
     double m = mean->error, s = mean->size, error = c->rounding, lost = eps * v->spread;
+    double s_data = s * (w->engine == PU_DUAL ? sqrt(w->direct.prior) : 1); /* it knows s in units of the prior */
     /* (mu - nu)(mu - nu)' is multiplied out, for all data at once; with a reverse pass (e - Phi mu)^2, too */
     if (out->Gamma)
         error = pu__max(error, pu__max(job->gamma_rounding, (m * (s + m) + eps * mean->centre) / (1 + s * s)));
@@ -14109,7 +14122,7 @@ PU__FN pu_status pu__gradient_rounding(const pu__job *job, pu__worker *w, const 
     else if (out->psi)
         error = pu__max(error, (m + lost) / (1 + a));
     if (out->Phi)
-        error = pu__max(error, (m * pu__max(a, s) + lost * s) / (1 + a * s));
+        error = pu__max(error, (m * pu__max(a, s_data) + lost * s_data) / (1 + a * s_data));
     c->rounding = error;
     c->eta_rounding = root * m + eps * v->terms;
     c->eta_size = v->eta;
@@ -14347,12 +14360,12 @@ PU__FN pu_status pu__probe_factor(const pu__job *job, pu__worker *w)
     int sigma = job->any_grad || job->want_variance || job->want_fit;
     if (band && sigma)
         pu__band_sigma(e);
-    if (w->engine == PU_DUAL || w->engine == PU_KALMAN || (band && sigma && e->kappa < 100) || !(sigma || job->out->x))
+    /* a transform mixes the weights of its rows: it rounds relative to the largest */
+    for (pu_int i = 0; job->Phi->form == PU_FORM_FOURIER && w->engine == PU_DENSE && i < job->M; i++)
+        e->kappa = pu__max(e->kappa, (double)w->post.w_all[i] / (double)e->least);
+    if (w->engine == PU_DUAL || w->engine == PU_KALMAN || (band && sigma && e->kappa < 100))
         return PU_OK;
-    for (pu_int i = 0; i < job->D; i++) {
-        pu_real root = pu__sqrt(e->diag[i]);
-        v[i] = (uint32_t)i * 2654435769u >> 31 ? root : -root;
-    }
+    pu__signed_roots(job->D, e->diag, v);
     if (pu__solve_aside(w, pu__rows(v, job->D)))
         return PU_E_OPERATOR;
     for (pu_int i = 0; i < job->D; i++)
@@ -14404,12 +14417,17 @@ PU__FN pu_status pu__mean_rounding(const pu__job *job, pu__worker *w, const pu__
     b = (kalman ? e->eps * e->eps * e->kappa * e->kappa : eps * eps * kappa) * v->data;
     for (pu_int i = 0; i < job->D; i++) {
         double x = (double)w->run.x.at[i], from = nu ? (double)nu[i] : 0, prior = (double)job->gamma_diag[i];
-        double precision = dual ? prior : (double)e->diag[i];
+        double precision = dual ? prior : (double)e->diag[i], push = nu ? (double)job->gamma_nu[i] : 0;
         double variance = kalman ? e->Z[i * (e->width + 1)] : kappa / precision; /* at most */
         /* the part of diag(A) that comes from the data, and so has a part in b */
         double part = dual ? 1 : pu__max(1 - prior / precision, eps);
-        double error = sqrt(square + b * part + eps * eps * precision * x * x);
-        if (prior > 0 && !(variance * prior < 1))
+        double error = square + b * part + eps * eps * (precision * x * x + kappa * push * push / precision);
+        if (dual) /* whose mean is nu and a correction */
+            error += eps * eps * prior * e->prior * from * from;
+        error = sqrt(error);
+        if (!(prior > 0))
+            prior = precision; /* not known */
+        if (!(variance * prior < 1))
             variance = 1 / prior;
         m->error = pu__max(m->error, error);
         m->nu = pu__max(m->nu, error * prior * sqrt(variance));
@@ -14457,6 +14475,7 @@ PU__FN pu_status pu__direct_begin(const pu__job *job, pu__worker *w, pu_int n, p
     pu__value value;
     e->gamma_logdet = job->gamma_logdet;
     e->gamma_diag = job->gamma_diag;
+    e->given = w->engine == PU_DUAL ? (double)PU__EPS * job->gamma_kappa : 0;
     if (pu__engines[w->engine].prepare(e, n, report))
         return report->status;
     job->logdet[n] = e->logdet;
@@ -14704,14 +14723,25 @@ PU__FN pu_status pu__device_close(const pu__job *job, pu_report *report)
    ------------------------------------------------------------------------------------------------ */
 
 /* The diagonal of Gamma and, as far as it is known, what rounding leaves of Gamma^-1 and so of the gradient of
-   log det Gamma. */
+   log det Gamma; for the dual engine, by how much Gamma.solve enlarges errors. */
 PU__FN pu_status pu__gamma_sizes(pu__job *job, pu_report *report)
 {
     const pu_op *Gamma = job->Gamma;
+    pu_real *v = job->test, *z = v + job->D;
     job->gamma_rounding = 4 * (double)PU__EPS * (Gamma->condition ? Gamma->condition(Gamma) : 1);
+    job->gamma_kappa = 1;
     pu__zeros(job->gamma_diag, job->D);
-    if (Gamma->diag && Gamma->diag(Gamma, job->gamma_diag, job->work))
+    if (!Gamma->diag)
+        return PU_OK;
+    if (Gamma->diag(Gamma, job->gamma_diag, job->work))
         return pu__operator_failed(report, "Gamma.diag", -1);
+    if (!job->reserved[PU_DUAL])
+        return PU_OK;
+    pu__signed_roots(job->D, job->gamma_diag, v);
+    if (Gamma->solve(Gamma, 1, pu__rows(v, job->D), pu__rows(z, job->D), job->work))
+        return pu__operator_failed(report, "Gamma.solve", -1);
+    for (pu_int i = 0; i < job->D; i++)
+        job->gamma_kappa = pu__max(job->gamma_kappa, fabs((double)z[i] * (double)v[i]));
     return PU_OK;
 }
 

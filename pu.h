@@ -578,8 +578,9 @@ typedef struct {
                                     eps (PU_NETWORK: I eps^2), eps^2 = sum |x - A^-1 u|_A^2 / sum |x|_A^2; -1: unknown
                                     (GD, SD, warm start, or nobody asked for the likelihood) */
     double rounding_error;       /* estimate of the relative error that rounding leaves in the results of direct
-                                    engines, to the terms that they are the sum of (in mu, in Sigma, log det); above the
-                                    root of the machine's epsilon the status is PU_INEXACT, 1: no digit may be right; -1:
+                                    engines, to the terms that they are the sum of (in mu, in Sigma, log det), on the safe
+                                    side by 3; above 3 times the root of the machine's epsilon the status is PU_INEXACT;
+                                    1: no digit may be right; -1:
                                     not measured (a device; iterative engine without gradients). Iterative engine: what
                                     cancels in gradients; what the solver leaves is solver_error */
     double ritz_min, ritz_max;   /* extreme Ritz values of A (PCG: of M^-1 A) over all columns; 0 where unknown */
@@ -5908,17 +5909,21 @@ PU__FN void pu__ar_ends(const pu_ar *ar, pu_real c, const pu_real *x, pu_real *y
 }
 
 /* x'Gamma x = |X x|^2, in double: a sum of squares, where x'(Gamma x) cancels when a process near its unit root is far
-   from zero. */
-PU__FN double pu__ar_square(const pu_op *op, const pu_real *x)
+   from zero. *size as for pu__ssm_square. */
+PU__FN double pu__ar_square(const pu_op *op, const pu_real *x, double *size)
 {
     const pu_ar *ar = pu__ar_of(op);
     double sum = 0;
     for (pu_int t = 0; t < ar->n; t++) {
         const pu_real *row = pu__ar_x(ar, t);
-        double u = 0;
-        for (pu_int j = 0; j <= pu__min(t, ar->order); j++)
-            u += (double)row[j] * (double)x[t - j];
+        double u = 0, terms = 0;
+        for (pu_int j = 0; j <= pu__min(t, ar->order); j++) {
+            double term = (double)row[j] * (double)x[t - j];
+            u += term;
+            terms += fabs(term);
+        }
         sum += u * u;
+        *size += terms * fabs(u);
     }
     return sum;
 }
@@ -6846,22 +6851,29 @@ PU__FN pu_status pu__ssm_pass(const pu_op *op, pu_int k, pu_block X, pu_block Y,
 }
 
 /* x'Gamma x = sum_t (x_t - A x_{t-1})'W_t (x_t - A x_{t-1}), in double. As x'(Gamma x) it would be the small difference
-   of large numbers where the states are large and their innovations small. */
-PU__FN double pu__ssm_square(const pu_op *op, const pu_real *x)
+   of large numbers where the states are large and their innovations small. *size += the same with the sizes of the terms
+   of one of the two: what a relative error in them changes. */
+PU__FN double pu__ssm_square(const pu_op *op, const pu_real *x, double *size)
 {
     const pu_ssm *m = pu__ssm(op);
     pu_int S = m->states;
     double sum = 0;
     for (pu_int at = 0; at < op->rows; at += S) {
         const double *W = at > 0 ? m->Qi : m->Pi;
-        double u[PU_SSM_MAX];
+        double u[PU_SSM_MAX], terms[PU_SSM_MAX];
         for (pu_int i = 0; i < S; i++) {
             u[i] = (double)x[at + i];
-            for (pu_int j = 0; at > 0 && j < S; j++)
-                u[i] -= m->A_set[i * S + j] * (double)x[at - S + j];
+            terms[i] = fabs(u[i]);
+            for (pu_int j = 0; at > 0 && j < S; j++) {
+                double term = m->A_set[i * S + j] * (double)x[at - S + j];
+                u[i] -= term;
+                terms[i] += fabs(term);
+            }
         }
-        for (pu_int i = 0; i < S * S; i++)
+        for (pu_int i = 0; i < S * S; i++) {
             sum += u[i / S] * W[i] * u[i % S];
+            *size += terms[i / S] * fabs(W[i] * u[i % S]);
+        }
     }
     return sum;
 }
@@ -11918,16 +11930,12 @@ typedef struct {
 /* d'q = d'Gamma d, and in *size the sum of its terms' sizes: as a sum of squares where Gamma knows one. */
 PU__FN double pu__prior_square(const pu_op *Gamma, const pu_real *d, const pu_real *q, double *size)
 {
-    double sum = 0;
     *size = 0;
-    if (Gamma->form == PU_FORM_STATES || Gamma->form == PU_FORM_AR) {
-        *size = (Gamma->form == PU_FORM_AR ? pu__ar_square : pu__ssm_square)(Gamma, d);
-        return *size;
-    }
+    if (Gamma->form == PU_FORM_STATES || Gamma->form == PU_FORM_AR)
+        return (Gamma->form == PU_FORM_AR ? pu__ar_square : pu__ssm_square)(Gamma, d, size);
     for (pu_int i = 0; i < Gamma->rows; i++)
         *size += fabs((double)d[i] * (double)q[i]);
-    sum = pu__dot(Gamma->rows, NULL, d, q);
-    return sum;
+    return pu__dot(Gamma->rows, NULL, d, q);
 }
 
 /* At the x of the last product 1/2 (e - Phi x)'W (e - Phi x) + 1/2 (x - nu)'Gamma (x - nu) - 1/2 sum log psi: the same as
@@ -14140,6 +14148,9 @@ PU__FN pu_status pu__gradient_rounding(const pu__job *job, pu__worker *w, const 
     return PU_OK;
 }
 
+/* Is the value of data of the iterative engine known as a sum of squares? On a device it is not. */
+PU__FN int pu__has_value(const pu__job *job) { return !job->device && (job->any_grad || job->want_nll); }
+
 /* The same for a datum of the iterative engine, whose first columns were solved and recorded: what their solver leaves is
    told by solver_error, here it is what cancels, and what b's rounding does to the mean where the spectrum is known. */
 PU__FN pu_status pu__iterative_rounding(const pu__job *job, pu__worker *w, pu_int n)
@@ -14154,6 +14165,8 @@ PU__FN pu_status pu__iterative_rounding(const pu__job *job, pu__worker *w, pu_in
     mean.error = (double)PU__EPS * sqrt(condition * v.data);
     mean.size = sqrt(fabs(v.prior) / (double)job->D); /* on average */
     mean.centre = fabs(2 * job->shared_c + job->gamma_logdet); /* nu'Gamma nu */
+    c->value = v.value;
+    c->nll_rounding = v.rounding + (double)PU__EPS * fabs(job->gamma_logdet);
     c->rounding = PU__ROUNDINGS * (double)PU__EPS;
     return pu__gradient_rounding(job, w, &v, &mean, c);
 }
@@ -14274,7 +14287,7 @@ PU__FN pu_status pu__iterative_block(const pu__job *job, pu__worker *w, pu_int n
     if (pu__fatal(outcome))
         return outcome;
     pu__block_records(job, w, n, first);
-    if (first == 0 && job->any_grad && !job->device && pu__iterative_rounding(job, w, n))
+    if (first == 0 && pu__has_value(job) && pu__iterative_rounding(job, w, n))
         return PU_E_OPERATOR;
     return outcome;
 }
@@ -14420,11 +14433,11 @@ PU__FN pu_status pu__mean_rounding(const pu__job *job, pu__worker *w, const pu__
         double precision = dual ? prior : (double)e->diag[i], push = nu ? (double)job->gamma_nu[i] : 0;
         double variance = kalman ? e->Z[i * (e->width + 1)] : kappa / precision; /* at most */
         /* the part of diag(A) that comes from the data, and so has a part in b */
-        double part = dual ? 1 : pu__max(1 - prior / precision, eps);
-        double error = square + b * part + eps * eps * (precision * x * x + kappa * push * push / precision);
-        if (dual) /* whose mean is nu and a correction */
-            error += eps * eps * prior * e->prior * from * from;
-        error = sqrt(error);
+        double part = dual ? 0 : pu__max(1 - prior / precision, 0);
+        double error = b * part + eps * eps * kappa * (precision * (x - from) * (x - from) + push * push / precision);
+        if (dual) /* whose mean is nu and a correction, in units of the prior */
+            error = eps * eps * prior * e->prior * (kappa * kappa * (x - from) * (x - from) + from * from);
+        error = sqrt(square + error + eps * eps * precision * x * x);
         if (!(prior > 0))
             prior = precision; /* not known */
         if (!(variance * prior < 1))
@@ -14728,7 +14741,7 @@ PU__FN pu_status pu__gamma_sizes(pu__job *job, pu_report *report)
 {
     const pu_op *Gamma = job->Gamma;
     pu_real *v = job->test, *z = v + job->D;
-    job->gamma_rounding = 4 * (double)PU__EPS * (Gamma->condition ? Gamma->condition(Gamma) : 1);
+    job->gamma_rounding = 16 * (double)PU__EPS * (Gamma->condition ? Gamma->condition(Gamma) : 1);
     job->gamma_kappa = 1;
     pu__zeros(job->gamma_diag, job->D);
     if (!Gamma->diag)
@@ -14898,9 +14911,10 @@ PU__FN void pu__datum_values(const pu__job *job, pu_int n, pu__value_sums *sums,
     const pu__staged_column *col = job->columns + n * job->cols;
     int direct = job->served_by[n] != PU_ITERATIVE;
     double c = job->c[n] + job->shared_c;
+    int valued = direct || pu__has_value(job);
     /* base + fit = c + 1/2 mu'A mu - b'mu */
-    double base = direct ? -job->gamma_logdet / 2 : c;
-    double fit = direct ? col->value : col->xax / 2 - col->ux;
+    double base = valued ? -job->gamma_logdet / 2 : c;
+    double fit = valued ? col->value : col->xax / 2 - col->ux;
     double trace = 0;
     double linear = 0;
     double logdet = 0;
@@ -14943,7 +14957,7 @@ PU__FN void pu__datum_values(const pu__job *job, pu_int n, pu__value_sums *sums,
     sums->eta_size += col->eta_size;
     sums->nu_rounding += col->nu_rounding;
     sums->nu_size += col->nu_size;
-    if ((direct || (job->any_grad && !job->device)) && !(col->rounding <= report->rounding_error)) { /* a NaN, too */
+    if ((direct || job->any_grad) && !job->device && !(col->rounding <= report->rounding_error)) { /* a NaN, too */
         report->rounding_error = col->rounding;
         sums->worst = n;
     }
@@ -14958,6 +14972,7 @@ PU__FN pu_status pu__finish_values(const pu__job *job, pu_report *report)
 {
     pu_int sampled = job->served[PU_ITERATIVE]; /* data whose log det is an estimate */
     double D = (double)job->D;
+    int inexact;
     pu__value_sums sums = {0, 0, 0, 0, 0, job->want_nll, 0, 0, 0, 0, 0, -1};
     report->has_nll = report->has_objective && (!sampled || job->want_nll);
     for (pu_int n = 0; n < job->N; n++)
@@ -14971,9 +14986,12 @@ PU__FN pu_status pu__finish_values(const pu__job *job, pu_report *report)
         report->rounding_error = sums.eta_size > 0 ? sums.eta_rounding / sums.eta_size : 1;
     if (report->rounding_error >= 0 && job->out->nu && sums.nu_rounding > report->rounding_error * sums.nu_size)
         report->rounding_error = sums.nu_size > 0 ? sums.nu_rounding / sums.nu_size : 1;
+    inexact = !(report->rounding_error <= PU__HALF_DIGITS);
+    /* estimates may be low by some factor: what is told is on the safe side */
+    report->rounding_error *= report->rounding_error > 0 ? 3 : 1;
     if (!(report->rounding_error < 1))
         report->rounding_error = 1;
-    if (!(report->rounding_error <= PU__HALF_DIGITS)) {
+    if (inexact) {
         if (pu__is_worse(PU_INEXACT, report->status))
             (void)pu__fail(report, PU_INEXACT, "A (ill-conditioned for this engine: see report.rounding_error)", sums.worst, -1);
         report->nll_se = report->nll_se < 0 ? -1 : report->nll_se + sums.rounding;

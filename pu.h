@@ -11916,7 +11916,8 @@ PU__FN pu_status pu__posterior_rhs(pu__posterior *p, const pu_real *gamma_nu, pu
 typedef struct {
     double value;    /* c + 1/2 x'A x - b'x + 1/2 log det Gamma */
     double rounding; /* of it */
-    double prior;    /* (x - nu)'Gamma (x - nu) */
+    double prior;    /* (x - nu)'Gamma (x - nu), */
+    double moves;    /* and with the sizes of what it is a sum or difference of */
     /* largest over the observed rows */
     double data;  /* w e^2 */
     double eta;   /* w |e - Phi x| */
@@ -11947,7 +11948,6 @@ PU__FN pu_status pu__posterior_value(pu__posterior *p, pu_block x, pu_real *d, p
     const pu__rows_data *now = &p->now;
     pu_real *t = p->row_sum;
     pu_int D = p->D;
-    double size;
     memset(v, 0, sizeof *v);
     for (pu_int i = 0; i < D; i++)
         d[i] = x.at[i] - (nu ? nu[i] : 0);
@@ -11972,9 +11972,9 @@ PU__FN pu_status pu__posterior_value(pu__posterior *p, pu_block x, pu_real *d, p
         v->rounding += w * terms * (fabs((double)t[i]) + (double)PU__EPS * terms);
     }
     v->value = (pu__dot(p->n_rows, now->w, t, t) - p->log_psi) / 2;
-    v->prior = pu__prior_square(p->model->Gamma, d, q, &size);
+    v->prior = pu__prior_square(p->model->Gamma, d, q, &v->moves);
     v->value += v->prior / 2;
-    v->rounding = (double)PU__EPS * (v->rounding + size + fabs(p->log_psi));
+    v->rounding = (double)PU__EPS * (v->rounding + v->moves + fabs(p->log_psi));
     return PU_OK;
 }
 
@@ -14125,6 +14125,8 @@ PU__FN pu_status pu__gradient_rounding(const pu__job *job, pu__worker *w, const 
     /* (mu - nu)(mu - nu)' is multiplied out, for all data at once; with a reverse pass (e - Phi mu)^2, too */
     if (out->Gamma)
         error = pu__max(error, pu__max(job->gamma_rounding, (m * (s + m) + eps * mean->centre) / (1 + s * s)));
+    if (out->Gamma)
+        error = pu__max(error, eps * v->moves / (1 + fabs(v->prior)));
     if (out->psi && job->network && w->engine == PU_ITERATIVE)
         error = pu__max(error, (m + lost) * (1 + v->spread) / (1 + a * a));
     else if (out->psi)
@@ -14467,11 +14469,13 @@ PU__FN pu_status pu__direct_rounding(const pu__job *job, pu__worker *w, const pu
     pu__mean_error mean;
     if (pu__mean_rounding(job, w, v, &mean))
         return PU_E_OPERATOR;
-    /* the dual engine's variances are differences */
-    if (w->engine == PU_DUAL && (job->want_variance || job->want_fit))
+    /* the dual engine's variances and probes are differences */
+    if (w->engine == PU_DUAL && (job->want_variance || job->want_fit || !job->exact))
         kappa = pu__max(kappa, e->prior);
     c->nll_rounding = pu__nll_rounding(job, e, v, mean.error);
     c->rounding = c->nll_rounding / (size + (double)w->post.observed + 1);
+    if (e->kappa * e->eps > 0.01)
+        c->rounding = 1; /* a factor without a digit has none to tell */
     /* the likelihood alone does not see these, the mean being a minimum */
     if (job->any_grad || job->out->x)
         c->rounding = pu__max(c->rounding, pu__max(PU__ROUNDINGS * kappa * e->eps, 4 * e->given));

@@ -17935,7 +17935,7 @@ enum { PU__STRIDE = 3 };    /* the longest step of a parameter on a log or atanh
 /* Is parameter i on a log or atanh scale, where it can run to a boundary? */
 PU__FN int pu__is_scaled(const pu_model *model, pu_int i)
 {
-    pu_param param;
+    pu_param param = PU__ZERO;
     pu_model_param(model, i, &param);
     return param.scale != PU_SCALE_FREE;
 }

@@ -14165,8 +14165,9 @@ PU__FN pu_status pu__iterative_rounding(const pu__job *job, pu__worker *w, pu_in
     if (pu__posterior_value(&w->post, w->run.x, w->bbar, w->run.q.at, &v))
         return PU_E_OPERATOR;
     mean.error = (double)PU__EPS * sqrt(condition * v.data);
-    mean.size = sqrt(fabs(v.prior) / (double)job->D); /* on average */
-    mean.centre = fabs(2 * job->shared_c + job->gamma_logdet); /* nu'Gamma nu */
+    /* on average over the entries: (x - nu)'Gamma (x - nu) and nu'Gamma nu */
+    mean.size = sqrt(fabs(v.prior) / (double)job->D);
+    mean.centre = fabs(2 * job->shared_c + job->gamma_logdet) / (double)job->D;
     c->value = v.value;
     c->nll_rounding = v.rounding + (double)PU__EPS * fabs(job->gamma_logdet);
     c->rounding = PU__ROUNDINGS * (double)PU__EPS;
@@ -17927,7 +17928,7 @@ PU__FN pu_status pu__fit_first_order(pu__fit *fit)
 
 /* ---- L-BFGS ---- */
 
-enum { PU__STRIDE = 3 };    /* the longest step of a parameter on a log or atanh scale */
+#define PU__STRIDE    3.0   /* the longest step of a parameter on a log or atanh scale */
 #define PU__REST      1e-5  /* squared standard errors from the minimum: converged */
 #define PU__NOISE     pu__max(16 * (double)PU__EPS, 1e-10) /* objectives so near to each other, relatively, are equal */
 #define PU__INFLUENCE 1e-3  /* N times a second derivative on these scales: below, a standard error is above 30 */

@@ -1334,7 +1334,7 @@ TEST null_pointers_do_no_harm(void)
 TEST choosing_ends(void)
 {
     enum { WIDE = 60 };
-    pu_real a[WIDE], psi[WIDE], y[WIDE], grad[WIDE];
+    pu_real a[WIDE] = {0}, psi[WIDE], y[WIDE], grad[WIDE];
     pu_op prior = pu_op_diagonal(WIDE, a), map = pu_op_identity(WIDE);
     pu_lgm model = {&prior, &map, NULL, NULL, psi};
     pu_data data = pu_data_full(1, WIDE, y);

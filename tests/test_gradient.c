@@ -817,7 +817,7 @@ TEST network_gradient_of_an_ill_conditioned_model(void)
 {
     enum { D = 30, K = 9 };
     const int is_double = PU_TEST_EPS < 1e-10;
-    pu_real gamma[D], psi[D], y[D], grad[3][D];
+    pu_real gamma[D] = {0}, psi[D], y[D], grad[3][D];
     pu_op Gamma = pu_op_diagonal(D, gamma), Phi = pu_op_identity(D);
     pu_lgm lgm = {&Gamma, &Phi, NULL, NULL, psi};
     pu_data data = pu_data_full(1, D, y);
@@ -881,7 +881,7 @@ TEST nothing_infinite_leaves(void)
 {
     enum { D = 4, M = 5, N = 2, K = 3, I = 6, COLUMNS = N * (K + 1) };
     static const pu_engine engines[] = {PU_ENGINE_DEFAULT, PU_ITERATIVE, PU_DENSE, PU_DUAL, PU_ENGINE_AUTO};
-    pu_real gamma[D], phi[M * D], psi[M], y[N * M], nu[D], eta[M];
+    pu_real gamma[D] = {0}, phi[M * D] = {0}, psi[M], y[N * M], nu[D], eta[M];
     pu_real g_nu[D], g_gamma[D], g_phi[M * D], g_eta[M], g_psi[M], se_gamma[D], se_phi[M * D], se_psi[M];
     pu_real x[COLUMNS * D], residual[COLUMNS * D], alpha[COLUMNS * I], beta[COLUMNS * I], replicates[K * (D + M * D + M)];
     pu_real A[D * D], Sigma[D * D], b[D], mu[D];

@@ -616,7 +616,7 @@ TEST nothing_infinite_is_predicted(void)
 {
     enum { n = 3, K = 3 };
     const double most = PU_TEST_EPS < 1e-10 ? 308 : 38;
-    pu_real big[6][n], y[n], z[K * n], mean[n], variance[n], fit[n], imputed[n];
+    pu_real big[6][n] = {{0}}, y[n], z[K * n], mean[n], variance[n], fit[n], imputed[n];
     pu_op Gamma = pu_op_diagonal(n, big[0]), Phi = pu_op_diagonal(n, big[2]);
     pu_lgm lgm = {&Gamma, &Phi, big[3], big[4], big[1]};
     pu_data data = pu_data_full(1, n, y);

@@ -450,7 +450,7 @@ typedef enum {
    could grow on the way back (see pu_column), and a block of columns (options.columns) one of which is not safe is
    solved again with REORTHOGONAL: FULL beyond a growth of eps^-1/2, SHORTCUT beyond 100, AUTO, which runs the shortcut,
    beyond that or where orthogonality is lost. The report counts them. With tape_every > 0 and more than 10 steps there is
-   no room for it: then the status is PU_INEXACT. SD and GD know FULL and SHORTCUT only (AUTO and REORTHOGONAL run FULL,
+   no room for it: then the status is PU_INEXACT, as it is with no_repeat. SD and GD know FULL and SHORTCUT only (AUTO and REORTHOGONAL run FULL,
    and the columns say so); for GD the two agree, for SD the SHORTCUT is a different gradient. */
 typedef enum { PU_ADJOINT_FULL, PU_ADJOINT_SHORTCUT, PU_ADJOINT_REORTHOGONAL, PU_ADJOINT_AUTO } pu_adjoint;
 
@@ -463,6 +463,7 @@ typedef struct {
     double absolute2;       /* > 0: stop at |r|^2 <= absolute2 as well (the paper's rule) */
     pu_int check_every;     /* with a tolerance, scalars on a device: steps between looks at the stop flags; 0 = 5 */
     pu_adjoint adjoint;     /* default PU_ADJOINT_FULL */
+    int no_repeat;          /* leave a reverse pass as it is where its check calls it unstable; PU_INEXACT tells */
     pu_int tape_every;      /* tape: 0 = keep all I directions; s > 0 = keep every s-th state; PU_CHOOSE = about sqrt */
     const pu_real *precond; /* PCG: diagonal of M^-1, positive. pu_solve: n; pu_gradient: N x D. NULL: 1/diag(A) */
     const pu_real *step;    /* GD step size. pu_solve: 1; pu_gradient: N. NULL: estimated from a few Lanczos steps */
@@ -9901,6 +9902,7 @@ typedef struct {
     pu_adjoint adjoint;
     pu_int I;           /* steps at most */
     pu_int every;       /* tape interval, 0 = full tape */
+    int no_repeat;      /* of unstable reverse passes */
     pu_int check_every; /* steps between looks at a device's scalars */
     int tolerance_mode; /* columns stop at a residual */
     int converge;       /* that is rounding level, which is what the caller asked for */
@@ -9972,6 +9974,7 @@ PU__FN pu_status pu__plan_make(const pu_solve_options *o, pu_int n, int converge
     /* defaults */
     plan->solver = o->solver;
     plan->adjoint = o->adjoint;
+    plan->no_repeat = o->no_repeat;
     /* The other two adjoints are CG's. */
     if (!momentum && o->adjoint != PU_ADJOINT_SHORTCUT)
         plan->adjoint = PU_ADJOINT_FULL;
@@ -10819,6 +10822,8 @@ PU__FN pu_status pu__run_block(pu__run *g, const pu_block *x0, int network, pu_i
             outcome = pu__run_status(g, datum, first, report);
         if (pu__fatal(outcome) || !pu__is_watched(g, network) || g->reorthogonal || pu__reverse_is_safe(g))
             return outcome;
+        if (g->plan.no_repeat)
+            return pu__fail(report, PU_INEXACT, "options.solve.adjoint is unstable here (no_repeat)", datum, -1);
         if (pu__tape_slots(&g->plan) < g->plan.I)
             return pu__fail(report, PU_INEXACT, "options.solve.adjoint is unstable here (set tape_every = 0)", datum, -1);
         g->reorthogonal = 1;
@@ -13355,7 +13360,7 @@ PU__FN void pu__job_layout(void *self, pu__arena *arena)
 PU__FN pu_engine pu__engine_asked(const pu_options *o, const pu_gradient_result *out)
 {
     const pu_solve_options *s = &o->solve;
-    int solve = s->iterations || s->solver || s->tolerance != 0 || s->absolute2 != 0 || s->adjoint || s->tape_every ||
+    int solve = s->iterations || s->solver || s->tolerance != 0 || s->absolute2 != 0 || s->adjoint || s->no_repeat || s->tape_every ||
                 s->precond || s->step || s->check_every;
     int probes = o->samples || o->delta || o->x0 || o->groups || o->rao_blackwell || o->error != 0;
     int columns = out && (out->x || out->residual || out->alpha || out->beta || out->logdet || out->columns ||
@@ -17567,7 +17572,7 @@ typedef struct {
     const char *wrong;
     double value;
 } pu__agreed;
-enum { PU__AGREED_COUNT = 49 };
+enum { PU__AGREED_COUNT = 50 };
 
 /* A fit: n parameters, N data, K probes, D latent variables. The numbers before `model` are written to
    checkpoints as they are, in this order; doubles, since every count is below 2^53. Arrays that the options
@@ -18242,7 +18247,8 @@ PU__FN void pu__fit_list_agreed(pu__fit *fit)
         PU__AGREED("fit.gradient.solve.absolute2", solve->absolute2),
         PU__AGREED("fit.gradient.solve.check_every", solve->check_every),
         PU__AGREED("fit.gradient.solve.adjoint", solve->adjoint),
-        PU__AGREED("fit.gradient.solve.tape_every", solve->tape_every)};
+        PU__AGREED("fit.gradient.solve.tape_every", solve->tape_every),
+        PU__AGREED("fit.gradient.solve.no_repeat", !!solve->no_repeat)};
     memcpy(fit->agreed, list, sizeof list);
 }
 

@@ -204,8 +204,12 @@ static inline void options_apart(int argc, char **argv, const char *one, const c
 
 static inline void need(pu_status status, const pu_report *report)
 {
+    static int warned;
     char text[200];
-    if (status != PU_OK) fail(1, "pu", pu_explain(report, text, sizeof text));
+    if (status == PU_INEXACT) { /* there is a result, and the report knows its error: said once */
+        if (!warned) fprintf(stderr, "%s: %s\n", program_name, pu_explain(report, text, sizeof text));
+        warned = 1;
+    } else if (status != PU_OK) fail(1, "pu", pu_explain(report, text, sizeof text));
 }
 
 /* The same for a call whose result can be used although a solve ended at its cap or at rounding level; says so. */

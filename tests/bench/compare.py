@@ -305,7 +305,7 @@ def fit_of_noisy_ar():
 def steps_of_sensing():
     words = ["sensing", *sensing, "--adjoint", "full"]
     race("sensing step %dx%d, N=10 K=30 I=25" % (SIDE, SIDE), 4, ours(*words), peer(*rival_sensing, "--steps", 5), "PyTorch",
-         "network gradient, PCG, full adjoint; memory below 300 MB", {"ours, adjoint auto": ours("sensing", *sensing)},
+         "network gradient, PCG, full adjoint, not repeated (PU_INEXACT); memory below 300 MB", {"ours, adjoint auto": ours("sensing", *sensing)},
          ours(*words, program=PLAIN))
     if os.path.exists(FFTW):
         race("the same with FFTW", 7, ours(*words, program=FFTW), peer(*rival_sensing, "--steps", 5), "PyTorch", "PU_USE_FFTW")

@@ -362,6 +362,8 @@ static void run_sensing(const flags *f)
     o.samples = (pu_int)f->samples, o.solve.iterations = (pu_int)f->iterations, o.solve.solver = PU_PCG;
     o.solve.adjoint = adjoints[f->adjoint], o.threads = (int)f->threads;
     o.columns = (pu_int)f->columns;
+    /* the full adjoint is timed as it is: its check calls it unstable here, though it is as near as the repeated one */
+    o.solve.no_repeat = o.solve.adjoint == PU_ADJOINT_FULL;
     best = time_gradient(f, &model, theta, &data, &o, &report);
     tell_begin(f, "sensing");
     tell(f, "N", (double)s.N);

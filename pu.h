@@ -19295,7 +19295,7 @@ enum {
     PU__TRIAL_ADDS = 2,    /* always Y += .. */
     PU__TRIAL_MANY = 4,    /* several columns at once, */
     PU__TRIAL_SUM = 8,     /* of which it gives the sum */
-    PU__TRIAL_LINEAR = 16, /* this is tested */
+    PU__TRIAL_LINEAR = 16, /* that it is linear is tested */
     PU__TRIAL_UNITS = 32,  /* products with all unit vectors: pu__trial_units */
     PU__TRIAL_FACTOR = 64, /* the Cholesky factor of Op */
     PU__TRIAL_PRODUCT = PU__TRIAL_MANY | PU__TRIAL_MAY_ADD,
@@ -19335,10 +19335,13 @@ static const pu__shape pu__shapes[PU__TRIES] = {
     {0, 0, 0, 0, ""}, /* uses */
     {PU__OF_ROWS, PU__OF_PARAMS, PU__TRIAL_LINEAR, 0, ""}};
 
-/* An array with guards before and behind it. */
+/* A block with guards before and behind it. */
 typedef struct {
-    pu_real *from, *at; /* the guard, the array */
-    size_t bytes;       /* of all */
+    pu_real *from;    /* the guard before it */
+    pu_block block;
+    pu_int n, k;
+    size_t bytes;     /* of all */
+    uint64_t hash;    /* of all, as it was made */
 } pu__box;
 enum { PU__BOX_X, PU__BOX_Z, PU__BOX_Y, PU__BOX_WORK, PU__BOX_WIDE, PU__BOXES };
 
@@ -19360,14 +19363,14 @@ typedef struct {
     pu_int canonical[PU__CANONICAL]; /* lengths in the order of PU_USES_*; all of them are p */
     pu_int scratch, width, band;     /* reals of scratch per column; width and reals of the band that is tried */
     pu_int column, gap;              /* of p, q, weight: the first of a call; reals between columns */
-    double base;                     /* what the output holds before; 0: nothing that is added to */
+    pu_real base;                    /* what the output holds before; 0: nothing that is added to */
     pu_int guard;                    /* reals */
     pu__box box[PU__BOXES];
     pu_real *p, *q, *e;              /* random, three columns each; p is positive */
     pu_real *some, *masked, *spare;  /* p at every second row, and with zeros elsewhere; whatever */
     const pu_real *with;             /* the other vectors of functions of two: q, but for once */
+    pu_real *want, *got, *other;     /* as long as any output */
     pu_int *list;                    /* every second row */
-    double *want, *got, *other;      /* as long as any output */
     double *factor;                  /* the inverse of Op's Cholesky factor, by rows */
     pu_int groups;                   /* parameters g, g + groups, .. are moved together, each by its own step */
     pu_real *theta, *kept;           /* where they are read; what they were */
@@ -19391,13 +19394,13 @@ PU__FN void pu__wrong(pu_check_entry *entry, const char *what, pu_int index)
 
 /* n numbers against what they should be; against themselves, allowed = 0: whether they are finite. The entry keeps the
    comparison that came closest to what is allowed, or the first that failed. */
-PU__FN void pu__compare(pu_check_entry *entry, const char *what, pu_int n, const double *got, const double *want,
+PU__FN void pu__compare(pu_check_entry *entry, const char *what, pu_int n, const pu_real *got, const pu_real *want,
                         double allowed)
 {
     double worst = 0;
     pu_int first = -1;
     for (pu_int i = 0; i < n; i++) {
-        double error = fabs(got[i] - want[i]);
+        double error = fabs((double)got[i] - (double)want[i]);
         if (!(error <= allowed) && first < 0)
             first = i;
         worst = error <= worst ? worst : error;
@@ -19416,57 +19419,32 @@ PU__FN void pu__compare(pu_check_entry *entry, const char *what, pu_int n, const
 }
 
 /* |x| */
-PU__FN double pu__norm(pu_int n, const double *x)
-{
-    double sum = 0;
-    for (pu_int i = 0; i < n; i++)
-        sum += x[i] * x[i];
-    return sqrt(sum);
-}
+PU__FN double pu__norm(pu_int n, const pu_real *x) { return sqrt(pu__dot(n, NULL, x, x)); }
 
 /* ---- boxes ---- */
 
-/* Makes a box ready for `count` reals: bytes of its guards, and of what is inside. Returns its array. */
-PU__FN pu_real *pu__box_open(pu__trial *t, int which, pu_int count, int guard, int inside)
+/* A hash of a box, with its guards. */
+PU__FN uint64_t pu__box_hash(const pu__box *box) { return pu__fnv(PU__FNV, box->from, box->bytes); }
+
+/* Overwrites what is inside of a box. */
+PU__FN void pu__box_fill(const pu__box *box, int byte)
+{
+    for (pu_int j = 0; j < box->k; j++)
+        memset(pu__col(box->block, j), byte, (size_t)box->n * sizeof(pu_real));
+}
+
+/* Makes a box of k columns of n reals, with gaps: an input x among NaN, or (NULL) nothing but the pattern. */
+PU__FN void pu__box_open(pu__trial *t, int which, pu_int n, pu_int k, const pu_real *x)
 {
     pu__box *box = &t->box[which];
-    box->bytes = (size_t)(2 * t->guard + count) * sizeof(pu_real);
-    memset(box->from, guard, box->bytes);
-    memset(box->at, inside, (size_t)count * sizeof(pu_real));
-    return box->at;
-}
-
-/* Whether there is nothing but the pattern: the first byte has it, and each one is like the next. */
-PU__FN int pu__is_pattern(const void *from, size_t bytes)
-{
-    const unsigned char *byte = (const unsigned char *)from;
-    return byte[0] == PU__TRIAL_PATTERN && memcmp(byte, byte + 1, bytes - 1) == 0;
-}
-
-/* Whether nothing but its array, `count` reals, was written. */
-PU__FN int pu__box_intact(const pu__trial *t, int which, pu_int count)
-{
-    const pu__box *box = &t->box[which];
-    memset(box->at, PU__TRIAL_PATTERN, (size_t)count * sizeof(pu_real));
-    return pu__is_pattern(box->from, box->bytes);
-}
-
-/* An input of k columns, with gaps, among NaN. */
-PU__FN pu_block pu__box_input(pu__trial *t, int which, pu_int n, pu_int k, const pu_real *x)
-{
-    pu_block X = {pu__box_open(t, which, k * (n + t->gap), 0xff, 0xff), n + t->gap};
-    for (pu_int j = 0; j < k; j++)
-        pu__copy(pu__col(X, j), x + j * n, n);
-    return X;
-}
-
-/* A hash of boxes, with their guards. */
-PU__FN uint64_t pu__box_hash(const pu__trial *t, int from, int to)
-{
-    uint64_t h = PU__FNV;
-    for (int i = from; i <= to; i++)
-        h = pu__fnv(h, t->box[i].from, t->box[i].bytes);
-    return h;
+    box->n = n;
+    box->k = k;
+    box->block.ld = n + t->gap;
+    box->bytes = (size_t)(2 * t->guard + k * box->block.ld) * sizeof(pu_real);
+    memset(box->from, x ? 0xff : PU__TRIAL_PATTERN, box->bytes);
+    for (pu_int j = 0; j < k && x; j++)
+        pu__copy(pu__col(box->block, j), x + j * n, n);
+    box->hash = pu__box_hash(box);
 }
 
 /* ---- one call of one function ---- */
@@ -19476,19 +19454,17 @@ PU__FN uint64_t pu__box_hash(const pu__trial *t, int from, int to)
 PU__FN pu_status pu__trial_rows(pu__trial *t, const pu_real *p, const pu_real *q, pu_real *y)
 {
     const pu_op *op = t->op;
-    double *g = (double *)(void *)t->box[PU__BOX_WIDE].at;
-    pu_real *value = p ? t->spare : t->box[PU__BOX_WIDE].at;
+    pu_real *wide = t->box[PU__BOX_WIDE].block.at, *value = p ? t->spare : wide;
+    double *g = (double *)(void *)wide;
     pu_int first = 0;
     for (pu_int m = 0; m < op->rows; m++) {
         pu_int count = op->row(op, m, &first, value);
         if (count < 0 || count > op->band + 1 || first < 0 || first > op->cols - count)
             return PU_E_SIZE;
-        for (pu_int j = 0; j < count; j++) {
-            if (p)
-                g[j] = (double)(pu__trial_weight[0] * p[m]) * (double)q[first + j];
-            else
-                y[m] += value[j] * q[first + j];
-        }
+        if (!p)
+            y[m] += (pu_real)pu__dot(count, NULL, value, q + first);
+        for (pu_int j = 0; p && j < count; j++)
+            g[j] = (double)(pu__trial_weight[0] * p[m] * q[first + j]);
         if (p && op->row_grad(op, m, g, y))
             return PU_E_OPERATOR;
     }
@@ -19496,59 +19472,56 @@ PU__FN pu_status pu__trial_rows(pu__trial *t, const pu_real *p, const pu_real *q
 }
 
 /* y += Op q by band_add to a band of ones, or the gradient of q'Op q by band_grad of the band of q q'. Places that are not
-   used are NaN. */
+   used stay bytes of the pattern. */
 PU__FN pu_status pu__trial_band(pu__trial *t, const pu_real *q, int grads, pu_real *y)
 {
-    pu_int wide = t->width + 1, all = t->op->rows * wide;
-    double *B = (double *)(void *)t->box[PU__BOX_WIDE].at;
-    for (pu_int at = 0; at < all; at++) {
-        pu_int i = at / wide, j = i - at % wide;
-        B[at] = j < 0 ? (double)NAN : 1;
-        if (grads && j >= 0)
-            B[at] = (double)q[i] * (double)q[j];
-    }
-    if (grads)
-        return t->op->band_grad(t->op, t->width, B, (double)pu__trial_weight[0], y);
-    if (t->op->band_add(t->op, t->width, B))
-        return PU_E_OPERATOR;
-    for (pu_int at = 0; at < all; at++) {
-        pu_int i = at / wide, j = i - at % wide;
-        if (j < 0)
-            continue;
-        y[i] += (pu_real)(B[at] - 1) * q[j];
-        if (j < i)
-            y[j] += (pu_real)(B[at] - 1) * q[i];
+    pu_int wide = t->width + 1;
+    double *B = (double *)(void *)t->box[PU__BOX_WIDE].block.at;
+    for (int after = 0; after < 2; after++) {
+        pu_status status = PU_OK;
+        for (pu_int at = 0; at < t->op->rows * wide; at++) {
+            pu_int i = at / wide, j = i - at % wide;
+            if (j < 0)
+                continue;
+            if (after) {
+                y[i] += (pu_real)(B[at] - 1) * q[j];
+                y[j] += (pu_real)(j < i ? B[at] - 1 : 0) * q[i];
+            } else
+                B[at] = grads ? (double)(q[i] * q[j]) : 1;
+        }
+        if (grads)
+            return t->op->band_grad(t->op, t->width, B, (double)pu__trial_weight[0], y);
+        if (!after)
+            status = t->op->band_add(t->op, t->width, B);
+        if (status)
+            return status;
     }
     return PU_OK;
 }
 
-/* The canonical gradients that `given` names, in one array. */
-PU__FN pu_gradient_result pu__trial_canonical(const pu__trial *t, unsigned given, pu_real *at)
+/* The model's grad is given all arrays, which are one, but not precond where `uses` names it, since nothing went through
+   it. */
+PU__FN pu_status pu__trial_pull(const pu__trial *t, pu_real *at, pu_real *grad)
 {
     pu_gradient_result g = PU__ZERO;
     pu_real **field[PU__CANONICAL] = {&g.nu, &g.Gamma, &g.Phi, &g.eta, &g.psi, &g.precond};
     for (int b = 0; b < PU__CANONICAL; b++) {
-        if (given >> b & 1)
-            *field[b] = at;
+        *field[b] = at;
         at += t->canonical[b];
     }
-    return g;
-}
-
-/* The model's grad is given all arrays, but not precond where `uses` names it, since nothing went through it. */
-PU__FN pu_status pu__trial_pull(const pu__trial *t, pu_real *from, pu_real *grad)
-{
-    pu_gradient_result g = pu__trial_canonical(t, 63u & ~(t->model->uses & PU_USES_PRECOND), from);
+    if (t->model->uses & PU_USES_PRECOND)
+        g.precond = NULL;
     return t->model->grad(t->model, &g, grad);
 }
 
-/* Calls function f on k columns X, and Z. */
-PU__FN pu_status pu__trial_call(pu__trial *t, int f, pu_int k, pu_block X, pu_block Z, int add, pu_block Y)
+/* Calls function f on k columns X, and Z, which are in their boxes. */
+PU__FN pu_status pu__trial_call(pu__trial *t, int f, pu_int k, int add)
 {
     const pu_op *op = t->op;
     const pu_real *weight = pu__trial_weight + t->column;
     const pu_int n = t->length[PU__OF_HALF], *list = t->list;
-    pu_real *y = Y.at, *work = t->box[PU__BOX_WORK].at;
+    pu_block X = t->box[PU__BOX_X].block, Z = t->box[PU__BOX_Z].block, Y = t->box[PU__BOX_Y].block;
+    pu_real *x = X.at, *y = Y.at, *work = t->box[PU__BOX_WORK].block.at;
     pu_status status = PU_OK;
     double value = HUGE_VAL;
     switch (f) {
@@ -19556,20 +19529,20 @@ PU__FN pu_status pu__trial_call(pu__trial *t, int f, pu_int k, pu_block X, pu_bl
     case PU__TRY_apply_t: return op->apply_t(op, k, X, Y, add, work);
     case PU__TRY_grad: return op->grad(op, k, X, Z, weight, y, work);
     case PU__TRY_diag: return op->diag(op, y, work);
-    case PU__TRY_gram_diag: return op->gram_diag(op, X.at, y, work);
+    case PU__TRY_gram_diag: return op->gram_diag(op, x, y, work);
     case PU__TRY_sample: return op->sample(op, k, X, Y, work);
     case PU__TRY_solve: return op->solve(op, k, X, Y, work);
     case PU__TRY_logdet_grad: return op->logdet_grad(op, weight[0], y, work);
     case PU__TRY_apply_rows: return op->apply_rows(op, n, list, k, X, Y, add, work);
     case PU__TRY_apply_rows_t: return op->apply_rows_t(op, n, list, k, X, Y, add, work);
     case PU__TRY_grad_rows: return op->grad_rows(op, n, list, k, X, Z, weight, y, work);
-    case PU__TRY_band_add:
-    case PU__TRY_band_grad: return pu__trial_band(t, X.at, f == PU__TRY_band_grad, y);
-    case PU__TRY_row: return pu__trial_rows(t, NULL, X.at, y);
-    case PU__TRY_row_grad: return pu__trial_rows(t, X.at, Z.at, y);
+    case PU__TRY_band_add: return pu__trial_band(t, x, 0, y);
+    case PU__TRY_band_grad: return pu__trial_band(t, x, 1, y);
+    case PU__TRY_row: return pu__trial_rows(t, NULL, x, y);
+    case PU__TRY_row_grad: return pu__trial_rows(t, x, Z.at, y);
     /* not pu_model_start, which would refuse what is to be found here: a start that is not finite */
     case PU__TRY_start: return t->model->start(t->model, t->data, 0, y);
-    case PU__TRY_model_grad: return pu__trial_pull(t, X.at, y);
+    case PU__TRY_model_grad: return pu__trial_pull(t, x, y);
     case PU__TRY_condition: value = op->condition(op); break;
     default: status = op->logdet(op, &value, work);
     }
@@ -19579,55 +19552,54 @@ PU__FN pu_status pu__trial_call(pu__trial *t, int f, pu_int k, pu_block X, pu_bl
 
 /* out += what function f gives for k columns x. Its output holds t->base before, which is taken off again; where nothing is
    to be added to it, it is infinite. It runs twice, the second time with the scratch that the first one left. */
-PU__FN void pu__trial_run(pu__trial *t, int f, const pu_real *x, pu_int k, double *out)
+PU__FN void pu__trial_run(pu__trial *t, int f, const pu_real *x, pu_int k, pu_real *out)
 {
+    static const char *const harm[PU__BOXES] = {
+        "changes its input", "changes its input", "writes outside of its output, or between its columns (ld > rows)",
+        "writes beyond k * op.work reals of scratch (to none, if op.work is 0)", "writes outside of its output"};
     const pu__shape *shape = &pu__shapes[f];
     pu_check_entry *entry = &t->entry[f];
-    pu_int cols = t->length[PU__OF_COLS], ny = t->length[shape->out], scratch = k * t->scratch;
-    pu_int columns = shape->how & PU__TRIAL_SUM ? 1 : k, wide = f == PU__TRY_row ? t->width : t->band;
+    pu__box *box = t->box;
+    const pu_block *Y = &box[PU__BOX_Y].block;
+    pu_int cols = t->length[PU__OF_COLS], ny = t->length[shape->out], columns = shape->how & PU__TRIAL_SUM ? 1 : k;
     int add = t->base != 0 || shape->how & PU__TRIAL_ADDS;
-    pu_real base = add ? (pu_real)t->base : (pu_real)HUGE_VAL;
-    pu_block X = pu__box_input(t, PU__BOX_X, t->length[shape->in], k, x);
-    pu_block Z = pu__box_input(t, PU__BOX_Z, cols, k, t->with + t->column * cols), Y;
-    uint64_t input = pu__box_hash(t, PU__BOX_X, PU__BOX_Z), output = 0, first = 0;
-    (void)pu__box_open(t, PU__BOX_WIDE, wide, PU__TRIAL_PATTERN, PU__TRIAL_PATTERN);
-    (void)pu__box_open(t, PU__BOX_WORK, scratch, PU__TRIAL_PATTERN, 0xff);
-    Y.ld = ny + t->gap;
+    uint64_t output = 0, first = 0;
+    pu__box_open(t, PU__BOX_X, t->length[shape->in], k, x);
+    pu__box_open(t, PU__BOX_Z, cols, k, t->with + t->column * cols);
+    pu__box_open(t, PU__BOX_Y, ny, columns, NULL);
+    pu__box_open(t, PU__BOX_WORK, k * t->scratch, 1, NULL);
+    pu__box_open(t, PU__BOX_WIDE, f == PU__TRY_row ? t->width : t->band, 1, NULL);
+    pu__box_fill(&box[PU__BOX_WORK], 0xff);
     entry->tested = 1;
     for (int again = 0; again < 2; again++) {
-        Y.at = pu__box_open(t, PU__BOX_Y, columns * Y.ld, PU__TRIAL_PATTERN, PU__TRIAL_PATTERN);
         for (pu_int i = 0; i < columns * ny; i++)
-            pu__col(Y, i / ny)[i % ny] = base;
-        if (pu__trial_call(t, f, k, X, Z, add, Y))
+            pu__col(*Y, i / ny)[i % ny] = add ? t->base : (pu_real)HUGE_VAL;
+        if (pu__trial_call(t, f, k, add))
             pu__wrong(entry, f == PU__TRY_row ? "a row outside of the matrix, or of more than band + 1" : "did not return PU_OK", -1);
         first = output;
-        output = pu__box_hash(t, PU__BOX_Y, PU__BOX_Y);
+        output = pu__box_hash(&box[PU__BOX_Y]);
     }
-    if (input != pu__box_hash(t, PU__BOX_X, PU__BOX_Z))
-        pu__wrong(entry, "changes its input", -1);
+    for (pu_int i = 0; i < columns * ny; i++)
+        out[i] += pu__col(*Y, i / ny)[i % ny] - t->base;
+    for (int b = 0; b < PU__BOXES; b++) {
+        if (b >= PU__BOX_Y)
+            pu__box_fill(&box[b], PU__TRIAL_PATTERN);
+        if (box[b].hash != pu__box_hash(&box[b]))
+            pu__wrong(entry, harm[b], -1);
+    }
     if (output != first)
         pu__wrong(entry, "two calls with the same input differ", -1);
-    for (pu_int i = 0; i < columns * ny; i++) {
-        pu_real *y = pu__col(Y, i / ny) + i % ny;
-        out[i] += (double)*y - (add ? (double)base : 0);
-        memset(y, PU__TRIAL_PATTERN, sizeof *y);
-    }
-    if (!pu__box_intact(t, PU__BOX_Y, 0) || !pu__box_intact(t, PU__BOX_WIDE, wide))
-        pu__wrong(entry, t->gap ? "writes outside of its columns, with ld > rows" : "writes outside of its output", -1);
-    if (!pu__box_intact(t, PU__BOX_WORK, scratch))
-        pu__wrong(entry, scratch ? "writes beyond k * op.work reals of scratch" : "uses scratch, but op.work is 0", -1);
 }
 
 /* What function f gives for k columns x, into `out`. */
-PU__FN void pu__trial_of(pu__trial *t, int f, const pu_real *x, pu_int k, double *out)
+PU__FN void pu__trial_of(pu__trial *t, int f, const pu_real *x, pu_int k, pu_real *out)
 {
-    pu_int columns = pu__shapes[f].how & PU__TRIAL_SUM ? 1 : k;
-    memset(out, 0, (size_t)(columns * t->length[pu__shapes[f].out]) * sizeof *out);
+    pu__zeros(out, t->length[pu__shapes[f].out] * (pu__shapes[f].how & PU__TRIAL_SUM ? 1 : k));
     pu__trial_run(t, f, x, k, out);
 }
 
-/* Function f against itself: one column at a time, three at once and apart, added to something, of x - 2 z against those of
-   x and z. What it gives one at a time goes to t->want. Returns whether nothing is wrong. */
+/* Function f against itself: one column at a time, three at once and apart, added to something, of -2 x. What it gives one
+   at a time goes to t->want. Returns whether nothing is wrong. */
 PU__FN int pu__trial_function(pu__trial *t, int f)
 {
     const pu__shape *shape = &pu__shapes[f];
@@ -19636,34 +19608,32 @@ PU__FN int pu__trial_function(pu__trial *t, int f)
     int how = shape->how;
     pu_int nx = t->length[shape->in], ny = t->length[shape->out], k = how & PU__TRIAL_MANY ? PU__TRIAL_COLUMNS : 1;
     pu_int step = how & PU__TRIAL_SUM ? 0 : ny, all = ny + (k - 1) * step;
-    double size;
-    memset(t->want, 0, (size_t)all * sizeof(double));
+    double size, base;
+    pu__zeros(t->want, all);
     for (t->column = 0; t->column < k; t->column++)
         pu__trial_run(t, f, x + t->column * nx, 1, t->want + t->column * step);
     t->column = 0;
     pu__compare(entry, "not finite, or an entry that is not written", all, t->want, t->want, 0);
     size = pu__norm(all, t->want);
+    base = size > 0 ? size / sqrt((double)all) : 1;
+    t->gap = PU__TRIAL_GAP;
     if (how & PU__TRIAL_MANY) {
-        t->gap = PU__TRIAL_GAP;
         pu__trial_of(t, f, x, k, t->got);
-        t->gap = 0;
         pu__compare(entry, "k = 3 with ld > rows against k = 1", all, t->got, t->want, t->tolerance * size);
     }
     if (how & (PU__TRIAL_ADDS | PU__TRIAL_MAY_ADD)) {
-        t->base = size > 0 ? size / sqrt((double)all) : 1;
+        t->base = (pu_real)base;
         pu__trial_of(t, f, x, k, t->got);
-        pu__compare(entry, "added to what was there", all, t->got, t->want, t->tolerance * (2 * size + t->base));
+        pu__compare(entry, "added to what was there", all, t->got, t->want, t->tolerance * (2 * size + base));
         t->base = 0;
     }
+    t->gap = 0;
     if (how & PU__TRIAL_LINEAR) {
-        for (pu_int i = 0; i < nx; i++)
-            t->spare[i] = x[i] - 2 * x[nx + i];
+        pu__zeros(t->spare, nx);
+        pu__axpy(nx, -2, x, t->spare);
         pu__trial_of(t, f, t->spare, 1, t->got);
-        pu__trial_of(t, f, x + nx, 1, t->other);
-        size += 2 * pu__norm(ny, t->other);
-        for (pu_int i = 0; i < ny; i++)
-            t->other[i] = t->want[i] - 2 * t->other[i];
-        pu__compare(entry, "linear: of x - 2 z against of x and of z", ny, t->got, t->other, 2 * t->tolerance * size);
+        pu__axpy(ny, 3, t->want, t->got);
+        pu__compare(entry, "linear: of -2 x against of x", ny, t->got, t->want, 5 * t->tolerance * size);
     }
     return !entry->wrong;
 }
@@ -19674,16 +19644,13 @@ PU__FN int pu__trial_function(pu__trial *t, int f)
    none at theta. */
 PU__FN double pu__trial_value(pu__trial *t)
 {
-    const pu_real *p = t->prior ? t->q : t->p;
-    double sum = 0;
+    double nll;
     if (t->model)
-        return pu_model_nll(t->model, t->theta, t->data, &t->exact, &t->ws, &sum, NULL, NULL) ? HUGE_VAL : sum;
+        return pu_model_nll(t->model, t->theta, t->data, &t->exact, &t->ws, &nll, NULL, NULL) ? HUGE_VAL : nll;
     if (t->options.set && t->options.set(t->options.user, t->theta))
         return HUGE_VAL;
     pu__trial_of(t, PU__TRY_apply, t->q, 1, t->got);
-    for (pu_int i = 0; i < t->op->rows; i++)
-        sum += (double)(pu__trial_weight[0] * p[i]) * t->got[i];
-    return sum;
+    return (double)pu__trial_weight[0] * pu__dot(t->op->rows, NULL, t->prior ? t->q : t->p, t->got);
 }
 
 /* What parameter i is moved by, but for the common factor: its size; a model's, many of which are logarithms, at least 1. */
@@ -19701,7 +19668,7 @@ PU__FN double pu__trial_slope(pu__trial *t, pu_int g, double *allowed)
     double f[5], h = pow((double)PU__EPS, 0.2), near, far, bend;
     for (int s = 0; s < 5; s++) {
         for (pu_int i = g; i < params; i += t->groups)
-            t->theta[i] = (pu_real)((double)t->kept[i] + (s - 2) * h * pu__trial_step(t, i));
+            t->theta[i] = t->kept[i] + (pu_real)((s - 2) * h * pu__trial_step(t, i));
         f[s] = pu__trial_value(t);
     }
     pu__copy(t->theta, t->kept, params);
@@ -19712,41 +19679,41 @@ PU__FN double pu__trial_slope(pu__trial *t, pu_int g, double *allowed)
     return (4 * near - far) / 3;
 }
 
-/* A gradient against the differences. */
-PU__FN void pu__trial_slopes(pu__trial *t, pu_check_entry *entry, const double *grad)
+/* A gradient, t->want, against the differences. */
+PU__FN void pu__trial_slopes(pu__trial *t, pu_check_entry *entry)
 {
     pu_int params = t->length[PU__OF_PARAMS];
     pu__copy(t->kept, t->theta, params);
     for (pu_int g = 0; g < t->groups && !entry->wrong; g++) {
-        double allowed, slope = pu__trial_slope(t, g, &allowed), sum = 0;
+        double allowed, slope = pu__trial_slope(t, g, &allowed);
+        t->got[g] = 0;
+        t->other[g] = (pu_real)slope;
         for (pu_int i = g; i < params; i += t->groups)
-            sum += pu__trial_step(t, i) * grad[i];
+            t->got[g] += (pu_real)pu__trial_step(t, i) * t->want[i];
         if (!pu__finite_double(slope)) {
             entry->left_out = "differences in some of theta, which cannot be moved";
             continue;
         }
-        pu__compare(entry, "against differences", 1, &sum, &slope, allowed);
+        pu__compare(entry, "against differences", 1, t->got + g, t->other + g, allowed);
         if (entry->wrong)
             entry->index = g;
     }
 }
 
-/* grad against differences, where the parameters can be moved. */
+/* ---- an operator ---- */
+
+/* grad against differences, where the parameters can be moved. They are put back. */
 PU__FN void pu__trial_grad(pu__trial *t)
 {
-    pu_check_entry *entry = &t->entry[PU__TRY_grad];
     if (!t->theta) {
-        entry->left_out = "differences: options.theta is NULL";
+        t->entry[PU__TRY_grad].left_out = "differences: options.theta is NULL";
         return;
     }
     t->rounding = t->tolerance * t->reach;
     pu__trial_of(t, PU__TRY_grad, t->prior ? t->q : t->p, 1, t->want);
-    pu__trial_slopes(t, entry, t->want);
-    if (t->options.set && t->options.set(t->options.user, t->theta))
-        pu__wrong(entry, "options.set refuses the theta that was there", -1);
+    pu__trial_slopes(t, &t->entry[PU__TRY_grad]);
+    (void)pu__trial_value(t);
 }
-
-/* ---- an operator ---- */
 
 /* What the products with all unit vectors say that function f gives, into t->other: F F'q of sample; else entry i by
    column i of Op, for apply that of Op'p, and the lower triangle of Op goes to t->factor. */
@@ -19754,21 +19721,19 @@ PU__FN void pu__trial_units(pu__trial *t, int f)
 {
     int sample = f == PU__TRY_sample;
     pu_int rows = t->op->rows, units = t->length[sample ? PU__OF_NOISE : PU__OF_COLS];
-    const pu_real *x = sample ? t->q : t->p;
-    memset(t->other, 0, (size_t)rows * sizeof(double));
+    pu__zeros(t->other, rows);
     for (pu_int i = 0; i < units; i++) {
-        double sum = 0;
+        pu_real sum;
         pu__zeros(t->spare, units);
         t->spare[i] = 1;
         pu__trial_of(t, sample ? f : PU__TRY_apply, t->spare, 1, t->got);
-        for (pu_int m = 0; m < rows; m++)
-            sum += (double)x[m] * t->got[m] * (f == PU__TRY_gram_diag ? t->got[m] : 1);
-        for (pu_int m = 0; m < rows && sample; m++)
-            t->other[m] += sum * t->got[m];
-        if (!sample)
+        sum = (pu_real)pu__dot(rows, f == PU__TRY_gram_diag ? t->got : NULL, sample ? t->q : t->p, t->got);
+        if (sample)
+            pu__axpy(rows, sum, t->got, t->other);
+        else
             t->other[i] = f == PU__TRY_diag ? t->got[i] : sum;
-        if (f == PU__TRY_apply)
-            memcpy(t->factor + i * rows, t->got, (size_t)(i + 1) * sizeof(double));
+        for (pu_int j = 0; j < rows && f == PU__TRY_apply; j++)
+            t->factor[i * rows + j] = j > i ? 0 : (double)t->got[j];
     }
 }
 
@@ -19777,25 +19742,25 @@ PU__FN void pu__trial_units(pu__trial *t, int f)
 PU__FN void pu__trial_apply(pu__trial *t)
 {
     pu_check_entry *entry = &t->entry[PU__TRY_apply];
-    pu_int n = t->op->rows, all = n * n, bad;
+    pu_int n = t->op->rows, bad;
+    double trace = 0;
     /* for a standard normal q the mean of |Op q|^2 is |Op|^2 */
     t->size = pu__norm(PU__TRIAL_COLUMNS * n, t->want) / sqrt((double)PU__TRIAL_COLUMNS);
-    t->reach = t->size * sqrt(pu__dot(t->op->cols, NULL, t->q, t->q));
+    t->reach = t->size * pu__norm(t->op->cols, t->q);
     if (!t->prior || !t->all)
         return;
-    memset(t->factor, 0, (size_t)all * sizeof(double));
     pu__trial_units(t, PU__TRY_apply);
     pu__trial_of(t, PU__TRY_apply, t->p, 1, t->want);
     pu__compare(entry, "as a prior Op must be symmetric", n, t->want, t->other, t->tolerance * t->reach);
-    if (entry->wrong)
-        return;
     bad = pu__cholesky_double(n, t->factor, &t->logdet);
     if (bad >= 0) {
         pu__wrong(entry, "as a prior Op must be positive definite", bad);
         return;
     }
     pu__invert_lower(n, t->factor);
-    t->condition = t->size * pu__norm(all, t->factor) * pu__norm(all, t->factor);
+    for (pu_int i = 0; i < n * n; i++)
+        trace += t->factor[i] * t->factor[i];
+    t->condition = t->size * trace;
 }
 
 /* t->other = weight tr(Op^-1 dOp), the derivative of weight log det Op. As Op^-1 = W'W it is the sum over the rows w of W
@@ -19803,7 +19768,7 @@ PU__FN void pu__trial_apply(pu__trial *t)
 PU__FN void pu__trial_trace(pu__trial *t)
 {
     pu_int n = t->op->rows;
-    memset(t->other, 0, (size_t)t->op->params * sizeof(double));
+    pu__zeros(t->other, t->op->params);
     t->with = t->spare;
     for (pu_int i = 0; i < n * n; i++) {
         t->spare[i % n] = (pu_real)t->factor[i];
@@ -19818,9 +19783,10 @@ PU__FN void pu__trial_trace(pu__trial *t)
 PU__FN void pu__trial_values(pu__trial *t, int f)
 {
     const pu__shape *shape = &pu__shapes[f];
-    const pu_real *inputs[PU__LENGTHS] = {t->p, t->q, t->e, t->masked, t->q, t->q, t->q};
+    const pu_real *inputs[] = {t->p, t->q, t->e, t->masked};
     pu_check_entry *entry = &t->entry[f], *by = &t->entry[shape->by];
-    pu_int rows = t->op->rows, half = t->length[PU__OF_HALF], n = t->length[shape->out], k = 1;
+    pu_int rows = t->op->rows, half = t->length[PU__OF_HALF], n = t->length[shape->out];
+    pu_int k = shape->how & PU__TRIAL_MANY ? PU__TRIAL_COLUMNS : 1;
     double scale = shape->by == PU__TRY_grad || f == PU__TRY_gram_diag ? 0 : t->reach;
     if (shape->how & PU__TRIAL_UNITS && !t->all)
         entry->left_out = "its values: more columns than options.most";
@@ -19834,41 +19800,31 @@ PU__FN void pu__trial_values(pu__trial *t, int f)
     case PU__TRY_apply: pu__trial_apply(t); return;
     case PU__TRY_grad: pu__trial_grad(t); return;
     case PU__TRY_condition: /* "about": compared with nothing but its least value */
-        if (!(t->want[0] > 0.9))
+        if (t->want[0] < PU_R(0.9))
             pu__wrong(entry, "below 1", 0);
         return;
-    case PU__TRY_apply_t:
-    case PU__TRY_diag:
-    case PU__TRY_gram_diag: pu__trial_units(t, f); break;
-    case PU__TRY_sample:
-        pu__trial_units(t, f);
-        pu__trial_of(t, PU__TRY_apply, t->q, 1, t->want);
-        break;
+    case PU__TRY_sample: pu__trial_of(t, PU__TRY_apply, t->q, 1, t->want); break;
     case PU__TRY_solve:
         scale += t->size * pu__norm(rows, t->want);
-        for (pu_int i = 0; i < rows; i++) {
-            t->spare[i] = (pu_real)t->want[i];
-            t->other[i] = (double)t->q[i];
-        }
-        pu__trial_of(t, PU__TRY_apply, t->spare, 1, t->want);
+        pu__trial_of(t, PU__TRY_apply, t->want, 1, t->other);
+        pu__copy(t->want, t->q, rows);
         break;
     case PU__TRY_logdet:
-        t->other[0] = t->logdet;
+        t->other[0] = (pu_real)t->logdet;
         scale = t->condition;
         break;
     case PU__TRY_logdet_grad:
         pu__trial_trace(t);
         scale = t->condition * pu__norm(n, t->other);
-        break;
-    default: /* rows and bands: the same by the function for all of Op */
-        if (shape->how & PU__TRIAL_MANY)
-            k = PU__TRIAL_COLUMNS;
-        pu__trial_of(t, shape->by, inputs[shape->in], k, t->other);
-        if (!(shape->how & PU__TRIAL_SUM))
-            n *= k;
-        for (pu_int i = 0; i < n && f == PU__TRY_apply_rows; i++)
-            t->other[i] = t->other[i / half * rows + t->list[i % half]];
     }
+    if (shape->how & PU__TRIAL_UNITS)
+        pu__trial_units(t, f);
+    if (f >= PU__TRY_apply_rows) { /* rows and bands: the same by the function for all of Op */
+        pu__trial_of(t, shape->by, inputs[shape->in], k, t->other);
+        n *= shape->how & PU__TRIAL_SUM ? 1 : k;
+    }
+    for (pu_int i = 0; i < n && f == PU__TRY_apply_rows; i++)
+        t->other[i] = t->other[i / half * rows + t->list[i % half]];
     pu__compare(entry, shape->what, n, t->want, t->other, t->tolerance * (scale + pu__norm(n, t->other)));
 }
 
@@ -19879,21 +19835,18 @@ PU__FN void pu__trial_layout(void *self, pu__arena *arena)
     const pu_int *length = t->length;
     pu_int n = pu__most(pu__most(length[PU__OF_ROWS], length[PU__OF_COLS]), length[PU__OF_NOISE]);
     pu_int k = PU__TRIAL_COLUMNS, most = pu__most(k * n, length[PU__OF_PARAMS]);
-    pu_int room = pu__most(pu__most(most + k * PU__TRIAL_GAP, k * t->scratch), t->band);
-    pu_real **vectors[] = {&t->p, &t->q, &t->e, &t->some, &t->masked, &t->spare, &t->kept};
-    double **results[] = {&t->want, &t->got, &t->other};
+    pu_real **vectors[] = {&t->p,     &t->q,    &t->e,    &t->some, &t->masked,
+                           &t->spare, &t->kept, &t->want, &t->got,  &t->other};
     t->guard = pu__min(8 * n + 128, 2000);
+    t->tolerance = 20 * sqrt((double)n) * (double)PU__EPS;
     for (int i = 0; i < PU__BOXES; i++) {
-        t->box[i].from = pu__reals(arena, room + 8 * n + 4128, 1);
-        t->box[i].at = t->box[i].from + t->guard;
+        t->box[i].from = pu__reals(arena, most + k * (t->scratch + PU__TRIAL_GAP) + t->band + 8 * n + 4128, 1);
+        t->box[i].block.at = t->box[i].from + t->guard;
     }
-    for (int i = 0; i < 7; i++)
+    for (int i = 0; i < 10; i++)
         *vectors[i] = pu__reals(arena, most, 1);
-    for (int i = 0; i < 3; i++)
-        *results[i] = pu__doubles(arena, most, 1);
     t->list = pu__indices(arena, n);
     t->factor = pu__doubles(arena, t->all && t->prior ? n : 0, n);
-    t->tolerance = 20 * sqrt((double)n) * (double)PU__EPS;
 }
 
 /* Memory, random vectors, and the entries of functions from .. to - 1. */
@@ -19919,19 +19872,18 @@ PU__FN pu_status pu__trial_open(pu__trial *t, pu__call *call, const char *of, in
     for (pu_int i = 0; i < k * rows; i++) {
         pu_int m = i % rows;
         t->p[i] = (pu_real)fabs((double)t->p[i]);
-        t->masked[i] = 0;
-        if (m % 2)
-            continue;
-        t->list[m / 2] = m;
-        t->masked[i] = t->some[i / rows * t->length[PU__OF_HALF] + m / 2] = t->p[i];
+        t->masked[i] = m % 2 ? 0 : t->p[i];
+        t->some[i / rows * t->length[PU__OF_HALF] + m / 2] = t->p[i - m % 2];
+        t->list[m / 2] = m - m % 2;
     }
     t->with = t->q;
     return PU_OK;
 }
 
-/* All functions of an operator, which is called `of`. */
-PU__FN void pu__trial_operator(pu__trial *t, const pu_op *op, const char *of, pu_op_role role)
+/* All functions of an operator, which is called `of`. NULL is refused. */
+PU__FN void pu__trial_operator(pu__trial *t, const pu_op *given, const char *of, pu_op_role role)
 {
+    const pu_op none = PU__ZERO, *op = given ? given : &none;
     const int there[] = {
 #define PU__X(f) op->f != NULL,
         PU__OP_FUNCTIONS(PU__X)
@@ -19939,17 +19891,19 @@ PU__FN void pu__trial_operator(pu__trial *t, const pu_op *op, const char *of, pu
     };
     pu_int index = -1, rows = op->rows, cols = op->cols, noise = op->noise ? op->noise : rows, most = t->options.most;
     const pu_int length[PU__LENGTHS] = {rows, cols, noise, (rows + 1) / 2, op->params, 1, 0};
+    double all = (double)rows * (double)(op->band + 1) + (double)cols + (double)noise + (double)op->params + (double)op->work;
+    const pu__fault faults[] = {{!given, PU_E_NULL, of},
+                                {!op->apply, PU_E_NULL, "op.apply"},
+                                {rows < 1 || cols < 1 || noise < 0, PU_E_ARGUMENT, "op.rows, cols, noise"},
+                                {op->params < 0 || op->work < 0, PU_E_ARGUMENT, "op.params, work"},
+                                {op->band < 0 || op->band > cols, PU_E_ARGUMENT, "op.band (below op.cols)"},
+                                {!(op->flops >= 0), PU_E_ARGUMENT, "op.flops"},
+                                {all > 1e8, PU_E_OVERFLOW, "op (too large to be checked)"},
+                                {0, PU_OK, ""}};
     pu__call call;
     pu_check_entry *entry = t->entry;
-    pu_status status = PU_OK;
-    if (!op->apply)
-        (void)pu__refuse(&t->own, PU_E_NULL, "op.apply");
-    else if (rows < 1 || cols < 1 || op->params < 0 || op->work < 0 || noise < 0 || op->band < 0 || op->band > cols ||
-             !(op->flops >= 0))
-        (void)pu__refuse(&t->own, PU_E_ARGUMENT, "op (its sizes, flops)");
-    else if ((double)rows * (double)(op->band + 1) + (double)cols + (double)noise + (double)op->params + (double)op->work > 1e8)
-        (void)pu__refuse(&t->own, PU_E_OVERFLOW, "op (too large to be checked)");
-    if (t->own.status)
+    pu_status status;
+    if (pu__refuse_first(faults, &t->own))
         return;
     t->op = op;
     t->prior = role == PU_ROLE_PRIOR || (role == PU_ROLE_ANY && (op->sample || op->logdet || !op->apply_t));
@@ -19968,8 +19922,7 @@ PU__FN void pu__trial_operator(pu__trial *t, const pu_op *op, const char *of, pu
     if (!t->prior && !op->apply_t)
         pu__wrong(&entry[PU__TRY_apply_t], "a map needs it", -1);
     entry[PU__TRY_check].tested = op->check != NULL;
-    if (op->check)
-        status = op->check(op, &index);
+    status = op->check ? op->check(op, &index) : PU_OK;
     if (status)
         pu__wrong(&entry[PU__TRY_check], pu_status_text(status), index);
     for (int f = 0; f < PU__TRY_check; f++) {
@@ -19985,32 +19938,15 @@ PU__FN void pu__trial_operator(pu__trial *t, const pu_op *op, const char *of, pu
 
 /* ---- a model ---- */
 
-/* set: the same theta gives the same likelihood after another one was set. */
-PU__FN void pu__trial_set(pu__trial *t)
-{
-    pu_check_entry *entry = &t->entry[PU__TRY_set];
-    double first = pu__trial_value(t), again;
-    pu_real kept = t->theta[0];
-    entry->tested = 1;
-    t->theta[0] += PU_R(0.01);
-    (void)pu__trial_value(t);
-    t->theta[0] = kept;
-    again = pu__trial_value(t);
-    if (!pu__finite_double(first))
-        entry->left_out = "likelihoods: there is no exact one";
-    else if (first != again)
-        pu__wrong(entry, "the same theta, set twice, gives two likelihoods", -1);
-}
-
 /* What is wrong with the description of entry i of theta, or NULL. */
-PU__FN const char *pu__trial_param(const pu__trial *t, pu_int i, double theta, pu_param *param)
+PU__FN const char *pu__trial_param(const pu__trial *t, pu_int i, pu_param *param)
 {
-    pu_param box[2], scale;
+    pu_param box[3], scale;
     double x;
     memset(box, PU__TRIAL_PATTERN, sizeof box);
     (void)pu_model_param(t->model, i, box);
     *param = box[0];
-    if (!pu__is_pattern(&box[1], sizeof box[1]))
+    if (memcmp(&box[1], &box[2], sizeof box[1]) != 0)
         return "writes outside of *param";
     if (!memchr(param->name, 0, sizeof param->name) || !param->name[0])
         return "a name without its terminating zero, or an empty one";
@@ -20019,7 +19955,7 @@ PU__FN const char *pu__trial_param(const pu__trial *t, pu_int i, double theta, p
     pu__describe(&scale, "", -1, -1, param->scale);
     if (!(param->lower >= scale.lower && param->upper <= scale.upper && param->lower < param->upper))
         return "bounds that do not fit the scale, or each other";
-    x = pu_param_natural(param, theta);
+    x = pu_param_natural(param, (double)t->theta[i]);
     return x > param->lower && x < param->upper ? NULL : "theta is out of bounds";
 }
 
@@ -20030,9 +19966,9 @@ PU__FN void pu__trial_describe(pu__trial *t)
     pu_param param, other;
     entry->tested = 1;
     for (pu_int i = 0; !entry->wrong && i < t->model->params; i++) {
-        const char *what = pu__trial_param(t, i, (double)t->theta[i], &param);
+        const char *what = pu__trial_param(t, i, &param);
         for (pu_int j = 0; !what && j < pu__min(i, t->options.most); j++) {
-            (void)pu__trial_param(t, j, 0, &other);
+            (void)pu__trial_param(t, j, &other);
             if (strcmp(param.name, other.name) == 0)
                 what = "two parameters of the same name";
         }
@@ -20054,8 +19990,8 @@ PU__FN void pu__trial_start(pu__trial *t)
     if (!pu__trial_function(t, PU__TRY_start))
         return;
     for (pu_int i = 0; i < t->model->params; i++) {
-        t->theta[i] = (pu_real)t->want[i];
-        if (!t->entry[PU__TRY_describe].wrong && pu__trial_param(t, i, t->want[i], &param))
+        t->theta[i] = t->want[i];
+        if (!t->entry[PU__TRY_describe].wrong && pu__trial_param(t, i, &param))
             pu__wrong(entry, "out of bounds", i);
     }
     if (pu_model_set(t->model, t->theta, &report))
@@ -20082,32 +20018,33 @@ PU__FN void pu__trial_uses(pu__trial *t)
     }
 }
 
-/* grad: linear in its input, and for the exact canonical gradients against differences of the exact likelihood. */
+/* grad: in itself, then against differences of the exact likelihood. */
 PU__FN void pu__trial_model_grad(pu__trial *t)
 {
     pu_check_entry *entry = &t->entry[PU__TRY_model_grad];
-    pu_gradient_result want = pu__trial_canonical(t, t->model->uses & 31u, t->masked);
-    pu_options exact = pu__model_options(t->model, &t->exact);
     pu_report report;
     if (!pu__trial_function(t, PU__TRY_model_grad))
         return;
     pu__trial_uses(t);
-    pu__zeros(t->masked, t->length[PU__OF_ROWS]);
-    if (pu_gradient(&t->model->lgm, t->data, &exact, &t->ws, &want, &report)) {
+    if (t->entry[PU__TRY_uses].wrong)
+        return;
+    if (pu_model_gradient(t->model, t->theta, t->data, &t->exact, &t->ws, t->want, NULL, &report)) {
         entry->left_out = report.where.what;
         return;
     }
-    pu__trial_of(t, PU__TRY_model_grad, t->masked, 1, t->want);
     t->rounding = (double)PU__EPS * fabs(report.nll);
-    pu__trial_slopes(t, entry, t->want);
+    pu__trial_slopes(t, entry);
 }
 
-/* The model at theta, whose operators are fit to be used. Its theta is moved in an array that only operators need. */
+/* The model at theta, whose operators are fit to be used. Its theta is moved in an array that only operators need. The last
+   likelihood sets theta again, after all others, and must be the first. */
 PU__FN void pu__trial_model(pu__trial *t, const pu_real *theta)
 {
     const pu_lgm *lgm = &t->model->lgm;
     pu_int D = lgm->Gamma->rows, M = lgm->Phi->rows, params = t->model->params;
     const pu_int canonical[PU__CANONICAL] = {D, lgm->Gamma->params, lgm->Phi->params, M, M, D};
+    pu_check_entry *set = &t->entry[PU__TRY_set];
+    double first;
     pu__call call;
     memset(t->length, 0, sizeof t->length);
     memcpy(t->canonical, canonical, sizeof canonical);
@@ -20120,13 +20057,16 @@ PU__FN void pu__trial_model(pu__trial *t, const pu_real *theta)
         return;
     t->theta = t->e;
     pu__copy(t->theta, theta, params);
-    pu__trial_set(t);
+    set->tested = 1;
+    first = pu__trial_value(t);
     pu__trial_describe(t);
+    pu__trial_model_grad(t);
     pu__trial_start(t);
     pu__copy(t->theta, theta, params);
-    (void)pu_model_set(t->model, theta, NULL);
-    pu__trial_model_grad(t);
-    (void)pu_model_set(t->model, theta, NULL);
+    if (!pu__finite_double(first))
+        set->left_out = "likelihoods: there is no exact one";
+    if (pu__trial_value(t) != first)
+        pu__wrong(set, "the same theta, set twice, gives two likelihoods", -1);
     (void)pu__finish(&call, PU_OK);
 }
 
@@ -20150,10 +20090,8 @@ PU__FN pu_status pu__trial_end(const pu__trial *t, pu_check_report *report, int 
 {
     report->status = t->own.status;
     report->where = t->own.where;
-    if (report->status)
-        return report->status;
-    report->count = count;
-    for (int i = count - 1; i >= 0; i--)
+    report->count = t->own.status ? 0 : count;
+    for (int i = report->count - 1; i >= 0; i--)
         if (report->entry[i].wrong) {
             report->wrong++;
             report->status = PU_E_CONTRACT;
@@ -20170,10 +20108,7 @@ PU_DEF pu_status pu_op_check(const pu_op *op, const pu_check_options *options, p
     if (!report)
         return PU_E_NULL;
     pu__trial_begin(&t, options, report);
-    if (op)
-        pu__trial_operator(&t, op, "op", t.options.role);
-    else
-        (void)pu__refuse(&t.own, PU_E_NULL, "op");
+    pu__trial_operator(&t, op, "op", t.options.role);
     return pu__trial_end(&t, report, PU__OP_TRIES);
 }
 

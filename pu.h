@@ -19364,7 +19364,7 @@ typedef struct {
     pu_int scratch, width, band;     /* reals of scratch per column; width and reals of the band that is tried */
     pu_int column, gap;              /* of p, q, weight: the first of a call; reals between columns */
     pu_real base;                    /* what the output holds before; 0: nothing that is added to */
-    pu_int guard;                    /* reals */
+    pu_int guard, most;              /* reals of a guard, and of each of the vectors from p to other, which are one array */
     pu__box box[PU__BOXES];
     pu_real *p, *q, *e;              /* random, three columns each; p is positive */
     pu_real *some, *masked, *spare;  /* p at every second row, and with zeros elsewhere; whatever */
@@ -19372,8 +19372,7 @@ typedef struct {
     pu_real *want, *got, *other;     /* as long as any output */
     pu_int *list;                    /* every second row */
     double *factor;                  /* the inverse of Op's Cholesky factor, by rows */
-    pu_int groups;                   /* parameters g, g + groups, .. are moved together, each by its own step */
-    pu_real *theta, *kept;           /* where they are read; what they were */
+    pu_real *theta, *kept;           /* where parameters are read; what they were */
     double rounding;                 /* of what is differentiated */
 } pu__trial;
 
@@ -19439,6 +19438,7 @@ PU__FN void pu__box_open(pu__trial *t, int which, pu_int n, pu_int k, const pu_r
     pu__box *box = &t->box[which];
     box->n = n;
     box->k = k;
+    box->block.at = box->from + t->guard;
     box->block.ld = n + t->gap;
     box->bytes = (size_t)(2 * t->guard + k * box->block.ld) * sizeof(pu_real);
     memset(box->from, x ? 0xff : PU__TRIAL_PATTERN, box->bytes);
@@ -19472,7 +19472,7 @@ PU__FN pu_status pu__trial_rows(pu__trial *t, const pu_real *p, const pu_real *q
 }
 
 /* y += Op q by band_add to a band of ones, or the gradient of q'Op q by band_grad of the band of q q'. Places that are not
-   used stay bytes of the pattern. */
+   used are NaN. */
 PU__FN pu_status pu__trial_band(pu__trial *t, const pu_real *q, int grads, pu_real *y)
 {
     pu_int wide = t->width + 1;
@@ -19570,6 +19570,7 @@ PU__FN void pu__trial_run(pu__trial *t, int f, const pu_real *x, pu_int k, pu_re
     pu__box_open(t, PU__BOX_WORK, k * t->scratch, 1, NULL);
     pu__box_open(t, PU__BOX_WIDE, f == PU__TRY_row ? t->width : t->band, 1, NULL);
     pu__box_fill(&box[PU__BOX_WORK], 0xff);
+    pu__box_fill(&box[PU__BOX_WIDE], 0xff);
     entry->tested = 1;
     for (int again = 0; again < 2; again++) {
         for (pu_int i = 0; i < columns * ny; i++)
@@ -19603,7 +19604,7 @@ PU__FN void pu__trial_of(pu__trial *t, int f, const pu_real *x, pu_int k, pu_rea
 PU__FN int pu__trial_function(pu__trial *t, int f)
 {
     const pu__shape *shape = &pu__shapes[f];
-    const pu_real *inputs[PU__LENGTHS] = {t->p, t->q, t->e, t->some, t->q, t->q, t->q}, *x = inputs[shape->in];
+    const pu_real *x = t->p + shape->in * t->most;
     pu_check_entry *entry = &t->entry[f];
     int how = shape->how;
     pu_int nx = t->length[shape->in], ny = t->length[shape->out], k = how & PU__TRIAL_MANY ? PU__TRIAL_COLUMNS : 1;
@@ -19653,48 +19654,34 @@ PU__FN double pu__trial_value(pu__trial *t)
     return (double)pu__trial_weight[0] * pu__dot(t->op->rows, NULL, t->prior ? t->q : t->p, t->got);
 }
 
-/* What parameter i is moved by, but for the common factor: its size; a model's, many of which are logarithms, at least 1. */
-PU__FN double pu__trial_step(const pu__trial *t, pu_int i)
-{
-    double size = fabs((double)t->kept[i]);
-    return size > 0 && !t->model ? size : pu__max(1, size);
-}
-
-/* The derivative along group g: central differences with steps h and 2 h, extrapolated. What they differ by measures the
-   curvature, their fourth difference the noise; that and the rounding is what the derivative may be off by. */
-PU__FN double pu__trial_slope(pu__trial *t, pu_int g, double *allowed)
-{
-    pu_int params = t->length[PU__OF_PARAMS];
-    double f[5], h = pow((double)PU__EPS, 0.2), near, far, bend;
-    for (int s = 0; s < 5; s++) {
-        for (pu_int i = g; i < params; i += t->groups)
-            t->theta[i] = t->kept[i] + (pu_real)((s - 2) * h * pu__trial_step(t, i));
-        f[s] = pu__trial_value(t);
-    }
-    pu__copy(t->theta, t->kept, params);
-    bend = fabs(f[0] - 4 * f[1] + 6 * f[2] - 4 * f[3] + f[4]);
-    near = (f[3] - f[1]) / (2 * h);
-    far = (f[4] - f[0]) / (4 * h);
-    *allowed = fabs(near - far) / 2 + (bend + t->rounding + 4 * (double)PU__EPS * fabs(near)) / h;
-    return (4 * near - far) / 3;
-}
-
-/* A gradient, t->want, against the differences. */
+/* A gradient, t->want, against derivatives along groups of parameters, each moved by its size (a model's, many of which are
+   logarithms, by at least 1) times h: central differences with steps h and 2 h, extrapolated. What they differ by measures
+   the curvature, their fourth difference the noise; that and the rounding is what the derivative may be off by. */
 PU__FN void pu__trial_slopes(pu__trial *t, pu_check_entry *entry)
 {
-    pu_int params = t->length[PU__OF_PARAMS];
+    pu_int params = t->length[PU__OF_PARAMS], groups = pu__min(params, t->options.most);
+    double f[5], h = pow((double)PU__EPS, 0.2), least = t->model ? 1 : 0;
     pu__copy(t->kept, t->theta, params);
-    for (pu_int g = 0; g < t->groups && !entry->wrong; g++) {
-        double allowed, slope = pu__trial_slope(t, g, &allowed);
-        t->got[g] = 0;
-        t->other[g] = (pu_real)slope;
-        for (pu_int i = g; i < params; i += t->groups)
-            t->got[g] += (pu_real)pu__trial_step(t, i) * t->want[i];
-        if (!pu__finite_double(slope)) {
-            entry->left_out = "differences in some of theta, which cannot be moved";
-            continue;
+    for (pu_int g = 0; g < groups && !entry->wrong; g++) {
+        double sum = 0, near, far, noise;
+        for (int s = 0; s < 5; s++) {
+            for (pu_int i = g; i < params; i += groups) {
+                double x = (double)t->kept[i], step = pu__max(least, x == 0 ? 1 : fabs(x));
+                t->theta[i] = (pu_real)(x + (s - 2) * h * step);
+                sum += step * (double)t->want[i] / 5;
+            }
+            f[s] = pu__trial_value(t);
         }
-        pu__compare(entry, "against differences", 1, t->got + g, t->other + g, allowed);
+        pu__copy(t->theta, t->kept, params);
+        near = (f[3] - f[1]) / (2 * h);
+        far = (f[4] - f[0]) / (4 * h);
+        noise = fabs(f[0] - 4 * f[1] + 6 * f[2] - 4 * f[3] + f[4]) + t->rounding + 4 * (double)PU__EPS * fabs(near);
+        t->got[0] = (pu_real)sum;
+        t->other[0] = (pu_real)((4 * near - far) / 3);
+        if (pu__finite_double(noise))
+            pu__compare(entry, "against differences", 1, t->got, t->other, fabs(near - far) / 2 + noise / h);
+        else
+            entry->left_out = "differences in some of theta, which cannot be moved";
         if (entry->wrong)
             entry->index = g;
     }
@@ -19783,7 +19770,6 @@ PU__FN void pu__trial_trace(pu__trial *t)
 PU__FN void pu__trial_values(pu__trial *t, int f)
 {
     const pu__shape *shape = &pu__shapes[f];
-    const pu_real *inputs[] = {t->p, t->q, t->e, t->masked};
     pu_check_entry *entry = &t->entry[f], *by = &t->entry[shape->by];
     pu_int rows = t->op->rows, half = t->length[PU__OF_HALF], n = t->length[shape->out];
     pu_int k = shape->how & PU__TRIAL_MANY ? PU__TRIAL_COLUMNS : 1;
@@ -19820,7 +19806,7 @@ PU__FN void pu__trial_values(pu__trial *t, int f)
     if (shape->how & PU__TRIAL_UNITS)
         pu__trial_units(t, f);
     if (f >= PU__TRY_apply_rows) { /* rows and bands: the same by the function for all of Op */
-        pu__trial_of(t, shape->by, inputs[shape->in], k, t->other);
+        pu__trial_of(t, shape->by, t->p + (shape->in + (shape->in == PU__OF_HALF)) * t->most, k, t->other);
         n *= shape->how & PU__TRIAL_SUM ? 1 : k;
     }
     for (pu_int i = 0; i < n && f == PU__TRY_apply_rows; i++)
@@ -19834,17 +19820,13 @@ PU__FN void pu__trial_layout(void *self, pu__arena *arena)
     pu__trial *t = (pu__trial *)self;
     const pu_int *length = t->length;
     pu_int n = pu__most(pu__most(length[PU__OF_ROWS], length[PU__OF_COLS]), length[PU__OF_NOISE]);
-    pu_int k = PU__TRIAL_COLUMNS, most = pu__most(k * n, length[PU__OF_PARAMS]);
-    pu_real **vectors[] = {&t->p,     &t->q,    &t->e,    &t->some, &t->masked,
-                           &t->spare, &t->kept, &t->want, &t->got,  &t->other};
+    pu_int k = PU__TRIAL_COLUMNS;
+    t->most = pu__most(k * n, length[PU__OF_PARAMS]);
     t->guard = pu__min(8 * n + 128, 2000);
     t->tolerance = 20 * sqrt((double)n) * (double)PU__EPS;
-    for (int i = 0; i < PU__BOXES; i++) {
-        t->box[i].from = pu__reals(arena, most + k * (t->scratch + PU__TRIAL_GAP) + t->band + 8 * n + 4128, 1);
-        t->box[i].block.at = t->box[i].from + t->guard;
-    }
-    for (int i = 0; i < 10; i++)
-        *vectors[i] = pu__reals(arena, most, 1);
+    for (int i = 0; i < PU__BOXES; i++)
+        t->box[i].from = pu__reals(arena, t->most + k * (t->scratch + PU__TRIAL_GAP) + t->band + 8 * n + 4128, 1);
+    t->p = pu__reals(arena, t->most, 10);
     t->list = pu__indices(arena, n);
     t->factor = pu__doubles(arena, t->all && t->prior ? n : 0, n);
 }
@@ -19857,6 +19839,8 @@ PU__FN pu_status pu__trial_open(pu__trial *t, pu__call *call, const char *of, in
         PU__TRIAL_LIST(PU__X)
 #undef PU__X
     };
+    pu_real **vectors[] = {&t->p,     &t->q,    &t->e,    &t->some, &t->masked,
+                           &t->spare, &t->kept, &t->want, &t->got,  &t->other};
     pu_int rows = t->length[PU__OF_ROWS], k = PU__TRIAL_COLUMNS;
     pu__begin(call, NULL, &t->own);
     call->ws->allocator = t->options.allocator;
@@ -19866,9 +19850,10 @@ PU__FN pu_status pu__trial_open(pu__trial *t, pu__call *call, const char *of, in
         pu_check_entry entry = {of, f == PU__TRY_model_grad ? "grad" : names[f], 0, 0, "", "", 0, 0, -1};
         t->entry[f] = entry;
     }
-    pu_real *vectors[] = {t->p, t->q, t->e};
+    for (int i = 0; i < 10; i++)
+        *vectors[i] = t->p + i * t->most;
     for (int i = 0; i < 3; i++)
-        pu_normals(t->options.seed, 7, (uint32_t)i, 0, PU__STREAM_TEST, 0, k * t->length[i], vectors[i]);
+        pu_normals(t->options.seed, 7, (uint32_t)i, 0, PU__STREAM_TEST, 0, k * t->length[i], *vectors[i]);
     for (pu_int i = 0; i < k * rows; i++) {
         pu_int m = i % rows;
         t->p[i] = (pu_real)fabs((double)t->p[i]);
@@ -19891,14 +19876,13 @@ PU__FN void pu__trial_operator(pu__trial *t, const pu_op *given, const char *of,
     };
     pu_int index = -1, rows = op->rows, cols = op->cols, noise = op->noise ? op->noise : rows, most = t->options.most;
     const pu_int length[PU__LENGTHS] = {rows, cols, noise, (rows + 1) / 2, op->params, 1, 0};
-    double all = (double)rows * (double)(op->band + 1) + (double)cols + (double)noise + (double)op->params + (double)op->work;
+    pu_int largest = pu__most(pu__most(rows, cols), pu__most(noise, pu__most(op->params, op->work)));
     const pu__fault faults[] = {{!given, PU_E_NULL, of},
                                 {!op->apply, PU_E_NULL, "op.apply"},
-                                {rows < 1 || cols < 1 || noise < 0, PU_E_ARGUMENT, "op.rows, cols, noise"},
-                                {op->params < 0 || op->work < 0, PU_E_ARGUMENT, "op.params, work"},
-                                {op->band < 0 || op->band > cols, PU_E_ARGUMENT, "op.band (below op.cols)"},
-                                {!(op->flops >= 0), PU_E_ARGUMENT, "op.flops"},
-                                {all > 1e8, PU_E_OVERFLOW, "op (too large to be checked)"},
+                                {rows < 1 || cols < 1 || noise < 0 || op->params < 0 || op->work < 0 || op->band < 0 ||
+                                     op->band > cols || !(op->flops >= 0),
+                                 PU_E_ARGUMENT, "op (its sizes, band, flops)"},
+                                {largest > 100000000, PU_E_OVERFLOW, "op (too large to be checked)"},
                                 {0, PU_OK, ""}};
     pu__call call;
     pu_check_entry *entry = t->entry;
@@ -19912,7 +19896,6 @@ PU__FN void pu__trial_operator(pu__trial *t, const pu_op *given, const char *of,
     t->scratch = op->work;
     t->width = op->band + 1;
     t->band = rows * (t->width + 1) * (pu_int)(sizeof(double) / sizeof(pu_real));
-    t->groups = pu__min(op->params, most);
     t->theta = t->options.theta;
     t->logdet = t->condition = 0;
     if (pu__trial_open(t, &call, of, 0, PU__OP_TRIES))
@@ -19938,42 +19921,32 @@ PU__FN void pu__trial_operator(pu__trial *t, const pu_op *given, const char *of,
 
 /* ---- a model ---- */
 
-/* What is wrong with the description of entry i of theta, or NULL. */
-PU__FN const char *pu__trial_param(const pu__trial *t, pu_int i, pu_param *param)
+/* Names, scales and bounds of theta, which must be within. Names are compared with the first ones. Behind what is written to
+   are two guards, of which one stays as it is. */
+PU__FN void pu__trial_params(const pu__trial *t, pu_check_entry *entry)
 {
-    pu_param box[3], scale;
-    double x;
-    memset(box, PU__TRIAL_PATTERN, sizeof box);
-    (void)pu_model_param(t->model, i, box);
-    *param = box[0];
-    if (memcmp(&box[1], &box[2], sizeof box[1]) != 0)
-        return "writes outside of *param";
-    if (!memchr(param->name, 0, sizeof param->name) || !param->name[0])
-        return "a name without its terminating zero, or an empty one";
-    if ((int)param->scale < PU_SCALE_FREE || (int)param->scale > PU_SCALE_ATANH)
-        return "a scale that is not one of pu_scale";
-    pu__describe(&scale, "", -1, -1, param->scale);
-    if (!(param->lower >= scale.lower && param->upper <= scale.upper && param->lower < param->upper))
-        return "bounds that do not fit the scale, or each other";
-    x = pu_param_natural(param, (double)t->theta[i]);
-    return x > param->lower && x < param->upper ? NULL : "theta is out of bounds";
-}
-
-/* Names, scales and bounds of theta. Names are compared with the first ones. */
-PU__FN void pu__trial_describe(pu__trial *t)
-{
-    pu_check_entry *entry = &t->entry[PU__TRY_describe];
-    pu_param param, other;
+    pu_param box[3], *param = &box[0], *other = &box[1];
     entry->tested = 1;
-    for (pu_int i = 0; !entry->wrong && i < t->model->params; i++) {
-        const char *what = pu__trial_param(t, i, &param);
-        for (pu_int j = 0; !what && j < pu__min(i, t->options.most); j++) {
-            (void)pu__trial_param(t, j, &other);
-            if (strcmp(param.name, other.name) == 0)
-                what = "two parameters of the same name";
+    for (pu_int i = 0; i < t->model->params && !entry->wrong; i++) {
+        memset(box, PU__TRIAL_PATTERN, sizeof box);
+        (void)pu_model_param(t->model, i, param);
+        if (memcmp(other, &box[2], sizeof *other) != 0)
+            pu__wrong(entry, "writes outside of *param", i);
+        if (!memchr(param->name, 0, sizeof param->name) || !param->name[0])
+            pu__wrong(entry, "a name without its terminating zero, or an empty one", i);
+        if ((int)param->scale < PU_SCALE_FREE || (int)param->scale > PU_SCALE_ATANH)
+            pu__wrong(entry, "a scale that is not one of pu_scale", i);
+        pu__describe(other, "", -1, -1, param->scale);
+        if (!(param->lower >= other->lower && param->upper <= other->upper && param->lower < param->upper))
+            pu__wrong(entry, "bounds that do not fit the scale, or each other", i);
+        double x = pu_param_natural(param, (double)t->theta[i]);
+        if (!(x > param->lower && x < param->upper))
+            pu__wrong(entry, "theta is out of bounds", i);
+        for (pu_int j = 0; j < pu__min(i, t->options.most) && !entry->wrong; j++) {
+            (void)pu_model_param(t->model, j, other);
+            if (strcmp(param->name, other->name) == 0)
+                pu__wrong(entry, "two parameters of the same name", i);
         }
-        if (what)
-            pu__wrong(entry, what, i);
     }
 }
 
@@ -19982,20 +19955,15 @@ PU__FN void pu__trial_start(pu__trial *t)
 {
     pu_check_entry *entry = &t->entry[PU__TRY_start];
     pu_report report;
-    pu_param param;
-    if (!t->model->start) {
+    if (!t->model->start)
         entry->left_out = "not there";
-        return;
+    else if (pu__trial_function(t, PU__TRY_start)) {
+        pu__copy(t->theta, t->want, t->model->params);
+        if (!t->entry[PU__TRY_describe].wrong)
+            pu__trial_params(t, entry);
+        if (pu_model_set(t->model, t->theta, &report))
+            pu__wrong(entry, "refused by set", report.where.index);
     }
-    if (!pu__trial_function(t, PU__TRY_start))
-        return;
-    for (pu_int i = 0; i < t->model->params; i++) {
-        t->theta[i] = t->want[i];
-        if (!t->entry[PU__TRY_describe].wrong && pu__trial_param(t, i, &param))
-            pu__wrong(entry, "out of bounds", i);
-    }
-    if (pu_model_set(t->model, t->theta, &report))
-        pu__wrong(entry, "refused by set", report.where.index);
 }
 
 /* An array that `uses` does not name is NaN, all others are 0: the gradient must not become NaN. */
@@ -20052,14 +20020,13 @@ PU__FN void pu__trial_model(pu__trial *t, const pu_real *theta)
         t->length[PU__OF_ROWS] += canonical[b];
     t->length[PU__OF_PARAMS] = params;
     t->scratch = t->band = t->all = 0;
-    t->groups = pu__min(params, t->options.most);
     if (pu__trial_open(t, &call, "model", PU__OP_TRIES, PU__TRIES))
         return;
     t->theta = t->e;
     pu__copy(t->theta, theta, params);
     set->tested = 1;
     first = pu__trial_value(t);
-    pu__trial_describe(t);
+    pu__trial_params(t, &t->entry[PU__TRY_describe]);
     pu__trial_model_grad(t);
     pu__trial_start(t);
     pu__copy(t->theta, theta, params);
@@ -20143,21 +20110,6 @@ PU_DEF pu_status pu_model_check(pu_model *model, const pu_real *theta, const pu_
     return pu__trial_end(&t, report, PU__OP_TRIES + PU__TRIES);
 }
 
-/* The label, then x >= 0 as 3.1e-12. */
-PU__FN void pu__put_power(pu__text *text, const char *label, double x)
-{
-    int power = x > 0 && pu__finite_double(x) ? (int)floor(log10(x)) : 0;
-    pu_int tenths = pu__finite_double(x) ? (pu_int)(10 * x / pow(10, power)) : -1;
-    pu__put(text, label);
-    if (tenths < 0) {
-        pu__put(text, "infinity");
-        return;
-    }
-    pu__put_number(text, "", tenths / 10);
-    pu__put_number(text, ".", tenths % 10);
-    pu__put_number(text, power < 0 ? "e-" : "e+", power < 0 ? -power : power);
-}
-
 /* One entry: who, what, by how much, where; what was left out. */
 PU__FN void pu__put_entry(pu__text *text, const pu_check_entry *entry)
 {
@@ -20166,8 +20118,8 @@ PU__FN void pu__put_entry(pu__text *text, const pu_check_entry *entry)
     for (int i = 0; i < 5; i++)
         pu__put(text, words[i]);
     if (entry->allowed > 0) {
-        pu__put_power(text, ", off by ", entry->error);
-        pu__put_power(text, ", allowed ", entry->allowed);
+        pu__put_real(text, ", off by ", entry->error);
+        pu__put_percent(text, ", of what is allowed ", entry->error / entry->allowed);
     }
     pu__put_number(text, ", index ", entry->index);
     pu__put(text, entry->left_out[0] ? "; left out: " : "");

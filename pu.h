@@ -19355,10 +19355,11 @@ typedef struct {
     pu_check_options options;
     pu_check_entry *entry;           /* of the functions, in the order of the list */
     pu_report own;                   /* what is refused */
-    int prior, all;                  /* symmetric positive definite, as Gamma must be; all columns of Op are looked at */
+    int prior;                       /* symmetric positive definite, as Gamma must be */
+    int known;                       /* PU__TRIAL_UNITS: all columns of Op are looked at; PU__TRIAL_FACTOR */
     double tolerance;                /* relative rounding of a sum over the rows, columns or normals */
     double size, reach;              /* |Op| (Frobenius), estimated; |Op| |q|, which the rounding of Op q is relative to */
-    double logdet, condition;        /* of Op, at least |Op| |Op^-1|; 0: not known */
+    double logdet, condition;        /* of Op, at least |Op| |Op^-1| */
     pu_int length[PU__LENGTHS];
     pu_int canonical[PU__CANONICAL]; /* lengths in the order of PU_USES_*; all of them are p */
     pu_int scratch, width, band;     /* reals of scratch per column; width and reals of the band that is tried */
@@ -19392,28 +19393,19 @@ PU__FN void pu__wrong(pu_check_entry *entry, const char *what, pu_int index)
 }
 
 /* n numbers against what they should be; against themselves, allowed = 0: whether they are finite. The entry keeps the
-   comparison that came closest to what is allowed, or the first that failed. */
+   number that came closest to what is allowed, or the first that failed. */
 PU__FN void pu__compare(pu_check_entry *entry, const char *what, pu_int n, const pu_real *got, const pu_real *want,
                         double allowed)
 {
-    double worst = 0;
-    pu_int first = -1;
-    for (pu_int i = 0; i < n; i++) {
+    for (pu_int i = 0; i < n && !entry->wrong; i++) {
         double error = fabs((double)got[i] - (double)want[i]);
-        if (!(error <= allowed) && first < 0)
-            first = i;
-        worst = error <= worst ? worst : error;
-    }
-    if (entry->wrong)
-        return;
-    if (first >= 0)
-        pu__wrong(entry, what, first);
-    else if (worst * entry->allowed < entry->error * allowed)
-        return;
-    if (allowed > 0) {
-        entry->what = what;
-        entry->error = worst;
-        entry->allowed = allowed;
+        if (!(error <= allowed))
+            pu__wrong(entry, what, i);
+        if (allowed > 0 && error * entry->allowed >= entry->error * allowed) {
+            entry->what = what;
+            entry->error = error;
+            entry->allowed = allowed;
+        }
     }
 }
 
@@ -19454,48 +19446,44 @@ PU__FN void pu__box_open(pu__trial *t, int which, pu_int n, pu_int k, const pu_r
 PU__FN pu_status pu__trial_rows(pu__trial *t, const pu_real *p, const pu_real *q, pu_real *y)
 {
     const pu_op *op = t->op;
-    pu_real *wide = t->box[PU__BOX_WIDE].block.at, *value = p ? t->spare : wide;
+    pu_real *wide = t->box[PU__BOX_WIDE].block.at;
     double *g = (double *)(void *)wide;
     pu_int first = 0;
     for (pu_int m = 0; m < op->rows; m++) {
-        pu_int count = op->row(op, m, &first, value);
+        pu_int count = op->row(op, m, &first, p ? t->spare : wide);
         if (count < 0 || count > op->band + 1 || first < 0 || first > op->cols - count)
             return PU_E_SIZE;
-        if (!p)
-            y[m] += (pu_real)pu__dot(count, NULL, value, q + first);
-        for (pu_int j = 0; p && j < count; j++)
+        if (!p) {
+            y[m] += (pu_real)pu__dot(count, NULL, wide, q + first);
+            continue;
+        }
+        for (pu_int j = 0; j < count; j++)
             g[j] = (double)(pu__trial_weight[0] * p[m] * q[first + j]);
-        if (p && op->row_grad(op, m, g, y))
+        if (op->row_grad(op, m, g, y))
             return PU_E_OPERATOR;
     }
     return PU_OK;
 }
 
 /* y += Op q by band_add to a band of ones, or the gradient of q'Op q by band_grad of the band of q q'. Places that are not
-   used are NaN. */
+   used are NaN. The diagonal counts twice in the sum below. */
 PU__FN pu_status pu__trial_band(pu__trial *t, const pu_real *q, int grads, pu_real *y)
 {
-    pu_int wide = t->width + 1;
+    pu_int n = t->op->rows, width = t->width;
     double *B = (double *)(void *)t->box[PU__BOX_WIDE].block.at;
-    for (int after = 0; after < 2; after++) {
-        pu_status status = PU_OK;
-        for (pu_int at = 0; at < t->op->rows * wide; at++) {
-            pu_int i = at / wide, j = i - at % wide;
-            if (j < 0)
-                continue;
-            if (after) {
-                y[i] += (pu_real)(B[at] - 1) * q[j];
-                y[j] += (pu_real)(j < i ? B[at] - 1 : 0) * q[i];
-            } else
-                B[at] = grads ? (double)(q[i] * q[j]) : 1;
+    for (pu_int i = 0; i < n; i++)
+        for (pu_int j = pu__most(0, i - width); j <= i; j++)
+            B[i * (width + 1) + i - j] = grads ? (double)(q[i] * q[j]) : 1;
+    if (grads)
+        return t->op->band_grad(t->op, width, B, (double)pu__trial_weight[0], y);
+    if (t->op->band_add(t->op, width, B))
+        return PU_E_OPERATOR;
+    for (pu_int i = 0; i < n; i++)
+        for (pu_int j = pu__most(0, i - width); j <= i; j++) {
+            pu_real b = (pu_real)(B[i * (width + 1) + i - j] - 1) / (i == j ? 2 : 1);
+            y[i] += b * q[j];
+            y[j] += b * q[i];
         }
-        if (grads)
-            return t->op->band_grad(t->op, t->width, B, (double)pu__trial_weight[0], y);
-        if (!after)
-            status = t->op->band_add(t->op, t->width, B);
-        if (status)
-            return status;
-    }
     return PU_OK;
 }
 
@@ -19522,20 +19510,23 @@ PU__FN pu_status pu__trial_call(pu__trial *t, int f, pu_int k, int add)
     const pu_int n = t->length[PU__OF_HALF], *list = t->list;
     pu_block X = t->box[PU__BOX_X].block, Z = t->box[PU__BOX_Z].block, Y = t->box[PU__BOX_Y].block;
     pu_real *x = X.at, *y = Y.at, *work = t->box[PU__BOX_WORK].block.at;
-    pu_status status = PU_OK;
     double value = HUGE_VAL;
+    pu_status status;
     switch (f) {
-    case PU__TRY_apply: return op->apply(op, k, X, Y, add, work);
-    case PU__TRY_apply_t: return op->apply_t(op, k, X, Y, add, work);
-    case PU__TRY_grad: return op->grad(op, k, X, Z, weight, y, work);
-    case PU__TRY_diag: return op->diag(op, y, work);
-    case PU__TRY_gram_diag: return op->gram_diag(op, x, y, work);
-    case PU__TRY_sample: return op->sample(op, k, X, Y, work);
-    case PU__TRY_solve: return op->solve(op, k, X, Y, work);
-    case PU__TRY_logdet_grad: return op->logdet_grad(op, weight[0], y, work);
-    case PU__TRY_apply_rows: return op->apply_rows(op, n, list, k, X, Y, add, work);
-    case PU__TRY_apply_rows_t: return op->apply_rows_t(op, n, list, k, X, Y, add, work);
-    case PU__TRY_grad_rows: return op->grad_rows(op, n, list, k, X, Z, weight, y, work);
+#define PU__CALL(f, ...)                                                                                               \
+    case PU__TRY_##f: return op->f(op, __VA_ARGS__)
+        PU__CALL(apply, k, X, Y, add, work);
+        PU__CALL(apply_t, k, X, Y, add, work);
+        PU__CALL(grad, k, X, Z, weight, y, work);
+        PU__CALL(diag, y, work);
+        PU__CALL(gram_diag, x, y, work);
+        PU__CALL(sample, k, X, Y, work);
+        PU__CALL(solve, k, X, Y, work);
+        PU__CALL(logdet_grad, weight[0], y, work);
+        PU__CALL(apply_rows, n, list, k, X, Y, add, work);
+        PU__CALL(apply_rows_t, n, list, k, X, Y, add, work);
+        PU__CALL(grad_rows, n, list, k, X, Z, weight, y, work);
+#undef PU__CALL
     case PU__TRY_band_add: return pu__trial_band(t, x, 0, y);
     case PU__TRY_band_grad: return pu__trial_band(t, x, 1, y);
     case PU__TRY_row: return pu__trial_rows(t, NULL, x, y);
@@ -19543,16 +19534,16 @@ PU__FN pu_status pu__trial_call(pu__trial *t, int f, pu_int k, int add)
     /* not pu_model_start, which would refuse what is to be found here: a start that is not finite */
     case PU__TRY_start: return t->model->start(t->model, t->data, 0, y);
     case PU__TRY_model_grad: return pu__trial_pull(t, x, y);
-    case PU__TRY_condition: value = op->condition(op); break;
-    default: status = op->logdet(op, &value, work);
+    case PU__TRY_condition: y[0] = (pu_real)op->condition(op); return PU_OK;
     }
+    status = op->logdet(op, &value, work);
     y[0] = (pu_real)value;
     return status;
 }
 
-/* out += what function f gives for k columns x. Its output holds t->base before, which is taken off again; where nothing is
-   to be added to it, it is infinite. It runs twice, the second time with the scratch that the first one left. */
-PU__FN void pu__trial_run(pu__trial *t, int f, const pu_real *x, pu_int k, pu_real *out)
+/* What function f gives for k columns x, to `out`. Its output holds t->base before, which is taken off again; where nothing
+   is to be added to it, it is infinite. It runs twice, the second time with the scratch that the first one left. */
+PU__FN void pu__trial_of(pu__trial *t, int f, const pu_real *x, pu_int k, pu_real *out)
 {
     static const char *const harm[PU__BOXES] = {
         "changes its input", "changes its input", "writes outside of its output, or between its columns (ld > rows)",
@@ -19576,12 +19567,12 @@ PU__FN void pu__trial_run(pu__trial *t, int f, const pu_real *x, pu_int k, pu_re
         for (pu_int i = 0; i < columns * ny; i++)
             pu__col(*Y, i / ny)[i % ny] = add ? t->base : (pu_real)HUGE_VAL;
         if (pu__trial_call(t, f, k, add))
-            pu__wrong(entry, f == PU__TRY_row ? "a row outside of the matrix, or of more than band + 1" : "did not return PU_OK", -1);
+            pu__wrong(entry, "did not return PU_OK (row: outside of the matrix, or more than band + 1)", -1);
         first = output;
         output = pu__box_hash(&box[PU__BOX_Y]);
     }
     for (pu_int i = 0; i < columns * ny; i++)
-        out[i] += pu__col(*Y, i / ny)[i % ny] - t->base;
+        out[i] = pu__col(*Y, i / ny)[i % ny] - t->base;
     for (int b = 0; b < PU__BOXES; b++) {
         if (b >= PU__BOX_Y)
             pu__box_fill(&box[b], PU__TRIAL_PATTERN);
@@ -19590,13 +19581,6 @@ PU__FN void pu__trial_run(pu__trial *t, int f, const pu_real *x, pu_int k, pu_re
     }
     if (output != first)
         pu__wrong(entry, "two calls with the same input differ", -1);
-}
-
-/* What function f gives for k columns x, into `out`. */
-PU__FN void pu__trial_of(pu__trial *t, int f, const pu_real *x, pu_int k, pu_real *out)
-{
-    pu__zeros(out, t->length[pu__shapes[f].out] * (pu__shapes[f].how & PU__TRIAL_SUM ? 1 : k));
-    pu__trial_run(t, f, x, k, out);
 }
 
 /* Function f against itself: one column at a time, three at once and apart, added to something, of -2 x. What it gives one
@@ -19611,8 +19595,10 @@ PU__FN int pu__trial_function(pu__trial *t, int f)
     pu_int step = how & PU__TRIAL_SUM ? 0 : ny, all = ny + (k - 1) * step;
     double size, base;
     pu__zeros(t->want, all);
-    for (t->column = 0; t->column < k; t->column++)
-        pu__trial_run(t, f, x + t->column * nx, 1, t->want + t->column * step);
+    for (t->column = 0; t->column < k; t->column++) {
+        pu__trial_of(t, f, x + t->column * nx, 1, t->got);
+        pu__axpy(ny, 1, t->got, t->want + t->column * step);
+    }
     t->column = 0;
     pu__compare(entry, "not finite, or an entry that is not written", all, t->want, t->want, 0);
     size = pu__norm(all, t->want);
@@ -19668,7 +19654,7 @@ PU__FN void pu__trial_slopes(pu__trial *t, pu_check_entry *entry)
             for (pu_int i = g; i < params; i += groups) {
                 double x = (double)t->kept[i], step = pu__max(least, x == 0 ? 1 : fabs(x));
                 t->theta[i] = (pu_real)(x + (s - 2) * h * step);
-                sum += step * (double)t->want[i] / 5;
+                sum += s ? 0 : step * (double)t->want[i];
             }
             f[s] = pu__trial_value(t);
         }
@@ -19730,24 +19716,26 @@ PU__FN void pu__trial_apply(pu__trial *t)
 {
     pu_check_entry *entry = &t->entry[PU__TRY_apply];
     pu_int n = t->op->rows, bad;
-    double trace = 0;
     /* for a standard normal q the mean of |Op q|^2 is |Op|^2 */
     t->size = pu__norm(PU__TRIAL_COLUMNS * n, t->want) / sqrt((double)PU__TRIAL_COLUMNS);
     t->reach = t->size * pu__norm(t->op->cols, t->q);
-    if (!t->prior || !t->all)
+    if (!t->prior || !t->known)
         return;
     pu__trial_units(t, PU__TRY_apply);
     pu__trial_of(t, PU__TRY_apply, t->p, 1, t->want);
     pu__compare(entry, "as a prior Op must be symmetric", n, t->want, t->other, t->tolerance * t->reach);
+    t->logdet = 0;
     bad = pu__cholesky_double(n, t->factor, &t->logdet);
     if (bad >= 0) {
         pu__wrong(entry, "as a prior Op must be positive definite", bad);
         return;
     }
     pu__invert_lower(n, t->factor);
+    t->condition = 0;
     for (pu_int i = 0; i < n * n; i++)
-        trace += t->factor[i] * t->factor[i];
-    t->condition = t->size * trace;
+        t->condition += t->size * t->factor[i] * t->factor[i];
+    if (t->tolerance * t->condition < 0.25)
+        t->known |= PU__TRIAL_FACTOR;
 }
 
 /* t->other = weight tr(Op^-1 dOp), the derivative of weight log det Op. As Op^-1 = W'W it is the sum over the rows w of W
@@ -19759,8 +19747,10 @@ PU__FN void pu__trial_trace(pu__trial *t)
     t->with = t->spare;
     for (pu_int i = 0; i < n * n; i++) {
         t->spare[i % n] = (pu_real)t->factor[i];
-        if (i % n == n - 1)
-            pu__trial_run(t, PU__TRY_grad, t->spare, 1, t->other);
+        if (i % n < n - 1)
+            continue;
+        pu__trial_of(t, PU__TRY_grad, t->spare, 1, t->got);
+        pu__axpy(t->op->params, 1, t->got, t->other);
     }
     t->with = t->q;
 }
@@ -19774,10 +19764,8 @@ PU__FN void pu__trial_values(pu__trial *t, int f)
     pu_int rows = t->op->rows, half = t->length[PU__OF_HALF], n = t->length[shape->out];
     pu_int k = shape->how & PU__TRIAL_MANY ? PU__TRIAL_COLUMNS : 1;
     double scale = shape->by == PU__TRY_grad || f == PU__TRY_gram_diag ? 0 : t->reach;
-    if (shape->how & PU__TRIAL_UNITS && !t->all)
-        entry->left_out = "its values: more columns than options.most";
-    if (shape->how & PU__TRIAL_FACTOR && !(t->condition > 0 && t->tolerance * t->condition < 0.25))
-        entry->left_out = "its value: not a prior, more columns than options.most, or too near to singular";
+    if (shape->how & (PU__TRIAL_UNITS | PU__TRIAL_FACTOR) & ~t->known)
+        entry->left_out = "its values: more columns than options.most; of logdet: not a prior, or too near to singular";
     if (!by->tested || by->wrong)
         entry->left_out = "its values: grad or apply_t, which they follow from, is wrong or not there";
     if (entry->left_out[0])
@@ -19828,7 +19816,7 @@ PU__FN void pu__trial_layout(void *self, pu__arena *arena)
         t->box[i].from = pu__reals(arena, t->most + k * (t->scratch + PU__TRIAL_GAP) + t->band + 8 * n + 4128, 1);
     t->p = pu__reals(arena, t->most, 10);
     t->list = pu__indices(arena, n);
-    t->factor = pu__doubles(arena, t->all && t->prior ? n : 0, n);
+    t->factor = pu__doubles(arena, t->known && t->prior ? n : 0, n);
 }
 
 /* Memory, random vectors, and the entries of functions from .. to - 1. */
@@ -19891,13 +19879,12 @@ PU__FN void pu__trial_operator(pu__trial *t, const pu_op *given, const char *of,
         return;
     t->op = op;
     t->prior = role == PU_ROLE_PRIOR || (role == PU_ROLE_ANY && (op->sample || op->logdet || !op->apply_t));
-    t->all = cols <= most && pu__most(rows, noise) <= 16 * most;
+    t->known = cols <= most && pu__most(rows, noise) <= 16 * most ? PU__TRIAL_UNITS : 0;
     memcpy(t->length, length, sizeof length);
     t->scratch = op->work;
     t->width = op->band + 1;
     t->band = rows * (t->width + 1) * (pu_int)(sizeof(double) / sizeof(pu_real));
     t->theta = t->options.theta;
-    t->logdet = t->condition = 0;
     if (pu__trial_open(t, &call, of, 0, PU__OP_TRIES))
         return;
     if (t->prior && rows != cols)
@@ -19916,7 +19903,7 @@ PU__FN void pu__trial_operator(pu__trial *t, const pu_op *given, const char *of,
         else if (pu__trial_function(t, f))
             pu__trial_values(t, f);
     }
-    (void)pu__finish(&call, PU_OK);
+    pu_workspace_free(&call.own_ws);
 }
 
 /* ---- a model ---- */
@@ -19966,42 +19953,35 @@ PU__FN void pu__trial_start(pu__trial *t)
     }
 }
 
-/* An array that `uses` does not name is NaN, all others are 0: the gradient must not become NaN. */
-PU__FN void pu__trial_uses(pu__trial *t)
+/* grad: in itself; where an array that `uses` does not name is NaN, all others 0: it must not become NaN; then, the model
+   being fit for it, against differences of the exact likelihood. */
+PU__FN void pu__trial_model_grad(pu__trial *t)
 {
     static const char *const what[PU__CANONICAL] = {
         "grad reads nu, but PU_USES_NU is not set",   "grad reads Gamma, but PU_USES_GAMMA is not set",
         "grad reads Phi, but PU_USES_PHI is not set", "grad reads eta, but PU_USES_ETA is not set",
         "grad reads psi, but PU_USES_PSI is not set", "grad reads precond, but PU_USES_PRECOND is not set"};
-    pu_int at = 0;
-    t->entry[PU__TRY_uses].tested = 1;
-    for (int b = 0; b < PU__CANONICAL; b++) {
-        pu__zeros(t->spare, t->length[PU__OF_ROWS]);
-        memset(t->spare + at, 0xff, (size_t)t->canonical[b] * sizeof(pu_real));
-        at += t->canonical[b];
-        if (t->model->uses >> b & 1)
-            continue;
-        pu__trial_of(t, PU__TRY_model_grad, t->spare, 1, t->other);
-        pu__compare(&t->entry[PU__TRY_uses], what[b], t->model->params, t->other, t->other, 0);
-    }
-}
-
-/* grad: in itself, then against differences of the exact likelihood. */
-PU__FN void pu__trial_model_grad(pu__trial *t)
-{
-    pu_check_entry *entry = &t->entry[PU__TRY_model_grad];
+    pu_check_entry *entry = &t->entry[PU__TRY_model_grad], *uses = &t->entry[PU__TRY_uses];
+    pu_real *nan = t->spare;
     pu_report report;
-    if (!pu__trial_function(t, PU__TRY_model_grad))
-        return;
-    pu__trial_uses(t);
-    if (t->entry[PU__TRY_uses].wrong)
-        return;
-    if (pu_model_gradient(t->model, t->theta, t->data, &t->exact, &t->ws, t->want, NULL, &report)) {
-        entry->left_out = report.where.what;
-        return;
+    uses->tested = pu__trial_function(t, PU__TRY_model_grad);
+    pu__zeros(t->spare, t->length[PU__OF_ROWS]);
+    for (int b = 0; b < PU__CANONICAL && !entry->wrong; b++) {
+        memset(nan, 0xff, (size_t)t->canonical[b] * sizeof(pu_real));
+        pu__trial_of(t, PU__TRY_model_grad, t->spare, 1, t->other);
+        if (!(t->model->uses >> b & 1))
+            pu__compare(uses, what[b], t->model->params, t->other, t->other, 0);
+        pu__zeros(nan, t->canonical[b]);
+        nan += t->canonical[b];
     }
-    t->rounding = (double)PU__EPS * fabs(report.nll);
-    pu__trial_slopes(t, entry);
+    if (entry->wrong || uses->wrong)
+        return;
+    if (pu_model_gradient(t->model, t->theta, t->data, &t->exact, &t->ws, t->want, NULL, &report))
+        entry->left_out = report.where.what;
+    else {
+        t->rounding = (double)PU__EPS * fabs(report.nll);
+        pu__trial_slopes(t, entry);
+    }
 }
 
 /* The model at theta, whose operators are fit to be used. Its theta is moved in an array that only operators need. The last
@@ -20019,7 +19999,7 @@ PU__FN void pu__trial_model(pu__trial *t, const pu_real *theta)
     for (int b = 0; b < PU__CANONICAL; b++)
         t->length[PU__OF_ROWS] += canonical[b];
     t->length[PU__OF_PARAMS] = params;
-    t->scratch = t->band = t->all = 0;
+    t->scratch = t->band = t->known = 0;
     if (pu__trial_open(t, &call, "model", PU__OP_TRIES, PU__TRIES))
         return;
     t->theta = t->e;
@@ -20034,7 +20014,7 @@ PU__FN void pu__trial_model(pu__trial *t, const pu_real *theta)
         set->left_out = "likelihoods: there is no exact one";
     if (pu__trial_value(t) != first)
         pu__wrong(set, "the same theta, set twice, gives two likelihoods", -1);
-    (void)pu__finish(&call, PU_OK);
+    pu_workspace_free(&call.own_ws);
 }
 
 /* ---- the calls ---- */

@@ -1359,14 +1359,14 @@ typedef struct {
 } pu_check_options;
 
 typedef struct {
-    const char *of;        /* "Gamma" or "Phi" in the report of a model; else "" */
+    const char *of;        /* "op"; in the report of a model "Gamma", "Phi" or "model" */
     const char *function;  /* field of pu_op or pu_model, e.g. "apply_t" */
     int tested;            /* it was called */
     int wrong;
     const char *what;      /* what is wrong; otherwise the comparison that came closest to what is allowed */
     const char *left_out;  /* what was not tested and why; "" */
-    double error, allowed; /* of that comparison: largest difference, and what rounding (differences: and curvature) may
-                              explain. Both 0: a fault without a number, or nothing compared */
+    double error, allowed; /* of that comparison: the difference at index (passed: the largest), and what rounding
+                              (differences: and curvature) may explain. Both 0: a fault without a number, or nothing compared */
     pu_int index;          /* first entry at fault of the function's output (of theta, for differences), or -1 */
 } pu_check_entry;
 
@@ -1383,7 +1383,8 @@ typedef struct {
    solve, diag, gram_diag, the functions of rows and bands against apply and grad; logdet and logdet_grad against a
    Cholesky factor; check. form is tested by every call that uses it, device not at all. Nothing that is wrong does harm,
    unless it reaches further than four times the longest vector behind an array, or never returns. options may be NULL.
-   Cost: most + noise products, min(cols, most)^3; memory 10 arrays of params, rows * most, 20 vectors; all given back.
+   Cost: 10 most + noise products, min(cols, most)^3; memory 15 arrays of params or of three vectors, most^2; all given
+   back.
    PU_OK: no mistake found; PU_E_CONTRACT: report.wrong of them; PU_E_NULL, PU_E_ARGUMENT, PU_E_SIZE, PU_E_OVERFLOW,
    PU_E_MEMORY: not tried (report.where). */
 PU_DEF pu_status pu_op_check(const pu_op *op, const pu_check_options *options, pu_check_report *report);
@@ -19492,13 +19493,14 @@ PU__FN pu_status pu__trial_band(pu__trial *t, const pu_real *q, int grads, pu_re
 PU__FN pu_status pu__trial_pull(const pu__trial *t, pu_real *at, pu_real *grad)
 {
     pu_gradient_result g = PU__ZERO;
-    pu_real **field[PU__CANONICAL] = {&g.nu, &g.Gamma, &g.Phi, &g.eta, &g.psi, &g.precond};
-    for (int b = 0; b < PU__CANONICAL; b++) {
-        *field[b] = at;
-        at += t->canonical[b];
-    }
-    if (t->model->uses & PU_USES_PRECOND)
-        g.precond = NULL;
+    const pu_int *length = t->canonical;
+    g.nu = at;
+    g.Gamma = g.nu + length[0];
+    g.Phi = g.Gamma + length[1];
+    g.eta = g.Phi + length[2];
+    g.psi = g.eta + length[3];
+    if (!(t->model->uses & PU_USES_PRECOND))
+        g.precond = g.psi + length[4];
     return t->model->grad(t->model, &g, grad);
 }
 
@@ -19726,10 +19728,8 @@ PU__FN void pu__trial_apply(pu__trial *t)
     pu__compare(entry, "as a prior Op must be symmetric", n, t->want, t->other, t->tolerance * t->reach);
     t->logdet = 0;
     bad = pu__cholesky_double(n, t->factor, &t->logdet);
-    if (bad >= 0) {
+    if (bad >= 0)
         pu__wrong(entry, "as a prior Op must be positive definite", bad);
-        return;
-    }
     pu__invert_lower(n, t->factor);
     t->condition = 0;
     for (pu_int i = 0; i < n * n; i++)
@@ -19829,7 +19829,7 @@ PU__FN pu_status pu__trial_open(pu__trial *t, pu__call *call, const char *of, in
     };
     pu_real **vectors[] = {&t->p,     &t->q,    &t->e,    &t->some, &t->masked,
                            &t->spare, &t->kept, &t->want, &t->got,  &t->other};
-    pu_int rows = t->length[PU__OF_ROWS], k = PU__TRIAL_COLUMNS;
+    pu_int half = t->length[PU__OF_HALF];
     pu__begin(call, NULL, &t->own);
     call->ws->allocator = t->options.allocator;
     if (pu__allocate(call, pu__trial_layout, t))
@@ -19840,14 +19840,14 @@ PU__FN pu_status pu__trial_open(pu__trial *t, pu__call *call, const char *of, in
     }
     for (int i = 0; i < 10; i++)
         *vectors[i] = t->p + i * t->most;
-    for (int i = 0; i < 3; i++)
-        pu_normals(t->options.seed, 7, (uint32_t)i, 0, PU__STREAM_TEST, 0, k * t->length[i], *vectors[i]);
-    for (pu_int i = 0; i < k * rows; i++) {
-        pu_int m = i % rows;
+    pu_normals(t->options.seed, 7, 0, 0, PU__STREAM_TEST, 0, 4 * t->most, t->p);
+    pu__zeros(t->masked, t->most);
+    for (pu_int i = 0; i < t->most; i++)
         t->p[i] = (pu_real)fabs((double)t->p[i]);
-        t->masked[i] = m % 2 ? 0 : t->p[i];
-        t->some[i / rows * t->length[PU__OF_HALF] + m / 2] = t->p[i - m % 2];
-        t->list[m / 2] = m - m % 2;
+    for (pu_int i = 0; i < PU__TRIAL_COLUMNS * half; i++) {
+        pu_int m = 2 * (i % half);
+        t->list[i % half] = m;
+        t->masked[i / half * t->length[PU__OF_ROWS] + m] = t->some[i];
     }
     t->with = t->q;
     return PU_OK;

@@ -19292,13 +19292,17 @@ enum { PU__OF_ROWS, PU__OF_COLS, PU__OF_NOISE, PU__OF_HALF, PU__OF_PARAMS, PU__O
 
 /* How a function takes and gives, and what it takes to know its values: */
 enum {
-    PU__TRIAL_MAY_ADD = 1, /* Y = .. or Y += .. */
-    PU__TRIAL_ADDS = 2,    /* always Y += .. */
-    PU__TRIAL_MANY = 4,    /* several columns at once, */
-    PU__TRIAL_SUM = 8,     /* of which it gives the sum */
-    PU__TRIAL_LINEAR = 16, /* that it is linear is tested */
-    PU__TRIAL_UNITS = 32,  /* products with all unit vectors: pu__trial_units */
-    PU__TRIAL_FACTOR = 64, /* the Cholesky factor of Op */
+    /* Y = .. or Y += ..; always Y += .. */
+    PU__TRIAL_MAY_ADD = 1,
+    PU__TRIAL_ADDS = 2,
+    /* several columns at once; of which it gives the sum */
+    PU__TRIAL_MANY = 4,
+    PU__TRIAL_SUM = 8,
+    /* that it is linear is tested */
+    PU__TRIAL_LINEAR = 16,
+    /* known by products with all unit vectors: pu__trial_units; by the Cholesky factor of Op */
+    PU__TRIAL_UNITS = 32,
+    PU__TRIAL_FACTOR = 64,
     PU__TRIAL_PRODUCT = PU__TRIAL_MANY | PU__TRIAL_MAY_ADD,
     PU__TRIAL_GRAD = PU__TRIAL_MANY | PU__TRIAL_ADDS | PU__TRIAL_SUM
 };
@@ -19349,33 +19353,46 @@ enum { PU__BOX_X, PU__BOX_Z, PU__BOX_Y, PU__BOX_WORK, PU__BOX_WIDE, PU__BOXES };
 /* What is on trial: an operator, or a model. */
 typedef struct {
     const pu_op *op;
-    pu_model *model;                 /* NULL: an operator that is none of a model's */
+    /* NULL: an operator that is none of a model's */
+    pu_model *model;
     const pu_data *data;
-    pu_options exact;                /* for likelihoods of the model */
+    /* for likelihoods of the model */
+    pu_options exact;
     pu_workspace ws;
     pu_check_options options;
-    pu_check_entry *entry;           /* of the functions, in the order of the list */
-    pu_report own;                   /* what is refused */
-    int prior;                       /* symmetric positive definite, as Gamma must be */
-    int known;                       /* PU__TRIAL_UNITS: all columns of Op are looked at; PU__TRIAL_FACTOR */
-    double tolerance;                /* relative rounding of a sum over the rows, columns or normals */
-    double size, reach;              /* |Op| (Frobenius), estimated; |Op| |q|, which the rounding of Op q is relative to */
-    double logdet, condition;        /* of Op, at least |Op| |Op^-1| */
-    pu_int length[PU__LENGTHS];
-    pu_int canonical[PU__CANONICAL]; /* lengths in the order of PU_USES_*; all of them are p */
-    pu_int scratch, width, band;     /* reals of scratch per column; width and reals of the band that is tried */
-    pu_int column, gap;              /* of p, q, weight: the first of a call; reals between columns */
-    pu_real base;                    /* what the output holds before; 0: nothing that is added to */
-    pu_int guard, most;              /* reals of a guard, and of each of the vectors from p to other, which are one array */
+    /* of the functions, in the order of the list; what is refused */
+    pu_check_entry *entry;
+    pu_report own;
+    /* Op is to be symmetric positive definite, as Gamma must be; PU__TRIAL_UNITS: all columns of it are looked at,
+       PU__TRIAL_FACTOR: the numbers of its Cholesky factor can be relied on */
+    int prior, known;
+    /* relative rounding of a sum over the rows, columns or normals; that of what is differentiated */
+    double tolerance, rounding;
+    /* |Op| (Frobenius), estimated; |Op| |q|, which the rounding of Op q is relative to */
+    double size, reach;
+    /* of Op; at least |Op| |Op^-1|; the inverse of the Cholesky factor, by rows */
+    double logdet, condition, *factor;
+    /* of vectors; of the canonical gradients in the order of PU_USES_*, all of which are p */
+    pu_int length[PU__LENGTHS], canonical[PU__CANONICAL];
+    /* reals of scratch per column; width and reals of the band that is tried; reals of a guard */
+    pu_int scratch, width, band, guard;
+    /* of a call: the first column of p, q, weight; reals between columns; what the output holds before, and 0 is nothing
+       that is added to */
+    pu_int column, gap;
+    pu_real base;
     pu__box box[PU__BOXES];
-    pu_real *p, *q, *e;              /* random, three columns each; p is positive */
-    pu_real *some, *masked, *spare;  /* p at every second row, and with zeros elsewhere; whatever */
-    const pu_real *with;             /* the other vectors of functions of two: q, but for once */
-    pu_real *want, *got, *other;     /* as long as any output */
-    pu_int *list;                    /* every second row */
-    double *factor;                  /* the inverse of Op's Cholesky factor, by rows */
-    pu_real *theta, *kept;           /* where parameters are read; what they were */
-    double rounding;                 /* of what is differentiated */
+    /* Vectors of `most` reals, which are one array. Random, three columns each, p positive: */
+    pu_int most;
+    pu_real *p, *q, *e, *some;
+    /* `some` at every second row (`list`), zeros elsewhere; whatever */
+    pu_real *masked, *spare;
+    /* where parameters are read; what they were */
+    pu_real *theta, *kept;
+    /* results */
+    pu_real *want, *got, *other;
+    /* the other vectors of functions of two: q, but for once */
+    const pu_real *with;
+    pu_int *list;
 } pu__trial;
 
 static const pu_real pu__trial_weight[PU__TRIAL_COLUMNS] = {PU_R(0.75), PU_R(-1.25), PU_R(2.0)};
@@ -19565,6 +19582,7 @@ PU__FN void pu__trial_of(pu__trial *t, int f, const pu_real *x, pu_int k, pu_rea
     pu__box_fill(&box[PU__BOX_WORK], 0xff);
     pu__box_fill(&box[PU__BOX_WIDE], 0xff);
     entry->tested = 1;
+    /* what is not written stays infinite; a state or old scratch makes the second call differ */
     for (int again = 0; again < 2; again++) {
         for (pu_int i = 0; i < columns * ny; i++)
             pu__col(*Y, i / ny)[i % ny] = add ? t->base : (pu_real)HUGE_VAL;
@@ -19575,6 +19593,7 @@ PU__FN void pu__trial_of(pu__trial *t, int f, const pu_real *x, pu_int k, pu_rea
     }
     for (pu_int i = 0; i < columns * ny; i++)
         out[i] = pu__col(*Y, i / ny)[i % ny] - t->base;
+    /* with the pattern back where a function may write, every box is as it was made, unless there was harm */
     for (int b = 0; b < PU__BOXES; b++) {
         if (b >= PU__BOX_Y)
             pu__box_fill(&box[b], PU__TRIAL_PATTERN);
@@ -19605,6 +19624,7 @@ PU__FN int pu__trial_function(pu__trial *t, int f)
     pu__compare(entry, "not finite, or an entry that is not written", all, t->want, t->want, 0);
     size = pu__norm(all, t->want);
     base = size > 0 ? size / sqrt((double)all) : 1;
+    /* columns apart, where an ld that is ignored hits a gap */
     t->gap = PU__TRIAL_GAP;
     if (how & PU__TRIAL_MANY) {
         pu__trial_of(t, f, x, k, t->got);
@@ -19617,12 +19637,13 @@ PU__FN int pu__trial_function(pu__trial *t, int f)
         t->base = 0;
     }
     t->gap = 0;
+    /* f(-2 x) + 3 f(x) = f(x): no other sign, no power, no offset */
     if (how & PU__TRIAL_LINEAR) {
         pu__zeros(t->spare, nx);
         pu__axpy(nx, -2, x, t->spare);
         pu__trial_of(t, f, t->spare, 1, t->got);
         pu__axpy(ny, 3, t->want, t->got);
-        pu__compare(entry, "linear: of -2 x against of x", ny, t->got, t->want, 5 * t->tolerance * size);
+        pu__compare(entry, "linear: of -2 x against of x", ny, t->got, t->want, t->tolerance * size);
     }
     return !entry->wrong;
 }
@@ -19651,23 +19672,24 @@ PU__FN void pu__trial_slopes(pu__trial *t, pu_check_entry *entry)
     double f[5], h = pow((double)PU__EPS, 0.2), least = t->model ? 1 : 0;
     pu__copy(t->kept, t->theta, params);
     for (pu_int g = 0; g < groups && !entry->wrong; g++) {
-        double sum = 0, near, far, noise;
+        pu_real sum = 0, slope;
+        double near, far, noise;
         for (int s = 0; s < 5; s++) {
             for (pu_int i = g; i < params; i += groups) {
                 double x = (double)t->kept[i], step = pu__max(least, x == 0 ? 1 : fabs(x));
                 t->theta[i] = (pu_real)(x + (s - 2) * h * step);
-                sum += s ? 0 : step * (double)t->want[i];
+                sum += s ? 0 : (pu_real)step * t->want[i];
             }
             f[s] = pu__trial_value(t);
         }
         pu__copy(t->theta, t->kept, params);
+        /* errors of h^2 and 4 h^2, so that 4 : -1 has none; the fourth difference of what is smooth is noise */
         near = (f[3] - f[1]) / (2 * h);
         far = (f[4] - f[0]) / (4 * h);
         noise = fabs(f[0] - 4 * f[1] + 6 * f[2] - 4 * f[3] + f[4]) + t->rounding + 4 * (double)PU__EPS * fabs(near);
-        t->got[0] = (pu_real)sum;
-        t->other[0] = (pu_real)((4 * near - far) / 3);
+        slope = (pu_real)((4 * near - far) / 3);
         if (pu__finite_double(noise))
-            pu__compare(entry, "against differences", 1, t->got, t->other, fabs(near - far) / 2 + noise / h);
+            pu__compare(entry, "against differences", 1, &sum, &slope, fabs(near - far) / 2 + noise / h);
         else
             entry->left_out = "differences in some of theta, which cannot be moved";
         if (entry->wrong)
@@ -19701,6 +19723,7 @@ PU__FN void pu__trial_units(pu__trial *t, int f)
         pu_real sum;
         pu__zeros(t->spare, units);
         t->spare[i] = 1;
+        /* a column of F, or of Op */
         pu__trial_of(t, sample ? f : PU__TRY_apply, t->spare, 1, t->got);
         sum = (pu_real)pu__dot(rows, f == PU__TRY_gram_diag ? t->got : NULL, sample ? t->q : t->p, t->got);
         if (sample)
@@ -19770,13 +19793,16 @@ PU__FN void pu__trial_values(pu__trial *t, int f)
         entry->left_out = "its values: grad or apply_t, which they follow from, is wrong or not there";
     if (entry->left_out[0])
         return;
+    /* those of their own kind */
     switch (f) {
     case PU__TRY_apply: pu__trial_apply(t); return;
     case PU__TRY_grad: pu__trial_grad(t); return;
-    case PU__TRY_condition: /* "about": compared with nothing but its least value */
+    /* "about": compared with nothing but its least value */
+    case PU__TRY_condition:
         if (t->want[0] < PU_R(0.9))
             pu__wrong(entry, "below 1", 0);
         return;
+    /* F F'q below, here Op q */
     case PU__TRY_sample: pu__trial_of(t, PU__TRY_apply, t->q, 1, t->want); break;
     case PU__TRY_solve:
         scale += t->size * pu__norm(rows, t->want);
@@ -19793,7 +19819,8 @@ PU__FN void pu__trial_values(pu__trial *t, int f)
     }
     if (shape->how & PU__TRIAL_UNITS)
         pu__trial_units(t, f);
-    if (f >= PU__TRY_apply_rows) { /* rows and bands: the same by the function for all of Op */
+    /* rows and bands: the same by the function for all of Op, which takes `masked` for `some` */
+    if (f >= PU__TRY_apply_rows) {
         pu__trial_of(t, shape->by, t->p + (shape->in + (shape->in == PU__OF_HALF)) * t->most, k, t->other);
         n *= shape->how & PU__TRIAL_SUM ? 1 : k;
     }
@@ -19810,6 +19837,7 @@ PU__FN void pu__trial_layout(void *self, pu__arena *arena)
     pu_int n = pu__most(pu__most(length[PU__OF_ROWS], length[PU__OF_COLS]), length[PU__OF_NOISE]);
     pu_int k = PU__TRIAL_COLUMNS;
     t->most = pu__most(k * n, length[PU__OF_PARAMS]);
+    /* a guard is looked at byte by byte, and need not be longer for large vectors */
     t->guard = pu__min(8 * n + 128, 2000);
     t->tolerance = 20 * sqrt((double)n) * (double)PU__EPS;
     for (int i = 0; i < PU__BOXES; i++)
@@ -19840,6 +19868,7 @@ PU__FN pu_status pu__trial_open(pu__trial *t, pu__call *call, const char *of, in
     }
     for (int i = 0; i < 10; i++)
         *vectors[i] = t->p + i * t->most;
+    /* p, q, e and some in one draw */
     pu_normals(t->options.seed, 7, 0, 0, PU__STREAM_TEST, 0, 4 * t->most, t->p);
     pu__zeros(t->masked, t->most);
     for (pu_int i = 0; i < t->most; i++)
@@ -19877,11 +19906,13 @@ PU__FN void pu__trial_operator(pu__trial *t, const pu_op *given, const char *of,
     pu_status status;
     if (pu__refuse_first(faults, &t->own))
         return;
+    /* a prior where the caller says so, or where it has what only a prior has */
     t->op = op;
     t->prior = role == PU_ROLE_PRIOR || (role == PU_ROLE_ANY && (op->sample || op->logdet || !op->apply_t));
     t->known = cols <= most && pu__most(rows, noise) <= 16 * most ? PU__TRIAL_UNITS : 0;
     memcpy(t->length, length, sizeof length);
     t->scratch = op->work;
+    /* one diagonal more than the operator has */
     t->width = op->band + 1;
     t->band = rows * (t->width + 1) * (pu_int)(sizeof(double) / sizeof(pu_real));
     t->theta = t->options.theta;
@@ -19891,6 +19922,7 @@ PU__FN void pu__trial_operator(pu__trial *t, const pu_op *given, const char *of,
         pu__wrong(&entry[PU__TRY_apply], "a prior is square", -1);
     if (!t->prior && !op->apply_t)
         pu__wrong(&entry[PU__TRY_apply_t], "a map needs it", -1);
+    /* numbers that `check` refuses are not for the others */
     entry[PU__TRY_check].tested = op->check != NULL;
     status = op->check ? op->check(op, &index) : PU_OK;
     if (status)
@@ -19923,6 +19955,7 @@ PU__FN void pu__trial_params(const pu__trial *t, pu_check_entry *entry)
             pu__wrong(entry, "a name without its terminating zero, or an empty one", i);
         if ((int)param->scale < PU_SCALE_FREE || (int)param->scale > PU_SCALE_ATANH)
             pu__wrong(entry, "a scale that is not one of pu_scale", i);
+        /* the bounds of the scale */
         pu__describe(other, "", -1, -1, param->scale);
         if (!(param->lower >= other->lower && param->upper <= other->upper && param->lower < param->upper))
             pu__wrong(entry, "bounds that do not fit the scale, or each other", i);
@@ -19967,6 +20000,7 @@ PU__FN void pu__trial_model_grad(pu__trial *t)
     uses->tested = pu__trial_function(t, PU__TRY_model_grad);
     pu__zeros(t->spare, t->length[PU__OF_ROWS]);
     for (int b = 0; b < PU__CANONICAL && !entry->wrong; b++) {
+        /* this one NaN */
         memset(nan, 0xff, (size_t)t->canonical[b] * sizeof(pu_real));
         pu__trial_of(t, PU__TRY_model_grad, t->spare, 1, t->other);
         if (!(t->model->uses >> b & 1))
@@ -19974,6 +20008,7 @@ PU__FN void pu__trial_model_grad(pu__trial *t)
         pu__zeros(nan, t->canonical[b]);
         nan += t->canonical[b];
     }
+    /* what `uses` does not name is NULL from here on */
     if (entry->wrong || uses->wrong)
         return;
     if (pu_model_gradient(t->model, t->theta, t->data, &t->exact, &t->ws, t->want, NULL, &report))
@@ -20071,6 +20106,7 @@ PU_DEF pu_status pu_model_check(pu_model *model, const pu_real *theta, const pu_
     t.data = data;
     t.exact.kind = PU_EXACT;
     t.exact.engine = PU_ENGINE_AUTO;
+    /* the operators have no theta of their own */
     t.options.theta = NULL;
     t.ws.allocator = t.options.allocator;
     if (!pu_model_set(model, theta, &t.own) && !model->grad)
@@ -20117,6 +20153,7 @@ PU_DEF const char *pu_check_explain(const pu_check_report *report, int full, cha
     text[0] = 0;
     if (!report)
         return text;
+    /* refused: as any other call */
     if (report->status && !report->wrong) {
         pu__report_clear(&refused);
         refused.status = report->status;

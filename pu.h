@@ -19266,10 +19266,11 @@ PU_DEF pu_status pu_fit_covariance(pu_model *model, const pu_data *data, const p
 /* ------------------------------------------------------------------------------------------------
    >>trial   operators and models that a user wrote, tried out
 
-   Every function runs in boxes: arrays with guards on both sides, inputs among NaN, outputs and scratch among bytes of a
-   pattern, scratch itself NaN. So a read or a write outside shows in the result or in the guards, and does no harm. What
-   a function gives is first compared with itself (one column at a time, several, added), then with what `apply` and
-   `grad` give for the same: these two are the definition of an operator, and `grad` is compared with differences.
+   Every function runs in boxes: arrays with guards on both sides, inputs among NaN, outputs and scratch among bytes
+   of a pattern, scratch itself NaN. So a read or a write outside shows in the result or in the guards, and does no
+   harm. What a function gives is first compared with itself (one column at a time, several, added), then with what
+   `apply` and `grad` give for the same: these two are the definition of an operator, and `grad` is compared with
+   differences.
    The table pu__shapes has a row for each function; what is special about one is in pu__trial_call (how to call it) and
    in pu__trial_values (what it must give).
    ------------------------------------------------------------------------------------------------ */
@@ -19313,8 +19314,8 @@ typedef struct {
     const char *what;
 } pu__shape;
 
-/* In the order of PU__TRIAL_LIST; {0, 0, 0, 0, ""}: has a function of its own. A band is tried as its product with q, the
-   rows as theirs. */
+/* In the order of PU__TRIAL_LIST; {0, 0, 0, 0, ""}: has a function of its own. A band is tried as its product with
+   q, the rows as theirs. */
 static const pu__shape pu__shapes[PU__TRIES] = {
     {PU__OF_COLS, PU__OF_ROWS, PU__TRIAL_PRODUCT | PU__TRIAL_LINEAR, PU__TRY_apply, ""},
     {PU__OF_ROWS, PU__OF_COLS, PU__TRIAL_PRODUCT | PU__TRIAL_UNITS, PU__TRY_apply, "against the transpose of apply"},
@@ -19376,8 +19377,8 @@ typedef struct {
     pu_int length[PU__LENGTHS], canonical[PU__CANONICAL];
     /* reals of scratch per column; width and reals of the band that is tried; reals of a guard */
     pu_int scratch, width, band, guard;
-    /* of a call: the first column of p, q, weight; reals between columns; what the output holds before, and 0 is nothing
-       that is added to */
+    /* of a call: the first column of p, q, weight; reals between columns; what the output holds before, and 0 is
+       nothing that is added to */
     pu_int column, gap;
     pu_real base;
     pu__box box[PU__BOXES];
@@ -19483,8 +19484,8 @@ PU__FN pu_status pu__trial_rows(pu__trial *t, const pu_real *p, const pu_real *q
     return PU_OK;
 }
 
-/* y += Op q by band_add to a band of ones, or the gradient of q'Op q by band_grad of the band of q q'. Places that are not
-   used are NaN. The diagonal counts twice in the sum below. */
+/* y += Op q by band_add to a band of ones, or the gradient of q'Op q by band_grad of the band of q q'. Places that
+   are not used are NaN. The diagonal counts twice in the sum below. */
 PU__FN pu_status pu__trial_band(pu__trial *t, const pu_real *q, int grads, pu_real *y)
 {
     pu_int n = t->op->rows, width = t->width;
@@ -19505,8 +19506,8 @@ PU__FN pu_status pu__trial_band(pu__trial *t, const pu_real *q, int grads, pu_re
     return PU_OK;
 }
 
-/* The model's grad is given all arrays, which are one, but not precond where `uses` names it, since nothing went through
-   it. */
+/* The model's grad is given all arrays, which are one, but not precond where `uses` names it, since nothing went
+   through it. */
 PU__FN pu_status pu__trial_pull(const pu__trial *t, pu_real *at, pu_real *grad)
 {
     pu_gradient_result g = PU__ZERO;
@@ -19560,8 +19561,9 @@ PU__FN pu_status pu__trial_call(pu__trial *t, int f, pu_int k, int add)
     return status;
 }
 
-/* What function f gives for k columns x, to `out`. Its output holds t->base before, which is taken off again; where nothing
-   is to be added to it, it is infinite. It runs twice, the second time with the scratch that the first one left. */
+/* What function f gives for k columns x, to `out`. Its output holds t->base before, which is taken off again; where
+   nothing is to be added to it, it is infinite. It runs twice, the second time with the scratch that the first one
+   left. */
 PU__FN void pu__trial_of(pu__trial *t, int f, const pu_real *x, pu_int k, pu_real *out)
 {
     static const char *const harm[PU__BOXES] = {
@@ -19604,8 +19606,8 @@ PU__FN void pu__trial_of(pu__trial *t, int f, const pu_real *x, pu_int k, pu_rea
         pu__wrong(entry, "two calls with the same input differ", -1);
 }
 
-/* Function f against itself: one column at a time, three at once and apart, added to something, of -2 x. What it gives one
-   at a time goes to t->want. Returns whether nothing is wrong. */
+/* Function f against itself: one column at a time, three at once and apart, added to something, of -2 x. What it
+   gives one at a time goes to t->want. Returns whether nothing is wrong. */
 PU__FN int pu__trial_function(pu__trial *t, int f)
 {
     const pu__shape *shape = &pu__shapes[f];
@@ -19650,8 +19652,8 @@ PU__FN int pu__trial_function(pu__trial *t, int f)
 
 /* ---- gradients against differences ---- */
 
-/* p'Op(theta) q; a prior, whose gradient may be symmetrised: q'Op q. The exact mean NLL of a model. Not finite: there is
-   none at theta. */
+/* p'Op(theta) q; a prior, whose gradient may be symmetrised: q'Op q. The exact mean NLL of a model. Not finite:
+   there is none at theta. */
 PU__FN double pu__trial_value(pu__trial *t)
 {
     double nll;
@@ -19663,9 +19665,10 @@ PU__FN double pu__trial_value(pu__trial *t)
     return (double)pu__trial_weight[0] * pu__dot(t->op->rows, NULL, t->prior ? t->q : t->p, t->got);
 }
 
-/* A gradient, t->want, against derivatives along groups of parameters, each moved by its size (a model's, many of which are
-   logarithms, by at least 1) times h: central differences with steps h and 2 h, extrapolated. What they differ by measures
-   the curvature, their fourth difference the noise; that and the rounding is what the derivative may be off by. */
+/* A gradient, t->want, against derivatives along groups of parameters, each moved by its size (a model's, many of
+   which are logarithms, by at least 1) times h: central differences with steps h and 2 h, extrapolated. What they
+   differ by measures the curvature, their fourth difference the noise; that and the rounding is what the derivative
+   may be off by. */
 PU__FN void pu__trial_slopes(pu__trial *t, pu_check_entry *entry)
 {
     pu_int params = t->length[PU__OF_PARAMS], groups = pu__min(params, t->options.most);
@@ -19735,8 +19738,8 @@ PU__FN void pu__trial_units(pu__trial *t, int f)
     }
 }
 
-/* apply, which everything else is compared with, and its size. As a prior it must be symmetric and positive definite; with
-   W the inverse of the Cholesky factor tr Op^-1 = |W|^2 >= |Op^-1|. */
+/* apply, which everything else is compared with, and its size. As a prior it must be symmetric and positive
+   definite; with W the inverse of the Cholesky factor tr Op^-1 = |W|^2 >= |Op^-1|. */
 PU__FN void pu__trial_apply(pu__trial *t)
 {
     pu_check_entry *entry = &t->entry[PU__TRY_apply];
@@ -19761,8 +19764,8 @@ PU__FN void pu__trial_apply(pu__trial *t)
         t->known |= PU__TRIAL_FACTOR;
 }
 
-/* t->other = weight tr(Op^-1 dOp), the derivative of weight log det Op. As Op^-1 = W'W it is the sum over the rows w of W
-   of w'dOp w, which is what grad gives. */
+/* t->other = weight tr(Op^-1 dOp), the derivative of weight log det Op. As Op^-1 = W'W it is the sum over the rows w
+   of W of w'dOp w, which is what grad gives. */
 PU__FN void pu__trial_trace(pu__trial *t)
 {
     pu_int n = t->op->rows;
@@ -19829,7 +19832,8 @@ PU__FN void pu__trial_values(pu__trial *t, int f)
     pu__compare(entry, shape->what, n, t->want, t->other, t->tolerance * (scale + pu__norm(n, t->other)));
 }
 
-/* Memory of a trial. Boxes: guards that are looked at, and as much room behind them as scratch of three vectors takes. */
+/* Memory of a trial. Boxes: guards that are looked at, and as much room behind them as scratch of three vectors
+   takes. */
 PU__FN void pu__trial_layout(void *self, pu__arena *arena)
 {
     pu__trial *t = (pu__trial *)self;
@@ -19940,8 +19944,8 @@ PU__FN void pu__trial_operator(pu__trial *t, const pu_op *given, const char *of,
 
 /* ---- a model ---- */
 
-/* Names, scales and bounds of theta, which must be within. Names are compared with the first ones. Behind what is written to
-   are two guards, of which one stays as it is. */
+/* Names, scales and bounds of theta, which must be within. Names are compared with the first ones. Behind what is
+   written to are two guards, of which one stays as it is. */
 PU__FN void pu__trial_params(const pu__trial *t, pu_check_entry *entry)
 {
     pu_param box[3], *param = &box[0], *other = &box[1];
@@ -19986,8 +19990,8 @@ PU__FN void pu__trial_start(pu__trial *t)
     }
 }
 
-/* grad: in itself; where an array that `uses` does not name is NaN, all others 0: it must not become NaN; then, the model
-   being fit for it, against differences of the exact likelihood. */
+/* grad: in itself; where an array that `uses` does not name is NaN, all others 0: it must not become NaN; then, the
+   model being fit for it, against differences of the exact likelihood. */
 PU__FN void pu__trial_model_grad(pu__trial *t)
 {
     static const char *const what[PU__CANONICAL] = {
@@ -20019,8 +20023,8 @@ PU__FN void pu__trial_model_grad(pu__trial *t)
     }
 }
 
-/* The model at theta, whose operators are fit to be used. Its theta is moved in an array that only operators need. The last
-   likelihood sets theta again, after all others, and must be the first. */
+/* The model at theta, whose operators are fit to be used. Its theta is moved in an array that only operators need.
+   The last likelihood sets theta again, after all others, and must be the first. */
 PU__FN void pu__trial_model(pu__trial *t, const pu_real *theta)
 {
     const pu_lgm *lgm = &t->model->lgm;

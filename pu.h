@@ -20130,6 +20130,15 @@ PU_DEF pu_status pu_model_check(pu_model *model, const pu_real *theta, const pu_
     return pu__trial_end(&t, report, PU__OP_TRIES + PU__TRIES);
 }
 
+/* The label, then x >= 0 as 3e-12: one digit, cut off. */
+PU__FN void pu__put_power(pu__text *text, const char *label, double x)
+{
+    double size = x < 1e99 ? x : 1e99;
+    int power = size > 0 ? (int)floor(log10(size)) : 0;
+    pu__put_number(text, label, (pu_int)(size / pow(10, power)));
+    pu__put_number(text, power < 0 ? "e-" : "e+", power < 0 ? -power : power);
+}
+
 /* One entry: who, what, by how much, where; what was left out. */
 PU__FN void pu__put_entry(pu__text *text, const pu_check_entry *entry)
 {
@@ -20138,8 +20147,8 @@ PU__FN void pu__put_entry(pu__text *text, const pu_check_entry *entry)
     for (int i = 0; i < 5; i++)
         pu__put(text, words[i]);
     if (entry->allowed > 0) {
-        pu__put_real(text, ", off by ", entry->error);
-        pu__put_percent(text, ", of what is allowed ", entry->error / entry->allowed);
+        pu__put_power(text, ", off by ", entry->error);
+        pu__put_power(text, ", allowed ", entry->allowed);
     }
     pu__put_number(text, ", index ", entry->index);
     pu__put(text, entry->left_out[0] ? "; left out: " : "");
